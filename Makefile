@@ -1,0 +1,120 @@
+# Millrace.  `make help` lists the targets.  All output goes to build/.
+
+CC      ?= gcc
+PREFIX  ?= /usr/local
+PYTHON  ?= /usr/bin/python3
+SAN     ?=
+V       ?= 0
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+# One folder of objects a compiler and sanitizer, so that `make check` throws nothing away.
+comma   := ,
+VARIANT := $(notdir $(lastword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+B       := build/$(VARIANT)
+G       := build/gen
+
+WARN    := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wpointer-arith \
+           -Wno-missing-field-initializers -Wno-override-init $(if $(findstring clang,$(CC)),-Wthread-safety -Wno-initializer-overrides,)
+OPT     := -O2 $(if $(findstring clang,$(CC)),,-ftree-vectorize -fvect-cost-model=dynamic)
+ifneq ($(SAN),)
+OPT     := -O1 -DMR_DEBUG -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+CFLAGS  ?= -g
+CFLAGS  += -std=gnu11 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math \
+           -ffp-contract=off -fno-strict-aliasing -pthread
+CPPFLAGS += -Isrc -Iinclude -I$(G) -I. -D_GNU_SOURCE
+LDLIBS  := -ldnnl -l:libprotobuf-c.a -lm -ldl -pthread
+
+PROTO   := $(wildcard proto/*.proto)
+PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
+PB_H    := $(PB_C:.c=.h)
+ALL_C   := $(sort $(shell find src -name '*.c'))
+TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
+LIB_C   := $(filter-out %_test.c src/cli/%,$(ALL_C))
+CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
+LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
+TEST_O  := $(TEST_C:%.c=$(B)/%.o)
+CLI_O   := $(CLI_C:%.c=$(B)/%.o)
+
+SO      := $(B)/lib/libtensorflow.so.2
+LIBA    := $(B)/lib/libmillrace.a
+UNIT    := $(B)/test
+CLI     := $(B)/bin/millrace
+
+q := $(if $(filter 0,$(V)),@)
+say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
+
+.PHONY: all lib deps-run deps-test deps-bench help clean unit
+all: lib $(CLI)                ## build the library and the millrace command
+lib: $(SO) $(LIBA)
+
+# ---- generated: messages, and the tables of ops, tests and commands -----------------------------
+# A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.
+$(G)/proto/%.pb-c.c $(G)/proto/%.pb-c.h: proto/%.proto
+	$(call say,PROTO,$<)
+	@mkdir -p $(G)/proto
+	$(q)protoc-c -Iproto --c_out=$(G)/proto $<
+
+define table # macro, inc file, sources
+$(G)/$(2): $(3) Makefile
+	@mkdir -p $$(@D)
+	@sed -n 's/^$(1)(\([A-Za-z0-9_]*\).*/X(\1)/p' $(3) /dev/null | LC_ALL=C sort -u > $$@.tmp
+	@cmp -s $$@.tmp $$@ || mv $$@.tmp $$@; rm -f $$@.tmp; touch $$@
+endef
+$(eval $(call table,MR_OP,ops.inc,$(filter src/ops/%,$(LIB_C))))
+$(eval $(call table,MR_TEST,tests.inc,$(TEST_C)))
+$(eval $(call table,MR_COMMAND,commands.inc,$(CLI_C)))
+
+GEN := $(PB_H) $(G)/ops.inc $(G)/tests.inc $(G)/commands.inc
+
+# ---- compile and link ---------------------------------------------------------------------------
+$(B)/%.o: %.c | $(GEN)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/gen/%.o: $(G)/%.c | $(GEN)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CPPFLAGS) -I$(G)/proto $(CFLAGS) -w -MMD -MP -c $< -o $@
+
+$(SO): $(LIB_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,--gc-sections \
+	    -o $@ $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	@for l in libtensorflow.so libtensorflow_framework.so libtensorflow_framework.so.2 libmillrace.so; do \
+	    ln -sf libtensorflow.so.2 $(@D)/$$l; done
+
+$(LIBA): $(LIB_O)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(q)ar rcs $@ $(LIB_O)
+
+$(CLI): $(CLI_O) $(LIBA)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CFLAGS) -o $@ $(CLI_O) $(LIBA) $(LDFLAGS) $(LDLIBS)
+
+# Unit tests see the insides, so they link the objects.
+$(UNIT): $(TEST_O) $(LIB_O)
+	$(call say,LINK,$@)
+	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+
+unit: $(UNIT)                  ## build and run the unit tests (T=part of a name)
+	$(q)$(UNIT) $(T)
+
+deps-run: ; @tools/deps run
+deps-test: ; @tools/deps test
+deps-bench: ; @tools/deps bench
+
+clean:                         ## remove build/
+	rm -rf build
+
+help:                          ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
+
+-include $(LIB_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d)
