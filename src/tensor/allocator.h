@@ -1,0 +1,40 @@
+/* tensor/allocator.h -- where tensor data comes from.
+ *
+ * A device has an allocator.  The one of the CPU retains what is freed, in size classes with a small
+ * cache per thread, and asks for huge pages, because a page fault costs more than most kernels: after
+ * warm-up a training step calls neither malloc nor mmap.  All memory is 64-byte aligned. */
+#ifndef MR_TENSOR_ALLOCATOR_H
+#define MR_TENSOR_ALLOCATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct mr_allocator mr_allocator;
+struct mr_allocator {
+    const char *name;
+    void *(*alloc)(mr_allocator *a, size_t bytes);        /* NULL: out of memory or over the budget */
+    void (*free)(mr_allocator *a, void *p, size_t bytes); /* with the size it was asked with */
+};
+
+/* The process-wide one; always there, never freed. */
+mr_allocator *mr_cpu_allocator(void);
+/* An allocator that hands out at most `limit` bytes at a time (0: no limit), on top of another. */
+mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit);
+void mr_budget_free(mr_allocator *a);
+
+typedef struct mr_allocator_stats {
+    int64_t in_use, peak, limit; /* bytes handed out now and at most; 0: no limit */
+    int64_t n_allocs;
+} mr_allocator_stats;
+void mr_allocator_get_stats(mr_allocator *a, mr_allocator_stats *out);
+/* Gives retained memory back to the system. */
+void mr_allocator_trim(mr_allocator *a);
+
+/* Small blocks (tensor headers, step bookkeeping) from the same per-thread caches; ends the process
+ * when memory is out. */
+void *mr_small_alloc(size_t bytes);
+void mr_small_free(void *p, size_t bytes);
+
+#endif
