@@ -57,6 +57,7 @@ $(G)/proto/%.pb-c.c $(G)/proto/%.pb-c.h: proto/%.proto
 	$(call say,PROTO,$<)
 	@mkdir -p $(G)/proto
 	$(q)protoc-c -Iproto --c_out=$(G)/proto $<
+.SECONDARY: $(PB_C) $(PB_H)
 
 define table # macro, inc file, sources
 $(G)/$(2): $(3) Makefile
@@ -78,7 +79,7 @@ $(B)/%.o: %.c | $(GEN)
 
 $(B)/gen/%.o: $(G)/%.c | $(GEN)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CPPFLAGS) -I$(G)/proto $(CFLAGS) -w -MMD -MP -c $< -o $@
+	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -Os -ffunction-sections -w -MMD -MP -c $< -o $@
 
 $(SO): $(LIB_O)
 	$(call say,LINK,$@)
