@@ -27,12 +27,14 @@ void *mr_arena_alloc(mr_arena *a, size_t bytes);
 void *mr_arena_calloc(mr_arena *a, size_t n, size_t bytes);
 /* For sizes that come from input: NULL when memory is out. */
 void *mr_arena_try_alloc(mr_arena *a, size_t bytes);
+void *mr_arena_try_calloc(mr_arena *a, size_t n, size_t bytes);
 char *mr_arena_strdup(mr_arena *a, const char *s);
-char *mr_arena_strndup(mr_arena *a, const char *s, size_t n);
+char *mr_arena_strndup(mr_arena *a, const char *s, size_t n); /* exactly n bytes, and a NUL */
 char *mr_arena_printf(mr_arena *a, const char *fmt, ...) MR_PRINTF(2, 3);
 void *mr_arena_memdup(mr_arena *a, const void *p, size_t bytes);
 
 #define mr_arena_new(a, T) ((T *)mr_arena_calloc(a, 1, sizeof(T)))
 #define mr_arena_array(a, T, n) ((T *)mr_arena_calloc(a, (size_t)(n), sizeof(T)))
+#define mr_arena_try_array(a, T, n) ((T *)mr_arena_try_calloc(a, (size_t)(n), sizeof(T)))
 
 #endif

@@ -16,7 +16,7 @@ void *mr_calloc(size_t n, size_t bytes) __attribute__((malloc, alloc_size(1, 2),
 void *mr_realloc(void *p, size_t bytes) __attribute__((alloc_size(2), returns_nonnull));
 void mr_free(void *p);
 char *mr_strdup(const char *s);
-char *mr_strndup(const char *s, size_t n); /* NUL added */
+char *mr_strndup(const char *s, size_t n); /* exactly n bytes, NULs inside too, and a NUL added */
 
 /* May return NULL.  Zero bytes give a valid pointer. */
 void *mr_try_alloc(size_t bytes) __attribute__((malloc, alloc_size(1)));

@@ -1,0 +1,69 @@
+/* base/memory.c -- malloc with a rule for failure, and failures on order for tests. */
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Counts down to the mr_try_* call that fails; 0: off.  A thread's own, so that a test of one error
+ * path does not disturb the threads around it. */
+static _Thread_local int64_t fail_in;
+
+void mr_memory_fail_after(int64_t n) { fail_in = n; }
+
+static bool refuse(void)
+{
+    return MR_UNLIKELY(fail_in > 0) && --fail_in == 0;
+}
+
+/* The one place where the library may end its host: a small allocation of a fixed size failed, so
+ * there is no memory left to say it in any other way. */
+static void *need(void *p, size_t bytes)
+{
+    if (MR_LIKELY(p != NULL))
+        return p;
+    fprintf(stderr, "millrace: out of memory (%zu bytes)\n", bytes);
+    abort();
+}
+
+/* malloc(0) may return NULL; ours never does for want of bytes. */
+static size_t at_least_1(size_t bytes) { return bytes ? bytes : 1; }
+
+void *mr_alloc(size_t bytes) { return need(malloc(at_least_1(bytes)), bytes); }
+
+void *mr_calloc(size_t n, size_t bytes)
+{
+    void *p = calloc(at_least_1(n), at_least_1(bytes));
+    size_t total = SIZE_MAX;
+    (void)mr_size_mul(n, bytes, &total);
+    return need(p, total);
+}
+
+void *mr_realloc(void *p, size_t bytes) { return need(realloc(p, at_least_1(bytes)), bytes); }
+
+void mr_free(void *p) { free(p); }
+
+char *mr_strdup(const char *s) { return mr_strndup(s, strlen(s)); }
+
+char *mr_strndup(const char *s, size_t n)
+{
+    size_t bytes = SIZE_MAX; /* n + 1 does not fit: let the allocation say so */
+    (void)mr_size_add(n, 1, &bytes);
+    char *copy = mr_alloc(bytes);
+    if (n)
+        memcpy(copy, s, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+void *mr_try_alloc(size_t bytes) { return refuse() ? NULL : malloc(at_least_1(bytes)); }
+
+void *mr_try_calloc(size_t n, size_t bytes)
+{
+    return refuse() ? NULL : calloc(at_least_1(n), at_least_1(bytes));
+}
+
+void *mr_try_realloc(void *p, size_t bytes)
+{
+    return refuse() ? NULL : realloc(p, at_least_1(bytes));
+}

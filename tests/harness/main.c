@@ -1,0 +1,461 @@
+/* tests/harness/main.c -- runs the unit tests, each in a child process with a deadline.
+ *
+ * A test's stdout and stderr go to a memory file of its own, shown only when it fails or is skipped.
+ * How it ended is told through `slot`, memory shared with the parent, because an exit code alone
+ * cannot tell a test that passed from one whose code called exit(0).  Each child leads a process
+ * group, so what it starts dies with it, and dies itself with the parent. */
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+#define X(name) void mr_test_##name(void);
+#include "tests.inc"
+#undef X
+
+typedef struct test_entry {
+    const char *name;
+    void (*fn)(void);
+} test_entry;
+
+static const test_entry tests[] = {
+#define X(name) {#name, mr_test_##name},
+#include "tests.inc"
+#undef X
+    {NULL, NULL}};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOWNESS 5
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLOWNESS 5
+#endif
+#endif
+#ifndef SLOWNESS
+#define SLOWNESS 1
+#endif
+
+enum outcome { UNDECIDED, PASSED, FAILED, SKIPPED };
+
+/* One running test, in memory shared with its child, which writes only the first two. */
+typedef struct slot {
+    _Atomic int outcome;
+    _Atomic int deadline_s;
+    pid_t pid; /* 0: free */
+    int test, output_fd;
+    int64_t started_ns;
+    bool timed_out;
+} slot;
+
+static slot *mine; /* the slot of the test running in this process; NULL in the parent */
+static char dir_path[512];
+static bool no_fork;
+
+/* ---- what a test calls ---- */
+
+static void end_test(enum outcome outcome)
+{
+    fflush(NULL);
+    atomic_store(&mine->outcome, outcome);
+    if (no_fork && outcome == FAILED)
+        abort(); /* a debugger stops here */
+    _exit(outcome == FAILED);
+}
+
+void mr_test_fail(const char *file, int line, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "%s:%d: ", file, line);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    end_test(FAILED);
+    abort();
+}
+
+void mr_test_skip(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    end_test(SKIPPED);
+    abort();
+}
+
+void mr_test_deadline(int seconds) { atomic_store(&mine->deadline_s, seconds * SLOWNESS); }
+
+const char *mr_test_dir(void)
+{
+    if (mkdir(dir_path, 0700) != 0 && errno != EEXIST)
+        mr_test_fail(__FILE__, __LINE__, "mkdir %s: %s", dir_path, strerror(errno));
+    return dir_path;
+}
+
+const char *mr_test_golden(void)
+{
+    const char *dir = getenv("MILLRACE_GOLDEN");
+    if (!dir)
+        dir = "../shared/golden";
+    return access(dir, R_OK | X_OK) == 0 ? dir : NULL;
+}
+
+/* splitmix64: its state is a counter, so threads of a test may share it. */
+uint64_t mr_test_random(void)
+{
+    static _Atomic uint64_t counter;
+    const char *seed = getenv("MILLRACE_SEED");
+    uint64_t z = (seed ? strtoull(seed, NULL, 0) : 1) * 0xd1342543de82ef95u;
+    z += atomic_fetch_add(&counter, 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void mr_test_check_error(const char *file, int line, const char *what, mr_status *s, mr_code code,
+                         const char *text)
+{
+    if (!s)
+        mr_test_fail(file, line, "%s succeeds, expected %s", what, mr_code_name(code));
+    if (mr_status_code(s) != code || !strstr(mr_status_message(s), text))
+        mr_test_fail(file, line, "%s is\n    %s: %s\n  expected\n    %s: ...%s...", what,
+                     mr_code_name(mr_status_code(s)), mr_status_message(s), mr_code_name(code), text);
+    mr_status_free(s);
+}
+
+/* ---- children ---- */
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "test runner: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+/* The folder of a test, named by the parent and made by the child when it is asked for. */
+static void name_dir(pid_t runner, int test)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir_path, sizeof(dir_path), "%s/millrace-test-%d-%d", tmp ? tmp : "/tmp", (int)runner, test);
+}
+
+static void remove_dir(int test)
+{
+    name_dir(getpid(), test);
+    nftw(dir_path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void run_child(slot *s, pid_t runner)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != runner)
+        _exit(1);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    dup2(s->output_fd, 1);
+    dup2(s->output_fd, 2);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* in order with stderr */
+    int null = open("/dev/null", O_RDONLY);
+    dup2(null, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    name_dir(runner, s->test);
+    mine = s;
+    tests[s->test].fn();
+    fflush(NULL);
+    atomic_store(&s->outcome, PASSED);
+    exit(0); /* not _exit: the leak sanitizer looks when a process exits */
+}
+
+static void start(slot *s, int test)
+{
+    atomic_store(&s->outcome, UNDECIDED);
+    atomic_store(&s->deadline_s, 20 * SLOWNESS);
+    s->test = test;
+    s->timed_out = false;
+    s->started_ns = now_ns();
+    s->output_fd = memfd_create("test output", MFD_CLOEXEC);
+    if (s->output_fd < 0)
+        die("memfd_create");
+    pid_t runner = getpid();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        die("fork");
+    if (pid == 0)
+        run_child(s, runner);
+    s->pid = pid; /* only the parent writes it: the child sees the same memory */
+    setpgid(s->pid, s->pid); /* both sides do it, so neither has to wait for the other */
+}
+
+/* ---- the parent ---- */
+
+static struct {
+    int passed, failed, skipped;
+    bool dots; /* progress is shown: stdout is a terminal */
+    int column;
+} tally;
+
+static void end_dots(void)
+{
+    if (tally.column)
+        putchar('\n');
+    tally.column = 0;
+}
+
+static void progress(void)
+{
+    if (!tally.dots)
+        return;
+    putchar('.');
+    if (++tally.column == 80)
+        end_dots();
+    fflush(stdout);
+}
+
+/* What the test printed, each line set in. */
+static void show_output(int fd)
+{
+    FILE *f = fdopen(dup(fd), "r");
+    if (!f)
+        return;
+    rewind(f);
+    bool line_start = true;
+    for (int c; (c = getc(f)) != EOF; line_start = c == '\n') {
+        if (line_start)
+            fputs("    ", stdout);
+        putchar(c);
+    }
+    if (!line_start)
+        putchar('\n');
+    fclose(f);
+}
+
+static const char *signal_name(int sig)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
+    const char *name = sigabbrev_np(sig);
+    return name ? name : "?";
+#else
+    return strsignal(sig);
+#endif
+}
+
+/* Why a test failed, beyond what it said itself. */
+static void describe(const slot *s, int wstatus, char *out, size_t out_bytes)
+{
+    out[0] = '\0';
+    if (s->timed_out)
+        snprintf(out, out_bytes, ", killed after %d s", atomic_load(&s->deadline_s));
+    else if (WIFSIGNALED(wstatus))
+        snprintf(out, out_bytes, ", crashed: SIG%s", signal_name(WTERMSIG(wstatus)));
+    else if (atomic_load(&s->outcome) == UNDECIDED)
+        snprintf(out, out_bytes, ", called exit(%d)", WEXITSTATUS(wstatus));
+    else if (atomic_load(&s->outcome) == PASSED)
+        snprintf(out, out_bytes, ", exit code %d after its end", WEXITSTATUS(wstatus));
+}
+
+static void finish(slot *s, int wstatus)
+{
+    char why[64];
+    bool clean = WIFEXITED(wstatus) && WEXITSTATUS(wstatus) == 0 && !s->timed_out;
+    int outcome = atomic_load(&s->outcome);
+    kill(-s->pid, SIGKILL); /* what the test left running */
+    if (clean && outcome == PASSED) {
+        tally.passed++;
+        progress();
+    } else if (clean && outcome == SKIPPED) {
+        tally.skipped++;
+        end_dots();
+        printf("SKIP %s\n", tests[s->test].name);
+        show_output(s->output_fd);
+    } else {
+        tally.failed++;
+        end_dots();
+        describe(s, wstatus, why, sizeof(why));
+        printf("FAIL %s%s\n", tests[s->test].name, why);
+        show_output(s->output_fd);
+    }
+    close(s->output_fd);
+    remove_dir(s->test);
+    s->pid = 0;
+}
+
+static void kill_late(slot *slots, int n_slots)
+{
+    int64_t now = now_ns();
+    for (slot *s = slots; s < slots + n_slots; s++) {
+        int64_t limit_ns = atomic_load(&s->deadline_s) * INT64_C(1000000000);
+        if (s->pid && !s->timed_out && now - s->started_ns > limit_ns) {
+            s->timed_out = true;
+            kill(-s->pid, SIGKILL);
+        }
+    }
+}
+
+static void reap(slot *slots, int n_slots)
+{
+    int wstatus;
+    for (pid_t pid; (pid = waitpid(-1, &wstatus, WNOHANG)) > 0;)
+        for (slot *s = slots; s < slots + n_slots; s++)
+            if (s->pid == pid)
+                finish(s, wstatus);
+}
+
+/* Interrupted: nothing of ours stays behind. */
+static void abandon(slot *slots, int n_slots)
+{
+    for (slot *s = slots; s < slots + n_slots; s++)
+        if (s->pid) {
+            kill(-s->pid, SIGKILL);
+            waitpid(s->pid, NULL, 0);
+            remove_dir(s->test);
+        }
+    exit(130);
+}
+
+static slot *free_slot(slot *slots, int n_slots)
+{
+    for (slot *s = slots; s < slots + n_slots; s++)
+        if (!s->pid)
+            return s;
+    return NULL;
+}
+
+static bool any_running(const slot *slots, int n_slots)
+{
+    for (const slot *s = slots; s < slots + n_slots; s++)
+        if (s->pid)
+            return true;
+    return false;
+}
+
+/* Waits until a child ends or a tenth of a second has passed: time to look at the deadlines. */
+static void wait_and_reap(slot *slots, int n_slots, const sigset_t *watched)
+{
+    struct timespec tick = {0, 100000000};
+    int sig = sigtimedwait(watched, NULL, &tick);
+    if (sig == SIGINT || sig == SIGTERM)
+        abandon(slots, n_slots);
+    kill_late(slots, n_slots);
+    reap(slots, n_slots);
+}
+
+static bool is_wanted(const char *name, char **parts, int n_parts)
+{
+    for (int i = 0; i < n_parts; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    return n_parts == 0;
+}
+
+static int n_jobs(void)
+{
+    const char *jobs = getenv("MILLRACE_JOBS");
+    long n = jobs ? strtol(jobs, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
+    return (int)MR_MIN(MR_MAX(n, 1), 256);
+}
+
+static int run_all(char **parts, int n_parts)
+{
+    int n_slots = n_jobs();
+    slot *slots = mmap(NULL, (size_t)n_slots * sizeof(slot), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (slots == MAP_FAILED)
+        die("mmap");
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, SIGINT);
+    sigaddset(&watched, SIGTERM);
+    sigprocmask(SIG_BLOCK, &watched, NULL);
+    tally.dots = isatty(1);
+    for (int i = 0; tests[i].name; i++) {
+        if (!is_wanted(tests[i].name, parts, n_parts))
+            continue;
+        slot *s;
+        while (!(s = free_slot(slots, n_slots)))
+            wait_and_reap(slots, n_slots, &watched);
+        start(s, i);
+    }
+    while (any_running(slots, n_slots))
+        wait_and_reap(slots, n_slots, &watched);
+    end_dots();
+    printf("%d passed, %d failed", tally.passed, tally.failed);
+    if (tally.skipped)
+        printf(", %d skipped", tally.skipped);
+    putchar('\n');
+    return tally.failed || tally.passed + tally.skipped == 0;
+}
+
+/* For a debugger: one test in this very process, without a deadline. */
+static int run_here(const char *name)
+{
+    static slot only;
+    for (int i = 0; tests[i].name; i++) {
+        if (strcmp(tests[i].name, name) != 0)
+            continue;
+        mine = &only;
+        no_fork = true;
+        name_dir(getpid(), i);
+        tests[i].fn();
+        remove_dir(i);
+        return 0;
+    }
+    fprintf(stderr, "no test is called '%s' (--list shows all)\n", name);
+    return 1;
+}
+
+static int help(void)
+{
+    puts("test [part of a name]...   run the tests whose names hold one of the parts (or all)\n"
+         "test --list                print the names\n"
+         "test --no-fork NAME        run one test in this process, for a debugger\n"
+         "MILLRACE_JOBS: tests at a time (default: cores); MILLRACE_SEED: of mr_test_random;\n"
+         "MILLRACE_GOLDEN: folder of golden files; TMPDIR: where tests make their folders");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return help();
+    if (argc == 3 && strcmp(argv[1], "--no-fork") == 0)
+        return run_here(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        for (int i = 0; tests[i].name; i++)
+            puts(tests[i].name);
+        return 0;
+    }
+    return run_all(argv + 1, argc - 1);
+}
