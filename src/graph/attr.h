@@ -1,0 +1,98 @@
+/* graph/attr.h -- the value of a node's attribute, and the constraints an op puts on it.
+ *
+ * An mr_attr is immutable and lives in the arena of the graph (or op definition) that holds it; mr_attr_copy
+ * moves one to another arena.  A tensor value keeps the serialized TensorProto it came from until it
+ * is asked for, so importing and exporting a graph leaves its bytes alone and costs no decoding. */
+#ifndef MR_GRAPH_ATTR_H
+#define MR_GRAPH_ATTR_H
+
+#include "tensor/tensor.h"
+
+typedef enum mr_attr_kind { /* the numbers are TF_AttrType + 1 */
+    MR_ATTR_NONE = 0,
+    MR_ATTR_STRING,
+    MR_ATTR_INT,
+    MR_ATTR_FLOAT,
+    MR_ATTR_BOOL,
+    MR_ATTR_TYPE,
+    MR_ATTR_SHAPE,
+    MR_ATTR_TENSOR,
+    MR_ATTR_PLACEHOLDER, /* "$T" inside a function body: s holds the name */
+    MR_ATTR_FUNC,
+} mr_attr_kind;
+
+typedef struct mr_attr mr_attr;
+typedef struct mr_named_attr mr_named_attr;
+
+typedef struct mr_func_ref { /* a function by name, with values for its attrs */
+    const char *name;
+    int n_attrs;
+    const mr_named_attr *attrs;
+} mr_func_ref;
+
+typedef struct mr_tensor_attr {
+    mr_sv raw;    /* serialized TensorProto; p == NULL when only t is there */
+    mr_tensor *t; /* owned by whoever owns the arena (see mr_arena_tensors in graph.c); may be NULL */
+} mr_tensor_attr;
+
+struct mr_attr {
+    mr_attr_kind kind;
+    bool is_list; /* then n values in the plural member; an empty list may have kind NONE */
+    int n;
+    union {
+        mr_sv s;
+        int64_t i;
+        float f;
+        bool b;
+        int type; /* mr_dtype, may be a ref type */
+        const mr_pshape *shape;
+        const mr_tensor_attr *tensor;
+        const mr_func_ref *func;
+        const mr_sv *ss;
+        const int64_t *is;
+        const float *fs;
+        const bool *bs;
+        const int *types;
+        const mr_pshape *const *shapes;
+        const mr_tensor_attr *const *tensors;
+        const mr_func_ref *const *funcs;
+    };
+};
+
+struct mr_named_attr {
+    const char *name;
+    mr_attr v;
+};
+
+/* Values for builder calls: borrowed until the call returns. */
+static inline mr_attr mr_a_str(const char *s) { return (mr_attr){MR_ATTR_STRING, .s = mr_sv_of(s)}; }
+static inline mr_attr mr_a_sv(mr_sv s) { return (mr_attr){MR_ATTR_STRING, .s = s}; }
+static inline mr_attr mr_a_int(int64_t i) { return (mr_attr){MR_ATTR_INT, .i = i}; }
+static inline mr_attr mr_a_float(float f) { return (mr_attr){MR_ATTR_FLOAT, .f = f}; }
+static inline mr_attr mr_a_bool(bool b) { return (mr_attr){MR_ATTR_BOOL, .b = b}; }
+static inline mr_attr mr_a_type(int t) { return (mr_attr){MR_ATTR_TYPE, .type = t}; }
+static inline mr_attr mr_a_shape(const mr_pshape *s) { return (mr_attr){MR_ATTR_SHAPE, .shape = s}; }
+static inline mr_attr mr_a_ints(int n, const int64_t *v) { return (mr_attr){MR_ATTR_INT, true, n, .is = v}; }
+static inline mr_attr mr_a_types(int n, const int *v) { return (mr_attr){MR_ATTR_TYPE, true, n, .types = v}; }
+static inline mr_attr mr_a_strs(int n, const mr_sv *v) { return (mr_attr){MR_ATTR_STRING, true, n, .ss = v}; }
+static inline mr_attr mr_a_shapes(int n, const mr_pshape *const *v) { return (mr_attr){MR_ATTR_SHAPE, true, n, .shapes = v}; }
+
+/* Deep copy into an arena.  Tensors are referenced; the copy's references are appended to `held`
+ * (MR_VEC of mr_tensor *), whose owner drops them with the arena. */
+typedef MR_VEC(mr_tensor *) mr_tensor_vec;
+mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v);
+bool mr_attr_eq(const mr_attr *a, const mr_attr *b);
+uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed);
+/* For people and error texts: `"SAME"`, `DT_FLOAT`, `[1, 2]`. */
+void mr_attr_print(mr_str *out, const mr_attr *v);
+/* "int", "list(type)" */
+void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list);
+
+/* AttrValue both ways. */
+mr_status *mr_attr_decode(mr_arena *a, mr_sv bytes, mr_attr *out);
+mr_status *mr_attr_encode(const mr_attr *v, mr_str *out);
+
+/* The tensor of an attr, decoded when needed; the caller owns the result. */
+mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out);
+
+#endif

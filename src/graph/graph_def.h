@@ -1,0 +1,45 @@
+/* graph/graph_def.h -- GraphDef both ways: bytes and text to nodes and back. */
+#ifndef MR_GRAPH_GRAPH_DEF_H
+#define MR_GRAPH_GRAPH_DEF_H
+
+#include "graph/library.h"
+
+typedef struct mr_import_map {
+    const char *name; /* in the imported graph */
+    int index;        /* -1: a control dependency */
+    mr_out to;        /* in the existing graph; index -1 with control dependencies */
+} mr_import_map;
+
+typedef struct mr_import_options {
+    const char *prefix, *default_device; /* NULL or "" */
+    bool uniquify_names, uniquify_prefix;
+    bool no_validate_colocation;
+    bool internal_ok; /* accept '_' names and internal ops (runtime-made graphs) */
+    int n_maps, n_controls, n_returns, n_return_nodes;
+    const mr_import_map *maps;
+    mr_node *const *controls;
+    const mr_import_map *returns;       /* name and index; `to` unused */
+    const char *const *return_nodes;
+} mr_import_options;
+
+typedef struct mr_import_results { /* arrays freed by mr_import_results_deinit */
+    int n_returns, n_return_nodes, n_unused;
+    mr_out *returns;
+    mr_node **return_nodes;
+    int *unused; /* indexes of options.maps that named nothing */
+} mr_import_results;
+void mr_import_results_deinit(mr_import_results *r);
+
+/* All or nothing: on error the graph is as before.  options and results may be NULL. */
+mr_status *mr_graph_import(mr_graph *g, mr_sv graph_def, const mr_import_options *options,
+                           mr_import_results *results);
+mr_status *mr_graph_import_text(mr_graph *g, mr_sv pbtxt, const mr_import_options *options);
+
+mr_status *mr_graph_export(const mr_graph *g, mr_str *out);
+mr_status *mr_graph_export_text(const mr_graph *g, mr_str *out);
+/* Nodes from id `first` on, with the library: what a session is extended by. */
+mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out);
+mr_status *mr_node_encode(const mr_node *n, mr_str *out); /* NodeDef */
+void mr_versions_encode(const mr_versions *v, mr_str *out);
+
+#endif

@@ -1,0 +1,138 @@
+/* graph/op.h -- what an operation is: one constant in one file (mr_op), and its parsed definition.
+ *
+ * An op's file under ops/ defines a constant with MR_OP(Name, ...).  The build collects the names into
+ * one table (ops/table.c), so adding an op touches nothing else.  Signature and attrs are text in the
+ * grammar of TensorFlow's op definitions, parsed when the op is first looked up:
+ *
+ *     .sig   = "values: N * T, axis: Tidx -> output: T"      Ref(T), list attrs by name, fixed types
+ *     .attrs = "N: int >= 2; T: type; Tidx: {int32, int64} = DT_INT32"
+ *
+ * Attrs are separated by ';'.  A type attr's set may use the names numbertype, realnumbertype,
+ * quantizedtype.  Shape defaults are `{ unknown_rank: true }` or `?`, `{}` or `[]`. */
+#ifndef MR_GRAPH_OP_H
+#define MR_GRAPH_OP_H
+
+#include "graph/attr.h"
+
+typedef struct mr_node mr_node;
+typedef struct mr_graph mr_graph;
+typedef struct mr_function mr_function;
+typedef struct mr_op_def mr_op_def;
+typedef struct mr_infer mr_infer; /* graph/infer.h */
+typedef struct mr_grad mr_grad;   /* graph/grad.h */
+typedef struct mr_run mr_run;     /* run/run.h */
+typedef struct mr_make mr_make;   /* run/run.h: what a kernel sees when it is made */
+
+/* A kernel: how an op runs on a device for a type. */
+typedef struct mr_kernel {
+    const char *device;           /* "CPU"; NULL ends a list */
+    int type;                     /* value of the op's key attr (mr_op.key) it is for; 0: any */
+    mr_status *(*run)(mr_run *r); /* computes the outputs and returns */
+    void (*run_async)(mr_run *r); /* instead: returns at once, ends later by mr_run_done (run/run.h) */
+    int priority;
+    void *user;                   /* for kernels registered through the C API */
+    const mr_named_attr *constraints; /* further type attrs that must have these values; name NULL ends */
+} mr_kernel;
+
+enum mr_op_flags {
+    MR_STATEFUL = 1,      /* never folded, merged or dropped; one kernel per session and node */
+    MR_COMMUTATIVE = 2,
+    MR_AGGREGATE = 4,
+    MR_UNINIT_OK = 8,     /* takes uninitialised references */
+    MR_DISTCOMM = 16,
+    MR_NO_GRADIENT = 32,  /* known to have none: the walk back stops here */
+    MR_CHEAP = 64,        /* runs in well under a microsecond whatever its inputs: always inline */
+    MR_NO_FOLD = 128,     /* not folded although stateless (control flow, Send, Recv) */
+    MR_HOST_ONLY = 256,   /* touches no data of a device: the same kernel serves all devices */
+};
+
+typedef struct mr_op {
+    const char *name, *doc;
+    const char *sig, *attrs;
+    unsigned flags;
+    int deprecated; /* GraphDef producer version from which it is refused; 0: never */
+    const char *key; /* type attr that chooses the kernel; NULL: the first type attr, if any */
+    mr_status *(*shape)(mr_infer *c);
+    void (*grad)(mr_grad *g);
+    const mr_kernel *kernels; /* ended by a row without a device */
+    /* State of one kernel: zeroed room, filled from the node's attrs by init, shared by concurrent
+     * runs (so what changes in it needs a lock). */
+    size_t state_bytes;
+    mr_status *(*init)(mr_make *m, void *state);
+    void (*deinit)(void *state);
+    const char *const *examples; /* ended by NULL; grammar: ops/example.h */
+} mr_op;
+
+#define MR_OP(Name, ...) \
+    extern const mr_op mr_op_##Name; \
+    const mr_op mr_op_##Name = {.name = #Name, __VA_ARGS__}
+#define MR_KERNELS(...) ((const mr_kernel[]){__VA_ARGS__{0}})
+#define MR_CPU_ROW(E, name, number, S, C, fn) {"CPU", MR_##E, fn##_##name},
+#define MR_CPU(fn, TYPES) TYPES(MR_CPU_ROW, fn)          /* fn_half, fn_float, ... */
+#define MR_CPU_ONE_ROW(E, name, number, S, C, fn) {"CPU", MR_##E, fn},
+#define MR_CPU_ONE(fn, TYPES) TYPES(MR_CPU_ONE_ROW, fn)  /* one function serves these types */
+#define MR_CPU_ANY(fn) {"CPU", 0, fn},                   /* one function serves all types */
+#define MR_CPU_ASYNC(fn) {"CPU", 0, NULL, fn},
+#define MR_EXAMPLES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- the parsed definition: what OpDef says ---- */
+typedef struct mr_arg_def {
+    const char *name;
+    int type;                   /* fixed type, or 0 */
+    const char *type_attr;      /* else: attr giving the type, */
+    const char *number_attr;    /* with this: a list of that many */
+    const char *type_list_attr; /* or a list of these types */
+    bool is_ref;
+} mr_arg_def;
+
+typedef struct mr_attr_def {
+    const char *name;
+    mr_attr_kind kind;
+    bool is_list, has_default, has_min;
+    mr_attr deflt;
+    int64_t min;        /* of an int, or of a list's length */
+    int n_allowed;      /* 0: anything */
+    const int *types;   /* allowed types, for type attrs */
+    const mr_sv *names; /* allowed values, for string attrs */
+} mr_attr_def;
+
+struct mr_op_def {
+    const char *name;
+    const mr_op *op;             /* its implementation; NULL for a graph function */
+    const mr_function *function; /* the function it calls, or NULL */
+    int n_in, n_out, n_attrs;
+    const mr_arg_def *in, *out;
+    const mr_attr_def *attrs;
+    unsigned flags;
+    int deprecated;
+    const char *summary, *deprecation_text;
+    const mr_attr_def *key; /* resolved mr_op.key */
+};
+
+const mr_attr_def *mr_op_def_attr(const mr_op_def *d, const char *name);
+int mr_op_def_input(const mr_op_def *d, const char *name);  /* index among d->in, or -1 */
+int mr_op_def_output(const mr_op_def *d, const char *name);
+
+/* Parses .sig and .attrs of an op (or the pieces given to the C API's builder) into an arena. */
+mr_status *mr_op_def_parse(mr_arena *a, const mr_op *op, mr_op_def *out);
+/* OpDef both ways. */
+void mr_op_def_encode(const mr_op_def *d, mr_str *out);
+mr_status *mr_op_def_decode(mr_arena *a, mr_sv bytes, mr_op_def *out);
+
+/* ---- registry: all ops by name; safe from any thread ---- */
+/* The built-in table, handed over once at start by ops/table.c (sorted by name). */
+void mr_registry_set_builtin(const mr_op *const *ops, int n);
+/* A user's op; its strings must outlive the process.  ALREADY_EXISTS, INVALID_ARGUMENT. */
+mr_status *mr_op_register(const mr_op *op);
+/* A kernel for an existing or later op. */
+mr_status *mr_kernel_register(const char *op_name, const mr_kernel *k);
+const mr_op_def *mr_op_find(mr_sv name); /* NULL when unknown */
+/* All ops, sorted by name; the caller frees the array with mr_free. */
+const mr_op_def **mr_op_all(int *n);
+
+/* All kernels of an op, built in and registered: calls fn for each. */
+void mr_kernel_each(const mr_op_def *d, void (*fn)(void *ctx, const mr_kernel *k), void *ctx);
+/* The kernel of a node on a device type; NULL when there is none. */
+const mr_kernel *mr_kernel_find(const mr_node *n, const char *device_type);
+
+#endif
