@@ -1,0 +1,29 @@
+/* run/cancel.h -- stopping what waits.
+ *
+ * Whoever is about to wait registers a callback that ends the wait; cancelling runs all callbacks
+ * once.  A manager may have a parent (a step's is a child of its session's): cancelling the parent
+ * cancels it too.  Callbacks run with no lock of the manager held. */
+#ifndef MR_RUN_CANCEL_H
+#define MR_RUN_CANCEL_H
+
+#include <stdbool.h>
+
+typedef struct mr_cancel mr_cancel;
+
+typedef struct mr_cancel_entry { /* embedded in what waits */
+    void (*fn)(struct mr_cancel_entry *e);
+    struct mr_cancel_entry *next, *prev; /* the manager's */
+    int state;                           /* the manager's */
+} mr_cancel_entry;
+
+mr_cancel *mr_cancel_new(mr_cancel *parent); /* parent may be NULL and must outlive it */
+void mr_cancel_free(mr_cancel *c);           /* no entries left; NULL is fine */
+/* false when already cancelled: the callback will not run, do not wait. */
+bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e);
+/* true: removed, the callback did not and will not run.  false: it has run to its end (this call waits
+ * for that), so the entry may be freed in both cases.  Must not be called from the callback itself. */
+bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e);
+void mr_cancel_start(mr_cancel *c);
+bool mr_cancel_started(const mr_cancel *c);
+
+#endif

@@ -1,0 +1,53 @@
+/* run/device.h -- where ops run, and the names of such places.
+ *
+ * A device type is one struct; a device is one instance with its memory, its resources and the threads
+ * it computes with.  CPU devices share the process's pool. */
+#ifndef MR_RUN_DEVICE_H
+#define MR_RUN_DEVICE_H
+
+#include "base/pool.h"
+#include "run/resource.h"
+
+typedef struct mr_device mr_device;
+
+typedef struct mr_device_type {
+    const char *name;  /* "CPU" */
+    int priority;      /* placement prefers the higher */
+    /* Data to and from host memory; NULL: the device's memory is host memory. */
+    void (*copy_in)(mr_device *d, const mr_tensor *host, mr_tensor *dst, void (*done)(void *, mr_status *), void *arg);
+    void (*copy_out)(mr_device *d, const mr_tensor *src, mr_tensor *host, void (*done)(void *, mr_status *), void *arg);
+    void (*free)(mr_device *d);
+} mr_device_type;
+
+struct mr_device {
+    const mr_device_type *type;
+    const char *name; /* full: /job:localhost/replica:0/task:0/device:CPU:0; owned */
+    mr_allocator *alloc;
+    mr_resources *resources; /* owned */
+    mr_pool *pool;           /* for loops inside a kernel; borrowed */
+    uint64_t incarnation;    /* random, not 0 */
+    int64_t memory_limit;
+};
+
+extern const mr_device_type mr_device_cpu;
+mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **out);
+void mr_device_free(mr_device *d); /* NULL is fine */
+
+/* ---- names: formats.md §11 ---- */
+typedef struct mr_device_name {
+    char job[64], type[32];
+    int replica, task, id; /* -1: unspecified */
+    bool has_job, has_type;
+} mr_device_name;
+
+/* false when it cannot be parsed; "" gives all unspecified.  Legacy /cpu:0 and local CPU:0 accepted. */
+bool mr_device_name_parse(mr_sv text, mr_device_name *out);
+void mr_device_name_print(const mr_device_name *n, mr_str *out); /* canonical order */
+bool mr_device_name_full(const mr_device_name *n);
+/* Every part specified in `pattern` equals that of n. */
+bool mr_device_name_matches(const mr_device_name *pattern, const mr_device_name *n);
+/* Adds other's parts to n; a conflict is INVALID_ARGUMENT unless soft (then rules of §11). */
+mr_status *mr_device_name_merge(mr_device_name *n, const mr_device_name *other, bool soft);
+bool mr_device_name_same_task(const mr_device_name *a, const mr_device_name *b);
+
+#endif

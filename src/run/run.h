@@ -1,0 +1,139 @@
+/* run/run.h -- what a kernel sees.
+ *
+ * mr_run is one call of one kernel: its inputs, room for its outputs, its state, and the step and device
+ * it runs in.  A synchronous kernel computes and returns a status.  An asynchronous one (run_async)
+ * returns at once and ends the call later, from any thread, by mr_run_done; it must not hold a thread
+ * meanwhile.  Inputs are owned by the run and dropped after it; a kernel that holds the only reference
+ * to an input may write its output over it (mr_run_forward). */
+#ifndef MR_RUN_RUN_H
+#define MR_RUN_RUN_H
+
+#include "graph/graph.h"
+#include "run/cancel.h"
+#include "run/device.h"
+#include "run/rendezvous.h"
+#include "run/variable.h"
+
+typedef enum mr_value_kind {
+    MR_ABSENT = 0, /* nothing there (yet) */
+    MR_LIVE,       /* t */
+    MR_DEAD,       /* on the untaken side of a conditional */
+    MR_REF,        /* ref: the variable itself */
+} mr_value_kind;
+
+typedef struct mr_value { /* what flows along an edge */
+    union {
+        mr_tensor *t;     /* owned */
+        mr_variable *ref; /* owned */
+    };
+    uint8_t kind;
+} mr_value;
+void mr_value_drop(mr_value *v); /* leaves MR_ABSENT */
+
+typedef struct mr_caller mr_caller;
+
+/* What all kernels of one step on one device share. */
+typedef struct mr_step {
+    int64_t id;
+    mr_device *device;
+    mr_rendezvous *rendezvous;
+    mr_cancel *cancel;
+    mr_resources *resources; /* per-step objects; made on first use, see mr_step_resources */
+    mr_caller *caller;       /* runs functions; NULL where none can be */
+    int n_args, n_rets;
+    mr_value *args;          /* of _Arg by index; live tensors */
+    mr_value *rets;          /* of _Retval by index; ABSENT until set */
+    const struct mr_library *library;
+    void *owner;             /* the executor's */
+    mr_mutex *mu;            /* guards `resources` being made */
+} mr_step;
+mr_resources *mr_step_resources(mr_step *s); /* borrowed */
+
+struct mr_run {
+    const mr_node *node;
+    const mr_kernel *kernel;
+    void *state; /* of the kernel; see mr_op.state_bytes */
+    int n_in, n_out;
+    mr_value *in, *out;
+    mr_step *step;
+    uint64_t frame;    /* id of the control-flow frame, 0 at the root */
+    int64_t iteration;
+    bool dead;         /* a transfer node called although an input is dead */
+    void (*done)(mr_run *r, mr_status *st); /* the executor's */
+};
+
+/* What a kernel sees when it is made (once a node and session; shared by all its runs). */
+struct mr_make {
+    const mr_node *node;
+    const mr_kernel *kernel;
+    mr_device *device;
+    const struct mr_library *library;
+};
+
+/* ---- inputs ---- */
+static inline mr_tensor *mr_in(const mr_run *r, int i) { return r->in[i].t; } /* live, not a ref */
+static inline mr_variable *mr_in_ref(const mr_run *r, int i) { return r->in[i].ref; }
+/* A scalar of an index type, or an error that names the argument. */
+mr_status *mr_in_scalar_int(const mr_run *r, int i, const char *what, int64_t *out);
+mr_status *mr_in_scalar_bool(const mr_run *r, int i, const char *what, bool *out);
+/* An int32 or int64 vector as a shape: entries >= min. */
+mr_status *mr_in_shape(const mr_run *r, int i, const char *what, int64_t min, mr_shape *out);
+
+/* ---- outputs ---- */
+/* Room for output i in its declared type. */
+mr_status *mr_run_output(mr_run *r, int i, int rank, const int64_t *dims, mr_tensor **out);
+/* The same, over the memory of input `in` when nobody else holds it and it fits. */
+mr_status *mr_run_forward(mr_run *r, int in, int i, int rank, const int64_t *dims, mr_tensor **out);
+/* Output i is t (the reference is taken over). */
+void mr_run_set(mr_run *r, int i, mr_tensor *t);
+/* Output i is input `in`, shared. */
+void mr_run_pass(mr_run *r, int in, int i);
+void mr_run_set_ref(mr_run *r, int i, mr_variable *v); /* takes the reference over */
+void mr_run_set_dead(mr_run *r, int i);
+/* Output i is input `in` under another shape of as many elements. */
+mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dims);
+/* A tensor for the kernel's own use; unref it. */
+mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_tensor **out);
+
+/* ---- the rest ---- */
+static inline mr_allocator *mr_run_allocator(const mr_run *r) { return r->step->device->alloc; }
+static inline mr_dtype mr_out_dtype(const mr_run *r, int i) { return mr_dtype_base(r->node->out_types[i]); }
+/* A loop split over idle threads: mr_pool_for on the device's pool. */
+static inline void mr_run_for(mr_run *r, int64_t n, double cost_ns, void (*fn)(void *, int64_t, int64_t), void *ctx)
+{
+    mr_pool_for(r->step->device->pool, n, cost_ns, fn, ctx);
+}
+/* Ends an asynchronous run; st NULL is success.  The run is gone afterwards. */
+static inline void mr_run_done(mr_run *r, mr_status *st) { r->done(r, st); }
+/* The resource a handle input names, of this type; the caller owns *out. */
+mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_object **out);
+mr_status *mr_run_variable(mr_run *r, int in, mr_variable **out);
+/* A scalar resource tensor for a handle (the reference is taken over). */
+mr_status *mr_handle_tensor(mr_handle *h, mr_tensor **out);
+
+/* ---- kernels as made ---- */
+typedef struct mr_instance { /* a kernel with its state */
+    mr_refs refs;
+    const mr_kernel *kernel;
+    const mr_op *op;
+    void *state;
+} mr_instance;
+/* NOT_FOUND "No OpKernel was registered to support Op '..' used by {{node ..}} with these attrs: .." */
+mr_status *mr_instance_new(const mr_make *m, mr_instance **out); /* m->kernel NULL: found by device type */
+void mr_instance_unref(mr_instance *k);
+
+/* ---- functions ---- */
+struct mr_caller {
+    /* Runs a function with n_args live tensors (borrowed); done gets n_rets owned tensors in rets (given
+     * by the caller of call, valid until done).  Cancelled with the step of r. */
+    void (*call)(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
+                 mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
+};
+
+/* ---- one op, now ---- */
+/* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape
+ * inference, examples and fuzzing.  Outputs are owned by the caller, NULL where dead.  Stateful resources
+ * live in `env` (a device made for it); NULL: a process-wide one for stateless ops. */
+mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out);
+
+#endif
