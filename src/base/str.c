@@ -74,7 +74,7 @@ void mr_str_clear(mr_str *s)
 }
 
 /* Makes room for n more bytes and a NUL; false when memory is out. */
-static bool try_reserve(mr_str *s, size_t n)
+bool mr_str_try_reserve(mr_str *s, size_t n)
 {
     size_t want;
     if (!mr_size_add(s->n, n, &want) || !mr_size_add(want, 1, &want))
@@ -94,7 +94,7 @@ static bool try_reserve(mr_str *s, size_t n)
 
 static void reserve(mr_str *s, size_t n)
 {
-    if (MR_LIKELY(try_reserve(s, n)))
+    if (MR_LIKELY(mr_str_try_reserve(s, n)))
         return;
     size_t want = SIZE_MAX;
     if (mr_size_add(s->n, n, &want))
@@ -110,7 +110,7 @@ static bool append(mr_str *s, const void *p, size_t n, bool must)
     bool own = s->p && at <= s->n;
     if (must)
         reserve(s, n);
-    else if (!try_reserve(s, n))
+    else if (!mr_str_try_reserve(s, n))
         return false;
     if (n)
         memmove(s->p + s->n, own ? s->p + at : p, n);

@@ -40,6 +40,8 @@ void mr_str_appendc(mr_str *s, char c);
 void mr_str_printf(mr_str *s, const char *fmt, ...) MR_PRINTF(2, 3);
 void mr_str_vprintf(mr_str *s, const char *fmt, va_list ap);
 bool mr_str_try_append(mr_str *s, const void *p, size_t n); /* false: out of memory, s unchanged */
+/* Makes room for n more bytes (and the NUL) to be written at s->p + s->n; false: out of memory. */
+bool mr_str_try_reserve(mr_str *s, size_t n);
 const char *mr_str_z(const mr_str *s);                      /* "" while empty */
 static inline mr_sv mr_str_view(const mr_str *s) { return (mr_sv){s->p ? s->p : "", s->n}; }
 /* Hands the buffer (free with mr_free) to the caller and empties s. */
