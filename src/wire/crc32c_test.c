@@ -1,0 +1,58 @@
+#include "wire/crc32c.h"
+
+#include "tests/harness/test.h"
+
+MR_TEST(crc32c_of_the_check_text)
+{
+    MR_CHECK_INT(mr_crc32c("123456789", 9), 0xE3069283u);
+    MR_CHECK_INT(mr_crc32c_extend_portable(0, "123456789", 9), 0xE3069283u);
+}
+
+/* The samples of RFC 3720, B.4. */
+MR_TEST(crc32c_of_the_iscsi_samples)
+{
+    uint8_t b[32];
+    memset(b, 0, sizeof(b));
+    MR_CHECK_INT(mr_crc32c(b, sizeof(b)), 0x8A9136AAu);
+    memset(b, 0xFF, sizeof(b));
+    MR_CHECK_INT(mr_crc32c(b, sizeof(b)), 0x62A8AB43u);
+    for (int i = 0; i < 32; i++)
+        b[i] = (uint8_t)i;
+    MR_CHECK_INT(mr_crc32c(b, sizeof(b)), 0x46DD794Eu);
+    for (int i = 0; i < 32; i++)
+        b[i] = (uint8_t)(31 - i);
+    MR_CHECK_INT(mr_crc32c(b, sizeof(b)), 0x113FDB5Cu);
+}
+
+MR_TEST(crc32c_both_ways_agree_at_every_length_and_alignment)
+{
+    uint8_t b[300];
+    for (size_t i = 0; i < sizeof(b); i++)
+        b[i] = (uint8_t)mr_test_random();
+    for (size_t from = 0; from < 9; from++)
+        for (size_t n = 0; from + n <= sizeof(b); n++)
+            MR_CHECK_INT(mr_crc32c(b + from, n), mr_crc32c_extend_portable(0, b + from, n));
+}
+
+MR_TEST(crc32c_extends_over_any_cut)
+{
+    const char text[] = "the quick brown fox jumps over the lazy dog";
+    uint32_t whole = mr_crc32c(text, sizeof(text));
+    for (size_t cut = 0; cut <= sizeof(text); cut++)
+        MR_CHECK_INT(mr_crc32c_extend(mr_crc32c(text, cut), text + cut, sizeof(text) - cut), whole);
+}
+
+MR_TEST(crc32c_mask_of_nothing_is_the_constant)
+{
+    MR_CHECK_INT(mr_crc32c(NULL, 0), 0);
+    MR_CHECK_INT(mr_crc32c_mask(0), 0xA282EAD8u);
+}
+
+MR_TEST(crc32c_unmask_undoes_mask)
+{
+    for (int i = 0; i < 1000; i++) {
+        uint32_t c = (uint32_t)mr_test_random();
+        MR_CHECK_INT(mr_crc32c_unmask(mr_crc32c_mask(c)), c);
+        MR_CHECK(mr_crc32c_mask(c) != c);
+    }
+}
