@@ -79,8 +79,10 @@ mr_node *mr_graph_find(const mr_graph *g, mr_sv name);
 /* A name not taken yet: base, base_1, base_2 ...; lives in the graph's arena. */
 const char *mr_graph_unique_name(mr_graph *g, const char *base);
 
-/* Copies all nodes, or those with keep[id]; inputs that are not kept must not exist.  *map (optional,
- * g->nodes.n entries, mr_free) gives each old node's copy. */
+/* Copies all nodes, or those with keep[id], as they are (nothing is checked or inferred again) with the
+ * library and versions.  An input from a node that is not kept is left empty (node NULL) for the caller to
+ * set with mr_node_set_input; such control inputs are dropped.  *map (optional, g->nodes.n entries,
+ * mr_free) gives each old node's copy, NULL where it was not kept. */
 mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr_node ***map);
 
 /* ---- looking at a node ---- */
