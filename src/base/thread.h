@@ -54,6 +54,8 @@ void mr_thread_join(mr_thread *t);
 
 /* Cores this process may use: the affinity mask, cut by the cgroup's CPU quota. */
 int mr_cpu_count(void);
+/* The quota alone, read from these places (tests have their own): INT32_MAX when there is none. */
+int mr_cpu_quota(const char *cgroup_root, const char *self_cgroup);
 
 /* Shared ownership. */
 typedef struct mr_refs {

@@ -1,0 +1,56 @@
+/* base/clock.c -- time, and random bits from the system. */
+#include "base/clock.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S INT64_C(1000000000)
+
+static int64_t read_ns(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+int64_t mr_now_ns(void) { return read_ns(CLOCK_MONOTONIC); }
+
+int64_t mr_wall_us(void) { return read_ns(CLOCK_REALTIME) / 1000; }
+
+int64_t mr_thread_cpu_ns(void) { return read_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+void mr_sleep_ns(int64_t ns)
+{
+    if (ns <= 0)
+        return;
+    int64_t now = mr_now_ns(), until;
+    if (__builtin_add_overflow(now, ns, &until))
+        until = INT64_MAX;
+    /* To a fixed end: a signal in between must not lengthen the sleep. */
+    struct timespec t = {until / NS_PER_S, until % NS_PER_S};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+/* splitmix64's finalizer. */
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+uint64_t mr_random64(void)
+{
+    uint64_t v;
+    ssize_t n;
+    while ((n = getrandom(&v, sizeof(v), 0)) < 0 && errno == EINTR)
+        ;
+    if (n == (ssize_t)sizeof(v))
+        return v;
+    /* A sandbox that forbids getrandom: still distinct between calls, processes and hosts. */
+    static _Atomic uint64_t calls;
+    return mix(mix((uint64_t)read_ns(CLOCK_REALTIME)) ^ mix((uint64_t)getpid()) ^ mix(++calls));
+}

@@ -1,0 +1,261 @@
+/* base/file.c -- reading files, and walking and changing directories.  Writing is writer.c. */
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+/* The codes that TensorFlow gives to what a file system answers. */
+static mr_code code_of(int err)
+{
+    switch (err) {
+    case ENOENT: case ENXIO: case ENODEV: case ESRCH:
+        return MR_NOT_FOUND;
+    case EEXIST: case EALREADY:
+        return MR_ALREADY_EXISTS;
+    case EACCES: case EPERM: case EROFS:
+        return MR_PERMISSION_DENIED;
+    case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: case EMLINK: case ENOBUFS: case ENOMEM:
+        return MR_RESOURCE_EXHAUSTED;
+    case EINVAL: case ENAMETOOLONG: case E2BIG: case EILSEQ: case ESPIPE: case EFAULT:
+        return MR_INVALID_ARGUMENT;
+    case ENOTEMPTY: case EISDIR: case ENOTDIR: case EBADF: case EBUSY: case EPIPE: case ETXTBSY:
+        return MR_FAILED_PRECONDITION;
+    case EFBIG: case EOVERFLOW: case ERANGE:
+        return MR_OUT_OF_RANGE;
+    case ENOSYS: case EOPNOTSUPP: case EXDEV:
+        return MR_UNIMPLEMENTED;
+    case EAGAIN: case EINTR: case ENOLCK: case ENOLINK: case ECONNREFUSED: case ECONNRESET:
+    case ECONNABORTED: case EHOSTUNREACH: case ENETDOWN: case ENETUNREACH: case ENETRESET:
+        return MR_UNAVAILABLE;
+    case ETIMEDOUT:
+        return MR_DEADLINE_EXCEEDED;
+    case ESTALE: case EDEADLK:
+        return MR_ABORTED;
+    case ECANCELED:
+        return MR_CANCELLED;
+    default:
+        return MR_UNKNOWN;
+    }
+}
+
+mr_status *mr_errno_status(int err, const char *what, const char *path)
+{
+    char buf[128];
+    return mr_error(code_of(err), "%s %s: %s", what, path, strerror_r(err, buf, sizeof(buf)));
+}
+
+const char *mr_path_local(const char *path)
+{
+    return strncmp(path, "file://", 7) == 0 ? path + 7 : path;
+}
+
+mr_sv mr_path_dirname(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return (mr_sv){path, 0};
+    while (slash > path && slash[-1] == '/')
+        slash--;
+    return (mr_sv){path, slash == path ? 1 : (size_t)(slash - path)};
+}
+
+mr_sv mr_path_basename(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return mr_sv_of(slash ? slash + 1 : path);
+}
+
+/* ---- random access ---- */
+
+struct mr_file {
+    int fd;
+    uint64_t bytes;
+    char *path;
+};
+
+/* Opens for reading; a directory is refused here, because open(2) would accept it. */
+static mr_status *open_to_read(const char *path, int *fd, struct stat *info)
+{
+    do
+        *fd = open(mr_path_local(path), O_RDONLY | O_CLOEXEC);
+    while (*fd < 0 && errno == EINTR);
+    if (*fd < 0)
+        return mr_errno_status(errno, "open", path);
+    int err = fstat(*fd, info) != 0 ? errno : S_ISDIR(info->st_mode) ? EISDIR : 0;
+    if (err) {
+        close(*fd);
+        return mr_errno_status(err, "open", path);
+    }
+    return NULL;
+}
+
+mr_status *mr_file_open(const char *path, mr_file **out)
+{
+    int fd;
+    struct stat info;
+    MR_TRY(open_to_read(path, &fd, &info));
+    mr_file *f = mr_new(mr_file);
+    f->fd = fd;
+    f->bytes = (uint64_t)info.st_size;
+    f->path = mr_strdup(path);
+    *out = f;
+    return NULL;
+}
+
+void mr_file_close(mr_file *f)
+{
+    if (!f)
+        return;
+    close(f->fd);
+    mr_free(f->path);
+    mr_free(f);
+}
+
+uint64_t mr_file_bytes(const mr_file *f) { return f->bytes; }
+
+const char *mr_file_path(const mr_file *f) { return f->path; }
+
+static mr_status *past_end(const mr_file *f, uint64_t offset, size_t n)
+{
+    return mr_error(MR_OUT_OF_RANGE, "read %s: %zu bytes at %llu go past the end", f->path, n,
+                    (unsigned long long)offset);
+}
+
+mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out)
+{
+    if (offset > INT64_MAX || n > INT64_MAX - offset)
+        return past_end(f, offset, n);
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(f->fd, (char *)out + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return mr_errno_status(errno, "read", f->path);
+        if (got == 0)
+            return past_end(f, offset, n);
+        done += (size_t)got;
+    }
+    return NULL;
+}
+
+/* ---- whole files ---- */
+
+/* Reads to the end in pieces: files of /proc say 0 bytes, and a log may grow while it is read. */
+static mr_status *read_to_end(int fd, const char *path, mr_str *out)
+{
+    char piece[16384];
+    for (;;) {
+        ssize_t got = read(fd, piece, sizeof(piece));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return mr_errno_status(errno, "read", path);
+        if (got == 0)
+            return NULL;
+        if (!mr_str_try_append(out, piece, (size_t)got))
+            return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: no memory for %zu bytes", path,
+                            out->n + (size_t)got);
+    }
+}
+
+mr_status *mr_file_read_all(const char *path, mr_str *out)
+{
+    int fd;
+    struct stat info;
+    MR_TRY(open_to_read(path, &fd, &info));
+    size_t before = out->n;
+    mr_status *st = read_to_end(fd, path, out);
+    close(fd);
+    if (st && out->p) { /* all or nothing */
+        out->n = before;
+        out->p[before] = '\0';
+    }
+    return st;
+}
+
+bool mr_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(mr_path_local(path), &info) == 0;
+}
+
+bool mr_dir_exists(const char *path)
+{
+    struct stat info;
+    return stat(mr_path_local(path), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+mr_status *mr_file_size(const char *path, uint64_t *out)
+{
+    struct stat info;
+    if (stat(mr_path_local(path), &info) != 0)
+        return mr_errno_status(errno, "stat", path);
+    *out = (uint64_t)info.st_size;
+    return NULL;
+}
+
+mr_status *mr_file_remove(const char *path)
+{
+    return unlink(mr_path_local(path)) == 0 ? NULL : mr_errno_status(errno, "remove", path);
+}
+
+/* ---- directories ---- */
+
+/* One level; a directory that is already there, or made by someone else meanwhile, is fine. */
+static mr_status *make_one(const char *path)
+{
+    if (mkdir(path, 0777) == 0)
+        return NULL;
+    int err = errno;
+    if ((err == EEXIST || err == EISDIR || err == EROFS) && mr_dir_exists(path))
+        return NULL;
+    return mr_errno_status(err == EEXIST ? ENOTDIR : err, "make directory", path);
+}
+
+mr_status *mr_dir_make(const char *path)
+{
+    mr_status *st = NULL;
+    char *p = mr_strdup(mr_path_local(path));
+    for (char *at = p + 1; p[0] && *at; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        MR_GO(make_one(p));
+        *at = '/';
+    }
+    MR_GO(make_one(p));
+out:
+    mr_free(p);
+    return st;
+}
+
+mr_status *mr_dir_remove(const char *path)
+{
+    return rmdir(mr_path_local(path)) == 0 ? NULL : mr_errno_status(errno, "remove directory", path);
+}
+
+mr_status *mr_dir_each(const char *path, mr_status *(*fn)(void *ctx, const char *name), void *ctx)
+{
+    DIR *dir = opendir(mr_path_local(path));
+    if (!dir)
+        return mr_errno_status(errno, "open directory", path);
+    mr_status *st = NULL;
+    while (!st) {
+        errno = 0; /* only errno tells a failed read from the end */
+        const struct dirent *e = readdir(dir);
+        if (!e) {
+            st = errno ? mr_errno_status(errno, "read directory", path) : NULL;
+            break;
+        }
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            st = fn(ctx, e->d_name);
+    }
+    closedir(dir);
+    return st;
+}

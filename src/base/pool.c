@@ -1,0 +1,401 @@
+/* base/pool.c -- one queue of tasks, one list of open loops, and workers that serve both.
+ *
+ * A loop (mr_pool_for) lives on its caller's stack.  While it stands in `loops`, workers may join:
+ * they count themselves into n_inside under the lock, then claim parts without it.  The caller claims
+ * parts too; when none is left it unlinks the loop, after which nobody can join, and waits for those
+ * still inside.  It waits only for parts that are already running, and whoever runs one waits, if at
+ * all, only for parts of loops opened deeper: so nesting cannot deadlock.  It does not run other
+ * tasks while it waits, since they might want what it holds.
+ *
+ * Sleeping: a worker decides to sleep under the lock, after it has seen that nothing is queued; work
+ * is added under the same lock, so no wake-up is lost.  n_ready repeats what is queued for those who
+ * spin without the lock; it is a hint, what counts is read again under the lock. */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/simd.h"
+#include "base/thread.h"
+
+#define SPIN_NS 30000 /* about what it costs to put a thread to sleep and wake it again */
+#define MIN_PART_NS 15000.0
+#define PARTS_PER_THREAD 4 /* more parts than threads even out workers that come late */
+
+typedef struct loop {
+    struct loop *next;
+    void (*fn)(void *ctx, int64_t begin, int64_t end);
+    void *ctx;
+    int64_t n, n_parts;
+    _Atomic int64_t claimed;
+    _Atomic int n_inside; /* workers; joins under the pool's lock, leaving too */
+} loop;
+
+struct mr_pool {
+    int n_threads;
+    int64_t spin_ns;
+    mr_mutex mu;
+    mr_task *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
+    loop *loops MR_GUARDED_BY(mu);
+    int n_sleeping MR_GUARDED_BY(mu);
+    int n_spinning MR_GUARDED_BY(mu); /* looking for work: they need no wake-up */
+    bool closing MR_GUARDED_BY(mu);
+    mr_cond work; /* something is queued, or closing */
+    mr_cond left; /* a loop's last worker has left it */
+    _Alignas(MR_CACHE_LINE) _Atomic int n_ready; /* tasks queued + loops with parts to claim */
+    mr_thread workers[];
+};
+
+/* The pools whose tasks this thread is running right now, innermost first. */
+typedef struct frame {
+    const mr_pool *pool;
+    struct frame *outer;
+} frame;
+static _Thread_local frame *frames;
+
+static bool runs_task_of(const mr_pool *p)
+{
+    for (const frame *f = frames; f; f = f->outer)
+        if (f->pool == p)
+            return true;
+    return false;
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* ---- the queue ---- */
+
+static void push_locked(mr_pool *p, mr_task *t) MR_REQUIRES(p->mu);
+static void push_locked(mr_pool *p, mr_task *t)
+{
+    t->next = NULL;
+    if (p->tail)
+        p->tail->next = t;
+    else
+        p->head = t;
+    p->tail = t;
+    atomic_fetch_add_explicit(&p->n_ready, 1, memory_order_relaxed);
+}
+
+static mr_task *pop_locked(mr_pool *p) MR_REQUIRES(p->mu);
+static mr_task *pop_locked(mr_pool *p)
+{
+    mr_task *t = p->head;
+    if (!t)
+        return NULL;
+    p->head = t->next;
+    if (!p->head)
+        p->tail = NULL;
+    atomic_fetch_sub_explicit(&p->n_ready, 1, memory_order_relaxed);
+    return t;
+}
+
+/* Wakes up to n sleepers; spinning workers find new work by themselves, so n leaves them out. */
+static void wake_locked(mr_pool *p, int64_t n) MR_REQUIRES(p->mu);
+static void wake_locked(mr_pool *p, int64_t n)
+{
+    if (n >= p->n_sleeping && p->n_sleeping > 0)
+        mr_cond_broadcast(&p->work);
+    else if (p->n_sleeping > 0)
+        for (; n > 0; n--)
+            mr_cond_signal(&p->work);
+}
+
+/* ---- loops ---- */
+
+/* Runs parts until none is left to claim. */
+static void run_parts(mr_pool *p, loop *l)
+{
+    int64_t size = l->n / l->n_parts, larger = l->n % l->n_parts; /* the first ones have one more */
+    for (;;) {
+        int64_t i = atomic_fetch_add_explicit(&l->claimed, 1, memory_order_relaxed);
+        if (i >= l->n_parts)
+            return;
+        if (i == l->n_parts - 1) /* nothing to find here any more */
+            atomic_fetch_sub_explicit(&p->n_ready, 1, memory_order_relaxed);
+        int64_t begin = i * size + MR_MIN(i, larger);
+        l->fn(l->ctx, begin, begin + size + (i < larger));
+    }
+}
+
+/* An open loop with parts left, joined; or NULL. */
+static loop *join_locked(mr_pool *p) MR_REQUIRES(p->mu);
+static loop *join_locked(mr_pool *p)
+{
+    for (loop *l = p->loops; l; l = l->next)
+        if (atomic_load_explicit(&l->claimed, memory_order_relaxed) < l->n_parts) {
+            atomic_fetch_add_explicit(&l->n_inside, 1, memory_order_relaxed);
+            return l;
+        }
+    return NULL;
+}
+
+/* After the subtraction the loop may be gone: its caller spins on n_inside without the lock. */
+static void leave(mr_pool *p, loop *l)
+{
+    mr_lock(&p->mu);
+    if (atomic_fetch_sub_explicit(&l->n_inside, 1, memory_order_acq_rel) == 1)
+        mr_cond_broadcast(&p->left);
+    mr_unlock(&p->mu);
+}
+
+static void open_loop(mr_pool *p, loop *l)
+{
+    mr_lock(&p->mu);
+    l->next = p->loops; /* the deepest first: others wait for it */
+    p->loops = l;
+    atomic_fetch_add_explicit(&p->n_ready, 1, memory_order_relaxed);
+    wake_locked(p, l->n_parts - 1 - p->n_spinning);
+    mr_unlock(&p->mu);
+}
+
+static bool is_empty(const loop *l)
+{
+    return atomic_load_explicit(&((loop *)(uintptr_t)l)->n_inside, memory_order_acquire) == 0;
+}
+
+/* Spins until done(arg) or the time is up. */
+static void spin(const mr_pool *p, bool (*done)(const void *), const void *arg)
+{
+    int64_t end = p->spin_ns ? mr_now_ns() + p->spin_ns : 0;
+    while (p->spin_ns && !done(arg)) {
+        for (int i = 0; i < 16; i++)
+            cpu_relax();
+        if (mr_now_ns() > end)
+            return;
+    }
+}
+
+static bool loop_is_empty(const void *l) { return is_empty(l); }
+
+/* Lets nobody else in, and returns when all are out. */
+static void close_loop(mr_pool *p, loop *l)
+{
+    mr_lock(&p->mu);
+    loop **at = &p->loops;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    mr_unlock(&p->mu);
+    spin(p, loop_is_empty, l);
+    if (is_empty(l))
+        return;
+    mr_lock(&p->mu);
+    while (!is_empty(l))
+        mr_cond_wait(&p->left, &p->mu);
+    mr_unlock(&p->mu);
+}
+
+/* Depends on nothing but its arguments, so that sums made part by part come out the same each time. */
+static int64_t count_parts(int n_threads, int64_t n, double cost_ns)
+{
+    if (!(cost_ns > 0))
+        cost_ns = 1;
+    double by_cost = (double)n * cost_ns / MIN_PART_NS;
+    int64_t most = MR_MIN(n, (int64_t)n_threads * PARTS_PER_THREAD);
+    return by_cost >= (double)most ? most : (int64_t)by_cost;
+}
+
+void mr_pool_for(mr_pool *p, int64_t n, double cost_ns, void (*fn)(void *ctx, int64_t begin, int64_t end),
+                 void *ctx)
+{
+    if (n <= 0)
+        return;
+    mr_fp_mode mode = mr_denormals_flush();
+    loop l = {.fn = fn, .ctx = ctx, .n = n, .n_parts = 1};
+    if (p && p->n_threads > 1)
+        l.n_parts = count_parts(p->n_threads, n, cost_ns);
+    if (l.n_parts <= 1) {
+        fn(ctx, 0, n);
+    } else {
+        open_loop(p, &l);
+        run_parts(p, &l);
+        close_loop(p, &l);
+    }
+    mr_denormals_restore(mode);
+}
+
+/* ---- tasks ---- */
+
+static void run_task(const mr_pool *p, mr_task *t)
+{
+    frame f = {p, frames};
+    frames = &f;
+    t->fn(t); /* t may be freed or submitted again by its own function */
+    frames = f.outer;
+}
+
+static mr_task *pop(mr_pool *p)
+{
+    mr_lock(&p->mu);
+    mr_task *t = pop_locked(p);
+    mr_unlock(&p->mu);
+    return t;
+}
+
+/* Without workers: runs the queue empty, what its tasks submit included. */
+static bool drain(mr_pool *p)
+{
+    mr_fp_mode mode = mr_denormals_flush();
+    bool any = false;
+    for (mr_task *t; (t = pop(p)); any = true)
+        run_task(p, t);
+    mr_denormals_restore(mode);
+    return any;
+}
+
+void mr_pool_submit(mr_pool *p, mr_task *t)
+{
+    mr_lock(&p->mu);
+    push_locked(p, t);
+    if (atomic_load_explicit(&p->n_ready, memory_order_relaxed) > p->n_spinning)
+        wake_locked(p, 1);
+    mr_unlock(&p->mu);
+    if (p->n_threads == 1 && !runs_task_of(p)) /* else the drain further up this stack runs it */
+        drain(p);
+}
+
+bool mr_pool_help(mr_pool *p)
+{
+    if (p->n_threads == 1 && !runs_task_of(p))
+        return drain(p);
+    mr_task *t = pop(p);
+    if (!t)
+        return false;
+    mr_fp_mode mode = mr_denormals_flush();
+    run_task(p, t);
+    mr_denormals_restore(mode);
+    return true;
+}
+
+/* ---- workers ---- */
+
+static bool has_ready(const void *p)
+{
+    return atomic_load_explicit(&((mr_pool *)(uintptr_t)p)->n_ready, memory_order_relaxed) > 0;
+}
+
+/* Takes a loop or a task, waiting for one if need be; false when the pool closes. */
+static bool next_work_locked(mr_pool *p, loop **l, mr_task **t) MR_REQUIRES(p->mu);
+static bool next_work_locked(mr_pool *p, loop **l, mr_task **t)
+{
+    for (bool spun = false;;) {
+        *t = NULL;
+        if ((*l = join_locked(p)) || (*t = pop_locked(p))) /* loops first: someone waits for them */
+            return true;
+        if (p->closing)
+            return false;
+        if (!spun) {
+            p->n_spinning++;
+            mr_unlock(&p->mu);
+            spin(p, has_ready, p);
+            mr_lock(&p->mu);
+            p->n_spinning--;
+            spun = true;
+        } else {
+            p->n_sleeping++;
+            mr_cond_wait(&p->work, &p->mu);
+            p->n_sleeping--;
+            spun = false;
+        }
+    }
+}
+
+static void worker_main(void *arg)
+{
+    mr_pool *p = arg;
+    loop *l;
+    mr_task *t;
+    mr_denormals_flush();
+    for (;;) {
+        mr_lock(&p->mu);
+        bool go_on = next_work_locked(p, &l, &t);
+        mr_unlock(&p->mu);
+        if (!go_on)
+            return;
+        if (l) {
+            run_parts(p, l);
+            leave(p, l);
+        } else {
+            run_task(p, t);
+        }
+    }
+}
+
+/* ---- life ---- */
+
+/* Ends the first n workers once the queue is empty, and frees the pool. */
+static void close_pool(mr_pool *p, int n_workers)
+{
+    mr_lock(&p->mu);
+    p->closing = true;
+    mr_cond_broadcast(&p->work);
+    mr_unlock(&p->mu);
+    for (int i = 0; i < n_workers; i++)
+        mr_thread_join(&p->workers[i]);
+    MR_ASSERT(p->head == NULL && p->loops == NULL);
+    mr_cond_deinit(&p->left);
+    mr_cond_deinit(&p->work);
+    mr_mutex_deinit(&p->mu);
+    mr_free(p);
+}
+
+static mr_pool *make(int n_threads)
+{
+    mr_pool *p = NULL;
+    size_t bytes = sizeof(*p) + (size_t)(n_threads - 1) * sizeof(mr_thread);
+    bytes = (bytes + MR_CACHE_LINE - 1) / MR_CACHE_LINE * MR_CACHE_LINE;
+    if (!(p = aligned_alloc(MR_CACHE_LINE, bytes)))
+        return NULL;
+    memset(p, 0, bytes);
+    p->n_threads = n_threads;
+    p->spin_ns = mr_cpu_count() > 1 ? SPIN_NS : 0; /* on one core spinning only keeps others away */
+    mr_mutex_init(&p->mu);
+    mr_cond_init(&p->work);
+    mr_cond_init(&p->left);
+    return p;
+}
+
+mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out)
+{
+    if (n_threads < 1 || n_threads > MR_POOL_MAX_THREADS)
+        return mr_invalid("pool '%s': %d threads, expected 1 to %d", name, n_threads,
+                          MR_POOL_MAX_THREADS);
+    mr_pool *p = make(n_threads);
+    if (!p)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': no memory", name);
+    for (int i = 0; i < n_threads - 1; i++) {
+        char label[32];
+        snprintf(label, sizeof(label), "%.9s/%d", name, i);
+        int err = mr_thread_start(&p->workers[i], label, worker_main, p);
+        if (err) {
+            close_pool(p, i);
+            errno = err;
+            return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': cannot start thread %d of %d: %m", name,
+                            i + 1, n_threads - 1);
+        }
+    }
+    *out = p;
+    return NULL;
+}
+
+void mr_pool_free(mr_pool *p)
+{
+    if (!p)
+        return;
+    MR_ASSERT(!runs_task_of(p)); /* a worker cannot join itself */
+    close_pool(p, p->n_threads - 1);
+}
+
+int mr_pool_threads(const mr_pool *p) { return p ? p->n_threads : 1; }

@@ -1,0 +1,287 @@
+/* base/writer.c -- writes that appear whole or not at all.
+ *
+ * A new file is written under a temporary name in the same directory, synced, renamed to its own
+ * name, and then the directory is synced: after a crash at any instant the name stands for either
+ * the old bytes or all of the new ones.  Everything that changes the disk goes through do_write,
+ * do_sync and do_rename, which is where tests make it fail. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#define BUFFER_BYTES ((size_t)256 << 10)
+
+struct mr_writer {
+    int fd;             /* -1 once a new file is committed */
+    char *path;         /* as the caller gave it */
+    char *temp;         /* local; NULL: writing in place */
+    char *buf;
+    size_t buf_n;
+    uint64_t offset;    /* of the next byte, what is in buf counted */
+    bool dir_synced;    /* in place: the file's name is known to survive */
+    mr_status *failed;  /* the first error; a copy of it answers every later call */
+};
+
+/* ---- failures on order ---- */
+
+static _Atomic int fail_err; /* 0: off */
+static _Atomic int64_t fail_left;
+
+void mr_file_fail_after(int64_t n_bytes, int err)
+{
+    atomic_store(&fail_err, 0);
+    atomic_store(&fail_left, n_bytes);
+    atomic_store(&fail_err, err);
+}
+
+/* How many of n bytes may still be written; 0 with errno set when the moment has come. */
+static size_t allowed(size_t n)
+{
+    int err = atomic_load(&fail_err);
+    if (MR_LIKELY(err == 0))
+        return n;
+    int64_t left = atomic_load(&fail_left);
+    if (left <= 0) {
+        if (err == EINTR)
+            atomic_store(&fail_err, 0);
+        errno = err;
+        return 0;
+    }
+    size_t granted = MR_MIN(n, (size_t)left);
+    atomic_fetch_sub(&fail_left, (int64_t)granted);
+    return granted;
+}
+
+/* The three calls below go on after a signal, so that nobody else has to think of EINTR. */
+static ssize_t do_write(int fd, const char *p, size_t n)
+{
+    ssize_t done;
+    do {
+        size_t granted = allowed(n);
+        done = granted ? write(fd, p, granted) : -1;
+    } while (done < 0 && errno == EINTR);
+    return done;
+}
+
+static int do_sync(int fd)
+{
+    int rc;
+    do
+        rc = allowed(1) ? fsync(fd) : -1;
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+static int do_rename(const char *from, const char *to)
+{
+    int rc;
+    do
+        rc = allowed(1) ? rename(from, to) : -1;
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+/* ---- directories ---- */
+
+mr_status *mr_dir_sync(const char *path)
+{
+    int fd = open(mr_path_local(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) /* one may write into a directory that one may not read: nothing to be done */
+        return errno == EACCES ? NULL : mr_errno_status(errno, "open directory", path);
+    int err = do_sync(fd) == 0 ? 0 : errno;
+    close(fd);
+    if (err == EINVAL || err == EOPNOTSUPP) /* file systems without such a thing */
+        err = 0;
+    return err ? mr_errno_status(err, "sync directory", path) : NULL;
+}
+
+static mr_status *sync_dir_of(const char *path)
+{
+    mr_sv dir = mr_path_dirname(mr_path_local(path));
+    char *z = dir.n ? mr_strndup(dir.p, dir.n) : mr_strdup(".");
+    mr_status *st = mr_dir_sync(z);
+    mr_free(z);
+    return st;
+}
+
+mr_status *mr_file_rename(const char *from, const char *to)
+{
+    if (do_rename(mr_path_local(from), mr_path_local(to)) != 0)
+        return mr_status_append(mr_errno_status(errno, "rename", from), " (to %s)", to);
+    return sync_dir_of(to);
+}
+
+/* ---- the writer ---- */
+
+static int open_retry(const char *path, int flags)
+{
+    int fd;
+    do
+        fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* Takes over fd and temp. */
+static mr_status *make(const char *path, int fd, char *temp, mr_writer **out)
+{
+    char *buf = mr_try_alloc(BUFFER_BYTES);
+    if (!buf) {
+        close(fd);
+        if (temp)
+            unlink(temp);
+        mr_free(temp);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "write %s: no memory for a buffer", path);
+    }
+    mr_writer *w = mr_new(mr_writer);
+    *w = (mr_writer){.fd = fd, .path = mr_strdup(path), .temp = temp, .buf = buf};
+    *out = w;
+    return NULL;
+}
+
+mr_status *mr_writer_open(const char *path, mr_writer **out)
+{
+    for (;;) {
+        char *temp = mr_printf("%s.tempstate%llu", mr_path_local(path),
+                               (unsigned long long)mr_random64());
+        int fd = open_retry(temp, O_EXCL);
+        if (fd >= 0)
+            return make(path, fd, temp, out);
+        int err = errno;
+        mr_free(temp);
+        if (err != EEXIST)
+            return mr_errno_status(err, "write", path);
+    }
+}
+
+mr_status *mr_writer_open_append(const char *path, mr_writer **out)
+{
+    int fd = open_retry(mr_path_local(path), O_APPEND);
+    if (fd < 0)
+        return mr_errno_status(errno, "append to", path);
+    off_t end = lseek(fd, 0, SEEK_END);
+    MR_TRY(make(path, fd, NULL, out));
+    (*out)->offset = end < 0 ? 0 : (uint64_t)end; /* a pipe has no offset */
+    return NULL;
+}
+
+/* Remembers the first error and hands a copy to the caller. */
+static mr_status *fail(mr_writer *w, mr_status *st)
+{
+    w->failed = st;
+    return mr_status_copy(st);
+}
+
+static mr_status *fail_errno(mr_writer *w, const char *what)
+{
+    return fail(w, mr_errno_status(errno, what, w->path));
+}
+
+/* All of it, however many calls that takes. */
+static mr_status *write_out(mr_writer *w, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = do_write(w->fd, p, n);
+        if (done < 0)
+            return fail_errno(w, "write");
+        p += done;
+        n -= (size_t)done;
+    }
+    return NULL;
+}
+
+/* NULL when the writer can go on. */
+static mr_status *check_usable(const mr_writer *w)
+{
+    if (w->failed)
+        return mr_status_copy(w->failed);
+    if (w->fd < 0)
+        return mr_error(MR_FAILED_PRECONDITION, "write %s: already committed", w->path);
+    return NULL;
+}
+
+mr_status *mr_writer_flush(mr_writer *w)
+{
+    MR_TRY(check_usable(w));
+    MR_TRY(write_out(w, w->buf, w->buf_n));
+    w->buf_n = 0;
+    return NULL;
+}
+
+mr_status *mr_writer_write(mr_writer *w, const void *p, size_t n)
+{
+    MR_TRY(check_usable(w));
+    if (n > BUFFER_BYTES - w->buf_n)
+        MR_TRY(mr_writer_flush(w));
+    if (n >= BUFFER_BYTES) { /* large pieces need no copy */
+        MR_TRY(write_out(w, p, n));
+    } else if (n) {
+        memcpy(w->buf + w->buf_n, p, n);
+        w->buf_n += n;
+    }
+    w->offset += n;
+    return NULL;
+}
+
+uint64_t mr_writer_offset(const mr_writer *w) { return w->offset; }
+
+static mr_status *sync_file(mr_writer *w)
+{
+    if (do_sync(w->fd) == 0 || errno == EINVAL || errno == EROFS) /* a pipe or device cannot */
+        return NULL;
+    return fail_errno(w, "sync");
+}
+
+/* Gives the temporary file its name.  From the rename on it is no longer ours to remove, even when
+ * the directory cannot be synced and the caller is told so. */
+static mr_status *publish(mr_writer *w)
+{
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0 && errno != EINTR)
+        return fail_errno(w, "close");
+    if (do_rename(w->temp, mr_path_local(w->path)) != 0)
+        return fail_errno(w, "rename to");
+    mr_free(w->temp);
+    w->temp = NULL;
+    mr_status *st = sync_dir_of(w->path);
+    return st ? fail(w, st) : NULL;
+}
+
+mr_status *mr_writer_commit(mr_writer *w)
+{
+    MR_TRY(mr_writer_flush(w));
+    MR_TRY(sync_file(w));
+    if (w->temp)
+        return publish(w);
+    if (!w->dir_synced) {
+        mr_status *st = sync_dir_of(w->path);
+        if (st)
+            return fail(w, st);
+        w->dir_synced = true;
+    }
+    return NULL;
+}
+
+void mr_writer_free(mr_writer *w)
+{
+    if (!w)
+        return;
+    if (!w->temp && w->fd >= 0)
+        mr_status_free(mr_writer_flush(w));
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->temp)
+        unlink(w->temp);
+    mr_status_free(w->failed);
+    mr_free(w->temp);
+    mr_free(w->path);
+    mr_free(w->buf);
+    mr_free(w);
+}
