@@ -1,8 +1,9 @@
 /* passes/passes.h -- graph in, graph out: from the graph a client built to what each device runs.
  *
- * For one signature (feeds, fetches, targets) the session copies the needed part of its graph and sends
- * it through: prune -> place -> fold -> cse -> partition.  Every pass works in place on a graph it owns and can be
- * left out; prune, fold and cse leave the results the same to the bit. */
+ * For one signature (feeds, fetches, targets) mr_prepare copies the needed part of the session's graph
+ * and sends it through: place -> prune -> fold -> cse -> partition.  Placement looks at the whole graph and
+ * is remembered, so that a variable never moves between two runs; the other passes work in place on
+ * the copy.  Prune, fold and cse leave results the same to the bit and can be left out. */
 #ifndef MR_PASSES_PASSES_H
 #define MR_PASSES_PASSES_H
 
@@ -15,45 +16,67 @@ typedef struct mr_signature {
     int n_feeds, n_fetches, n_targets;
 } mr_signature;
 
-/* Copies what is needed.  Fed outputs become _Arg nodes (attr index = position among the feeds), fetched
- * ones _Retval nodes; with `rendezvous` set they become _Recv and _Send on the client device instead (partial
- * runs, remote sessions).  Errors of runtime.md §1.3.  Nodes keep their names, so that state is found. */
-mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const char *rendezvous_device,
-                    uint64_t incarnation, mr_graph **out);
+typedef struct mr_placements { /* by node id: full name of the chosen device, borrowed; NULL: not placed yet */
+    const char **device;
+    int n;
+} mr_placements;
+void mr_placements_deinit(mr_placements *p);
 
-/* Chooses a device for every node (sets node->placed): requested devices, colocation, kernels;
- * runtime.md §6. */
-typedef struct mr_place_options {
-    mr_device *const *devices;
+typedef struct mr_prepare_options {
+    mr_device *const *devices; /* devices[0] is the client's: feeds and fetches live there */
     int n_devices;
-    bool soft;
-} mr_place_options;
-mr_status *mr_place(mr_graph *g, const mr_place_options *o);
+    bool soft_placement;
+    bool no_fold, no_cse;
+    int64_t max_folded_bytes;  /* 0: 10 MiB */
+    bool rendezvous;           /* feeds and fetches become _Recv and _Send on the client device (partial runs) */
+    mr_placements *placements; /* remembered between calls; NULL: not remembered */
+} mr_prepare_options;
+
+/* The whole way.  parts[i] (n_devices of them) runs on devices[i]; NULL when nothing runs there. */
+mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts);
+/* The same for a function's body: the graph (consumed) already has its _Arg and _Retval nodes.  Nodes without a
+ * device of their own go to devices[0]. */
+mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph **parts);
+
+/* ---- the single passes ---- */
+
+/* needed[id] = a step of this signature runs (a copy of) that node.  Errors of runtime.md §1.3. */
+mr_status *mr_needed(const mr_graph *g, const mr_signature *sig, bool *needed);
+
+/* Copies what is needed.  Fed outputs become _Arg nodes (attr index: position among the feeds), fetched
+ * ones _Retval nodes, or _Recv and _Send.  Nodes keep their names, so that their state is found. */
+mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out);
+
+/* Chooses a device for every node of g: requested devices, colocation, kernels (runtime.md §6).  placed[id] not
+ * NULL on entry stays.  Only errors of needed nodes count (NULL: all). */
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed);
 
 /* Replaces what depends on constants only by its value (runtime.md §9).  max_bytes 0: 10 MiB. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
 /* Merges nodes that compute the same (runtime.md §9). */
 mr_status *mr_cse(mr_graph *g);
 
-/* Cuts a placed graph into one graph a device, joined by _Send and _Recv (runtime.md §4 loops over several
- * devices, §7).  out[i] belongs to devices[i] and may be NULL when nothing runs there. */
+/* Cuts a placed graph (node->placed) into one graph a device, joined by _Send and _Recv (runtime.md §4 "loops over
+ * several devices", §7).  out[i] belongs to devices[i] and is NULL when nothing runs there. */
 mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, mr_graph **out);
 
-/* The frame every node of a graph runs in: result[id] is an index into the list of frames; 0 is the root.
- * INVALID_ARGUMENT "... has inputs from different frames ...". */
+/* The frame every node of a graph runs in: of_node[id] is an index into info; 0 is the root.  An Enter counts to
+ * the frame it is called in, an Exit to the loop's.  INVALID_ARGUMENT "... has inputs from different frames ...". */
 typedef struct mr_frame_info {
-    const char *name; /* frame_name attr; NULL for the root */
-    int parent;       /* index of the enclosing frame */
+    const char *name; /* frame_name attr; "" for the root */
+    int parent;       /* index of the enclosing frame; -1 for the root */
     int parallel_iterations;
     int n_enters;
-    const mr_node *loop_cond; /* NULL when there is none */
+    mr_node *loop_cond; /* NULL when there is none */
 } mr_frame_info;
 typedef struct mr_frames {
     int n;
     mr_frame_info *info;
-    int *of_node; /* by node id; -1: not reached */
+    int *of_node; /* by node id; -1 where a node was removed */
 } mr_frames;
 mr_status *mr_frames_find(const mr_graph *g, mr_frames *out);
 void mr_frames_deinit(mr_frames *f);
+/* The frame a node's outputs are in: that of the node but for Enter and Exit. */
+int mr_frames_out(const mr_frames *f, const mr_node *n);
 
 #endif
