@@ -14,10 +14,10 @@ struct mr_infer {
     int n_in, n_out;
     const mr_pshape **in, **out;
     const mr_handle_info **in_handles, **out_handles; /* entries may be NULL */
+    int producer; /* GraphDef producer version */
     /* the rest belongs to infer.c */
-    mr_tensor **consts; /* evaluated constant inputs, owned */
-    uint8_t *tried;
-    int producer;       /* GraphDef producer version */
+    struct mr_known *known; /* values found so far */
+    uint8_t *asked;         /* per input: what of its value was asked for, for error texts */
 };
 
 /* Value of a constant input, NULL when it is not known; borrowed.  Chains of Shape, Pack, Concat,
@@ -40,9 +40,21 @@ static inline int64_t mr_infer_dim(const mr_pshape *s, int i) /* negative i from
 {
     return s->rank < 0 ? -1 : s->dims[i < 0 ? i + s->rank : i];
 }
-/* Sets a vector or matrix or scalar. */
+/* Sets a scalar or vector. */
 void mr_infer_out_scalar(mr_infer *c, int i);
 void mr_infer_out_vector(mr_infer *c, int i, int64_t n);
+
+/* ---- values outside of a shape function ---- */
+/* What can be computed from constants (and known shapes) alone: *out is owned, NULL when it cannot.
+ * Values pass through Enter and Switch, whose outputs are either that value or dead. */
+mr_status *mr_out_value(mr_out o, mr_tensor **out);
+/* Computes one stateless node; in has n->n_in tensors, out gets n->n_out owned ones. */
+typedef mr_status *(*mr_eval_fn)(const mr_node *n, mr_tensor *const *in, mr_tensor **out);
+/* Set once at start by the layer that has kernels; without it only integer vectors are followed. */
+void mr_infer_set_evaluator(mr_eval_fn fn);
+
+/* "{{node a}} = Op[T=DT_FLOAT](x, y:1, ^c)", as TensorFlow's errors name a node. */
+void mr_node_summary(const mr_node *n, mr_str *out);
 
 /* ---- common shape functions (graph/shape_rules.c), for .shape of an op ---- */
 mr_status *mr_shape_unknown(mr_infer *c);    /* all outputs unknown */
