@@ -22,7 +22,8 @@ void mr_shape_set(mr_shape *s, int rank, const int64_t *dims);
 /* Appends a dimension; RESOURCE_EXHAUSTED-free: INVALID_ARGUMENT when the rank gets too large. */
 mr_status *mr_shape_push(mr_shape *s, int64_t dim);
 bool mr_shape_eq(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
-/* Product of dims; INVALID_ARGUMENT when one is negative, the rank is too large or it overflows. */
+/* Product of dims; INVALID_ARGUMENT when one is negative, the rank is too large or it overflows.  Dims of
+ * 0 do not save the others: [0, 2^62, 4] is refused, so the product of any part of a shape fits. */
 mr_status *mr_shape_elements(int rank, const int64_t *dims, int64_t *out);
 /* "[2,3]", "[]". */
 void mr_shape_print(mr_str *out, int rank, const int64_t *dims);
@@ -60,8 +61,11 @@ void mr_pshape_print(mr_str *out, const mr_pshape *s); /* "[?,3]", "<unknown>" *
 const char *mr_pshape_text(char *buf, size_t n, const mr_pshape *s);
 #define MR_PSHAPE_TEXT(s) mr_pshape_text((char[200]){0}, 200, s)
 
-/* TensorShapeProto both ways. */
+/* TensorShapeProto both ways.  mr_shape_decode takes known shapes only: an unknown rank or a negative
+ * size is INVALID_ARGUMENT. */
 mr_status *mr_pshape_decode(mr_arena *a, mr_sv bytes, const mr_pshape **out);
 void mr_pshape_encode(const mr_pshape *s, mr_str *out);
+mr_status *mr_shape_decode(mr_sv bytes, mr_shape *out);
+void mr_shape_encode(int rank, const int64_t *dims, mr_str *out);
 
 #endif
