@@ -30,11 +30,27 @@ void *mr_try_realloc(void *p, size_t bytes) __attribute__((alloc_size(2)));
 /* Tests make the n-th mr_try_* from now fail (0: off); only in this thread. */
 void mr_memory_fail_after(int64_t n);
 
-/* true when the sum or product fits; *out is set only then. */
-static inline bool mr_size_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool mr_size_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
-static inline bool mr_i64_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool mr_i64_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+/* true when the sum or product fits; *out is set only then (the builtins always write). */
+static inline bool mr_size_add(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    return !__builtin_add_overflow(a, b, &r) && (*out = r, true);
+}
+static inline bool mr_size_mul(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    return !__builtin_mul_overflow(a, b, &r) && (*out = r, true);
+}
+static inline bool mr_i64_add(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    return !__builtin_add_overflow(a, b, &r) && (*out = r, true);
+}
+static inline bool mr_i64_mul(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    return !__builtin_mul_overflow(a, b, &r) && (*out = r, true);
+}
 
 #define MR_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define MR_MIN(a, b) ((a) < (b) ? (a) : (b))
