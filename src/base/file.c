@@ -11,29 +11,34 @@
 #include "base/memory.h"
 
 /* The codes that TensorFlow gives to what a file system answers. */
-static mr_code code_of(int err)
+mr_code mr_errno_code(int err)
 {
     switch (err) {
     case ENOENT: case ENXIO: case ENODEV: case ESRCH:
         return MR_NOT_FOUND;
-    case EEXIST: case EALREADY:
+    case EEXIST: case EALREADY: case EADDRNOTAVAIL:
         return MR_ALREADY_EXISTS;
     case EACCES: case EPERM: case EROFS:
         return MR_PERMISSION_DENIED;
     case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: case EMLINK: case ENOBUFS: case ENOMEM:
+    case ENODATA: case ENOSR: case EUSERS:
         return MR_RESOURCE_EXHAUSTED;
-    case EINVAL: case ENAMETOOLONG: case E2BIG: case EILSEQ: case ESPIPE: case EFAULT:
+    case EINVAL: case ENAMETOOLONG: case E2BIG: case EILSEQ: case ESPIPE: case EFAULT: case EDOM:
+    case EDESTADDRREQ: case ENOPROTOOPT: case ENOSTR: case ENOTSOCK: case ENOTTY: case EPROTOTYPE:
         return MR_INVALID_ARGUMENT;
     case ENOTEMPTY: case EISDIR: case ENOTDIR: case EBADF: case EBUSY: case EPIPE: case ETXTBSY:
+    case EADDRINUSE: case ECHILD: case EISCONN: case ENOTBLK: case ENOTCONN: case ESHUTDOWN:
         return MR_FAILED_PRECONDITION;
     case EFBIG: case EOVERFLOW: case ERANGE:
         return MR_OUT_OF_RANGE;
-    case ENOSYS: case EOPNOTSUPP: case EXDEV:
+    case ENOSYS: case EOPNOTSUPP: case EXDEV: case EAFNOSUPPORT: case EPFNOSUPPORT:
+    case EPROTONOSUPPORT: case ESOCKTNOSUPPORT:
         return MR_UNIMPLEMENTED;
     case EAGAIN: case EINTR: case ENOLCK: case ENOLINK: case ECONNREFUSED: case ECONNRESET:
-    case ECONNABORTED: case EHOSTUNREACH: case ENETDOWN: case ENETUNREACH: case ENETRESET:
+    case ECONNABORTED: case EHOSTDOWN: case EHOSTUNREACH: case ENETDOWN: case ENETUNREACH:
+    case ENETRESET: case ENONET:
         return MR_UNAVAILABLE;
-    case ETIMEDOUT:
+    case ETIMEDOUT: case ETIME:
         return MR_DEADLINE_EXCEEDED;
     case ESTALE: case EDEADLK:
         return MR_ABORTED;
@@ -47,7 +52,7 @@ static mr_code code_of(int err)
 mr_status *mr_errno_status(int err, const char *what, const char *path)
 {
     char buf[128];
-    return mr_error(code_of(err), "%s %s: %s", what, path, strerror_r(err, buf, sizeof(buf)));
+    return mr_error(mr_errno_code(err), "%s %s: %s", what, path, strerror_r(err, buf, sizeof(buf)));
 }
 
 const char *mr_path_local(const char *path)

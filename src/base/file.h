@@ -10,6 +10,7 @@
 
 #include "base/str.h"
 
+mr_code mr_errno_code(int err);
 mr_status *mr_errno_status(int err, const char *what, const char *path); /* "what PATH: strerror" */
 
 const char *mr_path_local(const char *path); /* without "file://"; points into path */

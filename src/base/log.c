@@ -44,13 +44,12 @@ static void tell(mr_log_level level, const char *file, int line, const char *tex
     mr_unlock(&mu);
 }
 
-void mr_log_at(mr_log_level level, const char *file, int line, const char *fmt, ...)
+void mr_logv_at(mr_log_level level, const char *file, int line, const char *fmt, va_list ap)
 {
     if (!atomic_load(&has_listener) || inside)
         return;
     char fixed[512], *text = fixed;
-    va_list ap, again;
-    va_start(ap, fmt);
+    va_list again;
     va_copy(again, ap);
     int n = vsnprintf(fixed, sizeof(fixed), fmt, ap);
     if (n >= (int)sizeof(fixed) && (text = mr_try_alloc((size_t)n + 1)))
@@ -59,5 +58,12 @@ void mr_log_at(mr_log_level level, const char *file, int line, const char *fmt, 
     if (text != fixed)
         mr_free(text);
     va_end(again);
+}
+
+void mr_log_at(mr_log_level level, const char *file, int line, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    mr_logv_at(level, file, line, fmt, ap);
     va_end(ap);
 }

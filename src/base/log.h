@@ -9,6 +9,7 @@ typedef void (*mr_log_fn)(void *arg, mr_log_level level, const char *file, int l
 
 void mr_log_listen(mr_log_fn fn, void *arg); /* NULL: silence */
 void mr_log_at(mr_log_level level, const char *file, int line, const char *fmt, ...) MR_PRINTF(4, 5);
+void mr_logv_at(mr_log_level level, const char *file, int line, const char *fmt, va_list ap);
 #define mr_info(...) mr_log_at(MR_LOG_INFO, __FILE__, __LINE__, __VA_ARGS__)
 #define mr_warn(...) mr_log_at(MR_LOG_WARNING, __FILE__, __LINE__, __VA_ARGS__)
 
