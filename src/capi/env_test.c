@@ -235,20 +235,29 @@ static void drop_root(void)
         mr_test_skip("root cannot become nobody here");
 }
 
+static void take_root(void)
+{
+    if (getuid() == 0)
+        MR_CHECK_INT(seteuid(0), 0);
+}
+
 MR_TEST(capi_env_delete_recursively_counts_what_stays)
 {
     int64_t files = -1, dirs = -1;
     begin();
     drop_root();
     TF_CreateDir(at("a"), status);
-    if (TF_GetCode(status) != TF_OK)
+    if (TF_GetCode(status) != TF_OK) {
+        take_root();
         mr_test_skip("nobody may not write here: %s", TF_Message(status));
+    }
     TF_CreateDir(at("a/locked"), status);
     write_file(at("a/locked/x"), "x");
     write_file(at("a/y"), "y");
     chmod(at("a/locked"), 0500);
     TF_DeleteRecursively(at("a"), &files, &dirs, status);
     chmod(at("a/locked"), 0700);
+    take_root();
     CHECK_CODE(TF_PERMISSION_DENIED);
     MR_CHECK_INT(files, 1);
     MR_CHECK_INT(dirs, 2);

@@ -1,8 +1,8 @@
 /* tests/capi/headers_c.c -- the public headers, seen by a compiler and nothing else.
  *
  * Clients are compiled against layouts and numbers, so these must never move: a change here is a
- * change of the ABI.  The file is C99 and C++11 at once (tests/capi/headers compiles it as both) and
- * passes when it compiles. */
+ * change of the ABI.  The file is C99 and C++11 at once and passes when it compiles as both
+ * (tests/capi/headers). */
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/env.h"
 #include "tensorflow/c/kernels.h"
