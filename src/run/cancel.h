@@ -25,5 +25,8 @@ bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e);
 bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e);
 void mr_cancel_start(mr_cancel *c);
 bool mr_cancel_started(const mr_cancel *c);
+/* Forgets an earlier start, so that the next step can use the manager again; nothing may be registered.
+ * false when the parent was cancelled: then it stays cancelled. */
+bool mr_cancel_reset(mr_cancel *c);
 
 #endif

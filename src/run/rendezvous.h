@@ -39,7 +39,11 @@ void mr_rendezvous_unref(mr_rendezvous *r);
 mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame, int64_t iteration,
                               mr_tensor *t, bool dead);
 void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w);
-void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why); /* why is copied, marked derived */
+/* Asked first about every receive: true when it took it over (the source is on another task) and will call
+ * w->fn itself, also on cancellation.  Set before the step starts. */
+void mr_rendezvous_set_remote(mr_rendezvous *r, bool (*take)(void *arg, mr_recv *w), void *arg);
+/* The first abort counts; why is copied, marked derived.  The callbacks of waiting receives run here. */
+void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why);
 /* Forgets values and the abort, so that the next step can use it again; nobody may be waiting. */
 void mr_rendezvous_reset(mr_rendezvous *r);
 

@@ -46,8 +46,12 @@ typedef struct mr_step {
     const struct mr_library *library;
     void *owner;             /* the executor's */
     mr_mutex *mu;            /* guards `resources` being made */
+    struct mr_step *root;    /* whose resources these are: of the step a function was called in; NULL: its own */
 } mr_step;
-mr_resources *mr_step_resources(mr_step *s); /* borrowed */
+/* Borrowed.  Its default container is "__per_step_<id>"; handles to per-step objects name that container, so
+ * mr_run_resource finds them. */
+mr_resources *mr_step_resources(mr_step *s);
+#define MR_STEP_CONTAINER "__per_step_"
 
 struct mr_run {
     const mr_node *node;
@@ -130,10 +134,16 @@ struct mr_caller {
                  mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
 };
 
+/* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of call ops. */
+void mr_run_call(mr_run *r, const mr_func_ref *f);
+
 /* ---- one op, now ---- */
 /* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape
  * inference, examples and fuzzing.  Outputs are owned by the caller, NULL where dead.  Stateful resources
- * live in `env` (a device made for it); NULL: a process-wide one for stateless ops. */
+ * live in `env` (a device made for it); NULL: a process-wide one for stateless ops.  A declared ref input
+ * gets a variable holding a copy of the tensor (NULL: uninitialised), a ref output gives its value; for
+ * other inputs NULL means dead, which only Merge takes.  A kernel that waits for something that cannot come
+ * is cancelled after two seconds. */
 mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out);
 
 #endif

@@ -1,0 +1,138 @@
+/* run/cancel.c -- stopping what waits.
+ *
+ * A manager is a list of entries and a flag.  Starting takes the entries out one by one and calls each
+ * with the lock released, so a callback may register, unregister or start elsewhere.  A callback often
+ * frees what its entry is embedded in; therefore an entry is not touched after its callback began, and
+ * the manager remembers the one in progress by its address for those who unregister it meanwhile.
+ *
+ * Invariant: an entry is in the list exactly while its state is LISTED. */
+#include "run/cancel.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+enum { UNKNOWN = 0, LISTED, CALLED };
+
+struct mr_cancel {
+    mr_mutex mu;
+    mr_cond idle;                    /* `running` changed */
+    mr_cancel_entry head;            /* ring of entries MR_GUARDED_BY(mu) */
+    const mr_cancel_entry *running;  /* its callback is being called MR_GUARDED_BY(mu) */
+    _Atomic bool started;            /* written under mu, read anywhere */
+    mr_cancel *parent;
+    mr_cancel_entry in_parent;
+};
+
+static void parent_started(mr_cancel_entry *e)
+{
+    mr_cancel *c = (mr_cancel *)((char *)e - offsetof(mr_cancel, in_parent));
+    mr_cancel_start(c);
+}
+
+mr_cancel *mr_cancel_new(mr_cancel *parent)
+{
+    mr_cancel *c = mr_new(mr_cancel);
+    mr_mutex_init(&c->mu);
+    mr_cond_init(&c->idle);
+    c->head.next = c->head.prev = &c->head;
+    c->parent = parent;
+    c->in_parent.fn = parent_started;
+    if (parent && !mr_cancel_register(parent, &c->in_parent)) {
+        c->parent = NULL; /* nothing to take back */
+        atomic_store(&c->started, true);
+    }
+    return c;
+}
+
+void mr_cancel_free(mr_cancel *c)
+{
+    if (!c)
+        return;
+    if (c->parent)
+        mr_cancel_unregister(c->parent, &c->in_parent);
+    MR_ASSERT(c->head.next == &c->head);
+    mr_cond_deinit(&c->idle);
+    mr_mutex_deinit(&c->mu);
+    mr_free(c);
+}
+
+static void unlink_locked(mr_cancel_entry *e)
+{
+    e->prev->next = e->next;
+    e->next->prev = e->prev;
+    e->next = e->prev = NULL;
+}
+
+bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e)
+{
+    mr_lock(&c->mu);
+    bool ok = !atomic_load_explicit(&c->started, memory_order_relaxed);
+    e->state = ok ? LISTED : CALLED;
+    if (ok) {
+        e->next = &c->head;
+        e->prev = c->head.prev;
+        e->prev->next = e;
+        c->head.prev = e;
+    }
+    mr_unlock(&c->mu);
+    return ok;
+}
+
+bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e)
+{
+    mr_lock(&c->mu);
+    bool removed = e->state == LISTED;
+    if (removed) {
+        unlink_locked(e);
+        e->state = UNKNOWN;
+    }
+    while (c->running == e)
+        mr_cond_wait(&c->idle, &c->mu);
+    mr_unlock(&c->mu);
+    return removed;
+}
+
+void mr_cancel_start(mr_cancel *c)
+{
+    mr_lock(&c->mu);
+    if (atomic_load_explicit(&c->started, memory_order_relaxed)) {
+        mr_unlock(&c->mu);
+        return;
+    }
+    atomic_store(&c->started, true);
+    while (c->head.next != &c->head) {
+        mr_cancel_entry *e = c->head.next;
+        unlink_locked(e);
+        e->state = CALLED;
+        c->running = e;
+        void (*fn)(mr_cancel_entry *) = e->fn;
+        mr_unlock(&c->mu);
+        fn(e); /* may free what e lies in */
+        mr_lock(&c->mu);
+        c->running = NULL;
+        mr_cond_broadcast(&c->idle);
+    }
+    mr_unlock(&c->mu);
+}
+
+bool mr_cancel_started(const mr_cancel *c)
+{
+    return atomic_load_explicit(&((mr_cancel *)(uintptr_t)c)->started, memory_order_acquire);
+}
+
+bool mr_cancel_reset(mr_cancel *c)
+{
+    if (c->parent && mr_cancel_started(c->parent))
+        return false;
+    mr_lock(&c->mu);
+    MR_ASSERT(c->head.next == &c->head);
+    while (c->running) /* the last callback of an earlier start is on its way out */
+        mr_cond_wait(&c->idle, &c->mu);
+    atomic_store(&c->started, false);
+    mr_unlock(&c->mu);
+    /* The parent may have started in between: its callback found us started and did nothing. */
+    if (c->parent && mr_cancel_started(c->parent))
+        mr_cancel_start(c);
+    return !mr_cancel_started(c);
+}

@@ -1,0 +1,169 @@
+/* run/eval.c -- one op, now, in the calling thread. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "run/run.h"
+
+#define WAIT_NS INT64_C(2000000000)
+
+typedef struct eval {
+    mr_run run;
+    mr_step step;
+    mr_mutex mu;
+    mr_cond changed;
+    mr_mutex step_mu;
+    bool done MR_GUARDED_BY(mu);
+    mr_status *st MR_GUARDED_BY(mu);
+} eval;
+
+/* The device of evaluations that need no state of their own; lives as long as the process. */
+static mr_device *shared_device(void)
+{
+    static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+    static mr_device *device;
+    pthread_mutex_lock(&mu);
+    if (!device)
+        mr_status_free(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &device));
+    pthread_mutex_unlock(&mu);
+    return device;
+}
+
+static void eval_done(mr_run *r, mr_status *st)
+{
+    eval *e = (eval *)((char *)r - offsetof(eval, run));
+    mr_lock(&e->mu);
+    e->done = true;
+    e->st = st;
+    mr_cond_signal(&e->changed);
+    mr_unlock(&e->mu);
+}
+
+static void cancel(eval *e)
+{
+    mr_status *why = mr_error(MR_CANCELLED, "Nothing can end the wait of this op");
+    mr_cancel_start(e->step.cancel);
+    mr_rendezvous_abort(e->step.rendezvous, why);
+    mr_status_free(why);
+}
+
+/* Waits; nobody else works on this step, so what does not come soon does not come at all. */
+static mr_status *wait_done(eval *e)
+{
+    bool cancelled = false;
+    int64_t deadline_ns = 0;
+    mr_lock(&e->mu);
+    while (!e->done) {
+        if (cancelled) {
+            mr_cond_wait(&e->changed, &e->mu);
+            continue;
+        }
+        if (!deadline_ns)
+            deadline_ns = mr_now_ns() + WAIT_NS;
+        if (!mr_cond_wait_until(&e->changed, &e->mu, deadline_ns) && !e->done) {
+            mr_unlock(&e->mu);
+            cancel(e);
+            mr_lock(&e->mu);
+            cancelled = true;
+        }
+    }
+    mr_status *st = e->st;
+    mr_unlock(&e->mu);
+    return st;
+}
+
+static mr_status *make_input(const mr_node *n, int i, mr_tensor *t, mr_value *out)
+{
+    if (mr_dtype_is_ref(n->in_types[i])) {
+        mr_variable *v = mr_variable_new(true, mr_dtype_base(n->in_types[i]), n->name);
+        *out = (mr_value){.ref = v, .kind = MR_REF};
+        return t ? mr_tensor_copy(NULL, t, &v->t) : NULL;
+    }
+    if (!t && !mr_node_is_merge(n))
+        return mr_invalid("%s '%s': input %d is missing", n->def->name, n->name, i);
+    if (t && t->dtype != mr_dtype_base(n->in_types[i]))
+        return mr_invalid("%s '%s': input %d is %s, expected %s", n->def->name, n->name, i,
+                          mr_dtype_name(t->dtype), mr_dtype_name(n->in_types[i]));
+    *out = (mr_value){.t = mr_tensor_ref(t), .kind = t ? MR_LIVE : MR_DEAD};
+    return NULL;
+}
+
+/* Hands output i over, read from its variable when it is a reference. */
+static mr_status *take_output(const mr_node *n, int i, mr_value *v, mr_tensor **out)
+{
+    *out = NULL;
+    if (v->kind == MR_REF)
+        return mr_variable_read(v->ref, NULL, out);
+    if (v->kind != MR_LIVE)
+        return v->kind == MR_DEAD || mr_node_is_switch(n)
+                   ? NULL
+                   : mr_error(MR_INTERNAL, "Missing %d-th output from {{node %s}}", i, n->name);
+    if (v->t->dtype != mr_dtype_base(n->out_types[i]))
+        return mr_error(MR_INTERNAL, "Output %d of type %s does not match declared output type %s for node %s", i,
+                        mr_dtype_name(v->t->dtype), mr_dtype_name(n->out_types[i]), n->name);
+    *out = v->t;
+    v->kind = MR_ABSENT;
+    return NULL;
+}
+
+static void step_init(eval *e, mr_device *env)
+{
+    mr_mutex_init(&e->mu);
+    mr_mutex_init(&e->step_mu);
+    mr_cond_init(&e->changed);
+    e->step.device = env ? env : shared_device();
+    e->step.cancel = mr_cancel_new(NULL);
+    e->step.rendezvous = mr_rendezvous_new();
+    e->step.mu = &e->step_mu;
+}
+
+static void step_deinit(eval *e)
+{
+    mr_resources_free(e->step.resources);
+    mr_rendezvous_unref(e->step.rendezvous);
+    mr_cancel_free(e->step.cancel);
+    mr_cond_deinit(&e->changed);
+    mr_mutex_deinit(&e->step_mu);
+    mr_mutex_deinit(&e->mu);
+}
+
+static mr_status *run_kernel(eval *e, const mr_instance *k)
+{
+    e->run.kernel = k->kernel;
+    e->run.state = k->state;
+    e->run.step = &e->step;
+    e->run.done = eval_done;
+    if (k->kernel->run)
+        return k->kernel->run(&e->run);
+    k->kernel->run_async(&e->run);
+    return wait_done(e);
+}
+
+mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out)
+{
+    mr_status *st = NULL;
+    mr_instance *k = NULL;
+    eval e = {0};
+    mr_value *values = mr_try_calloc((size_t)n->n_in + (size_t)n->n_out, sizeof(mr_value));
+    if (!values)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the inputs of %s", n->name);
+    e.run = (mr_run){.node = n, .n_in = n->n_in, .n_out = n->n_out, .in = values, .out = values + n->n_in};
+    step_init(&e, env);
+    for (int i = 0; i < n->n_out; i++)
+        out[i] = NULL;
+    for (int i = 0; i < n->n_in; i++)
+        MR_GO(make_input(n, i, in[i], &values[i]));
+    MR_GO(mr_instance_new(&(mr_make){n, NULL, e.step.device, n->graph->library}, &k));
+    MR_GO(mr_status_append(run_kernel(&e, k), "\n\t [[{{node %s}}]]", n->name));
+    for (int i = 0; i < n->n_out; i++)
+        MR_GO(take_output(n, i, &e.run.out[i], &out[i]));
+out:
+    for (int i = 0; st && i < n->n_out; i++) {
+        mr_tensor_unref(out[i]);
+        out[i] = NULL;
+    }
+    for (int i = 0; i < n->n_in + n->n_out; i++)
+        mr_value_drop(&values[i]);
+    mr_instance_unref(k);
+    step_deinit(&e);
+    mr_free(values);
+    return st;
+}

@@ -1,0 +1,94 @@
+/* run/instance.c -- a kernel with its state, made for one node. */
+#include "base/memory.h"
+#include "run/run.h"
+
+static void print_attrs(mr_str *out, const mr_node *n)
+{
+    mr_str_appendc(out, '[');
+    for (int i = 0, shown = 0; i < n->n_attrs; i++) {
+        if (n->attrs[i].name[0] == '_')
+            continue;
+        mr_str_printf(out, "%s%s=", shown++ ? ", " : "", n->attrs[i].name);
+        mr_attr_print(out, &n->attrs[i].v);
+    }
+    mr_str_appendc(out, ']');
+}
+
+static void print_kernel(void *ctx, const mr_kernel *k)
+{
+    mr_str_printf(ctx, "\n  device='%s'", k->device);
+    if (k->type)
+        mr_str_printf(ctx, "; %s", mr_dtype_enum_name(k->type));
+}
+
+static mr_status *no_kernel(const mr_make *m)
+{
+    mr_str attrs = {0}, kernels = {0};
+    print_attrs(&attrs, m->node);
+    mr_kernel_each(m->node->def, print_kernel, &kernels);
+    mr_status *st = mr_error(MR_NOT_FOUND,
+                             "No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: %s\n"
+                             "Registered devices: [%s]\nRegistered kernels:%s\n",
+                             m->node->def->name, m->node->name, mr_str_z(&attrs), m->device->type->name,
+                             kernels.n ? mr_str_z(&kernels) : "\n  <no registered kernels>");
+    mr_str_deinit(&attrs);
+    mr_str_deinit(&kernels);
+    return st;
+}
+
+/* ---- a node whose op is a function of the library: a call of it ---- */
+
+static void call_function(mr_run *r)
+{
+    mr_run_call(r, &(mr_func_ref){r->node->def->name, r->node->n_attrs, r->node->attrs});
+}
+
+static const mr_kernel function_kernel = {.device = "", .run_async = call_function};
+static const mr_op function_op = {.name = "a function"};
+
+/* ---- making ---- */
+
+static const mr_kernel *choose_kernel(const mr_make *m)
+{
+    if (m->kernel)
+        return m->kernel;
+    if (!m->node->def->op)
+        return m->node->def->function ? &function_kernel : NULL;
+    return mr_kernel_find(m->node, m->device->type->name);
+}
+
+mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
+{
+    mr_make made = *m;
+    *out = NULL;
+    made.kernel = choose_kernel(m);
+    if (!made.kernel)
+        return no_kernel(m);
+    mr_instance *k = mr_new(mr_instance);
+    mr_refs_init(&k->refs);
+    k->kernel = made.kernel;
+    k->op = m->node->def->op ? m->node->def->op : &function_op;
+    k->state = k->op->state_bytes ? mr_calloc(1, k->op->state_bytes) : NULL;
+    mr_status *st = k->op->init ? k->op->init(&made, k->state) : NULL;
+    if (st)
+        mr_status_append(st, "\n\t [[{{node %s}}]]", m->node->name);
+    if (st && k->op->deinit)
+        k->op->deinit(k->state); /* takes what init left half done: the rest is zeros */
+    if (st) {
+        mr_free(k->state);
+        mr_free(k);
+        return st;
+    }
+    *out = k;
+    return NULL;
+}
+
+void mr_instance_unref(mr_instance *k)
+{
+    if (!k || !mr_refs_drop(&k->refs))
+        return;
+    if (k->op->deinit)
+        k->op->deinit(k->state);
+    mr_free(k->state);
+    mr_free(k);
+}

@@ -1,0 +1,213 @@
+/* run/run.c -- what a kernel sees.
+ *
+ * An input whose value moved on to an output (mr_run_forward, mr_run_pass) is marked MR_ABSENT but keeps its
+ * pointer: the kernel may go on reading it as long as the output holds it, and no reference count is touched
+ * on the commonest way of a tensor through a graph. */
+#include "run/run.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+
+void mr_value_drop(mr_value *v)
+{
+    if (v->kind == MR_LIVE)
+        mr_tensor_unref(v->t);
+    else if (v->kind == MR_REF)
+        mr_variable_unref(v->ref);
+    v->kind = MR_ABSENT;
+}
+
+mr_resources *mr_step_resources(mr_step *s)
+{
+    while (s->root)
+        s = s->root;
+    mr_lock(s->mu);
+    if (!s->resources) {
+        char name[40];
+        snprintf(name, sizeof(name), MR_STEP_CONTAINER "%lld", (long long)s->id);
+        s->resources = mr_resources_new(name);
+    }
+    mr_resources *m = s->resources;
+    mr_unlock(s->mu);
+    return m;
+}
+
+/* ---- inputs ---- */
+
+mr_status *mr_in_scalar_int(const mr_run *r, int i, const char *what, int64_t *out)
+{
+    const mr_tensor *t = mr_in(r, i);
+    if (t->rank != 0)
+        return mr_invalid("%s must be a scalar, got shape %s", what, MR_TENSOR_SHAPE(t));
+    if (t->dtype != MR_INT32 && t->dtype != MR_INT64)
+        return mr_invalid("%s must be int32 or int64, got %s", what, mr_dtype_name(t->dtype));
+    *out = mr_tensor_int_at(t, 0);
+    return NULL;
+}
+
+mr_status *mr_in_scalar_bool(const mr_run *r, int i, const char *what, bool *out)
+{
+    const mr_tensor *t = mr_in(r, i);
+    if (t->rank != 0)
+        return mr_invalid("%s must be a scalar, got shape %s", what, MR_TENSOR_SHAPE(t));
+    if (t->dtype != MR_BOOL)
+        return mr_invalid("%s must be bool, got %s", what, mr_dtype_name(t->dtype));
+    *out = *(const uint8_t *)t->data != 0; /* a fed byte may be any */
+    return NULL;
+}
+
+mr_status *mr_in_shape(const mr_run *r, int i, const char *what, int64_t min, mr_shape *out)
+{
+    const mr_tensor *t = mr_in(r, i);
+    if (t->rank != 1)
+        return mr_invalid("%s must be a vector, got shape %s", what, MR_TENSOR_SHAPE(t));
+    if (t->dtype != MR_INT32 && t->dtype != MR_INT64)
+        return mr_invalid("%s must be int32 or int64, got %s", what, mr_dtype_name(t->dtype));
+    if (t->n > MR_MAX_RANK)
+        return mr_invalid("%s has %lld dimensions, at most %d are possible", what, (long long)t->n, MR_MAX_RANK);
+    out->rank = (int)t->n;
+    for (int64_t d = 0; d < t->n; d++) {
+        out->dims[d] = mr_tensor_int_at(t, d);
+        if (out->dims[d] < min)
+            return mr_invalid("%s[%lld] = %lld must be at least %lld", what, (long long)d, (long long)out->dims[d],
+                              (long long)min);
+    }
+    return NULL;
+}
+
+/* ---- outputs ---- */
+
+void mr_run_set(mr_run *r, int i, mr_tensor *t)
+{
+    MR_ASSERT(i >= 0 && i < r->n_out && t);
+    mr_value_drop(&r->out[i]);
+    r->out[i] = (mr_value){.t = t, .kind = MR_LIVE};
+}
+
+void mr_run_set_ref(mr_run *r, int i, mr_variable *v)
+{
+    MR_ASSERT(i >= 0 && i < r->n_out && v);
+    mr_value_drop(&r->out[i]);
+    r->out[i] = (mr_value){.ref = v, .kind = MR_REF};
+}
+
+void mr_run_set_dead(mr_run *r, int i)
+{
+    MR_ASSERT(i >= 0 && i < r->n_out);
+    mr_value_drop(&r->out[i]);
+    r->out[i] = (mr_value){.t = NULL, .kind = MR_DEAD};
+}
+
+mr_status *mr_run_output(mr_run *r, int i, int rank, const int64_t *dims, mr_tensor **out)
+{
+    MR_TRY(mr_tensor_new(mr_run_allocator(r), mr_out_dtype(r, i), rank, dims, out));
+    mr_run_set(r, i, *out);
+    return NULL;
+}
+
+/* The input's memory can hold the output: nobody else sees it and the bytes are as many. */
+static bool can_forward(const mr_run *r, int in, mr_dtype dtype, int rank, const int64_t *dims)
+{
+    const mr_value *v = &r->in[in];
+    if (v->kind != MR_LIVE || !mr_tensor_sole(v->t))
+        return false;
+    if (v->t->dtype == dtype && mr_shape_eq(v->t->rank, v->t->dims, rank, dims))
+        return true;
+    if (v->t->dtype != dtype && (!mr_dtype_is_plain(dtype) || !mr_dtype_is_plain(v->t->dtype)))
+        return false;
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++)
+        if (dims[d] < 0 || !mr_i64_mul(n, dims[d], &n))
+            return false;
+    return n == v->t->n && mr_dtype_size(dtype) == mr_dtype_size(v->t->dtype);
+}
+
+mr_status *mr_run_forward(mr_run *r, int in, int i, int rank, const int64_t *dims, mr_tensor **out)
+{
+    mr_dtype dtype = mr_out_dtype(r, i);
+    if (!can_forward(r, in, dtype, rank, dims))
+        return mr_run_output(r, i, rank, dims, out);
+    mr_tensor *t = r->in[in].t;
+    if (t->dtype == dtype && mr_shape_eq(t->rank, t->dims, rank, dims)) {
+        r->in[in].kind = MR_ABSENT;
+        *out = t;
+    } else {
+        MR_TRY(mr_tensor_view(t, dtype, rank, dims, out));
+    }
+    mr_run_set(r, i, *out);
+    return NULL;
+}
+
+void mr_run_pass(mr_run *r, int in, int i)
+{
+    mr_value *v = &r->in[in];
+    mr_value moved = *v;
+    if (v->kind == MR_ABSENT) /* it went to another output before; only tensors are passed twice */
+        moved = (mr_value){.t = mr_tensor_ref(v->t), .kind = MR_LIVE};
+    v->kind = MR_ABSENT;
+    mr_value_drop(&r->out[i]);
+    r->out[i] = moved;
+}
+
+mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dims)
+{
+    mr_tensor *t = mr_in(r, in);
+    if (mr_shape_eq(t->rank, t->dims, rank, dims) && t->dtype == mr_out_dtype(r, i)) {
+        mr_run_pass(r, in, i);
+        return NULL;
+    }
+    mr_tensor *view;
+    MR_TRY(mr_tensor_view(t, mr_out_dtype(r, i), rank, dims, &view));
+    mr_run_set(r, i, view);
+    return NULL;
+}
+
+mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_tensor **out)
+{
+    return mr_tensor_new(mr_run_allocator(r), t, rank, dims, out);
+}
+
+/* ---- resources ---- */
+
+static mr_status *handle_of(const mr_run *r, int in, const mr_handle **out)
+{
+    const mr_tensor *t = mr_in(r, in);
+    if (t->dtype != MR_RESOURCE)
+        return mr_invalid("input %d must be a resource handle, got %s", in, mr_dtype_name(t->dtype));
+    if (t->n < 1 || !*MR_DATA(mr_handle *, t))
+        return mr_invalid("input %d is an empty resource handle", in);
+    *out = *MR_DATA(mr_handle *, t);
+    return NULL;
+}
+
+mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_object **out)
+{
+    const mr_handle *h = NULL;
+    MR_TRY(handle_of(r, in, &h));
+    mr_device *d = r->step->device;
+    if (strcmp(h->device, d->name) != 0)
+        return mr_invalid("Trying to access resource %s located in device %s from device %s", h->name, h->device,
+                          d->name);
+    if (strcmp(h->type_name, type->name) != 0)
+        return mr_invalid("Trying to access resource using the wrong type. Expected %s got %s", type->name,
+                          h->type_name);
+    mr_sv container = mr_sv_of(h->container);
+    mr_resources *m = mr_sv_starts(container, MR_STEP_CONTAINER) ? mr_step_resources(r->step) : d->resources;
+    return mr_resources_lookup(m, container, mr_sv_of(h->name), type, out);
+}
+
+mr_status *mr_run_variable(mr_run *r, int in, mr_variable **out)
+{
+    return mr_run_resource(r, in, &mr_variable_type, (mr_object **)out);
+}
+
+mr_status *mr_handle_tensor(mr_handle *h, mr_tensor **out)
+{
+    mr_status *st = mr_tensor_new(NULL, MR_RESOURCE, 0, NULL, out);
+    if (st)
+        mr_object_unref(&h->base);
+    else
+        *MR_DATA(mr_handle *, *out) = h;
+    return st;
+}
