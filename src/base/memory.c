@@ -7,23 +7,25 @@
 
 /* Counts down to the mr_try_* call that fails; 0: off.  A thread's own, so that a test of one error
  * path does not disturb the threads around it. */
-static _Thread_local int64_t fail_in;
+static _Thread_local int64_t fail_in __attribute__((tls_model("initial-exec")));
 
 void mr_memory_fail_after(int64_t n) { fail_in = n; }
 
-static bool refuse(void)
-{
-    return MR_UNLIKELY(fail_in > 0) && --fail_in == 0;
-}
+bool mr_memory_refuses(void) { return MR_UNLIKELY(fail_in > 0) && --fail_in == 0; }
 
 /* The one place where the library may end its host: a small allocation of a fixed size failed, so
  * there is no memory left to say it in any other way. */
-static void *need(void *p, size_t bytes)
+void mr_out_of_memory(size_t bytes)
 {
-    if (MR_LIKELY(p != NULL))
-        return p;
     fprintf(stderr, "millrace: out of memory (%zu bytes)\n", bytes);
     abort();
+}
+
+static void *need(void *p, size_t bytes)
+{
+    if (MR_UNLIKELY(p == NULL))
+        mr_out_of_memory(bytes);
+    return p;
 }
 
 /* malloc(0) may return NULL; ours never does for want of bytes. */
@@ -56,14 +58,14 @@ char *mr_strndup(const char *s, size_t n)
     return copy;
 }
 
-void *mr_try_alloc(size_t bytes) { return refuse() ? NULL : malloc(at_least_1(bytes)); }
+void *mr_try_alloc(size_t bytes) { return mr_memory_refuses() ? NULL : malloc(at_least_1(bytes)); }
 
 void *mr_try_calloc(size_t n, size_t bytes)
 {
-    return refuse() ? NULL : calloc(at_least_1(n), at_least_1(bytes));
+    return mr_memory_refuses() ? NULL : calloc(at_least_1(n), at_least_1(bytes));
 }
 
 void *mr_try_realloc(void *p, size_t bytes)
 {
-    return refuse() ? NULL : realloc(p, at_least_1(bytes));
+    return mr_memory_refuses() ? NULL : realloc(p, at_least_1(bytes));
 }

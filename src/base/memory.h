@@ -29,6 +29,10 @@ void *mr_try_realloc(void *p, size_t bytes) __attribute__((alloc_size(2)));
 
 /* Tests make the n-th mr_try_* from now fail (0: off); only in this thread. */
 void mr_memory_fail_after(int64_t n);
+/* For allocators of other layers: true when the call that asks is the one to fail. */
+bool mr_memory_refuses(void);
+/* The end of the process, as when mr_alloc fails. */
+void mr_out_of_memory(size_t bytes) __attribute__((noreturn, cold));
 
 /* true when the sum or product fits; *out is set only then (the builtins always write). */
 static inline bool mr_size_add(size_t a, size_t b, size_t *out)

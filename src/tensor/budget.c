@@ -1,0 +1,116 @@
+/* tensor/budget.c -- an allocator with a limit, and what all allocators have in common.
+ *
+ * The bytes are reserved before the allocator below is asked, so that two threads together cannot pass
+ * the limit.  A budget is owned by its maker and by each of its blocks; whoever goes last frees it. */
+#include "tensor/allocator.h"
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+
+typedef struct budget {
+    mr_allocator a;
+    mr_allocator *base;
+    int64_t limit;
+    char *name;
+    _Atomic int64_t in_use, peak, n_allocs;
+    _Atomic int64_t owners; /* the maker and the blocks */
+} budget;
+
+static void raise_peak(budget *b, int64_t in_use)
+{
+    int64_t peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
+    while (in_use > peak && !atomic_compare_exchange_weak_explicit(&b->peak, &peak, in_use,
+                                                                   memory_order_relaxed,
+                                                                   memory_order_relaxed))
+        ;
+}
+
+static void leave(budget *b)
+{
+    if (atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) > 1)
+        return;
+    mr_free(b->name);
+    mr_free(b);
+}
+
+static bool reserve(budget *b, int64_t bytes)
+{
+    int64_t in_use = atomic_load_explicit(&b->in_use, memory_order_relaxed), after;
+    do {
+        if (!mr_i64_add(in_use, bytes, &after) || (b->limit > 0 && after > b->limit))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&b->in_use, &in_use, after, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    raise_peak(b, after);
+    return true;
+}
+
+static void *budget_alloc(mr_allocator *a, size_t bytes)
+{
+    budget *b = (budget *)a;
+    if (bytes > INT64_MAX || !reserve(b, (int64_t)bytes))
+        return NULL;
+    void *p = b->base->alloc(b->base, bytes);
+    if (!p) {
+        atomic_fetch_sub_explicit(&b->in_use, (int64_t)bytes, memory_order_relaxed);
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&b->n_allocs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&b->owners, 1, memory_order_relaxed);
+    return p;
+}
+
+static void budget_free(mr_allocator *a, void *p, size_t bytes)
+{
+    budget *b = (budget *)a;
+    b->base->free(b->base, p, bytes);
+    atomic_fetch_sub_explicit(&b->in_use, (int64_t)bytes, memory_order_relaxed);
+    leave(b);
+}
+
+static void budget_stats(mr_allocator *a, mr_allocator_stats *out)
+{
+    budget *b = (budget *)a;
+    out->in_use = atomic_load_explicit(&b->in_use, memory_order_relaxed);
+    out->peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
+    out->n_allocs = atomic_load_explicit(&b->n_allocs, memory_order_relaxed);
+    out->limit = b->limit;
+}
+
+static void budget_trim(mr_allocator *a) { mr_allocator_trim(((budget *)a)->base); }
+
+mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit)
+{
+    budget *b = mr_new(budget);
+    b->base = base ? base : mr_cpu_allocator();
+    b->limit = MR_MAX(limit, 0);
+    b->name = mr_strdup(name);
+    b->a = (mr_allocator){.name = b->name,
+                          .alloc = budget_alloc,
+                          .free = budget_free,
+                          .stats = budget_stats,
+                          .trim = budget_trim,
+                          .host = b->base->host};
+    atomic_init(&b->owners, 1);
+    return &b->a;
+}
+
+void mr_budget_free(mr_allocator *a)
+{
+    if (a)
+        leave((budget *)a);
+}
+
+void mr_allocator_get_stats(mr_allocator *a, mr_allocator_stats *out)
+{
+    *out = (mr_allocator_stats){0};
+    if (a->stats)
+        a->stats(a, out);
+}
+
+void mr_allocator_trim(mr_allocator *a)
+{
+    if (a->trim)
+        a->trim(a);
+}
