@@ -1,0 +1,168 @@
+/* base/vmath.c -- the loops over arrays, and the functions that need double or rare exceptions.
+ *
+ * sin, cos and pow are computed in blocks: all elements in one vectorised pass that also counts the
+ * arguments it is not made for (huge angles, powers of negative numbers, infinities), then those few
+ * once more by the C library. */
+#include "base/vmath.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define UNARY(name, one)                                          \
+    MR_CLONES void name(int64_t n, const float *x, float *y)      \
+    {                                                             \
+        MR_IVDEP                                                  \
+        for (int64_t i = 0; i < n; i++)                           \
+            y[i] = one(x[i]);                                     \
+    }
+
+UNARY(mr_vexp_f, mr_expf)
+UNARY(mr_vexpm1_f, mr_expm1f)
+UNARY(mr_vlog_f, mr_logf)
+UNARY(mr_vlog1p_f, mr_log1pf)
+UNARY(mr_vtanh_f, mr_tanhf)
+UNARY(mr_vsigmoid_f, mr_sigmoidf)
+UNARY(mr_vsoftplus_f, mr_softplusf)
+UNARY(mr_verf_f, mr_erff)
+
+#define BLOCK 256
+
+MR_INLINE uint64_t double_bits(double x)
+{
+    uint64_t u;
+    __builtin_memcpy(&u, &x, 8);
+    return u;
+}
+
+MR_INLINE double double_of_bits(uint64_t u)
+{
+    double x;
+    __builtin_memcpy(&x, &u, 8);
+    return x;
+}
+
+#define ROUNDER_D 6755399441055744.0 /* 1.5 * 2^52 */
+
+/* ---- sin, cos ---- */
+
+/* Up to here the quarter turns fit 20 bits, so that their product with the 33 bits of PI_2_HIGH is
+ * exact: about 2^-66 is lost, while no float lies nearer than 2^-32 to a multiple of pi / 2. */
+#define ANGLE_MAX 1e6f
+#define PI_2_HIGH 1.5707963267341256142
+#define PI_2_LOW 6.0771005065061922493e-11
+
+/* sin(x + quarter turns), |x| <= ANGLE_MAX. */
+MR_INLINE float sin_turned(float x, uint32_t turns)
+{
+    double t = (double)x * 0.63661977236758138243 + ROUNDER_D;
+    double n = t - ROUNDER_D;
+    uint32_t quadrant = (uint32_t)double_bits(t) + turns;
+    float r = (float)((double)x - n * PI_2_HIGH - n * PI_2_LOW); /* |r| <= pi / 4 */
+    float z = r * r;
+    float s = -1.95172641e-4f; /* (sin(r) / r - 1) / r^2, weight r^2 */
+    s = s * z + 8.33217796e-3f;
+    s = s * z - 1.66666549e-1f;
+    s = r + r * z * s;
+    float c = 2.44384811e-5f; /* (cos(r) - 1 + r^2 / 2) / r^4, weight r^4 */
+    c = c * z - 1.38873679e-3f;
+    c = c * z + 4.16666469e-2f;
+    c = 1.0f - (0.5f * z - z * z * c);
+    float y = quadrant & 1 ? c : s;
+    return mr_float_of_bits(mr_float_bits(y) ^ (quadrant & 2) << 30);
+}
+
+/* The block's values; returns how many arguments were too large, infinite or NaN. */
+MR_CLONES static int sin_block(int n, const float *x, float *y, uint32_t turns)
+{
+    int n_rare = 0;
+    for (int i = 0; i < n; i++) {
+        y[i] = sin_turned(x[i], turns);
+        n_rare += !(fabsf(x[i]) <= ANGLE_MAX);
+    }
+    return n_rare;
+}
+
+static void sin_all(int64_t n, const float *x, float *y, uint32_t turns)
+{
+    float out[BLOCK];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int m = (int)MR_MIN(n - at, BLOCK);
+        if (sin_block(m, x + at, out, turns))
+            for (int i = 0; i < m; i++)
+                if (!(fabsf(x[at + i]) <= ANGLE_MAX))
+                    out[i] = turns ? cosf(x[at + i]) : sinf(x[at + i]);
+        memcpy(y + at, out, (size_t)m * sizeof(float));
+    }
+}
+
+void mr_vsin_f(int64_t n, const float *x, float *y) { sin_all(n, x, y, 0); }
+
+void mr_vcos_f(int64_t n, const float *x, float *y) { sin_all(n, x, y, 1); }
+
+/* ---- pow ---- */
+
+/* log2 of a positive normal double, to 2^-45. */
+MR_INLINE double log2_double(double x)
+{
+    uint64_t off = double_bits(x) - 0x3fe6a09e667f3bcdu; /* the bits of sqrt(1/2) */
+    double m = double_of_bits(double_bits(x) - (off & 0xfff0000000000000u));
+    /* The exponent, biased to be positive, becomes a double by way of its bits. */
+    uint64_t k = (off + 0x4000000000000000u) >> 52;
+    double kf = double_of_bits(k | 0x4330000000000000u) - (0x1p52 + 0x400);
+    double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double p = 0.28294538079511666; /* log2(m) / s over s^2, weight 1 */
+    p = p * z + 0.31990269801195959;
+    p = p * z + 0.41220932113617453;
+    p = p * z + 0.57707794173125782;
+    p = p * z + 0.96179669411534541;
+    p = p * z + 2.8853900817778491;
+    return kf + s * p;
+}
+
+/* 2^t as a float, to 2^-34 before it is rounded. */
+MR_INLINE float exp2_double(double t)
+{
+    t = t > 200.0 ? 200.0 : t;
+    t = t < -200.0 ? -200.0 : t;
+    double shifted = t + ROUNDER_D;
+    double r = t - (shifted - ROUNDER_D);
+    double p = 1.5201901100173488e-05; /* 2^r on [-1/2, 1/2], weight 2^-r */
+    p = p * r + 0.000154693173625892;
+    p = p * r + 0.0013333922855274696;
+    p = p * r + 0.0096180271725443394;
+    p = p * r + 0.055504103528334708;
+    p = p * r + 0.24022651198757111;
+    p = p * r + 0.69314718072871528;
+    p = p * r + 0.99999999996162081;
+    return (float)(p * double_of_bits((double_bits(shifted) + 1023) << 52));
+}
+
+MR_INLINE bool pow_is_plain(float x, float y)
+{
+    return x > 0.0f && x <= FLT_MAX && fabsf(y) <= FLT_MAX;
+}
+
+MR_CLONES static int pow_block(int n, const float *x, const float *y, float *z)
+{
+    int n_rare = 0;
+    for (int i = 0; i < n; i++) {
+        z[i] = exp2_double((double)y[i] * log2_double((double)x[i]));
+        n_rare += !pow_is_plain(x[i], y[i]);
+    }
+    return n_rare;
+}
+
+void mr_vpow_f(int64_t n, const float *x, const float *y, float *z)
+{
+    float out[BLOCK];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int m = (int)MR_MIN(n - at, BLOCK);
+        if (pow_block(m, x + at, y + at, out))
+            for (int i = 0; i < m; i++)
+                if (!pow_is_plain(x[at + i], y[at + i]))
+                    out[i] = powf(x[at + i], y[at + i]);
+        memcpy(z + at, out, (size_t)m * sizeof(float));
+    }
+}

@@ -1,0 +1,193 @@
+/* base/vmath_test.c -- every function against the C library in double, over the whole range of float.
+ *
+ * Every 997th bit pattern is tried: denormals, infinities and NaNs among them.  MILLRACE_STRIDE=1
+ * tries all four thousand million (some minutes a function). */
+#include "base/vmath.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "tests/harness/test.h"
+
+#define CHUNK 4096
+
+/* The distance of two neighbouring floats near t. */
+static double ulp_at(double t)
+{
+    int e;
+    if (fabs(t) < (double)FLT_MIN)
+        return 0x1p-149;
+    frexp(t, &e);
+    return ldexp(1, e - 24);
+}
+
+/* How far y is from the exact t, in ulp; infinite when one of NaN, infinity or the sign of 0 is wrong. */
+static double error_of(float y, double t)
+{
+    float nearest = (float)t;
+    if (isnan(nearest) || isnan(y))
+        return isnan(nearest) && isnan(y) ? 0 : INFINITY;
+    if (isinf(nearest) && !isinf(y)) /* the last float before infinity is one ulp away */
+        return fabsf(y) == FLT_MAX && signbit(y) == signbit(nearest) ? 1 : INFINITY;
+    if (isinf(y))
+        return y == nearest ? 0 : INFINITY;
+    if (nearest == 0 && y == 0 && signbit(nearest) != signbit(y))
+        return INFINITY;
+    return fabs((double)y - t) / ulp_at(t);
+}
+
+typedef void array_fn(int64_t n, const float *x, float *y);
+
+static uint32_t stride(void)
+{
+    const char *s = getenv("MILLRACE_STRIDE");
+    return s ? (uint32_t)MR_MAX(strtoul(s, NULL, 10), 1) : 997;
+}
+
+/* Fills x with the next bit patterns; 0 when all have been. */
+static int next_chunk(uint64_t *bits, uint32_t step, float *x)
+{
+    int n = 0;
+    for (; n < CHUNK && *bits <= UINT32_MAX; *bits += step)
+        x[n++] = mr_float_of_bits((uint32_t)*bits);
+    return n;
+}
+
+static void check(array_fn *fn, double (*exact)(double), double most_ulp)
+{
+    static float x[CHUNK], y[CHUNK];
+    uint64_t bits = 0;
+    mr_test_deadline(stride() < 997 ? 3600 : 60);
+    for (int n; (n = next_chunk(&bits, stride(), x));) {
+        fn(n, x, y);
+        for (int i = 0; i < n; i++) {
+            double e = error_of(y[i], exact((double)x[i]));
+            if (!(e <= most_ulp))
+                mr_test_fail(__FILE__, __LINE__, "at %a: %a, expected %a (%g ulp)", (double)x[i],
+                             (double)y[i], exact((double)x[i]), e);
+        }
+    }
+}
+
+static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double softplus(double x) { return x < 0 ? log1p(exp(x)) : x + log1p(exp(-x)); }
+
+/* The worst over all floats, rounded up. */
+MR_TEST(vmath_exp_is_within_1_0_ulp) { check(mr_vexp_f, exp, 1.0); }
+MR_TEST(vmath_expm1_is_within_1_8_ulp) { check(mr_vexpm1_f, expm1, 1.8); }
+MR_TEST(vmath_log_is_within_0_9_ulp) { check(mr_vlog_f, log, 0.9); }
+MR_TEST(vmath_log1p_is_within_0_9_ulp) { check(mr_vlog1p_f, log1p, 0.9); }
+MR_TEST(vmath_tanh_is_within_2_6_ulp) { check(mr_vtanh_f, tanh, 2.6); }
+MR_TEST(vmath_sigmoid_is_within_2_5_ulp) { check(mr_vsigmoid_f, sigmoid, 2.5); }
+MR_TEST(vmath_softplus_is_within_1_7_ulp) { check(mr_vsoftplus_f, softplus, 1.7); }
+MR_TEST(vmath_erf_is_within_1_3_ulp) { check(mr_verf_f, erf, 1.3); }
+MR_TEST(vmath_sin_is_within_1_6_ulp) { check(mr_vsin_f, sin, 1.6); }
+MR_TEST(vmath_cos_is_within_1_6_ulp) { check(mr_vcos_f, cos, 1.6); }
+
+/* ---- pow ---- */
+
+static void check_pow(float x, float y)
+{
+    float z;
+    mr_vpow_f(1, &x, &y, &z);
+    double t = pow((double)x, (double)y), e = error_of(z, t);
+    if (!(e <= 0.51))
+        mr_test_fail(__FILE__, __LINE__, "pow(%a, %a) is %a, expected %a (%g ulp)", (double)x,
+                     (double)y, (double)z, t, e);
+}
+
+MR_TEST(vmath_pow_is_within_0_51_ulp)
+{
+    for (int i = 0; i < 1000000; i++) { /* any x; y such that most results are finite */
+        float x = mr_float_of_bits((uint32_t)mr_test_random());
+        float t = (float)((double)(int64_t)mr_test_random() * 0x1p-63) * 160;
+        check_pow(x, fabsf(x) > 0 && fabsf(x) < INFINITY && x != 1 ? t / log2f(fabsf(x)) : t);
+    }
+}
+
+MR_TEST(vmath_pow_of_special_values_is_that_of_c)
+{
+    static const float values[] = {0,        -0.0f,   1,          -1,         2,        -2,
+                                   3,        -3,      0.5f,       -0.5f,      2.5f,     FLT_MIN,
+                                   FLT_MAX,  1e-40f,  -1e-40f,    INFINITY,   -INFINITY, NAN,
+                                   0x1p24f,  -0x1p24f, 0x1.fp127f, 0x1.fffffep-1f, 0x1.000002p0f};
+    for (int i = 0; i < MR_COUNT(values); i++)
+        for (int j = 0; j < MR_COUNT(values); j++)
+            check_pow(values[i], values[j]);
+}
+
+MR_TEST(vmath_pow_mixes_rare_and_plain_elements)
+{
+    float x[1000], y[1000];
+    for (int i = 0; i < 1000; i++) {
+        x[i] = i % 7 ? (float)i : (float)-i;
+        y[i] = (float)(i % 5);
+    }
+    mr_vpow_f(1000, x, y, x); /* in place */
+    for (int i = 0; i < 1000; i++)
+        MR_CHECK(error_of(x[i], pow(i % 7 ? i : -i, i % 5)) <= 0.51);
+}
+
+/* ---- the CPU's variants ---- */
+
+/* The same inline functions in loops compiled for the baseline, as this file is. */
+static void base_exp(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mr_expf(x[i]);
+}
+
+static void base_log1p(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mr_log1pf(x[i]);
+}
+
+static void base_tanh(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mr_tanhf(x[i]);
+}
+
+static void base_erf(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mr_erff(x[i]);
+}
+
+static void check_same(array_fn *a, array_fn *b)
+{
+    static float x[CHUNK], ya[CHUNK], yb[CHUNK];
+    uint64_t bits = 0;
+    for (int n; (n = next_chunk(&bits, stride(), x));) {
+        a(n, x, ya);
+        b(n, x, yb);
+        for (int i = 0; i < n; i++)
+            if (mr_float_bits(ya[i]) != mr_float_bits(yb[i]) && !(isnan(ya[i]) && isnan(yb[i])))
+                mr_test_fail(__FILE__, __LINE__, "at %a: %a and %a", (double)x[i], (double)ya[i],
+                             (double)yb[i]);
+    }
+}
+
+MR_TEST(vmath_gives_the_same_bits_on_every_cpu)
+{
+    check_same(mr_vexp_f, base_exp);
+    check_same(mr_vlog1p_f, base_log1p);
+    check_same(mr_vtanh_f, base_tanh);
+    check_same(mr_verf_f, base_erf);
+}
+
+MR_TEST(vmath_works_in_place_and_for_every_length)
+{
+    float x[70], y[71];
+    for (int i = 0; i < 70; i++)
+        x[i] = (float)i * 0.1f;
+    for (int n = 0; n <= 70; n++) {
+        memcpy(y, x, sizeof(x));
+        y[n] = 77;
+        mr_vtanh_f(n, y, y);
+        for (int i = 0; i < n; i++)
+            MR_CHECK(y[i] == mr_tanhf(x[i]));
+        MR_CHECK(y[n] == 77);
+    }
+}
