@@ -1,0 +1,78 @@
+/* wire/number.c -- floating point numbers as text.
+ *
+ * snprintf and strtod follow the locale, and a host may have set one where 0.5 is written 0,5.  So both
+ * run with the C locale in force for this thread only. */
+#include "wire/number.h"
+
+#include <errno.h>
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+static locale_t c_locale; /* 0 if there was no memory for it: then the host's stays in force */
+static pthread_once_t c_locale_made = PTHREAD_ONCE_INIT;
+
+static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+static locale_t enter_c_locale(void)
+{
+    pthread_once(&c_locale_made, make_c_locale);
+    return uselocale(c_locale); /* of 0: only asks */
+}
+
+static int named(double v, char *out)
+{
+    return snprintf(out, MR_NUMBER_BYTES, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+}
+
+/* Does the text read back as v?  As in C++, a number so small that reading it underflows does not. */
+static bool reads_back(const char *text, double v, bool is_float)
+{
+    errno = 0;
+    double back = is_float ? (double)strtof(text, NULL) : strtod(text, NULL);
+    return errno == 0 && back == v;
+}
+
+static int digits(double v, bool is_float, char *out)
+{
+    if (!isfinite(v))
+        return named(v, out);
+    int saved = errno;
+    locale_t before = enter_c_locale();
+    int n = snprintf(out, MR_NUMBER_BYTES, "%.*g", is_float ? FLT_DIG : DBL_DIG, v);
+    if (!reads_back(out, v, is_float))
+        n = snprintf(out, MR_NUMBER_BYTES, "%.*g", is_float ? FLT_DIG + 3 : DBL_DIG + 2, v);
+    uselocale(before);
+    errno = saved;
+    return n;
+}
+
+int mr_float_text(float v, char out[MR_NUMBER_BYTES]) { return digits(v, true, out); }
+int mr_double_text(double v, char out[MR_NUMBER_BYTES]) { return digits(v, false, out); }
+
+bool mr_text_to_double(mr_sv text, double *out)
+{
+    char small[64];
+    char *z = text.n < sizeof(small) ? small : mr_try_alloc(text.n + 1);
+    if (!z)
+        return false;
+    memcpy(z, text.p, text.n);
+    z[text.n] = '\0';
+    char *end;
+    int saved = errno;
+    locale_t before = enter_c_locale();
+    double v = strtod(z, &end); /* too large gives inf, too small 0: both are fine */
+    uselocale(before);
+    errno = saved;
+    bool whole = text.n > 0 && end == z + text.n;
+    if (whole)
+        *out = v;
+    if (z != small)
+        mr_free(z);
+    return whole;
+}
