@@ -43,7 +43,8 @@ uint32_t mr_crc32c_extend_portable(uint32_t crc, const void *data, size_t n)
 
 #if defined(__x86_64__)
 /* One instruction takes eight bytes; about 8 GB/s, which no disk or socket here outruns. */
-__attribute__((target("sse4.2"))) static uint32_t extend_sse42(uint32_t crc, const void *data, size_t n)
+__attribute__((target("sse4.2"))) static uint32_t extend_sse42(uint32_t crc, const void *data,
+                                                               size_t n)
 {
     const uint8_t *p = data;
     uint64_t c = ~crc;

@@ -1,8 +1,8 @@
 /* wire/message.c -- a decoder for protobuf-c's structs, over the cursor of wire/pb.h.
  *
- * One pass: each field is looked up in the descriptor, its value appended or merged into the struct,
- * everything allocated from the message's own arena.  A message in a singular field that comes twice
- * is merged in place.  The root has its arena in front of it:
+ * One pass: each field is looked up in the descriptor, its value appended or merged into the
+ * struct, everything allocated from the message's own arena.  A message in a singular field that
+ * comes twice is merged in place.  The root has its arena in front of it:
  *
  *     | arena | root message |  ->  blocks with the sub-messages, arrays and strings
  *
@@ -196,12 +196,13 @@ static void read_unknown(decoder *d, mr_pb_reader *r, ProtobufCMessage *m)
         out_of_memory(d, r);
         return;
     }
-    *u = (ProtobufCMessageUnknownField){.tag = field, .wire_type = (ProtobufCWireType)wire,
-                                        .len = raw.n, .data = (uint8_t *)copy};
+    *u = (ProtobufCMessageUnknownField){
+        .tag = field, .wire_type = (ProtobufCWireType)wire, .len = raw.n, .data = (uint8_t *)copy};
 }
 
 /* Fields mostly come in order of their numbers, often one several times. */
-static const mr_field *find_field(const ProtobufCMessageDescriptor *d, unsigned number, unsigned *guess)
+static const mr_field *find_field(const ProtobufCMessageDescriptor *d, unsigned number,
+                                  unsigned *guess)
 {
     for (unsigned i = *guess; i < d->n_fields && i < *guess + 2; i++)
         if (d->fields[i].id == number) {
@@ -249,7 +250,7 @@ mr_status *mr_message_unpack(const ProtobufCMessageDescriptor *descriptor, mr_sv
     mr_pb_reader r;
     ProtobufCMessage *m = NULL;
     mr_pb_reader_init(&r, bytes);
-    /* Structs take two to four times their bytes; the arena doubles its blocks if they take more. */
+    /* Structs take two to four times their bytes; if they take more, the arena grows. */
     MR_TRY(new_root(descriptor, bytes.n < 32768 ? bytes.n * 2 + 256 : 65536, &m));
     decoder d = {.arena = mr_message_arena(m)};
     read_message(&d, &r, m);

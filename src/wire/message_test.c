@@ -18,11 +18,11 @@ static void *unpack(const ProtobufCMessageDescriptor *d, mr_sv bytes)
     return m;
 }
 
-#define UNPACK_FAILS(d, bytes, text)                                                          \
-    do {                                                                                      \
-        ProtobufCMessage *m_ = NULL;                                                          \
-        MR_CHECK_ERR(mr_message_unpack(d, bytes, "It", &m_), MR_INVALID_ARGUMENT, text);      \
-        MR_CHECK(m_ == NULL);                                                                 \
+#define UNPACK_FAILS(d, bytes, text)                                                     \
+    do {                                                                                 \
+        ProtobufCMessage *m_ = NULL;                                                     \
+        MR_CHECK_ERR(mr_message_unpack(d, bytes, "It", &m_), MR_INVALID_ARGUMENT, text); \
+        MR_CHECK(m_ == NULL);                                                            \
     } while (0)
 
 MR_TEST(message_empty_bytes_give_defaults)
@@ -53,11 +53,11 @@ MR_TEST(message_packed_and_unpacked_numbers_join)
 {
     Tensorflow__TensorProto *t =
         unpack(&tensorflow__tensor_proto__descriptor,
-               MR_SV("\x3a\x02\x01\x02"                             /* int_val packed */
-                     "\x38\x03"                                     /* and not */
-                     "\x2a\x08\x00\x00\x80\x3f\x00\x00\x00\x40"     /* float_val packed */
-                     "\x2d\x00\x00\x40\x40"                         /* and not */
-                     "\x5a\x02\x01\x00"));                          /* bool_val */
+               MR_SV("\x3a\x02\x01\x02"                         /* int_val packed */
+                     "\x38\x03"                                 /* and not */
+                     "\x2a\x08\x00\x00\x80\x3f\x00\x00\x00\x40" /* float_val packed */
+                     "\x2d\x00\x00\x40\x40"                     /* and not */
+                     "\x5a\x02\x01\x00"));                      /* bool_val */
     MR_CHECK_INT(t->n_int_val, 3);
     MR_CHECK_INT(t->int_val[2], 3);
     MR_CHECK_INT(t->n_float_val, 3);
@@ -69,7 +69,8 @@ MR_TEST(message_packed_and_unpacked_numbers_join)
 
 MR_TEST(message_oneof_last_member_wins)
 {
-    Tensorflow__AttrValue *a = unpack(&tensorflow__attr_value__descriptor, MR_SV("\x12\x02hi\x18\x07"));
+    Tensorflow__AttrValue *a =
+        unpack(&tensorflow__attr_value__descriptor, MR_SV("\x12\x02hi\x18\x07"));
     MR_CHECK_INT(a->value_case, TENSORFLOW__ATTR_VALUE__VALUE_I);
     MR_CHECK_INT(a->i, 7);
     mr_message_free(&a->base);
@@ -93,8 +94,9 @@ MR_TEST(message_empty_bytes_in_a_oneof_survive_packing)
 MR_TEST(message_singular_message_that_comes_twice_is_merged)
 {
     /* versions { producer: 5 bad_consumers: 1 } versions { min_consumer: 6 bad_consumers: 2 } */
-    Tensorflow__GraphDef *g = unpack(&tensorflow__graph_def__descriptor,
-                                     MR_SV("\x22\x05\x08\x05\x1a\x01\x01\x22\x05\x10\x06\x1a\x01\x02"));
+    Tensorflow__GraphDef *g =
+        unpack(&tensorflow__graph_def__descriptor,
+               MR_SV("\x22\x05\x08\x05\x1a\x01\x01\x22\x05\x10\x06\x1a\x01\x02"));
     MR_CHECK_INT(g->versions->producer, 5);
     MR_CHECK_INT(g->versions->min_consumer, 6);
     MR_CHECK_INT(g->versions->n_bad_consumers, 2);
@@ -124,19 +126,20 @@ MR_TEST(message_sint64_is_unzigzagged)
 
 MR_TEST(message_unknown_enum_number_is_kept)
 {
-    Tensorflow__TensorProto *t = unpack(&tensorflow__tensor_proto__descriptor, MR_SV("\x08\xe7\x07"));
+    Tensorflow__TensorProto *t =
+        unpack(&tensorflow__tensor_proto__descriptor, MR_SV("\x08\xe7\x07"));
     MR_CHECK_INT(t->dtype, 999);
     mr_message_free(&t->base);
 }
 
 MR_TEST(message_unknown_fields_survive_packing)
 {
-    static const char bytes[] = "\x0a\x01n"                                     /* name */
-                                "\xc0\x3e\x96\x01"                              /* 1000: varint */
-                                "\xc9\x3e\x01\x02\x03\x04\x05\x06\x07\x08"      /* 1001: fixed64 */
-                                "\xd2\x3e\x02hi"                                /* 1002: bytes */
-                                "\xdd\x3e\x01\x02\x03\x04"                      /* 1003: fixed32 */
-                                "\xe3\x3e\x08\x01\xe4\x3e";                     /* 1004: a group */
+    static const char bytes[] = "\x0a\x01n"                                /* name */
+                                "\xc0\x3e\x96\x01"                         /* 1000: varint */
+                                "\xc9\x3e\x01\x02\x03\x04\x05\x06\x07\x08" /* 1001: fixed64 */
+                                "\xd2\x3e\x02hi"                           /* 1002: bytes */
+                                "\xdd\x3e\x01\x02\x03\x04"                 /* 1003: fixed32 */
+                                "\xe3\x3e\x08\x01\xe4\x3e";                /* 1004: a group */
     Tensorflow__NodeDef *n = unpack(&tensorflow__node_def__descriptor, MR_SV(bytes));
     MR_CHECK_INT(n->base.n_unknown_fields, 5);
     mr_str s = {0};
@@ -157,13 +160,14 @@ MR_TEST(message_malformed_bytes_name_place_and_field)
     UNPACK_FAILS(&tensorflow__node_def__descriptor, MR_SV("\xc3\x3e"), "truncated (NodeDef)");
     UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x3a\x02\x01\x80"), "truncated");
     UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x3a\x01\x80"), "truncated");
-    UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x2a\x03""abc"), "no multiple");
+    UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x2a\003abc"), "no multiple");
 }
 
 MR_TEST(message_string_with_nul_is_refused_but_bytes_are_not)
 {
-    UNPACK_FAILS(&tensorflow__node_def__descriptor, MR_SV("\x0a\x03""a\0b"), "NUL inside (NodeDef.name)");
-    Tensorflow__AttrValue *a = unpack(&tensorflow__attr_value__descriptor, MR_SV("\x12\x03""a\0b"));
+    UNPACK_FAILS(&tensorflow__node_def__descriptor, MR_SV("\x0a\003a\0b"),
+                 "NUL inside (NodeDef.name)");
+    Tensorflow__AttrValue *a = unpack(&tensorflow__attr_value__descriptor, MR_SV("\x12\003a\0b"));
     MR_CHECK_INT(a->s.len, 3);
     mr_message_free(&a->base);
 }
@@ -201,7 +205,8 @@ MR_TEST(message_refused_memory_is_a_status)
     for (int nth = 1; nth < 100; nth++) {
         ProtobufCMessage *m = NULL;
         mr_memory_fail_after(nth);
-        mr_status *st = mr_message_unpack(&tensorflow__graph_def__descriptor, mr_str_view(&s), "It", &m);
+        mr_status *st =
+            mr_message_unpack(&tensorflow__graph_def__descriptor, mr_str_view(&s), "It", &m);
         mr_memory_fail_after(0);
         if (!st) { /* more than it needs */
             mr_message_free(m);
@@ -222,7 +227,7 @@ MR_TEST(message_new_and_arena_build_a_message)
     n->name = mr_arena_strdup(mr_message_arena(&n->base), "abc");
     mr_str s = {0};
     MR_CHECK_OK(mr_message_pack(&n->base, &s));
-    MR_CHECK(mr_sv_eq(mr_str_view(&s), MR_SV("\x0a\x03""abc")));
+    MR_CHECK(mr_sv_eq(mr_str_view(&s), MR_SV("\x0a\003abc")));
     mr_str_deinit(&s);
     mr_message_free(&n->base);
     mr_message_free(NULL);
@@ -231,10 +236,10 @@ MR_TEST(message_new_and_arena_build_a_message)
 MR_TEST(message_maps_sort_by_key_and_keep_the_last_of_doubles)
 {
     /* attr: b (1), a (2), b (3) */
-    Tensorflow__NodeDef *n = unpack(&tensorflow__node_def__descriptor,
-                                    MR_SV("\x2a\x07\x0a\x01""b\x12\x02\x18\x01"
-                                          "\x2a\x07\x0a\x01""a\x12\x02\x18\x02"
-                                          "\x2a\x07\x0a\x01""b\x12\x02\x18\x03"));
+    Tensorflow__NodeDef *n =
+        unpack(&tensorflow__node_def__descriptor, MR_SV("\x2a\x07\x0a\001b\x12\x02\x18\x01"
+                                                        "\x2a\x07\x0a\001a\x12\x02\x18\x02"
+                                                        "\x2a\x07\x0a\001b\x12\x02\x18\x03"));
     MR_CHECK_OK(mr_message_sort_maps(&n->base));
     MR_CHECK_INT(n->n_attr, 2);
     MR_CHECK_STR(n->attr[0]->key, "a");
@@ -266,7 +271,8 @@ MR_TEST(message_map_fields_are_told_from_other_repeated_messages)
     MR_CHECK(mr_field_is_map(mr_field_named(node, MR_SV("attr"))));
     MR_CHECK(mr_field_is_map(mr_field_named(meta, MR_SV("collection_def"))));
     MR_CHECK(!mr_field_is_map(mr_field_named(node, MR_SV("input"))));
-    MR_CHECK(!mr_field_is_map(mr_field_named(named_tuple, MR_SV("values")))); /* PairValue: key, value */
+    MR_CHECK(
+        !mr_field_is_map(mr_field_named(named_tuple, MR_SV("values")))); /* PairValue: key, value */
 }
 
 MR_TEST(message_fields_are_found_by_whole_names_only)
@@ -285,7 +291,8 @@ MR_TEST(message_fields_are_found_by_whole_names_only)
 static void check_agrees(const ProtobufCMessageDescriptor *d, mr_sv bytes)
 {
     ProtobufCMessage *ours = unpack(d, bytes);
-    ProtobufCMessage *theirs = protobuf_c_message_unpack(d, NULL, bytes.n, (const uint8_t *)bytes.p);
+    ProtobufCMessage *theirs =
+        protobuf_c_message_unpack(d, NULL, bytes.n, (const uint8_t *)bytes.p);
     MR_CHECK(theirs != NULL);
     mr_str a = {0}, b = {0};
     MR_CHECK_OK(mr_message_pack(ours, &a));
@@ -326,10 +333,9 @@ MR_TEST(message_golden_graphs_read_as_protobuf_c_reads_them)
 
 MR_TEST(message_golden_saved_models_read_as_protobuf_c_reads_them)
 {
-    static const char *const files[] = {"half_plus_two/00000123/saved_model.pb",
-                                        "half_plus_two_v2/00000123/saved_model.pb",
-                                        "SimpleWhileLoop/saved_model.pb",
-                                        "VarsAndArithmeticObjectGraph/saved_model.pb"};
+    static const char *const files[] = {
+        "half_plus_two/00000123/saved_model.pb", "half_plus_two_v2/00000123/saved_model.pb",
+        "SimpleWhileLoop/saved_model.pb", "VarsAndArithmeticObjectGraph/saved_model.pb"};
     if (!mr_test_golden())
         mr_test_skip("no golden folder");
     for (int i = 0; i < MR_COUNT(files); i++) {
@@ -347,10 +353,11 @@ MR_TEST(message_damaged_bytes_do_no_harm)
 {
     mr_str s = {0};
     for (int i = 0; i < 3; i++)
-        mr_str_append(&s,
-                      "\x0a\x26\x0a\x05""const\x12\x05""Const\x2a\x16\x0a\x05value\x12\x0d\x42\x0b\x08\x03"
-                      "\x12\x04\x12\x02\x08\x02\x3a\x01\x07\x22\x03\x08\x87\x01",
-                      45);
+        mr_str_append(
+            &s,
+            "\x0a\x26\x0a\005const\x12\005Const\x2a\x16\x0a\x05value\x12\x0d\x42\x0b\x08\x03"
+            "\x12\x04\x12\x02\x08\x02\x3a\x01\x07\x22\x03\x08\x87\x01",
+            45);
     mr_message_free(unpack(&tensorflow__graph_def__descriptor, mr_str_view(&s)));
     for (int i = 0; i < 20000; i++) {
         char *bytes = mr_alloc(s.n);

@@ -1,7 +1,7 @@
 /* wire/number.c -- floating point numbers as text.
  *
- * snprintf and strtod follow the locale, and a host may have set one where 0.5 is written 0,5.  So both
- * run with the C locale in force for this thread only. */
+ * snprintf and strtod follow the locale, and a host may have set one where 0.5 is written 0,5.  So
+ * both run with the C locale in force for this thread only. */
 #include "wire/number.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static int named(double v, char *out)
     return snprintf(out, MR_NUMBER_BYTES, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
 }
 
-/* Does the text read back as v?  As in C++, a number so small that reading it underflows does not. */
+/* Does the text read back as v?  As in C++, a number too small to be read without loss does not. */
 static bool reads_back(const char *text, double v, bool is_float)
 {
     errno = 0;

@@ -85,8 +85,10 @@ MR_TEST(number_text_must_be_a_number_as_a_whole)
     MR_CHECK(!mr_text_to_double(MR_SV("1\0"), &v));
     MR_CHECK(v == 7);
     MR_CHECK(mr_text_to_double(MR_SV("1e400"), &v) && isinf(v));
-    MR_CHECK(mr_text_to_double(MR_SV("0.000000000000000000000000000000000000000000000000000000000000000000"
-                                     "00000000000000000000000000005"), &v));
+    MR_CHECK(mr_text_to_double(
+        MR_SV("0.000000000000000000000000000000000000000000000000000000000000000000"
+              "00000000000000000000000000005"),
+        &v));
     MR_CHECK(v > 0 && v < 1e-80);
 }
 

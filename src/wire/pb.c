@@ -299,7 +299,7 @@ void mr_pb_put_packed_int64(mr_pb_writer *w, uint32_t field, const int64_t *v, s
 
 void mr_pb_put_packed_int32(mr_pb_writer *w, uint32_t field, const int32_t *v, size_t n)
 {
-    size_t bytes = 0; /* negative ones take ten bytes: int32 and int64 can be exchanged on the wire */
+    size_t bytes = 0; /* negative ones take ten bytes, so that readers may take int32 for int64 */
     for (size_t i = 0; i < n; i++)
         bytes += mr_pb_varint_size((uint64_t)(int64_t)v[i]);
     if (n)
@@ -308,7 +308,8 @@ void mr_pb_put_packed_int32(mr_pb_writer *w, uint32_t field, const int32_t *v, s
         mr_pb_put_raw_varint(w, (uint64_t)(int64_t)v[i]);
 }
 
-void mr_pb_put_packed_fixed(mr_pb_writer *w, uint32_t field, const void *v, size_t n, size_t elem_bytes)
+void mr_pb_put_packed_fixed(mr_pb_writer *w, uint32_t field, const void *v, size_t n,
+                            size_t elem_bytes)
 {
     size_t bytes;
     if (n == 0)

@@ -14,12 +14,12 @@
  *         }
  *     return mr_pb_reader_status(&r, "Placard");
  *
- * Each field must be taken by one of the value functions or skipped.  The reader knows the wire type
- * of the field it stands at, and a value function of another type is an error, so hostile bytes cannot
- * be read as what they are not.  Utf-8 is not checked.
+ * Each field must be taken by one of the value functions or skipped.  The reader knows the wire
+ * type of the field it stands at, and a value function of another type is an error, so hostile
+ * bytes cannot be read as what they are not.  Utf-8 is not checked.
  *
- * Writing: appends to an mr_str, keeps its first error (memory) likewise.  mr_pb_put_* always writes,
- * mr_pb_opt_* leaves the field out when it has proto3's default value. */
+ * Writing: appends to an mr_str, keeps its first error (memory) likewise.  mr_pb_put_* always
+ * writes, mr_pb_opt_* leaves the field out when it has proto3's default value. */
 #ifndef MR_WIRE_PB_H
 #define MR_WIRE_PB_H
 
@@ -67,8 +67,8 @@ static inline void mr_pb_reader_init(mr_pb_reader *r, mr_sv bytes)
     mr_pb_reader_init_depth(r, bytes, MR_PB_MAX_DEPTH);
 }
 
-/* Ends r and every reader it is inside of; `why` is a constant text.  A caller may use it for its own
- * rules ("dim.size is -7").  Only the first error is kept. */
+/* Ends r and every reader it is inside of; `why` is a constant text.  A caller may use it for its
+ * own rules ("dim.size is -7").  Only the first error is kept. */
 void mr_pb_fail(mr_pb_reader *r, const char *why) __attribute__((cold));
 
 /* NULL, or INVALID_ARGUMENT "WHAT: malformed protobuf at byte 17: WHY". */
@@ -78,7 +78,7 @@ static inline bool mr_pb_more(const mr_pb_reader *r) { return r->at != r->end; }
 
 uint64_t mr_pb_long_varint(mr_pb_reader *r); /* of any length; the inline ones handle one byte */
 
-/* A varint that is not a field's value: inside packed bytes, or in formats that only borrow varints. */
+/* A varint that is not a field's value: in packed bytes, or in formats that borrow varints. */
 static inline uint64_t mr_pb_raw_varint(mr_pb_reader *r)
 {
     if (MR_LIKELY(r->at != r->end && *r->at < 0x80))
@@ -213,7 +213,10 @@ typedef struct mr_pb_writer {
     bool failed; /* out of memory: what is in out is not whole */
 } mr_pb_writer;
 
-static inline void mr_pb_writer_init(mr_pb_writer *w, mr_str *out) { *w = (mr_pb_writer){.out = out}; }
+static inline void mr_pb_writer_init(mr_pb_writer *w, mr_str *out)
+{
+    *w = (mr_pb_writer){.out = out};
+}
 /* NULL, or RESOURCE_EXHAUSTED "WHAT: out of memory after N bytes". */
 mr_status *mr_pb_writer_status(const mr_pb_writer *w, const char *what);
 
@@ -279,14 +282,15 @@ static inline void mr_pb_opt_bytes(mr_pb_writer *w, uint32_t field, mr_sv v)
         mr_pb_put_bytes(w, field, v);
 }
 
-/* A nested message: what is written between begin and end is inside.  The length is not known before,
- * so one byte is kept for it and long contents are moved up at the end. */
+/* A nested message: what is written between begin and end is inside.  The length is not known
+ * before, so one byte is kept for it and long contents are moved up at the end. */
 size_t mr_pb_begin(mr_pb_writer *w, uint32_t field);
 void mr_pb_end(mr_pb_writer *w, size_t mark);
 
 /* Repeated scalars, packed; nothing for n == 0. */
 void mr_pb_put_packed_int64(mr_pb_writer *w, uint32_t field, const int64_t *v, size_t n);
 void mr_pb_put_packed_int32(mr_pb_writer *w, uint32_t field, const int32_t *v, size_t n);
-void mr_pb_put_packed_fixed(mr_pb_writer *w, uint32_t field, const void *v, size_t n, size_t elem_bytes);
+void mr_pb_put_packed_fixed(mr_pb_writer *w, uint32_t field, const void *v, size_t n,
+                            size_t elem_bytes);
 
 #endif

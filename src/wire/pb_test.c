@@ -10,9 +10,9 @@ static mr_pb_reader over(const void *p, size_t n)
 }
 
 /* A reader over literal bytes, standing at its first field. */
-#define FIRST(r, literal)                                    \
-    uint32_t field = 0, wire = 0;                            \
-    mr_pb_reader r = over(literal, sizeof(literal) - 1);     \
+#define FIRST(r, literal)                                \
+    uint32_t field = 0, wire = 0;                        \
+    mr_pb_reader r = over(literal, sizeof(literal) - 1); \
     MR_CHECK(mr_pb_next(&r, &field, &wire))
 
 MR_TEST(pb_reads_every_wire_type)
@@ -71,8 +71,8 @@ MR_TEST(pb_bad_tags_are_errors)
     static const struct {
         const char *bytes, *error;
     } bad[] = {
-        {"\x07", "field number out of range"},                     /* field 0 */
-        {"\x80\x80\x80\x80\x10", "field number out of range"},     /* 2^32 */
+        {"\x07", "field number out of range"},                 /* field 0 */
+        {"\x80\x80\x80\x80\x10", "field number out of range"}, /* 2^32 */
         {"\x0c", "end of a group that did not begin"},
         {"\x0e", "unknown wire type"},
         {"\x0f", "unknown wire type"},
@@ -88,8 +88,13 @@ MR_TEST(pb_bad_tags_are_errors)
 
 MR_TEST(pb_truncated_values_are_errors)
 {
-    static const char *const cut[] = {"\x09\x01\x02\x03\x04\x05\x06\x07", "\x0d\x01\x02\x03", "\x08\x80",
-                                      "\x0a\x80", "\x0a\x01", "\x0b\x08", "\x0b"};
+    static const char *const cut[] = {"\x09\x01\x02\x03\x04\x05\x06\x07",
+                                      "\x0d\x01\x02\x03",
+                                      "\x08\x80",
+                                      "\x0a\x80",
+                                      "\x0a\x01",
+                                      "\x0b\x08",
+                                      "\x0b"};
     for (int i = 0; i < MR_COUNT(cut); i++) {
         uint32_t field, wire;
         mr_pb_reader r = over(cut[i], strlen(cut[i]));
@@ -209,7 +214,7 @@ MR_TEST(pb_repeated_varints_read_the_same_packed_and_unpacked)
 
 MR_TEST(pb_packed_counts_its_values)
 {
-    FIRST(r, "\x0a\x03\x02\x96\x01\x0a\x08""abcdefgh");
+    FIRST(r, "\x0a\x03\x02\x96\x01\x0a\010abcdefgh");
     mr_pb_reader p;
     MR_CHECK(mr_pb_packed(&r, MR_WIRE_VARINT, &p));
     MR_CHECK_INT(mr_pb_packed_count(&p), 2);
@@ -220,7 +225,7 @@ MR_TEST(pb_packed_counts_its_values)
 
 MR_TEST(pb_packed_fixed_of_odd_length_is_an_error)
 {
-    FIRST(r, "\x0a\x03""abc");
+    FIRST(r, "\x0a\003abc");
     mr_pb_reader p;
     MR_CHECK(!mr_pb_packed(&r, MR_WIRE_FIXED32, &p));
     MR_CHECK(!mr_pb_more(&p));
@@ -262,8 +267,9 @@ MR_TEST(pb_writer_writes_known_bytes)
     mr_pb_put_double(&w, 3, 1.0);
     mr_pb_put_bytes(&w, 4, MR_SV("hi"));
     mr_pb_put_packed_int32(&w, 5, three, 3);
-    static const char expected[] = "\x08\x96\x01\x15\x01\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0\x3f"
-                                   "\x22\x02hi\x2a\x0d\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\xac\x02";
+    static const char expected[] =
+        "\x08\x96\x01\x15\x01\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0\x3f"
+        "\x22\x02hi\x2a\x0d\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\xac\x02";
     MR_CHECK(mr_sv_eq(mr_str_view(&s), MR_SV(expected)));
     MR_CHECK_OK(mr_pb_writer_status(&w, "x"));
     mr_str_deinit(&s);
@@ -325,7 +331,8 @@ MR_TEST(pb_writer_keeps_refused_memory_as_its_error)
     mr_pb_put_raw(&w, kilo, sizeof(kilo));
     mr_pb_end(&w, mr_pb_begin(&w, 2));
     MR_CHECK_INT(s.n, 0);
-    MR_CHECK_ERR(mr_pb_writer_status(&w, "x"), MR_RESOURCE_EXHAUSTED, "x: out of memory after 0 bytes");
+    MR_CHECK_ERR(mr_pb_writer_status(&w, "x"), MR_RESOURCE_EXHAUSTED,
+                 "x: out of memory after 0 bytes");
     mr_str_deinit(&s);
 }
 

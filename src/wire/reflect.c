@@ -1,7 +1,8 @@
 /* wire/reflect.c -- fields of a protobuf-c message by descriptor.
  *
- * Invariant of arrays made here: room for room_of(n) values stands behind n of them.  So doubling needs
- * no stored capacity, and a message that is merged a million times over still costs linear time. */
+ * Invariant of arrays made here: room for room_of(n) values stands behind n of them.  So doubling
+ * needs no stored capacity, and a message that is merged a million times over still costs linear
+ * time. */
 #include "wire/reflect.h"
 
 #include "wire/pb.h"
@@ -127,12 +128,14 @@ int mr_map_entries_compare(const ProtobufCMessage *a, const ProtobufCMessage *b)
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64: return compare_i64(*(const int64_t *)x, *(const int64_t *)y);
-    default: return compare_i64(*(const int32_t *)x, *(const int32_t *)y); /* int32 kinds and bool */
+    default: /* int32 kinds and bool */
+        return compare_i64(*(const int32_t *)x, *(const int32_t *)y);
     }
 }
 
 /* Merges the sorted runs [lo, mid) and [mid, hi) of `from` into `to`. */
-static void merge_runs(ProtobufCMessage **from, ProtobufCMessage **to, size_t lo, size_t mid, size_t hi)
+static void merge_runs(ProtobufCMessage **from, ProtobufCMessage **to, size_t lo, size_t mid,
+                       size_t hi)
 {
     size_t i = lo, j = mid;
     for (size_t k = lo; k < hi; k++) {
@@ -238,7 +241,8 @@ ProtobufCMessageUnknownField *mr_message_add_unknown(mr_arena *a, ProtobufCMessa
 {
     if (m->n_unknown_fields == UINT32_MAX)
         return NULL;
-    void *u = grow(a, (void **)&m->unknown_fields, m->n_unknown_fields, 1, sizeof(*m->unknown_fields));
+    void *u =
+        grow(a, (void **)&m->unknown_fields, m->n_unknown_fields, 1, sizeof(*m->unknown_fields));
     m->n_unknown_fields += u != NULL;
     return u;
 }

@@ -36,8 +36,14 @@ static inline uint32_t *mr_field_case(const ProtobufCMessage *m, const mr_field 
     return (uint32_t *)((char *)(uintptr_t)m + f->quantifier_offset);
 }
 
-static inline bool mr_field_repeated(const mr_field *f) { return f->label == PROTOBUF_C_LABEL_REPEATED; }
-static inline bool mr_field_in_oneof(const mr_field *f) { return f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF; }
+static inline bool mr_field_repeated(const mr_field *f)
+{
+    return f->label == PROTOBUF_C_LABEL_REPEATED;
+}
+static inline bool mr_field_in_oneof(const mr_field *f)
+{
+    return f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
+}
 
 size_t mr_field_elem_bytes(const mr_field *f); /* of one value in memory */
 uint32_t mr_field_wire(const mr_field *f);     /* MR_WIRE_* of one value, unpacked */
@@ -51,7 +57,7 @@ const mr_field *mr_field_named(const ProtobufCMessageDescriptor *d, mr_sv name);
  * name that protoc makes for the entry (attr: AttrEntry) tells. */
 bool mr_field_is_map(const mr_field *f);
 
-/* Sorts map entries by key; equal keys keep their order.  False when memory is out (unsorted then). */
+/* Sorts map entries by key; equal keys keep their order.  False, unsorted, when memory is out. */
 bool mr_map_entries_sort(ProtobufCMessage **entries, size_t n);
 /* < 0, 0, > 0 */
 int mr_map_entries_compare(const ProtobufCMessage *a, const ProtobufCMessage *b);

@@ -7,9 +7,9 @@
  *       10 copy     length 1 + (tag >> 2), offset in the next 2 bytes
  *       11 copy     the same with 4 bytes of offset
  *
- * A copy repeats output from `offset` bytes back and may overlap what it writes: offset 1 repeats the
- * last byte.  Invariants: in <= in_end; begin <= out <= out_end, and every step checks both sides
- * before it moves anything. */
+ * A copy repeats output from `offset` bytes back and may overlap what it writes: offset 1 repeats
+ * the last byte.  Invariants: in <= in_end; begin <= out <= out_end, and every step checks both
+ * sides before it moves anything. */
 #include "wire/snappy.h"
 
 #include "wire/pb.h"
@@ -101,8 +101,11 @@ mr_status *mr_snappy_uncompress(mr_sv in, mr_str *out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "snappy: no memory for %llu bytes",
                         (unsigned long long)n);
     uint8_t *to = (uint8_t *)out->p + out->n;
-    decoder d = {.in = (const uint8_t *)rest.p, .in_end = (const uint8_t *)rest.p + rest.n,
-                 .begin = to, .out = to, .out_end = to + n};
+    decoder d = {.in = (const uint8_t *)rest.p,
+                 .in_end = (const uint8_t *)rest.p + rest.n,
+                 .begin = to,
+                 .out = to,
+                 .out_end = to + n};
     const char *error = decode(&d);
     if (!error)
         out->n += n;

@@ -4,34 +4,34 @@
 #include "tests/harness/test.h"
 
 /* The block decodes to this text. */
-#define DECODES(block, text)                                            \
-    do {                                                                \
-        mr_str got = {0};                                                \
-        MR_CHECK_OK(mr_snappy_uncompress(MR_SV(block), &got));           \
-        MR_CHECK(mr_sv_eq(mr_str_view(&got), MR_SV(text)));              \
-        mr_str_deinit(&got);                                             \
+#define DECODES(block, text)                                   \
+    do {                                                       \
+        mr_str got = {0};                                      \
+        MR_CHECK_OK(mr_snappy_uncompress(MR_SV(block), &got)); \
+        MR_CHECK(mr_sv_eq(mr_str_view(&got), MR_SV(text)));    \
+        mr_str_deinit(&got);                                   \
     } while (0)
 
 #define FAILS(block, text)                                                          \
     do {                                                                            \
-        mr_str got = {0};                                                            \
-        mr_str_appendz(&got, "kept");                                                \
-        MR_CHECK_ERR(mr_snappy_uncompress(MR_SV(block), &got), MR_DATA_LOSS, text);  \
-        MR_CHECK_STR(mr_str_z(&got), "kept");                                        \
-        mr_str_deinit(&got);                                                         \
+        mr_str got = {0};                                                           \
+        mr_str_appendz(&got, "kept");                                               \
+        MR_CHECK_ERR(mr_snappy_uncompress(MR_SV(block), &got), MR_DATA_LOSS, text); \
+        MR_CHECK_STR(mr_str_z(&got), "kept");                                       \
+        mr_str_deinit(&got);                                                        \
     } while (0)
 
 MR_TEST(snappy_empty_block) { DECODES("\0", ""); }
 
 MR_TEST(snappy_literal) { DECODES("\x05\x10hello", "hello"); }
 
-MR_TEST(snappy_literal_with_length_byte) { DECODES("\x03\xf0\x02""abc", "abc"); }
+MR_TEST(snappy_literal_with_length_byte) { DECODES("\x03\xf0\002abc", "abc"); }
 
 MR_TEST(snappy_copies_of_each_kind)
 {
-    DECODES("\x08\x0c""abcd\x01\x04", "abcdabcd");                 /* 1 byte of offset */
-    DECODES("\x07\x0c""abcd\x0a\x03\0", "abcdbcd");                /* 2 bytes */
-    DECODES("\x06\x0c""abcd\x07\x04\0\0\0", "abcdab");             /* 4 bytes */
+    DECODES("\x08\014abcd\x01\x04", "abcdabcd");     /* 1 byte of offset */
+    DECODES("\x07\014abcd\x0a\x03\0", "abcdbcd");    /* 2 bytes */
+    DECODES("\x06\014abcd\x07\x04\0\0\0", "abcdab"); /* 4 bytes */
 }
 
 MR_TEST(snappy_overlapping_copy_repeats) { DECODES("\x0a\0x\x22\x01\0", "xxxxxxxxxx"); }
@@ -67,17 +67,17 @@ MR_TEST(snappy_rejects_truncated_elements)
     FAILS("\x05\x10hell", "literal cut short");
     FAILS("\x05\xf4\x01", "literal length cut short");
     FAILS("\x05\xfc\xff\xff\xff\xff", "literal cut short");
-    FAILS("\x08\x0c""abcd\x01", "copy cut short");
-    FAILS("\x08\x0c""abcd\x02\x01", "copy cut short");
-    FAILS("\x08\x0c""abcd\x03\x01\0\0", "copy cut short");
+    FAILS("\x08\014abcd\x01", "copy cut short");
+    FAILS("\x08\014abcd\x02\x01", "copy cut short");
+    FAILS("\x08\014abcd\x03\x01\0\0", "copy cut short");
 }
 
 MR_TEST(snappy_rejects_copies_from_outside)
 {
-    FAILS("\x08\x0c""abcd\x01\x05", "copy from before the output");
-    FAILS("\x08\x0c""abcd\x01\x00", "copy from before the output");
-    FAILS("\x08\x0c""abcd\x0f\xff\xff\xff\xff", "copy from before the output");
-    FAILS("\x06\x0c""abcd\x01\x04", "copy longer than the output");
+    FAILS("\x08\014abcd\x01\x05", "copy from before the output");
+    FAILS("\x08\014abcd\x01\x00", "copy from before the output");
+    FAILS("\x08\014abcd\x0f\xff\xff\xff\xff", "copy from before the output");
+    FAILS("\x06\014abcd\x01\x04", "copy longer than the output");
 }
 
 MR_TEST(snappy_refused_memory_is_a_status)

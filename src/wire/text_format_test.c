@@ -52,8 +52,10 @@ MR_TEST(text_fields_in_any_order_print_by_number)
 MR_TEST(text_messages_take_braces_angles_and_a_colon)
 {
     static const char *const same[] = {
-        "tensor_shape { dim { size: 2 } dim { size: 3 } }", "tensor_shape: < dim: <size: 2> dim <size:3> >",
-        "tensor_shape{dim:[{size:2},<size:3>]}",            "tensor_shape{dim{size:2};dim{size:3},};",
+        "tensor_shape { dim { size: 2 } dim { size: 3 } }",
+        "tensor_shape: < dim: <size: 2> dim <size:3> >",
+        "tensor_shape{dim:[{size:2},<size:3>]}",
+        "tensor_shape{dim{size:2};dim{size:3},};",
         "tensor_shape # c\n { # {\n dim { size: 2, } dim { size: 3; } }",
     };
     for (int i = 0; i < MR_COUNT(same); i++)
@@ -70,8 +72,9 @@ MR_TEST(text_lists_give_repeated_values)
 
 MR_TEST(text_integers_in_three_notations)
 {
-    check_prints(TENSOR, "int64_val: 0x7FFFffffFFFFffff int64_val: -0x8000000000000000 int64_val: 017 "
-                         "uint64_val: 18446744073709551615 uint32_val: 0xffffffff int_val: - 5",
+    check_prints(TENSOR,
+                 "int64_val: 0x7FFFffffFFFFffff int64_val: -0x8000000000000000 int64_val: 017 "
+                 "uint64_val: 18446744073709551615 uint32_val: 0xffffffff int_val: - 5",
                  "int_val: -5\nint64_val: 9223372036854775807\nint64_val: -9223372036854775808\n"
                  "int64_val: 15\nuint32_val: 4294967295\nuint64_val: 18446744073709551615\n");
 }
@@ -90,12 +93,13 @@ MR_TEST(text_integers_out_of_range_are_errors)
 
 MR_TEST(text_floats_in_every_notation)
 {
-    check_prints(TENSOR,
-                 "float_val: [1, -1.5, .5, 2., 1e3, 1E-3f, 3f, 1.5F, inf, -Infinity, nan, -nan, 1e60, "
-                 "36893488147419103232]",
-                 "float_val: 1\nfloat_val: -1.5\nfloat_val: 0.5\nfloat_val: 2\nfloat_val: 1000\n"
-                 "float_val: 0.001\nfloat_val: 3\nfloat_val: 1.5\nfloat_val: inf\nfloat_val: -inf\n"
-                 "float_val: nan\nfloat_val: nan\nfloat_val: inf\nfloat_val: 3.68934881e+19\n");
+    check_prints(
+        TENSOR,
+        "float_val: [1, -1.5, .5, 2., 1e3, 1E-3f, 3f, 1.5F, inf, -Infinity, nan, -nan, 1e60, "
+        "36893488147419103232]",
+        "float_val: 1\nfloat_val: -1.5\nfloat_val: 0.5\nfloat_val: 2\nfloat_val: 1000\n"
+        "float_val: 0.001\nfloat_val: 3\nfloat_val: 1.5\nfloat_val: inf\nfloat_val: -inf\n"
+        "float_val: nan\nfloat_val: nan\nfloat_val: inf\nfloat_val: 3.68934881e+19\n");
     check_prints(TENSOR, "double_val: 0.1 double_val: 1e400", "double_val: 0.1\ndouble_val: inf\n");
 }
 
@@ -125,16 +129,18 @@ MR_TEST(text_enums_by_name_and_by_number)
     check_prints(TENSOR, "dtype: 1", "dtype: DT_FLOAT\n");
     check_prints(TENSOR, "dtype: 999", "dtype: 999\n");
     check_prints(TENSOR, "dtype: -3", "dtype: -3\n");
-    check_fails(TENSOR, "dtype: DT_NONE", "tensorflow.DataType has no value named DT_NONE (field dtype)");
+    check_fails(TENSOR, "dtype: DT_NONE",
+                "tensorflow.DataType has no value named DT_NONE (field dtype)");
     check_fails(TENSOR, "dtype: 'DT_INT32'", "expected the name or number");
 }
 
 MR_TEST(text_strings_with_every_escape)
 {
-    Tensorflow__AttrValue *a = parse(ATTR, "s: '\\a\\b\\f\\n\\r\\t\\v\\\\\\?\\'\\\"\"' \"\\0\\12\\377\\x4\\X41z\"");
-    MR_CHECK(mr_sv_eq((mr_sv){(char *)a->s.data, a->s.len},
-                      MR_SV("\a\b\f\n\r\t\v\\?'\"\"\0\n\377\x04"
-                            "Az")));
+    Tensorflow__AttrValue *a =
+        parse(ATTR, "s: '\\a\\b\\f\\n\\r\\t\\v\\\\\\?\\'\\\"\"' \"\\0\\12\\377\\x4\\X41z\"");
+    MR_CHECK(
+        mr_sv_eq((mr_sv){(char *)a->s.data, a->s.len}, MR_SV("\a\b\f\n\r\t\v\\?'\"\"\0\n\377\x04"
+                                                             "Az")));
     mr_message_free(&a->base);
 }
 
@@ -160,7 +166,8 @@ MR_TEST(text_bad_strings_are_errors)
 
 MR_TEST(text_errors_name_line_and_column)
 {
-    check_fails(NODE, "name: \"n\"\n  nam: 3", "NodeDef text 2:3: tensorflow.NodeDef has no field named nam");
+    check_fails(NODE, "name: \"n\"\n  nam: 3",
+                "NodeDef text 2:3: tensorflow.NodeDef has no field named nam");
     check_fails(NODE, "name \"n\"", "1:6: expected \":\", not \"n\"");
     check_fails(NODE, "attr { key: 'a'", "1:16: expected \"}\", but the text ends");
     check_fails(NODE, "attr { key: 'a' >", "expected a field name, not >");
@@ -200,7 +207,8 @@ MR_TEST(text_nesting_stops_at_100)
     mr_str_clear(&s);
     for (int i = 0; i < 100000; i++)
         mr_str_appendz(&s, "args{");
-    check_fails(&tensorflow__full_type_def__descriptor, mr_str_z(&s), "1:505: messages nested deeper than 100");
+    check_fails(&tensorflow__full_type_def__descriptor, mr_str_z(&s),
+                "1:505: messages nested deeper than 100");
     mr_str_deinit(&s);
 }
 
@@ -247,7 +255,8 @@ MR_TEST(text_map_entries_are_sorted_and_show_both_sides)
                  "attr {\n  key: \"\"\n  value {\n  }\n}\n"
                  "attr {\n  key: \"a\"\n  value {\n  }\n}\n"
                  "attr {\n  key: \"b\"\n  value {\n    i: 1\n  }\n}\n");
-    check_prints(&tensorflow__job_def__descriptor, "tasks { key: 10 value: 'x' } tasks { value: 'y' }",
+    check_prints(&tensorflow__job_def__descriptor,
+                 "tasks { key: 10 value: 'x' } tasks { value: 'y' }",
                  "tasks {\n  key: 0\n  value: \"y\"\n}\ntasks {\n  key: 10\n  value: \"x\"\n}\n");
 }
 
@@ -270,8 +279,9 @@ MR_TEST(text_prints_unknown_fields_by_number)
                                         "\xe3\x3e\x08\x01\xe4\x3e"),
                                   "NodeDef", &m));
     MR_CHECK_OK(mr_text_print(m, &s));
-    MR_CHECK_STR(mr_str_z(&s), "1000: 150\n1001: 0x0807060504030201\n1002: \"no\"\n1003 {\n  1: 7\n}\n"
-                               "1003: 0x04030201\n1004 {\n  1: 1\n}\n");
+    MR_CHECK_STR(mr_str_z(&s),
+                 "1000: 150\n1001: 0x0807060504030201\n1002: \"no\"\n1003 {\n  1: 7\n}\n"
+                 "1003: 0x04030201\n1004 {\n  1: 1\n}\n");
     mr_str_deinit(&s);
     mr_message_free(m);
 }
@@ -335,7 +345,8 @@ MR_TEST(text_golden_graphs_round_trip)
     }
 }
 
-/* These files were written by Python, which writes 1.0 where C++ writes 1; all else must be the same. */
+/* These files were written by Python, which writes 1.0 where C++ writes 1; all else must be the
+ * same. */
 MR_TEST(text_golden_graphs_print_as_tensorflow_printed_them)
 {
     static const char *const files[] = {"pbtxt/nested_loop.pbtxt", "pbtxt/queues_and_loops.pbtxt",
@@ -381,15 +392,17 @@ MR_TEST(text_golden_meta_graph_survives_text)
 
 MR_TEST(text_damaged_text_does_no_harm)
 {
-    static const char text[] = "node { name: 'a\\x41\\u00e9' op: \"Const\" attr { key: 'value' value { tensor { "
-                               "dtype: DT_FLOAT tensor_shape < dim: [{ size: -0x2 }] > float_val: [1.5f, "
-                               "-inf] } } } } versions { producer: 134 } # end";
+    static const char text[] =
+        "node { name: 'a\\x41\\u00e9' op: \"Const\" attr { key: 'value' value { tensor { "
+        "dtype: DT_FLOAT tensor_shape < dim: [{ size: -0x2 }] > float_val: [1.5f, "
+        "-inf] } } } } versions { producer: 134 } # end";
     for (int i = 0; i < 20000; i++) {
         size_t n = 1 + mr_test_random() % (sizeof(text) - 1);
         char *copy = mr_alloc(n);
         memcpy(copy, text, n);
         for (int k = 0; k < i % 4; k++)
-            copy[mr_test_random() % n] = i % 2 ? (char)mr_test_random() : text[mr_test_random() % n];
+            copy[mr_test_random() % n] =
+                i % 2 ? (char)mr_test_random() : text[mr_test_random() % n];
         ProtobufCMessage *m = NULL;
         mr_status *st = mr_text_parse(&tensorflow__graph_def__descriptor, (mr_sv){copy, n}, &m);
         if (st)

@@ -1,15 +1,18 @@
 /* wire/text_lexer.c -- cuts protobuf text into words, and tells what a word stands for.
  *
- * The rules are those of C++ protobuf's Tokenizer as TextFormat sets it up: # comments to the end of
- * the line, `f` after a float, strings within one line, and white space needed between a number and
- * a name. */
+ * The rules are those of C++ protobuf's Tokenizer as TextFormat sets it up: # comments to the end
+ * of the line, `f` after a float, strings within one line, and white space needed between a number
+ * and a name. */
 #include "wire/text_lexer.h"
 
 #include "wire/number.h"
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_octal(char c) { return c >= '0' && c <= '7'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 static int hex_value(char c) /* -1: none */
 {
@@ -28,7 +31,10 @@ void mr_lexer_init(mr_lexer *l, mr_sv text)
 }
 
 /* The character k ahead, '\0' at the end. */
-static char peek(const mr_lexer *l, size_t k) { return (size_t)(l->end - l->at) > k ? l->at[k] : '\0'; }
+static char peek(const mr_lexer *l, size_t k)
+{
+    return (size_t)(l->end - l->at) > k ? l->at[k] : '\0';
+}
 
 static void skip_white(mr_lexer *l)
 {
@@ -141,7 +147,9 @@ mr_status *mr_lexer_next(mr_lexer *l)
 {
     skip_white(l);
     const char *from = l->at;
-    l->token = (mr_token){.kind = MR_TOKEN_END, .text = {from, 0}, .line = l->line,
+    l->token = (mr_token){.kind = MR_TOKEN_END,
+                          .text = {from, 0},
+                          .line = l->line,
                           .column = (int)(from - l->line_start) + 1};
     if (l->at == l->end)
         return NULL;
@@ -150,7 +158,7 @@ mr_status *mr_lexer_next(mr_lexer *l)
     return NULL;
 }
 
-/* ---- what a token stands for ------------------------------------------------------------------ */
+/* ---- what a token stands for ----------------------------------------------------------------- */
 
 static size_t encode_utf8(uint32_t c, char out[4])
 {
@@ -245,7 +253,8 @@ mr_status *mr_token_unescape(const mr_token *t, mr_str *out)
 {
     MR_ASSERT(t->kind == MR_TOKEN_STRING && t->text.n >= 2);
     const char *p = t->text.p + 1, *end = t->text.p + t->text.n - 1;
-    if (!mr_str_try_reserve(out, (size_t)(end - p))) /* an escape is never shorter than its meaning */
+    /* What an escape means is never longer than the escape, so this is all the memory needed. */
+    if (!mr_str_try_reserve(out, (size_t)(end - p)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "is too large: no memory for %zu bytes", t->text.n);
     while (p < end) {
         const char *plain = memchr(p, '\\', (size_t)(end - p));

@@ -6,8 +6,8 @@
  *     list    = "[" [ value { "," value } ] "]"          only where the field is repeated
  *     scalar  = ["-"] number | name | string { string }
  *
- * The parser looks one token ahead, at p->lex.token.  A field that is not repeated may be given once, as
- * C++ has it; a default value leaves no trace, so giving one twice goes unseen there and here. */
+ * The parser looks one token ahead, at p->lex.token.  A field that is not repeated may be given
+ * once, as C++ has it; a default value leaves no trace, so giving one twice goes unseen. */
 #include "wire/text_format.h"
 
 #include <math.h>
@@ -41,7 +41,8 @@ static mr_status *expected(const parser *p, const char *what)
     const mr_token *t = &p->lex.token;
     if (t->kind == MR_TOKEN_END)
         return error_at(t, "expected %s, but the text ends", what);
-    return error_at(t, "expected %s, not %.*s", what, (int)MR_MIN(t->text.n, (size_t)40), t->text.p);
+    return error_at(t, "expected %s, not %.*s", what, (int)MR_MIN(t->text.n, (size_t)40),
+                    t->text.p);
 }
 
 static mr_status *no_memory(void)
@@ -71,7 +72,8 @@ static mr_status *parse_integer(parser *p, uint64_t max, bool is_signed, uint64_
     uint64_t v;
     if (t.kind != MR_TOKEN_INTEGER)
         return expected(p, "an integer");
-    if (!mr_token_to_u64(&t, &v) || v > max + minus) /* max + 1 does not wrap: signed max is smaller */
+    /* max + 1 does not wrap: where a minus is allowed, max is smaller. */
+    if (!mr_token_to_u64(&t, &v) || v > max + minus)
         return error_at(&t, "integer out of range: %s%.*s", minus ? "-" : "",
                         (int)MR_MIN(t.text.n, (size_t)40), t.text.p);
     *out = minus ? 0 - v : v;
@@ -152,7 +154,8 @@ static mr_status *parse_enum(parser *p, const mr_field *f, int32_t *out)
     }
     if (t.kind != MR_TOKEN_INTEGER && !at(p, '-'))
         return expected(p, "the name or number of an enum value");
-    MR_TRY(parse_integer(p, INT32_MAX, true, &number)); /* numbers without a name are fine in proto3 */
+    /* Numbers without a name are fine in proto3. */
+    MR_TRY(parse_integer(p, INT32_MAX, true, &number));
     *out = (int32_t)number;
     return NULL;
 }

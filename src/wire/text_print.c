@@ -1,9 +1,9 @@
 /* wire/text_print.c -- a message as protobuf text, the way C++ prints it.
  *
- * Fields come in the order of their numbers, which is that of the descriptor; what has its default value
- * is left out, except inside map entries, which always show both sides.  Unknown fields follow by
- * number; as their bytes do not tell a string from a message, bytes that could be a message are
- * printed as one.  (Text with unknown fields cannot be read back: that is so in C++ too.) */
+ * Fields come in the order of their numbers, which is that of the descriptor; what has its default
+ * value is left out, except inside map entries, which always show both sides.  Unknown fields
+ * follow by number; their bytes do not tell a string from a message, so bytes that could be a
+ * message are printed as one.  Text with unknown fields cannot be read back, nor can it in C++. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -136,7 +136,9 @@ static void put_scalar(printer *p, const mr_field *f, const void *at)
     case PROTOBUF_C_TYPE_BOOL: putz(p, *(const protobuf_c_boolean *)at ? "true" : "false"); break;
     case PROTOBUF_C_TYPE_ENUM: put_enum(p, f->descriptor, *(const int32_t *)at); break;
     case PROTOBUF_C_TYPE_FLOAT: put(p, buf, (size_t)mr_float_text(*(const float *)at, buf)); break;
-    case PROTOBUF_C_TYPE_DOUBLE: put(p, buf, (size_t)mr_double_text(*(const double *)at, buf)); break;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        put(p, buf, (size_t)mr_double_text(*(const double *)at, buf));
+        break;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32: put_u64(p, *(const uint32_t *)at); break;
     case PROTOBUF_C_TYPE_UINT64:
@@ -148,7 +150,7 @@ static void put_scalar(printer *p, const mr_field *f, const void *at)
     }
 }
 
-/* ---- unknown fields --------------------------------------------------------------------------- */
+/* ---- unknown fields -------------------------------------------------------------------------- */
 
 static void open_block(printer *p)
 {
