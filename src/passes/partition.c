@@ -1,0 +1,308 @@
+/* passes/partition.c -- one graph a device, joined by Send and Recv.
+ *
+ * An edge that crosses devices is cut: the producer's side sends, the consumer's side receives.  All
+ * consumers of an output on one device share one transfer; reading through a reference is not shared,
+ * because each consumer sees the variable at its own time.  A control edge travels as an empty tensor.
+ *
+ * A loop that spans devices needs care, since a Recv has no inputs and would run only once: on every device
+ * that receives inside the loop a control loop (Enter, Merge, Switch on the loop's predicate, NextIteration)
+ * turns in step with the real one, and each Recv takes a control edge from its Merge.  The predicate itself
+ * travels like any other value.  Nested loops nest their control loops. */
+#include "passes/passes.h"
+
+#include <stdatomic.h>
+
+typedef struct cutter {
+    mr_graph *g;
+    mr_device *const *devices;
+    int n_devices;
+    mr_frames frames;
+    int n_nodes;        /* nodes of the frame analysis; later ones are ours */
+    int *device_of;     /* by id of those */
+    mr_node **merges;   /* control loop Merge by frame * n_devices + device; NULL: none */
+    mr_imap recvs;      /* (id, output, device) -> Recv already made */
+    MR_VEC(int) dev_new; /* device of node n_nodes + i */
+} cutter;
+
+/* Transfers are named uniquely in the process: stateful kernels are found by name. */
+static int64_t next_edge(void)
+{
+    static _Atomic int64_t counter;
+    return atomic_fetch_add(&counter, 1);
+}
+
+static int device_index(const cutter *c, const mr_node *n)
+{
+    if (n->id >= c->n_nodes)
+        return c->dev_new.p[n->id - c->n_nodes];
+    return c->device_of[n->id];
+}
+
+static mr_status *locate(cutter *c)
+{
+    c->device_of = mr_new_array(int, c->n_nodes + 1);
+    for (int i = 0; i < c->n_nodes; i++) {
+        const mr_node *n = c->g->nodes.p[i];
+        int d = n ? c->n_devices - 1 : -1;
+        while (n && d >= 0 && strcmp(c->devices[d]->name, n->placed ? n->placed : "") != 0)
+            d--;
+        if (n && d < 0)
+            return mr_error(MR_INTERNAL, "{{node %s}} is placed on %s, which is not a device of this step", n->name,
+                            n->placed ? n->placed : "no device");
+        c->device_of[i] = d;
+    }
+    return NULL;
+}
+
+/* ---- adding nodes ---- */
+
+static mr_node_builder *begin(cutter *c, const char *op, const char *base)
+{
+    char *name = mr_printf("%s/_%lld", base, (long long)next_edge());
+    mr_node_builder *b = mr_node_begin(c->g, op, name);
+    mr_free(name);
+    mr_nb_internal(b);
+    return b;
+}
+
+static mr_status *finish(cutter *c, mr_node_builder *b, int device, mr_node **out)
+{
+    MR_TRY(mr_node_finish(b, out));
+    (*out)->placed = c->devices[device]->name;
+    mr_vec_push(&c->dev_new, device);
+    return NULL;
+}
+
+static mr_status *add_empty_const(cutter *c, int device, const char *base, mr_node *control, mr_node **out)
+{
+    mr_node_builder *b = begin(c, "Const", base);
+    mr_tensor *empty = mr_tensor_of(MR_FLOAT, 1, (int64_t[]){0}, NULL);
+    mr_nb_attr(b, "dtype", mr_a_type(MR_FLOAT));
+    mr_nb_attr_tensor(b, "value", empty);
+    mr_tensor_unref(empty);
+    if (control)
+        mr_nb_control(b, control);
+    return finish(c, b, device, out);
+}
+
+/* ---- control loops ---- */
+
+static mr_node **merge_at(cutter *c, int frame, int device) { return &c->merges[frame * c->n_devices + device]; }
+
+/* The loop's Enter and Merge on a device; its predicate is joined by close_control_loop. */
+static mr_status *open_control_loop(cutter *c, int frame, int device)
+{
+    if (frame <= 0 || *merge_at(c, frame, device))
+        return NULL;
+    const mr_frame_info *f = &c->frames.info[frame];
+    if (!f->loop_cond)
+        return mr_invalid("A cross-device loop must have a LoopCond: frame '%s' has none", f->name);
+    MR_TRY(open_control_loop(c, f->parent, device));
+    mr_node *start, *enter, *merge;
+    MR_TRY(add_empty_const(c, device, f->name, f->parent > 0 ? *merge_at(c, f->parent, device) : NULL, &start));
+    mr_node_builder *b = begin(c, "Enter", f->name);
+    mr_nb_input(b, (mr_out){start, 0});
+    mr_nb_attr(b, "frame_name", mr_a_str(f->name));
+    mr_nb_attr(b, "parallel_iterations", mr_a_int(f->parallel_iterations));
+    MR_TRY(finish(c, b, device, &enter));
+    b = begin(c, "Merge", f->name);
+    mr_nb_input_list(b, (mr_out[]){{enter, 0}, {enter, 0}}, 2); /* the second one becomes the back edge */
+    MR_TRY(finish(c, b, device, &merge));
+    *merge_at(c, frame, device) = merge;
+    return NULL;
+}
+
+static mr_status *close_control_loop(cutter *c, int frame, int device)
+{
+    mr_node *merge = *merge_at(c, frame, device), *sw, *next;
+    const mr_frame_info *f = &c->frames.info[frame];
+    mr_node_builder *b = begin(c, "Switch", f->name);
+    mr_nb_input(b, (mr_out){merge, 0});
+    mr_nb_input(b, (mr_out){f->loop_cond, 0});
+    MR_TRY(finish(c, b, device, &sw));
+    b = begin(c, "NextIteration", f->name);
+    mr_nb_input(b, (mr_out){sw, 1});
+    MR_TRY(finish(c, b, device, &next));
+    return mr_node_set_input(merge, 1, (mr_out){next, 0});
+}
+
+/* The frame an edge lies in: that of its producer's output. */
+static int edge_frame(const cutter *c, const mr_node *src)
+{
+    return src->id < c->n_nodes ? mr_frames_out(&c->frames, src) : 0;
+}
+
+static mr_status *open_where_received(cutter *c)
+{
+    for (int i = 0; i < c->n_nodes; i++) {
+        mr_node *n = c->g->nodes.p[i];
+        if (!n)
+            continue;
+        for (int k = 0; k < n->n_in + n->n_ctrl; k++) {
+            mr_node *src = k < n->n_in ? n->in[k].node : n->ctrl[k - n->n_in];
+            if (device_index(c, src) != device_index(c, n))
+                MR_TRY(open_control_loop(c, edge_frame(c, src), device_index(c, n)));
+        }
+    }
+    return NULL;
+}
+
+static mr_status *add_control_loops(cutter *c)
+{
+    c->merges = mr_new_array(mr_node *, (int64_t)c->frames.n * c->n_devices);
+    MR_TRY(open_where_received(c));
+    for (int f = 1; f < c->frames.n; f++)
+        for (int d = 0; d < c->n_devices; d++)
+            if (*merge_at(c, f, d))
+                MR_TRY(close_control_loop(c, f, d));
+    return NULL;
+}
+
+/* ---- cutting edges ---- */
+
+static void transfer_attrs(cutter *c, mr_node_builder *b, int from, int to, const char *edge)
+{
+    mr_nb_attr(b, "tensor_name", mr_a_str(edge));
+    mr_nb_attr(b, "send_device", mr_a_str(c->devices[from]->name));
+    mr_nb_attr(b, "send_device_incarnation", mr_a_int((int64_t)c->devices[from]->incarnation));
+    mr_nb_attr(b, "recv_device", mr_a_str(c->devices[to]->name));
+}
+
+/* A Send behind `src` on its device and the Recv that answers it on device `to`. */
+static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_node **recv)
+{
+    int from = device_index(c, src.node);
+    int type = mr_dtype_base(mr_out_type(src));
+    char *edge = mr_printf("edge_%lld_%s", (long long)next_edge(), src.node->name);
+    mr_node *send;
+    mr_node_builder *b = begin(c, "_Send", src.node->name);
+    mr_nb_input(b, src);
+    mr_nb_attr(b, "T", mr_a_type(type));
+    transfer_attrs(c, b, from, to, edge);
+    mr_status *st = finish(c, b, from, &send);
+    if (!st) {
+        b = begin(c, "_Recv", src.node->name);
+        mr_nb_attr(b, "tensor_type", mr_a_type(type));
+        transfer_attrs(c, b, from, to, edge);
+        if (frame > 0 && *merge_at(c, frame, to))
+            mr_nb_control(b, *merge_at(c, frame, to));
+        st = finish(c, b, to, recv);
+    }
+    mr_free(edge);
+    return st;
+}
+
+static uint64_t transfer_key(mr_out o, int device)
+{
+    return (uint64_t)(uint32_t)o.node->id << 32 | (uint64_t)(o.index & 0xffffff) << 8 | (uint8_t)device;
+}
+
+static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
+{
+    mr_out src = n->in[input];
+    int to = device_index(c, n), frame = edge_frame(c, src.node);
+    bool by_ref = mr_dtype_is_ref(mr_out_type(src));
+    mr_node *recv = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(src, to));
+    if (!recv) {
+        MR_TRY(add_transfer(c, src, to, frame, &recv));
+        if (!by_ref)
+            mr_imap_put(&c->recvs, transfer_key(src, to), recv);
+        for (int i = 0; by_ref && i < n->n_in; i++) /* read no earlier than the other inputs are there */
+            if (i != input && device_index(c, n->in[i].node) == to && !mr_node_is(n->in[i].node, "_Recv"))
+                mr_node_add_control(recv, n->in[i].node);
+    }
+    return mr_node_set_input(n, input, (mr_out){recv, 0});
+}
+
+/* The source's end is told by an empty tensor; the Identity behind the Recv carries its deadness. */
+static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
+{
+    int to = device_index(c, n), frame = edge_frame(c, src);
+    mr_out key = {src, 0xffffff};
+    mr_node *id = mr_imap_get(&c->recvs, transfer_key(key, to));
+    if (!id) {
+        mr_node *token, *recv;
+        MR_TRY(add_empty_const(c, device_index(c, src), src->name, src, &token));
+        MR_TRY(add_transfer(c, (mr_out){token, 0}, to, frame, &recv));
+        mr_node_builder *b = begin(c, "Identity", src->name);
+        mr_nb_input(b, (mr_out){recv, 0});
+        MR_TRY(finish(c, b, to, &id));
+        mr_imap_put(&c->recvs, transfer_key(key, to), id);
+    }
+    mr_node_remove_control(n, src);
+    mr_node_add_control(n, id);
+    return NULL;
+}
+
+static mr_status *cut_node(cutter *c, mr_node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (device_index(c, n->in[i].node) != device_index(c, n))
+            MR_TRY(cut_data_edge(c, n, i));
+    for (int i = n->n_ctrl - 1; i >= 0; i--)
+        if (device_index(c, n->ctrl[i]) != device_index(c, n))
+            MR_TRY(cut_control_edge(c, n, n->ctrl[i]));
+    return NULL;
+}
+
+static mr_status *split(cutter *c, mr_graph **out)
+{
+    bool *keep = mr_new_array(bool, c->g->nodes.n + 1);
+    mr_status *st = NULL;
+    for (int d = 0; d < c->n_devices; d++) {
+        bool any = false;
+        for (int i = 0; i < c->g->nodes.n; i++) {
+            keep[i] = c->g->nodes.p[i] && device_index(c, c->g->nodes.p[i]) == d;
+            any |= keep[i];
+        }
+        if (any)
+            MR_GO(mr_graph_copy(c->g, keep, &out[d], NULL));
+    }
+out:
+    mr_free(keep);
+    return st;
+}
+
+/* All nodes on one device: the graph itself is the partition. */
+static int only_device(const cutter *c)
+{
+    int d = -1;
+    for (int i = 0; i < c->n_nodes; i++) {
+        if (c->device_of[i] < 0)
+            continue;
+        if (d >= 0 && c->device_of[i] != d)
+            return -1;
+        d = c->device_of[i];
+    }
+    return d;
+}
+
+mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, mr_graph **out)
+{
+    mr_status *st = NULL;
+    cutter c = {.g = g, .devices = devices, .n_devices = n_devices, .n_nodes = g->nodes.n};
+    memset(out, 0, sizeof *out * (size_t)n_devices);
+    MR_GO(locate(&c));
+    int only = only_device(&c);
+    if (only >= 0) {
+        out[only] = mr_graph_ref(g);
+        goto out;
+    }
+    MR_GO(mr_frames_find(g, &c.frames));
+    MR_GO(add_control_loops(&c));
+    for (int i = 0, n = g->nodes.n; i < n; i++) /* with the control loops, without the transfers being made */
+        if (g->nodes.p[i])
+            MR_GO(cut_node(&c, g->nodes.p[i]));
+    MR_GO(split(&c, out));
+out:
+    for (int d = 0; st && d < n_devices; d++) {
+        mr_graph_unref(out[d]);
+        out[d] = NULL;
+    }
+    mr_imap_deinit(&c.recvs);
+    mr_vec_deinit(&c.dev_new);
+    mr_frames_deinit(&c.frames);
+    mr_free(c.device_of);
+    mr_free(c.merges);
+    return st;
+}

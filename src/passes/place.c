@@ -1,0 +1,260 @@
+/* passes/place.c -- a device for every node.
+ *
+ * Nodes that must stay together (a `_class` attr, an edge into a reference or resource input) form groups by
+ * union-find.  A group's requests are merged, and its candidates are the devices that match the merged
+ * request and have kernels for all its members, best first: type priority, then name.  A group is
+ * placed once, when the first of its members is reached; generators (no inputs, one output) wait for a
+ * second round, so that they can follow their consumers. */
+#include "passes/passes.h"
+
+typedef struct group {
+    mr_device_name request;
+    const char *device; /* chosen; NULL: not yet */
+    mr_status *error;   /* why it cannot be placed; owned */
+    int named_by;       /* first member with a requested device; -1 */
+} group;
+
+typedef struct placer {
+    const mr_graph *g;
+    const mr_prepare_options *o;
+    int *parent;   /* union-find by node id */
+    group *groups; /* at the root's id */
+    mr_device **order;
+    const char **placed;
+} placer;
+
+static int find_root(placer *p, int i)
+{
+    while (p->parent[i] != i)
+        i = p->parent[i] = p->parent[p->parent[i]];
+    return i;
+}
+
+static void join(placer *p, int a, int b)
+{
+    a = find_root(p, a);
+    b = find_root(p, b);
+    p->parent[MR_MAX(a, b)] = MR_MIN(a, b);
+}
+
+/* Functions called across devices may take handles from anywhere. */
+static bool may_move_handles(const mr_node *n)
+{
+    return mr_node_is(n, "PartitionedCall") || mr_node_is(n, "StatefulPartitionedCall");
+}
+
+static void join_neighbours(placer *p, const mr_node *n)
+{
+    for (int i = 0; i < n->n_in && !may_move_handles(n); i++)
+        if (mr_dtype_is_ref(n->in_types[i]) || n->in_types[i] == MR_RESOURCE)
+            join(p, n->id, n->in[i].node->id);
+    const mr_attr *c = mr_node_attr(n, "_class");
+    for (int i = 0; c && c->is_list && c->kind == MR_ATTR_STRING && i < c->n; i++) {
+        if (!mr_sv_starts(c->ss[i], "loc:@"))
+            continue;
+        const mr_node *with = mr_graph_find(p->g, (mr_sv){c->ss[i].p + 5, c->ss[i].n - 5});
+        if (with)
+            join(p, n->id, with->id);
+    }
+}
+
+/* Adds a node's own request to its group's. */
+static mr_status *add_request(placer *p, const mr_node *n, group *gr)
+{
+    mr_device_name own;
+    if (!mr_device_name_parse(mr_sv_of(n->device), &own))
+        return mr_invalid("Malformed device specification '%s' in node: {{node %s}}", n->device, n->name);
+    mr_status *st = mr_device_name_merge(&gr->request, &own, p->o->soft_placement);
+    if (st && gr->named_by >= 0)
+        mr_status_prepend(st, "Cannot colocate nodes {{colocation_node %s}} and {{colocation_node %s}}: ", n->name,
+                          p->g->nodes.p[gr->named_by]->name);
+    if (gr->named_by < 0)
+        gr->named_by = n->id;
+    return st;
+}
+
+static void gather_requests(placer *p)
+{
+    for (int i = 0; i < p->g->nodes.n; i++) {
+        const mr_node *n = p->g->nodes.p[i];
+        if (!n)
+            continue;
+        group *gr = &p->groups[find_root(p, i)];
+        if (n->device[0])
+            mr_status_update(&gr->error, add_request(p, n, gr));
+        if (p->placed[i] && !gr->device)
+            gr->device = p->placed[i];
+    }
+}
+
+static bool has_kernel(const mr_node *n, const mr_device *d)
+{
+    return n->def->function || mr_kernel_find(n, d->type->name);
+}
+
+static mr_status *no_kernel(const mr_node *n)
+{
+    mr_str attrs = {0};
+    for (int i = 0; i < n->n_attrs; i++) {
+        mr_str_printf(&attrs, "%s%s=", i ? ", " : "", n->attrs[i].name);
+        if (n->attrs[i].v.kind == MR_ATTR_TENSOR)
+            mr_str_appendz(&attrs, "...");
+        else
+            mr_attr_print(&attrs, &n->attrs[i].v);
+    }
+    mr_status *st = mr_invalid("No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: [%s]",
+                               n->def->name, n->name, mr_str_z(&attrs));
+    mr_str_deinit(&attrs);
+    return st;
+}
+
+static bool group_fits(placer *p, int root, const mr_device *d, const mr_device_name *request)
+{
+    mr_device_name name;
+    if (!mr_device_name_parse(mr_sv_of(d->name), &name) || !mr_device_name_matches(request, &name))
+        return false;
+    for (int i = root; i < p->g->nodes.n; i++)
+        if (p->g->nodes.p[i] && find_root(p, i) == root && !has_kernel(p->g->nodes.p[i], d))
+            return false;
+    return true;
+}
+
+static const char *first_candidate(placer *p, int root, const mr_device_name *request)
+{
+    for (int i = 0; i < p->o->n_devices; i++)
+        if (group_fits(p, root, p->order[i], request))
+            return p->order[i]->name;
+    return NULL;
+}
+
+static mr_status *cannot_assign(placer *p, const mr_node *n, const group *gr)
+{
+    for (int i = 0; i < p->g->nodes.n; i++) { /* a member without any kernel tells more */
+        const mr_node *m = p->g->nodes.p[i];
+        bool any = false;
+        if (!m || find_root(p, i) != find_root(p, n->id))
+            continue;
+        for (int d = 0; d < p->o->n_devices; d++)
+            any |= has_kernel(m, p->o->devices[d]);
+        if (!any)
+            return no_kernel(m);
+    }
+    mr_str have = {0}, want = {0};
+    mr_device_name_print(&gr->request, &want);
+    for (int i = 0; i < p->o->n_devices; i++)
+        mr_str_printf(&have, "%s%s", i ? ", " : " ", p->o->devices[i]->name);
+    mr_status *st = mr_invalid("Cannot assign a device for operation %s: {{node %s}} was explicitly assigned to %s but "
+                               "available devices are [%s ]. Make sure the device specification refers to a valid device.",
+                               n->name, n->name, mr_str_z(&want), mr_str_z(&have));
+    mr_str_deinit(&have);
+    mr_str_deinit(&want);
+    return st;
+}
+
+/* Places a node's group, on `wish` when that is allowed. */
+static void place_group(placer *p, const mr_node *n, const char *wish)
+{
+    int root = find_root(p, n->id);
+    group *gr = &p->groups[root];
+    if (gr->device || gr->error)
+        return;
+    for (int i = 0; wish && i < p->o->n_devices; i++)
+        if (strcmp(wish, p->order[i]->name) == 0 && group_fits(p, root, p->order[i], &gr->request))
+            gr->device = p->order[i]->name;
+    if (!gr->device)
+        gr->device = first_candidate(p, root, &gr->request);
+    if (!gr->device && p->o->soft_placement) {
+        mr_device_name soft = gr->request;
+        soft.has_type = false;
+        soft.id = -1;
+        gr->device = first_candidate(p, root, &soft);
+    }
+    if (!gr->device)
+        gr->error = cannot_assign(p, n, gr);
+}
+
+static bool is_generator(const mr_node *n) { return n->n_in == 0 && n->n_out == 1 && !mr_dtype_is_ref(n->out_types[0]); }
+
+static bool is_metadata(const mr_node *n)
+{
+    return mr_node_is(n, "Shape") || mr_node_is(n, "Size") || mr_node_is(n, "Rank");
+}
+
+/* The one device that all consumers of a generator share, or NULL. */
+static const char *consumers_device(placer *p, const mr_node *n)
+{
+    const char *d = NULL;
+    for (int i = 0; i < n->uses.n; i++) {
+        if (n->uses.p[i].input < 0)
+            continue;
+        const char *c = p->groups[find_root(p, n->uses.p[i].node->id)].device;
+        if (!c || (d && c != d))
+            return NULL;
+        d = c;
+    }
+    return d;
+}
+
+static void place_round(placer *p, bool generators)
+{
+    for (int i = 0; i < p->g->nodes.n; i++) {
+        const mr_node *n = p->g->nodes.p[i];
+        if (!n || is_generator(n) != generators)
+            continue;
+        const char *wish = NULL;
+        if (generators)
+            wish = consumers_device(p, n);
+        else if (is_metadata(n))
+            wish = p->groups[find_root(p, n->in[0].node->id)].device;
+        place_group(p, n, wish);
+    }
+}
+
+static int by_preference(const void *a, const void *b)
+{
+    const mr_device *x = *(mr_device *const *)a, *y = *(mr_device *const *)b;
+    if (x->type->priority != y->type->priority)
+        return x->type->priority > y->type->priority ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static mr_status *collect(placer *p, const bool *needed)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < p->g->nodes.n; i++) {
+        if (!p->g->nodes.p[i])
+            continue;
+        group *gr = &p->groups[find_root(p, i)];
+        if (gr->error && !st && (!needed || needed[i]))
+            st = mr_status_copy(gr->error);
+        p->placed[i] = gr->error ? NULL : gr->device;
+    }
+    return st;
+}
+
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed)
+{
+    int n = g->nodes.n;
+    placer p = {g, o, mr_new_array(int, n + 1), mr_new_array(group, n + 1), NULL, placed};
+    p.order = mr_new_array(mr_device *, o->n_devices);
+    memcpy(p.order, o->devices, sizeof *p.order * (size_t)o->n_devices);
+    qsort(p.order, (size_t)o->n_devices, sizeof *p.order, by_preference);
+    for (int i = 0; i < n; i++) {
+        p.parent[i] = i;
+        p.groups[i].named_by = -1;
+        mr_device_name_parse(MR_SV(""), &p.groups[i].request);
+    }
+    for (int i = 0; i < n; i++)
+        if (g->nodes.p[i])
+            join_neighbours(&p, g->nodes.p[i]);
+    gather_requests(&p);
+    place_round(&p, false);
+    place_round(&p, true);
+    mr_status *st = collect(&p, needed);
+    for (int i = 0; i < n; i++)
+        mr_status_free(p.groups[i].error);
+    mr_free(p.groups);
+    mr_free(p.parent);
+    mr_free(p.order);
+    return st;
+}

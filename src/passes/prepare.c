@@ -1,0 +1,70 @@
+/* passes/prepare.c -- the order of the passes. */
+#include "passes/passes.h"
+
+void mr_placements_deinit(mr_placements *p)
+{
+    mr_free(p->device);
+    *p = (mr_placements){0};
+}
+
+static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_graph **parts)
+{
+    mr_frames frames;
+    MR_TRY(mr_frames_find(g, &frames)); /* mismatched frames are the client's error, whatever comes later */
+    mr_frames_deinit(&frames);
+    if (!o->no_fold)
+        MR_TRY(mr_fold(g, o->max_folded_bytes));
+    if (!o->no_cse)
+        MR_TRY(mr_cse(g));
+    return mr_partition(g, o->devices, o->n_devices, parts);
+}
+
+static void grow(mr_placements *p, int n)
+{
+    if (p->n >= n)
+        return;
+    p->device = mr_realloc(p->device, sizeof *p->device * (size_t)n);
+    memset(p->device + p->n, 0, sizeof *p->device * (size_t)(n - p->n));
+    p->n = n;
+}
+
+mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts)
+{
+    mr_status *st = NULL;
+    mr_graph *pruned = NULL;
+    mr_placements local = {0};
+    mr_prepare_options with = *o;
+    bool *needed = mr_new_array(bool, g->nodes.n + 1);
+    memset(parts, 0, sizeof *parts * (size_t)o->n_devices);
+    if (!with.placements)
+        with.placements = &local;
+    MR_GO(mr_needed(g, sig, needed));
+    grow(with.placements, g->nodes.n);
+    MR_GO(mr_place(g, o, needed, with.placements->device));
+    MR_GO(mr_prune(g, sig, &with, &pruned));
+    MR_GO(optimise_and_cut(pruned, o, parts));
+out:
+    mr_graph_unref(pruned);
+    mr_placements_deinit(&local);
+    mr_free(needed);
+    return st;
+}
+
+mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph **parts)
+{
+    mr_status *st = NULL;
+    const char **placed = mr_new_array(const char *, body->nodes.n + 1);
+    memset(parts, 0, sizeof *parts * (size_t)o->n_devices);
+    for (int i = 0; i < body->nodes.n; i++) /* no device of its own: with the caller */
+        if (body->nodes.p[i] && !body->nodes.p[i]->device[0])
+            placed[i] = o->devices[0]->name;
+    MR_GO(mr_place(body, o, NULL, placed));
+    for (int i = 0; i < body->nodes.n; i++)
+        if (body->nodes.p[i])
+            body->nodes.p[i]->placed = placed[i];
+    MR_GO(optimise_and_cut(body, o, parts));
+out:
+    mr_free(placed);
+    mr_graph_unref(body);
+    return st;
+}

@@ -1,0 +1,229 @@
+/* passes/prune.c -- the smallest part of a graph that a signature needs.
+ *
+ * Walking back from fetches and targets over data and control edges, a fed output stops the walk: its
+ * consumers read a feed node instead.  A control edge from a fed Placeholder moves to the feed node too
+ * (running a Placeholder would fail); from any other fed node it still pulls that node in. */
+#include "passes/passes.h"
+
+#include "base/map.h"
+
+typedef struct feeds_map {
+    mr_imap map; /* (node id, output) -> feed index + 1 */
+} feeds_map;
+
+static uint64_t out_key(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index; }
+
+static int feed_of(const feeds_map *f, mr_out o)
+{
+    return (int)(intptr_t)mr_imap_get(&f->map, out_key(o)) - 1;
+}
+
+static mr_status *check_endpoint(const mr_graph *g, mr_out o, const char *what)
+{
+    if (!o.node || o.node->graph != g)
+        return mr_invalid("%s is not an output of this graph", what);
+    if (o.index < 0 || o.index >= o.node->n_out)
+        return mr_invalid("%s %s:%d: the operation has %d outputs", what, o.node->name, o.index, o.node->n_out);
+    return NULL;
+}
+
+static mr_status *map_feeds(const mr_graph *g, const mr_signature *sig, feeds_map *f)
+{
+    for (int i = 0; i < sig->n_feeds; i++) {
+        mr_out o = sig->feeds[i];
+        MR_TRY(check_endpoint(g, o, "Feed"));
+        if (mr_imap_put(&f->map, out_key(o), (void *)(intptr_t)(i + 1)))
+            return mr_invalid("Endpoint \"%s:%d\" fed more than once.", o.node->name, o.index);
+    }
+    return NULL;
+}
+
+static bool is_placeholder(const mr_node *n) { return mr_node_is(n, "Placeholder") || mr_node_is(n, "PlaceholderV2"); }
+
+/* The feed that stands for a control edge from n, or -1. */
+static int control_feed(const feeds_map *f, mr_node *n)
+{
+    return is_placeholder(n) ? feed_of(f, (mr_out){n, 0}) : -1;
+}
+
+typedef MR_VEC(mr_node *) node_vec;
+
+static void reach(bool *needed, node_vec *todo, mr_node *n)
+{
+    if (!needed[n->id]) {
+        needed[n->id] = true;
+        mr_vec_push(todo, n);
+    }
+}
+
+static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const feeds_map *f, bool *needed)
+{
+    node_vec todo = {0};
+    mr_status *st = NULL;
+    if (sig->n_fetches + sig->n_targets == 0)
+        MR_GO(mr_invalid("Must specify at least one target to fetch or execute."));
+    for (int i = 0; i < sig->n_fetches; i++) {
+        mr_out o = sig->fetches[i];
+        MR_GO(check_endpoint(g, o, "Fetch"));
+        if (feed_of(f, o) >= 0)
+            MR_GO(mr_invalid("%s:%d is both fed and fetched.", o.node->name, o.index));
+        reach(needed, &todo, o.node);
+    }
+    for (int i = 0; i < sig->n_targets; i++) {
+        if (!sig->targets[i] || sig->targets[i]->graph != g)
+            MR_GO(mr_invalid("target %d is not an operation of this graph", i));
+        if (control_feed(f, sig->targets[i]) < 0)
+            reach(needed, &todo, sig->targets[i]);
+    }
+    while (todo.n > 0) {
+        mr_node *n = mr_vec_pop(&todo);
+        for (int i = 0; i < n->n_in; i++)
+            if (feed_of(f, n->in[i]) < 0)
+                reach(needed, &todo, n->in[i].node);
+        for (int i = 0; i < n->n_ctrl; i++)
+            if (control_feed(f, n->ctrl[i]) < 0)
+                reach(needed, &todo, n->ctrl[i]);
+    }
+out:
+    mr_vec_deinit(&todo);
+    return st;
+}
+
+mr_status *mr_needed(const mr_graph *g, const mr_signature *sig, bool *needed)
+{
+    feeds_map f = {0};
+    mr_status *st = NULL;
+    memset(needed, 0, (size_t)g->nodes.n);
+    MR_GO(map_feeds(g, sig, &f));
+    MR_GO(walk_back(g, sig, &f, needed));
+out:
+    mr_imap_deinit(&f.map);
+    return st;
+}
+
+/* ---- the copy and its ends ---- */
+
+typedef struct pruner {
+    const mr_signature *sig;
+    const mr_prepare_options *o;
+    const mr_graph *from;
+    mr_graph *to;
+    mr_node **copy_of;  /* by id in `from` */
+    mr_node **feed_node; /* by feed index; NULL until used */
+    feeds_map feeds;
+} pruner;
+
+/* Attrs that a _Send and a _Recv between the client and the graph have in common. */
+static void client_transfer_attrs(pruner *p, mr_node_builder *b, mr_out o)
+{
+    const mr_device *d = p->o->devices[0];
+    char *name = mr_printf("%s:%d", o.node->name, o.index);
+    mr_nb_attr(b, "tensor_name", mr_a_str(name));
+    mr_nb_attr(b, "send_device", mr_a_str(d->name));
+    mr_nb_attr(b, "send_device_incarnation", mr_a_int((int64_t)d->incarnation));
+    mr_nb_attr(b, "recv_device", mr_a_str(d->name));
+    mr_nb_attr(b, "client_terminated", mr_a_bool(true));
+    mr_free(name);
+}
+
+static mr_status *finish_end(pruner *p, mr_node_builder *b, mr_node **out)
+{
+    mr_nb_internal(b);
+    MR_TRY(mr_node_finish(b, out));
+    (*out)->placed = p->o->devices[0]->name;
+    return NULL;
+}
+
+static mr_status *make_feed(pruner *p, int i, mr_node **out)
+{
+    if (!p->feed_node[i]) {
+        mr_out o = p->sig->feeds[i];
+        char *name = p->o->rendezvous ? mr_printf("_recv_%s_%d", o.node->name, o.index)
+                                      : mr_printf("_arg_%s_%d_%d", o.node->name, o.index, i);
+        mr_node_builder *b = mr_node_begin(p->to, p->o->rendezvous ? "_Recv" : "_Arg", name);
+        mr_free(name);
+        mr_nb_attr(b, p->o->rendezvous ? "tensor_type" : "T", mr_a_type(mr_dtype_base(mr_out_type(o))));
+        if (p->o->rendezvous)
+            client_transfer_attrs(p, b, o);
+        else
+            mr_nb_attr(b, "index", mr_a_int(i));
+        MR_TRY(finish_end(p, b, &p->feed_node[i]));
+    }
+    *out = p->feed_node[i];
+    return NULL;
+}
+
+static mr_status *make_fetch(pruner *p, int i)
+{
+    mr_out o = p->sig->fetches[i], src = {p->copy_of[o.node->id], o.index};
+    for (int j = 0; p->o->rendezvous && j < i; j++)
+        if (mr_out_eq(p->sig->fetches[j], o))
+            return NULL; /* sent once, given to the client twice */
+    char *name = p->o->rendezvous ? mr_printf("_send_%s_%d", o.node->name, o.index)
+                                  : mr_printf("_retval_%s_%d_%d", o.node->name, o.index, i);
+    mr_node_builder *b = mr_node_begin(p->to, p->o->rendezvous ? "_Send" : "_Retval", name);
+    mr_free(name);
+    mr_nb_input(b, src);
+    mr_nb_attr(b, "T", mr_a_type(mr_dtype_base(mr_out_type(o))));
+    if (p->o->rendezvous)
+        client_transfer_attrs(p, b, o);
+    else
+        mr_nb_attr(b, "index", mr_a_int(i));
+    mr_node *n;
+    return finish_end(p, b, &n);
+}
+
+/* Points the copy's inputs that are fed to their feed nodes. */
+static mr_status *rewire(pruner *p, const mr_node *old)
+{
+    mr_node *n = p->copy_of[old->id], *feed;
+    for (int i = 0; i < old->n_in; i++) {
+        int f = feed_of(&p->feeds, old->in[i]);
+        if (f >= 0) {
+            MR_TRY(make_feed(p, f, &feed));
+            MR_TRY(mr_node_set_input(n, i, (mr_out){feed, 0}));
+        }
+    }
+    for (int i = 0; i < old->n_ctrl; i++) {
+        int f = control_feed(&p->feeds, old->ctrl[i]);
+        if (f >= 0) {
+            MR_TRY(make_feed(p, f, &feed));
+            mr_node_add_control(n, feed);
+        }
+    }
+    return NULL;
+}
+
+static const char *placed_on(const mr_prepare_options *o, int id)
+{
+    const mr_placements *p = o->placements;
+    return p && id < p->n && p->device[id] ? p->device[id] : o->devices[0]->name;
+}
+
+mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out)
+{
+    mr_status *st = NULL;
+    pruner p = {.sig = sig, .o = o, .from = g};
+    bool *needed = mr_new_array(bool, g->nodes.n + 1);
+    p.feed_node = mr_new_array(mr_node *, sig->n_feeds + 1);
+    MR_GO(map_feeds(g, sig, &p.feeds));
+    MR_GO(walk_back(g, sig, &p.feeds, needed));
+    MR_GO(mr_graph_copy(g, needed, &p.to, &p.copy_of));
+    for (int i = 0; i < g->nodes.n; i++) {
+        if (!needed[i])
+            continue;
+        p.copy_of[i]->placed = placed_on(o, i);
+        MR_GO(rewire(&p, g->nodes.p[i]));
+    }
+    for (int i = 0; i < sig->n_fetches; i++)
+        MR_GO(make_fetch(&p, i));
+    *out = p.to;
+    p.to = NULL;
+out:
+    mr_graph_unref(p.to);
+    mr_free(p.copy_of);
+    mr_free(p.feed_node);
+    mr_free(needed);
+    mr_imap_deinit(&p.feeds.map);
+    return st;
+}
