@@ -1,0 +1,108 @@
+/* ops/control/switch.c -- a value goes one way, the other ways are dead.
+ *
+ * The gradients of these ops are made by graph/gradients.c, which knows conditionals and loops as a whole. */
+#include "graph/infer.h"
+#include "run/run.h"
+
+/* All outputs look like the data input; a handle leads to the same thing whichever way it goes. */
+static mr_status *like_data(mr_infer *c)
+{
+    for (int i = 0; i < c->n_out; i++) {
+        c->out[i] = c->in[0];
+        c->out_handles[i] = c->in_handles[0];
+    }
+    return NULL;
+}
+
+static mr_status *switch_shape(mr_infer *c)
+{
+    const mr_pshape *pred;
+    MR_TRY(mr_infer_rank(c, c->in[1], 0, &pred));
+    return like_data(c);
+}
+
+static void send_one_way(mr_run *r, int way)
+{
+    for (int i = 0; i < r->n_out; i++)
+        if (i != way)
+            mr_run_set_dead(r, i);
+    mr_run_pass(r, 0, way);
+}
+
+static mr_status *run_switch(mr_run *r)
+{
+    bool pred;
+    const mr_tensor *t = mr_in(r, 1);
+    if (t->rank != 0)
+        return mr_invalid("The second input must be a scalar, but it has shape %s", MR_TENSOR_SHAPE(t));
+    MR_TRY(mr_in_scalar_bool(r, 1, "pred", &pred));
+    send_one_way(r, pred);
+    return NULL;
+}
+
+static mr_status *run_switch_n(mr_run *r)
+{
+    int64_t way;
+    const mr_tensor *t = mr_in(r, 1);
+    if (t->rank != 0)
+        return mr_invalid("The second input must be a scalar, but it has shape %s", MR_TENSOR_SHAPE(t));
+    MR_TRY(mr_in_scalar_int(r, 1, "output_index", &way));
+    send_one_way(r, way < 0 || way >= r->n_out ? r->n_out - 1 : (int)way);
+    return NULL;
+}
+
+static mr_status *run_ref_select(mr_run *r)
+{
+    int64_t which;
+    const mr_tensor *t = mr_in(r, 0);
+    if (t->rank != 0)
+        return mr_invalid("Index must be a scalar, but it has shape %s", MR_TENSOR_SHAPE(t));
+    MR_TRY(mr_in_scalar_int(r, 0, "index", &which));
+    if (which < 0 || which >= r->n_in - 1)
+        return mr_invalid("Index must be in the range [0, %d) but got %lld", r->n_in - 1, (long long)which);
+    mr_run_pass(r, (int)which + 1, 0);
+    return NULL;
+}
+
+static mr_status *ref_select_shape(mr_infer *c)
+{
+    const mr_pshape *s;
+    MR_TRY(mr_infer_rank(c, c->in[0], 0, &s));
+    s = c->in[1];
+    for (int i = 2; i < c->n_in; i++)
+        s = mr_pshape_relax(c->arena, s, c->in[i]);
+    c->out[0] = s;
+    return NULL;
+}
+
+MR_OP(Switch,
+    .doc     = "forwards data to output_true when pred, else to output_false; the other output is dead",
+    .sig     = "data: T, pred: bool -> output_false: T, output_true: T",
+    .attrs   = "T: type",
+    .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
+    .shape   = switch_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)));
+
+MR_OP(RefSwitch,
+    .doc     = "Switch for a reference",
+    .sig     = "data: Ref(T), pred: bool -> output_false: Ref(T), output_true: Ref(T)",
+    .attrs   = "T: type",
+    .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY | MR_UNINIT_OK,
+    .shape   = switch_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)));
+
+MR_OP(_SwitchN,
+    .doc     = "forwards data to the output that output_index names (the last one when out of range)",
+    .sig     = "data: T, output_index: int32 -> outputs: num_outs * T",
+    .attrs   = "num_outs: int >= 1; T: type",
+    .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
+    .shape   = switch_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch_n)));
+
+MR_OP(RefSelect,
+    .doc     = "forwards the index-th of several references",
+    .sig     = "index: int32, inputs: Ref(N * T) -> output: Ref(T)",
+    .attrs   = "T: type; N: int >= 1",
+    .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
+    .shape   = ref_select_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_ref_select)));
