@@ -13,6 +13,7 @@
 static uint32_t table[8][256];
 static pthread_once_t table_made = PTHREAD_ONCE_INIT;
 
+/* Table 0 by division, bit by bit; each next table shifts the one before by a zero byte. */
 static void make_table(void)
 {
     for (uint32_t b = 0; b < 256; b++) {
@@ -26,6 +27,7 @@ static void make_table(void)
             table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xFF];
 }
 
+/* The checksum is kept inverted between calls (initial and final xor with ones), hence the ~. */
 uint32_t mr_crc32c_extend_portable(uint32_t crc, const void *data, size_t n)
 {
     const uint8_t *p = data;

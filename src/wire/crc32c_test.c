@@ -1,6 +1,10 @@
 #include "wire/crc32c.h"
 
+#include "base/file.h"
+#include "base/memory.h"
+#include "proto/event.pb-c.h"
 #include "tests/harness/test.h"
+#include "wire/message.h"
 
 MR_TEST(crc32c_of_the_check_text)
 {
@@ -55,4 +59,38 @@ MR_TEST(crc32c_unmask_undoes_mask)
         MR_CHECK_INT(mr_crc32c_unmask(mr_crc32c_mask(c)), c);
         MR_CHECK(mr_crc32c_mask(c) != c);
     }
+}
+
+static uint32_t stored(const char *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+/* length (8), its checksum (4), data, its checksum (4): written by TensorFlow. */
+MR_TEST(crc32c_agrees_with_the_records_of_a_golden_event_file)
+{
+    if (!mr_test_golden())
+        mr_test_skip("no golden folder");
+    mr_str s = {0};
+    char *path = mr_printf("%s/events/events.out.tfevents.cifar", mr_test_golden());
+    MR_CHECK_OK(mr_file_read_all(path, &s));
+    int n_records = 0;
+    for (size_t at = 0; at < s.n; n_records++) {
+        uint64_t n;
+        MR_CHECK(s.n - at >= 16);
+        memcpy(&n, s.p + at, sizeof(n));
+        MR_CHECK(n <= s.n - at - 16);
+        MR_CHECK_INT(mr_crc32c_mask(mr_crc32c(s.p + at, 8)), stored(s.p + at + 8));
+        MR_CHECK_INT(mr_crc32c_mask(mr_crc32c(s.p + at + 12, n)), stored(s.p + at + 12 + n));
+        ProtobufCMessage *event = NULL;
+        MR_CHECK_OK(mr_message_unpack(&tensorflow__event__descriptor, (mr_sv){s.p + at + 12, n},
+                                      "Event", &event));
+        mr_message_free(event);
+        at += 16 + n;
+    }
+    MR_CHECK(n_records > 1);
+    mr_free(path);
+    mr_str_deinit(&s);
 }

@@ -6,6 +6,15 @@
  *
  *     | arena | root message |  ->  blocks with the sub-messages, arrays and strings
  *
+ * What the structs promise to those who read them: strings are never NULL, messages are NULL when
+ * absent, n_x values stand at x, a oneof's case is the number of the member that is set, enums may
+ * hold any number, and fields we do not know are in base.unknown_fields and packed again behind the
+ * known ones.
+ *
+ * Time is linear in the bytes, whatever they are: fields are found by a guess or a binary search,
+ * arrays double, merging copies nothing.  Memory is too: the smallest message is two bytes on the
+ * wire and one struct here.
+ *
  * Packing is protobuf-c's. */
 #include "wire/message.h"
 
@@ -29,7 +38,8 @@ static root *root_of(ProtobufCMessage *m)
     return r;
 }
 
-/* first_block is what the parts will need, more or less. */
+/* An empty message with an arena, which takes no memory before a part is added.  first_block is
+ * what the parts will need, more or less. */
 static mr_status *new_root(const ProtobufCMessageDescriptor *d, size_t first_block,
                            ProtobufCMessage **out)
 {
@@ -64,7 +74,7 @@ mr_arena *mr_message_arena(ProtobufCMessage *m) { return &root_of(m)->arena; }
 
 typedef struct decoder {
     mr_arena *arena;
-    bool no_memory;
+    bool no_memory; /* the cursor's error is not malformed bytes but a refused allocation */
     /* Where the first error was found; NULL while all is well. */
     const ProtobufCMessageDescriptor *bad_message;
     const mr_field *bad_field;
@@ -99,6 +109,7 @@ static void read_string(decoder *d, mr_pb_reader *r, char **slot)
     *slot = p ? p : (char *)(uintptr_t)protobuf_c_empty_string;
 }
 
+/* Never a NULL pointer, even for no bytes, so that callers may hand it to memcpy and friends. */
 static void read_bytes(decoder *d, mr_pb_reader *r, ProtobufCBinaryData *slot)
 {
     mr_sv v = mr_pb_bytes(r);
@@ -106,6 +117,7 @@ static void read_bytes(decoder *d, mr_pb_reader *r, ProtobufCBinaryData *slot)
     *slot = (ProtobufCBinaryData){.len = p ? v.n : 0, .data = (uint8_t *)p};
 }
 
+/* 0, 1, 2, 3 on the wire are 0, -1, 1, -2. */
 static uint64_t unzigzag(uint64_t v) { return v >> 1 ^ -(v & 1); }
 
 /* One number; r stands at it with the wire type of f's values. */
@@ -127,6 +139,8 @@ static void read_number(mr_pb_reader *r, const mr_field *f, void *slot)
     }
 }
 
+/* One occurrence of a repeated number, packed or not.  The values are counted first, so that the
+ * array grows once; the count cannot be inflated, as each value has at least one byte. */
 static void read_numbers(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const mr_field *f)
 {
     mr_pb_reader p;
@@ -150,6 +164,8 @@ static void read_numbers(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const
 
 static void read_message(decoder *d, mr_pb_reader *r, ProtobufCMessage *m);
 
+/* A value for f, which r stands at.  The slot is taken before the value is read: on an error it
+ * holds something empty, and the whole message is dropped anyway. */
 static void read_field(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const mr_field *f)
 {
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
@@ -215,6 +231,8 @@ static const mr_field *find_field(const ProtobufCMessageDescriptor *d, unsigned 
     return f;
 }
 
+/* Reads r to its end into m, which may hold parts already: then the two are merged, as protobuf has
+ * it. Recursion ends at the cursor's limit of levels. */
 static void read_message(decoder *d, mr_pb_reader *r, ProtobufCMessage *m)
 {
     uint32_t number, wire;
@@ -225,6 +243,7 @@ static void read_message(decoder *d, mr_pb_reader *r, ProtobufCMessage *m)
             read_field(d, r, m, f);
         else
             read_unknown(d, r, m);
+        /* The innermost message notices first, and its field is the one to name. */
         if (MR_UNLIKELY(r->error != NULL) && !d->bad_message) {
             d->bad_message = m->descriptor;
             d->bad_field = f;
@@ -264,6 +283,7 @@ mr_status *mr_message_unpack(const ProtobufCMessageDescriptor *descriptor, mr_sv
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
+/* Sized first, then written in one go, so memory is asked for once and may be refused. */
 mr_status *mr_message_pack(const ProtobufCMessage *m, mr_str *out)
 {
     size_t n = protobuf_c_message_get_packed_size(m);
@@ -290,6 +310,7 @@ static size_t drop_doubles(ProtobufCMessage **entries, size_t n)
     return kept;
 }
 
+/* The parts of a repeated message: first among themselves if they are map entries, then inside. */
 static mr_status *sort_repeated(ProtobufCMessage *m, const mr_field *f)
 {
     size_t *n = mr_field_count(m, f);

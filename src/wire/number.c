@@ -38,6 +38,8 @@ static bool reads_back(const char *text, double v, bool is_float)
     return errno == 0 && back == v;
 }
 
+/* Two tries are enough: 9 digits tell any two floats apart, 17 any two doubles.  errno is the
+ * caller's and is put back. */
 static int digits(double v, bool is_float, char *out)
 {
     if (!isfinite(v))
@@ -55,6 +57,8 @@ static int digits(double v, bool is_float, char *out)
 int mr_float_text(float v, char out[MR_NUMBER_BYTES]) { return digits(v, true, out); }
 int mr_double_text(double v, char out[MR_NUMBER_BYTES]) { return digits(v, false, out); }
 
+/* strtod wants a NUL behind the number, and the view is part of a longer text: so a copy, on the
+ * heap only for numbers nobody writes by hand. */
 bool mr_text_to_double(mr_sv text, double *out)
 {
     char small[64];

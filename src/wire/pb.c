@@ -1,5 +1,16 @@
 /* wire/pb.c -- the cold and the longer half of wire/pb.h.
  *
+ * A message is a sequence of fields in any order, each a tag and a value:
+ *
+ *     tag      varint: field number << 3 | wire type
+ *     0        varint: 7 bits a byte from the lowest, high bit set while more follow, 10 bytes at
+ * most 1        8 bytes, little-endian 2        varint length, then as many bytes: string, bytes,
+ * message, packed numbers 3 ... 4  group: fields up to an end tag with the same number; only in
+ * files older than proto3 5        4 bytes, little-endian
+ *
+ * A later value of the same number replaces or is appended to an earlier one.  Negative int32 are
+ * sent as 64 bits.  There is no end mark: whoever holds the bytes knows how many they are.
+ *
  * Readers of nested messages form a chain through `up`, innermost first.  An error is written into
  * every reader of the chain and each is moved to its end, so whichever loop is asked next stops.
  * Invariant: begin <= at <= end, and a reader with an error has at == end. */
@@ -7,8 +18,11 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* The position is measured in the outermost bytes: all readers of a chain look into the same ones,
+ * so the innermost `at` says where the trouble is. */
 void mr_pb_fail(mr_pb_reader *r, const char *why)
 {
+    MR_ASSERT(r->begin <= r->at && r->at <= r->end);
     size_t where = (size_t)(r->at - r->begin);
     for (mr_pb_reader *i = r; i; i = i->up) {
         if (!i->error) {
@@ -26,6 +40,8 @@ mr_status *mr_pb_reader_status(const mr_pb_reader *r, const char *what)
     return mr_invalid("%s: malformed protobuf at byte %zu: %s", what, r->error_at, r->error);
 }
 
+/* Little-endian groups of seven bits, the high bit of a byte saying that more follow.  On an error
+ * `at` is still at the first byte, which is the place worth naming. */
 uint64_t mr_pb_long_varint(mr_pb_reader *r)
 {
     uint64_t v = 0;
@@ -47,6 +63,7 @@ uint64_t mr_pb_long_varint(mr_pb_reader *r)
     return 0;
 }
 
+/* Called with what was read as a tag; after a failed read that is 0, and the first error stays. */
 void mr_pb_bad_tag(mr_pb_reader *r, uint64_t tag)
 {
     if (tag >> 3 == 0 || tag > UINT32_MAX)
@@ -57,6 +74,7 @@ void mr_pb_bad_tag(mr_pb_reader *r, uint64_t tag)
         mr_pb_fail(r, "unknown wire type");
 }
 
+/* Makes sub a reader of [at, end), which lies inside what r reads. */
 static void nest(mr_pb_reader *r, const uint8_t *at, const uint8_t *end, mr_pb_reader *sub)
 {
     *sub = (mr_pb_reader){.at = at, .end = end, .begin = r->begin, .up = r, .depth = r->depth - 1};
@@ -71,6 +89,8 @@ static bool nest_failed(mr_pb_reader *r, mr_pb_reader *sub)
     return false;
 }
 
+/* The limit is on messages around messages, so it is spent when one is entered; a reader at the
+ * limit may still read all else. */
 bool mr_pb_message(mr_pb_reader *r, mr_pb_reader *sub)
 {
     if (MR_UNLIKELY(r->depth <= 0))
@@ -96,6 +116,8 @@ static size_t wire_bytes(uint32_t wire)
     return wire == MR_WIRE_FIXED32 ? 4 : wire == MR_WIRE_FIXED64 ? 8 : 1;
 }
 
+/* Old writers and proto2 files have one tag a value; a field may even mix both ways, so each
+ * occurrence is judged by its own wire type. */
 bool mr_pb_packed(mr_pb_reader *r, uint32_t elem, mr_pb_reader *p)
 {
     MR_ASSERT(elem == MR_WIRE_VARINT || elem == MR_WIRE_FIXED32 || elem == MR_WIRE_FIXED64);
@@ -132,7 +154,9 @@ static void skip_bytes(mr_pb_reader *r, size_t n)
         r->at += n;
 }
 
-/* Groups nest by tags instead of lengths; `open` numbers are those of groups not yet ended. */
+/* Groups nest by tags instead of lengths, and each must end with the number it began with.  A loop
+ * with a stack of its own, so that hostile bytes cannot exhaust ours; `open` holds the numbers of
+ * the groups not yet ended. */
 static void skip_group(mr_pb_reader *r)
 {
     uint32_t open[MR_PB_MAX_DEPTH];
@@ -199,6 +223,7 @@ void mr_pb_put_tag(mr_pb_writer *w, uint32_t field, uint32_t wire)
     mr_pb_put_raw(w, buf, (size_t)(encode_tag(buf, field, wire) - buf));
 }
 
+/* One append a field: tag and value are put together first. */
 static void tag_and_varint(mr_pb_writer *w, uint32_t field, uint32_t wire, uint64_t v)
 {
     uint8_t buf[2 * MR_PB_MAX_VARINT];
@@ -264,6 +289,7 @@ void mr_pb_put_bytes(mr_pb_writer *w, uint32_t field, mr_sv v)
     mr_pb_put_raw(w, v.p, v.n);
 }
 
+/* The mark is where the contents begin; the byte before it waits for their length. */
 size_t mr_pb_begin(mr_pb_writer *w, uint32_t field)
 {
     mr_pb_put_header(w, field, 0);
@@ -276,7 +302,7 @@ void mr_pb_end(mr_pb_writer *w, size_t mark)
         return;
     MR_ASSERT(mark > 0 && mark <= w->out->n);
     size_t n = w->out->n - mark, len = mr_pb_varint_size(n);
-    if (len > 1) {
+    if (len > 1) { /* 128 bytes and more: the contents give way to a longer length */
         static const char room[MR_PB_MAX_VARINT];
         mr_pb_put_raw(w, room, len - 1);
         if (w->failed)
@@ -286,6 +312,7 @@ void mr_pb_end(mr_pb_writer *w, size_t mark)
     mr_pb_encode_varint((uint8_t *)w->out->p + mark - 1, n);
 }
 
+/* The lengths are added up first, which is cheaper than moving the bytes afterwards. */
 void mr_pb_put_packed_int64(mr_pb_writer *w, uint32_t field, const int64_t *v, size_t n)
 {
     size_t bytes = 0;

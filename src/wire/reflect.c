@@ -1,5 +1,11 @@
 /* wire/reflect.c -- fields of a protobuf-c message by descriptor.
  *
+ * How protobuf-c lays out a field, by its label and flags:
+ *
+ *     singular    the value at `offset`; a message or string is a pointer, bytes are {len, data}
+ *     oneof       the same, in a union; at `quantifier_offset` the number of the member that is set
+ *     repeated    at `offset` a pointer to an array; at `quantifier_offset` the count, a size_t
+ *
  * Invariant of arrays made here: room for room_of(n) values stands behind n of them.  So doubling
  * needs no stored capacity, and a message that is merged a million times over still costs linear
  * time. */
@@ -9,6 +15,7 @@
 
 /* ---- looking ---- */
 
+/* Enums are ints in the generated structs: protobuf-c forces their size. */
 size_t mr_field_elem_bytes(const mr_field *f)
 {
     switch (f->type) {
@@ -65,6 +72,7 @@ bool mr_field_is_set(const ProtobufCMessage *m, const mr_field *f)
     return nonzero(f, mr_field_at(m, f));
 }
 
+/* Binary search in the index by name; the name comes from text and has no NUL behind it. */
 const mr_field *mr_field_named(const ProtobufCMessageDescriptor *d, mr_sv name)
 {
     unsigned lo = 0, hi = d->n_fields;
@@ -109,9 +117,12 @@ bool mr_field_is_map(const mr_field *f)
            named_as_entry(d->short_name, f->name);
 }
 
+/* Differences could overflow, so comparisons it is. */
 static int compare_i64(int64_t a, int64_t b) { return a < b ? -1 : a > b; }
 static int compare_u64(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
+/* As C++ orders keys when it writes deterministically: strings by bytes, numbers by value.  Field 0
+ * of an entry is its key. */
 int mr_map_entries_compare(const ProtobufCMessage *a, const ProtobufCMessage *b)
 {
     const mr_field *key = &a->descriptor->fields[0];
@@ -144,6 +155,8 @@ static void merge_runs(ProtobufCMessage **from, ProtobufCMessage **to, size_t lo
     }
 }
 
+/* Merge sort, because the last of equal keys counts and so their order must stay; qsort promises
+ * nothing there. */
 bool mr_map_entries_sort(ProtobufCMessage **entries, size_t n)
 {
     size_t i = 1;
@@ -170,6 +183,7 @@ bool mr_map_entries_sort(ProtobufCMessage **entries, size_t n)
 
 /* ---- adding ---- */
 
+/* message_init sets the descriptor, and strings to "" rather than NULL. */
 ProtobufCMessage *mr_message_in_arena(mr_arena *a, const ProtobufCMessageDescriptor *d)
 {
     ProtobufCMessage *m = mr_arena_try_alloc(a, d->sizeof_message);
@@ -186,7 +200,8 @@ static size_t room_of(size_t n)
     return n <= 4 ? 4 : (size_t)1 << (64 - __builtin_clzll(n - 1));
 }
 
-/* Grows *array from n to n + more elements, zeroing the new ones. */
+/* Grows *array from n to n + more elements, zeroing the new ones, and returns the first of those.
+ * The old array stays behind in the arena: all of them together are no larger than the last one. */
 static void *grow(mr_arena *a, void **array, size_t n, size_t more, size_t elem_bytes)
 {
     size_t want, bytes;

@@ -31,6 +31,7 @@ static uint32_t take_le(decoder *d, int n)
     return v;
 }
 
+/* Both kinds of elements return NULL or what is wrong. */
 static const char *literal(decoder *d, uint8_t tag)
 {
     uint64_t n = tag >> 2;
@@ -65,11 +66,13 @@ static const char *copy(decoder *d, uint8_t tag)
         return "copy from before the output";
     if (n > (size_t)(d->out_end - d->out))
         return "copy longer than the output";
+    /* offset reaches back into what is written already, so `from` holds at least one good byte. */
+    const uint8_t *from = d->out - offset;
     if (offset >= n) {
-        memcpy(d->out, d->out - offset, n);
+        memcpy(d->out, from, n);
     } else {
         for (size_t i = 0; i < n; i++) /* overlapping: byte by byte is the meaning */
-            d->out[i] = d->out[i - offset];
+            d->out[i] = from[i];
     }
     d->out += n;
     return NULL;

@@ -1,5 +1,15 @@
 /* wire/text_lexer.c -- cuts protobuf text into words, and tells what a word stands for.
  *
+ *     name      [A-Za-z_][A-Za-z0-9_]*
+ *     integer   [0-9]+ | 0x[0-9a-f]+                       octal when it begins with 0
+ *     float     digits [. digits] [e[+-]digits] [f]        with at least one of the three
+ *     string    "..." or '...' with the escapes below
+ *     symbol    any other printable character; the parser knows { } < > [ ] : , ; -
+ *
+ *     \a \b \f \n \r \t \v \\ \? \' \"        as in C
+ *     \o \oo \ooo   \xh \xhh                  one byte
+ *     \uhhhh   \Uhhhhhhhh                     a character, written in UTF-8
+ *
  * The rules are those of C++ protobuf's Tokenizer as TextFormat sets it up: # comments to the end
  * of the line, `f` after a float, strings within one line, and white space needed between a number
  * and a name. */
@@ -36,6 +46,7 @@ static char peek(const mr_lexer *l, size_t k)
     return (size_t)(l->end - l->at) > k ? l->at[k] : '\0';
 }
 
+/* Comments count as white space.  Keeps the line and where it starts. */
 static void skip_white(mr_lexer *l)
 {
     for (; l->at < l->end; l->at++) {
@@ -56,11 +67,13 @@ static void skip_white(mr_lexer *l)
     }
 }
 
+/* The token's place is set before it is cut, so errors name where it begins. */
 static mr_status *bad_token(const mr_lexer *l, const char *why)
 {
     return mr_invalid("%d:%d: %s", l->token.line, l->token.column, why);
 }
 
+/* Only finds the end: escapes are looked into when the parser wants the string. */
 static mr_status *lex_string(mr_lexer *l)
 {
     char quote = *l->at++;
@@ -103,6 +116,7 @@ static mr_status *lex_fraction(mr_lexer *l)
     return NULL;
 }
 
+/* A leading 0 makes an octal number only when the parser asks for an integer, so 08 passes here. */
 static mr_status *lex_number(mr_lexer *l)
 {
     l->token.kind = MR_TOKEN_INTEGER;
@@ -160,6 +174,7 @@ mr_status *mr_lexer_next(mr_lexer *l)
 
 /* ---- what a token stands for ----------------------------------------------------------------- */
 
+/* Up to 0x10FFFF, which the caller has checked; returns the number of bytes. */
 static size_t encode_utf8(uint32_t c, char out[4])
 {
     if (c < 0x80) {
@@ -249,6 +264,7 @@ static bool unescape_one(const char **p, const char *end, char out[4], size_t *n
     return true;
 }
 
+/* Runs without a backslash are copied as a whole: most strings are nothing else. */
 mr_status *mr_token_unescape(const mr_token *t, mr_str *out)
 {
     MR_ASSERT(t->kind == MR_TOKEN_STRING && t->text.n >= 2);
@@ -275,6 +291,7 @@ mr_status *mr_token_unescape(const mr_token *t, mr_str *out)
 
 bool mr_token_to_u64(const mr_token *t, uint64_t *out)
 {
+    MR_ASSERT(t->kind == MR_TOKEN_INTEGER);
     mr_sv v = t->text;
     uint64_t base = 10, sum = 0;
     if (v.n > 1 && v.p[0] == '0') {

@@ -131,6 +131,7 @@ static mr_status *parse_bool(parser *p, protobuf_c_boolean *out)
     return next(p);
 }
 
+/* A walk along all names: enums have a few dozen at most. */
 static const ProtobufCEnumValue *enum_value_named(const ProtobufCEnumDescriptor *e, mr_sv name)
 {
     for (unsigned i = 0; i < e->n_value_names; i++)
@@ -173,6 +174,7 @@ static mr_status *parse_literals(parser *p)
     return NULL;
 }
 
+/* The NUL behind the bytes is for parse_string, which shares this. */
 static mr_status *parse_bytes(parser *p, ProtobufCBinaryData *out)
 {
     MR_TRY(parse_literals(p));
@@ -186,6 +188,7 @@ static mr_status *parse_bytes(parser *p, ProtobufCBinaryData *out)
     return NULL;
 }
 
+/* Refused as in the binary decoder: the struct's char * would end at the NUL. */
 static mr_status *parse_string(parser *p, char **out)
 {
     const mr_token t = p->lex.token;
@@ -217,6 +220,7 @@ static mr_status *parse_integer_field(parser *p, const mr_field *f, void *slot)
 
 static mr_status *parse_message(parser *p, ProtobufCMessage *m);
 
+/* One value of f, which for a repeated field becomes its last. */
 static mr_status *parse_value(parser *p, ProtobufCMessage *m, const mr_field *f)
 {
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
@@ -256,6 +260,8 @@ static const mr_field *set_sibling(const ProtobufCMessage *m, const mr_field *f)
     return protobuf_c_message_descriptor_get_field(m->descriptor, *mr_field_case(m, f));
 }
 
+/* Stricter than the binary format, where the last one wins: a person who writes a field twice has
+ * made a mistake. */
 static mr_status *check_once(const mr_token *t, const ProtobufCMessage *m, const mr_field *f)
 {
     const mr_field *other = set_sibling(m, f);
@@ -267,6 +273,7 @@ static mr_status *check_once(const mr_token *t, const ProtobufCMessage *m, const
     return NULL;
 }
 
+/* The field whose name the parser stands at, if it may be given here. */
 static mr_status *find_field(parser *p, const ProtobufCMessage *m, const mr_field **out)
 {
     const mr_token *t = &p->lex.token;
@@ -297,6 +304,7 @@ static mr_status *parse_field(parser *p, ProtobufCMessage *m)
     return separator ? NULL : accept(p, ',', &separator);
 }
 
+/* A body with its brackets.  All recursion passes through here, so here the levels are counted. */
 static mr_status *parse_message(parser *p, ProtobufCMessage *m)
 {
     const mr_token *t = &p->lex.token;

@@ -1,5 +1,15 @@
 /* wire/text_print.c -- a message as protobuf text, the way C++ prints it.
  *
+ *     node {
+ *       name: "a"
+ *       attr {
+ *         key: "T"
+ *         value {
+ *           type: DT_FLOAT
+ *         }
+ *       }
+ *     }
+ *
  * Fields come in the order of their numbers, which is that of the descriptor; what has its default
  * value is left out, except inside map entries, which always show both sides.  Unknown fields
  * follow by number; their bytes do not tell a string from a message, so bytes that could be a
@@ -31,8 +41,11 @@ static void putz(printer *p, const char *text) { put(p, text, strlen(text)); }
 
 static void put_indent(printer *p)
 {
-    for (int i = 0; i < p->indent; i++)
-        put(p, "  ", 2);
+    static const char spaces[] = "                                ";
+    for (size_t left = 2 * (size_t)p->indent, n; left; left -= n) {
+        n = MR_MIN(left, sizeof(spaces) - 1);
+        put(p, spaces, n);
+    }
 }
 
 /* ---- scalars --------------------------------------------------------------------------------- */
@@ -63,6 +76,7 @@ static size_t escaped_size(mr_sv bytes)
     return n;
 }
 
+/* Measured first, then written: tensor contents may be large, and one allocation is enough. */
 bool mr_text_escape(mr_sv bytes, mr_str *out)
 {
     size_t n = escaped_size(bytes);
@@ -114,6 +128,7 @@ static void put_hex(printer *p, uint64_t v, int digits)
     put(p, buf, (size_t)snprintf(buf, sizeof(buf), "0x%0*" PRIx64, digits, v));
 }
 
+/* A number that has no name (a newer type, say) is printed as it is, and reads back as itself. */
 static void put_enum(printer *p, const ProtobufCEnumDescriptor *e, int32_t v)
 {
     const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(e, v);
@@ -165,6 +180,7 @@ static void close_block(printer *p)
     put(p, "}\n", 2);
 }
 
+/* Wholly made of fields.  Short strings can be so by chance; C++ guesses the same way. */
 static bool could_be_message(mr_sv bytes)
 {
     mr_pb_reader r;
@@ -238,6 +254,7 @@ static void print_unknown(printer *p, mr_pb_reader *r, int guesses)
 
 static void print_message(printer *p, const ProtobufCMessage *m, bool is_entry);
 
+/* `name: value`, or `name {` with the message inside. */
 static void print_value(printer *p, const mr_field *f, const void *at)
 {
     put_indent(p);
@@ -255,6 +272,7 @@ static void print_value(printer *p, const mr_field *f, const void *at)
     put(p, "\n", 1);
 }
 
+/* Each value on its own line with its name, never in [], as C++ prints by default. */
 static void print_array(printer *p, const mr_field *f, const char *array, size_t n)
 {
     for (size_t i = 0; i < n && !p->failed; i++)
@@ -286,6 +304,7 @@ static void print_field(printer *p, const ProtobufCMessage *m, const mr_field *f
         print_array(p, f, *(const char *const *)at, *mr_field_count(m, f));
 }
 
+/* Stops early when memory is out; what is printed then is not used. */
 static void print_message(printer *p, const ProtobufCMessage *m, bool is_entry)
 {
     for (unsigned i = 0; i < m->descriptor->n_fields && !p->failed; i++) {
