@@ -1,6 +1,6 @@
 /* graph/grad.h -- automatic differentiation.
  *
- * mr_gradients walks back from ys to xs and adds the nodes that compute d(sum of ys)/dxs.  For each node
+ * mr_graph_gradients walks back from ys to xs and adds the nodes that compute d(sum of ys)/dxs.  For each node
  * on the way the op's .grad is called with an mr_grad: it reads the node's inputs (x), outputs (y) and
  * the gradients that arrived at the outputs (dy), emits nodes, and sets the gradients of its inputs (dx);
  * inputs it does not set get none.  Conditionals and loops are found in the graph itself, so imported
@@ -69,7 +69,7 @@ typedef struct mr_gradient_options {
 } mr_gradient_options;
 
 /* out[i] is the gradient of xs[i]; MR_NO_GRAD where none arrives. */
-mr_status *mr_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
+mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
                         const mr_gradient_options *options, mr_gradient *out);
 /* A sparse gradient made dense. */
 mr_out mr_gradient_dense(mr_scope *s, const mr_gradient *g);

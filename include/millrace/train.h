@@ -1,0 +1,148 @@
+/* millrace/train.h -- training from C: layers, losses, optimizers and checkpoints on a TF_Graph.
+ *
+ * A model collects what is built on a graph: its variables, how they start, and the first error.  Building
+ * calls never fail by themselves; after an error they return {NULL, -1} and the error waits in
+ * mr_model_status.  What comes out are plain operations: run them with TF_SessionRun, export the graph, load it
+ * in TensorFlow.
+ *
+ *     mr_model *m = mr_model_new(graph);
+ *     TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 784});
+ *     TF_Output y = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
+ *     TF_Output logits = mr_dense(m, "fc", x, 10, MR_LINEAR);
+ *     TF_Output loss = mr_softmax_loss(m, logits, y);
+ *     TF_Operation *train = mr_minimize(m, loss, mr_adam(0.001f));
+ */
+#ifndef MILLRACE_TRAIN_H
+#define MILLRACE_TRAIN_H
+
+#include "millrace/millrace.h"
+#include "tensorflow/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mr_model mr_model;
+
+/* The graph is borrowed and must outlive the model.  While a model builds, nobody else may add to the graph. */
+MR_EXPORT extern mr_model *mr_model_new(TF_Graph *graph);
+MR_EXPORT extern void mr_model_free(mr_model *m);
+/* The first error of any building call, or OK. */
+MR_EXPORT extern void mr_model_status(const mr_model *m, TF_Status *status);
+/* Random initial values and dropout repeat for the same seed (default 1). */
+MR_EXPORT extern void mr_model_seed(mr_model *m, int64_t seed);
+/* Gives all variables their initial values. */
+MR_EXPORT extern TF_Operation *mr_initializer(mr_model *m);
+/* Number of parameters in trainable variables. */
+MR_EXPORT extern int64_t mr_parameter_count(const mr_model *m);
+
+/* A placeholder; a dimension of -1 is unknown. */
+MR_EXPORT extern TF_Output mr_input(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims);
+/* A scalar that is `value` unless fed. */
+MR_EXPORT extern TF_Output mr_setting(mr_model *m, const char *name, float value);
+
+/* ---- variables ---- */
+typedef enum mr_init_kind {
+    MR_INIT_CONSTANT,         /* a */
+    MR_INIT_UNIFORM,          /* from a to b */
+    MR_INIT_NORMAL,           /* mean a, deviation b */
+    MR_INIT_TRUNCATED_NORMAL, /* the same, redrawn beyond two deviations */
+    MR_INIT_GLOROT,           /* uniform by fan-in and fan-out */
+    MR_INIT_HE                /* truncated normal by fan-in, for relu */
+} mr_init_kind;
+typedef struct mr_init {
+    mr_init_kind kind;
+    float a, b;
+} mr_init;
+
+/* A trainable variable; the result is its value.  All dims must be known. */
+MR_EXPORT extern TF_Output mr_parameter(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims, mr_init init);
+/* The same without gradient: counters, averages. */
+MR_EXPORT extern TF_Output mr_state(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims, mr_init init);
+/* The handle (resource) behind a variable's value, for ops that update it; {NULL, -1} when it is none. */
+MR_EXPORT extern TF_Output mr_parameter_handle(mr_model *m, TF_Output value);
+/* Rows of a variable by index; its gradient is sparse. */
+MR_EXPORT extern TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns);
+/* int64 scalar, 0 at first, raised by one with each step of mr_minimize. */
+MR_EXPORT extern TF_Output mr_global_step(mr_model *m);
+
+/* ---- layers ---- */
+typedef enum mr_activation { MR_LINEAR, MR_RELU, MR_TANH, MR_SIGMOID } mr_activation;
+/* x [.., n] -> [.., units]. */
+MR_EXPORT extern TF_Output mr_dense(mr_model *m, const char *name, TF_Output x, int64_t units, mr_activation activation);
+/* x NHWC; a square kernel; padding "SAME" or "VALID". */
+MR_EXPORT extern TF_Output mr_conv2d(mr_model *m, const char *name, TF_Output x, int64_t filters, int64_t kernel, int64_t stride, const char *padding, mr_activation activation);
+MR_EXPORT extern TF_Output mr_max_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding);
+MR_EXPORT extern TF_Output mr_avg_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding);
+/* Drops each element with probability `rate` (a scalar float; 0 keeps all): feed an mr_setting while training. */
+MR_EXPORT extern TF_Output mr_dropout(mr_model *m, TF_Output x, TF_Output rate);
+/* [n, a, b, ..] -> [n, a*b*..]. */
+MR_EXPORT extern TF_Output mr_flatten(mr_model *m, TF_Output x);
+
+/* ---- losses and figures: scalars, means over the batch ---- */
+MR_EXPORT extern TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels); /* labels int32/int64 [n] */
+MR_EXPORT extern TF_Output mr_sigmoid_loss(mr_model *m, TF_Output logits, TF_Output targets);
+MR_EXPORT extern TF_Output mr_squared_loss(mr_model *m, TF_Output values, TF_Output targets);
+MR_EXPORT extern TF_Output mr_l2_penalty(mr_model *m, float weight); /* weight * sum of squares / 2 of all trainable variables */
+MR_EXPORT extern TF_Output mr_accuracy(mr_model *m, TF_Output logits, TF_Output labels);
+
+/* ---- gradients ---- */
+typedef struct mr_sparse_output { /* rows of a gradient: values[i] belongs to row indices[i] */
+    TF_Output values, indices, dense_shape;
+} mr_sparse_output;
+typedef struct mr_gradients_options {
+    size_t struct_size;         /* sizeof(mr_gradients_options) */
+    const char *prefix;         /* of the new operations; NULL: "gradients" */
+    const TF_Output *grad_ys;   /* incoming gradients, one a y; NULL: ones */
+    const TF_Output *stop;      /* gradients do not flow past these */
+    int num_stop;
+    unsigned char colocate;     /* gradients on the device of their forward operation */
+    /* Asked first for every operation on the way back: returns 1 when it set grad_inputs (one an input,
+     * {NULL, -1}: none) itself from grad_outputs, 0 for the operation's own gradient. */
+    int (*override)(void *arg, TF_Graph *graph, TF_Operation *op, const TF_Output *grad_outputs, TF_Output *grad_inputs);
+    void *override_arg;
+} mr_gradients_options;
+/* d(sum of ys)/dxs.  dense[i] is {NULL, -1} where the gradient is sparse (then sparse[i] has it) or where none
+ * arrives.  With sparse NULL all results are dense.  options may be NULL. */
+MR_EXPORT extern void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs, const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse, TF_Status *status);
+
+/* ---- optimizers ---- */
+typedef enum mr_optimizer_kind { MR_SGD, MR_MOMENTUM, MR_NESTEROV, MR_ADAGRAD, MR_RMSPROP, MR_ADAM } mr_optimizer_kind;
+typedef struct mr_optimizer {
+    mr_optimizer_kind kind;
+    float rate;       /* learning rate, unless `schedule` is set */
+    TF_Output schedule; /* a scalar float, from the decays below or fed; {NULL, 0}: none */
+    float a, b, epsilon; /* momentum; decay and momentum; beta1 and beta2; start of the accumulator */
+    float clip_norm;  /* gradients are scaled down to this global norm; 0: off */
+} mr_optimizer;
+MR_EXPORT extern mr_optimizer mr_sgd(float rate);
+MR_EXPORT extern mr_optimizer mr_momentum(float rate, float momentum);
+MR_EXPORT extern mr_optimizer mr_nesterov(float rate, float momentum);
+MR_EXPORT extern mr_optimizer mr_adagrad(float rate);
+MR_EXPORT extern mr_optimizer mr_rmsprop(float rate);
+MR_EXPORT extern mr_optimizer mr_adam(float rate);
+/* One step: gradients of all trainable variables, their updates, then the global step.  NULL after an error. */
+MR_EXPORT extern TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer optimizer);
+
+/* Learning rates that fall with the global step. */
+MR_EXPORT extern TF_Output mr_exponential_decay(mr_model *m, float rate, int64_t steps, float factor, unsigned char staircase);
+MR_EXPORT extern TF_Output mr_polynomial_decay(mr_model *m, float rate, int64_t steps, float end_rate, float power);
+/* rates[i] up to and including step boundaries[i]; rates has one more entry. */
+MR_EXPORT extern TF_Output mr_piecewise_rate(mr_model *m, int num_boundaries, const int64_t *boundaries, const float *rates);
+
+/* ---- checkpoints ---- */
+typedef struct mr_saver mr_saver;
+/* Saves and restores all variables made so far; keeps the newest max_to_keep checkpoints (0: all). */
+MR_EXPORT extern mr_saver *mr_saver_new(mr_model *m, int max_to_keep);
+MR_EXPORT extern void mr_saver_free(mr_saver *s);
+/* Writes PREFIX-STEP (step < 0: PREFIX) and names it in the `checkpoint` file of its folder. */
+MR_EXPORT extern void mr_saver_save(mr_saver *s, TF_Session *session, const char *prefix, int64_t step, TF_Status *status);
+MR_EXPORT extern void mr_saver_restore(mr_saver *s, TF_Session *session, const char *path, TF_Status *status);
+/* Restores the newest checkpoint of a folder that is whole and returns 1; 0 when there is none. */
+MR_EXPORT extern int mr_saver_restore_latest(mr_saver *s, TF_Session *session, const char *folder, TF_Status *status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,198 @@
+/* train/layers.c -- layers and losses: small compositions of ops. */
+#include "train/net.h"
+
+static int64_t known_dim(mr_net *n, const char *layer, mr_out x, int i)
+{
+    if (!mr_scope_ok(&n->s))
+        return -1;
+    const mr_pshape *s = mr_out_shape(x);
+    int at = i < 0 ? i + s->rank : i;
+    if (s->rank < 0 || at < 0 || at >= s->rank || s->dims[at] < 0) {
+        mr_scope_fail(&n->s, mr_invalid("layer '%s': dimension %d of its input %s must be known", layer, i,
+                                        MR_PSHAPE_TEXT(s)));
+        return -1;
+    }
+    return s->dims[at];
+}
+
+static mr_out activate(mr_net *n, mr_out x, mr_net_activation act)
+{
+    switch (act) {
+    case MR_NET_LINEAR: return x;
+    case MR_NET_RELU: return mr_emit(&n->s, "Relu", x);
+    case MR_NET_TANH: return mr_emit(&n->s, "Tanh", x);
+    case MR_NET_SIGMOID: return mr_emit(&n->s, "Sigmoid", x);
+    }
+    mr_scope_fail(&n->s, mr_invalid("unknown activation %d", (int)act));
+    return MR_NO_OUT;
+}
+
+static mr_net_init init_for(mr_net_activation act)
+{
+    return (mr_net_init){act == MR_NET_RELU ? MR_NET_HE : MR_NET_GLOROT, 0, 0};
+}
+
+static const mr_net_init zero = {MR_NET_CONSTANT, 0, 0};
+
+/* x [a, b, .., n] as [a*b*.., n] and back. */
+static mr_out as_matrix(mr_net *n, mr_out x, int64_t columns)
+{
+    return mr_emit(&n->s, "Reshape", x, mr_const_vec_i32(&n->s, 2, (int32_t[]){-1, (int32_t)columns}));
+}
+
+static mr_out with_last_dim(mr_net *n, mr_out y, mr_out x, int rank, int64_t units)
+{
+    mr_out shape = mr_emit(&n->s, "Shape", x);
+    mr_out head = mr_emit(&n->s, "Slice", shape, mr_const_vec_i32(&n->s, 1, (int32_t[]){0}),
+                          mr_const_vec_i32(&n->s, 1, (int32_t[]){rank - 1}));
+    mr_out full = mr_emit(&n->s, "ConcatV2", head, mr_const_vec_i32(&n->s, 1, (int32_t[]){(int32_t)units}),
+                          mr_const_i32(&n->s, 0));
+    return mr_emit(&n->s, "Reshape", y, full);
+}
+
+mr_out mr_net_dense(mr_net *n, const char *name, mr_out x, int64_t units, mr_net_activation act)
+{
+    int64_t in = known_dim(n, name, x, -1);
+    if (in < 0)
+        return MR_NO_OUT;
+    const char *saved;
+    int rank = mr_out_shape(x)->rank;
+    mr_dtype t = mr_dtype_base(mr_out_type(x));
+    mr_net_enter(n, name, &saved);
+    mr_out w = mr_net_variable(n, "kernel", t, 2, (int64_t[]){in, units}, init_for(act), true);
+    mr_out b = mr_net_variable(n, "bias", t, 1, (int64_t[]){units}, zero, true);
+    mr_out flat = rank == 2 ? x : as_matrix(n, x, in);
+    mr_out y = mr_emit(&n->s, "BiasAdd", mr_emit(&n->s, "MatMul", flat, w), b);
+    y = activate(n, y, act);
+    if (rank != 2)
+        y = with_last_dim(n, y, x, rank, units);
+    mr_net_leave(n, saved);
+    return y;
+}
+
+mr_out mr_net_conv2d(mr_net *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
+                     const char *padding, mr_net_activation act)
+{
+    int64_t in = known_dim(n, name, x, -1);
+    if (in < 0)
+        return MR_NO_OUT;
+    const char *saved;
+    mr_dtype t = mr_dtype_base(mr_out_type(x));
+    mr_net_enter(n, name, &saved);
+    mr_out w = mr_net_variable(n, "kernel", t, 4, (int64_t[]){kernel, kernel, in, filters}, init_for(act), true);
+    mr_out b = mr_net_variable(n, "bias", t, 1, (int64_t[]){filters}, zero, true);
+    mr_out y = mr_emit_with(&n->s, "Conv2D",
+                            MR_ATTRS({"strides", mr_a_ints(4, (int64_t[]){1, stride, stride, 1})},
+                                     {"padding", mr_a_str(padding)}),
+                            x, w);
+    y = activate(n, mr_emit(&n->s, "BiasAdd", y, b), act);
+    mr_net_leave(n, saved);
+    return y;
+}
+
+mr_out mr_net_pool(mr_net *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding)
+{
+    return mr_emit_with(&n->s, op,
+                        MR_ATTRS({"ksize", mr_a_ints(4, (int64_t[]){1, size, size, 1})},
+                                 {"strides", mr_a_ints(4, (int64_t[]){1, stride, stride, 1})},
+                                 {"padding", mr_a_str(padding)}),
+                        x);
+}
+
+/* x / keep where a uniform number is below keep, 0 elsewhere. */
+mr_out mr_net_dropout(mr_net *n, mr_out x, mr_out rate)
+{
+    if (!mr_scope_ok(&n->s))
+        return MR_NO_OUT;
+    mr_dtype t = mr_dtype_base(mr_out_type(x));
+    const char *saved;
+    mr_net_enter(n, "dropout", &saved);
+    mr_out keep = mr_emit(&n->s, "Sub", mr_const_f32(&n->s, 1), rate);
+    keep = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(t)}), keep);
+    n->next_seed++;
+    mr_out u = mr_emit_with(&n->s, "RandomUniform",
+                            MR_ATTRS({"dtype", mr_a_type(t)}, {"seed", mr_a_int(n->seed)},
+                                     {"seed2", mr_a_int(n->next_seed)}),
+                            mr_emit(&n->s, "Shape", x));
+    mr_out mask = mr_emit(&n->s, "Floor", mr_emit(&n->s, "AddV2", u, keep));
+    mr_out y = mr_emit(&n->s, "Mul", mr_emit(&n->s, "RealDiv", x, keep), mask);
+    mr_net_leave(n, saved);
+    return y;
+}
+
+mr_out mr_net_flatten(mr_net *n, mr_out x)
+{
+    int64_t columns = 1;
+    if (!mr_scope_ok(&n->s))
+        return MR_NO_OUT;
+    for (int i = 1; i < mr_out_shape(x)->rank; i++) {
+        int64_t d = known_dim(n, "flatten", x, i);
+        if (d < 0 || !mr_i64_mul(columns, d, &columns) || columns > INT32_MAX) {
+            mr_scope_fail(&n->s, mr_invalid("flatten: %s is too large", MR_PSHAPE_TEXT(mr_out_shape(x))));
+            return MR_NO_OUT;
+        }
+    }
+    return as_matrix(n, x, columns);
+}
+
+mr_out mr_net_embedding(mr_net *n, const char *name, mr_out ids, int64_t rows, int64_t columns)
+{
+    const char *saved;
+    mr_net_enter(n, name, &saved);
+    mr_out value = mr_net_variable(n, "table", MR_FLOAT, 2, (int64_t[]){rows, columns},
+                                   (mr_net_init){MR_NET_UNIFORM, -0.05f, 0.05f}, true);
+    const mr_net_var *v = mr_net_find(n, value);
+    mr_out y = v ? mr_emit_with(&n->s, "ResourceGather", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), v->handle, ids)
+                 : MR_NO_OUT;
+    mr_net_leave(n, saved);
+    return y;
+}
+
+/* ---- losses ---- */
+
+static mr_out mean_all(mr_net *n, mr_out x)
+{
+    int rank = mr_scope_ok(&n->s) ? mr_out_shape(x)->rank : 0;
+    mr_out axes = mr_emit(&n->s, "Range", mr_const_i32(&n->s, 0),
+                          rank >= 0 ? mr_const_i32(&n->s, rank) : mr_emit(&n->s, "Rank", x), mr_const_i32(&n->s, 1));
+    return mr_emit(&n->s, "Mean", x, axes);
+}
+
+mr_out mr_net_softmax_loss(mr_net *n, mr_out logits, mr_out labels)
+{
+    return mean_all(n, mr_emit(&n->s, "SparseSoftmaxCrossEntropyWithLogits", logits, labels));
+}
+
+/* max(x, 0) - x*z + log(1 + exp(-|x|)): stable for large |x|. */
+mr_out mr_net_sigmoid_loss(mr_net *n, mr_out x, mr_out z)
+{
+    mr_out soft = mr_emit(&n->s, "Log1p", mr_emit(&n->s, "Exp", mr_emit(&n->s, "Neg", mr_emit(&n->s, "Abs", x))));
+    mr_out hinge = mr_emit(&n->s, "Sub", mr_emit(&n->s, "Relu", x), mr_emit(&n->s, "Mul", x, z));
+    return mean_all(n, mr_emit(&n->s, "AddV2", hinge, soft));
+}
+
+mr_out mr_net_squared_loss(mr_net *n, mr_out values, mr_out targets)
+{
+    return mean_all(n, mr_emit(&n->s, "SquaredDifference", values, targets));
+}
+
+mr_out mr_net_l2_penalty(mr_net *n, float weight)
+{
+    mr_out sum = MR_NO_OUT;
+    for (int i = 0; i < n->vars.n; i++) {
+        const mr_net_var *v = &n->vars.p[i];
+        if (!v->trainable)
+            continue;
+        mr_out l = mr_emit(&n->s, "L2Loss", v->value);
+        sum = sum.node ? mr_emit(&n->s, "AddV2", sum, l) : l;
+    }
+    return sum.node ? mr_emit(&n->s, "Mul", sum, mr_const_f32(&n->s, weight)) : mr_const_f32(&n->s, 0);
+}
+
+mr_out mr_net_accuracy(mr_net *n, mr_out logits, mr_out labels)
+{
+    mr_out best = mr_emit(&n->s, "ArgMax", logits, mr_const_i32(&n->s, 1));
+    mr_out wide = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), labels);
+    mr_out hit = mr_emit(&n->s, "Equal", best, wide);
+    return mean_all(n, mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), hit));
+}

@@ -1,0 +1,92 @@
+/* train/net.h -- a network being built on a graph: its variables, layers, losses and updates.
+ *
+ * The functions of millrace/train.h, on the library's own types; capi/train.c translates.  Errors are kept
+ * in the scope (graph/scope.h): after the first one nothing is added any more. */
+#ifndef MR_TRAIN_NET_H
+#define MR_TRAIN_NET_H
+
+#include "graph/grad.h"
+
+typedef enum mr_net_init_kind {
+    MR_NET_CONSTANT,
+    MR_NET_UNIFORM,
+    MR_NET_NORMAL,
+    MR_NET_TRUNCATED_NORMAL,
+    MR_NET_GLOROT,
+    MR_NET_HE,
+} mr_net_init_kind;
+
+typedef struct mr_net_init {
+    mr_net_init_kind kind;
+    float a, b;
+} mr_net_init;
+
+typedef struct mr_net_var {
+    const char *name; /* in the graph's arena; also the name in checkpoints */
+    mr_out handle, value;
+    mr_node *assign; /* gives it its initial value */
+    mr_dtype dtype;
+    int64_t n; /* elements */
+    bool trainable;
+} mr_net_var;
+
+typedef struct mr_net {
+    mr_scope s;
+    MR_VEC(mr_net_var) vars;
+    mr_out global_step; /* value; node NULL until asked for */
+    int64_t seed, next_seed;
+} mr_net;
+
+mr_net *mr_net_new(mr_graph *g);
+void mr_net_free(mr_net *n);
+mr_node *mr_net_initializer(mr_net *n);
+
+mr_out mr_net_input(mr_net *n, const char *name, mr_dtype type, int rank, const int64_t *dims);
+mr_out mr_net_setting(mr_net *n, const char *name, float value);
+mr_out mr_net_variable(mr_net *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
+                       bool trainable);
+/* The variable whose value or handle this is, or NULL. */
+const mr_net_var *mr_net_find(const mr_net *n, mr_out value_or_handle);
+mr_out mr_net_global_step(mr_net *n);
+
+/* Names are relative: a layer's nodes are NAME/MatMul and so on. */
+void mr_net_enter(mr_net *n, const char *name, const char **saved_prefix);
+void mr_net_leave(mr_net *n, const char *saved_prefix);
+
+typedef enum mr_net_activation { MR_NET_LINEAR, MR_NET_RELU, MR_NET_TANH, MR_NET_SIGMOID } mr_net_activation;
+mr_out mr_net_dense(mr_net *n, const char *name, mr_out x, int64_t units, mr_net_activation act);
+mr_out mr_net_conv2d(mr_net *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
+                     const char *padding, mr_net_activation act);
+mr_out mr_net_pool(mr_net *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding);
+mr_out mr_net_dropout(mr_net *n, mr_out x, mr_out rate);
+mr_out mr_net_flatten(mr_net *n, mr_out x);
+mr_out mr_net_embedding(mr_net *n, const char *name, mr_out ids, int64_t rows, int64_t columns);
+
+mr_out mr_net_softmax_loss(mr_net *n, mr_out logits, mr_out labels);
+mr_out mr_net_sigmoid_loss(mr_net *n, mr_out logits, mr_out targets);
+mr_out mr_net_squared_loss(mr_net *n, mr_out values, mr_out targets);
+mr_out mr_net_l2_penalty(mr_net *n, float weight);
+mr_out mr_net_accuracy(mr_net *n, mr_out logits, mr_out labels);
+
+typedef enum mr_net_optimizer_kind {
+    MR_NET_SGD,
+    MR_NET_MOMENTUM,
+    MR_NET_NESTEROV,
+    MR_NET_ADAGRAD,
+    MR_NET_RMSPROP,
+    MR_NET_ADAM,
+} mr_net_optimizer_kind;
+
+typedef struct mr_net_optimizer {
+    mr_net_optimizer_kind kind;
+    float rate;
+    mr_out schedule;
+    float a, b, epsilon, clip_norm;
+} mr_net_optimizer;
+mr_node *mr_net_minimize(mr_net *n, mr_out loss, const mr_net_optimizer *o);
+
+mr_out mr_net_exponential_decay(mr_net *n, float rate, int64_t steps, float factor, bool staircase);
+mr_out mr_net_polynomial_decay(mr_net *n, float rate, int64_t steps, float end_rate, float power);
+mr_out mr_net_piecewise(mr_net *n, int n_bounds, const int64_t *bounds, const float *rates);
+
+#endif
