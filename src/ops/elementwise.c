@@ -1,0 +1,264 @@
+/* ops/elementwise.c -- runs the loops of elementwise.h over whole tensors.
+ *
+ * Equal shapes are one call of the loop per thread.  Otherwise the result is computed in blocks that
+ * fit the first-level cache, and for each block every operand is brought into packed form: read in
+ * place where it is packed already, else copied into a buffer on the stack.  Such a copy is kept while
+ * the next block needs the same values: a scalar is spread out once, a short row repeated to the
+ * length of a block once.  So one plain loop per op and type serves all forms of broadcasting.
+ *
+ * Rows (runs along the innermost dimension of the walk) of at least LONG_ROW elements are blocks of
+ * their own, where every operand is packed or a single value; shorter rows are put together. */
+#include "ops/elementwise.h"
+
+#include <string.h>
+
+#include "ops/broadcast.h"
+
+enum {
+    MAX_OPERANDS = 1 + MR_BROADCAST_OPERANDS, /* the result is operand 0 */
+    BLOCK_BYTES = 4096,
+    LONG_ROW = 96, /* a row of fewer costs more to set up than to copy */
+};
+#define SMALL_NS 10000.0 /* work that is not worth asking the pool */
+
+typedef struct job {
+    const mr_each *e;
+    int n; /* operands, the result included */
+    char *p[MAX_OPERANDS];
+    size_t bytes[MAX_OPERANDS]; /* of an element as stored */
+    mr_dtype types[MAX_OPERANDS];
+    int64_t block; /* elements of a block */
+    /* only when broadcasting: */
+    const mr_broadcast *b;
+    bool direct[MAX_OPERANDS];
+    int64_t period[MAX_OPERANDS];
+} job;
+
+/* Room to bring one block into packed form. */
+typedef struct scratch {
+    _Alignas(64) char packed[MAX_OPERANDS][BLOCK_BYTES];
+    _Alignas(64) char wide[MAX_OPERANDS][BLOCK_BYTES]; /* as float */
+    const char *source[MAX_OPERANDS]; /* what `packed` (and `wide`) was made from; NULL: nothing yet */
+    int64_t filled[MAX_OPERANDS];     /* its elements */
+} scratch;
+
+static void scratch_init(scratch *s) { memset(s->source, 0, sizeof s->source); }
+
+static bool widens(const job *j, int k) { return j->e->widen && j->bytes[k] == 2; }
+
+/* ---- one block ---- */
+
+/* Calls the loop on operands that are packed, through floats where they are 16 bits wide.  `fresh`
+ * tells for each operand that scratch.wide does not hold it yet. */
+static void block_run(const job *j, void *const *packed, const bool *fresh, int64_t n, scratch *s)
+{
+    void *p[MAX_OPERANDS];
+    for (int k = 0; k < j->n; k++) {
+        p[k] = widens(j, k) ? s->wide[k] : packed[k];
+        if (k > 0 && widens(j, k) && fresh[k])
+            mr_dtype_convert(j->types[k], packed[k], MR_FLOAT, s->wide[k], n, false);
+    }
+    j->e->loop(p, n);
+    if (widens(j, 0))
+        mr_dtype_convert(MR_FLOAT, s->wide[0], j->types[0], packed[0], n, false);
+}
+
+/* Packs n copies of the element at `from`; false when an earlier block left them there. */
+static bool spread(const job *j, int k, const char *from, int64_t n, scratch *s)
+{
+    if (s->source[k] == from && s->filled[k] >= n)
+        return false;
+    mr_splat(s->packed[k], from, j->bytes[k], n);
+    s->source[k] = from;
+    s->filled[k] = n;
+    return true;
+}
+
+/* ---- equal shapes ---- */
+
+static void same_part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    void *p[MAX_OPERANDS];
+    if (!j->e->widen) {
+        for (int k = 0; k < j->n; k++)
+            p[k] = j->p[k] + (size_t)begin * j->bytes[k];
+        j->e->loop(p, end - begin);
+        return;
+    }
+    static const bool fresh[MAX_OPERANDS] = {true, true, true, true};
+    scratch s;
+    for (int64_t at = begin; at < end; at += j->block) {
+        for (int k = 0; k < j->n; k++)
+            p[k] = j->p[k] + (size_t)at * j->bytes[k];
+        block_run(j, p, fresh, MR_MIN(j->block, end - at), &s);
+    }
+}
+
+/* ---- long rows ---- */
+
+/* Elements at..at+n of one row. */
+static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, int64_t at, int64_t n, scratch *s)
+{
+    void *p[MAX_OPERANDS] = {j->p[0] + (size_t)(first + at) * j->bytes[0]};
+    bool fresh[MAX_OPERANDS];
+    for (int k = 1; k < j->n; k++) {
+        bool steps = j->b->strides[k - 1][j->b->rank - 1] != 0;
+        char *from = j->p[k] + (size_t)(row->offsets[k - 1] + (steps ? at : 0)) * j->bytes[k];
+        p[k] = steps ? from : s->packed[k];
+        fresh[k] = steps || spread(j, k, from, n, s);
+    }
+    block_run(j, p, fresh, n, s);
+}
+
+static void rows_part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    int64_t width = j->b->dims[j->b->rank - 1], row = begin / width, at = begin % width;
+    mr_broadcast_row where;
+    mr_broadcast_row_init(j->b, row, &where);
+    scratch s;
+    scratch_init(&s);
+    for (int64_t done = begin; done < end;) {
+        int64_t n = MR_MIN(MR_MIN(j->block, width - at), end - done);
+        row_piece(j, &where, row * width, at, n, &s);
+        done += n;
+        at += n;
+        if (at == width) {
+            at = 0;
+            row++;
+            mr_broadcast_row_next(j->b, &where);
+        }
+    }
+}
+
+/* ---- short rows, several to a block ---- */
+
+static bool gather(const job *j, int k, int64_t first, int64_t n, scratch *s)
+{
+    /* Blocks are whole periods long, so what repeats within a block is the same in every block. */
+    bool repeats = j->period[k] <= j->block;
+    if (repeats && s->source[k] == j->p[k] && s->filled[k] >= n)
+        return false;
+    mr_broadcast_gather(j->b, k - 1, j->bytes[k], j->p[k], first, n, s->packed[k]);
+    s->source[k] = repeats ? j->p[k] : NULL;
+    s->filled[k] = n;
+    return true;
+}
+
+static void blocks_part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    scratch s;
+    scratch_init(&s);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i * j->block, n = MR_MIN(j->block, j->b->n - first);
+        void *p[MAX_OPERANDS] = {j->p[0] + (size_t)first * j->bytes[0]};
+        bool fresh[MAX_OPERANDS];
+        for (int k = 1; k < j->n; k++) {
+            p[k] = j->direct[k] ? j->p[k] + (size_t)first * j->bytes[k] : s.packed[k];
+            fresh[k] = j->direct[k] || gather(j, k, first, n, &s);
+        }
+        block_run(j, p, fresh, n, &s);
+    }
+}
+
+/* ---- a whole op ---- */
+
+/* The result, over an input of the same type and shape that nobody else holds, if there is one. */
+static mr_status *make_result(mr_run *r, int rank, const int64_t *dims, mr_tensor **out)
+{
+    for (int i = 0; i < r->n_in; i++) {
+        const mr_tensor *x = mr_in(r, i);
+        if (x->dtype == mr_out_dtype(r, 0) && mr_shape_eq(x->rank, x->dims, rank, dims) && mr_tensor_sole(x))
+            return mr_run_forward(r, i, 0, rank, dims, out);
+    }
+    return mr_run_output(r, 0, rank, dims, out);
+}
+
+static void job_init(job *j, mr_run *r, const mr_each *e)
+{
+    j->e = e;
+    j->n = 1 + r->n_in;
+    size_t widest = mr_dtype_size(mr_out_dtype(r, 0));
+    for (int k = 1; k < j->n; k++) {
+        const mr_tensor *x = mr_in(r, k - 1);
+        j->p[k] = x->data;
+        j->types[k] = (mr_dtype)x->dtype;
+        j->bytes[k] = mr_dtype_size((mr_dtype)x->dtype);
+        widest = MR_MAX(widest, j->bytes[k]);
+    }
+    j->block = BLOCK_BYTES / (int64_t)MR_MAX(widest, e->widen ? sizeof(float) : 1);
+}
+
+static void job_set_result(job *j, const mr_tensor *y)
+{
+    j->p[0] = y->data;
+    j->types[0] = (mr_dtype)y->dtype;
+    j->bytes[0] = mr_dtype_size((mr_dtype)y->dtype);
+}
+
+static void split(mr_run *r, int64_t n, double cost_ns, void (*part)(void *, int64_t, int64_t), job *j)
+{
+    if ((double)n * cost_ns < SMALL_NS)
+        part(j, 0, n);
+    else
+        mr_run_for(r, n, cost_ns, part, j);
+}
+
+/* The walk lives in a frame of its own: it is large, and equal shapes need none. */
+static mr_status *broadcast_run(mr_run *r, const mr_each *e)
+{
+    mr_broadcast b;
+    mr_broadcast_init(&b);
+    for (int k = 0; k < r->n_in; k++)
+        MR_TRY(mr_broadcast_add(&b, mr_in(r, k)->rank, mr_in(r, k)->dims));
+    MR_TRY(mr_broadcast_collapse(&b));
+    job j;
+    job_init(&j, r, e);
+    j.b = &b;
+    mr_tensor *y;
+    MR_TRY(make_result(r, b.shape.rank, b.shape.dims, &y));
+    job_set_result(&j, y);
+    if (b.n == 0)
+        return NULL;
+    if (b.n > 1 && b.dims[b.rank - 1] >= LONG_ROW) {
+        split(r, b.n, e->cost_ns, rows_part, &j);
+        return NULL;
+    }
+    int64_t longest = 1;
+    for (int k = 1; k < j.n; k++) {
+        j.direct[k] = mr_broadcast_direct(&b, k - 1);
+        j.period[k] = mr_broadcast_period(&b, k - 1);
+        if (j.period[k] <= j.block)
+            longest = MR_MAX(longest, j.period[k]);
+    }
+    j.block -= j.block % longest; /* periods divide one another, so all fit the longest */
+    split(r, (b.n + j.block - 1) / j.block, e->cost_ns * (double)j.block, blocks_part, &j);
+    return NULL;
+}
+
+static mr_status *same_run(mr_run *r, const mr_each *e)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    int64_t n = x->n;
+    job j;
+    job_init(&j, r, e);
+    mr_tensor *y;
+    MR_TRY(make_result(r, x->rank, x->dims, &y));
+    job_set_result(&j, y);
+    if (n > 0)
+        split(r, n, e->cost_ns, same_part, &j);
+    return NULL;
+}
+
+mr_status *mr_each_apply(mr_run *r, const mr_each *e)
+{
+    MR_ASSERT(r->n_in >= 1 && r->n_in <= MR_BROADCAST_OPERANDS);
+    for (int i = 1; i < r->n_in; i++)
+        if (!mr_tensor_same_shape(mr_in(r, 0), mr_in(r, i)))
+            return broadcast_run(r, e);
+    return same_run(r, e);
+}
+
+mr_status *mr_each_run(mr_run *r) { return mr_each_apply(r, r->kernel->user); }

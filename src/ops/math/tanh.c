@@ -1,0 +1,45 @@
+/* ops/math/tanh.c -- Tanh and its gradient. */
+#include "ops/elementwise.h"
+
+MR_UNARY_ARRAY(tanh, mr_vtanh_f)
+MR_UNARY_SLOW(tanh, MR_DOUBLE_COMPLEX, tanh(x))
+MR_BINARY(tanh_grad, MR_FLOATS_COMPLEX, y * (1 - x * x)) /* x: tanh's output, y: dy */
+
+static void tanh_backward(mr_grad *g)
+{
+    mr_dx(g, "x", mr_emit(g->s, "TanhGrad", mr_conj(g, mr_y(g, "y")), mr_dy(g, "y")));
+}
+
+/* Of dy (1 - y^2): by y -2 y dy, by dy 1 - y^2. */
+static void tanh_grad_backward(mr_grad *g)
+{
+    mr_out y = mr_conj(g, mr_x(g, "y")), dy = mr_conj(g, mr_x(g, "dy")), dz = mr_dy(g, "z");
+    mr_out scaled = mr_emit(g->s, "Mul", dz, mr_scalar_like(g, -2, dz));
+    mr_dx(g, "y", mr_emit(g->s, "Mul", mr_emit(g->s, "Mul", scaled, dy), y));
+    mr_dx(g, "dy", mr_emit(g->s, "TanhGrad", y, dz));
+}
+
+MR_OP(Tanh,
+    .doc      = "tanh of each element",
+    .sig      = "x: T -> y: T",
+    .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
+    .shape    = mr_shape_same,
+    .grad     = tanh_backward,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(tanh, MR_FLOATS_COMPLEX)),
+    .examples = MR_EXAMPLES(
+        "[0, 1] -> [0, 0.761594155956]",
+        "[-0.5, 20, -20] -> [-0.462117157260, 1, -1]",
+        "[0.5+0.5i] -> [0.564083141267+0.403896455316i]",
+        "T=float: [nan, inf, -inf, -0] -> [nan, 1, -1, -0]",
+        "shape(0) -> shape(0)"));
+
+MR_OP(TanhGrad,
+    .doc      = "dy (1 - y^2), where y is the output of Tanh",
+    .sig      = "y: T, dy: T -> z: T",
+    .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
+    .shape    = mr_shape_merge_all,
+    .grad     = tanh_grad_backward,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(tanh_grad, MR_FLOATS_COMPLEX)),
+    .examples = MR_EXAMPLES(
+        "[0, 0.5, 1], [1, 2, 3] -> [1, 1.5, 0]",
+        "[1i], [1+1i] -> [2+2i]"));

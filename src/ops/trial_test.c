@@ -1,0 +1,325 @@
+/* ops/trial_test.c -- builds an example's steps as nodes of a graph and runs them one by one.
+ *
+ * Every input becomes a Const or Placeholder node (a VariableV2 for a reference), so that the op's
+ * definition, attr inference and shape function are exercised as by a client; the kernel is then
+ * called through mr_eval_node with the tensors themselves. */
+#include "ops/trial_test.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "run/run.h"
+#include "tests/harness/test.h"
+
+/* ---- types ---- */
+
+typedef struct type_set {
+    mr_dtype *types;
+    int n, max;
+    bool any;
+} type_set;
+
+static void add_type(type_set *s, mr_dtype t)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->types[i] == t)
+            return;
+    if (s->n < s->max)
+        s->types[s->n++] = t;
+}
+
+static void add_kernel(void *ctx, const mr_kernel *k)
+{
+    type_set *s = ctx;
+    if (strcmp(k->device, "CPU") != 0)
+        return;
+    if (k->type)
+        add_type(s, (mr_dtype)k->type);
+    else
+        s->any = true;
+}
+
+int mr_trial_types(const mr_op_def *def, mr_dtype *out, int max)
+{
+    if (!def->key)
+        return 0;
+    type_set s = {out, 0, max, false};
+    mr_kernel_each(def, add_kernel, &s);
+    if (s.any && def->key->n_allowed > 0) {
+        for (int i = 0; i < def->key->n_allowed; i++)
+            add_type(&s, (mr_dtype)def->key->types[i]);
+    } else if (s.any) {
+        for (int t = 1; t < MR_REF_OFFSET; t++)
+            if (mr_dtype_valid(t))
+                add_type(&s, (mr_dtype)t);
+    }
+    return s.n;
+}
+
+static const mr_example_attr *find_attr(const mr_example_step *s, const char *name)
+{
+    for (int i = 0; i < s->n_attrs; i++)
+        if (mr_sv_is(s->attrs[i].name, name))
+            return &s->attrs[i];
+    return NULL;
+}
+
+/* What a literal without a type in front looks like, for list(type) arguments. */
+static mr_dtype natural_type(const mr_example_value *v)
+{
+    if (v->type != MR_INVALID)
+        return v->type;
+    if (v->n > 0 && !v->any && v->elements[0].is_str)
+        return MR_STRING;
+    return v->n > 0 && !v->any && v->elements[0].is_bool ? MR_BOOL : MR_FLOAT;
+}
+
+/* The type of an argument's literal: fixed, by its attr, by default, or as written. */
+static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const mr_op_def *d, const mr_arg_def *arg,
+                             const mr_example_value *v)
+{
+    if (arg->type)
+        return mr_dtype_base(arg->type);
+    if (!arg->type_attr)
+        return natural_type(v);
+    const mr_example_attr *given = find_attr(s, arg->type_attr);
+    if (given)
+        return mr_sv_is(given->text, "$T") ? t->key : mr_dtype_from_name(given->text);
+    if (s->op.n == 0 && d->key && strcmp(d->key->name, arg->type_attr) == 0)
+        return t->key;
+    const mr_attr_def *a = mr_op_def_attr(d, arg->type_attr);
+    if (v->type == MR_INVALID && a && a->has_default)
+        return (mr_dtype)a->deflt.type;
+    /* In a setup step a literal without a type is of the type under test. */
+    return v->type == MR_INVALID && s->op.n > 0 && t->key ? t->key : natural_type(v);
+}
+
+/* ---- inputs ---- */
+
+typedef struct input {
+    mr_out out;
+    mr_tensor *t; /* owned */
+} input;
+typedef MR_VEC(input) input_vec;
+
+static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
+{
+    const mr_pshape *shape = mr_pshape_of(&t->graph->arena, v->rank, v->dims);
+    if (is_ref)
+        return mr_emit0_with(&t->scope, "VariableV2",
+                             MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)}));
+    if (t->mode == MR_TRIAL_CONST)
+        return mr_const(&t->scope, mr_tensor_ref(v));
+    return mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in", t->mode == MR_TRIAL_SHAPED ? shape : NULL);
+}
+
+static mr_status *named_input(mr_trial *t, const mr_example_value *v, input *out)
+{
+    for (int i = 0; i < t->example->n_steps - 1; i++) {
+        mr_trial_step *s = &t->steps[i];
+        if (!mr_sv_eq(t->example->steps[i].name, v->name) || !s->node || v->output >= s->n_out)
+            continue;
+        *out = (input){{s->node, v->output}, mr_tensor_ref(s->out[v->output])};
+        return NULL;
+    }
+    return mr_invalid("no earlier step gives %.*s:%d", MR_SV_ARG(v->name), v->output);
+}
+
+static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_def *d, const mr_arg_def *arg,
+                            const mr_example_value *v, input_vec *out)
+{
+    input in = {MR_NO_OUT, NULL};
+    if (v->kind == MR_EX_LIST)
+        return mr_invalid("argument %s is no list", arg->name);
+    if (v->kind == MR_EX_NAME) {
+        MR_TRY(named_input(t, v, &in));
+    } else {
+        MR_TRY(mr_example_tensor(v, literal_type(t, s, d, arg, v), &in.t));
+        if (!in.t) {
+            t->skipped = true;
+            return NULL;
+        }
+        in.out = source(t, in.t, arg->is_ref);
+    }
+    mr_vec_push(out, in);
+    return NULL;
+}
+
+static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_def *d, mr_node_builder *b, input_vec *out)
+{
+    if (s->n_in != d->n_in)
+        return mr_invalid("%s takes %d arguments, the example gives %d", d->name, d->n_in, s->n_in);
+    for (int i = 0; i < d->n_in; i++) {
+        const mr_arg_def *arg = &d->in[i];
+        bool list = arg->number_attr || arg->type_list_attr;
+        const mr_example_value *v = s->in[i];
+        int start = out->n;
+        if (list && v->kind == MR_EX_LIST)
+            for (int k = 0; k < v->n_items; k++)
+                MR_TRY(one_input(t, s, d, arg, v->items[k], out));
+        else
+            MR_TRY(one_input(t, s, d, arg, v, out));
+        mr_out *outs = mr_arena_array(&t->arena, mr_out, out->n - start + 1);
+        for (int k = start; k < out->n; k++)
+            outs[k - start] = out->p[k].out;
+        if (list)
+            mr_nb_input_list(b, outs, out->n - start);
+        else if (out->n > start)
+            mr_nb_input(b, outs[0]);
+    }
+    return mr_scope_status(&t->scope);
+}
+
+static mr_status *all_attrs(mr_trial *t, const mr_example_step *s, const mr_op_def *d, mr_node_builder *b)
+{
+    for (int i = 0; i < s->n_attrs; i++) {
+        const char *name = mr_arena_strndup(&t->arena, s->attrs[i].name.p, s->attrs[i].name.n);
+        const mr_attr_def *def = mr_op_def_attr(d, name);
+        if (!def)
+            return mr_invalid("%s has no attr %s", d->name, name);
+        mr_attr v;
+        mr_tensor *held;
+        MR_TRY(mr_example_attr_value(&t->arena, &s->attrs[i], def, t->key, &v, &held));
+        if (held)
+            mr_nb_attr_tensor(b, name, held);
+        else
+            mr_nb_attr(b, name, v);
+        mr_tensor_unref(held);
+    }
+    if (s->op.n == 0 && d->key && t->key && !find_attr(s, d->key->name))
+        mr_nb_attr(b, d->key->name, mr_a_type(t->key));
+    return NULL;
+}
+
+/* ---- steps ---- */
+
+static mr_status *build_step(mr_trial *t, int i)
+{
+    const mr_example_step *s = &t->example->steps[i];
+    const mr_op_def *d = s->op.n ? mr_op_find(s->op) : t->def;
+    if (!d)
+        return mr_error(MR_NOT_FOUND, "no op %.*s", MR_SV_ARG(s->op));
+    mr_status *st = NULL;
+    input_vec in = {0};
+    mr_trial_step *made = &t->steps[i];
+    mr_node_builder *b = mr_node_begin(t->graph, d->name, mr_graph_unique_name(t->graph, "op"));
+    mr_nb_internal(b);
+    MR_GO(all_inputs(t, s, d, b, &in));
+    MR_GO(all_attrs(t, s, d, b));
+    if (!t->skipped) {
+        st = mr_node_finish(b, &made->node);
+        b = NULL;
+    }
+out:
+    if (b)
+        mr_nb_abandon(b);
+    made->n_in = in.n;
+    made->in = mr_new_array(mr_tensor *, in.n + 1);
+    for (int k = 0; k < in.n; k++)
+        made->in[k] = in.p[k].t;
+    mr_vec_deinit(&in);
+    return st;
+}
+
+static mr_status *run_step(mr_trial *t, int i)
+{
+    MR_TRY(build_step(t, i));
+    mr_trial_step *s = &t->steps[i];
+    bool last = i == t->example->n_steps - 1;
+    if (t->skipped || (last && t->mode != MR_TRIAL_CONST))
+        return NULL;
+    s->n_out = s->node->n_out;
+    s->out = mr_new_array(mr_tensor *, s->n_out + 1);
+    return mr_eval_node(s->node, t->device, s->in, s->out);
+}
+
+/* ---- what came out ---- */
+
+static mr_status *check_shape(const mr_pshape *inferred, int rank, const int64_t *dims)
+{
+    mr_arena a;
+    mr_arena_init(&a, 0);
+    bool ok = mr_pshape_compatible(inferred, mr_pshape_of(&a, rank, dims));
+    mr_arena_deinit(&a);
+    return ok ? NULL
+              : mr_invalid("inferred shape %s, expected %s", MR_PSHAPE_TEXT(inferred), MR_SHAPE_TEXT(rank, dims));
+}
+
+static mr_status *check_output(mr_trial *t, int i, const mr_example_value *want)
+{
+    mr_trial_step *s = mr_trial_last(t);
+    mr_dtype type = mr_dtype_base(s->node->out_types[i]);
+    if (want->kind != MR_EX_TENSOR)
+        return mr_invalid("an expected output must be a tensor");
+    if (!mr_example_fits(want, type)) {
+        t->skipped = true;
+        return NULL;
+    }
+    MR_TRY(check_shape(s->node->out_shapes[i], want->shape->rank, want->shape->dims));
+    if (t->mode != MR_TRIAL_CONST)
+        return NULL;
+    if (!s->out[i])
+        return mr_invalid("output %d is dead", i);
+    return mr_status_prepend(mr_example_compare(want, s->out[i]), "output %d: ", i);
+}
+
+static mr_status *check_error(const mr_trial *t, mr_status *got)
+{
+    const mr_example *e = t->example;
+    if (!got)
+        return mr_invalid("succeeded, expected %s", mr_code_name(e->code));
+    const char *text = mr_arena_strndup((mr_arena *)(uintptr_t)&t->arena, e->text.p, e->text.n);
+    if (mr_status_code(got) == e->code && strstr(mr_status_message(got), text)) {
+        mr_status_free(got);
+        return NULL;
+    }
+    return mr_status_prepend(got, "expected error %s '%s', got %s: ", mr_code_name(e->code), text,
+                             mr_code_name(mr_status_code(got)));
+}
+
+mr_status *mr_trial_run(mr_trial *t)
+{
+    const mr_example *e = t->example;
+    mr_status *st = NULL;
+    for (int i = 0; i < e->n_steps && !st && !t->skipped; i++)
+        st = run_step(t, i);
+    if (e->fails && !t->skipped)
+        return check_error(t, st);
+    if (st || t->skipped)
+        return st;
+    mr_node *n = mr_trial_last(t)->node;
+    if (n->n_out != e->n_out)
+        return mr_invalid("%d outputs, expected %d", n->n_out, e->n_out);
+    for (int i = 0; i < e->n_out && !t->skipped; i++)
+        MR_TRY(check_output(t, i, e->out[i]));
+    return NULL;
+}
+
+void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key, mr_trial_mode mode)
+{
+    *t = (mr_trial){.def = def, .example = e, .key = key, .mode = mode};
+    mr_arena_init(&t->arena, 0);
+    t->graph = mr_graph_new();
+    mr_scope_init(&t->scope, t->graph, "");
+    MR_CHECK_OK(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));
+    t->steps = mr_new_array(mr_trial_step, e->n_steps);
+}
+
+void mr_trial_deinit(mr_trial *t)
+{
+    for (int i = 0; i < t->example->n_steps; i++) {
+        mr_trial_step *s = &t->steps[i];
+        for (int k = 0; k < s->n_in; k++)
+            mr_tensor_unref(s->in[k]);
+        for (int k = 0; k < s->n_out; k++)
+            mr_tensor_unref(s->out[k]);
+        mr_free(s->in);
+        mr_free(s->out);
+    }
+    mr_free(t->steps);
+    mr_status_free(mr_scope_status(&t->scope));
+    mr_scope_deinit(&t->scope);
+    mr_graph_unref(t->graph);
+    mr_device_free(t->device);
+    mr_arena_deinit(&t->arena);
+}

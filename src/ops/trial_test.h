@@ -1,0 +1,45 @@
+/* ops/trial_test.h -- one example of an op, built and run in one type.  For tests only. */
+#ifndef MR_OPS_TRIAL_TEST_H
+#define MR_OPS_TRIAL_TEST_H
+
+#include "graph/scope.h"
+#include "ops/example.h"
+#include "run/device.h"
+
+/* What stands for the inputs while the graph is built, which is what shape inference sees. */
+typedef enum mr_trial_mode {
+    MR_TRIAL_CONST,   /* constants: values are known */
+    MR_TRIAL_SHAPED,  /* placeholders of known shape */
+    MR_TRIAL_UNKNOWN, /* placeholders of unknown shape */
+} mr_trial_mode;
+
+typedef struct mr_trial_step {
+    mr_node *node; /* NULL until built */
+    int n_in, n_out;
+    mr_tensor **in, **out; /* owned */
+} mr_trial_step;
+
+typedef struct mr_trial {
+    const mr_op_def *def;
+    const mr_example *example;
+    mr_dtype key; /* value of the op's key attr; MR_INVALID: it has none */
+    mr_trial_mode mode;
+    bool skipped; /* a literal cannot be of this type */
+    mr_graph *graph;
+    mr_scope scope;
+    mr_device *device;
+    mr_arena arena;
+    mr_trial_step *steps; /* example->n_steps */
+} mr_trial;
+
+void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key, mr_trial_mode mode);
+void mr_trial_deinit(mr_trial *t);
+/* Builds and runs all steps and compares what comes out; says what is wrong.  In the modes without values
+ * the last step is only built, and its inferred shapes are compared with the expected outputs. */
+mr_status *mr_trial_run(mr_trial *t);
+static inline mr_trial_step *mr_trial_last(mr_trial *t) { return &t->steps[t->example->n_steps - 1]; }
+
+/* The types in which an op's examples are to run: those of its kernels; n is 0 when it has no key attr. */
+int mr_trial_types(const mr_op_def *def, mr_dtype *out, int max);
+
+#endif
