@@ -37,6 +37,7 @@
 /* Before a loop whose rounds do not depend on each other, even when its pointers are equal (in-place
  * use): without it the compiler checks for overlap and falls back to one element at a time. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* it may decide that a loop is not worth it */
 #define MR_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
 #define MR_IVDEP _Pragma("GCC ivdep")

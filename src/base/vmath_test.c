@@ -73,14 +73,14 @@ static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 
 static double softplus(double x) { return x < 0 ? log1p(exp(x)) : x + log1p(exp(-x)); }
 
 /* The worst over all floats, rounded up. */
-MR_TEST(vmath_exp_is_within_1_0_ulp) { check(mr_vexp_f, exp, 1.0); }
+MR_TEST(vmath_exp_is_within_1_1_ulp) { check(mr_vexp_f, exp, 1.1); }
 MR_TEST(vmath_expm1_is_within_1_8_ulp) { check(mr_vexpm1_f, expm1, 1.8); }
 MR_TEST(vmath_log_is_within_0_9_ulp) { check(mr_vlog_f, log, 0.9); }
 MR_TEST(vmath_log1p_is_within_0_9_ulp) { check(mr_vlog1p_f, log1p, 0.9); }
 MR_TEST(vmath_tanh_is_within_2_6_ulp) { check(mr_vtanh_f, tanh, 2.6); }
 MR_TEST(vmath_sigmoid_is_within_2_5_ulp) { check(mr_vsigmoid_f, sigmoid, 2.5); }
 MR_TEST(vmath_softplus_is_within_1_7_ulp) { check(mr_vsoftplus_f, softplus, 1.7); }
-MR_TEST(vmath_erf_is_within_1_3_ulp) { check(mr_verf_f, erf, 1.3); }
+MR_TEST(vmath_erf_is_within_1_4_ulp) { check(mr_verf_f, erf, 1.4); }
 MR_TEST(vmath_sin_is_within_1_6_ulp) { check(mr_vsin_f, sin, 1.6); }
 MR_TEST(vmath_cos_is_within_1_6_ulp) { check(mr_vcos_f, cos, 1.6); }
 

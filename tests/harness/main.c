@@ -50,6 +50,15 @@ static const test_entry tests[] = {
 #define SLOWNESS 1
 #endif
 
+/* Sizes that come from input are asked for and refused: sanitizers shall give NULL as malloc does,
+ * not end the test. */
+#define SANITIZER_OPTIONS(name)                                                  \
+    const char *name(void) __attribute__((visibility("default"), used));         \
+    const char *name(void) { return "allocator_may_return_null=1"; }
+SANITIZER_OPTIONS(__asan_default_options)
+SANITIZER_OPTIONS(__tsan_default_options)
+SANITIZER_OPTIONS(__msan_default_options)
+
 enum outcome { UNDECIDED, PASSED, FAILED, SKIPPED };
 
 /* One running test, in memory shared with its child, which writes only the first two. */
