@@ -1,0 +1,27 @@
+/* train/saver.h -- checkpoints of a network's variables.
+ *
+ * The saver adds SaveV2 and RestoreV2 to the graph, under the names TensorFlow's Saver uses, and keeps the
+ * folder's `checkpoint` file.  Order of events in a save: the new checkpoint is whole on disk, then it is named
+ * in `checkpoint`, then what exceeds max_to_keep is removed; a crash between any two leaves a folder whose
+ * newest named checkpoint loads. */
+#ifndef MR_TRAIN_SAVER_H
+#define MR_TRAIN_SAVER_H
+
+#include "exec/session.h"
+#include "train/net.h"
+
+typedef struct mr_net_saver {
+    mr_out file;         /* string scalar to feed: the prefix */
+    mr_node *save, *restore;
+    int max_to_keep;     /* 0: all */
+} mr_net_saver;
+
+/* Of all variables made so far; errors go to the network's scope. */
+mr_net_saver *mr_net_saver_new(mr_net *n, int max_to_keep);
+void mr_net_saver_free(mr_net_saver *s);
+mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
+mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);
+/* *found false when the folder has no checkpoint that loads. */
+mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found);
+
+#endif
