@@ -165,11 +165,18 @@ mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix,
     return st;
 }
 
+/* Worth trying the one before: this one is damaged or gone.  A key that is missing is the network's trouble. */
+static bool is_damage(const mr_status *st, const char *path)
+{
+    mr_code code = mr_status_code(st);
+    return code == MR_DATA_LOSS || (code == MR_NOT_FOUND && !mr_bundle_exists(path));
+}
+
 mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found)
 {
     mr_checkpoint_state state;
     *found = false;
-    mr_status *st = mr_checkpoint_state_read(folder, &state);
+    mr_status *st = mr_checkpoint_state_read(folder, &state), *why = NULL;
     if (mr_status_code(st) == MR_NOT_FOUND) {
         mr_status_free(st);
         return NULL;
@@ -177,16 +184,20 @@ mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const cha
     for (int i = state.paths.n - 1; !st && i >= 0 && !*found; i--) {
         char *path = mr_checkpoint_resolve(folder, state.paths.p[i]);
         mr_status *one = mr_net_restore(s, session, path);
-        mr_code code = mr_status_code(one);
         *found = !one;
-        if (code == MR_NOT_FOUND || code == MR_DATA_LOSS) { /* damaged or gone: the one before may be whole */
+        if (one && is_damage(one, path)) {
             mr_warn("%s does not load: %s", path, mr_status_message(one));
-            mr_status_free(one);
+            mr_status_update(&why, one);
         } else {
             st = one;
         }
         mr_free(path);
     }
     mr_checkpoint_state_deinit(&state);
+    if (*found) {
+        mr_status_free(why);
+        why = NULL;
+    }
+    mr_status_update(&st, why); /* some are named, none loads: say why the newest does not */
     return st;
 }
