@@ -406,7 +406,7 @@ static mr_status *emit_gradients(mr_trial *t, mr_tensor *const *w, mr_gradient *
     for (int i = 0; i < n->n_in; i++)
         if (differentiable(n->in_types[i]))
             xs[n_x++] = n->in[i];
-    mr_status *st = mr_gradients(t->graph, ys, n_y, xs, n_x, &(mr_gradient_options){.grad_ys = dy}, got);
+    mr_status *st = mr_graph_gradients(t->graph, ys, n_y, xs, n_x, &(mr_gradient_options){.grad_ys = dy}, got);
     n_x = 0;
     for (int i = 0; i < n->n_in; i++)
         dx[i] = !st && differentiable(n->in_types[i]) ? got[n_x++] : MR_NO_GRAD;
