@@ -6,6 +6,7 @@
 #ifndef MR_GRAPH_ATTR_H
 #define MR_GRAPH_ATTR_H
 
+#include "base/vec.h"
 #include "tensor/tensor.h"
 
 typedef enum mr_attr_kind { /* the numbers are TF_AttrType + 1 */
