@@ -151,8 +151,8 @@ void *mr_arena_alloc(mr_arena *a, size_t bytes)
     void *p = mr_arena_try_alloc(a, bytes);
     if (MR_LIKELY(p != NULL))
         return p;
-    /* Either memory is out, and mr_alloc says so and ends the process, or it came back meanwhile (or
-     * was only refused for a test) and a second try succeeds. */
+    /* Either memory is out, and mr_alloc says so and ends the process, or it came back meanwhile
+     * (or was only refused for a test) and a second try succeeds. */
     mr_free(mr_alloc(bytes));
     return mr_arena_alloc(a, bytes);
 }

@@ -7,7 +7,8 @@
  *
  *     v2   0::/a/b                  ROOT/a/b/cpu.max              "max 100000" or "150000 100000"
  *     v1   4:cpu,cpuacct:/a/b       ROOT/cpu/a/b/cpu.cfs_quota_us      -1 or 150000
- *                                   ROOT/cpu/a/b/cpu.cfs_period_us     100000                       */
+ *                                   ROOT/cpu/a/b/cpu.cfs_period_us     100000
+ */
 #include <sched.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 
 #define NO_LIMIT INT32_MAX
 
-/* Whole cores for a quota of time in each period, rounded up: half a core still needs one thread. */
+/* Whole cores for a quota of time in each period, rounded up: half a core needs a thread too. */
 static int cores_of(int64_t quota, int64_t period)
 {
     if (quota <= 0 || period <= 0)
@@ -44,7 +45,8 @@ static int limit_v2(const char *dir, mr_str *text)
     if (read_small(path, text))
         rest = mr_sv_trim(mr_str_view(text));
     mr_free(path);
-    if (!mr_sv_cut(&rest, ' ', &word) || !mr_sv_to_i64(word, &quota) || !mr_sv_to_i64(rest, &period))
+    if (!mr_sv_cut(&rest, ' ', &word) || !mr_sv_to_i64(word, &quota) ||
+        !mr_sv_to_i64(rest, &period))
         return NO_LIMIT; /* "max", or no such file */
     return cores_of(quota, period);
 }
@@ -61,7 +63,8 @@ static int64_t read_i64(const char *dir, const char *name, mr_str *text)
 
 static int limit_v1(const char *dir, mr_str *text)
 {
-    return cores_of(read_i64(dir, "cpu.cfs_quota_us", text), read_i64(dir, "cpu.cfs_period_us", text));
+    return cores_of(read_i64(dir, "cpu.cfs_quota_us", text),
+                    read_i64(dir, "cpu.cfs_period_us", text));
 }
 
 /* The smallest limit of a group and all above it. */
@@ -117,7 +120,8 @@ int mr_cpu_quota(const char *cgroup_root, const char *self_cgroup)
 
 static int affinity_count(void)
 {
-    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 4) { /* the kernel refuses too small a set */
+    /* The kernel refuses a set that is too small for its cores. */
+    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 4) {
         cpu_set_t *set = CPU_ALLOC(n_cpus);
         size_t bytes = CPU_ALLOC_SIZE(n_cpus);
         int count = set && sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;

@@ -14,6 +14,7 @@
 mr_code mr_errno_code(int err)
 {
     switch (err) {
+    /* clang-format off */
     case ENOENT: case ENXIO: case ENODEV: case ESRCH:
         return MR_NOT_FOUND;
     case EEXIST: case EALREADY: case EADDRNOTAVAIL:
@@ -46,6 +47,7 @@ mr_code mr_errno_code(int err)
         return MR_CANCELLED;
     default:
         return MR_UNKNOWN;
+        /* clang-format on */
     }
 }
 
@@ -242,7 +244,8 @@ out:
 
 mr_status *mr_dir_remove(const char *path)
 {
-    return rmdir(mr_path_local(path)) == 0 ? NULL : mr_errno_status(errno, "remove directory", path);
+    return rmdir(mr_path_local(path)) == 0 ? NULL
+                                           : mr_errno_status(errno, "remove directory", path);
 }
 
 mr_status *mr_dir_each(const char *path, mr_status *(*fn)(void *ctx, const char *name), void *ctx)

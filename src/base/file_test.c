@@ -149,9 +149,9 @@ MR_TEST(dir_each_visits_entries_until_told_to_stop)
 MR_TEST(path_dirname_and_basename)
 {
     static const char *const cases[][3] = {
-        {"a", "", "a"},       {"a/b", "a", "b"},   {"/a", "/", "a"},  {"/", "/", ""},
-        {"a/b/", "a/b", ""},  {"a//b", "a", "b"},  {"//a", "/", "a"}, {"", "", ""},
-        {"/a/b/c", "/a/b", "c"},
+        {"a", "", "a"},    {"a/b", "a", "b"},   {"/a", "/", "a"},
+        {"/", "/", ""},    {"a/b/", "a/b", ""}, {"a//b", "a", "b"},
+        {"//a", "/", "a"}, {"", "", ""},        {"/a/b/c", "/a/b", "c"},
     };
     for (int i = 0; i < MR_COUNT(cases); i++) {
         MR_CHECK(mr_sv_is(mr_path_dirname(cases[i][0]), cases[i][1]));

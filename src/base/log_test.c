@@ -49,7 +49,8 @@ MR_TEST(log_passes_long_lines_whole_or_cut_when_memory_is_out)
     mr_log_listen(NULL, NULL);
 }
 
-static void hear_and_log(void *arg, mr_log_level level, const char *file, int line, const char *text)
+static void hear_and_log(void *arg, mr_log_level level, const char *file, int line,
+                         const char *text)
 {
     hear(arg, level, file, line, text);
     mr_info("from inside"); /* dropped */

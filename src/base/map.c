@@ -4,9 +4,10 @@
  * anew.  Invariant: used (in use + removed) is at most 3/4 of cap, so every probe ends at a free
  * slot.  A rebuild is sized by n alone, which also sweeps out the removed.
  *
- * The hash is fixed, so that a run can be repeated; then whoever writes the keys (the node names of a
- * graph, say) can choose a million that collide, and n puts cost n^2.  When a put meets a chain that
- * chance does not make, the map therefore changes to SipHash with a random secret and rehashes. */
+ * The hash is fixed, so that a run can be repeated; then whoever writes the keys (the node names of
+ * a graph, say) can choose a million that collide, and n puts cost n^2.  When a put meets a chain
+ * that chance does not make, the map therefore changes to SipHash with a random secret and
+ * rehashes. */
 #include "base/map.h"
 
 #include "base/clock.h"
@@ -58,8 +59,8 @@ static uint32_t hash_of(const mr_map *m, mr_sv key)
     return (uint32_t)(h ^ h >> 32);
 }
 
-/* Capacity for n entries: a power of two that n fills to at most a half, so that a rebuilt table has
- * room to grow before the next rebuild. */
+/* Capacity for n entries: a power of two that n fills to at most a half, so that a rebuilt table
+ * has room to grow before the next rebuild. */
 static uint32_t cap_for(uint32_t n)
 {
     uint32_t cap = 8;
@@ -152,7 +153,10 @@ void *mr_map_get(const mr_map *m, mr_sv key)
 
 void *mr_map_getz(const mr_map *m, const char *key) { return mr_map_get(m, mr_sv_of(key)); }
 
-bool mr_map_has(const mr_map *m, mr_sv key) { return m->n && find(m, key, hash_of(m, key)) != NULL; }
+bool mr_map_has(const mr_map *m, mr_sv key)
+{
+    return m->n && find(m, key, hash_of(m, key)) != NULL;
+}
 
 void *mr_map_put(mr_map *m, mr_sv key, void *value)
 {

@@ -118,7 +118,7 @@ static void make_colliding_key(uint64_t first, char key[16])
     uint64_t k = first * mul;
     k ^= k >> 47;
     uint64_t h = ((seed ^ (16 * mul)) ^ (k * mul)) * mul; /* after the first block */
-    k = h * inv; /* a second block that comes out as h makes the state 0; backwards from there */
+    k = h * inv;  /* a second block that comes out as h makes the state 0; backwards from there */
     k ^= k >> 47; /* its own inverse: the shift is over half the width */
     k *= inv;
     memcpy(key, &first, 8);

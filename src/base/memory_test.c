@@ -5,7 +5,8 @@
 
 MR_TEST(memory_of_zero_bytes_is_a_pointer)
 {
-    void *p[] = {mr_alloc(0), mr_calloc(0, 8), mr_calloc(8, 0), mr_try_alloc(0), mr_try_calloc(0, 0)};
+    void *p[] = {mr_alloc(0), mr_calloc(0, 8), mr_calloc(8, 0), mr_try_alloc(0),
+                 mr_try_calloc(0, 0)};
     for (int i = 0; i < MR_COUNT(p); i++) {
         MR_CHECK(p[i] != NULL);
         mr_free(p[i]);

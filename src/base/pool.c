@@ -1,15 +1,15 @@
 /* base/pool.c -- one queue of tasks, one list of open loops, and workers that serve both.
  *
  * A loop (mr_pool_for) lives on its caller's stack.  While it stands in `loops`, workers may join:
- * they count themselves into n_inside under the lock, then claim parts without it.  The caller claims
- * parts too; when none is left it unlinks the loop, after which nobody can join, and waits for those
- * still inside.  It waits only for parts that are already running, and whoever runs one waits, if at
- * all, only for parts of loops opened deeper: so nesting cannot deadlock.  It does not run other
- * tasks while it waits, since they might want what it holds.
+ * they count themselves into n_inside under the lock, then claim parts without it.  The caller
+ * claims parts too; when none is left it unlinks the loop, after which nobody can join, and waits
+ * for those still inside.  It waits only for parts that are already running, and whoever runs one
+ * waits, if at all, only for parts of loops opened deeper: so nesting cannot deadlock.  It does not
+ * run other tasks while it waits, since they might want what it holds.
  *
- * Sleeping: a worker decides to sleep under the lock, after it has seen that nothing is queued; work
- * is added under the same lock, so no wake-up is lost.  n_ready repeats what is queued for those who
- * spin without the lock; it is a hint, what counts is read again under the lock. */
+ * Sleeping: a worker decides to sleep under the lock, after it has seen that nothing is queued;
+ * work is added under the same lock, so no wake-up is lost.  n_ready repeats what is queued for
+ * those who spin without the lock; it is a hint, what counts is read again under the lock. */
 #include "base/pool.h"
 
 #include <errno.h>
@@ -44,8 +44,8 @@ struct mr_pool {
     int n_sleeping MR_GUARDED_BY(mu);
     int n_spinning MR_GUARDED_BY(mu); /* looking for work: they need no wake-up */
     bool closing MR_GUARDED_BY(mu);
-    mr_cond work; /* something is queued, or closing */
-    mr_cond left; /* a loop's last worker has left it */
+    mr_cond work;                                /* something is queued, or closing */
+    mr_cond left;                                /* a loop's last worker has left it */
     _Alignas(MR_CACHE_LINE) _Atomic int n_ready; /* tasks queued + loops with parts to claim */
     mr_thread workers[];
 };
@@ -197,7 +197,7 @@ static void close_loop(mr_pool *p, loop *l)
     mr_unlock(&p->mu);
 }
 
-/* Depends on nothing but its arguments, so that sums made part by part come out the same each time. */
+/* Depends on its arguments alone, so that sums made part by part come out the same each time. */
 static int64_t count_parts(int n_threads, int64_t n, double cost_ns)
 {
     if (!(cost_ns > 0))
@@ -207,8 +207,8 @@ static int64_t count_parts(int n_threads, int64_t n, double cost_ns)
     return by_cost >= (double)most ? most : (int64_t)by_cost;
 }
 
-void mr_pool_for(mr_pool *p, int64_t n, double cost_ns, void (*fn)(void *ctx, int64_t begin, int64_t end),
-                 void *ctx)
+void mr_pool_for(mr_pool *p, int64_t n, double cost_ns,
+                 void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx)
 {
     if (n <= 0)
         return;
@@ -382,8 +382,8 @@ mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out)
         if (err) {
             close_pool(p, i);
             errno = err;
-            return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': cannot start thread %d of %d: %m", name,
-                            i + 1, n_threads - 1);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': cannot start thread %d of %d: %m",
+                            name, i + 1, n_threads - 1);
         }
     }
     *out = p;

@@ -38,7 +38,8 @@ MR_TEST(pool_refuses_no_threads_and_too_many)
 {
     mr_pool *p;
     MR_CHECK_ERR(mr_pool_new("t", 0, &p), MR_INVALID_ARGUMENT, "0 threads");
-    MR_CHECK_ERR(mr_pool_new("t", MR_POOL_MAX_THREADS + 1, &p), MR_INVALID_ARGUMENT, "4097 threads");
+    MR_CHECK_ERR(mr_pool_new("t", MR_POOL_MAX_THREADS + 1, &p), MR_INVALID_ARGUMENT,
+                 "4097 threads");
 }
 
 MR_TEST(pool_free_runs_what_is_queued)

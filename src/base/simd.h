@@ -25,8 +25,9 @@
 #endif
 #endif
 
-/* gcc resolves the copies through ifunc, which runs before a sanitizer is ready.  clang 14 gives the
- * resolver a name of its own, so other files cannot call such a function: there the baseline must do. */
+/* gcc resolves the copies through ifunc, which runs before a sanitizer is ready.  clang 14 gives
+ * the resolver a name of its own, so other files cannot call such a function: there the baseline
+ * must do. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && \
     defined(__gnu_linux__) && !defined(MR_SANITIZED)
 #define MR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -34,8 +35,9 @@
 #define MR_CLONES
 #endif
 
-/* Before a loop whose rounds do not depend on each other, even when its pointers are equal (in-place
- * use): without it the compiler checks for overlap and falls back to one element at a time. */
+/* Before a loop whose rounds do not depend on each other, even when its pointers are equal
+ * (in-place use): without it the compiler checks for overlap and falls back to one element at a
+ * time. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* it may decide that a loop is not worth it */
 #define MR_IVDEP _Pragma("clang loop vectorize(assume_safety)")

@@ -93,7 +93,8 @@ void mr_status_free(mr_status *s)
     mr_free(s);
 }
 
-/* Puts the text behind (or in front of) the message; the message stays as it was when memory is out. */
+/* Puts the text behind (or in front of) the message; the message stays as it was when memory is
+ * out. */
 static void join(mr_status *s, const char *fmt, va_list ap, bool in_front)
 {
     char *text = try_format(fmt, ap);

@@ -74,9 +74,11 @@ MR_TEST(sv_to_i64_reads_whole_numbers_only)
     MR_CHECK(mr_sv_to_i64(MR_SV("-9223372036854775808"), &v) && v == INT64_MIN);
     MR_CHECK(mr_sv_to_i64(MR_SV("+12"), &v) && v == 12);
     v = 5;
-    static const char *const bad[] = {"",  "-", "+", "1 ", " 1", "0x1", "1e3", "--1",
-                                      "9223372036854775808", "-9223372036854775809",
-                                      "99999999999999999999999"};
+    /* clang-format off */
+    static const char *const bad[] = {
+        "", "-", "+", "1 ", " 1", "0x1", "1e3", "--1", "9223372036854775808",
+        "-9223372036854775809", "99999999999999999999999"};
+    /* clang-format on */
     for (int i = 0; i < MR_COUNT(bad); i++)
         MR_CHECK(!mr_sv_to_i64(mr_sv_of(bad[i]), &v));
     MR_CHECK_INT(v, 5);

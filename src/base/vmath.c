@@ -1,8 +1,8 @@
 /* base/vmath.c -- the loops over arrays, and the functions that need double or rare exceptions.
  *
  * sin, cos and pow are computed in blocks: all elements in one vectorised pass that also counts the
- * arguments it is not made for (huge angles, powers of negative numbers, infinities), then those few
- * once more by the C library. */
+ * arguments it is not made for (huge angles, powers of negative numbers, infinities), then those
+ * few once more by the C library. */
 #include "base/vmath.h"
 
 #include <stdbool.h>
@@ -10,12 +10,12 @@
 
 #include "base/memory.h"
 
-#define UNARY(name, one)                                          \
-    MR_CLONES void name(int64_t n, const float *x, float *y)      \
-    {                                                             \
-        MR_IVDEP                                                  \
-        for (int64_t i = 0; i < n; i++)                           \
-            y[i] = one(x[i]);                                     \
+#define UNARY(name, one)                                     \
+    MR_CLONES void name(int64_t n, const float *x, float *y) \
+    {                                                        \
+        MR_IVDEP                                             \
+        for (int64_t i = 0; i < n; i++)                      \
+            y[i] = one(x[i]);                                \
     }
 
 UNARY(mr_vexp_f, mr_expf)

@@ -5,15 +5,15 @@
  * MR_CLONES, see base/simd.h).  mr_vexp_f and so on are such loops over arrays, compiled for each
  * generation of CPUs; x and y may be the same array but not overlap otherwise.
  *
- * Every result is within 4 ulp of the true value (most within 1.5; the table in vmath_test.c), denormal
- * results and arguments included unless the thread flushes them.  NaN gives NaN; infinities, zeros and
- * their signs come out as C's functions give them.  No fused multiply-add is used, so all CPUs agree
- * bit by bit.
+ * Every result is within 4 ulp of the true value (most within 1.5; the table in vmath_test.c),
+ * denormal results and arguments included unless the thread flushes them.  NaN gives NaN;
+ * infinities, zeros and their signs come out as C's functions give them.  No fused multiply-add is
+ * used, so all CPUs agree bit by bit.
  *
  * How: an argument is reduced to a small interval, where a minimax polynomial (found with Remez'
- * algorithm for the weight named beside it) is good to a fraction of an ulp.  Rounding to an integer
- * is done by adding 1.5 * 2^23, which leaves the integer in the low bits of the sum: it needs no
- * instruction that the baseline lacks. */
+ * algorithm for the weight named beside it) is good to a fraction of an ulp.  Rounding to an
+ * integer is done by adding 1.5 * 2^23, which leaves the integer in the low bits of the sum: it
+ * needs no instruction that the baseline lacks. */
 #ifndef MR_BASE_VMATH_H
 #define MR_BASE_VMATH_H
 
@@ -64,7 +64,7 @@ extern const struct mr_vmath_limits {
 MR_INLINE float mr_at_most(float x, float top) { return x > top ? top : x; }
 MR_INLINE float mr_at_least(float x, float bottom) { return x < bottom ? bottom : x; }
 
-#define MR_ROUNDER 12582912.0f     /* 1.5 * 2^23 */
+#define MR_ROUNDER 12582912.0f /* 1.5 * 2^23 */
 #define MR_LOG2_E 1.44269504f
 #define MR_LN2 0.693147181f
 #define MR_LN2_HIGH 0.693359375f   /* 10 bits: times an exponent it is exact */
@@ -74,9 +74,8 @@ MR_INLINE float mr_at_least(float x, float bottom) { return x < bottom ? bottom 
 #define MR_POLY4(x, xx, c0, c1, c2, c3) (((c0) + (c1) * (x)) + ((c2) + (c3) * (x)) * (xx))
 #define MR_POLY5(x, xx, c0, c1, c2, c3, c4) \
     (((c0) + (c1) * (x)) + (((c2) + (c3) * (x)) + (c4) * (xx)) * (xx))
-#define MR_POLY7(x, xx, c0, c1, c2, c3, c4, c5, c6)                    \
-    (MR_POLY4(x, xx, c0, c1, c2, c3) +                                 \
-     (((c4) + (c5) * (x)) + (c6) * (xx)) * ((xx) * (xx)))
+#define MR_POLY7(x, xx, c0, c1, c2, c3, c4, c5, c6) \
+    (MR_POLY4(x, xx, c0, c1, c2, c3) + (((c4) + (c5) * (x)) + (c6) * (xx)) * ((xx) * (xx)))
 #define MR_POLY8(x, xx, c0, c1, c2, c3, c4, c5, c6, c7) \
     (MR_POLY4(x, xx, c0, c1, c2, c3) + MR_POLY4(x, xx, c4, c5, c6, c7) * ((xx) * (xx)))
 
@@ -155,7 +154,7 @@ MR_INLINE float mr_tanhf(float x)
 /* log(m 2^k) + c for the float with these bits, normal and positive; c is a small correction. */
 MR_INLINE float mr_log_bits(uint32_t bits, float k_bias, float c)
 {
-    uint32_t off = bits - 0x3f2aaaab; /* the bits of 2/3: so m is in [2/3, 4/3) and log 1 has k = 0 */
+    uint32_t off = bits - 0x3f2aaaab; /* those of 2/3: m is in [2/3, 4/3), and log 1 has k = 0 */
     float k = (float)((int32_t)off >> 23) + k_bias;
     float f = mr_float_of_bits(bits - (off & 0xff800000)) - 1.0f;
     float ff = f * f;

@@ -1,4 +1,4 @@
-/* base/vmath_test.c -- every function against the C library in double, over the whole range of float.
+/* base/vmath_test.c -- every function against the C library in double, over all of float's range.
  *
  * Every 997th bit pattern is tried: denormals, infinities and NaNs among them.  MILLRACE_STRIDE=1
  * tries all four thousand million (some minutes a function). */
@@ -21,7 +21,8 @@ static double ulp_at(double t)
     return ldexp(1, e - 24);
 }
 
-/* How far y is from the exact t, in ulp; infinite when one of NaN, infinity or the sign of 0 is wrong. */
+/* How far y is from the exact t, in ulp; infinite when one of NaN, infinity or the sign of 0 is
+ * wrong. */
 static double error_of(float y, double t)
 {
     float nearest = (float)t;
@@ -107,10 +108,11 @@ MR_TEST(vmath_pow_is_within_0_51_ulp)
 
 MR_TEST(vmath_pow_of_special_values_is_that_of_c)
 {
-    static const float values[] = {0,        -0.0f,   1,          -1,         2,        -2,
-                                   3,        -3,      0.5f,       -0.5f,      2.5f,     FLT_MIN,
-                                   FLT_MAX,  1e-40f,  -1e-40f,    INFINITY,   -INFINITY, NAN,
-                                   0x1p24f,  -0x1p24f, 0x1.fp127f, 0x1.fffffep-1f, 0x1.000002p0f};
+    /* clang-format off */
+    static const float values[] = {
+        0, -0.0f, 1, -1, 2, -2, 3, -3, 0.5f, -0.5f, 2.5f, FLT_MIN, FLT_MAX, 1e-40f, -1e-40f,
+        INFINITY, -INFINITY, NAN, 0x1p24f, -0x1p24f, 0x1.fp127f, 0x1.fffffep-1f, 0x1.000002p0f};
+    /* clang-format on */
     for (int i = 0; i < MR_COUNT(values); i++)
         for (int j = 0; j < MR_COUNT(values); j++)
             check_pow(values[i], values[j]);

@@ -18,14 +18,14 @@
 #define BUFFER_BYTES ((size_t)256 << 10)
 
 struct mr_writer {
-    int fd;             /* -1 once a new file is committed */
-    char *path;         /* as the caller gave it */
-    char *temp;         /* local; NULL: writing in place */
+    int fd;     /* -1 once a new file is committed */
+    char *path; /* as the caller gave it */
+    char *temp; /* local; NULL: writing in place */
     char *buf;
     size_t buf_n;
-    uint64_t offset;    /* of the next byte, what is in buf counted */
-    bool dir_synced;    /* in place: the file's name is known to survive */
-    mr_status *failed;  /* the first error; a copy of it answers every later call */
+    uint64_t offset;   /* of the next byte, what is in buf counted */
+    bool dir_synced;   /* in place: the file's name is known to survive */
+    mr_status *failed; /* the first error; a copy of it answers every later call */
 };
 
 /* ---- failures on order ---- */
@@ -148,8 +148,8 @@ static mr_status *make(const char *path, int fd, char *temp, mr_writer **out)
 mr_status *mr_writer_open(const char *path, mr_writer **out)
 {
     for (;;) {
-        char *temp = mr_printf("%s.tempstate%llu", mr_path_local(path),
-                               (unsigned long long)mr_random64());
+        char *temp =
+            mr_printf("%s.tempstate%llu", mr_path_local(path), (unsigned long long)mr_random64());
         int fd = open_retry(temp, O_EXCL);
         if (fd >= 0)
             return make(path, fd, temp, out);

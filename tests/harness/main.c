@@ -1,12 +1,13 @@
 /* tests/harness/main.c -- runs the unit tests, each in a child process with a deadline.
  *
- * A test's stdout and stderr go to a memory file of its own, shown only when it fails or is skipped.
- * How it ended is told through `slot`, memory shared with the parent, because an exit code alone
- * cannot tell a test that passed from one whose code called exit(0).  Each child leads a process
- * group, so what it starts dies with it, and dies itself with the parent. */
+ * A test's stdout and stderr go to a memory file of its own, shown only when it fails or is
+ * skipped. How it ended is told through `slot`, memory shared with the parent, because an exit code
+ * alone cannot tell a test that passed from one whose code called exit(0).  Each child leads a
+ * process group, so what it starts dies with it, and dies itself with the parent. */
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
@@ -52,8 +53,8 @@ static const test_entry tests[] = {
 
 /* Sizes that come from input are asked for and refused: sanitizers shall give NULL as malloc does,
  * not end the test. */
-#define SANITIZER_OPTIONS(name)                                                  \
-    const char *name(void) __attribute__((visibility("default"), used));         \
+#define SANITIZER_OPTIONS(name)                                          \
+    const char *name(void) __attribute__((visibility("default"), used)); \
     const char *name(void) { return "allocator_may_return_null=1"; }
 SANITIZER_OPTIONS(__asan_default_options)
 SANITIZER_OPTIONS(__tsan_default_options)
@@ -68,7 +69,7 @@ typedef struct slot {
     pid_t pid; /* 0: free */
     int test, output_fd;
     int64_t started_ns;
-    bool timed_out;
+    bool timed_out; /* it was asked to say where it hangs, and a second later killed */
 } slot;
 
 static slot *mine; /* the slot of the test running in this process; NULL in the parent */
@@ -145,11 +146,45 @@ void mr_test_check_error(const char *file, int line, const char *what, mr_status
         mr_test_fail(file, line, "%s succeeds, expected %s", what, mr_code_name(code));
     if (mr_status_code(s) != code || !strstr(mr_status_message(s), text))
         mr_test_fail(file, line, "%s is\n    %s: %s\n  expected\n    %s: ...%s...", what,
-                     mr_code_name(mr_status_code(s)), mr_status_message(s), mr_code_name(code), text);
+                     mr_code_name(mr_status_code(s)), mr_status_message(s), mr_code_name(code),
+                     text);
     mr_status_free(s);
 }
 
 /* ---- children ---- */
+
+#if SLOWNESS == 1 /* a sanitizer has its own way to tell of a crash */
+#define MAX_FRAMES 32
+
+static void print_stack(int sig)
+{
+    void *frames[MAX_FRAMES];
+    backtrace_symbols_fd(frames, backtrace(frames, MAX_FRAMES), 2);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+/* Crashes show where, with a stack of their own in case that is what ran out. */
+static void watch_crashes(void)
+{
+    static char stack[65536];
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof(stack)}, NULL);
+    const int sigs[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    for (int i = 0; i < MR_COUNT(sigs); i++)
+        sigaction(sigs[i], &(struct sigaction){.sa_handler = print_stack, .sa_flags = SA_ONSTACK},
+                  NULL);
+}
+
+/* The first backtrace loads a library, which a signal handler must not do. */
+static void prepare_stacks(void)
+{
+    void *frame;
+    backtrace(&frame, 1);
+}
+#else
+static void watch_crashes(void) {}
+static void prepare_stacks(void) {}
+#endif
 
 static int64_t now_ns(void)
 {
@@ -174,7 +209,8 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 static void name_dir(pid_t runner, int test)
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(dir_path, sizeof(dir_path), "%s/millrace-test-%d-%d", tmp ? tmp : "/tmp", (int)runner, test);
+    snprintf(dir_path, sizeof(dir_path), "%s/millrace-test-%d-%d", tmp ? tmp : "/tmp", (int)runner,
+             test);
 }
 
 static void remove_dir(int test)
@@ -198,6 +234,7 @@ static void run_child(slot *s, pid_t runner)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    watch_crashes();
     name_dir(runner, s->test);
     mine = s;
     tests[s->test].fn();
@@ -223,7 +260,7 @@ static void start(slot *s, int test)
         die("fork");
     if (pid == 0)
         run_child(s, runner);
-    s->pid = pid; /* only the parent writes it: the child sees the same memory */
+    s->pid = pid;            /* only the parent writes it: the child sees the same memory */
     setpgid(s->pid, s->pid); /* both sides do it, so neither has to wait for the other */
 }
 
@@ -252,21 +289,41 @@ static void progress(void)
     fflush(stdout);
 }
 
+/* Our functions are hidden, so a stack holds only offsets into this program: addr2line knows more.
+ */
+static void show_frame(const char *line, unsigned long offset)
+{
+    char command[96];
+    snprintf(command, sizeof(command), "addr2line -fpe /proc/%d/exe %#lx 2>/dev/null",
+             (int)getpid(), offset - 1); /* a return address; the call stands before it */
+    char where[512];
+    FILE *f = popen(command, "r");
+    bool known = f && fgets(where, sizeof(where), f) && where[0] != '?';
+    fputs(known ? where : line, stdout);
+    if (f)
+        pclose(f);
+}
+
 /* What the test printed, each line set in. */
 static void show_output(int fd)
 {
     FILE *f = fdopen(dup(fd), "r");
+    char *line = NULL;
+    size_t cap = 0;
+    unsigned long offset;
     if (!f)
         return;
     rewind(f);
-    bool line_start = true;
-    for (int c; (c = getc(f)) != EOF; line_start = c == '\n') {
-        if (line_start)
-            fputs("    ", stdout);
-        putchar(c);
+    for (ssize_t n; (n = getline(&line, &cap, f)) > 0;) {
+        fputs("    ", stdout);
+        if (strstr(line, "/test(+0x") && sscanf(strchr(line, '('), "(+%lx)", &offset) == 1)
+            show_frame(line, offset);
+        else
+            fwrite(line, 1, (size_t)n, stdout);
+        if (line[n - 1] != '\n')
+            putchar('\n');
     }
-    if (!line_start)
-        putchar('\n');
+    free(line);
     fclose(f);
 }
 
@@ -285,7 +342,7 @@ static void describe(const slot *s, int wstatus, char *out, size_t out_bytes)
 {
     out[0] = '\0';
     if (s->timed_out)
-        snprintf(out, out_bytes, ", killed after %d s", atomic_load(&s->deadline_s));
+        snprintf(out, out_bytes, ", over its deadline of %d s", atomic_load(&s->deadline_s));
     else if (WIFSIGNALED(wstatus))
         snprintf(out, out_bytes, ", crashed: SIG%s", signal_name(WTERMSIG(wstatus)));
     else if (atomic_load(&s->outcome) == UNDECIDED)
@@ -324,11 +381,14 @@ static void kill_late(slot *slots, int n_slots)
 {
     int64_t now = now_ns();
     for (slot *s = slots; s < slots + n_slots; s++) {
-        int64_t limit_ns = atomic_load(&s->deadline_s) * INT64_C(1000000000);
-        if (s->pid && !s->timed_out && now - s->started_ns > limit_ns) {
-            s->timed_out = true;
+        int64_t late_ns = now - s->started_ns - atomic_load(&s->deadline_s) * INT64_C(1000000000);
+        if (!s->pid || late_ns <= 0)
+            continue;
+        if (!s->timed_out)
+            kill(s->pid, SIGABRT); /* shows where it hangs */
+        else if (late_ns > INT64_C(1000000000))
             kill(-s->pid, SIGKILL);
-        }
+        s->timed_out = true;
     }
 }
 
@@ -409,6 +469,7 @@ static int run_all(char **parts, int n_parts)
     sigaddset(&watched, SIGTERM);
     sigprocmask(SIG_BLOCK, &watched, NULL);
     tally.dots = isatty(1);
+    prepare_stacks();
     for (int i = 0; tests[i].name; i++) {
         if (!is_wanted(tests[i].name, parts, n_parts))
             continue;
