@@ -14,8 +14,7 @@
  * Free blocks carry their links inside; nothing is kept about blocks in use, whose size the caller
  * tells us again.
  *
- * Under AddressSanitizer none of this is used: every block is its own malloc, so that overruns and
- * late uses are seen. */
+ * Without MR_POOLED none of this is used (pages.h). */
 #include "tensor/allocator.h"
 
 #include <stdatomic.h>
@@ -25,17 +24,6 @@
 #include "base/thread.h"
 #include "base/vec.h"
 #include "tensor/pages.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define POOLED 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define POOLED 0
-#endif
-#endif
-#ifndef POOLED
-#define POOLED 1
-#endif
 
 enum { REPORT_BYTES = 64 << 10 };
 
@@ -66,7 +54,7 @@ static void add_reported(mr_allocator_stats *out)
     out->n_allocs += atomic_load_explicit(&reported_allocs, memory_order_relaxed);
 }
 
-#if POOLED
+#if MR_POOLED
 
 /* ---- size classes ---------------------------------------------------------------------------------- */
 
@@ -554,7 +542,7 @@ static void pool_stats(mr_allocator_stats *out)
     mr_unlock(&all.mu);
 }
 
-#else /* AddressSanitizer: one malloc a block */
+#else /* one malloc a block */
 
 static void *aligned(size_t bytes)
 {

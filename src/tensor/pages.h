@@ -1,12 +1,25 @@
 /* tensor/pages.h -- runs of pages: what the CPU allocator is built on.
  *
  * Memory comes from the system in large regions that ask for huge pages, and stays: a freed run is
- * joined with its free neighbours and handed out again.  For allocator.c only. */
+ * joined with its free neighbours and handed out again.  For the files of this folder only. */
 #ifndef MR_TENSOR_PAGES_H
 #define MR_TENSOR_PAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Under AddressSanitizer nothing is pooled or packed together: every block is a malloc of its own, so
+ * that overruns and late uses are seen. */
+#if defined(__SANITIZE_ADDRESS__)
+#define MR_POOLED 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MR_POOLED 0
+#endif
+#endif
+#ifndef MR_POOLED
+#define MR_POOLED 1
+#endif
 
 #define MR_PAGE_BYTES ((size_t)4096)
 

@@ -1,0 +1,47 @@
+/* tensor/tensor_of.c -- small tensors from values, for graphs and tests.
+ *
+ * They have no way to fail, so what cannot be made ends the process, as mr_alloc would. */
+#include "tensor/tensor.h"
+
+#include "base/memory.h"
+
+static void must(mr_status *st)
+{
+    if (MR_UNLIKELY(st != NULL))
+        mr_assert_failed(__FILE__, __LINE__, mr_status_message(st));
+}
+
+mr_tensor *mr_tensor_of(mr_dtype dtype, int rank, const int64_t *dims, const void *values)
+{
+    mr_tensor *t = NULL;
+    must(mr_tensor_new(NULL, dtype, rank, dims, &t));
+    if (dtype == MR_STRING)
+        for (int64_t i = 0; i < t->n; i++)
+            must(mr_tensor_set_str(t, i, mr_sv_of(((const char *const *)values)[i])));
+    else if (dtype == MR_RESOURCE || dtype == MR_VARIANT)
+        for (int64_t i = 0; i < t->n; i++)
+            MR_DATA(mr_object *, t)[i] = mr_object_ref(((mr_object *const *)values)[i]);
+    else if (t->n)
+        memcpy(t->data, values, mr_tensor_bytes(t));
+    return t;
+}
+
+mr_tensor *mr_tensor_scalar_f32(float v) { return mr_tensor_of(MR_FLOAT, 0, NULL, &v); }
+mr_tensor *mr_tensor_scalar_i32(int32_t v) { return mr_tensor_of(MR_INT32, 0, NULL, &v); }
+mr_tensor *mr_tensor_scalar_i64(int64_t v) { return mr_tensor_of(MR_INT64, 0, NULL, &v); }
+mr_tensor *mr_tensor_scalar_bool(bool v) { return mr_tensor_of(MR_BOOL, 0, NULL, &v); }
+
+mr_tensor *mr_tensor_scalar_str(mr_sv v)
+{
+    mr_tensor *t = mr_tensor_of(MR_STRING, 0, NULL, &(const char *){""});
+    must(mr_tensor_set_str(t, 0, v));
+    return t;
+}
+
+mr_tensor *mr_tensor_vector_i32(int n, const int32_t *v) { return mr_tensor_of(MR_INT32, 1, (int64_t[]){n}, v); }
+mr_tensor *mr_tensor_vector_i64(int n, const int64_t *v) { return mr_tensor_of(MR_INT64, 1, (int64_t[]){n}, v); }
+
+mr_tensor *mr_tensor_vector_str(int n, const char *const *v)
+{
+    return mr_tensor_of(MR_STRING, 1, (int64_t[]){n}, v);
+}
