@@ -33,7 +33,10 @@ typedef struct mr_func_ref { /* a function by name, with values for its attrs */
 
 typedef struct mr_tensor_attr {
     mr_sv raw;    /* serialized TensorProto; p == NULL when only t is there */
-    mr_tensor *t; /* owned by whoever owns the arena (see mr_arena_tensors in graph.c); may be NULL */
+    mr_tensor *t; /* owned by whoever owns the arena, through its mr_tensor_vec; may be NULL */
+    /* What raw lies in when it is large: bytes shared by all copies of the attr, owned as t is, and
+     * placed such that tensor_content is aligned and can be the data of a tensor.  NULL: in the arena. */
+    mr_tensor *blob;
 } mr_tensor_attr;
 
 struct mr_attr {
@@ -89,11 +92,27 @@ void mr_attr_print(mr_str *out, const mr_attr *v);
 /* "int", "list(type)" */
 void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list);
 
-/* AttrValue both ways. */
+/* AttrValue both ways.  Decoding copies what it keeps; large tensors go to buffers of their own when
+ * there is a `held` for them (NULL: all to the arena). */
 mr_status *mr_attr_decode(mr_arena *a, mr_sv bytes, mr_attr *out);
+struct mr_pb_reader;
+struct mr_pb_writer;
+mr_status *mr_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r, mr_attr *out);
 mr_status *mr_attr_encode(const mr_attr *v, mr_str *out);
+mr_status *mr_attr_write(const mr_attr *v, struct mr_pb_writer *w); /* out of memory stays in w */
+/* A map<string, AttrValue> field of a message: one entry read into *out, n entries written. */
+mr_status *mr_named_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r, mr_named_attr *out);
+mr_status *mr_named_attrs_write(const mr_named_attr *v, int n, uint32_t field, struct mr_pb_writer *w);
+/* Sorts by name; of equal names the last one stays.  *n becomes how many are left. */
+mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n);
+/* In a sorted list; NULL when absent. */
+const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *name);
 
 /* The tensor of an attr, decoded when needed; the caller owns the result. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out);
+/* A copy of a serialized TensorProto as a value: raw, and blob when it is large and held is there. */
+mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw, const mr_tensor_attr **out);
+bool mr_tensor_attr_eq(const mr_tensor_attr *a, const mr_tensor_attr *b);
+uint64_t mr_tensor_attr_hash(const mr_tensor_attr *v, uint64_t seed);
 
 #endif

@@ -83,6 +83,7 @@ typedef struct mr_arg_def {
     const char *number_attr;    /* with this: a list of that many */
     const char *type_list_attr; /* or a list of these types */
     bool is_ref;
+    mr_sv extra; /* serialized ArgDef fields we do not interpret, kept for export */
 } mr_arg_def;
 
 typedef struct mr_attr_def {
@@ -94,6 +95,7 @@ typedef struct mr_attr_def {
     int n_allowed;      /* 0: anything */
     const int *types;   /* allowed types, for type attrs */
     const mr_sv *names; /* allowed values, for string attrs */
+    mr_sv extra;        /* as above */
 } mr_attr_def;
 
 struct mr_op_def {
@@ -103,10 +105,12 @@ struct mr_op_def {
     int n_in, n_out, n_attrs;
     const mr_arg_def *in, *out;
     const mr_attr_def *attrs;
+    const int *in_order, *out_order, *attr_order; /* indexes of the above, sorted by name */
     unsigned flags;
     int deprecated;
     const char *summary, *deprecation_text;
     const mr_attr_def *key; /* resolved mr_op.key */
+    mr_sv extra;            /* description, control_output and what else we do not interpret */
 };
 
 const mr_attr_def *mr_op_def_attr(const mr_op_def *d, const char *name);
@@ -115,6 +119,11 @@ int mr_op_def_output(const mr_op_def *d, const char *name);
 
 /* Parses .sig and .attrs of an op (or the pieces given to the C API's builder) into an arena. */
 mr_status *mr_op_def_parse(mr_arena *a, const mr_op *op, mr_op_def *out);
+/* Sorts names and checks that they are unique and that what arguments refer to is there; what makes
+ * an op_def calls it last. */
+mr_status *mr_op_def_finish(mr_arena *a, mr_op_def *d);
+/* `Op<name=Add; signature=x:T, y:T -> z:T; attr=T:type,allowed=[DT_FLOAT]>`, for error texts. */
+void mr_op_def_print(mr_str *out, const mr_op_def *d);
 /* OpDef both ways. */
 void mr_op_def_encode(const mr_op_def *d, mr_str *out);
 mr_status *mr_op_def_decode(mr_arena *a, mr_sv bytes, mr_op_def *out);
@@ -127,6 +136,8 @@ mr_status *mr_op_register(const mr_op *op);
 /* A kernel for an existing or later op. */
 mr_status *mr_kernel_register(const char *op_name, const mr_kernel *k);
 const mr_op_def *mr_op_find(mr_sv name); /* NULL when unknown */
+/* Parses all ops: the first definition that is not well-formed. */
+mr_status *mr_op_check_all(void);
 /* All ops, sorted by name; the caller frees the array with mr_free. */
 const mr_op_def **mr_op_all(int *n);
 
