@@ -42,7 +42,7 @@ struct mr_node {
     const mr_op_def *def;
     const char *device; /* as requested; "" for none */
     int n_in, n_ctrl, n_out, n_attrs;
-    mr_out *in;        /* data inputs in order */
+    mr_out *in;        /* data inputs in order; node NULL: a back edge that is not set yet */
     mr_node **ctrl;    /* control inputs, no duplicates, sorted by nothing */
     const int *in_types, *out_types; /* mr_dtype; + MR_REF_OFFSET for references */
     const mr_pshape **out_shapes;
@@ -67,6 +67,8 @@ struct mr_graph {
     MR_VEC(mr_node *) nodes; /* in order of creation; NULL where one was removed (passes only) */
     mr_map by_name;     /* borrowed keys */
     mr_map name_hints;  /* next number to try for a unique name */
+    mr_map prefixes;    /* "a", "a/b" of nodes named a/b/c, for the first n_prefixed nodes */
+    int n_prefixed;
     struct mr_library *library;
     mr_versions versions;
     mr_refs refs;
@@ -78,6 +80,10 @@ void mr_graph_unref(mr_graph *g); /* NULL is fine */
 mr_node *mr_graph_find(const mr_graph *g, mr_sv name);
 /* A name not taken yet: base, base_1, base_2 ...; lives in the graph's arena. */
 const char *mr_graph_unique_name(mr_graph *g, const char *base);
+/* A node has this name, or a name that begins with it and a slash. */
+bool mr_graph_name_used(mr_graph *g, mr_sv name);
+/* The same for a prefix that neither is a node's name nor leads one. */
+const char *mr_graph_unique_prefix(mr_graph *g, const char *base);
 
 /* Copies all nodes, or those with keep[id], as they are (nothing is checked or inferred again) with the
  * library and versions.  An input from a node that is not kept is left empty (node NULL) for the caller to
@@ -121,7 +127,8 @@ void mr_nb_attr(mr_node_builder *b, const char *name, mr_attr v);       /* copie
 void mr_nb_attr_tensor(mr_node_builder *b, const char *name, mr_tensor *t); /* referenced */
 void mr_nb_colocate(mr_node_builder *b, const mr_node *with);           /* adds loc:@name to _class */
 void mr_nb_extra(mr_node_builder *b, mr_sv node_def_fields);
-/* A back edge of a loop: input `index` is set later by mr_node_set_input; its type must be declared. */
+/* A back edge of a loop: an input that is set later by mr_node_set_input; its type must be declared.
+ * After an mr_nb_input_list it is one more of that list, as Merge needs it. */
 void mr_nb_input_later(mr_node_builder *b, int type);
 /* Names starting with '_' and internal ops are refused unless this was called (runtime-made nodes). */
 void mr_nb_internal(mr_node_builder *b);
@@ -136,7 +143,7 @@ void mr_node_remove_control(mr_node *n, mr_node *src);
 void mr_node_set_attr(mr_node *n, const char *name, mr_attr v);
 void mr_node_clear_attr(mr_node *n, const char *name);
 void mr_node_set_device(mr_node *n, const char *device);
-/* All consumers of `from` (data) read `to` instead. */
+/* All consumers of `from` (data) but the node of `to` itself read `to` instead. */
 mr_status *mr_graph_replace_uses(mr_out from, mr_out to);
 /* The node must have no uses left. */
 void mr_graph_remove(mr_graph *g, mr_node *n);

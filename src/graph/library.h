@@ -28,17 +28,20 @@ struct mr_function {
     int n_nodes, n_attrs, n_ret, n_control_ret;
     const mr_fn_node *nodes;
     const mr_named_attr *attrs;
-    const mr_fn_pair *ret;         /* output arg -> "node:out_arg:0" */
+    const mr_fn_pair *ret;         /* output arg -> "node:out_arg:0"; sorted by name */
     const mr_fn_pair *control_ret; /* control output -> node */
     const char *const *control_outputs; /* names in the signature's order, n_control_ret of them */
     mr_sv extra; /* arg_attr and other fields kept for export */
 };
 
+mr_function *mr_function_new(void); /* empty, to be filled in */
 mr_function *mr_function_ref(const mr_function *f);
 void mr_function_unref(mr_function *f);
 mr_status *mr_function_decode(mr_sv function_def, mr_function **out);
 mr_status *mr_function_encode(const mr_function *f, mr_str *out);
 bool mr_function_eq(const mr_function *a, const mr_function *b);
+/* In ret or control_ret, which are sorted by name; NULL when absent. */
+const char *mr_fn_pairs_find(const mr_fn_pair *p, int n, const char *name);
 
 typedef struct mr_library mr_library;
 mr_library *mr_library_new(void);

@@ -1,0 +1,294 @@
+/* graph/draft.c -- checks a node against its op's definition, with TensorFlow's words for what is wrong.
+ *
+ * Attrs of the node and of the definition are both sorted by name, so completing and checking them is
+ * one walk along both lists, whatever their length. */
+#include "graph/draft.h"
+
+#include "base/memory.h"
+#include "graph/library.h"
+
+/* Says where an error happened, as TensorFlow does. */
+static mr_status *at_node(mr_status *st, const mr_draft *d)
+{
+    if (!st)
+        return NULL;
+    mr_str op = {0};
+    mr_op_def_print(&op, d->def);
+    st = mr_status_append(st, "; NodeDef: {{node %s}}; %s", d->name, mr_str_z(&op));
+    mr_str_deinit(&op);
+    return st;
+}
+
+/* ---- which op ---- */
+
+static mr_status *check_deprecation(const mr_op_def *d, int producer)
+{
+    if (!d->deprecated || producer < d->deprecated)
+        return NULL;
+    return mr_error(MR_UNIMPLEMENTED,
+                    "Op %s is not available in GraphDef version %d. It has been removed in version %d. %s.",
+                    d->name, producer, d->deprecated,
+                    d->deprecation_text ? d->deprecation_text : "Use a newer op instead");
+}
+
+mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int producer, bool internal_ok,
+                        const mr_op_def **out)
+{
+    const mr_op_def *d = mr_library_op(g->library, op);
+    if (!d && more) {
+        const mr_function *f = mr_library_find(more, op);
+        d = f ? &f->def : NULL;
+    }
+    if (!d)
+        return mr_error(MR_NOT_FOUND,
+                        "Op type not registered '%.*s' in this binary. Make sure the op and its kernels are "
+                        "registered in the process that runs the graph", MR_SV_ARG(op));
+    /* Functions made by TensorFlow 2 start with '_' too; internal ops are those of the registry. */
+    if (!internal_ok && d->name[0] == '_' && !d->function)
+        return mr_invalid("Op type '%s' is internal and cannot be used in a graph of a client", d->name);
+    MR_TRY(check_deprecation(d, producer));
+    *out = d;
+    return NULL;
+}
+
+/* ---- attr values ---- */
+
+static mr_status *wrong_kind(const mr_attr_def *def, const mr_attr *v)
+{
+    mr_str have = {0}, want = {0};
+    mr_attr_type_name(&have, v->kind, v->is_list);
+    mr_attr_type_name(&want, def->kind, def->is_list);
+    mr_status *st;
+    if (v->kind == MR_ATTR_NONE)
+        st = mr_invalid("AttrValue missing value with expected type '%s'\n\t for attr '%s'", mr_str_z(&want),
+                        def->name);
+    else
+        st = mr_invalid("AttrValue had value with type '%s' when '%s' expected\n\t for attr '%s'",
+                        mr_str_z(&have), mr_str_z(&want), def->name);
+    mr_str_deinit(&have);
+    mr_str_deinit(&want);
+    return st;
+}
+
+static mr_status *not_allowed(const mr_attr_def *def, const mr_attr *v)
+{
+    mr_str text = {0};
+    mr_str_printf(&text, "Value for attr '%s' of ", def->name);
+    if (v->kind == MR_ATTR_TYPE)
+        mr_str_appendz(&text, mr_dtype_name(v->type));
+    else
+        mr_attr_print(&text, v);
+    mr_str_appendz(&text, " is not in the list of allowed values: ");
+    for (int i = 0; i < def->n_allowed; i++) {
+        if (i)
+            mr_str_appendz(&text, ", ");
+        if (def->kind == MR_ATTR_TYPE)
+            mr_str_appendz(&text, mr_dtype_name(def->types[i]));
+        else
+            mr_str_printf(&text, "\"%.*s\"", MR_SV_ARG(def->names[i]));
+    }
+    mr_status *st = mr_invalid("%s", mr_str_z(&text));
+    mr_str_deinit(&text);
+    return st;
+}
+
+static mr_status *check_type(const mr_attr_def *def, int type)
+{
+    if (mr_dtype_is_ref(type) && mr_dtype_valid(mr_dtype_base(type)))
+        return mr_invalid("AttrValue must not have reference type value of %s\n\t for attr '%s'",
+                          mr_dtype_name(type), def->name);
+    if (!mr_dtype_valid(type))
+        return mr_invalid("AttrValue has invalid DataType enum: %d\n\t for attr '%s'", type, def->name);
+    for (int i = 0; i < def->n_allowed; i++)
+        if (def->types[i] == type)
+            return NULL;
+    return def->n_allowed ? not_allowed(def, &(mr_attr){MR_ATTR_TYPE, .type = type}) : NULL;
+}
+
+static mr_status *check_string(const mr_attr_def *def, mr_sv s)
+{
+    for (int i = 0; i < def->n_allowed; i++)
+        if (mr_sv_eq(def->names[i], s))
+            return NULL;
+    return def->n_allowed ? not_allowed(def, &(mr_attr){MR_ATTR_STRING, .s = s}) : NULL;
+}
+
+static mr_status *check_list(const mr_attr_def *def, const mr_attr *v)
+{
+    if (def->has_min && v->n < def->min)
+        return mr_invalid("Length for attr '%s' of %d must be at least minimum %lld", def->name, v->n,
+                          (long long)def->min);
+    for (int i = 0; i < v->n; i++) {
+        if (v->kind == MR_ATTR_TYPE)
+            MR_TRY(check_type(def, v->types[i]));
+        else if (v->kind == MR_ATTR_STRING)
+            MR_TRY(check_string(def, v->ss[i]));
+        else
+            break;
+    }
+    return NULL;
+}
+
+static mr_status *check_value(const mr_attr_def *def, const mr_attr *v)
+{
+    bool empty = v->is_list && v->n == 0; /* of any kind */
+    if (v->is_list != def->is_list || (v->kind != def->kind && !empty))
+        return wrong_kind(def, v);
+    if (v->is_list)
+        return check_list(def, v);
+    if (v->kind == MR_ATTR_INT && def->has_min && v->i < def->min)
+        return mr_invalid("Value for attr '%s' of %lld must be at least minimum %lld", def->name,
+                          (long long)v->i, (long long)def->min);
+    if (v->kind == MR_ATTR_TYPE)
+        return check_type(def, v->type);
+    return v->kind == MR_ATTR_STRING ? check_string(def, v->s) : NULL;
+}
+
+/* ---- all attrs ---- */
+
+/* A value that most likely is the default of an attr we do not know. */
+static bool says_nothing(const mr_attr *v)
+{
+    if (v->is_list)
+        return v->n == 0;
+    switch (v->kind) {
+    case MR_ATTR_NONE:
+        return true;
+    case MR_ATTR_STRING:
+        return v->s.n == 0;
+    case MR_ATTR_INT:
+        return v->i == 0;
+    case MR_ATTR_FLOAT:
+        return v->f == 0;
+    case MR_ATTR_BOOL:
+        return !v->b;
+    case MR_ATTR_SHAPE:
+        return v->shape->rank < 0;
+    default:
+        return false;
+    }
+}
+
+static mr_status *missing(const mr_attr_def *def)
+{
+    return mr_invalid("NodeDef missing attr '%s'", def->name);
+}
+
+/* Attrs that begin with '_' belong to whoever set them and are not checked. */
+static mr_status *check_unknown(const mr_named_attr *a, bool drop_unknown, bool *keep)
+{
+    *keep = a->name[0] == '_';
+    if (*keep || (drop_unknown && says_nothing(&a->v)))
+        return NULL;
+    return mr_invalid("NodeDef mentions attr '%s' not in the op's definition (check whether your "
+                      "GraphDef-interpreting binary is up to date with your GraphDef-generating binary)", a->name);
+}
+
+mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
+{
+    const mr_op_def *def = d->def;
+    mr_named_attr *all = mr_arena_try_array(a, mr_named_attr, d->n_attrs + def->n_attrs);
+    if (!all)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the attrs of node '%s'", d->name);
+    int n = 0, i = 0, k = 0;
+    while (i < d->n_attrs || k < def->n_attrs) {
+        const mr_attr_def *want = k < def->n_attrs ? &def->attrs[def->attr_order[k]] : NULL;
+        int c = i == d->n_attrs ? 1 : !want ? -1 : strcmp(d->attrs[i].name, want->name);
+        if (c < 0) {
+            bool keep;
+            MR_TRY(at_node(check_unknown(&d->attrs[i], drop_unknown, &keep), d));
+            if (keep)
+                all[n++] = d->attrs[i];
+            i++;
+        } else if (c > 0) {
+            if (!want->has_default)
+                return at_node(missing(want), d);
+            all[n++] = (mr_named_attr){want->name, want->deflt};
+            k++;
+        } else {
+            MR_TRY(at_node(check_value(want, &d->attrs[i].v), d));
+            all[n++] = d->attrs[i];
+            i++, k++;
+        }
+    }
+    d->attrs = all;
+    d->n_attrs = n;
+    return NULL;
+}
+
+/* ---- types ---- */
+
+mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n_attrs, int64_t *out)
+{
+    const char *name = arg->number_attr ? arg->number_attr : arg->type_list_attr;
+    *out = 1;
+    if (!name)
+        return NULL;
+    const mr_attr *v = mr_named_attrs_find(attrs, n_attrs, name);
+    MR_ENSURE(v && v->is_list == !arg->number_attr);
+    *out = v->is_list ? v->n : v->i;
+    if (*out < 0)
+        return mr_invalid("Value for number_attr() %lld < 0", (long long)*out);
+    return NULL;
+}
+
+static mr_status *count_args(const mr_draft *d, const mr_arg_def *args, int n, int64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t count;
+        MR_TRY(mr_arg_count(&args[i], d->attrs, d->n_attrs, &count));
+        if (!mr_i64_add(*out, count, out))
+            *out = INT64_MAX;
+    }
+    return NULL;
+}
+
+/* Appends the types an argument stands for; the array has room, by count_args. */
+static mr_status *push_types(const mr_draft *d, const mr_arg_def *arg, int *types, int *n)
+{
+    int64_t count;
+    int ref = arg->is_ref ? MR_REF_OFFSET : 0;
+    MR_TRY(mr_arg_count(arg, d->attrs, d->n_attrs, &count));
+    const char *name = arg->type_list_attr ? arg->type_list_attr : arg->type_attr;
+    const mr_attr *v = name ? mr_named_attrs_find(d->attrs, d->n_attrs, name) : NULL;
+    MR_ENSURE(!name || v);
+    for (int64_t i = 0; i < count; i++)
+        types[(*n)++] = (v ? v->is_list ? v->types[i] : v->type : arg->type) + ref;
+    return NULL;
+}
+
+static mr_status *make_types(mr_arena *a, const mr_draft *d, const mr_arg_def *args, int n_args, int n,
+                             int **out)
+{
+    int filled = 0;
+    *out = mr_arena_try_array(a, int, n);
+    if (!*out)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the %d types of node '%s'", n, d->name);
+    for (int i = 0; i < n_args; i++)
+        MR_TRY(push_types(d, &args[i], *out, &filled));
+    MR_ENSURE(filled == n);
+    return NULL;
+}
+
+mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
+{
+    const mr_op_def *def = d->def;
+    int64_t want, n_out;
+    MR_TRY(at_node(count_args(d, def->in, def->n_in, &want), d));
+    MR_TRY(at_node(count_args(d, def->out, def->n_out, &n_out), d));
+    if (want != n_in)
+        return at_node(mr_invalid("NodeDef expected %lld inputs but %d are given", (long long)want, n_in), d);
+    if (n_out > MR_MAX_OUTPUTS)
+        return at_node(mr_invalid("Number of outputs is too big: %lld", (long long)n_out), d);
+    d->n_in = n_in;
+    d->n_out = (int)n_out;
+    MR_TRY(make_types(a, d, def->in, def->n_in, d->n_in, &d->in_types));
+    return make_types(a, d, def->out, def->n_out, d->n_out, &d->out_types);
+}
+
+bool mr_types_fit(int expected, int actual)
+{
+    /* A reference may be read as a value; a value is no reference. */
+    return expected == actual || expected == (int)mr_dtype_base(actual);
+}
