@@ -1,0 +1,106 @@
+/* train/progress.c -- the bar of millrace/progress.h.
+ *
+ * On a terminal the line is rewritten at most every 80 ms and cut to the terminal's width; elsewhere (a log, a
+ * pipe) only a few whole lines are written.  The time left is what the rest takes at the mean speed so far. */
+#include "millrace/progress.h"
+
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/str.h"
+
+struct mr_progress {
+    FILE *f;
+    char *title;
+    int64_t start, total, done;
+    int64_t began_ns, drawn_ns;
+    int tenth; /* last tenth told in a log */
+    bool terminal;
+    mr_str note;
+};
+
+mr_progress *mr_progress_new(FILE *stream, const char *title, int64_t start, int64_t total)
+{
+    mr_progress *p = mr_new(mr_progress);
+    p->f = stream;
+    p->title = mr_strdup(title);
+    p->start = p->done = start;
+    p->total = total;
+    p->began_ns = mr_now_ns();
+    p->terminal = isatty(fileno(stream));
+    p->tenth = total > 0 ? (int)(10 * start / total) : 0;
+    return p;
+}
+
+static int terminal_width(FILE *f)
+{
+    struct winsize w;
+    return ioctl(fileno(f), TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
+}
+
+static void print_time_left(const mr_progress *p, mr_str *out)
+{
+    double spent = (double)(mr_now_ns() - p->began_ns) * 1e-9;
+    double all = (double)(p->total - p->start), made = (double)(p->done - p->start);
+    if (p->done >= p->total)
+        mr_str_printf(out, "%.1f s", spent);
+    else if (made > 0)
+        mr_str_printf(out, "%.0f s left", spent * (all - made) / made);
+}
+
+static void compose(const mr_progress *p, mr_str *out)
+{
+    double share = p->total > 0 ? (double)p->done / (double)p->total : 1;
+    mr_str_printf(out, "%s ", p->title);
+    if (p->terminal) {
+        int width = 24, full = (int)(share * width);
+        mr_str_appendc(out, '[');
+        for (int i = 0; i < width; i++)
+            mr_str_appendc(out, i < full ? '=' : i == full ? '>' : ' ');
+        mr_str_appendz(out, "] ");
+    }
+    mr_str_printf(out, "%3d %%  %s  ", (int)(100 * share), mr_str_z(&p->note));
+    print_time_left(p, out);
+}
+
+static void draw(mr_progress *p, bool last)
+{
+    mr_str line = {0};
+    compose(p, &line);
+    if (p->terminal) {
+        int width = terminal_width(p->f) - 1;
+        fprintf(p->f, "\r%.*s\x1b[K%s", width, mr_str_z(&line), last ? "\n" : "");
+    } else {
+        fprintf(p->f, "%s\n", mr_str_z(&line));
+    }
+    fflush(p->f);
+    mr_str_deinit(&line);
+    p->drawn_ns = mr_now_ns();
+}
+
+void mr_progress_update(mr_progress *p, int64_t done, const char *note, ...)
+{
+    va_list ap;
+    p->done = done;
+    va_start(ap, note);
+    mr_str_clear(&p->note);
+    mr_str_vprintf(&p->note, note, ap);
+    va_end(ap);
+    int tenth = p->total > 0 ? (int)(10 * done / p->total) : 0;
+    if (p->terminal ? mr_now_ns() - p->drawn_ns > 80000000 : tenth > p->tenth && done < p->total)
+        draw(p, false);
+    p->tenth = tenth;
+}
+
+void mr_progress_end(mr_progress *p)
+{
+    if (!p)
+        return;
+    draw(p, true);
+    mr_str_deinit(&p->note);
+    mr_free(p->title);
+    mr_free(p);
+}
