@@ -168,7 +168,7 @@ out:
     return st;
 }
 
-static mr_status *parse_footer(mr_sv file, const char *name, handle *index)
+static mr_status *parse_footer(mr_sv file, const char *name, handle *meta, handle *index)
 {
     if (file.n < FOOTER_BYTES)
         return lost(name, "file is too short to be an sstable");
@@ -179,20 +179,25 @@ static mr_status *parse_footer(mr_sv file, const char *name, handle *index)
         return lost(name, "not an sstable (bad magic number)");
     mr_pb_reader r;
     mr_pb_reader_init(&r, (mr_sv){foot, FOOTER_BYTES - sizeof found});
-    read_handle(&r);
+    *meta = read_handle(&r);
     *index = read_handle(&r);
     return r.error ? lost(name, "a malformed footer") : NULL;
 }
 
 mr_status *mr_table_parse(mr_sv bytes, const char *name, mr_table *out)
 {
-    handle index;
+    handle meta, index;
+    mr_str tmp = {0};
+    mr_sv block;
     *out = (mr_table){0};
-    MR_TRY(parse_footer(bytes, name, &index));
+    MR_TRY(parse_footer(bytes, name, &meta, &index));
+    mr_status *st = load_block(bytes, name, meta, &tmp, &block); /* says nothing, but a flipped bit is a flipped bit */
+    mr_str_deinit(&tmp);
+    MR_TRY(st);
     struct mr_table_memory *m = mr_new(struct mr_table_memory);
     mr_arena_init(&m->arena, 0);
     out->memory = m;
-    mr_status *st = read_index(m, bytes, name, index);
+    st = read_index(m, bytes, name, index);
     if (st) {
         mr_table_deinit(out);
         return st;
