@@ -33,6 +33,7 @@
 
 #define ALIGN ((size_t)16)
 #define MIN_BLOCK ((size_t)256)
+#define DEFAULT_BLOCK ((size_t)4096)
 #define MAX_BLOCK ((size_t)1 << 20)
 
 typedef struct mr_arena_block {
@@ -43,7 +44,7 @@ typedef struct mr_arena_block {
 
 void mr_arena_init(mr_arena *a, size_t block_bytes)
 {
-    *a = (mr_arena){.block_bytes = block_bytes ? MR_MAX(block_bytes, MIN_BLOCK) : 4096};
+    *a = (mr_arena){.block_bytes = block_bytes ? MR_MAX(block_bytes, MIN_BLOCK) : DEFAULT_BLOCK};
 }
 
 static void free_blocks(block *b)
@@ -91,6 +92,8 @@ static block *take_spare(mr_arena *a, size_t bytes)
 
 static block *new_block(mr_arena *a, size_t bytes)
 {
+    if (a->block_bytes == 0) /* a zeroed arena */
+        a->block_bytes = DEFAULT_BLOCK;
     size_t want = MR_MAX(bytes, a->block_bytes), total;
     if (!mr_size_add(want, sizeof(block), &total))
         return NULL;
@@ -112,6 +115,7 @@ static char *alloc_slow(mr_arena *a, size_t bytes)
         b = new_block(a, bytes);
     if (!b)
         return NULL;
+    MR_ASSERT(b->bytes >= bytes && (uintptr_t)b->data % ALIGN == 0);
     if (!a->head || b->bytes - bytes >= (size_t)(a->end - a->at)) {
         b->next = a->head;
         a->head = b;
@@ -130,6 +134,7 @@ void *mr_arena_try_alloc(mr_arena *a, size_t bytes)
     if (!mr_size_add(bytes, ALIGN - 1 + GAP, &padded))
         return NULL;
     padded = MR_MAX(padded & ~(ALIGN - 1), ALIGN);
+    MR_ASSERT(a->at <= a->end);
     char *p = a->at;
     if (MR_LIKELY(padded <= (size_t)(a->end - a->at)))
         a->at += padded;

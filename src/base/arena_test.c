@@ -95,6 +95,14 @@ MR_TEST(arena_copies_and_formats)
     mr_arena_deinit(&a);
 }
 
+MR_TEST(arena_may_be_zeroed_instead_of_initialised)
+{
+    mr_arena a = {0};
+    char *p = mr_arena_alloc(&a, 10), *q = mr_arena_alloc(&a, 10);
+    MR_CHECK(q - p > 0 && q - p < 64); /* in one block */
+    mr_arena_deinit(&a);
+}
+
 MR_TEST(arena_can_be_used_again_after_deinit)
 {
     mr_arena a;

@@ -64,6 +64,7 @@ static uint32_t hash_of(const mr_map *m, mr_sv key)
 static uint32_t cap_for(uint32_t n)
 {
     uint32_t cap = 8;
+    MR_ASSERT(n <= UINT32_MAX / 4);
     while (cap / 2 < n)
         cap *= 2;
     return cap;
@@ -102,6 +103,7 @@ static mr_map_slot *find(const mr_map *m, mr_sv key, uint32_t hash)
 static mr_map_slot *free_slot(const mr_map *m, uint32_t hash, uint32_t *distance)
 {
     uint32_t i = hash;
+    MR_ASSERT(m->n <= m->used && m->used < m->cap);
     while (m->slots[i & (m->cap - 1)].key)
         i++;
     *distance = i - hash;
@@ -246,6 +248,7 @@ static islot *ifind(const mr_imap *m, uint64_t key)
 static islot *ifree_slot(const mr_imap *m, uint64_t key)
 {
     uint32_t i = ihash(key) & (m->cap - 1);
+    MR_ASSERT(m->n <= m->used && m->used < m->cap);
     while (m->slots[i].state != FREE)
         i = (i + 1) & (m->cap - 1);
     return &m->slots[i];

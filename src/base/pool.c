@@ -79,6 +79,7 @@ static inline void cpu_relax(void)
 static void push_locked(mr_pool *p, mr_task *t) MR_REQUIRES(p->mu);
 static void push_locked(mr_pool *p, mr_task *t)
 {
+    MR_ASSERT(t->fn && t != p->tail); /* a task is in the queue once at most */
     t->next = NULL;
     if (p->tail)
         p->tail->next = t;
@@ -122,8 +123,11 @@ static void run_parts(mr_pool *p, loop *l)
         int64_t i = atomic_fetch_add_explicit(&l->claimed, 1, memory_order_relaxed);
         if (i >= l->n_parts)
             return;
-        if (i == l->n_parts - 1) /* nothing to find here any more */
-            atomic_fetch_sub_explicit(&p->n_ready, 1, memory_order_relaxed);
+        if (i == l->n_parts - 1) { /* nothing to find here any more */
+            int before = atomic_fetch_sub_explicit(&p->n_ready, 1, memory_order_relaxed);
+            MR_ASSERT(before > 0);
+            (void)before;
+        }
         int64_t begin = i * size + MR_MIN(i, larger);
         l->fn(l->ctx, begin, begin + size + (i < larger));
     }
@@ -184,8 +188,10 @@ static void close_loop(mr_pool *p, loop *l)
 {
     mr_lock(&p->mu);
     loop **at = &p->loops;
-    while (*at != l)
+    while (*at != l) {
+        MR_ASSERT(*at != NULL);
         at = &(*at)->next;
+    }
     *at = l->next;
     mr_unlock(&p->mu);
     spin(p, loop_is_empty, l);
@@ -345,6 +351,7 @@ static void close_pool(mr_pool *p, int n_workers)
     for (int i = 0; i < n_workers; i++)
         mr_thread_join(&p->workers[i]);
     MR_ASSERT(p->head == NULL && p->loops == NULL);
+    MR_ASSERT(p->n_sleeping == 0 && p->n_spinning == 0 && atomic_load(&p->n_ready) == 0);
     mr_cond_deinit(&p->left);
     mr_cond_deinit(&p->work);
     mr_mutex_deinit(&p->mu);

@@ -115,6 +115,7 @@ static bool append(mr_str *s, const void *p, size_t n, bool must)
     if (n)
         memmove(s->p + s->n, own ? s->p + at : p, n);
     s->n += n;
+    MR_ASSERT(s->n < s->cap);
     s->p[s->n] = '\0';
     return true;
 }

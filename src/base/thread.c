@@ -65,6 +65,7 @@ static void *thread_main(void *p)
 
 int mr_thread_start(mr_thread *t, const char *name, void (*fn)(void *), void *arg)
 {
+    MR_ASSERT(fn);
     start_info *info = mr_new(start_info);
     info->fn = fn;
     info->arg = arg;

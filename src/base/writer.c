@@ -174,6 +174,7 @@ mr_status *mr_writer_open_append(const char *path, mr_writer **out)
 /* Remembers the first error and hands a copy to the caller. */
 static mr_status *fail(mr_writer *w, mr_status *st)
 {
+    MR_ASSERT(st && !w->failed);
     w->failed = st;
     return mr_status_copy(st);
 }
@@ -217,6 +218,7 @@ mr_status *mr_writer_flush(mr_writer *w)
 mr_status *mr_writer_write(mr_writer *w, const void *p, size_t n)
 {
     MR_TRY(check_usable(w));
+    MR_ASSERT(w->buf_n <= BUFFER_BYTES && w->buf_n <= w->offset);
     if (n > BUFFER_BYTES - w->buf_n)
         MR_TRY(mr_writer_flush(w));
     if (n >= BUFFER_BYTES) { /* large pieces need no copy */
@@ -242,6 +244,7 @@ static mr_status *sync_file(mr_writer *w)
  * the directory cannot be synced and the caller is told so. */
 static mr_status *publish(mr_writer *w)
 {
+    MR_ASSERT(w->buf_n == 0 && w->fd >= 0);
     int fd = w->fd;
     w->fd = -1;
     if (close(fd) != 0 && errno != EINTR)
