@@ -38,9 +38,12 @@ static void handle_free(mr_object *o)
 
 static const mr_object_type handle_type = {"tensorflow::ResourceHandle", handle_free};
 
-static mr_handle *new_empty(void)
+/* NULL when memory is out: protos bring as many as they like. */
+static mr_handle *try_new_empty(void)
 {
-    mr_handle *h = mr_new(mr_handle);
+    mr_handle *h = mr_try_calloc(1, sizeof(*h));
+    if (!h)
+        return NULL;
     mr_object_init(&h->base, &handle_type);
     mr_arena_init(&h->arena, 256);
     h->device = h->container = h->name = h->type_name = "";
@@ -52,7 +55,9 @@ static const char *keep(mr_handle *h, const char *s) { return s ? mr_arena_strdu
 mr_handle *mr_handle_new(const char *device, const char *container, const char *name,
                          const char *type_name, int n_parts, const struct mr_handle_part *parts)
 {
-    mr_handle *h = new_empty();
+    mr_handle *h = try_new_empty();
+    if (!h)
+        mr_out_of_memory(sizeof(*h));
     h->device = keep(h, device);
     h->container = keep(h, container);
     h->name = keep(h, name);
@@ -132,7 +137,9 @@ static mr_status *read_fields(mr_handle *h, mr_sv bytes, part_vec *parts)
 mr_status *mr_handle_decode(mr_sv bytes, mr_handle **out)
 {
     part_vec parts = {0};
-    mr_handle *h = new_empty();
+    mr_handle *h = try_new_empty();
+    if (!h)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "ResourceHandleProto: no memory for a handle");
     mr_status *st = read_fields(h, bytes, &parts);
     if (st) {
         mr_object_unref(&h->base);

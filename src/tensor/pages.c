@@ -157,10 +157,11 @@ static size_t find_limit(void)
 {
     struct sysinfo info;
     size_t limit = SIZE_MAX / 2;
+    size_t v2 = number_in("/sys/fs/cgroup/memory.max");
+    size_t v1 = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
     if (sysinfo(&info) == 0)
         limit = ((size_t)info.totalram + info.totalswap) * info.mem_unit;
-    limit = MR_MIN(limit, number_in("/sys/fs/cgroup/memory.max"));
-    return MR_MIN(limit, number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    return MR_MIN(limit, MR_MIN(v1, v2));
 }
 
 size_t mr_pages_limit(void)
