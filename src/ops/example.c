@@ -332,6 +332,10 @@ static mr_example_value *value(reader *r)
         values(r, ')', &v->n_items, &v->items);
         return v;
     }
+    if (take_word(r, "dead")) {
+        v->kind = MR_EX_DEAD;
+        return v;
+    }
     mr_sv w = peek_word(r);
     if (!is_literal_word(w)) {
         v->type = mr_dtype_from_name(w);

@@ -24,7 +24,7 @@
  *     fill(0.5, 2,3)   all the same
  *
  * Among the outputs ? is any one element, and a number is right if it is so to the last digit written,
- * with some room for rounding in the type.  !CODE text is an error of that code whose message holds
+ * with some room for rounding in the type; dead is an output on the untaken side.  !CODE text is an error of that code whose message holds
  * the text.
  *
  * Earlier steps, each ended by a semicolon, run other ops first: name = Op attrs: inputs.  A name
@@ -47,7 +47,7 @@ typedef struct mr_literal { /* one element */
     mr_sv str;
 } mr_literal;
 
-typedef enum mr_example_kind { MR_EX_TENSOR, MR_EX_NAME, MR_EX_LIST } mr_example_kind;
+typedef enum mr_example_kind { MR_EX_TENSOR, MR_EX_NAME, MR_EX_LIST, MR_EX_DEAD } mr_example_kind;
 
 typedef struct mr_example_value {
     mr_example_kind kind;

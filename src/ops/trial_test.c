@@ -249,6 +249,8 @@ static mr_status *check_output(mr_trial *t, int i, const mr_example_value *want)
 {
     mr_trial_step *s = mr_trial_last(t);
     mr_dtype type = mr_dtype_base(s->node->out_types[i]);
+    if (want->kind == MR_EX_DEAD)
+        return t->mode == MR_TRIAL_CONST && s->out[i] ? mr_invalid("output %d is not dead", i) : NULL;
     if (want->kind != MR_EX_TENSOR)
         return mr_invalid("an expected output must be a tensor");
     if (!mr_example_fits(want, type)) {

@@ -99,4 +99,5 @@ MR_OP(LoopCond,
     .sig     = "input: bool -> output: bool",
     .flags   = PASSING | MR_NO_GRADIENT,
     .shape   = scalar_in,
-    .kernels = MR_KERNELS(MR_CPU_ANY(loop_cond)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(loop_cond)),
+    .examples = MR_EXAMPLES("true -> true"));

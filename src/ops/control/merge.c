@@ -67,7 +67,8 @@ MR_OP(Merge,
     .state_bytes = sizeof(indexes),
     .init        = merge_init,
     .deinit      = merge_deinit,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(run_merge)));
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_merge)),
+    .examples    = MR_EXAMPLES("([1, 2], [3, 4]) -> [1, 2], 0"));
 
 MR_OP(RefMerge,
     .doc         = "Merge for references",

@@ -15,11 +15,13 @@ MR_OP(NoOp,
     .sig     = "->",
     .flags   = MR_CHEAP | MR_NO_GRADIENT | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ANY(nothing)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(nothing)),
+    .examples = MR_EXAMPLES("->"));
 
 MR_OP(ControlTrigger,
     .doc     = "does nothing, and is never dead: a place for control edges out of conditionals",
     .sig     = "->",
     .flags   = MR_CHEAP | MR_NO_GRADIENT | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ANY(nothing)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(nothing)),
+    .examples = MR_EXAMPLES("->"));

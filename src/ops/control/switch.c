@@ -81,7 +81,9 @@ MR_OP(Switch,
     .attrs   = "T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = switch_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)),
+    .examples = MR_EXAMPLES("[1, 2], true -> dead, [1, 2]", "[1, 2], false -> [1, 2], dead",
+                            "[1, 2], [true] -> !INVALID_ARGUMENT"));
 
 MR_OP(RefSwitch,
     .doc     = "Switch for a reference",
@@ -97,7 +99,8 @@ MR_OP(_SwitchN,
     .attrs   = "num_outs: int >= 1; T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = switch_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch_n)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch_n)),
+    .examples = MR_EXAMPLES("num_outs=3: [1, 2], 1 -> dead, [1, 2], dead", "num_outs=2: [1, 2], 7 -> dead, [1, 2]"));
 
 MR_OP(RefSelect,
     .doc     = "forwards the index-th of several references",

@@ -1,0 +1,101 @@
+/* ops/math/add_n.c -- AddN: the sum of many tensors of one shape, from left to right.
+ *
+ * The sum is made block by block, so that it stays in the first-level cache while the inputs stream
+ * by.  16-bit floats are added up as floats and rounded once. */
+#include "ops/elementwise.h"
+
+enum { BLOCK_BYTES = 8192 };
+
+MR_BINARY(add, MR_FLOATS32, x + y)
+MR_BINARY(add, MR_COMPLEXES, x + y)
+MR_BINARY(add, MR_INTS, (uint64_t)x + (uint64_t)y)
+
+typedef struct job {
+    mr_each_loop *add;
+    const mr_run *r;
+    mr_dtype type;
+    bool widen;
+    char *sum;
+} job;
+
+static const char *input_at(const job *j, int k, int64_t i)
+{
+    return (const char *)mr_in(j->r, k)->data + (size_t)i * mr_dtype_size(j->type);
+}
+
+static void block(const job *j, int64_t at, int64_t n)
+{
+    char *out = j->sum + (size_t)at * mr_dtype_size(j->type);
+    void *p[3] = {out, (void *)(uintptr_t)input_at(j, 0, at), NULL};
+    for (int k = 1; k < j->r->n_in; k++) {
+        p[2] = (void *)(uintptr_t)input_at(j, k, at);
+        j->add(p, n);
+        p[1] = out;
+    }
+}
+
+static void wide_block(const job *j, int64_t at, int64_t n)
+{
+    float sum[BLOCK_BYTES / sizeof(float)], x[BLOCK_BYTES / sizeof(float)];
+    mr_dtype_convert(j->type, input_at(j, 0, at), MR_FLOAT, sum, n, false);
+    for (int k = 1; k < j->r->n_in; k++) {
+        mr_dtype_convert(j->type, input_at(j, k, at), MR_FLOAT, x, n, false);
+        j->add((void *[]){sum, sum, x}, n);
+    }
+    mr_dtype_convert(MR_FLOAT, sum, j->type, j->sum + (size_t)at * 2, n, false);
+}
+
+static void part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    int64_t step = BLOCK_BYTES / (int64_t)(j->widen ? sizeof(float) : mr_dtype_size(j->type));
+    for (int64_t at = begin; at < end; at += step)
+        (j->widen ? wide_block : block)(j, at, MR_MIN(step, end - at));
+}
+
+/* The sum may be written over input 0 only: a block of it is read before it is overwritten. */
+static mr_status *add_n(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    const mr_each *e = r->kernel->user;
+    for (int k = 1; k < r->n_in; k++)
+        if (!mr_tensor_same_shape(x, mr_in(r, k)))
+            return mr_invalid("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != "
+                              "input %d: %s", r->node->name, r->node->def->name, MR_TENSOR_SHAPE(x), k,
+                              MR_TENSOR_SHAPE(mr_in(r, k)));
+    if (r->n_in == 1) {
+        mr_run_pass(r, 0, 0);
+        return NULL;
+    }
+    mr_tensor *y;
+    MR_TRY(mr_run_forward(r, 0, 0, x->rank, x->dims, &y));
+    job j = {e->loop, r, (mr_dtype)y->dtype, e->widen, y->data};
+    if (y->n > 0)
+        mr_run_for(r, y->n, e->cost_ns * r->n_in, part, &j);
+    return NULL;
+}
+
+static void add_n_backward(mr_grad *g)
+{
+    for (int i = 0; i < g->node->n_in; i++)
+        mr_dxi(g, i, mr_dyi(g, 0));
+}
+
+MR_FLOATS16(MR_EACH_CONST_ROW, FAST, add)
+
+MR_OP(AddN,
+    .doc      = "sum of all inputs, which have one shape",
+    .sig      = "inputs: N * T -> sum: T",
+    .attrs    = "N: int >= 1; T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+                "bfloat16, uint16, complex128, half, uint32, uint64, variant}",
+    .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
+    .shape    = mr_shape_merge_all,
+    .grad     = add_n_backward,
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n)),
+    .examples = MR_EXAMPLES(
+        "([1, 2], [3, 4], [5, 6]) -> [9, 12]",
+        "([[1, 2]]) -> [[1, 2]]",
+        "(shape(0,2), shape(0,2)) -> shape(0,2)",
+        "([1+1i], [2i]) -> [1+3i]",
+        "T=int8: ([100], [100]) -> [-56]",
+        "T=float: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT"));

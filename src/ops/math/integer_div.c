@@ -1,0 +1,137 @@
+/* ops/math/integer_div.c -- FloorDiv, FloorMod, Mod, TruncateDiv, TruncateMod.
+ *
+ * A zero among the divisors fails the whole op.  Since every element of a broadcast operand takes part
+ * in a result that is not empty, the divisors are searched beforehand and the loops need not look. */
+#include "ops/math/integer_div.h"
+
+#include "ops/elementwise.h"
+
+/* Some n elements of this many bytes hold a zero. */
+#define HAS_ZERO(T)                                   \
+    do {                                              \
+        const T *p = t->data;                         \
+        bool zero = false;                            \
+        for (int64_t i = 0; i < t->n; i++)            \
+            zero |= p[i] == 0;                        \
+        return zero;                                  \
+    } while (0)
+
+static bool has_zero(const mr_tensor *t)
+{
+    switch (mr_dtype_size((mr_dtype)t->dtype)) {
+    case 1: HAS_ZERO(uint8_t);
+    case 2: HAS_ZERO(uint16_t);
+    case 4: HAS_ZERO(uint32_t);
+    default: HAS_ZERO(uint64_t);
+    }
+}
+
+mr_status *mr_integer_div_run(mr_run *r)
+{
+    if (mr_in(r, 0)->n > 0 && has_zero(mr_in(r, 1)))
+        return mr_invalid("Integer division by zero");
+    return mr_each_apply(r, r->kernel->user);
+}
+
+#define TRUNCATE_TYPES(M, ...) MR_FLOATS(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__)
+
+MR_INLINE float floor_mod_f(float x, float y)
+{
+    float m = fmodf(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+MR_INLINE double floor_mod_d(double x, double y)
+{
+    double m = fmod(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+
+MR_BINARY(floor_div, MR_FLOATS, floor(x / y))
+MR_BINARY(floor_div, MR_SIGNED, mr_floor_div(x, y))
+MR_BINARY(floor_div, MR_UNSIGNED, x / y)
+MR_BINARY_SLOW(floor_mod, MR_FLOAT_FAMILY, floor_mod_f(x, y))
+MR_BINARY_SLOW(floor_mod, MR_TYPE_DOUBLE, floor_mod_d(x, y))
+MR_BINARY(floor_mod, MR_SIGNED, mr_floor_mod(x, y))
+MR_BINARY(floor_mod, MR_UNSIGNED, x % y)
+MR_BINARY_SLOW(truncate_mod, MR_FLOATS, fmod(x, y))
+MR_BINARY(truncate_mod, MR_INDEXES, mr_truncate_mod(x, y))
+MR_BINARY(truncate_div, MR_SIGNED, mr_truncate_div(x, y))
+MR_BINARY(truncate_div, MR_UNSIGNED, x / y)
+
+/* By x 1; by y minus the quotient, which is constant around almost every point. */
+static void floor_mod_backward(mr_grad *g)
+{
+    mr_out dz = mr_dyi(g, 0), q = mr_emit(g->s, "FloorDiv", mr_xi(g, 0), mr_xi(g, 1));
+    mr_dx_broadcast(g, dz, mr_emit(g->s, "Mul", dz, mr_emit(g->s, "Neg", q)));
+}
+
+#define MOD_EXAMPLES                                                          \
+    "[7, 6, 5], [4, 3, 7] -> [3, 0, 5]",                                      \
+    "[5.5, -5.5], 2 -> [1.5, -1.5]",                                          \
+    "T=int32: [-7, 7, -7], [2, -2, -2] -> [-1, 1, -1]",                       \
+    "T=int64: -9223372036854775808, -1 -> 0",                                 \
+    "T=float: [1, inf], [0, 2] -> [nan, nan]",                                \
+    "T=int32: 1, 0 -> !INVALID_ARGUMENT Integer division by zero"
+
+MR_OP(FloorDiv,
+    .doc      = "x / y rounded down, element by element",
+    .sig      = "x: T, y: T -> z: T",
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+                "complex64, complex128}",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_broadcast2,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_div, MR_FLOATS) MR_CPU_EACH_BY(floor_div, MR_INTS, mr_integer_div_run)),
+    .examples = MR_EXAMPLES(
+        "[7, 6, 5], [2, 3, 7] -> [3, 2, 0]",
+        "[-7, 7, -7, -6], [2, -2, -2, 2] -> [-4, -4, 3, -3]",
+        "T=int8: -128, -1 -> -128",
+        "T=float: [1, -1, 0], 0 -> [inf, -inf, nan]",
+        "T=int32: 1, 0 -> !INVALID_ARGUMENT Integer division by zero"));
+
+MR_OP(FloorMod,
+    .doc      = "remainder of FloorDiv: it has the sign of y",
+    .sig      = "x: T, y: T -> z: T",
+    .attrs    = "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, bfloat16, half, float, double}",
+    .shape    = mr_shape_broadcast2,
+    .grad     = floor_mod_backward,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_mod, MR_FLOATS) MR_CPU_EACH_BY(floor_mod, MR_INTS, mr_integer_div_run)),
+    .examples = MR_EXAMPLES(
+        "[7, 6, 5], [4, 4, 7] -> [3, 2, 5]",
+        "[-7, 7, -7], [2, -2, -2] -> [1, -1, -1]",
+        "nograd: [-6, 6], [2, -2] -> [0, 0]",
+        "[5.5, -5.5], [2, 3] -> [1.5, 0.5]",
+        "T=int64: -9223372036854775808, -1 -> 0",
+        "T=uint64: 18446744073709551615, 10 -> 5",
+        "T=int32: 1, 0 -> !INVALID_ARGUMENT Integer division by zero"));
+
+MR_OP(Mod,
+    .doc      = "remainder of the division cut towards zero: it has the sign of x",
+    .sig      = "x: T, y: T -> z: T",
+    .attrs    = "T: {int32, int64, half, half, bfloat16, float, double}",
+    .shape    = mr_shape_broadcast2,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(truncate_mod, MR_FLOATS)
+                           MR_CPU_EACH_BY(truncate_mod, MR_INDEXES, mr_integer_div_run)),
+    .examples = MR_EXAMPLES(MOD_EXAMPLES));
+
+MR_OP(TruncateMod,
+    .doc      = "remainder of TruncateDiv: it has the sign of x",
+    .sig      = "x: T, y: T -> z: T",
+    .attrs    = "T: {int32, int64, bfloat16, half, float, double}",
+    .shape    = mr_shape_broadcast2,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(truncate_mod, MR_FLOATS)
+                           MR_CPU_EACH_BY(truncate_mod, MR_INDEXES, mr_integer_div_run)),
+    .examples = MR_EXAMPLES(MOD_EXAMPLES));
+
+MR_OP(TruncateDiv,
+    .doc      = "x / y of integers, cut towards zero",
+    .sig      = "x: T, y: T -> z: T",
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+                "complex64, complex128}",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_broadcast2,
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(truncate_div, MR_INTS, mr_integer_div_run)),
+    .examples = MR_EXAMPLES(
+        "[7, 6, 5], [2, 3, 7] -> [3, 2, 0]",
+        "[-7, 7, -7], [2, -2, -2] -> [-3, -3, 3]",
+        "T=int32: -2147483648, -1 -> -2147483648",
+        "T=int32: 1, 0 -> !INVALID_ARGUMENT Integer division by zero"));

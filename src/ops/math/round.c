@@ -1,0 +1,88 @@
+/* ops/math/round.c -- Floor, Ceil, Round, Rint, and the tests IsNan, IsInf, IsFinite.
+ *
+ * The gradient of a step function is zero almost everywhere: none flows. */
+#include "ops/elementwise.h"
+
+#define ROUND_INTS MR_SIGNED
+
+MR_UNARY(floor, MR_FLOATS, floor(x))
+MR_UNARY(ceil, MR_FLOATS, ceil(x))
+MR_UNARY(rint, MR_FLOATS, rint(x)) /* ties to even: the rounding mode is always nearest */
+
+MR_TEST_UNARY(is_nan, MR_FLOATS, x != x)
+MR_TEST_UNARY(is_inf, MR_FLOATS, fabs(x) == INFINITY)
+MR_TEST_UNARY(is_finite, MR_FLOATS, fabs(x) < INFINITY)
+
+static mr_status *round_int(mr_run *r)
+{
+    mr_run_pass(r, 0, 0);
+    return NULL;
+}
+
+#define FLOATS "T: {bfloat16, half, float, double}"
+
+MR_OP(Floor,
+    .doc      = "largest integer not above each element",
+    .sig      = "x: T -> y: T",
+    .attrs    = FLOATS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor, MR_FLOATS)),
+    .examples = MR_EXAMPLES("[1.5, -1.5, 2, -0.25] -> [1, -2, 2, -1]", "[inf, nan, -0] -> [inf, nan, -0]"));
+
+MR_OP(Ceil,
+    .doc      = "smallest integer not below each element",
+    .sig      = "x: T -> y: T",
+    .attrs    = FLOATS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(ceil, MR_FLOATS)),
+    .examples = MR_EXAMPLES("[1.5, -1.5, 2, 0.25] -> [2, -1, 2, 1]", "[inf, nan, -0.5] -> [inf, nan, -0]"));
+
+MR_OP(Round,
+    .doc      = "nearest integer of each element, the even one of two",
+    .sig      = "x: T -> y: T",
+    .attrs    = "T: {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_CPU_ONE(round_int, ROUND_INTS)),
+    .examples = MR_EXAMPLES(
+        "[0.5, 1.5, 2.5, -0.5, -1.5] -> [0, 2, 2, -0, -2]",
+        "[1, -3] -> [1, -3]",
+        "[inf, nan] -> [inf, nan]"));
+
+MR_OP(Rint,
+    .doc      = "nearest integer of each element, the even one of two",
+    .sig      = "x: T -> y: T",
+    .attrs    = FLOATS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS)),
+    .examples = MR_EXAMPLES("[0.5, 1.5, 2.5, -0.5, -1.7] -> [0, 2, 2, -0, -2]"));
+
+MR_OP(IsNan,
+    .doc      = "which elements are not a number",
+    .sig      = "x: T -> y: bool",
+    .attrs    = FLOATS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(is_nan, MR_FLOATS)),
+    .examples = MR_EXAMPLES("[1, nan, inf, -inf] -> [false, true, false, false]"));
+
+MR_OP(IsInf,
+    .doc      = "which elements are infinite",
+    .sig      = "x: T -> y: bool",
+    .attrs    = FLOATS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(is_inf, MR_FLOATS)),
+    .examples = MR_EXAMPLES("[1, nan, inf, -inf] -> [false, false, true, true]"));
+
+MR_OP(IsFinite,
+    .doc      = "which elements are neither infinite nor NaN",
+    .sig      = "x: T -> y: bool",
+    .attrs    = FLOATS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = mr_shape_same,
+    .kernels  = MR_KERNELS(MR_CPU_EACH(is_finite, MR_FLOATS)),
+    .examples = MR_EXAMPLES("[1, nan, inf, -inf] -> [true, false, false, false]"));
