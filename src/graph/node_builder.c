@@ -386,10 +386,3 @@ mr_status *mr_node_finish(mr_node_builder *b, mr_node **out)
     mr_nb_abandon(b);
     return st;
 }
-
-/* Until shapes are inferred (infer.c), all stay unknown. */
-__attribute__((weak)) mr_status *mr_node_infer(mr_node *n)
-{
-    (void)n;
-    return NULL;
-}

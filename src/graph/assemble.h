@@ -1,0 +1,39 @@
+/* graph/assemble.h -- nodes that name each other, in any order, become nodes of a graph; inside graph/
+ * only.
+ *
+ * Both a GraphDef and the body of a function are such a set.  Their readers make a part of each node, with
+ * its draft done, and resolve names to edges; assembling orders the parts, makes the nodes and closes the
+ * loops. */
+#ifndef MR_GRAPH_ASSEMBLE_H
+#define MR_GRAPH_ASSEMBLE_H
+
+#include "graph/draft.h"
+
+typedef struct mr_part_edge {
+    int part;      /* the producer, or -1: it is `node`, already in the graph */
+    int index;     /* its output; -1 for control edges */
+    mr_node *node;
+} mr_part_edge;
+
+typedef struct mr_part {
+    mr_draft d;             /* attrs and types done */
+    int first_edge;         /* d.n_in data edges, then n_ctrl control edges without duplicates */
+    int n_ctrl;
+    bool is_next, is_merge; /* an edge from a NextIteration to a Merge closes a loop */
+    mr_node *node;          /* once it is made */
+} mr_part;
+
+typedef struct mr_assembly {
+    mr_graph *graph;
+    mr_part *parts;
+    int n_parts;
+    const mr_part_edge *edges;
+    /* Control inputs for nodes that have no input from other parts. */
+    mr_node *const *controls;
+    int n_controls;
+} mr_assembly;
+
+/* On error some of the nodes may be in the graph: the caller truncates it. */
+mr_status *mr_assemble(mr_assembly *a);
+
+#endif
