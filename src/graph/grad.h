@@ -25,7 +25,9 @@ struct mr_grad {
     struct mr_backward *walk;
 };
 
-/* By argument name (its first element if it is a list), or by flat index. */
+/* By argument name (its first element if it is a list), or by flat index.  Inside a loop the gradient
+ * runs when the forward loop is over; that the values of the right iteration arrive is seen to after
+ * .grad returns, so it may use forward values freely. */
 mr_out mr_x(mr_grad *g, const char *arg);
 mr_out mr_y(mr_grad *g, const char *arg);
 mr_out mr_dy(mr_grad *g, const char *arg);
@@ -37,6 +39,10 @@ const mr_gradient *mr_dy_any(mr_grad *g, int i); /* dense or sparse, as it arriv
 void mr_dx(mr_grad *g, const char *arg, mr_out v); /* v.node NULL is fine: no gradient */
 void mr_dxi(mr_grad *g, int i, mr_out v);
 void mr_dxi_sparse(mr_grad *g, int i, mr_out values, mr_out indices, mr_out dense_shape);
+/* Somebody wants the gradient of input i: costly ones need not be emitted otherwise. */
+bool mr_needs_dx(mr_grad *g, int i);
+/* A name of this call of mr_graph_gradients, other than that of any other (TensorArrayGradV3's source). */
+const char *mr_grad_source(mr_grad *g);
 void mr_grad_fail(mr_grad *g, mr_code code, const char *fmt, ...) MR_PRINTF(3, 4);
 
 /* Helpers for the gradients of ops. */
@@ -71,6 +77,12 @@ typedef struct mr_gradient_options {
 /* out[i] is the gradient of xs[i]; MR_NO_GRAD where none arrives. */
 mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
                         const mr_gradient_options *options, mr_gradient *out);
+struct mr_body;
+/* What SymbolicGradient means: a body that takes the arguments of f and the gradients of its results and
+ * returns the gradients of the arguments, zeros where none flows.  args[i] is NULL for a gradient that
+ * nobody uses. */
+mr_status *mr_function_gradient(const struct mr_library *l, const mr_function *f, const mr_named_attr *attrs,
+                                int n_attrs, struct mr_body *out);
 /* A sparse gradient made dense. */
 mr_out mr_gradient_dense(mr_scope *s, const mr_gradient *g);
 

@@ -1,0 +1,88 @@
+/* graph/flow.h -- loops and conditionals, as found in the graph itself.
+ *
+ * A graph says nothing of "while" and "cond": there are only Enter, Exit, Switch, Merge and kin.  An
+ * mr_flow finds out what they mean together, for any graph, built or imported:
+ *
+ *  - the frame a node runs in (Enter leads into a child frame, Exit out of it), and for each frame its
+ *    loop variables, its condition, its ways in and out;
+ *  - the guard of a node: which sides of which Switches must have been taken for it to be live.  Guards
+ *    are interned, so equal ones are the same pointer.
+ *
+ * Two values of one frame with the same guard are live in the same iterations: what gradients of loops
+ * rest on when they pair pushes with pops. */
+#ifndef MR_GRAPH_FLOW_H
+#define MR_GRAPH_FLOW_H
+
+#include "graph/graph.h"
+
+typedef struct mr_loop_var {
+    mr_node *merge, *enter, *next; /* Merge(Enter, NextIteration); next may be NULL in a broken graph */
+} mr_loop_var;
+
+typedef struct mr_frame mr_frame;
+struct mr_frame {
+    mr_frame *parent; /* NULL for the root frame */
+    int id, depth;
+    const char *name;
+    int64_t parallel_iterations; /* of the first Enter */
+    mr_node *cond;               /* LoopCond; NULL when there is none */
+    MR_VEC(mr_node *) enters, exits;
+    MR_VEC(mr_loop_var) vars;
+};
+
+/* One taken side: output `side` of the Switches on this selector (pred, or index of a _SwitchN).
+ * An index of -1 stands for "that Merge is live", where nothing better is known. */
+typedef struct mr_side {
+    int node, index; /* the selector: node id and output, Identities skipped */
+    int side, n_sides;
+} mr_side;
+
+typedef struct mr_guard {
+    int n; /* -1: too many sides to follow */
+    mr_side sides[]; /* sorted */
+} mr_guard;
+
+typedef struct mr_flow {
+    mr_graph *graph;
+    mr_arena arena;
+    bool any; /* there is control flow at all; if not, everything is in the root frame, unguarded */
+    MR_VEC(mr_frame *) frames; /* [0] is the root */
+    MR_VEC(mr_frame *) node_frame; /* by node id; NULL: not known (yet) */
+    MR_VEC(const mr_guard *) node_guard;
+    mr_map by_name; /* "parent id/frame name" -> frame */
+    mr_map guards;  /* their bytes -> mr_guard */
+    const mr_guard *always, *too_deep;
+} mr_flow;
+
+mr_status *mr_flow_init(mr_flow *f, mr_graph *g); /* deinit also after an error */
+void mr_flow_deinit(mr_flow *f);
+
+static inline mr_frame *mr_flow_root(const mr_flow *f) { return f->frames.p[0]; }
+/* Where a node runs.  Enter and Exit both belong to the inner frame. */
+mr_frame *mr_flow_frame(const mr_flow *f, const mr_node *n);
+/* Where a value is: that of an Exit is in the outer frame. */
+mr_frame *mr_flow_value_frame(const mr_flow *f, mr_out o);
+/* When a node runs, and when an output is live. */
+const mr_guard *mr_flow_guard(const mr_flow *f, const mr_node *n);
+const mr_guard *mr_flow_value_guard(mr_flow *f, mr_out o);
+/* Tells of a node added after mr_flow_init. */
+void mr_flow_set(mr_flow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard);
+
+/* The same value without the Identities in front of it. */
+mr_out mr_flow_origin(mr_out o);
+const mr_guard *mr_guard_union(mr_flow *f, const mr_guard *a, const mr_guard *b);
+const mr_guard *mr_guard_add(mr_flow *f, const mr_guard *g, mr_side s);
+/* The sides whose selector lives in that frame, the frame's own condition left out. */
+const mr_guard *mr_guard_within(mr_flow *f, const mr_guard *g, const mr_frame *frame);
+/* What is left of a guard outside of a frame it came from. */
+const mr_guard *mr_guard_outside(mr_flow *f, const mr_guard *g, const mr_frame *frame);
+/* The side a Switch's output stands for. */
+mr_side mr_flow_switch_side(mr_out o);
+/* true when the Merge joins all the sides of one selector: input i is side sides[i] of *sel. */
+bool mr_flow_merge_selector(mr_flow *f, const mr_node *merge, mr_out *sel, int *sides);
+/* The NextIteration a loop's Merge takes, or NULL: then it ends a conditional. */
+mr_node *mr_flow_back_edge(const mr_node *merge);
+/* true for the Switch that splits a loop's values into "go on" and "done". */
+bool mr_flow_is_loop_switch(const mr_flow *f, const mr_node *n);
+
+#endif

@@ -1,0 +1,444 @@
+/* graph/gradient_loops.c -- the gradient of a while loop is a loop that runs backwards.
+ *
+ * Forward, a loop takes its variables s(i) to s(i+1) until its condition says stop, after N iterations:
+ *
+ *     Enter -> Merge -> Switch -(go on)-> body -> NextIteration -> Merge
+ *                         `-(done)-> Exit
+ *
+ * The backward loop has a variable d for each variable s that a gradient flows through.  It starts with
+ * the gradient of the Exit, or zeros, and goes N times from d(i+1) to d(i): the gradient of the body, by
+ * the ordinary walk at a level of its own, from the inputs of NextIteration to the outputs of Merge.  What
+ * leaves it is the gradient of the Enter.  A loop invariant is used by every iteration, so its gradient is
+ * the sum over all: a variable that starts with zeros.
+ *
+ *     forward                          backward
+ *     Exit                 ->          Enter -> Merge -> Switch -> gradient of the body
+ *     NextIteration, Merge ->            NextIteration -> Merge
+ *     Enter                ->            Exit
+ *
+ * N is counted by a variable added to the forward loop.  Nothing else is added there but pushes
+ * (gradient_stack.c), and no existing node is changed. */
+#include "graph/backward.h"
+
+/* ---- building blocks of the backward loop ---- */
+static mr_node *enter(mr_backward *w, const mr_frame *f, const char *name, mr_out v, bool constant)
+{
+    return mr_backward_node(w, (mr_spec){"Enter", .in = {v}, .attrs = {
+        {"frame_name", mr_a_str(name)}, {"is_constant", mr_a_bool(constant)},
+        {"parallel_iterations", mr_a_int(f->parallel_iterations)}}});
+}
+
+mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant)
+{
+    mr_node *n = mr_scope_ok(&w->s) ? enter(w, l->frame, l->name, v, constant) : NULL;
+    mr_backward_claim(w, l, n);
+    return n ? (mr_out){n, 0} : MR_NO_OUT;
+}
+
+/* Merge(v, <set later>). */
+static mr_node *open_merge(mr_backward *w, mr_out v)
+{
+    int type = mr_dtype_base(mr_out_type(v));
+    return mr_backward_node(w, (mr_spec){"Merge", .in = {v}, .later = type,
+                                         .attrs = {{"N", mr_a_int(2)}, {"T", mr_a_type(type)}}});
+}
+
+typedef struct back_var { /* a variable of the backward loop */
+    mr_node *merge, *split;
+    mr_out value; /* in the body */
+} back_var;
+
+static back_var open_var(mr_backward *w, mr_level *l, mr_out init, const mr_pshape *shape)
+{
+    back_var v = {0};
+    mr_out in = mr_backward_enter(w, l, init, false);
+    v.merge = mr_scope_ok(&w->s) ? open_merge(w, in) : NULL;
+    mr_backward_claim(w, l, v.merge);
+    if (v.merge)
+        v.split = mr_backward_node(w, (mr_spec){"Switch", .in = {{v.merge, 0}, {l->cond, 0}}});
+    mr_backward_claim(w, l, v.split);
+    /* An Identity, since others hang control edges on it. */
+    mr_node *id = v.split ? mr_backward_node(w, (mr_spec){"Identity", .in = {{v.split, 1}}}) : NULL;
+    mr_backward_claim(w, l, id);
+    if (!id)
+        return v;
+    v.value = (mr_out){id, 0};
+    if (shape)
+        mr_scope_fail(&w->s, mr_out_refine_shape(v.value, shape));
+    return v;
+}
+
+/* Closes the circle; the result is at the outer level. */
+static mr_out close_var(mr_backward *w, mr_level *l, back_var *v, mr_out next_value, const mr_pshape *shape)
+{
+    mr_node *next = mr_backward_node(w, (mr_spec){"NextIteration", .in = {next_value}});
+    mr_backward_claim(w, l, next);
+    mr_node *out = next ? mr_backward_node(w, (mr_spec){"Exit", .in = {{v->split, 0}}}) : NULL;
+    mr_backward_claim(w, l->outer, out);
+    if (!out)
+        return MR_NO_OUT;
+    mr_scope_fail(&w->s, mr_node_set_input(v->merge, 1, (mr_out){next, 0}));
+    if (shape && mr_scope_ok(&w->s))
+        mr_scope_fail(&w->s, mr_out_refine_shape((mr_out){out, 0}, shape));
+    return (mr_out){out, 0};
+}
+
+static mr_out int_const(mr_backward *w, int32_t v, mr_node *after)
+{
+    mr_out o = mr_const_i32(&w->s, v);
+    if (o.node && after)
+        mr_node_add_control(o.node, after);
+    return o;
+}
+
+/* ---- counting ---- */
+/* In the frame around the loop, something that is live when the loop runs.  Needed only where that is
+ * not always: constants we put there must not run in another frame, or where nobody waits for them. */
+static void make_gate(mr_backward *w, mr_level *l)
+{
+    mr_frame *f = l->frame;
+    mr_out from = MR_NO_OUT;
+    for (int i = 0; i < f->vars.n && !from.node; i++)
+        if (f->vars.p[i].enter)
+            from = f->vars.p[i].enter->in[0];
+    if (!from.node || (f->parent == mr_flow_root(&w->flow) && mr_flow_value_guard(&w->flow, from)->n == 0))
+        return;
+    l->gate = mr_backward_node(w, (mr_spec){"Identity", .in = {from}, .colocate = from.node});
+    mr_backward_claim_forward(w, l->gate, f->parent, mr_flow_value_guard(&w->flow, from));
+}
+
+/* When values that leave the loop are live. */
+static const mr_guard *guard_outside(mr_backward *w, const mr_level *l)
+{
+    return mr_guard_outside(&w->flow, mr_flow_guard(&w->flow, l->frame->cond), l->frame);
+}
+
+/* A variable of the forward loop that counts its iterations. */
+static void count_forward(mr_backward *w, mr_level *l)
+{
+    mr_frame *f = l->frame;
+    const mr_guard *g = mr_flow_guard(&w->flow, f->cond);
+    mr_out zero = int_const(w, 0, l->gate);
+    mr_backward_claim_forward(w, zero.node, f->parent, l->gate ? mr_flow_guard(&w->flow, l->gate) : w->flow.always);
+    mr_node *in = zero.node ? enter(w, f, f->name, zero, false) : NULL;
+    mr_node *merge = in ? open_merge(w, (mr_out){in, 0}) : NULL;
+    mr_node *split = merge ? mr_backward_node(w, (mr_spec){"Switch", .in = {{merge, 0}, {f->cond, 0}}}) : NULL;
+    mr_out one = split ? int_const(w, 1, merge) : MR_NO_OUT;
+    mr_node *tick = one.node ? mr_backward_node(w, (mr_spec){"Add", .in = {{split, 1}, one}}) : NULL;
+    mr_node *pushed = tick ? mr_backward_node(w, (mr_spec){"ControlTrigger", .after = tick}) : NULL;
+    mr_node *next = pushed ? mr_backward_node(w, (mr_spec){"NextIteration", .in = {{tick, 0}}, .after = pushed}) : NULL;
+    mr_node *out = next ? mr_backward_node(w, (mr_spec){"Exit", .in = {{split, 0}}}) : NULL;
+    if (!out)
+        return;
+    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, (mr_out){next, 0}));
+    mr_node *inside[] = {in, merge, split, one.node, tick, pushed, next};
+    for (int i = 0; i < MR_COUNT(inside); i++)
+        mr_backward_claim_forward(w, inside[i], f, g);
+    mr_backward_claim_forward(w, out, f, guard_outside(w, l));
+    l->tick = tick;
+    l->pushed = pushed;
+    l->count = (mr_out){out, 0};
+}
+
+/* The backward loop's own variable: iterations still to do. */
+static void count_backward(mr_backward *w, mr_level *l)
+{
+    mr_out in = mr_backward_enter(w, l, l->start, false);
+    mr_node *merge = in.node ? open_merge(w, in) : NULL;
+    mr_out one = merge ? int_const(w, 1, merge) : MR_NO_OUT;
+    mr_node *more = one.node ? mr_backward_node(w, (mr_spec){"GreaterEqual", .in = {{merge, 0}, one}}) : NULL;
+    mr_node *cond = more ? mr_backward_node(w, (mr_spec){"LoopCond", .in = {{more, 0}}}) : NULL;
+    mr_node *split = cond ? mr_backward_node(w, (mr_spec){"Switch", .in = {{merge, 0}, {cond, 0}}}) : NULL;
+    mr_node *pivot = split ? mr_backward_node(w, (mr_spec){"Identity", .in = {{split, 1}}}) : NULL;
+    mr_node *less = pivot ? mr_backward_node(w, (mr_spec){"Sub", .in = {{pivot, 0}, one}}) : NULL;
+    mr_node *popped = less ? mr_backward_node(w, (mr_spec){"ControlTrigger", .after = pivot}) : NULL;
+    mr_node *next = popped ? mr_backward_node(w, (mr_spec){"NextIteration", .in = {{less, 0}}, .after = popped}) : NULL;
+    if (!next)
+        return;
+    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, (mr_out){next, 0}));
+    mr_node *inside[] = {merge, one.node, more, cond, split, pivot, less, popped, next};
+    for (int i = 0; i < MR_COUNT(inside); i++)
+        mr_backward_claim(w, l, inside[i]);
+    l->cond = cond;
+    l->pivot = pivot;
+    l->popped = popped;
+}
+
+static mr_level *open_level(mr_backward *w, mr_frame *f)
+{
+    mr_level *l = mr_backward_level(w, w->level, f);
+    l->name = mr_arena_printf(&w->graph->arena, "%s/frame_%d", w->prefix, f->id);
+    make_gate(w, l);
+    count_forward(w, l);
+    if (mr_scope_ok(&w->s))
+        l->start = mr_backward_real(w, l->outer, l->count);
+    if (mr_scope_ok(&w->s))
+        count_backward(w, l);
+    return l;
+}
+
+/* ---- loop variables ---- */
+typedef struct state { /* a forward loop variable on the way back */
+    const mr_loop_var *var;
+    mr_node *exit;    /* one that gives its last value; NULL when nobody uses it */
+    mr_gradient last; /* gradient of that */
+    bool flows, invariant;
+    back_var back;
+} state;
+
+static state *find_state(state *states, int n, const mr_node *merge)
+{
+    for (int i = 0; i < n; i++)
+        if (states[i].var->merge == merge)
+            return &states[i];
+    return NULL;
+}
+
+/* The variable whose last value an Exit gives: Exit(Switch(Merge, LoopCond):0). */
+static state *exit_state(mr_backward *w, state *states, int n, const mr_node *exit)
+{
+    mr_out v = exit->in[0];
+    if (v.node && v.index == 0 && mr_flow_is_loop_switch(&w->flow, v.node))
+        return find_state(states, n, mr_flow_origin(v.node->in[0]).node);
+    return NULL;
+}
+
+static void collect_exits(mr_backward *w, mr_frame *f, state *states, int n)
+{
+    for (int i = 0; i < f->exits.n && mr_scope_ok(&w->s); i++) {
+        mr_node *exit = f->exits.p[i];
+        mr_gradient g;
+        state *s = exit_state(w, states, n, exit);
+        bool arrived = mr_backward_total(w, w->level, (mr_out){exit, 0}, &g);
+        if (!s && arrived)
+            mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "Cannot differentiate while loop '%s': Exit '%s' does not "
+                                          "give the last value of a loop variable.", f->name, exit->name));
+        if (!s)
+            continue;
+        if (arrived && mr_is_grad(&s->last)) /* two Exits of one variable */
+            g = mr_dense_grad(mr_emit(&w->s, "AddN", mr_backward_dense(w, &s->last), mr_backward_dense(w, &g)));
+        if (arrived) {
+            mr_backward_claim(w, w->level, g.dense.node && g.dense.node->id >= w->n_old ? g.dense.node : NULL);
+            s->last = g;
+        }
+        s->exit = arrived || !s->exit ? exit : s->exit;
+    }
+}
+
+static mr_status *check_var(const mr_frame *f, const mr_loop_var *v)
+{
+    if (v->enter && v->next && v->next->in[0].node)
+        return NULL;
+    return mr_invalid("Loop variable '%s' of while loop '%s' has no %s", v->merge->name, f->name,
+                      v->enter ? "NextIteration" : "Enter");
+}
+
+static state *make_states(mr_backward *w, mr_frame *f)
+{
+    state *states = mr_arena_array(&w->arena, state, f->vars.n + 1);
+    for (int i = 0; i < f->vars.n && mr_scope_ok(&w->s); i++) {
+        state *s = &states[i];
+        mr_out v = {f->vars.p[i].merge, 0};
+        s->var = &f->vars.p[i];
+        s->last = MR_NO_GRAD;
+        s->flows = mr_backward_between(w, v.node) && mr_dtype_is_trainable(mr_dtype_base(mr_out_type(v)));
+        if (s->flows)
+            mr_scope_fail(&w->s, check_var(f, s->var));
+        s->invariant = s->flows && mr_scope_ok(&w->s) && mr_backward_is_invariant(w, v);
+    }
+    return states;
+}
+
+/* The last value of a variable that nobody took out of the loop so far. */
+static mr_out last_value(mr_backward *w, mr_level *l, state *s)
+{
+    mr_frame *f = l->frame;
+    if (!s->exit) {
+        mr_out v = {s->var->merge, 0};
+        const mr_guard *g = mr_guard_union(&w->flow, mr_flow_value_guard(&w->flow, v), mr_flow_guard(&w->flow, f->cond));
+        mr_node *split = mr_backward_node(w, (mr_spec){"Switch", .in = {v, {f->cond, 0}}, .colocate = v.node});
+        mr_backward_claim_forward(w, split, f, g);
+        s->exit = split ? mr_backward_node(w, (mr_spec){"Exit", .in = {{split, 0}}, .colocate = v.node}) : NULL;
+        mr_backward_claim_forward(w, s->exit, f, guard_outside(w, l));
+    }
+    return s->exit ? (mr_out){s->exit, 0} : MR_NO_OUT;
+}
+
+/* Puts the gradient of s(i+1) where the body's gradient starts from. */
+static void open_state(mr_backward *w, mr_level *l, state *s)
+{
+    mr_out v = {s->var->merge, 0}, init;
+    if (mr_is_grad(&s->last)) {
+        init = mr_backward_dense(w, &s->last);
+    } else {
+        mr_out last = last_value(w, l, s);
+        init = mr_scope_ok(&w->s) ? mr_backward_zeros(w, l->outer, last, mr_dtype_base(mr_out_type(v))) : MR_NO_OUT;
+    }
+    if (!mr_scope_ok(&w->s))
+        return;
+    s->back = open_var(w, l, init, NULL);
+    if (mr_scope_ok(&w->s))
+        mr_backward_add(w, l, s->var->next->in[0], mr_dense_grad(s->back.value));
+}
+
+static void close_state(mr_backward *w, mr_level *l, state *s)
+{
+    mr_out v = {s->var->merge, 0}, from = s->var->enter->in[0];
+    mr_gradient g;
+    mr_out d = mr_backward_total(w, l, v, &g) ? mr_backward_dense(w, &g)
+                                              : mr_backward_zeros(w, l, v, mr_dtype_base(mr_out_type(v)));
+    if (!mr_scope_ok(&w->s))
+        return;
+    mr_out out = close_var(w, l, &s->back, d, mr_out_shape(from));
+    if (out.node)
+        mr_backward_add(w, l->outer, from, mr_dense_grad(out));
+}
+
+/* ---- invariants: sums over all iterations ---- */
+static mr_out add(mr_backward *w, mr_level *l, mr_out a, mr_out b)
+{
+    mr_out o = mr_emit(&w->s, "AddN", a, b);
+    mr_backward_claim(w, l, o.node);
+    return o;
+}
+
+static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradient *g, const mr_gradient *start)
+{
+    mr_out d = mr_backward_dense(w, g);
+    if (!mr_scope_ok(&w->s))
+        return;
+    w->level = l->outer;
+    mr_out init = mr_is_grad(start) ? mr_backward_dense(w, start)
+                                    : mr_backward_zeros(w, l->outer, from, mr_dtype_base(mr_out_type(d)));
+    w->level = l;
+    if (!mr_scope_ok(&w->s))
+        return;
+    back_var v = open_var(w, l, init, NULL);
+    mr_out next = mr_scope_ok(&w->s) ? add(w, l, v.value, d) : MR_NO_OUT;
+    bool handle = mr_dtype_base(mr_out_type(from)) == MR_RESOURCE;
+    mr_out out = next.node ? close_var(w, l, &v, next, handle ? NULL : mr_out_shape(from)) : MR_NO_OUT;
+    if (out.node)
+        mr_backward_add(w, l->outer, from, mr_dense_grad(out));
+}
+
+/* No rows at all: the shape of x with a 0 in front. */
+static mr_out no_rows(mr_backward *w, mr_out shape, mr_dtype type)
+{
+    mr_scope *s = &w->s;
+    mr_out zero = mr_const_vec_i32(s, 1, (const int32_t[]){0}), one = mr_const_vec_i32(s, 1, (const int32_t[]){1});
+    mr_out rest = mr_emit_with(s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(1)}), shape, one, zero, one);
+    mr_out axis = mr_const_i32(s, 0), parts[] = {zero, rest};
+    mr_emit_arg args[] = {{2, parts}, {-1, &axis}};
+    mr_out empty = mr_emit_lists(s, "ConcatV2", NULL, 0, args, 2);
+    return mr_emit(s, "Fill", empty, mr_const_num(s, type, 0));
+}
+
+/* Rows of all iterations behind one another. */
+static mr_out gather_rows(mr_backward *w, mr_level *l, mr_out init, mr_out rows)
+{
+    back_var v = open_var(w, l, init, NULL);
+    if (!mr_scope_ok(&w->s))
+        return MR_NO_OUT;
+    mr_out axis = int_const(w, 0, l->pivot), parts[] = {v.value, rows};
+    mr_emit_arg args[] = {{2, parts}, {-1, &axis}};
+    mr_out next = mr_emit_lists(&w->s, "ConcatV2", NULL, 0, args, 2);
+    mr_backward_claim(w, l, axis.node);
+    mr_backward_claim(w, l, next.node);
+    return next.node ? close_var(w, l, &v, next, NULL) : MR_NO_OUT;
+}
+
+static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient *g)
+{
+    mr_level *outer = l->outer;
+    const mr_guard *guard = guard_outside(w, l);
+    w->level = outer;
+    mr_out shape = mr_backward_shape(w, outer, from);
+    int start = w->graph->nodes.n;
+    mr_out rows = no_rows(w, shape, mr_dtype_base(mr_out_type(g->values)));
+    mr_out none = mr_const_vec_i32(&w->s, 0, NULL);
+    if (mr_scope_ok(&w->s) && mr_out_type(g->indices) != MR_INT32)
+        none = mr_emit_with(&w->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_out_type(g->indices))}), none);
+    if (mr_scope_ok(&w->s))
+        mr_backward_settle(w, start, mr_backward_needs_anchor(w, outer, guard) ? l->start : MR_NO_OUT);
+    w->level = l;
+    if (!mr_scope_ok(&w->s))
+        return;
+    mr_gradient sum = MR_NO_GRAD;
+    sum.values = gather_rows(w, l, rows, g->values);
+    sum.indices = mr_scope_ok(&w->s) ? gather_rows(w, l, none, g->indices) : MR_NO_OUT;
+    sum.dense_shape = shape;
+    if (mr_scope_ok(&w->s))
+        mr_backward_add(w, outer, from, sum);
+}
+
+/* `start`: what arrives from outside, for a variable that the loop does not change. */
+static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out from, const mr_gradient *start)
+{
+    mr_gradient g;
+    if (!mr_scope_ok(&w->s))
+        return;
+    if (!mr_backward_total(w, l, inside, &g)) {
+        if (mr_is_grad(start))
+            mr_backward_add(w, l->outer, from, *start);
+    } else if (mr_is_sparse(&g) && !mr_is_grad(start)) {
+        sum_rows(w, l, from, &g);
+    } else {
+        sum_dense(w, l, from, &g, start);
+    }
+}
+
+/* ---- the whole loop ---- */
+static void close_invariants(mr_backward *w, mr_level *l, state *states)
+{
+    const mr_gradient none = MR_NO_GRAD;
+    mr_frame *f = l->frame;
+    for (int i = 0; i < f->vars.n; i++)
+        if (states[i].invariant)
+            close_invariant(w, l, (mr_out){states[i].var->merge, 0}, states[i].var->enter->in[0], &states[i].last);
+    for (int i = 0; i < f->enters.n; i++) {
+        mr_node *e = f->enters.p[i];
+        if (mr_backward_between(w, e) && mr_backward_is_invariant(w, (mr_out){e, 0}))
+            close_invariant(w, l, (mr_out){e, 0}, e->in[0], &none);
+    }
+}
+
+static void differentiate_loop(mr_backward *w, mr_frame *f, state *states)
+{
+    mr_level *outer = w->level, *l = open_level(w, f);
+    for (int i = 0; i < f->vars.n && mr_scope_ok(&w->s); i++)
+        if (states[i].flows && !states[i].invariant)
+            open_state(w, l, &states[i]);
+    if (!mr_scope_ok(&w->s))
+        return;
+    const char *prefix = w->s.prefix, *device = w->s.device;
+    w->s.device = ""; /* only the loop itself goes where the forward loop's condition is */
+    mr_backward_walk(w, l);
+    w->s.prefix = prefix;
+    w->s.device = device;
+    w->level = l;
+    for (int i = 0; i < f->vars.n && mr_scope_ok(&w->s); i++)
+        if (states[i].flows && !states[i].invariant)
+            close_state(w, l, &states[i]);
+    close_invariants(w, l, states);
+    w->level = outer;
+}
+
+void mr_backward_loop(mr_backward *w, mr_frame *f)
+{
+    bool any = false;
+    if (!f->cond) {
+        mr_scope_fail(&w->s, mr_invalid("Cannot differentiate while loop '%s': it has no LoopCond.", f->name));
+        return;
+    }
+    const char *device = w->s.device;
+    w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, f->cond->name);
+    w->s.device = f->cond->device ? f->cond->device : "";
+    state *states = make_states(w, f);
+    collect_exits(w, f, states, f->vars.n);
+    for (int i = 0; i < f->vars.n; i++)
+        any = any || mr_is_grad(&states[i].last);
+    if (any && mr_scope_ok(&w->s))
+        differentiate_loop(w, f, states);
+    w->s.prefix = w->prefix;
+    w->s.device = device;
+}

@@ -1,0 +1,470 @@
+/* graph/gradients.c -- the walk back from ys to xs.
+ *
+ * First all nodes are marked that lie on a differentiable way from an x to a y; only those are visited
+ * later.  They are put in order, consumers first, with each inner loop counting as one node; then each
+ * one's gradient is asked for when all that can arrive at its outputs has arrived.
+ *
+ * What a node is differentiated by: the caller's override, else control flow and function calls by the
+ * rules of gradient_loops.c, gradient_cond.c and gradient_call.c, else the op's own .grad. */
+#include "graph/backward.h"
+
+enum { FROM_X = 1, TO_Y = 2, REACHED = 4, OPEN = 8, ORDERED = 16 };
+
+/* ---- marking ---- */
+typedef MR_VEC(mr_node *) node_vec;
+
+static bool carries_gradient(int type) { return mr_dtype_is_trainable(mr_dtype_base(type)); }
+
+/* Whether the walk may pass through this node.  An override may know a gradient where we know none. */
+static bool conducts(const mr_backward *w, const mr_node *n)
+{
+    return w->opt->override || !(n->def->flags & MR_NO_GRADIENT);
+}
+
+static bool is_stop(const mr_backward *w, mr_out o) { return mr_imap_get(&w->stops, mr_out_key(o)) != NULL; }
+
+static bool mark(mr_backward *w, const mr_node *n, int flag)
+{
+    if (n->id >= w->n_old || (w->marks[n->id] & flag))
+        return false;
+    w->marks[n->id] |= (uint8_t)flag;
+    return true;
+}
+
+static void mark_consumers(mr_backward *w, mr_node *n, int output, node_vec *todo)
+{
+    for (int i = 0; i < n->uses.n; i++) {
+        mr_use u = n->uses.p[i];
+        if (u.input < 0 || (output >= 0 && u.output != output) || !carries_gradient(n->out_types[u.output]) ||
+            is_stop(w, (mr_out){n, u.output}))
+            continue;
+        if (mark(w, u.node, FROM_X))
+            mr_vec_push(todo, u.node);
+    }
+}
+
+static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x)
+{
+    node_vec todo = {0};
+    for (int i = 0; i < n_x; i++)
+        mark_consumers(w, xs[i].node, xs[i].index, &todo);
+    while (todo.n) {
+        mr_node *n = mr_vec_pop(&todo);
+        if (conducts(w, n))
+            mark_consumers(w, n, -1, &todo);
+    }
+    mr_vec_deinit(&todo);
+}
+
+/* Back from ys; with `all` along every data edge (TF_AddGradients' idea of reachable), else only where
+ * gradients flow. */
+static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, int flag, bool all)
+{
+    node_vec todo = {0};
+    for (int i = 0; i < n_y; i++)
+        if ((all || !is_stop(w, ys[i])) && mark(w, ys[i].node, flag))
+            mr_vec_push(&todo, ys[i].node);
+    while (todo.n) {
+        mr_node *n = mr_vec_pop(&todo);
+        if (!all && !conducts(w, n))
+            continue;
+        for (int i = 0; i < n->n_in; i++) {
+            mr_out o = n->in[i];
+            if (!o.node || (!all && (!carries_gradient(mr_out_type(o)) || is_stop(w, o))))
+                continue;
+            if (mark(w, o.node, flag))
+                mr_vec_push(&todo, o.node);
+        }
+    }
+    mr_vec_deinit(&todo);
+}
+
+bool mr_backward_between(const mr_backward *w, const mr_node *n)
+{
+    return n->id < w->n_old && (w->marks[n->id] & (FROM_X | TO_Y)) == (FROM_X | TO_Y);
+}
+
+/* The values a backward loop works on come off stacks, which no gradient passes.  So what was pushed
+ * there must not depend on an x, or a part of the derivative would be missing without a word. */
+static mr_status *refuse_second_derivative(mr_backward *w)
+{
+    const mr_node *pop = NULL, *push = NULL;
+    for (int i = 0; i < w->n_old; i++) {
+        const mr_node *n = w->graph->nodes.p[i];
+        if (n && (w->marks[i] & TO_Y) && (mr_node_is(n, "StackPopV2") || mr_node_is(n, "StackPop")))
+            pop = n;
+        if (n && (w->marks[i] & FROM_X) && (mr_node_is(n, "StackPushV2") || mr_node_is(n, "StackPush")))
+            push = n;
+    }
+    if (!pop || !push)
+        return NULL;
+    return mr_error(MR_UNIMPLEMENTED, "Second-order gradient for while loops not supported: '%s' takes what '%s' kept.",
+                    pop->name, push->name);
+}
+
+/* ---- order ---- */
+typedef struct unit { /* what is differentiated at once */
+    mr_node *node;
+    mr_frame *loop; /* instead: all of this inner loop */
+    int next;       /* input to look at, while ordering */
+} unit;
+typedef MR_VEC(unit) unit_vec;
+
+static mr_status *through_loop_state(const mr_node *n)
+{
+    return mr_invalid("Cannot compute gradient inside while loop with respect to op '%s'. We do not support taking "
+                      "the gradient wrt or through the initial value of a loop variable.", n->name);
+}
+
+/* What makes a value at a level, or nothing when it comes from outside of the level's loop. */
+static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
+{
+    mr_node *n = o.node;
+    if (!n || !mr_backward_between(w, n) || is_stop(w, o))
+        return false;
+    *out = (unit){.node = n};
+    if (!w->flow.any)
+        return true;
+    mr_frame *frame = mr_flow_frame(&w->flow, n);
+    bool state = mr_node_is_merge(n) && mr_flow_back_edge(n);
+    if (mr_node_is_exit(n)) {
+        if (frame->parent != l->frame)
+            mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "The gradient of loop '%s' is asked for from inside of "
+                                          "another loop ('%s').", frame->name, l->frame->name));
+        *out = (unit){.loop = frame};
+    } else if (l->outer) {
+        return !state && !mr_node_is_enter(n); /* both are where the level's own loop begins */
+    } else if (state || (mr_node_is_enter(n) && frame->depth > 0 && mr_node_attr(n, "is_constant") &&
+                         !mr_node_attr(n, "is_constant")->b)) {
+        mr_scope_fail(&w->s, through_loop_state(n));
+    }
+    return mr_scope_ok(&w->s);
+}
+
+static uint8_t *state_of(mr_backward *w, const unit *u)
+{
+    return u->loop ? &w->frame_state[u->loop->id] : &w->marks[u->node->id];
+}
+
+static bool next_input(const mr_backward *w, unit *u, mr_out *out)
+{
+    if (u->node) {
+        if (u->next >= u->node->n_in)
+            return false;
+        *out = u->node->in[u->next++];
+        if (out->node && !carries_gradient(mr_out_type(*out)))
+            *out = MR_NO_OUT;
+        return true;
+    }
+    if (u->next >= u->loop->enters.n)
+        return false;
+    const mr_node *enter = u->loop->enters.p[u->next++];
+    *out = mr_backward_between(w, enter) ? enter->in[0] : MR_NO_OUT;
+    return true;
+}
+
+/* Depth first from one output; `order` gets producers before consumers. */
+static void order_from(mr_backward *w, const mr_level *l, mr_out from, unit_vec *order)
+{
+    unit_vec stack = {0};
+    unit u;
+    mr_out in;
+    if (unit_of(w, l, from, &u) && !(*state_of(w, &u) & (OPEN | ORDERED))) {
+        *state_of(w, &u) |= OPEN;
+        mr_vec_push(&stack, u);
+    }
+    while (stack.n && mr_scope_ok(&w->s)) {
+        if (!next_input(w, &mr_vec_last(&stack), &in)) {
+            u = mr_vec_pop(&stack);
+            *state_of(w, &u) = (uint8_t)((*state_of(w, &u) & ~OPEN) | ORDERED);
+            mr_vec_push(order, u);
+        } else if (unit_of(w, l, in, &u)) {
+            uint8_t *state = state_of(w, &u);
+            if (*state & OPEN)
+                mr_scope_fail(&w->s, mr_invalid("Graph is invalid, contains a cycle through '%s'", in.node->name));
+            else if (!(*state & ORDERED)) {
+                *state |= OPEN;
+                mr_vec_push(&stack, u);
+            }
+        }
+    }
+    mr_vec_deinit(&stack);
+}
+
+static void order_level(mr_backward *w, mr_level *l, unit_vec *order)
+{
+    uint32_t pos = 0;
+    uint64_t key;
+    void *value;
+    MR_VEC(uint64_t) seeds = {0};
+    while (mr_imap_next(&l->sums, &pos, &key, &value))
+        mr_vec_push(&seeds, key);
+    for (int i = 0; i < seeds.n && mr_scope_ok(&w->s); i++) {
+        mr_out o = {w->graph->nodes.p[seeds.p[i] >> 32], (int)(uint32_t)seeds.p[i]};
+        order_from(w, l, o, order);
+    }
+    mr_vec_deinit(&seeds);
+}
+
+/* ---- one node ---- */
+static void differentiate(mr_grad *g)
+{
+    mr_backward *w = g->walk;
+    const mr_node *n = g->node;
+    if (w->opt->override && w->opt->override(w->opt->ctx, g))
+        return;
+    if (mr_node_is_switch(n))
+        mr_backward_switch(g);
+    else if (mr_node_is_merge(n))
+        mr_backward_merge(g);
+    else if (mr_node_is_enter(n)) /* a loop invariant, seen from inside of its loop */
+        mr_grad_identity(g);
+    else if (mr_backward_is_call(n))
+        mr_backward_call(g);
+    else if (n->def->op && n->def->op->grad)
+        n->def->op->grad(g);
+    else if (!(n->def->flags & MR_NO_GRADIENT))
+        mr_grad_fail(g, MR_NOT_FOUND, "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
+                     n->def->name, n->name);
+}
+
+static mr_status *check_dx(const mr_backward *w, const mr_node *n, int i, mr_out dx, int first_new)
+{
+    mr_out x = n->in[i];
+    mr_dtype t = mr_dtype_base(mr_out_type(x));
+    (void)w;
+    if (t == MR_RESOURCE || t == MR_VARIANT) /* the gradient of a variable arrives at its handle */
+        return NULL;
+    if (mr_dtype_base(mr_out_type(dx)) != t)
+        return mr_error(MR_INTERNAL, "The gradient of input %d of %s '%s' has type %s instead of %s", i, n->def->name,
+                        n->name, mr_dtype_name(mr_out_type(dx)), mr_dtype_name(t));
+    if (!mr_pshape_compatible(mr_out_shape(x), mr_out_shape(dx)))
+        return mr_invalid("Incompatible shapes between op input and calculated input gradient. Forward operation: %s. "
+                          "Input index: %d. Original input shape: %s. Calculated input gradient shape: %s",
+                          n->name, i, MR_PSHAPE_TEXT(mr_out_shape(x)), MR_PSHAPE_TEXT(mr_out_shape(dx)));
+    /* What is known of x holds for its gradient and helps to infer what follows. */
+    return dx.node->id >= first_new ? mr_out_refine_shape(dx, mr_out_shape(x)) : NULL;
+}
+
+static void deliver(mr_grad *g, int first_new)
+{
+    mr_backward *w = g->walk;
+    mr_node *n = (mr_node *)(uintptr_t)g->node;
+    for (int i = 0; i < n->n_in && mr_scope_ok(&w->s); i++) {
+        mr_gradient *dx = &g->dx[i];
+        if (!mr_is_grad(dx) || !carries_gradient(mr_out_type(n->in[i])))
+            continue;
+        mr_out *parts[] = {&dx->dense, &dx->values, &dx->indices, &dx->dense_shape};
+        for (int j = 0; j < MR_COUNT(parts); j++)
+            if (parts[j]->node) /* an op may give a forward value as it is */
+                *parts[j] = mr_backward_real(w, w->level, *parts[j]);
+        if (dx->dense.node && mr_scope_ok(&w->s))
+            mr_scope_fail(&w->s, check_dx(w, n, i, dx->dense, first_new));
+        mr_backward_add(w, w->level, n->in[i], *dx);
+    }
+}
+
+static void visit_node(mr_backward *w, mr_node *n)
+{
+    mr_grad g = {.s = &w->s, .node = n, .walk = w};
+    mr_out anchor = MR_NO_OUT;
+    bool any = false;
+    g.dy = mr_arena_array(&w->arena, mr_gradient, n->n_out + 1);
+    g.dx = mr_arena_array(&w->arena, mr_gradient, n->n_in + 1);
+    for (int i = 0; i < n->n_out; i++) {
+        if (!mr_backward_total(w, w->level, (mr_out){n, i}, &g.dy[i]))
+            continue;
+        if (!any)
+            anchor = g.dy[i].dense.node ? g.dy[i].dense : g.dy[i].values;
+        any = true;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        g.dx[i] = MR_NO_GRAD;
+    if (!any || !mr_scope_ok(&w->s))
+        return;
+    if (!mr_backward_needs_anchor(w, w->level, mr_flow_guard(&w->flow, n)))
+        anchor = MR_NO_OUT;
+    w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
+    w->s.colocate = w->opt->colocate ? n : NULL;
+    int start = w->graph->nodes.n;
+    differentiate(&g);
+    if (mr_scope_ok(&w->s))
+        mr_backward_settle(w, start, anchor);
+    if (mr_scope_ok(&w->s))
+        deliver(&g, w->n_old);
+    w->s.prefix = w->prefix;
+    w->s.colocate = NULL;
+}
+
+void mr_backward_walk(mr_backward *w, mr_level *l)
+{
+    unit_vec order = {0};
+    mr_level *before = w->level;
+    w->level = l;
+    order_level(w, l, &order);
+    for (int i = order.n - 1; i >= 0 && mr_scope_ok(&w->s); i--)
+        if (order.p[i].loop)
+            mr_backward_loop(w, order.p[i].loop);
+        else
+            visit_node(w, order.p[i].node);
+    w->level = before;
+    mr_vec_deinit(&order);
+}
+
+/* ---- the whole call ---- */
+static mr_status *check_frames(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x, mr_frame **base)
+{
+    *base = mr_flow_value_frame(&w->flow, ys[0]);
+    for (int i = 1; i < n_y; i++)
+        if (mr_flow_value_frame(&w->flow, ys[i]) != *base)
+            return mr_invalid("Cannot compute gradients of '%s' and '%s' together: they are in different while loops.",
+                              ys[0].node->name, ys[i].node->name);
+    for (int i = 0; i < n_x; i++) {
+        mr_frame *f = mr_flow_value_frame(&w->flow, xs[i]), *b = *base;
+        while (b && b != f)
+            b = b->parent;
+        if (!b)
+            return mr_invalid("Cannot compute the gradient with respect to '%s', which is inside of while loop '%s', "
+                              "from outside of it.", xs[i].node->name, f->name);
+    }
+    return NULL;
+}
+
+static mr_status *check_outs(const mr_graph *g, const mr_out *o, int n, const char *what)
+{
+    for (int i = 0; i < n; i++)
+        if (!o[i].node || o[i].node->graph != g || o[i].index < 0 || o[i].index >= o[i].node->n_out)
+            return mr_invalid("%s[%d] is no output of a node in this graph", what, i);
+    return NULL;
+}
+
+static mr_status *check_prefix(const mr_graph *g, const char *prefix)
+{
+    size_t len = strlen(prefix);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const mr_node *n = g->nodes.p[i];
+        if (n && strncmp(n->name, prefix, len) == 0 && (n->name[len] == 0 || n->name[len] == '/'))
+            return mr_invalid("prefix [%s] conflicts with existing node '%s' in the graph", prefix, n->name);
+    }
+    return NULL;
+}
+
+static mr_out ones(mr_backward *w, mr_out y)
+{
+    const mr_pshape *s = mr_out_shape(y);
+    bool plain = !mr_backward_needs_anchor(w, w->base, mr_flow_value_guard(&w->flow, y));
+    mr_dtype t = mr_dtype_base(mr_out_type(y));
+    if (!plain || !mr_pshape_full(s) || t == MR_VARIANT) {
+        mr_out o = mr_emit(&w->s, "OnesLike", y);
+        mr_backward_claim(w, w->base, o.node);
+        return o;
+    }
+    mr_out one = mr_const_num(&w->s, t, 1);
+    return s->rank == 0 ? one : mr_emit(&w->s, "Fill", mr_backward_shape(w, w->base, y), one);
+}
+
+static void seed(mr_backward *w, const mr_out *ys, int n_y)
+{
+    w->level = w->base;
+    for (int i = 0; i < n_y && mr_scope_ok(&w->s); i++) {
+        mr_dtype t = mr_dtype_base(mr_out_type(ys[i]));
+        const mr_gradient *given = w->opt->grad_ys ? &w->opt->grad_ys[i] : NULL;
+        bool useful = mr_imap_get(&w->xs, mr_out_key(ys[i])) || mr_backward_between(w, ys[i].node);
+        if (!carries_gradient(t) || !useful)
+            continue;
+        if (given && given->dense.node && t != MR_RESOURCE && mr_dtype_base(mr_out_type(given->dense)) != t)
+            mr_scope_fail(&w->s, mr_invalid("Gradient type %s given for '%s' does not match its type %s",
+                                            mr_dtype_name(mr_out_type(given->dense)), ys[i].node->name,
+                                            mr_dtype_name(t)));
+        else if (given && mr_is_grad(given))
+            mr_backward_add(w, w->base, ys[i], *given);
+        else
+            mr_backward_add(w, w->base, ys[i], mr_dense_grad(ones(w, ys[i])));
+    }
+}
+
+static mr_status *check_reachable(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x)
+{
+    mark_to_ys(w, ys, n_y, REACHED, true);
+    for (int i = 0; i < n_x; i++)
+        if (!(w->marks[xs[i].node->id] & REACHED))
+            return mr_invalid("Cannot compute the partial derivative for node '%s' as it's unreachable from the "
+                              "output node(s).", xs[i].node->name);
+    return NULL;
+}
+
+static void collect(mr_backward *w, const mr_out *xs, int n_x, mr_gradient *out)
+{
+    w->level = w->base;
+    for (int i = 0; i < n_x && mr_scope_ok(&w->s); i++) {
+        if (!mr_backward_total(w, w->base, xs[i], &out[i]))
+            out[i] = MR_NO_GRAD;
+        if (mr_is_sparse(&out[i]) && !w->opt->sparse)
+            out[i] = mr_dense_grad(mr_backward_dense(w, &out[i]));
+    }
+}
+
+static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x, mr_gradient *out)
+{
+    mr_frame *frame;
+    for (int i = 0; i < n_x; i++)
+        mr_imap_put(&w->xs, mr_out_key(xs[i]), w);
+    for (int i = 0; i < w->opt->n_stop; i++)
+        mr_imap_put(&w->stops, mr_out_key(w->opt->stop[i]), w);
+    if (w->opt->tf_semantics)
+        MR_TRY(check_reachable(w, ys, n_y, xs, n_x));
+    mark_from_xs(w, xs, n_x);
+    mark_to_ys(w, ys, n_y, TO_Y, false);
+    MR_TRY(refuse_second_derivative(w));
+    MR_TRY(mr_flow_init(&w->flow, w->graph));
+    MR_TRY(check_frames(w, ys, n_y, xs, n_x, &frame));
+    w->frame_state = mr_arena_array(&w->arena, uint8_t, w->flow.frames.n);
+    w->base = mr_backward_level(w, NULL, frame);
+    w->base->pivot = frame->cond;
+    seed(w, ys, n_y);
+    if (mr_scope_ok(&w->s))
+        mr_backward_walk(w, w->base);
+    collect(w, xs, n_x, out);
+    return mr_scope_status(&w->s);
+}
+
+static mr_status *prepare(mr_backward *w, mr_graph *g, const mr_gradient_options *options)
+{
+    const char *prefix = options->prefix ? options->prefix : "gradients";
+    if (options->tf_semantics && options->prefix)
+        MR_TRY(check_prefix(g, prefix));
+    w->n_old = g->nodes.n;
+    w->marks = mr_try_calloc((size_t)w->n_old + 1, 1);
+    if (!w->marks)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to mark %d nodes", w->n_old);
+    mr_scope_init(&w->s, g, prefix);
+    w->prefix = w->s.prefix;
+    return NULL;
+}
+
+mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
+                        const mr_gradient_options *options, mr_gradient *out)
+{
+    static const mr_gradient_options none;
+    mr_backward w = {.graph = g, .opt = options ? options : &none};
+    mr_status *st = NULL;
+    for (int i = 0; i < n_x; i++)
+        out[i] = MR_NO_GRAD;
+    MR_TRY(check_outs(g, ys, n_y, "ys"));
+    MR_TRY(check_outs(g, xs, n_x, "xs"));
+    MR_TRY(check_outs(g, w.opt->stop, w.opt->n_stop, "stop_gradients"));
+    if (n_y == 0 || n_x == 0)
+        return NULL;
+    mr_arena_init(&w.arena, 0);
+    MR_GO(prepare(&w, g, w.opt));
+    MR_GO(walk_all(&w, ys, n_y, xs, n_x, out));
+out:
+    mr_backward_free_levels(&w);
+    mr_flow_deinit(&w.flow);
+    mr_imap_deinit(&w.xs);
+    mr_imap_deinit(&w.stops);
+    mr_scope_deinit(&w.s);
+    mr_free(w.marks);
+    mr_arena_deinit(&w.arena);
+    return st;
+}
