@@ -1,8 +1,9 @@
 /* tensor/allocator.h -- where tensor data comes from.
  *
- * A device has an allocator.  The one of the CPU retains what is freed, in size classes with a small
- * cache per thread, and asks for huge pages, because a page fault costs more than most kernels: after
- * warm-up a training step calls neither malloc nor mmap.  All memory is 64-byte aligned. */
+ * A device has an allocator.  The one of the CPU retains what is freed, in size classes with a
+ * small cache per thread, and asks for huge pages, because a page fault costs more than most
+ * kernels: after warm-up a training step calls neither malloc nor mmap.  All memory is 64-byte
+ * aligned. */
 #ifndef MR_TENSOR_ALLOCATOR_H
 #define MR_TENSOR_ALLOCATOR_H
 
@@ -19,29 +20,31 @@ typedef struct mr_allocator_stats {
 typedef struct mr_allocator mr_allocator;
 struct mr_allocator {
     const char *name;
-    void *(*alloc)(mr_allocator *a, size_t bytes);        /* NULL: out of memory or over the budget */
+    void *(*alloc)(mr_allocator *a, size_t bytes); /* NULL: out of memory or over the budget */
     void (*free)(mr_allocator *a, void *p, size_t bytes); /* with the size it was asked with */
     void (*stats)(mr_allocator *a, mr_allocator_stats *out); /* NULL: nothing is counted */
     void (*trim)(mr_allocator *a);                           /* NULL: nothing is retained */
-    /* Memory of this process like any other: a small tensor's header may share a block with its data. */
+    /* Memory of this process like any other: a small tensor's header may share a block with its
+     * data. */
     bool host;
 };
 
 /* The process-wide one; always there, never freed. */
 mr_allocator *mr_cpu_allocator(void);
-/* An allocator that hands out at most `limit` bytes at a time (0: no limit), on top of another (NULL: the
- * CPU's).  After mr_budget_free it lives on until the last of its blocks is freed, so a fetched tensor
- * may outlive the session whose budget it came from. */
+/* An allocator that hands out at most `limit` bytes at a time (0: no limit), on top of another
+ * (NULL: the CPU's).  After mr_budget_free it lives on until the last of its blocks is freed, so a
+ * fetched tensor may outlive the session whose budget it came from. */
 mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit);
 void mr_budget_free(mr_allocator *a); /* NULL is fine */
 
-/* Exact when no thread allocates meanwhile, but for the CPU's peak: threads report to it every 64 KiB. */
+/* Exact when no thread allocates meanwhile, but for the CPU's peak: threads report to it every 64
+ * KiB. */
 void mr_allocator_get_stats(mr_allocator *a, mr_allocator_stats *out);
 /* Gives retained memory back to the system. */
 void mr_allocator_trim(mr_allocator *a);
 
-/* Small blocks (tensor headers, step bookkeeping) from the same per-thread caches, 64-byte aligned; ends
- * the process when memory is out.  Not counted in the statistics. */
+/* Small blocks (tensor headers, step bookkeeping) from the same per-thread caches, 64-byte aligned;
+ * ends the process when memory is out.  Not counted in the statistics. */
 void *mr_small_alloc(size_t bytes);
 void mr_small_free(void *p, size_t bytes);
 

@@ -1,7 +1,8 @@
 /* tensor/budget.c -- an allocator with a limit, and what all allocators have in common.
  *
- * The bytes are reserved before the allocator below is asked, so that two threads together cannot pass
- * the limit.  A budget is owned by its maker and by each of its blocks; whoever goes last frees it. */
+ * The bytes are reserved before the allocator below is asked, so that two threads together cannot
+ * pass the limit.  A budget is owned by its maker and by each of its blocks; whoever goes last
+ * frees it. */
 #include "tensor/allocator.h"
 
 #include <stdatomic.h>
@@ -40,8 +41,8 @@ static bool reserve(budget *b, int64_t bytes)
     do {
         if (!mr_i64_add(in_use, bytes, &after) || (b->limit > 0 && after > b->limit))
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&b->in_use, &in_use, after, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&b->in_use, &in_use, after,
+                                                    memory_order_relaxed, memory_order_relaxed));
     raise_peak(b, after);
     return true;
 }

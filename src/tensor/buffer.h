@@ -4,8 +4,8 @@
 
 #include "tensor/tensor.h"
 
-/* Stands right behind the header it was made with, in one block.  That header may be gone while views
- * keep the buffer; its memory goes with the buffer. */
+/* Stands right behind the header it was made with, in one block.  That header may be gone while
+ * views keep the buffer; its memory goes with the buffer. */
 struct mr_buffer {
     mr_refs refs;    /* one for each header */
     uint8_t dtype;   /* of the elements, which the buffer owns */
@@ -19,14 +19,15 @@ struct mr_buffer {
     void *arg;
 };
 
-/* Number of elements and their bytes; INVALID_ARGUMENT for a bad type or shape, RESOURCE_EXHAUSTED when
- * the bytes do not fit in a size_t. */
-mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int64_t *n, size_t *bytes);
+/* Number of elements and their bytes; INVALID_ARGUMENT for a bad type or shape, RESOURCE_EXHAUSTED
+ * when the bytes do not fit in a size_t. */
+mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int64_t *n,
+                             size_t *bytes);
 
 /* ---- elements.c: arrays of elements, of any type ---- */
 
-/* Copies n elements, which may stand at any address; dst holds valid ones.  An OFFSET string must lie
- * in [lo, hi), the memory src is part of, else it is read as "". */
+/* Copies n elements, which may stand at any address; dst holds valid ones.  An OFFSET string must
+ * lie in [lo, hi), the memory src is part of, else it is read as "". */
 mr_status *mr_elements_copy(mr_dtype dtype, void *dst, const void *src, int64_t n, const char *lo,
                             const char *hi);
 /* Makes them 0, "" or NULL and frees what they own. */

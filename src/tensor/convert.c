@@ -1,23 +1,25 @@
 /* tensor/convert.c -- element types into one another, by the rules of the Cast op.
  *
- * Any pair of stored types is one loop, made by the lists at the end and found in a table.  half and
- * bfloat16 have no loops of their own for every partner: they pass through a short run of floats on
- * the stack, which is also what TensorFlow computes (double to half rounds twice).
+ * Any pair of stored types is one loop, made by the lists at the end and found in a table.  half
+ * and bfloat16 have no loops of their own for every partner: they pass through a short run of
+ * floats on the stack, which is also what TensorFlow computes (double to half rounds twice).
  *
  * Float to integer out of range is undefined in C.  Here it gives what x86 gives, on every machine:
  * int32 and int64 their minimum, smaller types the low bits of that int32, unsigned 32 bits the low
- * bits of the int64.  The range test and the choice compile to compare and blend, so the loops still
- * vectorise. */
+ * bits of the int64.  The range test and the choice compile to compare and blend, so the loops
+ * still vectorise. */
 #include "tensor/dtype.h"
 
 #include "base/memory.h"
+#include "base/simd.h"
 
-/* ---- half ------------------------------------------------------------------------------------- */
+/* ---- half ------------------------------------------------------------------------------------ */
 
 /* Without branches, so that loops over it vectorise.  Three cases are computed, one is chosen:
- * normal results round by adding to the integer bits; results below 2^-14 round by adding 0.5, whose
- * last mantissa bit weighs 2^-24, that of the smallest half; the rest is infinity or a quiet NaN. */
-static inline uint16_t half_bits(float f)
+ * normal results round by adding to the integer bits; results below 2^-14 round by adding 0.5,
+ * whose last mantissa bit weighs 2^-24, that of the smallest half; the rest is infinity or a quiet
+ * NaN. */
+MR_INLINE uint16_t half_bits(float f)
 {
     uint32_t u, tiny_u;
     memcpy(&u, &f, 4);
@@ -37,7 +39,7 @@ static inline uint16_t half_bits(float f)
 
 mr_half mr_float_to_half(float f) { return (mr_half){half_bits(f)}; }
 
-/* ---- one value -------------------------------------------------------------------------------- */
+/* ---- one value ------------------------------------------------------------------------------- */
 
 static inline int32_t f32_to_i32(float x)
 {
@@ -76,14 +78,14 @@ static inline uint64_t f64_to_u64(double x)
 #define TO_f64(v) (double)(v)
 #define TO_b8(v) (uint8_t)((v) != 0)
 
-/* ---- loops ------------------------------------------------------------------------------------ */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
-/* The stored kinds of real numbers: M(name, C type, ...).  A bool is read as a byte, since foreign memory may hold
- * other bytes than 0 and 1, which C forbids to look at as a bool. */
-#define REAL_KINDS(M, ...)                                                                             \
-    M(f32, float, __VA_ARGS__) M(f64, double, __VA_ARGS__) M(i8, int8_t, __VA_ARGS__)                  \
-    M(u8, uint8_t, __VA_ARGS__) M(i16, int16_t, __VA_ARGS__) M(u16, uint16_t, __VA_ARGS__)             \
-    M(i32, int32_t, __VA_ARGS__) M(u32, uint32_t, __VA_ARGS__) M(i64, int64_t, __VA_ARGS__)            \
+/* The stored kinds of real numbers: M(name, C type, ...).  A bool is read as a byte, since foreign
+ * memory may hold other bytes than 0 and 1, which C forbids to look at as a bool. */
+#define REAL_KINDS(M, ...)                                                                   \
+    M(f32, float, __VA_ARGS__) M(f64, double, __VA_ARGS__) M(i8, int8_t, __VA_ARGS__)        \
+    M(u8, uint8_t, __VA_ARGS__) M(i16, int16_t, __VA_ARGS__) M(u16, uint16_t, __VA_ARGS__)   \
+    M(i32, int32_t, __VA_ARGS__) M(u32, uint32_t, __VA_ARGS__) M(i64, int64_t, __VA_ARGS__)  \
     M(u64, uint64_t, __VA_ARGS__) M(b8, uint8_t, __VA_ARGS__)
 
 enum kind {
@@ -137,27 +139,27 @@ static loop_fn *const real_loops[N_REAL_KINDS][N_REAL_KINDS] = {
     LINE(i32), LINE(u32), LINE(i64), LINE(u64), LINE(b8),
 };
 
-/* ---- half and bfloat16 through floats, complex through its parts ------------------------------- */
+/* ---- half and bfloat16 through floats, complex through its parts ----------------------------- */
 
-static void half_to_floats(const mr_half *x, float *y, int64_t n)
+MR_CLONES static void half_to_floats(const mr_half *x, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] = mr_half_to_float(x[i]);
 }
 
-static void bf16_to_floats(const mr_bf16 *x, float *y, int64_t n)
+MR_CLONES static void bf16_to_floats(const mr_bf16 *x, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] = mr_bf16_to_float(x[i]);
 }
 
-static void floats_to_half(const float *x, mr_half *y, int64_t n)
+MR_CLONES static void floats_to_half(const float *x, mr_half *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i].bits = half_bits(x[i]);
 }
 
-static void floats_to_bf16(const float *x, mr_bf16 *y, int64_t n)
+MR_CLONES static void floats_to_bf16(const float *x, mr_bf16 *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] = mr_float_to_bf16(x[i]);
@@ -193,7 +195,7 @@ static void reals_to_parts(bool twice, const void *src, void *dst, int64_t n)
     }
 }
 
-/* ---- Truncate=true ------------------------------------------------------------------------------ */
+/* ---- Truncate=true --------------------------------------------------------------------------- */
 
 /* Clears all but the upper `keep` mantissa bits; what remains converts exactly or overflows.  A NaN
  * whose set bits are all below would become an infinity, so NaNs stay as they are. */
@@ -219,7 +221,7 @@ static void cut_doubles(double *x, int64_t n, int keep)
     }
 }
 
-/* ---- any pair ----------------------------------------------------------------------------------- */
+/* ---- any pair -------------------------------------------------------------------------------- */
 
 static enum kind kind_of(mr_dtype t)
 {
@@ -309,7 +311,8 @@ static const void *cut_run(enum kind from, enum kind to, const void *x, run_buff
     return room;
 }
 
-static void convert_run(enum kind from, const void *src, enum kind to, void *dst, int64_t n, bool truncate)
+static void convert_run(enum kind from, const void *src, enum kind to, void *dst, int64_t n,
+                        bool truncate)
 {
     run_buffer a, b;
     const void *x = load_run(from, src, &a, n);
@@ -327,7 +330,8 @@ static void convert_run(enum kind from, const void *src, enum kind to, void *dst
     store_run(to, x, dst, n);
 }
 
-bool mr_dtype_convert(mr_dtype from, const void *src, mr_dtype to, void *dst, int64_t n, bool truncate)
+bool mr_dtype_convert(mr_dtype from, const void *src, mr_dtype to, void *dst, int64_t n,
+                      bool truncate)
 {
     enum kind f = kind_of(from), t = kind_of(to);
     bool same = from == to ? mr_dtype_is_plain(from) : f && f == t;

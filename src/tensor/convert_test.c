@@ -232,6 +232,25 @@ MR_TEST(cast_truncate_cuts_the_surplus_bits)
     MR_CHECK(f == 1 + 0x1p-23f);
 }
 
+MR_TEST(cast_of_many_is_the_cast_of_each)
+{
+    enum { N = 0x10000 + 13 }; /* all halves and bfloat16s there are, and an odd end */
+    static uint16_t in[N], half[N], bf16[N];
+    static float from_half[N], from_bf16[N];
+    for (int i = 0; i < N; i++)
+        in[i] = (uint16_t)i;
+    MR_CHECK(mr_dtype_convert(MR_HALF, in, MR_FLOAT, from_half, N, false));
+    MR_CHECK(mr_dtype_convert(MR_BFLOAT16, in, MR_FLOAT, from_bf16, N, false));
+    MR_CHECK(mr_dtype_convert(MR_FLOAT, from_bf16, MR_HALF, half, N, false));
+    MR_CHECK(mr_dtype_convert(MR_FLOAT, from_half, MR_BFLOAT16, bf16, N, false));
+    for (int i = 0; i < N; i++) {
+        MR_CHECK(bits_of(from_half[i]) == bits_of(mr_half_to_float((mr_half){in[i]})));
+        MR_CHECK(bits_of(from_bf16[i]) == bits_of(mr_bf16_to_float((mr_bf16){in[i]})));
+        MR_CHECK_INT(half[i], mr_float_to_half(from_bf16[i]).bits);
+        MR_CHECK_INT(bf16[i], mr_float_to_bf16(from_half[i]).bits);
+    }
+}
+
 MR_TEST(cast_truncate_leaves_integers_alone)
 {
     int32_t i = 16777219;

@@ -1,8 +1,8 @@
 /* tensor/elements.c -- arrays of elements: copied, compared and cleared by type.
  *
- * Plain types are bytes.  A string that is ours is SMALL or LARGE, as set here; those of others may be
- * anything, at any address: they are copied out before they are looked at, and an OFFSET, which points
- * anywhere within 4 GiB behind itself, is held against the memory it must lie in. */
+ * Plain types are bytes.  A string that is ours is SMALL or LARGE, as set here; those of others may
+ * be anything, at any address: they are copied out before they are looked at, and an OFFSET, which
+ * points anywhere within 4 GiB behind itself, is held against the memory it must lie in. */
 #include "tensor/buffer.h"
 
 #include "base/memory.h"
@@ -26,8 +26,8 @@ mr_sv mr_element_str(const void *at, const char *lo, const char *hi)
     }
 }
 
-/* v may be part of dst's own text.  Memory comes from mr_try_alloc, which is malloc: clients free LARGE
- * strings themselves. */
+/* v may be part of dst's own text.  Memory comes from mr_try_alloc, which is malloc: clients free
+ * LARGE strings themselves. */
 mr_status *mr_element_set_str(TF_TString *dst, mr_sv v)
 {
     if (v.n <= TF_TString_SmallCapacity) {

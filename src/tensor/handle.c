@@ -1,9 +1,10 @@
-/* tensor/handle.c -- what resource and variant tensors hold: counted objects, and names of resources.
+/* tensor/handle.c -- what resource and variant tensors hold: counted objects, and names of
+ * resources.
  *
  * A handle's texts and shapes live in its own arena.  ResourceHandleProto:
  *
  *     1 device   2 container   3 name   4 hash_code: uint64   5 maybe_type_name
- *     6 dtypes_and_shapes: repeated { 1 dtype, 2 shape }                                           */
+ *     6 dtypes_and_shapes: repeated { 1 dtype, 2 shape } */
 #include "tensor/tensor.h"
 
 #include "base/memory.h"
@@ -50,7 +51,10 @@ static mr_handle *try_new_empty(void)
     return h;
 }
 
-static const char *keep(mr_handle *h, const char *s) { return s ? mr_arena_strdup(&h->arena, s) : ""; }
+static const char *keep(mr_handle *h, const char *s)
+{
+    return s ? mr_arena_strdup(&h->arena, s) : "";
+}
 
 mr_handle *mr_handle_new(const char *device, const char *container, const char *name,
                          const char *type_name, int n_parts, const struct mr_handle_part *parts)
@@ -67,12 +71,13 @@ mr_handle *mr_handle_new(const char *device, const char *container, const char *
     h->parts = mr_arena_array(&h->arena, struct mr_handle_part, n_parts);
     for (int i = 0; i < n_parts; i++) {
         const mr_pshape *s = parts[i].shape ? parts[i].shape : &mr_pshape_unknown;
-        h->parts[i] = (struct mr_handle_part){parts[i].dtype, mr_pshape_of(&h->arena, s->rank, s->dims)};
+        h->parts[i] =
+            (struct mr_handle_part){parts[i].dtype, mr_pshape_of(&h->arena, s->rank, s->dims)};
     }
     return h;
 }
 
-/* ---- ResourceHandleProto --------------------------------------------------------------------------- */
+/* ---- ResourceHandleProto --------------------------------------------------------------------- */
 
 /* The text as a C string: sized by input, so its memory may be refused. */
 static mr_status *read_text(mr_handle *h, mr_sv v, const char **out)

@@ -33,7 +33,8 @@ MR_TEST(object_is_freed_with_its_last_reference)
 MR_TEST(object_tensors_own_a_reference_each)
 {
     mr_object *o = new_probe();
-    mr_tensor *t = mr_tensor_of(MR_VARIANT, 1, (int64_t[]){3}, (mr_object *[]){o, NULL, o}), *c = NULL;
+    mr_tensor *t = mr_tensor_of(MR_VARIANT, 1, (int64_t[]){3}, (mr_object *[]){o, NULL, o}),
+              *c = NULL;
     mr_object_unref(o);
     MR_CHECK_OK(mr_tensor_copy(NULL, t, &c));
     MR_CHECK(mr_tensor_equal(t, c));
@@ -103,15 +104,17 @@ MR_TEST(handle_decode_refuses_bad_bytes)
     mr_arena_init(&a, 0);
     mr_handle *good = new_handle(&a, "w");
     mr_handle_encode(good, &bytes);
-    for (size_t n = 1; n < bytes.n; n++) { /* cut anywhere: an error or fewer fields, never a crash */
+    for (size_t n = 1; n < bytes.n; n++) { /* cut: an error or fewer fields, never a crash */
         mr_status *st = mr_handle_decode((mr_sv){bytes.p, n}, &h);
         if (!st)
             mr_object_unref(&h->base);
         mr_status_free(st);
     }
-    MR_CHECK_ERR(mr_handle_decode(MR_SV("\x1a\x05" "ab"), &h), MR_INVALID_ARGUMENT, "ResourceHandleProto");
+    MR_CHECK_ERR(mr_handle_decode(MR_SV("\x1a\x05xy"), &h), MR_INVALID_ARGUMENT,
+                 "ResourceHandleProto");
     MR_CHECK_ERR(mr_handle_decode(MR_SV("\x1a\x03" "a\0b"), &h), MR_INVALID_ARGUMENT, "NUL");
-    MR_CHECK_ERR(mr_handle_decode(MR_SV("\x32\x02\x08\x80"), &h), MR_INVALID_ARGUMENT, "DtypeAndShape");
+    MR_CHECK_ERR(mr_handle_decode(MR_SV("\x32\x02\x08\x80"), &h), MR_INVALID_ARGUMENT,
+                 "DtypeAndShape");
     MR_CHECK_OK(mr_handle_decode(MR_SV(""), &h));
     MR_CHECK_STR(h->name, "");
     mr_object_unref(&h->base);

@@ -1,16 +1,16 @@
 /* tensor/pages.c -- regions from mmap, cut into runs of pages.
  *
- * A region is an array of pages with one record a page beside it.  A run, free or used, is described
- * by the records of its first and its last page, so the neighbours of a run that is being freed are
- * found by looking one record to either side; records in between are stale.  A used record stands
- * before and after the array, which saves the tests for its ends.
+ * A region is an array of pages with one record a page beside it.  A run, free or used, is
+ * described by the records of its first and its last page, so the neighbours of a run that is being
+ * freed are found by looking one record to either side; records in between are stale.  A used
+ * record stands before and after the array, which saves the tests for its ends.
  *
- * Free runs hang in bins by size, eight bins a doubling.  A run is taken from its own bin when one is
- * long enough, else from the next bin that has any: there, all are.  The rest of the run goes back.
- * Two free runs never touch: freeing joins them.
+ * Free runs hang in bins by size, eight bins a doubling.  A run is taken from its own bin when one
+ * is long enough, else from the next bin that has any: there, all are.  The rest of the run goes
+ * back.  Two free runs never touch: freeing joins them.
  *
- * Why mmap and not malloc: a page fault costs about two microseconds for 4 KiB, more than the work on
- * them; huge pages make it four times cheaper a byte, and retaining makes it once.
+ * Why mmap and not malloc: a page fault costs about two microseconds for 4 KiB, more than the work
+ * on them; huge pages make it four times cheaper a byte, and retaining makes it once.
  *
  * One mutex guards all; the thread caches above keep it off the fast path. */
 #include "tensor/pages.h"
@@ -58,7 +58,7 @@ static struct {
     size_t mapped MR_GUARDED_BY(mu);
 } heap = {.mu = {PTHREAD_MUTEX_INITIALIZER}};
 
-/* ---- bins ------------------------------------------------------------------------------------------ */
+/* ---- bins ------------------------------------------------------------------------------------ */
 
 /* Runs in a bin differ by at most an eighth; up to 15 pages every size has its own. */
 static int bin_of(size_t n)
@@ -137,7 +137,7 @@ static page *find_run_locked(size_t n) MR_REQUIRES(heap.mu)
     return p;
 }
 
-/* ---- regions --------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 /* The first number of a file, or SIZE_MAX when there is none ("max", no such file). */
 static size_t number_in(const char *path)
@@ -152,7 +152,7 @@ static size_t number_in(const char *path)
     return (size_t)strtoull(text, NULL, 10);
 }
 
-/* Beyond this the system would not refuse but kill: an overcommitting kernel, a container's limit. */
+/* Beyond this the system would not refuse but kill: it overcommits, or a container has a limit. */
 static size_t find_limit(void)
 {
     struct sysinfo info;
@@ -251,10 +251,10 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 static void trim_regions_locked(void) MR_REQUIRES(heap.mu);
 
-/* Makes sure that there is a run of n pages.  Regions without a used page were all too short for it and
- * go first: else requests that grow little by little would leave a trail of them.  Then more is mapped
- * than asked for, the more the more there is, so that growing ends soon; when the system does not
- * give that much, just what is needed. */
+/* Makes sure that there is a run of n pages.  Regions without a used page were all too short for it
+ * and go first: else requests that grow little by little would leave a trail of them.  Then more is
+ * mapped than asked for, the more the more there is, so that growing ends soon; when the system
+ * does not give that much, just what is needed. */
 static bool grow_locked(size_t n) MR_REQUIRES(heap.mu)
 {
     if (n > SIZE_MAX / 4 / MR_PAGE_BYTES)
@@ -268,7 +268,7 @@ static bool grow_locked(size_t n) MR_REQUIRES(heap.mu)
            add_region_locked(need);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------ */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static void *address_of(const page *first)
 {
@@ -322,7 +322,7 @@ void mr_pages_free(void *address, size_t n)
     mr_unlock(&heap.mu);
 }
 
-/* ---- giving back ----------------------------------------------------------------------------------- */
+/* ---- giving back ----------------------------------------------------------------------------- */
 
 /* Unmaps the regions that are one free run. */
 static void trim_regions_locked(void)

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Under AddressSanitizer nothing is pooled or packed together: every block is a malloc of its own, so
- * that overruns and late uses are seen. */
+/* Under AddressSanitizer nothing is pooled or packed together: every block is a malloc of its own,
+ * so that overruns and late uses are seen. */
 #if defined(__SANITIZE_ADDRESS__)
 #define MR_POOLED 0
 #elif defined(__has_feature)
@@ -31,7 +31,7 @@ void mr_pages_free(void *p, size_t n);
 /* Gives free memory back: regions without a used page go, free runs in others lose their memory. */
 void mr_pages_trim(void);
 
-/* Bytes mapped from the system, and the most there may be: the machine's memory or the container's. */
+/* Bytes mapped from the system, and the most there may be: what the machine or container has. */
 size_t mr_pages_mapped(void);
 size_t mr_pages_limit(void);
 

@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 
-/* ---- known shapes ------------------------------------------------------------------------------- */
+/* ---- known shapes ---------------------------------------------------------------------------- */
 
 void mr_shape_set(mr_shape *s, int rank, const int64_t *dims)
 {
@@ -57,9 +57,13 @@ static mr_status *incompatible(int rank_a, const int64_t *a, int rank_b, const i
 }
 
 /* Dimension i from the right; missing ones are 1. */
-static int64_t from_right(int rank, const int64_t *dims, int i) { return i < rank ? dims[rank - 1 - i] : 1; }
+static int64_t from_right(int rank, const int64_t *dims, int i)
+{
+    return i < rank ? dims[rank - 1 - i] : 1;
+}
 
-mr_status *mr_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, mr_shape *out)
+mr_status *mr_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b,
+                              mr_shape *out)
 {
     int rank = MR_MAX(rank_a, rank_b);
     MR_ENSURE(rank <= MR_MAX_RANK);
@@ -84,7 +88,7 @@ mr_status *mr_axis_resolve(int64_t axis, int rank, int *out)
     return NULL;
 }
 
-/* ---- text ----------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 enum { DIM_TEXT = 24 }; /* a separator, a sign, 19 digits and a NUL */
 
@@ -134,7 +138,10 @@ static const char *text_dims(char *buf, size_t n, int rank, const int64_t *dims,
     return buf;
 }
 
-void mr_shape_print(mr_str *out, int rank, const int64_t *dims) { print_dims(out, rank, dims, false); }
+void mr_shape_print(mr_str *out, int rank, const int64_t *dims)
+{
+    print_dims(out, rank, dims, false);
+}
 
 const char *mr_shape_text(char *buf, size_t n, int rank, const int64_t *dims)
 {
@@ -148,7 +155,7 @@ const char *mr_pshape_text(char *buf, size_t n, const mr_pshape *s)
     return text_dims(buf, n, s->rank, s->dims, true);
 }
 
-/* ---- partly known shapes -------------------------------------------------------------------------- */
+/* ---- partly known shapes --------------------------------------------------------------------- */
 
 const mr_pshape mr_pshape_unknown = {.rank = -1};
 const mr_pshape mr_pshape_scalar = {.rank = 0};
@@ -228,7 +235,8 @@ static const mr_pshape *combine(mr_arena *a, const mr_pshape *x, const mr_pshape
     return s;
 }
 
-mr_status *mr_pshape_merge(mr_arena *a, const mr_pshape *x, const mr_pshape *y, const mr_pshape **out)
+mr_status *mr_pshape_merge(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
+                           const mr_pshape **out)
 {
     if (x->rank < 0 || y->rank < 0) {
         *out = x->rank < 0 ? y : x;

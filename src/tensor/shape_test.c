@@ -87,7 +87,8 @@ MR_TEST(shape_broadcast_rejects_2_against_3)
     mr_shape s;
     MR_CHECK_ERR(mr_shape_broadcast(1, DIMS(2), 1, DIMS(3), &s), MR_INVALID_ARGUMENT,
                  "Incompatible shapes: [2] vs. [3]");
-    MR_CHECK_ERR(mr_shape_broadcast(1, DIMS(0), 1, DIMS(2), &s), MR_INVALID_ARGUMENT, "[0] vs. [2]");
+    MR_CHECK_ERR(mr_shape_broadcast(1, DIMS(0), 1, DIMS(2), &s), MR_INVALID_ARGUMENT,
+                 "[0] vs. [2]");
 }
 
 MR_TEST(shape_broadcast_may_write_over_its_argument)
@@ -216,7 +217,8 @@ MR_TEST(shape_decode_refuses_bad_protos)
     MR_CHECK_ERR(mr_pshape_decode(&a, both, &p), MR_INVALID_ARGUMENT, "unknown rank");
     MR_CHECK_ERR(mr_shape_decode(unknown, &s), MR_INVALID_ARGUMENT, "rank is not known");
     MR_CHECK_ERR(mr_shape_decode(minus_1, &s), MR_INVALID_ARGUMENT, "-1");
-    MR_CHECK_ERR(mr_shape_decode(MR_SV("\x12\x05\x08"), &s), MR_INVALID_ARGUMENT, "TensorShapeProto");
+    MR_CHECK_ERR(mr_shape_decode(MR_SV("\x12\x05\x08"), &s), MR_INVALID_ARGUMENT,
+                 "TensorShapeProto");
     mr_str many = {0};
     for (int i = 0; i < 255; i++)
         mr_str_append(&many, "\x12\x02\x08\x01", 4);

@@ -1,15 +1,15 @@
 /* tensor/tensor.c -- tensors: headers over shared buffers.
  *
- * Blocks.  A new tensor is at most two blocks: header and buffer struct in one, the data in another.  Up
- * to EMBED_BYTES of data move into the first block, so most scalars and small vectors are one
- * allocation:
+ * Blocks.  A new tensor is at most two blocks: header and buffer struct in one, the data in
+ * another.  Up to EMBED_BYTES of data move into the first block, so most scalars and small vectors
+ * are one allocation:
  *
  *     [ mr_tensor, dims ][ mr_buffer ][ to the next 64 bytes ][ data ]
  *
  * A view is one more header in a block of its own.
  *
- * Lives.  Each header has a count and holds one count of its buffer.  The first header's memory belongs
- * to the buffer, whether that header still lives or not; other headers free themselves. */
+ * Lives.  Each header has a count and holds one count of its buffer.  The first header's memory
+ * belongs to the buffer, whether that header still lives or not; other headers free themselves. */
 #include "tensor/tensor.h"
 
 #include "base/memory.h"
@@ -23,27 +23,33 @@ static size_t header_bytes(int rank) { return sizeof(mr_tensor) + (size_t)rank *
 /* Header and buffer struct; the data of an embedded one begins at the next multiple of ALIGN. */
 static size_t head_bytes(int rank) { return header_bytes(rank) + sizeof(mr_buffer); }
 
-static size_t embedded_offset(int rank) { return (head_bytes(rank) + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+static size_t embedded_offset(int rank)
+{
+    return (head_bytes(rank) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
 
 static mr_tensor *first_header(const mr_buffer *b)
 {
     return (mr_tensor *)((char *)b - header_bytes(b->rank));
 }
 
-mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int64_t *n, size_t *bytes)
+mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int64_t *n,
+                             size_t *bytes)
 {
     size_t size = mr_dtype_size(dtype);
     if (MR_UNLIKELY(size == 0))
-        return mr_invalid("a tensor cannot have the type %s (%d)", mr_dtype_name((int)dtype), (int)dtype);
+        return mr_invalid("a tensor cannot have the type %s (%d)", mr_dtype_name((int)dtype),
+                          (int)dtype);
     MR_TRY(mr_shape_elements(rank, dims, n));
     if (MR_UNLIKELY(!mr_size_mul((size_t)*n, size, bytes)))
-        return mr_error(MR_RESOURCE_EXHAUSTED,
-                        "OOM when allocating tensor with shape%s and type %s: more than there can be",
-                        MR_SHAPE_TEXT(rank, dims), mr_dtype_name((int)dtype));
+        return mr_error(
+            MR_RESOURCE_EXHAUSTED,
+            "OOM when allocating tensor with shape%s and type %s: more than there can be",
+            MR_SHAPE_TEXT(rank, dims), mr_dtype_name((int)dtype));
     return NULL;
 }
 
-/* ---- making ---------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static void fill_header(mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims, int64_t n)
 {
@@ -75,10 +81,10 @@ static mr_tensor *fill_block(void *block, mr_dtype dtype, int rank, const int64_
 static mr_status *oom(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims)
 {
     mr_allocator_stats s;
-    mr_status *st = mr_error(MR_RESOURCE_EXHAUSTED,
-                             "OOM when allocating tensor with shape%s and type %s on %s by allocator %s",
-                             MR_SHAPE_TEXT(rank, dims), mr_dtype_name((int)dtype),
-                             a->host ? "CPU" : "device", a->name);
+    mr_status *st = mr_error(
+        MR_RESOURCE_EXHAUSTED,
+        "OOM when allocating tensor with shape%s and type %s on %s by allocator %s",
+        MR_SHAPE_TEXT(rank, dims), mr_dtype_name((int)dtype), a->host ? "CPU" : "device", a->name);
     mr_allocator_get_stats(a, &s);
     if (s.limit > 0)
         st = mr_status_append(st, ": %lld of its %lld bytes are in use", (long long)s.in_use,
@@ -114,12 +120,14 @@ mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const 
     return NULL;
 }
 
-mr_status *mr_tensor_new(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out)
+mr_status *mr_tensor_new(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                         mr_tensor **out)
 {
     return mr_tensor_new_bytes(a, dtype, rank, dims, 0, out);
 }
 
-mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out)
+mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                           mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(a, dtype, rank, dims, out));
     if (mr_dtype_is_plain(dtype))
@@ -165,7 +173,8 @@ static mr_status *check_foreign(mr_dtype dtype, int rank, const int64_t *dims, c
 }
 
 mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *data, size_t bytes,
-                           void (*free)(void *data, size_t bytes, void *arg), void *arg, mr_tensor **out)
+                           void (*free)(void *data, size_t bytes, void *arg), void *arg,
+                           mr_tensor **out)
 {
     int64_t n;
     mr_buffer b = {.data = data, .bytes = bytes, .free = free, .arg = arg};
@@ -183,7 +192,7 @@ mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *
     return NULL;
 }
 
-/* ---- living and dying ------------------------------------------------------------------------------ */
+/* ---- living and dying ------------------------------------------------------------------------ */
 
 mr_tensor *mr_tensor_ref(const mr_tensor *t)
 {
@@ -232,10 +241,10 @@ bool mr_tensor_sole(const mr_tensor *t)
 
 bool mr_tensor_shares_buffer(const mr_tensor *a, const mr_tensor *b) { return a->buf == b->buf; }
 
-/* ---- views ----------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
-static mr_tensor *new_view(const mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims, int64_t n,
-                           size_t offset)
+static mr_tensor *new_view(const mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims,
+                           int64_t n, size_t offset)
 {
     mr_tensor *v = mr_small_alloc(header_bytes(rank));
     fill_header(v, dtype, rank, dims, n);
@@ -256,10 +265,10 @@ mr_status *mr_tensor_view(const mr_tensor *t, mr_dtype dtype, int rank, const in
         return mr_invalid("a tensor of type %s cannot be seen as %s", mr_dtype_name(t->dtype),
                           mr_dtype_name((int)dtype));
     if (bytes != mr_tensor_bytes(t))
-        return mr_invalid("a tensor of shape %s and type %s has %zu bytes, but shape %s and type %s "
-                          "take %zu",
-                          MR_TENSOR_SHAPE(t), mr_dtype_name(t->dtype), mr_tensor_bytes(t),
-                          MR_SHAPE_TEXT(rank, dims), mr_dtype_name((int)dtype), bytes);
+        return mr_invalid(
+            "a tensor of shape %s and type %s has %zu bytes, but shape %s and type %s take %zu",
+            MR_TENSOR_SHAPE(t), mr_dtype_name(t->dtype), mr_tensor_bytes(t),
+            MR_SHAPE_TEXT(rank, dims), mr_dtype_name((int)dtype), bytes);
     if (MR_UNLIKELY(n > 0 && !aligned_for(dtype, t->data)))
         return copy_foreign(dtype, rank, dims, t->data, bytes, out);
     *out = new_view(t, dtype, rank, dims, n, 0);
@@ -281,10 +290,10 @@ mr_status *mr_tensor_rows(const mr_tensor *t, int64_t start, int64_t n, mr_tenso
     return NULL;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from,
-                                       int64_t n)
+mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src,
+                                       int64_t from, int64_t n)
 {
     size_t size = mr_dtype_size(src->dtype);
     const mr_buffer *b = src->buf;
@@ -295,7 +304,8 @@ mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tens
                             b->data + b->bytes);
 }
 
-void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n)
+void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from,
+                             int64_t n)
 {
     mr_status *st = mr_tensor_try_copy_elements(dst, at, src, from, n);
     if (st)
@@ -316,7 +326,7 @@ mr_status *mr_tensor_copy(mr_allocator *a, const mr_tensor *t, mr_tensor **out)
 
 void mr_tensor_zero(mr_tensor *t) { mr_elements_clear(t->dtype, t->data, t->n); }
 
-/* ---- questions ------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 size_t mr_tensor_bytes(const mr_tensor *t) { return (size_t)t->n * mr_dtype_size(t->dtype); }
 
@@ -370,7 +380,8 @@ const char *mr_tensor_shape_text(const mr_tensor *t, char *buf, size_t n)
 mr_sv mr_tensor_str_at(const mr_tensor *t, int64_t i)
 {
     MR_ASSERT(t->dtype == MR_STRING && i >= 0 && i < t->n);
-    return mr_element_str(MR_DATA(const TF_TString, t) + i, t->buf->data, t->buf->data + t->buf->bytes);
+    return mr_element_str(MR_DATA(const TF_TString, t) + i, t->buf->data,
+                          t->buf->data + t->buf->bytes);
 }
 
 mr_status *mr_tensor_set_str(mr_tensor *t, int64_t i, mr_sv v)

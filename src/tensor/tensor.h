@@ -1,13 +1,13 @@
 /* tensor/tensor.h -- a typed, shaped, reference-counted array.
  *
- * A tensor is a header (type, shape, where the data starts) over a buffer; several headers may share
- * one buffer (reshapes, rows of a batch).  After its producer is done a tensor is never written again,
- * except by one who holds the only reference to both (mr_tensor_sole): that is how kernels reuse an
- * input's memory for their output.  TF_Tensor of the C API is this struct.
+ * A tensor is a header (type, shape, where the data starts) over a buffer; several headers may
+ * share one buffer (reshapes, rows of a batch).  After its producer is done a tensor is never
+ * written again, except by one who holds the only reference to both (mr_tensor_sole): that is how
+ * kernels reuse an input's memory for their output.  TF_Tensor of the C API is this struct.
  *
  * Element storage: plain types as in C; strings TF_TString; resources mr_handle *; variants
- * mr_object *.  Elements of the last three are owned by the buffer.  Foreign memory may be less than
- * 64-byte aligned: kernels use unaligned loads. */
+ * mr_object *.  Elements of the last three are owned by the buffer.  Foreign memory may be less
+ * than 64-byte aligned: kernels use unaligned loads. */
 #ifndef MR_TENSOR_TENSOR_H
 #define MR_TENSOR_TENSOR_H
 
@@ -31,33 +31,40 @@ typedef struct mr_tensor {
 } mr_tensor;
 
 /* New, from an allocator (NULL: the CPU's).  Plain elements are unset, strings empty, handles NULL.
- * INVALID_ARGUMENT for a bad type or shape, RESOURCE_EXHAUSTED "OOM when allocating tensor with shape
- * [..] and type .. on .. by allocator ..". */
-mr_status *mr_tensor_new(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out);
-mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out);
+ * INVALID_ARGUMENT for a bad type or shape, RESOURCE_EXHAUSTED "OOM when allocating tensor with
+ * shape[..] and type .. on .. by allocator ..". */
+mr_status *mr_tensor_new(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                         mr_tensor **out);
+mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                           mr_tensor **out);
 /* The same with a buffer of at least `bytes` (TF_AllocateTensor). */
-mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, size_t bytes,
-                               mr_tensor **out);
+mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                               size_t bytes, mr_tensor **out);
 /* Memory of somebody else: free(data, bytes, arg) is called once, when the last user is gone, also
- * when this call fails; it may be NULL.  bytes may exceed what the shape needs.  Strings and handles in
- * it stay the property of whoever gave it.  Data that is not even aligned for its element type is
- * copied at once, and freed. */
+ * when this call fails; it may be NULL.  bytes may exceed what the shape needs.  Strings and
+ * handles in it stay the property of whoever gave it.  Data that is not even aligned for its
+ * element type is copied at once, and freed. */
 mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *data, size_t bytes,
-                           void (*free)(void *data, size_t bytes, void *arg), void *arg, mr_tensor **out);
+                           void (*free)(void *data, size_t bytes, void *arg), void *arg,
+                           mr_tensor **out);
 mr_tensor *mr_tensor_ref(const mr_tensor *t); /* NULL gives NULL */
 void mr_tensor_unref(mr_tensor *t);           /* NULL is fine */
 
-/* Another header over the same buffer: same total bytes, any type of plain elements or the same type.
- * (A copy where the data is not aligned for the new type: foreign bytes at an odd address as floats.) */
-mr_status *mr_tensor_view(const mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out);
+/* Another header over the same buffer: same total bytes, any type of plain elements or the same
+ * type.  (A copy where the data is not aligned for the new type: foreign bytes at an odd address as
+ * floats.) */
+mr_status *mr_tensor_view(const mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims,
+                          mr_tensor **out);
 /* Rows start..start+n of dimension 0, sharing the buffer. */
 mr_status *mr_tensor_rows(const mr_tensor *t, int64_t start, int64_t n, mr_tensor **out);
 /* A copy that shares nothing. */
 mr_status *mr_tensor_copy(mr_allocator *a, const mr_tensor *t, mr_tensor **out);
-/* Copies n elements (strings and handles properly) into a tensor that nobody else sees.  Ends the process
- * when memory for a string is out; the second one says RESOURCE_EXHAUSTED. */
-void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n);
-mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n);
+/* Copies n elements (strings and handles properly) into a tensor that nobody else sees.  Ends the
+ * process when memory for a string is out; the second one says RESOURCE_EXHAUSTED. */
+void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from,
+                             int64_t n);
+mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src,
+                                       int64_t from, int64_t n);
 
 /* Nobody else holds the header or the buffer, and the memory is ours: it may be overwritten. */
 bool mr_tensor_sole(const mr_tensor *t);
@@ -70,16 +77,16 @@ bool mr_tensor_same_shape(const mr_tensor *a, const mr_tensor *b);
 bool mr_tensor_equal(const mr_tensor *a, const mr_tensor *b);
 void mr_tensor_zero(mr_tensor *t); /* all elements 0, "", NULL */
 
-/* Values printed as Assert and Print do: at most `limit` entries (-1: all).  Floats with as many digits as
- * bring them back (6, or 9; doubles 15 or 17), strings with C escapes, as TensorFlow. */
+/* Values printed as Assert and Print do: at most `limit` entries (-1: all).  Floats with as many
+ * digits as bring them back (6, or 9; doubles 15 or 17), strings with C escapes, as TensorFlow. */
 void mr_tensor_summarize(const mr_tensor *t, int64_t limit, mr_str *out);
 const char *mr_tensor_shape_text(const mr_tensor *t, char *buf, size_t n);
 #define MR_TENSOR_SHAPE(t) MR_SHAPE_TEXT((t)->rank, (t)->dims)
 
 #define MR_DATA(T, t) ((T *)(t)->data)
 
-/* Convenience for graphs and tests: small tensors from values; they end the process on no memory.  The
- * values of mr_tensor_of are elements as stored; for strings, const char *. */
+/* Convenience for graphs and tests: small tensors from values; they end the process on no memory.
+ * The values of mr_tensor_of are elements as stored; for strings, const char *. */
 mr_tensor *mr_tensor_of(mr_dtype dtype, int rank, const int64_t *dims, const void *values);
 mr_tensor *mr_tensor_scalar_f32(float v);
 mr_tensor *mr_tensor_scalar_i32(int32_t v);
@@ -95,19 +102,19 @@ int64_t mr_tensor_int_at(const mr_tensor *t, int64_t i);
 mr_sv mr_tensor_str_at(const mr_tensor *t, int64_t i);
 mr_status *mr_tensor_set_str(mr_tensor *t, int64_t i, mr_sv v); /* RESOURCE_EXHAUSTED */
 
-/* TensorProto both ways, all packings and the splat rule of formats.md §9.  Few bytes may legally mean a
- * large tensor: what the splat rule adds to the given values is limited to MR_SPLAT_MAX bytes
- * (RESOURCE_EXHAUSTED), as much as a message could carry in full. */
+/* TensorProto both ways, all packings and the splat rule of formats.md §9.  Few bytes may legally
+ * mean a large tensor: what the splat rule adds to the given values is limited to MR_SPLAT_MAX
+ * bytes (RESOURCE_EXHAUSTED), as much as a message could carry in full. */
 #define MR_SPLAT_MAX ((size_t)1 << 31)
 mr_status *mr_tensor_decode(mr_allocator *a, mr_sv bytes, mr_tensor **out);
 /* The same where type and shape are known from elsewhere and those in the bytes are ignored (V1
  * checkpoints leave them out). */
-mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, mr_sv bytes,
-                               mr_tensor **out);
-/* tensor_content for plain types of more than one element, typed fields otherwise, as TensorFlow. */
+mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                               mr_sv bytes, mr_tensor **out);
+/* tensor_content for plain types of more than one element, typed fields otherwise. */
 mr_status *mr_tensor_encode(const mr_tensor *t, mr_str *out);
-/* The same without the bytes of tensor_content, which follow right behind `out` and are a view of the
- * tensor's own memory: for senders that do not copy.  *content is empty when out is all. */
+/* The same without the bytes of tensor_content, which follow right behind `out` and are a view of
+ * the tensor's own memory: for senders that do not copy.  *content is empty when out is all. */
 mr_status *mr_tensor_encode_head(const mr_tensor *t, mr_str *out, mr_sv *content);
 
 /* ---- elements of resource and variant tensors ---- */
@@ -136,8 +143,8 @@ typedef struct mr_handle {
     } *parts;
     mr_arena arena;
 } mr_handle;
-mr_handle *mr_handle_new(const char *device, const char *container, const char *name, const char *type_name,
-                         int n_parts, const struct mr_handle_part *parts);
+mr_handle *mr_handle_new(const char *device, const char *container, const char *name,
+                         const char *type_name, int n_parts, const struct mr_handle_part *parts);
 /* ResourceHandleProto. */
 mr_status *mr_handle_decode(mr_sv bytes, mr_handle **out);
 void mr_handle_encode(const mr_handle *h, mr_str *out);

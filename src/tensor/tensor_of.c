@@ -38,8 +38,14 @@ mr_tensor *mr_tensor_scalar_str(mr_sv v)
     return t;
 }
 
-mr_tensor *mr_tensor_vector_i32(int n, const int32_t *v) { return mr_tensor_of(MR_INT32, 1, (int64_t[]){n}, v); }
-mr_tensor *mr_tensor_vector_i64(int n, const int64_t *v) { return mr_tensor_of(MR_INT64, 1, (int64_t[]){n}, v); }
+mr_tensor *mr_tensor_vector_i32(int n, const int32_t *v)
+{
+    return mr_tensor_of(MR_INT32, 1, (int64_t[]){n}, v);
+}
+mr_tensor *mr_tensor_vector_i64(int n, const int64_t *v)
+{
+    return mr_tensor_of(MR_INT64, 1, (int64_t[]){n}, v);
+}
 
 mr_tensor *mr_tensor_vector_str(int n, const char *const *v)
 {

@@ -5,13 +5,13 @@
  *      3 version        7 int_val       11 bool_val       15 variant_val
  *      4 content        8 string_val    12 dcomplex_val   16 uint32_val
  *
- * Elements stand in tensor_content, as they are in memory, or in the one typed field that belongs to
- * the dtype.  Fields come in any order and the dtype may come last, so a proto is read twice: first for
- * what it says, then for its values.
+ * Elements stand in tensor_content, as they are in memory, or in the one typed field that belongs
+ * to the dtype.  Fields come in any order and the dtype may come last, so a proto is read twice:
+ * first for what it says, then for its values.
  *
- * Nothing is allocated before the bytes are known to be worth it: content has exactly the size of the
- * elements, a typed field has at least a byte a value, and what is added to the values that are there
- * is limited (MR_SPLAT_MAX). */
+ * Nothing is allocated before the bytes are known to be worth it: content has exactly the size of
+ * the elements, a typed field has at least a byte a value, and what is added to the values that are
+ * there is limited (MR_SPLAT_MAX). */
 #include "tensor/tensor.h"
 
 #include "base/memory.h"
@@ -64,7 +64,7 @@ static value_field field_of(mr_dtype t)
     }
 }
 
-/* ---- decoding -------------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 typedef struct decoder {
     mr_allocator *a;
@@ -105,16 +105,18 @@ static mr_status *new_tensor(const decoder *d, mr_tensor **out)
 static mr_status *check_splat(const decoder *d, int64_t n_values, size_t each)
 {
     size_t added;
-    if (n_values >= d->n || (mr_size_mul((size_t)(d->n - n_values), each, &added) && added <= MR_SPLAT_MAX))
+    if (n_values >= d->n ||
+        (mr_size_mul((size_t)(d->n - n_values), each, &added) && added <= MR_SPLAT_MAX))
         return NULL;
-    return mr_error(MR_RESOURCE_EXHAUSTED,
-                    "TensorProto: %lld values for shape %s of type %s would grow to more than %zu bytes",
-                    (long long)n_values, MR_SHAPE_TEXT(d->rank, d->dims), mr_dtype_name((int)d->dtype),
-                    MR_SPLAT_MAX);
+    return mr_error(
+        MR_RESOURCE_EXHAUSTED,
+        "TensorProto: %lld values for shape %s of type %s would grow to more than %zu bytes",
+        (long long)n_values, MR_SHAPE_TEXT(d->rank, d->dims), mr_dtype_name((int)d->dtype),
+        MR_SPLAT_MAX);
 }
 
-/* Repeats the element before p until `n` more are there: copies what is there already, so each copy is
- * twice as long as the last. */
+/* Repeats the element before p until `n` more are there: copies what is there already, so each copy
+ * is twice as long as the last. */
 static void repeat_last(char *p, size_t size, size_t n)
 {
     const char *from = p - size;
@@ -138,9 +140,10 @@ static void clean_bools(mr_tensor *t)
 static mr_status *decode_content(const decoder *d, mr_tensor **out)
 {
     if (d->content.n != d->n_bytes)
-        return mr_invalid("TensorProto: tensor_content has %zu bytes, but shape %s of type %s takes %zu",
-                          d->content.n, MR_SHAPE_TEXT(d->rank, d->dims), mr_dtype_name((int)d->dtype),
-                          d->n_bytes);
+        return mr_invalid(
+            "TensorProto: tensor_content has %zu bytes, but shape %s of type %s takes %zu",
+            d->content.n, MR_SHAPE_TEXT(d->rank, d->dims), mr_dtype_name((int)d->dtype),
+            d->n_bytes);
     MR_TRY(new_tensor(d, out));
     memcpy((*out)->data, d->content.p, d->content.n);
     clean_bools(*out);
@@ -254,7 +257,8 @@ static mr_status *set_element(mr_tensor *t, int64_t i, mr_sv v)
 
 static size_t element_cost(mr_dtype dtype, mr_sv v)
 {
-    return mr_dtype_size(dtype) + (dtype == MR_STRING && v.n > TF_TString_SmallCapacity ? v.n + 16 : 0);
+    return mr_dtype_size(dtype) +
+           (dtype == MR_STRING && v.n > TF_TString_SmallCapacity ? v.n + 16 : 0);
 }
 
 /* Elements after the given ones are as the last of them; variants are empty. */
@@ -304,7 +308,9 @@ static mr_status *count_fields(const decoder *d, uint32_t wanted, int64_t *n, mr
 
 static mr_status *decode_fields(const decoder *d, mr_tensor **out)
 {
-    uint32_t wanted = d->dtype == MR_STRING ? F_STRING : d->dtype == MR_RESOURCE ? F_RESOURCE : F_VARIANT;
+    uint32_t wanted = d->dtype == MR_STRING     ? F_STRING
+                      : d->dtype == MR_RESOURCE ? F_RESOURCE
+                                                : F_VARIANT;
     int64_t n_values;
     mr_sv last;
     mr_tensor *t;
@@ -319,7 +325,8 @@ static mr_status *decode_fields(const decoder *d, mr_tensor **out)
     return st;
 }
 
-/* tensor_content of strings and resources: n lengths, then the bytes of all.  Leaves r at the bytes. */
+/* tensor_content of strings and resources: n lengths, then the bytes of all.  Leaves r at the
+ * bytes. */
 static mr_status *check_framing(const decoder *d, mr_pb_reader *r)
 {
     uint64_t total = 0;
@@ -333,8 +340,9 @@ static mr_status *check_framing(const decoder *d, mr_pb_reader *r)
             return NULL;
     }
     MR_TRY(mr_pb_reader_status(r, "TensorProto: tensor_content"));
-    return mr_invalid("TensorProto: %zu bytes of tensor_content are not %lld lengths and their bytes",
-                      d->content.n, (long long)d->n);
+    return mr_invalid(
+        "TensorProto: %zu bytes of tensor_content are not %lld lengths and their bytes",
+        d->content.n, (long long)d->n);
 }
 
 static mr_status *decode_framed(const decoder *d, mr_tensor **out)
@@ -383,7 +391,8 @@ mr_status *mr_tensor_decode(mr_allocator *a, mr_sv bytes, mr_tensor **out)
     mr_shape shape;
     MR_TRY(read_head(bytes, &dtype, &shape_bytes, &d.content));
     if (!mr_dtype_valid(dtype))
-        return mr_invalid("TensorProto: dtype %d (%s) is not one of a tensor", dtype, mr_dtype_name(dtype));
+        return mr_invalid("TensorProto: dtype %d (%s) is not one of a tensor", dtype,
+                          mr_dtype_name(dtype));
     MR_TRY(mr_shape_decode(shape_bytes, &shape));
     d.dtype = (mr_dtype)dtype;
     d.rank = shape.rank;
@@ -391,8 +400,8 @@ mr_status *mr_tensor_decode(mr_allocator *a, mr_sv bytes, mr_tensor **out)
     return decode(&d, out);
 }
 
-mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims, mr_sv bytes,
-                               mr_tensor **out)
+mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
+                               mr_sv bytes, mr_tensor **out)
 {
     decoder d = {.a = a, .bytes = bytes, .dtype = dtype, .rank = rank, .dims = dims};
     int32_t ignored_dtype;
@@ -401,7 +410,7 @@ mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const 
     return decode(&d, out);
 }
 
-/* ---- encoding -------------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 /* The one element of a plain tensor in its typed field. */
 static void put_value(mr_pb_writer *w, const mr_tensor *t)
@@ -434,7 +443,8 @@ static mr_status *put_elements(mr_pb_writer *w, const mr_tensor *t)
         } else {
             const mr_object *o = MR_DATA(mr_object *, t)[i];
             if (o)
-                return mr_error(MR_UNIMPLEMENTED, "TensorProto: a variant of type %s cannot be written",
+                return mr_error(MR_UNIMPLEMENTED,
+                                "TensorProto: a variant of type %s cannot be written",
                                 o->type->name);
             mr_pb_put_bytes(w, F_VARIANT, MR_SV(""));
         }

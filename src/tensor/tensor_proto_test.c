@@ -7,7 +7,7 @@
 
 #define DIMS(...) (int64_t[]){__VA_ARGS__}
 
-/* A proto put together by hand: dtype, one dimension (-1: scalar), then raw bytes of other fields. */
+/* A proto by hand: dtype, one dimension (-1: scalar), then raw bytes of other fields. */
 static mr_str proto(int dtype, int64_t dim, mr_sv rest)
 {
     mr_str s = {0}, shape = {0};
@@ -58,18 +58,23 @@ MR_TEST(tensor_proto_reads_every_typed_field)
 {
     check_values(MR_FLOAT, 2, FIELDS("\x2a\x08\0\0\x80\x3f\0\0\0\x40"), "1 2");
     check_values(MR_DOUBLE, 1, FIELDS("\x32\x08\0\0\0\0\0\0\xf0\x3f"), "1");
-    check_values(MR_INT32, 3, FIELDS("\x3a\x0d\x05\xac\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "5 300 -1");
-    check_values(MR_INT8, 2, FIELDS("\x3a\x0b\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "5 -1");
+    check_values(MR_INT32, 3,
+                 FIELDS("\x3a\x0d\x05\xac\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+                 "5 300 -1");
+    check_values(MR_INT8, 2, FIELDS("\x3a\x0b\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+                 "5 -1");
     check_values(MR_UINT8, 1, FIELDS("\x3a\x02\xff\x01"), "255");
     check_values(MR_QUINT16, 1, FIELDS("\x3a\x03\xff\xff\x03"), "65535");
     check_values(MR_INT64, 1, FIELDS("\x52\x05\x80\x80\x80\x80\x10"), "4294967296");
     check_values(MR_UINT32, 1, FIELDS("\x82\x01\x05\xff\xff\xff\xff\x0f"), "4294967295");
-    check_values(MR_UINT64, 1, FIELDS("\x8a\x01\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "18446744073709551615");
+    check_values(MR_UINT64, 1, FIELDS("\x8a\x01\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+                 "18446744073709551615");
     check_values(MR_BOOL, 3, FIELDS("\x5a\x03\x01\x00\x02"), "1 0 1");
     check_values(MR_HALF, 1, FIELDS("\x6a\x02\x80\x7c"), "1.5");
     check_values(MR_BFLOAT16, 1, FIELDS("\x6a\x03\xc0\xff\x00"), "1.5");
     check_values(MR_COMPLEX64, 1, FIELDS("\x4a\x08\0\0\x80\x3f\0\0\0\x40"), "(1,2)");
-    check_values(MR_COMPLEX128, 1, FIELDS("\x62\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\0\x40"), "(1,2)");
+    check_values(MR_COMPLEX128, 1, FIELDS("\x62\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\0\x40"),
+                 "(1,2)");
     check_values(MR_STRING, 2, FIELDS("\x42\x02hi\x42\0"), "hi ");
     check_values(MR_FLOAT8_E5M2, 2, FIELDS("\x92\x01\x02\x3e\x3c"), "1.5 1");
     check_values(MR_INT4, 2, FIELDS("\x3a\x02\x03\x04"), "3 4");
@@ -97,7 +102,8 @@ MR_TEST(tensor_proto_last_value_fills_the_rest)
     check_values(MR_INT64, 7, FIELDS("\x52\x01\x09"), "9 9 9 9 9 9 9");
     check_values(MR_BOOL, 3, FIELDS("\x5a\x01\x01"), "1 1 1");
     check_values(MR_COMPLEX64, 2, FIELDS("\x4a\x08\0\0\x80\x3f\0\0\0\x40"), "(1,2) (1,2)");
-    check_values(MR_COMPLEX64, 2, FIELDS("\x4a\x04\0\0\x80\x3f"), "(0,0) (0,0)"); /* half a value is none */
+    check_values(MR_COMPLEX64, 2, FIELDS("\x4a\x04\0\0\x80\x3f"),
+                 "(0,0) (0,0)"); /* half a value is none */
     check_values(MR_STRING, 3, FIELDS("\x42\x01" "a\x42\x01" "b"), "a b b");
     check_values(MR_STRING, 2, FIELDS("\x42\x1f" "thirty-one bytes, a longer text"),
                  "thirty-one bytes, a longer text thirty-one bytes, a longer text");
@@ -128,20 +134,32 @@ MR_TEST(tensor_proto_content_wins_over_values)
 MR_TEST(tensor_proto_content_of_strings_is_lengths_then_bytes)
 {
     check_values(MR_STRING, 3, FIELDS("\x22\x08\x02\x00\x03" "hiyou"), "hi  you");
-    MR_CHECK_ERR(refused(MR_STRING, 3, FIELDS("\x22\x07\x02\x00\x03" "hiyo")), MR_INVALID_ARGUMENT, "lengths");
-    MR_CHECK_ERR(refused(MR_STRING, 3, FIELDS("\x22\x09\x02\x00\x03" "hiyou!")), MR_INVALID_ARGUMENT, "lengths");
+    MR_CHECK_ERR(refused(MR_STRING, 3,
+                         FIELDS("\x22\x07\x02\x00\x03"
+                                "hiyo")),
+                 MR_INVALID_ARGUMENT, "lengths");
+    MR_CHECK_ERR(refused(MR_STRING, 3,
+                         FIELDS("\x22\x09\x02\x00\x03"
+                                "hiyou!")),
+                 MR_INVALID_ARGUMENT, "lengths");
     MR_CHECK_ERR(refused(MR_STRING, 3, FIELDS("\x22\x02\x00\x00")), MR_INVALID_ARGUMENT, "lengths");
-    MR_CHECK_ERR(refused(MR_STRING, 1, FIELDS("\x22\x05\x80\x80\x80\x80\x10")), MR_INVALID_ARGUMENT, "32 bits");
-    MR_CHECK_ERR(refused(MR_STRING, 1, FIELDS("\x22\x01\x80")), MR_INVALID_ARGUMENT, "tensor_content");
+    MR_CHECK_ERR(refused(MR_STRING, 1, FIELDS("\x22\x05\x80\x80\x80\x80\x10")), MR_INVALID_ARGUMENT,
+                 "32 bits");
+    MR_CHECK_ERR(refused(MR_STRING, 1, FIELDS("\x22\x01\x80")), MR_INVALID_ARGUMENT,
+                 "tensor_content");
     /* 2^40 strings, three bytes: refused before anything is allocated */
-    MR_CHECK_ERR(refused(MR_STRING, (int64_t)1 << 40, FIELDS("\x22\x03\0\0\0")), MR_INVALID_ARGUMENT, "lengths");
+    MR_CHECK_ERR(refused(MR_STRING, (int64_t)1 << 40, FIELDS("\x22\x03\0\0\0")),
+                 MR_INVALID_ARGUMENT, "lengths");
 }
 
 MR_TEST(tensor_proto_content_has_exactly_its_size)
 {
-    MR_CHECK_ERR(refused(MR_FLOAT, 2, FIELDS("\x22\x04\0\0\0\0")), MR_INVALID_ARGUMENT, "4 bytes, but shape [2] of type float takes 8");
-    MR_CHECK_ERR(refused(MR_FLOAT, 1, FIELDS("\x22\x05\0\0\0\0\0")), MR_INVALID_ARGUMENT, "5 bytes");
-    MR_CHECK_ERR(refused(MR_FLOAT, (int64_t)1 << 40, FIELDS("\x22\x04\0\0\0\0")), MR_INVALID_ARGUMENT, "4 bytes");
+    MR_CHECK_ERR(refused(MR_FLOAT, 2, FIELDS("\x22\x04\0\0\0\0")), MR_INVALID_ARGUMENT,
+                 "4 bytes, but shape [2] of type float takes 8");
+    MR_CHECK_ERR(refused(MR_FLOAT, 1, FIELDS("\x22\x05\0\0\0\0\0")), MR_INVALID_ARGUMENT,
+                 "5 bytes");
+    MR_CHECK_ERR(refused(MR_FLOAT, (int64_t)1 << 40, FIELDS("\x22\x04\0\0\0\0")),
+                 MR_INVALID_ARGUMENT, "4 bytes");
 }
 
 MR_TEST(tensor_proto_of_no_elements_needs_no_data)
@@ -159,8 +177,13 @@ MR_TEST(tensor_proto_refuses_bad_types_and_shapes)
     MR_CHECK_ERR(refused(101, 1, FIELDS("")), MR_INVALID_ARGUMENT, "float_ref");
     MR_CHECK_ERR(refused(-1, 1, FIELDS("")), MR_INVALID_ARGUMENT, "dtype -1");
     MR_CHECK_ERR(refused(26, 1, FIELDS("")), MR_INVALID_ARGUMENT, "dtype 26");
-    MR_CHECK_ERR(mr_tensor_decode(NULL, MR_SV("\x08\x01\x12\x02\x18\x01"), &t), MR_INVALID_ARGUMENT, "rank");
-    MR_CHECK_ERR(mr_tensor_decode(NULL, MR_SV("\x08\x01\x12\x0d\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), &t), MR_INVALID_ARGUMENT, "-1");
+    MR_CHECK_ERR(mr_tensor_decode(NULL, MR_SV("\x08\x01\x12\x02\x18\x01"), &t), MR_INVALID_ARGUMENT,
+                 "rank");
+    MR_CHECK_ERR(mr_tensor_decode(
+                     NULL,
+                     MR_SV("\x08\x01\x12\x0d\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+                     &t),
+                 MR_INVALID_ARGUMENT, "-1");
     MR_CHECK_ERR(mr_tensor_decode(NULL, MR_SV(""), &t), MR_INVALID_ARGUMENT, "dtype 0");
     MR_CHECK_ERR(mr_tensor_decode(NULL, MR_SV("\x08"), &t), MR_INVALID_ARGUMENT, "TensorProto");
 }
@@ -168,7 +191,8 @@ MR_TEST(tensor_proto_refuses_bad_types_and_shapes)
 MR_TEST(tensor_proto_refuses_malformed_values)
 {
     MR_CHECK_ERR(refused(MR_INT32, 1, FIELDS("\x3a\x01\x80")), MR_INVALID_ARGUMENT, "TensorProto");
-    MR_CHECK_ERR(refused(MR_FLOAT, 1, FIELDS("\x2a\x03\0\0\0")), MR_INVALID_ARGUMENT, "TensorProto");
+    MR_CHECK_ERR(refused(MR_FLOAT, 1, FIELDS("\x2a\x03\0\0\0")), MR_INVALID_ARGUMENT,
+                 "TensorProto");
     MR_CHECK_ERR(refused(MR_FLOAT, 1, FIELDS("\x28\x01")), MR_INVALID_ARGUMENT, "TensorProto");
     MR_CHECK_ERR(refused(MR_STRING, 1, FIELDS("\x40\x01")), MR_INVALID_ARGUMENT, "TensorProto");
     MR_CHECK_ERR(refused(MR_INT32, 1, FIELDS("\x3a\x7f\x01")), MR_INVALID_ARGUMENT, "TensorProto");
@@ -176,8 +200,10 @@ MR_TEST(tensor_proto_refuses_malformed_values)
 
 MR_TEST(tensor_proto_limits_what_few_bytes_grow_to)
 {
-    MR_CHECK_ERR(refused(MR_FLOAT, (int64_t)1 << 40, FIELDS("")), MR_RESOURCE_EXHAUSTED, "[1099511627776]");
-    MR_CHECK_ERR(refused(MR_FLOAT, ((int64_t)1 << 29) + 1, FIELDS("")), MR_RESOURCE_EXHAUSTED, "grow");
+    MR_CHECK_ERR(refused(MR_FLOAT, (int64_t)1 << 40, FIELDS("")), MR_RESOURCE_EXHAUSTED,
+                 "[1099511627776]");
+    MR_CHECK_ERR(refused(MR_FLOAT, ((int64_t)1 << 29) + 1, FIELDS("")), MR_RESOURCE_EXHAUSTED,
+                 "grow");
     MR_CHECK_ERR(refused(MR_DOUBLE, INT64_MAX, FIELDS("")), MR_RESOURCE_EXHAUSTED, "OOM");
     MR_CHECK_ERR(refused(MR_RESOURCE, (int64_t)1 << 40, FIELDS("")), MR_RESOURCE_EXHAUSTED, "grow");
     /* ten million strings of a thousand bytes each, out of one */
@@ -207,7 +233,8 @@ MR_TEST(tensor_proto_takes_type_and_shape_from_elsewhere)
     MR_CHECK_STR(MR_TENSOR_SHAPE(t), "[2,1]");
     MR_CHECK_INT(MR_DATA(int64_t, t)[1], 6);
     mr_tensor_unref(t);
-    MR_CHECK_ERR(mr_tensor_decode_as(NULL, MR_INVALID, 0, NULL, MR_SV(""), &t), MR_INVALID_ARGUMENT, "type");
+    MR_CHECK_ERR(mr_tensor_decode_as(NULL, MR_INVALID, 0, NULL, MR_SV(""), &t), MR_INVALID_ARGUMENT,
+                 "type");
 }
 
 /* ---- handles and variants ---- */
@@ -276,8 +303,10 @@ MR_TEST(tensor_proto_writes_one_element_in_its_typed_field)
     check_bytes(mr_tensor_scalar_bool(true), MR_SV("\x08\x0a\x12\0\x5a\x01\x01"));
     check_bytes(mr_tensor_of(MR_INT8, 0, NULL, &(int8_t){-1}),
                 MR_SV("\x08\x06\x12\0\x3a\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"));
-    check_bytes(mr_tensor_of(MR_HALF, 0, NULL, &(uint16_t){0x3e00}), MR_SV("\x08\x13\x12\0\x6a\x02\x80\x7c"));
-    check_bytes(mr_tensor_vector_i32(1, (int32_t[]){5}), MR_SV("\x08\x03\x12\x04\x12\x02\x08\x01\x3a\x01\x05"));
+    check_bytes(mr_tensor_of(MR_HALF, 0, NULL, &(uint16_t){0x3e00}),
+                MR_SV("\x08\x13\x12\0\x6a\x02\x80\x7c"));
+    check_bytes(mr_tensor_vector_i32(1, (int32_t[]){5}),
+                MR_SV("\x08\x03\x12\x04\x12\x02\x08\x01\x3a\x01\x05"));
     check_bytes(mr_tensor_vector_str(2, (const char *[]){"a", ""}),
                 MR_SV("\x08\x07\x12\x04\x12\x02\x08\x02\x42\x01" "a\x42\0"));
 }
@@ -330,7 +359,9 @@ MR_TEST(tensor_proto_round_trip_of_every_type)
 
 MR_TEST(tensor_proto_memory_may_be_refused)
 {
-    mr_tensor *t = mr_tensor_vector_str(2, (const char *[]){"a", "a text that does not fit inside the element"}), *back = NULL;
+    mr_tensor *t = mr_tensor_vector_str(
+                  2, (const char *[]){"a", "a text that does not fit inside the element"}),
+              *back = NULL;
     mr_str bytes = {0};
     MR_CHECK_OK(mr_tensor_encode(t, &bytes));
     int failed = 0;
@@ -367,7 +398,8 @@ static void try_decode(mr_allocator *b, mr_sv bytes)
 
 MR_TEST(tensor_proto_survives_any_bytes)
 {
-    mr_handle *h = mr_handle_new("/cpu:0", "c", "w", "Var", 1, &(struct mr_handle_part){MR_FLOAT, &mr_pshape_scalar});
+    mr_handle *h = mr_handle_new("/cpu:0", "c", "w", "Var", 1,
+                                 &(struct mr_handle_part){MR_FLOAT, &mr_pshape_scalar});
     mr_tensor *seeds[] = {
         mr_tensor_vector_i32(3, (int32_t[]){1, 2, 3}),
         mr_tensor_scalar_f32(1),

@@ -82,10 +82,12 @@ MR_TEST(tensor_new_refuses_bad_types_and_shapes)
 MR_TEST(tensor_new_says_which_tensor_did_not_fit)
 {
     mr_tensor *t = NULL;
-    MR_CHECK_ERR(mr_tensor_new(NULL, MR_FLOAT, 2, DIMS((int64_t)1 << 40, 1024), &t), MR_RESOURCE_EXHAUSTED,
-                 "OOM when allocating tensor with shape[1099511627776,1024] and type float on CPU by "
-                 "allocator cpu");
-    MR_CHECK_ERR(mr_tensor_new(NULL, MR_DOUBLE, 1, DIMS(INT64_MAX), &t), MR_RESOURCE_EXHAUSTED, "OOM");
+    MR_CHECK_ERR(
+        mr_tensor_new(NULL, MR_FLOAT, 2, DIMS((int64_t)1 << 40, 1024), &t), MR_RESOURCE_EXHAUSTED,
+        "OOM when allocating tensor with shape[1099511627776,1024] and type float on CPU by "
+        "allocator cpu");
+    MR_CHECK_ERR(mr_tensor_new(NULL, MR_DOUBLE, 1, DIMS(INT64_MAX), &t), MR_RESOURCE_EXHAUSTED,
+                 "OOM");
     mr_allocator *b = mr_budget_new(NULL, "step", 1000);
     MR_CHECK_ERR(mr_tensor_new(b, MR_FLOAT, 1, DIMS(251), &t), MR_RESOURCE_EXHAUSTED, "1000 bytes");
     MR_CHECK_ERR(mr_tensor_new(b, MR_FLOAT, 1, DIMS(100000), &t), MR_RESOURCE_EXHAUSTED, "step");
@@ -98,7 +100,8 @@ MR_TEST(tensor_new_survives_refused_memory)
     mr_tensor *t = NULL;
     for (int bytes = 4; bytes < 100000; bytes *= 20) {
         mr_memory_fail_after(1);
-        MR_CHECK_ERR(mr_tensor_new(NULL, MR_INT8, 1, DIMS(bytes), &t), MR_RESOURCE_EXHAUSTED, "OOM");
+        MR_CHECK_ERR(mr_tensor_new(NULL, MR_INT8, 1, DIMS(bytes), &t), MR_RESOURCE_EXHAUSTED,
+                     "OOM");
     }
 }
 
@@ -128,7 +131,8 @@ MR_TEST(tensor_new_bytes_keeps_the_asked_size)
     MR_CHECK_INT(mr_tensor_buffer_bytes(row), 8);
     mr_tensor_unref(row);
     mr_tensor_unref(t);
-    MR_CHECK_OK(mr_tensor_new_bytes(NULL, MR_FLOAT, 1, DIMS(10), 3, &t)); /* too few are made enough */
+    MR_CHECK_OK(
+        mr_tensor_new_bytes(NULL, MR_FLOAT, 1, DIMS(10), 3, &t)); /* too few are made enough */
     MR_CHECK_INT(mr_tensor_buffer_bytes(t), 40);
     mr_tensor_unref(t);
 }
@@ -213,7 +217,8 @@ MR_TEST(tensor_rows_refuses_what_is_outside)
 
 MR_TEST(tensor_rows_of_empty_tensors)
 {
-    mr_tensor *t = new_tensor(MR_FLOAT, 2, DIMS(0, 3)), *u = new_tensor(MR_FLOAT, 2, DIMS(4, 0)), *r = NULL;
+    mr_tensor *t = new_tensor(MR_FLOAT, 2, DIMS(0, 3)), *u = new_tensor(MR_FLOAT, 2, DIMS(4, 0)),
+              *r = NULL;
     MR_CHECK_OK(mr_tensor_rows(t, 0, 0, &r));
     mr_tensor_unref(r);
     MR_CHECK_OK(mr_tensor_rows(u, 1, 2, &r));
@@ -256,7 +261,8 @@ MR_TEST(tensor_view_at_an_odd_address_is_a_copy)
 MR_TEST(tensor_views_outlive_each_other_in_any_order)
 {
     for (int order = 0; order < 6; order++) {
-        static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+        static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
         mr_tensor *t[3] = {counting(3, 2)};
         MR_CHECK_OK(mr_tensor_rows(t[0], 1, 2, &t[1]));
         MR_CHECK_OK(mr_tensor_view(t[1], MR_INT32, 1, DIMS(4), &t[2]));
@@ -282,8 +288,9 @@ MR_TEST(tensor_copy_shares_nothing)
 
 MR_TEST(tensor_equal_looks_at_type_shape_and_bits)
 {
-    mr_tensor *a = mr_tensor_scalar_f32(0.0f), *b = mr_tensor_scalar_f32(-0.0f), *nan1 = mr_tensor_scalar_f32(NAN),
-              *nan2 = mr_tensor_scalar_f32(NAN), *i = mr_tensor_scalar_i32(0), *v = NULL;
+    mr_tensor *a = mr_tensor_scalar_f32(0.0f), *b = mr_tensor_scalar_f32(-0.0f),
+              *nan1 = mr_tensor_scalar_f32(NAN), *nan2 = mr_tensor_scalar_f32(NAN),
+              *i = mr_tensor_scalar_i32(0), *v = NULL;
     MR_CHECK(!mr_tensor_equal(a, b));
     MR_CHECK(mr_tensor_equal(nan1, nan2));
     MR_CHECK(!mr_tensor_equal(a, i));
@@ -332,14 +339,16 @@ MR_TEST(tensor_adopt_at_any_alignment)
 {
     static char room[256];
     for (int offset = 0; offset < 16; offset++) {
-        static const mr_dtype types[] = {MR_INT8, MR_HALF, MR_FLOAT, MR_DOUBLE, MR_COMPLEX64, MR_COMPLEX128};
+        static const mr_dtype types[] = {MR_INT8,   MR_HALF,      MR_FLOAT,
+                                         MR_DOUBLE, MR_COMPLEX64, MR_COMPLEX128};
         for (int k = 0; k < MR_COUNT(types); k++) {
             lender l = {0};
             mr_tensor *t = NULL;
             size_t bytes = 3 * mr_dtype_size(types[k]);
             for (size_t i = 0; i < bytes; i++)
                 room[(size_t)offset + i] = (char)(i + 1);
-            MR_CHECK_OK(mr_tensor_adopt(types[k], 1, DIMS(3), room + offset, bytes, take_back, &l, &t));
+            MR_CHECK_OK(
+                mr_tensor_adopt(types[k], 1, DIMS(3), room + offset, bytes, take_back, &l, &t));
             MR_CHECK_INT(l.n_freed, t->data != room + offset); /* copied: freed at once */
             MR_CHECK(memcmp(t->data, room + offset, bytes) == 0);
             MR_CHECK_INT((uintptr_t)t->data % MR_MIN(mr_dtype_size(types[k]), 4), 0);
@@ -354,15 +363,18 @@ MR_TEST(tensor_adopt_returns_the_memory_when_it_fails)
     static char data[64];
     mr_tensor *t = NULL;
     lender l = {0};
-    MR_CHECK_ERR(mr_tensor_adopt(MR_FLOAT, 1, DIMS(17), data, 64, take_back, &l, &t), MR_INVALID_ARGUMENT,
-                 "68 bytes, but 64");
+    MR_CHECK_ERR(mr_tensor_adopt(MR_FLOAT, 1, DIMS(17), data, 64, take_back, &l, &t),
+                 MR_INVALID_ARGUMENT, "68 bytes, but 64");
     MR_CHECK_INT(l.n_freed, 1);
-    MR_CHECK_ERR(mr_tensor_adopt(MR_INVALID, 1, DIMS(1), data, 64, take_back, &l, &t), MR_INVALID_ARGUMENT, "type");
+    MR_CHECK_ERR(mr_tensor_adopt(MR_INVALID, 1, DIMS(1), data, 64, take_back, &l, &t),
+                 MR_INVALID_ARGUMENT, "type");
     MR_CHECK_INT(l.n_freed, 2);
-    MR_CHECK_ERR(mr_tensor_adopt(MR_FLOAT, 1, DIMS(1), NULL, 64, take_back, &l, &t), MR_INVALID_ARGUMENT, "no data");
+    MR_CHECK_ERR(mr_tensor_adopt(MR_FLOAT, 1, DIMS(1), NULL, 64, take_back, &l, &t),
+                 MR_INVALID_ARGUMENT, "no data");
     MR_CHECK_INT(l.n_freed, 3);
     mr_memory_fail_after(1); /* the copy of misaligned data */
-    MR_CHECK_ERR(mr_tensor_adopt(MR_FLOAT, 1, DIMS(1), data + 1, 63, take_back, &l, &t), MR_RESOURCE_EXHAUSTED, "OOM");
+    MR_CHECK_ERR(mr_tensor_adopt(MR_FLOAT, 1, DIMS(1), data + 1, 63, take_back, &l, &t),
+                 MR_RESOURCE_EXHAUSTED, "OOM");
     MR_CHECK_INT(l.n_freed, 4);
 }
 
@@ -422,13 +434,15 @@ MR_TEST(tensor_string_memory_may_be_refused)
     MR_CHECK(mr_sv_is(mr_tensor_str_at(t, 0), "x"));
     mr_memory_fail_after(2);
     MR_CHECK_ERR(mr_tensor_copy(NULL, t, &c), MR_RESOURCE_EXHAUSTED, "string");
-    MR_CHECK_ERR(mr_tensor_set_str(t, 0, (mr_sv){long_text, SIZE_MAX / 2}), MR_RESOURCE_EXHAUSTED, "OOM");
+    MR_CHECK_ERR(mr_tensor_set_str(t, 0, (mr_sv){long_text, SIZE_MAX / 2}), MR_RESOURCE_EXHAUSTED,
+                 "OOM");
     mr_tensor_unref(t);
 }
 
 MR_TEST(tensor_rows_of_strings_free_nothing_twice)
 {
-    mr_tensor *t = mr_tensor_vector_str(3, (const char *[]){long_text, long_text, long_text}), *r = NULL;
+    mr_tensor *t = mr_tensor_vector_str(3, (const char *[]){long_text, long_text, long_text}),
+              *r = NULL;
     MR_CHECK_OK(mr_tensor_rows(t, 1, 1, &r));
     mr_tensor_unref(t);
     MR_CHECK(mr_sv_is(mr_tensor_str_at(r, 0), long_text));
@@ -552,7 +566,8 @@ MR_TEST(tensor_summary_has_brackets_from_rank_2_on)
     static const int32_t v[] = {1, 2, 3, 4, 0};
     MR_CHECK_STR(summary(mr_tensor_vector_i32(5, v), 16), "1 2 3 4 0");
     MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 2, DIMS(2, 2), v), -1), "[1 2][3 4]");
-    MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 4, DIMS(2, 2, 1, 1), v), 16), "[[[1]][[2]]][[[3]][[4]]]");
+    MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 4, DIMS(2, 2, 1, 1), v), 16),
+                 "[[[1]][[2]]][[[3]][[4]]]");
     MR_CHECK_STR(summary(mr_tensor_scalar_i32(-7), 3), "-7");
     MR_CHECK_STR(summary(mr_tensor_vector_i32(0, NULL), 3), "");
 }
@@ -561,7 +576,8 @@ MR_TEST(tensor_summary_says_when_it_is_cut)
 {
     static const int32_t v[] = {1, 2, 3, 4, 5, 6};
     MR_CHECK_STR(summary(mr_tensor_vector_i32(6, v), 3), "1 2 3...");
-    MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 4, DIMS(2, 2, 1, 1), v), 3), "[[[1]][[2]]][[[3]]]...");
+    MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 4, DIMS(2, 2, 1, 1), v), 3),
+                 "[[[1]][[2]]][[[3]]]...");
     MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 2, DIMS(2, 3), v), 3), "[1 2 3]...");
     MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 2, DIMS(2, 3), v), 4), "[1 2 3][4...]...");
     MR_CHECK_STR(summary(mr_tensor_of(MR_INT32, 2, DIMS(2, 3), v), 0), "...");
@@ -575,9 +591,11 @@ MR_TEST(tensor_summary_of_floats_brings_them_back)
     MR_CHECK_STR(summary(mr_tensor_scalar_f32(1e10f), 3), "1e+10");
     MR_CHECK_STR(summary(mr_tensor_scalar_f32(-INFINITY), 3), "-inf");
     MR_CHECK_STR(summary(mr_tensor_scalar_f32(NAN), 3), "nan");
-    MR_CHECK_STR(summary(mr_tensor_of(MR_DOUBLE, 0, NULL, &(double){1 / 3.0}), 3), "0.33333333333333331");
+    MR_CHECK_STR(summary(mr_tensor_of(MR_DOUBLE, 0, NULL, &(double){1 / 3.0}), 3),
+                 "0.33333333333333331");
     MR_CHECK_STR(summary(mr_tensor_of(MR_HALF, 0, NULL, &(uint16_t){0x3e00}), 3), "1.5");
-    MR_CHECK_STR(summary(mr_tensor_of(MR_COMPLEX64, 0, NULL, &(mr_c64){1.5f + 2 * I}), 3), "(1.5,2)");
+    MR_CHECK_STR(summary(mr_tensor_of(MR_COMPLEX64, 0, NULL, &(mr_c64){1.5f + 2 * I}), 3),
+                 "(1.5,2)");
     MR_CHECK_STR(summary(mr_tensor_of(MR_FLOAT8_E5M2, 0, NULL, &(uint8_t){0x3e}), 3), "1.5");
     MR_CHECK_STR(summary(mr_tensor_of(MR_FLOAT8_E4M3FN, 1, DIMS(3), (uint8_t[]){0x3c, 0x7e, 1}), 3),
                  "1.5 448 0.001953125");
@@ -587,8 +605,10 @@ MR_TEST(tensor_summary_of_integers_bools_and_strings)
 {
     MR_CHECK_STR(summary(mr_tensor_of(MR_BOOL, 1, DIMS(2), (bool[]){true, false}), 3), "1 0");
     MR_CHECK_STR(summary(mr_tensor_of(MR_INT8, 0, NULL, &(int8_t){-5}), 3), "-5");
-    MR_CHECK_STR(summary(mr_tensor_of(MR_UINT64, 0, NULL, &(uint64_t){UINT64_MAX}), 3), "18446744073709551615");
+    MR_CHECK_STR(summary(mr_tensor_of(MR_UINT64, 0, NULL, &(uint64_t){UINT64_MAX}), 3),
+                 "18446744073709551615");
     MR_CHECK_STR(summary(mr_tensor_of(MR_QUINT8, 0, NULL, &(uint8_t){200}), 3), "200");
-    MR_CHECK_STR(summary(mr_tensor_scalar_str(MR_SV("it's\n\1 \xc3\xa9")), 3), "it\\'s\\n\\001 \xc3\xa9");
+    MR_CHECK_STR(summary(mr_tensor_scalar_str(MR_SV("it's\n\1 \xc3\xa9")), 3),
+                 "it\\'s\\n\\001 \xc3\xa9");
     MR_CHECK_STR(summary(new_tensor(MR_VARIANT, 0, NULL), 3), "Variant<type: [empty]>");
 }

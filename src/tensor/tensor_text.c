@@ -1,8 +1,8 @@
 /* tensor/tensor_text.c -- a tensor's values as Assert and Print show them.
  *
  * Elements are separated by a space, rows from rank 2 on stand in brackets, and "..." says that
- * something was left out: at the end, and inside a row that was cut.  [[1,2,3],[4,5,6]] with room for
- * four is "[1 2 3][4...]...". */
+ * something was left out: at the end, and inside a row that was cut.  [[1,2,3],[4,5,6]] with room
+ * for four is "[1 2 3][4...]...". */
 #include "tensor/tensor.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 
-/* ---- one element ----------------------------------------------------------------------------------- */
+/* ---- one element ----------------------------------------------------------------------------- */
 
 /* %g in the host's locale, which may have a comma where we want a point. */
 static void format_g(char *buf, size_t n, int digits, double v)
@@ -67,8 +67,8 @@ static void print_string(mr_str *out, mr_sv v)
 static void print_handle(mr_str *out, const mr_handle *h)
 {
     if (h)
-        mr_str_printf(out, "device: %s container: %s name: %s type: %s", h->device, h->container, h->name,
-                      h->type_name);
+        mr_str_printf(out, "device: %s container: %s name: %s type: %s", h->device, h->container,
+                      h->name, h->type_name);
     else
         mr_str_appendz(out, "device:  container:  name:  type: ");
 }
@@ -99,8 +99,8 @@ static bool print_integer(mr_str *out, const mr_tensor *t, int64_t i)
     if (t->dtype == MR_INT4 || t->dtype == MR_UINT4)
         v = t->dtype == MR_INT4 ? MR_DATA(int8_t, t)[i] : MR_DATA(uint8_t, t)[i];
     else if (mr_dtype_is_floating(t->dtype) || mr_dtype_is_complex(t->dtype) ||
-             !mr_dtype_convert(t->dtype, (char *)t->data + (size_t)i * mr_dtype_size(t->dtype), MR_INT64,
-                               &v, 1, false))
+             !mr_dtype_convert(t->dtype, (char *)t->data + (size_t)i * mr_dtype_size(t->dtype),
+                               MR_INT64, &v, 1, false))
         return false;
     mr_str_printf(out, "%" PRId64, v);
     return true;
@@ -122,7 +122,8 @@ static void print_element(mr_str *out, const mr_tensor *t, int64_t i)
         print_complex(out, MR_DATA(double, t)[2 * i], MR_DATA(double, t)[2 * i + 1], false);
         break;
     case MR_FLOAT8_E5M2: /* the upper byte of a half */
-        print_double(out, mr_half_to_float((mr_half){(uint16_t)(MR_DATA(uint8_t, t)[i] << 8)}), true);
+        print_double(out, mr_half_to_float((mr_half){(uint16_t)(MR_DATA(uint8_t, t)[i] << 8)}),
+                     true);
         break;
     case MR_FLOAT8_E4M3FN: print_double(out, float8_e4m3fn(MR_DATA(uint8_t, t)[i]), true); break;
     case MR_STRING: print_string(out, mr_tensor_str_at(t, i)); break;
@@ -132,7 +133,7 @@ static void print_element(mr_str *out, const mr_tensor *t, int64_t i)
     }
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 typedef struct printer {
     const mr_tensor *t;
@@ -154,8 +155,8 @@ static void print_row(printer *p, int axis)
     }
 }
 
-/* As deep as the rank, which is 254 at most.  Ends with the elements, so a tensor of no elements but
- * many rows does not keep us. */
+/* As deep as the rank, which is 254 at most.  Ends with the elements, so a tensor of no elements
+ * but many rows does not keep us. */
 static void print_axis(printer *p, int axis)
 {
     if (axis == p->t->rank - 1) {
