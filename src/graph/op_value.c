@@ -71,6 +71,8 @@ static mr_status *read_braces(mr_sv *s, mr_sv *out)
 {
     char quote = '\0';
     int depth = 0;
+    if (mr_spec_peek(s) != '{')
+        return mr_invalid("'{' is expected at '%.*s'", MR_SV_ARG(*s));
     for (size_t i = 0; i < s->n; i++) {
         char c = s->p[i];
         if (quote) {
