@@ -134,7 +134,10 @@ static inline float mr_ld_bf16(const mr_bf16 *p) { return mr_bf16_to_float(*p); 
 #define MR_ST_ROW(T) static inline void mr_st_##T(T *p, T v) { *p = v; }
 #define MR_LDST(T) MR_LD_ROW(T) MR_ST_ROW(T)
 MR_LDST(float) MR_LDST(double) MR_LDST(int8_t) MR_LDST(uint8_t) MR_LDST(int16_t) MR_LDST(uint16_t)
-MR_LDST(int32_t) MR_LDST(uint32_t) MR_LDST(int64_t) MR_LDST(uint64_t) MR_LDST(bool) MR_LDST(mr_c64) MR_LDST(mr_c128)
+MR_LDST(int32_t) MR_LDST(uint32_t) MR_LDST(int64_t) MR_LDST(uint64_t) MR_LDST(mr_c64) MR_LDST(mr_c128)
+/* By hand: `bool` is a macro, which would be pasted as _Bool. */
+static inline bool mr_ld_bool(const bool *p) { return *p; }
+static inline void mr_st_bool(bool *p, bool v) { *p = v; }
 static inline void mr_st_half(mr_half *p, float v) { *p = mr_float_to_half(v); }
 static inline void mr_st_bf16(mr_bf16 *p, float v) { *p = mr_float_to_bf16(v); }
 
