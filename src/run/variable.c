@@ -9,6 +9,7 @@ static void variable_free(mr_object *o)
     mr_tensor_unref(v->t);
     mr_mutex_deinit(&v->mu);
     mr_free((char *)(uintptr_t)v->name);
+    mr_free(v->shape);
     mr_free(v);
 }
 
@@ -24,6 +25,14 @@ mr_variable *mr_variable_new(bool is_ref, mr_dtype dtype, const char *name)
     v->is_ref = is_ref;
     v->name = mr_strdup(name);
     return v;
+}
+
+void mr_variable_declare(mr_variable *v, const mr_pshape *shape)
+{
+    size_t bytes = sizeof *shape + sizeof shape->dims[0] * (size_t)MR_MAX(shape->rank, 0);
+    mr_free(v->shape);
+    v->shape = mr_alloc(bytes);
+    memcpy(v->shape, shape, bytes);
 }
 
 mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out)
@@ -42,7 +51,7 @@ mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out)
 mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out)
 {
     *out = v->t;
-    if (!v->t || v->is_ref || mr_tensor_sole(v->t))
+    if (!v->t || mr_tensor_sole(v->t))
         return NULL;
     mr_tensor *fresh;
     MR_TRY(mr_tensor_copy(a, v->t, &fresh));

@@ -1,9 +1,9 @@
 /* run/variable.h -- the state behind Variable, VariableV2 and VarHandleOp.
  *
  * A variable is a mutex and a tensor (NULL while uninitialised).  Ref edges carry the variable itself.
- * A reader takes a reference to the tensor; a writer that finds the buffer shared copies first (resource
- * variables, and a Save in progress), or writes in place where TensorFlow's ref semantics say that
- * readers see it. */
+ * A reader takes a reference to the tensor; a writer that finds the buffer shared copies first, so what was read
+ * once never changes: a checkpoint being written is of one instant.  (TensorFlow's ref variables let such a
+ * reader see the update or half of it; nothing right can rest on that.) */
 #ifndef MR_RUN_VARIABLE_H
 #define MR_RUN_VARIABLE_H
 
@@ -15,9 +15,10 @@ typedef struct mr_variable {
     mr_mutex mu;
     mr_tensor *t MR_GUARDED_BY(mu); /* NULL: uninitialised */
     mr_dtype dtype;
-    bool is_ref;        /* of the ref kind: updates are in place */
+    bool is_ref;        /* of the ref kind (Variable, VariableV2) */
     bool copy_on_read MR_GUARDED_BY(mu); /* after a sparse update of a resource variable */
     const char *name;   /* owned */
+    mr_pshape *shape;   /* what a ref variable was declared with; owned; NULL: unknown */
 } mr_variable;
 
 extern const mr_object_type mr_variable_type; /* "tensorflow::Var"; legacy ref variables use the same
@@ -25,13 +26,14 @@ extern const mr_object_type mr_variable_type; /* "tensorflow::Var"; legacy ref v
 extern const mr_object_type mr_ref_variable_type;
 
 mr_variable *mr_variable_new(bool is_ref, mr_dtype dtype, const char *name);
+void mr_variable_declare(mr_variable *v, const mr_pshape *shape); /* copied */
 static inline mr_variable *mr_variable_ref(mr_variable *v) { return (mr_variable *)mr_object_ref(&v->base); }
 static inline void mr_variable_unref(mr_variable *v) { mr_object_unref(v ? &v->base : NULL); }
 
 /* A reference to the current value (NULL when uninitialised); a copy in copy-on-read mode. */
 mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out);
-/* With v->mu held: a tensor of v that may be written in place: v->t itself when it is not shared (or the
- * variable is of the ref kind), else a fresh copy that replaces it. */
+/* With v->mu held: a tensor of v that may be written in place: v->t itself when it is not shared, else a
+ * fresh copy that replaces it. */
 mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out) MR_REQUIRES(v->mu);
 /* Locks several variables in address order (duplicates once); unlock likewise. */
 void mr_variables_lock(mr_variable **v, int n) MR_NO_TSA;

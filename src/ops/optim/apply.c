@@ -1,0 +1,144 @@
+/* ops/optim/apply.c -- running an optimizer's loop over variables.
+ *
+ * The variables of an update are locked together for its whole length, in address order, in all forms: an update
+ * is then never lost and never seen half done, which is more than use_locking=false asks for. */
+#include "ops/optim/apply.h"
+
+typedef struct update {
+    mr_run *r;
+    const mr_apply *apply;
+    mr_variable *vars[MR_APPLY_VARS];
+    mr_apply_args args;
+    mr_tensor *var; /* the variable's value, writable */
+} update;
+
+static bool by_handle(const mr_run *r) { return !mr_dtype_is_ref(r->node->in_types[0]); }
+
+static mr_status *open_vars(update *u)
+{
+    for (int i = 0; i < u->apply->form->n_vars; i++) {
+        if (by_handle(u->r))
+            MR_TRY(mr_run_variable(u->r, i, &u->vars[i]));
+        else
+            u->vars[i] = mr_variable_ref(mr_in_ref(u->r, i));
+    }
+    return NULL;
+}
+
+static mr_status *read_scalars(update *u)
+{
+    const mr_apply_form *f = u->apply->form;
+    for (int i = 0; i < f->n_scalars; i++) {
+        const mr_tensor *t = mr_in(u->r, f->scalars[i]);
+        if (t->rank != 0)
+            return mr_invalid("input %d of %s is not a scalar: %s", f->scalars[i], u->r->node->def->name, MR_TENSOR_SHAPE(t));
+        if (!mr_dtype_convert((mr_dtype)t->dtype, t->data, MR_DOUBLE, &u->args.h[i], 1, false))
+            return mr_error(MR_UNIMPLEMENTED, "hyper-parameters of type %s", mr_dtype_name(t->dtype));
+    }
+    return f->flag ? mr_node_get_bool(u->r->node, f->flag, &u->args.flag) : NULL;
+}
+
+/* Writable values of all variables; equal shapes. */
+static mr_status *open_values(update *u) MR_NO_TSA
+{
+    for (int i = 0; i < u->apply->form->n_vars; i++) {
+        mr_variable *v = u->vars[i];
+        mr_tensor *t;
+        if ((int)v->dtype != u->r->kernel->type)
+            return mr_invalid("variable %s is of type %s, the update of type %s", v->name, mr_dtype_name(v->dtype),
+                              mr_dtype_name(u->r->kernel->type));
+        MR_TRY(mr_variable_writable(v, mr_run_allocator(u->r), &t));
+        if (!t)
+            return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized variables: %s", v->name);
+        if (u->var && !mr_tensor_same_shape(t, u->var))
+            return mr_invalid("var and slot do not have the same shape: %s %s", MR_TENSOR_SHAPE(u->var), MR_TENSOR_SHAPE(t));
+        u->args.var[i] = t->data;
+        if (i == 0)
+            u->var = t;
+    }
+    return NULL;
+}
+
+static void dense_part(void *ctx, int64_t begin, int64_t end)
+{
+    update *u = ctx;
+    u->apply->loop(&u->args, begin, end);
+}
+
+static mr_status *run_dense(update *u)
+{
+    const mr_tensor *g = mr_in(u->r, u->apply->form->grad);
+    if (!mr_tensor_same_shape(g, u->var))
+        return mr_invalid("var and grad do not have the same shape %s %s", MR_TENSOR_SHAPE(u->var), MR_TENSOR_SHAPE(g));
+    u->args.grad = g->data;
+    mr_run_for(u->r, u->var->n, 1.0, dense_part, u);
+    return NULL;
+}
+
+static mr_status *check_rows(const update *u, const mr_tensor *g, const mr_tensor *indices)
+{
+    if (u->var->rank < 1)
+        return mr_invalid("var must be at least 1 dimensional");
+    if (indices->rank != 1)
+        return mr_invalid("indices must be one-dimensional");
+    if (g->rank != u->var->rank || g->dims[0] != indices->n ||
+        !mr_shape_eq(g->rank - 1, g->dims + 1, u->var->rank - 1, u->var->dims + 1))
+        return mr_invalid("grad %s does not fit %lld rows of var %s", MR_TENSOR_SHAPE(g), (long long)indices->n,
+                          MR_TENSOR_SHAPE(u->var));
+    return NULL;
+}
+
+/* Rows one after another, so that a row named twice is updated twice. */
+static mr_status *run_sparse(update *u)
+{
+    const mr_tensor *g = mr_in(u->r, u->apply->form->grad), *indices = mr_in(u->r, u->apply->form->indices);
+    MR_TRY(check_rows(u, g, indices));
+    int64_t rows = u->var->dims[0], inner = rows ? u->var->n / rows : 0;
+    size_t row_bytes = (size_t)inner * mr_dtype_size((mr_dtype)u->var->dtype);
+    for (int64_t i = 0; i < indices->n; i++)
+        if (mr_tensor_int_at(indices, i) < 0 || mr_tensor_int_at(indices, i) >= rows)
+            return mr_invalid("Index %lld at offset %lld in indices is out of range",
+                              (long long)mr_tensor_int_at(indices, i), (long long)i);
+    for (int64_t i = 0; i < indices->n; i++) {
+        mr_apply_args row = u->args;
+        for (int k = 0; k < u->apply->form->n_vars; k++)
+            row.var[k] = (char *)u->args.var[k] + (size_t)mr_tensor_int_at(indices, i) * row_bytes;
+        row.grad = (const char *)g->data + (size_t)i * row_bytes;
+        u->apply->loop(&row, 0, inner);
+    }
+    return NULL;
+}
+
+static mr_status *run_locked(update *u)
+{
+    MR_TRY(open_values(u));
+    return u->apply->form->indices >= 0 ? run_sparse(u) : run_dense(u);
+}
+
+mr_status *mr_apply_run(mr_run *r)
+{
+    update u = {.r = r, .apply = r->kernel->user};
+    int n = u.apply->form->n_vars;
+    mr_status *st = NULL;
+    MR_GO(open_vars(&u));
+    MR_GO(read_scalars(&u));
+    mr_variables_lock(u.vars, n);
+    st = run_locked(&u);
+    mr_variables_unlock(u.vars, n);
+    if (!st && !by_handle(r))
+        mr_run_set_ref(r, 0, mr_variable_ref(u.vars[0]));
+out:
+    for (int i = 0; i < n; i++)
+        mr_variable_unref(u.vars[i]);
+    return st;
+}
+
+mr_status *mr_apply_shape(mr_infer *c)
+{
+    const mr_pshape *s = c->in[0];
+    for (int i = 1; i < c->n_in && mr_dtype_is_ref(c->node->in_types[i]); i++)
+        MR_TRY(mr_infer_merge(c, s, c->in[i], &s));
+    if (c->n_out)
+        c->out[0] = s;
+    return NULL;
+}

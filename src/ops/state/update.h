@@ -1,0 +1,14 @@
+/* ops/state/update.h -- dst[i] = dst[i] OP src[i] for every number type, shared by the Assign and Scatter ops. */
+#ifndef MR_OPS_STATE_UPDATE_H
+#define MR_OPS_STATE_UPDATE_H
+
+#include "run/run.h"
+
+typedef void mr_update_loop(void *dst, const void *src, int64_t n);
+
+typedef enum mr_update_kind { MR_UPDATE_ADD, MR_UPDATE_SUB, MR_UPDATE_SET, MR_N_UPDATES } mr_update_kind;
+
+/* NULL when the type has no such arithmetic.  SET is not here: it moves elements of any type. */
+mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t);
+
+#endif
