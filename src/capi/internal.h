@@ -4,7 +4,10 @@
 #define MR_CAPI_INTERNAL_H
 
 #include "base/str.h"
+#include "base/thread.h"
 #include "base/vec.h"
+#include "exec/session.h"
+#include "graph/graph.h"
 #include "tensorflow/c/c_api.h"
 
 /* ---- status ---- */
@@ -34,5 +37,33 @@ mr_status *mr_capi_buffer_fill(TF_Buffer *out, mr_str *s);
 TF_Buffer *mr_capi_buffer_new(mr_str *s);
 /* The bytes of a buffer that a client passed in; "" for NULL and for an empty one. */
 mr_sv mr_capi_buffer_view(const TF_Buffer *b);
+
+/* ---- graphs and sessions ----
+ *
+ * A client's TF_Operation is our mr_node and its TF_Tensor our mr_tensor: only the type of the pointer
+ * changes.  TF_Output and mr_out have one layout, so arrays of them are passed on as they are. */
+
+struct TF_Graph {
+    mr_mutex mu;     /* guards the graph */
+    mr_graph *graph; /* owned */
+    int n_sessions MR_GUARDED_BY(mu);
+    bool deleted MR_GUARDED_BY(mu); /* by the client, while sessions still run on it */
+};
+
+struct TF_Session {
+    mr_session *session;
+    TF_Graph *graph;
+};
+
+_Static_assert(sizeof(TF_Output) == sizeof(mr_out) && offsetof(TF_Output, index) == offsetof(mr_out, index),
+               "arrays of TF_Output are read as arrays of mr_out");
+
+static inline mr_node *mr_capi_node(const TF_Operation *op) { return (mr_node *)(uintptr_t)op; }
+static inline TF_Operation *mr_capi_op(const mr_node *n) { return (TF_Operation *)(uintptr_t)n; }
+static inline mr_out mr_capi_out(TF_Output o) { return (mr_out){mr_capi_node(o.oper), o.index}; }
+static inline TF_Output mr_capi_output(mr_out o) { return (TF_Output){mr_capi_op(o.node), o.node ? o.index : -1}; }
+static inline const mr_out *mr_capi_outs(const TF_Output *o) { return (const mr_out *)o; }
+static inline mr_tensor *mr_capi_tensor(const TF_Tensor *t) { return (mr_tensor *)(uintptr_t)t; }
+static inline TF_Tensor *mr_capi_tensor_of(mr_tensor *t) { return (TF_Tensor *)t; }
 
 #endif
