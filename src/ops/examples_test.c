@@ -371,10 +371,19 @@ static mr_status *loss_at(mr_trial *t, int k, int64_t i, double complex d, mr_te
     return st;
 }
 
+static bool is_narrow(int type)
+{
+    mr_dtype t = mr_dtype_base(type);
+    return mr_dtype_is_floating(t) ? t != MR_DOUBLE : t == MR_COMPLEX64;
+}
+
 static mr_status *compare_input(mr_trial *t, int k, const mr_tensor *dx, mr_tensor *const *w)
 {
     const mr_tensor *x = mr_trial_last(t)->in[k];
-    bool wide = x->dtype == MR_DOUBLE || x->dtype == MR_COMPLEX128;
+    const mr_node *n = mr_trial_last(t)->node;
+    bool wide = !is_narrow(n->in_types[k]); /* and nothing that comes out is rounded to less */
+    for (int i = 0; i < n->n_out; i++)
+        wide &= !is_narrow(n->out_types[i]);
     double tolerance = wide ? 1e-5 : 2e-2;
     if (!mr_tensor_same_shape(x, dx))
         return mr_invalid("gradient of input %d has shape %s, the input %s", k, MR_TENSOR_SHAPE(dx), MR_TENSOR_SHAPE(x));

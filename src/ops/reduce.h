@@ -1,0 +1,133 @@
+/* ops/reduce.h -- folding a tensor along some of its axes: Sum, Max, All and their kin.
+ *
+ * A reduction is told by how one element joins an accumulator; reduce.c does the rest: axes, empty
+ * sets, vector speed whichever axes are folded, threads, and sums that stay accurate.
+ *
+ *     MR_REDUCER(sum, MR_TYPE_INT32, 0, (uint64_t)a + (uint64_t)x)
+ *
+ * makes sum_int32, with a the accumulator and x the element.  Accumulators come in two stages: a `block`
+ * is fed with elements some dozens of times, then merged into a `total` and begun anew.  With blocks of
+ * float and totals of double a long sum costs hardly more than in float and loses nothing.  16-bit
+ * floats are converted to float on the way in. */
+#ifndef MR_OPS_REDUCE_H
+#define MR_OPS_REDUCE_H
+
+#include "base/simd.h"
+#include "graph/grad.h"
+#include "graph/infer.h"
+#include "graph/op.h"
+#include "ops/maths.h"
+#include "run/run.h"
+
+/* acc[j] takes in x[j], for n of them. */
+typedef void mr_reduce_add(void *acc, const void *x, int64_t n);
+
+typedef struct mr_reducer {
+    uint8_t x_bytes, block_bytes, total_bytes; /* of an element and of the accumulators */
+    const void *empty_block, *empty_total;     /* what nothing folds to */
+    mr_reduce_add *add;   /* elements into blocks */
+    mr_reduce_add *merge; /* blocks into totals */
+    mr_reduce_add *join;  /* totals into totals */
+    mr_reduce_add *fold;  /* all n elements, one after the other, into the one total acc[0] */
+    /* Results, of the elements' type, from n totals of `count` elements each; NULL: they are the totals. */
+    void (*finish)(void *out, const void *total, int64_t n, int64_t count);
+} mr_reducer;
+
+/* Runs an op with inputs (x, axes) and attr keep_dims whose mr_kernel.user is an mr_reducer. */
+mr_status *mr_reduce_run(mr_run *r);
+
+/* The same for others: folds x over the dimensions with fold[d] into out, which has the elements of the
+ * dimensions that are left, in order.  For half and bfloat16 the reducer is that of float. */
+mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *x, int rank, const int64_t *dims,
+                     const bool *fold, void *out);
+/* Axes given by an int32 or int64 tensor (scalar or vector), as flags of dimensions.  INVALID_ARGUMENT
+ * "Invalid reduction dimension (..", ".. Axes contains duplicate dimension: ..". */
+mr_status *mr_reduce_axes(const mr_tensor *axes, int rank, bool *fold);
+/* The reducer of Sum for a type (ops/math/sum.c); NULL when it has none. */
+const mr_reducer *mr_sum_reducer(mr_dtype type);
+
+/* For gradients of reductions: v, of the shape of output 0, with the folded axes put back as 1, ready
+ * to broadcast against input 0; and spread over all of input 0. */
+mr_out mr_reduce_kept(mr_grad *g, mr_out v);
+mr_out mr_reduce_spread(mr_grad *g, mr_out v);
+
+/* Rows for MR_KERNELS.  half and bfloat16 use what is made for float. */
+#define MR_CPU_REDUCE_BY(E, reducer) \
+    {.device = "CPU", .type = MR_##E, .run = mr_reduce_run, .user = (void *)(uintptr_t)&reducer},
+#define MR_CPU_REDUCE_ROW(E, name, number, S, C, fn) MR_CPU_REDUCE_BY(E, fn##_##name)
+#define MR_CPU_REDUCE(fn, TYPES) TYPES(MR_CPU_REDUCE_ROW, fn)
+#define MR_CPU_REDUCE_FLOATS(fn)                                                \
+    MR_CPU_REDUCE_BY(HALF, fn##_float) MR_CPU_REDUCE_BY(BFLOAT16, fn##_float)   \
+    MR_CPU_REDUCE_BY(FLOAT, fn##_float) MR_CPU_REDUCE_BY(DOUBLE, fn##_double)
+
+/* ---- how reducers are made ---- */
+
+/* Accumulators of A, elements of X, expression of a and x. */
+#define MR_REDUCE_ADD(clones, loop_name, A, X, expr)                        \
+    clones static void loop_name(void *acc, const void *elements, int64_t n) \
+    {                                                                       \
+        A *p = acc;                                                         \
+        const X *q = elements;                                              \
+        MR_REDUCE_INDEPENDENT                                               \
+        for (int64_t i = 0; i < n; i++) {                                   \
+            const A a = p[i];                                               \
+            const X x = q[i];                                               \
+            p[i] = (A)(expr);                                               \
+        }                                                                   \
+    }
+#define MR_REDUCE_FOLD(loop_name, A, X, expr)                               \
+    static void loop_name(void *acc, const void *elements, int64_t n)       \
+    {                                                                       \
+        A a = *(A *)acc;                                                    \
+        const X *q = elements;                                              \
+        for (int64_t i = 0; i < n; i++) {                                   \
+            const X x = q[i];                                               \
+            a = (A)(expr);                                                  \
+        }                                                                   \
+        *(A *)acc = a;                                                      \
+    }
+/* Accumulators and elements are never the same memory. */
+#if defined(__clang__)
+#define MR_REDUCE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define MR_REDUCE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* One stage: blocks and totals are of the element's type. */
+#define MR_REDUCER(fn, TYPES, empty, ...) TYPES(MR_REDUCER_ROW, fn, empty, __VA_ARGS__)
+#define MR_REDUCER_ROW(E, name, number, S, C, fn, empty, ...) MR_REDUCER_ONE(, fn, name, S, empty, __VA_ARGS__)
+#define MR_REDUCER_ONE(clones, fn, name, S, empty, ...)                                                      \
+    MR_REDUCE_ADD(clones, fn##_##name##_add, S, S, __VA_ARGS__)                                              \
+    MR_REDUCE_FOLD(fn##_##name##_fold, S, S, __VA_ARGS__)                                                    \
+    static const S fn##_##name##_empty = empty;                                                              \
+    static const mr_reducer fn##_##name = {sizeof(S), sizeof(S), sizeof(S), &fn##_##name##_empty,            \
+                                           &fn##_##name##_empty, fn##_##name##_add, fn##_##name##_add,       \
+                                           fn##_##name##_add, fn##_##name##_fold, NULL};
+
+/* float in two stages and double in one: makes the loops fn_float_add .. for MR_REDUCER_FLOATS. */
+#define MR_REDUCE_LOOPS_FLOATS(fn, empty, ...)                            \
+    MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, __VA_ARGS__)   \
+    MR_REDUCE_ADD(MR_CLONES, fn##_float_merge, double, float, __VA_ARGS__) \
+    MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, __VA_ARGS__) \
+    MR_REDUCE_FOLD(fn##_float_fold, double, float, __VA_ARGS__)           \
+    MR_REDUCE_FOLD(fn##_double_fold, double, double, __VA_ARGS__)         \
+    static const float fn##_float_empty = empty;                          \
+    static const double fn##_double_empty = empty;
+/* fn_float and fn_double from the loops of `by`; results by finish_float and finish_double. */
+#define MR_REDUCER_FLOATS(fn, by, finish_float, finish_double)                                               \
+    static const mr_reducer fn##_float = {sizeof(float), sizeof(float), sizeof(double), &by##_float_empty,   \
+                                          &by##_double_empty, by##_float_add, by##_float_merge,              \
+                                          by##_double_add, by##_float_fold, finish_float};                   \
+    static const mr_reducer fn##_double = {sizeof(double), sizeof(double), sizeof(double),                   \
+                                           &by##_double_empty, &by##_double_empty, by##_double_add,          \
+                                           by##_double_add, by##_double_add, by##_double_fold, finish_double};
+
+/* The results of float totals that were kept as double. */
+static inline void mr_reduce_narrow(void *out, const void *total, int64_t n, int64_t count)
+{
+    (void)count;
+    for (int64_t i = 0; i < n; i++)
+        ((float *)out)[i] = (float)((const double *)total)[i];
+}
+
+#endif
