@@ -1,0 +1,13 @@
+/* ops/array/add_run.h -- adds elements of any type in place, for ops that sum up what falls
+ * together. */
+#ifndef MR_OPS_ARRAY_ADD_RUN_H
+#define MR_OPS_ARRAY_ADD_RUN_H
+
+#include "tensor/tensor.h"
+
+/* to[i] += from[i * step] for i < n; the element's place is counted from the pointers. */
+typedef void mr_add_run(void *to, const void *from, int64_t step, int64_t n);
+/* NULL for types that cannot be added (strings, handles).  For bool it is "or". */
+mr_add_run *mr_add_run_of(mr_dtype t);
+
+#endif

@@ -1,0 +1,439 @@
+/* ops/array/blit.c -- finds a fast way to walk a block, and walks it.
+ *
+ * The dimensions are put in the order of the output's strides, so that writes run forward, and
+ * those that continue each other on both sides become one.  What is left innermost decides: a run
+ * of elements is a memcpy; where the output's neighbours lie apart in the input, the walk takes
+ * that dimension together with the one in which the input's neighbours lie, in square tiles that
+ * stay in the first cache.  A short inner run is taken as one larger element ([.., 2] of float as 8
+ * bytes).
+ *
+ * So a plan has one plane of two dimensions, n0 outside and n1 inside, and the dimensions around
+ * it. The plane is cut into blocks; a block of a plane is the unit that threads share. */
+#include "ops/array/blit.h"
+
+#include "base/memory.h"
+#include "base/simd.h"
+
+#define BLOCK_BYTES 65536
+#define TILE 16      /* elements: a cache line of 4 bytes each */
+#define COPY_NS 0.1  /* a byte in a run */
+#define MOVE_NS 1.0  /* an element by itself */
+
+typedef struct dim {
+    int64_t n, from, to; /* strides in bytes */
+} dim;
+
+typedef struct plan plan;
+/* Moves n0 x n1 elements of a plane. */
+typedef void plane_fn(const plan *p, char *d, const char *s, int64_t n0, int64_t n1);
+
+struct plan {
+    int rank; /* around the plane */
+    dim dims[MR_BLIT_RANK];
+    dim d0, d1; /* the plane */
+    int64_t b0, b1, nb0, nb1; /* its blocks: size and count in each direction */
+    size_t elem;
+    plane_fn *plane;
+    char *to;
+    const char *from;
+    mr_tensor *dst;       /* of elements that are not plain, else NULL */
+    const mr_tensor *src;
+};
+
+void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to)
+{
+    MR_ASSERT(size >= 0);
+    if (size == 0)
+        b->empty = true;
+    if (size <= 1 || b->rank == MR_BLIT_RANK)
+        return;
+    b->dims[b->rank] = size;
+    b->from[b->rank] = from;
+    b->to[b->rank++] = to;
+}
+
+/* ---- planes ---- */
+
+/* Elements as the machine moves them; anywhere, since foreign memory and widened elements may start
+ * at any byte. */
+typedef uint8_t u1 __attribute__((may_alias));
+typedef uint16_t u2 __attribute__((aligned(1), may_alias));
+typedef uint32_t u4 __attribute__((aligned(1), may_alias));
+typedef uint64_t u8 __attribute__((aligned(1), may_alias));
+typedef struct u16 {
+    u8 lo, hi;
+} u16;
+
+static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)
+{
+    size_t bytes = (size_t)n1 * p->elem;
+    for (int64_t i = 0; i < n0; i++)
+        memcpy(d + i * p->d0.to, s + i * p->d0.from, bytes);
+}
+
+/* One value repeated along n1, with the output's elements side by side. */
+#define PLANE_SPLAT(U)                                                                       \
+    static void plane_splat_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                        \
+        for (int64_t i = 0; i < n0; i++) {                                                   \
+            U v = *(const U *)(s + i * p->d0.from), *o = (U *)(d + i * p->d0.to);            \
+            for (int64_t k = 0; k < n1; k++)                                                 \
+                o[k] = v;                                                                    \
+        }                                                                                    \
+    }
+
+/* Any strides, in tiles: when neither side is walked in order, both stay in cache. */
+#define PLANE_TILES(U)                                                                       \
+    static inline void tile_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                        \
+        for (int64_t i = 0; i < n0; i++) {                                                   \
+            char *o = d + i * p->d0.to;                                                      \
+            const char *x = s + i * p->d0.from;                                              \
+            for (int64_t k = 0; k < n1; k++)                                                 \
+                *(U *)(o + k * p->d1.to) = *(const U *)(x + k * p->d1.from);                 \
+        }                                                                                    \
+    }                                                                                        \
+    static void plane_tiles_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                        \
+        for (int64_t i = 0; i < n0; i += TILE)                                               \
+            for (int64_t k = 0; k < n1; k += TILE)                                           \
+                tile_##U(p, d + i * p->d0.to + k * p->d1.to, s + i * p->d0.from + k * p->d1.from, \
+                         MR_MIN(TILE, n0 - i), MR_MIN(TILE, n1 - k));                        \
+    }
+
+PLANE_SPLAT(u1) PLANE_SPLAT(u2) PLANE_SPLAT(u4) PLANE_SPLAT(u8) PLANE_SPLAT(u16)
+PLANE_TILES(u1) PLANE_TILES(u2) PLANE_TILES(u4) PLANE_TILES(u8) PLANE_TILES(u16)
+
+/* Strings and handles: one call a run, or one an element. */
+static void plane_objects(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)
+{
+    int64_t e = (int64_t)p->elem;
+    bool run = p->d1.from == e && p->d1.to == e;
+    for (int64_t i = 0; i < n0; i++) {
+        int64_t at = (d - (char *)p->dst->data + i * p->d0.to) / e;
+        int64_t from = (s - (const char *)p->src->data + i * p->d0.from) / e;
+        if (run)
+            mr_tensor_copy_elements(p->dst, at, p->src, from, n1);
+        else
+            for (int64_t k = 0; k < n1; k++)
+                mr_tensor_copy_elements(p->dst, at + k * (p->d1.to / e), p->src,
+                                        from + k * (p->d1.from / e), 1);
+    }
+}
+
+/* ---- transposition: neighbours of the output along n1, of the input along n0 ---- */
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define HAVE_SHUFFLE 1
+#endif
+#endif
+
+#ifdef HAVE_SHUFFLE
+typedef uint32_t v4 __attribute__((vector_size(16)));
+typedef uint64_t v2 __attribute__((vector_size(16)));
+
+/* 4 x 4 elements of 4 bytes.  Row k of the input is at s + k * from, row i of the output at d + i *
+ * to. */
+static inline void square_u4(char *d, int64_t to, const char *s, int64_t from)
+{
+    v4 a, b, c, e;
+    memcpy(&a, s, 16);
+    memcpy(&b, s + from, 16);
+    memcpy(&c, s + 2 * from, 16);
+    memcpy(&e, s + 3 * from, 16);
+    v4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+       ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    v4 ce0 = __builtin_shufflevector(c, e, 0, 4, 1, 5),
+       ce1 = __builtin_shufflevector(c, e, 2, 6, 3, 7);
+    v4 r0 = __builtin_shufflevector(ab0, ce0, 0, 1, 4, 5),
+       r1 = __builtin_shufflevector(ab0, ce0, 2, 3, 6, 7);
+    v4 r2 = __builtin_shufflevector(ab1, ce1, 0, 1, 4, 5),
+       r3 = __builtin_shufflevector(ab1, ce1, 2, 3, 6, 7);
+    memcpy(d, &r0, 16);
+    memcpy(d + to, &r1, 16);
+    memcpy(d + 2 * to, &r2, 16);
+    memcpy(d + 3 * to, &r3, 16);
+}
+
+static inline void square_u8(char *d, int64_t to, const char *s, int64_t from)
+{
+    v2 a, b;
+    memcpy(&a, s, 16);
+    memcpy(&b, s + from, 16);
+    v2 r0 = __builtin_shufflevector(a, b, 0, 2), r1 = __builtin_shufflevector(a, b, 1, 3);
+    memcpy(d, &r0, 16);
+    memcpy(d + to, &r1, 16);
+}
+
+/* A tile in squares of Q x Q, the rest element by element. */
+#define PLANE_TRANSPOSE(U, Q)                                                                     \
+    static inline void turn_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)    \
+    {                                                                                             \
+        int64_t q0 = n0 - n0 % Q, q1 = n1 - n1 % Q;                                               \
+        int64_t to = p->d0.to, from = p->d1.from, e = sizeof(U);                                  \
+        for (int64_t i = 0; i < q0; i += Q)                                                       \
+            for (int64_t k = 0; k < q1; k += Q)                                                   \
+                square_##U(d + i * to + k * e, to, s + i * e + k * from, from);                   \
+        tile_##U(p, d + q1 * e, s + q1 * from, q0, n1 - q1);                                      \
+        tile_##U(p, d + q0 * to, s + q0 * e, n0 - q0, n1);                                        \
+    }                                                                                             \
+    static void plane_transpose_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                             \
+        for (int64_t i = 0; i < n0; i += TILE)                                                    \
+            for (int64_t k = 0; k < n1; k += TILE)                                                \
+                turn_##U(p, d + i * p->d0.to + k * p->d1.to, s + i * p->d0.from + k * p->d1.from, \
+                         MR_MIN(TILE, n0 - i), MR_MIN(TILE, n1 - k));                             \
+    }
+PLANE_TRANSPOSE(u4, 4)
+PLANE_TRANSPOSE(u8, 2)
+#else
+#define plane_transpose_u4 plane_tiles_u4
+#define plane_transpose_u8 plane_tiles_u8
+#endif
+
+/* ---- making a plan ---- */
+
+#define BY_SIZE(elem, fn)    \
+    ((elem) == 1   ? fn##_u1 \
+     : (elem) == 2 ? fn##_u2 \
+     : (elem) == 4 ? fn##_u4 \
+     : (elem) == 8 ? fn##_u8 \
+                   : fn##_u16)
+
+/* In bytes, with the output walked forward and its largest strides first. */
+static void order_dims(plan *p, const mr_blit *b)
+{
+    int64_t e = (int64_t)p->elem;
+    p->rank = 0;
+    for (int i = 0; i < b->rank; i++) {
+        dim d = {b->dims[i], b->from[i] * e, b->to[i] * e};
+        if (d.to < 0) {
+            p->to += (d.n - 1) * d.to;
+            p->from += (d.n - 1) * d.from;
+            d.to = -d.to;
+            d.from = -d.from;
+        }
+        int at = p->rank++;
+        for (; at > 0 && p->dims[at - 1].to < d.to; at--)
+            p->dims[at] = p->dims[at - 1];
+        p->dims[at] = d;
+    }
+}
+
+/* Neighbouring dimensions that one step of the outer follows the last of the inner, on both sides.
+ */
+static void merge_dims(plan *p)
+{
+    int kept = 0;
+    for (int i = 1; i < p->rank; i++) {
+        dim *o = &p->dims[kept], d = p->dims[i];
+        if (o->to == d.to * d.n && o->from == d.from * d.n)
+            *o = (dim){o->n * d.n, d.from, d.to};
+        else
+            p->dims[++kept] = d;
+    }
+    p->rank = p->rank ? kept + 1 : 0;
+}
+
+static bool is_run(const plan *p, dim d)
+{
+    return d.from == (int64_t)p->elem && d.to == (int64_t)p->elem;
+}
+
+/* A run of 2, 4, 8 or 16 bytes is one element of that size. */
+static void widen(plan *p)
+{
+    while (p->rank > 0) {
+        dim d = p->dims[p->rank - 1];
+        if (!is_run(p, d) || d.n > 16)
+            return;
+        size_t bytes = (size_t)d.n * p->elem;
+        if (bytes > 16 || (bytes & (bytes - 1)))
+            return;
+        p->elem = bytes;
+        p->rank--;
+    }
+}
+
+static int64_t stride_length(dim d) { return d.from < 0 ? -d.from : d.from; }
+
+/* Takes the two dimensions of the plane out of the list: the innermost of the output, and the one
+ * in which the input's elements lie closest, if that is closer than in the first. */
+static void choose_plane(plan *p)
+{
+    p->d0 = p->d1 = (dim){1, 0, 0};
+    if (p->rank == 0)
+        return;
+    p->d1 = p->dims[--p->rank];
+    if (p->rank == 0)
+        return;
+    int best = p->rank - 1;
+    if (!is_run(p, p->d1) && p->d1.from != 0)
+        for (int i = 0; i < p->rank; i++)
+            if (p->dims[i].from != 0 && stride_length(p->dims[i]) < stride_length(p->d1) &&
+                (p->dims[best].from == 0 ||
+                 stride_length(p->dims[i]) < stride_length(p->dims[best])))
+                best = i;
+    p->d0 = p->dims[best];
+    memmove(&p->dims[best], &p->dims[best + 1], (size_t)(--p->rank - best) * sizeof(dim));
+}
+
+static void choose_function(plan *p)
+{
+    int64_t e = (int64_t)p->elem;
+    if (p->dst)
+        p->plane = plane_objects;
+    else if (is_run(p, p->d1))
+        p->plane = plane_run;
+    else if (p->d1.from == 0 && p->d1.to == e)
+        p->plane = BY_SIZE(e, plane_splat);
+    else if (p->d1.to == e && p->d0.from == e && (e == 4 || e == 8))
+        p->plane = e == 4 ? plane_transpose_u4 : plane_transpose_u8;
+    else
+        p->plane = BY_SIZE(e, plane_tiles);
+}
+
+static void choose_blocks(plan *p)
+{
+    bool rows = p->plane == plane_run || p->d1.from == 0; /* long rows beat square blocks */
+    int64_t e = (int64_t)p->elem, most = rows ? 4 * BLOCK_BYTES / e : TILE * TILE;
+    p->b1 = MR_MIN(p->d1.n, most);
+    p->b0 = MR_MAX(BLOCK_BYTES / (p->b1 * e), 1);
+    if (!rows)
+        p->b0 = (p->b0 + TILE - 1) / TILE * TILE;
+    p->b0 = MR_MIN(p->b0, p->d0.n);
+    p->nb0 = (p->d0.n + p->b0 - 1) / p->b0;
+    p->nb1 = (p->d1.n + p->b1 - 1) / p->b1;
+}
+
+/* ---- walking ---- */
+
+typedef struct place { /* a position in the dimensions around the plane */
+    int64_t index[MR_BLIT_RANK];
+    char *to;
+    const char *from;
+} place;
+
+static void place_at(const plan *p, int64_t i, place *at)
+{
+    at->to = p->to;
+    at->from = p->from;
+    for (int k = p->rank - 1; k >= 0; k--) {
+        at->index[k] = i % p->dims[k].n;
+        i /= p->dims[k].n;
+        at->to += at->index[k] * p->dims[k].to;
+        at->from += at->index[k] * p->dims[k].from;
+    }
+}
+
+static void place_next(const plan *p, place *at)
+{
+    for (int k = p->rank - 1; k >= 0; k--) {
+        const dim *d = &p->dims[k];
+        at->to += d->to;
+        at->from += d->from;
+        if (++at->index[k] < d->n)
+            return;
+        at->index[k] = 0;
+        at->to -= d->n * d->to;
+        at->from -= d->n * d->from;
+    }
+}
+
+/* Units begin..end: (place, block of n0, block of n1), the last running fastest. */
+static void walk(void *ctx, int64_t begin, int64_t end)
+{
+    const plan *p = ctx;
+    int64_t k1 = begin % p->nb1, k0 = begin / p->nb1 % p->nb0;
+    place at;
+    place_at(p, begin / p->nb1 / p->nb0, &at);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t i0 = k0 * p->b0, i1 = k1 * p->b1;
+        p->plane(p, at.to + i0 * p->d0.to + i1 * p->d1.to,
+                 at.from + i0 * p->d0.from + i1 * p->d1.from, MR_MIN(p->b0, p->d0.n - i0),
+                 MR_MIN(p->b1, p->d1.n - i1));
+        if (++k1 < p->nb1)
+            continue;
+        k1 = 0;
+        if (++k0 < p->nb0)
+            continue;
+        k0 = 0;
+        place_next(p, &at);
+    }
+}
+
+static double unit_ns(const plan *p)
+{
+    double elements = (double)p->b0 * (double)p->b1;
+    if (p->dst)
+        return elements * 20;
+    return p->plane == plane_run ? elements * (double)p->elem * COPY_NS + (double)p->b0 * 4
+                                 : elements * MOVE_NS;
+}
+
+static void run_plan(mr_run *r, plan *p, const mr_blit *b)
+{
+    order_dims(p, b);
+    merge_dims(p);
+    if (!p->dst)
+        widen(p);
+    choose_plane(p);
+    choose_function(p);
+    choose_blocks(p);
+    int64_t n = p->nb0 * p->nb1;
+    for (int i = 0; i < p->rank; i++)
+        n *= p->dims[i].n;
+    if (n == 1)
+        p->plane(p, p->to, p->from, p->d0.n, p->d1.n);
+    else
+        mr_pool_for(r ? r->step->device->pool : NULL, n, unit_ns(p), walk, p);
+}
+
+/* ---- entries ---- */
+
+void mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
+                  int64_t from)
+{
+    if (b->empty)
+        return;
+    MR_ASSERT(dst->dtype == src->dtype && at >= 0 && at < dst->n && from >= 0 && from < src->n);
+    bool plain = mr_dtype_is_plain(dst->dtype);
+    plan p;
+    p.elem = mr_dtype_size(dst->dtype);
+    p.to = (char *)dst->data + (size_t)at * p.elem;
+    p.from = (const char *)src->data + (size_t)from * p.elem;
+    p.dst = plain ? NULL : dst;
+    p.src = plain ? NULL : src;
+    run_plan(r, &p, b);
+}
+
+void mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value)
+{
+    if (b->empty)
+        return;
+    MR_ASSERT(mr_dtype_is_plain(dst->dtype) && at >= 0 && at < dst->n);
+    plan p;
+    p.elem = mr_dtype_size(dst->dtype);
+    p.to = (char *)dst->data + (size_t)at * p.elem;
+    p.from = value;
+    p.dst = NULL;
+    p.src = NULL;
+    run_plan(r, &p, b);
+}
+
+void mr_move(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n)
+{
+    mr_blit b;
+    mr_blit_init(&b);
+    mr_blit_dim(&b, n, 1, 1);
+    mr_blit_copy(r, &b, dst, at, src, from);
+}
+
+void mr_move_fill(mr_run *r, mr_tensor *dst, int64_t at, const void *value, int64_t n)
+{
+    mr_blit b;
+    mr_blit_init(&b);
+    mr_blit_dim(&b, n, 0, 1);
+    mr_blit_fill(r, &b, dst, at, value);
+}

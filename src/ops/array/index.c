@@ -1,0 +1,209 @@
+/* ops/array/index.c -- tensors of indices: reading, checking and following them. */
+#include "ops/array/index.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+
+int64_t mr_index_at(const mr_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case MR_UINT8: return MR_DATA(const uint8_t, t)[i];
+    case MR_INT16: return MR_DATA(const int16_t, t)[i];
+    case MR_INT32: return MR_DATA(const int32_t, t)[i];
+    default: MR_ASSERT(t->dtype == MR_INT64); return MR_DATA(const int64_t, t)[i];
+    }
+}
+
+#define READ(T)                                \
+    for (int64_t i = 0; i < t->n; i++)         \
+    out[i] = MR_DATA(const T, t)[i]
+
+void mr_index_read(const mr_tensor *t, int64_t *out)
+{
+    switch (t->dtype) {
+    case MR_UINT8: READ(uint8_t); return;
+    case MR_INT16: READ(int16_t); return;
+    case MR_INT32: READ(int32_t); return;
+    default: MR_ASSERT(t->dtype == MR_INT64); READ(int64_t); return;
+    }
+}
+
+const char *mr_index_place(char *buf, size_t n, int rank, const int64_t *dims, int64_t i)
+{
+    int64_t at[MR_MAX_RANK];
+    if (rank == 0) {
+        buf[0] = '\0';
+        return buf;
+    }
+    for (int d = rank - 1; d >= 0; d--) {
+        at[d] = i % dims[d];
+        i /= dims[d];
+    }
+    return mr_shape_text(buf, n, rank, at);
+}
+
+static mr_status *bad_index(const mr_tensor *t, const char *what, int64_t i, int64_t limit)
+{
+    return mr_invalid("%s%s = %lld is not in [0, %lld)", what, MR_INDEX_PLACE(t->rank, t->dims, i),
+                      (long long)mr_index_at(t, i), (long long)limit);
+}
+
+/* One comparison an element: a negative index is a very large unsigned one. */
+#define FIRST_BAD(T)                                                   \
+    static int64_t first_bad_##T(const T *v, int64_t n, int64_t limit) \
+    {                                                                  \
+        for (int64_t i = 0; i < n; i++)                                \
+            if ((uint64_t)(int64_t)v[i] >= (uint64_t)limit)            \
+                return i;                                              \
+        return -1;                                                     \
+    }
+FIRST_BAD(uint8_t)
+FIRST_BAD(int16_t)
+FIRST_BAD(int32_t)
+FIRST_BAD(int64_t)
+
+mr_status *mr_index_check(const mr_tensor *t, const char *what, int64_t limit)
+{
+    int64_t bad;
+    switch (t->dtype) {
+    case MR_UINT8: bad = first_bad_uint8_t(t->data, t->n, limit); break;
+    case MR_INT16: bad = first_bad_int16_t(t->data, t->n, limit); break;
+    case MR_INT32: bad = first_bad_int32_t(t->data, t->n, limit); break;
+    default: bad = first_bad_int64_t(t->data, t->n, limit); break;
+    }
+    return bad < 0 ? NULL : bad_index(t, what, bad, limit);
+}
+
+static mr_status *new_rows(int64_t n, int64_t **out)
+{
+    size_t bytes;
+    *out = mr_size_mul((size_t)n, sizeof(int64_t), &bytes) ? mr_try_alloc(bytes) : NULL;
+    return *out ? NULL
+                : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld indices", (long long)n);
+}
+
+mr_status *mr_index_load(const mr_tensor *t, const char *what, int64_t limit, int64_t **out)
+{
+    *out = NULL;
+    MR_TRY(mr_index_check(t, what, limit));
+    if (t->n == 0)
+        return NULL;
+    MR_TRY(new_rows(t->n, out));
+    mr_index_read(t, *out);
+    return NULL;
+}
+
+/* ---- indices of several dimensions ---- */
+
+static mr_status *bad_tuple(const mr_tensor *t, int64_t i, int rank, const int64_t *dims,
+                            const char *what)
+{
+    int k = (int)t->dims[t->rank - 1];
+    mr_str tuple = {0};
+    for (int d = 0; d < k; d++)
+        mr_str_printf(&tuple, "%s%lld", d ? ", " : "", (long long)mr_index_at(t, i * k + d));
+    mr_status *st = mr_invalid("indices%s = [%s] does not index into %s %s",
+                               MR_INDEX_PLACE(t->rank - 1, t->dims, i), mr_str_z(&tuple), what,
+                               MR_SHAPE_TEXT(rank, dims));
+    mr_str_deinit(&tuple);
+    return st;
+}
+
+mr_status *mr_index_load_nd(const mr_tensor *t, int rank, const int64_t *dims, const char *what,
+                            int64_t **out)
+{
+    int64_t k = t->dims[t->rank - 1], n = 1;
+    MR_ASSERT(k <= rank);
+    for (int d = 0; d < t->rank - 1; d++)
+        n *= t->dims[d];
+    *out = NULL;
+    MR_TRY(new_rows(n, out));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = 0;
+        for (int64_t d = 0; d < k; d++) {
+            int64_t v = mr_index_at(t, i * k + d);
+            if ((uint64_t)v >= (uint64_t)dims[d]) {
+                mr_free(*out);
+                *out = NULL;
+                return bad_tuple(t, i, rank, dims, what);
+            }
+            row = row * dims[d] + v;
+        }
+        (*out)[i] = row;
+    }
+    return NULL;
+}
+
+/* ---- gathering rows ---- */
+
+typedef struct gather {
+    const mr_gather *g;
+    int64_t src_rows, repeat;
+    size_t row_bytes;
+} gather;
+
+/* Where the rows of a part of the work come from and go to. */
+typedef struct stretch {
+    const int64_t *rows;
+    int64_t n;      /* rows in it, all of one set */
+    int64_t dst, src; /* row numbers */
+} stretch;
+
+static stretch stretch_at(const gather *c, int64_t i, int64_t end)
+{
+    int64_t n = c->g->n, set = i / n, first = i % n;
+    return (stretch){c->g->rows + set / c->repeat * n + first, MR_MIN(n - first, end - i), i,
+                     set * c->src_rows};
+}
+
+static inline __attribute__((always_inline)) void copy_rows(const gather *c, stretch s,
+                                                            size_t bytes)
+{
+    char *d = (char *)c->g->dst->data + (size_t)s.dst * bytes;
+    const char *src = (const char *)c->g->src->data + (size_t)s.src * bytes;
+    for (int64_t i = 0; i < s.n; i++, d += bytes) {
+        if (MR_LIKELY(s.rows[i] >= 0))
+            memcpy(d, src + (size_t)s.rows[i] * bytes, bytes);
+        else
+            memset(d, 0, bytes);
+    }
+}
+
+/* Strings and handles; a fresh tensor holds empty ones. */
+static void copy_objects(const gather *c, stretch s)
+{
+    int64_t inner = c->g->inner;
+    for (int64_t i = 0; i < s.n; i++)
+        if (s.rows[i] >= 0)
+            mr_tensor_copy_elements(c->g->dst, (s.dst + i) * inner, c->g->src,
+                                    (s.src + s.rows[i]) * inner, inner);
+}
+
+static void gather_part(void *ctx, int64_t begin, int64_t end)
+{
+    const gather *c = ctx;
+    bool plain = mr_dtype_is_plain(c->g->dst->dtype);
+    while (begin < end) {
+        stretch s = stretch_at(c, begin, end);
+        if (!plain)
+            copy_objects(c, s);
+        else if (c->row_bytes == 4)
+            copy_rows(c, s, 4);
+        else if (c->row_bytes == 8)
+            copy_rows(c, s, 8);
+        else if (c->row_bytes == 1)
+            copy_rows(c, s, 1);
+        else
+            copy_rows(c, s, c->row_bytes);
+        begin += s.n;
+    }
+}
+
+void mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat)
+{
+    gather c = {g, src_rows, repeat, (size_t)g->inner * mr_dtype_size(g->dst->dtype)};
+    if (sets * g->n == 0 || g->inner == 0)
+        return;
+    mr_run_for(r, sets * g->n, 3 + 0.15 * (double)c.row_bytes, gather_part, &c);
+}

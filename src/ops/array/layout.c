@@ -1,0 +1,92 @@
+/* ops/array/layout.c -- where elements lie, and tensors that are parts of others. */
+#include "ops/array/layout.h"
+
+#include "ops/array/blit.h"
+
+#define SHARE_BYTES 512
+
+/* rows start..start+n of the flat tensor, under another shape. */
+static mr_status *share(const mr_tensor *t, int64_t start, int64_t n, int rank, const int64_t *dims,
+                        mr_tensor **out)
+{
+    mr_status *st = NULL;
+    mr_tensor *flat = NULL, *part = NULL;
+    MR_GO(mr_tensor_view(t, t->dtype, 1, &t->n, &flat));
+    MR_GO(mr_tensor_rows(flat, start, n, &part));
+    MR_GO(mr_tensor_view(part, t->dtype, rank, dims, out));
+out:
+    mr_tensor_unref(flat);
+    mr_tensor_unref(part);
+    return st;
+}
+
+mr_status *mr_share(mr_run *r, int in, int i, int64_t start, int rank, const int64_t *dims)
+{
+    const mr_tensor *t = mr_in(r, in);
+    mr_tensor *out;
+    int64_t n;
+    MR_TRY(mr_shape_elements(rank, dims, &n));
+    MR_ASSERT(start >= 0 && start <= t->n && n <= t->n - start);
+    if (n == t->n)
+        return mr_run_reshape(r, in, i, rank, dims);
+    if (n == 0 || (size_t)n * mr_dtype_size(t->dtype) < SHARE_BYTES) {
+        MR_TRY(mr_run_output(r, i, rank, dims, &out));
+        if (n > 0)
+            mr_tensor_copy_elements(out, 0, t, start, n);
+        return NULL;
+    }
+    MR_TRY(share(t, start, n, rank, dims, &out));
+    mr_run_set(r, i, out);
+    return NULL;
+}
+
+bool mr_is_contiguous(int rank, const int64_t *dims, const int64_t *sizes)
+{
+    int i = 0;
+    while (i < rank && sizes[i] == 1)
+        i++;
+    for (i++; i < rank; i++)
+        if (sizes[i] != dims[i])
+            return false;
+    return true;
+}
+
+mr_pshape *mr_pshape_with(mr_arena *a, const mr_pshape *s, int at, int64_t n)
+{
+    mr_pshape *out = mr_pshape_new(a, s->rank);
+    memcpy(out->dims, s->dims, (size_t)s->rank * sizeof(int64_t));
+    out->dims[at] = n;
+    return out;
+}
+
+static mr_status *bad_axis(int64_t axis, int rank)
+{
+    return mr_invalid("Expected axis in the range [%d, %d), but got %lld", -rank, rank,
+                      (long long)axis);
+}
+
+static mr_status *resolve(int64_t axis, int rank, int *out)
+{
+    if (axis < -rank || axis >= rank)
+        return bad_axis(axis, rank);
+    *out = (int)(axis < 0 ? axis + rank : axis);
+    return NULL;
+}
+
+mr_status *mr_infer_axis(mr_infer *c, int input, int rank, int *axis)
+{
+    const mr_pshape *s = c->in[input];
+    int64_t v;
+    *axis = -1;
+    if (s->rank > 1 || (s->rank == 1 && s->dims[0] >= 0 && s->dims[0] != 1))
+        return mr_invalid("axis must be a scalar, but has shape %s", MR_PSHAPE_TEXT(s));
+    return rank >= 0 && mr_infer_int(c, input, &v) ? resolve(v, rank, axis) : NULL;
+}
+
+mr_status *mr_in_axis(const mr_run *r, int input, int rank, int *axis)
+{
+    const mr_tensor *t = mr_in(r, input);
+    if (t->rank > 1 || t->n != 1)
+        return mr_invalid("axis must be a scalar, but has shape %s", MR_TENSOR_SHAPE(t));
+    return resolve(mr_tensor_int_at(t, 0), rank, axis);
+}

@@ -1,0 +1,42 @@
+/* ops/array/layout.h -- where elements lie, and tensors that are parts of others. */
+#ifndef MR_OPS_ARRAY_LAYOUT_H
+#define MR_OPS_ARRAY_LAYOUT_H
+
+#include "graph/infer.h"
+#include "run/run.h"
+
+/* Product of dims begin..end of a tensor's shape: it fits, since the shape was checked. */
+static inline int64_t mr_dims_product(const int64_t *dims, int begin, int end)
+{
+    int64_t n = 1;
+    for (int i = begin; i < end; i++)
+        n *= dims[i];
+    return n;
+}
+
+/* Row-major strides in elements. */
+static inline void mr_dims_strides(int rank, const int64_t *dims, int64_t *out)
+{
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        out[i] = step;
+        step *= dims[i];
+    }
+}
+
+/* Output i is the elements from `start` on of input `in`, as many as its shape needs, in the same
+ * buffer. Little data is copied instead: a few bytes must not keep a large buffer alive. */
+mr_status *mr_share(mr_run *r, int in, int i, int64_t start, int rank, const int64_t *dims);
+
+/* A block starting anywhere lies in one piece: behind the first size above 1 all dims are whole. */
+bool mr_is_contiguous(int rank, const int64_t *dims, const int64_t *sizes);
+
+/* A shape function's pieces: a copy of s with dimension `at` set to n; s has a rank. */
+mr_pshape *mr_pshape_with(mr_arena *a, const mr_pshape *s, int at, int64_t n);
+/* The axis argument of an op on input of this rank: *axis in [0, rank), or -1 when it is not known.
+ * `input` must be a scalar, a vector of one element passes too. */
+mr_status *mr_infer_axis(mr_infer *c, int input, int rank, int *axis);
+/* The same for kernels. */
+mr_status *mr_in_axis(const mr_run *r, int input, int rank, int *axis);
+
+#endif
