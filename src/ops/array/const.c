@@ -1,0 +1,62 @@
+/* ops/array/const.c -- Const.
+ *
+ * The value is decoded once, when the kernel is made.  All runs hand out one header, marked
+ * readonly: so no kernel ever writes over a constant, and a run costs one reference count. */
+#include "graph/infer.h"
+#include "run/run.h"
+
+typedef struct constant {
+    mr_tensor *value;
+} constant;
+
+static mr_status *const_init(mr_make *m, void *state)
+{
+    constant *c = state;
+    mr_tensor *t = NULL;
+    mr_dtype dtype;
+    MR_TRY(mr_node_get_type(m->node, "dtype", &dtype));
+    MR_TRY(mr_node_get_tensor(m->node, "value", &t));
+    mr_status *st;
+    if (t->dtype != dtype)
+        st = mr_invalid("Type mismatch between value (%s) and dtype (%s)", mr_dtype_name(t->dtype),
+                        mr_dtype_name(dtype));
+    else /* a header of our own: that of the attr may be in use elsewhere */
+        st = mr_tensor_view(t, dtype, t->rank, t->dims, &c->value);
+    mr_tensor_unref(t);
+    if (c->value)
+        c->value->readonly = true;
+    return st;
+}
+
+static void const_deinit(void *state) { mr_tensor_unref(((constant *)state)->value); }
+
+static mr_status *run_const(mr_run *r)
+{
+    mr_run_set(r, 0, mr_tensor_ref(((const constant *)r->state)->value));
+    return NULL;
+}
+
+static mr_status *const_shape(mr_infer *c)
+{
+    mr_tensor *t = NULL;
+    MR_TRY(mr_node_get_tensor(c->node, "value", &t));
+    c->out[0] = mr_pshape_of(c->arena, t->rank, t->dims);
+    mr_tensor_unref(t);
+    return NULL;
+}
+
+MR_OP(Const,
+    .doc         = "the tensor given as an attribute",
+    .sig         = "-> output: dtype",
+    .attrs       = "value: tensor; dtype: type",
+    .flags       = MR_CHEAP | MR_NO_GRADIENT,
+    .shape       = const_shape,
+    .state_bytes = sizeof(constant),
+    .init        = const_init,
+    .deinit      = const_deinit,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_const)),
+    .examples    = MR_EXAMPLES("value=int32[1, 2] dtype=int32: -> [1, 2]",
+                               "value=string\"a\" dtype=string: -> \"a\"",
+                               "value=half[[0.5], [-1]] dtype=half: -> [[0.5], [-1]]",
+                               "value=float[] dtype=float: -> shape(0)",
+                               "value=float[1] dtype=int32: -> !INVALID_ARGUMENT Type mismatch"));
