@@ -1,0 +1,62 @@
+/* ops/array/bitcast.c -- Bitcast: the same bytes as another type; the last dimension takes up the
+ * difference in size. */
+#include "graph/infer.h"
+#include "run/run.h"
+
+/* The shape after the cast; a size of -1 is unknown.  *out has room for one dimension more. */
+static mr_status *cast_shape(mr_dtype from, mr_dtype to, int rank, const int64_t *dims,
+                             mr_shape *out)
+{
+    int64_t a = (int64_t)mr_dtype_size(from), b = (int64_t)mr_dtype_size(to);
+    mr_shape_set(out, rank, dims);
+    if (a == b)
+        return NULL;
+    if (a > b)
+        return mr_shape_push(out, a / b);
+    if (rank == 0 || (dims[rank - 1] >= 0 && dims[rank - 1] != b / a))
+        return mr_invalid(
+            "Cannot bitcast from %s to %s: the last dimension of shape %s must be %lld",
+            mr_dtype_name(from), mr_dtype_name(to), MR_SHAPE_TEXT(rank, dims), (long long)(b / a));
+    out->rank--;
+    return NULL;
+}
+
+static mr_status *run_bitcast(mr_run *r)
+{
+    const mr_tensor *t = mr_in(r, 0);
+    mr_shape s;
+    MR_TRY(cast_shape(t->dtype, mr_out_dtype(r, 0), t->rank, t->dims, &s));
+    return mr_run_reshape(r, 0, 0, s.rank, s.dims);
+}
+
+static mr_status *bitcast_shape(mr_infer *c)
+{
+    mr_dtype from, to;
+    mr_shape s;
+    MR_TRY(mr_node_get_type(c->node, "T", &from));
+    MR_TRY(mr_node_get_type(c->node, "type", &to));
+    if (c->in[0]->rank < 0)
+        return NULL;
+    MR_TRY(cast_shape(from, to, c->in[0]->rank, c->in[0]->dims, &s));
+    c->out[0] = mr_pshape_of(c->arena, s.rank, s.dims);
+    return NULL;
+}
+
+#define BITCAST_TYPES                                                                          \
+    "{bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, " \
+    "complex64, complex128, qint8, quint8, qint16, quint16, qint32}"
+
+MR_OP(Bitcast,
+    .doc      = "the same bytes, seen as another type",
+    .sig      = "input: T -> output: type",
+    .attrs    = "T: " BITCAST_TYPES "; type: " BITCAST_TYPES,
+    .flags    = MR_CHEAP | MR_NO_GRADIENT,
+    .shape    = bitcast_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_bitcast)),
+    .examples = MR_EXAMPLES(
+        "type=$T: [1, 0] -> [1, 0]", "T=float type=int32: [1, -2] -> [1065353216, -1073741824]",
+        "T=int32 type=uint8: [1, 256] -> [[1, 0, 0, 0], [0, 1, 0, 0]]",
+        "T=uint8 type=int32: [[1, 0, 0, 0], [0, 1, 0, 0]] -> [1, 256]",
+        "T=int64 type=float: shape(0) -> shape(0,2)",
+        "T=uint8 type=int32: [1, 0] -> !INVALID_ARGUMENT Cannot bitcast from uint8 to int32",
+        "T=uint8 type=int32: 1 -> !INVALID_ARGUMENT Cannot bitcast"));
