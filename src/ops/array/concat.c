@@ -1,0 +1,291 @@
+/* ops/array/concat.c -- tensors joined along a dimension: Concat, ConcatV2, ConcatOffset. */
+#include "base/memory.h"
+#include "graph/grad.h"
+#include "ops/array/blit.h"
+#include "ops/array/layout.h"
+
+/* Concat has its axis first, ConcatV2 last; the values stand beside it. */
+typedef struct args {
+    int axis, first, n;
+} args;
+
+static args concat_args(const mr_node *n)
+{
+    bool v1 = mr_node_is(n, "Concat");
+    return (args){v1 ? 0 : n->n_in - 1, v1 ? 1 : 0, n->n_in - 1};
+}
+
+static mr_status *no_scalars(void)
+{
+    return mr_invalid("Can't concatenate scalars (use tf.stack instead)");
+}
+
+/* ---- kernel ---- */
+
+static mr_status *mismatch(const char *what, const mr_tensor *a, int i, const mr_tensor *b)
+{
+    return mr_invalid("ConcatOp : %s of inputs should match: shape[0] = %s vs. shape[%d] = %s",
+                      what, MR_TENSOR_SHAPE(a), i, MR_TENSOR_SHAPE(b));
+}
+
+/* The result's size along the axis. */
+static mr_status *joined_size(mr_run *r, args a, int axis, int64_t *out)
+{
+    const mr_tensor *first = mr_in(r, a.first);
+    *out = 0;
+    for (int i = 0; i < a.n; i++) {
+        const mr_tensor *t = mr_in(r, a.first + i);
+        if (t->rank != first->rank)
+            return mismatch("Ranks", first, i, t);
+        for (int d = 0; d < t->rank; d++)
+            if (d != axis && t->dims[d] != first->dims[d])
+                return mismatch("Dimensions", first, i, t);
+        if (!mr_i64_add(*out, t->dims[axis], out))
+            return mr_invalid("ConcatOp : The result is too large");
+    }
+    return NULL;
+}
+
+static mr_status *run_concat(mr_run *r)
+{
+    args a = concat_args(r->node);
+    const mr_tensor *first = mr_in(r, a.first);
+    int axis = 0;
+    int64_t total = 0, dims[MR_MAX_RANK], at = 0;
+    mr_tensor *out;
+    if (first->rank == 0)
+        return no_scalars();
+    MR_TRY(mr_status_prepend(mr_in_axis(r, a.axis, first->rank, &axis), "ConcatOp : "));
+    MR_TRY(joined_size(r, a, axis, &total));
+    memcpy(dims, first->dims, (size_t)first->rank * sizeof(int64_t));
+    dims[axis] = total;
+    for (int i = 0; i < a.n; i++)
+        if (mr_in(r, a.first + i)->dims[axis] == total) { /* all others are empty */
+            mr_run_pass(r, a.first + i, 0);
+            return NULL;
+        }
+    MR_TRY(mr_run_output(r, 0, first->rank, dims, &out));
+    int64_t inner = mr_dims_product(dims, axis + 1, first->rank),
+            outer = mr_dims_product(dims, 0, axis);
+    for (int i = 0; i < a.n && out->n > 0; i++) {
+        const mr_tensor *t = mr_in(r, a.first + i);
+        int64_t run = t->dims[axis] * inner;
+        mr_blit b;
+        mr_blit_init(&b);
+        mr_blit_dim(&b, outer, run, total * inner);
+        mr_blit_dim(&b, run, 1, 1);
+        mr_blit_copy(r, &b, out, at, t, 0);
+        at += run;
+    }
+    return NULL;
+}
+
+/* ---- shape ---- */
+
+/* All inputs but their sizes along the axis (-1: not known, so any size may differ). */
+static mr_status *merge_inputs(mr_infer *c, args a, int axis, const mr_pshape *start,
+                               const mr_pshape **out)
+{
+    const mr_pshape *s = start;
+    for (int i = 0; i < a.n; i++) {
+        const mr_pshape *x = c->in[a.first + i];
+        if (x->rank < 0)
+            continue;
+        if (axis < 0)
+            x = mr_pshape_new(c->arena, x->rank);
+        else if (axis < x->rank)
+            x = mr_pshape_with(c->arena, x, axis, -1);
+        MR_TRY(mr_infer_merge(c, s, x, &s));
+    }
+    *out = s;
+    return NULL;
+}
+
+static mr_status *concat_shape(mr_infer *c)
+{
+    args a = concat_args(c->node);
+    const mr_pshape *s = &mr_pshape_unknown;
+    int axis = -1;
+    int64_t total = 0;
+    for (int i = 0; i < a.n && s->rank < 0; i++)
+        s = c->in[a.first + i];
+    if (s->rank == 0)
+        return no_scalars();
+    MR_TRY(mr_infer_axis(c, a.axis, s->rank, &axis));
+    if (s->rank < 0)
+        return NULL;
+    MR_TRY(merge_inputs(c, a, axis, mr_pshape_new(c->arena, s->rank), &c->out[0]));
+    if (axis < 0)
+        return NULL;
+    for (int i = 0; i < a.n; i++) {
+        const mr_pshape *x = c->in[a.first + i];
+        if (x->rank < 0 || x->dims[axis] < 0)
+            return NULL;
+        if (!mr_i64_add(total, x->dims[axis], &total))
+            return mr_invalid("The result is too large");
+    }
+    c->out[0] = mr_pshape_with(c->arena, c->out[0], axis, total);
+    return NULL;
+}
+
+/* ---- gradient: the parts of dy ---- */
+
+/* Sizes along the axis, when all are known. */
+static bool static_sizes(mr_grad *g, args a, int64_t axis, int32_t *sizes)
+{
+    for (int i = 0; i < a.n; i++) {
+        const mr_pshape *s = mr_out_shape(mr_xi(g, a.first + i));
+        if (s->rank <= 0 || axis < -s->rank || axis >= s->rank)
+            return false;
+        int64_t n = mr_infer_dim(s, (int)axis);
+        if (n < 0 || n > INT32_MAX)
+            return false;
+        sizes[i] = (int32_t)n;
+    }
+    return true;
+}
+
+static bool constant_axis(mr_grad *g, args a, int64_t *out)
+{
+    mr_tensor *t = NULL;
+    mr_status *st = mr_out_value(mr_xi(g, a.axis), &t);
+    bool known = !st && t && t->n == 1;
+    if (known)
+        *out = mr_tensor_int_at(t, 0);
+    mr_status_free(st);
+    mr_tensor_unref(t);
+    return known;
+}
+
+/* One node when sizes are known: SplitV shares dy's buffer where it can. */
+static bool split_backward(mr_grad *g, args a)
+{
+    int64_t axis;
+    int32_t *sizes = mr_new_array(int32_t, a.n);
+    bool known = constant_axis(g, a, &axis) && static_sizes(g, a, axis, sizes);
+    if (known) {
+        mr_out in[] = {mr_dyi(g, 0), mr_const_vec_i32(g->s, a.n, sizes),
+                       mr_const_i32(g->s, (int32_t)axis)};
+        mr_out parts = mr_emit_n(g->s, "SplitV", MR_ATTRS({"num_split", mr_a_int(a.n)}), in, 3);
+        for (int i = 0; i < a.n; i++)
+            mr_dxi(g, a.first + i, mr_nth(parts, i));
+    }
+    mr_free(sizes);
+    return known;
+}
+
+static void concat_backward(mr_grad *g)
+{
+    args a = concat_args(g->node);
+    if (split_backward(g, a))
+        return;
+    mr_out *in = mr_new_array(mr_out, a.n + 1);
+    mr_out axis = mr_xi(g, a.axis);
+    if (mr_out_type(axis) != MR_INT32)
+        axis = mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), axis);
+    in[0] = axis;
+    for (int i = 0; i < a.n; i++)
+        in[i + 1] = mr_shape_of(g, mr_xi(g, a.first + i));
+    mr_out offsets = mr_emit_n(g->s, "ConcatOffset", NULL, 0, in, a.n + 1);
+    for (int i = 0; i < a.n; i++)
+        mr_dxi(g, a.first + i, mr_emit(g->s, "Slice", mr_dyi(g, 0), mr_nth(offsets, i), in[i + 1]));
+    mr_free(in);
+}
+
+MR_OP(Concat,
+    .doc      = "the values one after another along a dimension",
+    .sig      = "concat_dim: int32, values: N * T -> output: T",
+    .attrs    = "N: int >= 2; T: type",
+    .shape    = concat_shape,
+    .grad     = concat_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat)),
+    .examples = MR_EXAMPLES(
+        "0, ([1, 0], [1]) -> [1, 0, 1]",
+        "1, ([[1], [0]], [[0, 1], [1, 1]]) -> [[1, 0, 1], [0, 1, 1]]", "[0], ([1], [0]) -> [1, 0]",
+        "0, (1, 0) -> !INVALID_ARGUMENT Can't concatenate scalars (use tf.stack instead)"));
+
+MR_OP(ConcatV2,
+    .doc      = "the values one after another along a dimension",
+    .sig      = "values: N * T, axis: Tidx -> output: T",
+    .attrs    = "N: int >= 2; T: type; Tidx: {int32, int64} = DT_INT32",
+    .shape    = concat_shape,
+    .grad     = concat_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat)),
+    .examples = MR_EXAMPLES(
+        "([1, 2], [3], shape(0)), 0 -> [1, 2, 3]",
+        "([[1, 2], [3, 4]], [[5], [6]]), -1 -> [[1, 2, 5], [3, 4, 6]]",
+        "Tidx=int64: ([[\"a\"]], [[\"b\"]]), 0 -> [[\"a\"], [\"b\"]]",
+        "(shape(0,2), [[1, 2]]), 0 -> [[1, 2]]", "(shape(2,0), shape(3,0)), 0 -> shape(5,0)",
+        "([[[1, 2]], [[3, 4]]], [[[5, 6]], [[7, 8]]]), 1 -> [[[1, 2], [5, 6]], [[3, 4], [7, 8]]]",
+        "([1], [[1]]), 0 -> !INVALID_ARGUMENT must be equal rank",
+        "([[1, 2]], [[1]]), 0 -> !INVALID_ARGUMENT must be equal",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1]]; : ([[1, 2]], x), 0 -> "
+        "!INVALID_ARGUMENT ConcatOp : Dimensions of inputs should match: shape[0] = [1,2] vs. "
+        "shape[1] = [1,1]",
+        "x = PlaceholderWithDefault dtype=$T shape=?: 1; : (x, x), 0 -> !INVALID_ARGUMENT Can't "
+        "concatenate scalars",
+        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 1; : ([1], [1]), i -> "
+        "!INVALID_ARGUMENT ConcatOp : Expected axis in the range [-1, 1), but got 1",
+        "([1], [1]), -2 -> !INVALID_ARGUMENT in the range [-1, 1), but got -2"));
+
+/* ---- ConcatOffset ---- */
+
+static mr_status *check_offset_shapes(mr_run *r, int64_t axis, const mr_tensor *first)
+{
+    for (int i = 1; i < r->n_in; i++) {
+        const mr_tensor *t = mr_in(r, i);
+        if (t->rank != 1 || t->n != first->n)
+            return mr_invalid("input %d should contain %lld elements, but got shape %s", i - 1,
+                              (long long)first->n, MR_TENSOR_SHAPE(t));
+        for (int64_t d = 0; d < t->n; d++)
+            if (d != axis && mr_tensor_int_at(t, d) != mr_tensor_int_at(first, d))
+                return mr_invalid("All dimensions except %lld must match. Input %d and input 0 "
+                                  "differ in dimension %lld",
+                                  (long long)axis, i - 1, (long long)d);
+    }
+    return NULL;
+}
+
+static mr_status *run_concat_offset(mr_run *r)
+{
+    const mr_tensor *first = mr_in(r, 1);
+    int64_t axis, at = 0;
+    MR_TRY(mr_in_scalar_int(r, 0, "concat_dim", &axis));
+    if (first->rank != 1)
+        return mr_invalid("input 0 should be a vector, but has shape %s", MR_TENSOR_SHAPE(first));
+    if (axis < -first->n || axis >= first->n)
+        return mr_invalid("Concat dim is out of range: %lld vs. %lld", (long long)axis,
+                          (long long)first->n);
+    axis = axis < 0 ? axis + first->n : axis;
+    MR_TRY(check_offset_shapes(r, axis, first));
+    for (int i = 0; i < r->n_out; i++) {
+        mr_tensor *out;
+        MR_TRY(mr_run_output(r, i, 1, first->dims, &out));
+        mr_tensor_zero(out);
+        if (at > INT32_MAX || at < INT32_MIN)
+            return mr_invalid("offset %lld of input %d does not fit in int32", (long long)at, i);
+        MR_DATA(int32_t, out)[axis] = (int32_t)at;
+        at += mr_tensor_int_at(mr_in(r, i + 1), axis);
+    }
+    return NULL;
+}
+
+static mr_status *concat_offset_shape(mr_infer *c)
+{
+    for (int i = 0; i < c->n_out; i++)
+        MR_TRY(mr_infer_rank(c, c->in[i + 1], 1, &c->out[i]));
+    return NULL;
+}
+
+MR_OP(ConcatOffset,
+    .doc      = "where each of these shapes begins in their concatenation",
+    .sig      = "concat_dim: int32, shape: N * int32 -> offset: N * int32",
+    .attrs    = "N: int >= 2",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = concat_offset_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat_offset)),
+    .examples = MR_EXAMPLES(
+        "1, ([2, 2, 7], [2, 3, 7], [2, 5, 7]) -> [0, 0, 0], [0, 2, 0], [0, 5, 0]",
+        "-1, ([3], [4]) -> [0], [3]",
+        "0, ([2, 2], [2, 3]) -> !INVALID_ARGUMENT All dimensions except 0 must match.",
+        "2, ([2, 2], [2, 3]) -> !INVALID_ARGUMENT Concat dim is out of range: 2 vs. 2"));
