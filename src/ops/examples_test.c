@@ -157,6 +157,15 @@ static void each_trial(const mr_op_def *d, const char *text,
 static mr_dtype covered[MAX_TYPES];
 static int n_covered, n_ran;
 
+static bool is_covered(mr_dtype t)
+{
+    for (int i = 0; i < n_covered; i++)
+        if (covered[i] == t)
+            return true;
+    return t == MR_RESOURCE || t == MR_VARIANT || t == MR_QINT8 || t == MR_QUINT8 || t == MR_QINT16 ||
+           t == MR_QUINT16 || t == MR_QINT32 || t >= MR_FLOAT8_E5M2;
+}
+
 static void run_trial(const mr_op_def *d, const mr_example *e, const char *text, mr_dtype key)
 {
     mr_trial t;
@@ -165,18 +174,9 @@ static void run_trial(const mr_op_def *d, const mr_example *e, const char *text,
     report(d, key, text, mr_trial_run(&t));
     n_ran += !t.skipped;
     /* An error shown for one type is all there is to show of it. */
-    if (!t.skipped && (!e->fails || fixed_type(d, e)) && n_covered < MAX_TYPES)
+    if (!t.skipped && (!e->fails || fixed_type(d, e)) && !is_covered(key) && n_covered < MAX_TYPES)
         covered[n_covered++] = key;
     mr_trial_deinit(&t);
-}
-
-static bool is_covered(mr_dtype t)
-{
-    for (int i = 0; i < n_covered; i++)
-        if (covered[i] == t)
-            return true;
-    return t == MR_RESOURCE || t == MR_VARIANT || t == MR_QINT8 || t == MR_QUINT8 || t == MR_QINT16 ||
-           t == MR_QUINT16 || t == MR_QINT32 || t >= MR_FLOAT8_E5M2;
 }
 
 static void check_values(const mr_op_def *d)
