@@ -40,8 +40,13 @@ mr_sv mr_capi_buffer_view(const TF_Buffer *b);
 
 /* ---- graphs and sessions ----
  *
- * A client's TF_Operation is our mr_node and its TF_Tensor our mr_tensor: only the type of the pointer
- * changes.  TF_Output and mr_out have one layout, so arrays of them are passed on as they are. */
+ * A client's TF_Operation is our mr_node: only the type of the pointer changes.  TF_Output and mr_out have one
+ * layout, so arrays of them are passed on as they are.  A TF_Tensor holds one of our tensors, because a few
+ * functions (TF_TensorBitcastFrom, TF_SetShape) change what a client's handle stands for. */
+
+struct TF_Tensor {
+    mr_tensor *t; /* owned */
+};
 
 struct TF_Graph {
     mr_mutex mu;     /* guards the graph */
@@ -63,7 +68,7 @@ static inline TF_Operation *mr_capi_op(const mr_node *n) { return (TF_Operation 
 static inline mr_out mr_capi_out(TF_Output o) { return (mr_out){mr_capi_node(o.oper), o.index}; }
 static inline TF_Output mr_capi_output(mr_out o) { return (TF_Output){mr_capi_op(o.node), o.node ? o.index : -1}; }
 static inline const mr_out *mr_capi_outs(const TF_Output *o) { return (const mr_out *)o; }
-static inline mr_tensor *mr_capi_tensor(const TF_Tensor *t) { return (mr_tensor *)(uintptr_t)t; }
-static inline TF_Tensor *mr_capi_tensor_of(mr_tensor *t) { return (TF_Tensor *)t; }
+/* A handle for t, whose reference is taken over; NULL for NULL. */
+TF_Tensor *mr_capi_tensor_new(mr_tensor *t);
 
 #endif

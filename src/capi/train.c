@@ -304,6 +304,6 @@ void mr_digits_batch(const mr_digits *d, mr_split split, uint64_t seed, int64_t 
 {
     mr_tensor *x = NULL, *y = NULL;
     mr_capi_set_status(status, mr_digits_take(d, split == MR_SPLIT_TEST, seed, first, n, &x, &y));
-    *images = mr_capi_tensor_of(x);
-    *labels = mr_capi_tensor_of(y);
+    *images = mr_capi_tensor_new(x);
+    *labels = mr_capi_tensor_new(y);
 }
