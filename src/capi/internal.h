@@ -48,12 +48,25 @@ struct TF_Tensor {
     mr_tensor *t; /* owned */
 };
 
+/* Hands the built-in ops to the registry; whoever needs the registry calls it first.  Cheap when done. */
+void mr_capi_init(void);
+
 struct TF_Graph {
     mr_mutex mu;     /* guards the graph */
     mr_graph *graph; /* owned */
     int n_sessions MR_GUARDED_BY(mu);
     bool deleted MR_GUARDED_BY(mu); /* by the client, while sessions still run on it */
 };
+
+struct TF_SessionOptions {
+    char *target; /* "" in this process */
+    mr_session_config config;
+    mr_str config_proto; /* as the client gave it */
+};
+/* A session for a target; direct ones run on the graph (and its lock). */
+mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu, mr_session **out);
+/* Unlocks the graph, and frees it when the client has deleted it and no session is left. */
+void mr_capi_graph_release(TF_Graph *g) MR_RELEASE(g->mu) MR_NO_TSA;
 
 struct TF_Session {
     mr_session *session;
