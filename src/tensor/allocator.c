@@ -29,6 +29,7 @@ enum { REPORT_BYTES = 64 << 10 };
 /* What threads have reported; each holds back less than REPORT_BYTES in its cache. */
 static _Atomic int64_t reported_in_use, reported_allocs, peak_in_use;
 
+/* The most that was ever in use at once, as far as reports tell. */
 static void raise_peak(int64_t in_use)
 {
     int64_t peak = atomic_load_explicit(&peak_in_use, memory_order_relaxed);
@@ -38,6 +39,8 @@ static void raise_peak(int64_t in_use)
         ;
 }
 
+/* One shared counter for every allocation would be fought over by all cores; this is called for
+ * large blocks, which cost more anyway, and once in many small ones. */
 static void report(int64_t bytes, int64_t n_allocs)
 {
     int64_t before = atomic_fetch_add_explicit(&reported_in_use, bytes, memory_order_relaxed);
@@ -55,9 +58,11 @@ static void add_reported(mr_allocator_stats *out)
 
 /* ---- a thread's cache ------------------------------------------------------------------------ */
 
+/* Two stacks of up to a batch, as Bonwick's magazines: with one alone, a thread whose use swings
+ * around a batch's border would go to the central list on every turn. */
 typedef struct bin {
-    mr_block *head; /* the stack worked on */
-    mr_block *spare;
+    mr_block *head;    /* the stack worked on */
+    mr_block *spare;   /* a full one, or NULL */
     uint32_t n, batch; /* blocks in head, and how many may be */
 } bin;
 
@@ -69,12 +74,16 @@ typedef struct cache {
     struct cache *next, **link;       /* in the list of all, guarded by all.mu */
 } cache;
 
+/* The caches of all living threads, for statistics.  Its lock is never held together with one of a
+ * class or of the pages. */
 static struct {
     mr_mutex mu;
     cache *caches MR_GUARDED_BY(mu);
 } all = {.mu = {PTHREAD_MUTEX_INITIALIZER}};
 
-static _Atomic uint32_t trim_epoch; /* raised by each trim; caches follow when they next come by */
+/* Raised by each trim.  A cache belongs to its thread, so nobody else may empty it: its owner does
+ * when it next leaves the fast path and sees a new number. */
+static _Atomic uint32_t trim_epoch;
 
 /* A pointer of static TLS: reaching it costs one instruction, and 8 bytes fit also when the library
  * is loaded late. */
@@ -82,9 +91,11 @@ static _Atomic uint32_t trim_epoch; /* raised by each trim; caches follow when t
 static _Thread_local cache *my_cache FAST_TLS;
 static _Thread_local bool thread_is_ending FAST_TLS; /* its cache is gone: work without one */
 
+/* Its destructor is how we hear that a thread ends. */
 static pthread_key_t exit_key;
 static bool have_exit_key;
 
+/* Plain loads and stores, no locked instruction: only this thread writes them. */
 static void count(cache *c, int64_t bytes, int64_t n_allocs)
 {
     int64_t in_use = atomic_load_explicit(&c->in_use, memory_order_relaxed) + bytes;
@@ -97,10 +108,12 @@ static void count(cache *c, int64_t bytes, int64_t n_allocs)
     atomic_store_explicit(&c->n_allocs, n, memory_order_relaxed);
 }
 
+/* Leaves every block with the central lists. */
 static void flush(cache *c)
 {
     for (int i = 0; i < MR_N_CLASSES; i++) {
         bin *b = &c->bins[i];
+        MR_ASSERT(b->n <= b->batch && (b->n == 0) == (b->head == NULL));
         if (b->spare)
             mr_central_give(i, b->spare, true);
         if (b->head)
@@ -110,10 +123,13 @@ static void flush(cache *c)
     }
 }
 
-/* The thread ends: what it cached becomes everybody's. */
+/* The thread ends: what it cached becomes everybody's.  Destructors of other keys may still come
+ * after this one and allocate or free; they work without a cache, or a new one would be left over.
+ */
 static void cache_exit(void *p)
 {
     cache *c = p;
+    MR_ASSERT(c == my_cache);
     thread_is_ending = true;
     my_cache = NULL;
     flush(c);
@@ -129,7 +145,7 @@ static void cache_exit(void *p)
 
 static void make_exit_key(void) { have_exit_key = pthread_key_create(&exit_key, cache_exit) == 0; }
 
-/* NULL when this thread is to work without one. */
+/* NULL when this thread is to work without one: it ends, or nobody would tell us when it does. */
 static cache *cache_new(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -172,6 +188,7 @@ static __attribute__((noinline)) void *alloc_slow(int class)
         return mr_central_take(class, 1, &got);
     follow_trim(c);
     bin *b = &c->bins[class];
+    MR_ASSERT(b->n == 0);
     if (b->spare) {
         b->head = b->spare;
         b->n = b->batch;
@@ -208,9 +225,11 @@ static __attribute__((noinline)) void free_slow(int class, mr_block *p)
     b->n++;
 }
 
+/* The two fast paths: no lock, no atomic, one branch that is nearly always foreseen. */
 static inline void *small_alloc(int class)
 {
     cache *c = my_cache;
+    MR_ASSERT(class >= 0 && class < MR_N_CLASSES);
     if (MR_UNLIKELY(!c || !c->bins[class].head))
         return alloc_slow(class);
     bin *b = &c->bins[class];
@@ -223,6 +242,7 @@ static inline void *small_alloc(int class)
 static inline void small_free(int class, void *p)
 {
     cache *c = my_cache;
+    MR_ASSERT((uintptr_t)p % MR_CACHE_LINE == 0);
     if (MR_UNLIKELY(!c || c->bins[class].n == c->bins[class].batch)) {
         free_slow(class, p);
         return;
@@ -235,14 +255,23 @@ static inline void small_free(int class, void *p)
 
 /* ---- large blocks ---------------------------------------------------------------------------- */
 
-/* Sixteen sizes a doubling: freed blocks are more often just right for the next request. */
+/* Sixteen sizes a doubling, so at most a sixteenth is wasted and a freed block is more often just
+ * right for the next request.  The same for alloc and free, as nothing else tells a block's size.
+ */
 static size_t large_pages(size_t bytes)
 {
+    MR_ASSERT(bytes > MR_MAX_SMALL && bytes <= PTRDIFF_MAX);
     size_t n = (bytes + MR_PAGE_BYTES - 1) / MR_PAGE_BYTES;
     size_t step = (size_t)1 << (63 - __builtin_clzll(n) - 4);
     return (n + step - 1) & ~(step - 1);
 }
 
+static void *large_alloc(size_t bytes)
+{
+    return bytes <= PTRDIFF_MAX ? mr_pages_alloc(large_pages(bytes)) : NULL;
+}
+
+/* From the top down: what the caches give fills spans, free spans fill regions. */
 static void pool_trim(void)
 {
     atomic_fetch_add_explicit(&trim_epoch, 1, memory_order_relaxed);
@@ -265,9 +294,7 @@ static void *pool_alloc(size_t bytes)
             report((int64_t)bytes, 1);
         return p;
     }
-    if (bytes > PTRDIFF_MAX)
-        return NULL;
-    void *p = mr_pages_alloc(large_pages(bytes));
+    void *p = large_alloc(bytes);
     if (p)
         report((int64_t)bytes, 1);
     return p;
@@ -289,8 +316,8 @@ static void pool_free(void *p, size_t bytes)
 
 void *mr_small_alloc(size_t bytes)
 {
-    void *p = MR_LIKELY(bytes <= MR_MAX_SMALL) ? small_alloc(mr_class_of(bytes))
-                                            : mr_pages_alloc(large_pages(bytes));
+    void *p =
+        MR_LIKELY(bytes <= MR_MAX_SMALL) ? small_alloc(mr_class_of(bytes)) : large_alloc(bytes);
     if (MR_UNLIKELY(!p))
         mr_out_of_memory(bytes);
     return p;
@@ -319,7 +346,7 @@ static void pool_stats(mr_allocator_stats *out)
     mr_unlock(&all.mu);
 }
 
-#else /* one malloc a mr_block */
+#else /* one malloc a block */
 
 static void *aligned(size_t bytes)
 {
@@ -363,6 +390,9 @@ static void pool_stats(mr_allocator_stats *out) { add_reported(out); }
 
 #endif
 
+/* ---- what the world sees --------------------------------------------------------------------- */
+
+/* Tests refuse memory by number; this counts as one of the mr_try_ family. */
 static void *cpu_alloc(mr_allocator *a, size_t bytes)
 {
     (void)a;

@@ -18,6 +18,7 @@ typedef struct budget {
     _Atomic int64_t owners; /* the maker and the blocks */
 } budget;
 
+/* The loop ends when the peak is ours or somebody else's is higher. */
 static void raise_peak(budget *b, int64_t in_use)
 {
     int64_t peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
@@ -27,14 +28,19 @@ static void raise_peak(budget *b, int64_t in_use)
         ;
 }
 
+/* One owner less; the order makes sure that whoever frees b sees all that others did to it. */
 static void leave(budget *b)
 {
-    if (atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) > 1)
+    int64_t before = atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel);
+    MR_ASSERT(before > 0);
+    if (before > 1)
         return;
+    MR_ASSERT(atomic_load_explicit(&b->in_use, memory_order_relaxed) == 0);
     mr_free(b->name);
     mr_free(b);
 }
 
+/* True when that much was left, which it then no longer is. */
 static bool reserve(budget *b, int64_t bytes)
 {
     int64_t in_use = atomic_load_explicit(&b->in_use, memory_order_relaxed), after;
@@ -49,7 +55,7 @@ static bool reserve(budget *b, int64_t bytes)
 
 static void *budget_alloc(mr_allocator *a, size_t bytes)
 {
-    budget *b = (budget *)a;
+    budget *b = (budget *)a; /* its first member */
     if (bytes > INT64_MAX || !reserve(b, (int64_t)bytes))
         return NULL;
     void *p = b->base->alloc(b->base, bytes);
@@ -65,9 +71,11 @@ static void *budget_alloc(mr_allocator *a, size_t bytes)
 static void budget_free(mr_allocator *a, void *p, size_t bytes)
 {
     budget *b = (budget *)a;
+    if (!p)
+        return;
     b->base->free(b->base, p, bytes);
     atomic_fetch_sub_explicit(&b->in_use, (int64_t)bytes, memory_order_relaxed);
-    leave(b);
+    leave(b); /* last: b may be gone now */
 }
 
 static void budget_stats(mr_allocator *a, mr_allocator_stats *out)

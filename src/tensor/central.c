@@ -22,18 +22,21 @@ enum {
     SPAN_BYTES = 64 << 10, /* at least; and at least eight blocks */
 };
 
+/* Long enough that the pages' lock is rarely asked for, short enough that a class hardly used does
+ * not hold much. */
 static size_t span_bytes(int c)
 {
     size_t bytes = MR_MAX(8 * mr_class_bytes(c), (size_t)SPAN_BYTES);
     return (bytes + MR_PAGE_BYTES - 1) & ~(MR_PAGE_BYTES - 1);
 }
 
+/* A cache line and more of its own, so that threads busy with different classes do not meet. */
 typedef struct central {
     mr_mutex mu;
     mr_block *batches MR_GUARDED_BY(mu); /* whole ones */
     mr_block *loose MR_GUARDED_BY(mu);   /* a chain of any length */
     char *fresh, *fresh_end MR_GUARDED_BY(mu); /* what is left of the newest span */
-    MR_VEC(char *) spans MR_GUARDED_BY(mu);
+    MR_VEC(char *) spans MR_GUARDED_BY(mu);    /* all of them, for trimming */
 } __attribute__((aligned(MR_CACHE_LINE))) central;
 
 static central centrals[MR_N_CLASSES] = {
@@ -43,6 +46,7 @@ static central centrals[MR_N_CLASSES] = {
 static mr_block *take_one_locked(central *c, int class) MR_REQUIRES(c->mu)
 {
     size_t bytes = mr_class_bytes(class);
+    MR_ASSERT(bytes <= MAX_CARVED);
     if (!c->loose && c->batches) {
         c->loose = c->batches;
         c->batches = c->batches->next_batch;
@@ -68,7 +72,8 @@ static mr_block *take_one_locked(central *c, int class) MR_REQUIRES(c->mu)
 mr_block *mr_central_take(int class, uint32_t want, uint32_t *got)
 {
     *got = 0;
-    if (mr_class_bytes(class) > MAX_CARVED) {
+    MR_ASSERT(want > 0 && want <= mr_batch_of(class));
+    if (mr_class_bytes(class) > MAX_CARVED) { /* a run of pages; a batch of these is one */
         mr_block *b = mr_pages_alloc(mr_class_bytes(class) / MR_PAGE_BYTES);
         if (b)
             b->next = NULL, *got = 1;
@@ -95,6 +100,7 @@ mr_block *mr_central_take(int class, uint32_t want, uint32_t *got)
 void mr_central_give(int class, mr_block *chain, bool whole)
 {
     central *c = &centrals[class];
+    MR_ASSERT(chain != NULL);
     if (mr_class_bytes(class) > MAX_CARVED) {
         for (mr_block *next; chain; chain = next) {
             next = chain->next;
@@ -171,8 +177,8 @@ static void drop_blocks_locked(central *c, int class, const uint32_t *n_free, ui
 static void trim_class_locked(central *c, int class) MR_REQUIRES(c->mu)
 {
     uint32_t whole = (uint32_t)(span_bytes(class) / mr_class_bytes(class));
-    uint32_t *n_free = mr_try_calloc((size_t)c->spans.n, sizeof(*n_free));
-    if (!n_free || c->spans.n == 0) { /* trimming is a courtesy */
+    uint32_t *n_free = mr_try_calloc((size_t)c->spans.n, sizeof(*n_free)); /* blocks here a span */
+    if (!n_free || c->spans.n == 0) { /* trimming is a courtesy, it may be left undone */
         mr_free(n_free);
         return;
     }
@@ -186,6 +192,7 @@ static void trim_class_locked(central *c, int class) MR_REQUIRES(c->mu)
     drop_blocks_locked(c, class, n_free, whole);
     int kept = 0;
     for (int i = 0; i < c->spans.n; i++) {
+        MR_ASSERT(n_free[i] <= whole);
         if (n_free[i] < whole) {
             c->spans.p[kept++] = c->spans.p[i];
             continue;

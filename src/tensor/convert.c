@@ -45,6 +45,7 @@ static inline int32_t f32_to_i32(float x)
 {
     return x >= -0x1p31f && x < 0x1p31f ? (int32_t)x : INT32_MIN;
 }
+/* -2147483648.5 is in range: it truncates to the minimum. */
 static inline int32_t f64_to_i32(double x)
 {
     return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
@@ -57,6 +58,8 @@ static inline int64_t f64_to_i64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
+/* The upper half of the range by itself; the rest, negative numbers too, as x86 does through int64.
+ */
 static inline uint64_t f64_to_u64(double x)
 {
     return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)f64_to_i64(x);
@@ -102,6 +105,7 @@ enum kind {
 
 typedef void loop_fn(const void *src, void *dst, int64_t n);
 
+/* One loop a pair.  A bool as source is told apart, as its byte counts as 0 or 1. */
 #define LOOP(to, To, from, From)                                     \
     static void loop_##from##_##to(const void *src, void *dst, int64_t n) \
     {                                                                \
@@ -165,6 +169,8 @@ MR_CLONES static void floats_to_bf16(const float *x, mr_bf16 *y, int64_t n)
         y[i] = mr_float_to_bf16(x[i]);
 }
 
+/* `twice` means doubles.  Complex numbers are pairs of reals in memory, so a real number is every
+ * second one of them. */
 static void parts_to_reals(bool twice, const void *src, void *dst, int64_t n)
 {
     if (twice) {
@@ -223,6 +229,7 @@ static void cut_doubles(double *x, int64_t n, int keep)
 
 /* ---- any pair -------------------------------------------------------------------------------- */
 
+/* How the elements are stored; quantized types are their integers. */
 static enum kind kind_of(mr_dtype t)
 {
     switch (t) {
@@ -273,6 +280,7 @@ static const void *load_run(enum kind k, const void *src, run_buffer *room, int6
     }
 }
 
+/* The way back, from the real numbers of real_of(k). */
 static void store_run(enum kind k, const void *reals, void *dst, int64_t n)
 {
     switch (k) {
@@ -295,7 +303,8 @@ static int mantissa_bits(enum kind k)
     }
 }
 
-/* The run with its surplus bits cut, in a copy when there are any. */
+/* The run with its surplus bits cut, in a copy when there are any.  Integers have none, even where
+ * the target cannot hold them exactly: TensorFlow rounds those. */
 static const void *cut_run(enum kind from, enum kind to, const void *x, run_buffer *room, int64_t n)
 {
     int have = mantissa_bits(from), keep = mantissa_bits(to);
@@ -311,6 +320,7 @@ static const void *cut_run(enum kind from, enum kind to, const void *x, run_buff
     return room;
 }
 
+/* At most RUN elements by any pair: load as real numbers, cut, convert, store. */
 static void convert_run(enum kind from, const void *src, enum kind to, void *dst, int64_t n,
                         bool truncate)
 {
@@ -319,6 +329,7 @@ static void convert_run(enum kind from, const void *src, enum kind to, void *dst
     if (truncate)
         x = cut_run(from, to, x, &a, n);
     enum kind x_kind = real_of(from), y_kind = real_of(to);
+    MR_ASSERT(n <= RUN && x_kind < N_REAL_KINDS && y_kind < N_REAL_KINDS);
     if (y_kind == to) { /* real numbers are stored where they belong */
         real_loops[x_kind][y_kind](x, dst, n);
         return;
@@ -348,7 +359,7 @@ bool mr_dtype_convert(mr_dtype from, const void *src, mr_dtype to, void *dst, in
         f = real_of(f), t = real_of(t);
         in /= 2, out /= 2, n *= 2;
     }
-    if (f < N_REAL_KINDS && t < N_REAL_KINDS && !truncate) {
+    if (f < N_REAL_KINDS && t < N_REAL_KINDS && !truncate) { /* nearly always: one loop over all */
         real_loops[f][t](src, dst, n);
         return true;
     }

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 
+/* HANDLE: elements are references; gradients flow to what they refer to. */
 enum { FLOATING = 1, COMPLEX = 2, INTEGER = 4, PLAIN = 8, HANDLE = 16 };
 
 typedef struct type_info {
@@ -15,6 +16,7 @@ typedef struct type_info {
     uint8_t flags;
 } type_info;
 
+/* The four texts of a type are constants, so names can be handed out without owning them. */
 #define INFO(E, text, size, what)                                                                \
     [MR_##E] = {.name = text,                                                                    \
                 .ref_name = text "_ref",                                                         \
@@ -47,6 +49,7 @@ static const type_info *find(int t)
     return t > 0 && t < MR_COUNT(types) && types[t].name ? &types[t] : NULL;
 }
 
+/* Any of the flags. */
 static bool has(int t, unsigned flags)
 {
     const type_info *i = find(t);
@@ -77,6 +80,7 @@ const char *mr_dtype_enum_name(int t)
     return mr_dtype_is_ref(t) ? i->ref_enum_name : i->enum_name;
 }
 
+/* A search over all: names are read while graphs are made, not while they run. */
 mr_dtype mr_dtype_from_name(mr_sv name)
 {
     if (mr_sv_is(name, "float32")) /* NumPy's names, where they differ */

@@ -17,11 +17,11 @@ mr_sv mr_element_str(const void *at, const char *lo, const char *hi)
     case TF_TSTR_SMALL:
         return (mr_sv){(const char *)at + offsetof(TF_TString_Small, str), n};
     case TF_TSTR_OFFSET:
-        p = (uintptr_t)at + s.u.offset.offset;
+        p = (uintptr_t)at + s.u.offset.offset; /* as a number: it may be no pointer at all */
         if (p < (uintptr_t)lo || p > (uintptr_t)hi || n > (uintptr_t)hi - p)
             return MR_SV("");
         return (mr_sv){(const char *)at + s.u.offset.offset, n};
-    default:
+    default: /* LARGE and VIEW point where they like; nobody can check that */
         return n ? (mr_sv){TF_TString_GetDataPointer(&s), n} : MR_SV("");
     }
 }
@@ -40,13 +40,14 @@ mr_status *mr_element_set_str(TF_TString *dst, mr_sv v)
         return mr_error(MR_RESOURCE_EXHAUSTED, "OOM when allocating a string of %zu bytes", v.n);
     memcpy(p, v.p, v.n);
     p[v.n] = '\0';
-    TF_TString_Dealloc(dst);
+    TF_TString_Dealloc(dst); /* not before the copy: v may be in there */
     dst->u.large.size = TF_TString_ToInternalSizeT(v.n, TF_TSTR_LARGE);
     dst->u.large.cap = cap;
     dst->u.large.ptr = p;
     return NULL;
 }
 
+/* The new reference is taken before the old one is dropped: both may be the same object's. */
 static void copy_handles(mr_object **dst, const char *src, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -86,7 +87,7 @@ void mr_elements_clear(mr_dtype dtype, void *p, int64_t n)
     if (dtype == MR_STRING)
         for (int64_t i = 0; i < n; i++)
             TF_TString_Dealloc((TF_TString *)p + i);
-    else if (!mr_dtype_is_plain(dtype))
+    else if (!mr_dtype_is_plain(dtype)) /* handles begin with an mr_object */
         for (int64_t i = 0; i < n; i++)
             mr_object_unref(((mr_object **)p)[i]);
     memset(p, 0, (size_t)n * mr_dtype_size(dtype));

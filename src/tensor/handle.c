@@ -24,6 +24,7 @@ mr_object *mr_object_ref(mr_object *o)
     return o;
 }
 
+/* The last one out frees it, in whichever thread that is. */
 void mr_object_unref(mr_object *o)
 {
     if (o && mr_refs_drop(&o->refs))
@@ -51,6 +52,7 @@ static mr_handle *try_new_empty(void)
     return h;
 }
 
+/* NULL is as good as "". */
 static const char *keep(mr_handle *h, const char *s)
 {
     return s ? mr_arena_strdup(&h->arena, s) : "";
@@ -66,6 +68,7 @@ mr_handle *mr_handle_new(const char *device, const char *container, const char *
     h->container = keep(h, container);
     h->name = keep(h, name);
     h->type_name = keep(h, type_name);
+    /* TensorFlow's is a compiler's number for the C++ type; any number that types share will do. */
     h->type_hash = mr_hash64(h->type_name, strlen(h->type_name));
     h->n_parts = n_parts;
     h->parts = mr_arena_array(&h->arena, struct mr_handle_part, n_parts);
@@ -93,6 +96,7 @@ static mr_status *read_text(mr_handle *h, mr_sv v, const char **out)
     return NULL;
 }
 
+/* One of dtypes_and_shapes.  A missing shape is that of an empty message, a scalar's. */
 static mr_status *read_part(mr_handle *h, mr_sv bytes, struct mr_handle_part *out)
 {
     mr_pb_reader r;
@@ -170,7 +174,7 @@ void mr_handle_write(const mr_handle *h, mr_pb_writer *w)
         mr_pshape_encode(h->parts[i].shape, &shape);
         size_t part = mr_pb_begin(w, 6);
         mr_pb_opt_varint(w, 1, (uint64_t)h->parts[i].dtype);
-        mr_pb_put_bytes(w, 2, mr_str_view(&shape));
+        mr_pb_put_bytes(w, 2, mr_str_view(&shape)); /* also when empty: a scalar's */
         mr_pb_end(w, part);
         mr_str_deinit(&shape);
     }
@@ -181,6 +185,6 @@ void mr_handle_encode(const mr_handle *h, mr_str *out)
     mr_pb_writer w;
     mr_pb_writer_init(&w, out);
     mr_handle_write(h, &w);
-    if (w.failed)
+    if (w.failed) /* small, so this one does not report */
         mr_out_of_memory(out->n);
 }

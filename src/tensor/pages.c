@@ -69,9 +69,11 @@ static int bin_of(size_t n)
     return 8 + (log - 3) * SUB_BINS + (int)(n >> (log - 3) & 7);
 }
 
+/* Makes a free run of it: last in, first out, as its pages are likely still in some cache. */
 static void push_run_locked(region *r, page *first, size_t n) MR_REQUIRES(heap.mu)
 {
     int b = bin_of(n);
+    MR_ASSERT(n > 0 && n <= r->n_pages && b < N_BINS);
     page *head = heap.bins[b];
     *first = (page){.next = head, .region = r, .n = (uint32_t)n, .free = true};
     first[n - 1].n = (uint32_t)n; /* n == 1: the same record, so only these two are written */
@@ -82,9 +84,11 @@ static void push_run_locked(region *r, page *first, size_t n) MR_REQUIRES(heap.m
     heap.bin_bits[b / 64] |= (uint64_t)1 << (b % 64);
 }
 
+/* Takes a free run out of its bin; its records still say free until somebody overwrites them. */
 static void pull_run_locked(page *first) MR_REQUIRES(heap.mu)
 {
     int b = bin_of(first->n);
+    MR_ASSERT(first->free && first[first->n - 1].n == first->n);
     if (first->next)
         first->next->prev = first->prev;
     if (first->prev)
@@ -126,6 +130,8 @@ static page *best_in_bin_locked(int b, size_t n) MR_REQUIRES(heap.mu)
     return best;
 }
 
+/* In the own bin some runs may be too short, and only a few are looked at: a longer one from the
+ * next bin costs less than a long search. */
 static page *find_run_locked(size_t n) MR_REQUIRES(heap.mu)
 {
     int b = bin_of(n);
@@ -216,6 +222,7 @@ static region *region_of_locked(const char *p) MR_REQUIRES(heap.mu)
     return heap.regions.p[i];
 }
 
+/* There are few regions, as each is large: moving the later ones up is cheap. */
 static void insert_region_locked(region *r) MR_REQUIRES(heap.mu)
 {
     int at = region_position_locked(r->base);
@@ -226,8 +233,11 @@ static void insert_region_locked(region *r) MR_REQUIRES(heap.mu)
     heap.mapped += r->n_pages * MR_PAGE_BYTES;
 }
 
+/* False when the system or the limit does not allow it.  The records are a mapping of their own:
+ * most of them are never touched, and so never become memory. */
 static bool add_region_locked(size_t bytes) MR_REQUIRES(heap.mu)
 {
+    MR_ASSERT(bytes > 0 && bytes % HUGE_BYTES == 0);
     size_t n = bytes / MR_PAGE_BYTES;
     size_t meta = sizeof(region) + (n + 2) * sizeof(page);
     if (n > UINT32_MAX || bytes > mr_pages_limit() || heap.mapped > mr_pages_limit() - bytes)
@@ -270,12 +280,15 @@ static bool grow_locked(size_t n) MR_REQUIRES(heap.mu)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
+/* Of a free run, or one that was until now: only these know their region. */
 static void *address_of(const page *first)
 {
     const region *r = first->region;
+    MR_ASSERT(first > r->pages && first <= r->pages + r->n_pages);
     return r->base + (size_t)(first - &r->pages[1]) * MR_PAGE_BYTES;
 }
 
+/* The front of the run is taken, so that what is never needed stays untouched at its end. */
 static page *take_run_locked(size_t n) MR_REQUIRES(heap.mu)
 {
     page *p = find_run_locked(n);
@@ -303,6 +316,7 @@ void *mr_pages_alloc(size_t n)
 
 void mr_pages_free(void *address, size_t n)
 {
+    MR_ASSERT(address && n > 0 && (uintptr_t)address % MR_PAGE_BYTES == 0);
     mr_lock(&heap.mu);
     region *r = region_of_locked(address);
     page *p = &r->pages[1 + (size_t)((char *)address - r->base) / MR_PAGE_BYTES];
@@ -347,6 +361,7 @@ void mr_pages_trim(void)
 {
     mr_lock(&heap.mu);
     trim_regions_locked();
+    /* The rest stays mapped without memory; the next use of these pages faults it in again. */
     for (int b = 0; b < N_BINS; b++)
         for (page *p = heap.bins[b]; p; p = p->next)
             madvise(address_of(p), p->n * MR_PAGE_BYTES, MADV_DONTNEED);

@@ -35,7 +35,7 @@ bool mr_shape_eq(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 
 mr_status *mr_shape_elements(int rank, const int64_t *dims, int64_t *out)
 {
-    int64_t product = 1, n = 1;
+    int64_t product = 1, n = 1; /* of the dims that are not 0, and whether all are not */
     if (MR_UNLIKELY(rank < 0 || rank > MR_MAX_RANK))
         return mr_invalid("a shape has 0 to %d dimensions, not %d", MR_MAX_RANK, rank);
     for (int i = 0; i < rank; i++) {
@@ -50,6 +50,7 @@ mr_status *mr_shape_elements(int rank, const int64_t *dims, int64_t *out)
     return NULL;
 }
 
+/* Clients match this text. */
 static mr_status *incompatible(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 {
     return mr_invalid("Incompatible shapes: %s vs. %s", MR_SHAPE_TEXT(rank_a, a),
@@ -66,7 +67,7 @@ mr_status *mr_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const in
                               mr_shape *out)
 {
     int rank = MR_MAX(rank_a, rank_b);
-    MR_ENSURE(rank <= MR_MAX_RANK);
+    MR_ENSURE(rank_a >= 0 && rank_b >= 0 && rank <= MR_MAX_RANK);
     for (int i = 0; i < rank; i++) { /* looked at before written, as out may be one of them */
         int64_t x = from_right(rank_a, a, i), y = from_right(rank_b, b, i);
         if (x != y && x != 1 && y != 1)
@@ -74,7 +75,7 @@ mr_status *mr_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const in
     }
     for (int i = 0; i < rank; i++) {
         int64_t x = from_right(rank_a, a, i), y = from_right(rank_b, b, i);
-        out->dims[rank - 1 - i] = x == 1 ? y : x;
+        out->dims[rank - 1 - i] = x == 1 ? y : x; /* 0 against 1 is 0 */
     }
     out->rank = rank;
     return NULL;
@@ -82,6 +83,7 @@ mr_status *mr_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const in
 
 mr_status *mr_axis_resolve(int64_t axis, int rank, int *out)
 {
+    MR_ASSERT(rank >= 0);
     if (axis < -rank || axis >= rank)
         return mr_invalid("axis %" PRId64 " is not in [%d, %d)", axis, -rank, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
@@ -101,6 +103,7 @@ static int dim_text(char *buf, int i, int64_t dim, bool partial)
     return snprintf(buf, DIM_TEXT, "%s%" PRId64, before, dim);
 }
 
+/* "[2,?]" appended to a string that grows. */
 static void print_dims(mr_str *out, int rank, const int64_t *dims, bool partial)
 {
     char one[DIM_TEXT];
@@ -126,7 +129,7 @@ static const char *text_dims(char *buf, size_t n, int rank, const int64_t *dims,
     buf[at++] = '[';
     for (int i = 0; i < rank; i++) {
         size_t len = (size_t)dim_text(one, i, dims[i], partial);
-        if (at + len + tail > n) {
+        if (at + len + tail > n) { /* the next would leave no room for the end */
             buf[at++] = '.', buf[at++] = '.';
             break;
         }
@@ -177,7 +180,7 @@ const mr_pshape *mr_pshape_of(mr_arena *a, int rank, const int64_t *dims)
         return rank < 0 ? &mr_pshape_unknown : &mr_pshape_scalar;
     mr_pshape *s = mr_pshape_new(a, rank);
     for (int i = 0; i < rank; i++)
-        s->dims[i] = MR_MAX(dims[i], -1);
+        s->dims[i] = MR_MAX(dims[i], -1); /* one way to say unknown, so that shapes compare */
     return s;
 }
 
@@ -221,6 +224,7 @@ static int64_t what_holds_for_both(int64_t x, int64_t y) { return x == y ? x : -
 static const mr_pshape *combine(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
                                 int64_t (*rule)(int64_t, int64_t))
 {
+    MR_ASSERT(x->rank == y->rank);
     bool is_x = true, is_y = true;
     for (int i = 0; i < x->rank; i++) {
         int64_t d = rule(x->dims[i], y->dims[i]);
@@ -238,7 +242,7 @@ static const mr_pshape *combine(mr_arena *a, const mr_pshape *x, const mr_pshape
 mr_status *mr_pshape_merge(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
                            const mr_pshape **out)
 {
-    if (x->rank < 0 || y->rank < 0) {
+    if (x->rank < 0 || y->rank < 0) { /* one says nothing: what the other says stands */
         *out = x->rank < 0 ? y : x;
         return NULL;
     }
@@ -253,7 +257,7 @@ mr_status *mr_pshape_merge(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
 
 const mr_pshape *mr_pshape_relax(mr_arena *a, const mr_pshape *x, const mr_pshape *y)
 {
-    if (x->rank != y->rank)
+    if (x->rank != y->rank) /* an unknown rank against a known one, too */
         return &mr_pshape_unknown;
     return combine(a, x, y, what_holds_for_both);
 }

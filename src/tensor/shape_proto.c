@@ -9,6 +9,7 @@
 
 #include "wire/pb.h"
 
+/* proto3 leaves zeros out, so a dimension without a size is one of 0. */
 static int64_t read_dim(mr_pb_reader *r)
 {
     int64_t size = 0;
@@ -41,7 +42,7 @@ static mr_status *read_shape(mr_sv bytes, mr_shape *out)
         }
     }
     MR_TRY(mr_pb_reader_status(&r, "TensorShapeProto"));
-    if (unknown_rank && out->rank > 0)
+    if (unknown_rank && out->rank > 0) /* TensorFlow refuses this too */
         return mr_invalid("TensorShapeProto has an unknown rank and %d dimensions", out->rank);
     if (unknown_rank)
         out->rank = -1;
@@ -85,6 +86,7 @@ static void put_dim(mr_str *out, int64_t size)
     mr_str_append(out, dim, n);
 }
 
+/* A rank below 0 is unknown; nothing at all is a scalar. */
 void mr_shape_encode(int rank, const int64_t *dims, mr_str *out)
 {
     for (int i = 0; i < rank; i++)

@@ -28,6 +28,8 @@ static size_t embedded_offset(int rank)
     return (head_bytes(rank) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
+/* The header the buffer was made with; its memory is there as long as the buffer, itself maybe not.
+ */
 static mr_tensor *first_header(const mr_buffer *b)
 {
     return (mr_tensor *)((char *)b - header_bytes(b->rank));
@@ -51,6 +53,7 @@ mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int6
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* All but where the data is. */
 static void fill_header(mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims, int64_t n)
 {
     mr_refs_init(&t->refs);
@@ -62,12 +65,14 @@ static void fill_header(mr_tensor *t, mr_dtype dtype, int rank, const int64_t *d
         t->dims[i] = dims[i];
 }
 
-/* Header and buffer at the start of a block of at least head_bytes(rank). */
+/* Header and buffer at the start of a block of at least head_bytes(rank).  The model says what is
+ * known of the buffer's memory. */
 static mr_tensor *fill_block(void *block, mr_dtype dtype, int rank, const int64_t *dims, int64_t n,
                              const mr_buffer *model)
 {
     mr_tensor *t = block;
     mr_buffer *b = (mr_buffer *)((char *)block + header_bytes(rank));
+    MR_ASSERT(rank >= 0 && rank <= MR_MAX_RANK && model->bytes >= model->used);
     fill_header(t, dtype, rank, dims, n);
     *b = *model;
     mr_refs_init(&b->refs);
@@ -78,6 +83,7 @@ static mr_tensor *fill_block(void *block, mr_dtype dtype, int rank, const int64_
     return t;
 }
 
+/* In TensorFlow's words, which tools look for; a budget adds how full it is. */
 static mr_status *oom(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims)
 {
     mr_allocator_stats s;
@@ -103,7 +109,7 @@ mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const 
     MR_TRY(mr_tensor_measure(dtype, rank, dims, &n, &b.used));
     b.bytes = MR_MAX(bytes, b.used);
     b.embedded = a->host && EMBED_BYTES > 0 && b.bytes <= (size_t)EMBED_BYTES;
-    char *block;
+    char *block; /* the data first: its memory may be refused, that of the header may not */
     if (b.embedded) {
         size_t offset = embedded_offset(rank);
         block = a->alloc(a, offset + b.bytes);
@@ -115,7 +121,7 @@ mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const 
     if (MR_UNLIKELY(!block))
         return oom(a, dtype, rank, dims);
     if (!plain)
-        memset(b.data, 0, b.used);
+        memset(b.data, 0, b.used); /* 24 zero bytes are an empty string */
     *out = fill_block(block, dtype, rank, dims, n, &b);
     return NULL;
 }
@@ -160,6 +166,7 @@ static mr_status *copy_foreign(mr_dtype dtype, int rank, const int64_t *dims, co
     return st;
 }
 
+/* What a caller says about its memory must be enough for the shape. */
 static mr_status *check_foreign(mr_dtype dtype, int rank, const int64_t *dims, const void *data,
                                 size_t bytes, int64_t *n, size_t *used)
 {
@@ -180,6 +187,7 @@ mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *
     mr_buffer b = {.data = data, .bytes = bytes, .free = free, .arg = arg};
     mr_status *st = check_foreign(dtype, rank, dims, data, bytes, &n, &b.used);
     if (st || (n > 0 && !aligned_for(dtype, data))) {
+        /* Either way the memory is not kept, and its owner hears so now. */
         if (!st)
             st = copy_foreign(dtype, rank, dims, data, bytes, out);
         if (free)
@@ -202,6 +210,7 @@ mr_tensor *mr_tensor_ref(const mr_tensor *t)
     return mine;
 }
 
+/* b lies in the block that goes last, so what is needed of it then is read first. */
 static void buffer_free(mr_buffer *b)
 {
     mr_allocator *a = b->a;
@@ -228,7 +237,7 @@ void mr_tensor_unref(mr_tensor *t)
     if (!t || !mr_refs_drop(&t->refs))
         return;
     mr_buffer *b = t->buf;
-    if (t != first_header(b))
+    if (t != first_header(b)) /* that one is part of the buffer's block */
         mr_small_free(t, header_bytes(t->rank));
     if (mr_refs_drop(&b->refs))
         buffer_free(b);
@@ -243,12 +252,13 @@ bool mr_tensor_shares_buffer(const mr_tensor *a, const mr_tensor *b) { return a-
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
+/* A header over part of t's data, `offset` bytes from its start. */
 static mr_tensor *new_view(const mr_tensor *t, mr_dtype dtype, int rank, const int64_t *dims,
                            int64_t n, size_t offset)
 {
     mr_tensor *v = mr_small_alloc(header_bytes(rank));
     fill_header(v, dtype, rank, dims, n);
-    v->readonly = t->readonly;
+    v->readonly = t->readonly; /* what was not to be written stays so under another name */
     v->data = (char *)t->data + offset;
     v->buf = t->buf;
     mr_refs_take(&t->buf->refs);
@@ -282,7 +292,7 @@ mr_status *mr_tensor_rows(const mr_tensor *t, int64_t start, int64_t n, mr_tenso
     if (start < 0 || n < 0 || start > t->dims[0] || n > t->dims[0] - start)
         return mr_invalid("a tensor of shape %s has no %lld rows from row %lld", MR_TENSOR_SHAPE(t),
                           (long long)n, (long long)start);
-    int64_t row = t->dims[0] ? t->n / t->dims[0] : 0;
+    int64_t row = t->dims[0] ? t->n / t->dims[0] : 0; /* elements; no row, no matter */
     size_t offset = (size_t)(start * row) * mr_dtype_size(t->dtype);
     mr_tensor *v = new_view(t, t->dtype, t->rank, t->dims, n * row, offset);
     v->dims[0] = n;
@@ -308,7 +318,7 @@ void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, i
                              int64_t n)
 {
     mr_status *st = mr_tensor_try_copy_elements(dst, at, src, from, n);
-    if (st)
+    if (st) /* only memory can be missing */
         mr_out_of_memory((size_t)n * mr_dtype_size(src->dtype));
 }
 
@@ -332,6 +342,7 @@ size_t mr_tensor_bytes(const mr_tensor *t) { return (size_t)t->n * mr_dtype_size
 
 size_t mr_tensor_buffer_bytes(const mr_tensor *t)
 {
+    /* A reshape of all of it is as long as its buffer, surplus bytes too; a part has no surplus. */
     size_t bytes = mr_tensor_bytes(t);
     bool whole = bytes == t->buf->used && (t->n == 0 || t->data == t->buf->data);
     return whole ? t->buf->bytes : bytes;
@@ -342,6 +353,7 @@ bool mr_tensor_same_shape(const mr_tensor *a, const mr_tensor *b)
     return mr_shape_eq(a->rank, a->dims, b->rank, b->dims);
 }
 
+/* Two handles are equal when they name the same resource, wherever they were decoded. */
 static bool same_handle(const mr_handle *a, const mr_handle *b)
 {
     if (a == b || !a || !b)

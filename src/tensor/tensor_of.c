@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 
+/* The message says which tensor; a bad type or shape here is a mistake of ours. */
 static void must(mr_status *st)
 {
     if (MR_UNLIKELY(st != NULL))

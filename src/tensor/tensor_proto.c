@@ -96,6 +96,7 @@ static mr_status *read_head(mr_sv bytes, int32_t *dtype, mr_sv *shape, mr_sv *co
     return mr_pb_reader_status(&r, "TensorProto");
 }
 
+/* Called only once the bytes are known to fill it. */
 static mr_status *new_tensor(const decoder *d, mr_tensor **out)
 {
     return mr_tensor_new(d->a, d->dtype, d->rank, d->dims, out);
@@ -119,7 +120,7 @@ static mr_status *check_splat(const decoder *d, int64_t n_values, size_t each)
  * is twice as long as the last. */
 static void repeat_last(char *p, size_t size, size_t n)
 {
-    const char *from = p - size;
+    const char *from = p - size; /* the elements from here to p are all equal */
     for (size_t left = n * size, step = size; left > 0; left -= step, p += step) {
         step = MR_MIN((size_t)(p - from), left);
         memcpy(p, from, step);
@@ -137,6 +138,7 @@ static void clean_bools(mr_tensor *t)
             p[i] = p[i] != 0;
 }
 
+/* The common case: one copy. */
 static mr_status *decode_content(const decoder *d, mr_tensor **out)
 {
     if (d->content.n != d->n_bytes)
@@ -164,6 +166,8 @@ static size_t open_values(mr_pb_reader *r, value_field f, mr_pb_reader *values)
     return mr_pb_packed_count(values);
 }
 
+/* Old writers give each value a tag of its own, and both ways may be mixed: all occurrences count.
+ */
 static mr_status *count_values(const decoder *d, value_field f, int64_t *out)
 {
     mr_pb_reader r, values;
@@ -219,6 +223,7 @@ static mr_status *store_values(const decoder *d, value_field f, char *dst, size_
     return mr_pb_reader_status(&r, "TensorProto");
 }
 
+/* A typed field of a plain type, and the splat rule. */
 static mr_status *decode_values(const decoder *d, mr_tensor **out)
 {
     value_field f = field_of(d->dtype);
@@ -244,6 +249,7 @@ static mr_status *decode_values(const decoder *d, mr_tensor **out)
 
 /* ---- strings, resources, variants: elements of any length ---- */
 
+/* Element i, which is still empty, from its bytes. */
 static mr_status *set_element(mr_tensor *t, int64_t i, mr_sv v)
 {
     if (t->dtype == MR_STRING)
@@ -255,6 +261,7 @@ static mr_status *set_element(mr_tensor *t, int64_t i, mr_sv v)
     return mr_error(MR_UNIMPLEMENTED, "TensorProto: a variant with a value cannot be read");
 }
 
+/* What one more element like v takes: its place in the array, and a block for a long string. */
 static size_t element_cost(mr_dtype dtype, mr_sv v)
 {
     return mr_dtype_size(dtype) +
@@ -271,6 +278,7 @@ static mr_status *splat_elements(mr_tensor *t, int64_t n_values)
     return NULL;
 }
 
+/* Surplus values are passed over, unread. */
 static mr_status *fill_fields(const decoder *d, uint32_t wanted, mr_tensor *t)
 {
     mr_pb_reader r;
@@ -345,6 +353,7 @@ static mr_status *check_framing(const decoder *d, mr_pb_reader *r)
         d->content.n, (long long)d->n);
 }
 
+/* Lengths and bytes are read side by side; check_framing has seen that both are there. */
 static mr_status *decode_framed(const decoder *d, mr_tensor **out)
 {
     mr_pb_reader lengths, data;
@@ -355,6 +364,7 @@ static mr_status *decode_framed(const decoder *d, mr_tensor **out)
     MR_TRY(check_framing(d, &data));
     MR_TRY(new_tensor(d, &t));
     const char *p = mr_pb_rest(&data).p;
+    MR_ASSERT(d->n > 0 && d->content.n > 0);
     mr_pb_reader_init(&lengths, d->content);
     for (int64_t i = 0; i < d->n && !st; i++) {
         size_t n = (size_t)mr_pb_raw_varint(&lengths);
@@ -368,7 +378,7 @@ static mr_status *decode_framed(const decoder *d, mr_tensor **out)
     return st;
 }
 
-/* ---- */
+/* ---- any type ---- */
 
 static mr_status *decode(decoder *d, mr_tensor **out)
 {
@@ -390,7 +400,7 @@ mr_status *mr_tensor_decode(mr_allocator *a, mr_sv bytes, mr_tensor **out)
     mr_sv shape_bytes;
     mr_shape shape;
     MR_TRY(read_head(bytes, &dtype, &shape_bytes, &d.content));
-    if (!mr_dtype_valid(dtype))
+    if (!mr_dtype_valid(dtype)) /* references too: a value has no such type */
         return mr_invalid("TensorProto: dtype %d (%s) is not one of a tensor", dtype,
                           mr_dtype_name(dtype));
     MR_TRY(mr_shape_decode(shape_bytes, &shape));
@@ -429,6 +439,7 @@ static void put_value(mr_pb_writer *w, const mr_tensor *t)
     mr_pb_put_packed_int64(w, f.field, &v, 1);
 }
 
+/* Strings, resources and variants, one field each. */
 static mr_status *put_elements(mr_pb_writer *w, const mr_tensor *t)
 {
     for (int64_t i = 0; i < t->n; i++) {
@@ -458,6 +469,7 @@ static bool stored_only(mr_dtype t)
     return t == MR_FLOAT8_E5M2 || t == MR_FLOAT8_E4M3FN || t == MR_INT4 || t == MR_UINT4;
 }
 
+/* In the order of the field numbers, as protobuf itself writes. */
 static mr_status *encode_head(const mr_tensor *t, mr_str *out, mr_sv *content)
 {
     mr_pb_writer w;
@@ -466,7 +478,7 @@ static mr_status *encode_head(const mr_tensor *t, mr_str *out, mr_sv *content)
     mr_pb_writer_init(&w, out);
     mr_pb_put_varint(&w, F_DTYPE, t->dtype);
     mr_shape_encode(t->rank, t->dims, &shape);
-    mr_pb_put_bytes(&w, F_SHAPE, mr_str_view(&shape));
+    mr_pb_put_bytes(&w, F_SHAPE, mr_str_view(&shape)); /* a scalar's is empty, but there */
     mr_str_deinit(&shape);
     if (t->n > 0 && !mr_dtype_is_plain(t->dtype)) {
         MR_TRY(put_elements(&w, t));

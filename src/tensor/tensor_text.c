@@ -29,7 +29,7 @@ static void print_double(mr_str *out, double v, bool is_float)
 {
     char buf[40], host[40];
     int few = is_float ? 6 : 15, all = is_float ? 9 : 17;
-    if (isnan(v)) {
+    if (isnan(v)) { /* no number of digits brings a NaN back by comparison */
         mr_str_appendz(out, signbit(v) ? "-nan" : "nan");
         return;
     }
@@ -39,6 +39,7 @@ static void print_double(mr_str *out, double v, bool is_float)
     mr_str_appendz(out, buf);
 }
 
+/* As C++ streams show it. */
 static void print_complex(mr_str *out, double re, double im, bool is_float)
 {
     mr_str_appendc(out, '(');
@@ -64,6 +65,7 @@ static void print_string(mr_str *out, mr_sv v)
     }
 }
 
+/* An element never set is NULL, and shows as a handle of empty names. */
 static void print_handle(mr_str *out, const mr_handle *h)
 {
     if (h)
@@ -106,6 +108,7 @@ static bool print_integer(mr_str *out, const mr_tensor *t, int64_t i)
     return true;
 }
 
+/* Element i; the types of 16 and 8 bits print as the float they mean. */
 static void print_element(mr_str *out, const mr_tensor *t, int64_t i)
 {
     if (print_integer(out, t, i))
@@ -141,6 +144,7 @@ typedef struct printer {
     int64_t at, limit; /* elements printed so far and at most */
 } printer;
 
+/* The innermost dimension.  A tensor of rank 1 is cut without a word here: the end says it. */
 static void print_row(printer *p, int axis)
 {
     for (int64_t i = 0; i < p->t->dims[axis]; i++) {
