@@ -2,4 +2,4 @@
 #include "capi/internal.h"
 #include "ops/table.h"
 
-void mr_capi_init(void) { mr_ops_init(); }
+void mr_capi_init(void) { mr_ops_register(); }
