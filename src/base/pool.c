@@ -406,3 +406,11 @@ void mr_pool_free(mr_pool *p)
 }
 
 int mr_pool_threads(const mr_pool *p) { return p ? p->n_threads : 1; }
+
+int mr_pool_idle(mr_pool *p)
+{
+    mr_lock(&p->mu);
+    int n = p->n_sleeping + p->n_spinning - atomic_load_explicit(&p->n_ready, memory_order_relaxed);
+    mr_unlock(&p->mu);
+    return MR_MAX(n, 0);
+}

@@ -31,6 +31,8 @@ typedef struct mr_task {
 mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out);
 void mr_pool_free(mr_pool *p); /* runs what is queued, then joins; NULL is fine */
 int mr_pool_threads(const mr_pool *p); /* 1 for NULL */
+/* Workers without work, less what is queued for them already; a hint, as it may change at once. */
+int mr_pool_idle(mr_pool *p);
 
 /* Tasks begin in the order of submission.  Call it with no lock held that a task may want: see above. */
 void mr_pool_submit(mr_pool *p, mr_task *t);

@@ -14,11 +14,16 @@
 
 enum { UNKNOWN = 0, LISTED, CALLED };
 
+/* Callbacks on this thread's stack. */
+static _Thread_local int depth;
+
 struct mr_cancel {
     mr_mutex mu;
-    mr_cond idle;                    /* `running` changed */
+    mr_cond idle;                    /* `running` or `calling` changed */
     mr_cancel_entry head;            /* ring of entries MR_GUARDED_BY(mu) */
     const mr_cancel_entry *running;  /* its callback is being called MR_GUARDED_BY(mu) */
+    pthread_t caller;                /* by this thread MR_GUARDED_BY(mu) */
+    bool calling;                    /* mr_cancel_start is at work MR_GUARDED_BY(mu) */
     _Atomic bool started;            /* written under mu, read anywhere */
     mr_cancel *parent;
     mr_cancel_entry in_parent;
@@ -51,7 +56,11 @@ void mr_cancel_free(mr_cancel *c)
         return;
     if (c->parent)
         mr_cancel_unregister(c->parent, &c->in_parent);
+    mr_lock(&c->mu);
+    while (c->calling)
+        mr_cond_wait(&c->idle, &c->mu);
     MR_ASSERT(c->head.next == &c->head);
+    mr_unlock(&c->mu);
     mr_cond_deinit(&c->idle);
     mr_mutex_deinit(&c->mu);
     mr_free(c);
@@ -87,7 +96,7 @@ bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e)
         unlink_locked(e);
         e->state = UNKNOWN;
     }
-    while (c->running == e)
+    while (c->running == e && !pthread_equal(c->caller, pthread_self()))
         mr_cond_wait(&c->idle, &c->mu);
     mr_unlock(&c->mu);
     return removed;
@@ -101,6 +110,9 @@ void mr_cancel_start(mr_cancel *c)
         return;
     }
     atomic_store(&c->started, true);
+    c->calling = true;
+    c->caller = pthread_self();
+    depth++;
     while (c->head.next != &c->head) {
         mr_cancel_entry *e = c->head.next;
         unlink_locked(e);
@@ -113,8 +125,13 @@ void mr_cancel_start(mr_cancel *c)
         c->running = NULL;
         mr_cond_broadcast(&c->idle);
     }
+    depth--;
+    c->calling = false;
+    mr_cond_broadcast(&c->idle);
     mr_unlock(&c->mu);
 }
+
+bool mr_cancel_in_callback(void) { return depth > 0; }
 
 bool mr_cancel_started(const mr_cancel *c)
 {
@@ -126,9 +143,9 @@ bool mr_cancel_reset(mr_cancel *c)
     if (c->parent && mr_cancel_started(c->parent))
         return false;
     mr_lock(&c->mu);
-    MR_ASSERT(c->head.next == &c->head);
-    while (c->running) /* the last callback of an earlier start is on its way out */
+    while (c->calling) /* an earlier start is on its way out */
         mr_cond_wait(&c->idle, &c->mu);
+    MR_ASSERT(c->head.next == &c->head);
     atomic_store(&c->started, false);
     mr_unlock(&c->mu);
     /* The parent may have started in between: its callback found us started and did nothing. */

@@ -1,0 +1,440 @@
+/* exec/executor.c -- runs the nodes of a plan as their inputs come.
+ *
+ * A worker runs ready nodes in its thread until it has none left: what a node makes ready goes on the worker's own
+ * stacks, without locks.  Only when it has more than one heavy node and another thread is idle, it hands one over
+ * in a worker of its own.  An asynchronous node is started and forgotten; its end is posted to the runner and goes
+ * on in a new worker.  `active` counts workers and asynchronous nodes; who takes it to 0 ends the exec.
+ *
+ * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay in their slots
+ * and are dropped when everybody is out. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exec/deliver.h"
+#include "exec/trace.h"
+
+#define PATIENCE 1024 /* nodes between two looks at the clock */
+
+/* ---- workers ---- */
+
+static mr_worker *worker_new(mr_exec *x)
+{
+    mr_worker *w = mr_new(mr_worker);
+    w->x = x;
+    w->plan = x->plan;
+    w->out = mr_new_array(mr_value, x->plan->max_out + 1);
+    w->run.step = &x->step;
+    w->run.out = w->out;
+    w->work.heavy = true;
+    return w;
+}
+
+static void worker_free(mr_worker *w)
+{
+    mr_vec_deinit(&w->cheap);
+    mr_vec_deinit(&w->heavy);
+    mr_vec_deinit(&w->fresh);
+    mr_vec_deinit(&w->trash);
+    mr_free(w->out);
+    mr_free(w);
+}
+
+static void work(mr_work *job);
+
+static mr_worker *take_worker(mr_exec *x)
+{
+    mr_lock(&x->mu);
+    mr_worker *w = x->idle;
+    if (w)
+        x->idle = w->next;
+    mr_unlock(&x->mu);
+    if (!w)
+        w = worker_new(x);
+    w->work.fn = work;
+    w->patience = PATIENCE;
+    w->watched = x->flow->measured || x->flow->trace;
+    return w;
+}
+
+static void give_back(mr_worker *w)
+{
+    mr_exec *x = w->x;
+    w->cheap.n = w->heavy.n = w->fresh.n = 0;
+    w->heavy_from = w->fresh_from = 0;
+    mr_lock(&x->mu);
+    w->next = x->idle;
+    x->idle = w;
+    mr_unlock(&x->mu);
+}
+
+/* One worker or asynchronous node less; the last one ends the exec. */
+static void leave(mr_exec *x)
+{
+    if (atomic_fetch_sub_explicit(&x->active, 1, memory_order_acq_rel) != 1)
+        return;
+    if (x->plan->n_frames > 1 || atomic_load_explicit(&x->flow->stop, memory_order_relaxed))
+        mr_frames_clear(x);
+    mr_flow_part_done(x->flow); /* x may be gone */
+}
+
+/* ---- what is next ---- */
+
+/* Gives heavy nodes to idle threads, the oldest first, as long as one stays here. */
+static void share_heavy(mr_worker *w)
+{
+    mr_exec *x = w->x;
+    mr_runner_share(x->flow->runner);
+    int spare = w->heavy.n - w->heavy_from - 1;
+    int idle = spare > 0 ? mr_runner_idle(x->flow->runner) : 0;
+    for (; spare > 0 && idle > 0; spare--, idle--) {
+        mr_worker *other = take_worker(x);
+        mr_vec_push(&other->heavy, w->heavy.p[w->heavy_from++]);
+        atomic_fetch_add_explicit(&x->active, 1, memory_order_relaxed);
+        mr_runner_hand_over(x->flow->runner, &other->work);
+    }
+}
+
+static bool next_heavy(mr_worker *w, mr_ready *out)
+{
+    share_heavy(w);
+    *out = mr_vec_pop(&w->heavy);
+    if (w->heavy.n == w->heavy_from)
+        w->heavy.n = w->heavy_from = 0;
+    return true;
+}
+
+static bool next_fresh(mr_worker *w, mr_ready *out)
+{
+    *out = w->fresh.p[w->fresh_from++];
+    if (w->fresh_from == w->fresh.n) {
+        w->fresh.n = w->fresh_from = 0;
+    } else if (w->fresh_from >= 256 && w->fresh_from * 2 > w->fresh.n) { /* it may never get empty */
+        w->fresh.n -= w->fresh_from;
+        memmove(w->fresh.p, w->fresh.p + w->fresh_from, (size_t)w->fresh.n * sizeof(mr_ready));
+        w->fresh_from = 0;
+    }
+    return true;
+}
+
+static inline bool next_ready(mr_worker *w, mr_ready *out)
+{
+    if (MR_LIKELY(w->cheap.n > 0)) {
+        *out = mr_vec_pop(&w->cheap);
+        return true;
+    }
+    if (w->heavy.n > 0)
+        return next_heavy(w, out);
+    return w->fresh.n > 0 && next_fresh(w, out);
+}
+
+/* ---- inputs ---- */
+
+/* "v", or "v:1" for a later output, as the input is called in the NodeDef. */
+static mr_status *uninitialized(const mr_node *n, uint32_t i)
+{
+    mr_out src = n->in[i];
+    const char *text = "Attempting to use uninitialized value";
+    if (src.index == 0)
+        return mr_error(MR_FAILED_PRECONDITION, "%s %s", text, src.node->name);
+    return mr_error(MR_FAILED_PRECONDITION, "%s %s:%d", text, src.node->name, src.index);
+}
+
+/* A reference that meets an input not declared as one is read here. */
+static mr_status *read_refs(const mr_plan_node *n, mr_value *in, mr_allocator *a)
+{
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        if (in[i].kind != MR_REF)
+            continue;
+        bool want_ref = mr_dtype_is_ref(n->node->in_types[i]);
+        if (want_ref && (n->flags & MR_PN_UNINIT_OK))
+            continue;
+        mr_variable *v = in[i].ref;
+        mr_tensor *t = NULL;
+        MR_TRY(mr_variable_read(v, a, &t));
+        if (!t)
+            return uninitialized(n->node, i);
+        if (want_ref) {
+            mr_tensor_unref(t);
+            continue;
+        }
+        in[i] = (mr_value){.t = t, .kind = MR_LIVE};
+        mr_variable_unref(v);
+        if (n->flags & MR_PN_COPY) { /* the client must not see later updates in place */
+            MR_TRY(mr_tensor_copy(a, t, &in[i].t));
+            mr_tensor_unref(t);
+        }
+    }
+    return NULL;
+}
+
+static inline void drop_inputs(mr_value *in, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i].kind != MR_ABSENT)
+            mr_value_drop(&in[i]);
+}
+
+/* ---- outputs ---- */
+
+static mr_status *check_output(const mr_plan_node *n, uint32_t i, const mr_value *v)
+{
+    int declared = n->node->out_types[i];
+    if (!mr_value_is_there(v)) {
+        if (v->kind == MR_DEAD || (n->flags & MR_PN_MAY_SKIP))
+            return NULL;
+        return mr_error(MR_INTERNAL, "Missing %u-th output from {{node %s}}", i, n->node->name);
+    }
+    int type = v->kind == MR_REF ? mr_dtype_ref(v->ref->dtype) : v->t->dtype;
+    if (type == declared)
+        return NULL;
+    return mr_error(MR_INTERNAL, "Output %u of type %s does not match declared output type %s for node %s", i,
+                    mr_dtype_name(type), mr_dtype_name(declared), n->node->name);
+}
+
+static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *out)
+{
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (MR_UNLIKELY(out[i].kind != MR_LIVE || out[i].t->dtype != n->node->out_types[i]))
+            MR_TRY(check_output(n, i, &out[i]));
+    return NULL;
+}
+
+static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+{
+    if (MR_UNLIKELY(it->frame || (n->flags & MR_PN_FRAMED)))
+        mr_frames_propagate(w, it, n, out, dead);
+    else
+        mr_deliver(w, it, n, out, dead, false);
+    mr_drop_outputs(out, n->n_out);
+    mr_empty_trash(w);
+}
+
+static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
+{
+    mr_flow_fail(x->flow, mr_status_append(st, "\n\t [[{{node %s}}]]", n->node->name));
+}
+
+/* After the kernel: its inputs go, its outputs go on. */
+static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead, mr_status *st)
+{
+    drop_inputs(it->slots + n->slot, n->n_in);
+    if (!st)
+        st = check_outputs(n, out);
+    if (MR_LIKELY(!st)) {
+        propagate(w, it, n, out, dead);
+    } else {
+        mr_drop_outputs(out, n->n_out);
+        fail_at(w->x, n, st);
+    }
+}
+
+/* ---- asynchronous kernels ---- */
+
+typedef struct async_run {
+    mr_run run;
+    mr_work work; /* goes on after the end */
+    mr_exec *x;
+    mr_iter *it;
+    const mr_plan_node *node;
+    mr_status *st;
+    int64_t started_ns;
+    mr_value out[];
+} async_run;
+
+static size_t async_bytes(const mr_plan_node *n) { return sizeof(async_run) + n->n_out * sizeof(mr_value); }
+
+/* The asynchronous kernel this thread is starting right now; cleared when it ends before it returns. */
+static _Thread_local async_run *starting;
+
+static void go_on(mr_work *job)
+{
+    async_run *a = (async_run *)((char *)job - offsetof(async_run, work));
+    mr_exec *x = a->x;
+    mr_worker *w = take_worker(x);
+    conclude(w, a->it, a->node, a->out, a->run.dead, a->st);
+    mr_small_free(a, async_bytes(a->node));
+    work(&w->work); /* the count of the asynchronous node is the worker's now */
+}
+
+static void async_done(mr_run *r, mr_status *st)
+{
+    async_run *a = (async_run *)r;
+    a->st = st;
+    if (a->started_ns)
+        mr_trace_node(a->x->flow->trace, a->x->plan, a->node, a->started_ns, mr_now_ns(), a->out);
+    if (starting == a) {
+        starting = NULL;
+        return;
+    }
+    a->work.fn = go_on;
+    a->work.heavy = true;
+    mr_runner_post(a->x->flow->runner, &a->work);
+}
+
+static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+{
+    mr_exec *x = w->x;
+    async_run *a = mr_small_alloc(async_bytes(n));
+    memset(a, 0, async_bytes(n));
+    a->x = x;
+    a->it = it;
+    a->node = n;
+    a->started_ns = x->flow->trace ? mr_now_ns() : 0;
+    a->run = (mr_run){n->node, n->kernel->kernel, n->kernel->state, (int)n->n_in, (int)n->n_out,
+                      it->slots + n->slot, a->out, &x->step, it->frame_id, it->number, dead, async_done};
+    atomic_fetch_add_explicit(&x->active, 1, memory_order_relaxed);
+    async_run *outer = starting;
+    starting = a;
+    n->run_async(&a->run);
+    bool ended = starting == NULL; /* else a belongs to somebody else by now */
+    starting = outer;
+    if (!ended)
+        return;
+    atomic_fetch_sub_explicit(&x->active, 1, memory_order_relaxed); /* the worker keeps it above 0 */
+    conclude(w, it, n, a->out, dead, a->st);
+    mr_small_free(a, async_bytes(n));
+}
+
+/* ---- running a node ---- */
+
+/* A measured or traced call. */
+static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
+{
+    size_t i = (size_t)(n - w->plan->nodes);
+    int64_t start = mr_now_ns();
+    mr_status *st = n->run(r);
+    int64_t end = mr_now_ns();
+    uint32_t ns = (uint32_t)MR_MIN(end - start, INT32_MAX);
+    uint32_t old = atomic_load_explicit(&w->plan->cost_ns[i], memory_order_relaxed);
+    if (old) /* one slow run says little */
+        ns = old - old / 4 + ns / 4;
+    atomic_store_explicit(&w->plan->cost_ns[i], ns, memory_order_relaxed);
+    if (!(n->flags & MR_PN_CHEAP))
+        atomic_store_explicit(&w->plan->heavy[i], ns > MR_HEAVY_NS, memory_order_relaxed);
+    if (w->x->flow->trace)
+        mr_trace_node(w->x->flow->trace, w->plan, n, start, end, r->out);
+    return st;
+}
+
+static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+{
+    mr_value *in = it->slots + n->slot;
+    mr_status *st = NULL;
+    if (MR_UNLIKELY(n->flags & MR_PN_REFS) && !dead)
+        st = read_refs(n, in, w->plan->device->alloc);
+    if (MR_UNLIKELY(st != NULL)) {
+        drop_inputs(in, n->n_in);
+        fail_at(w->x, n, st);
+        return;
+    }
+    if (n->flags & MR_PN_ASYNC) {
+        start_async(w, it, n, dead);
+        return;
+    }
+    mr_run *r = &w->run;
+    r->node = n->node;
+    r->kernel = n->kernel->kernel;
+    r->state = n->kernel->state;
+    r->n_in = (int)n->n_in;
+    r->n_out = (int)n->n_out;
+    r->in = in;
+    r->frame = it->frame_id;
+    r->iteration = it->number;
+    r->dead = dead;
+    st = MR_UNLIKELY(w->watched) ? run_watched(w, n, r) : n->run(r);
+    conclude(w, it, n, w->out, dead, st);
+}
+
+static inline void run_node(mr_worker *w, mr_ready r)
+{
+    const mr_plan_node *n = &w->plan->nodes[r.node];
+    bool dead = atomic_load_explicit(&r.it->words[n->word], memory_order_relaxed) & MR_WORD_DEAD;
+    if (MR_UNLIKELY(dead && !(n->flags & MR_PN_TRANSFER))) {
+        drop_inputs(r.it->slots + n->slot, n->n_in);
+        propagate(w, r.it, n, w->out, true); /* all of w->out is absent */
+    } else if ((n->flags & MR_PN_NOTHING) && !w->watched) {
+        propagate(w, r.it, n, w->out, false);
+    } else {
+        run_kernel(w, r.it, n, dead);
+    }
+}
+
+/* Now and then: has the step's time run out? */
+static void look_up(mr_worker *w)
+{
+    mr_flow *f = w->x->flow;
+    w->patience = PATIENCE;
+    if (f->deadline_ns && mr_now_ns() > f->deadline_ns)
+        mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+}
+
+static void work(mr_work *job)
+{
+    mr_worker *w = (mr_worker *)job;
+    mr_exec *x = w->x;
+    mr_flow *f = x->flow;
+    mr_ready r;
+    while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
+        bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
+        if (MR_UNLIKELY(at_boundary) && mr_runner_crowded(f->runner)) {
+            mr_runner_post(f->runner, &w->work); /* let the others go first */
+            return;
+        }
+        if (!next_ready(w, &r))
+            break;
+        run_node(w, r);
+        if (MR_UNLIKELY(--w->patience == 0))
+            look_up(w);
+    }
+    give_back(w);
+    leave(x);
+}
+
+/* ---- life ---- */
+
+mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
+{
+    mr_exec *x = mr_new(mr_exec);
+    x->plan = p;
+    x->flow = f;
+    mr_mutex_init(&x->mu);
+    x->root = mr_iter_new(p, 0);
+    x->spare_frames = mr_new_array(mr_frame *, p->n_frames);
+    x->spare_iters = mr_new_array(mr_iter *, p->n_frames);
+    x->step.device = p->device;
+    x->step.owner = x;
+    x->step.mu = &f->mu;
+    x->step.library = p->graph->library;
+    return x;
+}
+
+void mr_exec_free(mr_exec *x)
+{
+    if (!x)
+        return;
+    for (mr_worker *w = x->idle, *next; w; w = next) {
+        next = w->next;
+        worker_free(w);
+    }
+    mr_frames_free_spare(x);
+    mr_free(x->spare_frames);
+    mr_free(x->spare_iters);
+    mr_iter_free(x->root);
+    mr_mutex_deinit(&x->mu);
+    mr_free(x);
+}
+
+void mr_exec_start(mr_exec *x)
+{
+    const mr_plan *p = x->plan;
+    memcpy((void *)x->root->words, p->words, p->frames[0].n_words * sizeof(uint32_t));
+    atomic_store_explicit(&x->active, 1, memory_order_relaxed);
+    mr_worker *w = take_worker(x);
+    for (uint32_t i = p->n_roots; i-- > 0;) { /* the first root is run first */
+        mr_ready r = {x->root, p->roots[i]};
+        if (atomic_load_explicit(&p->heavy[r.node], memory_order_relaxed))
+            mr_vec_push(&w->heavy, r);
+        else
+            mr_vec_push(&w->cheap, r);
+    }
+    mr_runner_post(x->flow->runner, &w->work);
+}

@@ -1,0 +1,371 @@
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exec/rig_test.h"
+
+#define CTRL(o) ((mr_out){(o).node, -1})
+
+MR_TEST(executor_computes_what_is_asked)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0), y = rig_op(&r, "TestAdd", x, rig_const(&r, 1));
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", y, y));
+    for (int i = 0; i < 5; i++)
+        MR_CHECK_INT(rig_run1(&r, i), 2 * (i + 1));
+    rig_deinit(&r);
+}
+
+/* A ladder of n adds, two wide. */
+static mr_out ladder(rig *r, mr_out x, int n)
+{
+    mr_out a = x, b = x;
+    for (int i = 0; i < n; i++) {
+        mr_out c = rig_op(r, i % 3 ? "TestAdd" : "TestAdd", a, b);
+        a = b;
+        b = rig_op(r, "TestAdd", c, rig_const(r, i % 2));
+    }
+    return rig_op(r, "TestAdd", a, b);
+}
+
+MR_TEST(executor_gives_the_same_with_any_number_of_threads)
+{
+    int want = 0;
+    for (int threads = 0; threads <= 4; threads++) {
+        rig r;
+        rig_init(&r, threads);
+        rig_ret(&r, 0, ladder(&r, rig_arg(&r, 0), 25));
+        for (int i = 0; i < 20; i++) {
+            int got = rig_run1(&r, 3);
+            if (threads == 0 && i == 0)
+                want = got;
+            MR_CHECK_INT(got, want);
+        }
+        rig_deinit(&r);
+    }
+}
+
+MR_TEST(executor_shares_heavy_nodes_with_the_pool)
+{
+    rig r;
+    rig_init(&r, 3);
+    mr_out x = rig_arg(&r, 0), sum = rig_const(&r, 0);
+    for (int i = 0; i < 40; i++)
+        sum = rig_op(&r, "TestAdd", sum, rig_op(&r, "TestSpin", rig_op(&r, "TestSpin", x)));
+    rig_ret(&r, 0, sum);
+    for (int i = 0; i < 10; i++)
+        MR_CHECK_INT(rig_run1(&r, 2), 80);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_runs_control_dependencies_first)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x = rig_arg(&r, 0), c = rig_op(&r, "TestCount", x);
+    mr_out last = rig_op(&r, "NoOp", CTRL(c), CTRL(rig_op(&r, "NoOp", CTRL(c))));
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", x, x, CTRL(last)));
+    for (int i = 1; i <= 3; i++) {
+        MR_CHECK_INT(rig_run1(&r, 4), 8);
+        MR_CHECK_INT(rig_counter, i);
+    }
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_names_the_node_that_failed)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x = rig_arg(&r, 0);
+    rig_ret(&r, 0, rig_node(&r, "TestFail", "culprit", NULL, 0, &x, 1));
+    rig_ret(&r, 1, rig_op(&r, "TestHold", x)); /* would wait for ever */
+    int ret[2], arg = 1;
+    for (int i = 0; i < 3; i++)
+        MR_CHECK_ERR(rig_run(&r, &arg, ret), MR_OUT_OF_RANGE, "test failure\n\t [[{{node culprit}}]]");
+    MR_CHECK_INT(rig_held(), 0);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_checks_the_types_of_outputs)
+{
+    rig r;
+    rig_init(&r, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestBadType", rig_arg(&r, 0)));
+    int ret, arg = 1;
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_INTERNAL,
+                 "Output 0 of type float does not match declared output type int32 for node TestBadType");
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_misses_outputs)
+{
+    rig r;
+    rig_init(&r, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestNoOutput", rig_arg(&r, 0)));
+    int ret, arg = 1;
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_INTERNAL, "Missing 0-th output from {{node TestNoOutput}}");
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_goes_on_after_asynchronous_nodes)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x = rig_op(&r, "TestNow", rig_arg(&r, 0));
+    for (int i = 0; i < 1000; i++)
+        x = rig_op(&r, "TestNow", x);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", x, x));
+    MR_CHECK_INT(rig_run1(&r, 5), 10);
+    rig_deinit(&r);
+}
+
+static void release_all(void *n)
+{
+    for (int left = *(int *)n; left > 0;) {
+        int n_released = rig_release();
+        if (n_released == 0)
+            mr_sleep_ns(20000);
+        left -= n_released;
+    }
+}
+
+/* The holds end in another thread, one after the other, whatever the caller has of a pool. */
+static void check_holds(int n_threads)
+{
+    enum { N = 20 };
+    rig r;
+    rig_init(&r, n_threads);
+    mr_out x = rig_arg(&r, 0);
+    for (int i = 0; i < N; i++)
+        x = rig_op(&r, "TestHold", x);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", x, rig_const(&r, 1)));
+    mr_thread t;
+    int n = N;
+    MR_CHECK_INT(mr_thread_start(&t, "releaser", release_all, &n), 0);
+    MR_CHECK_INT(rig_run1(&r, 5), 6);
+    mr_thread_join(&t);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_is_resumed_by_other_threads_without_a_pool) { check_holds(0); }
+MR_TEST(executor_is_resumed_by_other_threads_with_one_thread) { check_holds(1); }
+MR_TEST(executor_is_resumed_by_other_threads_with_a_pool) { check_holds(3); }
+
+static void cancel_when_held(void *arg)
+{
+    while (rig_held() == 0)
+        mr_sleep_ns(20000);
+    mr_cancel_start(arg);
+}
+
+MR_TEST(executor_stops_when_cancelled)
+{
+    rig r;
+    rig_init(&r, 2);
+    rig_ret(&r, 0, rig_op(&r, "TestHold", rig_arg(&r, 0)));
+    mr_thread t;
+    int ret, arg = 1;
+    MR_CHECK_INT(mr_thread_start(&t, "canceller", cancel_when_held, r.cancel), 0);
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_CANCELLED, "cancelled");
+    mr_thread_join(&t);
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_CANCELLED, "cancelled"); /* for ever */
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_gives_up_after_the_deadline)
+{
+    rig r;
+    rig_init(&r, 2);
+    r.timeout_ms = 30;
+    mr_out x = rig_arg(&r, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestHold", x));
+    int ret, arg = 1;
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_DEADLINE_EXCEEDED, "Timed out");
+    rig_deinit(&r);
+}
+
+/* ---- references ---- */
+
+MR_TEST(executor_reads_references_for_ordinary_inputs)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out v = rig_node(&r, "TestVariable", "v", NULL, 0, NULL, 0);
+    mr_out set = rig_op(&r, "TestAssign", v, rig_arg(&r, 0));
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", set, rig_const(&r, 1)));
+    rig_ret(&r, 1, set);
+    int rets[2], arg = 7;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 8);
+    MR_CHECK_INT(rets[1], 7);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_refuses_uninitialized_references)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out v = rig_node(&r, "TestVariable", "v", NULL, 0, NULL, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", v, rig_arg(&r, 0)));
+    int ret, arg = 7;
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_FAILED_PRECONDITION, "Attempting to use uninitialized value v\n");
+    rig_deinit(&r);
+}
+
+/* ---- deadness without loops ---- */
+
+/* cond ? x + 1 : x + 10 */
+static mr_out cond(rig *r, mr_out pred, mr_out x)
+{
+    mr_out sw = rig_op(r, "Switch", x, pred);
+    mr_out no = rig_op(r, "TestAdd", sw, rig_const(r, 10));
+    mr_out yes = rig_op(r, "TestAdd", mr_nth(sw, 1), rig_const(r, 1));
+    return rig_merge(r, no, yes);
+}
+
+MR_TEST(executor_takes_one_side_of_a_conditional)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x = rig_arg(&r, 0), m = cond(&r, rig_op(&r, "TestLess", x, rig_const(&r, 5)), x);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", m, rig_const(&r, 100)));
+    rig_ret(&r, 1, mr_nth(m, 1));
+    int rets[2], arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 104);
+    MR_CHECK_INT(rets[1], 1);
+    arg = 7;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 117);
+    MR_CHECK_INT(rets[1], 0);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_does_not_run_the_dead_side)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out dead = rig_op(&r, "TestCount", sw), also = rig_op(&r, "TestCount", x, CTRL(dead));
+    rig_ret(&r, 0, dead);
+    rig_ret(&r, 1, also); /* deadness goes along control edges too */
+    rig_ret(&r, 2, mr_nth(sw, 1));
+    int rets[3], arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rig_counter, 0);
+    MR_CHECK_INT(r.last_kind[0], MR_ABSENT);
+    MR_CHECK_INT(r.last_kind[1], MR_ABSENT);
+    MR_CHECK_INT(rets[2], 3);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_keeps_control_edges_of_a_live_switch_alive)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", x, x, CTRL(sw)));
+    MR_CHECK_INT(rig_run1(&r, 3), 6);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_runs_control_triggers_after_dead_nodes)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out dead = rig_op(&r, "TestCount", sw);
+    mr_out trigger = rig_op(&r, "ControlTrigger", CTRL(dead)), noop = rig_op(&r, "NoOp", CTRL(dead));
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", x, x, CTRL(trigger)));
+    rig_ret(&r, 1, rig_op(&r, "TestAdd", x, x, CTRL(noop)));
+    int rets[2], arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 6);
+    MR_CHECK_INT(r.last_kind[1], MR_ABSENT);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_makes_a_merge_dead_only_by_all_data_inputs)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out dead = rig_op(&r, "TestCount", sw), dead2 = rig_op(&r, "TestCount", sw);
+    mr_out m = rig_merge(&r, dead, mr_nth(sw, 1));
+    mr_node_add_control(m.node, dead.node); /* a dead control input only counts as arrived */
+    rig_ret(&r, 0, m);
+    rig_ret(&r, 1, rig_merge(&r, dead, dead2));
+    int rets[2], arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 3);
+    MR_CHECK_INT(r.last_kind[1], MR_ABSENT);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_merge_takes_the_first_of_two_live_inputs)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0);
+    mr_out late = x;
+    for (int i = 0; i < 50; i++)
+        late = rig_op(&r, "TestAdd", late, rig_const(&r, 1));
+    mr_out m = rig_merge(&r, x, x);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", m, rig_const(&r, 1)));
+    rig_ret(&r, 1, late);
+    int rets[2], arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 4);
+    MR_CHECK_INT(rets[1], 53);
+    rig_deinit(&r);
+}
+
+/* ---- transfers ---- */
+
+static mr_named_attr transfer_attr(int i)
+{
+    const char *cpu = "/job:localhost/replica:0/task:0/device:CPU:0";
+    mr_named_attr all[] = {{"tensor_name", mr_a_str("edge_1_x")}, {"send_device", mr_a_str(cpu)},
+                           {"recv_device", mr_a_str(cpu)}, {"send_device_incarnation", mr_a_int(1)},
+                           {"tensor_type", mr_a_type(MR_INT32)}};
+    return all[i];
+}
+
+MR_TEST(executor_sends_deadness_through_a_rendezvous)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_named_attr attrs[5] = {transfer_attr(0), transfer_attr(1), transfer_attr(2), transfer_attr(3), transfer_attr(4)};
+    mr_out side = mr_nth(sw, 1);
+    rig_node(&r, "_Send", "s", attrs, 4, &side, 1);
+    mr_out got = rig_node(&r, "_Recv", "r", attrs, 5, NULL, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", got, rig_const(&r, 1)));
+    rig_ret(&r, 1, rig_op(&r, "TestAdd", x, x, CTRL(got))); /* its control edges are live */
+    int rets[2], arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(rets[0], 4);
+    MR_CHECK_INT(rets[1], 6);
+    arg = 8;
+    MR_CHECK_OK(rig_run(&r, &arg, rets));
+    MR_CHECK_INT(r.last_kind[0], MR_ABSENT);
+    MR_CHECK_INT(rets[1], 16);
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_dead_recv_consumes_its_key_and_stays_dead)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out dead = rig_op(&r, "TestCount", sw);
+    mr_named_attr attrs[5] = {transfer_attr(0), transfer_attr(1), transfer_attr(2), transfer_attr(3), transfer_attr(4)};
+    rig_node(&r, "_Send", "s", attrs, 4, &x, 1);
+    mr_out after = CTRL(dead);
+    mr_out got = rig_node(&r, "_Recv", "r", attrs, 5, &after, 1);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", got, rig_const(&r, 1)));
+    int ret, arg = 3;
+    MR_CHECK_OK(rig_run(&r, &arg, &ret));
+    MR_CHECK_INT(r.last_kind[0], MR_ABSENT);
+    rig_deinit(&r);
+}

@@ -1,0 +1,364 @@
+/* exec/frames.c -- loops: frames, their iterations, and the values that pass between them (runtime.md §4).
+ *
+ * An Enter finds or makes the frame of its loop under its own iteration.  A frame holds the iterations that are
+ * not done, oldest to newest.  `busy` of an iteration counts its nodes that are ready or running; it is raised
+ * by nodes of the same iteration, by Exits of child frames (which are counted too) and otherwise under the
+ * lock, and it falls to 0 only under the lock.  So whoever sees under the lock that nothing is busy, no child frame
+ * is left and (for the first iteration) all Enters have come, may end the iteration.
+ *
+ * The root iteration is never ended and counts nothing: the exec's own count tells when a step is over.
+ *
+ * Locks: a parent frame's before its child's; values are dropped with none held (mr_worker.trash). */
+#include "base/memory.h"
+#include "exec/deliver.h"
+
+/* ---- iterations ---- */
+
+mr_iter *mr_iter_new(const mr_plan *p, int frame)
+{
+    const mr_plan_frame *f = &p->frames[frame];
+    size_t slots = (sizeof(mr_iter) + 15) / 16 * 16;
+    size_t children = slots + f->n_slots * sizeof(mr_value);
+    size_t words = children + (size_t)f->n_children * sizeof(mr_frame *);
+    char *block = mr_calloc(1, words + f->n_words * sizeof(uint32_t));
+    mr_iter *it = (mr_iter *)block;
+    it->slots = (mr_value *)(block + slots);
+    it->children = (mr_frame **)(block + children);
+    it->words = (_Atomic uint32_t *)(block + words);
+    return it;
+}
+
+void mr_iter_free(mr_iter *it) { mr_free(it); }
+
+static mr_iter *take_iter(mr_exec *x, mr_frame *f, int64_t number)
+{
+    const mr_plan *p = x->plan;
+    mr_lock(&x->mu);
+    mr_iter *it = x->spare_iters[f->index];
+    if (it)
+        x->spare_iters[f->index] = it->next;
+    mr_unlock(&x->mu);
+    if (!it)
+        it = mr_iter_new(p, f->index);
+    memcpy((void *)it->words, p->words + f->plan->first_word, f->plan->n_words * sizeof(uint32_t));
+    it->frame = f;
+    it->frame_id = f->id;
+    it->number = number;
+    it->next = NULL;
+    it->n_child_frames = 0;
+    atomic_store_explicit(&it->busy, 0, memory_order_relaxed);
+    return it;
+}
+
+/* What is left in the slots belongs to nodes that never became ready. */
+static void give_iter(mr_worker *w, mr_iter *it)
+{
+    mr_exec *x = w->x;
+    const mr_frame *f = it->frame;
+    for (uint32_t i = 0; i < f->plan->n_slots; i++)
+        if (it->slots[i].kind != MR_ABSENT) {
+            mr_vec_push(&w->trash, it->slots[i]);
+            it->slots[i].kind = MR_ABSENT;
+        }
+    mr_lock(&x->mu);
+    it->next = x->spare_iters[f->index];
+    x->spare_iters[f->index] = it;
+    mr_unlock(&x->mu);
+}
+
+/* ---- frames ---- */
+
+static uint64_t combine(uint64_t a, uint64_t b) { return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4)); }
+
+static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
+{
+    mr_lock(&x->mu);
+    mr_frame *f = x->spare_frames[index];
+    if (f)
+        x->spare_frames[index] = f->next;
+    mr_unlock(&x->mu);
+    if (!f) {
+        f = mr_new(mr_frame);
+        mr_mutex_init(&f->mu);
+        f->index = index;
+        f->plan = &x->plan->frames[index];
+    }
+    f->parent = parent;
+    f->id = combine(parent->frame_id, combine((uint64_t)parent->number, f->plan->name_hash));
+    f->n_enters_left = f->plan->n_enters;
+    f->n_iters = 1;
+    f->oldest = f->newest = take_iter(x, f, 0);
+    return f;
+}
+
+static void drop_parked(mr_worker *w, mr_parked *p, int n)
+{
+    for (int i = 0; i < n; i++)
+        mr_vec_push(&w->trash, p[i].value);
+}
+
+static void give_frame(mr_worker *w, mr_frame *f)
+{
+    mr_exec *x = w->x;
+    drop_parked(w, f->invariants.p, f->invariants.n);
+    drop_parked(w, f->parked.p, f->parked.n);
+    f->invariants.n = f->parked.n = f->dead_exits.n = 0;
+    mr_lock(&x->mu);
+    f->next = x->spare_frames[f->index];
+    x->spare_frames[f->index] = f;
+    mr_unlock(&x->mu);
+}
+
+/* The lock that guards the children of an iteration. */
+static mr_mutex *lock_of(mr_exec *x, mr_iter *it) { return it->frame ? &it->frame->mu : &x->mu; }
+
+/* The child frame an Enter in `it` leads to.  It stays at least until this Enter is counted. */
+static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
+{
+    const mr_plan *p = x->plan;
+    const mr_plan_frame *own = it->frame ? it->frame->plan : &p->frames[0];
+    mr_mutex *mu = lock_of(x, it);
+    mr_lock(mu);
+    mr_frame *f = it->children[child];
+    mr_unlock(mu);
+    if (f)
+        return f;
+    mr_frame *made = take_frame(x, it, p->children[own->first_child + child]);
+    mr_lock(mu);
+    if (!(f = it->children[child])) {
+        f = it->children[child] = made;
+        it->n_child_frames++;
+        made = NULL;
+    }
+    mr_unlock(mu);
+    if (made) { /* another Enter was quicker */
+        mr_worker unused = {.x = x};
+        give_iter(&unused, made->oldest);
+        give_frame(&unused, made);
+    }
+    return f;
+}
+
+/* ---- delivering into an iteration ---- */
+
+/* As mr_deliver, and what became ready is counted. */
+static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead, bool fresh)
+{
+    int n_ready = mr_deliver(w, it, n, out, dead, fresh);
+    if (it->frame && n_ready)
+        atomic_fetch_add_explicit(&it->busy, n_ready, memory_order_relaxed);
+}
+
+static void deliver_invariant(mr_worker *w, mr_iter *it, const mr_parked *v, bool fresh)
+{
+    bool dead = !mr_value_is_there(&v->value);
+    mr_value own = dead ? v->value : mr_value_share(&v->value);
+    deliver_counted(w, it, v->node, &own, dead, fresh);
+    if (own.kind != MR_ABSENT) /* no data edge took it */
+        mr_vec_push(&w->trash, own);
+}
+
+/* Starts the next iteration: parked values first, then the invariants. */
+static mr_iter *start_iter_locked(mr_worker *w, mr_frame *f)
+{
+    mr_iter *it = take_iter(w->x, f, f->newest->number + 1);
+    f->newest->next = it;
+    f->newest = it;
+    if (!f->oldest)
+        f->oldest = it;
+    f->n_iters++;
+    f->dead_exits.n = 0;
+    for (int i = 0; i < f->parked.n; i++) {
+        deliver_counted(w, it, f->parked.p[i].node, &f->parked.p[i].value, false, true);
+        if (f->parked.p[i].value.kind != MR_ABSENT)
+            mr_vec_push(&w->trash, f->parked.p[i].value);
+    }
+    f->parked.n = 0;
+    for (int i = 0; i < f->invariants.n; i++)
+        deliver_invariant(w, it, &f->invariants.p[i], true);
+    return it;
+}
+
+/* ---- ends ---- */
+
+static bool iter_done_locked(const mr_frame *f, mr_iter *it)
+{
+    return it == f->oldest && atomic_load_explicit(&it->busy, memory_order_acquire) == 0 && it->n_child_frames == 0 &&
+           (it->number > 0 || f->n_enters_left == 0);
+}
+
+/* Ends the oldest iterations that are done; true when the frame is. */
+static bool end_iters_locked(mr_worker *w, mr_frame *f)
+{
+    while (f->oldest && iter_done_locked(f, f->oldest)) {
+        mr_iter *it = f->oldest;
+        f->n_iters--;
+        if (f->parked.n > 0) /* there is room again; it hangs itself behind the newest */
+            start_iter_locked(w, f);
+        f->oldest = it->next;
+        if (it == f->newest) /* the last: nothing will follow */
+            f->newest = NULL;
+        give_iter(w, it);
+    }
+    return f->n_iters == 0 && f->n_enters_left == 0;
+}
+
+/* A frame is done: its dead Exits reach the parent, which may be done thereby, and so on. */
+static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
+{
+    for (bool done = true; done;) {
+        mr_iter *parent = f->parent;
+        mr_frame *up = parent->frame; /* the parent may be given back below */
+        for (int i = 0; i < f->dead_exits.n; i++)
+            deliver_counted(w, parent, f->dead_exits.p[i], NULL, true, false);
+        mr_mutex *mu = lock_of(w->x, parent);
+        mr_lock(mu);
+        parent->children[f->plan->child] = NULL;
+        parent->n_child_frames--;
+        done = up && end_iters_locked(w, up);
+        mr_unlock(mu);
+        give_frame(w, f);
+        f = up;
+    }
+}
+
+/* n nodes of `it` became ready more than were finished (or fewer). */
+static void adjust(mr_worker *w, mr_iter *it, int n)
+{
+    mr_frame *f = it->frame;
+    if (!f || n == 0)
+        return;
+    int busy = atomic_load_explicit(&it->busy, memory_order_relaxed);
+    while (busy + n > 0)
+        if (atomic_compare_exchange_weak_explicit(&it->busy, &busy, busy + n, memory_order_acq_rel,
+                                                  memory_order_relaxed))
+            return;
+    mr_lock(&f->mu);
+    bool done = atomic_fetch_add_explicit(&it->busy, n, memory_order_acq_rel) + n == 0 && end_iters_locked(w, f);
+    mr_unlock(&f->mu);
+    if (done)
+        end_frame(w, f);
+}
+
+/* ---- the doors ---- */
+
+static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+{
+    mr_frame *f = find_child(w->x, it, n->extra);
+    mr_lock(&f->mu);
+    if (n->flags & MR_PN_CONSTANT) {
+        mr_parked v = {n, dead ? (mr_value){.kind = MR_DEAD} : out[0]};
+        out[0].kind = MR_ABSENT;
+        mr_vec_push(&f->invariants, v);
+        for (mr_iter *i = f->oldest; i; i = i->next)
+            deliver_invariant(w, i, &v, false);
+    } else {
+        deliver_counted(w, f->oldest, n, out, dead, false); /* iteration 0: it waits for the Enters */
+    }
+    f->n_enters_left--;
+    bool done = end_iters_locked(w, f);
+    mr_unlock(&f->mu);
+    if (done)
+        end_frame(w, f);
+    adjust(w, it, -1);
+}
+
+static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+{
+    mr_frame *f = it->frame;
+    if (dead) {
+        mr_lock(&f->mu);
+        if (it == f->newest)
+            mr_vec_push(&f->dead_exits, n);
+        mr_unlock(&f->mu);
+    } else {
+        deliver_counted(w, f->parent, n, out, false, false);
+    }
+    adjust(w, it, -1);
+}
+
+static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+{
+    mr_frame *f = it->frame;
+    if (!dead) {
+        mr_lock(&f->mu);
+        if (it == f->newest && f->n_iters >= f->plan->parallel) {
+            mr_vec_push(&f->parked, (mr_parked){n, out[0]});
+            out[0].kind = MR_ABSENT;
+        } else {
+            bool starts = it == f->newest;
+            mr_iter *to = starts ? start_iter_locked(w, f) : it->next;
+            deliver_counted(w, to, n, out, false, true);
+        }
+        mr_unlock(&f->mu);
+    }
+    adjust(w, it, -1);
+}
+
+void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+{
+    if (n->flags & MR_PN_ENTER)
+        enter(w, it, n, out, dead);
+    else if (n->flags & MR_PN_EXIT)
+        exit_frame(w, it, n, out, dead);
+    else if (n->flags & MR_PN_NEXT)
+        next_iteration(w, it, n, out, dead);
+    else
+        adjust(w, it, mr_deliver(w, it, n, out, dead, false) - 1);
+}
+
+/* ---- the end of a step ---- */
+
+static void clear_frame(mr_worker *w, mr_frame *f);
+
+/* Gives back all frames below an iteration. */
+static void clear_children(mr_worker *w, mr_iter *it, const mr_plan_frame *plan)
+{
+    for (int i = 0; it->n_child_frames > 0 && i < plan->n_children; i++)
+        if (it->children[i]) {
+            clear_frame(w, it->children[i]);
+            it->children[i] = NULL;
+            it->n_child_frames--;
+        }
+}
+
+static void clear_frame(mr_worker *w, mr_frame *f)
+{
+    for (mr_iter *it = f->oldest, *next; it; it = next) {
+        next = it->next;
+        clear_children(w, it, f->plan);
+        give_iter(w, it);
+    }
+    f->oldest = f->newest = NULL;
+    give_frame(w, f);
+}
+
+void mr_frames_clear(mr_exec *x)
+{
+    mr_worker w = {.x = x}; /* for its trash; nobody else is here any more */
+    const mr_plan_frame *root = &x->plan->frames[0];
+    clear_children(&w, x->root, root);
+    for (uint32_t i = 0; i < root->n_slots; i++)
+        if (x->root->slots[i].kind != MR_ABSENT)
+            mr_value_drop(&x->root->slots[i]);
+    mr_empty_trash(&w);
+    mr_vec_deinit(&w.trash);
+}
+
+void mr_frames_free_spare(mr_exec *x)
+{
+    for (int i = 0; i < x->plan->n_frames; i++) {
+        for (mr_iter *it = x->spare_iters[i], *next; it; it = next) {
+            next = it->next;
+            mr_iter_free(it);
+        }
+        for (mr_frame *f = x->spare_frames[i], *next; f; f = next) {
+            next = f->next;
+            mr_vec_deinit(&f->invariants);
+            mr_vec_deinit(&f->parked);
+            mr_vec_deinit(&f->dead_exits);
+            mr_mutex_deinit(&f->mu);
+            mr_free(f);
+        }
+    }
+}

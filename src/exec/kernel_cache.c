@@ -1,0 +1,69 @@
+/* exec/kernel_cache.c -- the kernels a session keeps.
+ *
+ * Kernels are made with the lock held: two plans that need the same one at the same time must get the same
+ * one, and making plans is rare. */
+#include "exec/kernel_cache.h"
+
+#include "base/map.h"
+#include "base/memory.h"
+
+struct mr_kernel_cache {
+    mr_mutex mu;
+    mr_map by_name; /* "device;node" -> mr_instance * MR_GUARDED_BY(mu) */
+};
+
+mr_kernel_cache *mr_kernel_cache_new(void)
+{
+    mr_kernel_cache *c = mr_new(mr_kernel_cache);
+    mr_mutex_init(&c->mu);
+    return c;
+}
+
+void mr_kernel_cache_free(mr_kernel_cache *c)
+{
+    if (!c)
+        return;
+    uint32_t pos = 0;
+    mr_sv key;
+    void *k;
+    while (mr_map_next(&c->by_name, &pos, &key, &k))
+        mr_instance_unref(k);
+    mr_map_deinit(&c->by_name);
+    mr_mutex_deinit(&c->mu);
+    mr_free(c);
+}
+
+/* Ops whose names begin with '_' are put into a graph by the runtime: their nodes' names say nothing about
+ * who they are.  A call has no state of its own; the function's nodes have. */
+static bool is_kept(const mr_node *n)
+{
+    return n->def->op && (n->def->flags & MR_STATEFUL) && n->def->name[0] != '_' &&
+           !mr_node_is(n, "StatefulPartitionedCall");
+}
+
+static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_sv key, mr_instance **out)
+{
+    mr_instance *k = mr_map_get(&c->by_name, key);
+    if (k && k->op != m->node->def->op)
+        return mr_error(MR_INTERNAL, "node '%s' was a %s before and is a %s now", m->node->name, k->op->name,
+                        m->node->def->name);
+    if (!k) {
+        MR_TRY(mr_instance_new(m, &k));
+        mr_map_put(&c->by_name, key, k);
+    }
+    mr_refs_take(&k->refs);
+    *out = k;
+    return NULL;
+}
+
+mr_status *mr_kernel_cache_get(mr_kernel_cache *c, const mr_make *m, mr_instance **out)
+{
+    if (!c || !is_kept(m->node))
+        return mr_instance_new(m, out);
+    char *key = mr_printf("%s;%s", m->device->name, m->node->name);
+    mr_lock(&c->mu);
+    mr_status *st = find_or_make_locked(c, m, mr_sv_of(key), out);
+    mr_unlock(&c->mu);
+    mr_free(key);
+    return st;
+}

@@ -1,0 +1,242 @@
+/* exec/program.c -- programs and their flows.
+ *
+ * Cancelling: while it runs, a flow is registered with its session's manager (or the calling step's), which
+ * starts the flow's own.  When that starts, the flow stops, and its rendezvous is aborted, which ends waiting Recvs; kernels that wait for something else have
+ * registered themselves.  A manager that has started may still be inside the loop that calls its entries, in
+ * another thread, when the flow is over; so such a flow is put to rest and only woken by mr_cancel_reset, which
+ * waits for that loop.  Never from inside a callback: it would wait for itself. */
+#include "exec/program.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#define MEASURE_EVERY 64 /* steps */
+
+/* ---- flows ---- */
+
+static void cancelled(mr_cancel_entry *e)
+{
+    mr_flow *f = (mr_flow *)((char *)e - offsetof(mr_flow, on_cancel));
+    mr_status *why = mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
+    mr_status *keep = mr_status_copy(why);
+    mr_lock(&f->mu);
+    mr_status_update(&f->st, keep);
+    mr_unlock(&f->mu);
+    atomic_store_explicit(&f->stop, true, memory_order_relaxed);
+    mr_rendezvous_abort(f->rendezvous, why);
+    mr_status_free(why);
+}
+
+static void parent_cancelled(mr_cancel_entry *e)
+{
+    mr_flow *f = (mr_flow *)((char *)e - offsetof(mr_flow, in_parent));
+    mr_cancel_start(f->cancel);
+}
+
+void mr_flow_fail(mr_flow *f, mr_status *st)
+{
+    mr_status *why = mr_status_copy(st);
+    mr_lock(&f->mu);
+    mr_status_update(&f->st, st);
+    mr_unlock(&f->mu);
+    if (!atomic_exchange_explicit(&f->stop, true, memory_order_acq_rel)) {
+        mr_rendezvous_abort(f->rendezvous, why);
+        mr_cancel_start(f->cancel);
+    }
+    mr_status_free(why);
+}
+
+mr_status *mr_flow_take_status(mr_flow *f)
+{
+    mr_lock(&f->mu);
+    mr_status *st = f->st;
+    f->st = NULL;
+    mr_unlock(&f->mu);
+    return st;
+}
+
+void mr_flow_part_done(mr_flow *f)
+{
+    if (atomic_fetch_sub_explicit(&f->parts_left, 1, memory_order_acq_rel) != 1)
+        return;
+    if (f->parent)
+        mr_cancel_unregister(f->parent, &f->in_parent);
+    f->done(f);
+}
+
+static mr_flow *flow_new(mr_program *p)
+{
+    mr_flow *f = mr_new(mr_flow);
+    f->program = p;
+    f->cancel = mr_cancel_new(NULL);
+    f->on_cancel.fn = cancelled;
+    f->in_parent.fn = parent_cancelled;
+    f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
+    f->rendezvous = mr_rendezvous_new();
+    mr_mutex_init(&f->mu);
+    mr_runner_init(&f->own_runner);
+    f->args = mr_new_array(mr_value, p->n_args + 1);
+    f->rets = mr_new_array(mr_value, p->n_rets + 1);
+    f->execs = mr_new_array(mr_exec *, p->n_plans + 1);
+    for (int i = 0; i < p->n_plans; i++) {
+        f->execs[i] = mr_exec_new(p->plans[i], f);
+        mr_step *s = &f->execs[i]->step;
+        s->rendezvous = f->rendezvous;
+        s->cancel = f->cancel;
+        s->caller = p->caller;
+        s->n_args = p->n_args;
+        s->n_rets = p->n_rets;
+        s->args = f->args;
+        s->rets = f->rets;
+    }
+    return f;
+}
+
+static void flow_free(mr_flow *f)
+{
+    if (f->listens)
+        mr_cancel_unregister(f->cancel, &f->on_cancel);
+    mr_cancel_free(f->cancel);
+    for (int i = 0; i < f->program->n_plans; i++)
+        mr_exec_free(f->execs[i]);
+    mr_status_free(f->st);
+    mr_rendezvous_unref(f->rendezvous);
+    mr_runner_deinit(&f->own_runner);
+    mr_mutex_deinit(&f->mu);
+    mr_free(f->args);
+    mr_free(f->rets);
+    mr_free(f->execs);
+    mr_free(f);
+}
+
+/* Objects of the step (stacks, tensor arrays) die with it. */
+static void drop_step_resources(mr_flow *f)
+{
+    mr_step *s = f->program->n_plans ? &f->execs[0]->step : NULL;
+    if (s && s->resources) {
+        mr_resources_free(s->resources);
+        s->resources = NULL;
+    }
+}
+
+static void clear_rets(mr_flow *f)
+{
+    for (int i = 0; i < f->program->n_rets; i++)
+        mr_value_drop(&f->rets[i]);
+}
+
+/* Makes a flow that was cancelled usable again. */
+static void wake(mr_flow *f)
+{
+    mr_cancel_reset(f->cancel);
+    mr_rendezvous_reset(f->rendezvous);
+    mr_status_free(mr_flow_take_status(f));
+    f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
+}
+
+mr_flow *mr_program_take(mr_program *p)
+{
+    mr_flow *f;
+    mr_lock(&p->mu);
+    if ((f = p->spare))
+        p->spare = f->next;
+    mr_flow *rested = NULL;
+    if (!f && !mr_cancel_in_callback() && (rested = p->resting))
+        p->resting = rested->next;
+    mr_unlock(&p->mu);
+    if (rested)
+        wake(f = rested);
+    return f ? f : flow_new(p);
+}
+
+void mr_program_give(mr_flow *f)
+{
+    mr_program *p = f->program;
+    clear_rets(f);
+    drop_step_resources(f);
+    for (int i = 0; i < p->n_args; i++)
+        f->args[i].kind = MR_ABSENT; /* they were borrowed */
+    bool cancelled_once = mr_cancel_started(f->cancel);
+    if (!cancelled_once)
+        mr_rendezvous_reset(f->rendezvous);
+    mr_lock(&p->mu);
+    mr_flow **list = cancelled_once ? &p->resting : &p->spare;
+    f->next = *list;
+    *list = f;
+    mr_unlock(&p->mu);
+}
+
+static int64_t next_step_id(void)
+{
+    static _Atomic int64_t counter = 1;
+    return atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed);
+}
+
+void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
+{
+    mr_program *p = f->program;
+    uint32_t run = atomic_fetch_add_explicit(&p->n_runs, 1, memory_order_relaxed);
+    int64_t id = a->root ? a->root->id : next_step_id();
+    f->runner = a->runner;
+    f->done = a->done;
+    f->ctx = a->ctx;
+    f->measured = run < 2 || run % MEASURE_EVERY == 0;
+    f->parent = a->parent;
+    atomic_store_explicit(&f->stop, false, memory_order_relaxed);
+    atomic_store_explicit(&f->parts_left, p->n_plans + 1, memory_order_relaxed); /* one for this call */
+    if (f->parent && !mr_cancel_register(f->parent, &f->in_parent))
+        mr_cancel_start(f->cancel);
+    for (int i = 0; i < p->n_plans; i++) {
+        f->execs[i]->step.id = id;
+        f->execs[i]->step.root = a->root ? a->root : i ? &f->execs[0]->step : NULL;
+        mr_exec_start(f->execs[i]);
+    }
+    mr_flow_part_done(f);
+}
+
+/* ---- programs ---- */
+
+mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args, int n_rets,
+                          mr_kernel_cache *kernels, mr_caller *caller, mr_program **out)
+{
+    mr_status *st = NULL;
+    mr_program *p = mr_new(mr_program);
+    mr_mutex_init(&p->mu);
+    p->n_args = n_args;
+    p->n_rets = n_rets;
+    p->caller = caller;
+    p->plans = mr_new_array(mr_plan *, n_devices + 1);
+    for (int i = 0; i < n_devices; i++) {
+        if (parts[i] && !st && !(st = mr_plan_new(parts[i], devices[i], kernels, &p->plans[p->n_plans])))
+            p->n_plans++;
+        mr_graph_unref(parts[i]);
+        parts[i] = NULL;
+    }
+    if (st) {
+        mr_program_free(p);
+        p = NULL;
+    }
+    *out = p;
+    return st;
+}
+
+static void free_flows(mr_flow *f)
+{
+    for (mr_flow *next; f; f = next) {
+        next = f->next;
+        flow_free(f);
+    }
+}
+
+void mr_program_free(mr_program *p)
+{
+    if (!p)
+        return;
+    free_flows(p->spare);
+    free_flows(p->resting);
+    for (int i = 0; i < p->n_plans; i++)
+        mr_plan_free(p->plans[i]);
+    mr_free(p->plans);
+    mr_mutex_deinit(&p->mu);
+    mr_free(p);
+}

@@ -1,0 +1,217 @@
+/* exec/runner.c -- who runs the work of a step: the thread that asked for it, and the pool.
+ *
+ * A thread that runs work keeps a list of what was posted meanwhile; it is on its stack and only this thread
+ * sees it.  The list is found through a thread-local pointer, and nests when a kernel runs another session.
+ *
+ * The end: whoever finishes the last piece calls mr_runner_finish and touches the runner no more; the caller
+ * passes through the lock before it leaves, so that the other has left it. */
+#include "exec/runner.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/simd.h"
+
+#define SPIN_NS 20000 /* a sleeping thread takes longer than this to wake */
+
+typedef struct list {
+    const mr_runner *runner;
+    mr_work *head, *tail;
+    struct list *outer;
+} list;
+
+static _Thread_local list *mine;
+
+static void append(mr_work **head, mr_work **tail, mr_work *w)
+{
+    w->next = NULL;
+    if (*tail)
+        (*tail)->next = w;
+    else
+        *head = w;
+    *tail = w;
+}
+
+static mr_work *take(mr_work **head, mr_work **tail)
+{
+    mr_work *w = *head;
+    if (w && !(*head = w->next))
+        *tail = NULL;
+    return w;
+}
+
+void mr_runner_init(mr_runner *r)
+{
+    *r = (mr_runner){0};
+    mr_mutex_init(&r->mu);
+    mr_cond_init(&r->changed);
+}
+
+void mr_runner_deinit(mr_runner *r)
+{
+    mr_cond_deinit(&r->changed);
+    mr_mutex_deinit(&r->mu);
+}
+
+void mr_runner_reset(mr_runner *r, mr_pool *pool, bool has_caller)
+{
+    MR_ASSERT(!r->head);
+    r->pool = pool;
+    r->has_caller = has_caller;
+    atomic_store_explicit(&r->finished, false, memory_order_relaxed);
+}
+
+/* Moves what waits for the caller to this thread's list. */
+static void take_queued(mr_runner *r, list *l)
+{
+    mr_lock(&r->mu);
+    for (mr_work *w; (w = take(&r->head, &r->tail));) {
+        append(&l->head, &l->tail, w);
+        atomic_fetch_sub_explicit(&r->n_queued, 1, memory_order_relaxed);
+    }
+    mr_unlock(&r->mu);
+}
+
+void mr_runner_run(mr_runner *r, mr_work *w)
+{
+    list l = {r, NULL, NULL, mine};
+    mr_fp_mode mode = mr_denormals_flush();
+    mine = &l;
+    for (;;) {
+        w->fn(w);
+        if (!l.head) /* that may have been the last piece, and the runner gone */
+            break;
+        if (atomic_load_explicit(&r->n_queued, memory_order_relaxed) > 0)
+            take_queued(r, &l);
+        w = take(&l.head, &l.tail);
+    }
+    mine = l.outer;
+    mr_denormals_restore(mode);
+}
+
+bool mr_runner_crowded(const mr_runner *r)
+{
+    return (mine && mine->head) ||
+           atomic_load_explicit(&((mr_runner *)(uintptr_t)r)->n_queued, memory_order_relaxed) > 0;
+}
+
+static void run_from_pool(mr_task *t)
+{
+    mr_work *w = (mr_work *)t;
+    mr_runner_run(w->runner, w);
+}
+
+void mr_runner_hand_over(mr_runner *r, mr_work *w)
+{
+    w->runner = r;
+    w->task.fn = run_from_pool;
+    mr_pool_submit(r->pool, &w->task);
+}
+
+int mr_runner_idle(mr_runner *r) { return r->pool ? mr_pool_idle(r->pool) : 0; }
+
+/* true when the caller will do it: it sleeps, or nobody else can. */
+static bool give_to_caller(mr_runner *r, mr_work *w)
+{
+    if (!r->has_caller)
+        return false;
+    mr_lock(&r->mu);
+    bool given = r->sleeping || mr_pool_threads(r->pool) == 1;
+    if (given) {
+        append(&r->head, &r->tail, w);
+        atomic_fetch_add_explicit(&r->n_queued, 1, memory_order_relaxed);
+        if (r->sleeping)
+            mr_cond_signal(&r->changed);
+    }
+    mr_unlock(&r->mu);
+    return given;
+}
+
+void mr_runner_post(mr_runner *r, mr_work *w)
+{
+    if (mine && mine->runner == r)
+        append(&mine->head, &mine->tail, w);
+    else if (give_to_caller(r, w))
+        return;
+    else if (r->pool)
+        mr_runner_hand_over(r, w);
+    else
+        mr_runner_run(r, w);
+}
+
+void mr_runner_share(mr_runner *r)
+{
+    if (!mine || mine->runner != r || !mine->head)
+        return;
+    mr_work *w, *light = NULL, *light_tail = NULL;
+    int idle = mr_runner_idle(r);
+    while ((w = take(&mine->head, &mine->tail))) {
+        if (w->heavy && idle > 0) {
+            mr_runner_hand_over(r, w);
+            idle--;
+        } else {
+            append(&light, &light_tail, w);
+        }
+    }
+    mine->head = light;
+    mine->tail = light_tail;
+}
+
+/* ---- the caller's wait ---- */
+
+void mr_runner_finish(mr_runner *r)
+{
+    mr_lock(&r->mu);
+    atomic_store_explicit(&r->finished, true, memory_order_release);
+    if (r->sleeping)
+        mr_cond_signal(&r->changed);
+    mr_unlock(&r->mu);
+}
+
+static bool has_news(const mr_runner *r)
+{
+    return atomic_load_explicit(&((mr_runner *)(uintptr_t)r)->finished, memory_order_acquire) ||
+           atomic_load_explicit(&((mr_runner *)(uintptr_t)r)->n_queued, memory_order_relaxed) > 0;
+}
+
+/* What other threads do for this step is often done soon. */
+static void spin(const mr_runner *r)
+{
+    if (has_news(r) || mr_pool_threads(r->pool) == 1)
+        return;
+    int64_t end = mr_now_ns() + SPIN_NS;
+    while (!has_news(r) && mr_now_ns() < end)
+        ;
+}
+
+/* Work for the caller, or NULL when finished or too late. */
+static mr_work *next_for_caller(mr_runner *r, int64_t deadline_ns)
+{
+    bool in_time = true;
+    mr_lock(&r->mu);
+    r->sleeping = true;
+    while (!has_news(r) && in_time) {
+        if (deadline_ns)
+            in_time = mr_cond_wait_until(&r->changed, &r->mu, deadline_ns);
+        else
+            mr_cond_wait(&r->changed, &r->mu);
+    }
+    r->sleeping = false;
+    mr_work *w = take(&r->head, &r->tail);
+    if (w)
+        atomic_fetch_sub_explicit(&r->n_queued, 1, memory_order_relaxed);
+    mr_unlock(&r->mu);
+    return w;
+}
+
+bool mr_runner_wait(mr_runner *r, int64_t deadline_ns)
+{
+    MR_ASSERT(r->has_caller);
+    for (;;) {
+        spin(r);
+        mr_work *w = next_for_caller(r, deadline_ns);
+        if (w)
+            mr_runner_run(r, w);
+        else
+            return atomic_load_explicit(&r->finished, memory_order_acquire);
+    }
+}

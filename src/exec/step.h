@@ -1,0 +1,136 @@
+/* exec/step.h -- one run of a plan: what changes while it runs.
+ *
+ * mr_exec is one run of one plan on one device; those of one step (or of one function call) belong to an mr_flow,
+ * which holds what they share: how it ends, who cancels it, where values meet.  Both are kept by their program and
+ * used again, so a warm step allocates nothing.
+ *
+ * Threads: a value in a slot is written by the one thread that delivers it and read by the one that runs the node;
+ * the counters (atomic) order the two.  What a frame holds beside its iterations is guarded by the frame's lock. */
+#ifndef MR_EXEC_STEP_H
+#define MR_EXEC_STEP_H
+
+#include "base/vec.h"
+#include "exec/plan.h"
+#include "exec/runner.h"
+
+typedef struct mr_exec mr_exec;
+typedef struct mr_frame mr_frame;
+struct mr_trace;
+
+/* One iteration of a frame; the root has one. */
+typedef struct mr_iter {
+    mr_frame *frame; /* NULL: the root */
+    int64_t number;
+    uint64_t frame_id;
+    _Atomic int busy;     /* nodes ready or running; becomes 0 only under the frame's lock.  Not kept for the root */
+    int n_child_frames;   /* under the frame's lock */
+    struct mr_iter *next; /* the following iteration, or the next spare one */
+    mr_frame **children;  /* by mr_plan_frame.child; under the frame's lock (root: the exec's) */
+    _Atomic uint32_t *words;
+    mr_value *slots; /* all MR_ABSENT before and after */
+} mr_iter;
+
+typedef struct mr_parked { /* the output of an Enter or NextIteration, for an iteration to come */
+    const mr_plan_node *node;
+    mr_value value;
+} mr_parked;
+
+/* A loop that is running (formats.md §12 for ids). */
+struct mr_frame {
+    const mr_plan_frame *plan;
+    int index; /* in mr_plan.frames */
+    uint64_t id;
+    mr_iter *parent;
+    mr_mutex mu;
+    int n_enters_left;
+    int n_iters;             /* that are not done */
+    mr_iter *oldest, *newest; /* oldest that is not done; newest started */
+    MR_VEC(mr_parked) invariants;
+    MR_VEC(mr_parked) parked; /* NextIterations that wait for an older iteration to end */
+    MR_VEC(const mr_plan_node *) dead_exits; /* of the newest iteration */
+    mr_frame *next;          /* spare ones */
+};
+
+typedef struct mr_ready {
+    mr_iter *it;
+    uint32_t node;
+} mr_ready;
+
+typedef MR_VEC(mr_ready) mr_ready_vec;
+
+/* One thread's share of an exec.  Order of running: what is cheap (it may make more ready), then the heavy, newest
+ * first (its inputs are in the cache, and memory is freed soon), then the first nodes of new iterations, oldest
+ * first (so that a loop lets everything else go before). */
+typedef struct mr_worker {
+    mr_work work;
+    mr_exec *x;
+    const mr_plan *plan;
+    mr_ready_vec cheap, heavy, fresh;
+    int heavy_from, fresh_from; /* those before are gone */
+    int patience;               /* nodes until the clock is looked at */
+    bool watched;               /* this step is measured or traced */
+    MR_VEC(mr_value) trash;     /* to be dropped when no lock is held */
+    mr_run run;
+    mr_value *out; /* plan->max_out */
+    struct mr_worker *next;
+} mr_worker;
+
+struct mr_exec {
+    mr_step step; /* what kernels see */
+    const mr_plan *plan;
+    struct mr_flow *flow;
+    _Atomic int active; /* workers and asynchronous nodes that are not done */
+    mr_iter *root;
+    mr_mutex mu;
+    mr_worker *idle MR_GUARDED_BY(mu);
+    mr_frame **spare_frames MR_GUARDED_BY(mu); /* by index */
+    mr_iter **spare_iters MR_GUARDED_BY(mu);
+};
+
+/* What the execs of one step share. */
+typedef struct mr_flow {
+    struct mr_program *program;
+    mr_runner *runner; /* own_runner, or that of the step a function is called in */
+    mr_runner own_runner;
+    mr_cancel *cancel;
+    mr_cancel_entry on_cancel;
+    bool listens; /* on_cancel is registered */
+    mr_cancel *parent; /* while it runs */
+    mr_cancel_entry in_parent;
+    mr_rendezvous *rendezvous;
+    _Atomic bool stop; /* no further node starts */
+    _Atomic int parts_left;
+    int64_t deadline_ns; /* 0: none */
+    int depth;           /* of function calls */
+    bool measured;
+    struct mr_trace *trace; /* NULL: not traced */
+    mr_mutex mu;
+    mr_status *st MR_GUARDED_BY(mu);
+    mr_value *args, *rets;
+    mr_exec **execs; /* one a plan of the program */
+    void (*done)(struct mr_flow *f);
+    void *ctx;            /* of done */
+    struct mr_flow *next; /* spare ones */
+} mr_flow;
+
+/* ---- exec/executor.c ---- */
+mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f);
+void mr_exec_free(mr_exec *x);
+/* Posts the first work; mr_flow_part_done is called when all is done. */
+void mr_exec_start(mr_exec *x);
+
+/* ---- exec/program.c ---- */
+/* Remembers an error of the step and stops it; takes st. */
+void mr_flow_fail(mr_flow *f, mr_status *st);
+void mr_flow_part_done(mr_flow *f);
+
+/* ---- exec/frames.c: the ways of Enter, Exit and NextIteration, and the ends of iterations ---- */
+mr_iter *mr_iter_new(const mr_plan *p, int frame);
+void mr_iter_free(mr_iter *it);
+/* Passes on the outputs of a node that is done and, when it was the last of an iteration, ends that. */
+void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead);
+/* Empties the root and gives back all frames still there (a step that failed leaves some). */
+void mr_frames_clear(mr_exec *x);
+void mr_frames_free_spare(mr_exec *x);
+
+#endif

@@ -1,0 +1,180 @@
+/* exec/trace.c -- what each node did and when: RunMetadata.step_stats.
+ *
+ * Nodes are noted as they end, from any thread, and written out device by device at the end.  Times are taken from
+ * the monotonic clock and shifted to the wall clock once, so that intervals stay right. */
+#include "exec/trace.h"
+
+#include <unistd.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "graph/graph_def.h"
+#include "wire/pb.h"
+
+typedef struct output {
+    int slot;
+    mr_dtype dtype;
+    size_t bytes;
+    const mr_pshape *shape;
+} output;
+
+typedef struct record {
+    const mr_device *device;
+    const mr_node *node;
+    int64_t start_ns, end_ns; /* of the wall clock */
+    uint32_t thread;
+    int n_out;
+    const output *out;
+} record;
+
+struct mr_trace {
+    int64_t wall_ns; /* to be added to mr_now_ns times */
+    mr_mutex mu;
+    mr_arena arena MR_GUARDED_BY(mu);
+    MR_VEC(record) records MR_GUARDED_BY(mu);
+};
+
+mr_trace *mr_trace_new(void)
+{
+    mr_trace *t = mr_new(mr_trace);
+    t->wall_ns = mr_wall_us() * 1000 - mr_now_ns();
+    mr_mutex_init(&t->mu);
+    mr_arena_init(&t->arena, 0);
+    return t;
+}
+
+void mr_trace_free(mr_trace *t)
+{
+    if (!t)
+        return;
+    mr_vec_deinit(&t->records);
+    mr_arena_deinit(&t->arena);
+    mr_mutex_deinit(&t->mu);
+    mr_free(t);
+}
+
+static const output *note_outputs(mr_trace *t, const mr_plan_node *n, const mr_value *out, int *n_noted)
+{
+    output *o = mr_arena_array(&t->arena, output, n->n_out);
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        if (out[i].kind != MR_LIVE)
+            continue;
+        const mr_tensor *v = out[i].t;
+        o[(*n_noted)++] = (output){(int)i, v->dtype, mr_tensor_bytes(v), mr_pshape_of(&t->arena, v->rank, v->dims)};
+    }
+    return o;
+}
+
+void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, int64_t start_ns, int64_t end_ns,
+                   const mr_value *out)
+{
+    record r = {p->device, n->node, start_ns + t->wall_ns, end_ns + t->wall_ns, (uint32_t)syscall(SYS_gettid), 0, NULL};
+    mr_lock(&t->mu);
+    r.out = note_outputs(t, n, out, &r.n_out);
+    mr_vec_push(&t->records, r);
+    mr_unlock(&t->mu);
+}
+
+/* ---- writing ---- */
+
+static void put_output(mr_pb_writer *w, const mr_device *d, const output *o)
+{
+    mr_str shape = {0};
+    size_t at = mr_pb_begin(w, 7); /* NodeOutput */
+    mr_pb_opt_varint(w, 1, (uint64_t)o->slot);
+    size_t desc = mr_pb_begin(w, 3); /* TensorDescription */
+    mr_pb_put_varint(w, 1, o->dtype);
+    mr_pshape_encode(o->shape, &shape);
+    mr_pb_put_bytes(w, 2, mr_str_view(&shape));
+    size_t alloc = mr_pb_begin(w, 4); /* AllocationDescription */
+    mr_pb_opt_varint(w, 1, o->bytes);
+    mr_pb_opt_varint(w, 2, o->bytes);
+    mr_pb_put_bytes(w, 3, mr_sv_of(d->alloc->name));
+    mr_pb_end(w, alloc);
+    mr_pb_end(w, desc);
+    mr_pb_end(w, at);
+    mr_str_deinit(&shape);
+}
+
+/* "name = Op(input, other:1)" */
+static void put_label(mr_pb_writer *w, const mr_node *n)
+{
+    mr_str s = {0};
+    mr_str_printf(&s, "%s = %s(", n->name, n->def->name);
+    for (int i = 0; i < n->n_in; i++) {
+        mr_str_printf(&s, "%s%s", i ? ", " : "", n->in[i].node->name);
+        if (n->in[i].index > 0)
+            mr_str_printf(&s, ":%d", n->in[i].index);
+    }
+    mr_str_appendc(&s, ')');
+    mr_pb_put_bytes(w, 8, mr_str_view(&s));
+    mr_str_deinit(&s);
+}
+
+static void put_record(mr_pb_writer *w, const record *r)
+{
+    uint64_t start = (uint64_t)r->start_ns, took = (uint64_t)(r->end_ns - r->start_ns);
+    size_t at = mr_pb_begin(w, 2); /* NodeExecStats */
+    mr_pb_put_bytes(w, 1, mr_sv_of(r->node->name));
+    mr_pb_put_varint(w, 2, start / 1000);
+    mr_pb_opt_varint(w, 4, took / 1000);
+    mr_pb_opt_varint(w, 5, took / 1000);
+    for (int i = 0; i < r->n_out; i++)
+        put_output(w, r->device, &r->out[i]);
+    put_label(w, r->node);
+    mr_pb_put_varint(w, 9, start / 1000);
+    mr_pb_put_varint(w, 10, r->thread);
+    mr_pb_put_varint(w, 13, start);
+    mr_pb_opt_varint(w, 15, took);
+    mr_pb_opt_varint(w, 16, took);
+    mr_pb_put_varint(w, 17, start);
+    mr_pb_end(w, at);
+}
+
+static int by_device_and_time(const void *a, const void *b)
+{
+    const record *x = a, *y = b;
+    int by_device = strcmp(x->device->name, y->device->name);
+    if (by_device)
+        return by_device;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+static void put_step_stats(mr_pb_writer *w, mr_trace *t)
+{
+    mr_lock(&t->mu);
+    qsort(t->records.p, (size_t)t->records.n, sizeof(record), by_device_and_time);
+    size_t stats = mr_pb_begin(w, 1);
+    for (int i = 0; i < t->records.n;) {
+        const mr_device *d = t->records.p[i].device;
+        size_t at = mr_pb_begin(w, 1); /* DeviceStepStats */
+        mr_pb_put_bytes(w, 1, mr_sv_of(d->name));
+        for (; i < t->records.n && t->records.p[i].device == d; i++)
+            put_record(w, &t->records.p[i]);
+        mr_pb_end(w, at);
+    }
+    mr_pb_end(w, stats);
+    mr_unlock(&t->mu);
+}
+
+static mr_status *put_graph(mr_pb_writer *w, const mr_plan *p)
+{
+    mr_str bytes = {0};
+    mr_status *st = mr_graph_export(p->graph, &bytes);
+    if (!st)
+        mr_pb_put_bytes(w, 3, mr_str_view(&bytes));
+    mr_str_deinit(&bytes);
+    return st;
+}
+
+mr_status *mr_trace_encode(mr_trace *t, mr_plan *const *plans, int n, mr_str *out)
+{
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, out);
+    if (t)
+        put_step_stats(&w, t);
+    for (int i = 0; i < n; i++)
+        MR_TRY(put_graph(&w, plans[i]));
+    return mr_pb_writer_status(&w, "RunMetadata");
+}
