@@ -1,0 +1,16 @@
+/* ops/nn/each_same.h -- element-wise ops of two inputs that do not broadcast: the gradients of
+ * activations. */
+#ifndef MR_OPS_NN_EACH_SAME_H
+#define MR_OPS_NN_EACH_SAME_H
+
+#include "ops/elementwise.h"
+
+/* Inputs 0 and 1 have one shape; else TensorFlow's INVALID_ARGUMENT. */
+mr_status *mr_check_same_shape(const mr_run *r);
+/* mr_each_run after that check. */
+mr_status *mr_each_same_run(mr_run *r);
+
+/* Rows for MR_KERNELS. */
+#define MR_CPU_EACH_SAME(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_same_run)
+
+#endif

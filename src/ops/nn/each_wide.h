@@ -1,0 +1,47 @@
+/* ops/nn/each_wide.h -- reads MR_TYPED_FILE again, once for float and once for double.
+ *
+ * There T is the type, FN(f) is f_float or f_double, V a vector of LANES elements that may lie
+ * anywhere in memory, MASK the type of comparing two of them, and EXP, LOG compute one element (of
+ * float such that a loop over them is vectorised). */
+#include "base/simd.h"
+#include "ops/maths.h"
+
+#ifndef MR_OPS_NN_EACH_WIDE_H
+#define MR_OPS_NN_EACH_WIDE_H
+typedef float mr_v8f __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double mr_v4d __attribute__((vector_size(32), aligned(8), may_alias));
+typedef int32_t mr_v8i __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int64_t mr_v4i __attribute__((vector_size(32), aligned(8), may_alias));
+#endif
+
+#define T float
+#define FN(f) f##_float
+#define V mr_v8f
+#define MASK mr_v8i
+#define LANES 8
+#define EXP(x) mr_expf(x)
+#define LOG(x) mr_logf(x)
+#include MR_TYPED_FILE
+#undef T
+#undef FN
+#undef V
+#undef MASK
+#undef LANES
+#undef EXP
+#undef LOG
+
+#define T double
+#define FN(f) f##_double
+#define V mr_v4d
+#define MASK mr_v4i
+#define LANES 4
+#define EXP(x) exp(x)
+#define LOG(x) log(x)
+#include MR_TYPED_FILE
+#undef T
+#undef FN
+#undef V
+#undef MASK
+#undef LANES
+#undef EXP
+#undef LOG

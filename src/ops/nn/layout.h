@@ -1,0 +1,30 @@
+/* ops/nn/layout.h -- where the channels of an image are: last (NHWC) or right behind the batch
+ * (NCHW).
+ *
+ * Kernels are written for channels last, where one vector register holds neighbouring channels of
+ * one pixel.  Images of the other layout are turned around before and after. */
+#ifndef MR_OPS_NN_LAYOUT_H
+#define MR_OPS_NN_LAYOUT_H
+
+#include "run/run.h"
+
+typedef enum mr_layout { MR_CHANNELS_LAST, MR_CHANNELS_FIRST } mr_layout;
+
+/* The attr data_format; NHWC when there is none.  NCHW_VECT_C is UNIMPLEMENTED. */
+mr_status *mr_layout_get(const mr_node *n, mr_layout *out);
+/* Index of the channels, and of spatial dimension i, among `rank`. */
+static inline int mr_layout_channel(mr_layout l, int rank)
+{
+    return l == MR_CHANNELS_LAST ? rank - 1 : 1;
+}
+static inline int mr_layout_spatial(mr_layout l, int i)
+{
+    return l == MR_CHANNELS_LAST ? 1 + i : 2 + i;
+}
+
+/* Copies [batch, rows, cols] of elements of 1, 2, 4, 8 or 16 bytes to [batch, cols, rows]: from one
+ * layout to the other, for pixels and channels are rows and cols. */
+void mr_run_turn(mr_run *r, const void *from, void *to, size_t bytes, int64_t batch, int64_t rows,
+                 int64_t cols);
+
+#endif
