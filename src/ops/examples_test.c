@@ -29,6 +29,8 @@ static const struct {
     {"_Recv", "waits for a Send of the same step"},
     {"_Retval", "result of a function call"},
     {"_Send", "meets a Recv of the same step"},
+    {"Variable", "has no value before a session gives it one"},
+    {"VariableV2", "has no value before a session gives it one"},
     {"Enter", "needs the frames of the executor"},
     {"Exit", "needs the frames of the executor"},
     {"NextIteration", "needs the frames of the executor"},

@@ -227,7 +227,7 @@ MR_OP(AssignVariableOp,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(assign_variable)),
-    .examples = MR_EXAMPLES("h = VarHandleOp dtype=$dtype shape=[2]; : h, [1, 2] ->"));
+    .examples = MR_EXAMPLES("h = VarHandleOp dtype=$T shape=[2]; : h, [1, 2] ->"));
 
 static mr_status *update_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
 {
@@ -271,9 +271,9 @@ MR_OP(AssignAddVariableOp,
     .shape    = assign_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(add_to, MR_NUMBERS)),
     .examples = MR_EXAMPLES(
-        "h = VarHandleOp dtype=$dtype shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->",
-        "h = VarHandleOp dtype=$dtype shape=?; AssignVariableOp: h, [1, 2]; : h, [1] -> !INVALID_ARGUMENT must be equal",
-        "h = VarHandleOp dtype=$dtype shape=?; : h, [1] -> !NOT_FOUND does not exist"));
+        "h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->",
+        "h = VarHandleOp dtype=$T shape=?; AssignVariableOp: h, [1, 2]; : h, [1] -> !INVALID_ARGUMENT must be equal",
+        "h = VarHandleOp dtype=$T shape=?; : h, [1] -> !NOT_FOUND does not exist"));
 
 MR_OP(AssignSubVariableOp,
     .doc      = "subtracts from a variable",
@@ -282,7 +282,7 @@ MR_OP(AssignSubVariableOp,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(sub_from, MR_NUMBERS)),
-    .examples = MR_EXAMPLES("h = VarHandleOp dtype=$dtype shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->"));
+    .examples = MR_EXAMPLES("h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->"));
 
 /* ---- the rest ---- */
 
@@ -379,4 +379,4 @@ MR_OP(VariableShape,
     .shape    = variable_shape_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(variable_shape, MR_INDEXES)),
     .examples = MR_EXAMPLES(
-        "h = VarHandleOp dtype=float shape=[2]; AssignVariableOp: h, [1, 2]; out_type=int32: h -> int32[2]"));
+        "h = VarHandleOp dtype=float shape=[2]; AssignVariableOp dtype=float: h, float[1, 2]; : h -> [2]"));

@@ -69,13 +69,11 @@ static mr_status *variable(mr_run *r)
 
 MR_OP(VariableV2,
     .doc = "a reference to a variable that lives as long as the session's device",
-    VARIABLE_OP,
-    .examples = MR_EXAMPLES("dtype=float shape=[2]: -> !FAILED_PRECONDITION uninitialized"));
+    VARIABLE_OP);
 
 MR_OP(Variable,
     .doc = "the older name of VariableV2",
-    VARIABLE_OP,
-    .examples = MR_EXAMPLES("dtype=float shape=[2]: -> !FAILED_PRECONDITION uninitialized"));
+    VARIABLE_OP);
 
 /* ---- of one step ---- */
 
