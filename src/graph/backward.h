@@ -86,6 +86,7 @@ mr_out mr_backward_zeros(mr_backward *w, mr_level *l, mr_out v, mr_dtype type);
 bool mr_backward_needs_anchor(mr_backward *w, const mr_level *l, const mr_guard *guard);
 /* Says that a node built by hand gives its values at a level, */
 void mr_backward_claim(mr_backward *w, mr_level *l, const mr_node *n);
+bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n);
 /* or that it was put into a forward frame. */
 void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame, const mr_guard *guard);
 

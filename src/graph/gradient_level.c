@@ -34,6 +34,8 @@ void mr_backward_claim(mr_backward *w, mr_level *l, const mr_node *n)
     w->node_level.p[n->id - w->n_old] = l;
 }
 
+bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n) { return level_of(w, n) != NULL; }
+
 void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame, const mr_guard *guard)
 {
     if (!n)
@@ -192,11 +194,15 @@ static bool hoist(mr_backward *w, mr_level *l, mr_node *n)
     const mr_guard *guard = w->flow.always;
     if (!l->outer || n->n_in == 0 || n->n_ctrl > 0 || !tells_of_shapes(n))
         return false;
+    bool changes = false; /* of an invariant the shape is as well taken here */
     for (int i = 0; i < n->n_in; i++) {
         if (level_of(w, n->in[i].node) == l)
             return false;
+        changes = changes || !mr_backward_is_invariant(w, loop_origin(w, n->in[i]));
         guard = mr_guard_union(&w->flow, guard, mr_flow_value_guard(&w->flow, n->in[i]));
     }
+    if (!changes)
+        return false;
     mr_backward_claim_forward(w, n, l->frame, guard);
     if (!mr_node_is(n, "Shape") || n->out_types[0] != MR_INT32)
         return true;
@@ -285,6 +291,11 @@ static mr_out const_shape(mr_backward *w, mr_level *l, const mr_pshape *s)
     return o;
 }
 
+static const char *shape_op(mr_out v)
+{
+    return mr_dtype_base(mr_out_type(v)) == MR_RESOURCE ? "VariableShape" : "Shape";
+}
+
 /* A Shape node beside a forward value. */
 static mr_out forward_shape(mr_backward *w, mr_level *l, mr_out v)
 {
@@ -292,7 +303,7 @@ static mr_out forward_shape(mr_backward *w, mr_level *l, mr_out v)
     mr_node *n = handle ? NULL : mr_imap_get(&l->shapes, mr_out_key(v));
     if (n)
         return (mr_out){n, 0};
-    n = mr_backward_node(w, (mr_spec){handle ? "VariableShape" : "Shape", .in = {v}, .colocate = v.node});
+    n = mr_backward_node(w, (mr_spec){shape_op(v), .in = {v}, .colocate = v.node});
     mr_backward_claim_forward(w, n, mr_flow_value_frame(&w->flow, v), mr_flow_value_guard(&w->flow, v));
     if (n && !handle)
         mr_imap_put(&l->shapes, mr_out_key(v), n);
@@ -302,11 +313,17 @@ static mr_out forward_shape(mr_backward *w, mr_level *l, mr_out v)
 static mr_out shape_at(mr_backward *w, mr_level *l, mr_out v, const mr_guard *guard)
 {
     const mr_pshape *s = static_shape(v);
+    mr_out o;
+    if (!int32_dims(s) && l->outer && mr_backward_is_invariant(w, loop_origin(w, v))) {
+        o = mr_emit(&w->s, shape_op(v), mr_backward_real(w, l, v));
+        mr_backward_claim(w, l, o.node);
+        return o;
+    }
     if (!int32_dims(s)) {
-        mr_out o = forward_shape(w, l, v);
+        o = forward_shape(w, l, v);
         return o.node ? mr_backward_real(w, l, o) : o;
     }
-    mr_out o = const_shape(w, l, s);
+    o = const_shape(w, l, s);
     if (o.node && mr_backward_needs_anchor(w, l, guard))
         mr_backward_tie(w, l, guard, o.node);
     return o;

@@ -7,6 +7,7 @@
  * What a node is differentiated by: the caller's override, else control flow and function calls by the
  * rules of gradient_loops.c, gradient_cond.c and gradient_call.c, else the op's own .grad. */
 #include "graph/backward.h"
+#include "graph/draft.h"
 
 enum { FROM_X = 1, TO_Y = 2, REACHED = 4, OPEN = 8, ORDERED = 16 };
 
@@ -207,12 +208,13 @@ static void order_level(mr_backward *w, mr_level *l, unit_vec *order)
 }
 
 /* ---- one node ---- */
-static void differentiate(mr_grad *g)
+/* false when the caller did it, who may hold on to what he emitted. */
+static bool differentiate(mr_grad *g)
 {
     mr_backward *w = g->walk;
     const mr_node *n = g->node;
     if (w->opt->override && w->opt->override(w->opt->ctx, g))
-        return;
+        return false;
     if (mr_node_is_switch(n))
         mr_backward_switch(g);
     else if (mr_node_is_merge(n))
@@ -226,6 +228,69 @@ static void differentiate(mr_grad *g)
     else if (!(n->def->flags & MR_NO_GRADIENT))
         mr_grad_fail(g, MR_NOT_FOUND, "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
                      n->def->name, n->name);
+    return true;
+}
+
+/* Marks the nodes from `start` on that a value hangs on. */
+static void mark_needed(mr_out o, int start, bool *needed, node_vec *todo)
+{
+    if (o.node)
+        mr_vec_push(todo, o.node);
+    while (todo->n) {
+        mr_node *n = mr_vec_pop(todo);
+        if (n->id < start || needed[n->id - start])
+            continue;
+        needed[n->id - start] = true;
+        for (int i = 0; i < n->n_in; i++)
+            mr_vec_push(todo, n->in[i].node);
+        for (int i = 0; i < n->n_ctrl; i++)
+            mr_vec_push(todo, n->ctrl[i]);
+    }
+}
+
+/* An op emits the gradients of all its inputs, asked for or not.  What nobody asked for goes again, as
+ * nobody has seen it yet: in a loop it would make forward values be kept for nothing. */
+static void drop_unneeded(mr_grad *g, int start)
+{
+    mr_backward *w = g->walk;
+    mr_graph *graph = w->graph;
+    int n = graph->nodes.n - start, kept = 0, n_gone = 0;
+    node_vec todo = {0};
+    bool *needed = mr_arena_array(&w->arena, bool, n + 1);
+    for (int i = 0; i < g->node->n_in; i++)
+        if (mr_needs_dx(g, i)) {
+            const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices, g->dx[i].dense_shape};
+            for (int j = 0; j < MR_COUNT(parts); j++)
+                mark_needed(parts[j], start, needed, &todo);
+        }
+    mr_node **gone = mr_arena_array(&w->arena, mr_node *, n + 1);
+    for (int i = 0; i < n; i++) {
+        mr_node *node = graph->nodes.p[start + i];
+        if (!needed[i] && !mr_backward_is_claimed(w, node)) {
+            gone[n_gone++] = node;
+            continue;
+        }
+        if (n_gone && mr_backward_is_claimed(w, node)) { /* its number is known elsewhere */
+            n_gone = 0;
+            break;
+        }
+        kept++;
+    }
+    mr_vec_deinit(&todo);
+    if (!n_gone)
+        return;
+    for (int i = 0, at = start; i < n; i++) {
+        mr_node *node = graph->nodes.p[start + i];
+        if (needed[i] || mr_backward_is_claimed(w, node)) {
+            graph->nodes.p[at] = node;
+            node->id = at++;
+        }
+    }
+    for (int i = 0; i < n_gone; i++) {
+        graph->nodes.p[start + kept + i] = gone[i];
+        gone[i]->id = start + kept + i;
+    }
+    mr_graph_truncate(graph, start + kept, graph->held.n);
 }
 
 static mr_status *check_dx(const mr_backward *w, const mr_node *n, int i, mr_out dx, int first_new)
@@ -287,7 +352,8 @@ static void visit_node(mr_backward *w, mr_node *n)
     w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
     w->s.colocate = w->opt->colocate ? n : NULL;
     int start = w->graph->nodes.n;
-    differentiate(&g);
+    if (differentiate(&g) && mr_scope_ok(&w->s))
+        drop_unneeded(&g, start);
     if (mr_scope_ok(&w->s))
         mr_backward_settle(w, start, anchor);
     if (mr_scope_ok(&w->s))
