@@ -1,0 +1,51 @@
+/* ops/dnnl.c -- the only file that knows oneDNN.
+ *
+ * oneDNN of Debian runs on OpenMP, whose teams collapse when a core is shared, so every call is held to
+ * one thread.  The number of threads is a setting of the calling thread, which may be the host
+ * program's own: it is put back after each call. */
+#include "ops/dnnl.h"
+
+#include <dnnl.h>
+
+#include "base/memory.h"
+
+/* Weak: oneDNN brings OpenMP along, unless it was built without. */
+int omp_get_max_threads(void) __attribute__((weak));
+void omp_set_num_threads(int n) __attribute__((weak));
+
+/* The caller's number of OpenMP threads, to be handed to leave(). */
+static int enter(void)
+{
+    if (!omp_get_max_threads || !omp_set_num_threads)
+        return 1;
+    int before = omp_get_max_threads();
+    if (before != 1)
+        omp_set_num_threads(1);
+    return before;
+}
+
+static void leave(int before)
+{
+    if (before != 1)
+        omp_set_num_threads(before);
+}
+
+static mr_status *check(dnnl_status_t st, const char *what)
+{
+    if (st == dnnl_success)
+        return NULL;
+    mr_code code = st == dnnl_out_of_memory ? MR_RESOURCE_EXHAUSTED
+                   : st == dnnl_unimplemented ? MR_UNIMPLEMENTED
+                   : st == dnnl_invalid_arguments ? MR_INVALID_ARGUMENT
+                                                  : MR_INTERNAL;
+    return mr_error(code, "oneDNN: %s failed with status %d", what, (int)st);
+}
+
+mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                         const float *b, int64_t ldb, float *c, int64_t ldc)
+{
+    int before = enter();
+    dnnl_status_t st = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
+    leave(before);
+    return check(st, "sgemm");
+}

@@ -1,0 +1,327 @@
+/* ops/linalg/gemm.c -- products of matrices, cut into pieces for threads.
+ *
+ * Products of floats go to oneDNN, unless they are so small that its call costs more than a plain loop.
+ * The others are made here: B is packed into panels of NR
+ * columns, A into strips of MR rows, both in blocks that fit the caches and padded with zeros, so that
+ * the inner kernel is one loop over k with MR x NR sums in registers.  half and bfloat16 are converted
+ * to float as a whole, which costs little beside the product. */
+#include "ops/linalg/gemm.h"
+
+#include <complex.h>
+
+#include "base/simd.h"
+#include "ops/dnnl.h"
+
+enum {
+    MR = 4,      /* rows of a strip; a panel has two vectors of 32 bytes in a row */
+    KC = 256,    /* k in one block */
+    NC = 64,     /* columns in one block: with k and up to 16 bytes each 256 KB, in L2 */
+    SMALL = 1024, /* multiplications below which oneDNN does not pay */
+    ROW_UNIT = 16, COL_UNIT = 64, /* pieces for threads are multiples of these */
+};
+
+/* A piece of a product: rows [m0, m1) and columns [n0, n1) of C. */
+typedef struct piece {
+    const mr_gemm *g;
+    const void *a, *b;
+    void *c;
+    int64_t m0, m1, n0, n1;
+} piece;
+
+typedef void gemm_fn(const piece *p, void *packed); /* packed: room for one block of B and a strip of A */
+
+/* ---- the inner kernel: acc[MR][NR] of a strip and a panel ---- */
+
+/* Real types: sums are vectors of 32 bytes, which every CPU variant maps to what it has. */
+#define INNER_REAL(name, S, lanes)                                                          \
+    typedef S name##_vec __attribute__((vector_size(32)));                                  \
+    MR_INLINE void name##_inner(int64_t kc, const S *a, const S *b, S *acc)                 \
+    {                                                                                       \
+        name##_vec s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0};                              \
+        name##_vec s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0};                              \
+        for (int64_t k = 0; k < kc; k++, a += MR, b += 2 * lanes) {                         \
+            name##_vec b0 = *(const name##_vec *)b, b1 = *(const name##_vec *)(b + lanes);  \
+            s00 += a[0] * b0;                                                               \
+            s01 += a[0] * b1;                                                               \
+            s10 += a[1] * b0;                                                               \
+            s11 += a[1] * b1;                                                               \
+            s20 += a[2] * b0;                                                               \
+            s21 += a[2] * b1;                                                               \
+            s30 += a[3] * b0;                                                               \
+            s31 += a[3] * b1;                                                               \
+        }                                                                                   \
+        name##_vec *o = (name##_vec *)acc;                                                  \
+        o[0] = s00;                                                                         \
+        o[1] = s01;                                                                         \
+        o[2] = s10;                                                                         \
+        o[3] = s11;                                                                         \
+        o[4] = s20;                                                                         \
+        o[5] = s21;                                                                         \
+        o[6] = s30;                                                                         \
+        o[7] = s31;                                                                         \
+    }
+
+/* Complex products by their parts: C's own also looks for infinities, element by element. */
+#define INNER_COMPLEX(name, S, R, lanes)                                                    \
+    MR_INLINE void name##_inner(int64_t kc, const S *a, const S *b, S *acc)                 \
+    {                                                                                       \
+        R re[MR][2 * lanes] = {{0}}, im[MR][2 * lanes] = {{0}};                             \
+        for (int64_t k = 0; k < kc; k++, a += MR, b += 2 * lanes)                           \
+            for (int i = 0; i < MR; i++)                                                    \
+                for (int j = 0; j < 2 * lanes; j++) {                                       \
+                    R ar = ((const R *)a)[2 * i], ai = ((const R *)a)[2 * i + 1];           \
+                    R br = ((const R *)b)[2 * j], bi = ((const R *)b)[2 * j + 1];           \
+                    re[i][j] += ar * br - ai * bi;                                          \
+                    im[i][j] += ar * bi + ai * br;                                          \
+                }                                                                           \
+        for (int i = 0; i < MR; i++)                                                        \
+            for (int j = 0; j < 2 * lanes; j++) {                                           \
+                ((R *)acc)[2 * (i * 2 * lanes + j)] = re[i][j];                             \
+                ((R *)acc)[2 * (i * 2 * lanes + j) + 1] = im[i][j];                         \
+            }                                                                               \
+    }
+
+/* ---- packing, and the loops around ---- */
+
+#define GEMM(clones, name, S, lanes, CONJ)                                                             \
+    /* rows [k0, k0 + kc), columns [j0, j0 + nc) of op(B), in panels */                                \
+    static void name##_pack_b(const mr_gemm *g, const S *b, int64_t k0, int64_t kc, int64_t j0,        \
+                              int64_t nc, S *out)                                                      \
+    {                                                                                                  \
+        for (int64_t j = 0; j < nc; j += 2 * lanes)                                                    \
+            for (int64_t k = 0; k < kc; k++)                                                           \
+                for (int64_t l = 0; l < 2 * lanes; l++) {                                              \
+                    int64_t col = j0 + j + l, row = k0 + k;                                            \
+                    S v = j + l < nc ? b[g->tb ? col * g->k + row : row * g->n + col] : 0;             \
+                    *out++ = g->conj_b ? CONJ(v) : v;                                                  \
+                }                                                                                      \
+    }                                                                                                  \
+    /* rows [i0, i0 + mc) of op(A), k from k0 on: one strip */                                         \
+    static void name##_pack_a(const mr_gemm *g, const S *a, int64_t i0, int64_t mc, int64_t k0,        \
+                              int64_t kc, S *out)                                                      \
+    {                                                                                                  \
+        for (int64_t k = 0; k < kc; k++)                                                               \
+            for (int64_t i = 0; i < MR; i++) {                                                         \
+                int64_t row = i0 + i, col = k0 + k;                                                    \
+                S v = i < mc ? a[g->ta ? col * g->m + row : row * g->k + col] : 0;                     \
+                *out++ = g->conj_a ? CONJ(v) : v;                                                      \
+            }                                                                                          \
+    }                                                                                                  \
+    /* adds (or, the first time, writes) a strip's sums to C */                                        \
+    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, bool first)      \
+    {                                                                                                  \
+        for (int64_t i = 0; i < mc; i++)                                                               \
+            for (int64_t j = 0; j < nc; j++)                                                           \
+                c[i * ldc + j] = first ? acc[i * 2 * lanes + j] : (S)(c[i * ldc + j] + acc[i * 2 * lanes + j]); \
+    }                                                                                                  \
+    clones static void name##_strip(int64_t kc, int64_t nc, const S *a, const S *b, S *c, int64_t ldc, \
+                                    int64_t mc, bool first)                                            \
+    {                                                                                                  \
+        _Alignas(64) S acc[MR * 2 * lanes];                                                            \
+        for (int64_t j = 0; j < nc; j += 2 * lanes) {                                                  \
+            name##_inner(kc, a, b + j * kc, acc);                                                      \
+            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), first);                       \
+        }                                                                                              \
+    }                                                                                                  \
+    static void name##_gemm(const piece *p, void *packed)                                              \
+    {                                                                                                  \
+        const mr_gemm *g = p->g;                                                                       \
+        S *pa = packed, *pb = pa + MR * KC;                                                            \
+        for (int64_t j = p->n0; j < p->n1; j += NC)                                                    \
+            for (int64_t k = 0; k < g->k; k += KC) {                                                   \
+                int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                         \
+                name##_pack_b(g, p->b, k, kc, j, nc, pb);                                              \
+                for (int64_t i = p->m0; i < p->m1; i += MR) {                                          \
+                    int64_t mc = MR_MIN(MR, p->m1 - i);                                                \
+                    name##_pack_a(g, p->a, i, mc, k, kc, pa);                                          \
+                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->n + j, g->n, mc, k == 0);          \
+                }                                                                                      \
+            }                                                                                          \
+    }
+
+#define SAME(v) (v)
+INNER_REAL(f64, double, 4)
+INNER_REAL(i16, uint16_t, 16)
+INNER_REAL(i32, uint32_t, 8)
+INNER_REAL(i64, uint64_t, 4)
+INNER_COMPLEX(c64, mr_c64, float, 4)
+INNER_COMPLEX(c128, mr_c128, double, 2)
+GEMM(MR_CLONES, f64, double, 4, SAME)
+GEMM(, i16, uint16_t, 16, SAME)
+GEMM(, i32, uint32_t, 8, SAME)
+GEMM(, i64, uint64_t, 4, SAME)
+GEMM(, c64, mr_c64, 4, conjf)
+GEMM(, c128, mr_c128, 2, conj)
+
+/* ---- floats ---- */
+
+static void small_floats(const piece *p)
+{
+    const mr_gemm *g = p->g;
+    const float *a = p->a, *b = p->b;
+    int64_t a_row = g->ta ? 1 : g->k, a_col = g->ta ? g->m : 1;
+    for (int64_t i = p->m0; i < p->m1; i++) {
+        float *c = (float *)p->c + i * g->n;
+        for (int64_t j = p->n0; j < p->n1; j++)
+            c[j] = 0;
+        for (int64_t k = 0; k < g->k; k++) {
+            float v = a[i * a_row + k * a_col];
+            if (g->tb)
+                for (int64_t j = p->n0; j < p->n1; j++)
+                    c[j] += v * b[j * g->k + k];
+            else
+                for (int64_t j = p->n0; j < p->n1; j++)
+                    c[j] += v * b[k * g->n + j];
+        }
+    }
+}
+
+static mr_status *floats(const piece *p)
+{
+    const mr_gemm *g = p->g;
+    int64_t m = p->m1 - p->m0, n = p->n1 - p->n0;
+    if ((double)m * (double)n * (double)g->k <= SMALL) {
+        small_floats(p);
+        return NULL;
+    }
+    const float *a = (const float *)p->a + p->m0 * (g->ta ? 1 : g->k);
+    const float *b = (const float *)p->b + p->n0 * (g->tb ? g->k : 1);
+    float *c = (float *)p->c + p->m0 * g->n + p->n0;
+    return mr_dnnl_sgemm(g->ta, g->tb, m, n, g->k, a, g->ta ? g->m : g->k, b, g->tb ? g->k : g->n, c, g->n);
+}
+
+/* ---- threads ---- */
+
+static gemm_fn *gemm_of(mr_dtype type)
+{
+    switch (type) {
+    case MR_DOUBLE: return f64_gemm;
+    case MR_INT16: return i16_gemm;
+    case MR_INT32: return i32_gemm;
+    case MR_INT64: return i64_gemm;
+    case MR_COMPLEX64: return c64_gemm;
+    case MR_COMPLEX128: return c128_gemm;
+    default: return NULL;
+    }
+}
+
+bool mr_gemm_has(mr_dtype type)
+{
+    return type == MR_FLOAT || type == MR_HALF || type == MR_BFLOAT16 || gemm_of(type);
+}
+
+typedef struct job {
+    const mr_gemm_batch *b;
+    mr_allocator *alloc;
+    bool by_cols;          /* a product is cut along its columns, else along its rows */
+    int64_t unit, n_units; /* of one product */
+    _Atomic(mr_status *) st; /* the first error */
+} job;
+
+static void keep_first(job *j, mr_status *st)
+{
+    mr_status *none = NULL;
+    if (st && !atomic_compare_exchange_strong(&j->st, &none, st))
+        mr_status_free(st);
+}
+
+static const char *operand(const mr_gemm_batch *b, int which, int64_t i)
+{
+    const char *p = which ? b->b : b->a;
+    return p + (size_t)(b->at ? b->at(b->ctx, which, i) : 0) * mr_dtype_size(b->one.type);
+}
+
+/* Units [begin, end) of one product. */
+static mr_status *run_units(const job *j, int64_t batch, int64_t begin, int64_t end, void *packed)
+{
+    const mr_gemm *g = &j->b->one;
+    size_t bytes = mr_dtype_size(g->type);
+    piece p = {g, operand(j->b, 0, batch), operand(j->b, 1, batch),
+               (char *)j->b->c + (size_t)(batch * g->m * g->n) * bytes, 0, g->m, 0, g->n};
+    if (j->by_cols) {
+        p.n0 = begin * j->unit;
+        p.n1 = MR_MIN(g->n, end * j->unit);
+    } else {
+        p.m0 = begin * j->unit;
+        p.m1 = MR_MIN(g->m, end * j->unit);
+    }
+    if (g->type == MR_FLOAT)
+        return floats(&p);
+    gemm_of(g->type)(&p, packed);
+    return NULL;
+}
+
+static void part(void *ctx, int64_t begin, int64_t end)
+{
+    job *j = ctx;
+    size_t room = (size_t)(MR * KC + KC * NC) * mr_dtype_size(j->b->one.type);
+    void *packed = NULL;
+    if (j->b->one.type != MR_FLOAT && !(packed = j->alloc->alloc(j->alloc, room))) {
+        keep_first(j, mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices"));
+        return;
+    }
+    while (begin < end) {
+        int64_t batch = begin / j->n_units, first = begin % j->n_units;
+        int64_t last = MR_MIN(j->n_units, first + (end - begin));
+        keep_first(j, run_units(j, batch, first, last, packed));
+        begin += last - first;
+    }
+    if (packed)
+        j->alloc->free(j->alloc, packed, room);
+}
+
+static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
+{
+    const mr_gemm *g = &b->one;
+    job j = {.b = b, .alloc = mr_run_allocator(r), .by_cols = g->m < 4 * ROW_UNIT && g->n > g->m};
+    j.unit = j.by_cols ? COL_UNIT : ROW_UNIT;
+    j.n_units = ((j.by_cols ? g->n : g->m) + j.unit - 1) / j.unit;
+    double multiplications = (double)j.unit * (double)(j.by_cols ? g->m : g->n) * (double)g->k;
+    double ns = g->type == MR_FLOAT ? 0.025 : g->type == MR_DOUBLE ? 0.1 : 0.5;
+    mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, part, &j);
+    return j.st;
+}
+
+/* ---- 16-bit floats ---- */
+
+static mr_status *to_floats(mr_run *r, mr_dtype type, const void *x, int64_t n, mr_tensor **out)
+{
+    MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &n, out));
+    mr_dtype_convert(type, x, MR_FLOAT, (*out)->data, n, false);
+    return NULL;
+}
+
+static mr_status *run_wide(mr_run *r, const mr_gemm_batch *b)
+{
+    mr_status *st = NULL;
+    mr_tensor *x = NULL, *y = NULL, *z = NULL;
+    mr_gemm_batch wide = *b;
+    int64_t n = b->n_batch * b->one.m * b->one.n;
+    wide.one.type = MR_FLOAT;
+    MR_GO(to_floats(r, b->one.type, b->a, b->a_n, &x));
+    MR_GO(to_floats(r, b->one.type, b->b, b->b_n, &y));
+    MR_GO(mr_run_temp(r, MR_FLOAT, 1, &n, &z));
+    wide.a = x->data;
+    wide.b = y->data;
+    wide.c = z->data;
+    MR_GO(run_batch(r, &wide));
+    mr_dtype_convert(MR_FLOAT, z->data, b->one.type, b->c, n, false);
+out:
+    mr_tensor_unref(x);
+    mr_tensor_unref(y);
+    mr_tensor_unref(z);
+    return st;
+}
+
+mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *b)
+{
+    const mr_gemm *g = &b->one;
+    MR_ENSURE(mr_gemm_has(g->type));
+    if (b->n_batch == 0 || g->m == 0 || g->n == 0)
+        return NULL;
+    if (g->k == 0) { /* sums of nothing */
+        memset(b->c, 0, (size_t)(b->n_batch * g->m * g->n) * mr_dtype_size(g->type));
+        return NULL;
+    }
+    return g->type == MR_HALF || g->type == MR_BFLOAT16 ? run_wide(r, b) : run_batch(r, b);
+}

@@ -1,0 +1,30 @@
+/* ops/linalg/gemm.h -- products of matrices, of every type that has them. */
+#ifndef MR_OPS_LINALG_GEMM_H
+#define MR_OPS_LINALG_GEMM_H
+
+#include "run/run.h"
+
+/* C = op(A) op(B), all packed and row-major: op(A) is m x k, op(B) is k x n. */
+typedef struct mr_gemm {
+    mr_dtype type; /* float, double, int16, int32, int64, complex64, complex128 */
+    int64_t m, n, k;
+    bool ta, tb;         /* A is stored k x m, B is stored n x k */
+    bool conj_a, conj_b; /* and conjugated; only for complex types */
+} mr_gemm;
+
+/* There are products of this type (half and bfloat16: by way of float, in mr_gemm_batch). */
+bool mr_gemm_has(mr_dtype type);
+/* n_batch products of this kind: A of product i begins at element a_at(ctx, i), B at b_at(ctx, i), C at
+ * i m n; for half and bfloat16 too.  a_n and b_n are the elements of all of a and b. */
+typedef struct mr_gemm_batch {
+    mr_gemm one;
+    int64_t n_batch;
+    int64_t (*at)(void *ctx, int operand, int64_t i); /* operand 0: A, 1: B; NULL: one product */
+    void *ctx;
+    const void *a, *b;
+    int64_t a_n, b_n;
+    void *c;
+} mr_gemm_batch;
+mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *g);
+
+#endif

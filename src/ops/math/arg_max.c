@@ -1,0 +1,177 @@
+/* ops/math/arg_max.c -- ArgMax and ArgMin: where the largest (smallest) element stands along an axis.
+ *
+ * The tensor is seen as [outer, n, inner]; a tile of the inner columns keeps its best values and their
+ * places while the n rows go by, so the loop over a row vectorises.  The first of equals wins; NaN
+ * never wins unless all are NaN, which gives 0. */
+#include "graph/infer.h"
+#include "ops/maths.h"
+#include "run/run.h"
+
+enum { TILE = 128 };
+
+/* Column tile of w: rows are `stride` elements apart; best[] and place[] have room for w. */
+typedef void search_fn(const void *x, int64_t n, int64_t stride, int64_t w, void *best, int64_t *place);
+
+#define SEARCH(fn, name, S, better)                                                                            \
+    static void fn##_##name(const void *data, int64_t n, int64_t stride, int64_t w, void *room, int64_t *place) \
+    {                                                                                                          \
+        const S *p = data;                                                                                     \
+        S *best = room;                                                                                        \
+        for (int64_t j = 0; j < w; j++) {                                                                      \
+            best[j] = p[j];                                                                                    \
+            place[j] = 0;                                                                                      \
+        }                                                                                                      \
+        for (int64_t i = 1; i < n; i++) {                                                                      \
+            p += stride;                                                                                       \
+            for (int64_t j = 0; j < w; j++) {                                                                  \
+                S x = p[j], b = best[j];                                                                       \
+                bool wins = better;                                                                            \
+                best[j] = wins ? x : b;                                                                        \
+                place[j] = wins ? i : place[j];                                                                \
+            }                                                                                                  \
+        }                                                                                                      \
+    }
+/* A number beats a NaN that stood first. */
+#define SEARCH_FLOAT(E, name, number, S, C, fn, cmp) SEARCH(fn, name, S, (x cmp b) | ((b != b) & (x == x)))
+#define SEARCH_INT(E, name, number, S, C, fn, cmp) SEARCH(fn, name, S, x cmp b)
+MR_FLOATS32(SEARCH_FLOAT, largest, >)
+MR_FLOATS32(SEARCH_FLOAT, smallest, <)
+MR_INTS(SEARCH_INT, largest, >)
+MR_INTS(SEARCH_INT, smallest, <)
+
+typedef struct job {
+    search_fn *search;
+    const mr_tensor *x;
+    mr_tensor *y;
+    int64_t n, inner, tiles;
+    float *wide; /* 16-bit floats as floats; NULL: not needed */
+} job;
+
+static void store(mr_tensor *y, int64_t at, const int64_t *place, int64_t w)
+{
+    mr_dtype_convert(MR_INT64, place, (mr_dtype)y->dtype, (char *)y->data + (size_t)at * mr_dtype_size((mr_dtype)y->dtype), w,
+                     false);
+}
+
+static void part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    _Alignas(64) char best[TILE * 8];
+    int64_t place[TILE];
+    size_t bytes = j->wide ? sizeof(float) : mr_dtype_size((mr_dtype)j->x->dtype);
+    const char *data = j->wide ? (const char *)j->wide : j->x->data;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t outer = u / j->tiles, col = u % j->tiles * TILE, w = MR_MIN(TILE, j->inner - col);
+        j->search(data + (size_t)(outer * j->n * j->inner + col) * bytes, j->n, j->inner, w, best, place);
+        store(j->y, outer * j->inner + col, place, w);
+    }
+}
+
+static mr_status *search_axis(mr_run *r, const mr_tensor *x, int axis, job *j)
+{
+    int64_t outer = 1, dims[MR_MAX_RANK];
+    j->inner = 1;
+    for (int d = 0, k = 0; d < x->rank; d++) {
+        if (d != axis)
+            dims[k++] = x->dims[d];
+        if (d < axis)
+            outer *= x->dims[d];
+        if (d > axis)
+            j->inner *= x->dims[d];
+    }
+    j->x = x;
+    j->n = x->dims[axis];
+    if (j->n == 0)
+        return mr_invalid("Reduction axis %d is empty in shape %s", axis, MR_TENSOR_SHAPE(x));
+    MR_TRY(mr_run_output(r, 0, x->rank - 1, dims, &j->y));
+    if (j->y->n == 0)
+        return NULL;
+    j->tiles = (j->inner + TILE - 1) / TILE;
+    mr_run_for(r, outer * j->tiles, (double)j->n * (double)MR_MIN(j->inner, TILE), part, j);
+    return NULL;
+}
+
+static mr_status *arg_run(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *dim = mr_in(r, 1);
+    if (dim->rank != 0)
+        return mr_invalid("dim must be a scalar, but received tensor of shape: %s", MR_TENSOR_SHAPE(dim));
+    int64_t axis = 0;
+    mr_dtype_convert((mr_dtype)dim->dtype, dim->data, MR_INT64, &axis, 1, false);
+    if (axis < -x->rank || axis >= x->rank)
+        return mr_invalid("Expected dimension in the range [%d, %d), but got %lld", -x->rank, x->rank, (long long)axis);
+    job j = {.search = (search_fn *)r->kernel->user};
+    mr_tensor *wide = NULL;
+    if (x->dtype == MR_HALF || x->dtype == MR_BFLOAT16) {
+        MR_TRY(mr_run_temp(r, MR_FLOAT, x->rank, x->dims, &wide));
+        mr_dtype_convert((mr_dtype)x->dtype, x->data, MR_FLOAT, wide->data, x->n, false);
+        j.wide = wide->data;
+    }
+    mr_status *st = search_axis(r, x, (int)(axis < 0 ? axis + x->rank : axis), &j);
+    mr_tensor_unref(wide);
+    return st;
+}
+
+static mr_status *arg_shape(mr_infer *c)
+{
+    const mr_pshape *dim, *x = c->in[0];
+    MR_TRY(mr_infer_rank(c, c->in[1], 0, &dim));
+    if (x->rank < 0)
+        return NULL;
+    MR_TRY(mr_infer_rank_at_least(c, x, 1, &x));
+    mr_pshape *out = mr_pshape_new(c->arena, x->rank - 1);
+    int64_t axis;
+    int at;
+    if (mr_infer_int(c, 1, &axis)) {
+        MR_TRY(mr_axis_resolve(axis, x->rank, &at));
+        for (int d = 0; d < out->rank; d++)
+            out->dims[d] = x->dims[d + (d >= at)];
+    }
+    c->out[0] = out;
+    return NULL;
+}
+
+#define ROW(E, fn) {.device = "CPU", .type = MR_##E, .run = arg_run, .user = (void *)(uintptr_t)fn},
+#define TYPE_ROW(E, name, number, S, C, fn) ROW(E, fn##_##name)
+#define ALL_ROWS(fn)                                                                                    \
+    MR_FLOATS32(TYPE_ROW, fn) MR_INTS(TYPE_ROW, fn)                                                     \
+    ROW(HALF, fn##_float) ROW(BFLOAT16, fn##_float) ROW(BOOL, fn##_uint8)
+
+#define NUMBERS                                                                                               \
+    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, uint16, " \
+    "complex128, half, uint32, uint64, bool}; "
+
+MR_OP(ArgMax,
+    .doc      = "index of the largest element along an axis; the first of equals",
+    .sig      = "input: T, dimension: Tidx -> output: output_type",
+    .attrs    = NUMBERS "Tidx: {int16, int32, int64} = DT_INT32; "
+                "output_type: {int16, uint16, int32, int64} = DT_INT64",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = arg_shape,
+    .kernels  = MR_KERNELS(ALL_ROWS(largest)),
+    .examples = MR_EXAMPLES(
+        "[[1, 5, 3], [4, 2, 6]], 0 -> [1, 0, 1]",
+        "[[1, 5, 3], [4, 2, 6]], -1 -> [1, 2]",
+        "output_type=int32: [1, 5, 5], int64 0 -> 1",
+        "output_type=uint16: [1, 5, 5], int16 0 -> 1",
+        "[[[1, 2], [3, 0]], [[0, 1], [1, 0]]], 1 -> [[1, 0], [1, 0]]",
+        "[nan, 1, 3, nan], 0 -> 2",
+        "[nan, nan], 0 -> 0",
+        "[false, true, true], 0 -> 1",
+        "shape(0,2), 1 -> shape(0)",
+        "T=float: shape(2,0), 1 -> !INVALID_ARGUMENT Reduction axis 1 is empty in shape [2,0]",
+        "T=float: [1, 2], 1 -> !INVALID_ARGUMENT"));
+
+MR_OP(ArgMin,
+    .doc      = "index of the smallest element along an axis; the first of equals",
+    .sig      = "input: T, dimension: Tidx -> output: output_type",
+    .attrs    = NUMBERS "Tidx: {int32, int64} = DT_INT32; output_type: {int32, int64} = DT_INT64",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = arg_shape,
+    .kernels  = MR_KERNELS(ALL_ROWS(smallest)),
+    .examples = MR_EXAMPLES(
+        "[[1, 5, 3], [4, 2, 6]], 0 -> [0, 1, 0]",
+        "[[1, 5, 3], [4, 2, 6]], 1 -> [0, 1]",
+        "output_type=int32: [2, 1, 1], 0 -> 1",
+        "[nan, 3, 1, nan], 0 -> 2",
+        "[true, false, false], 0 -> 1"));

@@ -1,0 +1,150 @@
+/* ops/math/cumsum.c -- Cumsum and Cumprod.
+ *
+ * The tensor is seen as [outer, n, inner].  A tile of the inner columns keeps its running results while
+ * the n rows go by, forwards or backwards.  16-bit floats run in float. */
+#include "graph/grad.h"
+#include "graph/infer.h"
+#include "ops/maths.h"
+#include "run/run.h"
+
+enum { TILE = 128 };
+
+/* n rows, `step` elements apart (negative: backwards), of w columns. */
+typedef void scan_fn(const void *x, void *y, int64_t n, int64_t step, int64_t w, bool exclusive);
+
+#define SCAN(E, name, number, S, C, fn, empty, ...)                                                              \
+    static void fn##_##name(const void *from, void *to, int64_t n, int64_t step, int64_t w, bool exclusive)      \
+    {                                                                                                            \
+        const S *p = from;                                                                                       \
+        S *q = to;                                                                                               \
+        C acc[TILE];                                                                                             \
+        for (int64_t j = 0; j < w; j++)                                                                          \
+            acc[j] = empty;                                                                                      \
+        for (int64_t i = 0; i < n; i++, p += step, q += step)                                                    \
+            for (int64_t j = 0; j < w; j++) {                                                                    \
+                const C a = acc[j], x = MR_LD(p + j);                                                            \
+                const C next = (C)(__VA_ARGS__);                                                                 \
+                MR_ST(q + j, exclusive ? a : next);                                                              \
+                acc[j] = next;                                                                                   \
+            }                                                                                                    \
+    }
+MR_FLOATS(SCAN, sums, 0, a + x)
+MR_COMPLEXES(SCAN, sums, 0, a + x)
+MR_INTS(SCAN, sums, 0, (uint64_t)a + (uint64_t)x)
+MR_FLOATS(SCAN, products, 1, a * x)
+MR_COMPLEXES(SCAN, products, 1, a * x)
+MR_INTS(SCAN, products, 1, (uint64_t)a * (uint64_t)x)
+
+typedef struct job {
+    scan_fn *scan;
+    const char *x;
+    char *y;
+    size_t bytes;
+    int64_t n, inner, tiles;
+    bool exclusive, reverse;
+} job;
+
+static void part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t outer = u / j->tiles, col = u % j->tiles * TILE, w = MR_MIN(TILE, j->inner - col);
+        int64_t first = outer * j->n + (j->reverse ? j->n - 1 : 0);
+        size_t at = (size_t)(first * j->inner + col) * j->bytes;
+        j->scan(j->x + at, j->y + at, j->n, j->reverse ? -j->inner : j->inner, w, j->exclusive);
+    }
+}
+
+static mr_status *scan_run(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *axis_in = mr_in(r, 1);
+    if (axis_in->rank != 0)
+        return mr_invalid("ScanOp: axis must be a scalar, not %s", MR_TENSOR_SHAPE(axis_in));
+    int64_t axis = mr_tensor_int_at(axis_in, 0);
+    if (axis < -x->rank || axis >= x->rank)
+        return mr_invalid("ScanOp: Expected scan axis in the range [%d, %d), but got %lld", -x->rank, x->rank,
+                          (long long)axis);
+    axis += axis < 0 ? x->rank : 0;
+    job j = {.scan = (scan_fn *)r->kernel->user, .bytes = mr_dtype_size((mr_dtype)x->dtype), .inner = 1};
+    MR_TRY(mr_node_get_bool(r->node, "exclusive", &j.exclusive));
+    MR_TRY(mr_node_get_bool(r->node, "reverse", &j.reverse));
+    mr_tensor *y;
+    MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &y));
+    if (x->n == 0)
+        return NULL;
+    j.x = x->data;
+    j.y = y->data;
+    j.n = x->dims[axis];
+    for (int d = (int)axis + 1; d < x->rank; d++)
+        j.inner *= x->dims[d];
+    j.tiles = (j.inner + TILE - 1) / TILE;
+    mr_run_for(r, x->n / (j.n * j.inner) * j.tiles, (double)j.n * (double)MR_MIN(j.inner, TILE), part, &j);
+    return NULL;
+}
+
+static mr_status *scan_shape(mr_infer *c)
+{
+    const mr_pshape *axis;
+    MR_TRY(mr_infer_rank(c, c->in[1], 0, &axis));
+    c->out[0] = c->in[0];
+    return NULL;
+}
+
+static mr_out scan_like(mr_grad *g, const char *op, mr_out x, bool flip)
+{
+    bool exclusive = false, reverse = false;
+    mr_scope_fail(g->s, mr_node_get_bool(g->node, "exclusive", &exclusive));
+    mr_scope_fail(g->s, mr_node_get_bool(g->node, "reverse", &reverse));
+    return mr_emit_with(g->s, op, MR_ATTRS({"exclusive", mr_a_bool(exclusive)}, {"reverse", mr_a_bool(reverse != flip)}), x,
+                        mr_xi(g, 1));
+}
+
+static void cumsum_backward(mr_grad *g) { mr_dxi(g, 0, scan_like(g, "Cumsum", mr_dyi(g, 0), true)); }
+
+/* An element takes part in every product from its place on: dx = sum of dy y over those, divided by x.
+ * Like TensorFlow's, it is not right where x is 0. */
+static void cumprod_backward(mr_grad *g)
+{
+    mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_yi(g, 0));
+    mr_out sums = scan_like(g, "Cumsum", mr_emit(g->s, "Mul", mr_dyi(g, 0), y), true);
+    mr_dxi(g, 0, mr_emit(g->s, "RealDiv", sums, x));
+}
+
+#define ROW(E, name, number, S, C, fn) \
+    {.device = "CPU", .type = MR_##E, .run = scan_run, .user = (void *)(uintptr_t)fn##_##name},
+#define ATTRS "exclusive: bool = false; reverse: bool = false; T: numbertype; Tidx: {int32, int64} = DT_INT32"
+
+MR_OP(Cumsum,
+    .doc      = "running sums along an axis",
+    .sig      = "x: T, axis: Tidx -> out: T",
+    .attrs    = ATTRS,
+    .key      = "T",
+    .shape    = scan_shape,
+    .grad     = cumsum_backward,
+    .kernels  = MR_KERNELS(MR_NUMBERS(ROW, sums)),
+    .examples = MR_EXAMPLES(
+        "[1, 2, 3], 0 -> [1, 3, 6]",
+        "exclusive=true: [1, 2, 3], 0 -> [0, 1, 3]",
+        "reverse=true: [1, 2, 3], 0 -> [6, 5, 3]",
+        "exclusive=true reverse=true: [1, 2, 3], int64 0 -> [5, 3, 0]",
+        "[[1, 2], [3, 4]], 0 -> [[1, 2], [4, 6]]",
+        "[[1, 2], [3, 4]], -1 -> [[1, 3], [3, 7]]",
+        "shape(2,0), 1 -> shape(2,0)",
+        "T=int8: [100, 100], 0 -> [100, -56]",
+        "T=float: [1, 2], 1 -> !INVALID_ARGUMENT",
+        "T=float: [1, 2], [0] -> !INVALID_ARGUMENT"));
+
+MR_OP(Cumprod,
+    .doc      = "running products along an axis",
+    .sig      = "x: T, axis: Tidx -> out: T",
+    .attrs    = ATTRS,
+    .key      = "T",
+    .shape    = scan_shape,
+    .grad     = cumprod_backward,
+    .kernels  = MR_KERNELS(MR_NUMBERS(ROW, products)),
+    .examples = MR_EXAMPLES(
+        "[1, 2, 3], 0 -> [1, 2, 6]",
+        "exclusive=true: [1, 2, 3], 0 -> [1, 1, 2]",
+        "reverse=true: [1, 2, 3], 0 -> [6, 6, 3]",
+        "exclusive=true reverse=true: [2, 2, 3], 0 -> [6, 3, 1]",
+        "[[1, 2], [3, 4]], 0 -> [[1, 2], [3, 8]]"));
