@@ -164,7 +164,8 @@ static void check_graph(const char *file, mr_sv bytes, tally *t)
     } else {
         mr_graph *g = mr_graph_new();
         mr_str out = {0};
-        mr_status *st = mr_graph_import(g, bytes, NULL, NULL);
+        /* Freezing leaves colocation with nodes that are gone. */
+        mr_status *st = mr_graph_import(g, bytes, &(mr_import_options){.no_validate_colocation = true}, NULL);
         if (st)
             mr_test_fail(__FILE__, __LINE__, "%s: %s", file, mr_status_message(st));
         MR_CHECK_OK(mr_graph_export(g, &out));
@@ -186,6 +187,25 @@ static bool ends_with(const char *s, const char *end)
 static char golden_dir[512];
 static tally counts;
 
+/* The two fp16 graphs went through a tool that made all but the placeholder half: TensorFlow refuses
+ * them, and so do we.  With the placeholder made half as well they are graphs like any other. */
+static void repair(const char *name, mr_str *bytes)
+{
+    graph_def *d = unpack(mr_str_view(bytes));
+    mr_graph *g = mr_graph_new();
+    if (!missing_op(d))
+        MR_CHECK_ERR(mr_graph_import(g, mr_str_view(bytes), NULL, NULL), MR_INVALID_ARGUMENT,
+                     "incompatible with expected half");
+    MR_CHECK_STR(d->node[0]->op, "Placeholder");
+    attr_entry *dtype = (attr_entry *)(uintptr_t)find_attr(d->node[0], "dtype");
+    MR_CHECK(dtype && strncmp(name, "fp16_", 5) == 0);
+    dtype->value->type = TENSORFLOW__DATA_TYPE__DT_HALF;
+    mr_str_clear(bytes);
+    MR_CHECK_OK(mr_message_pack(&d->base, bytes));
+    mr_message_free(&d->base);
+    mr_graph_unref(g);
+}
+
 /* .pb are GraphDefs, .pbtxt the same as text. */
 static mr_status *check_file(void *dir, const char *name)
 {
@@ -202,6 +222,8 @@ static mr_status *check_file(void *dir, const char *name)
         MR_CHECK_OK(mr_message_pack(m, &bytes));
         mr_message_free(m);
     }
+    if (strncmp(name, "fp16_", 5) == 0)
+        repair(name, &bytes);
     check_graph(name, mr_str_view(&bytes), &counts);
     mr_str_deinit(&path);
     mr_str_deinit(&bytes);
@@ -224,6 +246,7 @@ static void check_dir(const char *dir)
 
 MR_TEST(golden_graphs_are_written_back_as_they_were) { check_dir("graphs"); }
 MR_TEST(golden_text_graphs_are_written_back_as_they_were) { check_dir("pbtxt"); }
+MR_TEST(golden_trained_graph_is_written_back_as_it_was) { check_dir("checkpoint/tensorflex_iris"); }
 
 static void check_saved_model(const char *name)
 {
