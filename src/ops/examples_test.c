@@ -41,6 +41,9 @@ static const struct {
     {"RefNextIteration", "needs the frames of the executor"},
     {"RefSelect", "passes a reference to a variable of the session"},
     {"RefSwitch", "passes a reference to a variable of the session"},
+    {"StackCloseV2", "uses a stack of the same step"},
+    {"StackPopV2", "uses a stack of the same step"},
+    {"StackPushV2", "uses a stack of the same step"},
     {"StatefulPartitionedCall", "calls a function of a library"},
     {"SymbolicGradient", "calls a function of a library"},
 };

@@ -1,0 +1,172 @@
+/* ops/state/stack.c -- stacks of tensors for one step: how the gradient of a loop remembers what its forward
+ * turns computed.
+ *
+ * A stack lives in the step's resources and goes with the step; its handle means nothing in another one.  Pushing
+ * shares the tensor.  Order is only that of the edges between pushes and pops. */
+#include <stdatomic.h>
+
+#include "graph/infer.h"
+#include "run/run.h"
+
+typedef struct stack {
+    mr_object base;
+    mr_mutex mu;
+    char *name;
+    mr_dtype type;
+    int64_t max; /* < 0: no limit */
+    bool closed MR_GUARDED_BY(mu);
+    MR_VEC(mr_tensor *) elems MR_GUARDED_BY(mu);
+} stack;
+
+static void drop_elements(stack *s)
+{
+    for (int i = 0; i < s->elems.n; i++)
+        mr_tensor_unref(s->elems.p[i]);
+    mr_vec_deinit(&s->elems);
+}
+
+static void stack_free(mr_object *o)
+{
+    stack *s = (stack *)o;
+    drop_elements(s);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s->name);
+    mr_free(s);
+}
+
+static const mr_object_type stack_type = {"tensorflow::Stack", stack_free};
+
+static stack *stack_new(mr_run *r, mr_dtype type, int64_t max)
+{
+    static _Atomic int64_t counter;
+    const mr_attr *given = mr_node_attr(r->node, "stack_name");
+    stack *s = mr_new(stack);
+    mr_object_init(&s->base, &stack_type);
+    mr_mutex_init(&s->mu);
+    s->type = type;
+    s->max = max;
+    s->name = given && given->s.n ? mr_printf("%.*s_%lld", MR_SV_ARG(given->s), (long long)atomic_fetch_add(&counter, 1))
+                                  : mr_printf("%s_%lld", r->node->name, (long long)atomic_fetch_add(&counter, 1));
+    return s;
+}
+
+static mr_status *new_stack(mr_run *r)
+{
+    int64_t max;
+    mr_dtype type;
+    mr_tensor *handle;
+    MR_TRY(mr_in_scalar_int(r, 0, "max_size", &max));
+    MR_TRY(mr_node_get_type(r->node, "elem_type", &type));
+    mr_resources *m = mr_step_resources(r->step);
+    stack *s = stack_new(r, type, max);
+    mr_status *st = mr_resources_create(m, MR_SV(""), mr_sv_of(s->name), &s->base);
+    if (!st)
+        st = mr_handle_tensor(mr_handle_new(r->step->device->name, mr_resources_default(m), s->name, stack_type.name, 0, NULL),
+                              &handle);
+    mr_object_unref(&s->base);
+    MR_TRY(st);
+    mr_run_set(r, 0, handle);
+    return NULL;
+}
+
+MR_OP(StackV2,
+    .doc     = "an empty stack for this step; max_size < 0: no limit",
+    .sig     = "max_size: int32 -> handle: resource",
+    .attrs   = "elem_type: type; stack_name: string = ''",
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = mr_shape_scalar,
+    .kernels = MR_KERNELS(MR_CPU_ANY(new_stack)),
+    .examples = MR_EXAMPLES("elem_type=float: 2 -> shape()", "elem_type=float: [2] -> !INVALID_ARGUMENT scalar"));
+
+static mr_status *closed(const stack *s) { return mr_invalid("Stack[%s] has already been closed.", s->name); }
+
+static mr_status *push_locked(stack *s, mr_tensor *t) MR_REQUIRES(s->mu)
+{
+    if (s->closed)
+        return closed(s);
+    if (s->type != t->dtype)
+        return mr_invalid("Stack[%s] holds elements of type %s, not %s", s->name, mr_dtype_name(s->type),
+                          mr_dtype_name(t->dtype));
+    if (s->max >= 0 && s->elems.n >= s->max)
+        return mr_invalid("Stack[%s] overflowed its max_size (%lld)", s->name, (long long)s->max);
+    mr_vec_push(&s->elems, mr_tensor_ref(t));
+    return NULL;
+}
+
+static mr_status *push(mr_run *r)
+{
+    stack *s;
+    MR_TRY(mr_run_resource(r, 0, &stack_type, (mr_object **)&s));
+    mr_lock(&s->mu);
+    mr_status *st = push_locked(s, mr_in(r, 1));
+    mr_unlock(&s->mu);
+    mr_object_unref(&s->base);
+    if (!st)
+        mr_run_pass(r, 1, 0);
+    return st;
+}
+
+static mr_status *push_shape(mr_infer *c)
+{
+    c->out[0] = c->in[1];
+    return NULL;
+}
+
+MR_OP(StackPushV2,
+    .doc     = "puts a tensor on a stack and passes it on",
+    .sig     = "handle: resource, elem: T -> output: T",
+    .attrs   = "T: type; swap_memory: bool = false",
+    .flags   = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
+    .shape   = push_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(push)));
+
+static mr_status *pop_locked(stack *s, mr_tensor **out) MR_REQUIRES(s->mu)
+{
+    if (s->closed)
+        return closed(s);
+    if (s->elems.n == 0)
+        return mr_invalid("Stack[%s] is empty when calling Pop().", s->name);
+    *out = mr_vec_pop(&s->elems);
+    return NULL;
+}
+
+static mr_status *pop(mr_run *r)
+{
+    stack *s;
+    mr_tensor *t = NULL;
+    MR_TRY(mr_run_resource(r, 0, &stack_type, (mr_object **)&s));
+    mr_lock(&s->mu);
+    mr_status *st = pop_locked(s, &t);
+    mr_unlock(&s->mu);
+    mr_object_unref(&s->base);
+    if (!st)
+        mr_run_set(r, 0, t);
+    return st;
+}
+
+MR_OP(StackPopV2,
+    .doc     = "takes the newest tensor off a stack",
+    .sig     = "handle: resource -> elem: elem_type",
+    .attrs   = "elem_type: type",
+    .flags   = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
+    .shape   = mr_shape_unknown,
+    .kernels = MR_KERNELS(MR_CPU_ANY(pop)));
+
+static mr_status *close_stack(mr_run *r)
+{
+    stack *s;
+    MR_TRY(mr_run_resource(r, 0, &stack_type, (mr_object **)&s));
+    mr_lock(&s->mu);
+    s->closed = true;
+    drop_elements(s);
+    mr_unlock(&s->mu);
+    mr_object_unref(&s->base);
+    return NULL;
+}
+
+MR_OP(StackCloseV2,
+    .doc     = "empties a stack; using it later is an error",
+    .sig     = "handle: resource ->",
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = mr_shape_none,
+    .kernels = MR_KERNELS(MR_CPU_ANY(close_stack)));
