@@ -296,7 +296,7 @@ MR_OP(QueueDequeueV2,
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = dequeue_shape,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue)),
     .examples = MR_EXAMPLES(
-        FILLED "component_types=[float]: q -> (float 1)",
+        FILLED "component_types=[float]: q -> float 1",
         QUEUE_STEP "QueueCloseV2: q; component_types=[float]: q -> "
                    "!OUT_OF_RANGE FIFOQueue 'q' is closed and has insufficient elements (requested 1, current size 0)"));
 MR_OP(QueueDequeue,
@@ -310,8 +310,8 @@ MR_OP(QueueDequeueManyV2,
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = many_shape,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue_many)),
     .examples = MR_EXAMPLES(
-        FILLED "component_types=[float]: q, 2 -> (float[1, 2])",
-        FILLED "component_types=[float]: q, 0 -> (shape(0))",
+        FILLED "component_types=[float]: q, 2 -> float[1, 2]",
+        FILLED "component_types=[float]: q, 0 -> shape(0)",
         FILLED "component_types=[float]: q, -1 -> !INVALID_ARGUMENT -1 < 0",
         FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> !OUT_OF_RANGE (requested 4, current size 3)"));
 MR_OP(QueueDequeueMany,
@@ -324,7 +324,7 @@ MR_OP(QueueDequeueUpToV2,
     .sig = "handle: resource, n: int32 -> components: component_types", .attrs = DEQUEUE_ATTRS,
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = up_to_shape,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue_up_to)),
-    .examples = MR_EXAMPLES(FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> (float[1, 2, 3])"));
+    .examples = MR_EXAMPLES(FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> float[1, 2, 3]"));
 MR_OP(QueueDequeueUpTo,
     .doc = "the older form of QueueDequeueUpToV2",
     .sig = "handle: Ref(string), n: int32 -> components: component_types", .attrs = DEQUEUE_ATTRS,
