@@ -64,7 +64,7 @@ MR_INLINE float sin_turned(float x, uint32_t turns)
     float s = -1.95172641e-4f; /* (sin(r) / r - 1) / r^2, weight r^2 */
     s = s * z + 8.33217796e-3f;
     s = s * z - 1.66666549e-1f;
-    s = r + r * z * s;
+    s = copysignf(r + r * z * s, r); /* -0 + 0 would lose the sign */
     float c = 2.44384811e-5f; /* (cos(r) - 1 + r^2 / 2) / r^4, weight r^4 */
     c = c * z - 1.38873679e-3f;
     c = c * z + 4.16666469e-2f;
