@@ -377,6 +377,8 @@ static mr_sv attr_text(reader *r)
             break;
         }
     }
+    if (r->p == start)
+        fail(r, "value expected");
     return (mr_sv){start, (size_t)(r->p - start)};
 }
 
