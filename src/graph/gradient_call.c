@@ -5,6 +5,9 @@
  * the arguments.  It is made from the body once a call node and added to the graph's library.  The two
  * branches of an If (and all of a Case) are differentiated alike, so that one If calls their gradients.
  *
+ * A library may name a gradient written by hand (GradientDef), which is then called instead: with all
+ * arguments and the gradients of all results it returns one gradient an argument.
+ *
  * Nothing is kept from the forward call, as in TensorFlow's SymbolicGradient: random ops in a body draw
  * again. */
 #include "graph/backward.h"
@@ -275,6 +278,29 @@ static void emit_call(call *c)
             mr_dxi(g, c->first + i, mr_nth(o, j++));
 }
 
+/* A call of a gradient written by hand. */
+static void emit_named(call *c, const char *name)
+{
+    mr_grad *g = c->g;
+    const mr_node *n = g->node;
+    int n_in = 0;
+    mr_out *in = mr_arena_array(&c->arena, mr_out, n->n_in + n->n_out + 1);
+    int *types = mr_arena_array(&c->arena, int, n->n_in + 1);
+    for (int i = 0; i < n->n_in; i++) {
+        in[n_in++] = mr_xi(g, i);
+        types[i] = mr_dtype_base(n->in_types[i]);
+    }
+    for (int i = 0; i < n->n_out; i++)
+        in[n_in++] = mr_dyi(g, i);
+    mr_func_ref f = {.name = name};
+    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}}, {"Tout", mr_a_types(n->n_in, types)}};
+    bool stateful = n->def->flags & MR_STATEFUL;
+    mr_out o = mr_emit_n(g->s, stateful ? "StatefulPartitionedCall" : "PartitionedCall", attrs, 2, in, n_in);
+    for (int i = 0; i < n->n_in && o.node; i++)
+        if (may_flow(types[i]))
+            mr_dxi(g, i, mr_nth(o, i));
+}
+
 static bool any_gradient(const call *c)
 {
     for (int i = 0; i < c->g->node->n_in - c->first; i++)
@@ -292,6 +318,11 @@ static mr_status *run_call(call *c)
     if (!n->def->function)
         MR_TRY(read_call(n, refs, &c->n_parts, MAX_BRANCHES));
     c->first = n->def->function || mr_node_attr(n, "f") ? 0 : 1;
+    const char *named = c->first == 0 ? mr_library_gradient(n->graph->library, refs[0]->name) : NULL;
+    if (named) {
+        emit_named(c, named);
+        return NULL;
+    }
     c->parts = mr_arena_array(&c->arena, part, c->n_parts);
     c->names = mr_arena_array(&c->arena, char *, c->n_parts);
     MR_TRY(differentiate_parts(c, refs));
@@ -349,6 +380,12 @@ mr_status *mr_function_gradient(const mr_library *l, const mr_function *f, const
 {
     part p = {.f = f};
     mr_arena arena;
+    const char *named = mr_library_gradient(l, f->def.name);
+    if (named) {
+        const mr_function *by_hand;
+        MR_TRY(find_function(l, named, &by_hand));
+        return mr_function_instantiate(l, by_hand, attrs, n_attrs, out);
+    }
     mr_arena_init(&arena, 0);
     mr_status *st = call_depth < MAX_CALLS ? NULL : mr_error(MR_UNIMPLEMENTED, "Function '%s' calls itself and cannot be "
                                                              "differentiated", f->def.name);

@@ -232,7 +232,7 @@ static void run_simple(machine *m, mr_node *n, value **in, value **out)
         run_binary(m, n, in, out);
     else if (strcmp(op, "Const") == 0)
         run_const(m, n, out);
-    else if (strcmp(op, "Placeholder") == 0)
+    else if (strcmp(op, "Placeholder") == 0 || strcmp(op, "_Arg") == 0)
         run_feed(m, n, out);
     else if (strcmp(op, "ZerosLike") == 0 || strcmp(op, "OnesLike") == 0)
         run_like(m, in, out, op[0] == 'O');
