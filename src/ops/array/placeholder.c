@@ -20,12 +20,20 @@ static mr_status *not_fed(mr_run *r)
                       r->node->name, dtype);
 }
 
+/* Graphs up to version 21 could not say "unknown shape" and wrote a scalar's shape for it. */
+static mr_status *placeholder_shape(mr_infer *c)
+{
+    const mr_pshape *shape;
+    MR_TRY(mr_node_get_shape(c->node, "shape", &shape));
+    return c->producer <= 21 && shape->rank == 0 ? mr_shape_unknown(c) : mr_shape_from_attr(c);
+}
+
 MR_OP(Placeholder,
     .doc      = "a value that must be fed",
     .sig      = "-> output: dtype",
     .attrs    = "dtype: type; shape: shape = { unknown_rank: true }",
     .flags    = MR_CHEAP | MR_NO_FOLD,
-    .shape    = mr_shape_from_attr,
+    .shape    = placeholder_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(not_fed)),
     .examples = MR_EXAMPLES(
         "shape=[2,?]: -> !INVALID_ARGUMENT You must feed a value for placeholder tensor 'op' with "
