@@ -464,7 +464,6 @@ static int by_number(const void *a, const void *b)
 static void merge_versions(importer *im)
 {
     mr_versions *v = &im->g->versions;
-    v->producer = MR_MIN(v->producer, im->versions.producer);
     v->min_consumer = MR_MAX(v->min_consumer, im->versions.min_consumer);
     if (!im->bad_consumers.n)
         return;
@@ -492,6 +491,8 @@ static mr_status *import(importer *im, mr_sv bytes, mr_import_results *results)
     MR_TRY(read_graph(im, bytes));
     MR_TRY(check_versions(im));
     MR_TRY(check_controls(im));
+    /* Shape functions of some ops ask how old the graph is. */
+    im->g->versions.producer = MR_MIN(im->g->versions.producer, im->versions.producer);
     MR_TRY(index_maps(im));
     MR_TRY(index_names(im));
     MR_TRY(name_nodes(im));
@@ -511,10 +512,12 @@ mr_status *mr_graph_import(mr_graph *g, mr_sv graph_def, const mr_import_options
     static const mr_import_options none;
     mr_import_results own = {0};
     importer im = {.g = g, .o = options ? options : &none, .library = mr_library_new()};
-    int n_old = g->nodes.n, n_held = g->held.n;
+    int n_old = g->nodes.n, n_held = g->held.n, producer = g->versions.producer;
     mr_status *st = import(&im, graph_def, &own);
-    if (st)
+    if (st) {
         mr_graph_truncate(g, n_old, n_held);
+        g->versions.producer = producer;
+    }
     importer_deinit(&im);
     if (st || !results)
         mr_import_results_deinit(&own);

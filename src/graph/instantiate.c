@@ -46,10 +46,12 @@ static mr_status *take_values(body *b, const mr_named_attr *attrs, int n)
     d.attrs = mr_arena_array(&b->g->arena, mr_named_attr, n);
     for (int i = 0; i < n; i++)
         if (attrs[i].name[0] == '_' || mr_op_def_attr(d.def, attrs[i].name))
-            d.attrs[d.n_attrs++] = (mr_named_attr){mr_arena_strdup(&b->g->arena, attrs[i].name),
-                                                   mr_attr_copy(&b->g->arena, &b->g->held, &attrs[i].v)};
+            d.attrs[d.n_attrs++] = attrs[i];
     MR_TRY(mr_named_attrs_sort(d.attrs, &d.n_attrs));
     MR_TRY(mr_draft_attrs(&b->g->arena, &d, false));
+    for (int i = 0; i < d.n_attrs; i++) /* none of it is ours: callers and the function may go before the graph */
+        d.attrs[i] = (mr_named_attr){mr_arena_strdup(&b->g->arena, d.attrs[i].name),
+                                     mr_attr_copy(&b->g->arena, &b->g->held, &d.attrs[i].v)};
     b->values = d.attrs;
     b->n_values = d.n_attrs;
     return NULL;
@@ -96,7 +98,7 @@ static mr_status *substitute(const body *b, mr_attr *v)
 /* Arguments and results give way to the body, whose names may name state. */
 static const char *free_name(body *b, const char *base)
 {
-    const char *name = base;
+    const char *name = mr_arena_strdup(&b->g->arena, base);
     for (int k = 1; mr_map_has(&b->names, mr_sv_of(name)); k++)
         name = mr_arena_printf(&b->g->arena, "%s_%d", base, k);
     mr_map_putz(&b->names, name, b);
