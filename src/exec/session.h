@@ -78,7 +78,7 @@ void mr_device_infos_free(mr_device_info *d, int n);
 /* The graph is referenced; graph_mu (may be NULL: nobody else touches the graph) guards it while plans
  * are made. */
 mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c, mr_session **out);
-/* Clears containers of all live direct sessions (TF_Reset); n 0: the default container. */
+/* Clears containers of all live direct sessions and closes these (TF_Reset); n 0: the default container. */
 void mr_direct_sessions_reset(const char *const *containers, int n);
 
 #endif

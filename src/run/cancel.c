@@ -14,8 +14,8 @@
 
 enum { UNKNOWN = 0, LISTED, CALLED };
 
-/* Callbacks on this thread's stack. */
-static _Thread_local int depth;
+static _Thread_local int depth;               /* callbacks on this thread's stack */
+static _Thread_local mr_cancel *started_here; /* their entries are not called yet */
 
 struct mr_cancel {
     mr_mutex mu;
@@ -27,6 +27,7 @@ struct mr_cancel {
     _Atomic bool started;            /* written under mu, read anywhere */
     mr_cancel *parent;
     mr_cancel_entry in_parent;
+    mr_cancel *next_started;
 };
 
 static void parent_started(mr_cancel_entry *e)
@@ -102,17 +103,10 @@ bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e)
     return removed;
 }
 
-void mr_cancel_start(mr_cancel *c)
+static void call_all(mr_cancel *c)
 {
     mr_lock(&c->mu);
-    if (atomic_load_explicit(&c->started, memory_order_relaxed)) {
-        mr_unlock(&c->mu);
-        return;
-    }
-    atomic_store(&c->started, true);
-    c->calling = true;
     c->caller = pthread_self();
-    depth++;
     while (c->head.next != &c->head) {
         mr_cancel_entry *e = c->head.next;
         unlink_locked(e);
@@ -125,10 +119,34 @@ void mr_cancel_start(mr_cancel *c)
         c->running = NULL;
         mr_cond_broadcast(&c->idle);
     }
-    depth--;
     c->calling = false;
     mr_cond_broadcast(&c->idle);
     mr_unlock(&c->mu);
+}
+
+/* Inside a callback the work is left to the outermost call of this thread: functions that call functions make
+ * chains of managers thousands deep. */
+void mr_cancel_start(mr_cancel *c)
+{
+    mr_lock(&c->mu);
+    bool first = !atomic_load_explicit(&c->started, memory_order_relaxed);
+    if (first) {
+        atomic_store(&c->started, true);
+        c->calling = true; /* nobody frees or resets it before call_all is over */
+    }
+    mr_unlock(&c->mu);
+    if (!first)
+        return;
+    c->next_started = started_here;
+    started_here = c;
+    if (depth > 0)
+        return;
+    depth++;
+    while ((c = started_here)) {
+        started_here = c->next_started;
+        call_all(c);
+    }
+    depth--;
 }
 
 bool mr_cancel_in_callback(void) { return depth > 0; }

@@ -23,6 +23,7 @@ bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e);
 /* true: removed, the callback did not and will not run.  false: it has run to its end (this call waits
  * for that, unless it is called from inside that very callback), so the entry may be freed in both cases. */
 bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e);
+/* Calls all entries; when called from inside a callback, they are called after that one returned. */
 void mr_cancel_start(mr_cancel *c);
 bool mr_cancel_started(const mr_cancel *c);
 /* This thread is inside a callback of some manager. */

@@ -112,3 +112,18 @@ MR_TEST(cancel_unregister_waits_for_a_running_callback)
     mr_thread_join(&t);
     mr_cancel_free(c);
 }
+
+MR_TEST(cancel_goes_down_a_long_chain)
+{
+    enum { N = 200000 }; /* one call inside the other would need a stack of tens of MB */
+    mr_cancel **c = mr_new_array(mr_cancel *, N);
+    for (int i = 0; i < N; i++)
+        c[i] = mr_cancel_new(i ? c[i - 1] : NULL);
+    probe a = {{on_cancel}};
+    MR_CHECK(mr_cancel_register(c[N - 1], &a.e));
+    mr_cancel_start(c[0]);
+    MR_CHECK_INT(a.calls, 1);
+    for (int i = N - 1; i >= 0; i--)
+        mr_cancel_free(c[i]);
+    mr_free(c);
+}

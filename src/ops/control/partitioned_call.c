@@ -1,9 +1,8 @@
 /* ops/control/partitioned_call.c -- ops that call a function given as an attribute.
  *
  * A node whose op is itself the name of a function needs nothing here: run/instance.c gives it a kernel.
- * SymbolicGradient is handed on under its own name; exec/function.c derives the function it means. */
-#include "base/memory.h"
-#include "graph/grad.h"
+ * SymbolicGradient is handed on under its own name; exec/function.c derives the function it means.  The gradient
+ * of a call is made by graph/gradient_call.c. */
 #include "graph/infer.h"
 #include "run/run.h"
 
@@ -32,28 +31,6 @@ static mr_status *symbolic_gradient_shape(mr_infer *c)
     return NULL;
 }
 
-/* SymbolicGradient of the same function at the same arguments. */
-static void call_backward(mr_grad *g)
-{
-    const mr_node *n = g->node;
-    int n_all = n->n_in + n->n_out;
-    mr_out *in = mr_new_array(mr_out, n_all);
-    int *types = mr_new_array(int, n_all);
-    for (int i = 0; i < n_all; i++) {
-        in[i] = i < n->n_in ? mr_xi(g, i) : mr_dyi(g, i - n->n_in);
-        types[i] = mr_dtype_base(i < n->n_in ? n->in_types[i] : n->out_types[i - n->n_in]);
-    }
-    mr_out dx = mr_emit_n(g->s, "SymbolicGradient",
-                          MR_ATTRS({"Tin", mr_a_types(n_all, types)}, {"Tout", mr_a_types(n->n_in, types)},
-                                   {"f", *mr_node_attr(n, "f")}),
-                          in, n_all);
-    for (int i = 0; i < n->n_in; i++)
-        if (mr_dtype_is_floating((mr_dtype)types[i]) || mr_dtype_is_complex((mr_dtype)types[i]))
-            mr_dxi(g, i, mr_nth(dx, i));
-    mr_free(in);
-    mr_free(types);
-}
-
 #define CALL_ATTRS                                                                          \
     "Tin: list(type) >= 0; Tout: list(type) >= 0; f: func; config: string = ''; "           \
     "config_proto: string = ''; executor_type: string = ''"
@@ -64,7 +41,6 @@ MR_OP(PartitionedCall,
     .attrs   = CALL_ATTRS,
     .flags   = MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = mr_shape_unknown,
-    .grad    = call_backward,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(run_call)));
 
 MR_OP(StatefulPartitionedCall,
@@ -73,7 +49,6 @@ MR_OP(StatefulPartitionedCall,
     .attrs   = CALL_ATTRS,
     .flags   = MR_STATEFUL | MR_DISTCOMM | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = mr_shape_unknown,
-    .grad    = call_backward,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(run_call)));
 
 MR_OP(SymbolicGradient,

@@ -1,0 +1,68 @@
+/* exec/config.c -- ConfigProto and RunOptions as far as a session cares. */
+#include "base/memory.h"
+#include "exec/session.h"
+#include "proto/config.pb-c.h"
+#include "wire/message.h"
+
+static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_config *out)
+{
+    const Tensorflow__OptimizerOptions *o = g->optimizer_options;
+    const Tensorflow__RewriterConfig *r = g->rewrite_options;
+    out->place_pruned = g->place_pruned_graph;
+    if (o) {
+        bool none = o->opt_level == TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L0;
+        out->no_fold = none && !o->do_constant_folding;
+        out->no_cse = none && !o->do_common_subexpression_elimination;
+        out->max_folded_bytes = o->max_folded_constant_in_bytes;
+    }
+    if (r && r->constant_folding == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)
+        out->no_fold = true;
+    if (r && r->common_subgraph_elimination == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)
+        out->no_cse = true;
+}
+
+mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
+{
+    Tensorflow__ConfigProto *c = NULL;
+    *out = (mr_session_config){0};
+    MR_TRY(mr_message_unpack(&tensorflow__config_proto__descriptor, config_proto, "ConfigProto",
+                             (ProtobufCMessage **)&c));
+    for (size_t i = 0; i < c->n_device_count; i++) /* of equal keys the last counts */
+        if (strcmp(c->device_count[i]->key, "CPU") == 0)
+            out->n_cpus = c->device_count[i]->value;
+    out->intra_threads = c->intra_op_parallelism_threads;
+    out->inter_threads = c->inter_op_parallelism_threads;
+    if (c->n_session_inter_op_thread_pool > 0 && c->session_inter_op_thread_pool[0]->num_threads)
+        out->inter_threads = c->session_inter_op_thread_pool[0]->num_threads;
+    out->per_session_threads = c->use_per_session_threads;
+    out->soft_placement = c->allow_soft_placement;
+    out->log_placement = c->log_device_placement;
+    out->timeout_ms = c->operation_timeout_in_ms;
+    if (c->graph_options)
+        read_graph_options(c->graph_options, out);
+    mr_message_free(&c->base);
+    return NULL;
+}
+
+mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out)
+{
+    Tensorflow__RunOptions *o = NULL;
+    *out = (mr_run_options){0};
+    MR_TRY(mr_message_unpack(&tensorflow__run_options__descriptor, run_options_proto, "RunOptions",
+                             (ProtobufCMessage **)&o));
+    out->timeout_ms = o->timeout_in_ms;
+    out->trace_level = (int)o->trace_level;
+    out->output_partition_graphs = o->output_partition_graphs;
+    out->inter_op_in_caller = o->inter_op_thread_pool < 0;
+    mr_message_free(&o->base);
+    return NULL;
+}
+
+void mr_device_infos_free(mr_device_info *d, int n)
+{
+    for (int i = 0; d && i < n; i++) {
+        mr_free(d[i].name);
+        mr_free(d[i].type);
+    }
+    mr_free(d);
+}

@@ -1,0 +1,344 @@
+/* exec/direct_session.c -- the session that runs in this process.
+ *
+ * A run: find the program of the signature (or make it: passes/, plan.c); take one of its flows; put the feeds into
+ * its arguments; run it, mostly on the calling thread; hand out its results.  Programs are copies of the client's
+ * graph, so that may grow meanwhile; they are kept until the session ends. */
+#include "exec/direct_session.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exec/trace.h"
+
+enum { FULL_TRACE = 3 };
+
+/* ---- programs ---- */
+
+static void lock_graph(mr_direct *s) MR_NO_TSA
+{
+    if (s->graph_mu)
+        mr_lock(s->graph_mu);
+}
+
+static void unlock_graph(mr_direct *s) MR_NO_TSA
+{
+    if (s->graph_mu)
+        mr_unlock(s->graph_mu);
+}
+
+static void log_placement(mr_graph *const *parts, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; parts[i] && k < parts[i]->nodes.n; k++) {
+            const mr_node *node = parts[i]->nodes.p[k];
+            if (node)
+                fprintf(stderr, "%s: (%s): %s\n", node->name, node->def->name, node->placed ? node->placed : "");
+        }
+}
+
+static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial, mr_program **out)
+{
+    mr_status *st = NULL;
+    mr_graph **parts = mr_new_array(mr_graph *, s->env.n_devices);
+    mr_prepare_options o = mr_env_prepare_options(&s->env);
+    o.placements = &s->placements;
+    o.rendezvous = partial;
+    lock_graph(s);
+    st = mr_prepare(s->graph, sig, &o, parts);
+    unlock_graph(s);
+    if (!st && s->env.config.log_placement)
+        log_placement(parts, s->env.n_devices);
+    if (!st)
+        st = mr_program_new(parts, s->env.devices, s->env.n_devices, partial ? 0 : sig->n_feeds,
+                            partial ? 0 : sig->n_fetches, s->env.kernels, mr_functions_caller(s->env.functions), out);
+    mr_free(parts);
+    return st;
+}
+
+static mr_entry *look_up(mr_direct *s, const mr_signatures *in, const mr_signature *sig, bool partial, uint64_t hash)
+{
+    mr_lock(&s->mu);
+    mr_entry *e = mr_signatures_find(in, sig, partial, hash);
+    mr_unlock(&s->mu);
+    return e;
+}
+
+/* With s->making held: the program of the sorted signature. */
+static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool partial, mr_program **out)
+{
+    uint64_t hash = mr_signature_hash(sorted, partial);
+    mr_entry *e = look_up(s, &s->sorted, sorted, partial, hash);
+    if (!e) {
+        MR_TRY(make_program(s, sorted, partial, out));
+        mr_lock(&s->mu);
+        mr_vec_push(&s->programs, *out);
+        e = mr_signatures_add(&s->sorted, sorted, partial, hash, sorted, *out);
+        mr_unlock(&s->mu);
+    }
+    *out = e->program;
+    return NULL;
+}
+
+mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out)
+{
+    uint64_t hash = mr_signature_hash(sig, partial);
+    if (MR_LIKELY((*out = look_up(s, &s->exact, sig, partial, hash)) != NULL))
+        return NULL;
+    mr_status *st = NULL;
+    mr_program *p = NULL;
+    mr_signature sorted;
+    mr_signature_sort(sig, &sorted);
+    mr_lock(&s->making);
+    if (!(*out = look_up(s, &s->exact, sig, partial, hash)) && !(st = find_sorted(s, &sorted, partial, &p))) {
+        mr_lock(&s->mu);
+        *out = mr_signatures_add(&s->exact, sig, partial, hash, &sorted, p);
+        mr_unlock(&s->mu);
+    }
+    mr_unlock(&s->making);
+    mr_signature_deinit(&sorted);
+    return st;
+}
+
+/* ---- a run ---- */
+
+mr_status *mr_direct_enter(mr_direct *s)
+{
+    mr_lock(&s->mu);
+    s->n_running++;
+    mr_unlock(&s->mu);
+    if (MR_LIKELY(!atomic_load_explicit(&s->closed, memory_order_acquire)))
+        return NULL;
+    mr_direct_leave(s);
+    return mr_error(MR_CANCELLED, "Session has been closed.");
+}
+
+void mr_direct_leave(mr_direct *s)
+{
+    mr_lock(&s->mu);
+    if (--s->n_running == 0)
+        mr_cond_broadcast(&s->idle);
+    mr_unlock(&s->mu);
+}
+
+mr_status *mr_direct_check_feed(const mr_run_args *a, int i)
+{
+    const mr_tensor *t = a->feed_values[i];
+    mr_out o = a->feeds[i];
+    if (!t)
+        return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
+    if (t->dtype == MR_RESOURCE)
+        return mr_invalid("Feeding %s:%d: a resource handle cannot be fed into a session", o.node->name, o.index);
+    if (MR_LIKELY(t->dtype == mr_dtype_base(mr_out_type(o))))
+        return NULL;
+    return mr_invalid("Expects arg[%d] to be %s but %s is provided", i, mr_dtype_name(mr_dtype_base(mr_out_type(o))),
+                      mr_dtype_name(t->dtype));
+}
+
+static mr_status *fill_args(mr_flow *f, const mr_entry *e, const mr_run_args *a)
+{
+    for (int i = 0; i < a->n_feeds; i++) {
+        MR_TRY(mr_direct_check_feed(a, i));
+        f->args[e->feed_at[i]] = (mr_value){.t = a->feed_values[i], .kind = MR_LIVE};
+    }
+    return NULL;
+}
+
+static mr_status *take_results(mr_flow *f, const mr_entry *e, const mr_run_args *a)
+{
+    for (int i = 0; i < a->n_fetches; i++)
+        if (f->rets[e->fetch_at[i]].kind != MR_LIVE)
+            return mr_invalid("Retval[%d] does not have value", i);
+    for (int i = 0; i < a->n_fetches; i++)
+        a->fetched[i] = mr_tensor_ref(f->rets[e->fetch_at[i]].t);
+    return NULL;
+}
+
+void mr_direct_wait(mr_flow *f, int64_t deadline_ns)
+{
+    if (mr_runner_wait(&f->own_runner, deadline_ns))
+        return;
+    mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+    mr_runner_wait(&f->own_runner, 0);
+}
+
+static void flow_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
+
+static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
+{
+    int64_t timeout_ms = o && o->timeout_ms > 0 ? o->timeout_ms : s->env.config.timeout_ms;
+    f->deadline_ns = timeout_ms > 0 ? mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000 : 0;
+    mr_runner_reset(&f->own_runner, o && o->inter_op_in_caller ? NULL : s->env.inter, true);
+    mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, s->env.cancel, NULL, flow_done, NULL});
+    mr_direct_wait(f, f->deadline_ns);
+    return mr_flow_take_status(f);
+}
+
+static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, mr_str *metadata)
+{
+    mr_trace *t = o->trace_level >= FULL_TRACE ? mr_trace_new() : NULL;
+    f->trace = t;
+    mr_status *st = run_flow(s, f, o);
+    f->trace = NULL;
+    mr_program *p = f->program;
+    mr_status *encoded = mr_trace_encode(t, p->plans, o->output_partition_graphs ? p->n_plans : 0, metadata);
+    mr_status_update(&st, encoded);
+    mr_trace_free(t);
+    return st;
+}
+
+static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+{
+    mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
+    mr_entry *e = NULL;
+    MR_TRY(mr_direct_find(s, &sig, false, &e));
+    mr_flow *f = mr_program_take(e->program);
+    mr_status *st = fill_args(f, e, a);
+    if (!st && metadata && o && (o->trace_level >= FULL_TRACE || o->output_partition_graphs))
+        st = run_traced(s, f, o, metadata);
+    else if (!st)
+        st = run_flow(s, f, o);
+    if (!st)
+        st = take_results(f, e, a);
+    mr_program_give(f);
+    return st;
+}
+
+static mr_status *direct_run(mr_session *base, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+{
+    mr_direct *s = (mr_direct *)base;
+    for (int i = 0; i < a->n_fetches; i++)
+        a->fetched[i] = NULL;
+    MR_TRY(mr_direct_enter(s));
+    mr_status *st = run_entered(s, a, o, metadata);
+    mr_direct_leave(s);
+    return st;
+}
+
+/* ---- the rest of the interface ---- */
+
+static mr_status *direct_close(mr_session *base)
+{
+    mr_direct *s = (mr_direct *)base;
+    atomic_store_explicit(&s->closed, true, memory_order_release);
+    mr_cancel_start(s->env.cancel);
+    return NULL;
+}
+
+static mr_status *direct_list_devices(mr_session *base, mr_device_info **out, int *n)
+{
+    const mr_direct *s = (mr_direct *)base;
+    *n = s->env.n_devices;
+    *out = mr_new_array(mr_device_info, *n);
+    for (int i = 0; i < *n; i++) {
+        const mr_device *d = s->env.devices[i];
+        (*out)[i] = (mr_device_info){mr_strdup(d->name), mr_strdup(d->type->name), d->memory_limit, d->incarnation};
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static mr_mutex all_mu = {PTHREAD_MUTEX_INITIALIZER};
+static mr_direct *all MR_GUARDED_BY(all_mu);
+
+static void direct_unref(mr_direct *s)
+{
+    if (!mr_refs_drop(&s->refs))
+        return;
+    for (int i = 0; i < s->programs.n; i++)
+        mr_program_free(s->programs.p[i]);
+    mr_vec_deinit(&s->programs);
+    mr_signatures_deinit(&s->exact);
+    mr_signatures_deinit(&s->sorted);
+    mr_map_deinit(&s->partial_runs);
+    mr_env_deinit(&s->env);
+    mr_placements_deinit(&s->placements);
+    mr_graph_unref(s->graph);
+    mr_cond_deinit(&s->idle);
+    mr_mutex_deinit(&s->mu);
+    mr_mutex_deinit(&s->making);
+    mr_free(s);
+}
+
+static void unlink_session(mr_direct *s)
+{
+    mr_lock(&all_mu);
+    for (mr_direct **at = &all; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    mr_unlock(&all_mu);
+}
+
+/* Ends what runs, waits for it, and gives the session back. */
+static void direct_free(mr_session *base)
+{
+    mr_direct *s = (mr_direct *)base;
+    unlink_session(s);
+    direct_close(base);
+    mr_lock(&s->mu);
+    while (s->n_running > 0)
+        mr_cond_wait(&s->idle, &s->mu);
+    mr_unlock(&s->mu);
+    mr_partial_runs_end(s);
+    direct_unref(s);
+}
+
+static const mr_session_ops direct_ops = {direct_run,   mr_partial_setup,    mr_partial_run_step,
+                                          direct_close, direct_list_devices, direct_free};
+
+mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c, mr_session **out)
+{
+    mr_direct *s = mr_new(mr_direct);
+    s->base.ops = &direct_ops;
+    mr_refs_init(&s->refs);
+    s->graph = mr_graph_ref(g);
+    s->graph_mu = graph_mu;
+    mr_mutex_init(&s->making);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->idle);
+    mr_status *st = mr_env_init(&s->env, c);
+    if (st) {
+        direct_unref(s);
+        return st;
+    }
+    mr_lock(&all_mu);
+    s->next = all;
+    all = s;
+    mr_unlock(&all_mu);
+    *out = &s->base;
+    return NULL;
+}
+
+/* ---- TF_Reset ---- */
+
+typedef MR_VEC(mr_direct *) direct_vec;
+
+static void clear_containers(mr_direct *s, const char *const *containers, int n)
+{
+    for (int d = 0; d < s->env.n_devices; d++) {
+        for (int i = 0; i < n; i++)
+            mr_resources_clear(s->env.devices[d]->resources, mr_sv_of(containers[i]));
+        if (n == 0)
+            mr_resources_clear(s->env.devices[d]->resources, mr_sv_of(""));
+    }
+}
+
+void mr_direct_sessions_reset(const char *const *containers, int n)
+{
+    direct_vec live = {0};
+    mr_lock(&all_mu);
+    for (mr_direct *s = all; s; s = s->next) {
+        mr_refs_take(&s->refs);
+        mr_vec_push(&live, s);
+    }
+    mr_unlock(&all_mu);
+    for (int i = 0; i < live.n; i++) {
+        clear_containers(live.p[i], containers, n);
+        direct_close(&live.p[i]->base);
+        direct_unref(live.p[i]);
+    }
+    mr_vec_deinit(&live);
+}

@@ -1,0 +1,45 @@
+/* exec/direct_session.h -- the inside of the session that runs in this process; for its own files. */
+#ifndef MR_EXEC_DIRECT_SESSION_H
+#define MR_EXEC_DIRECT_SESSION_H
+
+#include "exec/env.h"
+#include "exec/signature.h"
+
+typedef struct mr_partial_run mr_partial_run;
+
+typedef struct mr_direct {
+    mr_session base;
+    mr_refs refs; /* its owner's, and of whoever resets all sessions */
+    mr_env env;
+    mr_graph *graph;
+    mr_mutex *graph_mu; /* NULL: nobody else touches the graph */
+    _Atomic bool closed;
+    mr_mutex making; /* one program at a time; outside of mu */
+    mr_placements placements MR_GUARDED_BY(making);
+    mr_mutex mu;
+    mr_cond idle; /* n_running fell to 0 */
+    int n_running MR_GUARDED_BY(mu);
+    mr_signatures exact, sorted MR_GUARDED_BY(mu);
+    MR_VEC(mr_program *) programs MR_GUARDED_BY(mu);
+    mr_map partial_runs MR_GUARDED_BY(mu); /* handle -> mr_partial_run * */
+    int64_t next_handle MR_GUARDED_BY(mu);
+    struct mr_direct *next; /* in the list of all */
+} mr_direct;
+
+/* The entry of a signature, made when it is new; lives as long as the session. */
+mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out);
+/* Between these a session waits with its end.  CANCELLED "Session has been closed." */
+mr_status *mr_direct_enter(mr_direct *s);
+void mr_direct_leave(mr_direct *s);
+/* The i-th feed is given a value of its type. */
+mr_status *mr_direct_check_feed(const mr_run_args *a, int i);
+/* Waits until f is over; after the deadline (0: none) it is stopped. */
+void mr_direct_wait(mr_flow *f, int64_t deadline_ns);
+
+/* ---- exec/partial_run.c ---- */
+mr_status *mr_partial_setup(mr_session *s, const mr_run_args *a, char **handle);
+mr_status *mr_partial_run_step(mr_session *s, const char *handle, const mr_run_args *a);
+/* Ends all that are left (the session is closed). */
+void mr_partial_runs_end(mr_direct *s);
+
+#endif

@@ -1,0 +1,34 @@
+/* exec/env.h -- what the programs of one session share: devices, threads, kept kernels, functions. */
+#ifndef MR_EXEC_ENV_H
+#define MR_EXEC_ENV_H
+
+#include "exec/program.h"
+#include "exec/session.h"
+#include "passes/passes.h"
+
+typedef struct mr_functions mr_functions;
+
+typedef struct mr_env {
+    mr_session_config config;
+    int n_devices;
+    mr_device **devices; /* owned; the first is the client's */
+    mr_allocator **budgets; /* one a device when there is a limit, else NULL */
+    mr_pool *inter;      /* NULL: nodes run in the caller's thread */
+    mr_pool *intra;
+    mr_kernel_cache *kernels;
+    mr_functions *functions;
+    mr_cancel *cancel;
+} mr_env;
+
+/* Devices /job:localhost/replica:0/task:0/device:CPU:i. */
+mr_status *mr_env_init(mr_env *e, const mr_session_config *c);
+void mr_env_deinit(mr_env *e); /* also after a failed init */
+/* The options of mr_prepare for this session; the client's device first. */
+mr_prepare_options mr_env_prepare_options(const mr_env *e);
+
+/* ---- exec/function.c: runs functions of a library for kernels ---- */
+mr_functions *mr_functions_new(mr_env *e);
+void mr_functions_free(mr_functions *f);
+mr_caller *mr_functions_caller(mr_functions *f);
+
+#endif

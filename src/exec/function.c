@@ -1,0 +1,324 @@
+/* exec/function.c -- runs functions of a library for kernels (mr_caller).
+ *
+ * A function with its attrs is made into a program once for each device it is called from, and kept for the life of
+ * the session: so are its stateful kernels.  A call is a flow of that program on the runner of the calling step: its
+ * work is posted, never run from inside the call, so that deep recursion needs memory but no stack. */
+#include "base/map.h"
+#include "base/memory.h"
+#include "exec/env.h"
+#include "graph/grad.h"
+#include "graph/library.h"
+
+/* A recursion that never ends is an error, not the end of the process. */
+#define MAX_DEPTH 10000
+
+typedef struct function {
+    mr_function *def;      /* as it was; the client may have removed and redefined it */
+    const mr_device *device;
+    bool is_gradient;      /* of def: SymbolicGradient */
+    mr_arena arena;        /* of attrs */
+    mr_tensor_vec held;
+    int n_attrs;
+    mr_named_attr *attrs;
+    mr_program *program;
+    struct function *next; /* of the same hash */
+} function;
+
+struct mr_functions {
+    mr_caller caller; /* first: kernels see it */
+    mr_env *env;
+    mr_mutex mu;
+    mr_imap by_hash; /* -> function * MR_GUARDED_BY(mu) */
+};
+
+
+/* ---- which function is meant ---- */
+
+typedef struct wanted {
+    const mr_function *def;
+    bool is_gradient;
+    int n_attrs;
+    const mr_named_attr *attrs;
+    const mr_library *library;
+    mr_device *device;
+} wanted;
+
+static mr_status *find_def(const mr_library *l, const char *name, const mr_function **out)
+{
+    *out = l ? mr_library_find(l, mr_sv_of(name)) : NULL;
+    return *out ? NULL : mr_error(MR_NOT_FOUND, "Function %s is not defined.", name);
+}
+
+/* SymbolicGradient means the gradient the library names for f, or the one derived from f. */
+static mr_status *resolve_gradient(const mr_func_ref *f, wanted *w)
+{
+    for (int i = 0; i < f->n_attrs; i++) {
+        const mr_attr *v = &f->attrs[i].v;
+        if (strcmp(f->attrs[i].name, "f") != 0 || v->kind != MR_ATTR_FUNC || v->is_list)
+            continue;
+        const char *given = mr_library_gradient(w->library, v->func->name);
+        w->is_gradient = given == NULL;
+        w->n_attrs = v->func->n_attrs;
+        w->attrs = v->func->attrs;
+        return find_def(w->library, given ? given : v->func->name, &w->def);
+    }
+    return mr_invalid("SymbolicGradient is missing attr: f");
+}
+
+static mr_status *resolve(mr_run *r, const mr_func_ref *f, wanted *w)
+{
+    *w = (wanted){.n_attrs = f->n_attrs, .attrs = f->attrs, .library = r->step->library, .device = r->step->device};
+    if (w->library && strcmp(f->name, "SymbolicGradient") == 0)
+        return resolve_gradient(f, w);
+    return find_def(w->library, f->name, &w->def);
+}
+
+/* ---- the cache ---- */
+
+/* Attrs that begin with '_' are notes to the runtime and do not change what a function computes. */
+static bool counts(const mr_named_attr *a) { return a->name[0] != '_'; }
+
+static uint64_t hash_of(const wanted *w)
+{
+    uint64_t h = (uint64_t)(uintptr_t)w->def * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)w->device ^ w->is_gradient;
+    for (int i = 0; i < w->n_attrs; i++)
+        if (counts(&w->attrs[i]))
+            h = mr_attr_hash(&w->attrs[i].v, h);
+    return h;
+}
+
+static bool same_attrs(const function *f, const wanted *w)
+{
+    int k = 0;
+    for (int i = 0; i < w->n_attrs; i++) {
+        if (!counts(&w->attrs[i]))
+            continue;
+        if (k == f->n_attrs || strcmp(f->attrs[k].name, w->attrs[i].name) != 0 ||
+            !mr_attr_eq(&f->attrs[k].v, &w->attrs[i].v))
+            return false;
+        k++;
+    }
+    return k == f->n_attrs;
+}
+
+static function *find_locked(mr_functions *fs, uint64_t hash, const wanted *w)
+{
+    for (function *f = mr_imap_get(&fs->by_hash, hash); f; f = f->next)
+        if (f->def == w->def && f->device == w->device && f->is_gradient == w->is_gradient && same_attrs(f, w))
+            return f;
+    return NULL;
+}
+
+/* ---- making a program ---- */
+
+/* What a call must run: results, control results, and whatever has effects of its own. */
+static bool is_root(const mr_node *n)
+{
+    return mr_node_is(n, "_Retval") || mr_node_is_control_flow(n) ||
+           ((n->def->flags & MR_STATEFUL) && !mr_node_is(n, "_Arg"));
+}
+
+static mr_status *prune_body(const mr_body *b, mr_graph **out)
+{
+    const mr_graph *g = b->graph;
+    MR_VEC(mr_node *) todo = {0};
+    bool *keep = mr_new_array(bool, g->nodes.n + 1);
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.p[i] && is_root(g->nodes.p[i]))
+            mr_vec_push(&todo, g->nodes.p[i]);
+    for (int i = 0; i < b->n_keep; i++)
+        mr_vec_push(&todo, b->keep[i]);
+    while (todo.n > 0) {
+        mr_node *n = mr_vec_pop(&todo);
+        if (keep[n->id])
+            continue;
+        keep[n->id] = true;
+        for (int i = 0; i < n->n_in; i++)
+            mr_vec_push(&todo, n->in[i].node);
+        for (int i = 0; i < n->n_ctrl; i++)
+            mr_vec_push(&todo, n->ctrl[i]);
+    }
+    mr_status *st = mr_graph_copy(g, keep, out, NULL);
+    mr_vec_deinit(&todo);
+    mr_free(keep);
+    return st;
+}
+
+/* The session's devices, the caller's first: nodes without a wish run with their caller. */
+static mr_device **devices_from(const mr_env *e, const mr_device *first)
+{
+    mr_device **d = mr_new_array(mr_device *, e->n_devices);
+    int n = 1;
+    for (int i = 0; i < e->n_devices; i++)
+        d[e->devices[i] == first ? 0 : n++] = e->devices[i];
+    return d;
+}
+
+static mr_status *make_program(mr_functions *fs, const wanted *w, mr_program **out)
+{
+    mr_status *st = NULL;
+    mr_body body = {0};
+    mr_graph *pruned = NULL, **parts = mr_new_array(mr_graph *, fs->env->n_devices);
+    mr_prepare_options o = mr_env_prepare_options(fs->env);
+    mr_device **devices = devices_from(fs->env, w->device);
+    o.devices = devices;
+    if (w->is_gradient)
+        MR_GO(mr_function_gradient(w->library, w->def, w->attrs, w->n_attrs, &body));
+    else
+        MR_GO(mr_function_instantiate(w->library, w->def, w->attrs, w->n_attrs, &body));
+    MR_GO(prune_body(&body, &pruned));
+    MR_GO(mr_prepare_body(pruned, &o, parts)); /* consumes it */
+    MR_GO(mr_program_new(parts, devices, o.n_devices, body.n_args, body.n_rets, NULL, &fs->caller, out));
+out:
+    mr_body_deinit(&body);
+    mr_free(parts);
+    mr_free(devices);
+    return mr_status_append(st, "\n\t [[function %s]]", w->def->def.name);
+}
+
+static function *function_new(const wanted *w, mr_program *p)
+{
+    function *f = mr_new(function);
+    f->def = mr_function_ref(w->def);
+    f->device = w->device;
+    f->is_gradient = w->is_gradient;
+    f->program = p;
+    mr_arena_init(&f->arena, 0);
+    f->attrs = mr_arena_array(&f->arena, mr_named_attr, w->n_attrs);
+    for (int i = 0; i < w->n_attrs; i++)
+        if (counts(&w->attrs[i]))
+            f->attrs[f->n_attrs++] = (mr_named_attr){mr_arena_strdup(&f->arena, w->attrs[i].name),
+                                                     mr_attr_copy(&f->arena, &f->held, &w->attrs[i].v)};
+    return f;
+}
+
+static void function_free(function *f)
+{
+    mr_program_free(f->program);
+    mr_function_unref(f->def);
+    for (int i = 0; i < f->held.n; i++)
+        mr_tensor_unref(f->held.p[i]);
+    mr_vec_deinit(&f->held);
+    mr_arena_deinit(&f->arena);
+    mr_free(f);
+}
+
+/* Made with the lock held: a function is made once, and others of the step may wait for it anyway. */
+static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **out)
+{
+    uint64_t hash = hash_of(w);
+    mr_status *st = NULL;
+    mr_lock(&fs->mu);
+    function *f = find_locked(fs, hash, w);
+    if (!f) {
+        mr_program *p = NULL;
+        if (!(st = make_program(fs, w, &p))) {
+            f = function_new(w, p);
+            f->next = mr_imap_put(&fs->by_hash, hash, f);
+        }
+    }
+    mr_unlock(&fs->mu);
+    *out = f ? f->program : NULL;
+    return st;
+}
+
+/* ---- calling ---- */
+
+typedef struct call {
+    mr_tensor **rets;
+    int n_rets;
+    void (*done)(void *ctx, mr_status *st);
+    void *ctx;
+} call;
+
+static mr_status *take_results(mr_flow *f, call *c)
+{
+    mr_status *st = mr_flow_take_status(f);
+    for (int i = 0; !st && i < c->n_rets; i++)
+        if (f->rets[i].kind != MR_LIVE)
+            st = mr_invalid("Retval[%d] does not have value", i);
+    for (int i = 0; !st && i < c->n_rets; i++) {
+        c->rets[i] = f->rets[i].t;
+        f->rets[i].kind = MR_ABSENT;
+    }
+    return st;
+}
+
+static void call_done(mr_flow *f)
+{
+    call c = *(call *)f->ctx;
+    mr_small_free(f->ctx, sizeof(call));
+    mr_status *st = take_results(f, &c);
+    mr_program_give(f);
+    c.done(c.ctx, st);
+}
+
+static mr_status *check_counts(const mr_program *p, const mr_func_ref *f, int n_args, int n_rets)
+{
+    if (p->n_args != n_args)
+        return mr_invalid("Function %s takes %d arguments, got %d", f->name, p->n_args, n_args);
+    if (p->n_rets != n_rets)
+        return mr_invalid("Function %s returns %d values, expected %d", f->name, p->n_rets, n_rets);
+    return NULL;
+}
+
+static mr_status *prepare_call(mr_functions *fs, mr_run *r, const mr_func_ref *f, int n_args, int n_rets,
+                               mr_program **out)
+{
+    wanted w;
+    const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
+    if (outer->depth >= MAX_DEPTH)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d", f->name, MAX_DEPTH);
+    MR_TRY(resolve(r, f, &w));
+    MR_TRY(find_or_make(fs, &w, out));
+    return check_counts(*out, f, n_args, n_rets);
+}
+
+static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
+                          mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
+{
+    mr_program *p = NULL;
+    mr_status *st = prepare_call((mr_functions *)c, r, f, n_args, n_rets, &p);
+    if (st) {
+        done(ctx, st);
+        return;
+    }
+    const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
+    mr_flow *flow = mr_program_take(p);
+    for (int i = 0; i < n_args; i++)
+        flow->args[i] = (mr_value){.t = args[i], .kind = MR_LIVE};
+    flow->depth = outer->depth + 1;
+    flow->deadline_ns = outer->deadline_ns;
+    flow->trace = outer->trace;
+    call *k = mr_small_alloc(sizeof(call));
+    *k = (call){rets, n_rets, done, ctx};
+    mr_flow_start(flow, &(mr_flow_start_args){outer->runner, outer->cancel, r->step, call_done, k});
+}
+
+/* ---- life ---- */
+
+mr_functions *mr_functions_new(mr_env *e)
+{
+    mr_functions *fs = mr_new(mr_functions);
+    fs->caller.call = call_function;
+    fs->env = e;
+    mr_mutex_init(&fs->mu);
+    return fs;
+}
+
+void mr_functions_free(mr_functions *fs)
+{
+    uint32_t pos = 0;
+    uint64_t hash;
+    void *v;
+    while (mr_imap_next(&fs->by_hash, &pos, &hash, &v))
+        for (function *f = v, *next; f; f = next) {
+            next = f->next;
+            function_free(f);
+        }
+    mr_imap_deinit(&fs->by_hash);
+    mr_mutex_deinit(&fs->mu);
+    mr_free(fs);
+}
+
+mr_caller *mr_functions_caller(mr_functions *fs) { return &fs->caller; }

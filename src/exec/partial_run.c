@@ -1,0 +1,427 @@
+/* exec/partial_run.c -- a step that is fed and fetched piece by piece (runtime.md §1.9).
+ *
+ * Setting up starts the whole step; its feeds are Recvs and its fetches Sends through the step's rendezvous.  Each
+ * call then sends some feeds and receives some fetches.  Nobody waits for the step between the calls: its work is
+ * done by the pool, or by the thread whose feed sets it going. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exec/direct_session.h"
+
+struct mr_partial_run {
+    mr_direct *session;
+    const mr_entry *entry;
+    mr_flow *flow;
+    mr_mutex calls;                /* one call at a time; outside of mu */
+    bool *fed, *fetched;           /* by position in the signature */
+    mr_rendezvous_key *feed_keys, *fetch_keys;
+    mr_mutex mu;
+    mr_cond changed;
+    bool over MR_GUARDED_BY(mu);   /* the step has ended */
+    int n_waiting MR_GUARDED_BY(mu); /* fetches on their way */
+    bool dead;                     /* the handle is gone; under calls */
+    mr_refs refs;                  /* the table's, and of calls in progress */
+};
+
+typedef struct fetch { /* one value on its way to the client */
+    mr_recv w;
+    mr_partial_run *run;
+    mr_status *st;
+    mr_tensor *t;
+    bool is_dead;
+} fetch;
+
+/* ---- making and ending ---- */
+
+static mr_status *make_keys(const mr_direct *s, const mr_out *o, int n, mr_rendezvous_key **out)
+{
+    const mr_device *client = s->env.devices[0];
+    mr_rendezvous_key *k = *out = mr_new_array(mr_rendezvous_key, n + 1);
+    mr_status *st = NULL;
+    for (int i = 0; !st && i < n; i++) {
+        char *name = mr_printf("%s:%d", o[i].node->name, o[i].index);
+        st = mr_rendezvous_key_make(mr_sv_of(client->name), client->incarnation, mr_sv_of(client->name), mr_sv_of(name),
+                                    &k[i]);
+        mr_free(name);
+    }
+    return st;
+}
+
+static void free_keys(mr_rendezvous_key *k, int n)
+{
+    for (int i = 0; k && i < n; i++)
+        mr_rendezvous_key_deinit(&k[i]);
+    mr_free(k);
+}
+
+static void partial_unref(mr_partial_run *p)
+{
+    if (!mr_refs_drop(&p->refs))
+        return;
+    if (p->flow)
+        mr_program_give(p->flow);
+    free_keys(p->feed_keys, p->entry->sig.n_feeds);
+    free_keys(p->fetch_keys, p->entry->sig.n_fetches);
+    mr_free(p->fed);
+    mr_free(p->fetched);
+    mr_cond_deinit(&p->changed);
+    mr_mutex_deinit(&p->mu);
+    mr_mutex_deinit(&p->calls);
+    mr_free(p);
+}
+
+static mr_partial_run *partial_new(mr_direct *s, const mr_entry *e)
+{
+    mr_partial_run *p = mr_new(mr_partial_run);
+    mr_refs_init(&p->refs);
+    mr_mutex_init(&p->calls);
+    mr_mutex_init(&p->mu);
+    mr_cond_init(&p->changed);
+    p->session = s;
+    p->entry = e;
+    p->fed = mr_new_array(bool, e->sig.n_feeds + 1);
+    p->fetched = mr_new_array(bool, e->sig.n_fetches + 1);
+    return p;
+}
+
+static void step_over(mr_flow *f)
+{
+    mr_partial_run *p = f->ctx;
+    mr_lock(&p->mu);
+    p->over = true;
+    mr_cond_broadcast(&p->changed);
+    mr_unlock(&p->mu);
+}
+
+static void start(mr_partial_run *p)
+{
+    mr_flow *f = p->flow = mr_program_take(p->entry->program);
+    f->deadline_ns = 0; /* a time limit holds for each call, not for all */
+    mr_runner_reset(&f->own_runner, p->session->env.inter, false);
+    mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, p->session->env.cancel, NULL, step_over, p});
+}
+
+static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handle)
+{
+    mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
+    mr_entry *e = NULL;
+    mr_status *st = NULL;
+    MR_TRY(mr_direct_find(s, &sig, true, &e));
+    mr_partial_run *p = partial_new(s, e);
+    MR_GO(make_keys(s, e->sig.feeds, e->sig.n_feeds, &p->feed_keys));
+    MR_GO(make_keys(s, e->sig.fetches, e->sig.n_fetches, &p->fetch_keys));
+    start(p);
+    mr_lock(&s->mu);
+    *handle = mr_printf("%lld", (long long)s->next_handle++);
+    mr_map_putz(&s->partial_runs, *handle, p);
+    mr_unlock(&s->mu);
+    p = NULL;
+out:
+    if (p)
+        partial_unref(p);
+    return st;
+}
+
+mr_status *mr_partial_setup(mr_session *base, const mr_run_args *a, char **handle)
+{
+    mr_direct *s = (mr_direct *)base;
+    *handle = NULL;
+    MR_TRY(mr_direct_enter(s));
+    mr_status *st = setup_entered(s, a, handle);
+    mr_direct_leave(s);
+    return st;
+}
+
+static mr_partial_run *find_run(mr_direct *s, const char *handle)
+{
+    mr_lock(&s->mu);
+    mr_partial_run *p = mr_map_getz(&s->partial_runs, handle);
+    if (p)
+        mr_refs_take(&p->refs);
+    mr_unlock(&s->mu);
+    return p;
+}
+
+/* Takes the handle away and waits for the step. */
+static void end_run(mr_direct *s, const char *handle, mr_partial_run *p, int64_t deadline_ns)
+{
+    bool in_time = true;
+    p->dead = true;
+    mr_lock(&s->mu);
+    bool was_there = mr_map_remove(&s->partial_runs, mr_sv_of(handle)) != NULL;
+    mr_unlock(&s->mu);
+    mr_lock(&p->mu);
+    while (!p->over && in_time)
+        if (deadline_ns)
+            in_time = mr_cond_wait_until(&p->changed, &p->mu, deadline_ns);
+        else
+            mr_cond_wait(&p->changed, &p->mu);
+    mr_unlock(&p->mu);
+    if (!in_time) {
+        mr_flow_fail(p->flow, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+        mr_lock(&p->mu);
+        while (!p->over)
+            mr_cond_wait(&p->changed, &p->mu);
+        mr_unlock(&p->mu);
+    }
+    if (was_there)
+        partial_unref(p);
+}
+
+void mr_partial_runs_end(mr_direct *s)
+{
+    for (;;) {
+        uint32_t pos = 0;
+        mr_sv key;
+        void *p = NULL;
+        mr_lock(&s->mu);
+        char *handle = mr_map_next(&s->partial_runs, &pos, &key, &p) ? mr_strndup(key.p, key.n) : NULL;
+        mr_unlock(&s->mu);
+        if (!handle)
+            return;
+        end_run(s, handle, p, 0);
+        mr_free(handle);
+    }
+}
+
+/* ---- checks ---- */
+
+static int find_out(const mr_out *o, int n, mr_out want)
+{
+    for (int i = 0; i < n; i++)
+        if (mr_out_eq(o[i], want))
+            return i;
+    return -1;
+}
+
+static mr_status *check_use(const char *what, const mr_out *declared, int n, const bool *used, mr_out o,
+                            const char *done)
+{
+    int i = o.node ? find_out(declared, n, o) : -1;
+    if (i < 0)
+        return mr_invalid("The %s %s:%d was not specified in partial_run_setup.", what, o.node ? o.node->name : "?",
+                          o.index);
+    if (used[i])
+        return mr_invalid("The %s %s:%d has already been %s.", what, o.node->name, o.index, done);
+    return NULL;
+}
+
+/* Not fed yet, and not among the feeds of this call. */
+static bool is_missing(const mr_partial_run *p, const mr_run_args *a, mr_out o, bool *is_feed)
+{
+    const mr_signature *sig = &p->entry->sig;
+    int i = find_out(sig->feeds, sig->n_feeds, o);
+    *is_feed = i >= 0;
+    return i >= 0 && !p->fed[i] && find_out(a->feeds, a->n_feeds, o) < 0;
+}
+
+typedef MR_VEC(mr_node *) node_vec;
+
+/* Walks back from a fetch; false when a feed that is missing stands in the way. */
+static bool can_be_computed(const mr_partial_run *p, const mr_run_args *a, mr_node *from, bool *seen)
+{
+    node_vec todo = {0};
+    bool ok = true, is_feed;
+    mr_vec_push(&todo, from);
+    while (ok && todo.n > 0) {
+        mr_node *n = mr_vec_pop(&todo);
+        if (seen[n->id])
+            continue;
+        seen[n->id] = true;
+        for (int i = 0; ok && i < n->n_in; i++) {
+            ok = !is_missing(p, a, n->in[i], &is_feed);
+            if (ok && !is_feed)
+                mr_vec_push(&todo, n->in[i].node);
+        }
+        for (int i = 0; ok && i < n->n_ctrl; i++) {
+            ok = n->ctrl[i]->n_out != 1 || !is_missing(p, a, (mr_out){n->ctrl[i], 0}, &is_feed);
+            mr_vec_push(&todo, n->ctrl[i]);
+        }
+    }
+    mr_vec_deinit(&todo);
+    return ok;
+}
+
+static void lock_graph(const mr_direct *s) MR_NO_TSA
+{
+    if (s->graph_mu)
+        mr_lock(s->graph_mu);
+}
+
+static void unlock_graph(const mr_direct *s) MR_NO_TSA
+{
+    if (s->graph_mu)
+        mr_unlock(s->graph_mu);
+}
+
+static mr_status *check_fetches(const mr_partial_run *p, const mr_run_args *a)
+{
+    mr_direct *s = p->session;
+    mr_status *st = NULL;
+    lock_graph(s);
+    for (int i = 0; !st && i < a->n_fetches; i++) {
+        bool *seen = mr_new_array(bool, s->graph->nodes.n + 1);
+        if (!can_be_computed(p, a, a->fetches[i].node, seen))
+            st = mr_invalid("Fetch %s:%d can't be computed from the feeds that have been fed so far.",
+                            a->fetches[i].node->name, a->fetches[i].index);
+        mr_free(seen);
+    }
+    unlock_graph(s);
+    return st;
+}
+
+static mr_status *check_call(const mr_partial_run *p, const mr_run_args *a)
+{
+    const mr_signature *sig = &p->entry->sig;
+    for (int i = 0; i < a->n_feeds; i++) {
+        MR_TRY(check_use("feed", sig->feeds, sig->n_feeds, p->fed, a->feeds[i], "fed"));
+        if (find_out(a->feeds, i, a->feeds[i]) >= 0)
+            return mr_invalid("The feed %s:%d has already been fed.", a->feeds[i].node->name, a->feeds[i].index);
+        MR_TRY(mr_direct_check_feed(a, i));
+    }
+    for (int i = 0; i < a->n_fetches; i++)
+        MR_TRY(check_use("fetch", sig->fetches, sig->n_fetches, p->fetched, a->fetches[i], "fetched"));
+    return check_fetches(p, a);
+}
+
+/* ---- a call ---- */
+
+static void fetch_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+{
+    fetch *f = (fetch *)w;
+    mr_partial_run *p = f->run;
+    f->st = st;
+    f->t = t;
+    f->is_dead = dead;
+    mr_lock(&p->mu);
+    if (--p->n_waiting == 0)
+        mr_cond_broadcast(&p->changed);
+    mr_unlock(&p->mu);
+}
+
+static mr_status *send_feeds(mr_partial_run *p, const mr_run_args *a)
+{
+    const mr_signature *sig = &p->entry->sig;
+    for (int i = 0; i < a->n_feeds; i++) {
+        int at = find_out(sig->feeds, sig->n_feeds, a->feeds[i]);
+        p->fed[at] = true;
+        MR_TRY(mr_rendezvous_send(p->flow->rendezvous, &p->feed_keys[at], 0, 0, mr_tensor_ref(a->feed_values[i]),
+                                  false));
+    }
+    return NULL;
+}
+
+/* Asks for every fetch once; one listed twice is given twice. */
+static void ask_for_fetches(mr_partial_run *p, const mr_run_args *a, fetch *f)
+{
+    const mr_signature *sig = &p->entry->sig;
+    for (int i = 0; i < a->n_fetches; i++) {
+        int at = find_out(sig->fetches, sig->n_fetches, a->fetches[i]);
+        if (find_out(a->fetches, i, a->fetches[i]) >= 0)
+            continue;
+        for (int k = 0; k < sig->n_fetches; k++)
+            if (mr_out_eq(sig->fetches[k], a->fetches[i]))
+                p->fetched[k] = true;
+        f[i] = (fetch){{fetch_came, &p->fetch_keys[at], 0, 0, NULL}, p, NULL, NULL, false};
+        mr_lock(&p->mu);
+        p->n_waiting++;
+        mr_unlock(&p->mu);
+        mr_rendezvous_recv(p->flow->rendezvous, &f[i].w);
+    }
+}
+
+static void wait_for_fetches(mr_partial_run *p, int64_t deadline_ns)
+{
+    bool in_time = true;
+    mr_lock(&p->mu);
+    while (p->n_waiting > 0 && in_time)
+        if (deadline_ns)
+            in_time = mr_cond_wait_until(&p->changed, &p->mu, deadline_ns);
+        else
+            mr_cond_wait(&p->changed, &p->mu);
+    mr_unlock(&p->mu);
+    if (in_time)
+        return;
+    mr_flow_fail(p->flow, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+    wait_for_fetches(p, 0); /* the aborted rendezvous ends them */
+}
+
+/* What came; on error nothing is handed out. */
+static mr_status *take_fetches(const mr_run_args *a, fetch *f)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < a->n_fetches; i++) {
+        int first = find_out(a->fetches, i, a->fetches[i]);
+        a->fetched[i] = mr_tensor_ref(f[first < 0 ? i : first].t);
+        mr_status_update(&st, f[i].st);
+        if (f[i].is_dead)
+            mr_status_update(&st, mr_invalid("The tensor returned for %s:%d was not valid.", a->fetches[i].node->name,
+                                             a->fetches[i].index));
+    }
+    for (int i = 0; i < a->n_fetches; i++)
+        mr_tensor_unref(f[i].t);
+    for (int i = 0; st && i < a->n_fetches; i++) {
+        mr_tensor_unref(a->fetched[i]);
+        a->fetched[i] = NULL;
+    }
+    return st;
+}
+
+static bool all_used(const bool *used, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!used[i])
+            return false;
+    return true;
+}
+
+static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t deadline_ns)
+{
+    fetch *f = mr_new_array(fetch, a->n_fetches + 1);
+    mr_status *st = send_feeds(p, a);
+    if (!st) {
+        ask_for_fetches(p, a, f);
+        wait_for_fetches(p, deadline_ns);
+        st = take_fetches(a, f);
+    }
+    mr_free(f);
+    return st;
+}
+
+static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *p, const mr_run_args *a)
+{
+    const mr_signature *sig = &p->entry->sig;
+    int64_t timeout_ms = s->env.config.timeout_ms;
+    int64_t deadline_ns = timeout_ms > 0 ? mr_now_ns() + timeout_ms * 1000000 : 0;
+    if (p->dead)
+        return mr_invalid("Must run 'setup' before performing partial runs!");
+    MR_TRY(check_call(p, a));
+    mr_status *st = exchange(p, a, deadline_ns);
+    if (st) /* stops what still waits for feeds; the root cause may be known better by then */
+        mr_flow_fail(p->flow, mr_status_copy(st));
+    if (st || (all_used(p->fed, sig->n_feeds) && all_used(p->fetched, sig->n_fetches))) {
+        end_run(s, handle, p, deadline_ns);
+        if (st)
+            mr_status_update(&st, mr_flow_take_status(p->flow));
+    }
+    return st;
+}
+
+mr_status *mr_partial_run_step(mr_session *base, const char *handle, const mr_run_args *a)
+{
+    mr_direct *s = (mr_direct *)base;
+    for (int i = 0; i < a->n_fetches; i++)
+        a->fetched[i] = NULL;
+    MR_TRY(mr_direct_enter(s));
+    mr_status *st = NULL;
+    mr_partial_run *p = find_run(s, handle);
+    if (p) {
+        mr_lock(&p->calls);
+        st = call_locked(s, handle, p, a);
+        mr_unlock(&p->calls);
+        partial_unref(p);
+    } else {
+        st = mr_invalid("Must run 'setup' before performing partial runs!");
+    }
+    mr_direct_leave(s);
+    return st;
+}

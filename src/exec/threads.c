@@ -1,0 +1,75 @@
+/* exec/threads.c -- the pools sessions compute with.
+ *
+ * Process-wide pools are told apart by their size: sessions that want the same number of threads share them, and so
+ * do nodes and the loops inside kernels (inter and intra) when both numbers are equal, as they are by default.  More
+ * threads than cores would only take time from each other.  A pool ends with the last session that uses it. */
+#include "exec/threads.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+typedef struct shared {
+    mr_pool *pool;
+    int n_users;
+    struct shared *next;
+} shared;
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+static shared *all MR_GUARDED_BY(mu);
+
+int mr_threads_wanted(int n, const char *variable)
+{
+    int64_t v;
+    const char *text = n ? NULL : getenv(variable);
+    if (text && mr_sv_to_i64(mr_sv_of(text), &v) && v)
+        n = (int)MR_MAX(MR_MIN(v, MR_POOL_MAX_THREADS), -1);
+    return n ? n : mr_cpu_count();
+}
+
+static mr_status *take_shared_locked(int n, mr_pool **out)
+{
+    for (shared *s = all; s; s = s->next)
+        if (mr_pool_threads(s->pool) == n) {
+            s->n_users++;
+            *out = s->pool;
+            return NULL;
+        }
+    MR_TRY(mr_pool_new("compute", n, out));
+    shared *s = mr_new(shared);
+    *s = (shared){*out, 1, all};
+    all = s;
+    return NULL;
+}
+
+mr_status *mr_threads_take(int n, bool own, mr_pool **out)
+{
+    *out = NULL;
+    n = MR_MIN(MR_MAX(n, 1), MR_POOL_MAX_THREADS);
+    if (own)
+        return mr_pool_new("session", n, out);
+    mr_lock(&mu);
+    mr_status *st = take_shared_locked(n, out);
+    mr_unlock(&mu);
+    return st;
+}
+
+void mr_threads_give(mr_pool *p, bool own)
+{
+    shared *last = NULL;
+    mr_lock(&mu);
+    for (shared **at = &all; p && !own && *at; at = &(*at)->next)
+        if ((*at)->pool == p) {
+            if (--(*at)->n_users == 0) {
+                last = *at;
+                *at = last->next;
+            }
+            break;
+        }
+    mr_unlock(&mu);
+    if (own || last)
+        mr_pool_free(p);
+    mr_free(last);
+}
