@@ -12,7 +12,7 @@
 #ifndef MR_GRAPH_BACKWARD_H
 #define MR_GRAPH_BACKWARD_H
 
-#include "graph/flow.h"
+#include "graph/control_flow.h"
 #include "graph/grad.h"
 
 typedef struct mr_level mr_level;
@@ -37,7 +37,7 @@ struct mr_level {
 typedef struct mr_backward {
     mr_graph *graph;
     mr_scope s;
-    mr_flow flow;
+    mr_cflow flow;
     mr_arena arena;
     const mr_gradient_options *opt;
     const char *prefix;

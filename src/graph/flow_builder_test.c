@@ -230,3 +230,21 @@ void mr_fb_while_end(mr_fb *b, const mr_out *next, mr_out *out)
     for (int i = 0; i < c->n; i++)
         out[i] = emit_in(b, b->top, "Exit", NULL, 0, (mr_out[]){mr_nth(c->splits[i], 0)}, 1);
 }
+
+void mr_fb_for(mr_fb *b, mr_out n, int parallel_iterations, mr_out *vars, int n_vars)
+{
+    mr_out all[8] = {mr_fb_num(b, MR_INT32, 0)};
+    memcpy(all + 1, vars, (size_t)n_vars * sizeof(mr_out));
+    mr_fb_while(b, all, n_vars + 1, parallel_iterations, all);
+    mr_fb_while_body(b, mr_fb2(b, "Less", all[0], n), all);
+    memcpy(vars - 1, all, (size_t)(n_vars + 1) * sizeof(mr_out));
+}
+
+void mr_fb_end_for(mr_fb *b, mr_out *vars, int n_vars)
+{
+    mr_out all[8] = {mr_fb2(b, "Add", vars[-1], mr_fb_num(b, MR_INT32, 1))};
+    memcpy(all + 1, vars, (size_t)n_vars * sizeof(mr_out));
+    mr_fb_while_end(b, all, all);
+    memcpy(vars, all + 1, (size_t)n_vars * sizeof(mr_out));
+}
+

@@ -45,4 +45,8 @@ void mr_fb_while(mr_fb *b, const mr_out *init, int n, int parallel_iterations, m
 void mr_fb_while_body(mr_fb *b, mr_out pred, mr_out *vars);
 void mr_fb_while_end(mr_fb *b, const mr_out *next, mr_out *out);
 
+/* for (i = 0; i < n; i++) between the two; vars[-1] is the counter. */
+void mr_fb_for(mr_fb *b, mr_out n, int parallel_iterations, mr_out *vars, int n_vars);
+void mr_fb_end_for(mr_fb *b, mr_out *vars, int n_vars);
+
 #endif

@@ -103,9 +103,9 @@ MR_TEST(gradients_of_a_call_in_a_loop)
     mr_gtrial_init(&t, 2);
     add_function(t.g->library, "f");
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb_emit(&t.b, "f", NULL, 0, (mr_out[]){v[1], t.x[1]}, 2);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     MR_CHECK_OK(mr_graph_gradients(t.g, &v[1], 1, t.x, 2, NULL, dx));
     MR_CHECK(mr_node_is_exit(dx[0].dense.node) && mr_node_is_exit(dx[1].dense.node));
     mr_gtrial_deinit(&t);

@@ -53,7 +53,7 @@ void mr_backward_switch(mr_grad *g)
 {
     mr_backward *w = g->walk;
     mr_node *n = (mr_node *)(uintptr_t)g->node;
-    if (mr_flow_is_loop_switch(&w->flow, n)) { /* within an iteration the loop goes on */
+    if (mr_cflow_is_loop_switch(&w->flow, n)) { /* within an iteration the loop goes on */
         g->dx[0] = g->dy[1];
         return;
     }
@@ -106,7 +106,7 @@ void mr_backward_merge(mr_grad *g)
     mr_node *n = (mr_node *)(uintptr_t)g->node;
     int *sides = mr_arena_array(&w->arena, int, n->n_in);
     chooser c = {.n = n->n_in, .sides = sides};
-    if (!mr_flow_merge_selector(&w->flow, n, &c.sel, sides)) {
+    if (!mr_cflow_merge_selector(&w->flow, n, &c.sel, sides)) {
         c.sel = (mr_out){n, 1};
         c.sides = NULL;
     }

@@ -41,12 +41,12 @@ void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame
     if (!n)
         return;
     mr_backward_claim(w, &w->forward, n);
-    mr_flow_set(&w->flow, n, frame, guard);
+    mr_cflow_set(&w->flow, n, frame, guard);
 }
 
 bool mr_backward_needs_anchor(mr_backward *w, const mr_level *l, const mr_guard *guard)
 {
-    return w->flow.any && (l->outer || l->frame != mr_flow_root(&w->flow) || guard->n != 0);
+    return w->flow.any && (l->outer || l->frame != mr_cflow_root(&w->flow) || guard->n != 0);
 }
 
 mr_node *mr_backward_node(mr_backward *w, mr_spec spec)
@@ -84,14 +84,14 @@ mr_node *mr_backward_node(mr_backward *w, mr_spec spec)
  * it come in as the loop's other invariants do. */
 static mr_out real_at_base(mr_backward *w, mr_frame *frame, mr_out v)
 {
-    mr_frame *from = mr_flow_value_frame(&w->flow, v);
+    mr_frame *from = mr_cflow_value_frame(&w->flow, v);
     if (from == frame || from->depth >= frame->depth)
         return v;
     mr_out in = real_at_base(w, frame->parent, v);
     mr_node *enter = mr_backward_node(w, (mr_spec){"Enter", .in = {in}, .attrs = {
         {"frame_name", mr_a_str(frame->name)}, {"is_constant", mr_a_bool(true)},
         {"parallel_iterations", mr_a_int(frame->parallel_iterations)}}});
-    mr_backward_claim_forward(w, enter, frame, mr_flow_value_guard(&w->flow, in));
+    mr_backward_claim_forward(w, enter, frame, mr_cflow_value_guard(&w->flow, in));
     return enter ? (mr_out){enter, 0} : MR_NO_OUT;
 }
 
@@ -101,7 +101,7 @@ static mr_out loop_origin(const mr_backward *w, mr_out v)
     for (;;) {
         if (mr_node_is(v.node, "Identity"))
             v = v.node->in[0];
-        else if (v.index == 1 && mr_flow_is_loop_switch(&w->flow, v.node))
+        else if (v.index == 1 && mr_cflow_is_loop_switch(&w->flow, v.node))
             v = v.node->in[0];
         else
             return v;
@@ -116,9 +116,9 @@ static const mr_node *invariant_enter(const mr_backward *w, mr_out v)
         const mr_attr *a = mr_node_attr(n, "is_constant");
         return a && a->kind == MR_ATTR_BOOL && a->b ? n : NULL;
     }
-    if (!mr_node_is_merge(n) || v.index != 0 || !mr_flow_back_edge(n))
+    if (!mr_node_is_merge(n) || v.index != 0 || !mr_cflow_back_edge(n))
         return NULL;
-    const mr_frame *f = mr_flow_frame(&w->flow, n);
+    const mr_frame *f = mr_cflow_frame(&w->flow, n);
     for (int i = 0; i < f->vars.n; i++) {
         const mr_loop_var *var = &f->vars.p[i];
         if (var->merge == n && var->enter && mr_out_eq(loop_origin(w, var->next->in[0]), v))
@@ -143,7 +143,7 @@ static mr_out known_value(mr_backward *w, mr_level *l, mr_out v)
     mr_out o = mr_const(&w->s, t);
     mr_backward_claim(w, l, o.node);
     if (o.node)
-        mr_backward_tie(w, l, mr_flow_value_guard(&w->flow, v), o.node);
+        mr_backward_tie(w, l, mr_cflow_value_guard(&w->flow, v), o.node);
     return o;
 }
 
@@ -199,7 +199,7 @@ static bool hoist(mr_backward *w, mr_level *l, mr_node *n)
         if (level_of(w, n->in[i].node) == l)
             return false;
         changes = changes || !mr_backward_is_invariant(w, loop_origin(w, n->in[i]));
-        guard = mr_guard_union(&w->flow, guard, mr_flow_value_guard(&w->flow, n->in[i]));
+        guard = mr_guard_union(&w->flow, guard, mr_cflow_value_guard(&w->flow, n->in[i]));
     }
     if (!changes)
         return false;
@@ -304,7 +304,7 @@ static mr_out forward_shape(mr_backward *w, mr_level *l, mr_out v)
     if (n)
         return (mr_out){n, 0};
     n = mr_backward_node(w, (mr_spec){shape_op(v), .in = {v}, .colocate = v.node});
-    mr_backward_claim_forward(w, n, mr_flow_value_frame(&w->flow, v), mr_flow_value_guard(&w->flow, v));
+    mr_backward_claim_forward(w, n, mr_cflow_value_frame(&w->flow, v), mr_cflow_value_guard(&w->flow, v));
     if (n && !handle)
         mr_imap_put(&l->shapes, mr_out_key(v), n);
     return n ? (mr_out){n, 0} : MR_NO_OUT;
@@ -331,12 +331,12 @@ static mr_out shape_at(mr_backward *w, mr_level *l, mr_out v, const mr_guard *gu
 
 mr_out mr_backward_shape(mr_backward *w, mr_level *l, mr_out v)
 {
-    return mr_scope_ok(&w->s) ? shape_at(w, l, v, mr_flow_value_guard(&w->flow, v)) : MR_NO_OUT;
+    return mr_scope_ok(&w->s) ? shape_at(w, l, v, mr_cflow_value_guard(&w->flow, v)) : MR_NO_OUT;
 }
 
 mr_out mr_backward_zeros(mr_backward *w, mr_level *l, mr_out v, mr_dtype type)
 {
-    const mr_guard *guard = mr_flow_value_guard(&w->flow, v);
+    const mr_guard *guard = mr_cflow_value_guard(&w->flow, v);
     bool tied = mr_backward_needs_anchor(w, l, guard), same = mr_dtype_base(mr_out_type(v)) == type;
     if (!mr_scope_ok(&w->s))
         return MR_NO_OUT;

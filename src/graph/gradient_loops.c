@@ -101,25 +101,25 @@ static void make_gate(mr_backward *w, mr_level *l)
     for (int i = 0; i < f->vars.n && !from.node; i++)
         if (f->vars.p[i].enter)
             from = f->vars.p[i].enter->in[0];
-    if (!from.node || (f->parent == mr_flow_root(&w->flow) && mr_flow_value_guard(&w->flow, from)->n == 0))
+    if (!from.node || (f->parent == mr_cflow_root(&w->flow) && mr_cflow_value_guard(&w->flow, from)->n == 0))
         return;
     l->gate = mr_backward_node(w, (mr_spec){"Identity", .in = {from}, .colocate = from.node});
-    mr_backward_claim_forward(w, l->gate, f->parent, mr_flow_value_guard(&w->flow, from));
+    mr_backward_claim_forward(w, l->gate, f->parent, mr_cflow_value_guard(&w->flow, from));
 }
 
 /* When values that leave the loop are live. */
 static const mr_guard *guard_outside(mr_backward *w, const mr_level *l)
 {
-    return mr_guard_outside(&w->flow, mr_flow_guard(&w->flow, l->frame->cond), l->frame);
+    return mr_guard_outside(&w->flow, mr_cflow_guard(&w->flow, l->frame->cond), l->frame);
 }
 
 /* A variable of the forward loop that counts its iterations. */
 static void count_forward(mr_backward *w, mr_level *l)
 {
     mr_frame *f = l->frame;
-    const mr_guard *g = mr_flow_guard(&w->flow, f->cond);
+    const mr_guard *g = mr_cflow_guard(&w->flow, f->cond);
     mr_out zero = int_const(w, 0, l->gate);
-    mr_backward_claim_forward(w, zero.node, f->parent, l->gate ? mr_flow_guard(&w->flow, l->gate) : w->flow.always);
+    mr_backward_claim_forward(w, zero.node, f->parent, l->gate ? mr_cflow_guard(&w->flow, l->gate) : w->flow.always);
     mr_node *in = zero.node ? enter(w, f, f->name, zero, false) : NULL;
     mr_node *merge = in ? open_merge(w, (mr_out){in, 0}) : NULL;
     mr_node *split = merge ? mr_backward_node(w, (mr_spec){"Switch", .in = {{merge, 0}, {f->cond, 0}}}) : NULL;
@@ -198,8 +198,8 @@ static state *find_state(state *states, int n, const mr_node *merge)
 static state *exit_state(mr_backward *w, state *states, int n, const mr_node *exit)
 {
     mr_out v = exit->in[0];
-    if (v.node && v.index == 0 && mr_flow_is_loop_switch(&w->flow, v.node))
-        return find_state(states, n, mr_flow_origin(v.node->in[0]).node);
+    if (v.node && v.index == 0 && mr_cflow_is_loop_switch(&w->flow, v.node))
+        return find_state(states, n, mr_cflow_origin(v.node->in[0]).node);
     return NULL;
 }
 
@@ -255,7 +255,7 @@ static mr_out last_value(mr_backward *w, mr_level *l, state *s)
     mr_frame *f = l->frame;
     if (!s->exit) {
         mr_out v = {s->var->merge, 0};
-        const mr_guard *g = mr_guard_union(&w->flow, mr_flow_value_guard(&w->flow, v), mr_flow_guard(&w->flow, f->cond));
+        const mr_guard *g = mr_guard_union(&w->flow, mr_cflow_value_guard(&w->flow, v), mr_cflow_guard(&w->flow, f->cond));
         mr_node *split = mr_backward_node(w, (mr_spec){"Switch", .in = {v, {f->cond, 0}}, .colocate = v.node});
         mr_backward_claim_forward(w, split, f, g);
         s->exit = split ? mr_backward_node(w, (mr_spec){"Exit", .in = {{split, 0}}, .colocate = v.node}) : NULL;

@@ -71,9 +71,9 @@ MR_TEST(gradients_of_a_loop)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
     v[1] = mr_fb1(&t.b, "Tanh", mr_fb2(&t.b, "Mul", v[1], t.x[1])); /* x[1] is invariant */
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_deinit(&t);
 }
@@ -83,9 +83,9 @@ MR_TEST(gradients_of_a_loop_that_never_runs)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 0), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 0), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Mul", v[1], t.x[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_deinit(&t);
 }
@@ -95,11 +95,11 @@ MR_TEST(gradients_of_a_loop_with_a_variable_nobody_takes_out)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[4] = {{0}, t.x[0], t.x[1]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 2);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 2);
     mr_out a = v[1];
     v[1] = mr_fb2(&t.b, "Mul", v[1], v[2]);
     v[2] = mr_fb1(&t.b, "Tanh", a);
-    mr_gtrial_end_for(&t, v + 1, 2);
+    mr_fb_end_for(&t.b, v + 1, 2);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_deinit(&t);
 }
@@ -111,9 +111,9 @@ MR_TEST(gradients_of_a_loop_with_shapes_that_grow)
     mr_gtrial_vector(&t, 0, 1, false);
     mr_gtrial_vector(&t, 1, 2, false);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Append", mr_fb1(&t.b, "Tanh", v[1]), t.x[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, mr_fb2(&t.b, "Mul", v[1], v[1]));
     mr_gtrial_deinit(&t);
 }
@@ -125,10 +125,10 @@ MR_TEST(gradients_of_rows_in_a_loop)
     mr_gtrial_vector(&t, 0, 4, false);
     mr_gtrial_vector(&t, 1, 2, false);
     mr_out v[3] = {{0}, t.x[1]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     mr_out rows = mr_fb2(&t.b, "Gather", t.x[0], mr_gtrial_ints(&t, 2, (const int32_t[]){1, 3}));
     v[1] = mr_fb1(&t.b, "Tanh", mr_fb2(&t.b, "Mul", v[1], rows));
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_deinit(&t);
 }
@@ -138,13 +138,13 @@ MR_TEST(gradients_of_nested_loops)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]}, u[3];
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     u[1] = v[1];
-    mr_gtrial_for(&t, v[0], 10, u + 1, 1); /* runs 0, 1, 2 times */
+    mr_fb_for(&t.b, v[0], 10, u + 1, 1); /* runs 0, 1, 2 times */
     u[1] = mr_fb1(&t.b, "Tanh", mr_fb2(&t.b, "Mul", mr_fb2(&t.b, "Add", u[1], v[1]), t.x[1]));
-    mr_gtrial_end_for(&t, u + 1, 1);
+    mr_fb_end_for(&t.b, u + 1, 1);
     v[1] = mr_fb2(&t.b, "Add", u[1], v[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_deinit(&t);
 }
@@ -154,13 +154,13 @@ MR_TEST(gradients_of_a_conditional_in_a_loop)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 5), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 5), 10, v + 1, 1);
     mr_fb_cond(&t.b, mr_fb2(&t.b, "Less", v[1], mr_gtrial_num(&t, 0.5)));
     mr_out a = mr_fb2(&t.b, "Add", mr_fb2(&t.b, "Mul", v[1], v[1]), t.x[1]);
     mr_fb_cond_else(&t.b, &a, 1);
     mr_out b = mr_fb2(&t.b, "Mul", mr_fb1(&t.b, "Tanh", v[1]), mr_gtrial_num(&t, 0.3));
     mr_fb_cond_end(&t.b, &b, &v[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_deinit(&t);
 }
@@ -172,9 +172,9 @@ MR_TEST(gradients_of_a_loop_in_a_conditional)
         mr_gtrial_init(&t, 2);
         mr_out v[3] = {{0}, t.x[0]}, y;
         mr_fb_cond(&t.b, mr_fb2(&t.b, "Less", t.x[0], mr_gtrial_num(&t, taken)));
-        mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+        mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
         v[1] = mr_fb2(&t.b, "Mul", mr_fb1(&t.b, "Tanh", v[1]), t.x[1]);
-        mr_gtrial_end_for(&t, v + 1, 1);
+        mr_fb_end_for(&t.b, v + 1, 1);
         mr_fb_cond_else(&t.b, &v[1], 1);
         mr_fb_cond_end(&t.b, &t.x[1], &y);
         mr_gtrial_check(&t, mr_fb2(&t.b, "Mul", y, t.x[1]));
@@ -195,9 +195,9 @@ MR_TEST(gradients_of_a_loop_keep_nothing_that_is_invariant)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Add", mr_fb2(&t.b, "Mul", v[1], mr_gtrial_num(&t, 2)), t.x[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gradient dx;
     MR_CHECK_OK(mr_graph_gradients(t.g, &v[1], 1, t.x, 1, NULL, &dx));
     MR_CHECK_INT(count_ops(t.g, "StackV2"), 0);
@@ -209,9 +209,9 @@ MR_TEST(gradients_of_a_loop_keep_a_value_once)
     mr_gtrial t;
     mr_gtrial_init(&t, 1);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Mul", mr_fb2(&t.b, "Mul", v[1], v[1]), mr_fb1(&t.b, "Identity", v[1]));
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gradient dx;
     MR_CHECK_OK(mr_graph_gradients(t.g, &v[1], 1, t.x, 1, NULL, &dx));
     MR_CHECK_INT(count_ops(t.g, "StackV2"), 2); /* v and v * v */
@@ -223,9 +223,9 @@ MR_TEST(gradients_of_a_loop_leave_existing_nodes_alone)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Mul", v[1], t.x[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     int n = t.g->nodes.n, before = 0, after = 0;
     mr_gradient dx[2];
     for (int i = 0; i < n; i++)
@@ -242,9 +242,9 @@ MR_TEST(gradients_of_a_loop_twice_do_not_get_into_each_other_s_way)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Mul", mr_fb1(&t.b, "Tanh", v[1]), t.x[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_check(&t, v[1]);
     mr_gtrial_check(&t, mr_fb2(&t.b, "Mul", v[1], v[1]));
     mr_gtrial_deinit(&t);
@@ -255,9 +255,9 @@ MR_TEST(gradients_of_gradients_of_a_loop_are_refused)
     mr_gtrial t;
     mr_gtrial_init(&t, 1);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     v[1] = mr_fb2(&t.b, "Mul", v[1], v[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gradient dx, ddx;
     MR_CHECK_OK(mr_graph_gradients(t.g, &v[1], 1, t.x, 1, NULL, &dx));
     MR_CHECK_ERR(mr_graph_gradients(t.g, &dx.dense, 1, t.x, 1, NULL, &ddx), MR_UNIMPLEMENTED,
@@ -270,9 +270,9 @@ MR_TEST(gradients_with_respect_to_the_inside_of_a_loop_are_refused)
     mr_gtrial t;
     mr_gtrial_init(&t, 1);
     mr_out v[3] = {{0}, t.x[0]}, inside;
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
     inside = v[1] = mr_fb1(&t.b, "Tanh", v[1]);
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gradient dx;
     MR_CHECK_ERR(mr_graph_gradients(t.g, &v[1], 1, &inside, 1, NULL, &dx), MR_INVALID_ARGUMENT,
                  "inside of while loop 'while_0'");
@@ -285,7 +285,7 @@ MR_TEST(gradients_within_the_body_of_a_loop)
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
     mr_out v[3] = {{0}, t.x[0]}, w = mr_fb1(&t.b, "Tanh", t.x[1]);
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
     mr_out y = mr_fb2(&t.b, "Mul", mr_fb1(&t.b, "Tanh", v[1]), w), xs[] = {v[1], t.x[1]};
     mr_gradient dx[2];
     MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, xs, 2, NULL, dx));
@@ -293,7 +293,7 @@ MR_TEST(gradients_within_the_body_of_a_loop)
     mr_fb_adopt(&t.b, dx[1].dense);
     mr_out step = mr_fb2(&t.b, "Add", dx[0].dense, dx[1].dense);
     v[1] = mr_fb2(&t.b, "Sub", v[1], mr_fb2(&t.b, "Mul", step, mr_gtrial_num(&t, 0.1)));
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_mini_value got;
     MR_CHECK_OK(mr_mini_run(t.g, t.feed, 2, &v[1], 1, 7, &got));
     double x = 0.3, b = tanh(0.7);
@@ -308,13 +308,13 @@ MR_TEST(gradients_through_the_start_of_the_loop_they_are_in_are_refused)
     mr_gtrial t;
     mr_gtrial_init(&t, 1);
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
     mr_gradient dx;
     mr_out y = mr_fb1(&t.b, "Tanh", v[1]);
     MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_INVALID_ARGUMENT,
                  "Cannot compute gradient inside while loop with respect to op");
     v[1] = y;
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gtrial_deinit(&t);
 }
 
@@ -354,10 +354,10 @@ MR_TEST(gradients_of_a_variable_read_in_a_loop_arrive_at_its_handle)
     mr_out handle = mr_emit0_with(&t.b.s, "VarHandleOp", MR_ATTRS({"dtype", mr_a_type(MR_DOUBLE)},
                                                                  {"shape", mr_a_shape(&mr_pshape_scalar)}));
     mr_out v[3] = {{0}, t.x[0]};
-    mr_gtrial_for(&t, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
     mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
     v[1] = mr_fb2(&t.b, "Mul", v[1], mr_fb_emit(&t.b, "ReadVariableOp", &dtype, 1, &handle, 1));
-    mr_gtrial_end_for(&t, v + 1, 1);
+    mr_fb_end_for(&t.b, v + 1, 1);
     mr_gradient dx;
     MR_CHECK_OK(mr_graph_gradients(t.g, &v[1], 1, &handle, 1, NULL, &dx));
     MR_CHECK(dx.dense.node && mr_node_is_exit(dx.dense.node));

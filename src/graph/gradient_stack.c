@@ -94,16 +94,16 @@ static bool goes_on(const mr_guard *g, const mr_node *cond)
 static mr_out in_body(mr_backward *w, mr_level *l, mr_out v)
 {
     mr_node *cond = l->frame->cond;
-    const mr_guard *guard = mr_flow_value_guard(&w->flow, v);
+    const mr_guard *guard = mr_cflow_value_guard(&w->flow, v);
     if (goes_on(guard, cond))
         return v;
     for (int i = 0; i < v.node->uses.n; i++) {
         mr_use u = v.node->uses.p[i];
-        if (u.input == 0 && u.output == v.index && mr_flow_is_loop_switch(&w->flow, u.node))
+        if (u.input == 0 && u.output == v.index && mr_cflow_is_loop_switch(&w->flow, u.node))
             return (mr_out){u.node, 1};
     }
     mr_node *n = mr_backward_node(w, (mr_spec){"Switch", .in = {v, {cond, 0}}, .colocate = v.node});
-    mr_backward_claim_forward(w, n, l->frame, mr_guard_union(&w->flow, guard, mr_flow_guard(&w->flow, cond)));
+    mr_backward_claim_forward(w, n, l->frame, mr_guard_union(&w->flow, guard, mr_cflow_guard(&w->flow, cond)));
     return n ? (mr_out){n, 1} : MR_NO_OUT;
 }
 
@@ -111,7 +111,7 @@ static mr_out in_body(mr_backward *w, mr_level *l, mr_out v)
 static mr_node *new_stack(mr_backward *w, mr_level *l, mr_dtype type, const mr_node *colocate)
 {
     mr_frame *frame = l->frame->parent;
-    const mr_guard *guard = l->gate ? mr_flow_guard(&w->flow, l->gate) : w->flow.always;
+    const mr_guard *guard = l->gate ? mr_cflow_guard(&w->flow, l->gate) : w->flow.always;
     mr_out any_size = mr_const_i32(&w->s, -1);
     if (!any_size.node)
         return NULL;
@@ -129,7 +129,7 @@ static mr_out enter_forward(mr_backward *w, mr_level *l, mr_node *stack)
     mr_node *n = mr_backward_node(w, (mr_spec){"Enter", .in = {{stack, 0}}, .colocate = stack, .attrs = {
         {"frame_name", mr_a_str(l->frame->name)}, {"is_constant", mr_a_bool(true)},
         {"parallel_iterations", mr_a_int(l->frame->parallel_iterations)}}});
-    mr_backward_claim_forward(w, n, l->frame, mr_flow_guard(&w->flow, stack));
+    mr_backward_claim_forward(w, n, l->frame, mr_cflow_guard(&w->flow, stack));
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
@@ -137,7 +137,7 @@ static void push(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
 {
     mr_node *n = mr_backward_node(w, (mr_spec){"StackPushV2", .in = {enter_forward(w, l, stack), v}, .after = l->tick,
                                                .colocate = stack});
-    mr_backward_claim_forward(w, n, l->frame, mr_flow_value_guard(&w->flow, v));
+    mr_backward_claim_forward(w, n, l->frame, mr_cflow_value_guard(&w->flow, v));
     if (n)
         mr_node_add_control(l->pushed, n);
 }
@@ -150,7 +150,7 @@ static mr_out pop(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
     mr_backward_claim(w, l, n);
     if (!n)
         return MR_NO_OUT;
-    mr_backward_tie(w, l, mr_flow_value_guard(&w->flow, v), n);
+    mr_backward_tie(w, l, mr_cflow_value_guard(&w->flow, v), n);
     mr_node_add_control(l->popped, n);
     mr_scope_fail(&w->s, mr_out_refine_shape((mr_out){n, 0}, mr_out_shape(v)));
     return (mr_out){n, 0};

@@ -77,7 +77,7 @@ static mr_out first_out(const mr_gradient *g) { return g->dense.node ? g->dense 
 /* Emission of something that is live when g is. */
 static mr_out anchor_of(mr_backward *w, const mr_gradient *g)
 {
-    bool tie = w->level->outer || w->level->frame != mr_flow_root(&w->flow) || w->flow.any;
+    bool tie = w->level->outer || w->level->frame != mr_cflow_root(&w->flow) || w->flow.any;
     return tie ? first_out(g) : MR_NO_OUT;
 }
 

@@ -1,7 +1,7 @@
 /* graph/gradient_trial_test.c -- checks gradients against finite differences, without kernels. */
 #include "graph/gradient_trial_test.h"
 
-#include "graph/flow.h"
+#include "graph/control_flow.h"
 
 void mr_gtrial_init(mr_gtrial *t, int n_x)
 {
@@ -73,21 +73,21 @@ static void check_one(mr_gtrial *t, mr_out dx, uint64_t order, int n, const doub
 /* A node's inputs are all of one frame, as the executor demands. */
 static void check_frames(mr_graph *g)
 {
-    mr_flow f;
-    MR_CHECK_OK(mr_flow_init(&f, g));
+    mr_cflow f;
+    MR_CHECK_OK(mr_cflow_init(&f, g));
     for (int i = 0; i < g->nodes.n; i++) {
         const mr_node *n = g->nodes.p[i];
         const mr_frame *frame = NULL;
         for (int j = -n->n_ctrl; j < n->n_in; j++) {
             mr_out in = j < 0 ? (mr_out){n->ctrl[-1 - j], 0} : n->in[j];
-            const mr_frame *from = mr_flow_value_frame(&f, in);
+            const mr_frame *from = mr_cflow_value_frame(&f, in);
             if (frame && from != frame)
                 mr_test_fail(__FILE__, __LINE__, "%s '%s' has inputs of frames '%s' and '%s'", n->def->name, n->name,
                              frame->name, from->name);
             frame = from;
         }
     }
-    mr_flow_deinit(&f);
+    mr_cflow_deinit(&f);
 }
 
 void mr_gtrial_check(mr_gtrial *t, mr_out y)
@@ -104,21 +104,3 @@ void mr_gtrial_check(mr_gtrial *t, mr_out y)
             check_one(t, dx[i].dense, order, n, expected);
     }
 }
-
-void mr_gtrial_for(mr_gtrial *t, mr_out n, int parallel_iterations, mr_out *vars, int n_vars)
-{
-    mr_out all[8] = {mr_gtrial_i32(t, 0)};
-    memcpy(all + 1, vars, (size_t)n_vars * sizeof(mr_out));
-    mr_fb_while(&t->b, all, n_vars + 1, parallel_iterations, all);
-    mr_fb_while_body(&t->b, mr_fb2(&t->b, "Less", all[0], n), all);
-    memcpy(vars - 1, all, (size_t)(n_vars + 1) * sizeof(mr_out));
-}
-
-void mr_gtrial_end_for(mr_gtrial *t, mr_out *vars, int n_vars)
-{
-    mr_out all[8] = {mr_fb2(&t->b, "Add", vars[-1], mr_gtrial_i32(t, 1))};
-    memcpy(all + 1, vars, (size_t)n_vars * sizeof(mr_out));
-    mr_fb_while_end(&t->b, all, all);
-    memcpy(vars, all + 1, (size_t)n_vars * sizeof(mr_out));
-}
-

@@ -28,8 +28,4 @@ static inline mr_out mr_gtrial_ints(mr_gtrial *t, int n, const int32_t *v)
     return mr_fb_const(&t->b, mr_tensor_vector_i32(n, v));
 }
 
-/* for (i = 0; i < n; i++) between begin and end; vars[-1] is the counter. */
-void mr_gtrial_for(mr_gtrial *t, mr_out n, int parallel_iterations, mr_out *vars, int n_vars);
-void mr_gtrial_end_for(mr_gtrial *t, mr_out *vars, int n_vars);
-
 #endif

@@ -126,8 +126,8 @@ static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
     *out = (unit){.node = n};
     if (!w->flow.any)
         return true;
-    mr_frame *frame = mr_flow_frame(&w->flow, n);
-    bool state = mr_node_is_merge(n) && mr_flow_back_edge(n);
+    mr_frame *frame = mr_cflow_frame(&w->flow, n);
+    bool state = mr_node_is_merge(n) && mr_cflow_back_edge(n);
     if (mr_node_is_exit(n)) {
         if (frame->parent != l->frame)
             mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "The gradient of loop '%s' is asked for from inside of "
@@ -347,7 +347,7 @@ static void visit_node(mr_backward *w, mr_node *n)
         g.dx[i] = MR_NO_GRAD;
     if (!any || !mr_scope_ok(&w->s))
         return;
-    if (!mr_backward_needs_anchor(w, w->level, mr_flow_guard(&w->flow, n)))
+    if (!mr_backward_needs_anchor(w, w->level, mr_cflow_guard(&w->flow, n)))
         anchor = MR_NO_OUT;
     w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
     w->s.colocate = w->opt->colocate ? n : NULL;
@@ -380,13 +380,13 @@ void mr_backward_walk(mr_backward *w, mr_level *l)
 /* ---- the whole call ---- */
 static mr_status *check_frames(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x, mr_frame **base)
 {
-    *base = mr_flow_value_frame(&w->flow, ys[0]);
+    *base = mr_cflow_value_frame(&w->flow, ys[0]);
     for (int i = 1; i < n_y; i++)
-        if (mr_flow_value_frame(&w->flow, ys[i]) != *base)
+        if (mr_cflow_value_frame(&w->flow, ys[i]) != *base)
             return mr_invalid("Cannot compute gradients of '%s' and '%s' together: they are in different while loops.",
                               ys[0].node->name, ys[i].node->name);
     for (int i = 0; i < n_x; i++) {
-        mr_frame *f = mr_flow_value_frame(&w->flow, xs[i]), *b = *base;
+        mr_frame *f = mr_cflow_value_frame(&w->flow, xs[i]), *b = *base;
         while (b && b != f)
             b = b->parent;
         if (!b)
@@ -418,7 +418,7 @@ static mr_status *check_prefix(const mr_graph *g, const char *prefix)
 static mr_out ones(mr_backward *w, mr_out y)
 {
     const mr_pshape *s = mr_out_shape(y);
-    bool plain = !mr_backward_needs_anchor(w, w->base, mr_flow_value_guard(&w->flow, y));
+    bool plain = !mr_backward_needs_anchor(w, w->base, mr_cflow_value_guard(&w->flow, y));
     mr_dtype t = mr_dtype_base(mr_out_type(y));
     if (!plain || !mr_pshape_full(s) || t == MR_VARIANT) {
         mr_out o = mr_emit(&w->s, "OnesLike", y);
@@ -482,7 +482,7 @@ static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_o
     mark_from_xs(w, xs, n_x);
     mark_to_ys(w, ys, n_y, TO_Y, false);
     MR_TRY(refuse_second_derivative(w));
-    MR_TRY(mr_flow_init(&w->flow, w->graph));
+    MR_TRY(mr_cflow_init(&w->flow, w->graph));
     MR_TRY(check_frames(w, ys, n_y, xs, n_x, &frame));
     w->frame_state = mr_arena_array(&w->arena, uint8_t, w->flow.frames.n);
     w->base = mr_backward_level(w, NULL, frame);
@@ -526,7 +526,7 @@ mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_o
     MR_GO(walk_all(&w, ys, n_y, xs, n_x, out));
 out:
     mr_backward_free_levels(&w);
-    mr_flow_deinit(&w.flow);
+    mr_cflow_deinit(&w.flow);
     mr_imap_deinit(&w.xs);
     mr_imap_deinit(&w.stops);
     mr_scope_deinit(&w.s);

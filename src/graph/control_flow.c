@@ -1,4 +1,4 @@
-/* graph/flow.c -- loops and conditionals, as found in the graph itself.
+/* graph/control_flow.c -- loops and conditionals, as found in the graph itself.
  *
  * One pass over the nodes, producers first, back edges (NextIteration -> Merge) left out.  A node's frame
  * is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is the union
@@ -7,7 +7,7 @@
  *
  * Guards of an outer frame are inherited by inner ones, since nothing inside a loop lives when the loop
  * was never entered; an Exit drops the sides chosen inside the loop it leaves. */
-#include "graph/flow.h"
+#include "graph/control_flow.h"
 
 /* Nested conditionals and loops: keep hostile graphs from costing a square, or a stack. */
 enum { MAX_SIDES = 64, MAX_DEPTH = 100 };
@@ -22,7 +22,7 @@ static int side_order(const mr_side *a, const mr_side *b)
     return (a->side > b->side) - (a->side < b->side);
 }
 
-static const mr_guard *intern(mr_flow *f, const mr_side *sides, int n)
+static const mr_guard *intern(mr_cflow *f, const mr_side *sides, int n)
 {
     if (n > MAX_SIDES)
         return f->too_deep;
@@ -38,7 +38,7 @@ static const mr_guard *intern(mr_flow *f, const mr_side *sides, int n)
     return g;
 }
 
-const mr_guard *mr_guard_union(mr_flow *f, const mr_guard *a, const mr_guard *b)
+const mr_guard *mr_guard_union(mr_cflow *f, const mr_guard *a, const mr_guard *b)
 {
     if (a == b || b->n == 0 || a->n < 0)
         return a;
@@ -55,7 +55,7 @@ const mr_guard *mr_guard_union(mr_flow *f, const mr_guard *a, const mr_guard *b)
     return intern(f, all, n);
 }
 
-const mr_guard *mr_guard_add(mr_flow *f, const mr_guard *g, mr_side s)
+const mr_guard *mr_guard_add(mr_cflow *f, const mr_guard *g, mr_side s)
 {
     return mr_guard_union(f, g, intern(f, &s, 1));
 }
@@ -69,7 +69,7 @@ static bool has_side(const mr_guard *g, const mr_side *s)
 }
 
 /* What of g passes a test. */
-static const mr_guard *filter(mr_flow *f, const mr_guard *g, bool (*test)(const mr_flow *, const mr_side *, const void *),
+static const mr_guard *filter(mr_cflow *f, const mr_guard *g, bool (*test)(const mr_cflow *, const mr_side *, const void *),
                               const void *ctx)
 {
     mr_side kept[MAX_SIDES];
@@ -82,78 +82,78 @@ static const mr_guard *filter(mr_flow *f, const mr_guard *g, bool (*test)(const 
     return n == g->n ? g : intern(f, kept, n);
 }
 
-static bool in_other_guard(const mr_flow *f, const mr_side *s, const void *ctx)
+static bool in_other_guard(const mr_cflow *f, const mr_side *s, const void *ctx)
 {
     (void)f;
     return has_side(ctx, s);
 }
 
-static mr_frame *selector_frame(const mr_flow *f, const mr_side *s)
+static mr_frame *selector_frame(const mr_cflow *f, const mr_side *s)
 {
     mr_out o = {f->graph->nodes.p[s->node], MR_MAX(s->index, 0)};
-    return mr_flow_value_frame(f, o);
+    return mr_cflow_value_frame(f, o);
 }
 
-static bool outside_of(const mr_flow *f, const mr_side *s, const void *frame) { return selector_frame(f, s) != frame; }
+static bool outside_of(const mr_cflow *f, const mr_side *s, const void *frame) { return selector_frame(f, s) != frame; }
 
-static bool chosen_within(const mr_flow *f, const mr_side *s, const void *ctx)
+static bool chosen_within(const mr_cflow *f, const mr_side *s, const void *ctx)
 {
     const mr_frame *frame = ctx;
     return selector_frame(f, s) == frame && f->graph->nodes.p[s->node] != frame->cond;
 }
 
-const mr_guard *mr_guard_within(mr_flow *f, const mr_guard *g, const mr_frame *frame)
+const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_frame *frame)
 {
     return filter(f, g, chosen_within, frame);
 }
 
-const mr_guard *mr_guard_outside(mr_flow *f, const mr_guard *g, const mr_frame *frame)
+const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_frame *frame)
 {
     return filter(f, g, outside_of, frame);
 }
 
 /* ---- looking things up ---- */
-mr_frame *mr_flow_frame(const mr_flow *f, const mr_node *n)
+mr_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n)
 {
     mr_frame *frame = n->id < f->node_frame.n ? f->node_frame.p[n->id] : NULL;
-    return frame ? frame : mr_flow_root(f);
+    return frame ? frame : mr_cflow_root(f);
 }
 
-mr_frame *mr_flow_value_frame(const mr_flow *f, mr_out o)
+mr_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o)
 {
-    mr_frame *frame = mr_flow_frame(f, o.node);
+    mr_frame *frame = mr_cflow_frame(f, o.node);
     return mr_node_is_exit(o.node) && frame->parent ? frame->parent : frame;
 }
 
-const mr_guard *mr_flow_guard(const mr_flow *f, const mr_node *n)
+const mr_guard *mr_cflow_guard(const mr_cflow *f, const mr_node *n)
 {
     const mr_guard *g = n->id < f->node_guard.n ? f->node_guard.p[n->id] : NULL;
     return g ? g : f->always;
 }
 
-mr_out mr_flow_origin(mr_out o)
+mr_out mr_cflow_origin(mr_out o)
 {
     while (mr_node_is(o.node, "Identity") && o.node->in[0].node)
         o = o.node->in[0];
     return o;
 }
 
-mr_side mr_flow_switch_side(mr_out o)
+mr_side mr_cflow_switch_side(mr_out o)
 {
-    mr_out sel = mr_flow_origin(o.node->in[1]);
+    mr_out sel = mr_cflow_origin(o.node->in[1]);
     int n = mr_node_is(o.node, "_SwitchN") ? o.node->n_out : 2;
     return (mr_side){sel.node->id, sel.index, o.index, n};
 }
 
-const mr_guard *mr_flow_value_guard(mr_flow *f, mr_out o)
+const mr_guard *mr_cflow_value_guard(mr_cflow *f, mr_out o)
 {
-    const mr_guard *g = mr_flow_guard(f, o.node);
+    const mr_guard *g = mr_cflow_guard(f, o.node);
     if (f->any && mr_node_is_switch(o.node) && o.node->in[1].node)
-        return mr_guard_add(f, g, mr_flow_switch_side(o));
+        return mr_guard_add(f, g, mr_cflow_switch_side(o));
     return g;
 }
 
-void mr_flow_set(mr_flow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard)
+void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard)
 {
     while (f->node_frame.n <= n->id) {
         mr_vec_push(&f->node_frame, NULL);
@@ -163,7 +163,7 @@ void mr_flow_set(mr_flow *f, const mr_node *n, mr_frame *frame, const mr_guard *
     f->node_guard.p[n->id] = guard;
 }
 
-mr_node *mr_flow_back_edge(const mr_node *merge)
+mr_node *mr_cflow_back_edge(const mr_node *merge)
 {
     for (int i = 0; i < merge->n_in; i++)
         if (merge->in[i].node && mr_node_is_next(merge->in[i].node))
@@ -171,15 +171,15 @@ mr_node *mr_flow_back_edge(const mr_node *merge)
     return NULL;
 }
 
-bool mr_flow_is_loop_switch(const mr_flow *f, const mr_node *n)
+bool mr_cflow_is_loop_switch(const mr_cflow *f, const mr_node *n)
 {
     if (!f->any || !mr_node_is_switch(n) || !n->in[1].node)
         return false;
-    return mr_flow_origin(n->in[1]).node == mr_flow_frame(f, n)->cond;
+    return mr_cflow_origin(n->in[1]).node == mr_cflow_frame(f, n)->cond;
 }
 
 /* ---- frames ---- */
-static mr_frame *add_frame(mr_flow *f, mr_frame *parent, const char *name)
+static mr_frame *add_frame(mr_cflow *f, mr_frame *parent, const char *name)
 {
     mr_frame *frame = mr_arena_new(&f->arena, mr_frame);
     frame->parent = parent;
@@ -191,7 +191,7 @@ static mr_frame *add_frame(mr_flow *f, mr_frame *parent, const char *name)
     return frame;
 }
 
-static mr_status *enter_frame(mr_flow *f, mr_node *n, mr_frame *from, mr_frame **out)
+static mr_status *enter_frame(mr_cflow *f, mr_node *n, mr_frame *from, mr_frame **out)
 {
     mr_sv name;
     MR_TRY(mr_node_get_str(n, "frame_name", &name));
@@ -214,42 +214,42 @@ static mr_status *enter_frame(mr_flow *f, mr_node *n, mr_frame *from, mr_frame *
 
 /* The frame a node's inputs are in.  The deepest counts: nodes with inputs of several frames are refused
  * when the graph runs, not here. */
-static mr_frame *inputs_frame(const mr_flow *f, const mr_node *n)
+static mr_frame *inputs_frame(const mr_cflow *f, const mr_node *n)
 {
-    mr_frame *frame = mr_flow_root(f);
+    mr_frame *frame = mr_cflow_root(f);
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i].node || (mr_node_is_merge(n) && mr_node_is_next(n->in[i].node)))
             continue;
-        mr_frame *in = mr_flow_value_frame(f, n->in[i]);
+        mr_frame *in = mr_cflow_value_frame(f, n->in[i]);
         frame = in->depth > frame->depth ? in : frame;
     }
     for (int i = 0; i < n->n_ctrl; i++) {
-        mr_frame *in = mr_flow_value_frame(f, (mr_out){n->ctrl[i], 0});
+        mr_frame *in = mr_cflow_value_frame(f, (mr_out){n->ctrl[i], 0});
         frame = in->depth > frame->depth ? in : frame;
     }
     return frame;
 }
 
 /* ---- the pass ---- */
-static const mr_guard *inputs_guard(mr_flow *f, const mr_node *n)
+static const mr_guard *inputs_guard(mr_cflow *f, const mr_node *n)
 {
     const mr_guard *g = f->always;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i].node)
-            g = mr_guard_union(f, g, mr_flow_value_guard(f, n->in[i]));
+            g = mr_guard_union(f, g, mr_cflow_value_guard(f, n->in[i]));
     for (int i = 0; i < n->n_ctrl; i++)
-        g = mr_guard_union(f, g, mr_flow_guard(f, n->ctrl[i]));
+        g = mr_guard_union(f, g, mr_cflow_guard(f, n->ctrl[i]));
     return g;
 }
 
 /* What all inputs of a Merge have in common. */
-static const mr_guard *common_guard(mr_flow *f, const mr_node *merge)
+static const mr_guard *common_guard(mr_cflow *f, const mr_node *merge)
 {
     const mr_guard *g = NULL;
     for (int i = 0; i < merge->n_in; i++) {
         if (!merge->in[i].node)
             continue;
-        const mr_guard *in = mr_flow_value_guard(f, merge->in[i]);
+        const mr_guard *in = mr_cflow_value_guard(f, merge->in[i]);
         g = !g ? in : in->n < 0 ? in : g->n < 0 ? g : filter(f, g, in_other_guard, in);
     }
     return g ? g : f->always;
@@ -265,13 +265,13 @@ static int side_of(const mr_guard *g, const mr_side *sel)
 }
 
 /* Each input takes another side of this selector, and there are no further sides. */
-static bool covers(mr_flow *f, const mr_node *merge, const mr_side *sel, int *sides)
+static bool covers(mr_cflow *f, const mr_node *merge, const mr_side *sel, int *sides)
 {
     bool seen[MAX_SIDES] = {0};
     if (sel->index < 0 || merge->n_in != sel->n_sides || merge->n_in > MAX_SIDES)
         return false;
     for (int i = 0; i < merge->n_in; i++) {
-        int side = merge->in[i].node ? side_of(mr_flow_value_guard(f, merge->in[i]), sel) : -1;
+        int side = merge->in[i].node ? side_of(mr_cflow_value_guard(f, merge->in[i]), sel) : -1;
         if (side < 0 || side >= sel->n_sides || seen[side])
             return false;
         seen[side] = true;
@@ -281,11 +281,11 @@ static bool covers(mr_flow *f, const mr_node *merge, const mr_side *sel, int *si
     return true;
 }
 
-bool mr_flow_merge_selector(mr_flow *f, const mr_node *merge, mr_out *sel, int *sides)
+bool mr_cflow_merge_selector(mr_cflow *f, const mr_node *merge, mr_out *sel, int *sides)
 {
     if (merge->n_in < 2 || !merge->in[0].node)
         return false;
-    const mr_guard *common = common_guard(f, merge), *g = mr_flow_value_guard(f, merge->in[0]);
+    const mr_guard *common = common_guard(f, merge), *g = mr_cflow_value_guard(f, merge->in[0]);
     for (int i = 0; i < g->n; i++) {
         if (has_side(common, &g->sides[i]) || !covers(f, merge, &g->sides[i], sides))
             continue;
@@ -296,12 +296,12 @@ bool mr_flow_merge_selector(mr_flow *f, const mr_node *merge, mr_out *sel, int *
 }
 
 /* Every side that only some inputs need is covered by the inputs together. */
-static bool joins_all(mr_flow *f, const mr_node *merge, const mr_guard *common)
+static bool joins_all(mr_cflow *f, const mr_node *merge, const mr_guard *common)
 {
     for (int i = 0; i < merge->n_in; i++) {
         if (!merge->in[i].node)
             return false;
-        const mr_guard *g = mr_flow_value_guard(f, merge->in[i]);
+        const mr_guard *g = mr_cflow_value_guard(f, merge->in[i]);
         for (int j = 0; j < g->n; j++)
             if (!has_side(common, &g->sides[j]) && !covers(f, merge, &g->sides[j], NULL))
                 return false;
@@ -309,12 +309,12 @@ static bool joins_all(mr_flow *f, const mr_node *merge, const mr_guard *common)
     return true;
 }
 
-static const mr_guard *merge_guard(mr_flow *f, mr_node *n)
+static const mr_guard *merge_guard(mr_cflow *f, mr_node *n)
 {
-    if (mr_flow_back_edge(n)) { /* live in every iteration that starts */
+    if (mr_cflow_back_edge(n)) { /* live in every iteration that starts */
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i].node && !mr_node_is_next(n->in[i].node))
-                return mr_flow_value_guard(f, n->in[i]);
+                return mr_cflow_value_guard(f, n->in[i]);
         return f->always;
     }
     const mr_guard *common = common_guard(f, n);
@@ -332,19 +332,19 @@ static void add_loop_var(mr_frame *frame, mr_node *merge, mr_node *next)
     mr_vec_push(&frame->vars, v);
 }
 
-static mr_status *visit(mr_flow *f, mr_node *n)
+static mr_status *visit(mr_cflow *f, mr_node *n)
 {
     mr_frame *frame = inputs_frame(f, n);
     const mr_guard *guard;
     if (mr_node_is_enter(n))
         MR_TRY(enter_frame(f, n, frame, &frame));
-    mr_flow_set(f, n, frame, f->always); /* mr_flow_value_frame below asks for it */
+    mr_cflow_set(f, n, frame, f->always); /* mr_cflow_value_frame below asks for it */
     if (mr_node_is(n, "LoopCond"))
         frame->cond = n;
     if (mr_node_is_merge(n)) {
         guard = merge_guard(f, n);
-        if (mr_flow_back_edge(n))
-            add_loop_var(frame, n, mr_flow_back_edge(n));
+        if (mr_cflow_back_edge(n))
+            add_loop_var(frame, n, mr_cflow_back_edge(n));
     } else {
         guard = mr_node_is(n, "ControlTrigger") ? f->always : inputs_guard(f, n);
     }
@@ -352,7 +352,7 @@ static mr_status *visit(mr_flow *f, mr_node *n)
         mr_vec_push(&frame->exits, n);
         guard = mr_guard_outside(f, guard, frame);
     }
-    mr_flow_set(f, n, frame, guard);
+    mr_cflow_set(f, n, frame, guard);
     return NULL;
 }
 
@@ -364,11 +364,11 @@ static bool has_control_flow(const mr_graph *g)
     return false;
 }
 
-mr_status *mr_flow_init(mr_flow *f, mr_graph *g)
+mr_status *mr_cflow_init(mr_cflow *f, mr_graph *g)
 {
     mr_node **order = NULL;
     int n = 0;
-    *f = (mr_flow){.graph = g};
+    *f = (mr_cflow){.graph = g};
     mr_arena_init(&f->arena, 0);
     mr_guard *deep = mr_arena_new(&f->arena, mr_guard);
     deep->n = -1;
@@ -386,7 +386,7 @@ mr_status *mr_flow_init(mr_flow *f, mr_graph *g)
     return st;
 }
 
-void mr_flow_deinit(mr_flow *f)
+void mr_cflow_deinit(mr_cflow *f)
 {
     for (int i = 0; i < f->frames.n; i++) {
         mr_vec_deinit(&f->frames.p[i]->enters);

@@ -1,7 +1,7 @@
-/* graph/flow.h -- loops and conditionals, as found in the graph itself.
+/* graph/control_flow.h -- loops and conditionals, as found in the graph itself.
  *
  * A graph says nothing of "while" and "cond": there are only Enter, Exit, Switch, Merge and kin.  An
- * mr_flow finds out what they mean together, for any graph, built or imported:
+ * mr_cflow finds out what they mean together, for any graph, built or imported:
  *
  *  - the frame a node runs in (Enter leads into a child frame, Exit out of it), and for each frame its
  *    loop variables, its condition, its ways in and out;
@@ -10,8 +10,8 @@
  *
  * Two values of one frame with the same guard are live in the same iterations: what gradients of loops
  * rest on when they pair pushes with pops. */
-#ifndef MR_GRAPH_FLOW_H
-#define MR_GRAPH_FLOW_H
+#ifndef MR_GRAPH_CONTROL_FLOW_H
+#define MR_GRAPH_CONTROL_FLOW_H
 
 #include "graph/graph.h"
 
@@ -42,7 +42,7 @@ typedef struct mr_guard {
     mr_side sides[]; /* sorted */
 } mr_guard;
 
-typedef struct mr_flow {
+typedef struct mr_cflow {
     mr_graph *graph;
     mr_arena arena;
     bool any; /* there is control flow at all; if not, everything is in the root frame, unguarded */
@@ -52,37 +52,37 @@ typedef struct mr_flow {
     mr_map by_name; /* "parent id/frame name" -> frame */
     mr_map guards;  /* their bytes -> mr_guard */
     const mr_guard *always, *too_deep;
-} mr_flow;
+} mr_cflow;
 
-mr_status *mr_flow_init(mr_flow *f, mr_graph *g); /* deinit also after an error */
-void mr_flow_deinit(mr_flow *f);
+mr_status *mr_cflow_init(mr_cflow *f, mr_graph *g); /* deinit also after an error */
+void mr_cflow_deinit(mr_cflow *f);
 
-static inline mr_frame *mr_flow_root(const mr_flow *f) { return f->frames.p[0]; }
+static inline mr_frame *mr_cflow_root(const mr_cflow *f) { return f->frames.p[0]; }
 /* Where a node runs.  Enter and Exit both belong to the inner frame. */
-mr_frame *mr_flow_frame(const mr_flow *f, const mr_node *n);
+mr_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n);
 /* Where a value is: that of an Exit is in the outer frame. */
-mr_frame *mr_flow_value_frame(const mr_flow *f, mr_out o);
+mr_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o);
 /* When a node runs, and when an output is live. */
-const mr_guard *mr_flow_guard(const mr_flow *f, const mr_node *n);
-const mr_guard *mr_flow_value_guard(mr_flow *f, mr_out o);
-/* Tells of a node added after mr_flow_init. */
-void mr_flow_set(mr_flow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard);
+const mr_guard *mr_cflow_guard(const mr_cflow *f, const mr_node *n);
+const mr_guard *mr_cflow_value_guard(mr_cflow *f, mr_out o);
+/* Tells of a node added after mr_cflow_init. */
+void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard);
 
 /* The same value without the Identities in front of it. */
-mr_out mr_flow_origin(mr_out o);
-const mr_guard *mr_guard_union(mr_flow *f, const mr_guard *a, const mr_guard *b);
-const mr_guard *mr_guard_add(mr_flow *f, const mr_guard *g, mr_side s);
+mr_out mr_cflow_origin(mr_out o);
+const mr_guard *mr_guard_union(mr_cflow *f, const mr_guard *a, const mr_guard *b);
+const mr_guard *mr_guard_add(mr_cflow *f, const mr_guard *g, mr_side s);
 /* The sides whose selector lives in that frame, the frame's own condition left out. */
-const mr_guard *mr_guard_within(mr_flow *f, const mr_guard *g, const mr_frame *frame);
+const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_frame *frame);
 /* What is left of a guard outside of a frame it came from. */
-const mr_guard *mr_guard_outside(mr_flow *f, const mr_guard *g, const mr_frame *frame);
+const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_frame *frame);
 /* The side a Switch's output stands for. */
-mr_side mr_flow_switch_side(mr_out o);
+mr_side mr_cflow_switch_side(mr_out o);
 /* true when the Merge joins all the sides of one selector: input i is side sides[i] of *sel. */
-bool mr_flow_merge_selector(mr_flow *f, const mr_node *merge, mr_out *sel, int *sides);
+bool mr_cflow_merge_selector(mr_cflow *f, const mr_node *merge, mr_out *sel, int *sides);
 /* The NextIteration a loop's Merge takes, or NULL: then it ends a conditional. */
-mr_node *mr_flow_back_edge(const mr_node *merge);
+mr_node *mr_cflow_back_edge(const mr_node *merge);
 /* true for the Switch that splits a loop's values into "go on" and "done". */
-bool mr_flow_is_loop_switch(const mr_flow *f, const mr_node *n);
+bool mr_cflow_is_loop_switch(const mr_cflow *f, const mr_node *n);
 
 #endif
