@@ -2,6 +2,7 @@
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
+VERSION := 0.1.0
 PYTHON  ?= /usr/bin/python3
 SAN     ?=
 V       ?= 0
@@ -111,6 +112,44 @@ unit: $(UNIT)                  ## build and run the unit tests (T=part of a name
 deps-run: ; @tools/deps run
 deps-test: ; @tools/deps test
 deps-bench: ; @tools/deps bench
+
+# ---- using it -----------------------------------------------------------------------------------
+# Examples see what a user sees: the public headers and the shared library.
+$(B)/examples/%: examples/%.c $(SO)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CC) -std=c11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+
+.PHONY: run examples install test check layers format-check bench test-oracle
+examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c)) ## build the examples
+
+run: deps-run                  ## train the MNIST network (RUN_ARGS are passed on)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/mnist
+	$(q)$(B)/examples/mnist --dir "$$(tools/mnist)" $(RUN_ARGS)
+
+install: lib $(CLI)            ## copy library, headers and command to PREFIX
+	@mkdir -p $(PREFIX)/lib/pkgconfig $(PREFIX)/include $(PREFIX)/bin
+	cp -P $(B)/lib/*.so* $(LIBA) $(PREFIX)/lib/
+	cp -R include/tensorflow include/millrace $(PREFIX)/include/
+	cp $(CLI) $(PREFIX)/bin/
+	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/millrace.pc.in > $(PREFIX)/lib/pkgconfig/millrace.pc
+	sed -e 's|Name: Millrace|Name: tensorflow|' $(PREFIX)/lib/pkgconfig/millrace.pc > $(PREFIX)/lib/pkgconfig/tensorflow.pc
+
+# ---- checking it --------------------------------------------------------------------------------
+test: deps-test                ## everything that must hold for a change
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT)
+	$(q)$(MAKE) --no-print-directory unit
+	$(q)$(MAKE) --no-print-directory layers
+
+layers:                        ## check who includes whom
+	$(q)tools/layers && echo "layers: as src/LAYERS says"
+
+check: deps-test               ## what a change passes: both compilers, layers, all sanitizers
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all unit CC=gcc
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all unit CC=clang
+	$(q)$(MAKE) --no-print-directory layers
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) unit SAN=address,undefined
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) unit SAN=thread
 
 clean:                         ## remove build/
 	rm -rf build
