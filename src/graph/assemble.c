@@ -1,14 +1,17 @@
 /* graph/assemble.c -- orders parts, makes their nodes, closes loops.
  *
- * The order is that of TensorFlow's importer: of the nodes whose inputs are all there, the one that came
- * first.  For files written in a good order, nearly all, that is the order of the file, and finding out
- * takes one look at each edge.  Edges from NextIteration to Merge do not count for the order; they are
- * linked when all nodes are there. */
+ * The order is that of TensorFlow's importer: of the nodes whose inputs are all there, the one that
+ * came first.  For files written in a good order, nearly all, that is the order of the file, and
+ * finding out takes one look at each edge.  Edges from NextIteration to Merge do not count for the
+ * order; they are linked when all nodes are there. */
 #include "graph/assemble.h"
 
 #include "base/memory.h"
 
-static mr_status *no_memory(int n) { return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to order %d nodes", n); }
+static mr_status *no_memory(int n)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to order %d nodes", n);
+}
 
 static int n_edges(const mr_part *p) { return p->d.n_in + p->n_ctrl; }
 
@@ -31,13 +34,14 @@ static mr_status *check_edge(const mr_assembly *a, const mr_part *dst, int i)
     const char *name = e->part < 0 ? e->node->name : a->parts[e->part].d.name;
     int n_out = e->part < 0 ? e->node->n_out : a->parts[e->part].d.n_out;
     if (e->index < 0 || e->index >= n_out)
-        return mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
-                          dst->d.name, e->index, name, n_out);
+        return mr_invalid(
+            "Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
+            dst->d.name, e->index, name, n_out);
     int type = e->part < 0 ? e->node->out_types[e->index] : a->parts[e->part].d.out_types[e->index];
     if (!mr_types_fit(dst->d.in_types[i], type))
-        return mr_invalid("Input %d of node %s was passed %s from %s:%d incompatible with expected %s.", i,
-                          dst->d.name, mr_dtype_name(type), name, e->index,
-                          mr_dtype_name(dst->d.in_types[i]));
+        return mr_invalid(
+            "Input %d of node %s was passed %s from %s:%d incompatible with expected %s.", i,
+            dst->d.name, mr_dtype_name(type), name, e->index, mr_dtype_name(dst->d.in_types[i]));
     return NULL;
 }
 
@@ -182,8 +186,11 @@ static mr_status *use_output_shapes(mr_node *n)
     for (int i = 0; i < n->n_out; i++) {
         mr_status *st = mr_out_refine_shape((mr_out){n, i}, v->shapes[i]);
         if (st)
-            return mr_status_prepend(st, "Node '%s' has an _output_shapes attribute inconsistent with the "
-                                     "GraphDef for output #%d: ", n->name, i);
+            return mr_status_prepend(
+                st,
+                "Node '%s' has an _output_shapes attribute inconsistent with the "
+                "GraphDef for output #%d: ",
+                n->name, i);
     }
     return NULL;
 }

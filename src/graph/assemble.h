@@ -1,23 +1,23 @@
-/* graph/assemble.h -- nodes that name each other, in any order, become nodes of a graph; inside graph/
- * only.
+/* graph/assemble.h -- nodes that name each other, in any order, become nodes of a graph; inside
+ * graph/ only.
  *
- * Both a GraphDef and the body of a function are such a set.  Their readers make a part of each node, with
- * its draft done, and resolve names to edges; assembling orders the parts, makes the nodes and closes the
- * loops. */
+ * Both a GraphDef and the body of a function are such a set.  Their readers make a part of each
+ * node, with its draft done, and resolve names to edges; assembling orders the parts, makes the
+ * nodes and closes the loops. */
 #ifndef MR_GRAPH_ASSEMBLE_H
 #define MR_GRAPH_ASSEMBLE_H
 
 #include "graph/draft.h"
 
 typedef struct mr_part_edge {
-    int part;      /* the producer, or -1: it is `node`, already in the graph */
-    int index;     /* its output; -1 for control edges */
+    int part;  /* the producer, or -1: it is `node`, already in the graph */
+    int index; /* its output; -1 for control edges */
     mr_node *node;
 } mr_part_edge;
 
 typedef struct mr_part {
-    mr_draft d;             /* attrs and types done */
-    int first_edge;         /* d.n_in data edges, then n_ctrl control edges without duplicates */
+    mr_draft d;     /* attrs and types done */
+    int first_edge; /* d.n_in data edges, then n_ctrl control edges without duplicates */
     int n_ctrl;
     bool is_next, is_merge; /* an edge from a NextIteration to a Merge closes a loop */
     mr_node *node;          /* once it is made */

@@ -7,7 +7,10 @@
 
 /* ---- copies ---- */
 
-static mr_sv copy_sv(mr_arena *a, mr_sv s) { return (mr_sv){mr_arena_strndup(a, s.p ? s.p : "", s.n), s.n}; }
+static mr_sv copy_sv(mr_arena *a, mr_sv s)
+{
+    return (mr_sv){mr_arena_strndup(a, s.p ? s.p : "", s.n), s.n};
+}
 
 static const mr_pshape *copy_shape(mr_arena *a, const mr_pshape *s)
 {
@@ -39,7 +42,8 @@ static const mr_func_ref *copy_func(mr_arena *a, mr_tensor_vec *held, const mr_f
     mr_func_ref *copy = mr_arena_new(a, mr_func_ref);
     mr_named_attr *attrs = mr_arena_array(a, mr_named_attr, f->n_attrs);
     for (int i = 0; i < f->n_attrs; i++)
-        attrs[i] = (mr_named_attr){mr_arena_strdup(a, f->attrs[i].name), mr_attr_copy(a, held, &f->attrs[i].v)};
+        attrs[i] = (mr_named_attr){mr_arena_strdup(a, f->attrs[i].name),
+                                   mr_attr_copy(a, held, &f->attrs[i].v)};
     *copy = (mr_func_ref){mr_arena_strdup(a, f->name), f->n_attrs, attrs};
     return copy;
 }
@@ -58,18 +62,10 @@ static mr_attr copy_list(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
         for (size_t i = 0; i < n; i++)
             ss[i] = copy_sv(a, v->ss[i]);
         break;
-    case MR_ATTR_INT:
-        out.is = mr_arena_memdup(a, v->is, n * sizeof(v->is[0]));
-        break;
-    case MR_ATTR_FLOAT:
-        out.fs = mr_arena_memdup(a, v->fs, n * sizeof(v->fs[0]));
-        break;
-    case MR_ATTR_BOOL:
-        out.bs = mr_arena_memdup(a, v->bs, n * sizeof(v->bs[0]));
-        break;
-    case MR_ATTR_TYPE:
-        out.types = mr_arena_memdup(a, v->types, n * sizeof(v->types[0]));
-        break;
+    case MR_ATTR_INT: out.is = mr_arena_memdup(a, v->is, n * sizeof(v->is[0])); break;
+    case MR_ATTR_FLOAT: out.fs = mr_arena_memdup(a, v->fs, n * sizeof(v->fs[0])); break;
+    case MR_ATTR_BOOL: out.bs = mr_arena_memdup(a, v->bs, n * sizeof(v->bs[0])); break;
+    case MR_ATTR_TYPE: out.types = mr_arena_memdup(a, v->types, n * sizeof(v->types[0])); break;
     case MR_ATTR_SHAPE:
         out.shapes = shapes = mr_arena_array(a, const mr_pshape *, n);
         for (size_t i = 0; i < n; i++)
@@ -86,8 +82,7 @@ static mr_attr copy_list(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
             funcs[i] = copy_func(a, held, v->funcs[i]);
         break;
     case MR_ATTR_NONE:
-    case MR_ATTR_PLACEHOLDER:
-        break;
+    case MR_ATTR_PLACEHOLDER: break;
     }
     return out;
 }
@@ -99,24 +94,15 @@ mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
         return copy_list(a, held, v);
     switch (v->kind) {
     case MR_ATTR_STRING:
-    case MR_ATTR_PLACEHOLDER:
-        out.s = copy_sv(a, v->s);
-        break;
-    case MR_ATTR_SHAPE:
-        out.shape = copy_shape(a, v->shape);
-        break;
-    case MR_ATTR_TENSOR:
-        out.tensor = copy_tensor(a, held, v->tensor);
-        break;
-    case MR_ATTR_FUNC:
-        out.func = copy_func(a, held, v->func);
-        break;
+    case MR_ATTR_PLACEHOLDER: out.s = copy_sv(a, v->s); break;
+    case MR_ATTR_SHAPE: out.shape = copy_shape(a, v->shape); break;
+    case MR_ATTR_TENSOR: out.tensor = copy_tensor(a, held, v->tensor); break;
+    case MR_ATTR_FUNC: out.func = copy_func(a, held, v->func); break;
     case MR_ATTR_NONE:
     case MR_ATTR_INT:
     case MR_ATTR_FLOAT:
     case MR_ATTR_BOOL:
-    case MR_ATTR_TYPE:
-        break;
+    case MR_ATTR_TYPE: break;
     }
     return out;
 }
@@ -127,33 +113,16 @@ static mr_attr element(const mr_attr *v, int i)
 {
     mr_attr e = {.kind = v->kind};
     switch (v->kind) {
-    case MR_ATTR_STRING:
-        e.s = v->ss[i];
-        break;
-    case MR_ATTR_INT:
-        e.i = v->is[i];
-        break;
-    case MR_ATTR_FLOAT:
-        e.f = v->fs[i];
-        break;
-    case MR_ATTR_BOOL:
-        e.b = v->bs[i];
-        break;
-    case MR_ATTR_TYPE:
-        e.type = v->types[i];
-        break;
-    case MR_ATTR_SHAPE:
-        e.shape = v->shapes[i];
-        break;
-    case MR_ATTR_TENSOR:
-        e.tensor = v->tensors[i];
-        break;
-    case MR_ATTR_FUNC:
-        e.func = v->funcs[i];
-        break;
+    case MR_ATTR_STRING: e.s = v->ss[i]; break;
+    case MR_ATTR_INT: e.i = v->is[i]; break;
+    case MR_ATTR_FLOAT: e.f = v->fs[i]; break;
+    case MR_ATTR_BOOL: e.b = v->bs[i]; break;
+    case MR_ATTR_TYPE: e.type = v->types[i]; break;
+    case MR_ATTR_SHAPE: e.shape = v->shapes[i]; break;
+    case MR_ATTR_TENSOR: e.tensor = v->tensors[i]; break;
+    case MR_ATTR_FUNC: e.func = v->funcs[i]; break;
     case MR_ATTR_NONE:
-    case MR_ATTR_PLACEHOLDER:
-        break;
+    case MR_ATTR_PLACEHOLDER: break;
     }
     return e;
 }
@@ -165,7 +134,8 @@ static bool func_eq(const mr_func_ref *a, const mr_func_ref *b)
     if (strcmp(a->name, b->name) != 0 || a->n_attrs != b->n_attrs)
         return false;
     for (int i = 0; i < a->n_attrs; i++)
-        if (strcmp(a->attrs[i].name, b->attrs[i].name) != 0 || !mr_attr_eq(&a->attrs[i].v, &b->attrs[i].v))
+        if (strcmp(a->attrs[i].name, b->attrs[i].name) != 0 ||
+            !mr_attr_eq(&a->attrs[i].v, &b->attrs[i].v))
             return false;
     return true;
 }
@@ -173,25 +143,17 @@ static bool func_eq(const mr_func_ref *a, const mr_func_ref *b)
 static bool single_eq(const mr_attr *a, const mr_attr *b)
 {
     switch (a->kind) {
-    case MR_ATTR_NONE:
-        return true;
+    case MR_ATTR_NONE: return true;
     case MR_ATTR_STRING:
-    case MR_ATTR_PLACEHOLDER:
-        return mr_sv_eq(a->s, b->s);
-    case MR_ATTR_INT:
-        return a->i == b->i;
+    case MR_ATTR_PLACEHOLDER: return mr_sv_eq(a->s, b->s);
+    case MR_ATTR_INT: return a->i == b->i;
     case MR_ATTR_FLOAT: /* by bits: NaN equals itself, 0 differs from -0 */
         return memcmp(&a->f, &b->f, sizeof(a->f)) == 0;
-    case MR_ATTR_BOOL:
-        return a->b == b->b;
-    case MR_ATTR_TYPE:
-        return a->type == b->type;
-    case MR_ATTR_SHAPE:
-        return mr_pshape_eq(a->shape, b->shape);
-    case MR_ATTR_TENSOR:
-        return mr_tensor_attr_eq(a->tensor, b->tensor);
-    case MR_ATTR_FUNC:
-        return func_eq(a->func, b->func);
+    case MR_ATTR_BOOL: return a->b == b->b;
+    case MR_ATTR_TYPE: return a->type == b->type;
+    case MR_ATTR_SHAPE: return mr_pshape_eq(a->shape, b->shape);
+    case MR_ATTR_TENSOR: return mr_tensor_attr_eq(a->tensor, b->tensor);
+    case MR_ATTR_FUNC: return func_eq(a->func, b->func);
     }
     return false;
 }
@@ -243,26 +205,18 @@ uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed)
     }
     seed += v->kind;
     switch (v->kind) {
-    case MR_ATTR_NONE:
-        return seed;
+    case MR_ATTR_NONE: return seed;
     case MR_ATTR_STRING:
-    case MR_ATTR_PLACEHOLDER:
-        return mix(seed, v->s.p, v->s.n);
-    case MR_ATTR_INT:
-        return mix(seed, &v->i, sizeof(v->i));
-    case MR_ATTR_FLOAT:
-        return mix(seed, &v->f, sizeof(v->f));
-    case MR_ATTR_BOOL:
-        return mix(seed, &v->b, sizeof(v->b));
-    case MR_ATTR_TYPE:
-        return mix(seed, &v->type, sizeof(v->type));
+    case MR_ATTR_PLACEHOLDER: return mix(seed, v->s.p, v->s.n);
+    case MR_ATTR_INT: return mix(seed, &v->i, sizeof(v->i));
+    case MR_ATTR_FLOAT: return mix(seed, &v->f, sizeof(v->f));
+    case MR_ATTR_BOOL: return mix(seed, &v->b, sizeof(v->b));
+    case MR_ATTR_TYPE: return mix(seed, &v->type, sizeof(v->type));
     case MR_ATTR_SHAPE:
         seed = mix(seed, &v->shape->rank, sizeof(v->shape->rank));
         return mix(seed, v->shape->dims, sizeof(int64_t) * (size_t)MR_MAX(v->shape->rank, 0));
-    case MR_ATTR_TENSOR:
-        return mr_tensor_attr_hash(v->tensor, seed);
-    case MR_ATTR_FUNC:
-        return hash_func(v->func, seed);
+    case MR_ATTR_TENSOR: return mr_tensor_attr_hash(v->tensor, seed);
+    case MR_ATTR_FUNC: return hash_func(v->func, seed);
     }
     return seed;
 }
@@ -337,8 +291,8 @@ const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *na
 
 void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list)
 {
-    static const char *const names[] = {"none",  "string", "int",         "float", "bool", "type",
-                                        "shape", "tensor", "placeholder", "func"};
+    static const char *const names[] = {"none", "string", "int",    "float",       "bool",
+                                        "type", "shape",  "tensor", "placeholder", "func"};
     mr_str_printf(out, is_list ? "list(%s)" : "%s", names[kind]);
 }
 
@@ -372,7 +326,8 @@ static void print_tensor(mr_str *out, const mr_tensor_attr *v)
         mr_status_free(st);
         return;
     }
-    mr_str_printf(out, "Tensor<type: %s shape: %s values: ", mr_dtype_name(t->dtype), MR_TENSOR_SHAPE(t));
+    mr_str_printf(out, "Tensor<type: %s shape: %s values: ", mr_dtype_name(t->dtype),
+                  MR_TENSOR_SHAPE(t));
     mr_tensor_summarize(t, 3, out);
     mr_str_appendc(out, '>');
     mr_tensor_unref(t);
@@ -411,35 +366,15 @@ void mr_attr_print(mr_str *out, const mr_attr *v)
         return;
     }
     switch (v->kind) {
-    case MR_ATTR_NONE:
-        mr_str_appendz(out, "<Unknown AttrValue type>");
-        break;
-    case MR_ATTR_STRING:
-        print_string(out, v->s);
-        break;
-    case MR_ATTR_INT:
-        mr_str_printf(out, "%lld", (long long)v->i);
-        break;
-    case MR_ATTR_FLOAT:
-        mr_str_printf(out, "%g", (double)v->f);
-        break;
-    case MR_ATTR_BOOL:
-        mr_str_appendz(out, v->b ? "true" : "false");
-        break;
-    case MR_ATTR_TYPE:
-        mr_str_appendz(out, mr_dtype_enum_name(v->type));
-        break;
-    case MR_ATTR_SHAPE:
-        mr_pshape_print(out, v->shape);
-        break;
-    case MR_ATTR_TENSOR:
-        print_tensor(out, v->tensor);
-        break;
-    case MR_ATTR_PLACEHOLDER:
-        mr_str_printf(out, "$%.*s", MR_SV_ARG(v->s));
-        break;
-    case MR_ATTR_FUNC:
-        print_func(out, v->func);
-        break;
+    case MR_ATTR_NONE: mr_str_appendz(out, "<Unknown AttrValue type>"); break;
+    case MR_ATTR_STRING: print_string(out, v->s); break;
+    case MR_ATTR_INT: mr_str_printf(out, "%lld", (long long)v->i); break;
+    case MR_ATTR_FLOAT: mr_str_printf(out, "%g", (double)v->f); break;
+    case MR_ATTR_BOOL: mr_str_appendz(out, v->b ? "true" : "false"); break;
+    case MR_ATTR_TYPE: mr_str_appendz(out, mr_dtype_enum_name(v->type)); break;
+    case MR_ATTR_SHAPE: mr_pshape_print(out, v->shape); break;
+    case MR_ATTR_TENSOR: print_tensor(out, v->tensor); break;
+    case MR_ATTR_PLACEHOLDER: mr_str_printf(out, "$%.*s", MR_SV_ARG(v->s)); break;
+    case MR_ATTR_FUNC: print_func(out, v->func); break;
     }
 }

@@ -1,8 +1,9 @@
 /* graph/attr.h -- the value of a node's attribute, and the constraints an op puts on it.
  *
- * An mr_attr is immutable and lives in the arena of the graph (or op definition) that holds it; mr_attr_copy
- * moves one to another arena.  A tensor value keeps the serialized TensorProto it came from until it
- * is asked for, so importing and exporting a graph leaves its bytes alone and costs no decoding. */
+ * An mr_attr is immutable and lives in the arena of the graph (or op definition) that holds it;
+ * mr_attr_copy moves one to another arena.  A tensor value keeps the serialized TensorProto it came
+ * from until it is asked for, so importing and exporting a graph leaves its bytes alone and costs
+ * no decoding. */
 #ifndef MR_GRAPH_ATTR_H
 #define MR_GRAPH_ATTR_H
 
@@ -35,7 +36,8 @@ typedef struct mr_tensor_attr {
     mr_sv raw;    /* serialized TensorProto; p == NULL when only t is there */
     mr_tensor *t; /* owned by whoever owns the arena, through its mr_tensor_vec; may be NULL */
     /* What raw lies in when it is large: bytes shared by all copies of the attr, owned as t is, and
-     * placed such that tensor_content is aligned and can be the data of a tensor.  NULL: in the arena. */
+     * placed such that tensor_content is aligned and can be the data of a tensor.  NULL: raw is in
+     * the arena. */
     mr_tensor *blob;
 } mr_tensor_attr;
 
@@ -69,17 +71,35 @@ struct mr_named_attr {
 };
 
 /* Values for builder calls: borrowed until the call returns. */
-static inline mr_attr mr_a_str(const char *s) { return (mr_attr){MR_ATTR_STRING, .s = mr_sv_of(s)}; }
+static inline mr_attr mr_a_str(const char *s)
+{
+    return (mr_attr){MR_ATTR_STRING, .s = mr_sv_of(s)};
+}
 static inline mr_attr mr_a_sv(mr_sv s) { return (mr_attr){MR_ATTR_STRING, .s = s}; }
 static inline mr_attr mr_a_int(int64_t i) { return (mr_attr){MR_ATTR_INT, .i = i}; }
 static inline mr_attr mr_a_float(float f) { return (mr_attr){MR_ATTR_FLOAT, .f = f}; }
 static inline mr_attr mr_a_bool(bool b) { return (mr_attr){MR_ATTR_BOOL, .b = b}; }
 static inline mr_attr mr_a_type(int t) { return (mr_attr){MR_ATTR_TYPE, .type = t}; }
-static inline mr_attr mr_a_shape(const mr_pshape *s) { return (mr_attr){MR_ATTR_SHAPE, .shape = s}; }
-static inline mr_attr mr_a_ints(int n, const int64_t *v) { return (mr_attr){MR_ATTR_INT, true, n, .is = v}; }
-static inline mr_attr mr_a_types(int n, const int *v) { return (mr_attr){MR_ATTR_TYPE, true, n, .types = v}; }
-static inline mr_attr mr_a_strs(int n, const mr_sv *v) { return (mr_attr){MR_ATTR_STRING, true, n, .ss = v}; }
-static inline mr_attr mr_a_shapes(int n, const mr_pshape *const *v) { return (mr_attr){MR_ATTR_SHAPE, true, n, .shapes = v}; }
+static inline mr_attr mr_a_shape(const mr_pshape *s)
+{
+    return (mr_attr){MR_ATTR_SHAPE, .shape = s};
+}
+static inline mr_attr mr_a_ints(int n, const int64_t *v)
+{
+    return (mr_attr){MR_ATTR_INT, true, n, .is = v};
+}
+static inline mr_attr mr_a_types(int n, const int *v)
+{
+    return (mr_attr){MR_ATTR_TYPE, true, n, .types = v};
+}
+static inline mr_attr mr_a_strs(int n, const mr_sv *v)
+{
+    return (mr_attr){MR_ATTR_STRING, true, n, .ss = v};
+}
+static inline mr_attr mr_a_shapes(int n, const mr_pshape *const *v)
+{
+    return (mr_attr){MR_ATTR_SHAPE, true, n, .shapes = v};
+}
 
 /* Deep copy into an arena.  Tensors are referenced; the copy's references are appended to `held`
  * (MR_VEC of mr_tensor *), whose owner drops them with the arena. */
@@ -92,8 +112,8 @@ void mr_attr_print(mr_str *out, const mr_attr *v);
 /* "int", "list(type)" */
 void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list);
 
-/* AttrValue both ways.  Decoding copies what it keeps; large tensors go to buffers of their own when
- * there is a `held` for them (NULL: all to the arena). */
+/* AttrValue both ways.  Decoding copies what it keeps; large tensors go to buffers of their own
+ * when there is a `held` for them (NULL: all to the arena). */
 mr_status *mr_attr_decode(mr_arena *a, mr_sv bytes, mr_attr *out);
 struct mr_pb_reader;
 struct mr_pb_writer;
@@ -101,8 +121,10 @@ mr_status *mr_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r
 mr_status *mr_attr_encode(const mr_attr *v, mr_str *out);
 mr_status *mr_attr_write(const mr_attr *v, struct mr_pb_writer *w); /* out of memory stays in w */
 /* A map<string, AttrValue> field of a message: one entry read into *out, n entries written. */
-mr_status *mr_named_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r, mr_named_attr *out);
-mr_status *mr_named_attrs_write(const mr_named_attr *v, int n, uint32_t field, struct mr_pb_writer *w);
+mr_status *mr_named_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r,
+                              mr_named_attr *out);
+mr_status *mr_named_attrs_write(const mr_named_attr *v, int n, uint32_t field,
+                                struct mr_pb_writer *w);
 /* Sorts by name; of equal names the last one stays.  *n becomes how many are left. */
 mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n);
 /* In a sorted list; NULL when absent. */
@@ -110,8 +132,9 @@ const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *na
 
 /* The tensor of an attr, decoded when needed; the caller owns the result. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out);
-/* A copy of a serialized TensorProto as a value: raw, and blob when it is large and held is there. */
-mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw, const mr_tensor_attr **out);
+/* A copy of a serialized TensorProto as a value: in a blob when it is large and held is there. */
+mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
+                             const mr_tensor_attr **out);
 bool mr_tensor_attr_eq(const mr_tensor_attr *a, const mr_tensor_attr *b);
 uint64_t mr_tensor_attr_hash(const mr_tensor_attr *v, uint64_t seed);
 

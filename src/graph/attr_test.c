@@ -40,15 +40,29 @@ static mr_attr of_text(pad *p, const char *text)
 }
 
 static const char *const samples[] = {
-    "s: 'x\\000y'", "i: -3", "f: 1.5", "b: true", "b: false", "type: DT_FLOAT", "type: DT_INT32_REF",
-    "shape { dim { size: 2 } dim { size: -1 } }", "shape { unknown_rank: true }", "shape { }",
-    "tensor { dtype: DT_INT32 tensor_shape { } int_val: 7 }", "placeholder: 'T'",
+    "s: 'x\\000y'",
+    "i: -3",
+    "f: 1.5",
+    "b: true",
+    "b: false",
+    "type: DT_FLOAT",
+    "type: DT_INT32_REF",
+    "shape { dim { size: 2 } dim { size: -1 } }",
+    "shape { unknown_rank: true }",
+    "shape { }",
+    "tensor { dtype: DT_INT32 tensor_shape { } int_val: 7 }",
+    "placeholder: 'T'",
     "func { name: 'f' attr { key: 'T' value { type: DT_FLOAT } } }",
-    "list { }", "list { s: 'a' s: '' }", "list { i: 1 i: -2 i: 300 }", "list { f: 0.5 f: -0.0 }",
-    "list { b: true b: false }", "list { type: DT_FLOAT type: DT_BOOL }",
+    "list { }",
+    "list { s: 'a' s: '' }",
+    "list { i: 1 i: -2 i: 300 }",
+    "list { f: 0.5 f: -0.0 }",
+    "list { b: true b: false }",
+    "list { type: DT_FLOAT type: DT_BOOL }",
     "list { shape { } shape { unknown_rank: true } }",
     "list { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 2 } }",
-    "list { func { name: 'f' } func { name: 'g' } }", "",
+    "list { func { name: 'f' } func { name: 'g' } }",
+    "",
 };
 
 MR_TEST(attr_of_every_kind_is_read_and_written_as_protobuf_does)
@@ -136,7 +150,11 @@ MR_TEST(attr_names_with_a_nul_are_refused)
 {
     pad p = {0};
     mr_attr v;
-    MR_CHECK_ERR(mr_attr_decode(&p.a, MR_SV("\x52\x05\x0a\x03" "a\0b"), &v), MR_INVALID_ARGUMENT, "NUL");
+    MR_CHECK_ERR(mr_attr_decode(&p.a,
+                                MR_SV("\x52\x05\x0a\x03"
+                                      "a\0b"),
+                                &v),
+                 MR_INVALID_ARGUMENT, "NUL");
     pad_deinit(&p);
 }
 
@@ -144,10 +162,29 @@ MR_TEST(attr_prints_for_people)
 {
     pad p = {0};
     const char *const expected[] = {
-        "\"x\\000y\"", "-3", "1.5", "true", "false", "DT_FLOAT", "DT_INT32_REF", "[2,?]", "<unknown>", "[]",
-        "Tensor<type: int32 shape: [] values: 7>", "$T", "f[T=DT_FLOAT]", "[]", "[\"a\", \"\"]", "[1, -2, 300]",
-        "[0.5, -0]", "[true, false]", "[DT_FLOAT, DT_BOOL]", "[[], <unknown>]",
-        "[Tensor<type: float shape: [] values: 2>]", "[f[], g[]]", "<Unknown AttrValue type>",
+        "\"x\\000y\"",
+        "-3",
+        "1.5",
+        "true",
+        "false",
+        "DT_FLOAT",
+        "DT_INT32_REF",
+        "[2,?]",
+        "<unknown>",
+        "[]",
+        "Tensor<type: int32 shape: [] values: 7>",
+        "$T",
+        "f[T=DT_FLOAT]",
+        "[]",
+        "[\"a\", \"\"]",
+        "[1, -2, 300]",
+        "[0.5, -0]",
+        "[true, false]",
+        "[DT_FLOAT, DT_BOOL]",
+        "[[], <unknown>]",
+        "[Tensor<type: float shape: [] values: 2>]",
+        "[f[], g[]]",
+        "<Unknown AttrValue type>",
     };
     for (int i = 0; i < MR_COUNT(samples); i++) {
         mr_attr v = of_text(&p, samples[i]);
@@ -223,8 +260,9 @@ MR_TEST(attr_tensors_are_equal_by_value_however_serialized)
     mr_tensor *t = ramp(8);
     mr_tensor_attr plain = {.t = t};
     const mr_tensor_attr *content = raw_of(&p, t);
-    mr_attr typed = of_text(&p, "tensor { dtype: DT_FLOAT tensor_shape { dim { size: 8 } } float_val: 0 float_val: 1 "
-                                "float_val: 2 float_val: 3 float_val: 4 float_val: 5 float_val: 6 float_val: 7 }");
+    mr_attr typed = of_text(
+        &p, "tensor { dtype: DT_FLOAT tensor_shape { dim { size: 8 } } float_val: 0 float_val: 1 "
+            "float_val: 2 float_val: 3 float_val: 4 float_val: 5 float_val: 6 float_val: 7 }");
     MR_CHECK(mr_tensor_attr_eq(&plain, content));
     MR_CHECK(mr_tensor_attr_eq(content, typed.tensor));
     MR_CHECK_INT(mr_tensor_attr_hash(&plain, 3), mr_tensor_attr_hash(content, 3));
@@ -240,7 +278,8 @@ MR_TEST(attr_malformed_tensor_is_refused_when_read)
 {
     pad p = {0};
     mr_attr v;
-    MR_CHECK_ERR(mr_attr_decode(&p.a, MR_SV("\x42\x02\x22\x05"), &v), MR_INVALID_ARGUMENT, "TensorProto");
+    MR_CHECK_ERR(mr_attr_decode(&p.a, MR_SV("\x42\x02\x22\x05"), &v), MR_INVALID_ARGUMENT,
+                 "TensorProto");
     pad_deinit(&p);
 }
 

@@ -1,8 +1,8 @@
 /* graph/attr_wire.c -- AttrValue to and from bytes.
  *
  * A list is read twice: once to count its values and to see which kind it is of, once to fill its
- * array.  Nested messages share one budget of levels through the reader, so a func attr inside a func
- * attr inside ... ends with an error, not with the stack. */
+ * array.  Nested messages share one budget of levels through the reader, so a func attr inside a
+ * func attr inside ... ends with an error, not with the stack. */
 #include "graph/attr.h"
 #include "wire/pb.h"
 
@@ -104,16 +104,26 @@ static mr_status *read_func(const sink *to, mr_pb_reader *r, const mr_func_ref *
 enum { F_LIST = 1, F_S, F_I, F_F, F_B, F_TYPE, F_SHAPE, F_TENSOR, F_PLACEHOLDER, F_FUNC };
 
 /* The numbers of fields 2 to 8 are those of AttrValue; func is 9 in a list and 10 alone. */
-static const mr_attr_kind list_kinds[] = {0,             0,              MR_ATTR_STRING, MR_ATTR_INT,
-                                          MR_ATTR_FLOAT, MR_ATTR_BOOL,   MR_ATTR_TYPE,   MR_ATTR_SHAPE,
-                                          MR_ATTR_TENSOR, MR_ATTR_FUNC};
+static const mr_attr_kind list_kinds[] = {0,
+                                          0,
+                                          MR_ATTR_STRING,
+                                          MR_ATTR_INT,
+                                          MR_ATTR_FLOAT,
+                                          MR_ATTR_BOOL,
+                                          MR_ATTR_TYPE,
+                                          MR_ATTR_SHAPE,
+                                          MR_ATTR_TENSOR,
+                                          MR_ATTR_FUNC};
 
 static bool is_numbers(mr_attr_kind k)
 {
     return k == MR_ATTR_INT || k == MR_ATTR_FLOAT || k == MR_ATTR_BOOL || k == MR_ATTR_TYPE;
 }
 
-static uint32_t elem_wire(mr_attr_kind k) { return k == MR_ATTR_FLOAT ? MR_WIRE_FIXED32 : MR_WIRE_VARINT; }
+static uint32_t elem_wire(mr_attr_kind k)
+{
+    return k == MR_ATTR_FLOAT ? MR_WIRE_FIXED32 : MR_WIRE_VARINT;
+}
 
 static mr_status *count_list(mr_pb_reader r, mr_attr_kind *kind, size_t *n)
 {
@@ -145,35 +155,28 @@ static mr_status *count_list(mr_pb_reader r, mr_attr_kind *kind, size_t *n)
 static size_t elem_bytes(mr_attr_kind k)
 {
     switch (k) {
-    case MR_ATTR_STRING:
-        return sizeof(mr_sv);
-    case MR_ATTR_INT:
-        return sizeof(int64_t);
-    case MR_ATTR_FLOAT:
-        return sizeof(float);
-    case MR_ATTR_BOOL:
-        return sizeof(bool);
-    case MR_ATTR_TYPE:
-        return sizeof(int);
-    default:
-        return sizeof(void *);
+    case MR_ATTR_STRING: return sizeof(mr_sv);
+    case MR_ATTR_INT: return sizeof(int64_t);
+    case MR_ATTR_FLOAT: return sizeof(float);
+    case MR_ATTR_BOOL: return sizeof(bool);
+    case MR_ATTR_TYPE: return sizeof(int);
+    default: return sizeof(void *);
     }
 }
 
 /* One value of a list whose array has room for it at index i. */
-static mr_status *read_element(const sink *to, mr_pb_reader *r, mr_attr_kind kind, void *array, size_t i)
+static mr_status *read_element(const sink *to, mr_pb_reader *r, mr_attr_kind kind, void *array,
+                               size_t i)
 {
     mr_pb_reader sub;
     switch (kind) {
-    case MR_ATTR_STRING:
-        return keep_bytes(to, mr_pb_bytes(r), (mr_sv *)array + i);
+    case MR_ATTR_STRING: return keep_bytes(to, mr_pb_bytes(r), (mr_sv *)array + i);
     case MR_ATTR_SHAPE:
         return mr_pshape_decode(to->a, mr_pb_bytes(r), (const mr_pshape **)array + i);
     case MR_ATTR_TENSOR:
-        return mr_tensor_attr_of(to->a, to->held, mr_pb_bytes(r), (const mr_tensor_attr **)array + i);
-    default:
-        mr_pb_message(r, &sub);
-        return read_func(to, &sub, (const mr_func_ref **)array + i);
+        return mr_tensor_attr_of(to->a, to->held, mr_pb_bytes(r),
+                                 (const mr_tensor_attr **)array + i);
+    default: mr_pb_message(r, &sub); return read_func(to, &sub, (const mr_func_ref **)array + i);
     }
 }
 
@@ -220,24 +223,14 @@ static mr_status *read_field(const sink *to, mr_pb_reader *r, uint32_t field, mr
 {
     mr_pb_reader sub;
     switch (field) {
-    case F_LIST:
-        mr_pb_message(r, &sub);
-        return read_list(to, &sub, out);
+    case F_LIST: mr_pb_message(r, &sub); return read_list(to, &sub, out);
     case F_S:
         *out = (mr_attr){.kind = MR_ATTR_STRING};
         return keep_bytes(to, mr_pb_bytes(r), &out->s);
-    case F_I:
-        *out = mr_a_int(mr_pb_int64(r));
-        return NULL;
-    case F_F:
-        *out = mr_a_float(mr_pb_float(r));
-        return NULL;
-    case F_B:
-        *out = mr_a_bool(mr_pb_bool(r));
-        return NULL;
-    case F_TYPE:
-        *out = mr_a_type(mr_pb_int32(r));
-        return NULL;
+    case F_I: *out = mr_a_int(mr_pb_int64(r)); return NULL;
+    case F_F: *out = mr_a_float(mr_pb_float(r)); return NULL;
+    case F_B: *out = mr_a_bool(mr_pb_bool(r)); return NULL;
+    case F_TYPE: *out = mr_a_type(mr_pb_int32(r)); return NULL;
     case F_SHAPE:
         *out = (mr_attr){.kind = MR_ATTR_SHAPE};
         return mr_pshape_decode(to->a, mr_pb_bytes(r), &out->shape);
@@ -251,9 +244,7 @@ static mr_status *read_field(const sink *to, mr_pb_reader *r, uint32_t field, mr
         *out = (mr_attr){.kind = MR_ATTR_FUNC};
         mr_pb_message(r, &sub);
         return read_func(to, &sub, &out->func);
-    default:
-        mr_pb_skip(r);
-        return NULL;
+    default: mr_pb_skip(r); return NULL;
     }
 }
 
@@ -326,7 +317,8 @@ static mr_status *write_list(const mr_attr *v, mr_pb_writer *w)
     else if (v->kind == MR_ATTR_FLOAT)
         mr_pb_put_packed_fixed(w, F_F, v->fs, n, sizeof(float));
     else if (v->kind == MR_ATTR_BOOL)
-        mr_pb_put_packed_fixed(w, F_B, v->bs, n, sizeof(bool)); /* a byte each, 0 or 1: their varint */
+        mr_pb_put_packed_fixed(w, F_B, v->bs, n,
+                               sizeof(bool)); /* a byte each, 0 or 1: their varint */
     else if (v->kind == MR_ATTR_TYPE)
         mr_pb_put_packed_int32(w, F_TYPE, v->types, n);
     for (size_t i = 0; i < n && !st; i++) {
@@ -350,33 +342,16 @@ mr_status *mr_attr_write(const mr_attr *v, mr_pb_writer *w)
     if (v->is_list)
         return write_list(v, w);
     switch (v->kind) {
-    case MR_ATTR_NONE:
-        break;
-    case MR_ATTR_STRING:
-        mr_pb_put_bytes(w, F_S, v->s);
-        break;
-    case MR_ATTR_INT:
-        mr_pb_put_varint(w, F_I, (uint64_t)v->i);
-        break;
-    case MR_ATTR_FLOAT:
-        mr_pb_put_float(w, F_F, v->f);
-        break;
-    case MR_ATTR_BOOL:
-        mr_pb_put_varint(w, F_B, v->b);
-        break;
-    case MR_ATTR_TYPE:
-        mr_pb_put_varint(w, F_TYPE, (uint64_t)(int64_t)v->type);
-        break;
-    case MR_ATTR_SHAPE:
-        write_shape(v->shape, w);
-        break;
-    case MR_ATTR_TENSOR:
-        return write_tensor(v->tensor, w);
-    case MR_ATTR_PLACEHOLDER:
-        mr_pb_put_bytes(w, F_PLACEHOLDER, v->s);
-        break;
-    case MR_ATTR_FUNC:
-        return write_func(v->func, F_FUNC, w);
+    case MR_ATTR_NONE: break;
+    case MR_ATTR_STRING: mr_pb_put_bytes(w, F_S, v->s); break;
+    case MR_ATTR_INT: mr_pb_put_varint(w, F_I, (uint64_t)v->i); break;
+    case MR_ATTR_FLOAT: mr_pb_put_float(w, F_F, v->f); break;
+    case MR_ATTR_BOOL: mr_pb_put_varint(w, F_B, v->b); break;
+    case MR_ATTR_TYPE: mr_pb_put_varint(w, F_TYPE, (uint64_t)(int64_t)v->type); break;
+    case MR_ATTR_SHAPE: write_shape(v->shape, w); break;
+    case MR_ATTR_TENSOR: return write_tensor(v->tensor, w);
+    case MR_ATTR_PLACEHOLDER: mr_pb_put_bytes(w, F_PLACEHOLDER, v->s); break;
+    case MR_ATTR_FUNC: return write_func(v->func, F_FUNC, w);
     }
     return NULL;
 }

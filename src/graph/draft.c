@@ -1,7 +1,8 @@
-/* graph/draft.c -- checks a node against its op's definition, with TensorFlow's words for what is wrong.
+/* graph/draft.c -- checks a node against its op's definition, with TensorFlow's words for what is
+ * wrong.
  *
- * Attrs of the node and of the definition are both sorted by name, so completing and checking them is
- * one walk along both lists, whatever their length. */
+ * Attrs of the node and of the definition are both sorted by name, so completing and checking them
+ * is one walk along both lists, whatever their length. */
 #include "graph/draft.h"
 
 #include "base/memory.h"
@@ -25,14 +26,15 @@ static mr_status *check_deprecation(const mr_op_def *d, int producer)
 {
     if (!d->deprecated || producer < d->deprecated)
         return NULL;
-    return mr_error(MR_UNIMPLEMENTED,
-                    "Op %s is not available in GraphDef version %d. It has been removed in version %d. %s.",
-                    d->name, producer, d->deprecated,
-                    d->deprecation_text ? d->deprecation_text : "Use a newer op instead");
+    return mr_error(
+        MR_UNIMPLEMENTED,
+        "Op %s is not available in GraphDef version %d. It has been removed in version %d. %s.",
+        d->name, producer, d->deprecated,
+        d->deprecation_text ? d->deprecation_text : "Use a newer op instead");
 }
 
-mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int producer, bool internal_ok,
-                        const mr_op_def **out)
+mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int producer,
+                        bool internal_ok, const mr_op_def **out)
 {
     const mr_op_def *d = mr_library_op(g->library, op);
     if (!d && more) {
@@ -40,12 +42,15 @@ mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int
         d = f ? &f->def : NULL;
     }
     if (!d)
-        return mr_error(MR_NOT_FOUND,
-                        "Op type not registered '%.*s' in this binary. Make sure the op and its kernels are "
-                        "registered in the process that runs the graph", MR_SV_ARG(op));
+        return mr_error(
+            MR_NOT_FOUND,
+            "Op type not registered '%.*s' in this binary. Make sure the op and its kernels are "
+            "registered in the process that runs the graph",
+            MR_SV_ARG(op));
     /* Functions made by TensorFlow 2 start with '_' too; internal ops are those of the registry. */
     if (!internal_ok && d->name[0] == '_' && !d->function)
-        return mr_invalid("Op type '%s' is internal and cannot be used in a graph of a client", d->name);
+        return mr_invalid("Op type '%s' is internal and cannot be used in a graph of a client",
+                          d->name);
     MR_TRY(check_deprecation(d, producer));
     *out = d;
     return NULL;
@@ -60,8 +65,8 @@ static mr_status *wrong_kind(const mr_attr_def *def, const mr_attr *v)
     mr_attr_type_name(&want, def->kind, def->is_list);
     mr_status *st;
     if (v->kind == MR_ATTR_NONE)
-        st = mr_invalid("AttrValue missing value with expected type '%s'\n\t for attr '%s'", mr_str_z(&want),
-                        def->name);
+        st = mr_invalid("AttrValue missing value with expected type '%s'\n\t for attr '%s'",
+                        mr_str_z(&want), def->name);
     else
         st = mr_invalid("AttrValue had value with type '%s' when '%s' expected\n\t for attr '%s'",
                         mr_str_z(&have), mr_str_z(&want), def->name);
@@ -98,7 +103,8 @@ static mr_status *check_type(const mr_attr_def *def, int type)
         return mr_invalid("AttrValue must not have reference type value of %s\n\t for attr '%s'",
                           mr_dtype_name(type), def->name);
     if (!mr_dtype_valid(type))
-        return mr_invalid("AttrValue has invalid DataType enum: %d\n\t for attr '%s'", type, def->name);
+        return mr_invalid("AttrValue has invalid DataType enum: %d\n\t for attr '%s'", type,
+                          def->name);
     for (int i = 0; i < def->n_allowed; i++)
         if (def->types[i] == type)
             return NULL;
@@ -116,8 +122,8 @@ static mr_status *check_string(const mr_attr_def *def, mr_sv s)
 static mr_status *check_list(const mr_attr_def *def, const mr_attr *v)
 {
     if (def->has_min && v->n < def->min)
-        return mr_invalid("Length for attr '%s' of %d must be at least minimum %lld", def->name, v->n,
-                          (long long)def->min);
+        return mr_invalid("Length for attr '%s' of %d must be at least minimum %lld", def->name,
+                          v->n, (long long)def->min);
     for (int i = 0; i < v->n; i++) {
         if (v->kind == MR_ATTR_TYPE)
             MR_TRY(check_type(def, v->types[i]));
@@ -152,20 +158,13 @@ static bool says_nothing(const mr_attr *v)
     if (v->is_list)
         return v->n == 0;
     switch (v->kind) {
-    case MR_ATTR_NONE:
-        return true;
-    case MR_ATTR_STRING:
-        return v->s.n == 0;
-    case MR_ATTR_INT:
-        return v->i == 0;
-    case MR_ATTR_FLOAT:
-        return v->f == 0;
-    case MR_ATTR_BOOL:
-        return !v->b;
-    case MR_ATTR_SHAPE:
-        return v->shape->rank < 0;
-    default:
-        return false;
+    case MR_ATTR_NONE: return true;
+    case MR_ATTR_STRING: return v->s.n == 0;
+    case MR_ATTR_INT: return v->i == 0;
+    case MR_ATTR_FLOAT: return v->f == 0;
+    case MR_ATTR_BOOL: return !v->b;
+    case MR_ATTR_SHAPE: return v->shape->rank < 0;
+    default: return false;
     }
 }
 
@@ -180,8 +179,10 @@ static mr_status *check_unknown(const mr_named_attr *a, bool drop_unknown, bool 
     *keep = a->name[0] == '_';
     if (*keep || (drop_unknown && says_nothing(&a->v)))
         return NULL;
-    return mr_invalid("NodeDef mentions attr '%s' not in the op's definition (check whether your "
-                      "GraphDef-interpreting binary is up to date with your GraphDef-generating binary)", a->name);
+    return mr_invalid(
+        "NodeDef mentions attr '%s' not in the op's definition (check whether your "
+        "GraphDef-interpreting binary is up to date with your GraphDef-generating binary)",
+        a->name);
 }
 
 mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
@@ -218,7 +219,8 @@ mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
 
 /* ---- types ---- */
 
-mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n_attrs, int64_t *out)
+mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n_attrs,
+                        int64_t *out)
 {
     const char *name = arg->number_attr ? arg->number_attr : arg->type_list_attr;
     *out = 1;
@@ -258,13 +260,14 @@ static mr_status *push_types(const mr_draft *d, const mr_arg_def *arg, int *type
     return NULL;
 }
 
-static mr_status *make_types(mr_arena *a, const mr_draft *d, const mr_arg_def *args, int n_args, int n,
-                             int **out)
+static mr_status *make_types(mr_arena *a, const mr_draft *d, const mr_arg_def *args, int n_args,
+                             int n, int **out)
 {
     int filled = 0;
     *out = mr_arena_try_array(a, int, n);
     if (!*out)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the %d types of node '%s'", n, d->name);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the %d types of node '%s'", n,
+                        d->name);
     for (int i = 0; i < n_args; i++)
         MR_TRY(push_types(d, &args[i], *out, &filled));
     MR_ENSURE(filled == n);
@@ -278,7 +281,8 @@ mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
     MR_TRY(at_node(count_args(d, def->in, def->n_in, &want), d));
     MR_TRY(at_node(count_args(d, def->out, def->n_out, &n_out), d));
     if (want != n_in)
-        return at_node(mr_invalid("NodeDef expected %lld inputs but %d are given", (long long)want, n_in), d);
+        return at_node(
+            mr_invalid("NodeDef expected %lld inputs but %d are given", (long long)want, n_in), d);
     if (n_out > MR_MAX_OUTPUTS)
         return at_node(mr_invalid("Number of outputs is too big: %lld", (long long)n_out), d);
     d->n_in = n_in;

@@ -1,8 +1,9 @@
 /* graph/draft.h -- a node before it is one; inside graph/ only.
  *
- * All ways into a graph meet here: the builder, the import of a GraphDef, the body of a function.  They
- * fill in a draft, have its attrs completed and checked and its types worked out, make the node, link its
- * inputs and infer its shapes.  Whatever a draft points to lies in the graph's arena. */
+ * All ways into a graph meet here: the builder, the import of a GraphDef, the body of a function.
+ * They fill in a draft, have its attrs completed and checked and its types worked out, make the
+ * node, link its inputs and infer its shapes.  Whatever a draft points to lies in the graph's
+ * arena. */
 #ifndef MR_GRAPH_DRAFT_H
 #define MR_GRAPH_DRAFT_H
 
@@ -22,22 +23,23 @@ typedef struct mr_draft {
  * could ask for gigabytes. */
 #define MR_MAX_OUTPUTS (1 << 20)
 
-/* The op or function for a new node: NOT_FOUND, UNIMPLEMENTED when it is deprecated for this producer,
- * INVALID_ARGUMENT when it is internal and that is not allowed.  `more` (may be NULL) is a library to
- * look at after the graph's. */
+/* The op or function for a new node: NOT_FOUND, UNIMPLEMENTED when it is deprecated for this
+ * producer, INVALID_ARGUMENT when it is internal and that is not allowed.  `more` (may be NULL) is
+ * a library to look at after the graph's. */
 mr_status *mr_draft_def(const mr_graph *g, const struct mr_library *more, mr_sv op, int producer,
                         bool internal_ok, const mr_op_def **out);
 
-/* Adds defaults for what is missing and checks all values against the definition.  With drop_unknown,
- * attrs the definition does not know are dropped when they say nothing (false, 0, "", []): a newer
- * producer wrote them for an attr that came later. */
+/* Adds defaults for what is missing and checks all values against the definition.  With
+ * drop_unknown, attrs the definition does not know are dropped when they say nothing (false, 0, "",
+ * []): a newer producer wrote them for an attr that came later. */
 mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown);
 
 /* Works out the types; n_in is how many inputs there really are. */
 mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in);
 
 /* How many inputs or outputs an argument stands for, by the draft's attrs. */
-mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n_attrs, int64_t *out);
+mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n_attrs,
+                        int64_t *out);
 
 /* A node without edges, the last of the graph; the name must be free. */
 mr_status *mr_draft_make(mr_graph *g, const mr_draft *d, mr_node **out);
@@ -48,7 +50,8 @@ void mr_node_push_control(mr_node *n, mr_node *src); /* not there yet */
 /* Whether a value of this type may flow into an input that wants `expected`. */
 bool mr_types_fit(int expected, int actual);
 
-/* Takes back the nodes from n_nodes on and the tensors from n_held on, as if they had never been. */
+/* Takes back the nodes from n_nodes on and the tensors from n_held on, as if they had never been.
+ */
 void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held);
 
 /* true for the ops whose inputs close loops. */

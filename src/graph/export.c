@@ -1,7 +1,7 @@
 /* graph/export.c -- nodes of a graph to a GraphDef.
  *
- * Attrs are written sorted by name and inputs in their order, data first, so equal graphs give equal
- * bytes. */
+ * Attrs are written sorted by name and inputs in their order, data first, so equal graphs give
+ * equal bytes. */
 #include "graph/graph_def.h"
 #include "graph/wire.h"
 #include "proto/graph.pb-c.h"
@@ -89,7 +89,10 @@ mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out)
     return mr_pb_writer_status(&w, "GraphDef");
 }
 
-mr_status *mr_graph_export(const mr_graph *g, mr_str *out) { return mr_graph_export_since(g, 0, out); }
+mr_status *mr_graph_export(const mr_graph *g, mr_str *out)
+{
+    return mr_graph_export_since(g, 0, out);
+}
 
 mr_status *mr_graph_export_text(const mr_graph *g, mr_str *out)
 {
@@ -97,7 +100,8 @@ mr_status *mr_graph_export_text(const mr_graph *g, mr_str *out)
     ProtobufCMessage *m = NULL;
     mr_str bytes = {0};
     MR_GO(mr_graph_export(g, &bytes));
-    MR_GO(mr_message_unpack(&tensorflow__graph_def__descriptor, mr_str_view(&bytes), "GraphDef", &m));
+    MR_GO(
+        mr_message_unpack(&tensorflow__graph_def__descriptor, mr_str_view(&bytes), "GraphDef", &m));
     MR_GO(mr_text_print(m, out));
 out:
     mr_message_free(m);

@@ -35,15 +35,18 @@ mr_function *mr_function_new(void)
 
 /* ---- decoding ---- */
 
-static mr_status *no_memory(void) { return mr_error(MR_RESOURCE_EXHAUSTED, "FunctionDef: out of memory"); }
+static mr_status *no_memory(void)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "FunctionDef: out of memory");
+}
 
 /* What is collected before the arrays of the function can be made. */
 typedef struct parts {
     mr_node_defs nodes;
     mr_sv signature;
-    MR_VEC(mr_sv) attrs;             /* map entries */
+    MR_VEC(mr_sv) attrs; /* map entries */
     MR_VEC(mr_fn_pair) ret, control_ret;
-    MR_VEC(const char *) outputs;    /* control outputs of the signature */
+    MR_VEC(const char *) outputs; /* control outputs of the signature */
     mr_str extra;
 } parts;
 
@@ -72,29 +75,24 @@ static mr_status *read_pair(mr_function *f, mr_pb_reader *r, mr_fn_pair *out)
     return mr_pb_reader_status(r, "FunctionDef map entry");
 }
 
-static mr_status *read_field(mr_function *f, mr_pb_reader *r, uint32_t field, const uint8_t *from, parts *p)
+static mr_status *read_field(mr_function *f, mr_pb_reader *r, uint32_t field, const uint8_t *from,
+                             parts *p)
 {
     mr_pb_reader sub;
     mr_fn_pair pair;
     switch (field) {
-    case 1:
-        p->signature = mr_pb_bytes(r);
-        return NULL;
-    case 3:
-        mr_pb_message(r, &sub);
-        return mr_node_def_read(&sub, &p->nodes);
+    case 1: p->signature = mr_pb_bytes(r); return NULL;
+    case 3: mr_pb_message(r, &sub); return mr_node_def_read(&sub, &p->nodes);
     case 4:
         mr_pb_message(r, &sub);
         MR_TRY(read_pair(f, &sub, &pair));
         return MR_TRY_PUSH(&p->ret, pair) ? NULL : no_memory();
-    case 5:
-        return MR_TRY_PUSH(&p->attrs, mr_pb_bytes(r)) ? NULL : no_memory();
+    case 5: return MR_TRY_PUSH(&p->attrs, mr_pb_bytes(r)) ? NULL : no_memory();
     case 6:
         mr_pb_message(r, &sub);
         MR_TRY(read_pair(f, &sub, &pair));
         return MR_TRY_PUSH(&p->control_ret, pair) ? NULL : no_memory();
-    default:
-        return mr_wire_extra(r, from, &p->extra);
+    default: return mr_wire_extra(r, from, &p->extra);
     }
 }
 
@@ -120,7 +118,8 @@ static mr_status *keep_pairs(mr_function *f, mr_fn_pair *p, int n, const mr_fn_p
     return NULL;
 }
 
-static mr_status *keep_node(mr_function *f, const mr_node_defs *defs, const mr_node_def *d, mr_fn_node *out)
+static mr_status *keep_node(mr_function *f, const mr_node_defs *defs, const mr_node_def *d,
+                            mr_fn_node *out)
 {
     mr_arena *a = &f->arena;
     mr_named_attr *attrs;
@@ -168,7 +167,8 @@ static mr_status *keep_attrs(mr_function *f, const mr_sv *entries, int n)
 
 const char *mr_fn_pairs_find(const mr_fn_pair *p, int n, const char *name)
 {
-    const mr_fn_pair key = {name, NULL}, *found = n ? bsearch(&key, p, (size_t)n, sizeof(*p), by_name) : NULL;
+    const mr_fn_pair key = {name, NULL},
+                     *found = n ? bsearch(&key, p, (size_t)n, sizeof(*p), by_name) : NULL;
     return found ? found->value : NULL;
 }
 
@@ -188,18 +188,22 @@ static mr_status *order_controls(mr_function *f, parts *p)
             continue;
         }
         MR_GO(mr_wire_name(&f->arena, mr_pb_bytes(&r), &name));
-        if (!mr_fn_pairs_find(f->control_ret, f->n_control_ret, name) || mr_map_putz(&listed, name, f))
-            MR_GO(mr_invalid("Function '%s': control output '%s' is missing from control_ret or listed twice",
-                             f->def.name, name));
+        if (!mr_fn_pairs_find(f->control_ret, f->n_control_ret, name) ||
+            mr_map_putz(&listed, name, f))
+            MR_GO(mr_invalid(
+                "Function '%s': control output '%s' is missing from control_ret or listed twice",
+                f->def.name, name));
         if (!MR_TRY_PUSH(&p->outputs, name))
             MR_GO(no_memory());
     }
     MR_GO(mr_pb_reader_status(&r, "OpDef"));
     for (int i = 0; i < f->n_control_ret; i++)
-        if (!mr_map_getz(&listed, f->control_ret[i].name) && !MR_TRY_PUSH(&p->outputs, f->control_ret[i].name))
+        if (!mr_map_getz(&listed, f->control_ret[i].name) &&
+            !MR_TRY_PUSH(&p->outputs, f->control_ret[i].name))
             MR_GO(no_memory());
     MR_ASSERT(p->outputs.n == f->n_control_ret);
-    f->control_outputs = mr_arena_memdup(&f->arena, p->outputs.p, (size_t)p->outputs.n * sizeof(name));
+    f->control_outputs =
+        mr_arena_memdup(&f->arena, p->outputs.p, (size_t)p->outputs.n * sizeof(name));
 out:
     mr_map_deinit(&listed);
     return st;
@@ -304,7 +308,8 @@ static bool pairs_eq(const mr_fn_pair *a, int n_a, const mr_fn_pair *b, int n_b)
 
 static bool node_eq(const mr_fn_node *a, const mr_fn_node *b)
 {
-    if (strcmp(a->op, b->op) != 0 || strcmp(a->device, b->device) != 0 || a->n_inputs != b->n_inputs)
+    if (strcmp(a->op, b->op) != 0 || strcmp(a->device, b->device) != 0 ||
+        a->n_inputs != b->n_inputs)
         return false;
     for (int i = 0; i < a->n_inputs; i++)
         if (strcmp(a->inputs[i], b->inputs[i]) != 0)
@@ -341,7 +346,9 @@ static bool signature_eq(const mr_op_def *a, const mr_op_def *b)
 bool mr_function_eq(const mr_function *a, const mr_function *b)
 {
     return a == b ||
-           (signature_eq(&a->def, &b->def) && attrs_eq(a->attrs, a->n_attrs, b->attrs, b->n_attrs) &&
+           (signature_eq(&a->def, &b->def) &&
+            attrs_eq(a->attrs, a->n_attrs, b->attrs, b->n_attrs) &&
             pairs_eq(a->ret, a->n_ret, b->ret, b->n_ret) &&
-            pairs_eq(a->control_ret, a->n_control_ret, b->control_ret, b->n_control_ret) && nodes_eq(a, b));
+            pairs_eq(a->control_ret, a->n_control_ret, b->control_ret, b->n_control_ret) &&
+            nodes_eq(a, b));
 }

@@ -1,8 +1,9 @@
 /* graph/function_from_graph.c -- nodes of a graph become a function (TF_GraphToFunction).
  *
- * The FunctionDef is written as bytes, which are then read like any other, so there is one place that
- * knows what a well-formed function is.  Names are given in order of priority: those the caller wants for
- * outputs, then inputs, then the body's, which keep theirs unless they are taken. */
+ * The FunctionDef is written as bytes, which are then read like any other, so there is one place
+ * that knows what a well-formed function is.  Names are given in order of priority: those the
+ * caller wants for outputs, then inputs, then the body's, which keep theirs unless they are taken.
+ */
 #include <ctype.h>
 #include <limits.h>
 
@@ -15,16 +16,19 @@ typedef struct maker {
     const mr_graph *g;
     const mr_function_spec *spec;
     mr_arena arena;
-    mr_map used;          /* name -> next number to append, plus one */
-    const char **renamed; /* by node id: its name in the body; NULL: not in it */
+    mr_map used;           /* name -> next number to append, plus one */
+    const char **renamed;  /* by node id: its name in the body; NULL: not in it */
     const char **input_of; /* by node id: name of an input it produces, for control edges */
-    mr_imap inputs;       /* (node id, output) -> name of the input */
+    mr_imap inputs;        /* (node id, output) -> name of the input */
     const char **in_names, **out_names;
     MR_VEC(const mr_node *) body;
     mr_str bytes, text;
 } maker;
 
-static uint64_t key_of(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index; }
+static uint64_t key_of(mr_out o)
+{
+    return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index;
+}
 
 /* ---- names ---- */
 
@@ -69,7 +73,8 @@ static mr_status *check_value(const maker *m, mr_out o)
     if (!o.node || o.node->graph != m->g)
         return mr_invalid("Node is null or of another graph");
     if (o.index < 0 || o.index >= o.node->n_out)
-        return mr_error(MR_OUT_OF_RANGE, "Node '%s' (type: '%s', num of outputs: %d) does not have output %d",
+        return mr_error(MR_OUT_OF_RANGE,
+                        "Node '%s' (type: '%s', num of outputs: %d) does not have output %d",
                         o.node->name, o.node->def->name, o.node->n_out, o.index);
     if (mr_dtype_is_ref(mr_out_type(o)))
         return mr_invalid("Output %d of node '%s' has a reference type %s", o.index, o.node->name,
@@ -104,8 +109,10 @@ static mr_status *name_ends(maker *m)
         if (!name)
             continue;
         if (mr_map_putz(&m->used, name, (void *)1))
-            return mr_invalid("Cannot have duplicate output names. Name '%s' appears more than once in "
-                              "'output_names' array.", name);
+            return mr_invalid(
+                "Cannot have duplicate output names. Name '%s' appears more than once in "
+                "'output_names' array.",
+                name);
         m->out_names[i] = mr_arena_strdup(&m->arena, name);
     }
     for (int i = 0; i < s->n_outputs; i++)
@@ -125,9 +132,11 @@ static mr_status *name_ends(maker *m)
 static mr_status *add_to_body(maker *m, const mr_node *n)
 {
     if (!n || n->graph != m->g)
-        return mr_invalid("A node of the body of function '%s' is null or of another graph", m->spec->name);
+        return mr_invalid("A node of the body of function '%s' is null or of another graph",
+                          m->spec->name);
     if (m->renamed[n->id])
-        return mr_invalid("Node '%s' is listed twice in the body of function '%s'", n->name, m->spec->name);
+        return mr_invalid("Node '%s' is listed twice in the body of function '%s'", n->name,
+                          m->spec->name);
     mr_vec_push(&m->body, n);
     m->renamed[n->id] = unique(m, n->name);
     return NULL;
@@ -143,9 +152,10 @@ static mr_status *take_whole_graph(maker *m)
         if (!m->input_of[i])
             MR_TRY(add_to_body(m, n));
         else if (n->n_out > 1)
-            return mr_invalid("When `num_opers` is set to -1, nodes referenced in `inputs` must have a single "
-                              "output. Node %s has %d outputs. Encountered while creating function '%s'", n->name,
-                              n->n_out, m->spec->name);
+            return mr_invalid(
+                "When `num_opers` is set to -1, nodes referenced in `inputs` must have a single "
+                "output. Node %s has %d outputs. Encountered while creating function '%s'",
+                n->name, n->n_out, m->spec->name);
     }
     return NULL;
 }
@@ -178,7 +188,8 @@ static mr_status *name_value(maker *m, mr_out o, bool *found)
             return NULL;
         }
     }
-    return mr_error(MR_INTERNAL, "output %d of node '%s' belongs to no argument", o.index, o.node->name);
+    return mr_error(MR_INTERNAL, "output %d of node '%s' belongs to no argument", o.index,
+                    o.node->name);
 }
 
 static mr_status *write_inputs(maker *m, mr_pb_writer *w, const mr_node *n)
@@ -189,17 +200,20 @@ static mr_status *write_inputs(maker *m, mr_pb_writer *w, const mr_node *n)
             return mr_invalid("Input %d of node '%s' is not connected", i, n->name);
         MR_TRY(name_value(m, n->in[i], &found));
         if (!found)
-            return mr_invalid("Input %d, '%s:%d', of node '%s' in function '%s' is not available. You might need "
-                              "to include it in inputs or include its source node in the body", i,
-                              n->in[i].node->name, n->in[i].index, n->name, m->spec->name);
+            return mr_invalid(
+                "Input %d, '%s:%d', of node '%s' in function '%s' is not available. You might need "
+                "to include it in inputs or include its source node in the body",
+                i, n->in[i].node->name, n->in[i].index, n->name, m->spec->name);
         mr_pb_put_bytes(w, 3, mr_str_view(&m->text));
     }
     for (int i = 0; i < n->n_ctrl; i++) {
         int id = n->ctrl[i]->id;
         const char *name = m->renamed[id] ? m->renamed[id] : m->input_of[id];
         if (!name)
-            return mr_invalid("The source of control edge %s -> %s is not in the body of function '%s' and not "
-                              "among its inputs", n->ctrl[i]->name, n->name, m->spec->name);
+            return mr_invalid(
+                "The source of control edge %s -> %s is not in the body of function '%s' and not "
+                "among its inputs",
+                n->ctrl[i]->name, n->name, m->spec->name);
         mr_str_clear(&m->text);
         mr_str_printf(&m->text, "^%s", name);
         mr_pb_put_bytes(w, 3, mr_str_view(&m->text));
@@ -306,9 +320,10 @@ static mr_status *write_rets(maker *m, mr_pb_writer *w)
         bool found;
         MR_TRY(name_value(m, s->outputs[i], &found));
         if (!found)
-            return mr_invalid("TF_Output %s:%d is neither in the function body nor among function inputs. "
-                              "Encountered while creating function '%s'", s->outputs[i].node->name,
-                              s->outputs[i].index, s->name);
+            return mr_invalid(
+                "TF_Output %s:%d is neither in the function body nor among function inputs. "
+                "Encountered while creating function '%s'",
+                s->outputs[i].node->name, s->outputs[i].index, s->name);
         write_pair(w, 4, m->out_names[i], mr_str_view(&m->text));
     }
     for (int i = 0; i < s->n_controls; i++)
@@ -378,7 +393,8 @@ static mr_status *make(maker *m, mr_function **out)
     return mr_function_decode(mr_str_view(&m->bytes), out);
 }
 
-mr_status *mr_function_from_graph(const mr_graph *g, const mr_function_spec *spec, mr_function **out)
+mr_status *mr_function_from_graph(const mr_graph *g, const mr_function_spec *spec,
+                                  mr_function **out)
 {
     if (!spec->name || !spec->name[0])
         return mr_invalid("A function needs a name");

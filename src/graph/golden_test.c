@@ -1,7 +1,7 @@
 /* graph/golden_test.c -- graphs written by TensorFlow itself, read and written back.
  *
- * The comparison reads both sides with the message reader, not with ours, and leaves out attrs that only
- * we wrote because they have their default. */
+ * The comparison reads both sides with the message reader, not with ours, and leaves out attrs that
+ * only we wrote because they have their default. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -72,12 +72,14 @@ static void compare_attrs(const char *file, const node_def *was, const node_def 
         const attr_entry *e = find_attr(is, was->attr[i]->key);
         mr_attr x = value_of(&a, was->attr[i]), y = e ? value_of(&a, e) : (mr_attr){0};
         if (!e || !mr_attr_eq(&x, &y))
-            mr_test_fail(__FILE__, __LINE__, "%s: attr %s of node %s changed", file, was->attr[i]->key, was->name);
+            mr_test_fail(__FILE__, __LINE__, "%s: attr %s of node %s changed", file,
+                         was->attr[i]->key, was->name);
     }
     for (size_t i = 0; i < is->n_attr; i++) {
         mr_attr y = value_of(&a, is->attr[i]);
         if (!find_attr(was, is->attr[i]->key) && !is_default(d, is->attr[i]->key, &y))
-            mr_test_fail(__FILE__, __LINE__, "%s: node %s has a new attr %s", file, is->name, is->attr[i]->key);
+            mr_test_fail(__FILE__, __LINE__, "%s: node %s has a new attr %s", file, is->name,
+                         is->attr[i]->key);
     }
     mr_arena_deinit(&a);
 }
@@ -142,7 +144,8 @@ static void check_functions(const char *file, const mr_graph *g)
         mr_body b;
         mr_status *st = f->def.n_attrs ? NULL : mr_function_instantiate(g->library, f, NULL, 0, &b);
         if (st && mr_status_code(st) != MR_NOT_FOUND) /* an op not written yet */
-            mr_test_fail(__FILE__, __LINE__, "%s: %s: %s", file, f->def.name, mr_status_message(st));
+            mr_test_fail(__FILE__, __LINE__, "%s: %s: %s", file, f->def.name,
+                         mr_status_message(st));
         if (!f->def.n_attrs && !st)
             mr_body_deinit(&b);
         mr_status_free(st);
@@ -165,7 +168,8 @@ static void check_graph(const char *file, mr_sv bytes, tally *t)
         mr_graph *g = mr_graph_new();
         mr_str out = {0};
         /* Freezing leaves colocation with nodes that are gone. */
-        mr_status *st = mr_graph_import(g, bytes, &(mr_import_options){.no_validate_colocation = true}, NULL);
+        mr_status *st =
+            mr_graph_import(g, bytes, &(mr_import_options){.no_validate_colocation = true}, NULL);
         if (st)
             mr_test_fail(__FILE__, __LINE__, "%s: %s", file, mr_status_message(st));
         MR_CHECK_OK(mr_graph_export(g, &out));
@@ -187,8 +191,9 @@ static bool ends_with(const char *s, const char *end)
 static char golden_dir[512];
 static tally counts;
 
-/* The two fp16 graphs went through a tool that made all but the placeholder half: TensorFlow refuses
- * them, and so do we.  With the placeholder made half as well they are graphs like any other. */
+/* The two fp16 graphs went through a tool that made all but the placeholder half: TensorFlow
+ * refuses them, and so do we.  With the placeholder made half as well they are graphs like any
+ * other. */
 static void repair(const char *name, mr_str *bytes)
 {
     graph_def *d = unpack(mr_str_view(bytes));
@@ -241,7 +246,8 @@ static void check_dir(const char *dir)
     MR_CHECK_OK(mr_dir_each(path, check_file, (void *)(uintptr_t)dir));
     MR_CHECK(counts.n > 0);
     if (counts.n_skipped)
-        mr_test_skip("%d of %d graphs use ops that are not there yet: %s", counts.n_skipped, counts.n, counts.missing);
+        mr_test_skip("%d of %d graphs use ops that are not there yet: %s", counts.n_skipped,
+                     counts.n, counts.missing);
 }
 
 MR_TEST(golden_graphs_are_written_back_as_they_were) { check_dir("graphs"); }
@@ -261,7 +267,8 @@ static void check_saved_model(const char *name)
         st = mr_file_read_all(mr_str_z(&path), &bytes);
     }
     MR_CHECK_OK(st);
-    MR_CHECK_OK(mr_message_unpack(&tensorflow__saved_model__descriptor, mr_str_view(&bytes), "SavedModel", &m));
+    MR_CHECK_OK(mr_message_unpack(&tensorflow__saved_model__descriptor, mr_str_view(&bytes),
+                                  "SavedModel", &m));
     const Tensorflow__SavedModel *s = (const Tensorflow__SavedModel *)m;
     for (size_t i = 0; i < s->n_meta_graphs; i++) {
         mr_str_clear(&graph);
@@ -285,5 +292,6 @@ MR_TEST(golden_saved_models_are_written_back_as_they_were)
     check_saved_model("half_plus_two");
     check_saved_model("half_plus_two_v2");
     if (counts.n_skipped)
-        mr_test_skip("%d of %d graphs use ops that are not there yet: %s", counts.n_skipped, counts.n, counts.missing);
+        mr_test_skip("%d of %d graphs use ops that are not there yet: %s", counts.n_skipped,
+                     counts.n, counts.missing);
 }

@@ -1,8 +1,8 @@
 /* graph/graph.c -- a graph's nodes and edges: made, copied, rewired.
  *
- * Invariants: node n is nodes.p[n->id] and by_name[n->name]; in[i] = (s, k) exactly when s->uses holds
- * (n, i, k), ctrl holds s exactly when s->uses holds (n, -1, -1).  Only the functions of this file touch
- * both ends of an edge. */
+ * Invariants: node n is nodes.p[n->id] and by_name[n->name]; in[i] = (s, k) exactly when s->uses
+ * holds (n, i, k), ctrl holds s exactly when s->uses holds (n, -1, -1).  Only the functions of this
+ * file touch both ends of an edge. */
 #include "graph/graph.h"
 
 #include "base/memory.h"
@@ -121,17 +121,21 @@ void mr_node_link(mr_node *n, int input, mr_out src)
 mr_status *mr_node_set_input(mr_node *n, int index, mr_out src)
 {
     if (index < 0 || index >= n->n_in)
-        return mr_error(MR_OUT_OF_RANGE, "Node '%s' has %d inputs, not %d", n->name, n->n_in, index);
+        return mr_error(MR_OUT_OF_RANGE, "Node '%s' has %d inputs, not %d", n->name, n->n_in,
+                        index);
     if (src.node) {
         if (src.node->graph != n->graph)
             return mr_invalid("Input %d of node '%s' is of another graph", index, n->name);
         if (src.index < 0 || src.index >= src.node->n_out)
-            return mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has %d "
-                              "outputs.", n->name, src.index, src.node->name, src.node->n_out);
+            return mr_invalid(
+                "Node '%s': Connecting to invalid output %d of source node %s which has %d "
+                "outputs.",
+                n->name, src.index, src.node->name, src.node->n_out);
         if (!mr_types_fit(n->in_types[index], mr_out_type(src)))
-            return mr_invalid("Input %d of node %s was passed %s from %s:%d incompatible with expected %s.",
-                              index, n->name, mr_dtype_name(mr_out_type(src)), src.node->name, src.index,
-                              mr_dtype_name(n->in_types[index]));
+            return mr_invalid(
+                "Input %d of node %s was passed %s from %s:%d incompatible with expected %s.",
+                index, n->name, mr_dtype_name(mr_out_type(src)), src.node->name, src.index,
+                mr_dtype_name(n->in_types[index]));
     }
     mr_node_link(n, index, src.node ? src : MR_NO_OUT);
     return NULL;
@@ -191,9 +195,9 @@ mr_status *mr_graph_replace_uses(mr_out from, mr_out to)
         const mr_use *u = &src->uses.p[i];
         if (u->output == from.index && u->node != to.node &&
             !mr_types_fit(u->node->in_types[u->input], mr_out_type(to)))
-            return mr_invalid("Input %d of node %s cannot read %s:%d of type %s instead of %s:%d", u->input,
-                              u->node->name, to.node->name, to.index, mr_dtype_name(mr_out_type(to)), src->name,
-                              from.index);
+            return mr_invalid("Input %d of node %s cannot read %s:%d of type %s instead of %s:%d",
+                              u->input, u->node->name, to.node->name, to.index,
+                              mr_dtype_name(mr_out_type(to)), src->name, from.index);
     }
     int n = src->uses.n, kept = 0;
     for (int i = 0; i < n; i++) { /* uses may grow behind n when to is another output of src */

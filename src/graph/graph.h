@@ -1,10 +1,10 @@
 /* graph/graph.h -- nodes joined by edges.
  *
- * A graph owns its nodes; all they consist of lies in the graph's arena and dies with it.  An edge is
- * stored at its consumer (in, ctrl) and mirrored at its producer (uses).  Nodes are added through a
- * mr_node_builder, which checks the node against its op's definition, infers attrs from inputs, fills
- * defaults and runs shape inference, so every node in a graph is well-formed.  Passes work on copies
- * (mr_graph_copy) and may rewire and remove nodes; a client's graph only grows.
+ * A graph owns its nodes; all they consist of lies in the graph's arena and dies with it.  An edge
+ * is stored at its consumer (in, ctrl) and mirrored at its producer (uses).  Nodes are added
+ * through a mr_node_builder, which checks the node against its op's definition, infers attrs from
+ * inputs, fills defaults and runs shape inference, so every node in a graph is well-formed.  Passes
+ * work on copies (mr_graph_copy) and may rewire and remove nodes; a client's graph only grows.
  *
  * Not locked: the C API holds its graph's lock, passes own their copy. */
 #ifndef MR_GRAPH_GRAPH_H
@@ -42,8 +42,8 @@ struct mr_node {
     const mr_op_def *def;
     const char *device; /* as requested; "" for none */
     int n_in, n_ctrl, n_out, n_attrs;
-    mr_out *in;        /* data inputs in order; node NULL: a back edge that is not set yet */
-    mr_node **ctrl;    /* control inputs, no duplicates, sorted by nothing */
+    mr_out *in;     /* data inputs in order; node NULL: a back edge that is not set yet */
+    mr_node **ctrl; /* control inputs, no duplicates, sorted by nothing */
     const int *in_types, *out_types; /* mr_dtype; + MR_REF_OFFSET for references */
     const mr_pshape **out_shapes;
     const mr_handle_info **out_handles; /* per output, NULL entries allowed; NULL when none */
@@ -63,11 +63,11 @@ typedef struct mr_versions {
 
 struct mr_graph {
     mr_arena arena;
-    mr_tensor_vec held; /* tensors referenced from attrs in the arena */
+    mr_tensor_vec held;      /* tensors referenced from attrs in the arena */
     MR_VEC(mr_node *) nodes; /* in order of creation; NULL where one was removed (passes only) */
-    mr_map by_name;     /* borrowed keys */
-    mr_map name_hints;  /* next number to try for a unique name */
-    mr_map prefixes;    /* "a", "a/b" of nodes named a/b/c, for the first n_prefixed nodes */
+    mr_map by_name;          /* borrowed keys */
+    mr_map name_hints;       /* next number to try for a unique name */
+    mr_map prefixes;         /* "a", "a/b" of nodes named a/b/c, for the first n_prefixed nodes */
     int n_prefixed;
     struct mr_library *library;
     mr_versions versions;
@@ -85,10 +85,10 @@ bool mr_graph_name_used(mr_graph *g, mr_sv name);
 /* The same for a prefix that neither is a node's name nor leads one. */
 const char *mr_graph_unique_prefix(mr_graph *g, const char *base);
 
-/* Copies all nodes, or those with keep[id], as they are (nothing is checked or inferred again) with the
- * library and versions.  An input from a node that is not kept is left empty (node NULL) for the caller to
- * set with mr_node_set_input; such control inputs are dropped.  *map (optional, g->nodes.n entries,
- * mr_free) gives each old node's copy, NULL where it was not kept. */
+/* Copies all nodes, or those with keep[id], as they are (nothing is checked or inferred again) with
+ * the library and versions.  An input from a node that is not kept is left empty (node NULL) for
+ * the caller to set with mr_node_set_input; such control inputs are dropped.  *map (optional,
+ * g->nodes.n entries, mr_free) gives each old node's copy, NULL where it was not kept. */
 mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr_node ***map);
 
 /* ---- looking at a node ---- */
@@ -101,17 +101,18 @@ mr_status *mr_node_get_type(const mr_node *n, const char *name, mr_dtype *out);
 mr_status *mr_node_get_str(const mr_node *n, const char *name, mr_sv *out);
 mr_status *mr_node_get_shape(const mr_node *n, const char *name, const mr_pshape **out);
 mr_status *mr_node_get_func(const mr_node *n, const char *name, const mr_func_ref **out);
-mr_status *mr_node_get_list(const mr_node *n, const char *name, mr_attr_kind kind, const mr_attr **out);
+mr_status *mr_node_get_list(const mr_node *n, const char *name, mr_attr_kind kind,
+                            const mr_attr **out);
 mr_status *mr_node_get_tensor(const mr_node *n, const char *name, mr_tensor **out); /* owned */
 /* The flat range of inputs (outputs) that an argument covers. */
 mr_status *mr_node_in_range(const mr_node *n, const char *arg, int *start, int *count);
 mr_status *mr_node_out_range(const mr_node *n, const char *arg, int *start, int *count);
 bool mr_node_is(const mr_node *n, const char *op_name);
-bool mr_node_is_switch(const mr_node *n);  /* Switch, RefSwitch, _SwitchN */
-bool mr_node_is_merge(const mr_node *n);   /* Merge, RefMerge, _XlaMerge not */
-bool mr_node_is_enter(const mr_node *n);   /* and so on, each with its Ref form */
+bool mr_node_is_switch(const mr_node *n); /* Switch, RefSwitch, _SwitchN */
+bool mr_node_is_merge(const mr_node *n);  /* Merge, RefMerge, _XlaMerge not */
+bool mr_node_is_enter(const mr_node *n);  /* and so on, each with its Ref form */
 bool mr_node_is_exit(const mr_node *n);
-bool mr_node_is_next(const mr_node *n);    /* NextIteration */
+bool mr_node_is_next(const mr_node *n); /* NextIteration */
 bool mr_node_is_control_flow(const mr_node *n);
 static inline int mr_out_type(mr_out o) { return o.node->out_types[o.index]; }
 static inline const mr_pshape *mr_out_shape(mr_out o) { return o.node->out_shapes[o.index]; }
@@ -123,14 +124,15 @@ void mr_nb_device(mr_node_builder *b, const char *device);
 void mr_nb_input(mr_node_builder *b, mr_out o);
 void mr_nb_input_list(mr_node_builder *b, const mr_out *o, int n);
 void mr_nb_control(mr_node_builder *b, mr_node *n);
-void mr_nb_attr(mr_node_builder *b, const char *name, mr_attr v);       /* copied */
+void mr_nb_attr(mr_node_builder *b, const char *name, mr_attr v);           /* copied */
 void mr_nb_attr_tensor(mr_node_builder *b, const char *name, mr_tensor *t); /* referenced */
-void mr_nb_colocate(mr_node_builder *b, const mr_node *with);           /* adds loc:@name to _class */
+void mr_nb_colocate(mr_node_builder *b, const mr_node *with); /* adds loc:@name to _class */
 void mr_nb_extra(mr_node_builder *b, mr_sv node_def_fields);
-/* A back edge of a loop: an input that is set later by mr_node_set_input; its type must be declared.
- * After an mr_nb_input_list it is one more of that list, as Merge needs it. */
+/* A back edge of a loop: an input that is set later by mr_node_set_input; its type must be
+ * declared.  After an mr_nb_input_list it is one more of that list, as Merge needs it. */
 void mr_nb_input_later(mr_node_builder *b, int type);
-/* Names starting with '_' and internal ops are refused unless this was called (runtime-made nodes). */
+/* Names starting with '_' and internal ops are refused unless this was called (nodes made by the
+ * runtime). */
 void mr_nb_internal(mr_node_builder *b);
 /* Always frees the builder.  On error the graph is as before. */
 mr_status *mr_node_finish(mr_node_builder *b, mr_node **out);
@@ -153,12 +155,12 @@ mr_status *mr_node_infer(mr_node *n);
 mr_status *mr_out_refine_shape(mr_out o, const mr_pshape *s);
 
 /* Nodes in an order in which producers come first; edges NextIteration -> Merge do not count.
- * *order has *n entries, mr_free.  INVALID_ARGUMENT "Graph is invalid, contains a cycle with .. nodes,
- * including: .." */
+ * *order has *n entries, mr_free.  INVALID_ARGUMENT "Graph is invalid, contains a cycle with ..
+ * nodes, including: .." */
 mr_status *mr_graph_topological(const mr_graph *g, mr_node ***order, int *n);
 
 /* ---- names ---- */
-bool mr_name_valid_node(mr_sv name);   /* [A-Za-z0-9.][A-Za-z0-9_.\\-/>]* */
+bool mr_name_valid_node(mr_sv name);     /* [A-Za-z0-9.][A-Za-z0-9_.\\-/>]* */
 bool mr_name_valid_internal(mr_sv name); /* may start with '_' */
 /* "^n", "n", "n:3" */
 typedef struct mr_tensor_name {

@@ -79,7 +79,8 @@ static void copy_edges(const mr_node *n, mr_node *copy, mr_node *const *map)
 static void copy_versions(mr_graph *g, const mr_versions *v)
 {
     g->versions = *v;
-    g->versions.bad_consumers = mr_arena_memdup(&g->arena, v->bad_consumers, (size_t)v->n_bad * sizeof(int));
+    g->versions.bad_consumers =
+        mr_arena_memdup(&g->arena, v->bad_consumers, (size_t)v->n_bad * sizeof(int));
 }
 
 mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr_node ***map)

@@ -4,11 +4,11 @@
 #include "base/memory.h"
 #include "graph/sample_ops_test.h"
 
-#define CHECK_GRAPH(g, expected)              \
-    do {                                      \
-        char *text_ = mr_sample_print(g);     \
-        MR_CHECK_STR(text_, expected);        \
-        mr_free(text_);                       \
+#define CHECK_GRAPH(g, expected)          \
+    do {                                  \
+        char *text_ = mr_sample_print(g); \
+        MR_CHECK_STR(text_, expected);    \
+        mr_free(text_);                   \
     } while (0)
 
 /* x, y; z = x + y; w = z + x, after y. */
@@ -39,7 +39,8 @@ static void check_edges(const mr_graph *g)
             n_edges += n->in[k].node != NULL;
         for (int k = 0; k < n->uses.n; k++) {
             const mr_use *u = &n->uses.p[k];
-            bool found = u->input >= 0 && mr_out_eq(u->node->in[u->input], (mr_out){(mr_node *)(uintptr_t)n, u->output});
+            bool found = u->input >= 0 && mr_out_eq(u->node->in[u->input],
+                                                    (mr_out){(mr_node *)(uintptr_t)n, u->output});
             for (int c = 0; u->input < 0 && c < u->node->n_ctrl; c++)
                 found |= u->node->ctrl[c] == n;
             MR_CHECK(found);
@@ -73,9 +74,11 @@ MR_TEST(graph_replace_uses_moves_data_edges_only)
     mr_node *v = mr_sample_source(g, "v", MR_FLOAT), *i = mr_sample_source(g, "i", MR_INT32);
     MR_CHECK_OK(mr_graph_replace_uses(mr_o(find(g, "y"), 0), mr_o(v, 0)));
     check_edges(g);
-    CHECK_GRAPH(g, "x = TestSource()\ny = TestSource()\nz = TestAdd(x, v) {T=DT_FLOAT}\n"
-                   "w = TestAdd(z, x, ^y) {T=DT_FLOAT}\nv = TestSource()\ni = TestSource() {T=DT_INT32}\n");
-    MR_CHECK_ERR(mr_graph_replace_uses(mr_o(v, 0), mr_o(i, 0)), MR_INVALID_ARGUMENT, "of type int32");
+    CHECK_GRAPH(
+        g, "x = TestSource()\ny = TestSource()\nz = TestAdd(x, v) {T=DT_FLOAT}\n"
+           "w = TestAdd(z, x, ^y) {T=DT_FLOAT}\nv = TestSource()\ni = TestSource() {T=DT_INT32}\n");
+    MR_CHECK_ERR(mr_graph_replace_uses(mr_o(v, 0), mr_o(i, 0)), MR_INVALID_ARGUMENT,
+                 "of type int32");
     mr_graph_unref(g);
 }
 
@@ -171,7 +174,8 @@ MR_TEST(graph_copy_in_part_leaves_inputs_open)
     mr_node **map;
     bool keep[4] = {true, false, true, true};
     MR_CHECK_OK(mr_graph_copy(g, keep, &copy, &map));
-    CHECK_GRAPH(copy, "x = TestSource()\nz = TestAdd(x, ?) {T=DT_FLOAT}\nw = TestAdd(z, x) {T=DT_FLOAT}\n");
+    CHECK_GRAPH(
+        copy, "x = TestSource()\nz = TestAdd(x, ?) {T=DT_FLOAT}\nw = TestAdd(z, x) {T=DT_FLOAT}\n");
     check_edges(copy);
     MR_CHECK(!map[1]);
     MR_CHECK(map[3] == find(copy, "w"));

@@ -1,9 +1,10 @@
 /* graph/import.c -- a GraphDef becomes nodes of a graph.
  *
- * In order: the bytes are cut into views (node_def.c); versions are checked; names are checked, prefixed
- * and made unique; each node's op is found and its attrs are decoded and checked; inputs are resolved,
- * through the caller's maps, to edges; the nodes are assembled (assemble.c).  Nothing of this changes what
- * was in the graph before, and the new nodes are taken back when anything fails. */
+ * In order: the bytes are cut into views (node_def.c); versions are checked; names are checked,
+ * prefixed and made unique; each node's op is found and its attrs are decoded and checked; inputs
+ * are resolved, through the caller's maps, to edges; the nodes are assembled (assemble.c).  Nothing
+ * of this changes what was in the graph before, and the new nodes are taken back when anything
+ * fails. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -30,13 +31,17 @@ typedef struct importer {
     const char **names; /* final ones, by number */
     mr_part *parts;
     MR_VEC(mr_part_edge) edges;
-    mr_map maps;    /* name -> number of the last option.maps for it, plus one */
-    int *next_map;  /* the one before with the same name, plus one */
+    mr_map maps;   /* name -> number of the last option.maps for it, plus one */
+    int *next_map; /* the one before with the same name, plus one */
     bool *map_used;
-    int *seen, *seen_old; /* by part and by id of an old node: the last part it is a control input of */
+    int *seen,
+        *seen_old; /* by part and by id of an old node: the last part it is a control input of */
 } importer;
 
-static mr_status *no_memory(void) { return mr_error(MR_RESOURCE_EXHAUSTED, "GraphDef: out of memory"); }
+static mr_status *no_memory(void)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "GraphDef: out of memory");
+}
 
 static int n_nodes(const importer *im) { return im->defs.nodes.n; }
 
@@ -70,19 +75,14 @@ static mr_status *read_versions(importer *im, mr_pb_reader *r)
     bool ok = true;
     while (ok && mr_pb_next(r, &field, &wire)) {
         switch (field) {
-        case 1:
-            im->versions.producer = mr_pb_int32(r);
-            break;
-        case 2:
-            im->versions.min_consumer = mr_pb_int32(r);
-            break;
+        case 1: im->versions.producer = mr_pb_int32(r); break;
+        case 2: im->versions.min_consumer = mr_pb_int32(r); break;
         case 3:
             mr_pb_packed(r, MR_WIRE_VARINT, &p);
             while (ok && mr_pb_more(&p))
                 ok = MR_TRY_PUSH(&im->bad_consumers, mr_pb_int32(&p));
             break;
-        default:
-            mr_pb_skip(r);
+        default: mr_pb_skip(r);
         }
     }
     return ok ? mr_pb_reader_status(r, "VersionDef") : no_memory();
@@ -102,19 +102,14 @@ static mr_status *read_graph(importer *im, mr_sv bytes)
             mr_pb_message(&r, &sub);
             MR_TRY(mr_node_def_read(&sub, &im->defs));
             break;
-        case 2:
-            MR_TRY(mr_library_decode(mr_pb_bytes(&r), im->library));
-            break;
-        case 3:
-            old_version = mr_pb_int32(&r);
-            break;
+        case 2: MR_TRY(mr_library_decode(mr_pb_bytes(&r), im->library)); break;
+        case 3: old_version = mr_pb_int32(&r); break;
         case 4:
             has_versions = true;
             mr_pb_message(&r, &sub);
             MR_TRY(read_versions(im, &sub));
             break;
-        default:
-            mr_pb_skip(&r);
+        default: mr_pb_skip(&r);
         }
     }
     if (!has_versions)
@@ -126,15 +121,20 @@ static mr_status *check_versions(const importer *im)
 {
     const int consumer = MR_GRAPH_PRODUCER;
     if (im->versions.producer < 0)
-        return mr_invalid("GraphDef producer version %d below min producer 0 supported.  Please regenerate your "
-                          "graph.", im->versions.producer);
+        return mr_invalid(
+            "GraphDef producer version %d below min producer 0 supported.  Please regenerate your "
+            "graph.",
+            im->versions.producer);
     if (im->versions.min_consumer > consumer)
-        return mr_invalid("GraphDef min consumer version %d above current version %d.  Please upgrade.",
-                          im->versions.min_consumer, consumer);
+        return mr_invalid(
+            "GraphDef min consumer version %d above current version %d.  Please upgrade.",
+            im->versions.min_consumer, consumer);
     for (int i = 0; i < im->bad_consumers.n; i++)
         if (im->bad_consumers.p[i] == consumer)
-            return mr_invalid("GraphDef disallows consumer version %d.  Please upgrade: this version is likely "
-                              "buggy.", consumer);
+            return mr_invalid(
+                "GraphDef disallows consumer version %d.  Please upgrade: this version is likely "
+                "buggy.",
+                consumer);
     return NULL;
 }
 
@@ -143,7 +143,8 @@ static mr_status *check_versions(const importer *im)
 static mr_status *check_name(const importer *im, mr_sv name)
 {
     bool ok = im->o->internal_ok ? mr_name_valid_internal(name) : mr_name_valid_node(name);
-    return ok ? NULL : mr_invalid("Node '%.*s': Node name contains invalid characters", MR_SV_ARG(name));
+    return ok ? NULL
+              : mr_invalid("Node '%.*s': Node name contains invalid characters", MR_SV_ARG(name));
 }
 
 static mr_status *index_names(importer *im)
@@ -167,7 +168,8 @@ static mr_status *find_prefix(importer *im)
     if (!p.n)
         return NULL;
     if (!mr_name_valid_node(p) && !(im->o->internal_ok && mr_name_valid_internal(p)))
-        return mr_invalid("Imported node name prefix '%s' would lead to invalid node names", im->o->prefix);
+        return mr_invalid("Imported node name prefix '%s' would lead to invalid node names",
+                          im->o->prefix);
     const char *base = mr_arena_strndup(&im->g->arena, p.p, p.n);
     if (im->o->uniquify_prefix)
         base = mr_graph_unique_prefix(im->g, base);
@@ -240,8 +242,9 @@ static mr_status *rename_class(importer *im, const mr_part *p, mr_sv *text)
     if (i < 0 && !im->o->no_validate_colocation)
         return mr_invalid("Node '%s' expects to be colocated with unknown node '%.*s'", p->d.name,
                           MR_SV_ARG(name));
-    char *renamed = i >= 0 ? mr_arena_printf(&im->g->arena, "loc:@%s", im->names[i])
-                           : mr_arena_printf(&im->g->arena, "loc:@%s%.*s", im->prefix, MR_SV_ARG(name));
+    char *renamed =
+        i >= 0 ? mr_arena_printf(&im->g->arena, "loc:@%s", im->names[i])
+               : mr_arena_printf(&im->g->arena, "loc:@%s%.*s", im->prefix, MR_SV_ARG(name));
     *text = mr_sv_of(renamed);
     return NULL;
 }
@@ -280,7 +283,8 @@ static mr_status *make_draft(importer *im, int i)
     MR_TRY(rename_classes(im, p));
     MR_TRY(mr_draft_attrs(&g->arena, &p->d, producer > MR_GRAPH_PRODUCER));
     p->is_merge = !strcmp(p->d.def->name, "Merge") || !strcmp(p->d.def->name, "RefMerge");
-    p->is_next = !strcmp(p->d.def->name, "NextIteration") || !strcmp(p->d.def->name, "RefNextIteration");
+    p->is_next =
+        !strcmp(p->d.def->name, "NextIteration") || !strcmp(p->d.def->name, "RefNextIteration");
     return mr_wire_keep(&g->arena, mr_node_def_extra(&im->defs, n), &p->d.extra);
 }
 
@@ -289,13 +293,15 @@ static mr_status *make_draft(importer *im, int i)
 static mr_status *check_map(const importer *im, const mr_import_map *m)
 {
     if (!m->name || !m->to.node || m->to.node->graph != im->g)
-        return mr_invalid("input_map entry for '%s' leads to no node of the graph", m->name ? m->name : "");
+        return mr_invalid("input_map entry for '%s' leads to no node of the graph",
+                          m->name ? m->name : "");
     if ((m->index < 0) != (m->to.index < 0))
-        return mr_invalid("input_map entry %s:%d->%s:%d between control edge and non-control edge", m->name,
-                          m->index, m->to.node->name, m->to.index);
+        return mr_invalid("input_map entry %s:%d->%s:%d between control edge and non-control edge",
+                          m->name, m->index, m->to.node->name, m->to.index);
     if (m->to.index >= m->to.node->n_out)
-        return mr_invalid("input_map entry %s:%d leads to invalid output %d of node %s which has %d outputs",
-                          m->name, m->index, m->to.index, m->to.node->name, m->to.node->n_out);
+        return mr_invalid(
+            "input_map entry %s:%d leads to invalid output %d of node %s which has %d outputs",
+            m->name, m->index, m->to.index, m->to.node->name, m->to.node->n_out);
     return NULL;
 }
 
@@ -330,8 +336,8 @@ static mr_status *resolve(importer *im, const mr_part *p, mr_sv text, mr_part_ed
     if (!mr_tensor_name_parse(text, &t))
         return mr_invalid("Node '%s': Invalid input name '%.*s'", p->d.name, MR_SV_ARG(text));
     if (t.index < 0 && memchr(t.node.p, ':', t.node.n))
-        return mr_invalid("Control input '%.*s' must not have ':' in NodeDef: {{node %s}}", MR_SV_ARG(text),
-                          p->d.name);
+        return mr_invalid("Control input '%.*s' must not have ':' in NodeDef: {{node %s}}",
+                          MR_SV_ARG(text), p->d.name);
     int map = find_map(im, t.node, t.index);
     if (map >= 0) {
         im->map_used[map] = true;
@@ -365,8 +371,9 @@ static mr_status *resolve_inputs(importer *im, int i)
         MR_TRY(resolve(im, p, text, &e));
         bool is_control = text.p[0] == '^';
         if (!is_control && n_in != k)
-            return mr_invalid("Non-control input '%.*s' after control input in NodeDef: {{node %s}}",
-                              MR_SV_ARG(text), p->d.name);
+            return mr_invalid(
+                "Non-control input '%.*s' after control input in NodeDef: {{node %s}}",
+                MR_SV_ARG(text), p->d.name);
         n_in += !is_control;
         if (is_control && !first_seen(im, i, &e))
             continue;
@@ -390,8 +397,9 @@ static mr_status *make_parts(importer *im)
         MR_TRY(resolve_inputs(im, i));
         n_outputs += im->parts[i].d.n_out;
         if (n_outputs > most)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "GraphDef of %zu bytes asks for more than %lld outputs",
-                            im->n_bytes, (long long)most);
+            return mr_error(MR_RESOURCE_EXHAUSTED,
+                            "GraphDef of %zu bytes asks for more than %lld outputs", im->n_bytes,
+                            (long long)most);
     }
     return NULL;
 }
@@ -407,11 +415,12 @@ static mr_status *find_return(const importer *im, const mr_import_map *want, mr_
     }
     int i = part_named(im, mr_sv_of(want->name));
     if (i < 0)
-        return mr_invalid("Requested return tensor '%s:%d' not found in graph def", want->name, want->index);
+        return mr_invalid("Requested return tensor '%s:%d' not found in graph def", want->name,
+                          want->index);
     *out = (mr_out){im->parts[i].node, want->index};
     if (want->index < 0 || want->index >= out->node->n_out)
-        return mr_invalid("Invalid return output %d of node '%s', which has %d output(s)", want->index,
-                          want->name, out->node->n_out);
+        return mr_invalid("Invalid return output %d of node '%s', which has %d output(s)",
+                          want->index, want->name, out->node->n_out);
     return NULL;
 }
 
@@ -469,7 +478,8 @@ static void merge_versions(importer *im)
         return;
     for (int i = 0; i < v->n_bad; i++)
         mr_vec_push(&im->bad_consumers, v->bad_consumers[i]);
-    int n = im->bad_consumers.n, *all = mr_arena_memdup(&im->g->arena, im->bad_consumers.p, (size_t)n * sizeof(int));
+    int n = im->bad_consumers.n,
+        *all = mr_arena_memdup(&im->g->arena, im->bad_consumers.p, (size_t)n * sizeof(int));
     qsort(all, (size_t)n, sizeof(int), by_number);
     v->n_bad = 0;
     for (int i = 0; i < n; i++)
@@ -497,8 +507,12 @@ static mr_status *import(importer *im, mr_sv bytes, mr_import_results *results)
     MR_TRY(index_names(im));
     MR_TRY(name_nodes(im));
     MR_TRY(make_parts(im));
-    mr_assembly a = {.graph = im->g, .parts = im->parts, .n_parts = n_nodes(im), .edges = im->edges.p,
-                     .controls = im->o->controls, .n_controls = im->o->n_controls};
+    mr_assembly a = {.graph = im->g,
+                     .parts = im->parts,
+                     .n_parts = n_nodes(im),
+                     .edges = im->edges.p,
+                     .controls = im->o->controls,
+                     .n_controls = im->o->n_controls};
     MR_TRY(mr_assemble(&a));
     MR_TRY(fill_results(im, results));
     MR_TRY(mr_library_copy(im->library, im->g->library));

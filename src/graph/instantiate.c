@@ -1,9 +1,9 @@
 /* graph/instantiate.c -- a function with values for its attrs becomes a graph.
  *
- * Arguments, body and results are all parts of one assembly: an _Arg for each value that comes in, the
- * nodes of the body, a _Retval for each value that goes out, in this order.  Inside a function a value is
- * named by argument: `x` and `x:1`, `node:out` and `node:out:1`; without a number all values of a list are
- * meant. */
+ * Arguments, body and results are all parts of one assembly: an _Arg for each value that comes in,
+ * the nodes of the body, a _Retval for each value that goes out, in this order.  Inside a function
+ * a value is named by argument: `x` and `x:1`, `node:out` and `node:out:1`; without a number all
+ * values of a list are meant. */
 #include "base/memory.h"
 #include "graph/assemble.h"
 #include "graph/library.h"
@@ -19,10 +19,10 @@ typedef struct body {
     mr_named_attr *values; /* of the function's attrs, sorted */
     int n_values;
     int n_args, n_rets;
-    int *arg_start;   /* per argument of the signature, its first _Arg; one more at the end */
-    int **out_start;  /* per body node the same for its outputs */
-    mr_map index;     /* name of a body node -> its part, plus one */
-    mr_map names;     /* all that are taken */
+    int *arg_start;  /* per argument of the signature, its first _Arg; one more at the end */
+    int **out_start; /* per body node the same for its outputs */
+    mr_map index;    /* name of a body node -> its part, plus one */
+    mr_map names;    /* all that are taken */
     MR_VEC(mr_part) parts;
     MR_VEC(mr_part_edge) edges;
     int64_t n_outputs;
@@ -31,15 +31,16 @@ typedef struct body {
 
 static mr_status *no_memory(const body *b)
 {
-    return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to instantiate function '%s'", b->f->def.name);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to instantiate function '%s'",
+                    b->f->def.name);
 }
 
 static mr_part *body_part(const body *b, int i) { return &b->parts.p[b->n_args + i]; }
 
 /* ---- the function's attrs ---- */
 
-/* What the caller gives, completed by defaults.  Attrs the signature does not have are of no concern:
- * a func attr of a node may carry more than the function takes. */
+/* What the caller gives, completed by defaults.  Attrs the signature does not have are of no
+ * concern: a func attr of a node may carry more than the function takes. */
 static mr_status *take_values(body *b, const mr_named_attr *attrs, int n)
 {
     mr_draft d = {.name = b->f->def.name, .def = &b->f->def};
@@ -49,7 +50,8 @@ static mr_status *take_values(body *b, const mr_named_attr *attrs, int n)
             d.attrs[d.n_attrs++] = attrs[i];
     MR_TRY(mr_named_attrs_sort(d.attrs, &d.n_attrs));
     MR_TRY(mr_draft_attrs(&b->g->arena, &d, false));
-    for (int i = 0; i < d.n_attrs; i++) /* none of it is ours: callers and the function may go before the graph */
+    /* None of it is ours: callers and the function may go before the graph. */
+    for (int i = 0; i < d.n_attrs; i++)
         d.attrs[i] = (mr_named_attr){mr_arena_strdup(&b->g->arena, d.attrs[i].name),
                                      mr_attr_copy(&b->g->arena, &b->g->held, &d.attrs[i].v)};
     b->values = d.attrs;
@@ -78,7 +80,8 @@ static mr_status *substitute(const body *b, mr_attr *v)
         const char *name = mr_arena_strndup(&b->g->arena, v->s.p, v->s.n);
         const mr_attr *value = mr_named_attrs_find(b->values, b->n_values, name);
         if (!value)
-            return mr_invalid("Failed to bind placeholder '%s' in function '%s'", name, b->f->def.name);
+            return mr_invalid("Failed to bind placeholder '%s' in function '%s'", name,
+                              b->f->def.name);
         *v = *value;
         return NULL;
     }
@@ -122,8 +125,8 @@ static mr_status *index_body(body *b)
 /* ---- arguments ---- */
 
 /* The first of each argument's values in the flat list, and their number at the end. */
-static mr_status *flat_starts(const body *b, const mr_arg_def *args, int n, const mr_named_attr *attrs,
-                              int n_attrs, int most, int **out)
+static mr_status *flat_starts(const body *b, const mr_arg_def *args, int n,
+                              const mr_named_attr *attrs, int n_attrs, int most, int **out)
 {
     int64_t at = 0, count;
     int *start = mr_arena_try_array(&b->g->arena, int, (size_t)n + 1);
@@ -132,7 +135,8 @@ static mr_status *flat_starts(const body *b, const mr_arg_def *args, int n, cons
     for (int i = 0; i < n; i++) {
         MR_TRY(mr_arg_count(&args[i], attrs, n_attrs, &count));
         if (!mr_i64_add(at, count, &at) || at > most)
-            return mr_invalid("Function '%s': too many values for '%s'", b->f->def.name, args[i].name);
+            return mr_invalid("Function '%s': too many values for '%s'", b->f->def.name,
+                              args[i].name);
         start[i + 1] = (int)at;
     }
     *out = start;
@@ -231,10 +235,13 @@ static mr_status *make_args(body *b)
         mr_pb_reader_init(&r, known[i]);
         MR_TRY(read_arg_attrs(b, &r, &attrs, &n_attrs));
         for (int k = 0; k < n; k++) {
-            const char *name = n == 1 ? def->in[i].name : mr_arena_printf(a, "%s_%d", def->in[i].name, k);
+            const char *name =
+                n == 1 ? def->in[i].name : mr_arena_printf(a, "%s_%d", def->in[i].name, k);
             if (def->in[i].is_ref)
-                return mr_invalid("Function '%s': argument '%s' is a reference", def->name, def->in[i].name);
-            MR_TRY(push_end(b, "_Arg", name, value_type(b, &def->in[i], k), b->arg_start[i] + k, attrs, n_attrs));
+                return mr_invalid("Function '%s': argument '%s' is a reference", def->name,
+                                  def->in[i].name);
+            MR_TRY(push_end(b, "_Arg", name, value_type(b, &def->in[i], k), b->arg_start[i] + k,
+                            attrs, n_attrs));
         }
     }
     b->n_args = b->parts.n;
@@ -247,7 +254,8 @@ static mr_status *make_node(body *b, int i)
 {
     mr_arena *a = &b->g->arena;
     const mr_fn_node *n = &b->f->nodes[i];
-    mr_part p = {.d = {.name = mr_arena_strdup(a, n->name), .device = mr_arena_strdup(a, n->device)}};
+    mr_part p = {
+        .d = {.name = mr_arena_strdup(a, n->name), .device = mr_arena_strdup(a, n->device)}};
     MR_TRY(mr_draft_def(b->g, NULL, mr_sv_of(n->op), 0, true, &p.d.def));
     p.d.attrs = mr_arena_array(a, mr_named_attr, n->n_attrs);
     p.d.n_attrs = n->n_attrs;
@@ -259,7 +267,8 @@ static mr_status *make_node(body *b, int i)
     MR_TRY(mr_draft_attrs(a, &p.d, true));
     MR_TRY(mr_wire_keep(a, n->extra, &p.d.extra));
     p.is_merge = !strcmp(p.d.def->name, "Merge") || !strcmp(p.d.def->name, "RefMerge");
-    p.is_next = !strcmp(p.d.def->name, "NextIteration") || !strcmp(p.d.def->name, "RefNextIteration");
+    p.is_next =
+        !strcmp(p.d.def->name, "NextIteration") || !strcmp(p.d.def->name, "RefNextIteration");
     MR_TRY(flat_starts(b, p.d.def->out, p.d.def->n_out, p.d.attrs, p.d.n_attrs, MR_MAX_OUTPUTS,
                        &b->out_start[i]));
     b->n_outputs += b->out_start[i][p.d.def->n_out];
@@ -271,8 +280,8 @@ static mr_status *make_node(body *b, int i)
 /* ---- what an input names ---- */
 
 typedef struct span {
-    int part;         /* of the first value */
-    int index;        /* its output; values of arguments are each output 0 of their own part */
+    int part;  /* of the first value */
+    int index; /* its output; values of arguments are each output 0 of their own part */
     int n;
     bool is_argument;
 } span;
@@ -303,7 +312,8 @@ static mr_status *resolve_argument(const body *b, const char *text, mr_sv name, 
     return NULL;
 }
 
-static mr_status *resolve_output(const body *b, const char *text, mr_sv node, mr_sv output, span *out)
+static mr_status *resolve_output(const body *b, const char *text, mr_sv node, mr_sv output,
+                                 span *out)
 {
     int i = (int)(intptr_t)mr_map_get(&b->index, node) - 1;
     if (i < 0)
@@ -345,7 +355,8 @@ static mr_status *push_span(body *b, const span *s)
     if (s->n > MAX_VALUES - b->edges.n)
         return mr_error(MR_RESOURCE_EXHAUSTED, "Function '%s' has too many edges", b->f->def.name);
     for (int i = 0; i < s->n; i++) {
-        mr_part_edge e = {s->is_argument ? s->part + i : s->part, s->is_argument ? 0 : s->index + i, NULL};
+        mr_part_edge e = {s->is_argument ? s->part + i : s->part, s->is_argument ? 0 : s->index + i,
+                          NULL};
         if (!MR_TRY_PUSH(&b->edges, e))
             return no_memory(b);
     }
@@ -385,8 +396,9 @@ static mr_status *resolve_inputs(body *b, int i)
     MR_TRY(mr_draft_types(&b->g->arena, &p->d, b->edges.n - p->first_edge));
     for (; k < n->n_inputs; k++) {
         if (n->inputs[k][0] != '^')
-            return mr_invalid("Function '%s': non-control input '%s' after control input of node '%s'",
-                              b->f->def.name, n->inputs[k], n->name);
+            return mr_invalid(
+                "Function '%s': non-control input '%s' after control input of node '%s'",
+                b->f->def.name, n->inputs[k], n->name);
         MR_TRY(push_control(b, b->n_args + i, n->inputs[k]));
     }
     return NULL;
@@ -421,12 +433,15 @@ static mr_status *make_rets(body *b)
         MR_TRY(resolve(b, from, &s));
         int n = start[i + 1] - start[i];
         if (s.n != n)
-            return mr_invalid("Function '%s': output '%s' has %d values, not %d", def->name, arg, n, s.n);
+            return mr_invalid("Function '%s': output '%s' has %d values, not %d", def->name, arg, n,
+                              s.n);
         for (int k = 0; k < n; k++) {
             const char *name = n == 1 ? mr_arena_printf(&b->g->arena, "%s_RetVal", arg)
                                       : mr_arena_printf(&b->g->arena, "%s_RetVal_%d", arg, k);
-            MR_TRY(push_end(b, "_Retval", name, value_type(b, &def->out[i], k), start[i] + k, NULL, 0));
-            span one = {s.is_argument ? s.part + k : s.part, s.is_argument ? 0 : s.index + k, 1, s.is_argument};
+            MR_TRY(push_end(b, "_Retval", name, value_type(b, &def->out[i], k), start[i] + k, NULL,
+                            0));
+            span one = {s.is_argument ? s.part + k : s.part, s.is_argument ? 0 : s.index + k, 1,
+                        s.is_argument};
             MR_TRY(push_span(b, &one));
         }
     }
@@ -449,7 +464,8 @@ static mr_status *hand_over(body *b, mr_body *out)
     for (int i = 0; i < out->n_rets; i++)
         out->rets[i] = b->parts.p[b->parts.n - b->n_rets + i].node;
     for (int i = 0; i < out->n_keep; i++) {
-        const char *name = mr_fn_pairs_find(f->control_ret, f->n_control_ret, f->control_outputs[i]);
+        const char *name =
+            mr_fn_pairs_find(f->control_ret, f->n_control_ret, f->control_outputs[i]);
         int part = name ? (int)(intptr_t)mr_map_getz(&b->index, name) - 1 : -1;
         if (part < 0)
             return mr_invalid("Function '%s': control output '%s' names no node", f->def.name,
@@ -466,13 +482,14 @@ static mr_status *instantiate(body *b, const mr_named_attr *attrs, int n_attrs, 
     MR_TRY(make_args(b));
     MR_TRY(make_nodes(b));
     MR_TRY(make_rets(b));
-    mr_assembly a = {.graph = b->g, .parts = b->parts.p, .n_parts = b->parts.n, .edges = b->edges.p};
+    mr_assembly a = {
+        .graph = b->g, .parts = b->parts.p, .n_parts = b->parts.n, .edges = b->edges.p};
     MR_TRY(mr_status_prepend(mr_assemble(&a), "Function '%s': ", b->f->def.name));
     return hand_over(b, out);
 }
 
-mr_status *mr_function_instantiate(const mr_library *l, const mr_function *f, const mr_named_attr *attrs,
-                                   int n_attrs, mr_body *out)
+mr_status *mr_function_instantiate(const mr_library *l, const mr_function *f,
+                                   const mr_named_attr *attrs, int n_attrs, mr_body *out)
 {
     body b = {.f = f, .g = mr_graph_new()};
     mr_status *st = l ? mr_library_copy(l, b.g->library) : NULL;

@@ -1,7 +1,8 @@
 /* graph/library.c -- the functions of a graph, by name.
  *
- * Nodes point at the definition of the function they call, so a function that is removed is only retired: it
- * cannot be found any more but lives as long as the library.  Copies of a library share its functions. */
+ * Nodes point at the definition of the function they call, so a function that is removed is only
+ * retired: it cannot be found any more but lives as long as the library.  Copies of a library share
+ * its functions. */
 #include "graph/library.h"
 
 #include "base/memory.h"
@@ -55,7 +56,10 @@ void mr_library_free(mr_library *l)
 
 int mr_library_count(const mr_library *l) { return l->functions.n; }
 const mr_function *mr_library_at(const mr_library *l, int i) { return l->functions.p[i]; }
-const mr_function *mr_library_find(const mr_library *l, mr_sv name) { return mr_map_get(&l->by_name, name); }
+const mr_function *mr_library_find(const mr_library *l, mr_sv name)
+{
+    return mr_map_get(&l->by_name, name);
+}
 
 const mr_op_def *mr_library_op(const mr_library *l, mr_sv name)
 {
@@ -73,11 +77,14 @@ static mr_status *check_add(const mr_library *l, const mr_function *f, bool *is_
     const mr_function *have = mr_library_find(l, name);
     *is_new = !have;
     if (have && have != f && !mr_function_eq(have, f))
-        return mr_invalid("Cannot add function '%s' because a different function with the same name already "
-                          "exists.", f->def.name);
+        return mr_invalid(
+            "Cannot add function '%s' because a different function with the same name already "
+            "exists.",
+            f->def.name);
     if (!have && mr_op_find(name))
-        return mr_invalid("Cannot add function '%s' because an op with the same name already exists.",
-                          f->def.name);
+        return mr_invalid(
+            "Cannot add function '%s' because an op with the same name already exists.",
+            f->def.name);
     return NULL;
 }
 
@@ -104,7 +111,8 @@ mr_status *mr_library_remove(mr_library *l, mr_sv name)
     int i = 0;
     while (l->functions.p[i] != f)
         i++;
-    memmove(l->functions.p + i, l->functions.p + i + 1, (size_t)(l->functions.n - i - 1) * sizeof(f));
+    memmove(l->functions.p + i, l->functions.p + i + 1,
+            (size_t)(l->functions.n - i - 1) * sizeof(f));
     l->functions.n--;
     mr_vec_push(&l->retired, f);
     return NULL;
@@ -145,11 +153,14 @@ mr_status *mr_library_set_gradient(mr_library *l, const char *function, const ch
         return NULL;
     }
     if (p && strcmp(p->value, gradient) != 0)
-        return mr_invalid("Cannot assign gradient function '%s' to '%s' because it already has gradient function "
-                          "'%s'", gradient, function, p->value);
+        return mr_invalid(
+            "Cannot assign gradient function '%s' to '%s' because it already has gradient function "
+            "'%s'",
+            gradient, function, p->value);
     if (!p) {
         mr_vec_push(&l->gradients, (mr_fn_pair){mr_strdup(function), mr_strdup(gradient)});
-        mr_map_putz(&l->gradient_at, mr_vec_last(&l->gradients).name, (void *)(intptr_t)l->gradients.n);
+        mr_map_putz(&l->gradient_at, mr_vec_last(&l->gradients).name,
+                    (void *)(intptr_t)l->gradients.n);
     }
     return NULL;
 }
@@ -165,8 +176,10 @@ static mr_status *check_copy(const mr_library *from, const mr_library *to)
         const mr_fn_pair *p = &from->gradients.p[i];
         const char *have = mr_library_gradient(to, p->name);
         if (have && strcmp(have, p->value) != 0)
-            return mr_invalid("Cannot assign gradient function '%s' to '%s' because it already has gradient "
-                              "function '%s'", p->value, p->name, have);
+            return mr_invalid(
+                "Cannot assign gradient function '%s' to '%s' because it already has gradient "
+                "function '%s'",
+                p->value, p->name, have);
     }
     return NULL;
 }

@@ -1,8 +1,8 @@
 /* graph/library.h -- functions: graphs with arguments, called like ops.
  *
  * A function is kept as its FunctionDef says: a signature, nodes that name each other, and what is
- * returned.  Called with values for its attrs it is instantiated into an ordinary graph with _Arg and
- * _Retval nodes at its ends. */
+ * returned.  Called with values for its attrs it is instantiated into an ordinary graph with _Arg
+ * and _Retval nodes at its ends. */
 #ifndef MR_GRAPH_LIBRARY_H
 #define MR_GRAPH_LIBRARY_H
 
@@ -28,10 +28,10 @@ struct mr_function {
     int n_nodes, n_attrs, n_ret, n_control_ret;
     const mr_fn_node *nodes;
     const mr_named_attr *attrs;
-    const mr_fn_pair *ret;         /* output arg -> "node:out_arg:0"; sorted by name */
-    const mr_fn_pair *control_ret; /* control output -> node */
+    const mr_fn_pair *ret;              /* output arg -> "node:out_arg:0"; sorted by name */
+    const mr_fn_pair *control_ret;      /* control output -> node */
     const char *const *control_outputs; /* names in the signature's order, n_control_ret of them */
-    mr_sv extra; /* arg_attr and other fields kept for export */
+    mr_sv extra;                        /* arg_attr and other fields kept for export */
 };
 
 mr_function *mr_function_new(void); /* empty, to be filled in */
@@ -69,8 +69,8 @@ typedef struct mr_body {
     int n_args, n_rets, n_keep;
     mr_node **args, **rets, **keep; /* in the graph's arena */
 } mr_body;
-mr_status *mr_function_instantiate(const mr_library *l, const mr_function *f, const mr_named_attr *attrs,
-                                   int n_attrs, mr_body *out);
+mr_status *mr_function_instantiate(const mr_library *l, const mr_function *f,
+                                   const mr_named_attr *attrs, int n_attrs, mr_body *out);
 void mr_body_deinit(mr_body *b);
 
 /* The other way: nodes of a graph become a function (TF_GraphToFunction). */
@@ -86,6 +86,7 @@ typedef struct mr_function_spec {
     const char *const *control_names;
     const char *description;
 } mr_function_spec;
-mr_status *mr_function_from_graph(const mr_graph *g, const mr_function_spec *spec, mr_function **out);
+mr_status *mr_function_from_graph(const mr_graph *g, const mr_function_spec *spec,
+                                  mr_function **out);
 
 #endif

@@ -8,11 +8,11 @@
 #include "wire/message.h"
 #include "wire/text_format.h"
 
-#define CHECK_GRAPH(g, expected)              \
-    do {                                      \
-        char *text_ = mr_sample_print(g);     \
-        MR_CHECK_STR(text_, expected);        \
-        mr_free(text_);                       \
+#define CHECK_GRAPH(g, expected)          \
+    do {                                  \
+        char *text_ = mr_sample_print(g); \
+        MR_CHECK_STR(text_, expected);    \
+        mr_free(text_);                   \
     } while (0)
 
 static void to_bytes(const char *text, mr_str *out)
@@ -47,7 +47,8 @@ static char *print(const mr_function *f)
     ProtobufCMessage *m;
     mr_str bytes = {0}, text = {0};
     MR_CHECK_OK(mr_function_encode(f, &bytes));
-    MR_CHECK_OK(mr_message_unpack(&tensorflow__function_def__descriptor, mr_str_view(&bytes), "FunctionDef", &m));
+    MR_CHECK_OK(mr_message_unpack(&tensorflow__function_def__descriptor, mr_str_view(&bytes),
+                                  "FunctionDef", &m));
     MR_CHECK_OK(mr_text_print(m, &text));
     mr_message_free(m);
     mr_str_deinit(&bytes);
@@ -55,20 +56,23 @@ static char *print(const mr_function *f)
 }
 
 /* f(x: T, xs: N * T) -> (sum: T, all: N * T), with a body out of order. */
-#define SAMPLE \
-    "signature { name: 'F' input_arg { name: 'x' type_attr: 'T' } " \
-    "  input_arg { name: 'xs' type_attr: 'T' number_attr: 'N' } " \
-    "  output_arg { name: 'sum' type_attr: 'T' } output_arg { name: 'all' type_attr: 'T' number_attr: 'N' } " \
-    "  attr { name: 'T' type: 'type' } attr { name: 'N' type: 'int' default_value { i: 2 } } " \
-    "  description: 'kept' control_output: 'late' } " \
-    "node_def { name: 'b' op: 'TestAdd' input: 'a:z:0' input: 'xs:1' input: '^c' " \
-    "  attr { key: 'T' value { placeholder: 'T' } } } " \
-    "node_def { name: 'a' op: 'TestAdd' input: 'x' input: 'xs:0' attr { key: 'T' value { placeholder: 'T' } } } " \
+#define SAMPLE                                                                                     \
+    "signature { name: 'F' input_arg { name: 'x' type_attr: 'T' } "                                \
+    "  input_arg { name: 'xs' type_attr: 'T' number_attr: 'N' } "                                  \
+    "  output_arg { name: 'sum' type_attr: 'T' } output_arg { name: 'all' type_attr: 'T' "         \
+    "number_attr: 'N' } "                                                                          \
+    "  attr { name: 'T' type: 'type' } attr { name: 'N' type: 'int' default_value { i: 2 } } "     \
+    "  description: 'kept' control_output: 'late' } "                                              \
+    "node_def { name: 'b' op: 'TestAdd' input: 'a:z:0' input: 'xs:1' input: '^c' "                 \
+    "  attr { key: 'T' value { placeholder: 'T' } } } "                                            \
+    "node_def { name: 'a' op: 'TestAdd' input: 'x' input: 'xs:0' attr { key: 'T' value { "         \
+    "placeholder: 'T' } } } "                                                                      \
     "node_def { name: 'c' op: 'TestSource' input: '^x' attr { key: '_f' value { func { name: 'G' " \
-    "  attr { key: 'U' value { placeholder: 'T' } } } } } } " \
-    "ret { key: 'sum' value: 'b:z' } ret { key: 'all' value: 'xs' } " \
-    "control_ret { key: 'late' value: 'c' } attr { key: '_noinline' value { b: true } } " \
-    "arg_attr { key: 0 value { attr { key: '_output_shapes' value { list { shape { dim { size: 3 } } } } } } } "
+    "  attr { key: 'U' value { placeholder: 'T' } } } } } } "                                      \
+    "ret { key: 'sum' value: 'b:z' } ret { key: 'all' value: 'xs' } "                              \
+    "control_ret { key: 'late' value: 'c' } attr { key: '_noinline' value { b: true } } "          \
+    "arg_attr { key: 0 value { attr { key: '_output_shapes' value { list { shape { dim { size: 3 " \
+    "} } } } } } } "
 
 MR_TEST(function_is_written_as_it_was_read)
 {
@@ -80,8 +84,10 @@ MR_TEST(function_is_written_as_it_was_read)
     MR_CHECK_OK(mr_function_encode(f, &again));
     ProtobufCMessage *x, *y;
     mr_str xt = {0}, yt = {0};
-    MR_CHECK_OK(mr_message_unpack(&tensorflow__function_def__descriptor, mr_str_view(&bytes), "x", &x));
-    MR_CHECK_OK(mr_message_unpack(&tensorflow__function_def__descriptor, mr_str_view(&again), "y", &y));
+    MR_CHECK_OK(
+        mr_message_unpack(&tensorflow__function_def__descriptor, mr_str_view(&bytes), "x", &x));
+    MR_CHECK_OK(
+        mr_message_unpack(&tensorflow__function_def__descriptor, mr_str_view(&again), "y", &y));
     MR_CHECK_OK(mr_text_print(x, &xt));
     MR_CHECK_OK(mr_text_print(y, &yt));
     MR_CHECK_STR(mr_str_z(&yt), mr_str_z(&xt));
@@ -101,13 +107,14 @@ MR_TEST(function_instantiates_with_its_attrs)
     mr_named_attr attrs[] = {{"T", mr_a_type(MR_INT32)}, {"more", mr_a_int(1)}};
     MR_CHECK_OK(mr_function_instantiate(NULL, f, attrs, 2, &b));
     mr_function_unref(f);
-    CHECK_GRAPH(b.graph,
-                "x = _Arg() {T=DT_INT32, _output_shapes=[[3]], index=0}\n"
-                "xs_0 = _Arg() {T=DT_INT32, index=1}\nxs_1 = _Arg() {T=DT_INT32, index=2}\n"
-                "a = TestAdd(x, xs_0) {T=DT_INT32}\nc = TestSource(^x) {_f=G[U=DT_INT32]}\n"
-                "b = TestAdd(a, xs_1, ^c) {T=DT_INT32}\nsum_RetVal = _Retval(b) {T=DT_INT32, index=0}\n"
-                "all_RetVal_0 = _Retval(xs_0) {T=DT_INT32, index=1}\n"
-                "all_RetVal_1 = _Retval(xs_1) {T=DT_INT32, index=2}\n");
+    CHECK_GRAPH(
+        b.graph,
+        "x = _Arg() {T=DT_INT32, _output_shapes=[[3]], index=0}\n"
+        "xs_0 = _Arg() {T=DT_INT32, index=1}\nxs_1 = _Arg() {T=DT_INT32, index=2}\n"
+        "a = TestAdd(x, xs_0) {T=DT_INT32}\nc = TestSource(^x) {_f=G[U=DT_INT32]}\n"
+        "b = TestAdd(a, xs_1, ^c) {T=DT_INT32}\nsum_RetVal = _Retval(b) {T=DT_INT32, index=0}\n"
+        "all_RetVal_0 = _Retval(xs_0) {T=DT_INT32, index=1}\n"
+        "all_RetVal_1 = _Retval(xs_1) {T=DT_INT32, index=2}\n");
     MR_CHECK_INT(b.n_args, 3);
     MR_CHECK_INT(b.n_rets, 3);
     MR_CHECK_INT(b.n_keep, 1);
@@ -126,27 +133,40 @@ static void check_no_instance(const char *text, mr_code code, const char *why)
     mr_function_unref(f);
 }
 
-#define SIG "signature { name: 'F' input_arg { name: 'x' type: DT_FLOAT } output_arg { name: 'y' type: DT_FLOAT } } "
+#define SIG                                                                                      \
+    "signature { name: 'F' input_arg { name: 'x' type: DT_FLOAT } output_arg { name: 'y' type: " \
+    "DT_FLOAT } } "
 
 MR_TEST(function_body_errors_are_named)
 {
     check_no_instance(SAMPLE, MR_INVALID_ARGUMENT, "missing attr 'T'");
     check_no_instance(SIG, MR_INVALID_ARGUMENT, "Return y missing in function 'F'");
     check_no_instance(SIG "ret { key: 'y' value: 'z' }", MR_INVALID_ARGUMENT, "'z' is not found");
-    check_no_instance(SIG "ret { key: 'y' value: 'a:z:0' }", MR_INVALID_ARGUMENT, "'a:z:0' is not found");
-    check_no_instance(SIG "ret { key: 'y' value: 'x:1' }", MR_INVALID_ARGUMENT, "'x:1' has only 1 values");
-    check_no_instance(SIG "node_def { name: 'a' op: 'NoSuchOp' } ret { key: 'y' value: 'x' }", MR_NOT_FOUND,
-                      "Function 'F', node 'a': Op type not registered 'NoSuchOp'");
-    check_no_instance(SIG "node_def { name: 'a' op: 'TestAdd' input: 'x' attr { key: 'T' value { type: DT_FLOAT } } } "
-                      "ret { key: 'y' value: 'x' }", MR_INVALID_ARGUMENT, "expected 2 inputs");
-    check_no_instance(SIG "node_def { name: 'a' op: 'TestSource' attr { key: 'T' value { placeholder: 'U' } } } "
-                      "ret { key: 'y' value: 'x' }", MR_INVALID_ARGUMENT, "Failed to bind placeholder 'U'");
-    check_no_instance(SIG "node_def { name: 'a' op: 'TestSource' } node_def { name: 'a' op: 'TestSource' } "
-                      "ret { key: 'y' value: 'x' }", MR_INVALID_ARGUMENT, "'a' is not unique");
-    check_no_instance(SIG "node_def { name: 'a' op: 'TestSource' input: '^a' } ret { key: 'y' value: 'x' }",
-                      MR_INVALID_ARGUMENT, "cycle");
-    check_no_instance(SIG "node_def { name: 'a' op: 'TestSource' attr { key: 'T' value { type: DT_INT32 } } } "
-                      "ret { key: 'y' value: 'a:o:0' }", MR_INVALID_ARGUMENT, "incompatible with expected float");
+    check_no_instance(SIG "ret { key: 'y' value: 'a:z:0' }", MR_INVALID_ARGUMENT,
+                      "'a:z:0' is not found");
+    check_no_instance(SIG "ret { key: 'y' value: 'x:1' }", MR_INVALID_ARGUMENT,
+                      "'x:1' has only 1 values");
+    check_no_instance(SIG "node_def { name: 'a' op: 'NoSuchOp' } ret { key: 'y' value: 'x' }",
+                      MR_NOT_FOUND, "Function 'F', node 'a': Op type not registered 'NoSuchOp'");
+    check_no_instance(SIG "node_def { name: 'a' op: 'TestAdd' input: 'x' attr { key: 'T' value { "
+                          "type: DT_FLOAT } } } "
+                          "ret { key: 'y' value: 'x' }",
+                      MR_INVALID_ARGUMENT, "expected 2 inputs");
+    check_no_instance(
+        SIG "node_def { name: 'a' op: 'TestSource' attr { key: 'T' value { placeholder: 'U' } } } "
+            "ret { key: 'y' value: 'x' }",
+        MR_INVALID_ARGUMENT, "Failed to bind placeholder 'U'");
+    check_no_instance(
+        SIG "node_def { name: 'a' op: 'TestSource' } node_def { name: 'a' op: 'TestSource' } "
+            "ret { key: 'y' value: 'x' }",
+        MR_INVALID_ARGUMENT, "'a' is not unique");
+    check_no_instance(
+        SIG "node_def { name: 'a' op: 'TestSource' input: '^a' } ret { key: 'y' value: 'x' }",
+        MR_INVALID_ARGUMENT, "cycle");
+    check_no_instance(
+        SIG "node_def { name: 'a' op: 'TestSource' attr { key: 'T' value { type: DT_INT32 } } } "
+            "ret { key: 'y' value: 'a:o:0' }",
+        MR_INVALID_ARGUMENT, "incompatible with expected float");
 }
 
 MR_TEST(function_decode_checks_control_outputs)
@@ -165,8 +185,10 @@ MR_TEST(function_decode_checks_control_outputs)
 /* ---- library ---- */
 
 #define F1 SIG "ret { key: 'y' value: 'x' }"
-#define F2 SIG "node_def { name: 'a' op: 'TestAdd' input: 'x' input: 'x' attr { key: 'T' value { type: DT_FLOAT } } } " \
-           "ret { key: 'y' value: 'a:z:0' }"
+#define F2                                                                                        \
+    SIG "node_def { name: 'a' op: 'TestAdd' input: 'x' input: 'x' attr { key: 'T' value { type: " \
+        "DT_FLOAT } } } "                                                                         \
+        "ret { key: 'y' value: 'a:z:0' }"
 
 MR_TEST(library_takes_a_name_once_unless_equal)
 {
@@ -176,7 +198,8 @@ MR_TEST(library_takes_a_name_once_unless_equal)
     MR_CHECK_OK(mr_library_add(l, a));
     MR_CHECK_OK(mr_library_add(l, same));
     MR_CHECK_INT(mr_library_count(l), 1);
-    MR_CHECK_ERR(mr_library_add(l, other), MR_INVALID_ARGUMENT, "a different function with the same name");
+    MR_CHECK_ERR(mr_library_add(l, other), MR_INVALID_ARGUMENT,
+                 "a different function with the same name");
     MR_CHECK_ERR(mr_library_add(l, op), MR_INVALID_ARGUMENT, "an op with the same name");
     MR_CHECK(mr_library_find(l, MR_SV("F")) == a);
     MR_CHECK(mr_library_op(l, MR_SV("F")) == &a->def);
@@ -200,7 +223,8 @@ MR_TEST(library_gradients)
     MR_CHECK_OK(mr_library_set_gradient(l, "F", "G"));
     MR_CHECK_OK(mr_library_set_gradient(l, "F", "G"));
     MR_CHECK_OK(mr_library_set_gradient(l, "H", "I"));
-    MR_CHECK_ERR(mr_library_set_gradient(l, "F", "H"), MR_INVALID_ARGUMENT, "already has gradient function 'G'");
+    MR_CHECK_ERR(mr_library_set_gradient(l, "F", "H"), MR_INVALID_ARGUMENT,
+                 "already has gradient function 'G'");
     MR_CHECK_OK(mr_library_encode(l, &bytes));
     MR_CHECK_OK(mr_library_decode(mr_str_view(&bytes), copy));
     MR_CHECK_STR(mr_library_gradient(copy, "F"), "G");
@@ -231,8 +255,9 @@ MR_TEST(function_removed_from_the_library_stays_with_its_callers)
 
 MR_TEST(import_brings_functions_along)
 {
-    const char *text = "node { name: 'x' op: 'TestSource' } node { name: 'call' op: 'F' input: 'x' } "
-                       "library { function { " F1 " } gradient { function_name: 'F' gradient_func: 'G' } }";
+    const char *text =
+        "node { name: 'x' op: 'TestSource' } node { name: 'call' op: 'F' input: 'x' } "
+        "library { function { " F1 " } gradient { function_name: 'F' gradient_func: 'G' } }";
     mr_sample_ops();
     mr_graph *g = mr_graph_new();
     mr_function *other = of_text(F2);
@@ -247,7 +272,8 @@ MR_TEST(import_brings_functions_along)
     mr_graph_unref(g);
     g = mr_graph_new();
     MR_CHECK_OK(mr_library_add(g->library, other));
-    MR_CHECK_ERR(mr_graph_import_text(g, mr_sv_of(text), NULL), MR_INVALID_ARGUMENT, "a different function");
+    MR_CHECK_ERR(mr_graph_import_text(g, mr_sv_of(text), NULL), MR_INVALID_ARGUMENT,
+                 "a different function");
     MR_CHECK_INT(g->nodes.n, 0);
     mr_function_unref(other);
     mr_str_deinit(&out);
@@ -276,25 +302,36 @@ MR_TEST(function_of_a_whole_graph)
     mr_function *f;
     mr_out in[] = {mr_o(x, 0)}, out[] = {mr_o(sum2, 0), mr_o(sum, 0), mr_o(x, 0)};
     const char *names[] = {"total", NULL, NULL};
-    mr_function_spec spec = {.name = "F", .n_nodes = -1, .inputs = in, .n_inputs = 1, .outputs = out, .n_outputs = 3,
-                             .output_names = names, .controls = &b, .n_controls = 1, .description = "d"};
+    mr_function_spec spec = {.name = "F",
+                             .n_nodes = -1,
+                             .inputs = in,
+                             .n_inputs = 1,
+                             .outputs = out,
+                             .n_outputs = 3,
+                             .output_names = names,
+                             .controls = &b,
+                             .n_controls = 1,
+                             .description = "d"};
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
     char *text = print(f);
-    MR_CHECK_STR(text,
-                 "signature {\n  name: \"F\"\n  input_arg {\n    name: \"x_0\"\n    type: DT_FLOAT\n  }\n"
-                 "  output_arg {\n    name: \"total\"\n    type: DT_FLOAT\n  }\n"
-                 "  output_arg {\n    name: \"sum\"\n    type: DT_FLOAT\n  }\n"
-                 "  output_arg {\n    name: \"x\"\n    type: DT_FLOAT\n  }\n"
-                 "  description: \"d\"\n  control_output: \"b\"\n}\n"
-                 "node_def {\n  name: \"b\"\n  op: \"TestSource\"\n  attr {\n    key: \"T\"\n    value {\n"
-                 "      type: DT_FLOAT\n    }\n  }\n}\n"
-                 "node_def {\n  name: \"sum_0\"\n  op: \"TestAdd\"\n  input: \"x_0\"\n  input: \"b:o:0\"\n  attr {\n"
-                 "    key: \"T\"\n    value {\n      type: DT_FLOAT\n    }\n  }\n}\n"
-                 "node_def {\n  name: \"Sum\"\n  op: \"TestAdd\"\n  input: \"sum_0:z:0\"\n  input: \"x_0\"\n"
-                 "  input: \"^b\"\n  attr {\n    key: \"T\"\n    value {\n      type: DT_FLOAT\n    }\n  }\n}\n"
-                 "ret {\n  key: \"sum\"\n  value: \"sum_0:z:0\"\n}\nret {\n  key: \"total\"\n"
-                 "  value: \"Sum:z:0\"\n}\nret {\n  key: \"x\"\n  value: \"x_0\"\n}\n"
-                 "control_ret {\n  key: \"b\"\n  value: \"b\"\n}\n");
+    MR_CHECK_STR(
+        text,
+        "signature {\n  name: \"F\"\n  input_arg {\n    name: \"x_0\"\n    type: DT_FLOAT\n  }\n"
+        "  output_arg {\n    name: \"total\"\n    type: DT_FLOAT\n  }\n"
+        "  output_arg {\n    name: \"sum\"\n    type: DT_FLOAT\n  }\n"
+        "  output_arg {\n    name: \"x\"\n    type: DT_FLOAT\n  }\n"
+        "  description: \"d\"\n  control_output: \"b\"\n}\n"
+        "node_def {\n  name: \"b\"\n  op: \"TestSource\"\n  attr {\n    key: \"T\"\n    value {\n"
+        "      type: DT_FLOAT\n    }\n  }\n}\n"
+        "node_def {\n  name: \"sum_0\"\n  op: \"TestAdd\"\n  input: \"x_0\"\n  input: \"b:o:0\"\n  "
+        "attr {\n"
+        "    key: \"T\"\n    value {\n      type: DT_FLOAT\n    }\n  }\n}\n"
+        "node_def {\n  name: \"Sum\"\n  op: \"TestAdd\"\n  input: \"sum_0:z:0\"\n  input: \"x_0\"\n"
+        "  input: \"^b\"\n  attr {\n    key: \"T\"\n    value {\n      type: DT_FLOAT\n    }\n  "
+        "}\n}\n"
+        "ret {\n  key: \"sum\"\n  value: \"sum_0:z:0\"\n}\nret {\n  key: \"total\"\n"
+        "  value: \"Sum:z:0\"\n}\nret {\n  key: \"x\"\n  value: \"x_0\"\n}\n"
+        "control_ret {\n  key: \"b\"\n  value: \"b\"\n}\n");
     mr_free(text);
     mr_body body;
     MR_CHECK_OK(mr_function_instantiate(g->library, f, NULL, 0, &body));
@@ -310,8 +347,13 @@ MR_TEST(function_name_with_a_hash_depends_on_the_body)
     mr_graph *g = sums(&x, &b, &sum, &sum2);
     mr_function *f1, *f2, *f3;
     mr_out in[] = {mr_o(x, 0)}, out1[] = {mr_o(sum, 0)}, out2[] = {mr_o(sum2, 0)};
-    mr_function_spec spec = {.name = "F", .append_hash = true, .n_nodes = -1, .inputs = in, .n_inputs = 1,
-                             .outputs = out1, .n_outputs = 1};
+    mr_function_spec spec = {.name = "F",
+                             .append_hash = true,
+                             .n_nodes = -1,
+                             .inputs = in,
+                             .n_inputs = 1,
+                             .outputs = out1,
+                             .n_outputs = 1};
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f1));
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f2));
     spec.outputs = out2;
@@ -331,14 +373,21 @@ MR_TEST(function_of_nodes_needs_all_it_reads)
     mr_node *x, *b, *sum, *sum2;
     mr_graph *g = sums(&x, &b, &sum, &sum2);
     mr_function *f;
-    mr_out in[] = {mr_o(x, 0), mr_o(x, 0)}, out[] = {mr_o(sum2, 0)}, all[] = {mr_o(x, 0), mr_o(b, 0), mr_o(sum, 0)};
-    mr_function_spec spec = {.name = "F", .n_nodes = 1, .nodes = &sum2, .inputs = all, .n_inputs = 1, .outputs = out,
+    mr_out in[] = {mr_o(x, 0), mr_o(x, 0)}, out[] = {mr_o(sum2, 0)},
+           all[] = {mr_o(x, 0), mr_o(b, 0), mr_o(sum, 0)};
+    mr_function_spec spec = {.name = "F",
+                             .n_nodes = 1,
+                             .nodes = &sum2,
+                             .inputs = all,
+                             .n_inputs = 1,
+                             .outputs = out,
                              .n_outputs = 1};
     MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT,
                  "Input 0, 'sum:0', of node 'Sum' in function 'F' is not available");
     spec.inputs = in;
     spec.n_inputs = 2;
-    MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT, "9/X:0 appears more than once");
+    MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT,
+                 "9/X:0 appears more than once");
     spec.inputs = (mr_out[]){mr_o(x, 0), mr_o(sum, 0)};
     MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT,
                  "The source of control edge b -> Sum is not in the body");
@@ -366,12 +415,14 @@ MR_TEST(function_boundary_takes_no_references)
     mr_nb_attr(b, "T", mr_a_type(MR_FLOAT));
     MR_CHECK_OK(mr_node_finish(b, &v));
     mr_out o = mr_o(v, 0), bad = mr_o(v, 1);
-    MR_CHECK_ERR(mr_function_from_graph(g, &(mr_function_spec){.name = "F", .n_nodes = -1, .outputs = &o, .n_outputs = 1},
-                                        &f),
-                 MR_INVALID_ARGUMENT, "Output 0 of node 'v' has a reference type float_ref");
-    MR_CHECK_ERR(mr_function_from_graph(g, &(mr_function_spec){.name = "F", .n_nodes = -1, .inputs = &bad, .n_inputs = 1},
-                                        &f),
-                 MR_OUT_OF_RANGE, "does not have output 1");
+    MR_CHECK_ERR(
+        mr_function_from_graph(
+            g, &(mr_function_spec){.name = "F", .n_nodes = -1, .outputs = &o, .n_outputs = 1}, &f),
+        MR_INVALID_ARGUMENT, "Output 0 of node 'v' has a reference type float_ref");
+    MR_CHECK_ERR(
+        mr_function_from_graph(
+            g, &(mr_function_spec){.name = "F", .n_nodes = -1, .inputs = &bad, .n_inputs = 1}, &f),
+        MR_OUT_OF_RANGE, "does not have output 1");
     mr_graph_unref(g);
 }
 
@@ -382,8 +433,10 @@ MR_TEST(function_output_names_are_unique)
     mr_function *f;
     mr_out out[] = {mr_o(sum, 0), mr_o(sum2, 0)};
     const char *names[] = {"a", "a"};
-    mr_function_spec spec = {.name = "F", .n_nodes = -1, .outputs = out, .n_outputs = 2, .output_names = names};
-    MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT, "Cannot have duplicate output names");
+    mr_function_spec spec = {
+        .name = "F", .n_nodes = -1, .outputs = out, .n_outputs = 2, .output_names = names};
+    MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT,
+                 "Cannot have duplicate output names");
     spec.output_names = NULL;
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
     MR_CHECK_STR(f->def.out[0].name, "sum");

@@ -1,7 +1,8 @@
-/* graph/mutation_test.c -- GraphDefs with damaged bytes: an error or a sound graph, never anything else.
+/* graph/mutation_test.c -- GraphDefs with damaged bytes: an error or a sound graph, never anything
+ * else.
  *
- * MILLRACE_MUTATIONS sets how many are tried (tens of millions for a night under sanitizers), MILLRACE_SEED
- * where the random numbers start. */
+ * MILLRACE_MUTATIONS sets how many are tried (tens of millions for a night under sanitizers),
+ * MILLRACE_SEED where the random numbers start. */
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -14,7 +15,8 @@
 
 /* Every kind of attr, a loop, functions with lists and placeholders, gradients, versions. */
 static const char seed_text[] =
-    "node { name: 'x' op: 'TestSource' attr { key: '_output_shapes' value { list { shape { dim { size: 3 } } } } } } "
+    "node { name: 'x' op: 'TestSource' attr { key: '_output_shapes' value { list { shape { dim { "
+    "size: 3 } } } } } } "
     "node { name: 'm' op: 'Merge' input: 'x' input: 'n' attr { key: 'T' value { type: DT_FLOAT } } "
     "  attr { key: 'N' value { i: 2 } } } "
     "node { name: 'n' op: 'NextIteration' input: 'm' attr { key: 'T' value { type: DT_FLOAT } } } "
@@ -24,23 +26,34 @@ static const char seed_text[] =
     "  attr { key: 'Tin' value { list { type: DT_FLOAT type: DT_INT32 } } } "
     "  attr { key: 'Tout' value { list { type: DT_BOOL type: DT_STRING } } } "
     "  attr { key: '_class' value { list { s: 'loc:@x' } } } attr { key: '_f' value { f: 2.5 } } "
-    "  attr { key: '_t' value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1 float_val: 2 } } } } "
-    "node { name: 'call' op: 'F' input: 'x' input: 'x' input: 'x' attr { key: 'T' value { type: DT_FLOAT } } "
+    "  attr { key: '_t' value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } } "
+    "float_val: 1 float_val: 2 } } } } "
+    "node { name: 'call' op: 'F' input: 'x' input: 'x' input: 'x' attr { key: 'T' value { type: "
+    "DT_FLOAT } } "
     "  attr { key: 'N' value { i: 2 } } } "
     "node { name: 'mode' op: 'TestMode' input: 'call' attr { key: 'T' value { type: DT_FLOAT } } "
-    "  attr { key: 'mode' value { s: 'B' } } attr { key: 'names' value { list { s: 'a' s: 'b' } } } } "
-    "node { name: 'c' op: 'TestCall' attr { key: 'f' value { func { name: 'F' attr { key: 'T' value { type: DT_FLOAT } } } } } "
+    "  attr { key: 'mode' value { s: 'B' } } attr { key: 'names' value { list { s: 'a' s: 'b' } } "
+    "} } "
+    "node { name: 'c' op: 'TestCall' attr { key: 'f' value { func { name: 'F' attr { key: 'T' "
+    "value { type: DT_FLOAT } } } } } "
     "  attr { key: 'fs' value { list { func { name: 'F' } } } } } "
     "library { function { signature { name: 'F' input_arg { name: 'x' type_attr: 'T' } "
-    "  input_arg { name: 'xs' type_attr: 'T' number_attr: 'N' } output_arg { name: 'sum' type_attr: 'T' } "
-    "  output_arg { name: 'all' type_attr: 'T' number_attr: 'N' } attr { name: 'T' type: 'type' default_value { type: "
+    "  input_arg { name: 'xs' type_attr: 'T' number_attr: 'N' } output_arg { name: 'sum' "
+    "type_attr: 'T' } "
+    "  output_arg { name: 'all' type_attr: 'T' number_attr: 'N' } attr { name: 'T' type: 'type' "
+    "default_value { type: "
     "  DT_FLOAT } allowed_values { list { type: DT_FLOAT } } } "
-    "  attr { name: 'N' type: 'int' default_value { i: 2 } has_minimum: true minimum: 1 } control_output: 'late' } "
-    "node_def { name: 'b' op: 'TestAdd' input: 'a:z:0' input: 'xs:1' input: '^c' attr { key: 'T' value { placeholder: 'T' } } } "
-    "node_def { name: 'a' op: 'TestAdd' input: 'x' input: 'xs:0' attr { key: 'T' value { placeholder: 'T' } } } "
-    "node_def { name: 'c' op: 'TestSource' input: '^x' attr { key: '_f' value { func { name: 'G' attr { key: 'U' "
+    "  attr { name: 'N' type: 'int' default_value { i: 2 } has_minimum: true minimum: 1 } "
+    "control_output: 'late' } "
+    "node_def { name: 'b' op: 'TestAdd' input: 'a:z:0' input: 'xs:1' input: '^c' attr { key: 'T' "
+    "value { placeholder: 'T' } } } "
+    "node_def { name: 'a' op: 'TestAdd' input: 'x' input: 'xs:0' attr { key: 'T' value { "
+    "placeholder: 'T' } } } "
+    "node_def { name: 'c' op: 'TestSource' input: '^x' attr { key: '_f' value { func { name: 'G' "
+    "attr { key: 'U' "
     "  value { placeholder: 'T' } } } } } } "
-    "ret { key: 'sum' value: 'b:z' } ret { key: 'all' value: 'xs' } control_ret { key: 'late' value: 'c' } "
+    "ret { key: 'sum' value: 'b:z' } ret { key: 'all' value: 'xs' } control_ret { key: 'late' "
+    "value: 'c' } "
     "arg_attr { key: 0 value { attr { key: '_output_shapes' value { list { shape { } } } } } } } "
     "gradient { function_name: 'F' gradient_func: 'G' } } "
     "versions { producer: 1087 min_consumer: 12 bad_consumers: 3 }";
@@ -63,12 +76,8 @@ static void damage(mr_str *s)
     if (!s->n)
         return;
     switch (below(6)) {
-    case 0:
-        s->p[at] ^= (char)(1 << below(8));
-        break;
-    case 1:
-        s->p[at] = (char)edges[below(sizeof(edges))];
-        break;
+    case 0: s->p[at] ^= (char)(1 << below(8)); break;
+    case 1: s->p[at] = (char)edges[below(sizeof(edges))]; break;
     case 2: /* bytes from elsewhere */
         n = MR_MIN(n * 4, s->n - at);
         from = below(s->n - n + 1);
@@ -83,8 +92,7 @@ static void damage(mr_str *s)
         mr_str_appendc(s, 0);
         memmove(s->p + at + 1, s->p + at, s->n - at - 1);
         break;
-    default:
-        s->p[at] = (char)mr_test_random();
+    default: s->p[at] = (char)mr_test_random();
     }
 }
 
@@ -195,9 +203,10 @@ MR_TEST(mutated_text_graphs_do_no_harm)
 
 MR_TEST(mutated_op_texts_do_no_harm)
 {
-    static const char text[] = "T: {float, int32} = DT_FLOAT; s: {'a', \"b\"} = 'a'; n: int >= 1 = 2; "
-                               "x: list(float) = [1e-4, inf]; sh: shape = { dim { size: 2 } }; t: tensor = uint8[2]{1,2}; "
-                               "f: func = { name: 'g' }; l: list(shape) = [[], ?, [2,?]]; L: list(type) >= 0";
+    static const char text[] =
+        "T: {float, int32} = DT_FLOAT; s: {'a', \"b\"} = 'a'; n: int >= 1 = 2; "
+        "x: list(float) = [1e-4, inf]; sh: shape = { dim { size: 2 } }; t: tensor = uint8[2]{1,2}; "
+        "f: func = { name: 'g' }; l: list(shape) = [[], ?, [2,?]]; L: list(type) >= 0";
     int n = n_mutations(3000);
     for (int i = 0; i < n; i++) {
         mr_str attrs = {0}, sig = {0};
@@ -208,7 +217,8 @@ MR_TEST(mutated_op_texts_do_no_harm)
         mr_str_appendz(&sig, "x: T, y: n * Ref(float), z: L -> o: Ref(n * T)");
         damage(&attrs);
         damage(&sig);
-        mr_status *st = mr_op_def_parse(&a, &(mr_op){.name = "A", .sig = mr_str_z(&sig), .attrs = mr_str_z(&attrs)}, &d);
+        mr_status *st = mr_op_def_parse(
+            &a, &(mr_op){.name = "A", .sig = mr_str_z(&sig), .attrs = mr_str_z(&attrs)}, &d);
         mr_status_free(st);
         mr_str_deinit(&attrs);
         mr_str_deinit(&sig);

@@ -14,7 +14,8 @@ static bool valid(mr_sv name, bool underscore_first)
     bool start = true;
     for (size_t i = 0; i < name.n; i++) {
         char c = name.p[i];
-        if (start ? !starts_part(c) && !(i == 0 && underscore_first && c == '_') : !goes_on(c) && c != '>')
+        if (start ? !starts_part(c) && !(i == 0 && underscore_first && c == '_')
+                  : !goes_on(c) && c != '>')
             return false;
         start = c == '>';
     }
@@ -70,14 +71,15 @@ const char *mr_graph_unique_name(mr_graph *g, const char *base)
     return next_free(g, base, node_taken);
 }
 
-/* Prefixes are collected only when somebody asks, from the nodes that came since the last time.  Keys
- * are parts of node names, which stay in the arena; prefixes of removed nodes stay taken. */
+/* Prefixes are collected only when somebody asks, from the nodes that came since the last time.
+ * Keys are parts of node names, which stay in the arena; prefixes of removed nodes stay taken. */
 static void collect_prefixes(mr_graph *g)
 {
     g->prefixes.borrow_keys = true;
     for (; g->n_prefixed < g->nodes.n; g->n_prefixed++) {
         const mr_node *n = g->nodes.p[g->n_prefixed];
-        for (const char *slash = n ? strchr(n->name, '/') : NULL; slash; slash = strchr(slash + 1, '/'))
+        for (const char *slash = n ? strchr(n->name, '/') : NULL; slash;
+             slash = strchr(slash + 1, '/'))
             mr_map_put(&g->prefixes, (mr_sv){n->name, (size_t)(slash - n->name)}, g);
     }
 }

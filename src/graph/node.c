@@ -8,12 +8,13 @@ const mr_attr *mr_node_attr(const mr_node *n, const char *name)
     return mr_named_attrs_find(n->attrs, n->n_attrs, name);
 }
 
-static mr_status *get(const mr_node *n, const char *name, mr_attr_kind kind, bool is_list, const mr_attr **out)
+static mr_status *get(const mr_node *n, const char *name, mr_attr_kind kind, bool is_list,
+                      const mr_attr **out)
 {
     const mr_attr *v = mr_node_attr(n, name);
     if (!v)
-        return mr_error(MR_NOT_FOUND, "No attr named '%s' in NodeDef:\n\t {{node %s}} (op %s)", name, n->name,
-                        n->def->name);
+        return mr_error(MR_NOT_FOUND, "No attr named '%s' in NodeDef:\n\t {{node %s}} (op %s)",
+                        name, n->name, n->def->name);
     bool empty = v->is_list && v->n == 0;
     if (v->is_list == is_list && (v->kind == kind || empty)) {
         *out = v;
@@ -22,8 +23,10 @@ static mr_status *get(const mr_node *n, const char *name, mr_attr_kind kind, boo
     mr_str have = {0}, want = {0};
     mr_attr_type_name(&have, v->kind, v->is_list);
     mr_attr_type_name(&want, kind, is_list);
-    mr_status *st = mr_invalid("AttrValue had value with type '%s' when '%s' expected\n\t for attr '%s'\n\t; "
-                               "NodeDef: {{node %s}}", mr_str_z(&have), mr_str_z(&want), name, n->name);
+    mr_status *st =
+        mr_invalid("AttrValue had value with type '%s' when '%s' expected\n\t for attr '%s'\n\t; "
+                   "NodeDef: {{node %s}}",
+                   mr_str_z(&have), mr_str_z(&want), name, n->name);
     mr_str_deinit(&have);
     mr_str_deinit(&want);
     return st;
@@ -85,7 +88,8 @@ mr_status *mr_node_get_func(const mr_node *n, const char *name, const mr_func_re
     return NULL;
 }
 
-mr_status *mr_node_get_list(const mr_node *n, const char *name, mr_attr_kind kind, const mr_attr **out)
+mr_status *mr_node_get_list(const mr_node *n, const char *name, mr_attr_kind kind,
+                            const mr_attr **out)
 {
     return get(n, name, kind, true, out);
 }
@@ -124,21 +128,31 @@ mr_status *mr_node_out_range(const mr_node *n, const char *arg, int *start, int 
 {
     int i = mr_op_def_output(n->def, arg);
     if (i < 0)
-        return mr_invalid("Output '%s' not found in op %s of node '%s'", arg, n->def->name, n->name);
+        return mr_invalid("Output '%s' not found in op %s of node '%s'", arg, n->def->name,
+                          n->name);
     return range(n, n->def->out, i, start, count);
 }
 
 /* ---- kinds ---- */
 
-bool mr_node_is(const mr_node *n, const char *op_name) { return strcmp(n->def->name, op_name) == 0; }
+bool mr_node_is(const mr_node *n, const char *op_name)
+{
+    return strcmp(n->def->name, op_name) == 0;
+}
 
 bool mr_node_is_switch(const mr_node *n)
 {
     return mr_node_is(n, "Switch") || mr_node_is(n, "RefSwitch") || mr_node_is(n, "_SwitchN");
 }
 
-bool mr_node_is_merge(const mr_node *n) { return mr_node_is(n, "Merge") || mr_node_is(n, "RefMerge"); }
-bool mr_node_is_enter(const mr_node *n) { return mr_node_is(n, "Enter") || mr_node_is(n, "RefEnter"); }
+bool mr_node_is_merge(const mr_node *n)
+{
+    return mr_node_is(n, "Merge") || mr_node_is(n, "RefMerge");
+}
+bool mr_node_is_enter(const mr_node *n)
+{
+    return mr_node_is(n, "Enter") || mr_node_is(n, "RefEnter");
+}
 bool mr_node_is_exit(const mr_node *n) { return mr_node_is(n, "Exit") || mr_node_is(n, "RefExit"); }
 
 bool mr_node_is_next(const mr_node *n)
@@ -148,6 +162,6 @@ bool mr_node_is_next(const mr_node *n)
 
 bool mr_node_is_control_flow(const mr_node *n)
 {
-    return mr_node_is_switch(n) || mr_node_is_merge(n) || mr_node_is_enter(n) || mr_node_is_exit(n) ||
-           mr_node_is_next(n);
+    return mr_node_is_switch(n) || mr_node_is_merge(n) || mr_node_is_enter(n) ||
+           mr_node_is_exit(n) || mr_node_is_next(n);
 }

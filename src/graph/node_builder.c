@@ -1,9 +1,10 @@
-/* graph/node_builder.c -- a node put together piece by piece, as TF_NewOperation ... TF_FinishOperation.
+/* graph/node_builder.c -- a node put together piece by piece, as TF_NewOperation ...
+ * TF_FinishOperation.
  *
  * The builder keeps copies of what it is told in memory of its own and looks at the graph only in
  * mr_node_finish, so several may be under way.  Finishing goes through the arguments of the op in
- * order, takes the inputs given for each and learns from them the attrs they determine; then the draft
- * is checked as every node is (draft.c). */
+ * order, takes the inputs given for each and learns from them the attrs they determine; then the
+ * draft is checked as every node is (draft.c). */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -77,7 +78,8 @@ static void push_input(mr_node_builder *b, mr_out o)
     else if (o.node->graph != b->graph)
         fail(b, mr_invalid("Input %d of node '%s' is of another graph", b->inputs.n, b->name));
     else if (o.index < 0 || o.index >= o.node->n_out)
-        fail(b, mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
+        fail(b, mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has "
+                           "%d outputs.",
                            b->name, o.index, o.node->name, o.node->n_out));
     else
         type = mr_out_type(o);
@@ -115,7 +117,8 @@ void mr_nb_control(mr_node_builder *b, mr_node *n)
 
 static void push_class(mr_node_builder *b, mr_sv text)
 {
-    mr_vec_push(&b->classes, (mr_sv){mr_arena_strndup(&b->arena, text.p ? text.p : "", text.n), text.n});
+    mr_vec_push(&b->classes,
+                (mr_sv){mr_arena_strndup(&b->arena, text.p ? text.p : "", text.n), text.n});
 }
 
 /* Setting _class replaces what was collected for it so far. */
@@ -155,7 +158,8 @@ void mr_nb_colocate(mr_node_builder *b, const mr_node *with)
 
 void mr_nb_extra(mr_node_builder *b, mr_sv node_def_fields)
 {
-    b->extra = (mr_sv){mr_arena_memdup(&b->arena, node_def_fields.p, node_def_fields.n), node_def_fields.n};
+    b->extra = (mr_sv){mr_arena_memdup(&b->arena, node_def_fields.p, node_def_fields.n),
+                       node_def_fields.n};
 }
 
 void mr_nb_internal(mr_node_builder *b) { b->internal = true; }
@@ -343,7 +347,8 @@ static void link_all(mr_node_builder *b, mr_node *n)
     for (int i = 0; i < b->inputs.n; i++)
         if (b->inputs.p[i].node)
             mr_node_link(n, i, b->inputs.p[i]);
-    /* Many control inputs are sorted, so that finding duplicates stays cheap; few keep their order. */
+    /* Many control inputs are sorted, so that finding duplicates stays cheap; few keep their order.
+     */
     bool many = b->controls.n > 64;
     if (many)
         qsort(b->controls.p, (size_t)b->controls.n, sizeof(mr_node *), by_id);

@@ -8,11 +8,11 @@ static mr_graph *new_graph(void)
     return mr_graph_new();
 }
 
-#define CHECK_GRAPH(g, expected)              \
-    do {                                      \
-        char *text_ = mr_sample_print(g);     \
-        MR_CHECK_STR(text_, expected);        \
-        mr_free(text_);                       \
+#define CHECK_GRAPH(g, expected)          \
+    do {                                  \
+        char *text_ = mr_sample_print(g); \
+        MR_CHECK_STR(text_, expected);    \
+        mr_free(text_);                   \
     } while (0)
 
 MR_TEST(node_types_are_learnt_from_inputs)
@@ -93,7 +93,8 @@ MR_TEST(node_name_must_be_valid_and_free)
     mr_sample_source(g, "x", MR_FLOAT);
     check_refused(g, mr_node_begin(g, "TestSource", "x"), MR_INVALID_ARGUMENT,
                   "Duplicate node name in graph: 'x'");
-    check_refused(g, mr_node_begin(g, "TestSource", "_x"), MR_INVALID_ARGUMENT, "invalid characters");
+    check_refused(g, mr_node_begin(g, "TestSource", "_x"), MR_INVALID_ARGUMENT,
+                  "invalid characters");
     check_refused(g, mr_node_begin(g, "TestSource", ""), MR_INVALID_ARGUMENT, "invalid characters");
     mr_graph_unref(g);
 }
@@ -113,8 +114,9 @@ MR_TEST(node_of_a_deprecated_op_is_refused_by_newer_graphs)
 {
     mr_graph *g = new_graph();
     mr_node *n;
-    check_refused(g, mr_node_begin(g, "TestOld", "x"), MR_UNIMPLEMENTED,
-                  "Op TestOld is not available in GraphDef version 1087. It has been removed in version 10.");
+    check_refused(
+        g, mr_node_begin(g, "TestOld", "x"), MR_UNIMPLEMENTED,
+        "Op TestOld is not available in GraphDef version 1087. It has been removed in version 10.");
     g->versions.producer = 9;
     MR_CHECK_OK(mr_node_finish(mr_node_begin(g, "TestOld", "x"), &n));
     mr_graph_unref(g);
@@ -126,7 +128,8 @@ MR_TEST(node_inputs_are_counted)
     mr_node *x = mr_sample_source(g, "x", MR_FLOAT);
     mr_node_builder *b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input(b, mr_o(x, 0));
-    check_refused(g, b, MR_INVALID_ARGUMENT, "1 inputs specified of 2 inputs in Op while building NodeDef 'z'");
+    check_refused(g, b, MR_INVALID_ARGUMENT,
+                  "1 inputs specified of 2 inputs in Op while building NodeDef 'z'");
     b = mr_node_begin(g, "TestAdd", "z");
     for (int i = 0; i < 3; i++)
         mr_nb_input(b, mr_o(x, 0));
@@ -142,8 +145,9 @@ MR_TEST(node_inputs_must_agree_in_type)
     mr_node_builder *b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input(b, mr_o(x, 0));
     mr_nb_input(b, mr_o(i, 0));
-    check_refused(g, b, MR_INVALID_ARGUMENT, "Inconsistent values for attr 'T' DT_FLOAT vs. DT_INT32 while building "
-                                             "NodeDef 'z' using Op<name=TestAdd");
+    check_refused(g, b, MR_INVALID_ARGUMENT,
+                  "Inconsistent values for attr 'T' DT_FLOAT vs. DT_INT32 while building "
+                  "NodeDef 'z' using Op<name=TestAdd");
     b = mr_node_begin(g, "TestConcat", "z");
     mr_nb_input_list(b, (mr_out[]){mr_o(x, 0), mr_o(i, 0)}, 2);
     mr_nb_input(b, mr_o(i, 0));
@@ -164,7 +168,8 @@ MR_TEST(node_lists_and_single_inputs_are_told_apart)
     check_refused(g, b, MR_INVALID_ARGUMENT, "Single tensor passed to 'values', expected list");
     b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input_list(b, (mr_out[]){mr_o(x, 0)}, 1);
-    check_refused(g, b, MR_INVALID_ARGUMENT, "List provided to input 'x' when single Tensor expected");
+    check_refused(g, b, MR_INVALID_ARGUMENT,
+                  "List provided to input 'x' when single Tensor expected");
     mr_graph_unref(g);
 }
 
@@ -174,7 +179,8 @@ MR_TEST(node_inputs_must_exist)
     mr_node *x = mr_sample_source(g, "x", MR_FLOAT), *y = mr_sample_source(other, "y", MR_FLOAT);
     mr_node_builder *b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input(b, mr_o(x, 1));
-    check_refused(g, b, MR_INVALID_ARGUMENT, "Connecting to invalid output 1 of source node x which has 1 outputs");
+    check_refused(g, b, MR_INVALID_ARGUMENT,
+                  "Connecting to invalid output 1 of source node x which has 1 outputs");
     b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input(b, MR_NO_OUT);
     check_refused(g, b, MR_INVALID_ARGUMENT, "nothing");
@@ -197,13 +203,19 @@ MR_TEST(node_attrs_are_checked)
         mr_attr v;
         const char *text;
     } bad[] = {
-        {"mode", {MR_ATTR_STRING, .s = {"C", 1}},
-         "Value for attr 'mode' of \"C\" is not in the list of allowed values: \"A\", \"B\"; NodeDef: {{node n}}"},
+        {"mode",
+         {MR_ATTR_STRING, .s = {"C", 1}},
+         "Value for attr 'mode' of \"C\" is not in the list of allowed values: \"A\", \"B\"; "
+         "NodeDef: {{node n}}"},
         {"k", {MR_ATTR_INT, .i = 0}, "Value for attr 'k' of 0 must be at least minimum 1"},
         {"k", {MR_ATTR_FLOAT, .f = 1}, "AttrValue had value with type 'float' when 'int' expected"},
-        {"names", {MR_ATTR_STRING, .s = {"x", 1}}, "with type 'string' when 'list(string)' expected"},
+        {"names",
+         {MR_ATTR_STRING, .s = {"x", 1}},
+         "with type 'string' when 'list(string)' expected"},
         {"other", {MR_ATTR_INT, .i = 0}, "NodeDef mentions attr 'other' not in"},
-        {"T", {MR_ATTR_TYPE, .type = MR_INT32}, "Inconsistent values for attr 'T' DT_INT32 vs. DT_FLOAT"},
+        {"T",
+         {MR_ATTR_TYPE, .type = MR_INT32},
+         "Inconsistent values for attr 'T' DT_INT32 vs. DT_FLOAT"},
         {"k", {MR_ATTR_PLACEHOLDER, .s = {"K", 1}}, "'placeholder'"},
     };
     for (int i = 0; i < MR_COUNT(bad); i++) {
@@ -214,15 +226,17 @@ MR_TEST(node_attrs_are_checked)
     }
     mr_node_builder *b = mr_node_begin(g, "TestMode", "n");
     mr_nb_input(b, mr_o(s, 0));
-    check_refused(g, b, MR_INVALID_ARGUMENT,
-                  "Value for attr 'T' of string is not in the list of allowed values: float, int32");
+    check_refused(
+        g, b, MR_INVALID_ARGUMENT,
+        "Value for attr 'T' of string is not in the list of allowed values: float, int32");
     mr_graph_unref(g);
 }
 
 MR_TEST(node_missing_attr_is_named)
 {
     mr_graph *g = new_graph();
-    check_refused(g, mr_node_begin(g, "TestVar", "v"), MR_INVALID_ARGUMENT, "NodeDef missing attr 'T'");
+    check_refused(g, mr_node_begin(g, "TestVar", "v"), MR_INVALID_ARGUMENT,
+                  "NodeDef missing attr 'T'");
     mr_graph_unref(g);
 }
 
@@ -333,15 +347,18 @@ MR_TEST(node_colocation_is_sorted_and_replaced_by_setting_class)
     b = mr_node_begin(g, "TestSource", "k");
     mr_nb_attr(b, "_class", mr_a_int(1));
     check_refused(g, b, MR_INVALID_ARGUMENT, "_class");
-    CHECK_GRAPH(g, "b = TestSource()\na = TestSource()\nn = TestSource() {_class=[\"loc:@a\", \"loc:@b\"]}\n"
-                   "m = TestSource() {_class=[\"loc:@a\", \"loc:@z\"]}\n");
+    CHECK_GRAPH(
+        g,
+        "b = TestSource()\na = TestSource()\nn = TestSource() {_class=[\"loc:@a\", \"loc:@b\"]}\n"
+        "m = TestSource() {_class=[\"loc:@a\", \"loc:@z\"]}\n");
     mr_graph_unref(g);
 }
 
 MR_TEST(node_back_edge_is_set_later)
 {
     mr_graph *g = new_graph();
-    mr_node *x = mr_sample_source(g, "x", MR_FLOAT), *i = mr_sample_source(g, "i", MR_INT32), *merge, *next;
+    mr_node *x = mr_sample_source(g, "x", MR_FLOAT), *i = mr_sample_source(g, "i", MR_INT32),
+            *merge, *next;
     mr_node_builder *b = mr_node_begin(g, "Merge", "merge");
     mr_nb_input_list(b, (mr_out[]){mr_o(x, 0)}, 1);
     mr_nb_input_later(b, MR_FLOAT);
@@ -351,8 +368,9 @@ MR_TEST(node_back_edge_is_set_later)
     b = mr_node_begin(g, "NextIteration", "next");
     mr_nb_input(b, mr_o(merge, 0));
     MR_CHECK_OK(mr_node_finish(b, &next));
-    MR_CHECK_ERR(mr_node_set_input(merge, 1, mr_o(i, 0)), MR_INVALID_ARGUMENT,
-                 "Input 1 of node merge was passed int32 from i:0 incompatible with expected float.");
+    MR_CHECK_ERR(
+        mr_node_set_input(merge, 1, mr_o(i, 0)), MR_INVALID_ARGUMENT,
+        "Input 1 of node merge was passed int32 from i:0 incompatible with expected float.");
     MR_CHECK_OK(mr_node_set_input(merge, 1, mr_o(next, 0)));
     MR_CHECK(merge->in[1].node == next);
     MR_CHECK_INT(next->uses.n, 1);
@@ -363,7 +381,8 @@ MR_TEST(node_builders_of_one_graph_do_not_disturb_each_other)
 {
     mr_graph *g = new_graph();
     mr_node *n;
-    mr_node_builder *a = mr_node_begin(g, "TestSource", "a"), *b = mr_node_begin(g, "TestSource", "b");
+    mr_node_builder *a = mr_node_begin(g, "TestSource", "a"),
+                    *b = mr_node_begin(g, "TestSource", "b");
     mr_nb_device(a, "/cpu:0");
     mr_tensor *t = mr_tensor_scalar_f32(1);
     mr_nb_attr_tensor(a, "_t", t);

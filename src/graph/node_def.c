@@ -1,7 +1,8 @@
 /* graph/node_def.c -- NodeDefs read by hand.
  *
- * Reading makes no copies and no objects: a node is three views and ranges in lists shared by all nodes,
- * so ten thousand nodes are read in about a millisecond.  Attrs stay bytes until the op is known. */
+ * Reading makes no copies and no objects: a node is three views and ranges in lists shared by all
+ * nodes, so ten thousand nodes are read in about a millisecond.  Attrs stay bytes until the op is
+ * known. */
 #include "graph/wire.h"
 
 /* ---- pieces shared by the readers ---- */
@@ -67,33 +68,29 @@ bool mr_wire_grow(void **p, int *cap, size_t elem_bytes)
 
 /* ---- nodes ---- */
 
-static mr_status *no_memory(void) { return mr_error(MR_RESOURCE_EXHAUSTED, "NodeDef: out of memory"); }
+static mr_status *no_memory(void)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "NodeDef: out of memory");
+}
 
 mr_status *mr_node_def_read(mr_pb_reader *r, mr_node_defs *into)
 {
-    mr_node_def n = {.name = MR_SV(""), .op = MR_SV(""), .device = MR_SV(""),
-                     .first_input = into->inputs.n, .first_attr = into->attrs.n, .extra_at = into->extra.n};
+    mr_node_def n = {.name = MR_SV(""),
+                     .op = MR_SV(""),
+                     .device = MR_SV(""),
+                     .first_input = into->inputs.n,
+                     .first_attr = into->attrs.n,
+                     .extra_at = into->extra.n};
     uint32_t field, wire;
     bool ok = true;
     for (const uint8_t *from = r->at; ok && mr_pb_next(r, &field, &wire); from = r->at) {
         switch (field) {
-        case 1:
-            n.name = mr_pb_bytes(r);
-            break;
-        case 2:
-            n.op = mr_pb_bytes(r);
-            break;
-        case 3:
-            ok = MR_TRY_PUSH(&into->inputs, mr_pb_bytes(r));
-            break;
-        case 4:
-            n.device = mr_pb_bytes(r);
-            break;
-        case 5:
-            ok = MR_TRY_PUSH(&into->attrs, mr_pb_bytes(r));
-            break;
-        default:
-            MR_TRY(mr_wire_extra(r, from, &into->extra));
+        case 1: n.name = mr_pb_bytes(r); break;
+        case 2: n.op = mr_pb_bytes(r); break;
+        case 3: ok = MR_TRY_PUSH(&into->inputs, mr_pb_bytes(r)); break;
+        case 4: n.device = mr_pb_bytes(r); break;
+        case 5: ok = MR_TRY_PUSH(&into->attrs, mr_pb_bytes(r)); break;
+        default: MR_TRY(mr_wire_extra(r, from, &into->extra));
         }
     }
     MR_TRY(mr_pb_reader_status(r, "NodeDef"));
@@ -111,8 +108,8 @@ void mr_node_defs_deinit(mr_node_defs *d)
     mr_str_deinit(&d->extra);
 }
 
-mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, mr_arena *a, mr_tensor_vec *held,
-                             mr_named_attr **out, int *n_out)
+mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, mr_arena *a,
+                             mr_tensor_vec *held, mr_named_attr **out, int *n_out)
 {
     mr_pb_reader r;
     mr_named_attr *attrs = mr_arena_try_array(a, mr_named_attr, n->n_attrs);

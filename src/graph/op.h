@@ -1,10 +1,10 @@
 /* graph/op.h -- what an operation is: one constant in one file (mr_op), and its parsed definition.
  *
- * An op's file under ops/ defines a constant with MR_OP(Name, ...).  The build collects the names into
- * one table (ops/table.c), so adding an op touches nothing else.  Signature and attrs are text in the
- * grammar of TensorFlow's op definitions, parsed when the op is first looked up:
+ * An op's file under ops/ defines a constant with MR_OP(Name, ...).  The build collects the names
+ * into one table (ops/table.c), so adding an op touches nothing else.  Signature and attrs are text
+ * in the grammar of TensorFlow's op definitions, parsed when the op is first looked up:
  *
- *     .sig   = "values: N * T, axis: Tidx -> output: T"      Ref(T), list attrs by name, fixed types
+ *     .sig   = "values: N * T, axis: Tidx -> output: T"    Ref(T), list attrs by name, fixed types
  *     .attrs = "N: int >= 2; T: type; Tidx: {int32, int64} = DT_INT32"
  *
  * Attrs are separated by ';'.  A type attr's set may use the names numbertype, realnumbertype,
@@ -28,10 +28,10 @@ typedef struct mr_kernel {
     const char *device;           /* "CPU"; NULL ends a list */
     int type;                     /* value of the op's key attr (mr_op.key) it is for; 0: any */
     mr_status *(*run)(mr_run *r); /* computes the outputs and returns */
-    void (*run_async)(mr_run *r); /* instead: returns at once, ends later by mr_run_done (run/run.h) */
+    void (*run_async)(mr_run *r); /* instead: returns at once, ends later by mr_run_done */
     int priority;
     void *user;                   /* for kernels registered through the C API */
-    const mr_named_attr *constraints; /* further type attrs that must have these values; name NULL ends */
+    const mr_named_attr *constraints; /* further attrs that must have these values; NULL ends */
 } mr_kernel;
 
 enum mr_op_flags {

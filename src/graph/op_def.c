@@ -1,8 +1,9 @@
 /* graph/op_def.c -- a parsed op definition: looked into, checked, printed.
  *
  * Whatever made it (op_text.c from an op's text, op_def_wire.c from an OpDef), mr_op_def_finish has
- * seen it last: names are unique and sorted through the *_order arrays, and each argument is exactly
- * one of a fixed type, a type attr or a list of types, whose attrs exist and are of the right kind. */
+ * seen it last: names are unique and sorted through the *_order arrays, and each argument is
+ * exactly one of a fixed type, a type attr or a list of types, whose attrs exist and are of the
+ * right kind. */
 #include "graph/op.h"
 
 #include <stdlib.h>
@@ -85,15 +86,16 @@ out:
     return st;
 }
 
-static mr_status *check_ref(const mr_op_def *d, const mr_arg_def *arg, const char *attr, mr_attr_kind kind,
-                            bool is_list)
+static mr_status *check_ref(const mr_op_def *d, const mr_arg_def *arg, const char *attr,
+                            mr_attr_kind kind, bool is_list)
 {
     const mr_attr_def *a = mr_op_def_attr(d, attr);
     if (!a)
-        return mr_invalid("Op '%s': argument '%s' refers to unknown attr '%s'", d->name, arg->name, attr);
+        return mr_invalid("Op '%s': argument '%s' refers to unknown attr '%s'", d->name, arg->name,
+                          attr);
     if (a->kind != kind || a->is_list != is_list)
-        return mr_invalid("Op '%s': argument '%s' refers to attr '%s', which has the wrong type", d->name,
-                          arg->name, attr);
+        return mr_invalid("Op '%s': argument '%s' refers to attr '%s', which has the wrong type",
+                          d->name, arg->name, attr);
     return NULL;
 }
 
@@ -101,16 +103,19 @@ static mr_status *check_arg(const mr_op_def *d, const mr_arg_def *arg)
 {
     int n_ways = (arg->type != 0) + (arg->type_attr != NULL) + (arg->type_list_attr != NULL);
     if (n_ways != 1)
-        return mr_invalid("Op '%s': argument '%s' must have exactly one of a type, a type attr and a list of "
-                          "types", d->name, arg->name);
+        return mr_invalid(
+            "Op '%s': argument '%s' must have exactly one of a type, a type attr and a list of "
+            "types",
+            d->name, arg->name);
     if (arg->type && !mr_dtype_valid(arg->type))
-        return mr_invalid("Op '%s': argument '%s' has invalid type %d", d->name, arg->name, arg->type);
+        return mr_invalid("Op '%s': argument '%s' has invalid type %d", d->name, arg->name,
+                          arg->type);
     if (arg->type_attr)
         MR_TRY(check_ref(d, arg, arg->type_attr, MR_ATTR_TYPE, false));
     if (arg->type_list_attr) {
         if (arg->number_attr)
-            return mr_invalid("Op '%s': argument '%s' has both a number and a list of types", d->name,
-                              arg->name);
+            return mr_invalid("Op '%s': argument '%s' has both a number and a list of types",
+                              d->name, arg->name);
         MR_TRY(check_ref(d, arg, arg->type_list_attr, MR_ATTR_TYPE, true));
     }
     if (arg->number_attr)

@@ -1,7 +1,8 @@
 /* graph/op_def_wire.c -- OpDef to and from bytes.
  *
- * Decoding keeps fields we do not interpret (descriptions, control outputs, full types, handle data)
- * as bytes in `extra` and encoding writes them back, so that a function passes through unharmed. */
+ * Decoding keeps fields we do not interpret (descriptions, control outputs, full types, handle
+ * data) as bytes in `extra` and encoding writes them back, so that a function passes through
+ * unharmed. */
 #include "graph/op_text.h"
 #include "graph/wire.h"
 
@@ -24,26 +25,13 @@ static mr_status *read_arg(mr_arena *a, mr_pb_reader *r, mr_arg_def *out)
     out->name = "";
     for (from = r->at; mr_pb_next(r, &field, &wire); from = r->at) {
         switch (field) {
-        case 1:
-            MR_GO(mr_wire_name(a, mr_pb_bytes(r), &out->name));
-            break;
-        case 3:
-            out->type = mr_pb_int32(r);
-            break;
-        case 4:
-            MR_GO(read_opt_name(a, r, &out->type_attr));
-            break;
-        case 5:
-            MR_GO(read_opt_name(a, r, &out->number_attr));
-            break;
-        case 6:
-            MR_GO(read_opt_name(a, r, &out->type_list_attr));
-            break;
-        case 16:
-            out->is_ref = mr_pb_bool(r);
-            break;
-        default:
-            MR_GO(mr_wire_extra(r, from, &extra));
+        case 1: MR_GO(mr_wire_name(a, mr_pb_bytes(r), &out->name)); break;
+        case 3: out->type = mr_pb_int32(r); break;
+        case 4: MR_GO(read_opt_name(a, r, &out->type_attr)); break;
+        case 5: MR_GO(read_opt_name(a, r, &out->number_attr)); break;
+        case 6: MR_GO(read_opt_name(a, r, &out->type_list_attr)); break;
+        case 16: out->is_ref = mr_pb_bool(r); break;
+        default: MR_GO(mr_wire_extra(r, from, &extra));
         }
     }
     MR_GO(mr_pb_reader_status(r, "OpDef.ArgDef"));
@@ -61,7 +49,8 @@ static mr_status *read_attr_type(mr_sv text, mr_attr_def *out)
     if (out->is_list)
         word = (mr_sv){text.p + 5, text.n - 6};
     out->kind = mr_attr_kind_from_name(word);
-    return out->kind ? NULL : mr_invalid("OpDef.AttrDef: unknown attr type '%.*s'", MR_SV_ARG(text));
+    return out->kind ? NULL
+                     : mr_invalid("OpDef.AttrDef: unknown attr type '%.*s'", MR_SV_ARG(text));
 }
 
 /* An AttrValue list whose kind has to match the attr's. */
@@ -90,29 +79,20 @@ static mr_status *read_attr_def(mr_arena *a, mr_pb_reader *r, mr_attr_def *out)
     out->name = "";
     for (from = r->at; mr_pb_next(r, &field, &wire); from = r->at) {
         switch (field) {
-        case 1:
-            MR_GO(mr_wire_name(a, mr_pb_bytes(r), &out->name));
-            break;
-        case 2:
-            MR_GO(read_attr_type(mr_pb_bytes(r), out));
-            break;
+        case 1: MR_GO(mr_wire_name(a, mr_pb_bytes(r), &out->name)); break;
+        case 2: MR_GO(read_attr_type(mr_pb_bytes(r), out)); break;
         case 3:
             mr_pb_message(r, &sub);
             MR_GO(mr_attr_read(a, NULL, &sub, &out->deflt));
             out->has_default = true;
             break;
-        case 5:
-            out->has_min = mr_pb_bool(r);
-            break;
-        case 6:
-            out->min = mr_pb_int64(r);
-            break;
+        case 5: out->has_min = mr_pb_bool(r); break;
+        case 6: out->min = mr_pb_int64(r); break;
         case 7:
             mr_pb_message(r, &sub);
             MR_GO(mr_attr_read(a, NULL, &sub, &allowed));
             break;
-        default:
-            MR_GO(mr_wire_extra(r, from, &extra));
+        default: MR_GO(mr_wire_extra(r, from, &extra));
         }
     }
     MR_GO(mr_pb_reader_status(r, "OpDef.AttrDef"));
@@ -166,13 +146,12 @@ static mr_status *make_lists(mr_arena *a, const mr_pb_reader *r, lists *l, mr_op
     return NULL;
 }
 
-static mr_status *read_field(mr_arena *a, mr_pb_reader *r, uint32_t field, const uint8_t *from, lists *l,
-                             mr_str *extra, mr_op_def *out)
+static mr_status *read_field(mr_arena *a, mr_pb_reader *r, uint32_t field, const uint8_t *from,
+                             lists *l, mr_str *extra, mr_op_def *out)
 {
     mr_pb_reader sub;
     switch (field) {
-    case 1:
-        return mr_wire_name(a, mr_pb_bytes(r), &out->name);
+    case 1: return mr_wire_name(a, mr_pb_bytes(r), &out->name);
     case 2:
         MR_ENSURE((size_t)out->n_in < l->max_in);
         mr_pb_message(r, &sub);
@@ -185,28 +164,14 @@ static mr_status *read_field(mr_arena *a, mr_pb_reader *r, uint32_t field, const
         MR_ENSURE((size_t)out->n_attrs < l->max_attrs);
         mr_pb_message(r, &sub);
         return read_attr_def(a, &sub, &l->attrs[out->n_attrs++]);
-    case 5:
-        return read_opt_name(a, r, &out->summary);
-    case 8:
-        mr_pb_message(r, &sub);
-        return read_deprecation(a, &sub, out);
-    case 16:
-        set_flag(out, MR_AGGREGATE, mr_pb_bool(r));
-        return NULL;
-    case 17:
-        set_flag(out, MR_STATEFUL, mr_pb_bool(r));
-        return NULL;
-    case 18:
-        set_flag(out, MR_COMMUTATIVE, mr_pb_bool(r));
-        return NULL;
-    case 19:
-        set_flag(out, MR_UNINIT_OK, mr_pb_bool(r));
-        return NULL;
-    case 21:
-        set_flag(out, MR_DISTCOMM, mr_pb_bool(r));
-        return NULL;
-    default:
-        return mr_wire_extra(r, from, extra);
+    case 5: return read_opt_name(a, r, &out->summary);
+    case 8: mr_pb_message(r, &sub); return read_deprecation(a, &sub, out);
+    case 16: set_flag(out, MR_AGGREGATE, mr_pb_bool(r)); return NULL;
+    case 17: set_flag(out, MR_STATEFUL, mr_pb_bool(r)); return NULL;
+    case 18: set_flag(out, MR_COMMUTATIVE, mr_pb_bool(r)); return NULL;
+    case 19: set_flag(out, MR_UNINIT_OK, mr_pb_bool(r)); return NULL;
+    case 21: set_flag(out, MR_DISTCOMM, mr_pb_bool(r)); return NULL;
+    default: return mr_wire_extra(r, from, extra);
     }
 }
 

@@ -9,8 +9,8 @@
  *     value  := what op_value.c reads
  *
  * Everything is read by one cursor that moves forward, so quotes and braces inside defaults need no
- * splitting beforehand.  Attrs come first: whether `x: T` names a type, a type attr or a list of types
- * depends on them. */
+ * splitting beforehand.  Attrs come first: whether `x: T` names a type, a type attr or a list of
+ * types depends on them. */
 #include "graph/op_text.h"
 
 #include <ctype.h>
@@ -129,11 +129,12 @@ static const char *dup_sv(mr_arena *a, mr_sv v) { return mr_arena_strndup(a, v.p
 typedef MR_VEC(int) int_vec;
 typedef MR_VEC(mr_sv) sv_vec;
 
-static const int number_types[] = {MR_FLOAT,  MR_DOUBLE, MR_INT32,    MR_UINT8,  MR_INT16,  MR_INT8,
-                                   MR_COMPLEX64, MR_INT64, MR_QINT8,  MR_QUINT8, MR_QINT32, MR_BFLOAT16,
-                                   MR_UINT16, MR_COMPLEX128, MR_HALF, MR_UINT32, MR_UINT64};
-static const int real_types[] = {MR_FLOAT, MR_DOUBLE, MR_INT32,  MR_UINT8, MR_INT16,  MR_INT8,
-                                 MR_INT64, MR_BFLOAT16, MR_UINT16, MR_HALF, MR_UINT32, MR_UINT64};
+static const int number_types[] = {MR_FLOAT,  MR_DOUBLE,    MR_INT32,  MR_UINT8,      MR_INT16,
+                                   MR_INT8,   MR_COMPLEX64, MR_INT64,  MR_QINT8,      MR_QUINT8,
+                                   MR_QINT32, MR_BFLOAT16,  MR_UINT16, MR_COMPLEX128, MR_HALF,
+                                   MR_UINT32, MR_UINT64};
+static const int real_types[] = {MR_FLOAT, MR_DOUBLE,   MR_INT32,  MR_UINT8, MR_INT16,  MR_INT8,
+                                 MR_INT64, MR_BFLOAT16, MR_UINT16, MR_HALF,  MR_UINT32, MR_UINT64};
 static const int quantized_types[] = {MR_QINT8, MR_QUINT8, MR_QINT32, MR_QINT16, MR_QUINT16};
 
 static const struct type_set {
@@ -213,8 +214,8 @@ mr_attr_kind mr_attr_kind_from_name(mr_sv name)
     static const struct {
         const char *name;
         mr_attr_kind kind;
-    } kinds[] = {{"string", MR_ATTR_STRING}, {"int", MR_ATTR_INT},     {"float", MR_ATTR_FLOAT},
-                 {"bool", MR_ATTR_BOOL},     {"type", MR_ATTR_TYPE},   {"shape", MR_ATTR_SHAPE},
+    } kinds[] = {{"string", MR_ATTR_STRING}, {"int", MR_ATTR_INT},   {"float", MR_ATTR_FLOAT},
+                 {"bool", MR_ATTR_BOOL},     {"type", MR_ATTR_TYPE}, {"shape", MR_ATTR_SHAPE},
                  {"tensor", MR_ATTR_TENSOR}, {"func", MR_ATTR_FUNC}};
     for (int i = 0; i < MR_COUNT(kinds); i++)
         if (mr_sv_is(name, kinds[i].name))
@@ -330,7 +331,8 @@ static mr_status *parse_arg_type(mr_sv *s, mr_op_def *d, mr_arg_def *arg)
     /* An attr hides a dtype of the same name, as `T: type` with an op's own "T" should. */
     if (!attr) {
         arg->type = mr_dtype_from_name(word);
-        return arg->type ? NULL : mr_invalid("'%.*s' is neither a type nor an attr", MR_SV_ARG(word));
+        return arg->type ? NULL
+                         : mr_invalid("'%.*s' is neither a type nor an attr", MR_SV_ARG(word));
     }
     if (attr->kind != MR_ATTR_TYPE)
         return mr_invalid("attr '%s' is not a type", attr->name);
@@ -411,7 +413,10 @@ static mr_status *resolve_key(const mr_op *op, mr_op_def *out)
 mr_status *mr_op_def_parse(mr_arena *a, const mr_op *op, mr_op_def *out)
 {
     mr_status *st = NULL;
-    *out = (mr_op_def){.name = op->name, .op = op, .flags = op->flags, .deprecated = op->deprecated,
+    *out = (mr_op_def){.name = op->name,
+                       .op = op,
+                       .flags = op->flags,
+                       .deprecated = op->deprecated,
                        .summary = op->doc};
     MR_GO(parse_attrs(a, mr_sv_of(op->attrs), out));
     MR_GO(parse_sig(a, mr_sv_of(op->sig), out));

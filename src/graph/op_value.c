@@ -24,7 +24,8 @@ static mr_sv number_word(mr_sv *s, char *buf, size_t buf_bytes)
 {
     size_t n = 0;
     mr_spec_space(s);
-    while (n < s->n && n + 1 < buf_bytes && (isalnum((unsigned char)s->p[n]) || strchr("+-._", s->p[n])))
+    while (n < s->n && n + 1 < buf_bytes &&
+           (isalnum((unsigned char)s->p[n]) || strchr("+-._", s->p[n])))
         n++;
     memcpy(buf, s->p, n);
     buf[n] = '\0';
@@ -54,7 +55,8 @@ static mr_status *read_bool(mr_sv *s, bool *out)
 {
     mr_sv word = mr_spec_word(s);
     *out = mr_sv_is(word, "true");
-    return *out || mr_sv_is(word, "false") ? NULL : mr_invalid("'%.*s' is not a bool", MR_SV_ARG(word));
+    return *out || mr_sv_is(word, "false") ? NULL
+                                           : mr_invalid("'%.*s' is not a bool", MR_SV_ARG(word));
 }
 
 static mr_status *read_type(mr_sv *s, int *out)
@@ -192,7 +194,8 @@ static mr_status *read_short_tensor(mr_sv *s, mr_arena *a, mr_tensor_attr *out)
         MR_GO(mr_invalid("'{' is expected at '%.*s'", MR_SV_ARG(*s)));
     for (int64_t i = 0; i < t->n; i++) {
         if (i > 0 && !mr_spec_eat(s, ","))
-            MR_GO(mr_invalid("a tensor of %lld values has only %lld", (long long)t->n, (long long)i));
+            MR_GO(
+                mr_invalid("a tensor of %lld values has only %lld", (long long)t->n, (long long)i));
         MR_GO(read_element(s, a, t, i));
     }
     if (!mr_spec_eat(s, "}"))
@@ -225,27 +228,19 @@ static mr_status *read_single(mr_sv *s, mr_arena *a, mr_attr_kind kind, mr_attr 
     *out = (mr_attr){.kind = kind};
     double f;
     switch (kind) {
-    case MR_ATTR_STRING:
-        return mr_spec_string(s, a, &out->s);
-    case MR_ATTR_INT:
-        return read_int(s, &out->i);
+    case MR_ATTR_STRING: return mr_spec_string(s, a, &out->s);
+    case MR_ATTR_INT: return read_int(s, &out->i);
     case MR_ATTR_FLOAT:
         MR_TRY(read_double(s, &f));
         out->f = (float)f;
         return NULL;
-    case MR_ATTR_BOOL:
-        return read_bool(s, &out->b);
-    case MR_ATTR_TYPE:
-        return read_type(s, &out->type);
-    case MR_ATTR_SHAPE:
-        return read_shape(s, a, &out->shape);
-    case MR_ATTR_TENSOR:
-        return read_tensor(s, a, &out->tensor);
-    case MR_ATTR_FUNC:
-        return read_message(s, a, "func", out);
+    case MR_ATTR_BOOL: return read_bool(s, &out->b);
+    case MR_ATTR_TYPE: return read_type(s, &out->type);
+    case MR_ATTR_SHAPE: return read_shape(s, a, &out->shape);
+    case MR_ATTR_TENSOR: return read_tensor(s, a, &out->tensor);
+    case MR_ATTR_FUNC: return read_message(s, a, "func", out);
     case MR_ATTR_NONE:
-    case MR_ATTR_PLACEHOLDER:
-        break;
+    case MR_ATTR_PLACEHOLDER: break;
     }
     return mr_invalid("an attr of this type has no default");
 }
@@ -253,13 +248,13 @@ static mr_status *read_single(mr_sv *s, mr_arena *a, mr_attr_kind kind, mr_attr 
 /* Makes the array of a list out of single values. */
 static void gather(mr_arena *a, const mr_attr *v, int n, mr_attr *out)
 {
-#define GATHER(KIND, member, plural, T)              \
-    case KIND: {                                     \
-        T *all = mr_arena_array(a, T, n);            \
-        for (int i = 0; i < n; i++)                  \
-            all[i] = v[i].member;                    \
-        out->plural = (void *)all;                   \
-        break;                                       \
+#define GATHER(KIND, member, plural, T)   \
+    case KIND: {                          \
+        T *all = mr_arena_array(a, T, n); \
+        for (int i = 0; i < n; i++)       \
+            all[i] = v[i].member;         \
+        out->plural = (void *)all;        \
+        break;                            \
     }
     switch (out->kind) {
         GATHER(MR_ATTR_STRING, s, ss, mr_sv)
@@ -271,8 +266,7 @@ static void gather(mr_arena *a, const mr_attr *v, int n, mr_attr *out)
         GATHER(MR_ATTR_TENSOR, tensor, tensors, const mr_tensor_attr *)
         GATHER(MR_ATTR_FUNC, func, funcs, const mr_func_ref *)
     case MR_ATTR_NONE:
-    case MR_ATTR_PLACEHOLDER:
-        break;
+    case MR_ATTR_PLACEHOLDER: break;
     }
 #undef GATHER
 }

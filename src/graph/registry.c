@@ -1,12 +1,12 @@
 /* graph/registry.c -- all ops by name, and the kernels of each.
  *
- * Built-in ops come as one sorted table; beside it stands an array of parsed definitions, filled one
- * by one as ops are first looked up, so starting costs nothing and lookup of a known op takes no lock.
- * Ops and kernels registered later are in maps behind the lock.  Nothing is ever removed, so what
- * was handed out stays valid.
+ * Built-in ops come as one sorted table; beside it stands an array of parsed definitions, filled
+ * one by one as ops are first looked up, so starting costs nothing and lookup of a known op takes
+ * no lock. Ops and kernels registered later are in maps behind the lock.  Nothing is ever removed,
+ * so what was handed out stays valid.
  *
- * A definition that does not parse is treated as unknown and said so in the log: mr_op_check_all, which
- * the tests run, gives the reason.
+ * A definition that does not parse is treated as unknown and said so in the log: mr_op_check_all,
+ * which the tests run, gives the reason.
  *
  * Lock: `registry.mu`, innermost but for the log; no callback runs under it. */
 #include <stdlib.h>

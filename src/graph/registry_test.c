@@ -59,17 +59,20 @@ MR_TEST(registry_kernel_of_the_exact_type_and_highest_priority_wins)
     mr_graph *g = mr_graph_new();
     mr_node *n = mr_sample_source(g, "n", MR_INT32);
     MR_CHECK(!mr_kernel_find(n, "CPU"));
-    MR_CHECK_OK(mr_kernel_register("TestSource", &(mr_kernel){.device = "CPU", .run = run, .user = "any"}));
+    MR_CHECK_OK(
+        mr_kernel_register("TestSource", &(mr_kernel){.device = "CPU", .run = run, .user = "any"}));
     MR_CHECK_STR(mr_kernel_find(n, "CPU")->user, "any");
     MR_CHECK(!mr_kernel_find(n, "GPU"));
-    MR_CHECK_OK(mr_kernel_register("TestSource",
-                                   &(mr_kernel){.device = "CPU", .type = MR_FLOAT, .run = run, .user = "float"}));
+    MR_CHECK_OK(mr_kernel_register(
+        "TestSource",
+        &(mr_kernel){.device = "CPU", .type = MR_FLOAT, .run = run, .user = "float"}));
     MR_CHECK_STR(mr_kernel_find(n, "CPU")->user, "any");
-    MR_CHECK_OK(mr_kernel_register("TestSource",
-                                   &(mr_kernel){.device = "CPU", .type = MR_INT32, .run = run, .user = "int32"}));
+    MR_CHECK_OK(mr_kernel_register(
+        "TestSource",
+        &(mr_kernel){.device = "CPU", .type = MR_INT32, .run = run, .user = "int32"}));
     MR_CHECK_STR(mr_kernel_find(n, "CPU")->user, "int32");
-    MR_CHECK_OK(mr_kernel_register("TestSource",
-                                   &(mr_kernel){.device = "CPU", .run = run, .priority = 1, .user = "high"}));
+    MR_CHECK_OK(mr_kernel_register(
+        "TestSource", &(mr_kernel){.device = "CPU", .run = run, .priority = 1, .user = "high"}));
     MR_CHECK_STR(mr_kernel_find(n, "CPU")->user, "high");
     mr_graph_unref(g);
 }
@@ -79,8 +82,8 @@ MR_TEST(registry_kernel_constraints_look_at_other_attrs)
     static const mr_named_attr only_float[] = {{"T", {MR_ATTR_TYPE, .type = MR_FLOAT}}, {NULL}};
     mr_sample_ops();
     mr_graph *g = mr_graph_new();
-    MR_CHECK_OK(mr_kernel_register("TestSource",
-                                   &(mr_kernel){.device = "CPU", .run = run, .constraints = only_float}));
+    MR_CHECK_OK(mr_kernel_register(
+        "TestSource", &(mr_kernel){.device = "CPU", .run = run, .constraints = only_float}));
     MR_CHECK(!mr_kernel_find(mr_sample_source(g, "a", MR_INT32), "CPU"));
     MR_CHECK(mr_kernel_find(mr_sample_source(g, "b", MR_FLOAT), "CPU"));
     mr_graph_unref(g);

@@ -10,7 +10,8 @@ void mr_sample_ops(void);
 
 /* A graph for a test that adds nodes in a line or two and fails the test when that fails. */
 mr_node *mr_sample_source(mr_graph *g, const char *name, mr_dtype type); /* TestSource */
-mr_node *mr_sample_add(mr_graph *g, const char *name, mr_node *x, mr_node *y); /* TestAdd of both outputs 0 */
+mr_node *mr_sample_add(mr_graph *g, const char *name, mr_node *x,
+                       mr_node *y); /* TestAdd of both outputs 0 */
 static inline mr_out mr_o(mr_node *n, int i) { return (mr_out){n, i}; }
 
 /* The graph as GraphDef text without defaults and versions, one node a line:

@@ -53,9 +53,10 @@ static int length_given(const mr_arg_def *a, const mr_named_attr *attrs, int n_a
     return -1;
 }
 
-/* Lengths told by attrs are taken; what is left falls to the other lists, which must then be one list or
- * share one length attr. */
-static mr_status *lengths(const mr_op_def *def, const mr_named_attr *attrs, int n_attrs, int n_in, int *out)
+/* Lengths told by attrs are taken; what is left falls to the other lists, which must then be one
+ * list or share one length attr. */
+static mr_status *lengths(const mr_op_def *def, const mr_named_attr *attrs, int n_attrs, int n_in,
+                          int *out)
 {
     int left = n_in, n_open = 0;
     const mr_arg_def *open = NULL;
@@ -66,7 +67,8 @@ static mr_status *lengths(const mr_op_def *def, const mr_named_attr *attrs, int 
             left -= out[i];
             continue;
         }
-        bool same = !open || (a->number_attr && open->number_attr && strcmp(a->number_attr, open->number_attr) == 0);
+        bool same = !open || (a->number_attr && open->number_attr &&
+                              strcmp(a->number_attr, open->number_attr) == 0);
         if (!same)
             return mr_invalid("%s has several lists: say which inputs belong to which", def->name);
         open = a;
@@ -114,8 +116,8 @@ static mr_out finish(mr_scope *s, mr_node_builder *b)
     return s->st ? MR_NO_OUT : (mr_out){n, n->n_out ? 0 : -1};
 }
 
-mr_out mr_emit_lists(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_emit_arg *args,
-                     int n_args)
+mr_out mr_emit_lists(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs,
+                     const mr_emit_arg *args, int n_args)
 {
     if (s->st)
         return MR_NO_OUT;
@@ -129,7 +131,8 @@ mr_out mr_emit_lists(mr_scope *s, const char *op, const mr_named_attr *attrs, in
     return finish(s, b);
 }
 
-mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in)
+mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs,
+                 const mr_out *in, int n_in)
 {
     if (s->st)
         return MR_NO_OUT;
@@ -164,9 +167,15 @@ mr_out mr_const(mr_scope *s, mr_tensor *t)
 mr_out mr_const_f32(mr_scope *s, float v) { return mr_const(s, mr_tensor_scalar_f32(v)); }
 mr_out mr_const_i32(mr_scope *s, int32_t v) { return mr_const(s, mr_tensor_scalar_i32(v)); }
 mr_out mr_const_i64(mr_scope *s, int64_t v) { return mr_const(s, mr_tensor_scalar_i64(v)); }
-mr_out mr_const_str(mr_scope *s, const char *v) { return mr_const(s, mr_tensor_scalar_str(mr_sv_of(v))); }
+mr_out mr_const_str(mr_scope *s, const char *v)
+{
+    return mr_const(s, mr_tensor_scalar_str(mr_sv_of(v)));
+}
 
-mr_out mr_const_vec_i32(mr_scope *s, int n, const int32_t *v) { return mr_const(s, mr_tensor_vector_i32(n, v)); }
+mr_out mr_const_vec_i32(mr_scope *s, int n, const int32_t *v)
+{
+    return mr_const(s, mr_tensor_vector_i32(n, v));
+}
 
 mr_out mr_const_num(mr_scope *s, mr_dtype t, double v)
 {
@@ -174,7 +183,8 @@ mr_out mr_const_num(mr_scope *s, mr_dtype t, double v)
     if (s->st)
         return MR_NO_OUT;
     if (!mr_dtype_convert(MR_DOUBLE, &v, t, value, 1, false)) {
-        mr_scope_fail(s, mr_invalid("No constant of type %s can be made from a number", mr_dtype_name(t)));
+        mr_scope_fail(
+            s, mr_invalid("No constant of type %s can be made from a number", mr_dtype_name(t)));
         return MR_NO_OUT;
     }
     return mr_const(s, mr_tensor_of(t, 0, NULL, value));

@@ -1,7 +1,8 @@
 /* graph/scope.h -- writing graphs in C with little ceremony.
  *
- * A scope adds nodes under a name prefix, on a device, after some control inputs.  It keeps its first
- * error: calls after that return MR_NO_OUT and add nothing; ask mr_scope_status once at the end.
+ * A scope adds nodes under a name prefix, on a device, after some control inputs.  It keeps its
+ * first error: calls after that return MR_NO_OUT and add nothing; ask mr_scope_status once at the
+ * end.
  *
  *     mr_out y = mr_emit(s, "MatMul", x, w);
  *     mr_out z = mr_emit_with(s, "Sum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), y, axes);
@@ -13,15 +14,16 @@
 
 typedef struct mr_scope {
     mr_graph *graph;
-    mr_status *st; /* first error; owned */
-    const char *prefix; /* "" or "a/b" (no trailing slash), in the graph's arena */
-    const char *device; /* "" for none */
-    const char *name;   /* for the next node only; NULL: the op's name */
-    const mr_node *colocate; /* new nodes are colocated with it; NULL: none */
+    mr_status *st;              /* first error; owned */
+    const char *prefix;         /* "" or "a/b" (no trailing slash), in the graph's arena */
+    const char *device;         /* "" for none */
+    const char *name;           /* for the next node only; NULL: the op's name */
+    const mr_node *colocate;    /* new nodes are colocated with it; NULL: none */
     MR_VEC(mr_node *) controls; /* control inputs of every new node */
 } mr_scope;
 
-void mr_scope_init(mr_scope *s, mr_graph *g, const char *prefix); /* prefix is made unique if used */
+/* The prefix is made unique if it is used. */
+void mr_scope_init(mr_scope *s, mr_graph *g, const char *prefix);
 void mr_scope_deinit(mr_scope *s);
 /* Hands over the first error, or NULL. */
 mr_status *mr_scope_status(mr_scope *s);
@@ -30,17 +32,19 @@ static inline bool mr_scope_ok(const mr_scope *s) { return s->st == NULL; }
 /* Names the next node: mr_emit(mr_as(s, "loss"), ...). */
 mr_scope *mr_as(mr_scope *s, const char *name);
 
-/* A list argument ("values: N * T") takes consecutive outs; its length comes from the op definition when it
- * can be told (one list argument), else use mr_emit_lists. */
-mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in);
+/* A list argument ("values: N * T") takes consecutive outs; its length comes from the op definition
+ * when it can be told (one list argument), else use mr_emit_lists. */
+mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs,
+                 const mr_out *in, int n_in);
 typedef struct mr_emit_arg {
     int n; /* -1: a single input */
     const mr_out *in;
 } mr_emit_arg;
-mr_out mr_emit_lists(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_emit_arg *args,
-                     int n_args);
+mr_out mr_emit_lists(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs,
+                     const mr_emit_arg *args, int n_args);
 
-#define MR_ATTRS(...) ((const mr_named_attr[]){__VA_ARGS__}), MR_COUNT(((const mr_named_attr[]){__VA_ARGS__}))
+#define MR_ATTRS(...) \
+    ((const mr_named_attr[]){__VA_ARGS__}), MR_COUNT(((const mr_named_attr[]){__VA_ARGS__}))
 #define MR_OUTS(...) ((const mr_out[]){__VA_ARGS__}), MR_COUNT(((const mr_out[]){__VA_ARGS__}))
 #define mr_emit(s, op, ...) mr_emit_n(s, op, NULL, 0, MR_OUTS(__VA_ARGS__))
 #define mr_emit0(s, op) mr_emit_n(s, op, NULL, 0, NULL, 0)
@@ -58,6 +62,7 @@ mr_out mr_const_vec_i32(mr_scope *s, int n, const int32_t *v);
 mr_out mr_const_str(mr_scope *s, const char *v);
 /* A scalar of any numeric type. */
 mr_out mr_const_num(mr_scope *s, mr_dtype t, double v);
-mr_out mr_placeholder(mr_scope *s, mr_dtype t, const char *name, const mr_pshape *shape); /* shape may be NULL */
+/* The shape may be NULL. */
+mr_out mr_placeholder(mr_scope *s, mr_dtype t, const char *name, const mr_pshape *shape);
 
 #endif

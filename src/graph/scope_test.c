@@ -4,11 +4,11 @@
 #include "base/memory.h"
 #include "graph/sample_ops_test.h"
 
-#define CHECK_GRAPH(g, expected)              \
-    do {                                      \
-        char *text_ = mr_sample_print(g);     \
-        MR_CHECK_STR(text_, expected);        \
-        mr_free(text_);                       \
+#define CHECK_GRAPH(g, expected)          \
+    do {                                  \
+        char *text_ = mr_sample_print(g); \
+        MR_CHECK_STR(text_, expected);    \
+        mr_free(text_);                   \
     } while (0)
 
 MR_TEST(scope_names_nodes_under_its_prefix)
@@ -59,7 +59,8 @@ MR_TEST(scope_gives_a_list_argument_what_the_others_leave)
     mr_sample_ops();
     mr_graph *g = mr_graph_new();
     mr_scope_init(&s, g, "");
-    mr_out x = mr_emit0(&s, "TestSource"), axis = mr_emit0_with(&s, "TestSource", MR_ATTRS({"T", mr_a_type(MR_INT32)}));
+    mr_out x = mr_emit0(&s, "TestSource"),
+           axis = mr_emit0_with(&s, "TestSource", MR_ATTRS({"T", mr_a_type(MR_INT32)}));
     mr_out c = mr_emit(&s, "TestConcat", x, x, x, axis);
     MR_CHECK_OK(mr_scope_status(&s));
     MR_CHECK_INT(mr_node_attr(c.node, "N")->i, 3);

@@ -1,9 +1,9 @@
 /* graph/tensor_attr.c -- a tensor as an attr: kept as the bytes it came in until it is asked for.
  *
- * Small ones lie in the arena.  Large ones (weights of a frozen model) lie in a buffer of their own, the
- * blob, which copies of the graph share.  The bytes are placed in the blob such that tensor_content
- * starts at a multiple of 64, so that asking for the tensor gives a header over those very bytes:
- * nothing is decoded and the weights are in memory once.
+ * Small ones lie in the arena.  Large ones (weights of a frozen model) lie in a buffer of their
+ * own, the blob, which copies of the graph share.  The bytes are placed in the blob such that
+ * tensor_content starts at a multiple of 64, so that asking for the tensor gives a header over
+ * those very bytes: nothing is decoded and the weights are in memory once.
  *
  * Equal tensors may be serialized in several ways, so equality and hash look at the values; they
  * avoid decoding where tensor_content shows the values as they are. */
@@ -27,18 +27,13 @@ static bool scan_proto(mr_sv raw, scan *out)
     mr_pb_reader_init(&r, raw);
     while (mr_pb_next(&r, &field, &wire)) {
         switch (field) {
-        case 1:
-            out->dtype = mr_pb_int32(&r);
-            break;
+        case 1: out->dtype = mr_pb_int32(&r); break;
         case 2:
             out->shape = mr_pb_bytes(&r);
             out->n_shapes++;
             break;
-        case 4:
-            out->content = mr_pb_bytes(&r);
-            break;
-        default:
-            mr_pb_skip(&r);
+        case 4: out->content = mr_pb_bytes(&r); break;
+        default: mr_pb_skip(&r);
         }
     }
     return r.error == NULL;
@@ -59,7 +54,8 @@ static mr_status *make_blob(mr_sv raw, const scan *s, mr_tensor_attr *out)
     return NULL;
 }
 
-mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw, const mr_tensor_attr **out)
+mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
+                             const mr_tensor_attr **out)
 {
     scan s;
     if (!scan_proto(raw, &s))
@@ -71,7 +67,8 @@ mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw, const 
     } else {
         char *copy = mr_arena_try_alloc(a, raw.n + 1);
         if (!copy)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a tensor attr of %zu bytes", raw.n);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a tensor attr of %zu bytes",
+                            raw.n);
         memcpy(copy, raw.p, raw.n);
         v->raw = (mr_sv){copy, raw.n};
     }
@@ -87,13 +84,13 @@ static void unref_blob(void *data, size_t bytes, void *blob)
     mr_tensor_unref(blob);
 }
 
-/* Where the elements lie in the bytes as they lie in memory; NULL when they have to be decoded.  Bools
- * are left out: bytes from outside may be neither 0 nor 1. */
+/* Where the elements lie in the bytes as they lie in memory; NULL when they have to be decoded.
+ * Bools are left out: bytes from outside may be neither 0 nor 1. */
 static const char *plain_data(const scan *s, mr_shape *shape, int64_t *n)
 {
     mr_dtype type = (mr_dtype)s->dtype;
-    if (!s->content.p || s->n_shapes != 1 || !mr_dtype_valid(s->dtype) || !mr_dtype_is_plain(type) ||
-        type == MR_BOOL)
+    if (!s->content.p || s->n_shapes != 1 || !mr_dtype_valid(s->dtype) ||
+        !mr_dtype_is_plain(type) || type == MR_BOOL)
         return NULL;
     mr_status *st = mr_shape_decode(s->shape, shape);
     if (!st)
@@ -120,15 +117,16 @@ mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out)
         data = plain_data(&s, &shape, &n);
     if (!data || !is_aligned(data))
         return mr_tensor_decode(NULL, v->raw, out);
-    MR_TRY(mr_tensor_adopt((mr_dtype)s.dtype, shape.rank, shape.dims, (char *)(uintptr_t)data, s.content.n,
-                           unref_blob, mr_tensor_ref(v->blob), out));
+    MR_TRY(mr_tensor_adopt((mr_dtype)s.dtype, shape.rank, shape.dims, (char *)(uintptr_t)data,
+                           s.content.n, unref_blob, mr_tensor_ref(v->blob), out));
     (*out)->readonly = true;
     return NULL;
 }
 
 /* ---- compared ---- */
 
-/* Plain content of both, in the same type and shape: their bytes tell.  False: they have to be decoded. */
+/* Plain content of both, in the same type and shape: their bytes tell.  False: they have to be
+ * decoded. */
 static bool content_eq(const mr_tensor_attr *a, const mr_tensor_attr *b, bool *eq)
 {
     scan x, y;

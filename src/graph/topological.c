@@ -21,8 +21,8 @@ static mr_status *cycle(const mr_graph *g, const int *pending, int n_left)
     for (int i = 0; i < g->nodes.n && shown < 3; i++)
         if (g->nodes.p[i] && pending[i] > 0)
             mr_str_printf(&names, "%s%s", shown++ ? ", " : "", g->nodes.p[i]->name);
-    mr_status *st = mr_invalid("Graph is invalid, contains a cycle with %d nodes, including: %s", n_left,
-                               mr_str_z(&names));
+    mr_status *st = mr_invalid("Graph is invalid, contains a cycle with %d nodes, including: %s",
+                               n_left, mr_str_z(&names));
     mr_str_deinit(&names);
     return st;
 }

@@ -18,9 +18,9 @@ size_t mr_wire_count(mr_pb_reader r, uint32_t field);
 
 /* mr_vec_push for what is sized by input: false when memory is out. */
 bool mr_wire_grow(void **p, int *cap, size_t elem_bytes);
-#define MR_TRY_PUSH(v, ...)                                                                      \
-    (((v)->n < (v)->cap || mr_wire_grow((void **)&(v)->p, &(v)->cap, sizeof(*(v)->p)))           \
-         ? ((v)->p[(v)->n++] = (__VA_ARGS__), true)                                              \
+#define MR_TRY_PUSH(v, ...)                                                            \
+    (((v)->n < (v)->cap || mr_wire_grow((void **)&(v)->p, &(v)->cap, sizeof(*(v)->p))) \
+         ? ((v)->p[(v)->n++] = (__VA_ARGS__), true)                                    \
          : false)
 
 /* ---- NodeDefs, as views into the bytes they are read from ---- */
@@ -40,8 +40,8 @@ typedef struct mr_node_defs { /* zeroed: empty */
 mr_status *mr_node_def_read(mr_pb_reader *r, mr_node_defs *into);
 void mr_node_defs_deinit(mr_node_defs *d);
 /* The attrs of a node, decoded and sorted. */
-mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, mr_arena *a, mr_tensor_vec *held,
-                             mr_named_attr **out, int *n_out);
+mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, mr_arena *a,
+                             mr_tensor_vec *held, mr_named_attr **out, int *n_out);
 static inline mr_sv mr_node_def_extra(const mr_node_defs *d, const mr_node_def *n)
 {
     return (mr_sv){n->extra_n ? d->extra.p + n->extra_at : "", n->extra_n};
