@@ -170,7 +170,7 @@ static mr_status *make_result(mr_run *r, int rank, const int64_t *dims, mr_tenso
 {
     for (int i = 0; i < r->n_in; i++) {
         const mr_tensor *x = mr_in(r, i);
-        if (x->dtype == mr_out_dtype(r, 0) && mr_shape_eq(x->rank, x->dims, rank, dims) && mr_tensor_sole(x))
+        if (mr_tensor_sole(x) && x->dtype == mr_out_dtype(r, 0) && mr_shape_eq(x->rank, x->dims, rank, dims))
             return mr_run_forward(r, i, 0, rank, dims, out);
     }
     return mr_run_output(r, 0, rank, dims, out);
@@ -238,23 +238,62 @@ static mr_status *broadcast_run(mr_run *r, const mr_each *e)
     return NULL;
 }
 
+/* Equal shapes: the loop runs over whole tensors.  Most ops of a graph are small and come this way, so
+ * it does little else. */
 static mr_status *same_run(mr_run *r, const mr_each *e)
 {
     const mr_tensor *x = mr_in(r, 0);
     int64_t n = x->n;
-    job j;
-    job_init(&j, r, e);
     mr_tensor *y;
     MR_TRY(make_result(r, x->rank, x->dims, &y));
+    if (n == 0)
+        return NULL;
+    if (!e->widen && (double)n * e->cost_ns < SMALL_NS) {
+        void *p[MAX_OPERANDS] = {y->data};
+        for (int k = 0; k < r->n_in; k++)
+            p[k + 1] = mr_in(r, k)->data; /* an input that became the result can still be read */
+        e->loop(p, n);
+        return NULL;
+    }
+    job j;
+    job_init(&j, r, e);
     job_set_result(&j, y);
-    if (n > 0)
-        split(r, n, e->cost_ns, same_part, &j);
+    split(r, n, e->cost_ns, same_part, &j);
     return NULL;
+}
+
+/* A small tensor and one number: the number is spread out at once, without a walk. */
+static mr_status *scalar_run(mr_run *r, const mr_each *e, int scalar)
+{
+    const mr_tensor *x = mr_in(r, !scalar), *one = mr_in(r, scalar);
+    int64_t n = x->n;
+    _Alignas(64) char spread_out[BLOCK_BYTES];
+    mr_tensor *z;
+    mr_splat(spread_out, one->data, mr_dtype_size((mr_dtype)one->dtype), n);
+    MR_TRY(make_result(r, x->rank, x->dims, &z));
+    void *p[3] = {z->data, x->data, x->data};
+    p[1 + scalar] = spread_out;
+    if (n > 0)
+        e->loop(p, n);
+    return NULL;
+}
+
+static bool is_small_scalar_case(const mr_run *r, const mr_each *e, int scalar)
+{
+    const mr_tensor *x = mr_in(r, !scalar), *one = mr_in(r, scalar);
+    return !e->widen && one->n == 1 && one->rank <= x->rank &&
+           x->n <= BLOCK_BYTES / (int64_t)mr_dtype_size((mr_dtype)one->dtype);
 }
 
 mr_status *mr_each_apply(mr_run *r, const mr_each *e)
 {
     MR_ASSERT(r->n_in >= 1 && r->n_in <= MR_BROADCAST_OPERANDS);
+    if (r->n_in == 2 && !mr_tensor_same_shape(mr_in(r, 0), mr_in(r, 1))) {
+        for (int scalar = 0; scalar < 2; scalar++)
+            if (is_small_scalar_case(r, e, scalar))
+                return scalar_run(r, e, scalar);
+        return broadcast_run(r, e);
+    }
     for (int i = 1; i < r->n_in; i++)
         if (!mr_tensor_same_shape(mr_in(r, 0), mr_in(r, i)))
             return broadcast_run(r, e);

@@ -20,7 +20,7 @@ enum {
     LANES = 512,        /* accumulators of a unit at most; with 16 bytes each they fit L1 */
     FEW_LANES = 64,     /* for rows of moderate length: joining costs too */
     FLUSH = 64,
-    SHORT_ROW = 24,     /* packed rows that one plain loop folds faster */
+    SHORT_ROW = 24,     /* packed rows that a plain loop folds faster */
     MAX_SEGMENTS = 16,
 };
 #define SEGMENT_ELEMENTS INT64_C(65536)
@@ -162,17 +162,25 @@ static void store(const job *j, int64_t segment, int64_t at, int64_t n, accumula
         finish(j, at, a->total, n, a->wide);
 }
 
-/* Rows so short that vectors do not pay, each a result. */
-static void short_rows_part(void *ctx, int64_t begin, int64_t end)
+/* Packed rows, each a result, by the loop made for them: a batch of as many as fit the buffers. */
+static void packed_rows_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
-    char total[16];
-    float wide[SHORT_ROW];
-    for (int64_t u = begin; u < end; u++) {
-        memcpy(total, j->f->empty_total, j->f->total_bytes);
-        j->f->fold(total, elements(j, offset_of(&j->kept, u), j->rows, wide), j->rows);
-        finish(j, u, total, 1, wide);
+    accumulators a;
+    int64_t batch = j->widen ? MR_MIN(LANES, MR_MAX(1, LANES / j->rows)) : LANES;
+    for (int64_t u = begin; u < end; u += batch) {
+        int64_t n = MR_MIN(batch, end - u);
+        j->f->fold(a.total, elements(j, u * j->rows, n * j->rows, a.wide), n, j->rows);
+        finish(j, u, a.total, n, a.wide);
     }
+}
+
+/* The results are folds of consecutive packed rows, which the reducer's own loop can do at once. */
+static bool are_packed_rows(const job *j)
+{
+    bool in_order = j->kept.n == 0 || (j->kept.n == 1 && j->kept.stride[0] == j->rows);
+    int64_t longest = j->widen ? LANES : j->f->folds_long ? INT64_MAX : SHORT_ROW;
+    return j->cols == 1 && j->n_matrices == 1 && j->segments == 1 && in_order && j->rows <= longest;
 }
 
 static void units_part(void *ctx, int64_t begin, int64_t end)
@@ -298,8 +306,8 @@ mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *
             finish(&j, at, total, MR_MIN(LANES, j.n_out - at), wide);
         return NULL;
     }
-    if (j.cols == 1 && j.n_matrices == 1 && j.rows <= SHORT_ROW && j.segments == 1) {
-        mr_run_for(r, j.units, (double)(j.rows + 4), short_rows_part, &j);
+    if (are_packed_rows(&j)) {
+        mr_run_for(r, j.units, (double)j.rows * COST_NS + 4, packed_rows_part, &j);
         return NULL;
     }
     return run_units(r, &j);

@@ -28,7 +28,9 @@ typedef struct mr_reducer {
     mr_reduce_add *add;   /* elements into blocks */
     mr_reduce_add *merge; /* blocks into totals */
     mr_reduce_add *join;  /* totals into totals */
-    mr_reduce_add *fold;  /* all n elements, one after the other, into the one total acc[0] */
+    /* Totals of `rows` rows of n packed elements each. */
+    void (*fold)(void *totals, const void *x, int64_t rows, int64_t n);
+    bool folds_long; /* fold is fast for long rows too */
     /* Results, of the elements' type, from n totals of `count` elements each; NULL: they are the totals. */
     void (*finish)(void *out, const void *total, int64_t n, int64_t count);
 } mr_reducer;
@@ -75,52 +77,107 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
             p[i] = (A)(expr);                                               \
         }                                                                   \
     }
-#define MR_REDUCE_FOLD(loop_name, A, X, expr)                               \
-    static void loop_name(void *acc, const void *elements, int64_t n)       \
+#define MR_REDUCE_FOLD(loop_name, A, X, empty, expr)                        \
+    static void loop_name(void *totals, const void *elements, int64_t rows, int64_t n) \
     {                                                                       \
-        A a = *(A *)acc;                                                    \
         const X *q = elements;                                              \
+        for (int64_t r = 0; r < rows; r++, q += n) {                        \
+            A a = empty;                                                    \
+            for (int64_t i = 0; i < n; i++) {                               \
+                const X x = q[i];                                           \
+                a = (A)(expr);                                              \
+            }                                                               \
+            ((A *)totals)[r] = a;                                           \
+        }                                                                   \
+    }
+/* The same with vectors of 32 bytes: four of them take turns, so that no addition waits for the one
+ * before.  V is the vector type, vexpr the expression on vectors; every 1024 elements they are joined
+ * into the total. */
+#define MR_REDUCE_FOLD_VECTOR(loop_name, A, X, V, empty, expr, vexpr)       \
+    MR_INLINE void loop_name##_v(V *acc, const void *from)                  \
+    {                                                                       \
+        typedef V unaligned __attribute__((aligned(sizeof(X))));            \
+        const V a = *acc, x = *(const unaligned *)from;                     \
+        *acc = vexpr;                                                       \
+    }                                                                       \
+    MR_INLINE A loop_name##_rest(A a, const X *q, int64_t n)                \
+    {                                                                       \
+        MR_REDUCE_ROLLED                                                    \
         for (int64_t i = 0; i < n; i++) {                                   \
             const X x = q[i];                                               \
             a = (A)(expr);                                                  \
         }                                                                   \
-        *(A *)acc = a;                                                      \
+        return a;                                                           \
+    }                                                                       \
+    MR_CLONES static void loop_name(void *totals, const void *elements, int64_t rows, int64_t n) \
+    {                                                                       \
+        enum { L = sizeof(V) / sizeof(X) };                                 \
+        const X *q = elements;                                              \
+        for (int64_t r = 0; r < rows; r++) {                                \
+            A a = empty;                                                    \
+            for (int64_t left = n; left > 0;) {                             \
+                int64_t m = left < 1024 ? left : 1024, i = 0;               \
+                V none = (V){0} + (X)(empty), v[4] = {none, none, none, none}; \
+                for (; i + 4 * L <= m; i += 4 * L) {                        \
+                    loop_name##_v(&v[0], q + i);                            \
+                    loop_name##_v(&v[1], q + i + L);                        \
+                    loop_name##_v(&v[2], q + i + 2 * L);                    \
+                    loop_name##_v(&v[3], q + i + 3 * L);                    \
+                }                                                           \
+                for (; i + L <= m; i += L)                                  \
+                    loop_name##_v(&v[0], q + i);                            \
+                loop_name##_v(&v[0], &v[1]);                                \
+                loop_name##_v(&v[2], &v[3]);                                \
+                loop_name##_v(&v[0], &v[2]);                                \
+                a = loop_name##_rest(a, (const X *)&v[0], i > 0 ? L : 0);   \
+                a = loop_name##_rest(a, q + i, m - i);                      \
+                q += m;                                                     \
+                left -= m;                                                  \
+            }                                                               \
+            ((A *)totals)[r] = a;                                           \
+        }                                                                   \
     }
-/* Accumulators and elements are never the same memory. */
+typedef float mr_v8f __attribute__((vector_size(32)));
+typedef double mr_v4d __attribute__((vector_size(32)));
+/* Accumulators and elements are never the same memory; a few elements are not worth unrolled code. */
 #if defined(__clang__)
+#define MR_REDUCE_ROLLED _Pragma("clang loop unroll(disable)")
 #define MR_REDUCE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
+#define MR_REDUCE_ROLLED _Pragma("GCC unroll 1")
 #define MR_REDUCE_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 /* One stage: blocks and totals are of the element's type. */
 #define MR_REDUCER(fn, TYPES, empty, ...) TYPES(MR_REDUCER_ROW, fn, empty, __VA_ARGS__)
-#define MR_REDUCER_ROW(E, name, number, S, C, fn, empty, ...) MR_REDUCER_ONE(, fn, name, S, empty, __VA_ARGS__)
-#define MR_REDUCER_ONE(clones, fn, name, S, empty, ...)                                                      \
-    MR_REDUCE_ADD(clones, fn##_##name##_add, S, S, __VA_ARGS__)                                              \
-    MR_REDUCE_FOLD(fn##_##name##_fold, S, S, __VA_ARGS__)                                                    \
+#define MR_REDUCER_ROW(E, name, number, S, C, fn, empty, ...)                      \
+    MR_REDUCE_ADD(, fn##_##name##_add, S, S, __VA_ARGS__)                          \
+    MR_REDUCE_FOLD(fn##_##name##_fold, S, S, empty, __VA_ARGS__)                   \
+    MR_REDUCER_ONE(fn, name, S, empty, false)
+#define MR_REDUCER_ONE(fn, name, S, empty, folds_long)                                                       \
     static const S fn##_##name##_empty = empty;                                                              \
     static const mr_reducer fn##_##name = {sizeof(S), sizeof(S), sizeof(S), &fn##_##name##_empty,            \
                                            &fn##_##name##_empty, fn##_##name##_add, fn##_##name##_add,       \
-                                           fn##_##name##_add, fn##_##name##_fold, NULL};
+                                           fn##_##name##_add, fn##_##name##_fold, folds_long, NULL};
 
 /* float in two stages and double in one: makes the loops fn_float_add .. for MR_REDUCER_FLOATS. */
 #define MR_REDUCE_LOOPS_FLOATS(fn, empty, ...)                            \
     MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, __VA_ARGS__)   \
     MR_REDUCE_ADD(MR_CLONES, fn##_float_merge, double, float, __VA_ARGS__) \
     MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, __VA_ARGS__) \
-    MR_REDUCE_FOLD(fn##_float_fold, double, float, __VA_ARGS__)           \
-    MR_REDUCE_FOLD(fn##_double_fold, double, double, __VA_ARGS__)         \
+    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, double, float, mr_v8f, empty, __VA_ARGS__, __VA_ARGS__) \
+    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, empty, __VA_ARGS__, __VA_ARGS__) \
     static const float fn##_float_empty = empty;                          \
     static const double fn##_double_empty = empty;
 /* fn_float and fn_double from the loops of `by`; results by finish_float and finish_double. */
 #define MR_REDUCER_FLOATS(fn, by, finish_float, finish_double)                                               \
     static const mr_reducer fn##_float = {sizeof(float), sizeof(float), sizeof(double), &by##_float_empty,   \
                                           &by##_double_empty, by##_float_add, by##_float_merge,              \
-                                          by##_double_add, by##_float_fold, finish_float};                   \
+                                          by##_double_add, by##_float_fold, true, finish_float};             \
     static const mr_reducer fn##_double = {sizeof(double), sizeof(double), sizeof(double),                   \
                                            &by##_double_empty, &by##_double_empty, by##_double_add,          \
-                                           by##_double_add, by##_double_add, by##_double_fold, finish_double};
+                                           by##_double_add, by##_double_add, by##_double_fold, true,         \
+                                           finish_double};
 
 /* The results of float totals that were kept as double. */
 static inline void mr_reduce_narrow(void *out, const void *total, int64_t n, int64_t count)

@@ -1,12 +1,19 @@
 /* ops/math/max.c -- Max and Min; All and Any. */
 #include "ops/reduce.h"
 
-/* Once a NaN, always a NaN: it loses no comparison. */
-#define FLOAT_ROWS(fn, top, ...)                                          \
-    MR_REDUCER_ONE(MR_CLONES, fn, float, float, top, __VA_ARGS__)         \
-    MR_REDUCER_ONE(MR_CLONES, fn, double, double, top, __VA_ARGS__)
-FLOAT_ROWS(max, -INFINITY, x > a || x != x ? x : a)
-FLOAT_ROWS(min, INFINITY, x < a || x != x ? x : a)
+/* Once a NaN, always a NaN: it loses no comparison.  C has no ?: on vectors, so bits are chosen. */
+typedef int32_t v8i __attribute__((vector_size(32)));
+typedef int64_t v4i __attribute__((vector_size(32)));
+#define CHOOSE(V, I, cmp) (V)((((x cmp a) | (x != x)) & (I)x) | (~((x cmp a) | (x != x)) & (I)a))
+#define FLOATS(fn, top, cmp)                                                                                       \
+    MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, x cmp a || x != x ? x : a)                              \
+    MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, x cmp a || x != x ? x : a)                           \
+    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, float, float, mr_v8f, top, x cmp a || x != x ? x : a, CHOOSE(mr_v8f, v8i, cmp)) \
+    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, top, x cmp a || x != x ? x : a, CHOOSE(mr_v4d, v4i, cmp)) \
+    MR_REDUCER_ONE(fn, float, float, top, true)                                                                    \
+    MR_REDUCER_ONE(fn, double, double, top, true)
+FLOATS(max, -INFINITY, >)
+FLOATS(min, INFINITY, <)
 MR_REDUCER(max, MR_TYPE_INT8, INT8_MIN, x > a ? x : a)
 MR_REDUCER(max, MR_TYPE_INT16, INT16_MIN, x > a ? x : a)
 MR_REDUCER(max, MR_TYPE_INT32, INT32_MIN, x > a ? x : a)

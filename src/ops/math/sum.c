@@ -21,13 +21,14 @@ MR_REDUCER_FLOATS(mean, sum, mean_float_finish, mean_double_finish)
 #define MEAN_COMPLEX(E, name, number, S, C, ...)                                                              \
     static const mr_reducer mean_##name = {sizeof(S), sizeof(S), sizeof(S), &sum_##name##_empty,              \
                                            &sum_##name##_empty, sum_##name##_add, sum_##name##_add,           \
-                                           sum_##name##_add, sum_##name##_fold, mean_##name##_finish};
+                                           sum_##name##_add, sum_##name##_fold, false,                        \
+                                           mean_##name##_finish};
 MR_COMPLEXES(MEAN_COMPLEX, )
 
 /* Means of integers are cut towards zero; sums have 64 bits.  Of nothing the mean is 0. */
 #define MEAN_INT(name, S, Total)                                                                              \
     MR_REDUCE_ADD(, mean_##name##_add, Total, S, (uint64_t)a + (uint64_t)x)                                   \
-    MR_REDUCE_FOLD(mean_##name##_fold, Total, S, (uint64_t)a + (uint64_t)x)                                   \
+    MR_REDUCE_FOLD(mean_##name##_fold, Total, S, 0, (uint64_t)a + (uint64_t)x)                                \
     static void mean_##name##_finish(void *out, const void *total, int64_t n, int64_t count)                  \
     {                                                                                                         \
         for (int64_t i = 0; i < n; i++)                                                                       \
@@ -35,7 +36,7 @@ MR_COMPLEXES(MEAN_COMPLEX, )
     }                                                                                                         \
     static const mr_reducer mean_##name = {sizeof(S), sizeof(Total), sizeof(Total), &sum_int64_empty,         \
                                            &sum_int64_empty, mean_##name##_add, sum_int64_add, sum_int64_add, \
-                                           mean_##name##_fold, mean_##name##_finish};
+                                           mean_##name##_fold, false, mean_##name##_finish};
 #define MEAN_SIGNED(E, name, number, S, C, ...) MEAN_INT(name, S, int64_t)
 #define MEAN_UNSIGNED(E, name, number, S, C, ...) MEAN_INT(name, S, uint64_t)
 MR_SIGNED(MEAN_SIGNED, )
