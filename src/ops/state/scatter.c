@@ -1,0 +1,222 @@
+/* ops/state/scatter.c -- rows of a variable: ResourceGather, and Scatter* through references and handles.
+ *
+ * Updates are applied in the order of the indices, so of rows named twice the last one stays (Update) or both count
+ * (Add, Sub).  Indices are checked before anything is changed. */
+#include "graph/grad.h"
+#include "graph/infer.h"
+#include "ops/array/index.h"
+#include "ops/state/update.h"
+
+/* ---- gathering ---- */
+
+static const mr_pshape *variable_shape(const mr_infer *c)
+{
+    if (mr_dtype_is_ref(c->node->in_types[0]))
+        return c->in[0];
+    const mr_handle_info *h = c->in_handles ? c->in_handles[0] : NULL;
+    return h && h->n > 0 ? h->parts[0].shape : &mr_pshape_unknown;
+}
+
+static mr_status *gather_shape(mr_infer *c)
+{
+    const mr_pshape *s = variable_shape(c), *rows;
+    int64_t batch;
+    MR_TRY(mr_node_get_int(c->node, "batch_dims", &batch));
+    if (batch != 0 || s->rank < 0)
+        return NULL;
+    MR_TRY(mr_infer_rank_at_least(c, s, 1, &rows));
+    c->out[0] = mr_infer_concat(c, c->in[1], mr_infer_sub(c, rows, 1, MR_MAX_RANK));
+    return NULL;
+}
+
+/* Output: indices.shape[:] + params.shape[1:], or with batch dims b: indices.shape + params.shape[b+1:]. */
+static mr_status *gather_from(mr_run *r, const mr_tensor *params, int b)
+{
+    const mr_tensor *indices = mr_in(r, 1);
+    mr_shape shape;
+    mr_tensor *out;
+    int64_t *rows, batches = 1, inner = 1;
+    if (params->rank < b + 1 || indices->rank < b)
+        return mr_invalid("params must be at least %d dimensional, got shape %s", b + 1, MR_TENSOR_SHAPE(params));
+    mr_shape_set(&shape, indices->rank, indices->dims);
+    for (int i = 0; i < b; i++) {
+        if (params->dims[i] != indices->dims[i])
+            return mr_invalid("params.shape[%d]: %lld should be equal to indices.shape[%d]: %lld", i,
+                              (long long)params->dims[i], i, (long long)indices->dims[i]);
+        batches *= params->dims[i];
+    }
+    for (int i = b + 1; i < params->rank; i++) {
+        MR_TRY(mr_shape_push(&shape, params->dims[i]));
+        inner *= params->dims[i];
+    }
+    MR_TRY(mr_index_load(indices, "indices", params->dims[b], &rows));
+    mr_status *st = mr_run_output(r, 0, shape.rank, shape.dims, &out);
+    if (!st && out->n > 0)
+        mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows}, batches, params->dims[b], 1);
+    mr_free(rows);
+    return st;
+}
+
+static mr_status *resource_gather(mr_run *r)
+{
+    mr_variable *v;
+    mr_tensor *params = NULL;
+    int64_t batch;
+    MR_TRY(mr_node_get_int(r->node, "batch_dims", &batch));
+    MR_TRY(mr_run_variable(r, 0, &v));
+    mr_lock(&v->mu);
+    params = mr_tensor_ref(v->t); /* a snapshot: a writer copies while we read */
+    mr_unlock(&v->mu);
+    mr_status *st = NULL;
+    if (!params)
+        st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value", v->name);
+    else if (v->dtype != mr_out_dtype(r, 0) || batch < 0 || batch >= MR_MAX_RANK)
+        st = mr_invalid("the variable is of type %s, batch_dims %lld", mr_dtype_name(v->dtype), (long long)batch);
+    else
+        st = gather_from(r, params, (int)batch);
+    mr_tensor_unref(params);
+    mr_variable_unref(v);
+    return st;
+}
+
+/* Sparse: the rows of dy belong to the rows that were read. */
+static void gather_backward(mr_grad *g)
+{
+    mr_out dy = mr_dy(g, "output"), indices = mr_x(g, "indices");
+    mr_out shape = mr_emit(g->s, "VariableShape", mr_x(g, "resource"));
+    mr_out size = mr_emit(g->s, "ExpandDims", mr_emit(g->s, "Size", indices), mr_const_i32(g->s, 0));
+    mr_out tail = mr_emit(g->s, "Slice", shape, mr_const_vec_i32(g->s, 1, (int32_t[]){1}),
+                          mr_const_vec_i32(g->s, 1, (int32_t[]){-1}));
+    mr_out values = mr_emit(g->s, "Reshape", dy, mr_emit(g->s, "ConcatV2", size, tail, mr_const_i32(g->s, 0)));
+    mr_dxi_sparse(g, 0, values, mr_emit(g->s, "Reshape", indices, size), shape);
+}
+
+MR_OP(ResourceGather,
+    .doc      = "rows of a variable by index",
+    .sig      = "resource: resource, indices: Tindices -> output: dtype",
+    .attrs    = "batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}",
+    .flags    = MR_STATEFUL,
+    .key      = "dtype",
+    .shape    = gather_shape,
+    .grad     = gather_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(resource_gather)),
+    .examples = MR_EXAMPLES(
+        "v = VarHandleOp dtype=float shape=[3]; AssignVariableOp: v, float[1, 2, 3]; dtype=float: v, int32[2, 0] -> [3, 1]",
+        "v = VarHandleOp dtype=float shape=[2,2]; AssignVariableOp: v, float[[1, 2], [3, 4]]; "
+        "dtype=float: v, int64[[1], [1]] -> [[[3, 4]], [[3, 4]]]",
+        "v = VarHandleOp dtype=float shape=[2]; AssignVariableOp: v, float[1, 2]; "
+        "dtype=float: v, int32[2] -> !INVALID_ARGUMENT indices[0] = 2 is not in [0, 2)"));
+
+/* ---- scattering ---- */
+
+static mr_status *check_updates(const mr_tensor *var, const mr_tensor *indices, const mr_tensor *updates)
+{
+    if (var->rank < 1)
+        return mr_invalid("params must be at least 1-D, got shape %s", MR_TENSOR_SHAPE(var));
+    if (updates->rank == 0)
+        return NULL;
+    bool fits = updates->rank == indices->rank + var->rank - 1 &&
+                mr_shape_eq(indices->rank, indices->dims, indices->rank, updates->dims) &&
+                mr_shape_eq(var->rank - 1, var->dims + 1, var->rank - 1, updates->dims + indices->rank);
+    return fits ? NULL
+                : mr_invalid("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
+                             "updates.shape %s, indices.shape %s, params.shape %s",
+                             MR_TENSOR_SHAPE(updates), MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(var));
+}
+
+/* One row: `src` row k, or the scalar for each of its elements. */
+static void apply_row(mr_update_kind kind, mr_tensor *var, int64_t at, const mr_tensor *updates, int64_t k, int64_t inner)
+{
+    bool scalar = updates->rank == 0;
+    size_t size = mr_dtype_size((mr_dtype)var->dtype);
+    mr_update_loop *loop = mr_update_find(kind, (mr_dtype)var->dtype);
+    if (kind == MR_UPDATE_SET) {
+        for (int64_t i = 0; scalar && i < inner; i++)
+            mr_tensor_copy_elements(var, at + i, updates, 0, 1);
+        if (!scalar)
+            mr_tensor_copy_elements(var, at, updates, k * inner, inner);
+        return;
+    }
+    char *dst = (char *)var->data + (size_t)at * size;
+    for (int64_t i = 0; scalar && i < inner; i++)
+        loop(dst + (size_t)i * size, updates->data, 1);
+    if (!scalar)
+        loop(dst, (const char *)updates->data + (size_t)(k * inner) * size, inner);
+}
+
+static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
+{
+    const mr_tensor *indices = mr_in(r, 1), *updates = mr_in(r, 2);
+    mr_tensor *t;
+    int64_t *rows;
+    if (v->dtype != updates->dtype)
+        return mr_invalid("a variable of type %s cannot be updated by %s", mr_dtype_name(v->dtype), mr_dtype_name(updates->dtype));
+    if (kind != MR_UPDATE_SET && !mr_update_find(kind, v->dtype))
+        return mr_error(MR_UNIMPLEMENTED, "%s of type %s", r->node->def->name, mr_dtype_name(v->dtype));
+    if (!v->t)
+        return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name);
+    MR_TRY(check_updates(v->t, indices, updates));
+    MR_TRY(mr_index_load(indices, "indices", v->t->dims[0], &rows));
+    mr_status *st = mr_variable_writable(v, mr_run_allocator(r), &t);
+    int64_t inner = !st && t->dims[0] ? t->n / t->dims[0] : 0;
+    for (int64_t k = 0; !st && k < indices->n; k++)
+        apply_row(kind, t, rows[k] * inner, updates, k, inner);
+    mr_free(rows);
+    return st;
+}
+
+static mr_status *scatter(mr_run *r, mr_update_kind kind)
+{
+    bool by_ref = mr_dtype_is_ref(r->node->in_types[0]);
+    mr_variable *v = NULL;
+    if (by_ref)
+        v = mr_variable_ref(mr_in_ref(r, 0));
+    else
+        MR_TRY(mr_run_variable(r, 0, &v));
+    mr_lock(&v->mu);
+    mr_status *st = scatter_locked(r, v, kind);
+    mr_unlock(&v->mu);
+    if (!st && by_ref)
+        mr_run_set_ref(r, 0, mr_variable_ref(v));
+    mr_variable_unref(v);
+    return st;
+}
+
+static mr_status *scatter_update(mr_run *r) { return scatter(r, MR_UPDATE_SET); }
+static mr_status *scatter_add(mr_run *r) { return scatter(r, MR_UPDATE_ADD); }
+static mr_status *scatter_sub(mr_run *r) { return scatter(r, MR_UPDATE_SUB); }
+
+#define REF_SCATTER(types, locking)                                                                  \
+    .sig = "ref: Ref(T), indices: Tindices, updates: T -> output_ref: Ref(T)",                       \
+    .attrs = "T: " types "; Tindices: {int32, int64}; use_locking: bool = " locking,                 \
+    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_same
+
+#define RESOURCE_SCATTER(types)                                                                      \
+    .sig = "resource: resource, indices: Tindices, updates: dtype ->",                               \
+    .attrs = "dtype: " types "; Tindices: {int32, int64}", .key = "dtype",                           \
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none
+
+MR_OP(ScatterUpdate, .doc = "replaces rows of a variable", REF_SCATTER("type", "true"),
+    .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
+    .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0], [7, 8] -> [8, 2, 7]", "[[1, 2], [3, 4]], int64 1, 0 -> [[1, 2], [0, 0]]",
+                            "[1, 2], int32[2], [7] -> !INVALID_ARGUMENT indices[0] = 2 is not in [0, 2)",
+                            "[1, 2], int32[1], [7, 8] -> !INVALID_ARGUMENT updates.shape"));
+MR_OP(ScatterAdd, .doc = "adds to rows of a variable", REF_SCATTER("numbertype", "false"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS)),
+    .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0, 2], [1, 2, 3] -> [3, 2, 7]"));
+MR_OP(ScatterSub, .doc = "subtracts from rows of a variable", REF_SCATTER("numbertype", "false"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS)),
+    .examples = MR_EXAMPLES("[5, 6, 7], int32[2, 0], [1, 2] -> [3, 6, 6]"));
+
+#define SCATTER_STEPS "v = VarHandleOp dtype=$T shape=[3]; AssignVariableOp: v, [1, 2, 3]; "
+MR_OP(ResourceScatterUpdate, .doc = "replaces rows of a variable", RESOURCE_SCATTER("type"),
+    .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
+    .examples = MR_EXAMPLES("v = VarHandleOp dtype=float shape=[3]; AssignVariableOp: v, float[1, 2, 3]; "
+                            "dtype=float: v, int32[2, 0], [7, 8] ->"));
+MR_OP(ResourceScatterAdd, .doc = "adds to rows of a variable", RESOURCE_SCATTER("numbertype"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS)),
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [7, 8] ->",
+                            SCATTER_STEPS ": v, int32[3], [7] -> !INVALID_ARGUMENT is not in [0, 3)"));
+MR_OP(ResourceScatterSub, .doc = "subtracts from rows of a variable", RESOURCE_SCATTER("numbertype"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS)),
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->"));
