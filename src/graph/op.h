@@ -117,6 +117,9 @@ const mr_attr_def *mr_op_def_attr(const mr_op_def *d, const char *name);
 int mr_op_def_input(const mr_op_def *d, const char *name);  /* index among d->in, or -1 */
 int mr_op_def_output(const mr_op_def *d, const char *name);
 
+/* INVALID_ARGUMENT when a value is not of the attr's type, too small or not among those allowed. */
+mr_status *mr_attr_def_check(const mr_attr_def *def, const mr_attr *v);
+
 /* Parses .sig and .attrs of an op (or the pieces given to the C API's builder) into an arena. */
 mr_status *mr_op_def_parse(mr_arena *a, const mr_op *op, mr_op_def *out);
 /* Sorts names and checks that they are unique and that what arguments refer to is there; what makes

@@ -1,9 +1,9 @@
 /* graph/op_def.c -- a parsed op definition: looked into, checked, printed.
  *
  * Whatever made it (op_text.c from an op's text, op_def_wire.c from an OpDef), mr_op_def_finish has
- * seen it last: names are unique and sorted through the *_order arrays, and each argument is
- * exactly one of a fixed type, a type attr or a list of types, whose attrs exist and are of the
- * right kind. */
+ * seen it last: names are unique and sorted through the *_order arrays, each argument is exactly one
+ * of a fixed type, a type attr or a list of types, whose attrs exist and are of the right kind, and
+ * defaults are values that a node might give. */
 #include "graph/op.h"
 
 #include <stdlib.h>
@@ -123,6 +123,13 @@ static mr_status *check_arg(const mr_op_def *d, const mr_arg_def *arg)
     return NULL;
 }
 
+/* Nodes take defaults as they are, so they have to be sound. */
+static mr_status *check_default(const mr_op_def *d, const mr_attr_def *a)
+{
+    mr_status *st = a->has_default ? mr_attr_def_check(a, &a->deflt) : NULL;
+    return mr_status_prepend(st, "Op '%s', default of attr '%s': ", d->name, a->name);
+}
+
 mr_status *mr_op_def_finish(mr_arena *a, mr_op_def *d)
 {
     if (!d->name || !d->name[0])
@@ -130,6 +137,8 @@ mr_status *mr_op_def_finish(mr_arena *a, mr_op_def *d)
     MR_TRY(sort_names(a, d, "attr", d->attrs, sizeof(d->attrs[0]), d->n_attrs, &d->attr_order));
     MR_TRY(sort_names(a, d, "input", d->in, sizeof(d->in[0]), d->n_in, &d->in_order));
     MR_TRY(sort_names(a, d, "output", d->out, sizeof(d->out[0]), d->n_out, &d->out_order));
+    for (int i = 0; i < d->n_attrs; i++)
+        MR_TRY(check_default(d, &d->attrs[i]));
     for (int i = 0; i < d->n_in; i++)
         MR_TRY(check_arg(d, &d->in[i]));
     for (int i = 0; i < d->n_out; i++)

@@ -6,6 +6,9 @@
 #include "graph/op_text.h"
 #include "graph/wire.h"
 
+/* Every value of a node is compared with all that are allowed, so their number is bounded. */
+#define MAX_ALLOWED 1000
+
 /* ---- decoding ---- */
 
 /* "" stands for an absent name on the wire, NULL in our structs. */
@@ -60,6 +63,8 @@ static mr_status *set_allowed(const mr_attr *v, mr_attr_def *out)
         return NULL;
     if (v->kind != out->kind || (v->kind != MR_ATTR_TYPE && v->kind != MR_ATTR_STRING))
         return mr_invalid("OpDef.AttrDef '%s': allowed values do not match its type", out->name);
+    if (v->n > MAX_ALLOWED)
+        return mr_invalid("OpDef.AttrDef '%s': too many allowed values", out->name);
     out->n_allowed = v->n;
     if (v->kind == MR_ATTR_TYPE)
         out->types = v->types;

@@ -264,6 +264,25 @@ MR_TEST(op_def_keeps_fields_it_does_not_know)
     mr_arena_deinit(&a);
 }
 
+MR_TEST(op_def_defaults_must_be_values_of_their_attr)
+{
+    CHECK_REFUSED("", "T: {float} = DT_INT32",
+                  "default of attr 'T': Value for attr 'T' of int32 is not in");
+    CHECK_REFUSED("", "n: int >= 2 = 1", "must be at least minimum 2");
+    mr_op_def d;
+    mr_arena a;
+    mr_arena_init(&a, 0);
+    /* attr "T" of type "type" whose default is a list of types */
+    MR_CHECK_ERR(mr_op_def_decode(&a,
+                                  MR_SV("\x0a\x01"
+                                        "A"
+                                        "\x22\x0f\x0a\x01T\x12\x04type"
+                                        "\x1a\x04\x0a\x02\x30\x01"),
+                                  &d),
+                 MR_INVALID_ARGUMENT, "with type 'list(type)' when 'type' expected");
+    mr_arena_deinit(&a);
+}
+
 MR_TEST(op_def_decode_refuses_arguments_without_a_type)
 {
     mr_op_def d;
