@@ -158,10 +158,6 @@ static mr_status *read_refs(const mr_plan_node *n, mr_value *in, mr_allocator *a
         }
         in[i] = (mr_value){.t = t, .kind = MR_LIVE};
         mr_variable_unref(v);
-        if (n->flags & MR_PN_COPY) { /* the client must not see later updates in place */
-            MR_TRY(mr_tensor_copy(a, t, &in[i].t));
-            mr_tensor_unref(t);
-        }
     }
     return NULL;
 }

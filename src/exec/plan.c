@@ -100,8 +100,6 @@ static uint32_t flags_by_op(const mr_node *n)
         f |= MR_PN_TRANSFER;
     if (strcmp(op, "_Recv") == 0 || strcmp(op, "_HostRecv") == 0)
         f |= MR_PN_TRANSFER | MR_PN_MAY_SKIP;
-    if (strcmp(op, "_Retval") == 0)
-        f |= MR_PN_COPY;
     return f;
 }
 

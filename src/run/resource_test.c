@@ -135,20 +135,6 @@ MR_TEST(variable_write_copies_what_a_reader_holds)
     mr_variable_unref(v);
 }
 
-MR_TEST(variable_of_the_ref_kind_is_written_in_place)
-{
-    mr_variable *v = mr_variable_new(true, MR_FLOAT, "v");
-    v->t = mr_tensor_scalar_f32(1);
-    mr_tensor *seen, *w;
-    MR_CHECK_OK(mr_variable_read(v, NULL, &seen));
-    mr_lock(&v->mu);
-    MR_CHECK_OK(mr_variable_writable(v, NULL, &w));
-    mr_unlock(&v->mu);
-    MR_CHECK(seen == w);
-    mr_tensor_unref(seen);
-    mr_variable_unref(v);
-}
-
 MR_TEST(variable_read_copies_in_copy_on_read_mode)
 {
     mr_variable *v = mr_variable_new(false, MR_FLOAT, "v");
