@@ -135,6 +135,16 @@ install: lib $(CLI)            ## copy library, headers and command to PREFIX
 	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/millrace.pc.in > $(PREFIX)/lib/pkgconfig/millrace.pc
 	sed -e 's|Name: Millrace|Name: tensorflow|' $(PREFIX)/lib/pkgconfig/millrace.pc > $(PREFIX)/lib/pkgconfig/tensorflow.pc
 
+# ---- measuring it -------------------------------------------------------------------------------
+# One program a question; they see the insides, so they link the static library.
+$(B)/bench/%: bench/%.c $(LIBA)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
+
+bench: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c)) ## build and run the benchmarks
+	$(q)for b in $^; do $$b || exit 1; done
+
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT)

@@ -57,6 +57,7 @@ void mr_runner_reset(mr_runner *r, mr_pool *pool, bool has_caller)
     MR_ASSERT(!r->head);
     r->pool = pool;
     r->has_caller = has_caller;
+    r->sleeping = has_caller; /* it starts the step and comes at once: the first work is its own */
     atomic_store_explicit(&r->finished, false, memory_order_relaxed);
 }
 
@@ -109,7 +110,7 @@ void mr_runner_hand_over(mr_runner *r, mr_work *w)
 
 int mr_runner_idle(mr_runner *r) { return r->pool ? mr_pool_idle(r->pool) : 0; }
 
-/* true when the caller will do it: it sleeps, or nobody else can. */
+/* true when the caller will do it: it has nothing else to do, or nobody else can. */
 static bool give_to_caller(mr_runner *r, mr_work *w)
 {
     if (!r->has_caller)

@@ -26,7 +26,7 @@ struct mr_runner {
     mr_mutex mu;
     mr_cond changed;
     mr_work *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu); /* for the caller */
-    bool sleeping MR_GUARDED_BY(mu);
+    bool sleeping MR_GUARDED_BY(mu); /* the caller; also while it is still on its way to wait */
     _Atomic bool finished; /* set under mu */
     _Atomic int n_queued;  /* changed under mu */
 };
