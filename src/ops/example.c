@@ -146,7 +146,7 @@ static void number(reader *r, mr_literal *l)
     }
     if (l->is_complex) {
         l->is_int = false;
-        r->p++;
+        r->p += !r->st; /* the i */
     }
 }
 

@@ -51,7 +51,7 @@ MR_OP(Sigmoid,
         "[0, 1, -2] -> [0.5, 0.731058578630, 0.119202922022]",
         "[1+1i] -> [0.782041570634+0.201948227658i]",
         "T=float: [1000, -1000, inf, -inf, nan] -> [1, 0, 1, 0, nan]",
-        "T=double: [1000, -1000, inf, -inf, nan] -> [1, 0, 1, 0, nan]"));
+        "T=double nograd: [1000, -1000, inf, -inf, nan] -> [1, 0, 1, 0, nan]"));
 
 MR_OP(SigmoidGrad,
     .doc      = "dy y (1 - y), where y is the output of Sigmoid",

@@ -78,7 +78,8 @@ MR_OP(Sqrt,
     .kernels  = MR_KERNELS(MR_CPU_EACH(sqrt, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[1, 4, 2] -> [1, 2, 1.414213562373]",
-        "[-4+0i] -> [2i]",
+        "[3+4i] -> [2+1i]",
+        "nograd: [-4+0i] -> [2i]",
         "T=float: [0, inf, -1, nan] -> [0, inf, nan, nan]"));
 
 MR_OP(SqrtGrad,
@@ -102,7 +103,8 @@ MR_OP(Rsqrt,
     .kernels  = MR_KERNELS(MR_CPU_EACH(rsqrt, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[1, 4, 2] -> [1, 0.5, 0.707106781187]",
-        "[-4+0i] -> [-0.5i]",
+        "[3+4i] -> [0.4-0.2i]",
+        "nograd: [-4+0i] -> [-0.5i]",
         "T=float: [0, -0, inf, -1] -> [inf, -inf, 0, nan]"));
 
 MR_OP(RsqrtGrad,
