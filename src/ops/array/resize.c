@@ -1,0 +1,68 @@
+/* ops/array/resize.c -- what the resizing ops share. */
+#include "ops/array/resize.h"
+
+mr_status *mr_resize_size(mr_run *r, int i, int64_t *h, int64_t *w)
+{
+    const mr_tensor *t = mr_in(r, i);
+    if (t->rank != 1 || t->n != 2)
+        return mr_invalid("size must be a vector of two elements, got shape %s",
+                          MR_TENSOR_SHAPE(t));
+    *h = mr_tensor_int_at(t, 0);
+    *w = mr_tensor_int_at(t, 1);
+    if (*h <= 0 || *w <= 0)
+        return mr_invalid("output dimensions must be positive");
+    return NULL;
+}
+
+/* One step of the resized image, in pixels of the original.  With corners aligned the outermost
+ * pixels' centers fall together, so there is one step less than pixels. */
+static float scale_of(int64_t in, int64_t out, bool align_corners)
+{
+    return align_corners && out > 1 ? (float)(in - 1) / (float)(out - 1) : (float)in / (float)out;
+}
+
+mr_status *mr_resize_scale(const mr_node *n, mr_resize *out)
+{
+    MR_TRY(mr_node_get_bool(n, "align_corners", &out->align_corners));
+    MR_TRY(mr_node_get_bool(n, "half_pixel_centers", &out->half_pixel_centers));
+    if (out->align_corners && out->half_pixel_centers)
+        return mr_invalid("If half_pixel_centers is True, align_corners must be False.");
+    out->scale_h = scale_of(out->in_h, out->out_h, out->align_corners);
+    out->scale_w = scale_of(out->in_w, out->out_w, out->align_corners);
+    return NULL;
+}
+
+mr_status *mr_resize_read(mr_run *r, mr_resize *out)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    if (x->rank != 4)
+        return mr_invalid("input must be 4-dimensional %s", MR_TENSOR_SHAPE(x));
+    MR_TRY(mr_resize_size(r, 1, &out->out_h, &out->out_w));
+    out->batch = x->dims[0];
+    out->in_h = x->dims[1];
+    out->in_w = x->dims[2];
+    out->channels = x->dims[3];
+    if (out->in_h <= 0 || out->in_w <= 0)
+        return mr_invalid("input image must be of non-zero size");
+    return mr_resize_scale(r->node, out);
+}
+
+mr_status *mr_resize_shape(mr_infer *c)
+{
+    const mr_pshape *x = NULL, *size = NULL;
+    int64_t two;
+    MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &size));
+    MR_TRY(mr_infer_merge_dim(size->dims[0], 2, &two));
+    const mr_tensor *t = mr_infer_const(c, 1);
+    mr_pshape *out = mr_pshape_new(c->arena, 4);
+    out->dims[0] = x->dims[0];
+    out->dims[3] = x->dims[3];
+    for (int i = 0; t && t->n == 2 && i < 2; i++) {
+        out->dims[1 + i] = mr_tensor_int_at(t, i);
+        if (out->dims[1 + i] <= 0)
+            return mr_invalid("output dimensions must be positive");
+    }
+    c->out[0] = out;
+    return NULL;
+}

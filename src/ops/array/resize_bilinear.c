@@ -1,0 +1,227 @@
+/* ops/array/resize_bilinear.c -- ResizeBilinear, and its gradient.
+ *
+ * Along each side a pixel of the result lies between two of the original, `lower` and `upper`, a
+ * part `lerp` of the way.  These are found once for all rows and columns; then a row of the result
+ * is made from two rows of the original.  The gradient sends each pixel back to the same four. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "graph/grad.h"
+#include "ops/array/resize.h"
+
+typedef struct between {
+    int64_t lower, upper;
+    float lerp;
+} between;
+
+static between find(const mr_resize *z, int64_t i, float scale, int64_t n)
+{
+    float at = z->half_pixel_centers ? ((float)i + 0.5f) * scale - 0.5f : (float)i * scale;
+    float floor_at = floorf(at);
+    between b = {MR_MAX((int64_t)floor_at, 0), MR_MIN((int64_t)ceilf(at), n - 1), at - floor_at};
+    b.lower = MR_MIN(b.lower, b.upper);
+    return b;
+}
+
+/* The places of all rows, then of all columns. */
+static mr_status *find_all(const mr_resize *z, between **out)
+{
+    size_t n = (size_t)z->out_h + (size_t)z->out_w;
+    if (!(*out = mr_try_calloc(n, sizeof(between))))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
+    for (int64_t i = 0; i < z->out_h; i++)
+        (*out)[i] = find(z, i, z->scale_h, z->in_h);
+    for (int64_t i = 0; i < z->out_w; i++)
+        (*out)[z->out_h + i] = find(z, i, z->scale_w, z->in_w);
+    return NULL;
+}
+
+/* ---- forward ---- */
+
+typedef struct job {
+    mr_resize z;
+    const between *rows, *cols;
+    const mr_tensor *x;
+    mr_tensor *out;
+} job;
+
+/* Rows begin..end of the results of all images, counted through. */
+#define RESIZE_ROWS(E, name, number, S, C, ...)                                              \
+    static void rows_##name(void *ctx, int64_t begin, int64_t end)                           \
+    {                                                                                        \
+        const job *j = ctx;                                                                  \
+        int64_t ch = j->z.channels, row = j->z.in_w * ch;                                    \
+        for (int64_t r = begin; r < end; r++) {                                              \
+            between y = j->rows[r % j->z.out_h];                                             \
+            const S *image = MR_DATA(const S, j->x) + r / j->z.out_h * j->z.in_h * row;      \
+            const S *top = image + y.lower * row, *bottom = image + y.upper * row;           \
+            float *o = MR_DATA(float, j->out) + r * j->z.out_w * ch;                         \
+            for (int64_t i = 0; i < j->z.out_w; i++, o += ch) {                              \
+                between x = j->cols[i];                                                      \
+                int64_t a = x.lower * ch, b = x.upper * ch;                                  \
+                for (int64_t k = 0; k < ch; k++) {                                           \
+                    float tl = (float)MR_LD(top + a + k), tr = (float)MR_LD(top + b + k);    \
+                    float bl = (float)MR_LD(bottom + a + k), br = (float)MR_LD(bottom + b + k); \
+                    float t = tl + (tr - tl) * x.lerp, d = bl + (br - bl) * x.lerp;          \
+                    o[k] = t + (d - t) * y.lerp;                                             \
+                }                                                                            \
+            }                                                                                \
+        }                                                                                    \
+    }
+
+#define RESIZED_TYPES(M, ...)                                                          \
+    MR_FLOATS(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT8(M, __VA_ARGS__)  \
+    MR_TYPE_UINT16(M, __VA_ARGS__)
+
+RESIZED_TYPES(RESIZE_ROWS, )
+
+static void rows_any(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+#define CASE(E, name, number, S, C, ...) \
+    case MR_##E: rows_##name(ctx, begin, end); return;
+    switch (j->x->dtype) {
+        RESIZED_TYPES(CASE, )
+    default: return;
+    }
+#undef CASE
+}
+
+static mr_status *run_resize(mr_run *r)
+{
+    job j = {.x = mr_in(r, 0)};
+    between *places = NULL;
+    MR_TRY(mr_resize_read(r, &j.z));
+    int64_t dims[] = {j.z.batch, j.z.out_h, j.z.out_w, j.z.channels};
+    MR_TRY(mr_run_output(r, 0, 4, dims, &j.out));
+    if (j.out->n == 0)
+        return NULL;
+    MR_TRY(find_all(&j.z, &places));
+    j.rows = places;
+    j.cols = places + j.z.out_h;
+    mr_run_for(r, j.z.batch * j.z.out_h, 2.0 * (double)(j.z.out_w * j.z.channels), rows_any, &j);
+    mr_free(places);
+    return NULL;
+}
+
+static void resize_backward(mr_grad *g)
+{
+    if (!mr_dtype_is_floating(mr_dtype_base(mr_out_type(mr_xi(g, 0)))))
+        return;
+    mr_out in[] = {mr_dyi(g, 0), mr_xi(g, 0)};
+    mr_dxi(g, 0, mr_emit_like(g, "ResizeBilinearGrad", "align_corners half_pixel_centers", in, 2));
+}
+
+#define RESIZE_ATTRS "; align_corners: bool = false; half_pixel_centers: bool = false"
+
+MR_OP(ResizeBilinear,
+    .doc      = "images of another size, by linear interpolation; [batch, height, width, channels]",
+    .sig      = "images: T, size: int32 -> resized_images: float",
+    .attrs    = "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, "
+                "bfloat16}" RESIZE_ATTRS,
+    .shape    = mr_resize_shape,
+    .grad     = resize_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_resize, RESIZED_TYPES)),
+    .examples = MR_EXAMPLES(
+        "[[[[1], [3]], [[5], [7]]]], [4, 4] -> [[[[1], [2], [3], [3]], [[3], [4], [5], [5]], [[5], "
+        "[6], [7], [7]], [[5], [6], [7], [7]]]]",
+        "align_corners=true: [[[[1], [3]]]], [1, 3] -> [[[[1], [2], [3]]]]",
+        "half_pixel_centers=true: [[[[0], [4]]]], [1, 4] -> [[[[0], [1], [3], [4]]]]",
+        "[[[[1, 10], [3, 30]]]], [1, 4] -> [[[[1, 10], [2, 20], [3, 30], [3, 30]]]]",
+        "iota(1,4,4,1), [2, 2] -> [[[[0], [2]], [[8], [10]]]]",
+        "shape(0,2,2,3), [3, 3] -> shape(0,3,3,3)",
+        "[[[[1]]]], [0, 2] -> !INVALID_ARGUMENT output dimensions must be positive",
+        "shape(1,0,2,1), [2, 2] -> !INVALID_ARGUMENT input image must be of non-zero size",
+        "[1], [2, 2] -> !INVALID_ARGUMENT must be rank 4"));
+
+/* ---- gradient ---- */
+
+/* Adds the gradient of one image (float) to sums (float). */
+static void add_image(const job *j, const float *dy, float *sums)
+{
+    int64_t ch = j->z.channels, row = j->z.in_w * ch;
+    for (int64_t r = 0; r < j->z.out_h; r++) {
+        between y = j->rows[r];
+        float *top = sums + y.lower * row, *bottom = sums + y.upper * row;
+        for (int64_t i = 0; i < j->z.out_w; i++, dy += ch) {
+            between x = j->cols[i];
+            int64_t a = x.lower * ch, b = x.upper * ch;
+            for (int64_t k = 0; k < ch; k++) {
+                float t = dy[k] * (1 - y.lerp), d = dy[k] * y.lerp;
+                top[a + k] += t * (1 - x.lerp);
+                top[b + k] += t * x.lerp;
+                bottom[a + k] += d * (1 - x.lerp);
+                bottom[b + k] += d * x.lerp;
+            }
+        }
+    }
+}
+
+/* Images begin..end.  x is the float sums here, out the result. */
+static void add_images(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    int64_t from = j->z.out_h * j->z.out_w * j->z.channels,
+            to = j->z.in_h * j->z.in_w * j->z.channels;
+    for (int64_t b = begin; b < end; b++)
+        add_image(j, MR_DATA(const float, j->x) + b * from, MR_DATA(float, j->out) + b * to);
+}
+
+static mr_status *read_grad(mr_run *r, mr_resize *z)
+{
+    const mr_tensor *dy = mr_in(r, 0), *image = mr_in(r, 1);
+    if (dy->rank != 4 || image->rank != 4)
+        return mr_invalid("grads and original_image must be 4-dimensional, got shapes %s and %s",
+                          MR_TENSOR_SHAPE(dy), MR_TENSOR_SHAPE(image));
+    if (dy->dims[0] != image->dims[0] || dy->dims[3] != image->dims[3])
+        return mr_invalid("batch and channels of grads %s and original_image %s must be equal",
+                          MR_TENSOR_SHAPE(dy), MR_TENSOR_SHAPE(image));
+    *z = (mr_resize){.batch = dy->dims[0], .channels = dy->dims[3], .out_h = dy->dims[1],
+                     .out_w = dy->dims[2], .in_h = image->dims[1], .in_w = image->dims[2]};
+    if (image->n > 0 && (z->out_h <= 0 || z->out_w <= 0))
+        return mr_invalid("grads must be of non-zero size");
+    return mr_resize_scale(r->node, z);
+}
+
+static mr_status *run_resize_grad(mr_run *r)
+{
+    const mr_tensor *image = mr_in(r, 1);
+    mr_status *st = NULL;
+    mr_tensor *sums = NULL, *out;
+    between *places = NULL;
+    job j = {.x = mr_in(r, 0)};
+    MR_TRY(read_grad(r, &j.z));
+    MR_TRY(mr_run_output(r, 0, 4, image->dims, &out));
+    if (out->n == 0)
+        return NULL;
+    MR_GO(mr_tensor_zeros(mr_run_allocator(r), MR_FLOAT, 4, image->dims, &sums));
+    MR_GO(find_all(&j.z, &places));
+    j.rows = places;
+    j.cols = places + j.z.out_h;
+    j.out = sums;
+    mr_run_for(r, j.z.batch, 4.0 * (double)(j.z.out_h * j.z.out_w * j.z.channels), add_images, &j);
+    mr_dtype_convert(MR_FLOAT, sums->data, out->dtype, out->data, out->n, false);
+out:
+    mr_tensor_unref(sums);
+    mr_free(places);
+    return st;
+}
+
+static mr_status *resize_grad_shape(mr_infer *c)
+{
+    return mr_infer_rank(c, c->in[1], 4, &c->out[0]);
+}
+
+MR_OP(ResizeBilinearGrad,
+    .doc      = "the gradient of ResizeBilinear",
+    .sig      = "grads: float, original_image: T -> output: T",
+    .attrs    = "T: {float, bfloat16, half, double}" RESIZE_ATTRS,
+    .flags    = MR_NO_GRADIENT,
+    .shape    = resize_grad_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_resize_grad, MR_FLOATS)),
+    .examples = MR_EXAMPLES(
+        "[[[[1], [1], [1], [1]]]], [[[[0], [0]]]] -> [[[[1.5], [2.5]]]]",
+        "align_corners=true: [[[[1], [2], [3]]]], [[[[0], [0]]]] -> [[[[2], [4]]]]",
+        "half_pixel_centers=true: [[[[1], [2], [4], [8]]]], [[[[0], [0]]]] -> [[[[3.5], [11.5]]]]",
+        "shape(0,3,3,1), shape(0,2,2,1) -> shape(0,2,2,1)",
+        "[[[[1, 2]]]], [[[[1]]]] -> !INVALID_ARGUMENT must be equal"));
