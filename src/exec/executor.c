@@ -369,15 +369,17 @@ static void work(mr_work *job)
     mr_exec *x = w->x;
     mr_flow *f = x->flow;
     mr_ready r;
+    bool moved = false; /* two that let each other go first would never get on */
     while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
         bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
-        if (MR_UNLIKELY(at_boundary) && mr_runner_crowded(f->runner)) {
+        if (MR_UNLIKELY(at_boundary && moved) && mr_runner_crowded(f->runner)) {
             mr_runner_post(f->runner, &w->work); /* let the others go first */
             return;
         }
         if (!next_ready(w, &r))
             break;
         run_node(w, r);
+        moved = true;
         if (MR_UNLIKELY(--w->patience == 0))
             look_up(w);
     }

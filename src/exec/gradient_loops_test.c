@@ -117,14 +117,29 @@ MR_TEST(run_gradients_of_a_loop_over_two_devices)
     mr_grig_deinit(&r);
 }
 
-static void run_program(uint64_t seed, bool vectors)
+/* Puts about half of the arithmetic on another device. */
+static void scatter(mr_grig *r, uint64_t seed)
+{
+    for (int i = 0; i < r->g->nodes.n; i++) {
+        mr_node *n = r->g->nodes.p[i];
+        bool moves = mr_node_is(n, "Tanh") || mr_node_is(n, "Mul") || mr_node_is(n, "Add") || mr_node_is(n, "Sub");
+        if (moves && (seed * 2654435761u >> (i % 24)) % 2)
+            mr_node_set_device(n, "/device:CPU:1");
+    }
+}
+
+static void run_program(uint64_t seed, bool vectors, bool two_devices)
 {
     mr_grig r;
     mr_grig_init(&r);
     r.program = (int)seed;
+    r.config.n_cpus = two_devices ? 2 : 1;
     for (int i = 0; i < MR_RANDOM_PROGRAM_INPUTS; i++)
         mr_grig_input(&r, vectors, (const int64_t[]){2}, !vectors);
-    mr_grig_check(&r, mr_random_program(&r.b, r.x, seed, vectors, true));
+    mr_out y = mr_random_program(&r.b, r.x, seed, vectors, true);
+    if (two_devices)
+        scatter(&r, seed);
+    mr_grig_check(&r, y);
     mr_grig_deinit(&r);
 }
 
@@ -133,5 +148,13 @@ MR_TEST(run_gradients_of_random_programs)
     mr_test_deadline(120);
     uint64_t first = mr_test_random() % 100000;
     for (uint64_t seed = first; seed < first + 40; seed++)
-        run_program(seed, seed % 2);
+        run_program(seed, seed % 2, false);
+}
+
+MR_TEST(run_gradients_of_random_programs_over_two_devices)
+{
+    mr_test_deadline(120);
+    uint64_t first = mr_test_random() % 100000;
+    for (uint64_t seed = first; seed < first + 20; seed++)
+        run_program(seed, seed % 2, true);
 }
