@@ -46,7 +46,7 @@ TF_Buffer TF_GetBuffer(TF_Buffer *buffer)
 
 bool mr_capi_buffer_from_str(TF_Buffer *out, mr_str *s)
 {
-    if (out->data)
+    if (!out || out->data)
         return false;
     size_t n = s->n; /* before taking it, which empties s */
     char *data = mr_str_take(s);
@@ -59,7 +59,8 @@ mr_status *mr_capi_buffer_fill(TF_Buffer *out, mr_str *s)
     if (mr_capi_buffer_from_str(out, s))
         return NULL;
     mr_str_deinit(s);
-    return mr_invalid("Passing non-empty TF_Buffer is invalid.");
+    return out ? mr_invalid("Passing non-empty TF_Buffer is invalid.")
+               : mr_invalid("There is no buffer to fill");
 }
 
 TF_Buffer *mr_capi_buffer_new(mr_str *s)

@@ -1,6 +1,11 @@
-/* capi/graph.c -- TF_Graph: its nodes, shapes and definitions. */
+/* capi/graph.c -- TF_Graph: its nodes, shapes and definitions.
+ *
+ * One lock a graph guards the graph of ours inside.  Operations are read without it: what a client
+ * can ask of one does not change once it is made, but for the few things that say otherwise where
+ * they are read (its consumers, its attrs). */
 #include "capi/internal.h"
 #include "graph/graph_def.h"
+#include "graph/library.h"
 
 TF_Graph *TF_NewGraph(void)
 {
@@ -8,6 +13,7 @@ TF_Graph *TF_NewGraph(void)
     TF_Graph *g = mr_new(TF_Graph);
     mr_mutex_init(&g->mu);
     g->graph = mr_graph_new();
+    g->graph->tag = g;
     return g;
 }
 
@@ -17,6 +23,7 @@ void mr_capi_graph_release(TF_Graph *g)
     mr_unlock(&g->mu);
     if (!gone)
         return;
+    g->graph->tag = NULL; /* somebody of ours may hold the graph longer */
     mr_graph_unref(g->graph);
     mr_mutex_deinit(&g->mu);
     mr_free(g);
@@ -31,66 +38,104 @@ void TF_DeleteGraph(TF_Graph *graph)
     mr_capi_graph_release(graph);
 }
 
-/* ---- shapes ---- */
-
-static mr_status *check_output(const TF_Graph *g, TF_Output o)
+void TF_SetRequireShapeInferenceFns(TF_Graph *graph, bool require)
 {
-    const mr_node *n = mr_capi_node(o.oper);
-    if (!n || n->graph != g->graph)
+    if (!graph)
+        return;
+    mr_lock(&graph->mu);
+    graph->shapes_optional = !require;
+    mr_unlock(&graph->mu);
+}
+
+mr_status *mr_capi_check_op(const TF_Graph *g, const TF_Operation *op)
+{
+    const mr_node *n = mr_capi_node(op);
+    if (!g || !n || n->graph != g->graph)
         return mr_invalid("Node %s was not found in the graph", n ? n->name : "NULL");
-    if (o.index < 0 || o.index >= n->n_out)
-        return mr_invalid("Node %s has %d outputs, there is no output %d", n->name, n->n_out, o.index);
     return NULL;
 }
 
-void TF_GraphSetTensorShape(TF_Graph *graph, TF_Output output, const int64_t *dims, const int num_dims,
-                            TF_Status *status)
+mr_status *mr_capi_check_output(const TF_Graph *g, TF_Output o)
 {
-    mr_lock(&graph->mu);
-    mr_status *st = check_output(graph, output);
-    if (!st && num_dims > MR_MAX_RANK)
-        st = mr_invalid("a shape of %d dimensions", num_dims);
+    const mr_node *n = mr_capi_node(o.oper);
+    MR_TRY(mr_capi_check_op(g, o.oper));
+    if (o.index < 0 || o.index >= n->n_out)
+        return mr_invalid("Node %s has %d outputs, there is no output %d", n->name, n->n_out,
+                          o.index);
+    return NULL;
+}
+
+/* ---- shapes ---- */
+
+static mr_status *set_shape(TF_Graph *g, TF_Output o, const int64_t *dims, int n)
+{
+    const mr_pshape *s = &mr_pshape_unknown;
+    MR_TRY(mr_capi_check_output(g, o));
+    if (n > MR_MAX_RANK || (n > 0 && !dims))
+        return mr_invalid("Shape of rank %d, the most is %d", n, MR_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if (dims[i] < -1)
+            return mr_invalid("Dimension %d of the shape is %lld", i, (long long)dims[i]);
+    if (n >= 0)
+        s = mr_pshape_of(&g->graph->arena, n, dims);
+    return mr_out_refine_shape(mr_capi_out(o), s);
+}
+
+void TF_GraphSetTensorShape(TF_Graph *graph, TF_Output output, const int64_t *dims,
+                            const int num_dims, TF_Status *status)
+{
+    mr_status *st = mr_capi_check_op(graph, output.oper); /* NULL graphs have no lock */
     if (!st) {
-        const mr_pshape *s = num_dims < 0 ? &mr_pshape_unknown : mr_pshape_of(&graph->graph->arena, num_dims, dims);
-        st = mr_out_refine_shape(mr_capi_out(output), s);
+        mr_lock(&graph->mu);
+        st = set_shape(graph, output, dims, num_dims);
+        mr_unlock(&graph->mu);
     }
-    mr_unlock(&graph->mu);
     mr_capi_set_status(status, st);
+}
+
+/* The shape of an output as it is now; shapes are immutable, so only finding it needs the lock. */
+static mr_status *get_shape(TF_Graph *g, TF_Output o, const mr_pshape **out)
+{
+    *out = &mr_pshape_unknown;
+    MR_TRY(mr_capi_check_output(g, o));
+    mr_lock(&g->mu);
+    *out = mr_out_shape(mr_capi_out(o));
+    mr_unlock(&g->mu);
+    return NULL;
 }
 
 int TF_GraphGetTensorNumDims(TF_Graph *graph, TF_Output output, TF_Status *status)
 {
-    mr_lock(&graph->mu);
-    mr_status *st = check_output(graph, output);
-    int rank = st ? -1 : mr_out_shape(mr_capi_out(output))->rank;
-    mr_unlock(&graph->mu);
-    mr_capi_set_status(status, st);
-    return rank;
+    const mr_pshape *s;
+    mr_capi_set_status(status, get_shape(graph, output, &s));
+    return s->rank;
 }
 
 static mr_status *copy_dims(const mr_pshape *s, int64_t *dims, int num_dims)
 {
     if (num_dims != s->rank)
         return mr_invalid("Expected rank is %d but actual rank is %d", num_dims, s->rank);
+    if (num_dims > 0 && !dims)
+        return mr_invalid("No room for the %d dimensions", num_dims);
     for (int i = 0; i < num_dims; i++)
         dims[i] = s->dims[i];
     return NULL;
 }
 
-void TF_GraphGetTensorShape(TF_Graph *graph, TF_Output output, int64_t *dims, int num_dims, TF_Status *status)
+void TF_GraphGetTensorShape(TF_Graph *graph, TF_Output output, int64_t *dims, int num_dims,
+                            TF_Status *status)
 {
-    mr_lock(&graph->mu);
-    mr_status *st = check_output(graph, output);
-    if (!st)
-        st = copy_dims(mr_out_shape(mr_capi_out(output)), dims, num_dims);
-    mr_unlock(&graph->mu);
-    mr_capi_set_status(status, st);
+    const mr_pshape *s;
+    mr_status *st = get_shape(graph, output, &s);
+    mr_capi_set_status(status, st ? st : copy_dims(s, dims, num_dims));
 }
 
 /* ---- nodes ---- */
 
 TF_Operation *TF_GraphOperationByName(TF_Graph *graph, const char *oper_name)
 {
+    if (!graph || !oper_name)
+        return NULL;
     mr_lock(&graph->mu);
     mr_node *n = mr_graph_find(graph->graph, mr_sv_of(oper_name));
     mr_unlock(&graph->mu);
@@ -100,6 +145,8 @@ TF_Operation *TF_GraphOperationByName(TF_Graph *graph, const char *oper_name)
 TF_Operation *TF_GraphNextOperation(TF_Graph *graph, size_t *pos)
 {
     mr_node *n = NULL;
+    if (!graph || !pos)
+        return NULL;
     mr_lock(&graph->mu);
     while (!n && *pos < (size_t)graph->graph->nodes.n)
         n = graph->graph->nodes.p[(*pos)++];
@@ -107,44 +154,37 @@ TF_Operation *TF_GraphNextOperation(TF_Graph *graph, size_t *pos)
     return mr_capi_op(n);
 }
 
-void TF_UpdateEdge(TF_Graph *graph, TF_Output new_src, TF_Input dst, TF_Status *status)
-{
-    mr_lock(&graph->mu);
-    mr_node *n = mr_capi_node(dst.oper);
-    mr_status *st = check_output(graph, new_src);
-    if (!st && (!n || n->graph != graph->graph || dst.index < 0 || dst.index >= n->n_in))
-        st = mr_invalid("input %d of %s is not in the graph", dst.index, n ? n->name : "NULL");
-    if (!st)
-        st = mr_node_set_input(n, dst.index, mr_capi_out(new_src));
-    mr_unlock(&graph->mu);
-    mr_capi_set_status(status, st);
-}
-
 /* ---- serialized ---- */
 
 void TF_GraphToGraphDef(TF_Graph *graph, TF_Buffer *output_graph_def, TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_lock(&graph->mu);
-    mr_status *st = mr_graph_export(graph->graph, &bytes);
-    mr_unlock(&graph->mu);
+    mr_status *st = graph ? NULL : mr_invalid("There is no graph");
+    if (!st) {
+        mr_lock(&graph->mu);
+        st = mr_graph_export(graph->graph, &bytes);
+        mr_unlock(&graph->mu);
+    }
     if (!st)
         st = mr_capi_buffer_fill(output_graph_def, &bytes);
     mr_str_deinit(&bytes);
     mr_capi_set_status(status, st);
 }
 
-void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op_def, TF_Status *status)
+void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op_def,
+                      TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_status *st = NULL;
-    mr_lock(&graph->mu);
-    const mr_op_def *d = mr_library_op(graph->graph->library, mr_sv_of(op_name));
-    if (d)
-        mr_op_def_encode(d, &bytes);
-    else
-        st = mr_error(MR_NOT_FOUND, "Op type not registered '%s'", op_name);
-    mr_unlock(&graph->mu);
+    mr_status *st = graph && op_name ? NULL : mr_invalid("There is no graph, or no op");
+    if (!st) {
+        mr_lock(&graph->mu);
+        const mr_op_def *d = mr_library_op(graph->graph->library, mr_sv_of(op_name));
+        if (d)
+            mr_op_def_encode(d, &bytes);
+        else
+            st = mr_error(MR_NOT_FOUND, "Op type not registered '%s' in this binary", op_name);
+        mr_unlock(&graph->mu);
+    }
     if (!st)
         st = mr_capi_buffer_fill(output_op_def, &bytes);
     mr_capi_set_status(status, st);
@@ -153,8 +193,12 @@ void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op
 void TF_GraphVersions(TF_Graph *graph, TF_Buffer *output_version_def, TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_lock(&graph->mu);
-    mr_versions_encode(&graph->graph->versions, &bytes);
-    mr_unlock(&graph->mu);
-    mr_capi_set_status(status, mr_capi_buffer_fill(output_version_def, &bytes));
+    mr_status *st = graph ? NULL : mr_invalid("There is no graph");
+    if (!st) {
+        mr_lock(&graph->mu);
+        mr_versions_encode(&graph->graph->versions, &bytes);
+        mr_unlock(&graph->mu);
+        st = mr_capi_buffer_fill(output_version_def, &bytes);
+    }
+    mr_capi_set_status(status, st);
 }

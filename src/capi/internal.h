@@ -40,22 +40,40 @@ mr_sv mr_capi_buffer_view(const TF_Buffer *b);
 
 /* ---- graphs and sessions ----
  *
- * A client's TF_Operation is our mr_node: only the type of the pointer changes.  TF_Output and mr_out have one
- * layout, so arrays of them are passed on as they are.  A TF_Tensor holds one of our tensors, because a few
- * functions (TF_TensorBitcastFrom, TF_SetShape) change what a client's handle stands for. */
+ * A client's TF_Operation is our mr_node: only the type of the pointer changes.  TF_Output and
+ * mr_out have one layout, so arrays of them are passed on as they are.  A TF_Tensor holds one of our
+ * tensors, because a few functions (TF_TensorBitcastFrom, TF_SetShape) change what a client's handle
+ * stands for. */
 
 struct TF_Tensor {
     mr_tensor *t; /* owned */
 };
+/* A handle for t, whose reference is taken over; NULL for NULL. */
+TF_Tensor *mr_capi_tensor_new(mr_tensor *t);
+/* The same for a tensor that others may hold too: what a client gets to write on is a copy. */
+mr_status *mr_capi_tensor_own(mr_tensor *t, TF_Tensor **out);
 
-/* Hands the built-in ops to the registry; whoever needs the registry calls it first.  Cheap when done. */
+/* Hands the built-in ops to the registry; whoever needs the registry calls it first.  Cheap when
+ * done. */
 void mr_capi_init(void);
 
 struct TF_Graph {
-    mr_mutex mu;     /* guards the graph */
-    mr_graph *graph; /* owned */
+    mr_mutex mu;     /* guards the graph; outermost of all locks */
+    mr_graph *graph; /* owned; its tag points back here */
     int n_sessions MR_GUARDED_BY(mu);
     bool deleted MR_GUARDED_BY(mu); /* by the client, while sessions still run on it */
+    bool shapes_optional MR_GUARDED_BY(mu); /* TF_SetRequireShapeInferenceFns */
+};
+/* Unlocks the graph, and frees it when the client has deleted it and no session is left. */
+void mr_capi_graph_release(TF_Graph *g) MR_RELEASE(g->mu) MR_NO_TSA;
+/* INVALID_ARGUMENT unless this is an output, or a node, of the graph. */
+mr_status *mr_capi_check_output(const TF_Graph *g, TF_Output o);
+mr_status *mr_capi_check_op(const TF_Graph *g, const TF_Operation *op);
+
+struct TF_OperationDescription {
+    TF_Graph *graph;
+    mr_node_builder *b;
+    mr_status *st; /* the first error that the builder itself does not see */
 };
 
 struct TF_SessionOptions {
@@ -64,24 +82,41 @@ struct TF_SessionOptions {
     mr_str config_proto; /* as the client gave it */
 };
 /* A session for a target; direct ones run on the graph (and its lock). */
-mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu, mr_session **out);
-/* Unlocks the graph, and frees it when the client has deleted it and no session is left. */
-void mr_capi_graph_release(TF_Graph *g) MR_RELEASE(g->mu) MR_NO_TSA;
+mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu,
+                                mr_session **out);
 
 struct TF_Session {
     mr_session *session;
     TF_Graph *graph;
 };
 
-_Static_assert(sizeof(TF_Output) == sizeof(mr_out) && offsetof(TF_Output, index) == offsetof(mr_out, index),
+_Static_assert(sizeof(TF_Output) == sizeof(mr_out) &&
+                   offsetof(TF_Output, index) == offsetof(mr_out, index),
                "arrays of TF_Output are read as arrays of mr_out");
+_Static_assert(sizeof(TF_DataType) == sizeof(int), "arrays of TF_DataType are read as types");
 
 static inline mr_node *mr_capi_node(const TF_Operation *op) { return (mr_node *)(uintptr_t)op; }
 static inline TF_Operation *mr_capi_op(const mr_node *n) { return (TF_Operation *)(uintptr_t)n; }
 static inline mr_out mr_capi_out(TF_Output o) { return (mr_out){mr_capi_node(o.oper), o.index}; }
-static inline TF_Output mr_capi_output(mr_out o) { return (TF_Output){mr_capi_op(o.node), o.node ? o.index : -1}; }
+static inline TF_Output mr_capi_output(mr_out o)
+{
+    return (TF_Output){mr_capi_op(o.node), o.node ? o.index : -1};
+}
 static inline const mr_out *mr_capi_outs(const TF_Output *o) { return (const mr_out *)o; }
-/* A handle for t, whose reference is taken over; NULL for NULL. */
-TF_Tensor *mr_capi_tensor_new(mr_tensor *t);
+
+/* Locks the client's graph an operation is in, for what may change of the operation.  An operation
+ * of ours is in none and needs no lock: NULL. */
+static inline mr_mutex *mr_capi_lock(const mr_node *n) MR_NO_TSA
+{
+    TF_Graph *g = n->graph->tag;
+    if (g)
+        mr_lock(&g->mu);
+    return g ? &g->mu : NULL;
+}
+static inline void mr_capi_unlock(mr_mutex *mu) MR_NO_TSA
+{
+    if (mu)
+        mr_unlock(mu);
+}
 
 #endif

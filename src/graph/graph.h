@@ -71,6 +71,7 @@ struct mr_graph {
     int n_prefixed;
     struct mr_library *library;
     mr_versions versions;
+    void *tag; /* free for wrappers */
     mr_refs refs;
 };
 

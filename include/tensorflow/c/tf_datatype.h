@@ -38,6 +38,11 @@ typedef enum TF_DataType {
     TF_VARIANT = 21,
     TF_UINT32 = 22,
     TF_UINT64 = 23,
+    /* Of later releases: stored, one byte an element, not computed with. */
+    TF_FLOAT8_E5M2 = 24,
+    TF_FLOAT8_E4M3FN = 25,
+    TF_INT4 = 29,
+    TF_UINT4 = 30,
 } TF_DataType;
 
 /* Bytes of one element; 0 for types without a fixed size and for unknown numbers. */

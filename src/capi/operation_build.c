@@ -1,0 +1,90 @@
+/* capi/operation_build.c -- TF_NewOperation ... TF_FinishOperation.
+ *
+ * A description is a builder of ours with room for one error more: what the C API itself finds
+ * wrong (a NULL, a shape of rank 300) before the builder could.  The builder looks at the graph
+ * only when the operation is finished, so only that takes the graph's lock; the forms for callers
+ * that hold it already differ in nothing else. */
+#include "capi/internal.h"
+
+TF_OperationDescription *TF_NewOperation(TF_Graph *graph, const char *op_type,
+                                         const char *oper_name)
+{
+    if (!graph)
+        return NULL;
+    TF_OperationDescription *d = mr_new(TF_OperationDescription);
+    d->graph = graph;
+    d->b = mr_node_begin(graph->graph, op_type ? op_type : "", oper_name ? oper_name : "");
+    return d;
+}
+
+TF_OperationDescription *TF_NewOperationLocked(TF_Graph *graph, const char *op_type,
+                                               const char *oper_name)
+{
+    return TF_NewOperation(graph, op_type, oper_name);
+}
+
+void TF_SetDevice(TF_OperationDescription *desc, const char *device)
+{
+    if (desc)
+        mr_nb_device(desc->b, device);
+}
+
+void TF_AddInput(TF_OperationDescription *desc, TF_Output input)
+{
+    if (desc)
+        mr_nb_input(desc->b, mr_capi_out(input));
+}
+
+void TF_AddInputList(TF_OperationDescription *desc, const TF_Output *inputs, int num_inputs)
+{
+    if (!desc)
+        return;
+    if (num_inputs < 0 || (num_inputs && !inputs))
+        mr_status_update(&desc->st, mr_invalid("A list of %d inputs is not there", num_inputs));
+    else
+        mr_nb_input_list(desc->b, mr_capi_outs(inputs), num_inputs);
+}
+
+void TF_AddControlInput(TF_OperationDescription *desc, TF_Operation *input)
+{
+    if (desc)
+        mr_nb_control(desc->b, mr_capi_node(input));
+}
+
+void TF_ColocateWith(TF_OperationDescription *desc, TF_Operation *op)
+{
+    if (!desc)
+        return;
+    if (op)
+        mr_nb_colocate(desc->b, mr_capi_node(op));
+    else
+        mr_status_update(&desc->st, mr_invalid("Colocation with no operation"));
+}
+
+TF_Operation *TF_FinishOperationLocked(TF_OperationDescription *desc, TF_Status *status)
+{
+    mr_node *n = NULL;
+    if (!desc) {
+        mr_capi_set_status(status, mr_invalid("There is no operation to finish"));
+        return NULL;
+    }
+    mr_status *st = desc->st;
+    if (st)
+        mr_nb_abandon(desc->b);
+    else
+        st = mr_node_finish(desc->b, &n);
+    mr_free(desc);
+    mr_capi_set_status(status, st);
+    return mr_capi_op(n);
+}
+
+TF_Operation *TF_FinishOperation(TF_OperationDescription *desc, TF_Status *status)
+{
+    if (!desc)
+        return TF_FinishOperationLocked(NULL, status);
+    mr_mutex *mu = &desc->graph->mu; /* desc is gone afterwards */
+    mr_lock(mu);
+    TF_Operation *op = TF_FinishOperationLocked(desc, status);
+    mr_unlock(mu);
+    return op;
+}
