@@ -2,7 +2,6 @@
 #include "graph/sample_ops_test.h"
 
 #include "base/memory.h"
-#include "ops/table.h"
 
 static mr_status *shape_same(mr_infer *c);
 
@@ -33,6 +32,22 @@ static const mr_op sample_ops[] = {
     {.name = "TestBad", .sig = "x: float ->", .shape = shape_same},
 };
 
+/* Loops and the ends of functions, as ops/control has them. */
+static const mr_op flow_ops[] = {
+    {.name = "Merge",
+     .sig = "inputs: N * T -> output: T, value_index: int32",
+     .attrs = "T: type; N: int >= 1"},
+    {.name = "NextIteration", .sig = "data: T -> output: T", .attrs = "T: type"},
+    {.name = "_Arg",
+     .sig = "-> output: T",
+     .attrs = "T: type; index: int >= 0",
+     .flags = MR_STATEFUL},
+    {.name = "_Retval",
+     .sig = "input: T ->",
+     .attrs = "T: type; index: int >= 0",
+     .flags = MR_STATEFUL},
+};
+
 /* Fails, as a shape function may. */
 static mr_status *shape_same(mr_infer *c)
 {
@@ -46,9 +61,10 @@ void mr_sample_ops(void)
     if (done)
         return;
     done = true;
-    mr_ops_register();
     for (int i = 0; i < MR_COUNT(sample_ops); i++)
         MR_CHECK_OK(mr_op_register(&sample_ops[i]));
+    for (int i = 0; i < MR_COUNT(flow_ops); i++)
+        MR_CHECK_OK(mr_op_register(&flow_ops[i]));
 }
 
 mr_node *mr_sample_source(mr_graph *g, const char *name, mr_dtype type)

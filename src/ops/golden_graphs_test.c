@@ -1,4 +1,4 @@
-/* graph/golden_test.c -- graphs written by TensorFlow itself, read and written back.
+/* ops/golden_graphs_test.c -- graphs written by TensorFlow itself, read and written back.
  *
  * The comparison reads both sides with the message reader, not with ours, and leaves out attrs that
  * only we wrote because they have their default. */
@@ -7,9 +7,10 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
-#include "graph/sample_ops_test.h"
+#include "ops/table.h"
 #include "proto/graph.pb-c.h"
 #include "proto/saved_model.pb-c.h"
+#include "tests/harness/test.h"
 #include "wire/message.h"
 #include "wire/text_format.h"
 
@@ -239,7 +240,7 @@ static void check_dir(const char *dir)
 {
     if (!mr_test_golden())
         mr_test_skip("no golden folder");
-    mr_sample_ops();
+    mr_ops_register();
     snprintf(golden_dir, sizeof(golden_dir), "%s", mr_test_golden());
     char path[600];
     snprintf(path, sizeof(path), "%s/%s", golden_dir, dir);
@@ -285,7 +286,7 @@ MR_TEST(golden_saved_models_are_written_back_as_they_were)
 {
     if (!mr_test_golden())
         mr_test_skip("no golden folder");
-    mr_sample_ops();
+    mr_ops_register();
     snprintf(golden_dir, sizeof(golden_dir), "%s", mr_test_golden());
     check_saved_model("SimpleWhileLoop");
     check_saved_model("VarsAndArithmeticObjectGraph");
