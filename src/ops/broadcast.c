@@ -1,9 +1,9 @@
 /* ops/broadcast.c -- the walk over a broadcast result.
  *
- * After mr_broadcast_collapse every dimension of the walk has a size above 1 and at least one operand
- * that does not continue through it as through its inner neighbour.  In the innermost dimension each
- * stride is 0 or 1, because operands are packed: so a row of the result is, for each operand, either a
- * run of elements or one element repeated. */
+ * After mr_broadcast_collapse every dimension of the walk has a size above 1 and at least one
+ * operand that does not continue through it as through its inner neighbour.  In the innermost
+ * dimension each stride is 0 or 1, because operands are packed: so a row of the result is, for each
+ * operand, either a run of elements or one element repeated. */
 #include "ops/broadcast.h"
 
 #include <string.h>
@@ -141,14 +141,16 @@ void mr_broadcast_row_next(const mr_broadcast *b, mr_broadcast_row *row)
     }
 }
 
-void mr_broadcast_offsets(const mr_broadcast *b, int operand, int64_t first, int64_t n, int64_t *out)
+void mr_broadcast_offsets(const mr_broadcast *b, int operand, int64_t first, int64_t n,
+                          int64_t *out)
 {
     if (b->rank == 0) {
         for (int64_t i = 0; i < n; i++)
             out[i] = 0;
         return;
     }
-    int64_t width = b->dims[b->rank - 1], step = b->strides[operand][b->rank - 1], at = first % width;
+    int64_t width = b->dims[b->rank - 1], step = b->strides[operand][b->rank - 1],
+            at = first % width;
     mr_broadcast_row row;
     mr_broadcast_row_init(b, first / width, &row);
     for (int64_t i = 0; i < n; mr_broadcast_row_next(b, &row), at = 0)
@@ -179,20 +181,22 @@ void mr_splat(void *dst, const void *value, size_t elem_bytes, int64_t n)
     }
 }
 
-void mr_broadcast_gather(const mr_broadcast *b, int operand, size_t elem_bytes, const void *src, int64_t first,
-                         int64_t n, void *dst)
+void mr_broadcast_gather(const mr_broadcast *b, int operand, size_t elem_bytes, const void *src,
+                         int64_t first, int64_t n, void *dst)
 {
     if (b->rank == 0) {
         mr_splat(dst, src, elem_bytes, n);
         return;
     }
-    int64_t width = b->dims[b->rank - 1], step = b->strides[operand][b->rank - 1], at = first % width;
+    int64_t width = b->dims[b->rank - 1], step = b->strides[operand][b->rank - 1],
+            at = first % width;
     char *to = dst;
     mr_broadcast_row row;
     mr_broadcast_row_init(b, first / width, &row);
     while (n > 0) {
         int64_t run = MR_MIN(n, width - at);
-        const char *from = (const char *)src + (size_t)(row.offsets[operand] + at * step) * elem_bytes;
+        const char *from =
+            (const char *)src + (size_t)(row.offsets[operand] + at * step) * elem_bytes;
         if (step == 0)
             mr_splat(to, from, elem_bytes, run);
         else

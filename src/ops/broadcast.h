@@ -1,10 +1,10 @@
 /* ops/broadcast.h -- reading operands of different shapes as if they had one.
  *
  * NumPy's rule: shapes are aligned at the right, a missing dimension is 1, and a dimension of 1 is
- * repeated to match.  A mr_broadcast walks the result in row-major order with one stride per operand
- * and dimension, 0 where the operand repeats.  Dimensions that all operands step through alike are
- * collapsed into one, so [8,1,28,28] + [8,16,28,28] is a walk of rank 3, and operands of equal shape a
- * walk of rank 1.
+ * repeated to match.  A mr_broadcast walks the result in row-major order with one stride per
+ * operand and dimension, 0 where the operand repeats.  Dimensions that all operands step through
+ * alike are collapsed into one, so [8,1,28,28] + [8,16,28,28] is a walk of rank 3, and operands of
+ * equal shape a walk of rank 1.
  *
  *     mr_broadcast b;
  *     mr_broadcast_init(&b);
@@ -46,19 +46,21 @@ typedef struct mr_broadcast_row {
     int64_t offsets[MR_BROADCAST_OPERANDS];
     int64_t index[MR_MAX_RANK];
 } mr_broadcast_row;
-void mr_broadcast_row_init(const mr_broadcast *b, int64_t row, mr_broadcast_row *out); /* rank > 0 */
+void mr_broadcast_row_init(const mr_broadcast *b, int64_t row,
+                           mr_broadcast_row *out); /* rank > 0 */
 void mr_broadcast_row_next(const mr_broadcast *b, mr_broadcast_row *row);
 
 /* The operand's element behind element i of the result. */
 int64_t mr_broadcast_offset(const mr_broadcast *b, int operand, int64_t i);
 /* The same for n consecutive elements of the result. */
-void mr_broadcast_offsets(const mr_broadcast *b, int operand, int64_t first, int64_t n, int64_t *out);
+void mr_broadcast_offsets(const mr_broadcast *b, int operand, int64_t first, int64_t n,
+                          int64_t *out);
 /* After how many elements of the result the operand begins anew, for ever; n when it never does. */
 int64_t mr_broadcast_period(const mr_broadcast *b, int operand);
-/* Copies the operand's values behind n consecutive elements of the result, starting with `first`, from
- * src (the operand) to dst (packed).  Elements are plain bytes of a size of 1, 2, 4, 8 or 16. */
-void mr_broadcast_gather(const mr_broadcast *b, int operand, size_t elem_bytes, const void *src, int64_t first,
-                         int64_t n, void *dst);
+/* Copies the operand's values behind n consecutive elements of the result, starting with `first`,
+ * from src (the operand) to dst (packed).  Elements have 1, 2, 4, 8 or 16 plain bytes. */
+void mr_broadcast_gather(const mr_broadcast *b, int operand, size_t elem_bytes, const void *src,
+                         int64_t first, int64_t n, void *dst);
 
 /* n copies of one plain element. */
 void mr_splat(void *dst, const void *value, size_t elem_bytes, int64_t n);

@@ -1,8 +1,8 @@
 /* ops/dnnl.c -- the only file that knows oneDNN.
  *
- * oneDNN of Debian runs on OpenMP, whose teams collapse when a core is shared, so every call is held to
- * one thread.  The number of threads is a setting of the calling thread, which may be the host
- * program's own: it is put back after each call. */
+ * oneDNN of Debian runs on OpenMP, whose teams collapse when a core is shared, so every call is
+ * held to one thread.  The number of threads is a setting of the calling thread, which may be the
+ * host program's own: it is put back after each call. */
 #include "ops/dnnl.h"
 
 #include <dnnl.h>
@@ -41,11 +41,12 @@ static mr_status *check(dnnl_status_t st, const char *what)
     return mr_error(code, "oneDNN: %s failed with status %d", what, (int)st);
 }
 
-mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
-                         const float *b, int64_t ldb, float *c, int64_t ldc)
+mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
+                         int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
 {
     int before = enter();
-    dnnl_status_t st = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
+    dnnl_status_t st =
+        dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
     leave(before);
     return check(st, "sgemm");
 }

@@ -1,10 +1,11 @@
 /* ops/elementwise.c -- runs the loops of elementwise.h over whole tensors.
  *
- * Equal shapes are one call of the loop per thread.  Otherwise the result is computed in blocks that
- * fit the first-level cache, and for each block every operand is brought into packed form: read in
- * place where it is packed already, else copied into a buffer on the stack.  Such a copy is kept while
- * the next block needs the same values: a scalar is spread out once, a short row repeated to the
- * length of a block once.  So one plain loop per op and type serves all forms of broadcasting.
+ * Equal shapes are one call of the loop per thread.  Otherwise the result is computed in blocks
+ * that fit the first-level cache, and for each block every operand is brought into packed form:
+ * read in place where it is packed already, else copied into a buffer on the stack.  Such a copy is
+ * kept while the next block needs the same values: a scalar is spread out once, a short row
+ * repeated to the length of a block once.  So one plain loop per op and type serves all forms of
+ * broadcasting.
  *
  * Rows (runs along the innermost dimension of the walk) of at least LONG_ROW elements are blocks of
  * their own, where every operand is packed or a single value; shorter rows are put together. */
@@ -38,7 +39,7 @@ typedef struct job {
 typedef struct scratch {
     _Alignas(64) char packed[MAX_OPERANDS][BLOCK_BYTES];
     _Alignas(64) char wide[MAX_OPERANDS][BLOCK_BYTES]; /* as float */
-    const char *source[MAX_OPERANDS]; /* what `packed` (and `wide`) was made from; NULL: nothing yet */
+    const char *source[MAX_OPERANDS]; /* what `packed` and `wide` were made from; NULL: nothing */
     int64_t filled[MAX_OPERANDS];     /* its elements */
 } scratch;
 
@@ -98,7 +99,8 @@ static void same_part(void *ctx, int64_t begin, int64_t end)
 /* ---- long rows ---- */
 
 /* Elements at..at+n of one row. */
-static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, int64_t at, int64_t n, scratch *s)
+static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, int64_t at,
+                      int64_t n, scratch *s)
 {
     void *p[MAX_OPERANDS] = {j->p[0] + (size_t)(first + at) * j->bytes[0]};
     bool fresh[MAX_OPERANDS];
@@ -170,7 +172,8 @@ static mr_status *make_result(mr_run *r, int rank, const int64_t *dims, mr_tenso
 {
     for (int i = 0; i < r->n_in; i++) {
         const mr_tensor *x = mr_in(r, i);
-        if (mr_tensor_sole(x) && x->dtype == mr_out_dtype(r, 0) && mr_shape_eq(x->rank, x->dims, rank, dims))
+        if (mr_tensor_sole(x) && x->dtype == mr_out_dtype(r, 0) &&
+            mr_shape_eq(x->rank, x->dims, rank, dims))
             return mr_run_forward(r, i, 0, rank, dims, out);
     }
     return mr_run_output(r, 0, rank, dims, out);
@@ -198,7 +201,8 @@ static void job_set_result(job *j, const mr_tensor *y)
     j->bytes[0] = mr_dtype_size((mr_dtype)y->dtype);
 }
 
-static void split(mr_run *r, int64_t n, double cost_ns, void (*part)(void *, int64_t, int64_t), job *j)
+static void split(mr_run *r, int64_t n, double cost_ns, void (*part)(void *, int64_t, int64_t),
+                  job *j)
 {
     if ((double)n * cost_ns < SMALL_NS)
         part(j, 0, n);
@@ -238,8 +242,8 @@ static mr_status *broadcast_run(mr_run *r, const mr_each *e)
     return NULL;
 }
 
-/* Equal shapes: the loop runs over whole tensors.  Most ops of a graph are small and come this way, so
- * it does little else. */
+/* Equal shapes: the loop runs over whole tensors.  Most ops of a graph are small and come this way,
+ * so it does little else. */
 static mr_status *same_run(mr_run *r, const mr_each *e)
 {
     const mr_tensor *x = mr_in(r, 0);

@@ -5,14 +5,16 @@
  *     MR_BINARY(tanh_grad, MR_FLOATS, y * (1 - x * x))
  *     MR_OP(Tanh, ... .kernels = MR_KERNELS(MR_CPU_EACH(tanh, MR_FLOATS)), ...);
  *
- * Each type of the list yields one plain loop over n packed elements, tanh_float_loop, and a constant
- * tanh_float that says how to run it.  Everything else is done once, in elementwise.c, for all ops and
- * types: broadcasting, reuse of an input's memory, splitting over threads.  half and bfloat16 have no
- * loops of their own: blocks of them pass through the loop of float, whose row must stand in the same
- * list.  The loops of float and double are compiled for several generations of CPUs.
+ * Each type of the list yields one plain loop over n packed elements, tanh_float_loop, and a
+ * constant tanh_float that says how to run it.  Everything else is done once, in elementwise.c, for
+ * all ops and types: broadcasting, reuse of an input's memory, splitting over threads.  half and
+ * bfloat16 have no loops of their own: blocks of them pass through the loop of float, whose row
+ * must stand in the same list.  The loops of float and double are compiled for several generations
+ * of CPUs.
  *
- * In an expression x, y, z are the elements of inputs 0, 1, 2, in the computing type.  Integers wrap:
- * write (uint64_t)x + (uint64_t)y, which the compiler narrows again.  Maths comes from ops/maths.h.
+ * In an expression x, y, z are the elements of inputs 0, 1, 2, in the computing type.  Integers
+ * wrap: write (uint64_t)x + (uint64_t)y, which the compiler narrows again.  Maths comes from
+ * ops/maths.h.
  *
  *     MR_UNARY(fn, TYPES, expr)       T -> T
  *     MR_BINARY(fn, TYPES, expr)      T, T -> T
@@ -20,10 +22,11 @@
  *     MR_TEST_UNARY(fn, TYPES, expr)  T -> bool
  *     MR_COMPARE(fn, TYPES, expr)     T, T -> bool
  *
- * The forms ending in _SLOW are for expressions of ten nanoseconds and more (a call into libm): their
- * loops are split over threads sooner and are not compiled more than once.
+ * The forms ending in _SLOW are for expressions of ten nanoseconds and more (a call into libm):
+ * their loops are split over threads sooner and are not compiled more than once.
  *
- *     MR_UNARY_ARRAY(fn, f)           the loop of float is f(n, x, y), of base/vmath.h; for MR_FLOAT_FAMILY
+ *     MR_UNARY_ARRAY(fn, f)           the loop of float is f(n, x, y), of base/vmath.h; for
+ * MR_FLOAT_FAMILY
  */
 #ifndef MR_OPS_ELEMENTWISE_H
 #define MR_OPS_ELEMENTWISE_H
@@ -35,8 +38,8 @@
 #include "ops/maths.h"
 #include "run/run.h"
 
-/* p[0] is the result, p[1].. the inputs; each has n packed elements.  The result may be the same memory
- * as an input, never a shifted one. */
+/* p[0] is the result, p[1].. the inputs; each has n packed elements.  The result may be the same
+ * memory as an input, never a shifted one. */
 typedef void mr_each_loop(void *const *p, int64_t n);
 
 typedef struct mr_each {
@@ -78,7 +81,8 @@ mr_status *mr_each_apply(mr_run *r, const mr_each *e);
     TYPES(MR_EACH_CONST_ROW, speed, fn)
 
 #define MR_EACH_LOOP_ROW(E, name, number, S, C, arity, R, speed, fn, expr) \
-    MR_EACH_IF_LOOP_##E(MR_EACH_LOOP(MR_EACH_CLONES_##speed(E), arity, R(S), S, fn##_##name##_loop, expr))
+    MR_EACH_IF_LOOP_##E(                                                   \
+        MR_EACH_LOOP(MR_EACH_CLONES_##speed(E), arity, R(S), S, fn##_##name##_loop, expr))
 
 #define MR_EACH_LOOP(clones, arity, R, S, loop_name, expr)                  \
     clones static void loop_name(void *const *p, int64_t n)                 \
@@ -119,7 +123,7 @@ mr_status *mr_each_apply(mr_run *r, const mr_each *e);
 #define MR_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* What differs by type: 16-bit floats borrow the loop of float, float and double get CPU variants. */
+/* By type: 16-bit floats borrow the loop of float, float and double get CPU variants. */
 #define MR_EACH_IF_LOOP_HALF(...)
 #define MR_EACH_IF_LOOP_BFLOAT16(...)
 #define MR_EACH_IF_LOOP_FLOAT(...) __VA_ARGS__

@@ -42,12 +42,15 @@ static void check_sub(mr_bench *b, mr_dtype type)
         skip++;
     for (int d = 0; d < rank; d++)
         out[d] = x_dims[d] == 1 ? y_dims[d] : x_dims[d];
-    mr_tensor *x = mr_bench_random(type, rank, x_dims), *y = mr_bench_random(type, rank - skip, y_dims + skip), *z;
+    mr_tensor *x = mr_bench_random(type, rank, x_dims),
+              *y = mr_bench_random(type, rank - skip, y_dims + skip), *z;
     MR_CHECK_OK(mr_bench_run(b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
     MR_CHECK(mr_shape_eq(z->rank, z->dims, rank, out));
     for (int64_t i = 0; i < z->n; i++)
         MR_CHECK_NEAR(mr_bench_at(z, i),
-                      mr_bench_at(x, index_in(rank, x_dims, out, i)) - mr_bench_at(y, index_in(rank, y_dims, out, i)), 0);
+                      mr_bench_at(x, index_in(rank, x_dims, out, i)) -
+                          mr_bench_at(y, index_in(rank, y_dims, out, i)),
+                      0);
     mr_tensor_unref(x);
     mr_tensor_unref(y);
     mr_tensor_unref(z);
@@ -71,7 +74,8 @@ MR_TEST(elementwise_writes_over_an_input_nobody_else_holds)
     mr_bench_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
     int64_t dims[] = {3};
     for (int which = 0; which < 2; which++) {
-        mr_tensor *in[2] = {mr_bench_random(MR_FLOAT, 1, dims), mr_bench_random(MR_FLOAT, 1, dims)}, *z;
+        mr_tensor *in[2] = {mr_bench_random(MR_FLOAT, 1, dims), mr_bench_random(MR_FLOAT, 1, dims)},
+                  *z;
         float want = MR_DATA(float, in[0])[2] - MR_DATA(float, in[1])[2];
         mr_tensor *kept = mr_tensor_ref(in[!which]);
         void *memory = in[which]->data;
@@ -89,7 +93,8 @@ MR_TEST(elementwise_writes_over_the_larger_operand_of_a_broadcast)
     mr_bench b;
     mr_bench_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
     int64_t row[] = {3}, matrix[] = {2, 3};
-    mr_tensor *in[2] = {mr_bench_random(MR_FLOAT, 1, row), mr_bench_random(MR_FLOAT, 2, matrix)}, *z;
+    mr_tensor *in[2] = {mr_bench_random(MR_FLOAT, 1, row), mr_bench_random(MR_FLOAT, 2, matrix)},
+              *z;
     void *memory = in[1]->data;
     float want = MR_DATA(float, in[0])[1] - MR_DATA(float, in[1])[4];
     MR_CHECK_OK(mr_bench_run(&b, in, &z));
@@ -166,7 +171,8 @@ MR_TEST(broadcast_refuses_shapes_that_do_not_fit)
     mr_broadcast b;
     mr_broadcast_init(&b);
     MR_CHECK_OK(mr_broadcast_add(&b, 1, (int64_t[]){2}));
-    MR_CHECK_ERR(mr_broadcast_add(&b, 1, (int64_t[]){3}), MR_INVALID_ARGUMENT, "Incompatible shapes: [2] vs. [3]");
+    MR_CHECK_ERR(mr_broadcast_add(&b, 1, (int64_t[]){3}), MR_INVALID_ARGUMENT,
+                 "Incompatible shapes: [2] vs. [3]");
 }
 
 MR_TEST(broadcast_refuses_a_result_too_large_to_count)

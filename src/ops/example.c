@@ -1,7 +1,7 @@
 /* ops/example.c -- reads the language of examples (its grammar is in example.h).
  *
- * A recursive descent over the text.  The reader keeps its first error and from then on sees only the
- * end of the text, so the functions below need not check after each call. */
+ * A recursive descent over the text.  The reader keeps its first error and from then on sees only
+ * the end of the text, so the functions below need not check after each call. */
 #include "ops/example.h"
 
 #include <ctype.h>
@@ -52,7 +52,10 @@ static bool take(reader *r, char c)
 static void expect(reader *r, char c)
 {
     if (!take(r, c))
-        fail(r, c == ')' ? "')' expected" : c == ']' ? "']' expected" : c == ':' ? "':' expected" : "syntax error");
+        fail(r, c == ')'   ? "')' expected"
+                : c == ']' ? "']' expected"
+                : c == ':' ? "':' expected"
+                           : "syntax error");
 }
 
 static bool peek_text(reader *r, const char *s)
@@ -261,7 +264,10 @@ static int64_t count(reader *r, const mr_shape *shape)
     return r->st ? 0 : n;
 }
 
-static mr_literal int_literal(int64_t i) { return (mr_literal){.is_int = true, .bits = (uint64_t)i, .re = (double)i}; }
+static mr_literal int_literal(int64_t i)
+{
+    return (mr_literal){.is_int = true, .bits = (uint64_t)i, .re = (double)i};
+}
 
 /* shape(..), iota(..), fill(..); false when the word ahead is none of them. */
 static bool made_tensor(reader *r, mr_example_value *v)
@@ -382,7 +388,7 @@ static mr_sv attr_text(reader *r)
     return (mr_sv){start, (size_t)(r->p - start)};
 }
 
-/* name=value name=value nograd : -- the colon is there whenever there are attrs or it is asked for. */
+/* name=value name=value nograd */
 static void settings(reader *r, mr_example *e, mr_example_step *s)
 {
     MR_VEC(mr_example_attr) attrs = {0};

@@ -14,7 +14,8 @@ static mr_example *parse(mr_arena *a, const char *text)
 MR_TEST(example_reads_attrs_inputs_and_outputs)
 {
     mr_arena a;
-    mr_example *e = parse(&a, "keep_dims=true s=\"a: b\": [[1, 2], [3, 4]], int64[0] -> [[3], [7]]");
+    mr_example *e =
+        parse(&a, "keep_dims=true s=\"a: b\": [[1, 2], [3, 4]], int64[0] -> [[3], [7]]");
     MR_CHECK_INT(e->n_steps, 1);
     MR_CHECK_INT(e->steps[0].n_attrs, 2);
     MR_CHECK(mr_sv_is(e->steps[0].attrs[1].text, "\"a: b\""));
@@ -29,7 +30,8 @@ MR_TEST(example_reads_attrs_inputs_and_outputs)
 MR_TEST(example_reads_earlier_steps_and_their_outputs)
 {
     mr_arena a;
-    mr_example *e = parse(&a, "h = Make dtype=$T shape=[2,?]; Set: h, ([1], [2]); : h:1 -> dead, \"x;y\"");
+    mr_example *e =
+        parse(&a, "h = Make dtype=$T shape=[2,?]; Set: h, ([1], [2]); : h:1 -> dead, \"x;y\"");
     MR_CHECK_INT(e->n_steps, 3);
     MR_CHECK(mr_sv_is(e->steps[0].name, "h") && mr_sv_is(e->steps[0].op, "Make"));
     MR_CHECK(mr_sv_is(e->steps[1].op, "Set"));
@@ -54,7 +56,8 @@ MR_TEST(example_reads_an_expected_error)
 MR_TEST(example_reads_numbers_of_all_kinds)
 {
     mr_arena a;
-    mr_example *e = parse(&a, "[1.50, -2e-3, nan, -inf, 18446744073709551615, 1-2i, true, ?] -> shape(0,3), iota(2), fill(0.5, 3)");
+    mr_example *e = parse(&a, "[1.50, -2e-3, nan, -inf, 18446744073709551615, 1-2i, true, ?] -> "
+                              "shape(0,3), iota(2), fill(0.5, 3)");
     const mr_literal *l = e->steps[0].in[0]->elements;
     MR_CHECK_INT(l[0].last_digit, -2);
     MR_CHECK_INT(l[1].last_digit, -3);
@@ -70,9 +73,22 @@ MR_TEST(example_reads_numbers_of_all_kinds)
 
 MR_TEST(example_refuses_what_is_no_sentence)
 {
-    static const char *const wrong[] = {"", "1", "[1 2] -> 1", "[1, [2]] -> 1", "[[1], [2, 3]] -> 1", "[1 -> 2",
-                                        "1 -> 2 3", "1 -> !NO_SUCH_CODE", "a= -> 1", "1 -> \"x", "(1 -> 2", "x = -> 1",
-                                        "shape(-1) -> 1", "iota(9999999999) -> 1", "1+ -> 2", "[[1], 2] -> 1"};
+    static const char *const wrong[] = {"",
+                                        "1",
+                                        "[1 2] -> 1",
+                                        "[1, [2]] -> 1",
+                                        "[[1], [2, 3]] -> 1",
+                                        "[1 -> 2",
+                                        "1 -> 2 3",
+                                        "1 -> !NO_SUCH_CODE",
+                                        "a= -> 1",
+                                        "1 -> \"x",
+                                        "(1 -> 2",
+                                        "x = -> 1",
+                                        "shape(-1) -> 1",
+                                        "iota(9999999999) -> 1",
+                                        "1+ -> 2",
+                                        "[[1], 2] -> 1"};
     for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
         mr_arena a;
         mr_arena_init(&a, 0);
@@ -99,9 +115,11 @@ MR_TEST(example_literals_fit_the_types_that_can_hold_them)
     MR_CHECK(fits("-> 127", MR_INT8) && !fits("-> 128", MR_INT8) && fits("-> -128", MR_INT8));
     MR_CHECK(fits("-> 255", MR_UINT8) && !fits("-> -1", MR_UINT8) && !fits("-> 0.5", MR_INT32));
     MR_CHECK(fits("-> 0.5", MR_HALF) && !fits("-> 70000", MR_HALF) && !fits("-> 1e300", MR_FLOAT));
-    MR_CHECK(!fits("-> 1i", MR_DOUBLE) && fits("-> 1i", MR_COMPLEX64) && fits("-> nan", MR_BFLOAT16));
+    MR_CHECK(!fits("-> 1i", MR_DOUBLE) && fits("-> 1i", MR_COMPLEX64) &&
+             fits("-> nan", MR_BFLOAT16));
     MR_CHECK(fits("-> true", MR_BOOL) && !fits("-> true", MR_FLOAT) && fits("-> 1", MR_BOOL));
-    MR_CHECK(fits("-> \"s\"", MR_STRING) && !fits("-> 1", MR_STRING) && !fits("-> int32 1", MR_INT64));
+    MR_CHECK(fits("-> \"s\"", MR_STRING) && !fits("-> 1", MR_STRING) &&
+             !fits("-> int32 1", MR_INT64));
 }
 
 /* The expected text against a float. */

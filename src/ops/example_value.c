@@ -1,8 +1,8 @@
 /* ops/example_value.c -- literals of examples as tensors and attrs, and compared with results.
  *
- * Integers compare exactly.  A number with a point or an exponent is right to half a unit of its last
- * digit, and every number of a floating type may be off by a few units of rounding of the largest
- * number beside it: enough for sums and cancellation, far less than a wrong formula gives. */
+ * Integers compare exactly.  A number with a point or an exponent is right to half a unit of its
+ * last digit, and every number of a floating type may be off by a few units of rounding of the
+ * largest number beside it: enough for sums and cancellation, less than a wrong formula gives. */
 #include "ops/example.h"
 
 #include <float.h>
@@ -25,7 +25,8 @@ static bool int_fits(const mr_literal *l, int bits, bool is_signed)
 
 static bool float_fits(const mr_literal *l, double max)
 {
-    return !l->is_bool && !l->is_str && (!isfinite(l->re) || fabs(l->re) <= max) && (!isfinite(l->im) || fabs(l->im) <= max);
+    return !l->is_bool && !l->is_str && (!isfinite(l->re) || fabs(l->re) <= max) &&
+           (!isfinite(l->im) || fabs(l->im) <= max);
 }
 
 static bool literal_fits(const mr_literal *l, mr_dtype type)
@@ -141,18 +142,21 @@ static bool near(double got, double want, double tolerance)
     return got == want || fabs(got - want) <= tolerance;
 }
 
-static mr_status *compare_number(const mr_literal *l, mr_dtype type, const void *at, double slack, int64_t i)
+static mr_status *compare_number(const mr_literal *l, mr_dtype type, const void *at, double slack,
+                                 int64_t i)
 {
     double got[2] = {0, 0};
     mr_dtype_convert(type, at, MR_COMPLEX128, got, 1, false);
     double tolerance = slack + (l->is_int ? 0 : 0.5 * pow(10, l->last_digit));
-    bool sign = l->is_complex || l->re != 0 || !l->negative || signbit(got[0]); /* -0 is meant as such */
+    bool sign =
+        l->is_complex || l->re != 0 || !l->negative || signbit(got[0]); /* -0 is meant as such */
     if (near(got[0], l->re, tolerance) && near(got[1], l->im, tolerance) && sign)
         return NULL;
     if (isnan(l->re) && !l->is_complex && (isnan(got[0]) || isnan(got[1]))) /* a NaN has no parts */
         return NULL;
     if (mr_dtype_is_complex(type))
-        return mr_invalid("element %lld is %.9g%+.9gi, expected %.9g%+.9gi", (long long)i, got[0], got[1], l->re, l->im);
+        return mr_invalid("element %lld is %.9g%+.9gi, expected %.9g%+.9gi", (long long)i, got[0],
+                          got[1], l->re, l->im);
     return mr_invalid("element %lld is %.9g, expected %.9g", (long long)i, got[0], l->re);
 }
 
@@ -162,7 +166,8 @@ static mr_status *compare_int(const mr_literal *l, mr_dtype type, const void *at
     mr_dtype_convert(type, at, MR_INT64, &got, 1, false);
     if (got == int_of(l))
         return NULL;
-    return mr_invalid("element %lld is %lld, expected %lld", (long long)i, (long long)got, (long long)int_of(l));
+    return mr_invalid("element %lld is %lld, expected %lld", (long long)i, (long long)got,
+                      (long long)int_of(l));
 }
 
 static mr_status *compare_element(const mr_literal *l, const mr_tensor *t, int64_t i, double slack)
@@ -173,8 +178,8 @@ static mr_status *compare_element(const mr_literal *l, const mr_tensor *t, int64
     if (type == MR_STRING) {
         mr_sv got = mr_tensor_str_at(t, i);
         return mr_sv_eq(got, l->str) ? NULL
-                                     : mr_invalid("element %lld is \"%.*s\", expected \"%.*s\"", (long long)i,
-                                                  MR_SV_ARG(got), MR_SV_ARG(l->str));
+                                     : mr_invalid("element %lld is \"%.*s\", expected \"%.*s\"",
+                                                  (long long)i, MR_SV_ARG(got), MR_SV_ARG(l->str));
     }
     const char *at = (const char *)t->data + (size_t)i * mr_dtype_size(type);
     if (mr_dtype_is_floating(type) || mr_dtype_is_complex(type))
@@ -186,7 +191,8 @@ mr_status *mr_example_compare(const mr_example_value *expected, const mr_tensor 
 {
     const mr_shape *s = expected->shape;
     if (!mr_shape_eq(s->rank, s->dims, got->rank, got->dims))
-        return mr_invalid("shape is %s, expected %s", MR_TENSOR_SHAPE(got), MR_SHAPE_TEXT(s->rank, s->dims));
+        return mr_invalid("shape is %s, expected %s", MR_TENSOR_SHAPE(got),
+                          MR_SHAPE_TEXT(s->rank, s->dims));
     if (expected->any)
         return NULL;
     double slack = 8 * type_epsilon((mr_dtype)got->dtype) * literal_scale(expected);
@@ -199,7 +205,8 @@ mr_status *mr_example_compare(const mr_example_value *expected, const mr_tensor 
 
 static mr_status *bad_attr(const mr_example_attr *attr, const char *kind)
 {
-    return mr_invalid("attr %.*s: %.*s is no %s", MR_SV_ARG(attr->name), MR_SV_ARG(attr->text), kind);
+    return mr_invalid("attr %.*s: %.*s is no %s", MR_SV_ARG(attr->name), MR_SV_ARG(attr->text),
+                      kind);
 }
 
 /* Cuts a list's text [a, b] into its parts; n is -1 when it is none. */
@@ -275,7 +282,8 @@ static bool parse_string(mr_arena *a, mr_sv text, mr_sv *out)
     return ok;
 }
 
-static mr_status *parse_tensor(mr_arena *a, const mr_example_attr *attr, mr_attr *out, mr_tensor **held)
+static mr_status *parse_tensor(mr_arena *a, const mr_example_attr *attr, mr_attr *out,
+                               mr_tensor **held)
 {
     mr_example_value *v;
     MR_TRY(mr_example_parse_value(a, attr->text, &v));
@@ -306,8 +314,8 @@ static bool parse_bool(mr_sv text, bool *out)
     return *out || mr_sv_is(text, "false");
 }
 
-static mr_status *parse_list(mr_arena *a, const mr_example_attr *attr, const mr_attr_def *def, mr_dtype key,
-                             mr_attr *out)
+static mr_status *parse_list(mr_arena *a, const mr_example_attr *attr, const mr_attr_def *def,
+                             mr_dtype key, mr_attr *out)
 {
     int n;
     mr_sv *parts = list_parts(a, attr->text, &n);
@@ -320,13 +328,15 @@ static mr_status *parse_list(mr_arena *a, const mr_example_attr *attr, const mr_
     case MR_ATTR_BOOL: PARSE_LIST(bool, bs, parse_bool(parts[i], &v[i])); return NULL;
     case MR_ATTR_TYPE: PARSE_LIST(int, types, parse_type(parts[i], key, &v[i])); return NULL;
     case MR_ATTR_STRING: PARSE_LIST(mr_sv, ss, parse_string(a, parts[i], &v[i])); return NULL;
-    case MR_ATTR_SHAPE: PARSE_LIST(const mr_pshape *, shapes, parse_shape(a, parts[i], &v[i])); return NULL;
+    case MR_ATTR_SHAPE:
+        PARSE_LIST(const mr_pshape *, shapes, parse_shape(a, parts[i], &v[i]));
+        return NULL;
     default: return bad_attr(attr, "list that examples can give");
     }
 }
 
-mr_status *mr_example_attr_value(mr_arena *a, const mr_example_attr *attr, const mr_attr_def *def, mr_dtype key,
-                                 mr_attr *out, mr_tensor **held)
+mr_status *mr_example_attr_value(mr_arena *a, const mr_example_attr *attr, const mr_attr_def *def,
+                                 mr_dtype key, mr_attr *out, mr_tensor **held)
 {
     *held = NULL;
     if (def->is_list)
@@ -336,9 +346,12 @@ mr_status *mr_example_attr_value(mr_arena *a, const mr_example_attr *attr, const
     case MR_ATTR_INT: return mr_sv_to_i64(attr->text, &out->i) ? NULL : bad_attr(attr, "int");
     case MR_ATTR_FLOAT: return parse_float(a, attr->text, &out->f) ? NULL : bad_attr(attr, "float");
     case MR_ATTR_BOOL: return parse_bool(attr->text, &out->b) ? NULL : bad_attr(attr, "bool");
-    case MR_ATTR_TYPE: return parse_type(attr->text, key, &out->type) ? NULL : bad_attr(attr, "type");
-    case MR_ATTR_STRING: return parse_string(a, attr->text, &out->s) ? NULL : bad_attr(attr, "string");
-    case MR_ATTR_SHAPE: return parse_shape(a, attr->text, &out->shape) ? NULL : bad_attr(attr, "shape");
+    case MR_ATTR_TYPE:
+        return parse_type(attr->text, key, &out->type) ? NULL : bad_attr(attr, "type");
+    case MR_ATTR_STRING:
+        return parse_string(a, attr->text, &out->s) ? NULL : bad_attr(attr, "string");
+    case MR_ATTR_SHAPE:
+        return parse_shape(a, attr->text, &out->shape) ? NULL : bad_attr(attr, "shape");
     case MR_ATTR_TENSOR: return parse_tensor(a, attr, out, held);
     default: return bad_attr(attr, "attr that examples can give");
     }

@@ -1,7 +1,7 @@
 /* ops/examples_test.c -- runs the examples of every op in every type, and checks every gradient.
  *
- * A failure does not end the run: all are listed, then the test fails.  MILLRACE_OP=Name restricts the
- * tests to one op (or, ended by *, to those whose name begins so). */
+ * A failure does not end the run: all are listed, then the test fails.  MILLRACE_OP=Name restricts
+ * the tests to one op (or, ended by *, to those whose name begins so). */
 #include <complex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -84,7 +84,8 @@ static void watch_for_crashes(void)
 
 static void note(const mr_op_def *d, mr_dtype key, const char *text)
 {
-    snprintf(current, sizeof current, "crashed in %s (%s): %.400s\n", d->name, key ? mr_dtype_name(key) : "", text);
+    snprintf(current, sizeof current, "crashed in %s (%s): %.400s\n", d->name,
+             key ? mr_dtype_name(key) : "", text);
 }
 
 /* ---- over all ops ---- */
@@ -95,8 +96,9 @@ static void report(const mr_op_def *d, mr_dtype key, const char *text, mr_status
 {
     if (!st)
         return;
-    fprintf(stderr, "%s%s%s: %s: %s\n  %s\n", d->name, key ? " " : "", key ? mr_dtype_name(key) : "",
-            mr_code_name(mr_status_code(st)), mr_status_message(st), text);
+    fprintf(stderr, "%s%s%s: %s: %s\n  %s\n", d->name, key ? " " : "",
+            key ? mr_dtype_name(key) : "", mr_code_name(mr_status_code(st)), mr_status_message(st),
+            text);
     mr_status_free(st);
     n_failed++;
 }
@@ -141,10 +143,11 @@ static mr_dtype fixed_type(const mr_op_def *d, const mr_example *e)
     return MR_INVALID;
 }
 
-/* Calls fn for an example in each type it is to run in; a type outside of the op's is tried too when the
- * example names it (to show the error). */
+/* Calls fn for an example in each type it is to run in; a type outside of the op's is tried too
+ * when the example names it (to show the error). */
 static void each_trial(const mr_op_def *d, const char *text,
-                       void (*fn)(const mr_op_def *d, const mr_example *e, const char *text, mr_dtype key))
+                       void (*fn)(const mr_op_def *d, const mr_example *e, const char *text,
+                                  mr_dtype key))
 {
     mr_arena a;
     mr_arena_init(&a, 0);
@@ -177,8 +180,8 @@ static bool is_covered(mr_dtype t)
     for (int i = 0; i < n_covered; i++)
         if (covered[i] == t)
             return true;
-    return t == MR_RESOURCE || t == MR_VARIANT || t == MR_QINT8 || t == MR_QUINT8 || t == MR_QINT16 ||
-           t == MR_QUINT16 || t == MR_QINT32 || t >= MR_FLOAT8_E5M2;
+    return t == MR_RESOURCE || t == MR_VARIANT || t == MR_QINT8 || t == MR_QUINT8 ||
+           t == MR_QINT16 || t == MR_QUINT16 || t == MR_QINT32 || t >= MR_FLOAT8_E5M2;
 }
 
 static void run_trial(const mr_op_def *d, const mr_example *e, const char *text, mr_dtype key)
@@ -205,7 +208,8 @@ static void check_values(const mr_op_def *d)
     }
     mr_dtype types[MAX_TYPES];
     int n = mr_trial_types(d, types, MAX_TYPES);
-    bool limited = n > 0 && (d->key->n_allowed > 0 || d->op->kernels->type); /* else one text serves all types */
+    bool limited = n > 0 && (d->key->n_allowed > 0 ||
+                             d->op->kernels->type); /* else one text serves all types */
     for (int i = 0; i < n && d->op->examples && limited; i++)
         if (!is_covered(types[i]))
             report(d, types[i], "", mr_invalid("no example runs in this type"));
@@ -221,8 +225,10 @@ static void run_shapes(const mr_op_def *d, const mr_example *e, const char *text
         mr_trial t;
         note(d, key, text);
         mr_trial_init(&t, d, e, key, (mr_trial_mode)mode);
-        report(d, key, text, mr_status_prepend(mr_trial_run(&t), mode == MR_TRIAL_SHAPED ? "inputs of known shape: "
-                                                                                        : "inputs of unknown shape: "));
+        report(d, key, text,
+               mr_status_prepend(mr_trial_run(&t), mode == MR_TRIAL_SHAPED
+                                                       ? "inputs of known shape: "
+                                                       : "inputs of unknown shape: "));
         mr_trial_deinit(&t);
     }
 }
@@ -254,8 +260,8 @@ MR_TEST(examples_exist_for_every_op)
 
 /* ---- gradients ----
  *
- * With outputs y and fixed weights w, L = sum of Re(conj(w) y) is a real function of the inputs.  The
- * gradient the op declares for incoming gradients w must be dL/dx; for a complex x that is
+ * With outputs y and fixed weights w, L = sum of Re(conj(w) y) is a real function of the inputs.
+ * The gradient the op declares for incoming gradients w must be dL/dx; for a complex x that is
  * dL/dRe(x) + i dL/dIm(x). */
 
 typedef struct backward {
@@ -330,8 +336,9 @@ static void backward_deinit(backward *b)
 static double complex number_at(const mr_tensor *t, int64_t i)
 {
     double complex v = 0;
-    mr_dtype_convert((mr_dtype)t->dtype, (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype), MR_COMPLEX128, &v, 1,
-                     false);
+    mr_dtype_convert((mr_dtype)t->dtype,
+                     (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype), MR_COMPLEX128,
+                     &v, 1, false);
     return v;
 }
 
@@ -352,7 +359,9 @@ static mr_tensor *weights_for(const mr_tensor *y, int which)
     mr_tensor *w;
     MR_CHECK_OK(mr_tensor_new(NULL, (mr_dtype)y->dtype, y->rank, y->dims, &w));
     for (int64_t i = 0; i < y->n; i++)
-        set_number(w, i, 0.5 + (double)((i * 7 + which * 3) % 5) * 0.25 + I * (0.25 * (double)((i + which) % 3)));
+        set_number(w, i,
+                   0.5 + (double)((i * 7 + which * 3) % 5) * 0.25 +
+                       I * (0.25 * (double)((i + which) % 3)));
     return w;
 }
 
@@ -366,7 +375,8 @@ static double loss(mr_tensor *const *y, mr_tensor *const *w, int n)
 }
 
 /* L with element i of input k moved by d. */
-static mr_status *loss_at(mr_trial *t, int k, int64_t i, double complex d, mr_tensor *const *w, double *out)
+static mr_status *loss_at(mr_trial *t, int k, int64_t i, double complex d, mr_tensor *const *w,
+                          double *out)
 {
     mr_trial_step *s = mr_trial_last(t);
     mr_tensor *kept = s->in[k], *moved, **y = mr_new_array(mr_tensor *, s->n_out + 1);
@@ -401,7 +411,8 @@ static mr_status *compare_input(mr_trial *t, int k, const mr_tensor *dx, mr_tens
         wide &= !is_narrow(n->out_types[i]);
     double tolerance = wide ? 1e-5 : 2e-2;
     if (!mr_tensor_same_shape(x, dx))
-        return mr_invalid("gradient of input %d has shape %s, the input %s", k, MR_TENSOR_SHAPE(dx), MR_TENSOR_SHAPE(x));
+        return mr_invalid("gradient of input %d has shape %s, the input %s", k, MR_TENSOR_SHAPE(dx),
+                          MR_TENSOR_SHAPE(x));
     for (int64_t i = 0; i < x->n; i++) {
         double complex numeric = 0, declared = number_at(dx, i);
         double h = (wide ? 1e-6 : 1e-2) * fmax(1, cabs(number_at(x, i)));
@@ -414,8 +425,9 @@ static mr_status *compare_input(mr_trial *t, int k, const mr_tensor *dx, mr_tens
         }
         double error = cabs(numeric - declared);
         if (!(error <= tolerance * (1 + fmax(cabs(numeric), cabs(declared)))))
-            return mr_invalid("gradient of input %d, element %lld is %g%+gi, by differences %g%+gi", k, (long long)i,
-                              creal(declared), cimag(declared), creal(numeric), cimag(numeric));
+            return mr_invalid("gradient of input %d, element %lld is %g%+gi, by differences %g%+gi",
+                              k, (long long)i, creal(declared), cimag(declared), creal(numeric),
+                              cimag(numeric));
     }
     return NULL;
 }
@@ -438,7 +450,8 @@ static mr_status *emit_gradients(mr_trial *t, mr_tensor *const *w, mr_gradient *
     for (int i = 0; i < n->n_in; i++)
         if (differentiable(n->in_types[i]))
             xs[n_x++] = n->in[i];
-    mr_status *st = mr_graph_gradients(t->graph, ys, n_y, xs, n_x, &(mr_gradient_options){.grad_ys = dy}, got);
+    mr_status *st =
+        mr_graph_gradients(t->graph, ys, n_y, xs, n_x, &(mr_gradient_options){.grad_ys = dy}, got);
     n_x = 0;
     for (int i = 0; i < n->n_in; i++)
         dx[i] = !st && differentiable(n->in_types[i]) ? got[n_x++] : MR_NO_GRAD;
@@ -475,7 +488,8 @@ static mr_status *check_gradient(mr_trial *t)
     for (int i = 0; i < s->n_in; i++)
         n_x += differentiable(s->node->in_types[i]);
     for (int i = 0; i < s->n_out; i++) {
-        w[i] = differentiable(s->node->out_types[i]) && s->out[i] ? weights_for(s->out[i], i) : NULL;
+        w[i] =
+            differentiable(s->node->out_types[i]) && s->out[i] ? weights_for(s->out[i], i) : NULL;
         n_y += w[i] != NULL;
     }
     mr_status *st = NULL;

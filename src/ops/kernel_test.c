@@ -5,8 +5,8 @@
 #include "ops/table.h"
 #include "tests/harness/test.h"
 
-void mr_bench_init(mr_bench *b, int threads, const char *op, const mr_named_attr *attrs, int n_attrs, int n_in,
-                   const mr_dtype *types)
+void mr_bench_init(mr_bench *b, int threads, const char *op, const mr_named_attr *attrs,
+                   int n_attrs, int n_in, const mr_dtype *types)
 {
     *b = (mr_bench){0};
     mr_ops_register();
@@ -20,8 +20,10 @@ void mr_bench_init(mr_bench *b, int threads, const char *op, const mr_named_attr
     MR_CHECK_OK(mr_scope_status(&b->scope));
     b->node = out.node;
     MR_CHECK_OK(mr_pool_new("bench", threads, &b->pool));
-    MR_CHECK_OK(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", b->pool, &b->device));
-    MR_CHECK_OK(mr_instance_new(&(mr_make){b->node, NULL, b->device, b->graph->library}, &b->kernel));
+    MR_CHECK_OK(
+        mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", b->pool, &b->device));
+    MR_CHECK_OK(
+        mr_instance_new(&(mr_make){b->node, NULL, b->device, b->graph->library}, &b->kernel));
 }
 
 void mr_bench_deinit(mr_bench *b)
@@ -37,8 +39,14 @@ mr_status *mr_bench_run(mr_bench *b, mr_tensor **in, mr_tensor **out)
 {
     mr_value values[32] = {{.kind = MR_ABSENT}};
     mr_step step = {.device = b->device};
-    mr_run r = {.node = b->node, .kernel = b->kernel->kernel, .state = b->kernel->state, .n_in = b->node->n_in,
-                .n_out = b->node->n_out, .in = values, .out = values + 16, .step = &step};
+    mr_run r = {.node = b->node,
+                .kernel = b->kernel->kernel,
+                .state = b->kernel->state,
+                .n_in = b->node->n_in,
+                .n_out = b->node->n_out,
+                .in = values,
+                .out = values + 16,
+                .step = &step};
     for (int i = 0; i < r.n_in; i++)
         values[i] = (mr_value){.t = in[i], .kind = MR_LIVE};
     mr_status *st = r.kernel->run(&r);
@@ -60,10 +68,12 @@ mr_tensor *mr_bench_random(mr_dtype type, int rank, const int64_t *dims)
     MR_CHECK_OK(mr_tensor_new(NULL, type, rank, dims, &t));
     for (int64_t i = 0; i < t->n; i++) {
         int64_t v = (int64_t)(mr_test_random() % 17) - 8;
-        bool is_signed = mr_dtype_is_floating(type) || mr_dtype_is_complex(type) || type == MR_INT8 ||
-                         type == MR_INT16 || type == MR_INT32 || type == MR_INT64;
+        bool is_signed = mr_dtype_is_floating(type) || mr_dtype_is_complex(type) ||
+                         type == MR_INT8 || type == MR_INT16 || type == MR_INT32 ||
+                         type == MR_INT64;
         v = is_signed ? v : v + 8;
-        mr_dtype_convert(MR_INT64, &v, type, (char *)t->data + (size_t)i * mr_dtype_size(type), 1, false);
+        mr_dtype_convert(MR_INT64, &v, type, (char *)t->data + (size_t)i * mr_dtype_size(type), 1,
+                         false);
     }
     return t;
 }
@@ -71,7 +81,8 @@ mr_tensor *mr_bench_random(mr_dtype type, int rank, const int64_t *dims)
 double mr_bench_at(const mr_tensor *t, int64_t i)
 {
     double v = 0;
-    mr_dtype_convert((mr_dtype)t->dtype, (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype), MR_DOUBLE, &v, 1,
-                     false);
+    mr_dtype_convert((mr_dtype)t->dtype,
+                     (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype), MR_DOUBLE, &v,
+                     1, false);
     return v;
 }

@@ -1,8 +1,9 @@
-/* ops/kernel_test.h -- a kernel called as the executor does: with inputs it may keep.  For tests and
- * benchmarks only.
+/* ops/kernel_test.h -- a kernel called as the executor does: with inputs it may keep.  For tests
+ * and benchmarks only.
  *
- * mr_eval_node holds on to its inputs, so kernels never reuse their memory there; and its device has no
- * threads.  A bench has both: one node, a device with a pool, and a call that hands its inputs over. */
+ * mr_eval_node holds on to its inputs, so kernels never reuse their memory there; and its device
+ * has no threads.  A bench has both: one node, a device with a pool, and a call that hands its
+ * inputs over. */
 #ifndef MR_OPS_KERNEL_TEST_H
 #define MR_OPS_KERNEL_TEST_H
 
@@ -19,8 +20,8 @@ typedef struct mr_bench {
 } mr_bench;
 
 /* A node of an op whose inputs have these types; attrs by MR_ATTRS, or NULL, 0. */
-void mr_bench_init(mr_bench *b, int threads, const char *op, const mr_named_attr *attrs, int n_attrs, int n_in,
-                   const mr_dtype *types);
+void mr_bench_init(mr_bench *b, int threads, const char *op, const mr_named_attr *attrs,
+                   int n_attrs, int n_in, const mr_dtype *types);
 void mr_bench_deinit(mr_bench *b);
 /* Takes the references of in; the caller owns out, which has room for the node's outputs. */
 mr_status *mr_bench_run(mr_bench *b, mr_tensor **in, mr_tensor **out);

@@ -1,7 +1,7 @@
 /* ops/maths.h -- the functions that kernels' expressions are written with.
  *
- * <tgmath.h> picks the function of the computing type: exp(x) is expf, exp, cexpf or cexp.  Loops over
- * floats should rather call base/vmath.h, which vectorises.  Below is what C lacks. */
+ * <tgmath.h> picks the function of the computing type: exp(x) is expf, exp, cexpf or cexp.  Loops
+ * over floats should rather call base/vmath.h, which vectorises.  Below is what C lacks. */
 #ifndef MR_OPS_MATHS_H
 #define MR_OPS_MATHS_H
 

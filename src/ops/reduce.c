@@ -1,13 +1,14 @@
 /* ops/reduce.c -- the walk of a reduction.
  *
- * Dimensions are first put together: neighbours that are both folded or both kept become one group, so
- * groups alternate.  The innermost fold group and what lies inside it form a matrix of R rows and K
- * packed columns (K is 1 when the last axis is folded): its columns are folded.  The groups outside of
- * it are walked: kept ones give another result each, folded ones more matrices for the same results.
+ * Dimensions are first put together: neighbours that are both folded or both kept become one group,
+ * so groups alternate.  The innermost fold group and what lies inside it form a matrix of R rows
+ * and K packed columns (K is 1 when the last axis is folded): its columns are folded.  The groups
+ * outside of it are walked: kept ones give another result each, folded ones more matrices for the
+ * same results.
  *
- * Everything is then done by one kind of loop, acc[j] op= x[j], which vectorises.  Narrow rows are put
- * side by side: `lanes` = m K accumulators take m rows at a time, and the m parts are joined at the end.
- * Every FLUSH steps the blocks are merged into the totals, which bounds rounding errors.
+ * Everything is then done by one kind of loop, acc[j] op= x[j], which vectorises.  Narrow rows are
+ * put side by side: `lanes` = m K accumulators take m rows at a time, and the m parts are joined at
+ * the end. Every FLUSH steps the blocks are merged into the totals, which bounds rounding errors.
  *
  * Work is cut into units (a result group and a tile of columns) and, when there are few units, also
  * into segments of rows, whose totals are joined in order: results do not depend on the number of
@@ -117,9 +118,10 @@ static int64_t lanes_for(const job *j, int64_t n_rows, int64_t w)
     return MR_MAX(w, MR_MIN(n_rows, most / w) * w);
 }
 
-/* Totals of w columns, over the rows [first, last) of all matrices of a result group in a row; left in
- * a->total[0..w). */
-static void fold_columns(const job *j, accumulators *a, int64_t base, int64_t first, int64_t last, int64_t w)
+/* Totals of w columns, over the rows [first, last) of all matrices of a result group in a row; left
+ * in a->total[0..w). */
+static void fold_columns(const job *j, accumulators *a, int64_t base, int64_t first, int64_t last,
+                         int64_t w)
 {
     const mr_reducer *f = j->f;
     a->lanes = lanes_for(j, last - first, w);
@@ -190,10 +192,12 @@ static void units_part(void *ctx, int64_t begin, int64_t end)
     int64_t all_rows = j->rows * j->n_matrices;
     for (int64_t i = begin; i < end; i++) {
         int64_t unit = i / j->segments, segment = i % j->segments;
-        int64_t group = unit / j->tiles, col = unit % j->tiles * j->tile, w = MR_MIN(j->tile, j->cols - col);
+        int64_t group = unit / j->tiles, col = unit % j->tiles * j->tile,
+                w = MR_MIN(j->tile, j->cols - col);
         /* rows * segments may overflow only for more rows than memory holds */
         fold_columns(j, &a, offset_of(&j->kept, group) + col, all_rows / j->segments * segment,
-                     segment + 1 == j->segments ? all_rows : all_rows / j->segments * (segment + 1), w);
+                     segment + 1 == j->segments ? all_rows : all_rows / j->segments * (segment + 1),
+                     w);
         store(j, segment, group * j->cols + col, w, &a);
     }
 }
@@ -280,8 +284,8 @@ static mr_status *run_units(mr_run *r, job *j)
     return NULL;
 }
 
-mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *x, int rank, const int64_t *dims,
-                     const bool *fold, void *out)
+mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *x, int rank,
+                     const int64_t *dims, const bool *fold, void *out)
 {
     int64_t n;
     MR_TRY(mr_shape_elements(rank, dims, &n));
@@ -319,15 +323,19 @@ mr_status *mr_reduce_axes(const mr_tensor *axes, int rank, bool *fold)
 {
     memset(fold, 0, (size_t)rank * sizeof *fold);
     if (axes->rank > 1)
-        return mr_invalid("Invalid reduction arguments: axes must be a scalar or vector, got shape %s",
-                          MR_TENSOR_SHAPE(axes));
+        return mr_invalid(
+            "Invalid reduction arguments: axes must be a scalar or vector, got shape %s",
+            MR_TENSOR_SHAPE(axes));
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t axis = mr_tensor_int_at(axes, i);
         if (axis < -rank || axis >= rank)
-            return mr_invalid("Invalid reduction dimension (%lld for input with %d dimension(s)", (long long)axis, rank);
+            return mr_invalid("Invalid reduction dimension (%lld for input with %d dimension(s)",
+                              (long long)axis, rank);
         axis += axis < 0 ? rank : 0;
         if (fold[axis])
-            return mr_invalid("Invalid reduction arguments: Axes contains duplicate dimension: %lld", (long long)axis);
+            return mr_invalid(
+                "Invalid reduction arguments: Axes contains duplicate dimension: %lld",
+                (long long)axis);
         fold[axis] = true;
     }
     return NULL;
@@ -357,5 +365,6 @@ mr_status *mr_reduce_run(mr_run *r)
         return mr_run_reshape(r, 0, 0, shape.rank, shape.dims);
     mr_tensor *y;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &y));
-    return mr_reduce(r, r->kernel->user, (mr_dtype)x->dtype, x->data, x->rank, x->dims, fold, y->data);
+    return mr_reduce(r, r->kernel->user, (mr_dtype)x->dtype, x->data, x->rank, x->dims, fold,
+                     y->data);
 }

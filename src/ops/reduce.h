@@ -5,10 +5,10 @@
  *
  *     MR_REDUCER(sum, MR_TYPE_INT32, 0, (uint64_t)a + (uint64_t)x)
  *
- * makes sum_int32, with a the accumulator and x the element.  Accumulators come in two stages: a `block`
- * is fed with elements some dozens of times, then merged into a `total` and begun anew.  With blocks of
- * float and totals of double a long sum costs hardly more than in float and loses nothing.  16-bit
- * floats are converted to float on the way in. */
+ * makes sum_int32, with a the accumulator and x the element.  Accumulators come in two stages: a
+ * `block` is fed with elements some dozens of times, then merged into a `total` and begun anew.
+ * With blocks of float and totals of double a long sum costs hardly more than in float and loses
+ * nothing.  16-bit floats are converted to float on the way in. */
 #ifndef MR_OPS_REDUCE_H
 #define MR_OPS_REDUCE_H
 
@@ -31,25 +31,26 @@ typedef struct mr_reducer {
     /* Totals of `rows` rows of n packed elements each. */
     void (*fold)(void *totals, const void *x, int64_t rows, int64_t n);
     bool folds_long; /* fold is fast for long rows too */
-    /* Results, of the elements' type, from n totals of `count` elements each; NULL: they are the totals. */
+    /* Results, of the elements' type, from n totals of `count` elements each; NULL: they are the
+     * totals. */
     void (*finish)(void *out, const void *total, int64_t n, int64_t count);
 } mr_reducer;
 
 /* Runs an op with inputs (x, axes) and attr keep_dims whose mr_kernel.user is an mr_reducer. */
 mr_status *mr_reduce_run(mr_run *r);
 
-/* The same for others: folds x over the dimensions with fold[d] into out, which has the elements of the
- * dimensions that are left, in order.  For half and bfloat16 the reducer is that of float. */
-mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *x, int rank, const int64_t *dims,
-                     const bool *fold, void *out);
-/* Axes given by an int32 or int64 tensor (scalar or vector), as flags of dimensions.  INVALID_ARGUMENT
- * "Invalid reduction dimension (..", ".. Axes contains duplicate dimension: ..". */
+/* The same for others: folds x over the dimensions with fold[d] into out, which has the elements of
+ * the dimensions that are left, in order.  For half and bfloat16 the reducer is that of float. */
+mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *x, int rank,
+                     const int64_t *dims, const bool *fold, void *out);
+/* Axes given by an int32 or int64 tensor (scalar or vector), as flags of dimensions.
+ * INVALID_ARGUMENT "Invalid reduction dimension (..", "Axes contains duplicate dimension: ..". */
 mr_status *mr_reduce_axes(const mr_tensor *axes, int rank, bool *fold);
 /* The reducer of Sum for a type (ops/math/sum.c); NULL when it has none. */
 const mr_reducer *mr_sum_reducer(mr_dtype type);
 
-/* For gradients of reductions: v, of the shape of output 0, with the folded axes put back as 1, ready
- * to broadcast against input 0; and spread over all of input 0. */
+/* For gradients of reductions: v, of the shape of output 0, with the folded axes put back as 1,
+ * ready to broadcast against input 0; and spread over all of input 0. */
 mr_out mr_reduce_kept(mr_grad *g, mr_out v);
 mr_out mr_reduce_spread(mr_grad *g, mr_out v);
 
@@ -91,8 +92,8 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
         }                                                                   \
     }
 /* The same with vectors of 32 bytes: four of them take turns, so that no addition waits for the one
- * before.  V is the vector type, vexpr the expression on vectors; every 1024 elements they are joined
- * into the total. */
+ * before.  V is the vector type, vexpr the expression on vectors; every 1024 elements they are
+ * joined into the total. */
 #define MR_REDUCE_FOLD_VECTOR(loop_name, A, X, V, empty, expr, vexpr)       \
     MR_INLINE void loop_name##_v(V *acc, const void *from)                  \
     {                                                                       \
@@ -139,7 +140,7 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
     }
 typedef float mr_v8f __attribute__((vector_size(32)));
 typedef double mr_v4d __attribute__((vector_size(32)));
-/* Accumulators and elements are never the same memory; a few elements are not worth unrolled code. */
+/* Accumulators and elements are never the same memory; a few elements need no unrolled code. */
 #if defined(__clang__)
 #define MR_REDUCE_ROLLED _Pragma("clang loop unroll(disable)")
 #define MR_REDUCE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -154,30 +155,35 @@ typedef double mr_v4d __attribute__((vector_size(32)));
     MR_REDUCE_ADD(, fn##_##name##_add, S, S, __VA_ARGS__)                          \
     MR_REDUCE_FOLD(fn##_##name##_fold, S, S, empty, __VA_ARGS__)                   \
     MR_REDUCER_ONE(fn, name, S, empty, false)
-#define MR_REDUCER_ONE(fn, name, S, empty, folds_long)                                                       \
-    static const S fn##_##name##_empty = empty;                                                              \
-    static const mr_reducer fn##_##name = {sizeof(S), sizeof(S), sizeof(S), &fn##_##name##_empty,            \
-                                           &fn##_##name##_empty, fn##_##name##_add, fn##_##name##_add,       \
-                                           fn##_##name##_add, fn##_##name##_fold, folds_long, NULL};
+#define MR_REDUCER_ONE(fn, name, S, empty, folds_long)                                        \
+    static const S fn##_##name##_empty = empty;                                               \
+    static const mr_reducer fn##_##name =                                                     \
+        MR_REDUCER_INIT(S, S, S, fn##_##name##_empty, fn##_##name##_empty, fn##_##name##_add, \
+                        fn##_##name##_add, fn##_##name##_add, fn##_##name##_fold, folds_long, NULL);
+#define MR_REDUCER_INIT(X, Block, Total, empty_block, empty_total, add, merge, join, fold, \
+                        folds_long, finish)                                                \
+    {sizeof(X), sizeof(Block), sizeof(Total), &empty_block, &empty_total, add, merge,      \
+     join,      fold,          folds_long,    finish}
 
 /* float in two stages and double in one: makes the loops fn_float_add .. for MR_REDUCER_FLOATS. */
-#define MR_REDUCE_LOOPS_FLOATS(fn, empty, ...)                            \
-    MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, __VA_ARGS__)   \
-    MR_REDUCE_ADD(MR_CLONES, fn##_float_merge, double, float, __VA_ARGS__) \
-    MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, __VA_ARGS__) \
+#define MR_REDUCE_LOOPS_FLOATS(fn, empty, ...)                                                     \
+    MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, __VA_ARGS__)                            \
+    MR_REDUCE_ADD(MR_CLONES, fn##_float_merge, double, float, __VA_ARGS__)                         \
+    MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, __VA_ARGS__)                         \
     MR_REDUCE_FOLD_VECTOR(fn##_float_fold, double, float, mr_v8f, empty, __VA_ARGS__, __VA_ARGS__) \
-    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, empty, __VA_ARGS__, __VA_ARGS__) \
-    static const float fn##_float_empty = empty;                          \
+    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, empty, __VA_ARGS__,            \
+                          __VA_ARGS__)                                                             \
+    static const float fn##_float_empty = empty;                                                   \
     static const double fn##_double_empty = empty;
 /* fn_float and fn_double from the loops of `by`; results by finish_float and finish_double. */
-#define MR_REDUCER_FLOATS(fn, by, finish_float, finish_double)                                               \
-    static const mr_reducer fn##_float = {sizeof(float), sizeof(float), sizeof(double), &by##_float_empty,   \
-                                          &by##_double_empty, by##_float_add, by##_float_merge,              \
-                                          by##_double_add, by##_float_fold, true, finish_float};             \
-    static const mr_reducer fn##_double = {sizeof(double), sizeof(double), sizeof(double),                   \
-                                           &by##_double_empty, &by##_double_empty, by##_double_add,          \
-                                           by##_double_add, by##_double_add, by##_double_fold, true,         \
-                                           finish_double};
+#define MR_REDUCER_FLOATS(fn, by, finish_float, finish_double)                                     \
+    static const mr_reducer fn##_float =                                                           \
+        MR_REDUCER_INIT(float, float, double, by##_float_empty, by##_double_empty, by##_float_add, \
+                        by##_float_merge, by##_double_add, by##_float_fold, true, finish_float);   \
+    static const mr_reducer fn##_double =                                                          \
+        MR_REDUCER_INIT(double, double, double, by##_double_empty, by##_double_empty,              \
+                        by##_double_add, by##_double_add, by##_double_add, by##_double_fold, true, \
+                        finish_double);
 
 /* The results of float totals that were kept as double. */
 static inline void mr_reduce_narrow(void *out, const void *total, int64_t n, int64_t count)

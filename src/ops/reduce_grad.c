@@ -1,8 +1,8 @@
 /* ops/reduce_grad.c -- giving a reduced value the shape it was reduced from.
  *
- * When the axes and all but one of the kept sizes are known, the shape with ones for folded axes is a
- * constant ([-1, 1] for the rows of a batch of unknown size); else it is computed:
- * with a mask that is 1 at folded axes, shape * (1 - mask) + mask. */
+ * When the axes and all but one of the kept sizes are known, the shape with ones for folded axes is
+ * a constant ([-1, 1] for the rows of a batch of unknown size); else it is computed: with a mask
+ * that is 1 at folded axes, shape * (1 - mask) + mask. */
 #include "graph/infer.h"
 #include "ops/reduce.h"
 
@@ -35,7 +35,8 @@ static mr_out computed_kept_shape(mr_grad *g)
     if (mr_scope_ok(s) && mr_out_type(axes) != MR_INT32)
         axes = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), axes);
     mr_out rank = mr_emit(s, "Rank", x);
-    mr_out mask = mr_emit(s, "UnsortedSegmentSum", mr_emit(s, "OnesLike", axes), mr_emit(s, "FloorMod", axes, rank), rank);
+    mr_out mask = mr_emit(s, "UnsortedSegmentSum", mr_emit(s, "OnesLike", axes),
+                          mr_emit(s, "FloorMod", axes, rank), rank);
     return mr_emit(s, "AddV2", mr_emit(s, "Mul", shape, mr_emit(s, "Sub", one, mask)), mask);
 }
 

@@ -28,7 +28,8 @@ static void check_sum(mr_bench *b, mr_dtype type, int rank, const int64_t *dims,
         if (fold[d])
             axes[n_axes++] = mr_test_random() % 2 ? d : d - rank;
     mr_tensor *x = mr_bench_random(type, rank, dims), *y;
-    MR_CHECK_OK(mr_bench_run(b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_vector_i32(n_axes, axes)}, &y));
+    MR_CHECK_OK(
+        mr_bench_run(b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_vector_i32(n_axes, axes)}, &y));
     double *want = calloc((size_t)y->n + 1, sizeof(double));
     for (int64_t i = 0; i < x->n; i++)
         want[target_of(rank, dims, fold, i)] += mr_bench_at(x, i);

@@ -1,6 +1,7 @@
 /* ops/table_test.c -- our op definitions against the list of TensorFlow's (reference/ops.tsv).
  *
- * Each definition is printed in the notation of that list and compared part by part; named type sets
+ * Each definition is printed in the notation of that list and compared part by part; named type
+ * sets
  * (%S1) are replaced by what they stand for, floats compared as numbers. */
 #include "ops/table.h"
 
@@ -146,8 +147,9 @@ static void print_tensor(mr_str *s, const mr_tensor_attr *v)
     mr_shape_print(s, t->rank, t->dims);
     for (int64_t i = 0; i < t->n; i++) {
         double x = 0;
-        mr_dtype_convert((mr_dtype)t->dtype, (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype), MR_DOUBLE, &x, 1,
-                         false);
+        mr_dtype_convert((mr_dtype)t->dtype,
+                         (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype), MR_DOUBLE,
+                         &x, 1, false);
         mr_str_printf(s, "%c%g", i ? ',' : '{', x);
     }
     mr_str_appendc(s, '}');
@@ -260,7 +262,8 @@ static void compare_attrs(const reference *r, const mr_op_def *d, const char *th
         expand(r, part, &wanted);
         if (i < d->n_attrs)
             print_attr(&ours, &d->attrs[i]);
-        if (strcmp(mr_str_z(&ours), mr_str_z(&wanted)) != 0 && !same_floats(mr_str_z(&ours), mr_str_z(&wanted)))
+        if (strcmp(mr_str_z(&ours), mr_str_z(&wanted)) != 0 &&
+            !same_floats(mr_str_z(&ours), mr_str_z(&wanted)))
             complain(d->name, "attr", mr_str_z(&ours), mr_str_z(&wanted));
         mr_str_deinit(&ours);
         mr_str_deinit(&wanted);
@@ -269,7 +272,8 @@ static void compare_attrs(const reference *r, const mr_op_def *d, const char *th
         complain(d->name, "attr that should not be", d->attrs[i].name, "");
 }
 
-static void compare_args(const char *op, const char *what, const mr_arg_def *args, int n, const char *theirs)
+static void compare_args(const char *op, const char *what, const mr_arg_def *args, int n,
+                         const char *theirs)
 {
     mr_str ours = {0};
     print_args(&ours, args, n);
@@ -292,8 +296,11 @@ static void compare_flags(const mr_op_def *d, const char *theirs)
     static const struct {
         const char *name;
         unsigned flag;
-    } flags[] = {{"stateful", MR_STATEFUL},   {"commutative", MR_COMMUTATIVE}, {"aggregate", MR_AGGREGATE},
-                 {"uninit_ok", MR_UNINIT_OK}, {"distcomm", MR_DISTCOMM}};
+    } flags[] = {{"stateful", MR_STATEFUL},
+                 {"commutative", MR_COMMUTATIVE},
+                 {"aggregate", MR_AGGREGATE},
+                 {"uninit_ok", MR_UNINIT_OK},
+                 {"distcomm", MR_DISTCOMM}};
     for (int i = 0; i < MR_COUNT(flags); i++) {
         bool ours = (d->flags & flags[i].flag) != 0, wanted = has_flag(theirs, flags[i].name);
         if (ours != wanted)
@@ -301,7 +308,8 @@ static void compare_flags(const mr_op_def *d, const char *theirs)
     }
     const char *deprecated = strstr(theirs, "deprecated>=");
     if (d->deprecated != (deprecated ? atoi(deprecated + 12) : 0))
-        complain(d->name, "deprecated", d->deprecated ? "yes" : "no", deprecated ? deprecated : "no");
+        complain(d->name, "deprecated", d->deprecated ? "yes" : "no",
+                 deprecated ? deprecated : "no");
 }
 
 MR_TEST(op_table_agrees_with_tensorflow)

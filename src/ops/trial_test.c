@@ -75,8 +75,8 @@ static mr_dtype natural_type(const mr_example_value *v)
 }
 
 /* The type of an argument's literal: fixed, by its attr, by default, or as written. */
-static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const mr_op_def *d, const mr_arg_def *arg,
-                             const mr_example_value *v)
+static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                             const mr_arg_def *arg, const mr_example_value *v)
 {
     if (arg->type)
         return mr_dtype_base(arg->type);
@@ -106,11 +106,13 @@ static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
 {
     const mr_pshape *shape = mr_pshape_of(&t->graph->arena, v->rank, v->dims);
     if (is_ref)
-        return mr_emit0_with(&t->scope, "VariableV2",
-                             MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)}));
+        return mr_emit0_with(
+            &t->scope, "VariableV2",
+            MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)}));
     if (t->mode == MR_TRIAL_CONST)
         return mr_const(&t->scope, mr_tensor_ref(v));
-    return mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in", t->mode == MR_TRIAL_SHAPED ? shape : NULL);
+    return mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in",
+                          t->mode == MR_TRIAL_SHAPED ? shape : NULL);
 }
 
 static mr_status *named_input(mr_trial *t, const mr_example_value *v, input *out)
@@ -125,8 +127,8 @@ static mr_status *named_input(mr_trial *t, const mr_example_value *v, input *out
     return mr_invalid("no earlier step gives %.*s:%d", MR_SV_ARG(v->name), v->output);
 }
 
-static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_def *d, const mr_arg_def *arg,
-                            const mr_example_value *v, input_vec *out)
+static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                            const mr_arg_def *arg, const mr_example_value *v, input_vec *out)
 {
     input in = {MR_NO_OUT, NULL};
     if (v->kind == MR_EX_LIST)
@@ -145,7 +147,8 @@ static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_d
     return NULL;
 }
 
-static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_def *d, mr_node_builder *b, input_vec *out)
+static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                             mr_node_builder *b, input_vec *out)
 {
     if (s->n_in != d->n_in)
         return mr_invalid("%s takes %d arguments, the example gives %d", d->name, d->n_in, s->n_in);
@@ -170,7 +173,8 @@ static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_
     return mr_scope_status(&t->scope);
 }
 
-static mr_status *all_attrs(mr_trial *t, const mr_example_step *s, const mr_op_def *d, mr_node_builder *b)
+static mr_status *all_attrs(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                            mr_node_builder *b)
 {
     for (int i = 0; i < s->n_attrs; i++) {
         const char *name = mr_arena_strndup(&t->arena, s->attrs[i].name.p, s->attrs[i].name.n);
@@ -242,7 +246,8 @@ static mr_status *check_shape(const mr_pshape *inferred, int rank, const int64_t
     bool ok = mr_pshape_compatible(inferred, mr_pshape_of(&a, rank, dims));
     mr_arena_deinit(&a);
     return ok ? NULL
-              : mr_invalid("inferred shape %s, expected %s", MR_PSHAPE_TEXT(inferred), MR_SHAPE_TEXT(rank, dims));
+              : mr_invalid("inferred shape %s, expected %s", MR_PSHAPE_TEXT(inferred),
+                           MR_SHAPE_TEXT(rank, dims));
 }
 
 static mr_status *check_output(mr_trial *t, int i, const mr_example_value *want)
@@ -250,7 +255,8 @@ static mr_status *check_output(mr_trial *t, int i, const mr_example_value *want)
     mr_trial_step *s = mr_trial_last(t);
     mr_dtype type = mr_dtype_base(s->node->out_types[i]);
     if (want->kind == MR_EX_DEAD)
-        return t->mode == MR_TRIAL_CONST && s->out[i] ? mr_invalid("output %d is not dead", i) : NULL;
+        return t->mode == MR_TRIAL_CONST && s->out[i] ? mr_invalid("output %d is not dead", i)
+                                                      : NULL;
     if (want->kind != MR_EX_TENSOR)
         return mr_invalid("an expected output must be a tensor");
     if (!mr_example_fits(want, type)) {
@@ -297,13 +303,15 @@ mr_status *mr_trial_run(mr_trial *t)
     return NULL;
 }
 
-void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key, mr_trial_mode mode)
+void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key,
+                   mr_trial_mode mode)
 {
     *t = (mr_trial){.def = def, .example = e, .key = key, .mode = mode};
     mr_arena_init(&t->arena, 0);
     t->graph = mr_graph_new();
     mr_scope_init(&t->scope, t->graph, "");
-    MR_CHECK_OK(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));
+    MR_CHECK_OK(
+        mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));
     t->steps = mr_new_array(mr_trial_step, e->n_steps);
 }
 

@@ -32,14 +32,20 @@ typedef struct mr_trial {
     mr_trial_step *steps; /* example->n_steps */
 } mr_trial;
 
-void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key, mr_trial_mode mode);
+void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key,
+                   mr_trial_mode mode);
 void mr_trial_deinit(mr_trial *t);
-/* Builds and runs all steps and compares what comes out; says what is wrong.  In the modes without values
- * the last step is only built, and its inferred shapes are compared with the expected outputs. */
+/* Builds and runs all steps and compares what comes out; says what is wrong.  In the modes without
+ * values the last step is only built, and its inferred shapes are compared with the expected
+ * outputs. */
 mr_status *mr_trial_run(mr_trial *t);
-static inline mr_trial_step *mr_trial_last(mr_trial *t) { return &t->steps[t->example->n_steps - 1]; }
+static inline mr_trial_step *mr_trial_last(mr_trial *t)
+{
+    return &t->steps[t->example->n_steps - 1];
+}
 
-/* The types in which an op's examples are to run: those of its kernels; n is 0 when it has no key attr. */
+/* The types in which an op's examples are to run: those of its kernels; n is 0 when it has no key
+ * attr. */
 int mr_trial_types(const mr_op_def *def, mr_dtype *out, int max);
 
 #endif

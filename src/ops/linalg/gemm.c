@@ -1,10 +1,10 @@
 /* ops/linalg/gemm.c -- products of matrices, cut into pieces for threads.
  *
- * Products of floats go to oneDNN, unless they are so small that its call costs more than a plain loop.
- * The others are made here: B is packed into panels of NR
- * columns, A into strips of MR rows, both in blocks that fit the caches and padded with zeros, so that
- * the inner kernel is one loop over k with MR x NR sums in registers.  half and bfloat16 are converted
- * to float as a whole, which costs little beside the product. */
+ * Products of floats go to oneDNN, unless they are so small that its call costs more than a plain
+ * loop. The others are made here: B is packed into panels of NR columns, A into strips of MR rows,
+ * both in blocks that fit the caches and padded with zeros, so that the inner kernel is one loop
+ * over k with MR x NR sums in registers.  half and bfloat16 are converted to float as a whole,
+ * which costs little beside the product. */
 #include "ops/linalg/gemm.h"
 
 #include <complex.h>
@@ -28,7 +28,8 @@ typedef struct piece {
     int64_t m0, m1, n0, n1;
 } piece;
 
-typedef void gemm_fn(const piece *p, void *packed); /* packed: room for one block of B and a strip of A */
+typedef void gemm_fn(const piece *p,
+                     void *packed); /* packed: room for one block of B and a strip of A */
 
 /* ---- the inner kernel: acc[MR][NR] of a strip and a panel ---- */
 
@@ -83,60 +84,60 @@ typedef void gemm_fn(const piece *p, void *packed); /* packed: room for one bloc
 
 /* ---- packing, and the loops around ---- */
 
-#define GEMM(clones, name, S, lanes, CONJ)                                                             \
-    /* rows [k0, k0 + kc), columns [j0, j0 + nc) of op(B), in panels */                                \
-    static void name##_pack_b(const mr_gemm *g, const S *b, int64_t k0, int64_t kc, int64_t j0,        \
-                              int64_t nc, S *out)                                                      \
-    {                                                                                                  \
-        for (int64_t j = 0; j < nc; j += 2 * lanes)                                                    \
-            for (int64_t k = 0; k < kc; k++)                                                           \
-                for (int64_t l = 0; l < 2 * lanes; l++) {                                              \
-                    int64_t col = j0 + j + l, row = k0 + k;                                            \
-                    S v = j + l < nc ? b[g->tb ? col * g->k + row : row * g->n + col] : 0;             \
-                    *out++ = g->conj_b ? CONJ(v) : v;                                                  \
-                }                                                                                      \
-    }                                                                                                  \
-    /* rows [i0, i0 + mc) of op(A), k from k0 on: one strip */                                         \
-    static void name##_pack_a(const mr_gemm *g, const S *a, int64_t i0, int64_t mc, int64_t k0,        \
-                              int64_t kc, S *out)                                                      \
-    {                                                                                                  \
-        for (int64_t k = 0; k < kc; k++)                                                               \
-            for (int64_t i = 0; i < MR; i++) {                                                         \
-                int64_t row = i0 + i, col = k0 + k;                                                    \
-                S v = i < mc ? a[g->ta ? col * g->m + row : row * g->k + col] : 0;                     \
-                *out++ = g->conj_a ? CONJ(v) : v;                                                      \
-            }                                                                                          \
-    }                                                                                                  \
-    /* adds (or, the first time, writes) a strip's sums to C */                                        \
-    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, bool first)      \
-    {                                                                                                  \
-        for (int64_t i = 0; i < mc; i++)                                                               \
-            for (int64_t j = 0; j < nc; j++)                                                           \
-                c[i * ldc + j] = first ? acc[i * 2 * lanes + j] : (S)(c[i * ldc + j] + acc[i * 2 * lanes + j]); \
-    }                                                                                                  \
-    clones static void name##_strip(int64_t kc, int64_t nc, const S *a, const S *b, S *c, int64_t ldc, \
-                                    int64_t mc, bool first)                                            \
-    {                                                                                                  \
-        _Alignas(64) S acc[MR * 2 * lanes];                                                            \
-        for (int64_t j = 0; j < nc; j += 2 * lanes) {                                                  \
-            name##_inner(kc, a, b + j * kc, acc);                                                      \
-            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), first);                       \
-        }                                                                                              \
-    }                                                                                                  \
-    static void name##_gemm(const piece *p, void *packed)                                              \
-    {                                                                                                  \
-        const mr_gemm *g = p->g;                                                                       \
-        S *pa = packed, *pb = pa + MR * KC;                                                            \
-        for (int64_t j = p->n0; j < p->n1; j += NC)                                                    \
-            for (int64_t k = 0; k < g->k; k += KC) {                                                   \
-                int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                         \
-                name##_pack_b(g, p->b, k, kc, j, nc, pb);                                              \
-                for (int64_t i = p->m0; i < p->m1; i += MR) {                                          \
-                    int64_t mc = MR_MIN(MR, p->m1 - i);                                                \
-                    name##_pack_a(g, p->a, i, mc, k, kc, pa);                                          \
-                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->n + j, g->n, mc, k == 0);          \
-                }                                                                                      \
-            }                                                                                          \
+#define GEMM(clones, name, S, lanes, CONJ)                                                        \
+    /* rows [k0, k0 + kc), columns [j0, j0 + nc) of op(B), in panels */                           \
+    static void name##_pack_b(const mr_gemm *g, const S *b, int64_t k0, int64_t kc, int64_t j0,   \
+                              int64_t nc, S *out)                                                 \
+    {                                                                                             \
+        for (int64_t j = 0; j < nc; j += 2 * lanes)                                               \
+            for (int64_t k = 0; k < kc; k++)                                                      \
+                for (int64_t l = 0; l < 2 * lanes; l++) {                                         \
+                    int64_t col = j0 + j + l, row = k0 + k;                                       \
+                    S v = j + l < nc ? b[g->tb ? col * g->k + row : row * g->n + col] : 0;        \
+                    *out++ = g->conj_b ? CONJ(v) : v;                                             \
+                }                                                                                 \
+    }                                                                                             \
+    /* rows [i0, i0 + mc) of op(A), k from k0 on: one strip */                                    \
+    static void name##_pack_a(const mr_gemm *g, const S *a, int64_t i0, int64_t mc, int64_t k0,   \
+                              int64_t kc, S *out)                                                 \
+    {                                                                                             \
+        for (int64_t k = 0; k < kc; k++)                                                          \
+            for (int64_t i = 0; i < MR; i++) {                                                    \
+                int64_t row = i0 + i, col = k0 + k;                                               \
+                S v = i < mc ? a[g->ta ? col * g->m + row : row * g->k + col] : 0;                \
+                *out++ = g->conj_a ? CONJ(v) : v;                                                 \
+            }                                                                                     \
+    }                                                                                             \
+    /* adds (or, the first time, writes) a strip's sums to C */                                   \
+    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, bool first) \
+    {                                                                                             \
+        for (int64_t i = 0; i < mc; i++)                                                          \
+            for (int64_t j = 0; j < nc; j++)                                                      \
+                c[i * ldc + j] = (S)(acc[i * 2 * lanes + j] + (first ? 0 : c[i * ldc + j]));      \
+    }                                                                                             \
+    clones static void name##_strip(int64_t kc, int64_t nc, const S *a, const S *b, S *c,         \
+                                    int64_t ldc, int64_t mc, bool first)                          \
+    {                                                                                             \
+        _Alignas(64) S acc[MR * 2 * lanes];                                                       \
+        for (int64_t j = 0; j < nc; j += 2 * lanes) {                                             \
+            name##_inner(kc, a, b + j * kc, acc);                                                 \
+            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), first);                  \
+        }                                                                                         \
+    }                                                                                             \
+    static void name##_gemm(const piece *p, void *packed)                                         \
+    {                                                                                             \
+        const mr_gemm *g = p->g;                                                                  \
+        S *pa = packed, *pb = pa + MR * KC;                                                       \
+        for (int64_t j = p->n0; j < p->n1; j += NC)                                               \
+            for (int64_t k = 0; k < g->k; k += KC) {                                              \
+                int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                    \
+                name##_pack_b(g, p->b, k, kc, j, nc, pb);                                         \
+                for (int64_t i = p->m0; i < p->m1; i += MR) {                                     \
+                    int64_t mc = MR_MIN(MR, p->m1 - i);                                           \
+                    name##_pack_a(g, p->a, i, mc, k, kc, pa);                                     \
+                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->n + j, g->n, mc, k == 0);     \
+                }                                                                                 \
+            }                                                                                     \
     }
 
 #define SAME(v) (v)
@@ -187,7 +188,8 @@ static mr_status *floats(const piece *p)
     const float *a = (const float *)p->a + p->m0 * (g->ta ? 1 : g->k);
     const float *b = (const float *)p->b + p->n0 * (g->tb ? g->k : 1);
     float *c = (float *)p->c + p->m0 * g->n + p->n0;
-    return mr_dnnl_sgemm(g->ta, g->tb, m, n, g->k, a, g->ta ? g->m : g->k, b, g->tb ? g->k : g->n, c, g->n);
+    return mr_dnnl_sgemm(g->ta, g->tb, m, n, g->k, a, g->ta ? g->m : g->k, b, g->tb ? g->k : g->n,
+                         c, g->n);
 }
 
 /* ---- threads ---- */

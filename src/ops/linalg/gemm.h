@@ -14,8 +14,8 @@ typedef struct mr_gemm {
 
 /* There are products of this type (half and bfloat16: by way of float, in mr_gemm_batch). */
 bool mr_gemm_has(mr_dtype type);
-/* n_batch products of this kind: A of product i begins at element a_at(ctx, i), B at b_at(ctx, i), C at
- * i m n; for half and bfloat16 too.  a_n and b_n are the elements of all of a and b. */
+/* n_batch products of this kind: A of product i begins at element a_at(ctx, i), B at b_at(ctx, i),
+ * C at i m n; for half and bfloat16 too.  a_n and b_n are the elements of all of a and b. */
 typedef struct mr_gemm_batch {
     mr_gemm one;
     int64_t n_batch;

@@ -11,7 +11,8 @@ static void check_product(mr_dtype type, bool ta, bool tb, int64_t m, int64_t n,
 {
     mr_bench b;
     mr_bench_init(&b, 3, "MatMul",
-                  MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}), 2, (mr_dtype[]){type, type});
+                  MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}), 2,
+                  (mr_dtype[]){type, type});
     mr_tensor *x = mr_bench_random(type, 2, ta ? (int64_t[]){k, m} : (int64_t[]){m, k});
     mr_tensor *y = mr_bench_random(type, 2, tb ? (int64_t[]){n, k} : (int64_t[]){k, n}), *z;
     MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
@@ -20,7 +21,8 @@ static void check_product(mr_dtype type, bool ta, bool tb, int64_t m, int64_t n,
             double want = 0;
             for (int64_t l = 0; l < k; l++)
                 want += entry(x, ta, i, l) * entry(y, tb, l, j);
-            MR_CHECK_NEAR(mr_bench_at(z, i * n + j), want, type == MR_HALF || type == MR_BFLOAT16 ? fabs(want) / 100 : 0);
+            MR_CHECK_NEAR(mr_bench_at(z, i * n + j), want,
+                          type == MR_HALF || type == MR_BFLOAT16 ? fabs(want) / 100 : 0);
         }
     mr_tensor_unref(x);
     mr_tensor_unref(y);
@@ -33,7 +35,8 @@ static void check_type(mr_dtype type)
 {
     static const int64_t sizes[] = {1, 3, 4, 8, 17, 65, 130, 300};
     for (int round = 0; round < 24; round++) {
-        int64_t m = sizes[mr_test_random() % 8], n = sizes[mr_test_random() % 8], k = sizes[mr_test_random() % 8];
+        int64_t m = sizes[mr_test_random() % 8], n = sizes[mr_test_random() % 8],
+                k = sizes[mr_test_random() % 8];
         if (m * n * k > 1000000)
             m = 5;
         check_product(type, round & 1, round & 2, m, n, k);

@@ -4,7 +4,7 @@
 #include "ops/broadcast.h"
 #include "ops/linalg/gemm.h"
 
-#define MATMUL_TYPES(M, ...)                                                                           \
+#define MATMUL_TYPES(M, ...) \
     MR_FLOATS(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 #define MATMUL_V2_TYPES(M, ...) MATMUL_TYPES(M, __VA_ARGS__) MR_TYPE_INT16(M, __VA_ARGS__)
 
@@ -18,16 +18,23 @@ static mr_status *matmul(mr_run *r)
     MR_TRY(mr_node_get_bool(r->node, "transpose_b", &g.tb));
     for (int i = 0; i < 2; i++)
         if (mr_in(r, i)->rank != 2)
-            return mr_invalid("In[%d] is not a matrix. Instead it has shape %s", i, MR_TENSOR_SHAPE(mr_in(r, i)));
+            return mr_invalid("In[%d] is not a matrix. Instead it has shape %s", i,
+                              MR_TENSOR_SHAPE(mr_in(r, i)));
     g.m = a->dims[g.ta];
     g.k = a->dims[!g.ta];
     g.n = b->dims[!g.tb];
     if (b->dims[g.tb] != g.k)
-        return mr_invalid("Matrix size-incompatible: In[0]: %s, In[1]: %s", MR_TENSOR_SHAPE(a), MR_TENSOR_SHAPE(b));
+        return mr_invalid("Matrix size-incompatible: In[0]: %s, In[1]: %s", MR_TENSOR_SHAPE(a),
+                          MR_TENSOR_SHAPE(b));
     mr_tensor *c;
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){g.m, g.n}, &c));
-    return mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a->data, .b = b->data, .a_n = a->n,
-                                           .b_n = b->n, .c = c->data});
+    return mr_gemm_run(r, &(mr_gemm_batch){.one = g,
+                                           .n_batch = 1,
+                                           .a = a->data,
+                                           .b = b->data,
+                                           .a_n = a->n,
+                                           .b_n = b->n,
+                                           .c = c->data});
 }
 
 static mr_status *matmul_shape(mr_infer *c)
@@ -40,20 +47,22 @@ static mr_status *matmul_shape(mr_infer *c)
     MR_TRY(mr_node_get_bool(c->node, "transpose_a", &ta));
     MR_TRY(mr_node_get_bool(c->node, "transpose_b", &tb));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(a, ta ? 0 : 1), mr_infer_dim(b, tb ? 1 : 0), &inner));
-    c->out[0] = mr_pshape_matrix(c->arena, mr_infer_dim(a, ta ? 1 : 0), mr_infer_dim(b, tb ? 0 : 1));
+    c->out[0] =
+        mr_pshape_matrix(c->arena, mr_infer_dim(a, ta ? 1 : 0), mr_infer_dim(b, tb ? 0 : 1));
     return NULL;
 }
 
 /* A product of the same kind of op, with the two flags. */
-static mr_out product(mr_grad *g, const char *op, const char *flag_a, const char *flag_b, mr_out a, mr_out b, bool ta,
-                      bool tb)
+static mr_out product(mr_grad *g, const char *op, const char *flag_a, const char *flag_b, mr_out a,
+                      mr_out b, bool ta, bool tb)
 {
     return mr_emit_with(g->s, op, MR_ATTRS({flag_a, mr_a_bool(ta)}, {flag_b, mr_a_bool(tb)}), a, b);
 }
 
-/* dA and dB of C = op(A) op(B).  With adjoints (conj) A and B enter as they are, else conjugated. */
-static void products_backward(mr_grad *g, const char *op, const char *fa, const char *fb, bool ta, bool tb, mr_out a,
-                              mr_out b, mr_out *da, mr_out *db)
+/* dA and dB of C = op(A) op(B).  Where the flags mean adjoints A and B enter as they are,
+ * else conjugated. */
+static void products_backward(mr_grad *g, const char *op, const char *fa, const char *fb, bool ta,
+                              bool tb, mr_out a, mr_out b, mr_out *da, mr_out *db)
 {
     mr_out dc = mr_dyi(g, 0);
     *da = ta ? product(g, op, fa, fb, b, dc, tb, true) : product(g, op, fa, fb, dc, b, false, !tb);
@@ -100,7 +109,8 @@ static mr_status *batch_sizes(mr_run *r, mr_gemm *g)
     g->k = x->dims[x->rank - 1 - g->ta];
     g->n = y->dims[y->rank - 1 - g->tb];
     if (y->dims[y->rank - 2 + g->tb] != g->k)
-        return mr_invalid("Matrix size-incompatible: In[0]: %s, In[1]: %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
+        return mr_invalid("Matrix size-incompatible: In[0]: %s, In[1]: %s", MR_TENSOR_SHAPE(x),
+                          MR_TENSOR_SHAPE(y));
     return NULL;
 }
 
@@ -120,21 +130,30 @@ static mr_status *batch_matmul_v2(mr_run *r)
     MR_TRY(mr_shape_push(&shape, g.n));
     mr_tensor *z;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &z));
-    return mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = b.walk.n, .at = matrix_at, .ctx = &b, .a = x->data,
-                                           .b = y->data, .a_n = x->n, .b_n = y->n, .c = z->data});
+    return mr_gemm_run(r, &(mr_gemm_batch){.one = g,
+                                           .n_batch = b.walk.n,
+                                           .at = matrix_at,
+                                           .ctx = &b,
+                                           .a = x->data,
+                                           .b = y->data,
+                                           .a_n = x->n,
+                                           .b_n = y->n,
+                                           .c = z->data});
 }
 
 static mr_status *batch_matmul(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *y = mr_in(r, 1);
-    if (x->rank != y->rank || (x->rank >= 2 && !mr_shape_eq(x->rank - 2, x->dims, y->rank - 2, y->dims)))
-        return mr_invalid("In[0] and In[1] must have compatible batch dimensions: %s vs. %s", MR_TENSOR_SHAPE(x),
-                          MR_TENSOR_SHAPE(y));
+    if (x->rank != y->rank ||
+        (x->rank >= 2 && !mr_shape_eq(x->rank - 2, x->dims, y->rank - 2, y->dims)))
+        return mr_invalid("In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
+                          MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
     return batch_matmul_v2(r);
 }
 
 /* The rows and columns, and whatever stands in front, of an input. */
-static mr_status *batch_parts(mr_infer *c, int i, const char *flag, const mr_pshape **front, int64_t *rows, int64_t *cols)
+static mr_status *batch_parts(mr_infer *c, int i, const char *flag, const mr_pshape **front,
+                              int64_t *rows, int64_t *cols)
 {
     const mr_pshape *s;
     bool adj;
@@ -192,7 +211,8 @@ static bool same_batch(const mr_pshape *x, const mr_pshape *y)
 static mr_out batch_dims(mr_grad *g, mr_out shape)
 {
     mr_scope *s = g->s;
-    mr_out begin = mr_const_vec_i32(s, 1, (int32_t[]){0}), end = mr_const_vec_i32(s, 1, (int32_t[]){-2});
+    mr_out begin = mr_const_vec_i32(s, 1, (int32_t[]){0}),
+           end = mr_const_vec_i32(s, 1, (int32_t[]){-2});
     return mr_emit(s, "StridedSlice", shape, begin, end, mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
@@ -224,25 +244,28 @@ MR_OP(MatMul,
         "[[1, 2, 3]], [[4], [5], [6]] -> [[32]]",
         "transpose_a=true: [[1, 3], [2, 4]], [[5, 6], [7, 8]] -> [[19, 22], [43, 50]]",
         "transpose_b=true: [[1, 2], [3, 4]], [[5, 7], [6, 8]] -> [[19, 22], [43, 50]]",
-        "transpose_a=true transpose_b=true: [[1, 3], [2, 4]], [[5, 7], [6, 8]] -> [[19, 22], [43, 50]]",
+        "transpose_a=true transpose_b=true: [[1, 3], [2, 4]], [[5, 7], [6, 8]] -> [[19, 22], [43, "
+        "50]]",
         "[[1+1i]], [[2i, 3]] -> [[-2+2i, 3+3i]]",
         "nograd: fill(1, 20,33), fill(2, 33,17) -> fill(66, 20,17)",
         "shape(2,0), shape(0,3) -> [[0, 0, 0], [0, 0, 0]]",
-        "shape(0,2), [[1, 2], [3, 4]] -> shape(0,2)",
-        "T=float: [[nan, 1]], [[0], [1]] -> [[nan]]",
+        "shape(0,2), [[1, 2], [3, 4]] -> shape(0,2)", "T=float: [[nan, 1]], [[0], [1]] -> [[nan]]",
         "T=float: [[1, 2]], [[1, 2]] -> !INVALID_ARGUMENT",
         "T=float: [1, 2], [[1, 2]] -> !INVALID_ARGUMENT"));
 
 MR_OP(BatchMatMul,
-    .doc      = "products of the matrices in the last two dimensions; the dimensions before are equal",
+    .doc      = "products of the matrices in the last two dimensions; the dimensions before are "
+                "equal",
     .sig      = "x: T, y: T -> output: T",
-    .attrs    = "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}; adj_x: bool = false; "
+    .attrs    = "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}; adj_x: "
+                "bool = false; "
                 "adj_y: bool = false",
     .shape    = batch_matmul_shape,
     .grad     = batch_matmul_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(batch_matmul, MATMUL_TYPES)),
     .examples = MR_EXAMPLES(
-        "[[[1, 2], [3, 4]], [[1, 0], [0, 1]]], [[[5], [6]], [[7], [8]]] -> [[[17], [39]], [[7], [8]]]",
+        "[[[1, 2], [3, 4]], [[1, 0], [0, 1]]], [[[5], [6]], [[7], [8]]] -> [[[17], [39]], [[7], "
+        "[8]]]",
         "adj_x=true: [[[1, 3], [2, 4]]], [[[5, 6], [7, 8]]] -> [[[19, 22], [43, 50]]]",
         "adj_y=true: [[[1, 2]]], [[[3, 4]]] -> [[[11]]]",
         "adj_x=true adj_y=true: [[[1], [2]]], [[[3, 4]]] -> [[[11]]]",
@@ -251,9 +274,11 @@ MR_OP(BatchMatMul,
         "T=float: shape(2,1,1), shape(1,1) -> !INVALID_ARGUMENT"));
 
 MR_OP(BatchMatMulV2,
-    .doc      = "products of the matrices in the last two dimensions; the dimensions before broadcast",
+    .doc      = "products of the matrices in the last two dimensions; the dimensions before "
+                "broadcast",
     .sig      = "x: T, y: T -> output: T",
-    .attrs    = "T: {bfloat16, half, float, double, int16, int32, int64, complex64, complex128}; adj_x: bool = false; "
+    .attrs    = "T: {bfloat16, half, float, double, int16, int32, int64, complex64, complex128}; "
+                "adj_x: bool = false; "
                 "adj_y: bool = false",
     .shape    = batch_matmul_v2_shape,
     .grad     = batch_matmul_v2_backward,

@@ -4,7 +4,8 @@
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 
-#define ADD_TYPES(M, ...) MR_FLOATS_COMPLEX(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT8(M, __VA_ARGS__)
+#define ADD_TYPES(M, ...) \
+    MR_FLOATS_COMPLEX(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT8(M, __VA_ARGS__)
 
 MR_BINARY(add, MR_FLOATS_COMPLEX, x + y)
 MR_BINARY(add, MR_INTS, (uint64_t)x + (uint64_t)y)
@@ -51,7 +52,8 @@ static void sub_backward(mr_grad *g)
 MR_OP(Add,
     .doc      = "x + y, element by element; joins strings",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, "
+                "complex128, string}",
     .shape    = mr_shape_broadcast2,
     .grad     = add_backward,
     .kernels  = MR_KERNELS(MR_CPU_EACH(add, ADD_TYPES) {"CPU", MR_STRING, add_string},),
@@ -65,7 +67,8 @@ MR_OP(Add,
 MR_OP(AddV2,
     .doc      = "x + y, element by element",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, uint16, uint32, uint64, int8, int16, "
+                "int32, int64, "
                 "complex64, complex128}",
     .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
     .shape    = mr_shape_broadcast2,
@@ -88,7 +91,8 @@ MR_OP(AddV2,
 MR_OP(Sub,
     .doc      = "x - y, element by element",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, int64, "
+                "complex64, complex128, "
                 "uint32, uint64}",
     .shape    = mr_shape_broadcast2,
     .grad     = sub_backward,

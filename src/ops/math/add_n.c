@@ -60,8 +60,10 @@ static mr_status *add_n(mr_run *r)
     const mr_each *e = r->kernel->user;
     for (int k = 1; k < r->n_in; k++)
         if (!mr_tensor_same_shape(x, mr_in(r, k)))
-            return mr_invalid("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != "
-                              "input %d: %s", r->node->name, r->node->def->name, MR_TENSOR_SHAPE(x), k,
+            return mr_invalid("Inputs to operation %s of type %s must have the same size and "
+                              "shape.  Input 0: %s != "
+                              "input %d: %s",
+                              r->node->name, r->node->def->name, MR_TENSOR_SHAPE(x), k,
                               MR_TENSOR_SHAPE(mr_in(r, k)));
     if (r->n_in == 1) {
         mr_run_pass(r, 0, 0);
@@ -86,7 +88,8 @@ MR_FLOATS16(MR_EACH_CONST_ROW, FAST, add)
 MR_OP(AddN,
     .doc      = "sum of all inputs, which have one shape",
     .sig      = "inputs: N * T -> sum: T",
-    .attrs    = "N: int >= 1; T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+    .attrs    = "N: int >= 1; T: {float, double, int32, uint8, int16, int8, complex64, int64, "
+                "qint8, quint8, qint32, "
                 "bfloat16, uint16, complex128, half, uint32, uint64, variant}",
     .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
     .shape    = mr_shape_merge_all,

@@ -1,8 +1,9 @@
-/* ops/math/arg_max.c -- ArgMax and ArgMin: where the largest (smallest) element stands along an axis.
+/* ops/math/arg_max.c -- ArgMax and ArgMin: where the largest (smallest) element stands along an
+ * axis.
  *
- * The tensor is seen as [outer, n, inner]; a tile of the inner columns keeps its best values and their
- * places while the n rows go by, so the loop over a row vectorises.  The first of equals wins; NaN
- * never wins unless all are NaN, which gives 0. */
+ * The tensor is seen as [outer, n, inner]; a tile of the inner columns keeps its best values and
+ * their places while the n rows go by, so the loop over a row vectorises.  The first of equals
+ * wins; NaN never wins unless all are NaN, which gives 0. */
 #include "graph/infer.h"
 #include "ops/maths.h"
 #include "run/run.h"
@@ -10,29 +11,32 @@
 enum { TILE = 128 };
 
 /* Column tile of w: rows are `stride` elements apart; best[] and place[] have room for w. */
-typedef void search_fn(const void *x, int64_t n, int64_t stride, int64_t w, void *best, int64_t *place);
+typedef void search_fn(const void *x, int64_t n, int64_t stride, int64_t w, void *best,
+                       int64_t *place);
 
-#define SEARCH(fn, name, S, better)                                                                            \
-    static void fn##_##name(const void *data, int64_t n, int64_t stride, int64_t w, void *room, int64_t *place) \
-    {                                                                                                          \
-        const S *p = data;                                                                                     \
-        S *best = room;                                                                                        \
-        for (int64_t j = 0; j < w; j++) {                                                                      \
-            best[j] = p[j];                                                                                    \
-            place[j] = 0;                                                                                      \
-        }                                                                                                      \
-        for (int64_t i = 1; i < n; i++) {                                                                      \
-            p += stride;                                                                                       \
-            for (int64_t j = 0; j < w; j++) {                                                                  \
-                S x = p[j], b = best[j];                                                                       \
-                bool wins = better;                                                                            \
-                best[j] = wins ? x : b;                                                                        \
-                place[j] = wins ? i : place[j];                                                                \
-            }                                                                                                  \
-        }                                                                                                      \
+#define SEARCH(fn, name, S, better)                                                             \
+    static void fn##_##name(const void *data, int64_t n, int64_t stride, int64_t w, void *room, \
+                            int64_t *place)                                                     \
+    {                                                                                           \
+        const S *p = data;                                                                      \
+        S *best = room;                                                                         \
+        for (int64_t j = 0; j < w; j++) {                                                       \
+            best[j] = p[j];                                                                     \
+            place[j] = 0;                                                                       \
+        }                                                                                       \
+        for (int64_t i = 1; i < n; i++) {                                                       \
+            p += stride;                                                                        \
+            for (int64_t j = 0; j < w; j++) {                                                   \
+                S x = p[j], b = best[j];                                                        \
+                bool wins = better;                                                             \
+                best[j] = wins ? x : b;                                                         \
+                place[j] = wins ? i : place[j];                                                 \
+            }                                                                                   \
+        }                                                                                       \
     }
 /* A number beats a NaN that stood first. */
-#define SEARCH_FLOAT(E, name, number, S, C, fn, cmp) SEARCH(fn, name, S, (x cmp b) | ((b != b) & (x == x)))
+#define SEARCH_FLOAT(E, name, number, S, C, fn, cmp) \
+    SEARCH(fn, name, S, (x cmp b) | ((b != b) & (x == x)))
 #define SEARCH_INT(E, name, number, S, C, fn, cmp) SEARCH(fn, name, S, x cmp b)
 MR_FLOATS32(SEARCH_FLOAT, largest, >)
 MR_FLOATS32(SEARCH_FLOAT, smallest, <)
@@ -49,8 +53,8 @@ typedef struct job {
 
 static void store(mr_tensor *y, int64_t at, const int64_t *place, int64_t w)
 {
-    mr_dtype_convert(MR_INT64, place, (mr_dtype)y->dtype, (char *)y->data + (size_t)at * mr_dtype_size((mr_dtype)y->dtype), w,
-                     false);
+    mr_dtype_convert(MR_INT64, place, (mr_dtype)y->dtype,
+                     (char *)y->data + (size_t)at * mr_dtype_size((mr_dtype)y->dtype), w, false);
 }
 
 static void part(void *ctx, int64_t begin, int64_t end)
@@ -62,7 +66,8 @@ static void part(void *ctx, int64_t begin, int64_t end)
     const char *data = j->wide ? (const char *)j->wide : j->x->data;
     for (int64_t u = begin; u < end; u++) {
         int64_t outer = u / j->tiles, col = u % j->tiles * TILE, w = MR_MIN(TILE, j->inner - col);
-        j->search(data + (size_t)(outer * j->n * j->inner + col) * bytes, j->n, j->inner, w, best, place);
+        j->search(data + (size_t)(outer * j->n * j->inner + col) * bytes, j->n, j->inner, w, best,
+                  place);
         store(j->y, outer * j->inner + col, place, w);
     }
 }
@@ -95,11 +100,13 @@ static mr_status *arg_run(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *dim = mr_in(r, 1);
     if (dim->rank != 0)
-        return mr_invalid("dim must be a scalar, but received tensor of shape: %s", MR_TENSOR_SHAPE(dim));
+        return mr_invalid("dim must be a scalar, but received tensor of shape: %s",
+                          MR_TENSOR_SHAPE(dim));
     int64_t axis = 0;
     mr_dtype_convert((mr_dtype)dim->dtype, dim->data, MR_INT64, &axis, 1, false);
     if (axis < -x->rank || axis >= x->rank)
-        return mr_invalid("Expected dimension in the range [%d, %d), but got %lld", -x->rank, x->rank, (long long)axis);
+        return mr_invalid("Expected dimension in the range [%d, %d), but got %lld", -x->rank,
+                          x->rank, (long long)axis);
     job j = {.search = (search_fn *)r->kernel->user};
     mr_tensor *wide = NULL;
     if (x->dtype == MR_HALF || x->dtype == MR_BFLOAT16) {
@@ -133,13 +140,13 @@ static mr_status *arg_shape(mr_infer *c)
 
 #define ROW(E, fn) {.device = "CPU", .type = MR_##E, .run = arg_run, .user = (void *)(uintptr_t)fn},
 #define TYPE_ROW(E, name, number, S, C, fn) ROW(E, fn##_##name)
-#define ALL_ROWS(fn)                                                                                    \
-    MR_FLOATS32(TYPE_ROW, fn) MR_INTS(TYPE_ROW, fn)                                                     \
+#define ALL_ROWS(fn)                                \
+    MR_FLOATS32(TYPE_ROW, fn) MR_INTS(TYPE_ROW, fn) \
     ROW(HALF, fn##_float) ROW(BFLOAT16, fn##_float) ROW(BOOL, fn##_uint8)
 
-#define NUMBERS                                                                                               \
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, uint16, " \
-    "complex128, half, uint32, uint64, bool}; "
+#define NUMBERS                                                                               \
+    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, " \
+    "bfloat16, uint16, complex128, half, uint32, uint64, bool}; "
 
 MR_OP(ArgMax,
     .doc      = "index of the largest element along an axis; the first of equals",

@@ -24,7 +24,8 @@ static mr_status *cast_run(mr_run *r)
         return NULL;
     }
     if (!mr_dtype_convert(from, NULL, to, NULL, 0, false))
-        return mr_error(MR_UNIMPLEMENTED, "Cast %s to %s is not supported", mr_dtype_name(from), mr_dtype_name(to));
+        return mr_error(MR_UNIMPLEMENTED, "Cast %s to %s is not supported", mr_dtype_name(from),
+                        mr_dtype_name(to));
     job j = {from, to, x->data, NULL, false};
     MR_TRY(mr_node_get_bool(r->node, "Truncate", &j.truncate));
     mr_tensor *y;
@@ -38,7 +39,8 @@ static mr_status *cast_run(mr_run *r)
 /* Casting back; only what is continuous on both sides has a gradient. */
 static void cast_backward(mr_grad *g)
 {
-    mr_dtype from = mr_dtype_base(mr_out_type(mr_xi(g, 0))), to = mr_dtype_base(mr_out_type(mr_yi(g, 0)));
+    mr_dtype from = mr_dtype_base(mr_out_type(mr_xi(g, 0))),
+             to = mr_dtype_base(mr_out_type(mr_yi(g, 0)));
     bool smooth = (mr_dtype_is_floating(from) || mr_dtype_is_complex(from)) &&
                   (mr_dtype_is_floating(to) || mr_dtype_is_complex(to));
     if (smooth)
@@ -79,4 +81,5 @@ MR_OP(_HostCast,
     .flags    = MR_HOST_ONLY,
     .shape    = mr_shape_same,
     .kernels  = MR_KERNELS(MR_CPU_ANY(cast_run)),
-    .examples = MR_EXAMPLES("DstT=int32: [0, 1] -> [0, 1]", "SrcT=string DstT=float: [\"1\"] -> !UNIMPLEMENTED"));
+    .examples = MR_EXAMPLES(
+        "DstT=int32: [0, 1] -> [0, 1]", "SrcT=string DstT=float: [\"1\"] -> !UNIMPLEMENTED"));

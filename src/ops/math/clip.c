@@ -9,7 +9,8 @@ static mr_status *clip_run(mr_run *r)
     const mr_tensor *t = mr_in(r, 0);
     for (int i = 1; i <= 2; i++)
         if (mr_in(r, i)->rank != 0 && !mr_tensor_same_shape(t, mr_in(r, i)))
-            return mr_invalid("%s must be either of the same shape as input, or a scalar. input shape: %s, got %s",
+            return mr_invalid("%s must be either of the same shape as input, or a scalar. input "
+                              "shape: %s, got %s",
                               i == 1 ? "clip_value_min" : "clip_value_max", MR_TENSOR_SHAPE(t),
                               MR_TENSOR_SHAPE(mr_in(r, i)));
     return mr_each_apply(r, r->kernel->user);
@@ -18,7 +19,8 @@ static mr_status *clip_run(mr_run *r)
 /* What of dy went to a bound: all where it was used, summed up if it is a scalar. */
 static mr_out to_bound(mr_grad *g, mr_out used, mr_out zero, int input)
 {
-    mr_out part = mr_emit(g->s, "Select", used, mr_dyi(g, 0), zero), shape = mr_shape_of(g, mr_xi(g, input));
+    mr_out part = mr_emit(g->s, "Select", used, mr_dyi(g, 0), zero),
+           shape = mr_shape_of(g, mr_xi(g, input));
     mr_out axes = mr_emit(g->s, "BroadcastGradientArgs", shape, mr_shape_of(g, mr_xi(g, 0)));
     return mr_emit(g->s, "Reshape", mr_emit(g->s, "Sum", part, axes), shape);
 }
@@ -26,7 +28,8 @@ static mr_out to_bound(mr_grad *g, mr_out used, mr_out zero, int input)
 static void clip_backward(mr_grad *g)
 {
     mr_out t = mr_xi(g, 0), dy = mr_dyi(g, 0), zero = mr_zeros_like(g, dy);
-    mr_out below = mr_emit(g->s, "Less", t, mr_xi(g, 1)), above = mr_emit(g->s, "Greater", t, mr_xi(g, 2));
+    mr_out below = mr_emit(g->s, "Less", t, mr_xi(g, 1)),
+           above = mr_emit(g->s, "Greater", t, mr_xi(g, 2));
     mr_dxi(g, 0, mr_emit(g->s, "Select", mr_emit(g->s, "LogicalOr", below, above), zero, dy));
     mr_dxi(g, 1, to_bound(g, below, zero, 1));
     mr_dxi(g, 2, to_bound(g, above, zero, 2));

@@ -1,4 +1,4 @@
-/* ops/math/compare.c -- Less, LessEqual, Greater, GreaterEqual; LogicalAnd, LogicalOr, LogicalNot. */
+/* ops/math/compare.c -- Less, Greater and with Equal; LogicalAnd, LogicalOr, LogicalNot. */
 #include "ops/elementwise.h"
 
 MR_COMPARE(less, MR_REALS, x < y)
@@ -37,7 +37,8 @@ MR_OP(LessEqual,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
     .kernels  = MR_KERNELS(MR_CPU_EACH(less_equal, MR_REALS)),
-    .examples = MR_EXAMPLES("[1, 2, 3], 2 -> [true, true, false]", "[nan, 1], [1, nan] -> [false, false]"));
+    .examples = MR_EXAMPLES(
+        "[1, 2, 3], 2 -> [true, true, false]", "[nan, 1], [1, nan] -> [false, false]"));
 
 MR_OP(Greater,
     .doc      = "x > y, element by element",
@@ -46,7 +47,8 @@ MR_OP(Greater,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
     .kernels  = MR_KERNELS(MR_CPU_EACH(greater, MR_REALS)),
-    .examples = MR_EXAMPLES("[1, 2, 3], 2 -> [false, false, true]", "[nan, 1], [1, nan] -> [false, false]"));
+    .examples = MR_EXAMPLES(
+        "[1, 2, 3], 2 -> [false, false, true]", "[nan, 1], [1, nan] -> [false, false]"));
 
 MR_OP(GreaterEqual,
     .doc      = "x >= y, element by element",
@@ -55,7 +57,8 @@ MR_OP(GreaterEqual,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
     .kernels  = MR_KERNELS(MR_CPU_EACH(greater_equal, MR_REALS)),
-    .examples = MR_EXAMPLES("[1, 2, 3], 2 -> [false, true, true]", "[nan, 1], [1, nan] -> [false, false]"));
+    .examples = MR_EXAMPLES(
+        "[1, 2, 3], 2 -> [false, true, true]", "[nan, 1], [1, nan] -> [false, false]"));
 
 MR_OP(LogicalAnd,
     .doc      = "x and y, element by element",
@@ -63,8 +66,9 @@ MR_OP(LogicalAnd,
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_and)),
-    .examples = MR_EXAMPLES("[false, false, true, true], [false, true, false, true] -> [false, false, false, true]",
-                            "[[true], [false]], [true, false] -> [[true, false], [false, false]]"));
+    .examples = MR_EXAMPLES(
+        "[false, false, true, true], [false, true, false, true] -> [false, false, false, true]",
+        "[[true], [false]], [true, false] -> [[true, false], [false, false]]"));
 
 MR_OP(LogicalOr,
     .doc      = "x or y, element by element",
@@ -72,8 +76,9 @@ MR_OP(LogicalOr,
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_or)),
-    .examples = MR_EXAMPLES("[false, false, true, true], [false, true, false, true] -> [false, true, true, true]",
-                            "[false, true], false -> [false, true]"));
+    .examples = MR_EXAMPLES(
+        "[false, false, true, true], [false, true, false, true] -> [false, true, true, true]",
+        "[false, true], false -> [false, true]"));
 
 MR_OP(LogicalNot,
     .doc      = "not x of each element",

@@ -1,6 +1,7 @@
 /* ops/math/complex.c -- Complex, Real, Imag, Conj and ComplexAbs.
  *
- * Two type attrs give a complex type and that of its parts; kernels exist where they belong together. */
+ * Two type attrs give a complex type and that of its parts; kernels exist where they belong
+ * together. */
 #include "ops/elementwise.h"
 
 /* R: type of the parts, C: complex type, both as stored. */
@@ -86,7 +87,8 @@ MR_OP(Complex,
     .attrs    = "T: {float, double} = DT_FLOAT; Tout: {complex64, complex128} = DT_COMPLEX64",
     .shape    = mr_shape_broadcast2,
     .grad     = complex_backward,
-    .kernels  = MR_KERNELS(PAIR(complex_float, MR_FLOAT, MR_COMPLEX64) PAIR(complex_double, MR_DOUBLE, MR_COMPLEX128)),
+    .kernels  = MR_KERNELS(PAIR(complex_float, MR_FLOAT, MR_COMPLEX64)
+                           PAIR(complex_double, MR_DOUBLE, MR_COMPLEX128)),
     .examples = MR_EXAMPLES(
         "T=float: [1, 2], [3, -4] -> [1+3i, 2-4i]",
         "T=double Tout=complex128: [1, 2], 0.5 -> [1+0.5i, 2+0.5i]",
@@ -98,7 +100,8 @@ MR_OP(Real,
     .attrs    = "T: {complex64, complex128} = DT_COMPLEX64; Tout: {float, double} = DT_FLOAT",
     .shape    = mr_shape_same,
     .grad     = real_backward,
-    .kernels  = MR_KERNELS(PAIR(real_float, MR_COMPLEX64, MR_FLOAT) PAIR(real_double, MR_COMPLEX128, MR_DOUBLE)),
+    .kernels  = MR_KERNELS(PAIR(real_float, MR_COMPLEX64, MR_FLOAT)
+                           PAIR(real_double, MR_COMPLEX128, MR_DOUBLE)),
     .examples = MR_EXAMPLES(
         "T=complex64: [1+3i, 2-4i] -> [1, 2]",
         "T=complex128 Tout=double: [1+3i, 2-4i] -> [1, 2]"));
@@ -109,7 +112,8 @@ MR_OP(Imag,
     .attrs    = "T: {complex64, complex128} = DT_COMPLEX64; Tout: {float, double} = DT_FLOAT",
     .shape    = mr_shape_same,
     .grad     = imag_backward,
-    .kernels  = MR_KERNELS(PAIR(imag_float, MR_COMPLEX64, MR_FLOAT) PAIR(imag_double, MR_COMPLEX128, MR_DOUBLE)),
+    .kernels  = MR_KERNELS(PAIR(imag_float, MR_COMPLEX64, MR_FLOAT)
+                           PAIR(imag_double, MR_COMPLEX128, MR_DOUBLE)),
     .examples = MR_EXAMPLES(
         "T=complex64: [1+3i, 2-4i] -> [3, -4]",
         "T=complex128 Tout=double: [1+3i, 2-4i] -> [3, -4]"));

@@ -1,7 +1,7 @@
 /* ops/math/cumsum.c -- Cumsum and Cumprod.
  *
- * The tensor is seen as [outer, n, inner].  A tile of the inner columns keeps its running results while
- * the n rows go by, forwards or backwards.  16-bit floats run in float. */
+ * The tensor is seen as [outer, n, inner].  A tile of the inner columns keeps its running results
+ * while the n rows go by, forwards or backwards.  16-bit floats run in float. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/maths.h"
@@ -12,21 +12,22 @@ enum { TILE = 128 };
 /* n rows, `step` elements apart (negative: backwards), of w columns. */
 typedef void scan_fn(const void *x, void *y, int64_t n, int64_t step, int64_t w, bool exclusive);
 
-#define SCAN(E, name, number, S, C, fn, empty, ...)                                                              \
-    static void fn##_##name(const void *from, void *to, int64_t n, int64_t step, int64_t w, bool exclusive)      \
-    {                                                                                                            \
-        const S *p = from;                                                                                       \
-        S *q = to;                                                                                               \
-        C acc[TILE];                                                                                             \
-        for (int64_t j = 0; j < w; j++)                                                                          \
-            acc[j] = empty;                                                                                      \
-        for (int64_t i = 0; i < n; i++, p += step, q += step)                                                    \
-            for (int64_t j = 0; j < w; j++) {                                                                    \
-                const C a = acc[j], x = MR_LD(p + j);                                                            \
-                const C next = (C)(__VA_ARGS__);                                                                 \
-                MR_ST(q + j, exclusive ? a : next);                                                              \
-                acc[j] = next;                                                                                   \
-            }                                                                                                    \
+#define SCAN(E, name, number, S, C, fn, empty, ...)                                         \
+    static void fn##_##name(const void *from, void *to, int64_t n, int64_t step, int64_t w, \
+                            bool exclusive)                                                 \
+    {                                                                                       \
+        const S *p = from;                                                                  \
+        S *q = to;                                                                          \
+        C acc[TILE];                                                                        \
+        for (int64_t j = 0; j < w; j++)                                                     \
+            acc[j] = empty;                                                                 \
+        for (int64_t i = 0; i < n; i++, p += step, q += step)                               \
+            for (int64_t j = 0; j < w; j++) {                                               \
+                const C a = acc[j], x = MR_LD(p + j);                                       \
+                const C next = (C)(__VA_ARGS__);                                            \
+                MR_ST(q + j, exclusive ? a : next);                                         \
+                acc[j] = next;                                                              \
+            }                                                                               \
     }
 MR_FLOATS(SCAN, sums, 0, a + x)
 MR_COMPLEXES(SCAN, sums, 0, a + x)
@@ -62,10 +63,11 @@ static mr_status *scan_run(mr_run *r)
         return mr_invalid("ScanOp: axis must be a scalar, not %s", MR_TENSOR_SHAPE(axis_in));
     int64_t axis = mr_tensor_int_at(axis_in, 0);
     if (axis < -x->rank || axis >= x->rank)
-        return mr_invalid("ScanOp: Expected scan axis in the range [%d, %d), but got %lld", -x->rank, x->rank,
-                          (long long)axis);
+        return mr_invalid("ScanOp: Expected scan axis in the range [%d, %d), but got %lld",
+                          -x->rank, x->rank, (long long)axis);
     axis += axis < 0 ? x->rank : 0;
-    job j = {.scan = (scan_fn *)r->kernel->user, .bytes = mr_dtype_size((mr_dtype)x->dtype), .inner = 1};
+    job j = {
+        .scan = (scan_fn *)r->kernel->user, .bytes = mr_dtype_size((mr_dtype)x->dtype), .inner = 1};
     MR_TRY(mr_node_get_bool(r->node, "exclusive", &j.exclusive));
     MR_TRY(mr_node_get_bool(r->node, "reverse", &j.reverse));
     mr_tensor *y;
@@ -78,7 +80,8 @@ static mr_status *scan_run(mr_run *r)
     for (int d = (int)axis + 1; d < x->rank; d++)
         j.inner *= x->dims[d];
     j.tiles = (j.inner + TILE - 1) / TILE;
-    mr_run_for(r, x->n / (j.n * j.inner) * j.tiles, (double)j.n * (double)MR_MIN(j.inner, TILE), part, &j);
+    mr_run_for(r, x->n / (j.n * j.inner) * j.tiles, (double)j.n * (double)MR_MIN(j.inner, TILE),
+               part, &j);
     return NULL;
 }
 
@@ -95,14 +98,19 @@ static mr_out scan_like(mr_grad *g, const char *op, mr_out x, bool flip)
     bool exclusive = false, reverse = false;
     mr_scope_fail(g->s, mr_node_get_bool(g->node, "exclusive", &exclusive));
     mr_scope_fail(g->s, mr_node_get_bool(g->node, "reverse", &reverse));
-    return mr_emit_with(g->s, op, MR_ATTRS({"exclusive", mr_a_bool(exclusive)}, {"reverse", mr_a_bool(reverse != flip)}), x,
-                        mr_xi(g, 1));
+    return mr_emit_with(
+        g->s, op,
+        MR_ATTRS({"exclusive", mr_a_bool(exclusive)}, {"reverse", mr_a_bool(reverse != flip)}), x,
+        mr_xi(g, 1));
 }
 
-static void cumsum_backward(mr_grad *g) { mr_dxi(g, 0, scan_like(g, "Cumsum", mr_dyi(g, 0), true)); }
+static void cumsum_backward(mr_grad *g)
+{
+    mr_dxi(g, 0, scan_like(g, "Cumsum", mr_dyi(g, 0), true));
+}
 
-/* An element takes part in every product from its place on: dx = sum of dy y over those, divided by x.
- * Like TensorFlow's, it is not right where x is 0. */
+/* An element takes part in every product from its place on: dx = sum of dy y over those, divided by
+ * x. Like TensorFlow's, it is not right where x is 0. */
 static void cumprod_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_yi(g, 0));
@@ -112,7 +120,9 @@ static void cumprod_backward(mr_grad *g)
 
 #define ROW(E, name, number, S, C, fn) \
     {.device = "CPU", .type = MR_##E, .run = scan_run, .user = (void *)(uintptr_t)fn##_##name},
-#define ATTRS "exclusive: bool = false; reverse: bool = false; T: numbertype; Tidx: {int32, int64} = DT_INT32"
+#define ATTRS                                                                                \
+    "exclusive: bool = false; reverse: bool = false; T: numbertype; Tidx: {int32, int64} = " \
+    "DT_INT32"
 
 MR_OP(Cumsum,
     .doc      = "running sums along an axis",

@@ -4,7 +4,8 @@
 #include "ops/elementwise.h"
 #include "ops/math/integer_div.h"
 
-#define XDIVY_TYPES(M, ...) MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
+#define XDIVY_TYPES(M, ...) \
+    MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 
 MR_BINARY(div, MR_FLOATS_COMPLEX, x / y)
 MR_BINARY(div, MR_SIGNED, mr_truncate_div(x, y))
@@ -29,7 +30,8 @@ static void div_no_nan_backward(mr_grad *g) { divide_backward(g, "DivNoNan"); }
 static mr_out not_zero(mr_grad *g, mr_out x)
 {
     mr_out test = mr_emit(g->s, "NotEqual", x, mr_scalar_like(g, 0, x));
-    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_dtype_base(mr_out_type(x)))}), test);
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_dtype_base(mr_out_type(x)))}),
+                        test);
 }
 
 static void xdivy_backward(mr_grad *g)
@@ -44,17 +46,20 @@ static void xlogy_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), dz = mr_dyi(g, 0);
     mr_out by_x = mr_emit(g->s, "Xlogy", not_zero(g, x), y);
-    mr_dx_broadcast(g, mr_emit(g->s, "Mul", dz, by_x), mr_emit(g->s, "Mul", dz, mr_emit(g->s, "Xdivy", x, y)));
+    mr_dx_broadcast(g, mr_emit(g->s, "Mul", dz, by_x),
+                    mr_emit(g->s, "Mul", dz, mr_emit(g->s, "Xdivy", x, y)));
 }
 
 MR_OP(Div,
     .doc      = "x / y, element by element; integers are cut towards zero",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
+                "uint64, int64, "
                 "complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = div_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX) MR_CPU_EACH_BY(div, MR_INTS, mr_integer_div_run)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX)
+                           MR_CPU_EACH_BY(div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[6, 9], [2, 3] -> [3, 3]",
         "[1, 2], 4 -> [0.25, 0.5]",
@@ -69,7 +74,8 @@ MR_OP(Div,
 MR_OP(RealDiv,
     .doc      = "x / y, element by element",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
+                "uint64, int64, "
                 "complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = real_div_backward,

@@ -1,6 +1,7 @@
 /* ops/math/equal.c -- Equal and NotEqual, of any type that has values.
  *
- * Integers are equal when their bytes are, so one loop a size serves signed, unsigned and quantized. */
+ * Integers are equal when their bytes are, so one loop a size serves signed, unsigned and
+ * quantized. */
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 
@@ -82,14 +83,16 @@ static mr_status *equal_shape(mr_infer *c)
     return NULL;
 }
 
-#define ROW(E, each, fn) {.device = "CPU", .type = MR_##E, .run = fn, .user = (void *)(uintptr_t)&each},
-#define ALL_ROWS(op, truth, each_fn, string_fn)                                                     \
-    MR_CPU_EACH_BY(op, MR_FLOATS_COMPLEX, each_fn)                                                  \
-    MR_CPU_EACH_BY(op, MR_UNSIGNED, each_fn)                                                        \
-    ROW(INT8, op##_uint8, each_fn) ROW(INT16, op##_uint16, each_fn) ROW(INT32, op##_uint32, each_fn) \
-    ROW(INT64, op##_uint64, each_fn) ROW(QINT8, op##_uint8, each_fn) ROW(QUINT8, op##_uint8, each_fn) \
-    ROW(QINT16, op##_uint16, each_fn) ROW(QUINT16, op##_uint16, each_fn)                            \
-    ROW(QINT32, op##_uint32, each_fn) ROW(BOOL, truth##_uint8, each_fn)                             \
+#define ROW(E, each, fn) \
+    {.device = "CPU", .type = MR_##E, .run = fn, .user = (void *)(uintptr_t)&each},
+#define ALL_ROWS(op, truth, each_fn, string_fn)                                                    \
+    MR_CPU_EACH_BY(op, MR_FLOATS_COMPLEX, each_fn)                                                 \
+    MR_CPU_EACH_BY(op, MR_UNSIGNED, each_fn)                                                       \
+    ROW(INT8, op##_uint8, each_fn) ROW(INT16, op##_uint16, each_fn)                                \
+    ROW(INT32, op##_uint32, each_fn) ROW(INT64, op##_uint64, each_fn)                              \
+    ROW(QINT8, op##_uint8, each_fn) ROW(QUINT8, op##_uint8, each_fn)                               \
+    ROW(QINT16, op##_uint16, each_fn) ROW(QUINT16, op##_uint16, each_fn)                           \
+    ROW(QINT32, op##_uint32, each_fn) ROW(BOOL, truth##_uint8, each_fn)                            \
     {"CPU", MR_STRING, string_fn},
 
 MR_OP(Equal,

@@ -1,19 +1,20 @@
 /* ops/math/exp.c -- Exp, Expm1, Log and Log1p. */
 #include "ops/elementwise.h"
 
-/* C has no expm1 and log1p of complex numbers.  Both add a small and a large part only at the end. */
-#define COMPLEX_MATHS(C, R, name)                                                           \
-    static C expm1_##name(C x)                                                              \
-    {                                                                                       \
-        R a = creal(x), b = cimag(x), s = sin(b / 2);                                       \
-        R re = expm1(a) * cos(b) - 2 * s * s; /* e^a cos b - 1, without cancellation */     \
-        return re + (C)I * (R)(exp(a) * sin(b));                                            \
-    }                                                                                       \
-    static C log1p_##name(C x)                                                              \
-    {                                                                                       \
-        R a = creal(x), b = cimag(x);                                                       \
-        R re = fabs(a) < 0.5 && fabs(b) < 0.5 ? log1p(a * (2 + a) + b * b) / 2 : log(hypot(1 + a, b)); \
-        return re + (C)I * (R)atan2(b, 1 + a);                                              \
+/* C has no expm1 and log1p of complex numbers.  Near 0 neither may form 1 + something small. */
+#define COMPLEX_MATHS(C, R, name)                                                                  \
+    static C expm1_##name(C x)                                                                     \
+    {                                                                                              \
+        R a = creal(x), b = cimag(x), s = sin(b / 2);                                              \
+        R re = expm1(a) * cos(b) - 2 * s * s; /* e^a cos b - 1, without cancellation */            \
+        return re + (C)I * (R)(exp(a) * sin(b));                                                   \
+    }                                                                                              \
+    static C log1p_##name(C x)                                                                     \
+    {                                                                                              \
+        R a = creal(x), b = cimag(x);                                                              \
+        bool near = fabs(a) < 0.5 && fabs(b) < 0.5;                                                \
+        R re = near ? log1p(a * (2 + a) + b * b) / 2 : log(hypot(1 + a, b));                       \
+        return re + (C)I * (R)atan2(b, 1 + a);                                                     \
     }
 COMPLEX_MATHS(mr_c64, float, c64)
 COMPLEX_MATHS(mr_c128, double, c128)

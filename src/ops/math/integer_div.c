@@ -1,7 +1,8 @@
 /* ops/math/integer_div.c -- FloorDiv, FloorMod, Mod, TruncateDiv, TruncateMod.
  *
- * A zero among the divisors fails the whole op.  Since every element of a broadcast operand takes part
- * in a result that is not empty, the divisors are searched beforehand and the loops need not look. */
+ * A zero among the divisors fails the whole op.  Since every element of a broadcast operand takes
+ * part in a result that is not empty, the divisors are searched beforehand and the loops need not
+ * look. */
 #include "ops/math/integer_div.h"
 
 #include "ops/elementwise.h"
@@ -76,11 +77,13 @@ static void floor_mod_backward(mr_grad *g)
 MR_OP(FloorDiv,
     .doc      = "x / y rounded down, element by element",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
+                "uint64, int64, "
                 "complex64, complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_div, MR_FLOATS) MR_CPU_EACH_BY(floor_div, MR_INTS, mr_integer_div_run)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_div, MR_FLOATS)
+                           MR_CPU_EACH_BY(floor_div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[7, 6, 5], [2, 3, 7] -> [3, 2, 0]",
         "[-7, 7, -7, -6], [2, -2, -2, 2] -> [-4, -4, 3, -3]",
@@ -91,10 +94,12 @@ MR_OP(FloorDiv,
 MR_OP(FloorMod,
     .doc      = "remainder of FloorDiv: it has the sign of y",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, bfloat16, half, float, double}",
+    .attrs    = "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, bfloat16, half, "
+                "float, double}",
     .shape    = mr_shape_broadcast2,
     .grad     = floor_mod_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_mod, MR_FLOATS) MR_CPU_EACH_BY(floor_mod, MR_INTS, mr_integer_div_run)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_mod, MR_FLOATS)
+                           MR_CPU_EACH_BY(floor_mod, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[7, 6, 5], [4, 4, 7] -> [3, 2, 5]",
         "[-7, 7, -7], [2, -2, -2] -> [1, -1, -1]",
@@ -125,7 +130,8 @@ MR_OP(TruncateMod,
 MR_OP(TruncateDiv,
     .doc      = "x / y of integers, cut towards zero",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
+                "uint64, int64, "
                 "complex64, complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,

@@ -9,7 +9,10 @@
 mr_status *mr_integer_div_run(mr_run *r);
 
 /* y is not 0.  The minimum divided by -1 wraps to itself; the CPU would trap. */
-static inline uint64_t mr_truncate_div(int64_t x, int64_t y) { return y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y); }
+static inline uint64_t mr_truncate_div(int64_t x, int64_t y)
+{
+    return y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y);
+}
 static inline int64_t mr_truncate_mod(int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
 /* Rounds down. */
 static inline uint64_t mr_floor_div(int64_t x, int64_t y)

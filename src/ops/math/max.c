@@ -5,12 +5,14 @@
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int64_t v4i __attribute__((vector_size(32)));
 #define CHOOSE(V, I, cmp) (V)((((x cmp a) | (x != x)) & (I)x) | (~((x cmp a) | (x != x)) & (I)a))
-#define FLOATS(fn, top, cmp)                                                                                       \
-    MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, x cmp a || x != x ? x : a)                              \
-    MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, x cmp a || x != x ? x : a)                           \
-    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, float, float, mr_v8f, top, x cmp a || x != x ? x : a, CHOOSE(mr_v8f, v8i, cmp)) \
-    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, top, x cmp a || x != x ? x : a, CHOOSE(mr_v4d, v4i, cmp)) \
-    MR_REDUCER_ONE(fn, float, float, top, true)                                                                    \
+#define FLOATS(fn, top, cmp)                                                                       \
+    MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, x cmp a || x != x ? x : a)              \
+    MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, x cmp a || x != x ? x : a)           \
+    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, float, float, mr_v8f, top, x cmp a || x != x ? x : a,   \
+                          CHOOSE(mr_v8f, v8i, cmp))                                                \
+    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, top, x cmp a || x != x ? x : a,\
+                          CHOOSE(mr_v4d, v4i, cmp))                                                \
+    MR_REDUCER_ONE(fn, float, float, top, true)                                                    \
     MR_REDUCER_ONE(fn, double, double, top, true)
 FLOATS(max, -INFINITY, >)
 FLOATS(min, INFINITY, <)
@@ -35,22 +37,26 @@ MR_REDUCER(any, MR_TYPE_UINT8, 0, a | (x != 0))
     MR_CPU_REDUCE_FLOATS(fn) MR_CPU_REDUCE(fn, MR_INTS) MR_CPU_REDUCE_BY(QINT8, fn##_int8)    \
     MR_CPU_REDUCE_BY(QUINT8, fn##_uint8) MR_CPU_REDUCE_BY(QINT16, fn##_int16)                 \
     MR_CPU_REDUCE_BY(QUINT16, fn##_uint16) MR_CPU_REDUCE_BY(QINT32, fn##_int32)
-#define BOOL_ROW(reducer) {.device = "CPU", .run = mr_reduce_run, .user = (void *)(uintptr_t)&reducer},
+#define BOOL_ROW(reducer) \
+    {.device = "CPU", .run = mr_reduce_run, .user = (void *)(uintptr_t)&reducer},
 
 /* Shared equally among all elements that equal the result. */
 static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
-    mr_out x = mr_xi(g, 0), top = mr_reduce_kept(g, mr_yi(g, 0)), dy = mr_reduce_kept(g, mr_dyi(g, 0));
+    mr_out x = mr_xi(g, 0), top = mr_reduce_kept(g, mr_yi(g, 0)),
+           dy = mr_reduce_kept(g, mr_dyi(g, 0));
     mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(x)));
     mr_out hit = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", type}), mr_emit(s, "Equal", x, top));
-    mr_out hits = mr_emit_with(s, "Sum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), hit, mr_xi(g, 1));
+    mr_out hits =
+        mr_emit_with(s, "Sum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), hit, mr_xi(g, 1));
     mr_dxi(g, 0, mr_emit(s, "Mul", hit, mr_emit(s, "RealDiv", dy, hits)));
 }
 
-#define EXTREME_TYPES                                                                                         \
-    "keep_dims: bool = false; T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, "  \
-    "uint32, uint64, qint8, quint8, qint32, qint16, quint16}; Tidx: {int32, int64} = DT_INT32"
+#define EXTREME_TYPES                                                                              \
+    "keep_dims: bool = false; T: {float, double, int32, uint8, int16, int8, int64, bfloat16, "     \
+    "uint16, half, uint32, uint64, qint8, quint8, qint32, qint16, quint16}; "                      \
+    "Tidx: {int32, int64} = DT_INT32"
 
 MR_OP(Max,
     .doc      = "largest element over some axes",

@@ -9,13 +9,15 @@ static void choice_backward(mr_grad *g, const char *test)
 {
     mr_out dz = mr_dyi(g, 0), zero = mr_zeros_like(g, dz);
     mr_out mask = mr_emit(g->s, test, mr_xi(g, 0), mr_xi(g, 1));
-    mr_dx_broadcast(g, mr_emit(g->s, "Select", mask, dz, zero), mr_emit(g->s, "Select", mask, zero, dz));
+    mr_dx_broadcast(g, mr_emit(g->s, "Select", mask, dz, zero),
+                    mr_emit(g->s, "Select", mask, zero, dz));
 }
 
 static void maximum_backward(mr_grad *g) { choice_backward(g, "GreaterEqual"); }
 static void minimum_backward(mr_grad *g) { choice_backward(g, "LessEqual"); }
 
-#define ORDERED "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64}"
+#define ORDERED \
+    "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64}"
 
 MR_OP(Maximum,
     .doc      = "the larger of x and y, element by element; NaN when either is",

@@ -50,7 +50,8 @@ static void squared_difference_backward(mr_grad *g)
 MR_OP(Mul,
     .doc      = "x * y, element by element",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+    .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
+                "uint64, int64, "
                 "complex64, complex128}",
     .flags    = MR_COMMUTATIVE,
     .shape    = mr_shape_broadcast2,
@@ -79,7 +80,8 @@ MR_OP(MulNoNan,
 MR_OP(Square,
     .doc      = "x * x of each element",
     .sig      = "x: T -> y: T",
-    .attrs    = "T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
+    .attrs    = "T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, "
+                "uint32, uint64, "
                 "complex64, complex128}",
     .shape    = mr_shape_same,
     .grad     = square_backward,

@@ -54,7 +54,8 @@ static mr_out safe_log(mr_grad *g, mr_out x)
 /* MulNoNan: where dz is 0, so is the gradient, even beside an infinite slope. */
 static void pow_backward(mr_grad *g)
 {
-    mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), z = mr_conj(g, mr_yi(g, 0)), dz = mr_dyi(g, 0);
+    mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), z = mr_conj(g, mr_yi(g, 0)),
+           dz = mr_dyi(g, 0);
     mr_out less = mr_emit(g->s, "Sub", y, mr_scalar_like(g, 1, y));
     mr_out by_x = mr_emit(g->s, "Mul", y, mr_emit(g->s, "Pow", x, less));
     mr_out by_y = mr_emit(g->s, "Mul", z, safe_log(g, x));
@@ -64,15 +65,17 @@ static void pow_backward(mr_grad *g)
 MR_OP(Pow,
     .doc      = "x to the power y, element by element",
     .sig      = "x: T, y: T -> z: T",
-    .attrs    = "T: {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}",
+    .attrs    = "T: {bfloat16, float, half, double, int8, int16, int32, int64, complex64, "
+                "complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = pow_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(pow, MR_FLOATS_COMPLEX) MR_CPU_EACH_BY(pow, POW_INTS, pow_ints)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(pow, MR_FLOATS_COMPLEX)
+                           MR_CPU_EACH_BY(pow, POW_INTS, pow_ints)),
     .examples = MR_EXAMPLES(
         "[2, 3, 5], [3, 2, 0] -> [8, 9, 1]",
         "[4, 2], [[0.5], [-1]] -> [[2, 1.414213562373], [0.25, 0.5]]",
-        "nograd: [-2, -2], [2, 3] -> [4, -8]",
-        "[1i], [2] -> [-1]",
+        "nograd: [-2, -2], [2, 3] -> [4, -8]", "[1i], [2] -> [-1]",
         "T=float nograd: [0, 0, -8, inf, nan], [0, -1, 0.5, 2, 0] -> [1, inf, nan, inf, 1]",
         "T=int8: 2, 7 -> -128",
-        "T=int32: [2, 2], [3, -1] -> !INVALID_ARGUMENT Integers to negative integer powers are not allowed"));
+        "T=int32: [2, 2], [3, -1] -> !INVALID_ARGUMENT Integers to negative integer powers are not "
+        "allowed"));

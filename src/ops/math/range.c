@@ -3,7 +3,8 @@
 #include "ops/maths.h"
 #include "run/run.h"
 
-#define RANGE_INTS(M, ...) MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT16(M, __VA_ARGS__) MR_TYPE_UINT32(M, __VA_ARGS__)
+#define RANGE_INTS(M, ...) \
+    MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT16(M, __VA_ARGS__) MR_TYPE_UINT32(M, __VA_ARGS__)
 #define RANGE_TYPES(M, ...) MR_FLOATS(M, __VA_ARGS__) RANGE_INTS(M, __VA_ARGS__)
 
 /* ---- how long ---- */
@@ -23,7 +24,8 @@ static mr_status *check_direction(bool zero, bool up, bool down)
 static mr_status *int_length(int64_t start, int64_t limit, int64_t delta, int64_t *out)
 {
     MR_TRY(check_direction(delta == 0, delta > 0 && start > limit, delta < 0 && start < limit));
-    uint64_t way = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+    uint64_t way =
+        delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
     uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
     uint64_t n = way / step + (way % step != 0);
     if (n > INT64_MAX)
@@ -43,7 +45,8 @@ static mr_status *float_length(double start, double limit, double delta, int64_t
 }
 
 /* The length for three tensors of one element each. */
-static mr_status *range_length(const mr_tensor *start, const mr_tensor *limit, const mr_tensor *delta, int64_t *out)
+static mr_status *range_length(const mr_tensor *start, const mr_tensor *limit,
+                               const mr_tensor *delta, int64_t *out)
 {
     mr_dtype type = (mr_dtype)start->dtype;
     const mr_tensor *in[3] = {start, limit, delta};
@@ -53,7 +56,8 @@ static mr_status *range_length(const mr_tensor *start, const mr_tensor *limit, c
         mr_dtype_convert(type, in[k]->data, MR_DOUBLE, &f[k], 1, false);
         mr_dtype_convert(type, in[k]->data, MR_INT64, &i[k], 1, false);
     }
-    return mr_dtype_is_floating(type) ? float_length(f[0], f[1], f[2], out) : int_length(i[0], i[1], i[2], out);
+    return mr_dtype_is_floating(type) ? float_length(f[0], f[1], f[2], out)
+                                      : int_length(i[0], i[1], i[2], out);
 }
 
 /* ---- values ---- */
@@ -89,7 +93,8 @@ static mr_status *range(mr_run *r)
     static const char *const names[] = {"start", "limit", "delta"};
     for (int k = 0; k < 3; k++) /* [1] is a scalar too, by tradition */
         if (mr_in(r, k)->n != 1 || mr_in(r, k)->rank > 1)
-            return mr_invalid("%s must be a scalar, not shape %s", names[k], MR_TENSOR_SHAPE(mr_in(r, k)));
+            return mr_invalid("%s must be a scalar, not shape %s", names[k],
+                              MR_TENSOR_SHAPE(mr_in(r, k)));
     int64_t n;
     mr_tensor *y;
     MR_TRY(range_length(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), &n));
@@ -132,7 +137,8 @@ static mr_status *lin_space(mr_run *r)
     static const char *const names[] = {"start", "stop", "num"};
     for (int k = 0; k < 3; k++)
         if (mr_in(r, k)->rank != 0)
-            return mr_invalid("%s must be a scalar, not shape %s", names[k], MR_TENSOR_SHAPE(mr_in(r, k)));
+            return mr_invalid("%s must be a scalar, not shape %s", names[k],
+                              MR_TENSOR_SHAPE(mr_in(r, k)));
     int64_t n = mr_tensor_int_at(mr_in(r, 2), 0);
     if (n <= 0)
         return mr_invalid("Requires num > 0: %lld", (long long)n);
@@ -163,7 +169,8 @@ static mr_status *lin_space_shape(mr_infer *c)
 MR_OP(Range,
     .doc      = "start, start + delta, ... up to but not including limit",
     .sig      = "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx",
-    .attrs    = "Tidx: {bfloat16, half, float, double, int8, int16, int32, int64, uint16, uint32} = DT_INT32",
+    .attrs    = "Tidx: {bfloat16, half, float, double, int8, int16, int32, int64, uint16, uint32} "
+                "= DT_INT32",
     .flags    = MR_NO_GRADIENT,
     .shape    = range_shape,
     .kernels  = MR_KERNELS(RANGE_TYPES(RANGE_ROW, )),

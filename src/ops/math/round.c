@@ -28,7 +28,8 @@ MR_OP(Floor,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
     .kernels  = MR_KERNELS(MR_CPU_EACH(floor, MR_FLOATS)),
-    .examples = MR_EXAMPLES("[1.5, -1.5, 2, -0.25] -> [1, -2, 2, -1]", "[inf, nan, -0] -> [inf, nan, -0]"));
+    .examples = MR_EXAMPLES(
+        "[1.5, -1.5, 2, -0.25] -> [1, -2, 2, -1]", "[inf, nan, -0] -> [inf, nan, -0]"));
 
 MR_OP(Ceil,
     .doc      = "smallest integer not below each element",
@@ -37,12 +38,14 @@ MR_OP(Ceil,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
     .kernels  = MR_KERNELS(MR_CPU_EACH(ceil, MR_FLOATS)),
-    .examples = MR_EXAMPLES("[1.5, -1.5, 2, 0.25] -> [2, -1, 2, 1]", "[inf, nan, -0.5] -> [inf, nan, -0]"));
+    .examples = MR_EXAMPLES(
+        "[1.5, -1.5, 2, 0.25] -> [2, -1, 2, 1]", "[inf, nan, -0.5] -> [inf, nan, -0]"));
 
 MR_OP(Round,
     .doc      = "nearest integer of each element, the even one of two",
     .sig      = "x: T -> y: T",
-    .attrs    = "T: {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}",
+    .attrs    = "T: {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
+                "complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
     .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_CPU_ONE(round_int, ROUND_INTS)),

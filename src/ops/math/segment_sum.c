@@ -1,7 +1,7 @@
 /* ops/math/segment_sum.c -- UnsortedSegmentSum: adds rows to the segments they name.
  *
- * The columns are cut over threads, not the rows: each thread goes through all rows, so no two write
- * the same place and the order of additions stays. */
+ * The columns are cut over threads, not the rows: each thread goes through all rows, so no two
+ * write the same place and the order of additions stays. */
 #include "ops/elementwise.h"
 
 MR_BINARY(add, MR_FLOATS32, x + y)
@@ -35,8 +35,8 @@ static mr_status *check_ids(const mr_tensor *data, const mr_tensor *ids, int64_t
     if (segments < 0)
         return mr_invalid("Input num_segments == %lld must not be negative.", (long long)segments);
     if (ids->rank > data->rank || !mr_shape_eq(ids->rank, ids->dims, ids->rank, data->dims))
-        return mr_invalid("data.shape = %s does not start with segment_ids.shape = %s", MR_TENSOR_SHAPE(data),
-                          MR_TENSOR_SHAPE(ids));
+        return mr_invalid("data.shape = %s does not start with segment_ids.shape = %s",
+                          MR_TENSOR_SHAPE(data), MR_TENSOR_SHAPE(ids));
     for (int64_t i = 0; i < ids->n; i++)
         if (mr_tensor_int_at(ids, i) >= segments)
             return mr_invalid("segment_ids[%lld] = %lld is out of range [0, %lld)", (long long)i,
@@ -45,16 +45,19 @@ static mr_status *check_ids(const mr_tensor *data, const mr_tensor *ids, int64_t
 }
 
 /* The sums of data's rows in a tensor of zeros of the same type. */
-static void add_rows(mr_run *r, const mr_each *e, const mr_tensor *data, const mr_tensor *ids, mr_tensor *sums)
+static void add_rows(mr_run *r, const mr_each *e, const mr_tensor *data, const mr_tensor *ids,
+                     mr_tensor *sums)
 {
     if (ids->n == 0 || data->n == 0)
         return;
-    job j = {e->loop, ids, data->data, sums->data, mr_dtype_size((mr_dtype)data->dtype), data->n / ids->n};
+    job j = {e->loop,         ids, data->data, sums->data, mr_dtype_size((mr_dtype)data->dtype),
+             data->n / ids->n};
     mr_run_for(r, j.width, (e->cost_ns + 1) * (double)ids->n, columns_part, &j);
 }
 
 /* 16-bit floats: sums in float, rounded once. */
-static mr_status *add_rows_wide(mr_run *r, const mr_each *e, const mr_tensor *data, const mr_tensor *ids, mr_tensor *out)
+static mr_status *add_rows_wide(mr_run *r, const mr_each *e, const mr_tensor *data,
+                                const mr_tensor *ids, mr_tensor *out)
 {
     mr_status *st = NULL;
     mr_tensor *wide = NULL, *sums = NULL;
@@ -115,7 +118,9 @@ static mr_out mask_like(mr_grad *g, mr_out mask, mr_out rows)
 {
     mr_scope *s = g->s;
     mr_out more = mr_emit(s, "Sub", mr_emit(s, "Rank", rows), mr_emit(s, "Rank", mask));
-    mr_out ones = mr_emit(s, "Fill", mr_emit(s, "Reshape", more, mr_const_vec_i32(s, 1, (int32_t[]){1})), mr_const_i32(s, 1));
+    mr_out ones =
+        mr_emit(s, "Fill", mr_emit(s, "Reshape", more, mr_const_vec_i32(s, 1, (int32_t[]){1})),
+                mr_const_i32(s, 1));
     mr_out shape = mr_emit(s, "ConcatV2", mr_emit(s, "Shape", mask), ones, mr_const_i32(s, 0));
     return mr_emit(s, "Reshape", mask, shape);
 }
@@ -142,10 +147,9 @@ MR_OP(UnsortedSegmentSum,
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4], [5, 6]], int32[0, 2, 0], 3 -> [[6, 8], [0, 0], [3, 4]]",
         "[[1, 2], [3, 4]], int64[[0, 1], [1, 1]], 2 -> [1, 9]",
-        "[1, 2, 3], int32[0, -1, 1], 2 -> [1, 3]",
-        "[7], int32 shape(0), 2 -> !INVALID_ARGUMENT",
-        "[[7, 8]], int32[1], 3 -> [[0, 0], [7, 8], [0, 0]]",
-        "7, int32 1, 2 -> [0, 7]",
+        "[1, 2, 3], int32[0, -1, 1], 2 -> [1, 3]", "[7], int32 shape(0), 2 -> !INVALID_ARGUMENT",
+        "[[7, 8]], int32[1], 3 -> [[0, 0], [7, 8], [0, 0]]", "7, int32 1, 2 -> [0, 7]",
         "shape(0,2), int32 shape(0), 1 -> [[0, 0]]",
-        "T=float: [1, 2], int32[0, 5], 2 -> !INVALID_ARGUMENT segment_ids[1] = 5 is out of range [0, 2)",
+        "T=float: [1, 2], int32[0, 5], 2 -> !INVALID_ARGUMENT segment_ids[1] = 5 is out of range "
+        "[0, 2)",
         "T=float: [1, 2], int32[0, 1], -1 -> !INVALID_ARGUMENT"));

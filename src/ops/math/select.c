@@ -1,7 +1,7 @@
 /* ops/math/select.c -- Select and SelectV2: t where the condition holds, e elsewhere.
  *
- * Elements are moved, not computed with, so one loop a size serves all plain types.  Strings and handles
- * are copied one by one. */
+ * Elements are moved, not computed with, so one loop a size serves all plain types.  Strings and
+ * handles are copied one by one. */
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 
@@ -81,8 +81,8 @@ static mr_status *select_v1(mr_run *r)
 {
     const mr_tensor *c = mr_in(r, 0), *t = mr_in(r, 1), *e = mr_in(r, 2);
     if (!mr_tensor_same_shape(t, e))
-        return mr_invalid("'then' and 'else' must have the same size.  but received: %s vs. %s", MR_TENSOR_SHAPE(t),
-                          MR_TENSOR_SHAPE(e));
+        return mr_invalid("'then' and 'else' must have the same size.  but received: %s vs. %s",
+                          MR_TENSOR_SHAPE(t), MR_TENSOR_SHAPE(e));
     if (mr_tensor_same_shape(c, t))
         return select_v2(r);
     if (c->rank == 0) {
@@ -90,7 +90,8 @@ static mr_status *select_v1(mr_run *r)
         return NULL;
     }
     if (c->rank != 1 || t->rank < 1 || c->dims[0] != t->dims[0])
-        return mr_invalid("Inputs to operation Select must have the same shape, or the condition must be a scalar or a "
+        return mr_invalid("Inputs to operation Select must have the same shape, or the condition "
+                          "must be a scalar or a "
                           "vector of the length of dimension 0: condition %s, then %s",
                           MR_TENSOR_SHAPE(c), MR_TENSOR_SHAPE(t));
     return select_rows(r);
@@ -143,7 +144,8 @@ static void select_v2_backward(mr_grad *g)
 }
 
 MR_OP(Select,
-    .doc      = "t where the condition holds, e elsewhere; the condition is as large as t, a scalar, or chooses rows",
+    .doc      = "t where the condition holds, e elsewhere; the condition is as large as t, a "
+                "scalar, or chooses rows",
     .sig      = "condition: bool, t: T, e: T -> output: T",
     .attrs    = "T: type",
     .shape    = select_shape,

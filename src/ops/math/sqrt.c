@@ -1,7 +1,7 @@
 /* ops/math/sqrt.c -- Sqrt, Rsqrt, Reciprocal, its old name Inv, and their gradients.
  *
- * The gradient ops take the forward OUTPUT y, conjugated, and give exactly 0 where dy is 0, so that an
- * infinite slope does no harm where nothing flows. */
+ * The gradient ops take the forward OUTPUT y, conjugated, and give exactly 0 where dy is 0, so that
+ * an infinite slope does no harm where nothing flows. */
 #include "ops/elementwise.h"
 
 MR_UNARY(sqrt, MR_FLOATS, sqrt(x))
@@ -18,10 +18,14 @@ MR_FLOATS16(MR_EACH_CONST_ROW, FAST, sqrt_grad)
 MR_FLOATS16(MR_EACH_CONST_ROW, FAST, rsqrt_grad)
 MR_FLOATS16(MR_EACH_CONST_ROW, FAST, reciprocal_grad)
 MR_BINARY(sqrt_grad, MR_COMPLEXES, y == 0 ? 0 : (typeof(x))0.5 * y / conj(x))
-MR_BINARY(rsqrt_grad, MR_COMPLEXES, y == 0 ? 0 : (typeof(x))-0.5 * (y * conj(x)) * (conj(x) * conj(x)))
+MR_BINARY(rsqrt_grad, MR_COMPLEXES,
+          y == 0 ? 0 : (typeof(x))-0.5 * (y * conj(x)) * (conj(x) * conj(x)))
 MR_BINARY(reciprocal_grad, MR_COMPLEXES, y == 0 ? 0 : -y * conj(x) * conj(x))
 
-static void by_output(mr_grad *g, const char *op) { mr_dxi(g, 0, mr_emit(g->s, op, mr_yi(g, 0), mr_dyi(g, 0))); }
+static void by_output(mr_grad *g, const char *op)
+{
+    mr_dxi(g, 0, mr_emit(g->s, op, mr_yi(g, 0), mr_dyi(g, 0)));
+}
 
 static void sqrt_backward(mr_grad *g) { by_output(g, "SqrtGrad"); }
 static void rsqrt_backward(mr_grad *g) { by_output(g, "RsqrtGrad"); }

@@ -18,25 +18,26 @@ MEAN(double, double, double)
 MEAN(complex64, mr_c64, mr_c64)
 MEAN(complex128, mr_c128, mr_c128)
 MR_REDUCER_FLOATS(mean, sum, mean_float_finish, mean_double_finish)
-#define MEAN_COMPLEX(E, name, number, S, C, ...)                                                              \
-    static const mr_reducer mean_##name = {sizeof(S), sizeof(S), sizeof(S), &sum_##name##_empty,              \
-                                           &sum_##name##_empty, sum_##name##_add, sum_##name##_add,           \
-                                           sum_##name##_add, sum_##name##_fold, false,                        \
-                                           mean_##name##_finish};
+#define MEAN_COMPLEX(E, name, number, S, C, ...)                                           \
+    static const mr_reducer mean_##name =                                                  \
+        MR_REDUCER_INIT(S, S, S, sum_##name##_empty, sum_##name##_empty, sum_##name##_add, \
+                        sum_##name##_add, sum_##name##_add, sum_##name##_fold, false,      \
+                        mean_##name##_finish);
 MR_COMPLEXES(MEAN_COMPLEX, )
 
 /* Means of integers are cut towards zero; sums have 64 bits.  Of nothing the mean is 0. */
-#define MEAN_INT(name, S, Total)                                                                              \
-    MR_REDUCE_ADD(, mean_##name##_add, Total, S, (uint64_t)a + (uint64_t)x)                                   \
-    MR_REDUCE_FOLD(mean_##name##_fold, Total, S, 0, (uint64_t)a + (uint64_t)x)                                \
-    static void mean_##name##_finish(void *out, const void *total, int64_t n, int64_t count)                  \
-    {                                                                                                         \
-        for (int64_t i = 0; i < n; i++)                                                                       \
-            ((S *)out)[i] = (S)(count ? ((const Total *)total)[i] / (Total)count : 0);                        \
-    }                                                                                                         \
-    static const mr_reducer mean_##name = {sizeof(S), sizeof(Total), sizeof(Total), &sum_int64_empty,         \
-                                           &sum_int64_empty, mean_##name##_add, sum_int64_add, sum_int64_add, \
-                                           mean_##name##_fold, false, mean_##name##_finish};
+#define MEAN_INT(name, S, Total)                                                              \
+    MR_REDUCE_ADD(, mean_##name##_add, Total, S, (uint64_t)a + (uint64_t)x)                   \
+    MR_REDUCE_FOLD(mean_##name##_fold, Total, S, 0, (uint64_t)a + (uint64_t)x)                \
+    static void mean_##name##_finish(void *out, const void *total, int64_t n, int64_t count)  \
+    {                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                       \
+            ((S *)out)[i] = (S)(count ? ((const Total *)total)[i] / (Total)count : 0);        \
+    }                                                                                         \
+    static const mr_reducer mean_##name =                                                     \
+        MR_REDUCER_INIT(S, Total, Total, sum_int64_empty, sum_int64_empty, mean_##name##_add, \
+                        sum_int64_add, sum_int64_add, mean_##name##_fold, false,              \
+                        mean_##name##_finish);
 #define MEAN_SIGNED(E, name, number, S, C, ...) MEAN_INT(name, S, int64_t)
 #define MEAN_UNSIGNED(E, name, number, S, C, ...) MEAN_INT(name, S, uint64_t)
 MR_SIGNED(MEAN_SIGNED, )
@@ -72,7 +73,10 @@ static mr_out mean_count(mr_grad *g, mr_out dy)
     mr_out in = mr_emit_with(s, "Size", MR_ATTRS({"out_type", wide}), mr_xi(g, 0));
     mr_out out = mr_emit_with(s, "Size", MR_ATTRS({"out_type", wide}), mr_yi(g, 0));
     mr_out n = mr_emit(s, "FloorDiv", in, mr_emit(s, "Maximum", out, mr_const_i64(s, 1)));
-    return mr_scope_ok(s) ? mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_dtype_base(mr_out_type(dy)))}), n) : n;
+    return mr_scope_ok(s)
+               ? mr_emit_with(s, "Cast",
+                              MR_ATTRS({"DstT", mr_a_type(mr_dtype_base(mr_out_type(dy)))}), n)
+               : n;
 }
 
 static void mean_backward(mr_grad *g)
@@ -88,7 +92,8 @@ MR_OP(Sum,
     .key      = "T",
     .shape    = mr_shape_reduction,
     .grad     = sum_backward,
-    .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(sum) MR_CPU_REDUCE(sum, MR_COMPLEXES) MR_CPU_REDUCE(sum, MR_INTS)),
+    .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(sum) MR_CPU_REDUCE(sum, MR_COMPLEXES)
+                           MR_CPU_REDUCE(sum, MR_INTS)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [4, 5, 6]], 0 -> [5, 7, 9]",
         "[[1, 2, 3], [4, 5, 6]], 1 -> [6, 15]",
@@ -123,7 +128,8 @@ MR_OP(Mean,
     .key      = "T",
     .shape    = mr_shape_reduction,
     .grad     = mean_backward,
-    .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(mean) MR_CPU_REDUCE(mean, MR_COMPLEXES) MR_CPU_REDUCE(mean, MR_INTS)),
+    .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(mean) MR_CPU_REDUCE(mean, MR_COMPLEXES)
+                           MR_CPU_REDUCE(mean, MR_INTS)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [5, 6, 7]], 0 -> [3, 4, 5]",
         "[[1, 2, 3], [5, 6, 7]], [0, 1] -> 4",
