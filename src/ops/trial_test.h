@@ -35,9 +35,8 @@ typedef struct mr_trial {
 void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key,
                    mr_trial_mode mode);
 void mr_trial_deinit(mr_trial *t);
-/* Builds and runs all steps and compares what comes out; says what is wrong.  In the modes without
- * values the last step is only built, and its inferred shapes are compared with the expected
- * outputs. */
+/* Builds and runs all steps and compares what comes out, the shapes inferred before it ran
+ * included; says what is wrong. */
 mr_status *mr_trial_run(mr_trial *t);
 static inline mr_trial_step *mr_trial_last(mr_trial *t)
 {
