@@ -1,4 +1,4 @@
-/* ops/array/unique.c -- Unique: each value once, in order of first appearance.
+/* ops/array/unique.c -- Unique: each value once, in order of first appearance; and ListDiff.
  *
  * A table with open addressing holds the positions of first appearance; values are compared in
  * place. Floats are told apart by value: -0 and 0 are the same, a NaN is equal to none, itself
@@ -130,7 +130,7 @@ static int64_t table_number(table *t, const mr_tensor *x, int64_t i, comparison 
     return t->n - 1;
 }
 
-/* ---- kernel ---- */
+/* ---- Unique ---- */
 
 static void number_all(table *t, const mr_tensor *x, mr_tensor *idx)
 {
@@ -184,3 +184,94 @@ MR_OP(Unique,
         "[nan, 0.0, nan, -0.0] -> [nan, 0, nan], int32[0, 1, 2, 1]",
         "[1i, 1, 1i] -> [1i, 1], int32[0, 1, 0]", "shape(0) -> shape(0), shape(0)",
         "iota(100) -> iota(100), shape(100)", "[[1]] -> !INVALID_ARGUMENT must be rank 1"));
+
+/* ---- ListDiff ---- */
+
+/* y, then x, in one tensor, so that one table numbers both. */
+static mr_status *join(mr_run *r, const mr_tensor *y, const mr_tensor *x, mr_tensor **out)
+{
+    int64_t n;
+    if (!mr_i64_add(y->n, x->n, &n))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "lists too long to compare");
+    MR_TRY(mr_run_temp(r, x->dtype, 1, &n, out));
+    mr_status *st = mr_tensor_try_copy_elements(*out, 0, y, 0, y->n);
+    if (!st)
+        st = mr_tensor_try_copy_elements(*out, y->n, x, 0, x->n);
+    if (st)
+        mr_tensor_unref(*out);
+    return st;
+}
+
+/* Positions in x whose value does not stand in y; t.first is used up for them. */
+static int64_t positions_only_in_x(table *t, const mr_tensor *both, int64_t n_y, int64_t *only)
+{
+    comparison c = comparison_of(both->dtype);
+    int64_t n = 0;
+    for (int64_t i = 0; i < both->n; i++) {
+        int64_t k = table_number(t, both, i, c);
+        if (i >= n_y && t->first[k] >= n_y)
+            only[n++] = i - n_y;
+    }
+    return n;
+}
+
+static mr_status *give_difference(mr_run *r, const mr_tensor *x, const int64_t *only, int64_t n)
+{
+    mr_tensor *out, *idx;
+    MR_TRY(mr_run_output(r, 0, 1, &n, &out));
+    MR_TRY(mr_run_output(r, 1, 1, &n, &idx));
+    mr_gather_rows(r, &(mr_gather){out, x, 1, n, only}, 1, 0, 1);
+    for (int64_t i = 0; i < n; i++)
+        if (idx->dtype == MR_INT64)
+            MR_DATA(int64_t, idx)[i] = only[i];
+        else
+            MR_DATA(int32_t, idx)[i] = (int32_t)only[i];
+    return NULL;
+}
+
+static mr_status *list_diff(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *y = mr_in(r, 1);
+    mr_tensor *both = NULL;
+    int64_t *only = NULL;
+    table t = {0};
+    mr_status *st = NULL;
+    if (x->rank != 1 || y->rank != 1)
+        return mr_invalid("x and y should be 1D vectors, got %s and %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
+    if (mr_out_dtype(r, 1) == MR_INT32 && x->n > INT32_MAX)
+        return mr_invalid("ListDiff of more than %d elements needs out_idx=int64", INT32_MAX);
+    MR_TRY(join(r, y, x, &both));
+    MR_GO(table_init(&t, both->n));
+    only = mr_try_alloc(sizeof *only * (size_t)(x->n + 1));
+    if (!only)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to compare %lld values", (long long)x->n));
+    MR_GO(give_difference(r, x, only, positions_only_in_x(&t, both, y->n, only)));
+out:
+    table_deinit(&t);
+    mr_free(only);
+    mr_tensor_unref(both);
+    return st;
+}
+
+static mr_status *list_diff_shape(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    MR_TRY(mr_infer_rank(c, c->in[0], 1, &ignored));
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &ignored));
+    mr_infer_out_vector(c, 0, -1);
+    mr_infer_out_vector(c, 1, -1);
+    return NULL;
+}
+
+MR_OP(ListDiff,
+    .doc      = "what stands in x and not in y, in order and with duplicates, and where it stands in x",
+    .sig      = "x: T, y: T -> out: T, idx: out_idx",
+    .attrs    = "T: type; out_idx: {int32, int64} = DT_INT32",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = list_diff_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(list_diff, MR_PLAIN) {"CPU", MR_STRING, list_diff},),
+    .examples = MR_EXAMPLES(
+        "[1, 0, 1, 1], [0] -> [1, 1, 1], int32[0, 2, 3]", "[1, 0], [1, 0] -> shape(0), shape(0)",
+        "[1, 2, 3, 4, 5, 6], [1, 3, 5] -> [2, 4, 6], int32[1, 3, 5]",
+        "out_idx=int64: [\"b\", \"a\", \"b\"], [\"a\"] -> [\"b\", \"b\"], int64[0, 2]",
+        "[[1]], [1] -> !INVALID_ARGUMENT must be rank 1"));
