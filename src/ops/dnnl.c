@@ -1,4 +1,4 @@
-/* ops/dnnl.c -- the only file that knows oneDNN.
+/* ops/dnnl.c -- matrix products by oneDNN, and what all calls of it need.
  *
  * oneDNN of Debian runs on OpenMP, whose teams collapse when a core is shared, so every call is
  * held to one thread.  The number of threads is a setting of the calling thread, which may be the
@@ -13,8 +13,7 @@
 int omp_get_max_threads(void) __attribute__((weak));
 void omp_set_num_threads(int n) __attribute__((weak));
 
-/* The caller's number of OpenMP threads, to be handed to leave(). */
-static int enter(void)
+int mr_dnnl_enter(void)
 {
     if (!omp_get_max_threads || !omp_set_num_threads)
         return 1;
@@ -24,13 +23,13 @@ static int enter(void)
     return before;
 }
 
-static void leave(int before)
+void mr_dnnl_leave(int before)
 {
     if (before != 1)
         omp_set_num_threads(before);
 }
 
-static mr_status *check(dnnl_status_t st, const char *what)
+mr_status *mr_dnnl_check(int st, const char *what)
 {
     if (st == dnnl_success)
         return NULL;
@@ -38,15 +37,15 @@ static mr_status *check(dnnl_status_t st, const char *what)
                    : st == dnnl_unimplemented ? MR_UNIMPLEMENTED
                    : st == dnnl_invalid_arguments ? MR_INVALID_ARGUMENT
                                                   : MR_INTERNAL;
-    return mr_error(code, "oneDNN: %s failed with status %d", what, (int)st);
+    return mr_error(code, "oneDNN: %s failed with status %d", what, st);
 }
 
 mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
                          int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
 {
-    int before = enter();
+    int before = mr_dnnl_enter();
     dnnl_status_t st =
         dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
-    leave(before);
-    return check(st, "sgemm");
+    mr_dnnl_leave(before);
+    return mr_dnnl_check(st, "sgemm");
 }

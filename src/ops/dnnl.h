@@ -1,7 +1,8 @@
-/* ops/dnnl.h -- what we use of oneDNN: matrix products and (with more below it) convolutions.
+/* ops/dnnl.h -- what we use of oneDNN: matrix products; convolutions are in dnnl_conv.h.
  *
- * Only dnnl.c includes oneDNN's own header, because its C API changes between versions.  Calls run
- * in the calling thread alone; who wants more threads cuts the work and calls from several. */
+ * Only dnnl.c and dnnl_conv.c include oneDNN's own header, because its C API changes between
+ * versions.  Calls run in the calling thread alone; who wants more threads cuts the work and calls
+ * from several. */
 #ifndef MR_OPS_DNNL_H
 #define MR_OPS_DNNL_H
 
@@ -14,5 +15,11 @@
  * distance between rows. */
 mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
                          int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc);
+
+/* Around calls of oneDNN: one thread each.  enter gives the caller's own setting, for leave. */
+int mr_dnnl_enter(void);
+void mr_dnnl_leave(int before);
+/* A dnnl_status_t as one of ours. */
+mr_status *mr_dnnl_check(int st, const char *what);
 
 #endif

@@ -1,7 +1,7 @@
 /* ops/nn/bias_add.c -- adds one number a channel, and sums gradients a channel.
  *
- * Adding is broadcasting, which ops/elementwise.c knows; summing over all dimensions but that of the
- * channels is a reduction, which ops/reduce.c knows. */
+ * Adding is broadcasting, which ops/elementwise.c knows; summing over all dimensions but that of
+ * the channels is a reduction, which ops/reduce.c knows. */
 #include "ops/elementwise.h"
 #include "ops/nn/layout.h"
 #include "ops/reduce.h"

@@ -1,0 +1,39 @@
+/* ops/nn/window.h -- windows that slide over images: what convolutions and pools have in common.
+ *
+ * mr_window holds the attrs of a node, in the order of the spatial dimensions alone: rows and
+ * columns, for 3-D ops also depth before them.  Kernels treat all as three-dimensional: the
+ * dimensions that an op does not have are of size 1 and come first.  The arithmetic of sizes and
+ * padding is mr_window_size (graph/infer.h). */
+#ifndef MR_OPS_NN_WINDOW_H
+#define MR_OPS_NN_WINDOW_H
+
+#include "graph/infer.h"
+#include "ops/nn/layout.h"
+
+enum { MR_SPACE = 3 }; /* spatial dimensions in a kernel */
+
+typedef struct mr_window {
+    int n; /* spatial dimensions of the op: 2 or 3 */
+    mr_layout layout;
+    mr_padding padding;
+    /* of the op's n dimensions */
+    int64_t stride[MR_SPACE], dilation[MR_SPACE], size[MR_SPACE]; /* size: of pools, from ksize */
+    int64_t before[MR_SPACE], after[MR_SPACE];                    /* explicit paddings */
+    int64_t depth, depth_stride; /* of pools: the window and stride along channels */
+} mr_window;
+
+/* Reads strides, padding, data_format, and where the op has them dilations, explicit_paddings and
+ * ksize. INVALID_ARGUMENT or UNIMPLEMENTED as TensorFlow. */
+mr_status *mr_window_init(const mr_node *n, int spatial, mr_window *out);
+
+/* Sizes along spatial dimension i of the op: the output's and the padding, for an input of `in` and
+ * a window of `size`; -1 is unknown. */
+mr_status *mr_window_place(const mr_window *w, int i, int64_t in, int64_t size, int64_t *before,
+                           int64_t *after, int64_t *out);
+
+/* An image [batch, space.., channels] in the layout of the window. */
+void mr_window_dims(const mr_window *w, int64_t batch, const int64_t *space, int64_t channels,
+                    int64_t *out_dims);
+static inline int mr_window_rank(const mr_window *w) { return w->n + 2; }
+
+#endif
