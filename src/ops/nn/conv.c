@@ -148,8 +148,9 @@ static mr_status *compute(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dty
     mr_conv_state *s = r->state;
     if (type == MR_FLOAT && for_dnnl(pass, c)) {
         mr_status *st = mr_conv_float(r, s->kept, pass, c, a, b, out);
-        if (mr_status_code(st) != MR_UNIMPLEMENTED)
-            return st;
+        mr_code code = mr_status_code(st);
+        if (code != MR_UNIMPLEMENTED && code != MR_INVALID_ARGUMENT)
+            return st; /* else a geometry that is right, but not to oneDNN's taste */
         mr_status_free(st);
     }
     mr_conv_plain(r, type, pass, c, a, b, out);
