@@ -138,10 +138,14 @@ static void inherit_controls(const folder *w, mr_node *to, const mr_node *from, 
         mr_node_add_control(to, from->ctrl[i]);
     for (int i = 0; i < from->n_in; i++) {
         mr_node *src = from->in[i].node;
-        if (w->values[src->id])
+        if (src->id >= w->n) { /* a constant we made; it has inherited already */
+            for (int k = 0; k < src->n_ctrl; k++)
+                mr_node_add_control(to, src->ctrl[k]);
+        } else if (w->values[src->id]) {
             inherit_controls(w, to, src, seen);
-        else if (w->control_flow)
+        } else if (w->control_flow) {
             mr_node_add_control(to, src);
+        }
     }
 }
 
