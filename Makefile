@@ -120,7 +120,16 @@ $(B)/examples/%: examples/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=c11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers format-check bench test-oracle
+# Soaks and the benchmarks that use the library as a program does.
+$(B)/soak/%: tests/soak/%.c $(SO)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+
+.PHONY: run examples install test check layers bench test-oracle soak-save
+soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
+	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
+
 examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c)) ## build the examples
 
 run: deps-run                  ## train the MNIST network (RUN_ARGS are passed on)
@@ -147,8 +156,9 @@ bench: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c)) ## build and run
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save
 	$(q)$(MAKE) --no-print-directory unit
+	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory layers
 
 layers:                        ## check who includes whom
