@@ -151,8 +151,11 @@ $(B)/bench/%: bench/%.c $(LIBA)
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
 
-bench: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c)) ## build and run the benchmarks
-	$(q)for b in $^; do $$b || exit 1; done
+BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
+bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES)
+	$(q)$(B)/bench/null_ops
+	$(q)bench/peers $(B)/bench $(PYTHON)
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
