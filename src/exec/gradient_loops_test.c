@@ -102,6 +102,83 @@ MR_TEST(run_gradients_of_a_recurrent_network)
     }
 }
 
+/* ---- a long short-term memory, step by step ---- */
+typedef struct lstm {
+    mr_grig r;
+    mr_out wx, wh;             /* [2,8], [2,8] */
+    mr_out inputs, outputs;    /* arrays */
+    mr_out state[5];           /* counter, c, h, flow of outputs */
+} lstm;
+
+static mr_out array(lstm *l, mr_out size)
+{
+    mr_named_attr attrs[] = {{"dtype", mr_a_type(MR_DOUBLE)}};
+    return mr_fb_emit(&l->r.b, "TensorArrayV3", attrs, 1, &size, 1);
+}
+
+static mr_out steps(lstm *l, int n)
+{
+    mr_tensor *t;
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_INT32, 1, (const int64_t[]){n}, &t));
+    for (int i = 0; i < n; i++)
+        MR_DATA(int32_t, t)[i] = i;
+    return mr_fb_const(&l->r.b, t);
+}
+
+/* One of the four parts of the gates. */
+static mr_out gate(lstm *l, mr_out all, int i, const char *op)
+{
+    mr_out parts[] = {mr_fb_num(&l->r.b, MR_INT32, 1), all};
+    mr_named_attr attrs[] = {{"num_split", mr_a_int(4)}};
+    return mr_fb1(&l->r.b, op, mr_nth(mr_fb_emit(&l->r.b, "Split", attrs, 1, parts, 2), i));
+}
+
+static void lstm_step(lstm *l, mr_out flow)
+{
+    mr_fb *b = &l->r.b;
+    mr_named_attr dtype[] = {{"dtype", mr_a_type(MR_DOUBLE)}};
+    mr_out *v = l->state + 1, t = l->state[0];
+    mr_out x = mr_fb_emit(b, "TensorArrayReadV3", dtype, 1, (mr_out[]){l->inputs, t, flow}, 3);
+    mr_out z = mr_fb2(b, "Add", mr_fb2(b, "MatMul", x, l->wx), mr_fb2(b, "MatMul", v[1], l->wh));
+    mr_out keep = mr_fb2(b, "Mul", gate(l, z, 0, "Sigmoid"), v[0]);
+    v[0] = mr_fb2(b, "Add", keep, mr_fb2(b, "Mul", gate(l, z, 1, "Sigmoid"), gate(l, z, 2, "Tanh")));
+    v[1] = mr_fb2(b, "Mul", gate(l, z, 3, "Sigmoid"), mr_fb1(b, "Tanh", v[0]));
+    v[2] = mr_fb_emit(b, "TensorArrayWriteV3", NULL, 0, (mr_out[]){l->outputs, t, v[1], v[2]}, 4);
+}
+
+static void run_lstm(int parallel_iterations, int n_cpus)
+{
+    lstm l = {0};
+    mr_grig_init(&l.r);
+    l.r.config.n_cpus = n_cpus;
+    mr_fb *b = &l.r.b;
+    enum { STEPS = 4 };
+    mr_out x = mr_grig_input(&l.r, 3, (const int64_t[]){STEPS, 1, 2}, true);
+    mr_out h = mr_grig_input(&l.r, 2, (const int64_t[]){1, 2}, true);
+    l.wx = mr_grig_input(&l.r, 2, (const int64_t[]){2, 8}, true);
+    l.wh = mr_grig_input(&l.r, 2, (const int64_t[]){2, 8}, true);
+    mr_out size = mr_grig_i32(&l.r, STEPS), all = steps(&l, STEPS);
+    l.inputs = array(&l, size);
+    l.outputs = array(&l, size);
+    mr_out flow = mr_fb_emit(b, "TensorArrayScatterV3", NULL, 0, (mr_out[]){l.inputs, all, x, mr_nth(l.inputs, 1)}, 4);
+    l.state[1] = l.state[2] = h;
+    l.state[3] = mr_nth(l.outputs, 1);
+    mr_fb_for(b, size, parallel_iterations, l.state + 1, 3);
+    lstm_step(&l, flow);
+    mr_fb_end_for(b, l.state + 1, 3);
+    mr_named_attr dtype[] = {{"dtype", mr_a_type(MR_DOUBLE)}};
+    mr_out y = mr_fb_emit(b, "TensorArrayGatherV3", dtype, 1, (mr_out[]){l.outputs, all, l.state[3]}, 3);
+    mr_grig_check(&l.r, mr_fb2(b, "Mul", y, y));
+    mr_grig_deinit(&l.r);
+}
+
+MR_TEST(run_gradients_of_an_lstm)
+{
+    mr_test_deadline(60);
+    run_lstm(1, 1);
+    run_lstm(32, 1);
+}
+
 MR_TEST(run_gradients_of_a_loop_over_two_devices)
 {
     mr_grig r;

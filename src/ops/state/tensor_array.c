@@ -588,23 +588,10 @@ static mr_status *gradient(mr_run *r)
 
 /* ---- gradients of the ops ---- */
 
-/* Which gradient computation this is: its name scope, so that two of them on one array do not mix. */
-static mr_sv source_of(const mr_grad *g)
-{
-    mr_sv rest = mr_sv_of(g->s->prefix), part, all = rest;
-    const char *end = rest.p;
-    while (mr_sv_cut(&rest, '/', &part)) {
-        end = part.p + part.n;
-        if (mr_sv_starts(part, "gradients"))
-            break;
-    }
-    return all.n ? (mr_sv){all.p, (size_t)(end - all.p)} : MR_SV("gradients");
-}
-
-/* The gradient array, behind `flow`; output 1 is its flow. */
+/* The gradient array, behind `flow`; output 1 is its flow.  Two gradients of one array do not mix. */
 static mr_out gradient_array(mr_grad *g, mr_out flow)
 {
-    return mr_emit_with(g->s, "TensorArrayGradV3", MR_ATTRS({"source", mr_a_sv(source_of(g))}), mr_x(g, "handle"), flow);
+    return mr_emit_with(g->s, "TensorArrayGradV3", MR_ATTRS({"source", mr_a_str(mr_grad_source(g))}), mr_x(g, "handle"), flow);
 }
 
 static void read_backward(mr_grad *g)
