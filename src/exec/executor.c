@@ -13,6 +13,7 @@
 #include "exec/trace.h"
 
 #define PATIENCE 1024 /* nodes between two looks at the clock */
+#define MAX_MESSAGE 4096
 
 /* ---- workers ---- */
 
@@ -204,9 +205,12 @@ static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, m
     mr_empty_trash(w);
 }
 
+/* Says where; an error that comes up through thousands of calls says it for the innermost only. */
 static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 {
-    mr_flow_fail(x->flow, mr_status_append(st, "\n\t [[{{node %s}}]]", n->node->name));
+    if (strlen(mr_status_message(st)) < MAX_MESSAGE)
+        mr_status_append(st, "\n\t [[{{node %s}}]]", n->node->name);
+    mr_flow_fail(x->flow, st);
 }
 
 /* After the kernel: its inputs go, its outputs go on. */

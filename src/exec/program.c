@@ -157,8 +157,7 @@ void mr_program_give(mr_flow *f)
     for (int i = 0; i < p->n_args; i++)
         f->args[i].kind = MR_ABSENT; /* they were borrowed */
     bool cancelled_once = mr_cancel_started(f->cancel);
-    if (!cancelled_once)
-        mr_rendezvous_reset(f->rendezvous);
+    mr_rendezvous_reset(f->rendezvous);
     mr_lock(&p->mu);
     mr_flow **list = cancelled_once ? &p->resting : &p->spare;
     f->next = *list;
