@@ -369,3 +369,56 @@ MR_TEST(executor_dead_recv_consumes_its_key_and_stays_dead)
     MR_CHECK_INT(r.last_kind[0], MR_ABSENT);
     rig_deinit(&r);
 }
+
+/* ---- at random ---- */
+
+/* A random graph of n nodes over one argument: sums, asynchronous and slow nodes, conditionals. */
+static void random_graph(rig *r, uint64_t seed, int n)
+{
+    mr_out values[64];
+    int n_values = 0;
+    values[n_values++] = rig_arg(r, 0);
+    values[n_values++] = rig_const(r, 3);
+    for (int i = 0; i < n; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t pick = seed >> 33;
+        mr_out a = values[pick % (uint64_t)n_values], b = values[pick / 64 % (uint64_t)n_values], y;
+        switch (pick / 4096 % 8) {
+        case 0:
+            y = rig_op(r, "TestNow", a);
+            break;
+        case 1:
+            y = pick % 8 ? rig_op(r, "TestCount", a) : rig_op(r, "TestSpin", a);
+            break;
+        case 2:
+            y = cond(r, rig_op(r, "TestLess", a, b), a);
+            break;
+        case 3:
+            y = rig_op(r, "TestAdd", a, b, CTRL(values[n_values - 1]));
+            break;
+        default:
+            y = rig_op(r, "TestAdd", a, b);
+        }
+        values[n_values < 64 ? n_values++ : (int)(pick % 64)] = y;
+    }
+    mr_out sum = values[0];
+    for (int i = 1; i < n_values; i++)
+        sum = rig_op(r, "TestAdd", sum, values[i]);
+    rig_ret(r, 0, sum);
+}
+
+MR_TEST(executor_agrees_with_itself_on_random_graphs)
+{
+    for (int k = 0; k < 20; k++) {
+        rig alone, many;
+        rig_init(&alone, 0);
+        rig_init(&many, 4);
+        uint64_t n = mr_test_random();
+        random_graph(&alone, n, 150);
+        random_graph(&many, n, 150);
+        for (int i = 0; i < 5; i++)
+            MR_CHECK_INT(rig_run1(&many, i), rig_run1(&alone, i));
+        rig_deinit(&alone);
+        rig_deinit(&many);
+    }
+}

@@ -317,3 +317,19 @@ MR_TEST(frames_let_an_exit_fire_early)
     MR_CHECK_INT(rets[1], 7);
     rig_deinit(&r);
 }
+
+/* Ids of frames travel in rendezvous keys and must be those of TensorFlow 2.9 (formats.md §12). */
+static uint64_t combine(uint64_t a, uint64_t b) { return a ^ (b + 0x9E3779B97F4A7800u + (a << 10) + (a >> 4)); }
+
+MR_TEST(frames_have_the_ids_of_tensorflow)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out outer = rig_enter(&r, rig_arg(&r, 0), "a", false, 10), inner = rig_enter(&r, outer, "b/c", false, 10);
+    mr_out seen = rig_op(&r, "TestFrame", inner);
+    rig_ret(&r, 0, rig_op(&r, "Exit", rig_op(&r, "Exit", seen)));
+    rig_run1(&r, 0);
+    uint64_t a = combine(0, combine(0, mr_hash64("a", 1)));
+    MR_CHECK(rig_frame == combine(a, combine(0, mr_hash64("b/c", 3))));
+    rig_deinit(&r);
+}

@@ -50,6 +50,15 @@ static mr_status *run_count(mr_run *r)
     return NULL;
 }
 
+uint64_t rig_frame;
+
+static mr_status *run_frame(mr_run *r)
+{
+    rig_frame = r->frame;
+    mr_run_pass(r, 0, 0);
+    return NULL;
+}
+
 /* Uses some 50 us of a core. */
 static mr_status *run_spin(mr_run *r)
 {
@@ -122,18 +131,14 @@ static void run_hold(mr_run *r)
     hold *h = mr_new(hold);
     h->e.fn = hold_cancelled;
     h->run = r;
-    if (!mr_cancel_register(r->step->cancel, &h->e)) {
-        mr_free(h);
-        mr_run_done(r, mr_error(MR_CANCELLED, "hold was cancelled"));
-        return;
+    mr_lock(hold_mu()); /* whoever ends it finds it in the list */
+    bool ok = mr_cancel_register(r->step->cancel, &h->e);
+    if (ok) {
+        h->next = held;
+        held = h;
     }
-    mr_lock(hold_mu());
-    h->next = held;
-    held = h;
     mr_unlock(hold_mu());
-    /* Cancelled in between: the callback found nothing to end. */
-    if (mr_cancel_started(r->step->cancel) && unlink_hold(h)) {
-        mr_cancel_unregister(r->step->cancel, &h->e);
+    if (!ok) {
         mr_free(h);
         mr_run_done(r, mr_error(MR_CANCELLED, "hold was cancelled"));
     }
@@ -211,6 +216,7 @@ static const mr_op ops[] = {
     {.name = "TestLess", .sig = "a: int32, b: int32 -> o: bool", .flags = MR_CHEAP, .kernels = ONE_KERNEL(run_less)},
     {.name = "TestFail", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_fail)},
     {.name = "TestCount", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_count)},
+    {.name = "TestFrame", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_frame)},
     {.name = "TestSpin", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_spin)},
     {.name = "TestBadType", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_bad_type)},
     {.name = "TestNoOutput", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_no_output)},

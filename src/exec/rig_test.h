@@ -52,5 +52,6 @@ int rig_run1(rig *r, int arg); /* succeeds; the first result */
 int rig_release(void); /* how many */
 int rig_held(void); /* TestHolds waiting now */
 extern _Atomic int rig_counter;
+extern uint64_t rig_frame; /* id of the frame the last TestFrame ran in */
 
 #endif

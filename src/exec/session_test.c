@@ -47,7 +47,7 @@ static mr_status *run1(bench *b, mr_out feed, float value, mr_out fetch, float *
     mr_tensor *v = mr_tensor_scalar_f32(value), *got = NULL;
     mr_run_args a = {.feeds = &feed, .feed_values = &v, .n_feeds = feed.node != NULL, .fetches = &fetch,
                      .fetched = &got, .n_fetches = 1};
-    mr_status *st = mr_session_run(session_of(b), &a, NULL, NULL);
+    mr_status *st = mr_session_run(b->session ? b->session : session_of(b), &a, NULL, NULL);
     if (!st)
         *out = *MR_DATA(float, got);
     MR_CHECK(!st || !got);
@@ -335,6 +335,55 @@ MR_TEST(session_spans_devices)
     for (int i = 0; i < 5; i++) {
         MR_CHECK_OK(run1(&b, x, (float)i, z, &v));
         MR_CHECK_NEAR(v, (i + 1) * i, 0);
+    }
+    end(&b);
+}
+
+/* i from 0 to x; the addition runs on the second device. */
+MR_TEST(session_loops_over_devices)
+{
+    bench b;
+    begin(&b);
+    b.config.n_cpus = 2;
+    mr_named_attr in[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(false)}};
+    mr_named_attr constant[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
+    mr_out x = placeholder(&b, "x"), zero = mr_const_f32(&b.s, 0), one = mr_const_f32(&b.s, 1);
+    b.s.device = "/device:CPU:0";
+    mr_out first = mr_emit_n(&b.s, "Enter", in, 2, &zero, 1), limit = mr_emit_n(&b.s, "Enter", constant, 2, &x, 1);
+    mr_out m = mr_emit(&b.s, "Merge", first, first), cond = mr_emit(&b.s, "LoopCond", mr_emit(&b.s, "Less", m, limit));
+    mr_out sw = mr_emit(&b.s, "Switch", m, cond);
+    b.s.device = "/device:CPU:1";
+    mr_out step = mr_emit_n(&b.s, "Enter", constant, 2, &one, 1), sum = mr_emit(&b.s, "AddV2", mr_nth(sw, 1), step);
+    b.s.device = "/device:CPU:0";
+    MR_CHECK_OK(mr_node_set_input(m.node, 1, mr_emit(&b.s, "NextIteration", sum)));
+    mr_out out = mr_emit(&b.s, "Exit", sw);
+    float v;
+    int limits[] = {0, 1, 2, 50, 300};
+    for (int i = 0; i < MR_COUNT(limits); i++) {
+        MR_CHECK_OK(run1(&b, x, (float)limits[i], out, &v));
+        MR_CHECK_NEAR(v, limits[i], 0);
+    }
+    end(&b);
+}
+
+/* A conditional whose sides are on two devices: deadness travels too. */
+MR_TEST(session_conditionals_span_devices)
+{
+    bench b;
+    begin(&b);
+    b.config.n_cpus = 2;
+    mr_out x = placeholder(&b, "x"), pred = mr_emit(&b.s, "Less", x, mr_const_f32(&b.s, 5));
+    mr_out sw = mr_emit(&b.s, "Switch", x, pred);
+    b.s.device = "/device:CPU:1";
+    mr_out no = mr_emit(&b.s, "Neg", sw), yes = mr_emit(&b.s, "Square", mr_nth(sw, 1));
+    b.s.device = "/device:CPU:0";
+    mr_out y = mr_emit(&b.s, "Merge", no, yes);
+    float v;
+    for (int i = 0; i < 3; i++) {
+        MR_CHECK_OK(run1(&b, x, 3, y, &v));
+        MR_CHECK_NEAR(v, 9, 0);
+        MR_CHECK_OK(run1(&b, x, 7, y, &v));
+        MR_CHECK_NEAR(v, -7, 0);
     }
     end(&b);
 }
