@@ -33,10 +33,20 @@ mr_out mr_grig_input(mr_grig *r, int rank, const int64_t *dims, bool known)
     return r->x[i];
 }
 
-static mr_status *run(mr_grig *r, const mr_out *fetches, int n, mr_tensor **out)
+static mr_status *open_session(mr_grig *r)
 {
-    if (!r->session)
-        MR_TRY(mr_direct_session_new(r->g, NULL, &r->config, &r->session));
+    return r->session ? NULL : mr_direct_session_new(r->g, NULL, &r->config, &r->session);
+}
+
+mr_status *mr_grig_target(mr_grig *r, mr_node *n)
+{
+    MR_TRY(open_session(r));
+    return mr_session_run(r->session, &(mr_run_args){.targets = &n, .n_targets = 1}, NULL, NULL);
+}
+
+mr_status *mr_grig_run(mr_grig *r, const mr_out *fetches, int n, mr_tensor **out)
+{
+    MR_TRY(open_session(r));
     mr_run_args a = {.feeds = r->x, .feed_values = r->feed, .n_feeds = r->n_x, .fetches = fetches, .n_fetches = n,
                      .fetched = out};
     return mr_session_run(r->session, &a, NULL, NULL);
@@ -46,7 +56,7 @@ static double total(mr_grig *r, mr_out y)
 {
     mr_tensor *t;
     double sum = 0;
-    MR_CHECK_OK(run(r, &y, 1, &t));
+    MR_CHECK_OK(mr_grig_run(r, &y, 1, &t));
     for (int64_t i = 0; i < t->n; i++)
         sum += MR_DATA(double, t)[i];
     mr_tensor_unref(t);
@@ -83,7 +93,7 @@ void mr_grig_check(mr_grig *r, mr_out y)
         if (dx[i].dense.node)
             fetches[n++] = dx[i].dense;
     if (n > 0)
-        MR_CHECK_OK(run(r, fetches, n, got));
+        MR_CHECK_OK(mr_grig_run(r, fetches, n, got));
     for (int i = 0, k = 0; i < r->n_x; i++) {
         const mr_tensor *t = dx[i].dense.node ? got[k++] : NULL;
         if (t && !mr_tensor_same_shape(t, r->feed[i]))

@@ -25,6 +25,9 @@ void mr_grig_deinit(mr_grig *r);
 mr_out mr_grig_input(mr_grig *r, int rank, const int64_t *dims, bool known);
 /* The gradients of the sum of y agree with finite differences. */
 void mr_grig_check(mr_grig *r, mr_out y);
+/* Runs with the inputs fed; for what is not a gradient to be checked. */
+mr_status *mr_grig_run(mr_grig *r, const mr_out *fetches, int n, mr_tensor **out);
+mr_status *mr_grig_target(mr_grig *r, mr_node *n);
 static inline mr_out mr_grig_num(mr_grig *r, double v) { return mr_fb_num(&r->b, MR_DOUBLE, v); }
 static inline mr_out mr_grig_i32(mr_grig *r, int v) { return mr_fb_num(&r->b, MR_INT32, v); }
 
