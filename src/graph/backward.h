@@ -110,6 +110,8 @@ void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node
 void mr_backward_loop(mr_backward *w, mr_frame *frame); /* from its Exits to its Enters */
 /* A value of the outer level inside of a level's loop. */
 mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant);
+/* A gradient of v that is live under `guard`, made live whenever v is. */
+mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard, mr_out v);
 void mr_backward_switch(mr_grad *g);
 void mr_backward_merge(mr_grad *g);
 bool mr_backward_is_call(const mr_node *n); /* calls functions that can be differentiated */

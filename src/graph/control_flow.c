@@ -88,6 +88,17 @@ static bool in_other_guard(const mr_cflow *f, const mr_side *s, const void *ctx)
     return has_side(ctx, s);
 }
 
+static bool is_other_side(const mr_cflow *f, const mr_side *s, const void *ctx)
+{
+    (void)f;
+    return side_order(s, ctx) != 0;
+}
+
+const mr_guard *mr_guard_remove(mr_cflow *f, const mr_guard *g, mr_side s)
+{
+    return filter(f, g, is_other_side, &s);
+}
+
 static mr_frame *selector_frame(const mr_cflow *f, const mr_side *s)
 {
     mr_out o = {f->graph->nodes.p[s->node], MR_MAX(s->index, 0)};

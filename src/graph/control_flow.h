@@ -72,6 +72,7 @@ void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_frame *frame, const mr_guard
 mr_out mr_cflow_origin(mr_out o);
 const mr_guard *mr_guard_union(mr_cflow *f, const mr_guard *a, const mr_guard *b);
 const mr_guard *mr_guard_add(mr_cflow *f, const mr_guard *g, mr_side s);
+const mr_guard *mr_guard_remove(mr_cflow *f, const mr_guard *g, mr_side s);
 /* The sides whose selector lives in that frame, the frame's own condition left out. */
 const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_frame *frame);
 /* What is left of a guard outside of a frame it came from. */

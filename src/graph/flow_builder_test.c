@@ -58,6 +58,8 @@ static mr_out emit_in(mr_fb *b, mr_fb_context *c, const char *op, const mr_named
 {
     mr_out o = mr_emit_n(&b->s, op, attrs, n_attrs, in, n_in);
     own(b, c, o);
+    if (b->lazy && c && !c->is_loop && c->pivot && !mr_node_is_exit(o.node))
+        mr_node_add_control(o.node, c->pivot);
     return o;
 }
 
@@ -65,7 +67,10 @@ static mr_out enter(mr_fb *b, mr_fb_context *c, mr_out v, bool constant)
 {
     mr_named_attr attrs[] = {{"frame_name", mr_a_str(c->frame)}, {"is_constant", mr_a_bool(constant)},
                              {"parallel_iterations", mr_a_int(c->parallel)}};
-    return emit_in(b, c, "Enter", attrs, 3, &v, 1);
+    mr_out o = emit_in(b, c, "Enter", attrs, 3, &v, 1);
+    if (b->lazy && c->outer && !c->outer->is_loop)
+        mr_node_add_control(o.node, c->outer->pivot);
+    return o;
 }
 
 static mr_out bring(mr_fb *b, mr_fb_context *to, mr_out v)
@@ -74,6 +79,8 @@ static mr_out bring(mr_fb *b, mr_fb_context *to, mr_out v)
     if (from == to || !to)
         return v;
     v = bring(b, to->outer, v);
+    if (b->lazy && !to->is_loop && v.node->id % 2)
+        return v;
     mr_out *hit = mr_imap_get(&to->captured, key(v));
     if (hit)
         return *hit;
@@ -88,7 +95,7 @@ static mr_out bring(mr_fb *b, mr_fb_context *to, mr_out v)
 
 mr_out mr_fb_emit(mr_fb *b, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in)
 {
-    mr_out here[MAX_VARS];
+    mr_out here[MAX_VARS] = {{0}};
     bool free = b->top && b->top->is_loop;
     for (int i = 0; i < n_in; i++) {
         here[i] = bring(b, b->top, in[i]);
@@ -130,6 +137,7 @@ static mr_fb_context *push(mr_fb *b)
 /* ---- conditionals ---- */
 static void start_side(mr_fb *b, mr_fb_context *c, int side)
 {
+    c->pivot = NULL;
     mr_out split = emit_in(b, c, "Switch", NULL, 0, (mr_out[]){c->pred, c->pred}, 2);
     mr_out pivot = emit_in(b, c, "Identity", NULL, 0, (mr_out[]){mr_nth(split, side)}, 1);
     c->side = side;

@@ -20,6 +20,7 @@ typedef struct mr_fb {
     MR_VEC(mr_fb_context *) contexts;
     mr_imap owner; /* node id -> context it was made in */
     int n_names;
+    bool lazy; /* half of the values get no Switch: nodes of a side hang on its pivot instead */
 } mr_fb;
 
 void mr_fb_init(mr_fb *b, mr_graph *g);

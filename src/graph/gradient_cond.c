@@ -5,9 +5,70 @@
  * comes from there.  A side through which no gradient came must still give something when it was the
  * taken one: zeros, made only then.
  *
+ * A value may also be used on one side as it is, without a Switch.  What comes back is live only when that
+ * side was taken, so zeros of the other sides are joined to it (mr_backward_lift).
+ *
  * The Switch needs to know which side it was: by the predicate of the conditional, when all sides of one
  * meet in the Merge; else by the Merge's own second output, which says which input it took. */
 #include "graph/backward.h"
+
+/* ---- values used on one side without a Switch ---- */
+static bool names_side(const mr_guard *g, const mr_side *s)
+{
+    for (int i = 0; i < g->n; i++)
+        if (memcmp(&g->sides[i], s, sizeof(*s)) == 0)
+            return true;
+    return false;
+}
+
+/* Of the sides that `from` needs and `to` does not, the innermost: the one chosen under most others. */
+static const mr_side *innermost(mr_backward *w, const mr_guard *from, const mr_guard *to)
+{
+    const mr_side *found = NULL;
+    int depth = -1;
+    for (int i = 0; i < from->n; i++) {
+        const mr_side *s = &from->sides[i];
+        mr_out sel = {w->graph->nodes.p[s->node], MR_MAX(s->index, 0)};
+        int under = mr_cflow_value_guard(&w->flow, sel)->n;
+        if (!names_side(to, s) && under > depth) {
+            found = s;
+            depth = under;
+        }
+    }
+    return found;
+}
+
+/* Zeros like v, live when the other side `other` of a selector was taken. */
+static mr_out zeros_on(mr_backward *w, mr_level *l, mr_out v, mr_dtype type, const mr_guard *guard, const mr_side *other)
+{
+    mr_out o = mr_emit(&w->s, "Identity", mr_backward_zeros(w, l, v, type));
+    mr_backward_claim(w, l, o.node);
+    if (o.node)
+        mr_backward_tie(w, l, mr_guard_add(&w->flow, guard, *other), o.node);
+    return o;
+}
+
+mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard, mr_out v)
+{
+    if (!w->flow.any || !mr_scope_ok(&w->s))
+        return g;
+    const mr_guard *from = mr_guard_within(&w->flow, guard, l->frame);
+    const mr_guard *to = mr_guard_within(&w->flow, mr_cflow_value_guard(&w->flow, v), l->frame);
+    const mr_side *s;
+    while (from->n > 0 && to->n >= 0 && mr_scope_ok(&w->s) && (s = innermost(w, from, to))) {
+        mr_out *in = mr_arena_array(&w->arena, mr_out, s->n_sides), d = mr_backward_dense(w, &g);
+        from = mr_guard_remove(&w->flow, from, *s);
+        for (int i = 0; i < s->n_sides && mr_scope_ok(&w->s); i++) {
+            mr_side other = {s->node, s->index, i, s->n_sides};
+            in[i] = i == s->side ? d : zeros_on(w, l, v, mr_dtype_base(mr_out_type(d)), from, &other);
+        }
+        if (!mr_scope_ok(&w->s))
+            break;
+        g = mr_dense_grad(mr_emit_n(&w->s, "Merge", NULL, 0, in, s->n_sides));
+        mr_backward_claim(w, l, g.dense.node);
+    }
+    return g;
+}
 
 /* ---- Switch ---- */
 static mr_out merge_sides(mr_grad *g, const mr_out *in, int n)

@@ -281,6 +281,15 @@ static void open_state(mr_backward *w, mr_level *l, state *s)
         mr_backward_add(w, l, s->var->next->in[0], mr_dense_grad(s->back.value));
 }
 
+/* What leaves the backward loop is for a value outside. */
+static void give(mr_backward *w, mr_level *l, mr_out to, mr_gradient g)
+{
+    mr_level *level = w->level;
+    w->level = l->outer;
+    mr_backward_add(w, l->outer, to, mr_backward_lift(w, l->outer, g, guard_outside(w, l), to));
+    w->level = level;
+}
+
 static void close_state(mr_backward *w, mr_level *l, state *s)
 {
     mr_out v = {s->var->merge, 0}, from = s->var->enter->in[0];
@@ -291,7 +300,7 @@ static void close_state(mr_backward *w, mr_level *l, state *s)
         return;
     mr_out out = close_var(w, l, &s->back, d, mr_out_shape(from));
     if (out.node)
-        mr_backward_add(w, l->outer, from, mr_dense_grad(out));
+        give(w, l, from, mr_dense_grad(out));
 }
 
 /* ---- invariants: sums over all iterations ---- */
@@ -318,7 +327,7 @@ static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradien
     bool handle = mr_dtype_base(mr_out_type(from)) == MR_RESOURCE;
     mr_out out = next.node ? close_var(w, l, &v, next, handle ? NULL : mr_out_shape(from)) : MR_NO_OUT;
     if (out.node)
-        mr_backward_add(w, l->outer, from, mr_dense_grad(out));
+        give(w, l, from, mr_dense_grad(out));
 }
 
 /* No rows at all: the shape of x with a 0 in front. */
@@ -368,7 +377,7 @@ static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient
     sum.indices = mr_scope_ok(&w->s) ? gather_rows(w, l, none, g->indices) : MR_NO_OUT;
     sum.dense_shape = shape;
     if (mr_scope_ok(&w->s))
-        mr_backward_add(w, outer, from, sum);
+        give(w, l, from, sum);
 }
 
 /* `start`: what arrives from outside, for a variable that the loop does not change. */
@@ -379,7 +388,7 @@ static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out f
         return;
     if (!mr_backward_total(w, l, inside, &g)) {
         if (mr_is_grad(start))
-            mr_backward_add(w, l->outer, from, *start);
+            give(w, l, from, *start);
     } else if (mr_is_sparse(&g) && !mr_is_grad(start)) {
         sum_rows(w, l, from, &g);
     } else {

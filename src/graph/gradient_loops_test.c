@@ -35,6 +35,25 @@ MR_TEST(gradients_of_nested_conditionals)
     mr_gtrial_deinit(&t);
 }
 
+/* As an optimizer may leave it: x[1] and x[2] are used on one side only, without a Switch. */
+MR_TEST(gradients_of_values_used_on_one_side_without_a_switch)
+{
+    for (int taken = 0; taken < 4; taken++) {
+        mr_gtrial t;
+        mr_gtrial_init(&t, 3);
+        mr_fb *b = &t.b;
+        mr_out p = mr_fb2(b, "Less", t.x[0], mr_gtrial_num(&t, taken & 1));
+        mr_out q = mr_fb2(b, "Less", t.x[1], mr_gtrial_num(&t, taken >> 1));
+        mr_out split = mr_fb2(b, "Switch", t.x[0], p), inner_q = mr_nth(mr_fb2(b, "Switch", q, p), 1);
+        mr_out inner = mr_fb2(b, "Switch", mr_nth(split, 1), inner_q);
+        mr_out a = mr_fb2(b, "Mul", mr_nth(inner, 1), t.x[1]), c = mr_fb2(b, "Mul", mr_nth(inner, 0), t.x[2]);
+        mr_out joined = mr_fb_emit(b, "Merge", NULL, 0, (mr_out[]){c, a}, 2);
+        mr_out y = mr_fb_emit(b, "Merge", NULL, 0, (mr_out[]){mr_nth(split, 0), joined}, 2);
+        mr_gtrial_check(&t, mr_fb2(b, "Mul", mr_fb1(b, "Tanh", y), t.x[2]));
+        mr_gtrial_deinit(&t);
+    }
+}
+
 MR_TEST(gradients_of_gradients_of_a_conditional)
 {
     mr_gtrial t;

@@ -325,6 +325,7 @@ static void deliver(mr_grad *g, int first_new)
                 *parts[j] = mr_backward_real(w, w->level, *parts[j]);
         if (dx->dense.node && mr_scope_ok(&w->s))
             mr_scope_fail(&w->s, check_dx(w, n, i, dx->dense, first_new));
+        *dx = mr_backward_lift(w, w->level, *dx, mr_cflow_guard(&w->flow, n), n->in[i]);
         mr_backward_add(w, w->level, n->in[i], *dx);
     }
 }
