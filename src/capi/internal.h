@@ -63,6 +63,9 @@ struct TF_Graph {
     int n_sessions MR_GUARDED_BY(mu);
     bool deleted MR_GUARDED_BY(mu); /* by the client, while sessions still run on it */
     bool shapes_optional MR_GUARDED_BY(mu); /* TF_SetRequireShapeInferenceFns */
+    /* Of the condition and the body of a loop being built: what TF_NewWhile was given. */
+    TF_Graph *parent;
+    const TF_Output *parent_inputs;
 };
 /* Unlocks the graph, and frees it when the client has deleted it and no session is left. */
 void mr_capi_graph_release(TF_Graph *g) MR_RELEASE(g->mu) MR_NO_TSA;
@@ -89,6 +92,8 @@ struct TF_Session {
     mr_session *session;
     TF_Graph *graph;
 };
+/* NULL on error. */
+TF_DeviceList *mr_capi_list_devices(mr_session *s, TF_Status *status);
 
 _Static_assert(sizeof(TF_Output) == sizeof(mr_out) &&
                    offsetof(TF_Output, index) == offsetof(mr_out, index),

@@ -1,4 +1,8 @@
-/* capi/session.c -- TF_Session: options, runs, partial runs. */
+/* capi/session.c -- TF_Session: options, runs, partial runs.
+ *
+ * What a run adds to that of exec/ is only to open the client's tensors and to wrap the fetched
+ * ones again; up to ON_STACK of each need no memory, more of them use the allocator of tensors,
+ * which keeps what it was given back: a step that ran before allocates nothing. */
 #include "capi/internal.h"
 
 /* ---- options ---- */
@@ -10,43 +14,77 @@ TF_SessionOptions *TF_NewSessionOptions(void)
     return o;
 }
 
-void TF_DeleteSessionOptions(TF_SessionOptions *o)
+void TF_DeleteSessionOptions(TF_SessionOptions *options)
 {
-    if (!o)
+    if (!options)
         return;
-    mr_free(o->target);
-    mr_str_deinit(&o->config_proto);
-    mr_free(o);
+    mr_free(options->target);
+    mr_str_deinit(&options->config_proto);
+    mr_free(options);
 }
 
 void TF_SetTarget(TF_SessionOptions *options, const char *target)
 {
+    if (!options)
+        return;
     mr_free(options->target);
     options->target = mr_strdup(target ? target : "");
 }
 
-void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_len, TF_Status *status)
+void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_len,
+                  TF_Status *status)
 {
     mr_session_config c;
-    mr_status *st = mr_session_config_parse((mr_sv){proto, proto_len}, &c);
-    if (st) {
+    mr_status *st = NULL;
+    if (!options || (proto_len && !proto))
+        MR_GO(mr_invalid("There are no options, or no ConfigProto"));
+    if ((st = mr_session_config_parse((mr_sv){proto, proto_len}, &c))) {
         mr_status_free(st);
-        st = mr_invalid("Unparseable ConfigProto");
-    } else {
-        options->config = c;
-        mr_str_clear(&options->config_proto);
-        mr_str_append(&options->config_proto, proto, proto_len);
+        MR_GO(mr_invalid("Unparseable ConfigProto"));
     }
+    mr_str copy = {0};
+    if (!mr_str_try_append(&copy, proto, proto_len))
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a ConfigProto"));
+    mr_str_deinit(&options->config_proto);
+    options->config_proto = copy;
+    options->config = c;
+out:
     mr_capi_set_status(status, st);
 }
 
-mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu, mr_session **out)
+static bool is_local(const char *target) { return !target[0] || strcmp(target, "local") == 0; }
+
+static mr_status *no_target(const char *target)
 {
+    return mr_error(MR_NOT_FOUND,
+                    "No session factory registered for the given session options: {target: \"%s\"}",
+                    target);
+}
+
+mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu,
+                                mr_session **out)
+{
+    static const mr_session_config defaults;
     mr_capi_init();
-    if (o->target[0] && strcmp(o->target, "local") != 0)
-        return mr_error(MR_NOT_FOUND, "No session factory registered for the given session options: {target: \"%s\"}",
-                        o->target);
-    return mr_direct_session_new(g, mu, &o->config, out);
+    if (o && !is_local(o->target))
+        return no_target(o->target);
+    return mr_direct_session_new(g, mu, o ? &o->config : &defaults, out);
+}
+
+void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers,
+              TF_Status *status)
+{
+    mr_status *st = NULL;
+    if (ncontainers < 0 || (ncontainers && !containers))
+        st = mr_invalid("A list of %d containers is not there", ncontainers);
+    for (int i = 0; !st && i < ncontainers; i++)
+        if (!containers[i])
+            st = mr_invalid("Container %d has no name", i);
+    if (!st && opt && !is_local(opt->target))
+        st = no_target(opt->target);
+    if (!st)
+        mr_direct_sessions_reset(containers, ncontainers);
+    mr_capi_set_status(status, st);
 }
 
 /* ---- sessions ---- */
@@ -54,7 +92,8 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
 TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status)
 {
     mr_session *s = NULL;
-    mr_status *st = mr_capi_open_session(opts, graph->graph, &graph->mu, &s);
+    mr_status *st = graph ? mr_capi_open_session(opts, graph->graph, &graph->mu, &s)
+                          : mr_invalid("There is no graph");
     mr_capi_set_status(status, st);
     if (st)
         return NULL;
@@ -66,19 +105,21 @@ TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Sta
     return out;
 }
 
-void TF_CloseSession(TF_Session *s, TF_Status *status)
+static mr_status *no_session(void) { return mr_invalid("There is no session"); }
+
+void TF_CloseSession(TF_Session *session, TF_Status *status)
 {
-    mr_capi_set_status(status, mr_session_close(s->session));
+    mr_capi_set_status(status, session ? mr_session_close(session->session) : no_session());
 }
 
-void TF_DeleteSession(TF_Session *s, TF_Status *status)
+void TF_DeleteSession(TF_Session *session, TF_Status *status)
 {
     mr_capi_set_status(status, NULL);
-    if (!s)
+    if (!session)
         return;
-    mr_session_free(s->session);
-    TF_Graph *g = s->graph;
-    mr_free(s);
+    mr_session_free(session->session);
+    TF_Graph *g = session->graph;
+    mr_free(session);
     mr_lock(&g->mu);
     g->n_sessions--;
     mr_capi_graph_release(g);
@@ -86,126 +127,190 @@ void TF_DeleteSession(TF_Session *s, TF_Status *status)
 
 void TF_ExtendSession(TF_Session *session, TF_Status *status)
 {
-    (void)session; /* a session sees new operations by itself */
-    mr_capi_set_status(status, NULL);
+    /* Otherwise nothing to do: a session sees new operations by itself. */
+    mr_capi_set_status(status, session ? NULL : no_session());
 }
 
-/* ---- runs ---- */
+/* ---- the client's tensors as ours, and back ---- */
 
-enum { ON_STACK = 32 }; /* feeds and fetches that need no memory of their own */
+enum { ON_STACK = 32 };
 
-typedef struct values { /* a client's tensors as ours, and back */
-    mr_tensor *small_in[ON_STACK], *small_out[ON_STACK];
+typedef struct values {
+    mr_tensor *small[2 * ON_STACK];
     mr_tensor **in, **out;
+    int n_in, n_out;
+    bool on_heap; /* then in and out are one block */
 } values;
 
-static mr_status *open_values(values *v, TF_Tensor *const *in, int n_in, int n_out)
+static size_t heap_bytes(const values *v)
+{
+    return ((size_t)v->n_in + (size_t)v->n_out) * sizeof(mr_tensor *);
+}
+
+static mr_status *reserve(values *v, int n_in, int n_out)
 {
     if (n_in < 0 || n_out < 0)
-        return mr_invalid("a negative number of feeds or fetches");
-    v->in = n_in <= ON_STACK ? v->small_in : mr_new_array(mr_tensor *, n_in);
-    v->out = n_out <= ON_STACK ? v->small_out : mr_new_array(mr_tensor *, n_out);
+        return mr_invalid("A negative number of feeds or fetches");
+    mr_allocator *a = mr_cpu_allocator();
+    bool small = n_in <= ON_STACK && n_out <= ON_STACK;
+    v->n_in = n_in;
+    v->n_out = n_out;
+    v->in = small ? v->small : a->alloc(a, heap_bytes(v));
+    if (!v->in) {
+        v->n_in = v->n_out = 0;
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d feeds and %d fetches", n_in,
+                        n_out);
+    }
+    v->on_heap = !small;
+    v->out = v->in + n_in;
     for (int i = 0; i < n_out; i++)
         v->out[i] = NULL;
+    return NULL;
+}
+
+/* Also sets all of `outputs` to NULL: so they are on every error. */
+static mr_status *open_values(values *v, TF_Tensor *const *inputs, int n_in, TF_Tensor **outputs,
+                              int n_out)
+{
+    v->on_heap = false;
+    v->n_in = v->n_out = 0;
+    if ((n_in > 0 && !inputs) || (n_out > 0 && !outputs))
+        return mr_invalid("The list of feeds or of fetches is not there");
+    for (int i = 0; i < n_out; i++)
+        outputs[i] = NULL;
+    MR_TRY(reserve(v, n_in, n_out));
     for (int i = 0; i < n_in; i++) {
-        if (!in[i])
-            return mr_invalid("feed %d has no tensor", i);
-        v->in[i] = in[i]->t;
+        if (!inputs[i])
+            return mr_invalid("Feed %d has no tensor", i);
+        v->in[i] = inputs[i]->t;
     }
     return NULL;
 }
 
-static void close_values(values *v, TF_Tensor **out, int n_out)
+static void close_values(values *v, TF_Tensor **outputs)
 {
-    for (int i = 0; i < n_out; i++)
-        out[i] = mr_capi_tensor_new(v->out[i]);
-    if (v->in != v->small_in)
-        mr_free(v->in);
-    if (v->out != v->small_out)
-        mr_free(v->out);
+    for (int i = 0; i < v->n_out; i++)
+        outputs[i] = mr_capi_tensor_new(v->out[i]);
+    mr_allocator *a = mr_cpu_allocator();
+    if (v->on_heap)
+        a->free(a, v->in, heap_bytes(v));
+}
+
+/* ---- what is to run ---- */
+
+static mr_run_args args_of(const values *v, const TF_Output *inputs, int ninputs,
+                           const TF_Output *outputs, int noutputs,
+                           const TF_Operation *const *targets, int ntargets)
+{
+    return (mr_run_args){
+        .feeds = mr_capi_outs(inputs),
+        .feed_values = v ? v->in : NULL,
+        .n_feeds = ninputs,
+        .fetches = mr_capi_outs(outputs),
+        .fetched = v ? v->out : NULL,
+        .n_fetches = noutputs,
+        .targets = (mr_node *const *)(uintptr_t)targets,
+        .n_targets = ntargets,
+    };
+}
+
+static mr_status *check_outs(const TF_Session *s, const mr_out *o, int n, const char *what)
+{
+    if (n < 0 || (n && !o))
+        return mr_invalid("The list of %ss is not there", what);
+    for (int i = 0; i < n; i++)
+        if (!o[i].node || o[i].node->graph != s->graph->graph)
+            return mr_invalid("%s %d is not an operation of the session's graph", what, i);
+    return NULL;
 }
 
 static mr_status *check_operations(const TF_Session *s, const mr_run_args *a)
 {
-    for (int i = 0; i < a->n_feeds; i++)
-        if (!a->feeds[i].node || a->feeds[i].node->graph != s->graph->graph)
-            return mr_invalid("feed %d is not an operation of the session's graph", i);
-    for (int i = 0; i < a->n_fetches; i++)
-        if (!a->fetches[i].node || a->fetches[i].node->graph != s->graph->graph)
-            return mr_invalid("fetch %d is not an operation of the session's graph", i);
+    if (!s)
+        return no_session();
+    MR_TRY(check_outs(s, a->feeds, a->n_feeds, "feed"));
+    MR_TRY(check_outs(s, a->fetches, a->n_fetches, "fetch"));
+    if (a->n_targets < 0 || (a->n_targets && !a->targets))
+        return mr_invalid("The list of targets is not there");
     for (int i = 0; i < a->n_targets; i++)
         if (!a->targets[i] || a->targets[i]->graph != s->graph->graph)
             return mr_invalid("target %d is not an operation of the session's graph", i);
     return NULL;
 }
 
-static mr_run_args args_of(const values *v, const TF_Output *inputs, int ninputs, const TF_Output *outputs, int noutputs,
-                           const TF_Operation *const *targets, int ntargets)
+static mr_status *parse_options(const TF_Buffer *run_options, mr_run_options *o)
 {
-    return (mr_run_args){
-        .feeds = mr_capi_outs(inputs), .feed_values = v->in, .n_feeds = ninputs,
-        .fetches = mr_capi_outs(outputs), .fetched = v->out, .n_fetches = noutputs,
-        .targets = (mr_node *const *)(uintptr_t)targets, .n_targets = ntargets,
-    };
+    mr_status *st = mr_run_options_parse(mr_capi_buffer_view(run_options), o);
+    mr_status_free(st);
+    return st ? mr_invalid("Unparseable RunOptions proto") : NULL;
 }
 
-static mr_status *run(TF_Session *s, const TF_Buffer *run_options, const mr_run_args *a, TF_Buffer *run_metadata)
+/* ---- runs ---- */
+
+static mr_status *run(TF_Session *s, const TF_Buffer *run_options, const mr_run_args *a,
+                      TF_Buffer *run_metadata)
 {
-    mr_run_options o = {0};
+    mr_run_options o;
     mr_str metadata = {0};
     if (run_metadata && run_metadata->data)
         return mr_invalid("Passing non-empty run_metadata is invalid.");
     MR_TRY(check_operations(s, a));
     if (run_options)
-        MR_TRY(mr_run_options_parse(mr_capi_buffer_view(run_options), &o));
-    mr_status *st = mr_session_run(s->session, a, run_options ? &o : NULL, run_metadata ? &metadata : NULL);
+        MR_TRY(parse_options(run_options, &o));
+    mr_status *st =
+        mr_session_run(s->session, a, run_options ? &o : NULL, run_metadata ? &metadata : NULL);
     if (run_metadata)
         mr_status_update(&st, mr_capi_buffer_fill(run_metadata, &metadata));
     return st;
 }
 
 void TF_SessionRun(TF_Session *session, const TF_Buffer *run_options, const TF_Output *inputs,
-                   TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values,
-                   int noutputs, const TF_Operation *const *target_opers, int ntargets, TF_Buffer *run_metadata,
-                   TF_Status *status)
+                   TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs,
+                   TF_Tensor **output_values, int noutputs, const TF_Operation *const *target_opers,
+                   int ntargets, TF_Buffer *run_metadata, TF_Status *status)
 {
     values v;
-    mr_status *st = open_values(&v, input_values, ninputs, noutputs);
-    mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
-    if (!st)
+    mr_status *st = open_values(&v, input_values, ninputs, output_values, noutputs);
+    if (!st) {
+        mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
         st = run(session, run_options, &a, run_metadata);
-    close_values(&v, output_values, MR_MAX(noutputs, 0));
+    }
+    close_values(&v, output_values);
     mr_capi_set_status(status, st);
 }
 
 /* ---- partial runs ---- */
 
-void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninputs, const TF_Output *outputs, int noutputs,
-                         const TF_Operation *const *target_opers, int ntargets, const char **handle, TF_Status *status)
+void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninputs,
+                         const TF_Output *outputs, int noutputs,
+                         const TF_Operation *const *target_opers, int ntargets, const char **handle,
+                         TF_Status *status)
 {
-    values v = {0};
     char *h = NULL;
-    mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
-    mr_status *st = check_operations(session, &a);
+    mr_run_args a = args_of(NULL, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
+    mr_status *st = handle ? check_operations(session, &a) : mr_invalid("No room for the handle");
     if (!st)
         st = session->session->ops->partial_setup(session->session, &a, &h);
-    *handle = st ? NULL : h;
+    if (handle)
+        *handle = st ? NULL : h;
     mr_capi_set_status(status, st);
 }
 
-void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *inputs, TF_Tensor *const *input_values,
-                    int ninputs, const TF_Output *outputs, TF_Tensor **output_values, int noutputs,
+void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *inputs,
+                    TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs,
+                    TF_Tensor **output_values, int noutputs,
                     const TF_Operation *const *target_opers, int ntargets, TF_Status *status)
 {
     values v;
     (void)target_opers, (void)ntargets; /* those of the set-up count */
-    mr_status *st = open_values(&v, input_values, ninputs, noutputs);
-    mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, NULL, 0);
-    if (!st)
+    mr_status *st = open_values(&v, input_values, ninputs, output_values, noutputs);
+    if (!st) {
+        mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, NULL, 0);
         st = check_operations(session, &a);
-    if (!st)
-        st = session->session->ops->partial_run(session->session, handle, &a);
-    close_values(&v, output_values, MR_MAX(noutputs, 0));
+        if (!st)
+            st = session->session->ops->partial_run(session->session, handle ? handle : "", &a);
+    }
+    close_values(&v, output_values);
     mr_capi_set_status(status, st);
 }
 

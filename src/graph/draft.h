@@ -50,10 +50,6 @@ void mr_node_push_control(mr_node *n, mr_node *src); /* not there yet */
 /* Whether a value of this type may flow into an input that wants `expected`. */
 bool mr_types_fit(int expected, int actual);
 
-/* Takes back the nodes from n_nodes on and the tensors from n_held on, as if they had never been.
- */
-void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held);
-
 /* true for the ops whose inputs close loops. */
 static inline bool mr_is_back_edge(const mr_node *src, const mr_node *dst)
 {

@@ -150,6 +150,9 @@ void mr_node_set_device(mr_node *n, const char *device);
 mr_status *mr_graph_replace_uses(mr_out from, mr_out to);
 /* The node must have no uses left. */
 void mr_graph_remove(mr_graph *g, mr_node *n);
+/* Takes back the nodes from n_nodes on and the tensors from n_held on, as if they had never been: for
+ * what adds several nodes, or none. */
+void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held);
 /* Runs shape inference for a node again (an input's shape became better known). */
 mr_status *mr_node_infer(mr_node *n);
 /* Merges knowledge into an output's shape (TF_GraphSetTensorShape). */

@@ -532,7 +532,7 @@ TF_CAPI_EXPORT extern int TF_GraphNumFunctions(TF_Graph *g);
 TF_CAPI_EXPORT extern int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func,
                                                TF_Status *status);
 
-/* NOT_FOUND when the graph has no function of this name. */
+/* INVALID_ARGUMENT when the graph has no function of this name. */
 TF_CAPI_EXPORT extern void TF_GraphRemoveFunction(TF_Graph *g, const char *func_name,
                                                   TF_Status *status);
 
