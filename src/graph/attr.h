@@ -135,6 +135,8 @@ mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out);
 /* A copy of a serialized TensorProto as a value: in a blob when it is large and held is there. */
 mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
                              const mr_tensor_attr **out);
+/* Its type and shape without decoding the values: a few bytes may stand for gigabytes. */
+mr_status *mr_tensor_attr_shape(const mr_tensor_attr *v, mr_dtype *dtype, mr_shape *shape);
 bool mr_tensor_attr_eq(const mr_tensor_attr *a, const mr_tensor_attr *b);
 uint64_t mr_tensor_attr_hash(const mr_tensor_attr *v, uint64_t seed);
 

@@ -274,6 +274,24 @@ MR_TEST(attr_tensors_are_equal_by_value_however_serialized)
     pad_deinit(&p);
 }
 
+MR_TEST(attr_shape_of_a_tensor_is_known_without_its_values)
+{
+    pad p = {0};
+    mr_dtype type;
+    mr_shape shape;
+    mr_attr v = of_text(&p, "tensor { dtype: DT_FLOAT tensor_shape { dim { size: 1099511627776 } } "
+                            "float_val: 1 }");
+    MR_CHECK_OK(mr_tensor_attr_shape(v.tensor, &type, &shape));
+    MR_CHECK_INT(type, MR_FLOAT);
+    MR_CHECK_INT(shape.dims[0], INT64_C(1) << 40);
+    v = of_text(&p, "tensor { dtype: DT_INT32 }");
+    MR_CHECK_OK(mr_tensor_attr_shape(v.tensor, &type, &shape));
+    MR_CHECK_INT(shape.rank, 0);
+    v = of_text(&p, "tensor { }");
+    MR_CHECK_ERR(mr_tensor_attr_shape(v.tensor, &type, &shape), MR_INVALID_ARGUMENT, "bad type");
+    pad_deinit(&p);
+}
+
 MR_TEST(attr_malformed_tensor_is_refused_when_read)
 {
     pad p = {0};

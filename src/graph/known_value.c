@@ -159,9 +159,28 @@ static void evaluate(mr_known *k, mr_node *n)
     mr_status_free(st);
 }
 
+/* Not what it says it is, or a few bytes that stand for gigabytes of one value. */
+static bool unfit(const mr_node *n)
+{
+    const mr_attr *v = mr_node_attr(n, "value");
+    mr_dtype type = MR_INVALID;
+    mr_shape shape;
+    int64_t count = 0;
+    if (!v || v->kind != MR_ATTR_TENSOR || v->is_list)
+        return true;
+    mr_status *st = mr_tensor_attr_shape(v->tensor, &type, &shape);
+    if (!st)
+        st = mr_shape_elements(shape.rank, shape.dims, &count);
+    bool bad = st || (int)type != n->out_types[0];
+    mr_status_free(st);
+    return bad || (!v->tensor->t && (size_t)count / 16 > v->tensor->raw.n + (1 << 16));
+}
+
 static mr_tensor *const_value(mr_node *n)
 {
     mr_tensor *t = NULL;
+    if (unfit(n))
+        return NULL;
     mr_status *st = mr_node_get_tensor(n, "value", &t);
     mr_status_free(st);
     return t;

@@ -123,6 +123,20 @@ mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out)
     return NULL;
 }
 
+mr_status *mr_tensor_attr_shape(const mr_tensor_attr *v, mr_dtype *dtype, mr_shape *shape)
+{
+    scan s;
+    if (v->t) {
+        *dtype = (mr_dtype)v->t->dtype;
+        mr_shape_set(shape, v->t->rank, v->t->dims);
+        return NULL;
+    }
+    if (!scan_proto(v->raw, &s) || s.n_shapes > 1 || !mr_dtype_valid(s.dtype))
+        return mr_invalid("Cannot parse tensor from proto: bad type or shape");
+    *dtype = (mr_dtype)s.dtype;
+    return mr_shape_decode(s.shape.p ? s.shape : MR_SV(""), shape);
+}
+
 /* ---- compared ---- */
 
 /* Plain content of both, in the same type and shape: their bytes tell.  False: they have to be

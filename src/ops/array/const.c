@@ -38,10 +38,17 @@ static mr_status *run_const(mr_run *r)
 
 static mr_status *const_shape(mr_infer *c)
 {
-    mr_tensor *t = NULL;
-    MR_TRY(mr_node_get_tensor(c->node, "value", &t));
-    c->out[0] = mr_pshape_of(c->arena, t->rank, t->dims);
-    mr_tensor_unref(t);
+    const mr_attr *value = mr_node_attr(c->node, "value");
+    mr_dtype type;
+    mr_shape shape;
+    int64_t n;
+    MR_ENSURE(value && value->kind == MR_ATTR_TENSOR && !value->is_list);
+    MR_TRY(mr_tensor_attr_shape(value->tensor, &type, &shape));
+    MR_TRY(mr_shape_elements(shape.rank, shape.dims, &n));
+    if ((int)type != c->node->out_types[0])
+        return mr_invalid("Type mismatch between value (%s) and dtype (%s)", mr_dtype_name(type),
+                          mr_dtype_name(c->node->out_types[0]));
+    c->out[0] = mr_pshape_of(c->arena, shape.rank, shape.dims);
     return NULL;
 }
 
