@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/simd.h"
 
 void mr_broadcast_init(mr_broadcast *b)
 {
@@ -170,7 +171,7 @@ typedef struct wide { /* a complex128, as bytes */
     uint64_t lo, hi;
 } wide;
 
-void mr_splat(void *dst, const void *value, size_t elem_bytes, int64_t n)
+MR_CLONES void mr_splat(void *dst, const void *value, size_t elem_bytes, int64_t n)
 {
     switch (elem_bytes) {
     case 1: memset(dst, *(const uint8_t *)value, (size_t)n); return;
