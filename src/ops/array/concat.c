@@ -248,9 +248,11 @@ static mr_status *check_offset_shapes(mr_run *r, int64_t axis, const mr_tensor *
 
 static mr_status *run_concat_offset(mr_run *r)
 {
-    const mr_tensor *first = mr_in(r, 1);
-    int64_t axis, at = 0;
-    MR_TRY(mr_in_scalar_int(r, 0, "concat_dim", &axis));
+    const mr_tensor *first = mr_in(r, 1), *dim = mr_in(r, 0);
+    int64_t at = 0;
+    if (dim->rank > 1 || dim->n != 1) /* what Concat takes, its gradient takes too */
+        return mr_invalid("concat_dim must be a scalar, got shape %s", MR_TENSOR_SHAPE(dim));
+    int64_t axis = mr_tensor_int_at(dim, 0);
     if (first->rank != 1)
         return mr_invalid("input 0 should be a vector, but has shape %s", MR_TENSOR_SHAPE(first));
     if (axis < -first->n || axis >= first->n)
