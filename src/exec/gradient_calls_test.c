@@ -1,19 +1,22 @@
-/* exec/gradient_calls_test.c -- gradients through function calls, variables and gathered rows, run by the
- * executor. */
+/* exec/gradient_calls_test.c -- gradients through function calls, variables and gathered rows, run
+ * by the executor. */
 #include "exec/gradient_rig_test.h"
 #include "graph/library.h"
 
 /* A function of two doubles: body writes its result. */
-static void add_function(mr_library *l, const char *name, mr_out (*body)(mr_fb *b, mr_out x, mr_out w))
+static void add_function(mr_library *l, const char *name,
+                         mr_out (*body)(mr_fb *b, mr_out x, mr_out w))
 {
     mr_graph *g = mr_graph_new();
     mr_fb b;
     mr_function *f = NULL;
     MR_CHECK_OK(mr_library_copy(l, g->library));
     mr_fb_init(&b, g);
-    mr_out in[] = {mr_placeholder(&b.s, MR_DOUBLE, "x", NULL), mr_placeholder(&b.s, MR_DOUBLE, "w", NULL)};
+    mr_out in[] = {mr_placeholder(&b.s, MR_DOUBLE, "x", NULL),
+                   mr_placeholder(&b.s, MR_DOUBLE, "w", NULL)};
     mr_out out = body(&b, in[0], in[1]);
-    mr_function_spec spec = {.name = name, .n_nodes = -1, .n_inputs = 2, .inputs = in, .n_outputs = 1, .outputs = &out};
+    mr_function_spec spec = {
+        .name = name, .n_nodes = -1, .n_inputs = 2, .inputs = in, .n_outputs = 1, .outputs = &out};
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
     MR_CHECK_OK(mr_library_add(l, f));
     mr_function_unref(f);
@@ -73,7 +76,8 @@ MR_TEST(run_gradients_of_a_partitioned_call)
     mr_grig r;
     setup(&r);
     mr_func_ref f = {"looping", 0, NULL};
-    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}}, {"Tout", mr_a_types(1, (const int[]){MR_DOUBLE})}};
+    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}},
+                             {"Tout", mr_a_types(1, (const int[]){MR_DOUBLE})}};
     mr_grig_check(&r, mr_emit_n(&r.b.s, "PartitionedCall", attrs, 2, r.x, 2));
     mr_grig_deinit(&r);
 }
@@ -100,7 +104,8 @@ MR_TEST(run_gradients_by_symbolic_gradient)
     mr_func_ref f = {"product", 0, NULL};
     mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}},
                              {"Tout", mr_a_types(2, (const int[]){MR_DOUBLE, MR_DOUBLE})}};
-    mr_out in[] = {r.x[0], r.x[1], mr_grig_num(&r, 1)}, dx = mr_emit_n(&r.b.s, "SymbolicGradient", attrs, 2, in, 3);
+    mr_out in[] = {r.x[0], r.x[1], mr_grig_num(&r, 1)},
+           dx = mr_emit_n(&r.b.s, "SymbolicGradient", attrs, 2, in, 3);
     mr_tensor *t[2];
     mr_out fetches[] = {dx, mr_nth(dx, 1)};
     MR_CHECK_OK(mr_grig_run(&r, fetches, 2, t));
@@ -120,7 +125,8 @@ MR_TEST(run_gradients_of_a_variable_read_in_a_loop)
     mr_tensor *t;
     mr_grig_init(&r);
     mr_grig_input(&r, 0, (const int64_t[]){0}, true);
-    mr_named_attr attrs[] = {{"dtype", mr_a_type(MR_DOUBLE)}, {"shape", mr_a_shape(&mr_pshape_scalar)}};
+    mr_named_attr attrs[] = {{"dtype", mr_a_type(MR_DOUBLE)},
+                             {"shape", mr_a_shape(&mr_pshape_scalar)}};
     mr_out w = mr_emit_n(&r.b.s, "VarHandleOp", attrs, 2, NULL, 0);
     mr_out set = mr_emit(&r.b.s, "AssignVariableOp", w, mr_grig_num(&r, 0.9));
     mr_out v[2] = {{0}, r.x[0]};
@@ -150,7 +156,8 @@ MR_TEST(run_gradients_of_rows_in_a_loop)
         mr_out p = mr_grig_input(&r, 2, (const int64_t[]){4, 2}, known);
         mr_out v[2] = {{0}, mr_grig_input(&r, 2, (const int64_t[]){2, 2}, known)};
         mr_fb_for(&r.b, mr_grig_i32(&r, 3), 10, v + 1, 1);
-        v[1] = mr_fb1(&r.b, "Tanh", mr_fb2(&r.b, "Mul", v[1], rows(&r, p, (const int32_t[]){3, 1})));
+        v[1] =
+            mr_fb1(&r.b, "Tanh", mr_fb2(&r.b, "Mul", v[1], rows(&r, p, (const int32_t[]){3, 1})));
         mr_fb_end_for(&r.b, v + 1, 1);
         mr_grig_check(&r, mr_fb2(&r.b, "Mul", v[1], rows(&r, p, (const int32_t[]){3, 3})));
         mr_grig_deinit(&r);

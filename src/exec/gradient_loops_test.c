@@ -1,7 +1,7 @@
 /* exec/gradient_loops_test.c -- gradients of loops and conditionals, run by the executor.
  *
- * graph/gradient_loops_test.c checks the same graphs by an interpreter of its own; here they meet real
- * kernels, threads and parallel iterations. */
+ * graph/gradient_loops_test.c checks the same graphs by an interpreter of its own; here they meet
+ * real kernels, threads and parallel iterations. */
 #include "exec/gradient_rig_test.h"
 #include "graph/random_program_test.h"
 
@@ -90,8 +90,10 @@ MR_TEST(run_gradients_of_a_recurrent_network)
     for (int known = 0; known < 2; known++) {
         mr_grig r;
         mr_grig_init(&r);
-        mr_out h = mr_grig_input(&r, 2, (const int64_t[]){2, 3}, known), w = mr_grig_input(&r, 2, (const int64_t[]){3, 3}, true);
-        mr_out x = mr_grig_input(&r, 2, (const int64_t[]){2, 3}, known), bias = mr_grig_input(&r, 1, (const int64_t[]){3}, true);
+        mr_out h = mr_grig_input(&r, 2, (const int64_t[]){2, 3}, known),
+               w = mr_grig_input(&r, 2, (const int64_t[]){3, 3}, true);
+        mr_out x = mr_grig_input(&r, 2, (const int64_t[]){2, 3}, known),
+               bias = mr_grig_input(&r, 1, (const int64_t[]){3}, true);
         mr_out v[3] = {{0}, h};
         mr_fb_for(&r.b, mr_grig_i32(&r, 5), 32, v + 1, 1);
         mr_out sum = mr_fb2(&r.b, "Add", mr_fb2(&r.b, "MatMul", v[1], w), x);
@@ -105,9 +107,9 @@ MR_TEST(run_gradients_of_a_recurrent_network)
 /* ---- a long short-term memory, step by step ---- */
 typedef struct lstm {
     mr_grig r;
-    mr_out wx, wh;             /* [2,8], [2,8] */
-    mr_out inputs, outputs;    /* arrays */
-    mr_out state[5];           /* counter, c, h, flow of outputs */
+    mr_out wx, wh;          /* [2,8], [2,8] */
+    mr_out inputs, outputs; /* arrays */
+    mr_out state[5];        /* counter, c, h, flow of outputs */
 } lstm;
 
 static mr_out array(lstm *l, mr_out size)
@@ -141,7 +143,8 @@ static void lstm_step(lstm *l, mr_out flow)
     mr_out x = mr_fb_emit(b, "TensorArrayReadV3", dtype, 1, (mr_out[]){l->inputs, t, flow}, 3);
     mr_out z = mr_fb2(b, "Add", mr_fb2(b, "MatMul", x, l->wx), mr_fb2(b, "MatMul", v[1], l->wh));
     mr_out keep = mr_fb2(b, "Mul", gate(l, z, 0, "Sigmoid"), v[0]);
-    v[0] = mr_fb2(b, "Add", keep, mr_fb2(b, "Mul", gate(l, z, 1, "Sigmoid"), gate(l, z, 2, "Tanh")));
+    v[0] =
+        mr_fb2(b, "Add", keep, mr_fb2(b, "Mul", gate(l, z, 1, "Sigmoid"), gate(l, z, 2, "Tanh")));
     v[1] = mr_fb2(b, "Mul", gate(l, z, 3, "Sigmoid"), mr_fb1(b, "Tanh", v[0]));
     v[2] = mr_fb_emit(b, "TensorArrayWriteV3", NULL, 0, (mr_out[]){l->outputs, t, v[1], v[2]}, 4);
 }
@@ -160,14 +163,16 @@ static void run_lstm(int parallel_iterations, int n_cpus)
     mr_out size = mr_grig_i32(&l.r, STEPS), all = steps(&l, STEPS);
     l.inputs = array(&l, size);
     l.outputs = array(&l, size);
-    mr_out flow = mr_fb_emit(b, "TensorArrayScatterV3", NULL, 0, (mr_out[]){l.inputs, all, x, mr_nth(l.inputs, 1)}, 4);
+    mr_out flow = mr_fb_emit(b, "TensorArrayScatterV3", NULL, 0,
+                             (mr_out[]){l.inputs, all, x, mr_nth(l.inputs, 1)}, 4);
     l.state[1] = l.state[2] = h;
     l.state[3] = mr_nth(l.outputs, 1);
     mr_fb_for(b, size, parallel_iterations, l.state + 1, 3);
     lstm_step(&l, flow);
     mr_fb_end_for(b, l.state + 1, 3);
     mr_named_attr dtype[] = {{"dtype", mr_a_type(MR_DOUBLE)}};
-    mr_out y = mr_fb_emit(b, "TensorArrayGatherV3", dtype, 1, (mr_out[]){l.outputs, all, l.state[3]}, 3);
+    mr_out y =
+        mr_fb_emit(b, "TensorArrayGatherV3", dtype, 1, (mr_out[]){l.outputs, all, l.state[3]}, 3);
     mr_grig_check(&l.r, mr_fb2(b, "Mul", y, y));
     mr_grig_deinit(&l.r);
 }
@@ -199,7 +204,8 @@ static void scatter(mr_grig *r, uint64_t seed)
 {
     for (int i = 0; i < r->g->nodes.n; i++) {
         mr_node *n = r->g->nodes.p[i];
-        bool moves = mr_node_is(n, "Tanh") || mr_node_is(n, "Mul") || mr_node_is(n, "Add") || mr_node_is(n, "Sub");
+        bool moves = mr_node_is(n, "Tanh") || mr_node_is(n, "Mul") || mr_node_is(n, "Add") ||
+                     mr_node_is(n, "Sub");
         if (moves && (seed * 2654435761u >> (i % 24)) % 2)
             mr_node_set_device(n, "/device:CPU:1");
     }

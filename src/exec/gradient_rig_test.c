@@ -47,7 +47,11 @@ mr_status *mr_grig_target(mr_grig *r, mr_node *n)
 mr_status *mr_grig_run(mr_grig *r, const mr_out *fetches, int n, mr_tensor **out)
 {
     MR_TRY(open_session(r));
-    mr_run_args a = {.feeds = r->x, .feed_values = r->feed, .n_feeds = r->n_x, .fetches = fetches, .n_fetches = n,
+    mr_run_args a = {.feeds = r->x,
+                     .feed_values = r->feed,
+                     .n_feeds = r->n_x,
+                     .fetches = fetches,
+                     .n_fetches = n,
                      .fetched = out};
     return mr_session_run(r->session, &a, NULL, NULL);
 }
@@ -79,7 +83,8 @@ static void check_element(mr_grig *r, mr_out y, double *at, double got)
 {
     double d = difference(r, y, at, 1e-5), again = difference(r, y, at, 4e-6);
     if (fabs(d - again) < 1e-3 * (1 + fabs(d)) && fabs(d - got) > 1e-6 * (1 + fabs(d)))
-        mr_test_fail(__FILE__, __LINE__, "program %d: gradient is %.9g, by differences %.9g", r->program, got, d);
+        mr_test_fail(__FILE__, __LINE__, "program %d: gradient is %.9g, by differences %.9g",
+                     r->program, got, d);
 }
 
 void mr_grig_check(mr_grig *r, mr_out y)
@@ -97,8 +102,8 @@ void mr_grig_check(mr_grig *r, mr_out y)
     for (int i = 0, k = 0; i < r->n_x; i++) {
         const mr_tensor *t = dx[i].dense.node ? got[k++] : NULL;
         if (t && !mr_tensor_same_shape(t, r->feed[i]))
-            mr_test_fail(__FILE__, __LINE__, "gradient of shape %s for an input of %s", MR_TENSOR_SHAPE(t),
-                         MR_TENSOR_SHAPE(r->feed[i]));
+            mr_test_fail(__FILE__, __LINE__, "gradient of shape %s for an input of %s",
+                         MR_TENSOR_SHAPE(t), MR_TENSOR_SHAPE(r->feed[i]));
         for (int64_t j = 0; j < r->feed[i]->n; j++)
             check_element(r, y, &MR_DATA(double, r->feed[i])[j], t ? MR_DATA(double, t)[j] : 0);
     }

@@ -21,7 +21,7 @@ typedef struct mr_grig {
 
 void mr_grig_init(mr_grig *r);
 void mr_grig_deinit(mr_grig *r);
-/* Another input of this shape, filled with numbers around 0.5; known: so is its shape beforehand. */
+/* Another input of this shape, with numbers around 0.5; known: so is its shape beforehand. */
 mr_out mr_grig_input(mr_grig *r, int rank, const int64_t *dims, bool known);
 /* The gradients of the sum of y agree with finite differences. */
 void mr_grig_check(mr_grig *r, mr_out y);

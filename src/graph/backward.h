@@ -1,12 +1,14 @@
 /* graph/backward.h -- one walk back through a graph: what the files that make gradients share.
  *
- * Gradients are built at levels.  The base level is the frame the ys are in; each forward loop on the way
- * gets a level of its own, which is a new loop that runs backwards.  Nodes emitted at a level take part in
- * that loop; forward values they use are brought there by mr_backward_real.
+ * Gradients are built at levels.  The base level is the frame the ys are in; each forward loop on
+ * the way gets a level of its own, which is a new loop that runs backwards.  Nodes emitted at a
+ * level take part in that loop; forward values they use are brought there by mr_backward_real.
  *
  * Two invariants carry the whole construction:
- *   1. a gradient is live exactly when the forward value it belongs to was live (in that iteration);
- *   2. nodes that existed before are never changed, only used: a client's graph grows, nothing else.
+ *   1. a gradient is live exactly when the forward value it belongs to was live (in that
+ * iteration);
+ *   2. nodes that existed before are never changed, only used: a client's graph grows, nothing
+ * else.
  *
  * Errors are kept in the scope (mr_scope_fail); after one, calls do nothing. */
 #ifndef MR_GRAPH_BACKWARD_H
@@ -17,21 +19,21 @@
 
 typedef struct mr_level mr_level;
 struct mr_level {
-    mr_level *outer;  /* NULL: the base level */
-    mr_frame *frame;  /* the forward frame that is differentiated here */
-    mr_imap sums;     /* forward output -> struct sum: gradients that arrived (gradients.c) */
-    mr_imap real;     /* forward output -> its value at this level */
-    mr_node *pivot;   /* a node of this level that runs in every iteration; NULL in the root frame */
+    mr_level *outer; /* NULL: the base level */
+    mr_frame *frame; /* the forward frame that is differentiated here */
+    mr_imap sums;    /* forward output -> struct sum: gradients that arrived (gradients.c) */
+    mr_imap real;    /* forward output -> its value at this level */
+    mr_node *pivot;  /* a node of this level that runs in every iteration; NULL in the root frame */
     /* below: of loops only (gradient_loops.c) */
-    const char *name; /* frame name of the backward loop */
-    mr_node *gate;    /* in the forward parent frame: live when the forward loop runs */
+    const char *name;       /* frame name of the backward loop */
+    mr_node *gate;          /* in the forward parent frame: live when the forward loop runs */
     mr_node *tick, *pushed; /* forward: counts an iteration; waits for its pushes */
     mr_out count;           /* forward: iterations made, outside of the loop */
     mr_out start;           /* the same at the outer level: live when the backward loop runs */
     mr_node *cond;          /* backward: LoopCond */
     mr_node *popped;        /* backward: waits for the pops of an iteration */
-    mr_imap sides;          /* selector of a conditional -> nodes that are live when a side was taken */
-    mr_imap shapes;         /* forward output -> forward Shape node */
+    mr_imap sides;  /* selector of a conditional -> nodes that are live when a side was taken */
+    mr_imap shapes; /* forward output -> forward Shape node */
 };
 
 typedef struct mr_backward {
@@ -47,14 +49,21 @@ typedef struct mr_backward {
     mr_imap xs, stops;
     mr_level *base, *level; /* level: where nodes are emitted now */
     MR_VEC(mr_level *) levels;
-    MR_VEC(mr_level *) node_level; /* by id - n_old; NULL: not said yet; &forward: put into a forward frame */
+    MR_VEC(mr_level *)
+    node_level; /* by id - n_old; NULL: not said yet; &forward: put into a forward frame */
     mr_level forward;
 } mr_backward;
 
-static inline uint64_t mr_out_key(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index; }
+static inline uint64_t mr_out_key(mr_out o)
+{
+    return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index;
+}
 static inline bool mr_is_sparse(const mr_gradient *g) { return g->values.node != NULL; }
 static inline bool mr_is_grad(const mr_gradient *g) { return g->dense.node || g->values.node; }
-static inline mr_gradient mr_dense_grad(mr_out o) { return (mr_gradient){o, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT}; }
+static inline mr_gradient mr_dense_grad(mr_out o)
+{
+    return (mr_gradient){o, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT};
+}
 
 /* ---- gradient_sum.c ---- */
 mr_level *mr_backward_level(mr_backward *w, mr_level *outer, mr_frame *frame);
@@ -76,8 +85,8 @@ bool mr_backward_between(const mr_backward *w, const mr_node *n);
 mr_out mr_backward_real(mr_backward *w, mr_level *l, mr_out v);
 /* The value came into its loop and never changes there. */
 bool mr_backward_is_invariant(const mr_backward *w, mr_out v);
-/* Nodes emitted since `start` are fitted into the current level: forward inputs are replaced by their
- * real values, nodes without inputs run only when `anchor` is live (MR_NO_OUT: whenever). */
+/* Nodes emitted since `start` are fitted into the current level: forward inputs are replaced by
+ * their real values, nodes without inputs run only when `anchor` is live (MR_NO_OUT: whenever). */
 void mr_backward_settle(mr_backward *w, int start, mr_out anchor);
 /* int32 shape, and zeros, of a forward value at a level; live when it was. */
 mr_out mr_backward_shape(mr_backward *w, mr_level *l, mr_out v);
@@ -88,14 +97,15 @@ bool mr_backward_needs_anchor(mr_backward *w, const mr_level *l, const mr_guard 
 void mr_backward_claim(mr_backward *w, mr_level *l, const mr_node *n);
 bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n);
 /* or that it was put into a forward frame. */
-void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame, const mr_guard *guard);
+void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame,
+                               const mr_guard *guard);
 
 /* Builds a node that mr_emit cannot: with controls, back edges or internal ops. */
 typedef struct mr_spec {
     const char *op;
-    mr_out in[3];                /* up to the first without a node */
-    mr_named_attr attrs[4];      /* up to the first without a name */
-    mr_node *after;              /* a control input, or NULL */
+    mr_out in[3];           /* up to the first without a node */
+    mr_named_attr attrs[4]; /* up to the first without a name */
+    mr_node *after;         /* a control input, or NULL */
     const mr_node *colocate;
     int later; /* of a Merge: type of a second input that is set later; 0: none */
 } mr_spec;
@@ -111,7 +121,8 @@ void mr_backward_loop(mr_backward *w, mr_frame *frame); /* from its Exits to its
 /* A value of the outer level inside of a level's loop. */
 mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant);
 /* A gradient of v that is live under `guard`, made live whenever v is. */
-mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard, mr_out v);
+mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard,
+                             mr_out v);
 void mr_backward_switch(mr_grad *g);
 void mr_backward_merge(mr_grad *g);
 bool mr_backward_is_call(const mr_node *n); /* calls functions that can be differentiated */

@@ -1,12 +1,13 @@
 /* graph/control_flow.c -- loops and conditionals, as found in the graph itself.
  *
- * One pass over the nodes, producers first, back edges (NextIteration -> Merge) left out.  A node's frame
- * is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is the union
- * of what guards its inputs, data and control, because one dead input makes it dead; Switch adds a side
- * to each of its outputs, Merge takes away the sides that its inputs cover among them.
+ * One pass over the nodes, producers first, back edges (NextIteration -> Merge) left out.  A node's
+ * frame is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is
+ * the union of what guards its inputs, data and control, because one dead input makes it dead;
+ * Switch adds a side to each of its outputs, Merge takes away the sides that its inputs cover among
+ * them.
  *
- * Guards of an outer frame are inherited by inner ones, since nothing inside a loop lives when the loop
- * was never entered; an Exit drops the sides chosen inside the loop it leaves. */
+ * Guards of an outer frame are inherited by inner ones, since nothing inside a loop lives when the
+ * loop was never entered; an Exit drops the sides chosen inside the loop it leaves. */
 #include "graph/control_flow.h"
 
 /* Nested conditionals and loops: keep hostile graphs from costing a square, or a stack. */
@@ -69,7 +70,8 @@ static bool has_side(const mr_guard *g, const mr_side *s)
 }
 
 /* What of g passes a test. */
-static const mr_guard *filter(mr_cflow *f, const mr_guard *g, bool (*test)(const mr_cflow *, const mr_side *, const void *),
+static const mr_guard *filter(mr_cflow *f, const mr_guard *g,
+                              bool (*test)(const mr_cflow *, const mr_side *, const void *),
                               const void *ctx)
 {
     mr_side kept[MAX_SIDES];
@@ -105,7 +107,10 @@ static mr_frame *selector_frame(const mr_cflow *f, const mr_side *s)
     return mr_cflow_value_frame(f, o);
 }
 
-static bool outside_of(const mr_cflow *f, const mr_side *s, const void *frame) { return selector_frame(f, s) != frame; }
+static bool outside_of(const mr_cflow *f, const mr_side *s, const void *frame)
+{
+    return selector_frame(f, s) != frame;
+}
 
 static bool chosen_within(const mr_cflow *f, const mr_side *s, const void *ctx)
 {
@@ -223,8 +228,8 @@ static mr_status *enter_frame(mr_cflow *f, mr_node *n, mr_frame *from, mr_frame 
     return NULL;
 }
 
-/* The frame a node's inputs are in.  The deepest counts: nodes with inputs of several frames are refused
- * when the graph runs, not here. */
+/* The frame a node's inputs are in.  The deepest counts: nodes with inputs of several frames are
+ * refused when the graph runs, not here. */
 static mr_frame *inputs_frame(const mr_cflow *f, const mr_node *n)
 {
     mr_frame *frame = mr_cflow_root(f);

@@ -1,22 +1,23 @@
 /* graph/control_flow.h -- loops and conditionals, as found in the graph itself.
  *
- * A graph says nothing of "while" and "cond": there are only Enter, Exit, Switch, Merge and kin.  An
+ * A graph says nothing of "while" and "cond": there are only Enter, Exit, Switch, Merge and kin. An
  * mr_cflow finds out what they mean together, for any graph, built or imported:
  *
- *  - the frame a node runs in (Enter leads into a child frame, Exit out of it), and for each frame its
- *    loop variables, its condition, its ways in and out;
- *  - the guard of a node: which sides of which Switches must have been taken for it to be live.  Guards
- *    are interned, so equal ones are the same pointer.
+ *  - the frame a node runs in (Enter leads into a child frame, Exit out of it), and for each frame
+ * its loop variables, its condition, its ways in and out;
+ *  - the guard of a node: which sides of which Switches must have been taken for it to be live.
+ * Guards are interned, so equal ones are the same pointer.
  *
- * Two values of one frame with the same guard are live in the same iterations: what gradients of loops
- * rest on when they pair pushes with pops. */
+ * Two values of one frame with the same guard are live in the same iterations: what gradients of
+ * loops rest on when they pair pushes with pops. */
 #ifndef MR_GRAPH_CONTROL_FLOW_H
 #define MR_GRAPH_CONTROL_FLOW_H
 
 #include "graph/graph.h"
 
 typedef struct mr_loop_var {
-    mr_node *merge, *enter, *next; /* Merge(Enter, NextIteration); next may be NULL in a broken graph */
+    mr_node *merge, *enter,
+        *next; /* Merge(Enter, NextIteration); next may be NULL in a broken graph */
 } mr_loop_var;
 
 typedef struct mr_frame mr_frame;
@@ -38,7 +39,7 @@ typedef struct mr_side {
 } mr_side;
 
 typedef struct mr_guard {
-    int n; /* -1: too many sides to follow */
+    int n;           /* -1: too many sides to follow */
     mr_side sides[]; /* sorted */
 } mr_guard;
 
@@ -46,7 +47,7 @@ typedef struct mr_cflow {
     mr_graph *graph;
     mr_arena arena;
     bool any; /* there is control flow at all; if not, everything is in the root frame, unguarded */
-    MR_VEC(mr_frame *) frames; /* [0] is the root */
+    MR_VEC(mr_frame *) frames;     /* [0] is the root */
     MR_VEC(mr_frame *) node_frame; /* by node id; NULL: not known (yet) */
     MR_VEC(const mr_guard *) node_guard;
     mr_map by_name; /* "parent id/frame name" -> frame */

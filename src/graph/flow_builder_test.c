@@ -53,8 +53,8 @@ static void own(mr_fb *b, mr_fb_context *c, mr_out o)
 
 void mr_fb_adopt(mr_fb *b, mr_out o) { own(b, b->top, o); }
 
-static mr_out emit_in(mr_fb *b, mr_fb_context *c, const char *op, const mr_named_attr *attrs, int n_attrs,
-                      const mr_out *in, int n_in)
+static mr_out emit_in(mr_fb *b, mr_fb_context *c, const char *op, const mr_named_attr *attrs,
+                      int n_attrs, const mr_out *in, int n_in)
 {
     mr_out o = mr_emit_n(&b->s, op, attrs, n_attrs, in, n_in);
     own(b, c, o);
@@ -65,7 +65,8 @@ static mr_out emit_in(mr_fb *b, mr_fb_context *c, const char *op, const mr_named
 
 static mr_out enter(mr_fb *b, mr_fb_context *c, mr_out v, bool constant)
 {
-    mr_named_attr attrs[] = {{"frame_name", mr_a_str(c->frame)}, {"is_constant", mr_a_bool(constant)},
+    mr_named_attr attrs[] = {{"frame_name", mr_a_str(c->frame)},
+                             {"is_constant", mr_a_bool(constant)},
                              {"parallel_iterations", mr_a_int(c->parallel)}};
     mr_out o = emit_in(b, c, "Enter", attrs, 3, &v, 1);
     if (b->lazy && c->outer && !c->outer->is_loop)
@@ -93,7 +94,8 @@ static mr_out bring(mr_fb *b, mr_fb_context *to, mr_out v)
     return *hit;
 }
 
-mr_out mr_fb_emit(mr_fb *b, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in)
+mr_out mr_fb_emit(mr_fb *b, const char *op, const mr_named_attr *attrs, int n_attrs,
+                  const mr_out *in, int n_in)
 {
     mr_out here[MAX_VARS] = {{0}};
     bool free = b->top && b->top->is_loop;
@@ -188,7 +190,8 @@ void mr_fb_cond_end(mr_fb *b, const mr_out *else_results, mr_out *out)
 static mr_node *loop_merge(mr_fb *b, mr_fb_context *c, mr_out v)
 {
     mr_node *n = NULL;
-    mr_node_builder *nb = mr_node_begin(b->s.graph, "Merge", mr_graph_unique_name(b->s.graph, "Merge"));
+    mr_node_builder *nb =
+        mr_node_begin(b->s.graph, "Merge", mr_graph_unique_name(b->s.graph, "Merge"));
     mr_nb_input_list(nb, &v, 1);
     mr_nb_input_later(nb, mr_out_type(v));
     MR_CHECK_OK(mr_node_finish(nb, &n));
@@ -255,4 +258,3 @@ void mr_fb_end_for(mr_fb *b, mr_out *vars, int n_vars)
     mr_fb_while_end(b, all, all);
     memcpy(vars, all + 1, (size_t)n_vars * sizeof(mr_out));
 }
-

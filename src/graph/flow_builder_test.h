@@ -1,9 +1,9 @@
-/* graph/flow_builder_test.h -- writes conditionals and loops as TensorFlow's Python does.  For tests.
+/* graph/flow_builder_test.h -- writes conditionals and loops as TensorFlow's Python does.  For
+ * tests.
  *
- *     mr_fb_while(&b, init, 2, 10, v);                   v: the loop variables, before the condition
- *     mr_fb_while_body(&b, mr_fb2(&b, "Less", v[0], n), v);  v: now those of the body
- *     next[0] = mr_fb2(&b, "Add", v[0], one);
- *     mr_fb_while_end(&b, next, out);
+ *     mr_fb_while(&b, init, 2, 10, v);                   v: the loop variables, before the
+ * condition mr_fb_while_body(&b, mr_fb2(&b, "Less", v[0], n), v);  v: now those of the body next[0]
+ * = mr_fb2(&b, "Add", v[0], one); mr_fb_while_end(&b, next, out);
  *
  * Any value made before may be used: it is brought in by a Switch or a constant Enter. */
 #ifndef MR_GRAPH_FLOW_BUILDER_TEST_H
@@ -25,19 +25,23 @@ typedef struct mr_fb {
 
 void mr_fb_init(mr_fb *b, mr_graph *g);
 void mr_fb_deinit(mr_fb *b); /* checks that nothing failed */
-mr_out mr_fb_emit(mr_fb *b, const char *op, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in);
+mr_out mr_fb_emit(mr_fb *b, const char *op, const mr_named_attr *attrs, int n_attrs,
+                  const mr_out *in, int n_in);
 /* Says that a value made elsewhere belongs to where we are. */
 void mr_fb_adopt(mr_fb *b, mr_out o);
 mr_out mr_fb_const(mr_fb *b, mr_tensor *t);
 mr_out mr_fb_num(mr_fb *b, mr_dtype t, double v);
-static inline mr_out mr_fb1(mr_fb *b, const char *op, mr_out x) { return mr_fb_emit(b, op, NULL, 0, &x, 1); }
+static inline mr_out mr_fb1(mr_fb *b, const char *op, mr_out x)
+{
+    return mr_fb_emit(b, op, NULL, 0, &x, 1);
+}
 static inline mr_out mr_fb2(mr_fb *b, const char *op, mr_out x, mr_out y)
 {
     return mr_fb_emit(b, op, NULL, 0, (mr_out[]){x, y}, 2);
 }
 
-/* if (pred) { then } else { otherwise }: results of `then` are handed to _else, those of the other side
- * to _end, which gives the merged ones. */
+/* if (pred) { then } else { otherwise }: results of `then` are handed to _else, those of the other
+ * side to _end, which gives the merged ones. */
 void mr_fb_cond(mr_fb *b, mr_out pred);
 void mr_fb_cond_else(mr_fb *b, const mr_out *then_results, int n);
 void mr_fb_cond_end(mr_fb *b, const mr_out *else_results, mr_out *out);

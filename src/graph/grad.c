@@ -22,7 +22,8 @@ static int arg_index(mr_grad *g, const char *arg, bool output)
     if (st)
         mr_scope_fail(g->s, st);
     else
-        mr_grad_fail(g, MR_INTERNAL, "argument '%s' of %s '%s' is empty", arg, g->node->def->name, g->node->name);
+        mr_grad_fail(g, MR_INTERNAL, "argument '%s' of %s '%s' is empty", arg, g->node->def->name,
+                     g->node->name);
     return -1;
 }
 
@@ -126,8 +127,8 @@ mr_out mr_emit_like(mr_grad *g, const char *op, const char *attr_names, const mr
         const char *z = mr_arena_strndup(&g->walk->arena, name.p, name.n);
         const mr_attr *a = mr_node_attr(g->node, z);
         if (!a || n == MR_COUNT(attrs)) {
-            mr_grad_fail(g, MR_INTERNAL, "%s '%s' has no attr '%s' for its gradient", g->node->def->name,
-                         g->node->name, z);
+            mr_grad_fail(g, MR_INTERNAL, "%s '%s' has no attr '%s' for its gradient",
+                         g->node->def->name, g->node->name, z);
             return MR_NO_OUT;
         }
         attrs[n++] = (mr_named_attr){z, *a};
@@ -212,7 +213,8 @@ static int stretched(const mr_pshape *x, const mr_pshape *y, int i)
 }
 
 /* The axes to sum over; false when shapes must be looked at when running. */
-static bool static_axes(const mr_pshape *x, const mr_pshape *y, int32_t *axes, int *n, bool *reshape)
+static bool static_axes(const mr_pshape *x, const mr_pshape *y, int32_t *axes, int *n,
+                        bool *reshape)
 {
     *n = 0;
     *reshape = false;
@@ -263,11 +265,13 @@ void mr_dx_broadcast(mr_grad *g, mr_out dx, mr_out dy)
         if (!d[i].node || !mr_needs_dx(g, i))
             continue;
         if (static_axes(mr_out_shape(x[i]), mr_out_shape(x[1 - i]), axes, &n, &reshape)) {
-            mr_dxi(g, i, n ? reduce_to(g, d[i], mr_const_vec_i32(g->s, n, axes), x[i], reshape) : d[i]);
+            mr_dxi(g, i,
+                   n ? reduce_to(g, d[i], mr_const_vec_i32(g->s, n, axes), x[i], reshape) : d[i]);
             continue;
         }
         if (!args.node)
-            args = mr_emit(g->s, "BroadcastGradientArgs", mr_shape_of(g, x[0]), mr_shape_of(g, x[1]));
+            args =
+                mr_emit(g->s, "BroadcastGradientArgs", mr_shape_of(g, x[0]), mr_shape_of(g, x[1]));
         mr_dxi(g, i, reduce_to(g, d[i], mr_nth(args, i), x[i], true));
     }
 }

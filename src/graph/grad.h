@@ -1,10 +1,10 @@
 /* graph/grad.h -- automatic differentiation.
  *
- * mr_graph_gradients walks back from ys to xs and adds the nodes that compute d(sum of ys)/dxs.  For each node
- * on the way the op's .grad is called with an mr_grad: it reads the node's inputs (x), outputs (y) and
- * the gradients that arrived at the outputs (dy), emits nodes, and sets the gradients of its inputs (dx);
- * inputs it does not set get none.  Conditionals and loops are found in the graph itself, so imported
- * graphs differentiate as well as built ones. */
+ * mr_graph_gradients walks back from ys to xs and adds the nodes that compute d(sum of ys)/dxs. For
+ * each node on the way the op's .grad is called with an mr_grad: it reads the node's inputs (x),
+ * outputs (y) and the gradients that arrived at the outputs (dy), emits nodes, and sets the
+ * gradients of its inputs (dx); inputs it does not set get none.  Conditionals and loops are found
+ * in the graph itself, so imported graphs differentiate as well as built ones. */
 #ifndef MR_GRAPH_GRAD_H
 #define MR_GRAPH_GRAD_H
 
@@ -12,8 +12,9 @@
 
 /* A gradient: nothing, a dense tensor, or rows of one (IndexedSlices). */
 typedef struct mr_gradient {
-    mr_out dense;   /* node NULL: not dense */
-    mr_out values, indices, dense_shape; /* values.node NULL: not sparse; dense_shape int32 vector */
+    mr_out dense; /* node NULL: not dense */
+    mr_out values; /* node NULL: not sparse */
+    mr_out indices, dense_shape; /* dense_shape: int32 vector */
 } mr_gradient;
 #define MR_NO_GRAD ((mr_gradient){MR_NO_OUT, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT})
 
@@ -25,9 +26,9 @@ struct mr_grad {
     struct mr_backward *walk;
 };
 
-/* By argument name (its first element if it is a list), or by flat index.  Inside a loop the gradient
- * runs when the forward loop is over; that the values of the right iteration arrive is seen to after
- * .grad returns, so it may use forward values freely. */
+/* By argument name (its first element if it is a list), or by flat index.  Inside a loop the
+ * gradient runs when the forward loop is over; that the values of the right iteration arrive is
+ * seen to after .grad returns, so it may use forward values freely. */
 mr_out mr_x(mr_grad *g, const char *arg);
 mr_out mr_y(mr_grad *g, const char *arg);
 mr_out mr_dy(mr_grad *g, const char *arg);
@@ -35,25 +36,27 @@ mr_out mr_xi(mr_grad *g, int i);
 mr_out mr_yi(mr_grad *g, int i);
 mr_out mr_dyi(mr_grad *g, int i); /* dense; zeros where nothing arrived */
 bool mr_has_dy(mr_grad *g, int i);
-const mr_gradient *mr_dy_any(mr_grad *g, int i); /* dense or sparse, as it arrived */
+const mr_gradient *mr_dy_any(mr_grad *g, int i);   /* dense or sparse, as it arrived */
 void mr_dx(mr_grad *g, const char *arg, mr_out v); /* v.node NULL is fine: no gradient */
 void mr_dxi(mr_grad *g, int i, mr_out v);
 void mr_dxi_sparse(mr_grad *g, int i, mr_out values, mr_out indices, mr_out dense_shape);
 /* Somebody wants the gradient of input i: costly ones need not be emitted otherwise. */
 bool mr_needs_dx(mr_grad *g, int i);
-/* A name of this call of mr_graph_gradients, other than that of any other (TensorArrayGradV3's source). */
+/* A name of this call of mr_graph_gradients, other than that of any other (TensorArrayGradV3's
+ * source). */
 const char *mr_grad_source(mr_grad *g);
 void mr_grad_fail(mr_grad *g, mr_code code, const char *fmt, ...) MR_PRINTF(3, 4);
 
 /* Helpers for the gradients of ops. */
 /* Emits `op` with the named attrs (space-separated) copied from the forward node. */
 mr_out mr_emit_like(mr_grad *g, const char *op, const char *attr_names, const mr_out *in, int n_in);
-/* Sums dx over the axes x was broadcast along and gives it x's shape (both inputs of a binary op). */
-void mr_dx_broadcast(mr_grad *g, mr_out dx, mr_out dy); /* of inputs 0 and 1; either may be MR_NO_OUT */
+/* Sets the gradients of inputs 0 and 1 of a binary op, given as if nothing had been broadcast:
+ * sums over the axes an input was broadcast along.  Either may be MR_NO_OUT. */
+void mr_dx_broadcast(mr_grad *g, mr_out dx, mr_out dy);
 mr_out mr_zeros_like(mr_grad *g, mr_out v);
 mr_out mr_ones_like(mr_grad *g, mr_out v);
 mr_out mr_scalar_like(mr_grad *g, double value, mr_out v); /* constant of v's type */
-mr_out mr_shape_of(mr_grad *g, mr_out v); /* int32 vector, constant when known */
+mr_out mr_shape_of(mr_grad *g, mr_out v);                  /* int32 vector, constant when known */
 /* conj(v) for complex types, v otherwise. */
 mr_out mr_conj(mr_grad *g, mr_out v);
 
@@ -62,13 +65,13 @@ void mr_grad_identity(mr_grad *g); /* input i gets the gradient of output i */
 void mr_grad_zero(mr_grad *g);     /* differentiable, but all zero: nothing flows */
 
 typedef struct mr_gradient_options {
-    const char *prefix;          /* of new nodes; NULL: "gradients", made unique */
-    const mr_gradient *grad_ys;  /* n_y incoming gradients, or NULL: ones */
+    const char *prefix;         /* of new nodes; NULL: "gradients", made unique */
+    const mr_gradient *grad_ys; /* n_y incoming gradients, or NULL: ones */
     int n_stop;
-    const mr_out *stop;          /* gradients do not flow past these */
-    bool colocate;               /* new nodes with their forward op */
-    bool sparse;                 /* results may be sparse; otherwise all are made dense */
-    bool tf_semantics;           /* TF_AddGradients: an x that cannot reach any y is an error */
+    const mr_out *stop; /* gradients do not flow past these */
+    bool colocate;      /* new nodes with their forward op */
+    bool sparse;        /* results may be sparse; otherwise all are made dense */
+    bool tf_semantics;  /* TF_AddGradients: an x that cannot reach any y is an error */
     /* Asked before an op's own gradient: true when it handled the node. */
     bool (*override)(void *ctx, mr_grad *g);
     void *ctx;
@@ -76,13 +79,13 @@ typedef struct mr_gradient_options {
 
 /* out[i] is the gradient of xs[i]; MR_NO_GRAD where none arrives. */
 mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
-                        const mr_gradient_options *options, mr_gradient *out);
+                              const mr_gradient_options *options, mr_gradient *out);
 struct mr_body;
-/* What SymbolicGradient means: a body that takes the arguments of f and the gradients of its results and
- * returns the gradients of the arguments, zeros where none flows.  args[i] is NULL for a gradient that
- * nobody uses. */
-mr_status *mr_function_gradient(const struct mr_library *l, const mr_function *f, const mr_named_attr *attrs,
-                                int n_attrs, struct mr_body *out);
+/* What SymbolicGradient means: a body that takes the arguments of f and the gradients of its
+ * results and returns the gradients of the arguments, zeros where none flows.  args[i] is NULL for
+ * a gradient that nobody uses. */
+mr_status *mr_function_gradient(const struct mr_library *l, const mr_function *f,
+                                const mr_named_attr *attrs, int n_attrs, struct mr_body *out);
 /* A sparse gradient made dense. */
 mr_out mr_gradient_dense(mr_scope *s, const mr_gradient *g);
 

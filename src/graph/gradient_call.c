@@ -1,15 +1,16 @@
 /* graph/gradient_call.c -- the gradient of a call is a call of the gradient.
  *
  * A function's gradient is a function too: it takes what the function took and the gradients of its
- * results, computes the body again as far as needed, walks back through it and returns the gradients of
- * the arguments.  It is made from the body once a call node and added to the graph's library.  The two
- * branches of an If (and all of a Case) are differentiated alike, so that one If calls their gradients.
+ * results, computes the body again as far as needed, walks back through it and returns the
+ * gradients of the arguments.  It is made from the body once a call node and added to the graph's
+ * library.  The two branches of an If (and all of a Case) are differentiated alike, so that one If
+ * calls their gradients.
  *
- * A library may name a gradient written by hand (GradientDef), which is then called instead: with all
- * arguments and the gradients of all results it returns one gradient an argument.
+ * A library may name a gradient written by hand (GradientDef), which is then called instead: with
+ * all arguments and the gradients of all results it returns one gradient an argument.
  *
- * Nothing is kept from the forward call, as in TensorFlow's SymbolicGradient: random ops in a body draw
- * again. */
+ * Nothing is kept from the forward call, as in TensorFlow's SymbolicGradient: random ops in a body
+ * draw again. */
 #include "graph/backward.h"
 #include "graph/library.h"
 
@@ -21,14 +22,15 @@ static _Thread_local int call_depth;
 typedef struct part { /* a function on its way to its gradient */
     const mr_function *f;
     mr_body body;
-    mr_out *dys;        /* by result; node NULL where no gradient can be */
-    mr_gradient *dxs;   /* by argument */
+    mr_out *dys;      /* by result; node NULL where no gradient can be */
+    mr_gradient *dxs; /* by argument */
 } part;
 
 static mr_status *find_function(const mr_library *l, const char *name, const mr_function **out)
 {
     *out = mr_library_find(l, mr_sv_of(name));
-    return *out ? NULL : mr_error(MR_NOT_FOUND, "Function '%s' is not in the graph's library", name);
+    return *out ? NULL
+                : mr_error(MR_NOT_FOUND, "Function '%s' is not in the graph's library", name);
 }
 
 static bool may_flow(int type) { return mr_dtype_is_trainable(mr_dtype_base(type)); }
@@ -42,8 +44,10 @@ static mr_out add_arg(mr_scope *s, int type, int index)
 static mr_status *walk_body(part *p, mr_arena *a)
 {
     const mr_body *b = &p->body;
-    mr_out *ys = mr_arena_array(a, mr_out, b->n_rets + 1), *xs = mr_arena_array(a, mr_out, b->n_args + 1);
-    mr_gradient *dys = mr_arena_array(a, mr_gradient, b->n_rets + 1), *dxs = mr_arena_array(a, mr_gradient, b->n_args + 1);
+    mr_out *ys = mr_arena_array(a, mr_out, b->n_rets + 1),
+           *xs = mr_arena_array(a, mr_out, b->n_args + 1);
+    mr_gradient *dys = mr_arena_array(a, mr_gradient, b->n_rets + 1),
+                *dxs = mr_arena_array(a, mr_gradient, b->n_args + 1);
     int n_y = 0, n_x = 0;
     for (int i = 0; i < b->n_rets; i++)
         if (p->dys[i].node) {
@@ -61,7 +65,8 @@ static mr_status *walk_body(part *p, mr_arena *a)
 }
 
 /* Instantiates the function and differentiates its body. */
-static mr_status *differentiate_part(const mr_library *l, part *p, const mr_named_attr *attrs, int n_attrs, mr_arena *a)
+static mr_status *differentiate_part(const mr_library *l, part *p, const mr_named_attr *attrs,
+                                     int n_attrs, mr_arena *a)
 {
     mr_scope s;
     MR_TRY(mr_function_instantiate(l, p->f, attrs, n_attrs, &p->body));
@@ -129,7 +134,8 @@ static mr_status *part_function(mr_library *l, part *p, const int *types, mr_are
     const mr_body *b = &p->body;
     mr_scope s;
     mr_function *f = NULL;
-    mr_out *in = mr_arena_array(a, mr_out, b->n_args + b->n_rets + 1), *out = mr_arena_array(a, mr_out, b->n_args + 1);
+    mr_out *in = mr_arena_array(a, mr_out, b->n_args + b->n_rets + 1),
+           *out = mr_arena_array(a, mr_out, b->n_args + 1);
     int n_in = 0, n_out = 0;
     node_vec need = {0};
     mr_scope_init(&s, b->graph, "dx");
@@ -148,8 +154,13 @@ static mr_status *part_function(mr_library *l, part *p, const int *types, mr_are
         return st;
     needed_nodes(b->graph, out, n_out, &need);
     *name = free_name(l, p->f->def.name);
-    mr_function_spec spec = {.name = *name, .n_nodes = need.n, .nodes = need.p, .n_inputs = n_in, .inputs = in,
-                             .n_outputs = n_out, .outputs = out};
+    mr_function_spec spec = {.name = *name,
+                             .n_nodes = need.n,
+                             .nodes = need.p,
+                             .n_inputs = n_in,
+                             .inputs = in,
+                             .n_outputs = n_out,
+                             .outputs = out};
     st = mr_function_from_graph(b->graph, &spec, &f);
     if (!st && b->graph->library != l) /* gradients of what the body calls */
         st = mr_library_copy(b->graph->library, l);
@@ -172,8 +183,9 @@ typedef struct call {
 
 bool mr_backward_is_call(const mr_node *n)
 {
-    static const char *const ops[] = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "_If",
-                                      "Case", "StatelessCase"};
+    static const char *const ops[] = {
+        "PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "_If", "Case",
+        "StatelessCase"};
     if (n->def->function)
         return true;
     for (int i = 0; i < MR_COUNT(ops); i++)
@@ -214,8 +226,9 @@ static mr_status *differentiate_parts(call *c, const mr_func_ref *const *refs)
         MR_TRY(find_function(l, refs[i]->name, &p->f));
         MR_TRY(differentiate_part(l, p, refs[i]->attrs, refs[i]->n_attrs, &c->arena));
         if (p->body.n_args != n_args || p->body.n_rets != n->n_out)
-            return mr_invalid("Function '%s' does not take %d arguments and return %d results, as '%s' expects",
-                              refs[i]->name, n_args, n->n_out, n->name);
+            return mr_invalid(
+                "Function '%s' does not take %d arguments and return %d results, as '%s' expects",
+                refs[i]->name, n_args, n->n_out, n->name);
         for (int j = 0; j < n_args; j++)
             if (p->dxs[j].dense.node)
                 c->types[j] = mr_dtype_base(mr_out_type(p->dxs[j].dense));
@@ -224,7 +237,8 @@ static mr_status *differentiate_parts(call *c, const mr_func_ref *const *refs)
 }
 
 /* The attrs of the gradient's call: the same op with other functions and types. */
-static int call_attrs(call *c, const mr_func_ref *funcs, const mr_attr *tin, const mr_attr *tout, mr_named_attr *attrs)
+static int call_attrs(call *c, const mr_func_ref *funcs, const mr_attr *tin, const mr_attr *tout,
+                      mr_named_attr *attrs)
 {
     const mr_node *n = c->g->node;
     int k = 0;
@@ -251,7 +265,8 @@ static void emit_call(call *c)
     mr_arena *a = &c->arena;
     int n_in = 0, n_out = 0, n_args = n->n_in - c->first;
     mr_out *in = mr_arena_array(a, mr_out, n->n_in + n->n_out + 1);
-    int *tin = mr_arena_array(a, int, n->n_in + n->n_out + 1), *tout = mr_arena_array(a, int, n_args + 1);
+    int *tin = mr_arena_array(a, int, n->n_in + n->n_out + 1),
+        *tout = mr_arena_array(a, int, n_args + 1);
     for (int i = 0; i < n->n_in; i++)
         in[n_in++] = mr_xi(g, i);
     for (int i = 0; i < n->n_out; i++)
@@ -271,7 +286,9 @@ static void emit_call(call *c)
     mr_attr types_in = mr_a_types(n_in - c->first, tin), types_out = mr_a_types(n_out, tout);
     int n_attrs = call_attrs(c, funcs, &types_in, &types_out, attrs);
     bool stateful = n->def->flags & MR_STATEFUL;
-    const char *op = !n->def->function ? n->def->name : stateful ? "StatefulPartitionedCall" : "PartitionedCall";
+    const char *op = !n->def->function ? n->def->name
+                     : stateful        ? "StatefulPartitionedCall"
+                                       : "PartitionedCall";
     mr_out o = mr_emit_n(g->s, op, attrs, n_attrs, in, n_in);
     for (int i = 0, j = 0; i < n_args && o.node; i++)
         if (c->types[i])
@@ -293,9 +310,11 @@ static void emit_named(call *c, const char *name)
     for (int i = 0; i < n->n_out; i++)
         in[n_in++] = mr_dyi(g, i);
     mr_func_ref f = {.name = name};
-    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}}, {"Tout", mr_a_types(n->n_in, types)}};
+    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}},
+                             {"Tout", mr_a_types(n->n_in, types)}};
     bool stateful = n->def->flags & MR_STATEFUL;
-    mr_out o = mr_emit_n(g->s, stateful ? "StatefulPartitionedCall" : "PartitionedCall", attrs, 2, in, n_in);
+    mr_out o = mr_emit_n(g->s, stateful ? "StatefulPartitionedCall" : "PartitionedCall", attrs, 2,
+                         in, n_in);
     for (int i = 0; i < n->n_in && o.node; i++)
         if (may_flow(types[i]))
             mr_dxi(g, i, mr_nth(o, i));
@@ -318,7 +337,8 @@ static mr_status *run_call(call *c)
     if (!n->def->function)
         MR_TRY(read_call(n, refs, &c->n_parts, MAX_BRANCHES));
     c->first = n->def->function || mr_node_attr(n, "f") ? 0 : 1;
-    const char *named = c->first == 0 ? mr_library_gradient(n->graph->library, refs[0]->name) : NULL;
+    const char *named =
+        c->first == 0 ? mr_library_gradient(n->graph->library, refs[0]->name) : NULL;
     if (named) {
         emit_named(c, named);
         return NULL;
@@ -338,8 +358,10 @@ void mr_backward_call(mr_grad *g)
 {
     call c = {.g = g};
     if (call_depth >= MAX_CALLS) {
-        mr_grad_fail(g, MR_UNIMPLEMENTED, "Cannot differentiate '%s': its function calls itself, or calls are nested "
-                     "more than %d deep.", g->node->name, MAX_CALLS);
+        mr_grad_fail(g, MR_UNIMPLEMENTED,
+                     "Cannot differentiate '%s': its function calls itself, or calls are nested "
+                     "more than %d deep.",
+                     g->node->name, MAX_CALLS);
         return;
     }
     call_depth++;
@@ -375,8 +397,8 @@ static mr_status *return_gradients(part *p)
     return st;
 }
 
-mr_status *mr_function_gradient(const mr_library *l, const mr_function *f, const mr_named_attr *attrs, int n_attrs,
-                                mr_body *out)
+mr_status *mr_function_gradient(const mr_library *l, const mr_function *f,
+                                const mr_named_attr *attrs, int n_attrs, mr_body *out)
 {
     part p = {.f = f};
     mr_arena arena;
@@ -387,8 +409,11 @@ mr_status *mr_function_gradient(const mr_library *l, const mr_function *f, const
         return mr_function_instantiate(l, by_hand, attrs, n_attrs, out);
     }
     mr_arena_init(&arena, 0);
-    mr_status *st = call_depth < MAX_CALLS ? NULL : mr_error(MR_UNIMPLEMENTED, "Function '%s' calls itself and cannot be "
-                                                             "differentiated", f->def.name);
+    mr_status *st = call_depth < MAX_CALLS ? NULL
+                                           : mr_error(MR_UNIMPLEMENTED,
+                                                      "Function '%s' calls itself and cannot be "
+                                                      "differentiated",
+                                                      f->def.name);
     call_depth++;
     if (!st)
         st = differentiate_part(l, &p, attrs, n_attrs, &arena);
@@ -398,7 +423,8 @@ mr_status *mr_function_gradient(const mr_library *l, const mr_function *f, const
     if (!st) {
         mr_node **args = mr_arena_array(&p.body.graph->arena, mr_node *, n_args + n_rets + 1);
         memcpy(args, p.body.args, (size_t)n_args * sizeof(*args));
-        for (int i = 0; i < n_rets; i++) /* NULL where the result is no number: nobody reads that one */
+        for (int i = 0; i < n_rets;
+             i++) /* NULL where the result is no number: nobody reads that one */
             args[n_args + i] = p.dys[i].node;
         p.body.args = args;
         p.body.n_args = n_args + n_rets;

@@ -8,11 +8,14 @@ static void add_function(mr_library *l, const char *name)
     mr_scope s;
     mr_function *f = NULL;
     mr_scope_init(&s, g, NULL);
-    mr_out x = mr_placeholder(&s, MR_DOUBLE, "x", NULL), w = mr_placeholder(&s, MR_DOUBLE, "w", NULL);
-    mr_out y = mr_emit(&s, "Mul", mr_emit(&s, "Tanh", mr_emit(&s, "Mul", x, w)), x), n = mr_emit(&s, "Rank", x);
+    mr_out x = mr_placeholder(&s, MR_DOUBLE, "x", NULL),
+           w = mr_placeholder(&s, MR_DOUBLE, "w", NULL);
+    mr_out y = mr_emit(&s, "Mul", mr_emit(&s, "Tanh", mr_emit(&s, "Mul", x, w)), x),
+           n = mr_emit(&s, "Rank", x);
     MR_CHECK_OK(mr_scope_status(&s));
     mr_out in[] = {x, w}, out[] = {y, n};
-    mr_function_spec spec = {.name = name, .n_nodes = -1, .n_inputs = 2, .inputs = in, .n_outputs = 2, .outputs = out};
+    mr_function_spec spec = {
+        .name = name, .n_nodes = -1, .n_inputs = 2, .inputs = in, .n_outputs = 2, .outputs = out};
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
     MR_CHECK_OK(mr_library_add(l, f));
     mr_function_unref(f);
@@ -22,7 +25,8 @@ static void add_function(mr_library *l, const char *name)
 
 static void check_at(mr_body *b, double dy, double dx, double dw, int i_dx, int i_dw)
 {
-    mr_mini_feed feed[] = {{b->args[0], -1, {0.3}}, {b->args[1], -1, {0.7}}, {b->args[2], -1, {dy}}};
+    mr_mini_feed feed[] = {
+        {b->args[0], -1, {0.3}}, {b->args[1], -1, {0.7}}, {b->args[2], -1, {dy}}};
     mr_mini_value v;
     MR_CHECK_OK(mr_mini_run(b->graph, feed, 3, &b->rets[i_dx]->in[0], 1, 1, &v));
     MR_CHECK_NEAR(v.v[0], dx, 1e-12);
@@ -117,7 +121,8 @@ MR_TEST(gradients_of_a_call_of_nothing_are_not_found)
     mr_gradient dx[2];
     mr_gtrial_init(&t, 2);
     mr_out y = call(&t, "nobody");
-    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 2, NULL, dx), MR_NOT_FOUND, "Function 'nobody' is not in");
+    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 2, NULL, dx), MR_NOT_FOUND,
+                 "Function 'nobody' is not in");
     mr_gtrial_deinit(&t);
 }
 
@@ -135,7 +140,11 @@ MR_TEST(gradients_of_a_call_use_a_gradient_written_by_hand)
     for (int i = 0; i < 4; i++)
         in[i] = mr_placeholder(&s, i < 3 ? MR_DOUBLE : MR_INT32, "in", NULL);
     mr_out out[] = {mr_emit(&s, "Neg", in[2]), mr_emit(&s, "Tanh", in[2])};
-    mr_function_spec spec = {.name = "by_hand", .n_nodes = -1, .n_inputs = 4, .inputs = in, .n_outputs = 2,
+    mr_function_spec spec = {.name = "by_hand",
+                             .n_nodes = -1,
+                             .n_inputs = 4,
+                             .inputs = in,
+                             .n_outputs = 2,
                              .outputs = out};
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
     MR_CHECK_OK(mr_library_add(t.g->library, f));
@@ -168,8 +177,13 @@ MR_TEST(gradients_of_a_function_that_calls_itself_are_refused)
         if (round)
             out = mr_emit(&s, "h", out);
         MR_CHECK_OK(mr_scope_status(&s));
-        mr_function_spec spec = {.name = "h", .n_nodes = -1, .n_inputs = 1, .inputs = &in, .n_outputs = 1,
-                                 .outputs = &out, .output_names = (const char *const[]){"y"}};
+        mr_function_spec spec = {.name = "h",
+                                 .n_nodes = -1,
+                                 .n_inputs = 1,
+                                 .inputs = &in,
+                                 .n_outputs = 1,
+                                 .outputs = &out,
+                                 .output_names = (const char *const[]){"y"}};
         MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
         if (round)
             MR_CHECK_OK(mr_library_remove(t.g->library, MR_SV("h")));
@@ -180,6 +194,7 @@ MR_TEST(gradients_of_a_function_that_calls_itself_are_refused)
     }
     mr_out y = mr_emit_n(&t.b.s, "h", NULL, 0, t.x, 1);
     mr_gradient dx;
-    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_UNIMPLEMENTED, "calls itself");
+    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_UNIMPLEMENTED,
+                 "calls itself");
     mr_gtrial_deinit(&t);
 }

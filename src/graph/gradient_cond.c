@@ -1,15 +1,15 @@
 /* graph/gradient_cond.c -- the gradient of a conditional: Switch and Merge change places.
  *
- * Forward, Switch sends a value to one side and Merge takes what one side gives.  Backward, the gradient
- * of a Merge is sent by a Switch to the side that was taken, and a Switch's input gets, by a Merge, what
- * comes from there.  A side through which no gradient came must still give something when it was the
- * taken one: zeros, made only then.
+ * Forward, Switch sends a value to one side and Merge takes what one side gives.  Backward, the
+ * gradient of a Merge is sent by a Switch to the side that was taken, and a Switch's input gets, by
+ * a Merge, what comes from there.  A side through which no gradient came must still give something
+ * when it was the taken one: zeros, made only then.
  *
- * A value may also be used on one side as it is, without a Switch.  What comes back is live only when that
- * side was taken, so zeros of the other sides are joined to it (mr_backward_lift).
+ * A value may also be used on one side as it is, without a Switch.  What comes back is live only
+ * when that side was taken, so zeros of the other sides are joined to it (mr_backward_lift).
  *
- * The Switch needs to know which side it was: by the predicate of the conditional, when all sides of one
- * meet in the Merge; else by the Merge's own second output, which says which input it took. */
+ * The Switch needs to know which side it was: by the predicate of the conditional, when all sides
+ * of one meet in the Merge; else by the Merge's own second output, the number of the input taken. */
 #include "graph/backward.h"
 
 /* ---- values used on one side without a Switch ---- */
@@ -21,7 +21,8 @@ static bool names_side(const mr_guard *g, const mr_side *s)
     return false;
 }
 
-/* Of the sides that `from` needs and `to` does not, the innermost: the one chosen under most others. */
+/* Of the sides that `from` needs and `to` does not, the innermost: the one chosen under most
+ * others. */
 static const mr_side *innermost(mr_backward *w, const mr_guard *from, const mr_guard *to)
 {
     const mr_side *found = NULL;
@@ -39,7 +40,8 @@ static const mr_side *innermost(mr_backward *w, const mr_guard *from, const mr_g
 }
 
 /* Zeros like v, live when the other side `other` of a selector was taken. */
-static mr_out zeros_on(mr_backward *w, mr_level *l, mr_out v, mr_dtype type, const mr_guard *guard, const mr_side *other)
+static mr_out zeros_on(mr_backward *w, mr_level *l, mr_out v, mr_dtype type, const mr_guard *guard,
+                       const mr_side *other)
 {
     mr_out o = mr_emit(&w->s, "Identity", mr_backward_zeros(w, l, v, type));
     mr_backward_claim(w, l, o.node);
@@ -48,7 +50,8 @@ static mr_out zeros_on(mr_backward *w, mr_level *l, mr_out v, mr_dtype type, con
     return o;
 }
 
-mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard, mr_out v)
+mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard,
+                             mr_out v)
 {
     if (!w->flow.any || !mr_scope_ok(&w->s))
         return g;
@@ -60,7 +63,8 @@ mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const m
         from = mr_guard_remove(&w->flow, from, *s);
         for (int i = 0; i < s->n_sides && mr_scope_ok(&w->s); i++) {
             mr_side other = {s->node, s->index, i, s->n_sides};
-            in[i] = i == s->side ? d : zeros_on(w, l, v, mr_dtype_base(mr_out_type(d)), from, &other);
+            in[i] =
+                i == s->side ? d : zeros_on(w, l, v, mr_dtype_base(mr_out_type(d)), from, &other);
         }
         if (!mr_scope_ok(&w->s))
             break;
@@ -98,14 +102,16 @@ static mr_dtype arrived_type(mr_grad *g)
 {
     for (int i = 0; i < g->node->n_out; i++)
         if (mr_is_grad(&g->dy[i]))
-            return mr_dtype_base(mr_out_type(g->dy[i].dense.node ? g->dy[i].dense : g->dy[i].values));
+            return mr_dtype_base(
+                mr_out_type(g->dy[i].dense.node ? g->dy[i].dense : g->dy[i].values));
     return MR_INVALID;
 }
 
 static bool all_rows(const mr_grad *g, int n)
 {
     for (int i = 0; i < n; i++)
-        if (!mr_is_sparse(&g->dy[i]) || mr_out_type(g->dy[i].indices) != mr_out_type(g->dy[0].indices))
+        if (!mr_is_sparse(&g->dy[i]) ||
+            mr_out_type(g->dy[i].indices) != mr_out_type(g->dy[0].indices))
             return false;
     return true;
 }
@@ -124,16 +130,17 @@ void mr_backward_switch(mr_grad *g)
     }
     mr_out *in = mr_arena_array(&w->arena, mr_out, n->n_out);
     for (int i = 0; i < n->n_out && mr_scope_ok(g->s); i++)
-        in[i] = mr_is_grad(&g->dy[i]) ? mr_backward_dense(w, &g->dy[i])
-                                      : mr_backward_zeros(w, w->level, (mr_out){n, i}, arrived_type(g));
+        in[i] = mr_is_grad(&g->dy[i])
+                    ? mr_backward_dense(w, &g->dy[i])
+                    : mr_backward_zeros(w, w->level, (mr_out){n, i}, arrived_type(g));
     if (mr_scope_ok(g->s))
         g->dx[0] = mr_dense_grad(merge_sides(g, in, n->n_out));
 }
 
 /* ---- Merge ---- */
 typedef struct chooser { /* how to send a value to the input of a Merge that was taken */
-    mr_out sel;       /* at the current level */
-    const int *sides; /* by input; NULL: sel is the number of the input */
+    mr_out sel;          /* at the current level */
+    const int *sides;    /* by input; NULL: sel is the number of the input */
     int n;
 } chooser;
 
@@ -144,8 +151,8 @@ static mr_out send_to(mr_grad *g, const chooser *c, mr_out v, int input)
     if (c->sides && mr_dtype_base(mr_out_type(c->sel)) == MR_BOOL)
         return mr_nth(mr_emit(g->s, "Switch", v, c->sel), c->sides[input]);
     if (c->sides) {
-        mr_node *n = mr_backward_node(w, (mr_spec){"_SwitchN", .in = {v, c->sel},
-                                                   .attrs = {{"num_outs", mr_a_int(c->n)}}});
+        mr_node *n = mr_backward_node(
+            w, (mr_spec){"_SwitchN", .in = {v, c->sel}, .attrs = {{"num_outs", mr_a_int(c->n)}}});
         return n ? (mr_out){n, c->sides[input]} : MR_NO_OUT;
     }
     mr_out taken = mr_emit(g->s, "Equal", c->sel, mr_const_i32(g->s, input));
@@ -157,8 +164,8 @@ static mr_gradient send_gradient(mr_grad *g, const chooser *c, int input)
     const mr_gradient *dy = &g->dy[0];
     if (!mr_is_sparse(dy))
         return mr_dense_grad(send_to(g, c, dy->dense, input));
-    return (mr_gradient){MR_NO_OUT, send_to(g, c, dy->values, input), send_to(g, c, dy->indices, input),
-                         send_to(g, c, dy->dense_shape, input)};
+    return (mr_gradient){MR_NO_OUT, send_to(g, c, dy->values, input),
+                         send_to(g, c, dy->indices, input), send_to(g, c, dy->dense_shape, input)};
 }
 
 void mr_backward_merge(mr_grad *g)
@@ -180,7 +187,8 @@ void mr_backward_merge(mr_grad *g)
         g->dx[i] = binary ? both : send_gradient(g, &c, i);
         if (!binary)
             continue;
-        mr_out *parts[] = {&g->dx[i].dense, &g->dx[i].values, &g->dx[i].indices, &g->dx[i].dense_shape};
+        mr_out *parts[] = {&g->dx[i].dense, &g->dx[i].values, &g->dx[i].indices,
+                           &g->dx[i].dense_shape};
         for (int j = 0; j < MR_COUNT(parts); j++) /* the one Switch serves both inputs */
             *parts[j] = mr_nth(*parts[j], sides[i]);
     }

@@ -1,15 +1,15 @@
 /* graph/gradient_level.c -- values and nodes at the right level of a backward walk.
  *
  * An op's gradient is written as if forward values were at hand.  At the base level they are.  In a
- * backward loop they are gone by the time it runs, so after each op's gradient the nodes it emitted are
- * gone through and each forward value they use is replaced by its real value at that level:
+ * backward loop they are gone by the time it runs, so after each op's gradient the nodes it emitted
+ * are gone through and each forward value they use is replaced by its real value at that level:
  *
  *     a constant                 the same constant
  *     an invariant of the loop   the real value of what was invariant, by a constant Enter
  *     anything else              kept on a stack by the forward loop (gradient_stack.c)
  *
- * Shapes are wanted often and are small: a Shape of a forward value is itself computed in the forward
- * loop, and only its result kept. */
+ * Shapes are wanted often and are small: a Shape of a forward value is itself computed in the
+ * forward loop, and only its result kept. */
 #include "graph/backward.h"
 #include "graph/infer.h"
 
@@ -34,9 +34,13 @@ void mr_backward_claim(mr_backward *w, mr_level *l, const mr_node *n)
     w->node_level.p[n->id - w->n_old] = l;
 }
 
-bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n) { return level_of(w, n) != NULL; }
+bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n)
+{
+    return level_of(w, n) != NULL;
+}
 
-void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame, const mr_guard *guard)
+void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame,
+                               const mr_guard *guard)
 {
     if (!n)
         return;
@@ -80,22 +84,24 @@ mr_node *mr_backward_node(mr_backward *w, mr_spec spec)
 }
 
 /* ---- real values ---- */
-/* The base level may be inside of a loop (gradients asked for in a loop's body).  Values from outside of
- * it come in as the loop's other invariants do. */
+/* The base level may be inside of a loop (gradients asked for in a loop's body).  Values from
+ * outside of it come in as the loop's other invariants do. */
 static mr_out real_at_base(mr_backward *w, mr_frame *frame, mr_out v)
 {
     mr_frame *from = mr_cflow_value_frame(&w->flow, v);
     if (from == frame || from->depth >= frame->depth)
         return v;
     mr_out in = real_at_base(w, frame->parent, v);
-    mr_node *enter = mr_backward_node(w, (mr_spec){"Enter", .in = {in}, .attrs = {
-        {"frame_name", mr_a_str(frame->name)}, {"is_constant", mr_a_bool(true)},
-        {"parallel_iterations", mr_a_int(frame->parallel_iterations)}}});
+    mr_node *enter = mr_backward_node(
+        w, (mr_spec){"Enter", .in = {in},
+                     .attrs = {{"frame_name", mr_a_str(frame->name)},
+                               {"is_constant", mr_a_bool(true)},
+                               {"parallel_iterations", mr_a_int(frame->parallel_iterations)}}});
     mr_backward_claim_forward(w, enter, frame, mr_cflow_value_guard(&w->flow, in));
     return enter ? (mr_out){enter, 0} : MR_NO_OUT;
 }
 
-/* What a value of a loop's body is a mere name for: Identity and the loop's own Switch pass it on. */
+/* What a value of a loop's body is but a name for: Identity and the loop's Switch pass it on. */
 static mr_out loop_origin(const mr_backward *w, mr_out v)
 {
     for (;;) {
@@ -108,7 +114,7 @@ static mr_out loop_origin(const mr_backward *w, mr_out v)
     }
 }
 
-/* The Enter by which a value came into the loop and has not changed since; NULL when it may have. */
+/* The Enter by which a value came into the loop, unchanged since; NULL when it may have. */
 static const mr_node *invariant_enter(const mr_backward *w, mr_out v)
 {
     const mr_node *n = v.node;
@@ -127,7 +133,10 @@ static const mr_node *invariant_enter(const mr_backward *w, mr_out v)
     return NULL;
 }
 
-bool mr_backward_is_invariant(const mr_backward *w, mr_out v) { return invariant_enter(w, v) != NULL; }
+bool mr_backward_is_invariant(const mr_backward *w, mr_out v)
+{
+    return invariant_enter(w, v) != NULL;
+}
 
 /* A small value known without running anything, as a constant of the level. */
 static mr_out known_value(mr_backward *w, mr_level *l, mr_out v)
@@ -181,7 +190,8 @@ mr_out mr_backward_real(mr_backward *w, mr_level *l, mr_out v)
 /* Ops worth computing in the forward loop when all they need is there: their results are small. */
 static bool tells_of_shapes(const mr_node *n)
 {
-    static const char *const ops[] = {"Shape", "ShapeN", "Size", "Rank", "VariableShape", "BroadcastGradientArgs"};
+    static const char *const ops[] = {"Shape", "ShapeN",        "Size",
+                                      "Rank",  "VariableShape", "BroadcastGradientArgs"};
     for (int i = 0; i < MR_COUNT(ops); i++)
         if (mr_node_is(n, ops[i]))
             return true;
@@ -304,7 +314,8 @@ static mr_out forward_shape(mr_backward *w, mr_level *l, mr_out v)
     if (n)
         return (mr_out){n, 0};
     n = mr_backward_node(w, (mr_spec){shape_op(v), .in = {v}, .colocate = v.node});
-    mr_backward_claim_forward(w, n, mr_cflow_value_frame(&w->flow, v), mr_cflow_value_guard(&w->flow, v));
+    mr_backward_claim_forward(w, n, mr_cflow_value_frame(&w->flow, v),
+                              mr_cflow_value_guard(&w->flow, v));
     if (n && !handle)
         mr_imap_put(&l->shapes, mr_out_key(v), n);
     return n ? (mr_out){n, 0} : MR_NO_OUT;

@@ -1,15 +1,16 @@
 /* graph/gradient_loops.c -- the gradient of a while loop is a loop that runs backwards.
  *
- * Forward, a loop takes its variables s(i) to s(i+1) until its condition says stop, after N iterations:
+ * Forward, a loop takes its variables s(i) to s(i+1) until its condition says stop, after N
+ * iterations:
  *
  *     Enter -> Merge -> Switch -(go on)-> body -> NextIteration -> Merge
  *                         `-(done)-> Exit
  *
- * The backward loop has a variable d for each variable s that a gradient flows through.  It starts with
- * the gradient of the Exit, or zeros, and goes N times from d(i+1) to d(i): the gradient of the body, by
- * the ordinary walk at a level of its own, from the inputs of NextIteration to the outputs of Merge.  What
- * leaves it is the gradient of the Enter.  A loop invariant is used by every iteration, so its gradient is
- * the sum over all: a variable that starts with zeros.
+ * The backward loop has a variable d for each variable s that a gradient flows through.  It starts
+ * with the gradient of the Exit, or zeros, and goes N times from d(i+1) to d(i): the gradient of
+ * the body, by the ordinary walk at a level of its own, from the inputs of NextIteration to the
+ * outputs of Merge.  What leaves it is the gradient of the Enter.  A loop invariant is used by
+ * every iteration, so its gradient is the sum over all: a variable that starts with zeros.
  *
  *     forward                          backward
  *     Exit                 ->          Enter -> Merge -> Switch -> gradient of the body
@@ -23,9 +24,11 @@
 /* ---- building blocks of the backward loop ---- */
 static mr_node *enter(mr_backward *w, const mr_frame *f, const char *name, mr_out v, bool constant)
 {
-    return mr_backward_node(w, (mr_spec){"Enter", .in = {v}, .attrs = {
-        {"frame_name", mr_a_str(name)}, {"is_constant", mr_a_bool(constant)},
-        {"parallel_iterations", mr_a_int(f->parallel_iterations)}}});
+    return mr_backward_node(
+        w, (mr_spec){"Enter", .in = {v},
+                     .attrs = {{"frame_name", mr_a_str(name)},
+                               {"is_constant", mr_a_bool(constant)},
+                               {"parallel_iterations", mr_a_int(f->parallel_iterations)}}});
 }
 
 mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant)
@@ -35,9 +38,24 @@ mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant)
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
+/* Nodes are not checked one by one: after an error none is made, and all are NULL. */
+static mr_out at(mr_node *n, int i) { return (mr_out){n, i}; }
+
+static mr_node *node1(mr_backward *w, const char *op, mr_out x)
+{
+    return mr_backward_node(w, (mr_spec){op, .in = {x}});
+}
+
+static mr_node *node2(mr_backward *w, const char *op, mr_out x, mr_out y)
+{
+    return mr_backward_node(w, (mr_spec){op, .in = {x, y}});
+}
+
 /* Merge(v, <set later>). */
 static mr_node *open_merge(mr_backward *w, mr_out v)
 {
+    if (!mr_scope_ok(&w->s))
+        return NULL;
     int type = mr_dtype_base(mr_out_type(v));
     return mr_backward_node(w, (mr_spec){"Merge", .in = {v}, .later = type,
                                          .attrs = {{"N", mr_a_int(2)}, {"T", mr_a_type(type)}}});
@@ -48,39 +66,31 @@ typedef struct back_var { /* a variable of the backward loop */
     mr_out value; /* in the body */
 } back_var;
 
-static back_var open_var(mr_backward *w, mr_level *l, mr_out init, const mr_pshape *shape)
+static back_var open_var(mr_backward *w, mr_level *l, mr_out init)
 {
     back_var v = {0};
-    mr_out in = mr_backward_enter(w, l, init, false);
-    v.merge = mr_scope_ok(&w->s) ? open_merge(w, in) : NULL;
+    v.merge = open_merge(w, mr_backward_enter(w, l, init, false));
+    v.split = node2(w, "Switch", at(v.merge, 0), at(l->cond, 0));
+    v.value = at(node1(w, "Identity", at(v.split, 1)), 0); /* others hang control edges on it */
     mr_backward_claim(w, l, v.merge);
-    if (v.merge)
-        v.split = mr_backward_node(w, (mr_spec){"Switch", .in = {{v.merge, 0}, {l->cond, 0}}});
     mr_backward_claim(w, l, v.split);
-    /* An Identity, since others hang control edges on it. */
-    mr_node *id = v.split ? mr_backward_node(w, (mr_spec){"Identity", .in = {{v.split, 1}}}) : NULL;
-    mr_backward_claim(w, l, id);
-    if (!id)
-        return v;
-    v.value = (mr_out){id, 0};
-    if (shape)
-        mr_scope_fail(&w->s, mr_out_refine_shape(v.value, shape));
+    mr_backward_claim(w, l, v.value.node);
     return v;
 }
 
 /* Closes the circle; the result is at the outer level. */
-static mr_out close_var(mr_backward *w, mr_level *l, back_var *v, mr_out next_value, const mr_pshape *shape)
+static mr_out close_var(mr_backward *w, mr_level *l, back_var *v, mr_out next_value,
+                        const mr_pshape *shape)
 {
-    mr_node *next = mr_backward_node(w, (mr_spec){"NextIteration", .in = {next_value}});
-    mr_backward_claim(w, l, next);
-    mr_node *out = next ? mr_backward_node(w, (mr_spec){"Exit", .in = {{v->split, 0}}}) : NULL;
-    mr_backward_claim(w, l->outer, out);
-    if (!out)
+    mr_node *next = node1(w, "NextIteration", next_value), *out = node1(w, "Exit", at(v->split, 0));
+    if (!mr_scope_ok(&w->s))
         return MR_NO_OUT;
-    mr_scope_fail(&w->s, mr_node_set_input(v->merge, 1, (mr_out){next, 0}));
+    mr_backward_claim(w, l, next);
+    mr_backward_claim(w, l->outer, out);
+    mr_scope_fail(&w->s, mr_node_set_input(v->merge, 1, at(next, 0)));
     if (shape && mr_scope_ok(&w->s))
-        mr_scope_fail(&w->s, mr_out_refine_shape((mr_out){out, 0}, shape));
-    return (mr_out){out, 0};
+        mr_scope_fail(&w->s, mr_out_refine_shape(at(out, 0), shape));
+    return at(out, 0);
 }
 
 static mr_out int_const(mr_backward *w, int32_t v, mr_node *after)
@@ -92,8 +102,9 @@ static mr_out int_const(mr_backward *w, int32_t v, mr_node *after)
 }
 
 /* ---- counting ---- */
-/* In the frame around the loop, something that is live when the loop runs.  Needed only where that is
- * not always: constants we put there must not run in another frame, or where nobody waits for them. */
+/* In the frame around the loop, something that is live when the loop runs.  Needed only where that
+ * is not always: constants we put there must not run in another frame, or where nobody waits for
+ * them. */
 static void make_gate(mr_backward *w, mr_level *l)
 {
     mr_frame *f = l->frame;
@@ -101,7 +112,8 @@ static void make_gate(mr_backward *w, mr_level *l)
     for (int i = 0; i < f->vars.n && !from.node; i++)
         if (f->vars.p[i].enter)
             from = f->vars.p[i].enter->in[0];
-    if (!from.node || (f->parent == mr_cflow_root(&w->flow) && mr_cflow_value_guard(&w->flow, from)->n == 0))
+    if (!from.node ||
+        (f->parent == mr_cflow_root(&w->flow) && mr_cflow_value_guard(&w->flow, from)->n == 0))
         return;
     l->gate = mr_backward_node(w, (mr_spec){"Identity", .in = {from}, .colocate = from.node});
     mr_backward_claim_forward(w, l->gate, f->parent, mr_cflow_value_guard(&w->flow, from));
@@ -117,45 +129,44 @@ static const mr_guard *guard_outside(mr_backward *w, const mr_level *l)
 static void count_forward(mr_backward *w, mr_level *l)
 {
     mr_frame *f = l->frame;
-    const mr_guard *g = mr_cflow_guard(&w->flow, f->cond);
     mr_out zero = int_const(w, 0, l->gate);
-    mr_backward_claim_forward(w, zero.node, f->parent, l->gate ? mr_cflow_guard(&w->flow, l->gate) : w->flow.always);
-    mr_node *in = zero.node ? enter(w, f, f->name, zero, false) : NULL;
-    mr_node *merge = in ? open_merge(w, (mr_out){in, 0}) : NULL;
-    mr_node *split = merge ? mr_backward_node(w, (mr_spec){"Switch", .in = {{merge, 0}, {f->cond, 0}}}) : NULL;
-    mr_out one = split ? int_const(w, 1, merge) : MR_NO_OUT;
-    mr_node *tick = one.node ? mr_backward_node(w, (mr_spec){"Add", .in = {{split, 1}, one}}) : NULL;
-    mr_node *pushed = tick ? mr_backward_node(w, (mr_spec){"ControlTrigger", .after = tick}) : NULL;
-    mr_node *next = pushed ? mr_backward_node(w, (mr_spec){"NextIteration", .in = {{tick, 0}}, .after = pushed}) : NULL;
-    mr_node *out = next ? mr_backward_node(w, (mr_spec){"Exit", .in = {{split, 0}}}) : NULL;
-    if (!out)
+    mr_node *in = enter(w, f, f->name, zero, false), *merge = open_merge(w, at(in, 0));
+    mr_node *split = node2(w, "Switch", at(merge, 0), at(f->cond, 0));
+    mr_out one = int_const(w, 1, merge);
+    mr_node *tick = node2(w, "Add", at(split, 1), one);
+    mr_node *pushed = mr_backward_node(w, (mr_spec){"ControlTrigger", .after = tick});
+    mr_node *next =
+        mr_backward_node(w, (mr_spec){"NextIteration", .in = {at(tick, 0)}, .after = pushed});
+    mr_node *out = node1(w, "Exit", at(split, 0));
+    if (!mr_scope_ok(&w->s))
         return;
-    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, (mr_out){next, 0}));
+    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, at(next, 0)));
+    mr_backward_claim_forward(w, zero.node, f->parent,
+                              l->gate ? mr_cflow_guard(&w->flow, l->gate) : w->flow.always);
     mr_node *inside[] = {in, merge, split, one.node, tick, pushed, next};
     for (int i = 0; i < MR_COUNT(inside); i++)
-        mr_backward_claim_forward(w, inside[i], f, g);
+        mr_backward_claim_forward(w, inside[i], f, mr_cflow_guard(&w->flow, f->cond));
     mr_backward_claim_forward(w, out, f, guard_outside(w, l));
     l->tick = tick;
     l->pushed = pushed;
-    l->count = (mr_out){out, 0};
+    l->count = at(out, 0);
 }
 
 /* The backward loop's own variable: iterations still to do. */
 static void count_backward(mr_backward *w, mr_level *l)
 {
-    mr_out in = mr_backward_enter(w, l, l->start, false);
-    mr_node *merge = in.node ? open_merge(w, in) : NULL;
-    mr_out one = merge ? int_const(w, 1, merge) : MR_NO_OUT;
-    mr_node *more = one.node ? mr_backward_node(w, (mr_spec){"GreaterEqual", .in = {{merge, 0}, one}}) : NULL;
-    mr_node *cond = more ? mr_backward_node(w, (mr_spec){"LoopCond", .in = {{more, 0}}}) : NULL;
-    mr_node *split = cond ? mr_backward_node(w, (mr_spec){"Switch", .in = {{merge, 0}, {cond, 0}}}) : NULL;
-    mr_node *pivot = split ? mr_backward_node(w, (mr_spec){"Identity", .in = {{split, 1}}}) : NULL;
-    mr_node *less = pivot ? mr_backward_node(w, (mr_spec){"Sub", .in = {{pivot, 0}, one}}) : NULL;
-    mr_node *popped = less ? mr_backward_node(w, (mr_spec){"ControlTrigger", .after = pivot}) : NULL;
-    mr_node *next = popped ? mr_backward_node(w, (mr_spec){"NextIteration", .in = {{less, 0}}, .after = popped}) : NULL;
-    if (!next)
+    mr_node *merge = open_merge(w, mr_backward_enter(w, l, l->start, false));
+    mr_out one = int_const(w, 1, merge);
+    mr_node *more = node2(w, "GreaterEqual", at(merge, 0), one);
+    mr_node *cond = node1(w, "LoopCond", at(more, 0));
+    mr_node *split = node2(w, "Switch", at(merge, 0), at(cond, 0));
+    mr_node *pivot = node1(w, "Identity", at(split, 1)), *less = node2(w, "Sub", at(pivot, 0), one);
+    mr_node *popped = mr_backward_node(w, (mr_spec){"ControlTrigger", .after = pivot});
+    mr_node *next =
+        mr_backward_node(w, (mr_spec){"NextIteration", .in = {at(less, 0)}, .after = popped});
+    if (!mr_scope_ok(&w->s))
         return;
-    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, (mr_out){next, 0}));
+    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, at(next, 0)));
     mr_node *inside[] = {merge, one.node, more, cond, split, pivot, less, popped, next};
     for (int i = 0; i < MR_COUNT(inside); i++)
         mr_backward_claim(w, l, inside[i]);
@@ -211,14 +222,19 @@ static void collect_exits(mr_backward *w, mr_frame *f, state *states, int n)
         state *s = exit_state(w, states, n, exit);
         bool arrived = mr_backward_total(w, w->level, (mr_out){exit, 0}, &g);
         if (!s && arrived)
-            mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "Cannot differentiate while loop '%s': Exit '%s' does not "
-                                          "give the last value of a loop variable.", f->name, exit->name));
+            mr_scope_fail(&w->s,
+                          mr_error(MR_UNIMPLEMENTED,
+                                   "Cannot differentiate while loop '%s': Exit '%s' does not "
+                                   "give the last value of a loop variable.",
+                                   f->name, exit->name));
         if (!s)
             continue;
         if (arrived && mr_is_grad(&s->last)) /* two Exits of one variable */
-            g = mr_dense_grad(mr_emit(&w->s, "AddN", mr_backward_dense(w, &s->last), mr_backward_dense(w, &g)));
+            g = mr_dense_grad(
+                mr_emit(&w->s, "AddN", mr_backward_dense(w, &s->last), mr_backward_dense(w, &g)));
         if (arrived) {
-            mr_backward_claim(w, w->level, g.dense.node && g.dense.node->id >= w->n_old ? g.dense.node : NULL);
+            mr_backward_claim(w, w->level,
+                              g.dense.node && g.dense.node->id >= w->n_old ? g.dense.node : NULL);
             s->last = g;
         }
         s->exit = arrived || !s->exit ? exit : s->exit;
@@ -241,7 +257,8 @@ static state *make_states(mr_backward *w, mr_frame *f)
         mr_out v = {f->vars.p[i].merge, 0};
         s->var = &f->vars.p[i];
         s->last = MR_NO_GRAD;
-        s->flows = mr_backward_between(w, v.node) && mr_dtype_is_trainable(mr_dtype_base(mr_out_type(v)));
+        s->flows =
+            mr_backward_between(w, v.node) && mr_dtype_is_trainable(mr_dtype_base(mr_out_type(v)));
         if (s->flows)
             mr_scope_fail(&w->s, check_var(f, s->var));
         s->invariant = s->flows && mr_scope_ok(&w->s) && mr_backward_is_invariant(w, v);
@@ -255,10 +272,14 @@ static mr_out last_value(mr_backward *w, mr_level *l, state *s)
     mr_frame *f = l->frame;
     if (!s->exit) {
         mr_out v = {s->var->merge, 0};
-        const mr_guard *g = mr_guard_union(&w->flow, mr_cflow_value_guard(&w->flow, v), mr_cflow_guard(&w->flow, f->cond));
-        mr_node *split = mr_backward_node(w, (mr_spec){"Switch", .in = {v, {f->cond, 0}}, .colocate = v.node});
+        const mr_guard *g = mr_guard_union(&w->flow, mr_cflow_value_guard(&w->flow, v),
+                                           mr_cflow_guard(&w->flow, f->cond));
+        mr_node *split =
+            mr_backward_node(w, (mr_spec){"Switch", .in = {v, {f->cond, 0}}, .colocate = v.node});
         mr_backward_claim_forward(w, split, f, g);
-        s->exit = split ? mr_backward_node(w, (mr_spec){"Exit", .in = {{split, 0}}, .colocate = v.node}) : NULL;
+        s->exit =
+            split ? mr_backward_node(w, (mr_spec){"Exit", .in = {{split, 0}}, .colocate = v.node})
+                  : NULL;
         mr_backward_claim_forward(w, s->exit, f, guard_outside(w, l));
     }
     return s->exit ? (mr_out){s->exit, 0} : MR_NO_OUT;
@@ -272,11 +293,13 @@ static void open_state(mr_backward *w, mr_level *l, state *s)
         init = mr_backward_dense(w, &s->last);
     } else {
         mr_out last = last_value(w, l, s);
-        init = mr_scope_ok(&w->s) ? mr_backward_zeros(w, l->outer, last, mr_dtype_base(mr_out_type(v))) : MR_NO_OUT;
+        init = mr_scope_ok(&w->s)
+                   ? mr_backward_zeros(w, l->outer, last, mr_dtype_base(mr_out_type(v)))
+                   : MR_NO_OUT;
     }
     if (!mr_scope_ok(&w->s))
         return;
-    s->back = open_var(w, l, init, NULL);
+    s->back = open_var(w, l, init);
     if (mr_scope_ok(&w->s))
         mr_backward_add(w, l, s->var->next->in[0], mr_dense_grad(s->back.value));
 }
@@ -294,8 +317,9 @@ static void close_state(mr_backward *w, mr_level *l, state *s)
 {
     mr_out v = {s->var->merge, 0}, from = s->var->enter->in[0];
     mr_gradient g;
-    mr_out d = mr_backward_total(w, l, v, &g) ? mr_backward_dense(w, &g)
-                                              : mr_backward_zeros(w, l, v, mr_dtype_base(mr_out_type(v)));
+    mr_out d = mr_backward_total(w, l, v, &g)
+                   ? mr_backward_dense(w, &g)
+                   : mr_backward_zeros(w, l, v, mr_dtype_base(mr_out_type(v)));
     if (!mr_scope_ok(&w->s))
         return;
     mr_out out = close_var(w, l, &s->back, d, mr_out_shape(from));
@@ -311,21 +335,24 @@ static mr_out add(mr_backward *w, mr_level *l, mr_out a, mr_out b)
     return o;
 }
 
-static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradient *g, const mr_gradient *start)
+static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradient *g,
+                      const mr_gradient *start)
 {
     mr_out d = mr_backward_dense(w, g);
     if (!mr_scope_ok(&w->s))
         return;
     w->level = l->outer;
-    mr_out init = mr_is_grad(start) ? mr_backward_dense(w, start)
-                                    : mr_backward_zeros(w, l->outer, from, mr_dtype_base(mr_out_type(d)));
+    mr_out init = mr_is_grad(start)
+                      ? mr_backward_dense(w, start)
+                      : mr_backward_zeros(w, l->outer, from, mr_dtype_base(mr_out_type(d)));
     w->level = l;
     if (!mr_scope_ok(&w->s))
         return;
-    back_var v = open_var(w, l, init, NULL);
+    back_var v = open_var(w, l, init);
     mr_out next = mr_scope_ok(&w->s) ? add(w, l, v.value, d) : MR_NO_OUT;
     bool handle = mr_dtype_base(mr_out_type(from)) == MR_RESOURCE;
-    mr_out out = next.node ? close_var(w, l, &v, next, handle ? NULL : mr_out_shape(from)) : MR_NO_OUT;
+    mr_out out =
+        next.node ? close_var(w, l, &v, next, handle ? NULL : mr_out_shape(from)) : MR_NO_OUT;
     if (out.node)
         give(w, l, from, mr_dense_grad(out));
 }
@@ -334,8 +361,10 @@ static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradien
 static mr_out no_rows(mr_backward *w, mr_out shape, mr_dtype type)
 {
     mr_scope *s = &w->s;
-    mr_out zero = mr_const_vec_i32(s, 1, (const int32_t[]){0}), one = mr_const_vec_i32(s, 1, (const int32_t[]){1});
-    mr_out rest = mr_emit_with(s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(1)}), shape, one, zero, one);
+    mr_out zero = mr_const_vec_i32(s, 1, (const int32_t[]){0}),
+           one = mr_const_vec_i32(s, 1, (const int32_t[]){1});
+    mr_out rest =
+        mr_emit_with(s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(1)}), shape, one, zero, one);
     mr_out axis = mr_const_i32(s, 0), parts[] = {zero, rest};
     mr_emit_arg args[] = {{2, parts}, {-1, &axis}};
     mr_out empty = mr_emit_lists(s, "ConcatV2", NULL, 0, args, 2);
@@ -345,7 +374,7 @@ static mr_out no_rows(mr_backward *w, mr_out shape, mr_dtype type)
 /* Rows of all iterations behind one another. */
 static mr_out gather_rows(mr_backward *w, mr_level *l, mr_out init, mr_out rows)
 {
-    back_var v = open_var(w, l, init, NULL);
+    back_var v = open_var(w, l, init);
     if (!mr_scope_ok(&w->s))
         return MR_NO_OUT;
     mr_out axis = int_const(w, 0, l->pivot), parts[] = {v.value, rows};
@@ -366,9 +395,11 @@ static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient
     mr_out rows = no_rows(w, shape, mr_dtype_base(mr_out_type(g->values)));
     mr_out none = mr_const_vec_i32(&w->s, 0, NULL);
     if (mr_scope_ok(&w->s) && mr_out_type(g->indices) != MR_INT32)
-        none = mr_emit_with(&w->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_out_type(g->indices))}), none);
+        none = mr_emit_with(&w->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_out_type(g->indices))}),
+                            none);
     if (mr_scope_ok(&w->s))
-        mr_backward_settle(w, start, mr_backward_needs_anchor(w, outer, guard) ? l->start : MR_NO_OUT);
+        mr_backward_settle(w, start,
+                           mr_backward_needs_anchor(w, outer, guard) ? l->start : MR_NO_OUT);
     w->level = l;
     if (!mr_scope_ok(&w->s))
         return;
@@ -381,7 +412,8 @@ static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient
 }
 
 /* `start`: what arrives from outside, for a variable that the loop does not change. */
-static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out from, const mr_gradient *start)
+static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out from,
+                            const mr_gradient *start)
 {
     mr_gradient g;
     if (!mr_scope_ok(&w->s))
@@ -403,7 +435,8 @@ static void close_invariants(mr_backward *w, mr_level *l, state *states)
     mr_frame *f = l->frame;
     for (int i = 0; i < f->vars.n; i++)
         if (states[i].invariant)
-            close_invariant(w, l, (mr_out){states[i].var->merge, 0}, states[i].var->enter->in[0], &states[i].last);
+            close_invariant(w, l, (mr_out){states[i].var->merge, 0}, states[i].var->enter->in[0],
+                            &states[i].last);
     for (int i = 0; i < f->enters.n; i++) {
         mr_node *e = f->enters.p[i];
         if (mr_backward_between(w, e) && mr_backward_is_invariant(w, (mr_out){e, 0}))
@@ -436,7 +469,8 @@ void mr_backward_loop(mr_backward *w, mr_frame *f)
 {
     bool any = false;
     if (!f->cond) {
-        mr_scope_fail(&w->s, mr_invalid("Cannot differentiate while loop '%s': it has no LoopCond.", f->name));
+        mr_scope_fail(&w->s, mr_invalid("Cannot differentiate while loop '%s': it has no LoopCond.",
+                                        f->name));
         return;
     }
     const char *device = w->s.device;

@@ -21,7 +21,8 @@ MR_TEST(gradients_of_nested_conditionals)
 {
     mr_gtrial t;
     mr_gtrial_init(&t, 3);
-    mr_out inner, y, p = mr_fb2(&t.b, "Less", t.x[0], mr_gtrial_num(&t, 1)), q = mr_fb2(&t.b, "Less", t.x[1], mr_gtrial_num(&t, 0));
+    mr_out inner, y, p = mr_fb2(&t.b, "Less", t.x[0], mr_gtrial_num(&t, 1)),
+                     q = mr_fb2(&t.b, "Less", t.x[1], mr_gtrial_num(&t, 0));
     mr_fb_cond(&t.b, p);
     mr_fb_cond(&t.b, q);
     mr_out a = mr_fb2(&t.b, "Mul", t.x[0], t.x[2]);
@@ -44,9 +45,11 @@ MR_TEST(gradients_of_values_used_on_one_side_without_a_switch)
         mr_fb *b = &t.b;
         mr_out p = mr_fb2(b, "Less", t.x[0], mr_gtrial_num(&t, taken & 1));
         mr_out q = mr_fb2(b, "Less", t.x[1], mr_gtrial_num(&t, taken >> 1));
-        mr_out split = mr_fb2(b, "Switch", t.x[0], p), inner_q = mr_nth(mr_fb2(b, "Switch", q, p), 1);
+        mr_out split = mr_fb2(b, "Switch", t.x[0], p),
+               inner_q = mr_nth(mr_fb2(b, "Switch", q, p), 1);
         mr_out inner = mr_fb2(b, "Switch", mr_nth(split, 1), inner_q);
-        mr_out a = mr_fb2(b, "Mul", mr_nth(inner, 1), t.x[1]), c = mr_fb2(b, "Mul", mr_nth(inner, 0), t.x[2]);
+        mr_out a = mr_fb2(b, "Mul", mr_nth(inner, 1), t.x[1]),
+               c = mr_fb2(b, "Mul", mr_nth(inner, 0), t.x[2]);
         mr_out joined = mr_fb_emit(b, "Merge", NULL, 0, (mr_out[]){c, a}, 2);
         mr_out y = mr_fb_emit(b, "Merge", NULL, 0, (mr_out[]){mr_nth(split, 0), joined}, 2);
         mr_gtrial_check(&t, mr_fb2(b, "Mul", mr_fb1(b, "Tanh", y), t.x[2]));
@@ -344,7 +347,8 @@ MR_TEST(gradients_of_a_choice_of_three)
         mr_gtrial_init(&t, 1);
         mr_out split = mr_emit_with(&t.b.s, "_SwitchN", MR_ATTRS({"num_outs", mr_a_int(3)}), t.x[0],
                                     mr_gtrial_i32(&t, taken));
-        mr_out in[] = {mr_fb1(&t.b, "Tanh", mr_nth(split, 2)), mr_fb1(&t.b, "Neg", mr_nth(split, 0)),
+        mr_out in[] = {mr_fb1(&t.b, "Tanh", mr_nth(split, 2)),
+                       mr_fb1(&t.b, "Neg", mr_nth(split, 0)),
                        mr_fb2(&t.b, "Mul", mr_nth(split, 1), mr_nth(split, 1))};
         mr_gtrial_check(&t, mr_fb_emit(&t.b, "Merge", NULL, 0, in, 3));
         mr_gtrial_deinit(&t);
@@ -359,7 +363,8 @@ MR_TEST(gradients_of_a_merge_of_two_conditionals)
         mr_gtrial_init(&t, 2);
         mr_out p = mr_fb2(&t.b, "Less", t.x[0], mr_gtrial_num(&t, taken));
         mr_out q = mr_fb2(&t.b, "GreaterEqual", t.x[0], mr_gtrial_num(&t, taken));
-        mr_out a = mr_nth(mr_fb2(&t.b, "Switch", t.x[0], p), 1), b = mr_nth(mr_fb2(&t.b, "Switch", t.x[1], q), 1);
+        mr_out a = mr_nth(mr_fb2(&t.b, "Switch", t.x[0], p), 1),
+               b = mr_nth(mr_fb2(&t.b, "Switch", t.x[1], q), 1);
         mr_out in[] = {mr_fb1(&t.b, "Tanh", a), mr_fb2(&t.b, "Mul", b, b)};
         mr_gtrial_check(&t, mr_fb_emit(&t.b, "Merge", NULL, 0, in, 2));
         mr_gtrial_deinit(&t);
@@ -370,8 +375,9 @@ MR_TEST(gradients_of_a_variable_read_in_a_loop_arrive_at_its_handle)
 {
     mr_gtrial t;
     mr_gtrial_init(&t, 1);
-    mr_out handle = mr_emit0_with(&t.b.s, "VarHandleOp", MR_ATTRS({"dtype", mr_a_type(MR_DOUBLE)},
-                                                                 {"shape", mr_a_shape(&mr_pshape_scalar)}));
+    mr_out handle = mr_emit0_with(
+        &t.b.s, "VarHandleOp",
+        MR_ATTRS({"dtype", mr_a_type(MR_DOUBLE)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
     mr_out v[3] = {{0}, t.x[0]};
     mr_fb_for(&t.b, mr_gtrial_i32(&t, 4), 10, v + 1, 1);
     mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
@@ -391,6 +397,7 @@ MR_TEST(gradients_of_a_loop_without_a_condition_are_refused)
     mr_named_attr frame = {"frame_name", mr_a_str("f")};
     mr_out in = mr_emit_n(&t.b.s, "Enter", &frame, 1, &t.x[0], 1), y = mr_emit(&t.b.s, "Exit", in);
     mr_gradient dx;
-    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_INVALID_ARGUMENT, "it has no LoopCond");
+    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_INVALID_ARGUMENT,
+                 "it has no LoopCond");
     mr_gtrial_deinit(&t);
 }

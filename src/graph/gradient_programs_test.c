@@ -1,5 +1,5 @@
-/* graph/gradient_programs_test.c -- gradients of random programs against finite differences.  A failing
- * program's number is printed. */
+/* graph/gradient_programs_test.c -- gradients of random programs against finite differences.  A
+ * failing program's number is printed. */
 #include "graph/gradient_trial_test.h"
 #include "graph/random_program_test.h"
 

@@ -1,26 +1,29 @@
 /* graph/gradient_stack.c -- forward values of a loop, kept for its backward loop.
  *
- * A value that changes from iteration to iteration is pushed on a stack by the forward loop and popped by
- * the backward one.  The last one pushed is the first one needed, so all that matters is order:
+ * A value that changes from iteration to iteration is pushed on a stack by the forward loop and
+ * popped by the backward one.  The last one pushed is the first one needed, so all that matters is
+ * order:
  *
  *     forward:   tick(i) -> pushes of iteration i -> pushed(i) -> tick(i+1)      (control edges)
  *     backward:  pivot(j) -> pops of iteration j -> popped(j) -> pivot(j+1)
  *
- * whatever parallel_iterations is; the loops' real work is not held up by it.  `pushed` and `popped` are
- * ControlTriggers: they go on also when a push or pop was dead, in an untaken side of a conditional.
+ * whatever parallel_iterations is; the loops' real work is not held up by it.  `pushed` and
+ * `popped` are ControlTriggers: they go on also when a push or pop was dead, in an untaken side of
+ * a conditional.
  *
- * A push is live exactly when its value is.  So its pop must be live in just those iterations: it is tied
- * to nodes which say that the same sides were taken, made from the predicates, which come off stacks
- * themselves when they are not invariant.
+ * A push is live exactly when its value is.  So its pop must be live in just those iterations: it
+ * is tied to nodes which say that the same sides were taken, made from the predicates, which come
+ * off stacks themselves when they are not invariant.
  *
- * The stack is made in the frame around the loop, once for each time the loop runs.  When that frame is a
- * loop too, the handle is a value of it like any other and is kept on a stack of the outer loop. */
+ * The stack is made in the frame around the loop, once for each time the loop runs.  When that
+ * frame is a loop too, the handle is a value of it like any other and is kept on a stack of the
+ * outer loop. */
 #include "graph/backward.h"
 
 /* ---- sides of conditionals ---- */
 typedef struct selector { /* of conditionals in a loop's body, as seen in the backward loop */
-    mr_node *split;   /* the selector switched by itself */
-    mr_node **pivots; /* by side: live when it was taken */
+    mr_node *split;       /* the selector switched by itself */
+    mr_node **pivots;     /* by side: live when it was taken */
 } selector;
 
 static selector *find_selector(mr_backward *w, mr_level *l, mr_out sel, int n_sides)
@@ -47,15 +50,18 @@ static mr_node *side_pivot(mr_backward *w, mr_level *l, const mr_side *side)
 {
     mr_node *node = w->graph->nodes.p[side->node];
     if (side->index < 0) {
-        mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "Cannot tell when Merge '%s' in while loop '%s' is live: its "
-                                      "inputs are not the sides of one conditional.", node->name, l->frame->name));
+        mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED,
+                                      "Cannot tell when Merge '%s' in while loop '%s' is live: its "
+                                      "inputs are not the sides of one conditional.",
+                                      node->name, l->frame->name));
         return NULL;
     }
     selector *sel = find_selector(w, l, (mr_out){node, side->index}, side->n_sides);
     if (!sel || !sel->split || side->side >= side->n_sides || side->side >= sel->split->n_out)
         return NULL;
     if (!sel->pivots[side->side]) {
-        sel->pivots[side->side] = mr_backward_node(w, (mr_spec){"Identity", .in = {{sel->split, side->side}}});
+        sel->pivots[side->side] =
+            mr_backward_node(w, (mr_spec){"Identity", .in = {{sel->split, side->side}}});
         mr_backward_claim(w, l, sel->pivots[side->side]);
     }
     return sel->pivots[side->side];
@@ -66,8 +72,10 @@ void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node
     if (!mr_scope_ok(&w->s) || !w->flow.any)
         return;
     if (guard->n < 0) {
-        mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "Conditionals around '%s' are nested too deeply to be "
-                                      "differentiated.", n->name));
+        mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED,
+                                      "Conditionals around '%s' are nested too deeply to be "
+                                      "differentiated.",
+                                      n->name));
         return;
     }
     const mr_guard *inner = mr_guard_within(&w->flow, guard, l->frame);
@@ -89,8 +97,8 @@ static bool goes_on(const mr_guard *g, const mr_node *cond)
     return false;
 }
 
-/* The value in iterations that are run to their end.  The part of a loop before its Switches runs once
- * more than the body; what it computes then is not for the backward loop. */
+/* The value in iterations that are run to their end.  The part of a loop before its Switches runs
+ * once more than the body; what it computes then is not for the backward loop. */
 static mr_out in_body(mr_backward *w, mr_level *l, mr_out v)
 {
     mr_node *cond = l->frame->cond;
@@ -103,7 +111,8 @@ static mr_out in_body(mr_backward *w, mr_level *l, mr_out v)
             return (mr_out){u.node, 1};
     }
     mr_node *n = mr_backward_node(w, (mr_spec){"Switch", .in = {v, {cond, 0}}, .colocate = v.node});
-    mr_backward_claim_forward(w, n, l->frame, mr_guard_union(&w->flow, guard, mr_cflow_guard(&w->flow, cond)));
+    mr_backward_claim_forward(w, n, l->frame,
+                              mr_guard_union(&w->flow, guard, mr_cflow_guard(&w->flow, cond)));
     return n ? (mr_out){n, 1} : MR_NO_OUT;
 }
 
@@ -126,17 +135,19 @@ static mr_node *new_stack(mr_backward *w, mr_level *l, mr_dtype type, const mr_n
 
 static mr_out enter_forward(mr_backward *w, mr_level *l, mr_node *stack)
 {
-    mr_node *n = mr_backward_node(w, (mr_spec){"Enter", .in = {{stack, 0}}, .colocate = stack, .attrs = {
-        {"frame_name", mr_a_str(l->frame->name)}, {"is_constant", mr_a_bool(true)},
-        {"parallel_iterations", mr_a_int(l->frame->parallel_iterations)}}});
+    mr_node *n = mr_backward_node(
+        w, (mr_spec){"Enter", .in = {{stack, 0}}, .colocate = stack,
+                     .attrs = {{"frame_name", mr_a_str(l->frame->name)},
+                               {"is_constant", mr_a_bool(true)},
+                               {"parallel_iterations", mr_a_int(l->frame->parallel_iterations)}}});
     mr_backward_claim_forward(w, n, l->frame, mr_cflow_guard(&w->flow, stack));
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
 static void push(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
 {
-    mr_node *n = mr_backward_node(w, (mr_spec){"StackPushV2", .in = {enter_forward(w, l, stack), v}, .after = l->tick,
-                                               .colocate = stack});
+    mr_node *n = mr_backward_node(w, (mr_spec){"StackPushV2", .in = {enter_forward(w, l, stack), v},
+                                               .after = l->tick, .colocate = stack});
     mr_backward_claim_forward(w, n, l->frame, mr_cflow_value_guard(&w->flow, v));
     if (n)
         mr_node_add_control(l->pushed, n);
@@ -144,9 +155,11 @@ static void push(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
 
 static mr_out pop(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
 {
-    mr_out handle = mr_backward_enter(w, l, mr_backward_real(w, l->outer, (mr_out){stack, 0}), true);
-    mr_node *n = mr_backward_node(w, (mr_spec){"StackPopV2", .in = {handle}, .colocate = stack,
-                                               .attrs = {{"elem_type", mr_a_type(mr_dtype_base(mr_out_type(v)))}}});
+    mr_out handle =
+        mr_backward_enter(w, l, mr_backward_real(w, l->outer, (mr_out){stack, 0}), true);
+    mr_node *n = mr_backward_node(
+        w, (mr_spec){"StackPopV2", .in = {handle}, .colocate = stack,
+                     .attrs = {{"elem_type", mr_a_type(mr_dtype_base(mr_out_type(v)))}}});
     mr_backward_claim(w, l, n);
     if (!n)
         return MR_NO_OUT;

@@ -1,8 +1,8 @@
 /* graph/gradient_sum.c -- gradients that meet at one tensor are added.
  *
- * Dense ones by AddN.  Rows of a tensor (IndexedSlices) stay rows as long as only rows meet: values and
- * indices are put behind one another, and an index that comes twice counts twice.  Where rows meet a
- * dense gradient they are made dense first. */
+ * Dense ones by AddN.  Rows of a tensor (IndexedSlices) stay rows as long as only rows meet: values
+ * and indices are put behind one another, and an index that comes twice counts twice.  Where rows
+ * meet a dense gradient they are made dense first. */
 #include "graph/backward.h"
 #include "graph/infer.h"
 
@@ -22,8 +22,10 @@ static mr_out row_count(mr_scope *s, mr_out dense_shape)
         return n;
     }
     mr_tensor_unref(t);
-    mr_out zero = mr_const_vec_i32(s, 1, (const int32_t[]){0}), one = mr_const_vec_i32(s, 1, (const int32_t[]){1});
-    return mr_emit_with(s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), dense_shape, zero, one, one);
+    mr_out zero = mr_const_vec_i32(s, 1, (const int32_t[]){0}),
+           one = mr_const_vec_i32(s, 1, (const int32_t[]){1});
+    return mr_emit_with(s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), dense_shape,
+                        zero, one, one);
 }
 
 mr_out mr_gradient_dense(mr_scope *s, const mr_gradient *g)
@@ -35,7 +37,9 @@ mr_out mr_gradient_dense(mr_scope *s, const mr_gradient *g)
 
 static mr_out as_int64(mr_scope *s, mr_out v)
 {
-    return mr_out_type(v) == MR_INT64 ? v : mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), v);
+    return mr_out_type(v) == MR_INT64
+               ? v
+               : mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), v);
 }
 
 static mr_out join(mr_scope *s, const mr_out *parts, int n)
@@ -47,7 +51,8 @@ static mr_out join(mr_scope *s, const mr_out *parts, int n)
 
 static mr_gradient join_rows(mr_backward *w, const mr_gradient *g, int n)
 {
-    mr_out *values = mr_arena_array(&w->arena, mr_out, n), *indices = mr_arena_array(&w->arena, mr_out, n);
+    mr_out *values = mr_arena_array(&w->arena, mr_out, n),
+           *indices = mr_arena_array(&w->arena, mr_out, n);
     bool mixed = false;
     for (int i = 1; i < n; i++)
         mixed = mixed || mr_out_type(g[i].indices) != mr_out_type(g[0].indices);
@@ -55,7 +60,8 @@ static mr_gradient join_rows(mr_backward *w, const mr_gradient *g, int n)
         values[i] = g[i].values;
         indices[i] = mixed ? as_int64(&w->s, g[i].indices) : g[i].indices;
     }
-    return (mr_gradient){MR_NO_OUT, join(&w->s, values, n), join(&w->s, indices, n), g[0].dense_shape};
+    return (mr_gradient){MR_NO_OUT, join(&w->s, values, n), join(&w->s, indices, n),
+                         g[0].dense_shape};
 }
 
 /* ---- sums ---- */

@@ -66,8 +66,8 @@ static void check_one(mr_gtrial *t, mr_out dx, uint64_t order, int n, const doub
     MR_CHECK(!v.dead);
     for (int j = 0; j < n; j++)
         if (!isnan(expected[j]) && !(fabs(v.v[j] - expected[j]) < 1e-6))
-            mr_test_fail(__FILE__, __LINE__, "program %d: gradient is %g, by differences %g", t->program, v.v[j],
-                         expected[j]);
+            mr_test_fail(__FILE__, __LINE__, "program %d: gradient is %g, by differences %g",
+                         t->program, v.v[j], expected[j]);
 }
 
 /* A node's inputs are all of one frame, as the executor demands. */
@@ -82,8 +82,8 @@ static void check_frames(mr_graph *g)
             mr_out in = j < 0 ? (mr_out){n->ctrl[-1 - j], 0} : n->in[j];
             const mr_frame *from = mr_cflow_value_frame(&f, in);
             if (frame && from != frame)
-                mr_test_fail(__FILE__, __LINE__, "%s '%s' has inputs of frames '%s' and '%s'", n->def->name, n->name,
-                             frame->name, from->name);
+                mr_test_fail(__FILE__, __LINE__, "%s '%s' has inputs of frames '%s' and '%s'",
+                             n->def->name, n->name, frame->name, from->name);
             frame = from;
         }
     }

@@ -21,7 +21,10 @@ void mr_gtrial_deinit(mr_gtrial *t);
 /* All gradients of y agree with finite differences, in several orders of running. */
 void mr_gtrial_check(mr_gtrial *t, mr_out y);
 
-static inline mr_out mr_gtrial_num(mr_gtrial *t, double v) { return mr_fb_num(&t->b, MR_DOUBLE, v); }
+static inline mr_out mr_gtrial_num(mr_gtrial *t, double v)
+{
+    return mr_fb_num(&t->b, MR_DOUBLE, v);
+}
 static inline mr_out mr_gtrial_i32(mr_gtrial *t, int v) { return mr_fb_num(&t->b, MR_INT32, v); }
 static inline mr_out mr_gtrial_ints(mr_gtrial *t, int n, const int32_t *v)
 {

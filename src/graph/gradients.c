@@ -1,11 +1,11 @@
 /* graph/gradients.c -- the walk back from ys to xs.
  *
- * First all nodes are marked that lie on a differentiable way from an x to a y; only those are visited
- * later.  They are put in order, consumers first, with each inner loop counting as one node; then each
- * one's gradient is asked for when all that can arrive at its outputs has arrived.
+ * First all nodes are marked that lie on a differentiable way from an x to a y; only those are
+ * visited later.  They are put in order, consumers first, with each inner loop counting as one
+ * node; then each one's gradient is asked for when all that can arrive at its outputs has arrived.
  *
- * What a node is differentiated by: the caller's override, else control flow and function calls by the
- * rules of gradient_loops.c, gradient_cond.c and gradient_call.c, else the op's own .grad. */
+ * What a node is differentiated by: the caller's override, else control flow and function calls by
+ * the rules of gradient_loops.c, gradient_cond.c and gradient_call.c, else the op's own .grad. */
 #include "graph/backward.h"
 #include "graph/draft.h"
 
@@ -16,13 +16,16 @@ typedef MR_VEC(mr_node *) node_vec;
 
 static bool carries_gradient(int type) { return mr_dtype_is_trainable(mr_dtype_base(type)); }
 
-/* Whether the walk may pass through this node.  An override may know a gradient where we know none. */
+/* Whether the walk may pass through this node.  An override may know more gradients than we do. */
 static bool conducts(const mr_backward *w, const mr_node *n)
 {
     return w->opt->override || !(n->def->flags & MR_NO_GRADIENT);
 }
 
-static bool is_stop(const mr_backward *w, mr_out o) { return mr_imap_get(&w->stops, mr_out_key(o)) != NULL; }
+static bool is_stop(const mr_backward *w, mr_out o)
+{
+    return mr_imap_get(&w->stops, mr_out_key(o)) != NULL;
+}
 
 static bool mark(mr_backward *w, const mr_node *n, int flag)
 {
@@ -36,8 +39,8 @@ static void mark_consumers(mr_backward *w, mr_node *n, int output, node_vec *tod
 {
     for (int i = 0; i < n->uses.n; i++) {
         mr_use u = n->uses.p[i];
-        if (u.input < 0 || (output >= 0 && u.output != output) || !carries_gradient(n->out_types[u.output]) ||
-            is_stop(w, (mr_out){n, u.output}))
+        if (u.input < 0 || (output >= 0 && u.output != output) ||
+            !carries_gradient(n->out_types[u.output]) || is_stop(w, (mr_out){n, u.output}))
             continue;
         if (mark(w, u.node, FROM_X))
             mr_vec_push(todo, u.node);
@@ -57,8 +60,8 @@ static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x)
     mr_vec_deinit(&todo);
 }
 
-/* Back from ys; with `all` along every data edge (TF_AddGradients' idea of reachable), else only where
- * gradients flow. */
+/* Back from ys; with `all` along every data edge (TF_AddGradients' idea of reachable), else only
+ * where gradients flow. */
 static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, int flag, bool all)
 {
     node_vec todo = {0};
@@ -85,8 +88,9 @@ bool mr_backward_between(const mr_backward *w, const mr_node *n)
     return n->id < w->n_old && (w->marks[n->id] & (FROM_X | TO_Y)) == (FROM_X | TO_Y);
 }
 
-/* The values a backward loop works on come off stacks, which no gradient passes.  So what was pushed
- * there must not depend on an x, or a part of the derivative would be missing without a word. */
+/* The values a backward loop works on come off stacks, which no gradient passes.  So what was
+ * pushed there must not depend on an x, or a part of the derivative would be missing without a
+ * word. */
 static mr_status *refuse_second_derivative(mr_backward *w)
 {
     const mr_node *pop = NULL, *push = NULL;
@@ -94,13 +98,16 @@ static mr_status *refuse_second_derivative(mr_backward *w)
         const mr_node *n = w->graph->nodes.p[i];
         if (n && (w->marks[i] & TO_Y) && (mr_node_is(n, "StackPopV2") || mr_node_is(n, "StackPop")))
             pop = n;
-        if (n && (w->marks[i] & FROM_X) && (mr_node_is(n, "StackPushV2") || mr_node_is(n, "StackPush")))
+        if (n && (w->marks[i] & FROM_X) &&
+            (mr_node_is(n, "StackPushV2") || mr_node_is(n, "StackPush")))
             push = n;
     }
     if (!pop || !push)
         return NULL;
-    return mr_error(MR_UNIMPLEMENTED, "Second-order gradient for while loops not supported: '%s' takes what '%s' kept.",
-                    pop->name, push->name);
+    return mr_error(
+        MR_UNIMPLEMENTED,
+        "Second-order gradient for while loops not supported: '%s' takes what '%s' kept.",
+        pop->name, push->name);
 }
 
 /* ---- order ---- */
@@ -113,8 +120,10 @@ typedef MR_VEC(unit) unit_vec;
 
 static mr_status *through_loop_state(const mr_node *n)
 {
-    return mr_invalid("Cannot compute gradient inside while loop with respect to op '%s'. We do not support taking "
-                      "the gradient wrt or through the initial value of a loop variable.", n->name);
+    return mr_invalid("Cannot compute gradient inside while loop with respect to op '%s'. We do "
+                      "not support taking "
+                      "the gradient wrt or through the initial value of a loop variable.",
+                      n->name);
 }
 
 /* What makes a value at a level, or nothing when it comes from outside of the level's loop. */
@@ -130,13 +139,15 @@ static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
     bool state = mr_node_is_merge(n) && mr_cflow_back_edge(n);
     if (mr_node_is_exit(n)) {
         if (frame->parent != l->frame)
-            mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED, "The gradient of loop '%s' is asked for from inside of "
-                                          "another loop ('%s').", frame->name, l->frame->name));
+            mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED,
+                                          "The gradient of loop '%s' is asked for from inside of "
+                                          "another loop ('%s').",
+                                          frame->name, l->frame->name));
         *out = (unit){.loop = frame};
     } else if (l->outer) {
         return !state && !mr_node_is_enter(n); /* both are where the level's own loop begins */
-    } else if (state || (mr_node_is_enter(n) && frame->depth > 0 && mr_node_attr(n, "is_constant") &&
-                         !mr_node_attr(n, "is_constant")->b)) {
+    } else if (state || (mr_node_is_enter(n) && frame->depth > 0 &&
+                         mr_node_attr(n, "is_constant") && !mr_node_attr(n, "is_constant")->b)) {
         mr_scope_fail(&w->s, through_loop_state(n));
     }
     return mr_scope_ok(&w->s);
@@ -182,7 +193,8 @@ static void order_from(mr_backward *w, const mr_level *l, mr_out from, unit_vec 
         } else if (unit_of(w, l, in, &u)) {
             uint8_t *state = state_of(w, &u);
             if (*state & OPEN)
-                mr_scope_fail(&w->s, mr_invalid("Graph is invalid, contains a cycle through '%s'", in.node->name));
+                mr_scope_fail(&w->s, mr_invalid("Graph is invalid, contains a cycle through '%s'",
+                                                in.node->name));
             else if (!(*state & ORDERED)) {
                 *state |= OPEN;
                 mr_vec_push(&stack, u);
@@ -226,7 +238,8 @@ static bool differentiate(mr_grad *g)
     else if (n->def->op && n->def->op->grad)
         n->def->op->grad(g);
     else if (!(n->def->flags & MR_NO_GRADIENT))
-        mr_grad_fail(g, MR_NOT_FOUND, "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
+        mr_grad_fail(g, MR_NOT_FOUND,
+                     "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
                      n->def->name, n->name);
     return true;
 }
@@ -248,8 +261,8 @@ static void mark_needed(mr_out o, int start, bool *needed, node_vec *todo)
     }
 }
 
-/* An op emits the gradients of all its inputs, asked for or not.  What nobody asked for goes again, as
- * nobody has seen it yet: in a loop it would make forward values be kept for nothing. */
+/* An op emits the gradients of all its inputs, asked for or not.  What nobody asked for goes again,
+ * as nobody has seen it yet: in a loop it would make forward values be kept for nothing. */
 static void drop_unneeded(mr_grad *g, int start)
 {
     mr_backward *w = g->walk;
@@ -259,7 +272,8 @@ static void drop_unneeded(mr_grad *g, int start)
     bool *needed = mr_arena_array(&w->arena, bool, n + 1);
     for (int i = 0; i < g->node->n_in; i++)
         if (mr_needs_dx(g, i)) {
-            const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices, g->dx[i].dense_shape};
+            const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices,
+                                    g->dx[i].dense_shape};
             for (int j = 0; j < MR_COUNT(parts); j++)
                 mark_needed(parts[j], start, needed, &todo);
         }
@@ -301,12 +315,15 @@ static mr_status *check_dx(const mr_backward *w, const mr_node *n, int i, mr_out
     if (t == MR_RESOURCE || t == MR_VARIANT) /* the gradient of a variable arrives at its handle */
         return NULL;
     if (mr_dtype_base(mr_out_type(dx)) != t)
-        return mr_error(MR_INTERNAL, "The gradient of input %d of %s '%s' has type %s instead of %s", i, n->def->name,
-                        n->name, mr_dtype_name(mr_out_type(dx)), mr_dtype_name(t));
+        return mr_error(MR_INTERNAL,
+                        "The gradient of input %d of %s '%s' has type %s instead of %s", i,
+                        n->def->name, n->name, mr_dtype_name(mr_out_type(dx)), mr_dtype_name(t));
     if (!mr_pshape_compatible(mr_out_shape(x), mr_out_shape(dx)))
-        return mr_invalid("Incompatible shapes between op input and calculated input gradient. Forward operation: %s. "
-                          "Input index: %d. Original input shape: %s. Calculated input gradient shape: %s",
-                          n->name, i, MR_PSHAPE_TEXT(mr_out_shape(x)), MR_PSHAPE_TEXT(mr_out_shape(dx)));
+        return mr_invalid(
+            "Incompatible shapes between op input and calculated input gradient. Forward "
+            "operation: %s. "
+            "Input index: %d. Original input shape: %s. Calculated input gradient shape: %s",
+            n->name, i, MR_PSHAPE_TEXT(mr_out_shape(x)), MR_PSHAPE_TEXT(mr_out_shape(dx)));
     /* What is known of x holds for its gradient and helps to infer what follows. */
     return dx.node->id >= first_new ? mr_out_refine_shape(dx, mr_out_shape(x)) : NULL;
 }
@@ -379,20 +396,24 @@ void mr_backward_walk(mr_backward *w, mr_level *l)
 }
 
 /* ---- the whole call ---- */
-static mr_status *check_frames(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x, mr_frame **base)
+static mr_status *check_frames(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
+                               mr_frame **base)
 {
     *base = mr_cflow_value_frame(&w->flow, ys[0]);
     for (int i = 1; i < n_y; i++)
         if (mr_cflow_value_frame(&w->flow, ys[i]) != *base)
-            return mr_invalid("Cannot compute gradients of '%s' and '%s' together: they are in different while loops.",
+            return mr_invalid("Cannot compute gradients of '%s' and '%s' together: they are in "
+                              "different while loops.",
                               ys[0].node->name, ys[i].node->name);
     for (int i = 0; i < n_x; i++) {
         mr_frame *f = mr_cflow_value_frame(&w->flow, xs[i]), *b = *base;
         while (b && b != f)
             b = b->parent;
         if (!b)
-            return mr_invalid("Cannot compute the gradient with respect to '%s', which is inside of while loop '%s', "
-                              "from outside of it.", xs[i].node->name, f->name);
+            return mr_invalid("Cannot compute the gradient with respect to '%s', which is inside "
+                              "of while loop '%s', "
+                              "from outside of it.",
+                              xs[i].node->name, f->name);
     }
     return NULL;
 }
@@ -411,7 +432,8 @@ static mr_status *check_prefix(const mr_graph *g, const char *prefix)
     for (int i = 0; i < g->nodes.n; i++) {
         const mr_node *n = g->nodes.p[i];
         if (n && strncmp(n->name, prefix, len) == 0 && (n->name[len] == 0 || n->name[len] == '/'))
-            return mr_invalid("prefix [%s] conflicts with existing node '%s' in the graph", prefix, n->name);
+            return mr_invalid("prefix [%s] conflicts with existing node '%s' in the graph", prefix,
+                              n->name);
     }
     return NULL;
 }
@@ -439,10 +461,12 @@ static void seed(mr_backward *w, const mr_out *ys, int n_y)
         bool useful = mr_imap_get(&w->xs, mr_out_key(ys[i])) || mr_backward_between(w, ys[i].node);
         if (!carries_gradient(t) || !useful)
             continue;
-        if (given && given->dense.node && t != MR_RESOURCE && mr_dtype_base(mr_out_type(given->dense)) != t)
-            mr_scope_fail(&w->s, mr_invalid("Gradient type %s given for '%s' does not match its type %s",
-                                            mr_dtype_name(mr_out_type(given->dense)), ys[i].node->name,
-                                            mr_dtype_name(t)));
+        if (given && given->dense.node && t != MR_RESOURCE &&
+            mr_dtype_base(mr_out_type(given->dense)) != t)
+            mr_scope_fail(&w->s,
+                          mr_invalid("Gradient type %s given for '%s' does not match its type %s",
+                                     mr_dtype_name(mr_out_type(given->dense)), ys[i].node->name,
+                                     mr_dtype_name(t)));
         else if (given && mr_is_grad(given))
             mr_backward_add(w, w->base, ys[i], *given);
         else
@@ -450,13 +474,16 @@ static void seed(mr_backward *w, const mr_out *ys, int n_y)
     }
 }
 
-static mr_status *check_reachable(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x)
+static mr_status *check_reachable(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs,
+                                  int n_x)
 {
     mark_to_ys(w, ys, n_y, REACHED, true);
     for (int i = 0; i < n_x; i++)
         if (!(w->marks[xs[i].node->id] & REACHED))
-            return mr_invalid("Cannot compute the partial derivative for node '%s' as it's unreachable from the "
-                              "output node(s).", xs[i].node->name);
+            return mr_invalid(
+                "Cannot compute the partial derivative for node '%s' as it's unreachable from the "
+                "output node(s).",
+                xs[i].node->name);
     return NULL;
 }
 
@@ -471,7 +498,8 @@ static void collect(mr_backward *w, const mr_out *xs, int n_x, mr_gradient *out)
     }
 }
 
-static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x, mr_gradient *out)
+static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
+                           mr_gradient *out)
 {
     mr_frame *frame;
     for (int i = 0; i < n_x; i++)
@@ -510,7 +538,7 @@ static mr_status *prepare(mr_backward *w, mr_graph *g, const mr_gradient_options
 }
 
 mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
-                        const mr_gradient_options *options, mr_gradient *out)
+                              const mr_gradient_options *options, mr_gradient *out)
 {
     static const mr_gradient_options none;
     mr_backward w = {.graph = g, .opt = options ? options : &none};

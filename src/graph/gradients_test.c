@@ -5,7 +5,8 @@ MR_TEST(gradients_of_a_product)
 {
     mr_gtrial t;
     mr_gtrial_init(&t, 2);
-    mr_out y = mr_fb2(&t.b, "Mul", mr_fb1(&t.b, "Tanh", t.x[0]), mr_fb2(&t.b, "Mul", t.x[0], t.x[1]));
+    mr_out y =
+        mr_fb2(&t.b, "Mul", mr_fb1(&t.b, "Tanh", t.x[0]), mr_fb2(&t.b, "Mul", t.x[0], t.x[1]));
     mr_gtrial_check(&t, y);
     mr_gtrial_deinit(&t);
 }
@@ -14,7 +15,8 @@ MR_TEST(gradients_meeting_are_added)
 {
     mr_gtrial t;
     mr_gtrial_init(&t, 1);
-    mr_out a = mr_fb2(&t.b, "Mul", t.x[0], t.x[0]), y = mr_fb2(&t.b, "Add", mr_fb2(&t.b, "Mul", a, t.x[0]), a);
+    mr_out a = mr_fb2(&t.b, "Mul", t.x[0], t.x[0]),
+           y = mr_fb2(&t.b, "Add", mr_fb2(&t.b, "Mul", a, t.x[0]), a);
     mr_gtrial_check(&t, y);
     mr_gtrial_deinit(&t);
 }
@@ -72,7 +74,8 @@ MR_TEST(gradients_stop_where_told)
     mr_out a = mr_fb2(&t.b, "Mul", t.x[0], t.x[0]), y = mr_fb2(&t.b, "Mul", a, t.x[0]);
     mr_gradient dx;
     mr_mini_value v;
-    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.n_stop = 1, .stop = &a}, &dx));
+    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1,
+                                   &(mr_gradient_options){.n_stop = 1, .stop = &a}, &dx));
     MR_CHECK_OK(mr_mini_run(t.g, t.feed, 1, &dx.dense, 1, 1, &v));
     MR_CHECK_NEAR(v.v[0], 0.09, 1e-12);
     mr_gtrial_deinit(&t);
@@ -85,7 +88,8 @@ MR_TEST(gradients_use_what_arrives_at_ys)
     mr_out y = mr_fb2(&t.b, "Mul", t.x[0], t.x[0]);
     mr_gradient dx, dy = {mr_gtrial_num(&t, 10), MR_NO_OUT, MR_NO_OUT, MR_NO_OUT};
     mr_mini_value v;
-    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.grad_ys = &dy}, &dx));
+    MR_CHECK_OK(
+        mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.grad_ys = &dy}, &dx));
     MR_CHECK_OK(mr_mini_run(t.g, t.feed, 1, &dx.dense, 1, 1, &v));
     MR_CHECK_NEAR(v.v[0], 6, 1e-12);
     mr_gtrial_deinit(&t);
@@ -97,7 +101,8 @@ MR_TEST(gradients_of_an_op_without_one_are_not_found)
     mr_gtrial_init(&t, 1);
     mr_out y = mr_fb1(&t.b, "NoGrad", t.x[0]);
     mr_gradient dx;
-    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_NOT_FOUND, "No gradient defined for op: NoGrad");
+    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_NOT_FOUND,
+                 "No gradient defined for op: NoGrad");
     mr_gtrial_deinit(&t);
 }
 
@@ -129,7 +134,8 @@ MR_TEST(gradients_in_tensorflow_s_way_refuse_the_unreachable)
     mr_gradient dx[2];
     mr_gradient_options o = {.tf_semantics = true};
     MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 2, &o, dx), MR_INVALID_ARGUMENT,
-                 "Cannot compute the partial derivative for node 'x_1' as it's unreachable from the output node(s).");
+                 "Cannot compute the partial derivative for node 'x_1' as it's unreachable from "
+                 "the output node(s).");
     mr_gtrial_deinit(&t);
 }
 
@@ -139,7 +145,8 @@ MR_TEST(gradients_in_tensorflow_s_way_are_none_behind_what_stops_them)
     mr_gtrial_init(&t, 1);
     mr_out y = mr_fb1(&t.b, "StopGradient", t.x[0]);
     mr_gradient dx;
-    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.tf_semantics = true}, &dx));
+    MR_CHECK_OK(
+        mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.tf_semantics = true}, &dx));
     MR_CHECK(!dx.dense.node && !dx.values.node);
     mr_gtrial_deinit(&t);
 }
@@ -151,7 +158,8 @@ MR_TEST(gradients_in_tensorflow_s_way_want_a_prefix_of_their_own)
     mr_out y = mr_fb1(&t.b, "Tanh", t.x[0]);
     mr_gradient dx;
     mr_gradient_options o = {.tf_semantics = true, .prefix = "Tanh"};
-    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, &o, &dx), MR_INVALID_ARGUMENT, "conflicts with existing node");
+    MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, &o, &dx), MR_INVALID_ARGUMENT,
+                 "conflicts with existing node");
     o.prefix = "Tan";
     MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &o, &dx));
     MR_CHECK(strncmp(dx.dense.node->name, "Tan/", 4) == 0);
@@ -174,7 +182,8 @@ MR_TEST(gradients_ask_the_override_first)
     mr_out y = mr_fb1(&t.b, "NoGrad", t.x[0]);
     mr_gradient dx;
     mr_mini_value v;
-    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.override = ten_times}, &dx));
+    MR_CHECK_OK(
+        mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.override = ten_times}, &dx));
     MR_CHECK_OK(mr_mini_run(t.g, t.feed, 1, &dx.dense, 1, 1, &v));
     MR_CHECK_NEAR(v.v[0], 10, 0);
     mr_gtrial_deinit(&t);
@@ -186,7 +195,8 @@ MR_TEST(gradients_colocate_when_asked)
     mr_gtrial_init(&t, 1);
     mr_out y = mr_fb1(&t.b, "Tanh", t.x[0]);
     mr_gradient dx;
-    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.colocate = true}, &dx));
+    MR_CHECK_OK(
+        mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.colocate = true}, &dx));
     const mr_attr *c = mr_node_attr(dx.dense.node, "_class");
     MR_CHECK(c && c->n == 1 && mr_sv_is(c->ss[0], "loc:@Tanh"));
     mr_gtrial_deinit(&t);
@@ -199,10 +209,12 @@ MR_TEST(gradients_of_rows_stay_rows)
     mr_gtrial_init(&t, 1);
     mr_gtrial_vector(&t, 0, 4, true);
     mr_out a = mr_fb2(&t.b, "Gather", t.x[0], mr_gtrial_ints(&t, 2, (const int32_t[]){1, 3}));
-    mr_out c = mr_fb2(&t.b, "Gather", t.x[0], mr_gtrial_ints(&t, 2, (const int32_t[]){3, 3})), y = mr_fb2(&t.b, "Mul", a, c);
+    mr_out c = mr_fb2(&t.b, "Gather", t.x[0], mr_gtrial_ints(&t, 2, (const int32_t[]){3, 3})),
+           y = mr_fb2(&t.b, "Mul", a, c);
     mr_gradient dx;
     mr_mini_value v[2];
-    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.sparse = true}, &dx));
+    MR_CHECK_OK(
+        mr_graph_gradients(t.g, &y, 1, t.x, 1, &(mr_gradient_options){.sparse = true}, &dx));
     MR_CHECK(!dx.dense.node && dx.values.node);
     mr_out fetch[] = {dx.values, dx.indices};
     MR_CHECK_OK(mr_mini_run(t.g, t.feed, 1, fetch, 2, 1, v));

@@ -1,12 +1,13 @@
 /* graph/infer.c -- runs an op's shape function and keeps what it found.
  *
- * A node's output shapes only ever get better known: what a shape function finds is merged with what
- * was there (TF_GraphSetTensorShape may have told more), and a contradiction is an error that names the
- * node, its attrs and the shapes it saw, in TensorFlow's words, because people search for those.
+ * A node's output shapes only ever get better known: what a shape function finds is merged with
+ * what was there (TF_GraphSetTensorShape may have told more), and a contradiction is an error that
+ * names the node, its attrs and the shapes it saw, in TensorFlow's words, because people search for
+ * those.
  *
  * Resource handles carry the dtype and shape of what they lead to along the same edges.  Nodes that
- * only pass a value on (Identity, Switch, Enter ...) pass this on here, not in their shape functions:
- * so no op can forget to. */
+ * only pass a value on (Identity, Switch, Enter ...) pass this on here, not in their shape
+ * functions: so no op can forget to. */
 #include "graph/infer.h"
 
 #include "graph/known_value.h"
@@ -99,8 +100,8 @@ static mr_status *with_context(mr_infer *c, mr_status *st)
 /* ---- resource handles ---- */
 static bool passes_value(const mr_node *n)
 {
-    return mr_node_is_control_flow(n) || mr_node_is(n, "Identity") || mr_node_is(n, "StopGradient") ||
-           mr_node_is(n, "RefIdentity");
+    return mr_node_is_control_flow(n) || mr_node_is(n, "Identity") ||
+           mr_node_is(n, "StopGradient") || mr_node_is(n, "RefIdentity");
 }
 
 static bool handles_eq(const mr_handle_info *a, const mr_handle_info *b)
@@ -108,7 +109,8 @@ static bool handles_eq(const mr_handle_info *a, const mr_handle_info *b)
     if (!a || !b || a->n != b->n)
         return false;
     for (int i = 0; i < a->n; i++)
-        if (a->parts[i].dtype != b->parts[i].dtype || !mr_pshape_eq(a->parts[i].shape, b->parts[i].shape))
+        if (a->parts[i].dtype != b->parts[i].dtype ||
+            !mr_pshape_eq(a->parts[i].shape, b->parts[i].shape))
             return false;
     return true;
 }
@@ -165,7 +167,8 @@ static mr_status *set_arrays(mr_infer *c, room *r)
         size_t pointers = n * sizeof(void *);
         char *p = r->heap = mr_try_calloc(1, 2 * pointers + (size_t)c->n_in + 1);
         if (!p)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to infer shapes of node '%s'", c->node->name);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to infer shapes of node '%s'",
+                            c->node->name);
         c->in = (const mr_pshape **)p;
         c->in_handles = (const mr_handle_info **)(p + pointers);
         c->asked = (uint8_t *)p + 2 * pointers;
@@ -215,8 +218,12 @@ mr_status *mr_node_infer(mr_node *n)
 {
     room r = {0};
     mr_known known;
-    mr_infer c = {.node = n, .arena = &n->graph->arena, .n_in = n->n_in, .n_out = n->n_out,
-                  .producer = n->graph->versions.producer, .known = &known};
+    mr_infer c = {.node = n,
+                  .arena = &n->graph->arena,
+                  .n_in = n->n_in,
+                  .n_out = n->n_out,
+                  .producer = n->graph->versions.producer,
+                  .known = &known};
     mr_status *st;
 
     MR_TRY(set_arrays(&c, &r));
@@ -269,7 +276,8 @@ mr_status *mr_infer_shape_value(mr_infer *c, int i, const mr_pshape **out)
     MR_ASSERT(i >= 0 && i < c->n_in);
     c->asked[i] |= ASKED_SHAPE;
     const mr_ints *v = c->node->in[i].node ? mr_known_ints(c->known, c->node->in[i]) : NULL;
-    if (v && v->rank == 0 && v->known[0] && v->v[0] == -1) { /* the scalar -1 stands for any shape */
+    if (v && v->rank == 0 && v->known[0] &&
+        v->v[0] == -1) { /* the scalar -1 stands for any shape */
         *out = &mr_pshape_unknown;
         return NULL;
     }
@@ -319,12 +327,14 @@ mr_status *mr_infer_rank_at_most(mr_infer *c, const mr_pshape *s, int rank, cons
 mr_status *mr_infer_merge_dim(int64_t a, int64_t b, int64_t *out)
 {
     if (a >= 0 && b >= 0 && a != b)
-        return mr_invalid("Dimensions must be equal, but are %lld and %lld", (long long)a, (long long)b);
+        return mr_invalid("Dimensions must be equal, but are %lld and %lld", (long long)a,
+                          (long long)b);
     *out = a >= 0 ? a : b;
     return NULL;
 }
 
-mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b, const mr_pshape **out)
+mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
+                          const mr_pshape **out)
 {
     if (a->rank < 0 || b->rank < 0 || a == b) {
         *out = a->rank < 0 ? b : a;
@@ -335,8 +345,10 @@ mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b, c
     bool a_tells_all = true;
     for (int d = 0; d < a->rank; d++) {
         if (a->dims[d] >= 0 && b->dims[d] >= 0 && a->dims[d] != b->dims[d])
-            return mr_invalid("Dimension %d in both shapes must be equal, but are %lld and %lld. Shapes are %s and %s.",
-                              d, (long long)a->dims[d], (long long)b->dims[d], MR_PSHAPE_TEXT(a), MR_PSHAPE_TEXT(b));
+            return mr_invalid("Dimension %d in both shapes must be equal, but are %lld and %lld. "
+                              "Shapes are %s and %s.",
+                              d, (long long)a->dims[d], (long long)b->dims[d], MR_PSHAPE_TEXT(a),
+                              MR_PSHAPE_TEXT(b));
         a_tells_all = a_tells_all && (a->dims[d] >= 0 || b->dims[d] < 0);
     }
     return a_tells_all ? (*out = a, NULL) : mr_pshape_merge(c->arena, a, b, out);

@@ -14,7 +14,7 @@ struct mr_infer {
     int n_in, n_out;
     const mr_pshape **in, **out;
     const mr_handle_info **in_handles, **out_handles; /* entries may be NULL */
-    int producer; /* GraphDef producer version */
+    int producer;                                     /* GraphDef producer version */
     /* the rest belongs to infer.c */
     struct mr_known *known; /* values found so far */
     uint8_t *asked;         /* per input: what of its value was asked for, for error texts */
@@ -23,7 +23,8 @@ struct mr_infer {
 /* Value of a constant input, NULL when it is not known; borrowed.  Chains of Shape, Pack, Concat,
  * StridedSlice, Cast, Rank, Size and arithmetic on constants are evaluated. */
 const mr_tensor *mr_infer_const(mr_infer *c, int i);
-/* Input i as a shape: a vector whose known entries are dims (-1 unknown).  Unknown length: unknown rank. */
+/* Input i as a shape: a vector whose known entries are dims (-1 unknown).  Unknown length: unknown
+ * rank. */
 mr_status *mr_infer_shape_value(mr_infer *c, int i, const mr_pshape **out);
 /* A scalar int input: true and the value when known. */
 bool mr_infer_int(mr_infer *c, int i, int64_t *out);
@@ -32,11 +33,14 @@ bool mr_infer_int(mr_infer *c, int i, int64_t *out);
 mr_status *mr_infer_rank(mr_infer *c, const mr_pshape *s, int rank, const mr_pshape **out);
 mr_status *mr_infer_rank_at_least(mr_infer *c, const mr_pshape *s, int rank, const mr_pshape **out);
 mr_status *mr_infer_rank_at_most(mr_infer *c, const mr_pshape *s, int rank, const mr_pshape **out);
-mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b, const mr_pshape **out);
+mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
+                          const mr_pshape **out);
 mr_status *mr_infer_merge_dim(int64_t a, int64_t b, int64_t *out);
-const mr_pshape *mr_infer_sub(mr_infer *c, const mr_pshape *s, int start, int end); /* end < 0: from the back; MR_MAX_RANK: all */
+/* Dimensions start..end; end < 0: from the back; MR_MAX_RANK: all. */
+const mr_pshape *mr_infer_sub(mr_infer *c, const mr_pshape *s, int start, int end);
 const mr_pshape *mr_infer_concat(mr_infer *c, const mr_pshape *a, const mr_pshape *b);
-static inline int64_t mr_infer_dim(const mr_pshape *s, int i) /* negative i from the back; -1 unknown */
+/* Negative i from the back; -1: unknown. */
+static inline int64_t mr_infer_dim(const mr_pshape *s, int i)
 {
     return s->rank < 0 ? -1 : s->dims[i < 0 ? i + s->rank : i];
 }
@@ -57,20 +61,21 @@ void mr_infer_set_evaluator(mr_eval_fn fn);
 void mr_node_summary(const mr_node *n, mr_str *out);
 
 /* ---- common shape functions (graph/shape_rules.c), for .shape of an op ---- */
-mr_status *mr_shape_unknown(mr_infer *c);    /* all outputs unknown */
-mr_status *mr_shape_none(mr_infer *c);       /* no outputs, or nothing to say */
-mr_status *mr_shape_same(mr_infer *c);       /* output 0 (and all others) like input 0 */
-mr_status *mr_shape_scalar(mr_infer *c);     /* all outputs scalar */
-mr_status *mr_shape_merge_all(mr_infer *c);  /* all inputs equal shapes; outputs like them */
-mr_status *mr_shape_broadcast2(mr_infer *c); /* inputs 0 and 1 broadcast */
-mr_status *mr_shape_from_attr(mr_infer *c);  /* output 0 by attr "shape" */
+mr_status *mr_shape_unknown(mr_infer *c);     /* all outputs unknown */
+mr_status *mr_shape_none(mr_infer *c);        /* no outputs, or nothing to say */
+mr_status *mr_shape_same(mr_infer *c);        /* output 0 (and all others) like input 0 */
+mr_status *mr_shape_scalar(mr_infer *c);      /* all outputs scalar */
+mr_status *mr_shape_merge_all(mr_infer *c);   /* all inputs equal shapes; outputs like them */
+mr_status *mr_shape_broadcast2(mr_infer *c);  /* inputs 0 and 1 broadcast */
+mr_status *mr_shape_from_attr(mr_infer *c);   /* output 0 by attr "shape" */
 mr_status *mr_shape_from_input0(mr_infer *c); /* output 0 by the value of input 0 (Fill, random) */
-mr_status *mr_shape_reduction(mr_infer *c);  /* Sum and kin: input, axes, attr keep_dims */
+mr_status *mr_shape_reduction(mr_infer *c);   /* Sum and kin: input, axes, attr keep_dims */
 /* Broadcast of two partial shapes. */
-mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *b, const mr_pshape **out);
+mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
+                              const mr_pshape **out);
 /* Window arithmetic of op_semantics.md §8; n or the result may be -1 (unknown). */
 typedef enum mr_padding { MR_PAD_VALID, MR_PAD_SAME, MR_PAD_EXPLICIT } mr_padding;
-mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride, mr_padding padding,
-                          int64_t *before, int64_t *after, int64_t *out);
+mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
+                          mr_padding padding, int64_t *before, int64_t *after, int64_t *out);
 
 #endif

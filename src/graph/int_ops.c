@@ -1,9 +1,9 @@
 /* graph/int_ops.c -- the rules by which known integers pass through ops.
  *
- * One rule an op, in a table.  A rule sees the inputs as scalars or vectors with unknown entries and says
- * what it can about the output; whatever is unusual (another rank, an odd mask) is answered by NULL, and
- * the evaluator has a try.  Results that do not fit the output's type are unknown, because wrapping
- * around is never what a shape means. */
+ * One rule an op, in a table.  A rule sees the inputs as scalars or vectors with unknown entries
+ * and says what it can about the output; whatever is unusual (another rank, an odd mask) is
+ * answered by NULL, and the evaluator has a try.  Results that do not fit the output's type are
+ * unknown, because wrapping around is never what a shape means. */
 #include "graph/int_ops.h"
 
 enum { MAX_INTS = 1024 }; /* shapes are shorter; longer vectors are data */
@@ -173,7 +173,8 @@ static int64_t clamp_bound(int64_t at, int64_t n, bool masked, bool is_end, bool
     return MR_MAX(low, MR_MIN(at, high));
 }
 
-static const mr_ints *take(mr_known *k, const mr_ints *x, int64_t begin, int64_t end, int64_t stride)
+static const mr_ints *take(mr_known *k, const mr_ints *x, int64_t begin, int64_t end,
+                           int64_t stride)
 {
     int64_t span = stride > 0 ? end - begin : begin - end, step = stride > 0 ? stride : -stride;
     mr_ints *r = new_ints(k, 1, span <= 0 ? 0 : (span - 1) / step + 1);
@@ -195,7 +196,8 @@ static const mr_ints *pick(mr_known *k, const mr_ints *x, int64_t at)
 static const mr_ints *strided_slice_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0), *begin = input(k, o, 1), *end = input(k, o, 2), *by = input(k, o, 3);
+    const mr_ints *x = input(k, o, 0), *begin = input(k, o, 1), *end = input(k, o, 2),
+                  *by = input(k, o, 3);
     if (!x || x->rank != 1 || !begin || !end || !by || begin->n != 1 || end->n != 1 || by->n != 1 ||
         (int_attr(o, "ellipsis_mask", 0) & 1) || (int_attr(o, "new_axis_mask", 0) & 1))
         return NULL;
@@ -214,8 +216,8 @@ static const mr_ints *slice_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
     const mr_ints *x = input(k, o, 0), *begin = input(k, o, 1), *size = input(k, o, 2);
-    if (!x || x->rank != 1 || !begin || !size || begin->n != 1 || size->n != 1 || !begin->known[0] ||
-        !size->known[0] || begin->v[0] < 0 || begin->v[0] > x->n)
+    if (!x || x->rank != 1 || !begin || !size || begin->n != 1 || size->n != 1 ||
+        !begin->known[0] || !size->known[0] || begin->v[0] < 0 || begin->v[0] > x->n)
         return NULL;
     int64_t n = size->v[0] == -1 ? x->n - begin->v[0] : size->v[0];
     return n < 0 || n > x->n - begin->v[0] ? NULL : take(k, x, begin->v[0], begin->v[0] + n, 1);
@@ -225,8 +227,8 @@ static const mr_ints *gather_rule(mr_known *k, mr_out o, int has_axis)
 {
     const mr_ints *x = input(k, o, 0), *at = input(k, o, 1);
     int64_t axis = 0;
-    if (!x || x->rank != 1 || !at || (has_axis && !input_int(k, o, 2, &axis)) || (axis != 0 && axis != -1) ||
-        int_attr(o, "batch_dims", 0) != 0)
+    if (!x || x->rank != 1 || !at || (has_axis && !input_int(k, o, 2, &axis)) ||
+        (axis != 0 && axis != -1) || int_attr(o, "batch_dims", 0) != 0)
         return NULL;
     mr_ints *r = new_ints(k, at->rank, at->n);
     for (int i = 0; r && i < r->n; i++) {
@@ -277,7 +279,8 @@ static const mr_ints *fill_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
     const mr_ints *dims = input(k, o, 0), *x = input(k, o, 1);
-    if (!dims || dims->rank != 1 || dims->n > 1 || (dims->n == 1 && !dims->known[0]) || !x || x->rank != 0)
+    if (!dims || dims->rank != 1 || dims->n > 1 || (dims->n == 1 && !dims->known[0]) || !x ||
+        x->rank != 0)
         return NULL;
     mr_ints *r = new_ints(k, dims->n, dims->n ? dims->v[0] : 1);
     for (int i = 0; r && i < r->n; i++)
@@ -300,8 +303,9 @@ static const mr_ints *range_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
     int64_t from, to, by, span;
-    if (!input_int(k, o, 0, &from) || !input_int(k, o, 1, &to) || !input_int(k, o, 2, &by) || by == 0 ||
-        by == INT64_MIN || __builtin_sub_overflow(by > 0 ? to : from, by > 0 ? from : to, &span) || span < 0)
+    if (!input_int(k, o, 0, &from) || !input_int(k, o, 1, &to) || !input_int(k, o, 2, &by) ||
+        by == 0 || by == INT64_MIN ||
+        __builtin_sub_overflow(by > 0 ? to : from, by > 0 ? from : to, &span) || span < 0)
         return NULL;
     int64_t step = by > 0 ? by : -by;
     mr_ints *r = new_ints(k, 1, span / step + (span % step != 0));
@@ -370,8 +374,8 @@ static const mr_ints *neg_rule(mr_known *k, mr_out o, int which)
 static const mr_ints *reduce_rule(mr_known *k, mr_out o, int op)
 {
     const mr_ints *x = input(k, o, 0), *axes = input(k, o, 1);
-    if (!x || x->rank != 1 || !axes || axes->n != 1 || !axes->known[0] || axes->v[0] < -1 || axes->v[0] > 0 ||
-        (x->n == 0 && op != ADD && op != MUL))
+    if (!x || x->rank != 1 || !axes || axes->n != 1 || !axes->known[0] || axes->v[0] < -1 ||
+        axes->v[0] > 0 || (x->n == 0 && op != ADD && op != MUL))
         return NULL;
     mr_ints *r = new_ints(k, bool_attr(o, "keep_dims") ? 1 : 0, 1);
     int64_t v = op == MUL ? 1 : op == ADD || x->n == 0 ? 0 : x->v[0];
@@ -388,18 +392,46 @@ static const struct rule {
     rule_fn fn;
     int which;
 } rules[] = {
-    {"Add", binary_rule, ADD}, {"AddV2", binary_rule, ADD}, {"Cast", cast_rule, 0}, {"Concat", concat_rule, 1},
-    {"ConcatV2", concat_rule, 0}, {"Div", binary_rule, TRUNC_DIV}, {"Enter", pass_rule, 0},
-    {"ExpandDims", expand_rule, 0}, {"Fill", fill_rule, 0}, {"FloorDiv", binary_rule, FLOOR_DIV},
-    {"FloorMod", binary_rule, FLOOR_MOD}, {"Gather", gather_rule, 0}, {"GatherV2", gather_rule, 1},
-    {"Identity", pass_rule, 0}, {"Max", reduce_rule, MAXIMUM}, {"Maximum", binary_rule, MAXIMUM},
-    {"Min", reduce_rule, MINIMUM}, {"Minimum", binary_rule, MINIMUM}, {"Mod", binary_rule, TRUNC_MOD},
-    {"Mul", binary_rule, MUL}, {"Neg", neg_rule, 0}, {"OnesLike", like_rule, 1}, {"Pack", pack_rule, 0},
-    {"PreventGradient", pass_rule, 0}, {"Prod", reduce_rule, MUL}, {"Range", range_rule, 0},
-    {"Rank", rank_rule, 0}, {"Reshape", reshape_rule, 0}, {"Shape", shape_rule, 0}, {"ShapeN", shape_rule, 0},
-    {"Size", size_rule, 0}, {"Slice", slice_rule, 0}, {"Squeeze", squeeze_rule, 0}, {"StopGradient", pass_rule, 0},
-    {"StridedSlice", strided_slice_rule, 0}, {"Sub", binary_rule, SUB}, {"Sum", reduce_rule, ADD},
-    {"Switch", pass_rule, 0}, {"TruncateDiv", binary_rule, TRUNC_DIV}, {"TruncateMod", binary_rule, TRUNC_MOD},
+    {"Add", binary_rule, ADD},
+    {"AddV2", binary_rule, ADD},
+    {"Cast", cast_rule, 0},
+    {"Concat", concat_rule, 1},
+    {"ConcatV2", concat_rule, 0},
+    {"Div", binary_rule, TRUNC_DIV},
+    {"Enter", pass_rule, 0},
+    {"ExpandDims", expand_rule, 0},
+    {"Fill", fill_rule, 0},
+    {"FloorDiv", binary_rule, FLOOR_DIV},
+    {"FloorMod", binary_rule, FLOOR_MOD},
+    {"Gather", gather_rule, 0},
+    {"GatherV2", gather_rule, 1},
+    {"Identity", pass_rule, 0},
+    {"Max", reduce_rule, MAXIMUM},
+    {"Maximum", binary_rule, MAXIMUM},
+    {"Min", reduce_rule, MINIMUM},
+    {"Minimum", binary_rule, MINIMUM},
+    {"Mod", binary_rule, TRUNC_MOD},
+    {"Mul", binary_rule, MUL},
+    {"Neg", neg_rule, 0},
+    {"OnesLike", like_rule, 1},
+    {"Pack", pack_rule, 0},
+    {"PreventGradient", pass_rule, 0},
+    {"Prod", reduce_rule, MUL},
+    {"Range", range_rule, 0},
+    {"Rank", rank_rule, 0},
+    {"Reshape", reshape_rule, 0},
+    {"Shape", shape_rule, 0},
+    {"ShapeN", shape_rule, 0},
+    {"Size", size_rule, 0},
+    {"Slice", slice_rule, 0},
+    {"Squeeze", squeeze_rule, 0},
+    {"StopGradient", pass_rule, 0},
+    {"StridedSlice", strided_slice_rule, 0},
+    {"Sub", binary_rule, SUB},
+    {"Sum", reduce_rule, ADD},
+    {"Switch", pass_rule, 0},
+    {"TruncateDiv", binary_rule, TRUNC_DIV},
+    {"TruncateMod", binary_rule, TRUNC_MOD},
     {"ZerosLike", like_rule, 0},
 };
 

@@ -11,11 +11,18 @@ static const mr_op more[] = {
     {.name = "TruncateDiv", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},
     {.name = "TruncateMod", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},
     {.name = "Maximum", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},
-    {.name = "Prod", .sig = "input: T, axes: int32 -> output: T", .attrs = "T: type; keep_dims: bool = false"},
-    {.name = "Max", .sig = "input: T, axes: int32 -> output: T", .attrs = "T: type; keep_dims: bool = false"},
+    {.name = "Prod",
+     .sig = "input: T, axes: int32 -> output: T",
+     .attrs = "T: type; keep_dims: bool = false"},
+    {.name = "Max",
+     .sig = "input: T, axes: int32 -> output: T",
+     .attrs = "T: type; keep_dims: bool = false"},
     {.name = "Range", .sig = "start: T, limit: T, delta: T -> output: T", .attrs = "T: type"},
-    {.name = "Slice", .sig = "input: T, begin: int32, size: int32 -> output: T", .attrs = "T: type"},
-    {.name = "GatherV2", .sig = "params: T, indices: int32, axis: int32 -> output: T",
+    {.name = "Slice",
+     .sig = "input: T, begin: int32, size: int32 -> output: T",
+     .attrs = "T: type"},
+    {.name = "GatherV2",
+     .sig = "params: T, indices: int32, axis: int32 -> output: T",
      .attrs = "T: type; batch_dims: int = 0"},
     {.name = "ExpandDims", .sig = "input: T, dim: int32 -> output: T", .attrs = "T: type"},
     {.name = "Squeeze", .sig = "input: T -> output: T", .attrs = "T: type"},
@@ -59,14 +66,18 @@ static void check_value(mr_out o, const char *expected)
     mr_known_deinit(&k);
 }
 
-static mr_out vec(mr_scope *s, int a, int b, int c) { return mr_const_vec_i32(s, 3, (const int32_t[]){a, b, c}); }
+static mr_out vec(mr_scope *s, int a, int b, int c)
+{
+    return mr_const_vec_i32(s, 3, (const int32_t[]){a, b, c});
+}
 static mr_out one(mr_scope *s, int a) { return mr_const_vec_i32(s, 1, &a); }
 static mr_out num(mr_scope *s, int a) { return mr_const_i32(s, a); }
 
 /* The shape of a tensor of which the first size is unknown: [?,3,5]. */
 static mr_out partly(mr_graph *g, mr_scope *s)
 {
-    mr_out x = mr_placeholder(s, MR_FLOAT, "x", mr_pshape_of(&g->arena, 3, (const int64_t[]){-1, 3, 5}));
+    mr_out x =
+        mr_placeholder(s, MR_FLOAT, "x", mr_pshape_of(&g->arena, 3, (const int64_t[]){-1, 3, 5}));
     return mr_emit(s, "Shape", x);
 }
 
@@ -123,11 +134,14 @@ MR_TEST(known_integers_are_taken_apart)
     check_value(mr_emit(&s, "Slice", p, one(&s, 1), one(&s, 3)), "nothing");
     check_value(mr_emit(&s, "GatherV2", p, vec(&s, 2, 0, 1), num(&s, 0)), "[5,?,3]");
     check_value(mr_emit(&s, "GatherV2", p, num(&s, 3), num(&s, 0)), "nothing");
-    check_value(mr_emit_with(&s, "StridedSlice", MR_ATTRS({"begin_mask", mr_a_int(1)}, {"end_mask", mr_a_int(1)}), p,
-                             one(&s, 0), one(&s, 0), one(&s, -1)), "[5,3,?]");
+    check_value(mr_emit_with(&s, "StridedSlice",
+                             MR_ATTRS({"begin_mask", mr_a_int(1)}, {"end_mask", mr_a_int(1)}), p,
+                             one(&s, 0), one(&s, 0), one(&s, -1)),
+                "[5,3,?]");
     check_value(mr_emit(&s, "StridedSlice", p, one(&s, -2), one(&s, 9), one(&s, 1)), "[3,5]");
-    check_value(mr_emit_with(&s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), p, one(&s, -1),
-                             one(&s, 0), one(&s, 1)), "5");
+    check_value(mr_emit_with(&s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), p,
+                             one(&s, -1), one(&s, 0), one(&s, 1)),
+                "5");
     stop(g, &s);
 }
 

@@ -1,14 +1,14 @@
 /* graph/known_value.c -- what can be said of a value before anything runs.
  *
- * Two ways.  Small integer scalars and vectors, which is what shapes and axes are, are followed here,
- * entry by entry, so that one unknown dimension does not hide the others; this needs no kernels
- * (int_ops.c has the rules).  Anything else is computed whole by the evaluator, one node at a time, when
- * all its inputs are known.
+ * Two ways.  Small integer scalars and vectors, which is what shapes and axes are, are followed
+ * here, entry by entry, so that one unknown dimension does not hide the others; this needs no
+ * kernels (int_ops.c has the rules).  Anything else is computed whole by the evaluator, one node at
+ * a time, when all its inputs are known.
  *
- * Both are bounded: at most MAX_NODES nodes are looked at in one call and no value above MAX_BYTES is
- * computed, so a graph built to be slow to infer stays cheap.  A constant that is there already may
- * have any size.  Feeding may replace any value when the graph runs; as in TensorFlow that is the
- * feeder's promise to keep. */
+ * Both are bounded: at most MAX_NODES nodes are looked at in one call and no value above MAX_BYTES
+ * is computed, so a graph built to be slow to infer stays cheap.  A constant that is there already
+ * may have any size.  Feeding may replace any value when the graph runs; as in TensorFlow that is
+ * the feeder's promise to keep. */
 #include "graph/known_value.h"
 
 #include "graph/int_ops.h"
@@ -43,7 +43,10 @@ void mr_known_deinit(mr_known *k)
 }
 
 /* Producers are in the graph already, so their ids tell them apart. */
-static uint64_t key_of(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index; }
+static uint64_t key_of(mr_out o)
+{
+    return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index;
+}
 
 /* ---- integers, entry by entry ---- */
 const mr_ints *mr_known_ints(mr_known *k, mr_out o)
@@ -118,7 +121,8 @@ static bool small_output(const mr_node *n, int i)
         mr_status_free(st);
         return false;
     }
-    return mr_i64_mul(count, (int64_t)mr_dtype_size(mr_dtype_base(n->out_types[i])), &bytes) && bytes <= MAX_BYTES;
+    return mr_i64_mul(count, (int64_t)mr_dtype_size(mr_dtype_base(n->out_types[i])), &bytes) &&
+           bytes <= MAX_BYTES;
 }
 
 /* Computing it changes nothing, always gives the same, and is cheap. */
@@ -131,7 +135,8 @@ static bool may_evaluate(const mr_node *n)
         if (!small_output(n, i) || !mr_dtype_is_plain(mr_dtype_base(n->out_types[i])))
             return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!n->in[i].node || mr_dtype_is_ref(n->in_types[i]) || mr_dtype_base(n->in_types[i]) == MR_RESOURCE)
+        if (!n->in[i].node || mr_dtype_is_ref(n->in_types[i]) ||
+            mr_dtype_base(n->in_types[i]) == MR_RESOURCE)
             return false;
     return true;
 }
@@ -192,8 +197,8 @@ static bool forwards_input0(const mr_node *n)
            mr_node_is(n, "StopGradient") || mr_node_is(n, "PreventGradient");
 }
 
-/* Not by the rules for integers: a constant, a value passed on, or the evaluator's answer.  Returns a
- * new reference. */
+/* Not by the rules for integers: a constant, a value passed on, or the evaluator's answer.  Returns
+ * a new reference. */
 static mr_tensor *find_whole(mr_known *k, mr_out o)
 {
     if (mr_dtype_is_ref(mr_out_type(o)))
@@ -201,7 +206,9 @@ static mr_tensor *find_whole(mr_known *k, mr_out o)
     if (mr_node_is(o.node, "Const"))
         return const_value(o.node);
     if (forwards_input0(o.node))
-        return o.node->n_in > 0 && o.node->in[0].node ? mr_tensor_ref(mr_known_tensor(k, o.node->in[0])) : NULL;
+        return o.node->n_in > 0 && o.node->in[0].node
+                   ? mr_tensor_ref(mr_known_tensor(k, o.node->in[0]))
+                   : NULL;
     evaluate(k, o.node);
     void *hit = mr_imap_get(&k->tensors, key_of(o));
     return hit && hit != NOTHING ? mr_tensor_ref(hit) : NULL;

@@ -1,9 +1,10 @@
 /* graph/known_value.h -- what can be said of a value before anything runs.
  *
- * Shape functions want the values of their shape and axis arguments.  These come from constants, often
- * through a chain of Shape, Pack, StridedSlice and arithmetic, and are often known in part only: of
- * Shape(x) with x: [?,3] the second entry.  An mr_known answers such questions for one inference call
- * and remembers the answers.  Inside graph/ only; others use mr_infer_const and mr_out_value. */
+ * Shape functions want the values of their shape and axis arguments.  These come from constants,
+ * often through a chain of Shape, Pack, StridedSlice and arithmetic, and are often known in part
+ * only: of Shape(x) with x: [?,3] the second entry.  An mr_known answers such questions for one
+ * inference call and remembers the answers.  Inside graph/ only; others use mr_infer_const and
+ * mr_out_value. */
 #ifndef MR_GRAPH_KNOWN_VALUE_H
 #define MR_GRAPH_KNOWN_VALUE_H
 

@@ -1,8 +1,8 @@
 /* graph/mini_run_test.c -- a small interpreter with frames, iterations and dead values.
  *
- * One token at a time, in random order.  Iterations are never held back, so everything that could run in
- * parallel may come in any order; a frame is done when nothing in it can go on and all its Enters came, and
- * then Exits that never fired are dead to the frame around it. */
+ * One token at a time, in random order.  Iterations are never held back, so everything that could
+ * run in parallel may come in any order; a frame is done when nothing in it can go on and all its
+ * Enters came, and then Exits that never fired are dead to the frame around it. */
 #include "graph/mini_run_test.h"
 
 #include <math.h>
@@ -97,7 +97,8 @@ static void run_binary(machine *m, mr_node *n, value **in, value **out)
     bool first = in[0]->rank > in[1]->rank || (in[0]->rank == in[1]->rank && in[0]->n != 1);
     value *r = out[0] = new_value(m, MR_MAX(in[0]->rank, in[1]->rank), first ? in[0]->n : in[1]->n);
     for (int i = 0; i < r->n; i++)
-        r->v[i] = binary(n->def->name, in[0]->v[in[0]->n == 1 ? 0 : i], in[1]->v[in[1]->n == 1 ? 0 : i]);
+        r->v[i] =
+            binary(n->def->name, in[0]->v[in[0]->n == 1 ? 0 : i], in[1]->v[in[1]->n == 1 ? 0 : i]);
 }
 
 static void run_const(machine *m, mr_node *n, value **out)
@@ -228,7 +229,8 @@ static void run_feed(machine *m, mr_node *n, value **out)
 static void run_simple(machine *m, mr_node *n, value **in, value **out)
 {
     const char *op = n->def->name;
-    if (n->n_in == 2 && n->n_out == 1 && strstr(" Add AddV2 Sub Mul Less GreaterEqual Greater Equal ", op))
+    if (n->n_in == 2 && n->n_out == 1 &&
+        strstr(" Add AddV2 Sub Mul Less GreaterEqual Greater Equal ", op))
         run_binary(m, n, in, out);
     else if (strcmp(op, "Const") == 0)
         run_const(m, n, out);
@@ -279,7 +281,8 @@ static bool run_passing(machine *m, mr_node *n, value **in, value **out)
     if (mr_node_is_switch(n)) {
         int side = (int)in[1]->v[0];
         out[MR_MAX(0, MR_MIN(side, n->n_out - 1))] = in[0];
-    } else if (mr_node_is_control_flow(n) || mr_node_is(n, "LoopCond") || mr_node_is(n, "Identity") || mr_node_is(n, "StopGradient") ||
+    } else if (mr_node_is_control_flow(n) || mr_node_is(n, "LoopCond") ||
+               mr_node_is(n, "Identity") || mr_node_is(n, "StopGradient") ||
                mr_node_is(n, "NoGrad") || mr_node_is(n, "Cast")) {
         if (n->n_out)
             out[0] = in[0];
@@ -323,7 +326,8 @@ static frame *new_frame(machine *m, frame *parent, int iter, const char *name)
     f->name = name;
     for (int i = 0; i < m->g->nodes.n; i++) {
         mr_node *n = m->g->nodes.p[i];
-        if (m->needed[i] && mr_node_is_enter(n) && name && mr_sv_is(mr_node_attr(n, "frame_name")->s, name))
+        if (m->needed[i] && mr_node_is_enter(n) && name &&
+            mr_sv_is(mr_node_attr(n, "frame_name")->s, name))
             f->n_enters++;
     }
     mr_vec_push(&m->frames, f);
@@ -342,7 +346,8 @@ static iteration *iteration_at(machine *m, frame *f, int iter)
         for (int k = 0; k < f->const_nodes.n; k++)
             for (int u = 0; u < f->const_nodes.p[k]->uses.n; u++) {
                 mr_use use = f->const_nodes.p[k]->uses.p[u];
-                arrive(m, f, i, use.node, use.input, f->const_values.p[k], f->const_values.p[k]->dead);
+                arrive(m, f, i, use.node, use.input, f->const_values.p[k],
+                       f->const_values.p[k]->dead);
             }
     }
     return &f->iters.p[iter];
@@ -420,7 +425,8 @@ static void send_out(machine *m, frame *f, int iter, mr_node *n, value **out, bo
 
 static void enter(machine *m, frame *f, int iter, mr_node *n, value **out, bool dead)
 {
-    char *name = mr_arena_strndup(&m->arena, mr_node_attr(n, "frame_name")->s.p, mr_node_attr(n, "frame_name")->s.n);
+    char *name = mr_arena_strndup(&m->arena, mr_node_attr(n, "frame_name")->s.p,
+                                  mr_node_attr(n, "frame_name")->s.n);
     frame *c = child_frame(m, f, iter, name);
     c->entered++;
     iteration_at(m, c, 0);
@@ -470,7 +476,8 @@ static void drop_dead_exits(machine *m, frame *f)
         for (int j = 0; j < i; j++)
             again = again || f->dead_exits.p[j] == n;
         for (int j = 0; j < f->iters.n; j++)
-            fired = fired || (f->iters.p[j].cells[n->id] && f->iters.p[j].cells[n->id]->queued && !f->iters.p[j].cells[n->id]->dead);
+            fired = fired || (f->iters.p[j].cells[n->id] && f->iters.p[j].cells[n->id]->queued &&
+                              !f->iters.p[j].cells[n->id]->dead);
         if (again || fired)
             continue;
         fetch(m, f, n, none, true);
@@ -570,10 +577,15 @@ static void clean_up(machine *m)
     mr_arena_deinit(&m->arena);
 }
 
-mr_status *mr_mini_run(mr_graph *g, const mr_mini_feed *feeds, int n_feeds, const mr_out *fetches, int n_fetches,
-                       uint64_t seed, mr_mini_value *out)
+mr_status *mr_mini_run(mr_graph *g, const mr_mini_feed *feeds, int n_feeds, const mr_out *fetches,
+                       int n_fetches, uint64_t seed, mr_mini_value *out)
 {
-    machine m = {.g = g, .feeds = feeds, .n_feeds = n_feeds, .fetches = fetches, .n_fetches = n_fetches, .out = out,
+    machine m = {.g = g,
+                 .feeds = feeds,
+                 .n_feeds = n_feeds,
+                 .fetches = fetches,
+                 .n_fetches = n_fetches,
+                 .out = out,
                  .random = seed};
     mr_arena_init(&m.arena, 65536);
     m.needed = mr_arena_array(&m.arena, bool, g->nodes.n);

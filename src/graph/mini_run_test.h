@@ -1,8 +1,9 @@
 /* graph/mini_run_test.h -- a few ops and a small interpreter, so that graph/ is tested alone.
  *
- * The ops have TensorFlow's names and signatures.  The interpreter follows the rules of frames, iterations
- * and dead values one token at a time, always taking a random one of those that could go next: an order
- * that control edges fail to force will be broken by some seed.  Values are doubles, scalars or vectors. */
+ * The ops have TensorFlow's names and signatures.  The interpreter follows the rules of frames,
+ * iterations and dead values one token at a time, always taking a random one of those that could go
+ * next: an order that control edges fail to force will be broken by some seed.  Values are doubles,
+ * scalars or vectors. */
 #ifndef MR_GRAPH_MINI_RUN_TEST_H
 #define MR_GRAPH_MINI_RUN_TEST_H
 
@@ -23,7 +24,7 @@ typedef struct mr_mini_value {
     double v[64];
 } mr_mini_value;
 
-mr_status *mr_mini_run(mr_graph *g, const mr_mini_feed *feeds, int n_feeds, const mr_out *fetches, int n_fetches,
-                       uint64_t seed, mr_mini_value *out);
+mr_status *mr_mini_run(mr_graph *g, const mr_mini_feed *feeds, int n_feeds, const mr_out *fetches,
+                       int n_fetches, uint64_t seed, mr_mini_value *out);
 
 #endif

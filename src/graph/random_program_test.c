@@ -33,7 +33,9 @@ static mr_out fresh(program *p, mr_out like)
 
 static mr_out scalar(program *p, mr_out v)
 {
-    return p->vectors ? mr_fb2(p->b, "Sum", v, mr_fb_const(p->b, mr_tensor_vector_i32(1, (const int32_t[]){0}))) : v;
+    return p->vectors ? mr_fb2(p->b, "Sum", v,
+                               mr_fb_const(p->b, mr_tensor_vector_i32(1, (const int32_t[]){0})))
+                      : v;
 }
 
 static void conditional(program *p, mr_out *r, int depth)
@@ -76,7 +78,8 @@ static void loop(program *p, mr_out *r, int depth)
 static mr_out one_of_two(program *p, mr_out v)
 {
     mr_out in[] = {v, v};
-    mr_out two = p->real_ops ? mr_fb_emit(p->b, "IdentityN", NULL, 0, in, 2) : mr_fb1(p->b, "Both", v);
+    mr_out two =
+        p->real_ops ? mr_fb_emit(p->b, "IdentityN", NULL, 0, in, 2) : mr_fb1(p->b, "Both", v);
     return mr_nth(two, pick(p, 2));
 }
 
@@ -86,7 +89,11 @@ static void statement(program *p, mr_out *r, int depth)
     mr_fb *fb = p->b;
     switch (what) {
     case 0: r[to] = tame(p, mr_fb2(fb, "Mul", r[a], r[b])); break;
-    case 1: r[to] = tame(p, mr_fb2(fb, "Add", r[a], mr_fb2(fb, "Mul", r[b], mr_fb_num(p->b, MR_DOUBLE, pick_double(p))))); break;
+    case 1:
+        r[to] =
+            tame(p, mr_fb2(fb, "Add", r[a],
+                           mr_fb2(fb, "Mul", r[b], mr_fb_num(p->b, MR_DOUBLE, pick_double(p)))));
+        break;
     case 2: r[to] = fresh(p, r[a]); break;
     case 3: r[to] = tame(p, mr_fb2(fb, "Sub", r[a], one_of_two(p, r[b]))); break;
     case 4: conditional(p, r, depth); break;

@@ -1,7 +1,7 @@
 /* graph/random_program_test.h -- random programs to differentiate.  For tests.
  *
- * A program works on a few registers, which start as its inputs: doubles, scalars or vectors.  Each seed
- * writes another one, with loops and conditionals in one another. */
+ * A program works on a few registers, which start as its inputs: doubles, scalars or vectors.  Each
+ * seed writes another one, with loops and conditionals in one another. */
 #ifndef MR_GRAPH_RANDOM_PROGRAM_TEST_H
 #define MR_GRAPH_RANDOM_PROGRAM_TEST_H
 

@@ -43,8 +43,8 @@ mr_status *mr_shape_merge_all(mr_infer *c)
     return NULL;
 }
 
-/* One dimension of a broadcast.  An unknown one is 1 or equals the other, so the other decides unless
- * it is 1 itself.  false when they cannot go together. */
+/* One dimension of a broadcast.  An unknown one is 1 or equals the other, so the other decides
+ * unless it is 1 itself.  false when they cannot go together. */
 static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
 {
     if (a == 1 || (a < 0 && b != 1))
@@ -56,7 +56,8 @@ static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *b, const mr_pshape **out)
+mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
+                              const mr_pshape **out)
 {
     *out = &mr_pshape_unknown;
     if (a->rank < 0 || b->rank < 0)
@@ -68,9 +69,11 @@ mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *
     int rank = MR_MAX(a->rank, b->rank);
     mr_pshape *s = mr_pshape_new(c->arena, rank);
     for (int i = 1; i <= rank; i++) { /* from the last dimension on; missing ones count as 1 */
-        int64_t da = i <= a->rank ? a->dims[a->rank - i] : 1, db = i <= b->rank ? b->dims[b->rank - i] : 1;
+        int64_t da = i <= a->rank ? a->dims[a->rank - i] : 1,
+                db = i <= b->rank ? b->dims[b->rank - i] : 1;
         if (!broadcast_dim(da, db, &s->dims[rank - i]))
-            return mr_invalid("Dimensions must be equal, but are %lld and %lld", (long long)da, (long long)db);
+            return mr_invalid("Dimensions must be equal, but are %lld and %lld", (long long)da,
+                              (long long)db);
     }
     *out = s;
     return NULL;
@@ -96,7 +99,8 @@ mr_status *mr_shape_from_attr(mr_infer *c)
 {
     MR_ENSURE(c->n_out >= 1);
     MR_TRY(mr_node_get_shape(c->node, "shape", &c->out[0]));
-    /* Before producer version 22 a placeholder without a shape was written as one with a scalar's. */
+    /* Before producer version 22 a placeholder without a shape was written as one with a scalar's.
+     */
     if (c->out[0]->rank == 0 && c->producer <= 21 && mr_node_is(c->node, "Placeholder"))
         c->out[0] = &mr_pshape_unknown;
     return NULL;
@@ -109,13 +113,15 @@ mr_status *mr_shape_from_input0(mr_infer *c)
 }
 
 /* ---- reductions ---- */
-/* Marks the axes named by a constant; those out of range are errors, duplicates are left to the kernel. */
+/* Marks the axes named by a constant; those out of range are errors, duplicates are left to the
+ * kernel. */
 static mr_status *mark_axes(const mr_tensor *axes, int rank, bool *reduced)
 {
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t axis = mr_tensor_int_at(axes, i);
         if (axis < -rank || axis >= rank)
-            return mr_invalid("Invalid reduction dimension %lld for input with %d dimensions", (long long)axis, rank);
+            return mr_invalid("Invalid reduction dimension %lld for input with %d dimensions",
+                              (long long)axis, rank);
         reduced[axis < 0 ? axis + rank : axis] = true;
     }
     return NULL;
@@ -136,7 +142,8 @@ mr_status *mr_shape_reduction(mr_infer *c)
         return NULL;
     }
     if (axes->dtype != MR_INT32 && axes->dtype != MR_INT64)
-        return mr_invalid("reduction axes have type %s, not int32 or int64", mr_dtype_name(axes->dtype));
+        return mr_invalid("reduction axes have type %s, not int32 or int64",
+                          mr_dtype_name(axes->dtype));
     MR_TRY(mark_axes(axes, x->rank, reduced));
     int rank = 0;
     int64_t dims[MR_MAX_RANK];
@@ -168,18 +175,21 @@ static mr_status *fitting(int64_t span, int64_t extent, int64_t stride, int64_t 
     if (__builtin_sub_overflow(span, extent, &room) || !mr_i64_add(room, stride, &room))
         return too_large();
     if (room / stride < 0)
-        return mr_invalid("Computed output size would be negative: %lld [input_size: %lld, effective_filter_size: "
+        return mr_invalid("Computed output size would be negative: %lld [input_size: %lld, "
+                          "effective_filter_size: "
                           "%lld, stride: %lld]",
-                          (long long)(room / stride), (long long)span, (long long)extent, (long long)stride);
+                          (long long)(room / stride), (long long)span, (long long)extent,
+                          (long long)stride);
     *out = room / stride;
     return NULL;
 }
 
-static mr_status *same_padding(int64_t n, int64_t extent, int64_t stride, int64_t *before, int64_t *after,
-                               int64_t *out)
+static mr_status *same_padding(int64_t n, int64_t extent, int64_t stride, int64_t *before,
+                               int64_t *after, int64_t *out)
 {
     int64_t size = n / stride + (n % stride != 0), covered;
-    if (size > 0 && (!mr_i64_mul(size - 1, stride, &covered) || !mr_i64_add(covered, extent, &covered)))
+    if (size > 0 &&
+        (!mr_i64_mul(size - 1, stride, &covered) || !mr_i64_add(covered, extent, &covered)))
         return too_large();
     int64_t pad = size > 0 ? MR_MAX(0, covered - n) : 0;
     *before = pad / 2;
@@ -188,18 +198,19 @@ static mr_status *same_padding(int64_t n, int64_t extent, int64_t stride, int64_
     return NULL;
 }
 
-mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride, mr_padding padding,
-                          int64_t *before, int64_t *after, int64_t *out)
+mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
+                          mr_padding padding, int64_t *before, int64_t *after, int64_t *out)
 {
     int64_t extent = -1, span = n, ignored[2];
     before = before ? before : &ignored[0];
     after = after ? after : &ignored[1];
     MR_TRY(check_window(n, filter, dilation, stride));
-    if (filter > 0 && (!mr_i64_mul(filter - 1, dilation, &extent) || !mr_i64_add(extent, 1, &extent)))
+    if (filter > 0 &&
+        (!mr_i64_mul(filter - 1, dilation, &extent) || !mr_i64_add(extent, 1, &extent)))
         return too_large();
     if (padding == MR_PAD_EXPLICIT && (*before < 0 || *after < 0))
-        return mr_invalid("Explicit padding must not be negative, but got %lld and %lld", (long long)*before,
-                          (long long)*after);
+        return mr_invalid("Explicit padding must not be negative, but got %lld and %lld",
+                          (long long)*before, (long long)*after);
     if (padding == MR_PAD_VALID)
         *before = *after = 0;
     *out = -1;
