@@ -199,6 +199,32 @@ static mr_tensor *matrix(int64_t rows, int64_t cols)
     return v;
 }
 
+static mr_tensor *input(int64_t n, int64_t size, int64_t channels)
+{
+    return image(n, size, size, channels);
+}
+
+/* A pool with a stride of 2 over n images, and its gradient. */
+static void bench_pool(const char *op, int64_t window, int64_t n, int64_t size, int64_t channels)
+{
+    const int64_t strides[4] = {1, 2, 2, 1}, ksize[4] = {1, window, window, 1};
+    char name[64], grad[64];
+    bool is_max = op[0] == 'M';
+    snprintf(name, sizeof name, "%s_%d_ms", op, (int)window);
+    report(name, &(subject){.n_in = 1, .in = {input(n, size, channels)}}, op,
+           MR_ATTRS({"ksize", mr_a_ints(4, ksize)}, {"strides", mr_a_ints(4, strides)},
+                    {"padding", mr_a_str("SAME")}));
+    snprintf(name, sizeof name, "%sGrad_%d_ms", op, (int)window);
+    snprintf(grad, sizeof grad, "%sGrad", op);
+    mr_tensor *g = input(n, size / 2, channels);
+    subject s = {.n_in = 3, .in = {input(n, size, channels), mr_tensor_ref(g), g}};
+    if (!is_max)
+        s = (subject){.n_in = 2, .in = {sizes(n, size, size, channels), g}};
+    report(name, &s, grad,
+           MR_ATTRS({"ksize", mr_a_ints(4, ksize)}, {"strides", mr_a_ints(4, strides)},
+                    {"padding", mr_a_str("SAME")}));
+}
+
 static void bench_rest(void)
 {
     report("bias_add_ms", &(subject){.n_in = 2, .in = {image(128, 28, 28, 32), vector(32)}},
@@ -228,5 +254,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < MR_COUNT(convs); i++)
         bench_conv(&convs[i]);
     bench_rest();
+    bench_pool("MaxPool", 2, 128, 28, 32);
+    bench_pool("MaxPool", 3, 32, 56, 64);
+    bench_pool("AvgPool", 2, 128, 28, 32);
+    bench_pool("AvgPool", 3, 32, 56, 64);
     return 0;
 }

@@ -119,13 +119,7 @@ static mr_status *turn_in(mr_run *r, mr_conv_pass pass, const mr_conv *c, int op
 {
     int64_t pixels, channels;
     image_size(pass, c, operand, &pixels, &channels);
-    mr_tensor *turned;
-    MR_TRY(mr_run_temp(r, (mr_dtype)x->t->dtype, 1, &x->t->n, &turned));
-    mr_run_turn(r, x->t->data, turned->data, mr_dtype_size((mr_dtype)x->t->dtype), c->batch,
-                channels, pixels);
-    mr_wide_deinit(x);
-    *x = (mr_wide){turned, true};
-    return NULL;
+    return mr_wide_turn(r, x, c->batch, channels, pixels);
 }
 
 /* oneDNN where it is fast; its code for depthwise windows lacks some passes, and what it takes

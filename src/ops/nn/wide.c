@@ -1,6 +1,8 @@
 /* ops/nn/wide.c -- 16-bit floats as floats. */
 #include "ops/nn/wide.h"
 
+#include "ops/nn/layout.h"
+
 #define CONVERT_NS 0.7 /* an element */
 
 typedef struct conversion {
@@ -64,4 +66,16 @@ void mr_wide_deinit(mr_wide *w)
     if (w->copy)
         mr_tensor_unref(w->t);
     *w = (mr_wide){0};
+}
+
+mr_status *mr_wide_turn(mr_run *r, mr_wide *w, int64_t batch, int64_t rows, int64_t cols)
+{
+    mr_tensor *turned;
+    mr_dtype type = (mr_dtype)w->t->dtype;
+    MR_ASSERT(batch * rows * cols == w->t->n);
+    MR_TRY(mr_run_temp(r, type, 3, (const int64_t[]){batch, cols, rows}, &turned));
+    mr_run_turn(r, w->t->data, turned->data, mr_dtype_size(type), batch, rows, cols);
+    mr_wide_deinit(w);
+    *w = (mr_wide){turned, true};
+    return NULL;
 }

@@ -32,6 +32,9 @@ mr_status *mr_wide_out(mr_run *r, int in, int i, int rank, const int64_t *dims, 
 void mr_wide_store(mr_run *r, int i, const mr_wide *y);
 void mr_wide_deinit(mr_wide *w);
 
+/* Replaces [batch, rows, cols] by [batch, cols, rows] (see ops/nn/layout.h). */
+mr_status *mr_wide_turn(mr_run *r, mr_wide *w, int64_t batch, int64_t rows, int64_t cols);
+
 /* mr_dtype_convert of whole tensors, split over threads. */
 void mr_run_convert(mr_run *r, const mr_tensor *from, mr_tensor *to);
 

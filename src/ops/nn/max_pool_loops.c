@@ -1,0 +1,314 @@
+/* ops/nn/max_pool_loops.c -- the loops of MaxPool and its gradients.
+ *
+ * Taps are taken four at a time, each of them a run of channels that lie side by side; what is
+ * missing to four is a repeated tap, which changes no maximum.
+ *
+ * The gradient goes to the first tap that equals the maximum.  It is carried along: a tap that
+ * equals the maximum gets it and leaves zero for those behind. */
+#ifndef T /* ---- read once ---- */
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/simd.h"
+#include "ops/nn/max_pool.h"
+
+enum { BLOCK = 256 }; /* channels whose maxima are kept at a time */
+
+/* A window, and the way through its taps; all of it in registers, once inlined. */
+typedef struct window {
+    mr_span z, y, x;
+} window;
+
+typedef struct taps {
+    int64_t z, y, x; /* the next one */
+} taps;
+
+MR_INLINE window window_at(const mr_conv *c, int64_t oz, int64_t oy, int64_t ox)
+{
+    window w = {mr_pool_span(c, 0, oz), mr_pool_span(c, 1, oy), mr_pool_span(c, 2, ox)};
+    if (w.y.begin >= w.y.end || w.x.begin >= w.x.end)
+        w.z.end = w.z.begin; /* all of it is padding */
+    return w;
+}
+
+MR_INLINE taps taps_begin(const window *w) { return (taps){w->z.begin, w->y.begin, w->x.begin}; }
+
+MR_INLINE int64_t tap_take(taps *t, const window *w, const mr_conv *c)
+{
+    int64_t pixel = (t->z * c->in[1] + t->y) * c->in[2] + t->x;
+    if (++t->x == w->x.end) {
+        t->x = w->x.begin;
+        if (++t->y == w->y.end) {
+            t->y = w->y.begin;
+            t->z++;
+        }
+    }
+    return pixel;
+}
+
+MR_INLINE int64_t taps_count(const window *w)
+{
+    return (w->z.end - w->z.begin) * (w->y.end - w->y.begin) * (w->x.end - w->x.begin);
+}
+
+MR_INLINE bool taps_left(const taps *t, const window *w) { return t->z < w->z.end; }
+
+/* The next four, as pixels of the image; when fewer are left, the last is repeated. */
+MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *pixels)
+{
+    pixels[0] = tap_take(t, w, c);
+    for (int i = 1; i < 4; i++)
+        pixels[i] = taps_left(t, w) ? tap_take(t, w, c) : pixels[i - 1];
+}
+
+#define LARGER(p, q) ((q) > (p) ? (q) : (p))
+
+/* CPU variants only where they are worth their size. */
+#define T float
+#define LOWEST -INFINITY
+#define CLONES MR_CLONES
+#define FN(f) f##_float
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef LOWEST
+#undef CLONES
+#undef FN
+
+#define T double
+#define LOWEST -INFINITY
+#define CLONES MR_CLONES
+#define FN(f) f##_double
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef LOWEST
+#undef CLONES
+#undef FN
+
+#define CLONES
+#define T int8_t
+#define LOWEST INT8_MIN
+#define FN(f) f##_int8
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef LOWEST
+#undef FN
+
+#define T int16_t
+#define LOWEST INT16_MIN
+#define FN(f) f##_int16
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef LOWEST
+#undef FN
+
+#define T int32_t
+#define LOWEST INT32_MIN
+#define FN(f) f##_int32
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef LOWEST
+#undef FN
+
+#define T int64_t
+#define LOWEST INT64_MIN
+#define FN(f) f##_int64
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef LOWEST
+#undef FN
+
+#define LOWEST 0
+#define T uint8_t
+#define FN(f) f##_uint8
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef FN
+
+#define T uint16_t
+#define FN(f) f##_uint16
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef FN
+
+#define T uint32_t
+#define FN(f) f##_uint32
+#include "ops/nn/max_pool_loops.c"
+#undef T
+#undef FN
+
+#define T uint64_t
+#define FN(f) f##_uint64
+#include "ops/nn/max_pool_loops.c"
+
+#else /* ---- read once a type ---- */
+
+/* The largest of four taps, and of what is there already unless it is the first. */
+MR_INLINE void FN(max4)(const T *image, const int64_t *at, int64_t stride, bool first, int64_t n,
+                        T *to)
+{
+    const T *a = image + at[0] * stride, *b = image + at[1] * stride;
+    const T *c = image + at[2] * stride, *d = image + at[3] * stride;
+    if (first) {
+        MR_IVDEP
+        for (int64_t k = 0; k < n; k++)
+            to[k] = LARGER(LARGER(a[k], b[k]), LARGER(c[k], d[k]));
+        return;
+    }
+    MR_IVDEP
+    for (int64_t k = 0; k < n; k++) {
+        T most = LARGER(LARGER(a[k], b[k]), LARGER(c[k], d[k]));
+        to[k] = LARGER(to[k], most);
+    }
+}
+
+MR_INLINE void FN(window_max)(const mr_conv *c, const window *w, const T *image, int64_t n,
+                              T *to)
+{
+    taps t = taps_begin(w);
+    bool first = true;
+    for (; taps_left(&t, w); first = false) {
+        int64_t at[4];
+        taps_take4(&t, w, c, at);
+        FN(max4)(image, at, c->in_channels, first, n, to);
+    }
+    for (int64_t k = 0; k < n && first; k++)
+        to[k] = LOWEST;
+}
+
+CLONES static void FN(forward)(const mr_pool_job *j, int64_t batch, int64_t channel,
+                               int64_t channels)
+{
+    const mr_conv *c = j->c;
+    const T *image = (const T *)j->image + batch * mr_conv_in_size(c) + channel;
+    T *to = (T *)j->result + batch * mr_conv_out_size(c) + channel;
+    for (int64_t oz = 0; oz < c->out[0]; oz++)
+        for (int64_t oy = 0; oy < c->out[1]; oy++)
+            for (int64_t ox = 0; ox < c->out[2]; ox++, to += c->in_channels) {
+                window w = window_at(c, oz, oy, ox);
+                FN(window_max)(c, &w, image, channels, to);
+            }
+}
+
+/* Gives g to the first tap that equals the maximum; what nobody took stays in g. */
+MR_INLINE void FN(give4)(const T *image, const int64_t *at, int64_t stride, const T *top, int64_t n,
+                         T *g, T *result)
+{
+    const T *a = image + at[0] * stride, *b = image + at[1] * stride;
+    const T *c = image + at[2] * stride, *d = image + at[3] * stride;
+    T *ga = result + at[0] * stride, *gb = result + at[1] * stride;
+    T *gc = result + at[2] * stride, *gd = result + at[3] * stride;
+    MR_IVDEP
+    for (int64_t k = 0; k < n; k++) {
+        T m = top[k], left = g[k], zero = 0;
+        ga[k] += a[k] == m ? left : zero;
+        left = a[k] == m ? zero : left;
+        gb[k] += b[k] == m ? left : zero;
+        left = b[k] == m ? zero : left;
+        gc[k] += c[k] == m ? left : zero;
+        left = c[k] == m ? zero : left;
+        gd[k] += d[k] == m ? left : zero;
+        g[k] = d[k] == m ? zero : left;
+    }
+}
+
+/* The same for one tap. */
+MR_INLINE void FN(give1)(const T *image, int64_t at, int64_t stride, const T *top, int64_t n, T *g,
+                         T *result)
+{
+    const T *a = image + at * stride;
+    T *ga = result + at * stride;
+    MR_IVDEP
+    for (int64_t k = 0; k < n; k++) {
+        T left = g[k], zero = 0;
+        ga[k] += a[k] == top[k] ? left : zero;
+        g[k] = a[k] == top[k] ? zero : left;
+    }
+}
+
+MR_INLINE void FN(window_grad)(const mr_conv *c, const window *w, const T *image, const T *g,
+                               int64_t n, T *result)
+{
+    T top[BLOCK], left[BLOCK];
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t m = MR_MIN(BLOCK, n - from), at[4];
+        taps t = taps_begin(w);
+        FN(window_max)(c, w, image + from, m, top);
+        memcpy(left, g + from, (size_t)m * sizeof(T));
+        int64_t count = taps_count(w);
+        for (; count >= 4; count -= 4) {
+            taps_take4(&t, w, c, at);
+            FN(give4)(image + from, at, c->in_channels, top, m, left, result + from);
+        }
+        for (; count > 0; count--)
+            FN(give1)
+            (image + from, tap_take(&t, w, c), c->in_channels, top, m, left, result + from);
+    }
+}
+
+/* Zeroes rows from..to of the image and tells how many are zeroed now. */
+MR_INLINE int64_t FN(zero_rows)(const mr_conv *c, T *image, int64_t from, int64_t to,
+                                int64_t channels)
+{
+    for (int64_t i = from * c->in[2]; i < to * c->in[2]; i++)
+        memset(image + i * c->in_channels, 0, (size_t)channels * sizeof(T));
+    return MR_MAX(from, to);
+}
+
+CLONES static void FN(grad)(const mr_pool_job *j, int64_t batch, int64_t channel, int64_t channels)
+{
+    const mr_conv *c = j->c;
+    const T *image = (const T *)j->image + batch * mr_conv_in_size(c) + channel;
+    const T *g = (const T *)j->out_image + batch * mr_conv_out_size(c) + channel;
+    T *result = (T *)j->result + batch * mr_conv_in_size(c) + channel;
+    int64_t zeroed = 0;
+    for (int64_t oz = 0; oz < c->out[0]; oz++)
+        for (int64_t oy = 0; oy < c->out[1]; oy++) {
+            zeroed = FN(zero_rows)(c, result, zeroed, mr_pool_reach(c, oz, oy), channels);
+            for (int64_t ox = 0; ox < c->out[2]; ox++, g += c->in_channels) {
+                window w = window_at(c, oz, oy, ox);
+                FN(window_grad)(c, &w, image, g, channels, result);
+            }
+        }
+    FN(zero_rows)(c, result, zeroed, c->in[0] * c->in[1], channels);
+}
+
+/* to = more at the first tap that equals the maximum; 0 where none does (a NaN).
+ */
+MR_INLINE void FN(window_pick)(const mr_conv *c, const window *w, const T *image, const T *more,
+                               int64_t n, T *to)
+{
+    T top[BLOCK];
+    bool found[BLOCK];
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t m = MR_MIN(BLOCK, n - from);
+        taps t = taps_begin(w);
+        FN(window_max)(c, w, image + from, m, top);
+        memset(to + from, 0, (size_t)m * sizeof(T));
+        memset(found, 0, sizeof found);
+        while (taps_left(&t, w)) {
+            int64_t at = tap_take(&t, w, c) * c->in_channels + from;
+            for (int64_t k = 0; k < m; k++) {
+                bool hit = !found[k] && image[at + k] == top[k];
+                to[from + k] = hit ? more[at + k] : to[from + k];
+                found[k] |= hit;
+            }
+        }
+    }
+}
+
+static void FN(grad_grad)(const mr_pool_job *j, int64_t batch, int64_t channel, int64_t channels)
+{
+    const mr_conv *c = j->c;
+    int64_t offset = batch * mr_conv_in_size(c) + channel;
+    const T *image = (const T *)j->image + offset, *more = (const T *)j->more + offset;
+    T *to = (T *)j->result + batch * mr_conv_out_size(c) + channel;
+    for (int64_t oz = 0; oz < c->out[0]; oz++)
+        for (int64_t oy = 0; oy < c->out[1]; oy++)
+            for (int64_t ox = 0; ox < c->out[2]; ox++, to += c->in_channels) {
+                window w = window_at(c, oz, oy, ox);
+                FN(window_pick)(c, &w, image, more, channels, to);
+            }
+}
+
+const mr_max_pool FN(mr_max_pool) = {FN(forward), FN(grad), FN(grad_grad)};
+#endif
