@@ -9,7 +9,7 @@
  * when that side was taken, so zeros of the other sides are joined to it (mr_backward_lift).
  *
  * The Switch needs to know which side it was: by the predicate of the conditional, when all sides
- * of one meet in the Merge; else by the Merge's own second output, the number of the input taken. */
+ * of one meet in the Merge; else by the Merge's own second output, the number of the input. */
 #include "graph/backward.h"
 
 /* ---- values used on one side without a Switch ---- */
