@@ -40,7 +40,7 @@ static bool is_aligned(const void *p) { return (uintptr_t)p % ALIGNMENT == 0; }
 static bool makes_sense(mr_dtype dtype, const int64_t *dims, int rank, size_t len)
 {
     int64_t n;
-    size_t bytes;
+    size_t bytes = 0;
     if (rank < 0 || (rank && !dims) || !mr_dtype_valid((int)dtype))
         return false;
     mr_status *st = mr_shape_elements(rank, dims, &n);
