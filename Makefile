@@ -164,6 +164,10 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory layers
 
+test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) lib
+	$(q)MILLRACE_LIB=$(SO) PYTHONPATH=tests/oracle OPENBLAS_NUM_THREADS=1 $(PYTHON) -W ignore tests/oracle/run.py $(T)
+
 layers:                        ## check who includes whom
 	$(q)tools/layers && echo "layers: as src/LAYERS says"
 

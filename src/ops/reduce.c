@@ -257,7 +257,7 @@ static void cut_work(job *j)
     int64_t n_groups = 1;
     for (int k = 0; k < j->kept.n; k++)
         n_groups *= j->kept.size[k];
-    j->tile = MR_MIN(j->cols, LANES);
+    j->tile = MR_MAX(1, MR_MIN(j->cols, LANES)); /* cols is 0 when the result is empty */
     j->tiles = (j->cols + j->tile - 1) / j->tile;
     j->units = n_groups * j->tiles;
     j->n_out = n_groups * j->cols;

@@ -95,6 +95,7 @@ MR_OP(Sum,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(sum) MR_CPU_REDUCE(sum, MR_COMPLEXES)
                            MR_CPU_REDUCE(sum, MR_INTS)),
     .examples = MR_EXAMPLES(
+        "shape(1,5,5,0), 1 -> shape(1,5,0)",
         "[[1, 2, 3], [4, 5, 6]], 0 -> [5, 7, 9]",
         "[[1, 2, 3], [4, 5, 6]], 1 -> [6, 15]",
         "[[1, 2, 3], [4, 5, 6]], [0, 1] -> 21",
