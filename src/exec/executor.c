@@ -94,25 +94,39 @@ static void share_heavy(mr_worker *w)
     }
 }
 
+/* Now and then: has the step's time run out? */
+static void look_up(mr_worker *w)
+{
+    mr_flow *f = w->x->flow;
+    w->patience = PATIENCE;
+    if (f->deadline_ns && mr_now_ns() > f->deadline_ns)
+        mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+}
+
+/* Forgets the entries before *from now and then: the list may never get empty. */
+static void compact(mr_ready_vec *v, int *from)
+{
+    if (*from < v->n && (*from < 256 || *from * 2 < v->n))
+        return;
+    v->n -= *from;
+    memmove(v->p, v->p + *from, (size_t)v->n * sizeof(mr_ready));
+    *from = 0;
+}
+
 static bool next_heavy(mr_worker *w, mr_ready *out)
 {
+    if (w->x->flow->deadline_ns)
+        look_up(w);
     share_heavy(w);
     *out = mr_vec_pop(&w->heavy);
-    if (w->heavy.n == w->heavy_from)
-        w->heavy.n = w->heavy_from = 0;
+    compact(&w->heavy, &w->heavy_from);
     return true;
 }
 
 static bool next_fresh(mr_worker *w, mr_ready *out)
 {
     *out = w->fresh.p[w->fresh_from++];
-    if (w->fresh_from == w->fresh.n) {
-        w->fresh.n = w->fresh_from = 0;
-    } else if (w->fresh_from >= 256 && w->fresh_from * 2 > w->fresh.n) { /* it may never get empty */
-        w->fresh.n -= w->fresh_from;
-        memmove(w->fresh.p, w->fresh.p + w->fresh_from, (size_t)w->fresh.n * sizeof(mr_ready));
-        w->fresh_from = 0;
-    }
+    compact(&w->fresh, &w->fresh_from);
     return true;
 }
 
@@ -303,10 +317,10 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
     int64_t start = mr_now_ns();
     mr_status *st = n->run(r);
     int64_t end = mr_now_ns();
-    uint32_t ns = (uint32_t)MR_MIN(end - start, INT32_MAX);
+    uint32_t ns = (uint32_t)MR_MIN(end - start, INT32_MAX / 8);
     uint32_t old = atomic_load_explicit(&w->plan->cost_ns[i], memory_order_relaxed);
-    if (old) /* one slow run says little */
-        ns = old - old / 4 + ns / 4;
+    if (old) /* one slow run says little: the thread may have been put aside */
+        ns = old - old / 4 + MR_MIN(ns, 4 * (uint64_t)old) / 4;
     atomic_store_explicit(&w->plan->cost_ns[i], ns, memory_order_relaxed);
     if (!(n->flags & MR_PN_CHEAP))
         atomic_store_explicit(&w->plan->heavy[i], ns > MR_HEAVY_NS, memory_order_relaxed);
@@ -356,15 +370,6 @@ static inline void run_node(mr_worker *w, mr_ready r)
     } else {
         run_kernel(w, r.it, n, dead);
     }
-}
-
-/* Now and then: has the step's time run out? */
-static void look_up(mr_worker *w)
-{
-    mr_flow *f = w->x->flow;
-    w->patience = PATIENCE;
-    if (f->deadline_ns && mr_now_ns() > f->deadline_ns)
-        mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
 }
 
 static void work(mr_work *job)

@@ -7,9 +7,14 @@
 #include "base/map.h"
 #include "base/memory.h"
 
+typedef struct kept {
+    mr_instance *kernel;
+    mr_graph *graph; /* of the node it was made from: its state may point there */
+} kept;
+
 struct mr_kernel_cache {
     mr_mutex mu;
-    mr_map by_name; /* "device;node" -> mr_instance * MR_GUARDED_BY(mu) */
+    mr_map by_name; /* "device;node" -> kept * MR_GUARDED_BY(mu) */
 };
 
 mr_kernel_cache *mr_kernel_cache_new(void)
@@ -25,9 +30,13 @@ void mr_kernel_cache_free(mr_kernel_cache *c)
         return;
     uint32_t pos = 0;
     mr_sv key;
-    void *k;
-    while (mr_map_next(&c->by_name, &pos, &key, &k))
-        mr_instance_unref(k);
+    void *v;
+    while (mr_map_next(&c->by_name, &pos, &key, &v)) {
+        kept *k = v;
+        mr_instance_unref(k->kernel);
+        mr_graph_unref(k->graph);
+        mr_free(k);
+    }
     mr_map_deinit(&c->by_name);
     mr_mutex_deinit(&c->mu);
     mr_free(c);
@@ -43,16 +52,19 @@ static bool is_kept(const mr_node *n)
 
 static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_sv key, mr_instance **out)
 {
-    mr_instance *k = mr_map_get(&c->by_name, key);
-    if (k && k->op != m->node->def->op)
-        return mr_error(MR_INTERNAL, "node '%s' was a %s before and is a %s now", m->node->name, k->op->name,
-                        m->node->def->name);
+    kept *k = mr_map_get(&c->by_name, key);
+    if (k && k->kernel->op != m->node->def->op)
+        return mr_error(MR_INTERNAL, "node '%s' was a %s before and is a %s now", m->node->name,
+                        k->kernel->op->name, m->node->def->name);
     if (!k) {
-        MR_TRY(mr_instance_new(m, &k));
+        mr_instance *made = NULL;
+        MR_TRY(mr_instance_new(m, &made));
+        k = mr_new(kept);
+        *k = (kept){made, mr_graph_ref(m->node->graph)};
         mr_map_put(&c->by_name, key, k);
     }
-    mr_refs_take(&k->refs);
-    *out = k;
+    mr_refs_take(&k->kernel->refs);
+    *out = k->kernel;
     return NULL;
 }
 

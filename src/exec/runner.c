@@ -72,9 +72,12 @@ static void take_queued(mr_runner *r, list *l)
     mr_unlock(&r->mu);
 }
 
-void mr_runner_run(mr_runner *r, mr_work *w)
+/* Runs a chain of work and what it posts meanwhile. */
+static void run_chain(mr_runner *r, mr_work *w)
 {
-    list l = {r, NULL, NULL, mine};
+    list l = {r, w->next, NULL, mine};
+    for (mr_work *x = l.head; x; x = x->next)
+        l.tail = x;
     mr_fp_mode mode = mr_denormals_flush();
     mine = &l;
     for (;;) {
@@ -87,6 +90,12 @@ void mr_runner_run(mr_runner *r, mr_work *w)
     }
     mine = l.outer;
     mr_denormals_restore(mode);
+}
+
+void mr_runner_run(mr_runner *r, mr_work *w)
+{
+    w->next = NULL;
+    run_chain(r, w);
 }
 
 bool mr_runner_crowded(const mr_runner *r)
@@ -184,7 +193,8 @@ static void spin(const mr_runner *r)
         ;
 }
 
-/* Work for the caller, or NULL when finished or too late. */
+/* All work for the caller, as a chain: what is heavy goes on to idle threads once it is busy.  NULL when finished or too
+ * late. */
 static mr_work *next_for_caller(mr_runner *r, int64_t deadline_ns)
 {
     bool in_time = true;
@@ -197,9 +207,9 @@ static mr_work *next_for_caller(mr_runner *r, int64_t deadline_ns)
             mr_cond_wait(&r->changed, &r->mu);
     }
     r->sleeping = false;
-    mr_work *w = take(&r->head, &r->tail);
-    if (w)
-        atomic_fetch_sub_explicit(&r->n_queued, 1, memory_order_relaxed);
+    mr_work *w = r->head;
+    r->head = r->tail = NULL;
+    atomic_store_explicit(&r->n_queued, 0, memory_order_relaxed);
     mr_unlock(&r->mu);
     return w;
 }
@@ -211,7 +221,7 @@ bool mr_runner_wait(mr_runner *r, int64_t deadline_ns)
         spin(r);
         mr_work *w = next_for_caller(r, deadline_ns);
         if (w)
-            mr_runner_run(r, w);
+            run_chain(r, w);
         else
             return atomic_load_explicit(&r->finished, memory_order_acquire);
     }
