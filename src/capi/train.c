@@ -153,7 +153,7 @@ typedef struct overriding {
 } overriding;
 
 /* Lets the client's callback set the gradients of a node's inputs. */
-static bool override(void *ctx, mr_grad *g)
+static bool override(void *ctx, mr_grad *g) MR_NO_TSA
 {
     const overriding *v = ctx;
     const mr_node *n = g->node;

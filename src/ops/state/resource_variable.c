@@ -286,6 +286,14 @@ MR_OP(AssignSubVariableOp,
 
 /* ---- the rest ---- */
 
+static bool has_value(mr_variable *v)
+{
+    mr_lock(&v->mu);
+    bool there = v->t != NULL;
+    mr_unlock(&v->mu);
+    return there;
+}
+
 static mr_status *var_is_initialized(mr_run *r)
 {
     mr_variable *v = NULL;
@@ -294,14 +302,11 @@ static mr_status *var_is_initialized(mr_run *r)
     if (st && mr_status_code(st) != MR_NOT_FOUND)
         return st;
     mr_status_free(st);
-    MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
-    if (v)
-        mr_lock(&v->mu);
-    *MR_DATA(bool, out) = v && v->t;
-    if (v)
-        mr_unlock(&v->mu);
+    st = mr_run_output(r, 0, 0, NULL, &out);
+    if (!st)
+        *MR_DATA(bool, out) = v && has_value(v);
     mr_variable_unref(v);
-    return NULL;
+    return st;
 }
 
 MR_OP(VarIsInitializedOp,
