@@ -15,7 +15,7 @@
 #include "base/simd.h"
 
 #define BLOCK_BYTES 65536
-#define TILE 16      /* elements: a cache line of 4 bytes each */
+#define TILE_OF(elem) (64 / (int64_t)(elem)) /* a cache line of elements */
 #define COPY_NS 0.1  /* a byte in a run */
 #define MOVE_NS 1.0  /* an element by itself */
 
@@ -95,10 +95,11 @@ static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t
     }                                                                                        \
     static void plane_tiles_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
     {                                                                                        \
-        for (int64_t i = 0; i < n0; i += TILE)                                               \
-            for (int64_t k = 0; k < n1; k += TILE)                                           \
+        const int64_t t = TILE_OF(sizeof(U));                                                \
+        for (int64_t i = 0; i < n0; i += t)                                                  \
+            for (int64_t k = 0; k < n1; k += t)                                              \
                 tile_##U(p, d + i * p->d0.to + k * p->d1.to, s + i * p->d0.from + k * p->d1.from, \
-                         MR_MIN(TILE, n0 - i), MR_MIN(TILE, n1 - k));                        \
+                         MR_MIN(t, n0 - i), MR_MIN(t, n1 - k));                              \
     }
 
 PLANE_SPLAT(u1) PLANE_SPLAT(u2) PLANE_SPLAT(u4) PLANE_SPLAT(u8) PLANE_SPLAT(u16)
@@ -130,6 +131,7 @@ static void plane_objects(const plan *p, char *d, const char *s, int64_t n0, int
 #endif
 
 #ifdef HAVE_SHUFFLE
+typedef uint16_t v8 __attribute__((vector_size(16)));
 typedef uint32_t v4 __attribute__((vector_size(16)));
 typedef uint64_t v2 __attribute__((vector_size(16)));
 
@@ -166,6 +168,35 @@ static inline void square_u8(char *d, int64_t to, const char *s, int64_t from)
     memcpy(d + to, &r1, 16);
 }
 
+/* 8 x 8 of 2 bytes: in three rounds pairs of elements, of pairs and of quadruples change places. */
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+static inline void square_u2(char *d, int64_t to, const char *s, int64_t from)
+{
+    v8 r[8], t[8]; /* registers, once the loops are unrolled */
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        memcpy(&r[i], s + i * from, 16);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[2 * i] = LOW(r[i], r[i + 4]);
+        t[2 * i + 1] = HIGH(r[i], r[i + 4]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[2 * i] = LOW(t[i], t[i + 4]);
+        r[2 * i + 1] = HIGH(t[i], t[i + 4]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        v8 low = LOW(r[i], r[i + 4]), high = HIGH(r[i], r[i + 4]);
+        memcpy(d + 2 * i * to, &low, 16);
+        memcpy(d + (2 * i + 1) * to, &high, 16);
+    }
+}
+#undef LOW
+#undef HIGH
+
 /* A tile in squares of Q x Q, the rest element by element. */
 #define PLANE_TRANSPOSE(U, Q)                                                                     \
     static inline void turn_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)    \
@@ -180,14 +211,17 @@ static inline void square_u8(char *d, int64_t to, const char *s, int64_t from)
     }                                                                                             \
     static void plane_transpose_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
     {                                                                                             \
-        for (int64_t i = 0; i < n0; i += TILE)                                                    \
-            for (int64_t k = 0; k < n1; k += TILE)                                                \
+        const int64_t t = TILE_OF(sizeof(U));                                                     \
+        for (int64_t i = 0; i < n0; i += t)                                                       \
+            for (int64_t k = 0; k < n1; k += t)                                                   \
                 turn_##U(p, d + i * p->d0.to + k * p->d1.to, s + i * p->d0.from + k * p->d1.from, \
-                         MR_MIN(TILE, n0 - i), MR_MIN(TILE, n1 - k));                             \
+                         MR_MIN(t, n0 - i), MR_MIN(t, n1 - k));                                   \
     }
+PLANE_TRANSPOSE(u2, 8)
 PLANE_TRANSPOSE(u4, 4)
 PLANE_TRANSPOSE(u8, 2)
 #else
+#define plane_transpose_u2 plane_tiles_u2
 #define plane_transpose_u4 plane_tiles_u4
 #define plane_transpose_u8 plane_tiles_u8
 #endif
@@ -288,8 +322,8 @@ static void choose_function(plan *p)
         p->plane = plane_run;
     else if (p->d1.from == 0 && p->d1.to == e)
         p->plane = BY_SIZE(e, plane_splat);
-    else if (p->d1.to == e && p->d0.from == e && (e == 4 || e == 8))
-        p->plane = e == 4 ? plane_transpose_u4 : plane_transpose_u8;
+    else if (p->d1.to == e && p->d0.from == e && (e == 2 || e == 4 || e == 8))
+        p->plane = e == 2 ? plane_transpose_u2 : e == 4 ? plane_transpose_u4 : plane_transpose_u8;
     else
         p->plane = BY_SIZE(e, plane_tiles);
 }
@@ -297,11 +331,11 @@ static void choose_function(plan *p)
 static void choose_blocks(plan *p)
 {
     bool rows = p->plane == plane_run || p->d1.from == 0; /* long rows beat square blocks */
-    int64_t e = (int64_t)p->elem, most = rows ? 4 * BLOCK_BYTES / e : TILE * TILE;
+    int64_t e = (int64_t)p->elem, most = rows ? 4 * BLOCK_BYTES / e : 256;
     p->b1 = MR_MIN(p->d1.n, most);
     p->b0 = MR_MAX(BLOCK_BYTES / (p->b1 * e), 1);
     if (!rows)
-        p->b0 = (p->b0 + TILE - 1) / TILE * TILE;
+        p->b0 = (p->b0 + TILE_OF(e) - 1) / TILE_OF(e) * TILE_OF(e);
     p->b0 = MR_MIN(p->b0, p->d0.n);
     p->nb0 = (p->d0.n + p->b0 - 1) / p->b0;
     p->nb1 = (p->d1.n + p->b1 - 1) / p->b1;

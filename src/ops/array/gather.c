@@ -54,19 +54,19 @@ static mr_status *gather(mr_run *r, int axis, int batch)
     int64_t inner = mr_dims_product(params->dims, axis + 1, params->rank);
     MR_TRY(check_batch(params, indices, axis, batch));
     MR_TRY(gathered_shape(params, indices, axis, batch, &s));
-    MR_TRY(mr_index_check(indices, "indices", n));
     int64_t batches = mr_dims_product(indices->dims, 0, batch);
     int64_t outer = mr_dims_product(params->dims, batch, axis);
-    if (indices->n == 1 && batches * outer == 1) /* one piece */
+    if (indices->n == 1 && batches * outer == 1) { /* one piece */
+        MR_TRY(mr_index_check(indices, "indices", n));
         return mr_share(r, 0, 0, mr_index_at(indices, 0) * inner, s.rank, s.dims);
-    MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &out));
-    if (out->n == 0)
-        return NULL;
+    }
     MR_TRY(mr_index_load(indices, "indices", n, &rows));
-    mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows}, batches * outer,
-                   n, outer);
+    mr_status *st = mr_run_output(r, 0, s.rank, s.dims, &out);
+    if (!st && out->n > 0)
+        mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows},
+                       batches * outer, n, outer);
     mr_free(rows);
-    return NULL;
+    return st;
 }
 
 static mr_status *run_gather(mr_run *r)

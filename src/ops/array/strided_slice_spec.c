@@ -172,7 +172,12 @@ mr_status *mr_slicing_parse(const mr_node *n, const mr_tensor *begin, const mr_t
                             const mr_tensor *strides, int rank, const int64_t *dims,
                             mr_slicing *out)
 {
-    parse p = {.begin = begin, .end = end, .strides = strides, .out = out};
+    parse p; /* 12 KB, so not cleared */
+    p.begin = begin;
+    p.end = end;
+    p.strides = strides;
+    p.used = 0;
+    p.out = out;
     MR_TRY(read_masks(n, &p.m));
     MR_TRY(check_vectors(&p));
     p.n = (int)strides->n;

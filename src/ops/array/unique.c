@@ -237,7 +237,8 @@ static mr_status *list_diff(mr_run *r)
     table t = {0};
     mr_status *st = NULL;
     if (x->rank != 1 || y->rank != 1)
-        return mr_invalid("x and y should be 1D vectors, got %s and %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
+        return mr_invalid("x and y should be 1D vectors, got %s and %s", MR_TENSOR_SHAPE(x),
+                          MR_TENSOR_SHAPE(y));
     if (mr_out_dtype(r, 1) == MR_INT32 && x->n > INT32_MAX)
         return mr_invalid("ListDiff of more than %d elements needs out_idx=int64", INT32_MAX);
     MR_TRY(join(r, y, x, &both));
@@ -264,7 +265,7 @@ static mr_status *list_diff_shape(mr_infer *c)
 }
 
 MR_OP(ListDiff,
-    .doc      = "what stands in x and not in y, in order and with duplicates, and where it stands in x",
+    .doc      = "what stands in x and not in y, in order, and where it stands in x",
     .sig      = "x: T, y: T -> out: T, idx: out_idx",
     .attrs    = "T: type; out_idx: {int32, int64} = DT_INT32",
     .flags    = MR_NO_GRADIENT,
