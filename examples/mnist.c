@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static TF_Status *status;
 
@@ -34,10 +35,8 @@ static network build(TF_Graph *graph, int64_t steps)
     n.images = mr_input(m, "images", TF_FLOAT, 4, (int64_t[]){-1, 28, 28, 1});
     n.labels = mr_input(m, "labels", TF_INT32, 1, (int64_t[]){-1});
     n.drop = mr_setting(m, "drop", 0);
-    TF_Output h = mr_conv2d(m, "conv1", n.images, 20, 5, 1, "SAME", MR_RELU);
-    h = mr_max_pool(m, h, 2, 2, "SAME");
-    h = mr_conv2d(m, "conv2", h, 50, 5, 1, "SAME", MR_RELU);
-    h = mr_max_pool(m, h, 2, 2, "SAME");
+    TF_Output h = mr_max_pool(m, mr_conv2d(m, "conv1", n.images, 20, 5, 1, "SAME", MR_RELU), 2, 2, "SAME");
+    h = mr_max_pool(m, mr_conv2d(m, "conv2", h, 50, 5, 1, "SAME", MR_RELU), 2, 2, "SAME");
     h = mr_dense(m, "fc1", mr_flatten(m, h), 256, MR_RELU);
     TF_Output logits = mr_dense(m, "fc2", mr_dropout(m, h, n.drop), 10, MR_LINEAR);
     n.loss = mr_softmax_loss(m, logits, n.labels);
@@ -86,6 +85,13 @@ static int64_t current_step(TF_Session *s, const network *n)
     return step;
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static const char *option(int argc, char **argv, const char *name, const char *otherwise)
 {
     for (int i = 1; i + 1 < argc; i++)
@@ -96,7 +102,7 @@ static const char *option(int argc, char **argv, const char *name, const char *o
 
 int main(int argc, char **argv)
 {
-    int64_t epochs = atoll(option(argc, argv, "--epochs", "4")), batch = atoll(option(argc, argv, "--batch", "100"));
+    int64_t epochs = atoll(option(argc, argv, "--epochs", "3")), batch = atoll(option(argc, argv, "--batch", "100"));
     const char *folder = option(argc, argv, "--checkpoints", "build/mnist-checkpoints");
     status = TF_NewStatus();
     mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
@@ -104,8 +110,7 @@ int main(int argc, char **argv)
     int64_t per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / batch, total = epochs * per_epoch;
     TF_Graph *graph = TF_NewGraph();
     network net = build(graph, total);
-    TF_SessionOptions *options = TF_NewSessionOptions();
-    TF_Session *session = TF_NewSession(graph, options, status);
+    TF_Session *session = TF_NewSession(graph, TF_NewSessionOptions(), status);
     check("starting a session");
     const TF_Operation *init[] = {net.init};
     TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, init, 1, NULL, status);
@@ -115,8 +120,9 @@ int main(int argc, char **argv)
     if (mr_saver_restore_latest(net.saver, session, folder, status))
         printf("going on from step %lld\n", (long long)current_step(session, &net));
     check("restoring");
-    float figures[2], loss = 0, accuracy = 0;
-    int64_t step = current_step(session, &net);
+    float figures[2], loss = 0, accuracy = 0; /* the last two smoothed over some fifty batches */
+    int64_t step = current_step(session, &net), start = step;
+    double began = seconds();
     mr_progress *bar = mr_progress_new(stdout, "training", step, total);
     while (step < total) {
         run_batch(session, &net, digits, MR_SPLIT_TRAIN, 1 + (uint64_t)(step / per_epoch), step % per_epoch * batch,
@@ -124,7 +130,8 @@ int main(int argc, char **argv)
         float keep = loss == 0 ? 0 : 0.98f;
         loss = keep * loss + (1 - keep) * figures[0];
         accuracy = keep * accuracy + (1 - keep) * figures[1];
-        mr_progress_update(bar, ++step, "loss %.4f  accuracy %.2f %%  %.0f images/s", loss, 100 * accuracy, 0.0);
+        mr_progress_update(bar, ++step, "loss %.4f  accuracy %.2f %%  %.0f images/s", loss, 100 * accuracy,
+                           (double)((step - start) * batch) / (seconds() - began));
         if (step % per_epoch == 0) {
             mr_saver_save(net.saver, session, prefix, step, status);
             check("saving");
@@ -137,11 +144,5 @@ int main(int argc, char **argv)
         hits += 500 * figures[1];
     }
     printf("test accuracy %.1f %% (%s)\n", 100 * hits / n_test, mr_digits_name(digits));
-    TF_DeleteSession(session, status);
-    TF_DeleteGraph(graph);
-    TF_DeleteSessionOptions(options);
-    mr_saver_free(net.saver);
-    mr_digits_free(digits);
-    TF_DeleteStatus(status);
     return 0;
 }
