@@ -130,7 +130,8 @@ int main(int argc, char **argv)
         float keep = loss == 0 ? 0 : 0.98f;
         loss = keep * loss + (1 - keep) * figures[0];
         accuracy = keep * accuracy + (1 - keep) * figures[1];
-        mr_progress_update(bar, ++step, "loss %.4f  accuracy %.2f %%  %.0f images/s", loss, 100 * accuracy,
+        step++;
+        mr_progress_update(bar, step, "loss %.4f  accuracy %.2f %%  %.0f images/s", loss, 100 * accuracy,
                            (double)((step - start) * batch) / (seconds() - began));
         if (step % per_epoch == 0) {
             mr_saver_save(net.saver, session, prefix, step, status);
