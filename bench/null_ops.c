@@ -1,7 +1,8 @@
 /* bench/null_ops.c -- what the executor and the session cost when the kernels cost nothing.
  *
- * Prints `name value unit` lines: nodes a second in a chain of NoOps, one feed-add-fetch through a session, and
- * a thousand scalar additions in one step.  The best of several rounds: others use the machine too. */
+ * Prints `name value unit` lines: nodes a second in a chain of NoOps, one feed-add-fetch through a
+ * session, and a thousand scalar additions in one step.  The best of several rounds: others use the
+ * machine too. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,7 +112,12 @@ static void feed_add_fetch(void)
     mr_out y = mr_emit(&t.s, "AddV2", x, mr_const_f32(&t.s, 1));
     start(&t);
     mr_tensor *v = mr_tensor_scalar_f32(1), *got;
-    mr_run_args a = {.feeds = &x, .feed_values = &v, .n_feeds = 1, .fetches = &y, .fetched = &got, .n_fetches = 1};
+    mr_run_args a = {.feeds = &x,
+                     .feed_values = &v,
+                     .n_feeds = 1,
+                     .fetches = &y,
+                     .fetched = &got,
+                     .n_fetches = 1};
     printf("feed_add_fetch_us %.3f us\n", best_time(&t, &a, 50, 2000) * 1e6);
     mr_tensor_unref(v);
     close_setting(&t);
@@ -127,7 +133,12 @@ static void scalar_adds(void)
         y = mr_emit(&t.s, "AddV2", y, one);
     start(&t);
     mr_tensor *v = mr_tensor_scalar_f32(1), *got;
-    mr_run_args a = {.feeds = &x, .feed_values = &v, .n_feeds = 1, .fetches = &y, .fetched = &got, .n_fetches = 1};
+    mr_run_args a = {.feeds = &x,
+                     .feed_values = &v,
+                     .n_feeds = 1,
+                     .fetches = &y,
+                     .fetched = &got,
+                     .n_fetches = 1};
     printf("scalar_adds_1000_us %.2f us\n", best_time(&t, &a, 50, 100) * 1e6);
     mr_tensor_unref(v);
     close_setting(&t);
@@ -142,10 +153,12 @@ static void loop_iterations(void)
     mr_named_attr in[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(false)}};
     mr_named_attr constant[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
     mr_out zero = mr_const_i32(&t.s, 0), one = mr_const_i32(&t.s, 1), n = mr_const_i32(&t.s, N);
-    mr_out start_at = mr_emit_n(&t.s, "Enter", in, 2, &zero, 1), step = mr_emit_n(&t.s, "Enter", constant, 2, &one, 1);
+    mr_out start_at = mr_emit_n(&t.s, "Enter", in, 2, &zero, 1),
+           step = mr_emit_n(&t.s, "Enter", constant, 2, &one, 1);
     mr_out limit = mr_emit_n(&t.s, "Enter", constant, 2, &n, 1);
     mr_out m = mr_emit(&t.s, "Merge", start_at, start_at);
-    mr_out cond = mr_emit(&t.s, "LoopCond", mr_emit(&t.s, "Less", m, limit)), sw = mr_emit(&t.s, "Switch", m, cond);
+    mr_out cond = mr_emit(&t.s, "LoopCond", mr_emit(&t.s, "Less", m, limit)),
+           sw = mr_emit(&t.s, "Switch", m, cond);
     mr_out next = mr_emit(&t.s, "NextIteration", mr_emit(&t.s, "AddV2", mr_nth(sw, 1), step));
     mr_out out = mr_emit(&t.s, "Exit", sw);
     must(mr_node_set_input(m.node, 1, next));

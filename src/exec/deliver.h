@@ -1,7 +1,8 @@
-/* exec/deliver.h -- a value goes along the out-edges of its node; nodes whose inputs are complete become ready.
+/* exec/deliver.h -- a value goes along the out-edges of its node; nodes whose inputs are complete
+ * become ready.
  *
- * The hottest code of the executor, so it is inlined where it is used: the plain path (executor.c) and the
- * path of loops (frames.c). */
+ * The hottest code of the executor, so it is inlined where it is used: the plain path (executor.c)
+ * and the path of loops (frames.c). */
 #ifndef MR_EXEC_DELIVER_H
 #define MR_EXEC_DELIVER_H
 
@@ -19,7 +20,10 @@ static inline void mr_push_ready(mr_worker *w, mr_iter *it, const mr_plan_edge *
         mr_vec_push(&w->heavy, r);
 }
 
-static inline bool mr_value_is_there(const mr_value *v) { return v->kind & 1; /* MR_LIVE or MR_REF */ }
+static inline bool mr_value_is_there(const mr_value *v)
+{
+    return v->kind & 1; /* MR_LIVE or MR_REF */
+}
 _Static_assert((MR_LIVE & 1) && (MR_REF & 1) && !(MR_ABSENT & 1) && !(MR_DEAD & 1), "see above");
 
 static inline mr_value mr_value_share(const mr_value *v)
@@ -56,10 +60,11 @@ static inline bool mr_count_down(_Atomic uint32_t *word, uint32_t what, bool dea
     return (before & ~MR_WORD_DEAD) == 1;
 }
 
-/* A data edge into a Merge.  The first live value is chosen, later ones are dropped.  All dead: the Merge is dead;
- * so it is when an Enter is dead and nothing else can come first (a loop on the untaken side). */
-static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_edge *e, mr_value *v, bool dead,
-                                       bool from_enter)
+/* A data edge into a Merge.  The first live value is chosen, later ones are dropped.  All dead: the
+ * Merge is dead; so it is when an Enter is dead and nothing else can come first (a loop on the
+ * untaken side). */
+static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_edge *e,
+                                       mr_value *v, bool dead, bool from_enter)
 {
     _Atomic uint32_t *word = it->words + e->word, *data = it->words + w->plan->nodes[e->dst].extra;
     if (dead) {
@@ -85,9 +90,10 @@ static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_
     return (atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) & ~MR_WORD_DEAD) == 1;
 }
 
-/* Delivers to the consumers in iteration `it`; returns how many became ready.  out may be NULL when dead.
- * fresh: they are the first nodes of a new iteration. */
-static inline int mr_deliver(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead, bool fresh)
+/* Delivers to the consumers in iteration `it`; returns how many became ready.  out may be NULL when
+ * dead. fresh: they are the first nodes of a new iteration. */
+static inline int mr_deliver(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                             bool dead, bool fresh)
 {
     const mr_plan_edge *e = w->plan->edges + n->edge, *end = e + n->n_edges;
     int n_ready = 0;

@@ -1,8 +1,9 @@
 /* exec/direct_session.c -- the session that runs in this process.
  *
- * A run: find the program of the signature (or make it: passes/, plan.c); take one of its flows; put the feeds into
- * its arguments; run it, mostly on the calling thread; hand out its results.  Programs are copies of the client's
- * graph, so that may grow meanwhile; they are kept until the session ends. */
+ * A run: find the program of the signature (or make it: passes/, plan.c); take one of its flows;
+ * put the feeds into its arguments; run it, mostly on the calling thread; hand out its results.
+ * Programs are copies of the client's graph, so that may grow meanwhile; they are kept until the
+ * session ends. */
 #include "exec/direct_session.h"
 
 #include <stdio.h>
@@ -33,11 +34,13 @@ static void log_placement(mr_graph *const *parts, int n)
         for (int k = 0; parts[i] && k < parts[i]->nodes.n; k++) {
             const mr_node *node = parts[i]->nodes.p[k];
             if (node)
-                fprintf(stderr, "%s: (%s): %s\n", node->name, node->def->name, node->placed ? node->placed : "");
+                fprintf(stderr, "%s: (%s): %s\n", node->name, node->def->name,
+                        node->placed ? node->placed : "");
         }
 }
 
-static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial, mr_program **out)
+static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial,
+                               mr_program **out)
 {
     mr_status *st = NULL;
     mr_graph **parts = mr_new_array(mr_graph *, s->env.n_devices);
@@ -51,12 +54,14 @@ static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool parti
         log_placement(parts, s->env.n_devices);
     if (!st)
         st = mr_program_new(parts, s->env.devices, s->env.n_devices, partial ? 0 : sig->n_feeds,
-                            partial ? 0 : sig->n_fetches, s->env.kernels, mr_functions_caller(s->env.functions), out);
+                            partial ? 0 : sig->n_fetches, s->env.kernels,
+                            mr_functions_caller(s->env.functions), out);
     mr_free(parts);
     return st;
 }
 
-static mr_entry *look_up(mr_direct *s, const mr_signatures *in, const mr_signature *sig, bool partial, uint64_t hash)
+static mr_entry *look_up(mr_direct *s, const mr_signatures *in, const mr_signature *sig,
+                         bool partial, uint64_t hash)
 {
     mr_lock(&s->mu);
     mr_entry *e = mr_signatures_find(in, sig, partial, hash);
@@ -65,7 +70,8 @@ static mr_entry *look_up(mr_direct *s, const mr_signatures *in, const mr_signatu
 }
 
 /* With s->making held: the program of the sorted signature. */
-static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool partial, mr_program **out)
+static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool partial,
+                              mr_program **out)
 {
     uint64_t hash = mr_signature_hash(sorted, partial);
     mr_entry *e = look_up(s, &s->sorted, sorted, partial, hash);
@@ -90,7 +96,8 @@ mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, m
     mr_signature sorted;
     mr_signature_sort(sig, &sorted);
     mr_lock(&s->making);
-    if (!(*out = look_up(s, &s->exact, sig, partial, hash)) && !(st = find_sorted(s, &sorted, partial, &p))) {
+    if (!(*out = look_up(s, &s->exact, sig, partial, hash)) &&
+        !(st = find_sorted(s, &sorted, partial, &p))) {
         mr_lock(&s->mu);
         *out = mr_signatures_add(&s->exact, sig, partial, hash, &sorted, p);
         mr_unlock(&s->mu);
@@ -128,11 +135,12 @@ mr_status *mr_direct_check_feed(const mr_run_args *a, int i)
     if (!t)
         return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
     if (t->dtype == MR_RESOURCE)
-        return mr_invalid("Feeding %s:%d: a resource handle cannot be fed into a session", o.node->name, o.index);
+        return mr_invalid("Feeding %s:%d: a resource handle cannot be fed into a session",
+                          o.node->name, o.index);
     if (MR_LIKELY(t->dtype == mr_dtype_base(mr_out_type(o))))
         return NULL;
-    return mr_invalid("Expects arg[%d] to be %s but %s is provided", i, mr_dtype_name(mr_dtype_base(mr_out_type(o))),
-                      mr_dtype_name(t->dtype));
+    return mr_invalid("Expects arg[%d] to be %s but %s is provided", i,
+                      mr_dtype_name(mr_dtype_base(mr_out_type(o))), mr_dtype_name(t->dtype));
 }
 
 static mr_status *fill_args(mr_flow *f, const mr_entry *e, const mr_run_args *a)
@@ -167,7 +175,8 @@ static void flow_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
 static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
 {
     int64_t timeout_ms = o && o->timeout_ms > 0 ? o->timeout_ms : s->env.config.timeout_ms;
-    f->deadline_ns = timeout_ms > 0 ? mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000 : 0;
+    f->deadline_ns =
+        timeout_ms > 0 ? mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000 : 0;
     mr_runner_reset(&f->own_runner, o && o->inter_op_in_caller ? NULL : s->env.inter, true);
     mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, s->env.cancel, NULL, flow_done, NULL});
     mr_direct_wait(f, f->deadline_ns);
@@ -181,13 +190,15 @@ static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, 
     mr_status *st = run_flow(s, f, o);
     f->trace = NULL;
     mr_program *p = f->program;
-    mr_status *encoded = mr_trace_encode(t, p->plans, o->output_partition_graphs ? p->n_plans : 0, metadata);
+    mr_status *encoded =
+        mr_trace_encode(t, p->plans, o->output_partition_graphs ? p->n_plans : 0, metadata);
     mr_status_update(&st, encoded);
     mr_trace_free(t);
     return st;
 }
 
-static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_options *o,
+                              mr_str *metadata)
 {
     mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_entry *e = NULL;
@@ -204,7 +215,8 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     return st;
 }
 
-static mr_status *direct_run(mr_session *base, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+static mr_status *direct_run(mr_session *base, const mr_run_args *a, const mr_run_options *o,
+                             mr_str *metadata)
 {
     mr_direct *s = (mr_direct *)base;
     for (int i = 0; i < a->n_fetches; i++)
@@ -232,7 +244,8 @@ static mr_status *direct_list_devices(mr_session *base, mr_device_info **out, in
     *out = mr_new_array(mr_device_info, *n);
     for (int i = 0; i < *n; i++) {
         const mr_device *d = s->env.devices[i];
-        (*out)[i] = (mr_device_info){mr_strdup(d->name), mr_strdup(d->type->name), d->memory_limit, d->incarnation};
+        (*out)[i] = (mr_device_info){mr_strdup(d->name), mr_strdup(d->type->name), d->memory_limit,
+                                     d->incarnation};
     }
     return NULL;
 }
@@ -289,7 +302,8 @@ static void direct_free(mr_session *base)
 static const mr_session_ops direct_ops = {direct_run,   mr_partial_setup,    mr_partial_run_step,
                                           direct_close, direct_list_devices, direct_free};
 
-mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c, mr_session **out)
+mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c,
+                                 mr_session **out)
 {
     mr_direct *s = mr_new(mr_direct);
     s->base.ops = &direct_ops;

@@ -1,4 +1,5 @@
-/* exec/direct_session.h -- the inside of the session that runs in this process; for its own files. */
+/* exec/direct_session.h -- the inside of the session that runs in this process; for its own files.
+ */
 #ifndef MR_EXEC_DIRECT_SESSION_H
 #define MR_EXEC_DIRECT_SESSION_H
 

@@ -75,7 +75,10 @@ void mr_env_deinit(mr_env *e)
 mr_prepare_options mr_env_prepare_options(const mr_env *e)
 {
     const mr_session_config *c = &e->config;
-    return (mr_prepare_options){.devices = e->devices, .n_devices = e->n_devices,
-                                .soft_placement = c->soft_placement, .no_fold = c->no_fold, .no_cse = c->no_cse,
+    return (mr_prepare_options){.devices = e->devices,
+                                .n_devices = e->n_devices,
+                                .soft_placement = c->soft_placement,
+                                .no_fold = c->no_fold,
+                                .no_cse = c->no_cse,
                                 .max_folded_bytes = c->max_folded_bytes};
 }

@@ -1,4 +1,5 @@
-/* exec/env.h -- what the programs of one session share: devices, threads, kept kernels, functions. */
+/* exec/env.h -- what the programs of one session share: devices, threads, kept kernels, functions.
+ */
 #ifndef MR_EXEC_ENV_H
 #define MR_EXEC_ENV_H
 

@@ -1,12 +1,13 @@
 /* exec/executor.c -- runs the nodes of a plan as their inputs come.
  *
- * A worker runs ready nodes in its thread until it has none left: what a node makes ready goes on the worker's own
- * stacks, without locks.  Only when it has more than one heavy node and another thread is idle, it hands one over
- * in a worker of its own.  An asynchronous node is started and forgotten; its end is posted to the runner and goes
- * on in a new worker.  `active` counts workers and asynchronous nodes; who takes it to 0 ends the exec.
+ * A worker runs ready nodes in its thread until it has none left: what a node makes ready goes on
+ * the worker's own stacks, without locks.  Only when it has more than one heavy node and another
+ * thread is idle, it hands one over in a worker of its own.  An asynchronous node is started and
+ * forgotten; its end is posted to the runner and goes on in a new worker.  `active` counts workers
+ * and asynchronous nodes; who takes it to 0 ends the exec.
  *
- * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay in their slots
- * and are dropped when everybody is out. */
+ * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay
+ * in their slots and are dropped when everybody is out. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/deliver.h"
@@ -197,7 +198,8 @@ static mr_status *check_output(const mr_plan_node *n, uint32_t i, const mr_value
     int type = v->kind == MR_REF ? mr_dtype_ref(v->ref->dtype) : v->t->dtype;
     if (type == declared)
         return NULL;
-    return mr_error(MR_INTERNAL, "Output %u of type %s does not match declared output type %s for node %s", i,
+    return mr_error(MR_INTERNAL,
+                    "Output %u of type %s does not match declared output type %s for node %s", i,
                     mr_dtype_name(type), mr_dtype_name(declared), n->node->name);
 }
 
@@ -209,7 +211,8 @@ static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *ou
     return NULL;
 }
 
-static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                             bool dead)
 {
     if (MR_UNLIKELY(it->frame || (n->flags & MR_PN_FRAMED)))
         mr_frames_propagate(w, it, n, out, dead);
@@ -228,7 +231,8 @@ static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 }
 
 /* After the kernel: its inputs go, its outputs go on. */
-static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead, mr_status *st)
+static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                            bool dead, mr_status *st)
 {
     drop_inputs(it->slots + n->slot, n->n_in);
     if (!st)
@@ -254,9 +258,13 @@ typedef struct async_run {
     mr_value out[];
 } async_run;
 
-static size_t async_bytes(const mr_plan_node *n) { return sizeof(async_run) + n->n_out * sizeof(mr_value); }
+static size_t async_bytes(const mr_plan_node *n)
+{
+    return sizeof(async_run) + n->n_out * sizeof(mr_value);
+}
 
-/* The asynchronous kernel this thread is starting right now; cleared when it ends before it returns. */
+/* The asynchronous kernel this thread is starting right now; cleared when it ends before it
+ * returns. */
 static _Thread_local async_run *starting;
 
 static void go_on(mr_work *job)
@@ -293,8 +301,18 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
     a->it = it;
     a->node = n;
     a->started_ns = x->flow->trace ? mr_now_ns() : 0;
-    a->run = (mr_run){n->node, n->kernel->kernel, n->kernel->state, (int)n->n_in, (int)n->n_out,
-                      it->slots + n->slot, a->out, &x->step, it->frame_id, it->number, dead, async_done};
+    a->run = (mr_run){n->node,
+                      n->kernel->kernel,
+                      n->kernel->state,
+                      (int)n->n_in,
+                      (int)n->n_out,
+                      it->slots + n->slot,
+                      a->out,
+                      &x->step,
+                      it->frame_id,
+                      it->number,
+                      dead,
+                      async_done};
     atomic_fetch_add_explicit(&x->active, 1, memory_order_relaxed);
     async_run *outer = starting;
     starting = a;
@@ -303,7 +321,8 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
     starting = outer;
     if (!ended)
         return;
-    atomic_fetch_sub_explicit(&x->active, 1, memory_order_relaxed); /* the worker keeps it above 0 */
+    atomic_fetch_sub_explicit(&x->active, 1,
+                              memory_order_relaxed); /* the worker keeps it above 0 */
     conclude(w, it, n, a->out, dead, a->st);
     mr_small_free(a, async_bytes(n));
 }

@@ -80,7 +80,8 @@ MR_TEST(executor_names_the_node_that_failed)
     rig_ret(&r, 1, rig_op(&r, "TestHold", x)); /* would wait for ever */
     int ret[2], arg = 1;
     for (int i = 0; i < 3; i++)
-        MR_CHECK_ERR(rig_run(&r, &arg, ret), MR_OUT_OF_RANGE, "test failure\n\t [[{{node culprit}}]]");
+        MR_CHECK_ERR(rig_run(&r, &arg, ret), MR_OUT_OF_RANGE,
+                     "test failure\n\t [[{{node culprit}}]]");
     MR_CHECK_INT(rig_held(), 0);
     rig_deinit(&r);
 }
@@ -91,8 +92,9 @@ MR_TEST(executor_checks_the_types_of_outputs)
     rig_init(&r, 0);
     rig_ret(&r, 0, rig_op(&r, "TestBadType", rig_arg(&r, 0)));
     int ret, arg = 1;
-    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_INTERNAL,
-                 "Output 0 of type float does not match declared output type int32 for node TestBadType");
+    MR_CHECK_ERR(
+        rig_run(&r, &arg, &ret), MR_INTERNAL,
+        "Output 0 of type float does not match declared output type int32 for node TestBadType");
     rig_deinit(&r);
 }
 
@@ -102,7 +104,8 @@ MR_TEST(executor_misses_outputs)
     rig_init(&r, 0);
     rig_ret(&r, 0, rig_op(&r, "TestNoOutput", rig_arg(&r, 0)));
     int ret, arg = 1;
-    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_INTERNAL, "Missing 0-th output from {{node TestNoOutput}}");
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_INTERNAL,
+                 "Missing 0-th output from {{node TestNoOutput}}");
     rig_deinit(&r);
 }
 
@@ -208,7 +211,8 @@ MR_TEST(executor_refuses_uninitialized_references)
     mr_out v = rig_node(&r, "TestVariable", "v", NULL, 0, NULL, 0);
     rig_ret(&r, 0, rig_op(&r, "TestAdd", v, rig_arg(&r, 0)));
     int ret, arg = 7;
-    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_FAILED_PRECONDITION, "Attempting to use uninitialized value v\n");
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_FAILED_PRECONDITION,
+                 "Attempting to use uninitialized value v\n");
     rig_deinit(&r);
 }
 
@@ -245,7 +249,8 @@ MR_TEST(executor_does_not_run_the_dead_side)
 {
     rig r;
     rig_init(&r, 0);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
     mr_out dead = rig_op(&r, "TestCount", sw), also = rig_op(&r, "TestCount", x, CTRL(dead));
     rig_ret(&r, 0, dead);
     rig_ret(&r, 1, also); /* deadness goes along control edges too */
@@ -263,7 +268,8 @@ MR_TEST(executor_keeps_control_edges_of_a_live_switch_alive)
 {
     rig r;
     rig_init(&r, 0);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
     rig_ret(&r, 0, rig_op(&r, "TestAdd", x, x, CTRL(sw)));
     MR_CHECK_INT(rig_run1(&r, 3), 6);
     rig_deinit(&r);
@@ -273,9 +279,11 @@ MR_TEST(executor_runs_control_triggers_after_dead_nodes)
 {
     rig r;
     rig_init(&r, 0);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
     mr_out dead = rig_op(&r, "TestCount", sw);
-    mr_out trigger = rig_op(&r, "ControlTrigger", CTRL(dead)), noop = rig_op(&r, "NoOp", CTRL(dead));
+    mr_out trigger = rig_op(&r, "ControlTrigger", CTRL(dead)),
+           noop = rig_op(&r, "NoOp", CTRL(dead));
     rig_ret(&r, 0, rig_op(&r, "TestAdd", x, x, CTRL(trigger)));
     rig_ret(&r, 1, rig_op(&r, "TestAdd", x, x, CTRL(noop)));
     int rets[2], arg = 3;
@@ -289,7 +297,8 @@ MR_TEST(executor_makes_a_merge_dead_only_by_all_data_inputs)
 {
     rig r;
     rig_init(&r, 0);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
     mr_out dead = rig_op(&r, "TestCount", sw), dead2 = rig_op(&r, "TestCount", sw);
     mr_out m = rig_merge(&r, dead, mr_nth(sw, 1));
     mr_node_add_control(m.node, dead.node); /* a dead control input only counts as arrived */
@@ -335,8 +344,10 @@ MR_TEST(executor_sends_deadness_through_a_rendezvous)
 {
     rig r;
     rig_init(&r, 2);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
-    mr_named_attr attrs[5] = {transfer_attr(0), transfer_attr(1), transfer_attr(2), transfer_attr(3), transfer_attr(4)};
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_named_attr attrs[5] = {transfer_attr(0), transfer_attr(1), transfer_attr(2),
+                              transfer_attr(3), transfer_attr(4)};
     mr_out side = mr_nth(sw, 1);
     rig_node(&r, "_Send", "s", attrs, 4, &side, 1);
     mr_out got = rig_node(&r, "_Recv", "r", attrs, 5, NULL, 0);
@@ -357,9 +368,11 @@ MR_TEST(executor_dead_recv_consumes_its_key_and_stays_dead)
 {
     rig r;
     rig_init(&r, 2);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 5)));
     mr_out dead = rig_op(&r, "TestCount", sw);
-    mr_named_attr attrs[5] = {transfer_attr(0), transfer_attr(1), transfer_attr(2), transfer_attr(3), transfer_attr(4)};
+    mr_named_attr attrs[5] = {transfer_attr(0), transfer_attr(1), transfer_attr(2),
+                              transfer_attr(3), transfer_attr(4)};
     rig_node(&r, "_Send", "s", attrs, 4, &x, 1);
     mr_out after = CTRL(dead);
     mr_out got = rig_node(&r, "_Recv", "r", attrs, 5, &after, 1);

@@ -1,14 +1,18 @@
-/* exec/frames.c -- loops: frames, their iterations, and the values that pass between them (runtime.md §4).
+/* exec/frames.c -- loops: frames, their iterations, and the values that pass between them
+ * (runtime.md §4).
  *
- * An Enter finds or makes the frame of its loop under its own iteration.  A frame holds the iterations that are
- * not done, oldest to newest.  `busy` of an iteration counts its nodes that are ready or running; it is raised
- * by nodes of the same iteration, by Exits of child frames (which are counted too) and otherwise under the
- * lock, and it falls to 0 only under the lock.  So whoever sees under the lock that nothing is busy, no child frame
- * is left and (for the first iteration) all Enters have come, may end the iteration.
+ * An Enter finds or makes the frame of its loop under its own iteration.  A frame holds the
+ * iterations that are not done, oldest to newest.  `busy` of an iteration counts its nodes that are
+ * ready or running; it is raised by nodes of the same iteration, by Exits of child frames (which
+ * are counted too) and otherwise under the lock, and it falls to 0 only under the lock.  So whoever
+ * sees under the lock that nothing is busy, no child frame is left and (for the first iteration)
+ * all Enters have come, may end the iteration.
  *
- * The root iteration is never ended and counts nothing: the exec's own count tells when a step is over.
+ * The root iteration is never ended and counts nothing: the exec's own count tells when a step is
+ * over.
  *
- * Locks: a parent frame's before its child's; values are dropped with none held (mr_worker.trash). */
+ * Locks: a parent frame's before its child's; values are dropped with none held (mr_worker.trash).
+ */
 #include "base/memory.h"
 #include "exec/deliver.h"
 
@@ -68,7 +72,10 @@ static void give_iter(mr_worker *w, mr_iter *it)
 
 /* ---- frames ---- */
 
-static uint64_t combine(uint64_t a, uint64_t b) { return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4)); }
+static uint64_t combine(uint64_t a, uint64_t b)
+{
+    return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4));
+}
 
 static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
 {
@@ -142,7 +149,8 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
 /* ---- delivering into an iteration ---- */
 
 /* As mr_deliver, and what became ready is counted. */
-static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead, bool fresh)
+static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                            bool dead, bool fresh)
 {
     int n_ready = mr_deliver(w, it, n, out, dead, fresh);
     if (it->frame && n_ready)
@@ -183,8 +191,8 @@ static mr_iter *start_iter_locked(mr_worker *w, mr_frame *f)
 
 static bool iter_done_locked(const mr_frame *f, mr_iter *it)
 {
-    return it == f->oldest && atomic_load_explicit(&it->busy, memory_order_acquire) == 0 && it->n_child_frames == 0 &&
-           (it->number > 0 || f->n_enters_left == 0);
+    return it == f->oldest && atomic_load_explicit(&it->busy, memory_order_acquire) == 0 &&
+           it->n_child_frames == 0 && (it->number > 0 || f->n_enters_left == 0);
 }
 
 /* Ends the oldest iterations that are done; true when the frame is. */
@@ -234,7 +242,8 @@ static void adjust(mr_worker *w, mr_iter *it, int n)
                                                   memory_order_relaxed))
             return;
     mr_lock(&f->mu);
-    bool done = atomic_fetch_add_explicit(&it->busy, n, memory_order_acq_rel) + n == 0 && end_iters_locked(w, f);
+    bool done = atomic_fetch_add_explicit(&it->busy, n, memory_order_acq_rel) + n == 0 &&
+                end_iters_locked(w, f);
     mr_unlock(&f->mu);
     if (done)
         end_frame(w, f);
@@ -253,7 +262,7 @@ static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *ou
         for (mr_iter *i = f->oldest; i; i = i->next)
             deliver_invariant(w, i, &v, false);
     } else {
-        deliver_counted(w, f->oldest, n, out, dead, false); /* iteration 0: it waits for the Enters */
+        deliver_counted(w, f->oldest, n, out, dead, false); /* iteration 0 waits for all Enters */
     }
     f->n_enters_left--;
     bool done = end_iters_locked(w, f);
@@ -277,7 +286,8 @@ static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_valu
     adjust(w, it, -1);
 }
 
-static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                           bool dead)
 {
     mr_frame *f = it->frame;
     if (!dead) {

@@ -23,12 +23,17 @@ static void var_switch(rig *r, var *v, mr_out loop_cond)
     v->in = mr_nth(v->sw, 1);
 }
 
-static void var_next(rig *r, var *v, mr_out value) { rig_close(v->merge, rig_op(r, "NextIteration", value)); }
+static void var_next(rig *r, var *v, mr_out value)
+{
+    rig_close(v->merge, rig_op(r, "NextIteration", value));
+}
 
 /* i from start below limit by step: gives the i that ends it; *body is i inside. */
-static mr_out count(rig *r, const char *frame, int parallel, mr_out start, mr_out limit, mr_out step)
+static mr_out count(rig *r, const char *frame, int parallel, mr_out start, mr_out limit,
+                    mr_out step)
 {
-    mr_out lim = rig_enter(r, limit, frame, true, parallel), inc = rig_enter(r, step, frame, true, parallel);
+    mr_out lim = rig_enter(r, limit, frame, true, parallel),
+           inc = rig_enter(r, step, frame, true, parallel);
     var i = var_begin(r, start, frame, parallel);
     var_switch(r, &i, rig_op(r, "LoopCond", rig_op(r, "TestLess", i.merge, lim)));
     var_next(r, &i, rig_op(r, "TestAdd", i.in, inc));
@@ -51,7 +56,8 @@ MR_TEST(frames_count_with_two_iterations_at_a_time) { check_count(2, 0); }
 MR_TEST(frames_count_with_many_iterations_at_a_time) { check_count(32, 0); }
 MR_TEST(frames_count_with_threads) { check_count(10, 3); }
 
-/* sum of i * weight over the iterations, with a body that is slow in places, so that iterations overlap. */
+/* sum of i * weight over the iterations, with a body that is slow in places, so that iterations
+ * overlap. */
 MR_TEST(frames_overlap_iterations_without_mixing_them)
 {
     for (int parallel = 1; parallel <= 8; parallel *= 2) {
@@ -59,7 +65,8 @@ MR_TEST(frames_overlap_iterations_without_mixing_them)
         rig_init(&r, 4);
         mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, parallel);
         mr_out one = rig_enter(&r, rig_const(&r, 1), "w", true, parallel);
-        var i = var_begin(&r, rig_const(&r, 0), "w", parallel), sum = var_begin(&r, rig_const(&r, 0), "w", parallel);
+        var i = var_begin(&r, rig_const(&r, 0), "w", parallel),
+            sum = var_begin(&r, rig_const(&r, 0), "w", parallel);
         mr_out cond = rig_op(&r, "LoopCond", rig_op(&r, "TestLess", i.merge, lim));
         var_switch(&r, &i, cond);
         var_switch(&r, &sum, cond);
@@ -81,7 +88,8 @@ MR_TEST(frames_overlap_iterations_without_mixing_them)
 /* for i in 0..n: for j in 0..m: sum += 1 */
 static mr_out nested(rig *r, mr_out n, mr_out m, int outer_parallel, int inner_parallel)
 {
-    mr_out n_in = rig_enter(r, n, "outer", true, outer_parallel), m_in = rig_enter(r, m, "outer", true, outer_parallel);
+    mr_out n_in = rig_enter(r, n, "outer", true, outer_parallel),
+           m_in = rig_enter(r, m, "outer", true, outer_parallel);
     mr_out one = rig_enter(r, rig_const(r, 1), "outer", true, outer_parallel);
     mr_out zero = rig_enter(r, rig_const(r, 0), "outer", true, outer_parallel);
     var i = var_begin(r, rig_const(r, 0), "outer", outer_parallel);
@@ -93,9 +101,11 @@ static mr_out nested(rig *r, mr_out n, mr_out m, int outer_parallel, int inner_p
 
     mr_out m_inner = rig_enter(r, m_in, "inner", true, inner_parallel);
     mr_out one_inner = rig_enter(r, one, "inner", true, inner_parallel);
-    mr_out start = rig_node(r, "TestAdd", NULL, NULL, 0, MR_OUTS(zero, zero, CTRL(i.in))); /* only when it goes on */
+    mr_out start = rig_node(r, "TestAdd", NULL, NULL, 0,
+                            MR_OUTS(zero, zero, CTRL(i.in))); /* only when it goes on */
     mr_node_add_control(start.node, rig_op(r, "TestNow", i.in).node);
-    var j = var_begin(r, start, "inner", inner_parallel), s2 = var_begin(r, sum.in, "inner", inner_parallel);
+    var j = var_begin(r, start, "inner", inner_parallel),
+        s2 = var_begin(r, sum.in, "inner", inner_parallel);
     mr_out cond2 = rig_op(r, "LoopCond", rig_op(r, "TestLess", j.merge, m_inner));
     var_switch(r, &j, cond2);
     var_switch(r, &s2, cond2);
@@ -127,7 +137,8 @@ MR_TEST(frames_nest_in_parallel_with_threads) { check_nested(4, 2, 3); }
 static void loop_in_cond(rig *r, int parallel)
 {
     mr_out x = rig_arg(r, 0), pred = rig_op(r, "TestLess", x, rig_const(r, 10));
-    mr_out sw = rig_op(r, "Switch", x, pred), lim = mr_nth(rig_op(r, "Switch", rig_const(r, 10), pred), 1);
+    mr_out sw = rig_op(r, "Switch", x, pred),
+           lim = mr_nth(rig_op(r, "Switch", rig_const(r, 10), pred), 1);
     mr_out step = mr_nth(rig_op(r, "Switch", rig_const(r, 1), pred), 1);
     mr_out looped = count(r, "w", parallel, mr_nth(sw, 1), lim, step);
     rig_ret(r, 0, rig_merge(r, rig_op(r, "TestAdd", sw, rig_const(r, 100)), looped));
@@ -140,7 +151,8 @@ MR_TEST(frames_pass_deadness_out_of_an_untaken_loop)
         rig_init(&r, 2);
         loop_in_cond(&r, parallel);
         MR_CHECK_INT(rig_run1(&r, 3), 10);
-        MR_CHECK_INT(rig_run1(&r, 20), 120); /* the loop's Exit must come out dead, or the Merge waits */
+        MR_CHECK_INT(rig_run1(&r, 20),
+                     120); /* the loop's Exit must come out dead, or the Merge waits */
         MR_CHECK_INT(rig_run1(&r, 4), 10);
         rig_deinit(&r);
     }
@@ -151,7 +163,8 @@ MR_TEST(frames_forward_dead_exits_at_their_end)
 {
     rig r;
     rig_init(&r, 0);
-    mr_out x = rig_arg(&r, 0), sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 10)));
+    mr_out x = rig_arg(&r, 0),
+           sw = rig_op(&r, "Switch", x, rig_op(&r, "TestLess", x, rig_const(&r, 10)));
     mr_out looped = count(&r, "w", 10, mr_nth(sw, 1), rig_const(&r, 10), rig_const(&r, 1));
     mr_out after = rig_op(&r, "TestAdd", looped, rig_const(&r, 1));
     mr_out trigger = rig_op(&r, "ControlTrigger", CTRL(after));
@@ -166,12 +179,16 @@ MR_TEST(frames_hold_conditionals)
 {
     rig r;
     rig_init(&r, 2);
-    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 4), five = rig_enter(&r, rig_const(&r, 5), "w", true, 4);
-    mr_out one = rig_enter(&r, rig_const(&r, 1), "w", true, 4), ten = rig_enter(&r, rig_const(&r, 10), "w", true, 4);
+    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 4),
+           five = rig_enter(&r, rig_const(&r, 5), "w", true, 4);
+    mr_out one = rig_enter(&r, rig_const(&r, 1), "w", true, 4),
+           ten = rig_enter(&r, rig_const(&r, 10), "w", true, 4);
     var i = var_begin(&r, rig_const(&r, 0), "w", 4);
     var_switch(&r, &i, rig_op(&r, "LoopCond", rig_op(&r, "TestLess", i.merge, lim)));
     mr_out sw = rig_op(&r, "Switch", i.in, rig_op(&r, "TestLess", i.in, five));
-    var_next(&r, &i, rig_merge(&r, rig_op(&r, "TestAdd", sw, ten), rig_op(&r, "TestAdd", mr_nth(sw, 1), one)));
+    var_next(
+        &r, &i,
+        rig_merge(&r, rig_op(&r, "TestAdd", sw, ten), rig_op(&r, "TestAdd", mr_nth(sw, 1), one)));
     rig_ret(&r, 0, i.out);
     MR_CHECK_INT(rig_run1(&r, 4), 4);
     MR_CHECK_INT(rig_run1(&r, 6), 15);
@@ -199,10 +216,13 @@ MR_TEST(frames_are_left_clean_by_a_failure)
 {
     rig r;
     rig_init(&r, 2);
-    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 3), one = rig_enter(&r, rig_const(&r, 1), "w", true, 3);
+    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 3),
+           one = rig_enter(&r, rig_const(&r, 1), "w", true, 3);
     var i = var_begin(&r, rig_const(&r, 0), "w", 3);
     var_switch(&r, &i, rig_op(&r, "LoopCond", rig_op(&r, "TestLess", i.merge, lim)));
-    mr_out sw = rig_op(&r, "Switch", i.in, rig_op(&r, "TestLess", i.in, rig_enter(&r, rig_const(&r, 20), "w", true, 3)));
+    mr_out sw =
+        rig_op(&r, "Switch", i.in,
+               rig_op(&r, "TestLess", i.in, rig_enter(&r, rig_const(&r, 20), "w", true, 3)));
     mr_out bad = rig_node(&r, "TestFail", "bad", NULL, 0, &sw, 1);
     var_next(&r, &i, rig_op(&r, "TestAdd", rig_merge(&r, bad, mr_nth(sw, 1)), one));
     rig_ret(&r, 0, i.out);
@@ -239,8 +259,10 @@ MR_TEST(frames_tell_transfers_of_iterations_apart)
     rig r;
     rig_init(&r, 2);
     const char *cpu = "/job:localhost/replica:0/task:0/device:CPU:0";
-    mr_named_attr attrs[] = {{"tensor_name", mr_a_str("edge_1_x")}, {"send_device", mr_a_str(cpu)},
-                             {"recv_device", mr_a_str(cpu)}, {"send_device_incarnation", mr_a_int(1)},
+    mr_named_attr attrs[] = {{"tensor_name", mr_a_str("edge_1_x")},
+                             {"send_device", mr_a_str(cpu)},
+                             {"recv_device", mr_a_str(cpu)},
+                             {"send_device_incarnation", mr_a_int(1)},
                              {"tensor_type", mr_a_type(MR_INT32)}};
     mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 8);
     var i = var_begin(&r, rig_const(&r, 0), "w", 8);
@@ -304,7 +326,8 @@ MR_TEST(frames_let_an_exit_fire_early)
 {
     rig r;
     rig_init(&r, 2);
-    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 3), one = rig_enter(&r, rig_const(&r, 1), "w", true, 3);
+    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 3),
+           one = rig_enter(&r, rig_const(&r, 1), "w", true, 3);
     var i = var_begin(&r, rig_const(&r, 0), "w", 3);
     var_switch(&r, &i, rig_op(&r, "LoopCond", rig_op(&r, "TestLess", i.merge, lim)));
     mr_out entered = rig_enter(&r, rig_const(&r, 7), "w", false, 3); /* in iteration 0 only */
@@ -319,13 +342,17 @@ MR_TEST(frames_let_an_exit_fire_early)
 }
 
 /* Ids of frames travel in rendezvous keys and must be those of TensorFlow 2.9 (formats.md §12). */
-static uint64_t combine(uint64_t a, uint64_t b) { return a ^ (b + 0x9E3779B97F4A7800u + (a << 10) + (a >> 4)); }
+static uint64_t combine(uint64_t a, uint64_t b)
+{
+    return a ^ (b + 0x9E3779B97F4A7800u + (a << 10) + (a >> 4));
+}
 
 MR_TEST(frames_have_the_ids_of_tensorflow)
 {
     rig r;
     rig_init(&r, 0);
-    mr_out outer = rig_enter(&r, rig_arg(&r, 0), "a", false, 10), inner = rig_enter(&r, outer, "b/c", false, 10);
+    mr_out outer = rig_enter(&r, rig_arg(&r, 0), "a", false, 10),
+           inner = rig_enter(&r, outer, "b/c", false, 10);
     mr_out seen = rig_op(&r, "TestFrame", inner);
     rig_ret(&r, 0, rig_op(&r, "Exit", rig_op(&r, "Exit", seen)));
     rig_run1(&r, 0);

@@ -1,8 +1,9 @@
 /* exec/function.c -- runs functions of a library for kernels (mr_caller).
  *
- * A function with its attrs is made into a program once for each device it is called from, and kept for the life of
- * the session: so are its stateful kernels.  A call is a flow of that program on the runner of the calling step: its
- * work is posted, never run from inside the call, so that deep recursion needs memory but no stack. */
+ * A function with its attrs is made into a program once for each device it is called from, and kept
+ * for the life of the session: so are its stateful kernels.  A call is a flow of that program on
+ * the runner of the calling step: its work is posted, never run from inside the call, so that deep
+ * recursion needs memory but no stack. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "exec/env.h"
@@ -67,7 +68,10 @@ static mr_status *resolve_gradient(const mr_func_ref *f, wanted *w)
 
 static mr_status *resolve(mr_run *r, const mr_func_ref *f, wanted *w)
 {
-    *w = (wanted){.n_attrs = f->n_attrs, .attrs = f->attrs, .library = r->step->library, .device = r->step->device};
+    *w = (wanted){.n_attrs = f->n_attrs,
+                  .attrs = f->attrs,
+                  .library = r->step->library,
+                  .device = r->step->device};
     if (w->library && strcmp(f->name, "SymbolicGradient") == 0)
         return resolve_gradient(f, w);
     return find_def(w->library, f->name, &w->def);
@@ -80,7 +84,8 @@ static bool counts(const mr_named_attr *a) { return a->name[0] != '_'; }
 
 static uint64_t hash_of(const wanted *w)
 {
-    uint64_t h = (uint64_t)(uintptr_t)w->def * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)w->device ^ w->is_gradient;
+    uint64_t h = (uint64_t)(uintptr_t)w->def * 0x9e3779b97f4a7c15u ^
+                 (uint64_t)(uintptr_t)w->device ^ w->is_gradient;
     for (int i = 0; i < w->n_attrs; i++)
         if (counts(&w->attrs[i]))
             h = mr_attr_hash(&w->attrs[i].v, h);
@@ -104,7 +109,8 @@ static bool same_attrs(const function *f, const wanted *w)
 static function *find_locked(mr_functions *fs, uint64_t hash, const wanted *w)
 {
     for (function *f = mr_imap_get(&fs->by_hash, hash); f; f = f->next)
-        if (f->def == w->def && f->device == w->device && f->is_gradient == w->is_gradient && same_attrs(f, w))
+        if (f->def == w->def && f->device == w->device && f->is_gradient == w->is_gradient &&
+            same_attrs(f, w))
             return f;
     return NULL;
 }
@@ -168,7 +174,8 @@ static mr_status *make_program(mr_functions *fs, const wanted *w, mr_program **o
         MR_GO(mr_function_instantiate(w->library, w->def, w->attrs, w->n_attrs, &body));
     MR_GO(prune_body(&body, &pruned));
     MR_GO(mr_prepare_body(pruned, &o, parts)); /* consumes it */
-    MR_GO(mr_program_new(parts, devices, o.n_devices, body.n_args, body.n_rets, NULL, &fs->caller, out));
+    MR_GO(mr_program_new(parts, devices, o.n_devices, body.n_args, body.n_rets, NULL, &fs->caller,
+                         out));
 out:
     mr_body_deinit(&body);
     mr_free(parts);
@@ -187,8 +194,9 @@ static function *function_new(const wanted *w, mr_program *p)
     f->attrs = mr_arena_array(&f->arena, mr_named_attr, w->n_attrs);
     for (int i = 0; i < w->n_attrs; i++)
         if (counts(&w->attrs[i]))
-            f->attrs[f->n_attrs++] = (mr_named_attr){mr_arena_strdup(&f->arena, w->attrs[i].name),
-                                                     mr_attr_copy(&f->arena, &f->held, &w->attrs[i].v)};
+            f->attrs[f->n_attrs++] =
+                (mr_named_attr){mr_arena_strdup(&f->arena, w->attrs[i].name),
+                                mr_attr_copy(&f->arena, &f->held, &w->attrs[i].v)};
     return f;
 }
 
@@ -203,7 +211,8 @@ static void function_free(function *f)
     mr_free(f);
 }
 
-/* Made with the lock held: a function is made once, and others of the step may wait for it anyway. */
+/* Made with the lock held: a function is made once, and others of the step may wait for it anyway.
+ */
 static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **out)
 {
     uint64_t hash = hash_of(w);
@@ -262,20 +271,22 @@ static mr_status *check_counts(const mr_program *p, const mr_func_ref *f, int n_
     return NULL;
 }
 
-static mr_status *prepare_call(mr_functions *fs, mr_run *r, const mr_func_ref *f, int n_args, int n_rets,
-                               mr_program **out)
+static mr_status *prepare_call(mr_functions *fs, mr_run *r, const mr_func_ref *f, int n_args,
+                               int n_rets, mr_program **out)
 {
     wanted w;
     const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
     if (outer->depth >= MAX_DEPTH)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d", f->name, MAX_DEPTH);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d",
+                        f->name, MAX_DEPTH);
     MR_TRY(resolve(r, f, &w));
     MR_TRY(find_or_make(fs, &w, out));
     return check_counts(*out, f, n_args, n_rets);
 }
 
-static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
-                          mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
+static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args,
+                          int n_args, mr_tensor **rets, int n_rets,
+                          void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     mr_program *p = NULL;
     mr_status *st = prepare_call((mr_functions *)c, r, f, n_args, n_rets, &p);

@@ -34,8 +34,14 @@ static mr_status *run(bench *b, float x, mr_out y, float *out)
     if (!b->session)
         MR_CHECK_OK(mr_direct_session_new(b->g, NULL, &b->config, &b->session));
     mr_tensor *v = mr_tensor_scalar_f32(x), *got = NULL;
-    mr_status *st = mr_session_run(b->session, &(mr_run_args){.feeds = &b->x, .feed_values = &v, .n_feeds = 1, .fetches = &y,
-                                   .fetched = &got, .n_fetches = 1}, NULL, NULL);
+    mr_status *st = mr_session_run(b->session,
+                                   &(mr_run_args){.feeds = &b->x,
+                                                  .feed_values = &v,
+                                                  .n_feeds = 1,
+                                                  .fetches = &y,
+                                                  .fetched = &got,
+                                                  .n_fetches = 1},
+                                   NULL, NULL);
     if (!st)
         *out = got->dtype == MR_FLOAT ? *MR_DATA(float, got) : (float)*MR_DATA(int32_t, got);
     mr_tensor_unref(got);
@@ -69,7 +75,12 @@ static void body_end(body *f, bench *b, const char *name, mr_out result)
 {
     mr_function *made;
     MR_CHECK_OK(mr_scope_status(&f->s));
-    mr_function_spec spec = {.name = name, .n_nodes = -1, .n_inputs = 1, .inputs = &f->a, .n_outputs = 1, .outputs = &result};
+    mr_function_spec spec = {.name = name,
+                             .n_nodes = -1,
+                             .n_inputs = 1,
+                             .inputs = &f->a,
+                             .n_outputs = 1,
+                             .outputs = &result};
     MR_CHECK_OK(mr_function_from_graph(f->g, &spec, &made));
     MR_CHECK_OK(mr_library_add(b->g->library, made));
     mr_function_unref(made);
@@ -121,7 +132,8 @@ MR_TEST(function_calls_functions)
     body f;
     body_begin(&f);
     MR_CHECK_OK(mr_library_copy(b.g->library, f.g->library));
-    body_end(&f, &b, "Eight", call(&f.s, "Twice", call(&f.s, "Twice", mr_emit(&f.s, "Twice", f.a))));
+    body_end(&f, &b, "Eight",
+             call(&f.s, "Twice", call(&f.s, "Twice", mr_emit(&f.s, "Twice", f.a))));
     MR_CHECK_NEAR(value(&b, 3, call(&b.s, "Eight", b.x)), 24, 0);
     end(&b);
 }
@@ -131,7 +143,8 @@ static void add_count(bench *b)
 {
     body f;
     body_begin(&f);
-    mr_out pred = mr_emit(&f.s, "Greater", f.a, mr_const_f32(&f.s, 0)), sw = mr_emit(&f.s, "Switch", f.a, pred);
+    mr_out pred = mr_emit(&f.s, "Greater", f.a, mr_const_f32(&f.s, 0)),
+           sw = mr_emit(&f.s, "Switch", f.a, pred);
     mr_out less = mr_emit(&f.s, "Sub", mr_nth(sw, 1), mr_const_f32(&f.s, 1));
     mr_out more = mr_emit(&f.s, "AddV2", call(&f.s, "Count", less), mr_const_f32(&f.s, 1));
     body_end(&f, b, "Count", mr_emit(&f.s, "Merge", sw, more));
@@ -156,7 +169,8 @@ MR_TEST(function_recursion_without_end_is_an_error)
     add_count(&b);
     float v;
     for (int i = 0; i < 2; i++)
-        MR_CHECK_ERR(run(&b, 1e9f, call(&b.s, "Count", b.x), &v), MR_RESOURCE_EXHAUSTED, "nested deeper");
+        MR_CHECK_ERR(run(&b, 1e9f, call(&b.s, "Count", b.x), &v), MR_RESOURCE_EXHAUSTED,
+                     "nested deeper");
     MR_CHECK_NEAR(value(&b, 7, call(&b.s, "Count", b.x)), 7, 0);
     end(&b);
 }
@@ -182,10 +196,12 @@ MR_TEST(function_errors_name_the_nodes)
     body_begin(&f);
     mr_out i = mr_emit_with(&f.s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), f.a);
     mr_out bad = mr_emit(mr_as(&f.s, "inner"), "TestFail", i);
-    body_end(&f, &b, "Bad", mr_emit_with(&f.s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), bad));
+    body_end(&f, &b, "Bad",
+             mr_emit_with(&f.s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), bad));
     mr_out y = mr_emit(mr_as(&b.s, "outer"), "Bad", b.x);
     float v;
-    MR_CHECK_ERR(run(&b, 1, y, &v), MR_OUT_OF_RANGE, "test failure\n\t [[{{node inner}}]]\n\t [[{{node outer}}]]");
+    MR_CHECK_ERR(run(&b, 1, y, &v), MR_OUT_OF_RANGE,
+                 "test failure\n\t [[{{node inner}}]]\n\t [[{{node outer}}]]");
     end(&b);
 }
 
@@ -194,7 +210,8 @@ MR_TEST(function_must_exist)
     bench b;
     begin(&b);
     float v;
-    MR_CHECK_ERR(run(&b, 1, call(&b.s, "Nowhere", b.x), &v), MR_NOT_FOUND, "Function Nowhere is not defined.");
+    MR_CHECK_ERR(run(&b, 1, call(&b.s, "Nowhere", b.x), &v), MR_NOT_FOUND,
+                 "Function Nowhere is not defined.");
     end(&b);
 }
 
@@ -207,7 +224,8 @@ MR_TEST(function_takes_what_it_declares)
     mr_func_ref f = {"Twice", 0, NULL};
     mr_out two[] = {b.x, b.x};
     mr_out y = mr_emit_n(&b.s, "PartitionedCall",
-                         MR_ATTRS({"Tin", mr_a_types(2, types)}, {"Tout", mr_a_types(1, types)}, {"f", {MR_ATTR_FUNC, .func = &f}}),
+                         MR_ATTRS({"Tin", mr_a_types(2, types)}, {"Tout", mr_a_types(1, types)},
+                                  {"f", {MR_ATTR_FUNC, .func = &f}}),
                          two, 2);
     float v;
     MR_CHECK_ERR(run(&b, 1, y, &v), MR_INVALID_ARGUMENT, "takes 1 arguments, got 2");
@@ -220,7 +238,8 @@ MR_TEST(function_keeps_its_stateful_kernels)
     begin(&b);
     body f;
     body_begin(&f);
-    mr_out n = mr_emit_with(&f.s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_emit0(&f.s, "TestStateful"));
+    mr_out n = mr_emit_with(&f.s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}),
+                            mr_emit0(&f.s, "TestStateful"));
     body_end(&f, &b, "Next", mr_emit(&f.s, "AddV2", n, f.a));
     mr_out y = mr_emit(&b.s, "Next", b.x);
     for (int i = 0; i < 3; i++)
@@ -253,7 +272,8 @@ MR_TEST(function_spans_devices)
     mr_out there = mr_emit(&f.s, "AddV2", f.a, f.a);
     f.s.device = "/device:CPU:0";
     body_end(&f, &b, "F", mr_emit(&f.s, "Mul", there, f.a));
-    mr_out y = mr_emit(&b.s, "AddV2", mr_emit(&b.s, "F", b.x), mr_emit(&b.s, "F", mr_emit(&b.s, "Neg", b.x)));
+    mr_out y = mr_emit(&b.s, "AddV2", mr_emit(&b.s, "F", b.x),
+                       mr_emit(&b.s, "F", mr_emit(&b.s, "Neg", b.x)));
     for (int i = 0; i < 4; i++)
         MR_CHECK_NEAR(value(&b, (float)i, y), 4 * i * i, 0);
     end(&b);
@@ -270,7 +290,8 @@ MR_TEST(function_has_a_symbolic_gradient)
     mr_func_ref ref = {"Cube", 0, NULL};
     mr_out in[] = {b.x, mr_const_f32(&b.s, 10)};
     mr_out dx = mr_emit_n(&b.s, "SymbolicGradient",
-                          MR_ATTRS({"Tin", mr_a_types(2, types)}, {"Tout", mr_a_types(1, types)}, {"f", {MR_ATTR_FUNC, .func = &ref}}),
+                          MR_ATTRS({"Tin", mr_a_types(2, types)}, {"Tout", mr_a_types(1, types)},
+                                   {"f", {MR_ATTR_FUNC, .func = &ref}}),
                           in, 2);
     MR_CHECK_NEAR(value(&b, 2, dx), 120, 1e-4);
     end(&b);

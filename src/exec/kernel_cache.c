@@ -1,7 +1,7 @@
 /* exec/kernel_cache.c -- the kernels a session keeps.
  *
- * Kernels are made with the lock held: two plans that need the same one at the same time must get the same
- * one, and making plans is rare. */
+ * Kernels are made with the lock held: two plans that need the same one at the same time must get
+ * the same one, and making plans is rare. */
 #include "exec/kernel_cache.h"
 
 #include "base/map.h"
@@ -42,15 +42,16 @@ void mr_kernel_cache_free(mr_kernel_cache *c)
     mr_free(c);
 }
 
-/* Ops whose names begin with '_' are put into a graph by the runtime: their nodes' names say nothing about
- * who they are.  A call has no state of its own; the function's nodes have. */
+/* Ops whose names begin with '_' are put into a graph by the runtime: their nodes' names say
+ * nothing about who they are.  A call has no state of its own; the function's nodes have. */
 static bool is_kept(const mr_node *n)
 {
     return n->def->op && (n->def->flags & MR_STATEFUL) && n->def->name[0] != '_' &&
            !mr_node_is(n, "StatefulPartitionedCall");
 }
 
-static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_sv key, mr_instance **out)
+static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_sv key,
+                                      mr_instance **out)
 {
     kept *k = mr_map_get(&c->by_name, key);
     if (k && k->kernel->op != m->node->def->op)

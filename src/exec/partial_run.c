@@ -1,8 +1,9 @@
 /* exec/partial_run.c -- a step that is fed and fetched piece by piece (runtime.md §1.9).
  *
- * Setting up starts the whole step; its feeds are Recvs and its fetches Sends through the step's rendezvous.  Each
- * call then sends some feeds and receives some fetches.  Nobody waits for the step between the calls: its work is
- * done by the pool, or by the thread whose feed sets it going. */
+ * Setting up starts the whole step; its feeds are Recvs and its fetches Sends through the step's
+ * rendezvous.  Each call then sends some feeds and receives some fetches.  Nobody waits for the
+ * step between the calls: its work is done by the pool, or by the thread whose feed sets it going.
+ */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/direct_session.h"
@@ -39,8 +40,8 @@ static mr_status *make_keys(const mr_direct *s, const mr_out *o, int n, mr_rende
     mr_status *st = NULL;
     for (int i = 0; !st && i < n; i++) {
         char *name = mr_printf("%s:%d", o[i].node->name, o[i].index);
-        st = mr_rendezvous_key_make(mr_sv_of(client->name), client->incarnation, mr_sv_of(client->name), mr_sv_of(name),
-                                    &k[i]);
+        st = mr_rendezvous_key_make(mr_sv_of(client->name), client->incarnation,
+                                    mr_sv_of(client->name), mr_sv_of(name), &k[i]);
         mr_free(name);
     }
     return st;
@@ -97,7 +98,8 @@ static void start(mr_partial_run *p)
     mr_flow *f = p->flow = mr_program_take(p->entry->program);
     f->deadline_ns = 0; /* a time limit holds for each call, not for all */
     mr_runner_reset(&f->own_runner, p->session->env.inter, false);
-    mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, p->session->env.cancel, NULL, step_over, p});
+    mr_flow_start(
+        f, &(mr_flow_start_args){&f->own_runner, p->session->env.cancel, NULL, step_over, p});
 }
 
 static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handle)
@@ -174,7 +176,8 @@ void mr_partial_runs_end(mr_direct *s)
         mr_sv key;
         void *p = NULL;
         mr_lock(&s->mu);
-        char *handle = mr_map_next(&s->partial_runs, &pos, &key, &p) ? mr_strndup(key.p, key.n) : NULL;
+        char *handle =
+            mr_map_next(&s->partial_runs, &pos, &key, &p) ? mr_strndup(key.p, key.n) : NULL;
         mr_unlock(&s->mu);
         if (!handle)
             return;
@@ -193,13 +196,13 @@ static int find_out(const mr_out *o, int n, mr_out want)
     return -1;
 }
 
-static mr_status *check_use(const char *what, const mr_out *declared, int n, const bool *used, mr_out o,
-                            const char *done)
+static mr_status *check_use(const char *what, const mr_out *declared, int n, const bool *used,
+                            mr_out o, const char *done)
 {
     int i = o.node ? find_out(declared, n, o) : -1;
     if (i < 0)
-        return mr_invalid("The %s %s:%d was not specified in partial_run_setup.", what, o.node ? o.node->name : "?",
-                          o.index);
+        return mr_invalid("The %s %s:%d was not specified in partial_run_setup.", what,
+                          o.node ? o.node->name : "?", o.index);
     if (used[i])
         return mr_invalid("The %s %s:%d has already been %s.", what, o.node->name, o.index, done);
     return NULL;
@@ -217,7 +220,8 @@ static bool is_missing(const mr_partial_run *p, const mr_run_args *a, mr_out o, 
 typedef MR_VEC(mr_node *) node_vec;
 
 /* Walks back from a fetch; false when a feed that is missing stands in the way. */
-static bool can_be_computed(const mr_partial_run *p, const mr_run_args *a, mr_node *from, bool *seen)
+static bool can_be_computed(const mr_partial_run *p, const mr_run_args *a, mr_node *from,
+                            bool *seen)
 {
     node_vec todo = {0};
     bool ok = true, is_feed;
@@ -261,8 +265,9 @@ static mr_status *check_fetches(const mr_partial_run *p, const mr_run_args *a)
     for (int i = 0; !st && i < a->n_fetches; i++) {
         bool *seen = mr_new_array(bool, s->graph->nodes.n + 1);
         if (!can_be_computed(p, a, a->fetches[i].node, seen))
-            st = mr_invalid("Fetch %s:%d can't be computed from the feeds that have been fed so far.",
-                            a->fetches[i].node->name, a->fetches[i].index);
+            st = mr_invalid(
+                "Fetch %s:%d can't be computed from the feeds that have been fed so far.",
+                a->fetches[i].node->name, a->fetches[i].index);
         mr_free(seen);
     }
     unlock_graph(s);
@@ -275,11 +280,13 @@ static mr_status *check_call(const mr_partial_run *p, const mr_run_args *a)
     for (int i = 0; i < a->n_feeds; i++) {
         MR_TRY(check_use("feed", sig->feeds, sig->n_feeds, p->fed, a->feeds[i], "fed"));
         if (find_out(a->feeds, i, a->feeds[i]) >= 0)
-            return mr_invalid("The feed %s:%d has already been fed.", a->feeds[i].node->name, a->feeds[i].index);
+            return mr_invalid("The feed %s:%d has already been fed.", a->feeds[i].node->name,
+                              a->feeds[i].index);
         MR_TRY(mr_direct_check_feed(a, i));
     }
     for (int i = 0; i < a->n_fetches; i++)
-        MR_TRY(check_use("fetch", sig->fetches, sig->n_fetches, p->fetched, a->fetches[i], "fetched"));
+        MR_TRY(
+            check_use("fetch", sig->fetches, sig->n_fetches, p->fetched, a->fetches[i], "fetched"));
     return check_fetches(p, a);
 }
 
@@ -304,8 +311,8 @@ static mr_status *send_feeds(mr_partial_run *p, const mr_run_args *a)
     for (int i = 0; i < a->n_feeds; i++) {
         int at = find_out(sig->feeds, sig->n_feeds, a->feeds[i]);
         p->fed[at] = true;
-        MR_TRY(mr_rendezvous_send(p->flow->rendezvous, &p->feed_keys[at], 0, 0, mr_tensor_ref(a->feed_values[i]),
-                                  false));
+        MR_TRY(mr_rendezvous_send(p->flow->rendezvous, &p->feed_keys[at], 0, 0,
+                                  mr_tensor_ref(a->feed_values[i]), false));
     }
     return NULL;
 }
@@ -354,8 +361,8 @@ static mr_status *take_fetches(const mr_run_args *a, fetch *f)
         a->fetched[i] = mr_tensor_ref(f[first < 0 ? i : first].t);
         mr_status_update(&st, f[i].st);
         if (f[i].is_dead)
-            mr_status_update(&st, mr_invalid("The tensor returned for %s:%d was not valid.", a->fetches[i].node->name,
-                                             a->fetches[i].index));
+            mr_status_update(&st, mr_invalid("The tensor returned for %s:%d was not valid.",
+                                             a->fetches[i].node->name, a->fetches[i].index));
     }
     for (int i = 0; i < a->n_fetches; i++)
         mr_tensor_unref(f[i].t);
@@ -387,7 +394,8 @@ static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t dead
     return st;
 }
 
-static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *p, const mr_run_args *a)
+static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *p,
+                              const mr_run_args *a)
 {
     const mr_signature *sig = &p->entry->sig;
     int64_t timeout_ms = s->env.config.timeout_ms;

@@ -1,8 +1,8 @@
 /* exec/plan.c -- makes a plan from a graph.
  *
- * Nodes are numbered frame by frame, producers first within each, so that running through a chain of nodes
- * runs through memory.  Sizes come from the graph: arrays are asked for with mr_try_calloc, and what does
- * not fit the compact records is refused. */
+ * Nodes are numbered frame by frame, producers first within each, so that running through a chain
+ * of nodes runs through memory.  Sizes come from the graph: arrays are asked for with
+ * mr_try_calloc, and what does not fit the compact records is refused. */
 #include "exec/plan.h"
 
 #include "base/memory.h"
@@ -20,7 +20,10 @@ typedef struct maker {
     uint32_t *index;  /* of a node by its id */
 } maker;
 
-static mr_status *no_memory(void) { return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the plan of a graph"); }
+static mr_status *no_memory(void)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the plan of a graph");
+}
 
 #define TRY_ARRAY(to, n)                                                      \
     do {                                                                      \
@@ -28,7 +31,10 @@ static mr_status *no_memory(void) { return mr_error(MR_RESOURCE_EXHAUSTED, "no m
             return no_memory();                                               \
     } while (0)
 
-static int frame_of(const maker *m, const mr_node *n) { return m->frames.n ? m->frames.of_node[n->id] : 0; }
+static int frame_of(const maker *m, const mr_node *n)
+{
+    return m->frames.n ? m->frames.of_node[n->id] : 0;
+}
 
 /* ---- frames ---- */
 
@@ -259,8 +265,10 @@ static mr_plan_edge make_edge(const maker *m, const mr_use *u)
 static int by_output(const void *a, const void *b)
 {
     const mr_plan_edge *x = a, *y = b;
-    uint64_t kx = (uint64_t)(x->what & MR_PE_CONTROL) << 63 | (uint64_t)(x->what >> MR_PE_BITS) << 32 | x->dst;
-    uint64_t ky = (uint64_t)(y->what & MR_PE_CONTROL) << 63 | (uint64_t)(y->what >> MR_PE_BITS) << 32 | y->dst;
+    uint64_t kx = (uint64_t)(x->what & MR_PE_CONTROL) << 63 |
+                  (uint64_t)(x->what >> MR_PE_BITS) << 32 | x->dst;
+    uint64_t ky = (uint64_t)(y->what & MR_PE_CONTROL) << 63 |
+                  (uint64_t)(y->what >> MR_PE_BITS) << 32 | y->dst;
     if (kx != ky)
         return kx < ky ? -1 : 1;
     return (x->slot > y->slot) - (x->slot < y->slot);

@@ -1,13 +1,15 @@
 /* exec/plan.h -- a graph made ready to run many times on one device.
  *
- * A plan is immutable but for what it learns about the cost of its nodes.  Nodes and edges lie in flat
- * arrays.  The nodes of one control-flow frame follow each other, so that the changing part of a frame's
- * iteration is two arrays: counters (words) and values that wait to be used (slots); a node's inputs are
- * consecutive slots.  Indexes of counters and slots count from the start of their frame's.
+ * A plan is immutable but for what it learns about the cost of its nodes.  Nodes and edges lie in
+ * flat arrays.  The nodes of one control-flow frame follow each other, so that the changing part of
+ * a frame's iteration is two arrays: counters (words) and values that wait to be used (slots); a
+ * node's inputs are consecutive slots.  Indexes of counters and slots count from the start of their
+ * frame's.
  *
- * Counters: of an ordinary node, the in-edges that have not arrived, and MR_WORD_DEAD when one of them was
- * dead.  Of a Merge, the control inputs that have not arrived plus one until a value is chosen; it has a second
- * counter behind those of the frame's nodes: the data inputs that have not arrived dead, and MR_WORD_CHOSEN. */
+ * Counters: of an ordinary node, the in-edges that have not arrived, and MR_WORD_DEAD when one of
+ * them was dead.  Of a Merge, the control inputs that have not arrived plus one until a value is
+ * chosen; it has a second counter behind those of the frame's nodes: the data inputs that have not
+ * arrived dead, and MR_WORD_CHOSEN. */
 #ifndef MR_EXEC_PLAN_H
 #define MR_EXEC_PLAN_H
 
@@ -34,12 +36,13 @@ enum mr_plan_node_flags {
 
 enum mr_plan_edge_flags {
     MR_PE_CONTROL = 1,
-    MR_PE_LAST = 2,    /* last use of that output: the value moves */
-    MR_PE_SOLE = 4,    /* the only in-edge of its destination: no counting */
-    MR_PE_MERGE = 8,   /* data edge into a Merge */
-    MR_PE_BLIND = 16,  /* deadness does not pass: control edge into a Merge, any into a ControlTrigger */
-    MR_PE_CHEAP = 32,  /* the destination is MR_PN_CHEAP */
-    MR_PE_BITS = 8,    /* the output's index stands above the flags */
+    MR_PE_LAST = 2,  /* last use of that output: the value moves */
+    MR_PE_SOLE = 4,  /* the only in-edge of its destination: no counting */
+    MR_PE_MERGE = 8, /* data edge into a Merge */
+    MR_PE_BLIND =
+        16, /* deadness does not pass: control edge into a Merge, any into a ControlTrigger */
+    MR_PE_CHEAP = 32, /* the destination is MR_PN_CHEAP */
+    MR_PE_BITS = 8,   /* the output's index stands above the flags */
 };
 
 typedef struct mr_plan_edge {

@@ -1,10 +1,12 @@
 /* exec/program.c -- programs and their flows.
  *
- * Cancelling: while it runs, a flow is registered with its session's manager (or the calling step's), which
- * starts the flow's own.  When that starts, the flow stops, and its rendezvous is aborted, which ends waiting Recvs; kernels that wait for something else have
- * registered themselves.  A manager that has started may still be inside the loop that calls its entries, in
- * another thread, when the flow is over; so such a flow is put to rest and only woken by mr_cancel_reset, which
- * waits for that loop.  Never from inside a callback: it would wait for itself. */
+ * Cancelling: while it runs, a flow is registered with its session's manager (or the calling
+ * step's), which starts the flow's own.  When that starts, the flow stops, and its rendezvous is
+ * aborted, which ends waiting Recvs; kernels that wait for something else have registered
+ * themselves.  A manager that has started may still be inside the loop that calls its entries, in
+ * another thread, when the flow is over; so such a flow is put to rest and only woken by
+ * mr_cancel_reset, which waits for that loop.  Never from inside a callback: it would wait for
+ * itself. */
 #include "exec/program.h"
 
 #include "base/clock.h"
@@ -182,7 +184,8 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
     f->measured = run < 2 || run % MEASURE_EVERY == 0;
     f->parent = a->parent;
     atomic_store_explicit(&f->stop, false, memory_order_relaxed);
-    atomic_store_explicit(&f->parts_left, p->n_plans + 1, memory_order_relaxed); /* one for this call */
+    atomic_store_explicit(&f->parts_left, p->n_plans + 1,
+                          memory_order_relaxed); /* one for this call */
     if (f->parent && !mr_cancel_register(f->parent, &f->in_parent))
         mr_cancel_start(f->cancel);
     for (int i = 0; i < p->n_plans; i++) {
@@ -195,8 +198,8 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
 
 /* ---- programs ---- */
 
-mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args, int n_rets,
-                          mr_kernel_cache *kernels, mr_caller *caller, mr_program **out)
+mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args,
+                          int n_rets, mr_kernel_cache *kernels, mr_caller *caller, mr_program **out)
 {
     mr_status *st = NULL;
     mr_program *p = mr_new(mr_program);
@@ -206,7 +209,8 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
     p->caller = caller;
     p->plans = mr_new_array(mr_plan *, n_devices + 1);
     for (int i = 0; i < n_devices; i++) {
-        if (parts[i] && !st && !(st = mr_plan_new(parts[i], devices[i], kernels, &p->plans[p->n_plans])))
+        if (parts[i] && !st &&
+            !(st = mr_plan_new(parts[i], devices[i], kernels, &p->plans[p->n_plans])))
             p->n_plans++;
         mr_graph_unref(parts[i]);
         parts[i] = NULL;

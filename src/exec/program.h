@@ -1,7 +1,9 @@
-/* exec/program.h -- what runs for one signature or one function: a plan for each device that takes part.
+/* exec/program.h -- what runs for one signature or one function: a plan for each device that takes
+ * part.
  *
- * A program is run through an mr_flow: taken from it, filled with arguments, started, given back.  Flows are kept
- * and used again.  One that was cancelled rests until nobody can be inside its cancellation any more. */
+ * A program is run through an mr_flow: taken from it, filled with arguments, started, given back.
+ * Flows are kept and used again.  One that was cancelled rests until nobody can be inside its
+ * cancellation any more. */
 #ifndef MR_EXEC_PROGRAM_H
 #define MR_EXEC_PROGRAM_H
 
@@ -18,9 +20,11 @@ typedef struct mr_program {
     mr_flow *resting MR_GUARDED_BY(mu); /* were cancelled */
 } mr_program;
 
-/* parts: one graph a device, NULL where nothing runs; references are taken over, also on failure. */
-mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args, int n_rets,
-                          mr_kernel_cache *kernels, mr_caller *caller, mr_program **out);
+/* parts: one graph a device, NULL where nothing runs; references are taken over, also on failure.
+ */
+mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args,
+                          int n_rets, mr_kernel_cache *kernels, mr_caller *caller,
+                          mr_program **out);
 void mr_program_free(mr_program *p); /* no flow is running; NULL is fine */
 
 /* A flow with room for arguments and results, all absent. */
@@ -34,8 +38,9 @@ typedef struct mr_flow_start_args {
     void (*done)(mr_flow *f);
     void *ctx;
 } mr_flow_start_args;
-/* done(f) is called once, from any thread, when nothing of it runs any more; mr_flow_take_status then tells how it
- * went.  Arguments are borrowed until then: they are cleared without being dropped. */
+/* done(f) is called once, from any thread, when nothing of it runs any more; mr_flow_take_status
+ * then tells how it went.  Arguments are borrowed until then: they are cleared without being
+ * dropped. */
 void mr_flow_start(mr_flow *f, const mr_flow_start_args *a);
 /* The first root error, handed over. */
 mr_status *mr_flow_take_status(mr_flow *f);

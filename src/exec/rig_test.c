@@ -183,8 +183,8 @@ static mr_status *run_variable(mr_run *r)
 {
     mr_object *o = NULL;
     char *name = (char *)(uintptr_t)r->node->name;
-    MR_TRY(mr_resources_find_or_make(r->step->device->resources, MR_SV(""), mr_sv_of(name), &mr_ref_variable_type,
-                                     make_variable, name, &o));
+    MR_TRY(mr_resources_find_or_make(r->step->device->resources, MR_SV(""), mr_sv_of(name),
+                                     &mr_ref_variable_type, make_variable, name, &o));
     mr_run_set_ref(r, 0, (mr_variable *)o);
     return NULL;
 }
@@ -211,9 +211,18 @@ static mr_status *run_stateful(mr_run *r)
 #define ASYNC_KERNEL(fn) ((const mr_kernel[]){{"CPU", 0, NULL, fn}, {0}})
 
 static const mr_op ops[] = {
-    {.name = "TestConst", .sig = "-> o: int32", .attrs = "value: int", .kernels = ONE_KERNEL(run_const)},
-    {.name = "TestAdd", .sig = "a: int32, b: int32 -> o: int32", .flags = MR_CHEAP, .kernels = ONE_KERNEL(run_add)},
-    {.name = "TestLess", .sig = "a: int32, b: int32 -> o: bool", .flags = MR_CHEAP, .kernels = ONE_KERNEL(run_less)},
+    {.name = "TestConst",
+     .sig = "-> o: int32",
+     .attrs = "value: int",
+     .kernels = ONE_KERNEL(run_const)},
+    {.name = "TestAdd",
+     .sig = "a: int32, b: int32 -> o: int32",
+     .flags = MR_CHEAP,
+     .kernels = ONE_KERNEL(run_add)},
+    {.name = "TestLess",
+     .sig = "a: int32, b: int32 -> o: bool",
+     .flags = MR_CHEAP,
+     .kernels = ONE_KERNEL(run_less)},
     {.name = "TestFail", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_fail)},
     {.name = "TestCount", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_count)},
     {.name = "TestFrame", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_frame)},
@@ -222,10 +231,18 @@ static const mr_op ops[] = {
     {.name = "TestNoOutput", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_no_output)},
     {.name = "TestNow", .sig = "a: int32 -> o: int32", .kernels = ASYNC_KERNEL(run_now)},
     {.name = "TestHold", .sig = "a: int32 -> o: int32", .kernels = ASYNC_KERNEL(run_hold)},
-    {.name = "TestVariable", .sig = "-> o: Ref(int32)", .flags = MR_STATEFUL, .kernels = ONE_KERNEL(run_variable)},
-    {.name = "TestAssign", .sig = "v: Ref(int32), x: int32 -> o: Ref(int32)", .flags = MR_UNINIT_OK,
+    {.name = "TestVariable",
+     .sig = "-> o: Ref(int32)",
+     .flags = MR_STATEFUL,
+     .kernels = ONE_KERNEL(run_variable)},
+    {.name = "TestAssign",
+     .sig = "v: Ref(int32), x: int32 -> o: Ref(int32)",
+     .flags = MR_UNINIT_OK,
      .kernels = ONE_KERNEL(run_assign)},
-    {.name = "TestStateful", .sig = "-> o: int32", .flags = MR_STATEFUL, .state_bytes = sizeof(int),
+    {.name = "TestStateful",
+     .sig = "-> o: int32",
+     .flags = MR_STATEFUL,
+     .state_bytes = sizeof(int),
      .kernels = ONE_KERNEL(run_stateful)},
 };
 
@@ -248,7 +265,8 @@ void rig_init(rig *r, int n_threads)
     *r = (rig){.g = mr_graph_new(), .cancel = mr_cancel_new(NULL)};
     if (n_threads)
         MR_CHECK_OK(mr_pool_new("rig", n_threads, &r->pool));
-    MR_CHECK_OK(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", r->pool, &r->device));
+    MR_CHECK_OK(
+        mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", r->pool, &r->device));
 }
 
 void rig_deinit(rig *r)
@@ -260,8 +278,8 @@ void rig_deinit(rig *r)
     mr_pool_free(r->pool);
 }
 
-mr_out rig_node(rig *r, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in,
-                int n_in)
+mr_out rig_node(rig *r, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs,
+                const mr_out *in, int n_in)
 {
     mr_node_builder *b = mr_node_begin(r->g, op, name ? name : mr_graph_unique_name(r->g, op));
     mr_nb_internal(b);
@@ -285,7 +303,8 @@ mr_out rig_const(rig *r, int v)
 mr_out rig_arg(rig *r, int index)
 {
     r->n_args = MR_MAX(r->n_args, index + 1);
-    return rig_node(r, "_Arg", NULL, MR_ATTRS({"index", mr_a_int(index)}, {"T", mr_a_type(MR_INT32)}), NULL, 0);
+    return rig_node(r, "_Arg", NULL,
+                    MR_ATTRS({"index", mr_a_int(index)}, {"T", mr_a_type(MR_INT32)}), NULL, 0);
 }
 
 void rig_ret(rig *r, int index, mr_out v)

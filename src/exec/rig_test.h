@@ -1,5 +1,5 @@
-/* exec/rig_test.h -- graphs of a few test-only ops on int32 scalars, run straight through a program, so that the
- * executor is tested without sessions, passes and real kernels.
+/* exec/rig_test.h -- graphs of a few test-only ops on int32 scalars, run straight through a
+ * program, so that the executor is tested without sessions, passes and real kernels.
  *
  *     rig r;
  *     rig_init(&r, 2);
@@ -31,8 +31,8 @@ void rig_init(rig *r, int n_threads); /* 0: no pool at all */
 void rig_deinit(rig *r);
 
 /* Nodes; name NULL: made up. */
-mr_out rig_node(rig *r, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in,
-                int n_in);
+mr_out rig_node(rig *r, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs,
+                const mr_out *in, int n_in);
 #define rig_op(r, op, ...) rig_node(r, op, NULL, NULL, 0, MR_OUTS(__VA_ARGS__))
 #define rig_op0(r, op) rig_node(r, op, NULL, NULL, 0, NULL, 0)
 mr_out rig_const(rig *r, int v);

@@ -1,10 +1,11 @@
 /* exec/runner.c -- who runs the work of a step: the thread that asked for it, and the pool.
  *
- * A thread that runs work keeps a list of what was posted meanwhile; it is on its stack and only this thread
- * sees it.  The list is found through a thread-local pointer, and nests when a kernel runs another session.
+ * A thread that runs work keeps a list of what was posted meanwhile; it is on its stack and only
+ * this thread sees it.  The list is found through a thread-local pointer, and nests when a kernel
+ * runs another session.
  *
- * The end: whoever finishes the last piece calls mr_runner_finish and touches the runner no more; the caller
- * passes through the lock before it leaves, so that the other has left it. */
+ * The end: whoever finishes the last piece calls mr_runner_finish and touches the runner no more;
+ * the caller passes through the lock before it leaves, so that the other has left it. */
 #include "exec/runner.h"
 
 #include "base/clock.h"
@@ -193,8 +194,8 @@ static void spin(const mr_runner *r)
         ;
 }
 
-/* All work for the caller, as a chain: what is heavy goes on to idle threads once it is busy.  NULL when finished or too
- * late. */
+/* All work for the caller, as a chain: what is heavy goes on to idle threads once it is busy.  NULL
+ * when finished or too late. */
 static mr_work *next_for_caller(mr_runner *r, int64_t deadline_ns)
 {
     bool in_time = true;

@@ -1,9 +1,10 @@
 /* exec/runner.h -- who runs the work of a step: the thread that asked for it, and the pool.
  *
- * Work is posted to the runner of a step (functions it calls use the same one).  Posted from a thread that is
- * already running work of that runner, it waits in that thread's own list and costs nothing: this is how a
- * value moves on between devices, and how functions call functions without a deeper and deeper stack.  Posted
- * from elsewhere (a queue, a network thread) it goes to the caller when it is waiting, else to the pool. */
+ * Work is posted to the runner of a step (functions it calls use the same one).  Posted from a
+ * thread that is already running work of that runner, it waits in that thread's own list and costs
+ * nothing: this is how a value moves on between devices, and how functions call functions without a
+ * deeper and deeper stack.  Posted from elsewhere (a queue, a network thread) it goes to the caller
+ * when it is waiting, else to the pool. */
 #ifndef MR_EXEC_RUNNER_H
 #define MR_EXEC_RUNNER_H
 
@@ -40,7 +41,8 @@ void mr_runner_post(mr_runner *r, mr_work *w);
 void mr_runner_hand_over(mr_runner *r, mr_work *w);
 /* Threads of the pool that have nothing to do (a hint). */
 int mr_runner_idle(mr_runner *r);
-/* Hands heavy work of this thread's own list to idle threads, because it is about to be busy itself. */
+/* Hands heavy work of this thread's own list to idle threads, because it is about to be busy
+ * itself. */
 void mr_runner_share(mr_runner *r);
 /* Other work waits for this thread: who runs an endless loop posts itself again and returns. */
 bool mr_runner_crowded(const mr_runner *r);

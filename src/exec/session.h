@@ -1,8 +1,8 @@
 /* exec/session.h -- running any part of a graph.
  *
- * mr_session is an interface: the direct session (exec/direct_session.c) runs in this process; sessions
- * on a cluster come with the server.  A session looks at its client's graph, which only grows; new nodes
- * are seen at the next run.  Runs from many threads at once are fine. */
+ * mr_session is an interface: the direct session (exec/direct_session.c) runs in this process;
+ * sessions on a cluster come with the server.  A session looks at its client's graph, which only
+ * grows; new nodes are seen at the next run.  Runs from many threads at once are fine. */
 #ifndef MR_EXEC_SESSION_H
 #define MR_EXEC_SESSION_H
 
@@ -14,7 +14,8 @@ typedef struct mr_session mr_session;
 /* What ConfigProto says, as far as a session cares. */
 typedef struct mr_session_config {
     int n_cpus;                /* CPU devices; 0: 1 */
-    int intra_threads, inter_threads; /* 0: one a core; inter < 0: nodes run in the caller's thread */
+    int intra_threads,
+        inter_threads; /* 0: one a core; inter < 0: nodes run in the caller's thread */
     bool per_session_threads;
     bool soft_placement, log_placement;
     bool no_fold, no_cse;      /* optimizer level L0 */
@@ -50,12 +51,14 @@ typedef struct mr_device_info {
 
 typedef struct mr_session_ops {
     /* metadata (serialized RunMetadata) is appended when not NULL, also when the run fails. */
-    mr_status *(*run)(mr_session *s, const mr_run_args *a, const mr_run_options *o, mr_str *metadata);
+    mr_status *(*run)(mr_session *s, const mr_run_args *a, const mr_run_options *o,
+                      mr_str *metadata);
     mr_status *(*partial_setup)(mr_session *s, const mr_run_args *a, char **handle); /* mr_free */
     mr_status *(*partial_run)(mr_session *s, const char *handle, const mr_run_args *a);
     /* Cancels running steps and refuses new ones. */
     mr_status *(*close)(mr_session *s);
-    mr_status *(*list_devices)(mr_session *s, mr_device_info **out, int *n); /* mr_device_infos_free */
+    mr_status *(*list_devices)(mr_session *s, mr_device_info **out,
+                               int *n); /* mr_device_infos_free */
     void (*free)(mr_session *s);
 } mr_session_ops;
 
@@ -63,7 +66,8 @@ struct mr_session {
     const mr_session_ops *ops;
 };
 
-static inline mr_status *mr_session_run(mr_session *s, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+static inline mr_status *mr_session_run(mr_session *s, const mr_run_args *a,
+                                        const mr_run_options *o, mr_str *metadata)
 {
     return s->ops->run(s, a, o, metadata);
 }
@@ -75,10 +79,12 @@ static inline void mr_session_free(mr_session *s)
 }
 void mr_device_infos_free(mr_device_info *d, int n);
 
-/* The graph is referenced; graph_mu (may be NULL: nobody else touches the graph) guards it while plans
- * are made. */
-mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c, mr_session **out);
-/* Clears containers of all live direct sessions and closes these (TF_Reset); n 0: the default container. */
+/* The graph is referenced; graph_mu (may be NULL: nobody else touches the graph) guards it while
+ * plans are made. */
+mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c,
+                                 mr_session **out);
+/* Clears containers of all live direct sessions and closes these (TF_Reset); n 0: the default
+ * container. */
 void mr_direct_sessions_reset(const char *const *containers, int n);
 
 #endif

@@ -39,14 +39,21 @@ static void end(bench *b)
     mr_graph_unref(b->g);
 }
 
-static mr_out placeholder(bench *b, const char *name) { return mr_placeholder(&b->s, MR_FLOAT, name, NULL); }
+static mr_out placeholder(bench *b, const char *name)
+{
+    return mr_placeholder(&b->s, MR_FLOAT, name, NULL);
+}
 
 /* One feed (node NULL: none), one fetch. */
 static mr_status *run1(bench *b, mr_out feed, float value, mr_out fetch, float *out)
 {
     mr_tensor *v = mr_tensor_scalar_f32(value), *got = NULL;
-    mr_run_args a = {.feeds = &feed, .feed_values = &v, .n_feeds = feed.node != NULL, .fetches = &fetch,
-                     .fetched = &got, .n_fetches = 1};
+    mr_run_args a = {.feeds = &feed,
+                     .feed_values = &v,
+                     .n_feeds = feed.node != NULL,
+                     .fetches = &fetch,
+                     .fetched = &got,
+                     .n_fetches = 1};
     mr_status *st = mr_session_run(b->session ? b->session : session_of(b), &a, NULL, NULL);
     if (!st)
         *out = *MR_DATA(float, got);
@@ -100,7 +107,8 @@ MR_TEST(session_feeds_any_output)
     float v;
     MR_CHECK_OK(run1(&b, mid, 5, y, &v)); /* x is not needed */
     MR_CHECK_NEAR(v, -5, 0);
-    MR_CHECK_ERR(run1(&b, MR_NO_OUT, 0, y, &v), MR_INVALID_ARGUMENT, "You must feed a value for placeholder tensor 'x'");
+    MR_CHECK_ERR(run1(&b, MR_NO_OUT, 0, y, &v), MR_INVALID_ARGUMENT,
+                 "You must feed a value for placeholder tensor 'x'");
     end(&b);
 }
 
@@ -110,7 +118,9 @@ MR_TEST(session_gives_a_fetch_listed_twice_twice)
     begin(&b);
     mr_out x = mr_const_f32(&b.s, 2), y = mr_emit(&b.s, "Neg", x), fetches[] = {y, x, y};
     mr_tensor *got[3];
-    MR_CHECK_OK(mr_session_run(session_of(&b), &(mr_run_args){.fetches = fetches, .fetched = got, .n_fetches = 3}, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(session_of(&b),
+                               &(mr_run_args){.fetches = fetches, .fetched = got, .n_fetches = 3},
+                               NULL, NULL));
     MR_CHECK_NEAR(*MR_DATA(float, got[0]), -2, 0);
     MR_CHECK_NEAR(*MR_DATA(float, got[1]), 2, 0);
     MR_CHECK_NEAR(*MR_DATA(float, got[2]), -2, 0);
@@ -128,8 +138,14 @@ MR_TEST(session_does_not_mind_the_order_of_feeds)
     for (int i = 0; i < 4; i++) {
         mr_out feeds[] = {i % 2 ? x : y, i % 2 ? y : x};
         mr_tensor *values[] = {i % 2 ? five : two, i % 2 ? two : five};
-        MR_CHECK_OK(mr_session_run(session_of(&b), &(mr_run_args){.feeds = feeds, .feed_values = values, .n_feeds = 2,
-                                   .fetches = &z, .fetched = &got, .n_fetches = 1}, NULL, NULL));
+        MR_CHECK_OK(mr_session_run(session_of(&b),
+                                   &(mr_run_args){.feeds = feeds,
+                                                  .feed_values = values,
+                                                  .n_feeds = 2,
+                                                  .fetches = &z,
+                                                  .fetched = &got,
+                                                  .n_fetches = 1},
+                                   NULL, NULL));
         MR_CHECK_NEAR(*MR_DATA(float, got), 3, 0);
         mr_tensor_unref(got);
     }
@@ -144,11 +160,19 @@ MR_TEST(session_refuses_bad_requests)
 {
     bench b;
     begin(&b);
-    mr_out x = placeholder(&b, "x"), y = mr_emit(&b.s, "Neg", x), twice[] = {x, x}, beyond = {x.node, 1};
+    mr_out x = placeholder(&b, "x"), y = mr_emit(&b.s, "Neg", x), twice[] = {x, x},
+           beyond = {x.node, 1};
     mr_session *s = session_of(&b);
-    mr_tensor *f = mr_tensor_scalar_f32(1), *i = mr_tensor_scalar_i32(1), *values[] = {f, f}, *got = NULL, *none = NULL;
-    MR_CHECK_ERR(mr_session_run(s, &(mr_run_args){0}, NULL, NULL), MR_INVALID_ARGUMENT, "Must specify at least one target");
-    mr_run_args a = {.feeds = twice, .feed_values = values, .n_feeds = 2, .fetches = &y, .fetched = &got, .n_fetches = 1};
+    mr_tensor *f = mr_tensor_scalar_f32(1), *i = mr_tensor_scalar_i32(1), *values[] = {f, f},
+              *got = NULL, *none = NULL;
+    MR_CHECK_ERR(mr_session_run(s, &(mr_run_args){0}, NULL, NULL), MR_INVALID_ARGUMENT,
+                 "Must specify at least one target");
+    mr_run_args a = {.feeds = twice,
+                     .feed_values = values,
+                     .n_feeds = 2,
+                     .fetches = &y,
+                     .fetched = &got,
+                     .n_fetches = 1};
     MR_CHECK_ERR(mr_session_run(s, &a, NULL, NULL), MR_INVALID_ARGUMENT, "fed more than once");
     a.n_feeds = 1;
     a.fetches = &x;
@@ -157,7 +181,8 @@ MR_TEST(session_refuses_bad_requests)
     MR_CHECK_ERR(mr_session_run(s, &a, NULL, NULL), MR_INVALID_ARGUMENT, "x:1");
     a.fetches = &y;
     a.feed_values = &i;
-    MR_CHECK_ERR(mr_session_run(s, &a, NULL, NULL), MR_INVALID_ARGUMENT, "to be float but int32 is provided");
+    MR_CHECK_ERR(mr_session_run(s, &a, NULL, NULL), MR_INVALID_ARGUMENT,
+                 "to be float but int32 is provided");
     a.feed_values = &none;
     MR_CHECK_ERR(mr_session_run(s, &a, NULL, NULL), MR_INVALID_ARGUMENT, "has no value");
     mr_tensor_unref(f);
@@ -169,10 +194,12 @@ MR_TEST(session_misses_dead_fetches)
 {
     bench b;
     begin(&b);
-    mr_out sw = mr_emit(&b.s, "Switch", placeholder(&b, "x"), mr_const(&b.s, mr_tensor_scalar_bool(true)));
+    mr_out sw =
+        mr_emit(&b.s, "Switch", placeholder(&b, "x"), mr_const(&b.s, mr_tensor_scalar_bool(true)));
     float v;
     MR_CHECK_OK(run1(&b, sw.node->in[0], 1, mr_nth(sw, 1), &v));
-    MR_CHECK_ERR(run1(&b, sw.node->in[0], 1, sw, &v), MR_INVALID_ARGUMENT, "Retval[0] does not have value");
+    MR_CHECK_ERR(run1(&b, sw.node->in[0], 1, sw, &v), MR_INVALID_ARGUMENT,
+                 "Retval[0] does not have value");
     end(&b);
 }
 
@@ -180,8 +207,9 @@ MR_TEST(session_misses_dead_fetches)
 
 static mr_out variable(bench *b, const char *name)
 {
-    return mr_emit0_with(mr_as(&b->s, name), "VariableV2",
-                         MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
+    return mr_emit0_with(
+        mr_as(&b->s, name), "VariableV2",
+        MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
 }
 
 MR_TEST(session_keeps_variables_between_runs)
@@ -191,7 +219,8 @@ MR_TEST(session_keeps_variables_between_runs)
     mr_out v = variable(&b, "v"), init = mr_emit(&b.s, "Assign", v, mr_const_f32(&b.s, 1));
     mr_out add = mr_emit(&b.s, "AssignAdd", v, mr_const_f32(&b.s, 2));
     float x;
-    MR_CHECK_ERR(run1(&b, MR_NO_OUT, 0, v, &x), MR_FAILED_PRECONDITION, "Attempting to use uninitialized value v");
+    MR_CHECK_ERR(run1(&b, MR_NO_OUT, 0, v, &x), MR_FAILED_PRECONDITION,
+                 "Attempting to use uninitialized value v");
     MR_CHECK_OK(run_target(&b, init.node));
     for (int i = 0; i < 3; i++)
         MR_CHECK_OK(run_target(&b, add.node));
@@ -207,7 +236,9 @@ MR_TEST(session_results_do_not_change_afterwards)
     mr_out add = mr_emit(&b.s, "AssignAdd", v, mr_const_f32(&b.s, 2));
     mr_tensor *got;
     MR_CHECK_OK(run_target(&b, init.node));
-    MR_CHECK_OK(mr_session_run(session_of(&b), &(mr_run_args){.fetches = &v, .fetched = &got, .n_fetches = 1}, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(session_of(&b),
+                               &(mr_run_args){.fetches = &v, .fetched = &got, .n_fetches = 1}, NULL,
+                               NULL));
     MR_CHECK_OK(run_target(&b, add.node));
     MR_CHECK_NEAR(*MR_DATA(float, got), 1, 0);
     mr_tensor_unref(got);
@@ -232,7 +263,8 @@ MR_TEST(session_reset_clears_containers_and_closes)
 static mr_node *endless(bench *b)
 {
     mr_node *n;
-    mr_out enter = mr_emit_with(&b->s, "Enter", MR_ATTRS({"frame_name", mr_a_str("w")}), mr_const(&b->s, mr_tensor_scalar_bool(true)));
+    mr_out enter = mr_emit_with(&b->s, "Enter", MR_ATTRS({"frame_name", mr_a_str("w")}),
+                                mr_const(&b->s, mr_tensor_scalar_bool(true)));
     mr_node_builder *nb = mr_node_begin(b->g, "Merge", "m");
     mr_nb_input_list(nb, (mr_out[]){enter, enter}, 2);
     MR_CHECK_OK(mr_node_finish(nb, &n));
@@ -248,8 +280,9 @@ MR_TEST(session_timeout_ends_a_run)
     begin(&b);
     mr_node *n = endless(&b);
     mr_run_options o = {.timeout_ms = 20};
-    MR_CHECK_ERR(mr_session_run(session_of(&b), &(mr_run_args){.targets = &n, .n_targets = 1}, &o, NULL),
-                 MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
+    MR_CHECK_ERR(
+        mr_session_run(session_of(&b), &(mr_run_args){.targets = &n, .n_targets = 1}, &o, NULL),
+        MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
     MR_CHECK_NEAR(value(&b, mr_const_f32(&b.s, 3)), 3, 0); /* it goes on */
     end(&b);
 }
@@ -349,11 +382,14 @@ MR_TEST(session_loops_over_devices)
     mr_named_attr constant[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
     mr_out x = placeholder(&b, "x"), zero = mr_const_f32(&b.s, 0), one = mr_const_f32(&b.s, 1);
     b.s.device = "/device:CPU:0";
-    mr_out first = mr_emit_n(&b.s, "Enter", in, 2, &zero, 1), limit = mr_emit_n(&b.s, "Enter", constant, 2, &x, 1);
-    mr_out m = mr_emit(&b.s, "Merge", first, first), cond = mr_emit(&b.s, "LoopCond", mr_emit(&b.s, "Less", m, limit));
+    mr_out first = mr_emit_n(&b.s, "Enter", in, 2, &zero, 1),
+           limit = mr_emit_n(&b.s, "Enter", constant, 2, &x, 1);
+    mr_out m = mr_emit(&b.s, "Merge", first, first),
+           cond = mr_emit(&b.s, "LoopCond", mr_emit(&b.s, "Less", m, limit));
     mr_out sw = mr_emit(&b.s, "Switch", m, cond);
     b.s.device = "/device:CPU:1";
-    mr_out step = mr_emit_n(&b.s, "Enter", constant, 2, &one, 1), sum = mr_emit(&b.s, "AddV2", mr_nth(sw, 1), step);
+    mr_out step = mr_emit_n(&b.s, "Enter", constant, 2, &one, 1),
+           sum = mr_emit(&b.s, "AddV2", mr_nth(sw, 1), step);
     b.s.device = "/device:CPU:0";
     MR_CHECK_OK(mr_node_set_input(m.node, 1, mr_emit(&b.s, "NextIteration", sum)));
     mr_out out = mr_emit(&b.s, "Exit", sw);
@@ -410,9 +446,11 @@ MR_TEST(session_refuses_absurd_device_counts)
     bench b;
     begin(&b);
     b.config.n_cpus = -1;
-    MR_CHECK_ERR(mr_direct_session_new(b.g, NULL, &b.config, &b.session), MR_INVALID_ARGUMENT, "device_count");
+    MR_CHECK_ERR(mr_direct_session_new(b.g, NULL, &b.config, &b.session), MR_INVALID_ARGUMENT,
+                 "device_count");
     b.config.n_cpus = INT32_MAX;
-    MR_CHECK_ERR(mr_direct_session_new(b.g, NULL, &b.config, &b.session), MR_INVALID_ARGUMENT, "device_count");
+    MR_CHECK_ERR(mr_direct_session_new(b.g, NULL, &b.config, &b.session), MR_INVALID_ARGUMENT,
+                 "device_count");
     b.session = NULL;
     end(&b);
 }
@@ -421,7 +459,8 @@ static void check_threads(int inter, int intra, bool own)
 {
     bench b;
     begin(&b);
-    b.config = (mr_session_config){.inter_threads = inter, .intra_threads = intra, .per_session_threads = own};
+    b.config = (mr_session_config){
+        .inter_threads = inter, .intra_threads = intra, .per_session_threads = own};
     mr_out x = placeholder(&b, "x");
     float v;
     MR_CHECK_OK(run1(&b, x, 4, mr_emit(&b.s, "Neg", x), &v));
@@ -449,10 +488,17 @@ MR_TEST(session_traces_steps)
     mr_tensor *v = mr_tensor_scalar_f32(1), *got;
     mr_str meta = {0};
     mr_run_options o = {.trace_level = 3, .output_partition_graphs = true};
-    MR_CHECK_OK(mr_session_run(session_of(&b), &(mr_run_args){.feeds = &x, .feed_values = &v, .n_feeds = 1, .fetches = &y,
-                               .fetched = &got, .n_fetches = 1}, &o, &meta));
+    MR_CHECK_OK(mr_session_run(session_of(&b),
+                               &(mr_run_args){.feeds = &x,
+                                              .feed_values = &v,
+                                              .n_feeds = 1,
+                                              .fetches = &y,
+                                              .fetched = &got,
+                                              .n_fetches = 1},
+                               &o, &meta));
     Tensorflow__RunMetadata *m;
-    MR_CHECK_OK(mr_message_unpack(&tensorflow__run_metadata__descriptor, mr_str_view(&meta), "RunMetadata", (ProtobufCMessage **)&m));
+    MR_CHECK_OK(mr_message_unpack(&tensorflow__run_metadata__descriptor, mr_str_view(&meta),
+                                  "RunMetadata", (ProtobufCMessage **)&m));
     MR_CHECK_INT(m->step_stats->n_dev_stats, 1);
     const Tensorflow__DeviceStepStats *d = m->step_stats->dev_stats[0];
     MR_CHECK_STR(d->device, "/job:localhost/replica:0/task:0/device:CPU:0");
@@ -503,18 +549,21 @@ MR_TEST(config_reads_what_a_session_cares_about)
     mr_session_config got;
     MR_CHECK_OK(mr_session_config_parse(mr_str_view(&bytes), &got));
     mr_str_deinit(&bytes);
-    MR_CHECK(got.n_cpus == 4 && got.inter_threads == 2 && got.intra_threads == 3 && got.timeout_ms == 77);
+    MR_CHECK(got.n_cpus == 4 && got.inter_threads == 2 && got.intra_threads == 3 &&
+             got.timeout_ms == 77);
     MR_CHECK(got.soft_placement && !got.log_placement && got.no_cse && !got.no_fold);
     MR_CHECK_OK(mr_session_config_parse(MR_SV(""), &got));
     MR_CHECK(got.n_cpus == 0 && !got.no_cse);
-    MR_CHECK_ERR(mr_session_config_parse(MR_SV("\xff\xff"), &got), MR_INVALID_ARGUMENT, "ConfigProto");
+    MR_CHECK_ERR(mr_session_config_parse(MR_SV("\xff\xff"), &got), MR_INVALID_ARGUMENT,
+                 "ConfigProto");
 }
 
 MR_TEST(run_options_are_read)
 {
     mr_run_options o;
     MR_CHECK_OK(mr_run_options_parse(MR_SV("\x08\x03\x10\x05\x28\x01"), &o));
-    MR_CHECK(o.trace_level == 3 && o.timeout_ms == 5 && o.output_partition_graphs && !o.inter_op_in_caller);
+    MR_CHECK(o.trace_level == 3 && o.timeout_ms == 5 && o.output_partition_graphs &&
+             !o.inter_op_in_caller);
     MR_CHECK_ERR(mr_run_options_parse(MR_SV("\xff\xff"), &o), MR_INVALID_ARGUMENT, "RunOptions");
 }
 
@@ -535,8 +584,9 @@ static void begin_partial(partial *p)
     p->sum = mr_emit(mr_as(&p->b.s, "sum"), "AddV2", p->x, p->y);
     mr_out feeds[] = {p->x, p->y}, fetches[] = {p->sum, p->twice};
     mr_session *s = session_of(&p->b);
-    MR_CHECK_OK(s->ops->partial_setup(s, &(mr_run_args){.feeds = feeds, .n_feeds = 2, .fetches = fetches, .n_fetches = 2},
-                                      &p->handle));
+    MR_CHECK_OK(s->ops->partial_setup(
+        s, &(mr_run_args){.feeds = feeds, .n_feeds = 2, .fetches = fetches, .n_fetches = 2},
+        &p->handle));
 }
 
 static void end_partial(partial *p)
@@ -549,7 +599,11 @@ static mr_status *partial_step(partial *p, mr_out feed, float v, mr_out fetch, f
 {
     mr_session *s = p->b.session;
     mr_tensor *t = mr_tensor_scalar_f32(v), *got = NULL;
-    mr_run_args a = {.feeds = &feed, .feed_values = &t, .n_feeds = feed.node != NULL, .fetches = &fetch, .fetched = &got,
+    mr_run_args a = {.feeds = &feed,
+                     .feed_values = &t,
+                     .n_feeds = feed.node != NULL,
+                     .fetches = &fetch,
+                     .fetched = &got,
                      .n_fetches = fetch.node != NULL};
     mr_status *st = s->ops->partial_run(s, p->handle, &a);
     if (got)
@@ -569,7 +623,8 @@ MR_TEST(partial_run_feeds_and_fetches_piece_by_piece)
     MR_CHECK_OK(partial_step(&p, p.y, 4, MR_NO_OUT, &v));
     MR_CHECK_OK(partial_step(&p, MR_NO_OUT, 0, p.sum, &v));
     MR_CHECK_NEAR(v, 7, 0);
-    MR_CHECK_ERR(partial_step(&p, MR_NO_OUT, 0, p.sum, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    MR_CHECK_ERR(partial_step(&p, MR_NO_OUT, 0, p.sum, &v), MR_INVALID_ARGUMENT,
+                 "Must run 'setup'");
     end_partial(&p);
 }
 
@@ -579,12 +634,17 @@ MR_TEST(partial_run_checks_its_use)
     begin_partial(&p);
     mr_out other = mr_emit(mr_as(&p.b.s, "other"), "Neg", p.x);
     float v = 0;
-    MR_CHECK_ERR(partial_step(&p, p.x, 1, other, &v), MR_INVALID_ARGUMENT, "The fetch other:0 was not specified in partial_run_setup.");
-    MR_CHECK_ERR(partial_step(&p, other, 1, p.sum, &v), MR_INVALID_ARGUMENT, "The feed other:0 was not specified in partial_run_setup.");
-    MR_CHECK_ERR(partial_step(&p, p.x, 1, p.sum, &v), MR_INVALID_ARGUMENT, "Fetch sum:0 can't be computed from the feeds that have been fed so far.");
+    MR_CHECK_ERR(partial_step(&p, p.x, 1, other, &v), MR_INVALID_ARGUMENT,
+                 "The fetch other:0 was not specified in partial_run_setup.");
+    MR_CHECK_ERR(partial_step(&p, other, 1, p.sum, &v), MR_INVALID_ARGUMENT,
+                 "The feed other:0 was not specified in partial_run_setup.");
+    MR_CHECK_ERR(partial_step(&p, p.x, 1, p.sum, &v), MR_INVALID_ARGUMENT,
+                 "Fetch sum:0 can't be computed from the feeds that have been fed so far.");
     MR_CHECK_OK(partial_step(&p, p.x, 1, p.twice, &v));
-    MR_CHECK_ERR(partial_step(&p, p.x, 1, p.sum, &v), MR_INVALID_ARGUMENT, "The feed x:0 has already been fed.");
-    MR_CHECK_ERR(partial_step(&p, p.y, 1, p.twice, &v), MR_INVALID_ARGUMENT, "The fetch twice:0 has already been fetched.");
+    MR_CHECK_ERR(partial_step(&p, p.x, 1, p.sum, &v), MR_INVALID_ARGUMENT,
+                 "The feed x:0 has already been fed.");
+    MR_CHECK_ERR(partial_step(&p, p.y, 1, p.twice, &v), MR_INVALID_ARGUMENT,
+                 "The fetch twice:0 has already been fetched.");
     MR_CHECK_OK(partial_step(&p, p.y, 1, p.sum, &v));
     MR_CHECK_NEAR(v, 2, 0);
     end_partial(&p);

@@ -41,10 +41,12 @@ static bool same(const mr_signature *a, const mr_signature *b)
     for (int i = 0; i < a->n_targets; i++)
         if (a->targets[i] != b->targets[i])
             return false;
-    return same_outs(a->feeds, b->feeds, a->n_feeds) && same_outs(a->fetches, b->fetches, a->n_fetches);
+    return same_outs(a->feeds, b->feeds, a->n_feeds) &&
+           same_outs(a->fetches, b->fetches, a->n_fetches);
 }
 
-mr_entry *mr_signatures_find(const mr_signatures *s, const mr_signature *sig, bool partial, uint64_t hash)
+mr_entry *mr_signatures_find(const mr_signatures *s, const mr_signature *sig, bool partial,
+                             uint64_t hash)
 {
     for (mr_entry *e = mr_imap_get(&s->by_hash, hash); e; e = e->next)
         if (e->partial == partial && same(&e->sig, sig))

@@ -1,11 +1,12 @@
 /* exec/step.h -- one run of a plan: what changes while it runs.
  *
- * mr_exec is one run of one plan on one device; those of one step (or of one function call) belong to an mr_flow,
- * which holds what they share: how it ends, who cancels it, where values meet.  Both are kept by their program and
- * used again, so a warm step allocates nothing.
+ * mr_exec is one run of one plan on one device; those of one step (or of one function call) belong
+ * to an mr_flow, which holds what they share: how it ends, who cancels it, where values meet.  Both
+ * are kept by their program and used again, so a warm step allocates nothing.
  *
- * Threads: a value in a slot is written by the one thread that delivers it and read by the one that runs the node;
- * the counters (atomic) order the two.  What a frame holds beside its iterations is guarded by the frame's lock. */
+ * Threads: a value in a slot is written by the one thread that delivers it and read by the one that
+ * runs the node; the counters (atomic) order the two.  What a frame holds beside its iterations is
+ * guarded by the frame's lock. */
 #ifndef MR_EXEC_STEP_H
 #define MR_EXEC_STEP_H
 
@@ -22,7 +23,8 @@ typedef struct mr_iter {
     mr_frame *frame; /* NULL: the root */
     int64_t number;
     uint64_t frame_id;
-    _Atomic int busy;     /* nodes ready or running; becomes 0 only under the frame's lock.  Not kept for the root */
+    _Atomic int busy; /* nodes ready or running; becomes 0 only under the frame's lock.  Not kept
+                         for the root */
     int n_child_frames;   /* under the frame's lock */
     struct mr_iter *next; /* the following iteration, or the next spare one */
     mr_frame **children;  /* by mr_plan_frame.child; under the frame's lock (root: the exec's) */
@@ -58,9 +60,9 @@ typedef struct mr_ready {
 
 typedef MR_VEC(mr_ready) mr_ready_vec;
 
-/* One thread's share of an exec.  Order of running: what is cheap (it may make more ready), then the heavy, newest
- * first (its inputs are in the cache, and memory is freed soon), then the first nodes of new iterations, oldest
- * first (so that a loop lets everything else go before). */
+/* One thread's share of an exec.  Order of running: what is cheap (it may make more ready), then
+ * the heavy, newest first (its inputs are in the cache, and memory is freed soon), then the first
+ * nodes of new iterations, oldest first (so that a loop lets everything else go before). */
 typedef struct mr_worker {
     mr_work work;
     mr_exec *x;
@@ -127,8 +129,10 @@ void mr_flow_part_done(mr_flow *f);
 /* ---- exec/frames.c: the ways of Enter, Exit and NextIteration, and the ends of iterations ---- */
 mr_iter *mr_iter_new(const mr_plan *p, int frame);
 void mr_iter_free(mr_iter *it);
-/* Passes on the outputs of a node that is done and, when it was the last of an iteration, ends that. */
-void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead);
+/* Passes on the outputs of a node that is done and, when it was the last of an iteration, ends
+ * that. */
+void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                         bool dead);
 /* Empties the root and gives back all frames still there (a step that failed leaves some). */
 void mr_frames_clear(mr_exec *x);
 void mr_frames_free_spare(mr_exec *x);

@@ -1,8 +1,9 @@
 /* exec/threads.c -- the pools sessions compute with.
  *
- * Process-wide pools are told apart by their size: sessions that want the same number of threads share them, and so
- * do nodes and the loops inside kernels (inter and intra) when both numbers are equal, as they are by default.  More
- * threads than cores would only take time from each other.  A pool ends with the last session that uses it. */
+ * Process-wide pools are told apart by their size: sessions that want the same number of threads
+ * share them, and so do nodes and the loops inside kernels (inter and intra) when both numbers are
+ * equal, as they are by default.  More threads than cores would only take time from each other.  A
+ * pool ends with the last session that uses it. */
 #include "exec/threads.h"
 
 #include <stdlib.h>

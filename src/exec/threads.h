@@ -4,10 +4,12 @@
 
 #include "base/pool.h"
 
-/* How many threads a setting means: n itself, or for 0 the environment variable, or else one a core. */
+/* How many threads a setting means: n itself, or for 0 the environment variable, or else one a
+ * core. */
 int mr_threads_wanted(int n, const char *variable);
 
-/* A pool of n threads (cut to what is possible): the process-wide one of that size, or a new one. */
+/* A pool of n threads (cut to what is possible): the process-wide one of that size, or a new one.
+ */
 mr_status *mr_threads_take(int n, bool own, mr_pool **out);
 void mr_threads_give(mr_pool *p, bool own); /* NULL is fine */
 

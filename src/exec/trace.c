@@ -1,7 +1,8 @@
 /* exec/trace.c -- what each node did and when: RunMetadata.step_stats.
  *
- * Nodes are noted as they end, from any thread, and written out device by device at the end.  Times are taken from
- * the monotonic clock and shifted to the wall clock once, so that intervals stay right. */
+ * Nodes are noted as they end, from any thread, and written out device by device at the end.  Times
+ * are taken from the monotonic clock and shifted to the wall clock once, so that intervals stay
+ * right. */
 #include "exec/trace.h"
 
 #include <unistd.h>
@@ -54,22 +55,30 @@ void mr_trace_free(mr_trace *t)
     mr_free(t);
 }
 
-static const output *note_outputs(mr_trace *t, const mr_plan_node *n, const mr_value *out, int *n_noted)
+static const output *note_outputs(mr_trace *t, const mr_plan_node *n, const mr_value *out,
+                                  int *n_noted)
 {
     output *o = mr_arena_array(&t->arena, output, n->n_out);
     for (uint32_t i = 0; i < n->n_out; i++) {
         if (out[i].kind != MR_LIVE)
             continue;
         const mr_tensor *v = out[i].t;
-        o[(*n_noted)++] = (output){(int)i, v->dtype, mr_tensor_bytes(v), mr_pshape_of(&t->arena, v->rank, v->dims)};
+        o[(*n_noted)++] = (output){(int)i, v->dtype, mr_tensor_bytes(v),
+                                   mr_pshape_of(&t->arena, v->rank, v->dims)};
     }
     return o;
 }
 
-void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, int64_t start_ns, int64_t end_ns,
-                   const mr_value *out)
+void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, int64_t start_ns,
+                   int64_t end_ns, const mr_value *out)
 {
-    record r = {p->device, n->node, start_ns + t->wall_ns, end_ns + t->wall_ns, (uint32_t)syscall(SYS_gettid), 0, NULL};
+    record r = {p->device,
+                n->node,
+                start_ns + t->wall_ns,
+                end_ns + t->wall_ns,
+                (uint32_t)syscall(SYS_gettid),
+                0,
+                NULL};
     mr_lock(&t->mu);
     r.out = note_outputs(t, n, out, &r.n_out);
     mr_vec_push(&t->records, r);

@@ -1,9 +1,10 @@
 /* run/cancel.c -- stopping what waits.
  *
- * A manager is a list of entries and a flag.  Starting takes the entries out one by one and calls each
- * with the lock released, so a callback may register, unregister or start elsewhere.  A callback often
- * frees what its entry is embedded in; therefore an entry is not touched after its callback began, and
- * the manager remembers the one in progress by its address for those who unregister it meanwhile.
+ * A manager is a list of entries and a flag.  Starting takes the entries out one by one and calls
+ * each with the lock released, so a callback may register, unregister or start elsewhere.  A
+ * callback often frees what its entry is embedded in; therefore an entry is not touched after its
+ * callback began, and the manager remembers the one in progress by its address for those who
+ * unregister it meanwhile.
  *
  * Invariant: an entry is in the list exactly while its state is LISTED. */
 #include "run/cancel.h"
@@ -124,8 +125,8 @@ static void call_all(mr_cancel *c)
     mr_unlock(&c->mu);
 }
 
-/* Inside a callback the work is left to the outermost call of this thread: functions that call functions make
- * chains of managers thousands deep. */
+/* Inside a callback the work is left to the outermost call of this thread: functions that call
+ * functions make chains of managers thousands deep. */
 void mr_cancel_start(mr_cancel *c)
 {
     mr_lock(&c->mu);

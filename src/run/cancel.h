@@ -20,16 +20,19 @@ mr_cancel *mr_cancel_new(mr_cancel *parent); /* parent may be NULL and must outl
 void mr_cancel_free(mr_cancel *c);           /* no entries left; NULL is fine */
 /* false when already cancelled: the callback will not run, do not wait. */
 bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e);
-/* true: removed, the callback did not and will not run.  false: it has run to its end (this call waits
- * for that, unless it is called from inside that very callback), so the entry may be freed in both cases. */
+/* true: removed, the callback did not and will not run.  false: it has run to its end (this call
+ * waits for that, unless it is called from inside that very callback), so the entry may be freed in
+ * both cases. */
 bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e);
-/* Calls all entries; when called from inside a callback, they are called after that one returned. */
+/* Calls all entries; when called from inside a callback, they are called after that one returned.
+ */
 void mr_cancel_start(mr_cancel *c);
 bool mr_cancel_started(const mr_cancel *c);
 /* This thread is inside a callback of some manager. */
 bool mr_cancel_in_callback(void);
-/* Forgets an earlier start, so that the next step can use the manager again; nothing may be registered.  Waits for
- * the callbacks of that start, so never from inside one.  false when the parent was cancelled: then it stays so. */
+/* Forgets an earlier start, so that the next step can use the manager again; nothing may be
+ * registered.  Waits for the callbacks of that start, so never from inside one.  false when the
+ * parent was cancelled: then it stays so. */
 bool mr_cancel_reset(mr_cancel *c);
 
 #endif

@@ -1,7 +1,7 @@
 /* run/device.h -- where ops run, and the names of such places.
  *
- * A device type is one struct; a device is one instance with its memory, its resources and the threads
- * it computes with.  CPU devices share the process's pool. */
+ * A device type is one struct; a device is one instance with its memory, its resources and the
+ * threads it computes with.  CPU devices share the process's pool. */
 #ifndef MR_RUN_DEVICE_H
 #define MR_RUN_DEVICE_H
 
@@ -14,8 +14,10 @@ typedef struct mr_device_type {
     const char *name;  /* "CPU" */
     int priority;      /* placement prefers the higher */
     /* Data to and from host memory; NULL: the device's memory is host memory. */
-    void (*copy_in)(mr_device *d, const mr_tensor *host, mr_tensor *dst, void (*done)(void *, mr_status *), void *arg);
-    void (*copy_out)(mr_device *d, const mr_tensor *src, mr_tensor *host, void (*done)(void *, mr_status *), void *arg);
+    void (*copy_in)(mr_device *d, const mr_tensor *host, mr_tensor *dst,
+                    void (*done)(void *, mr_status *), void *arg);
+    void (*copy_out)(mr_device *d, const mr_tensor *src, mr_tensor *host,
+                     void (*done)(void *, mr_status *), void *arg);
     void (*free)(mr_device *d);
 } mr_device_type;
 
@@ -40,7 +42,8 @@ typedef struct mr_device_name {
     bool has_job, has_type;
 } mr_device_name;
 
-/* false when it cannot be parsed; "" gives all unspecified.  Legacy /cpu:0 and local CPU:0 accepted. */
+/* false when it cannot be parsed; "" gives all unspecified.  Legacy /cpu:0 and local CPU:0
+ * accepted. */
 bool mr_device_name_parse(mr_sv text, mr_device_name *out);
 void mr_device_name_print(const mr_device_name *n, mr_str *out); /* canonical order */
 bool mr_device_name_full(const mr_device_name *n);

@@ -1,7 +1,8 @@
 /* run/device_name.c -- names of devices: formats.md §11.
  *
- * "/job:J/replica:R/task:T/device:TYPE:N" in any order of parts, each of which may be missing or "*".
- * The legacy forms "/cpu:0" and "/gpu:0" and the local short form "CPU:0" mean "/device:CPU:0". */
+ * "/job:J/replica:R/task:T/device:TYPE:N" in any order of parts, each of which may be missing or
+ * "*". The legacy forms "/cpu:0" and "/gpu:0" and the local short form "CPU:0" mean
+ * "/device:CPU:0". */
 #include <ctype.h>
 #include <stdio.h>
 
@@ -161,8 +162,8 @@ static mr_status *merge_conflict(const mr_device_name *a, const mr_device_name *
     mr_str sa = {0}, sb = {0};
     mr_device_name_print(a, &sa);
     mr_device_name_print(b, &sb);
-    mr_status *st = mr_invalid("Cannot merge devices with incompatible %s: '%s' and '%s'", part, mr_str_z(&sa),
-                               mr_str_z(&sb));
+    mr_status *st = mr_invalid("Cannot merge devices with incompatible %s: '%s' and '%s'", part,
+                               mr_str_z(&sa), mr_str_z(&sb));
     mr_str_deinit(&sa);
     mr_str_deinit(&sb);
     return st;

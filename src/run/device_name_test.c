@@ -19,7 +19,8 @@ static const char *canonical(const char *text)
 
 MR_TEST(device_name_prints_in_canonical_order)
 {
-    MR_CHECK_STR(canonical("/task:1/job:ps/device:CPU:0/replica:0"), "/job:ps/replica:0/task:1/device:CPU:0");
+    MR_CHECK_STR(canonical("/task:1/job:ps/device:CPU:0/replica:0"),
+                 "/job:ps/replica:0/task:1/device:CPU:0");
     MR_CHECK_STR(canonical("/job:worker/task:3"), "/job:worker/task:3");
     MR_CHECK_STR(canonical("/device:GPU"), "/device:GPU:*");
     MR_CHECK_STR(canonical("/device:GPU:*"), "/device:GPU:*");
@@ -38,8 +39,19 @@ MR_TEST(device_name_accepts_legacy_and_local_forms)
 
 MR_TEST(device_name_rejects_what_is_none)
 {
-    const char *bad[] = {"/jobs:a", "/job:", "/job:1a", "/task:x", "/replica:-1", "/device:", "/device:CPU:x",
-                         "CPU", "CPU:0/task:1", "//", "/task:99999999999999999999", "/job:a b", "/cpu:"};
+    const char *bad[] = {"/jobs:a",
+                         "/job:",
+                         "/job:1a",
+                         "/task:x",
+                         "/replica:-1",
+                         "/device:",
+                         "/device:CPU:x",
+                         "CPU",
+                         "CPU:0/task:1",
+                         "//",
+                         "/task:99999999999999999999",
+                         "/job:a b",
+                         "/cpu:"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (canonical(bad[i]))
             mr_test_fail(__FILE__, __LINE__, "'%s' was accepted", bad[i]);
@@ -79,8 +91,8 @@ MR_TEST(device_name_merge_joins_parts)
 
 MR_TEST(device_name_merge_refuses_conflicts)
 {
-    mr_device_name a = parsed("/job:ps/device:CPU:1"), job = parsed("/job:worker"), type = parsed("/device:GPU:1"),
-                   id = parsed("/cpu:0");
+    mr_device_name a = parsed("/job:ps/device:CPU:1"), job = parsed("/job:worker"),
+                   type = parsed("/device:GPU:1"), id = parsed("/cpu:0");
     MR_CHECK_ERR(mr_device_name_merge(&a, &job, false), MR_INVALID_ARGUMENT, "jobs");
     MR_CHECK_ERR(mr_device_name_merge(&a, &job, true), MR_INVALID_ARGUMENT, "jobs");
     MR_CHECK_ERR(mr_device_name_merge(&a, &type, false), MR_INVALID_ARGUMENT, "types");
@@ -89,7 +101,8 @@ MR_TEST(device_name_merge_refuses_conflicts)
 
 MR_TEST(device_name_soft_merge_drops_type_or_id)
 {
-    mr_device_name a = parsed("/job:ps/device:CPU:1"), b = a, gpu = parsed("/device:GPU:1"), id = parsed("/cpu:0");
+    mr_device_name a = parsed("/job:ps/device:CPU:1"), b = a, gpu = parsed("/device:GPU:1"),
+                   id = parsed("/cpu:0");
     MR_CHECK_OK(mr_device_name_merge(&a, &gpu, true));
     MR_CHECK(!a.has_type && a.id == -1 && a.has_job);
     MR_CHECK_OK(mr_device_name_merge(&b, &id, true));

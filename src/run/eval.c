@@ -22,7 +22,8 @@ static mr_device *shared_device(void)
     static mr_device *device;
     pthread_mutex_lock(&mu);
     if (!device)
-        mr_status_free(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &device));
+        mr_status_free(
+            mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &device));
     pthread_mutex_unlock(&mu);
     return device;
 }
@@ -97,8 +98,9 @@ static mr_status *take_output(const mr_node *n, int i, mr_value *v, mr_tensor **
                    ? NULL
                    : mr_error(MR_INTERNAL, "Missing %d-th output from {{node %s}}", i, n->name);
     if (v->t->dtype != mr_dtype_base(n->out_types[i]))
-        return mr_error(MR_INTERNAL, "Output %d of type %s does not match declared output type %s for node %s", i,
-                        mr_dtype_name(v->t->dtype), mr_dtype_name(n->out_types[i]), n->name);
+        return mr_error(MR_INTERNAL,
+                        "Output %d of type %s does not match declared output type %s for node %s",
+                        i, mr_dtype_name(v->t->dtype), mr_dtype_name(n->out_types[i]), n->name);
     *out = v->t;
     v->kind = MR_ABSENT;
     return NULL;
@@ -145,7 +147,8 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
     mr_value *values = mr_try_calloc((size_t)n->n_in + (size_t)n->n_out, sizeof(mr_value));
     if (!values)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the inputs of %s", n->name);
-    e.run = (mr_run){.node = n, .n_in = n->n_in, .n_out = n->n_out, .in = values, .out = values + n->n_in};
+    e.run = (mr_run){
+        .node = n, .n_in = n->n_in, .n_out = n->n_out, .in = values, .out = values + n->n_in};
     step_init(&e, env);
     for (int i = 0; i < n->n_out; i++)
         out[i] = NULL;

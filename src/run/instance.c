@@ -26,11 +26,12 @@ static mr_status *no_kernel(const mr_make *m)
     mr_str attrs = {0}, kernels = {0};
     print_attrs(&attrs, m->node);
     mr_kernel_each(m->node->def, print_kernel, &kernels);
-    mr_status *st = mr_error(MR_NOT_FOUND,
-                             "No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: %s\n"
-                             "Registered devices: [%s]\nRegistered kernels:%s\n",
-                             m->node->def->name, m->node->name, mr_str_z(&attrs), m->device->type->name,
-                             kernels.n ? mr_str_z(&kernels) : "\n  <no registered kernels>");
+    mr_status *st = mr_error(
+        MR_NOT_FOUND,
+        "No OpKernel was registered to support Op '%s' used by {{node %s}} with these attrs: %s\n"
+        "Registered devices: [%s]\nRegistered kernels:%s\n",
+        m->node->def->name, m->node->name, mr_str_z(&attrs), m->device->type->name,
+        kernels.n ? mr_str_z(&kernels) : "\n  <no registered kernels>");
     mr_str_deinit(&attrs);
     mr_str_deinit(&kernels);
     return st;

@@ -1,13 +1,13 @@
 /* run/rendezvous.c -- where a Send meets its Recv.
  *
- * A key is seen twice: once by the producer, once by the consumer, in either order.  The table holds the
- * half that came first; the second half takes it out.  So at rest, whatever is in the table waits for its
- * peer, and values and receives of one key are never both there.  A key may be used again: its halves meet
- * in the order they came.
+ * A key is seen twice: once by the producer, once by the consumer, in either order.  The table
+ * holds the half that came first; the second half takes it out.  So at rest, whatever is in the
+ * table waits for its peer, and values and receives of one key are never both there.  A key may be
+ * used again: its halves meet in the order they came.
  *
- * Locks: each shard has its own.  Callbacks run with none held, because a callback may start the next op,
- * which may call back in here.  Once aborted, a shard takes nothing in any more; `why` is written before
- * any shard is marked. */
+ * Locks: each shard has its own.  Callbacks run with none held, because a callback may start the
+ * next op, which may call back in here.  Once aborted, a shard takes nothing in any more; `why` is
+ * written before any shard is marked. */
 #include "run/rendezvous.h"
 
 #include <inttypes.h>
@@ -60,8 +60,8 @@ static mr_status *check_device(mr_sv device)
     return NULL;
 }
 
-mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv dst_device, mr_sv name,
-                                  mr_rendezvous_key *out)
+mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv dst_device,
+                                  mr_sv name, mr_rendezvous_key *out)
 {
     *out = (mr_rendezvous_key){0};
     MR_TRY(check_device(src_device));
@@ -69,7 +69,8 @@ mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv 
     if (name.n == 0 || memchr(name.p, ';', name.n))
         return mr_invalid("Invalid rendezvous key: bad tensor name '%.*s'", MR_SV_ARG(name));
     mr_str s = {0};
-    mr_str_printf(&s, "%.*s;%016" PRIx64 ";%.*s;", MR_SV_ARG(src_device), incarnation, MR_SV_ARG(dst_device));
+    mr_str_printf(&s, "%.*s;%016" PRIx64 ";%.*s;", MR_SV_ARG(src_device), incarnation,
+                  MR_SV_ARG(dst_device));
     mr_str_append(&s, name.p, name.n);
     size_t n = s.n;
     out->text = mr_str_take(&s);
@@ -103,7 +104,8 @@ static bool parse_u64(mr_sv s, uint64_t *out)
     return s.n > 0;
 }
 
-mr_status *mr_rendezvous_key_parse(mr_sv text, mr_rendezvous_key *out, uint64_t *frame, int64_t *iteration)
+mr_status *mr_rendezvous_key_parse(mr_sv text, mr_rendezvous_key *out, uint64_t *frame,
+                                   int64_t *iteration)
 {
     mr_sv rest = text, part[6], frame_text;
     int n = 0;
@@ -125,11 +127,15 @@ void mr_rendezvous_key_deinit(mr_rendezvous_key *k)
 
 /* ---- the table ---- */
 
-static size_t key_bytes(const mr_rendezvous_key *k) { return (size_t)(k->name.p + k->name.n - k->text); }
+static size_t key_bytes(const mr_rendezvous_key *k)
+{
+    return (size_t)(k->name.p + k->name.n - k->text);
+}
 
 static uint64_t hash_of(const mr_rendezvous_key *k, uint64_t frame, int64_t iteration)
 {
-    uint64_t h = k->hash ^ (frame * 0x9e3779b97f4a7c15u) ^ ((uint64_t)iteration * 0xc2b2ae3d27d4eb4fu);
+    uint64_t h =
+        k->hash ^ (frame * 0x9e3779b97f4a7c15u) ^ ((uint64_t)iteration * 0xc2b2ae3d27d4eb4fu);
     return h ^ h >> 29;
 }
 
@@ -141,7 +147,8 @@ static bool value_matches(const value *v, const mr_recv *w, uint64_t hash)
            v->text_n == key_bytes(w->key) && memcmp(v->text, w->key->text, v->text_n) == 0;
 }
 
-static bool wait_matches(const mr_recv *w, const mr_rendezvous_key *k, uint64_t frame, int64_t iteration)
+static bool wait_matches(const mr_recv *w, const mr_rendezvous_key *k, uint64_t frame,
+                         int64_t iteration)
 {
     return w->frame == frame && w->iteration == iteration && w->key->hash == k->hash &&
            key_bytes(w->key) == key_bytes(k) && memcmp(w->key->text, k->text, key_bytes(k)) == 0;
@@ -149,7 +156,10 @@ static bool wait_matches(const mr_recv *w, const mr_rendezvous_key *k, uint64_t 
 
 static shard *shard_of(mr_rendezvous *r, uint64_t hash) { return &r->shards[hash % N_SHARDS]; }
 
-static bucket *bucket_of(const shard *s, uint64_t hash) { return &s->buckets[(hash / N_SHARDS) & (s->n_buckets - 1)]; }
+static bucket *bucket_of(const shard *s, uint64_t hash)
+{
+    return &s->buckets[(hash / N_SHARDS) & (s->n_buckets - 1)];
+}
 
 static void append_value(bucket *b, value *v)
 {
@@ -191,8 +201,8 @@ static void grow_locked(shard *s)
     mr_free(old);
 }
 
-static value *value_new(const mr_rendezvous_key *k, uint64_t hash, uint64_t frame, int64_t iteration, mr_tensor *t,
-                        bool dead)
+static value *value_new(const mr_rendezvous_key *k, uint64_t hash, uint64_t frame,
+                        int64_t iteration, mr_tensor *t, bool dead)
 {
     size_t n = key_bytes(k);
     value *v = mr_small_alloc(sizeof(value) + n);
@@ -249,8 +259,8 @@ static mr_status *abort_status(mr_rendezvous *r)
 }
 
 /* Takes out the first receive that waits for this key. */
-static mr_recv *take_wait_locked(shard *s, uint64_t hash, const mr_rendezvous_key *k, uint64_t frame,
-                                 int64_t iteration)
+static mr_recv *take_wait_locked(shard *s, uint64_t hash, const mr_rendezvous_key *k,
+                                 uint64_t frame, int64_t iteration)
 {
     if (!s->n)
         return NULL;
@@ -278,8 +288,8 @@ static value *take_value_locked(shard *s, uint64_t hash, const mr_recv *w)
     return NULL;
 }
 
-mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame, int64_t iteration,
-                              mr_tensor *t, bool dead)
+mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
+                              int64_t iteration, mr_tensor *t, bool dead)
 {
     uint64_t hash = hash_of(key, frame, iteration);
     shard *s = shard_of(r, hash);

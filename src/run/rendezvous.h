@@ -1,8 +1,8 @@
 /* run/rendezvous.h -- where a Send meets its Recv.
  *
- * A key names one edge of a step; frame and iteration tell its uses inside loops apart.  Either half may
- * come first.  Sending never blocks; receiving calls back, at once when the value is there.  Aborting
- * fails all waiting and future halves. */
+ * A key names one edge of a step; frame and iteration tell its uses inside loops apart.  Either
+ * half may come first.  Sending never blocks; receiving calls back, at once when the value is
+ * there.  Aborting fails all waiting and future halves. */
 #ifndef MR_RUN_RENDEZVOUS_H
 #define MR_RUN_RENDEZVOUS_H
 
@@ -10,16 +10,18 @@
 #include "tensor/tensor.h"
 
 typedef struct mr_rendezvous_key { /* parsed once, when a Send or Recv kernel is made */
-    char *text; /* "<src device>;<incarnation hex>;<dst device>;<tensor name>", without frame and iteration */
+    char *text; /* "<src device>;<incarnation hex>;<dst device>;<tensor name>", without frame and
+                   iteration */
     mr_sv src_device, dst_device, name; /* into text */
     uint64_t src_incarnation;
     uint64_t hash; /* of text */
 } mr_rendezvous_key;
 
-mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv dst_device, mr_sv name,
-                                  mr_rendezvous_key *out);
+mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv dst_device,
+                                  mr_sv name, mr_rendezvous_key *out);
 /* A whole key as it travels, ";frame:iteration" at its end. */
-mr_status *mr_rendezvous_key_parse(mr_sv text, mr_rendezvous_key *out, uint64_t *frame, int64_t *iteration);
+mr_status *mr_rendezvous_key_parse(mr_sv text, mr_rendezvous_key *out, uint64_t *frame,
+                                   int64_t *iteration);
 void mr_rendezvous_key_deinit(mr_rendezvous_key *k);
 
 /* One wait for a value; embedded in the receiver, must live until fn was called. */
@@ -36,13 +38,14 @@ mr_rendezvous *mr_rendezvous_new(void);
 mr_rendezvous *mr_rendezvous_ref(mr_rendezvous *r);
 void mr_rendezvous_unref(mr_rendezvous *r);
 /* Takes the reference to t (NULL when dead).  Fails after an abort. */
-mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame, int64_t iteration,
-                              mr_tensor *t, bool dead);
+mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
+                              int64_t iteration, mr_tensor *t, bool dead);
 void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w);
-/* Asked first about every receive: true when it took it over (the source is on another task) and will call
- * w->fn itself, also on cancellation.  Set before the step starts. */
+/* Asked first about every receive: true when it took it over (the source is on another task) and
+ * will call w->fn itself, also on cancellation.  Set before the step starts. */
 void mr_rendezvous_set_remote(mr_rendezvous *r, bool (*take)(void *arg, mr_recv *w), void *arg);
-/* The first abort counts; why is copied, marked derived.  The callbacks of waiting receives run here. */
+/* The first abort counts; why is copied, marked derived.  The callbacks of waiting receives run
+ * here. */
 void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why);
 /* Forgets values and the abort, so that the next step can use it again; nobody may be waiting. */
 void mr_rendezvous_reset(mr_rendezvous *r);

@@ -114,7 +114,8 @@ MR_TEST(rendezvous_abort_fails_waiting_and_future_halves)
     MR_CHECK_ERR(waiting.st, MR_ABORTED, "worker lost");
     mr_rendezvous_recv(z, &later.w);
     MR_CHECK_ERR(later.st, MR_ABORTED, "worker lost");
-    MR_CHECK_ERR(mr_rendezvous_send(z, &k, 0, 0, mr_tensor_scalar_f32(1), false), MR_ABORTED, "worker lost");
+    MR_CHECK_ERR(mr_rendezvous_send(z, &k, 0, 0, mr_tensor_scalar_f32(1), false), MR_ABORTED,
+                 "worker lost");
     mr_rendezvous_reset(z);
     receiver again = {{received, &other}};
     mr_rendezvous_recv(z, &again.w);
@@ -133,7 +134,8 @@ MR_TEST(rendezvous_key_reads_what_travels)
     uint64_t frame = 1;
     int64_t iteration = 1;
     MR_CHECK_OK(mr_rendezvous_key_parse(
-        MR_SV("/job:ps/replica:0/task:0/device:CPU:0;00000000000000ff;/job:w/replica:0/task:1/device:CPU:0;x:0;18446744073709551615:7"),
+        MR_SV("/job:ps/replica:0/task:0/device:CPU:0;00000000000000ff;/job:w/replica:0/task:1/"
+              "device:CPU:0;x:0;18446744073709551615:7"),
         &k, &frame, &iteration));
     MR_CHECK(mr_sv_is(k.name, "x:0"));
     MR_CHECK(mr_sv_is(k.src_device, "/job:ps/replica:0/task:0/device:CPU:0"));
@@ -144,14 +146,19 @@ MR_TEST(rendezvous_key_reads_what_travels)
 
 MR_TEST(rendezvous_key_rejects_bad_ones)
 {
-    const char *bad[] = {"", "a;b;c;d;0:0", "/job:a;ff;/job:b;x;0:0", "/job:a;00000000000000ff;/job:b;;0:0",
-                         "/job:a;00000000000000ff;/job:b;x", "/job:a;00000000000000ff;/job:b;x;0",
-                         "/job:a;00000000000000ff;/job:b;x;0:0;y", "/job:a;00000000000000FF;/job:b;x;0:0",
+    const char *bad[] = {"",
+                         "a;b;c;d;0:0",
+                         "/job:a;ff;/job:b;x;0:0",
+                         "/job:a;00000000000000ff;/job:b;;0:0",
+                         "/job:a;00000000000000ff;/job:b;x",
+                         "/job:a;00000000000000ff;/job:b;x;0",
+                         "/job:a;00000000000000ff;/job:b;x;0:0;y",
+                         "/job:a;00000000000000FF;/job:b;x;0:0",
                          "/job:a;00000000000000ff;/job:b;x;18446744073709551616:0"};
     mr_rendezvous_key k;
     uint64_t frame;
     int64_t iteration;
     for (int i = 0; i < MR_COUNT(bad); i++)
-        MR_CHECK_ERR(mr_rendezvous_key_parse(mr_sv_of(bad[i]), &k, &frame, &iteration), MR_INVALID_ARGUMENT,
-                     "rendezvous key");
+        MR_CHECK_ERR(mr_rendezvous_key_parse(mr_sv_of(bad[i]), &k, &frame, &iteration),
+                     MR_INVALID_ARGUMENT, "rendezvous key");
 }

@@ -1,8 +1,8 @@
 /* run/resource.c -- what survives a step: variables, queues, tables, by container and name.
  *
- * One map a container, from "type\0name" to the object.  Looking up happens at every run of an op with a
- * handle, so keys are put together on the stack.  Objects are dropped with the lock released: what frees
- * them may be long, or may look for other resources. */
+ * One map a container, from "type\0name" to the object.  Looking up happens at every run of an op
+ * with a handle, so keys are put together on the stack.  Objects are dropped with the lock
+ * released: what frees them may be long, or may look for other resources. */
 #include "run/resource.h"
 
 #include <ctype.h>
@@ -91,8 +91,8 @@ static void key_deinit(key *k) { mr_free(k->heap); }
 
 static mr_status *key_error(const key *k, mr_code code, const char *what)
 {
-    return mr_error(code, "Resource %.*s/%.*s/%.*s %s.", MR_SV_ARG(k->container), MR_SV_ARG(k->name),
-                    MR_SV_ARG(k->type), what);
+    return mr_error(code, "Resource %.*s/%.*s/%.*s %s.", MR_SV_ARG(k->container),
+                    MR_SV_ARG(k->name), MR_SV_ARG(k->type), what);
 }
 
 static mr_object *find_locked(mr_resources *m, const key *k)
@@ -113,8 +113,8 @@ static void put_locked(mr_resources *m, const key *k, mr_object *o)
 
 /* ---- the interface ---- */
 
-mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type,
-                               mr_object **out)
+mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name,
+                               const mr_object_type *type, mr_object **out)
 {
     key k;
     key_init(&k, m, container, name, type->name);
@@ -143,8 +143,10 @@ mr_status *mr_resources_create(mr_resources *m, mr_sv container, mr_sv name, mr_
     return st;
 }
 
-mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type,
-                                     mr_status *(*make)(void *ctx, mr_object **out), void *ctx, mr_object **out)
+mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv name,
+                                     const mr_object_type *type,
+                                     mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
+                                     mr_object **out)
 {
     key k;
     key_init(&k, m, container, name, type->name);
@@ -171,7 +173,8 @@ static mr_status *remove_key(mr_resources *m, key *k)
     return o ? NULL : key_error(k, MR_NOT_FOUND, "does not exist");
 }
 
-mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type)
+mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name,
+                               const mr_object_type *type)
 {
     key k;
     key_init(&k, m, container, name, type->name);
@@ -193,7 +196,8 @@ void mr_resources_clear(mr_resources *m, mr_sv container)
 {
     object_vec dropped = {0};
     mr_lock(&m->mu);
-    mr_map *c = mr_map_remove(&m->containers, container.n ? container : mr_sv_of(m->default_container));
+    mr_map *c =
+        mr_map_remove(&m->containers, container.n ? container : mr_sv_of(m->default_container));
     mr_unlock(&m->mu);
     if (c)
         container_free(c, &dropped);

@@ -14,19 +14,24 @@ mr_resources *mr_resources_new(const char *default_container); /* "localhost" */
 void mr_resources_free(mr_resources *m);                       /* NULL is fine */
 const char *mr_resources_default(const mr_resources *m);
 
-/* container "" is the default one.  The caller owns *out.  NOT_FOUND "Resource <container>/<name>/<type>
- * does not exist." */
-mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type,
-                               mr_object **out);
+/* container "" is the default one.  The caller owns *out.  NOT_FOUND "Resource
+ * <container>/<name>/<type> does not exist." */
+mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name,
+                               const mr_object_type *type, mr_object **out);
 /* Takes a reference.  ALREADY_EXISTS "Resource <container>/<name>/<type> already exists." */
 mr_status *mr_resources_create(mr_resources *m, mr_sv container, mr_sv name, mr_object *o);
-/* Looks up; when missing calls make(ctx, &o) (under the manager's lock: it must not call back in). */
-mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type,
-                                     mr_status *(*make)(void *ctx, mr_object **out), void *ctx, mr_object **out);
-mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type);
+/* Looks up; when missing calls make(ctx, &o) (under the manager's lock: it must not call back in).
+ */
+mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv name,
+                                     const mr_object_type *type,
+                                     mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
+                                     mr_object **out);
+mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name,
+                               const mr_object_type *type);
 /* By a handle, whatever its type (DestroyResourceOp). */
 mr_status *mr_resources_remove_handle(mr_resources *m, const mr_handle *h);
-void mr_resources_clear(mr_resources *m, mr_sv container); /* TF_Reset; "" is the default container */
+void mr_resources_clear(mr_resources *m,
+                        mr_sv container); /* TF_Reset; "" is the default container */
 
 /* A private name for a resource without shared_name: "_<process counter>_<node name>"; mr_free. */
 char *mr_resource_private_name(const char *node_name);

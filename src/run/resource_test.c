@@ -16,12 +16,15 @@ MR_TEST(resource_is_found_by_container_name_and_type)
 {
     mr_resources *m = with_variable("v");
     mr_object *o;
-    MR_CHECK_OK(mr_resources_lookup(m, mr_sv_of("localhost"), mr_sv_of("v"), &mr_variable_type, &o));
+    MR_CHECK_OK(
+        mr_resources_lookup(m, mr_sv_of("localhost"), mr_sv_of("v"), &mr_variable_type, &o));
     mr_object_unref(o);
-    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of(""), mr_sv_of("w"), &mr_variable_type, &o), MR_NOT_FOUND,
-                 "Resource localhost/w/tensorflow::Var does not exist.");
-    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of("c"), mr_sv_of("v"), &mr_variable_type, &o), MR_NOT_FOUND, "c/v/");
-    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of(""), mr_sv_of("v"), &mr_ref_variable_type, &o), MR_NOT_FOUND, "");
+    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of(""), mr_sv_of("w"), &mr_variable_type, &o),
+                 MR_NOT_FOUND, "Resource localhost/w/tensorflow::Var does not exist.");
+    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of("c"), mr_sv_of("v"), &mr_variable_type, &o),
+                 MR_NOT_FOUND, "c/v/");
+    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of(""), mr_sv_of("v"), &mr_ref_variable_type, &o),
+                 MR_NOT_FOUND, "");
     mr_resources_free(m);
 }
 
@@ -48,7 +51,8 @@ MR_TEST(resource_is_made_only_when_missing)
     int made = 0;
     for (int i = 0; i < 3; i++) {
         mr_object *o;
-        MR_CHECK_OK(mr_resources_find_or_make(m, mr_sv_of(""), mr_sv_of("x"), &mr_variable_type, make_counted, &made, &o));
+        MR_CHECK_OK(mr_resources_find_or_make(m, mr_sv_of(""), mr_sv_of("x"), &mr_variable_type,
+                                              make_counted, &made, &o));
         mr_object_unref(o);
     }
     MR_CHECK_INT(made, 1);
@@ -65,7 +69,8 @@ MR_TEST(resource_maker_may_fail)
 {
     mr_resources *m = mr_resources_new("localhost");
     mr_object *o;
-    MR_CHECK_ERR(mr_resources_find_or_make(m, mr_sv_of(""), mr_sv_of("x"), &mr_variable_type, make_fails, NULL, &o),
+    MR_CHECK_ERR(mr_resources_find_or_make(m, mr_sv_of(""), mr_sv_of("x"), &mr_variable_type,
+                                           make_fails, NULL, &o),
                  MR_INTERNAL, "no");
     MR_CHECK(!o);
     mr_resources_free(m);
@@ -79,7 +84,8 @@ MR_TEST(resource_lives_on_with_its_users)
     mr_resources_clear(m, mr_sv_of(""));
     MR_CHECK_STR(((mr_variable *)o)->name, "v");
     mr_object_unref(o);
-    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of(""), mr_sv_of("v"), &mr_variable_type, &o), MR_NOT_FOUND, "");
+    MR_CHECK_ERR(mr_resources_lookup(m, mr_sv_of(""), mr_sv_of("v"), &mr_variable_type, &o),
+                 MR_NOT_FOUND, "");
     mr_resources_free(m);
 }
 
@@ -89,7 +95,8 @@ MR_TEST(resource_is_removed_by_its_handle)
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     mr_resources *m = with_variable(name);
-    mr_handle *h = mr_handle_new("/device:CPU:0", "localhost", name, mr_variable_type.name, 0, NULL);
+    mr_handle *h =
+        mr_handle_new("/device:CPU:0", "localhost", name, mr_variable_type.name, 0, NULL);
     MR_CHECK_OK(mr_resources_remove_handle(m, h));
     MR_CHECK_ERR(mr_resources_remove_handle(m, h), MR_NOT_FOUND, "does not exist");
     mr_object_unref(&h->base);
@@ -100,9 +107,12 @@ MR_TEST(resource_names_are_checked)
 {
     MR_CHECK_OK(mr_resource_check_names(mr_sv_of("a.b-c/d"), mr_sv_of("v")));
     MR_CHECK_OK(mr_resource_check_names(mr_sv_of(""), mr_sv_of("")));
-    MR_CHECK_ERR(mr_resource_check_names(mr_sv_of("-a"), mr_sv_of("v")), MR_INVALID_ARGUMENT, "container");
-    MR_CHECK_ERR(mr_resource_check_names(mr_sv_of("a_b"), mr_sv_of("v")), MR_INVALID_ARGUMENT, "container");
-    MR_CHECK_ERR(mr_resource_check_names(mr_sv_of(""), mr_sv_of("_v")), MR_INVALID_ARGUMENT, "shared_name");
+    MR_CHECK_ERR(mr_resource_check_names(mr_sv_of("-a"), mr_sv_of("v")), MR_INVALID_ARGUMENT,
+                 "container");
+    MR_CHECK_ERR(mr_resource_check_names(mr_sv_of("a_b"), mr_sv_of("v")), MR_INVALID_ARGUMENT,
+                 "container");
+    MR_CHECK_ERR(mr_resource_check_names(mr_sv_of(""), mr_sv_of("_v")), MR_INVALID_ARGUMENT,
+                 "shared_name");
 }
 
 MR_TEST(resource_private_names_differ)
@@ -151,7 +161,8 @@ MR_TEST(variable_read_copies_in_copy_on_read_mode)
 
 MR_TEST(variables_lock_takes_duplicates_once)
 {
-    mr_variable *a = mr_variable_new(false, MR_FLOAT, "a"), *b = mr_variable_new(false, MR_FLOAT, "b");
+    mr_variable *a = mr_variable_new(false, MR_FLOAT, "a"),
+                *b = mr_variable_new(false, MR_FLOAT, "b");
     mr_variable *all[] = {b, a, b};
     mr_variables_lock(all, 3);
     MR_CHECK(pthread_mutex_trylock(&a->mu.m) != 0 && pthread_mutex_trylock(&b->mu.m) != 0);

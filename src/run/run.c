@@ -1,8 +1,8 @@
 /* run/run.c -- what a kernel sees.
  *
- * An input whose value moved on to an output (mr_run_forward, mr_run_pass) is marked MR_ABSENT but keeps its
- * pointer: the kernel may go on reading it as long as the output holds it, and no reference count is touched
- * on the commonest way of a tensor through a graph. */
+ * An input whose value moved on to an output (mr_run_forward, mr_run_pass) is marked MR_ABSENT but
+ * keeps its pointer: the kernel may go on reading it as long as the output holds it, and no
+ * reference count is touched on the commonest way of a tensor through a graph. */
 #include "run/run.h"
 
 #include <stdio.h>
@@ -65,13 +65,14 @@ mr_status *mr_in_shape(const mr_run *r, int i, const char *what, int64_t min, mr
     if (t->dtype != MR_INT32 && t->dtype != MR_INT64)
         return mr_invalid("%s must be int32 or int64, got %s", what, mr_dtype_name(t->dtype));
     if (t->n > MR_MAX_RANK)
-        return mr_invalid("%s has %lld dimensions, at most %d are possible", what, (long long)t->n, MR_MAX_RANK);
+        return mr_invalid("%s has %lld dimensions, at most %d are possible", what, (long long)t->n,
+                          MR_MAX_RANK);
     out->rank = (int)t->n;
     for (int64_t d = 0; d < t->n; d++) {
         out->dims[d] = mr_tensor_int_at(t, d);
         if (out->dims[d] < min)
-            return mr_invalid("%s[%lld] = %lld must be at least %lld", what, (long long)d, (long long)out->dims[d],
-                              (long long)min);
+            return mr_invalid("%s[%lld] = %lld must be at least %lld", what, (long long)d,
+                              (long long)out->dims[d], (long long)min);
     }
     return NULL;
 }
@@ -174,7 +175,8 @@ static mr_status *handle_of(const mr_run *r, int in, const mr_handle **out)
 {
     const mr_tensor *t = mr_in(r, in);
     if (t->dtype != MR_RESOURCE)
-        return mr_invalid("input %d must be a resource handle, got %s", in, mr_dtype_name(t->dtype));
+        return mr_invalid("input %d must be a resource handle, got %s", in,
+                          mr_dtype_name(t->dtype));
     if (t->n < 1 || !*MR_DATA(mr_handle *, t))
         return mr_invalid("input %d is an empty resource handle", in);
     *out = *MR_DATA(mr_handle *, t);
@@ -187,13 +189,14 @@ mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_obj
     MR_TRY(handle_of(r, in, &h));
     mr_device *d = r->step->device;
     if (strcmp(h->device, d->name) != 0)
-        return mr_invalid("Trying to access resource %s located in device %s from device %s", h->name, h->device,
-                          d->name);
+        return mr_invalid("Trying to access resource %s located in device %s from device %s",
+                          h->name, h->device, d->name);
     if (strcmp(h->type_name, type->name) != 0)
-        return mr_invalid("Trying to access resource using the wrong type. Expected %s got %s", type->name,
-                          h->type_name);
+        return mr_invalid("Trying to access resource using the wrong type. Expected %s got %s",
+                          type->name, h->type_name);
     mr_sv container = mr_sv_of(h->container);
-    mr_resources *m = mr_sv_starts(container, MR_STEP_CONTAINER) ? mr_step_resources(r->step) : d->resources;
+    mr_resources *m =
+        mr_sv_starts(container, MR_STEP_CONTAINER) ? mr_step_resources(r->step) : d->resources;
     return mr_resources_lookup(m, container, mr_sv_of(h->name), type, out);
 }
 

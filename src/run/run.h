@@ -1,10 +1,10 @@
 /* run/run.h -- what a kernel sees.
  *
- * mr_run is one call of one kernel: its inputs, room for its outputs, its state, and the step and device
- * it runs in.  A synchronous kernel computes and returns a status.  An asynchronous one (run_async)
- * returns at once and ends the call later, from any thread, by mr_run_done; it must not hold a thread
- * meanwhile.  Inputs are owned by the run and dropped after it; a kernel that holds the only reference
- * to an input may write its output over it (mr_run_forward). */
+ * mr_run is one call of one kernel: its inputs, room for its outputs, its state, and the step and
+ * device it runs in.  A synchronous kernel computes and returns a status.  An asynchronous one
+ * (run_async) returns at once and ends the call later, from any thread, by mr_run_done; it must not
+ * hold a thread meanwhile.  Inputs are owned by the run and dropped after it; a kernel that holds
+ * the only reference to an input may write its output over it (mr_run_forward). */
 #ifndef MR_RUN_RUN_H
 #define MR_RUN_RUN_H
 
@@ -46,10 +46,10 @@ typedef struct mr_step {
     const struct mr_library *library;
     void *owner;             /* the executor's */
     mr_mutex *mu;            /* guards `resources` being made */
-    struct mr_step *root;    /* whose resources these are: of the step a function was called in; NULL: its own */
+    struct mr_step *root;    /* the step a function was called in, or NULL: its resources are used */
 } mr_step;
-/* Borrowed.  Its default container is "__per_step_<id>"; handles to per-step objects name that container, so
- * mr_run_resource finds them. */
+/* Borrowed.  Its default container is "__per_step_<id>"; handles to per-step objects name that
+ * container, so mr_run_resource finds them. */
 mr_resources *mr_step_resources(mr_step *s);
 #define MR_STEP_CONTAINER "__per_step_"
 
@@ -101,9 +101,13 @@ mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_
 
 /* ---- the rest ---- */
 static inline mr_allocator *mr_run_allocator(const mr_run *r) { return r->step->device->alloc; }
-static inline mr_dtype mr_out_dtype(const mr_run *r, int i) { return mr_dtype_base(r->node->out_types[i]); }
+static inline mr_dtype mr_out_dtype(const mr_run *r, int i)
+{
+    return mr_dtype_base(r->node->out_types[i]);
+}
 /* A loop split over idle threads: mr_pool_for on the device's pool. */
-static inline void mr_run_for(mr_run *r, int64_t n, double cost_ns, void (*fn)(void *, int64_t, int64_t), void *ctx)
+static inline void mr_run_for(mr_run *r, int64_t n, double cost_ns,
+                              void (*fn)(void *, int64_t, int64_t), void *ctx)
 {
     mr_pool_for(r->step->device->pool, n, cost_ns, fn, ctx);
 }
@@ -122,28 +126,31 @@ typedef struct mr_instance { /* a kernel with its state */
     const mr_op *op;
     void *state;
 } mr_instance;
-/* NOT_FOUND "No OpKernel was registered to support Op '..' used by {{node ..}} with these attrs: .." */
-mr_status *mr_instance_new(const mr_make *m, mr_instance **out); /* m->kernel NULL: found by device type */
+/* NOT_FOUND "No OpKernel was registered to support Op '..' used by {{node ..}} with these attrs:
+ * .." */
+mr_status *mr_instance_new(const mr_make *m,
+                           mr_instance **out); /* m->kernel NULL: found by device type */
 void mr_instance_unref(mr_instance *k);
 
 /* ---- functions ---- */
 struct mr_caller {
-    /* Runs a function with n_args live tensors (borrowed); done gets n_rets owned tensors in rets (given
-     * by the caller of call, valid until done).  Cancelled with the step of r. */
+    /* Runs a function with n_args live tensors (borrowed); done gets n_rets owned tensors in rets
+     * (given by the caller of call, valid until done).  Cancelled with the step of r. */
     void (*call)(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                  mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
 };
 
-/* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of call ops. */
+/* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of
+ * call ops. */
 void mr_run_call(mr_run *r, const mr_func_ref *f);
 
 /* ---- one op, now ---- */
 /* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape
- * inference, examples and fuzzing.  Outputs are owned by the caller, NULL where dead.  Stateful resources
- * live in `env` (a device made for it); NULL: a process-wide one for stateless ops.  A declared ref input
- * gets a variable holding a copy of the tensor (NULL: uninitialised), a ref output gives its value; for
- * other inputs NULL means dead, which only Merge takes.  A kernel that waits for something that cannot come
- * is cancelled after two seconds. */
+ * inference, examples and fuzzing.  Outputs are owned by the caller, NULL where dead.  Stateful
+ * resources live in `env` (a device made for it); NULL: a process-wide one for stateless ops.  A
+ * declared ref input gets a variable holding a copy of the tensor (NULL: uninitialised), a ref
+ * output gives its value; for other inputs NULL means dead, which only Merge takes.  A kernel that
+ * waits for something that cannot come is cancelled after two seconds. */
 mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out);
 
 #endif

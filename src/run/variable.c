@@ -60,8 +60,8 @@ mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out
     return NULL;
 }
 
-/* The variable next after `last` in address order, NULL at the end.  An op names a handful of variables, and
- * the caller's array keeps its order. */
+/* The variable next after `last` in address order, NULL at the end.  An op names a handful of
+ * variables, and the caller's array keeps its order. */
 static mr_variable *next_by_address(mr_variable **v, int n, const mr_variable *last)
 {
     mr_variable *best = NULL;

@@ -1,9 +1,10 @@
 /* run/variable.h -- the state behind Variable, VariableV2 and VarHandleOp.
  *
- * A variable is a mutex and a tensor (NULL while uninitialised).  Ref edges carry the variable itself.
- * A reader takes a reference to the tensor; a writer that finds the buffer shared copies first, so what was read
- * once never changes: a checkpoint being written is of one instant.  (TensorFlow's ref variables let such a
- * reader see the update or half of it; nothing right can rest on that.) */
+ * A variable is a mutex and a tensor (NULL while uninitialised).  Ref edges carry the variable
+ * itself. A reader takes a reference to the tensor; a writer that finds the buffer shared copies
+ * first, so what was read once never changes: a checkpoint being written is of one instant.
+ * (TensorFlow's ref variables let such a reader see the update or half of it; nothing right can
+ * rest on that.) */
 #ifndef MR_RUN_VARIABLE_H
 #define MR_RUN_VARIABLE_H
 
@@ -21,20 +22,24 @@ typedef struct mr_variable {
     mr_pshape *shape;   /* what a ref variable was declared with; owned; NULL: unknown */
 } mr_variable;
 
-extern const mr_object_type mr_variable_type; /* "tensorflow::Var"; legacy ref variables use the same
-                                                 object under mr_ref_variable_type */
+extern const mr_object_type mr_variable_type; /* "tensorflow::Var"; legacy ref variables use the
+                                                 same object under mr_ref_variable_type */
 extern const mr_object_type mr_ref_variable_type;
 
 mr_variable *mr_variable_new(bool is_ref, mr_dtype dtype, const char *name);
 void mr_variable_declare(mr_variable *v, const mr_pshape *shape); /* copied */
-static inline mr_variable *mr_variable_ref(mr_variable *v) { return (mr_variable *)mr_object_ref(&v->base); }
+static inline mr_variable *mr_variable_ref(mr_variable *v)
+{
+    return (mr_variable *)mr_object_ref(&v->base);
+}
 static inline void mr_variable_unref(mr_variable *v) { mr_object_unref(v ? &v->base : NULL); }
 
 /* A reference to the current value (NULL when uninitialised); a copy in copy-on-read mode. */
 mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out);
-/* With v->mu held: a tensor of v that may be written in place: v->t itself when it is not shared, else a
- * fresh copy that replaces it. */
-mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out) MR_REQUIRES(v->mu);
+/* With v->mu held: a tensor of v that may be written in place: v->t itself when it is not shared,
+ * else a fresh copy that replaces it. */
+mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out)
+    MR_REQUIRES(v->mu);
 /* Locks several variables in address order (duplicates once); unlock likewise. */
 void mr_variables_lock(mr_variable **v, int n) MR_NO_TSA;
 void mr_variables_unlock(mr_variable **v, int n) MR_NO_TSA;

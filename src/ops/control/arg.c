@@ -1,7 +1,7 @@
 /* ops/control/arg.c -- the ends of a function or of a pruned graph: _Arg, _Retval.
  *
- * They reach into the step's table of arguments and results; the session or the caller fills the one and
- * empties the other. */
+ * They reach into the step's table of arguments and results; the session or the caller fills the
+ * one and empties the other. */
 #include "graph/infer.h"
 #include "run/run.h"
 

@@ -1,6 +1,7 @@
 /* ops/control/loop.c -- the doors of a loop: Enter, Exit, NextIteration, LoopCond.
  *
- * The kernels only pass their input on; frames and iterations are the executor's (exec/frames.c). */
+ * The kernels only pass their input on; frames and iterations are the executor's (exec/frames.c).
+ */
 #include "graph/infer.h"
 #include "run/run.h"
 

@@ -1,12 +1,13 @@
 /* ops/control/merge.c -- the first live input goes on.
  *
- * The executor starts a Merge when one input is there and puts no other beside it, so the kernel only looks
- * which one it is. */
+ * The executor starts a Merge when one input is there and puts no other beside it, so the kernel
+ * only looks which one it is. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* The possible values of value_index, made once: nearly nobody reads it, and it must cost nothing. */
+/* The possible values of value_index, made once: nearly nobody reads it, and it must cost nothing.
+ */
 typedef struct indexes {
     int n;
     mr_tensor **t;

@@ -1,8 +1,8 @@
-/* ops/control/send.c -- an edge between two devices: _Send puts a value into the step's rendezvous, _Recv
- * waits for it there.
+/* ops/control/send.c -- an edge between two devices: _Send puts a value into the step's rendezvous,
+ * _Recv waits for it there.
  *
- * Both run although they are dead: the deadness travels with the value, or the other side would wait for
- * ever.  A waiting _Recv is ended by the step's owner, who aborts the rendezvous. */
+ * Both run although they are dead: the deadness travels with the value, or the other side would
+ * wait for ever.  A waiting _Recv is ended by the step's owner, who aborts the rendezvous. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"

@@ -1,6 +1,7 @@
 /* ops/control/switch.c -- a value goes one way, the other ways are dead.
  *
- * The gradients of these ops are made by graph/gradients.c, which knows conditionals and loops as a whole. */
+ * The gradients of these ops are made by graph/gradients.c, which knows conditionals and loops as a
+ * whole. */
 #include "graph/infer.h"
 #include "run/run.h"
 
@@ -34,7 +35,8 @@ static mr_status *run_switch(mr_run *r)
     bool pred;
     const mr_tensor *t = mr_in(r, 1);
     if (t->rank != 0)
-        return mr_invalid("The second input must be a scalar, but it has shape %s", MR_TENSOR_SHAPE(t));
+        return mr_invalid("The second input must be a scalar, but it has shape %s",
+                          MR_TENSOR_SHAPE(t));
     MR_TRY(mr_in_scalar_bool(r, 1, "pred", &pred));
     send_one_way(r, pred);
     return NULL;
@@ -45,7 +47,8 @@ static mr_status *run_switch_n(mr_run *r)
     int64_t way;
     const mr_tensor *t = mr_in(r, 1);
     if (t->rank != 0)
-        return mr_invalid("The second input must be a scalar, but it has shape %s", MR_TENSOR_SHAPE(t));
+        return mr_invalid("The second input must be a scalar, but it has shape %s",
+                          MR_TENSOR_SHAPE(t));
     MR_TRY(mr_in_scalar_int(r, 1, "output_index", &way));
     send_one_way(r, way < 0 || way >= r->n_out ? r->n_out - 1 : (int)way);
     return NULL;
@@ -59,7 +62,8 @@ static mr_status *run_ref_select(mr_run *r)
         return mr_invalid("Index must be a scalar, but it has shape %s", MR_TENSOR_SHAPE(t));
     MR_TRY(mr_in_scalar_int(r, 0, "index", &which));
     if (which < 0 || which >= r->n_in - 1)
-        return mr_invalid("Index must be in the range [0, %d) but got %lld", r->n_in - 1, (long long)which);
+        return mr_invalid("Index must be in the range [0, %d) but got %lld", r->n_in - 1,
+                          (long long)which);
     mr_run_pass(r, (int)which + 1, 0);
     return NULL;
 }
@@ -76,7 +80,7 @@ static mr_status *ref_select_shape(mr_infer *c)
 }
 
 MR_OP(Switch,
-    .doc     = "forwards data to output_true when pred, else to output_false; the other output is dead",
+    .doc     = "forwards data to output_true when pred, else to output_false; the other is dead",
     .sig     = "data: T, pred: bool -> output_false: T, output_true: T",
     .attrs   = "T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
@@ -94,13 +98,14 @@ MR_OP(RefSwitch,
     .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)));
 
 MR_OP(_SwitchN,
-    .doc     = "forwards data to the output that output_index names (the last one when out of range)",
+    .doc     = "forwards data to the output that output_index names (the last when out of range)",
     .sig     = "data: T, output_index: int32 -> outputs: num_outs * T",
     .attrs   = "num_outs: int >= 1; T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = switch_shape,
     .kernels = MR_KERNELS(MR_CPU_ANY(run_switch_n)),
-    .examples = MR_EXAMPLES("num_outs=3: [1, 2], 1 -> dead, [1, 2], dead", "num_outs=2: [1, 2], 7 -> dead, [1, 2]"));
+    .examples = MR_EXAMPLES("num_outs=3: [1, 2], 1 -> dead, [1, 2], dead",
+                            "num_outs=2: [1, 2], 7 -> dead, [1, 2]"));
 
 MR_OP(RefSelect,
     .doc     = "forwards the index-th of several references",
