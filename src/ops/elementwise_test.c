@@ -183,3 +183,16 @@ MR_TEST(broadcast_refuses_a_result_too_large_to_count)
     MR_CHECK_OK(mr_broadcast_add(&b, 1, (int64_t[]){INT64_C(1) << 40}));
     MR_CHECK_ERR(mr_broadcast_collapse(&b), MR_INVALID_ARGUMENT, "");
 }
+
+/* Shapes unknown to inference reach the kernel, which then has to look itself. */
+MR_TEST(elementwise_gradients_do_not_broadcast)
+{
+    mr_bench b;
+    mr_tensor *in[2], *out[1];
+    mr_bench_init(&b, 1, "TanhGrad", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_FLOAT});
+    in[0] = mr_bench_random(MR_FLOAT, 1, (int64_t[]){2});
+    in[1] = mr_bench_random(MR_FLOAT, 2, (int64_t[]){3, 2});
+    MR_CHECK_ERR(mr_bench_run(&b, in, out), MR_INVALID_ARGUMENT,
+                 "must have the same size and shape");
+    mr_bench_deinit(&b);
+}

@@ -1,5 +1,5 @@
 /* ops/math/sigmoid.c -- Sigmoid, its gradient, and Erf. */
-#include "ops/elementwise.h"
+#include "ops/nn/each_same.h"
 
 /* Both sides with an exp that cannot overflow. */
 static inline double sigmoid_d(double x)
@@ -59,7 +59,7 @@ MR_OP(SigmoidGrad,
     .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
     .shape    = mr_shape_merge_all,
     .grad     = sigmoid_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(sigmoid_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(sigmoid_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[0, 0.5, 0.25], [1, 2, 4] -> [0, 0.5, 0.75]",
         "[1+1i], [2] -> [2-2i]"));

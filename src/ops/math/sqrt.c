@@ -2,7 +2,7 @@
  *
  * The gradient ops take the forward OUTPUT y, conjugated, and give exactly 0 where dy is 0, so that
  * an infinite slope does no harm where nothing flows. */
-#include "ops/elementwise.h"
+#include "ops/nn/each_same.h"
 
 MR_UNARY(sqrt, MR_FLOATS, sqrt(x))
 MR_UNARY_SLOW(sqrt, MR_COMPLEXES, sqrt(x))
@@ -92,7 +92,7 @@ MR_OP(SqrtGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = sqrt_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(sqrt_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(sqrt_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[1, 2, 0.5], [1, 2, 3] -> [0.5, 0.5, 3]",
         "[1+1i], [4] -> [1+1i]",
@@ -117,7 +117,7 @@ MR_OP(RsqrtGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = rsqrt_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(rsqrt_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(rsqrt_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[1, 2, -1], [1, 0.5, 3] -> [-0.5, -2, 1.5]",
         "[1+1i], [1] -> [1+1i]",
@@ -138,7 +138,7 @@ MR_OP(ReciprocalGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = reciprocal_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(reciprocal_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(INVERSE_GRADS));
 
 MR_OP(Inv,
@@ -156,5 +156,5 @@ MR_OP(InvGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = inv_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(reciprocal_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(INVERSE_GRADS));

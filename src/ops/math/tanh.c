@@ -1,5 +1,5 @@
 /* ops/math/tanh.c -- Tanh and its gradient. */
-#include "ops/elementwise.h"
+#include "ops/nn/each_same.h"
 
 MR_UNARY_ARRAY(tanh, mr_vtanh_f)
 MR_UNARY_SLOW(tanh, MR_DOUBLE_COMPLEX, tanh(x))
@@ -39,7 +39,7 @@ MR_OP(TanhGrad,
     .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
     .shape    = mr_shape_merge_all,
     .grad     = tanh_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(tanh_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(tanh_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[0, 0.5, 1], [1, 2, 3] -> [1, 1.5, 0]",
         "[1i], [1+1i] -> [2+2i]"));
