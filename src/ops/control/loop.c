@@ -16,6 +16,9 @@ static mr_status *loop_cond(mr_run *r)
 {
     if (r->step->cancel && mr_cancel_started(r->step->cancel))
         return mr_error(MR_CANCELLED, "Loop execution was cancelled.");
+    if (mr_in(r, 0)->rank != 0) /* not seen by inference when shapes are unknown */
+        return mr_invalid("LoopCond '%s': the condition must be a scalar, not of shape %s",
+                          r->node->name, MR_TENSOR_SHAPE(mr_in(r, 0)));
     mr_run_pass(r, 0, 0);
     return NULL;
 }
