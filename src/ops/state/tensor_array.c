@@ -63,7 +63,15 @@ static mr_status *resize_locked(array *a, int64_t n) MR_REQUIRES(a->mu)
     if (n < 0 || n > MAX_ELEMENTS)
         return mr_invalid("TensorArray %s: a size of %lld", a->name, (long long)n);
     int old = a->e.n;
-    mr_vec_reserve(&a->e, (int)n);
+    if (n > a->e.cap) { /* by half: arrays that grow are written element by element */
+        int cap = (int)MR_MAX(n, a->e.cap + a->e.cap / 2);
+        element *p = mr_try_realloc(a->e.p, sizeof(element) * (size_t)cap);
+        if (!p)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "TensorArray %s: no memory for %lld elements",
+                            a->name, (long long)n);
+        a->e.p = p;
+        a->e.cap = cap;
+    }
     a->e.n = (int)n;
     if (n > old)
         memset(&a->e.p[old], 0, sizeof(element) * (size_t)(n - old));
