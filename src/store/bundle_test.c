@@ -123,6 +123,17 @@ MR_TEST(bundle_missing_slice_is_told)
     mr_free(prefix);
 }
 
+MR_TEST(bundle_merge_of_none_is_an_empty_bundle)
+{
+    char *to = path_in("whole");
+    mr_bundle *b;
+    MR_CHECK_OK(mr_bundle_merge(NULL, 0, to));
+    MR_CHECK_OK(mr_bundle_open(to, &b));
+    MR_CHECK_INT(mr_bundle_count(b), 0);
+    mr_bundle_close(b);
+    mr_free(to);
+}
+
 MR_TEST(bundle_merge_renumbers_shards)
 {
     char *p0 = path_in("tmp/part-0"), *p1 = path_in("tmp/part-1"), *to = path_in("whole");

@@ -205,7 +205,8 @@ static mr_status *write_entries(mr_table_writer *table, const mr_bundle_header *
     mr_status *st = mr_table_writer_add(table, MR_SV(""), mr_str_view(&header));
     mr_str_deinit(&header);
     MR_TRY(st);
-    qsort(entries, (size_t)n, sizeof *entries, by_key);
+    if (n > 0) /* entries is NULL when there are none */
+        qsort(entries, (size_t)n, sizeof *entries, by_key);
     for (int i = 0; i < n; i++) {
         pending *p = entries[i];
         if (p->sliced)
