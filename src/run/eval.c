@@ -3,7 +3,9 @@
 #include "base/memory.h"
 #include "run/run.h"
 
-#define WAIT_NS INT64_C(2000000000)
+static _Atomic int64_t patience_ns = INT64_C(2000000000);
+
+void mr_eval_set_patience(int64_t ms) { atomic_store(&patience_ns, ms * 1000000); }
 
 typedef struct eval {
     mr_run run;
@@ -58,7 +60,7 @@ static mr_status *wait_done(eval *e)
             continue;
         }
         if (!deadline_ns)
-            deadline_ns = mr_now_ns() + WAIT_NS;
+            deadline_ns = mr_now_ns() + atomic_load(&patience_ns);
         if (!mr_cond_wait_until(&e->changed, &e->mu, deadline_ns) && !e->done) {
             mr_unlock(&e->mu);
             cancel(e);
@@ -139,7 +141,17 @@ static mr_status *run_kernel(eval *e, const mr_instance *k)
     return wait_done(e);
 }
 
-mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out)
+static void drop_inputs(const mr_node *n, mr_tensor **in)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        mr_tensor_unref(in[i]);
+        in[i] = NULL;
+    }
+}
+
+/* `own` is NULL, or `in` again: these references are dropped once the run has its own. */
+static mr_status *evaluate(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **own,
+                           mr_tensor **out)
 {
     mr_status *st = NULL;
     mr_instance *k = NULL;
@@ -154,6 +166,8 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
         out[i] = NULL;
     for (int i = 0; i < n->n_in; i++)
         MR_GO(make_input(n, i, in[i], &values[i]));
+    if (own)
+        drop_inputs(n, own);
     MR_GO(mr_instance_new(&(mr_make){n, NULL, e.step.device, n->graph->library}, &k));
     MR_GO(mr_status_append(run_kernel(&e, k), "\n\t [[{{node %s}}]]", n->name));
     for (int i = 0; i < n->n_out; i++)
@@ -168,5 +182,17 @@ out:
     mr_instance_unref(k);
     step_deinit(&e);
     mr_free(values);
+    return st;
+}
+
+mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out)
+{
+    return evaluate(n, env, in, NULL, out);
+}
+
+mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out)
+{
+    mr_status *st = evaluate(n, env, in, in, out);
+    drop_inputs(n, in); /* of a run that never began */
     return st;
 }

@@ -152,5 +152,10 @@ void mr_run_call(mr_run *r, const mr_func_ref *f);
  * output gives its value; for other inputs NULL means dead, which only Merge takes.  A kernel that
  * waits for something that cannot come is cancelled after two seconds. */
 mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out);
+/* The same, but the references in `in` are taken over (also on error), so a kernel may write its
+ * output over an input that nobody else holds, as in a step. */
+mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out);
+/* Another wait than two seconds: for tests. */
+void mr_eval_set_patience(int64_t ms);
 
 #endif
