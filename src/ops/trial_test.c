@@ -11,6 +11,56 @@
 #include "run/run.h"
 #include "tests/harness/test.h"
 
+/* Ops that mean something only inside a running session, each with the reason. */
+static const struct {
+    const char *op, *reason;
+} no_examples[] = {
+    {"Abort", "ends the process"},
+    {"_Arg", "argument of a function call"},
+    {"_DeviceArg", "argument of a function call"},
+    {"_DeviceRetval", "result of a function call"},
+    {"_HostRecv", "waits for a Send of the same step"},
+    {"_HostSend", "meets a Recv of the same step"},
+    {"_Recv", "waits for a Send of the same step"},
+    {"_Retval", "result of a function call"},
+    {"_Send", "meets a Recv of the same step"},
+    {"TensorArrayCloseV3", "uses an array of the same step"},
+    {"TensorArrayConcatV3", "uses an array of the same step"},
+    {"TensorArrayGatherV3", "uses an array of the same step"},
+    {"TensorArrayGradV3", "uses an array of the same step"},
+    {"TensorArrayReadV3", "uses an array of the same step"},
+    {"TensorArrayScatterV3", "uses an array of the same step"},
+    {"TensorArraySizeV3", "uses an array of the same step"},
+    {"TensorArraySplitV3", "uses an array of the same step"},
+    {"TensorArrayWriteV3", "uses an array of the same step"},
+    {"Variable", "has no value before a session gives it one"},
+    {"VariableV2", "has no value before a session gives it one"},
+    {"ConsumeMutexLock", "needs the sole copy of a lock of the same step"},
+    {"Enter", "needs the frames of the executor"},
+    {"Exit", "needs the frames of the executor"},
+    {"NextIteration", "needs the frames of the executor"},
+    {"PartitionedCall", "calls a function of a library"},
+    {"RefEnter", "needs the frames of the executor"},
+    {"RefExit", "needs the frames of the executor"},
+    {"RefMerge", "passes a reference to a variable of the session"},
+    {"RefNextIteration", "needs the frames of the executor"},
+    {"RefSelect", "passes a reference to a variable of the session"},
+    {"RefSwitch", "passes a reference to a variable of the session"},
+    {"StackCloseV2", "uses a stack of the same step"},
+    {"StackPopV2", "uses a stack of the same step"},
+    {"StackPushV2", "uses a stack of the same step"},
+    {"StatefulPartitionedCall", "calls a function of a library"},
+    {"SymbolicGradient", "calls a function of a library"},
+};
+
+const char *mr_trial_excuse(const char *op)
+{
+    for (int i = 0; i < MR_COUNT(no_examples); i++)
+        if (strcmp(no_examples[i].op, op) == 0)
+            return no_examples[i].reason;
+    return NULL;
+}
+
 /* ---- types ---- */
 
 typedef struct type_set {
@@ -96,12 +146,6 @@ static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const 
 
 /* ---- inputs ---- */
 
-typedef struct input {
-    mr_out out;
-    mr_tensor *t; /* owned */
-} input;
-typedef MR_VEC(input) input_vec;
-
 static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
 {
     const mr_pshape *shape = mr_pshape_of(&t->graph->arena, v->rank, v->dims);
@@ -109,28 +153,31 @@ static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
         return mr_emit0_with(
             &t->scope, "VariableV2",
             MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)}));
-    if (t->mode == MR_TRIAL_CONST)
-        return mr_const(&t->scope, mr_tensor_ref(v));
-    return mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in",
-                          t->mode == MR_TRIAL_SHAPED ? shape : NULL);
+    const mr_pshape *declared = t->mode == MR_TRIAL_CONST    ? NULL
+                                : t->mode == MR_TRIAL_SHAPED ? shape
+                                                             : &mr_pshape_unknown;
+    if (t->hooks)
+        declared = t->hooks->placeholder(t->hooks->ctx, v);
+    return declared ? mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in", declared)
+                    : mr_const(&t->scope, mr_tensor_ref(v));
 }
 
-static mr_status *named_input(mr_trial *t, const mr_example_value *v, input *out)
+static mr_status *named_input(mr_trial *t, const mr_example_value *v, mr_trial_input *out)
 {
     for (int i = 0; i < t->example->n_steps - 1; i++) {
         mr_trial_step *s = &t->steps[i];
         if (!mr_sv_eq(t->example->steps[i].name, v->name) || !s->node || v->output >= s->n_out)
             continue;
-        *out = (input){{s->node, v->output}, mr_tensor_ref(s->out[v->output])};
+        *out = (mr_trial_input){{s->node, v->output}, mr_tensor_ref(s->out[v->output])};
         return NULL;
     }
     return mr_invalid("no earlier step gives %.*s:%d", MR_SV_ARG(v->name), v->output);
 }
 
 static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
-                            const mr_arg_def *arg, const mr_example_value *v, input_vec *out)
+                            const mr_arg_def *arg, const mr_example_value *v, mr_trial_inputs *out)
 {
-    input in = {MR_NO_OUT, NULL};
+    mr_trial_input in = {MR_NO_OUT, NULL};
     if (v->kind == MR_EX_LIST)
         return mr_invalid("argument %s is no list", arg->name);
     if (v->kind == MR_EX_NAME) {
@@ -141,14 +188,31 @@ static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_d
             t->skipped = true;
             return NULL;
         }
-        in.out = source(t, in.t, arg->is_ref);
     }
     mr_vec_push(out, in);
     return NULL;
 }
 
+/* Hands the values of one argument to the builder, with nodes made for those that have none. */
+static void give_inputs(mr_trial *t, const mr_arg_def *arg, mr_node_builder *b, mr_trial_inputs *in,
+                        int start)
+{
+    int n = in->n - start;
+    mr_out *outs = mr_arena_array(&t->arena, mr_out, n + 1);
+    for (int k = 0; k < n; k++) {
+        mr_trial_input *one = &in->p[start + k];
+        if (!one->out.node)
+            one->out = source(t, one->t, arg->is_ref);
+        outs[k] = one->out;
+    }
+    if (arg->number_attr || arg->type_list_attr)
+        mr_nb_input_list(b, outs, n);
+    else if (n > 0)
+        mr_nb_input(b, outs[0]);
+}
+
 static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
-                             mr_node_builder *b, input_vec *out)
+                             mr_node_builder *b, mr_trial_inputs *out)
 {
     if (s->n_in != d->n_in)
         return mr_invalid("%s takes %d arguments, the example gives %d", d->name, d->n_in, s->n_in);
@@ -162,13 +226,9 @@ static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_
                 MR_TRY(one_input(t, s, d, arg, v->items[k], out));
         else
             MR_TRY(one_input(t, s, d, arg, v, out));
-        mr_out *outs = mr_arena_array(&t->arena, mr_out, out->n - start + 1);
-        for (int k = start; k < out->n; k++)
-            outs[k - start] = out->p[k].out;
-        if (list)
-            mr_nb_input_list(b, outs, out->n - start);
-        else if (out->n > start)
-            mr_nb_input(b, outs[0]);
+        if (t->hooks && s->op.n == 0)
+            t->hooks->inputs(t->hooks->ctx, arg, out, start);
+        give_inputs(t, arg, b, out, start);
     }
     return mr_scope_status(&t->scope);
 }
@@ -192,6 +252,8 @@ static mr_status *all_attrs(mr_trial *t, const mr_example_step *s, const mr_op_d
     }
     if (s->op.n == 0 && d->key && t->key && !find_attr(s, d->key->name))
         mr_nb_attr(b, d->key->name, mr_a_type(t->key));
+    if (t->hooks && s->op.n == 0)
+        t->hooks->attrs(t->hooks->ctx, d, b);
     return NULL;
 }
 
@@ -204,7 +266,7 @@ static mr_status *build_step(mr_trial *t, int i)
     if (!d)
         return mr_error(MR_NOT_FOUND, "no op %.*s", MR_SV_ARG(s->op));
     mr_status *st = NULL;
-    input_vec in = {0};
+    mr_trial_inputs in = {0};
     mr_trial_step *made = &t->steps[i];
     mr_node_builder *b = mr_node_begin(t->graph, d->name, mr_graph_unique_name(t->graph, "op"));
     mr_nb_internal(b);
@@ -229,10 +291,13 @@ static mr_status *run_step(mr_trial *t, int i)
 {
     MR_TRY(build_step(t, i));
     mr_trial_step *s = &t->steps[i];
+    bool last = i == t->example->n_steps - 1;
     if (t->skipped)
         return NULL;
     s->n_out = s->node->n_out;
     s->out = mr_new_array(mr_tensor *, s->n_out + 1);
+    if (last && t->hooks)
+        return t->hooks->run(t->hooks->ctx, s);
     return mr_eval_node(s->node, t->device, s->in, s->out);
 }
 
@@ -281,12 +346,18 @@ static mr_status *check_error(const mr_trial *t, mr_status *got)
                              mr_code_name(mr_status_code(got)));
 }
 
+mr_status *mr_trial_steps(mr_trial *t)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < t->example->n_steps && !st && !t->skipped; i++)
+        st = run_step(t, i);
+    return st;
+}
+
 mr_status *mr_trial_run(mr_trial *t)
 {
     const mr_example *e = t->example;
-    mr_status *st = NULL;
-    for (int i = 0; i < e->n_steps && !st && !t->skipped; i++)
-        st = run_step(t, i);
+    mr_status *st = mr_trial_steps(t);
     if (e->fails && !t->skipped)
         return check_error(t, st);
     if (st || t->skipped)

@@ -13,11 +13,30 @@ typedef enum mr_trial_mode {
     MR_TRIAL_UNKNOWN, /* placeholders of unknown shape */
 } mr_trial_mode;
 
+typedef struct mr_trial_input {
+    mr_out out;   /* node NULL: a node is made for t */
+    mr_tensor *t; /* owned */
+} mr_trial_input;
+typedef MR_VEC(mr_trial_input) mr_trial_inputs;
+
 typedef struct mr_trial_step {
     mr_node *node; /* NULL until built */
     int n_in, n_out;
     mr_tensor **in, **out; /* owned */
 } mr_trial_step;
+
+/* For fuzzing: what the last step is given may be changed before its node is built. */
+typedef struct mr_trial_hooks {
+    /* The values for one argument, from `start` on: others, or more or fewer of them in a list. */
+    void (*inputs)(void *ctx, const mr_arg_def *arg, mr_trial_inputs *in, int start);
+    /* Sets attrs again, or more of them. */
+    void (*attrs)(void *ctx, const mr_op_def *d, mr_node_builder *b);
+    /* The shape that a Placeholder for t says it has; NULL: t becomes a constant. */
+    const mr_pshape *(*placeholder)(void *ctx, const mr_tensor *t);
+    /* Runs the last node; step->out has room for its outputs. */
+    mr_status *(*run)(void *ctx, mr_trial_step *step);
+    void *ctx;
+} mr_trial_hooks;
 
 typedef struct mr_trial {
     const mr_op_def *def;
@@ -30,6 +49,7 @@ typedef struct mr_trial {
     mr_device *device;
     mr_arena arena;
     mr_trial_step *steps; /* example->n_steps */
+    const mr_trial_hooks *hooks; /* NULL: the example as it is */
 } mr_trial;
 
 void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key,
@@ -38,6 +58,8 @@ void mr_trial_deinit(mr_trial *t);
 /* Builds and runs all steps and compares what comes out, the shapes inferred before it ran
  * included; says what is wrong. */
 mr_status *mr_trial_run(mr_trial *t);
+/* Builds and runs all steps, whatever comes out. */
+mr_status *mr_trial_steps(mr_trial *t);
 static inline mr_trial_step *mr_trial_last(mr_trial *t)
 {
     return &t->steps[t->example->n_steps - 1];
@@ -46,5 +68,8 @@ static inline mr_trial_step *mr_trial_last(mr_trial *t)
 /* The types in which an op's examples are to run: those of its kernels; n is 0 when it has no key
  * attr. */
 int mr_trial_types(const mr_op_def *def, mr_dtype *out, int max);
+
+/* Why an op cannot be run alone and so has no examples; NULL: it can. */
+const char *mr_trial_excuse(const char *op);
 
 #endif
