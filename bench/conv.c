@@ -246,6 +246,20 @@ static void bench_rest(void)
            "SoftmaxCrossEntropyWithLogits", NULL, 0);
 }
 
+static void bench_norm(void)
+{
+    report("batch_norm_ms",
+           &(subject){.n_in = 5,
+                      .in = {input(32, 32, 16), vector(16), vector(16), vector(0), vector(0)}},
+           "FusedBatchNormV3", NULL, 0);
+    report("batch_norm_grad_ms",
+           &(subject){.n_in = 6,
+                      .in = {input(32, 32, 16), input(32, 32, 16), vector(16), vector(16),
+                             vector(16), vector(0)}},
+           "FusedBatchNormGradV3", NULL, 0);
+    report("lrn_ms", &(subject){.n_in = 1, .in = {input(32, 28, 96)}}, "LRN", NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
     only = argc > 1 ? argv[1] : "";
@@ -254,6 +268,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < MR_COUNT(convs); i++)
         bench_conv(&convs[i]);
     bench_rest();
+    bench_norm();
     bench_pool("MaxPool", 2, 128, 28, 32);
     bench_pool("MaxPool", 3, 32, 56, 64);
     bench_pool("AvgPool", 2, 128, 28, 32);

@@ -199,14 +199,13 @@ static mr_out labels_gradient(mr_grad *g)
     return mr_has_dy(g, 1) ? mr_emit(g->s, "Sub", d, mr_dyi(g, 1)) : d;
 }
 
-/* One input is known to be repeated to the shape of the other.  Where shapes are not known they are
- * taken to be equal, as TensorFlow does. */
+/* One input may be repeated to the shape of the other.  Matrices whose sizes are not known are
+ * taken to be equal, as TensorFlow does: the sums over axes that are not there would cost a dozen
+ * nodes. */
 static bool repeats(mr_grad *g)
 {
     const mr_pshape *a = mr_out_shape(mr_xi(g, 0)), *b = mr_out_shape(mr_xi(g, 1));
-    if (a->rank < 0 || b->rank < 0)
-        return false;
-    bool differ = a->rank != b->rank;
+    bool differ = a->rank < 0 || a->rank != b->rank;
     for (int i = 0; i < a->rank && !differ; i++)
         differ = a->dims[i] != b->dims[i] && a->dims[i] >= 0 && b->dims[i] >= 0;
     return differ;

@@ -5,14 +5,7 @@
  * float such that a loop over them is vectorised). */
 #include "base/simd.h"
 #include "ops/maths.h"
-
-#ifndef MR_OPS_NN_EACH_WIDE_H
-#define MR_OPS_NN_EACH_WIDE_H
-typedef float mr_v8f __attribute__((vector_size(32), aligned(4), may_alias));
-typedef double mr_v4d __attribute__((vector_size(32), aligned(8), may_alias));
-typedef int32_t mr_v8i __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int64_t mr_v4i __attribute__((vector_size(32), aligned(8), may_alias));
-#endif
+#include "ops/nn/lanes.h"
 
 #define T float
 #define FN(f) f##_float
