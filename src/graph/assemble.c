@@ -26,7 +26,9 @@ static bool waits(const mr_assembly *a, const mr_part *dst, const mr_part_edge *
     return e->part >= 0 && !closes_loop(a, dst, e);
 }
 
-/* ---- types ---- */
+/* ---- types ----
+ * The types of all parts are known before the first node is made, so edges are checked first, and
+ * afterwards only shape functions can fail. */
 
 static mr_status *check_edge(const mr_assembly *a, const mr_part *dst, int i)
 {
@@ -97,7 +99,7 @@ static mr_status *collect_waiting(const mr_assembly *a, waiting *w)
             w->pending[i]++;
             total++;
         }
-    for (int i = 0; i <= n; i++)
+    for (int i = 0; i <= n; i++) /* counts become starts */
         w->start[i + 1] += w->start[i];
     w->list = mr_try_calloc((size_t)total, sizeof(int));
     if (!w->list)
@@ -138,6 +140,7 @@ static int heap_pop(int *heap, int *n)
     return top;
 }
 
+/* Kahn's algorithm with a heap, so that the order does not depend on how edges were listed. */
 static mr_status *sort_parts(const mr_assembly *a, int *order)
 {
     mr_status *st = NULL;
@@ -197,7 +200,8 @@ static mr_status *use_output_shapes(mr_node *n)
 
 static mr_status *make(const mr_assembly *a, mr_part *p)
 {
-    bool on_its_own = true;
+    bool on_its_own = true; /* nothing it waits for will have waited for a->controls */
+    MR_ASSERT(!p->node);
     MR_TRY(mr_draft_make(a->graph, &p->d, &p->node));
     for (int k = 0; k < n_edges(p); k++) {
         const mr_part_edge *e = &a->edges[p->first_edge + k];
@@ -215,6 +219,8 @@ static mr_status *make(const mr_assembly *a, mr_part *p)
     return use_output_shapes(p->node);
 }
 
+/* Merge nodes were made with these inputs open; their shapes are inferred without them, because
+ * what comes round a loop may differ from what goes in. */
 static void close_loops(const mr_assembly *a)
 {
     for (int i = 0; i < a->n_parts; i++) {

@@ -1,4 +1,8 @@
-/* graph/attr.c -- attr values: copied, compared, hashed, printed. */
+/* graph/attr.c -- attr values: copied, compared, hashed, printed.
+ *
+ * A value is a tagged union; a list is the same with an array for each kind.  Work on lists goes
+ * through element(), which gives entry i as a single value, so each kind is written once.  Values
+ * may nest (a func attr carries attrs), as deep as the reader lets them: 100 levels. */
 #include "graph/attr.h"
 
 #include <stdlib.h>
@@ -52,6 +56,7 @@ static mr_attr copy_list(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 {
     mr_attr out = *v;
     size_t n = (size_t)v->n;
+    MR_ASSERT(v->is_list && v->n >= 0);
     mr_sv *ss;
     const mr_pshape **shapes;
     const mr_tensor_attr **tensors;
@@ -89,7 +94,7 @@ static mr_attr copy_list(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 
 mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 {
-    mr_attr out = *v;
+    mr_attr out = *v; /* all there is to numbers, bools and types */
     if (v->is_list)
         return copy_list(a, held, v);
     switch (v->kind) {
@@ -112,6 +117,7 @@ mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 static mr_attr element(const mr_attr *v, int i)
 {
     mr_attr e = {.kind = v->kind};
+    MR_ASSERT(v->is_list && i >= 0 && i < v->n);
     switch (v->kind) {
     case MR_ATTR_STRING: e.s = v->ss[i]; break;
     case MR_ATTR_INT: e.i = v->is[i]; break;
@@ -129,6 +135,7 @@ static mr_attr element(const mr_attr *v, int i)
 
 /* ---- equality and hash ---- */
 
+/* Their attrs are sorted by name, so they are compared pairwise. */
 static bool func_eq(const mr_func_ref *a, const mr_func_ref *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->n_attrs != b->n_attrs)
@@ -193,6 +200,8 @@ static uint64_t hash_func(const mr_func_ref *f, uint64_t seed)
     return seed;
 }
 
+/* Equal values hash alike: an empty list by its length alone, since it has no kind, and tensors by
+ * their values and not by how they are serialized. */
 uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed)
 {
     if (v->is_list) {
@@ -262,6 +271,8 @@ mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n)
             v[i] = e[i].v;
         mr_free(e);
     }
+    /* Both sorts are stable: of equal names the last one set stands last, and overwrites the
+     * others. */
     int kept = 0;
     for (int i = 0; i < *n; i++) {
         if (kept && strcmp(v[kept - 1].name, v[i].name) == 0)
@@ -275,7 +286,7 @@ mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n)
 const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *name)
 {
     int low = 0, high = n;
-    while (low < high) {
+    while (low < high) { /* the name, if it is there, is in v[low .. high) */
         int mid = low + (high - low) / 2, c = strcmp(name, v[mid].name);
         if (c == 0)
             return &v[mid].v;
@@ -317,6 +328,8 @@ static void print_string(mr_str *out, mr_sv s)
     mr_str_appendc(out, '"');
 }
 
+/* Its first three values; what cannot be decoded is said to be so, since this is for error texts.
+ */
 static void print_tensor(mr_str *out, const mr_tensor_attr *v)
 {
     mr_tensor *t = NULL;

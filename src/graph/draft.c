@@ -20,7 +20,9 @@ static mr_status *at_node(mr_status *st, const mr_draft *d)
     return st;
 }
 
-/* ---- which op ---- */
+/* ---- which op ----
+ * A graph says by its producer version how old it is.  Ops that were removed from TensorFlow stay
+ * known, because old graphs may use them; newer graphs may not. */
 
 static mr_status *check_deprecation(const mr_op_def *d, int producer)
 {
@@ -97,7 +99,7 @@ mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
     mr_named_attr *all = mr_arena_try_array(a, mr_named_attr, d->n_attrs + def->n_attrs);
     if (!all)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the attrs of node '%s'", d->name);
-    int n = 0, i = 0, k = 0;
+    int n = 0, i = 0, k = 0; /* in all, in the node's attrs, in the definition's */
     while (i < d->n_attrs || k < def->n_attrs) {
         const mr_attr_def *want = k < def->n_attrs ? &def->attrs[def->attr_order[k]] : NULL;
         int c = i == d->n_attrs ? 1 : !want ? -1 : strcmp(d->attrs[i].name, want->name);
@@ -140,6 +142,7 @@ mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n
     return NULL;
 }
 
+/* In 64 bits, because the numbers come from attrs and may be anything. */
 static mr_status *count_args(const mr_draft *d, const mr_arg_def *args, int n, int64_t *out)
 {
     *out = 0;
@@ -147,7 +150,7 @@ static mr_status *count_args(const mr_draft *d, const mr_arg_def *args, int n, i
         int64_t count;
         MR_TRY(mr_arg_count(&args[i], d->attrs, d->n_attrs, &count));
         if (!mr_i64_add(*out, count, out))
-            *out = INT64_MAX;
+            *out = INT64_MAX; /* more than any node has: the caller refuses it */
     }
     return NULL;
 }
@@ -191,7 +194,7 @@ mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
             mr_invalid("NodeDef expected %lld inputs but %d are given", (long long)want, n_in), d);
     if (n_out > MR_MAX_OUTPUTS)
         return at_node(mr_invalid("Number of outputs is too big: %lld", (long long)n_out), d);
-    d->n_in = n_in;
+    d->n_in = n_in; /* now that both are known to be small, arrays can be made */
     d->n_out = (int)n_out;
     MR_TRY(make_types(a, d, def->in, def->n_in, d->n_in, &d->in_types));
     return make_types(a, d, def->out, def->n_out, d->n_out, &d->out_types);

@@ -65,6 +65,8 @@ void mr_versions_encode(const mr_versions *v, mr_str *out)
     write_versions(&w, v);
 }
 
+/* The whole library goes along each time: what a session is extended by may call any function, and
+ * adding the same function again is fine. */
 mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out)
 {
     mr_pb_writer w;

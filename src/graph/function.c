@@ -1,4 +1,9 @@
-/* graph/function.c -- a function as its FunctionDef says it. */
+/* graph/function.c -- a function as its FunctionDef says it.
+ *
+ * Names are kept as they are and resolved only when the function is instantiated, because what
+ * `node:out:1` means depends on attrs that the caller gives.  Maps are kept sorted by name, so that
+ * lookup is a binary search and equal functions are written alike.  Once made, a function is never
+ * changed; libraries and graphs share it by reference. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -118,6 +123,7 @@ static mr_status *keep_pairs(mr_function *f, mr_fn_pair *p, int n, const mr_fn_p
     return NULL;
 }
 
+/* A function outlives the bytes it was read from, so views become copies in its arena. */
 static mr_status *keep_node(mr_function *f, const mr_node_defs *defs, const mr_node_def *d,
                             mr_fn_node *out)
 {

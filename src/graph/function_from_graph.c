@@ -60,7 +60,8 @@ static const char *normalized(maker *m, const char *name)
     return *copy ? copy : "unknown";
 }
 
-/* ---- what comes in and goes out ---- */
+/* ---- what comes in and goes out ----
+ * A reference cannot cross the boundary: inside, nobody would hold its lock. */
 
 static mr_status *in_function(mr_status *st, const maker *m, const char *what, int i)
 {
@@ -101,6 +102,7 @@ static const char *wanted_name(const mr_function_spec *s, int i)
     return s->output_names ? s->output_names[i] : NULL;
 }
 
+/* Outputs first, so that the names the caller asked for are not taken by inputs. */
 static mr_status *name_ends(maker *m)
 {
     const mr_function_spec *s = m->spec;
@@ -362,6 +364,7 @@ static const char *hashed_name(maker *m)
     return mr_arena_printf(&m->arena, "%s_%s", m->spec->name, text);
 }
 
+/* Called again when the name changes: the name is part of what is written. */
 static mr_status *write_function(maker *m, const char *name)
 {
     mr_pb_writer w;

@@ -53,6 +53,7 @@ mr_node *mr_graph_find(const mr_graph *g, mr_sv name) { return mr_map_get(&g->by
 
 static void add_node(mr_graph *g, mr_node *n)
 {
+    MR_ASSERT(!mr_graph_find(g, mr_sv_of(n->name)));
     n->graph = g;
     n->id = g->nodes.n;
     mr_vec_push(&g->nodes, n);
@@ -110,6 +111,8 @@ static void drop_use(mr_node *src, const mr_node *dst, int input, int output)
 
 void mr_node_link(mr_node *n, int input, mr_out src)
 {
+    MR_ASSERT(input >= 0 && input < n->n_in);
+    MR_ASSERT(!src.node || (src.node->graph == n->graph && src.index < src.node->n_out));
     mr_out old = n->in[input];
     if (old.node)
         drop_use(old.node, n, input, old.index);
@@ -155,6 +158,7 @@ static bool has_control(const mr_node *n, const mr_node *src)
 /* Room for control inputs grows by doubling at powers of two, so its size need not be kept. */
 void mr_node_push_control(mr_node *n, mr_node *src)
 {
+    MR_ASSERT(src->graph == n->graph);
     bool full = n->n_ctrl == 0 || (n->n_ctrl & (n->n_ctrl - 1)) == 0;
     if (full) {
         mr_node **more = mr_arena_array(&n->graph->arena, mr_node *, n->n_ctrl ? 2 * n->n_ctrl : 1);
@@ -188,6 +192,7 @@ void mr_node_remove_control(mr_node *n, mr_node *src)
     }
 }
 
+/* Types are checked for all consumers before the first is changed. */
 mr_status *mr_graph_replace_uses(mr_out from, mr_out to)
 {
     mr_node *src = from.node;
@@ -216,6 +221,7 @@ mr_status *mr_graph_replace_uses(mr_out from, mr_out to)
     return NULL;
 }
 
+/* Backwards, because the use of the last input was added last: it is found at once. */
 static void unlink_all(mr_node *n)
 {
     for (int i = n->n_ctrl - 1; i >= 0; i--)
@@ -223,7 +229,7 @@ static void unlink_all(mr_node *n)
     for (int i = n->n_in - 1; i >= 0; i--)
         if (n->in[i].node)
             drop_use(n->in[i].node, n, i, n->in[i].index);
-    n->n_ctrl = n->n_in = 0;
+    n->n_ctrl = n->n_in = 0; /* so that doing it again does nothing */
 }
 
 void mr_graph_remove(mr_graph *g, mr_node *n)
@@ -247,8 +253,11 @@ void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held)
         mr_tensor_unref(mr_vec_pop(&g->held));
 }
 
-/* ---- attrs and device ---- */
+/* ---- attrs and device ----
+ * What an attr was before stays in the arena until the graph goes: changing attrs is for passes,
+ * which do it once a node, on a copy that lives no longer than its plan. */
 
+/* Where the name is, or where it would have to be. */
 static int attr_index(const mr_node *n, const char *name, bool *found)
 {
     int low = 0, high = n->n_attrs;
@@ -300,6 +309,7 @@ void mr_node_set_device(mr_node *n, const char *device)
     n->device = mr_arena_strdup(&n->graph->arena, device ? device : "");
 }
 
+/* Consumers are not told: as in TensorFlow, knowledge flows on only into nodes made later. */
 mr_status *mr_out_refine_shape(mr_out o, const mr_pshape *s)
 {
     const mr_pshape *merged;

@@ -88,6 +88,7 @@ static mr_status *read_versions(importer *im, mr_pb_reader *r)
     return ok ? mr_pb_reader_status(r, "VersionDef") : no_memory();
 }
 
+/* Nodes stay views; functions are decoded at once, because nodes may be calls of them. */
 static mr_status *read_graph(importer *im, mr_sv bytes)
 {
     mr_pb_reader r, sub;
@@ -117,6 +118,8 @@ static mr_status *read_graph(importer *im, mr_sv bytes)
     return mr_pb_reader_status(&r, "GraphDef");
 }
 
+/* The rules of every versioned format of TensorFlow: not from before the oldest producer we read,
+ * not for consumers newer than we are, and not known to be broken with us. */
 static mr_status *check_versions(const importer *im)
 {
     const int consumer = MR_GRAPH_PRODUCER;
@@ -187,6 +190,8 @@ static const char *unique_name(importer *im, const mr_map *wanted, const char *n
     return unique;
 }
 
+/* TensorFlow's rules: without leave to rename, a name that a node has is an error; with it, a name
+ * that leads others (a scope) is taken as well. */
 static mr_status *make_unique(importer *im, mr_map *wanted)
 {
     const mr_import_options *o = im->o;
@@ -268,6 +273,7 @@ static mr_status *make_device(importer *im, mr_sv device, const char **out)
     return device.n ? mr_wire_name(&im->g->arena, device, out) : NULL;
 }
 
+/* All of a node that does not depend on other nodes. */
 static mr_status *make_draft(importer *im, int i)
 {
     mr_graph *g = im->g;
@@ -305,6 +311,7 @@ static mr_status *check_map(const importer *im, const mr_import_map *m)
     return NULL;
 }
 
+/* Maps are found by name and then by output: the chain of a name starts with its last map. */
 static mr_status *index_maps(importer *im)
 {
     int n = im->o->n_maps;
@@ -344,6 +351,7 @@ static mr_status *resolve(importer *im, const mr_part *p, mr_sv text, mr_part_ed
         *out = (mr_part_edge){-1, im->o->maps[map].to.index, im->o->maps[map].to.node};
         return NULL;
     }
+    MR_ASSERT(t.index >= -1);
     *out = (mr_part_edge){part_named(im, t.node), t.index, NULL};
     if (out->part < 0)
         return mr_invalid("Node '%s': Unknown input node '%.*s'", p->d.name, MR_SV_ARG(text));
@@ -359,6 +367,7 @@ static bool first_seen(importer *im, int part, const mr_part_edge *e)
     return first;
 }
 
+/* Data inputs come first, then control inputs, of which duplicates are dropped. */
 static mr_status *resolve_inputs(importer *im, int i)
 {
     const mr_node_def *n = &im->defs.nodes.p[i];
@@ -515,6 +524,7 @@ static mr_status *import(importer *im, mr_sv bytes, mr_import_results *results)
                      .n_controls = im->o->n_controls};
     MR_TRY(mr_assemble(&a));
     MR_TRY(fill_results(im, results));
+    /* Last, because it is the first thing that could not be taken back; it fails as a whole. */
     MR_TRY(mr_library_copy(im->library, im->g->library));
     merge_versions(im);
     return NULL;

@@ -250,6 +250,7 @@ static mr_status *make_args(body *b)
 
 /* ---- the body ---- */
 
+/* Deprecation is not asked about: the graph the function came with was let in already. */
 static mr_status *make_node(body *b, int i)
 {
     mr_arena *a = &b->g->arena;
@@ -277,7 +278,9 @@ static mr_status *make_node(body *b, int i)
     return MR_TRY_PUSH(&b->parts, p) ? NULL : no_memory(b);
 }
 
-/* ---- what an input names ---- */
+/* ---- what an input names ----
+ * The outputs of a node are known by argument, and how many an argument has depends on the node's
+ * attrs.  So all nodes are drafted first and names are resolved afterwards. */
 
 typedef struct span {
     int part;  /* of the first value */
@@ -342,6 +345,7 @@ static mr_status *resolve(const body *b, const char *text, span *out)
         return NULL;
     if (index >= out->n)
         return mr_invalid("Function '%s': '%s' has only %d values", b->f->def.name, text, out->n);
+    MR_ASSERT(out->part >= 0);
     if (out->is_argument)
         out->part += index;
     else
@@ -418,7 +422,8 @@ static mr_status *make_nodes(body *b)
     return NULL;
 }
 
-/* ---- results ---- */
+/* ---- results ----
+ * An output argument may be a list, and then stands for as many _Retval nodes. */
 
 static mr_status *make_rets(body *b)
 {
@@ -451,6 +456,7 @@ static mr_status *make_rets(body *b)
 
 /* ---- the whole ---- */
 
+/* In the order of the signature. */
 static mr_status *hand_over(body *b, mr_body *out)
 {
     const mr_function *f = b->f;

@@ -132,6 +132,7 @@ const char *mr_library_gradient(const mr_library *l, const char *function)
     return p ? p->value : NULL;
 }
 
+/* The last pair takes the place of the one that goes. */
 static void remove_gradient(mr_library *l, mr_fn_pair *p)
 {
     mr_map_remove(&l->gradient_at, mr_sv_of(p->name));
@@ -251,6 +252,7 @@ static mr_status *read_library(mr_sv bytes, mr_library *l)
     return mr_pb_reader_status(&r, "FunctionDefLibrary");
 }
 
+/* Read on the side first: a library with one bad function adds none. */
 mr_status *mr_library_decode(mr_sv bytes, mr_library *into)
 {
     mr_library *l = mr_library_new();

@@ -32,7 +32,8 @@ struct mr_node_builder {
     mr_status *st; /* first error */
 };
 
-/* ---- being told ---- */
+/* ---- being told ----
+ * None of these can fail: what is wrong is remembered and said by mr_node_finish. */
 
 mr_node_builder *mr_node_begin(mr_graph *g, const char *op, const char *name)
 {
@@ -228,6 +229,7 @@ static mr_status *take_same(mr_node_builder *b, const mr_arg_def *arg, const int
     return NULL;
 }
 
+/* Each input of its own type: the list of them is the attr. */
 static mr_status *take_types(mr_node_builder *b, const mr_arg_def *arg, const int *types, int n)
 {
     int *base = mr_arena_array(&b->arena, int, n);
@@ -250,6 +252,8 @@ static int entries_of(const mr_node_builder *b, bool is_list, int at, int n_args
     return end - at;
 }
 
+/* Entries are given to arguments one after the other, as calls of TF_AddInput and TF_AddInputList
+ * are; a list may be empty, but it has to be said. */
 static mr_status *take_inputs(mr_node_builder *b, const mr_op_def *def)
 {
     int at = 0;
@@ -324,6 +328,7 @@ static mr_status *move_attrs(mr_node_builder *b, mr_draft *d)
 
 static mr_status *make_draft(mr_node_builder *b, mr_draft *d)
 {
+    MR_ASSERT(b->inputs.n == b->types.n);
     mr_graph *g = b->graph;
     *d = (mr_draft){.name = b->name};
     MR_TRY(mr_draft_def(g, NULL, mr_sv_of(b->op), g->versions.producer, b->internal, &d->def));
@@ -378,6 +383,8 @@ static mr_status *finish(mr_node_builder *b, mr_node **out)
     return NULL;
 }
 
+/* What a failed node left in the arena is lost until the graph goes; its nodes, names, edges and
+ * tensors are taken back. */
 mr_status *mr_node_finish(mr_node_builder *b, mr_node **out)
 {
     mr_graph *g = b->graph;

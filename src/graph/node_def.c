@@ -50,6 +50,7 @@ size_t mr_wire_count(mr_pb_reader r, uint32_t wanted)
     return n;
 }
 
+/* By doubling, with every step checked: a file of a few bytes a node may hold a great many. */
 bool mr_wire_grow(void **p, int *cap, size_t elem_bytes)
 {
     size_t bytes;
@@ -73,6 +74,7 @@ static mr_status *no_memory(void)
     return mr_error(MR_RESOURCE_EXHAUSTED, "NodeDef: out of memory");
 }
 
+/* Of fields that should occur once the last one counts, as protobuf says. */
 mr_status *mr_node_def_read(mr_pb_reader *r, mr_node_defs *into)
 {
     mr_node_def n = {.name = MR_SV(""),

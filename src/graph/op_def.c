@@ -1,9 +1,9 @@
 /* graph/op_def.c -- a parsed op definition: looked into, checked, printed.
  *
  * Whatever made it (op_text.c from an op's text, op_def_wire.c from an OpDef), mr_op_def_finish has
- * seen it last: names are unique and sorted through the *_order arrays, each argument is exactly one
- * of a fixed type, a type attr or a list of types, whose attrs exist and are of the right kind, and
- * defaults are values that a node might give. */
+ * seen it last: names are unique and sorted through the *_order arrays, each argument is exactly
+ * one of a fixed type, a type attr or a list of types, whose attrs exist and are of the right kind,
+ * and defaults are values that a node might give. */
 #include "graph/op.h"
 
 #include <stdlib.h>

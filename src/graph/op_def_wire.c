@@ -136,6 +136,7 @@ typedef struct lists {
     size_t max_in, max_out, max_attrs;
 } lists;
 
+/* Counted first, so that each list is one array in the arena. */
 static mr_status *make_lists(mr_arena *a, const mr_pb_reader *r, lists *l, mr_op_def *out)
 {
     l->max_in = mr_wire_count(*r, 2);

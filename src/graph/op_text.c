@@ -255,6 +255,7 @@ static mr_status *parse_min(mr_sv *s, mr_attr_def *d)
     return NULL;
 }
 
+/* Minimum and default may come in either order. */
 static mr_status *parse_attr(mr_sv *s, mr_arena *a, mr_attr_def *d)
 {
     mr_sv name = mr_spec_word(s);
@@ -316,6 +317,7 @@ static void at_least_one(mr_attr_def *a)
     }
 }
 
+/* `T`, `float`, `N * T`, `list_of_types`. */
 static mr_status *parse_arg_type(mr_sv *s, mr_op_def *d, mr_arg_def *arg)
 {
     mr_sv word = mr_spec_word(s);
@@ -396,6 +398,7 @@ static bool has_resources(const mr_arg_def *args, int n)
     return false;
 }
 
+/* Kernels are chosen by one type attr; nearly always it is the only one, or the first. */
 static mr_status *resolve_key(const mr_op *op, mr_op_def *out)
 {
     if (op->key) {

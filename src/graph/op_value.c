@@ -223,6 +223,7 @@ static mr_status *read_tensor(mr_sv *s, mr_arena *a, const mr_tensor_attr **out)
 
 /* ---- one value, and lists ---- */
 
+/* The switch names every kind, so a new one cannot be forgotten. */
 static mr_status *read_single(mr_sv *s, mr_arena *a, mr_attr_kind kind, mr_attr *out)
 {
     *out = (mr_attr){.kind = kind};

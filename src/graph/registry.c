@@ -124,6 +124,7 @@ mr_status *mr_op_check_all(void)
 
 /* ---- registered ops ---- */
 
+/* CamelCase, perhaps in namespaces (A>B); a leading '_' marks ops of the runtime itself. */
 static bool op_name_valid(const char *name)
 {
     bool start = true; /* of the name, or of a part behind '>' */
@@ -225,6 +226,7 @@ typedef struct choice {
     const mr_kernel *best;
 } choice;
 
+/* A kernel of the C API may ask for several type attrs at once. */
 static bool constraints_hold(const mr_node *n, const mr_named_attr *c)
 {
     for (; c && c->name; c++) {

@@ -1,4 +1,7 @@
-/* graph/scope.c -- nodes written down one after the other. */
+/* graph/scope.c -- nodes written down one after the other.
+ *
+ * A scope is a thin layer over the node builder: it makes names, and it finds out which of the
+ * inputs given in a row belong to which argument of the op. */
 #include "graph/scope.h"
 
 #include "base/memory.h"
@@ -84,6 +87,7 @@ static mr_status *lengths(const mr_op_def *def, const mr_named_attr *attrs, int 
 
 /* ---- emitting ---- */
 
+/* Unique among the nodes there are now: the next node is made at once. */
 static const char *node_name(mr_scope *s, const char *op)
 {
     const char *name = s->name ? s->name : op;

@@ -74,11 +74,12 @@ MR_TEST(scope_gives_a_list_argument_what_the_others_leave)
 
 MR_TEST(scope_constants)
 {
+    static const mr_op const_op = {
+        .name = "Const", .sig = "-> output: dtype", .attrs = "value: tensor; dtype: type"};
     mr_scope s;
     mr_tensor *t;
     mr_sample_ops();
-    MR_CHECK_OK(mr_op_register(&(mr_op){
-        .name = "Const", .sig = "-> output: dtype", .attrs = "value: tensor; dtype: type"}));
+    MR_CHECK_OK(mr_op_register(&const_op));
     mr_graph *g = mr_graph_new();
     mr_scope_init(&s, g, "");
     mr_out c = mr_const_num(mr_as(&s, "c"), MR_HALF, 1.5);

@@ -41,6 +41,7 @@ static bool scan_proto(mr_sv raw, scan *out)
 
 /* ---- made ---- */
 
+/* A plain tensor of bytes serves as the blob: it is counted and aligned already. */
 static mr_status *make_blob(mr_sv raw, const scan *s, mr_tensor_attr *out)
 {
     size_t offset = s->content.p ? (size_t)(s->content.p - raw.p) : 0;
@@ -103,6 +104,7 @@ static const char *plain_data(const scan *s, mr_shape *shape, int64_t *n)
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
 
+/* Tensors over a blob are read-only: what is in it belongs to all copies of the attr. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out)
 {
     scan s;

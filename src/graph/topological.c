@@ -1,4 +1,8 @@
-/* graph/topological.c -- producers before consumers. */
+/* graph/topological.c -- producers before consumers.
+ *
+ * Kahn's algorithm over the uses that nodes keep.  Loops are closed only by edges from
+ * NextIteration to Merge, so leaving those out makes a sound graph acyclic; what is left over at
+ * the end lies on a cycle or behind one. */
 #include "base/memory.h"
 #include "graph/draft.h"
 
