@@ -82,10 +82,15 @@ $(B)/gen/%.o: $(G)/%.c | $(GEN)
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -Os -ffunction-sections -w -MMD -MP -c $< -o $@
 
-$(SO): $(LIB_O)
+# Hidden visibility does not reach what the compiler makes by itself (resolvers of target_clones).
+$(G)/exports.map: tools/exported-names $(shell find include -name '*.h')
+	@mkdir -p $(@D)
+	@names=$$(tools/exported-names) && { echo '{ global:'; echo "$$names" | sed 's/$$/;/'; echo 'local: *; };'; } > $@
+
+$(SO): $(LIB_O) $(G)/exports.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,--gc-sections \
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--version-script=$(G)/exports.map -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(LIB_O) $(LDFLAGS) $(LDLIBS)
 	@for l in libtensorflow.so libtensorflow_framework.so libtensorflow_framework.so.2 libmillrace.so; do \
 	    ln -sf libtensorflow.so.2 $(@D)/$$l; done
@@ -156,6 +161,27 @@ bench: deps-bench              ## measure: lines of `name value unit`, ratios ov
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES)
 	$(q)$(B)/bench/null_ops
 	$(q)bench/peers $(B)/bench $(PYTHON)
+
+# ---- programs of clients ------------------------------------------------------------------------
+# They are compiled against include/ alone and linked with the shared library, as found in public;
+# NAME_lib.c is a library of ops that they load.
+CLIENT_C   := $(filter-out tests/capi/headers_c.c %_lib.c,$(sort $(wildcard tests/capi/*.c)))
+CLIENT     := $(CLIENT_C:tests/capi/%.c=$(B)/capi/%) $(patsubst tests/capi/%_lib.c,$(B)/capi/%_lib.so,$(wildcard tests/capi/*_lib.c))
+CLIENT_CC   = $(CC) -std=gnu11 -g -O1 -Wall -Wextra -Werror $(if $(SAN),-fsanitize=$(SAN)) -Iinclude -pthread
+
+$(B)/capi/%: tests/capi/%.c tests/capi/client.h $(SO)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CLIENT_CC) $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib' -lm
+
+$(B)/capi/%_lib.so: tests/capi/%_lib.c $(SO)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CLIENT_CC) -fPIC -shared $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+
+.PHONY: test-capi
+test-capi: $(CLIENT)           ## run the programs of clients, check the headers and what is exported
+	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change

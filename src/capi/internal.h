@@ -53,6 +53,10 @@ TF_Tensor *mr_capi_tensor_new(mr_tensor *t);
 /* The same for a tensor that others may hold too: what a client gets to write on is a copy. */
 mr_status *mr_capi_tensor_own(mr_tensor *t, TF_Tensor **out);
 
+struct mr_pb_writer;
+/* Writes an op as one more of an OpList. */
+void mr_capi_put_op(struct mr_pb_writer *w, const mr_op_def *d);
+
 /* Hands the built-in ops to the registry; whoever needs the registry calls it first.  Cheap when
  * done. */
 void mr_capi_init(void);

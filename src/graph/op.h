@@ -31,7 +31,13 @@ typedef struct mr_kernel {
     void (*run_async)(mr_run *r); /* instead: returns at once, ends later by mr_run_done */
     int priority;
     void *user;                   /* for kernels registered through the C API */
-    const mr_named_attr *constraints; /* further attrs that must have these values; NULL ends */
+    /* Further type attrs that must have these values, a list being any of them; name NULL ends. */
+    const mr_named_attr *constraints;
+    const char *label; /* only for nodes whose attr _kernel says so; NULL: only where it is "" or absent */
+    /* State of its own instead of the op's (see mr_op below), when there is an init. */
+    size_t state_bytes;
+    mr_status *(*init)(mr_make *m, void *state);
+    void (*deinit)(void *state);
 } mr_kernel;
 
 enum mr_op_flags {
@@ -51,6 +57,7 @@ typedef struct mr_op {
     const char *sig, *attrs;
     unsigned flags;
     int deprecated; /* GraphDef producer version from which it is refused; 0: never */
+    const char *deprecation; /* and what to do then, for people; NULL: nothing to say */
     const char *key; /* type attr that chooses the kernel; NULL: the first type attr, if any */
     mr_status *(*shape)(mr_infer *c);
     void (*grad)(mr_grad *g);

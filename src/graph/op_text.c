@@ -420,6 +420,7 @@ mr_status *mr_op_def_parse(mr_arena *a, const mr_op *op, mr_op_def *out)
                        .op = op,
                        .flags = op->flags,
                        .deprecated = op->deprecated,
+                       .deprecation_text = op->deprecation,
                        .summary = op->doc};
     MR_GO(parse_attrs(a, mr_sv_of(op->attrs), out));
     MR_GO(parse_sig(a, mr_sv_of(op->sig), out));

@@ -222,18 +222,36 @@ void mr_kernel_each(const mr_op_def *d, void (*fn)(void *ctx, const mr_kernel *k
 typedef struct choice {
     const mr_node *node;
     const char *device;
-    int type; /* of the key attr; 0: none */
+    int type;    /* of the key attr; 0: none */
+    mr_sv label; /* attr _kernel, "" when it is not there */
     const mr_kernel *best;
 } choice;
+
+static bool is_allowed(int type, const mr_attr *v)
+{
+    for (int i = 0; v->is_list && i < v->n; i++)
+        if (v->types[i] == type)
+            return true;
+    return !v->is_list && v->type == type;
+}
+
+/* Of an attr that is a list itself every type has to be allowed. */
+static bool constraint_holds(const mr_attr *have, const mr_attr *v)
+{
+    if (!have || have->kind != MR_ATTR_TYPE || v->kind != MR_ATTR_TYPE)
+        return have && mr_attr_eq(have, v);
+    for (int i = 0; have->is_list && i < have->n; i++)
+        if (!is_allowed(have->types[i], v))
+            return false;
+    return have->is_list || is_allowed(have->type, v);
+}
 
 /* A kernel of the C API may ask for several type attrs at once. */
 static bool constraints_hold(const mr_node *n, const mr_named_attr *c)
 {
-    for (; c && c->name; c++) {
-        const mr_attr *have = mr_node_attr(n, c->name);
-        if (!have || !mr_attr_eq(have, &c->v))
+    for (; c && c->name; c++)
+        if (!constraint_holds(mr_node_attr(n, c->name), &c->v))
             return false;
-    }
     return true;
 }
 
@@ -242,7 +260,7 @@ static void consider(void *ctx, const mr_kernel *k)
 {
     choice *c = ctx;
     if (strcmp(k->device, c->device) != 0 || (k->type && k->type != c->type) ||
-        !constraints_hold(c->node, k->constraints))
+        !mr_sv_is(c->label, k->label ? k->label : "") || !constraints_hold(c->node, k->constraints))
         return;
     const mr_kernel *b = c->best;
     if (!b || k->priority > b->priority || (k->priority == b->priority && k->type && !b->type))
@@ -253,7 +271,10 @@ const mr_kernel *mr_kernel_find(const mr_node *n, const char *device_type)
 {
     const mr_op_def *d = n->def;
     const mr_attr *key = d->key ? mr_node_attr(n, d->key->name) : NULL;
+    const mr_attr *label = mr_node_attr(n, "_kernel");
     choice c = {.node = n, .device = device_type, .type = key && !key->is_list ? key->type : 0};
+    if (label && label->kind == MR_ATTR_STRING && !label->is_list)
+        c.label = label->s;
     mr_kernel_each(d, consider, &c);
     if (!c.best && (d->flags & MR_HOST_ONLY) && strcmp(device_type, "CPU") != 0) {
         c.device = "CPU";

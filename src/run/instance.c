@@ -58,6 +58,20 @@ static const mr_kernel *choose_kernel(const mr_make *m)
     return mr_kernel_find(m->node, m->device->type->name);
 }
 
+/* The state is the kernel's own, or that of its op. */
+typedef struct keeper {
+    size_t bytes;
+    mr_status *(*init)(mr_make *m, void *state);
+    void (*deinit)(void *state);
+} keeper;
+
+static keeper keeper_of(const mr_instance *k)
+{
+    const mr_kernel *own = k->kernel->init ? k->kernel : NULL;
+    return own ? (keeper){own->state_bytes, own->init, own->deinit}
+               : (keeper){k->op->state_bytes, k->op->init, k->op->deinit};
+}
+
 mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
 {
     mr_make made = *m;
@@ -69,15 +83,12 @@ mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
     mr_refs_init(&k->refs);
     k->kernel = made.kernel;
     k->op = m->node->def->op ? m->node->def->op : &function_op;
-    k->state = k->op->state_bytes ? mr_calloc(1, k->op->state_bytes) : NULL;
-    mr_status *st = k->op->init ? k->op->init(&made, k->state) : NULL;
-    if (st)
-        mr_status_append(st, "\n\t [[{{node %s}}]]", m->node->name);
-    if (st && k->op->deinit)
-        k->op->deinit(k->state); /* takes what init left half done: the rest is zeros */
+    keeper s = keeper_of(k);
+    k->state = s.bytes ? mr_calloc(1, s.bytes) : NULL;
+    mr_status *st = s.init ? s.init(&made, k->state) : NULL;
     if (st) {
-        mr_free(k->state);
-        mr_free(k);
+        mr_status_append(st, "\n\t [[{{node %s}}]]", m->node->name);
+        mr_instance_unref(k); /* deinit takes what init left half done: the rest is zeros */
         return st;
     }
     *out = k;
@@ -88,8 +99,9 @@ void mr_instance_unref(mr_instance *k)
 {
     if (!k || !mr_refs_drop(&k->refs))
         return;
-    if (k->op->deinit)
-        k->op->deinit(k->state);
+    keeper s = keeper_of(k);
+    if (s.deinit)
+        s.deinit(k->state);
     mr_free(k->state);
     mr_free(k);
 }

@@ -1,0 +1,200 @@
+/* capi/kernel_builder.c -- kernels written in C by clients: registered, made, run.
+ *
+ * A registered builder becomes a kernel of ours whose functions are those below; they find the
+ * client's in mr_kernel.user.  What the client's create returned is the state of the kernel, made
+ * once a node and shared by all its runs. */
+#include "capi/kernels.h"
+
+typedef struct state {
+    const TF_KernelBuilder *k;
+    void *object; /* what create returned */
+    bool made;
+} state;
+
+/* ---- making and running ---- */
+
+static mr_status *init_state(mr_make *m, void *p)
+{
+    state *s = p;
+    s->k = m->kernel->user;
+    TF_OpKernelConstruction ctx = {.make = m};
+    if (s->k->create)
+        s->object = s->k->create(&ctx);
+    s->made = true;
+    return ctx.st;
+}
+
+static void deinit_state(void *p)
+{
+    state *s = p;
+    if (s->made && s->k->destroy)
+        s->k->destroy(s->object);
+}
+
+static mr_status *run(mr_run *r)
+{
+    const state *s = r->state;
+    TF_OpKernelContext ctx = {.run = r};
+    s->k->compute(s->object, &ctx);
+    return ctx.st;
+}
+
+/* The context lives until done: it is on the heap, in a cache of small blocks. */
+static void run_async(mr_run *r)
+{
+    const state *s = r->state;
+    TF_OpKernelContext *ctx = mr_small_alloc(sizeof *ctx);
+    *ctx = (TF_OpKernelContext){.run = r, .done = {ctx}};
+    s->k->compute_async(s->object, ctx, &ctx->done);
+}
+
+void TF_RunAsyncOpKernelDoneCallback(TF_AsyncOpKernelDoneCallback *done)
+{
+    if (!done)
+        return;
+    TF_OpKernelContext *ctx = done->ctx;
+    mr_run *r = ctx->run;
+    mr_status *st = ctx->st;
+    mr_small_free(ctx, sizeof *ctx);
+    mr_run_done(r, st);
+}
+
+const TF_KernelBuilder *mr_capi_kernel_builder(const mr_kernel *k)
+{
+    return k->run == run || k->run_async == run_async ? k->user : NULL;
+}
+
+/* ---- builders ---- */
+
+static TF_KernelBuilder *new_builder(const char *op, const char *device,
+                                     void *(*create)(TF_OpKernelConstruction *),
+                                     void (*destroy)(void *))
+{
+    TF_KernelBuilder *b = mr_new(TF_KernelBuilder);
+    b->op = mr_strdup(op ? op : "");
+    b->device = mr_strdup(device ? device : "");
+    b->create = create;
+    b->destroy = destroy;
+    return b;
+}
+
+TF_KernelBuilder *TF_NewKernelBuilder(const char *op_name, const char *device_name,
+                                      void *(*create_func)(TF_OpKernelConstruction *),
+                                      void (*compute_func)(void *, TF_OpKernelContext *),
+                                      void (*delete_func)(void *))
+{
+    TF_KernelBuilder *b = new_builder(op_name, device_name, create_func, delete_func);
+    b->compute = compute_func;
+    return b;
+}
+
+TF_KernelBuilder *TF_NewAsyncKernelBuilder(
+    const char *op_name, const char *device_name, void *(*create_func)(TF_OpKernelConstruction *),
+    void (*compute_async_func)(void *, TF_OpKernelContext *, TF_AsyncOpKernelDoneCallback *done),
+    void (*delete_func)(void *))
+{
+    TF_KernelBuilder *b = new_builder(op_name, device_name, create_func, delete_func);
+    b->compute_async = compute_async_func;
+    return b;
+}
+
+void TF_DeleteKernelBuilder(TF_KernelBuilder *builder)
+{
+    if (!builder)
+        return;
+    for (int i = 0; i < builder->constraints.n; i++) {
+        mr_free((char *)(uintptr_t)builder->constraints.p[i].name);
+        mr_free((int *)(uintptr_t)builder->constraints.p[i].v.types);
+    }
+    for (int i = 0; i < builder->host_args.n; i++)
+        mr_free(builder->host_args.p[i]);
+    mr_vec_deinit(&builder->constraints);
+    mr_vec_deinit(&builder->host_args);
+    mr_free(builder->op);
+    mr_free(builder->device);
+    mr_free(builder->label);
+    mr_free(builder);
+}
+
+/* The constraint on an attr, made when it is the first. */
+static mr_attr *constraint_on(TF_KernelBuilder *b, const char *attr)
+{
+    for (int i = 0; i < b->constraints.n; i++)
+        if (strcmp(b->constraints.p[i].name, attr) == 0)
+            return &b->constraints.p[i].v;
+    mr_vec_push(&b->constraints, (mr_named_attr){mr_strdup(attr), {MR_ATTR_TYPE, .is_list = true}});
+    return &mr_vec_last(&b->constraints).v;
+}
+
+void TF_KernelBuilder_TypeConstraint(TF_KernelBuilder *kernel_builder, const char *attr_name,
+                                     const TF_DataType type, TF_Status *status)
+{
+    mr_status *st = NULL;
+    if (!kernel_builder || !attr_name)
+        st = mr_invalid("There is no builder, or no attr");
+    else if (!mr_dtype_valid((int)type))
+        st = mr_error(MR_UNIMPLEMENTED, "Unexpected type %d", (int)type);
+    if (!st) {
+        mr_attr *v = constraint_on(kernel_builder, attr_name);
+        int *types = mr_realloc((int *)(uintptr_t)v->types, ((size_t)v->n + 1) * sizeof(int));
+        types[v->n++] = (int)type;
+        v->types = types;
+    }
+    mr_capi_set_status(status, st);
+}
+
+void TF_KernelBuilder_HostMemory(TF_KernelBuilder *kernel_builder, const char *arg_name)
+{
+    if (kernel_builder && arg_name)
+        mr_vec_push(&kernel_builder->host_args, mr_strdup(arg_name));
+}
+
+void TF_KernelBuilder_Priority(TF_KernelBuilder *kernel_builder, int32_t priority_number)
+{
+    if (kernel_builder)
+        kernel_builder->priority = priority_number;
+}
+
+void TF_KernelBuilder_Label(TF_KernelBuilder *kernel_builder, const char *label)
+{
+    if (!kernel_builder)
+        return;
+    mr_free(kernel_builder->label);
+    kernel_builder->label = label && label[0] ? mr_strdup(label) : NULL;
+}
+
+static mr_status *check_builder(const TF_KernelBuilder *b, const char *kernel_name)
+{
+    if (!b)
+        return mr_invalid("There is no kernel to register");
+    if (!b->op[0] || !b->device[0] || (!b->compute && !b->compute_async))
+        return mr_invalid("Kernel '%s' needs the name of an op, that of a device and a function",
+                          kernel_name ? kernel_name : "");
+    return NULL;
+}
+
+void TF_RegisterKernelBuilder(const char *kernel_name, TF_KernelBuilder *builder, TF_Status *status)
+{
+    mr_status *st = check_builder(builder, kernel_name);
+    if (!st) {
+        mr_capi_init();
+        mr_vec_push(&builder->constraints, (mr_named_attr){NULL}); /* ends the list */
+        builder->constraints.n--;
+        mr_kernel k = {
+            .device = builder->device,
+            .run = builder->compute ? run : NULL,
+            .run_async = builder->compute ? NULL : run_async,
+            .priority = builder->priority,
+            .user = builder,
+            .constraints = builder->constraints.p,
+            .label = builder->label,
+            .state_bytes = sizeof(state),
+            .init = init_state,
+            .deinit = deinit_state,
+        };
+        st = mr_kernel_register(builder->op, &k);
+    }
+    if (st)
+        TF_DeleteKernelBuilder(builder);
+    mr_capi_set_status(status, st);
+}
