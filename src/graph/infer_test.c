@@ -71,7 +71,8 @@ MR_TEST(infer_says_what_does_not_fit_and_where)
 {
     bench b;
     bench_init(&b);
-    mr_emit(mr_as(&b.s, "sum"), "Add", INPUT(&b, 2, 3), INPUT(&b, 4));
+    mr_out x = INPUT(&b, 2, 3), y = INPUT(&b, 4);
+    mr_emit(mr_as(&b.s, "sum"), "Add", x, y);
     MR_CHECK_ERR(mr_scope_status(&b.s), MR_INVALID_ARGUMENT,
                  "Dimensions must be equal, but are 3 and 4 for '{{node sum}} = Add[T=DT_FLOAT](x, "
                  "x_1)' with input "
