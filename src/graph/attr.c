@@ -328,8 +328,7 @@ static void print_string(mr_str *out, mr_sv s)
     mr_str_appendc(out, '"');
 }
 
-/* Its first three values; what cannot be decoded is said to be so, since this is for error texts.
- */
+/* Its first three values; what cannot be decoded is said to be so: this is for error texts. */
 static void print_tensor(mr_str *out, const mr_tensor_attr *v)
 {
     mr_tensor *t = NULL;

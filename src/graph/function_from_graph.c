@@ -2,8 +2,7 @@
  *
  * The FunctionDef is written as bytes, which are then read like any other, so there is one place
  * that knows what a well-formed function is.  Names are given in order of priority: those the
- * caller wants for outputs, then inputs, then the body's, which keep theirs unless they are taken.
- */
+ * caller wants for outputs, then inputs, then the body's, which keep theirs unless it is taken. */
 #include <ctype.h>
 #include <limits.h>
 

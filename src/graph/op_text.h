@@ -14,8 +14,7 @@ mr_sv mr_spec_word(mr_sv *s);        /* letters, digits and '_'; may be empty */
 mr_status *mr_spec_string(mr_sv *s, mr_arena *a,
                           mr_sv *out); /* in either quotes, with C's escapes */
 
-/* A default value of this kind (op_value.c).  Single ints, floats, bools and types need no arena.
- */
+/* A default value of this kind (op_value.c).  Single numbers, bools and types need no arena. */
 mr_status *mr_spec_value(mr_sv *s, mr_arena *a, mr_attr_kind kind, bool is_list, mr_attr *out);
 
 mr_attr_kind mr_attr_kind_from_name(mr_sv name); /* "int", not "list(int)"; MR_ATTR_NONE */
