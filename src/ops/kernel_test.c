@@ -12,8 +12,8 @@ void mr_bench_init(mr_bench *b, int threads, const char *op, const mr_named_attr
     mr_ops_register();
     b->graph = mr_graph_new();
     mr_scope_init(&b->scope, b->graph, "");
-    mr_out in[16];
-    MR_CHECK(n_in <= 16);
+    mr_out in[32];
+    MR_CHECK(n_in <= 32);
     for (int i = 0; i < n_in; i++)
         in[i] = mr_placeholder(&b->scope, types[i], "in", NULL);
     mr_out out = mr_emit_n(&b->scope, op, attrs, n_attrs, in, n_in);
@@ -37,7 +37,7 @@ void mr_bench_deinit(mr_bench *b)
 
 mr_status *mr_bench_run(mr_bench *b, mr_tensor **in, mr_tensor **out)
 {
-    mr_value values[32] = {{.kind = MR_ABSENT}};
+    mr_value values[64] = {{.kind = MR_ABSENT}};
     mr_step step = {.device = b->device};
     mr_run r = {.node = b->node,
                 .kernel = b->kernel->kernel,
@@ -45,7 +45,7 @@ mr_status *mr_bench_run(mr_bench *b, mr_tensor **in, mr_tensor **out)
                 .n_in = b->node->n_in,
                 .n_out = b->node->n_out,
                 .in = values,
-                .out = values + 16,
+                .out = values + 32,
                 .step = &step};
     for (int i = 0; i < r.n_in; i++)
         values[i] = (mr_value){.t = in[i], .kind = MR_LIVE};

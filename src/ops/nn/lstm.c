@@ -1,0 +1,143 @@
+/* ops/nn/lstm.c -- the cell of a long short-term memory. */
+#include "ops/nn/lstm.h"
+
+#include "base/memory.h"
+#include "base/simd.h"
+#include "base/vmath.h"
+#include "ops/dnnl.h"
+
+#define CELL_NS 6.0
+
+mr_status *mr_lstm_init(mr_make *m, void *state)
+{
+    mr_lstm *s = state;
+    size_t n = strlen(m->node->def->name);
+    bool v2 = strcmp(m->node->def->name + n - 2, "V2") == 0;
+    *s = (mr_lstm){.ci = v2 ? 2 : 1, .f = v2 ? 1 : 2};
+    if (mr_node_attr(m->node, "forget_bias"))
+        MR_TRY(mr_node_get_float(m->node, "forget_bias", &s->forget_bias));
+    if (mr_node_attr(m->node, "cell_clip"))
+        MR_TRY(mr_node_get_float(m->node, "cell_clip", &s->clip));
+    return mr_node_get_bool(m->node, "use_peephole", &s->peephole);
+}
+
+void mr_lstm_join(const mr_lstm_weights *k, const float *x, const float *h, float *xh)
+{
+    for (int64_t b = 0; b < k->batch; b++) {
+        memcpy(xh, x + b * k->inputs, (size_t)k->inputs * sizeof(float));
+        memcpy(xh + k->inputs, h + b * k->cells, (size_t)k->cells * sizeof(float));
+        xh += k->inputs + k->cells;
+    }
+}
+
+/* ---- forward ---- */
+
+typedef struct job {
+    const mr_lstm *s;
+    const mr_lstm_weights *k;
+    const mr_lstm_step *t;
+    const float *z;
+} job;
+
+/* `hole` is a constant where this is inlined: without peepholes their weights are not read. */
+MR_INLINE void cell_row(const job *j, int64_t row, bool hole)
+{
+    const mr_lstm_weights k = *j->k; /* copies: what is written cannot change them */
+    const mr_lstm_step t = *j->t;
+    const float *z = j->z + row * 4 * k.cells, *b = k.b;
+    const float *z_ci = z + j->s->ci * k.cells, *z_f = z + j->s->f * k.cells;
+    const float *b_ci = b + j->s->ci * k.cells, *b_f = b + j->s->f * k.cells;
+    const float *z_o = z + 3 * k.cells, *b_o = b + 3 * k.cells;
+    const float clip = j->s->clip > 0 ? j->s->clip : INFINITY, forget = j->s->forget_bias;
+    int64_t at = row * k.cells;
+    MR_IVDEP
+    for (int64_t c = 0; c < k.cells; c++) {
+        float prev = t.cs_prev[at + c];
+        float i = mr_sigmoidf(z[c] + b[c] + (hole ? prev * k.wci[c] : 0));
+        float f = mr_sigmoidf(z_f[c] + b_f[c] + forget + (hole ? prev * k.wcf[c] : 0));
+        float ci = mr_tanhf(z_ci[c] + b_ci[c]);
+        float cs = mr_at_least(mr_at_most(i * ci + f * prev, clip), -clip);
+        float o = mr_sigmoidf(z_o[c] + b_o[c] + (hole ? cs * k.wco[c] : 0));
+        float co = mr_tanhf(cs);
+        t.i[at + c] = i;
+        t.f[at + c] = f;
+        t.ci[at + c] = ci;
+        t.cs[at + c] = cs;
+        t.o[at + c] = o;
+        t.co[at + c] = co;
+        t.h[at + c] = o * co;
+    }
+}
+
+MR_CLONES static void cell_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    for (int64_t row = begin; row < end; row++)
+        if (j->s->peephole)
+            cell_row(j, row, true);
+        else
+            cell_row(j, row, false);
+}
+
+mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k,
+                           const mr_lstm_step *t, float *xh, float *z)
+{
+    int64_t width = k->inputs + k->cells;
+    mr_lstm_join(k, t->x, t->h_prev, xh);
+    MR_TRY(mr_dnnl_sgemm(false, false, k->batch, 4 * k->cells, width, xh, width, k->w, 4 * k->cells,
+                         z, 4 * k->cells));
+    job j = {s, k, t, z};
+    mr_run_for(r, k->batch, CELL_NS * (double)k->cells, cell_rows, &j);
+    return NULL;
+}
+
+/* ---- backward ---- */
+
+MR_INLINE void back_row(const mr_lstm *s, const mr_lstm_weights *weights,
+                        const mr_lstm_step *step, const mr_lstm_back *back, int64_t row, bool hole)
+{
+    const mr_lstm_weights k = *weights; /* copies, as above */
+    const mr_lstm_step t = *step;
+    const mr_lstm_back g = *back;
+    float *dz = g.dz + row * 4 * k.cells;
+    float *dz_ci = dz + s->ci * k.cells, *dz_f = dz + s->f * k.cells, *dz_o = dz + 3 * k.cells;
+    int64_t at = row * k.cells;
+    MR_IVDEP
+    for (int64_t c = 0; c < k.cells; c++) {
+        float i = t.i[at + c], f = t.f[at + c], o = t.o[at + c], ci = t.ci[at + c];
+        float co = t.co[at + c], dh = g.h_grad[at + c], prev = t.cs_prev[at + c];
+        float d_o = o * (1 - o) * dh * co;
+        float dcs = (1 - co * co) * dh * o + g.cs_grad[at + c] + (hole ? d_o * k.wco[c] : 0);
+        float di = i * (1 - i) * dcs * ci, df = f * (1 - f) * dcs * prev;
+        dz[c] = di;
+        dz_ci[c] = (1 - ci * ci) * dcs * i;
+        dz_f[c] = df;
+        dz_o[c] = d_o;
+        g.cs_prev_grad[at + c] = dcs * f + (hole ? di * k.wci[c] + df * k.wcf[c] : 0);
+    }
+}
+
+static void back_holes(const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
+                       const mr_lstm_back *g, int64_t row)
+{
+    const float *dz = g->dz + row * 4 * k->cells;
+    for (int64_t c = 0; c < k->cells; c++) {
+        float prev = t->cs_prev[row * k->cells + c];
+        g->wci_grad[c] += dz[c] * prev;
+        g->wcf_grad[c] += dz[s->f * k->cells + c] * prev;
+        g->wco_grad[c] += dz[3 * k->cells + c] * t->cs[row * k->cells + c];
+    }
+}
+
+MR_CLONES void mr_lstm_backward(const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
+                                const mr_lstm_back *g)
+{
+    for (int64_t row = 0; row < k->batch; row++) {
+        if (!s->peephole) {
+            back_row(s, k, t, g, row, false);
+            continue;
+        }
+        back_row(s, k, t, g, row, true);
+        back_holes(s, k, t, g, row);
+    }
+}

@@ -1,0 +1,49 @@
+/* ops/nn/lstm.h -- the cell of a long short-term memory, of which the LSTM ops are made.
+ *
+ * With z = [x, h_prev] w + b, of four parts, and peepholes wci, wcf, wco (zero when not used):
+ *     i  = sigmoid(z_i + wci cs_prev)                 ci = tanh(z_ci)
+ *     f  = sigmoid(z_f + wcf cs_prev + forget_bias)
+ *     cs = clip(i ci + f cs_prev)                     o  = sigmoid(z_o + wco cs)
+ *     co = tanh(cs)                                   h  = o co
+ * The parts of z stand in the order i, ci, f, o, in the V2 ops i, f, ci, o. */
+#ifndef MR_OPS_NN_LSTM_H
+#define MR_OPS_NN_LSTM_H
+
+#include "ops/nn/wide.h"
+
+typedef struct mr_lstm {
+    float forget_bias, clip; /* clip: of |cs|; 0: none */
+    bool peephole;
+    int ci, f; /* places of these parts in z; i is 0 and o is 3 */
+} mr_lstm;
+/* From the node's attrs; a name that ends in V2 tells the order. */
+mr_status *mr_lstm_init(mr_make *m, void *state);
+
+/* Sizes of a cell, and its weights: [inputs + cells, 4 cells], [4 cells], and three of [cells]. */
+typedef struct mr_lstm_weights {
+    int64_t batch, inputs, cells;
+    const float *w, *b, *wci, *wcf, *wco;
+} mr_lstm_weights;
+
+/* Of one step, all [batch, cells]. */
+typedef struct mr_lstm_step {
+    const float *x, *cs_prev, *h_prev; /* x: [batch, inputs] */
+    float *i, *cs, *f, *o, *ci, *co, *h;
+} mr_lstm_step;
+/* xh and z are room for [batch, inputs + cells] and [batch, 4 cells]. */
+mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k,
+                           const mr_lstm_step *t, float *xh, float *z);
+
+/* The gradient of a step by z and cs_prev, from those of cs and h; adds those of the peepholes. */
+typedef struct mr_lstm_back {
+    const float *cs_grad, *h_grad;
+    float *dz, *cs_prev_grad;             /* [batch, 4 cells], [batch, cells]; may be cs_grad */
+    float *wci_grad, *wcf_grad, *wco_grad; /* added to */
+} mr_lstm_back;
+void mr_lstm_backward(const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
+                      const mr_lstm_back *g);
+
+/* [x, h] side by side. */
+void mr_lstm_join(const mr_lstm_weights *k, const float *x, const float *h, float *xh);
+
+#endif
