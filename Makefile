@@ -187,6 +187,7 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save
 	$(q)$(MAKE) --no-print-directory unit
+	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory layers
 
