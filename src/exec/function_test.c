@@ -296,3 +296,16 @@ MR_TEST(function_has_a_symbolic_gradient)
     MR_CHECK_NEAR(value(&b, 2, dx), 120, 1e-4);
     end(&b);
 }
+
+/* Not of functions, but with the same test ops: the state of a node is the same in every plan of a
+ * session. */
+MR_TEST(session_shares_stateful_kernels_between_signatures)
+{
+    bench b;
+    begin(&b);
+    mr_out n = mr_emit0(&b.s, "TestStateful"), also = mr_emit(&b.s, "TestAdd", n, n);
+    MR_CHECK_NEAR(value(&b, 0, n), 0, 0);
+    MR_CHECK_NEAR(value(&b, 0, also), 2, 0);
+    MR_CHECK_NEAR(value(&b, 0, n), 2, 0);
+    end(&b);
+}

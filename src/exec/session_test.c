@@ -1,6 +1,10 @@
 #include "exec/session.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "graph/library.h"
 #include "graph/scope.h"
@@ -452,6 +456,53 @@ MR_TEST(session_refuses_absurd_device_counts)
     MR_CHECK_ERR(mr_direct_session_new(b.g, NULL, &b.config, &b.session), MR_INVALID_ARGUMENT,
                  "device_count");
     b.session = NULL;
+    end(&b);
+}
+
+MR_TEST(session_keeps_to_its_memory_limit)
+{
+    bench b;
+    begin(&b);
+    b.config.memory_limit = 1 << 20;
+    mr_out n = mr_emit0_with(&b.s, "Placeholder", MR_ATTRS({"dtype", mr_a_type(MR_INT32)}));
+    mr_out big = mr_emit(&b.s, "Fill", n, mr_const_f32(&b.s, 1));
+    mr_session *session = session_of(&b);
+    for (int i = 0; i < 2; i++) {
+        mr_tensor *size = mr_tensor_vector_i32(1, &(int32_t){i ? 1000 : 1 << 20}), *got = NULL;
+        mr_run_args a = {.feeds = &n, .feed_values = &size, .n_feeds = 1, .fetches = &big,
+                         .fetched = &got, .n_fetches = 1};
+        mr_status *st = mr_session_run(session, &a, NULL, NULL);
+        if (i == 0)
+            MR_CHECK_ERR(st, MR_RESOURCE_EXHAUSTED, "OOM when allocating tensor");
+        else
+            MR_CHECK_OK(st);
+        mr_tensor_unref(got);
+        mr_tensor_unref(size);
+    }
+    end(&b);
+}
+
+MR_TEST(session_logs_placements)
+{
+    bench b;
+    begin(&b);
+    b.config.log_placement = true;
+    char *path = mr_printf("%s/log", mr_test_dir());
+    int saved = dup(2);
+    MR_CHECK(freopen(path, "w", stderr));
+    mr_out x = placeholder(&b, "x"), y = mr_emit(mr_as(&b.s, "minus"), "Neg", x);
+    float v;
+    mr_status *st = run1(&b, x, 1, y, &v);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    MR_CHECK_OK(st);
+    mr_str text = {0};
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    MR_CHECK(strstr(mr_str_z(&text),
+                    "minus: (Neg): /job:localhost/replica:0/task:0/device:CPU:0\n"));
+    mr_str_deinit(&text);
+    mr_free(path);
     end(&b);
 }
 

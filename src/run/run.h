@@ -46,7 +46,7 @@ typedef struct mr_step {
     const struct mr_library *library;
     void *owner;             /* the executor's */
     mr_mutex *mu;            /* guards `resources` being made */
-    struct mr_step *root;    /* the step a function was called in, or NULL: its resources are used */
+    struct mr_step *root;    /* a function uses the resources of the step that called it; or NULL */
 } mr_step;
 /* Borrowed.  Its default container is "__per_step_<id>"; handles to per-step objects name that
  * container, so mr_run_resource finds them. */
