@@ -1,0 +1,149 @@
+/* capi/function_test.c -- functions and gradients; tests/capi has them at work. */
+#include "capi/kit_test.h"
+
+static const TF_Output none = {NULL, -1};
+
+/* y = -x as a function. */
+static TF_Function *negate(kit *k, const char *name, unsigned char hash)
+{
+    kit body = {TF_NewGraph(), k->s};
+    TF_Output x = kit_placeholder(&body, "X", TF_FLOAT), y = kit_unary(&body, "Neg", "y", x);
+    TF_Function *f =
+        TF_GraphToFunction(body.g, name, hash, -1, NULL, 1, &x, 1, &y, NULL, NULL, NULL, k->s);
+    CHECK_OK(k->s);
+    TF_DeleteGraph(body.g);
+    return f;
+}
+
+MR_TEST(capi_function_name_may_carry_a_hash)
+{
+    kit k = kit_new();
+    TF_Function *f = negate(&k, "Negate", 0), *h = negate(&k, "Negate", 1),
+                *same = negate(&k, "Negate", 1);
+    MR_CHECK_STR(TF_FunctionName(f), "Negate");
+    MR_CHECK(strncmp(TF_FunctionName(h), "Negate_", 7) == 0);
+    MR_CHECK_STR(TF_FunctionName(h), TF_FunctionName(same));
+    TF_DeleteFunction(f);
+    TF_DeleteFunction(h);
+    TF_DeleteFunction(same);
+    TF_DeleteFunction(NULL);
+    kit_free(&k);
+}
+
+MR_TEST(capi_function_attrs_are_set_without_changing_graphs_that_have_it)
+{
+    kit k = kit_new();
+    TF_Function *f = negate(&k, "Negate", 0);
+    const char *name = TF_FunctionName(f);
+    TF_Buffer *b = TF_NewBuffer();
+    TF_GraphCopyFunction(k.g, f, NULL, k.s);
+    TF_FunctionSetAttrValueProto(f, "speed", "\030\005", 2, k.s); /* i: 5 */
+    CHECK_OK(k.s);
+    TF_FunctionSetAttrValueProto(f, "speed", "\030\007", 2, k.s); /* replaced */
+    CHECK_OK(k.s);
+    MR_CHECK_STR(name, "Negate"); /* still there */
+    TF_FunctionGetAttrValueProto(f, "speed", b, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(b->length == 2 && memcmp(b->data, "\030\007", 2) == 0);
+    TF_FunctionGetAttrValueProto(f, "none", b, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Function 'Negate' has no attr named 'none'.");
+    TF_FunctionSetAttrValueProto(f, "speed", "\377", 1, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Unparseable AttrValue proto");
+    TF_GraphCopyFunction(k.g, f, NULL, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "a different function with the same name already exists");
+    TF_DeleteBuffer(b);
+    TF_DeleteFunction(f);
+    kit_free(&k);
+}
+
+MR_TEST(capi_function_of_a_graph_goes_with_its_gradient)
+{
+    kit k = kit_new();
+    TF_Function *f = negate(&k, "Negate", 0), *g = negate(&k, "NegateGrad", 0), *got[3] = {0};
+    TF_GraphCopyFunction(k.g, f, g, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(TF_GraphNumFunctions(k.g), 2);
+    MR_CHECK_INT(TF_GraphGetFunctions(k.g, got, 3, k.s), 2);
+    MR_CHECK_STR(TF_FunctionName(got[1]), "NegateGrad");
+    TF_GraphRemoveFunction(k.g, "NegateGrad", k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(TF_GraphNumFunctions(k.g), 1);
+    TF_GraphRemoveFunction(k.g, "NegateGrad", k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Tried to remove non-existent function 'NegateGrad'");
+    TF_GraphCopyFunction(k.g, NULL, NULL, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "'func' argument to TF_GraphCopyFunction cannot be null");
+    TF_DeleteFunction(f);
+    TF_DeleteFunction(g);
+    TF_DeleteFunction(got[0]);
+    TF_DeleteFunction(got[1]);
+    kit_free(&k);
+}
+
+MR_TEST(capi_function_of_what_is_not_whole_is_refused)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), y = kit_unary(&k, "Neg", "y", x);
+    TF_Output twice[2] = {x, x};
+    const TF_Operation *body[] = {y.oper};
+    MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, -1, NULL, 2, twice, 1, &y, NULL, NULL, NULL, k.s));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "appears more than once in the input list");
+    MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, 1, body, 0, NULL, 1, &y, NULL, NULL, NULL, k.s));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
+    MR_CHECK(!TF_GraphToFunction(NULL, "F", 0, -1, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, k.s));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
+    MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, -1, NULL, 1, NULL, 1, &y, NULL, NULL, NULL, k.s));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
+    MR_CHECK(!TF_FunctionImportFunctionDef("\377", 1, k.s));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Invalid FunctionDef given");
+    kit_free(&k);
+}
+
+/* ---- gradients ---- */
+
+MR_TEST(capi_gradients_take_incoming_ones_and_add_up)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), dx = none;
+    TF_Output ys[2] = {kit_unary(&k, "Square", "sq", x), kit_unary(&k, "Neg", "neg", x)};
+    TF_Output in[2] = {kit_const(&k, "w", kit_float(10)), none}; /* none: ones */
+    TF_AddGradients(k.g, ys, 2, &x, 1, in, k.s, &dx);
+    CHECK_OK(k.s);
+    MR_CHECK(strncmp(TF_OperationName(dx.oper), "gradients/", 10) == 0);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *v = kit_float(3);
+    MR_CHECK_NEAR(kit_take_float(kit_run(&k, s, x, v, dx)), 10 * 6 - 1, 0);
+    TF_DeleteTensor(v);
+    kit_close(&k, s);
+    kit_free(&k);
+}
+
+MR_TEST(capi_gradients_say_what_is_wrong)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), z = kit_placeholder(&k, "z", TF_FLOAT);
+    TF_Output y = kit_unary(&k, "Neg", "y", x), dx = none;
+    TF_AddGradients(k.g, &y, 1, &z, 1, NULL, k.s, &dx);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT,
+               "Cannot compute the partial derivative for node 'z' as it's unreachable from the "
+               "output node(s).");
+    TF_AddGradientsWithPrefix(k.g, "x", &y, 1, &x, 1, NULL, k.s, &dx);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "prefix [x] conflicts with existing node");
+    TF_AddGradients(k.g, &y, 1, &x, 1, NULL, k.s, NULL);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
+    TF_AddGradients(k.g, NULL, 0, &x, 1, NULL, k.s, &dx);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
+    TF_AddGradients(k.g, &y, 1, NULL, 0, NULL, k.s, NULL); /* of nothing: nothing */
+    CHECK_OK(k.s);
+    kit_free(&k);
+}
+
+MR_TEST(capi_gradients_that_do_not_arrive_are_nothing)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), dx = {x.oper, 0};
+    TF_Output y = kit_unary(&k, "Floor", "y", x);
+    TF_AddGradients(k.g, &y, 1, &x, 1, NULL, k.s, &dx);
+    CHECK_OK(k.s);
+    MR_CHECK(!dx.oper && dx.index == -1);
+    kit_free(&k);
+}
