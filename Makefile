@@ -109,7 +109,7 @@ $(CLI): $(CLI_O) $(LIBA)
 # Unit tests see the insides, so they link the objects.
 $(UNIT): $(TEST_O) $(LIB_O)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -rdynamic -Wl,--unresolved-symbols=ignore-all -o $@ $(TEST_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
 unit: $(UNIT)                  ## build and run the unit tests (T=part of a name)
 	$(q)$(UNIT) $(T)

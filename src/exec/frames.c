@@ -1,5 +1,4 @@
-/* exec/frames.c -- loops: frames, their iterations, and the values that pass between them
- * (runtime.md §4).
+/* exec/frames.c -- loops: frames, their iterations, and the values that pass between them.
  *
  * An Enter finds or makes the frame of its loop under its own iteration.  A frame holds the
  * iterations that are not done, oldest to newest.  `busy` of an iteration counts its nodes that are

@@ -341,7 +341,7 @@ MR_TEST(frames_let_an_exit_fire_early)
     rig_deinit(&r);
 }
 
-/* Ids of frames travel in rendezvous keys and must be those of TensorFlow 2.9 (formats.md §12). */
+/* Ids of frames travel in rendezvous keys and must be those of TensorFlow 2.9. */
 static uint64_t combine(uint64_t a, uint64_t b)
 {
     return a ^ (b + 0x9E3779B97F4A7800u + (a << 10) + (a >> 4));

@@ -1,4 +1,4 @@
-/* exec/partial_run.c -- a step that is fed and fetched piece by piece (runtime.md §1.9).
+/* exec/partial_run.c -- a step that is fed and fetched piece by piece.
  *
  * Setting up starts the whole step; its feeds are Recvs and its fetches Sends through the step's
  * rendezvous.  Each call then sends some feeds and receives some fetches.  Nobody waits for the

@@ -37,7 +37,7 @@ typedef struct mr_parked { /* the output of an Enter or NextIteration, for an it
     mr_value value;
 } mr_parked;
 
-/* A loop that is running (formats.md §12 for ids). */
+/* A loop that is running (its ids are those of TensorFlow 2.9). */
 struct mr_frame {
     const mr_plan_frame *plan;
     int index; /* in mr_plan.frames */

@@ -73,7 +73,7 @@ mr_status *mr_shape_reduction(mr_infer *c);   /* Sum and kin: input, axes, attr 
 /* Broadcast of two partial shapes. */
 mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
                               const mr_pshape **out);
-/* Window arithmetic of op_semantics.md §8; n or the result may be -1 (unknown). */
+/* Window arithmetic as TensorFlow has it; n or the result may be -1 (unknown). */
 typedef enum mr_padding { MR_PAD_VALID, MR_PAD_SAME, MR_PAD_EXPLICIT } mr_padding;
 mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
                           mr_padding padding, int64_t *before, int64_t *after, int64_t *out);

@@ -1,4 +1,4 @@
-/* ops/table_test.c -- our op definitions against the list of TensorFlow's (reference/ops.tsv).
+/* ops/table_test.c -- our op definitions against the list of TensorFlow's (ops.tsv, where it is at hand).
  *
  * Each definition is printed in the notation of that list and compared part by part; named type
  * sets

@@ -40,24 +40,25 @@ mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph
 
 /* ---- the single passes ---- */
 
-/* needed[id] = a step of this signature runs (a copy of) that node.  Errors of runtime.md §1.3. */
+/* needed[id] = a step of this signature runs (a copy of) that node.  INVALID_ARGUMENT for what cannot be fed,
+ * fetched or run. */
 mr_status *mr_needed(const mr_graph *g, const mr_signature *sig, bool *needed);
 
 /* Copies what is needed.  Fed outputs become _Arg nodes (attr index: position among the feeds), fetched
  * ones _Retval nodes, or _Recv and _Send.  Nodes keep their names, so that their state is found. */
 mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out);
 
-/* Chooses a device for every node of g: requested devices, colocation, kernels (runtime.md §6).  placed[id] not
+/* Chooses a device for every node of g: requested devices, colocation, kernels.  placed[id] not
  * NULL on entry stays.  Only errors of needed nodes count (NULL: all). */
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed);
 
-/* Replaces what depends on constants only by its value (runtime.md §9).  max_bytes 0: 10 MiB. */
+/* Replaces what depends on constants only by its value.  max_bytes 0: 10 MiB. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
-/* Merges nodes that compute the same (runtime.md §9). */
+/* Merges nodes that compute the same. */
 mr_status *mr_cse(mr_graph *g);
 
-/* Cuts a placed graph (node->placed) into one graph a device, joined by _Send and _Recv (runtime.md §4 "loops over
- * several devices", §7).  out[i] belongs to devices[i] and is NULL when nothing runs there. */
+/* Cuts a placed graph (node->placed) into one graph a device, joined by _Send and _Recv, with a control loop on each
+ * device that receives inside a loop.  out[i] belongs to devices[i] and is NULL when nothing runs there. */
 mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, mr_graph **out);
 
 /* The frame every node of a graph runs in: of_node[id] is an index into info; 0 is the root.  An Enter counts to

@@ -35,7 +35,7 @@ extern const mr_device_type mr_device_cpu;
 mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **out);
 void mr_device_free(mr_device *d); /* NULL is fine */
 
-/* ---- names: formats.md §11 ---- */
+/* ---- names ---- */
 typedef struct mr_device_name {
     char job[64], type[32];
     int replica, task, id; /* -1: unspecified */

@@ -1,4 +1,4 @@
-/* run/device_name.c -- names of devices: formats.md §11.
+/* run/device_name.c -- names of devices.
  *
  * "/job:J/replica:R/task:T/device:TYPE:N" in any order of parts, each of which may be missing or
  * "*". The legacy forms "/cpu:0" and "/gpu:0" and the local short form "CPU:0" mean

@@ -35,7 +35,7 @@ void mr_resources_clear(mr_resources *m,
 
 /* A private name for a resource without shared_name: "_<process counter>_<node name>"; mr_free. */
 char *mr_resource_private_name(const char *node_name);
-/* container and shared_name attrs checked by the rules of formats.md §14. */
+/* container and shared_name attrs checked by the rules of TensorFlow. */
 mr_status *mr_resource_check_names(mr_sv container, mr_sv shared_name);
 
 #endif

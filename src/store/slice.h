@@ -32,7 +32,7 @@ void mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst,
 /* TensorSliceProto. */
 void mr_slice_encode(const mr_slice *s, mr_str *out);
 mr_status *mr_slice_decode(mr_sv bytes, mr_slice *out);
-/* The key of a part in the index: formats.md §5. */
+/* The key of a part in the index: docs/formats/bundle.md. */
 void mr_slice_key(mr_sv name, const mr_slice *s, mr_str *out);
 
 #endif

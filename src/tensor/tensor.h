@@ -102,7 +102,7 @@ int64_t mr_tensor_int_at(const mr_tensor *t, int64_t i);
 mr_sv mr_tensor_str_at(const mr_tensor *t, int64_t i);
 mr_status *mr_tensor_set_str(mr_tensor *t, int64_t i, mr_sv v); /* RESOURCE_EXHAUSTED */
 
-/* TensorProto both ways, all packings and the splat rule of formats.md §9.  Few bytes may legally
+/* TensorProto both ways, all packings and the splat rule (the last value fills the rest).  Few bytes may legally
  * mean a large tensor: what the splat rule adds to the given values is limited to MR_SPLAT_MAX
  * bytes (RESOURCE_EXHAUSTED), as much as a message could carry in full. */
 #define MR_SPLAT_MAX ((size_t)1 << 31)

@@ -1,7 +1,7 @@
 /* ops/random/philox.h -- the random numbers of TensorFlow: Philox-4x32-10, counted in blocks of four words.
  *
  * A stream is a key and a 128-bit counter; block k of it depends on nothing else, so any part of the numbers can
- * be made by any thread.  Seeds, counter advance and conversions are those of op_semantics.md §11, to the bit. */
+ * be made by any thread.  Seeds, counter advance and conversions are those of TensorFlow, to the bit. */
 #ifndef MR_OPS_RANDOM_PHILOX_H
 #define MR_OPS_RANDOM_PHILOX_H
 
