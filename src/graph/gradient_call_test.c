@@ -61,10 +61,10 @@ static mr_out call(mr_gtrial *t, const char *f)
 }
 
 /* The function the gradient of a call calls, instantiated. */
-static void called_body(const mr_node *n, mr_body *out)
+static void called_body(const mr_node *n, const char *attr, mr_body *out)
 {
     const mr_func_ref *ref;
-    MR_CHECK_OK(mr_node_get_func(n, "f", &ref));
+    MR_CHECK_OK(mr_node_get_func(n, attr, &ref));
     const mr_function *f = mr_library_find(n->graph->library, mr_sv_of(ref->name));
     MR_CHECK(f != NULL);
     MR_CHECK_OK(mr_function_instantiate(n->graph->library, f, NULL, 0, out));
@@ -82,7 +82,7 @@ MR_TEST(gradients_of_a_call_are_a_call)
     MR_CHECK(mr_node_is(dx[0].dense.node, "PartitionedCall"));
     MR_CHECK(dx[1].dense.node == dx[0].dense.node && dx[1].dense.index == 1);
     MR_CHECK_INT(dx[0].dense.node->n_in, 3); /* x, w, dy */
-    called_body(dx[0].dense.node, &b);
+    called_body(dx[0].dense.node, "f", &b);
     check_at(&b, 1, slope() * w * x + tanh(x * w), slope() * x * x, 0, 1);
     mr_body_deinit(&b);
     mr_gtrial_deinit(&t);
@@ -196,5 +196,50 @@ MR_TEST(gradients_of_a_function_that_calls_itself_are_refused)
     mr_gradient dx;
     MR_CHECK_ERR(mr_graph_gradients(t.g, &y, 1, t.x, 1, NULL, &dx), MR_UNIMPLEMENTED,
                  "calls itself");
+    mr_gtrial_deinit(&t);
+}
+
+/* g(x, w) = -x: no gradient for w. */
+static void add_negative(mr_library *l)
+{
+    mr_graph *g = mr_graph_new();
+    mr_scope s;
+    mr_function *f = NULL;
+    mr_scope_init(&s, g, NULL);
+    mr_out in[] = {mr_placeholder(&s, MR_DOUBLE, "x", NULL),
+                   mr_placeholder(&s, MR_DOUBLE, "w", NULL)};
+    mr_out out[] = {mr_emit(&s, "Neg", in[0]), mr_emit(&s, "Rank", in[1])};
+    mr_function_spec spec = {
+        .name = "g", .n_nodes = -1, .n_inputs = 2, .inputs = in, .n_outputs = 2, .outputs = out};
+    MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));
+    MR_CHECK_OK(mr_library_add(l, f));
+    mr_function_unref(f);
+    mr_scope_deinit(&s);
+    mr_graph_unref(g);
+}
+
+MR_TEST(gradients_of_an_if_are_an_if_of_gradients)
+{
+    mr_gtrial t;
+    mr_gradient dx[2];
+    mr_body b;
+    mr_gtrial_init(&t, 2);
+    add_function(t.g->library, "f");
+    add_negative(t.g->library);
+    mr_func_ref f = {"f", 0, NULL}, g = {"g", 0, NULL};
+    mr_named_attr attrs[] = {{"then_branch", {MR_ATTR_FUNC, .func = &f}},
+                             {"else_branch", {MR_ATTR_FUNC, .func = &g}},
+                             {"Tin", mr_a_types(2, (const int[]){MR_DOUBLE, MR_DOUBLE})},
+                             {"Tout", mr_a_types(2, (const int[]){MR_DOUBLE, MR_INT32})}};
+    mr_out in[] = {mr_placeholder(&t.b.s, MR_BOOL, "p", NULL), t.x[0], t.x[1]};
+    mr_out y = mr_emit_n(&t.b.s, "If", attrs, 4, in, 3);
+    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 2, NULL, dx));
+    MR_CHECK(mr_node_is(dx[0].dense.node, "If") && mr_out_eq(dx[0].dense.node->in[0], in[0]));
+    called_body(dx[0].dense.node, "then_branch", &b);
+    check_at(&b, 1, slope() * w * x + tanh(x * w), slope() * x * x, 0, 1);
+    mr_body_deinit(&b);
+    called_body(dx[0].dense.node, "else_branch", &b);
+    check_at(&b, 3, -3, 0, 0, 1);
+    mr_body_deinit(&b);
     mr_gtrial_deinit(&t);
 }

@@ -333,6 +333,10 @@ static const mr_op ops[] = {
      .sig = "input: T ->",
      .attrs = "T: type; index: int >= 0",
      .flags = MR_STATEFUL},
+    {.name = "If",
+     .sig = "cond: Tcond, input: Tin -> output: Tout",
+     .attrs = "Tcond: type; Tin: list(type) >= 0; Tout: list(type) >= 0; then_branch: func; "
+              "else_branch: func"},
     {.name = "PartitionedCall",
      .sig = "args: Tin -> output: Tout",
      .attrs = "Tin: list(type) >= 0; Tout: list(type) >= 0; f: func"},
