@@ -203,7 +203,8 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_entry *e = NULL;
     MR_TRY(mr_direct_find(s, &sig, false, &e));
-    mr_flow *f = mr_program_take(e->program);
+    mr_flow *f = NULL;
+    MR_TRY(mr_program_take(e->program, &f));
     mr_status *st = fill_args(f, e, a);
     if (!st && metadata && o && (o->trace_level >= FULL_TRACE || o->output_partition_graphs))
         st = run_traced(s, f, o, metadata);

@@ -220,6 +220,10 @@ static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, m
         mr_deliver(w, it, n, out, dead, false);
     mr_drop_outputs(out, n->n_out);
     mr_empty_trash(w);
+    if (MR_UNLIKELY(w->no_memory)) {
+        w->no_memory = false;
+        mr_flow_fail(w->x->flow, mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a loop"));
+    }
 }
 
 /* Says where; an error that comes up through thousands of calls says it for the innermost only. */
@@ -401,7 +405,7 @@ static void work(mr_work *job)
     while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
         bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
         if (MR_UNLIKELY(at_boundary && moved) && mr_runner_crowded(f->runner)) {
-            mr_runner_post(f->runner, &w->work); /* let the others go first */
+            mr_runner_yield(f->runner, &w->work); /* let the others go first */
             return;
         }
         if (!next_ready(w, &r))
@@ -423,7 +427,11 @@ mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
     x->plan = p;
     x->flow = f;
     mr_mutex_init(&x->mu);
-    x->root = mr_iter_new(p, 0);
+    if (!(x->root = mr_iter_new(p, 0))) {
+        mr_mutex_deinit(&x->mu);
+        mr_free(x);
+        return NULL;
+    }
     x->spare_frames = mr_new_array(mr_frame *, p->n_frames);
     x->spare_iters = mr_new_array(mr_iter *, p->n_frames);
     x->step.device = p->device;

@@ -23,8 +23,10 @@ mr_iter *mr_iter_new(const mr_plan *p, int frame)
     size_t slots = (sizeof(mr_iter) + 15) / 16 * 16;
     size_t children = slots + f->n_slots * sizeof(mr_value);
     size_t words = children + (size_t)f->n_children * sizeof(mr_frame *);
-    char *block = mr_calloc(1, words + f->n_words * sizeof(uint32_t));
+    char *block = mr_try_calloc(1, words + f->n_words * sizeof(uint32_t));
     mr_iter *it = (mr_iter *)block;
+    if (!it)
+        return NULL;
     it->slots = (mr_value *)(block + slots);
     it->children = (mr_frame **)(block + children);
     it->words = (_Atomic uint32_t *)(block + words);
@@ -33,7 +35,8 @@ mr_iter *mr_iter_new(const mr_plan *p, int frame)
 
 void mr_iter_free(mr_iter *it) { mr_free(it); }
 
-static mr_iter *take_iter(mr_exec *x, mr_frame *f, int64_t number)
+/* The next iteration of a frame; NULL when memory is out. */
+static mr_iter *take_iter(mr_exec *x, mr_frame *f)
 {
     const mr_plan *p = x->plan;
     mr_lock(&x->mu);
@@ -41,15 +44,18 @@ static mr_iter *take_iter(mr_exec *x, mr_frame *f, int64_t number)
     if (it)
         x->spare_iters[f->index] = it->next;
     mr_unlock(&x->mu);
-    if (!it)
-        it = mr_iter_new(p, f->index);
+    if (!it && !(it = mr_iter_new(p, f->index)))
+        return NULL;
     memcpy((void *)it->words, p->words + f->plan->first_word, f->plan->n_words * sizeof(uint32_t));
     it->frame = f;
     it->frame_id = f->id;
-    it->number = number;
+    it->number = f->n_started++;
     it->next = NULL;
     it->n_child_frames = 0;
     atomic_store_explicit(&it->busy, 0, memory_order_relaxed);
+    *(f->newest ? &f->newest->next : &f->oldest) = it;
+    f->newest = it;
+    f->n_iters++;
     return it;
 }
 
@@ -92,8 +98,9 @@ static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
     f->parent = parent;
     f->id = combine(parent->frame_id, combine((uint64_t)parent->number, f->plan->name_hash));
     f->n_enters_left = f->plan->n_enters;
-    f->n_iters = 1;
-    f->oldest = f->newest = take_iter(x, f, 0);
+    f->n_iters = 0;
+    f->n_started = 0;
+    f->oldest = f->newest = NULL;
     return f;
 }
 
@@ -118,7 +125,8 @@ static void give_frame(mr_worker *w, mr_frame *f)
 /* The lock that guards the children of an iteration. */
 static mr_mutex *lock_of(mr_exec *x, mr_iter *it) { return it->frame ? &it->frame->mu : &x->mu; }
 
-/* The child frame an Enter in `it` leads to.  It stays at least until this Enter is counted. */
+/* The child frame an Enter in `it` leads to.  It stays at least until this Enter is counted.  NULL
+ * when memory is out. */
 static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
 {
     const mr_plan *p = x->plan;
@@ -130,8 +138,9 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
     if (f)
         return f;
     mr_frame *made = take_frame(x, it, p->children[own->first_child + child]);
+    bool ok = take_iter(x, made) != NULL;
     mr_lock(mu);
-    if (!(f = it->children[child])) {
+    if (!(f = it->children[child]) && ok) {
         f = it->children[child] = made;
         it->n_child_frames++;
         made = NULL;
@@ -139,7 +148,8 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
     mr_unlock(mu);
     if (made) { /* another Enter was quicker */
         mr_worker unused = {.x = x};
-        give_iter(&unused, made->oldest);
+        if (ok)
+            give_iter(&unused, made->oldest);
         give_frame(&unused, made);
     }
     return f;
@@ -165,15 +175,12 @@ static void deliver_invariant(mr_worker *w, mr_iter *it, const mr_parked *v, boo
         mr_vec_push(&w->trash, own);
 }
 
-/* Starts the next iteration: parked values first, then the invariants. */
+/* Starts the next iteration: parked values first, then the invariants.  NULL when memory is out. */
 static mr_iter *start_iter_locked(mr_worker *w, mr_frame *f)
 {
-    mr_iter *it = take_iter(w->x, f, f->newest->number + 1);
-    f->newest->next = it;
-    f->newest = it;
-    if (!f->oldest)
-        f->oldest = it;
-    f->n_iters++;
+    mr_iter *it = take_iter(w->x, f);
+    if (!it)
+        return NULL;
     f->dead_exits.n = 0;
     for (int i = 0; i < f->parked.n; i++) {
         deliver_counted(w, it, f->parked.p[i].node, &f->parked.p[i].value, false, true);
@@ -200,12 +207,11 @@ static bool end_iters_locked(mr_worker *w, mr_frame *f)
     while (f->oldest && iter_done_locked(f, f->oldest)) {
         mr_iter *it = f->oldest;
         f->n_iters--;
-        if (f->parked.n > 0) /* there is room again; it hangs itself behind the newest */
-            start_iter_locked(w, f);
-        f->oldest = it->next;
-        if (it == f->newest) /* the last: nothing will follow */
+        if (!(f->oldest = it->next))
             f->newest = NULL;
         give_iter(w, it);
+        if (f->parked.n > 0 && !start_iter_locked(w, f) && !f->oldest) /* there is room again */
+            w->no_memory = true;
     }
     return f->n_iters == 0 && f->n_enters_left == 0;
 }
@@ -253,6 +259,10 @@ static void adjust(mr_worker *w, mr_iter *it, int n)
 static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     mr_frame *f = find_child(w->x, it, n->extra);
+    if (!f) {
+        w->no_memory = true;
+        return;
+    }
     mr_lock(&f->mu);
     if (n->flags & MR_PN_CONSTANT) {
         mr_parked v = {n, dead ? (mr_value){.kind = MR_DEAD} : out[0]};
@@ -291,13 +301,14 @@ static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_
     mr_frame *f = it->frame;
     if (!dead) {
         mr_lock(&f->mu);
-        if (it == f->newest && f->n_iters >= f->plan->parallel) {
+        mr_iter *to = it->next;
+        if (!to && f->n_iters < f->plan->parallel)
+            to = start_iter_locked(w, f);
+        if (to) {
+            deliver_counted(w, to, n, out, false, true);
+        } else { /* too many, or no memory for one more: it starts when an older one is done */
             mr_vec_push(&f->parked, (mr_parked){n, out[0]});
             out[0].kind = MR_ABSENT;
-        } else {
-            bool starts = it == f->newest;
-            mr_iter *to = starts ? start_iter_locked(w, f) : it->next;
-            deliver_counted(w, to, n, out, false, true);
         }
         mr_unlock(&f->mu);
     }

@@ -203,13 +203,39 @@ MR_TEST(frames_reuse_iterations)
     rig_init(&r, 0);
     rig_ret(&r, 0, count(&r, "w", 10, rig_const(&r, 0), rig_arg(&r, 0), rig_const(&r, 1)));
     MR_CHECK_INT(rig_run1(&r, 100000), 100000);
-    mr_exec *x = mr_program_take(r.program)->execs[0];
+    mr_flow *f;
+    MR_CHECK_OK(mr_program_take(r.program, &f));
+    mr_exec *x = f->execs[0];
     int spare = 0;
     for (mr_iter *it = x->spare_iters[1]; it; it = it->next)
         spare++;
     MR_CHECK(spare >= 1 && spare <= 12);
     mr_program_give(x->flow);
     rig_deinit(&r);
+}
+
+/* Refused memory costs parallel iterations or ends the step, nothing else. */
+MR_TEST(frames_survive_refused_memory)
+{
+    int n_ok = 0, n_refused = 0;
+    for (int k = 1; k < 40; k++) {
+        rig r;
+        rig_init(&r, 0);
+        rig_ret(&r, 0, nested(&r, rig_arg(&r, 0), rig_arg(&r, 1), 4, 3));
+        int args[] = {6, 7}, ret = 0;
+        r.refused = k;
+        mr_status *st = rig_run(&r, args, &ret);
+        r.refused = 0;
+        if (st)
+            MR_CHECK_ERR(st, MR_RESOURCE_EXHAUSTED, "");
+        else
+            MR_CHECK_INT(ret, 42);
+        *(st ? &n_refused : &n_ok) += 1;
+        MR_CHECK_OK(rig_run(&r, args, &ret));
+        MR_CHECK_INT(ret, 42);
+        rig_deinit(&r);
+    }
+    MR_CHECK(n_ok > 0 && n_refused > 0);
 }
 
 MR_TEST(frames_are_left_clean_by_a_failure)

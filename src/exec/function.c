@@ -12,6 +12,7 @@
 
 /* A recursion that never ends is an error, not the end of the process. */
 #define MAX_DEPTH 10000
+#define MAX_DEPTH_BYTES ((size_t)1 << 30)
 
 typedef struct function {
     mr_function *def;      /* as it was; the client may have removed and redefined it */
@@ -281,6 +282,9 @@ static mr_status *prepare_call(mr_functions *fs, mr_run *r, const mr_func_ref *f
                         f->name, MAX_DEPTH);
     MR_TRY(resolve(r, f, &w));
     MR_TRY(find_or_make(fs, &w, out));
+    if (outer->depth_bytes + (*out)->flow_bytes > MAX_DEPTH_BYTES)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: nested calls take more than %zu MiB",
+                        f->name, MAX_DEPTH_BYTES >> 20);
     return check_counts(*out, f, n_args, n_rets);
 }
 
@@ -289,16 +293,19 @@ static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tens
                           void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     mr_program *p = NULL;
+    mr_flow *flow = NULL;
     mr_status *st = prepare_call((mr_functions *)c, r, f, n_args, n_rets, &p);
+    if (!st)
+        st = mr_program_take(p, &flow);
     if (st) {
         done(ctx, st);
         return;
     }
     const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
-    mr_flow *flow = mr_program_take(p);
     for (int i = 0; i < n_args; i++)
         flow->args[i] = (mr_value){.t = args[i], .kind = MR_LIVE};
     flow->depth = outer->depth + 1;
+    flow->depth_bytes = outer->depth_bytes + p->flow_bytes;
     flow->deadline_ns = outer->deadline_ns;
     flow->trace = outer->trace;
     call *k = mr_small_alloc(sizeof(call));

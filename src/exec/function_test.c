@@ -162,6 +162,25 @@ MR_TEST(function_recurses)
     end(&b);
 }
 
+/* Fib(a) = a > 1 ? Fib(a - 1) + Fib(a - 2) : a: calls open at a time must not grow as the tree
+ * does. */
+MR_TEST(function_recurses_into_a_tree)
+{
+    bench b;
+    begin(&b);
+    body f;
+    body_begin(&f);
+    mr_out one = mr_const_f32(&f.s, 1),
+           sw = mr_emit(&f.s, "Switch", f.a, mr_emit(&f.s, "Greater", f.a, one));
+    mr_out left = mr_emit(&f.s, "Sub", mr_nth(sw, 1), one), right = mr_emit(&f.s, "Sub", left, one);
+    mr_out sum = mr_emit(&f.s, "AddV2", call(&f.s, "Fib", left), call(&f.s, "Fib", right));
+    body_end(&f, &b, "Fib", mr_emit(&f.s, "Merge", sw, sum));
+    mr_out y = call(&b.s, "Fib", b.x);
+    MR_CHECK_NEAR(value(&b, 10, y), 55, 0);
+    MR_CHECK_NEAR(value(&b, 18, y), 2584, 0);
+    end(&b);
+}
+
 MR_TEST(function_recursion_without_end_is_an_error)
 {
     bench b;

@@ -93,13 +93,15 @@ static void step_over(mr_flow *f)
     mr_unlock(&p->mu);
 }
 
-static void start(mr_partial_run *p)
+static mr_status *start(mr_partial_run *p)
 {
-    mr_flow *f = p->flow = mr_program_take(p->entry->program);
+    MR_TRY(mr_program_take(p->entry->program, &p->flow));
+    mr_flow *f = p->flow;
     f->deadline_ns = 0; /* a time limit holds for each call, not for all */
     mr_runner_reset(&f->own_runner, p->session->env.inter, false);
     mr_flow_start(
         f, &(mr_flow_start_args){&f->own_runner, p->session->env.cancel, NULL, step_over, p});
+    return NULL;
 }
 
 static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handle)
@@ -111,7 +113,7 @@ static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handl
     mr_partial_run *p = partial_new(s, e);
     MR_GO(make_keys(s, e->sig.feeds, e->sig.n_feeds, &p->feed_keys));
     MR_GO(make_keys(s, e->sig.fetches, e->sig.n_fetches, &p->fetch_keys));
-    start(p);
+    MR_GO(start(p));
     mr_lock(&s->mu);
     *handle = mr_printf("%lld", (long long)s->next_handle++);
     mr_map_putz(&s->partial_runs, *handle, p);

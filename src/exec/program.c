@@ -66,6 +66,8 @@ void mr_flow_part_done(mr_flow *f)
     f->done(f);
 }
 
+static void flow_free(mr_flow *f);
+
 static mr_flow *flow_new(mr_program *p)
 {
     mr_flow *f = mr_new(mr_flow);
@@ -81,7 +83,10 @@ static mr_flow *flow_new(mr_program *p)
     f->rets = mr_new_array(mr_value, p->n_rets + 1);
     f->execs = mr_new_array(mr_exec *, p->n_plans + 1);
     for (int i = 0; i < p->n_plans; i++) {
-        f->execs[i] = mr_exec_new(p->plans[i], f);
+        if (!(f->execs[i] = mr_exec_new(p->plans[i], f))) {
+            flow_free(f);
+            return NULL;
+        }
         mr_step *s = &f->execs[i]->step;
         s->rendezvous = f->rendezvous;
         s->cancel = f->cancel;
@@ -136,7 +141,7 @@ static void wake(mr_flow *f)
     f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
 }
 
-mr_flow *mr_program_take(mr_program *p)
+mr_status *mr_program_take(mr_program *p, mr_flow **out)
 {
     mr_flow *f;
     mr_lock(&p->mu);
@@ -148,7 +153,8 @@ mr_flow *mr_program_take(mr_program *p)
     mr_unlock(&p->mu);
     if (rested)
         wake(f = rested);
-    return f ? f : flow_new(p);
+    *out = f ? f : flow_new(p);
+    return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a step");
 }
 
 void mr_program_give(mr_flow *f)
@@ -198,6 +204,13 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
 
 /* ---- programs ---- */
 
+static size_t plan_flow_bytes(const mr_plan *p)
+{
+    const mr_plan_frame *root = &p->frames[0];
+    return sizeof(mr_exec) + sizeof(mr_worker) + sizeof(mr_iter) + p->max_out * sizeof(mr_value) +
+           root->n_slots * sizeof(mr_value) + root->n_words * sizeof(uint32_t);
+}
+
 mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args,
                           int n_rets, mr_kernel_cache *kernels, mr_caller *caller, mr_program **out)
 {
@@ -215,6 +228,9 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
         mr_graph_unref(parts[i]);
         parts[i] = NULL;
     }
+    p->flow_bytes = sizeof(mr_flow) + 2048; /* its rendezvous and cancellation */
+    for (int i = 0; i < p->n_plans; i++)
+        p->flow_bytes += plan_flow_bytes(p->plans[i]);
     if (st) {
         mr_program_free(p);
         p = NULL;

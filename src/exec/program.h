@@ -14,6 +14,7 @@ typedef struct mr_program {
     mr_plan **plans;
     int n_args, n_rets;
     mr_caller *caller;
+    size_t flow_bytes; /* about what one flow takes */
     _Atomic uint32_t n_runs;
     mr_mutex mu;
     mr_flow *spare MR_GUARDED_BY(mu);
@@ -27,8 +28,8 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
                           mr_program **out);
 void mr_program_free(mr_program *p); /* no flow is running; NULL is fine */
 
-/* A flow with room for arguments and results, all absent. */
-mr_flow *mr_program_take(mr_program *p);
+/* A flow with room for arguments and results, all absent.  RESOURCE_EXHAUSTED. */
+mr_status *mr_program_take(mr_program *p, mr_flow **out);
 void mr_program_give(mr_flow *f);
 
 typedef struct mr_flow_start_args {

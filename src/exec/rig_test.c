@@ -348,12 +348,8 @@ static mr_status *make_program(rig *r)
     return mr_program_new(parts, &r->device, 1, r->n_args, r->n_rets, NULL, NULL, &r->program);
 }
 
-mr_status *rig_run(rig *r, const int *args, int *rets)
+static void run_flow(rig *r, mr_flow *f)
 {
-    MR_TRY(make_program(r));
-    mr_flow *f = mr_program_take(r->program);
-    for (int i = 0; i < r->n_args; i++)
-        f->args[i] = (mr_value){.t = mr_tensor_scalar_i32(args[i]), .kind = MR_LIVE};
     f->deadline_ns = r->timeout_ms ? mr_now_ns() + r->timeout_ms * 1000000 : 0;
     f->trace = r->trace;
     mr_runner_reset(&f->own_runner, r->pool, true);
@@ -362,15 +358,32 @@ mr_status *rig_run(rig *r, const int *args, int *rets)
         mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
         mr_runner_wait(&f->own_runner, 0);
     }
-    for (int i = 0; i < r->n_args; i++)
-        mr_tensor_unref(f->args[i].t);
-    for (int i = 0; i < r->n_rets; i++) {
-        rets[i] = f->rets[i].kind == MR_LIVE ? *MR_DATA(int32_t, f->rets[i].t) : -1;
-        r->last_kind[i] = f->rets[i].kind;
-    }
-    mr_status *st = mr_flow_take_status(f);
     f->trace = NULL;
-    mr_program_give(f);
+}
+
+mr_status *rig_run(rig *r, const int *args, int *rets)
+{
+    mr_flow *f = NULL;
+    mr_tensor *values[8] = {0};
+    MR_TRY(make_program(r));
+    for (int i = 0; i < r->n_args; i++)
+        values[i] = mr_tensor_scalar_i32(args[i]);
+    mr_memory_fail_after(r->refused);
+    mr_status *st = mr_program_take(r->program, &f);
+    if (!st) {
+        for (int i = 0; i < r->n_args; i++)
+            f->args[i] = (mr_value){.t = values[i], .kind = MR_LIVE};
+        run_flow(r, f);
+        st = mr_flow_take_status(f);
+        for (int i = 0; i < r->n_rets; i++) {
+            rets[i] = f->rets[i].kind == MR_LIVE ? *MR_DATA(int32_t, f->rets[i].t) : -1;
+            r->last_kind[i] = f->rets[i].kind;
+        }
+        mr_program_give(f);
+    }
+    mr_memory_fail_after(0);
+    for (int i = 0; i < r->n_args; i++)
+        mr_tensor_unref(values[i]);
     return st;
 }
 

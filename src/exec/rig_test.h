@@ -23,6 +23,7 @@ typedef struct rig {
     mr_cancel *cancel;
     struct mr_trace *trace; /* of the next runs */
     int64_t timeout_ms;
+    int refused; /* this many-th allocation of a run is refused; 0: none */
     int n_args, n_rets;
     int last_kind[8]; /* of the results: mr_value_kind */
 } rig;

@@ -32,6 +32,14 @@ static void append(mr_work **head, mr_work **tail, mr_work *w)
     *tail = w;
 }
 
+static void prepend(mr_work **head, mr_work **tail, mr_work *w)
+{
+    w->next = *head;
+    *head = w;
+    if (!*tail)
+        *tail = w;
+}
+
 static mr_work *take(mr_work **head, mr_work **tail)
 {
     mr_work *w = *head;
@@ -140,13 +148,20 @@ static bool give_to_caller(mr_runner *r, mr_work *w)
 void mr_runner_post(mr_runner *r, mr_work *w)
 {
     if (mine && mine->runner == r)
-        append(&mine->head, &mine->tail, w);
+        prepend(&mine->head, &mine->tail, w);
     else if (give_to_caller(r, w))
         return;
     else if (r->pool)
         mr_runner_hand_over(r, w);
     else
         mr_runner_run(r, w);
+}
+
+void mr_runner_yield(mr_runner *r, mr_work *w)
+{
+    MR_ASSERT(mine && mine->runner == r);
+    (void)r;
+    append(&mine->head, &mine->tail, w);
 }
 
 void mr_runner_share(mr_runner *r)

@@ -36,7 +36,10 @@ void mr_runner_init(mr_runner *r);
 void mr_runner_deinit(mr_runner *r);
 /* Before each use. */
 void mr_runner_reset(mr_runner *r, mr_pool *pool, bool has_caller);
+/* The newest is run first: a tree of calls is walked in depth, with few of them open at a time. */
 void mr_runner_post(mr_runner *r, mr_work *w);
+/* From inside work that could go on for ever: puts itself behind all other work of this thread. */
+void mr_runner_yield(mr_runner *r, mr_work *w);
 /* Gives work to the pool whatever this thread is doing.  Only when mr_runner_idle said so. */
 void mr_runner_hand_over(mr_runner *r, mr_work *w);
 /* Threads of the pool that have nothing to do (a hint). */

@@ -45,7 +45,8 @@ struct mr_frame {
     mr_iter *parent;
     mr_mutex mu;
     int n_enters_left;
-    int n_iters;             /* that are not done */
+    int n_iters;              /* that are not done */
+    int64_t n_started;        /* since the frame began */
     mr_iter *oldest, *newest; /* oldest that is not done; newest started */
     MR_VEC(mr_parked) invariants;
     MR_VEC(mr_parked) parked; /* NextIterations that wait for an older iteration to end */
@@ -71,6 +72,7 @@ typedef struct mr_worker {
     int heavy_from, fresh_from; /* those before are gone */
     int patience;               /* nodes until the clock is looked at */
     bool watched;               /* this step is measured or traced */
+    bool no_memory;             /* a loop could not go on; said once no lock is held */
     MR_VEC(mr_value) trash;     /* to be dropped when no lock is held */
     mr_run run;
     mr_value *out; /* plan->max_out */
@@ -103,7 +105,8 @@ typedef struct mr_flow {
     _Atomic bool stop; /* no further node starts */
     _Atomic int parts_left;
     int64_t deadline_ns; /* 0: none */
-    int depth;           /* of function calls */
+    int depth;           /* of function calls, */
+    size_t depth_bytes;  /* and what they take together */
     bool measured;
     struct mr_trace *trace; /* NULL: not traced */
     mr_mutex mu;
@@ -116,7 +119,7 @@ typedef struct mr_flow {
 } mr_flow;
 
 /* ---- exec/executor.c ---- */
-mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f);
+mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f); /* NULL when memory is out */
 void mr_exec_free(mr_exec *x);
 /* Posts the first work; mr_flow_part_done is called when all is done. */
 void mr_exec_start(mr_exec *x);
@@ -127,7 +130,7 @@ void mr_flow_fail(mr_flow *f, mr_status *st);
 void mr_flow_part_done(mr_flow *f);
 
 /* ---- exec/frames.c: the ways of Enter, Exit and NextIteration, and the ends of iterations ---- */
-mr_iter *mr_iter_new(const mr_plan *p, int frame);
+mr_iter *mr_iter_new(const mr_plan *p, int frame); /* NULL when memory is out */
 void mr_iter_free(mr_iter *it);
 /* Passes on the outputs of a node that is done and, when it was the last of an iteration, ends
  * that. */

@@ -19,7 +19,8 @@ static mr_status *merge_init(mr_make *m, void *state)
     if (!(s->t = mr_try_calloc((size_t)m->node->n_in, sizeof(mr_tensor *))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %d inputs", m->node->n_in);
     for (; s->n < m->node->n_in; s->n++) {
-        s->t[s->n] = mr_tensor_scalar_i32(s->n);
+        MR_TRY(mr_tensor_new(NULL, MR_INT32, 0, NULL, &s->t[s->n]));
+        *MR_DATA(int32_t, s->t[s->n]) = s->n;
         s->t[s->n]->readonly = true;
     }
     return NULL;
