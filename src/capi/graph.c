@@ -65,6 +65,21 @@ mr_status *mr_capi_check_output(const TF_Graph *g, TF_Output o)
     return NULL;
 }
 
+mr_status *mr_capi_check_cycles(TF_Graph *g)
+{
+    mr_node **order = NULL;
+    int n;
+    if (MR_LIKELY(!atomic_load_explicit(&g->rewired, memory_order_acquire)))
+        return NULL;
+    mr_lock(&g->mu);
+    mr_status *st = mr_graph_topological(g->graph, &order, &n);
+    if (!st)
+        atomic_store_explicit(&g->rewired, false, memory_order_release);
+    mr_unlock(&g->mu);
+    mr_free(order);
+    return st;
+}
+
 /* ---- shapes ---- */
 
 static mr_status *set_shape(TF_Graph *g, TF_Output o, const int64_t *dims, int n)

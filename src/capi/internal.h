@@ -67,12 +67,18 @@ struct TF_Graph {
     int n_sessions MR_GUARDED_BY(mu);
     bool deleted MR_GUARDED_BY(mu); /* by the client, while sessions still run on it */
     bool shapes_optional MR_GUARDED_BY(mu); /* TF_SetRequireShapeInferenceFns */
+    /* An edge of a node that stands was set, so there may be a cycle; a graph that only grows has
+     * none.  Changed under mu. */
+    _Atomic bool rewired;
     /* Of the condition and the body of a loop being built: what TF_NewWhile was given. */
     TF_Graph *parent;
     const TF_Output *parent_inputs;
 };
 /* Unlocks the graph, and frees it when the client has deleted it and no session is left. */
 void mr_capi_graph_release(TF_Graph *g) MR_RELEASE(g->mu) MR_NO_TSA;
+/* INVALID_ARGUMENT "Graph is invalid, contains a cycle with .. nodes, including: .."; costs nothing
+ * while no edge was set. */
+mr_status *mr_capi_check_cycles(TF_Graph *g);
 /* INVALID_ARGUMENT unless this is an output, or a node, of the graph. */
 mr_status *mr_capi_check_output(const TF_Graph *g, TF_Output o);
 mr_status *mr_capi_check_op(const TF_Graph *g, const TF_Operation *op);

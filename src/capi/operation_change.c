@@ -37,6 +37,7 @@ void TF_UpdateEdge(TF_Graph *graph, TF_Output new_src, TF_Input dst, TF_Status *
     if (!st) {
         mr_lock(&graph->mu);
         st = update_edge(graph, new_src, dst);
+        atomic_store_explicit(&graph->rewired, true, memory_order_release);
         mr_unlock(&graph->mu);
     }
     mr_capi_set_status(status, st);
@@ -54,6 +55,7 @@ void TF_AddOperationControlInput(TF_Graph *graph, TF_Operation *op, TF_Operation
         return;
     mr_lock(&graph->mu);
     mr_node_add_control(mr_capi_node(op), mr_capi_node(input));
+    atomic_store_explicit(&graph->rewired, true, memory_order_release);
     mr_unlock(&graph->mu);
 }
 

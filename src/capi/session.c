@@ -235,7 +235,7 @@ static mr_status *check_operations(const TF_Session *s, const mr_run_args *a)
     for (int i = 0; i < a->n_targets; i++)
         if (!a->targets[i] || a->targets[i]->graph != s->graph->graph)
             return mr_invalid("target %d is not an operation of the session's graph", i);
-    return NULL;
+    return mr_capi_check_cycles(s->graph);
 }
 
 static mr_status *parse_options(const TF_Buffer *run_options, mr_run_options *o)
