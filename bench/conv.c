@@ -144,6 +144,8 @@ static const conv convs[] = {
     {"resnet_down", 32, 16, 32, 64, 3, 2, "SAME"},
     {"imagenet_first", 4, 224, 3, 64, 7, 2, "SAME"},
     {"imagenet_mid", 8, 14, 256, 256, 3, 1, "SAME"},
+    {"lenet2_b1", 1, 14, 32, 64, 5, 1, "SAME"},
+    {"imagenet_mid_b1", 1, 14, 256, 256, 3, 1, "SAME"},
     {"pointwise", 8, 28, 128, 128, 1, 1, "SAME"},
 };
 
@@ -156,7 +158,7 @@ static void bench_conv(const conv *c)
                         *c->padding == 'S' ? MR_PAD_SAME : MR_PAD_VALID, &before, &after, &size));
     double flops =
         2.0 * (double)(c->batch * size * size * c->kernel * c->kernel) * (double)(c->in * c->out);
-    for (int pass = 0; pass < 3; pass++) {
+    for (int pass = 0; pass < (c->batch == 1 ? 1 : 3); pass++) {
         char name[64];
         snprintf(name, sizeof name, "conv_%s_%s_gflops", c->name, passes[pass]);
         if (!strstr(name, only))
@@ -165,6 +167,7 @@ static void bench_conv(const conv *c)
         subject s = {.n_in = pass == 0 ? 2 : 3};
         s.in[0] = pass == 1 ? sizes(n, hw, hw, c->in) : image(n, hw, hw, c->in);
         s.in[1] = pass == 2 ? sizes(k, k, c->in, c->out) : image(k, k, c->in, c->out);
+        s.in[1]->readonly = c->batch == 1; /* single images are for inference: constants */
         s.in[2] = pass == 0 ? NULL : image(n, size, size, c->out);
         double t = measure(
             &s, ops[pass],

@@ -34,10 +34,16 @@ struct mr_dnnl_convs {
     mr_dnnl_conv *list[MR_DNNL_KEPT] MR_GUARDED_BY(mu);
     int n MR_GUARDED_BY(mu);
     int64_t clock MR_GUARDED_BY(mu);
+    /* a constant filter, as given and in the form it was last wanted in */
+    mr_tensor *source MR_GUARDED_BY(mu);
+    mr_dnnl_filter *filter MR_GUARDED_BY(mu);
 };
 
 struct mr_dnnl_filter {
+    mr_refs refs;
     dnnl_memory_t memory;
+    dnnl_memory_desc_t form;
+    mr_tensor *held;
 };
 
 struct mr_dnnl_run {
@@ -261,6 +267,8 @@ void mr_dnnl_convs_free(mr_dnnl_convs *kept)
         return;
     for (int i = 0; i < kept->n; i++)
         mr_dnnl_conv_unref(kept->list[i]);
+    mr_tensor_unref(kept->source);
+    mr_dnnl_filter_unref(kept->filter);
     mr_mutex_deinit(&kept->mu);
     mr_free(kept);
 }
@@ -373,24 +381,57 @@ mr_status *mr_dnnl_conv_reorder(const mr_dnnl_conv *p, mr_allocator *a, const fl
     return st;
 }
 
-mr_status *mr_dnnl_filter_new(const mr_dnnl_conv *p, const float *data, mr_dnnl_filter **out)
+mr_status *mr_dnnl_filter_new(const mr_dnnl_conv *p, const float *data, mr_tensor *held,
+                              mr_dnnl_filter **out)
 {
     mr_dnnl_filter *f = mr_new(mr_dnnl_filter);
+    mr_refs_init(&f->refs);
+    f->form = p->filter;
+    f->held = mr_tensor_ref(held);
     int before = mr_dnnl_enter();
     mr_status *st = mr_dnnl_check(memory_over(&p->filter, data, &f->memory), "filter");
     mr_dnnl_leave(before);
     if (st)
-        mr_dnnl_filter_free(f);
+        mr_dnnl_filter_unref(f);
     else
         *out = f;
     return st;
 }
 
-void mr_dnnl_filter_free(mr_dnnl_filter *f)
+void mr_dnnl_filter_unref(mr_dnnl_filter *f)
 {
-    if (f)
-        memory_free(f->memory);
+    if (!f || !mr_refs_drop(&f->refs))
+        return;
+    memory_free(f->memory);
+    mr_tensor_unref(f->held);
     mr_free(f);
+}
+
+mr_dnnl_filter *mr_dnnl_convs_filter(mr_dnnl_convs *kept, const mr_dnnl_conv *p,
+                                     const mr_tensor *source)
+{
+    mr_dnnl_filter *f = NULL;
+    mr_lock(&kept->mu);
+    if (kept->source == source && dnnl_memory_desc_equal(&kept->filter->form, &p->filter)) {
+        f = kept->filter;
+        mr_refs_take(&f->refs);
+    }
+    mr_unlock(&kept->mu);
+    return f;
+}
+
+void mr_dnnl_convs_keep(mr_dnnl_convs *kept, const mr_tensor *source, mr_dnnl_filter *f)
+{
+    MR_ASSERT(source->readonly && f->held);
+    mr_refs_take(&f->refs);
+    mr_lock(&kept->mu);
+    mr_tensor *old_source = kept->source;
+    mr_dnnl_filter *old = kept->filter;
+    kept->source = mr_tensor_ref(source);
+    kept->filter = f;
+    mr_unlock(&kept->mu);
+    mr_tensor_unref(old_source);
+    mr_dnnl_filter_unref(old);
 }
 
 /* ---- executions ---- */

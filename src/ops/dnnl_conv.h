@@ -38,9 +38,17 @@ bool mr_dnnl_conv_plain(const mr_dnnl_conv *p);
  * it. */
 mr_status *mr_dnnl_conv_reorder(const mr_dnnl_conv *p, mr_allocator *a, const float *from,
                                 float *to);
-/* A filter in memory that outlives it; may be shared by executions in several threads. */
-mr_status *mr_dnnl_filter_new(const mr_dnnl_conv *p, const float *data, mr_dnnl_filter **out);
-void mr_dnnl_filter_free(mr_dnnl_filter *f); /* NULL is fine */
+/* A filter in memory, which must outlive it; may be shared by executions in several threads. `held`
+ * (or NULL) is a tensor that holds this memory: it is referenced. */
+mr_status *mr_dnnl_filter_new(const mr_dnnl_conv *p, const float *data, mr_tensor *held,
+                              mr_dnnl_filter **out);
+void mr_dnnl_filter_unref(mr_dnnl_filter *f); /* NULL is fine */
+/* A constant is brought into a form once: as kept for `source`, owned by the caller, or NULL; and
+ * keeping it.  source must never change (mr_tensor.readonly); it is held, so that no other takes
+ * its place. */
+mr_dnnl_filter *mr_dnnl_convs_filter(mr_dnnl_convs *kept, const mr_dnnl_conv *p,
+                                     const mr_tensor *source);
+void mr_dnnl_convs_keep(mr_dnnl_convs *kept, const mr_tensor *source, mr_dnnl_filter *f);
 
 /* ---- executions: for one thread at a time ---- */
 typedef struct mr_dnnl_run mr_dnnl_run;

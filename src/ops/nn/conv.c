@@ -136,12 +136,20 @@ static bool for_dnnl(mr_conv_pass pass, const mr_conv *c)
     return mr_dnnl_conv_fits(c);
 }
 
+/* The filter's tensor when it is a constant of the graph: input 1 of the passes that read one. */
+static const mr_tensor *constant_filter(const mr_run *r, mr_conv_pass pass)
+{
+    const mr_tensor *t = mr_in(r, 1);
+    return pass != MR_CONV_FILTER && t->readonly && t->dtype == MR_FLOAT ? t : NULL;
+}
+
 static mr_status *compute(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
                           const void *a, const void *b, void *out)
 {
     mr_conv_state *s = r->state;
     if (type == MR_FLOAT && for_dnnl(pass, c)) {
-        mr_status *st = mr_conv_float(r, s->kept, pass, c, a, b, out);
+        mr_status *st = mr_conv_float(r, s->kept, pass, c, a, b, out,
+                                      constant_filter(r, pass));
         mr_code code = mr_status_code(st);
         if (code != MR_UNIMPLEMENTED && code != MR_INVALID_ARGUMENT)
             return st; /* else a geometry that is right, but not to oneDNN's taste */

@@ -28,6 +28,7 @@ typedef struct job {
     const float *image, *out_image;
     mr_dnnl_conv *units[POWERS]; /* by the power of two; NULL where not needed */
     int64_t unit;                /* images of a full unit */
+    const mr_tensor *constant;   /* the filter as given, when it never changes; else NULL */
     mr_dnnl_filter *filter;      /* passes over images: the filter, in the form of all units */
     float *sums; /* filter's gradient: one of `size` floats a part, then one more each */
     int64_t size, parts;
@@ -51,7 +52,7 @@ static mr_status *job_end(job *j, mr_status *st)
 {
     for (int i = 0; i < POWERS; i++)
         mr_dnnl_conv_unref(j->units[i]);
-    mr_dnnl_filter_free(j->filter);
+    mr_dnnl_filter_unref(j->filter);
     mr_status *failed = atomic_load(&j->failed);
     if (!st)
         return failed;
@@ -133,26 +134,37 @@ static int64_t choose_unit(const job *j)
     return unit;
 }
 
+/* The filter in the form of the primitives. */
+static mr_status *bring_filter(job *j, const float *filter)
+{
+    mr_dnnl_conv *p = j->units[power_of(j->unit)];
+    if (mr_dnnl_conv_plain(p))
+        return mr_dnnl_filter_new(p, filter, NULL, &j->filter);
+    if (j->constant && (j->filter = mr_dnnl_convs_filter(j->kept, p, j->constant)))
+        return NULL;
+    mr_tensor *form;
+    int64_t size = mr_dnnl_conv_filter_size(p);
+    MR_TRY(mr_run_temp(j->r, MR_FLOAT, 1, &size, &form));
+    mr_status *st = mr_dnnl_conv_reorder(p, mr_run_allocator(j->r), filter, form->data);
+    if (!st)
+        st = mr_dnnl_filter_new(p, form->data, form, &j->filter);
+    mr_tensor_unref(form);
+    if (!st && j->constant)
+        mr_dnnl_convs_keep(j->kept, j->constant, j->filter);
+    return st;
+}
+
 static mr_status *over_images(job *j, const float *filter)
 {
     mr_status *st = NULL;
-    mr_tensor *form = NULL;
     j->unit = choose_unit(j);
     MR_GO(need_unit(j, j->unit, NULL));
     MR_GO(each_unit(j, 0, j->conv->batch, need_for, NULL));
-    const mr_dnnl_conv *p = j->units[power_of(j->unit)];
-    if (!mr_dnnl_conv_plain(p)) {
-        int64_t size = mr_dnnl_conv_filter_size(p);
-        MR_GO(mr_run_temp(j->r, MR_FLOAT, 1, &size, &form));
-        MR_GO(mr_dnnl_conv_reorder(p, mr_run_allocator(j->r), filter, form->data));
-    }
-    MR_GO(mr_dnnl_filter_new(p, form ? form->data : filter, &j->filter));
+    MR_GO(bring_filter(j, filter));
     int64_t units = (j->conv->batch + j->unit - 1) / j->unit;
     mr_run_for(j->r, units, WORK_NS * (double)j->unit * mr_conv_work(j->conv), images_part, j);
 out:
-    st = job_end(j, st);
-    mr_tensor_unref(form);
-    return st;
+    return job_end(j, st);
 }
 
 /* ---- the gradient of a filter ---- */
@@ -177,9 +189,9 @@ static mr_status *sum_unit(job *j, void *ctx, int64_t at, int64_t unit)
     mr_dnnl_filter *f;
     if (!*e)
         MR_TRY(mr_dnnl_run_new(p, mr_run_allocator(j->r), e));
-    MR_TRY(mr_dnnl_filter_new(p, s->begun ? s->one : s->total, &f));
+    MR_TRY(mr_dnnl_filter_new(p, s->begun ? s->one : s->total, NULL, &f));
     mr_status *st = mr_dnnl_run_unit(*e, at_image(j, at), f, at_out(j, at));
-    mr_dnnl_filter_free(f);
+    mr_dnnl_filter_unref(f);
     if (!st && s->begun)
         add(s->total, s->one, j->size);
     s->begun = true;
@@ -249,9 +261,9 @@ out:
 }
 
 mr_status *mr_conv_float(mr_run *r, mr_dnnl_convs *kept, mr_conv_pass pass, const mr_conv *c,
-                         const float *a, const float *b, float *out)
+                         const float *a, const float *b, float *out, const mr_tensor *constant)
 {
-    job j = {.r = r, .kept = kept, .pass = pass, .conv = c};
+    job j = {.r = r, .kept = kept, .pass = pass, .conv = c, .constant = constant};
     switch (pass) {
     case MR_CONV_FORWARD:
         j.image = a;

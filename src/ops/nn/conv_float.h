@@ -5,8 +5,9 @@
 #include "ops/nn/conv.h"
 
 /* Images with channels last, filters as TensorFlow's, nothing empty; a, b and out in the order of
- * the pass.  UNIMPLEMENTED where oneDNN has no code for it. */
+ * the pass.  `constant` is the tensor of the filter when that never changes, else NULL.
+ * UNIMPLEMENTED where oneDNN has no code for it. */
 mr_status *mr_conv_float(mr_run *r, struct mr_dnnl_convs *kept, mr_conv_pass pass, const mr_conv *c,
-                         const float *a, const float *b, float *out);
+                         const float *a, const float *b, float *out, const mr_tensor *constant);
 
 #endif

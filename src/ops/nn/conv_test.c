@@ -200,6 +200,39 @@ MR_TEST(conv_leaves_the_callers_openmp_setting)
     }
 }
 
+/* A constant filter is kept in its form, but not confused with another one. */
+MR_TEST(conv_of_constant_filters)
+{
+    for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_INPUT; pass++) {
+        mr_bench b, wide;
+        open_bench(&b, 1, &small, (mr_conv_pass)pass, MR_FLOAT);
+        open_bench(&wide, 1, &small, (mr_conv_pass)pass, MR_DOUBLE);
+        mr_tensor *in[2][3], *filter[2];
+        for (int i = 0; i < 2; i++) {
+            make_inputs(&small, (mr_conv_pass)pass, in[i]);
+            filter[i] = as_type(in[i][1], MR_FLOAT);
+            filter[i]->readonly = true;
+        }
+        for (int i = 0; i < 6; i++) {
+            int k = i / 2 % 2;
+            mr_tensor *given[3] = {as_type(in[k][0], MR_FLOAT), mr_tensor_ref(filter[k]),
+                                   as_type(in[k][2], MR_FLOAT)};
+            mr_tensor *x, *y = run(&wide, in[k], MR_DOUBLE);
+            MR_CHECK_OK(mr_bench_run(&b, given, &x));
+            check_equal(x, y, i);
+            mr_tensor_unref(x);
+            mr_tensor_unref(y);
+        }
+        for (int i = 0; i < 2; i++) {
+            mr_tensor_unref(filter[i]);
+            for (int k = 0; k < 3; k++)
+                mr_tensor_unref(in[i][k]);
+        }
+        mr_bench_deinit(&b);
+        mr_bench_deinit(&wide);
+    }
+}
+
 /* ---- one kernel in several steps at once ---- */
 
 typedef struct runner {
