@@ -114,6 +114,26 @@ $(UNIT): $(TEST_O) $(LIB_O)
 unit: $(UNIT)                  ## build and run the unit tests (T=part of a name)
 	$(q)$(UNIT) $(T)
 
+# ---- fuzzing: tests/fuzz ------------------------------------------------------------------------
+# Always with sanitizers, whatever else is being built.
+FUZZ_C   := $(sort $(wildcard tests/fuzz/*.c)) src/ops/trial_test.c src/graph/flow_builder_test.c src/graph/random_program_test.c
+FUZZ_O   := $(FUZZ_C:%.c=$(B)/%.o)
+FUZZ     := $(B)/fuzz
+FUZZ_SAN := address,undefined
+fuzz_with = $(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-run FUZZ_ARGS="$(1)"
+
+$(FUZZ): $(FUZZ_O) $(LIB_O)
+	$(call say,LINK,$@)
+	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+
+.PHONY: fuzz fuzz-quick fuzz-run
+fuzz:                          ## every parser and every op, a few million inputs under sanitizers
+	$(q)+$(call fuzz_with,all)
+fuzz-quick:                    ## a hundredth of that, the same inputs every time
+	$(q)+$(call fuzz_with,all --percent 1)
+fuzz-run: $(FUZZ)
+	$(q)$(FUZZ) $(FUZZ_ARGS)
+
 deps-run: ; @tools/deps run
 deps-test: ; @tools/deps test
 deps-bench: ; @tools/deps bench
@@ -189,6 +209,7 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers
 
 test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name)
@@ -211,4 +232,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d)
+-include $(LIB_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d)

@@ -216,7 +216,8 @@ mr_status *mr_graph_replace_uses(mr_out from, mr_out to)
         mr_vec_push(&to.node->uses, u);
     }
     int more = src->uses.n - n;
-    memmove(src->uses.p + kept, src->uses.p + n, (size_t)more * sizeof(mr_use));
+    if (more > 0) /* a node without uses has no array either */
+        memmove(src->uses.p + kept, src->uses.p + n, (size_t)more * sizeof(mr_use));
     src->uses.n = kept + more;
     return NULL;
 }
