@@ -283,7 +283,7 @@ MR_OP(ConcatOffset,
     .doc      = "where each of these shapes begins in their concatenation",
     .sig      = "concat_dim: int32, shape: N * int32 -> offset: N * int32",
     .attrs    = "N: int >= 2",
-    .flags    = MR_NO_GRADIENT,
+    .flags    = MR_CHEAP | MR_NO_GRADIENT,
     .shape    = concat_offset_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat_offset)),
     .examples = MR_EXAMPLES(

@@ -138,13 +138,23 @@ static mr_out part(mr_grad *g, mr_out v, mr_out begin, mr_out size)
     return mr_emit(g->s, "Slice", v, b, s);
 }
 
+static mr_out as_int32(mr_grad *g, mr_out v)
+{
+    return mr_out_type(v) == MR_INT32
+               ? v
+               : mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), v);
+}
+
 /* Along axis 0 the gradient is the rows themselves, with their numbers. */
 static void rows_backward(mr_grad *g)
 {
     mr_out shape = mr_shape_of(g, mr_xi(g, 0));
     mr_out one = mr_const_i32(g->s, 1), all = mr_const_i32(g->s, -1);
     mr_out flat = mr_const_vec_i32(g->s, 1, (int32_t[]){-1});
-    mr_out indices = mr_emit(g->s, "Reshape", mr_xi(g, 1), flat);
+    mr_out indices = mr_xi(g, 1);
+    if (mr_out_type(indices) == MR_INT16)
+        indices = as_int32(g, indices);
+    indices = mr_emit(g->s, "Reshape", indices, flat);
     mr_out count =
         mr_emit(g->s, "ExpandDims", mr_emit(g->s, "Size", mr_xi(g, 1)), mr_const_i32(g->s, 0));
     mr_out tail = part(g, shape, one, all);
@@ -156,13 +166,6 @@ static void rows_backward(mr_grad *g)
 static mr_out part_size(mr_grad *g, mr_out v, mr_out begin, mr_out size)
 {
     return mr_emit(g->s, "Prod", part(g, v, begin, size), mr_const_i32(g->s, 0));
-}
-
-static mr_out as_int32(mr_grad *g, mr_out v)
-{
-    return mr_out_type(v) == MR_INT32
-               ? v
-               : mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), v);
 }
 
 typedef struct sizes { /* of params as [batch, outer, n, inner] and indices as [batch, k] */
@@ -269,6 +272,7 @@ MR_OP(GatherV2,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_gather_v2)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4], [5, 6]], int32[2, 0], int32 0 -> [[5, 6], [1, 2]]",
+        "[1, 2, 3], int16[2, 2], int32 0 -> [3, 3]",
         "[[1, 2, 3], [4, 5, 6]], int64[2, 0], int32 1 -> [[3, 1], [6, 4]]",
         "[[1, 2, 3], [4, 5, 6]], int16[[1], [1]], int64 -1 -> [[[2], [2]], [[5], [5]]]",
         "iota(2,3,2), int32[2, 0], int32 -2 -> [[[4, 5], [0, 1]], [[10, 11], [6, 7]]]",
