@@ -176,7 +176,13 @@ $(B)/bench/%: bench/%.c $(LIBA)
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
 
-BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
+$(B)/bench/%_lib.so: bench/%_lib.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CPPFLAGS) -std=gnu11 -g -O2 -fPIC -shared -Wall -Wextra -Werror $< -o $@
+
+BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c,$(wildcard bench/*.c))) \
+           $(patsubst bench/%.c,$(B)/bench/%.so,$(wildcard bench/*_lib.c))
 bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES)
 	$(q)$(B)/bench/null_ops

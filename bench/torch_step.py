@@ -1,6 +1,6 @@
 """bench/torch_step.py -- the networks of train_step.c in PyTorch, as fast as it runs them (channels last).
 
-    torch_step.py mlp|lenet [steps] [threads]
+    torch_step.py mlp|lenet|lstm [steps] [threads]
 
 Prints `NAME_torch_step_ms VALUE ms`: CPU time of a step, single-threaded; the better of both memory formats.
 """
@@ -13,7 +13,18 @@ import torch.nn as nn
 BATCH, BLOCKS = 128, 9
 
 
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.out = nn.LSTM(28, 128), nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.out(self.lstm(x)[0][-1])
+
+
 def network(name):
+    if name == "lstm":
+        return Lstm()
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(),
                              nn.Linear(128, 10))
@@ -24,7 +35,8 @@ def network(name):
 
 def step_ms(name, steps, threads, channels_last):
     net = network(name)
-    x, y = torch.rand(BATCH, 1, 28, 28), torch.arange(BATCH) % 10
+    x = torch.rand(28, BATCH, 28) if name == "lstm" else torch.rand(BATCH, 1, 28, 28)
+    y = torch.arange(BATCH) % 10
     if channels_last:
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)

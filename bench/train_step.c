@@ -1,8 +1,10 @@
-/* bench/train_step.c -- CPU time of one training step, single-threaded: the networks that PyTorch is held against.
+/* bench/train_step.c -- one training step of the networks that PyTorch is held against.
  *
- *     train_step mlp|lenet [--steps N] [--threads N]
+ *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1]
  *
- * Prints `NAME_step_ms VALUE ms`, the median over blocks of steps.  Built on the public headers only. */
+ * Prints `NAME_step_ms VALUE ms`, the median over blocks of steps: CPU time with one thread unless
+ * --wall is given, else wall time.  Under
+ * bench/count_alloc_lib.so also what steps 100 to 200 asked of the allocator.  Built on the public headers only. */
 #include <millrace/train.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,9 @@
 #include <time.h>
 
 enum { BATCH = 128, BLOCKS = 9 };
+
+/* How often memory was asked for, where bench/count_alloc_lib.so is preloaded. */
+extern long count_alloc(void) __attribute__((weak));
 
 static TF_Status *status;
 
@@ -41,6 +46,52 @@ static TF_Output lenet(mr_model *m, TF_Output x)
     return mr_dense(m, "out", mr_dense(m, "fc", mr_flatten(m, h), 1024, MR_RELU), 10, MR_LINEAR);
 }
 
+/* The picture row by row: 28 steps of 28 numbers. */
+static TF_Output lstm(mr_model *m, TF_Output x)
+{
+    return mr_dense(m, "out", mr_lstm(m, "lstm", x, 128, 0), 10, MR_LINEAR);
+}
+
+typedef struct network {
+    const char *name;
+    TF_Output (*build)(mr_model *m, TF_Output x);
+    int rank;
+    int64_t dims[4]; /* of x; -1 is the batch */
+} network;
+static const network networks[] = {
+    {"mlp", mlp, 4, {-1, 28, 28, 1}},
+    {"lenet", lenet, 4, {-1, 28, 28, 1}},
+    {"lstm", lstm, 3, {28, -1, 28}},
+};
+
+static const network *network_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (strcmp(networks[i].name, name) == 0)
+            return &networks[i];
+    fprintf(stderr, "train_step: no network '%s' (mlp, lenet, lstm)\n", name);
+    exit(2);
+}
+
+static TF_Tensor *random_batch(const network *net)
+{
+    int64_t dims[4], n = 1;
+    for (int i = 0; i < net->rank; i++)
+        n *= dims[i] = net->dims[i] < 0 ? BATCH : net->dims[i];
+    TF_Tensor *t = TF_AllocateTensor(TF_FLOAT, dims, net->rank, (size_t)n * 4);
+    for (int64_t i = 0; i < n; i++)
+        ((float *)TF_TensorData(t))[i] = (float)(rand() % 256) / 255;
+    return t;
+}
+
+static TF_Tensor *labels(void)
+{
+    TF_Tensor *t = TF_AllocateTensor(TF_INT32, (int64_t[]){BATCH}, 1, BATCH * 4);
+    for (int i = 0; i < BATCH; i++)
+        ((int *)TF_TensorData(t))[i] = i % 10;
+    return t;
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -58,49 +109,72 @@ static TF_Session *open_session(TF_Graph *g, int threads)
     return s;
 }
 
+/* What a step needs, all there from the first. */
+typedef struct training {
+    TF_Session *session;
+    TF_Output in[2], loss;
+    TF_Tensor *feed[2];
+    const TF_Operation *train;
+} training;
+
+static void run_steps(const training *t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        TF_Tensor *out = NULL;
+        TF_SessionRun(t->session, NULL, t->in, t->feed, 2, &t->loss, &out, 1, &t->train, 1, NULL, status);
+        check("step");
+        TF_DeleteTensor(out);
+    }
+}
+
+static double median_ms(const training *t, int steps, int wall)
+{
+    double ms[BLOCKS];
+    for (int b = -2; b < BLOCKS; b++) { /* two blocks to warm up */
+        double start = cpu_seconds(wall);
+        run_steps(t, steps);
+        if (b >= 0)
+            ms[b] = 1e3 * (cpu_seconds(wall) - start) / steps;
+    }
+    qsort(ms, BLOCKS, sizeof ms[0], by_value);
+    return ms[BLOCKS / 2];
+}
+
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "mlp";
-    int steps = 20, threads = 1;
+    const network *net = network_named(argc > 1 ? argv[1] : "mlp");
+    int steps = 20, threads = 1, wall = 0;
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--steps") == 0)
             steps = atoi(argv[i + 1]);
         if (strcmp(argv[i], "--threads") == 0)
             threads = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--wall") == 0)
+            wall = atoi(argv[i + 1]);
     }
     status = TF_NewStatus();
     TF_Graph *g = TF_NewGraph();
     mr_model *m = mr_model_new(g);
-    TF_Output x = mr_input(m, "x", TF_FLOAT, 4, (int64_t[]){-1, 28, 28, 1}), y = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
-    TF_Output logits = strcmp(name, "lenet") == 0 ? lenet(m, x) : mlp(m, x);
-    TF_Output loss = mr_softmax_loss(m, logits, y);
-    const TF_Operation *train[] = {mr_minimize(m, loss, mr_sgd(0.01f))}, *init[] = {mr_initializer(m)};
+    training t = {.feed = {random_batch(net), labels()}};
+    t.in[0] = mr_input(m, "x", TF_FLOAT, net->rank, net->dims);
+    t.in[1] = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
+    t.loss = mr_softmax_loss(m, net->build(m, t.in[0]), t.in[1]);
+    t.train = mr_minimize(m, t.loss, mr_sgd(0.01f));
+    const TF_Operation *init = mr_initializer(m);
     mr_model_status(m, status);
     check("model");
-    TF_Session *s = open_session(g, threads);
-    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, init, 1, NULL, status);
+    t.session = open_session(g, threads);
+    TF_SessionRun(t.session, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, status);
     check("init");
-    TF_Tensor *feed[2] = {TF_AllocateTensor(TF_FLOAT, (int64_t[]){BATCH, 28, 28, 1}, 4, BATCH * 784 * 4),
-                          TF_AllocateTensor(TF_INT32, (int64_t[]){BATCH}, 1, BATCH * 4)};
-    for (int i = 0; i < BATCH * 784; i++)
-        ((float *)TF_TensorData(feed[0]))[i] = (float)(rand() % 256) / 255;
-    for (int i = 0; i < BATCH; i++)
-        ((int *)TF_TensorData(feed[1]))[i] = i % 10;
-    double ms[BLOCKS];
-    for (int b = -2; b < BLOCKS; b++) { /* two blocks to warm up */
-        double start = cpu_seconds(threads > 1);
-        for (int i = 0; i < steps; i++) {
-            TF_Tensor *out = NULL;
-            TF_SessionRun(s, NULL, (TF_Output[]){x, y}, feed, 2, &loss, &out, 1, train, 1, NULL, status);
-            check("step");
-            TF_DeleteTensor(out);
-        }
-        if (b >= 0)
-            ms[b] = 1e3 * (cpu_seconds(threads > 1) - start) / steps;
+    if (count_alloc) {
+        run_steps(&t, 100);
+        long before = count_alloc();
+        run_steps(&t, 100);
+        printf("%s_warm_step_mallocs %.2f calls\n", net->name, (double)(count_alloc() - before) / 100);
+    } else {
+        printf("%s_b%d_%dt_step_ms %.4f ms\n", net->name, BATCH, threads, median_ms(&t, steps, wall || threads > 1));
     }
-    qsort(ms, BLOCKS, sizeof ms[0], by_value);
-    printf("%s_b%d_%dt_step_ms %.4f ms\n", name, BATCH, threads, ms[BLOCKS / 2]);
-    TF_DeleteSession(s, status);
+    TF_DeleteSession(t.session, status);
     TF_DeleteGraph(g);
     mr_model_free(m);
     return 0;

@@ -74,6 +74,9 @@ MR_EXPORT extern TF_Output mr_dense(mr_model *m, const char *name, TF_Output x, 
 MR_EXPORT extern TF_Output mr_conv2d(mr_model *m, const char *name, TF_Output x, int64_t filters, int64_t kernel, int64_t stride, const char *padding, mr_activation activation);
 MR_EXPORT extern TF_Output mr_max_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding);
 MR_EXPORT extern TF_Output mr_avg_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding);
+/* A long short-term memory over x [time, batch, n] from a zero state: h of every step [time, batch, units], or of
+ * the last one [batch, units]. */
+MR_EXPORT extern TF_Output mr_lstm(mr_model *m, const char *name, TF_Output x, int64_t units, unsigned char all_steps);
 /* Drops each element with probability `rate` (a scalar float; 0 keeps all): feed an mr_setting while training. */
 MR_EXPORT extern TF_Output mr_dropout(mr_model *m, TF_Output x, TF_Output rate);
 /* [n, a, b, ..] -> [n, a*b*..]. */

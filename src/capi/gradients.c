@@ -1,57 +1,85 @@
-/* capi/gradients.c -- TF_AddGradients: graph/grad.h on the client's types, all results dense. */
+/* capi/gradients.c -- TF_AddGradients and mr_gradients: graph/grad.h on the client's types.
+ *
+ * TF_AddGradients is the one with TensorFlow's rules: all results dense, an x out of reach is an
+ * error. mr_gradients offers what else there is: sparse results, places to stop at, gradients by a
+ * callback. */
 #include "capi/internal.h"
 #include "graph/grad.h"
+#include "millrace/train.h"
+
+typedef struct request {
+    TF_Graph *g;
+    const TF_Output *y, *x, *grad_ys;
+    int ny, nx;
+} request;
+
+/* ---- arguments ---- */
+
+static mr_status *check_outputs(const TF_Graph *g, const TF_Output *o, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (o[i].oper)
+            MR_TRY(mr_capi_check_output(g, o[i]));
+    return NULL;
+}
+
+static mr_status *check_request(const request *r, const void *results)
+{
+    if (!r->g || r->ny < 0 || r->nx < 0 || (r->ny && !r->y) || (r->nx && (!r->x || !results)))
+        return mr_invalid("There is no graph, or a list is not there");
+    if (r->ny == 0 && r->nx > 0)
+        return mr_invalid("Gradients of nothing");
+    return r->grad_ys ? check_outputs(r->g, r->grad_ys, r->ny) : NULL;
+}
 
 /* A client's incoming gradients as ours; one without an operation stands for ones. */
-static mr_gradient *dense_gradients(const TF_Output *dx, int n)
+static mr_gradient *dense_gradients(const TF_Output *o, int n)
 {
     mr_gradient *g = mr_try_calloc((size_t)n, sizeof(*g));
     for (int i = 0; g && i < n; i++) {
         g[i] = MR_NO_GRAD;
-        if (dx && dx[i].oper)
-            g[i].dense = mr_capi_out(dx[i]);
+        if (o && o[i].oper)
+            g[i].dense = mr_capi_out(o[i]);
     }
     return g;
 }
 
-static mr_status *check_args(const TF_Graph *g, const TF_Output *y, int ny, const TF_Output *x,
-                             int nx, const TF_Output *dx, const TF_Output *dy)
-{
-    if (!g || ny < 0 || nx < 0 || (ny && !y) || (nx && (!x || !dy)))
-        return mr_invalid("There is no graph, or a list is not there");
-    if (ny == 0 && nx > 0)
-        return mr_invalid("Gradients of nothing");
-    for (int i = 0; dx && i < ny; i++)
-        if (dx[i].oper)
-            MR_TRY(mr_capi_check_output(g, dx[i]));
-    return NULL;
-}
-
-static mr_status *add(TF_Graph *g, const char *prefix, const TF_Output *y, int ny,
-                      const TF_Output *x, int nx, const TF_Output *dx, TF_Output *dy)
+/* Adds the nodes; *out has r->nx gradients, mr_free. */
+static mr_status *differentiate(const request *r, mr_gradient_options o, mr_gradient **out)
 {
     mr_status *st = NULL;
-    mr_gradient *found = dense_gradients(NULL, nx), *given = dense_gradients(dx, ny);
+    mr_gradient *found = dense_gradients(NULL, r->nx), *given = dense_gradients(r->grad_ys, r->ny);
     if (!found || !given)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d gradients", nx));
-    mr_gradient_options o = {.prefix = prefix, .grad_ys = dx ? given : NULL, .tf_semantics = true};
-    mr_lock(&g->mu);
-    st = mr_graph_gradients(g->graph, mr_capi_outs(y), ny, mr_capi_outs(x), nx, &o, found);
-    mr_unlock(&g->mu);
-    for (int i = 0; !st && i < nx; i++)
-        dy[i] = mr_capi_output(found[i].dense);
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d gradients", r->nx));
+    o.grad_ys = r->grad_ys ? given : NULL;
+    mr_lock(&r->g->mu);
+    st = mr_graph_gradients(r->g->graph, mr_capi_outs(r->y), r->ny, mr_capi_outs(r->x), r->nx, &o,
+                            found);
+    mr_unlock(&r->g->mu);
 out:
-    mr_free(found);
+    if (st) {
+        mr_free(found);
+        found = NULL;
+    }
     mr_free(given);
+    *out = found;
     return st;
 }
+
+/* ---- TensorFlow's ---- */
 
 void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, int ny, TF_Output *x,
                                int nx, TF_Output *dx, TF_Status *status, TF_Output *dy)
 {
-    mr_status *st = check_args(g, y, ny, x, nx, dx, dy);
+    request r = {.g = g, .y = y, .ny = ny, .x = x, .nx = nx, .grad_ys = dx};
+    mr_gradient *found = NULL;
+    mr_status *st = check_request(&r, dy);
     if (!st && nx > 0)
-        st = add(g, prefix, y, ny, x, nx, dx, dy);
+        st = differentiate(&r, (mr_gradient_options){.prefix = prefix, .tf_semantics = true},
+                           &found);
+    for (int i = 0; found && i < nx; i++)
+        dy[i] = mr_capi_output(found[i].dense);
+    mr_free(found);
     mr_capi_set_status(status, st);
 }
 
@@ -59,4 +87,95 @@ void TF_AddGradients(TF_Graph *g, TF_Output *y, int ny, TF_Output *x, int nx, TF
                      TF_Status *status, TF_Output *dy)
 {
     TF_AddGradientsWithPrefix(g, NULL, y, ny, x, nx, dx, status, dy);
+}
+
+/* ---- ours ---- */
+
+typedef struct overriding {
+    const mr_gradients_options *o;
+    TF_Graph *graph;
+} overriding;
+
+/* What the callback set, as far as it can be. */
+static void take_gradients(const overriding *v, mr_grad *g, const TF_Output *dx)
+{
+    for (int i = 0; i < g->node->n_in; i++) {
+        if (!dx[i].oper)
+            continue;
+        mr_status *st = mr_capi_check_output(v->graph, dx[i]);
+        if (st)
+            mr_scope_fail(g->s, st);
+        else
+            mr_dxi(g, i, mr_capi_out(dx[i]));
+    }
+}
+
+/* Lets the client's callback set the gradients of a node's inputs.  The graph is unlocked
+ * meanwhile: the callback adds operations through the C API, which takes the lock. */
+static bool override(void *ctx, mr_grad *g) MR_NO_TSA
+{
+    const overriding *v = ctx;
+    const mr_node *n = g->node;
+    TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1);
+    TF_Output *dx = mr_new_array(TF_Output, n->n_in + 1);
+    for (int i = 0; i < n->n_out; i++)
+        dy[i] = mr_capi_output(mr_has_dy(g, i) ? mr_dyi(g, i) : MR_NO_OUT);
+    for (int i = 0; i < n->n_in; i++)
+        dx[i] = mr_capi_output(MR_NO_OUT);
+    mr_unlock(&v->graph->mu);
+    bool handled = v->o->override(v->o->override_arg, v->graph, mr_capi_op(n), dy, dx);
+    mr_lock(&v->graph->mu);
+    if (handled)
+        take_gradients(v, g, dx);
+    mr_free(dy);
+    mr_free(dx);
+    return handled;
+}
+
+static void give(const mr_gradient *g, int n, TF_Output *dense, mr_sparse_output *sparse)
+{
+    for (int i = 0; g && i < n; i++) {
+        dense[i] = mr_capi_output(g[i].dense);
+        if (sparse)
+            sparse[i] =
+                (mr_sparse_output){mr_capi_output(g[i].values), mr_capi_output(g[i].indices),
+                                   mr_capi_output(g[i].dense_shape)};
+    }
+}
+
+static mr_status *check_options(const TF_Graph *g, const mr_gradients_options *o)
+{
+    if (o->num_stop < 0 || (o->num_stop && !o->stop))
+        return mr_invalid("The list of places to stop at is not there");
+    for (int i = 0; i < o->num_stop; i++)
+        MR_TRY(mr_capi_check_output(g, o->stop[i]));
+    return NULL;
+}
+
+void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs,
+                  const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse,
+                  TF_Status *status)
+{
+    mr_gradients_options o = {0};
+    mr_gradient *found = NULL;
+    if (options) /* of a client compiled against an older or a newer header */
+        memcpy(&o, options, MR_MIN(options->struct_size, sizeof o));
+    overriding over = {&o, graph};
+    request r = {.g = graph, .y = ys, .ny = num_ys, .x = xs, .nx = num_xs, .grad_ys = o.grad_ys};
+    mr_status *st = check_request(&r, dense);
+    if (!st)
+        st = check_options(graph, &o);
+    if (!st && num_xs > 0)
+        st = differentiate(&r,
+                           (mr_gradient_options){.prefix = o.prefix,
+                                                 .n_stop = o.num_stop,
+                                                 .stop = mr_capi_outs(o.stop),
+                                                 .colocate = o.colocate,
+                                                 .sparse = sparse != NULL,
+                                                 .override = o.override ? override : NULL,
+                                                 .ctx = &over},
+                           &found);
+    give(found, num_xs, dense, sparse);
+    mr_free(found);
+    mr_capi_set_status(status, st);
 }

@@ -135,6 +135,50 @@ mr_out mr_net_flatten(mr_net *n, mr_out x)
     return as_matrix(n, x, columns);
 }
 
+/* Zeros [batch of x, units], where x is [time, batch, n]. */
+static mr_out state_zeros(mr_net *n, mr_out x, mr_dtype t, int64_t units)
+{
+    mr_out batch = mr_emit(&n->s, "Slice", mr_emit(&n->s, "Shape", x), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}),
+                           mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
+    mr_out dims = mr_emit(&n->s, "ConcatV2", batch, mr_const_vec_i32(&n->s, 1, (int32_t[]){(int32_t)units}),
+                          mr_const_i32(&n->s, 0));
+    return mr_emit(&n->s, "Fill", dims, mr_const_num(&n->s, t, 0));
+}
+
+/* y[time - 1] of y [time, batch, units]. */
+static mr_out last_step(mr_net *n, mr_out y)
+{
+    return mr_emit_with(&n->s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), y,
+                        mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}), mr_const_vec_i32(&n->s, 1, (int32_t[]){0}),
+                        mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
+}
+
+mr_out mr_net_lstm(mr_net *n, const char *name, mr_out x, int64_t units, bool all_steps)
+{
+    enum { H = 6 }; /* of BlockLSTM's outputs */
+    int64_t in = known_dim(n, name, x, 2);
+    if (in < 0)
+        return MR_NO_OUT;
+    const char *saved;
+    mr_dtype t = mr_dtype_base(mr_out_type(x));
+    mr_net_enter(n, name, &saved);
+    mr_out w = mr_net_variable(n, "kernel", t, 2, (int64_t[]){in + units, 4 * units},
+                               (mr_net_init){MR_NET_GLOROT, 0, 0}, true);
+    mr_out b = mr_net_variable(n, "bias", t, 1, (int64_t[]){4 * units}, zero, true);
+    mr_out time = mr_emit(&n->s, "Slice", mr_emit(&n->s, "Shape", x), mr_const_vec_i32(&n->s, 1, (int32_t[]){0}),
+                          mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
+    time = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}),
+                        mr_emit(&n->s, "Reshape", time, mr_const_vec_i32(&n->s, 0, NULL)));
+    mr_out start = state_zeros(n, x, t, units);
+    mr_out hole = mr_emit(&n->s, "Fill", mr_const_vec_i32(&n->s, 1, (int32_t[]){(int32_t)units}),
+                          mr_const_num(&n->s, t, 0)); /* not read without peepholes */
+    mr_out y = mr_nth(mr_emit_with(&n->s, "BlockLSTM", MR_ATTRS({"cell_clip", mr_a_float(0)}), time, x, start, start, w,
+                                   hole, hole, hole, b), H);
+    y = all_steps ? y : last_step(n, y);
+    mr_net_leave(n, saved);
+    return y;
+}
+
 mr_out mr_net_embedding(mr_net *n, const char *name, mr_out ids, int64_t rows, int64_t columns)
 {
     const char *saved;

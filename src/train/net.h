@@ -60,6 +60,7 @@ mr_out mr_net_conv2d(mr_net *n, const char *name, mr_out x, int64_t filters, int
 mr_out mr_net_pool(mr_net *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding);
 mr_out mr_net_dropout(mr_net *n, mr_out x, mr_out rate);
 mr_out mr_net_flatten(mr_net *n, mr_out x);
+mr_out mr_net_lstm(mr_net *n, const char *name, mr_out x, int64_t units, bool all_steps);
 mr_out mr_net_embedding(mr_net *n, const char *name, mr_out ids, int64_t rows, int64_t columns);
 
 mr_out mr_net_softmax_loss(mr_net *n, mr_out logits, mr_out labels);

@@ -1,0 +1,254 @@
+/* capi/train_test.c -- millrace/train.h as a C program sees it. */
+#include "millrace/train.h"
+
+#include <stdio.h>
+
+#include "capi/kit_test.h"
+#include "millrace/data.h"
+
+static const TF_Output none = {NULL, -1};
+
+/* y = 2x - 1 learnt from four points; returns the loss after 300 steps. */
+static float train(kit *k, mr_model *m, mr_optimizer o)
+{
+    TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 1});
+    TF_Output y = mr_input(m, "y", TF_FLOAT, 2, (int64_t[]){-1, 1});
+    TF_Output loss = mr_squared_loss(m, mr_dense(m, "fc", x, 1, MR_LINEAR), y);
+    const TF_Operation *step = mr_minimize(m, loss, o), *init = mr_initializer(m);
+    mr_model_status(m, k->s);
+    CHECK_OK(k->s);
+    TF_Session *s = kit_session(k);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, k->s);
+    CHECK_OK(k->s);
+    TF_Output feeds[2] = {x, y};
+    TF_Tensor *values[2] = {kit_floats(2, (int64_t[]){4, 1}, (float[]){0, 1, 2, 3}),
+                            kit_floats(2, (int64_t[]){4, 1}, (float[]){-1, 1, 3, 5})};
+    TF_Tensor *out = NULL;
+    float last = 0;
+    for (int i = 0; i < 300; i++) {
+        TF_SessionRun(s, NULL, feeds, values, 2, &loss, &out, 1, &step, 1, NULL, k->s);
+        CHECK_OK(k->s);
+        last = kit_take_float(out);
+    }
+    TF_DeleteTensor(values[0]);
+    TF_DeleteTensor(values[1]);
+    kit_close(k, s);
+    return last;
+}
+
+MR_TEST(capi_train_every_optimizer_learns_a_line)
+{
+    const mr_optimizer all[] = {
+        mr_sgd(0.05f),    mr_momentum(0.02f, 0.9f), mr_nesterov(0.02f, 0.9f),
+        mr_adagrad(0.8f), mr_rmsprop(0.02f),        mr_adam(0.05f)};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        kit k = kit_new();
+        mr_model *m = mr_model_new(k.g);
+        mr_model_seed(m, 3);
+        float loss = train(&k, m, all[i]);
+        if (!(loss < 0.02f))
+            mr_test_fail(__FILE__, __LINE__, "optimizer %zu: loss %g", i, (double)loss);
+        MR_CHECK_INT(mr_parameter_count(m), 2);
+        mr_model_free(m);
+        kit_free(&k);
+    }
+}
+
+/* Whether the first number of a sequence was positive, asked at its end: what only a memory knows. */
+MR_TEST(capi_train_lstm_remembers)
+{
+    enum { TIME = 6, BATCH = 8, STEPS = 150 };
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Output x = mr_input(m, "x", TF_FLOAT, 3, (int64_t[]){-1, -1, 1});
+    TF_Output y = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
+    TF_Output h = mr_lstm(m, "lstm", x, 8, 0), all = mr_lstm(m, "every", x, 3, 1);
+    TF_Output loss = mr_softmax_loss(m, mr_dense(m, "out", h, 2, MR_LINEAR), y);
+    const TF_Operation *step = mr_minimize(m, loss, mr_adam(0.05f)), *init = mr_initializer(m);
+    mr_model_status(m, k.s);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&k);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, k.s);
+    CHECK_OK(k.s);
+    float v[TIME * BATCH];
+    int32_t c[BATCH];
+    for (int t = 0; t < TIME; t++)
+        for (int b = 0; b < BATCH; b++)
+            v[t * BATCH + b] = (float)((b * 5 + t * 3) % BATCH) - 3.5f;
+    for (int b = 0; b < BATCH; b++)
+        c[b] = v[b] > 0;
+    TF_Output feeds[2] = {x, y};
+    TF_Tensor *values[2] = {kit_floats(3, (int64_t[]){TIME, BATCH, 1}, v),
+                            kit_ints(1, (int64_t[]){BATCH}, c)};
+    TF_Tensor *out = NULL;
+    float last = 1;
+    for (int i = 0; i < STEPS; i++) {
+        TF_SessionRun(s, NULL, feeds, values, 2, &loss, &out, 1, &step, 1, NULL, k.s);
+        CHECK_OK(k.s);
+        last = kit_take_float(out);
+    }
+    MR_CHECK(last < 0.05f);
+    TF_SessionRun(s, NULL, feeds, values, 2, &all, &out, 1, NULL, 0, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(TF_Dim(out, 0), TIME);
+    MR_CHECK_INT(TF_Dim(out, 2), 3);
+    TF_DeleteTensor(out);
+    TF_DeleteTensor(values[0]);
+    TF_DeleteTensor(values[1]);
+    kit_close(&k, s);
+    mr_model_free(m);
+    kit_free(&k);
+}
+
+MR_TEST(capi_train_error_stays_and_nothing_more_is_built)
+{
+    kit k = kit_new(), other = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Output far = kit_placeholder(&other, "far", TF_FLOAT);
+    MR_CHECK(!mr_dense(m, "fc", far, 3, MR_RELU).oper);
+    MR_CHECK(!mr_input(m, "x", TF_FLOAT, 0, NULL).oper);
+    MR_CHECK(!mr_minimize(m, far, mr_sgd(1)));
+    mr_model_status(m, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Node far was not found in the graph");
+    size_t pos = 0;
+    MR_CHECK(!TF_GraphNextOperation(k.g, &pos));
+    mr_model_free(m);
+    kit_free(&k);
+    kit_free(&other);
+}
+
+MR_TEST(capi_train_survives_what_cannot_be)
+{
+    kit k = kit_new();
+    MR_CHECK(!mr_model_new(NULL));
+    mr_model_status(NULL, k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+    MR_CHECK(!mr_input(NULL, "x", TF_FLOAT, 0, NULL).oper);
+    MR_CHECK(!mr_initializer(NULL));
+    MR_CHECK_INT(mr_parameter_count(NULL), 0);
+    MR_CHECK(!mr_saver_new(NULL, 1));
+    mr_saver_free(NULL);
+    mr_model_free(NULL);
+    mr_saver_save(NULL, NULL, NULL, 0, k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+    for (int i = 0; i < 5; i++) {
+        kit g = kit_new();
+        mr_model *m = mr_model_new(g.g);
+        TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 4});
+        TF_Output bad = i == 0   ? mr_input(m, NULL, TF_FLOAT, 0, NULL)
+                        : i == 1 ? mr_input(m, "y", TF_FLOAT, 3, NULL)
+                        : i == 2 ? mr_dense(m, "d", none, 3, MR_RELU)
+                        : i == 3 ? mr_dense(m, "d", x, 3, (mr_activation)77)
+                                 : mr_piecewise_rate(m, 2, NULL, NULL);
+        MR_CHECK(!bad.oper);
+        mr_model_status(m, k.s);
+        MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+        mr_model_free(m);
+        kit_free(&g);
+    }
+    kit_free(&k);
+}
+
+MR_TEST(capi_train_saves_and_restores)
+{
+    kit k = kit_new();
+    char prefix[4096];
+    snprintf(prefix, sizeof prefix, "%s/model", mr_test_dir());
+    mr_model *m = mr_model_new(k.g);
+    TF_Output v = mr_parameter(m, "v", TF_FLOAT, 0, NULL, (mr_init){MR_INIT_CONSTANT, 4, 0});
+    mr_saver *saver = mr_saver_new(m, 2);
+    const TF_Operation *init = mr_initializer(m);
+    TF_Session *a = kit_session(&k), *b = kit_session(&k);
+    TF_SessionRun(a, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(mr_saver_restore_latest(saver, b, mr_test_dir(), k.s), 0);
+    CHECK_OK(k.s);
+    mr_saver_save(saver, a, prefix, 7, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(mr_saver_restore_latest(saver, b, mr_test_dir(), k.s), 1);
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(kit_take_float(kit_run(&k, b, none, NULL, v)), 4, 0);
+    mr_saver_restore(saver, b, "/nowhere/none", k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_NOT_FOUND);
+    mr_saver_free(saver);
+    mr_model_free(m);
+    kit_close(&k, a);
+    kit_close(&k, b);
+    kit_free(&k);
+}
+
+MR_TEST(capi_train_digits_come_in_batches)
+{
+    kit k = kit_new();
+    mr_digits *d = mr_digits_open(NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Tensor *images = NULL, *labels = NULL;
+    mr_digits_batch(d, MR_SPLIT_TEST, 1, mr_digits_count(d, MR_SPLIT_TEST) - 1, 3, &images, &labels,
+                    k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(TF_NumDims(images) == 4 && TF_Dim(images, 0) == 3 && TF_Dim(images, 1) == 28);
+    MR_CHECK(TF_TensorType(labels) == TF_INT32 && TF_TensorElementCount(labels) == 3);
+    TF_DeleteTensor(images);
+    TF_DeleteTensor(labels);
+    mr_digits_batch(d, MR_SPLIT_TEST, 1, -1, 3, &images, &labels, k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+    MR_CHECK(!images && !labels);
+    mr_digits_batch(NULL, MR_SPLIT_TRAIN, 1, 0, 3, &images, &labels, k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+    mr_digits_free(d);
+    mr_digits_free(NULL);
+    kit_free(&k);
+}
+
+/* ---- gradients ---- */
+
+static int pass_triple(void *arg, TF_Graph *g, TF_Operation *op, const TF_Output *dy, TF_Output *dx)
+{
+    kit *k = arg;
+    if (strcmp(TF_OperationName(op), "square") != 0)
+        return 0;
+    kit own = {g, k->s};
+    dx[0] = kit_binary(&own, "Mul", "tripled", dy[0], kit_const(&own, "three", kit_float(3)));
+    return 1;
+}
+
+MR_TEST(capi_train_gradients_by_a_callback)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), y = kit_unary(&k, "Square", "square", x), dx;
+    mr_gradients_options o = {.struct_size = sizeof o, .override = pass_triple, .override_arg = &k};
+    mr_gradients(k.g, &y, 1, &x, 1, &o, &dx, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *v = kit_float(10);
+    MR_CHECK_NEAR(kit_take_float(kit_run(&k, s, x, v, dx)), 3, 0);
+    TF_DeleteTensor(v);
+    kit_close(&k, s);
+    kit_free(&k);
+}
+
+MR_TEST(capi_train_gradients_stop_and_may_be_sparse)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Output ids = mr_input(m, "ids", TF_INT32, 1, (int64_t[]){-1});
+    TF_Output rows = mr_embedding(m, "emb", ids, 10, 3);
+    mr_model_status(m, k.s);
+    CHECK_OK(k.s);
+    TF_Output table = TF_OperationInput((TF_Input){rows.oper, 0}), dense;
+    mr_sparse_output sparse;
+    mr_gradients(k.g, &rows, 1, &table, 1, NULL, &dense, &sparse, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(!dense.oper && sparse.values.oper && sparse.indices.oper);
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), y = kit_unary(&k, "Square", "sq", x);
+    TF_Output z = kit_unary(&k, "Neg", "z", y), dx;
+    mr_gradients_options o = {.struct_size = sizeof o, .stop = &y, .num_stop = 1};
+    mr_gradients(k.g, &z, 1, &x, 1, &o, &dx, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(!dx.oper);
+    o.stop = &none;
+    mr_gradients(k.g, &z, 1, &x, 1, &o, &dx, NULL, k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+    mr_model_free(m);
+    kit_free(&k);
+}
