@@ -126,13 +126,21 @@ $(FUZZ): $(FUZZ_O) $(LIB_O)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
-.PHONY: fuzz fuzz-quick fuzz-run
+.PHONY: fuzz fuzz-quick fuzz-run fuzz-selftest fuzz-selftest-run
 fuzz:                          ## every parser and every op, a few million inputs under sanitizers
 	$(q)+$(call fuzz_with,all)
 fuzz-quick:                    ## a hundredth of that, the same inputs every time
 	$(q)+$(call fuzz_with,all --percent 1)
 fuzz-run: $(FUZZ)
 	$(q)$(FUZZ) $(FUZZ_ARGS)
+
+# The script builds fuzzers with a bug in them out of the same objects, by the same flags.
+fuzz-selftest:                 ## plant ten known bugs, one at a time: the fuzzers must find each
+	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-selftest-run
+fuzz-selftest-run: $(FUZZ)
+	$(file >$(FUZZ).objects)$(foreach o,$(FUZZ_O) $(LIB_O),$(file >>$(FUZZ).objects,$(o)))
+	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS) -rdynamic" LIBS="$(LDFLAGS) $(LDLIBS)" \
+	    tests/fuzz/selftest $(B)
 
 deps-run: ; @tools/deps run
 deps-test: ; @tools/deps test

@@ -142,7 +142,7 @@ static void telling_text(mr_sv output, char *out)
     if (!find_line(output, "SUMMARY: AddressSanitizer: ", &line, &rest))
         return;
     mr_sv_cut(&rest, ' ', &word);
-    if (word.n && word.p[0] >= 'a') /* the kind of error; else a number of bytes */
+    if (word.n && word.p[0] > '9') /* the kind of error; else a number of bytes */
         snprintf(out, TEXT_BYTES, "%.*s", MR_SV_ARG(word));
     add_frame(output, out);
 }
