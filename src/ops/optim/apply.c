@@ -1,22 +1,31 @@
 /* ops/optim/apply.c -- running an optimizer's loop over variables.
  *
- * The variables of an update are locked together for its whole length, in address order, in all forms: an update
- * is then never lost and never seen half done, which is more than use_locking=false asks for. */
+ * The variables of an update are locked together for its whole length, in address order, in all
+ * forms: an update is then never lost and never seen half done, which is more than
+ * use_locking=false asks for. */
 #include "ops/optim/apply.h"
 
 typedef struct update {
     mr_run *r;
-    const mr_apply *apply;
+    const mr_apply_form *form;
+    mr_apply_loop *loop;
     mr_variable *vars[MR_APPLY_VARS];
     mr_apply_args args;
     mr_tensor *var; /* the variable's value, writable */
 } update;
 
+mr_status *mr_apply_init(mr_make *m, void *state)
+{
+    const mr_apply *a = m->kernel->user;
+    mr_apply_state *s = state;
+    return a->form->flag ? mr_node_get_bool(m->node, a->form->flag, &s->flag) : NULL;
+}
+
 static bool by_handle(const mr_run *r) { return !mr_dtype_is_ref(r->node->in_types[0]); }
 
 static mr_status *open_vars(update *u)
 {
-    for (int i = 0; i < u->apply->form->n_vars; i++) {
+    for (int i = 0; i < u->form->n_vars; i++) {
         if (by_handle(u->r))
             MR_TRY(mr_run_variable(u->r, i, &u->vars[i]));
         else
@@ -25,33 +34,54 @@ static mr_status *open_vars(update *u)
     return NULL;
 }
 
+/* No NaN passes: a comparison with one is false. */
+static bool within(mr_apply_limit limit, double v, bool zero_too)
+{
+    switch (limit) {
+    case MR_APPLY_POSITIVE: return zero_too ? v >= 0 : v > 0;
+    case MR_APPLY_NON_NEGATIVE: return v >= 0;
+    case MR_APPLY_NON_POSITIVE: return v <= 0;
+    default: return true;
+    }
+}
+
 static mr_status *read_scalars(update *u)
 {
-    const mr_apply_form *f = u->apply->form;
+    static const char *const kinds[] = {"", "positive ", "non-negative ", "non-positive "};
+    const mr_apply_form *f = u->form;
     for (int i = 0; i < f->n_scalars; i++) {
         const mr_tensor *t = mr_in(u->r, f->scalars[i]);
+        const char *name = u->r->node->def->in[f->scalars[i]].name;
         if (t->rank != 0)
-            return mr_invalid("input %d of %s is not a scalar: %s", f->scalars[i], u->r->node->def->name, MR_TENSOR_SHAPE(t));
-        if (!mr_dtype_convert((mr_dtype)t->dtype, t->data, MR_DOUBLE, &u->args.h[i], 1, false))
-            return mr_error(MR_UNIMPLEMENTED, "hyper-parameters of type %s", mr_dtype_name(t->dtype));
+            return mr_invalid("%s is not a %sscalar: %s", name, kinds[f->limits[i]],
+                              MR_TENSOR_SHAPE(t));
+        mr_c128 *h = &u->args.h[i];
+        if (!mr_dtype_convert((mr_dtype)t->dtype, t->data, MR_COMPLEX128, h, 1, false))
+            return mr_error(MR_UNIMPLEMENTED, "hyper-parameters of type %s",
+                            mr_dtype_name(t->dtype));
+        if (!within(f->limits[i], creal(*h), u->args.flag))
+            return mr_invalid("%s is not a %sscalar: %g", name, kinds[f->limits[i]], creal(*h));
     }
-    return f->flag ? mr_node_get_bool(u->r->node, f->flag, &u->args.flag) : NULL;
+    return NULL;
 }
 
 /* Writable values of all variables; equal shapes. */
 static mr_status *open_values(update *u) MR_NO_TSA
 {
-    for (int i = 0; i < u->apply->form->n_vars; i++) {
+    for (int i = 0; i < u->form->n_vars; i++) {
         mr_variable *v = u->vars[i];
         mr_tensor *t;
         if ((int)v->dtype != u->r->kernel->type)
-            return mr_invalid("variable %s is of type %s, the update of type %s", v->name, mr_dtype_name(v->dtype),
-                              mr_dtype_name(u->r->kernel->type));
+            return mr_invalid("variable %s is of type %s, the update of type %s", v->name,
+                              mr_dtype_name(v->dtype), mr_dtype_name(u->r->kernel->type));
         MR_TRY(mr_variable_writable(v, mr_run_allocator(u->r), &t));
         if (!t)
-            return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized variables: %s", v->name);
+            return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized variables: %s",
+                            v->name);
         if (u->var && !mr_tensor_same_shape(t, u->var))
-            return mr_invalid("var and slot do not have the same shape: %s %s", MR_TENSOR_SHAPE(u->var), MR_TENSOR_SHAPE(t));
+            return mr_invalid("var and %s do not have the same shape %s %s",
+                              u->r->node->def->in[i].name, MR_TENSOR_SHAPE(u->var),
+                              MR_TENSOR_SHAPE(t));
         u->args.var[i] = t->data;
         if (i == 0)
             u->var = t;
@@ -62,14 +92,16 @@ static mr_status *open_values(update *u) MR_NO_TSA
 static void dense_part(void *ctx, int64_t begin, int64_t end)
 {
     update *u = ctx;
-    u->apply->loop(&u->args, begin, end);
+    u->loop(&u->args, begin, end);
 }
 
 static mr_status *run_dense(update *u)
 {
-    const mr_tensor *g = mr_in(u->r, u->apply->form->grad);
+    const mr_tensor *g = mr_in(u->r, u->form->grad);
     if (!mr_tensor_same_shape(g, u->var))
-        return mr_invalid("var and grad do not have the same shape %s %s", MR_TENSOR_SHAPE(u->var), MR_TENSOR_SHAPE(g));
+        return mr_invalid("var and %s do not have the same shape %s %s",
+                          u->r->node->def->in[u->form->grad].name, MR_TENSOR_SHAPE(u->var),
+                          MR_TENSOR_SHAPE(g));
     u->args.grad = g->data;
     mr_run_for(u->r, u->var->n, 1.0, dense_part, u);
     return NULL;
@@ -83,28 +115,29 @@ static mr_status *check_rows(const update *u, const mr_tensor *g, const mr_tenso
         return mr_invalid("indices must be one-dimensional");
     if (g->rank != u->var->rank || g->dims[0] != indices->n ||
         !mr_shape_eq(g->rank - 1, g->dims + 1, u->var->rank - 1, u->var->dims + 1))
-        return mr_invalid("grad %s does not fit %lld rows of var %s", MR_TENSOR_SHAPE(g), (long long)indices->n,
-                          MR_TENSOR_SHAPE(u->var));
+        return mr_invalid("grad %s does not fit %lld rows of var %s", MR_TENSOR_SHAPE(g),
+                          (long long)indices->n, MR_TENSOR_SHAPE(u->var));
+    int64_t rows = u->var->dims[0];
+    for (int64_t i = 0; i < indices->n; i++)
+        if (mr_tensor_int_at(indices, i) < 0 || mr_tensor_int_at(indices, i) >= rows)
+            return mr_invalid("Index %lld at offset %lld in indices is out of range",
+                              (long long)mr_tensor_int_at(indices, i), (long long)i);
     return NULL;
 }
 
 /* Rows one after another, so that a row named twice is updated twice. */
 static mr_status *run_sparse(update *u)
 {
-    const mr_tensor *g = mr_in(u->r, u->apply->form->grad), *indices = mr_in(u->r, u->apply->form->indices);
+    const mr_tensor *g = mr_in(u->r, u->form->grad), *indices = mr_in(u->r, u->form->indices);
     MR_TRY(check_rows(u, g, indices));
     int64_t rows = u->var->dims[0], inner = rows ? u->var->n / rows : 0;
     size_t row_bytes = (size_t)inner * mr_dtype_size((mr_dtype)u->var->dtype);
-    for (int64_t i = 0; i < indices->n; i++)
-        if (mr_tensor_int_at(indices, i) < 0 || mr_tensor_int_at(indices, i) >= rows)
-            return mr_invalid("Index %lld at offset %lld in indices is out of range",
-                              (long long)mr_tensor_int_at(indices, i), (long long)i);
     for (int64_t i = 0; i < indices->n; i++) {
         mr_apply_args row = u->args;
-        for (int k = 0; k < u->apply->form->n_vars; k++)
+        for (int k = 0; k < u->form->n_vars; k++)
             row.var[k] = (char *)u->args.var[k] + (size_t)mr_tensor_int_at(indices, i) * row_bytes;
         row.grad = (const char *)g->data + (size_t)i * row_bytes;
-        u->apply->loop(&row, 0, inner);
+        u->loop(&row, 0, inner);
     }
     return NULL;
 }
@@ -112,16 +145,19 @@ static mr_status *run_sparse(update *u)
 static mr_status *run_locked(update *u)
 {
     MR_TRY(open_values(u));
-    return u->apply->form->indices >= 0 ? run_sparse(u) : run_dense(u);
+    return u->form->indices >= 0 ? run_sparse(u) : run_dense(u);
 }
 
 mr_status *mr_apply_run(mr_run *r)
 {
-    update u = {.r = r, .apply = r->kernel->user};
-    int n = u.apply->form->n_vars;
+    const mr_apply *a = r->kernel->user;
+    const mr_apply_state *s = r->state;
+    update u = {.r = r, .form = a->form, .args.flag = s->flag};
+    int n = u.form->n_vars;
     mr_status *st = NULL;
     MR_GO(open_vars(&u));
     MR_GO(read_scalars(&u));
+    u.loop = u.form->use_second && u.form->use_second(&u.args) ? a->second : a->loop;
     mr_variables_lock(u.vars, n);
     st = run_locked(&u);
     mr_variables_unlock(u.vars, n);

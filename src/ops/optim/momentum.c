@@ -1,49 +1,82 @@
-/* ops/optim/momentum.c -- Momentum, plain and Nesterov's. */
+/* ops/optim/momentum.c -- Momentum, plain and Nesterov's; Keras keeps the steps themselves in
+ * accum. */
 #include "ops/optim/apply.h"
 
 /* h0 lr, h1 momentum; p accum */
-MR_APPLY(momentum, 2, p = p * h1 + g; w -= flag ? g * h0 + p * h1 * h0 : h0 * p)
-static const mr_apply_form dense = {2, .grad = 3, .indices = -1, .n_scalars = 2, .scalars = {2, 4}, .flag = "use_nesterov"};
-static const mr_apply_form sparse = {2, .grad = 3, .indices = 4, .n_scalars = 2, .scalars = {2, 5}, .flag = "use_nesterov"};
+MR_APPLY(momentum, MR_APPLY_NUMBERS, 2,
+         p = p * h1 + g;
+         w -= flag ? g * h0 + p * h1 * h0 : h0 * p)
+static const mr_apply_form dense =
+    {2, .grad = 3, .indices = -1, .n_scalars = 2, .scalars = {2, 4}, .flag = "use_nesterov"};
+static const mr_apply_form sparse =
+    {2, .grad = 3, .indices = 4, .n_scalars = 2, .scalars = {2, 5}, .flag = "use_nesterov"};
 
 MR_OP(ApplyMomentum,
     .doc      = "accum = accum * momentum + grad; var -= lr * accum",
     .sig      = "var: Ref(T), accum: Ref(T), lr: T, grad: T, momentum: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
-    .shape    = mr_apply_shape,
-    .kernels  = MR_KERNELS(MR_CPU_APPLY(momentum, dense)),
-    .examples = MR_EXAMPLES("[1], [0.5], 0.1, [0.2], 0.9 -> [0.935]",
-                            "use_nesterov=true: [1], [0.5], 0.1, [0.2], 0.9 -> [0.9215]"));
+    MR_APPLY_BY_REF(momentum, MR_APPLY_NUMBERS, dense),
+    .examples = MR_EXAMPLES(
+        "[1], [0.5], 0.1, [0.2], 0.9 -> [0.935]",
+        "use_nesterov=true: [1], [0.5], 0.1, [0.2], 0.9 -> [0.9215]"));
 
 MR_OP(SparseApplyMomentum,
     .doc      = "ApplyMomentum on the rows named by indices",
-    .sig      = "var: Ref(T), accum: Ref(T), lr: T, grad: T, indices: Tindices, momentum: T -> out: Ref(T)",
-    .attrs    = "T: numbertype; Tindices: {int32, int64}; use_locking: bool = false; use_nesterov: bool = false",
-    .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
-    .shape    = mr_apply_shape,
-    .kernels  = MR_KERNELS(MR_CPU_APPLY(momentum, sparse)),
-    .examples = MR_EXAMPLES("[1, 1], [0.5, 0.5], 0.1, [0.2], int32[1], 0.9 -> [1, 0.935]",
-                            "[1, 1], [0.5, 0.5], 0.1, [0.2], int64[2], 0.9 -> !INVALID_ARGUMENT Index 2 at offset 0"));
+    .sig      = "var: Ref(T), accum: Ref(T), lr: T, grad: T, indices: Tindices, momentum: T -> "
+                "out: Ref(T)",
+    .attrs    = "T: numbertype; Tindices: {int32, int64}; use_locking: bool = false; "
+                "use_nesterov: bool = false",
+    MR_APPLY_BY_REF(momentum, MR_APPLY_NUMBERS, sparse),
+    .examples = MR_EXAMPLES(
+        "[1, 1], [0.5, 0.5], 0.1, [0.2], int32[1], 0.9 -> [1, 0.935]",
+        "[1, 1], [0.5, 0.5], 0.1, [0.2], int64[2], 0.9 -> !INVALID_ARGUMENT Index 2 at offset 0"));
 
 MR_OP(ResourceApplyMomentum,
     .doc      = "accum = accum * momentum + grad; var -= lr * accum",
     .sig      = "var: resource, accum: resource, lr: T, grad: T, momentum: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = mr_shape_none,
-    .kernels  = MR_KERNELS(MR_CPU_APPLY(momentum, dense)),
-    .examples = MR_EXAMPLES("v = VarHandleOp dtype=$T shape=[1] shared_name=\"v\"; AssignVariableOp: v, [1]; "
-                            "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [0.5]; "
-                            ": v, a, 0.1, [0.2], 0.9 ->"));
+    MR_APPLY_BY_HANDLE(momentum, MR_APPLY_NUMBERS, dense),
+    .examples = MR_EXAMPLES(
+        "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
+        "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "
+        "0.5, [2], 0.5 ->"));
 
 MR_OP(ResourceSparseApplyMomentum,
     .doc      = "ResourceApplyMomentum on the rows named by indices",
-    .sig      = "var: resource, accum: resource, lr: T, grad: T, indices: Tindices, momentum: T ->",
-    .attrs    = "T: numbertype; Tindices: {int32, int64}; use_locking: bool = false; use_nesterov: bool = false",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = mr_shape_none,
-    .kernels  = MR_KERNELS(MR_CPU_APPLY(momentum, sparse)),
-    .examples = MR_EXAMPLES("v = VarHandleOp dtype=$T shape=[2] shared_name=\"v\"; AssignVariableOp: v, [1, 1]; "
-                            "a = VarHandleOp dtype=$T shape=[2] shared_name=\"a\"; AssignVariableOp: a, [0, 0]; "
-                            ": v, a, 0.1, [0.2], int32[1], 0.9 ->"));
+    .sig      = "var: resource, accum: resource, lr: T, grad: T, indices: Tindices, momentum: "
+                "T ->",
+    .attrs    = "T: numbertype; Tindices: {int32, int64}; use_locking: bool = false; "
+                "use_nesterov: bool = false",
+    MR_APPLY_BY_HANDLE(momentum, MR_APPLY_NUMBERS, sparse),
+    .examples = MR_EXAMPLES(
+        "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
+        "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "
+        "0.5, [2], int32[0], 0.5 ->"));
+
+/* ---- as in Keras ---- */
+
+MR_APPLY(keras, MR_APPLY_NUMBERS, 2,
+         p = p * h1 - g * h0;
+         w += flag ? p * h1 - g * h0 : p)
+
+MR_OP(ResourceApplyKerasMomentum,
+    .doc      = "accum = accum * momentum - lr * grad; var += accum",
+    .sig      = "var: resource, accum: resource, lr: T, grad: T, momentum: T ->",
+    .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
+    MR_APPLY_BY_HANDLE(keras, MR_APPLY_NUMBERS, dense),
+    .examples = MR_EXAMPLES(
+        "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
+        "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "
+        "0.5, [2], 0.5 ->"));
+
+MR_OP(ResourceSparseApplyKerasMomentum,
+    .doc      = "ResourceApplyKerasMomentum on the rows named by indices",
+    .sig      = "var: resource, accum: resource, lr: T, grad: T, indices: Tindices, momentum: "
+                "T ->",
+    .attrs    = "T: numbertype; Tindices: {int32, int64}; use_locking: bool = false; "
+                "use_nesterov: bool = false",
+    MR_APPLY_BY_HANDLE(keras, MR_APPLY_NUMBERS, sparse),
+    .examples = MR_EXAMPLES(
+        "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
+        "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "
+        "0.5, [2], int32[0], 0.5 ->"));
