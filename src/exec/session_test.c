@@ -376,6 +376,24 @@ MR_TEST(session_spans_devices)
     end(&b);
 }
 
+/* One output to two devices whose numbers have the same last byte: two transfers, not one. */
+MR_TEST(session_spans_many_devices)
+{
+    bench b;
+    begin(&b);
+    b.config.n_cpus = 300;
+    mr_out x = placeholder(&b, "x");
+    b.s.device = "/device:CPU:1";
+    mr_out y = mr_emit(&b.s, "Neg", x);
+    b.s.device = "/device:CPU:257";
+    mr_out z = mr_emit(&b.s, "Square", x);
+    b.s.device = "/device:CPU:0";
+    float v;
+    MR_CHECK_OK(run1(&b, x, 3, mr_emit(&b.s, "AddV2", y, z), &v));
+    MR_CHECK_NEAR(v, 6, 0);
+    end(&b);
+}
+
 /* i from 0 to x; the addition runs on the second device. */
 MR_TEST(session_loops_over_devices)
 {

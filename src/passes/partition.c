@@ -20,7 +20,8 @@ typedef struct cutter {
     int n_nodes;        /* nodes of the frame analysis; later ones are ours */
     int *device_of;     /* by id of those */
     mr_node **merges;   /* control loop Merge by frame * n_devices + device; NULL: none */
-    mr_imap recvs;      /* (id, output, device) -> Recv already made */
+    int64_t *first_key; /* by id: where its outputs begin when all are counted, each node's end as one more */
+    mr_imap recvs;      /* transfer_key -> Recv already made */
     MR_VEC(int) dev_new; /* device of node n_nodes + i */
 } cutter;
 
@@ -192,9 +193,22 @@ static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_node
     return st;
 }
 
-static uint64_t transfer_key(mr_out o, int device)
+static void count_keys(cutter *c)
 {
-    return (uint64_t)(uint32_t)o.node->id << 32 | (uint64_t)(o.index & 0xffffff) << 8 | (uint8_t)device;
+    int n = c->g->nodes.n;
+    int64_t next = 0;
+    c->first_key = mr_new_array(int64_t, n + 1);
+    for (int i = 0; i < n; i++) {
+        c->first_key[i] = next;
+        next += c->g->nodes.p[i] ? c->g->nodes.p[i]->n_out + 1 : 0;
+    }
+}
+
+/* Of an output, or (index n_out) of the node's end, on its way to a device.  Only what was there before the first
+ * transfer is sent, but for the tokens of control edges, which are not shared by this key. */
+static uint64_t transfer_key(const cutter *c, mr_out o, int device)
+{
+    return (uint64_t)(c->first_key[o.node->id] + o.index) * (uint64_t)c->n_devices + (uint64_t)device;
 }
 
 static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
@@ -202,11 +216,11 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
     mr_out src = n->in[input];
     int to = device_index(c, n), frame = edge_frame(c, src.node);
     bool by_ref = mr_dtype_is_ref(mr_out_type(src));
-    mr_node *recv = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(src, to));
+    mr_node *recv = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(c, src, to));
     if (!recv) {
         MR_TRY(add_transfer(c, src, to, frame, &recv));
         if (!by_ref)
-            mr_imap_put(&c->recvs, transfer_key(src, to), recv);
+            mr_imap_put(&c->recvs, transfer_key(c, src, to), recv);
         for (int i = 0; by_ref && i < n->n_in; i++) /* read no earlier than the other inputs are there */
             if (i != input && device_index(c, n->in[i].node) == to && !mr_node_is(n->in[i].node, "_Recv"))
                 mr_node_add_control(recv, n->in[i].node);
@@ -218,8 +232,8 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
 static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
 {
     int to = device_index(c, n), frame = edge_frame(c, src);
-    mr_out key = {src, 0xffffff};
-    mr_node *id = mr_imap_get(&c->recvs, transfer_key(key, to));
+    mr_out key = {src, src->n_out};
+    mr_node *id = mr_imap_get(&c->recvs, transfer_key(c, key, to));
     if (!id) {
         mr_node *token, *recv;
         MR_TRY(add_empty_const(c, device_index(c, src), src->name, src, &token));
@@ -227,7 +241,7 @@ static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
         mr_node_builder *b = begin(c, "Identity", src->name);
         mr_nb_input(b, (mr_out){recv, 0});
         MR_TRY(finish(c, b, to, &id));
-        mr_imap_put(&c->recvs, transfer_key(key, to), id);
+        mr_imap_put(&c->recvs, transfer_key(c, key, to), id);
     }
     mr_node_remove_control(n, src);
     mr_node_add_control(n, id);
@@ -290,6 +304,7 @@ mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, m
     }
     MR_GO(mr_frames_find(g, &c.frames));
     MR_GO(add_control_loops(&c));
+    count_keys(&c);
     for (int i = 0, n = g->nodes.n; i < n; i++) /* with the control loops, without the transfers being made */
         if (g->nodes.p[i])
             MR_GO(cut_node(&c, g->nodes.p[i]));
@@ -304,5 +319,6 @@ out:
     mr_frames_deinit(&c.frames);
     mr_free(c.device_of);
     mr_free(c.merges);
+    mr_free(c.first_key);
     return st;
 }
