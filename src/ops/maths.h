@@ -15,6 +15,19 @@
 #define MR_DOUBLE_COMPLEX(M, ...) MR_TYPE_DOUBLE(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 #define MR_FLOATS_COMPLEX(M, ...) MR_FLOATS(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 #define MR_FLOAT_FAMILY(M, ...) MR_FLOATS16(M, __VA_ARGS__) MR_TYPE_FLOAT(M, __VA_ARGS__)
+/* Quantized types under the names of the integers they are stored as, whose kernels serve them: an
+ * op that knows no scales computes with the codes.  MR_CODES are those of `numbertype`. */
+#define MR_CODE_QINT8(M, ...) M(QINT8, int8, 11, int8_t, int8_t, __VA_ARGS__)
+#define MR_CODE_QUINT8(M, ...) M(QUINT8, uint8, 12, uint8_t, uint8_t, __VA_ARGS__)
+#define MR_CODE_QINT16(M, ...) M(QINT16, int16, 15, int16_t, int16_t, __VA_ARGS__)
+#define MR_CODE_QUINT16(M, ...) M(QUINT16, uint16, 16, uint16_t, uint16_t, __VA_ARGS__)
+#define MR_CODE_QINT32(M, ...) M(QINT32, int32, 13, int32_t, int32_t, __VA_ARGS__)
+#define MR_CODES(M, ...)                                             \
+    MR_CODE_QINT8(M, __VA_ARGS__) MR_CODE_QUINT8(M, __VA_ARGS__)     \
+    MR_CODE_QINT32(M, __VA_ARGS__)
+#define MR_ALL_CODES(M, ...)                                         \
+    MR_CODES(M, __VA_ARGS__) MR_CODE_QINT16(M, __VA_ARGS__)          \
+    MR_CODE_QUINT16(M, __VA_ARGS__)
 
 /* Larger and smaller; NaN in either gives NaN.  For floats as for integers. */
 #define MR_LARGER(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))

@@ -114,6 +114,26 @@ static const mr_example_attr *find_attr(const mr_example_step *s, const char *na
     return NULL;
 }
 
+static bool is_type_list(const mr_op_def *d, const char *attr)
+{
+    const mr_attr_def *def = mr_op_def_attr(d, attr);
+    return def && def->is_list && def->kind == MR_ATTR_TYPE;
+}
+
+/* The type that is forced on an attr; MR_INVALID: none.  In earlier steps that is a list of types
+ * where the last one has one too: what a queue is made for and what is put in go together. */
+static mr_dtype forced_type(const mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                            const char *attr)
+{
+    for (const mr_named_attr *f = t->forced; attr && f && f->name; f++) {
+        bool same = s->op.n == 0 ? strcmp(f->name, attr) == 0
+                                 : is_type_list(d, attr) && is_type_list(t->def, f->name);
+        if (same)
+            return (mr_dtype)f->v.type;
+    }
+    return MR_INVALID;
+}
+
 /* What a literal without a type in front looks like, for list(type) arguments. */
 static mr_dtype natural_type(const mr_example_value *v)
 {
@@ -130,6 +150,9 @@ static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const 
 {
     if (arg->type)
         return mr_dtype_base(arg->type);
+    mr_dtype forced = forced_type(t, s, d, arg->type_attr ? arg->type_attr : arg->type_list_attr);
+    if (forced != MR_INVALID)
+        return forced;
     if (!arg->type_attr)
         return natural_type(v);
     const mr_example_attr *given = find_attr(s, arg->type_attr);
@@ -174,6 +197,23 @@ static mr_status *named_input(mr_trial *t, const mr_example_value *v, mr_trial_i
     return mr_invalid("no earlier step gives %.*s:%d", MR_SV_ARG(v->name), v->output);
 }
 
+/* Something of this type in the shape of the literal, and near to it where that has a meaning. */
+static mr_status *stand_in(const mr_example_value *v, mr_dtype type, mr_tensor **out)
+{
+    MR_TRY(mr_tensor_zeros(NULL, type, v->shape->rank, v->shape->dims, out));
+    for (int64_t i = 0; i < v->n && !v->any; i++) {
+        char *at = (char *)(*out)->data + (size_t)i * mr_dtype_size(type);
+        double x[2] = {v->elements[i].re, v->elements[i].im};
+        if (type == MR_STRING)
+            MR_CHECK_OK(mr_tensor_set_str(*out, i, mr_sv_of(x[0] != 0 ? "1" : "")));
+        else if (type == MR_RESOURCE)
+            *(mr_handle **)(void *)at = mr_handle_new("", "", "stand-in", "none", 0, NULL);
+        else if (mr_dtype_is_plain(type) && isfinite(x[0]) && fabs(x[0]) < 100)
+            mr_dtype_convert(MR_COMPLEX128, x, type, at, 1, false);
+    }
+    return NULL;
+}
+
 static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
                             const mr_arg_def *arg, const mr_example_value *v, mr_trial_inputs *out)
 {
@@ -183,7 +223,10 @@ static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_d
     if (v->kind == MR_EX_NAME) {
         MR_TRY(named_input(t, v, &in));
     } else {
-        MR_TRY(mr_example_tensor(v, literal_type(t, s, d, arg, v), &in.t));
+        mr_dtype type = literal_type(t, s, d, arg, v);
+        MR_TRY(mr_example_tensor(v, type, &in.t));
+        if (!in.t && t->forced && mr_dtype_valid(type))
+            MR_TRY(stand_in(v, type, &in.t));
         if (!in.t) {
             t->skipped = true;
             return NULL;
@@ -233,25 +276,65 @@ static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_
     return mr_scope_status(&t->scope);
 }
 
+/* An attr of the example as it is forced to be: another type, or a tensor of that type.  How long a
+ * list of types is the example says. */
+static mr_status *force_attr(mr_trial *t, const mr_example_attr *given, const mr_attr_def *def,
+                             mr_dtype type, mr_attr *out, mr_tensor **held)
+{
+    *held = NULL;
+    if (def->kind == MR_ATTR_TENSOR) {
+        mr_example_value *v;
+        mr_tensor_attr *holder = mr_arena_new(&t->arena, mr_tensor_attr);
+        MR_TRY(mr_example_parse_value(&t->arena, given->text, &v));
+        MR_TRY(stand_in(v, type, held));
+        holder->t = *held;
+        *out = (mr_attr){MR_ATTR_TENSOR, .tensor = holder};
+        return NULL;
+    }
+    *out = mr_a_type(type);
+    if (!def->is_list)
+        return NULL;
+    MR_TRY(mr_example_attr_value(&t->arena, given, def, t->key, out, held));
+    int *types = mr_arena_array(&t->arena, int, out->n + 1);
+    for (int i = 0; i < out->n; i++)
+        types[i] = type;
+    out->types = types;
+    return NULL;
+}
+
+static mr_status *one_attr(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                           const mr_example_attr *given, mr_node_builder *b)
+{
+    const char *name = mr_arena_strndup(&t->arena, given->name.p, given->name.n);
+    const mr_attr_def *def = mr_op_def_attr(d, name);
+    mr_attr v;
+    mr_tensor *held;
+    if (!def)
+        return mr_invalid("%s has no attr %s", d->name, name);
+    bool tensor = def->kind == MR_ATTR_TENSOR && s->op.n == 0 && t->forced;
+    mr_dtype forced = tensor ? t->key : forced_type(t, s, d, name);
+    if (forced)
+        MR_TRY(force_attr(t, given, def, forced, &v, &held));
+    else
+        MR_TRY(mr_example_attr_value(&t->arena, given, def, t->key, &v, &held));
+    if (held)
+        mr_nb_attr_tensor(b, name, held);
+    else
+        mr_nb_attr(b, name, v);
+    mr_tensor_unref(held);
+    return NULL;
+}
+
 static mr_status *all_attrs(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
                             mr_node_builder *b)
 {
-    for (int i = 0; i < s->n_attrs; i++) {
-        const char *name = mr_arena_strndup(&t->arena, s->attrs[i].name.p, s->attrs[i].name.n);
-        const mr_attr_def *def = mr_op_def_attr(d, name);
-        if (!def)
-            return mr_invalid("%s has no attr %s", d->name, name);
-        mr_attr v;
-        mr_tensor *held;
-        MR_TRY(mr_example_attr_value(&t->arena, &s->attrs[i], def, t->key, &v, &held));
-        if (held)
-            mr_nb_attr_tensor(b, name, held);
-        else
-            mr_nb_attr(b, name, v);
-        mr_tensor_unref(held);
-    }
+    for (int i = 0; i < s->n_attrs; i++)
+        MR_TRY(one_attr(t, s, d, &s->attrs[i], b));
     if (s->op.n == 0 && d->key && t->key && !find_attr(s, d->key->name))
         mr_nb_attr(b, d->key->name, mr_a_type(t->key));
+    for (const mr_named_attr *f = t->forced; f && f->name && s->op.n == 0; f++)
+        if (!is_type_list(d, f->name) && !find_attr(s, f->name))
+            mr_nb_attr(b, f->name, f->v);
     if (t->hooks && s->op.n == 0)
         t->hooks->attrs(t->hooks->ctx, d, b);
     return NULL;

@@ -50,6 +50,10 @@ typedef struct mr_trial {
     mr_arena arena;
     mr_trial_step *steps; /* example->n_steps */
     const mr_trial_hooks *hooks; /* NULL: the example as it is */
+    /* Instead of what the example says: values of type attrs of its last step, ended by a row
+     * without a name; of a list(type) every entry is that.  Literals that cannot be of their type
+     * are then replaced by something that can, so only that it runs means anything. */
+    const mr_named_attr *forced;
 } mr_trial;
 
 void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key,

@@ -197,17 +197,23 @@ typedef struct band {
     int64_t lower, upper; /* negative: all */
 } band;
 
-/* Rows of all matrices, counted through: zeros, the band, zeros. */
+/* What row r of all matrices, counted through, keeps: columns first to last - 1. */
+static void band_of_row(const band *b, int64_t r, int64_t *first, int64_t *last)
+{
+    int64_t i = r % b->d.rows, cols = b->d.cols;
+    *first = b->lower < 0 ? 0 : MR_MAX(0, MR_MIN(cols, i - b->lower));
+    *last = b->upper < 0 ? cols : MR_MIN(cols, i + b->upper + 1);
+    *last = MR_MAX(*first, *last);
+}
+
+/* Rows: zeros, the band, zeros. */
 static void write_band(void *ctx, int64_t begin, int64_t end)
 {
     const band *b = ctx;
     size_t elem = mr_dtype_size(b->x->dtype);
-    int64_t cols = b->d.cols;
+    int64_t cols = b->d.cols, first, last;
     for (int64_t r = begin; r < end; r++) {
-        int64_t i = r % b->d.rows;
-        int64_t first = b->lower < 0 ? 0 : MR_MAX(0, MR_MIN(cols, i - b->lower));
-        int64_t last = b->upper < 0 ? cols : MR_MIN(cols, i + b->upper + 1); /* one behind */
-        last = MR_MAX(first, last);
+        band_of_row(b, r, &first, &last);
         char *to = (char *)b->out->data + (size_t)(r * cols) * elem;
         const char *from = (const char *)b->x->data + (size_t)(r * cols) * elem;
         memset(to, 0, (size_t)first * elem);
@@ -226,6 +232,19 @@ static mr_status *check_band(const char *what, int64_t width, const char *of, in
                       of, (long long)n, (long long)width);
 }
 
+/* Strings and handles: outside of the band they stay as empty as they are made. */
+static mr_status *copy_band(mr_run *r, band *b)
+{
+    int64_t first, last;
+    MR_TRY(mr_run_output(r, 0, b->x->rank, b->x->dims, &b->out));
+    for (int64_t row = 0; row < b->d.batch * b->d.rows; row++) {
+        band_of_row(b, row, &first, &last);
+        MR_TRY(mr_tensor_try_copy_elements(b->out, row * b->d.cols + first, b->x,
+                                           row * b->d.cols + first, last - first));
+    }
+    return NULL;
+}
+
 static mr_status *run_band_part(mr_run *r)
 {
     band b = {.x = mr_in(r, 0)};
@@ -240,6 +259,8 @@ static mr_status *run_band_part(mr_run *r)
         mr_run_pass(r, 0, 0);
         return NULL;
     }
+    if (!mr_dtype_is_plain(b.x->dtype))
+        return copy_band(r, &b);
     MR_TRY(mr_run_forward(r, 0, 0, b.x->rank, b.x->dims, &b.out));
     double row_bytes = (double)b.d.cols * (double)mr_dtype_size(b.x->dtype);
     mr_run_for(r, b.d.batch * b.d.rows, 5 + 0.1 * row_bytes, write_band, &b);
@@ -265,13 +286,14 @@ MR_OP(MatrixBandPart,
     .attrs    = "T: type; Tindex: {int32, int64} = DT_INT64",
     .shape    = band_part_shape,
     .grad     = band_part_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(run_band_part, MR_PLAIN)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_band_part)),
     .examples = MR_EXAMPLES(
         "[[1, 0], [1, 1]], 0, 0 -> [[1, 0], [0, 1]]",
         "[[1, 2, 3], [4, 5, 6], [7, 8, 9]], 1, 0 -> [[1, 0, 0], [4, 5, 0], [0, 8, 9]]",
         "[[1, 2, 3], [4, 5, 6]], 0, -1 -> [[1, 2, 3], [0, 5, 6]]",
         "Tindex=int32: [[1, 2], [3, 4], [5, 6]], -1, 0 -> [[1, 0], [3, 4], [5, 6]]",
         "[[1, 2], [3, 4]], -1, -1 -> [[1, 2], [3, 4]]",
+        "[[\"a\", \"b\"], [\"c\", \"d\"]], 0, -1 -> [[\"a\", \"b\"], [\"\", \"d\"]]",
         "[[1], [2], [3], [4]], 0, 0 -> [[1], [0], [0], [0]]", "shape(0,2,2), 1, 1 -> shape(0,2,2)",
         "[[1, 2]], 2, 0 -> !INVALID_ARGUMENT num_lower must be negative or less or equal to number "
         "of rows (1) got: 2",

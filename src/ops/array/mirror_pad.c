@@ -228,10 +228,11 @@ MR_OP(MirrorPadGrad,
     .attrs    = MIRROR_ATTRS,
     .shape    = mirror_pad_grad_shape,
     .grad     = mirror_pad_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(run_mirror_pad_grad, MR_NUMBERS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_mirror_pad_grad, MR_PLAIN)),
     .examples = MR_EXAMPLES(
         "mode=\"REFLECT\": [1, 2, 3, 4, 5], [[2, 0]] -> [3, 6, 6]",
         "mode=\"SYMMETRIC\": [1, 2, 3, 4, 5], [[1, 1]] -> [3, 3, 9]",
+        "mode=\"SYMMETRIC\" T=bool: [true, false, false], [[1, 0]] -> [true, false]",
         "mode=\"SYMMETRIC\": [[1, 2, 3], [4, 5, 6]], [[1, 0], [0, 1]] -> [[5, 16]]",
         "mode=\"REFLECT\": [[1, 2, 3], [4, 5, 6], [7, 8, 9]], [[1, 0], [0, 1]] -> [[10, 5], [20, "
         "10]]",

@@ -94,11 +94,13 @@ MR_OP(AddN,
     .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
     .shape    = mr_shape_merge_all,
     .grad     = add_n_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n)
+                           MR_CPU_EACH_BY(add, MR_CODES, add_n)),
     .examples = MR_EXAMPLES(
         "([1, 2], [3, 4], [5, 6]) -> [9, 12]",
         "([[1, 2]]) -> [[1, 2]]",
         "(shape(0,2), shape(0,2)) -> shape(0,2)",
         "([1+1i], [2i]) -> [1+3i]",
         "T=int8: ([100], [100]) -> [-56]",
+        "T=quint8: ([100], [100]) -> [200]",
         "T=float: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT"));

@@ -141,7 +141,7 @@ static mr_status *arg_shape(mr_infer *c)
 #define ROW(E, fn) {.device = "CPU", .type = MR_##E, .run = arg_run, .user = (void *)(uintptr_t)fn},
 #define TYPE_ROW(E, name, number, S, C, fn) ROW(E, fn##_##name)
 #define ALL_ROWS(fn)                                \
-    MR_FLOATS32(TYPE_ROW, fn) MR_INTS(TYPE_ROW, fn) \
+    MR_FLOATS32(TYPE_ROW, fn) MR_INTS(TYPE_ROW, fn) MR_CODES(TYPE_ROW, fn) \
     ROW(HALF, fn##_float) ROW(BFLOAT16, fn##_float) ROW(BOOL, fn##_uint8)
 
 #define NUMBERS                                                                               \
@@ -165,6 +165,7 @@ MR_OP(ArgMax,
         "[nan, 1, 3, nan], 0 -> 2",
         "[nan, nan], 0 -> 0",
         "[false, true, true], 0 -> 1",
+        "T=qint8: [-1, -100, 3], 0 -> 2",
         "shape(0,2), 1 -> shape(0)",
         "T=float: shape(2,0), 1 -> !INVALID_ARGUMENT Reduction axis 1 is empty in shape [2,0]",
         "T=float: [1, 2], 1 -> !INVALID_ARGUMENT"));
@@ -181,4 +182,5 @@ MR_OP(ArgMin,
         "[[1, 5, 3], [4, 2, 6]], 1 -> [0, 1]",
         "output_type=int32: [2, 1, 1], 0 -> 1",
         "[nan, 3, 1, nan], 0 -> 2",
-        "[true, false, false], 0 -> 1"));
+        "[true, false, false], 0 -> 1",
+        "T=qint8: [-1, -100, 3], 0 -> 1"));

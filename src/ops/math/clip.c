@@ -41,10 +41,12 @@ MR_OP(ClipByValue,
     .attrs    = "T: numbertype",
     .shape    = mr_shape_same,
     .grad     = clip_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(clip, MR_REALS, clip_run)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(clip, MR_REALS, clip_run)
+                           MR_CPU_EACH_BY(clip, MR_CODES, clip_run)),
     .examples = MR_EXAMPLES(
         "[1, 5, 9], 2, 7 -> [2, 5, 7]",
         "[[1, 5], [9, 4]], [[0, 6], [0, 1]], [[3, 7], [8, 2]] -> [[1, 6], [8, 2]]",
+        "T=qint8: [-100, 5, 100], -7, 7 -> [-7, 5, 7]",
         "nograd: [-inf, nan, inf], -1, 1 -> [-1, nan, 1]",
         "nograd: [1, 5], 4, 2 -> [4, 4]",
         "T=float: [1, 2], [1, 2, 3], 4 -> !INVALID_ARGUMENT"));

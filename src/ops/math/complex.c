@@ -1,44 +1,48 @@
 /* ops/math/complex.c -- Complex, Real, Imag, Conj and ComplexAbs.
  *
- * Two type attrs give a complex type and that of its parts; kernels exist where they belong
- * together. */
+ * Two type attrs give a complex type and that of its parts.  Mostly they belong together; where
+ * they do not, the parts are converted. */
 #include "ops/elementwise.h"
 
-/* R: type of the parts, C: complex type, both as stored. */
-#define PARTS(name, R, C)                                                        \
+/* P: parts of the complex type C, R: the real type; all as stored.  Numbers are read before the
+ * result is written, since it may be the memory of an input. */
+#define PARTS(name, P, R, C)                                                     \
     static void real_##name##_loop(void *const *p, int64_t n)                    \
     {                                                                            \
         R *o = p[0];                                                             \
         for (int64_t i = 0; i < n; i++)                                          \
-            o[i] = ((const R *)p[1])[2 * i];                                     \
+            o[i] = (R)((const P *)p[1])[2 * i];                                  \
     }                                                                            \
     static void imag_##name##_loop(void *const *p, int64_t n)                    \
     {                                                                            \
         R *o = p[0];                                                             \
         for (int64_t i = 0; i < n; i++)                                          \
-            o[i] = ((const R *)p[1])[2 * i + 1];                                 \
+            o[i] = (R)((const P *)p[1])[2 * i + 1];                              \
     }                                                                            \
     static void complex_##name##_loop(void *const *p, int64_t n)                 \
     {                                                                            \
-        R *o = p[0];                                                             \
+        P *o = p[0];                                                             \
         for (int64_t i = 0; i < n; i++) {                                        \
-            o[2 * i] = ((const R *)p[1])[i];                                     \
-            o[2 * i + 1] = ((const R *)p[2])[i];                                 \
+            R re = ((const R *)p[1])[i], im = ((const R *)p[2])[i];              \
+            o[2 * i] = (P)re;                                                    \
+            o[2 * i + 1] = (P)im;                                                \
         }                                                                        \
     }                                                                            \
     static void complex_abs_##name##_loop(void *const *p, int64_t n)             \
     {                                                                            \
         R *o = p[0];                                                             \
         for (int64_t i = 0; i < n; i++)                                          \
-            o[i] = fabs(((const C *)p[1])[i]);                                   \
+            o[i] = (R)fabs(((const C *)p[1])[i]);                                \
     }                                                                            \
     static const mr_each real_##name = {real_##name##_loop, false, 0.5f};        \
     static const mr_each imag_##name = {imag_##name##_loop, false, 0.5f};        \
     static const mr_each complex_##name = {complex_##name##_loop, false, 0.5f};  \
     static const mr_each complex_abs_##name = {complex_abs_##name##_loop, false, 5.0f};
 
-PARTS(float, float, mr_c64)
-PARTS(double, double, mr_c128)
+PARTS(c64_float, float, float, mr_c64)
+PARTS(c128_double, double, double, mr_c128)
+PARTS(c64_double, float, double, mr_c64)
+PARTS(c128_float, double, float, mr_c128)
 
 MR_UNARY(conj, MR_COMPLEXES, conj(x))
 
@@ -46,6 +50,11 @@ MR_UNARY(conj, MR_COMPLEXES, conj(x))
 #define PAIR(each, in, out)                                                                     \
     {.device = "CPU", .type = in, .run = mr_each_run, .user = (void *)(uintptr_t)&each,         \
      .constraints = (const mr_named_attr[]){{"Tout", {.kind = MR_ATTR_TYPE, .type = out}}, {0}}},
+#define FROM_COMPLEX(fn)                                       \
+    MR_KERNELS(PAIR(fn##_c64_float, MR_COMPLEX64, MR_FLOAT)    \
+               PAIR(fn##_c128_double, MR_COMPLEX128, MR_DOUBLE) \
+               PAIR(fn##_c64_double, MR_COMPLEX64, MR_DOUBLE)  \
+               PAIR(fn##_c128_float, MR_COMPLEX128, MR_FLOAT))
 
 static void complex_backward(mr_grad *g)
 {
@@ -87,12 +96,15 @@ MR_OP(Complex,
     .attrs    = "T: {float, double} = DT_FLOAT; Tout: {complex64, complex128} = DT_COMPLEX64",
     .shape    = mr_shape_broadcast2,
     .grad     = complex_backward,
-    .kernels  = MR_KERNELS(PAIR(complex_float, MR_FLOAT, MR_COMPLEX64)
-                           PAIR(complex_double, MR_DOUBLE, MR_COMPLEX128)),
+    .kernels  = MR_KERNELS(PAIR(complex_c64_float, MR_FLOAT, MR_COMPLEX64)
+                           PAIR(complex_c128_double, MR_DOUBLE, MR_COMPLEX128)
+                           PAIR(complex_c128_float, MR_FLOAT, MR_COMPLEX128)
+                           PAIR(complex_c64_double, MR_DOUBLE, MR_COMPLEX64)),
     .examples = MR_EXAMPLES(
         "T=float: [1, 2], [3, -4] -> [1+3i, 2-4i]",
         "T=double Tout=complex128: [1, 2], 0.5 -> [1+0.5i, 2+0.5i]",
-        "T=double Tout=complex64: [1, 2], 0.5 -> !NOT_FOUND"));
+        "T=double Tout=complex64: [1, 2], 0.5 -> [1+0.5i, 2+0.5i]",
+        "T=float Tout=complex128: [1, 2], 0.5 -> [1+0.5i, 2+0.5i]"));
 
 MR_OP(Real,
     .doc      = "real parts",
@@ -100,11 +112,12 @@ MR_OP(Real,
     .attrs    = "T: {complex64, complex128} = DT_COMPLEX64; Tout: {float, double} = DT_FLOAT",
     .shape    = mr_shape_same,
     .grad     = real_backward,
-    .kernels  = MR_KERNELS(PAIR(real_float, MR_COMPLEX64, MR_FLOAT)
-                           PAIR(real_double, MR_COMPLEX128, MR_DOUBLE)),
+    .kernels  = FROM_COMPLEX(real),
     .examples = MR_EXAMPLES(
         "T=complex64: [1+3i, 2-4i] -> [1, 2]",
-        "T=complex128 Tout=double: [1+3i, 2-4i] -> [1, 2]"));
+        "T=complex128 Tout=double: [1+3i, 2-4i] -> [1, 2]",
+        "T=complex64 Tout=double: [1+3i, 2-4i] -> [1, 2]",
+        "T=complex128: [1+3i, 2-4i] -> [1, 2]"));
 
 MR_OP(Imag,
     .doc      = "imaginary parts",
@@ -112,11 +125,12 @@ MR_OP(Imag,
     .attrs    = "T: {complex64, complex128} = DT_COMPLEX64; Tout: {float, double} = DT_FLOAT",
     .shape    = mr_shape_same,
     .grad     = imag_backward,
-    .kernels  = MR_KERNELS(PAIR(imag_float, MR_COMPLEX64, MR_FLOAT)
-                           PAIR(imag_double, MR_COMPLEX128, MR_DOUBLE)),
+    .kernels  = FROM_COMPLEX(imag),
     .examples = MR_EXAMPLES(
         "T=complex64: [1+3i, 2-4i] -> [3, -4]",
-        "T=complex128 Tout=double: [1+3i, 2-4i] -> [3, -4]"));
+        "T=complex128 Tout=double: [1+3i, 2-4i] -> [3, -4]",
+        "T=complex64 Tout=double: [1+3i, 2-4i] -> [3, -4]",
+        "T=complex128: [1+3i, 2-4i] -> [3, -4]"));
 
 MR_OP(Conj,
     .doc      = "complex conjugates",
@@ -133,8 +147,9 @@ MR_OP(ComplexAbs,
     .attrs    = "T: {complex64, complex128} = DT_COMPLEX64; Tout: {float, double} = DT_FLOAT",
     .shape    = mr_shape_same,
     .grad     = complex_abs_backward,
-    .kernels  = MR_KERNELS(PAIR(complex_abs_float, MR_COMPLEX64, MR_FLOAT)
-                           PAIR(complex_abs_double, MR_COMPLEX128, MR_DOUBLE)),
+    .kernels  = FROM_COMPLEX(complex_abs),
     .examples = MR_EXAMPLES(
         "T=complex64: [3+4i, -5] -> [5, 5]",
-        "T=complex128 Tout=double: [3+4i, -5] -> [5, 5]"));
+        "T=complex128 Tout=double: [3+4i, -5] -> [5, 5]",
+        "T=complex64 Tout=double: [3+4i, -5] -> [5, 5]",
+        "T=complex128: [3+4i, -5] -> [5, 5]"));

@@ -72,18 +72,22 @@ MR_OP(Div,
         "T=int32: shape(0), 0 -> shape(0)"));
 
 MR_OP(RealDiv,
-    .doc      = "x / y, element by element",
+    .doc      = "x / y, element by element; integers are cut towards zero",
     .sig      = "x: T, y: T -> z: T",
     .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
                 "uint64, int64, "
                 "complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = real_div_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX)
+                           MR_CPU_EACH_BY(div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 4, -8] -> [0.5, 0.5, -0.375]",
         "[[3], [5]], [2, 4] -> [[1.5, 0.75], [2.5, 1.25]]",
-        "[3+1i], [1+1i] -> [2-1i]"));
+        "[3+1i], [1+1i] -> [2-1i]",
+        "[6, 7], [2, 7] -> [3, 1]",
+        "T=int32: [7, -7], 2 -> [3, -3]",
+        "T=uint8: 1, 0 -> !INVALID_ARGUMENT Integer division by zero"));
 
 MR_OP(DivNoNan,
     .doc      = "x / y, and 0 where y is 0",

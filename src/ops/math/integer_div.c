@@ -34,7 +34,12 @@ mr_status *mr_integer_div_run(mr_run *r)
     return mr_each_apply(r, r->kernel->user);
 }
 
-#define TRUNCATE_TYPES(M, ...) MR_FLOATS(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__)
+mr_status *mr_integer_inverse_run(mr_run *r)
+{
+    if (has_zero(mr_in(r, 0)))
+        return mr_invalid("Integer division by zero");
+    return mr_each_apply(r, r->kernel->user);
+}
 
 MR_INLINE float floor_mod_f(float x, float y)
 {
@@ -56,6 +61,7 @@ MR_BINARY(floor_mod, MR_SIGNED, mr_floor_mod(x, y))
 MR_BINARY(floor_mod, MR_UNSIGNED, x % y)
 MR_BINARY_SLOW(truncate_mod, MR_FLOATS, fmod(x, y))
 MR_BINARY(truncate_mod, MR_INDEXES, mr_truncate_mod(x, y))
+MR_BINARY(truncate_div, MR_FLOATS, trunc(x / y))
 MR_BINARY(truncate_div, MR_SIGNED, mr_truncate_div(x, y))
 MR_BINARY(truncate_div, MR_UNSIGNED, x / y)
 
@@ -128,16 +134,19 @@ MR_OP(TruncateMod,
     .examples = MR_EXAMPLES(MOD_EXAMPLES));
 
 MR_OP(TruncateDiv,
-    .doc      = "x / y of integers, cut towards zero",
+    .doc      = "x / y cut towards zero, element by element",
     .sig      = "x: T, y: T -> z: T",
     .attrs    = "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, "
                 "uint64, int64, "
                 "complex64, complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(truncate_div, MR_INTS, mr_integer_div_run)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(truncate_div, MR_FLOATS)
+                           MR_CPU_EACH_BY(truncate_div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[7, 6, 5], [2, 3, 7] -> [3, 2, 0]",
         "[-7, 7, -7], [2, -2, -2] -> [-3, -3, 3]",
+        "[5.5, -5.5], 2 -> [2, -2]",
+        "T=float: [1, -1, 0], 0 -> [inf, -inf, nan]",
         "T=int32: -2147483648, -1 -> -2147483648",
         "T=int32: 1, 0 -> !INVALID_ARGUMENT Integer division by zero"));

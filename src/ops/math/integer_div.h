@@ -7,6 +7,8 @@
 /* Runs an element-wise kernel (mr_kernel.user) after making sure that its second input has no zero:
  * INVALID_ARGUMENT "Integer division by zero". */
 mr_status *mr_integer_div_run(mr_run *r);
+/* The same for an op whose only input is the divisor. */
+mr_status *mr_integer_inverse_run(mr_run *r);
 
 /* y is not 0.  The minimum divided by -1 wraps to itself; the CPU would trap. */
 static inline uint64_t mr_truncate_div(int64_t x, int64_t y)

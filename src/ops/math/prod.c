@@ -64,7 +64,7 @@ MR_OP(Prod,
     .shape    = mr_shape_reduction,
     .grad     = prod_backward,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(prod) MR_CPU_REDUCE(prod, MR_COMPLEXES)
-                           MR_CPU_REDUCE(prod, MR_INTS)),
+                           MR_CPU_REDUCE(prod, MR_INTS) MR_CPU_REDUCE(prod, MR_CODES)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [4, 5, 6]], 0 -> [4, 10, 18]",
         "[[1, 2], [4, 5]], [0, 1] -> 40",
@@ -74,4 +74,5 @@ MR_OP(Prod,
         "[[[1, 2], [3, 4]], [[5, 1], [2, 3]]], [0, 2] -> [10, 72]",
         "[1+1i, 2i], 0 -> -2+2i",
         "shape(2,0), 1 -> [1, 1]",
-        "T=int8: [16, 16], 0 -> 0"));
+        "T=int8: [16, 16], 0 -> 0",
+        "T=qint32: [16, -16], 0 -> -256"));

@@ -3,11 +3,22 @@
  * The gradient of a step function is zero almost everywhere: none flows. */
 #include "ops/elementwise.h"
 
-#define ROUND_INTS MR_SIGNED
-
 MR_UNARY(floor, MR_FLOATS, floor(x))
 MR_UNARY(ceil, MR_FLOATS, ceil(x))
 MR_UNARY(rint, MR_FLOATS, rint(x)) /* ties to even: the rounding mode is always nearest */
+
+/* Each part by itself: multiplying by I would make NaN of an infinite part. */
+#define RINT_PARTS(E, name, number, S, C, R)                    \
+    static void rint_##name##_loop(void *const *p, int64_t n)   \
+    {                                                           \
+        const R *x = p[1];                                      \
+        R *y = p[0];                                            \
+        for (int64_t i = 0; i < 2 * n; i++)                     \
+            y[i] = rint(x[i]);                                  \
+    }                                                           \
+    static const mr_each rint_##name = {rint_##name##_loop, false, 1.0f};
+MR_TYPE_COMPLEX64(RINT_PARTS, float)
+MR_TYPE_COMPLEX128(RINT_PARTS, double)
 
 MR_TEST_UNARY(is_nan, MR_FLOATS, x != x)
 MR_TEST_UNARY(is_inf, MR_FLOATS, fabs(x) == INFINITY)
@@ -48,10 +59,12 @@ MR_OP(Round,
                 "complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_CPU_ONE(round_int, ROUND_INTS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_CPU_ONE(round_int, MR_SIGNED)
+                           MR_CPU_EACH(rint, MR_COMPLEXES)),
     .examples = MR_EXAMPLES(
         "[0.5, 1.5, 2.5, -0.5, -1.5] -> [0, 2, 2, -0, -2]",
         "[1, -3] -> [1, -3]",
+        "[0.5-1.5i, 2.25+1i] -> [0-2i, 2+1i]",
         "[inf, nan] -> [inf, nan]"));
 
 MR_OP(Rint,

@@ -143,11 +143,13 @@ MR_OP(UnsortedSegmentSum,
     .attrs    = "T: numbertype; Tindices: {int32, int64}; Tnumsegments: {int32, int64} = DT_INT32",
     .shape    = segment_shape,
     .grad     = segment_sum_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, segment_sum)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, segment_sum)
+                           MR_CPU_EACH_BY(add, MR_CODES, segment_sum)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4], [5, 6]], int32[0, 2, 0], 3 -> [[6, 8], [0, 0], [3, 4]]",
         "[[1, 2], [3, 4]], int64[[0, 1], [1, 1]], 2 -> [1, 9]",
-        "[1, 2, 3], int32[0, -1, 1], 2 -> [1, 3]", "[7], int32 shape(0), 2 -> !INVALID_ARGUMENT",
+        "[1, 2, 3], int32[0, -1, 1], 2 -> [1, 3]",
+        "T=qint8: [1, 2, -3], int32[0, 1, 1], 2 -> [1, -1]", "[7], int32 shape(0), 2 -> !INVALID_ARGUMENT",
         "[[7, 8]], int32[1], 3 -> [[0, 0], [7, 8], [0, 0]]", "7, int32 1, 2 -> [0, 7]",
         "shape(0,2), int32 shape(0), 1 -> [[0, 0]]",
         "T=float: [1, 2], int32[0, 5], 2 -> !INVALID_ARGUMENT segment_ids[1] = 5 is out of range "

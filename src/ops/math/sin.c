@@ -8,6 +8,11 @@ MR_UNARY_SLOW(cos, MR_DOUBLE_COMPLEX, cos(x))
 MR_UNARY_SLOW(tan, MR_FLOATS_COMPLEX, tan(x))
 MR_UNARY_SLOW(atan, MR_FLOATS_COMPLEX, atan(x))
 
+/* Of integers: as Cast would make an integer of the result. */
+static int64_t cut(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
+MR_UNARY_SLOW(tan, MR_SIGNED, cut(tan((double)x)))
+MR_UNARY_SLOW(atan, MR_SIGNED, cut(atan((double)x)))
+
 static mr_out unary(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
 
 static void sin_backward(mr_grad *g)
@@ -67,10 +72,12 @@ MR_OP(Tan,
     .attrs    = WIDER,
     .shape    = mr_shape_same,
     .grad     = tan_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(tan, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(tan, MR_FLOATS_COMPLEX) MR_CPU_EACH(tan, MR_SIGNED)),
     .examples = MR_EXAMPLES(
         "[0, 1, -0.5] -> [0, 1.557407724655, -0.546302489844]",
-        "[1+1i] -> [0.271752585320+1.083923327339i]"));
+        "[1+1i] -> [0.271752585320+1.083923327339i]",
+        "0 -> 0",
+        "T=int16: [1, 11, -11] -> [1, -225, 225]"));
 
 MR_OP(Atan,
     .doc      = "inverse tangent of each element",
@@ -78,8 +85,10 @@ MR_OP(Atan,
     .attrs    = WIDER,
     .shape    = mr_shape_same,
     .grad     = atan_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(atan, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(atan, MR_FLOATS_COMPLEX) MR_CPU_EACH(atan, MR_SIGNED)),
     .examples = MR_EXAMPLES(
         "[0, 1, -0.5] -> [0, 0.785398163397, -0.463647609001]",
         "[1+1i] -> [1.017221967898+0.402359478109i]",
+        "0 -> 0",
+        "T=int16: [1, 2, -9] -> [0, 1, -1]",
         "T=float: [inf, -inf, nan] -> [1.57079633, -1.57079633, nan]"));

@@ -2,6 +2,7 @@
  *
  * The gradient ops take the forward OUTPUT y, conjugated, and give exactly 0 where dy is 0, so that
  * an infinite slope does no harm where nothing flows. */
+#include "ops/math/integer_div.h"
 #include "ops/nn/each_same.h"
 
 MR_UNARY(sqrt, MR_FLOATS, sqrt(x))
@@ -9,6 +10,7 @@ MR_UNARY_SLOW(sqrt, MR_COMPLEXES, sqrt(x))
 MR_UNARY(rsqrt, MR_FLOATS, 1 / sqrt(x))
 MR_UNARY_SLOW(rsqrt, MR_COMPLEXES, 1 / sqrt(x))
 MR_UNARY(reciprocal, MR_FLOATS_COMPLEX, 1 / x)
+MR_UNARY(reciprocal, MR_SIGNED, x == 1 || x == -1 ? x : 0) /* 1 / x, cut towards zero; x is not 0 */
 
 /* In these x is the forward output, y is dy. */
 MR_BINARY(sqrt_grad, MR_FLOATS32, y == 0 ? 0 : (typeof(x))0.5 * y / x)
@@ -67,6 +69,9 @@ static void inv_grad_backward(mr_grad *g) { inverse_grad_backward(g, "InvGrad");
 #define INVERSES                                    \
     "[1, 2, -4] -> [1, 0.5, -0.25]",                \
     "[1+1i] -> [0.5-0.5i]",                         \
+    "T=int32: [1, -1, 7] -> [1, -1, 0]",            \
+    "T=int8: [1, 0] -> !INVALID_ARGUMENT Integer division by zero", \
+    "[1, -1] -> [1, -1]",                           \
     "T=float: [0, -0, inf, nan] -> [inf, -inf, 0, nan]"
 #define INVERSE_GRADS                                       \
     "[1, 0.5, -2], [1, 2, 3] -> [-1, -0.5, -12]",           \
@@ -129,7 +134,8 @@ MR_OP(Reciprocal,
     .attrs    = WIDER,
     .shape    = mr_shape_same,
     .grad     = reciprocal_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX)
+                           MR_CPU_EACH_BY(reciprocal, MR_SIGNED, mr_integer_inverse_run)),
     .examples = MR_EXAMPLES(INVERSES));
 
 MR_OP(ReciprocalGrad,
@@ -147,7 +153,8 @@ MR_OP(Inv,
     .attrs    = WIDER,
     .shape    = mr_shape_same,
     .grad     = inv_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX)
+                           MR_CPU_EACH_BY(reciprocal, MR_SIGNED, mr_integer_inverse_run)),
     .examples = MR_EXAMPLES(INVERSES));
 
 MR_OP(InvGrad,

@@ -48,7 +48,7 @@ const mr_reducer *mr_sum_reducer(mr_dtype type)
     switch (type) {
 #define CASE(E, name, number, S, C, ...) \
     case MR_##E: return &sum_##name;
-        MR_FLOATS32(CASE, ) MR_COMPLEXES(CASE, ) MR_INTS(CASE, )
+        MR_FLOATS32(CASE, ) MR_COMPLEXES(CASE, ) MR_INTS(CASE, ) MR_CODES(CASE, )
     case MR_HALF: case MR_BFLOAT16: return &sum_float;
     default: return NULL;
     }
@@ -93,7 +93,7 @@ MR_OP(Sum,
     .shape    = mr_shape_reduction,
     .grad     = sum_backward,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(sum) MR_CPU_REDUCE(sum, MR_COMPLEXES)
-                           MR_CPU_REDUCE(sum, MR_INTS)),
+                           MR_CPU_REDUCE(sum, MR_INTS) MR_CPU_REDUCE(sum, MR_CODES)),
     .examples = MR_EXAMPLES(
         "shape(1,5,5,0), 1 -> shape(1,5,0)",
         "[[1, 2, 3], [4, 5, 6]], 0 -> [5, 7, 9]",
@@ -115,6 +115,7 @@ MR_OP(Sum,
         "fill(1, 2,60), 1 -> [60, 60]",
         "fill(1, 60,2), 0 -> [60, 60]",
         "T=int8: [100, 100], 0 -> -56",
+        "T=qint8: [100, 20], 0 -> 120",
         "T=float: fill(0.1, 100000), 0 -> 10000.00",
         "T=float: fill(0.1, 20000,3), 0 -> [2000.000, 2000.000, 2000.000]",
         "T=half: fill(1, 4096), 0 -> 4096",
@@ -131,7 +132,7 @@ MR_OP(Mean,
     .shape    = mr_shape_reduction,
     .grad     = mean_backward,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(mean) MR_CPU_REDUCE(mean, MR_COMPLEXES)
-                           MR_CPU_REDUCE(mean, MR_INTS)),
+                           MR_CPU_REDUCE(mean, MR_INTS) MR_CPU_REDUCE(mean, MR_CODES)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [5, 6, 7]], 0 -> [3, 4, 5]",
         "[[1, 2, 3], [5, 6, 7]], [0, 1] -> 4",
@@ -141,4 +142,5 @@ MR_OP(Mean,
         "T=int32: shape(2,0), 1 -> [0, 0]",
         "T=int32: [-3, -4], 0 -> -3",
         "T=uint8: [255, 253], 0 -> 254",
+        "T=quint8: [255, 253], 0 -> 254",
         "T=int8: fill(100, 300), 0 -> 100"));

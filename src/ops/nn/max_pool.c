@@ -2,6 +2,7 @@
 #include "ops/nn/max_pool.h"
 
 #include "base/memory.h"
+#include "ops/maths.h"
 
 #define PIXEL_NS 0.15
 
@@ -110,6 +111,7 @@ static void depth_any(mr_dtype type, const void *from, void *to, int64_t n, int6
     case MR_##E: depth_##name(from, to, n, depth); break;
         MR_FLOATS32(DEPTH_CASE, )
         MR_INTS(DEPTH_CASE, )
+        MR_CODE_QINT8(DEPTH_CASE, )
     default: break;
     }
 }
@@ -213,7 +215,8 @@ MR_OP(MaxPool,
                    "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
     .shape       = infer,
     .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(max_pool, FORWARD_TYPES)),
+    .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(max_pool, FORWARD_TYPES)
+                              MR_CPU_MAX_POOL(max_pool, MR_CODE_QINT8)),
     .state_bytes = sizeof(mr_window),
     .init        = mr_pool2d_init,
     .examples    = MR_EXAMPLES(

@@ -118,11 +118,11 @@ static mr_status *assign_sub(mr_run *r) { return update(r, MR_UPDATE_SUB); }
 MR_OP(AssignAdd,
     .doc      = "adds to a variable; the result is the variable",
     UPDATE_OP,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_add, MR_NUMBERS)),
-    .examples = MR_EXAMPLES("[1, 2], [3, 4] -> [4, 6]", "[1, 2], [3] -> !INVALID_ARGUMENT"));
+    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_add, MR_NUMBERS) MR_CPU_ONE(assign_add, MR_CODES)),
+    .examples = MR_EXAMPLES("[1, 2], [3, 4] -> [4, 6]", "T=quint8: [200], [50] -> [250]", "[1, 2], [3] -> !INVALID_ARGUMENT"));
 
 MR_OP(AssignSub,
     .doc      = "subtracts from a variable; the result is the variable",
     UPDATE_OP,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_sub, MR_NUMBERS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_sub, MR_NUMBERS) MR_CPU_ONE(assign_sub, MR_CODES)),
     .examples = MR_EXAMPLES("[5, 7], [3, 4] -> [2, 3]"));

@@ -146,7 +146,8 @@ MR_OP(ReadVariableOp,
     .grad     = read_backward,
     .kernels  = MR_KERNELS(MR_CPU_ANY(read_variable)),
     .examples = MR_EXAMPLES(
-        "h = VarHandleOp dtype=float shape=[2]; AssignVariableOp: h, [1, 2]; dtype=float: h -> [1, 2]",
+        "h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h -> [1, 2]",
+        "h = VarHandleOp dtype=string shape=[2]; AssignVariableOp: h, string[\"a\", \"b\"]; dtype=string: h -> [\"a\", \"b\"]",
         "h = VarHandleOp dtype=float shape=[2]; dtype=float: h -> !FAILED_PRECONDITION Could not find variable"));
 
 /* ---- writing ---- */
@@ -269,7 +270,7 @@ MR_OP(AssignAddVariableOp,
     .attrs    = "dtype: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(add_to, MR_NUMBERS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(add_to, MR_NUMBERS) MR_CPU_ONE(add_to, MR_ALL_CODES)),
     .examples = MR_EXAMPLES(
         "h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->",
         "h = VarHandleOp dtype=$T shape=?; AssignVariableOp: h, [1, 2]; : h, [1] -> !INVALID_ARGUMENT must be equal",
@@ -281,7 +282,7 @@ MR_OP(AssignSubVariableOp,
     .attrs    = "dtype: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(sub_from, MR_NUMBERS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(sub_from, MR_NUMBERS) MR_CPU_ONE(sub_from, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->"));
 
 /* ---- the rest ---- */

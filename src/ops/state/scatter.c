@@ -101,7 +101,9 @@ MR_OP(ResourceGather,
     .grad     = gather_backward,
     .kernels  = MR_KERNELS(MR_CPU_ANY(resource_gather)),
     .examples = MR_EXAMPLES(
-        "v = VarHandleOp dtype=float shape=[3]; AssignVariableOp: v, float[1, 2, 3]; dtype=float: v, int32[2, 0] -> [3, 1]",
+        "v = VarHandleOp dtype=$T shape=[3]; AssignVariableOp: v, [1, 2, 3]; : v, int32[2, 0] -> [3, 1]",
+        "v = VarHandleOp dtype=string shape=[2]; AssignVariableOp: v, string[\"a\", \"b\"]; dtype=string: v, int32[1] -> [\"b\"]",
+        "v = VarHandleOp dtype=bool shape=[2]; AssignVariableOp: v, bool[true, false]; dtype=bool: v, int32[1] -> [false]",
         "v = VarHandleOp dtype=float shape=[2,2]; AssignVariableOp: v, float[[1, 2], [3, 4]]; "
         "dtype=float: v, int64[[1], [1]] -> [[[3, 4]], [[3, 4]]]",
         "v = VarHandleOp dtype=float shape=[2]; AssignVariableOp: v, float[1, 2]; "
@@ -202,21 +204,23 @@ MR_OP(ScatterUpdate, .doc = "replaces rows of a variable", REF_SCATTER("type", "
                             "[1, 2], int32[2], [7] -> !INVALID_ARGUMENT indices[0] = 2 is not in [0, 2)",
                             "[1, 2], int32[1], [7, 8] -> !INVALID_ARGUMENT updates.shape"));
 MR_OP(ScatterAdd, .doc = "adds to rows of a variable", REF_SCATTER("numbertype", "false"),
-    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS)),
-    .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0, 2], [1, 2, 3] -> [3, 2, 7]"));
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS) MR_CPU_ONE(scatter_add, MR_CODES)),
+    .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0, 2], [1, 2, 3] -> [3, 2, 7]",
+                            "T=qint8: [1, 2], int64[0], [-3] -> [-2, 2]"));
 MR_OP(ScatterSub, .doc = "subtracts from rows of a variable", REF_SCATTER("numbertype", "false"),
-    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS)),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS) MR_CPU_ONE(scatter_sub, MR_CODES)),
     .examples = MR_EXAMPLES("[5, 6, 7], int32[2, 0], [1, 2] -> [3, 6, 6]"));
 
 #define SCATTER_STEPS "v = VarHandleOp dtype=$T shape=[3]; AssignVariableOp: v, [1, 2, 3]; "
 MR_OP(ResourceScatterUpdate, .doc = "replaces rows of a variable", RESOURCE_SCATTER("type"),
     .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
-    .examples = MR_EXAMPLES("v = VarHandleOp dtype=float shape=[3]; AssignVariableOp: v, float[1, 2, 3]; "
-                            "dtype=float: v, int32[2, 0], [7, 8] ->"));
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [7, 8] ->",
+                            "v = VarHandleOp dtype=string shape=[2]; AssignVariableOp: v, string[\"a\", \"b\"]; "
+                            "dtype=string: v, int32[1], [\"c\"] ->"));
 MR_OP(ResourceScatterAdd, .doc = "adds to rows of a variable", RESOURCE_SCATTER("numbertype"),
-    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS)),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS) MR_CPU_ONE(scatter_add, MR_CODES)),
     .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [7, 8] ->",
                             SCATTER_STEPS ": v, int32[3], [7] -> !INVALID_ARGUMENT is not in [0, 3)"));
 MR_OP(ResourceScatterSub, .doc = "subtracts from rows of a variable", RESOURCE_SCATTER("numbertype"),
-    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS)),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS) MR_CPU_ONE(scatter_sub, MR_CODES)),
     .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->"));

@@ -29,6 +29,6 @@ MR_INTS(INT_LOOP, sub, -)
 mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t)
 {
 #define ROW(E, name, number, S, C, ...) [MR_##E] = {add_##name, sub_##name},
-    static mr_update_loop *const loops[MR_UINT64 + 1][2] = {MR_NUMBERS(ROW, )};
+    static mr_update_loop *const loops[MR_UINT64 + 1][2] = {MR_NUMBERS(ROW, ) MR_ALL_CODES(ROW, )};
     return kind < MR_UPDATE_SET && t <= MR_UINT64 ? loops[t][kind] : NULL;
 }

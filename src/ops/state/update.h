@@ -2,6 +2,7 @@
 #ifndef MR_OPS_STATE_UPDATE_H
 #define MR_OPS_STATE_UPDATE_H
 
+#include "ops/maths.h"
 #include "run/run.h"
 
 typedef void mr_update_loop(void *dst, const void *src, int64_t n);

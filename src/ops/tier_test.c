@@ -1,0 +1,382 @@
+/* ops/tier_test.c -- walks tier A, the ops that no graph can do without, and lists what each lacks.
+ *
+ * tier_a.inc names them, with what TensorFlow's registries say of the gradient: GRAD, it has one;
+ * STOP, it is declared to have none, so that a walk back ends there; NONE, nothing is said.  What
+ * is missing is printed op by op and type by type, then the test fails.  An exception has a reason
+ * that stands beside it, and one that is no longer needed fails too.
+ *
+ * Types are tried, not looked up: a kernel for any type may still refuse one.  Every combination of
+ * the types that the signature allows is forced on the op's examples, until one of them runs. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "graph/infer.h"
+#include "ops/table.h"
+#include "ops/trial_test.h"
+#include "run/run.h"
+#include "tests/harness/test.h"
+
+enum { NONE, STOP, GRAD };
+
+typedef struct tier_op {
+    const char *name;
+    int gradient;
+} tier_op;
+
+static const tier_op tier_a[] = {
+#define X(Name, gradient) {#Name, gradient},
+#include "ops/tier_a.inc"
+#undef X
+};
+
+static int n_lacking;
+
+/* Of the detail only the first line is told. */
+static void lacks(const char *op, const char *what, const char *detail)
+{
+    fprintf(stderr, "%s lacks %s%s%.*s\n", op, what, detail ? ": " : "",
+            detail ? (int)strcspn(detail, "\n") : 0, detail ? detail : "");
+    n_lacking++;
+}
+
+static void end_of_walk(void)
+{
+    if (n_lacking > 0)
+        mr_test_fail(__FILE__, __LINE__, "%d things are lacking", n_lacking);
+}
+
+static void each(void (*fn)(const tier_op *t, const mr_op_def *d))
+{
+    mr_ops_register();
+    for (int i = 0; i < MR_COUNT(tier_a); i++) {
+        const mr_op_def *d = mr_op_find(mr_sv_of(tier_a[i].name));
+        if (d)
+            fn(&tier_a[i], d);
+    }
+    end_of_walk();
+}
+
+/* ---- registration ---- */
+
+/* Not written yet.  An op that is there must not be here. */
+static const char *const pending[] = {
+    "Abort",
+    "AccumulatorApplyGradient",
+    "AccumulatorNumAccumulated",
+    "AccumulatorSetGlobalStep",
+    "AccumulatorTakeGradient",
+    "Cholesky",
+    "CholeskyGrad",
+    "ConditionalAccumulator",
+    "HistogramSummary",
+    "LogUniformCandidateSampler",
+    "MatrixDeterminant",
+    "MatrixInverse",
+    "MatrixSolve",
+    "MatrixTriangularSolve",
+    "MergeSummary",
+    "Multinomial",
+    "PaddingFIFOQueue",
+    "PaddingFIFOQueueV2",
+    "RandomShuffleQueue",
+    "RandomShuffleQueueV2",
+    "RefIdentity",
+    "ScalarSummary",
+    "SparseAccumulatorApplyGradient",
+    "SparseAccumulatorTakeGradient",
+    "SparseConditionalAccumulator",
+};
+
+static bool is_listed(const char *const *list, int n, const char *op)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i], op) == 0)
+            return true;
+    return false;
+}
+
+MR_TEST(tier_a_is_registered)
+{
+    mr_ops_register();
+    for (int i = 0; i < MR_COUNT(tier_a); i++) {
+        bool there = mr_op_find(mr_sv_of(tier_a[i].name)) != NULL;
+        bool waited_for = is_listed(pending, MR_COUNT(pending), tier_a[i].name);
+        if (there && waited_for)
+            lacks(tier_a[i].name, "nothing any more, but is listed as pending", NULL);
+        if (!there && !waited_for)
+            lacks(tier_a[i].name, "registration", NULL);
+    }
+    end_of_walk();
+}
+
+/* ---- shapes, examples ---- */
+
+static void check_shape(const tier_op *t, const mr_op_def *d)
+{
+    if (!d->op->shape && d->n_out > 0)
+        lacks(t->name, "a shape function", NULL);
+}
+
+MR_TEST(tier_a_has_shape_functions) { each(check_shape); }
+
+/* Examples are what the fuzzer starts from (tests/fuzz/ops.c), so an op with one is a target. */
+static void check_examples(const tier_op *t, const mr_op_def *d)
+{
+    bool there = d->op->examples && d->op->examples[0];
+    if (!there && !mr_trial_excuse(t->name))
+        lacks(t->name, "an example, and so a fuzz target", NULL);
+    if (there && mr_trial_excuse(t->name))
+        lacks(t->name, "no example, but has an excuse for that", NULL);
+}
+
+MR_TEST(tier_a_has_examples) { each(check_examples); }
+
+/* ---- gradients ---- */
+
+/* Differentiated by the walk back itself (graph/gradients.c), which knows loops, branches, calls.
+ */
+static const char *const by_the_walk[] = {
+    "Enter",
+    "Exit",
+    "Merge",
+    "NextIteration",
+    "PartitionedCall",
+    "RefEnter",
+    "RefExit",
+    "RefMerge",
+    "RefNextIteration",
+    "RefSwitch",
+    "StatefulPartitionedCall",
+    "Switch",
+    "SymbolicGradient",
+};
+
+/* Not written yet. */
+static const char *const pending_gradients[] = {"FusedBatchNormGrad", "FusedBatchNormGradV2",
+                                                "FusedBatchNormGradV3"};
+
+static void check_gradient(const tier_op *t, const mr_op_def *d)
+{
+    bool walked = is_listed(by_the_walk, MR_COUNT(by_the_walk), t->name);
+    bool waited_for = is_listed(pending_gradients, MR_COUNT(pending_gradients), t->name);
+    if (d->op->grad && (walked || waited_for))
+        lacks(t->name, "no gradient, but is listed so", NULL);
+    if (t->gradient == GRAD && !d->op->grad && !walked && !waited_for)
+        lacks(t->name, "a gradient", NULL);
+    if (t->gradient == STOP && !(d->flags & MR_NO_GRADIENT) && !d->op->grad)
+        lacks(t->name, "a word that it has no gradient", NULL);
+    if (t->gradient != GRAD && d->op->grad && (d->flags & MR_NO_GRADIENT))
+        lacks(t->name, "sense: a gradient, and said to have none", NULL);
+}
+
+MR_TEST(tier_a_has_gradients) { each(check_gradient); }
+
+/* ---- types ---- */
+
+enum { MAX_ATTRS = 8, MAX_TYPES = 32, LAST_TYPE = MR_UINT64 };
+
+/* Types that an op's signature lists and that mean nothing to it.  TensorFlow has no kernel for
+ * them either, except for variants. */
+#define INTEGERS "int8 int16 int32 int64 uint8 uint16 uint32 uint64 qint8 quint8 qint32"
+#define COMPLEXES "complex64 complex128"
+static const struct type_exception {
+    const char *op; /* perhaps a pattern */
+    const char *types, *reason;
+} type_exceptions[] = {
+    {"*Apply*", INTEGERS, "a rate or a root below one is zero in an integer"},
+    {"*ApplyFtrl*", COMPLEXES, "its rule asks which of two numbers is larger"},
+    {"AddN", "variant", "no variant that can be added exists: lists of tensors are not here yet"},
+    {"ArgMax", COMPLEXES, "complex numbers have no order"},
+    {"ArgMin", COMPLEXES, "complex numbers have no order"},
+    {"AssignAddVariableOp", "bool string resource variant", "cannot be added"},
+    {"AssignSubVariableOp", "bool string resource variant", "cannot be subtracted"},
+    {"Cast", "string resource variant", "is no number"},
+    {"ClipByValue", COMPLEXES, "complex numbers have no order"},
+    {"Conj", "variant", "no variant with a conjugate exists: lists of tensors are not here yet"},
+    {"Equal", "resource variant", "handles have no value to compare"},
+    {"FloorDiv", COMPLEXES, "a complex quotient has no floor"},
+    {"MirrorPadGrad", "string resource variant", "cannot be added"},
+    {"NotEqual", "resource variant", "handles have no value to compare"},
+    {"RestoreV2", "resource variant", "a handle outlives no process, so no checkpoint holds one"},
+    {"SaveV2", "resource variant", "a handle outlives no process, so no checkpoint holds one"},
+    {"ScatterNd", "resource variant", "cannot be added, as rows named twice are"},
+    {"TruncateDiv", COMPLEXES, "a complex quotient cannot be cut"},
+    {"Unique", "resource variant", "handles have no value to compare"},
+    {"ZerosLike", "resource variant", "a handle has no zero; lists of tensors are not here yet"},
+};
+static bool exception_used[MR_COUNT(type_exceptions)];
+
+/* More to try than the op's own examples, which must leave no files behind. */
+static const struct {
+    const char *op, *text;
+} more_examples[] = {
+#define SAVE "SaveV2 dtypes=[float]: \"c\", [\"a\"], [\"\"], (float[1, 2])"
+    {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"\"] -> [1, 2]"},
+    {"SaveV2", "dtypes=[float]: \"c\", [\"a\"], [\"\"], (float[1, 2]) ->"},
+#undef SAVE
+};
+
+typedef struct type_attr {
+    const mr_attr_def *def;
+    int n;
+    int types[MAX_TYPES];
+} type_attr;
+
+typedef struct combination {
+    const mr_op_def *op;
+    int n_attrs;
+    type_attr attrs[MAX_ATTRS];
+    mr_named_attr forced[MAX_ATTRS + 1];
+    bool tried; /* some example is one that succeeds */
+} combination;
+
+/* Types later than those of TensorFlow 2.9 (float8, int4) are in none of its signatures. */
+static void collect_types(type_attr *a, const mr_attr_def *def)
+{
+    a->def = def;
+    for (int i = 0; i < def->n_allowed && a->n < MAX_TYPES; i++)
+        a->types[a->n++] = def->types[i];
+    for (int t = 1; t <= LAST_TYPE && def->n_allowed == 0; t++)
+        if (mr_dtype_valid(t))
+            a->types[a->n++] = t;
+}
+
+static void collect_attrs(combination *c, const mr_op_def *d)
+{
+    *c = (combination){.op = d};
+    for (int i = 0; i < d->n_attrs; i++)
+        if (d->attrs[i].kind == MR_ATTR_TYPE && c->n_attrs < MAX_ATTRS)
+            collect_types(&c->attrs[c->n_attrs++], &d->attrs[i]);
+    for (int i = 0; i < c->n_attrs; i++)
+        c->forced[i].name = c->attrs[i].def->name;
+}
+
+static mr_dtype key_of(const combination *c)
+{
+    for (int i = 0; i < c->n_attrs; i++)
+        if (c->attrs[i].def == c->op->key)
+            return (mr_dtype)c->forced[i].v.type;
+    return MR_INVALID;
+}
+
+/* One example with these types: did it run?  *why gets the reason if not. */
+static bool try_example(combination *c, const char *text, mr_status **why)
+{
+    mr_arena a;
+    mr_example *e;
+    mr_trial t;
+    bool ran = false;
+    mr_arena_init(&a, 0);
+    MR_CHECK_OK(mr_example_parse(&a, text, &e));
+    if (!e->fails) {
+        c->tried = true;
+        mr_trial_init(&t, c->op, e, key_of(c), MR_TRIAL_CONST);
+        t.forced = c->forced;
+        mr_status_free(*why);
+        *why = mr_trial_steps(&t);
+        ran = !*why && !t.skipped;
+        mr_trial_deinit(&t);
+    }
+    mr_arena_deinit(&a);
+    return ran;
+}
+
+static void print_types(const combination *c, mr_str *out)
+{
+    for (int i = 0; i < c->n_attrs; i++)
+        mr_str_printf(out, "%s%s=%s", i ? " " : "", c->forced[i].name,
+                      mr_dtype_name(c->forced[i].v.type));
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = strstr(words, word); p; p = strstr(p + 1, word))
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+            return true;
+    return false;
+}
+
+static bool is_exception(const combination *c)
+{
+    for (int i = 0; i < MR_COUNT(type_exceptions); i++)
+        for (int k = 0; k < c->n_attrs && fnmatch(type_exceptions[i].op, c->op->name, 0) == 0; k++)
+            if (has_word(type_exceptions[i].types, mr_dtype_name(c->forced[k].v.type)))
+                return exception_used[i] = true;
+    return false;
+}
+
+/* For ops whose examples all show errors (a reference to nothing): is there a kernel at all? */
+static void find_kernel(void *ctx, const mr_kernel *k)
+{
+    combination *c = ctx;
+    if (strcmp(k->device, "CPU") == 0 && (!k->type || k->type == (int)key_of(c)))
+        c->tried = true;
+}
+
+static bool runs(combination *c, mr_status **why)
+{
+    bool ran = false;
+    c->tried = false;
+    for (const char *const *x = c->op->op->examples; x && *x && !ran; x++)
+        ran = try_example(c, *x, why);
+    for (int i = 0; i < MR_COUNT(more_examples) && !ran; i++)
+        if (strcmp(more_examples[i].op, c->op->name) == 0)
+            ran = try_example(c, more_examples[i].text, why);
+    if (c->tried)
+        return ran;
+    mr_kernel_each(c->op, find_kernel, c);
+    return c->tried;
+}
+
+static void try_types(combination *c)
+{
+    mr_status *why = NULL;
+    if (!runs(c, &why) && !is_exception(c)) {
+        mr_str what = {0};
+        print_types(c, &what);
+        lacks(c->op->name, mr_str_z(&what), why ? mr_status_message(why) : "no kernel");
+        mr_str_deinit(&what);
+    }
+    mr_status_free(why);
+}
+
+static void try_all(combination *c, int at)
+{
+    if (at == c->n_attrs) {
+        try_types(c);
+        return;
+    }
+    for (int i = 0; i < c->attrs[at].n; i++) {
+        c->forced[at].v = mr_a_type(c->attrs[at].types[i]);
+        try_all(c, at + 1);
+    }
+}
+
+static void check_types(const tier_op *t, const mr_op_def *d)
+{
+    (void)t;
+    combination c;
+    collect_attrs(&c, d);
+    if (c.n_attrs > 0)
+        try_all(&c, 0);
+}
+
+static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
+{
+    return mr_eval_node(n, NULL, in, out);
+}
+
+MR_TEST(tier_a_runs_in_every_type)
+{
+    mr_infer_set_evaluator(evaluate);
+    mr_test_deadline(120);
+    MR_CHECK_INT(chdir(mr_test_dir()), 0);
+    each(check_types);
+    for (int i = 0; i < MR_COUNT(type_exceptions); i++)
+        if (!exception_used[i])
+            lacks(type_exceptions[i].op, "nothing, but is an exception", type_exceptions[i].types);
+    end_of_walk();
+}
