@@ -162,7 +162,7 @@ void mr_vpow_f(int64_t n, const float *x, const float *y, float *z)
         if (pow_block(m, x + at, y + at, out))
             for (int i = 0; i < m; i++)
                 if (!pow_is_plain(x[at + i], y[at + i]))
-                    out[i] = powf(x[at + i], y[at + i]);
+                    out[i] = powf(MR_AS_READ(x[at + i]), MR_AS_READ(y[at + i]));
         memcpy(z + at, out, (size_t)m * sizeof(float));
     }
 }

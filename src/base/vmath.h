@@ -58,7 +58,13 @@ MR_INLINE float mr_float_of_bits(uint32_t u)
  * minimum becomes half a dozen compares and blends. */
 extern const struct mr_vmath_limits {
     float exp_low, exp_high, expm1_low, tanh_high, erf_high;
+    float one;
 } mr_vmath_limits;
+
+/* x as the processor reads it: where the thread flushes denormals, a denormal becomes 0.  For the
+ * arguments of libm's log and pow: those scale a denormal up by a product, which is 0 then, and
+ * answer as if x were the least denormal.  The compiler would drop a plain product with 1. */
+#define MR_AS_READ(x) ((x) * mr_vmath_limits.one)
 
 /* Both keep a NaN. */
 MR_INLINE float mr_at_most(float x, float top) { return x > top ? top : x; }

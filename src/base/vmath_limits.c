@@ -8,4 +8,5 @@ const struct mr_vmath_limits mr_vmath_limits = {
     .expm1_low = -30.0f, /* -1 */
     .tanh_high = 9.1f,   /* 1 */
     .erf_high = 4.0f,    /* 1 */
+    .one = 1.0f,
 };

@@ -140,6 +140,28 @@ MR_TEST(vmath_pow_mixes_rare_and_plain_elements)
         MR_CHECK(error_of(x[i], pow(i % 7 ? i : -i, i % 5)) <= 0.51);
 }
 
+/* ---- denormal arguments where the thread flushes them ---- */
+
+MR_TEST(vmath_pow_reads_a_denormal_as_0_where_denormals_are_flushed)
+{
+    float x[] = {1e-39f, 1e-39f, -1e-39f}, y[] = {-0.05f, 0.05f, 1e-39f}, z[3];
+    mr_fp_mode mode = mr_denormals_flush();
+    bool flushes = MR_AS_READ(x[0]) == 0; /* not on every processor */
+    mr_vpow_f(3, x, y, z);
+    mr_denormals_restore(mode);
+    MR_CHECK(!flushes || (z[0] == INFINITY && z[1] == 0 && z[2] == 1));
+}
+
+MR_TEST(vmath_log_of_a_denormal_as_read_is_that_of_0)
+{
+    volatile double x = 2e-310;
+    mr_fp_mode mode = mr_denormals_flush();
+    bool flushes = x * mr_vmath_limits.one == 0;
+    double y = log(MR_AS_READ(x));
+    mr_denormals_restore(mode);
+    MR_CHECK(!flushes || y == -INFINITY);
+}
+
 /* ---- the CPU's variants ---- */
 
 /* The same inline functions in loops compiled for the baseline, as this file is. */

@@ -12,7 +12,7 @@ MR_BINARY(div, MR_SIGNED, mr_truncate_div(x, y))
 MR_BINARY(div, MR_UNSIGNED, x / y)
 MR_BINARY(div_no_nan, MR_FLOATS_COMPLEX, y == 0 ? 0 : x / y)
 MR_BINARY(xdivy, XDIVY_TYPES, x == 0 ? 0 : x / y)
-MR_BINARY_SLOW(xlogy, XDIVY_TYPES, x == 0 ? 0 : x * log(y))
+MR_BINARY_SLOW(xlogy, XDIVY_TYPES, x == 0 ? 0 : x * log(MR_AS_READ(y)))
 
 /* dx = dz / y and dy = dz ((-x / y) / y), with the division the op itself uses. */
 static void divide_backward(mr_grad *g, const char *op)

@@ -15,7 +15,7 @@ static inline uint64_t int_pow(int64_t x, int64_t y)
 
 static void pow_float_loop(void *const *p, int64_t n) { mr_vpow_f(n, p[1], p[2], p[0]); }
 MR_FLOAT_FAMILY(MR_EACH_CONST_ROW, ARRAY, pow)
-MR_BINARY_SLOW(pow, MR_DOUBLE_COMPLEX, pow(x, y))
+MR_BINARY_SLOW(pow, MR_DOUBLE_COMPLEX, pow(MR_AS_READ(x), MR_AS_READ(y)))
 MR_BINARY_SLOW(pow, POW_INTS, int_pow(x, y))
 
 #define HAS_NEGATIVE(E, name, number, S, C, ...)          \
