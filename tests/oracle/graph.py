@@ -14,11 +14,18 @@ import numpy as np
 
 lib = c.CDLL(os.environ.get("MILLRACE_LIB", "build/gcc/lib/libtensorflow.so.2"))
 
+# Types that numpy lacks are records of one field: what only moves elements works on them as they are,
+# and nothing mistakes them for integers.  Strings are bytes in arrays of objects.
+BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
+QUANTIZED = {n: np.dtype([(n, n[1:])]) for n in ("qint8", "quint8", "qint16", "quint16", "qint32")}
+STRING = np.dtype(object)
 TYPES = {np.dtype(k): v for k, v in {
-    np.float32: 1, np.float64: 2, np.int32: 3, np.uint8: 4, np.int16: 5, np.int8: 6, np.complex64: 8, np.int64: 9,
-    np.bool_: 10, np.uint16: 17, np.complex128: 18, np.float16: 19, np.uint32: 22, np.uint64: 23}.items()}
+    np.float32: 1, np.float64: 2, np.int32: 3, np.uint8: 4, np.int16: 5, np.int8: 6, STRING: 7, np.complex64: 8,
+    np.int64: 9, np.bool_: 10, QUANTIZED["qint8"]: 11, QUANTIZED["quint8"]: 12, QUANTIZED["qint32"]: 13, BFLOAT16: 14,
+    QUANTIZED["qint16"]: 15, QUANTIZED["quint16"]: 16, np.uint16: 17, np.complex128: 18, np.float16: 19, np.uint32: 22,
+    np.uint64: 23}.items()}
 NUMPY = {v: k for k, v in TYPES.items()}
-DTYPE_ATTRS = {np.float32: 1}
+STRING_BYTES = 24
 
 
 class Output(c.Structure):
@@ -57,7 +64,12 @@ for row in [("TF_NewStatus", P), ("TF_DeleteStatus", None, P), ("TF_GetCode", I,
             ("TF_OperationNumOutputs", I, P), ("TF_NewSessionOptions", P), ("TF_NewSession", P, P, P, P),
             ("TF_SessionRun", None, P, P, P, P, I, P, P, I, P, I, P, P),
             ("TF_AddGradients", None, P, P, I, P, I, P, P, P), ("TF_NewWhile", WhileParams, P, P, I, P),
-            ("TF_FinishWhile", None, P, P, P)]:
+            ("TF_FinishWhile", None, P, P, P), ("TF_SetAttrTypeList", None, P, S, P, I), ("TF_DeleteGraph", None, P),
+            ("TF_SetAttrShapeList", None, P, S, P, P, I),
+            ("TF_CloseSession", None, P, P), ("TF_DeleteSession", None, P, P), ("TF_DeleteSessionOptions", None, P),
+            ("TF_GraphGetTensorNumDims", I, P, Output, P), ("TF_GraphGetTensorShape", None, P, Output, P, I, P),
+            ("TF_StringInit", None, P), ("TF_StringCopy", None, P, S, c.c_size_t), ("TF_StringGetSize", c.c_size_t, P),
+            ("TF_StringGetDataPointer", P, P)]:
     declare(*row)
 
 
@@ -76,6 +88,13 @@ def check():
 def tensor_of(a):
     a = np.asarray(a, order="C")
     dims = (c.c_int64 * a.ndim)(*a.shape)
+    if a.dtype == STRING:
+        t = lib.TF_AllocateTensor(TYPES[STRING], dims, a.ndim, a.size * STRING_BYTES)
+        for i, s in enumerate(a.ravel()):
+            at = lib.TF_TensorData(t) + i * STRING_BYTES
+            lib.TF_StringInit(at)
+            lib.TF_StringCopy(at, s, len(s))
+        return t
     t = lib.TF_AllocateTensor(TYPES[a.dtype], dims, a.ndim, a.nbytes)
     c.memmove(lib.TF_TensorData(t), a.ctypes.data, a.nbytes)
     return t
@@ -84,7 +103,11 @@ def tensor_of(a):
 def array_of(t):
     shape = [lib.TF_Dim(t, i) for i in range(lib.TF_NumDims(t))]
     a = np.empty(shape, NUMPY[lib.TF_TensorType(t)])
-    c.memmove(a.ctypes.data, lib.TF_TensorData(t), a.nbytes)
+    if a.dtype == STRING:
+        ats = [lib.TF_TensorData(t) + i * STRING_BYTES for i in range(a.size)]
+        a.reshape(-1)[:] = [c.string_at(lib.TF_StringGetDataPointer(p), lib.TF_StringGetSize(p)) for p in ats]
+    else:
+        c.memmove(a.ctypes.data, lib.TF_TensorData(t), a.nbytes)
     lib.TF_DeleteTensor(t)
     return a
 
@@ -124,10 +147,20 @@ class Graph:
             elif isinstance(v, str):
                 lib.TF_SetAttrString(d, k, v.encode(), len(v))
             elif isinstance(v, np.ndarray):
-                lib.TF_SetAttrTensor(d, k, tensor_of(v), STATUS)
+                t = tensor_of(v)
+                lib.TF_SetAttrTensor(d, k, t, STATUS)
+                lib.TF_DeleteTensor(t)
                 check()
             elif isinstance(v, tuple):  # a shape
                 lib.TF_SetAttrShape(d, k, (c.c_int64 * len(v))(*v), len(v))
+            elif v is None:  # a shape of unknown rank
+                lib.TF_SetAttrShape(d, k, None, -1)
+            elif v and isinstance(v[0], Type):
+                lib.TF_SetAttrTypeList(d, k, (c.c_int * len(v))(*v), len(v))
+            elif v and isinstance(v[0], tuple):
+                dims = [(c.c_int64 * max(1, len(x)))(*x) for x in v]
+                lib.TF_SetAttrShapeList(d, k, (P * len(v))(*[c.cast(x, P) for x in dims]), (c.c_int * len(v))(
+                    *[len(x) for x in v]), len(v))
             else:
                 lib.TF_SetAttrIntList(d, k, (c.c_int64 * len(v))(*v), len(v))
         o = lib.TF_FinishOperation(d, STATUS)
@@ -138,8 +171,24 @@ class Graph:
         value = np.asarray(value)
         return self.op("Const", [], dtype=Type(value.dtype), value=value)
 
-    def feed(self, dtype):
-        return self.op("Placeholder", [], dtype=Type(dtype))
+    def feed(self, dtype, shape=None):
+        return self.op("Placeholder", [], dtype=Type(dtype), shape=shape)
+
+    def static_shape(self, output):
+        """What shape inference knows: None, or a list with -1 for unknown sizes."""
+        n = lib.TF_GraphGetTensorNumDims(self.handle, output, STATUS)
+        check()
+        dims = (c.c_int64 * max(n, 1))()
+        if n > 0:
+            lib.TF_GraphGetTensorShape(self.handle, output, dims, n, STATUS)
+            check()
+        return None if n < 0 else list(dims)[:n]
+
+    def close(self):
+        if self.session:
+            lib.TF_CloseSession(self.session, STATUS)
+            lib.TF_DeleteSession(self.session, STATUS)
+        lib.TF_DeleteGraph(self.handle)
 
     def gradients(self, ys, xs, dys=None):
         out = (Output * len(xs))()
@@ -164,7 +213,9 @@ class Graph:
 
     def run(self, fetches, feeds=None, targets=()):
         if not self.session:
-            self.session = lib.TF_NewSession(self.handle, lib.TF_NewSessionOptions(), STATUS)
+            options = lib.TF_NewSessionOptions()
+            self.session = lib.TF_NewSession(self.handle, options, STATUS)
+            lib.TF_DeleteSessionOptions(options)
             check()
         feeds = feeds or {}
         ins = (Output * len(feeds))(*feeds.keys())
