@@ -1,42 +1,55 @@
 /* ops/queue/queue.h -- queues of tuples of tensors: state, and everything that waits on it.
  *
- * Operations that cannot finish at once wait as attempts in two lists, one for those that put in and one for
- * those that take out; only the first of each list may make progress (a large DequeueMany holds back later small
- * ones).  Attempts hold no thread: whoever changes the queue moves the others on and ends their runs. */
+ * Operations that cannot finish at once wait as attempts in two lines, one for those that put in
+ * and one for those that take out; only the first of each line may make progress (a large
+ * DequeueMany holds back later small ones).  Kinds of queues differ in which element they give out
+ * and in the shapes they take; all else is the same for all of them. */
 #ifndef MR_OPS_QUEUE_QUEUE_H
 #define MR_OPS_QUEUE_QUEUE_H
 
-#include "run/run.h"
+#include "ops/queue/elements.h"
+#include "ops/queue/tuple.h"
 
 typedef struct mr_queue mr_queue;
 
-/* What kinds of queues differ in. */
 typedef struct mr_queue_kind {
-    const char *name; /* in error texts: "FIFOQueue" */
+    const char *name;     /* in error texts: "FIFOQueue" */
+    const char *needs;    /* what needs shapes: "DequeueMany and DequeueUpTo require" */
+    void (*put)(mr_elements *e);
+    void (*take)(mr_elements *e, mr_tensor **out);
+    void (*take_back)(mr_elements *e, mr_tensor *const *tuple);
+    bool pads;            /* shapes may have open dimensions; batches are padded to the largest */
+    bool by_priority;     /* component 0 is an int64 scalar; a batch is taken in one go, so that it
+                             is in order */
 } mr_queue_kind;
 
-extern const mr_queue_kind mr_queue_fifo;
+extern const mr_queue_kind mr_queue_fifo, mr_queue_padding, mr_queue_random, mr_queue_priority;
 extern const mr_object_type mr_queue_type;
+
+#define MR_QUEUE_UNBOUNDED INT32_MAX
 
 typedef struct mr_queue_spec {
     const mr_queue_kind *kind;
+    const char *op;   /* of the node that asks, for error texts */
     const char *name;
-    int n; /* components */
-    const int *types;
-    int n_shapes; /* 0 or n */
-    const mr_pshape *const *shapes;
-    int64_t capacity; /* < 0: no limit */
+    mr_tuple_type tuple;
+    int64_t capacity; /* MR_QUEUE_UNBOUNDED: no limit */
+    /* of a queue that takes at random */
+    int64_t min_after_dequeue; /* while open, so many stay */
+    int64_t seed, seed2;       /* as asked for; 0, 0: any */
+    mr_philox random;          /* what they mean */
 } mr_queue_spec;
 
 mr_queue *mr_queue_new(const mr_queue_spec *spec);
-/* INVALID_ARGUMENT "Shared queue 'q' has ..." when an existing queue was made with another spec. */
+/* INVALID_ARGUMENT "Shared queue 'q' has ..." when a queue was made with another spec. */
 mr_status *mr_queue_matches(const mr_queue *q, const mr_queue_spec *spec);
 
-/* Each ends the asynchronous run r, at once or when its turn has come. */
-void mr_queue_enqueue(mr_queue *q, mr_run *r, int first_component, bool many);
+/* Each takes a reference to q over and ends the asynchronous run r, now or when its turn comes. */
+void mr_queue_enqueue(mr_queue *q, mr_run *r, bool many);
 void mr_queue_dequeue(mr_queue *q, mr_run *r);
 void mr_queue_dequeue_many(mr_queue *q, mr_run *r, int64_t n, bool up_to);
 void mr_queue_close(mr_queue *q, mr_run *r, bool cancel_pending);
+
 int64_t mr_queue_size(mr_queue *q);
 bool mr_queue_is_closed(mr_queue *q);
 

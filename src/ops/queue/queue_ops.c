@@ -1,254 +1,145 @@
-/* ops/queue/queue_ops.c -- the ops on queues: making a FIFO queue, putting in, taking out, closing.
+/* ops/queue/queue_ops.c -- the ops on queues: putting in, taking out, closing, looking.
  *
- * Each op has two forms that differ only in the handle: a resource (V2), or a reference to two strings, container
- * and name (the older form). */
+ * Each op has two forms that differ only in the handle (named.h), so that each kernel serves both,
+ * for all kinds of queues. */
 #include "graph/infer.h"
+#include "ops/queue/named.h"
 #include "ops/queue/queue.h"
 
-/* ---- making ---- */
+/* ---- what the kernels share ---- */
 
-typedef struct state {
-    mr_device *device;
-    char *container, *name;
-    bool is_private; /* goes with the kernel */
-    mr_tensor *handle;      /* V2 */
-    mr_variable *ref_handle; /* V1 */
-    int64_t capacity;
-} state;
-
-static mr_status *read_spec(const mr_node *n, const state *s, mr_queue_spec *out)
+static mr_status *check_timeout(mr_make *m, void *p)
 {
-    const mr_attr *types, *shapes;
-    MR_TRY(mr_node_get_list(n, "component_types", MR_ATTR_TYPE, &types));
-    MR_TRY(mr_node_get_list(n, "shapes", MR_ATTR_SHAPE, &shapes));
-    if (shapes->n != 0 && shapes->n != types->n)
-        return mr_invalid("a queue of %d components with %d shapes", types->n, shapes->n);
-    *out = (mr_queue_spec){&mr_queue_fifo, s->name, types->n, types->types, shapes->n, shapes->shapes, s->capacity};
-    return NULL;
+    int64_t ms;
+    (void)p;
+    MR_TRY(mr_node_get_int(m->node, "timeout_ms", &ms));
+    return ms == -1 ? NULL : mr_invalid("Timeout not supported yet.");
 }
-
-static mr_status *make_handles(state *s, bool by_ref)
-{
-    if (by_ref) {
-        s->ref_handle = mr_variable_new(true, MR_STRING, s->name);
-        s->ref_handle->t = mr_tensor_vector_str(2, (const char *[]){s->container, s->name});
-        return NULL;
-    }
-    return mr_handle_tensor(mr_handle_new(s->device->name, s->container, s->name, mr_queue_type.name, 0, NULL), &s->handle);
-}
-
-static mr_status *init(mr_make *m, void *p)
-{
-    state *s = p;
-    mr_sv container, shared;
-    s->device = m->device;
-    MR_TRY(mr_node_get_str(m->node, "container", &container));
-    MR_TRY(mr_node_get_str(m->node, "shared_name", &shared));
-    MR_TRY(mr_resource_check_names(container, shared));
-    MR_TRY(mr_node_get_int(m->node, "capacity", &s->capacity));
-    s->container = container.n ? mr_strndup(container.p, container.n) : mr_strdup(mr_resources_default(m->device->resources));
-    s->is_private = shared.n == 0;
-    s->name = shared.n ? mr_strndup(shared.p, shared.n) : mr_resource_private_name(m->node->name);
-    return make_handles(s, mr_dtype_is_ref(m->node->out_types[0]));
-}
-
-static void deinit(void *p)
-{
-    state *s = p;
-    if (s->is_private && s->name)
-        mr_status_free(mr_resources_remove(s->device->resources, mr_sv_of(s->container), mr_sv_of(s->name), &mr_queue_type));
-    mr_tensor_unref(s->handle);
-    mr_variable_unref(s->ref_handle);
-    mr_free(s->container);
-    mr_free(s->name);
-}
-
-static mr_status *make(void *ctx, mr_object **out)
-{
-    *out = (mr_object *)mr_queue_new(ctx);
-    return NULL;
-}
-
-static mr_status *fifo_queue(mr_run *r)
-{
-    state *s = r->state;
-    mr_queue_spec spec;
-    mr_object *q;
-    MR_TRY(read_spec(r->node, s, &spec));
-    MR_TRY(mr_resources_find_or_make(r->step->device->resources, mr_sv_of(s->container), mr_sv_of(s->name), &mr_queue_type,
-                                     make, &spec, &q));
-    mr_status *st = mr_queue_matches((mr_queue *)q, &spec);
-    mr_object_unref(q);
-    MR_TRY(st);
-    if (s->handle)
-        mr_run_set(r, 0, mr_tensor_ref(s->handle));
-    else
-        mr_run_set_ref(r, 0, mr_variable_ref(s->ref_handle));
-    return NULL;
-}
-
-static mr_status *two_strings(mr_infer *c)
-{
-    mr_infer_out_vector(c, 0, 2);
-    return NULL;
-}
-
-/* The handle carries the components' types and shapes to the Dequeue ops. */
-static mr_status *handle_shape(mr_infer *c)
-{
-    const mr_attr *types, *shapes;
-    MR_TRY(mr_node_get_list(c->node, "component_types", MR_ATTR_TYPE, &types));
-    MR_TRY(mr_node_get_list(c->node, "shapes", MR_ATTR_SHAPE, &shapes));
-    mr_infer_out_scalar(c, 0);
-    if (shapes->n != types->n)
-        return NULL;
-    struct mr_handle_part *parts = mr_arena_array(c->arena, struct mr_handle_part, types->n);
-    mr_handle_info *info = mr_arena_new(c->arena, mr_handle_info);
-    for (int i = 0; i < types->n; i++)
-        parts[i] = (struct mr_handle_part){(mr_dtype)types->types[i], shapes->shapes[i]};
-    *info = (mr_handle_info){types->n, parts};
-    c->out_handles[0] = info;
-    return NULL;
-}
-
-#define FIFO_ATTRS                                                                                      \
-    "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; container: string = ''; " \
-    "shared_name: string = ''"
-
-MR_OP(FIFOQueueV2,
-    .doc      = "a queue that gives out its elements in the order they came",
-    .sig      = "-> handle: resource",
-    .attrs    = FIFO_ATTRS,
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = handle_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(fifo_queue)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
-    .examples = MR_EXAMPLES(
-        "component_types=[float]: -> shape()",
-        "a = FIFOQueueV2 component_types=[float] shared_name=\"q\"; "
-        "component_types=[int32] shared_name=\"q\": -> !INVALID_ARGUMENT Shared queue 'q' has component types"));
-
-MR_OP(FIFOQueue,
-    .doc     = "the older form of FIFOQueueV2",
-    .sig     = "-> handle: Ref(string)",
-    .attrs   = FIFO_ATTRS,
-    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape   = two_strings,
-    .kernels = MR_KERNELS(MR_CPU_ANY(fifo_queue)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
-    .examples = MR_EXAMPLES("component_types=[float] shared_name=\"q\": -> [\"localhost\", \"q\"]"));
-
-/* ---- finding the queue of a handle ---- */
 
 static mr_status *find_queue(mr_run *r, mr_queue **out)
 {
-    if (!mr_dtype_is_ref(r->node->in_types[0]))
-        return mr_run_resource(r, 0, &mr_queue_type, (mr_object **)out);
-    mr_tensor *t;
-    MR_TRY(mr_variable_read(mr_in_ref(r, 0), mr_run_allocator(r), &t));
-    mr_status *st = !t || t->n != 2 ? mr_invalid("a queue's handle must be two strings")
-                                    : mr_resources_lookup(r->step->device->resources, mr_tensor_str_at(t, 0),
-                                                          mr_tensor_str_at(t, 1), &mr_queue_type, (mr_object **)out);
-    mr_tensor_unref(t);
-    return st;
+    return mr_named_find(r, &mr_queue_type, (mr_object **)out);
 }
 
-static mr_status *check_timeout(const mr_run *r)
+/* The queue of an asynchronous op; NULL when the run was ended with an error. */
+static mr_queue *open_queue(mr_run *r)
 {
-    int64_t ms;
-    MR_TRY(mr_node_get_int(r->node, "timeout_ms", &ms));
-    return ms == -1 ? NULL : mr_invalid("Timeout not supported yet: timeout_ms must be -1, got %lld", (long long)ms);
-}
-
-/* The queue of an asynchronous op; false when the run was ended with an error. */
-static bool open_queue(mr_run *r, bool has_timeout, mr_queue **q)
-{
-    mr_status *st = has_timeout ? check_timeout(r) : NULL;
-    if (!st)
-        st = find_queue(r, q);
+    mr_queue *q = NULL;
+    mr_status *st = find_queue(r, &q);
     if (st)
         mr_run_done(r, st);
-    return !st;
+    return st ? NULL : q;
 }
-
-static void close_queue(mr_queue *q) { mr_object_unref((mr_object *)q); }
 
 /* ---- putting in ---- */
 
-static void enqueue(mr_run *r)
+static void enqueue_some(mr_run *r, bool many)
 {
-    mr_queue *q;
-    if (!open_queue(r, true, &q))
-        return;
-    mr_queue_enqueue(q, r, 1, false);
-    close_queue(q);
+    mr_queue *q = open_queue(r);
+    if (q)
+        mr_queue_enqueue(q, r, many);
 }
 
-static void enqueue_many(mr_run *r)
-{
-    mr_queue *q;
-    if (!open_queue(r, true, &q))
-        return;
-    mr_queue_enqueue(q, r, 1, true);
-    close_queue(q);
-}
+static void enqueue(mr_run *r) { enqueue_some(r, false); }
+static void enqueue_many(mr_run *r) { enqueue_some(r, true); }
 
-#define ENQUEUE_ATTRS "Tcomponents: list(type) >= 1; timeout_ms: int = -1"
-#define QUEUE_STEP "q = FIFOQueueV2 component_types=[float] shapes=[[]] shared_name=\"q\"; "
+#define NEW_FORM .flags = MR_STATEFUL | MR_NO_GRADIENT
+#define OLD_FORM .flags = MR_NO_FOLD | MR_NO_GRADIENT
+
+#define ENQUEUE(handle, kernel)                                          \
+    .sig = "handle: " handle ", components: Tcomponents ->",              \
+    .attrs = "Tcomponents: list(type) >= 1; timeout_ms: int = -1",        \
+    .shape = mr_shape_none, .init = check_timeout,                        \
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(kernel))
+
+#define FIFO "q = FIFOQueueV2 component_types=[float] shapes=[[]] shared_name=\"q\"; "
+#define OLD_FIFO "q = FIFOQueue component_types=[float] shapes=[[]] shared_name=\"q\"; "
+#define PADDING "q = PaddingFIFOQueueV2 component_types=[float] shapes=[[?]] shared_name=\"q\"; "
+#define RANDOM(attrs) \
+    "q = RandomShuffleQueueV2 component_types=[int32] shapes=[[]] shared_name=\"q\" " attrs "; "
+#define PRIORITY "q = PriorityQueueV2 component_types=[string] shapes=[[]] shared_name=\"q\"; "
+#define NONE "[\"localhost\", \"none\"]"
 
 MR_OP(QueueEnqueueV2,
-    .doc = "puts one element into a queue, waiting for room",
-    .sig = "handle: resource, components: Tcomponents ->", .attrs = ENQUEUE_ATTRS,
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(enqueue)),
+    .doc      = "puts one element into a queue, waiting for room",
+    ENQUEUE("resource", enqueue), NEW_FORM,
     .examples = MR_EXAMPLES(
-        QUEUE_STEP "Tcomponents=[float]: q, (float 1) ->",
-        QUEUE_STEP "Tcomponents=[float]: q, (float[1, 2]) -> !INVALID_ARGUMENT Shape mismatch in tuple component 0. Expected [], got [2]",
-        QUEUE_STEP "QueueCloseV2: q; Tcomponents=[float]: q, (float 1) -> !CANCELLED FIFOQueue 'q' is closed."));
+        FIFO "Tcomponents=[float]: q, (float 1) ->",
+        FIFO "Tcomponents=[float]: q, (float[1, 2]) -> !INVALID_ARGUMENT "
+             "Shape mismatch in tuple component 0. Expected [], got [2]",
+        FIFO "Tcomponents=[int32]: q, (int32 1) -> !INVALID_ARGUMENT "
+             "Signature mismatch, have: resource, int32-> expected: resource, float->",
+        FIFO "Tcomponents=[float, float]: q, (float 1, float 1) -> !INVALID_ARGUMENT "
+             "Signature mismatch, have: resource, float, float-> expected: resource, float->",
+        FIFO "QueueCloseV2: q; Tcomponents=[float]: q, (float 1) -> "
+             "!CANCELLED FIFOQueue 'q' is closed.",
+        FIFO "timeout_ms=5 Tcomponents=[float]: q, (float 1) -> !INVALID_ARGUMENT "
+             "Timeout not supported yet.",
+        PADDING "Tcomponents=[float]: q, (float[1, 2]) ->",
+        PADDING "Tcomponents=[float]: q, (float 1) -> !INVALID_ARGUMENT "
+                "Shape mismatch in tuple component 0. Expected [?], got []",
+        PADDING "QueueCloseV2: q; Tcomponents=[float]: q, (float[1]) -> "
+                "!CANCELLED PaddingFIFOQueue 'q' is closed.",
+        RANDOM("") "QueueCloseV2: q; Tcomponents=[int32]: q, (int32 1) -> "
+                   "!CANCELLED RandomShuffleQueue 'q' is closed.",
+        "q = PriorityQueueV2 component_types=[] shapes=[] shared_name=\"q\"; "
+        "Tcomponents=[int64]: q, (int64[1, 2]) -> !INVALID_ARGUMENT "
+        "Expected the priority element to be a scalar, but received shape: [2]"));
 MR_OP(QueueEnqueue,
-    .doc = "the older form of QueueEnqueueV2",
-    .sig = "handle: Ref(string), components: Tcomponents ->", .attrs = ENQUEUE_ATTRS,
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_none, .kernels = MR_KERNELS(MR_CPU_ASYNC(enqueue)),
-    .examples = MR_EXAMPLES("Tcomponents=[float]: [\"localhost\", \"none\"], (float 1) -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueEnqueueV2",
+    ENQUEUE("Ref(string)", enqueue), OLD_FORM,
+    .examples = MR_EXAMPLES(
+        OLD_FIFO "Tcomponents=[float]: q, (float 1) ->",
+        "Tcomponents=[float]: " NONE ", (float 1) -> !NOT_FOUND does not exist",
+        "Tcomponents=[float]: [\"q\"], (float 1) -> !INVALID_ARGUMENT "
+        "Resource handle must have 2 elements, but had shape: [1]"));
 MR_OP(QueueEnqueueManyV2,
-    .doc = "puts the rows of its components into a queue, one after another",
-    .sig = "handle: resource, components: Tcomponents ->", .attrs = ENQUEUE_ATTRS,
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(enqueue_many)),
-    .examples = MR_EXAMPLES(QUEUE_STEP "Tcomponents=[float]: q, (float[1, 2]) ->"));
+    .doc      = "puts the rows of its components into a queue, one after another",
+    ENQUEUE("resource", enqueue_many), NEW_FORM,
+    .examples = MR_EXAMPLES(
+        FIFO "Tcomponents=[float]: q, (float[1, 2]) ->",
+        FIFO "Tcomponents=[float]: q, (float shape(0)) ->",
+        FIFO "Tcomponents=[float]: q, (float[[1, 2]]) -> !INVALID_ARGUMENT "
+             "Shape mismatch in tuple component 0. Expected [1], got [1,2]",
+        FIFO "Tcomponents=[float]: q, (float 1) -> !INVALID_ARGUMENT must have at least one "
+             "dimension",
+        PADDING "Tcomponents=[float]: q, (float[1, 2]) -> !INVALID_ARGUMENT "
+                "Shape mismatch in tuple component 0. Expected [2,?], got [2]",
+        "q = FIFOQueueV2 component_types=[float, float] shared_name=\"q\"; "
+        "Tcomponents=[float, float]: q, (float[1, 2], float[1]) -> !INVALID_ARGUMENT "
+        "All input tensors must have the same size in the 0th dimension. Component 1 has 1, and "
+        "should have 2"));
 MR_OP(QueueEnqueueMany,
-    .doc = "the older form of QueueEnqueueManyV2",
-    .sig = "handle: Ref(string), components: Tcomponents ->", .attrs = ENQUEUE_ATTRS,
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_none, .kernels = MR_KERNELS(MR_CPU_ASYNC(enqueue_many)),
-    .examples = MR_EXAMPLES("Tcomponents=[float]: [\"localhost\", \"none\"], (float[1]) -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueEnqueueManyV2",
+    ENQUEUE("Ref(string)", enqueue_many), OLD_FORM,
+    .examples = MR_EXAMPLES(
+        OLD_FIFO "Tcomponents=[float]: q, (float[1, 2]) ->",
+        "Tcomponents=[float]: " NONE ", (float[1]) -> !NOT_FOUND does not exist"));
 
 /* ---- taking out ---- */
 
 static void dequeue(mr_run *r)
 {
-    mr_queue *q;
-    if (!open_queue(r, true, &q))
-        return;
-    mr_queue_dequeue(q, r);
-    close_queue(q);
+    mr_queue *q = open_queue(r);
+    if (q)
+        mr_queue_dequeue(q, r);
 }
 
-static void dequeue_n(mr_run *r, bool up_to)
+static void dequeue_some(mr_run *r, bool up_to)
 {
-    mr_queue *q;
-    int64_t n;
-    if (!open_queue(r, true, &q))
-        return;
+    int64_t n = 0;
     mr_status *st = mr_in_scalar_int(r, 1, "n", &n);
-    if (st)
+    if (st) {
         mr_run_done(r, st);
-    else
+        return;
+    }
+    mr_queue *q = open_queue(r);
+    if (q)
         mr_queue_dequeue_many(q, r, n, up_to);
-    close_queue(q);
 }
 
-static void dequeue_many(mr_run *r) { dequeue_n(r, false); }
-static void dequeue_up_to(mr_run *r) { dequeue_n(r, true); }
+static void dequeue_many(mr_run *r) { dequeue_some(r, false); }
+static void dequeue_up_to(mr_run *r) { dequeue_some(r, true); }
 
 static const mr_handle_info *handle_info(const mr_infer *c)
 {
@@ -267,15 +158,9 @@ static mr_status *dequeue_shape(mr_infer *c)
 static mr_status *batch_shape(mr_infer *c, int64_t n)
 {
     const mr_handle_info *h = handle_info(c);
-    for (int i = 0; h && i < c->n_out; i++) {
-        if (h->parts[i].shape->rank < 0)
-            continue;
-        mr_pshape *s = mr_pshape_new(c->arena, h->parts[i].shape->rank + 1);
-        s->dims[0] = n;
-        for (int k = 0; k < h->parts[i].shape->rank; k++)
-            s->dims[k + 1] = h->parts[i].shape->dims[k];
-        c->out[i] = s;
-    }
+    const mr_pshape *batch = mr_pshape_vector(c->arena, n);
+    for (int i = 0; h && i < c->n_out; i++)
+        c->out[i] = mr_infer_concat(c, batch, h->parts[i].shape);
     return NULL;
 }
 
@@ -287,66 +172,129 @@ static mr_status *many_shape(mr_infer *c)
 
 static mr_status *up_to_shape(mr_infer *c) { return batch_shape(c, -1); }
 
-#define DEQUEUE_ATTRS "component_types: list(type) >= 1; timeout_ms: int = -1"
-#define FILLED QUEUE_STEP "QueueEnqueueManyV2 Tcomponents=[float]: q, (float[1, 2, 3]); "
+#define DEQUEUE(handle, inputs, shape_, kernel)                           \
+    .sig = "handle: " handle inputs " -> components: component_types",    \
+    .attrs = "component_types: list(type) >= 1; timeout_ms: int = -1",    \
+    .shape = shape_, .init = check_timeout,                               \
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(kernel))
+
+#define PUT(what) "QueueEnqueueManyV2 Tcomponents=[float]: q, (float" what "); "
+#define FILLED FIFO PUT("[1, 2, 3]")
+#define OLD_FILLED OLD_FIFO "QueueEnqueueMany Tcomponents=[float]: q, (float[1, 2, 3]); "
+#define PADDED PADDING "QueueEnqueueV2 Tcomponents=[float]: q, (float[1]); " \
+                       "QueueEnqueueV2 Tcomponents=[float]: q, (float[2, 3]); "
+#define NUMBERS "QueueEnqueueManyV2 Tcomponents=[int32]: q, (int32[0, 1, 2, 3, 4, 5, 6, 7]); "
+#define JOBS                                                              \
+    PRIORITY "QueueEnqueueManyV2 Tcomponents=[int64, string]: q, "         \
+             "(int64[5, -1, 3], [\"e\", \"a\", \"c\"]); "
 
 MR_OP(QueueDequeueV2,
-    .doc = "takes one element out of a queue, waiting for it",
-    .sig = "handle: resource -> components: component_types", .attrs = DEQUEUE_ATTRS,
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = dequeue_shape,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue)),
+    .doc      = "takes one element out of a queue, waiting for it",
+    DEQUEUE("resource", "", dequeue_shape, dequeue), NEW_FORM,
     .examples = MR_EXAMPLES(
         FILLED "component_types=[float]: q -> float 1",
-        QUEUE_STEP "QueueCloseV2: q; component_types=[float]: q -> "
-                   "!OUT_OF_RANGE FIFOQueue 'q' is closed and has insufficient elements (requested 1, current size 0)"));
+        FILLED "component_types=[int32]: q -> !INVALID_ARGUMENT "
+               "Signature mismatch, have: resource->int32 expected: resource->float",
+        FIFO "QueueCloseV2: q; component_types=[float]: q -> !OUT_OF_RANGE FIFOQueue 'q' is closed "
+             "and has insufficient elements (requested 1, current size 0)",
+        PADDED "component_types=[float]: q -> float[1]",
+        PADDING "QueueCloseV2: q; component_types=[float]: q -> !OUT_OF_RANGE PaddingFIFOQueue 'q' "
+                "is closed and has insufficient elements (requested 1, current size 0)",
+        RANDOM("") "QueueCloseV2: q; component_types=[int32]: q -> !OUT_OF_RANGE "
+                   "RandomShuffleQueue 'q' is closed and has insufficient elements (requested 1, "
+                   "current size 0)",
+        JOBS "component_types=[int64, string]: q -> -1, \"a\"",
+        PRIORITY "QueueCloseV2: q; component_types=[int64, string]: q -> !OUT_OF_RANGE "
+                 "PriorityQueue 'q' is closed and has insufficient elements (requested 1, current "
+                 "size 0)"));
 MR_OP(QueueDequeue,
-    .doc = "the older form of QueueDequeueV2",
-    .sig = "handle: Ref(string) -> components: component_types", .attrs = DEQUEUE_ATTRS,
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_unknown, .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue)),
-    .examples = MR_EXAMPLES("component_types=[float]: [\"localhost\", \"none\"] -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueDequeueV2",
+    DEQUEUE("Ref(string)", "", mr_shape_unknown, dequeue), OLD_FORM,
+    .examples = MR_EXAMPLES(
+        OLD_FILLED "component_types=[float]: q -> float 1",
+        "component_types=[float]: " NONE " -> !NOT_FOUND does not exist"));
 MR_OP(QueueDequeueManyV2,
-    .doc = "takes n elements out of a queue, stacked; waits until there are n",
-    .sig = "handle: resource, n: int32 -> components: component_types", .attrs = DEQUEUE_ATTRS,
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = many_shape,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue_many)),
+    .doc      = "takes n elements out of a queue, stacked; waits until there are n",
+    DEQUEUE("resource", ", n: int32", many_shape, dequeue_many), NEW_FORM,
     .examples = MR_EXAMPLES(
         FILLED "component_types=[float]: q, 2 -> float[1, 2]",
         FILLED "component_types=[float]: q, 0 -> shape(0)",
-        FILLED "component_types=[float]: q, -1 -> !INVALID_ARGUMENT -1 < 0",
-        FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> !OUT_OF_RANGE (requested 4, current size 3)"));
+        FILLED "component_types=[float]: q, -1 -> !INVALID_ARGUMENT "
+               "DequeueManyOp requested -1 < 0 elements",
+        FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> !OUT_OF_RANGE FIFOQueue 'q' is "
+               "closed and has insufficient elements (requested 4, current size 3)",
+        "q = FIFOQueueV2 component_types=[float] shared_name=\"q\"; "
+        "component_types=[float]: q, 1 -> !INVALID_ARGUMENT FIFOQueue's DequeueMany and "
+        "DequeueUpTo require the components to have specified shapes.",
+        PADDED "component_types=[float]: q, 2 -> float[[1, 0], [2, 3]]",
+        PADDED "component_types=[float]: q, 0 -> shape(0,0)",
+        PADDED "QueueCloseV2: q; component_types=[float]: q, 3 -> !OUT_OF_RANGE PaddingFIFOQueue "
+               "'q' is closed and has insufficient elements (requested 3, current size 2)",
+        RANDOM("seed=1 seed2=2") NUMBERS "component_types=[int32]: q, 8 -> "
+                                 "[7, 3, 0, 4, 6, 1, 2, 5]",
+        JOBS "component_types=[int64, string]: q, 3 -> [-1, 3, 5], [\"a\", \"c\", \"e\"]",
+        "q = PriorityQueueV2 component_types=[] shapes=[] shared_name=\"q\"; "
+        "component_types=[int64]: q, 1 -> !INVALID_ARGUMENT PriorityQueue's DequeueMany requires "
+        "the components to have specified shapes."));
 MR_OP(QueueDequeueMany,
-    .doc = "the older form of QueueDequeueManyV2",
-    .sig = "handle: Ref(string), n: int32 -> components: component_types", .attrs = DEQUEUE_ATTRS,
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_unknown, .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue_many)),
-    .examples = MR_EXAMPLES("component_types=[float]: [\"localhost\", \"none\"], 1 -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueDequeueManyV2",
+    DEQUEUE("Ref(string)", ", n: int32", mr_shape_unknown, dequeue_many), OLD_FORM,
+    .examples = MR_EXAMPLES(
+        OLD_FILLED "component_types=[float]: q, 2 -> float[1, 2]",
+        "component_types=[float]: " NONE ", 1 -> !NOT_FOUND does not exist"));
 MR_OP(QueueDequeueUpToV2,
-    .doc = "like QueueDequeueManyV2, but what is left of a closed queue is enough",
-    .sig = "handle: resource, n: int32 -> components: component_types", .attrs = DEQUEUE_ATTRS,
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = up_to_shape,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue_up_to)),
-    .examples = MR_EXAMPLES(FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> float[1, 2, 3]"));
+    .doc      = "like QueueDequeueManyV2, but what is left of a closed queue is enough",
+    DEQUEUE("resource", ", n: int32", up_to_shape, dequeue_up_to), NEW_FORM,
+    .examples = MR_EXAMPLES(
+        FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> float[1, 2, 3]",
+        FILLED "component_types=[float]: q, -1 -> !INVALID_ARGUMENT "
+               "DequeueUpToOp requested -1 < 0 elements",
+        FIFO "QueueCloseV2: q; component_types=[float]: q, 4 -> !OUT_OF_RANGE FIFOQueue 'q' is "
+             "closed and has insufficient elements (requested 4, current size 0)",
+        PADDED "QueueCloseV2: q; component_types=[float]: q, 4 -> float[[1, 0], [2, 3]]",
+        JOBS "QueueCloseV2: q; component_types=[int64, string]: q, 4 -> "
+             "[-1, 3, 5], [\"a\", \"c\", \"e\"]"));
 MR_OP(QueueDequeueUpTo,
-    .doc = "the older form of QueueDequeueUpToV2",
-    .sig = "handle: Ref(string), n: int32 -> components: component_types", .attrs = DEQUEUE_ATTRS,
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_unknown, .kernels = MR_KERNELS(MR_CPU_ASYNC(dequeue_up_to)),
-    .examples = MR_EXAMPLES("component_types=[float]: [\"localhost\", \"none\"], 1 -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueDequeueUpToV2",
+    DEQUEUE("Ref(string)", ", n: int32", mr_shape_unknown, dequeue_up_to), OLD_FORM,
+    .examples = MR_EXAMPLES(
+        OLD_FILLED "component_types=[float]: q, 2 -> float[1, 2]",
+        "component_types=[float]: " NONE ", 1 -> !NOT_FOUND does not exist"));
 
-/* ---- closing and looking ---- */
+/* ---- closing ---- */
 
-static void close_op(mr_run *r)
+static mr_status *close_init(mr_make *m, void *cancel_pending)
 {
-    mr_queue *q;
-    bool cancel;
-    mr_status *st = mr_node_get_bool(r->node, "cancel_pending_enqueues", &cancel);
-    if (st) {
-        mr_run_done(r, st);
-        return;
-    }
-    if (!open_queue(r, false, &q))
-        return;
-    mr_queue_close(q, r, cancel);
-    close_queue(q);
+    return mr_node_get_bool(m->node, "cancel_pending_enqueues", cancel_pending);
 }
+
+static void close_queue(mr_run *r)
+{
+    mr_queue *q = open_queue(r);
+    if (q)
+        mr_queue_close(q, r, *(const bool *)r->state);
+}
+
+#define CLOSE(handle)                                                          \
+    .sig = "handle: " handle " ->",                                             \
+    .attrs = "cancel_pending_enqueues: bool = false", .shape = mr_shape_none,   \
+    .state_bytes = sizeof(bool), .init = close_init,                            \
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(close_queue))
+
+MR_OP(QueueCloseV2,
+    .doc      = "no more elements may be put in; those that wait to be put in still are, unless "
+                "cancelled",
+    CLOSE("resource"), NEW_FORM,
+    .examples = MR_EXAMPLES(
+        FIFO ": q ->",
+        FIFO "QueueCloseV2: q; : q -> !CANCELLED Queue 'q' is already closed.",
+        FIFO "QueueCloseV2: q; cancel_pending_enqueues=true: q ->"));
+MR_OP(QueueClose,
+    .doc      = "the older form of QueueCloseV2",
+    CLOSE("Ref(string)"), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_FIFO ": q ->", NONE " -> !NOT_FOUND does not exist"));
+
+/* ---- looking ---- */
 
 static mr_status *size(mr_run *r)
 {
@@ -354,8 +302,8 @@ static mr_status *size(mr_run *r)
     mr_tensor *out;
     MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
     MR_TRY(find_queue(r, &q));
-    *MR_DATA(int32_t, out) = (int32_t)MR_MIN(mr_queue_size(q), INT32_MAX);
-    close_queue(q);
+    *MR_DATA(int32_t, out) = (int32_t)mr_queue_size(q); /* at most MR_QUEUE_UNBOUNDED */
+    mr_object_unref((mr_object *)q);
     return NULL;
 }
 
@@ -366,39 +314,27 @@ static mr_status *is_closed(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
     MR_TRY(find_queue(r, &q));
     *MR_DATA(bool, out) = mr_queue_is_closed(q);
-    close_queue(q);
+    mr_object_unref((mr_object *)q);
     return NULL;
 }
 
-MR_OP(QueueCloseV2,
-    .doc = "no more elements may be put in; those that wait to be put in still are, unless cancelled",
-    .sig = "handle: resource ->", .attrs = "cancel_pending_enqueues: bool = false",
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(close_op)),
-    .examples = MR_EXAMPLES(QUEUE_STEP ": q ->",
-                            QUEUE_STEP "QueueCloseV2: q; : q -> !CANCELLED Queue 'q' is already closed.",
-                            QUEUE_STEP "QueueCloseV2: q; cancel_pending_enqueues=true: q ->"));
-MR_OP(QueueClose,
-    .doc = "the older form of QueueCloseV2",
-    .sig = "handle: Ref(string) ->", .attrs = "cancel_pending_enqueues: bool = false",
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_none, .kernels = MR_KERNELS(MR_CPU_ASYNC(close_op)),
-    .examples = MR_EXAMPLES("[\"localhost\", \"none\"] -> !NOT_FOUND does not exist"));
+#define LOOK(handle, result, kernel)                         \
+    .sig = "handle: " handle " -> " result,                  \
+    .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(kernel))
+
 MR_OP(QueueSizeV2,
-    .doc = "how many elements a queue holds",
-    .sig = "handle: resource -> size: int32", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(size)), .examples = MR_EXAMPLES(FILLED ": q -> 3"));
+    .doc      = "how many elements a queue holds",
+    LOOK("resource", "size: int32", size), NEW_FORM,
+    .examples = MR_EXAMPLES(FILLED ": q -> 3"));
 MR_OP(QueueSize,
-    .doc = "the older form of QueueSizeV2",
-    .sig = "handle: Ref(string) -> size: int32", .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(size)),
-    .examples = MR_EXAMPLES("[\"localhost\", \"none\"] -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueSizeV2",
+    LOOK("Ref(string)", "size: int32", size), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_FILLED ": q -> 3", NONE " -> !NOT_FOUND does not exist"));
 MR_OP(QueueIsClosedV2,
-    .doc = "has the queue been closed?",
-    .sig = "handle: resource -> is_closed: bool", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(is_closed)),
-    .examples = MR_EXAMPLES(QUEUE_STEP ": q -> false", QUEUE_STEP "QueueCloseV2: q; : q -> true"));
+    .doc      = "has the queue been closed?",
+    LOOK("resource", "is_closed: bool", is_closed), NEW_FORM,
+    .examples = MR_EXAMPLES(FIFO ": q -> false", FIFO "QueueCloseV2: q; : q -> true"));
 MR_OP(QueueIsClosed,
-    .doc = "the older form of QueueIsClosedV2",
-    .sig = "handle: Ref(string) -> is_closed: bool", .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(is_closed)),
-    .examples = MR_EXAMPLES("[\"localhost\", \"none\"] -> !NOT_FOUND does not exist"));
+    .doc      = "the older form of QueueIsClosedV2",
+    LOOK("Ref(string)", "is_closed: bool", is_closed), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_FIFO ": q -> false", NONE " -> !NOT_FOUND does not exist"));

@@ -1,23 +1,17 @@
 /* ops/state/mutex.c -- a mutex that ops wait for: MutexV2, MutexLock, ConsumeMutexLock.
  *
- * The lock travels as a variant; it is held until ConsumeMutexLock runs or the last copy of the variant is
- * dropped.  Waiting is first come, first served, holds no thread, and ends when the step is cancelled. */
+ * The lock travels as a variant; it is held until ConsumeMutexLock runs or the last copy of the
+ * variant is dropped.  Waiting is first come, first served, holds no thread, and ends when the step
+ * is cancelled (ops/queue/waiting.h). */
+#include "base/memory.h"
 #include "graph/infer.h"
-#include "run/run.h"
-
-typedef struct waiter {
-    mr_cancel_entry entry;
-    struct mutex *m;
-    mr_run *r;
-    struct waiter *next;
-    bool done; /* has the lock, or was cancelled; guarded by the mutex */
-} waiter;
+#include "ops/queue/named.h"
+#include "ops/queue/waiting.h"
 
 typedef struct mutex {
-    mr_object base;
-    mr_mutex mu;
-    bool held MR_GUARDED_BY(mu);
-    waiter *first, **last MR_GUARDED_BY(mu);
+    mr_waited on;
+    bool held MR_GUARDED_BY(on.mu);
+    mr_waiters line MR_GUARDED_BY(on.mu);
 } mutex;
 
 /* The lock while somebody has it. */
@@ -30,147 +24,86 @@ typedef struct held_lock {
 static void mutex_free(mr_object *o)
 {
     mutex *m = (mutex *)o;
-    mr_mutex_deinit(&m->mu);
+    MR_ASSERT(!m->held && !m->line.first); /* both hold references */
+    mr_waited_deinit(&m->on);
     mr_free(m);
 }
 
 static const mr_object_type mutex_type = {"tensorflow::Mutex", mutex_free};
 
-static void release(held_lock *l);
+/* ---- holding it ---- */
+
+/* Hands the lock to the next in line. */
+static void release(held_lock *l)
+{
+    if (atomic_exchange(&l->released, true))
+        return;
+    mr_lock(&l->m->on.mu);
+    l->m->held = false;
+    mr_waited_unlock(&l->m->on, NULL);
+}
 
 static void held_free(mr_object *o)
 {
     held_lock *l = (held_lock *)o;
     release(l);
-    mr_object_unref(&l->m->base);
+    mr_object_unref(&l->m->on.base);
     mr_free(l);
 }
 
 static const mr_object_type held_type = {"(anonymous)::Mutex::SharedLockReleaser", held_free};
 
-/* Ends a run with the lock, which the mutex already counts as held. */
-static void grant(mutex *m, mr_run *r)
+/* ---- waiting for it ---- */
+
+static void advance(mr_waited *on, mr_waiters *gone)
+{
+    mutex *m = (mutex *)on;
+    if (m->held || !m->line.first)
+        return;
+    m->held = true;
+    mr_waiter_let_go(m->line.first, NULL, gone);
+}
+
+/* The mutex counts as held already. */
+static mr_status *give(mr_waiter *w)
 {
     held_lock *l = mr_new(held_lock);
     mr_object_init(&l->base, &held_type);
-    l->m = (mutex *)mr_object_ref(&m->base);
+    l->m = (mutex *)mr_object_ref(&w->on->base);
     mr_tensor *t = NULL;
     mr_status *st = mr_tensor_new(NULL, MR_VARIANT, 0, NULL, &t);
     if (st) {
         mr_object_unref(&l->base);
-    } else {
-        *MR_DATA(mr_object *, t) = &l->base;
-        mr_run_set(r, 0, t);
+        return st;
     }
-    mr_run_done(r, st);
+    *MR_DATA(mr_object *, t) = &l->base;
+    mr_run_set(w->r, 0, t);
+    return NULL;
 }
 
-static void take_out_locked(mutex *m, waiter *w)
-{
-    for (waiter **p = &m->first; *p; p = &(*p)->next)
-        if (*p == w) {
-            *p = w->next;
-            if (m->last == &w->next)
-                m->last = p;
-            return;
-        }
-}
-
-/* Hands the lock to the next in line. */
-static void release(held_lock *l)
-{
-    mutex *m = l->m;
-    if (atomic_exchange(&l->released, true))
-        return;
-    mr_lock(&m->mu);
-    waiter *w = m->first;
-    if (w) {
-        take_out_locked(m, w);
-        w->done = true;
-    } else {
-        m->held = false;
-    }
-    mr_unlock(&m->mu);
-    if (!w)
-        return;
-    mr_run *r = w->r;
-    mr_cancel_unregister(r->step->cancel, &w->entry); /* waits for a callback that came too late */
-    grant(m, r);
-    mr_object_unref(&w->m->base);
-    mr_free(w);
-}
-
-static void on_cancel(mr_cancel_entry *e)
-{
-    waiter *w = (waiter *)e;
-    mutex *m = w->m;
-    mr_lock(&m->mu);
-    bool late = w->done;
-    if (!late) {
-        take_out_locked(m, w);
-        w->done = true;
-    }
-    mr_unlock(&m->mu);
-    if (late)
-        return;
-    mr_run *r = w->r;
-    mr_free(w);
-    mr_run_done(r, mr_error(MR_CANCELLED, "Lock acquisition cancelled."));
-    mr_object_unref(&m->base);
-}
+static const mr_waited_kind waiting = {advance, give, NULL};
 
 /* ---- the ops ---- */
 
-typedef struct state {
-    mr_device *device;
-    char *container, *name;
-    bool is_private;
-    mr_tensor *handle;
-} state;
+static mr_status *init(mr_make *m, void *p) { return mr_named_init(p, m, &mutex_type); }
 
-static mr_status *init(mr_make *m, void *p)
-{
-    state *s = p;
-    mr_sv container, shared;
-    s->device = m->device;
-    MR_TRY(mr_node_get_str(m->node, "container", &container));
-    MR_TRY(mr_node_get_str(m->node, "shared_name", &shared));
-    MR_TRY(mr_resource_check_names(container, shared));
-    s->container = container.n ? mr_strndup(container.p, container.n) : mr_strdup(mr_resources_default(m->device->resources));
-    s->is_private = shared.n == 0;
-    s->name = shared.n ? mr_strndup(shared.p, shared.n) : mr_resource_private_name(m->node->name);
-    return mr_handle_tensor(mr_handle_new(s->device->name, s->container, s->name, mutex_type.name, 0, NULL), &s->handle);
-}
-
-static void deinit(void *p)
-{
-    state *s = p;
-    if (s->is_private && s->name)
-        mr_status_free(mr_resources_remove(s->device->resources, mr_sv_of(s->container), mr_sv_of(s->name), &mutex_type));
-    mr_tensor_unref(s->handle);
-    mr_free(s->container);
-    mr_free(s->name);
-}
+static void deinit(void *p) { mr_named_deinit(p); }
 
 static mr_status *make(void *ctx, mr_object **out)
 {
     (void)ctx;
     mutex *m = mr_new(mutex);
-    mr_object_init(&m->base, &mutex_type);
-    mr_mutex_init(&m->mu);
-    m->last = &m->first;
-    *out = &m->base;
+    mr_waited_init(&m->on, &mutex_type, &waiting);
+    *out = &m->on.base;
     return NULL;
 }
 
 static mr_status *mutex_op(mr_run *r)
 {
-    state *s = r->state;
     mr_object *m;
-    MR_TRY(mr_resources_find_or_make(r->step->device->resources, mr_sv_of(s->container), mr_sv_of(s->name), &mutex_type, make,
-                                     NULL, &m));
+    MR_TRY(mr_named_open(r->state, make, NULL, &m));
     mr_object_unref(m);
-    mr_run_set(r, 0, mr_tensor_ref(s->handle));
+    mr_named_give(r->state, r);
     return NULL;
 }
 
@@ -181,7 +114,7 @@ MR_OP(MutexV2,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
     .kernels  = MR_KERNELS(MR_CPU_ANY(mutex_op)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(mr_named), .init = init, .deinit = deinit,
     .examples = MR_EXAMPLES("-> shape()"));
 
 static void lock(mr_run *r)
@@ -192,27 +125,11 @@ static void lock(mr_run *r)
         mr_run_done(r, st);
         return;
     }
-    waiter *w = mr_new(waiter);
-    *w = (waiter){.entry.fn = on_cancel, .m = m, .r = r};
-    mr_lock(&m->mu);
-    bool now = !m->held, cancelled = false;
-    m->held = true;
-    if (!now) {
-        cancelled = !mr_cancel_register(r->step->cancel, &w->entry);
-        if (!cancelled) {
-            *m->last = w;
-            m->last = &w->next;
-        }
-    }
-    mr_unlock(&m->mu);
-    if (!now && !cancelled)
-        return; /* the waiter now owns the reference to m */
-    mr_free(w);
-    if (now)
-        grant(m, r);
-    else
-        mr_run_done(r, mr_error(MR_CANCELLED, "Lock acquisition cancelled."));
-    mr_object_unref(&m->base);
+    mr_waiter *w = mr_new(mr_waiter);
+    w->on = &m->on;
+    w->r = r;
+    w->cancelled = "Lock acquisition cancelled.";
+    mr_wait(w, &m->line);
 }
 
 MR_OP(MutexLock,
@@ -228,7 +145,8 @@ static mr_status *consume(mr_run *r)
     const mr_tensor *t = mr_in(r, 0);
     mr_object *o = t->n == 1 ? *MR_DATA(mr_object *, t) : NULL;
     if (!o || o->type != &held_type)
-        return mr_invalid("Expected input to contain a SharedLockReleaser object: it is not the output of MutexLock");
+        return mr_invalid("Expected input to contain a SharedLockReleaser object: it is not the "
+                          "output of MutexLock");
     if (!mr_tensor_sole(t) || !mr_refs_sole(&o->refs))
         return mr_invalid("Expected use count of lock to be 1, but the lock is held by others too");
     release((held_lock *)o);

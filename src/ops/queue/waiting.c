@@ -1,0 +1,145 @@
+/* ops/queue/waiting.c -- the life of a waiter: it comes, stands in a line, is let go, its run ends.
+ *
+ * Being let go happens under the lock and is told by `line`, so a change and a cancellation cannot
+ * both do it.  The thread that lets a waiter go also ends it, after the lock is released.  Before
+ * the waiter is freed its cancellation is unregistered, which waits for a callback that came too
+ * late; that callback wants only the lock, which nobody holds while ending, so this cannot block.
+ *
+ * The reference to what is waited on is dropped before the run ends: after the last run of a
+ * session, its device may go at any moment. */
+#include "ops/queue/waiting.h"
+
+#include "base/memory.h"
+
+void mr_waited_init(mr_waited *on, const mr_object_type *type, const mr_waited_kind *kind)
+{
+    mr_object_init(&on->base, type);
+    mr_mutex_init(&on->mu);
+    on->kind = kind;
+}
+
+void mr_waited_deinit(mr_waited *on) { mr_mutex_deinit(&on->mu); }
+
+/* ---- lines ---- */
+
+static void append(mr_waiters *l, mr_waiter *w)
+{
+    w->next = NULL;
+    w->prev = l->last;
+    if (l->last)
+        l->last->next = w;
+    else
+        l->first = w;
+    l->last = w;
+}
+
+static void take_out(mr_waiters *l, mr_waiter *w)
+{
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        l->first = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    else
+        l->last = w->prev;
+}
+
+void mr_waiter_let_go(mr_waiter *w, mr_status *st, mr_waiters *gone)
+{
+    MR_ASSERT(w->line);
+    take_out(w->line, w);
+    w->line = NULL;
+    w->st = st;
+    append(gone, w);
+}
+
+/* ---- ending runs, without the lock ---- */
+
+static void end_run(mr_waiter *w)
+{
+    mr_run *r = w->r;
+    mr_waited *on = w->on;
+    mr_status *st = w->st;
+    if (w->registered && !w->in_callback)
+        mr_cancel_unregister(r->step->cancel, &w->entry);
+    if (!st)
+        st = on->kind->give(w);
+    if (on->kind->forget)
+        on->kind->forget(w);
+    mr_free(w);
+    mr_object_unref(&on->base);
+    mr_run_done(r, st);
+}
+
+static void end_runs(mr_waiters *gone)
+{
+    for (mr_waiter *w = gone->first, *next; w; w = next) {
+        next = w->next;
+        end_run(w);
+    }
+}
+
+void mr_waited_unlock(mr_waited *on, mr_waiters *gone) MR_NO_TSA
+{
+    mr_waiters none = {0};
+    gone = gone ? gone : &none;
+    on->kind->advance(on, gone);
+    mr_unlock(&on->mu);
+    end_runs(gone);
+}
+
+/* ---- coming and being cancelled ---- */
+
+static mr_status *cancelled(const mr_waiter *w)
+{
+    return mr_error(MR_CANCELLED, "%s", w->cancelled);
+}
+
+static void on_cancel(mr_cancel_entry *e)
+{
+    mr_waiter *w = (mr_waiter *)e;
+    mr_waited *on = w->on;
+    mr_waiters gone = {0};
+    mr_lock(&on->mu);
+    if (!w->line) { /* who let it go waits for this to return */
+        mr_unlock(&on->mu);
+        return;
+    }
+    w->in_callback = true;
+    mr_waiter_let_go(w, cancelled(w), &gone);
+    on->kind->advance(on, &gone); /* it may have stood in the way of others */
+    mr_unlock(&on->mu);
+    end_runs(&gone);
+}
+
+/* Most ops need not wait, so cancellation is registered only for one that is still in line.  Under
+ * the lock: a callback that fires at once waits for it and finds the waiter standing there. */
+static void stay_locked(mr_waiter *w, mr_cancel *c, mr_waiters *gone)
+{
+    w->entry.fn = on_cancel;
+    w->registered = mr_cancel_register(c, &w->entry);
+    if (w->registered)
+        return;
+    mr_waiter_let_go(w, cancelled(w), gone);
+    w->on->kind->advance(w->on, gone);
+}
+
+void mr_wait(mr_waiter *w, mr_waiters *line)
+{
+    mr_waited *on = w->on;
+    mr_cancel *c = w->cancelled ? w->r->step->cancel : NULL;
+    mr_waiters gone = {0};
+    mr_object_ref(&on->base); /* another thread may end w before this one has unlocked */
+    mr_lock(&on->mu);
+    w->line = line;
+    append(line, w);
+    if (c && mr_cancel_started(c))
+        mr_waiter_let_go(w, cancelled(w), &gone);
+    on->kind->advance(on, &gone);
+    if (w->line && c)
+        stay_locked(w, c, &gone);
+    mr_unlock(&on->mu);
+    mr_object_unref(&on->base);
+    end_runs(&gone);
+}
