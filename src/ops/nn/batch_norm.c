@@ -233,6 +233,14 @@ static mr_status *infer(mr_infer *c)
 
 /* ---- gradients: of y alone; the other outputs are statistics ---- */
 
+/* The gradient ops know vectors of float only. */
+static mr_out as(mr_grad *g, mr_dtype to, mr_out v)
+{
+    if (!mr_scope_ok(g->s) || mr_dtype_base(mr_out_type(v)) == to)
+        return v;
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
+}
+
 static void backward(mr_grad *g, const char *op, bool reserve_3)
 {
     bool training = false;
@@ -241,15 +249,17 @@ static void backward(mr_grad *g, const char *op, bool reserve_3)
         mr_scope_fail(g->s, st);
     mr_out mean = training ? mr_yi(g, RESERVE_MEAN) : mr_xi(g, MEAN);
     mr_out variance = training ? mr_yi(g, RESERVE_VARIANCE) : mr_xi(g, VARIANCE);
-    mr_out scale = mr_xi(g, SCALE);
-    if (mr_out_type(scale) != MR_FLOAT) /* the gradient ops know no other */
-        scale = mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), scale);
-    const mr_out args[] = {mr_dyi(g, Y), mr_xi(g, X), scale, mean, variance,
-                           reserve_3 ? mr_yi(g, N_OUT) : MR_NO_OUT};
+    mr_dtype type = mr_dtype_base(g->node->in_types[SCALE]);
+    const mr_out args[] = {mr_dyi(g, Y),
+                           mr_xi(g, X),
+                           as(g, MR_FLOAT, mr_xi(g, SCALE)),
+                           as(g, MR_FLOAT, mean),
+                           as(g, MR_FLOAT, variance),
+                           reserve_3 ? as(g, MR_FLOAT, mr_yi(g, N_OUT)) : MR_NO_OUT};
     mr_out d = mr_emit_like(g, op, "epsilon data_format is_training", args, reserve_3 ? 6 : 5);
     mr_dxi(g, X, d);
-    mr_dxi(g, SCALE, mr_nth(d, 1));
-    mr_dxi(g, OFFSET, mr_nth(d, 2));
+    mr_dxi(g, SCALE, as(g, type, mr_nth(d, 1)));
+    mr_dxi(g, OFFSET, as(g, type, mr_nth(d, 2)));
 }
 
 static void backward_v1(mr_grad *g) { backward(g, "FusedBatchNormGrad", false); }
@@ -270,20 +280,20 @@ MR_OP(FusedBatchNorm,
     .state_bytes = sizeof(mr_norm),
     .init        = mr_norm_init,
     .examples    = MR_EXAMPLES(
-        "nograd epsilon=0.001: [[[[1], [2]], [[4], [7]]]], [2], [0.5], shape(0), shape(0) -> "
+        "epsilon=0.001: [[[[1], [2]], [[4], [7]]]], [2], [0.5], shape(0), shape(0) -> "
         "[[[[-1.6819711], [-0.8091827]], [[0.9363942], [3.5547595]]]], [3.5], [7], [3.5], [5.25]",
         "is_training=false: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], [0.5, -1], [1, 0.5], "
         "[4, 0.25] -> [[[[0.5, 1.9994002], [1.4999875, -1.9998001]], [[3.4999625, -3.9994002], "
         "[6.499925, 3.9990003]]]], [1, 0.5], [4, 0.25], [1, 0.5], [4, 0.25]",
-        "nograd data_format=\"NCHW\": [[[[1, 2], [4, 7]], [[2, 0], [-1, 3]]]], [2, 1], [0.5, -1], "
+        "data_format=\"NCHW\": [[[[1, 2], [4, 7]], [[2, 0], [-1, 3]]]], [2, 1], [0.5, -1], "
         "shape(0), shape(0) -> [[[[-1.6821581, -0.80929487], [0.93643162, 3.5550214]], "
         "[[-0.36755712, -1.6324429], [-2.2648858, 0.26488577]]]], [3.5, 1], [7, 3.3333333], [3.5, "
         "1], [5.25, 2.5]",
-        "nograd exponential_avg_factor=0.25: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], "
+        "exponential_avg_factor=0.25: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], "
         "[0.5, -1], [1, 2], [3, 4] -> [[[[-1.6821581, -0.36755712], [-0.80929487, -1.6324429]], "
         "[[0.93643162, -2.2648858], [3.5550214, 0.26488577]]]], [1.625, 1.75], [4, 3.8333333], "
         "[3.5, 1], [5.25, 2.5]",
-        "nograd: shape(0,1,1,2), [1, 1], [0, 0], shape(0), shape(0) -> shape(0,1,1,2), [nan, "
+        "shape(0,1,1,2), [1, 1], [0, 0], shape(0), shape(0) -> shape(0,1,1,2), [nan, "
         "nan], [nan, nan], [nan, nan], [nan, nan]",
         "[[[[1]]]], [1, 2], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
         "is_training=false: [[[[1]]]], [1], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
@@ -302,20 +312,20 @@ MR_OP(FusedBatchNormV2,
     .state_bytes = sizeof(mr_norm),
     .init        = mr_norm_init,
     .examples    = MR_EXAMPLES(
-        "nograd epsilon=0.001: [[[[1], [2]], [[4], [7]]]], [2], [0.5], shape(0), shape(0) -> "
+        "epsilon=0.001: [[[[1], [2]], [[4], [7]]]], [2], [0.5], shape(0), shape(0) -> "
         "[[[[-1.6819711], [-0.8091827]], [[0.9363942], [3.5547595]]]], [3.5], [7], [3.5], [5.25]",
         "is_training=false: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], [0.5, -1], [1, 0.5], "
         "[4, 0.25] -> [[[[0.5, 1.9994002], [1.4999875, -1.9998001]], [[3.4999625, -3.9994002], "
         "[6.499925, 3.9990003]]]], [1, 0.5], [4, 0.25], [1, 0.5], [4, 0.25]",
-        "nograd data_format=\"NCHW\": [[[[1, 2], [4, 7]], [[2, 0], [-1, 3]]]], [2, 1], [0.5, -1], "
+        "data_format=\"NCHW\": [[[[1, 2], [4, 7]], [[2, 0], [-1, 3]]]], [2, 1], [0.5, -1], "
         "shape(0), shape(0) -> [[[[-1.6821581, -0.80929487], [0.93643162, 3.5550214]], "
         "[[-0.36755712, -1.6324429], [-2.2648858, 0.26488577]]]], [3.5, 1], [7, 3.3333333], [3.5, "
         "1], [5.25, 2.5]",
-        "nograd exponential_avg_factor=0.25: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], "
+        "exponential_avg_factor=0.25: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], "
         "[0.5, -1], [1, 2], [3, 4] -> [[[[-1.6821581, -0.36755712], [-0.80929487, -1.6324429]], "
         "[[0.93643162, -2.2648858], [3.5550214, 0.26488577]]]], [1.625, 1.75], [4, 3.8333333], "
         "[3.5, 1], [5.25, 2.5]",
-        "nograd: shape(0,1,1,2), [1, 1], [0, 0], shape(0), shape(0) -> shape(0,1,1,2), [nan, "
+        "shape(0,1,1,2), [1, 1], [0, 0], shape(0), shape(0) -> shape(0,1,1,2), [nan, "
         "nan], [nan, nan], [nan, nan], [nan, nan]",
         "[[[[1]]]], [1, 2], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
         "is_training=false: [[[[1]]]], [1], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
@@ -333,32 +343,32 @@ MR_OP(FusedBatchNormV3,
     .state_bytes = sizeof(mr_norm),
     .init        = mr_norm_init,
     .examples    = MR_EXAMPLES(
-        "nograd epsilon=0.001: [[[[1], [2]], [[4], [7]]]], [2], [0.5], shape(0), shape(0) -> "
+        "epsilon=0.001: [[[[1], [2]], [[4], [7]]]], [2], [0.5], shape(0), shape(0) -> "
         "[[[[-1.6819711], [-0.8091827]], [[0.9363942], [3.5547595]]]], [3.5], [7], [3.5], [5.25], "
         "0",
         "is_training=false: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], [0.5, -1], [1, 0.5], "
         "[4, 0.25] -> [[[[0.5, 1.9994002], [1.4999875, -1.9998001]], [[3.4999625, -3.9994002], "
         "[6.499925, 3.9990003]]]], [1, 0.5], [4, 0.25], [1, 0.5], [4, 0.25], 0",
-        "nograd data_format=\"NCHW\": [[[[1, 2], [4, 7]], [[2, 0], [-1, 3]]]], [2, 1], [0.5, -1], "
+        "data_format=\"NCHW\": [[[[1, 2], [4, 7]], [[2, 0], [-1, 3]]]], [2, 1], [0.5, -1], "
         "shape(0), shape(0) -> [[[[-1.6821581, -0.80929487], [0.93643162, 3.5550214]], "
         "[[-0.36755712, -1.6324429], [-2.2648858, 0.26488577]]]], [3.5, 1], [7, 3.3333333], [3.5, "
         "1], [5.25, 2.5], 0",
-        "nograd exponential_avg_factor=0.25: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], "
+        "exponential_avg_factor=0.25: [[[[1, 2], [2, 0]], [[4, -1], [7, 3]]]], [2, 1], "
         "[0.5, -1], [1, 2], [3, 4] -> [[[[-1.6821581, -0.36755712], [-0.80929487, -1.6324429]], "
         "[[0.93643162, -2.2648858], [3.5550214, 0.26488577]]]], [1.625, 1.75], [4, 3.8333333], "
         "[3.5, 1], [5.25, 2.5], 0",
-        "nograd: shape(0,1,1,2), [1, 1], [0, 0], shape(0), shape(0) -> shape(0,1,1,2), [nan, "
+        "shape(0,1,1,2), [1, 1], [0, 0], shape(0), shape(0) -> shape(0,1,1,2), [nan, "
         "nan], [nan, nan], [nan, nan], [nan, nan], 0",
         "[[[[1]]]], [1, 2], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
         "is_training=false: [[[[1]]]], [1], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
         "[[1]], [1], [0], shape(0), shape(0) -> !INVALID_ARGUMENT",
-        "nograd data_format=\"NDHWC\": [[[[[1, 2], [2, 0]]], [[[4, -1], [7, 3]]]]], [2, 1], [0.5, "
+        "data_format=\"NDHWC\": [[[[[1, 2], [2, 0]]], [[[4, -1], [7, 3]]]]], [2, 1], [0.5, "
         "-1], shape(0), shape(0) -> [[[[[-1.6821581, -0.36755712], [-0.80929487, -1.6324429]]], "
         "[[[0.93643162, -2.2648858], [3.5550214, 0.26488577]]]]], [3.5, 1], [7, 3.3333333], [3.5, "
         "1], [5.25, 2.5], 0",
-        "nograd data_format=\"NCDHW\": [[[[[1, 2]], [[4, 7]]], [[[2, 0]], [[-1, 3]]]]], [2, 1], "
+        "data_format=\"NCDHW\": [[[[[1, 2]], [[4, 7]]], [[[2, 0]], [[-1, 3]]]]], [2, 1], "
         "[0.5, -1], shape(0), shape(0) -> [[[[[-1.6821581, -0.80929487]], [[0.93643162, "
         "3.5550214]]], [[[-0.36755712, -1.6324429]], [[-2.2648858, 0.26488577]]]]], [3.5, 1], [7, "
         "3.3333333], [3.5, 1], [5.25, 2.5], 0",
-        "T=float nograd U=bfloat16: [[[[1], [3]]]], [1], [0], shape(0), shape(0) -> [[[[-0.99995], "
+        "T=float U=bfloat16 nograd: [[[[1], [3]]]], [1], [0], shape(0), shape(0) -> [[[[-0.99995], "
         "[0.99995]]]], [2], [2], [2], [1], 0"));

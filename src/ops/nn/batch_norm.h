@@ -22,6 +22,9 @@ mr_status *mr_norm_check_vector(const mr_run *r, int i, const char *what, int64_
 mr_status *mr_norm_infer(mr_infer *c, const mr_pshape *x, int first, int last,
                          const mr_pshape **image, const mr_pshape **vector);
 
+/* The gradient of the gradient ops. */
+void mr_norm_grad_backward(mr_grad *g);
+
 /* Pieces of the definitions. */
 #define MR_NORM_EPSILON "epsilon: float = 0.0001; "
 #define MR_NORM_FACTOR MR_NORM_EPSILON "exponential_avg_factor: float = 1; "

@@ -1,4 +1,7 @@
-/* ops/nn/batch_norm_grad.c -- the gradients of FusedBatchNorm. */
+/* ops/nn/batch_norm_grad.c -- the gradients of FusedBatchNorm.
+ *
+ * Examples in training are not compared with differences: there mean and variance belong to x, and
+ * cannot be held while x moves (batch_norm_test.c moves all three). */
 #include "ops/nn/batch_norm.h"
 
 #include "base/memory.h"
@@ -129,18 +132,21 @@ MR_OP(FusedBatchNormGrad,
                    "reserve_space_4: T",
     .attrs       = "T: {float}; " MR_NORM_EPSILON MR_NORM_FORMATS,
     .shape       = infer_grad,
+    .grad        = mr_norm_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(batch_norm_grad, MR_TYPE_FLOAT)),
     .state_bytes = sizeof(mr_norm),
     .init        = mr_norm_init,
     .examples    = MR_EXAMPLES(
-        "epsilon=0.001: [[[[0.1], [-0.2]], [[0.3], [0.4]]]], [[[[1], [2]], [[4], [7]]]], [2], "
+        "nograd epsilon=0.001: [[[[0.1], [-0.2]], [[0.3], [0.4]]]], [[[[1], [2]], [[4], [7]]]], "
+        "[2], "
         "[3.5], [5.25] -> [[[[0.12257434], [-0.2057477]], [[0.09767551], [-0.01450215]]]], "
         "[0.69823075], [0.6], shape(0), shape(0)",
         "is_training=false: [[[[1, 2], [-2, 0]], [[3, -1], [0.5, 3]]]], [[[[1, 2], [2, 0]], [[4, "
         "-1], [7, 3]]]], [2, 1], [1, 0.5], [4, 0.25] -> [[[[0.9999875, 3.9992002], [-1.999975, "
         "0]], [[2.9999625, -1.9996001], [0.49999375, 5.9988004]]]], [4.9999375, 23.995201], [2.5, "
         "4], shape(0), shape(0)",
-        "data_format=\"NCHW\": [[[[1, -2], [3, 0.5]], [[2, 0], [-1, 3]]]], [[[[1, 2], [4, 7]], "
+        "nograd data_format=\"NCHW\": [[[[1, -2], [3, 0.5]], [[2, 0], [-1, 3]]]], [[[[1, 2], [4, "
+        "7]], "
         "[[2, 0], [-1, 3]]]], [2, 1], [3.5, 1], [5.25, 2.5] -> [[[[0.71698739, -2.0574678], "
         "[1.9951175, -0.65463704]], [[2.5296703e-05, -2.5296703e-05], [-5.0593407e-05, "
         "5.0593407e-05]]]], [1.6366186, 6.3244288], [2.5, 4], shape(0), shape(0)",
@@ -156,11 +162,13 @@ MR_OP(FusedBatchNormGradV2,
                    "reserve_space_4: U",
     .attrs       = MR_NORM_NARROW MR_NORM_EPSILON MR_NORM_FORMATS,
     .shape       = infer_grad,
+    .grad        = mr_norm_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(batch_norm_grad, MR_NORM_TYPES)),
     .state_bytes = sizeof(mr_norm),
     .init        = mr_norm_init,
     .examples    = MR_EXAMPLES(
-        "T=float epsilon=0.001: [[[[0.1], [-0.2]], [[0.3], [0.4]]]], [[[[1], [2]], [[4], [7]]]], "
+        "T=float nograd epsilon=0.001: [[[[0.1], [-0.2]], [[0.3], [0.4]]]], [[[[1], [2]], [[4], "
+        "[7]]]], "
         "[2], "
         "[3.5], [5.25] -> [[[[0.12257434], [-0.2057477]], [[0.09767551], [-0.01450215]]]], "
         "[0.69823075], [0.6], shape(0), shape(0)",
@@ -168,7 +176,8 @@ MR_OP(FusedBatchNormGradV2,
         "-1], [7, 3]]]], [2, 1], [1, 0.5], [4, 0.25] -> [[[[0.9999875, 3.9992002], [-1.999975, "
         "0]], [[2.9999625, -1.9996001], [0.49999375, 5.9988004]]]], [4.9999375, 23.995201], [2.5, "
         "4], shape(0), shape(0)",
-        "data_format=\"NCHW\": [[[[1, -2], [3, 0.5]], [[2, 0], [-1, 3]]]], [[[[1, 2], [4, 7]], "
+        "nograd data_format=\"NCHW\": [[[[1, -2], [3, 0.5]], [[2, 0], [-1, 3]]]], [[[[1, 2], [4, "
+        "7]], "
         "[[2, 0], [-1, 3]]]], [2, 1], [3.5, 1], [5.25, 2.5] -> [[[[0.71698739, -2.0574678], "
         "[1.9951175, -0.65463704]], [[2.5296703e-05, -2.5296703e-05], [-5.0593407e-05, "
         "5.0593407e-05]]]], [1.6366186, 6.3244288], [2.5, 4], shape(0), shape(0)",
@@ -184,11 +193,13 @@ MR_OP(FusedBatchNormGradV3,
                    "reserve_space_4: U, reserve_space_5: U",
     .attrs       = MR_NORM_NARROW MR_NORM_EPSILON MR_NORM_FORMATS_3D,
     .shape       = infer_grad,
+    .grad        = mr_norm_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(batch_norm_grad, MR_NORM_TYPES)),
     .state_bytes = sizeof(mr_norm),
     .init        = mr_norm_init,
     .examples    = MR_EXAMPLES(
-        "T=float epsilon=0.001: [[[[0.1], [-0.2]], [[0.3], [0.4]]]], [[[[1], [2]], [[4], [7]]]], "
+        "T=float nograd epsilon=0.001: [[[[0.1], [-0.2]], [[0.3], [0.4]]]], [[[[1], [2]], [[4], "
+        "[7]]]], "
         "[2], "
         "[3.5], [5.25], 0 -> [[[[0.12257434], [-0.2057477]], [[0.09767551], [-0.01450215]]]], "
         "[0.69823075], [0.6], shape(0), shape(0)",
@@ -196,7 +207,8 @@ MR_OP(FusedBatchNormGradV3,
         "-1], [7, 3]]]], [2, 1], [1, 0.5], [4, 0.25], 0 -> [[[[0.9999875, 3.9992002], [-1.999975, "
         "0]], [[2.9999625, -1.9996001], [0.49999375, 5.9988004]]]], [4.9999375, 23.995201], [2.5, "
         "4], shape(0), shape(0)",
-        "data_format=\"NCHW\": [[[[1, -2], [3, 0.5]], [[2, 0], [-1, 3]]]], [[[[1, 2], [4, 7]], "
+        "nograd data_format=\"NCHW\": [[[[1, -2], [3, 0.5]], [[2, 0], [-1, 3]]]], [[[[1, 2], [4, "
+        "7]], "
         "[[2, 0], [-1, 3]]]], [2, 1], [3.5, 1], [5.25, 2.5], 0 -> [[[[0.71698739, -2.0574678], "
         "[1.9951175, -0.65463704]], [[2.5296703e-05, -2.5296703e-05], [-5.0593407e-05, "
         "5.0593407e-05]]]], [1.6366186, 6.3244288], [2.5, 4], shape(0), shape(0)",

@@ -2,7 +2,10 @@
  * alone (its other outputs are statistics, which the examples' check would differentiate too), and
  * its sums. */
 #include "base/memory.h"
+#include "graph/grad.h"
 #include "ops/kernel_test.h"
+#include "ops/table.h"
+#include "ops/values_test.h"
 #include "tests/harness/test.h"
 
 enum { N_IN = 5, N_OUT = 6 };
@@ -70,7 +73,7 @@ static void check_gradient(const char *layout, const int64_t *dims, int64_t chan
                   types);
     mr_tensor *x = random_image(dims, 0), *w = random_image(dims, 0), *out[N_OUT], *d[5];
     forward(&b, x, channels, out);
-    mr_tensor *in[6] = {mr_tensor_ref(w), mr_tensor_ref(x), vector(channels, 0.5f, 0.25f),
+    mr_tensor *in[6] = {mr_tensor_ref(w),      mr_tensor_ref(x),      vector(channels, 0.5f, 0.25f),
                         mr_tensor_ref(out[3]), mr_tensor_ref(out[4]), mr_tensor_ref(out[5])};
     MR_CHECK_OK(mr_bench_run(&back, in, d));
     for (int64_t i = 0; i < x->n; i++) {
@@ -94,6 +97,113 @@ MR_TEST(batch_norm_gradient_agrees_with_differences_channels_first)
 {
     check_gradient("NCHW", (const int64_t[]){2, 3, 3, 4}, 3);
 }
+
+/* ---- second derivatives ---- */
+
+typedef struct twice { /* FusedBatchNormGrad of what FusedBatchNorm saved, and its gradients */
+    mr_graph *graph;
+    mr_scope s;
+    mr_device *device;
+    mr_out in[3], out[3], d[3]; /* dy, x, scale; what they give; what arrives at them */
+} twice;
+
+static void twice_init(twice *t, const char *layout, mr_tensor *const *w)
+{
+    const mr_named_attr format = {"data_format", mr_a_str(layout)};
+    mr_gradient dy[3], got[3];
+    mr_ops_register();
+    *t = (twice){.graph = mr_graph_new()};
+    mr_scope_init(&t->s, t->graph, "");
+    MR_CHECK_OK(
+        mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));
+    for (int i = 0; i < 3; i++)
+        t->in[i] = mr_placeholder(&t->s, MR_FLOAT, "in", &mr_pshape_unknown);
+    mr_out none = mr_const(&t->s, vector(0, 0, 0)), offset = mr_const(&t->s, vector(3, 0, 1));
+    mr_out y = mr_emit_n(&t->s, "FusedBatchNormV3", &format, 1,
+                         MR_OUTS(t->in[1], t->in[2], offset, none, none));
+    mr_out z =
+        mr_emit_n(&t->s, "FusedBatchNormGradV3", &format, 1,
+                  MR_OUTS(t->in[0], t->in[1], t->in[2], mr_nth(y, 3), mr_nth(y, 4), mr_nth(y, 5)));
+    for (int i = 0; i < 3; i++) {
+        t->out[i] = mr_nth(z, i);
+        dy[i] = MR_NO_GRAD;
+        dy[i].dense = mr_const(&t->s, mr_tensor_ref(w[i]));
+    }
+    MR_CHECK_OK(mr_scope_status(&t->s));
+    MR_CHECK_OK(mr_graph_gradients(t->graph, t->out, 3, t->in, 3,
+                                   &(mr_gradient_options){.grad_ys = dy}, got));
+    for (int i = 0; i < 3; i++)
+        t->d[i] = got[i].dense;
+}
+
+static void twice_deinit(twice *t)
+{
+    mr_scope_deinit(&t->s);
+    mr_graph_unref(t->graph);
+    mr_device_free(t->device);
+}
+
+static void twice_values(twice *t, mr_values *v, mr_tensor *const *in)
+{
+    mr_values_init(v, t->graph, t->device);
+    for (int i = 0; i < 3; i++)
+        mr_values_set(v, t->in[i].node, &in[i], 1);
+}
+
+/* sum(w out), with element i of input k moved by h. */
+static double twice_loss(twice *t, mr_tensor **in, int k, int64_t i, float h, mr_tensor *const *w)
+{
+    mr_values v;
+    mr_tensor *kept = in[k], *out;
+    double sum = 0;
+    MR_CHECK_OK(mr_tensor_copy(NULL, kept, &in[k]));
+    MR_DATA(float, in[k])[i] += h;
+    twice_values(t, &v, in);
+    for (int o = 0; o < 3; o++) {
+        MR_CHECK_OK(mr_values_get(&v, t->out[o], &out));
+        for (int64_t e = 0; e < out->n; e++)
+            sum += mr_bench_at(out, e) * mr_bench_at(w[o], e);
+    }
+    mr_values_deinit(&v);
+    mr_tensor_unref(in[k]);
+    in[k] = kept;
+    return sum;
+}
+
+static void check_twice(const char *layout, const int64_t *dims)
+{
+    twice t;
+    mr_values v;
+    mr_tensor *in[3] = {random_image(dims, 0), random_image(dims, 0), vector(3, 0.5f, 0.25f)};
+    mr_tensor *w[3] = {random_image(dims, 0), vector(3, -1, 0.75f), vector(3, 2, -0.5f)}, *d;
+    twice_init(&t, layout, w);
+    twice_values(&t, &v, in);
+    for (int k = 0; k < 3; k++) {
+        MR_CHECK_OK(mr_values_get(&v, t.d[k], &d));
+        MR_CHECK(mr_tensor_same_shape(d, in[k]));
+        for (int64_t i = 0; i < d->n; i++) {
+            double up = twice_loss(&t, in, k, i, 0.01f, w),
+                   down = twice_loss(&t, in, k, i, -0.01f, w);
+            MR_CHECK_NEAR(mr_bench_at(d, i), (up - down) / 0.02, 5e-3);
+        }
+    }
+    mr_values_deinit(&v);
+    twice_deinit(&t);
+    drop(in, 3);
+    drop(w, 3);
+}
+
+MR_TEST(batch_norm_second_derivatives_agree_with_differences)
+{
+    check_twice("NHWC", (const int64_t[]){2, 3, 2, 3});
+}
+
+MR_TEST(batch_norm_second_derivatives_agree_with_differences_channels_first)
+{
+    check_twice("NCHW", (const int64_t[]){2, 3, 3, 2});
+}
+
+/* ---- sums ---- */
 
 /* A mean far from zero would ruin a variance computed as mean of squares minus square of mean. */
 MR_TEST(batch_norm_variance_survives_a_large_mean)

@@ -1,0 +1,118 @@
+/* ops/nn/batch_norm_grad_grad.c -- second derivatives: the gradient of FusedBatchNormGrad.
+ *
+ * The op gives, with n = (x - mean) i, i = 1 / sqrt(variance + epsilon) and means over a channel,
+ *
+ *     dx = scale i (dy - mean(dy) - n mean(dy n))     dscale = sum(dy n)     doffset = sum(dy)
+ *
+ * Let A, B, C be what arrives at these three.  dx is symmetric in dy, so
+ *
+ *     by dy       scale i (A - mean(A) - n mean(A n)) + B n + C
+ *     by scale    sum(A i (dy - mean(dy) - n mean(dy n)))
+ *
+ * In training mean and variance are those of x itself, and x acts through n and through i:
+ *
+ *     by x        i (h - mean(h) - n mean(h n)) - scale i^2 (mean(A dy) - mean(A) mean(dy) - p q) n
+ *     with        p = mean(A n), q = mean(dy n), h = B dy - scale i (A q + dy p)
+ *
+ * With given mean and variance all that is in brackets behind dy, A and h is left out, and h is B
+ * dy. The statistics get no gradient, as in TensorFlow: what x does to them is counted above. */
+#include "ops/nn/batch_norm.h"
+
+typedef struct second {
+    mr_grad *g;
+    mr_scope *s;
+    bool training;
+    mr_out axes;            /* all but that of the channels */
+    mr_out spread;          /* the shape that lets a vector of the channels broadcast against x */
+    mr_out dy, n, i, scale; /* float; vectors spread */
+} second;
+
+static mr_out mul(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Mul", a, b); }
+static mr_out sub(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Sub", a, b); }
+
+static mr_out as(const second *z, mr_dtype to, mr_out v)
+{
+    if (!mr_scope_ok(z->s) || mr_dtype_base(mr_out_type(v)) == to)
+        return v;
+    return mr_emit_with(z->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
+}
+
+static mr_out mean(const second *z, mr_out v)
+{
+    return mr_emit_with(z->s, "Mean", MR_ATTRS({"keep_dims", mr_a_bool(true)}), v, z->axes);
+}
+
+static mr_out sum(const second *z, mr_out v) { return mr_emit(z->s, "Sum", v, z->axes); }
+
+static mr_out spread(const second *z, mr_out vector)
+{
+    return mr_emit(z->s, "Reshape", as(z, MR_FLOAT, vector), z->spread);
+}
+
+/* v without its part along 1 and n. */
+static mr_out centred(const second *z, mr_out v)
+{
+    if (!z->training)
+        return v;
+    return sub(z, sub(z, v, mean(z, v)), mul(z, z->n, mean(z, mul(z, v, z->n))));
+}
+
+/* The layout's axes; the rank that is not known is that of the layout's letters. */
+static void find_axes(second *z)
+{
+    mr_sv format = MR_SV("");
+    int32_t axes[MR_MAX_RANK], shape[MR_MAX_RANK];
+    mr_scope_fail(z->s, mr_node_get_str(z->g->node, "data_format", &format));
+    const mr_pshape *x = mr_out_shape(mr_xi(z->g, 1));
+    int rank = x->rank > 0 ? x->rank : (int)format.n;
+    int channel = format.n > 1 && format.p[1] == 'C' ? 1 : rank - 1;
+    for (int d = 0, k = 0; d < rank; d++) {
+        shape[d] = d == channel ? -1 : 1;
+        if (d != channel)
+            axes[k++] = d;
+    }
+    z->axes = mr_const_vec_i32(z->s, rank - 1, axes);
+    z->spread = mr_const_vec_i32(z->s, rank, shape);
+}
+
+static void second_init(second *z, mr_grad *g)
+{
+    float epsilon = 0;
+    *z = (second){.g = g, .s = g->s};
+    mr_scope_fail(z->s, mr_node_get_bool(g->node, "is_training", &z->training));
+    mr_scope_fail(z->s, mr_node_get_float(g->node, "epsilon", &epsilon));
+    find_axes(z);
+    mr_out x = as(z, MR_FLOAT, mr_xi(g, 1)), variance = spread(z, mr_xi(g, 4));
+    z->dy = as(z, MR_FLOAT, mr_xi(g, 0));
+    z->scale = spread(z, mr_xi(g, 2));
+    z->i = mr_emit(z->s, "Rsqrt", mr_emit(z->s, "Add", variance, mr_const_f32(z->s, epsilon)));
+    z->n = mul(z, sub(z, x, spread(z, mr_xi(g, 3))), z->i);
+}
+
+/* What x does through i in dx, and through n: see above. */
+static mr_out by_x(const second *z, mr_out a, mr_out b)
+{
+    mr_out h = mul(z, b, z->dy), steep = mul(z, z->scale, z->i);
+    if (!z->training)
+        return mul(z, h, z->i);
+    mr_out p = mean(z, mul(z, a, z->n)), q = mean(z, mul(z, z->dy, z->n));
+    mr_out cross = mr_emit(z->s, "Add", mul(z, a, q), mul(z, z->dy, p));
+    h = sub(z, h, mul(z, steep, cross));
+    mr_out both = sub(z, mean(z, mul(z, a, z->dy)), mul(z, mean(z, a), mean(z, z->dy)));
+    mr_out through_i = mul(z, mul(z, steep, z->i), sub(z, both, mul(z, p, q)));
+    return sub(z, mul(z, centred(z, h), z->i), mul(z, through_i, z->n));
+}
+
+void mr_norm_grad_backward(mr_grad *g)
+{
+    second z;
+    second_init(&z, g);
+    mr_dtype type = mr_dtype_base(g->node->in_types[1]);
+    mr_out a = as(&z, MR_FLOAT, mr_dyi(g, 0)), b = spread(&z, mr_dyi(g, 1));
+    mr_out c = spread(&z, mr_dyi(g, 2));
+    mr_out slope = mul(&z, mul(&z, z.scale, z.i), centred(&z, a));
+    mr_out line = mr_emit(z.s, "Add", mul(&z, b, z.n), c);
+    mr_dxi(g, 0, as(&z, type, mr_emit(z.s, "Add", slope, line)));
+    mr_dxi(g, 1, as(&z, type, by_x(&z, a, b)));
+    mr_dxi(g, 2, sum(&z, mul(&z, mul(&z, a, z.i), centred(&z, z.dy))));
+}
