@@ -16,6 +16,11 @@
 mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
                          int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc);
 
+/* C = alpha A B + beta C, likewise. */
+mr_status *mr_dnnl_sgemm_scaled(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
+                                const float *a, int64_t lda, const float *b, int64_t ldb,
+                                float beta, float *c, int64_t ldc);
+
 /* Around calls of oneDNN: one thread each.  enter gives the caller's own setting, for leave. */
 int mr_dnnl_enter(void);
 void mr_dnnl_leave(int before);

@@ -84,6 +84,8 @@ typedef void gemm_fn(const piece *p,
 
 /* ---- packing, and the loops around ---- */
 
+typedef enum store { WRITE, ADD, SUBTRACT } store; /* what a strip's sums do to C */
+
 #define GEMM(clones, name, S, lanes, CONJ)                                                        \
     /* rows [k0, k0 + kc), columns [j0, j0 + nc) of op(B), in panels */                           \
     static void name##_pack_b(const mr_gemm *g, const S *b, int64_t k0, int64_t kc, int64_t j0,   \
@@ -93,7 +95,7 @@ typedef void gemm_fn(const piece *p,
             for (int64_t k = 0; k < kc; k++)                                                      \
                 for (int64_t l = 0; l < 2 * lanes; l++) {                                         \
                     int64_t col = j0 + j + l, row = k0 + k;                                       \
-                    S v = j + l < nc ? b[g->tb ? col * g->k + row : row * g->n + col] : 0;        \
+                    S v = j + l < nc ? b[g->tb ? col * g->ldb + row : row * g->ldb + col] : 0;    \
                     *out++ = g->conj_b ? CONJ(v) : v;                                             \
                 }                                                                                 \
     }                                                                                             \
@@ -104,24 +106,25 @@ typedef void gemm_fn(const piece *p,
         for (int64_t k = 0; k < kc; k++)                                                          \
             for (int64_t i = 0; i < MR; i++) {                                                    \
                 int64_t row = i0 + i, col = k0 + k;                                               \
-                S v = i < mc ? a[g->ta ? col * g->m + row : row * g->k + col] : 0;                \
+                S v = i < mc ? a[g->ta ? col * g->lda + row : row * g->lda + col] : 0;            \
                 *out++ = g->conj_a ? CONJ(v) : v;                                                 \
             }                                                                                     \
     }                                                                                             \
-    /* adds (or, the first time, writes) a strip's sums to C */                                   \
-    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, bool first) \
+    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, store how)  \
     {                                                                                             \
         for (int64_t i = 0; i < mc; i++)                                                          \
-            for (int64_t j = 0; j < nc; j++)                                                      \
-                c[i * ldc + j] = (S)(acc[i * 2 * lanes + j] + (first ? 0 : c[i * ldc + j]));      \
+            for (int64_t j = 0; j < nc; j++) {                                                    \
+                S v = acc[i * 2 * lanes + j], old = how == WRITE ? 0 : c[i * ldc + j];            \
+                c[i * ldc + j] = (S)(how == SUBTRACT ? old - v : old + v);                        \
+            }                                                                                     \
     }                                                                                             \
     clones static void name##_strip(int64_t kc, int64_t nc, const S *a, const S *b, S *c,         \
-                                    int64_t ldc, int64_t mc, bool first)                          \
+                                    int64_t ldc, int64_t mc, store how)                           \
     {                                                                                             \
         _Alignas(64) S acc[MR * 2 * lanes];                                                       \
         for (int64_t j = 0; j < nc; j += 2 * lanes) {                                             \
             name##_inner(kc, a, b + j * kc, acc);                                                 \
-            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), first);                  \
+            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), how);                    \
         }                                                                                         \
     }                                                                                             \
     static void name##_gemm(const piece *p, void *packed)                                         \
@@ -131,11 +134,12 @@ typedef void gemm_fn(const piece *p,
         for (int64_t j = p->n0; j < p->n1; j += NC)                                               \
             for (int64_t k = 0; k < g->k; k += KC) {                                              \
                 int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                    \
+                store how = g->minus ? SUBTRACT : k == 0 ? WRITE : ADD;                           \
                 name##_pack_b(g, p->b, k, kc, j, nc, pb);                                         \
                 for (int64_t i = p->m0; i < p->m1; i += MR) {                                     \
                     int64_t mc = MR_MIN(MR, p->m1 - i);                                           \
                     name##_pack_a(g, p->a, i, mc, k, kc, pa);                                     \
-                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->n + j, g->n, mc, k == 0);     \
+                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->ldc + j, g->ldc, mc, how);    \
                 }                                                                                 \
             }                                                                                     \
     }
@@ -160,19 +164,20 @@ static void small_floats(const piece *p)
 {
     const mr_gemm *g = p->g;
     const float *a = p->a, *b = p->b;
-    int64_t a_row = g->ta ? 1 : g->k, a_col = g->ta ? g->m : 1;
+    int64_t a_row = g->ta ? 1 : g->lda, a_col = g->ta ? g->lda : 1;
     for (int64_t i = p->m0; i < p->m1; i++) {
-        float *c = (float *)p->c + i * g->n;
-        for (int64_t j = p->n0; j < p->n1; j++)
+        float *c = (float *)p->c + i * g->ldc;
+        for (int64_t j = p->n0; j < p->n1 && !g->minus; j++)
             c[j] = 0;
         for (int64_t k = 0; k < g->k; k++) {
             float v = a[i * a_row + k * a_col];
+            v = g->minus ? -v : v;
             if (g->tb)
                 for (int64_t j = p->n0; j < p->n1; j++)
-                    c[j] += v * b[j * g->k + k];
+                    c[j] += v * b[j * g->ldb + k];
             else
                 for (int64_t j = p->n0; j < p->n1; j++)
-                    c[j] += v * b[k * g->n + j];
+                    c[j] += v * b[k * g->ldb + j];
         }
     }
 }
@@ -185,11 +190,12 @@ static mr_status *floats(const piece *p)
         small_floats(p);
         return NULL;
     }
-    const float *a = (const float *)p->a + p->m0 * (g->ta ? 1 : g->k);
-    const float *b = (const float *)p->b + p->n0 * (g->tb ? g->k : 1);
-    float *c = (float *)p->c + p->m0 * g->n + p->n0;
-    return mr_dnnl_sgemm(g->ta, g->tb, m, n, g->k, a, g->ta ? g->m : g->k, b, g->tb ? g->k : g->n,
-                         c, g->n);
+    const float *a = (const float *)p->a + p->m0 * (g->ta ? 1 : g->lda);
+    const float *b = (const float *)p->b + p->n0 * (g->tb ? g->ldb : 1);
+    float *c = (float *)p->c + p->m0 * g->ldc + p->n0;
+    float sign = g->minus ? -1 : 1, keep = g->minus ? 1 : 0;
+    return mr_dnnl_sgemm_scaled(g->ta, g->tb, m, n, g->k, sign, a, g->lda, b, g->ldb, keep, c,
+                                g->ldc);
 }
 
 /* ---- threads ---- */
@@ -315,15 +321,23 @@ out:
     return st;
 }
 
-mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *b)
+mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
 {
-    const mr_gemm *g = &b->one;
-    MR_ENSURE(mr_gemm_has(g->type));
-    if (b->n_batch == 0 || g->m == 0 || g->n == 0)
+    mr_gemm_batch b = *batch;
+    mr_gemm *g = &b.one;
+    bool narrow = g->type == MR_HALF || g->type == MR_BFLOAT16;
+    bool parts = g->lda || g->ldb || g->ldc;
+    MR_ENSURE(mr_gemm_has(g->type) && !((g->minus || parts) && narrow));
+    MR_ENSURE(!parts || b.n_batch == 1);
+    if (b.n_batch == 0 || g->m == 0 || g->n == 0 || (g->k == 0 && g->minus))
         return NULL;
     if (g->k == 0) { /* sums of nothing */
-        memset(b->c, 0, (size_t)(b->n_batch * g->m * g->n) * mr_dtype_size(g->type));
+        MR_ENSURE(!parts);
+        memset(b.c, 0, (size_t)(b.n_batch * g->m * g->n) * mr_dtype_size(g->type));
         return NULL;
     }
-    return g->type == MR_HALF || g->type == MR_BFLOAT16 ? run_wide(r, b) : run_batch(r, b);
+    g->lda = g->lda ? g->lda : g->ta ? g->m : g->k;
+    g->ldb = g->ldb ? g->ldb : g->tb ? g->k : g->n;
+    g->ldc = g->ldc ? g->ldc : g->n;
+    return narrow ? run_wide(r, &b) : run_batch(r, &b);
 }

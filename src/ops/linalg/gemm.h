@@ -4,12 +4,16 @@
 
 #include "run/run.h"
 
-/* C = op(A) op(B), all packed and row-major: op(A) is m x k, op(B) is k x n. */
+/* C = op(A) op(B), all row-major: op(A) is m x k, op(B) is k x n. */
 typedef struct mr_gemm {
     mr_dtype type; /* float, double, int16, int32, int64, complex64, complex128 */
     int64_t m, n, k;
     bool ta, tb;         /* A is stored k x m, B is stored n x k */
     bool conj_a, conj_b; /* and conjugated; only for complex types */
+    bool minus;          /* C -= op(A) op(B) instead; not for half and bfloat16 */
+    /* From one row to the next, in elements; 0: the rows are packed.  Parts of larger matrices
+     * are multiplied one by one, in 32 bits or more. */
+    int64_t lda, ldb, ldc;
 } mr_gemm;
 
 /* There are products of this type (half and bfloat16: by way of float, in mr_gemm_batch). */

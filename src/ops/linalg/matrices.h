@@ -1,0 +1,48 @@
+/* ops/linalg/matrices.h -- what ops on batches of matrices share.
+ *
+ * The last two dimensions are a matrix; the op is done for each, several at once where there are
+ * idle threads.  half and bfloat16 are computed in float (ops/nn/wide.h). */
+#ifndef MR_OPS_LINALG_MATRICES_H
+#define MR_OPS_LINALG_MATRICES_H
+
+#include "graph/infer.h"
+#include "ops/linalg/dense.h"
+#include "ops/nn/wide.h"
+
+/* half, float, double, complex64, complex128 */
+#define MR_FIELDS(M, ...) \
+    MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
+
+static inline int64_t mr_rows(const mr_tensor *t) { return t->dims[t->rank - 2]; }
+static inline int64_t mr_cols(const mr_tensor *t) { return t->dims[t->rank - 1]; }
+/* How many matrices; t may have none and its matrices no elements. */
+int64_t mr_matrix_count(const mr_tensor *t);
+
+/* INVALID_ARGUMENT unless input i has at least two dimensions, the last two of them equal. */
+mr_status *mr_in_matrices(const mr_run *r, int i);
+mr_status *mr_in_square_matrices(const mr_run *r, int i);
+
+/* Work on n matrices: embedded as the first member in what an op knows of it. */
+typedef struct mr_matrix_job {
+    mr_run *r;
+    const mr_dense *dense;
+    mr_status *(*one)(struct mr_matrix_job *j, int64_t i);
+    _Atomic(mr_status *) st; /* the first error */
+} mr_matrix_job;
+/* Calls job->one for each; flops is a guess of the multiplications for one. */
+mr_status *mr_matrix_job_run(mr_matrix_job *j, int64_t n, double flops);
+
+/* Matrix i of the packed matrices of t. */
+static inline void *mr_matrix_at(const mr_tensor *t, int64_t i)
+{
+    size_t elements = (size_t)(i * mr_rows(t) * mr_cols(t));
+    return (char *)t->data + elements * mr_dtype_size((mr_dtype)t->dtype);
+}
+/* The elements of `from`, converted to the type of `to`, unless they lie there already. */
+void mr_matrices_copy(mr_run *r, const mr_tensor *from, mr_tensor *to);
+
+/* Shape functions' parts: input i as [..., n, n], and the whole op: like a square input 0. */
+mr_status *mr_infer_square(mr_infer *c, int i, const mr_pshape **out);
+mr_status *mr_shape_square(mr_infer *c);
+
+#endif
