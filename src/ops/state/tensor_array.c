@@ -229,7 +229,15 @@ static mr_status *write_locked(array *a, int64_t i, mr_tensor *v, mr_allocator *
     return NULL;
 }
 
-static void pass_flow(mr_run *r) { mr_run_pass(r, r->n_in - 1, 0); }
+/* The flow only orders the ops of an array; shape inference has promised that it is a scalar. */
+static mr_status *pass_flow(mr_run *r, int out)
+{
+    const mr_tensor *flow = mr_in(r, r->n_in - 1);
+    if (flow->rank != 0)
+        return mr_invalid("flow_in must be a scalar, not of shape %s", MR_TENSOR_SHAPE(flow));
+    mr_run_pass(r, r->n_in - 1, out);
+    return NULL;
+}
 
 static mr_status *write_one(mr_run *r)
 {
@@ -241,9 +249,7 @@ static mr_status *write_one(mr_run *r)
     mr_status *st = write_locked(a, i, mr_in(r, 2), mr_run_allocator(r));
     mr_unlock(&a->mu);
     mr_object_unref(&a->base);
-    if (!st)
-        pass_flow(r);
-    return st;
+    return st ? st : pass_flow(r, 0);
 }
 
 /* Writes n parts of a value along its first dimension; part k has rows[k] rows (NULL: one, and loses the dimension). */
@@ -280,9 +286,7 @@ static mr_status *scatter(mr_run *r)
     MR_TRY(find(r, &a));
     mr_status *st = write_parts(r, a, v, indices->n, indices, NULL);
     mr_object_unref(&a->base);
-    if (!st)
-        pass_flow(r);
-    return st;
+    return st ? st : pass_flow(r, 0);
 }
 
 static mr_status *check_lengths(const mr_tensor *lengths, const mr_tensor *v)
@@ -318,12 +322,22 @@ static mr_status *split(mr_run *r)
     if (!st)
         st = write_parts(r, a, v, lengths->n, NULL, MR_DATA(int64_t, lengths));
     mr_object_unref(&a->base);
-    if (!st)
-        pass_flow(r);
-    return st;
+    return st ? st : pass_flow(r, 0);
 }
 
 /* ---- reading ---- */
+
+/* The array, when its elements have the type that this op gives out. */
+static mr_status *find_to_read(mr_run *r, array **out)
+{
+    MR_TRY(find(r, out));
+    if ((*out)->dtype == mr_out_dtype(r, 0))
+        return NULL;
+    mr_status *st = mr_invalid("TensorArray %s: dtype is %s but Op requested dtype %s.", (*out)->name,
+                               mr_dtype_name((*out)->dtype), mr_dtype_name(mr_out_dtype(r, 0)));
+    mr_object_unref(&(*out)->base);
+    return st;
+}
 
 /* Zeros for an element never written: of the array's shape, or of the forward array's element. */
 static mr_status *zeros_locked(array *a, int64_t i, mr_allocator *alloc, mr_tensor **out) MR_REQUIRES(a->mu)
@@ -387,7 +401,7 @@ static mr_status *read_one(mr_run *r)
     int64_t i;
     mr_tensor *t;
     MR_TRY(mr_in_scalar_int(r, 1, "index", &i));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_to_read(r, &a));
     mr_status *st = read_at(a, i, mr_run_allocator(r), &t);
     mr_object_unref(&a->base);
     if (!st)
@@ -455,7 +469,7 @@ static mr_status *gather(mr_run *r)
     if (indices->rank != 1)
         return mr_invalid("Expected indices to be a vector, but received shape: %s", MR_TENSOR_SHAPE(indices));
     MR_TRY(mr_node_get_shape(r->node, "element_shape", &asked));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_to_read(r, &a));
     mr_status *st = read_all(r, a, indices->n, indices, &p);
     if (!st)
         st = p.n ? stack_parts(r, &p) : stack_nothing(r, mr_pshape_full(asked) ? asked : a->element_shape);
@@ -480,7 +494,9 @@ static mr_status *join_parts(mr_run *r, const parts *p)
             return mr_invalid("TensorArray has inconsistent shapes. Index 0 has (excepting dimension 0) shape: %s but index %d "
                               "has %s",
                               MR_TENSOR_SHAPE(first), i, MR_TENSOR_SHAPE(t));
-        rows += MR_DATA(int64_t, lengths)[i] = t->dims[0];
+        if (!mr_i64_add(rows, t->dims[0], &rows)) /* rows of no elements may be that many */
+            return mr_invalid("Concat of too many rows");
+        MR_DATA(int64_t, lengths)[i] = t->dims[0];
     }
     shape.dims[0] = rows;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
@@ -502,7 +518,7 @@ static mr_status *concat(mr_run *r)
 {
     array *a;
     parts p = {0};
-    MR_TRY(find(r, &a));
+    MR_TRY(find_to_read(r, &a));
     mr_lock(&a->mu);
     int n = a->e.n;
     mr_unlock(&a->mu);
@@ -590,8 +606,7 @@ static mr_status *gradient(mr_run *r)
     mr_free(name);
     MR_TRY(st);
     mr_run_set(r, 0, handle);
-    mr_run_pass(r, 1, 1);
-    return NULL;
+    return pass_flow(r, 1);
 }
 
 /* ---- gradients of the ops ---- */

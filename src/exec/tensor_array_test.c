@@ -1,0 +1,58 @@
+/* exec/tensor_array_test.c -- arrays of a step that are used for what they are not. */
+#include "exec/gradient_rig_test.h"
+
+/* The array; output 1 is its flow. */
+static mr_out new_array(mr_grig *r, mr_dtype type)
+{
+    return mr_emit_with(&r->b.s, "TensorArrayV3", MR_ATTRS({"dtype", mr_a_type(type)}),
+                        mr_grig_i32(r, 1));
+}
+
+static void check_refused(mr_grig *r, mr_out y, const char *text)
+{
+    mr_tensor *out = NULL;
+    MR_CHECK_OK(mr_scope_status(&r->b.s));
+    MR_CHECK_ERR(mr_grig_run(r, &y, 1, &out), MR_INVALID_ARGUMENT, text);
+    mr_grig_deinit(r);
+}
+
+static mr_out written(mr_grig *r, mr_out ta)
+{
+    mr_out rows = mr_const_vec_i32(&r->b.s, 2, (int32_t[]){1, 2});
+    return mr_emit(&r->b.s, "TensorArrayWriteV3", ta, mr_grig_i32(r, 0), rows, mr_nth(ta, 1));
+}
+
+MR_TEST(tensor_array_is_not_joined_as_another_type)
+{
+    mr_grig r;
+    mr_grig_init(&r);
+    mr_out ta = new_array(&r, MR_INT32), flow = written(&r, ta);
+    check_refused(&r,
+                  mr_emit_with(&r.b.s, "TensorArrayConcatV3",
+                               MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), ta, flow),
+                  "dtype is int32 but Op requested dtype float");
+}
+
+MR_TEST(tensor_array_is_not_stacked_as_another_type)
+{
+    mr_grig r;
+    mr_grig_init(&r);
+    mr_out ta = new_array(&r, MR_INT32), flow = written(&r, ta);
+    check_refused(&r,
+                  mr_emit_with(&r.b.s, "TensorArrayGatherV3",
+                               MR_ATTRS({"dtype", mr_a_type(MR_STRING)}), ta,
+                               mr_const_vec_i32(&r.b.s, 1, (int32_t[]){0}), flow),
+                  "dtype is int32 but Op requested dtype string");
+}
+
+MR_TEST(tensor_array_passes_only_a_scalar_flow_on)
+{
+    mr_grig r;
+    mr_grig_init(&r);
+    mr_out ta = new_array(&r, MR_INT32);
+    mr_out flow = mr_const(&r.b.s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){2}, (float[]){0, 0}));
+    check_refused(&r,
+                  mr_emit(&r.b.s, "TensorArrayWriteV3", ta, mr_grig_i32(&r, 0),
+                          mr_grig_i32(&r, 5), flow),
+                  "flow_in must be a scalar, not of shape [2]");
+}
