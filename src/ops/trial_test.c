@@ -2,7 +2,8 @@
  *
  * Every input becomes a Const or Placeholder node (a VariableV2 for a reference), so that the op's
  * definition, attr inference and shape function are exercised as by a client; the kernel is then
- * called through mr_eval_node with the tensors themselves. */
+ * called through mr_eval_node with the tensors themselves.  Of a whole graph (for fuzzing) only the
+ * nodes are made, and whoever asked for it runs them in a session. */
 #include "ops/trial_test.h"
 
 #include <stdlib.h>
@@ -169,13 +170,25 @@ static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const 
 
 /* ---- inputs ---- */
 
+static bool is_hooked(const mr_trial *t, const mr_example_step *s, const mr_op_def *d)
+{
+    return t->hooks && (t->subject ? d == t->subject : s->op.n == 0);
+}
+
+/* A reference; in a whole graph its variable is given the value by a node. */
+static mr_out variable(mr_trial *t, mr_tensor *v, const mr_pshape *shape)
+{
+    mr_out var =
+        mr_emit0_with(&t->scope, "VariableV2",
+                      MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)}));
+    return t->whole ? mr_emit(&t->scope, "Assign", var, mr_const(&t->scope, mr_tensor_ref(v))) : var;
+}
+
 static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
 {
     const mr_pshape *shape = mr_pshape_of(&t->graph->arena, v->rank, v->dims);
     if (is_ref)
-        return mr_emit0_with(
-            &t->scope, "VariableV2",
-            MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)}));
+        return variable(t, v, shape);
     const mr_pshape *declared = t->mode == MR_TRIAL_CONST    ? NULL
                                 : t->mode == MR_TRIAL_SHAPED ? shape
                                                              : &mr_pshape_unknown;
@@ -191,7 +204,8 @@ static mr_status *named_input(mr_trial *t, const mr_example_value *v, mr_trial_i
         mr_trial_step *s = &t->steps[i];
         if (!mr_sv_eq(t->example->steps[i].name, v->name) || !s->node || v->output >= s->n_out)
             continue;
-        *out = (mr_trial_input){{s->node, v->output}, mr_tensor_ref(s->out[v->output])};
+        *out = (mr_trial_input){{s->node, v->output},
+                                t->whole ? NULL : mr_tensor_ref(s->out[v->output])};
         return NULL;
     }
     return mr_invalid("no earlier step gives %.*s:%d", MR_SV_ARG(v->name), v->output);
@@ -214,6 +228,15 @@ static mr_status *stand_in(const mr_example_value *v, mr_dtype type, mr_tensor *
     return NULL;
 }
 
+/* A step that is not built yet. */
+static bool is_later(const mr_trial *t, const mr_example_value *v)
+{
+    for (int i = 0; v->kind == MR_EX_NAME && i < t->example->n_steps; i++)
+        if (mr_sv_eq(t->example->steps[i].name, v->name))
+            return t->whole && !t->steps[i].node;
+    return false;
+}
+
 static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
                             const mr_arg_def *arg, const mr_example_value *v, mr_trial_inputs *out)
 {
@@ -233,6 +256,19 @@ static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_d
         }
     }
     mr_vec_push(out, in);
+    return NULL;
+}
+
+/* A step that is not built yet is the back edge of a loop: set when it is there. */
+static mr_status *list_inputs(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
+                              const mr_arg_def *arg, const mr_example_value *v,
+                              mr_trial_inputs *out)
+{
+    for (int k = 0; k < v->n_items; k++)
+        if (is_later(t, v->items[k]))
+            t->steps[s - t->example->steps].back = v->items[k];
+        else
+            MR_TRY(one_input(t, s, d, arg, v->items[k], out));
     return NULL;
 }
 
@@ -265,13 +301,14 @@ static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_
         const mr_example_value *v = s->in[i];
         int start = out->n;
         if (list && v->kind == MR_EX_LIST)
-            for (int k = 0; k < v->n_items; k++)
-                MR_TRY(one_input(t, s, d, arg, v->items[k], out));
+            MR_TRY(list_inputs(t, s, d, arg, v, out));
         else
             MR_TRY(one_input(t, s, d, arg, v, out));
-        if (t->hooks && s->op.n == 0)
+        if (is_hooked(t, s, d))
             t->hooks->inputs(t->hooks->ctx, arg, out, start);
         give_inputs(t, arg, b, out, start);
+        if (t->steps[s - t->example->steps].back && out->n > start && out->p[start].out.node)
+            mr_nb_input_later(b, mr_out_type(out->p[start].out));
     }
     return mr_scope_status(&t->scope);
 }
@@ -335,7 +372,7 @@ static mr_status *all_attrs(mr_trial *t, const mr_example_step *s, const mr_op_d
     for (const mr_named_attr *f = t->forced; f && f->name && s->op.n == 0; f++)
         if (!is_type_list(d, f->name) && !find_attr(s, f->name))
             mr_nb_attr(b, f->name, f->v);
-    if (t->hooks && s->op.n == 0)
+    if (is_hooked(t, s, d))
         t->hooks->attrs(t->hooks->ctx, d, b);
     return NULL;
 }
@@ -353,6 +390,8 @@ static mr_status *build_step(mr_trial *t, int i)
     mr_trial_step *made = &t->steps[i];
     mr_node_builder *b = mr_node_begin(t->graph, d->name, mr_graph_unique_name(t->graph, "op"));
     mr_nb_internal(b);
+    if (t->whole && i > 0 && t->example->steps[i - 1].name.n == 0)
+        mr_nb_control(b, t->steps[i - 1].node);
     MR_GO(all_inputs(t, s, d, b, &in));
     MR_GO(all_attrs(t, s, d, b));
     if (!t->skipped) {
@@ -370,6 +409,19 @@ out:
     return st;
 }
 
+static mr_status *set_back_edges(mr_trial *t)
+{
+    for (int i = 0; i < t->example->n_steps; i++) {
+        mr_node *n = t->steps[i].node;
+        mr_trial_input in;
+        if (!t->steps[i].back || n->n_in == 0 || n->in[n->n_in - 1].node)
+            continue;
+        MR_TRY(named_input(t, t->steps[i].back, &in));
+        MR_TRY(mr_node_set_input(n, n->n_in - 1, in.out));
+    }
+    return NULL;
+}
+
 static mr_status *run_step(mr_trial *t, int i)
 {
     MR_TRY(build_step(t, i));
@@ -379,9 +431,11 @@ static mr_status *run_step(mr_trial *t, int i)
         return NULL;
     s->n_out = s->node->n_out;
     s->out = mr_new_array(mr_tensor *, s->n_out + 1);
+    if (last && t->whole)
+        MR_TRY(set_back_edges(t));
     if (last && t->hooks)
         return t->hooks->run(t->hooks->ctx, s);
-    return mr_eval_node(s->node, t->device, s->in, s->out);
+    return t->whole ? NULL : mr_eval_node(s->node, t->device, s->in, s->out);
 }
 
 /* ---- what came out ---- */

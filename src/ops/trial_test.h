@@ -23,11 +23,14 @@ typedef struct mr_trial_step {
     mr_node *node; /* NULL until built */
     int n_in, n_out;
     mr_tensor **in, **out; /* owned */
+    const mr_example_value *back; /* names the later step that gives the last input; NULL: none */
 } mr_trial_step;
 
-/* For fuzzing: what the last step is given may be changed before its node is built. */
+/* For fuzzing: what a step is given may be changed before its node is built; which one is said by
+ * mr_trial.subject. */
 typedef struct mr_trial_hooks {
-    /* The values for one argument, from `start` on: others, or more or fewer of them in a list. */
+    /* The values for one argument, from `start` on: others, or more or fewer of them in a list.  t is
+     * NULL where a node gives the value (mr_trial.whole). */
     void (*inputs)(void *ctx, const mr_arg_def *arg, mr_trial_inputs *in, int start);
     /* Sets attrs again, or more of them. */
     void (*attrs)(void *ctx, const mr_op_def *d, mr_node_builder *b);
@@ -44,6 +47,10 @@ typedef struct mr_trial {
     mr_dtype key; /* value of the op's key attr; MR_INVALID: it has none */
     mr_trial_mode mode;
     bool skipped; /* a literal cannot be of this type */
+    /* The steps are built only; hooks->run gets the last and runs the graph as one.  A step without a
+     * name is waited for by the next.  An input may name a later step: the back edge of a loop. */
+    bool whole;
+    const mr_op_def *subject; /* steps of this op are changed by the hooks; NULL: the last step */
     mr_graph *graph;
     mr_scope scope;
     mr_device *device;

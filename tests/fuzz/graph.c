@@ -9,7 +9,6 @@
  * and less than MIN_SHARE is a failure): op names are mostly changed to ops of the same signature,
  * inputs to nodes there are, and most changes are to values rather than to types. */
 #include "base/memory.h"
-#include "exec/session.h"
 #include "graph/grad.h"
 #include "graph/graph_def.h"
 #include "graph/infer.h"
@@ -18,10 +17,11 @@
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/graphs.h"
+#include "tests/fuzz/op_session.h"
 #include "tests/fuzz/pb_tree.h"
 #include "tests/fuzz/values.h"
 
-enum { MEMORY_LIMIT = 8 << 20, MOST_FOLDED = 64 << 10, MIN_SHARE = 30, MAX_FEEDS = 16 };
+enum { MIN_SHARE = 30, MAX_FEEDS = 16 };
 enum { IMPORTED, REACHED_RUN, RAN, GRADIENTS, N_COUNTS };
 
 /* ---- words ---- */
@@ -230,21 +230,6 @@ static mr_node *some_node(graph_run *x)
         .p[fuzz_once_in(r, 2) ? n - 1 - fuzz_below(r, MR_MIN(n, 4)) : fuzz_below(r, n)];
 }
 
-static mr_session_config session_config(fuzz_rng *r)
-{
-    mr_session_config c = {.inter_threads = -1,
-                           .intra_threads = 1,
-                           .memory_limit = MEMORY_LIMIT,
-                           .max_folded_bytes = MOST_FOLDED,
-                           .soft_placement = !fuzz_once_in(r, 4),
-                           .no_fold = fuzz_once_in(r, 4),
-                           .no_cse = fuzz_once_in(r, 4),
-                           .n_cpus = fuzz_once_in(r, 6) ? 2 : 1};
-    if (fuzz_once_in(r, 40))
-        c.inter_threads = c.intra_threads = 2;
-    return c;
-}
-
 static void run_once(graph_run *x)
 {
     fuzz_rng *r = &x->r->rng;
@@ -293,7 +278,7 @@ static bool may_run(const mr_graph *g)
 static void run_graph(fuzz_run *r, mr_graph *g)
 {
     graph_run x = {.r = r, .g = g};
-    mr_session_config c = session_config(&r->rng);
+    mr_session_config c = fuzz_session_config(&r->rng);
     fuzz_must(mr_direct_session_new(g, NULL, &c, &x.session), "session");
     make_feeds(&x);
     r->counts[REACHED_RUN]++;

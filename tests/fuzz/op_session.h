@@ -1,0 +1,18 @@
+/* tests/fuzz/op_session.h -- sessions for fuzzing, and the graph of a trial run by one. */
+#ifndef MR_TESTS_FUZZ_OP_SESSION_H
+#define MR_TESTS_FUZZ_OP_SESSION_H
+
+#include "exec/session.h"
+#include "ops/trial_test.h"
+#include "tests/fuzz/random.h"
+
+enum { FUZZ_MEMORY_LIMIT = 8 << 20 };
+
+/* Random settings: memory is limited, folding too, and nodes run mostly in the caller's thread. */
+mr_session_config fuzz_session_config(fuzz_rng *r);
+
+/* Runs the whole graph of a trial.  Placeholders are fed with the values of its steps; what is
+ * fetched of the last step goes into its `out`, the rest stays NULL. */
+mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t);
+
+#endif
