@@ -159,7 +159,7 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench test-oracle soak-save
+.PHONY: run examples install test check layers bench test-oracle soak-save docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -222,9 +222,16 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
+	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers
+
+docs: $(CLI)                   ## write docs/ops.md from the registry
+	$(q)$(CLI) ops --markdown > docs/ops.md
+
+docs-check: $(CLI)             ## docs/ops.md says what the registry does
+	$(q)$(CLI) ops --markdown | cmp -s - docs/ops.md || { echo "docs/ops.md is out of date: run make docs"; exit 1; }
 
 test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) lib

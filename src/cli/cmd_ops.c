@@ -1,71 +1,42 @@
-/* cli/cmd_ops.c -- `millrace ops`: which operations there are, and what one of them takes and gives. */
+/* cli/cmd_ops.c -- `millrace ops`: which operations there are, what one takes and gives. */
 #include <stdio.h>
 
 #include "cli/command.h"
-#include "graph/op.h"
+#include "cli/op_page.h"
 
-static void print_arg(const mr_arg_def *a, bool first)
+static bool markdown;
+
+static void print_line(const char *before, mr_str *s)
 {
-    printf("%s%s: ", first ? "" : ", ", a->name);
-    if (a->is_ref)
-        printf("Ref(");
-    if (a->number_attr)
-        printf("%s * ", a->number_attr);
-    printf("%s", a->type_list_attr ? a->type_list_attr : a->type_attr ? a->type_attr : mr_dtype_name(a->type));
-    if (a->is_ref)
-        printf(")");
+    printf("%s%s\n", before, mr_str_z(s));
+    mr_str_deinit(s);
 }
 
 static void print_signature(const mr_op_def *d)
 {
-    printf("%s(", d->name);
-    for (int i = 0; i < d->n_in; i++)
-        print_arg(&d->in[i], i == 0);
-    printf(") -> (");
-    for (int i = 0; i < d->n_out; i++)
-        print_arg(&d->out[i], i == 0);
-    printf(")\n");
-}
-
-static void print_attr(const mr_attr_def *a)
-{
     mr_str s = {0};
-    mr_attr_type_name(&s, a->kind, a->is_list);
-    for (int i = 0; i < a->n_allowed; i++) {
-        mr_sv one = a->types ? mr_sv_of(mr_dtype_name(a->types[i])) : a->names[i];
-        mr_str_printf(&s, "%s%.*s", i ? ", " : " in {", MR_SV_ARG(one));
-    }
-    if (a->n_allowed)
-        mr_str_appendc(&s, '}');
-    if (a->has_min)
-        mr_str_printf(&s, " >= %lld", (long long)a->min);
-    if (a->has_default) {
-        mr_str_appendz(&s, " = ");
-        mr_attr_print(&s, &a->deflt);
-    }
-    printf("  %s: %s\n", a->name, mr_str_z(&s));
-    mr_str_deinit(&s);
-}
-
-static void print_kernel(void *ctx, const mr_kernel *k)
-{
-    int *n = ctx;
-    printf("%s%s:%s", (*n)++ ? " " : "  kernels: ", k->device, k->type ? mr_dtype_name(k->type) : "any");
+    mr_op_signature(d, &s);
+    print_line("", &s);
 }
 
 static mr_status *describe(const char *name)
 {
     const mr_op_def *d = mr_op_find(mr_sv_of(name));
-    int n = 0;
     if (!d)
         return mr_error(MR_NOT_FOUND, "there is no op '%s'; `millrace ops` lists them", name);
     print_signature(d);
     if (d->op && d->op->doc)
         printf("  %s\n", d->op->doc);
-    for (int i = 0; i < d->n_attrs; i++)
-        print_attr(&d->attrs[i]);
-    mr_kernel_each(d, print_kernel, &n);
-    printf("%s  gradient: %s\n", n ? "\n" : "", d->op && d->op->grad ? "yes" : "none");
+    for (int i = 0; i < d->n_attrs; i++) {
+        mr_str s = {0};
+        mr_str_printf(&s, "%s: ", d->attrs[i].name);
+        mr_attr_rule(&d->attrs[i], &s);
+        print_line("  ", &s);
+    }
+    mr_str kernels = {0};
+    mr_op_devices(d, &kernels);
+    print_line("  kernels: ", &kernels);
+    printf("  gradient: %s\n", mr_op_gradient(d));
     for (const char *const *e = d->op ? d->op->examples : NULL; e && *e; e++)
         printf("  example: %s\n", *e);
     return NULL;
@@ -73,8 +44,15 @@ static mr_status *describe(const char *name)
 
 static mr_status *ops(int n_args, char **args)
 {
+    mr_str page = {0};
     if (n_args == 1)
         return describe(args[0]);
+    if (markdown) {
+        mr_op_page(&page);
+        fputs(mr_str_z(&page), stdout);
+        mr_str_deinit(&page);
+        return NULL;
+    }
     int n;
     const mr_op_def **all = mr_op_all(&n);
     for (int i = 0; i < n; i++)
@@ -83,4 +61,10 @@ static mr_status *ops(int n_args, char **args)
     return NULL;
 }
 
-MR_COMMAND(ops, .summary = "list the operations, or describe one", .usage = "[OP]", .max_args = 1, .run = ops);
+static const mr_option options[] = {
+    {"markdown", MR_OPT_FLAG, &markdown, NULL, "write the page docs/ops.md"},
+    {0},
+};
+
+MR_COMMAND(ops, .summary = "list the operations, or describe one", .usage = "[OP]",
+           .options = options, .max_args = 1, .run = ops);

@@ -1,9 +1,8 @@
 /* ops/tier_test.c -- walks tier A, the ops that no graph can do without, and lists what each lacks.
  *
- * tier_a.inc names them, with what TensorFlow's registries say of the gradient: GRAD, it has one;
- * STOP, it is declared to have none, so that a walk back ends there; NONE, nothing is said.  What
- * is missing is printed op by op and type by type, then the test fails.  An exception has a reason
- * that stands beside it, and one that is no longer needed fails too.
+ * tier_a.inc names them.  What is missing is printed op by op and type by type, then the test
+ * fails.  An exception has a reason that stands beside it, and one that is no longer needed fails
+ * too.
  *
  * Types are tried, not looked up: a kernel for any type may still refuse one.  Every combination of
  * the types that the signature allows is forced on the op's examples, until one of them runs. */
@@ -16,7 +15,7 @@
 #include "ops/trial_test.h"
 #include "tests/harness/test.h"
 
-enum { NONE, STOP, GRAD };
+enum { NONE, STOP, GRAD, FLOW };
 
 typedef struct tier_op {
     const char *name;
@@ -129,31 +128,12 @@ MR_TEST(tier_a_has_examples) { each(check_examples); }
 
 /* ---- gradients ---- */
 
-/* Differentiated by the walk back itself (graph/gradients.c), which knows loops, branches, calls.
- */
-static const char *const by_the_walk[] = {
-    "Enter",
-    "Exit",
-    "Merge",
-    "NextIteration",
-    "PartitionedCall",
-    "RefEnter",
-    "RefExit",
-    "RefMerge",
-    "RefNextIteration",
-    "RefSwitch",
-    "StatefulPartitionedCall",
-    "Switch",
-    "SymbolicGradient",
-};
-
 static void check_gradient(const tier_op *t, const mr_op_def *d)
 {
-    bool walked = is_listed(by_the_walk, MR_COUNT(by_the_walk), t->name);
-    if (d->op->grad && walked)
-        lacks(t->name, "no gradient, but is listed so", NULL);
-    if (t->gradient == GRAD && !d->op->grad && !walked)
+    if (t->gradient == GRAD && !d->op->grad)
         lacks(t->name, "a gradient", NULL);
+    if (t->gradient == FLOW && d->op->grad)
+        lacks(t->name, "sense: a gradient that the walk back has of its own", NULL);
     if (t->gradient == STOP && !(d->flags & MR_NO_GRADIENT) && !d->op->grad)
         lacks(t->name, "a word that it has no gradient", NULL);
     if (t->gradient != GRAD && d->op->grad && (d->flags & MR_NO_GRADIENT))
