@@ -16,7 +16,6 @@
 static const struct {
     const char *op, *reason;
 } no_examples[] = {
-    {"Abort", "ends the process"},
     {"_Arg", "argument of a function call"},
     {"_DeviceArg", "argument of a function call"},
     {"_DeviceRetval", "result of a function call"},

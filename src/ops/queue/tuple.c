@@ -36,19 +36,17 @@ void mr_tuple_print_shapes(mr_str *out, const mr_tuple_type *t)
     mr_str_appendc(out, ']');
 }
 
-/* "Signature mismatch, have: resource, float-> expected: resource, int32->".  The tuple is what
- * comes after the handle among the inputs, or all outputs. */
-static mr_status *mismatch(const mr_tuple_type *t, const mr_run *r, bool outputs)
+mr_status *mr_signature_mismatch(const mr_run *r, int n_in, const int *in, int n_out,
+                                 const int *out)
 {
     const mr_node *n = r->node;
     mr_str have = {0}, want = {0};
     print_types(&have, n->n_in, n->in_types);
     mr_str_appendz(&have, "->");
     print_types(&have, n->n_out, n->out_types);
-    print_types(&want, outputs ? n->n_in : 1, n->in_types);
-    mr_str_appendz(&want, outputs ? "->" : ", ");
-    mr_tuple_print_types(&want, t);
-    mr_str_appendz(&want, outputs ? "" : "->");
+    print_types(&want, n_in, in);
+    mr_str_appendz(&want, "->");
+    print_types(&want, n_out, out);
     mr_status *st = mr_invalid("Signature mismatch, have: %s expected: %s", mr_str_z(&have),
                                mr_str_z(&want));
     mr_str_deinit(&have);
@@ -69,7 +67,19 @@ static bool same_types(const mr_tuple_type *t, int n, const int *types)
 mr_status *mr_tuple_check_outputs(const mr_tuple_type *t, const mr_run *r)
 {
     const mr_node *n = r->node;
-    return same_types(t, n->n_out, n->out_types) ? NULL : mismatch(t, r, true);
+    return same_types(t, n->n_out, n->out_types)
+               ? NULL
+               : mr_signature_mismatch(r, n->n_in, n->in_types, t->n, t->types);
+}
+
+static mr_status *wrong_inputs(const mr_tuple_type *t, const mr_run *r)
+{
+    int *in = mr_new_array(int, t->n + 1);
+    in[0] = r->node->in_types[0];
+    memcpy(in + 1, t->types, sizeof(int) * (size_t)t->n);
+    mr_status *st = mr_signature_mismatch(r, t->n + 1, in, 0, NULL);
+    mr_free(in);
+    return st;
 }
 
 static mr_status *wrong_shape(int c, const mr_pshape *want, const int64_t *batch,
@@ -124,7 +134,7 @@ mr_status *mr_tuple_check_inputs(const mr_tuple_type *t, const mr_run *r, bool m
 {
     const mr_node *n = r->node;
     if (!same_types(t, n->n_in - 1, n->in_types + 1))
-        return mismatch(t, r, false);
+        return wrong_inputs(t, r);
     if (many)
         return check_rows(t, r);
     for (int c = 0; c < t->n_shapes; c++)

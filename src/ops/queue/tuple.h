@@ -18,6 +18,10 @@ mr_tuple_type mr_tuple_type_copy(mr_arena *a, const mr_tuple_type *t);
 void mr_tuple_print_types(mr_str *out, const mr_tuple_type *t);
 void mr_tuple_print_shapes(mr_str *out, const mr_tuple_type *t);
 
+/* INVALID_ARGUMENT "Signature mismatch, have: resource, float-> expected: resource, int32->": the
+ * types of a node and those that the object behind its handle asks for. */
+mr_status *mr_signature_mismatch(const mr_run *r, int n_in, const int *in, int n_out,
+                                 const int *out);
 /* The op's inputs after input 0 are one tuple, or rows of many: INVALID_ARGUMENT, saying how not. */
 mr_status *mr_tuple_check_inputs(const mr_tuple_type *t, const mr_run *r, bool many);
 /* The op's outputs are of these types. */
