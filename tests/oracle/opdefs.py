@@ -76,9 +76,9 @@ class OpDef:
         return list(dict.fromkeys(NUMPY[t] for t in (allowed or NUMPY) if t in NUMPY))
 
     def main_attr(self):
-        """The type attr that most arguments have: the one to try all types of."""
+        """The type attr with the most types: the one to try all of."""
         used = [a.type_attr for a in self.inputs + self.outputs if a.type_attr]
-        return max(used, key=lambda a: (used.count(a), -used.index(a))) if used else None
+        return max(used, key=lambda a: (len(self.types(a)), -used.index(a))) if used else None
 
 
 def load():

@@ -65,10 +65,10 @@ def narrow(a, t):
             bits = f.view(np.uint32).astype(np.int64)
             up = bits + 0x7FFF + (bits >> 16 & 1)  # half of the cut part, and 1 more where that makes it even
             bits = np.where(np.isnan(f), 0x7FC00000, up)
-            return np.ascontiguousarray((bits >> 16).astype(np.uint16)).view(BFLOAT16).reshape(f.shape)
+            return np.asarray((bits >> 16).astype(np.uint16), order="C").view(BFLOAT16).reshape(f.shape)
         if t in QTYPES:
-            a = np.ascontiguousarray(np.asarray(a).astype(t[t.names[0]]))
-            return a.view(t).reshape(a.shape)
+            a = np.asarray(a).astype(t[t.names[0]], order="C")
+            return a.view(t)
         return np.asarray(a).astype(t)
 
 
