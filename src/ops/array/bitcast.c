@@ -57,6 +57,8 @@ MR_OP(Bitcast,
         "type=$T: [1, 0] -> [1, 0]", "T=float type=int32: [1, -2] -> [1065353216, -1073741824]",
         "T=int32 type=uint8: [1, 256] -> [[1, 0, 0, 0], [0, 1, 0, 0]]",
         "T=uint8 type=int32: [[1, 0, 0, 0], [0, 1, 0, 0]] -> [1, 256]",
+        "T=uint8 type=int64: [[0, 1, 0, 0, 0, 0, 0, 0]] -> [256]",
+        "T=uint8 type=complex128: fill(0, 1,16) -> [0]",
         "T=int64 type=float: shape(0) -> shape(0,2)",
         "T=uint8 type=int32: [1, 0] -> !INVALID_ARGUMENT Cannot bitcast from uint8 to int32",
         "T=uint8 type=int32: 1 -> !INVALID_ARGUMENT Cannot bitcast"));

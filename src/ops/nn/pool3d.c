@@ -15,12 +15,23 @@ static void max_backward(mr_grad *g)
                               MR_OUTS(mr_xi(g, 0), mr_yi(g, 0), mr_dyi(g, 0))));
 }
 
+static mr_out as(mr_grad *g, mr_dtype to, mr_out v)
+{
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
+}
+
+/* MaxPool3DGradGrad wants one type: where there are two it is float, which holds both. */
 static void max_grad_backward(mr_grad *g)
 {
+    mr_out in[] = {mr_xi(g, 0), mr_xi(g, 1), mr_dyi(g, 0)};
+    mr_dtype type = mr_dtype_base(g->node->in_types[2]);
+    bool mixed = mr_dtype_base(g->node->in_types[0]) != type;
+    for (int i = 0; i < 3 && mixed; i++)
+        in[i] = as(g, MR_FLOAT, in[i]);
+    mr_out out = mr_emit_like(g, "MaxPool3DGradGrad", GRAD_ATTRS, in, 3);
     mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0)));
     mr_dxi(g, 1, mr_zeros_like(g, mr_xi(g, 1)));
-    mr_dxi(g, 2, mr_emit_like(g, "MaxPool3DGradGrad", GRAD_ATTRS,
-                              MR_OUTS(mr_xi(g, 0), mr_xi(g, 1), mr_dyi(g, 0))));
+    mr_dxi(g, 2, mixed ? as(g, type, out) : out);
 }
 
 static void max_grad_grad_backward(mr_grad *g)
@@ -40,18 +51,6 @@ static void avg_backward(mr_grad *g)
 static void avg_grad_backward(mr_grad *g)
 {
     mr_dxi(g, 1, mr_emit_like(g, "AvgPool3D", GRAD_ATTRS, MR_OUTS(mr_dyi(g, 0))));
-}
-
-/* The image's type may be given apart from the gradient's, but nothing is done with that. */
-static mr_status *init_max_grad(mr_make *m, void *state)
-{
-    mr_dtype t, image;
-    MR_TRY(mr_node_get_type(m->node, "T", &t));
-    MR_TRY(mr_node_get_type(m->node, "TInput", &image));
-    if (t != image)
-        return mr_error(MR_UNIMPLEMENTED, "MaxPool3DGrad of %s from %s", mr_dtype_name(t),
-                        mr_dtype_name(image));
-    return mr_avg_pool3d_init(m, state);
 }
 
 #define SIZES "ksize: list(int) >= 5; strides: list(int) >= 5; padding: {'SAME', 'VALID'}; " \
@@ -89,7 +88,7 @@ MR_OP(MaxPool3DGrad,
     .grad        = max_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_grad_kernel, MAX_TYPES)),
     .state_bytes = sizeof(mr_window),
-    .init        = init_max_grad,
+    .init        = mr_avg_pool3d_init,
     .examples    = MR_EXAMPLES(
         "TInput=$T ksize=[1, 2, 2, 2, 1] strides=[1, 2, 2, 2, 1] padding=\"VALID\": [[[[[3], "
         "[13], [7], [2]], [[6], [10], [4], [1]]], [[[14], [0], [15], [9]], [[8], [12], [11], "
@@ -102,6 +101,8 @@ MR_OP(MaxPool3DGrad,
         "[[[[[7, 5], [1, 8]], [[7, 8], [2, 7]]], [[[7, 7], [8, 4]], [[2, 6], [4, 3]]], [[[0, 7], "
         "[5, 5]], [[6, 6], [8, 2]]]]] -> [[[[[7, 0], [1, 0]], [[7, 0], [0, 0]]], [[[0, 0], [0, "
         "24]], [[2, 0], [6, 24]]], [[[0, 0], [20, 12]], [[0, 0], [14, 8]]]]]",
+        "TInput=half ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 2, 1] padding=\"VALID\": [[[[[3], "
+        "[2]]]]], [[[[[3]]]]], [[[[[8]]]]] -> [[[[[8], [0]]]]]",
         "TInput=$T ksize=[1, 1, 1, 2, 2] strides=[1, 1, 1, 1, 2] padding=\"SAME\" "
         "data_format=\"NCDHW\": [[[[[3, 4, 6], [9, 8, 2]], [[11, 0, 1], [5, 7, 10]]]]], [[[[[9, "
         "6], [9, 2]], [[11, 10], [7, 10]]]]], [[[[[3, 6], [6, 0]], [[8, 4], [7, 0]]]]] -> [[[[[0, "
