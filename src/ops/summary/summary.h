@@ -1,0 +1,33 @@
+/* ops/summary/summary.h -- writing Summary messages, the values that training reports.
+ *
+ *     mr_summary s;
+ *     mr_summary_init(&s);
+ *     size_t v = mr_summary_begin(&s, tag);
+ *     mr_pb_put_float(&s.w, MR_SUMMARY_SIMPLE_VALUE, 0.5f);
+ *     mr_pb_end(&s.w, v);
+ *     return mr_summary_finish(&s, r); // output 0, a scalar string; frees s, also on error
+ */
+#ifndef MR_OPS_SUMMARY_SUMMARY_H
+#define MR_OPS_SUMMARY_SUMMARY_H
+
+#include "run/run.h"
+#include "wire/pb.h"
+
+enum { /* fields of Summary and Summary.Value */
+    MR_SUMMARY_VALUE = 1,
+    MR_SUMMARY_TAG = 1,
+    MR_SUMMARY_SIMPLE_VALUE = 2,
+    MR_SUMMARY_HISTO = 5,
+};
+
+typedef struct mr_summary {
+    mr_str bytes;
+    mr_pb_writer w;
+} mr_summary;
+
+void mr_summary_init(mr_summary *s);
+/* A Value with its tag; ended by mr_pb_end. */
+size_t mr_summary_begin(mr_summary *s, mr_sv tag);
+mr_status *mr_summary_finish(mr_summary *s, mr_run *r);
+
+#endif
