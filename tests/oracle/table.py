@@ -258,8 +258,16 @@ def run_all(cases):
     for case in cases:
         if case not in together:
             case.got = run_alone(g, case) if case.error is None else None
-        case.check(case.got)
+        try:
+            case.check(case.got)
+        except Exception:
+            case.row.failures.append(f"{case.told()}: {last_lines()}")
     g.close()
+
+
+def last_lines():
+    lines = traceback.format_exc().splitlines()
+    return f"{lines[-4].strip()} {lines[-1]}"
 
 
 def all_cases(rows):
@@ -269,8 +277,7 @@ def all_cases(rows):
                 try:
                     yield Case(row, t, number)
                 except Exception:  # a mistake in one row must not hide the others
-                    last = traceback.format_exc().splitlines()
-                    row.failures.append(f"{row.op} {name_of(t)} case {number}: {last[-4].strip()} {last[-1]}")
+                    row.failures.append(f"{row.op} {name_of(t)} case {number}: {last_lines()}")
 
 
 def run_rows(rows):

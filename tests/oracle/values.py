@@ -137,6 +137,12 @@ class Rand:
             out.append(tuple(s[self.int(0, len(s)):] if self.chance(0.4) else s))
         return out
 
+    def broadcast_small(self):
+        """Two shapes of few elements."""
+        full = tuple(self.int(1, 3) for _ in range(self.int(0, 3)))
+        return [tuple(1 if self.chance(0.3) else d for d in full)[self.int(0, len(full)) if self.chance(0.3) else 0:]
+                for _ in range(2)]
+
     def axis(self, rank):
         """In [-rank, rank)."""
         return self.int(-rank, rank - 1)
