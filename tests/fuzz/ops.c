@@ -368,10 +368,13 @@ static void run_again(op_run *x, const mr_trial_step *s, bool in_place)
     mr_status *st = mr_eval_node_take(n, x->trial->device, in, out);
     const char *when =
         in_place ? "when it may write over its inputs" : "with what was in memory before";
-    if (st)
+    bool no_room = mr_status_code(st) == MR_RESOURCE_EXHAUSTED; /* the first outputs are held */
+    if (st && !no_room)
         fuzz_fail("%s: %s, second time: %s;%s", n->def->name, when, mr_status_message(st),
                   mr_str_z(&x->what));
-    compare_outputs(x, s, out, when);
+    if (!no_room)
+        compare_outputs(x, s, out, when);
+    mr_status_free(st);
     for (int i = 0; i < n->n_out; i++)
         mr_tensor_unref(out[i]);
     mr_free(in);
