@@ -184,6 +184,27 @@ MR_TEST(run_gradients_of_an_lstm)
     run_lstm(32, 1);
 }
 
+/* The parts of a value in an array, joined again. */
+MR_TEST(run_gradients_of_an_array_split_and_joined)
+{
+    lstm l = {0};
+    mr_fb *b = &l.r.b;
+    mr_tensor *t;
+    mr_grig_init(&l.r);
+    mr_out x = mr_grig_input(&l.r, 2, (const int64_t[]){5, 2}, true);
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_INT64, 1, (const int64_t[]){2}, &t));
+    MR_DATA(int64_t, t)[0] = 2;
+    MR_DATA(int64_t, t)[1] = 3;
+    mr_out lengths = mr_fb_const(b, t), size = mr_grig_i32(&l.r, 2);
+    mr_named_attr dtype[] = {{"dtype", mr_a_type(MR_DOUBLE)}};
+    l.inputs = array(&l, size);
+    mr_out parts[] = {l.inputs, mr_fb1(b, "Tanh", x), lengths, mr_nth(l.inputs, 1)};
+    mr_out flow = mr_fb_emit(b, "TensorArraySplitV3", NULL, 0, parts, 4);
+    mr_out y = mr_fb_emit(b, "TensorArrayConcatV3", dtype, 1, (mr_out[]){l.inputs, flow}, 2);
+    mr_grig_check(&l.r, mr_fb2(b, "Mul", y, y));
+    mr_grig_deinit(&l.r);
+}
+
 MR_TEST(run_gradients_of_a_loop_over_two_devices)
 {
     mr_grig r;

@@ -311,6 +311,27 @@ static void compare_flags(const mr_op_def *d, const char *theirs)
                  deprecated ? deprecated : "no");
 }
 
+/* Gradients of the C++ registries: ours know those of Python too, so more is fine. */
+static void compare_gradient(const mr_op_def *d, const char *theirs)
+{
+    enum { NONE, STOP, GRAD, FLOW };
+    static const struct {
+        const char *name;
+        int gradient;
+    } tier_a[] = {
+#define X(Name, gradient) {#Name, gradient},
+#include "ops/tier_a.inc"
+#undef X
+    };
+    bool has = d->op->grad != NULL, stops = d->flags & MR_NO_GRADIENT;
+    for (int i = 0; i < MR_COUNT(tier_a); i++)
+        has |= tier_a[i].gradient == FLOW && strcmp(tier_a[i].name, d->name) == 0;
+    if (!has && (has_flag(theirs, "cgrad") || has_flag(theirs, "fgrad")))
+        complain(d->name, "gradient", "no", "yes");
+    if (!has && !stops && (has_flag(theirs, "cnograd") || has_flag(theirs, "fnograd")))
+        complain(d->name, "gradient", "unknown", "known to have none");
+}
+
 MR_TEST(op_table_agrees_with_tensorflow)
 {
     reference r;
@@ -326,6 +347,7 @@ MR_TEST(op_table_agrees_with_tensorflow)
         compare_args(all[i]->name, "outputs", all[i]->out, all[i]->n_out, row[OUTPUTS]);
         compare_attrs(&r, all[i], row[ATTRS]);
         compare_flags(all[i], row[FLAGS]);
+        compare_gradient(all[i], row[FLAGS]);
     }
     mr_free(all);
     reference_deinit(&r);

@@ -9,6 +9,7 @@
 
 #include "graph/grad.h"
 #include "graph/infer.h"
+#include "ops/state/tensor_array.h"
 #include "ops/state/update.h"
 
 typedef struct element {
@@ -147,7 +148,7 @@ MR_OP(TensorArrayV3,
     .attrs   = "dtype: type; element_shape: shape = { unknown_rank: true }; dynamic_size: bool = false; "
                "clear_after_read: bool = true; identical_element_shapes: bool = false; tensor_array_name: string = ''",
     .flags   = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape   = mr_shape_scalar,
+    .shape   = mr_array_shape_new,
     .kernels = MR_KERNELS(MR_CPU_ANY(new_array)),
     .examples = MR_EXAMPLES("dtype=float: 3 -> shape(), 0", "dtype=float: -1 -> !INVALID_ARGUMENT a size of -1"));
 
@@ -668,24 +669,24 @@ static void split_backward(mr_grad *g)
 
 MR_OP(TensorArrayWriteV3, .doc = "writes one element",
     .sig = "handle: resource, index: int32, value: T, flow_in: float -> flow_out: float", .attrs = "T: type", ARRAY_FLAGS,
-    .shape = mr_shape_scalar, .grad = write_backward, .kernels = MR_KERNELS(MR_CPU_ANY(write_one)));
+    .shape = mr_array_shape_write, .grad = write_backward, .kernels = MR_KERNELS(MR_CPU_ANY(write_one)));
 MR_OP(TensorArrayReadV3, .doc = "reads one element",
     .sig = "handle: resource, index: int32, flow_in: float -> value: dtype", .attrs = "dtype: type", ARRAY_FLAGS,
-    .shape = mr_shape_unknown, .grad = read_backward, .kernels = MR_KERNELS(MR_CPU_ANY(read_one)));
+    .shape = mr_array_shape_read, .grad = read_backward, .kernels = MR_KERNELS(MR_CPU_ANY(read_one)));
 MR_OP(TensorArrayGatherV3, .doc = "reads elements and stacks them",
     .sig = "handle: resource, indices: int32, flow_in: float -> value: dtype",
-    .attrs = "dtype: type; element_shape: shape = { unknown_rank: true }", ARRAY_FLAGS, .shape = mr_shape_unknown,
+    .attrs = "dtype: type; element_shape: shape = { unknown_rank: true }", ARRAY_FLAGS, .shape = mr_array_shape_gather,
     .grad = gather_backward, .kernels = MR_KERNELS(MR_CPU_ANY(gather)));
 MR_OP(TensorArrayScatterV3, .doc = "writes the rows of a value to elements",
     .sig = "handle: resource, indices: int32, value: T, flow_in: float -> flow_out: float", .attrs = "T: type", ARRAY_FLAGS,
-    .shape = mr_shape_scalar, .grad = scatter_backward, .kernels = MR_KERNELS(MR_CPU_ANY(scatter)));
+    .shape = mr_array_shape_scatter, .grad = scatter_backward, .kernels = MR_KERNELS(MR_CPU_ANY(scatter)));
 MR_OP(TensorArrayConcatV3, .doc = "joins all elements along their first dimension",
     .sig = "handle: resource, flow_in: float -> value: dtype, lengths: int64",
-    .attrs = "dtype: type; element_shape_except0: shape = { unknown_rank: true }", ARRAY_FLAGS, .shape = mr_shape_unknown,
+    .attrs = "dtype: type; element_shape_except0: shape = { unknown_rank: true }", ARRAY_FLAGS, .shape = mr_array_shape_concat,
     .grad = concat_backward, .kernels = MR_KERNELS(MR_CPU_ANY(concat)));
 MR_OP(TensorArraySplitV3, .doc = "writes parts of a value, lengths[i] rows to element i",
     .sig = "handle: resource, value: T, lengths: int64, flow_in: float -> flow_out: float", .attrs = "T: type", ARRAY_FLAGS,
-    .shape = mr_shape_scalar, .grad = split_backward, .kernels = MR_KERNELS(MR_CPU_ANY(split)));
+    .shape = mr_array_shape_split, .grad = split_backward, .kernels = MR_KERNELS(MR_CPU_ANY(split)));
 MR_OP(TensorArraySizeV3, .doc = "the number of elements",
     .sig = "handle: resource, flow_in: float -> size: int32", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,
     .kernels = MR_KERNELS(MR_CPU_ANY(size)));
@@ -694,4 +695,4 @@ MR_OP(TensorArrayCloseV3, .doc = "empties an array; using it later is an error",
     .kernels = MR_KERNELS(MR_CPU_ANY(close_array)));
 MR_OP(TensorArrayGradV3, .doc = "the array that collects the gradients of another's elements",
     .sig = "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float", .attrs = "source: string",
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(gradient)));
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_array_shape_gradient, .kernels = MR_KERNELS(MR_CPU_ANY(gradient)));
