@@ -19,13 +19,17 @@ static const mr_pshape *variable_shape(const mr_infer *c)
 
 static mr_status *gather_shape(mr_infer *c)
 {
-    const mr_pshape *s = variable_shape(c), *rows;
+    const mr_pshape *s = variable_shape(c), *indices, *ignored;
     int64_t batch;
     MR_TRY(mr_node_get_int(c->node, "batch_dims", &batch));
-    if (batch != 0 || s->rank < 0)
+    if (batch < 0 || batch >= MR_MAX_RANK)
+        return mr_invalid("batch_dims %lld is not in [0, %d)", (long long)batch, MR_MAX_RANK);
+    MR_TRY(mr_infer_rank_at_least(c, c->in[1], (int)batch, &indices));
+    MR_TRY(mr_infer_rank_at_least(c, s, (int)batch + 1, &s));
+    if (s->rank < 0 || indices->rank < 0)
         return NULL;
-    MR_TRY(mr_infer_rank_at_least(c, s, 1, &rows));
-    c->out[0] = mr_infer_concat(c, c->in[1], mr_infer_sub(c, rows, 1, MR_MAX_RANK));
+    MR_TRY(mr_infer_merge(c, mr_infer_sub(c, s, 0, (int)batch), mr_infer_sub(c, indices, 0, (int)batch), &ignored));
+    c->out[0] = mr_infer_concat(c, indices, mr_infer_sub(c, s, (int)batch + 1, MR_MAX_RANK));
     return NULL;
 }
 
@@ -79,16 +83,51 @@ static mr_status *resource_gather(mr_run *r)
     return st;
 }
 
+/* Entries from `begin` on of a shape vector, `n` of them (-1: the rest). */
+static mr_out part_of(mr_grad *g, mr_out shape, int64_t begin, int64_t n)
+{
+    return mr_emit(g->s, "Slice", shape, mr_const_vec_i32(g->s, 1, (int32_t[]){(int32_t)begin}),
+                   mr_const_vec_i32(g->s, 1, (int32_t[]){(int32_t)n}));
+}
+
 /* Sparse: the rows of dy belong to the rows that were read. */
-static void gather_backward(mr_grad *g)
+static void rows_backward(mr_grad *g)
 {
     mr_out dy = mr_dy(g, "output"), indices = mr_x(g, "indices");
     mr_out shape = mr_emit(g->s, "VariableShape", mr_x(g, "resource"));
     mr_out size = mr_emit(g->s, "ExpandDims", mr_emit(g->s, "Size", indices), mr_const_i32(g->s, 0));
-    mr_out tail = mr_emit(g->s, "Slice", shape, mr_const_vec_i32(g->s, 1, (int32_t[]){1}),
-                          mr_const_vec_i32(g->s, 1, (int32_t[]){-1}));
-    mr_out values = mr_emit(g->s, "Reshape", dy, mr_emit(g->s, "ConcatV2", size, tail, mr_const_i32(g->s, 0)));
-    mr_dxi_sparse(g, 0, values, mr_emit(g->s, "Reshape", indices, size), shape);
+    mr_out rows = mr_emit(g->s, "ConcatV2", size, part_of(g, shape, 1, -1), mr_const_i32(g->s, 0));
+    mr_dxi_sparse(g, 0, mr_emit(g->s, "Reshape", dy, rows), mr_emit(g->s, "Reshape", indices, size), shape);
+}
+
+/* Each batch has rows of its own: all rows are counted through, and what was read of one is added up. */
+static void batches_backward(mr_grad *g, int64_t batch)
+{
+    mr_scope *s = g->s;
+    mr_out indices = mr_x(g, "indices"), zero = mr_const_i32(s, 0);
+    mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(indices)));
+    mr_out shape = mr_emit_with(s, "VariableShape", MR_ATTRS({"out_type", type}), mr_x(g, "resource"));
+    mr_out batches = mr_emit(s, "Prod", part_of(g, shape, 0, batch), zero);
+    mr_out n = mr_emit(s, "Prod", part_of(g, shape, batch, 1), zero);
+    mr_out all = mr_emit(s, "Range", mr_scalar_like(g, 0, n), batches, mr_scalar_like(g, 1, n));
+    mr_out starts = mr_emit(s, "ExpandDims", mr_emit(s, "Mul", all, n), mr_const_i32(s, 1));
+    mr_out flat = mr_emit(s, "Reshape", indices, mr_emit(s, "Pack", batches, mr_scalar_like(g, -1, n)));
+    flat = mr_emit(s, "Reshape", mr_emit(s, "Add", flat, starts), mr_const_vec_i32(s, 1, (int32_t[]){-1}));
+    mr_out size = mr_emit_with(s, "Size", MR_ATTRS({"out_type", type}), indices);
+    mr_out rows = mr_emit(s, "ConcatV2", mr_emit(s, "ExpandDims", size, zero), part_of(g, shape, batch + 1, -1), zero);
+    mr_out sums = mr_emit(s, "UnsortedSegmentSum", mr_emit(s, "Reshape", mr_dy(g, "output"), rows), flat,
+                          mr_emit(s, "Mul", batches, n));
+    mr_dxi(g, 0, mr_emit(s, "Reshape", sums, shape));
+}
+
+static void gather_backward(mr_grad *g)
+{
+    int64_t batch = 0;
+    mr_scope_fail(g->s, mr_node_get_int(g->node, "batch_dims", &batch));
+    if (batch == 0)
+        rows_backward(g);
+    else
+        batches_backward(g, batch);
 }
 
 MR_OP(ResourceGather,
@@ -102,6 +141,7 @@ MR_OP(ResourceGather,
     .kernels  = MR_KERNELS(MR_CPU_ANY(resource_gather)),
     .examples = MR_EXAMPLES(
         "v = VarHandleOp dtype=$T shape=[3]; AssignVariableOp: v, [1, 2, 3]; : v, int32[2, 0] -> [3, 1]",
+        "v = VarHandleOp dtype=$T shape=[2,2]; AssignVariableOp: v, [[1, 2], [3, 4]]; batch_dims=1: v, int32[1, 0] -> [2, 3]",
         "v = VarHandleOp dtype=string shape=[2]; AssignVariableOp: v, string[\"a\", \"b\"]; dtype=string: v, int32[1] -> [\"b\"]",
         "v = VarHandleOp dtype=bool shape=[2]; AssignVariableOp: v, bool[true, false]; dtype=bool: v, int32[1] -> [false]",
         "v = VarHandleOp dtype=float shape=[2,2]; AssignVariableOp: v, float[[1, 2], [3, 4]]; "
