@@ -134,8 +134,8 @@ static void cholesky_grad_backward(mr_grad *g)
 {
     mr_out l = mr_xi(g, 0), y = mr_yi(g, 0), dy = mr_dyi(g, 0);
     mr_out lower = lower_part(g, l), inverse = inverse_of_lower(g, l);
-    mr_out left = product(g, inverse, false, dy, false), left_t = product(g, inverse, false, dy, true);
-    mr_out both = mr_emit(g->s, "Add", left, left_t); /* L^-1 (dy + dy^T) */
+    mr_out both = mr_emit(g->s, "Add", product(g, inverse, false, dy, false),
+                          product(g, inverse, false, dy, true)); /* L^-1 (dy + dy^T) */
     mr_out q = half_lower(g, half(g, product(g, both, false, inverse, true)));
     mr_dxi(g, 1, lower_part(g, product(g, lower, false, q, false)));
     mr_out through_p = product(g, lower_part(g, mr_xi(g, 1)), false, q, true);
@@ -146,8 +146,8 @@ static void cholesky_grad_backward(mr_grad *g)
 #define REAL_FIELDS(M, ...) MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__)
 
 MR_OP(Cholesky,
-    .doc      = "lower triangles L with A = L L^H, for positive definite matrices A in the last two "
-                "dimensions; the part above their diagonal is not read",
+    .doc      = "lower triangles L with A = L L^H, for positive definite matrices A in the last "
+                "two dimensions; the part above their diagonal is not read",
     .sig      = "input: T -> output: T",
     .attrs    = "T: {double, float, half, complex64, complex128}",
     .shape    = mr_shape_square,

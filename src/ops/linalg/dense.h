@@ -1,9 +1,9 @@
 /* ops/linalg/dense.h -- one LU, one Cholesky and one triangular solve for all ops and types.
  *
  * Matrices are row-major and packed, of float, double, complex64 or complex128; they are written
- * over.  Each function halves its matrix until small blocks are left, so that nearly all the work is
- * products of matrices (gemm.h), which use the idle threads of r.  Nothing here is refused for its
- * values: a zero pivot is left in place, NaN and infinities flow. */
+ * over.  Each function halves its matrix until small blocks are left, so that nearly all the work
+ * is products of matrices (gemm.h), which use the idle threads of r.  Nothing here is refused for
+ * its values: a zero pivot is left in place, NaN and infinities flow. */
 #ifndef MR_OPS_LINALG_DENSE_H
 #define MR_OPS_LINALG_DENSE_H
 

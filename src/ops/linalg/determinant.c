@@ -68,7 +68,8 @@ static mr_status *run(mr_run *r, bool log)
     mr_matrices_copy(r, x, j.lu);
     j.pivots = mr_try_alloc(sizeof(int64_t) * (size_t)(count * j.n + 1));
     if (!j.pivots)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s", MR_TENSOR_SHAPE(x)));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s",
+                       MR_TENSOR_SHAPE(x)));
     MR_GO(mr_matrix_job_run(&j.base, count, (double)j.n * (double)j.n * (double)j.n / 3));
     for (int i = 0; i <= log; i++)
         mr_wide_store(r, i, &j.out[i]);

@@ -1,8 +1,8 @@
 /* ops/linalg/each_field.h -- reads MR_TYPED_FILE again, once for each type that linear algebra
  * computes in.
  *
- * There T is the type, R that of its absolute values, TYPE its mr_dtype, FN(f) is f_float and so on,
- * and CONJ, RE take conjugates and real parts.  MUL multiplies by parts: C's own product of complex
+ * There T is the type, R that of its absolute values, TYPE its mr_dtype, FN(f) is f_float and so
+ * on, and CONJ, RE take conjugates and real parts.  MUL multiplies by parts: C's own product of complex
  * numbers looks for infinities, which costs several times the product. */
 #define T float
 #define R float

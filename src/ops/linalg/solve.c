@@ -1,4 +1,5 @@
-/* ops/linalg/solve.c -- MatrixSolve and MatrixInverse, by LU factorization; MatrixTriangularSolve. */
+/* ops/linalg/solve.c -- MatrixSolve and MatrixInverse, by LU factorization, and
+ * MatrixTriangularSolve. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/broadcast.h"
@@ -69,7 +70,8 @@ static mr_status *run_lu(mr_run *r, job *j)
     mr_matrices_copy(r, x, j->lu);
     j->pivots = mr_try_alloc(sizeof(int64_t) * (size_t)(count * j->n));
     if (!j->pivots)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s", MR_TENSOR_SHAPE(x)));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s",
+                       MR_TENSOR_SHAPE(x)));
     MR_GO(mr_matrix_job_run(&j->base, count, n * n * (n / 3 + (double)j->k)));
 out:
     mr_free(j->pivots);

@@ -1,7 +1,9 @@
-/* ops/random/philox.h -- the random numbers of TensorFlow: Philox-4x32-10, counted in blocks of four words.
+/* ops/random/philox.h -- the random numbers of TensorFlow: Philox-4x32-10, counted in blocks of
+ * four words.
  *
- * A stream is a key and a 128-bit counter; block k of it depends on nothing else, so any part of the numbers can
- * be made by any thread.  Seeds, counter advance and conversions are those of TensorFlow, to the bit. */
+ * A stream is a key and a 128-bit counter; block k of it depends on nothing else, so any part of
+ * the numbers can be made by any thread.  Seeds, counter advance and conversions are those of
+ * TensorFlow, to the bit. */
 #ifndef MR_OPS_RANDOM_PHILOX_H
 #define MR_OPS_RANDOM_PHILOX_H
 
@@ -76,6 +78,56 @@ static inline void mr_philox_normal_double(const uint32_t w[4], double out[2])
     double angle = 2 * M_PI * mr_philox_double(w[2], w[3]), r = sqrt(-2 * log(u));
     out[0] = sin(angle) * r;
     out[1] = cos(angle) * r;
+}
+
+/* ---- words one after another, four a block ---- */
+typedef struct mr_words {
+    mr_philox p;
+    uint32_t w[4];
+    int used;
+} mr_words;
+
+/* The words of a stream from number `first` on. */
+static inline mr_words mr_words_at(mr_philox p, uint64_t first)
+{
+    mr_words s = {.p = p, .used = 4};
+    mr_philox_skip(&s.p, first / 4);
+    if (first % 4) {
+        mr_philox_next(&s.p, s.w);
+        s.used = (int)(first % 4);
+    }
+    return s;
+}
+
+static inline uint32_t mr_words_next(mr_words *s)
+{
+    if (s->used == 4) {
+        mr_philox_next(&s->p, s->w);
+        s->used = 0;
+    }
+    return s->w[s->used++];
+}
+
+static inline double mr_words_double(mr_words *s) /* in [0, 1) */
+{
+    uint32_t w0 = mr_words_next(s), w1 = mr_words_next(s);
+    return mr_philox_double(w0, w1);
+}
+
+static inline uint64_t mr_words_64(mr_words *s)
+{
+    uint64_t low = mr_words_next(s), high = mr_words_next(s);
+    return low | high << 32;
+}
+
+/* All numbers below n (> 0) alike: those that would come once too often are drawn again. */
+static inline uint64_t mr_words_below(mr_words *s, uint64_t n)
+{
+    uint64_t surplus = (n & (n - 1)) ? UINT64_MAX % n + 1 : 0, v;
+    do
+        v = mr_words_64(s);
+    while (v < surplus);
+    return v % n;
 }
 
 /* ---- the stream of a kernel: attrs seed and seed2; both 0: a seed of the system's ---- */

@@ -1,7 +1,7 @@
 /* ops/random/random.c -- tensors of random numbers: uniform, normal, truncated normal, integers.
  *
- * The numbers of a run are cut into groups of four (two for 64-bit types); group j is made from block j of the
- * stream, whatever thread makes it. */
+ * The numbers of a run are cut into groups of four (two for 64-bit types); group j is made from
+ * block j of the stream, whatever thread makes it. */
 #include "graph/infer.h"
 #include "ops/random/philox.h"
 
@@ -44,7 +44,9 @@ static void uniform_float(mr_philox *p, const job *j, int64_t n, void *out)
     uint32_t w[4];
     float v[4];
     /* Fewer mantissa bits for the narrow types: all numbers of [0, 1) that they can step by. */
-    uint32_t mask = j->out->dtype == MR_HALF ? 0x3ff : j->out->dtype == MR_BFLOAT16 ? 0x7f : 0x7fffff;
+    uint32_t mask = j->out->dtype == MR_HALF       ? 0x3ff
+                    : j->out->dtype == MR_BFLOAT16 ? 0x7f
+                                                   : 0x7fffff;
     float scale = 1 / (float)(mask + 1);
     mr_philox_next(p, w);
     for (int i = 0; i < 4; i++)
@@ -126,8 +128,10 @@ static void integer_64(mr_philox *p, const job *j, int64_t n, void *out)
 {
     uint32_t w[4];
     mr_philox_next(p, w);
-    for (int64_t i = 0; i < n; i++)
-        ((int64_t *)out)[i] = (int64_t)((uint64_t)j->lo + ((uint64_t)w[2 * i] | (uint64_t)w[2 * i + 1] << 32) % j->range);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t word = (uint64_t)w[2 * i] | (uint64_t)w[2 * i + 1] << 32;
+        ((int64_t *)out)[i] = (int64_t)((uint64_t)j->lo + word % j->range);
+    }
 }
 
 static mr_status *fill(mr_run *r, job *j, double cost_ns)
@@ -143,7 +147,8 @@ static mr_status *fill(mr_run *r, job *j, double cost_ns)
 
 static mr_status *uniform(mr_run *r)
 {
-    job j = {.group = mr_out_dtype(r, 0) == MR_DOUBLE ? uniform_double : uniform_float, .stride = 1};
+    bool wide = mr_out_dtype(r, 0) == MR_DOUBLE;
+    job j = {.group = wide ? uniform_double : uniform_float, .stride = 1};
     return fill(r, &j, 15);
 }
 
@@ -170,23 +175,33 @@ static mr_status *uniform_int(mr_run *r)
         empty |= mr_tensor_int_at(mr_in(r, 0), i) == 0;
     if (lo >= hi && !empty)
         return mr_invalid("Need minval < maxval, got %lld >= %lld", (long long)lo, (long long)hi);
-    job j = {.group = mr_out_dtype(r, 0) == MR_INT64 ? integer_64 : integer_32, .stride = 1, .lo = lo,
+    job j = {.group = mr_out_dtype(r, 0) == MR_INT64 ? integer_64 : integer_32,
+             .stride = 1,
+             .lo = lo,
              .range = lo < hi ? (uint64_t)hi - (uint64_t)lo : 1};
     return fill(r, &j, 20);
 }
 
-#define RANDOM_OP(fn)                                                                                     \
-    .sig = "shape: T -> output: dtype",                                                                   \
-    .attrs = "seed: int = 0; seed2: int = 0; dtype: {half, bfloat16, float, double}; T: {int32, int64}",   \
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .key = "dtype", .shape = mr_shape_from_input0,                 \
-    .kernels = MR_KERNELS(MR_CPU_ONE(fn, MR_FLOATS)), .state_bytes = sizeof(mr_random_state),             \
+#define RANDOM_OP(fn)                                                                       \
+    .sig = "shape: T -> output: dtype",                                                     \
+    .attrs = "seed: int = 0; seed2: int = 0; dtype: {half, bfloat16, float, double}; "      \
+             "T: {int32, int64}",                                                           \
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .key = "dtype", .shape = mr_shape_from_input0,   \
+    .kernels = MR_KERNELS(MR_CPU_ONE(fn, MR_FLOATS)), .state_bytes = sizeof(mr_random_state), \
     .init = mr_random_init, .deinit = mr_random_deinit
 
 MR_OP(RandomUniform,
     .doc = "uniform numbers in [0, 1)",
     RANDOM_OP(uniform),
     .examples = MR_EXAMPLES(
-        "dtype=float seed=87654321 seed2=1: int32[4] -> [0.2390374, 0.92039955, 0.05051243, 0.49574447]",
+        "dtype=float seed=87654321 seed2=1: int32[4] -> "
+        "[0.2390374, 0.92039955, 0.05051243, 0.49574447]",
+        "dtype=double seed=87654321 seed2=1: int32[5] -> [0.9122999234504989, "
+        "0.4040997484619626, 0.6841790844248057, 0.704905089841523, 0.15071409333057018]",
+        "dtype=half seed=87654321 seed2=1: int32[2, 3] -> "
+        "[[0.1943359375, 0.9130859375, 0.7978515625], [0.138671875, 0.5986328125, 0.845703125]]",
+        "dtype=bfloat16 seed=87654321 seed2=1: int64[5] -> "
+        "[0.5546875, 0.3046875, 0.3828125, 0.109375, 0.7890625]",
         "T=int32: int32[2, 3] -> shape(2,3)",
         "dtype=float: int32[-1] -> !INVALID_ARGUMENT"));
 
@@ -194,15 +209,23 @@ MR_OP(RandomStandardNormal,
     .doc = "normal numbers of mean 0 and deviation 1",
     RANDOM_OP(normal),
     .examples = MR_EXAMPLES(
-        "dtype=float seed=87654321 seed2=1: int32[4] -> [-0.8113182, 1.4845988, 0.06532937, -2.4427042]",
+        "dtype=float seed=87654321 seed2=1: int32[4] -> "
+        "[-0.8113182, 1.4845988, 0.06532937, -2.4427042]",
         "dtype=float seed=5 seed2=1: int32[4] -> [-1.3768897, -0.01258316, -0.169515, 1.0824056]",
+        "dtype=double seed=87654321 seed2=1: int32[3] -> "
+        "[0.24282754598505307, -0.35299821810996557, -0.8365077914900015]",
+        "dtype=half seed=87654321 seed2=1: int32[4] -> [-0.8115, 1.484, 0.0653, -2.443]",
         "T=int32: int32[0, 3] -> shape(0,3)"));
 
 MR_OP(TruncatedNormal,
     .doc = "normal numbers, those beyond two deviations drawn again",
     RANDOM_OP(truncated),
     .examples = MR_EXAMPLES(
-        "dtype=float seed=87654321 seed2=1: int32[4] -> [-0.8113182, 1.4845988, 0.06532937, 0.0992484]",
+        "dtype=float seed=87654321 seed2=1: int32[2, 5] -> "
+        "[[-0.8113182, 1.4845988, 0.06532937, 0.0992484, 0.6396971], "
+        "[1.6108712, 0.16353562, -1.5157056, 1.3587774, 0.5417414]]",
+        "dtype=double seed=87654321 seed2=1: int32[5] -> [0.24282754598505307, "
+        "-0.35299821810996557, -0.16554790468414687, 0.34224683233230957, -0.012115088506327797]",
         "T=int32: int32[5] -> shape(5)"));
 
 static mr_status *uniform_int_shape(mr_infer *c)
@@ -224,6 +247,11 @@ MR_OP(RandomUniformInt,
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
     .examples = MR_EXAMPLES(
         "Tout=int32 seed=87654321 seed2=1: int32[4], 0, 10 -> [7, 9, 3, 2]",
+        "Tout=int32 seed=87654321 seed2=1: int32[4], -2147483648, 2147483647 -> "
+        "[723425479, 1307955111, 1904637745, -868256626]",
+        "Tout=int64 seed=87654321 seed2=1: int32[4], -5, 999999999995 -> "
+        "[466106734786, 227701593900, 925956313696, 874686990149]",
+        "int32[0], 3, 3 -> shape(0)",
         "int32[4], 3, 4 -> [3, 3, 3, 3]",
         "int32[4], 3, 3 -> !INVALID_ARGUMENT Need minval < maxval"));
 
@@ -234,7 +262,7 @@ static mr_status *shuffle(mr_run *r)
     const mr_tensor *x = mr_in(r, 0);
     int64_t n = x->rank > 0 ? x->dims[0] : 1, row = n > 0 ? x->n / n : 0;
     mr_tensor *y;
-    if (n <= 1) {
+    if (n <= 1 || x->n <= 1) { /* draws nothing */
         mr_run_pass(r, 0, 0);
         return NULL;
     }
@@ -269,5 +297,7 @@ MR_OP(RandomShuffle,
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
     .examples = MR_EXAMPLES(
         "T=int32 seed=87654321 seed2=1: [0, 1, 2, 3, 4, 5, 6, 7] -> [7, 4, 5, 2, 3, 0, 6, 1]",
+        "T=float seed=87654321 seed2=1: iota(10,1) -> "
+        "[[7], [9], [3], [6], [5], [1], [8], [4], [0], [2]]",
         "T=float: 7 -> 7",
         "T=string: [\"a\", \"a\"] -> [\"a\", \"a\"]"));

@@ -76,7 +76,8 @@ MR_OP(ScalarSummary,
         "\"\\n\\x08\\n\\x01a\\x15\\x00\\x00\\x80?\\n\\x08\\n\\x01b\\x15\\x00\\x00\\x00@\"",
         "T=float: \"n\", nan -> \"\\n\\x08\\n\\x01n\\x15\\x00\\x00\\xc0\\x7f\"",
         "shape(0), shape(0) -> \"\"",
-        "\"a\", [1, 2] -> !INVALID_ARGUMENT tags and values not the same shape: [] != [2] (tag 'a')",
+        "\"a\", [1, 2] -> !INVALID_ARGUMENT tags and values not the same shape: [] != [2] (tag "
+        "'a')",
         "[\"a\", \"b\"], 1 -> !INVALID_ARGUMENT tags and values not the same shape: [2] != []"));
 
 /* ---- MergeSummary ---- */
@@ -152,11 +153,13 @@ MR_OP(MergeSummary,
     .shape    = mr_shape_scalar,
     .kernels  = MR_KERNELS(MR_CPU_ANY(merge_summary)),
     .examples = MR_EXAMPLES(
-        "(\"\\n\\x08\\n\\x01a\\x15\\x00\\x00\\x80?\", \"\\n\\x08\\n\\x01b\\x15\\x00\\x00\\x80?\") -> "
+        "(\"\\n\\x08\\n\\x01a\\x15\\x00\\x00\\x80?\", "
+        "\"\\n\\x08\\n\\x01b\\x15\\x00\\x00\\x80?\") -> "
         "\"\\n\\x08\\n\\x01a\\x15\\x00\\x00\\x80?\\n\\x08\\n\\x01b\\x15\\x00\\x00\\x80?\"",
-        "([\"\\n\\x03\\n\\x01a\", \"\\n\\x03\\n\\x01b\"]) -> \"\\n\\x03\\n\\x01a\\n\\x03\\n\\x01b\"",
+        "([\"\\n\\x03\\n\\x01a\", \"\\n\\x03\\n\\x01b\"]) -> "
+        "\"\\n\\x03\\n\\x01a\\n\\x03\\n\\x01b\"",
         "(\"\\n\\x00\", \"\\n\\x00\") -> \"\\n\\x00\\n\\x00\"", "(\"\", \"\") -> \"\"",
-        "(\"\\n\\x03\\n\\x01a\", \"\\n\\x03\\n\\x01a\") -> !INVALID_ARGUMENT Duplicate tag a found in "
-        "summary inputs",
+        "(\"\\n\\x03\\n\\x01a\", \"\\n\\x03\\n\\x01a\") -> !INVALID_ARGUMENT Duplicate tag a found "
+        "in summary inputs",
         "(\"\\n\\x05\\n\\x09a\") -> !INVALID_ARGUMENT Could not parse one of the summary inputs",
         "(\"abc\") -> !INVALID_ARGUMENT Could not parse one of the summary inputs"));

@@ -1,0 +1,375 @@
+/* ops/random/candidate_sampler.c -- classes drawn for sampled losses: LogUniformCandidateSampler,
+ * UniformCandidateSampler, AllCandidateSampler; ComputeAccidentalHits.
+ *
+ * One draw gives num_sampled classes for the whole batch.  How often a class is expected among them
+ * follows from its probability and, where no class may come twice, from how many draws it took. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "graph/infer.h"
+#include "ops/random/philox.h"
+
+/* A distribution over 0..range-1. */
+typedef struct sampler {
+    int64_t (*draw)(mr_words *w, int64_t range);
+    float (*probability)(int64_t range, int64_t class_);
+} sampler;
+
+typedef struct state {
+    mr_random_state random; /* first: what mr_random_init takes */
+    int64_t num_true, num_sampled, range;
+    bool unique;
+} state;
+
+static mr_status *positive_int32(const mr_node *n, const char *attr, int64_t *out)
+{
+    MR_TRY(mr_node_get_int(n, attr, out));
+    if (*out < 1 || *out > INT32_MAX)
+        return mr_invalid("Attr %s has value %lld out of range for an int32", attr,
+                          (long long)*out);
+    return NULL;
+}
+
+static mr_status *init(mr_make *m, void *s_)
+{
+    state *s = s_;
+    MR_TRY(mr_random_init(m, &s->random));
+    MR_TRY(positive_int32(m->node, "num_true", &s->num_true));
+    MR_TRY(positive_int32(m->node, "num_sampled", &s->num_sampled));
+    MR_TRY(mr_node_get_bool(m->node, "unique", &s->unique));
+    s->range = s->num_sampled; /* of AllCandidateSampler */
+    if (mr_op_def_attr(m->node->def, "range_max"))
+        MR_TRY(mr_node_get_int(m->node, "range_max", &s->range));
+    return s->range > 0 ? NULL : mr_invalid("range_max must be positive");
+}
+
+/* ---- distributions ---- */
+
+static int64_t draw_uniform(mr_words *w, int64_t range)
+{
+    return (int64_t)mr_words_below(w, (uint64_t)range);
+}
+
+static float uniform_probability(int64_t range, int64_t class_)
+{
+    (void)class_;
+    return (float)(1.0 / (double)range);
+}
+
+/* Class c for numbers between log(c + 1) and log(c + 2) of log(range + 1).  Rounding may reach
+ * beyond the range only by a hair, so what lies there is brought back. */
+static int64_t draw_log_uniform(mr_words *w, int64_t range)
+{
+    double v = exp(mr_words_double(w) * log1p((double)range));
+    return v < 0x1p63 ? ((int64_t)v - 1) % range : 0;
+}
+
+static float log_uniform_probability(int64_t range, int64_t class_)
+{
+    double c = (double)class_;
+    return (float)(log((c + 2) / (c + 1)) / log1p((double)range));
+}
+
+/* ---- drawing without repetition ---- */
+
+typedef struct id_set { /* ids >= 0; open addressing */
+    int64_t *slots;     /* id + 1; 0: free */
+    uint64_t mask;
+} id_set;
+
+static bool id_set_init(id_set *s, int64_t n)
+{
+    uint64_t cap = 16;
+    while (cap < 2 * (uint64_t)n)
+        cap *= 2;
+    s->mask = cap - 1;
+    s->slots = mr_try_alloc(sizeof(int64_t) * cap);
+    if (s->slots)
+        memset(s->slots, 0, sizeof(int64_t) * cap);
+    return s->slots != NULL;
+}
+
+/* False when the id was there already. */
+static bool id_set_add(id_set *s, int64_t id)
+{
+    uint64_t at = (uint64_t)id * 0x9E3779B97F4A7C15u >> 20 & s->mask;
+    for (; s->slots[at]; at = (at + 1) & s->mask)
+        if (s->slots[at] == id + 1)
+            return false;
+    s->slots[at] = id + 1;
+    return true;
+}
+
+/* *tries: how often was drawn until all were different. */
+static mr_status *draw_unique(mr_run *r, const sampler *d, const state *s, mr_words *w,
+                              int64_t *out, int64_t *tries)
+{
+    mr_status *st = NULL;
+    id_set seen;
+    if (!id_set_init(&seen, s->num_sampled))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to draw %lld classes",
+                        (long long)s->num_sampled);
+    int64_t n = 0;
+    for (*tries = 0; n < s->num_sampled && !st; ++*tries) {
+        int64_t id = d->draw(w, s->range);
+        if (id_set_add(&seen, id))
+            out[n++] = id;
+        if (*tries == INT32_MAX)
+            st = mr_error(MR_RESOURCE_EXHAUSTED, "drew 2^31 times for %lld different classes",
+                          (long long)s->num_sampled);
+        else if (*tries % 65536 == 65535 && r->step->cancel &&
+                 mr_cancel_started(r->step->cancel))
+            st = mr_error(MR_CANCELLED, "drawing of candidates was cancelled");
+    }
+    mr_free(seen.slots);
+    return st;
+}
+
+/* ---- the op ---- */
+
+static float expected_count(float p, int64_t n, int64_t tries)
+{
+    return tries == n ? p * (float)n : -expm1f((float)tries * log1pf(-p));
+}
+
+static mr_status *check(const state *s, const mr_tensor *classes)
+{
+    if (classes->rank != 2)
+        return mr_invalid("true_classes must be a matrix");
+    if (classes->dims[1] != s->num_true)
+        return mr_invalid("true_classes must have num_true columns, expected: %lld was: %lld",
+                          (long long)classes->dims[1], (long long)s->num_true);
+    if (s->unique && s->num_sampled > s->range)
+        return mr_invalid("Sampler's range is too small.");
+    for (int64_t i = 0; i < classes->n; i++) {
+        int64_t c = MR_DATA(int64_t, classes)[i];
+        if (c < 0 || c >= s->range)
+            return mr_invalid("`true_candidate` out of range [0, %lld), received %lld",
+                              (long long)s->range, (long long)c);
+    }
+    return NULL;
+}
+
+static mr_status *outputs(mr_run *r, const state *s, mr_tensor **out)
+{
+    const mr_tensor *classes = mr_in(r, 0);
+    MR_TRY(mr_run_output(r, 0, 1, &s->num_sampled, &out[0]));
+    MR_TRY(mr_run_output(r, 1, 2, classes->dims, &out[1]));
+    return mr_run_output(r, 2, 1, &s->num_sampled, &out[2]);
+}
+
+static mr_status *run(mr_run *r)
+{
+    state *s = r->state;
+    const sampler *d = r->kernel->user;
+    const int64_t *classes = MR_DATA(int64_t, mr_in(r, 0));
+    mr_tensor *out[3];
+    MR_TRY(check(s, mr_in(r, 0)));
+    MR_TRY(outputs(r, s, out));
+    int64_t tries = s->num_sampled, *sampled = out[0]->data;
+    mr_words w = mr_words_at(mr_random_reserve(&s->random, (uint64_t)s->num_sampled * 2048 / 4), 0);
+    if (s->unique)
+        MR_TRY(draw_unique(r, d, s, &w, sampled, &tries));
+    for (int64_t i = 0; i < s->num_sampled && !s->unique; i++)
+        sampled[i] = d->draw(&w, s->range);
+    for (int64_t i = 0; i < s->num_sampled; i++)
+        MR_DATA(float, out[2])[i] =
+            expected_count(d->probability(s->range, sampled[i]), s->num_sampled, tries);
+    for (int64_t i = 0; i < out[1]->n; i++)
+        MR_DATA(float, out[1])[i] =
+            expected_count(d->probability(s->range, classes[i]), s->num_sampled, tries);
+    return NULL;
+}
+
+/* All classes, each of them once. */
+static mr_status *run_all(mr_run *r)
+{
+    const state *s = r->state;
+    mr_tensor *out[3];
+    MR_TRY(check(s, mr_in(r, 0)));
+    MR_TRY(outputs(r, s, out));
+    for (int64_t i = 0; i < s->num_sampled; i++) {
+        MR_DATA(int64_t, out[0])[i] = i;
+        MR_DATA(float, out[2])[i] = 1;
+    }
+    for (int64_t i = 0; i < out[1]->n; i++)
+        MR_DATA(float, out[1])[i] = 1;
+    return NULL;
+}
+
+static mr_status *shape(mr_infer *c)
+{
+    int64_t num_true, num_sampled;
+    const mr_pshape *classes;
+    MR_TRY(mr_infer_rank(c, c->in[0], 2, &classes));
+    MR_TRY(mr_node_get_int(c->node, "num_true", &num_true));
+    MR_TRY(mr_node_get_int(c->node, "num_sampled", &num_sampled));
+    mr_infer_out_vector(c, 0, num_sampled);
+    c->out[1] = mr_pshape_matrix(c->arena, mr_infer_dim(classes, 0), num_true);
+    mr_infer_out_vector(c, 2, num_sampled);
+    return NULL;
+}
+
+#define SAMPLER_OP                                                                              \
+    .sig = "true_classes: int64 -> sampled_candidates: int64, true_expected_count: float, "     \
+           "sampled_expected_count: float",                                                     \
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = shape, .state_bytes = sizeof(state),        \
+    .init = init, .deinit = mr_random_deinit
+#define RANGE_ATTRS                                                                             \
+    "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "            \
+    "seed: int = 0; seed2: int = 0"
+#define SAMPLER_KERNEL(...)                          \
+    MR_KERNELS({.device = "CPU", .run = run,         \
+                .user = (void *)(uintptr_t)&(const sampler){__VA_ARGS__}}, )
+
+MR_OP(LogUniformCandidateSampler,
+    .doc      = "classes drawn by Zipf's law, for those numbered by falling frequency",
+    .attrs    = RANGE_ATTRS, SAMPLER_OP,
+    .kernels  = SAMPLER_KERNEL(draw_log_uniform, log_uniform_probability),
+    .examples = MR_EXAMPLES(
+        "num_true=1 num_sampled=6 unique=false range_max=1000 seed=87654321 seed2=1: [[1], [5]] -> "
+        "[545, 15, 111, 129, 1, 5], [[0.35213158], [0.13387421]], "
+        "[0.0015891372, 0.052650258, 0.0077197244, 0.006654924, 0.35213158, 0.13387421]",
+        "num_true=2 num_sampled=6 unique=true range_max=8 seed=87654321 seed2=1: [[6, 0]] -> "
+        "[6, 1, 3, 0, 2, 5], [[0.6961614, 0.9992544]], "
+        "[0.6961614, 0.9792652, 0.86928666, 0.9992544, 0.93049073, 0.7489369]",
+        "num_true=2 num_sampled=2 unique=false range_max=1: [[0, 0]] -> [0, 0], [[2, 2]], [2, 2]",
+        "num_true=1 num_sampled=4 unique=true range_max=3: [[0]] -> "
+        "!INVALID_ARGUMENT Sampler's range is too small.",
+        "num_true=1 num_sampled=1 unique=true range_max=3: [[3]] -> "
+        "!INVALID_ARGUMENT `true_candidate` out of range [0, 3), received 3",
+        "num_true=2 num_sampled=1 unique=true range_max=3: [[0]] -> "
+        "!INVALID_ARGUMENT true_classes must have num_true columns"));
+
+MR_OP(UniformCandidateSampler,
+    .doc      = "classes drawn from all alike",
+    .attrs    = RANGE_ATTRS, SAMPLER_OP,
+    .kernels  = SAMPLER_KERNEL(draw_uniform, uniform_probability),
+    .examples = MR_EXAMPLES(
+        "num_true=1 num_sampled=4 unique=false range_max=8: [[0], [1]] -> "
+        "shape(4), [[0.5], [0.5]], [0.5, 0.5, 0.5, 0.5]",
+        "num_true=1 num_sampled=6 unique=false range_max=1000 seed=87654321 seed2=1: shape(0,1) -> "
+        "[791, 905, 701, 154, 467, 256], shape(0,1), [0.006, 0.006, 0.006, 0.006, 0.006, 0.006]",
+        "num_true=1 num_sampled=5 unique=true range_max=6 seed=87654321 seed2=1: [[0]] -> "
+        "[5, 1, 3, 2, 4], [[0.665102]], [0.665102, 0.665102, 0.665102, 0.665102, 0.665102]",
+        "num_true=1 num_sampled=4 unique=false range_max=1024 seed=87654321 seed2=1: [[0]] -> "
+        "[199, 817, 613, 842], shape(1,1), shape(4)",
+        "num_true=1 num_sampled=1 unique=true range_max=1: [[0]] -> [0], [[1]], [1]"));
+
+MR_OP(AllCandidateSampler,
+    .doc      = "all classes, for tests",
+    .attrs    = "num_true: int >= 1; num_sampled: int >= 1; unique: bool; seed: int = 0; "
+                "seed2: int = 0",
+    SAMPLER_OP,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_all)),
+    .examples = MR_EXAMPLES("num_true=1 num_sampled=3 unique=true: [[2]] -> "
+                            "[0, 1, 2], [[1]], [1, 1, 1]"));
+
+/* ---- ComputeAccidentalHits ---- */
+
+typedef struct place {
+    int64_t id, at;
+} place;
+
+static int by_id(const void *a_, const void *b_)
+{
+    const place *a = a_, *b = b_;
+    return a->id != b->id ? (a->id < b->id ? -1 : 1) : (a->at > b->at) - (a->at < b->at);
+}
+
+/* The last place of an id among n sorted ones, or -1. */
+static int64_t last_place(const place *p, int64_t n, int64_t id)
+{
+    int64_t at = 0;
+    while (n > 0) { /* the first greater id */
+        int64_t half = n / 2;
+        if (p[at + half].id <= id) {
+            at += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return at > 0 && p[at - 1].id == id ? p[at - 1].at : -1;
+}
+
+static mr_status *hits(mr_run *r, const place *places, int64_t n_places)
+{
+    const mr_tensor *classes = mr_in(r, 0);
+    const int64_t *ids = MR_DATA(int64_t, classes);
+    int64_t n = 0;
+    mr_tensor *out[3];
+    for (int64_t i = 0; i < classes->n; i++)
+        n += last_place(places, n_places, ids[i]) >= 0;
+    for (int i = 0; i < 3; i++)
+        MR_TRY(mr_run_output(r, i, 1, &n, &out[i]));
+    n = 0;
+    for (int64_t i = 0; i < classes->n; i++) {
+        int64_t at = last_place(places, n_places, ids[i]);
+        if (at < 0)
+            continue;
+        MR_DATA(int32_t, out[0])[n] = (int32_t)(i / classes->dims[1]);
+        MR_DATA(int64_t, out[1])[n] = at;
+        MR_DATA(float, out[2])[n++] = -FLT_MAX;
+    }
+    return NULL;
+}
+
+static mr_status *accidental_hits(mr_run *r)
+{
+    const mr_tensor *classes = mr_in(r, 0), *sampled = mr_in(r, 1);
+    const int64_t *num_true = r->state;
+    if (classes->rank != 2 || classes->dims[1] != *num_true || classes->dims[0] > INT32_MAX)
+        return mr_invalid("true_candidates must be a batch_size * num_true matrix, got shape %s",
+                          MR_TENSOR_SHAPE(classes));
+    if (sampled->rank != 1)
+        return mr_invalid("sampled_candidates must be a vector, which is typically an output from "
+                          "CandidateSampler");
+    place *places = mr_try_alloc(sizeof(place) * (size_t)(sampled->n + 1));
+    if (!places)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld candidates",
+                        (long long)sampled->n);
+    for (int64_t i = 0; i < sampled->n; i++)
+        places[i] = (place){MR_DATA(int64_t, sampled)[i], i};
+    qsort(places, (size_t)sampled->n, sizeof(place), by_id);
+    mr_status *st = hits(r, places, sampled->n);
+    mr_free(places);
+    return st;
+}
+
+static mr_status *hits_init(mr_make *m, void *s)
+{
+    return mr_node_get_int(m->node, "num_true", s);
+}
+
+static mr_status *hits_shape(mr_infer *c)
+{
+    int64_t num_true, merged;
+    const mr_pshape *classes, *ignored;
+    MR_TRY(mr_node_get_int(c->node, "num_true", &num_true));
+    MR_TRY(mr_infer_rank(c, c->in[0], 2, &classes));
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &ignored));
+    MR_TRY(mr_infer_merge_dim(mr_infer_dim(classes, 1), num_true, &merged));
+    for (int i = 0; i < 3; i++)
+        mr_infer_out_vector(c, i, -1);
+    return NULL;
+}
+
+MR_OP(ComputeAccidentalHits,
+    .doc      = "where sampled classes are true ones: rows, places among the sampled, and weights "
+                "that take them out of a softmax",
+    .sig      = "true_classes: int64, sampled_candidates: int64 -> indices: int32, ids: int64, "
+                "weights: float",
+    .attrs    = "num_true: int; seed: int = 0; seed2: int = 0",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = hits_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(accidental_hits)),
+    .state_bytes = sizeof(int64_t), .init = hits_init,
+    .examples = MR_EXAMPLES(
+        "num_true=2: [[1, 2], [3, 5]], [5, 1, 7, 1] -> [0, 1], [3, 0], "
+        "[-3.4028234e38, -3.4028234e38]",
+        "num_true=1: [[1]], [2] -> shape(0), shape(0), shape(0)",
+        "num_true=1: shape(0,1), shape(0) -> shape(0), shape(0), shape(0)",
+        "num_true=2: [[1]], [2] -> !INVALID_ARGUMENT"));
