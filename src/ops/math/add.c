@@ -76,6 +76,7 @@ MR_OP(AddV2,
     .kernels  = MR_KERNELS(MR_CPU_EACH(add, MR_NUMBERS)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], 10 -> [11, 12, 13]",
+        "[1+2i], [3-1i] -> [4+1i]",
         "[[1], [2]], [[10, 20, 30]] -> [[11, 21, 31], [12, 22, 32]]",
         "shape(0,3), [1, 2, 3] -> shape(0,3)",
         "shape(2,0), 1 -> shape(2,0)",

@@ -98,6 +98,7 @@ MR_OP(DivNoNan,
     .kernels  = MR_KERNELS(MR_CPU_EACH(div_no_nan, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 4, -8] -> [0.5, 0.5, -0.375]",
+        "[3+1i], [1+1i] -> [2-1i]",
         "nograd: [1, nan, inf, 0], 0 -> [0, 0, 0, 0]"));
 
 MR_OP(Xdivy,
@@ -109,6 +110,7 @@ MR_OP(Xdivy,
     .kernels  = MR_KERNELS(MR_CPU_EACH(xdivy, XDIVY_TYPES)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 4, -8] -> [0.5, 0.5, -0.375]",
+        "[3+1i], [1+1i] -> [2-1i]",
         "nograd: [0, 0], [0, nan] -> [0, 0]",
         "T=float: [0, 0, 1], [0, nan, 0] -> [0, 0, inf]"));
 
@@ -121,5 +123,6 @@ MR_OP(Xlogy,
     .kernels  = MR_KERNELS(MR_CPU_EACH(xlogy, XDIVY_TYPES)),
     .examples = MR_EXAMPLES(
         "[1, 2, -3], [1, 2, 4] -> [0, 1.386294361120, -4.158883083360]",
+        "[1+1i], [1i] -> [-1.570796326795+1.570796326795i]",
         "nograd: [0, 0], [0, nan] -> [0, 0]",
         "T=float: [0, 0, 1], [0, nan, 0] -> [0, 0, -inf]"));

@@ -75,6 +75,7 @@ MR_OP(MulNoNan,
     .kernels  = MR_KERNELS(MR_CPU_EACH(mul_no_nan, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [4, 0, 6] -> [4, 0, 18]",
+        "[1+1i], [2-1i] -> [3+1i]",
         "nograd: [nan, inf, nan], [0, 0, 1] -> [0, 0, nan]"));
 
 MR_OP(Square,

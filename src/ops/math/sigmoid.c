@@ -62,7 +62,8 @@ MR_OP(SigmoidGrad,
     .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(sigmoid_grad, MR_FLOATS_COMPLEX)),
     .examples = MR_EXAMPLES(
         "[0, 0.5, 0.25], [1, 2, 4] -> [0, 0.5, 0.75]",
-        "[1+1i], [2] -> [2-2i]"));
+        "[1+1i], [2] -> [2-2i]",
+        "[1i], [1+1i] -> [2i]"));
 
 MR_OP(Erf,
     .doc      = "error function of each element",

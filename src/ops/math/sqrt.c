@@ -76,6 +76,7 @@ static void inv_grad_backward(mr_grad *g) { inverse_grad_backward(g, "InvGrad");
 #define INVERSE_GRADS                                       \
     "[1, 0.5, -2], [1, 2, 3] -> [-1, -0.5, -12]",           \
     "[1+1i], [1] -> [2i]",                                  \
+    "[1+1i], [1+2i] -> [-4+2i]",                            \
     "nograd: [inf, 3], [0, 0] -> [0, 0]"
 
 MR_OP(Sqrt,
@@ -101,6 +102,7 @@ MR_OP(SqrtGrad,
     .examples = MR_EXAMPLES(
         "[1, 2, 0.5], [1, 2, 3] -> [0.5, 0.5, 3]",
         "[1+1i], [4] -> [1+1i]",
+        "[1+1i], [4+2i] -> [0.5+1.5i]",
         "nograd: [0, 1], [0, 0] -> [0, 0]"));
 
 MR_OP(Rsqrt,
@@ -126,6 +128,7 @@ MR_OP(RsqrtGrad,
     .examples = MR_EXAMPLES(
         "[1, 2, -1], [1, 0.5, 3] -> [-0.5, -2, 1.5]",
         "[1+1i], [1] -> [1+1i]",
+        "[1+1i], [1+1i] -> [2i]",
         "nograd: [inf], [0] -> [0]"));
 
 MR_OP(Reciprocal,
