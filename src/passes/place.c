@@ -12,12 +12,14 @@ typedef struct group {
     const char *device; /* chosen; NULL: not yet */
     mr_status *error;   /* why it cannot be placed; owned */
     int named_by;       /* first member with a requested device; -1 */
+    int first;          /* member; then by placer.next */
 } group;
 
 typedef struct placer {
     const mr_graph *g;
     const mr_prepare_options *o;
     int *parent;   /* union-find by node id */
+    int *next;     /* the next member of a node's group; -1 behind the last */
     group *groups; /* at the root's id */
     mr_device **order;
     const char **placed;
@@ -73,6 +75,19 @@ static mr_status *add_request(placer *p, const mr_node *n, group *gr)
     return st;
 }
 
+static void list_members(placer *p)
+{
+    for (int i = 0; i < p->g->nodes.n; i++)
+        p->groups[i].first = -1;
+    for (int i = p->g->nodes.n - 1; i >= 0; i--) {
+        if (!p->g->nodes.p[i])
+            continue;
+        group *gr = &p->groups[find_root(p, i)];
+        p->next[i] = gr->first;
+        gr->first = i;
+    }
+}
+
 static void gather_requests(placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++) {
@@ -113,8 +128,8 @@ static bool group_fits(placer *p, int root, const mr_device *d, const mr_device_
     mr_device_name name;
     if (!mr_device_name_parse(mr_sv_of(d->name), &name) || !mr_device_name_matches(request, &name))
         return false;
-    for (int i = root; i < p->g->nodes.n; i++)
-        if (p->g->nodes.p[i] && find_root(p, i) == root && !has_kernel(p->g->nodes.p[i], d))
+    for (int i = p->groups[root].first; i >= 0; i = p->next[i])
+        if (!has_kernel(p->g->nodes.p[i], d))
             return false;
     return true;
 }
@@ -129,11 +144,9 @@ static const char *first_candidate(placer *p, int root, const mr_device_name *re
 
 static mr_status *cannot_assign(placer *p, const mr_node *n, const group *gr)
 {
-    for (int i = 0; i < p->g->nodes.n; i++) { /* a member without any kernel tells more */
+    for (int i = gr->first; i >= 0; i = p->next[i]) { /* a member without any kernel tells more */
         const mr_node *m = p->g->nodes.p[i];
         bool any = false;
-        if (!m || find_root(p, i) != find_root(p, n->id))
-            continue;
         for (int d = 0; d < p->o->n_devices; d++)
             any |= has_kernel(m, p->o->devices[d]);
         if (!any)
@@ -235,7 +248,7 @@ static mr_status *collect(placer *p, const bool *needed)
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed)
 {
     int n = g->nodes.n;
-    placer p = {g, o, mr_new_array(int, n + 1), mr_new_array(group, n + 1), NULL, placed};
+    placer p = {g, o, mr_new_array(int, n + 1), mr_new_array(int, n + 1), mr_new_array(group, n + 1), NULL, placed};
     p.order = mr_new_array(mr_device *, o->n_devices);
     memcpy(p.order, o->devices, sizeof *p.order * (size_t)o->n_devices);
     qsort(p.order, (size_t)o->n_devices, sizeof *p.order, by_preference);
@@ -247,6 +260,7 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *
     for (int i = 0; i < n; i++)
         if (g->nodes.p[i])
             join_neighbours(&p, g->nodes.p[i]);
+    list_members(&p);
     gather_requests(&p);
     place_round(&p, false);
     place_round(&p, true);
@@ -255,6 +269,7 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *
         mr_status_free(p.groups[i].error);
     mr_free(p.groups);
     mr_free(p.parent);
+    mr_free(p.next);
     mr_free(p.order);
     return st;
 }
