@@ -52,6 +52,6 @@ mr_status *mr_values_get(mr_values *v, mr_out o, mr_tensor **out)
         }
         v->of[n->id] = made;
     }
-    *out = o.index < n->n_out ? v->of[n->id][o.index] : NULL;
+    *out = o.index >= 0 && o.index < n->n_out ? v->of[n->id][o.index] : NULL;
     return NULL;
 }

@@ -271,6 +271,9 @@ MR_OP(MaxPoolGrad,
     .state_bytes = sizeof(mr_window),
     .init        = init_grad,
     .examples    = MR_EXAMPLES(
+        "T=int64 ksize=[1, 1, 2, 1] strides=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [5], [2]]]], "
+        "[[[[5], [5]]]], [[[[9223372036854775807], [1]]]] -> [[[[0], [-9223372036854775808], "
+        "[0]]]]",
         "nograd ksize=[1, 1, 2, 1] strides=[1, 1, 2, 1] padding=\"VALID\": [[[[3], [3], [1], "
         "[3]]]], [[[[3], [3]]]], [[[[1], [10]]]] -> [[[[1], [0], [0], [10]]]]",
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": [[[[3], [13], [7], [2]], "

@@ -64,6 +64,7 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 #define LARGER(p, q) ((q) > (p) ? (q) : (p))
 
 /* CPU variants only where they are worth their size. */
+#define PLUS(a, b) ((a) + (b))
 #define T float
 #define LOWEST -INFINITY
 #define CLONES MR_CLONES
@@ -84,6 +85,8 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 #undef CLONES
 #undef FN
 
+#undef PLUS
+#define PLUS(a, b) (T)((uint64_t)(a) + (uint64_t)(b)) /* integers wrap */
 #define CLONES
 #define T int8_t
 #define LOWEST INT8_MIN
@@ -200,13 +203,13 @@ MR_INLINE void FN(give4)(const T *image, const int64_t *at, int64_t stride, cons
     MR_IVDEP
     for (int64_t k = 0; k < n; k++) {
         T m = top[k], left = g[k], zero = 0;
-        ga[k] += a[k] == m ? left : zero;
+        ga[k] = PLUS(ga[k], a[k] == m ? left : zero);
         left = a[k] == m ? zero : left;
-        gb[k] += b[k] == m ? left : zero;
+        gb[k] = PLUS(gb[k], b[k] == m ? left : zero);
         left = b[k] == m ? zero : left;
-        gc[k] += c[k] == m ? left : zero;
+        gc[k] = PLUS(gc[k], c[k] == m ? left : zero);
         left = c[k] == m ? zero : left;
-        gd[k] += d[k] == m ? left : zero;
+        gd[k] = PLUS(gd[k], d[k] == m ? left : zero);
         g[k] = d[k] == m ? zero : left;
     }
 }
@@ -220,7 +223,7 @@ MR_INLINE void FN(give1)(const T *image, int64_t at, int64_t stride, const T *to
     MR_IVDEP
     for (int64_t k = 0; k < n; k++) {
         T left = g[k], zero = 0;
-        ga[k] += a[k] == top[k] ? left : zero;
+        ga[k] = PLUS(ga[k], a[k] == top[k] ? left : zero);
         g[k] = a[k] == top[k] ? zero : left;
     }
 }
