@@ -8,6 +8,7 @@
  * the types that the signature allows is forced on the op's examples, until one of them runs. */
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -58,8 +59,7 @@ static void each(void (*fn)(const tier_op *t, const mr_op_def *d))
 /* ---- registration ---- */
 
 /* Not written yet.  An op that is there must not be here. */
-static const char *const pending[] = {
-};
+static const char *const pending[] = {};
 
 static bool is_listed(const char *const *list, int n, const char *op)
 {
@@ -81,6 +81,34 @@ MR_TEST(tier_a_is_registered)
             lacks(tier_a[i].name, "registration", NULL);
     }
     end_of_walk();
+}
+
+/* The list is TensorFlow's ops by how much they are needed, where that is at hand: lines "op TAB
+ * tier". */
+MR_TEST(tier_a_is_all_of_the_list)
+{
+    const char *dir = getenv("MILLRACE_REFERENCE");
+    char *path = mr_printf("%s/op_priority.tsv", dir ? dir : "../shared/reference"), line[200];
+    FILE *f = fopen(path, "r");
+    int n = 0;
+    mr_free(path);
+    if (!f)
+        mr_test_skip("no op_priority.tsv: set MILLRACE_REFERENCE");
+    while (fgets(line, sizeof line, f)) {
+        char *tab = strchr(line, '\t');
+        if (line[0] == '#' || !tab || strcmp(tab, "\tA\n") != 0)
+            continue;
+        *tab = '\0';
+        bool listed = false;
+        for (int i = 0; i < MR_COUNT(tier_a); i++)
+            listed |= strcmp(tier_a[i].name, line) == 0;
+        if (!listed)
+            lacks(line, "a line in tier_a.inc", NULL);
+        n++;
+    }
+    fclose(f);
+    end_of_walk();
+    MR_CHECK_INT(n, MR_COUNT(tier_a));
 }
 
 /* ---- shapes, examples ---- */
