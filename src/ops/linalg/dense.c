@@ -16,16 +16,17 @@
 
 enum { LEAF = 16 };
 
+/* __builtin_complex because glibc keeps CMPLX from clang. */
 MR_INLINE mr_c64 mul_complex64(mr_c64 x, mr_c64 y)
 {
     float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
-    return CMPLXF(a * c - b * d, a * d + b * c);
+    return __builtin_complex(a * c - b * d, a * d + b * c);
 }
 
 MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
 {
     double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return CMPLX(a * c - b * d, a * d + b * c);
+    return __builtin_complex(a * c - b * d, a * d + b * c);
 }
 
 /* Where to cut n in two: at a multiple of LEAF, so that the blocks are whole. */
@@ -219,7 +220,7 @@ static void FN(lu_determinant)(int64_t n, const void *lu, const int64_t *pivots,
         double size = fmax(fabs(creal(product)), fabs(cimag(product)));
         if (size > 0 && isfinite(size))
             frexp(size, &e);
-        product = CMPLX(ldexp(creal(product), -e), ldexp(cimag(product), -e));
+        product = __builtin_complex(ldexp(creal(product), -e), ldexp(cimag(product), -e));
         *exponent += e;
     }
     *fraction = product;

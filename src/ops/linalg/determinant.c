@@ -26,10 +26,7 @@ static void put_determinant(const job *j, int64_t i, mr_c128 fraction, int64_t e
 {
     /* ldexp takes ints; beyond these the result is 0 or infinity anyway. */
     int e = (int)MR_MAX(-100000, MR_MIN(100000, exponent));
-    mr_c128 v;
-    ((double *)&v)[0] = ldexp(creal(fraction), e);
-    ((double *)&v)[1] = ldexp(cimag(fraction), e);
-    put(&j->out[0], i, v);
+    put(&j->out[0], i, __builtin_complex(ldexp(creal(fraction), e), ldexp(cimag(fraction), e)));
 }
 
 /* A determinant of 0 has the sign 0 and the logarithm -inf. */
