@@ -356,6 +356,22 @@ MR_TEST(session_restores_the_callers_float_mode)
     end(&b);
 }
 
+/* Of a denormal: -1, or 0 where it is flushed. */
+static float floor_of_a_denormal(bool no_fold)
+{
+    bench b;
+    begin(&b);
+    b.config.no_fold = no_fold;
+    float v = value(&b, mr_emit(&b.s, "Floor", mr_const_f32(&b.s, -1e-40f)));
+    end(&b);
+    return v;
+}
+
+MR_TEST(session_folds_denormals_as_it_runs_them)
+{
+    MR_CHECK_NEAR(floor_of_a_denormal(false), floor_of_a_denormal(true), 0);
+}
+
 /* ---- devices ---- */
 
 MR_TEST(session_spans_devices)

@@ -8,6 +8,7 @@
  * left alone: the error belongs to the step that runs it. */
 #include "passes/passes.h"
 
+#include "base/simd.h"
 #include "run/run.h"
 
 typedef struct folder {
@@ -98,11 +99,14 @@ static bool gather_inputs(const folder *w, const mr_node *n, mr_tensor **in)
     return true;
 }
 
+/* Denormals are flushed as when a step runs it, so that folding changes no bit. */
 static void evaluate(folder *w, mr_node *n)
 {
     mr_tensor **in = mr_new_array(mr_tensor *, n->n_in + 1), **out = mr_new_array(mr_tensor *, n->n_out + 1);
     bool known = gather_inputs(w, n, in);
+    mr_fp_mode mode = mr_denormals_flush();
     mr_status *st = known ? mr_eval_node(n, NULL, in, out) : NULL;
+    mr_denormals_restore(mode);
     for (int i = 0; known && !st && i < n->n_out; i++)
         known = out[i] && (int64_t)mr_tensor_bytes(out[i]) <= w->max_bytes;
     if (known && !st) {
