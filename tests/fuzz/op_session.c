@@ -2,6 +2,8 @@
 #include "tests/fuzz/op_session.h"
 
 #include "base/memory.h"
+#include "graph/grad.h"
+#include "tests/fuzz/fuzz.h"
 
 enum { MOST_FOLDED = 64 << 10, TIMEOUT_MS = 5, MAX_FEEDS = 24, MAX_FETCHES = 16 };
 
@@ -94,7 +96,77 @@ static mr_status *run_args(fuzz_rng *r, mr_session *s, whole *w)
     return st;
 }
 
-mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t)
+/* ---- gradients ---- */
+
+static bool differentiable(int type)
+{
+    mr_dtype t = mr_dtype_base(type);
+    return !mr_dtype_is_ref(type) && (mr_dtype_is_floating(t) || mr_dtype_is_complex(t));
+}
+
+/* What the gradients flow from and to; how many of each. */
+static int some_outs(mr_node *n, bool inputs, mr_out *out)
+{
+    int k = 0;
+    for (int i = 0; i < (inputs ? n->n_in : n->n_out) && k < MAX_FETCHES; i++)
+        if (differentiable(inputs ? n->in_types[i] : n->out_types[i]))
+            out[k++] = inputs ? n->in[i] : (mr_out){n, i};
+    return k;
+}
+
+/* A gradient has the type and shape of what it is the gradient of. */
+static void check_gradient(const mr_trial_step *last, mr_out x, const mr_tensor *dx)
+{
+    for (int i = 0; i < last->n_in && i < last->node->n_in; i++)
+        if (mr_out_eq(last->node->in[i], x) && last->in[i] &&
+            (dx->dtype != last->in[i]->dtype || !mr_tensor_same_shape(dx, last->in[i])))
+            fuzz_fail("%s: gradient of input %d has shape %s; of an input of shape %s",
+                      last->node->def->name, i, MR_TENSOR_SHAPE(dx), MR_TENSOR_SHAPE(last->in[i]));
+}
+
+/* The gradients of the last step, built into the same graph and run. */
+static void run_gradient(fuzz_rng *r, mr_session *s, const whole *forward, mr_trial *t, bool check)
+{
+    whole w = {.args.n_feeds = forward->args.n_feeds};
+    mr_out ys[MAX_FETCHES], xs[MAX_FETCHES];
+    mr_tensor *got[MAX_FETCHES] = {NULL};
+    mr_gradient dx[MAX_FETCHES];
+    int n_y = some_outs(mr_trial_last(t)->node, false, ys);
+    int n_x = some_outs(mr_trial_last(t)->node, true, xs);
+    mr_status *st = n_y && n_x ? mr_graph_gradients(t->graph, ys, n_y, xs, n_x, NULL, dx) : NULL;
+    for (int i = 0; i < n_x && n_y && !st; i++)
+        if (dx[i].dense.node)
+            fetch(&w, dx[i].dense, &got[i]);
+    w.args.feeds = forward->feeds;
+    w.args.feed_values = forward->values;
+    w.args.fetches = w.fetches;
+    w.args.fetched = w.got;
+    if (w.args.n_fetches > 0)
+        st = run_args(r, s, &w);
+    for (int i = 0; i < n_x; i++) {
+        if (got[i] && check)
+            check_gradient(mr_trial_last(t), xs[i], got[i]);
+        mr_tensor_unref(got[i]);
+    }
+    mr_status_free(st);
+}
+
+/* ---- a run ---- */
+
+/* Every step was given what the graph says of it; else nothing holds that was inferred. */
+static bool fed_as_declared(const whole *w)
+{
+    mr_arena a;
+    bool ok = true;
+    mr_arena_init(&a, 0);
+    for (int i = 0; i < w->args.n_feeds && ok; i++)
+        ok = mr_pshape_compatible(mr_out_shape(w->feeds[i]),
+                                  mr_pshape_of(&a, w->values[i]->rank, w->values[i]->dims));
+    mr_arena_deinit(&a);
+    return ok;
+}
+
+mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t, bool *as_declared)
 {
     whole w = {.args.n_targets = 1};
     mr_trial_step *last = mr_trial_last(t);
@@ -109,10 +181,13 @@ mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t)
         add_feeds(&w, &t->steps[i]);
     add_fetches(r, &w, last);
     add_more(r, &w, t);
+    *as_declared = fed_as_declared(&w);
     MR_TRY(mr_direct_session_new(t->graph, NULL, &c, &s));
     mr_status *st = run_args(r, s, &w);
     if (!st && fuzz_once_in(r, 8)) /* what a step leaves behind, the next one finds */
         mr_status_free(run_args(r, s, &w));
+    if (!st && fuzz_once_in(r, 2))
+        run_gradient(r, s, &w, t, *as_declared);
     mr_session_free(s);
     return st;
 }

@@ -12,7 +12,8 @@ enum { FUZZ_MEMORY_LIMIT = 8 << 20 };
 mr_session_config fuzz_session_config(fuzz_rng *r);
 
 /* Runs the whole graph of a trial.  Placeholders are fed with the values of its steps; what is
- * fetched of the last step goes into its `out`, the rest stays NULL. */
-mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t);
+ * fetched of the last step goes into its `out`, the rest stays NULL.  At times its gradients are
+ * run too.  *as_declared: all feeds have shapes that their Placeholders could have. */
+mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t, bool *as_declared);
 
 #endif
