@@ -110,12 +110,12 @@ static void cumsum_backward(mr_grad *g)
 }
 
 /* An element takes part in every product from its place on: dx = sum of dy y over those, divided by
- * x. Like TensorFlow's, it is not right where x is 0. */
+ * x.  Like TensorFlow's, it is not right where x is 0: 0 there, and no NaN that spreads. */
 static void cumprod_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_yi(g, 0));
     mr_out sums = scan_like(g, "Cumsum", mr_emit(g->s, "Mul", mr_dyi(g, 0), y), true);
-    mr_dxi(g, 0, mr_emit(g->s, "RealDiv", sums, x));
+    mr_dxi(g, 0, mr_emit(g->s, "DivNoNan", sums, x));
 }
 
 #define ROW(E, name, number, S, C, fn) \
@@ -157,6 +157,7 @@ MR_OP(Cumprod,
     .examples = MR_EXAMPLES(
         "[1, 2, 3], 0 -> [1, 2, 6]",
         "exclusive=true: [1, 2, 3], 0 -> [1, 1, 2]",
+        "exclusive=true: [2, 0], 0 -> [1, 2]", /* nothing depends on the 0: its gradient is 0 */
         "reverse=true: [1, 2, 3], 0 -> [6, 6, 3]",
         "exclusive=true reverse=true: [2, 2, 3], 0 -> [6, 3, 1]",
         "[[1, 2], [3, 4]], 0 -> [[1, 2], [3, 8]]",
