@@ -68,6 +68,14 @@ def fails(name, gen, message, **how):
     ROWS.append(Row(name, gen, None, message=message, **how))
 
 
+def covers(*ops):
+    """Says which ops a function test_* compares."""
+    def mark(test):
+        test.ops = ops
+        return test
+    return mark
+
+
 def each(inputs, f):
     return [[f(v) for v in i] if isinstance(i, (list, tuple)) else f(i) for i in inputs]
 
