@@ -14,11 +14,6 @@
 #include "base/simd.h"
 #include "ops/linalg/gemm.h"
 
-#ifndef CMPLX /* glibc has them for gcc only */
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#define CMPLXF(re, im) __builtin_complex((float)(re), (float)(im))
-#endif
-
 enum { LEAF = 16 };
 
 /* __builtin_complex because glibc keeps CMPLX from clang. */
