@@ -211,6 +211,19 @@ static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *ou
     return NULL;
 }
 
+/* What the ways through a loop found while they held a lock. */
+static void fail_loop(mr_worker *w)
+{
+    const mr_plan_node *n = w->exits_twice;
+    mr_flow_fail(w->x->flow,
+                 n ? mr_invalid("{{node %s}} left its loop more than once: an Exit belongs behind the false side of "
+                                "the loop's Switch",
+                                n->node->name)
+                   : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a loop"));
+    w->no_memory = false;
+    w->exits_twice = NULL;
+}
+
 static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                              bool dead)
 {
@@ -220,10 +233,8 @@ static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, m
         mr_deliver(w, it, n, out, dead, false);
     mr_drop_outputs(out, n->n_out);
     mr_empty_trash(w);
-    if (MR_UNLIKELY(w->no_memory)) {
-        w->no_memory = false;
-        mr_flow_fail(w->x->flow, mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a loop"));
-    }
+    if (MR_UNLIKELY(w->no_memory || w->exits_twice))
+        fail_loop(w);
 }
 
 /* Says where; an error that comes up through thousands of calls says it for the innermost only. */

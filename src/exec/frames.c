@@ -94,7 +94,9 @@ static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
         mr_mutex_init(&f->mu);
         f->index = index;
         f->plan = &x->plan->frames[index];
+        f->exited = mr_new_array(bool, f->plan->n_exits + 1);
     }
+    memset(f->exited, 0, sizeof *f->exited * (size_t)f->plan->n_exits);
     f->parent = parent;
     f->id = combine(parent->frame_id, combine((uint64_t)parent->number, f->plan->name_hash));
     f->n_enters_left = f->plan->n_enters;
@@ -223,7 +225,8 @@ static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
         mr_iter *parent = f->parent;
         mr_frame *up = parent->frame; /* the parent may be given back below */
         for (int i = 0; i < f->dead_exits.n; i++)
-            deliver_counted(w, parent, f->dead_exits.p[i], NULL, true, false);
+            if (!f->exited[f->dead_exits.p[i]->extra])
+                deliver_counted(w, parent, f->dead_exits.p[i], NULL, true, false);
         mr_mutex *mu = lock_of(w->x, parent);
         mr_lock(mu);
         parent->children[f->plan->child] = NULL;
@@ -281,17 +284,22 @@ static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *ou
     adjust(w, it, -1);
 }
 
+/* Only the last iteration of a well-made loop has live Exits.  In others an Exit could be live again and again, and
+ * the parent's nodes would be counted, and their inputs written, more than once. */
 static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     mr_frame *f = it->frame;
-    if (dead) {
-        mr_lock(&f->mu);
-        if (it == f->newest)
-            mr_vec_push(&f->dead_exits, n);
-        mr_unlock(&f->mu);
-    } else {
+    mr_lock(&f->mu);
+    if (dead && it == f->newest)
+        mr_vec_push(&f->dead_exits, n);
+    bool first = !dead && !f->exited[n->extra];
+    if (first)
+        f->exited[n->extra] = true;
+    mr_unlock(&f->mu);
+    if (first)
         deliver_counted(w, f->parent, n, out, false, false);
-    }
+    else if (!dead)
+        w->exits_twice = n;
     adjust(w, it, -1);
 }
 
@@ -377,6 +385,7 @@ void mr_frames_free_spare(mr_exec *x)
             mr_vec_deinit(&f->invariants);
             mr_vec_deinit(&f->parked);
             mr_vec_deinit(&f->dead_exits);
+            mr_free(f->exited);
             mr_mutex_deinit(&f->mu);
             mr_free(f);
         }

@@ -373,6 +373,24 @@ static uint64_t combine(uint64_t a, uint64_t b)
     return a ^ (b + 0x9E3779B97F4A7800u + (a << 10) + (a >> 4));
 }
 
+/* An Exit that takes every iteration's value: its consumer's input must not be written again. */
+MR_TEST(frames_refuse_an_exit_that_is_live_twice)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out lim = rig_enter(&r, rig_arg(&r, 0), "w", true, 1);
+    var i = var_begin(&r, rig_const(&r, 0), "w", 1);
+    var_switch(&r, &i, rig_op(&r, "LoopCond", rig_op(&r, "TestLess", i.merge, lim)));
+    mr_out next = rig_op(&r, "TestAdd", i.in, rig_enter(&r, rig_const(&r, 1), "w", true, 1));
+    var_next(&r, &i, next);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", i.out, rig_op(&r, "Exit", i.in)));
+    int got;
+    MR_CHECK_OK(rig_run(&r, (int[]){1}, &got)); /* one iteration: once */
+    MR_CHECK_INT(got, 1);
+    MR_CHECK_ERR(rig_run(&r, (int[]){5}, &got), MR_INVALID_ARGUMENT, "left its loop more than once");
+    rig_deinit(&r);
+}
+
 MR_TEST(frames_have_the_ids_of_tensorflow)
 {
     rig r;

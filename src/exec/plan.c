@@ -169,6 +169,8 @@ static mr_status *place_node(maker *m, uint32_t at, uint32_t *n_merges)
         n_merges[frame]++;
     if (pn->flags & MR_PN_ENTER)
         pn->extra = (uint32_t)m->p->frames[mr_frames_out(&m->frames, pn->node)].child;
+    if (pn->flags & MR_PN_EXIT)
+        pn->extra = (uint32_t)f->n_exits++;
     return NULL;
 }
 

@@ -61,14 +61,15 @@ typedef struct mr_plan_node { /* one cache line */
     uint32_t word, slot; /* its counter, its first input */
     uint32_t n_in, n_out;
     uint32_t edge, n_edges;
-    uint32_t extra; /* Merge: its second counter; Enter: index of the child among its frame's */
+    uint32_t extra; /* Merge: its second counter; Enter: index of the child among its frame's; Exit:
+                       which of its frame's */
 } mr_plan_node;
 
 typedef struct mr_plan_frame {
     const char *name;
     uint64_t name_hash;
     int parent, child; /* the enclosing frame (-1: none), and which of its children this is */
-    int n_children, n_enters, parallel;
+    int n_children, n_enters, n_exits, parallel;
     uint32_t first_word, n_words; /* in mr_plan.words */
     uint32_t n_slots;
     uint32_t first_child; /* in mr_plan.children: frame indexes */

@@ -741,3 +741,19 @@ MR_TEST(partial_run_is_ended_by_the_session)
     begin_partial(&p);
     end_partial(&p); /* would hang or leak otherwise */
 }
+
+/* A loop that was begun and never closed can be met by running it. */
+MR_TEST(session_refuses_an_input_that_is_not_connected)
+{
+    bench b;
+    begin(&b);
+    mr_out enter = mr_emit_with(&b.s, "Enter", MR_ATTRS({"frame_name", mr_a_str("w")}), mr_const_f32(&b.s, 1));
+    mr_node_builder *nb = mr_node_begin(b.g, "Merge", "open");
+    mr_node *merge;
+    float v;
+    mr_nb_input_list(nb, &enter, 1);
+    mr_nb_input_later(nb, MR_FLOAT);
+    MR_CHECK_OK(mr_node_finish(nb, &merge));
+    MR_CHECK_ERR(run1(&b, (mr_out){NULL, 0}, 0, (mr_out){merge, 0}, &v), MR_INVALID_ARGUMENT, "not connected");
+    end(&b);
+}

@@ -51,6 +51,7 @@ struct mr_frame {
     MR_VEC(mr_parked) invariants;
     MR_VEC(mr_parked) parked; /* NextIterations that wait for an older iteration to end */
     MR_VEC(const mr_plan_node *) dead_exits; /* of the newest iteration */
+    bool *exited;             /* by Exit: its value has left the loop; under the lock */
     mr_frame *next;          /* spare ones */
 };
 
@@ -73,6 +74,7 @@ typedef struct mr_worker {
     int patience;               /* nodes until the clock is looked at */
     bool watched;               /* this step is measured or traced */
     bool no_memory;             /* a loop could not go on; said once no lock is held */
+    const mr_plan_node *exits_twice; /* an Exit that was live before; likewise */
     MR_VEC(mr_value) trash;     /* to be dropped when no lock is held */
     mr_run run;
     mr_value *out; /* plan->max_out */

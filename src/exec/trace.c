@@ -153,7 +153,8 @@ static int by_device_and_time(const void *a, const void *b)
 static void put_step_stats(mr_pb_writer *w, mr_trace *t)
 {
     mr_lock(&t->mu);
-    qsort(t->records.p, (size_t)t->records.n, sizeof(record), by_device_and_time);
+    if (t->records.n) /* of nothing there is no pointer to give */
+        qsort(t->records.p, (size_t)t->records.n, sizeof(record), by_device_and_time);
     size_t stats = mr_pb_begin(w, 1);
     for (int i = 0; i < t->records.n;) {
         const mr_device *d = t->records.p[i].device;

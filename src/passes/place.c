@@ -48,7 +48,7 @@ static bool may_move_handles(const mr_node *n)
 static void join_neighbours(placer *p, const mr_node *n)
 {
     for (int i = 0; i < n->n_in && !may_move_handles(n); i++)
-        if (mr_dtype_is_ref(n->in_types[i]) || n->in_types[i] == MR_RESOURCE)
+        if (n->in[i].node && (mr_dtype_is_ref(n->in_types[i]) || n->in_types[i] == MR_RESOURCE))
             join(p, n->id, n->in[i].node->id);
     const mr_attr *c = mr_node_attr(n, "_class");
     for (int i = 0; c && c->is_list && c->kind == MR_ATTR_STRING && i < c->n; i++) {
@@ -217,7 +217,7 @@ static void place_round(placer *p, bool generators)
         const char *wish = NULL;
         if (generators)
             wish = consumers_device(p, n);
-        else if (is_metadata(n))
+        else if (is_metadata(n) && n->in[0].node)
             wish = p->groups[find_root(p, n->in[0].node->id)].device;
         place_group(p, n, wish);
     }

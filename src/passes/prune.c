@@ -77,9 +77,12 @@ static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const fe
     }
     while (todo.n > 0) {
         mr_node *n = mr_vec_pop(&todo);
-        for (int i = 0; i < n->n_in; i++)
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i].node) /* a loop that was never closed, as by gradients that could not be made */
+                MR_GO(mr_invalid("{{node %s}}: input %d is not connected", n->name, i));
             if (feed_of(f, n->in[i]) < 0)
                 reach(needed, &todo, n->in[i].node);
+        }
         for (int i = 0; i < n->n_ctrl; i++)
             if (control_feed(f, n->ctrl[i]) < 0)
                 reach(needed, &todo, n->ctrl[i]);
