@@ -140,6 +140,22 @@ MR_TEST(gradients_of_a_loop_with_shapes_that_grow)
     mr_gtrial_deinit(&t);
 }
 
+/* The op's gradient is emitted for both its inputs, and that of the second goes again. */
+MR_TEST(gradients_of_a_loop_by_one_of_an_ops_two_inputs)
+{
+    mr_gtrial t;
+    mr_gtrial_init(&t, 1);
+    mr_gtrial_vector(&t, 0, 1, false);
+    mr_out v[3] = {{0}, t.x[0]};
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_out fixed = mr_fb2(&t.b, "Fill", mr_gtrial_ints(&t, 1, (const int32_t[]){2}),
+                          mr_gtrial_num(&t, 0.5));
+    v[1] = mr_fb2(&t.b, "Append", mr_fb1(&t.b, "Tanh", v[1]), fixed);
+    mr_fb_end_for(&t.b, v + 1, 1);
+    mr_gtrial_check(&t, mr_fb2(&t.b, "Mul", v[1], v[1]));
+    mr_gtrial_deinit(&t);
+}
+
 MR_TEST(gradients_of_rows_in_a_loop)
 {
     mr_gtrial t;

@@ -270,13 +270,14 @@ static void drop_unneeded(mr_grad *g, int start)
     int n = graph->nodes.n - start, kept = 0, n_gone = 0;
     node_vec todo = {0};
     bool *needed = mr_arena_array(&w->arena, bool, n + 1);
-    for (int i = 0; i < g->node->n_in; i++)
-        if (mr_needs_dx(g, i)) {
-            const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices,
-                                    g->dx[i].dense_shape};
-            for (int j = 0; j < MR_COUNT(parts); j++)
-                mark_needed(parts[j], start, needed, &todo);
-        }
+    for (int i = 0; i < g->node->n_in; i++) {
+        if (!mr_needs_dx(g, i)) /* or it would be delivered from a node that is gone */
+            g->dx[i] = MR_NO_GRAD;
+        const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices,
+                                g->dx[i].dense_shape};
+        for (int j = 0; j < MR_COUNT(parts); j++)
+            mark_needed(parts[j], start, needed, &todo);
+    }
     mr_node **gone = mr_arena_array(&w->arena, mr_node *, n + 1);
     for (int i = 0; i < n; i++) {
         mr_node *node = graph->nodes.p[start + i];
