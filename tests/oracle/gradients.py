@@ -824,3 +824,69 @@ def test_gradients_of_each_op_of_complex_numbers():
 
 def test_gradients_of_random_programs_of_complex_numbers():
     programs(COMPLEX, torch.complex128, 10, 15)
+
+
+# ---- loops ----
+
+class Nowhere:
+    """Stands for a graph where only torch computes."""
+
+    def op(self, *_, **__):
+        return Output(None, 0)
+
+    feed = const = op
+
+
+class Body(Program):
+    """A program inside a loop: it may not feed, and what it does must not depend on values, since we build it once."""
+
+    def new(self, shape):
+        p = self.const(self.values(shape))
+        self.pool.append(p)
+        return p
+
+    def small(self, p):
+        return self.op("Tanh", [p], torch.tanh)
+
+
+def body(seed, g, x, w, n_ops):
+    b = Body(seed, g)
+    b.pool = [x, w]
+    names = [n for n in MAKERS if n not in ("Squeeze",)]
+    for _ in range(n_ops):
+        b.add(MAKERS[names[b.int(0, len(names) - 1)]])
+    end = next((p for p in b.pool[:0:-1] if p.shape == x.shape), w)
+    y = b.op("MatMul", [b.op("Tanh", [b.op("Add", [x, end], torch.add)], torch.tanh), w], torch.matmul)
+    return b, b.op("Mul", [y, b.const(np.float64(0.4))], torch.mul)
+
+
+def loop(b, x, w, seed, n_ops, steps):
+    """x after some steps of a random body, x and w being loop variables."""
+    said = []
+
+    def ours(g, v):
+        inner, y = body(seed, g, Pair(v[1], x.t.detach()), Pair(v[2], w.t.detach()), n_ops)
+        said.extend(inner.said)
+        return [g.op("Add", [v[0], np.int32(1)]), y.out, g.op("Identity", [v[2]])]
+
+    out = b.g.while_loop([b.g.const(np.int32(0)), x.out, w.out], lambda g, v: g.op("Less", [v[0], np.int32(steps)]), ours,
+                         f"loop{seed[-1]}")
+    t = x.t
+    for _ in range(steps):
+        t = body(seed, Nowhere(), Pair(None, t), w, n_ops)[1].t
+    b.said += ["While["] + said + ["]"]
+    return Pair(out[1], t)
+
+
+def test_gradients_of_random_loops():
+    for _ in range(4):
+        b = Program([SEED, RNG_SEED()], Graph())
+        n = b.int(1, 3)
+        x, w = b.new((n, n)), b.new((n, n))
+        y = loop(b, x, w, [SEED, RNG_SEED()], b.int(1, 6), b.int(0, 4))
+        b.pool = [b.op("Sin", [y], torch.sin)]
+        try:
+            compare(b, tol=1e-7)
+        except (Wrong, Failure) as e:
+            raise AssertionError(f"{' '.join(b.said)}: {e}") from None
+        b.g.close()
