@@ -67,21 +67,21 @@ MR_INLINE T FN(entry)(mr_triangle t, const T *a, int64_t ld, int64_t i, int64_t 
 }
 
 /* y -= f x */
-static void FN(subtract_row)(T f, const T *x, T *y, int64_t n)
+MR_INLINE void FN(subtract_row)(T f, const T *x, T *y, int64_t n)
 {
     MR_IVDEP
     for (int64_t i = 0; i < n; i++)
         y[i] -= MUL(f, x[i]);
 }
 
-static void FN(divide_row)(T d, T *y, int64_t n)
+MR_INLINE void FN(divide_row)(T d, T *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] /= d;
 }
 
-static void FN(solve_leaf)(mr_triangle t, int64_t n, int64_t k, const T *a, int64_t lda, T *b,
-                           int64_t ldb)
+MR_CLONES static void FN(solve_leaf)(mr_triangle t, int64_t n, int64_t k, const T *a, int64_t lda,
+                                     T *b, int64_t ldb)
 {
     bool forward = t.lower != t.adjoint;
     for (int64_t step = 0; step < n; step++) {
@@ -122,7 +122,7 @@ static mr_status *FN(solve)(mr_run *r, mr_triangle t, int64_t n, int64_t k, cons
 
 /* ---- LU ---- */
 
-static void FN(swap)(T *x, T *y, int64_t n)
+MR_INLINE void FN(swap)(T *x, T *y, int64_t n)
 {
     for (int64_t i = 0; x != y && i < n; i++) {
         T v = x[i];
@@ -139,7 +139,7 @@ static void FN(swap_rows)(const int64_t *pivots, int64_t from, int64_t to, T *a,
         FN(swap)(a + i * ld, a + pivots[i] * ld, cols);
 }
 
-static void FN(lu_leaf)(int64_t m, int64_t n, T *a, int64_t ld, int64_t *pivots)
+MR_CLONES static void FN(lu_leaf)(int64_t m, int64_t n, T *a, int64_t ld, int64_t *pivots)
 {
     for (int64_t j = 0; j < n; j++) {
         int64_t best = j;
@@ -228,17 +228,22 @@ static void FN(lu_determinant)(int64_t n, const void *lu, const int64_t *pivots,
 
 /* ---- Cholesky ---- */
 
+MR_CLONES static void FN(solve_right_leaf)(int64_t m, int64_t n, const T *l, T *b, int64_t ld)
+{
+    for (int64_t i = 0; i < m; i++, b += ld)
+        for (int64_t j = 0; j < n; j++) {
+            T sum = b[j];
+            for (int64_t k = 0; k < j; k++)
+                sum -= MUL(b[k], CONJ(l[j * ld + k]));
+            b[j] = sum / RE(l[j * ld + j]);
+        }
+}
+
 /* B = B L^-H, where B is m x n and L, a lower triangle, n x n. */
 static mr_status *FN(solve_right)(mr_run *r, int64_t m, int64_t n, const T *l, T *b, int64_t ld)
 {
     if (n <= LEAF) {
-        for (int64_t i = 0; i < m; i++, b += ld)
-            for (int64_t j = 0; j < n; j++) {
-                T sum = b[j];
-                for (int64_t k = 0; k < j; k++)
-                    sum -= MUL(b[k], CONJ(l[j * ld + k]));
-                b[j] = sum / RE(l[j * ld + j]);
-            }
+        FN(solve_right_leaf)(m, n, l, b, ld);
         return NULL;
     }
     int64_t n1 = half(n), n2 = n - n1;
@@ -261,7 +266,7 @@ static mr_status *FN(subtract_square)(mr_run *r, int64_t n, int64_t k, const T *
     return FN(subtract_square)(r, n2, k, a2, c + n1 * ld + n1, ld);
 }
 
-static bool FN(cholesky_leaf)(int64_t n, T *a, int64_t ld)
+MR_CLONES static bool FN(cholesky_leaf)(int64_t n, T *a, int64_t ld)
 {
     for (int64_t j = 0; j < n; j++) {
         R square = RE(a[j * ld + j]);

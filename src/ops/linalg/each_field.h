@@ -2,8 +2,9 @@
  * computes in.
  *
  * There T is the type, R that of its absolute values, TYPE its mr_dtype, FN(f) is f_float and so
- * on, and CONJ, RE take conjugates and real parts.  MUL multiplies by parts: C's own product of complex
- * numbers looks for infinities, which costs several times the product. */
+ * on, and CONJ, RE take conjugates and real parts.  MUL multiplies by parts: C's own product of
+ * complex numbers looks for infinities, which costs several times the product.  SIZE is the
+ * absolute value, or as good as that to choose a pivot by. */
 #define T float
 #define R float
 #define TYPE MR_FLOAT

@@ -62,101 +62,130 @@ typedef void gemm_fn(const piece *p,
         o[7] = s31;                                                                         \
     }
 
-/* Complex products by their parts: C's own also looks for infinities, element by element. */
-#define INNER_COMPLEX(name, S, R, lanes)                                                    \
-    MR_INLINE void name##_inner(int64_t kc, const S *a, const S *b, S *acc)                 \
-    {                                                                                       \
-        R re[MR][2 * lanes] = {{0}}, im[MR][2 * lanes] = {{0}};                             \
-        for (int64_t k = 0; k < kc; k++, a += MR, b += 2 * lanes)                           \
-            for (int i = 0; i < MR; i++)                                                    \
-                for (int j = 0; j < 2 * lanes; j++) {                                       \
-                    R ar = ((const R *)a)[2 * i], ai = ((const R *)a)[2 * i + 1];           \
-                    R br = ((const R *)b)[2 * j], bi = ((const R *)b)[2 * j + 1];           \
-                    re[i][j] += ar * br - ai * bi;                                          \
-                    im[i][j] += ar * bi + ai * br;                                          \
-                }                                                                           \
-        for (int i = 0; i < MR; i++)                                                        \
-            for (int j = 0; j < 2 * lanes; j++) {                                           \
-                ((R *)acc)[2 * (i * 2 * lanes + j)] = re[i][j];                             \
-                ((R *)acc)[2 * (i * 2 * lanes + j) + 1] = im[i][j];                         \
-            }                                                                               \
+/* Complex types: panels and strips are packed with their real parts first, the imaginary ones
+ * behind, so that a vector holds parts of one kind.  (C's own product of complex numbers also looks
+ * for infinities, element by element.) */
+#define INNER_COMPLEX(name, S, R, lanes)                                                       \
+    typedef R name##_vec __attribute__((vector_size(32)));                                     \
+    /* sums += (re + i im) b; vectors by reference, as passing them depends on the CPU */      \
+    MR_INLINE void name##_row(R re, R im, const name##_vec *br, const name##_vec *bi,          \
+                              name##_vec *sr, name##_vec *si)                                  \
+    {                                                                                          \
+        *sr += re * *br;                                                                       \
+        *sr -= im * *bi;                                                                       \
+        *si += re * *bi;                                                                       \
+        *si += im * *br;                                                                       \
+    }                                                                                          \
+    MR_INLINE void name##_inner(int64_t kc, const S *a_, const S *b_, S *acc)                  \
+    {                                                                                          \
+        const R *a = (const R *)a_, *b = (const R *)b_;                                        \
+        name##_vec r0 = {0}, i0 = {0}, r1 = {0}, i1 = {0};                                     \
+        name##_vec r2 = {0}, i2 = {0}, r3 = {0}, i3 = {0};                                     \
+        for (int64_t k = 0; k < kc; k++, a += 2 * MR, b += 4 * lanes) {                        \
+            name##_vec br = *(const name##_vec *)b, bi = *(const name##_vec *)(b + 2 * lanes); \
+            name##_row(a[0], a[MR], &br, &bi, &r0, &i0);                                       \
+            name##_row(a[1], a[MR + 1], &br, &bi, &r1, &i1);                                   \
+            name##_row(a[2], a[MR + 2], &br, &bi, &r2, &i2);                                   \
+            name##_row(a[3], a[MR + 3], &br, &bi, &r3, &i3);                                   \
+        }                                                                                      \
+        const name##_vec re[MR] = {r0, r1, r2, r3}, im[MR] = {i0, i1, i2, i3};                 \
+        for (int i = 0; i < MR; i++)                                                           \
+            for (int j = 0; j < 2 * lanes; j++)                                                \
+                acc[i * 2 * lanes + j] = __builtin_complex(re[i][j], im[i][j]);                \
     }
 
 /* ---- packing, and the loops around ---- */
 
 typedef enum store { WRITE, ADD, SUBTRACT } store; /* what a strip's sums do to C */
 
-#define GEMM(clones, name, S, lanes, CONJ)                                                        \
-    /* rows [k0, k0 + kc), columns [j0, j0 + nc) of op(B), in panels */                           \
-    static void name##_pack_b(const mr_gemm *g, const S *b, int64_t k0, int64_t kc, int64_t j0,   \
-                              int64_t nc, S *out)                                                 \
-    {                                                                                             \
-        for (int64_t j = 0; j < nc; j += 2 * lanes)                                               \
-            for (int64_t k = 0; k < kc; k++)                                                      \
-                for (int64_t l = 0; l < 2 * lanes; l++) {                                         \
-                    int64_t col = j0 + j + l, row = k0 + k;                                       \
-                    S v = j + l < nc ? b[g->tb ? col * g->ldb + row : row * g->ldb + col] : 0;    \
-                    *out++ = g->conj_b ? CONJ(v) : v;                                             \
-                }                                                                                 \
-    }                                                                                             \
-    /* rows [i0, i0 + mc) of op(A), k from k0 on: one strip */                                    \
-    static void name##_pack_a(const mr_gemm *g, const S *a, int64_t i0, int64_t mc, int64_t k0,   \
-                              int64_t kc, S *out)                                                 \
-    {                                                                                             \
-        for (int64_t k = 0; k < kc; k++)                                                          \
-            for (int64_t i = 0; i < MR; i++) {                                                    \
-                int64_t row = i0 + i, col = k0 + k;                                               \
-                S v = i < mc ? a[g->ta ? col * g->lda + row : row * g->lda + col] : 0;            \
-                *out++ = g->conj_a ? CONJ(v) : v;                                                 \
-            }                                                                                     \
-    }                                                                                             \
-    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, store how)  \
-    {                                                                                             \
-        for (int64_t i = 0; i < mc; i++)                                                          \
-            for (int64_t j = 0; j < nc; j++) {                                                    \
-                S v = acc[i * 2 * lanes + j], old = how == WRITE ? 0 : c[i * ldc + j];            \
-                c[i * ldc + j] = (S)(how == SUBTRACT ? old - v : old + v);                        \
-            }                                                                                     \
-    }                                                                                             \
-    clones static void name##_strip(int64_t kc, int64_t nc, const S *a, const S *b, S *c,         \
-                                    int64_t ldc, int64_t mc, store how)                           \
-    {                                                                                             \
-        _Alignas(64) S acc[MR * 2 * lanes];                                                       \
-        for (int64_t j = 0; j < nc; j += 2 * lanes) {                                             \
-            name##_inner(kc, a, b + j * kc, acc);                                                 \
-            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), how);                    \
-        }                                                                                         \
-    }                                                                                             \
-    static void name##_gemm(const piece *p, void *packed)                                         \
-    {                                                                                             \
-        const mr_gemm *g = p->g;                                                                  \
-        S *pa = packed, *pb = pa + MR * KC;                                                       \
-        for (int64_t j = p->n0; j < p->n1; j += NC)                                               \
-            for (int64_t k = 0; k < g->k; k += KC) {                                              \
-                int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                    \
-                store how = g->minus ? SUBTRACT : k == 0 ? WRITE : ADD;                           \
-                name##_pack_b(g, p->b, k, kc, j, nc, pb);                                         \
-                for (int64_t i = p->m0; i < p->m1; i += MR) {                                     \
-                    int64_t mc = MR_MIN(MR, p->m1 - i);                                           \
-                    name##_pack_a(g, p->a, i, mc, k, kc, pa);                                     \
-                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->ldc + j, g->ldc, mc, how);    \
-                }                                                                                 \
-            }                                                                                     \
+/* Element i of a packed group of n; conj: conjugated. */
+#define PUT_REAL(R, out, i, n, v, conj) ((out)[i] = (v), (void)(conj))
+#define PUT_COMPLEX(R, out, i, n, v, conj) \
+    (((R *)(out))[i] = __real__(v), ((R *)(out))[(n) + (i)] = (conj) ? -__imag__(v) : __imag__(v))
+
+#define GEMM(clones, name, S, R, lanes, PUT)                                                     \
+    /* n elements `step` apart, filled up with zeros to a group of `room` */                     \
+    MR_INLINE void name##_pack(const S *from, int64_t step, int64_t n, int64_t room, bool conj,  \
+                               S *out)                                                           \
+    {                                                                                            \
+        for (int64_t i = 0; i < n; i++)                                                          \
+            PUT(R, out, i, room, from[i * step], conj);                                          \
+        for (int64_t i = n; i < room; i++)                                                       \
+            PUT(R, out, i, room, (S)0, false);                                                   \
+    }                                                                                            \
+    /* rows [k0, k0 + kc), columns [j0, j0 + nc) of op(B), in panels */                          \
+    static void name##_pack_b(const mr_gemm *g, const S *b, int64_t k0, int64_t kc, int64_t j0,  \
+                              int64_t nc, S *out)                                                \
+    {                                                                                            \
+        int64_t down = g->tb ? 1 : g->ldb, right = g->tb ? g->ldb : 1;                           \
+        for (int64_t j = 0; j < nc; j += 2 * lanes) {                                            \
+            const S *from = b + k0 * down + (j0 + j) * right;                                    \
+            int64_t n = MR_MIN(2 * lanes, nc - j);                                               \
+            for (int64_t k = 0; k < kc; k++, from += down, out += 2 * lanes)                     \
+                if (n == 2 * lanes && right == 1)                                                \
+                    name##_pack(from, 1, 2 * lanes, 2 * lanes, g->conj_b, out);                  \
+                else                                                                             \
+                    name##_pack(from, right, n, 2 * lanes, g->conj_b, out);                      \
+        }                                                                                        \
+    }                                                                                            \
+    /* rows [i0, i0 + mc) of op(A), k from k0 on: one strip */                                   \
+    static void name##_pack_a(const mr_gemm *g, const S *a, int64_t i0, int64_t mc, int64_t k0,  \
+                              int64_t kc, S *out)                                                \
+    {                                                                                            \
+        int64_t down = g->ta ? 1 : g->lda, right = g->ta ? g->lda : 1;                           \
+        const S *from = a + i0 * down + k0 * right;                                              \
+        for (int64_t k = 0; k < kc; k++, from += right, out += MR)                               \
+            if (mc == MR)                                                                        \
+                name##_pack(from, down, MR, MR, g->conj_a, out);                                 \
+            else                                                                                 \
+                name##_pack(from, down, mc, MR, g->conj_a, out);                                 \
+    }                                                                                            \
+    static void name##_store(const S *acc, S *c, int64_t ldc, int64_t mc, int64_t nc, store how) \
+    {                                                                                            \
+        for (int64_t i = 0; i < mc; i++)                                                         \
+            for (int64_t j = 0; j < nc; j++) {                                                   \
+                S v = acc[i * 2 * lanes + j], old = how == WRITE ? 0 : c[i * ldc + j];           \
+                c[i * ldc + j] = (S)(how == SUBTRACT ? old - v : old + v);                       \
+            }                                                                                    \
+    }                                                                                            \
+    clones static void name##_strip(int64_t kc, int64_t nc, const S *a, const S *b, S *c,        \
+                                    int64_t ldc, int64_t mc, store how)                          \
+    {                                                                                            \
+        _Alignas(64) S acc[MR * 2 * lanes];                                                      \
+        for (int64_t j = 0; j < nc; j += 2 * lanes) {                                            \
+            name##_inner(kc, a, b + j * kc, acc);                                                \
+            name##_store(acc, c + j, ldc, mc, MR_MIN(2 * lanes, nc - j), how);                   \
+        }                                                                                        \
+    }                                                                                            \
+    static void name##_gemm(const piece *p, void *packed)                                        \
+    {                                                                                            \
+        const mr_gemm *g = p->g;                                                                 \
+        S *pa = packed, *pb = pa + MR * KC;                                                      \
+        for (int64_t j = p->n0; j < p->n1; j += NC)                                              \
+            for (int64_t k = 0; k < g->k; k += KC) {                                             \
+                int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                   \
+                store how = g->minus ? SUBTRACT : k == 0 ? WRITE : ADD;                          \
+                name##_pack_b(g, p->b, k, kc, j, nc, pb);                                        \
+                for (int64_t i = p->m0; i < p->m1; i += MR) {                                    \
+                    int64_t mc = MR_MIN(MR, p->m1 - i);                                          \
+                    name##_pack_a(g, p->a, i, mc, k, kc, pa);                                    \
+                    name##_strip(kc, nc, pa, pb, (S *)p->c + i * g->ldc + j, g->ldc, mc, how);   \
+                }                                                                                \
+            }                                                                                    \
     }
 
-#define SAME(v) (v)
 INNER_REAL(f64, double, 4)
 INNER_REAL(i16, uint16_t, 16)
 INNER_REAL(i32, uint32_t, 8)
 INNER_REAL(i64, uint64_t, 4)
 INNER_COMPLEX(c64, mr_c64, float, 4)
 INNER_COMPLEX(c128, mr_c128, double, 2)
-GEMM(MR_CLONES, f64, double, 4, SAME)
-GEMM(, i16, uint16_t, 16, SAME)
-GEMM(, i32, uint32_t, 8, SAME)
-GEMM(, i64, uint64_t, 4, SAME)
-GEMM(, c64, mr_c64, 4, conjf)
-GEMM(, c128, mr_c128, 2, conj)
+GEMM(MR_CLONES, f64, double, double, 4, PUT_REAL)
+GEMM(, i16, uint16_t, uint16_t, 16, PUT_REAL)
+GEMM(, i32, uint32_t, uint32_t, 8, PUT_REAL)
+GEMM(, i64, uint64_t, uint64_t, 4, PUT_REAL)
+GEMM(MR_CLONES, c64, mr_c64, float, 4, PUT_COMPLEX)
+GEMM(MR_CLONES, c128, mr_c128, double, 2, PUT_COMPLEX)
 
 /* ---- floats ---- */
 
