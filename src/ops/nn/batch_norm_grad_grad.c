@@ -57,15 +57,9 @@ static mr_out centred(const second *z, mr_out v)
     return sub(z, sub(z, v, mean(z, v)), mul(z, z->n, mean(z, mul(z, v, z->n))));
 }
 
-/* The layout's axes; the rank that is not known is that of the layout's letters. */
-static void find_axes(second *z)
+static void fixed_axes(second *z, int rank, int channel)
 {
-    mr_sv format = MR_SV("");
     int32_t axes[MR_MAX_RANK], shape[MR_MAX_RANK];
-    mr_scope_fail(z->s, mr_node_get_str(z->g->node, "data_format", &format));
-    const mr_pshape *x = mr_out_shape(mr_xi(z->g, 1));
-    int rank = x->rank > 0 ? x->rank : (int)format.n;
-    int channel = format.n > 1 && format.p[1] == 'C' ? 1 : rank - 1;
     for (int d = 0, k = 0; d < rank; d++) {
         shape[d] = d == channel ? -1 : 1;
         if (d != channel)
@@ -73,6 +67,37 @@ static void find_axes(second *z)
     }
     z->axes = mr_const_vec_i32(z->s, rank - 1, axes);
     z->spread = mr_const_vec_i32(z->s, rank, shape);
+}
+
+/* The same for a rank that only the step knows: the letters of the layout do not tell it, the ops
+ * take 4 or 5 dimensions with either.  A vector broadcasts against the last dimension as it is. */
+static void found_axes(second *z, mr_out x, bool channels_first)
+{
+    mr_scope *s = z->s;
+    mr_out rank = mr_emit(s, "Rank", x), one = mr_const_i32(s, 1), two = mr_const_i32(s, 2);
+    if (!channels_first) {
+        z->axes = mr_emit(s, "Range", mr_const_i32(s, 0), mr_emit(s, "Sub", rank, one), one);
+        z->spread = mr_const_vec_i32(s, 1, (int32_t[]){-1});
+        return;
+    }
+    mr_out rest = mr_emit(s, "Range", two, rank, one);
+    mr_out batch = mr_const_vec_i32(s, 1, (int32_t[]){0});
+    mr_out channels = mr_const_vec_i32(s, 2, (int32_t[]){1, -1});
+    z->axes = mr_emit(s, "ConcatV2", batch, rest, mr_const_i32(s, 0));
+    z->spread = mr_emit(s, "ConcatV2", channels, mr_emit(s, "OnesLike", rest), mr_const_i32(s, 0));
+}
+
+static void find_axes(second *z)
+{
+    mr_sv format = MR_SV("");
+    mr_out x = mr_xi(z->g, 1);
+    mr_scope_fail(z->s, mr_node_get_str(z->g->node, "data_format", &format));
+    int rank = mr_out_shape(x)->rank;
+    bool channels_first = format.n > 1 && format.p[1] == 'C';
+    if (rank > 0)
+        fixed_axes(z, rank, channels_first ? 1 : rank - 1);
+    else
+        found_axes(z, x, channels_first);
 }
 
 static void second_init(second *z, mr_grad *g)
