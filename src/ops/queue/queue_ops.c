@@ -228,6 +228,17 @@ MR_OP(QueueDequeueManyV2,
         "DequeueUpTo require the components to have specified shapes.",
         PADDED "component_types=[float]: q, 2 -> float[[1, 0], [2, 3]]",
         PADDED "component_types=[float]: q, 0 -> shape(0,0)",
+        "q = PaddingFIFOQueueV2 component_types=[string] shapes=[[?,?]] shared_name=\"q\"; "
+        "QueueEnqueueV2 Tcomponents=[string]: q, ([[\"a\", \"b\"]]); "
+        "QueueEnqueueV2 Tcomponents=[string]: q, ([[\"c\"], [\"d\"]]); "
+        "component_types=[string]: q, 2 -> [[[\"a\", \"b\"], [\"\", \"\"]], "
+        "[[\"c\", \"\"], [\"d\", \"\"]]]",
+        "q = PaddingFIFOQueueV2 component_types=[int32] shapes=[[?,2,?]] shared_name=\"q\"; "
+        "QueueEnqueueV2 Tcomponents=[int32]: q, (int32[[[1, 2], [3, 4]]]); "
+        "QueueEnqueueV2 Tcomponents=[int32]: q, (int32[[[5], [6]], [[7], [8]]]); "
+        "QueueEnqueueV2 Tcomponents=[int32]: q, (int32 shape(0,2,1)); "
+        "component_types=[int32]: q, 3 -> [[[[1, 2], [3, 4]], [[0, 0], [0, 0]]], "
+        "[[[5, 0], [6, 0]], [[7, 0], [8, 0]]], [[[0, 0], [0, 0]], [[0, 0], [0, 0]]]]",
         PADDED "QueueCloseV2: q; component_types=[float]: q, 3 -> !OUT_OF_RANGE PaddingFIFOQueue "
                "'q' is closed and has insufficient elements (requested 3, current size 2)",
         RANDOM("seed=1 seed2=2") NUMBERS "component_types=[int32]: q, 8 -> "
