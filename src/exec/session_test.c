@@ -410,8 +410,8 @@ MR_TEST(session_spans_many_devices)
     end(&b);
 }
 
-/* i from 0 to x; the addition runs on the second device. */
-MR_TEST(session_loops_over_devices)
+/* i from 0 to x; the addition runs on the second device, and so may what leads back. */
+static void loop_over_devices(const char *back)
 {
     bench b;
     begin(&b);
@@ -428,8 +428,9 @@ MR_TEST(session_loops_over_devices)
     b.s.device = "/device:CPU:1";
     mr_out step = mr_emit_n(&b.s, "Enter", constant, 2, &one, 1),
            sum = mr_emit(&b.s, "AddV2", mr_nth(sw, 1), step);
-    b.s.device = "/device:CPU:0";
+    b.s.device = back;
     MR_CHECK_OK(mr_node_set_input(m.node, 1, mr_emit(&b.s, "NextIteration", sum)));
+    b.s.device = "/device:CPU:0";
     mr_out out = mr_emit(&b.s, "Exit", sw);
     float v;
     int limits[] = {0, 1, 2, 50, 300};
@@ -439,6 +440,9 @@ MR_TEST(session_loops_over_devices)
     }
     end(&b);
 }
+
+MR_TEST(session_loops_over_devices) { loop_over_devices("/device:CPU:0"); }
+MR_TEST(session_loops_back_from_another_device) { loop_over_devices("/device:CPU:1"); }
 
 /* A conditional whose sides are on two devices: deadness travels too. */
 MR_TEST(session_conditionals_span_devices)

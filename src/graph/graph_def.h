@@ -14,6 +14,7 @@ typedef struct mr_import_options {
     const char *prefix, *default_device; /* NULL or "" */
     bool uniquify_names, uniquify_prefix;
     bool no_validate_colocation;
+    bool extends;     /* inputs may name nodes that the graph has already */
     bool internal_ok; /* accept '_' names and internal ops (runtime-made graphs) */
     int n_maps, n_controls, n_returns, n_return_nodes;
     const mr_import_map *maps;

@@ -353,7 +353,12 @@ static mr_status *resolve(importer *im, const mr_part *p, mr_sv text, mr_part_ed
     }
     MR_ASSERT(t.index >= -1);
     *out = (mr_part_edge){part_named(im, t.node), t.index, NULL};
-    if (out->part < 0)
+    if (out->part < 0 && im->o->extends)
+        out->node = mr_graph_find(im->g, t.node);
+    if (out->node && t.index >= out->node->n_out)
+        return mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
+                          p->d.name, t.index, out->node->name, out->node->n_out);
+    if (out->part < 0 && !out->node)
         return mr_invalid("Node '%s': Unknown input node '%.*s'", p->d.name, MR_SV_ARG(text));
     return NULL;
 }

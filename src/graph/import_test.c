@@ -361,6 +361,20 @@ MR_TEST(import_checks_colocation)
     mr_graph_unref(g);
 }
 
+MR_TEST(import_extends_what_is_there_when_asked)
+{
+    mr_graph *g = new_graph();
+    const mr_import_options extends = {.extends = true};
+    MR_CHECK_OK(import(g, "node { name: 'x' op: 'TestSource' }" V, NULL, NULL));
+    const char *more = "node { name: 'y' op: 'TestSource' input: '^x' }" V;
+    MR_CHECK_ERR(import(g, more, NULL, NULL), MR_INVALID_ARGUMENT, "Unknown input node '^x'");
+    MR_CHECK_OK(import(g, more, &extends, NULL));
+    MR_CHECK(mr_graph_find(g, MR_SV("y"))->ctrl[0] == mr_graph_find(g, MR_SV("x")));
+    MR_CHECK_ERR(import(g, "node { name: 'z' op: 'TestSource' input: '^gone' }" V, &extends, NULL),
+                 MR_INVALID_ARGUMENT, "Unknown input node");
+    mr_graph_unref(g);
+}
+
 MR_TEST(import_of_internal_nodes_when_allowed)
 {
     mr_graph *g = new_graph();

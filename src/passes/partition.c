@@ -55,6 +55,31 @@ static mr_status *locate(cutter *c)
     return NULL;
 }
 
+/* A NextIteration goes where its Merge is, whatever was asked for: its value belongs to the iteration to come, and
+ * a Recv of it would wait in the first iteration too, for which nothing is sent. */
+static mr_status *move_back_edges(cutter *c)
+{
+    for (int i = 0; i < c->n_nodes; i++) {
+        mr_node *n = c->g->nodes.p[i];
+        const mr_node *merge = NULL;
+        if (!n || !mr_node_is_next(n))
+            continue;
+        for (int k = 0; k < n->uses.n; k++) {
+            const mr_node *to = n->uses.p[k].node;
+            if (!mr_node_is_merge(to))
+                continue;
+            if (merge && c->device_of[merge->id] != c->device_of[to->id])
+                return mr_invalid("{{node %s}} goes back to Merges on several devices", n->name);
+            merge = to;
+        }
+        if (merge) {
+            c->device_of[i] = c->device_of[merge->id];
+            n->placed = merge->placed;
+        }
+    }
+    return NULL;
+}
+
 /* ---- adding nodes ---- */
 
 static mr_node_builder *begin(cutter *c, const char *op, const char *base)
@@ -297,6 +322,7 @@ mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, m
     cutter c = {.g = g, .devices = devices, .n_devices = n_devices, .n_nodes = g->nodes.n};
     memset(out, 0, sizeof *out * (size_t)n_devices);
     MR_GO(locate(&c));
+    MR_GO(move_back_edges(&c));
     int only = only_device(&c);
     if (only >= 0) {
         out[only] = mr_graph_ref(g);
