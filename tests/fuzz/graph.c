@@ -301,6 +301,19 @@ static mr_out some_output(fuzz_rng *r, const mr_graph *g)
     return MR_NO_OUT;
 }
 
+/* Whatever was added: edges come from nodes that are there. */
+static void check_edges(const mr_graph *g)
+{
+    for (int i = 0; i < g->nodes.n; i++) {
+        const mr_node *n = g->nodes.p[i];
+        for (int k = 0; n && k < n->n_in + n->n_ctrl; k++) {
+            const mr_node *src = k < n->n_in ? n->in[k].node : n->ctrl[k - n->n_in];
+            if (src && (src->id >= g->nodes.n || g->nodes.p[src->id] != src))
+                fuzz_fail("an edge comes from a node that is gone; %s of %s", src->name, n->name);
+        }
+    }
+}
+
 static void differentiate(fuzz_run *r, mr_graph *g)
 {
     mr_out y = some_output(&r->rng, g), x[2] = {some_output(&r->rng, g), some_output(&r->rng, g)};
@@ -309,6 +322,7 @@ static void differentiate(fuzz_run *r, mr_graph *g)
         return;
     mr_status *st = mr_graph_gradients(g, &y, 1, x, 2, NULL, dx);
     fuzz_say(r, "gradients: %s", mr_status_message(st));
+    check_edges(g);
     r->counts[GRADIENTS] += !st;
     mr_status_free(st);
 }

@@ -43,6 +43,7 @@ static int help(void)
 /* An option with a value; false when there is no such option. */
 static bool set_value(settings *s, const char *name, const char *value)
 {
+    static char *input; /* stays reachable: it is no leak of the library's */
     fuzz_options *o = &s->o;
     if (strcmp(name, "--runs") == 0)
         o->runs = strtoll(value, NULL, 10);
@@ -59,7 +60,7 @@ static bool set_value(settings *s, const char *name, const char *value)
     else if (strcmp(name, "--only") == 0)
         o->only = strtoll(value, NULL, 10);
     else if (strcmp(name, "--input") == 0)
-        o->input = realpath(value, NULL); /* children change their folder */
+        o->input = input = realpath(value, NULL); /* children change their folder */
     else
         return false;
     return true;
