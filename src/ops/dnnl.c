@@ -1,4 +1,4 @@
-/* ops/dnnl.c -- matrix products by oneDNN, and what all calls of it need.
+/* ops/dnnl.c -- what all calls of oneDNN need.
  *
  * oneDNN of Debian runs on OpenMP, whose teams collapse when a core is shared, so every call is
  * held to one thread.  The number of threads is a setting of the calling thread, which may be the
@@ -38,21 +38,4 @@ mr_status *mr_dnnl_check(int st, const char *what)
                    : st == dnnl_invalid_arguments ? MR_INVALID_ARGUMENT
                                                   : MR_INTERNAL;
     return mr_error(code, "oneDNN: %s failed with status %d", what, st);
-}
-
-mr_status *mr_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
-                         int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
-{
-    return mr_dnnl_sgemm_scaled(ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
-}
-
-mr_status *mr_dnnl_sgemm_scaled(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
-                                const float *a, int64_t lda, const float *b, int64_t ldb,
-                                float beta, float *c, int64_t ldc)
-{
-    int before = mr_dnnl_enter();
-    dnnl_status_t st =
-        dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    mr_dnnl_leave(before);
-    return mr_dnnl_check(st, "sgemm");
 }

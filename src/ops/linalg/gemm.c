@@ -1,23 +1,27 @@
 /* ops/linalg/gemm.c -- products of matrices, cut into pieces for threads.
  *
- * Products of floats go to oneDNN, unless they are so small that its call costs more than a plain
- * loop. The others are made here: B is packed into panels of NR columns, A into strips of MR rows,
- * both in blocks that fit the caches and padded with zeros, so that the inner kernel is one loop
- * over k with MR x NR sums in registers.  half and bfloat16 are converted to float as a whole,
- * which costs little beside the product. */
+ * Products of floats are made by sgemm.c, unless they are so small that packing costs more than a
+ * plain loop. The others are made here: B is packed into panels of NR columns, A into strips of MR
+ * rows, both in blocks that fit the caches and padded with zeros, so that the inner kernel is one
+ * loop over k with MR x NR sums in registers.  half and bfloat16 are converted to float as a whole,
+ * which costs little beside the product.
+ *
+ * What is chosen for a product is chosen before it is cut, and every sum is made in one piece: so
+ * the bits do not depend on the number of threads. */
 #include "ops/linalg/gemm.h"
 
 #include <complex.h>
 
 #include "base/simd.h"
-#include "ops/dnnl.h"
+#include "ops/linalg/sgemm.h"
 
 enum {
-    MR = 4,      /* rows of a strip; a panel has two vectors of 32 bytes in a row */
-    KC = 256,    /* k in one block */
-    NC = 64,     /* columns in one block: with k and up to 16 bytes each 256 KB, in L2 */
-    SMALL = 1024, /* multiplications below which oneDNN does not pay */
-    ROW_UNIT = 16, COL_UNIT = 64, /* pieces for threads are multiples of these */
+    MR = 4,       /* rows of a strip; a panel has two vectors of 32 bytes in a row */
+    KC = 256,     /* k in one block */
+    NC = 64,      /* columns in one block: with k and up to 16 bytes each 256 KB, in L2 */
+    SMALL = 1024, /* multiplications below which packing floats does not pay */
+    ROW_UNIT = 24,
+    COL_UNIT = 64, /* pieces for threads are multiples of these */
 };
 
 /* A piece of a product: rows [m0, m1) and columns [n0, n1) of C. */
@@ -164,7 +168,7 @@ typedef enum store { WRITE, ADD, SUBTRACT } store; /* what a strip's sums do to 
         for (int64_t j = p->n0; j < p->n1; j += NC)                                              \
             for (int64_t k = 0; k < g->k; k += KC) {                                             \
                 int64_t nc = MR_MIN(NC, p->n1 - j), kc = MR_MIN(KC, g->k - k);                   \
-                store how = g->minus ? SUBTRACT : k == 0 ? WRITE : ADD;                          \
+                store how = g->minus ? SUBTRACT : k == 0 && !g->plus ? WRITE : ADD;              \
                 name##_pack_b(g, p->b, k, kc, j, nc, pb);                                        \
                 for (int64_t i = p->m0; i < p->m1; i += MR) {                                    \
                     int64_t mc = MR_MIN(MR, p->m1 - i);                                          \
@@ -196,7 +200,7 @@ static void small_floats(const piece *p)
     int64_t a_row = g->ta ? 1 : g->lda, a_col = g->ta ? g->lda : 1;
     for (int64_t i = p->m0; i < p->m1; i++) {
         float *c = (float *)p->c + i * g->ldc;
-        for (int64_t j = p->n0; j < p->n1 && !g->minus; j++)
+        for (int64_t j = p->n0; j < p->n1 && !g->minus && !g->plus; j++)
             c[j] = 0;
         for (int64_t k = 0; k < g->k; k++) {
             float v = a[i * a_row + k * a_col];
@@ -211,20 +215,25 @@ static void small_floats(const piece *p)
     }
 }
 
-static mr_status *floats(const piece *p)
+/* A piece of floats; `thin` as the whole product is. */
+static mr_sgemm float_piece(const piece *p, bool thin)
 {
     const mr_gemm *g = p->g;
-    int64_t m = p->m1 - p->m0, n = p->n1 - p->n0;
-    if ((double)m * (double)n * (double)g->k <= SMALL) {
-        small_floats(p);
-        return NULL;
-    }
-    const float *a = (const float *)p->a + p->m0 * (g->ta ? 1 : g->lda);
-    const float *b = (const float *)p->b + p->n0 * (g->tb ? g->ldb : 1);
-    float *c = (float *)p->c + p->m0 * g->ldc + p->n0;
-    float sign = g->minus ? -1 : 1, keep = g->minus ? 1 : 0;
-    return mr_dnnl_sgemm_scaled(g->ta, g->tb, m, n, g->k, sign, a, g->lda, b, g->ldb, keep, c,
-                                g->ldc);
+    return (mr_sgemm){.ta = g->ta,
+                      .tb = g->tb,
+                      .thin = thin,
+                      .how = g->minus  ? MR_C_SUBTRACT
+                             : g->plus ? MR_C_ADD
+                                       : MR_C_WRITE,
+                      .m = p->m1 - p->m0,
+                      .n = p->n1 - p->n0,
+                      .k = g->k,
+                      .a = (const float *)p->a + p->m0 * (g->ta ? 1 : g->lda),
+                      .b = (const float *)p->b + p->n0 * (g->tb ? g->ldb : 1),
+                      .c = (float *)p->c + p->m0 * g->ldc + p->n0,
+                      .lda = g->lda,
+                      .ldb = g->ldb,
+                      .ldc = g->ldc};
 }
 
 /* ---- threads ---- */
@@ -250,17 +259,12 @@ bool mr_gemm_has(mr_dtype type)
 typedef struct job {
     const mr_gemm_batch *b;
     mr_allocator *alloc;
+    bool small, thin;      /* how floats are multiplied */
     bool by_cols;          /* a product is cut along its columns, else along its rows */
     int64_t unit, n_units; /* of one product */
-    _Atomic(mr_status *) st; /* the first error */
+    size_t room;           /* bytes that a piece needs for packing */
+    atomic_bool out_of_room;
 } job;
-
-static void keep_first(job *j, mr_status *st)
-{
-    mr_status *none = NULL;
-    if (st && !atomic_compare_exchange_strong(&j->st, &none, st))
-        mr_status_free(st);
-}
 
 static const char *operand(const mr_gemm_batch *b, int which, int64_t i)
 {
@@ -269,12 +273,18 @@ static const char *operand(const mr_gemm_batch *b, int which, int64_t i)
 }
 
 /* Units [begin, end) of one product. */
-static mr_status *run_units(const job *j, int64_t batch, int64_t begin, int64_t end, void *packed)
+static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, void *packed)
 {
     const mr_gemm *g = &j->b->one;
     size_t bytes = mr_dtype_size(g->type);
-    piece p = {g, operand(j->b, 0, batch), operand(j->b, 1, batch),
-               (char *)j->b->c + (size_t)(batch * g->m * g->n) * bytes, 0, g->m, 0, g->n};
+    piece p = {g,
+               operand(j->b, 0, batch),
+               operand(j->b, 1, batch),
+               (char *)j->b->c + (size_t)(batch * g->m * g->n) * bytes,
+               0,
+               g->m,
+               0,
+               g->n};
     if (j->by_cols) {
         p.n0 = begin * j->unit;
         p.n1 = MR_MIN(g->n, end * j->unit);
@@ -282,41 +292,74 @@ static mr_status *run_units(const job *j, int64_t batch, int64_t begin, int64_t 
         p.m0 = begin * j->unit;
         p.m1 = MR_MIN(g->m, end * j->unit);
     }
-    if (g->type == MR_FLOAT)
-        return floats(&p);
-    gemm_of(g->type)(&p, packed);
-    return NULL;
+    if (j->small) {
+        small_floats(&p);
+    } else if (g->type == MR_FLOAT) {
+        mr_sgemm floats = float_piece(&p, j->thin);
+        mr_sgemm_run(&floats, packed);
+    } else {
+        gemm_of(g->type)(&p, packed);
+    }
 }
 
 static void part(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
-    size_t room = (size_t)(MR * KC + KC * NC) * mr_dtype_size(j->b->one.type);
-    void *packed = NULL;
-    if (j->b->one.type != MR_FLOAT && !(packed = j->alloc->alloc(j->alloc, room))) {
-        keep_first(j, mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices"));
+    void *packed = j->room ? j->alloc->alloc(j->alloc, j->room) : NULL;
+    if (j->room && !packed) {
+        j->out_of_room = true;
         return;
     }
     while (begin < end) {
         int64_t batch = begin / j->n_units, first = begin % j->n_units;
         int64_t last = MR_MIN(j->n_units, first + (end - begin));
-        keep_first(j, run_units(j, batch, first, last, packed));
+        run_units(j, batch, first, last, packed);
         begin += last - first;
     }
     if (packed)
-        j->alloc->free(j->alloc, packed, room);
+        j->alloc->free(j->alloc, packed, j->room);
+}
+
+/* How products are made, and the room for it: no piece needs more than a whole product. */
+static void choose_way(job *j)
+{
+    const mr_gemm *g = &j->b->one;
+    if (g->type != MR_FLOAT) {
+        j->room = (size_t)(MR * KC + KC * NC) * mr_dtype_size(g->type);
+        return;
+    }
+    mr_sgemm whole =
+        float_piece(&(piece){g, j->b->a, j->b->b, j->b->c, .m1 = g->m, .n1 = g->n}, false);
+    whole.thin = j->thin = mr_sgemm_thin(&whole);
+    j->small = (double)g->m * (double)g->n * (double)g->k <= SMALL;
+    j->room = j->small ? 0 : mr_sgemm_room(&whole);
+}
+
+static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* Every piece packs the other operand anew, so the larger one is cut, into few pieces. */
+static void choose_units(job *j, int threads)
+{
+    const mr_gemm *g = &j->b->one;
+    j->by_cols = g->n > g->m;
+    int64_t size = j->by_cols ? g->n : g->m, least = j->by_cols ? COL_UNIT : ROW_UNIT;
+    int64_t pieces = MR_MAX(1, 2 * threads / j->b->n_batch);
+    j->unit = up(up(size, pieces) / pieces, least);
+    j->n_units = up(size, j->unit) / j->unit;
 }
 
 static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
 {
     const mr_gemm *g = &b->one;
-    job j = {.b = b, .alloc = mr_run_allocator(r), .by_cols = g->m < 4 * ROW_UNIT && g->n > g->m};
-    j.unit = j.by_cols ? COL_UNIT : ROW_UNIT;
-    j.n_units = ((j.by_cols ? g->n : g->m) + j.unit - 1) / j.unit;
+    job j = {.b = b, .alloc = mr_run_allocator(r)};
+    choose_way(&j);
+    choose_units(&j, mr_pool_threads(r->step->device->pool));
     double multiplications = (double)j.unit * (double)(j.by_cols ? g->m : g->n) * (double)g->k;
     double ns = g->type == MR_FLOAT ? 0.025 : g->type == MR_DOUBLE ? 0.1 : 0.5;
     mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, part, &j);
-    return j.st;
+    if (j.out_of_room)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices");
+    return NULL;
 }
 
 /* ---- 16-bit floats ---- */
@@ -356,9 +399,10 @@ mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
     mr_gemm *g = &b.one;
     bool narrow = g->type == MR_HALF || g->type == MR_BFLOAT16;
     bool parts = g->lda || g->ldb || g->ldc;
-    MR_ENSURE(mr_gemm_has(g->type) && !((g->minus || parts) && narrow));
+    bool into = g->minus || g->plus;
+    MR_ENSURE(mr_gemm_has(g->type) && !((into || parts) && narrow));
     MR_ENSURE(!parts || b.n_batch == 1);
-    if (b.n_batch == 0 || g->m == 0 || g->n == 0 || (g->k == 0 && g->minus))
+    if (b.n_batch == 0 || g->m == 0 || g->n == 0 || (g->k == 0 && into))
         return NULL;
     if (g->k == 0) { /* sums of nothing */
         MR_ENSURE(!parts);

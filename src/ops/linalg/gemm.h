@@ -14,6 +14,7 @@ typedef struct mr_gemm {
     /* From one row to the next, in elements; 0: the rows are packed.  Parts of larger matrices
      * are multiplied one by one, in 32 bits or more. */
     int64_t lda, ldb, ldc;
+    bool plus; /* C += op(A) op(B); not for half and bfloat16 */
 } mr_gemm;
 
 /* There are products of this type (half and bfloat16: by way of float, in mr_gemm_batch). */

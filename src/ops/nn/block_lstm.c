@@ -2,12 +2,15 @@
  *
  * Inputs and outputs are [time, batch, ..].  Steps from seq_len_max on are not computed: cs and h
  * are zero there, and so is the gradient of x.  The gradient does not see the clipping of cs, as in
- * TensorFlow. */
+ * TensorFlow.
+ *
+ * z, what goes into the gates, is kept for all steps: so only the products with h are made step by
+ * step, and those with x, and all that make gradients of weights, once for the sequence. */
 #include "base/memory.h"
 #include "base/simd.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
-#include "ops/dnnl.h"
+#include "ops/linalg/gemm.h"
 #include "ops/nn/lstm.h"
 
 /* Inputs of both ops, in order; then those of the gradient alone. */
@@ -22,9 +25,8 @@ typedef struct sequence {
     mr_lstm_weights k;
     int64_t time, length; /* length: steps to compute */
     mr_wide in[N_IN], out[N_GRADS];
-    mr_tensor *xh, *z;         /* room of one step */
-    mr_tensor *dxh, *dw, *dcs; /* of the gradient */
-    mr_tensor *dh;
+    mr_tensor *z;        /* [length, batch, 4 cells], or its gradient */
+    mr_tensor *dcs, *dh; /* room of one step */
 } sequence;
 
 static void sequence_deinit(sequence *q)
@@ -33,7 +35,7 @@ static void sequence_deinit(sequence *q)
         mr_wide_deinit(&q->in[i]);
     for (int i = 0; i < N_GRADS; i++)
         mr_wide_deinit(&q->out[i]);
-    mr_tensor *temps[] = {q->xh, q->z, q->dxh, q->dw, q->dcs, q->dh};
+    mr_tensor *temps[] = {q->z, q->dcs, q->dh};
     for (int i = 0; i < MR_COUNT(temps); i++)
         mr_tensor_unref(temps[i]);
 }
@@ -88,8 +90,18 @@ static mr_status *sequence_open(mr_run *r, sequence *q)
     q->k.wci = in(q, WCI);
     q->k.wcf = in(q, WCF);
     q->k.wco = in(q, WCO);
-    MR_TRY(mr_run_temp(r, MR_FLOAT, 2, (int64_t[]){q->k.batch, q->k.inputs + q->k.cells}, &q->xh));
-    return mr_run_temp(r, MR_FLOAT, 2, (int64_t[]){q->k.batch, 4 * q->k.cells}, &q->z);
+    return mr_run_temp(r, MR_FLOAT, 3, (int64_t[]){q->length, q->k.batch, 4 * q->k.cells}, &q->z);
+}
+
+static float *z_at(const sequence *q, int64_t t)
+{
+    return (float *)q->z->data + t * q->k.batch * 4 * q->k.cells;
+}
+
+static mr_status *multiply(mr_run *r, mr_gemm g, const float *a, const float *b, float *c)
+{
+    g.type = MR_FLOAT;
+    return mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a, .b = b, .c = c});
 }
 
 /* ---- forward ---- */
@@ -98,13 +110,18 @@ static mr_lstm_step step_at(const sequence *q, int64_t t)
 {
     int64_t at = t * q->k.batch * q->k.cells, before = at - q->k.batch * q->k.cells;
     return (mr_lstm_step){
-        .x = in(q, X) + t * q->k.batch * q->k.inputs,
         .cs_prev = t > 0 ? out(q, OUT_CS) + before : in(q, CS_PREV),
         .h_prev = t > 0 ? out(q, OUT_H) + before : in(q, H_PREV),
         .i = out(q, OUT_I) + at,   .cs = out(q, OUT_CS) + at, .f = out(q, OUT_F) + at,
         .o = out(q, OUT_O) + at,   .ci = out(q, OUT_CI) + at, .co = out(q, OUT_CO) + at,
         .h = out(q, OUT_H) + at,
     };
+}
+
+static mr_status *inputs_to_gates(mr_run *r, const sequence *q)
+{
+    mr_gemm x_wx = {.m = q->length * q->k.batch, .n = 4 * q->k.cells, .k = q->k.inputs};
+    return multiply(r, x_wx, in(q, X), q->k.w, q->z->data);
 }
 
 static mr_status *block_lstm(mr_run *r)
@@ -116,9 +133,11 @@ static mr_status *block_lstm(mr_run *r)
     for (int i = 0; i < N_OUT; i++)
         MR_GO(mr_wide_out(r, -1, i, 3, dims, &q.out[i]));
     bool empty = q.out[0].t->n == 0;
+    if (!empty)
+        MR_GO(inputs_to_gates(r, &q));
     for (int64_t t = 0; t < q.length && !empty; t++) {
         mr_lstm_step step = step_at(&q, t);
-        MR_GO(mr_lstm_forward(r, r->state, &q.k, &step, q.xh->data, q.z->data));
+        MR_GO(mr_lstm_forward(r, r->state, &q.k, &step, z_at(&q, t)));
     }
     int64_t done = q.length * q.k.batch * q.k.cells;
     for (int i = 0; i < N_OUT && !empty; i++)
@@ -148,8 +167,6 @@ static mr_status *grads_open(mr_run *r, sequence *q)
         MR_TRY(mr_wide_out(r, -1, i, t->rank, t->dims, &q->out[i]));
         mr_tensor_zero(q->out[i].t);
     }
-    MR_TRY(mr_run_temp(r, MR_FLOAT, 2, q->xh->dims, &q->dxh));
-    MR_TRY(mr_run_temp(r, MR_FLOAT, 2, mr_in(r, W)->dims, &q->dw));
     MR_TRY(mr_run_temp(r, MR_FLOAT, 2, mr_in(r, H_PREV)->dims, &q->dh));
     return mr_run_temp(r, MR_FLOAT, 2, mr_in(r, H_PREV)->dims, &q->dcs);
 }
@@ -159,7 +176,6 @@ static mr_lstm_step step_back(const sequence *q, int64_t t)
     int64_t at = t * q->k.batch * q->k.cells, before = at - q->k.batch * q->k.cells;
 #define PLACE(i) (float *)(uintptr_t)(in(q, i) + at) /* only read here */
     return (mr_lstm_step){
-        .x = in(q, X) + t * q->k.batch * q->k.inputs,
         .cs_prev = t > 0 ? in(q, S_CS) + before : in(q, CS_PREV),
         .h_prev = t > 0 ? in(q, S_H) + before : in(q, H_PREV),
         .i = PLACE(S_I), .cs = PLACE(S_CS), .f = PLACE(S_F), .o = PLACE(S_O),
@@ -168,46 +184,52 @@ static mr_lstm_step step_back(const sequence *q, int64_t t)
 #undef PLACE
 }
 
-MR_CLONES static void add(float *restrict to, const float *restrict from, int64_t n)
+MR_CLONES static void sum(float *restrict to, const float *restrict a, const float *restrict b,
+                          int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] += from[i];
+        to[i] = a[i] + b[i];
 }
 
-/* From dz: the gradients of the weights (added), of x and of h_prev. */
-static mr_status *spread(sequence *q, const mr_lstm_step *step, float *dx)
+MR_CLONES static void add_rows(float *restrict to, const float *restrict from, int64_t rows,
+                               int64_t n)
 {
-    const mr_lstm_weights *k = &q->k;
-    int64_t width = k->inputs + k->cells, gates = 4 * k->cells;
-    const float *dz = q->z->data;
-    float *dxh = q->dxh->data;
-    mr_lstm_join(k, step->x, step->h_prev, q->xh->data);
-    MR_TRY(mr_dnnl_sgemm(true, false, width, gates, k->batch, q->xh->data, width, dz, gates,
-                         q->dw->data, gates));
-    add(out(q, D_W), q->dw->data, width * gates);
-    MR_TRY(mr_dnnl_sgemm(false, true, k->batch, width, gates, dz, gates, k->w, gates, dxh, width));
-    for (int64_t b = 0; b < k->batch; b++) {
-        add(out(q, D_B), dz + b * gates, gates);
-        memcpy(dx + b * k->inputs, dxh + b * width, (size_t)k->inputs * sizeof(float));
-        memcpy(out(q, D_H_PREV) + b * k->cells, dxh + b * width + k->inputs,
-               (size_t)k->cells * sizeof(float));
-    }
-    return NULL;
+    for (int64_t row = 0; row < rows; row++, from += n)
+        for (int64_t i = 0; i < n; i++)
+            to[i] += from[i];
 }
 
 /* D_CS_PREV and D_H_PREV hold what flows back from the step behind. */
 static mr_status *back_step(mr_run *r, sequence *q, int64_t t)
 {
-    int64_t n = q->k.batch * q->k.cells;
+    const mr_lstm_weights *k = &q->k;
+    int64_t n = k->batch * k->cells;
     mr_lstm_step step = step_back(q, t);
-    memcpy(q->dcs->data, in(q, CS_GRAD) + t * n, (size_t)n * sizeof(float));
-    memcpy(q->dh->data, in(q, H_GRAD) + t * n, (size_t)n * sizeof(float));
-    add(q->dcs->data, out(q, D_CS_PREV), n);
-    add(q->dh->data, out(q, D_H_PREV), n);
-    mr_lstm_back g = {q->dcs->data, q->dh->data, q->z->data, out(q, D_CS_PREV),
+    sum(q->dcs->data, in(q, CS_GRAD) + t * n, out(q, D_CS_PREV), n);
+    sum(q->dh->data, in(q, H_GRAD) + t * n, out(q, D_H_PREV), n);
+    mr_lstm_back g = {q->dcs->data, q->dh->data, z_at(q, t), out(q, D_CS_PREV),
                       out(q, D_WCI), out(q, D_WCF), out(q, D_WCO)};
-    mr_lstm_backward(r->state, &q->k, &step, &g);
-    return spread(q, &step, out(q, D_X) + t * q->k.batch * q->k.inputs);
+    mr_lstm_backward(r, r->state, k, &step, &g);
+    mr_gemm dz_wh = {.m = k->batch, .n = k->cells, .k = 4 * k->cells, .tb = true};
+    return multiply(r, dz_wh, z_at(q, t), mr_lstm_wh(k), out(q, D_H_PREV));
+}
+
+/* From dz of all steps: the gradients of the weights and of x. */
+static mr_status *spread(mr_run *r, sequence *q)
+{
+    const mr_lstm_weights *k = &q->k;
+    int64_t steps = q->length * k->batch, gates = 4 * k->cells;
+    float *d_wh = out(q, D_W) + k->inputs * gates;
+    mr_gemm dx = {.m = steps, .n = k->inputs, .k = gates, .tb = true};
+    mr_gemm d_wx = {.m = k->inputs, .n = gates, .k = steps, .ta = true};
+    mr_gemm first = {.m = k->cells, .n = gates, .k = k->batch, .ta = true};
+    mr_gemm others = {.m = k->cells, .n = gates, .k = steps - k->batch, .ta = true, .plus = true};
+    MR_TRY(multiply(r, dx, q->z->data, k->w, out(q, D_X)));
+    MR_TRY(multiply(r, d_wx, in(q, X), q->z->data, out(q, D_W)));
+    MR_TRY(multiply(r, first, in(q, H_PREV), q->z->data, d_wh));
+    MR_TRY(multiply(r, others, in(q, S_H), z_at(q, 1), d_wh));
+    add_rows(out(q, D_B), q->z->data, steps, gates);
+    return NULL;
 }
 
 static mr_status *block_lstm_grad(mr_run *r)
@@ -217,9 +239,11 @@ static mr_status *block_lstm_grad(mr_run *r)
     MR_GO(sequence_open(r, &q));
     MR_GO(check_states(r, &q));
     MR_GO(grads_open(r, &q));
-    bool empty = q.k.batch == 0 || q.k.cells == 0;
+    bool empty = q.k.batch == 0 || q.k.cells == 0 || q.length == 0;
     for (int64_t t = q.length - 1; t >= 0 && !empty; t--)
         MR_GO(back_step(r, &q, t));
+    if (!empty)
+        MR_GO(spread(r, &q));
     for (int i = 0; i < N_GRADS; i++)
         mr_wide_store(r, i, &q.out[i]);
 out:

@@ -4,9 +4,10 @@
 #include "base/memory.h"
 #include "base/simd.h"
 #include "base/vmath.h"
-#include "ops/dnnl.h"
+#include "ops/linalg/gemm.h"
 
 #define CELL_NS 6.0
+#define BACK_NS 2.0
 
 mr_status *mr_lstm_init(mr_make *m, void *state)
 {
@@ -19,15 +20,6 @@ mr_status *mr_lstm_init(mr_make *m, void *state)
     if (mr_node_attr(m->node, "cell_clip"))
         MR_TRY(mr_node_get_float(m->node, "cell_clip", &s->clip));
     return mr_node_get_bool(m->node, "use_peephole", &s->peephole);
-}
-
-void mr_lstm_join(const mr_lstm_weights *k, const float *x, const float *h, float *xh)
-{
-    for (int64_t b = 0; b < k->batch; b++) {
-        memcpy(xh, x + b * k->inputs, (size_t)k->inputs * sizeof(float));
-        memcpy(xh + k->inputs, h + b * k->cells, (size_t)k->cells * sizeof(float));
-        xh += k->inputs + k->cells;
-    }
 }
 
 /* ---- forward ---- */
@@ -80,12 +72,12 @@ MR_CLONES static void cell_rows(void *ctx, int64_t begin, int64_t end)
 }
 
 mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k,
-                           const mr_lstm_step *t, float *xh, float *z)
+                           const mr_lstm_step *t, float *z)
 {
-    int64_t width = k->inputs + k->cells;
-    mr_lstm_join(k, t->x, t->h_prev, xh);
-    MR_TRY(mr_dnnl_sgemm(false, false, k->batch, 4 * k->cells, width, xh, width, k->w, 4 * k->cells,
-                         z, 4 * k->cells));
+    mr_gemm h_wh = {MR_FLOAT, k->batch, 4 * k->cells, k->cells, .plus = true};
+    MR_TRY(mr_gemm_run(
+        r,
+        &(mr_gemm_batch){.one = h_wh, .n_batch = 1, .a = t->h_prev, .b = mr_lstm_wh(k), .c = z}));
     job j = {s, k, t, z};
     mr_run_for(r, k->batch, CELL_NS * (double)k->cells, cell_rows, &j);
     return NULL;
@@ -93,8 +85,8 @@ mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k
 
 /* ---- backward ---- */
 
-MR_INLINE void back_row(const mr_lstm *s, const mr_lstm_weights *weights,
-                        const mr_lstm_step *step, const mr_lstm_back *back, int64_t row, bool hole)
+MR_INLINE void back_row(const mr_lstm *s, const mr_lstm_weights *weights, const mr_lstm_step *step,
+                        const mr_lstm_back *back, int64_t row, bool hole)
 {
     const mr_lstm_weights k = *weights; /* copies, as above */
     const mr_lstm_step t = *step;
@@ -129,15 +121,28 @@ static void back_holes(const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm
     }
 }
 
-MR_CLONES void mr_lstm_backward(const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
-                                const mr_lstm_back *g)
+typedef struct back_job {
+    const mr_lstm *s;
+    const mr_lstm_weights *k;
+    const mr_lstm_step *t;
+    const mr_lstm_back *g;
+} back_job;
+
+MR_CLONES static void back_rows(void *ctx, int64_t begin, int64_t end)
 {
-    for (int64_t row = 0; row < k->batch; row++) {
-        if (!s->peephole) {
-            back_row(s, k, t, g, row, false);
-            continue;
-        }
-        back_row(s, k, t, g, row, true);
+    const back_job *j = ctx;
+    for (int64_t row = begin; row < end; row++)
+        if (j->s->peephole)
+            back_row(j->s, j->k, j->t, j->g, row, true);
+        else
+            back_row(j->s, j->k, j->t, j->g, row, false);
+}
+
+void mr_lstm_backward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
+                      const mr_lstm_back *g)
+{
+    back_job j = {s, k, t, g};
+    mr_run_for(r, k->batch, BACK_NS * (double)k->cells, back_rows, &j);
+    for (int64_t row = 0; row < k->batch && s->peephole; row++)
         back_holes(s, k, t, g, row);
-    }
 }

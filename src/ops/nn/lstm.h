@@ -24,15 +24,20 @@ typedef struct mr_lstm_weights {
     int64_t batch, inputs, cells;
     const float *w, *b, *wci, *wcf, *wco;
 } mr_lstm_weights;
+/* The rows of w that h meets; x meets those in front. */
+static inline const float *mr_lstm_wh(const mr_lstm_weights *k)
+{
+    return k->w + k->inputs * 4 * k->cells;
+}
 
 /* Of one step, all [batch, cells]. */
 typedef struct mr_lstm_step {
-    const float *x, *cs_prev, *h_prev; /* x: [batch, inputs] */
+    const float *cs_prev, *h_prev;
     float *i, *cs, *f, *o, *ci, *co, *h;
 } mr_lstm_step;
-/* xh and z are room for [batch, inputs + cells] and [batch, 4 cells]. */
+/* z, [batch, 4 cells], is x wx and becomes [x, h_prev] w. */
 mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k,
-                           const mr_lstm_step *t, float *xh, float *z);
+                           const mr_lstm_step *t, float *z);
 
 /* The gradient of a step by z and cs_prev, from those of cs and h; adds those of the peepholes. */
 typedef struct mr_lstm_back {
@@ -40,10 +45,7 @@ typedef struct mr_lstm_back {
     float *dz, *cs_prev_grad;             /* [batch, 4 cells], [batch, cells]; may be cs_grad */
     float *wci_grad, *wcf_grad, *wco_grad; /* added to */
 } mr_lstm_back;
-void mr_lstm_backward(const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
+void mr_lstm_backward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
                       const mr_lstm_back *g);
-
-/* [x, h] side by side. */
-void mr_lstm_join(const mr_lstm_weights *k, const float *x, const float *h, float *xh);
 
 #endif

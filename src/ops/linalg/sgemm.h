@@ -1,0 +1,34 @@
+/* ops/linalg/sgemm.h -- products of float matrices in one thread. */
+#ifndef MR_OPS_LINALG_SGEMM_H
+#define MR_OPS_LINALG_SGEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum mr_sgemm_to_c { MR_C_WRITE, MR_C_ADD, MR_C_SUBTRACT } mr_sgemm_to_c;
+
+/* C = op(A) op(B), or that is added to C or subtracted; all row-major: op(A) is m x k, op(B) is
+ * k x n, none of them empty.  ld is the distance between rows as stored. */
+typedef struct mr_sgemm {
+    bool ta, tb; /* A is stored k x m, B is stored n x k */
+    bool thin;   /* made as vectors times a matrix: as mr_sgemm_thin says of the whole product */
+    mr_sgemm_to_c how;
+    int64_t m, n, k;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+} mr_sgemm;
+
+/* It has so few rows or columns that it is better made row by row. */
+bool mr_sgemm_thin(const mr_sgemm *g);
+/* Bytes of memory that the product needs, aligned to 64. */
+size_t mr_sgemm_room(const mr_sgemm *g);
+/* The order in which a sum is made depends on k and `thin` alone: pieces of a product give the same
+ * bits as the whole. */
+void mr_sgemm_run(const mr_sgemm *g, void *room);
+/* From now on the code for another kind of CPU: "avx512", "avx2" or "plain"; NULL: the best.  False
+ * where this one cannot run it.  For tests. */
+bool mr_sgemm_use(const char *kind);
+
+#endif
