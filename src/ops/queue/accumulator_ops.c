@@ -112,8 +112,10 @@ static mr_status *find(mr_run *r, bool sparse, int in, int out, mr_accumulator *
         st = mr_invalid("%s: the accumulator is %s", n->def->name, sparse ? "dense" : "sparse");
     } else {
         MR_ASSERT(n->n_in <= 5 && n->n_out <= 3);
-        memcpy(ins, n->in_types, sizeof(int) * (size_t)n->n_in);
-        memcpy(outs, n->out_types, sizeof(int) * (size_t)n->n_out);
+        for (int i = 0; i < n->n_in; i++)
+            ins[i] = n->in_types[i];
+        for (int i = 0; i < n->n_out; i++)
+            outs[i] = n->out_types[i];
         *(in >= 0 ? &ins[in] : &outs[out]) = want;
         st = mr_signature_mismatch(r, n->n_in, ins, n->n_out, outs);
     }

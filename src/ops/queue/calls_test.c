@@ -57,7 +57,8 @@ mr_call *mr_call_new(mr_calls *calls, const mr_callee *k, int n_in, const mr_val
     mr_call *c = mr_new(mr_call);
     MR_CHECK_INT(k->node->n_in, n_in);
     MR_CHECK(n_in <= 8 && k->node->n_out <= 8);
-    memcpy(c->in, in, sizeof *in * (size_t)n_in);
+    for (int i = 0; i < n_in; i++)
+        c->in[i] = in[i];
     c->run = (mr_run){.node = k->node,
                       .kernel = k->kernel->kernel,
                       .state = k->kernel->state,
