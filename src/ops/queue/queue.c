@@ -181,6 +181,13 @@ static mr_status *close_locked(mr_queue *q)
     return NULL;
 }
 
+/* Rows without elements cost no memory to feed, so a batch may be endless: it looks up at times. */
+static bool is_cancelled(const attempt *a)
+{
+    const mr_cancel *c = a->w.r->step->cancel;
+    return c && a->done % 1024 == 1023 && mr_cancel_started(c);
+}
+
 static progress put_locked(mr_queue *q, attempt *a, mr_status **st)
 {
     int64_t before = a->done;
@@ -188,9 +195,11 @@ static progress put_locked(mr_queue *q, attempt *a, mr_status **st)
         *st = a->kind == CLOSE ? close_locked(q) : closed_error(q);
         return DONE;
     }
-    while (a->done < a->n && q->elements.count < q->spec.capacity)
-        if ((*st = put_one_locked(q, a)))
+    while (a->done < a->n && q->elements.count < q->spec.capacity) {
+        *st = is_cancelled(a) ? mr_error(MR_CANCELLED, "%s", a->w.cancelled) : put_one_locked(q, a);
+        if (*st)
             return DONE;
+    }
     return a->done == a->n ? DONE : a->done > before ? MOVED : STUCK;
 }
 

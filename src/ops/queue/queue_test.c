@@ -373,6 +373,32 @@ MR_TEST(queue_outlives_its_name_while_somebody_waits)
     mr_queue_rig_deinit(&g);
 }
 
+static void begin_call(void *call) { mr_call_begin(call); }
+
+/* 2^40 rows of nothing. */
+MR_TEST(queue_endless_enqueue_is_cancelled)
+{
+    static const int types[] = {MR_FLOAT};
+    mr_calls calls;
+    mr_thread thread;
+    mr_tensor *h, *rows;
+    mr_calls_init(&calls);
+    const mr_named_attr attr = {"component_types", mr_a_types(1, types)};
+    mr_callee make = mr_callee_make(&calls, FIFO, &attr, 1, MR_NO_OUT, 0, NULL);
+    mr_callee put = mr_callee_make(&calls, "QueueEnqueueManyV2", NULL, 0, (mr_out){make.node, 0},
+                                   MR_TYPES(MR_FLOAT));
+    MR_CHECK_OK(mr_call_end(mr_rig_begun(mr_call_new(&calls, &make, 0, NULL)), &h));
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 2, (int64_t[]){INT64_C(1) << 40, 0}, &rows));
+    mr_call *c = mr_call_new(&calls, &put, MR_VALUES(mr_live(h), mr_live(rows)));
+    MR_CHECK_INT(mr_thread_start(&thread, "put", begin_call, c), 0);
+    mr_call_cancel(c); /* before it began, or in the middle */
+    mr_thread_join(&thread);
+    MR_CHECK_TEXT(mr_call_end(c, NULL), MR_CANCELLED, "Enqueue operation was cancelled");
+    mr_callee_deinit(&make);
+    mr_callee_deinit(&put);
+    mr_calls_deinit(&calls);
+}
+
 /* ---- at random ---- */
 
 MR_TEST(queue_random_keeps_a_minimum_while_open)
