@@ -27,31 +27,17 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/op_session.h"
 #include "tests/fuzz/scenes.h"
+#include "tests/fuzz/subjects.h"
 #include "tests/fuzz/values.h"
 
 enum { TOTAL_RUNS = 1000000, LEAST_RUNS = 1000 };
-enum { PATIENCE_MS = 3, MAX_TYPES = 64, MAX_SCENES = 8, WHOLE_ONCE_IN = 8 };
+enum { PATIENCE_MS = 3, WHOLE_ONCE_IN = 8 };
 
 /* Counts of an op. */
 enum { RUNS, BUILT, REACHED, SUCCEEDED, N_COUNTS };
 
-typedef struct script { /* what a run begins with */
-    const mr_example *example;
-    const mr_op_def *last; /* the op of its last step */
-    bool whole;            /* a session must run it */
-    int n_types;
-    mr_dtype types[MAX_TYPES]; /* of the last op's key attr; none: one MR_INVALID */
-} script;
-
-typedef struct subject { /* an op under test */
-    const mr_op_def *def;
-    int n_scripts;
-    script *scripts;
-} subject;
-
-static subject *subjects;
+static fuzz_subject *subjects; /* one an op */
 static int n_subjects;
-static mr_arena examples_arena;
 
 /* ---- memory: limited, and dirty in a way that is known ---- */
 
@@ -76,77 +62,7 @@ static void dirty_free(mr_allocator *a, void *p, size_t bytes)
 
 static mr_allocator dirty = {"dirty", dirty_alloc, dirty_free, NULL, NULL, true};
 
-/* ---- the subjects ---- */
-
-/* Examples that leave files behind, so they are not among the op's own.  A child runs in a folder
- * of its own. */
-static const struct {
-    const char *op, *text;
-} more_examples[] = {
-#define SAVE "SaveV2 dtypes=[float]: \"c\", [\"a\"], [\"\"], (float[1, 2])"
-    {"SaveV2", "dtypes=[float, string]: \"c\", [\"a\", \"b\"], [\"\", \"\"], (float[1, 2], "
-               "string[\"x\"]) -> ?"},
-    {"SaveV2", "dtypes=[float]: \"c\", [\"a\"], [\"4 0,2\"], (float[1, 2]) -> ?"},
-    {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"\"] -> [1, 2]"},
-    {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"2 1,1\"] -> [2]"},
-    {"MergeV2Checkpoints", SAVE "; [\"c\"], \"d\" -> ?"},
-#undef SAVE
-};
-
-/* The type an example is only about, by setting the key attr; MR_INVALID: none. */
-static mr_dtype fixed_type(const mr_op_def *d, const mr_example *e)
-{
-    const mr_example_step *s = &e->steps[e->n_steps - 1];
-    for (int i = 0; i < s->n_attrs; i++)
-        if (d->key && mr_sv_is(s->attrs[i].name, d->key->name))
-            return mr_dtype_from_name(s->attrs[i].text);
-    return MR_INVALID;
-}
-
-static void add_script(subject *s, const mr_op_def *last, const char *text, bool whole)
-{
-    mr_example *e;
-    fuzz_must(mr_example_parse(&examples_arena, text, &e), text);
-    s->scripts = mr_realloc(s->scripts, (size_t)(s->n_scripts + 1) * sizeof(*s->scripts));
-    script *made = &s->scripts[s->n_scripts++];
-    *made = (script){.example = e, .last = last, .whole = whole};
-    made->types[0] = fixed_type(last, e);
-    made->n_types = made->types[0] ? 1 : mr_trial_types(last, made->types, MAX_TYPES);
-    made->n_types = MR_MAX(made->n_types, 1);
-}
-
-static void add_scenes(subject *s)
-{
-    const fuzz_scene *scenes[MAX_SCENES];
-    int n = fuzz_scenes_of(s->def->name, scenes, MAX_SCENES);
-    for (int i = 0; i < n; i++) {
-        const mr_op_def *last = scenes[i]->last ? mr_op_find(mr_sv_of(scenes[i]->last)) : s->def;
-        if (last)
-            add_script(s, last, scenes[i]->text, true);
-    }
-}
-
-static void add_guess(subject *s)
-{
-    mr_str text = {0};
-    fuzz_scene_guess(s->def, &text);
-    add_script(s, s->def, mr_arena_strndup(&examples_arena, mr_str_z(&text), text.n), true);
-    mr_str_deinit(&text);
-}
-
-static void add_subject(const mr_op_def *d)
-{
-    subject *s = &subjects[n_subjects++];
-    *s = (subject){.def = d};
-    for (int i = 0; d->op->examples && d->op->examples[i]; i++)
-        add_script(s, d, d->op->examples[i], false);
-    for (int i = 0; i < MR_COUNT(more_examples); i++)
-        if (strcmp(more_examples[i].op, d->name) == 0)
-            add_script(s, d, more_examples[i].text, false);
-    add_scenes(s);
-    if (s->n_scripts == 0)
-        add_guess(s);
-}
+/* ---- preparation ---- */
 
 static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
@@ -155,19 +71,13 @@ static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **o
 
 static void prepare(void)
 {
-    int n;
     if (subjects)
         return;
     mr_ops_register();
     fuzz_must(mr_op_check_all(), "the table of ops");
     mr_infer_set_evaluator(evaluate);
     mr_eval_set_patience(PATIENCE_MS);
-    mr_arena_init(&examples_arena, 0);
-    const mr_op_def **all = mr_op_all(&n);
-    subjects = mr_new_array(subject, n);
-    for (int i = 0; i < n; i++)
-        add_subject(all[i]);
-    mr_free(all);
+    subjects = fuzz_subjects(&n_subjects);
 }
 
 static int64_t n_runs(void) { return MR_MAX(TOTAL_RUNS, LEAST_RUNS * (int64_t)n_subjects); }
@@ -177,7 +87,7 @@ static int n_counts(void) { return n_subjects * N_COUNTS; }
 
 typedef struct op_run {
     fuzz_run *r;
-    const subject *s;
+    const fuzz_subject *s;
     mr_trial *trial;
     unsigned wildness; /* 0: the example itself, 1: near it, 2: anything */
     mr_tensor_vec held;
@@ -465,7 +375,7 @@ static mr_status *run_last(void *ctx, mr_trial_step *s)
 
 /* ---- a run ---- */
 
-static void run_trial(op_run *x, const script *c, mr_dtype key)
+static void run_trial(op_run *x, const fuzz_script *c, mr_dtype key)
 {
     mr_trial t;
     mr_trial_hooks hooks = {change_inputs, change_attrs, choose_placeholder, run_last, x};
@@ -495,7 +405,7 @@ static void run_trial(op_run *x, const script *c, mr_dtype key)
 }
 
 /* An op that ends the process, as it should, ends one of its own. */
-static void run_apart(op_run *x, const script *c, mr_dtype key)
+static void run_apart(op_run *x, const fuzz_script *c, mr_dtype key)
 {
     int status;
     fflush(NULL);
@@ -516,13 +426,13 @@ static void run_apart(op_run *x, const script *c, mr_dtype key)
 static void run(fuzz_run *r)
 {
     int at = (int)(r->number % n_subjects); /* each op as often as any other */
-    const subject *s = &subjects[at];
+    const fuzz_subject *s = &subjects[at];
     static const uint8_t wildness[] = {0, 1, 1, 1, 1, 1, 1, 1, 2, 2};
     op_run x = {.r = r,
                 .s = s,
                 .wildness = fuzz_pick(&r->rng, wildness),
                 .counts = r->counts + at * N_COUNTS};
-    const script *c = &s->scripts[fuzz_below(&r->rng, (uint64_t)s->n_scripts)];
+    const fuzz_script *c = &s->scripts[fuzz_below(&r->rng, (uint64_t)s->n_scripts)];
     mr_dtype key = c->types[fuzz_below(&r->rng, (uint64_t)c->n_types)];
     x.counts[RUNS]++;
     fuzz_notef(r, "%s %s\n", s->def->name, mr_dtype_name(key));

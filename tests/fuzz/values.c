@@ -145,7 +145,7 @@ static void put_number(mr_tensor *t, int64_t i, double re, double im)
     mr_dtype type = (mr_dtype)t->dtype;
     void *at = (char *)t->data + (size_t)i * mr_dtype_size(type);
     if (mr_dtype_is_complex(type))
-        mr_dtype_convert(MR_COMPLEX128, &(mr_c128){CMPLX(re, im)}, type, at, 1, false);
+        mr_dtype_convert(MR_COMPLEX128, (double[]){re, im}, type, at, 1, false);
     else
         mr_dtype_convert(MR_DOUBLE, &re, type, at, 1, false);
 }

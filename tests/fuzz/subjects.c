@@ -1,0 +1,94 @@
+/* tests/fuzz/subjects.c -- every op that is registered, and what to run it with.
+ *
+ * An op's own examples; those that leave files behind, which stand here; scenes for what cannot be
+ * run alone; and when there is none of these, a guess.  So no op is left out. */
+#include "tests/fuzz/subjects.h"
+
+#include "base/memory.h"
+#include "ops/trial_test.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/scenes.h"
+
+enum { MAX_SCENES = 8 };
+
+static mr_arena examples_arena;
+
+/* Examples that leave files behind, so they are not among the op's own.  A child runs in a folder
+ * of its own. */
+static const struct {
+    const char *op, *text;
+} more_examples[] = {
+#define SAVE "SaveV2 dtypes=[float]: \"c\", [\"a\"], [\"\"], (float[1, 2])"
+    {"SaveV2", "dtypes=[float, string]: \"c\", [\"a\", \"b\"], [\"\", \"\"], (float[1, 2], "
+               "string[\"x\"]) -> ?"},
+    {"SaveV2", "dtypes=[float]: \"c\", [\"a\"], [\"4 0,2\"], (float[1, 2]) -> ?"},
+    {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"\"] -> [1, 2]"},
+    {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"2 1,1\"] -> [2]"},
+    {"MergeV2Checkpoints", SAVE "; [\"c\"], \"d\" -> ?"},
+#undef SAVE
+};
+
+/* The type an example is only about, by setting the key attr; MR_INVALID: none. */
+static mr_dtype fixed_type(const mr_op_def *d, const mr_example *e)
+{
+    const mr_example_step *s = &e->steps[e->n_steps - 1];
+    for (int i = 0; i < s->n_attrs; i++)
+        if (d->key && mr_sv_is(s->attrs[i].name, d->key->name))
+            return mr_dtype_from_name(s->attrs[i].text);
+    return MR_INVALID;
+}
+
+static void add_script(fuzz_subject *s, const mr_op_def *last, const char *text, bool whole)
+{
+    mr_example *e;
+    fuzz_must(mr_example_parse(&examples_arena, text, &e), text);
+    s->scripts = mr_realloc(s->scripts, (size_t)(s->n_scripts + 1) * sizeof(*s->scripts));
+    fuzz_script *made = &s->scripts[s->n_scripts++];
+    *made = (fuzz_script){.example = e, .last = last, .whole = whole};
+    made->types[0] = fixed_type(last, e);
+    made->n_types = made->types[0] ? 1 : mr_trial_types(last, made->types, FUZZ_MAX_TYPES);
+    made->n_types = MR_MAX(made->n_types, 1);
+}
+
+static void add_scenes(fuzz_subject *s)
+{
+    const fuzz_scene *scenes[MAX_SCENES];
+    int n = fuzz_scenes_of(s->def->name, scenes, MAX_SCENES);
+    for (int i = 0; i < n; i++) {
+        const mr_op_def *last = scenes[i]->last ? mr_op_find(mr_sv_of(scenes[i]->last)) : s->def;
+        if (last)
+            add_script(s, last, scenes[i]->text, true);
+    }
+}
+
+static void add_guess(fuzz_subject *s)
+{
+    mr_str text = {0};
+    fuzz_scene_guess(s->def, &text);
+    add_script(s, s->def, mr_arena_strndup(&examples_arena, mr_str_z(&text), text.n), true);
+    mr_str_deinit(&text);
+}
+
+static void subject_init(fuzz_subject *s, const mr_op_def *d)
+{
+    *s = (fuzz_subject){.def = d};
+    for (int i = 0; d->op->examples && d->op->examples[i]; i++)
+        add_script(s, d, d->op->examples[i], false);
+    for (int i = 0; i < MR_COUNT(more_examples); i++)
+        if (strcmp(more_examples[i].op, d->name) == 0)
+            add_script(s, d, more_examples[i].text, false);
+    add_scenes(s);
+    if (s->n_scripts == 0)
+        add_guess(s);
+}
+
+fuzz_subject *fuzz_subjects(int *n)
+{
+    const mr_op_def **all = mr_op_all(n);
+    fuzz_subject *out = mr_new_array(fuzz_subject, *n);
+    mr_arena_init(&examples_arena, 0);
+    for (int i = 0; i < *n; i++)
+        subject_init(&out[i], all[i]);
+    mr_free(all);
+    return out;
+}
