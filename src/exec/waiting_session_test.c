@@ -265,8 +265,9 @@ MR_TEST(session_mutex_keeps_steps_apart)
     mr_test_deadline(120);
     begin(&b, -1);
     mr_scope *s = &b.s;
-    mr_out var = mr_emit0_with(s, "VarHandleOp", MR_ATTRS({"dtype", mr_a_type(MR_INT64)},
-                                                          {"shape", mr_a_shape(&mr_pshape_scalar)}));
+    mr_out var = mr_emit0_with(
+        s, "VarHandleOp",
+        MR_ATTRS({"dtype", mr_a_type(MR_INT64)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
     mr_node *init = mr_emit(s, "AssignVariableOp", var, mr_const_i64(s, 0)).node;
     mr_out mutex = mr_emit0(s, "MutexV2"), lock = mr_emit(s, "MutexLock", mutex);
     mr_vec_push(&s->controls, lock.node);

@@ -30,7 +30,7 @@ static void advance(mr_waited *on, mr_waiters *gone);
 static mr_status *give(mr_waiter *w);
 static void forget(mr_waiter *w);
 
-static const mr_waited_kind waiting = {advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(taker), advance, give, forget};
 
 static void accumulator_free(mr_object *o)
 {
@@ -214,10 +214,7 @@ void mr_accumulator_take(mr_accumulator *a, mr_run *r, int64_t required)
                                   (long long)required));
         return;
     }
-    taker *t = mr_new(taker);
-    t->w.on = &a->on;
-    t->w.r = r;
-    t->w.cancelled = "TakeGrad operation was cancelled";
+    taker *t = mr_waiter_new(&a->on, r, "TakeGrad operation was cancelled");
     t->required = required;
     mr_wait(&t->w, &a->takers);
 }

@@ -1,4 +1,4 @@
-/* ops/queue/accumulator_crowd_test.c -- 64 threads at one accumulator: what is added is taken, once.
+/* ops/queue/accumulator_crowd_test.c -- 64 threads at an accumulator: what is added is taken once.
  *
  * Half of them add gradients, half take the sums; takes are cancelled at random.  The numbers are
  * whole and small, so that sums are exact whatever the order.  In the end the rest is taken, and

@@ -21,8 +21,9 @@ typedef struct attempt {
     enum attempt_kind kind;
     bool many;         /* ENQUEUE: rows one by one */
     int64_t n, done;   /* elements wanted, and put in or taken so far */
-    mr_tensor **taken; /* done tuples */
+    mr_tensor **taken; /* done tuples: few lie in `few` */
     int64_t room;      /* of taken, in tuples */
+    mr_tensor *few[8];
 } attempt;
 
 struct mr_queue {
@@ -75,7 +76,7 @@ static void advance(mr_waited *on, mr_waiters *gone);
 static mr_status *give(mr_waiter *w);
 static void forget(mr_waiter *w);
 
-static const mr_waited_kind waiting = {advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(attempt), advance, give, forget};
 
 static void queue_free(mr_object *o)
 {
@@ -215,6 +216,11 @@ static mr_status *reserve_taken(const mr_queue *q, attempt *a)
 {
     if (a->done < a->room)
         return NULL;
+    if (a->room == 0 && a->n <= MR_COUNT(a->few) / q->elements.n) {
+        a->taken = a->few;
+        a->room = a->n;
+        return NULL;
+    }
     int64_t room = MR_MIN(a->n, MR_MAX(8, 2 * a->room));
     size_t slots, bytes;
     mr_tensor **taken = NULL;
@@ -319,7 +325,8 @@ static void forget(mr_waiter *w)
     attempt *a = (attempt *)w;
     for (int64_t i = 0; a->taken && i < a->done * ((mr_queue *)w->on)->spec.tuple.n; i++)
         mr_tensor_unref(a->taken[i]);
-    mr_free(a->taken);
+    if (a->taken != a->few)
+        mr_free(a->taken);
 }
 
 /* ---- the operations ---- */
@@ -333,13 +340,11 @@ static void end_now(mr_queue *q, mr_run *r, mr_status *st)
 
 static void start(mr_queue *q, mr_run *r, enum attempt_kind kind, bool many, int64_t n)
 {
-    attempt *a = mr_new(attempt);
-    a->w.on = &q->on;
-    a->w.r = r;
     /* A Close is not cancelled with its step. */
-    a->w.cancelled = kind == ENQUEUE ? "Enqueue operation was cancelled"
-                     : kind != CLOSE ? "Dequeue operation was cancelled"
-                                     : NULL;
+    const char *cancelled = kind == ENQUEUE ? "Enqueue operation was cancelled"
+                            : kind != CLOSE ? "Dequeue operation was cancelled"
+                                            : NULL;
+    attempt *a = mr_waiter_new(&q->on, r, cancelled);
     a->kind = kind;
     a->many = many;
     a->n = n;

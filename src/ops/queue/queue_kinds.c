@@ -1,7 +1,7 @@
 /* ops/queue/queue_kinds.c -- the ops that make queues: in order, in order with padding, at random,
  * by priority.
  *
- * A kernel reads its attrs when it is made; a run finds the queue or makes it, and compares the two.
+ * A kernel reads its attrs when it is made; a run finds the queue or makes it, and compares both.
  * Each op has two forms that differ only in the handle. */
 #include "base/memory.h"
 #include "graph/infer.h"

@@ -22,7 +22,7 @@ void mr_tuple_print_shapes(mr_str *out, const mr_tuple_type *t);
  * types of a node and those that the object behind its handle asks for. */
 mr_status *mr_signature_mismatch(const mr_run *r, int n_in, const int *in, int n_out,
                                  const int *out);
-/* The op's inputs after input 0 are one tuple, or rows of many: INVALID_ARGUMENT, saying how not. */
+/* The op's inputs after input 0 are one tuple, or rows of many; INVALID_ARGUMENT says how not. */
 mr_status *mr_tuple_check_inputs(const mr_tuple_type *t, const mr_run *r, bool many);
 /* The op's outputs are of these types. */
 mr_status *mr_tuple_check_outputs(const mr_tuple_type *t, const mr_run *r);

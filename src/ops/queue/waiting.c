@@ -9,7 +9,7 @@
  * session, its device may go at any moment. */
 #include "ops/queue/waiting.h"
 
-#include "base/memory.h"
+#include <string.h>
 
 void mr_waited_init(mr_waited *on, const mr_object_type *type, const mr_waited_kind *kind)
 {
@@ -67,7 +67,7 @@ static void end_run(mr_waiter *w)
         st = on->kind->give(w);
     if (on->kind->forget)
         on->kind->forget(w);
-    mr_free(w);
+    mr_small_free(w, on->kind->waiter_bytes);
     mr_object_unref(&on->base);
     mr_run_done(r, st);
 }
@@ -90,6 +90,16 @@ void mr_waited_unlock(mr_waited *on, mr_waiters *gone) MR_NO_TSA
 }
 
 /* ---- coming and being cancelled ---- */
+
+void *mr_waiter_new(mr_waited *on, mr_run *r, const char *text)
+{
+    mr_waiter *w = mr_small_alloc(on->kind->waiter_bytes);
+    memset(w, 0, on->kind->waiter_bytes);
+    w->on = on;
+    w->r = r;
+    w->cancelled = text;
+    return w;
+}
 
 static mr_status *cancelled(const mr_waiter *w)
 {

@@ -16,7 +16,7 @@ typedef struct mr_waiters { /* a line; all zeros is an empty one */
     mr_waiter *first, *last;
 } mr_waiters;
 
-struct mr_waiter { /* first member of what a waiting op has to remember; made by mr_alloc */
+struct mr_waiter { /* first member of what a waiting op has to remember */
     mr_cancel_entry entry;
     mr_waited *on;         /* holds a reference */
     mr_run *r;
@@ -29,6 +29,7 @@ struct mr_waiter { /* first member of what a waiting op has to remember; made by
 };
 
 typedef struct mr_waited_kind {
+    size_t waiter_bytes; /* of what a waiting op has to remember */
     /* With the lock held: lets everybody go who can, by mr_waiter_let_go. */
     void (*advance)(mr_waited *on, mr_waiters *gone);
     /* Without it: sets the outputs of one who was let go without an error. */
@@ -46,8 +47,10 @@ struct mr_waited { /* first member of what is waited on */
 void mr_waited_init(mr_waited *on, const mr_object_type *type, const mr_waited_kind *kind);
 void mr_waited_deinit(mr_waited *on);
 
-/* Puts w at the end of a line of w->on and lets go who can, perhaps w itself.  Takes w and its
- * reference to w->on over: the run ends now or later. */
+/* A waiter, else zeroed; takes a reference to `on` over.  cancelled: see above. */
+void *mr_waiter_new(mr_waited *on, mr_run *r, const char *cancelled);
+/* Puts w at the end of a line and lets go who can, perhaps w itself.  Takes w over: its run ends now
+ * or later. */
 void mr_wait(mr_waiter *w, mr_waiters *line);
 /* With the lock held: w leaves its line for `gone`, with an error (taken over) or NULL. */
 void mr_waiter_let_go(mr_waiter *w, mr_status *st, mr_waiters *gone);

@@ -81,7 +81,7 @@ static mr_status *give(mr_waiter *w)
     return NULL;
 }
 
-static const mr_waited_kind waiting = {advance, give, NULL};
+static const mr_waited_kind waiting = {sizeof(mr_waiter), advance, give, NULL};
 
 /* ---- the ops ---- */
 
@@ -125,11 +125,7 @@ static void lock(mr_run *r)
         mr_run_done(r, st);
         return;
     }
-    mr_waiter *w = mr_new(mr_waiter);
-    w->on = &m->on;
-    w->r = r;
-    w->cancelled = "Lock acquisition cancelled.";
-    mr_wait(w, &m->line);
+    mr_wait(mr_waiter_new(&m->on, r, "Lock acquisition cancelled."), &m->line);
 }
 
 MR_OP(MutexLock,
