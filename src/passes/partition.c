@@ -7,7 +7,10 @@
  * A loop that spans devices needs care, since a Recv has no inputs and would run only once: on every device
  * that receives inside the loop a control loop (Enter, Merge, Switch on the loop's predicate, NextIteration)
  * turns in step with the real one, and each Recv takes a control edge from its Merge.  The predicate itself
- * travels like any other value.  Nested loops nest their control loops. */
+ * travels like any other value.  Nested loops nest their control loops.
+ *
+ * An Enter gives its value to one iteration only, a NextIteration to all but the first: no Recv that waits in every
+ * iteration could answer them.  So first of all they are moved to where their values are used, or doubled. */
 #include "passes/passes.h"
 
 #include <stdatomic.h>
@@ -55,31 +58,6 @@ static mr_status *locate(cutter *c)
     return NULL;
 }
 
-/* A NextIteration goes where its Merge is, whatever was asked for: its value belongs to the iteration to come, and
- * a Recv of it would wait in the first iteration too, for which nothing is sent. */
-static mr_status *move_back_edges(cutter *c)
-{
-    for (int i = 0; i < c->n_nodes; i++) {
-        mr_node *n = c->g->nodes.p[i];
-        const mr_node *merge = NULL;
-        if (!n || !mr_node_is_next(n))
-            continue;
-        for (int k = 0; k < n->uses.n; k++) {
-            const mr_node *to = n->uses.p[k].node;
-            if (!mr_node_is_merge(to))
-                continue;
-            if (merge && c->device_of[merge->id] != c->device_of[to->id])
-                return mr_invalid("{{node %s}} goes back to Merges on several devices", n->name);
-            merge = to;
-        }
-        if (merge) {
-            c->device_of[i] = c->device_of[merge->id];
-            n->placed = merge->placed;
-        }
-    }
-    return NULL;
-}
-
 /* ---- adding nodes ---- */
 
 static mr_node_builder *begin(cutter *c, const char *op, const char *base)
@@ -109,6 +87,93 @@ static mr_status *add_empty_const(cutter *c, int device, const char *base, mr_no
     if (control)
         mr_nb_control(b, control);
     return finish(c, b, device, out);
+}
+
+/* ---- doors: Enter and NextIteration, where they lead to ---- */
+
+static bool by_reference(const mr_node *n) { return mr_dtype_is_ref(n->in_types[0]); }
+
+/* A constant RefEnter may send: its value is read, and may be another one, in every iteration. */
+static bool is_door(const mr_node *n)
+{
+    const mr_attr *constant = mr_node_attr(n, "is_constant");
+    if (mr_node_is_enter(n))
+        return !(by_reference(n) && constant && constant->kind == MR_ATTR_BOOL && constant->b);
+    return mr_node_is_next(n);
+}
+
+/* What uses a reference elsewhere reads it, so there the door is one for values. */
+static mr_status *copy_door(cutter *c, const mr_node *n, int device, mr_node **out)
+{
+    mr_node_builder *b = begin(c, mr_node_is_enter(n) ? "Enter" : "NextIteration", n->name);
+    mr_nb_input(b, n->in[0]);
+    for (int i = 0; i < n->n_ctrl; i++)
+        mr_nb_control(b, n->ctrl[i]);
+    for (int i = 0; i < n->n_attrs; i++)
+        mr_nb_attr(b, n->attrs[i].name, n->attrs[i].v);
+    return finish(c, b, device, out);
+}
+
+/* Uses of n on a device go to its copy there. */
+static mr_status *use_copy(cutter *c, mr_node *n, mr_node *copy, int device)
+{
+    for (int i = n->uses.n - 1; i >= 0; i--) { /* backwards: each takes itself out of the list */
+        mr_use u = n->uses.p[i];
+        if (device_index(c, u.node) != device)
+            continue;
+        if (u.input >= 0) {
+            MR_TRY(mr_node_set_input(u.node, u.input, (mr_out){copy, 0}));
+        } else {
+            mr_node_remove_control(u.node, n);
+            mr_node_add_control(u.node, copy);
+        }
+    }
+    return NULL;
+}
+
+static int count_uses(const cutter *c, const mr_node *n, int device)
+{
+    int count = 0;
+    for (int i = 0; i < n->uses.n; i++)
+        count += device_index(c, n->uses.p[i].node) == device;
+    return count;
+}
+
+static mr_status *move_door(cutter *c, mr_node *n)
+{
+    if (n->uses.n > 0 && count_uses(c, n, c->device_of[n->id]) == 0 && !by_reference(n))
+        c->device_of[n->id] = device_index(c, n->uses.p[0].node);
+    int own = c->device_of[n->id];
+    n->placed = c->devices[own]->name;
+    while (count_uses(c, n, own) < n->uses.n) {
+        int other = own;
+        for (int i = 0; other == own; i++)
+            other = device_index(c, n->uses.p[i].node);
+        mr_node *copy;
+        MR_TRY(copy_door(c, n, other, &copy));
+        MR_TRY(use_copy(c, n, copy, other));
+    }
+    return NULL;
+}
+
+/* Consumers first: a door behind a door has moved already. */
+static mr_status *move_doors(cutter *c)
+{
+    mr_node **order = NULL;
+    int n = 0;
+    MR_TRY(mr_graph_topological(c->g, &order, &n));
+    mr_status *st = NULL;
+    for (int i = n - 1; i >= 0 && !st; i--)
+        if (is_door(order[i]))
+            st = move_door(c, order[i]);
+    mr_free(order);
+    MR_TRY(st);
+    c->device_of = mr_realloc(c->device_of, sizeof *c->device_of * (size_t)(c->g->nodes.n + 1));
+    for (int i = 0; i < c->dev_new.n; i++)
+        c->device_of[c->n_nodes + i] = c->dev_new.p[i];
+    c->n_nodes = c->g->nodes.n;
+    c->dev_new.n = 0;
+    return NULL;
 }
 
 /* ---- control loops ---- */
@@ -158,17 +223,26 @@ static int edge_frame(const cutter *c, const mr_node *src)
     return src->id < c->n_nodes ? mr_frames_out(&c->frames, src) : 0;
 }
 
-static mr_status *open_where_received(cutter *c)
+/* A device that only sends, what it computes of invariants, would not know how often.  It needs the control loop
+ * too, unless it has the loop's condition itself. */
+static mr_status *open_at_both_ends(cutter *c, const mr_node *src, const mr_node *dst)
+{
+    int from = device_index(c, src), to = device_index(c, dst), frame = edge_frame(c, src);
+    if (from == to || frame <= 0)
+        return NULL;
+    MR_TRY(open_control_loop(c, frame, to));
+    const mr_node *cond = c->frames.info[frame].loop_cond;
+    return cond && device_index(c, cond) == from ? NULL : open_control_loop(c, frame, from);
+}
+
+static mr_status *open_where_cut(cutter *c)
 {
     for (int i = 0; i < c->n_nodes; i++) {
         mr_node *n = c->g->nodes.p[i];
         if (!n)
             continue;
-        for (int k = 0; k < n->n_in + n->n_ctrl; k++) {
-            mr_node *src = k < n->n_in ? n->in[k].node : n->ctrl[k - n->n_in];
-            if (device_index(c, src) != device_index(c, n))
-                MR_TRY(open_control_loop(c, edge_frame(c, src), device_index(c, n)));
-        }
+        for (int k = 0; k < n->n_in + n->n_ctrl; k++)
+            MR_TRY(open_at_both_ends(c, k < n->n_in ? n->in[k].node : n->ctrl[k - n->n_in], n));
     }
     return NULL;
 }
@@ -176,7 +250,7 @@ static mr_status *open_where_received(cutter *c)
 static mr_status *add_control_loops(cutter *c)
 {
     c->merges = mr_new_array(mr_node *, (int64_t)c->frames.n * c->n_devices);
-    MR_TRY(open_where_received(c));
+    MR_TRY(open_where_cut(c));
     for (int f = 1; f < c->frames.n; f++)
         for (int d = 0; d < c->n_devices; d++)
             if (*merge_at(c, f, d))
@@ -322,12 +396,12 @@ mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, m
     cutter c = {.g = g, .devices = devices, .n_devices = n_devices, .n_nodes = g->nodes.n};
     memset(out, 0, sizeof *out * (size_t)n_devices);
     MR_GO(locate(&c));
-    MR_GO(move_back_edges(&c));
     int only = only_device(&c);
     if (only >= 0) {
         out[only] = mr_graph_ref(g);
         goto out;
     }
+    MR_GO(move_doors(&c));
     MR_GO(mr_frames_find(g, &c.frames));
     MR_GO(add_control_loops(&c));
     count_keys(&c);
