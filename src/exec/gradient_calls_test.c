@@ -44,6 +44,12 @@ static mr_out calling(mr_fb *b, mr_out x, mr_out w)
     return mr_fb2(b, "Add", mr_fb_emit(b, "product", NULL, 0, in, 2), x);
 }
 
+static mr_out forgetting(mr_fb *b, mr_out x, mr_out w)
+{
+    (void)w;
+    return mr_fb1(b, "Tanh", x);
+}
+
 static void setup(mr_grig *r)
 {
     mr_grig_init(r);
@@ -52,6 +58,7 @@ static void setup(mr_grig *r)
     add_function(r->g->library, "product", product);
     add_function(r->g->library, "looping", looping);
     add_function(r->g->library, "calling", calling);
+    add_function(r->g->library, "forgetting", forgetting);
 }
 
 static mr_out call(mr_grig *r, const char *f, mr_out x, mr_out w)
@@ -94,6 +101,20 @@ MR_TEST(run_gradients_of_a_call_in_a_loop_in_a_conditional)
     mr_fb_cond_else(&r.b, &v[1], 1);
     mr_fb_cond_end(&r.b, &r.x[1], &y);
     mr_grig_check(&r, y);
+    mr_grig_deinit(&r);
+}
+
+/* The gradient flows to an argument that nobody asks about, and not to the one asked about: nothing
+ * of what the call's gradient emits is left, nor may be kept for the backward loop. */
+MR_TEST(run_gradients_of_a_call_that_forgets_its_argument)
+{
+    mr_grig r;
+    setup(&r);
+    mr_out v[2] = {{0}, r.x[0]};
+    mr_fb_for(&r.b, mr_grig_i32(&r, 3), 10, v + 1, 1);
+    v[1] = call(&r, "forgetting", mr_grig_num(&r, 0.5), v[1]);
+    mr_fb_end_for(&r.b, v + 1, 1);
+    mr_grig_check(&r, mr_fb2(&r.b, "Mul", v[1], r.x[1]));
     mr_grig_deinit(&r);
 }
 

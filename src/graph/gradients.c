@@ -335,8 +335,8 @@ static void deliver(mr_grad *g, int first_new)
     mr_node *n = (mr_node *)(uintptr_t)g->node;
     for (int i = 0; i < n->n_in && mr_scope_ok(&w->s); i++) {
         mr_gradient *dx = &g->dx[i];
-        if (!mr_is_grad(dx) || !carries_gradient(mr_out_type(n->in[i])))
-            continue;
+        if (!mr_is_grad(dx) || !carries_gradient(mr_out_type(n->in[i])) || !mr_needs_dx(g, i))
+            continue; /* what nobody needs may have been dropped already */
         mr_out *parts[] = {&dx->dense, &dx->values, &dx->indices, &dx->dense_shape};
         for (int j = 0; j < MR_COUNT(parts); j++)
             if (parts[j]->node) /* an op may give a forward value as it is */
