@@ -14,23 +14,15 @@ import traceback
 
 import numpy as np
 
+import coverage
 import table
-from opdefs import OPS
 
 HERE = pathlib.Path(__file__).parent
 SEEDS = 20
 
 
 def load_modules():
-    """All modules, and which one each row came from."""
-    modules = []
-    for path in sorted(HERE.glob("*.py")):
-        if path.stem != "run":
-            before = len(table.ROWS)
-            modules.append(importlib.import_module(path.stem))
-            for row in table.ROWS[before:]:
-                row.module = path.stem
-    return modules
+    return [importlib.import_module(p.stem) for p in sorted(HERE.glob("*.py")) if p.stem != "run"]
 
 
 def run_table(part):
@@ -76,9 +68,10 @@ def main():
     start, modules = time.time(), load_modules()
     ops, failed_ops = run_table(part)
     tests, failed_tests = run_tests(modules, part)
+    complete = bool(part) or coverage.report(modules)
     print(f"{ops - failed_ops} ops and {tests - failed_tests} tests passed, {failed_ops} and {failed_tests} failed, "
           f"{sum(r.cases for r in table.ROWS)} cases, {time.time() - start:.0f} s")
-    sys.exit(failed_ops + failed_tests > 0 or ops + tests == 0)
+    sys.exit(failed_ops + failed_tests > 0 or ops + tests == 0 or not complete)
 
 
 main()

@@ -5,7 +5,7 @@ import numpy as np
 import scipy.stats as stats
 
 from graph import STRING, Graph, Type
-from table import op
+from table import covers, op
 from values import FLOATS, INTS, wide
 
 RNG = np.random.default_rng(1)
@@ -37,6 +37,7 @@ def counts_fit(counts, p):
         assert stats.chisquare(counts[keep], kept).pvalue > RARE
 
 
+@covers("RandomUniform")
 def test_random_uniform_fits_its_distribution():
     for t, steps in zip(FLOATS, (2.0 ** -10, 2.0 ** -7, 2.0 ** -23, 2.0 ** -52)):
         (x,), (y,) = draw("RandomUniform", [np.int32([100, 50])], dtype=Type(t), runs=2)
@@ -44,6 +45,7 @@ def test_random_uniform_fits_its_distribution():
         fits(x, "uniform", steps)
 
 
+@covers("RandomStandardNormal", "TruncatedNormal")
 def test_random_normals_fit_their_distribution():
     for t in FLOATS[2:]:
         fits(draw("RandomStandardNormal", [np.int64([5000])], dtype=Type(t))[0][0], "norm")
@@ -52,6 +54,7 @@ def test_random_normals_fit_their_distribution():
         fits(x, stats.truncnorm(-2, 2).cdf)
 
 
+@covers("RandomUniformInt")
 def test_random_integers_are_all_alike():
     lo, n = int(RNG.integers(-50, 50)), int(RNG.integers(1, 40))
     for t in (np.int32, np.int64):
@@ -59,6 +62,7 @@ def test_random_integers_are_all_alike():
         counts_fit(np.bincount((x - lo).astype(int), minlength=n), np.ones(n))
 
 
+@covers("RandomShuffle")
 def test_shuffles_are_all_alike():
     seen = {}
     for x, in draw("RandomShuffle", [np.int32([0, 1, 2])], runs=600):
@@ -67,6 +71,7 @@ def test_shuffles_are_all_alike():
     counts_fit(np.array(list(seen.values()) + [0] * (6 - len(seen))), np.ones(6))
 
 
+@covers("Multinomial")
 def test_multinomial_fits_the_softmax():
     classes = int(RNG.integers(1, 12))
     logits = RNG.standard_normal((3, classes)) * 2
@@ -83,6 +88,7 @@ def log_uniform(n):
     return np.log((c + 2) / (c + 1)) / np.log1p(n)
 
 
+@covers("LogUniformCandidateSampler", "UniformCandidateSampler")
 def test_samplers_fit_their_probabilities():
     n = int(RNG.integers(2, 30))
     true = RNG.integers(0, n, (4, 2))
