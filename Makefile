@@ -236,7 +236,7 @@ docs: $(CLI)                   ## write docs/ops.md from the registry
 docs-check: $(CLI)             ## docs/ops.md says what the registry does
 	$(q)$(CLI) ops --markdown | cmp -s - docs/ops.md || { echo "docs/ops.md is out of date: run make docs"; exit 1; }
 
-test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name)
+test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name, SEED=n)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) lib
 	$(q)MILLRACE_LIB=$(SO) PYTHONPATH=tests/oracle OPENBLAS_NUM_THREADS=1 $(PYTHON) -W ignore tests/oracle/run.py $(T)
 

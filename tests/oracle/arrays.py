@@ -1,9 +1,9 @@
 """tests/oracle/arrays.py -- ops that move elements without computing, in every type, and ops on shapes."""
 import numpy as np
 
-from graph import STRING, Graph, Type
+from graph import STRING, Type
 from table import fails, op
-from values import BFLOAT16, BOOL, COMPLEXES, FLOATS, INTS, NUMBERS, is_float, narrow, wide
+from values import BOOL, FLOATS, INTS, NUMBERS, is_float, narrow
 
 INT32 = np.dtype(np.int32)
 

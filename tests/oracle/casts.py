@@ -7,8 +7,7 @@ import numpy as np
 
 from graph import NUMPY, Type
 from table import op
-from values import (BFLOAT16, BOOL, COMPLEXES, DOUBLE, FLOAT, FLOATS, HALF, INTS, LIMITS, NUMBERS, is_complex, is_float, is_int,
-                    narrow, wide)
+from values import BFLOAT16, BOOL, COMPLEXES, FLOAT, FLOATS, HALF, INTS, LIMITS, NUMBERS, is_complex, is_int, narrow, wide
 
 PLAIN = NUMBERS + [BOOL]
 

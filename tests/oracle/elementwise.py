@@ -4,7 +4,7 @@ import scipy.special as sp
 
 from graph import Type
 from table import fails, op
-from values import (BOOL, COMPLEXES, DOUBLE, FLOATS, INTS, NUMBERS, SIGNED, STRING, is_complex, is_float, is_int, narrow, real_of,
+from values import (BOOL, COMPLEXES, FLOATS, INTS, NUMBERS, SIGNED, STRING, is_complex, is_float, is_int, narrow, real_of,
                     wide)
 
 TWO = {None: 0.5, COMPLEXES[0]: 2, COMPLEXES[1]: 2}  # complex arithmetic rounds several times
@@ -188,7 +188,7 @@ op("Mod", nonzero, np.fmod)
 op("TruncateMod", nonzero, np.fmod)
 for name in ("Div", "FloorDiv", "FloorMod", "TruncateDiv", "Mod"):
     fails(name, by_zero, "Integer division by zero", types=SIGNED[2:] if name == "Mod" else INTS)
-op("Pow", powers, np.power, ulp=fine(2, 40))
+op("Pow", powers, np.power, ulp=fine(2, 200))
 fails("Pow", negative_power, "Integers to negative integer powers are not allowed", types=SIGNED)
 op("Maximum", binary, np.maximum, zero_sign=False)
 op("Minimum", binary, np.minimum, zero_sign=False)

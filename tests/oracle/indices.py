@@ -4,7 +4,7 @@ import numpy as np
 from arrays import vector, zeros
 from graph import STRING, Type
 from table import fails, op
-from values import BFLOAT16, BOOL, COMPLEXES, FLOAT, FLOATS, INTS, NUMBERS, flush, is_float, narrow, wide
+from values import BOOL, FLOATS, INTS, NUMBERS, flush, is_float, narrow, wide
 
 FLAT = NUMBERS + [BOOL]
 

@@ -4,10 +4,8 @@ import scipy.special as sp
 import torch
 import torch.nn.functional as F
 
-from graph import Type
-from indices import layout
 from table import fails, op
-from values import BFLOAT16, DOUBLE, FLOAT, FLOATS, HALF, INTS, is_float, narrow, wide
+from values import FLOAT, FLOATS, INTS, is_float, narrow, wide
 
 SELU, SELU_ALPHA = 1.0507009873554805, 1.7580993408473766
 

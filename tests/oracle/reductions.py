@@ -3,7 +3,7 @@ import numpy as np
 
 from graph import Type
 from table import fails, op
-from values import BOOL, FLOATS, INTS, NUMBERS, QTYPES, is_complex, is_float, is_int, narrow, wide
+from values import BOOL, FLOATS, INTS, NUMBERS, QTYPES, is_complex, is_float, is_int, narrow
 
 ORDERED = FLOATS + INTS + QTYPES
 

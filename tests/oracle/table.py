@@ -29,7 +29,7 @@ import numpy as np
 
 from graph import STRING, Failure, Graph
 from opdefs import OPS
-from values import (BOOL, DOUBLE, FLOAT, LIMITS, NUMBERS, QTYPES, Rand, eps, flush, is_complex, is_float, name_of, real_of, ulp,
+from values import (BOOL, DOUBLE, FLOAT, LIMITS, NUMBERS, Rand, eps, flush, is_complex, is_float, name_of, real_of, ulp,
                     wide)
 
 SEED = int(os.environ.get("SEED", "1"))

@@ -5,7 +5,7 @@ place (ulp) of the op's own type.
 """
 import numpy as np
 
-from graph import BFLOAT16, NUMPY, QUANTIZED, STRING
+from graph import BFLOAT16, QUANTIZED, STRING
 
 HALF, FLOAT, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = [HALF, BFLOAT16, FLOAT, DOUBLE]
@@ -18,7 +18,7 @@ NUMBERS = FLOATS + INTS + COMPLEXES
 QTYPES = list(QUANTIZED.values())
 INDEX = [np.dtype(np.int32), np.dtype(np.int64)]
 
-# type: (bits of the significand, exponent of the least normal number, largest number)
+# By type: (bits of the significand, exponent of the least normal number, largest number)
 LIMITS = {HALF: (11, -14, 65504.0), BFLOAT16: (8, -126, (2 - 2.0**-7) * 2.0**127), FLOAT: (24, -126, float(np.finfo("f").max)),
           DOUBLE: (53, -1022, np.finfo("d").max)}
 LIMITS[COMPLEXES[0]], LIMITS[COMPLEXES[1]] = LIMITS[FLOAT], LIMITS[DOUBLE]
