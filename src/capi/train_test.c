@@ -179,6 +179,7 @@ MR_TEST(capi_train_saves_and_restores)
 
 MR_TEST(capi_train_digits_come_in_batches)
 {
+    mr_test_deadline(60); /* 24,000 digits are drawn */
     kit k = kit_new();
     mr_digits *d = mr_digits_open(NULL, k.s);
     CHECK_OK(k.s);
