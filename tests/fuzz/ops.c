@@ -31,7 +31,7 @@
 #include "tests/fuzz/values.h"
 
 enum { TOTAL_RUNS = 1000000, LEAST_RUNS = 1000 };
-enum { PATIENCE_MS = 3, WHOLE_ONCE_IN = 8 };
+enum { PATIENCE_MS = 3, WHOLE_ONCE_IN = 8, GROWN_ONCE_IN = 20, MOST_GROWN = 20000 };
 
 /* Counts of an op. */
 enum { RUNS, BUILT, REACHED, SUCCEEDED, N_COUNTS };
@@ -93,6 +93,7 @@ typedef struct op_run {
     mr_tensor_vec held;
     int64_t *counts;
     mr_str what;         /* for people */
+    int64_t from, to;    /* every size `from` becomes `to`; to 0: none does */
     int n_args;          /* in lists, and the type of the first: what a function is called with */
     mr_dtype first_type;
 } op_run;
@@ -125,11 +126,31 @@ static int type_of(const mr_trial_input *in)
     return in->t ? (int)in->t->dtype : (int)mr_dtype_base(mr_out_type(in->out));
 }
 
+/* Kernels work in blocks and lanes that examples do not fill.  All inputs grow alike, or they would
+ * not fit each other; the elements are those of before, over and over, so that indices stay good. */
+static void grow_input(op_run *x, mr_trial_input *in)
+{
+    mr_shape s;
+    mr_tensor *larger;
+    mr_shape_set(&s, in->t->rank, in->t->dims);
+    for (int i = 0; i < s.rank; i++)
+        s.dims[i] = s.dims[i] == x->from ? x->to : s.dims[i];
+    fuzz_shape_limit(&s, MOST_GROWN);
+    if (in->t->n == 0 || mr_shape_eq(s.rank, s.dims, in->t->rank, in->t->dims))
+        return;
+    fuzz_must(mr_tensor_new(NULL, (mr_dtype)in->t->dtype, s.rank, s.dims, &larger), "larger");
+    for (int64_t at = 0; at < larger->n; at += in->t->n)
+        mr_tensor_copy_elements(larger, at, in->t, 0, MR_MIN(in->t->n, larger->n - at));
+    replace(in, larger);
+}
+
 /* Another tensor for an input; for what a node gives, one of its type. */
 static void change_input(op_run *x, mr_trial_input *in)
 {
     int type = type_of(in);
     bool handle = type == MR_RESOURCE || type == MR_VARIANT;
+    if (x->to && in->t && !handle)
+        grow_input(x, in);
     if (!changes(x, in->t && !handle ? 3 : 20))
         return;
     if (in->t)
@@ -428,12 +449,17 @@ static void run(fuzz_run *r)
     int at = (int)(r->number % n_subjects); /* each op as often as any other */
     const fuzz_subject *s = &subjects[at];
     static const uint8_t wildness[] = {0, 1, 1, 1, 1, 1, 1, 1, 2, 2};
+    static const int16_t sizes[] = {7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 255, 257, 1000, 4099};
     op_run x = {.r = r,
                 .s = s,
                 .wildness = fuzz_pick(&r->rng, wildness),
                 .counts = r->counts + at * N_COUNTS};
     const fuzz_script *c = &s->scripts[fuzz_below(&r->rng, (uint64_t)s->n_scripts)];
     mr_dtype key = c->types[fuzz_below(&r->rng, (uint64_t)c->n_types)];
+    if (fuzz_once_in(&r->rng, GROWN_ONCE_IN)) {
+        x.from = fuzz_between(&r->rng, 1, 4);
+        x.to = fuzz_pick(&r->rng, sizes);
+    }
     x.counts[RUNS]++;
     fuzz_notef(r, "%s %s\n", s->def->name, mr_dtype_name(key));
     if (strcmp(s->def->name, "Abort") == 0)
