@@ -50,6 +50,19 @@ static mr_out forgetting(mr_fb *b, mr_out x, mr_out w)
     return mr_fb1(b, "Tanh", x);
 }
 
+/* A part of the body is somewhere else, in a loop too. */
+static mr_out spread(mr_fb *b, mr_out x, mr_out w)
+{
+    mr_out v[2] = {{0}, x};
+    mr_fb_for(b, mr_fb_num(b, MR_INT32, 2), 10, v + 1, 1);
+    b->s.device = "/device:CPU:1";
+    mr_out there = mr_fb1(b, "Tanh", mr_fb2(b, "Mul", v[1], w));
+    b->s.device = "";
+    v[1] = mr_fb2(b, "Mul", there, x);
+    mr_fb_end_for(b, v + 1, 1);
+    return v[1];
+}
+
 static void setup(mr_grig *r)
 {
     mr_grig_init(r);
@@ -59,6 +72,7 @@ static void setup(mr_grig *r)
     add_function(r->g->library, "looping", looping);
     add_function(r->g->library, "calling", calling);
     add_function(r->g->library, "forgetting", forgetting);
+    add_function(r->g->library, "spread", spread);
 }
 
 static mr_out call(mr_grig *r, const char *f, mr_out x, mr_out w)
@@ -104,6 +118,34 @@ MR_TEST(run_gradients_of_a_call_in_a_loop_in_a_conditional)
     mr_grig_deinit(&r);
 }
 
+/* The three ways of calling, in both sides of a conditional in a loop, and with a body on two
+ * devices. */
+MR_TEST(run_gradients_of_calls_in_a_conditional_in_a_loop)
+{
+    static const char *const names[] = {"looping", "spread"};
+    for (int i = 0; i < 2; i++) {
+        mr_grig r;
+        setup(&r);
+        r.config.n_cpus = 2;
+        mr_func_ref f = {names[i], 0, NULL};
+        mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}},
+                                 {"Tout", mr_a_types(1, (const int[]){MR_DOUBLE})}};
+        mr_out v[2] = {{0}, r.x[0]};
+        mr_fb_for(&r.b, mr_grig_i32(&r, 5), 10, v + 1, 1);
+        mr_fb_cond(&r.b, mr_fb2(&r.b, "Less", v[1], mr_grig_num(&r, 0.4)));
+        mr_out in[] = {mr_fb2(&r.b, "Add", v[1], mr_grig_num(&r, 0.9)), r.x[1]};
+        mr_out a = mr_fb_emit(&r.b, "PartitionedCall", attrs, 2, in, 2);
+        a = call(&r, names[i], mr_fb2(&r.b, "Add", a, r.x[0]), r.x[1]);
+        mr_fb_cond_else(&r.b, &a, 1);
+        in[0] = v[1];
+        mr_out b = mr_fb_emit(&r.b, "StatefulPartitionedCall", attrs, 2, in, 2);
+        mr_fb_cond_end(&r.b, &b, &v[1]);
+        mr_fb_end_for(&r.b, v + 1, 1);
+        mr_grig_check(&r, v[1]);
+        mr_grig_deinit(&r);
+    }
+}
+
 /* The gradient flows to an argument that nobody asks about, and not to the one asked about: nothing
  * of what the call's gradient emits is left, nor may be kept for the backward loop. */
 MR_TEST(run_gradients_of_a_call_that_forgets_its_argument)
@@ -135,6 +177,55 @@ MR_TEST(run_gradients_by_symbolic_gradient)
     MR_CHECK_NEAR(*MR_DATA(double, t[1]), (1 - th * th) * x * x, 1e-12);
     mr_tensor_unref(t[0]);
     mr_tensor_unref(t[1]);
+    mr_grig_deinit(&r);
+}
+
+static mr_out slope_of(mr_grig *r, const char *name, mr_out x, mr_out w)
+{
+    mr_func_ref f = {name, 0, NULL};
+    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}},
+                             {"Tout", mr_a_types(2, (const int[]){MR_DOUBLE, MR_DOUBLE})}};
+    mr_out in[] = {x, w, mr_grig_num(r, 1)};
+    return mr_fb_emit(&r->b, "SymbolicGradient", attrs, 2, in, 3);
+}
+
+/* Descends along the slope of a function with a loop in it, while it is above 0.2. */
+MR_TEST(run_symbolic_gradients_in_a_conditional_in_a_loop)
+{
+    mr_grig r;
+    setup(&r);
+    mr_out v[2] = {{0}, r.x[0]};
+    mr_fb_for(&r.b, mr_grig_i32(&r, 6), 10, v + 1, 1);
+    mr_fb_cond(&r.b, mr_fb2(&r.b, "Less", mr_grig_num(&r, 0.2), v[1]));
+    mr_out down = mr_fb2(&r.b, "Sub", v[1], slope_of(&r, "looping", v[1], r.x[1]));
+    mr_fb_cond_else(&r.b, &down, 1);
+    mr_fb_cond_end(&r.b, &v[1], &v[1]);
+    mr_fb_end_for(&r.b, v + 1, 1);
+    mr_tensor *t;
+    MR_CHECK_OK(mr_grig_run(&r, &v[1], 1, &t));
+    double x = *MR_DATA(double, r.feed[0]), w = *MR_DATA(double, r.feed[1]);
+    for (int i = 0; i < 6 && x > 0.2; i++) {
+        double y = x, d = 1;
+        for (int k = 0; k < 3; k++) {
+            y = tanh(y * w);
+            d *= (1 - y * y) * w;
+        }
+        x -= d;
+    }
+    MR_CHECK_NEAR(*MR_DATA(double, t), x, 1e-12);
+    mr_tensor_unref(t);
+    mr_grig_deinit(&r);
+}
+
+/* As in TensorFlow. */
+MR_TEST(run_gradients_of_symbolic_gradients_are_refused)
+{
+    mr_grig r;
+    setup(&r);
+    mr_out y = slope_of(&r, "product", r.x[0], r.x[1]);
+    mr_gradient dx;
+    MR_CHECK_ERR(mr_graph_gradients(r.g, &y, 1, r.x, 1, NULL, &dx), MR_NOT_FOUND,
+                 "No gradient defined for op: SymbolicGradient");
     mr_grig_deinit(&r);
 }
 

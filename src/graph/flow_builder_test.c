@@ -68,7 +68,8 @@ static mr_out enter(mr_fb *b, mr_fb_context *c, mr_out v, bool constant)
     mr_named_attr attrs[] = {{"frame_name", mr_a_str(c->frame)},
                              {"is_constant", mr_a_bool(constant)},
                              {"parallel_iterations", mr_a_int(c->parallel)}};
-    mr_out o = emit_in(b, c, "Enter", attrs, 3, &v, 1);
+    bool ref = mr_dtype_is_ref(mr_out_type(v));
+    mr_out o = emit_in(b, c, ref ? "RefEnter" : "Enter", attrs, 3, &v, 1);
     if (b->lazy && c->outer && !c->outer->is_loop)
         mr_node_add_control(o.node, c->outer->pivot);
     return o;
@@ -86,10 +87,11 @@ static mr_out bring(mr_fb *b, mr_fb_context *to, mr_out v)
     if (hit)
         return *hit;
     hit = mr_arena_new(&b->arena, mr_out);
+    const char *split = mr_dtype_is_ref(mr_out_type(v)) ? "RefSwitch" : "Switch";
     if (to->is_loop)
         *hit = enter(b, to, v, true);
     else
-        *hit = mr_nth(emit_in(b, to, "Switch", NULL, 0, (mr_out[]){v, to->pred}, 2), to->side);
+        *hit = mr_nth(emit_in(b, to, split, NULL, 0, (mr_out[]){v, to->pred}, 2), to->side);
     mr_imap_put(&to->captured, key(v), hit);
     return *hit;
 }

@@ -5,7 +5,8 @@
  * condition mr_fb_while_body(&b, mr_fb2(&b, "Less", v[0], n), v);  v: now those of the body next[0]
  * = mr_fb2(&b, "Add", v[0], one); mr_fb_while_end(&b, next, out);
  *
- * Any value made before may be used: it is brought in by a Switch or a constant Enter. */
+ * Any value made before may be used: it is brought in by a Switch or a constant Enter, a reference
+ * by their Ref forms. */
 #ifndef MR_GRAPH_FLOW_BUILDER_TEST_H
 #define MR_GRAPH_FLOW_BUILDER_TEST_H
 
