@@ -32,6 +32,23 @@ static mr_status *run_arg(mr_run *r)
     return NULL;
 }
 
+/* Inside of a loop, several iterations may want to give the one result. */
+static mr_status *keep_retval(mr_run *r, int i) MR_NO_TSA
+{
+    mr_value *to = &r->step->rets[i];
+    bool in_loop = r->frame != 0;
+    if (in_loop)
+        mr_lock(r->step->mu);
+    bool is_set = to->kind != MR_ABSENT;
+    if (!is_set) {
+        *to = r->in[0];
+        r->in[0].kind = MR_ABSENT;
+    }
+    if (in_loop)
+        mr_unlock(r->step->mu);
+    return is_set ? mr_error(MR_INTERNAL, "Retval[%d] has already been set.", i) : NULL;
+}
+
 static mr_status *run_retval(mr_run *r)
 {
     int i = ((const place *)r->state)->index;
@@ -40,10 +57,7 @@ static mr_status *run_retval(mr_run *r)
     if (mr_in(r, 0)->dtype != mr_dtype_base(r->node->in_types[0]))
         return mr_invalid("Expects ret[%d] to be %s but %s is provided", i,
                           mr_dtype_name(r->node->in_types[0]), mr_dtype_name(mr_in(r, 0)->dtype));
-    mr_value_drop(&r->step->rets[i]);
-    r->step->rets[i] = r->in[0];
-    r->in[0].kind = MR_ABSENT;
-    return NULL;
+    return keep_retval(r, i);
 }
 
 #define PLACED .state_bytes = sizeof(place), .init = place_init
