@@ -11,7 +11,7 @@
 #include "graph/control_flow.h"
 
 /* Nested conditionals and loops: keep hostile graphs from costing a square, or a stack. */
-enum { MAX_SIDES = 64, MAX_DEPTH = 100 };
+enum { MAX_SIDES = 128, MAX_DEPTH = 100 };
 
 /* ---- guards ---- */
 static int side_order(const mr_side *a, const mr_side *b)

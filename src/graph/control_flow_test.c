@@ -117,7 +117,7 @@ MR_TEST(control_flow_gives_up_on_conditionals_nested_without_end)
     mr_cflow f;
     mr_gtrial_init(&t, 1);
     mr_out y = t.x[0];
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 200; i++)
         y = mr_nth(mr_emit(&t.b.s, "Switch", y, mr_placeholder(&t.b.s, MR_BOOL, "p", NULL)), 1);
     find(&t, &f);
     MR_CHECK(mr_cflow_value_guard(&f, y) == f.too_deep);

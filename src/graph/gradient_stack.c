@@ -73,7 +73,7 @@ void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node
         return;
     if (guard->n < 0) {
         mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED,
-                                      "Conditionals around '%s' are nested too deeply to be "
+                                      "Loops and conditionals around '%s' are nested too deeply to be "
                                       "differentiated.",
                                       n->name));
         return;
