@@ -79,7 +79,7 @@ $(B)/%.o: %.c | $(GEN)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # Products of floats may multiply and add in one: oneDNN, the other way to make them, does so too.
-$(B)/src/ops/linalg/sgemm.o: CFLAGS += -ffp-contract=fast
+$(B)/src/ops/linalg/tiles.o: CFLAGS += -ffp-contract=fast
 
 $(B)/gen/%.o: $(G)/%.c | $(GEN)
 	@mkdir -p $(@D)

@@ -271,16 +271,19 @@ static void cut_work(job *j)
 
 static mr_status *run_units(mr_run *r, job *j)
 {
+    mr_allocator *alloc = mr_run_allocator(r);
+    size_t bytes = (size_t)(j->segments * j->n_out) * j->f->total_bytes;
     if (j->segments > 1) { /* at most 16 * 16 * 512 totals */
-        j->partial = mr_try_alloc((size_t)(j->segments * j->n_out) * j->f->total_bytes);
+        j->partial = alloc->alloc(alloc, bytes);
         if (!j->partial)
             return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for partial results");
     }
     double cost = (double)(j->count / j->segments * j->tile) * COST_NS;
     mr_run_for(r, j->units * j->segments, cost, units_part, j);
-    if (j->partial)
+    if (j->partial) {
         join_segments(j);
-    mr_free(j->partial);
+        alloc->free(alloc, j->partial, bytes);
+    }
     return NULL;
 }
 

@@ -63,7 +63,7 @@ static float *random_matrix(int64_t n)
 }
 
 /* As a matrix inside a larger one: rows are some entries apart. */
-static void check_sgemm(bool ta, bool tb, mr_sgemm_to_c how, int64_t m, int64_t n, int64_t k)
+static void check_sgemm(bool ta, bool tb, mr_to_c how, int64_t m, int64_t n, int64_t k)
 {
     mr_sgemm g = {.ta = ta,
                   .tb = tb,
@@ -102,12 +102,12 @@ static void check_sgemm(bool ta, bool tb, mr_sgemm_to_c how, int64_t m, int64_t 
 static void check_kind(const char *kind)
 {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16, 29, 33, 67, 130, 150};
-    if (!mr_sgemm_use(kind))
+    if (!mr_tiles_use(kind))
         mr_test_skip("this CPU cannot run %s", kind);
     for (int round = 0; round < 300; round++) {
         int64_t m = sizes[mr_test_random() % 14], n = sizes[mr_test_random() % 14];
         int64_t k = sizes[mr_test_random() % 14];
-        check_sgemm(round & 1, round & 2, (mr_sgemm_to_c)(round % 3), m, n, k);
+        check_sgemm(round & 1, round & 2, (mr_to_c)(round % 3), m, n, k);
     }
     check_sgemm(false, false, MR_C_WRITE, 31, 1030, 20);
     check_sgemm(true, true, MR_C_SUBTRACT, 31, 33, 600);

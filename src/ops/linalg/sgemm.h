@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum mr_sgemm_to_c { MR_C_WRITE, MR_C_ADD, MR_C_SUBTRACT } mr_sgemm_to_c;
+#include "ops/linalg/tiles.h"
 
 /* C = op(A) op(B), or that is added to C or subtracted; all row-major: op(A) is m x k, op(B) is
  * k x n, none of them empty.  ld is the distance between rows as stored. */
 typedef struct mr_sgemm {
     bool ta, tb; /* A is stored k x m, B is stored n x k */
     bool thin;   /* made as vectors times a matrix: as mr_sgemm_thin says of the whole product */
-    mr_sgemm_to_c how;
+    mr_to_c how;
     int64_t m, n, k;
     const float *a, *b;
     float *c;
@@ -27,8 +27,5 @@ size_t mr_sgemm_room(const mr_sgemm *g);
 /* The order in which a sum is made depends on k and `thin` alone: pieces of a product give the same
  * bits as the whole. */
 void mr_sgemm_run(const mr_sgemm *g, void *room);
-/* From now on the code for another kind of CPU: "avx512", "avx2" or "plain"; NULL: the best.  False
- * where this one cannot run it.  For tests. */
-bool mr_sgemm_use(const char *kind);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "ops/dnnl_conv.h"
+#include "ops/nn/conv_direct.h"
 #include "ops/nn/conv_float.h"
 #include "ops/nn/conv_repeat.h"
 #include "ops/nn/wide.h"
@@ -122,7 +123,7 @@ static mr_status *turn_in(mr_run *r, mr_conv_pass pass, const mr_conv *c, int op
     return mr_wide_turn(r, x, c->batch, channels, pixels);
 }
 
-/* oneDNN where it is fast; its code for depthwise windows lacks some passes, and what it takes
+/* What our own tiles do not serve: oneDNN where it is fast; its code for depthwise windows lacks some passes, and what it takes
  * instead is slower than plain C. */
 static bool for_dnnl(mr_conv_pass pass, const mr_conv *c)
 {
@@ -147,6 +148,8 @@ static mr_status *compute(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dty
                           const void *a, const void *b, void *out)
 {
     mr_conv_state *s = r->state;
+    if (type == MR_FLOAT && mr_conv_direct_serves(pass, c))
+        return mr_conv_direct(r, pass, c, a, b, out);
     if (type == MR_FLOAT && for_dnnl(pass, c)) {
         mr_status *st = mr_conv_float(r, s->kept, pass, c, a, b, out,
                                       constant_filter(r, pass));

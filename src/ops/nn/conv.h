@@ -5,7 +5,8 @@
  * convolution is one with as many groups as in channels, and its filter [window.., in, multiplier]
  * lies in memory just so.
  *
- * float (and half, bfloat16 by way of float) runs on oneDNN, the rest in plain C. */
+ * float (and half, bfloat16 by way of float) runs on our own tiles (conv_direct.h) or oneDNN
+ * (conv_float.h), the rest in plain C. */
 #ifndef MR_OPS_NN_CONV_H
 #define MR_OPS_NN_CONV_H
 

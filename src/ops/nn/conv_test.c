@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "ops/dnnl_conv.h"
 #include "ops/kernel_test.h"
+#include "ops/linalg/tiles.h"
 #include "tests/harness/test.h"
 
 int omp_get_max_threads(void) __attribute__((weak));
@@ -34,6 +35,14 @@ static const geometry geometries[] = {
     {4, 7, 7, 16, 24, 1, 1, 2, 1, 1, "SAME", "NCHW"},
     {66, 4, 4, 8, 8, 3, 3, 1, 1, 1, "SAME", "NHWC"},
     {1, 1, 30, 2, 4, 1, 9, 1, 1, 1, "SAME", "NHWC"},
+    {3, 14, 14, 32, 64, 5, 5, 1, 1, 1, "SAME", "NHWC"},
+    {2, 9, 31, 3, 32, 3, 3, 1, 1, 1, "SAME", "NHWC"},
+    {2, 3, 3, 16, 32, 7, 7, 1, 1, 1, "SAME", "NHWC"},
+    {2, 15, 13, 24, 32, 3, 3, 2, 1, 1, "SAME", "NCHW"},
+    {2, 21, 22, 30, 31, 3, 3, 1, 1, 1, "VALID", "NHWC"},
+    {2, 12, 9, 16, 32, 3, 1, 1, 2, 1, "SAME", "NHWC"},
+    {2, 12, 9, 32, 16, 2, 3, 3, 1, 1, "VALID", "NHWC"},
+    {1, 50, 70, 16, 16, 3, 3, 1, 1, 1, "SAME", "NHWC"},
 };
 
 static bool channels_first(const geometry *g) { return g->layout[1] == 'C'; }
@@ -140,9 +149,44 @@ MR_TEST(conv_input_gradient_equals_in_three_threads) { compare(MR_CONV_INPUT, 3)
 MR_TEST(conv_filter_gradient_of_float_equals_double) { compare(MR_CONV_FILTER, 1); }
 MR_TEST(conv_filter_gradient_equals_in_three_threads) { compare(MR_CONV_FILTER, 3); }
 
+MR_TEST(conv_gives_the_same_bits_with_any_number_of_threads)
+{
+    const geometry g = {5, 14, 14, 32, 64, 5, 5, 1, 1, 1, "SAME", "NHWC"};
+    for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_FILTER; pass++) {
+        mr_tensor *in[3], *one = NULL;
+        make_inputs(&g, (mr_conv_pass)pass, in);
+        for (int threads = 1; threads <= 4; threads++) {
+            mr_bench b;
+            open_bench(&b, threads, &g, (mr_conv_pass)pass, MR_FLOAT);
+            mr_tensor *many = run(&b, in, MR_FLOAT);
+            one = one ? one : mr_tensor_ref(many);
+            MR_CHECK(memcmp(one->data, many->data, (size_t)one->n * sizeof(float)) == 0);
+            mr_tensor_unref(many);
+            mr_bench_deinit(&b);
+        }
+        mr_tensor_unref(one);
+        for (int k = 0; k < 3; k++)
+            mr_tensor_unref(in[k]);
+    }
+}
+
+/* The code of every kind of CPU, as far as this one runs it. */
+static void compare_kind(const char *kind)
+{
+    if (!mr_tiles_use(kind))
+        mr_test_skip("this CPU cannot run %s", kind);
+    for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_FILTER; pass++)
+        compare((mr_conv_pass)pass, 2);
+}
+
+MR_TEST(conv_for_any_cpu_equals_double) { compare_kind("plain"); }
+MR_TEST(conv_for_avx2_equals_double) { compare_kind("avx2"); }
+MR_TEST(conv_for_avx512_equals_double) { compare_kind("avx512"); }
+
 /* ---- what is kept ---- */
 
-static const geometry small = {1, 6, 6, 4, 8, 3, 3, 1, 1, 1, "SAME", "NHWC"};
+/* Holes between the pixels of a row are left to oneDNN. */
+static const geometry small = {1, 6, 6, 4, 8, 3, 3, 1, 2, 1, "SAME", "NHWC"};
 
 static void run_once(mr_bench *b, const geometry *g, mr_conv_pass pass)
 {

@@ -1,4 +1,4 @@
-/* ops/linalg/sgemm_pack.h -- how sgemm.c packs panels of B, read once for each kind of CPU.
+/* ops/linalg/tiles_pack.h -- how panels of B are packed, read once for each kind of CPU.
  *
  * Defined by the reader: FN(name), TARGET (an attribute) and LANES (floats of a vector).  A panel
  * is 2 LANES columns, row behind row. */

@@ -1,7 +1,7 @@
-/* ops/linalg/sgemm_thin.h -- a vector times a matrix for sgemm.c, read once for each kind of CPU.
+/* ops/linalg/tiles_thin.h -- a vector times a matrix, read once for each kind of CPU.
  *
  * Each entry of B is used once, so packing would cost more than it gives: B streams from memory.
- * Defined by the reader: FN(name), TARGET and LANES, after sgemm_pack.h. */
+ * Defined by the reader: FN(name), TARGET and LANES, after tiles_pack.h. */
 
 /* c += a B, k rows of B stored by rows; 8 of them pass at a time, so that c is seldom touched. */
 TARGET static void FN(thin_rows)(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb,

@@ -1,0 +1,114 @@
+/* ops/linalg/tiles_sum.h -- tiles of one height, read once for each kind of CPU and height.
+ *
+ * Defined by the reader, besides what tiles_pack.h asks for: N_ROWS, ROWS(M), which is
+ * M(0) .. M(N_ROWS - 1), and HIGH(name), a name that tells the height.  A tile is N_ROWS x 2 LANES
+ * sums; their order over k is the same in all heights. */
+
+#define ZERO(i) FN(vec) x##i = {0}, y##i = {0};
+#define PLUS(i)                                       \
+    x##i += *(const FN(loose) *)(c + i * ldc);        \
+    y##i += *(const FN(loose) *)(c + i * ldc + LANES);
+#define MINUS(i)                                             \
+    x##i = *(const FN(loose) *)(c + i * ldc) - x##i;         \
+    y##i = *(const FN(loose) *)(c + i * ldc + LANES) - y##i;
+#define STORE(i)                               \
+    *(FN(loose) *)(c + i * ldc) = x##i;        \
+    *(FN(loose) *)(c + i * ldc + LANES) = y##i;
+/* C comes from memory while the sums are made. */
+#define TOUCH(i)                                        \
+    __builtin_prefetch(c + i * ldc, 1);                 \
+    __builtin_prefetch(c + i * ldc + 2 * LANES - 1, 1);
+#define FINISH               \
+    if (how == MR_C_ADD) {   \
+        ROWS(PLUS)           \
+    } else if (how == MR_C_SUBTRACT) { \
+        ROWS(MINUS)          \
+    }                        \
+    ROWS(STORE)
+
+TARGET static void HIGH(by_cols)(const mr_tile *t)
+{
+    float *c = t->c;
+    const float *a = t->a, *b = t->b;
+    const int64_t kc = t->kc, step = t->step, rest = t->jump - t->kc * t->step, ldc = t->ldc;
+    const mr_to_c how = t->how;
+    ROWS(TOUCH)
+    ROWS(ZERO)
+    for (int64_t run = t->runs; run > 0; run--, a += rest)
+        for (int64_t k = 0; k < kc; k++, a += step, b += 2 * LANES) {
+            const FN(vec) b0 = *(const FN(vec) *)b, b1 = *(const FN(vec) *)(b + LANES);
+#define STEP(i)        \
+    x##i += a[i] * b0; \
+    y##i += a[i] * b1;
+            ROWS(STEP)
+#undef STEP
+        }
+    FINISH
+}
+
+TARGET static void HIGH(by_rows)(const mr_tile *t)
+{
+    float *c = t->c;
+    const float *b = t->b;
+    const int64_t kc = t->kc, jump = t->jump, ldc = t->ldc;
+    const mr_to_c how = t->how;
+#define ROW(i) const float *a##i = t->a + MR_MIN(i, t->rows - 1) * t->step;
+    ROWS(ROW)
+#undef ROW
+    ROWS(TOUCH)
+    ROWS(ZERO)
+    for (int64_t run = t->runs; run > 0; run--) {
+        for (int64_t k = 0; k < kc; k++, b += 2 * LANES) {
+            const FN(vec) b0 = *(const FN(vec) *)b, b1 = *(const FN(vec) *)(b + LANES);
+#define STEP(i)           \
+    x##i += a##i[k] * b0; \
+    y##i += a##i[k] * b1;
+            ROWS(STEP)
+#undef STEP
+        }
+#define JUMP(i) a##i += jump;
+        ROWS(JUMP)
+#undef JUMP
+    }
+    FINISH
+}
+
+TARGET static void HIGH(strip_cols)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to)
+{
+    for (int64_t k = 0; k < kc; k++, a += lda, to += N_ROWS) {
+        if (mc == N_ROWS) {
+            memcpy(to, a, N_ROWS * sizeof(float));
+            continue;
+        }
+        for (int64_t i = 0; i < N_ROWS; i++)
+            to[i] = i < mc ? a[i] : 0;
+    }
+}
+
+/* What turn8 writes behind a column is written over afterwards, but for the last. */
+TARGET static void HIGH(strip_rows)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to)
+{
+    int64_t k = 0;
+    for (; k + 8 <= kc; k += 8)
+        for (int64_t i = (N_ROWS - 1) / 8 * 8; i >= 0; i -= 8) {
+            int64_t row = MR_MIN(i, mc - 1);
+            FN(turn8)(a + row * lda + k, lda, mc - row, to + k * N_ROWS + i, N_ROWS);
+        }
+    for (; k < kc; k++)
+        for (int64_t i = 0; i < N_ROWS; i++)
+            to[k * N_ROWS + i] = a[MR_MIN(i, mc - 1) * lda + k];
+}
+
+static const mr_tile_height HIGH(height) = {
+    N_ROWS, HIGH(by_cols), HIGH(by_rows), HIGH(strip_rows), HIGH(strip_cols),
+};
+
+#undef ZERO
+#undef PLUS
+#undef MINUS
+#undef STORE
+#undef TOUCH
+#undef FINISH
+#undef HIGH
+#undef N_ROWS
+#undef ROWS

@@ -1,0 +1,390 @@
+/* ops/nn/conv_direct.c -- convolutions of floats by the tiles of matrix products.
+ *
+ * An image row lies in memory pixel by pixel, so what one row of a window sees is one stretch of
+ * width x channels floats, and the next pixel sees the same, one pixel further.  So for a row of
+ * the window a row of the image is a matrix whose rows overlap, and the filter, as TensorFlow
+ * stores it, is the matrix beside it: a convolution is a product summed over the rows of the
+ * window.  No matrix of windows is written down; only rows that are padded at their sides are
+ * copied first.  Rows of the window that are above or below the image are left out.
+ *
+ * The gradient by the image is the convolution of the other gradient with the filter turned around.
+ * The gradient by the filter is, for a row of the window, the product of the transposed matrix of
+ * windows with the gradient; threads share it by pieces of the filter, so no sums of parts are to
+ * be added.  All sums are made in the same order however the work is cut. */
+#include "ops/nn/conv_direct.h"
+
+#include "base/memory.h"
+#include "ops/linalg/gemm.h"
+#include "ops/linalg/tiles.h"
+
+enum {
+    PANEL_ROWS = 320,      /* of a panel that stays in the first cache */
+    ROWS_FLOATS = 1 << 15, /* of copied rows: they stay in the second cache */
+};
+#define WORK_NS 0.025 /* of one multiplication */
+
+/* A plain convolution: in x filter -> out.  Sizes are of one image. */
+typedef struct plain {
+    int64_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
+    int64_t win_h, win_w, step_y, step_x, holes_y; /* holes_y: dilation */
+    int64_t top, left;                             /* padding */
+    int64_t wide;                                  /* pixels of a row that the windows see */
+    bool as_it_is;                                 /* rows need no padding */
+} plain;
+
+typedef struct job {
+    const mr_tiles *tiles;
+    mr_allocator *alloc;
+    plain p;
+    const float *in, *filter; /* filter: packed into panels of all its rows */
+    float *out;
+    const float *grad; /* gradient of the filter: of the out image */
+    int64_t group,
+        n_groups; /* rows of the filter in a unit of work, units in a row of the window */
+    atomic_bool out_of_room;
+} job;
+
+static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* ---- geometry ---- */
+
+static plain forward_of(const mr_conv *c)
+{
+    plain p = {.batch = c->batch,
+               .in_h = c->in[1],
+               .in_w = c->in[2],
+               .in_c = c->in_channels,
+               .out_h = c->out[1],
+               .out_w = c->out[2],
+               .out_c = c->out_channels,
+               .win_h = c->window[1],
+               .win_w = c->window[2],
+               .step_y = c->stride[1],
+               .step_x = c->stride[2],
+               .holes_y = c->dilation[1],
+               .top = c->before[1],
+               .left = c->before[2]};
+    p.wide = (p.out_w - 1) * p.step_x + p.win_w;
+    p.as_it_is = p.left == 0 && p.wide <= p.in_w;
+    return p;
+}
+
+/* For steps of 1: the gradients change places, and the window looks the other way. */
+static plain backward_of(const mr_conv *c)
+{
+    plain f = forward_of(c), p = f;
+    p.in_h = f.out_h, p.in_w = f.out_w, p.in_c = f.out_c;
+    p.out_h = f.in_h, p.out_w = f.in_w, p.out_c = f.in_c;
+    p.top = (f.win_h - 1) * f.holes_y - f.top;
+    p.left = f.win_w - 1 - f.left;
+    p.wide = p.out_w - 1 + p.win_w;
+    p.as_it_is = p.left == 0 && p.wide <= p.in_w;
+    return p;
+}
+
+/* Of the columns of panels some 70 % are used, or oneDNN is faster. */
+static bool fills_panels(int64_t channels)
+{
+    return 10 * channels >= 7 * up(channels, mr_tiles_here()->cols);
+}
+
+/* No row is much longer with its padding, and sums and products of few sizes fit 64 bits. */
+static bool is_common(const mr_conv *c, int i)
+{
+    int64_t most = INT64_C(1) << 24;
+    if (c->window[i] > most || c->stride[i] > most || c->dilation[i] > most)
+        return false;
+    int64_t extent = (c->window[i] - 1) * c->dilation[i] + 1;
+    return c->before[i] <= extent && c->after[i] <= extent;
+}
+
+bool mr_conv_direct_serves(mr_conv_pass pass, const mr_conv *c)
+{
+    bool flat = c->in[0] == 1 && c->out[0] == 1 && c->window[0] == 1 && c->before[0] == 0;
+    if (!flat || c->groups != 1 || (c->dilation[2] != 1 && c->window[2] != 1))
+        return false;
+    if (!is_common(c, 1) || !is_common(c, 2))
+        return false;
+    if (pass != MR_CONV_INPUT)
+        return fills_panels(c->out_channels);
+    plain p = backward_of(c);
+    return fills_panels(c->in_channels) && p.step_y == 1 && p.step_x == 1 && p.top >= 0 &&
+           p.left >= 0;
+}
+
+/* Rows of the window that meet the image at row y of the out image, within [from, *end). */
+static int64_t meets(const plain *p, int64_t y, int64_t from, int64_t *end)
+{
+    int64_t above = p->top - y * p->step_y; /* rows of the window's first above the image's */
+    int64_t first = above > 0 ? (above + p->holes_y - 1) / p->holes_y : 0;
+    int64_t last = p->in_h - 1 + above >= 0 ? (p->in_h - 1 + above) / p->holes_y + 1 : 0;
+    *end = MR_MIN(*end, last);
+    return MR_MAX(from, first);
+}
+
+/* ---- rows of an image ---- */
+
+/* Rows [y, y + n) of an image as the windows see them. */
+typedef struct rows {
+    const float *data;
+    int64_t y, n, pitch; /* pitch: floats from one to the next */
+} rows;
+
+/* Those that rows [y0, y1) of the out image need. */
+static rows rows_needed(const plain *p, int64_t y0, int64_t y1)
+{
+    int64_t y = MR_MAX(0, y0 * p->step_y - p->top);
+    int64_t end = MR_MIN(p->in_h, (y1 - 1) * p->step_y - p->top + (p->win_h - 1) * p->holes_y + 1);
+    return (rows){
+        .y = y, .n = MR_MAX(0, end - y), .pitch = (p->as_it_is ? p->in_w : p->wide) * p->in_c};
+}
+
+static void copy_row(const plain *p, const float *from, float *to)
+{
+    int64_t there = MR_MAX(0, MR_MIN(p->in_w, p->wide - p->left));
+    size_t pixel = (size_t)p->in_c * sizeof(float);
+    memset(to, 0, (size_t)p->left * pixel);
+    memcpy(to + p->left * p->in_c, from, (size_t)there * pixel);
+    memset(to + (p->left + there) * p->in_c, 0, (size_t)(p->wide - p->left - there) * pixel);
+}
+
+static rows bring_rows(const plain *p, const float *image, int64_t y0, int64_t y1, bool copy,
+                       float *room)
+{
+    rows s = rows_needed(p, y0, y1);
+    if (!copy) {
+        s.data = image + s.y * s.pitch;
+        return s;
+    }
+    int64_t row = p->in_w * p->in_c;
+    s.data = room;
+    s.pitch = p->wide * p->in_c;
+    for (int64_t i = 0; i < s.n; i++)
+        copy_row(p, image + (s.y + i) * row, room + i * s.pitch);
+    return s;
+}
+
+/* Rows of the out image to be made at once, and the room for what they need. */
+static int64_t rows_at_once(const plain *p, int64_t most, size_t *floats)
+{
+    int64_t fixed = (p->win_h - 1) * p->holes_y + 1, row = p->wide * p->in_c;
+    int64_t n = (ROWS_FLOATS / row - fixed) / p->step_y + 1;
+    n = MR_MAX(1, MR_MIN(MR_MIN(n, most), p->out_h));
+    *floats = (size_t)(MR_MIN(p->in_h, (n - 1) * p->step_y + fixed) * row);
+    return n;
+}
+
+/* ---- image and filter ---- */
+
+/* Row y of the out image, for one panel and rows [from, end) of the window. */
+static void make_row(const job *j, const rows *s, int64_t y, int64_t from, int64_t end,
+                     int64_t panel, float *out)
+{
+    const plain *p = &j->p;
+    const mr_tile_height *h;
+    int64_t run = p->win_w * p->in_c, cols = j->tiles->cols;
+    mr_tile t = {.kc = run,
+                 .step = p->step_x * p->in_c,
+                 .jump = p->holes_y * s->pitch,
+                 .ldc = p->out_c,
+                 .how = from > 0 ? MR_C_ADD : MR_C_WRITE};
+    int64_t first = meets(p, y, from, &end);
+    t.runs = MR_MAX(0, end - first);
+    t.b = j->filter + panel * cols * p->win_h * run + first * run * cols;
+    const float *a = s->data + (y * p->step_y - p->top + first * p->holes_y - s->y) * s->pitch;
+    if (t.runs == 0)
+        a = s->data, t.b = j->filter; /* nothing is read */
+    for (int64_t x = 0; x < p->out_w; x += h->rows) {
+        h = mr_tile_next(j->tiles, p->out_w - x);
+        t.rows = MR_MIN(h->rows, p->out_w - x);
+        t.a = a + x * t.step;
+        t.c = out + x * p->out_c + panel * cols;
+        mr_tile_run(j->tiles, h, false, &t, MR_MIN(cols, p->out_c - panel * cols));
+    }
+}
+
+/* Rows [y0, y1) of one out image. */
+static void make_rows(const job *j, const rows *s, int64_t y0, int64_t y1, float *out)
+{
+    const plain *p = &j->p;
+    int64_t at_once = MR_MAX(1, PANEL_ROWS / (p->win_w * p->in_c));
+    int64_t panels = up(p->out_c, j->tiles->cols) / j->tiles->cols;
+    for (int64_t from = 0; from < p->win_h; from += at_once)
+        for (int64_t panel = 0; panel < panels; panel++)
+            for (int64_t y = y0; y < y1; y++)
+                make_row(j, s, y, from, MR_MIN(from + at_once, p->win_h), panel,
+                         out + y * p->out_w * p->out_c);
+}
+
+/* Rows [begin, end) of all out images. */
+static void images_part(void *ctx, int64_t begin, int64_t end)
+{
+    job *j = ctx;
+    const plain *p = &j->p;
+    size_t floats;
+    int64_t most = rows_at_once(p, p->out_h, &floats);
+    float *room = p->as_it_is ? NULL : j->alloc->alloc(j->alloc, floats * sizeof(float));
+    if (!p->as_it_is && !room) {
+        j->out_of_room = true;
+        return;
+    }
+    while (begin < end) {
+        int64_t image = begin / p->out_h, y = begin % p->out_h;
+        int64_t n = MR_MIN(MR_MIN(most, p->out_h - y), end - begin);
+        rows s = bring_rows(p, j->in + image * p->in_h * p->in_w * p->in_c, y, y + n, !p->as_it_is,
+                            room);
+        make_rows(j, &s, y, y + n, j->out + image * p->out_h * p->out_w * p->out_c);
+        begin += n;
+    }
+    if (room)
+        j->alloc->free(j->alloc, room, floats * sizeof(float));
+}
+
+/* Turned around: rows (y, x, out channel), columns in channels. */
+static void pack_turned(const job *j, const float *filter, float *to)
+{
+    const plain *p = &j->p; /* whose in channels are the filter's out channels */
+    int64_t taps = p->win_h * p->win_w, cols = j->tiles->cols;
+    for (int64_t c = 0; c < p->out_c; c += cols)
+        for (int64_t tap = taps - 1; tap >= 0; tap--, to += p->in_c * cols)
+            j->tiles->pack_cols(filter + (tap * p->out_c + c) * p->in_c, p->in_c, p->in_c,
+                                MR_MIN(cols, p->out_c - c), to);
+}
+
+static mr_status *over_images(mr_run *r, job *j, const float *filter, bool turned)
+{
+    const plain *p = &j->p;
+    mr_tensor *packed;
+    int64_t rows_of_filter = p->win_h * p->win_w * p->in_c;
+    int64_t size = rows_of_filter * up(p->out_c, j->tiles->cols);
+    MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, &packed));
+    if (turned)
+        pack_turned(j, filter, packed->data);
+    else
+        j->tiles->pack_rows(filter, p->out_c, rows_of_filter, p->out_c, packed->data);
+    j->filter = packed->data;
+    double work = (double)p->out_w * (double)size;
+    mr_run_for(r, p->batch * p->out_h, WORK_NS * work, images_part, j);
+    mr_tensor_unref(packed);
+    return NULL;
+}
+
+/* ---- the gradient of a filter ---- */
+
+/* What one thread works on: rows [y0, y1) of one image, and panels [first, ..) of the gradient. */
+typedef struct stretch {
+    rows s;
+    const float *grad;
+    int64_t y0, y1, first;
+    bool begun; /* the sums hold something */
+} stretch;
+
+/* Rows [from, end) of the filter below row ky of the window, of one panel. */
+static void add_piece(const job *j, const stretch *w, int64_t panel, int64_t ky, int64_t from,
+                      int64_t end)
+{
+    const plain *p = &j->p;
+    const mr_tile_height *h;
+    int64_t run = p->win_w * p->in_c, cols = j->tiles->cols, y0 = w->y0, y1 = w->y1, last;
+    while (y0 < y1 && (last = ky + 1, meets(p, y0, ky, &last) >= last))
+        y0++;
+    while (y0 < y1 && (last = ky + 1, meets(p, y1 - 1, ky, &last) >= last))
+        y1--;
+    if (y0 == y1 && w->begun)
+        return;
+    int64_t pixels = (w->y1 - w->y0) * p->out_w;
+    mr_tile t = {.runs = y1 - y0,
+                 .kc = p->out_w,
+                 .step = p->step_x * p->in_c,
+                 .jump = p->step_y * w->s.pitch,
+                 .ldc = p->out_c,
+                 .how = w->begun ? MR_C_ADD : MR_C_WRITE};
+    t.b = w->grad + ((panel - w->first) * pixels + (y0 - w->y0) * p->out_w) * cols;
+    const float *a = w->s.data;
+    if (t.runs > 0)
+        a += (y0 * p->step_y - p->top + ky * p->holes_y - w->s.y) * w->s.pitch;
+    for (int64_t i = from; i < end; i += h->rows) {
+        h = mr_tile_next(j->tiles, end - i);
+        t.rows = MR_MIN(h->rows, end - i);
+        t.a = a + i;
+        t.c = j->out + (ky * run + i) * p->out_c + panel * cols;
+        mr_tile_run(j->tiles, h, true, &t, MR_MIN(cols, p->out_c - panel * cols));
+    }
+}
+
+/* Units [begin, end): panel by panel, row by row of the window, group by group of its rows. */
+static void add_units(const job *j, const stretch *w, int64_t begin, int64_t end)
+{
+    const plain *p = &j->p;
+    int64_t run = p->win_w * p->in_c;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t group = unit % j->n_groups, ky = unit / j->n_groups % p->win_h;
+        add_piece(j, w, unit / j->n_groups / p->win_h, ky, group * j->group,
+                  MR_MIN(run, (group + 1) * j->group));
+    }
+}
+
+static void filter_part(void *ctx, int64_t begin, int64_t end)
+{
+    job *j = ctx;
+    const plain *p = &j->p;
+    int64_t cols = j->tiles->cols, a_panel = p->win_h * j->n_groups;
+    int64_t first = begin / a_panel, panels = (end - 1) / a_panel + 1 - first;
+    size_t floats;
+    int64_t most = rows_at_once(p, MR_MAX(1, PANEL_ROWS / p->out_w), &floats);
+    floats = (size_t)up((int64_t)floats + MR_TILE_ROWS, 16);
+    size_t bytes = (floats + (size_t)(most * p->out_w * panels * cols)) * sizeof(float);
+    float *room = j->alloc->alloc(j->alloc, bytes), *packed = room + floats;
+    if (!room) {
+        j->out_of_room = true;
+        return;
+    }
+    stretch w = {.grad = packed, .first = first};
+    for (int64_t image = 0; image < p->batch; image++)
+        for (w.y0 = 0; w.y0 < p->out_h; w.y0 = w.y1, w.begun = true) {
+            w.y1 = MR_MIN(p->out_h, w.y0 + most);
+            w.s =
+                bring_rows(p, j->in + image * p->in_h * p->in_w * p->in_c, w.y0, w.y1, true, room);
+            const float *grad = j->grad + (image * p->out_h + w.y0) * p->out_w * p->out_c;
+            j->tiles->pack_rows(grad + first * cols, p->out_c, (w.y1 - w.y0) * p->out_w,
+                                MR_MIN(panels * cols, p->out_c - first * cols), packed);
+            add_units(j, &w, begin, end);
+        }
+    j->alloc->free(j->alloc, room, bytes);
+}
+
+static void over_filter(mr_run *r, job *j)
+{
+    const plain *p = &j->p;
+    int64_t run = p->win_w * p->in_c, panels = up(p->out_c, j->tiles->cols) / j->tiles->cols;
+    int64_t wanted = 4 * mr_pool_threads(r->step->device->pool);
+    int64_t groups = MR_MAX(1, wanted / (panels * p->win_h));
+    j->group = up(up(run, groups) / groups, MR_TILE_ROWS);
+    j->n_groups = up(run, j->group) / j->group;
+    double pixels = (double)p->batch * (double)p->out_h * (double)p->out_w;
+    double work = pixels * (double)MR_MIN(j->group, run) * (double)j->tiles->cols;
+    mr_run_for(r, panels * p->win_h * j->n_groups, WORK_NS * work, filter_part, j);
+}
+
+/* ---- */
+
+mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const float *a,
+                          const float *b, float *out)
+{
+    job j = {.tiles = mr_tiles_here(), .alloc = mr_run_allocator(r), .out = out};
+    j.p = pass == MR_CONV_INPUT ? backward_of(c) : forward_of(c);
+    if (pass == MR_CONV_FORWARD) {
+        j.in = a;
+        MR_TRY(over_images(r, &j, b, false));
+    } else if (pass == MR_CONV_INPUT) {
+        j.in = b;
+        MR_TRY(over_images(r, &j, a, true));
+    } else {
+        j.in = a;
+        j.grad = b;
+        over_filter(r, &j);
+    }
+    if (j.out_of_room)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a convolution");
+    return NULL;
+}
