@@ -201,6 +201,9 @@ for name, f in (("Greater", np.greater), ("GreaterEqual", np.greater_equal), ("L
     op(name, equal_often, f)
 for name, f in (("Equal", np.equal), ("NotEqual", np.not_equal)):
     op(name, equal_often, f, types=NUMBERS + [BOOL, STRING])
+for name, answer in (("Equal", False), ("NotEqual", True)):
+    op(name, lambda r: ([r.any((2, 3)), r.any((3, 2))], {"incompatible_shape_error": False}),
+       lambda x, y, answer=answer, **_: np.asarray(answer), types=NUMBERS, n=2, static=False)
 op("LogicalAnd", bools2, np.logical_and, types=[BOOL])
 op("LogicalOr", bools2, np.logical_or, types=[BOOL])
 

@@ -4,10 +4,12 @@ import numpy as np
 import torch
 
 import shape_makers  # noqa: adds to MAKERS
-from graph import Failure, Graph, Type
+from graph import BFLOAT16, Failure, Graph, Type
 from makers import MAKERS, two
+from opdefs import OPS
 from programs import Body, Nowhere, Pair, Program, Wrong, checked, compare
 from table import SEED, covers
+from values import FLOAT, HALF
 
 RNG = np.random.default_rng(1)
 
@@ -16,13 +18,13 @@ def new_seed():
     return [SEED, int(RNG.integers(0, 1 << 31))]
 
 
-def each_alone(makers, dtype, second):
+def each_alone(makers, dtype, second, type=None, tol=1e-9):
     wrong = []
     for name in makers:
-        b = Program(new_seed(), Graph(), dtype)
+        b = Program(new_seed(), Graph(), dtype, type)
         try:
             b.add(makers[name])
-            compare(b, second)
+            compare(b, second, tol)
         except (Wrong, Failure) as e:
             wrong.append(f"{name}: {str(e)[:300]}")
         b.g.close()
@@ -44,6 +46,25 @@ def test_gradients_of_each_op_alone():
     each_alone(MAKERS, torch.float64, True)
 
 
+def allowed(name, t):
+    """The op, and what its maker needs, exists in type t."""
+    attr = OPS[name].main_attr()
+    return not attr or t in OPS[name].types(attr)
+
+
+def test_gradients_of_each_op_in_float():
+    each_alone({n: m for n, m in MAKERS.items() if allowed(n, FLOAT)}, torch.float64, True, FLOAT, 1e-3)
+
+
+def test_gradients_of_each_op_in_half():
+    """With gradients of gradients, whose errors grow; what counts is that they have kernels and the right sign."""
+    each_alone({n: m for n, m in MAKERS.items() if allowed(n, HALF)}, torch.float64, False, HALF, 0.05)
+
+
+def test_gradients_of_each_op_in_bfloat16():
+    each_alone({n: m for n, m in MAKERS.items() if allowed(n, BFLOAT16)}, torch.float64, False, BFLOAT16, 0.2)
+
+
 def test_gradients_of_random_programs():
     programs(MAKERS, torch.float64, 15, 25)
 
@@ -56,7 +77,7 @@ def test_second_gradients_of_random_programs():
 
 def far(b, p):
     """Away from 0: p / 4 + 3."""
-    return b.op("Add", [b.op("Mul", [p, b.const(np.complex128(0.25))], torch.mul), b.const(np.complex128(3 + 1j))], torch.add)
+    return b.op("Add", [b.op("Mul", [p, b.const(0.25)], torch.mul), b.const(3 + 1j)], torch.add)
 
 
 def complex_abs(b):
@@ -71,7 +92,7 @@ def parts(b):
 
 
 def quarter(b):
-    return b.op("Mul", [b.any(), b.const(np.complex128(0.2))], torch.mul)
+    return b.op("Mul", [b.any(), b.const(0.2)], torch.mul)
 
 
 COMPLEX = {n: MAKERS[n] for n in (
@@ -109,7 +130,7 @@ def body(seed, g, x, w, n_ops):
         b.add(MAKERS[names[b.int(0, len(names) - 1)]])
     end = next((p for p in b.pool[:0:-1] if p.shape == x.shape), w)
     y = b.op("MatMul", [b.op("Tanh", [b.op("Add", [x, end], torch.add)], torch.tanh), w], torch.matmul)
-    return b, b.op("Mul", [y, b.const(np.float64(0.4))], torch.mul)
+    return b, b.op("Mul", [y, b.const(0.4)], torch.mul)
 
 
 def loop(b, x, w, seed, n_ops, steps):

@@ -21,7 +21,7 @@ def i32(*v):
 
 def positive(b, p):
     """p * p + 0.5, by ops."""
-    return b.op("Add", [b.op("Square", [p], torch.square), b.const(np.float64(0.5))], torch.add)
+    return b.op("Add", [b.op("Square", [p], torch.square), b.const(0.5)], torch.add)
 
 
 UNARY = {"Neg": torch.neg, "Abs": torch.abs, "Square": torch.square, "Exp": torch.exp, "Expm1": torch.expm1, "Sin": torch.sin,
@@ -89,8 +89,7 @@ def select_v2(b):
 
 @maker("ClipByValue")
 def clip(b):
-    lo, hi = np.float64(-0.7), np.float64(0.9)
-    return b.op("ClipByValue", [b.any(), b.g.const(lo), b.g.const(hi)], lambda t: torch.clip(t, -0.7, 0.9))
+    return b.op("ClipByValue", [b.any(), b.const(-0.75).out, b.const(0.875).out], lambda t: torch.clip(t, -0.75, 0.875))
 
 
 # ---- matrices ----

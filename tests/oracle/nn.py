@@ -280,6 +280,8 @@ def filter_backward(depth):
 
 
 op("Conv2D", forward_case(False), conv, types=FLOATS, sums=4, zero_sign=False, n=40)
+op("Conv2D", forward_case(False), lambda x, w, **a: conv(x.astype(float), w.astype(float), **a).astype(x.dtype),
+   types=[np.int32], n=12)
 op("Conv2DBackpropInput", backward_case(False, "input"), input_backward(False), types=FLOATS, sums=4, zero_sign=False, n=30)
 op("Conv2DBackpropFilter", backward_case(False, "filter"), filter_backward(False), types=FLOATS, sums=4, zero_sign=False, n=30)
 op("DepthwiseConv2dNative", forward_case(True), depthwise, sums=4, zero_sign=False, n=30)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from graph import Failure, Output, Type
+from values import narrow, wide
 
 
 class Pair:
@@ -16,9 +17,10 @@ class Pair:
 
 
 class Program:
-    def __init__(self, seed, g, dtype=torch.float64):
+    def __init__(self, seed, g, dtype=torch.float64, type=None):
+        """torch computes in dtype, we in type."""
         self.rng, self.g, self.dtype = np.random.default_rng(seed), g, dtype
-        self.numpy = {torch.float64: np.float64, torch.complex128: np.complex128}[dtype]
+        self.type = np.dtype(type or {torch.float64: np.float64, torch.complex128: np.complex128}[dtype])
         self.inputs, self.pool, self.feeds, self.said = [], [], {}, []
 
     def int(self, lo, hi):
@@ -28,21 +30,22 @@ class Program:
         return bool(self.rng.random() < p)
 
     def values(self, shape):
+        """Numbers that our type holds, for torch."""
         a = self.rng.standard_normal(shape)
-        return np.asarray(a + 1j * self.rng.standard_normal(shape) if self.numpy == np.complex128 else a, self.numpy)
+        return wide(narrow(a + 1j * self.rng.standard_normal(shape) if self.dtype.is_complex else a, self.type))
 
     def new(self, shape):
         """An input: fed, its shape known to the graph or not."""
         a = self.values(shape)
-        p = Pair(self.g.feed(self.numpy, tuple(shape) if self.chance(0.5) else None), torch.from_numpy(a.copy()).requires_grad_())
-        self.feeds[p.out] = a
+        p = Pair(self.g.feed(self.type, tuple(shape) if self.chance(0.5) else None), torch.from_numpy(a.copy()).requires_grad_())
+        self.feeds[p.out] = narrow(a, self.type)
         self.inputs.append(p)
         self.pool.append(p)
         return p
 
     def const(self, a):
-        a = np.asarray(a)
-        return Pair(self.g.const(a), torch.from_numpy(np.array(a)))
+        a = narrow(np.asarray(a), self.type)
+        return Pair(self.g.const(a), torch.from_numpy(np.array(wide(a))))
 
     def shape(self, lo=0, hi=4):
         return tuple(self.int(1, 4) for _ in range(self.int(lo, hi)))
@@ -77,7 +80,7 @@ class Program:
         """Keeps values near 1, or a long program leaves the range where digits can be compared."""
         if p.t.numel() and float(p.t.detach().abs().max()) > 8:
             return self.op("Tanh" if self.dtype == torch.float64 else "Mul", [p] + (
-                [] if self.dtype == torch.float64 else [self.const(self.numpy(1 / 16))]),
+                [] if self.dtype == torch.float64 else [self.const(1 / 16)]),
                 torch.tanh if self.dtype == torch.float64 else torch.mul)
         return p
 
@@ -125,7 +128,8 @@ def loss_of(b, outs):
         w = b.rng.standard_normal(p.shape)
         if p.t.is_complex():
             w = w + 1j * b.rng.standard_normal(p.shape)
-        y, t = b.g.op("Mul", [p.out, np.asarray(w)]), p.t * torch.from_numpy(np.array(w))
+        w = b.const(w)
+        y, t = b.g.op("Mul", [p.out, w.out]), p.t * w.t
         if p.t.is_complex():
             y, t = b.g.op("Real", [y], Tout=Type(np.float64)), t.real
         total.append(b.g.op("Sum", [y, np.arange(len(p.shape), dtype=np.int32)]))
@@ -139,7 +143,7 @@ def ends(b):
 
 
 def close(name, got, want, tol):
-    want = want.detach().resolve_conj().numpy()
+    got, want = wide(got), want.detach().resolve_conj().numpy()
     if got.shape != want.shape:
         raise Wrong(f"{name}: shape {got.shape}, expected {want.shape}")
     scale = 1 + (np.max(np.abs(want)) if want.size else 0)

@@ -183,7 +183,7 @@ def scatter(f):
 
 
 def scatter_scale(v, at, u, T):
-    return scatter(np.add)(np.abs(v), at, np.abs(u))
+    return scatter(np.add)(np.abs(v), at, np.abs(u)) * (1 + at.size / 16)
 
 
 state_op("ScatterUpdate", 1, rows, scatter(lambda a, b: b), types=NUMBERS, n=10)
