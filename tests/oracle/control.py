@@ -257,16 +257,39 @@ for v in ("", "V2"):
        untyped(lambda x, n: np.sort(x)[::-1]), build=random_queue(v), types=FLOATS + INTS, n=2, static=False)
 
 
+def priority_queue(version):
+    def build(g, xs, attrs):
+        t, s = attrs["T"], attrs["s"]
+        q = g.op("PriorityQueue" + version, [], component_types=[t], shapes=[s], shared_name=name())
+        put = g.op("QueueEnqueueMany" + version, [q, xs])
+        types = [Type(np.int64), t]
+        y = g.op("QueueDequeueMany" + version, [q, np.int32(attrs["n"])], controls=[put], component_types=types)
+        return [y, y[1]]
+    return build
+
+
+def prioritised(r):
+    n, s = r.int(1, 12), r.shape(0, 2)
+    return [r.rng.permutation(n).astype(np.int64) * 3 - 7, r.any((n,) + s)], {"s": s, "n": n}
+
+
+for v in ("", "V2"):
+    op("PriorityQueue" + v, typed(prioritised), untyped(lambda p, x, s, n: (np.sort(p), x[np.argsort(p)])), build=priority_queue(v),
+       raw=True, types=ANY, n=2, static=False)
+
+
 # ---- accumulators ----
 
-def averaged(g, xs, attrs):
-    t, mean = attrs["T"], attrs["reduction"]
-    a = g.op("ConditionalAccumulator", [], dtype=t, shape=None, shared_name=name(), reduction_type=mean)
-    clock = g.op("AccumulatorSetGlobalStep", [a, np.int64(5)])
-    stale = g.op("AccumulatorApplyGradient", [a, np.int64(4), xs[0][0]], controls=[clock])
-    puts = [g.op("AccumulatorApplyGradient", [a, np.int64(5), x], controls=[stale]) for x in xs[0]]
-    count = g.op("AccumulatorNumAccumulated", [a], controls=puts)
-    return [g.op("AccumulatorTakeGradient", [a, np.int32(len(xs[0]))], controls=[count], dtype=t), count]
+def averaged(kind):
+    def build(g, xs, attrs):
+        t, mean = attrs["T"], attrs["reduction"]
+        a = g.op(kind + "ConditionalAccumulator", [], dtype=t, shape=None, shared_name=name(), reduction_type=mean)
+        clock = g.op(kind + "AccumulatorSetGlobalStep", [a, np.int64(5)])
+        stale = g.op(kind + "AccumulatorApplyGradient", [a, np.int64(4), xs[0][0]], controls=[clock])
+        puts = [g.op(kind + "AccumulatorApplyGradient", [a, np.int64(5), x], controls=[stale]) for x in xs[0]]
+        count = g.op(kind + "AccumulatorNumAccumulated", [a], controls=puts)
+        return [g.op(kind + "AccumulatorTakeGradient", [a, np.int32(len(xs[0]))], controls=[count], dtype=t), count]
+    return build
 
 
 def gradients_case(r):
@@ -281,8 +304,10 @@ def average(xs, reduction):
 
 for n in ("ConditionalAccumulator", "AccumulatorApplyGradient", "AccumulatorTakeGradient", "AccumulatorNumAccumulated",
           "AccumulatorSetGlobalStep"):
-    op(n, typed(gradients_case), untyped(average), build=averaged, types=FLOATS, sums=4, own_eps=True, zero_sign=False, n=3,
-       scale=untyped(lambda xs, reduction: (np.sum(np.abs(np.asarray(xs)), 0), np.asarray(0))), static=False)
+    for kind in ("", "Resource"):
+        op(kind + n, typed(gradients_case), untyped(average), build=averaged(kind), types=FLOATS, sums=4, own_eps=True,
+           zero_sign=False, n=3, static=False,
+           scale=untyped(lambda xs, reduction: (np.sum(np.abs(np.asarray(xs)), 0), np.asarray(0))))
 
 
 def averaged_rows(g, xs, attrs):
