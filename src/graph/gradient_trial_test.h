@@ -3,7 +3,7 @@
 #define MR_GRAPH_GRADIENT_TRIAL_TEST_H
 
 #include "graph/flow_builder_test.h"
-#include "graph/mini_run_test.h"
+#include "graph/interpreter_test.h"
 #include "tests/harness/test.h"
 
 typedef struct mr_gtrial {

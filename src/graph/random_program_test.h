@@ -41,7 +41,7 @@ struct mr_line {
 
 typedef struct mr_random_options {
     bool vectors;  /* registers are vectors of a length that is not known beforehand */
-    bool real_ops; /* all ops of the table of ops, not only those of mini_run_test.h */
+    bool real_ops; /* all ops of the table of ops, not only those of interpreter_test.h */
 } mr_random_options;
 
 /* The lines of program `seed`, in the arena. */

@@ -1,11 +1,11 @@
-/* graph/mini_run_test.h -- a few ops and a small interpreter, so that graph/ is tested alone.
+/* graph/interpreter_test.h -- a few ops and a small interpreter, so that graph/ is tested alone.
  *
  * The ops have TensorFlow's names and signatures.  The interpreter follows the rules of frames,
  * iterations and dead values one token at a time, always taking a random one of those that could go
  * next: an order that control edges fail to force will be broken by some seed.  Values are doubles,
  * scalars or vectors. */
-#ifndef MR_GRAPH_MINI_RUN_TEST_H
-#define MR_GRAPH_MINI_RUN_TEST_H
+#ifndef MR_GRAPH_INTERPRETER_TEST_H
+#define MR_GRAPH_INTERPRETER_TEST_H
 
 #include "graph/grad.h"
 #include "graph/infer.h"

@@ -1,6 +1,6 @@
-/* graph/mini_ops_test.c -- the ops of mini_run_test.h: definitions, shapes and gradients.  No
+/* graph/interpreter_ops_test.c -- the ops of interpreter_test.h: definitions, shapes and gradients.  No
  * kernels. */
-#include "graph/mini_run_test.h"
+#include "graph/interpreter_test.h"
 #include "tests/harness/test.h"
 
 /* ---- shapes ---- */

@@ -1,9 +1,9 @@
-/* graph/mini_run_test.c -- a small interpreter with frames, iterations and dead values.
+/* graph/interpreter_test.c -- a small interpreter with frames, iterations and dead values.
  *
  * One token at a time, in random order.  Iterations are never held back, so everything that could
  * run in parallel may come in any order; a frame is done when nothing in it can go on and all its
  * Enters came, and then Exits that never fired are dead to the frame around it. */
-#include "graph/mini_run_test.h"
+#include "graph/interpreter_test.h"
 
 #include <math.h>
 
