@@ -2,6 +2,8 @@
  *
  * graph/gradient_loops_test.c checks the same graphs by an interpreter of its own; here they meet
  * real kernels, threads and parallel iterations. */
+#include <stdio.h>
+
 #include "exec/gradient_rig_test.h"
 #include "graph/random_program_test.h"
 
@@ -104,6 +106,19 @@ MR_TEST(run_gradients_of_a_recurrent_network)
     }
 }
 
+/* Puts nodes on devices at random; what must stay together does. */
+static void scatter(mr_grig *r, uint64_t seed, int n_devices)
+{
+    r->config.n_cpus = n_devices;
+    r->config.soft_placement = true;
+    for (int i = 0; n_devices > 1 && i < r->g->nodes.n; i++) {
+        char device[32];
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        snprintf(device, sizeof(device), "/device:CPU:%d", (int)(seed >> 33) % n_devices);
+        mr_node_set_device(r->g->nodes.p[i], device);
+    }
+}
+
 /* ---- a long short-term memory, step by step ---- */
 typedef struct lstm {
     mr_grig r;
@@ -153,7 +168,6 @@ static void run_lstm(int parallel_iterations, int n_cpus)
 {
     lstm l = {0};
     mr_grig_init(&l.r);
-    l.r.config.n_cpus = n_cpus;
     mr_fb *b = &l.r.b;
     enum { STEPS = 4 };
     mr_out x = mr_grig_input(&l.r, 3, (const int64_t[]){STEPS, 1, 2}, true);
@@ -173,7 +187,9 @@ static void run_lstm(int parallel_iterations, int n_cpus)
     mr_named_attr dtype[] = {{"dtype", mr_a_type(MR_DOUBLE)}};
     mr_out y =
         mr_fb_emit(b, "TensorArrayGatherV3", dtype, 1, (mr_out[]){l.outputs, all, l.state[3]}, 3);
-    mr_grig_check(&l.r, mr_fb2(b, "Mul", y, y));
+    y = mr_fb2(b, "Mul", y, y);
+    scatter(&l.r, (uint64_t)parallel_iterations, n_cpus);
+    mr_grig_check(&l.r, y);
     mr_grig_deinit(&l.r);
 }
 
@@ -182,6 +198,13 @@ MR_TEST(run_gradients_of_an_lstm)
     mr_test_deadline(60);
     run_lstm(1, 1);
     run_lstm(32, 1);
+}
+
+MR_TEST(run_gradients_of_an_lstm_over_three_devices)
+{
+    mr_test_deadline(60);
+    run_lstm(1, 3);
+    run_lstm(32, 3);
 }
 
 /* The parts of a value in an array, joined again. */
@@ -220,29 +243,15 @@ MR_TEST(run_gradients_of_a_loop_over_two_devices)
     mr_grig_deinit(&r);
 }
 
-/* Puts about half of the arithmetic on another device. */
-static void scatter(mr_grig *r, uint64_t seed)
-{
-    for (int i = 0; i < r->g->nodes.n; i++) {
-        mr_node *n = r->g->nodes.p[i];
-        bool moves = mr_node_is(n, "Tanh") || mr_node_is(n, "Mul") || mr_node_is(n, "Add") ||
-                     mr_node_is(n, "Sub");
-        if (moves && (seed * 2654435761u >> (i % 24)) % 2)
-            mr_node_set_device(n, "/device:CPU:1");
-    }
-}
-
 static void run_program(uint64_t seed, bool vectors, bool two_devices)
 {
     mr_grig r;
     mr_grig_init(&r);
     r.program = (int)seed;
-    r.config.n_cpus = two_devices ? 2 : 1;
     for (int i = 0; i < MR_RANDOM_PROGRAM_INPUTS; i++)
         mr_grig_input(&r, vectors, (const int64_t[]){2}, !vectors);
     mr_out y = mr_random_program(&r.b, r.x, seed, vectors, true);
-    if (two_devices)
-        scatter(&r, seed);
+    scatter(&r, seed, two_devices ? 2 : 1);
     mr_grig_check(&r, y);
     mr_grig_deinit(&r);
 }
