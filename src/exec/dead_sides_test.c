@@ -341,3 +341,53 @@ MR_TEST(references_are_chosen_by_a_switch)
     MR_CHECK_NEAR(number(&b, untaken, mr_emit(s, "Identity", w)), 12, 0);
     end(&b);
 }
+
+/* One side gives a variable of another device as it is, the other a value: either is taken. */
+MR_TEST(references_of_another_device_are_merged)
+{
+    bench b;
+    begin(&b, 2);
+    mr_scope *s = &b.r.b.s;
+    mr_out v = variable(&b, "VariableV2");
+    MR_CHECK_OK(mr_grig_target(&b.r, mr_emit(s, "Assign", v, mr_grig_num(&b.r, 7)).node));
+    mr_out less = mr_emit(s, "Less", b.r.x[0], mr_grig_num(&b.r, 0.5)),
+           there = mr_nth(mr_emit(s, "RefSwitch", v, less), 1);
+    s->device = "/device:CPU:0";
+    mr_out here = mr_emit(s, "Neg", mr_emit(s, "Switch", b.r.x[0], less));
+    mr_named_attr type = {"T", mr_a_type(MR_DOUBLE)};
+    mr_out y = mr_emit_n(s, "Merge", &type, 1, (mr_out[]){here, there}, 2);
+    MR_CHECK_NEAR(number(&b, taken, y), 7, 0);
+    MR_CHECK_NEAR(number(&b, untaken, y), -untaken, 0);
+    end(&b);
+}
+
+MR_TEST(dead_sides_cannot_be_fetched_in_a_partial_run)
+{
+    bench b;
+    begin(&b, 1);
+    mr_fb *f = &b.r.b;
+    mr_out x = b.r.x[0], less = mr_fb2(f, "Less", x, mr_grig_num(&b.r, 0.5)),
+           yes = mr_fb1(f, "Neg", mr_nth(mr_fb2(f, "Switch", x, less), 1));
+    mr_tensor *t = NULL;
+    mr_run_args a = {.feeds = &x,
+                     .feed_values = b.r.feed,
+                     .n_feeds = 1,
+                     .fetches = &yes,
+                     .fetched = &t,
+                     .n_fetches = 1};
+    MR_CHECK_OK(mr_direct_session_new(b.r.g, NULL, &b.r.config, &b.r.session));
+    for (int i = 0; i < 2; i++) {
+        char *handle;
+        *MR_DATA(double, b.r.feed[0]) = i ? taken : untaken;
+        MR_CHECK_OK(b.r.session->ops->partial_setup(b.r.session, &a, &handle));
+        mr_status *st = b.r.session->ops->partial_run(b.r.session, handle, &a);
+        if (i)
+            MR_CHECK_OK(st);
+        else
+            MR_CHECK_ERR(st, MR_INVALID_ARGUMENT, "The tensor returned for Neg:0 was not valid.");
+        mr_free(handle);
+    }
+    MR_CHECK_NEAR(*MR_DATA(double, t), -taken, 0);
+    mr_tensor_unref(t);
+    end(&b);
+}

@@ -320,7 +320,8 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
         MR_TRY(add_transfer(c, src, to, frame, &recv));
         if (!by_ref)
             mr_imap_put(&c->recvs, transfer_key(c, src, to), recv);
-        for (int i = 0; by_ref && i < n->n_in; i++) /* read no earlier than the other inputs are there */
+        /* Read no earlier than the other inputs are there; those of a Merge need not come. */
+        for (int i = 0; by_ref && !mr_node_is_merge(n) && i < n->n_in; i++)
             if (i != input && device_index(c, n->in[i].node) == to && !mr_node_is(n->in[i].node, "_Recv"))
                 mr_node_add_control(recv, n->in[i].node);
     }
