@@ -162,7 +162,7 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench test-oracle soak-save docs docs-check
+.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -198,6 +198,10 @@ bench: deps-bench              ## measure: lines of `name value unit`, ratios ov
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES)
 	$(q)$(B)/bench/null_ops
 	$(q)bench/peers $(B)/bench $(PYTHON)
+
+bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops
+	$(q)bench/op_peers $(B)/bench $(PYTHON)
 
 # ---- programs of clients ------------------------------------------------------------------------
 # They are compiled against include/ alone and linked with the shared library, as found in public;
