@@ -164,6 +164,17 @@ mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dim
     return NULL;
 }
 
+/* The executor's nodes are those of a plan, which nobody changes. */
+bool mr_run_wants(const mr_run *r, int i)
+{
+    if (!r->step->owner)
+        return true;
+    for (int u = 0; u < r->node->uses.n; u++)
+        if (r->node->uses.p[u].output == i)
+            return true;
+    return false;
+}
+
 mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_tensor **out)
 {
     return mr_tensor_new(mr_run_allocator(r), t, rank, dims, out);

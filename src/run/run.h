@@ -96,6 +96,9 @@ void mr_run_set_ref(mr_run *r, int i, mr_variable *v); /* takes the reference ov
 void mr_run_set_dead(mr_run *r, int i);
 /* Output i is input `in` under another shape of as many elements. */
 mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dims);
+/* Somebody reads output i; else it must be there, but its values do not matter.  Always true where
+ * an op is run alone (mr_eval_node). */
+bool mr_run_wants(const mr_run *r, int i);
 /* A tensor for the kernel's own use; unref it. */
 mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_tensor **out);
 

@@ -233,7 +233,8 @@ static mr_sgemm float_piece(const piece *p, bool thin)
                       .c = (float *)p->c + p->m0 * g->ldc + p->n0,
                       .lda = g->lda,
                       .ldb = g->ldb,
-                      .ldc = g->ldc};
+                      .ldc = g->ldc,
+                      .packed_b = g->packed_b ? g->packed_b->data : NULL};
 }
 
 /* ---- threads ---- */
@@ -320,6 +321,11 @@ static void part(void *ctx, int64_t begin, int64_t end)
         j->alloc->free(j->alloc, packed, j->room);
 }
 
+static bool is_small(const mr_gemm *g)
+{
+    return (double)g->m * (double)g->n * (double)g->k <= SMALL;
+}
+
 /* How products are made, and the room for it: no piece needs more than a whole product. */
 static void choose_way(job *j)
 {
@@ -331,7 +337,7 @@ static void choose_way(job *j)
     mr_sgemm whole =
         float_piece(&(piece){g, j->b->a, j->b->b, j->b->c, .m1 = g->m, .n1 = g->n}, false);
     whole.thin = j->thin = mr_sgemm_thin(&whole);
-    j->small = (double)g->m * (double)g->n * (double)g->k <= SMALL;
+    j->small = is_small(g);
     j->room = j->small ? 0 : mr_sgemm_room(&whole);
 }
 
@@ -341,7 +347,7 @@ static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit
 static void choose_units(job *j, int threads)
 {
     const mr_gemm *g = &j->b->one;
-    j->by_cols = g->n > g->m;
+    j->by_cols = g->n > g->m && !g->packed_b;
     int64_t size = j->by_cols ? g->n : g->m, least = j->by_cols ? COL_UNIT : ROW_UNIT;
     int64_t pieces = MR_MAX(1, 2 * threads / j->b->n_batch);
     j->unit = up(up(size, pieces) / pieces, least);
@@ -393,6 +399,13 @@ out:
     return st;
 }
 
+static void fill_distances(mr_gemm *g)
+{
+    g->lda = g->lda ? g->lda : g->ta ? g->m : g->k;
+    g->ldb = g->ldb ? g->ldb : g->tb ? g->k : g->n;
+    g->ldc = g->ldc ? g->ldc : g->n;
+}
+
 mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
 {
     mr_gemm_batch b = *batch;
@@ -409,8 +422,20 @@ mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
         memset(b.c, 0, (size_t)(b.n_batch * g->m * g->n) * mr_dtype_size(g->type));
         return NULL;
     }
-    g->lda = g->lda ? g->lda : g->ta ? g->m : g->k;
-    g->ldb = g->ldb ? g->ldb : g->tb ? g->k : g->n;
-    g->ldc = g->ldc ? g->ldc : g->n;
+    fill_distances(g);
     return narrow ? run_wide(r, &b) : run_batch(r, &b);
+}
+
+mr_status *mr_gemm_pack_b(mr_run *r, const mr_gemm *one, const float *b, mr_tensor **out)
+{
+    mr_gemm g = *one;
+    fill_distances(&g);
+    mr_sgemm whole = float_piece(&(piece){&g, b, b, (void *)(uintptr_t)b, .m1 = g.m, .n1 = g.n}, false);
+    *out = NULL;
+    if (g.k == 0 || is_small(&g) || mr_sgemm_thin(&whole))
+        return NULL;
+    int64_t size = mr_sgemm_packed_size(&whole);
+    MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, out));
+    mr_sgemm_pack_b(&whole, (*out)->data);
+    return NULL;
 }

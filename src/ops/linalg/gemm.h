@@ -15,6 +15,7 @@ typedef struct mr_gemm {
      * are multiplied one by one, in 32 bits or more. */
     int64_t lda, ldb, ldc;
     bool plus; /* C += op(A) op(B); not for half and bfloat16 */
+    const mr_tensor *packed_b; /* B by mr_gemm_pack_b, then b itself is not read; or NULL */
 } mr_gemm;
 
 /* There are products of this type (half and bfloat16: by way of float, in mr_gemm_batch). */
@@ -31,5 +32,8 @@ typedef struct mr_gemm_batch {
     void *c;
 } mr_gemm_batch;
 mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *g);
+/* Packs B once for many products of floats of this kind.  *out is NULL where that does not pay (and
+ * so packed_b may be set to it). */
+mr_status *mr_gemm_pack_b(mr_run *r, const mr_gemm *g, const float *b, mr_tensor **out);
 
 #endif

@@ -12,10 +12,12 @@
 #include "base/memory.h"
 
 enum {
-    KC = 256,  /* k in one block */
-    MC = 144,  /* rows of A in one block; a multiple of MR_TILE_ROWS */
-    NC = 1024, /* columns of B in one block; a multiple of MR_TILE_COLS */
-    THIN = 3,  /* rows of a thin product */
+    KC = 320,     /* most k in one block */
+    MC = 144,     /* rows of A in one block; a multiple of MR_TILE_ROWS */
+    NC = 1024,    /* columns of B in one block; a multiple of MR_TILE_COLS */
+    THIN = 3,     /* rows of a thin product */
+    FEW = 64,     /* columns packed at once beside few rows; a multiple of MR_TILE_COLS */
+    DIRECT = 256, /* most columns beside which A is read where it lies */
 };
 
 /* ---- blocks ---- */
@@ -25,18 +27,34 @@ typedef struct block {
     const mr_tiles *p;
     const mr_sgemm *g;
     int64_t i, mc, j, nc, k, kc;
-    float *a, *b; /* packed */
+    bool direct;    /* A is read where it lies */
+    float *a;       /* packed */
+    const float *b; /* packed */
 } block;
 
 static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-static void pack_b(const block *b)
+/* k in one block: all of about the same size, or the last would be all overhead. */
+static int64_t k_of_block(int64_t k)
+{
+    int64_t blocks = (k + KC - 1) / KC;
+    return MR_MIN(k, up((k + blocks - 1) / blocks, 8));
+}
+
+/* Rows of A need no packing, unless they fall into the same places of the cache, or so many panels
+ * pass by that what is packed is read faster. */
+static bool reads_directly(const mr_sgemm *g)
+{
+    return !g->ta && g->n <= (g->lda % 1024 == 0 ? MR_TILE_COLS : DIRECT);
+}
+
+static void pack_b(const block *b, float *to)
 {
     const mr_sgemm *g = b->g;
     if (g->tb)
-        b->p->pack_cols(g->b + b->j * g->ldb + b->k, g->ldb, b->kc, b->nc, b->b);
+        b->p->pack_cols(g->b + b->j * g->ldb + b->k, g->ldb, b->kc, b->nc, to);
     else
-        b->p->pack_rows(g->b + b->k * g->ldb + b->j, g->ldb, b->kc, b->nc, b->b);
+        b->p->pack_rows(g->b + b->k * g->ldb + b->j, g->ldb, b->kc, b->nc, to);
 }
 
 static void pack_a(const block *b)
@@ -63,34 +81,95 @@ static void multiply(const block *b, int64_t j)
     for (int64_t i = 0; i < b->mc; i += h->rows) {
         h = mr_tile_next(b->p, b->mc - i);
         t.rows = MR_MIN(h->rows, b->mc - i);
-        t.step = h->rows;
-        t.a = b->a + i * b->kc;
+        t.step = b->direct ? g->lda : h->rows;
+        t.a = b->direct ? g->a + (b->i + i) * g->lda + b->k : b->a + i * b->kc;
         t.c = g->c + (b->i + i) * g->ldc + b->j + j;
-        mr_tile_run(b->p, h, true, &t, MR_MIN(b->p->cols, b->nc - j));
+        mr_tile_run(b->p, h, !b->direct, &t, MR_MIN(b->p->cols, b->nc - j));
     }
 }
 
-static size_t floats_of_b(const mr_tiles *c, const mr_sgemm *g)
+/* All rows beside a block of B. */
+static void run_rows(block *b)
 {
-    return (size_t)(up(MR_MIN(NC, g->n), c->cols) * MR_MIN(KC, g->k));
+    for (b->i = 0; b->i < b->g->m; b->i += MC) {
+        b->mc = MR_MIN(MC, b->g->m - b->i);
+        if (!b->direct)
+            pack_a(b);
+        for (int64_t j = 0; j < b->nc; j += b->p->cols)
+            multiply(b, j);
+    }
+}
+
+/* Floats of one block of B, packed; 0 when all of it comes packed. */
+static size_t floats_of_b(const mr_tiles *p, const mr_sgemm *g)
+{
+    return g->packed_b ? 0 : (size_t)(up(MR_MIN(NC, g->n), p->cols) * k_of_block(g->k));
+}
+
+/* Calls fn for the blocks of B in the order in which they are packed. */
+static void each_block(block *b, void (*fn)(block *b, float *room), float *room)
+{
+    const mr_sgemm *g = b->g;
+    int64_t kc = k_of_block(g->k);
+    for (b->j = 0; b->j < g->n; b->j += NC)
+        for (b->k = 0; b->k < g->k; b->k += kc) {
+            b->nc = MR_MIN(NC, g->n - b->j);
+            b->kc = MR_MIN(kc, g->k - b->k);
+            fn(b, room);
+        }
+}
+
+/* Where a block is among all that are packed. */
+static int64_t block_at(const block *b) { return b->j * b->g->k + b->k * up(b->nc, b->p->cols); }
+
+static void keep_block(block *b, float *to) { pack_b(b, to + block_at(b)); }
+
+/* One block of A: a few panels of B at a time are packed just before they are used. */
+static void run_few_rows(block *b, float *room)
+{
+    block few = *b;
+    few.i = 0;
+    few.mc = b->g->m;
+    few.b = room;
+    if (!b->direct)
+        pack_a(&few);
+    for (few.j = b->j; few.j < b->j + b->nc; few.j += FEW) {
+        few.nc = MR_MIN(FEW, b->j + b->nc - few.j);
+        pack_b(&few, room);
+        for (int64_t j = 0; j < few.nc; j += b->p->cols)
+            multiply(&few, j);
+    }
+}
+
+static void run_block(block *b, float *room)
+{
+    if (b->g->packed_b) {
+        b->b = b->g->packed_b + block_at(b);
+        run_rows(b);
+    } else if (b->g->m <= MC) {
+        run_few_rows(b, room);
+    } else {
+        pack_b(b, room);
+        b->b = room;
+        run_rows(b);
+    }
 }
 
 static void run_blocks(const mr_sgemm *g, float *room)
 {
-    block b = {.p = mr_tiles_here(), .g = g, .b = room};
-    b.a = b.b + floats_of_b(b.p, g);
-    for (b.j = 0; b.j < g->n; b.j += NC)
-        for (b.k = 0; b.k < g->k; b.k += KC) {
-            b.nc = MR_MIN(NC, g->n - b.j);
-            b.kc = MR_MIN(KC, g->k - b.k);
-            pack_b(&b);
-            for (b.i = 0; b.i < g->m; b.i += MC) {
-                b.mc = MR_MIN(MC, g->m - b.i);
-                pack_a(&b);
-                for (int64_t j = 0; j < b.nc; j += b.p->cols)
-                    multiply(&b, j);
-            }
-        }
+    block b = {.p = mr_tiles_here(), .g = g, .direct = reads_directly(g)};
+    b.a = room + floats_of_b(b.p, g);
+    each_block(&b, run_block, room);
+}
+
+/* ---- B packed once for many products ---- */
+
+int64_t mr_sgemm_packed_size(const mr_sgemm *g) { return g->k * up(g->n, mr_tiles_here()->cols); }
+
+void mr_sgemm_pack_b(const mr_sgemm *g, float *out)
+{
+    block b = {.p = mr_tiles_here(), .g = g};
+    each_block(&b, keep_block, out);
 }
 
 /* ---- thin products ---- */
@@ -128,9 +207,9 @@ size_t mr_sgemm_room(const mr_sgemm *g)
 {
     if (g->thin)
         return (size_t)g->k * sizeof(float);
-    const mr_tiles *c = mr_tiles_here();
-    size_t a = (size_t)((MR_MIN(MC, g->m) + c->high->rows) * MR_MIN(KC, g->k));
-    return (floats_of_b(c, g) + a + MR_TILE_SPARE) * sizeof(float);
+    const mr_tiles *p = mr_tiles_here();
+    size_t a = (size_t)((MR_MIN(MC, g->m) + p->high->rows) * k_of_block(g->k));
+    return (floats_of_b(p, g) + a + MR_TILE_SPARE) * sizeof(float);
 }
 
 void mr_sgemm_run(const mr_sgemm *g, void *room)

@@ -18,6 +18,7 @@ typedef struct mr_sgemm {
     const float *a, *b;
     float *c;
     int64_t lda, ldb, ldc;
+    const float *packed_b; /* B as mr_sgemm_pack_b packed it, or NULL; not for thin products */
 } mr_sgemm;
 
 /* It has so few rows or columns that it is better made row by row. */
@@ -27,5 +28,9 @@ size_t mr_sgemm_room(const mr_sgemm *g);
 /* The order in which a sum is made depends on k and `thin` alone: pieces of a product give the same
  * bits as the whole. */
 void mr_sgemm_run(const mr_sgemm *g, void *room);
+/* B packed once for many products of the same n and k: the floats that takes, aligned to 64 bytes,
+ * and packing it. */
+int64_t mr_sgemm_packed_size(const mr_sgemm *g);
+void mr_sgemm_pack_b(const mr_sgemm *g, float *out);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct sequence {
     mr_lstm_weights k;
     int64_t time, length; /* length: steps to compute */
     mr_wide in[N_IN], out[N_GRADS];
-    mr_tensor *z;        /* [length, batch, 4 cells], or its gradient */
-    mr_tensor *dcs, *dh; /* room of one step */
+    mr_tensor *z;  /* [length, batch, 4 cells], or its gradient */
+    mr_tensor *xh; /* of the gradient: [length, batch, inputs + cells] */
 } sequence;
 
 static void sequence_deinit(sequence *q)
@@ -35,7 +35,7 @@ static void sequence_deinit(sequence *q)
         mr_wide_deinit(&q->in[i]);
     for (int i = 0; i < N_GRADS; i++)
         mr_wide_deinit(&q->out[i]);
-    mr_tensor *temps[] = {q->z, q->dcs, q->dh};
+    mr_tensor *temps[] = {q->z, q->xh, q->k.packed_wh};
     for (int i = 0; i < MR_COUNT(temps); i++)
         mr_tensor_unref(temps[i]);
 }
@@ -118,9 +118,12 @@ static mr_lstm_step step_at(const sequence *q, int64_t t)
     };
 }
 
-static mr_status *inputs_to_gates(mr_run *r, const sequence *q)
+/* What is done once for all steps. */
+static mr_status *begin_forward(mr_run *r, sequence *q)
 {
+    mr_gemm h_wh = mr_lstm_h_wh(&q->k);
     mr_gemm x_wx = {.m = q->length * q->k.batch, .n = 4 * q->k.cells, .k = q->k.inputs};
+    MR_TRY(mr_gemm_pack_b(r, &h_wh, mr_lstm_wh(&q->k), &q->k.packed_wh));
     return multiply(r, x_wx, in(q, X), q->k.w, q->z->data);
 }
 
@@ -134,7 +137,7 @@ static mr_status *block_lstm(mr_run *r)
         MR_GO(mr_wide_out(r, -1, i, 3, dims, &q.out[i]));
     bool empty = q.out[0].t->n == 0;
     if (!empty)
-        MR_GO(inputs_to_gates(r, &q));
+        MR_GO(begin_forward(r, &q));
     for (int64_t t = 0; t < q.length && !empty; t++) {
         mr_lstm_step step = step_at(&q, t);
         MR_GO(mr_lstm_forward(r, r->state, &q.k, &step, z_at(&q, t)));
@@ -167,8 +170,8 @@ static mr_status *grads_open(mr_run *r, sequence *q)
         MR_TRY(mr_wide_out(r, -1, i, t->rank, t->dims, &q->out[i]));
         mr_tensor_zero(q->out[i].t);
     }
-    MR_TRY(mr_run_temp(r, MR_FLOAT, 2, mr_in(r, H_PREV)->dims, &q->dh));
-    return mr_run_temp(r, MR_FLOAT, 2, mr_in(r, H_PREV)->dims, &q->dcs);
+    return mr_run_temp(r, MR_FLOAT, 3,
+                       (int64_t[]){q->length, q->k.batch, q->k.inputs + q->k.cells}, &q->xh);
 }
 
 static mr_lstm_step step_back(const sequence *q, int64_t t)
@@ -182,13 +185,6 @@ static mr_lstm_step step_back(const sequence *q, int64_t t)
         .ci = PLACE(S_CI), .co = PLACE(S_CO), .h = PLACE(S_H),
     };
 #undef PLACE
-}
-
-MR_CLONES static void sum(float *restrict to, const float *restrict a, const float *restrict b,
-                          int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        to[i] = a[i] + b[i];
 }
 
 MR_CLONES static void add_rows(float *restrict to, const float *restrict from, int64_t rows,
@@ -205,13 +201,28 @@ static mr_status *back_step(mr_run *r, sequence *q, int64_t t)
     const mr_lstm_weights *k = &q->k;
     int64_t n = k->batch * k->cells;
     mr_lstm_step step = step_back(q, t);
-    sum(q->dcs->data, in(q, CS_GRAD) + t * n, out(q, D_CS_PREV), n);
-    sum(q->dh->data, in(q, H_GRAD) + t * n, out(q, D_H_PREV), n);
-    mr_lstm_back g = {q->dcs->data, q->dh->data, z_at(q, t), out(q, D_CS_PREV),
-                      out(q, D_WCI), out(q, D_WCF), out(q, D_WCO)};
+    mr_lstm_back g = {.cs_grad = in(q, CS_GRAD) + t * n, .h_grad = in(q, H_GRAD) + t * n,
+                      .h_back = out(q, D_H_PREV), .cs_back = out(q, D_CS_PREV), .dz = z_at(q, t),
+                      .wci_grad = out(q, D_WCI), .wcf_grad = out(q, D_WCF),
+                      .wco_grad = out(q, D_WCO)};
     mr_lstm_backward(r, r->state, k, &step, &g);
-    mr_gemm dz_wh = {.m = k->batch, .n = k->cells, .k = 4 * k->cells, .tb = true};
+    mr_gemm dz_wh = mr_lstm_dz_wh(k);
+    dz_wh.packed_b = k->packed_wh;
     return multiply(r, dz_wh, z_at(q, t), mr_lstm_wh(k), out(q, D_H_PREV));
+}
+
+/* [x, h_prev] of all steps. */
+static void join(const sequence *q)
+{
+    const mr_lstm_weights *k = &q->k;
+    float *to = q->xh->data;
+    for (int64_t row = 0; row < q->length * k->batch; row++) {
+        int64_t before = row - k->batch;
+        const float *h = before < 0 ? in(q, H_PREV) + row * k->cells : in(q, S_H) + before * k->cells;
+        memcpy(to, in(q, X) + row * k->inputs, (size_t)k->inputs * sizeof(float));
+        memcpy(to + k->inputs, h, (size_t)k->cells * sizeof(float));
+        to += k->inputs + k->cells;
+    }
 }
 
 /* From dz of all steps: the gradients of the weights and of x. */
@@ -219,15 +230,12 @@ static mr_status *spread(mr_run *r, sequence *q)
 {
     const mr_lstm_weights *k = &q->k;
     int64_t steps = q->length * k->batch, gates = 4 * k->cells;
-    float *d_wh = out(q, D_W) + k->inputs * gates;
     mr_gemm dx = {.m = steps, .n = k->inputs, .k = gates, .tb = true};
-    mr_gemm d_wx = {.m = k->inputs, .n = gates, .k = steps, .ta = true};
-    mr_gemm first = {.m = k->cells, .n = gates, .k = k->batch, .ta = true};
-    mr_gemm others = {.m = k->cells, .n = gates, .k = steps - k->batch, .ta = true, .plus = true};
-    MR_TRY(multiply(r, dx, q->z->data, k->w, out(q, D_X)));
-    MR_TRY(multiply(r, d_wx, in(q, X), q->z->data, out(q, D_W)));
-    MR_TRY(multiply(r, first, in(q, H_PREV), q->z->data, d_wh));
-    MR_TRY(multiply(r, others, in(q, S_H), z_at(q, 1), d_wh));
+    mr_gemm dw = {.m = k->inputs + k->cells, .n = gates, .k = steps, .ta = true};
+    if (mr_run_wants(r, D_X))
+        MR_TRY(multiply(r, dx, q->z->data, k->w, out(q, D_X)));
+    join(q);
+    MR_TRY(multiply(r, dw, q->xh->data, q->z->data, out(q, D_W)));
     add_rows(out(q, D_B), q->z->data, steps, gates);
     return NULL;
 }
@@ -240,6 +248,9 @@ static mr_status *block_lstm_grad(mr_run *r)
     MR_GO(check_states(r, &q));
     MR_GO(grads_open(r, &q));
     bool empty = q.k.batch == 0 || q.k.cells == 0 || q.length == 0;
+    mr_gemm dz_wh = mr_lstm_dz_wh(&q.k);
+    if (!empty)
+        MR_GO(mr_gemm_pack_b(r, &dz_wh, mr_lstm_wh(&q.k), &q.k.packed_wh));
     for (int64_t t = q.length - 1; t >= 0 && !empty; t--)
         MR_GO(back_step(r, &q, t));
     if (!empty)

@@ -74,10 +74,10 @@ MR_CLONES static void cell_rows(void *ctx, int64_t begin, int64_t end)
 mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k,
                            const mr_lstm_step *t, float *z)
 {
-    mr_gemm h_wh = {MR_FLOAT, k->batch, 4 * k->cells, k->cells, .plus = true};
-    MR_TRY(mr_gemm_run(
-        r,
-        &(mr_gemm_batch){.one = h_wh, .n_batch = 1, .a = t->h_prev, .b = mr_lstm_wh(k), .c = z}));
+    mr_gemm h_wh = mr_lstm_h_wh(k);
+    h_wh.packed_b = k->packed_wh;
+    MR_TRY(mr_gemm_run(r, &(mr_gemm_batch){.one = h_wh, .n_batch = 1, .a = t->h_prev,
+                                           .b = mr_lstm_wh(k), .c = z}));
     job j = {s, k, t, z};
     mr_run_for(r, k->batch, CELL_NS * (double)k->cells, cell_rows, &j);
     return NULL;
@@ -97,15 +97,17 @@ MR_INLINE void back_row(const mr_lstm *s, const mr_lstm_weights *weights, const 
     MR_IVDEP
     for (int64_t c = 0; c < k.cells; c++) {
         float i = t.i[at + c], f = t.f[at + c], o = t.o[at + c], ci = t.ci[at + c];
-        float co = t.co[at + c], dh = g.h_grad[at + c], prev = t.cs_prev[at + c];
+        float co = t.co[at + c], prev = t.cs_prev[at + c];
+        float dh = g.h_grad[at + c] + g.h_back[at + c];
         float d_o = o * (1 - o) * dh * co;
-        float dcs = (1 - co * co) * dh * o + g.cs_grad[at + c] + (hole ? d_o * k.wco[c] : 0);
+        float dcs = (1 - co * co) * dh * o + (g.cs_grad[at + c] + g.cs_back[at + c]) +
+                    (hole ? d_o * k.wco[c] : 0);
         float di = i * (1 - i) * dcs * ci, df = f * (1 - f) * dcs * prev;
         dz[c] = di;
         dz_ci[c] = (1 - ci * ci) * dcs * i;
         dz_f[c] = df;
         dz_o[c] = d_o;
-        g.cs_prev_grad[at + c] = dcs * f + (hole ? di * k.wci[c] + df * k.wcf[c] : 0);
+        g.cs_back[at + c] = dcs * f + (hole ? di * k.wci[c] + df * k.wcf[c] : 0);
     }
 }
 

@@ -9,6 +9,7 @@
 #ifndef MR_OPS_NN_LSTM_H
 #define MR_OPS_NN_LSTM_H
 
+#include "ops/linalg/gemm.h"
 #include "ops/nn/wide.h"
 
 typedef struct mr_lstm {
@@ -23,11 +24,21 @@ mr_status *mr_lstm_init(mr_make *m, void *state);
 typedef struct mr_lstm_weights {
     int64_t batch, inputs, cells;
     const float *w, *b, *wci, *wcf, *wco;
+    mr_tensor *packed_wh; /* the rows of w that h meets, packed for products; or NULL */
 } mr_lstm_weights;
 /* The rows of w that h meets; x meets those in front. */
 static inline const float *mr_lstm_wh(const mr_lstm_weights *k)
 {
     return k->w + k->inputs * 4 * k->cells;
+}
+/* The product of a step forward, h_prev with these rows, and of a step back. */
+static inline mr_gemm mr_lstm_h_wh(const mr_lstm_weights *k)
+{
+    return (mr_gemm){MR_FLOAT, k->batch, 4 * k->cells, k->cells, .plus = true};
+}
+static inline mr_gemm mr_lstm_dz_wh(const mr_lstm_weights *k)
+{
+    return (mr_gemm){MR_FLOAT, k->batch, k->cells, 4 * k->cells, .tb = true};
 }
 
 /* Of one step, all [batch, cells]. */
@@ -39,10 +50,13 @@ typedef struct mr_lstm_step {
 mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k,
                            const mr_lstm_step *t, float *z);
 
-/* The gradient of a step by z and cs_prev, from those of cs and h; adds those of the peepholes. */
+/* The gradient of a step by z and cs_prev, from those of cs and h and what flows back from the next
+ * step; adds those of the peepholes. */
 typedef struct mr_lstm_back {
-    const float *cs_grad, *h_grad;
-    float *dz, *cs_prev_grad;             /* [batch, 4 cells], [batch, cells]; may be cs_grad */
+    const float *cs_grad, *h_grad; /* [batch, cells] */
+    const float *h_back;
+    float *cs_back;                        /* replaced by the gradient of cs_prev */
+    float *dz;                             /* [batch, 4 cells] */
     float *wci_grad, *wcf_grad, *wco_grad; /* added to */
 } mr_lstm_back;
 void mr_lstm_backward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k, const mr_lstm_step *t,
