@@ -286,3 +286,70 @@ MR_TEST(random_programs_differentiate_after_import)
         forget(&t);
     }
 }
+
+/* ---- damaged programs ---- */
+static uint64_t random_state;
+
+static int pick(int n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((random_state >> 33) % (uint64_t)n);
+}
+
+static void damage(mr_graph *g)
+{
+    mr_node *n = g->nodes.p[pick(g->nodes.n)], *src = g->nodes.p[pick(g->nodes.n)];
+    if (pick(4) == 0)
+        mr_node_add_control(n, src);
+    else if (n->n_in > 0 && src->n_out > 0) /* refused when the types differ */
+        mr_status_free(mr_node_set_input(n, pick(n->n_in), (mr_out){src, pick(src->n_out)}));
+}
+
+/* Runs what may be anything: an error, a result, or nothing until the time is over. */
+static void run_anyhow(const trial *t)
+{
+    mr_session *s;
+    mr_session_config c = {.n_cpus = 1 + pick(3),
+                           .inter_threads = pick(2) ? -1 : 2,
+                           .intra_threads = 1,
+                           .soft_placement = true,
+                           .timeout_ms = 30};
+    mr_tensor *feeds[N_IN], *got = NULL;
+    for (int i = 0; i < N_IN; i++)
+        feeds[i] = feed_of(t, i);
+    mr_out y = pick(3) && t->out[1].node ? t->out[1] : t->out[0];
+    mr_run_args a = {.feeds = t->x,
+                     .feed_values = feeds,
+                     .n_feeds = N_IN,
+                     .fetches = &y,
+                     .fetched = &got,
+                     .n_fetches = 1};
+    MR_CHECK_OK(mr_direct_session_new(t->g, NULL, &c, &s));
+    mr_status_free(mr_session_run(s, &a, NULL, NULL));
+    mr_tensor_unref(got);
+    for (int i = 0; i < N_IN; i++)
+        mr_tensor_unref(feeds[i]);
+    mr_session_free(s);
+}
+
+MR_TEST(random_programs_that_are_damaged_do_no_harm)
+{
+    mr_test_deadline(300);
+    random_state = mr_test_random();
+    for (int i = 0; i < 150; i++) {
+        trial t;
+        write_program(&t, (uint64_t)pick(1000000));
+        bool after = pick(2);
+        for (int k = pick(3); !after && k >= 0; k--)
+            damage(t.g);
+        mr_gradient dx;
+        mr_status *st = mr_graph_gradients(t.g, t.out, 1, t.x, 1, NULL, &dx);
+        t.out[1] = st ? MR_NO_OUT : dx.dense;
+        mr_status_free(st);
+        for (int k = pick(3); after && k >= 0; k--)
+            damage(t.g);
+        scatter(&t, 3);
+        run_anyhow(&t);
+        forget(&t);
+    }
+}
