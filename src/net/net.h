@@ -1,0 +1,97 @@
+/* net/net.h -- calls between tasks: a method and bytes there, a status and bytes back.
+ *
+ * Two transports offer this: gRPC (net/grpc/, in libmillrace-net.so, opened at the first use, so that a plain
+ * session maps none of it) and local sockets with shared memory between processes of one host
+ * (net/local.c).  One conformance test runs over both.
+ *
+ * Callbacks come from the transport's own threads and must not block.  Every request ends: done is called
+ * exactly once, with DEADLINE_EXCEEDED, CANCELLED or UNAVAILABLE when nothing else happens first.  Nothing
+ * a peer sends is trusted: sizes are checked before memory is taken. */
+#ifndef MR_NET_NET_H
+#define MR_NET_NET_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+typedef struct mr_net mr_net;               /* a transport */
+typedef struct mr_net_server mr_net_server; /* something that listens */
+typedef struct mr_net_peer mr_net_peer;     /* the way to one address */
+typedef struct mr_net_call mr_net_call;     /* a call being answered */
+typedef struct mr_net_request mr_net_request;
+
+/* PEM texts; all NULL: plain.  Both sides must show a certificate of the CA. */
+typedef struct mr_net_keys {
+    const char *ca, *certificate, *key;
+} mr_net_keys;
+
+/* ---- answering ---- */
+
+typedef struct mr_net_listen {
+    const char *address;     /* "host:port", port 0: any; local transport: a path */
+    const mr_net_keys *keys; /* NULL: plain */
+    /* Takes over the call, to be ended by reply; method is "/service/Method". */
+    void (*handle)(void *arg, mr_net_call *c);
+    void *arg;
+} mr_net_listen;
+
+struct mr_net_call {
+    const mr_net *net;
+    const char *method;
+    mr_bytes body;         /* the handler may take it */
+    const char *peer_name; /* from its certificate, as "worker/1"; "" without one */
+    /* Called once when the caller has gone or cancelled, if set before (mr_net_on_cancel). */
+    void (*cancelled)(void *arg, mr_net_call *c);
+    void *cancelled_arg;
+};
+
+/* ---- asking ---- */
+
+struct mr_net_request { /* embedded in what waits; must live until done was called */
+    const char *method;
+    mr_bytes body;       /* taken over */
+    int64_t deadline_ns; /* of mr_now_ns; 0: none */
+    bool wait_for_ready; /* a peer that is not up yet is waited for; false: UNAVAILABLE at once */
+    void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* owns st; may take the reply */
+    void *impl;          /* the transport's */
+};
+
+/* ---- a transport ---- */
+
+struct mr_net {
+    const char *name; /* "grpc", "local" */
+    /* Listening; *port is the one bound (0 for a path). */
+    mr_status *(*listen)(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port);
+    /* Refuses new calls, cancels those that run, waits until all are answered (at most grace_ns, then
+     * their callers get UNAVAILABLE), and frees. */
+    void (*stop)(mr_net_server *s, int64_t grace_ns);
+    /* Ends a call and frees it: st (taken over) NULL and a body, or an error. */
+    void (*reply)(mr_net_call *c, mr_status *st, mr_bytes *body);
+    /* From now on c->cancelled is called; false when it already is cancelled (then it will not be).  Off again by
+     * reply, which waits for a callback that runs. */
+    bool (*on_cancel)(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg);
+
+    /* No connection is made before the first request.  name: whom the peer's certificate must show ("ps/0");
+     * NULL: anybody of the CA. */
+    mr_status *(*connect)(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                          mr_net_peer **out);
+    void (*disconnect)(mr_net_peer *p); /* open requests end CANCELLED first */
+    void (*start)(mr_net_peer *p, mr_net_request *r);
+    void (*cancel)(mr_net_request *r); /* done still comes, maybe with a reply that was faster */
+};
+
+/* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once.  FAILED_PRECONDITION naming what
+ * to install when it cannot. */
+mr_status *mr_net_grpc(mr_net **out);
+/* Never fails; paths are Unix sockets, peers must be of the same user and know the token. */
+mr_net *mr_net_local(void);
+/* The cluster's secret for local connections; before the first listen or connect. */
+void mr_net_local_token(const uint8_t token[32]);
+
+/* ---- keys ---- */
+
+/* Makes a CA (ca.pem, ca.key) in a folder, and for each name ("ps/0", host names beside it) NAME.pem and NAME.key,
+ * mode 0600; existing files stay.  Through libmillrace-net.so. */
+mr_status *mr_net_make_keys(const char *folder, const char *const *names, const char *const *hosts, int n,
+                            int days);
+
+#endif
