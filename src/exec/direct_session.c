@@ -314,7 +314,7 @@ mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_sessi
     mr_mutex_init(&s->making);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->idle);
-    mr_status *st = mr_env_init(&s->env, c);
+    mr_status *st = mr_env_init(&s->env, c, NULL);
     if (st) {
         direct_unref(s);
         return st;

@@ -6,9 +6,9 @@
 
 #define MAX_CPUS 4096
 
-static mr_status *make_device(mr_env *e, int i)
+static mr_status *make_device(mr_env *e, const char *task, int i)
 {
-    char *name = mr_printf("/job:localhost/replica:0/task:0/device:CPU:%d", i);
+    char *name = mr_printf("%s/device:CPU:%d", task, i);
     mr_status *st = mr_device_new_cpu(name, e->intra, &e->devices[i]);
     mr_free(name);
     if (st || e->config.memory_limit <= 0)
@@ -34,7 +34,16 @@ static mr_status *make_threads(mr_env *e)
     return NULL;
 }
 
-mr_status *mr_env_init(mr_env *e, const mr_session_config *c)
+/* What every session has of its own. */
+static mr_status *make_rest(mr_env *e)
+{
+    e->cancel = mr_cancel_new(NULL);
+    e->kernels = mr_kernel_cache_new();
+    e->functions = mr_functions_new(e);
+    return make_threads(e);
+}
+
+mr_status *mr_env_init(mr_env *e, const mr_session_config *c, const char *task)
 {
     *e = (mr_env){.config = *c, .n_devices = c->n_cpus ? c->n_cpus : 1};
     if (e->n_devices < 1 || e->n_devices > MAX_CPUS) {
@@ -43,13 +52,18 @@ mr_status *mr_env_init(mr_env *e, const mr_session_config *c)
     }
     e->devices = mr_new_array(mr_device *, e->n_devices);
     e->budgets = mr_new_array(mr_allocator *, e->n_devices);
-    e->cancel = mr_cancel_new(NULL);
-    e->kernels = mr_kernel_cache_new();
-    e->functions = mr_functions_new(e);
-    MR_TRY(make_threads(e));
+    MR_TRY(make_rest(e));
     for (int i = 0; i < e->n_devices; i++)
-        MR_TRY(make_device(e, i));
+        MR_TRY(make_device(e, task ? task : "/job:localhost/replica:0/task:0", i));
     return NULL;
+}
+
+mr_status *mr_env_init_beside(mr_env *e, const mr_session_config *c, const mr_env *owner)
+{
+    *e = (mr_env){.config = *c, .n_devices = owner->n_devices, .borrowed = true};
+    e->devices = mr_new_array(mr_device *, e->n_devices);
+    memcpy(e->devices, owner->devices, sizeof *e->devices * (size_t)e->n_devices);
+    return make_rest(e);
 }
 
 void mr_env_deinit(mr_env *e)
@@ -57,7 +71,7 @@ void mr_env_deinit(mr_env *e)
     if (e->functions)
         mr_functions_free(e->functions);
     mr_kernel_cache_free(e->kernels);
-    for (int i = 0; i < e->n_devices; i++) {
+    for (int i = 0; !e->borrowed && i < e->n_devices; i++) {
         mr_device_free(e->devices[i]);
         if (e->budgets[i])
             mr_budget_free(e->budgets[i]);

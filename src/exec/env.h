@@ -12,7 +12,8 @@ typedef struct mr_functions mr_functions;
 typedef struct mr_env {
     mr_session_config config;
     int n_devices;
-    mr_device **devices; /* owned; the first is the client's */
+    mr_device **devices; /* the first is the client's */
+    bool borrowed;       /* the devices belong to a server, and so does what is in them */
     mr_allocator **budgets; /* one a device when there is a limit, else NULL */
     mr_pool *inter;      /* NULL: nodes run in the caller's thread */
     mr_pool *intra;
@@ -21,8 +22,10 @@ typedef struct mr_env {
     mr_cancel *cancel;
 } mr_env;
 
-/* Devices /job:localhost/replica:0/task:0/device:CPU:i. */
-mr_status *mr_env_init(mr_env *e, const mr_session_config *c);
+/* Devices TASK/device:CPU:i; task NULL: "/job:localhost/replica:0/task:0". */
+mr_status *mr_env_init(mr_env *e, const mr_session_config *c, const char *task);
+/* With the devices of another one, which must outlive it. */
+mr_status *mr_env_init_beside(mr_env *e, const mr_session_config *c, const mr_env *owner);
 void mr_env_deinit(mr_env *e); /* also after a failed init */
 /* The options of mr_prepare for this session; the client's device first. */
 mr_prepare_options mr_env_prepare_options(const mr_env *e);

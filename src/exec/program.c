@@ -76,7 +76,7 @@ static mr_flow *flow_new(mr_program *p)
     f->on_cancel.fn = cancelled;
     f->in_parent.fn = parent_cancelled;
     f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
-    f->rendezvous = mr_rendezvous_new();
+    f->rendezvous = f->own_rendezvous = mr_rendezvous_new();
     mr_mutex_init(&f->mu);
     mr_runner_init(&f->own_runner);
     f->args = mr_new_array(mr_value, p->n_args + 1);
@@ -88,7 +88,6 @@ static mr_flow *flow_new(mr_program *p)
             return NULL;
         }
         mr_step *s = &f->execs[i]->step;
-        s->rendezvous = f->rendezvous;
         s->cancel = f->cancel;
         s->caller = p->caller;
         s->n_args = p->n_args;
@@ -99,15 +98,25 @@ static mr_flow *flow_new(mr_program *p)
     return f;
 }
 
+/* Back to its own; once no callback can use the other one any more. */
+static void drop_foreign_rendezvous(mr_flow *f)
+{
+    if (f->rendezvous == f->own_rendezvous)
+        return;
+    mr_rendezvous_unref(f->rendezvous);
+    f->rendezvous = f->own_rendezvous;
+}
+
 static void flow_free(mr_flow *f)
 {
     if (f->listens)
         mr_cancel_unregister(f->cancel, &f->on_cancel);
     mr_cancel_free(f->cancel);
+    drop_foreign_rendezvous(f);
     for (int i = 0; i < f->program->n_plans; i++)
         mr_exec_free(f->execs[i]);
     mr_status_free(f->st);
-    mr_rendezvous_unref(f->rendezvous);
+    mr_rendezvous_unref(f->own_rendezvous);
     mr_runner_deinit(&f->own_runner);
     mr_mutex_deinit(&f->mu);
     mr_free(f->args);
@@ -136,7 +145,8 @@ static void clear_rets(mr_flow *f)
 static void wake(mr_flow *f)
 {
     mr_cancel_reset(f->cancel);
-    mr_rendezvous_reset(f->rendezvous);
+    drop_foreign_rendezvous(f);
+    mr_rendezvous_reset(f->own_rendezvous);
     mr_status_free(mr_flow_take_status(f));
     f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
 }
@@ -165,7 +175,9 @@ void mr_program_give(mr_flow *f)
     for (int i = 0; i < p->n_args; i++)
         f->args[i].kind = MR_ABSENT; /* they were borrowed */
     bool cancelled_once = mr_cancel_started(f->cancel);
-    mr_rendezvous_reset(f->rendezvous);
+    if (!cancelled_once)
+        drop_foreign_rendezvous(f);
+    mr_rendezvous_reset(f->own_rendezvous);
     mr_lock(&p->mu);
     mr_flow **list = cancelled_once ? &p->resting : &p->spare;
     f->next = *list;
@@ -183,7 +195,9 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
 {
     mr_program *p = f->program;
     uint32_t run = atomic_fetch_add_explicit(&p->n_runs, 1, memory_order_relaxed);
-    int64_t id = a->root ? a->root->id : next_step_id();
+    int64_t id = a->root ? a->root->id : a->step_id ? a->step_id : next_step_id();
+    if (a->rendezvous)
+        f->rendezvous = mr_rendezvous_ref(a->rendezvous);
     f->runner = a->runner;
     f->done = a->done;
     f->ctx = a->ctx;
@@ -196,6 +210,7 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
         mr_cancel_start(f->cancel);
     for (int i = 0; i < p->n_plans; i++) {
         f->execs[i]->step.id = id;
+        f->execs[i]->step.rendezvous = f->rendezvous;
         f->execs[i]->step.root = a->root ? a->root : i ? &f->execs[0]->step : NULL;
         mr_exec_start(f->execs[i]);
     }

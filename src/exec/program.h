@@ -38,6 +38,9 @@ typedef struct mr_flow_start_args {
     mr_step *root;     /* the step a function is called in, or NULL */
     void (*done)(mr_flow *f);
     void *ctx;
+    /* Of a step that runs on several tasks, else NULL and 0: */
+    mr_rendezvous *rendezvous; /* used in place of the flow's own; a reference is taken */
+    int64_t step_id;
 } mr_flow_start_args;
 /* done(f) is called once, from any thread, when nothing of it runs any more; mr_flow_take_status
  * then tells how it went.  Arguments are borrowed until then: they are cleared without being

@@ -103,7 +103,8 @@ typedef struct mr_flow {
     bool listens; /* on_cancel is registered */
     mr_cancel *parent; /* while it runs */
     mr_cancel_entry in_parent;
-    mr_rendezvous *rendezvous;
+    mr_rendezvous *own_rendezvous; /* kept with the flow */
+    mr_rendezvous *rendezvous;     /* own_rendezvous, or that of a step on several tasks */
     _Atomic bool stop; /* no further node starts */
     _Atomic int parts_left;
     int64_t deadline_ns; /* 0: none */
