@@ -82,6 +82,8 @@ struct mr_net {
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once.  FAILED_PRECONDITION naming what
  * to install when it cannot. */
 mr_status *mr_net_grpc(mr_net **out);
+/* Inside this process: an address is any text.  Deadlines are not kept: who answers is this process. */
+mr_net *mr_net_loop(void);
 /* Never fails; paths are Unix sockets, peers must be of the same user and know the token. */
 mr_net *mr_net_local(void);
 /* The cluster's secret for local connections; before the first listen or connect. */

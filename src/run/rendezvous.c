@@ -42,8 +42,7 @@ typedef struct shard {
 
 struct mr_rendezvous {
     mr_refs refs;
-    bool (*take_remote)(void *arg, mr_recv *w);
-    void *remote_arg;
+    mr_rendezvous_remote remote;
     mr_mutex mu;
     mr_status *why MR_GUARDED_BY(mu); /* of the abort; constant once set */
     _Atomic bool used; /* something went in since the last reset */
@@ -244,11 +243,7 @@ void mr_rendezvous_unref(mr_rendezvous *r)
     mr_free(r);
 }
 
-void mr_rendezvous_set_remote(mr_rendezvous *r, bool (*take)(void *arg, mr_recv *w), void *arg)
-{
-    r->take_remote = take;
-    r->remote_arg = arg;
-}
+void mr_rendezvous_set_remote(mr_rendezvous *r, mr_rendezvous_remote remote) { r->remote = remote; }
 
 static mr_status *abort_status(mr_rendezvous *r)
 {
@@ -314,7 +309,7 @@ mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, ui
 
 void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w)
 {
-    if (r->take_remote && r->take_remote(r->remote_arg, w))
+    if (r->remote.take && r->remote.take(r->remote.arg, w))
         return;
     uint64_t hash = recv_hash(w);
     shard *s = shard_of(r, hash);
@@ -336,6 +331,23 @@ void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w)
         value_free(v);
         w->fn(w, NULL, t, dead);
     }
+}
+
+bool mr_rendezvous_poll(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
+                        int64_t iteration, mr_tensor **t, bool *dead)
+{
+    mr_recv w = {.key = key, .frame = frame, .iteration = iteration};
+    uint64_t hash = recv_hash(&w);
+    shard *s = shard_of(r, hash);
+    mr_lock(&s->mu);
+    value *v = take_value_locked(s, hash, &w);
+    mr_unlock(&s->mu);
+    if (!v)
+        return false;
+    *t = v->t;
+    *dead = v->dead;
+    value_free(v);
+    return true;
 }
 
 /* Empties a shard; what was in it is handed to the caller. */
@@ -389,6 +401,8 @@ void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why)
         next = w->next;
         w->fn(w, abort_status(r), NULL, false);
     }
+    if (r->remote.aborted)
+        r->remote.aborted(r->remote.arg, why);
 }
 
 void mr_rendezvous_reset(mr_rendezvous *r)

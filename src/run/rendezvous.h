@@ -41,9 +41,19 @@ void mr_rendezvous_unref(mr_rendezvous *r);
 mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
                               int64_t iteration, mr_tensor *t, bool dead);
 void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w);
-/* Asked first about every receive: true when it took it over (the source is on another task) and
- * will call w->fn itself, also on cancellation.  Set before the step starts. */
-void mr_rendezvous_set_remote(mr_rendezvous *r, bool (*take)(void *arg, mr_recv *w), void *arg);
+/* Takes a value that is there, without waiting; false when it is not. */
+bool mr_rendezvous_poll(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
+                        int64_t iteration, mr_tensor **t, bool *dead);
+/* What comes from other tasks.  Set before the step starts. */
+typedef struct mr_rendezvous_remote {
+    /* Asked first about every receive: true when it took it over (the source is on another task)
+     * and will call w->fn itself. */
+    bool (*take)(void *arg, mr_recv *w);
+    /* The rendezvous was aborted: what was taken over ends soon, with this error. */
+    void (*aborted)(void *arg, const mr_status *why);
+    void *arg;
+} mr_rendezvous_remote;
+void mr_rendezvous_set_remote(mr_rendezvous *r, mr_rendezvous_remote remote);
 /* The first abort counts; why is copied, marked derived.  The callbacks of waiting receives run
  * here. */
 void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why);

@@ -1,0 +1,323 @@
+/* net/loop.c -- calls inside this process: a task that calls itself, and the clusters of tests.
+ *
+ * An address is any text.  A request goes to the handler of whoever listens there, in the caller's thread; the
+ * reply calls `done` in the replier's.  Bodies change hands without a copy.  Deadlines are not kept here: what
+ * is asked inside one process is answered or cancelled.
+ *
+ * A call is held by its handler until the reply.  Its lock decides whether the reply or a cancellation gets the request,
+ * whose `done` is called by the one that does. */
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "net/net.h"
+
+typedef struct loop_call {
+    mr_net_call base; /* first */
+    mr_net_server *server;
+    mr_net_request *request; /* NULL once it was told how it ended; under the server's lock */
+    char *method;
+    bool in_callback;       /* base.cancelled runs, in this thread: */
+    pthread_t callback_thread;
+    bool cancelled;
+    struct loop_call *next, **link; /* of the server's open calls */
+} loop_call;
+
+struct mr_net_server {
+    char *address;
+    void (*handle)(void *arg, mr_net_call *c);
+    void *arg;
+    mr_mutex mu;
+    mr_cond changed; /* a call ended, or a callback */
+    loop_call *calls MR_GUARDED_BY(mu);
+    bool stopping MR_GUARDED_BY(mu);
+    mr_refs refs; /* its owner's, and of calls */
+};
+
+struct mr_net_peer {
+    char *address;
+    MR_VEC(mr_net_request *) open; /* under all_mu */
+    mr_cond empty;
+};
+
+static mr_mutex all_mu = {PTHREAD_MUTEX_INITIALIZER};
+static mr_map listeners MR_GUARDED_BY(all_mu); /* address -> mr_net_server */
+
+/* ---- servers ---- */
+
+static void server_unref(mr_net_server *s)
+{
+    if (!mr_refs_drop(&s->refs))
+        return;
+    mr_cond_deinit(&s->changed);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s->address);
+    mr_free(s);
+}
+
+static mr_status *loop_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
+{
+    (void)n;
+    mr_net_server *s = mr_new(mr_net_server);
+    mr_refs_init(&s->refs);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->changed);
+    s->address = mr_strdup(o->address);
+    s->handle = o->handle;
+    s->arg = o->arg;
+    mr_lock(&all_mu);
+    bool taken = mr_map_getz(&listeners, o->address) != NULL;
+    if (!taken)
+        mr_map_putz(&listeners, o->address, s);
+    mr_unlock(&all_mu);
+    *out = taken ? NULL : s;
+    *port = 0;
+    if (!taken)
+        return NULL;
+    server_unref(s);
+    return mr_error(MR_ALREADY_EXISTS, "Somebody listens at %s", o->address);
+}
+
+/* ---- the end of a request ---- */
+
+/* What a request keeps with the transport. */
+typedef struct loop_request {
+    mr_net_peer *peer;
+    mr_net_server *server; /* NULL: nobody listened */
+} loop_request;
+
+static void forget(mr_net_request *r)
+{
+    mr_net_peer *p = ((loop_request *)r->impl)->peer;
+    mr_lock(&all_mu);
+    for (int i = 0; i < p->open.n; i++)
+        if (p->open.p[i] == r) {
+            p->open.p[i] = p->open.p[--p->open.n];
+            break;
+        }
+    if (p->open.n == 0)
+        mr_cond_broadcast(&p->empty);
+    mr_unlock(&all_mu);
+}
+
+static void end_request(mr_net_request *r, mr_status *st, mr_bytes *body)
+{
+    mr_bytes none = {0};
+    loop_request *q = r->impl;
+    forget(r);
+    if (q->server)
+        server_unref(q->server);
+    mr_free(q);
+    r->impl = NULL;
+    r->done(r, st, body ? body : &none);
+    mr_bytes_deinit(&none);
+}
+
+/* ---- calls ---- */
+
+static void unlink_locked(loop_call *c)
+{
+    *c->link = c->next;
+    if (c->next)
+        c->next->link = c->link;
+}
+
+static void loop_reply(mr_net_call *base, mr_status *st, mr_bytes *body)
+{
+    loop_call *c = (loop_call *)base;
+    mr_net_server *s = c->server;
+    mr_lock(&s->mu);
+    while (c->in_callback && !pthread_equal(c->callback_thread, pthread_self()))
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_net_request *r = c->request;
+    c->request = NULL;
+    unlink_locked(c);
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    if (r)
+        end_request(r, st, st ? NULL : body);
+    else
+        mr_status_free(st);
+    if (body)
+        mr_bytes_deinit(body);
+    mr_bytes_deinit(&c->base.body);
+    mr_free(c->method);
+    mr_free(c);
+    server_unref(s);
+}
+
+static bool loop_on_cancel(mr_net_call *base, void (*fn)(void *arg, mr_net_call *c), void *arg)
+{
+    loop_call *c = (loop_call *)base;
+    mr_lock(&c->server->mu);
+    bool ok = !c->cancelled;
+    if (ok) {
+        base->cancelled = fn;
+        base->cancelled_arg = arg;
+    }
+    mr_unlock(&c->server->mu);
+    return ok;
+}
+
+/* With the server's lock held, which is given up while the handler's callback runs.  The call may be gone then. */
+static mr_net_request *cancel_locked(mr_net_server *s, loop_call *c) MR_NO_TSA
+{
+    mr_net_request *r = c->request;
+    c->request = NULL;
+    if (c->cancelled)
+        return r;
+    c->cancelled = true;
+    if (c->base.cancelled) {
+        c->in_callback = true;
+        c->callback_thread = pthread_self();
+        mr_unlock(&s->mu);
+        c->base.cancelled(c->base.cancelled_arg, &c->base);
+        mr_lock(&s->mu);
+        for (loop_call *x = s->calls; x; x = x->next) /* not when the callback itself replied */
+            if (x == c)
+                c->in_callback = false;
+        mr_cond_broadcast(&s->changed);
+    }
+    return r;
+}
+
+static loop_call *find_call_locked(mr_net_server *s, const mr_net_request *r)
+{
+    loop_call *c = s->calls;
+    while (c && c->request != r)
+        c = c->next;
+    return c;
+}
+
+static void loop_cancel(mr_net_request *r)
+{
+    /* The request's own record may be gone with its end, so the server is looked for among all. */
+    mr_net_server *found = NULL;
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    mr_lock(&all_mu);
+    while (!found && mr_map_next(&listeners, &pos, &key, &v)) {
+        mr_net_server *s = v;
+        mr_lock(&s->mu);
+        if (find_call_locked(s, r)) {
+            mr_refs_take(&s->refs);
+            found = s;
+        }
+        mr_unlock(&s->mu);
+    }
+    mr_unlock(&all_mu);
+    if (!found)
+        return;
+    mr_lock(&found->mu);
+    loop_call *c = find_call_locked(found, r);
+    mr_net_request *ended = c ? cancel_locked(found, c) : NULL;
+    mr_unlock(&found->mu);
+    if (ended)
+        end_request(ended, mr_error(MR_CANCELLED, "The call was cancelled"), NULL);
+    server_unref(found);
+}
+
+static void loop_stop(mr_net_server *s, int64_t grace_ns)
+{
+    int64_t until = mr_now_ns() + grace_ns;
+    bool in_time = true;
+    mr_lock(&all_mu);
+    mr_map_remove(&listeners, mr_sv_of(s->address));
+    mr_unlock(&all_mu);
+    mr_lock(&s->mu);
+    s->stopping = true;
+    while (s->calls && in_time) {
+        loop_call *c = s->calls;
+        while (c && !c->request)
+            c = c->next;
+        if (!c) {
+            in_time = mr_cond_wait_until(&s->changed, &s->mu, until);
+            continue;
+        }
+        mr_net_request *r = cancel_locked(s, c);
+        mr_unlock(&s->mu);
+        end_request(r, mr_error(MR_UNAVAILABLE, "%s has stopped", s->address), NULL);
+        mr_lock(&s->mu);
+    }
+    mr_unlock(&s->mu);
+    server_unref(s);
+}
+
+/* ---- peers ---- */
+
+static mr_status *loop_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                               mr_net_peer **out)
+{
+    (void)n, (void)keys, (void)name;
+    *out = mr_new(mr_net_peer);
+    (*out)->address = mr_strdup(address);
+    mr_cond_init(&(*out)->empty);
+    return NULL;
+}
+
+static void loop_disconnect(mr_net_peer *p)
+{
+    mr_lock(&all_mu);
+    while (p->open.n > 0) {
+        mr_net_request *r = p->open.p[0];
+        mr_unlock(&all_mu);
+        loop_cancel(r);
+        mr_lock(&all_mu);
+        if (p->open.n > 0 && p->open.p[0] == r) /* its end is on the way in another thread */
+            mr_cond_wait_until(&p->empty, &all_mu, mr_now_ns() + 1000000);
+    }
+    mr_unlock(&all_mu);
+    mr_cond_deinit(&p->empty);
+    mr_vec_deinit(&p->open);
+    mr_free(p->address);
+    mr_free(p);
+}
+
+static loop_call *call_new(mr_net *net, mr_net_server *s, mr_net_request *r)
+{
+    loop_call *c = mr_new(loop_call);
+    c->method = mr_strdup(r->method);
+    c->base = (mr_net_call){.net = net, .method = c->method, .body = r->body, .peer_name = ""};
+    c->server = s;
+    c->request = r;
+    return c;
+}
+
+static mr_net net_loop;
+
+static void loop_start(mr_net_peer *p, mr_net_request *r)
+{
+    loop_request *q = mr_new(loop_request);
+    q->peer = p;
+    r->impl = q;
+    mr_lock(&all_mu);
+    mr_vec_push(&p->open, r);
+    mr_net_server *s = mr_map_getz(&listeners, p->address);
+    if (s) {
+        mr_refs_take(&s->refs); /* the request's */
+        mr_refs_take(&s->refs); /* the call's */
+        q->server = s;
+    }
+    mr_unlock(&all_mu);
+    loop_call *c = s ? call_new(&net_loop, s, r) : NULL;
+    if (s) {
+        mr_lock(&s->mu);
+        c->next = s->calls;
+        c->link = &s->calls;
+        if (s->calls)
+            s->calls->link = &c->next;
+        s->calls = c;
+        mr_unlock(&s->mu);
+        r->body = (mr_bytes){0};
+        s->handle(s->arg, &c->base);
+        return;
+    }
+    mr_bytes_deinit(&r->body);
+    end_request(r, mr_error(MR_UNAVAILABLE, "Nobody listens at %s", p->address), NULL);
+}
+
+static mr_net net_loop = {"loop",       loop_listen,     loop_stop,  loop_reply, loop_on_cancel,
+                          loop_connect, loop_disconnect, loop_start, loop_cancel};
+
+mr_net *mr_net_loop(void) { return &net_loop; }
