@@ -76,7 +76,9 @@ struct mr_net {
                           mr_net_peer **out);
     void (*disconnect)(mr_net_peer *p); /* open requests end CANCELLED first */
     void (*start)(mr_net_peer *p, mr_net_request *r);
-    void (*cancel)(mr_net_request *r); /* done still comes, maybe with a reply that was faster */
+    /* done still comes, maybe with a reply that was faster.  Also after done, while the request's memory is
+     * there; then nothing happens. */
+    void (*cancel)(mr_net_request *r);
 };
 
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once.  FAILED_PRECONDITION naming what

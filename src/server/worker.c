@@ -1,0 +1,409 @@
+/* server/worker.c -- the worker service: sessions, registered graphs, and the small methods. */
+#include "server/worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "graph/graph_def.h"
+#include "server/worker_internal.h"
+#include "wire/pb.h"
+
+/* ---- sessions ---- */
+
+static void wsession_unref(mr_wsession *s)
+{
+    if (!s || !mr_refs_drop(&s->refs))
+        return;
+    mr_env_deinit(&s->env);
+    mr_free(s);
+}
+
+static mr_status *wsession_new(mr_worker_service *w, bool isolated, mr_wsession **out)
+{
+    mr_wsession *s = mr_new(mr_wsession);
+    mr_refs_init(&s->refs);
+    const mr_env *host = &w->host->env;
+    mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_host_name(w->host))
+                             : mr_env_init_beside(&s->env, &host->config, host);
+    for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers know the host's */
+        s->env.devices[i]->incarnation = host->devices[i]->incarnation;
+    if (st) {
+        wsession_unref(s);
+        s = NULL;
+    }
+    *out = s;
+    return st;
+}
+
+/* A reference.  Masters of old do not create sessions: theirs is "". */
+static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created, mr_wsession **out)
+{
+    mr_status *st = NULL;
+    mr_sv key = created ? handle : MR_SV("");
+    mr_lock(&w->mu);
+    mr_wsession *s = mr_map_get(&w->sessions, key);
+    if (!s && !created && !(st = wsession_new(w, false, &s)))
+        mr_map_put(&w->sessions, key, s);
+    if (s)
+        mr_refs_take(&s->refs);
+    mr_unlock(&w->mu);
+    *out = s;
+    if (s || st)
+        return st;
+    return mr_error(MR_ABORTED, "Session handle is not found: %.*s. Possibly %s was restarted.", MR_SV_ARG(handle),
+                    mr_host_name(w->host));
+}
+
+static void create_session(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv handle = MR_SV("");
+    bool isolated = false;
+    mr_wsession *s = NULL;
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: handle = mr_pb_bytes(&r); break;
+        case 3: isolated = mr_pb_bool(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    mr_status *st = mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
+    if (!st)
+        st = wsession_new(w, isolated, &s);
+    mr_lock(&w->mu);
+    if (!st && w->stopped)
+        st = mr_status_copy(w->stopped);
+    if (!st && mr_map_has(&w->sessions, handle))
+        st = mr_error(MR_ALREADY_EXISTS, "Session %.*s is there already", MR_SV_ARG(handle));
+    if (!st) {
+        mr_map_put(&w->sessions, handle, s);
+        s = NULL;
+    }
+    mr_unlock(&w->mu);
+    wsession_unref(s);
+    mr_reply(c, st, NULL);
+}
+
+/* Takes all graphs of a session out of the table; the caller drops them without the lock. */
+typedef MR_VEC(mr_wgraph *) wgraph_vec;
+
+static void take_graphs_locked(mr_worker_service *w, const mr_wsession *s, wgraph_vec *out)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    MR_VEC(char *) keys = {0};
+    while (mr_map_next(&w->graphs, &pos, &key, &v))
+        if (!s || ((mr_wgraph *)v)->session == s) {
+            mr_vec_push(out, v);
+            mr_vec_push(&keys, mr_strndup(key.p, key.n));
+        }
+    for (int i = 0; i < keys.n; i++) {
+        mr_map_remove(&w->graphs, mr_sv_of(keys.p[i]));
+        mr_free(keys.p[i]);
+    }
+    mr_vec_deinit(&keys);
+}
+
+static void drop_graphs(wgraph_vec *v)
+{
+    for (int i = 0; i < v->n; i++)
+        mr_wgraph_unref(v->p[i]);
+    mr_vec_deinit(v);
+}
+
+static mr_sv first_string(mr_sv body, const char *what, mr_status **st)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv v = MR_SV("");
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            v = mr_pb_bytes(&r);
+        else
+            mr_pb_skip(&r);
+    *st = mr_pb_reader_status(&r, what);
+    return v;
+}
+
+static void delete_session(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    mr_status *st;
+    wgraph_vec graphs = {0};
+    mr_sv handle = first_string(body, "DeleteWorkerSessionRequest", &st);
+    mr_lock(&w->mu);
+    mr_wsession *s = st ? NULL : mr_map_remove(&w->sessions, handle);
+    if (s)
+        take_graphs_locked(w, s, &graphs);
+    mr_unlock(&w->mu);
+    if (s)
+        mr_cancel_start(s->env.cancel);
+    drop_graphs(&graphs);
+    wsession_unref(s);
+    mr_reply(c, st, NULL);
+}
+
+/* ---- graphs ---- */
+
+void mr_wgraph_unref(mr_wgraph *g)
+{
+    if (!g || !mr_refs_drop(&g->refs))
+        return;
+    mr_program_free(g->program);
+    wsession_unref(g->session);
+    mr_free(g);
+}
+
+mr_wgraph *mr_wgraph_find(mr_worker_service *w, mr_sv handle)
+{
+    mr_lock(&w->mu);
+    mr_wgraph *g = mr_map_get(&w->graphs, handle);
+    if (g)
+        mr_refs_take(&g->refs);
+    mr_unlock(&w->mu);
+    return g;
+}
+
+/* A node's device is one of ours, in full. */
+static mr_status *place_nodes(const mr_env *env, mr_graph *g)
+{
+    for (int i = 0; i < g->nodes.n; i++) {
+        mr_node *n = g->nodes.p[i];
+        for (int d = 0; n && !n->placed && d < env->n_devices; d++)
+            if (strcmp(env->devices[d]->name, n->device) == 0)
+                n->placed = env->devices[d]->name;
+        if (n && !n->placed)
+            return mr_invalid("{{node %s}} is placed on '%s', which is not a device of this task", n->name, n->device);
+    }
+    return NULL;
+}
+
+static mr_status *make_program(mr_env *env, mr_sv graph_def, mr_program **out)
+{
+    mr_status *st = NULL;
+    mr_graph *g = mr_graph_new();
+    mr_graph **parts = mr_new_array(mr_graph *, env->n_devices);
+    MR_GO(mr_graph_import(g, graph_def, &(mr_import_options){.internal_ok = true, .no_validate_colocation = true}, NULL));
+    MR_GO(place_nodes(env, g));
+    MR_GO(mr_partition(g, env->devices, env->n_devices, parts));
+    MR_GO(mr_program_new(parts, env->devices, env->n_devices, 0, 0, env->kernels,
+                         mr_functions_caller(env->functions), out));
+out:
+    mr_free(parts);
+    mr_graph_unref(g);
+    return st;
+}
+
+typedef struct register_request {
+    mr_sv session, graph_def;
+    bool created;
+} register_request;
+
+static mr_status *parse_register(mr_sv body, register_request *q)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *q = (register_request){0};
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: q->session = mr_pb_bytes(&r); break;
+        case 2: q->graph_def = mr_pb_bytes(&r); break;
+        case 6: q->created = mr_pb_bool(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    return mr_pb_reader_status(&r, "RegisterGraphRequest");
+}
+
+/* Takes over the session and the program. */
+static mr_status *add_graph(mr_worker_service *w, mr_wsession *s, mr_program *p, char handle[17])
+{
+    mr_wgraph *g = mr_new(mr_wgraph);
+    mr_refs_init(&g->refs);
+    g->session = s;
+    g->program = p;
+    mr_lock(&w->mu);
+    mr_status *st = mr_status_copy(w->stopped);
+    snprintf(handle, 17, "%016" PRIx64, w->next_graph++);
+    if (!st)
+        mr_map_putz(&w->graphs, handle, g);
+    mr_unlock(&w->mu);
+    if (st)
+        mr_wgraph_unref(g);
+    return st;
+}
+
+static void register_graph(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    register_request q;
+    mr_wsession *s = NULL;
+    mr_program *p = NULL;
+    char handle[17];
+    mr_str reply = {0};
+    mr_pb_writer out;
+    mr_status *st = parse_register(body, &q);
+    if (!st)
+        st = find_session(w, q.session, q.created, &s);
+    if (!st)
+        st = make_program(&s->env, q.graph_def, &p);
+    if (!st)
+        st = add_graph(w, s, p, handle);
+    else
+        wsession_unref(s);
+    mr_pb_writer_init(&out, &reply);
+    if (!st)
+        mr_pb_put_bytes(&out, 1, mr_sv_of(handle));
+    mr_reply_str(c, st, &reply);
+}
+
+static void deregister_graph(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    mr_status *st;
+    mr_sv handle = first_string(body, "DeregisterGraphRequest", &st);
+    mr_lock(&w->mu);
+    mr_wgraph *g = st ? NULL : mr_map_remove(&w->graphs, handle);
+    mr_unlock(&w->mu);
+    if (!st && !g)
+        st = mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(handle),
+                      mr_host_name(w->host));
+    mr_wgraph_unref(g);
+    mr_reply(c, st, NULL);
+}
+
+/* ---- the rest ---- */
+
+static void get_status(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    mr_str reply = {0};
+    mr_pb_writer out;
+    (void)body;
+    mr_pb_writer_init(&out, &reply);
+    for (int i = 0; i < w->host->env.n_devices; i++)
+        mr_device_attributes_encode(w->host->env.devices[i], &out, 1);
+    mr_reply_str(c, NULL, &reply);
+}
+
+static void cleanup_all(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    int n = 0;
+    const mr_env *env = &w->host->env;
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field != 1) {
+            mr_pb_skip(&r);
+            continue;
+        }
+        mr_sv container = mr_pb_bytes(&r);
+        for (int d = 0; d < env->n_devices; d++)
+            mr_resources_clear(env->devices[d]->resources, container);
+        n++;
+    }
+    for (int d = 0; n == 0 && d < env->n_devices; d++) /* the default container */
+        mr_resources_clear(env->devices[d]->resources, MR_SV(""));
+    mr_reply(c, mr_pb_reader_status(&r, "CleanupAllRequest"), NULL);
+}
+
+/* Nothing is recorded between steps, so there is nothing to tell. */
+static void say_nothing(void *service, mr_net_call *c, mr_sv body)
+{
+    (void)service, (void)body;
+    mr_reply(c, NULL, NULL);
+}
+
+static const mr_method methods[] = {
+    {"RunGraph", mr_worker_run_graph},
+    {"RecvTensor", mr_worker_recv_tensor},
+    {"CleanupGraph", mr_worker_cleanup_graph},
+    {"GetStatus", get_status},
+    {"CreateWorkerSession", create_session, true},
+    {"DeleteWorkerSession", delete_session, true},
+    {"RegisterGraph", register_graph, true},
+    {"DeregisterGraph", deregister_graph},
+    {"CleanupAll", cleanup_all},
+    {"Logging", say_nothing},
+    {"Tracing", say_nothing},
+    {"MarkRecvFinished", say_nothing},
+};
+
+void mr_worker_handle(mr_worker_service *w, mr_net_call *c)
+{
+    mr_dispatch(w->host, methods, MR_COUNT(methods), MR_WORKER_SERVICE, w, c);
+}
+
+/* ---- life ---- */
+
+mr_worker_service *mr_worker_new(mr_host *h)
+{
+    mr_worker_service *w = mr_new(mr_worker_service);
+    mr_mutex_init(&w->mu);
+    w->host = h;
+    w->prefix = mr_printf("%s/", mr_host_name(h));
+    w->steps = mr_worker_steps_new();
+    /* Apart from those of other tasks and of an earlier life of this one. */
+    atomic_init(&w->next_request, mr_random64() | 1);
+    return w;
+}
+
+static mr_wsession *take_session(mr_worker_service *w)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v = NULL;
+    mr_lock(&w->mu);
+    if (mr_map_next(&w->sessions, &pos, &key, &v))
+        mr_map_remove(&w->sessions, key);
+    mr_unlock(&w->mu);
+    return v;
+}
+
+void mr_worker_stop(mr_worker_service *w, const mr_status *why)
+{
+    wgraph_vec graphs = {0};
+    mr_lock(&w->mu);
+    if (!w->stopped)
+        w->stopped = mr_status_copy(why);
+    take_graphs_locked(w, NULL, &graphs);
+    mr_unlock(&w->mu);
+    for (;;) {
+        mr_lock(&w->mu);
+        mr_worker_step *s = mr_worker_steps_any(w->steps);
+        int64_t id = s ? s->id : 0;
+        mr_unlock(&w->mu);
+        if (!s)
+            break;
+        mr_wstep_end(w, id, mr_status_copy(why));
+    }
+    for (mr_wsession *s; (s = take_session(w));) {
+        mr_cancel_start(s->env.cancel);
+        wsession_unref(s);
+    }
+    drop_graphs(&graphs);
+}
+
+void mr_worker_free(mr_worker_service *w)
+{
+    if (!w)
+        return;
+    mr_status *why = mr_error(MR_CANCELLED, "The server was stopped");
+    mr_worker_stop(w, why);
+    mr_status_free(why);
+    mr_worker_steps_free(w->steps);
+    mr_map_deinit(&w->sessions);
+    mr_map_deinit(&w->graphs);
+    mr_status_free(w->stopped);
+    mr_mutex_deinit(&w->mu);
+    mr_free(w->prefix);
+    mr_free(w);
+}

@@ -1,0 +1,65 @@
+/* server/worker_internal.h -- the inside of the worker service; for its own files. */
+#ifndef MR_SERVER_WORKER_INTERNAL_H
+#define MR_SERVER_WORKER_INTERNAL_H
+
+#include "dist/worker_steps.h"
+#include "server/worker.h"
+
+/* What a master's session has here. */
+typedef struct mr_wsession {
+    mr_refs refs; /* the table's, of graphs and of steps */
+    mr_env env;   /* devices of the host, or isolated ones */
+} mr_wsession;
+
+/* A registered graph. */
+typedef struct mr_wgraph {
+    mr_refs refs; /* the table's, and of steps that run it */
+    mr_wsession *session;
+    mr_program *program;
+} mr_wgraph;
+
+typedef struct mr_wreceive mr_wreceive;
+
+/* A step, from the first that is heard of it until it is cleaned up. */
+typedef struct mr_wstep {
+    mr_refs refs; /* the table's, and of whoever works on it */
+    mr_worker_service *worker;
+    int64_t id;
+    mr_rendezvous *rendezvous;
+    mr_mutex mu;
+    mr_wreceive *receives MR_GUARDED_BY(mu); /* under way from other tasks */
+    mr_status *aborted MR_GUARDED_BY(mu);
+    int n_asked MR_GUARDED_BY(mu); /* RecvTensors of other tasks that wait */
+    bool begun MR_GUARDED_BY(mu);  /* by its master */
+    struct mr_partial *partial MR_GUARDED_BY(mu); /* its flow, while it is fed piece by piece */
+} mr_wstep;
+
+struct mr_worker_service {
+    mr_host *host;
+    char *prefix; /* of this task's devices: "/job:w/replica:0/task:0/" */
+    mr_mutex mu;
+    mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_wsession */
+    mr_map graphs MR_GUARDED_BY(mu);   /* handle -> mr_wgraph */
+    mr_worker_steps *steps MR_GUARDED_BY(mu);
+    uint64_t next_graph MR_GUARDED_BY(mu);
+    mr_status *stopped MR_GUARDED_BY(mu); /* why nothing runs any more */
+    _Atomic uint64_t next_request;
+};
+
+/* ---- worker.c ---- */
+mr_wgraph *mr_wgraph_find(mr_worker_service *w, mr_sv handle); /* a reference, or NULL */
+void mr_wgraph_unref(mr_wgraph *g);
+
+/* ---- worker_step.c ---- */
+/* The step of this id, made when it is new; a reference.  ABORTED when it is over. */
+mr_status *mr_wstep_get(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out);
+void mr_wstep_unref(mr_wstep *s);
+/* Takes a step out of the table and fails what waits in it. */
+void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why);
+void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body);
+void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);
+
+/* ---- worker_run.c ---- */
+void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body);
+
+#endif

@@ -1,0 +1,386 @@
+/* server/worker_run.c -- RunGraph: one task's share of a step.
+ *
+ * The values sent along go into the step's rendezvous, the graph runs, what was asked for is taken out of the rendezvous
+ * and sent back.  A partial run is one flow and several calls: the first starts it, each feeds and fetches some,
+ * the last one waits for its end. */
+#include "base/memory.h"
+#include "server/wire.h"
+#include "server/worker_internal.h"
+
+typedef struct run_request {
+    mr_sv session, graph;
+    int64_t step, request;
+    bool partial, last, errors_in_body;
+    MR_VEC(mr_sv) send; /* NamedTensorProtos */
+    MR_VEC(mr_sv) recv; /* keys */
+} run_request;
+
+static void request_deinit(run_request *q)
+{
+    mr_vec_deinit(&q->send);
+    mr_vec_deinit(&q->recv);
+}
+
+static mr_status *parse_run(mr_sv body, run_request *q)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *q = (run_request){0};
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv v = MR_SV("");
+        if (wire == MR_WIRE_BYTES && (field == 1 || field == 3 || field == 4 || field == 8))
+            v = mr_pb_bytes(&r);
+        switch (field) {
+        case 1: q->graph = v; break;
+        case 2: q->step = mr_pb_int64(&r); break;
+        case 3: mr_vec_push(&q->send, v); break;
+        case 4: mr_vec_push(&q->recv, v); break;
+        case 6: q->partial = mr_pb_bool(&r); break;
+        case 7: q->last = mr_pb_bool(&r); break;
+        case 8: q->session = v; break;
+        case 9: q->errors_in_body = mr_pb_bool(&r); break;
+        case 11: q->request = mr_pb_int64(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    }
+    return mr_pb_reader_status(&r, "RunGraphRequest");
+}
+
+/* ---- one call ---- */
+
+typedef struct wrun wrun;
+
+/* The flow of a step; with partial runs shared by several calls. */
+typedef struct mr_partial {
+    mr_refs refs;
+    mr_wgraph *graph;
+    mr_flow *flow;
+    mr_mutex mu;
+    bool over MR_GUARDED_BY(mu);
+    mr_status *st MR_GUARDED_BY(mu); /* how it ended */
+    wrun *waiting MR_GUARDED_BY(mu); /* the call to be told of the end */
+} mr_partial;
+
+typedef struct wfetch { /* one value to be sent back */
+    mr_recv w;          /* first */
+    wrun *run;
+    mr_rendezvous_key key;
+    mr_sv name; /* into the call's body */
+    mr_tensor *t;
+    bool dead;
+    mr_status *st;
+} wfetch;
+
+struct wrun {
+    mr_net_call *call;
+    mr_worker_service *worker;
+    mr_wstep *step;
+    mr_partial *flow;
+    run_request q;
+    int n_fetches;
+    wfetch *fetches;
+    _Atomic int n_left; /* fetches that are not there, and the end of the flow when it is waited for */
+    mr_status *st;
+};
+
+static void partial_unref(mr_partial *p)
+{
+    if (!p || !mr_refs_drop(&p->refs))
+        return;
+    if (p->flow)
+        mr_program_give(p->flow);
+    mr_wgraph_unref(p->graph);
+    mr_status_free(p->st);
+    mr_mutex_deinit(&p->mu);
+    mr_free(p);
+}
+
+static void run_free(wrun *r)
+{
+    for (int i = 0; i < r->n_fetches; i++) {
+        mr_rendezvous_key_deinit(&r->fetches[i].key);
+        mr_tensor_unref(r->fetches[i].t);
+        mr_status_free(r->fetches[i].st);
+    }
+    mr_free(r->fetches);
+    request_deinit(&r->q);
+    partial_unref(r->flow);
+    mr_wstep_unref(r->step);
+    mr_status_free(r->st);
+    mr_free(r);
+}
+
+/* ---- the answer ---- */
+
+static mr_status *encode_values(wrun *r, mr_wire *w)
+{
+    for (int i = 0; i < r->n_fetches; i++) {
+        wfetch *f = &r->fetches[i];
+        if (f->st) {
+            mr_status *st = f->st;
+            f->st = NULL;
+            return st;
+        }
+        if (f->dead || !f->t)
+            return mr_invalid("The tensor returned for %.*s was not valid.", MR_SV_ARG(f->key.name));
+        mr_wire_named(w, 1, f->name, f->t);
+    }
+    return NULL;
+}
+
+/* An error goes into the body when the master asked so: a call's status is short. */
+static void answer(wrun *r)
+{
+    mr_wire w;
+    mr_bytes body = {0};
+    mr_wire_init(&w);
+    mr_status *st = r->st;
+    r->st = NULL;
+    if (!st)
+        st = encode_values(r, &w);
+    if (st && r->q.errors_in_body) {
+        mr_wire_deinit(&w);
+        mr_wire_init(&w);
+        char *text = mr_wire_error_text(st);
+        mr_pb_put_varint(&w.pb, 5, mr_status_code(st));
+        mr_pb_put_bytes(&w.pb, 6, mr_sv_of(text));
+        mr_free(text);
+        mr_status_free(st);
+        st = NULL;
+    }
+    mr_status *encoded = mr_wire_finish(&w, &body);
+    mr_status_update(&st, encoded);
+    mr_reply(r->call, st, &body);
+    mr_bytes_deinit(&body);
+    run_free(r);
+}
+
+static void one_less(wrun *r)
+{
+    if (atomic_fetch_sub_explicit(&r->n_left, 1, memory_order_acq_rel) == 1)
+        answer(r);
+}
+
+/* ---- values in and out ---- */
+
+static mr_status *send_one(wrun *r, mr_sv named)
+{
+    mr_pb_reader p;
+    uint32_t field, wire;
+    mr_sv name = MR_SV(""), tensor = MR_SV("");
+    mr_rendezvous_key key;
+    uint64_t frame;
+    int64_t iteration;
+    mr_tensor *t;
+    mr_pb_reader_init(&p, named);
+    while (mr_pb_next(&p, &field, &wire))
+        if (field == 1)
+            name = mr_pb_bytes(&p);
+        else if (field == 2)
+            tensor = mr_pb_bytes(&p);
+        else
+            mr_pb_skip(&p);
+    MR_TRY(mr_pb_reader_status(&p, "NamedTensorProto"));
+    MR_TRY(mr_rendezvous_key_parse(name, &key, &frame, &iteration));
+    mr_status *st = mr_tensor_decode(mr_cpu_allocator(), tensor, &t);
+    if (!st)
+        st = mr_rendezvous_send(r->step->rendezvous, &key, frame, iteration, t, false);
+    mr_rendezvous_key_deinit(&key);
+    return st;
+}
+
+static mr_status *make_fetches(wrun *r)
+{
+    r->n_fetches = r->q.recv.n;
+    r->fetches = mr_new_array(wfetch, r->n_fetches + 1);
+    for (int i = 0; i < r->n_fetches; i++) {
+        wfetch *f = &r->fetches[i];
+        f->run = r;
+        f->name = r->q.recv.p[i];
+        MR_TRY(mr_rendezvous_key_parse(f->name, &f->key, &f->w.frame, &f->w.iteration));
+        if (!mr_sv_starts(f->key.src_device, r->worker->prefix)) /* it would be asked of another task */
+            return mr_invalid("%.*s is not fetched from here", MR_SV_ARG(f->name));
+        f->w.key = &f->key;
+    }
+    return NULL;
+}
+
+static void fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+{
+    wfetch *f = (wfetch *)w;
+    f->st = st;
+    f->t = t;
+    f->dead = dead;
+    one_less(f->run);
+}
+
+/* After the flow all that was asked for is there, or never comes. */
+static void take_fetches(wrun *r)
+{
+    for (int i = 0; i < r->n_fetches; i++) {
+        wfetch *f = &r->fetches[i];
+        mr_rendezvous_poll(r->step->rendezvous, &f->key, f->w.frame, f->w.iteration, &f->t, &f->dead);
+    }
+}
+
+/* ---- running ---- */
+
+static void flow_done(mr_flow *flow)
+{
+    mr_partial *p = flow->ctx;
+    mr_status *st = mr_flow_take_status(flow);
+    mr_lock(&p->mu);
+    p->over = true;
+    wrun *r = p->waiting;
+    p->waiting = NULL;
+    if (!r)
+        p->st = st;
+    mr_unlock(&p->mu);
+    if (r) {
+        mr_status_update(&r->st, st);
+        if (!r->st && !r->q.partial)
+            take_fetches(r);
+        one_less(r);
+    }
+    partial_unref(p); /* the flow's */
+}
+
+/* A flow that has ended meanwhile takes no harm: it is not given back before this call is answered. */
+static void caller_left(void *arg, mr_net_call *c)
+{
+    (void)c;
+    wrun *r = arg;
+    mr_flow_fail(r->flow->flow, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
+}
+
+static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
+{
+    mr_partial *p = mr_new(mr_partial);
+    mr_refs_init(&p->refs);
+    mr_mutex_init(&p->mu);
+    p->graph = g;
+    mr_status *st = mr_program_take(g->program, &p->flow);
+    if (st) {
+        partial_unref(p);
+        p = NULL;
+    }
+    *out = p;
+    return st;
+}
+
+static void start(wrun *r)
+{
+    mr_partial *p = r->flow;
+    mr_flow *f = p->flow;
+    mr_env *env = &p->graph->session->env;
+    mr_refs_take(&p->refs); /* the flow's, until it is done */
+    mr_runner_reset(&f->own_runner, env->inter, false);
+    mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
+                                           .parent = env->cancel,
+                                           .done = flow_done,
+                                           .ctx = p,
+                                           .rendezvous = r->step->rendezvous,
+                                           .step_id = r->step->id});
+}
+
+/* The flow of this call: a new one, or that of the partial run it belongs to. */
+static mr_status *find_flow(wrun *r, bool *is_new)
+{
+    mr_wstep *s = r->step;
+    mr_lock(&s->mu);
+    s->begun = true;
+    mr_partial *p = s->partial;
+    if (p)
+        mr_refs_take(&p->refs);
+    mr_unlock(&s->mu);
+    *is_new = !p;
+    if (p) {
+        r->flow = p;
+        return r->q.partial ? NULL : mr_invalid("Step %lld runs already", (long long)s->id);
+    }
+    mr_wgraph *g = mr_wgraph_find(r->worker, r->q.graph);
+    if (!g)
+        return mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(r->q.graph),
+                        mr_host_name(r->worker->host));
+    MR_TRY(flow_new(g, &r->flow));
+    if (r->q.partial) {
+        mr_refs_take(&r->flow->refs);
+        mr_lock(&s->mu);
+        s->partial = r->flow;
+        mr_unlock(&s->mu);
+    }
+    return NULL;
+}
+
+/* The end of the flow is to be told to r: at once when it is over. */
+static void wait_for_flow(wrun *r)
+{
+    mr_partial *p = r->flow;
+    mr_lock(&p->mu);
+    bool over = p->over;
+    if (!over)
+        p->waiting = r;
+    mr_status *st = over ? p->st : NULL;
+    if (over)
+        p->st = NULL;
+    mr_unlock(&p->mu);
+    if (over) {
+        mr_status_update(&r->st, st);
+        one_less(r);
+    }
+}
+
+static void run_partial(wrun *r, bool is_new)
+{
+    if (is_new)
+        start(r);
+    if (r->q.last) {
+        mr_wstep *s = r->step;
+        mr_lock(&s->mu);
+        mr_partial *p = s->partial;
+        s->partial = NULL;
+        mr_unlock(&s->mu);
+        wait_for_flow(r);
+        partial_unref(p);
+    }
+    for (int i = 0; i < r->n_fetches; i++) {
+        r->fetches[i].w.fn = fetched;
+        mr_rendezvous_recv(r->step->rendezvous, &r->fetches[i].w);
+    }
+}
+
+static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_new)
+{
+    r->worker = w;
+    MR_TRY(parse_run(body, &r->q));
+    MR_TRY(mr_wstep_get(w, r->q.step, r->q.request, &r->step));
+    MR_TRY(make_fetches(r));
+    MR_TRY(find_flow(r, is_new));
+    for (int i = 0; i < r->q.send.n; i++)
+        MR_TRY(send_one(r, r->q.send.p[i]));
+    return NULL;
+}
+
+void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
+{
+    wrun *r = mr_new(wrun);
+    bool is_new = false;
+    r->call = c;
+    r->st = open_run(service, body, r, &is_new);
+    if (r->st) {
+        answer(r);
+        return;
+    }
+    bool waits = !r->q.partial || r->q.last;
+    atomic_init(&r->n_left, (r->q.partial ? r->n_fetches : 0) + waits + 1); /* one for this call */
+    if (!r->q.partial) {
+        r->flow->waiting = r;
+        start(r);
+    } else {
+        run_partial(r, is_new);
+    }
+    if (!c->net->on_cancel(c, caller_left, r))
+        caller_left(r, c);
+    one_less(r);
+}

@@ -1,0 +1,362 @@
+/* server/worker_step.c -- the steps of a worker: where their values meet, and how they come from other tasks.
+ *
+ * Aborting: whoever fails a step aborts its rendezvous; that ends the receives that wait here, and through
+ * `aborted` the calls to other tasks.  A receive is told exactly once: by the call's end, or at once when
+ * the step had been aborted before. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "server/wire.h"
+#include "server/worker_internal.h"
+
+/* ---- values from other tasks ---- */
+
+struct mr_wreceive {
+    mr_net_request request; /* first */
+    mr_wstep *step;
+    mr_recv *to;
+    int task;
+    bool told_to_end;          /* under the step's lock */
+    mr_refs refs;              /* the call's, and of who cancels it */
+    mr_wreceive *next, **link; /* of the step's receives */
+};
+
+static void receive_unref(mr_wreceive *v)
+{
+    if (!mr_refs_drop(&v->refs))
+        return;
+    mr_wstep_unref(v->step);
+    mr_free(v);
+}
+
+static void unlink_receive(mr_wreceive *v)
+{
+    mr_wstep *s = v->step;
+    mr_lock(&s->mu);
+    *v->link = v->next;
+    if (v->next)
+        v->next->link = v->link;
+    mr_unlock(&s->mu);
+}
+
+static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    mr_wreceive *v = (mr_wreceive *)r;
+    mr_wstep *s = v->step;
+    mr_recv *to = v->to;
+    mr_tensor *t = NULL;
+    bool dead = false;
+    unlink_receive(v);
+    st = mr_wire_unmark(st);
+    if (!st)
+        st = mr_wire_recv_decode(reply, mr_cpu_allocator(), &t, &dead);
+    if (st) {
+        mr_lock(&s->mu);
+        bool aborted = s->aborted != NULL;
+        mr_unlock(&s->mu);
+        if (aborted) /* the end of this call is a consequence of the step's */
+            mr_status_mark_derived(st);
+        else
+            mr_status_append(st, "\n\t while receiving %.*s from %s", MR_SV_ARG(to->key->name),
+                             s->worker->host->cluster.tasks.p[v->task].name);
+    }
+    to->fn(to, st, t, dead);
+    receive_unref(v);
+}
+
+static void encode_request(mr_wreceive *v)
+{
+    mr_str body = {0}, key = {0};
+    mr_pb_writer w;
+    mr_worker_service *worker = v->step->worker;
+    uint64_t request = atomic_fetch_add(&worker->next_request, 1);
+    const mr_rendezvous_key *k = v->to->key;
+    mr_str_append(&key, k->text, (size_t)(k->name.p + k->name.n - k->text));
+    mr_str_printf(&key, ";%llu:%lld", (unsigned long long)v->to->frame, (long long)v->to->iteration);
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_varint(&w, 1, (uint64_t)v->step->id);
+    mr_pb_put_bytes(&w, 2, mr_str_view(&key));
+    mr_pb_put_varint(&w, 7, request);
+    mr_bytes_add_str(&v->request.body, &body);
+    mr_str_deinit(&key);
+}
+
+/* True when it is in the step's list and the call may start. */
+static bool enlist(mr_wreceive *v)
+{
+    mr_wstep *s = v->step;
+    mr_lock(&s->mu);
+    bool ok = !s->aborted;
+    if (ok) {
+        v->next = s->receives;
+        v->link = &s->receives;
+        if (v->next)
+            v->next->link = &v->next;
+        s->receives = v;
+    }
+    mr_unlock(&s->mu);
+    return ok;
+}
+
+static bool take_remote(void *arg, mr_recv *to)
+{
+    mr_wstep *s = arg;
+    mr_worker_service *w = s->worker;
+    if (mr_sv_starts(to->key->src_device, w->prefix))
+        return false;
+    int task = mr_cluster_find_named(&w->host->cluster, to->key->src_device);
+    if (task < 0) {
+        to->fn(to, mr_invalid("There is no task of device %.*s", MR_SV_ARG(to->key->src_device)), NULL, false);
+        return true;
+    }
+    mr_wreceive *v = mr_new(mr_wreceive);
+    v->request = (mr_net_request){.method = MR_WORKER_SERVICE "RecvTensor", .done = received};
+    mr_refs_init(&v->refs);
+    mr_refs_take(&s->refs);
+    v->step = s;
+    v->to = to;
+    v->task = task;
+    if (!enlist(v)) {
+        receive_unref(v);
+        mr_lock(&s->mu);
+        mr_status *st = mr_status_mark_derived(mr_status_copy(s->aborted));
+        mr_unlock(&s->mu);
+        to->fn(to, st, NULL, false);
+        return true;
+    }
+    encode_request(v);
+    mr_host_ask(w->host, task, &v->request);
+    return true;
+}
+
+/* Cancelling may end the call in this thread, so the lock is not held then, and the list is read anew. */
+static void aborted(void *arg, const mr_status *why)
+{
+    mr_wstep *s = arg;
+    mr_lock(&s->mu);
+    if (!s->aborted)
+        s->aborted = mr_status_mark_derived(mr_status_copy(why));
+    mr_unlock(&s->mu);
+    for (;;) {
+        mr_lock(&s->mu);
+        mr_wreceive *v = s->receives;
+        while (v && v->told_to_end)
+            v = v->next;
+        if (v) {
+            v->told_to_end = true;
+            mr_refs_take(&v->refs);
+        }
+        mr_unlock(&s->mu);
+        if (!v)
+            return;
+        mr_host_cancel(s->worker->host, v->task, &v->request);
+        receive_unref(v);
+    }
+}
+
+/* ---- the table ---- */
+
+static mr_wstep *wstep_new(mr_worker_service *w, int64_t id)
+{
+    mr_wstep *s = mr_new(mr_wstep);
+    mr_refs_init(&s->refs);
+    mr_mutex_init(&s->mu);
+    s->worker = w;
+    s->id = id;
+    s->rendezvous = mr_rendezvous_new();
+    mr_rendezvous_set_remote(s->rendezvous, (mr_rendezvous_remote){take_remote, aborted, s});
+    return s;
+}
+
+void mr_wstep_unref(mr_wstep *s)
+{
+    if (!s || !mr_refs_drop(&s->refs))
+        return;
+    mr_rendezvous_unref(s->rendezvous);
+    mr_status_free(s->aborted);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+}
+
+mr_status *mr_wstep_get(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out)
+{
+    mr_worker_step *step;
+    bool is_new;
+    *out = NULL;
+    mr_lock(&w->mu);
+    mr_status *st = w->stopped ? mr_status_copy(w->stopped) : mr_worker_steps_once(w->steps, request_id);
+    if (!st)
+        st = mr_worker_steps_get(w->steps, id, &step, &is_new);
+    if (!st) {
+        if (is_new)
+            step->host = wstep_new(w, id);
+        *out = step->host;
+        mr_refs_take(&(*out)->refs);
+    }
+    mr_unlock(&w->mu);
+    return st;
+}
+
+void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
+{
+    mr_lock(&w->mu);
+    mr_wstep *s = mr_worker_steps_end(w->steps, id);
+    mr_unlock(&w->mu);
+    if (s)
+        mr_rendezvous_abort(s->rendezvous, why);
+    mr_wstep_unref(s);
+    mr_status_free(why);
+}
+
+void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    int64_t id = 0;
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            id = mr_pb_int64(&r);
+        else
+            mr_pb_skip(&r);
+    mr_status *st = mr_pb_reader_status(&r, "CleanupGraphRequest");
+    if (!st)
+        mr_wstep_end(service, id, mr_error(MR_ABORTED, "Cleanup %lld", (long long)id));
+    mr_reply(c, st, NULL);
+}
+
+/* ---- RecvTensor: a value of ours for another task ---- */
+
+typedef struct asked {
+    mr_recv w; /* first */
+    mr_net_call *call;
+    mr_wstep *step;
+    mr_rendezvous_key key;
+    int64_t start_us;
+    mr_mutex mu;
+    bool answered MR_GUARDED_BY(mu); /* by whoever was first: the value, or the caller who left */
+    mr_refs refs;                    /* of the receive and of the call */
+} asked;
+
+static void asked_unref(asked *a)
+{
+    if (!mr_refs_drop(&a->refs))
+        return;
+    mr_rendezvous_key_deinit(&a->key);
+    mr_wstep_unref(a->step);
+    mr_mutex_deinit(&a->mu);
+    mr_free(a);
+}
+
+static bool answers_first(asked *a)
+{
+    mr_lock(&a->mu);
+    bool first = !a->answered;
+    a->answered = true;
+    mr_unlock(&a->mu);
+    return first;
+}
+
+static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+{
+    asked *a = (asked *)w;
+    mr_bytes body = {0};
+    if (answers_first(a)) {
+        mr_lock(&a->step->mu);
+        a->step->n_asked--;
+        mr_unlock(&a->step->mu);
+        if (!st)
+            st = mr_wire_recv_encode(t, dead, a->start_us, &body);
+        mr_reply(a->call, st, &body);
+        mr_bytes_deinit(&body);
+        asked_unref(a); /* the call's */
+    } else {
+        mr_status_free(st);
+    }
+    mr_tensor_unref(t);
+    asked_unref(a);
+}
+
+/* The value may still come; it is dropped then.  A step that nobody has begun and nobody waits for any more has failed
+ * elsewhere: it is forgotten. */
+static void caller_left(void *arg, mr_net_call *c)
+{
+    asked *a = arg;
+    if (!answers_first(a))
+        return;
+    mr_wstep *s = a->step;
+    mr_lock(&s->mu);
+    bool last = --s->n_asked == 0 && !s->begun;
+    mr_unlock(&s->mu);
+    mr_reply(c, mr_error(MR_CANCELLED, "RecvTensor was cancelled"), NULL);
+    if (last)
+        mr_wstep_end(s->worker, s->id, mr_error(MR_ABORTED, "Step %lld was given up by who waited for it", (long long)s->id));
+    asked_unref(a);
+}
+
+static mr_status *check_source(const mr_worker_service *w, const mr_rendezvous_key *k)
+{
+    for (int i = 0; i < w->host->env.n_devices; i++) {
+        const mr_device *d = w->host->env.devices[i];
+        if (!mr_sv_is(k->src_device, d->name))
+            continue;
+        if (k->src_incarnation == d->incarnation)
+            return NULL;
+        return mr_error(MR_ABORTED,
+                        "RecvTensor expects a different device incarnation: %llu vs. %llu. The task of %s was "
+                        "restarted: its state is gone",
+                        (unsigned long long)k->src_incarnation, (unsigned long long)d->incarnation, d->name);
+    }
+    return NULL; /* a device of an isolated session, or none: then nothing is ever sent */
+}
+
+static mr_status *parse_recv(mr_sv body, int64_t *step, int64_t *request, asked *a)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv key = MR_SV("");
+    *step = *request = 0;
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: *step = mr_pb_int64(&r); break;
+        case 2: key = mr_pb_bytes(&r); break;
+        case 7: *request = mr_pb_int64(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_TRY(mr_pb_reader_status(&r, "RecvTensorRequest"));
+    return mr_rendezvous_key_parse(key, &a->key, &a->w.frame, &a->w.iteration);
+}
+
+static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
+{
+    int64_t step, request;
+    MR_TRY(parse_recv(body, &step, &request, a));
+    if (!mr_sv_starts(a->key.src_device, w->prefix))
+        return mr_invalid("%s was asked for a value of %.*s", mr_host_name(w->host), MR_SV_ARG(a->key.src_device));
+    MR_TRY(check_source(w, &a->key));
+    return mr_wstep_get(w, step, request, &a->step);
+}
+
+void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body)
+{
+    asked *a = mr_new(asked);
+    mr_refs_init(&a->refs);
+    mr_mutex_init(&a->mu);
+    a->call = c;
+    a->start_us = mr_now_ns() / 1000;
+    mr_status *st = open_recv(service, body, a);
+    if (st) {
+        mr_reply(c, st, NULL);
+        asked_unref(a);
+        return;
+    }
+    a->w.fn = value_came;
+    a->w.key = &a->key;
+    mr_refs_take(&a->refs); /* the call's */
+    mr_lock(&a->step->mu);
+    a->step->n_asked++;
+    mr_unlock(&a->step->mu);
+    if (!c->net->on_cancel(c, caller_left, a))
+        caller_left(a, c);
+    mr_rendezvous_recv(a->step->rendezvous, &a->w);
+}
