@@ -15,7 +15,7 @@ struct mr_wreceive {
     mr_wstep *step;
     mr_recv *to;
     int task;
-    bool told_to_end;          /* under the step's lock */
+    bool started, told_to_end; /* under the step's lock: a call is cancelled once it is started */
     mr_refs refs;              /* the call's, and of who cancels it */
     mr_wreceive *next, **link; /* of the step's receives */
 };
@@ -124,7 +124,15 @@ static bool take_remote(void *arg, mr_recv *to)
         return true;
     }
     encode_request(v);
+    mr_refs_take(&v->refs);
     mr_host_ask(w->host, task, &v->request);
+    mr_lock(&s->mu);
+    v->started = true;
+    bool cancelled = v->told_to_end;
+    mr_unlock(&s->mu);
+    if (cancelled)
+        mr_host_cancel(w->host, task, &v->request);
+    receive_unref(v);
     return true;
 }
 
@@ -145,10 +153,12 @@ static void aborted(void *arg, const mr_status *why)
             v->told_to_end = true;
             mr_refs_take(&v->refs);
         }
+        bool started = v && v->started;
         mr_unlock(&s->mu);
         if (!v)
             return;
-        mr_host_cancel(s->worker->host, v->task, &v->request);
+        if (started)
+            mr_host_cancel(s->worker->host, v->task, &v->request);
         receive_unref(v);
     }
 }

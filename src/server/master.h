@@ -1,0 +1,19 @@
+/* server/master.h -- the master service of a task: sessions of clients, and the steps they ask for.
+ *
+ * A session has its graph and the devices of the cluster.  A signature seen for the first time is pruned, placed, cut and
+ * registered with the tasks that take part; after that a step is one message to each of them. */
+#ifndef MR_SERVER_MASTER_H
+#define MR_SERVER_MASTER_H
+
+#include "server/host.h"
+#include "server/timers.h"
+
+typedef struct mr_master mr_master;
+mr_master *mr_master_new(mr_host *h, mr_timers *timers);
+/* Closes all sessions and waits for their steps; calls that come later fail. */
+void mr_master_stop(mr_master *m);
+void mr_master_free(mr_master *m); /* stopped, no call of it is open */
+/* Handles a call of MR_MASTER_SERVICE. */
+void mr_master_handle(mr_master *m, mr_net_call *c);
+
+#endif

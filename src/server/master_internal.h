@@ -1,0 +1,96 @@
+/* server/master_internal.h -- the inside of the master service; for its own files. */
+#ifndef MR_SERVER_MASTER_INTERNAL_H
+#define MR_SERVER_MASTER_INTERNAL_H
+
+#include "server/master.h"
+
+typedef struct mr_mstep mr_mstep;
+typedef struct mr_msession mr_msession;
+
+/* One task's share of a signature. */
+typedef struct mr_mpart {
+    int task;
+    mr_str graph_def; /* until it is registered */
+    char *handle;     /* then */
+} mr_mpart;
+
+/* What runs for one signature. */
+typedef struct mr_mprogram {
+    mr_msession *session; /* borrowed: programs die with it */
+    int n_feeds, n_fetches;
+    char **feed_keys, **fetch_keys; /* rendezvous keys, in the client's order */
+    int n_parts;
+    mr_mpart *parts;
+    int client_part; /* the one that takes feeds and gives fetches; -1: there are none */
+    bool partial;
+    /* Under the session's lock: */
+    bool ready;
+    int n_registering;
+    mr_status *failed;
+    MR_VEC(mr_mstep *) waiting; /* for the registration */
+} mr_mprogram;
+
+struct mr_msession {
+    mr_refs refs;
+    mr_master *master;
+    char handle[17];
+    mr_session_config config;
+    mr_mutex making; /* one program at a time, and the graph; outside of mu */
+    mr_graph *graph MR_GUARDED_BY(making);
+    int64_t version MR_GUARDED_BY(making);
+    mr_placements placements MR_GUARDED_BY(making);
+    int n_devices;
+    mr_device **devices; /* of all tasks; the first is the client's */
+    int *task_of;        /* of each */
+    bool *member;        /* by task: it has a session of ours */
+    bool isolated;       /* its variables are its own */
+    mr_mutex mu;
+    mr_cond idle;
+    mr_map programs MR_GUARDED_BY(mu); /* signature text -> mr_mprogram */
+    MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu); /* could not be registered: no longer found, freed at the end */
+    mr_map callables MR_GUARDED_BY(mu); /* handle text -> its RunStepRequest without feeds */
+    int64_t next_callable MR_GUARDED_BY(mu);
+    mr_mstep *steps MR_GUARDED_BY(mu); /* that run */
+    int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
+    bool closed MR_GUARDED_BY(mu);
+};
+
+struct mr_master {
+    mr_host *host;
+    mr_timers *timers;
+    mr_mutex mu;
+    mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_msession */
+    bool stopped MR_GUARDED_BY(mu);
+};
+
+/* ---- master.c ---- */
+/* A reference.  ABORTED: the master was restarted, or the session is closed. */
+mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out);
+void mr_msession_unref(mr_msession *s);
+/* Between these a session waits with its end.  CANCELLED once it is closed. */
+mr_status *mr_msession_enter(mr_msession *s);
+void mr_msession_leave(mr_msession *s);
+/* A request that nobody waits for: its end frees it. */
+void mr_host_tell(mr_host *h, int task, const char *method, mr_str *body, int64_t deadline_ns);
+
+/* ---- master_program.c ---- */
+typedef struct mr_mrequest { /* a RunStepRequest, views into its bytes */
+    mr_sv session, partial_run;
+    MR_VEC(mr_sv) feeds;   /* names */
+    MR_VEC(mr_sv) values;  /* TensorProtos */
+    MR_VEC(mr_sv) fetches, targets;
+    int64_t timeout_ms, request;
+    bool errors_in_body;
+} mr_mrequest;
+mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q);
+void mr_mrequest_deinit(mr_mrequest *q);
+/* The program of a signature, made when it is new: then it is not ready. */
+mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out);
+void mr_mprogram_free(mr_mprogram *p);
+
+/* ---- master_run.c ---- */
+void mr_master_run_step(void *service, mr_net_call *c, mr_sv body);
+/* Stops all running steps. */
+void mr_msession_stop_steps(mr_msession *s, mr_code code, const char *why);
+
+#endif

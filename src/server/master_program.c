@@ -1,0 +1,263 @@
+/* server/master_program.c -- from the names of a request to graphs for the tasks that take part. */
+#include "base/memory.h"
+#include "graph/graph_def.h"
+#include "server/master_internal.h"
+
+/* ---- RunStepRequest ---- */
+
+void mr_mrequest_deinit(mr_mrequest *q)
+{
+    mr_vec_deinit(&q->feeds);
+    mr_vec_deinit(&q->values);
+    mr_vec_deinit(&q->fetches);
+    mr_vec_deinit(&q->targets);
+}
+
+static void parse_feed(mr_pb_reader *r, mr_mrequest *q)
+{
+    mr_pb_reader named;
+    uint32_t field, wire;
+    mr_sv name = MR_SV(""), value = MR_SV("");
+    if (!mr_pb_message(r, &named))
+        return;
+    while (mr_pb_next(&named, &field, &wire))
+        if (field == 1)
+            name = mr_pb_bytes(&named);
+        else if (field == 2)
+            value = mr_pb_bytes(&named);
+        else
+            mr_pb_skip(&named);
+    mr_vec_push(&q->feeds, name);
+    mr_vec_push(&q->values, value);
+}
+
+static int64_t parse_timeout(mr_pb_reader *r)
+{
+    mr_pb_reader options;
+    uint32_t field, wire;
+    int64_t ms = 0;
+    mr_pb_message(r, &options);
+    while (mr_pb_next(&options, &field, &wire))
+        if (field == 2)
+            ms = mr_pb_int64(&options);
+        else
+            mr_pb_skip(&options);
+    return ms;
+}
+
+mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *q = (mr_mrequest){0};
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv v = MR_SV("");
+        if (wire == MR_WIRE_BYTES && (field == 1 || field == 3 || field == 4 || field == 6))
+            v = mr_pb_bytes(&r);
+        switch (field) {
+        case 1: q->session = v; break;
+        case 2: parse_feed(&r, q); break;
+        case 3: mr_vec_push(&q->fetches, v); break;
+        case 4: mr_vec_push(&q->targets, v); break;
+        case 5: q->timeout_ms = parse_timeout(&r); break;
+        case 6: q->partial_run = v; break;
+        case 7: q->errors_in_body = mr_pb_bool(&r); break;
+        case 8: q->request = mr_pb_int64(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    }
+    return mr_pb_reader_status(&r, "RunStepRequest");
+}
+
+/* ---- names ---- */
+
+/* "node" or "node:2". */
+static mr_status *find_out(const mr_graph *g, mr_sv name, mr_out *out)
+{
+    mr_sv node = name;
+    int64_t index = 0;
+    for (size_t i = name.n; i > 0; i--)
+        if (name.p[i - 1] == ':') {
+            if (!mr_sv_to_i64((mr_sv){name.p + i, name.n - i}, &index))
+                return mr_invalid("'%.*s' is not the name of a tensor", MR_SV_ARG(name));
+            node.n = i - 1;
+            break;
+        }
+    out->node = mr_graph_find(g, node);
+    out->index = (int)MR_MIN(index, INT32_MAX);
+    if (!out->node)
+        return mr_error(MR_NOT_FOUND, "'%.*s' is neither an operation nor a tensor of the graph", MR_SV_ARG(name));
+    if (index < 0 || index >= out->node->n_out)
+        return mr_invalid("%.*s: operation '%s' has %d outputs", MR_SV_ARG(name), out->node->name, out->node->n_out);
+    return NULL;
+}
+
+typedef struct named { /* a signature and its memory */
+    mr_out *outs;
+    mr_node **nodes;
+    mr_signature sig;
+} named;
+
+static void named_deinit(named *n)
+{
+    mr_free(n->outs);
+    mr_free(n->nodes);
+}
+
+static mr_status *resolve(const mr_graph *g, const mr_mrequest *q, named *n)
+{
+    int f = q->feeds.n, k = q->fetches.n, t = q->targets.n;
+    n->outs = mr_new_array(mr_out, f + k + 1);
+    n->nodes = mr_new_array(mr_node *, t + 1);
+    n->sig = (mr_signature){n->outs, n->outs + f, n->nodes, f, k, t};
+    for (int i = 0; i < f; i++)
+        MR_TRY(find_out(g, q->feeds.p[i], &n->outs[i]));
+    for (int i = 0; i < k; i++)
+        MR_TRY(find_out(g, q->fetches.p[i], &n->outs[f + i]));
+    for (int i = 0; i < t; i++)
+        if (!(n->nodes[i] = mr_graph_find(g, q->targets.p[i])))
+            return mr_error(MR_NOT_FOUND, "Target '%.*s' is not an operation of the graph", MR_SV_ARG(q->targets.p[i]));
+    return NULL;
+}
+
+/* ---- making ---- */
+
+void mr_mprogram_free(mr_mprogram *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; p->feed_keys && i < p->n_feeds; i++)
+        mr_free(p->feed_keys[i]);
+    for (int i = 0; p->fetch_keys && i < p->n_fetches; i++)
+        mr_free(p->fetch_keys[i]);
+    for (int i = 0; i < p->n_parts; i++) {
+        mr_str_deinit(&p->parts[i].graph_def);
+        mr_free(p->parts[i].handle);
+    }
+    mr_free(p->feed_keys);
+    mr_free(p->fetch_keys);
+    mr_free(p->parts);
+    mr_status_free(p->failed);
+    mr_vec_deinit(&p->waiting);
+    mr_free(p);
+}
+
+static mr_status *make_keys(const mr_msession *s, const mr_out *o, int n, char ***out)
+{
+    const mr_device *client = s->devices[0];
+    char **keys = *out = mr_new_array(char *, n + 1);
+    for (int i = 0; i < n; i++) {
+        mr_rendezvous_key k;
+        char *name = mr_printf("%s:%d", o[i].node->name, o[i].index);
+        mr_status *st = mr_rendezvous_key_make(mr_sv_of(client->name), client->incarnation, mr_sv_of(client->name),
+                                               mr_sv_of(name), &k);
+        mr_free(name);
+        if (st)
+            return st;
+        keys[i] = mr_printf("%s;0:0", k.text);
+        mr_rendezvous_key_deinit(&k);
+    }
+    return NULL;
+}
+
+/* Nodes say where they run; parts of one task follow each other in one GraphDef. */
+static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
+{
+    int at = 0;
+    while (at < p->n_parts && p->parts[at].task != task)
+        at++;
+    if (at == p->n_parts)
+        p->parts[p->n_parts++].task = task;
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.p[i])
+            g->nodes.p[i]->device = g->nodes.p[i]->placed;
+    return mr_graph_export(g, &p->parts[at].graph_def);
+}
+
+static mr_status *cut(mr_msession *s, const named *n, bool partial, mr_mprogram *p)
+{
+    mr_status *st = NULL;
+    mr_graph **parts = mr_new_array(mr_graph *, s->n_devices + 1);
+    mr_prepare_options o = {.devices = s->devices,
+                            .n_devices = s->n_devices,
+                            .soft_placement = s->config.soft_placement,
+                            .no_fold = s->config.no_fold,
+                            .no_cse = s->config.no_cse,
+                            .max_folded_bytes = s->config.max_folded_bytes,
+                            .rendezvous = true,
+                            .placements = &s->placements};
+    (void)partial;
+    MR_GO(mr_prepare(s->graph, &n->sig, &o, parts));
+    p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
+    for (int i = 0; i < s->n_devices; i++)
+        if (parts[i])
+            MR_GO(add_part(p, s->task_of[i], parts[i]));
+    p->client_part = -1;
+    for (int i = 0; i < p->n_parts; i++)
+        if (p->parts[i].task == s->task_of[0])
+            p->client_part = i;
+out:
+    for (int i = 0; i < s->n_devices; i++)
+        mr_graph_unref(parts[i]);
+    mr_free(parts);
+    return st;
+}
+
+static mr_status *make_program(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out)
+{
+    mr_status *st = NULL;
+    named n = {0};
+    mr_mprogram *p = mr_new(mr_mprogram);
+    p->session = s;
+    p->partial = partial;
+    p->n_feeds = q->feeds.n;
+    p->n_fetches = q->fetches.n;
+    MR_GO(resolve(s->graph, q, &n));
+    MR_GO(make_keys(s, n.sig.feeds, p->n_feeds, &p->feed_keys));
+    MR_GO(make_keys(s, n.sig.fetches, p->n_fetches, &p->fetch_keys));
+    MR_GO(cut(s, &n, partial, p));
+    *out = p;
+    p = NULL;
+out:
+    mr_mprogram_free(p);
+    named_deinit(&n);
+    return st;
+}
+
+static void add_names(mr_str *s, const mr_sv *v, int n)
+{
+    for (int i = 0; i < n; i++) {
+        mr_str_append(s, v[i].p, v[i].n);
+        mr_str_appendc(s, '\1');
+    }
+    mr_str_appendc(s, '\2');
+}
+
+mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out)
+{
+    mr_status *st = NULL;
+    mr_str key = {0};
+    mr_str_appendc(&key, partial ? 'p' : 'r');
+    add_names(&key, q->feeds.p, q->feeds.n);
+    add_names(&key, q->fetches.p, q->fetches.n);
+    add_names(&key, q->targets.p, q->targets.n);
+    mr_lock(&s->mu);
+    mr_mprogram *p = mr_map_get(&s->programs, mr_str_view(&key));
+    mr_unlock(&s->mu);
+    if (!p) {
+        mr_lock(&s->making);
+        mr_lock(&s->mu);
+        p = mr_map_get(&s->programs, mr_str_view(&key));
+        mr_unlock(&s->mu);
+        if (!p && !(st = make_program(s, q, partial, &p))) {
+            mr_lock(&s->mu);
+            mr_map_put(&s->programs, mr_str_view(&key), p);
+            mr_unlock(&s->mu);
+        }
+        mr_unlock(&s->making);
+    }
+    mr_str_deinit(&key);
+    *out = p;
+    return st;
+}
