@@ -15,11 +15,21 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
     return NULL;
 }
 
+void mr_host_disconnect(mr_host *h)
+{
+    for (int i = 0; h->peers && i < h->cluster.tasks.n; i++) {
+        mr_lock(&h->mu);
+        mr_net_peer *p = h->peers[i];
+        h->peers[i] = NULL;
+        mr_unlock(&h->mu);
+        if (p)
+            h->nets[i]->disconnect(p);
+    }
+}
+
 void mr_host_deinit(mr_host *h)
 {
-    for (int i = 0; h->peers && i < h->cluster.tasks.n; i++)
-        if (h->peers[i])
-            h->nets[i]->disconnect(h->peers[i]);
+    mr_host_disconnect(h);
     mr_free(h->peers);
     mr_free(h->nets);
     mr_env_deinit(&h->env);

@@ -31,6 +31,8 @@ static inline const char *mr_host_name(const mr_host *h) { return h->cluster.tas
 /* The cluster is copied. */
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config);
 void mr_host_deinit(mr_host *h);
+/* Closes the ways to all peers; requests under way end. */
+void mr_host_disconnect(mr_host *h);
 /* Starts a request to a task; done is called in any case. */
 void mr_host_ask(mr_host *h, int task, mr_net_request *r);
 void mr_host_cancel(mr_host *h, int task, mr_net_request *r);

@@ -1,0 +1,476 @@
+/* server/remote_session.c -- a session of a master in another process, or in this one.
+ *
+ * The client's graph is sent when the session is made; nodes added later are sent before the next run.  A run is one
+ * RunStep call; the calling thread waits for it. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "graph/graph_def.h"
+#include "server/host.h"
+#include "server/server.h"
+#include "server/wire.h"
+
+typedef struct remote {
+    mr_session base; /* first */
+    mr_net *net;
+    mr_net_peer *peer;
+    mr_graph *graph;
+    mr_mutex *graph_mu;
+    char *handle;
+    int64_t timeout_ms;
+    mr_mutex extending;
+    int64_t version MR_GUARDED_BY(extending);
+    int n_sent MR_GUARDED_BY(extending); /* nodes the master knows */
+    mr_mutex mu;
+    mr_cond idle;
+    int n_running MR_GUARDED_BY(mu);
+    bool closed MR_GUARDED_BY(mu);
+} remote;
+
+/* ---- one call, waited for ---- */
+
+typedef struct waited {
+    mr_net_request request; /* first */
+    mr_mutex mu;
+    mr_cond changed;
+    bool done;
+    mr_status *st;
+    mr_bytes reply;
+} waited;
+
+static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    waited *w = (waited *)r;
+    mr_lock(&w->mu);
+    w->st = mr_wire_unmark(st);
+    mr_bytes_append(&w->reply, reply);
+    w->done = true;
+    mr_cond_broadcast(&w->changed);
+    mr_unlock(&w->mu);
+}
+
+/* Takes the body.  timeout_ms 0: as long as it takes. */
+static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes *body, int64_t timeout_ms, mr_bytes *reply)
+{
+    waited w = {.request = {.method = method, .body = *body, .wait_for_ready = true, .done = came}};
+    if (timeout_ms > 0)
+        w.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
+    *body = (mr_bytes){0};
+    mr_mutex_init(&w.mu);
+    mr_cond_init(&w.changed);
+    net->start(p, &w.request);
+    mr_lock(&w.mu);
+    while (!w.done)
+        mr_cond_wait(&w.changed, &w.mu);
+    mr_unlock(&w.mu);
+    mr_cond_deinit(&w.changed);
+    mr_mutex_deinit(&w.mu);
+    *reply = w.reply;
+    return w.st;
+}
+
+static mr_status *ask_str(mr_net *net, mr_net_peer *p, const char *method, mr_str *body, int64_t timeout_ms, mr_bytes *reply)
+{
+    mr_bytes b = {0};
+    mr_bytes_add_str(&b, body);
+    return ask(net, p, method, &b, timeout_ms, reply);
+}
+
+/* ---- the graph ---- */
+
+static void lock_graph(remote *s) MR_NO_TSA
+{
+    if (s->graph_mu)
+        mr_lock(s->graph_mu);
+}
+
+static void unlock_graph(remote *s) MR_NO_TSA
+{
+    if (s->graph_mu)
+        mr_unlock(s->graph_mu);
+}
+
+/* What the master does not know yet; the lock `extending` is held. */
+static mr_status *export_new(remote *s, mr_str *out, int *n)
+{
+    lock_graph(s);
+    *n = s->graph->nodes.n;
+    mr_status *st = *n > s->n_sent ? mr_graph_export_since(s->graph, s->n_sent, out) : NULL;
+    unlock_graph(s);
+    return st;
+}
+
+static mr_status *extend_locked(remote *s)
+{
+    mr_str graph = {0}, body = {0};
+    mr_bytes reply = {0};
+    mr_pb_writer w;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv bytes;
+    int n;
+    mr_status *st = export_new(s, &graph, &n);
+    if (st || n == s->n_sent)
+        goto out;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    mr_pb_put_bytes(&w, 2, mr_str_view(&graph));
+    mr_pb_opt_varint(&w, 3, (uint64_t)s->version);
+    MR_GO(mr_pb_writer_status(&w, "ExtendSessionRequest"));
+    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "ExtendSession", &body, s->timeout_ms, &reply));
+    MR_GO(mr_bytes_flat(&reply, &bytes));
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 4)
+            s->version = mr_pb_int64(&r);
+        else
+            mr_pb_skip(&r);
+    MR_GO(mr_pb_reader_status(&r, "ExtendSessionResponse"));
+    s->n_sent = n;
+out:
+    mr_bytes_deinit(&reply);
+    mr_str_deinit(&graph);
+    mr_str_deinit(&body);
+    return st;
+}
+
+static mr_status *extend(remote *s)
+{
+    mr_lock(&s->extending);
+    mr_status *st = extend_locked(s);
+    mr_unlock(&s->extending);
+    return st;
+}
+
+/* ---- a run ---- */
+
+static mr_status *enter(remote *s)
+{
+    mr_lock(&s->mu);
+    bool open = !s->closed;
+    s->n_running += open;
+    mr_unlock(&s->mu);
+    return open ? NULL : mr_error(MR_CANCELLED, "Session has been closed.");
+}
+
+static void leave(remote *s)
+{
+    mr_lock(&s->mu);
+    if (--s->n_running == 0)
+        mr_cond_broadcast(&s->idle);
+    mr_unlock(&s->mu);
+}
+
+static mr_status *check_feed(const mr_run_args *a, int i)
+{
+    mr_out o = a->feeds[i];
+    const mr_tensor *t = a->feed_values[i];
+    if (!t)
+        return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
+    if (t->dtype != mr_dtype_base(mr_out_type(o)))
+        return mr_invalid("Expects arg[%d] to be %s but %s is provided", i, mr_dtype_name(mr_dtype_base(mr_out_type(o))),
+                          mr_dtype_name(t->dtype));
+    return NULL;
+}
+
+static mr_status *encode_run(remote *s, const mr_run_args *a, const mr_run_options *o, mr_bytes *out)
+{
+    mr_wire w;
+    mr_str name = {0};
+    mr_status *st = NULL;
+    mr_wire_init(&w);
+    mr_pb_put_bytes(&w.pb, 1, mr_sv_of(s->handle));
+    for (int i = 0; i < a->n_fetches; i++) {
+        mr_str_clear(&name);
+        mr_str_printf(&name, "%s:%d", a->fetches[i].node->name, a->fetches[i].index);
+        mr_pb_put_bytes(&w.pb, 3, mr_str_view(&name));
+    }
+    for (int i = 0; i < a->n_targets; i++)
+        mr_pb_put_bytes(&w.pb, 4, mr_sv_of(a->targets[i]->name));
+    int64_t ms = o && o->timeout_ms > 0 ? o->timeout_ms : 0;
+    if (ms) {
+        size_t mark = mr_pb_begin(&w.pb, 5);
+        mr_pb_put_varint(&w.pb, 2, (uint64_t)ms);
+        mr_pb_end(&w.pb, mark);
+    }
+    mr_pb_put_varint(&w.pb, 7, 1);
+    for (int i = 0; i < a->n_feeds; i++) {
+        MR_GO(check_feed(a, i));
+        mr_str_clear(&name);
+        mr_str_printf(&name, "%s:%d", a->feeds[i].node->name, a->feeds[i].index);
+        mr_wire_named(&w, 2, mr_str_view(&name), a->feed_values[i]);
+    }
+    st = mr_wire_finish(&w, out);
+out:
+    mr_wire_deinit(&w);
+    mr_str_deinit(&name);
+    return st;
+}
+
+static mr_status *take_value(const mr_run_args *a, int i, mr_sv named)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv value = MR_SV("");
+    if (i >= a->n_fetches)
+        return mr_error(MR_INTERNAL, "More values came than were fetched");
+    mr_pb_reader_init(&r, named);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 2)
+            value = mr_pb_bytes(&r);
+        else
+            mr_pb_skip(&r);
+    MR_TRY(mr_pb_reader_status(&r, "NamedTensorProto"));
+    return mr_tensor_decode(mr_cpu_allocator(), value, &a->fetched[i]);
+}
+
+/* Values come in the order of the fetches. */
+static mr_status *decode_run(mr_bytes *reply, const mr_run_args *a, mr_str *metadata)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv bytes, text = MR_SV("");
+    int64_t code = 0;
+    int n = 0;
+    MR_TRY(mr_bytes_flat(reply, &bytes));
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv v = MR_SV("");
+        if (wire == MR_WIRE_BYTES && (field == 1 || field == 2 || field == 4))
+            v = mr_pb_bytes(&r);
+        switch (field) {
+        case 1: MR_TRY(take_value(a, n++, v)); break;
+        case 2:
+            if (metadata)
+                mr_str_append(metadata, v.p, v.n);
+            break;
+        case 3: code = mr_pb_int64(&r); break;
+        case 4: text = v; break;
+        default: mr_pb_skip(&r);
+        }
+    }
+    MR_TRY(mr_pb_reader_status(&r, "RunStepResponse"));
+    if (code)
+        return mr_wire_error(code, text);
+    return n == a->n_fetches ? NULL : mr_error(MR_INTERNAL, "%d values came for %d fetches", n, a->n_fetches);
+}
+
+static mr_status *check_args(const remote *s, const mr_run_args *a)
+{
+    for (int i = 0; i < a->n_feeds; i++)
+        if (!a->feeds[i].node || a->feeds[i].node->graph != s->graph)
+            return mr_invalid("Feed is not an output of this graph");
+    for (int i = 0; i < a->n_fetches; i++)
+        if (!a->fetches[i].node || a->fetches[i].node->graph != s->graph)
+            return mr_invalid("Fetch is not an output of this graph");
+    for (int i = 0; i < a->n_targets; i++)
+        if (!a->targets[i] || a->targets[i]->graph != s->graph)
+            return mr_invalid("target %d is not an operation of this graph", i);
+    return NULL;
+}
+
+static mr_status *run_entered(remote *s, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+{
+    mr_bytes body = {0}, reply = {0};
+    MR_TRY(check_args(s, a));
+    MR_TRY(extend(s));
+    MR_TRY(encode_run(s, a, o, &body));
+    mr_status *st = ask(s->net, s->peer, MR_MASTER_SERVICE "RunStep", &body, 0, &reply);
+    if (!st)
+        st = decode_run(&reply, a, metadata);
+    mr_bytes_deinit(&reply);
+    return st;
+}
+
+static mr_status *remote_run(mr_session *base, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+{
+    remote *s = (remote *)base;
+    for (int i = 0; i < a->n_fetches; i++)
+        a->fetched[i] = NULL;
+    MR_TRY(enter(s));
+    mr_status *st = run_entered(s, a, o, metadata);
+    leave(s);
+    for (int i = 0; st && i < a->n_fetches; i++) {
+        mr_tensor_unref(a->fetched[i]);
+        a->fetched[i] = NULL;
+    }
+    return st;
+}
+
+static mr_status *no_partial_setup(mr_session *s, const mr_run_args *a, char **handle)
+{
+    (void)s, (void)a;
+    *handle = NULL;
+    return mr_error(MR_UNIMPLEMENTED, "Partial runs through a master are not there yet");
+}
+
+static mr_status *no_partial_run(mr_session *s, const char *handle, const mr_run_args *a)
+{
+    (void)s, (void)handle, (void)a;
+    return mr_invalid("Must run 'setup' before performing partial runs!");
+}
+
+/* ---- devices ---- */
+
+static mr_status *add_info(mr_sv attributes, mr_device_info **out, int *n)
+{
+    mr_device *d;
+    MR_TRY(mr_device_attributes_decode(attributes, &d));
+    if (!d)
+        return NULL;
+    *out = mr_realloc(*out, sizeof **out * (size_t)(*n + 1));
+    (*out)[(*n)++] = (mr_device_info){mr_strdup(d->name), mr_strdup(d->type->name), d->memory_limit, d->incarnation};
+    mr_device_free(d);
+    return NULL;
+}
+
+static mr_status *remote_list_devices(mr_session *base, mr_device_info **out, int *n)
+{
+    remote *s = (remote *)base;
+    mr_str body = {0};
+    mr_bytes reply = {0};
+    mr_pb_writer w;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv bytes;
+    mr_status *st = NULL;
+    *out = NULL;
+    *n = 0;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "ListDevices", &body, s->timeout_ms, &reply));
+    MR_GO(mr_bytes_flat(&reply, &bytes));
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 1 || field == 2)
+            MR_GO(add_info(mr_pb_bytes(&r), out, n));
+        else
+            mr_pb_skip(&r);
+    st = mr_pb_reader_status(&r, "ListDevicesResponse");
+out:
+    mr_bytes_deinit(&reply);
+    if (st) {
+        mr_device_infos_free(*out, *n);
+        *out = NULL;
+        *n = 0;
+    }
+    return st;
+}
+
+/* ---- life ---- */
+
+static mr_status *remote_close(mr_session *base)
+{
+    remote *s = (remote *)base;
+    mr_str body = {0};
+    mr_bytes reply = {0};
+    mr_pb_writer w;
+    mr_lock(&s->mu);
+    bool first = !s->closed;
+    s->closed = true;
+    mr_unlock(&s->mu);
+    if (!first || !s->handle)
+        return NULL;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    mr_status *st = ask_str(s->net, s->peer, MR_MASTER_SERVICE "CloseSession", &body, 10000, &reply);
+    mr_bytes_deinit(&reply);
+    return st;
+}
+
+static void remote_free(mr_session *base)
+{
+    remote *s = (remote *)base;
+    mr_status_free(remote_close(base));
+    mr_lock(&s->mu);
+    while (s->n_running > 0)
+        mr_cond_wait(&s->idle, &s->mu);
+    mr_unlock(&s->mu);
+    if (s->peer)
+        s->net->disconnect(s->peer);
+    mr_graph_unref(s->graph);
+    mr_free(s->handle);
+    mr_cond_deinit(&s->idle);
+    mr_mutex_deinit(&s->mu);
+    mr_mutex_deinit(&s->extending);
+    mr_free(s);
+}
+
+static const mr_session_ops remote_ops = {remote_run,   no_partial_setup,    no_partial_run,
+                                          remote_close, remote_list_devices, remote_free};
+
+static mr_status *create(remote *s, mr_sv config)
+{
+    mr_str graph = {0}, body = {0};
+    mr_bytes reply = {0};
+    mr_pb_writer w;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv bytes, handle = MR_SV("");
+    int n;
+    mr_status *st = NULL;
+    MR_GO(export_new(s, &graph, &n));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
+    mr_pb_put_bytes(&w, 2, config);
+    MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
+    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &body, s->timeout_ms, &reply));
+    MR_GO(mr_bytes_flat(&reply, &bytes));
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: handle = mr_pb_bytes(&r); break;
+        case 2: s->version = mr_pb_int64(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_GO(mr_pb_reader_status(&r, "CreateSessionResponse"));
+    s->handle = mr_strndup(handle.p, handle.n);
+    s->n_sent = n;
+out:
+    mr_bytes_deinit(&reply);
+    mr_str_deinit(&graph);
+    mr_str_deinit(&body);
+    return st;
+}
+
+mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
+                                 mr_session **out)
+{
+    mr_session_config parsed;
+    remote *s = mr_new(remote);
+    s->base.ops = &remote_ops;
+    s->net = net;
+    s->graph = mr_graph_ref(g);
+    s->graph_mu = graph_mu;
+    mr_mutex_init(&s->extending);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->idle);
+    mr_status *st = mr_session_config_parse(config, &parsed);
+    if (!st) {
+        s->timeout_ms = parsed.timeout_ms;
+        st = net->connect(net, address, NULL, NULL, &s->peer);
+    }
+    if (!st)
+        st = create(s, config);
+    if (st) {
+        remote_free(&s->base);
+        s = NULL;
+    }
+    *out = s ? &s->base : NULL;
+    return st;
+}
+
+mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n)
+{
+    mr_net_peer *p;
+    mr_str body = {0};
+    mr_bytes reply = {0};
+    mr_pb_writer w;
+    MR_TRY(net->connect(net, address, NULL, NULL, &p));
+    mr_pb_writer_init(&w, &body);
+    for (int i = 0; i < n; i++)
+        mr_pb_put_bytes(&w, 1, mr_sv_of(containers[i]));
+    mr_status *st = ask_str(net, p, MR_MASTER_SERVICE "Reset", &body, 0, &reply);
+    mr_bytes_deinit(&reply);
+    net->disconnect(p);
+    return st;
+}

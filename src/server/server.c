@@ -1,0 +1,166 @@
+/* server/server.c -- one task of a cluster.
+ *
+ * Life: made, started, stopped; never started again.  Stopping goes from the outside in: sessions are closed, so that
+ * their steps end and their peers hear of it; then the steps of other masters are cut off; then nobody listens any
+ * more; then the ways to the peers are closed. */
+#include "server/server.h"
+
+#include "base/memory.h"
+#include "server/host.h"
+#include "server/master.h"
+#include "server/worker.h"
+
+#define STOP_GRACE_NS (5 * INT64_C(1000000000))
+
+typedef enum server_state { MADE, STARTED, STOPPING, STOPPED } server_state;
+
+struct mr_server {
+    mr_host host;
+    mr_timers *timers;
+    mr_worker_service *worker;
+    mr_master *master;
+    mr_net *net;                    /* of the other tasks */
+    mr_net_server *outer, *own;     /* for them, and for this task itself */
+    char *own_address;
+    char *target;
+    mr_mutex mu;
+    mr_cond changed;
+    server_state state MR_GUARDED_BY(mu);
+};
+
+static void handle(void *arg, mr_net_call *c)
+{
+    mr_server *s = arg;
+    if (strncmp(c->method, MR_WORKER_SERVICE, sizeof MR_WORKER_SERVICE - 1) == 0)
+        mr_worker_handle(s->worker, c);
+    else if (strncmp(c->method, MR_MASTER_SERVICE, sizeof MR_MASTER_SERVICE - 1) == 0)
+        mr_master_handle(s->master, c);
+    else
+        mr_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+}
+
+/* Calls to itself stay inside the process. */
+static mr_status *connect_task(mr_host *h, int task, mr_net **net, mr_net_peer **out)
+{
+    mr_server *s = h->arg;
+    bool own = task == h->self;
+    *net = own ? mr_net_loop() : s->net;
+    return (*net)->connect(*net, own ? s->own_address : h->cluster.tasks.p[task].address, NULL, NULL, out);
+}
+
+static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
+{
+    mr_session_config config;
+    int self = mr_cluster_find(&def->cluster, mr_sv_of(def->job), def->task);
+    MR_TRY(mr_session_config_parse(mr_str_view(&def->config), &config));
+    MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
+    s->host.connect = connect_task;
+    s->host.arg = s;
+    s->net = o ? o->net : NULL;
+    if (!s->net)
+        MR_TRY(mr_net_grpc(&s->net));
+    MR_TRY(mr_timers_new(&s->timers));
+    s->worker = mr_worker_new(&s->host);
+    s->master = mr_master_new(&s->host, s->timers);
+    s->own_address = mr_printf("own %p", (void *)s);
+    s->target = mr_printf("grpc://%s", s->host.cluster.tasks.p[self].address);
+    return NULL;
+}
+
+mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out)
+{
+    mr_server *s = mr_new(mr_server);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->changed);
+    mr_status *st = make(s, def, o);
+    if (st) {
+        mr_server_free(s);
+        s = NULL;
+    }
+    *out = s;
+    return st;
+}
+
+static mr_status *listen_all(mr_server *s)
+{
+    int port;
+    mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s};
+    MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
+    mr_net_listen outer = {.address = s->host.cluster.tasks.p[s->host.self].address, .handle = handle, .arg = s};
+    return s->net->listen(s->net, &outer, &s->outer, &port);
+}
+
+mr_status *mr_server_start(mr_server *s)
+{
+    mr_lock(&s->mu);
+    mr_status *st = NULL;
+    if (s->state == STOPPING || s->state == STOPPED)
+        st = mr_error(MR_FAILED_PRECONDITION, "Server has stopped.");
+    else if (s->state == MADE && !(st = listen_all(s)))
+        s->state = STARTED;
+    mr_unlock(&s->mu);
+    return st;
+}
+
+/* Once. */
+static void end_all(mr_server *s)
+{
+    mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
+    mr_master_stop(s->master);
+    mr_worker_stop(s->worker, why);
+    if (s->outer)
+        s->net->stop(s->outer, STOP_GRACE_NS);
+    if (s->own)
+        mr_net_loop()->stop(s->own, STOP_GRACE_NS);
+    s->outer = s->own = NULL;
+    mr_status_free(why);
+}
+
+mr_status *mr_server_stop(mr_server *s)
+{
+    mr_lock(&s->mu);
+    bool mine = s->state == MADE || s->state == STARTED;
+    if (mine)
+        s->state = STOPPING;
+    while (!mine && s->state != STOPPED)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
+    if (!mine)
+        return NULL;
+    end_all(s);
+    mr_lock(&s->mu);
+    s->state = STOPPED;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    return NULL;
+}
+
+mr_status *mr_server_join(mr_server *s)
+{
+    mr_lock(&s->mu);
+    mr_status *st = s->state == MADE ? mr_error(MR_FAILED_PRECONDITION, "Server has not been started.") : NULL;
+    while (!st && s->state != STOPPED)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
+    return st;
+}
+
+const char *mr_server_target(const mr_server *s) { return s->target; }
+
+void mr_server_free(mr_server *s)
+{
+    if (!s)
+        return;
+    if (s->master)
+        mr_server_stop(s);
+    mr_host_disconnect(&s->host); /* ends what is still on its way to peers */
+    mr_master_free(s->master);
+    mr_worker_free(s->worker);
+    mr_timers_free(s->timers);
+    mr_host_deinit(&s->host);
+    mr_free(s->own_address);
+    mr_free(s->target);
+    mr_cond_deinit(&s->changed);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+}

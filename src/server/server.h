@@ -1,0 +1,42 @@
+/* server/server.h -- one task of a cluster in this process: a master and a worker service behind one address.
+ *
+ *     mr_server *s;
+ *     MR_TRY(mr_server_new(&def, NULL, &s));
+ *     MR_TRY(mr_server_start(s));
+ *     ... mr_server_target(s) is "grpc://host:port" ...
+ *     mr_server_stop(s);
+ *     mr_server_free(s);
+ */
+#ifndef MR_SERVER_SERVER_H
+#define MR_SERVER_SERVER_H
+
+#include "dist/cluster.h"
+#include "exec/session.h"
+#include "net/net.h"
+
+typedef struct mr_server mr_server;
+
+typedef struct mr_server_options {
+    mr_net *net; /* of all tasks; NULL: gRPC, and shared memory within a host */
+} mr_server_options;
+
+mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out);
+/* FAILED_PRECONDITION when it was stopped before. */
+mr_status *mr_server_start(mr_server *s);
+/* Ends sessions and steps, then the listening. */
+mr_status *mr_server_stop(mr_server *s);
+/* Waits until it is stopped. */
+mr_status *mr_server_join(mr_server *s);
+const char *mr_server_target(const mr_server *s);
+void mr_server_free(mr_server *s); /* stops it first; NULL is fine */
+
+/* ---- sessions on a cluster (server/remote_session.c) ---- */
+
+/* A session of the master at an address.  config: a serialized ConfigProto.  The graph is referenced; graph_mu
+ * (may be NULL) guards it. */
+mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
+                                 mr_session **out);
+/* Reset of the master at an address. */
+mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n);
+
+#endif
