@@ -375,7 +375,7 @@ static mr_status *extend(mr_master *m, mr_sv body, int64_t *new_version)
     if (version != s->version)
         st = mr_error(MR_ABORTED, "The graph has version %lld, not %lld", (long long)s->version, (long long)version);
     if (!st)
-        st = mr_graph_import(s->graph, graph_def, NULL, NULL);
+        st = mr_graph_import(s->graph, graph_def, &(mr_import_options){.extends = true, .no_validate_colocation = true}, NULL);
     if (!st)
         *new_version = ++s->version;
     mr_unlock(&s->making);
