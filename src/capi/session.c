@@ -4,6 +4,7 @@
  * ones again; up to ON_STACK of each need no memory, more of them use the allocator of tensors,
  * which keeps what it was given back: a step that ran before allocates nothing. */
 #include "capi/internal.h"
+#include "server/server.h"
 
 /* ---- options ---- */
 
@@ -54,6 +55,13 @@ out:
 
 static bool is_local(const char *target) { return !target[0] || strcmp(target, "local") == 0; }
 
+/* The address behind grpc://, or NULL. */
+static const char *master_address(const char *target)
+{
+    static const char scheme[] = "grpc://";
+    return strncmp(target, scheme, sizeof scheme - 1) == 0 ? target + sizeof scheme - 1 : NULL;
+}
+
 static mr_status *no_target(const char *target)
 {
     return mr_error(MR_NOT_FOUND,
@@ -66,9 +74,27 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
 {
     static const mr_session_config defaults;
     mr_capi_init();
+    if (o && master_address(o->target)) {
+        mr_net *net;
+        MR_TRY(mr_net_grpc(&net));
+        return mr_remote_session_new(net, master_address(o->target), g, mu, mr_str_view(&o->config_proto), out);
+    }
     if (o && !is_local(o->target))
         return no_target(o->target);
     return mr_direct_session_new(g, mu, o ? &o->config : &defaults, out);
+}
+
+static mr_status *reset(const TF_SessionOptions *o, const char *const *containers, int n)
+{
+    mr_net *net;
+    if (!o || is_local(o->target)) {
+        mr_direct_sessions_reset(containers, n);
+        return NULL;
+    }
+    if (!master_address(o->target))
+        return no_target(o->target);
+    MR_TRY(mr_net_grpc(&net));
+    return mr_remote_reset(net, master_address(o->target), containers, n);
 }
 
 void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers,
@@ -80,10 +106,8 @@ void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontai
     for (int i = 0; !st && i < ncontainers; i++)
         if (!containers[i])
             st = mr_invalid("Container %d has no name", i);
-    if (!st && opt && !is_local(opt->target))
-        st = no_target(opt->target);
     if (!st)
-        mr_direct_sessions_reset(containers, ncontainers);
+        st = reset(opt, containers, ncontainers);
     mr_capi_set_status(status, st);
 }
 

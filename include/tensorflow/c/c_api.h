@@ -699,6 +699,19 @@ TF_CAPI_EXPORT extern TF_Buffer *TF_ApiDefMapGet(TF_ApiDefMap *api_def_map, cons
  * all hear it, and it must not log itself.  Without a listener the library is silent. */
 TF_CAPI_EXPORT extern void TF_RegisterLogListener(void (*listener)(const char *));
 
+/* ---- servers: one task of a cluster in this process ---- */
+typedef struct TF_Server TF_Server;
+/* proto: a serialized ServerDef with protocol "grpc".  It listens once it is started. */
+TF_CAPI_EXPORT extern TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status);
+TF_CAPI_EXPORT extern void TF_ServerStart(TF_Server *server, TF_Status *status);
+/* Ends its sessions and steps; it cannot be started again. */
+TF_CAPI_EXPORT extern void TF_ServerStop(TF_Server *server, TF_Status *status);
+/* Waits until it is stopped. */
+TF_CAPI_EXPORT extern void TF_ServerJoin(TF_Server *server, TF_Status *status);
+/* "grpc://host:port", the target of sessions; the server's. */
+TF_CAPI_EXPORT extern const char *TF_ServerTarget(TF_Server *server);
+TF_CAPI_EXPORT extern void TF_DeleteServer(TF_Server *server);
+
 #ifdef __cplusplus
 }
 #endif
