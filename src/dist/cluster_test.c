@@ -57,3 +57,27 @@ MR_TEST(cluster_travels_as_a_server_def)
     mr_str_deinit(&def);
     mr_cluster_deinit(&c);
 }
+
+MR_TEST(cluster_comes_from_tf_config)
+{
+    mr_server_def d, e;
+    mr_str text = {0};
+    MR_CHECK_OK(mr_server_def_from_json(
+        MR_SV("{\"cluster\": {\"worker\": [\"b:1\", \"b:2\"], \"ps\": {\"3\": \"a:1\"}, \"chief\": []}, "
+              "\"task\": {\"type\": \"worker\", \"index\": 1, \"trial\": null}, \"environment\": \"cloud\"}"),
+        &d));
+    MR_CHECK_INT(d.cluster.tasks.n, 3);
+    MR_CHECK_STR(d.cluster.tasks.p[0].name, "/job:ps/replica:0/task:3");
+    MR_CHECK(strcmp(d.job, "worker") == 0 && d.task == 1);
+    mr_server_def_to_json(&d.cluster, d.job, d.task, &text);
+    MR_CHECK_OK(mr_server_def_from_json(mr_str_view(&text), &e));
+    MR_CHECK_INT(e.cluster.tasks.n, 3);
+    MR_CHECK_STR(e.cluster.tasks.p[2].address, "b:2");
+    mr_server_def_deinit(&d);
+    mr_server_def_deinit(&e);
+    mr_str_deinit(&text);
+    MR_CHECK_ERR(mr_server_def_from_json(MR_SV("{\"cluster\": {\"w\": [\"a:1\"]}, \"task\": {\"type\": \"w\", \"index\": 1}}"), &d),
+                 MR_INVALID_ARGUMENT, "task 1 of job \"w\"");
+    MR_CHECK_ERR(mr_server_def_from_json(MR_SV("{\"cluster\": {\"w\": [\"a\"]}}"), &d), MR_INVALID_ARGUMENT, "host:port");
+    MR_CHECK_ERR(mr_server_def_from_json(MR_SV("{\"cluster\": 1}"), &d), MR_INVALID_ARGUMENT, "bad JSON");
+}

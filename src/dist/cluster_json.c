@@ -1,0 +1,114 @@
+/* dist/cluster_json.c -- a cluster and a task as TF_CONFIG tells them:
+ *
+ *     {"cluster": {"ps": ["a:1"], "worker": ["b:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
+ *
+ * A job is a list of addresses, or an object from numbers to addresses. */
+#include "base/memory.h"
+#include "dist/cluster.h"
+#include "wire/json.h"
+
+static mr_status *read_job(mr_json *j, mr_cluster *c, mr_sv job)
+{
+    mr_str key = {0}, address = {0};
+    mr_status *st = NULL;
+    bool list = mr_json_peek(j) == '[';
+    mr_json_begin(j, list ? '[' : '{');
+    for (int64_t i = 0; list ? mr_json_more(j) : mr_json_key(j, &key); i++) {
+        if (!list && !mr_sv_to_i64(mr_str_view(&key), &i))
+            MR_GO(mr_invalid("Job %.*s: '%s' is not the number of a task", MR_SV_ARG(job), mr_str_z(&key)));
+        mr_json_string(j, &address);
+        if (i > INT32_MAX)
+            MR_GO(mr_invalid("Job %.*s: there is no task %lld", MR_SV_ARG(job), (long long)i));
+        if (!j->error)
+            MR_GO(mr_cluster_add(c, job, (int)i, mr_str_view(&address)));
+    }
+out:
+    mr_str_deinit(&key);
+    mr_str_deinit(&address);
+    return st;
+}
+
+static mr_status *read_cluster(mr_json *j, mr_cluster *c)
+{
+    mr_str job = {0};
+    mr_status *st = NULL;
+    mr_json_begin(j, '{');
+    while (!st && mr_json_key(j, &job))
+        st = read_job(j, c, mr_str_view(&job));
+    mr_str_deinit(&job);
+    return st;
+}
+
+static void read_task(mr_json *j, mr_str *job, int64_t *number)
+{
+    mr_str key = {0}, text = {0};
+    mr_json_begin(j, '{');
+    while (mr_json_key(j, &key))
+        if (strcmp(mr_str_z(&key), "type") == 0) {
+            mr_json_string(j, job);
+        } else if (strcmp(mr_str_z(&key), "index") != 0) {
+            mr_json_skip(j);
+        } else if (mr_json_peek(j) == '"') { /* some write "1" */
+            mr_json_string(j, &text);
+            if (!mr_sv_to_i64(mr_str_view(&text), number))
+                *number = -1;
+        } else {
+            *number = mr_json_int(j);
+        }
+    mr_str_deinit(&key);
+    mr_str_deinit(&text);
+}
+
+static mr_status *read_config(mr_json *j, mr_cluster *c, mr_str *job, int64_t *number)
+{
+    mr_str key = {0};
+    mr_status *st = NULL;
+    mr_json_begin(j, '{');
+    while (!st && mr_json_key(j, &key))
+        if (strcmp(mr_str_z(&key), "cluster") == 0)
+            st = read_cluster(j, c);
+        else if (strcmp(mr_str_z(&key), "task") == 0)
+            read_task(j, job, number);
+        else
+            mr_json_skip(j);
+    mr_str_deinit(&key);
+    return st;
+}
+
+mr_status *mr_server_def_from_json(mr_sv text, mr_server_def *out)
+{
+    mr_json j;
+    mr_str job = {0};
+    int64_t number = 0;
+    *out = (mr_server_def){0};
+    mr_json_init(&j, text);
+    mr_status *st = read_config(&j, &out->cluster, &job, &number);
+    if (!st)
+        st = mr_json_status(&j, "TF_CONFIG");
+    if (!st && mr_cluster_find(&out->cluster, mr_str_view(&job), (int)MR_MIN(number, INT32_MAX)) < 0)
+        st = mr_invalid("TF_CONFIG: task %lld of job \"%s\" is not in the cluster", (long long)number, mr_str_z(&job));
+    out->job = mr_str_take(&job);
+    out->task = (int)MR_MIN(number, INT32_MAX);
+    if (st)
+        mr_server_def_deinit(out);
+    return st;
+}
+
+void mr_server_def_to_json(const mr_cluster *c, const char *job, int number, mr_str *out)
+{
+    mr_str_appendz(out, "{\"cluster\": {");
+    for (int i = 0; i < c->tasks.n; i++) {
+        const mr_task_address *t = &c->tasks.p[i];
+        bool first = i == 0 || strcmp(c->tasks.p[i - 1].job, t->job) != 0;
+        if (first) {
+            mr_str_appendz(out, i ? "}, " : "");
+            mr_json_quote(out, mr_sv_of(t->job));
+            mr_str_appendz(out, ": {");
+        }
+        mr_str_printf(out, "%s\"%d\": ", first ? "" : ", ", t->number);
+        mr_json_quote(out, mr_sv_of(t->address));
+    }
+    mr_str_appendz(out, c->tasks.n ? "}}, \"task\": {\"type\": " : "}, \"task\": {\"type\": ");
+    mr_json_quote(out, mr_sv_of(job));
+    mr_str_printf(out, ", \"index\": %d}}", number);
+}
