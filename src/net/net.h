@@ -4,6 +4,9 @@
  * session maps none of it) and local sockets with shared memory between processes of one host
  * (net/local.c).  One conformance test runs over both.
  *
+ * Pieces of a received body may be in memory shared with the sender (piece.shared): whoever owns such a piece
+ * may read and write it in place, and the memory goes back to the sender when it is dropped.
+ *
  * Callbacks come from the transport's own threads and must not block.  Every request ends: done is called
  * exactly once, with DEADLINE_EXCEEDED, CANCELLED or UNAVAILABLE when nothing else happens first.  Nothing
  * a peer sends is trusted: sizes are checked before memory is taken. */
@@ -39,6 +42,7 @@ struct mr_net_call {
     const char *method;
     mr_bytes body;         /* the handler may take it */
     const char *peer_name; /* from its certificate, as "worker/1"; "" without one */
+    int64_t deadline_ns;   /* of mr_now_ns, as far as the caller told; 0: none */
     /* Called once when the caller has gone or cancelled, if set before (mr_net_on_cancel). */
     void (*cancelled)(void *arg, mr_net_call *c);
     void *cancelled_arg;
@@ -62,7 +66,8 @@ struct mr_net {
     /* Listening; *port is the one bound (0 for a path). */
     mr_status *(*listen)(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port);
     /* Refuses new calls, cancels those that run, waits until all are answered (at most grace_ns, then
-     * their callers get UNAVAILABLE), and frees. */
+     * their callers get UNAVAILABLE), and frees.  A call that is still not answered stays valid, and reply
+     * must still be called.  Not from a callback. */
     void (*stop)(mr_net_server *s, int64_t grace_ns);
     /* Ends a call and frees it: st (taken over) NULL and a body, or an error. */
     void (*reply)(mr_net_call *c, mr_status *st, mr_bytes *body);
@@ -74,11 +79,15 @@ struct mr_net {
      * NULL: anybody of the CA. */
     mr_status *(*connect)(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
                           mr_net_peer **out);
-    void (*disconnect)(mr_net_peer *p); /* open requests end CANCELLED first */
+    void (*disconnect)(mr_net_peer *p); /* open requests end CANCELLED first; not from a callback */
     void (*start)(mr_net_peer *p, mr_net_request *r);
     /* done still comes, maybe with a reply that was faster.  Also after done, while the request's memory is
      * there; then nothing happens. */
     void (*cancel)(mr_net_request *r);
+
+    /* The largest message to be received, set before listen and connect; 0: what memory allows.  A longer one ends
+     * its call with RESOURCE_EXHAUSTED before memory is taken for it. */
+    size_t max_message;
 };
 
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once.  FAILED_PRECONDITION naming what
@@ -90,6 +99,9 @@ mr_net *mr_net_loop(void);
 mr_net *mr_net_local(void);
 /* The cluster's secret for local connections; before the first listen or connect. */
 void mr_net_local_token(const uint8_t token[32]);
+/* Bytes of shared memory to send by, and of received messages outside of it; 0 leaves a limit as it is.  When
+ * the first is used up, messages travel through the socket. */
+void mr_net_local_budget(size_t shared_bytes, size_t received_bytes);
 
 /* ---- keys ---- */
 

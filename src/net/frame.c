@@ -1,0 +1,291 @@
+/* net/frame.c -- frames of the local transport, written and read.
+ *
+ * The reader passes through three states a frame: head, meta, body.  Small frames are cut out of the
+ * stage, many at a time; the rest of a body that is longer than what the stage holds is read straight into
+ * its own memory.  Nothing is allocated before the head was found sound and the budget agreed. */
+#include "net/frame.h"
+
+#include <endian.h>
+
+enum { STAGE_BYTES = 32 << 10 };
+enum { IN_HEAD, IN_META, IN_BODY };
+
+/* ---- numbers ---- */
+
+static void put16(uint8_t *p, uint16_t v) { v = htole16(v), memcpy(p, &v, 2); }
+static void put32(uint8_t *p, uint32_t v) { v = htole32(v), memcpy(p, &v, 4); }
+static void put64(uint8_t *p, uint64_t v) { v = htole64(v), memcpy(p, &v, 8); }
+
+static uint16_t get16(const uint8_t *p)
+{
+    uint16_t v;
+    memcpy(&v, p, 2);
+    return le16toh(v);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return le32toh(v);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return le64toh(v);
+}
+
+void mr_frame_head_write(const mr_frame_head *h, uint8_t out[MR_FRAME_HEAD])
+{
+    memset(out, 0, MR_FRAME_HEAD);
+    out[0] = h->kind;
+    put16(out + 2, h->n_parts);
+    put32(out + 4, h->text_bytes);
+    put64(out + 8, h->id);
+    put64(out + 16, h->stream_bytes);
+    put64(out + 24, (uint64_t)h->value);
+    put32(out + 32, h->segment);
+}
+
+/* Only calls have texts and bodies, and parts are told of only where a segment is. */
+static bool is_sound(const mr_frame_head *h, const uint8_t *in)
+{
+    bool call = h->kind == MR_FRAME_REQUEST || h->kind == MR_FRAME_REPLY;
+    return h->kind >= MR_FRAME_REQUEST && h->kind <= MR_FRAME_FORGET && in[1] == 0 && get32(in + 36) == 0 &&
+           h->n_parts <= MR_FRAME_MAX_PARTS && h->text_bytes <= MR_FRAME_MAX_TEXT &&
+           (h->segment != 0) == (h->n_parts != 0) &&
+           (call || (!h->text_bytes && !h->stream_bytes && !h->n_parts)) &&
+           (h->kind != MR_FRAME_REPLY || (h->value >= 0 && h->value <= INT32_MAX)) &&
+           (h->kind != MR_FRAME_REQUEST || h->value >= 0);
+}
+
+mr_status *mr_frame_head_read(const uint8_t in[MR_FRAME_HEAD], mr_frame_head *out)
+{
+    *out = (mr_frame_head){.kind = in[0],
+                           .n_parts = get16(in + 2),
+                           .text_bytes = get32(in + 4),
+                           .id = get64(in + 8),
+                           .stream_bytes = get64(in + 16),
+                           .value = (int64_t)get64(in + 24),
+                           .segment = get32(in + 32)};
+    if (!is_sound(out, in))
+        return mr_invalid("a frame that makes no sense (kind %d)", out->kind);
+    return NULL;
+}
+
+void mr_frame_part_write(mr_frame_part p, uint8_t out[MR_FRAME_PART])
+{
+    put64(out, p.offset);
+    put64(out + 8, p.n);
+}
+
+mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART])
+{
+    return (mr_frame_part){get64(in), get64(in + 8)};
+}
+
+/* ---- memory of bodies ---- */
+
+typedef struct mr_block {
+    mr_refs refs; /* one a piece, and the reader while it fills it */
+    mr_budget *budget;
+    size_t bytes; /* of the budget */
+    _Alignas(16) char data[];
+} block;
+
+static void block_drop(void *p)
+{
+    block *b = p;
+    if (!mr_refs_drop(&b->refs))
+        return;
+    mr_budget_give(b->budget, b->bytes);
+    mr_free(b);
+}
+
+static block *block_new(mr_budget *budget, size_t n)
+{
+    size_t bytes;
+    if (!mr_size_add(n, sizeof(block), &bytes) || !mr_budget_take(budget, n))
+        return NULL;
+    block *b = mr_try_alloc(bytes);
+    if (!b) {
+        mr_budget_give(budget, n);
+        return NULL;
+    }
+    mr_refs_init(&b->refs);
+    b->budget = budget;
+    b->bytes = n;
+    return b;
+}
+
+static mr_piece block_piece(block *b, size_t at, size_t n)
+{
+    mr_refs_take(&b->refs);
+    return (mr_piece){b->data + at, n, block_drop, b};
+}
+
+/* ---- the reader ---- */
+
+void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_budget *budget, size_t max_message)
+{
+    r->table = table;
+    r->budget = budget;
+    r->max_message = max_message;
+    r->stage = mr_alloc(STAGE_BYTES);
+    r->begin = r->end = 0;
+    r->state = IN_HEAD;
+    r->block = NULL;
+}
+
+void mr_frame_reader_deinit(mr_frame_reader *r)
+{
+    if (r->block)
+        block_drop(r->block);
+    r->block = NULL;
+    mr_free(r->stage);
+    r->stage = NULL;
+}
+
+int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2])
+{
+    int n = 0;
+    /* What is left is less than a head, once mr_frame_reader_next asked for more. */
+    MR_ASSERT(r->end - r->begin < MR_FRAME_HEAD);
+    memmove(r->stage, r->stage + r->begin, r->end - r->begin);
+    r->end -= r->begin;
+    r->begin = 0;
+    if (r->state == IN_BODY && r->block) {
+        MR_ASSERT(r->end == 0 && r->body_got < r->head.stream_bytes);
+        out[n++] = (struct iovec){r->block->data + r->body_got, r->head.stream_bytes - r->body_got};
+    }
+    out[n++] = (struct iovec){r->stage + r->end, STAGE_BYTES - r->end};
+    return n;
+}
+
+void mr_frame_reader_came(mr_frame_reader *r, size_t n)
+{
+    if (r->state == IN_BODY && r->block) {
+        size_t direct = MR_MIN(n, r->head.stream_bytes - r->body_got);
+        r->body_got += direct;
+        n -= direct;
+    }
+    MR_ASSERT(n <= STAGE_BYTES - r->end);
+    r->end += n;
+}
+
+/* Up to n bytes from the stage; to NULL they are thrown away. */
+static size_t cut(mr_frame_reader *r, void *to, uint64_t n)
+{
+    size_t have = r->end - r->begin, part = n < have ? (size_t)n : have;
+    if (to && part)
+        memcpy(to, r->stage + r->begin, part);
+    r->begin += part;
+    return part;
+}
+
+static mr_status *begin_frame(mr_frame_reader *r)
+{
+    MR_TRY(mr_frame_head_read(r->stage + r->begin, &r->head));
+    r->begin += MR_FRAME_HEAD;
+    r->state = IN_META;
+    r->meta_got = 0;
+    r->meta_bytes = r->head.text_bytes + (size_t)r->head.n_parts * MR_FRAME_PART;
+    r->text = (mr_sv){"", 0};
+    return NULL;
+}
+
+static void begin_body(mr_frame_reader *r)
+{
+    uint64_t n = r->head.stream_bytes;
+    r->state = IN_BODY;
+    r->body_got = 0;
+    r->block = n && n <= r->max_message ? block_new(r->budget, (size_t)n) : NULL;
+    r->too_large = n && !r->block;
+    r->text = (mr_sv){(char *)r->meta, r->head.text_bytes};
+}
+
+/* ---- bodies ---- */
+
+/* A part in the stream is the next bytes of the block. */
+static mr_status *add_part(mr_frame_reader *r, mr_loan *l, mr_frame_part p, uint64_t *at, mr_bytes *out)
+{
+    mr_piece piece;
+    if (p.offset != MR_FRAME_IN_STREAM) {
+        MR_TRY(mr_loan_piece(l, p.offset, p.n, &piece));
+        mr_bytes_add(out, piece);
+        return NULL;
+    }
+    if (p.n > r->head.stream_bytes - *at)
+        return mr_invalid("a frame whose parts are longer than its body");
+    if (r->block && p.n)
+        mr_bytes_add(out, block_piece(r->block, (size_t)*at, (size_t)p.n));
+    *at += p.n;
+    return NULL;
+}
+
+static mr_status *add_parts(mr_frame_reader *r, mr_loan *l, mr_bytes *out)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < r->head.n_parts; i++) {
+        mr_frame_part p = mr_frame_part_read(r->meta + r->head.text_bytes + i * MR_FRAME_PART);
+        MR_TRY(add_part(r, l, p, &at, out));
+    }
+    if (at != r->head.stream_bytes)
+        return mr_invalid("a frame whose parts are shorter than its body");
+    if (out->n > r->max_message)
+        r->too_large = true;
+    return NULL;
+}
+
+static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
+{
+    if (r->head.n_parts == 0) {
+        if (r->block)
+            mr_bytes_add(out, block_piece(r->block, 0, r->block->bytes));
+        return NULL;
+    }
+    mr_loan *l;
+    MR_TRY(mr_loan_begin(r->table, r->head.segment, &l));
+    mr_status *st = add_parts(r, l, out);
+    mr_loan_drop(l);
+    return st;
+}
+
+static mr_status *end_frame(mr_frame_reader *r, mr_frame *out)
+{
+    *out = (mr_frame){.head = r->head, .text = r->text};
+    mr_status *st = collect_body(r, &out->body);
+    if (r->block)
+        block_drop(r->block);
+    r->block = NULL;
+    r->state = IN_HEAD;
+    out->too_large = r->too_large;
+    if (st || r->too_large)
+        mr_bytes_deinit(&out->body);
+    return st;
+}
+
+mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got)
+{
+    *got = false;
+    if (r->state == IN_HEAD) {
+        if (r->end - r->begin < MR_FRAME_HEAD)
+            return NULL;
+        MR_TRY(begin_frame(r));
+    }
+    if (r->state == IN_META) {
+        r->meta_got += cut(r, r->meta + r->meta_got, r->meta_bytes - r->meta_got);
+        if (r->meta_got < r->meta_bytes)
+            return NULL;
+        begin_body(r);
+    }
+    uint64_t left = r->head.stream_bytes - r->body_got;
+    r->body_got += cut(r, r->block ? r->block->data + r->body_got : NULL, left);
+    if (r->body_got < r->head.stream_bytes)
+        return NULL;
+    MR_TRY(end_frame(r, out));
+    *got = true;
+    return NULL;
+}

@@ -1,0 +1,134 @@
+/* net/hello.c -- the handshake of processes on one host. */
+#include "net/hello.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static const char magic[MR_HELLO_MAGIC + 1] = "MRLOCAL1";
+
+/* ---- the keyed hash ---- */
+
+static uint64_t load_le64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return le64toh(v);
+}
+
+static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
+    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
+}
+
+static void sip_word(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    sip_round(v), sip_round(v);
+    v[0] ^= word;
+}
+
+uint64_t mr_siphash(const uint8_t key[16], const void *data, size_t n)
+{
+    const uint8_t *p = data;
+    uint64_t k0 = load_le64(key), k1 = load_le64(key + 8), last = (uint64_t)n << 56;
+    uint64_t v[4] = {k0 ^ 0x736f6d6570736575u, k1 ^ 0x646f72616e646f6du, k0 ^ 0x6c7967656e657261u,
+                     k1 ^ 0x7465646279746573u};
+    for (size_t i = 0; i < n / 8; i++)
+        sip_word(v, load_le64(p + 8 * i));
+    for (size_t i = n & ~(size_t)7; i < n; i++)
+        last |= (uint64_t)p[i] << (8 * (i & 7));
+    sip_word(v, last);
+    v[2] ^= 0xff;
+    for (int i = 0; i < 4; i++)
+        sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* ---- messages ---- */
+
+static void random_nonce(uint8_t out[MR_HELLO_NONCE])
+{
+    uint64_t words[2] = {mr_random64(), mr_random64()};
+    memcpy(out, words, sizeof(words));
+}
+
+/* Each half of the token keys one half of the proof.  The side is part of what is hashed: a proof sent
+ * back to its maker must not count. */
+static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
+{
+    uint8_t text[1 + 2 * MR_HELLO_NONCE];
+    text[0] = (uint8_t)side;
+    memcpy(text + 1, h->client, MR_HELLO_NONCE);
+    memcpy(text + 1 + MR_HELLO_NONCE, h->server, MR_HELLO_NONCE);
+    for (int i = 0; i < 2; i++) {
+        uint64_t half = htole64(mr_siphash(h->token + 16 * i, text, sizeof(text)));
+        memcpy(out + 8 * i, &half, 8);
+    }
+}
+
+/* Takes as long for a wrong proof as for a right one. */
+static bool same(const uint8_t *a, const uint8_t *b, size_t n)
+{
+    uint8_t differ = 0;
+    for (size_t i = 0; i < n; i++)
+        differ |= a[i] ^ b[i];
+    return differ == 0;
+}
+
+static mr_status *check_magic(const uint8_t *in)
+{
+    if (memcmp(in, magic, MR_HELLO_MAGIC) != 0)
+        return mr_error(MR_UNAUTHENTICATED, "the other side does not speak this protocol (%s)", magic);
+    return NULL;
+}
+
+static mr_status *check_proof(const mr_hello *h, char side, const uint8_t *in)
+{
+    uint8_t want[MR_HELLO_PROOF];
+    prove(h, side, want);
+    if (!same(in, want, sizeof(want)))
+        return mr_error(MR_UNAUTHENTICATED, "the other side does not know this cluster's token");
+    return NULL;
+}
+
+void mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT])
+{
+    memcpy(h->token, token, MR_HELLO_TOKEN);
+    random_nonce(h->client);
+    memcpy(out, magic, MR_HELLO_MAGIC);
+    memcpy(out + MR_HELLO_MAGIC, h->client, MR_HELLO_NONCE);
+}
+
+mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
+                           const uint8_t in[MR_HELLO_CLIENT], uint8_t out[MR_HELLO_SERVER])
+{
+    MR_TRY(check_magic(in));
+    memcpy(h->token, token, MR_HELLO_TOKEN);
+    memcpy(h->client, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);
+    random_nonce(h->server);
+    memcpy(out, magic, MR_HELLO_MAGIC);
+    memcpy(out + MR_HELLO_MAGIC, h->server, MR_HELLO_NONCE);
+    prove(h, 's', out + MR_HELLO_MAGIC + MR_HELLO_NONCE);
+    return NULL;
+}
+
+mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER], uint8_t out[MR_HELLO_PROOF])
+{
+    MR_TRY(check_magic(in));
+    memcpy(h->server, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);
+    MR_TRY(check_proof(h, 's', in + MR_HELLO_MAGIC + MR_HELLO_NONCE));
+    prove(h, 'c', out);
+    return NULL;
+}
+
+mr_status *mr_hello_check(const mr_hello *h, const uint8_t in[MR_HELLO_PROOF])
+{
+    return check_proof(h, 'c', in);
+}

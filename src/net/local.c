@@ -1,0 +1,76 @@
+/* net/local.c -- calls between processes of one host: Unix sockets, and shared memory for what is large.
+ *
+ *     local_io     the thread that waits
+ *     local_conn   a connection: handshake, reading     local_out    writing
+ *     frame        its bytes, without sockets           segment      its shared memory
+ *     hello        the handshake's bytes
+ *     local_client asking                               local_server answering
+ *
+ * Locks, outermost first: a connection's, then mr_local_mu.  Callbacks and drops of pieces run without. */
+#include "net/local.h"
+
+#include <unistd.h>
+
+/* ---- settings ---- */
+
+static mr_local_settings settings;
+
+/* Shared memory for sending: an eighth of the machine's; bodies in streams: half of it. */
+static void init_settings(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t all = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)1 << 32;
+    settings.segments.limit = all / 8;
+    settings.received.limit = all / 2;
+    settings.most_mapped = all;
+    settings.hello_ns = 5 * INT64_C(1000000000);
+}
+
+mr_local_settings *mr_local_settings_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_settings);
+    return &settings;
+}
+
+void mr_net_local_token(const uint8_t token[32])
+{
+    memcpy(mr_local_settings_get()->token, token, MR_HELLO_TOKEN);
+}
+
+void mr_net_local_budget(size_t shared_bytes, size_t received_bytes)
+{
+    mr_local_settings *s = mr_local_settings_get();
+    if (shared_bytes)
+        s->segments.limit = shared_bytes;
+    if (received_bytes)
+        s->received.limit = received_bytes;
+}
+
+/* ---- the transport ---- */
+
+mr_status *mr_local_address(const char *path, struct sockaddr_un *out)
+{
+    size_t n = strlen(path);
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (n == 0 || n >= sizeof(out->sun_path))
+        return mr_invalid("%s: a local address is a path of 1 to %zu bytes", path, sizeof(out->sun_path) - 1);
+    memcpy(out->sun_path, path, n);
+    return NULL;
+}
+
+mr_net *mr_net_local(void)
+{
+    static mr_net local = {
+        .name = "local",
+        .listen = mr_local_listen,
+        .stop = mr_local_stop,
+        .reply = mr_local_reply,
+        .on_cancel = mr_local_on_cancel,
+        .connect = mr_local_connect,
+        .disconnect = mr_local_disconnect,
+        .start = mr_local_start,
+        .cancel = mr_local_cancel,
+    };
+    return &local;
+}

@@ -1,0 +1,518 @@
+/* net/local_client.c -- the local transport, asking.
+ *
+ * A request is in one of three places, guarded by mr_local_mu: STARTING, while the thread that called start
+ * still works on it; PENDING in its peer's list, until there is a connection; OPEN among a connection's
+ * calls.  All requests end in the transport's thread, so they cannot end twice.  A request to be ended while
+ * it is STARTING is marked, and ends when that is over.
+ *
+ * A call's id is its place in the connection's table.  It is `reserved` while the frame is made, then the
+ * request itself.  The place of a request that ended early stays taken (by `zombie`) until the server's reply
+ * has come, for until then the server knows the id. */
+#include "net/local.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "net/message.h"
+
+#define FIRST_BACKOFF_NS INT64_C(1000000)
+#define LAST_BACKOFF_NS INT64_C(100000000)
+#define OWNER(T, member, p) ((T *)((char *)(p) - offsetof(T, member)))
+
+enum { STARTING, PENDING, OPEN };
+
+typedef struct request {
+    mr_net_request *r;
+    mr_net_peer *peer;
+    int place;                   /* mr_local_mu, as all up to the connection's lock */
+    int early;                   /* the code to end with when STARTING is over; 0: none */
+    struct request *next, *prev; /* PENDING */
+    mr_conn *conn;               /* OPEN */
+    mr_timer deadline;
+    mr_order cancel, lost;
+    bool cancelling, ended; /* cancel was posted; when it has ended before, the order frees it */
+    uint64_t id;            /* the connection's lock */
+    mr_out_frame *frame;    /* likewise: not a byte of it is sent yet */
+} request;
+
+struct mr_net_peer {
+    char *address;
+    size_t max_message;
+    /* mr_local_mu */
+    mr_conn *conn;         /* the open one */
+    request *first, *last; /* PENDING */
+    int n_requests;        /* that have not ended */
+    bool connecting;       /* the transport's thread is at it */
+    bool ordered;          /* connect is posted */
+    bool closing;          /* whatever is started now ends at once */
+    /* the transport's thread */
+    mr_order connect;
+    mr_conn *half; /* a connection in its handshake */
+    mr_timer retry;
+    int64_t backoff_ns;
+};
+
+static request reserved, zombie;
+
+/* ---- ending ---- */
+
+/* Ends a request that is in no place any more; takes over st and body. */
+static void finish(request *q, mr_status *st, mr_bytes *body)
+{
+    MR_ASSERT(mr_local_io_here());
+    mr_net_request *r = q->r;
+    mr_net_peer *p = q->peer;
+    mr_bytes none = {0};
+    mr_lock(&mr_local_mu);
+    mr_timer_clear_locked(&q->deadline);
+    r->impl = NULL;
+    q->ended = true;
+    bool keep = q->cancelling;
+    mr_unlock(&mr_local_mu);
+    if (!keep)
+        mr_free(q);
+    mr_bytes_deinit(&r->body); /* when it was never sent */
+    r->done(r, st, body ? body : &none);
+    mr_bytes_deinit(body ? body : &none);
+    mr_lock(&mr_local_mu);
+    p->n_requests--;
+    if (p->closing)
+        mr_cond_broadcast(&mr_local_changed);
+    mr_unlock(&mr_local_mu);
+}
+
+static mr_status *early_error(const request *q, int code)
+{
+    const char *why = code == MR_DEADLINE_EXCEEDED ? "no answer until its deadline"
+                      : code == MR_CANCELLED       ? "cancelled"
+                      : code == MR_INVALID_ARGUMENT ? "the name of the method is too long"
+                                                    : "connection lost";
+    return mr_error((mr_code)code, "%s to %s: %s", q->r->method, q->peer->address, why);
+}
+
+static void unlink_pending_locked(request *q) MR_REQUIRES(mr_local_mu)
+{
+    mr_net_peer *p = q->peer;
+    *(q->prev ? &q->prev->next : &p->first) = q->next;
+    *(q->next ? &q->next->prev : &p->last) = q->prev;
+}
+
+static void free_id_locked(mr_conn *c, uint64_t id) MR_REQUIRES(c->mu)
+{
+    c->calls.p[id] = NULL;
+    mr_vec_push(&c->free_ids, (uint32_t)id);
+}
+
+/* Takes an open request out of its connection before the reply has come. */
+static void abandon(request *q)
+{
+    mr_conn *c = q->conn;
+    mr_frame_head h = {.kind = MR_FRAME_CANCEL, .id = q->id};
+    mr_out_frame *cancel = mr_conn_compose(c, h, (mr_sv){"", 0}, NULL);
+    mr_lock(&c->mu);
+    mr_out_frame *unsent = q->frame;
+    if (unsent) { /* the server will never hear of it */
+        mr_conn_withdraw_locked(c, unsent);
+        free_id_locked(c, q->id);
+    } else {
+        mr_conn_queue_locked(c, cancel, NULL);
+        c->calls.p[q->id] = &zombie;
+    }
+    mr_unlock(&c->mu);
+    if (unsent)
+        mr_out_frame_free(cancel);
+    mr_out_frame_free(unsent);
+    mr_conn_flush(c);
+}
+
+/* Ends it now if it can be. */
+static void end_early(request *q, int code)
+{
+    mr_lock(&mr_local_mu);
+    int place = q->place;
+    if (place == STARTING)
+        q->early = code;
+    if (place == PENDING)
+        unlink_pending_locked(q);
+    mr_unlock(&mr_local_mu);
+    if (place == STARTING)
+        return;
+    if (place == OPEN)
+        abandon(q);
+    finish(q, early_error(q, code), NULL);
+}
+
+static void run_deadline(mr_timer *t) { end_early(OWNER(request, deadline, t), MR_DEADLINE_EXCEEDED); }
+
+static void run_cancel(mr_order *o)
+{
+    request *q = OWNER(request, cancel, o);
+    mr_lock(&mr_local_mu);
+    q->cancelling = false;
+    bool ended = q->ended;
+    mr_unlock(&mr_local_mu);
+    if (ended)
+        mr_free(q);
+    else
+        end_early(q, MR_CANCELLED);
+}
+
+void mr_local_cancel(mr_net_request *r)
+{
+    mr_lock(&mr_local_mu);
+    request *q = r->impl;
+    if (q && !q->cancelling) {
+        q->cancelling = true;
+        mr_local_post_locked(&q->cancel);
+    }
+    mr_unlock(&mr_local_mu);
+}
+
+/* It was to end, or lost its connection, while it was STARTING. */
+static void run_lost(mr_order *o)
+{
+    request *q = OWNER(request, lost, o);
+    finish(q, early_error(q, q->early ? q->early : MR_UNAVAILABLE), NULL);
+}
+
+/* ---- starting ---- */
+
+static void connect_soon_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
+{
+    if (p->ordered)
+        return;
+    p->connecting = p->ordered = true;
+    mr_local_post_locked(&p->connect);
+}
+
+static void put_pending(mr_net_peer *p, request *q)
+{
+    mr_lock(&mr_local_mu);
+    if (p->closing && !q->early)
+        q->early = MR_CANCELLED;
+    if (q->early) {
+        mr_local_post_locked(&q->lost);
+    } else {
+        q->place = PENDING;
+        q->next = NULL;
+        q->prev = p->last;
+        *(p->last ? &p->last->next : &p->first) = q;
+        p->last = q;
+        if (!p->conn && (!p->connecting || (p->retry.place && !q->r->wait_for_ready)))
+            connect_soon_locked(p);
+    }
+    mr_unlock(&mr_local_mu);
+}
+
+/* A place among the calls of an open connection; false: there is none. */
+static bool reserve_id(mr_conn *c, request *q)
+{
+    mr_lock(&c->mu);
+    bool ok = mr_conn_is_open_locked(c) && (c->free_ids.n || c->calls.n < MR_CONN_MAX_CALLS);
+    if (ok) {
+        q->id = c->free_ids.n ? mr_vec_pop(&c->free_ids) : (uint32_t)c->calls.n;
+        if (q->id == (uint64_t)c->calls.n)
+            mr_vec_push(&c->calls, NULL);
+        c->calls.p[q->id] = &reserved;
+    }
+    mr_unlock(&c->mu);
+    return ok;
+}
+
+/* From here on it ends like any open request; false: it is to end at once. */
+static bool become_open(mr_conn *c, request *q)
+{
+    mr_lock(&mr_local_mu);
+    bool ok = !q->early;
+    if (ok) {
+        q->place = OPEN;
+        q->conn = c;
+    }
+    mr_unlock(&mr_local_mu);
+    return ok;
+}
+
+/* Sends a request that has an id. */
+static void send_request(mr_conn *c, request *q)
+{
+    mr_net_request *r = q->r;
+    int64_t left_ns = r->deadline_ns ? MR_MAX(r->deadline_ns - mr_now_ns(), 1) : 0;
+    mr_frame_head h = {.kind = MR_FRAME_REQUEST, .id = q->id, .value = left_ns};
+    mr_out_frame *f = mr_conn_compose(c, h, mr_sv_of(r->method), &r->body);
+    mr_lock(&c->mu);
+    bool alive = mr_conn_is_open_locked(c), ok = alive && become_open(c, q);
+    if (ok) {
+        c->calls.p[q->id] = q;
+        mr_conn_queue_locked(c, f, &q->frame);
+    } else if (alive) {
+        mr_conn_discard_locked(c, f);
+        free_id_locked(c, q->id);
+    }
+    mr_unlock(&c->mu);
+    if (ok) {
+        mr_conn_flush(c);
+    } else {
+        mr_out_frame_free(f);
+        mr_local_post(&q->lost);
+    }
+}
+
+void mr_local_start(mr_net_peer *p, mr_net_request *r)
+{
+    request *q = mr_new(request);
+    q->r = r;
+    q->peer = p;
+    q->deadline.fn = run_deadline;
+    q->cancel.fn = run_cancel;
+    q->lost.fn = run_lost;
+    mr_lock(&mr_local_mu);
+    r->impl = q;
+    p->n_requests++;
+    if (strlen(r->method) > MR_FRAME_MAX_TEXT)
+        q->early = MR_INVALID_ARGUMENT;
+    if (r->deadline_ns)
+        mr_timer_set_locked(&q->deadline, r->deadline_ns);
+    mr_conn *c = p->conn;
+    if (c)
+        mr_conn_ref(c);
+    mr_unlock(&mr_local_mu);
+    if (c && !q->early && reserve_id(c, q))
+        send_request(c, q);
+    else
+        put_pending(p, q);
+    if (c)
+        mr_conn_unref(c);
+}
+
+/* In the transport's thread: as many as the connection takes. */
+static void start_pending(mr_net_peer *p, mr_conn *c)
+{
+    for (;;) {
+        mr_lock(&mr_local_mu);
+        request *q = p->first;
+        mr_unlock(&mr_local_mu);
+        if (!q || !reserve_id(c, q))
+            return;
+        mr_lock(&mr_local_mu);
+        unlink_pending_locked(q);
+        mr_unlock(&mr_local_mu);
+        send_request(c, q);
+    }
+}
+
+/* ---- the connection ---- */
+
+/* Ends what is pending, or only what would not wait. */
+static void fail_pending(mr_net_peer *p, const mr_status *why, bool all)
+{
+    request *list = NULL, **end = &list;
+    mr_lock(&mr_local_mu);
+    for (request *q = p->first, *next; q; q = next) {
+        next = q->next;
+        if (!all && q->r->wait_for_ready)
+            continue;
+        unlink_pending_locked(q);
+        *end = q;
+        end = &q->next;
+        q->next = NULL;
+    }
+    mr_unlock(&mr_local_mu);
+    for (request *q = list, *next; q; q = next) {
+        next = q->next;
+        finish(q, mr_status_prepend(mr_status_copy(why), "%s to %s: ", q->r->method, p->address), NULL);
+    }
+}
+
+/* There is no connection: those who wait try again later, the others hear it now. */
+static void not_connected(mr_net_peer *p, const mr_status *why)
+{
+    mr_code code = mr_status_code(why);
+    bool for_good = code == MR_UNAUTHENTICATED || code == MR_PERMISSION_DENIED || p->closing;
+    fail_pending(p, why, for_good);
+    p->backoff_ns = MR_MIN(p->backoff_ns ? 2 * p->backoff_ns : FIRST_BACKOFF_NS, LAST_BACKOFF_NS);
+    mr_lock(&mr_local_mu);
+    bool impatient = false; /* came while the others were told */
+    for (request *q = p->first; q; q = q->next)
+        impatient |= !q->r->wait_for_ready;
+    p->connecting = p->first != NULL && !p->closing;
+    if (p->connecting && impatient)
+        connect_soon_locked(p);
+    else if (p->connecting)
+        mr_timer_set_locked(&p->retry, mr_now_ns() + p->backoff_ns);
+    mr_unlock(&mr_local_mu);
+}
+
+static void opened(mr_conn *c)
+{
+    mr_net_peer *p = c->owner;
+    p->half = NULL;
+    p->backoff_ns = 0;
+    mr_lock(&mr_local_mu);
+    p->conn = c;
+    p->connecting = false;
+    mr_unlock(&mr_local_mu);
+    start_pending(p, c);
+}
+
+static mr_status *take_reply(mr_conn *c, mr_frame *f)
+{
+    request *q = NULL;
+    if (f->head.kind != MR_FRAME_REPLY)
+        return mr_invalid("a server that asks");
+    mr_lock(&c->mu);
+    if (f->head.id < (uint64_t)c->calls.n)
+        q = c->calls.p[f->head.id];
+    if (q == &reserved || (q && q->frame)) /* it was not asked yet */
+        q = NULL;
+    if (q)
+        free_id_locked(c, f->head.id);
+    mr_unlock(&c->mu);
+    if (!q)
+        return mr_invalid("an answer to nothing");
+    if (q != &zombie)
+        finish(q, f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the answer of %s is too large", q->peer->address)
+                               : mr_net_status(f->head.value, f->text),
+               &f->body);
+    start_pending(c->owner, c);
+    return NULL;
+}
+
+/* All of its open requests; those that are being started see for themselves. */
+static void fail_open(mr_conn *c, const mr_status *why, mr_code code)
+{
+    mr_net_peer *p = c->owner;
+    for (int i = 0;; i++) {
+        mr_lock(&c->mu);
+        bool more = i < c->calls.n;
+        request *q = more ? c->calls.p[i] : NULL;
+        if (q == &reserved || q == &zombie)
+            q = NULL;
+        if (q)
+            c->calls.p[i] = NULL;
+        mr_unlock(&c->mu);
+        if (!more)
+            return;
+        if (q)
+            finish(q, mr_error(code, "%s to %s: connection lost: %s", q->r->method, p->address,
+                               mr_status_message(why)),
+                   NULL);
+    }
+}
+
+static void lost(mr_conn *c, const mr_status *why)
+{
+    mr_net_peer *p = c->owner;
+    if (c == p->half) {
+        p->half = NULL;
+        not_connected(p, why);
+        return;
+    }
+    mr_lock(&mr_local_mu);
+    p->conn = NULL;
+    if (p->first && !p->connecting && !p->closing)
+        connect_soon_locked(p);
+    mr_unlock(&mr_local_mu);
+    fail_open(c, why, p->closing ? MR_CANCELLED : MR_UNAVAILABLE);
+}
+
+static const mr_conn_end client_end = {.open = opened, .frame = take_reply, .closed = lost};
+
+/* A connected socket; *fd -1 without an error: the server has no room in its queue just now. */
+static mr_status *dial(const char *path, int *fd)
+{
+    struct sockaddr_un a;
+    *fd = -1;
+    MR_TRY(mr_local_address(path, &a));
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return mr_errno_status(errno, "open", "a socket");
+    if (connect(s, (struct sockaddr *)&a, sizeof(a)) == 0) {
+        *fd = s;
+        return NULL;
+    }
+    int err = errno;
+    close(s);
+    return err == EAGAIN ? NULL : mr_error(MR_UNAVAILABLE, "not there (%s)", strerror(err));
+}
+
+static void try_connect(mr_net_peer *p)
+{
+    int fd;
+    mr_status *st = dial(p->address, &fd);
+    if (!st && fd < 0) {
+        mr_timer_set(&p->retry, mr_now_ns() + FIRST_BACKOFF_NS);
+        return;
+    }
+    if (!st)
+        st = mr_conn_new(&client_end, p, fd, p->max_message, &p->half);
+    if (st)
+        not_connected(p, st);
+    mr_status_free(st);
+}
+
+static void run_connect(mr_order *o)
+{
+    mr_net_peer *p = OWNER(mr_net_peer, connect, o);
+    mr_lock(&mr_local_mu);
+    p->ordered = false;
+    bool closing = p->closing;
+    mr_timer_clear_locked(&p->retry); /* somebody does not want to wait for it */
+    mr_cond_broadcast(&mr_local_changed);
+    mr_unlock(&mr_local_mu);
+    if (!closing)
+        try_connect(p);
+}
+
+static void run_retry(mr_timer *t) { try_connect(OWNER(mr_net_peer, retry, t)); }
+
+/* ---- peers ---- */
+
+mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                            mr_net_peer **out)
+{
+    struct sockaddr_un a;
+    (void)keys, (void)name; /* the token stands for both */
+    MR_TRY(mr_local_address(address, &a));
+    MR_TRY(mr_local_io_start());
+    mr_net_peer *p = mr_new(mr_net_peer);
+    p->address = mr_strdup(address);
+    p->max_message = n->max_message ? n->max_message : SIZE_MAX;
+    p->connect.fn = run_connect;
+    p->retry.fn = run_retry;
+    *out = p;
+    return NULL;
+}
+
+static void close_peer(void *arg)
+{
+    mr_net_peer *p = arg;
+    mr_status *why = mr_error(MR_CANCELLED, "disconnected");
+    mr_lock(&mr_local_mu);
+    p->closing = true;
+    mr_conn *c = p->conn;
+    mr_timer_clear_locked(&p->retry);
+    mr_unlock(&mr_local_mu);
+    if (c)
+        mr_conn_close(c, why);
+    if (p->half)
+        mr_conn_close(p->half, why);
+    fail_pending(p, why, true);
+    mr_status_free(why);
+}
+
+void mr_local_disconnect(mr_net_peer *p)
+{
+    if (!p)
+        return;
+    mr_local_do(close_peer, p);
+    mr_lock(&mr_local_mu);
+    while (p->n_requests || p->ordered)
+        mr_cond_wait(&mr_local_changed, &mr_local_mu);
+    mr_unlock(&mr_local_mu);
+    mr_local_io_stop();
+    mr_free(p->address);
+    mr_free(p);
+}

@@ -1,0 +1,337 @@
+/* net/local_conn.c -- connections of the local transport: their life, and what they read.
+ *
+ * States: HELLO until both sides know each other, OPEN, DEAD.  The descriptor is closed under the lock when the
+ * state becomes DEAD, so whoever holds the lock and sees another state may write to it.  Memory goes with the
+ * last reference: the transport's thread has one while the connection is not dead, each call being answered and
+ * each loan of shared memory another. */
+#include "net/local_conn.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "net/local_out.h"
+
+enum { READ_ROUNDS = 16 }; /* then it is the turn of others */
+
+/* ---- the handshake ---- */
+
+static mr_status *send_all(mr_conn *c, const void *p, size_t n)
+{
+    /* A fresh socket has room for these few bytes. */
+    if (send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
+        return mr_error(MR_UNAVAILABLE, "the other side hung up");
+    return NULL;
+}
+
+static mr_status *check_user(int fd)
+{
+    struct ucred peer;
+    socklen_t n = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
+        return mr_errno_status(errno, "ask who is at", "the other end of a socket");
+    if (peer.uid != geteuid())
+        return mr_error(MR_PERMISSION_DENIED, "the other side is of user %u, we are of %u", peer.uid,
+                        geteuid());
+    return NULL;
+}
+
+static size_t hello_bytes(const mr_conn *c)
+{
+    if (!c->end->accepts)
+        return MR_HELLO_SERVER;
+    return c->state == CONN_GREETED ? MR_HELLO_PROOF : MR_HELLO_CLIENT;
+}
+
+static void open_up(mr_conn *c)
+{
+    mr_timer_clear(&c->hello_timer);
+    mr_lock(&c->mu);
+    c->state = CONN_OPEN;
+    mr_unlock(&c->mu);
+    c->end->open(c);
+}
+
+/* A whole message of the handshake has come. */
+static mr_status *hello_step(mr_conn *c)
+{
+    const uint8_t *token = mr_local_settings_get()->token;
+    uint8_t out[MR_HELLO_SERVER];
+    c->hello_got = 0;
+    if (!c->end->accepts) {
+        MR_TRY(mr_hello_finish(&c->hello, c->hello_in, out));
+        MR_TRY(send_all(c, out, MR_HELLO_PROOF));
+        open_up(c);
+    } else if (c->state == CONN_GREETED) {
+        MR_TRY(mr_hello_check(&c->hello, c->hello_in));
+        open_up(c);
+    } else {
+        MR_TRY(mr_hello_answer(&c->hello, token, c->hello_in, out));
+        MR_TRY(send_all(c, out, MR_HELLO_SERVER));
+        c->state = CONN_GREETED;
+    }
+    return NULL;
+}
+
+static void hello_late(mr_timer *t)
+{
+    mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, hello_timer));
+    mr_status *why = mr_error(MR_UNAVAILABLE, "the handshake took too long");
+    mr_conn_close(c, why);
+    mr_status_free(why);
+}
+
+/* ---- reading ---- */
+
+/* Descriptors wait for the frame that tells what they are. */
+static mr_status *keep_fds(mr_conn *c, struct msghdr *m)
+{
+    mr_status *st = NULL;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+            continue;
+        int n = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        for (int i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(h) + (size_t)i * sizeof(int), sizeof(int));
+            if (c->n_fds < MR_CONN_MAX_FDS && c->state == CONN_OPEN) {
+                c->fds[c->n_fds++] = fd;
+                continue;
+            }
+            close(fd);
+            if (!st)
+                st = mr_invalid("descriptors that nobody asked for");
+        }
+    }
+    if (!st && (m->msg_flags & MSG_CTRUNC))
+        st = mr_invalid("descriptors that could not be taken");
+    return st;
+}
+
+/* The bytes there are, up to the space given; *n 0: none now. */
+static mr_status *receive(mr_conn *c, struct iovec *space, int n_space, size_t *n)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(MR_CONN_MAX_FDS * sizeof(int))];
+    } control;
+    struct msghdr m = {.msg_iov = space,
+                       .msg_iovlen = (size_t)n_space,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof(control.bytes)};
+    ssize_t got;
+    do
+        got = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    *n = got > 0 ? (size_t)got : 0;
+    if (got < 0)
+        return errno == EAGAIN ? NULL : mr_error(MR_UNAVAILABLE, "%s", strerror(errno));
+    mr_status *st = keep_fds(c, &m);
+    if (!st && got == 0)
+        st = mr_error(MR_UNAVAILABLE, "the other side hung up");
+    return st;
+}
+
+static mr_status *read_hello(mr_conn *c, bool *more)
+{
+    struct iovec space = {c->hello_in + c->hello_got, hello_bytes(c) - c->hello_got};
+    size_t n;
+    MR_TRY(receive(c, &space, 1, &n));
+    c->hello_got += n;
+    *more = n > 0;
+    return c->hello_got == hello_bytes(c) ? hello_step(c) : NULL;
+}
+
+static mr_status *take_segment(mr_conn *c, const mr_frame_head *h)
+{
+    if (c->n_fds == 0)
+        return mr_invalid("a segment without a descriptor");
+    int fd = c->fds[0];
+    memmove(c->fds, c->fds + 1, (size_t)--c->n_fds * sizeof(int));
+    return mr_segment_map(&c->table, h->id, h->value, fd);
+}
+
+static mr_status *segment_came_back(mr_conn *c, uint64_t id)
+{
+    mr_lock(&c->mu);
+    bool ours = mr_segment_return(&c->pool, id, mr_now_ns());
+    mr_unlock(&c->mu);
+    return ours ? NULL : mr_invalid("segment %llu given back by somebody who has not got it",
+                                    (unsigned long long)id);
+}
+
+static mr_status *take_frame(mr_conn *c, mr_frame *f)
+{
+    switch (f->head.kind) {
+    case MR_FRAME_SEGMENT: return take_segment(c, &f->head);
+    case MR_FRAME_FORGET: return mr_segment_forget(&c->table, f->head.id);
+    case MR_FRAME_RETURN: return segment_came_back(c, f->head.id);
+    default: return c->end->frame(c, f);
+    }
+}
+
+static mr_status *read_frames(mr_conn *c, bool *more)
+{
+    struct iovec space[2];
+    mr_frame f;
+    size_t n, room = 0;
+    int n_space = mr_frame_reader_space(&c->reader, space);
+    for (int i = 0; i < n_space; i++)
+        room += space[i].iov_len;
+    MR_TRY(receive(c, space, n_space, &n));
+    *more = n == room; /* less: that was all */
+    mr_frame_reader_came(&c->reader, n);
+    for (bool got = true; got && !c->closed;) {
+        MR_TRY(mr_frame_reader_next(&c->reader, &f, &got));
+        if (!got)
+            break;
+        mr_status *st = take_frame(c, &f);
+        mr_bytes_deinit(&f.body);
+        MR_TRY(st);
+    }
+    return NULL;
+}
+
+static void read_some(mr_conn *c)
+{
+    bool more = true;
+    for (int i = 0; i < READ_ROUNDS && more && !c->closed; i++) {
+        mr_status *st = c->state == CONN_OPEN ? read_frames(c, &more) : read_hello(c, &more);
+        if (st)
+            mr_conn_close(c, st);
+        mr_status_free(st);
+    }
+}
+
+static void ready(mr_watch *w, uint32_t events)
+{
+    mr_conn *c = (mr_conn *)w;
+    if (!c->closed && (events & ~(uint32_t)EPOLLOUT))
+        read_some(c);
+    if (!c->closed && (events & EPOLLOUT))
+        mr_conn_flush(c);
+}
+
+/* ---- its life ---- */
+
+static void keep(void *owner) { mr_conn_ref(owner); }
+
+/* A message in shared memory was read to its end: its memory goes back. */
+static void returned(void *owner, uint32_t id)
+{
+    mr_conn *c = owner;
+    mr_frame_head h = {.kind = MR_FRAME_RETURN, .id = id};
+    mr_out_frame *f = mr_conn_compose(c, h, (mr_sv){"", 0}, NULL);
+    mr_lock(&c->mu);
+    bool open = mr_conn_is_open_locked(c);
+    if (open)
+        mr_conn_queue_locked(c, f, NULL);
+    mr_unlock(&c->mu);
+    if (open)
+        mr_conn_flush(c);
+    else
+        mr_out_frame_free(f);
+    mr_conn_unref(c);
+}
+
+static void run_flush(mr_order *o)
+{
+    mr_conn *c = (mr_conn *)((char *)o - offsetof(mr_conn, flush));
+    c->flush_soon = false;
+    mr_conn_flush_now(c);
+    mr_conn_unref(c);
+}
+
+static void run_bury(mr_order *o)
+{
+    mr_conn_unref((mr_conn *)((char *)o - offsetof(mr_conn, bury)));
+}
+
+static mr_conn *make(const mr_conn_end *end, void *owner, int fd, size_t max_message)
+{
+    mr_local_settings *s = mr_local_settings_get();
+    mr_conn *c = mr_new(mr_conn);
+    mr_refs_init(&c->refs);
+    mr_mutex_init(&c->mu);
+    c->watch.ready = ready;
+    c->end = end;
+    c->owner = owner;
+    c->fd = fd;
+    c->events = EPOLLIN;
+    c->queue_end = &c->queue;
+    c->hello_timer.fn = hello_late;
+    c->trim_timer.fn = mr_conn_trim;
+    c->flush.fn = run_flush;
+    c->bury.fn = run_bury;
+    c->pool.budget = &s->segments;
+    c->table = (mr_segment_table){.limit = s->most_mapped, .owner = c, .keep = keep, .returned = returned};
+    mr_frame_reader_init(&c->reader, &c->table, &s->received, max_message);
+    return c;
+}
+
+mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message, mr_conn **out)
+{
+    MR_ASSERT(mr_local_io_here());
+    uint8_t first[MR_HELLO_CLIENT];
+    mr_status *st = NULL;
+    mr_conn *c = make(end, owner, fd, max_message);
+    MR_GO(check_user(fd));
+    if (!end->accepts) {
+        mr_hello_begin(&c->hello, mr_local_settings_get()->token, first);
+        MR_GO(send_all(c, first, sizeof(first)));
+    }
+    if (!mr_watch_add(&c->watch, fd, c->events))
+        MR_GO(mr_errno_status(errno, "watch", "a socket"));
+    mr_timer_set(&c->hello_timer, mr_now_ns() + mr_local_settings_get()->hello_ns);
+    *out = c;
+    return NULL;
+out:
+    close(fd);
+    c->state = CONN_DEAD;
+    mr_conn_unref(c);
+    return st;
+}
+
+void mr_conn_ref(mr_conn *c) { mr_refs_take(&c->refs); }
+
+void mr_conn_unref(mr_conn *c)
+{
+    if (!mr_refs_drop(&c->refs))
+        return;
+    MR_ASSERT(c->state == CONN_DEAD && !c->queue);
+    mr_frame_reader_deinit(&c->reader);
+    mr_segment_table_deinit(&c->table);
+    mr_segment_pool_deinit(&c->pool);
+    mr_vec_deinit(&c->calls);
+    mr_vec_deinit(&c->free_ids);
+    mr_mutex_deinit(&c->mu);
+    mr_free(c);
+}
+
+bool mr_conn_is_open_locked(const mr_conn *c) { return c->state == CONN_OPEN; }
+
+void mr_conn_close(mr_conn *c, const mr_status *why)
+{
+    MR_ASSERT(mr_local_io_here());
+    if (c->closed)
+        return;
+    c->closed = true;
+    mr_lock(&c->mu);
+    mr_watch_remove(c->fd);
+    close(c->fd);
+    c->state = CONN_DEAD;
+    mr_out_frame *unsent = mr_conn_empty_queue_locked(c);
+    mr_unlock(&c->mu);
+    mr_timer_clear(&c->hello_timer);
+    mr_timer_clear(&c->trim_timer);
+    mr_out_frames_free(unsent);
+    for (int i = 0; i < c->n_fds; i++)
+        close(c->fds[i]);
+    c->n_fds = 0;
+    c->end->closed(c, why);
+    mr_segment_table_deinit(&c->table);
+    mr_local_later(&c->bury);
+}

@@ -1,0 +1,383 @@
+/* net/local_io.c -- the thread of the local transport.
+ *
+ * It sleeps in epoll_wait.  Waking a sleeper costs some 30 us, a round trip over a socket 5, so after
+ * something has happened the thread looks a little longer before it sleeps, but only where that paid the
+ * last time: when what it slept for came within the time it would have looked. */
+#include "net/local_io.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/vec.h"
+
+#define SPIN_NS 40000
+enum { MAX_EVENTS = 64 };
+
+mr_mutex mr_local_mu = {PTHREAD_MUTEX_INITIALIZER};
+mr_cond mr_local_changed;
+
+static pthread_mutex_t life_mu = PTHREAD_MUTEX_INITIALIZER; /* of the thread; above all others */
+static int n_users; /* guarded by life_mu */
+
+static struct {
+    int epoll_fd, wake_fd;
+    mr_thread thread;
+    bool may_spin;
+    /* guarded by mr_local_mu */
+    mr_order *orders, **orders_end;
+    MR_VEC(mr_timer *) heap;
+    bool asleep; /* or about to be: somebody must write to wake_fd */
+    int64_t asleep_until_ns;
+    bool ending;
+    /* the thread's own */
+    mr_order *later;
+    int64_t spin_ns;
+    _Atomic bool has_orders; /* for a look without the lock */
+} io;
+
+static _Thread_local bool here __attribute__((tls_model("initial-exec")));
+
+bool mr_local_io_here(void) { return here; }
+
+static void wake_locked(void)
+{
+    if (!io.asleep)
+        return;
+    io.asleep = false; /* once is enough */
+    uint64_t one = 1;
+    ssize_t rc = write(io.wake_fd, &one, sizeof(one));
+    (void)rc; /* a full counter wakes as well */
+}
+
+/* ---- orders ---- */
+
+void mr_local_post_locked(mr_order *o)
+{
+    o->next = NULL;
+    *io.orders_end = o;
+    io.orders_end = &o->next;
+    atomic_store_explicit(&io.has_orders, true, memory_order_release);
+    wake_locked();
+}
+
+void mr_local_post(mr_order *o)
+{
+    mr_lock(&mr_local_mu);
+    mr_local_post_locked(o);
+    mr_unlock(&mr_local_mu);
+}
+
+static void run_orders(void)
+{
+    if (!atomic_load_explicit(&io.has_orders, memory_order_acquire))
+        return;
+    mr_lock(&mr_local_mu);
+    mr_order *o = io.orders;
+    io.orders = NULL;
+    io.orders_end = &io.orders;
+    atomic_store(&io.has_orders, false);
+    mr_unlock(&mr_local_mu);
+    while (o) {
+        mr_order *next = o->next;
+        o->fn(o);
+        o = next;
+    }
+}
+
+typedef struct errand {
+    mr_order order;
+    void (*fn)(void *arg);
+    void *arg;
+    bool done;
+} errand;
+
+static void run_errand(mr_order *o)
+{
+    errand *e = (errand *)o;
+    e->fn(e->arg);
+    mr_lock(&mr_local_mu);
+    e->done = true;
+    mr_cond_broadcast(&mr_local_changed);
+    mr_unlock(&mr_local_mu);
+}
+
+void mr_local_do(void (*fn)(void *arg), void *arg)
+{
+    MR_ASSERT(!here);
+    errand e = {{run_errand, NULL}, fn, arg, false};
+    mr_lock(&mr_local_mu);
+    mr_local_post_locked(&e.order);
+    while (!e.done)
+        mr_cond_wait(&mr_local_changed, &mr_local_mu);
+    mr_unlock(&mr_local_mu);
+}
+
+void mr_local_later(mr_order *o)
+{
+    MR_ASSERT(here);
+    o->next = io.later;
+    io.later = o;
+}
+
+static void run_later(void)
+{
+    while (io.later) {
+        mr_order *o = io.later;
+        io.later = o->next;
+        o->fn(o);
+    }
+}
+
+/* ---- times: a binary heap, the next one first ---- */
+
+static void put(int place, mr_timer *t) MR_REQUIRES(mr_local_mu)
+{
+    io.heap.p[place - 1] = t;
+    t->place = place;
+}
+
+static mr_timer *at(int place) { return io.heap.p[place - 1]; }
+
+static void sift_up(int place) MR_REQUIRES(mr_local_mu)
+{
+    mr_timer *t = at(place);
+    for (; place > 1 && at(place / 2)->at_ns > t->at_ns; place /= 2)
+        put(place, at(place / 2));
+    put(place, t);
+}
+
+static void sift_down(int place) MR_REQUIRES(mr_local_mu)
+{
+    mr_timer *t = at(place);
+    for (int child; (child = 2 * place) <= io.heap.n; place = child) {
+        if (child < io.heap.n && at(child + 1)->at_ns < at(child)->at_ns)
+            child++;
+        if (at(child)->at_ns >= t->at_ns)
+            break;
+        put(place, at(child));
+    }
+    put(place, t);
+}
+
+void mr_timer_set_locked(mr_timer *t, int64_t at_ns)
+{
+    MR_ASSERT(t->place == 0 && t->fn);
+    t->at_ns = at_ns;
+    mr_vec_push(&io.heap, t);
+    t->place = io.heap.n;
+    sift_up(io.heap.n);
+    if (at_ns < io.asleep_until_ns)
+        wake_locked();
+}
+
+void mr_timer_clear_locked(mr_timer *t)
+{
+    MR_ASSERT(here);
+    int place = t->place;
+    if (!place)
+        return;
+    mr_timer *last = mr_vec_pop(&io.heap);
+    t->place = 0;
+    if (last == t)
+        return;
+    put(place, last);
+    sift_down(place);
+    sift_up(last->place);
+}
+
+void mr_timer_set(mr_timer *t, int64_t at_ns)
+{
+    mr_lock(&mr_local_mu);
+    mr_timer_set_locked(t, at_ns);
+    mr_unlock(&mr_local_mu);
+}
+
+void mr_timer_clear(mr_timer *t)
+{
+    mr_lock(&mr_local_mu);
+    mr_timer_clear_locked(t);
+    mr_unlock(&mr_local_mu);
+}
+
+static mr_timer *take_due(int64_t now)
+{
+    mr_lock(&mr_local_mu);
+    mr_timer *t = io.heap.n && at(1)->at_ns <= now ? at(1) : NULL;
+    if (t)
+        mr_timer_clear_locked(t);
+    mr_unlock(&mr_local_mu);
+    return t;
+}
+
+static void run_timers(void)
+{
+    int64_t now = mr_now_ns();
+    for (mr_timer *t; (t = take_due(now));)
+        t->fn(t);
+}
+
+/* ---- sockets ---- */
+
+static int control(int op, mr_watch *w, int fd, uint32_t events)
+{
+    return epoll_ctl(io.epoll_fd, op, fd, &(struct epoll_event){events, {.ptr = w}});
+}
+
+bool mr_watch_add(mr_watch *w, int fd, uint32_t events)
+{
+    return control(EPOLL_CTL_ADD, w, fd, events) == 0;
+}
+
+void mr_watch_change(mr_watch *w, int fd, uint32_t events)
+{
+    int rc = control(EPOLL_CTL_MOD, w, fd, events);
+    MR_ASSERT(rc == 0);
+    (void)rc;
+}
+
+void mr_watch_remove(int fd) { control(EPOLL_CTL_DEL, NULL, fd, 0); }
+
+static void drain_wakes(mr_watch *w, uint32_t events)
+{
+    uint64_t n;
+    ssize_t rc = read(io.wake_fd, &n, sizeof(n));
+    (void)rc, (void)w, (void)events;
+}
+
+static mr_watch wake_watch = {drain_wakes};
+
+/* ---- waiting ---- */
+
+/* Looks for events and orders without sleeping.  Others who want the core get it. */
+static int look(struct epoll_event *events, int64_t until_ns)
+{
+    do {
+        int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, 0);
+        if (n != 0 || atomic_load_explicit(&io.has_orders, memory_order_acquire))
+            return n;
+        sched_yield();
+    } while (mr_now_ns() < until_ns);
+    return 0;
+}
+
+/* Milliseconds until the next time, rounded up so that it is due then; -1: none. */
+static int prepare_sleep(void)
+{
+    mr_lock(&mr_local_mu);
+    int64_t until = io.heap.n ? at(1)->at_ns : INT64_MAX;
+    io.asleep = !io.orders && !io.ending;
+    io.asleep_until_ns = until;
+    int64_t ms = until == INT64_MAX ? -1 : (MR_MAX(until - mr_now_ns(), 0) + 999999) / 1000000;
+    if (!io.asleep)
+        ms = 0;
+    mr_unlock(&mr_local_mu);
+    return (int)MR_MIN(ms, 60 * 1000);
+}
+
+static int sleep_for_events(struct epoll_event *events)
+{
+    int ms = prepare_sleep();
+    int64_t began = mr_now_ns();
+    int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, ms);
+    io.spin_ns = io.may_spin && mr_now_ns() - began < SPIN_NS ? SPIN_NS : 0;
+    mr_lock(&mr_local_mu);
+    io.asleep = false;
+    mr_unlock(&mr_local_mu);
+    return n;
+}
+
+static int wait_for_events(struct epoll_event *events)
+{
+    int n = io.spin_ns ? look(events, mr_now_ns() + io.spin_ns) : 0;
+    if (n != 0 || atomic_load_explicit(&io.has_orders, memory_order_acquire))
+        return n;
+    return sleep_for_events(events);
+}
+
+static void run(void *arg)
+{
+    struct epoll_event events[MAX_EVENTS];
+    (void)arg;
+    here = true;
+    for (bool ending = false; !ending;) {
+        run_orders();
+        run_timers();
+        run_later();
+        int n = wait_for_events(events);
+        for (int i = 0; i < n; i++) {
+            mr_watch *w = events[i].data.ptr;
+            w->ready(w, events[i].events);
+        }
+        run_later();
+        mr_lock(&mr_local_mu);
+        ending = io.ending && !io.orders;
+        mr_unlock(&mr_local_mu);
+    }
+    here = false;
+}
+
+/* ---- its life ---- */
+
+static void init_once(void) { mr_cond_init(&mr_local_changed); }
+
+static void close_fds(void)
+{
+    if (io.epoll_fd >= 0)
+        close(io.epoll_fd);
+    if (io.wake_fd >= 0)
+        close(io.wake_fd);
+}
+
+static mr_status *begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_once);
+    io.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    io.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    io.orders_end = &io.orders;
+    io.ending = false;
+    io.asleep = false;
+    io.spin_ns = 0;
+    io.may_spin = mr_cpu_count() > 1;
+    int err = 0;
+    if (io.epoll_fd < 0 || io.wake_fd < 0 || !mr_watch_add(&wake_watch, io.wake_fd, EPOLLIN))
+        err = errno;
+    else
+        err = mr_thread_start(&io.thread, "mr-local", run, NULL);
+    if (err) {
+        close_fds();
+        return mr_errno_status(err, "start", "the local transport");
+    }
+    return NULL;
+}
+
+mr_status *mr_local_io_start(void)
+{
+    pthread_mutex_lock(&life_mu);
+    mr_status *st = n_users == 0 ? begin() : NULL;
+    n_users += st == NULL;
+    pthread_mutex_unlock(&life_mu);
+    return st;
+}
+
+void mr_local_io_stop(void)
+{
+    MR_ASSERT(!here);
+    pthread_mutex_lock(&life_mu);
+    if (--n_users == 0) {
+        mr_lock(&mr_local_mu);
+        io.ending = true;
+        wake_locked();
+        mr_unlock(&mr_local_mu);
+        mr_thread_join(&io.thread);
+        close_fds();
+        MR_ASSERT(io.heap.n == 0 && !io.orders);
+        mr_vec_deinit(&io.heap);
+    }
+    pthread_mutex_unlock(&life_mu);
+}

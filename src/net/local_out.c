@@ -1,0 +1,393 @@
+/* net/local_out.c -- connections of the local transport: what they write.
+ *
+ * Frames wait in a queue; a frame owns its body until its last byte is sent.  Whoever has queued a frame
+ * writes as many as the socket takes, many with one call.  What remains is written when the socket has room
+ * again.  A frame with a descriptor begins a call of its own: descriptors travel with the first byte. */
+#include "net/local_out.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { MAX_IOV = 64 };
+#define TRIM_NS (5 * INT64_C(1000000000)) /* unused for that long, shared memory is let go */
+
+struct mr_out_frame {
+    mr_out_frame *next, **withdraw;
+    int fd; /* travels with the first byte; -1: none */
+    uint32_t segment;
+    bool begun;
+    mr_bytes body; /* what goes into the stream */
+    int piece;     /* the next one of it, and where in it */
+    size_t piece_at;
+    size_t head_bytes, head_at; /* head, text and parts */
+    uint8_t head[];
+};
+
+/* ---- making frames ---- */
+
+static mr_out_frame *frame_new(const mr_frame_head *h, size_t head_bytes)
+{
+    mr_out_frame *f = mr_alloc(sizeof(*f) + head_bytes);
+    *f = (mr_out_frame){.fd = -1, .segment = h->segment, .head_bytes = head_bytes};
+    return f;
+}
+
+void mr_out_frame_free(mr_out_frame *f)
+{
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    mr_bytes_deinit(&f->body);
+    mr_free(f);
+}
+
+void mr_out_frames_free(mr_out_frame *list)
+{
+    for (mr_out_frame *f = list, *next; f; f = next) {
+        next = f->next;
+        mr_out_frame_free(f);
+    }
+}
+
+static size_t align(size_t n) { return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1); }
+
+/* Bytes of shared memory for the body's large pieces; 0 when it has none. */
+static size_t shared_bytes(const mr_bytes *body)
+{
+    size_t n = 0;
+    if (!body || body->pieces.n > MR_FRAME_MAX_PARTS)
+        return 0;
+    for (int i = 0; i < body->pieces.n; i++)
+        if (body->pieces.p[i].n >= MR_CONN_SHARE_BYTES && !mr_size_add(n, align(body->pieces.p[i].n), &n))
+            return 0;
+    return n;
+}
+
+/* A segment ready to be filled; NULL when there is none to be had. */
+static mr_segment *get_segment(mr_conn *c, size_t n)
+{
+    mr_lock(&c->mu);
+    mr_segment *s = mr_conn_is_open_locked(c) ? mr_segment_take(&c->pool, n) : NULL;
+    mr_unlock(&c->mu);
+    if (!s || s->data || mr_segment_make(&c->pool, s))
+        return s;
+    /* Others of this connection may lie there unused, with the wrong size. */
+    mr_lock(&c->mu);
+    mr_segment_trim(&c->pool, INT64_MAX);
+    mr_unlock(&c->mu);
+    if (mr_segment_make(&c->pool, s))
+        return s;
+    mr_lock(&c->mu);
+    mr_segment_discard(&c->pool, s);
+    mr_unlock(&c->mu);
+    return NULL;
+}
+
+/* Copies the large pieces over and drops them; the others stay in the body.  Tells where all are. */
+static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
+{
+    mr_bytes rest = {0};
+    size_t at = 0;
+    for (int i = 0; i < body->pieces.n; i++, parts += MR_FRAME_PART) {
+        mr_piece p = body->pieces.p[i];
+        bool large = p.n >= MR_CONN_SHARE_BYTES;
+        mr_frame_part_write((mr_frame_part){large ? at : MR_FRAME_IN_STREAM, p.n}, parts);
+        if (!large) {
+            mr_bytes_add(&rest, p);
+            continue;
+        }
+        memcpy(s->data + at, p.data, p.n);
+        at += align(p.n);
+        mr_piece_drop(p);
+    }
+    mr_vec_deinit(&body->pieces);
+    *body = rest;
+}
+
+mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes *body)
+{
+    MR_ASSERT(text.n <= MR_FRAME_MAX_TEXT);
+    size_t shared = shared_bytes(body);
+    mr_segment *s = shared ? get_segment(c, shared) : NULL;
+    h.text_bytes = (uint32_t)text.n;
+    h.segment = s ? s->id : 0;
+    h.n_parts = s ? (uint16_t)body->pieces.n : 0;
+    mr_out_frame *f = frame_new(&h, MR_FRAME_HEAD + text.n + (size_t)h.n_parts * MR_FRAME_PART);
+    if (text.n)
+        memcpy(f->head + MR_FRAME_HEAD, text.p, text.n);
+    if (s)
+        share_pieces(body, s, f->head + MR_FRAME_HEAD + text.n);
+    if (body) {
+        f->body = *body;
+        *body = (mr_bytes){0};
+    }
+    h.stream_bytes = f->body.n;
+    mr_frame_head_write(&h, f->head);
+    return f;
+}
+
+/* ---- the queue ---- */
+
+static size_t bytes_left(const mr_out_frame *f) { return f->head_bytes + f->body.n; }
+
+static void append_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu)
+{
+    f->next = NULL;
+    *c->queue_end = f;
+    c->queue_end = &f->next;
+    c->queued_bytes += bytes_left(f);
+}
+
+static mr_out_frame *small_frame(uint8_t kind, uint64_t id, int64_t value)
+{
+    mr_frame_head h = {.kind = kind, .id = id, .value = value};
+    mr_out_frame *f = frame_new(&h, MR_FRAME_HEAD);
+    mr_frame_head_write(&h, f->head);
+    return f;
+}
+
+static void trim_later(mr_conn *c)
+{
+    mr_lock(&mr_local_mu);
+    if (!c->trim_timer.place)
+        mr_timer_set_locked(&c->trim_timer, mr_now_ns() + TRIM_NS);
+    mr_unlock(&mr_local_mu);
+}
+
+/* What the receiver must know of our segments before the next frame. */
+static void announce_locked(mr_conn *c, mr_segment *s) MR_REQUIRES(c->mu)
+{
+    for (int i = 0; i < c->pool.gone.n; i++)
+        append_locked(c, small_frame(MR_FRAME_FORGET, c->pool.gone.p[i], 0));
+    c->pool.gone.n = 0;
+    if (!s || s->fd < 0)
+        return;
+    mr_out_frame *f = small_frame(MR_FRAME_SEGMENT, s->id, (int64_t)s->bytes);
+    f->fd = s->fd;
+    s->fd = -1;
+    append_locked(c, f);
+    trim_later(c);
+}
+
+/* For those who wait until all is sent. */
+static void count_busy_locked(mr_conn *c) MR_REQUIRES(c->mu)
+{
+    if (!c->busy || c->counted_busy == (c->queue != NULL))
+        return;
+    c->counted_busy = c->queue != NULL;
+    mr_lock(&mr_local_mu);
+    *c->busy += c->counted_busy ? 1 : -1;
+    if (!c->counted_busy)
+        mr_cond_broadcast(&mr_local_changed);
+    mr_unlock(&mr_local_mu);
+}
+
+void mr_conn_queue_locked(mr_conn *c, mr_out_frame *f, mr_out_frame **withdraw)
+{
+    MR_ASSERT(mr_conn_is_open_locked(c));
+    announce_locked(c, f->segment ? c->pool.segments[f->segment - 1] : NULL);
+    append_locked(c, f);
+    f->withdraw = withdraw;
+    if (withdraw)
+        *withdraw = f;
+    count_busy_locked(c);
+}
+
+void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f)
+{
+    MR_ASSERT(!f->begun && f->withdraw);
+    mr_out_frame **at = &c->queue;
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+    if (c->queue_end == &f->next)
+        c->queue_end = at;
+    c->queued_bytes -= bytes_left(f);
+    *f->withdraw = NULL;
+    mr_conn_discard_locked(c, f);
+}
+
+void mr_conn_discard_locked(mr_conn *c, mr_out_frame *f)
+{
+    mr_segment *s = f->segment ? c->pool.segments[f->segment - 1] : NULL;
+    if (s && s->fd >= 0) /* never announced either */
+        mr_segment_discard(&c->pool, s);
+    else if (s)
+        mr_segment_return(&c->pool, s->id, mr_now_ns());
+}
+
+mr_out_frame *mr_conn_empty_queue_locked(mr_conn *c)
+{
+    mr_out_frame *all = c->queue;
+    for (mr_out_frame *f = all; f; f = f->next)
+        if (f->withdraw)
+            *f->withdraw = NULL;
+    c->queue = NULL;
+    c->queue_end = &c->queue;
+    c->queued_bytes = 0;
+    count_busy_locked(c);
+    return all;
+}
+
+/* ---- writing ---- */
+
+static int add_iov(const mr_out_frame *f, struct iovec *iov, int n)
+{
+    if (f->head_at < f->head_bytes)
+        iov[n++] = (struct iovec){(void *)(uintptr_t)(f->head + f->head_at), f->head_bytes - f->head_at};
+    size_t skip = f->piece_at;
+    for (int i = f->piece; i < f->body.pieces.n && n < MAX_IOV; i++, skip = 0) {
+        const mr_piece *p = &f->body.pieces.p[i];
+        iov[n++] = (struct iovec){(char *)(uintptr_t)p->data + skip, p->n - skip};
+    }
+    return n;
+}
+
+/* As many frames as one call takes.  A descriptor to pass on begins a call. */
+static int gather_locked(mr_conn *c, struct iovec *iov, int *fd) MR_REQUIRES(c->mu)
+{
+    int n = 0;
+    *fd = c->queue->fd;
+    for (mr_out_frame *f = c->queue; f && n < MAX_IOV; f = f->next) {
+        if (f != c->queue && f->fd >= 0)
+            break;
+        n = add_iov(f, iov, n);
+    }
+    return n;
+}
+
+static ssize_t send_some(int socket, struct iovec *iov, int n, int fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+    if (fd >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        h->cmsg_level = SOL_SOCKET;
+        h->cmsg_type = SCM_RIGHTS;
+        h->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(h), &fd, sizeof(int));
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+/* n bytes of this frame (at least one) are sent; returns how many of them were not its own. */
+static size_t advance(mr_out_frame *f, size_t n)
+{
+    f->begun = true;
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+    if (f->withdraw)
+        *f->withdraw = NULL;
+    f->withdraw = NULL;
+    size_t part = MR_MIN(n, f->head_bytes - f->head_at);
+    f->head_at += part;
+    n -= part;
+    while (n && f->piece < f->body.pieces.n) {
+        part = MR_MIN(n, f->body.pieces.p[f->piece].n - f->piece_at);
+        f->piece_at += part;
+        n -= part;
+        if (f->piece_at == f->body.pieces.p[f->piece].n)
+            f->piece++, f->piece_at = 0;
+    }
+    return n;
+}
+
+static bool is_sent(const mr_out_frame *f)
+{
+    return f->head_at == f->head_bytes && f->piece == f->body.pieces.n;
+}
+
+/* Frames that are sent go over to `sent`, to be freed without the lock. */
+static void advance_queue_locked(mr_conn *c, size_t n, mr_out_frame ***sent) MR_REQUIRES(c->mu)
+{
+    c->queued_bytes -= n;
+    while (n) {
+        mr_out_frame *f = c->queue;
+        n = advance(f, n);
+        if (!is_sent(f))
+            break;
+        c->queue = f->next;
+        if (!c->queue)
+            c->queue_end = &c->queue;
+        **sent = f;
+        *sent = &f->next;
+        f->next = NULL;
+    }
+}
+
+/* Writable again is of interest while something waits; a client that lets its replies lie is not read from. */
+static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
+{
+    bool pause = c->end->accepts && c->queued_bytes > MR_CONN_MAX_QUEUED;
+    uint32_t events = (pause ? 0u : (uint32_t)EPOLLIN) | (c->queue ? (uint32_t)EPOLLOUT : 0u);
+    if (events != c->events)
+        mr_watch_change(&c->watch, c->fd, c->events = events);
+    count_busy_locked(c);
+}
+
+static void write_queue_locked(mr_conn *c, mr_out_frame ***sent) MR_REQUIRES(c->mu)
+{
+    struct iovec iov[MAX_IOV];
+    while (c->queue) {
+        int fd, n = gather_locked(c, iov, &fd);
+        ssize_t done = send_some(c->fd, iov, n, fd);
+        if (done < 0 && errno != EAGAIN)
+            shutdown(c->fd, SHUT_RDWR); /* the transport's thread will see it */
+        if (done <= 0)
+            break;
+        advance_queue_locked(c, (size_t)done, sent);
+    }
+}
+
+void mr_conn_flush_now(mr_conn *c)
+{
+    mr_out_frame *sent = NULL, **sent_end = &sent;
+    mr_lock(&c->mu);
+    if (mr_conn_is_open_locked(c)) {
+        write_queue_locked(c, &sent_end);
+        settle_locked(c);
+    }
+    mr_unlock(&c->mu);
+    mr_out_frames_free(sent);
+}
+
+void mr_conn_flush(mr_conn *c)
+{
+    if (!mr_local_io_here()) {
+        mr_conn_flush_now(c);
+    } else if (!c->flush_soon) { /* one call for all that is being said now */
+        c->flush_soon = true;
+        mr_conn_ref(c);
+        mr_local_later(&c->flush);
+    }
+}
+
+void mr_conn_trim(mr_timer *t)
+{
+    mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, trim_timer));
+    bool any = false;
+    mr_lock(&c->mu);
+    mr_segment_trim(&c->pool, mr_now_ns() - TRIM_NS);
+    announce_locked(c, NULL);
+    for (int i = 0; i < MR_SEGMENTS; i++)
+        any |= c->pool.segments[i] != NULL;
+    mr_unlock(&c->mu);
+    if (any)
+        trim_later(c);
+    mr_conn_flush(c);
+}

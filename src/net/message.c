@@ -1,0 +1,24 @@
+/* net/message.c -- how errors travel. */
+#include "net/message.h"
+
+enum { MOST_BYTES = 3072 };
+
+mr_sv mr_net_message(const mr_status *st, mr_str *memory)
+{
+    mr_sv text = mr_sv_of(mr_status_message(st));
+    if (text.n <= MOST_BYTES)
+        return text;
+    mr_str_clear(memory);
+    mr_str_append(memory, text.p, MOST_BYTES);
+    mr_str_appendz(memory, " ... [truncated]");
+    return mr_str_view(memory);
+}
+
+mr_status *mr_net_status(int64_t code, mr_sv message)
+{
+    if (code == MR_OK)
+        return NULL;
+    mr_code known = code > 0 && code <= MR_UNAUTHENTICATED ? (mr_code)code : MR_UNKNOWN;
+    /* A NUL inside would hide the rest, which is the peer's business. */
+    return mr_error(known, "%.*s", MR_SV_ARG(message));
+}

@@ -1,0 +1,12 @@
+/* net/message.h -- how errors travel, the same over every transport. */
+#ifndef MR_NET_MESSAGE_H
+#define MR_NET_MESSAGE_H
+
+#include "base/str.h"
+
+/* A status' text as it is sent: over 3072 bytes it is cut and marked, as TensorFlow does. */
+mr_sv mr_net_message(const mr_status *st, mr_str *memory);
+/* The error that came: codes nobody knows are UNKNOWN; NULL for MR_OK. */
+mr_status *mr_net_status(int64_t code, mr_sv message);
+
+#endif

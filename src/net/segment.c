@@ -1,0 +1,289 @@
+/* net/segment.c -- memory that two processes see at once.
+ *
+ * Invariants: segments[i] has the number i + 1; a segment that is lent is never unmapped or filled; the
+ * budget holds exactly the bytes of all segments of all pools.
+ *
+ * Pages of a new segment are allocated by fallocate and not by touching them, so that a system without
+ * memory says no instead of killing the writer. */
+#include "net/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* ---- sending ---- */
+
+/* Some room to grow, so that messages whose size varies a little fit again: steps of an eighth. */
+static bool round_up(size_t n, size_t *out)
+{
+    size_t step = 64 << 10;
+    while (step < n / 8)
+        step *= 2;
+    return mr_size_add(n, step - 1, out) && (*out -= *out % step, true);
+}
+
+/* A sealed file of this size with all its pages; -1. */
+static int make_file(size_t bytes)
+{
+    int fd = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    int rc;
+    do
+        rc = posix_fallocate(fd, 0, (off_t)bytes);
+    while (rc == EINTR);
+    if (rc != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+bool mr_segment_make(mr_segment_pool *p, mr_segment *s)
+{
+    MR_ASSERT(s->lent && !s->data);
+    if (!mr_budget_take(p->budget, s->bytes))
+        return false;
+    int fd = make_file(s->bytes);
+    void *data = MAP_FAILED;
+    if (fd >= 0)
+        data = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (data == MAP_FAILED) {
+        if (fd >= 0)
+            close(fd);
+        mr_budget_give(p->budget, s->bytes);
+        return false;
+    }
+    s->data = data;
+    s->fd = fd;
+    return true;
+}
+
+void mr_segment_discard(mr_segment_pool *p, mr_segment *s)
+{
+    MR_ASSERT(p->segments[s->id - 1] == s);
+    p->segments[s->id - 1] = NULL;
+    if (s->data) {
+        munmap(s->data, s->bytes);
+        mr_budget_give(p->budget, s->bytes);
+    }
+    if (s->fd >= 0)
+        close(s->fd);
+    mr_free(s);
+}
+
+/* The smallest free one that is large enough, and not so large that it would be a waste. */
+static mr_segment *find_free(mr_segment_pool *p, size_t n)
+{
+    mr_segment *best = NULL;
+    for (int i = 0; i < MR_SEGMENTS; i++) {
+        mr_segment *s = p->segments[i];
+        if (s && !s->lent && s->bytes >= n && s->bytes / 4 <= n && (!best || s->bytes < best->bytes))
+            best = s;
+    }
+    return best;
+}
+
+static int find_slot(const mr_segment_pool *p)
+{
+    for (int i = 0; i < MR_SEGMENTS; i++)
+        if (!p->segments[i])
+            return i;
+    return -1;
+}
+
+mr_segment *mr_segment_take(mr_segment_pool *p, size_t n)
+{
+    size_t bytes;
+    mr_segment *s = find_free(p, n);
+    int slot = s ? 0 : find_slot(p);
+    if (slot < 0 || !round_up(n, &bytes) || bytes > INT64_MAX)
+        return NULL;
+    if (!s) {
+        s = p->segments[slot] = mr_new(mr_segment);
+        *s = (mr_segment){.id = (uint32_t)slot + 1, .bytes = bytes, .fd = -1};
+    }
+    s->lent = true;
+    return s;
+}
+
+bool mr_segment_return(mr_segment_pool *p, uint64_t id, int64_t now_ns)
+{
+    mr_segment *s = id >= 1 && id <= MR_SEGMENTS ? p->segments[id - 1] : NULL;
+    if (!s || !s->lent || !s->data || s->fd >= 0) /* or was never told of it */
+        return false;
+    s->lent = false;
+    s->returned_ns = now_ns;
+    return true;
+}
+
+void mr_segment_trim(mr_segment_pool *p, int64_t before_ns)
+{
+    for (int i = 0; i < MR_SEGMENTS; i++) {
+        mr_segment *s = p->segments[i];
+        if (!s || s->lent || s->returned_ns >= before_ns)
+            continue;
+        MR_ASSERT(s->fd < 0); /* it was lent, so the receiver knows it */
+        mr_vec_push(&p->gone, s->id);
+        mr_segment_discard(p, s);
+    }
+}
+
+void mr_segment_pool_deinit(mr_segment_pool *p)
+{
+    for (int i = 0; i < MR_SEGMENTS; i++)
+        if (p->segments[i])
+            mr_segment_discard(p, p->segments[i]);
+    mr_vec_deinit(&p->gone);
+}
+
+/* ---- receiving ---- */
+
+struct mr_mapping {
+    mr_refs refs; /* the table, and a loan */
+    uint32_t id;
+    size_t bytes;
+    char *data;
+    _Atomic bool lent;
+};
+
+struct mr_loan {
+    mr_refs refs;
+    mr_mapping *mapping;
+    void *owner;
+    void (*returned)(void *owner, uint32_t id);
+};
+
+static void mapping_unref(mr_mapping *m)
+{
+    if (!mr_refs_drop(&m->refs))
+        return;
+    munmap(m->data, m->bytes);
+    mr_free(m);
+}
+
+/* A file that cannot shrink has all its bytes for good; one of another kind (huge pages, a file on disk)
+ * could still fail to deliver them, and one with holes would take our memory instead of the sender's. */
+static mr_status *check_file(int fd, int64_t bytes)
+{
+    struct stat st;
+    struct statfs fs;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS)
+        return mr_invalid("a segment that is not sealed");
+    if (fstat(fd, &st) != 0 || fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
+        return mr_invalid("a segment of a strange kind");
+    if (st.st_size != bytes || (uint64_t)st.st_blocks < (uint64_t)bytes / 512)
+        return mr_invalid("a segment said to have %lld bytes has %lld", (long long)bytes,
+                          (long long)st.st_size);
+    return NULL;
+}
+
+static mr_status *check_new(const mr_segment_table *t, uint64_t id, int64_t bytes)
+{
+    if (id < 1 || id > MR_SEGMENTS || t->mappings[id - 1])
+        return mr_invalid("no room for a segment with the number %llu", (unsigned long long)id);
+    if (bytes < 1 || (uint64_t)bytes > t->limit - t->bytes)
+        return mr_invalid("a segment of %lld bytes", (long long)bytes);
+    return NULL;
+}
+
+static mr_status *map(mr_segment_table *t, uint64_t id, size_t bytes, int fd)
+{
+    /* Writable: whoever holds the last reference to a tensor may compute in its buffer. */
+    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot map a segment of %zu bytes", bytes);
+    mr_mapping *m = mr_new(mr_mapping);
+    mr_refs_init(&m->refs);
+    m->id = (uint32_t)id;
+    m->bytes = bytes;
+    m->data = data;
+    t->mappings[id - 1] = m;
+    t->bytes += bytes;
+    return NULL;
+}
+
+mr_status *mr_segment_map(mr_segment_table *t, uint64_t id, int64_t bytes, int fd)
+{
+    MR_ASSERT(t->bytes <= t->limit);
+    mr_status *st = check_new(t, id, bytes);
+    if (!st)
+        st = check_file(fd, bytes);
+    if (!st)
+        st = map(t, id, (size_t)bytes, fd);
+    close(fd);
+    return st;
+}
+
+static mr_mapping *find(const mr_segment_table *t, uint64_t id)
+{
+    return id >= 1 && id <= MR_SEGMENTS ? t->mappings[id - 1] : NULL;
+}
+
+mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id)
+{
+    mr_mapping *m = find(t, id);
+    if (!m)
+        return mr_invalid("there is no segment %llu to forget", (unsigned long long)id);
+    t->mappings[id - 1] = NULL;
+    t->bytes -= m->bytes;
+    mapping_unref(m); /* a loan keeps it a little longer: that harms nobody */
+    return NULL;
+}
+
+mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out)
+{
+    mr_mapping *m = find(t, id);
+    if (!m)
+        return mr_invalid("there is no segment %llu", (unsigned long long)id);
+    if (atomic_exchange(&m->lent, true))
+        return mr_invalid("segment %llu comes again before it was given back", (unsigned long long)id);
+    mr_loan *l = mr_new(mr_loan);
+    mr_refs_init(&l->refs);
+    mr_refs_take(&m->refs);
+    l->mapping = m;
+    l->owner = t->owner;
+    l->returned = t->returned;
+    t->keep(t->owner);
+    *out = l;
+    return NULL;
+}
+
+mr_status *mr_loan_piece(mr_loan *l, uint64_t offset, uint64_t n, mr_piece *out)
+{
+    size_t bytes = l->mapping->bytes;
+    if (offset > bytes || n > bytes - offset)
+        return mr_invalid("bytes %llu + %llu of a segment of %zu", (unsigned long long)offset,
+                          (unsigned long long)n, bytes);
+    mr_refs_take(&l->refs);
+    *out = (mr_piece){l->mapping->data + offset, (size_t)n, mr_loan_drop, l, .shared = true};
+    return NULL;
+}
+
+void mr_loan_drop(void *loan)
+{
+    mr_loan *l = loan;
+    if (!mr_refs_drop(&l->refs))
+        return;
+    uint32_t id = l->mapping->id;
+    atomic_store(&l->mapping->lent, false); /* before the sender hears of it */
+    mapping_unref(l->mapping);
+    l->returned(l->owner, id);
+    mr_free(l);
+}
+
+void mr_segment_table_deinit(mr_segment_table *t)
+{
+    for (int i = 0; i < MR_SEGMENTS; i++)
+        if (t->mappings[i])
+            mapping_unref(t->mappings[i]);
+    memset(t->mappings, 0, sizeof(t->mappings));
+    t->bytes = 0;
+}
