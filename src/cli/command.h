@@ -21,11 +21,14 @@ typedef struct mr_option {
 
 typedef struct mr_command {
     const char *name, *summary;
-    const char *usage;        /* arguments after the options: "FILE..." */
+    const char *usage;        /* arguments after the options: "FILE..."; "--" ends the options */
     const mr_option *options; /* may be NULL */
     int min_args, max_args;   /* max -1: any number */
     mr_status *(*run)(int n_args, char **args); /* an error is printed and gives exit code 1 */
 } mr_command;
+
+/* For a command that ended well by its own measure: the exit code of the process in place of 0. */
+void mr_command_exit_code(int code);
 
 #define MR_COMMAND(id, ...) \
     extern const mr_command mr_command_##id; \

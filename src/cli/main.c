@@ -85,12 +85,23 @@ static int read_option(const mr_command *c, int argc, char **argv, int i)
     return wants && !inline_value ? 2 : 1;
 }
 
+static int exit_code;
+
+void mr_command_exit_code(int code) { exit_code = code; }
+
 static int run_command(const mr_command *c, int argc, char **argv)
 {
     char **args = calloc((size_t)argc + 1, sizeof *args);
     int n = 0, took = 1, code = 2;
+    bool plain = false; /* behind "--" */
     for (int i = 0; i < argc && took; i += took) {
         took = 1;
+        if (plain || strcmp(argv[i], "--") == 0) {
+            if (plain)
+                args[n++] = argv[i];
+            plain = true;
+            continue;
+        }
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_command_help(c, stdout);
             free(args);
@@ -107,7 +118,7 @@ static int run_command(const mr_command *c, int argc, char **argv)
         mr_status *st = c->run(n, args);
         if (st)
             fprintf(stderr, "millrace %s: %s\n", c->name, mr_status_message(st));
-        code = st ? 1 : 0;
+        code = st ? 1 : exit_code;
         mr_status_free(st);
     }
     free(args);
