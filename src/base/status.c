@@ -2,7 +2,8 @@
  *
  * Making an error must not fail, yet errors are often made because memory is out.  So everything
  * here uses mr_try_alloc; when even that fails, the one static object below is handed out instead.
- * It belongs to nobody: freeing, appending to or marking it does nothing. */
+ * It belongs to nobody: freeing, appending to or marking it does nothing.  It is known by its mark and
+ * not by its address: libmillrace-net.so has one of its own. */
 #include "base/status.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@
 struct mr_status {
     mr_code code;
     bool derived;
+    bool fixed; /* the static one */
     const char *file; /* where it was made: for debuggers, not part of the message */
     int line;
     char *message;
@@ -21,6 +23,7 @@ struct mr_status {
 
 static mr_status out_of_memory = {
     .code = MR_RESOURCE_EXHAUSTED,
+    .fixed = true,
     .file = __FILE__,
     .line = __LINE__,
     .message = "out of memory (no room even for the error message)",
@@ -73,21 +76,21 @@ const char *mr_status_message(const mr_status *s) { return s ? s->message : ""; 
 
 mr_status *mr_status_copy(const mr_status *s)
 {
-    if (!s || s == &out_of_memory)
+    if (!s || s->fixed)
         return s ? &out_of_memory : NULL;
     size_t bytes = strlen(s->message) + 1;
     char *message = mr_try_alloc(bytes);
     if (message)
         memcpy(message, s->message, bytes);
     mr_status *copy = make(s->file, s->line, s->code, message);
-    if (copy != &out_of_memory)
+    if (!copy->fixed)
         copy->derived = s->derived;
     return copy;
 }
 
 void mr_status_free(mr_status *s)
 {
-    if (!s || s == &out_of_memory)
+    if (!s || s->fixed)
         return;
     mr_free(s->message);
     mr_free(s);
@@ -114,7 +117,7 @@ static void join(mr_status *s, const char *fmt, va_list ap, bool in_front)
 
 mr_status *mr_status_append(mr_status *s, const char *fmt, ...)
 {
-    if (!s || s == &out_of_memory)
+    if (!s || s->fixed)
         return s;
     va_list ap;
     va_start(ap, fmt);
@@ -125,7 +128,7 @@ mr_status *mr_status_append(mr_status *s, const char *fmt, ...)
 
 mr_status *mr_status_prepend(mr_status *s, const char *fmt, ...)
 {
-    if (!s || s == &out_of_memory)
+    if (!s || s->fixed)
         return s;
     va_list ap;
     va_start(ap, fmt);
@@ -136,7 +139,7 @@ mr_status *mr_status_prepend(mr_status *s, const char *fmt, ...)
 
 mr_status *mr_status_mark_derived(mr_status *s)
 {
-    if (s && s != &out_of_memory)
+    if (s && !s->fixed)
         s->derived = true;
     return s;
 }
