@@ -1,5 +1,8 @@
-/* server/server_test.c -- whole clusters in one process, over calls that stay inside it. */
+/* server/server_test.c -- whole clusters in one process, over calls that stay inside it and over those between
+ * processes of one host. */
 #include "server/server.h"
+
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "graph/scope.h"
@@ -9,6 +12,7 @@
 enum { MAX_TASKS = 8 };
 
 typedef struct bench {
+    mr_net *net;
     mr_cluster cluster;
     mr_server *servers[MAX_TASKS];
     int n;
@@ -22,20 +26,21 @@ static void start_task(bench *b, int i)
 {
     mr_server_def def = {.job = b->cluster.tasks.p[i].job, .task = b->cluster.tasks.p[i].number};
     MR_CHECK_OK(mr_cluster_copy(&b->cluster, &def.cluster));
-    MR_CHECK_OK(mr_server_new(&def, &(mr_server_options){mr_net_loop()}, &b->servers[i]));
+    MR_CHECK_OK(mr_server_new(&def, &(mr_server_options){b->net}, &b->servers[i]));
     MR_CHECK_OK(mr_server_start(b->servers[i]));
     mr_cluster_deinit(&def.cluster);
 }
 
-static void begin(bench *b, int n_ps, int n_workers)
+static void begin_on(bench *b, mr_net *net, int n_ps, int n_workers)
 {
-    *b = (bench){.n = n_ps + n_workers};
+    *b = (bench){.net = net, .n = n_ps + n_workers};
     mr_ops_register();
     for (int i = 0; i < n_ps; i++)
         MR_CHECK_OK(mr_cluster_add(&b->cluster, MR_SV("ps"), i, MR_SV("ps:1")));
     for (int i = 0; i < n_workers; i++)
         MR_CHECK_OK(mr_cluster_add(&b->cluster, MR_SV("worker"), i, MR_SV("worker:1")));
-    for (int i = 0; i < b->n; i++) { /* addresses are any text here */
+    MR_CHECK_INT(chdir(mr_test_dir()), 0);
+    for (int i = 0; i < b->n; i++) { /* addresses are any text here, or names of sockets */
         mr_free(b->cluster.tasks.p[i].address);
         b->cluster.tasks.p[i].address = mr_printf("%s%d:1", b->cluster.tasks.p[i].job, b->cluster.tasks.p[i].number);
     }
@@ -45,12 +50,14 @@ static void begin(bench *b, int n_ps, int n_workers)
     mr_scope_init(&b->s, b->g, "");
 }
 
+static void begin(bench *b, int n_ps, int n_workers) { begin_on(b, mr_net_loop(), n_ps, n_workers); }
+
 /* The session's master is the last task. */
 static mr_session *session_of(bench *b)
 {
     MR_CHECK_OK(mr_scope_status(&b->s));
     if (!b->session)
-        MR_CHECK_OK(mr_remote_session_new(mr_net_loop(), b->cluster.tasks.p[b->n - 1].address, b->g, NULL, MR_SV(""), &b->session));
+        MR_CHECK_OK(mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, MR_SV(""), &b->session));
     return b->session;
 }
 
@@ -95,10 +102,10 @@ MR_TEST(server_runs_a_step_on_its_own)
     end(&b);
 }
 
-MR_TEST(server_spans_tasks)
+static void spans_tasks(mr_net *net)
 {
     bench b;
-    begin(&b, 2, 1);
+    begin_on(&b, net, 2, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&b.s, "Square", x);
@@ -113,6 +120,9 @@ MR_TEST(server_spans_tasks)
     }
     end(&b);
 }
+
+MR_TEST(server_spans_tasks) { spans_tasks(mr_net_loop()); }
+MR_TEST(server_spans_tasks_of_one_host) { spans_tasks(mr_net_local()); }
 
 /* A variable lives on its task, whatever session uses it. */
 MR_TEST(server_keeps_variables_between_sessions)
@@ -137,10 +147,10 @@ MR_TEST(server_keeps_variables_between_sessions)
     end(&b);
 }
 
-MR_TEST(server_loops_over_tasks)
+static void loops_over_tasks(mr_net *net)
 {
     bench b;
-    begin(&b, 1, 2);
+    begin_on(&b, net, 1, 2);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     const mr_named_attr frame[] = {{"frame_name", mr_a_str("w")}};
     const mr_named_attr constant[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
@@ -170,12 +180,15 @@ MR_TEST(server_loops_over_tasks)
     end(&b);
 }
 
+MR_TEST(server_loops_over_tasks) { loops_over_tasks(mr_net_loop()); }
+MR_TEST(server_loops_over_tasks_of_one_host) { loops_over_tasks(mr_net_local()); }
+
 /* The error of the op that failed reaches the client, with its task. */
-MR_TEST(server_tells_where_a_step_failed)
+static void tells_where_a_step_failed(mr_net *net)
 {
     bench b;
     float v;
-    begin(&b, 1, 1);
+    begin_on(&b, net, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out bad = mr_emit_with(mr_as(&b.s, "checked"), "CheckNumerics", MR_ATTRS({"message", mr_a_str("not a number")}),
@@ -190,6 +203,9 @@ MR_TEST(server_tells_where_a_step_failed)
     MR_CHECK_OK(run(&b, x, 1, y, NULL, &v)); /* and the next step is not harmed */
     end(&b);
 }
+
+MR_TEST(server_tells_where_a_step_failed) { tells_where_a_step_failed(mr_net_loop()); }
+MR_TEST(server_tells_where_a_step_failed_of_one_host) { tells_where_a_step_failed(mr_net_local()); }
 
 MR_TEST(server_extends_the_graph)
 {
@@ -221,11 +237,11 @@ MR_TEST(server_lists_the_devices_of_all_tasks)
 }
 
 /* A task that is gone: the step says so, and does not wait. */
-MR_TEST(server_fails_steps_of_a_lost_task)
+static void fails_steps_of_a_lost_task(mr_net *net)
 {
     bench b;
     float v;
-    begin(&b, 1, 1);
+    begin_on(&b, net, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&b.s, "Square", x);
@@ -240,3 +256,6 @@ MR_TEST(server_fails_steps_of_a_lost_task)
     MR_CHECK_OK(run(&b, x, 2, y, NULL, &v));
     end(&b);
 }
+
+MR_TEST(server_fails_steps_of_a_lost_task) { fails_steps_of_a_lost_task(mr_net_loop()); }
+MR_TEST(server_fails_steps_of_a_lost_task_of_one_host) { fails_steps_of_a_lost_task(mr_net_local()); }
