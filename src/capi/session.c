@@ -74,11 +74,8 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
 {
     static const mr_session_config defaults;
     mr_capi_init();
-    if (o && master_address(o->target)) {
-        mr_net *net;
-        MR_TRY(mr_net_grpc(&net));
-        return mr_remote_session_new(net, master_address(o->target), g, mu, mr_str_view(&o->config_proto), out);
-    }
+    if (o && master_address(o->target))
+        return mr_remote_session_new(NULL, master_address(o->target), g, mu, mr_str_view(&o->config_proto), out);
     if (o && !is_local(o->target))
         return no_target(o->target);
     return mr_direct_session_new(g, mu, o ? &o->config : &defaults, out);
@@ -86,15 +83,13 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
 
 static mr_status *reset(const TF_SessionOptions *o, const char *const *containers, int n)
 {
-    mr_net *net;
     if (!o || is_local(o->target)) {
         mr_direct_sessions_reset(containers, n);
         return NULL;
     }
     if (!master_address(o->target))
         return no_target(o->target);
-    MR_TRY(mr_net_grpc(&net));
-    return mr_remote_reset(net, master_address(o->target), containers, n);
+    return mr_remote_reset(NULL, master_address(o->target), containers, n);
 }
 
 void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers,

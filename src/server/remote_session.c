@@ -7,6 +7,7 @@
 #include "graph/graph_def.h"
 #include "server/host.h"
 #include "server/server.h"
+#include "server/ways.h"
 #include "server/wire.h"
 
 typedef struct remote {
@@ -358,6 +359,12 @@ out:
 
 /* ---- life ---- */
 
+static mr_status *connect_master(mr_net *given, const char *address, mr_net **net, mr_net_peer **out)
+{
+    *net = given;
+    return given ? given->connect(given, address, NULL, NULL, out) : mr_way_to(address, NULL, net, out);
+}
+
 static mr_status *remote_close(mr_session *base)
 {
     remote *s = (remote *)base;
@@ -438,7 +445,6 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
     mr_session_config parsed;
     remote *s = mr_new(remote);
     s->base.ops = &remote_ops;
-    s->net = net;
     s->graph = mr_graph_ref(g);
     s->graph_mu = graph_mu;
     mr_mutex_init(&s->extending);
@@ -447,7 +453,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
     mr_status *st = mr_session_config_parse(config, &parsed);
     if (!st) {
         s->timeout_ms = parsed.timeout_ms;
-        st = net->connect(net, address, NULL, NULL, &s->peer);
+        st = connect_master(net, address, &s->net, &s->peer);
     }
     if (!st)
         st = create(s, config);
@@ -465,7 +471,7 @@ mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *
     mr_str body = {0};
     mr_bytes reply = {0};
     mr_pb_writer w;
-    MR_TRY(net->connect(net, address, NULL, NULL, &p));
+    MR_TRY(connect_master(net, address, &net, &p));
     mr_pb_writer_init(&w, &body);
     for (int i = 0; i < n; i++)
         mr_pb_put_bytes(&w, 1, mr_sv_of(containers[i]));

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "server/host.h"
 #include "server/master.h"
+#include "server/ways.h"
 #include "server/worker.h"
 
 #define STOP_GRACE_NS (5 * INT64_C(1000000000))
@@ -19,8 +20,9 @@ struct mr_server {
     mr_timers *timers;
     mr_worker_service *worker;
     mr_master *master;
-    mr_net *net;                    /* of the other tasks */
-    mr_net_server *outer, *own;     /* for them, and for this task itself */
+    mr_net *net;         /* of the other tasks; NULL: by their addresses */
+    mr_net_server *own;  /* for calls of this task to itself */
+    mr_doors doors;      /* for others */
     char *own_address;
     char *target;
     mr_mutex mu;
@@ -43,9 +45,15 @@ static void handle(void *arg, mr_net_call *c)
 static mr_status *connect_task(mr_host *h, int task, mr_net **net, mr_net_peer **out)
 {
     mr_server *s = h->arg;
+    const mr_task_address *to = &h->cluster.tasks.p[task];
     bool own = task == h->self;
     *net = own ? mr_net_loop() : s->net;
-    return (*net)->connect(*net, own ? s->own_address : h->cluster.tasks.p[task].address, NULL, NULL, out);
+    if (*net)
+        return (*net)->connect(*net, own ? s->own_address : to->address, NULL, NULL, out);
+    char *name = mr_printf("%s/%d", to->job, to->number);
+    mr_status *st = mr_way_to(to->address, name, net, out);
+    mr_free(name);
+    return st;
 }
 
 static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
@@ -57,8 +65,6 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     s->host.connect = connect_task;
     s->host.arg = s;
     s->net = o ? o->net : NULL;
-    if (!s->net)
-        MR_TRY(mr_net_grpc(&s->net));
     MR_TRY(mr_timers_new(&s->timers));
     s->worker = mr_worker_new(&s->host);
     s->master = mr_master_new(&s->host, s->timers);
@@ -86,8 +92,14 @@ static mr_status *listen_all(mr_server *s)
     int port;
     mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s};
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
-    mr_net_listen outer = {.address = s->host.cluster.tasks.p[s->host.self].address, .handle = handle, .arg = s};
-    return s->net->listen(s->net, &outer, &s->outer, &port);
+    const char *address = s->host.cluster.tasks.p[s->host.self].address;
+    if (!s->net)
+        return mr_doors_open(address, handle, s, &s->doors, &port);
+    mr_net_listen outer = {.address = address, .handle = handle, .arg = s};
+    MR_TRY(s->net->listen(s->net, &outer, &s->doors.servers[0], &port));
+    s->doors.nets[0] = s->net;
+    s->doors.n = 1;
+    return NULL;
 }
 
 mr_status *mr_server_start(mr_server *s)
@@ -108,11 +120,10 @@ static void end_all(mr_server *s)
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
     mr_master_stop(s->master);
     mr_worker_stop(s->worker, why);
-    if (s->outer)
-        s->net->stop(s->outer, STOP_GRACE_NS);
+    mr_doors_close(&s->doors, STOP_GRACE_NS);
     if (s->own)
         mr_net_loop()->stop(s->own, STOP_GRACE_NS);
-    s->outer = s->own = NULL;
+    s->own = NULL;
     mr_status_free(why);
 }
 

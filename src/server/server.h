@@ -32,7 +32,7 @@ void mr_server_free(mr_server *s); /* stops it first; NULL is fine */
 
 /* ---- sessions on a cluster (server/remote_session.c) ---- */
 
-/* A session of the master at an address.  config: a serialized ConfigProto.  The graph is referenced; graph_mu
+/* A session of the master at an address.  net NULL: by the address.  config: a serialized ConfigProto.  The graph is referenced; graph_mu
  * (may be NULL) guards it. */
 mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
                                  mr_session **out);

@@ -1,0 +1,171 @@
+/* server/ways.c -- which transport leads to an address. */
+#include "server/ways.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+/* ---- addresses ---- */
+
+typedef struct place { /* an address taken apart; views */
+    mr_sv host;
+    int64_t port;
+} place;
+
+static mr_status *take_apart(const char *address, place *out)
+{
+    mr_sv a = mr_sv_of(address);
+    size_t at = a.n;
+    while (at > 0 && a.p[at - 1] != ':')
+        at--;
+    out->host = (mr_sv){a.p, at ? at - 1 : 0};
+    if (at < 2 || !mr_sv_to_i64((mr_sv){a.p + at, a.n - at}, &out->port) || out->port < 0 || out->port > 65535)
+        return mr_invalid("'%s' is not host:port", address);
+    return NULL;
+}
+
+static bool is_loopback(mr_sv host)
+{
+    return mr_sv_is(host, "localhost") || mr_sv_starts(host, "127.") || mr_sv_is(host, "[::1]");
+}
+
+static bool is_this_host(mr_sv host)
+{
+    char name[256] = "";
+    return is_loopback(host) || (gethostname(name, sizeof name - 1) == 0 && mr_sv_is(host, name));
+}
+
+/* ---- sockets of this user ---- */
+
+static char *socket_folder(void)
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    return base && base[0] == '/' ? mr_printf("%s/millrace", base) : mr_printf("/tmp/millrace-%u", (unsigned)getuid());
+}
+
+static char *socket_path(int64_t port)
+{
+    char *folder = socket_folder();
+    char *path = mr_printf("%s/%lld", folder, (long long)port);
+    mr_free(folder);
+    return path;
+}
+
+/* A folder that only this user can reach; one that somebody else made is not used. */
+static mr_status *make_folder(void)
+{
+    struct stat s;
+    char *folder = socket_folder();
+    mr_status *st = NULL;
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        st = mr_error(MR_FAILED_PRECONDITION, "%s: %s", folder, strerror(errno));
+    else if (lstat(folder, &s) < 0 || !S_ISDIR(s.st_mode) || s.st_uid != getuid() || (s.st_mode & 077))
+        st = mr_error(MR_FAILED_PRECONDITION, "%s belongs to somebody else, or others may enter it", folder);
+    mr_free(folder);
+    return st;
+}
+
+static bool wants_socket(int64_t port)
+{
+    const char *mode = getenv("MILLRACE_SHM");
+    if (mode && strcmp(mode, "off") == 0)
+        return false;
+    if (mode && strcmp(mode, "on") == 0)
+        return true;
+    char *path = socket_path(port);
+    bool there = access(path, F_OK) == 0;
+    mr_free(path);
+    return there;
+}
+
+/* ---- connecting ---- */
+
+mr_status *mr_way_to(const char *address, const char *name, mr_net **net, mr_net_peer **out)
+{
+    place p;
+    MR_TRY(take_apart(address, &p));
+    if (is_this_host(p.host) && wants_socket(p.port)) {
+        char *path = socket_path(p.port);
+        *net = mr_net_local();
+        mr_status *st = (*net)->connect(*net, path, NULL, name, out);
+        mr_free(path);
+        return st;
+    }
+    MR_TRY(mr_net_grpc(net));
+    return (*net)->connect(*net, address, NULL, name, out);
+}
+
+/* ---- listening ---- */
+
+static mr_status *check_plain(const char *address, mr_sv host)
+{
+    const char *tls = getenv("MILLRACE_TLS");
+    if (is_loopback(host) || (tls && strcmp(tls, "off") == 0))
+        return NULL;
+    return mr_error(MR_FAILED_PRECONDITION,
+                    "%s can be reached from outside and there are no keys: make some with `millrace keys` and set "
+                    "MILLRACE_TLS_DIR, or set MILLRACE_TLS=off to run in plain text",
+                    address);
+}
+
+static mr_status *open_door(mr_doors *d, mr_net *net, const mr_net_listen *o, int *port)
+{
+    mr_status *st = net->listen(net, o, &d->servers[d->n], port);
+    if (!st)
+        d->nets[d->n++] = net;
+    return st;
+}
+
+/* gRPC at the port.  Where it is not installed, a task that only its own host can reach does without. */
+static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int *port)
+{
+    mr_net *grpc;
+    mr_status *st = mr_net_grpc(&grpc);
+    if (!st)
+        return open_door(d, grpc, o, port);
+    if (!is_loopback(host))
+        return st;
+    mr_warn("%s; only tasks of this host can reach %s", mr_status_message(st), o->address);
+    mr_status_free(st);
+    return NULL;
+}
+
+mr_status *mr_doors_open(const char *address, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *d, int *port)
+{
+    place p;
+    int unused;
+    mr_net_listen o = {.address = address, .handle = handle, .arg = arg};
+    *d = (mr_doors){0};
+    MR_TRY(take_apart(address, &p));
+    MR_TRY(check_plain(address, p.host));
+    *port = (int)p.port;
+    mr_status *st = open_port(d, &o, p.host, port);
+    if (!st && (st = make_folder())) { /* no reason to stop: there is the port */
+        mr_warn("no shared memory: %s", mr_status_message(st));
+        if (d->n) {
+            mr_status_free(st);
+            return NULL;
+        }
+    }
+    if (!st) {
+        char *path = socket_path(*port);
+        o.address = path;
+        st = open_door(d, mr_net_local(), &o, &unused);
+        mr_free(path);
+    }
+    if (st)
+        mr_doors_close(d, 0);
+    return st;
+}
+
+void mr_doors_close(mr_doors *d, int64_t grace_ns)
+{
+    for (int i = 0; i < d->n; i++)
+        d->nets[i]->stop(d->servers[i], grace_ns);
+    *d = (mr_doors){0};
+}

@@ -1,0 +1,23 @@
+/* server/ways.h -- which transport leads to an address.
+ *
+ * Tasks of one host talk through shared memory, others through gRPC.  A task listens on both: at its port, and at a socket
+ * named after that port in a folder of its user.  MILLRACE_SHM says when the socket is used for an address of this
+ * host: auto (default: when it is there at the first call), on (always; for tasks that start together), off. */
+#ifndef MR_SERVER_WAYS_H
+#define MR_SERVER_WAYS_H
+
+#include "net/net.h"
+
+/* The way to an address; name: whom the peer must be ("ps/0"), or NULL. */
+mr_status *mr_way_to(const char *address, const char *name, mr_net **net, mr_net_peer **out);
+
+typedef struct mr_doors { /* what a task listens on */
+    mr_net *nets[2];
+    mr_net_server *servers[2];
+    int n;
+} mr_doors;
+/* Listens at "host:port"; port 0 takes any, *port is the one taken. */
+mr_status *mr_doors_open(const char *address, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *out, int *port);
+void mr_doors_close(mr_doors *d, int64_t grace_ns);
+
+#endif
