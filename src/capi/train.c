@@ -13,7 +13,7 @@
 
 struct mr_model {
     TF_Graph *graph;
-    mr_net *net;
+    mr_network *net;
 };
 
 struct mr_saver {

@@ -1,7 +1,7 @@
 /* train/layers.c -- layers and losses: small compositions of ops. */
 #include "train/net.h"
 
-static int64_t known_dim(mr_net *n, const char *layer, mr_out x, int i)
+static int64_t known_dim(mr_network *n, const char *layer, mr_out x, int i)
 {
     if (!mr_scope_ok(&n->s))
         return -1;
@@ -15,7 +15,7 @@ static int64_t known_dim(mr_net *n, const char *layer, mr_out x, int i)
     return s->dims[at];
 }
 
-static mr_out activate(mr_net *n, mr_out x, mr_net_activation act)
+static mr_out activate(mr_network *n, mr_out x, mr_net_activation act)
 {
     switch (act) {
     case MR_NET_LINEAR: return x;
@@ -35,12 +35,12 @@ static mr_net_init init_for(mr_net_activation act)
 static const mr_net_init zero = {MR_NET_CONSTANT, 0, 0};
 
 /* x [a, b, .., n] as [a*b*.., n] and back. */
-static mr_out as_matrix(mr_net *n, mr_out x, int64_t columns)
+static mr_out as_matrix(mr_network *n, mr_out x, int64_t columns)
 {
     return mr_emit(&n->s, "Reshape", x, mr_const_vec_i32(&n->s, 2, (int32_t[]){-1, (int32_t)columns}));
 }
 
-static mr_out with_last_dim(mr_net *n, mr_out y, mr_out x, int rank, int64_t units)
+static mr_out with_last_dim(mr_network *n, mr_out y, mr_out x, int rank, int64_t units)
 {
     mr_out shape = mr_emit(&n->s, "Shape", x);
     mr_out head = mr_emit(&n->s, "Slice", shape, mr_const_vec_i32(&n->s, 1, (int32_t[]){0}),
@@ -50,7 +50,7 @@ static mr_out with_last_dim(mr_net *n, mr_out y, mr_out x, int rank, int64_t uni
     return mr_emit(&n->s, "Reshape", y, full);
 }
 
-mr_out mr_net_dense(mr_net *n, const char *name, mr_out x, int64_t units, mr_net_activation act)
+mr_out mr_net_dense(mr_network *n, const char *name, mr_out x, int64_t units, mr_net_activation act)
 {
     int64_t in = known_dim(n, name, x, -1);
     if (in < 0)
@@ -70,7 +70,7 @@ mr_out mr_net_dense(mr_net *n, const char *name, mr_out x, int64_t units, mr_net
     return y;
 }
 
-mr_out mr_net_conv2d(mr_net *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
+mr_out mr_net_conv2d(mr_network *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
                      const char *padding, mr_net_activation act)
 {
     int64_t in = known_dim(n, name, x, -1);
@@ -90,7 +90,7 @@ mr_out mr_net_conv2d(mr_net *n, const char *name, mr_out x, int64_t filters, int
     return y;
 }
 
-mr_out mr_net_pool(mr_net *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding)
+mr_out mr_net_pool(mr_network *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding)
 {
     return mr_emit_with(&n->s, op,
                         MR_ATTRS({"ksize", mr_a_ints(4, (int64_t[]){1, size, size, 1})},
@@ -100,7 +100,7 @@ mr_out mr_net_pool(mr_net *n, const char *op, mr_out x, int64_t size, int64_t st
 }
 
 /* x / keep where a uniform number is below keep, 0 elsewhere. */
-mr_out mr_net_dropout(mr_net *n, mr_out x, mr_out rate)
+mr_out mr_net_dropout(mr_network *n, mr_out x, mr_out rate)
 {
     if (!mr_scope_ok(&n->s))
         return MR_NO_OUT;
@@ -120,7 +120,7 @@ mr_out mr_net_dropout(mr_net *n, mr_out x, mr_out rate)
     return y;
 }
 
-mr_out mr_net_flatten(mr_net *n, mr_out x)
+mr_out mr_net_flatten(mr_network *n, mr_out x)
 {
     int64_t columns = 1;
     if (!mr_scope_ok(&n->s))
@@ -136,7 +136,7 @@ mr_out mr_net_flatten(mr_net *n, mr_out x)
 }
 
 /* Zeros [batch of x, units], where x is [time, batch, n]. */
-static mr_out state_zeros(mr_net *n, mr_out x, mr_dtype t, int64_t units)
+static mr_out state_zeros(mr_network *n, mr_out x, mr_dtype t, int64_t units)
 {
     mr_out batch = mr_emit(&n->s, "Slice", mr_emit(&n->s, "Shape", x), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}),
                            mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
@@ -146,14 +146,14 @@ static mr_out state_zeros(mr_net *n, mr_out x, mr_dtype t, int64_t units)
 }
 
 /* y[time - 1] of y [time, batch, units]. */
-static mr_out last_step(mr_net *n, mr_out y)
+static mr_out last_step(mr_network *n, mr_out y)
 {
     return mr_emit_with(&n->s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), y,
                         mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}), mr_const_vec_i32(&n->s, 1, (int32_t[]){0}),
                         mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
 }
 
-mr_out mr_net_lstm(mr_net *n, const char *name, mr_out x, int64_t units, bool all_steps)
+mr_out mr_net_lstm(mr_network *n, const char *name, mr_out x, int64_t units, bool all_steps)
 {
     enum { H = 6 }; /* of BlockLSTM's outputs */
     int64_t in = known_dim(n, name, x, 2);
@@ -179,22 +179,24 @@ mr_out mr_net_lstm(mr_net *n, const char *name, mr_out x, int64_t units, bool al
     return y;
 }
 
-mr_out mr_net_embedding(mr_net *n, const char *name, mr_out ids, int64_t rows, int64_t columns)
+mr_out mr_net_embedding(mr_network *n, const char *name, mr_out ids, int64_t rows, int64_t columns)
 {
     const char *saved;
     mr_net_enter(n, name, &saved);
     mr_out value = mr_net_variable(n, "table", MR_FLOAT, 2, (int64_t[]){rows, columns},
                                    (mr_net_init){MR_NET_UNIFORM, -0.05f, 0.05f}, true);
     const mr_net_var *v = mr_net_find(n, value);
+    const char *before = mr_net_at(n, v ? v->device : n->s.device);
     mr_out y = v ? mr_emit_with(&n->s, "ResourceGather", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), v->handle, ids)
                  : MR_NO_OUT;
+    mr_net_at(n, before);
     mr_net_leave(n, saved);
     return y;
 }
 
 /* ---- losses ---- */
 
-static mr_out mean_all(mr_net *n, mr_out x)
+static mr_out mean_all(mr_network *n, mr_out x)
 {
     int rank = mr_scope_ok(&n->s) ? mr_out_shape(x)->rank : 0;
     mr_out axes = mr_emit(&n->s, "Range", mr_const_i32(&n->s, 0),
@@ -202,25 +204,25 @@ static mr_out mean_all(mr_net *n, mr_out x)
     return mr_emit(&n->s, "Mean", x, axes);
 }
 
-mr_out mr_net_softmax_loss(mr_net *n, mr_out logits, mr_out labels)
+mr_out mr_net_softmax_loss(mr_network *n, mr_out logits, mr_out labels)
 {
     return mean_all(n, mr_emit(&n->s, "SparseSoftmaxCrossEntropyWithLogits", logits, labels));
 }
 
 /* max(x, 0) - x*z + log(1 + exp(-|x|)): stable for large |x|. */
-mr_out mr_net_sigmoid_loss(mr_net *n, mr_out x, mr_out z)
+mr_out mr_net_sigmoid_loss(mr_network *n, mr_out x, mr_out z)
 {
     mr_out soft = mr_emit(&n->s, "Log1p", mr_emit(&n->s, "Exp", mr_emit(&n->s, "Neg", mr_emit(&n->s, "Abs", x))));
     mr_out hinge = mr_emit(&n->s, "Sub", mr_emit(&n->s, "Relu", x), mr_emit(&n->s, "Mul", x, z));
     return mean_all(n, mr_emit(&n->s, "AddV2", hinge, soft));
 }
 
-mr_out mr_net_squared_loss(mr_net *n, mr_out values, mr_out targets)
+mr_out mr_net_squared_loss(mr_network *n, mr_out values, mr_out targets)
 {
     return mean_all(n, mr_emit(&n->s, "SquaredDifference", values, targets));
 }
 
-mr_out mr_net_l2_penalty(mr_net *n, float weight)
+mr_out mr_net_l2_penalty(mr_network *n, float weight)
 {
     mr_out sum = MR_NO_OUT;
     for (int i = 0; i < n->vars.n; i++) {
@@ -233,7 +235,7 @@ mr_out mr_net_l2_penalty(mr_net *n, float weight)
     return sum.node ? mr_emit(&n->s, "Mul", sum, mr_const_f32(&n->s, weight)) : mr_const_f32(&n->s, 0);
 }
 
-mr_out mr_net_accuracy(mr_net *n, mr_out logits, mr_out labels)
+mr_out mr_net_accuracy(mr_network *n, mr_out logits, mr_out labels)
 {
     mr_out best = mr_emit(&n->s, "ArgMax", logits, mr_const_i32(&n->s, 1));
     mr_out wide = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), labels);

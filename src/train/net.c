@@ -6,38 +6,41 @@
 
 #include <math.h>
 
-mr_net *mr_net_new(mr_graph *g)
+#include "train/replicas.h"
+
+mr_network *mr_net_new(mr_graph *g)
 {
-    mr_net *n = mr_new(mr_net);
+    mr_network *n = mr_new(mr_network);
     mr_scope_init(&n->s, g, "");
     n->seed = 1;
     return n;
 }
 
-void mr_net_free(mr_net *n)
+void mr_net_free(mr_network *n)
 {
     if (!n)
         return;
     mr_scope_deinit(&n->s);
     mr_vec_deinit(&n->vars);
+    mr_replicas_free(n->replicas);
     mr_free(n);
 }
 
-void mr_net_enter(mr_net *n, const char *name, const char **saved_prefix)
+void mr_net_enter(mr_network *n, const char *name, const char **saved_prefix)
 {
     *saved_prefix = n->s.prefix;
     n->s.prefix = n->s.prefix[0] ? mr_arena_printf(&n->s.graph->arena, "%s/%s", n->s.prefix, name)
                                  : mr_arena_strdup(&n->s.graph->arena, name);
 }
 
-void mr_net_leave(mr_net *n, const char *saved_prefix) { n->s.prefix = saved_prefix; }
+void mr_net_leave(mr_network *n, const char *saved_prefix) { n->s.prefix = saved_prefix; }
 
-mr_out mr_net_input(mr_net *n, const char *name, mr_dtype type, int rank, const int64_t *dims)
+mr_out mr_net_input(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims)
 {
     return mr_placeholder(&n->s, type, name, mr_pshape_of(&n->s.graph->arena, rank, dims));
 }
 
-mr_out mr_net_setting(mr_net *n, const char *name, float value)
+mr_out mr_net_setting(mr_network *n, const char *name, float value)
 {
     mr_out v = mr_const_f32(&n->s, value);
     return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}),
@@ -56,7 +59,7 @@ static void fans(int rank, const int64_t *dims, double *in, double *out)
     *out = rank >= 1 ? window * (double)dims[rank - 1] : 1;
 }
 
-static mr_out random_of(mr_net *n, const char *op, mr_out shape, mr_dtype t)
+static mr_out random_of(mr_network *n, const char *op, mr_out shape, mr_dtype t)
 {
     n->next_seed++;
     return mr_emit_with(&n->s, op,
@@ -65,13 +68,13 @@ static mr_out random_of(mr_net *n, const char *op, mr_out shape, mr_dtype t)
 }
 
 /* value * scale + shift */
-static mr_out scaled(mr_net *n, mr_out v, mr_dtype t, double scale, double shift)
+static mr_out scaled(mr_network *n, mr_out v, mr_dtype t, double scale, double shift)
 {
     v = mr_emit(&n->s, "Mul", v, mr_const_num(&n->s, t, scale));
     return shift == 0 ? v : mr_emit(&n->s, "AddV2", v, mr_const_num(&n->s, t, shift));
 }
 
-static mr_out initial_value(mr_net *n, mr_dtype t, int rank, const int64_t *dims, mr_net_init init)
+static mr_out initial_value(mr_network *n, mr_dtype t, int rank, const int64_t *dims, mr_net_init init)
 {
     mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(rank, dims));
     double in, out;
@@ -90,37 +93,80 @@ static mr_out initial_value(mr_net *n, mr_dtype t, int rank, const int64_t *dims
     return MR_NO_OUT;
 }
 
-static const char *full_name(mr_net *n, const char *name)
+static const char *full_name(mr_network *n, const char *name)
 {
     return n->s.prefix[0] ? mr_arena_printf(&n->s.graph->arena, "%s/%s", n->s.prefix, name)
                           : mr_arena_strdup(&n->s.graph->arena, name);
 }
 
-mr_out mr_net_variable(mr_net *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
+const char *mr_net_at(mr_network *n, const char *device)
+{
+    const char *before = n->s.device;
+    n->s.device = device;
+    return before;
+}
+
+/* With `reuse`: the variable of this name, which must be the same kind of thing.  NULL when it is new. */
+static const mr_net_var *existing(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims)
+{
+    for (int i = 0; n->reuse && i < n->vars.n; i++) {
+        const mr_net_var *v = &n->vars.p[i];
+        if (strcmp(v->name, name) != 0)
+            continue;
+        const mr_pshape *s = mr_out_shape(v->value);
+        if (v->dtype != type || s->rank != rank || (rank && memcmp(s->dims, dims, sizeof *dims * (size_t)rank) != 0))
+            mr_scope_fail(&n->s, mr_invalid("variable '%s' is used again with another type or shape", name));
+        return v;
+    }
+    return NULL;
+}
+
+static const char *device_for(mr_network *n, mr_dtype type, int64_t elements)
+{
+    int64_t bytes;
+    if (n->place_with)
+        return n->place_with;
+    if (!mr_i64_mul(elements, (int64_t)mr_dtype_size(type), &bytes))
+        bytes = INT64_MAX;
+    return n->replicas ? mr_replicas_place(n->replicas, bytes) : n->s.device;
+}
+
+/* All that touches a resource is where the resource is; so are its reads and its initial value. */
+static void emit_variable(mr_network *n, mr_net_var *v, const char *name, int rank, const int64_t *dims, mr_net_init init)
+{
+    const mr_pshape *shape = mr_pshape_of(&n->s.graph->arena, rank, dims);
+    const char *before = mr_net_at(n, v->device), *saved;
+    v->handle = mr_emit0_with(mr_as(&n->s, name), "VarHandleOp",
+                              MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)},
+                                       {"shared_name", mr_a_str(v->name)}));
+    mr_net_enter(n, name, &saved);
+    v->value = mr_emit_with(mr_as(&n->s, "Read"), "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), v->handle);
+    mr_out start = initial_value(n, v->dtype, rank, dims, init);
+    v->assign = mr_emit(mr_as(&n->s, "Assign"), "AssignVariableOp", v->handle, start).node;
+    mr_net_leave(n, saved);
+    mr_net_at(n, before);
+}
+
+mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
                        bool trainable)
 {
     mr_net_var v = {.dtype = type, .trainable = trainable, .name = full_name(n, name)};
+    const mr_net_var *old = existing(n, v.name, type, rank, dims);
+    if (old)
+        return mr_scope_ok(&n->s) ? old->value : MR_NO_OUT;
     mr_status *st = mr_shape_elements(rank, dims, &v.n);
     if (st) {
         mr_scope_fail(&n->s, mr_status_prepend(st, "variable '%s': ", v.name));
         return MR_NO_OUT;
     }
-    const mr_pshape *shape = mr_pshape_of(&n->s.graph->arena, rank, dims);
-    v.handle = mr_emit0_with(mr_as(&n->s, name), "VarHandleOp",
-                             MR_ATTRS({"dtype", mr_a_type(type)}, {"shape", mr_a_shape(shape)},
-                                      {"shared_name", mr_a_str(v.name)}));
-    const char *saved;
-    mr_net_enter(n, name, &saved);
-    v.value = mr_emit_with(mr_as(&n->s, "Read"), "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(type)}), v.handle);
-    mr_out start = initial_value(n, type, rank, dims, init);
-    v.assign = mr_emit(mr_as(&n->s, "Assign"), "AssignVariableOp", v.handle, start).node;
-    mr_net_leave(n, saved);
+    v.device = device_for(n, type, v.n);
+    emit_variable(n, &v, name, rank, dims, init);
     if (mr_scope_ok(&n->s))
         mr_vec_push(&n->vars, v);
     return v.value;
 }
 
-const mr_net_var *mr_net_find(const mr_net *n, mr_out o)
+const mr_net_var *mr_net_find(const mr_network *n, mr_out o)
 {
     for (int i = 0; i < n->vars.n; i++)
         if (mr_out_eq(n->vars.p[i].value, o) || mr_out_eq(n->vars.p[i].handle, o))
@@ -128,7 +174,7 @@ const mr_net_var *mr_net_find(const mr_net *n, mr_out o)
     return NULL;
 }
 
-mr_node *mr_net_initializer(mr_net *n)
+mr_node *mr_net_initializer(mr_network *n)
 {
     mr_scope s = {.graph = n->s.graph, .prefix = "", .device = ""};
     for (int i = 0; i < n->vars.n; i++)
@@ -139,7 +185,7 @@ mr_node *mr_net_initializer(mr_net *n)
     return init.node;
 }
 
-mr_out mr_net_global_step(mr_net *n)
+mr_out mr_net_global_step(mr_network *n)
 {
     if (!n->global_step.node) {
         const char *saved = n->s.prefix;

@@ -23,6 +23,7 @@ typedef struct mr_net_init {
 
 typedef struct mr_net_var {
     const char *name; /* in the graph's arena; also the name in checkpoints */
+    const char *device; /* where it lives; "" where the session likes */
     mr_out handle, value;
     mr_node *assign; /* gives it its initial value */
     mr_dtype dtype;
@@ -30,44 +31,49 @@ typedef struct mr_net_var {
     bool trainable;
 } mr_net_var;
 
-typedef struct mr_net {
+typedef struct mr_network {
     mr_scope s;
     MR_VEC(mr_net_var) vars;
     mr_out global_step; /* value; node NULL until asked for */
     int64_t seed, next_seed;
-} mr_net;
+    struct mr_replicas *replicas; /* says where variables go; NULL: where the scope says.  Owned */
+    const char *place_with;       /* not NULL: new variables go here instead (slots beside their variable) */
+    bool reuse;                   /* a variable that is there already is taken, not made */
+} mr_network;
 
-mr_net *mr_net_new(mr_graph *g);
-void mr_net_free(mr_net *n);
-mr_node *mr_net_initializer(mr_net *n);
+mr_network *mr_net_new(mr_graph *g);
+void mr_net_free(mr_network *n);
+mr_node *mr_net_initializer(mr_network *n);
 
-mr_out mr_net_input(mr_net *n, const char *name, mr_dtype type, int rank, const int64_t *dims);
-mr_out mr_net_setting(mr_net *n, const char *name, float value);
-mr_out mr_net_variable(mr_net *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
+mr_out mr_net_input(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims);
+mr_out mr_net_setting(mr_network *n, const char *name, float value);
+mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
                        bool trainable);
 /* The variable whose value or handle this is, or NULL. */
-const mr_net_var *mr_net_find(const mr_net *n, mr_out value_or_handle);
-mr_out mr_net_global_step(mr_net *n);
+/* New nodes go to this device; returns where they went before, to be set again. */
+const char *mr_net_at(mr_network *n, const char *device);
+const mr_net_var *mr_net_find(const mr_network *n, mr_out value_or_handle);
+mr_out mr_net_global_step(mr_network *n);
 
 /* Names are relative: a layer's nodes are NAME/MatMul and so on. */
-void mr_net_enter(mr_net *n, const char *name, const char **saved_prefix);
-void mr_net_leave(mr_net *n, const char *saved_prefix);
+void mr_net_enter(mr_network *n, const char *name, const char **saved_prefix);
+void mr_net_leave(mr_network *n, const char *saved_prefix);
 
 typedef enum mr_net_activation { MR_NET_LINEAR, MR_NET_RELU, MR_NET_TANH, MR_NET_SIGMOID } mr_net_activation;
-mr_out mr_net_dense(mr_net *n, const char *name, mr_out x, int64_t units, mr_net_activation act);
-mr_out mr_net_conv2d(mr_net *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
+mr_out mr_net_dense(mr_network *n, const char *name, mr_out x, int64_t units, mr_net_activation act);
+mr_out mr_net_conv2d(mr_network *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
                      const char *padding, mr_net_activation act);
-mr_out mr_net_pool(mr_net *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding);
-mr_out mr_net_dropout(mr_net *n, mr_out x, mr_out rate);
-mr_out mr_net_flatten(mr_net *n, mr_out x);
-mr_out mr_net_lstm(mr_net *n, const char *name, mr_out x, int64_t units, bool all_steps);
-mr_out mr_net_embedding(mr_net *n, const char *name, mr_out ids, int64_t rows, int64_t columns);
+mr_out mr_net_pool(mr_network *n, const char *op, mr_out x, int64_t size, int64_t stride, const char *padding);
+mr_out mr_net_dropout(mr_network *n, mr_out x, mr_out rate);
+mr_out mr_net_flatten(mr_network *n, mr_out x);
+mr_out mr_net_lstm(mr_network *n, const char *name, mr_out x, int64_t units, bool all_steps);
+mr_out mr_net_embedding(mr_network *n, const char *name, mr_out ids, int64_t rows, int64_t columns);
 
-mr_out mr_net_softmax_loss(mr_net *n, mr_out logits, mr_out labels);
-mr_out mr_net_sigmoid_loss(mr_net *n, mr_out logits, mr_out targets);
-mr_out mr_net_squared_loss(mr_net *n, mr_out values, mr_out targets);
-mr_out mr_net_l2_penalty(mr_net *n, float weight);
-mr_out mr_net_accuracy(mr_net *n, mr_out logits, mr_out labels);
+mr_out mr_net_softmax_loss(mr_network *n, mr_out logits, mr_out labels);
+mr_out mr_net_sigmoid_loss(mr_network *n, mr_out logits, mr_out targets);
+mr_out mr_net_squared_loss(mr_network *n, mr_out values, mr_out targets);
+mr_out mr_net_l2_penalty(mr_network *n, float weight);
+mr_out mr_net_accuracy(mr_network *n, mr_out logits, mr_out labels);
 
 typedef enum mr_net_optimizer_kind {
     MR_NET_SGD,
@@ -84,10 +90,25 @@ typedef struct mr_net_optimizer {
     mr_out schedule;
     float a, b, epsilon, clip_norm;
 } mr_net_optimizer;
-mr_node *mr_net_minimize(mr_net *n, mr_out loss, const mr_net_optimizer *o);
+mr_node *mr_net_minimize(mr_network *n, mr_out loss, const mr_net_optimizer *o);
+/* The same with the mean of several losses' gradients, each computed where its loss is (towers). */
+mr_node *mr_net_minimize_towers(mr_network *n, const mr_out *losses, int n_losses, const mr_net_optimizer *o);
 
-mr_out mr_net_exponential_decay(mr_net *n, float rate, int64_t steps, float factor, bool staircase);
-mr_out mr_net_polynomial_decay(mr_net *n, float rate, int64_t steps, float end_rate, float power);
-mr_out mr_net_piecewise(mr_net *n, int n_bounds, const int64_t *bounds, const float *rates);
+/* Its two halves: gradients of a loss, and the updates from gradients, whoever added them up in between. */
+typedef struct mr_net_gradients {
+    int n;
+    int *var; /* of mr_network.vars; the i-th gradient is that of this variable */
+    mr_gradient *g;
+} mr_net_gradients;
+void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out);
+void mr_net_gradients_deinit(mr_net_gradients *g);
+/* Updates, then the global step.  NULL after an error. */
+mr_node *mr_net_apply(mr_network *n, const mr_net_optimizer *o, mr_net_gradients *g);
+/* Rows that occur more than once are added up. */
+void mr_net_sum_rows(mr_network *n, mr_gradient *g);
+
+mr_out mr_net_exponential_decay(mr_network *n, float rate, int64_t steps, float factor, bool staircase);
+mr_out mr_net_polynomial_decay(mr_network *n, float rate, int64_t steps, float end_rate, float power);
+mr_out mr_net_piecewise(mr_network *n, int n_bounds, const int64_t *bounds, const float *rates);
 
 #endif

@@ -7,7 +7,7 @@
 #include "train/net.h"
 
 typedef struct updater {
-    mr_net *n;
+    mr_network *n;
     const mr_net_optimizer *o;
     mr_out rate; /* scalar of the variable's type, cached for float */
     mr_out beta1_power, beta2_power; /* of Adam */
@@ -20,7 +20,9 @@ static mr_out slot(updater *u, const mr_net_var *v, const char *name, float star
     const char *saved = u->n->s.prefix;
     mr_net_var var = *v; /* the list may move while a slot is added */
     u->n->s.prefix = var.name;
+    u->n->place_with = var.device;
     mr_out value = mr_net_variable(u->n, name, var.dtype, s->rank, s->dims, (mr_net_init){MR_NET_CONSTANT, start, 0}, false);
+    u->n->place_with = NULL;
     u->n->s.prefix = saved;
     const mr_net_var *made = mr_net_find(u->n, value);
     return made ? made->handle : MR_NO_OUT;
@@ -35,11 +37,11 @@ static mr_out rate_for(updater *u, mr_dtype t)
 }
 
 /* Rows that occur more than once are added up, since the update ops apply them one after another. */
-static void sum_duplicates(updater *u, mr_gradient *g)
+void mr_net_sum_rows(mr_network *n, mr_gradient *g)
 {
-    mr_out uniq = mr_emit(&u->n->s, "Unique", g->indices);
-    mr_out count = mr_emit(&u->n->s, "Size", uniq);
-    g->values = mr_emit(&u->n->s, "UnsortedSegmentSum", g->values, mr_nth(uniq, 1), count);
+    mr_out uniq = mr_emit(&n->s, "Unique", g->indices);
+    mr_out count = mr_emit(&n->s, "Size", uniq);
+    g->values = mr_emit(&n->s, "UnsortedSegmentSum", g->values, mr_nth(uniq, 1), count);
     g->indices = uniq;
 }
 
@@ -89,12 +91,12 @@ static mr_out update_sparse(updater *u, const mr_net_var *v, mr_gradient g)
         return mr_emit(s, "ResourceScatterAdd", h, g.indices, mr_emit(s, "Neg", mr_emit(s, "Mul", g.values, rate)));
     case MR_NET_MOMENTUM:
     case MR_NET_NESTEROV:
-        sum_duplicates(u, &g);
+        mr_net_sum_rows(u->n, &g);
         return mr_emit_with(s, "ResourceSparseApplyMomentum",
                             MR_ATTRS({"use_nesterov", mr_a_bool(o->kind == MR_NET_NESTEROV)}), h,
                             slot(u, &var, "Momentum", 0), rate, g.values, g.indices, number(u, var.dtype, o->a));
     case MR_NET_ADAGRAD:
-        sum_duplicates(u, &g);
+        mr_net_sum_rows(u->n, &g);
         return mr_emit(s, "ResourceSparseApplyAdagrad", h, slot(u, &var, "Adagrad", o->a), rate, g.values, g.indices);
     default: /* RMSProp and Adam move every row in every step, as TensorFlow's do */
         return update_dense(u, v, mr_gradient_dense(s, &g));
@@ -128,32 +130,50 @@ static void clip(updater *u, mr_gradient *g, int n)
     }
 }
 
-/* Adam's powers of its betas: read before the updates, multiplied after them. */
-static mr_out beta_power(updater *u, const char *name, float beta)
+/* Adam's powers of its betas: read before the updates, multiplied after them.  They live beside the first
+ * variable. */
+static mr_out beta_power(updater *u, const char *name, float beta, const char *device)
 {
-    return mr_net_variable(u->n, name, MR_FLOAT, 0, NULL, (mr_net_init){MR_NET_CONSTANT, beta, 0}, false);
+    u->n->place_with = device;
+    mr_out v = mr_net_variable(u->n, name, MR_FLOAT, 0, NULL, (mr_net_init){MR_NET_CONSTANT, beta, 0}, false);
+    u->n->place_with = NULL;
+    return v;
 }
 
 static void raise_power(updater *u, mr_out power, float beta)
 {
     const mr_net_var *v = mr_net_find(u->n, power);
-    if (v)
-        mr_vec_push(&u->done, mr_emit(&u->n->s, "AssignVariableOp", v->handle,
-                                      mr_emit(&u->n->s, "Mul", power, mr_const_f32(&u->n->s, beta))).node);
+    if (!v)
+        return;
+    const char *before = mr_net_at(u->n, v->device);
+    mr_vec_push(&u->done, mr_emit(&u->n->s, "AssignVariableOp", v->handle,
+                                  mr_emit(&u->n->s, "Mul", power, mr_const_f32(&u->n->s, beta))).node);
+    mr_net_at(u->n, before);
 }
 
-static void start_updates(updater *u)
+static void start_updates(updater *u, const mr_net_gradients *g)
 {
     u->rate = u->o->schedule.node ? u->o->schedule : mr_const_f32(mr_as(&u->n->s, "learning_rate"), u->o->rate);
     if (u->o->kind == MR_NET_ADAM) {
-        u->beta1_power = beta_power(u, "beta1_power", u->o->a);
-        u->beta2_power = beta_power(u, "beta2_power", u->o->b);
+        const char *device = g->n ? u->n->vars.p[g->var[0]].device : u->n->s.device;
+        u->beta1_power = beta_power(u, "beta1_power", u->o->a, device);
+        u->beta2_power = beta_power(u, "beta2_power", u->o->b, device);
     }
+}
+
+static void raise_step(updater *u, mr_out step_value)
+{
+    const mr_net_var *step = mr_net_find(u->n, step_value);
+    if (!step)
+        return;
+    const char *before = mr_net_at(u->n, step->device);
+    mr_vec_push(&u->done, mr_emit(&u->n->s, "AssignAddVariableOp", step->handle, mr_const_i64(&u->n->s, 1)).node);
+    mr_net_at(u->n, before);
 }
 
 static mr_node *finish_updates(updater *u, mr_out step_value)
 {
-    mr_net *n = u->n;
+    mr_network *n = u->n;
     int n_updates = u->done.n;
     for (int i = 0; i < n_updates; i++)
         mr_vec_push(&n->s.controls, u->done.p[i]);
@@ -161,9 +181,7 @@ static mr_node *finish_updates(updater *u, mr_out step_value)
         raise_power(u, u->beta1_power, u->o->a);
         raise_power(u, u->beta2_power, u->o->b);
     }
-    const mr_net_var *step = mr_net_find(n, step_value);
-    if (step)
-        mr_vec_push(&u->done, mr_emit(&n->s, "AssignAddVariableOp", step->handle, mr_const_i64(&n->s, 1)).node);
+    raise_step(u, step_value);
     for (int i = n_updates; i < u->done.n; i++)
         mr_vec_push(&n->s.controls, u->done.p[i]);
     mr_out train = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "train"), "NoOp") : MR_NO_OUT;
@@ -171,53 +189,144 @@ static mr_node *finish_updates(updater *u, mr_out step_value)
     return train.node;
 }
 
-static void update_all(updater *u, mr_out loss)
+/* ---- gradients ---- */
+
+void mr_net_gradients_deinit(mr_net_gradients *g)
 {
-    mr_net *n = u->n;
-    int n_vars = n->vars.n, k = 0;
+    mr_free(g->var);
+    mr_free(g->g);
+    *g = (mr_net_gradients){0};
+}
+
+/* Gradients are computed where their forward ops are, once devices are named at all. */
+void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out)
+{
+    int n_vars = n->vars.n;
     mr_out *xs = mr_new_array(mr_out, n_vars + 1);
-    int *which = mr_new_array(int, n_vars + 1);
-    mr_gradient *g = mr_new_array(mr_gradient, n_vars + 1);
+    *out = (mr_net_gradients){.var = mr_new_array(int, n_vars + 1), .g = mr_new_array(mr_gradient, n_vars + 1)};
     for (int i = 0; i < n_vars; i++)
         if (n->vars.p[i].trainable) {
-            xs[k] = n->vars.p[i].handle;
-            which[k++] = i;
+            xs[out->n] = n->vars.p[i].handle;
+            out->var[out->n++] = i;
         }
-    mr_scope_fail(&n->s, mr_graph_gradients(n->s.graph, &loss, 1, xs, k, &(mr_gradient_options){.sparse = true}, g));
-    start_updates(u);
-    clip(u, g, k);
-    for (int i = 0; i < k && mr_scope_ok(&n->s); i++) {
-        mr_net_var v = n->vars.p[which[i]];
-        mr_out up = g[i].dense.node ? update_dense(u, &v, g[i].dense)
-                                    : g[i].values.node ? update_sparse(u, &v, g[i]) : MR_NO_OUT;
+    mr_gradient_options o = {.sparse = true, .colocate = n->s.device[0] != 0};
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, mr_graph_gradients(n->s.graph, &loss, 1, xs, out->n, &o, out->g));
+    mr_free(xs);
+}
+
+static void update_all(updater *u, mr_net_gradients *g)
+{
+    mr_network *n = u->n;
+    clip(u, g->g, g->n);
+    for (int i = 0; i < g->n && mr_scope_ok(&n->s); i++) {
+        mr_net_var v = n->vars.p[g->var[i]];
+        const char *before = mr_net_at(n, v.device);
+        mr_out up = g->g[i].dense.node ? update_dense(u, &v, g->g[i].dense)
+                                       : g->g[i].values.node ? update_sparse(u, &v, g->g[i]) : MR_NO_OUT;
+        mr_net_at(n, before);
         if (up.node)
             mr_vec_push(&u->done, up.node);
     }
-    mr_free(xs);
-    mr_free(which);
-    mr_free(g);
 }
 
-mr_node *mr_net_minimize(mr_net *n, mr_out loss, const mr_net_optimizer *o)
+mr_node *mr_net_apply(mr_network *n, const mr_net_optimizer *o, mr_net_gradients *g)
 {
     updater u = {.n = n, .o = o};
     mr_out step = mr_net_global_step(n);
     if (!mr_scope_ok(&n->s))
         return NULL;
-    update_all(&u, loss);
+    start_updates(&u, g);
+    update_all(&u, g);
     mr_node *train = finish_updates(&u, step);
     mr_vec_deinit(&u.done);
     return mr_scope_ok(&n->s) ? train : NULL;
 }
 
+mr_node *mr_net_minimize(mr_network *n, mr_out loss, const mr_net_optimizer *o)
+{
+    return mr_net_minimize_towers(n, &loss, 1, o);
+}
+
+/* ---- towers ---- */
+
+/* Rows of all towers one below the other, or the sum of what is dense. */
+static mr_gradient sum_of(mr_network *n, const mr_gradient *g, int k)
+{
+    mr_gradient out = MR_NO_GRAD;
+    mr_out *a = mr_new_array(mr_out, k + 1), *b = mr_new_array(mr_out, k + 1);
+    int n_dense = 0, n_sparse = 0;
+    for (int i = 0; i < k; i++)
+        n_sparse += !g[i].dense.node && g[i].values.node;
+    for (int i = 0; i < k; i++)
+        if (g[i].dense.node || (g[i].values.node && n_sparse < k)) /* mixed: all dense */
+            a[n_dense++] = g[i].dense.node ? g[i].dense : mr_gradient_dense(&n->s, &g[i]);
+    if (n_dense) {
+        out.dense = mr_emit_n(&n->s, "AddN", NULL, 0, a, n_dense);
+    } else if (n_sparse) {
+        for (int i = 0; i < k; i++) {
+            a[i] = g[i].values;
+            b[i] = g[i].indices;
+        }
+        mr_out axis = mr_const_i32(&n->s, 0);
+        out.values = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{k, a}, {-1, &axis}}, 2);
+        out.indices = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{k, b}, {-1, &axis}}, 2);
+        out.dense_shape = g[0].dense_shape;
+    }
+    mr_free(a);
+    mr_free(b);
+    return out;
+}
+
+/* The mean over all towers, on the variable's device; a tower without a gradient adds zero. */
+static mr_gradient mean_of(mr_network *n, const mr_net_var *v, const mr_gradient *g, int k)
+{
+    const char *before = mr_net_at(n, v->device);
+    mr_gradient m = sum_of(n, g, k);
+    mr_out *value = m.dense.node ? &m.dense : &m.values;
+    if (value->node)
+        *value = mr_emit(&n->s, "Mul", *value, mr_const_num(&n->s, v->dtype, 1.0 / k));
+    mr_net_at(n, before);
+    return m;
+}
+
+static void average(mr_network *n, mr_net_gradients *towers, int k)
+{
+    mr_gradient *one = mr_new_array(mr_gradient, k);
+    for (int i = 0; i < towers[0].n && mr_scope_ok(&n->s); i++) {
+        mr_net_var v = n->vars.p[towers[0].var[i]];
+        for (int t = 0; t < k; t++)
+            one[t] = towers[t].g[i];
+        towers[0].g[i] = mean_of(n, &v, one, k);
+    }
+    mr_free(one);
+}
+
+mr_node *mr_net_minimize_towers(mr_network *n, const mr_out *losses, int k, const mr_net_optimizer *o)
+{
+    mr_net_global_step(n); /* before the gradients: variables keep their order */
+    if (!mr_scope_ok(&n->s))
+        return NULL;
+    mr_net_gradients *towers = mr_new_array(mr_net_gradients, k + 1);
+    for (int t = 0; t < k; t++)
+        mr_net_gradients_of(n, losses[t], &towers[t]);
+    if (k > 1)
+        average(n, towers, k);
+    mr_node *train = mr_net_apply(n, o, &towers[0]);
+    for (int t = 0; t < k; t++)
+        mr_net_gradients_deinit(&towers[t]);
+    mr_free(towers);
+    return train;
+}
+
 /* ---- learning rates ---- */
 
-static mr_out step_as_float(mr_net *n)
+static mr_out step_as_float(mr_network *n)
 {
     return mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_net_global_step(n));
 }
 
-mr_out mr_net_exponential_decay(mr_net *n, float rate, int64_t steps, float factor, bool staircase)
+mr_out mr_net_exponential_decay(mr_network *n, float rate, int64_t steps, float factor, bool staircase)
 {
     mr_out p = mr_emit(&n->s, "RealDiv", step_as_float(n), mr_const_f32(&n->s, (float)steps));
     if (staircase)
@@ -225,7 +334,7 @@ mr_out mr_net_exponential_decay(mr_net *n, float rate, int64_t steps, float fact
     return mr_emit(&n->s, "Mul", mr_const_f32(&n->s, rate), mr_emit(&n->s, "Pow", mr_const_f32(&n->s, factor), p));
 }
 
-mr_out mr_net_polynomial_decay(mr_net *n, float rate, int64_t steps, float end_rate, float power)
+mr_out mr_net_polynomial_decay(mr_network *n, float rate, int64_t steps, float end_rate, float power)
 {
     mr_out all = mr_const_f32(&n->s, (float)steps);
     mr_out p = mr_emit(&n->s, "RealDiv", mr_emit(&n->s, "Minimum", step_as_float(n), all), all);
@@ -234,7 +343,7 @@ mr_out mr_net_polynomial_decay(mr_net *n, float rate, int64_t steps, float end_r
                    mr_const_f32(&n->s, end_rate));
 }
 
-mr_out mr_net_piecewise(mr_net *n, int n_bounds, const int64_t *bounds, const float *rates)
+mr_out mr_net_piecewise(mr_network *n, int n_bounds, const int64_t *bounds, const float *rates)
 {
     mr_out step = mr_net_global_step(n), v = mr_const_f32(&n->s, rates[n_bounds]);
     for (int i = n_bounds - 1; i >= 0; i--)

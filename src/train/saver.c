@@ -6,7 +6,7 @@
 #include "store/bundle.h"
 #include "store/checkpoint_state.h"
 
-static mr_node *add_save(mr_net *n, mr_out file, mr_out names, mr_out slices)
+static mr_node *add_save(mr_network *n, mr_out file, mr_out names, mr_out slices)
 {
     int k = n->vars.n;
     mr_out *values = mr_new_array(mr_out, k + 1);
@@ -23,7 +23,7 @@ static mr_node *add_save(mr_net *n, mr_out file, mr_out names, mr_out slices)
     return done.node;
 }
 
-static mr_node *add_restore(mr_net *n, mr_out file, mr_out names, mr_out slices)
+static mr_node *add_restore(mr_network *n, mr_out file, mr_out names, mr_out slices)
 {
     int k = n->vars.n;
     int *types = mr_new_array(int, k + 1);
@@ -33,8 +33,12 @@ static mr_node *add_restore(mr_net *n, mr_out file, mr_out names, mr_out slices)
                               names, slices);
     mr_free(types);
     MR_VEC(mr_node *) assigned = {0};
-    for (int i = 0; i < k && all.node; i++)
+    const char *before = n->s.device;
+    for (int i = 0; i < k && all.node; i++) {
+        mr_net_at(n, n->vars.p[i].device);
         mr_vec_push(&assigned, mr_emit(&n->s, "AssignVariableOp", n->vars.p[i].handle, mr_nth(all, i)).node);
+    }
+    mr_net_at(n, before);
     for (int i = 0; i < assigned.n; i++)
         mr_vec_push(&n->s.controls, assigned.p[i]);
     mr_out done = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "restore_all"), "NoOp") : MR_NO_OUT;
@@ -43,7 +47,7 @@ static mr_node *add_restore(mr_net *n, mr_out file, mr_out names, mr_out slices)
     return done.node;
 }
 
-static mr_out strings_const(mr_net *n, const char *name, bool empty)
+static mr_out strings_const(mr_network *n, const char *name, bool empty)
 {
     const char **v = mr_new_array(const char *, n->vars.n + 1);
     for (int i = 0; i < n->vars.n; i++)
@@ -53,7 +57,7 @@ static mr_out strings_const(mr_net *n, const char *name, bool empty)
     return mr_const(mr_as(&n->s, name), t);
 }
 
-mr_net_saver *mr_net_saver_new(mr_net *n, int max_to_keep)
+mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep)
 {
     mr_net_saver *s = mr_new(mr_net_saver);
     const char *saved;

@@ -17,7 +17,7 @@ typedef struct mr_net_saver {
 } mr_net_saver;
 
 /* Of all variables made so far; errors go to the network's scope. */
-mr_net_saver *mr_net_saver_new(mr_net *n, int max_to_keep);
+mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep);
 void mr_net_saver_free(mr_net_saver *s);
 mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
 mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);

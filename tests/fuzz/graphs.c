@@ -61,7 +61,7 @@ static void arithmetic(mr_scope *s)
 /* Training: variables, a loss, gradients, an optimizer. */
 static void training(mr_scope *s)
 {
-    mr_net *n = mr_net_new(s->graph);
+    mr_network *n = mr_net_new(s->graph);
     mr_out x = mr_net_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 3});
     mr_out y = mr_net_input(n, "y", MR_INT32, 1, (int64_t[]){-1});
     mr_out h = mr_net_dense(n, "h", x, 4, MR_NET_RELU);

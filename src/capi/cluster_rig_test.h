@@ -1,0 +1,38 @@
+/* capi/cluster_rig_test.h -- a cluster of ps and worker tasks in this process, for tests of training over it. */
+#ifndef MR_CAPI_CLUSTER_RIG_TEST_H
+#define MR_CAPI_CLUSTER_RIG_TEST_H
+
+#include "server/server.h"
+#include "train/net.h"
+
+enum { RIG_MAX_TASKS = 12 };
+
+typedef struct cluster_rig {
+    mr_cluster cluster;
+    mr_server *servers[RIG_MAX_TASKS];
+} cluster_rig;
+
+/* Tests run in processes of their own, so the tasks' addresses are the same everywhere. */
+void rig_begin(cluster_rig *r, int n_ps, int n_workers);
+void rig_end(cluster_rig *r);
+/* Ends a task as it stands; what it held is gone.  Starts it again. */
+void rig_stop(cluster_rig *r, const char *job, int task);
+void rig_start(cluster_rig *r, const char *job, int task);
+/* A session of a worker's own master that sees the parameter servers and itself. */
+mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out);
+
+/* y = x * w + b learnt from points of y = 2x + 1, x from -1 to 1: a network whose end is known. */
+typedef struct line_net {
+    mr_graph *graph;
+    mr_network *net;
+    mr_out x, y, loss, w, b;
+} line_net;
+void line_begin(line_net *l, int n_ps, int worker);
+void line_end(line_net *l);
+/* Feeds points number first .. first+n-1 of a repeating list of 64: x and y [n,1]. */
+void line_batch(int64_t first, int64_t n, mr_tensor *values[2]);
+/* Runs with a batch; fetches (may be none) are scalars. */
+mr_status *line_run(const line_net *l, mr_session *s, int64_t first, int64_t n, mr_node *target, const mr_out *fetches,
+                    int n_fetches, float *out);
+
+#endif

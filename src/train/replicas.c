@@ -1,0 +1,59 @@
+/* train/replicas.c -- the replica device setter. */
+#include "train/replicas.h"
+
+#include "graph/graph.h"
+
+enum { MAX_PS = 65536 };
+
+static mr_status *check(const char *ps_job, int n_ps, const char *worker)
+{
+    if (!ps_job || !ps_job[0] || !worker)
+        return mr_invalid("replicas: a job of parameter servers and a worker's device are needed");
+    if (n_ps < 1 || n_ps > MAX_PS)
+        return mr_invalid("replicas: %d parameter servers", n_ps);
+    return NULL;
+}
+
+void mr_net_replicate(mr_network *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy)
+{
+    mr_status *st = check(ps_job, n_ps, worker);
+    if (st || !mr_scope_ok(&n->s)) {
+        mr_scope_fail(&n->s, st);
+        return;
+    }
+    mr_arena *a = &n->s.graph->arena;
+    mr_replicas *r = mr_new(mr_replicas);
+    r->strategy = strategy;
+    r->n_ps = n_ps;
+    r->bytes = mr_new_array(int64_t, n_ps);
+    r->devices = mr_new_array(const char *, n_ps);
+    for (int i = 0; i < n_ps; i++)
+        r->devices[i] = mr_arena_printf(a, "/job:%s/task:%d", ps_job, i);
+    mr_replicas_free(n->replicas);
+    n->replicas = r;
+    n->s.device = mr_arena_strdup(a, worker);
+}
+
+void mr_replicas_free(mr_replicas *r)
+{
+    if (!r)
+        return;
+    mr_free(r->bytes);
+    mr_free(r->devices);
+    mr_free(r);
+}
+
+const char *mr_replicas_place(mr_replicas *r, int64_t bytes)
+{
+    int at = r->next;
+    if (r->strategy == MR_REPLICAS_BY_SIZE) { /* of equally full ones the first */
+        at = 0;
+        for (int i = 1; i < r->n_ps; i++)
+            if (r->bytes[i] < r->bytes[at])
+                at = i;
+    }
+    r->next = (r->next + 1) % r->n_ps;
+    if (__builtin_add_overflow(r->bytes[at], bytes, &r->bytes[at]))
+        r->bytes[at] = INT64_MAX;
+    return r->devices[at];
+}
