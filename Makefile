@@ -34,11 +34,18 @@ PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/%,$(ALL_C))
+LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/%,$(ALL_C))
 CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
 CLI_O   := $(CLI_C:%.c=$(B)/%.o)
+
+# gRPC and OpenSSL are known to this library alone, which is opened when they are first needed (src/net/library.h).
+# What it needs of the rest it has a copy of.
+NET_C   := $(filter src/net/grpc/%,$(filter-out %_test.c,$(ALL_C))) src/net/message.c src/net/task_name.c src/net/keys.c \
+           $(addprefix src/base/,bytes.c clock.c file.c log.c memory.c status.c str.c thread.c vec.c writer.c)
+NET_O   := $(NET_C:%.c=$(B)/%.o)
+NET_SO  := $(B)/lib/libmillrace-net.so
 
 SO      := $(B)/lib/libtensorflow.so.2
 LIBA    := $(B)/lib/libmillrace.a
@@ -50,7 +57,7 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-test deps-bench help clean unit
 all: lib $(CLI)                ## build the library and the millrace command
-lib: $(SO) $(LIBA)
+lib: $(SO) $(LIBA) $(NET_SO)
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
 # A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.
@@ -98,6 +105,13 @@ $(SO): $(LIB_O) $(G)/exports.map
 	@for l in libtensorflow.so libtensorflow_framework.so libtensorflow_framework.so.2 libmillrace.so; do \
 	    ln -sf libtensorflow.so.2 $(@D)/$$l; done
 
+$(NET_SO): $(NET_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@echo '{ global: mr_net_library_get; local: *; };' > $(B)/net.map
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-net.so -Wl,--version-script=$(B)/net.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $@ $(NET_O) $(LDFLAGS) -lgrpc -lgpr -lcrypto -pthread
+
 $(LIBA): $(LIB_O)
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
@@ -110,7 +124,7 @@ $(CLI): $(CLI_O) $(LIBA)
 	$(q)$(CC) $(CFLAGS) -o $@ $(CLI_O) $(LIBA) $(LDFLAGS) $(LDLIBS)
 
 # Unit tests see the insides, so they link the objects.
-$(UNIT): $(TEST_O) $(LIB_O)
+$(UNIT): $(TEST_O) $(LIB_O) | $(NET_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
@@ -260,4 +274,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d)
+-include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d)

@@ -14,6 +14,13 @@
 
 static mr_net *local(void) { return mr_net_local(); }
 
+static mr_net *grpc(void)
+{
+    mr_net *net;
+    MR_CHECK_OK(mr_net_grpc(&net));
+    return net;
+}
+
 /* ---- bodies ---- */
 
 static void echo(mr_net *net)
@@ -556,3 +563,28 @@ MR_TEST(net_local_survives_its_caller) { caller_killed(local); }
 MR_TEST(net_local_stop_cancels_calls) { stop_cancels(local()); }
 MR_TEST(net_local_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(local()); }
 MR_TEST(net_local_listens_again) { listen_again(local()); }
+
+/* ---- gRPC ---- */
+
+MR_TEST(net_grpc_echoes) { echo(grpc()); }
+MR_TEST(net_grpc_carries_small_bodies) { small_bodies(grpc()); }
+MR_TEST(net_grpc_carries_many_pieces) { echo_of_size(grpc(), 5 << 20, 20); }
+MR_TEST(net_grpc_carries_100_MiB) { echo_of_size(grpc(), 100 << 20, 2); }
+MR_TEST(net_grpc_has_1000_calls_at_once) { many_at_once(grpc()); }
+MR_TEST(net_grpc_bears_a_fan_in) { fan_in(grpc()); }
+MR_TEST(net_grpc_callbacks_start_requests) { callbacks_start_requests(grpc()); }
+MR_TEST(net_grpc_carries_every_code) { every_code(grpc()); }
+MR_TEST(net_grpc_cuts_long_messages) { long_messages(grpc()); }
+MR_TEST(net_grpc_refuses_what_is_too_large) { too_large(grpc()); }
+MR_TEST(net_grpc_cancels) { cancel(grpc()); }
+MR_TEST(net_grpc_cancels_many) { cancel_many(grpc()); }
+MR_TEST(net_grpc_keeps_deadlines) { deadline(grpc()); }
+MR_TEST(net_grpc_tells_deadlines) { server_hears_of_a_deadline(grpc()); }
+MR_TEST(net_grpc_disconnect_ends_requests) { disconnect_ends_requests(grpc()); }
+MR_TEST(net_grpc_says_when_nobody_is_there) { nobody_there(grpc()); }
+MR_TEST(net_grpc_waits_for_a_peer) { wait_until_up(grpc()); }
+MR_TEST(net_grpc_survives_its_server) { killed_in_the_middle(grpc); }
+MR_TEST(net_grpc_survives_its_caller) { caller_killed(grpc); }
+MR_TEST(net_grpc_stop_cancels_calls) { stop_cancels(grpc()); }
+MR_TEST(net_grpc_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(grpc()); }
+MR_TEST(net_grpc_listens_again) { listen_again(grpc()); }

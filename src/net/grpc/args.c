@@ -1,0 +1,103 @@
+/* net/grpc/args.c -- settings and credentials of channels and servers. */
+#include "net/grpc/grpc.h"
+
+#include <limits.h>
+
+/* A host that is lost shows after that long.  A client's pings need the server's consent, and a plain server may
+ * be TensorFlow's, which bears one in five minutes; everywhere else they are ours. */
+#define PING_MS 10000
+#define PLAIN_PING_MS 310000
+
+static void add_int(mr_grpc_args *a, const char *key, int value)
+{
+    MR_ASSERT(a->list.num_args < (size_t)MR_COUNT(a->args));
+    a->args[a->list.num_args++] =
+        (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key, .value.integer = value};
+}
+
+static void add_text(mr_grpc_args *a, const char *key, const char *value)
+{
+    MR_ASSERT(a->list.num_args < (size_t)MR_COUNT(a->args));
+    a->args[a->list.num_args++] = (grpc_arg){
+        .type = GRPC_ARG_STRING, .key = (char *)(uintptr_t)key, .value.string = (char *)(uintptr_t)value};
+}
+
+static void add_common(mr_grpc_args *a, size_t max_message)
+{
+    a->list = (grpc_channel_args){0, a->args};
+    add_int(a, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, max_message && max_message < INT_MAX ? (int)max_message : -1);
+    add_int(a, GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
+    add_int(a, GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+    add_int(a, GRPC_ARG_ENABLE_CHANNELZ, 0);
+    add_int(a, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    add_int(a, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, PING_MS);
+    /* A compressed message could grow to any size after its length was checked. */
+    add_int(a, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
+}
+
+void mr_grpc_client_args(mr_grpc_args *a, size_t max_message, bool tls, const char *host)
+{
+    add_common(a, max_message);
+    add_int(a, GRPC_ARG_KEEPALIVE_TIME_MS, tls ? PING_MS : PLAIN_PING_MS);
+    add_int(a, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+    add_int(a, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    add_int(a, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+    add_int(a, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    add_int(a, GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
+    add_int(a, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1); /* no connection is shared between peers */
+    add_int(a, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    add_int(a, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+    add_int(a, GRPC_ARG_ENABLE_RETRIES, 0); /* a call may not be made twice unasked */
+    if (tls)
+        add_text(a, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, host);
+}
+
+void mr_grpc_server_args(mr_grpc_args *a, size_t max_message)
+{
+    add_common(a, max_message);
+    add_int(a, GRPC_ARG_KEEPALIVE_TIME_MS, PING_MS);
+    add_int(a, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    add_int(a, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+    add_int(a, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    add_int(a, GRPC_ARG_ALLOW_REUSEPORT, 0); /* a port that is taken is an error */
+    add_int(a, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
+}
+
+/* ---- credentials ---- */
+
+static mr_status *check_keys(const mr_net_keys *k)
+{
+    if (!k->ca || !k->certificate || !k->key)
+        return mr_invalid("TLS needs the CA's certificate, a certificate and its key");
+    return NULL;
+}
+
+static grpc_ssl_pem_key_cert_pair pair_of(const mr_net_keys *k)
+{
+    return (grpc_ssl_pem_key_cert_pair){.private_key = k->key, .cert_chain = k->certificate};
+}
+
+mr_status *mr_grpc_client_credentials(const mr_net_keys *keys, grpc_channel_credentials **out)
+{
+    if (!keys) {
+        *out = grpc_insecure_credentials_create();
+        return NULL;
+    }
+    MR_TRY(check_keys(keys));
+    grpc_ssl_pem_key_cert_pair pair = pair_of(keys);
+    *out = grpc_ssl_credentials_create(keys->ca, &pair, NULL, NULL);
+    return *out ? NULL : mr_invalid("these keys are none");
+}
+
+mr_status *mr_grpc_server_credentials(const mr_net_keys *keys, grpc_server_credentials **out)
+{
+    if (!keys) {
+        *out = grpc_insecure_server_credentials_create();
+        return NULL;
+    }
+    MR_TRY(check_keys(keys));
+    grpc_ssl_pem_key_cert_pair pair = pair_of(keys);
+    *out = grpc_ssl_server_credentials_create_ex(
+        keys->ca, &pair, 1, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
+    return *out ? NULL : mr_invalid("these keys are none");
+}

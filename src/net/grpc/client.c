@@ -1,0 +1,233 @@
+/* net/grpc/client.c -- the gRPC transport, asking.
+ *
+ * A request is one call and one batch of six operations; the clients' thread hears when all are over.
+ * Requests of a peer are in its list until then.  One lock for all of it: it is held for a few
+ * instructions a request. */
+#include "net/grpc/grpc.h"
+
+#include "base/clock.h"
+#include "net/message.h"
+#include "net/task_name.h"
+
+typedef struct request {
+    mr_tag tag; /* first */
+    mr_net_request *r;
+    mr_net_peer *peer;
+    grpc_call *call;
+    struct request *next, *prev; /* the peer's list */
+    grpc_byte_buffer *body, *reply;
+    grpc_metadata_array head, trail;
+    grpc_status_code code;
+    grpc_slice details;
+} request;
+
+struct mr_net_peer {
+    char *address;
+    grpc_channel *channel;
+    grpc_completion_queue *cq;
+    request *open; /* mu */
+    bool closing;  /* mu */
+};
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+static mr_cond changed = {PTHREAD_COND_INITIALIZER}; /* a closing peer has no requests any more */
+
+/* ---- ending ---- */
+
+/* What became of it; the reply, if there is one. */
+static mr_status *result(request *q, bool closing, mr_bytes *reply)
+{
+    if (q->code == GRPC_STATUS_OK && q->reply) {
+        grpc_byte_buffer *g = q->reply;
+        q->reply = NULL;
+        return mr_body_from_grpc(g, reply);
+    }
+    if (q->code == GRPC_STATUS_OK)
+        return mr_error(MR_INTERNAL, "%s of %s ended without an answer", q->r->method, q->peer->address);
+    if (closing)
+        return mr_error(MR_CANCELLED, "%s to %s: disconnected", q->r->method, q->peer->address);
+    mr_status *st = mr_net_status(q->code, mr_slice_view(&q->details));
+    if (q->code == GRPC_STATUS_UNAVAILABLE || q->code == GRPC_STATUS_DEADLINE_EXCEEDED) /* often gRPC's own words */
+        st = mr_status_prepend(st, "%s to %s: ", q->r->method, q->peer->address);
+    return st;
+}
+
+static void free_request(request *q)
+{
+    if (q->reply)
+        grpc_byte_buffer_destroy(q->reply);
+    grpc_byte_buffer_destroy(q->body);
+    grpc_metadata_array_destroy(&q->head);
+    grpc_metadata_array_destroy(&q->trail);
+    grpc_slice_unref(q->details);
+    grpc_call_unref(q->call);
+    mr_free(q);
+}
+
+static void finished(mr_tag *t, bool ok)
+{
+    request *q = (request *)t;
+    mr_net_request *r = q->r;
+    mr_net_peer *p = q->peer;
+    mr_bytes reply = {0};
+    (void)ok; /* a batch with a status always succeeds */
+    mr_lock(&mu);
+    r->impl = NULL; /* a cancel from now on does nothing */
+    bool closing = p->closing;
+    mr_unlock(&mu);
+    mr_status *st = result(q, closing, &reply);
+    if (st)
+        mr_bytes_deinit(&reply);
+    r->done(r, st, &reply);
+    mr_bytes_deinit(&reply);
+    mr_lock(&mu);
+    *(q->prev ? &q->prev->next : &p->open) = q->next;
+    if (q->next)
+        q->next->prev = q->prev;
+    if (p->closing)
+        pthread_cond_broadcast(&changed.c);
+    mr_unlock(&mu);
+    free_request(q);
+}
+
+/* ---- starting ---- */
+
+static void start_batch(request *q)
+{
+    uint32_t wait = q->r->wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY : 0;
+    grpc_op ops[] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = wait | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = q->body},
+        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &q->head},
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &q->reply},
+        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+         .data.recv_status_on_client = {
+             .trailing_metadata = &q->trail, .status = &q->code, .status_details = &q->details}}};
+    grpc_call_error e = grpc_call_start_batch(q->call, ops, MR_COUNT(ops), &q->tag, NULL);
+    MR_ASSERT(e == GRPC_CALL_OK);
+    (void)e;
+}
+
+void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
+{
+    request *q = mr_new(request);
+    q->tag.fn = finished;
+    q->r = r;
+    q->peer = p;
+    q->body = mr_body_to_grpc(&r->body);
+    q->details = grpc_empty_slice();
+    grpc_metadata_array_init(&q->head);
+    grpc_metadata_array_init(&q->trail);
+    grpc_slice method = grpc_slice_from_copied_string(r->method);
+    q->call = grpc_channel_create_call(p->channel, NULL, GRPC_PROPAGATE_DEFAULTS, p->cq, method, NULL,
+                                       mr_grpc_time(r->deadline_ns), NULL);
+    grpc_slice_unref(method);
+    mr_lock(&mu);
+    r->impl = q;
+    q->next = p->open;
+    if (q->next)
+        q->next->prev = q;
+    p->open = q;
+    bool closing = p->closing;
+    mr_unlock(&mu);
+    if (closing)
+        grpc_call_cancel(q->call, NULL);
+    start_batch(q);
+}
+
+/* gRPC is called without the lock: it may drop the pieces of the body, and who knows what that does. */
+static void cancel_and_unref(grpc_call *call)
+{
+    grpc_call_cancel(call, NULL);
+    grpc_call_unref(call);
+}
+
+void mr_grpc_cancel(mr_net_request *r)
+{
+    mr_lock(&mu);
+    request *q = r->impl;
+    grpc_call *call = q ? q->call : NULL;
+    if (call)
+        grpc_call_ref(call);
+    mr_unlock(&mu);
+    if (call)
+        cancel_and_unref(call);
+}
+
+/* ---- peers ---- */
+
+/* The name the peer's certificate must show. */
+static mr_status *host_of(const char *name, mr_str *out)
+{
+    if (!name)
+        mr_str_appendz(out, MR_TASK_ANY);
+    else if (!mr_task_name_encode(name, out))
+        return mr_invalid("'%s' is no name of a task, such as ps/0", name);
+    return NULL;
+}
+
+static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                               grpc_channel **out)
+{
+    mr_grpc_args args;
+    grpc_channel_credentials *creds;
+    mr_str host = {0};
+    mr_status *st = host_of(name, &host);
+    if (!st)
+        st = mr_grpc_client_credentials(keys, &creds);
+    if (!st) {
+        mr_grpc_client_args(&args, n->max_message, keys != NULL, mr_str_z(&host));
+        *out = grpc_channel_create(address, creds, &args.list);
+        grpc_channel_credentials_release(creds);
+        if (!*out)
+            st = mr_invalid("'%s' is no address", address);
+    }
+    mr_str_deinit(&host);
+    return st;
+}
+
+mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                           mr_net_peer **out)
+{
+    mr_status *st = NULL;
+    mr_net_peer *p = mr_new(mr_net_peer);
+    mr_grpc_use();
+    MR_GO(make_channel(n, address, keys, name, &p->channel));
+    MR_GO(mr_queue_clients_get(&p->cq));
+    p->address = mr_strdup(address);
+    *out = p;
+    return NULL;
+out:
+    if (p->channel)
+        grpc_channel_destroy(p->channel);
+    mr_free(p);
+    mr_grpc_unuse();
+    return st;
+}
+
+void mr_grpc_disconnect(mr_net_peer *p)
+{
+    if (!p)
+        return;
+    MR_VEC(grpc_call *) open = {0};
+    mr_lock(&mu);
+    p->closing = true;
+    for (request *q = p->open; q; q = q->next) {
+        grpc_call_ref(q->call);
+        mr_vec_push(&open, q->call);
+    }
+    mr_unlock(&mu);
+    for (int i = 0; i < open.n; i++)
+        cancel_and_unref(open.p[i]);
+    mr_vec_deinit(&open);
+    mr_lock(&mu);
+    while (p->open)
+        mr_cond_wait(&changed, &mu);
+    mr_unlock(&mu);
+    grpc_channel_destroy(p->channel);
+    mr_queue_clients_put();
+    mr_grpc_unuse();
+    mr_free(p->address);
+    mr_free(p);
+}

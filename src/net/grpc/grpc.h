@@ -1,0 +1,76 @@
+/* net/grpc/grpc.h -- the parts of the gRPC transport; all in libmillrace-net.so.
+ *
+ *     life.c    gRPC's own life, completion queues and their threads
+ *     body.c    messages as lists of pieces and as gRPC's slices
+ *     args.c    settings and credentials of channels and servers
+ *     client.c  asking        server.c  answering
+ *     keys.c    certificates  library.c the table that the rest of the library gets */
+#ifndef MR_NET_GRPC_GRPC_H
+#define MR_NET_GRPC_GRPC_H
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include "base/thread.h"
+#include "net/net.h"
+
+/* ---- life.c ---- */
+
+/* gRPC is there while it has users: servers, peers, and received bodies whose memory is its own. */
+void mr_grpc_use(void);
+void mr_grpc_unuse(void);
+
+/* What a completion queue tells of: embedded in what waits. */
+typedef struct mr_tag {
+    void (*fn)(struct mr_tag *t, bool ok);
+} mr_tag;
+
+typedef struct mr_queue { /* a completion queue and the thread that looks at it */
+    grpc_completion_queue *cq;
+    mr_thread thread;
+} mr_queue;
+mr_status *mr_queue_init(mr_queue *q, const char *thread_name);
+void mr_queue_deinit(mr_queue *q); /* everything told before */
+/* The clients' queue, made for the first of them. */
+mr_status *mr_queue_clients_get(grpc_completion_queue **out);
+void mr_queue_clients_put(void);
+
+gpr_timespec mr_grpc_time(int64_t at_ns); /* of mr_now_ns; 0: never */
+
+/* ---- body.c ---- */
+
+/* Takes over the pieces, which are dropped when gRPC has sent them. */
+grpc_byte_buffer *mr_body_to_grpc(mr_bytes *b);
+/* Takes over the buffer.  RESOURCE_EXHAUSTED. */
+mr_status *mr_body_from_grpc(grpc_byte_buffer *g, mr_bytes *out);
+mr_sv mr_slice_view(const grpc_slice *s); /* lives as long as *s */
+
+/* ---- args.c ---- */
+
+typedef struct mr_grpc_args {
+    grpc_arg args[24];
+    grpc_channel_args list;
+} mr_grpc_args;
+/* name: as in mr_net.connect; host stays the caller's and must outlive out. */
+void mr_grpc_client_args(mr_grpc_args *out, size_t max_message, bool tls, const char *host);
+void mr_grpc_server_args(mr_grpc_args *out, size_t max_message);
+mr_status *mr_grpc_client_credentials(const mr_net_keys *keys, grpc_channel_credentials **out);
+mr_status *mr_grpc_server_credentials(const mr_net_keys *keys, grpc_server_credentials **out);
+
+/* ---- the two halves of mr_net ---- */
+
+mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port);
+void mr_grpc_stop(mr_net_server *s, int64_t grace_ns);
+void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body);
+bool mr_grpc_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg);
+
+mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                           mr_net_peer **out);
+void mr_grpc_disconnect(mr_net_peer *p);
+void mr_grpc_start(mr_net_peer *p, mr_net_request *r);
+void mr_grpc_cancel(mr_net_request *r);
+
+/* ---- keys.c ---- */
+mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts, int n, int days);
+
+#endif

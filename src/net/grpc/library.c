@@ -1,0 +1,28 @@
+/* net/grpc/library.c -- the one symbol of libmillrace-net.so. */
+#include "net/library.h"
+
+#include "net/grpc/grpc.h"
+
+const mr_net_library *mr_net_library_get(const mr_net_host *host) __attribute__((visibility("default")));
+
+static mr_net grpc = {
+    .name = "grpc",
+    .listen = mr_grpc_listen,
+    .stop = mr_grpc_stop,
+    .reply = mr_grpc_reply,
+    .on_cancel = mr_grpc_on_cancel,
+    .connect = mr_grpc_connect,
+    .disconnect = mr_grpc_disconnect,
+    .start = mr_grpc_start,
+    .cancel = mr_grpc_cancel,
+};
+
+const mr_net_library *mr_net_library_get(const mr_net_host *host)
+{
+    static const mr_net_library library = {
+        .abi = MR_NET_LIBRARY_ABI, .grpc = &grpc, .make_keys = mr_grpc_make_keys};
+    if (host->abi != MR_NET_LIBRARY_ABI)
+        return NULL;
+    mr_log_listen(host->log, NULL);
+    return &library;
+}

@@ -1,0 +1,92 @@
+/* net/grpc/life.c -- gRPC's own life, completion queues and their threads. */
+#include "net/grpc/grpc.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* of both counts; last in this folder's order */
+static int n_users MR_GUARDED_BY(mu);
+
+/* Under the lock, so that a new user waits for the end of gRPC's last life. */
+void mr_grpc_use(void)
+{
+    mr_lock(&mu);
+    if (n_users++ == 0)
+        grpc_init();
+    mr_unlock(&mu);
+}
+
+void mr_grpc_unuse(void)
+{
+    mr_lock(&mu);
+    if (--n_users == 0)
+        grpc_shutdown(); /* waits, unless it is called by one of gRPC's own threads */
+    mr_unlock(&mu);
+}
+
+/* ---- completion queues ---- */
+
+static void run(void *arg)
+{
+    mr_queue *q = arg;
+    gpr_timespec never = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    for (;;) {
+        grpc_event e = grpc_completion_queue_next(q->cq, never, NULL);
+        if (e.type == GRPC_QUEUE_SHUTDOWN)
+            return;
+        if (e.type != GRPC_OP_COMPLETE)
+            continue;
+        mr_tag *t = e.tag;
+        t->fn(t, e.success != 0);
+    }
+}
+
+mr_status *mr_queue_init(mr_queue *q, const char *thread_name)
+{
+    q->cq = grpc_completion_queue_create_for_next(NULL);
+    int err = mr_thread_start(&q->thread, thread_name, run, q);
+    if (!err)
+        return NULL;
+    grpc_completion_queue_shutdown(q->cq);
+    grpc_completion_queue_destroy(q->cq);
+    return mr_errno_status(err, "start", "a thread for gRPC");
+}
+
+void mr_queue_deinit(mr_queue *q)
+{
+    grpc_completion_queue_shutdown(q->cq);
+    mr_thread_join(&q->thread);
+    grpc_completion_queue_destroy(q->cq);
+}
+
+static mr_mutex clients_mu = {PTHREAD_MUTEX_INITIALIZER}; /* above mu */
+static int n_clients MR_GUARDED_BY(clients_mu);
+static mr_queue clients MR_GUARDED_BY(clients_mu);
+
+mr_status *mr_queue_clients_get(grpc_completion_queue **out)
+{
+    mr_lock(&clients_mu);
+    mr_status *st = n_clients == 0 ? mr_queue_init(&clients, "mr-grpc-client") : NULL;
+    n_clients += st == NULL;
+    *out = clients.cq;
+    mr_unlock(&clients_mu);
+    return st;
+}
+
+void mr_queue_clients_put(void)
+{
+    mr_lock(&clients_mu);
+    if (--n_clients == 0)
+        mr_queue_deinit(&clients);
+    mr_unlock(&clients_mu);
+}
+
+/* ---- time ---- */
+
+gpr_timespec mr_grpc_time(int64_t at_ns)
+{
+    if (at_ns == 0)
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    gpr_timespec left = gpr_time_from_nanos(at_ns - mr_now_ns(), GPR_TIMESPAN);
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), left);
+}

@@ -1,0 +1,469 @@
+/* net/grpc/server.c -- the gRPC transport, answering.
+ *
+ * The server's thread accepts calls, a few asked for in advance.  A call then has up to three operations under way:
+ * its request is read (first), its end is awaited (`close`, from the beginning), its answer is sent.  Each
+ * holds a reference, and so does the handler until reply.
+ *
+ * gRPC is called without our lock, for it may drop pieces of bodies, and who knows what that does; a reference
+ * keeps the grpc_call for that long.
+ *
+ * Cancellation is as in the local transport: once `replied`, no callback begins, and reply waits for one that
+ * runs.  When the server has stopped, calls that were not answered lose their grpc_call (`call` NULL) and their
+ * replies are thrown away. */
+#include "net/grpc/grpc.h"
+
+#include "base/clock.h"
+#include "net/message.h"
+#include "net/task_name.h"
+
+enum { IN_ADVANCE = 32 };
+
+typedef struct call {
+    mr_net_call pub; /* first */
+    mr_tag accepted, read, closed, sent, stop;
+    mr_net_server *server;
+    mr_refs refs;
+    grpc_call *call; /* the server's lock; NULL: gone */
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+    grpc_byte_buffer *request, *answer;
+    grpc_slice message;
+    int was_cancelled; /* gRPC's, when closed */
+    mr_str method, peer_name;
+    /* the server's lock */
+    struct call *next, *prev; /* all that have a grpc_call */
+    bool cancelled, replied, running;
+    pthread_t running_in;
+} call;
+
+struct mr_net_server {
+    mr_refs refs; /* the user, and each call */
+    mr_net_listen o;
+    const mr_net *net;
+    grpc_server *server;
+    mr_queue queue;
+    mr_tag shut;
+    mr_mutex mu;
+    mr_cond changed;
+    call *calls MR_GUARDED_BY(mu);
+    int n_live MR_GUARDED_BY(mu);    /* that have a grpc_call */
+    int n_telling MR_GUARDED_BY(mu); /* about to hear that the server stops */
+    bool stopping MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
+};
+
+#define OWNER(T, member, p) ((T *)((char *)(p) - offsetof(T, member)))
+
+static void server_unref(mr_net_server *s)
+{
+    if (!mr_refs_drop(&s->refs))
+        return;
+    mr_cond_deinit(&s->changed);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+    mr_grpc_unuse();
+}
+
+/* ---- the life of a call ---- */
+
+/* Lets go of gRPC's part; the others may still hold ours. */
+static void detach_locked(call *k) MR_REQUIRES(k->server->mu)
+{
+    mr_net_server *s = k->server;
+    if (!k->call)
+        return;
+    grpc_call_unref(k->call);
+    k->call = NULL;
+    *(k->prev ? &k->prev->next : &s->calls) = k->next;
+    if (k->next)
+        k->next->prev = k->prev;
+    s->n_live--;
+    mr_cond_broadcast(&s->changed);
+}
+
+static void call_unref(call *k)
+{
+    if (!mr_refs_drop(&k->refs))
+        return;
+    mr_net_server *s = k->server;
+    mr_lock(&s->mu);
+    detach_locked(k);
+    mr_unlock(&s->mu);
+    if (k->request)
+        grpc_byte_buffer_destroy(k->request);
+    if (k->answer)
+        grpc_byte_buffer_destroy(k->answer);
+    grpc_slice_unref(k->message);
+    grpc_call_details_destroy(&k->details);
+    grpc_metadata_array_destroy(&k->metadata);
+    mr_bytes_deinit(&k->pub.body);
+    mr_str_deinit(&k->method);
+    mr_str_deinit(&k->peer_name);
+    mr_free(k);
+    server_unref(s);
+}
+
+static void start_batch(call *k, grpc_call *g, const grpc_op *ops, int n, mr_tag *tag)
+{
+    mr_refs_take(&k->refs);
+    grpc_call_error e = grpc_call_start_batch(g, ops, (size_t)n, tag, NULL);
+    MR_ASSERT(e == GRPC_CALL_OK);
+    (void)e;
+}
+
+/* gRPC's part with a reference; NULL: it is gone. */
+static grpc_call *get_call_locked(call *k) MR_REQUIRES(k->server->mu)
+{
+    if (k->call)
+        grpc_call_ref(k->call);
+    return k->call;
+}
+
+/* Sends an answer; takes over g, st and body. */
+static void send_answer(call *k, grpc_call *g, mr_status *st, mr_bytes *body)
+{
+    mr_str memory = {0};
+    mr_sv text = mr_net_message(st, &memory);
+    k->message = grpc_slice_from_copied_buffer(text.p, text.n);
+    if (!st)
+        k->answer = mr_body_to_grpc(body);
+    grpc_op ops[] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA},
+        {.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+         .data.send_status_from_server = {.status = (grpc_status_code)mr_status_code(st),
+                                          .status_details = &k->message}},
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = k->answer}};
+    start_batch(k, g, ops, st ? 2 : 3, &k->sent);
+    grpc_call_unref(g);
+    mr_str_deinit(&memory);
+    mr_status_free(st);
+}
+
+static void sent(mr_tag *t, bool ok)
+{
+    (void)ok;
+    call_unref(OWNER(call, sent, t));
+}
+
+/* ---- cancellation ---- */
+
+bool mr_grpc_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg)
+{
+    call *k = (call *)c;
+    mr_lock(&k->server->mu);
+    bool ok = !k->cancelled;
+    if (ok) {
+        c->cancelled = fn;
+        c->cancelled_arg = arg;
+    }
+    mr_unlock(&k->server->mu);
+    return ok;
+}
+
+/* In the server's thread. */
+static void cancel_call(call *k)
+{
+    mr_net_server *s = k->server;
+    mr_lock(&s->mu);
+    bool first = !k->cancelled && !k->replied;
+    k->cancelled = true;
+    void (*fn)(void *, mr_net_call *) = first ? k->pub.cancelled : NULL;
+    k->running = fn != NULL;
+    k->running_in = pthread_self();
+    mr_unlock(&s->mu);
+    if (!fn)
+        return;
+    fn(k->pub.cancelled_arg, &k->pub);
+    mr_lock(&s->mu);
+    k->running = false;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+/* The call is over: answered, or nobody waits for its answer any more. */
+static void closed(mr_tag *t, bool ok)
+{
+    call *k = OWNER(call, closed, t);
+    if (!ok || k->was_cancelled)
+        cancel_call(k);
+    call_unref(k);
+}
+
+void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
+{
+    call *k = (call *)c;
+    mr_net_server *s = k->server;
+    mr_lock(&s->mu);
+    MR_ASSERT(!k->replied);
+    while (k->running && !pthread_equal(k->running_in, pthread_self()))
+        mr_cond_wait(&s->changed, &s->mu);
+    k->replied = true;
+    grpc_call *g = get_call_locked(k);
+    mr_unlock(&s->mu);
+    if (g)
+        send_answer(k, g, st, body);
+    else
+        mr_status_free(st);
+    if (body)
+        mr_bytes_deinit(body);
+    call_unref(k);
+}
+
+/* ---- accepting ---- */
+
+static void accept_one(mr_net_server *s);
+
+/* Whose certificate it was, "" without one: the first of its names that is a task's. */
+static void find_peer_name(call *k)
+{
+    grpc_auth_context *ctx = grpc_call_auth_context(k->call);
+    if (!ctx)
+        return;
+    grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(ctx, GRPC_X509_SAN_PROPERTY_NAME);
+    for (const grpc_auth_property *p; (p = grpc_auth_property_iterator_next(&it));) {
+        mr_str name = {0};
+        if (k->peer_name.n == 0 && mr_task_name_decode((mr_sv){p->value, p->value_length}, &name))
+            mr_str_appendz(&k->peer_name, mr_str_z(&name));
+        mr_str_deinit(&name);
+    }
+    grpc_auth_context_release(ctx);
+}
+
+static int64_t deadline_of(const call *k)
+{
+    gpr_timespec at = k->details.deadline;
+    if (gpr_time_cmp(at, gpr_inf_future(at.clock_type)) == 0)
+        return 0;
+    gpr_timespec left = gpr_time_sub(at, gpr_now(at.clock_type));
+    double ns = (double)left.tv_sec * 1e9 + left.tv_nsec;
+    return ns > 1e17 ? 0 : mr_now_ns() + (int64_t)MR_MAX(ns, -1e17);
+}
+
+/* The request is here: it is the handler's. */
+static void read_done(mr_tag *t, bool ok)
+{
+    call *k = OWNER(call, read, t);
+    mr_net_server *s = k->server;
+    grpc_byte_buffer *request = k->request;
+    k->request = NULL;
+    mr_status *st = NULL;
+    if (!ok || !request)
+        st = mr_invalid("a call without a request");
+    else
+        st = mr_body_from_grpc(request, &k->pub.body);
+    mr_lock(&s->mu);
+    if (!st && s->stopping)
+        st = mr_error(MR_UNAVAILABLE, "the server is shutting down");
+    k->replied = st != NULL;
+    grpc_call *g = st ? get_call_locked(k) : NULL;
+    mr_unlock(&s->mu);
+    if (!st) {
+        mr_refs_take(&k->refs); /* the handler's */
+        s->o.handle(s->o.arg, &k->pub);
+    } else if (g) {
+        send_answer(k, g, st, NULL);
+    } else {
+        mr_status_free(st);
+    }
+    call_unref(k);
+}
+
+static void accepted(mr_tag *t, bool ok)
+{
+    call *k = OWNER(call, accepted, t);
+    mr_net_server *s = k->server;
+    if (!ok) { /* the server is shutting down */
+        k->call = NULL;
+        call_unref(k);
+        return;
+    }
+    mr_lock(&s->mu);
+    bool stopping = s->stopping;
+    mr_unlock(&s->mu);
+    if (!stopping)
+        accept_one(s);
+    mr_sv method = mr_slice_view(&k->details.method);
+    mr_str_append(&k->method, method.p, method.n);
+    find_peer_name(k);
+    k->pub.method = mr_str_z(&k->method);
+    k->pub.peer_name = mr_str_z(&k->peer_name);
+    k->pub.deadline_ns = deadline_of(k);
+    mr_lock(&s->mu);
+    k->next = s->calls;
+    if (k->next)
+        k->next->prev = k;
+    s->calls = k;
+    s->n_live++;
+    mr_unlock(&s->mu);
+    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &k->was_cancelled};
+    grpc_op read = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &k->request};
+    start_batch(k, k->call, &close, 1, &k->closed);
+    start_batch(k, k->call, &read, 1, &k->read);
+    call_unref(k); /* accepting's */
+}
+
+static void accept_one(mr_net_server *s)
+{
+    call *k = mr_new(call);
+    mr_refs_init(&k->refs);
+    mr_refs_take(&s->refs);
+    k->server = s;
+    k->pub.net = s->net;
+    k->accepted.fn = accepted;
+    k->read.fn = read_done;
+    k->closed.fn = closed;
+    k->sent.fn = sent;
+    k->message = grpc_empty_slice();
+    grpc_call_details_init(&k->details);
+    grpc_metadata_array_init(&k->metadata);
+    grpc_call_error e = grpc_server_request_call(s->server, &k->call, &k->details, &k->metadata, s->queue.cq,
+                                                 s->queue.cq, &k->accepted);
+    if (e != GRPC_CALL_OK) {
+        k->call = NULL;
+        call_unref(k);
+    }
+}
+
+/* ---- listening ---- */
+
+static void shut(mr_tag *t, bool ok)
+{
+    mr_net_server *s = OWNER(mr_net_server, shut, t);
+    (void)ok;
+    mr_lock(&s->mu);
+    s->shut_down = true;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+static mr_status *bind(mr_net_server *s, const char *address, int *port)
+{
+    grpc_server_credentials *creds;
+    MR_TRY(mr_grpc_server_credentials(s->o.keys, &creds));
+    *port = grpc_server_add_http2_port(s->server, address, creds);
+    grpc_server_credentials_release(creds);
+    if (*port == 0)
+        return mr_error(MR_UNAVAILABLE, "cannot listen at %s: it is in use, not ours, or the keys are wrong", address);
+    return NULL;
+}
+
+static void shut_down(mr_net_server *s)
+{
+    grpc_server_shutdown_and_notify(s->server, s->queue.cq, &s->shut);
+    grpc_server_cancel_all_calls(s->server);
+    mr_lock(&s->mu);
+    while (!s->shut_down)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
+    grpc_server_destroy(s->server);
+    mr_queue_deinit(&s->queue);
+}
+
+mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
+{
+    mr_grpc_args args;
+    mr_net_server *s = mr_new(mr_net_server);
+    mr_grpc_use();
+    mr_refs_init(&s->refs);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->changed);
+    s->o = *o;
+    s->net = n;
+    s->shut.fn = shut;
+    mr_status *st = mr_queue_init(&s->queue, "mr-grpc-server");
+    if (!st) {
+        mr_grpc_server_args(&args, n->max_message);
+        s->server = grpc_server_create(&args.list, NULL);
+        grpc_server_register_completion_queue(s->server, s->queue.cq, NULL);
+        st = bind(s, o->address, port);
+        grpc_server_start(s->server);
+        if (st)
+            shut_down(s);
+    }
+    s->o.address = NULL; /* the caller's */
+    s->o.keys = NULL;
+    if (st) {
+        server_unref(s);
+        return st;
+    }
+    for (int i = 0; i < IN_ADVANCE; i++)
+        accept_one(s);
+    *out = s;
+    return NULL;
+}
+
+/* ---- stopping ---- */
+
+/* In the server's thread. */
+static void stop_call(mr_tag *t, bool ok)
+{
+    call *k = OWNER(call, stop, t);
+    mr_net_server *s = k->server;
+    (void)ok;
+    cancel_call(k);
+    mr_lock(&s->mu);
+    s->n_telling--;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    call_unref(k);
+}
+
+/* The calls that run are cancelled in the server's thread, to which an empty batch leads. */
+static void cancel_all(mr_net_server *s)
+{
+    MR_VEC(call *) calls = {0};
+    mr_lock(&s->mu);
+    s->stopping = true;
+    for (call *k = s->calls; k; k = k->next) {
+        mr_refs_take(&k->refs);
+        mr_vec_push(&calls, k);
+    }
+    s->n_telling = calls.n;
+    mr_unlock(&s->mu);
+    for (int i = 0; i < calls.n; i++) {
+        call *k = calls.p[i];
+        k->stop.fn = stop_call;
+        start_batch(k, k->call, NULL, 0, &k->stop); /* our reference keeps it attached */
+        call_unref(k);
+    }
+    mr_vec_deinit(&calls);
+}
+
+static void wait_for_answers(mr_net_server *s, int64_t until_ns)
+{
+    mr_lock(&s->mu);
+    while (s->n_telling)
+        mr_cond_wait(&s->changed, &s->mu);
+    while (s->n_live && mr_cond_wait_until(&s->changed, &s->mu, until_ns))
+        ;
+    mr_unlock(&s->mu);
+}
+
+/* What is not answered by now has to go without gRPC. */
+static void detach_all(mr_net_server *s)
+{
+    for (;;) {
+        mr_lock(&s->mu);
+        grpc_call *g = s->calls ? get_call_locked(s->calls) : NULL;
+        if (g)
+            detach_locked(s->calls);
+        mr_unlock(&s->mu);
+        if (!g)
+            return;
+        grpc_call_cancel_with_status(g, GRPC_STATUS_UNAVAILABLE, "the server was stopped", NULL);
+        grpc_call_unref(g);
+    }
+}
+
+void mr_grpc_stop(mr_net_server *s, int64_t grace_ns)
+{
+    if (!s)
+        return;
+    int64_t until;
+    if (!mr_i64_add(mr_now_ns(), grace_ns, &until))
+        until = INT64_MAX;
+    cancel_all(s);
+    wait_for_answers(s, until);
+    detach_all(s);
+    shut_down(s);
+    server_unref(s);
+}

@@ -1,0 +1,55 @@
+/* net/keys.c -- keys of tasks as files in a folder. */
+#include "net/keys.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+
+char *mr_net_key_path(const char *folder, const char *name, const char *ending)
+{
+    char *path = mr_printf("%s/%s%s", folder, name, ending);
+    for (char *p = path + strlen(folder) + 1; *p; p++)
+        if (*p == '/')
+            *p = '-';
+    return path;
+}
+
+static mr_status *read_key(const char *path, mr_str *out)
+{
+    struct stat st;
+    if (stat(mr_path_local(path), &st) != 0)
+        return mr_errno_status(errno, "read", path);
+    if (st.st_mode & 077)
+        return mr_error(MR_PERMISSION_DENIED, "%s can be read by others: chmod 600 it, or make new keys", path);
+    return mr_file_read_all(path, out);
+}
+
+mr_status *mr_net_keys_load(const char *folder, const char *name, mr_net_keys_file *out)
+{
+    char *ca = mr_net_key_path(folder, "ca", ".pem"), *key = mr_net_key_path(folder, name, ".key"),
+         *pem = mr_net_key_path(folder, name, ".pem");
+    mr_status *st = NULL;
+    *out = (mr_net_keys_file){0};
+    MR_GO(mr_file_read_all(ca, &out->ca));
+    MR_GO(mr_file_read_all(pem, &out->certificate));
+    MR_GO(read_key(key, &out->key));
+    out->keys = (mr_net_keys){mr_str_z(&out->ca), mr_str_z(&out->certificate), mr_str_z(&out->key)};
+out:
+    if (st)
+        mr_net_keys_deinit(out);
+    mr_free(ca);
+    mr_free(key);
+    mr_free(pem);
+    return st;
+}
+
+void mr_net_keys_deinit(mr_net_keys_file *f)
+{
+    if (f->key.p)
+        explicit_bzero(f->key.p, f->key.cap);
+    mr_str_deinit(&f->ca);
+    mr_str_deinit(&f->certificate);
+    mr_str_deinit(&f->key);
+    f->keys = (mr_net_keys){0};
+}

@@ -1,0 +1,18 @@
+/* net/keys.h -- keys of tasks as files in a folder: ca.pem, ca.key, and ps-0.pem and ps-0.key for "ps/0". */
+#ifndef MR_NET_KEYS_H
+#define MR_NET_KEYS_H
+
+#include "net/net.h"
+
+/* FOLDER/NAME with its / as -, and the ending; mr_free. */
+char *mr_net_key_path(const char *folder, const char *name, const char *ending);
+
+/* What a task needs of a folder; a key that others can read is refused. */
+typedef struct mr_net_keys_file {
+    mr_net_keys keys; /* points into the rest */
+    mr_str ca, certificate, key;
+} mr_net_keys_file;
+mr_status *mr_net_keys_load(const char *folder, const char *name, mr_net_keys_file *out);
+void mr_net_keys_deinit(mr_net_keys_file *f); /* overwrites the key */
+
+#endif

@@ -1,0 +1,82 @@
+/* net/task_name.c -- the names of tasks as they stand in certificates. */
+#include "net/task_name.h"
+
+static const char ending[] = ".millrace", task[] = "task-", plain[] = "name.";
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* One way to write each number, so that a name stands for one task. */
+static bool is_number(mr_sv v)
+{
+    bool ok = v.n >= 1 && v.n <= 9 && (v.n == 1 || v.p[0] != '0');
+    for (size_t i = 0; ok && i < v.n; i++)
+        ok = is_digit(v.p[i]);
+    return ok;
+}
+
+static void encode(mr_sv v, mr_str *out)
+{
+    for (size_t i = 0; i < v.n; i++) {
+        char c = v.p[i];
+        if ((c >= 'a' && c <= 'z') || is_digit(c))
+            mr_str_appendc(out, c);
+        else
+            mr_str_printf(out, "-%02x", (unsigned char)c);
+    }
+}
+
+bool mr_task_name_encode(const char *name, mr_str *out)
+{
+    const char *slash = strrchr(name, '/');
+    mr_sv job = {name, slash ? (size_t)(slash - name) : strlen(name)};
+    mr_sv index = mr_sv_of(slash ? slash + 1 : "0");
+    if (job.n == 0 || !is_number(index))
+        return false;
+    if (slash)
+        mr_str_printf(out, "%s%.*s.", task, MR_SV_ARG(index));
+    else
+        mr_str_appendz(out, plain);
+    encode(job, out);
+    mr_str_appendz(out, ending);
+    return true;
+}
+
+static int hex_digit(char c) { return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+static bool decode(mr_sv v, mr_str *out)
+{
+    for (size_t i = 0; i < v.n; i++) {
+        char c = v.p[i];
+        if (c == '-') {
+            int hi = i + 2 < v.n ? hex_digit(v.p[i + 1]) : -1, lo = hi < 0 ? -1 : hex_digit(v.p[i + 2]);
+            if (lo < 0)
+                return false;
+            c = (char)(hi * 16 + lo);
+            i += 2;
+        } else if (!(c >= 'a' && c <= 'z') && !is_digit(c)) {
+            return false;
+        }
+        if (c == '\0')
+            return false;
+        mr_str_appendc(out, c);
+    }
+    return v.n > 0;
+}
+
+bool mr_task_name_decode(mr_sv host, mr_str *out)
+{
+    size_t end = sizeof(ending) - 1;
+    if (host.n < end || memcmp(host.p + host.n - end, ending, end) != 0)
+        return false;
+    host.n -= end;
+    if (mr_sv_starts(host, plain))
+        return decode((mr_sv){host.p + sizeof(plain) - 1, host.n - (sizeof(plain) - 1)}, out);
+    mr_sv index;
+    if (!mr_sv_starts(host, task))
+        return false;
+    host = (mr_sv){host.p + sizeof(task) - 1, host.n - (sizeof(task) - 1)};
+    if (!mr_sv_cut(&host, '.', &index) || !is_number(index) || !host.p || !decode(host, out))
+        return false;
+    mr_str_printf(out, "/%.*s", MR_SV_ARG(index));
+    return true;
+}
