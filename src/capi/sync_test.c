@@ -1,0 +1,185 @@
+/* capi/sync_test.c -- synchronous training over clusters in one process. */
+#include "train/sync.h"
+
+#include "base/memory.h"
+#include "base/clock.h"
+#include "capi/cluster_rig_test.h"
+#include "tests/harness/test.h"
+
+enum { MAX_WORKERS = 4, MAX_STEPS = 64 };
+
+typedef struct crew {
+    cluster_rig rig;
+    int n_workers, aggregate, n_ps;
+    int batch;
+    int steps[MAX_WORKERS]; /* how many each has data for */
+    bool embedding;
+    mr_net_optimizer_kind kind;
+    int64_t lease_ms;
+    float losses[MAX_WORKERS][MAX_STEPS];
+    int64_t last_step[MAX_WORKERS];
+} crew;
+
+typedef struct member {
+    crew *c;
+    int worker;
+    mr_thread thread;
+} member;
+
+typedef struct built {
+    line_net l;
+    mr_net_sync *sync;
+    mr_node *train, *init;
+    mr_out total;
+} built;
+
+/* The loss of a line, and of rows that the points choose: sparse gradients with rows of only some workers. */
+static void build(crew *c, built *b, int n_ps, int worker, bool sync)
+{
+    line_begin(&b->l, n_ps, worker);
+    mr_scope *s = &b->l.net->s;
+    b->total = b->l.loss;
+    if (c->embedding) {
+        mr_out ids = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}),
+                                  mr_emit(s, "Mul", mr_emit(s, "AddV2", b->l.x, mr_const_f32(s, 1)), mr_const_f32(s, 8)));
+        mr_out rows = mr_net_embedding(b->l.net, "rows", ids, 16, 2);
+        mr_out d = mr_emit(s, "Sub", rows, mr_const_f32(s, 0.5f));
+        mr_out axes = mr_const_vec_i32(s, 3, (int32_t[]){0, 1, 2});
+        b->total = mr_emit(s, "AddV2", b->total, mr_emit(s, "Mean", mr_emit(s, "Square", d), axes));
+    }
+    mr_net_optimizer o = {c->kind, 0.1f, MR_NO_OUT, 0.9f, 0.99f, 1e-3f, 0};
+    if (sync)
+        b->sync = mr_net_sync_new(b->l.net, b->total, &o,
+                                  &(mr_net_sync_options){c->n_workers, worker, c->aggregate, c->lease_ms, 0});
+    else
+        b->train = mr_net_minimize(b->l.net, b->total, &o);
+    b->init = mr_net_initializer(b->l.net);
+    MR_CHECK_OK(mr_scope_status(&b->l.net->s));
+}
+
+static mr_status *one_step(crew *c, built *b, mr_session *s, int worker, int i, mr_sync_worker *w)
+{
+    mr_tensor *v[2], *loss;
+    mr_out feeds[] = {b->l.x, b->l.y};
+    line_batch((i * c->n_workers + worker) * c->batch, c->batch, v);
+    mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2, .fetches = &b->total, .fetched = &loss, .n_fetches = 1};
+    mr_status *st = mr_net_sync_run(b->sync, s, &a, w);
+    if (!st)
+        c->losses[worker][i] = *MR_DATA(float, loss);
+    mr_tensor_unref(loss);
+    mr_tensor_unref(v[0]);
+    mr_tensor_unref(v[1]);
+    return st;
+}
+
+static void work(void *arg)
+{
+    member *m = arg;
+    built b = {0};
+    mr_session *s;
+    mr_sync_worker w = {0};
+    build(m->c, &b, m->c->n_ps, m->worker, true);
+    MR_CHECK_OK(rig_open(&m->c->rig, m->worker, b.l.graph, &s));
+    for (int i = 0; i < m->c->steps[m->worker]; i++)
+        MR_CHECK_OK(one_step(m->c, &b, s, m->worker, i, &w));
+    m->c->last_step[m->worker] = w.step;
+    MR_CHECK_OK(mr_net_sync_say(b.sync, s, m->worker, MR_SYNC_LEAVE));
+    mr_session_free(s);
+    mr_net_sync_free(b.sync);
+    line_end(&b.l);
+}
+
+/* The chief leads from the test's own thread. */
+static void train_crew(crew *c)
+{
+    built b = {0};
+    mr_session *s;
+    member members[MAX_WORKERS];
+    build(c, &b, c->n_ps, 0, true);
+    MR_CHECK_OK(rig_open(&c->rig, 0, b.l.graph, &s));
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, b.init, NULL, 0, NULL));
+    for (int i = 0; i < c->n_workers; i++) {
+        members[i] = (member){c, i, {0}};
+        mr_thread_start(&members[i].thread, "worker", work, &members[i]);
+    }
+    MR_CHECK_OK(mr_net_sync_lead(b.sync, s));
+    for (int i = 0; i < c->n_workers; i++)
+        mr_thread_join(&members[i].thread);
+    mr_session_free(s);
+    mr_net_sync_free(b.sync);
+    line_end(&b.l);
+}
+
+/* The losses of one process with batches as large as all workers' together. */
+static void train_alone(crew *c, float *losses, int n)
+{
+    built b = {0};
+    mr_session *s;
+    build(c, &b, 0, 0, false);
+    MR_CHECK_OK(mr_direct_session_new(b.l.graph, NULL, &(mr_session_config){0}, &s));
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, b.init, NULL, 0, NULL));
+    int size = c->n_workers * c->batch;
+    for (int i = 0; i < n; i++)
+        MR_CHECK_OK(line_run(&b.l, s, i * size, size, b.train, &b.total, 1, &losses[i]));
+    mr_session_free(s);
+    line_end(&b.l);
+}
+
+static crew crew_of(int n_ps, int n_workers, int steps)
+{
+    crew c = {.n_ps = n_ps, .n_workers = n_workers, .batch = 4};
+    rig_begin(&c.rig, n_ps, n_workers);
+    for (int i = 0; i < n_workers; i++)
+        c.steps[i] = steps;
+    return c;
+}
+
+static void check_equal_to_one_process(int n_ps, int n_workers, mr_net_optimizer_kind kind, bool embedding)
+{
+    float alone[MAX_STEPS];
+    int n = 24;
+    crew c = crew_of(n_ps, n_workers, n);
+    c.kind = kind;
+    c.embedding = embedding;
+    train_crew(&c);
+    train_alone(&c, alone, n);
+    for (int i = 0; i < n; i++) {
+        double mean = 0;
+        for (int w = 0; w < n_workers; w++)
+            mean += c.losses[w][i] / n_workers;
+        MR_CHECK_NEAR(mean, alone[i], 2e-6);
+    }
+    MR_CHECK_INT(c.last_step[0], n);
+    rig_end(&c.rig);
+}
+
+MR_TEST(sync_training_equals_one_process_with_sgd) { check_equal_to_one_process(1, 2, MR_NET_SGD, false); }
+MR_TEST(sync_training_equals_one_process_with_adam) { check_equal_to_one_process(2, 3, MR_NET_ADAM, false); }
+MR_TEST(sync_training_equals_one_process_with_rows) { check_equal_to_one_process(2, 3, MR_NET_SGD, true); }
+MR_TEST(sync_training_equals_one_process_with_rows_and_adagrad) { check_equal_to_one_process(2, 2, MR_NET_ADAGRAD, true); }
+
+/* Who has less data leaves, and the others go on. */
+MR_TEST(sync_training_ends_with_uneven_data)
+{
+    crew c = crew_of(1, 3, 20);
+    c.steps[1] = 5;
+    c.steps[2] = 11;
+    train_crew(&c);
+    MR_CHECK_INT(c.last_step[0], 20); /* it gave to every step */
+    MR_CHECK(c.losses[0][19] < c.losses[0][0]);
+    rig_end(&c.rig);
+}
+
+/* Two of three complete a step; every worker still ends. */
+MR_TEST(sync_training_has_backup_workers)
+{
+    crew c = crew_of(2, 3, 20);
+    c.aggregate = 2;
+    train_crew(&c);
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++)
+        most = MR_MAX(most, c.last_step[i]);
+    MR_CHECK(most >= 20); /* as many as the quickest gave, at least */
+    MR_CHECK(c.losses[0][19] < c.losses[0][0]);
+    rig_end(&c.rig);
+}

@@ -1,0 +1,118 @@
+/* dist/sync.c -- members of a barrier, and the count that opens it.
+ *
+ * Invariant between events: fewer workers have arrived than the step requires (else it would have been applied), or the
+ * start is still waiting for workers unheard of. */
+#include "dist/sync.h"
+
+#include "base/memory.h"
+
+void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns)
+{
+    *s = (mr_sync){.o = *o, .start_ns = now_ns, .stamp = stamp};
+    s->members = mr_new_array(mr_sync_member, o->n_workers + 1);
+}
+
+void mr_sync_deinit(mr_sync *s)
+{
+    mr_free(s->members);
+    *s = (mr_sync){0};
+}
+
+static int count(const mr_sync *s, mr_sync_state state)
+{
+    int n = 0;
+    for (int i = 0; i < s->o.n_workers; i++)
+        n += s->members[i].state == state;
+    return n;
+}
+
+static int count_arrived(const mr_sync *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->o.n_workers; i++)
+        n += s->members[i].arrived;
+    return n;
+}
+
+/* The gradients of who arrived and then left or fell silent are in the accumulators and count; but they do not stand
+ * for somebody else's. */
+int mr_sync_required(const mr_sync *s)
+{
+    int n = 0;
+    if (count(s, MR_SYNC_UNHEARD))
+        return 0;
+    for (int i = 0; i < s->o.n_workers; i++)
+        n += s->members[i].state == MR_SYNC_ACTIVE || s->members[i].arrived;
+    return s->o.aggregate > 0 ? MR_MIN(s->o.aggregate, n) : n;
+}
+
+static void token(mr_sync *s, int worker, mr_sync_actions *out)
+{
+    mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = worker, .stamp = s->stamp};
+    mr_vec_push(out, a);
+}
+
+/* Somebody spoke.  Who comes (back) gets a token, unless its gradient for this stamp is in already: the next one will
+ * be for it too. */
+static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
+{
+    mr_sync_member *m = &s->members[e->worker];
+    bool comes = e->word == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
+    m->heard_ns = now_ns;
+    if (e->word == MR_SYNC_LEAVE) {
+        m->state = MR_SYNC_LEFT;
+        return;
+    }
+    if (m->state == MR_SYNC_LEFT && e->word != MR_SYNC_JOIN) /* said before it left */
+        return;
+    m->state = MR_SYNC_ACTIVE;
+    if (e->word == MR_SYNC_ARRIVED && e->stamp == s->stamp)
+        m->arrived = true;
+    if (comes && !m->arrived)
+        token(s, (int)e->worker, out);
+}
+
+static bool is_over(int64_t since_ns, int64_t now_ns, int64_t limit_ns)
+{
+    return limit_ns > 0 && now_ns - since_ns > limit_ns;
+}
+
+static void expire(mr_sync *s, int64_t now_ns)
+{
+    for (int i = 0; i < s->o.n_workers; i++) {
+        mr_sync_member *m = &s->members[i];
+        if ((m->state == MR_SYNC_ACTIVE && is_over(m->heard_ns, now_ns, s->o.lease_ns)) ||
+            (m->state == MR_SYNC_UNHEARD && is_over(s->start_ns, now_ns, s->o.join_ns)))
+            m->state = MR_SYNC_SILENT;
+    }
+}
+
+static void apply_if_complete(mr_sync *s, mr_sync_actions *out)
+{
+    int required = mr_sync_required(s), arrived = count_arrived(s);
+    if (required == 0 || arrived < required)
+        return;
+    s->stamp++;
+    mr_sync_action a = {.what = MR_SYNC_APPLY, .count = arrived, .stamp = s->stamp};
+    mr_vec_push(out, a);
+    for (int i = 0; i < s->o.n_workers; i++) {
+        s->members[i].arrived = false;
+        if (s->members[i].state == MR_SYNC_ACTIVE)
+            token(s, i, out);
+    }
+}
+
+void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
+{
+    if (s->ended)
+        return;
+    if (e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE)
+        hear(s, e, now_ns, out);
+    expire(s, now_ns);
+    apply_if_complete(s, out);
+    if (count(s, MR_SYNC_UNHEARD) == 0 && count(s, MR_SYNC_ACTIVE) == 0) {
+        mr_sync_action end = {.what = MR_SYNC_END};
+        mr_vec_push(out, end);
+        s->ended = true;
+    }
+}

@@ -1,0 +1,82 @@
+/* dist/sync.h -- the barrier of synchronous training: when a step is complete, and who may begin the next.
+ *
+ * Pure: events in, actions out.  Workers compute gradients for a stamp, put them into the accumulators and report that
+ * they arrived.  When enough have, the chief applies the mean, the stamp rises and every worker in the barrier gets a
+ * token that names it.  A worker gives at most once for each stamp: tokens may come twice, and what is older than the
+ * stamp is dropped by the accumulators.
+ *
+ * The barrier knows its members.  All workers of the cluster are waited for at the start, for a while; who leaves or is
+ * silent for longer than its lease is not waited for any more, and comes back with its next word.  The first m of n:
+ * with `aggregate` set, that many gradients complete a step and the rest are backups.
+ *
+ * A chief that starts anew takes a stamp above all earlier ones (the time in microseconds: steps are rarer), so that
+ * gradients and tokens from before count for nothing. */
+#ifndef MR_DIST_SYNC_H
+#define MR_DIST_SYNC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+
+typedef enum mr_sync_word {
+    MR_SYNC_JOIN,    /* begins, or begins anew: wants a token */
+    MR_SYNC_ALIVE,   /* nothing else; now and then */
+    MR_SYNC_ARRIVED, /* its gradients for `stamp` are in the accumulators */
+    MR_SYNC_LEAVE,   /* has no more data */
+} mr_sync_word;
+
+typedef struct mr_sync_event {
+    int64_t worker, word, stamp; /* from the wire: checked here */
+} mr_sync_event;
+
+typedef enum mr_sync_do {
+    MR_SYNC_APPLY, /* take `count` gradients, update, then the stamp is `stamp` */
+    MR_SYNC_TOKEN, /* tell `worker` the stamp */
+    MR_SYNC_END,   /* nobody is left */
+} mr_sync_do;
+
+typedef struct mr_sync_action {
+    mr_sync_do what;
+    int worker;
+    int count;
+    int64_t stamp;
+} mr_sync_action;
+typedef MR_VEC(mr_sync_action) mr_sync_actions;
+
+typedef enum mr_sync_state {
+    MR_SYNC_UNHEARD, /* since the chief started; waited for until join_ns */
+    MR_SYNC_ACTIVE,
+    MR_SYNC_SILENT,
+    MR_SYNC_LEFT,
+} mr_sync_state;
+
+typedef struct mr_sync_member {
+    mr_sync_state state;
+    bool arrived; /* for the present stamp */
+    int64_t heard_ns;
+} mr_sync_member;
+
+typedef struct mr_sync_options {
+    int n_workers;
+    int aggregate;    /* m of n; 0: all */
+    int64_t lease_ns; /* silence that ends a membership; 0: none does */
+    int64_t join_ns;  /* how long workers never heard are waited for; 0: for ever */
+} mr_sync_options;
+
+typedef struct mr_sync {
+    mr_sync_options o;
+    mr_sync_member *members;
+    int64_t start_ns, stamp;
+    bool ended;
+} mr_sync;
+
+void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns);
+void mr_sync_deinit(mr_sync *s);
+/* What a worker said, and what follows; also from the mere passing of time.  Actions are in the order in which they are
+ * to be done.  Words of nobody, or that are none, only let time pass. */
+void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out);
+/* Gradients that complete the present step; 0 while workers are still waited for, or none is left. */
+int mr_sync_required(const mr_sync *s);
+
+#endif

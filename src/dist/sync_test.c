@@ -1,0 +1,156 @@
+/* dist/sync_test.c -- the barrier, told as stories: what is said, and what follows. */
+#include "dist/sync.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/str.h"
+#include "tests/harness/test.h"
+
+typedef struct story {
+    mr_sync s;
+    mr_str log;
+    int64_t now;
+} story;
+
+static story begin(int n, int aggregate)
+{
+    story t = {0};
+    mr_sync_init(&t.s, &(mr_sync_options){n, aggregate, 10, 100}, 1000, 0);
+    return t;
+}
+
+/* Says a word and returns what follows: "t0:1" a token for worker 0, "apply 2", "end". */
+static const char *say(story *t, int worker, mr_sync_word word, int64_t stamp)
+{
+    mr_sync_actions out = {0};
+    mr_str_clear(&t->log);
+    mr_sync_step(&t->s, &(mr_sync_event){worker, word, stamp + 1000}, t->now, &out);
+    for (int i = 0; i < out.n; i++) {
+        const mr_sync_action *a = &out.p[i];
+        const char *gap = i ? " " : "";
+        if (a->what == MR_SYNC_TOKEN)
+            mr_str_printf(&t->log, "%st%d:%d", gap, a->worker, (int)(a->stamp - 1000));
+        else if (a->what == MR_SYNC_APPLY)
+            mr_str_printf(&t->log, "%sapply %d", gap, a->count);
+        else
+            mr_str_printf(&t->log, "%send", gap);
+    }
+    mr_vec_deinit(&out);
+    return mr_str_z(&t->log);
+}
+
+static void end(story *t)
+{
+    mr_str_deinit(&t->log);
+    mr_sync_deinit(&t->s);
+}
+
+MR_TEST(sync_waits_for_all_workers)
+{
+    story t = begin(2, 0);
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "t0:0");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), ""); /* the other has not even come */
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_JOIN, 0), "t1:0");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 1), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 1), ""); /* twice from one is once */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 1), "apply 2 t0:2 t1:2");
+    end(&t);
+}
+
+MR_TEST(sync_first_m_of_n_complete_a_step)
+{
+    story t = begin(3, 2);
+    for (int i = 0; i < 3; i++)
+        say(&t, i, MR_SYNC_JOIN, 0);
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_ARRIVED, 0), "");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1 t2:1");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), ""); /* the backup came late: it counts for nothing */
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 1), "");
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_ARRIVED, 1), "apply 2 t0:2 t1:2 t2:2");
+    end(&t);
+}
+
+MR_TEST(sync_who_leaves_is_not_waited_for)
+{
+    story t = begin(2, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_JOIN, 0);
+    say(&t, 0, MR_SYNC_ARRIVED, 0);
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_LEAVE, 0), "apply 1 t0:1");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ALIVE, 0), ""); /* an old word does not bring it back */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 1), "apply 1 t0:2");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_LEAVE, 0), "end");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "");
+    end(&t);
+}
+
+MR_TEST(sync_who_falls_silent_is_not_waited_for_and_comes_back)
+{
+    story t = begin(2, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_JOIN, 0);
+    say(&t, 0, MR_SYNC_ARRIVED, 0);
+    t.now = 9;
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "");
+    t.now = 11;
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "apply 1 t0:1");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_JOIN, 0), "t1:1"); /* started again */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 1), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 1), "apply 2 t0:2 t1:2");
+    end(&t);
+}
+
+/* Its first life gave for this stamp: the second waits for the next one. */
+MR_TEST(sync_a_worker_gives_once_a_stamp_in_two_lives)
+{
+    story t = begin(2, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_ARRIVED, 0);
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_JOIN, 0), "");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1");
+    end(&t);
+}
+
+MR_TEST(sync_workers_that_never_come_are_waited_for_a_while)
+{
+    story t = begin(3, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 0, MR_SYNC_ARRIVED, 0);
+    t.now = 101;
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "apply 1 t0:1");
+    end(&t);
+}
+
+MR_TEST(sync_a_new_chief_finds_its_workers)
+{
+    story t = begin(2, 0); /* both wait for tokens of the one before, and only say that they live */
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ALIVE, -50), "t1:0");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, -50), "t0:0"); /* of an old stamp: no gradient */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1");
+    end(&t);
+}
+
+MR_TEST(sync_words_of_nobody_are_ignored)
+{
+    story t = begin(1, 0);
+    MR_CHECK_STR(say(&t, -1, MR_SYNC_JOIN, 0), "");
+    MR_CHECK_STR(say(&t, 7, MR_SYNC_ARRIVED, 0), "");
+    MR_CHECK_STR(say(&t, 0, (mr_sync_word)77, 0), "");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "t0:0");
+    end(&t);
+}
+
+MR_TEST(sync_last_gradients_count_although_their_workers_left)
+{
+    story t = begin(2, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_JOIN, 0);
+    say(&t, 0, MR_SYNC_ARRIVED, 0);
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_LEAVE, 0), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_LEAVE, 0), "apply 1 end");
+    end(&t);
+}

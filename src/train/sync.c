@@ -1,0 +1,281 @@
+/* train/sync.c -- the nodes of synchronous training.
+ *
+ * Every worker builds all of them, the chief's too; each runs its part.  A worker's step, in one run:
+ *
+ *     gradients -> ApplyGradient (stale: dropped) -> word "arrived" -> token -> the client
+ *
+ * A token queue has one reader, so "all that is there, at least one" is a QueueSize and a DequeueMany: a worker that
+ * was slow sees only the newest.  The same holds for the chief and the words. */
+#include "train/sync.h"
+
+#include "train/sync_internal.h"
+
+typedef MR_VEC(mr_node *) node_list;
+
+typedef struct maker {
+    mr_network *n;
+    mr_net_sync *y;
+    node_list pushed; /* ApplyGradient of each variable */
+    node_list set;    /* SetGlobalStep of each */
+} maker;
+
+static mr_out int64_input(mr_network *n, const char *name)
+{
+    return mr_placeholder(&n->s, MR_INT64, name, &mr_pshape_scalar);
+}
+
+/* New nodes come after these. */
+static void after(mr_network *n, mr_node *const *nodes, int k)
+{
+    for (int i = 0; i < k; i++)
+        if (nodes[i])
+            mr_vec_push(&n->s.controls, nodes[i]);
+}
+
+static mr_node *group(mr_network *n, const char *name, mr_node *const *nodes, int k)
+{
+    after(n, nodes, k);
+    mr_out g = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, name), "NoOp") : MR_NO_OUT;
+    n->s.controls.n = 0;
+    return g.node;
+}
+
+/* ---- queues of int64 tuples ---- */
+
+static mr_out queue(mr_network *n, const char *name, int width)
+{
+    int types[] = {MR_INT64, MR_INT64, MR_INT64};
+    const mr_pshape *shapes[] = {&mr_pshape_scalar, &mr_pshape_scalar, &mr_pshape_scalar};
+    return mr_emit0_with(mr_as(&n->s, name), "FIFOQueueV2",
+                         MR_ATTRS({"component_types", mr_a_types(width, types)}, {"shapes", mr_a_shapes(width, shapes)},
+                                  {"shared_name", mr_a_str(mr_arena_strdup(&n->s.graph->arena, name))}));
+}
+
+/* All that is in it, at least one tuple: vectors. */
+static mr_out dequeue_all(mr_network *n, mr_out q, int width)
+{
+    int types[] = {MR_INT64, MR_INT64, MR_INT64};
+    mr_out count = mr_emit(&n->s, "Maximum", mr_emit(&n->s, "QueueSizeV2", q), mr_const_i32(&n->s, 1));
+    return mr_emit_with(&n->s, "QueueDequeueManyV2", MR_ATTRS({"component_types", mr_a_types(width, types)}), q, count);
+}
+
+/* The newest token: both parts only rise. */
+static void dequeue_token(mr_network *n, mr_out q, mr_out out[2])
+{
+    mr_out all = dequeue_all(n, q, 2), axis = mr_const_vec_i32(&n->s, 1, (int32_t[]){0});
+    for (int i = 0; i < 2; i++)
+        out[i] = mr_emit(&n->s, "Max", mr_nth(all, i), axis);
+}
+
+static mr_out enqueue(mr_network *n, const char *op, mr_out q, const mr_out *values, int width)
+{
+    return mr_emit_lists(&n->s, op, NULL, 0, (mr_emit_arg[]){{-1, &q}, {width, values}}, 2);
+}
+
+/* A vector of to[worker] copies of a scalar: with 0 nothing is given. */
+static mr_out copies(mr_network *n, mr_out to, int worker, mr_out v)
+{
+    mr_out k = mr_emit(&n->s, "Slice", to, mr_const_vec_i32(&n->s, 1, (int32_t[]){worker}),
+                       mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
+    return mr_emit(&n->s, "Fill", k, v);
+}
+
+static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr_node *behind)
+{
+    mr_network *n = m->n;
+    node_list given = {0};
+    for (int i = 0; i < m->y->o.n_workers; i++) {
+        mr_out v[2] = {copies(n, m->y->to, i, m->y->give[0]), copies(n, m->y->to, i, m->y->give[1])};
+        after(n, &behind, behind != NULL);
+        mr_vec_push(&given, enqueue(n, "QueueEnqueueManyV2", queues[i], v, 2).node);
+        n->s.controls.n = 0;
+    }
+    mr_node *g = group(n, name, given.p, given.n);
+    mr_vec_deinit(&given);
+    return g;
+}
+
+/* ---- accumulators ---- */
+
+static mr_out accumulator(mr_network *n, const mr_net_var *v, const char *op, const char *reduction)
+{
+    const char *name = mr_arena_printf(&n->s.graph->arena, "%s/grad_accum", v->name);
+    return mr_emit0_with(mr_as(&n->s, name), op,
+                         MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(mr_out_shape(v->value))},
+                                  {"shared_name", mr_a_str(name)}, {"reduction_type", mr_a_str(reduction)}));
+}
+
+/* What the chief needs of any accumulator beside its sum. */
+static mr_out add_accumulator(maker *m, mr_out acc, mr_node *drain)
+{
+    mr_sync_accumulator a = {.count = mr_emit(&m->n->s, "AccumulatorNumAccumulated", acc), .drain = drain};
+    mr_vec_push(&m->set, mr_emit(&m->n->s, "AccumulatorSetGlobalStep", acc, m->y->stamp).node);
+    mr_vec_push(&m->y->accumulators, a);
+    return a.count;
+}
+
+static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
+{
+    mr_network *n = m->n;
+    mr_out acc = accumulator(n, v, "ConditionalAccumulator", "MEAN");
+    mr_out push = mr_emit_with(&n->s, "AccumulatorApplyGradient", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), acc,
+                               m->y->local, g->dense);
+    mr_vec_push(&m->pushed, push.node);
+    mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
+    g->dense = mr_emit_n(&n->s, "AccumulatorTakeGradient", &type, 1, MR_OUTS(acc, m->y->required));
+    mr_out drain = mr_emit_n(&n->s, "AccumulatorTakeGradient", &type, 1, MR_OUTS(acc, mr_const_i32(&n->s, 1)));
+    add_accumulator(m, acc, drain.node);
+}
+
+/* Ascending rows, each once, as the accumulator wants them; on the worker, so that less has to travel. */
+static void sort_rows(mr_network *n, mr_gradient *g)
+{
+    g->indices = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), g->indices);
+    mr_net_sum_rows(n, g);
+    mr_out order = mr_emit(&n->s, "TopKV2", mr_emit(&n->s, "Neg", g->indices), mr_emit(&n->s, "Size", g->indices));
+    g->indices = mr_emit(&n->s, "Neg", order);
+    g->values = mr_emit(&n->s, "GatherV2", g->values, mr_nth(order, 1), mr_const_i32(&n->s, 0));
+}
+
+/* The accumulator's own mean is over those who touched a row; the mean over all workers is wanted, as for dense
+ * gradients, so the sum is taken and divided. */
+static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const char *worker)
+{
+    mr_network *n = m->n;
+    const mr_pshape *s = mr_out_shape(v->value);
+    const char *device = mr_net_at(n, worker);
+    sort_rows(n, g);
+    mr_net_at(n, device);
+    mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
+    mr_out acc = accumulator(n, v, "SparseConditionalAccumulator", "SUM");
+    mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(s->rank, s->dims));
+    mr_out push = mr_emit_with(&n->s, "SparseAccumulatorApplyGradient",
+                               MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"has_known_shape", mr_a_bool(true)}), acc,
+                               m->y->local, g->indices, g->values, shape);
+    mr_vec_push(&m->pushed, push.node);
+    mr_out drain = mr_emit_n(&n->s, "SparseAccumulatorTakeGradient", &type, 1, MR_OUTS(acc, mr_const_i32(&n->s, 1)));
+    mr_out count = add_accumulator(m, acc, drain.node);
+    after(n, &count.node, count.node != NULL); /* before it is taken */
+    mr_out sum = mr_emit_n(&n->s, "SparseAccumulatorTakeGradient", &type, 1, MR_OUTS(acc, m->y->required));
+    n->s.controls.n = 0;
+    g->indices = sum;
+    g->values = mr_emit(&n->s, "RealDiv", mr_nth(sum, 1),
+                        mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v->dtype)}), count));
+    g->dense_shape = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), mr_nth(sum, 2));
+}
+
+static void sync_gradients(maker *m, mr_net_gradients *g)
+{
+    for (int i = 0; i < g->n && mr_scope_ok(&m->n->s); i++) {
+        mr_net_var v = m->n->vars.p[g->var[i]];
+        const char *worker = mr_net_at(m->n, v.device);
+        if (g->g[i].dense.node)
+            sync_dense(m, &v, &g->g[i]);
+        else if (g->g[i].values.node)
+            sync_sparse(m, &v, &g->g[i], worker);
+        mr_net_at(m->n, worker);
+    }
+    if (mr_scope_ok(&m->n->s) && m->pushed.n == 0)
+        mr_scope_fail(&m->n->s, mr_invalid("the loss depends on no variable"));
+}
+
+/* ---- all together ---- */
+
+static void make_inputs(maker *m)
+{
+    mr_net_sync *y = m->y;
+    mr_network *n = m->n;
+    const char *words[] = {"word/worker", "word/what", "word/stamp"};
+    y->local = int64_input(n, "local_step");
+    for (int i = 0; i < 3; i++)
+        y->word[i] = int64_input(n, words[i]);
+    y->give[0] = int64_input(n, "token/stamp");
+    y->give[1] = int64_input(n, "token/step");
+    y->stamp = int64_input(n, "stamp");
+    y->required = mr_placeholder(&n->s, MR_INT32, "required", &mr_pshape_scalar);
+    y->to = mr_placeholder(&n->s, MR_INT32, "token/to", mr_pshape_of(&n->s.graph->arena, 1, (int64_t[]){y->o.n_workers}));
+}
+
+/* The word "arrived" behind all gradients, and the token behind the word. */
+static void make_worker(maker *m, mr_out events, mr_out tokens)
+{
+    mr_net_sync *y = m->y;
+    mr_network *n = m->n;
+    y->say = enqueue(n, "QueueEnqueueV2", events, y->word, 3).node;
+    dequeue_token(n, tokens, y->wait);
+    mr_out said[3] = {mr_const_i64(&n->s, y->o.worker), mr_const_i64(&n->s, MR_SYNC_ARRIVED), y->local};
+    after(n, m->pushed.p, m->pushed.n);
+    mr_node *arrived = enqueue(n, "QueueEnqueueV2", events, said, 3).node;
+    n->s.controls.n = 0;
+    after(n, &arrived, arrived != NULL);
+    dequeue_token(n, tokens, y->token);
+    n->s.controls.n = 0;
+}
+
+static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *train)
+{
+    mr_out words = dequeue_all(m->n, events, 3);
+    for (int i = 0; i < 3; i++)
+        m->y->events[i] = mr_nth(words, i);
+    m->y->set_stamp = group(m->n, "set_stamp", m->set.p, m->set.n);
+    m->y->tell = give_tokens(m, "tell", tokens, NULL);
+    m->y->apply = give_tokens(m, "apply", tokens, train);
+}
+
+static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
+{
+    mr_network *n = m->n;
+    mr_net_gradients g;
+    const char *saved;
+    mr_out *tokens = mr_new_array(mr_out, m->y->o.n_workers);
+    m->y->step = mr_net_global_step(n);
+    mr_net_gradients_of(n, loss, &g);
+    mr_net_enter(n, "sync", &saved);
+    make_inputs(m);
+    sync_gradients(m, &g);
+    mr_net_leave(n, saved);
+    mr_node *train = mr_net_apply(n, o, &g);
+    const mr_net_var *step = mr_net_find(n, m->y->step);
+    if (train && step) {
+        const char *worker = mr_net_at(n, step->device);
+        mr_net_enter(n, "sync", &saved);
+        mr_out events = queue(n, "sync_events", 3);
+        for (int i = 0; i < m->y->o.n_workers; i++)
+            tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
+        make_worker(m, events, tokens[m->y->o.worker]);
+        make_chief(m, events, tokens, train);
+        mr_net_leave(n, saved);
+        mr_net_at(n, worker);
+    }
+    mr_net_gradients_deinit(&g);
+    mr_free(tokens);
+}
+
+mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options)
+{
+    enum { MAX_WORKERS = 65536 };
+    if (options->n_workers < 1 || options->n_workers > MAX_WORKERS || options->worker < 0 ||
+        options->worker >= options->n_workers || options->aggregate < 0 || options->aggregate > options->n_workers) {
+        mr_scope_fail(&n->s, mr_invalid("synchronous training: worker %d of %d, %d gradients a step", options->worker,
+                                        options->n_workers, options->aggregate));
+        return NULL;
+    }
+    maker m = {.n = n, .y = mr_new(mr_net_sync)};
+    m.y->o = *options;
+    make_all(&m, loss, o);
+    mr_vec_deinit(&m.pushed);
+    mr_vec_deinit(&m.set);
+    if (!mr_scope_ok(&n->s)) {
+        mr_net_sync_free(m.y);
+        m.y = NULL;
+    }
+    return m.y;
+}
+
+void mr_net_sync_free(mr_net_sync *y)
+{
+    if (!y)
+        return;
+    mr_vec_deinit(&y->accumulators);
+    mr_free(y);
+}

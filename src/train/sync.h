@@ -1,0 +1,46 @@
+/* train/sync.h -- synchronous replicas: one update from the gradients of many workers.
+ *
+ * For each variable an accumulator on its device takes the gradients of the workers; the chief takes their mean and
+ * applies it (dist/sync.h says when), so N workers with batches of b do what one process does with batches of N*b.
+ * Words of the workers come to the chief by one queue, `sync_events`; tokens, which name the next step, go to each worker
+ * by its own, `sync_token_q_I`.  All of that lies on the parameter servers: chief and workers never call each other, and
+ * either may be started anew at any time. */
+#ifndef MR_TRAIN_SYNC_H
+#define MR_TRAIN_SYNC_H
+
+#include "dist/sync.h"
+#include "exec/session.h"
+#include "train/net.h"
+
+typedef struct mr_net_sync_options {
+    int n_workers, worker; /* this one's number */
+    int aggregate;         /* gradients a step needs; 0: of all workers */
+    int64_t lease_ms;      /* a worker silent for so long is not waited for; 0: it is */
+    int64_t join_ms;       /* workers that have not come by then are not waited for; 0: they are */
+} mr_net_sync_options;
+
+typedef struct mr_net_sync mr_net_sync;
+
+/* In place of mr_net_minimize.  Errors go to the network's scope; NULL then.  mr_net_sync_free. */
+mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options);
+void mr_net_sync_free(mr_net_sync *y);
+
+/* What a worker knows between its steps. */
+typedef struct mr_sync_worker {
+    int64_t stamp; /* 0: has to join first */
+    int64_t step;  /* global, when the last token was given */
+} mr_sync_worker;
+
+/* One step of a worker: joins if it has to, runs a (its feeds and fetches) with the gradients, waits for the
+ * token.  After an error the next step joins anew. */
+mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w);
+/* Joins and waits for a token, so that w->step is known; nothing when it has one. */
+mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w);
+/* Tells the chief something; worker -1: only that time passes. */
+mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word);
+
+/* The chief's part, in a thread of its own: returns when all workers have left (NULL), or with the error of
+ * a run (CANCELLED when the session is closed). */
+mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s);
+
+#endif

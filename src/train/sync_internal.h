@@ -1,0 +1,34 @@
+/* train/sync_internal.h -- the nodes of synchronous training: sync.c adds them, sync_run.c runs them. */
+#ifndef MR_TRAIN_SYNC_INTERNAL_H
+#define MR_TRAIN_SYNC_INTERNAL_H
+
+#include "train/sync.h"
+
+typedef struct mr_sync_accumulator {
+    mr_out count;   /* gradients in it: int32 */
+    mr_node *drain; /* takes what is in it */
+} mr_sync_accumulator;
+
+struct mr_net_sync {
+    mr_net_sync_options o;
+    /* a worker's step */
+    mr_out local; /* int64 to feed: its stamp */
+    mr_out token[2]; /* stamp and global step, behind the gradients */
+    mr_out wait[2];  /* the same at once */
+    /* words */
+    mr_out word[3]; /* int64 to feed: worker, word, stamp */
+    mr_node *say;
+    /* the chief's */
+    mr_out events[3];  /* int64 vectors, at least one element */
+    mr_out required;   /* int32 to feed */
+    mr_out give[2];    /* int64 to feed: stamp and step of tokens */
+    mr_out to;         /* int32 [n_workers] to feed: how many tokens each gets */
+    mr_node *apply;    /* takes, updates, then gives tokens */
+    mr_node *tell;     /* gives tokens */
+    mr_out stamp;      /* int64 to feed */
+    mr_node *set_stamp;
+    mr_out step; /* the global step */
+    MR_VEC(mr_sync_accumulator) accumulators;
+};
+
+#endif

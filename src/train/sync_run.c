@@ -1,0 +1,254 @@
+/* train/sync_run.c -- workers and the chief at work: runs of the nodes that sync.c made. */
+#include "base/clock.h"
+#include "train/sync_internal.h"
+
+enum { MAX_FEEDS = 8 };
+
+/* A run with small feeds of its own. */
+typedef struct small_run {
+    mr_out feeds[MAX_FEEDS];
+    mr_tensor *values[MAX_FEEDS];
+    int n;
+} small_run;
+
+static void feed(small_run *r, mr_out o, mr_tensor *v)
+{
+    r->feeds[r->n] = o;
+    r->values[r->n++] = v;
+}
+
+static mr_status *run(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches)
+{
+    mr_run_args a = {.feeds = r->feeds, .feed_values = r->values, .n_feeds = r->n, .fetches = fetches, .fetched = fetched,
+                     .n_fetches = n_fetches, .targets = &target, .n_targets = target != NULL};
+    mr_status *st = mr_session_run(s, &a, NULL, NULL);
+    for (int i = 0; i < r->n; i++)
+        mr_tensor_unref(r->values[i]);
+    return st;
+}
+
+static void unref_all(mr_tensor **t, int n)
+{
+    for (int i = 0; i < n; i++)
+        mr_tensor_unref(t[i]);
+}
+
+/* ---- workers ---- */
+
+static mr_status *say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word, int64_t stamp)
+{
+    small_run r = {.n = 0};
+    feed(&r, y->word[0], mr_tensor_scalar_i64(worker));
+    feed(&r, y->word[1], mr_tensor_scalar_i64(word));
+    feed(&r, y->word[2], mr_tensor_scalar_i64(stamp));
+    return run(&r, s, y->say, NULL, NULL, 0);
+}
+
+mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word)
+{
+    return say(y, s, worker, word, 0);
+}
+
+static void take_token(mr_tensor *const t[2], mr_sync_worker *w)
+{
+    int64_t stamp = *MR_DATA(int64_t, t[0]);
+    if (stamp > w->stamp) { /* else it came twice */
+        w->stamp = stamp;
+        w->step = *MR_DATA(int64_t, t[1]);
+    }
+}
+
+/* Until a token above `above` is there. */
+static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sync_worker *w)
+{
+    while (w->stamp <= above) {
+        small_run r = {.n = 0};
+        mr_tensor *t[2];
+        MR_TRY(run(&r, s, NULL, y->wait, t, 2));
+        take_token(t, w);
+        unref_all(t, 2);
+    }
+    return NULL;
+}
+
+mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w)
+{
+    if (w->stamp > 0)
+        return NULL;
+    MR_TRY(say(y, s, y->o.worker, MR_SYNC_JOIN, 0));
+    return wait_token(y, s, 0, w);
+}
+
+/* The client's feeds and fetches, with ours behind them. */
+static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
+{
+    int n = a->n_feeds, k = a->n_fetches;
+    mr_out *feeds = mr_new_array(mr_out, n + 1), *fetches = mr_new_array(mr_out, k + 2);
+    mr_tensor **values = mr_new_array(mr_tensor *, n + 1), **fetched = mr_new_array(mr_tensor *, k + 2);
+    for (int i = 0; i < n; i++) {
+        feeds[i] = a->feeds[i];
+        values[i] = a->feed_values[i];
+    }
+    for (int i = 0; i < k; i++)
+        fetches[i] = a->fetches[i];
+    feeds[n] = y->local;
+    values[n] = mr_tensor_scalar_i64(w->stamp);
+    fetches[k] = y->token[0];
+    fetches[k + 1] = y->token[1];
+    mr_run_args both = *a;
+    both.feeds = feeds;
+    both.feed_values = values;
+    both.n_feeds = n + 1;
+    both.fetches = fetches;
+    both.fetched = fetched;
+    both.n_fetches = k + 2;
+    mr_status *st = mr_session_run(s, &both, NULL, NULL);
+    for (int i = 0; i < k; i++)
+        a->fetched[i] = fetched[i];
+    if (!st) {
+        take_token(fetched + k, w);
+        unref_all(fetched + k, 2);
+    }
+    mr_tensor_unref(values[n]);
+    mr_free(feeds);
+    mr_free(fetches);
+    mr_free(values);
+    mr_free(fetched);
+    return st;
+}
+
+mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
+{
+    for (int i = 0; i < a->n_fetches; i++)
+        a->fetched[i] = NULL;
+    mr_status *st = mr_net_sync_join(y, s, w);
+    int64_t gave = w->stamp;
+    if (!st)
+        st = run_with(y, s, a, w);
+    if (!st)
+        st = wait_token(y, s, gave, w);
+    if (!st)
+        return NULL;
+    w->stamp = 0;
+    unref_all(a->fetched, a->n_fetches);
+    for (int i = 0; i < a->n_fetches; i++)
+        a->fetched[i] = NULL;
+    return st;
+}
+
+/* ---- the chief ---- */
+
+typedef struct chief {
+    mr_net_sync *y;
+    mr_session *s;
+    mr_sync sync;
+    int64_t step; /* the global one */
+    bool ended;
+} chief;
+
+static mr_status *set_stamp(chief *c, int64_t stamp)
+{
+    small_run r = {.n = 0};
+    feed(&r, c->y->stamp, mr_tensor_scalar_i64(stamp));
+    return run(&r, c->s, c->y->set_stamp, NULL, NULL, 0);
+}
+
+/* Gradients of an earlier chief's time are thrown away. */
+static mr_status *drain(chief *c)
+{
+    int n = c->y->accumulators.n;
+    mr_out *counts = mr_new_array(mr_out, n);
+    mr_tensor **got = mr_new_array(mr_tensor *, n);
+    small_run none = {.n = 0};
+    for (int i = 0; i < n; i++)
+        counts[i] = c->y->accumulators.p[i].count;
+    mr_status *st = run(&none, c->s, NULL, counts, got, n);
+    for (int i = 0; i < n && !st; i++)
+        if (*MR_DATA(int32_t, got[i]) > 0)
+            st = run(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0);
+    unref_all(got, n);
+    mr_free(counts);
+    mr_free(got);
+    return st;
+}
+
+/* From the first line on whatever is older is dropped, so nothing comes in behind the draining, which itself moves
+ * the accumulators' steps apart: hence the second line. */
+static mr_status *begin(chief *c)
+{
+    int64_t stamp = mr_wall_us();
+    small_run none = {.n = 0};
+    mr_tensor *step;
+    MR_TRY(set_stamp(c, stamp));
+    MR_TRY(drain(c));
+    MR_TRY(set_stamp(c, stamp + 1));
+    MR_TRY(run(&none, c->s, NULL, &c->y->step, &step, 1));
+    c->step = *MR_DATA(int64_t, step);
+    mr_tensor_unref(step);
+    const mr_net_sync_options *o = &c->y->o;
+    mr_sync_init(&c->sync, &(mr_sync_options){o->n_workers, o->aggregate, o->lease_ms * 1000000, o->join_ms * 1000000},
+                 stamp + 1, mr_now_ns());
+    return NULL;
+}
+
+/* The actions from `from` on that one run can do: an update with the tokens behind it, or tokens alone.  Returns how many
+ * that were. */
+static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **st)
+{
+    const mr_sync_action *a = &todo->p[from];
+    bool apply = a->what == MR_SYNC_APPLY;
+    int n = apply, n_workers = c->y->o.n_workers;
+    if (a->what == MR_SYNC_END) {
+        c->ended = true;
+        return 1;
+    }
+    mr_tensor *to = NULL;
+    *st = mr_tensor_new(mr_cpu_allocator(), MR_INT32, 1, (int64_t[]){n_workers}, &to);
+    if (*st)
+        return 1;
+    memset(MR_DATA(int32_t, to), 0, sizeof(int32_t) * (size_t)n_workers);
+    for (; from + n < todo->n && todo->p[from + n].what == MR_SYNC_TOKEN; n++)
+        MR_DATA(int32_t, to)[todo->p[from + n].worker] = 1;
+    small_run r = {.n = 0};
+    feed(&r, c->y->to, to);
+    feed(&r, c->y->give[0], mr_tensor_scalar_i64(a->stamp));
+    feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
+    if (apply)
+        feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
+    *st = run(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0);
+    c->step += apply && !*st;
+    return n;
+}
+
+static mr_status *hear(chief *c, const mr_sync_event *e)
+{
+    mr_sync_actions todo = {0};
+    mr_status *st = NULL;
+    mr_sync_step(&c->sync, e, mr_now_ns(), &todo);
+    for (int i = 0; i < todo.n && !st;)
+        i += do_some(c, &todo, i, &st);
+    mr_vec_deinit(&todo);
+    return st;
+}
+
+static mr_status *hear_some(chief *c)
+{
+    small_run none = {.n = 0};
+    mr_tensor *t[3];
+    MR_TRY(run(&none, c->s, NULL, c->y->events, t, 3));
+    mr_status *st = NULL;
+    for (int64_t i = 0; i < t[0]->n && !st && !c->ended; i++)
+        st = hear(c, &(mr_sync_event){MR_DATA(int64_t, t[0])[i], MR_DATA(int64_t, t[1])[i], MR_DATA(int64_t, t[2])[i]});
+    unref_all(t, 3);
+    return st;
+}
+
+mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
+{
+    chief c = {.y = y, .s = s};
+    mr_status *st = begin(&c);
+    while (!st && !c.ended)
+        st = hear_some(&c);
+    mr_sync_deinit(&c.sync);
+    return st;
+}
