@@ -378,7 +378,7 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
     mr_unlock(&w->mu);
     for (;;) {
         mr_lock(&w->mu);
-        mr_worker_step *s = mr_worker_steps_any(w->steps);
+        mr_worker_step *s = mr_worker_steps_any(w->steps, NULL);
         int64_t id = s ? s->id : 0;
         mr_unlock(&w->mu);
         if (!s)

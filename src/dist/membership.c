@@ -1,0 +1,156 @@
+/* dist/membership.c -- which tasks are alive.
+ *
+ * Incarnations have no order, so the lives that were seen to end are remembered: without that, a message of an
+ * earlier life that was under way for long would look like one more restart, and the live task would be taken for
+ * dead. */
+#include "dist/membership.h"
+
+#include "base/status.h"
+
+#define SECOND INT64_C(1000000000)
+
+const mr_membership_times mr_membership_default = {SECOND, 3 * SECOND, 10 * SECOND};
+
+void mr_membership_init(mr_membership *m, int n, int self, const mr_membership_times *times, int64_t now_ns)
+{
+    *m = (mr_membership){.times = times ? *times : mr_membership_default,
+                         .n = n,
+                         .self = self,
+                         .members = mr_new_array(mr_member, n + 1)};
+    for (int i = 0; i < n; i++)
+        m->members[i] = (mr_member){.state = i == self ? MR_MEMBER_ALIVE : MR_MEMBER_UNHEARD,
+                                    .since_ns = now_ns,
+                                    .heard_ns = now_ns,
+                                    .ask_ns = now_ns};
+}
+
+void mr_membership_deinit(mr_membership *m)
+{
+    mr_free(m->members);
+    *m = (mr_membership){0};
+}
+
+static void tell(mr_member_events *out, mr_member_what what, int task, uint64_t incarnation)
+{
+    mr_member_event e = {what, task, incarnation};
+    mr_vec_push(out, e);
+}
+
+static void enter(mr_member *b, mr_member_state state, int64_t now_ns)
+{
+    b->state = state;
+    b->since_ns = now_ns;
+}
+
+static bool is_past(const mr_member *b, uint64_t incarnation)
+{
+    for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
+        if (b->past[i] == incarnation)
+            return true;
+    return false;
+}
+
+static void bury(mr_member *b)
+{
+    b->past[b->at] = b->incarnation;
+    b->at = (b->at + 1) % MR_LIVES_REMEMBERED;
+}
+
+static bool watched(const mr_membership *m, int task) { return task >= 0 && task < m->n && task != m->self; }
+
+/* ---- signs of life ---- */
+
+static mr_member_what sign_of(const mr_member *b, uint64_t incarnation, bool *is_event)
+{
+    *is_event = true;
+    if (b->incarnation && b->incarnation != incarnation)
+        return MR_MEMBER_RESTARTED;
+    if (b->state == MR_MEMBER_SUSPECT)
+        return MR_MEMBER_CLEARED;
+    *is_event = b->state != MR_MEMBER_ALIVE;
+    return MR_MEMBER_JOINED;
+}
+
+bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out)
+{
+    if (!watched(m, task) || incarnation == 0)
+        return task == m->self;
+    mr_member *b = &m->members[task];
+    bool is_event;
+    if (is_past(b, incarnation))
+        return false;
+    mr_member_what what = sign_of(b, incarnation, &is_event);
+    if (what == MR_MEMBER_RESTARTED)
+        bury(b);
+    b->incarnation = incarnation;
+    b->heard_ns = now_ns;
+    if (is_event) {
+        enter(b, MR_MEMBER_ALIVE, now_ns);
+        tell(out, what, task, incarnation);
+    }
+    return true;
+}
+
+/* ---- and of its end ---- */
+
+static void lose(mr_member *b, int task, int64_t now_ns, mr_member_events *out)
+{
+    enter(b, MR_MEMBER_LOST, now_ns);
+    tell(out, MR_MEMBER_LEFT, task, b->incarnation);
+}
+
+void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out)
+{
+    if (!watched(m, task))
+        return;
+    mr_member *b = &m->members[task];
+    bool present = b->incarnation && (incarnation == 0 || incarnation == b->incarnation);
+    if (present && (b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT))
+        lose(b, task, now_ns, out);
+}
+
+/* Whoever was never heard of is not lost: a cluster starts one task at a time. */
+static void judge(const mr_membership *m, mr_member *b, int task, int64_t now_ns, mr_member_events *out)
+{
+    int64_t silent_ns = now_ns - b->heard_ns;
+    bool here = b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT;
+    if (here && silent_ns >= m->times.lost_ns) {
+        lose(b, task, now_ns, out);
+    } else if (b->state == MR_MEMBER_ALIVE && silent_ns >= m->times.suspect_ns) {
+        enter(b, MR_MEMBER_SUSPECT, now_ns);
+        tell(out, MR_MEMBER_SUSPECTED, task, b->incarnation);
+    }
+}
+
+int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask)
+{
+    int64_t next_ns = now_ns + m->times.ask_ns;
+    for (int i = 0; i < m->n; i++) {
+        mr_member *b = &m->members[i];
+        if (i == m->self)
+            continue;
+        judge(m, b, i, now_ns, out);
+        if (b->ask_ns <= now_ns) {
+            b->ask_ns = now_ns + m->times.ask_ns;
+            if (ask)
+                mr_vec_push(ask, i);
+        }
+        next_ns = MR_MIN(next_ns, b->ask_ns);
+    }
+    MR_ASSERT(next_ns > now_ns);
+    return next_ns;
+}
+
+bool mr_membership_ended(const mr_membership *m, int task, uint64_t incarnation)
+{
+    if (!watched(m, task) || incarnation == 0)
+        return false;
+    const mr_member *b = &m->members[task];
+    return is_past(b, incarnation) || (b->state == MR_MEMBER_LOST && b->incarnation == incarnation);
+}
+
+const char *mr_member_what_name(mr_member_what what)
+{
+    static const char *const names[] = {"joined", "left", "restarted", "suspected", "cleared"};
+    return names[what];
+}
