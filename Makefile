@@ -159,6 +159,23 @@ fuzz-selftest-run: $(FUZZ)
 	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS) -rdynamic" LIBS="$(LDFLAGS) $(LDLIBS)" \
 	    tests/fuzz/selftest $(B)
 
+# ---- simulation: tests/sim ----------------------------------------------------------------------
+SIM   := $(B)/sim
+SIM_O := $(B)/tests/sim/main.o
+$(SIM): $(SIM_O) $(LIB_O)
+	$(call say,LINK,$@)
+	$(q)$(CC) $(CFLAGS) -o $@ $(SIM_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+
+.PHONY: sim-soak sim-selftest
+sim-soak: $(SIM)               ## simulated clusters with all kinds of faults (SEEDS=100000)
+	$(q)$(SIM) --runs $(or $(SEEDS),100000) $(if $(FROM),--from $(FROM))
+
+# The script builds simulations with a bug in them out of the same objects, by the same flags.
+sim-selftest: $(SIM)           ## plant known bugs in dist/, one at a time: the simulation must find each
+	$(file >$(SIM).objects)$(foreach o,$(SIM_O) $(LIB_O),$(file >>$(SIM).objects,$(o)))
+	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS)" LIBS="$(LDFLAGS) $(LDLIBS)" \
+	    tests/sim/selftest $(B)
+
 deps-run: ; @tools/deps run
 deps-test: ; @tools/deps test
 deps-bench: ; @tools/deps bench
@@ -240,11 +257,12 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
+	$(q)$(MAKE) --no-print-directory sim-soak SEEDS=2000
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers
 
@@ -274,4 +292,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d)
+-include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d)

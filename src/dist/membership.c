@@ -1,8 +1,7 @@
 /* dist/membership.c -- which tasks are alive.
  *
- * Incarnations have no order, so the lives that were seen to end are remembered: without that, a message of an
- * earlier life that was under way for long would look like one more restart, and the live task would be taken for
- * dead. */
+ * The case to think of: a task lives as A, B, C in short succession, and a call of B arrives when C was heard already.
+ * Taken for a restart, it would bury C, whose words would be ignored from then on. */
 #include "dist/membership.h"
 
 #include "base/status.h"
@@ -50,10 +49,24 @@ static bool is_past(const mr_member *b, uint64_t incarnation)
     return false;
 }
 
-static void bury(mr_member *b)
+/* The present life was not the last one; another takes its place. */
+static void replace(mr_member *b, uint64_t incarnation, int64_t now_ns)
 {
-    b->past[b->at] = b->incarnation;
-    b->at = (b->at + 1) % MR_LIVES_REMEMBERED;
+    for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
+        if (b->past[i] == incarnation)
+            b->past[i] = 0;
+    if (b->incarnation) {
+        b->past[b->at] = b->incarnation;
+        b->at = (b->at + 1) % MR_LIVES_REMEMBERED;
+    }
+    b->incarnation = incarnation;
+    b->born_ns = now_ns;
+}
+
+/* Whether another incarnation than the present one is later than it. */
+static bool is_later(const mr_member *b, uint64_t incarnation, int64_t asked_ns)
+{
+    return asked_ns > b->born_ns || (b->state == MR_MEMBER_LOST && !is_past(b, incarnation));
 }
 
 static bool watched(const mr_membership *m, int task) { return task >= 0 && task < m->n && task != m->self; }
@@ -71,18 +84,18 @@ static mr_member_what sign_of(const mr_member *b, uint64_t incarnation, bool *is
     return MR_MEMBER_JOINED;
 }
 
-bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out)
+bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t asked_ns, int64_t now_ns,
+                         mr_member_events *out)
 {
     if (!watched(m, task) || incarnation == 0)
         return task == m->self;
     mr_member *b = &m->members[task];
     bool is_event;
-    if (is_past(b, incarnation))
+    if (b->incarnation && b->incarnation != incarnation && !is_later(b, incarnation, asked_ns))
         return false;
     mr_member_what what = sign_of(b, incarnation, &is_event);
-    if (what == MR_MEMBER_RESTARTED)
-        bury(b);
-    b->incarnation = incarnation;
+    if (b->incarnation != incarnation)
+        replace(b, incarnation, now_ns);
     b->heard_ns = now_ns;
     if (is_event) {
         enter(b, MR_MEMBER_ALIVE, now_ns);

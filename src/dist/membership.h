@@ -4,7 +4,9 @@
  * by itself: whatever comes from a task (a heartbeat, its answer, a call) is a sign of life and carries the task's
  * incarnation, a number chosen at random when its process starts.  A silent task is first suspected, which has no
  * consequence but that it can be shown, and then lost.  Another incarnation means that the process was restarted
- * and its state is gone; signs of an earlier life that come late change nothing. */
+ * and its state is gone.  Incarnations have no order, and messages overtake each other: while a task seems alive,
+ * another incarnation is believed only as the answer to something that was asked after the present one had been
+ * heard; all else may be a late word of an earlier life, and changes nothing. */
 #ifndef MR_DIST_MEMBERSHIP_H
 #define MR_DIST_MEMBERSHIP_H
 
@@ -27,6 +29,7 @@ typedef struct mr_member {
     uint64_t incarnation; /* of its present or last life; 0: unheard */
     int64_t since_ns;     /* when it came into this state */
     int64_t heard_ns;     /* the last sign of life */
+    int64_t born_ns;      /* the first one of this life */
     int64_t ask_ns;       /* when it is to be asked next */
     uint64_t past[MR_LIVES_REMEMBERED]; /* earlier incarnations, the newest at `at` - 1 */
     int at;
@@ -65,8 +68,10 @@ typedef struct mr_membership {
 void mr_membership_init(mr_membership *m, int n, int self, const mr_membership_times *times, int64_t now_ns);
 void mr_membership_deinit(mr_membership *m);
 
-/* A sign of life.  False: of an earlier life, to be ignored by the caller too. */
-bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out);
+/* A sign of life: an answer to what was asked at asked_ns, or (asked_ns -1) a call of its own.  False: it is not of the
+ * present life, for all we know. */
+bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t asked_ns, int64_t now_ns,
+                         mr_member_events *out);
 /* The end of that life was seen (it said so, or its process is gone); incarnation 0: of the present one. */
 void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out);
 /* Time passes: who is silent for too long, and whom to send a heartbeat (ask may be NULL).  Returns the time of the

@@ -27,20 +27,20 @@ MR_TEST(membership_silence_is_suspected_then_lost)
     mr_membership m;
     mr_member_events e = {0};
     mr_membership_init(&m, 2, 0, NULL, 0);
-    MR_CHECK(mr_membership_heard(&m, 1, 7, 0, &e));
+    MR_CHECK(mr_membership_heard(&m, 1, 7, -1, 0, &e));
     MR_CHECK_STR(told(&e), "joined 1:7");
     at(&m, 2999, &e);
     MR_CHECK_STR(told(&e), "");
     at(&m, 3000, &e);
     MR_CHECK_STR(told(&e), "suspected 1:7");
-    mr_membership_heard(&m, 1, 7, 4000 * (int64_t)MS, &e);
+    mr_membership_heard(&m, 1, 7, -1, 4000 * (int64_t)MS, &e);
     MR_CHECK_STR(told(&e), "cleared 1:7");
     at(&m, 14000, &e);
     MR_CHECK_STR(told(&e), "left 1:7");
     MR_CHECK(mr_membership_ended(&m, 1, 7));
     at(&m, 60000, &e);
     MR_CHECK_STR(told(&e), "");
-    mr_membership_heard(&m, 1, 7, 61000 * (int64_t)MS, &e); /* it had only been cut off */
+    mr_membership_heard(&m, 1, 7, -1, 61000 * (int64_t)MS, &e); /* it had only been cut off */
     MR_CHECK_STR(told(&e), "joined 1:7");
     MR_CHECK(!mr_membership_ended(&m, 1, 7));
     mr_vec_deinit(&e);
@@ -52,13 +52,28 @@ MR_TEST(membership_late_word_of_an_earlier_life_is_ignored)
     mr_membership m;
     mr_member_events e = {0};
     mr_membership_init(&m, 3, 0, NULL, 0);
-    mr_membership_heard(&m, 2, 7, 0, &e);
-    mr_membership_heard(&m, 2, 8, 10, &e);
+    mr_membership_heard(&m, 2, 7, -1, 0, &e);
+    mr_membership_heard(&m, 2, 8, 5, 10, &e);
     MR_CHECK_STR(told(&e), "joined 2:7, restarted 2:8");
-    MR_CHECK(!mr_membership_heard(&m, 2, 7, 20, &e));
+    MR_CHECK(!mr_membership_heard(&m, 2, 7, 4, 20, &e));
     mr_membership_gone(&m, 2, 7, 20, &e);
     MR_CHECK_STR(told(&e), "");
     MR_CHECK(mr_membership_ended(&m, 2, 7) && !mr_membership_ended(&m, 2, 8));
+    mr_vec_deinit(&e);
+    mr_membership_deinit(&m);
+}
+
+MR_TEST(membership_believes_the_answer_that_was_asked_for_last)
+{
+    mr_membership m;
+    mr_member_events e = {0};
+    mr_membership_init(&m, 2, 0, NULL, 0);
+    mr_membership_heard(&m, 1, 7, -1, 0, &e);
+    MR_CHECK(!mr_membership_heard(&m, 1, 9, -1, 10, &e)); /* a call: who knows when it was made */
+    MR_CHECK(mr_membership_heard(&m, 1, 9, 15, 20, &e));
+    MR_CHECK(!mr_membership_heard(&m, 1, 8, 18, 30, &e)); /* a life between the two */
+    MR_CHECK(mr_membership_heard(&m, 1, 9, 25, 40, &e));
+    MR_CHECK_STR(told(&e), "joined 1:7, restarted 1:9");
     mr_vec_deinit(&e);
     mr_membership_deinit(&m);
 }
@@ -69,11 +84,11 @@ MR_TEST(membership_end_that_is_seen_is_told_at_once)
     mr_member_events e = {0};
     mr_membership_init(&m, 2, 0, NULL, 0);
     mr_membership_gone(&m, 1, 0, 5, &e); /* it was never there */
-    mr_membership_heard(&m, 1, 7, 10, &e);
+    mr_membership_heard(&m, 1, 7, -1, 10, &e);
     mr_membership_gone(&m, 1, 0, 20, &e);
     mr_membership_gone(&m, 1, 7, 30, &e);
     MR_CHECK_STR(told(&e), "joined 1:7, left 1:7");
-    mr_membership_heard(&m, 1, 9, 40, &e);
+    mr_membership_heard(&m, 1, 9, -1, 40, &e);
     MR_CHECK_STR(told(&e), "restarted 1:9");
     mr_vec_deinit(&e);
     mr_membership_deinit(&m);

@@ -1,0 +1,96 @@
+/* sim/faults.c -- what goes wrong, and when: all of it planned from the seed, all of it over at a known time. */
+#include "sim/world.h"
+
+typedef struct fault {
+    int a, b; /* nodes; b -1: all others */
+    bool there, back; /* which ways are cut */
+    int slow;
+    int64_t length_ns;
+} fault;
+
+/* ---- partitions ---- */
+
+static void cut_ways(mr_sim *s, const fault *f, bool cut)
+{
+    for (int i = 0; i < s->n_nodes; i++) {
+        if (i == f->a || (f->b >= 0 && i != f->b))
+            continue;
+        s->cut[f->a][i] = cut && f->there;
+        s->cut[i][f->a] = cut && f->back;
+    }
+}
+
+static void heal(mr_sim *s, void *arg)
+{
+    const fault *f = arg;
+    cut_ways(s, f, false);
+    mr_sim_say(s, f->a, "is reached again");
+}
+
+static void cut(mr_sim *s, void *arg)
+{
+    const fault *f = arg;
+    s->result->n_faults++;
+    cut_ways(s, f, true);
+    mr_sim_say(s, f->a, "is cut off from %s%s%s", f->b < 0 ? "all" : s->nodes[f->b].name, f->there ? "" : ", one way: in",
+               f->back ? "" : ", one way: out");
+    mr_sim_after(s, -1, f->length_ns, heal, arg);
+}
+
+/* ---- crashes ---- */
+
+static void restart(mr_sim *s, void *arg) { mr_sim_task_start(s, ((const fault *)arg)->a); }
+
+static void crash(mr_sim *s, void *arg)
+{
+    const fault *f = arg;
+    if (!s->nodes[f->a].up)
+        return;
+    s->result->n_faults++;
+    mr_sim_say(s, f->a, "crashes");
+    mr_sim_task_end(s, f->a);
+    mr_sim_silence(s, f->a, f->there);
+    mr_sim_after(s, -1, f->length_ns, restart, arg);
+}
+
+/* ---- slow tasks ---- */
+
+static void quick_again(mr_sim *s, void *arg) { s->nodes[((const fault *)arg)->a].slow = 1; }
+
+static void slow_down(mr_sim *s, void *arg)
+{
+    const fault *f = arg;
+    s->result->n_faults++;
+    mr_sim_say(s, f->a, "is slow");
+    s->nodes[f->a].slow = f->slow;
+    mr_sim_after(s, -1, f->length_ns, quick_again, arg);
+}
+
+/* ---- the plan ---- */
+
+static void plan(mr_sim *s, mr_sim_fn *fn, int n_nodes, int64_t longest_ns)
+{
+    for (int n = (int)mr_sim_between(s, 0, 3); n > 0; n--) {
+        fault *f = mr_arena_new(&s->arena, fault);
+        int64_t at_ns = mr_sim_between(s, 200 * MR_SIM_MS, s->faults_end_ns - MR_SIM_S);
+        f->a = (int)mr_sim_between(s, 0, n_nodes - 1);
+        f->b = mr_sim_chance(s, 5000) ? -1 : (f->a + (int)mr_sim_between(s, 1, s->n_nodes - 1)) % s->n_nodes;
+        int way = (int)mr_sim_between(s, 0, 3);
+        f->there = way != 1;
+        f->back = way != 2;
+        f->slow = (int)mr_sim_between(s, 10, 200);
+        f->length_ns = mr_sim_between(s, 20 * MR_SIM_MS, MR_MIN(longest_ns, s->faults_end_ns - at_ns));
+        mr_sim_after(s, -1, at_ns, fn, f);
+    }
+}
+
+void mr_sim_plan_faults(mr_sim *s)
+{
+    s->faults_end_ns = mr_sim_between(s, 6, 16) * MR_SIM_S;
+    if (s->faults & MR_SIM_PARTITION)
+        plan(s, cut, s->n_nodes, 12 * MR_SIM_S);
+    if (s->faults & MR_SIM_CRASH)
+        plan(s, crash, s->n_tasks, 5 * MR_SIM_S);
+    if (s->faults & MR_SIM_SLOW)
+        plan(s, slow_down, s->n_tasks, 5 * MR_SIM_S);
+}

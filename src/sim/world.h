@@ -1,0 +1,190 @@
+/* sim/world.h -- the inside of the simulation; for its own files.
+ *
+ * Everything happens in events, in the order of their time.  An event belongs to a node and to one of its lives: with
+ * the life ends what it had planned.  Memory is the run's arena, except for what dist/ owns. */
+#ifndef MR_SIM_WORLD_H
+#define MR_SIM_WORLD_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "dist/master_step.h"
+#include "dist/membership.h"
+#include "dist/session.h"
+#include "dist/worker_steps.h"
+#include "sim/sim.h"
+
+#define MR_SIM_US INT64_C(1000)
+#define MR_SIM_MS INT64_C(1000000)
+#define MR_SIM_S INT64_C(1000000000)
+
+enum { MR_SIM_MAX_TASKS = 6, MR_SIM_MAX_NODES = 10 };
+
+typedef struct mr_sim mr_sim;
+typedef struct mr_sim_call mr_sim_call;
+typedef struct mr_sim_task mr_sim_task;
+typedef struct mr_sim_client mr_sim_client;
+typedef void mr_sim_fn(mr_sim *s, void *arg);
+
+typedef struct mr_sim_event {
+    int64_t at_ns;
+    uint64_t seq; /* events of one instant keep the order they were made in */
+    mr_sim_fn *fn;
+    void *arg;
+    int node; /* -1: of the world */
+    uint32_t life;
+} mr_sim_event;
+
+typedef struct mr_sim_node {
+    char name[24];
+    bool up;
+    uint32_t life;
+    uint64_t incarnation;
+    int slow; /* everything takes so many times as long */
+    mr_sim_task *task;
+} mr_sim_node;
+
+/* ---- messages ---- */
+
+typedef enum mr_sim_kind {
+    MR_SIM_GET_STATUS,
+    MR_SIM_CREATE_WORKER_SESSION,
+    MR_SIM_DELETE_WORKER_SESSION,
+    MR_SIM_REGISTER_GRAPH,
+    MR_SIM_RUN_GRAPH,
+    MR_SIM_CLEANUP_GRAPH,
+    MR_SIM_RECV_TENSOR,
+    MR_SIM_HEARTBEAT,
+    MR_SIM_CREATE_SESSION,
+    MR_SIM_RUN_STEP,
+    MR_SIM_CLOSE_SESSION,
+} mr_sim_kind;
+const char *mr_sim_kind_name(mr_sim_kind k);
+
+/* What a program does at its parts (sim/program.c). */
+typedef enum mr_sim_work {
+    MR_SIM_ADD,  /* the parameter servers of the mask add an amount to their counters */
+    MR_SIM_PUSH, /* the same, as a worker's gradients for the round in hand, and wait for its end */
+    MR_SIM_READ, /* their counters are read: a checkpoint */
+} mr_sim_work;
+
+typedef struct mr_sim_message {
+    mr_sim_kind kind;
+    uint64_t session, graph, incarnation;
+    int64_t step, request, amount, timeout_ns;
+    int worker, mask; /* of a program: the task of its client's part, and its parameter servers */
+    mr_sim_work work;
+    uint64_t lives[MR_SIM_MAX_TASKS]; /* incarnations of the tasks, as the session's master knows them */
+} mr_sim_message;
+
+struct mr_sim_call {
+    uint64_t number;
+    int from, to;
+    uint32_t from_life, to_life;
+    int64_t start_ns, request_at_ns;
+    mr_sim_message q, reply;
+    mr_status *reply_st;
+    bool caller_open; /* done was not called */
+    bool served;      /* arrived and not answered */
+    bool arrived, dropped, reply_dropped, wait_for_ready, linked;
+    int tries; /* of TCP, for the message under way */
+    mr_sim_call *origin; /* of a duplicate: its answer is the origin's too */
+    mr_sim_call *twin;
+    void (*done)(mr_sim *s, mr_sim_call *c, mr_status *st); /* the caller's; owns st */
+    void *ctx;
+    void (*gone)(mr_sim *s, mr_sim_call *c); /* the server's, while served: the caller has gone */
+    void *server;
+    mr_sim_call *next, **link; /* of all that are open */
+};
+
+/* ---- the world ---- */
+
+typedef struct mr_sim_ledger mr_sim_ledger;
+
+struct mr_sim {
+    mr_arena arena;
+    uint64_t random;
+    int64_t now_ns;
+    uint64_t seq;
+    MR_VEC(mr_sim_event) heap;
+    int n_tasks, n_ps, n_workers, n_clients, n_nodes; /* tasks: parameter servers, then workers; then clients */
+    mr_sim_node nodes[MR_SIM_MAX_NODES];
+    mr_sim_client *clients[MR_SIM_MAX_NODES];
+    unsigned faults;
+    int64_t faults_end_ns;
+    bool cut[MR_SIM_MAX_NODES][MR_SIM_MAX_NODES]; /* from, to */
+    mr_sim_call *calls;
+    uint64_t n_calls;
+    mr_sim_ledger *ledger;
+    const mr_sim_options *options;
+    mr_sim_result *result;
+};
+
+/* ---- clock.c: events, chance, trace ---- */
+void mr_sim_after(mr_sim *s, int node, int64_t ns, mr_sim_fn *fn, void *arg);
+bool mr_sim_next(mr_sim *s); /* one event; false when there is none */
+uint64_t mr_sim_random(mr_sim *s);
+int64_t mr_sim_between(mr_sim *s, int64_t low, int64_t high); /* both included */
+bool mr_sim_chance(mr_sim *s, int in_10000);
+void mr_sim_say(mr_sim *s, int node, const char *fmt, ...) MR_PRINTF(3, 4);
+/* Ends the run: something that must hold does not. */
+void mr_sim_fail(mr_sim *s, const char *fmt, ...) MR_PRINTF(2, 3);
+
+/* ---- net.c ---- */
+/* deadline_ns: from now, 0 for none.  done is called exactly once, unless the caller's life ends first. */
+mr_sim_call *mr_sim_start(mr_sim *s, int from, int to, const mr_sim_message *q, int64_t deadline_ns,
+                          bool wait_for_ready, void (*done)(mr_sim *, mr_sim_call *, mr_status *), void *ctx);
+void mr_sim_cancel(mr_sim *s, mr_sim_call *c);
+void mr_sim_reply(mr_sim *s, mr_sim_call *c, mr_status *st); /* takes st; c->reply was filled in */
+/* The connection between two nodes breaks, and each notices by itself. */
+void mr_sim_reset(mr_sim *s, int a, int b);
+/* The node has died: seen by its peers soon, or only by its silence. */
+void mr_sim_silence(mr_sim *s, int node, bool seen);
+/* What has been open for too long over a cut ends, as keep-alive would. */
+void mr_sim_keep_alive(mr_sim *s);
+void mr_sim_net_deinit(mr_sim *s);
+
+/* ---- worker.c, master.c: the services of a task ---- */
+typedef struct mr_sim_graph mr_sim_graph;
+typedef struct mr_sim_wstep mr_sim_wstep;
+typedef struct mr_sim_msession mr_sim_msession;
+
+struct mr_sim_task {
+    int node;
+    mr_worker_steps *steps;
+    mr_worker_sessions sessions;
+    MR_VEC(mr_sim_graph *) graphs;
+    uint64_t next_graph;
+    mr_membership members;
+    mr_recent requests; /* of RunStep */
+    MR_VEC(mr_sim_msession *) msessions;
+    int64_t counter; /* of a parameter server */
+    int64_t next_request;
+};
+void mr_sim_task_start(mr_sim *s, int node);
+void mr_sim_task_end(mr_sim *s, int node); /* with all its state */
+void mr_sim_serve(mr_sim *s, mr_sim_call *c);
+void mr_sim_serve_worker(mr_sim *s, mr_sim_task *t, mr_sim_call *c);
+void mr_sim_serve_master(mr_sim *s, mr_sim_task *t, mr_sim_call *c);
+/* Sessions of a master's other lives go (incarnation 0: all of its lives). */
+void mr_sim_drop_sessions(mr_sim *s, mr_sim_task *t, int master, uint64_t incarnation);
+/* Steps that have a part on a task which is not what it was. */
+void mr_sim_stop_steps(mr_sim *s, mr_sim_task *t, int lost);
+void mr_sim_worker_deinit(mr_sim *s, mr_sim_task *t);
+void mr_sim_master_deinit(mr_sim *s, mr_sim_task *t);
+bool mr_sim_master_knows(const mr_sim_task *t, const char *handle); /* a session */
+int mr_sim_master_busy(const mr_sim_task *t);                        /* steps that run */
+
+/* ---- faults.c, client.c, check.c ---- */
+void mr_sim_plan_faults(mr_sim *s);
+void mr_sim_client_start(mr_sim *s, int node);
+bool mr_sim_clients_finished(const mr_sim *s);
+
+/* What clients were told, and what happened at parameter servers, by amount: each is used by one request. */
+void mr_sim_ledger_open(mr_sim *s);
+int64_t mr_sim_ledger_request(mr_sim *s, int mask); /* a new amount */
+void mr_sim_ledger_applied(mr_sim *s, int ps, int64_t amount);
+void mr_sim_ledger_answered(mr_sim *s, int64_t amount, mr_code code);
+void mr_sim_check_end(mr_sim *s);
+
+#endif
