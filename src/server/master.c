@@ -143,13 +143,14 @@ static void creation_end(creation *c)
         mr_msession_unref(c->session);
         mr_str_clear(&body);
     }
-    mr_reply_str(c->call, st, &body);
-    mr_str_deinit(&body);
     for (int i = 0; i < m->host->cluster.tasks.n; i++)
         mr_str_deinit(&c->devices[i]);
     mr_free(c->devices);
     mr_mutex_deinit(&c->mu);
+    mr_net_call *call = c->call;
     mr_free(c);
+    mr_reply_str(call, st, &body); /* last: the server may be gone once nobody waits for it */
+    mr_str_deinit(&body);
 }
 
 /* Asks all members; `then` follows the last answer. */
