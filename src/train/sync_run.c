@@ -186,7 +186,8 @@ static mr_status *begin(chief *c)
     c->step = *MR_DATA(int64_t, step);
     mr_tensor_unref(step);
     const mr_net_sync_options *o = &c->y->o;
-    mr_sync_init(&c->sync, &(mr_sync_options){o->n_workers, o->aggregate, o->lease_ms * 1000000, o->join_ms * 1000000},
+    int64_t join_ms = c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* some may have left already */
+    mr_sync_init(&c->sync, &(mr_sync_options){o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000},
                  stamp + 1, mr_now_ns());
     return NULL;
 }

@@ -1,0 +1,229 @@
+/* capi/supervised_test.c -- training goes on when tasks are lost, over clusters in one process. */
+#include "train/supervised.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "capi/cluster_rig_test.h"
+#include "store/checkpoint_state.h"
+#include "tests/harness/test.h"
+
+enum { N_PS = 2, N_WORKERS = 2, TOTAL = 150 };
+
+typedef struct team {
+    cluster_rig rig;
+    bool sync;
+    char *folder;
+    _Atomic int64_t seen[N_WORKERS];   /* the newest step of each */
+    _Atomic int64_t fell_to[N_WORKERS]; /* the lowest step after a fall; -1: none */
+    _Atomic bool crash[N_WORKERS];     /* ends as if killed */
+    _Atomic int losses;
+} team;
+
+typedef struct player {
+    team *t;
+    int worker;
+    mr_thread thread;
+    line_net l;
+    mr_net_sync *sync;
+} player;
+
+static mr_status *open_session(void *arg, mr_session **out)
+{
+    player *p = arg;
+    *out = NULL;
+    return rig_open(&p->t->rig, p->worker, p->l.graph, out);
+}
+
+static mr_supervised *supervise(player *p)
+{
+    mr_network *n = (line_begin(&p->l, N_PS, p->worker), p->l.net);
+    mr_net_optimizer sgd = {.kind = MR_NET_SGD, .rate = 0.1f};
+    mr_supervised_options o = {.chief = p->worker == 0, .open = open_session, .arg = p, .folder = p->t->folder,
+                               .save_ms = 5, .max_to_keep = 3, .deadline_ms = 20000};
+    if (p->t->sync)
+        o.sync = p->sync = mr_net_sync_new(n, p->l.loss, &sgd, &(mr_net_sync_options){N_WORKERS, p->worker, 0, 600, 5000});
+    else
+        o.train = mr_net_minimize(n, p->l.loss, &sgd);
+    mr_supervised *s = mr_supervised_new(n, &o);
+    MR_CHECK_OK(mr_scope_status(&n->s));
+    return s;
+}
+
+static void note(team *t, int worker, int64_t step)
+{
+    if (step < t->seen[worker])
+        t->fell_to[worker] = step;
+    t->seen[worker] = step;
+}
+
+static mr_status *train_some(player *p, mr_supervised *s, int64_t *step)
+{
+    mr_tensor *v[2];
+    mr_out feeds[] = {p->l.x, p->l.y};
+    mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2};
+    mr_status *st = NULL;
+    while (*step < TOTAL && !st && !p->t->crash[p->worker]) {
+        line_batch((*step * N_WORKERS + p->worker) * 8, 8, v);
+        st = mr_supervised_train(s, &a, step);
+        note(p->t, p->worker, *step);
+        mr_tensor_unref(v[0]);
+        mr_tensor_unref(v[1]);
+        mr_sleep_ns(1000000); /* there is time to lose tasks in */
+    }
+    return st;
+}
+
+static void play(void *arg)
+{
+    player *p = arg;
+    int64_t step = 0;
+    mr_supervised *s = supervise(p);
+    MR_CHECK_OK(mr_supervised_start(s));
+    MR_CHECK_OK(mr_supervised_step(s, &step));
+    note(p->t, p->worker, step);
+    mr_status *st = train_some(p, s, &step);
+    if (p->t->crash[p->worker])
+        mr_status_free(st);
+    else
+        MR_CHECK_OK(st);
+    if (!p->t->crash[p->worker])
+        MR_CHECK_OK(mr_supervised_finish(s));
+    p->t->losses += mr_supervised_losses(s);
+    mr_supervised_free(s);
+    mr_net_sync_free(p->sync);
+    line_end(&p->l);
+    p->sync = NULL;
+}
+
+static void begin(team *t, bool sync)
+{
+    *t = (team){.sync = sync, .folder = mr_printf("%s/supervised", mr_test_dir())};
+    rig_begin(&t->rig, N_PS, N_WORKERS);
+    for (int i = 0; i < N_WORKERS; i++)
+        t->fell_to[i] = -1;
+}
+
+static void start_player(team *t, player *p, int worker)
+{
+    *p = (player){.t = t, .worker = worker};
+    mr_thread_start(&p->thread, "player", play, p);
+}
+
+/* The chief has come to a step, and a checkpoint is there. */
+static void wait_for(team *t, int64_t step)
+{
+    mr_checkpoint_state state;
+    for (bool named = false; t->seen[0] < step || !named; mr_sleep_ns(2000000)) {
+        mr_status *st = mr_checkpoint_state_read(t->folder, &state);
+        named = !st && state.paths.n > 0;
+        mr_status_free(st);
+        mr_checkpoint_state_deinit(&state);
+    }
+}
+
+/* What the parameter servers hold at the end. */
+static void check_end(team *t)
+{
+    line_net l;
+    mr_session *s;
+    float v[3];
+    line_begin(&l, N_PS, 0);
+    mr_out step = mr_emit_with(&l.net->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_net_global_step(l.net));
+    MR_CHECK_OK(mr_scope_status(&l.net->s));
+    MR_CHECK_OK(rig_open(&t->rig, 0, l.graph, &s));
+    MR_CHECK_OK(line_run(&l, s, 0, 1, NULL, (mr_out[]){l.w, l.b, step}, 3, v));
+    MR_CHECK_NEAR(v[0], 2, 0.05);
+    MR_CHECK_NEAR(v[1], 1, 0.05);
+    MR_CHECK(v[2] >= TOTAL);
+    mr_session_free(s);
+    line_end(&l);
+}
+
+static void end(team *t)
+{
+    rig_end(&t->rig);
+    mr_free(t->folder);
+}
+
+static void play_all(team *t, void (*meanwhile)(team *t, player *players))
+{
+    player players[N_WORKERS];
+    for (int i = 0; i < N_WORKERS; i++)
+        start_player(t, &players[i], i);
+    meanwhile(t, players);
+    for (int i = 0; i < N_WORKERS; i++)
+        mr_thread_join(&players[i].thread);
+    check_end(t);
+}
+
+static void nothing_happens(team *t, player *p) { (void)t, (void)p; }
+
+static void lose_ps(team *t, int task)
+{
+    wait_for(t, 40);
+    rig_stop(&t->rig, "ps", task);
+    mr_sleep_ns(30000000);
+    rig_start(&t->rig, "ps", task);
+}
+
+static void lose_ps_0(team *t, player *p) { (void)p, lose_ps(t, 0); }
+static void lose_ps_1(team *t, player *p) { (void)p, lose_ps(t, 1); }
+
+/* The whole process of a worker: its client and its server. */
+static void lose_worker(team *t, player *p, int worker)
+{
+    wait_for(t, 40);
+    t->crash[worker] = true;
+    rig_stop(&t->rig, "worker", worker);
+    rig_start(&t->rig, "worker", worker);
+    mr_thread_join(&p[worker].thread);
+    t->crash[worker] = false;
+    start_player(t, &p[worker], worker);
+}
+
+static void lose_chief(team *t, player *p) { lose_worker(t, p, 0); }
+static void lose_worker_1(team *t, player *p) { lose_worker(t, p, 1); }
+
+static void story(bool sync, void (*meanwhile)(team *t, player *players), bool restores)
+{
+    team t;
+    begin(&t, sync);
+    play_all(&t, meanwhile);
+    MR_CHECK(!restores || t.losses >= N_WORKERS);
+    for (int i = 0; i < N_WORKERS; i++) /* from the newest checkpoint, not from the start */
+        MR_CHECK(t.fell_to[i] == -1 || (restores && t.fell_to[i] > 1));
+    end(&t);
+}
+
+MR_TEST(supervised_trains_asynchronously) { story(false, nothing_happens, false); }
+MR_TEST(supervised_trains_synchronously) { story(true, nothing_happens, false); }
+MR_TEST(supervised_goes_on_without_ps_0) { story(false, lose_ps_0, true); }
+MR_TEST(supervised_goes_on_without_ps_1) { story(false, lose_ps_1, true); }
+MR_TEST(supervised_goes_on_without_its_chief) { story(false, lose_chief, false); }
+MR_TEST(supervised_goes_on_without_a_worker) { story(false, lose_worker_1, false); }
+MR_TEST(supervised_sync_goes_on_without_ps_0) { story(true, lose_ps_0, true); }
+MR_TEST(supervised_sync_goes_on_without_ps_1) { story(true, lose_ps_1, true); }
+MR_TEST(supervised_sync_goes_on_without_its_chief) { story(true, lose_chief, false); }
+MR_TEST(supervised_sync_goes_on_without_a_worker) { story(true, lose_worker_1, false); }
+
+MR_TEST(supervised_gives_up_at_its_deadline)
+{
+    team t;
+    player p = {.t = &t};
+    begin(&t, false);
+    rig_stop(&t.rig, "ps", 1);
+    line_begin(&p.l, N_PS, 0);
+    mr_node *train = mr_net_minimize(p.l.net, p.l.loss, &(mr_net_optimizer){.kind = MR_NET_SGD, .rate = 0.1f});
+    mr_supervised *s = mr_supervised_new(p.l.net, &(mr_supervised_options){.chief = true, .open = open_session, .arg = &p,
+                                                                           .train = train, .deadline_ms = 100});
+    MR_CHECK_OK(mr_scope_status(&p.l.net->s));
+    mr_status *st = mr_supervised_start(s);
+    MR_CHECK(st != NULL);
+    mr_status_free(st);
+    mr_supervised_free(s);
+    line_end(&p.l);
+    end(&t);
+}

@@ -1,0 +1,412 @@
+/* train/supervised.c -- one session at a time, and those who use it.
+ *
+ * The session belongs to an era.  Who wants to run takes it for the era (use), and gives it back (unuse).  Whoever sees
+ * the loss of a task ends the era: the session is closed, which cancels all its runs, and when nobody uses it any more the
+ * client's thread opens the next one (recover).  So threads beside the client's only ever wait for an era to begin.
+ *
+ * Locks: mu guards the era and the flags; no run happens under it. */
+#include "train/supervised.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "dist/recovery.h"
+#include "train/supervised_internal.h"
+
+#define START_DEADLINE_MS (600 * 1000)
+
+/* ---- nodes ---- */
+
+static bool seen_device(const mr_network *n, int upto)
+{
+    for (int i = 0; i < upto; i++)
+        if (strcmp(n->vars.p[i].device, n->vars.p[upto].device) == 0)
+            return true;
+    return false;
+}
+
+/* A flag on each device that has variables.  It is no variable of the network: it is not saved. */
+static void add_flags(mr_supervised *s, mr_network *n)
+{
+    MR_VEC(mr_node *) set = {0};
+    const char *before = n->s.device;
+    for (int i = 0; i < n->vars.n && mr_scope_ok(&n->s); i++) {
+        if (seen_device(n, i))
+            continue;
+        mr_net_at(n, n->vars.p[i].device);
+        const char *name = mr_arena_printf(&n->s.graph->arena, "ready_%d", s->flags.n);
+        mr_out h = mr_emit0_with(mr_as(&n->s, name), "VarHandleOp",
+                                 MR_ATTRS({"dtype", mr_a_type(MR_INT64)}, {"shape", mr_a_shape(&mr_pshape_scalar)},
+                                          {"shared_name", mr_a_str(name)}));
+        mr_vec_push(&s->flags, mr_emit(&n->s, "VarIsInitializedOp", h));
+        mr_vec_push(&set, mr_emit(&n->s, "AssignVariableOp", h, mr_const_i64(&n->s, 1)).node);
+    }
+    mr_net_at(n, before);
+    for (int i = 0; i < set.n && mr_scope_ok(&n->s); i++)
+        mr_vec_push(&n->s.controls, set.p[i]);
+    s->set_flags = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "set_ready"), "NoOp").node : NULL;
+    n->s.controls.n = 0;
+    mr_vec_deinit(&set);
+}
+
+/* The global step behind a training step. */
+static void add_step(mr_supervised *s, mr_network *n)
+{
+    s->step = mr_net_global_step(n);
+    const mr_net_var *v = mr_net_find(n, s->step);
+    if (!s->o.train || !v)
+        return;
+    const char *before = mr_net_at(n, v->device);
+    mr_vec_push(&n->s.controls, s->o.train);
+    s->step_after = mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_INT64)}), v->handle);
+    n->s.controls.n = 0;
+    mr_net_at(n, before);
+}
+
+mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
+{
+    mr_supervised *s = mr_new(mr_supervised);
+    s->o = *o;
+    s->prefix = o->folder ? mr_printf("%s/model.ckpt", o->folder) : NULL;
+    s->folder = o->folder ? mr_strdup(o->folder) : NULL;
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->changed);
+    mr_recovery_init(&s->recovery, o->chief, (o->deadline_ms > 0 ? o->deadline_ms : START_DEADLINE_MS) * 1000000);
+    if (!o->open || !o->train == !o->sync)
+        mr_scope_fail(&n->s, mr_invalid("a supervised session needs a way to open, and one kind of training"));
+    add_step(s, n);
+    s->init = mr_net_initializer(n);
+    s->saver = mr_net_saver_new(n, o->max_to_keep);
+    add_flags(s, n);
+    if (mr_scope_ok(&n->s))
+        return s;
+    mr_supervised_free(s);
+    return NULL;
+}
+
+/* ---- eras ---- */
+
+mr_session *mr_supervised_use(mr_supervised *s, int *era)
+{
+    mr_lock(&s->mu);
+    while (!s->session && !s->ending)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_session *session = s->ending ? NULL : s->session;
+    s->n_users += session != NULL;
+    *era = s->era;
+    mr_unlock(&s->mu);
+    return session;
+}
+
+void mr_supervised_unuse(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    if (--s->n_users == 0)
+        mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+/* The session is taken out of sight first, so that it is closed once; who uses it keeps it alive. */
+void mr_supervised_lost(mr_supervised *s, int era, mr_status *st)
+{
+    mr_lock(&s->mu);
+    mr_session *closing = era == s->era ? s->session : NULL;
+    if (closing) {
+        s->session = NULL;
+        s->old = closing;
+        s->n_users++; /* while it is being closed */
+        s->why = st;
+        st = NULL;
+        mr_cond_broadcast(&s->changed);
+    }
+    mr_unlock(&s->mu);
+    mr_status_free(st);
+    if (closing) {
+        mr_status_free(mr_session_close(closing));
+        mr_supervised_unuse(s);
+    }
+}
+
+/* ---- the way back ---- */
+
+mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready)
+{
+    int n = s->flags.n;
+    mr_tensor **got = mr_new_array(mr_tensor *, n + 1);
+    mr_run_args a = {.fetches = s->flags.p, .fetched = got, .n_fetches = n};
+    mr_status *st = mr_session_run(session, &a, NULL, NULL);
+    *ready = true;
+    for (int i = 0; i < n; i++) {
+        *ready &= !st && *MR_DATA(bool, got[i]);
+        mr_tensor_unref(got[i]);
+    }
+    mr_free(got);
+    return st;
+}
+
+static mr_status *run_node(mr_session *session, mr_node *target)
+{
+    return mr_session_run(session, &(mr_run_args){.targets = &target, .n_targets = 1}, NULL, NULL);
+}
+
+static mr_status *prepare(mr_supervised *s, mr_session *session)
+{
+    bool found = false;
+    if (s->folder)
+        MR_TRY(mr_net_restore_latest(s->saver, session, s->folder, &found));
+    if (!found)
+        MR_TRY(run_node(session, s->init));
+    return run_node(session, s->set_flags);
+}
+
+/* Waits, unless all ends. */
+static void pause_for(mr_supervised *s, int64_t ns)
+{
+    int64_t until = mr_now_ns() + ns;
+    mr_lock(&s->mu);
+    while (!s->ending && mr_cond_wait_until(&s->changed, &s->mu, until))
+        ;
+    mr_unlock(&s->mu);
+}
+
+/* Does one thing that the recovery wants, and tells it how that went. */
+static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_session **session)
+{
+    mr_status *st;
+    bool ready;
+    switch (what) {
+    case MR_RECOVER_OPEN:
+        mr_session_free(*session);
+        *session = NULL;
+        st = s->o.open(s->o.arg, session);
+        return mr_recovery_opened(&s->recovery, st, mr_now_ns());
+    case MR_RECOVER_CHECK:
+        st = mr_supervised_check(s, *session, &ready);
+        return mr_recovery_checked(&s->recovery, st, ready, mr_now_ns());
+    case MR_RECOVER_PREPARE:
+        st = prepare(s, *session);
+        return mr_recovery_prepared(&s->recovery, st, mr_now_ns());
+    default:
+        pause_for(s, s->recovery.pause_ns);
+        return mr_recovery_paused(&s->recovery);
+    }
+}
+
+static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
+{
+    mr_session *session = NULL;
+    while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL)
+        what = carry_out(s, what, &session);
+    if (what == MR_RECOVER_FAIL) {
+        mr_session_free(session);
+        return mr_status_copy(s->recovery.why);
+    }
+    mr_lock(&s->mu);
+    s->session = session;
+    s->era++;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    return NULL;
+}
+
+/* The client's thread only.  The old era has ended; the next one begins. */
+static mr_status *recover(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    while (s->n_users > 0)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_session *old = s->old;
+    mr_status *why = s->why, *fatal = mr_status_copy(s->fatal);
+    s->old = NULL;
+    s->why = NULL;
+    mr_unlock(&s->mu);
+    mr_session_free(old);
+    s->worker.stamp = 0;
+    if (fatal) {
+        mr_status_free(why);
+        return fatal;
+    }
+    s->n_losses++;
+    mr_info("lost the session, opening a new one: %s", mr_status_message(why));
+    return find_way(s, mr_recovery_lost(&s->recovery, why, mr_now_ns()));
+}
+
+mr_status *mr_supervised_start(mr_supervised *s)
+{
+    if (s->started)
+        return mr_error(MR_FAILED_PRECONDITION, "The session was started before");
+    s->started = true;
+    MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
+    return mr_supervised_start_threads(s);
+}
+
+/* ---- runs ---- */
+
+/* Runs something in the present session, and again in the next one after a loss. */
+typedef mr_status *(*use_fn)(mr_supervised *s, mr_session *session, void *arg);
+
+static mr_status *with_session(mr_supervised *s, use_fn fn, void *arg)
+{
+    if (!s->started)
+        return mr_error(MR_FAILED_PRECONDITION, "The session was not started");
+    for (;;) {
+        mr_lock(&s->mu);
+        mr_session *session = s->session;
+        int era = s->era;
+        s->n_users += session != NULL;
+        mr_unlock(&s->mu);
+        if (!session) {
+            MR_TRY(recover(s));
+            continue;
+        }
+        mr_status *st = fn(s, session, arg);
+        mr_supervised_unuse(s);
+        if (!st || !mr_recovery_mends(st))
+            return st;
+        mr_supervised_lost(s, era, st);
+    }
+}
+
+typedef struct train_arg {
+    const mr_run_args *a;
+    int64_t step;
+} train_arg;
+
+static mr_status *run_once(mr_supervised *s, mr_session *session, void *arg)
+{
+    (void)s;
+    return mr_session_run(session, arg, NULL, NULL);
+}
+
+mr_status *mr_supervised_run(mr_supervised *s, const mr_run_args *a)
+{
+    return with_session(s, run_once, (void *)(uintptr_t)a);
+}
+
+static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t)
+{
+    MR_TRY(mr_net_sync_run(s->o.sync, session, t->a, &s->worker));
+    t->step = s->worker.step;
+    return NULL;
+}
+
+/* The client's fetches and the step behind them; the client's targets and the training. */
+static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
+{
+    train_arg *t = arg;
+    if (s->o.sync)
+        return train_sync(s, session, t);
+    int k = t->a->n_fetches;
+    mr_out *fetches = mr_new_array(mr_out, k + 1);
+    mr_tensor **fetched = mr_new_array(mr_tensor *, k + 1);
+    for (int i = 0; i < k; i++)
+        fetches[i] = t->a->fetches[i];
+    fetches[k] = s->step_after;
+    mr_run_args both = *t->a;
+    both.fetches = fetches;
+    both.fetched = fetched;
+    both.n_fetches = k + 1;
+    mr_status *st = mr_session_run(session, &both, NULL, NULL);
+    for (int i = 0; i < k; i++)
+        t->a->fetched[i] = fetched[i];
+    if (!st)
+        t->step = *MR_DATA(int64_t, fetched[k]);
+    mr_tensor_unref(fetched[k]);
+    mr_free(fetches);
+    mr_free(fetched);
+    return st;
+}
+
+mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step)
+{
+    train_arg t = {.a = a};
+    MR_TRY(with_session(s, train_once, &t));
+    *step = t.step;
+    return NULL;
+}
+
+static mr_status *step_once(mr_supervised *s, mr_session *session, void *arg)
+{
+    int64_t *step = arg;
+    mr_tensor *t;
+    if (s->o.sync) {
+        mr_status *st = mr_net_sync_join(s->o.sync, session, &s->worker);
+        *step = s->worker.step;
+        return st;
+    }
+    MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
+    *step = *MR_DATA(int64_t, t);
+    mr_tensor_unref(t);
+    return NULL;
+}
+
+mr_status *mr_supervised_step(mr_supervised *s, int64_t *step) { return with_session(s, step_once, step); }
+
+/* ---- the end ---- */
+
+static mr_status *leave(mr_supervised *s, mr_session *session, void *arg)
+{
+    (void)arg;
+    return mr_net_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
+}
+
+/* The chief's thread leads on until all have left; a loss meanwhile is mended here. */
+static mr_status *wait_for_all(mr_supervised *s)
+{
+    for (;;) {
+        mr_lock(&s->mu);
+        while (!s->led && s->session)
+            mr_cond_wait(&s->changed, &s->mu);
+        bool led = s->led;
+        mr_unlock(&s->mu);
+        if (led)
+            return NULL;
+        MR_TRY(recover(s));
+        MR_TRY(with_session(s, leave, NULL)); /* the new leader has not heard it */
+    }
+}
+
+static mr_status *save_once(mr_supervised *s, mr_session *session, void *arg)
+{
+    (void)arg;
+    return mr_supervised_save(s, session);
+}
+
+mr_status *mr_supervised_finish(mr_supervised *s)
+{
+    if (s->o.sync) {
+        mr_lock(&s->mu);
+        s->left = true;
+        mr_unlock(&s->mu);
+        MR_TRY(with_session(s, leave, NULL));
+        if (s->o.chief)
+            MR_TRY(wait_for_all(s));
+    }
+    return s->o.chief && s->folder ? with_session(s, save_once, NULL) : NULL;
+}
+
+void mr_supervised_free(mr_supervised *s)
+{
+    if (!s)
+        return;
+    mr_lock(&s->mu);
+    s->ending = true;
+    mr_session *session = s->session ? s->session : s->old;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    if (session)
+        mr_status_free(mr_session_close(session)); /* their runs end */
+    mr_supervised_join_threads(s);
+    mr_session_free(session);
+    mr_recovery_deinit(&s->recovery);
+    mr_status_free(s->why);
+    mr_status_free(s->fatal);
+    mr_net_saver_free(s->saver);
+    mr_vec_deinit(&s->flags);
+    mr_cond_deinit(&s->changed);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s->prefix);
+    mr_free(s->folder);
+    mr_free(s);
+}
+
+int mr_supervised_losses(const mr_supervised *s) { return s->n_losses; }

@@ -1,0 +1,48 @@
+/* train/supervised.h -- training that goes on when tasks are lost.
+ *
+ * A supervised session opens itself, waits for the cluster, makes variables ready (the chief: from the newest checkpoint,
+ * else from their initial values; others wait for that), and when a task is lost does the same again: a run that failed so
+ * is run once more in the new session.  Beside it the chief saves now and then, without stopping anything, and with
+ * synchronous training leads the barrier, of which every worker says that it lives.
+ *
+ * A variable `ready` on each task that holds variables is set when they have been made ready; a task that was restarted
+ * has none, so a loss between any two steps of the way is seen. */
+#ifndef MR_TRAIN_SUPERVISED_H
+#define MR_TRAIN_SUPERVISED_H
+
+#include "train/saver.h"
+#include "train/sync.h"
+
+typedef struct mr_supervised mr_supervised;
+
+typedef struct mr_supervised_options {
+    bool chief;
+    mr_status *(*open)(void *arg, mr_session **out); /* a new session of the same graph */
+    void *arg;
+    mr_node *train;      /* one step, unless `sync` is set */
+    mr_net_sync *sync;   /* borrowed */
+    const char *folder;  /* of checkpoints; NULL: none are made or read */
+    int64_t save_ms;     /* between two of them; 0: one at the end */
+    int max_to_keep;
+    int64_t deadline_ms; /* for the cluster to come up or back; 0: ten minutes */
+} mr_supervised_options;
+
+/* Adds what it needs to the graph, behind everything that has variables; errors go to the network's scope, NULL
+ * then. */
+mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o);
+/* Opens the session and returns when training may begin. */
+mr_status *mr_supervised_start(mr_supervised *s);
+/* One training step with the feeds and fetches of a; *step is the global step then. */
+mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step);
+/* Any other run. */
+mr_status *mr_supervised_run(mr_supervised *s, const mr_run_args *a);
+/* The global step now; a synchronous worker joins for it. */
+mr_status *mr_supervised_step(mr_supervised *s, int64_t *step);
+/* This worker has no more to do: leaves the barrier; the chief waits until all have, and saves. */
+mr_status *mr_supervised_finish(mr_supervised *s);
+/* Ends its threads and closes the session; without mr_supervised_finish as if it had crashed.  NULL is fine. */
+void mr_supervised_free(mr_supervised *s);
+/* How often it had to recover. */
+int mr_supervised_losses(const mr_supervised *s);
+
+#endif

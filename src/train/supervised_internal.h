@@ -1,0 +1,53 @@
+/* train/supervised_internal.h -- a supervised session opened: supervised.c has the client's side, supervised_threads.c what
+ * goes on beside it. */
+#ifndef MR_TRAIN_SUPERVISED_INTERNAL_H
+#define MR_TRAIN_SUPERVISED_INTERNAL_H
+
+#include "dist/recovery.h"
+#include "train/supervised.h"
+#include "train/sync_internal.h"
+
+enum { MR_SUPERVISED_THREADS = 3 }; /* leads, saves, says that it lives */
+
+struct mr_supervised {
+    mr_supervised_options o;
+    char *folder, *prefix;
+    mr_net_saver *saver;
+    mr_node *init, *set_flags;
+    MR_VEC(mr_out) flags;
+    mr_out step, step_after;
+    bool started;
+    /* the client's thread's own */
+    mr_recovery recovery;
+    mr_sync_worker worker;
+    int n_losses;
+
+    mr_mutex mu;
+    mr_cond changed;
+    mr_session *session MR_GUARDED_BY(mu); /* NULL: no era at present */
+    mr_session *old MR_GUARDED_BY(mu);     /* closed, freed when nobody uses it */
+    mr_status *why MR_GUARDED_BY(mu);      /* the loss that ended the era */
+    mr_status *fatal MR_GUARDED_BY(mu);    /* what no new session mends */
+    int era MR_GUARDED_BY(mu), n_users MR_GUARDED_BY(mu);
+    bool ending MR_GUARDED_BY(mu);
+    bool left MR_GUARDED_BY(mu); /* this worker has left the barrier */
+    bool led MR_GUARDED_BY(mu);  /* all have */
+
+    mr_thread threads[MR_SUPERVISED_THREADS];
+    int n_threads;
+};
+
+/* The session of the present era, waited for; NULL when all ends.  Each is given back. */
+mr_session *mr_supervised_use(mr_supervised *s, int *era);
+void mr_supervised_unuse(mr_supervised *s);
+/* Somebody saw a loss in an era; takes st.  Called with the session given back. */
+void mr_supervised_lost(mr_supervised *s, int era, mr_status *st);
+/* Whether every task has been made ready since it started. */
+mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready);
+/* A checkpoint of now. */
+mr_status *mr_supervised_save(mr_supervised *s, mr_session *session);
+
+mr_status *mr_supervised_start_threads(mr_supervised *s);
+void mr_supervised_join_threads(mr_supervised *s);
+
+#endif

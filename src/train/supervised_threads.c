@@ -1,0 +1,137 @@
+/* train/supervised_threads.c -- what goes on beside training: the chief leads the barrier and saves, every synchronous
+ * worker says that it lives.
+ *
+ * Each thread works era by era: it takes the session, works until something fails, tells of a loss, and waits for the next
+ * era.  Nothing here opens sessions. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/supervised_internal.h"
+
+/* Time passes; false when all ends. */
+static bool sleep_for(mr_supervised *s, int64_t ms)
+{
+    int64_t until = mr_now_ns() + ms * 1000000;
+    mr_lock(&s->mu);
+    while (!s->ending && mr_cond_wait_until(&s->changed, &s->mu, until))
+        ;
+    bool on = !s->ending;
+    mr_unlock(&s->mu);
+    return on;
+}
+
+/* ---- leading ---- */
+
+/* What a new session does not mend ends training: the client's next run tells. */
+static void fail(mr_supervised *s, const mr_status *st)
+{
+    mr_lock(&s->mu);
+    if (!s->fatal)
+        s->fatal = mr_status_copy(st);
+    mr_unlock(&s->mu);
+}
+
+static void lead(void *arg)
+{
+    mr_supervised *s = arg;
+    mr_session *session;
+    int era;
+    while ((session = mr_supervised_use(s, &era))) {
+        mr_status *st = mr_net_sync_lead(s->o.sync, session);
+        mr_supervised_unuse(s);
+        if (!st)
+            break;
+        if (!mr_recovery_mends(st))
+            fail(s, st);
+        mr_supervised_lost(s, era, st);
+    }
+    mr_lock(&s->mu);
+    s->led = true;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+/* ---- saving ---- */
+
+mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
+{
+    mr_tensor *t;
+    MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
+    int64_t step = *MR_DATA(int64_t, t);
+    mr_tensor_unref(t);
+    return mr_net_save(s->saver, session, s->prefix, step);
+}
+
+static void save_now_and_then(void *arg)
+{
+    mr_supervised *s = arg;
+    mr_session *session;
+    int era;
+    while (sleep_for(s, s->o.save_ms) && (session = mr_supervised_use(s, &era))) {
+        mr_status *st = mr_supervised_save(s, session);
+        mr_supervised_unuse(s);
+        if (mr_recovery_mends(st)) {
+            mr_supervised_lost(s, era, st);
+        } else if (st) { /* a full disk: the next one may do, training goes on */
+            mr_warn("no checkpoint was made: %s", mr_status_message(st));
+            mr_status_free(st);
+        }
+    }
+}
+
+/* ---- living ---- */
+
+/* A chief that has left keeps the leader's clock going.  It also looks after all tasks: who waits for a token or a
+ * word would not see that a task without queues was lost. */
+static mr_status *live(mr_supervised *s, mr_session *session)
+{
+    bool ready = true;
+    mr_lock(&s->mu);
+    bool left = s->left;
+    mr_unlock(&s->mu);
+    MR_TRY(mr_net_sync_say(s->o.sync, session, left ? -1 : s->o.sync->o.worker, MR_SYNC_ALIVE));
+    if (s->o.chief)
+        MR_TRY(mr_supervised_check(s, session, &ready));
+    return ready ? NULL : mr_error(MR_ABORTED, "A task has restarted");
+}
+
+static void say_alive(void *arg)
+{
+    mr_supervised *s = arg;
+    mr_session *session;
+    int era;
+    while (sleep_for(s, MR_MAX(1, s->o.sync->o.lease_ms / 6)) && (session = mr_supervised_use(s, &era))) {
+        mr_status *st = live(s, session);
+        mr_supervised_unuse(s);
+        if (mr_recovery_mends(st))
+            mr_supervised_lost(s, era, st);
+        else
+            mr_status_free(st);
+    }
+}
+
+static mr_status *start(mr_supervised *s, const char *name, void (*fn)(void *))
+{
+    int e = mr_thread_start(&s->threads[s->n_threads], name, fn, s);
+    if (e)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No thread could be started: error %d", e);
+    s->n_threads++;
+    return NULL;
+}
+
+mr_status *mr_supervised_start_threads(mr_supervised *s)
+{
+    if (s->o.sync && s->o.chief)
+        MR_TRY(start(s, "mr_lead", lead));
+    if (s->o.sync && s->o.sync->o.lease_ms > 0)
+        MR_TRY(start(s, "mr_alive", say_alive));
+    if (s->o.chief && s->folder && s->o.save_ms > 0)
+        MR_TRY(start(s, "mr_save", save_now_and_then));
+    return NULL;
+}
+
+void mr_supervised_join_threads(mr_supervised *s)
+{
+    for (int i = 0; i < s->n_threads; i++)
+        mr_thread_join(&s->threads[i]);
+    s->n_threads = 0;
+}
