@@ -362,7 +362,7 @@ out:
 static mr_status *connect_master(mr_net *given, const char *address, mr_net **net, mr_net_peer **out)
 {
     *net = given;
-    return given ? given->connect(given, address, NULL, NULL, out) : mr_way_to(address, NULL, net, out);
+    return given ? given->connect(given, address, NULL, NULL, out) : mr_way_to(address, NULL, NULL, net, out);
 }
 
 static mr_status *remote_close(mr_session *base)

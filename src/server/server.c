@@ -24,6 +24,7 @@ struct mr_server {
     mr_net_server *own;  /* for calls of this task to itself */
     mr_doors doors;      /* for others */
     char *own_address;
+    char *name; /* "worker/0" */
     char *target;
     mr_mutex mu;
     mr_cond changed;
@@ -51,7 +52,7 @@ static mr_status *connect_task(mr_host *h, int task, mr_net **net, mr_net_peer *
     if (*net)
         return (*net)->connect(*net, own ? s->own_address : to->address, NULL, NULL, out);
     char *name = mr_printf("%s/%d", to->job, to->number);
-    mr_status *st = mr_way_to(to->address, name, net, out);
+    mr_status *st = mr_way_to(to->address, s->name, name, net, out);
     mr_free(name);
     return st;
 }
@@ -68,6 +69,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     MR_TRY(mr_timers_new(&s->timers));
     s->worker = mr_worker_new(&s->host);
     s->master = mr_master_new(&s->host, s->timers);
+    s->name = mr_printf("%s/%d", def->job, def->task);
     s->own_address = mr_printf("own %p", (void *)s);
     s->target = mr_printf("grpc://%s", s->host.cluster.tasks.p[self].address);
     return NULL;
@@ -94,7 +96,7 @@ static mr_status *listen_all(mr_server *s)
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
     const char *address = s->host.cluster.tasks.p[s->host.self].address;
     if (!s->net)
-        return mr_doors_open(address, handle, s, &s->doors, &port);
+        return mr_doors_open(address, s->name, handle, s, &s->doors, &port);
     mr_net_listen outer = {.address = address, .handle = handle, .arg = s};
     MR_TRY(s->net->listen(s->net, &outer, &s->doors.servers[0], &port));
     s->doors.nets[0] = s->net;
@@ -170,6 +172,7 @@ void mr_server_free(mr_server *s)
     mr_timers_free(s->timers);
     mr_host_deinit(&s->host);
     mr_free(s->own_address);
+    mr_free(s->name);
     mr_free(s->target);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);

@@ -9,6 +9,43 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
+#include "net/keys.h"
+
+/* ---- keys ---- */
+
+/* The keys of a task of this process, from MILLRACE_TLS_DIR; *out stays empty in plain text. */
+static mr_status *load_keys(const char *own, mr_net_keys_file *out)
+{
+    const char *folder = getenv("MILLRACE_TLS_DIR"), *tls = getenv("MILLRACE_TLS"), *task = getenv("MILLRACE_TASK");
+    *out = (mr_net_keys_file){0};
+    if (!folder || !folder[0] || (tls && strcmp(tls, "off") == 0))
+        return NULL;
+    return mr_net_keys_load(folder, own ? own : task ? task : "client", out);
+}
+
+static const mr_net_keys *keys_of(const mr_net_keys_file *f) { return f->keys.ca ? &f->keys : NULL; }
+
+/* The secret of this cluster for calls within the host, where there is one beside the keys. */
+static void load_token(void)
+{
+    const char *folder = getenv("MILLRACE_TLS_DIR");
+    mr_str token = {0};
+    char *path = folder ? mr_printf("%s/token", folder) : NULL;
+    mr_status *st = path && mr_file_exists(path) ? mr_file_read_all(path, &token) : NULL;
+    if (!st && token.n == 32)
+        mr_net_local_token((const uint8_t *)token.p);
+    mr_status_free(st);
+    mr_str_deinit(&token);
+    mr_free(path);
+}
+
+static mr_net *local_net(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_token);
+    return mr_net_local();
+}
 
 /* ---- addresses ---- */
 
@@ -85,19 +122,23 @@ static bool wants_socket(int64_t port)
 
 /* ---- connecting ---- */
 
-mr_status *mr_way_to(const char *address, const char *name, mr_net **net, mr_net_peer **out)
+mr_status *mr_way_to(const char *address, const char *own, const char *name, mr_net **net, mr_net_peer **out)
 {
     place p;
+    mr_net_keys_file keys;
     MR_TRY(take_apart(address, &p));
     if (is_this_host(p.host) && wants_socket(p.port)) {
         char *path = socket_path(p.port);
-        *net = mr_net_local();
+        *net = local_net();
         mr_status *st = (*net)->connect(*net, path, NULL, name, out);
         mr_free(path);
         return st;
     }
     MR_TRY(mr_net_grpc(net));
-    return (*net)->connect(*net, address, NULL, name, out);
+    MR_TRY(load_keys(own, &keys));
+    mr_status *st = (*net)->connect(*net, address, keys_of(&keys), name, out);
+    mr_net_keys_deinit(&keys);
+    return st;
 }
 
 /* ---- listening ---- */
@@ -135,32 +176,40 @@ static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int
     return NULL;
 }
 
-mr_status *mr_doors_open(const char *address, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *d, int *port)
+/* The socket for tasks of this host.  Where it cannot be there is still the port. */
+static mr_status *open_socket(mr_doors *d, mr_net_listen *o, int port)
+{
+    int unused;
+    char *path = socket_path(port);
+    o->address = path;
+    mr_status *st = make_folder();
+    if (!st)
+        st = open_door(d, local_net(), o, &unused);
+    mr_free(path);
+    if (st && d->n) {
+        mr_warn("no shared memory: %s", mr_status_message(st));
+        mr_status_free(st);
+        st = NULL;
+    }
+    return st;
+}
+
+mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *d, int *port)
 {
     place p;
-    int unused;
+    mr_net_keys_file keys;
     mr_net_listen o = {.address = address, .handle = handle, .arg = arg};
     *d = (mr_doors){0};
     MR_TRY(take_apart(address, &p));
-    MR_TRY(check_plain(address, p.host));
+    MR_TRY(load_keys(own, &keys));
+    o.keys = keys_of(&keys);
     *port = (int)p.port;
-    mr_status *st = open_port(d, &o, p.host, port);
-    if (!st && (st = make_folder())) { /* no reason to stop: there is the port */
-        mr_warn("no shared memory: %s", mr_status_message(st));
-        if (d->n) {
-            mr_status_free(st);
-            return NULL;
-        }
-    }
-    if (!st) {
-        char *path = socket_path(*port);
-        o.address = path;
-        st = open_door(d, mr_net_local(), &o, &unused);
-        mr_free(path);
-    }
-    if (st)
-        mr_doors_close(d, 0);
-    return st;
+    mr_status *st = o.keys ? NULL : check_plain(address, p.host);
+    if (!st)
+        st = open_port(d, &o, p.host, port);
+    o.keys = NULL;
+    mr_net_keys_deinit(&keys);
+    return st ? st : open_socket(d, &o, *port);
 }
 
 void mr_doors_close(mr_doors *d, int64_t grace_ns)

@@ -8,16 +8,18 @@
 
 #include "net/net.h"
 
-/* The way to an address; name: whom the peer must be ("ps/0"), or NULL. */
-mr_status *mr_way_to(const char *address, const char *name, mr_net **net, mr_net_peer **out);
+/* The way to an address.  own: the task that calls ("worker/0"; NULL: MILLRACE_TASK, or "client"), whose keys in
+ * MILLRACE_TLS_DIR are shown; name: whom the peer must be ("ps/0"), or NULL. */
+mr_status *mr_way_to(const char *address, const char *own, const char *name, mr_net **net, mr_net_peer **out);
 
 typedef struct mr_doors { /* what a task listens on */
     mr_net *nets[2];
     mr_net_server *servers[2];
     int n;
 } mr_doors;
-/* Listens at "host:port"; port 0 takes any, *port is the one taken. */
-mr_status *mr_doors_open(const char *address, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *out, int *port);
+/* Listens at "host:port" as a task; port 0 takes any, *port is the one taken.  FAILED_PRECONDITION at an address that
+ * others can reach without keys, unless MILLRACE_TLS=off. */
+mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *out, int *port);
 void mr_doors_close(mr_doors *d, int64_t grace_ns);
 
 #endif
