@@ -105,8 +105,9 @@ void mr_net_local_budget(size_t shared_bytes, size_t received_bytes);
 
 /* ---- keys ---- */
 
-/* Makes a CA (ca.pem, ca.key) in a folder, and for each name ("ps/0", host names beside it) NAME.pem and NAME.key,
- * mode 0600; existing files stay.  Through libmillrace-net.so. */
+/* Makes a CA (ca.pem, ca.key) in a folder, and for each name ("ps/0") ps-0.pem and ps-0.key, mode 0600; files that
+ * exist stay.  hosts (may be NULL, as may each): further names and addresses of the task's host, with commas between.
+ * days: until they expire; 0 or less, and they have.  Through libmillrace-net.so; net/keys.h reads them. */
 mr_status *mr_net_make_keys(const char *folder, const char *const *names, const char *const *hosts, int n,
                             int days);
 

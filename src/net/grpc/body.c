@@ -20,6 +20,7 @@ mr_sv mr_slice_view(const grpc_slice *s)
 static void drop_piece(void *arg)
 {
     mr_piece *p = arg;
+    MR_GET(p);
     mr_piece_drop(*p);
     mr_free(p);
 }
@@ -35,6 +36,7 @@ static grpc_slice slice_of(mr_piece p)
         return grpc_slice_from_static_buffer(p.data, p.n);
     mr_piece *kept = mr_alloc(sizeof(p));
     *kept = p;
+    MR_GIVE(kept);
     return grpc_slice_new_with_user_data((void *)(uintptr_t)p.data, p.n, drop_piece, kept);
 }
 

@@ -104,6 +104,7 @@ static void start_batch(request *q)
         {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
          .data.recv_status_on_client = {
              .trailing_metadata = &q->trail, .status = &q->code, .status_details = &q->details}}};
+    MR_GIVE(&q->tag);
     grpc_call_error e = grpc_call_start_batch(q->call, ops, MR_COUNT(ops), &q->tag, NULL);
     MR_ASSERT(e == GRPC_CALL_OK);
     (void)e;

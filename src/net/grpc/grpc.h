@@ -14,13 +14,32 @@
 #include "base/thread.h"
 #include "net/net.h"
 
+/* gRPC orders what one thread gives it before what another gets from it; the thread sanitizer does not see its
+ * locks and has to be told. */
+#if defined(__SANITIZE_THREAD__)
+#define MR_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MR_TSAN 1
+#endif
+#endif
+#ifdef MR_TSAN
+void __tsan_acquire(void *p);
+void __tsan_release(void *p);
+#define MR_GIVE(p) __tsan_release(p)
+#define MR_GET(p) __tsan_acquire(p)
+#else
+#define MR_GIVE(p) ((void)(p))
+#define MR_GET(p) ((void)(p))
+#endif
+
 /* ---- life.c ---- */
 
 /* gRPC is there while it has users: servers, peers, and received bodies whose memory is its own. */
 void mr_grpc_use(void);
 void mr_grpc_unuse(void);
 
-/* What a completion queue tells of: embedded in what waits. */
+/* What a completion queue tells of: embedded in what waits, and given (MR_GIVE) when it begins. */
 typedef struct mr_tag {
     void (*fn)(struct mr_tag *t, bool ok);
 } mr_tag;

@@ -37,6 +37,7 @@ static void run(void *arg)
         if (e.type != GRPC_OP_COMPLETE)
             continue;
         mr_tag *t = e.tag;
+        MR_GET(t);
         t->fn(t, e.success != 0);
     }
 }

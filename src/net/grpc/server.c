@@ -105,6 +105,7 @@ static void call_unref(call *k)
 static void start_batch(call *k, grpc_call *g, const grpc_op *ops, int n, mr_tag *tag)
 {
     mr_refs_take(&k->refs);
+    MR_GIVE(tag);
     grpc_call_error e = grpc_call_start_batch(g, ops, (size_t)n, tag, NULL);
     MR_ASSERT(e == GRPC_CALL_OK);
     (void)e;
@@ -315,6 +316,7 @@ static void accept_one(mr_net_server *s)
     k->message = grpc_empty_slice();
     grpc_call_details_init(&k->details);
     grpc_metadata_array_init(&k->metadata);
+    MR_GIVE(&k->accepted);
     grpc_call_error e = grpc_server_request_call(s->server, &k->call, &k->details, &k->metadata, s->queue.cq,
                                                  s->queue.cq, &k->accepted);
     if (e != GRPC_CALL_OK) {
@@ -348,6 +350,7 @@ static mr_status *bind(mr_net_server *s, const char *address, int *port)
 
 static void shut_down(mr_net_server *s)
 {
+    MR_GIVE(&s->shut);
     grpc_server_shutdown_and_notify(s->server, s->queue.cq, &s->shut);
     grpc_server_cancel_all_calls(s->server);
     mr_lock(&s->mu);
