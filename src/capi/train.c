@@ -5,16 +5,10 @@
  * tensor that is none becomes the model's first error, so train/ sees only what can be. */
 #include "millrace/train.h"
 
-#include "capi/internal.h"
+#include "capi/model.h"
 #include "millrace/data.h"
 #include "train/digits.h"
-#include "train/net.h"
 #include "train/saver.h"
-
-struct mr_model {
-    TF_Graph *graph;
-    mr_network *net;
-};
 
 struct mr_saver {
     mr_net_saver *saver;
@@ -59,12 +53,7 @@ int64_t mr_parameter_count(const mr_model *m)
 
 /* ---- arguments: what is wrong with one is kept as the model's error ---- */
 
-static mr_out arg(mr_model *m, TF_Output o)
-{
-    if (mr_scope_ok(&m->net->s))
-        mr_scope_fail(&m->net->s, mr_capi_check_output(m->graph, o));
-    return mr_capi_out(o);
-}
+static mr_out arg(mr_model *m, TF_Output o) { return mr_model_arg(m, o); }
 
 static const char *text(mr_model *m, const char *s)
 {
@@ -253,23 +242,23 @@ mr_optimizer mr_adam(float rate)
     return (mr_optimizer){.kind = MR_ADAM, .rate = rate, .a = 0.9f, .b = 0.999f, .epsilon = 1e-8f};
 }
 
-static void check_minimize(mr_model *m, TF_Output loss, TF_Output schedule)
+mr_net_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o)
 {
-    arg(m, loss);
-    if (schedule.oper)
-        arg(m, schedule);
+    if (o.schedule.oper)
+        arg(m, o.schedule);
+    return (mr_net_optimizer){(mr_net_optimizer_kind)o.kind,
+                              o.rate,
+                              mr_capi_out(o.schedule),
+                              o.a,
+                              o.b,
+                              o.epsilon,
+                              o.clip_norm};
 }
 
 TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer o)
 {
-    mr_net_optimizer with = {(mr_net_optimizer_kind)o.kind,
-                             o.rate,
-                             mr_capi_out(o.schedule),
-                             o.a,
-                             o.b,
-                             o.epsilon,
-                             o.clip_norm};
-    BUILD_OP(check_minimize(m, loss, o.schedule),
+    mr_net_optimizer with;
+    BUILD_OP((arg(m, loss), with = mr_model_optimizer(m, o)),
              mr_net_minimize(m->net, mr_capi_out(loss), &with));
 }
 

@@ -158,6 +158,11 @@ mr_status *mr_server_join(mr_server *s)
     return st;
 }
 
+mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_session **out)
+{
+    return mr_remote_session_new(mr_net_loop(), s->own_address, g, graph_mu, config, out);
+}
+
 const char *mr_server_target(const mr_server *s) { return s->target; }
 
 void mr_server_free(mr_server *s)

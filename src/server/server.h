@@ -36,6 +36,8 @@ void mr_server_free(mr_server *s); /* stops it first; NULL is fine */
  * (may be NULL) guards it. */
 mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
                                  mr_session **out);
+/* A session of a started server's own master, which does not leave the process. */
+mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_session **out);
 /* Reset of the master at an address. */
 mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n);
 

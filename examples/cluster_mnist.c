@@ -1,0 +1,192 @@
+/* cluster_mnist.c -- trains the network of mnist.c on a cluster: between-graph replication.
+ *
+ *     cluster_mnist [--ps_hosts A:1,B:1 --worker_hosts C:1,D:1 --job_name ps|worker --task_index I]
+ *                   [--sync] [--backup N] [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER]
+ *
+ * The same program is every task; without hosts, TF_CONFIG says which.  Parameter servers serve until they are ended.
+ * Workers train, each with batches of its own: every one for itself, or with --sync all together (--backup N: each step
+ * takes the first gradients, without the last N).  Tasks may be killed and started again: variables that are lost come
+ * back from the newest checkpoint, which the chief, worker 0, makes beside training. */
+#include <millrace/cluster.h>
+#include <millrace/data.h>
+#include <millrace/progress.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static TF_Status *status;
+
+static void check(const char *what)
+{
+    if (TF_GetCode(status) != TF_OK) {
+        fprintf(stderr, "%s: %s\n", what, TF_Message(status));
+        exit(1);
+    }
+}
+
+static const char *option(int argc, char **argv, const char *name, const char *otherwise)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return argv[i + 1];
+    return otherwise;
+}
+
+static int has(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+typedef struct plan { /* what the command line says */
+    mr_cluster_task *task;
+    int worker, n_workers, aggregate; /* 0: asynchronous; else gradients a step */
+    int64_t batch, per_epoch, total;  /* steps */
+    const char *checkpoints;
+} plan;
+
+typedef struct network {
+    TF_Output images, labels, drop, loss, accuracy;
+    mr_barrier *barrier;
+    mr_supervisor *supervisor;
+} network;
+
+static network build(TF_Graph *graph, const plan *p)
+{
+    network n = {.barrier = NULL};
+    TF_Operation *train = NULL;
+    mr_model *m = mr_model_new(graph);
+    mr_replicate(m, p->task, MR_BY_SIZE);
+    n.images = mr_input(m, "images", TF_FLOAT, 4, (int64_t[]){-1, 28, 28, 1});
+    n.labels = mr_input(m, "labels", TF_INT32, 1, (int64_t[]){-1});
+    n.drop = mr_setting(m, "drop", 0);
+    TF_Output h = mr_max_pool(m, mr_conv2d(m, "conv1", n.images, 20, 5, 1, "SAME", MR_RELU), 2, 2, "SAME");
+    h = mr_max_pool(m, mr_conv2d(m, "conv2", h, 50, 5, 1, "SAME", MR_RELU), 2, 2, "SAME");
+    h = mr_dense(m, "fc1", mr_flatten(m, h), 256, MR_RELU);
+    TF_Output logits = mr_dense(m, "fc2", mr_dropout(m, h, n.drop), 10, MR_LINEAR);
+    n.loss = mr_softmax_loss(m, logits, n.labels);
+    n.accuracy = mr_accuracy(m, logits, n.labels);
+    mr_optimizer adam = mr_adam(0.001f);
+    adam.schedule = mr_polynomial_decay(m, 0.0015f, p->total, 0.00005f, 1);
+    if (p->aggregate)
+        n.barrier = mr_minimize_sync(m, n.loss, adam,
+                                     &(mr_barrier_options){sizeof(mr_barrier_options), p->n_workers, p->worker, p->aggregate, 0, 0});
+    else
+        train = mr_minimize(m, n.loss, adam);
+    mr_model_status(m, status);
+    check("building the network");
+    n.supervisor = mr_supervisor_new(m,
+                                     &(mr_supervisor_options){sizeof(mr_supervisor_options),
+                                                              .task = p->task,
+                                                              .train = train,
+                                                              .barrier = n.barrier,
+                                                              .checkpoints = p->checkpoints,
+                                                              .save_ms = 1000,
+                                                              .max_to_keep = 3},
+                                     status);
+    check("building the supervisor");
+    mr_model_free(m);
+    return n;
+}
+
+/* One run on a batch: the mean loss and accuracy; training moves the variables and returns the step. */
+static int64_t run_batch(const network *n, const mr_digits *d, mr_split split, uint64_t seed, int64_t first, int64_t size,
+                         float figures[2])
+{
+    TF_Tensor *in[3], *out[2];
+    int64_t step = 0;
+    int training = split == MR_SPLIT_TRAIN;
+    mr_digits_batch(d, split, seed, first, size, &in[0], &in[1], status);
+    check("reading a batch");
+    in[2] = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof(float));
+    *(float *)TF_TensorData(in[2]) = training ? 0.4f : 0;
+    TF_Output feeds[] = {n->images, n->labels, n->drop}, fetches[] = {n->loss, n->accuracy};
+    if (training)
+        step = mr_supervisor_train(n->supervisor, feeds, in, 3, fetches, out, 2, status);
+    else
+        mr_supervisor_run(n->supervisor, feeds, in, 3, fetches, out, 2, NULL, 0, status);
+    check(training ? "training" : "testing");
+    for (int i = 0; i < 2; i++) {
+        figures[i] = *(float *)TF_TensorData(out[i]);
+        TF_DeleteTensor(out[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        TF_DeleteTensor(in[i]);
+    return step;
+}
+
+/* Together, workers share out each large batch; alone, each goes through the digits in an order of its own. */
+static int64_t train_step(const network *n, const plan *p, const mr_digits *d, int64_t step, float figures[2])
+{
+    uint64_t epoch = (uint64_t)(step / p->per_epoch);
+    int64_t at = step % p->per_epoch;
+    if (p->aggregate)
+        return run_batch(n, d, MR_SPLIT_TRAIN, 1 + epoch, (at * p->n_workers + p->worker) * p->batch, p->batch, figures);
+    uint64_t seed = 1 + epoch * (uint64_t)p->n_workers + (uint64_t)p->worker;
+    return run_batch(n, d, MR_SPLIT_TRAIN, seed, at * p->batch, p->batch, figures);
+}
+
+static void train(const network *n, const plan *p, const mr_digits *d)
+{
+    float figures[2], loss = 0, accuracy = 0; /* the last two smoothed over some fifty batches */
+    int64_t step = mr_supervisor_step(n->supervisor, status);
+    check("reading the step");
+    mr_progress *bar = p->worker == 0 ? mr_progress_new(stdout, "training", step, p->total) : NULL;
+    while (step < p->total) {
+        step = train_step(n, p, d, step, figures);
+        float keep = loss == 0 ? 0 : 0.98f;
+        loss = keep * loss + (1 - keep) * figures[0];
+        accuracy = keep * accuracy + (1 - keep) * figures[1];
+        if (bar)
+            mr_progress_update(bar, step, "loss %.4f  accuracy %.2f %%", loss, 100 * accuracy);
+    }
+    mr_progress_end(bar);
+    mr_supervisor_finish(n->supervisor, status);
+    check("finishing");
+}
+
+static void test(const network *n, const mr_digits *d)
+{
+    float figures[2];
+    double hits = 0, n_test = (double)mr_digits_count(d, MR_SPLIT_TEST);
+    for (int64_t i = 0; i < (int64_t)n_test; i += 500) {
+        run_batch(n, d, MR_SPLIT_TEST, 0, i, 500, figures);
+        hits += 500 * figures[1];
+    }
+    printf("test accuracy %.1f %% (%s)\n", 100 * hits / n_test, mr_digits_name(d));
+}
+
+int main(int argc, char **argv)
+{
+    mr_cluster_options o = {sizeof o, option(argc, argv, "--ps_hosts", NULL), option(argc, argv, "--worker_hosts", NULL),
+                            option(argc, argv, "--job_name", "worker"), atoi(option(argc, argv, "--task_index", "0"))};
+    status = TF_NewStatus();
+    plan p = {.task = mr_cluster_task_new(&o, status)};
+    check("starting the task");
+    if (!mr_cluster_task_is_worker(p.task))
+        mr_cluster_task_serve(p.task, status);
+    check("serving");
+    p.worker = mr_cluster_task_worker(p.task);
+    p.n_workers = mr_cluster_task_num_workers(p.task);
+    int backup = atoi(option(argc, argv, "--backup", "0"));
+    p.aggregate = has(argc, argv, "--sync") ? p.n_workers - backup : 0;
+    mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
+    check("reading the digits");
+    p.batch = atoll(option(argc, argv, "--batch", "100"));
+    p.per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / (p.batch * (p.aggregate ? p.aggregate : 1));
+    p.total = atoll(option(argc, argv, "--epochs", "3")) * p.per_epoch;
+    p.checkpoints = option(argc, argv, "--checkpoints", "build/cluster-checkpoints");
+    TF_Graph *graph = TF_NewGraph();
+    network n = build(graph, &p);
+    mr_supervisor_start(n.supervisor, status);
+    check("starting");
+    train(&n, &p, digits);
+    if (p.worker == 0)
+        test(&n, digits);
+    mr_supervisor_free(n.supervisor);
+    mr_barrier_free(n.barrier);
+    mr_cluster_task_free(p.task);
+    return 0;
+}

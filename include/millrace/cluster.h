@@ -1,0 +1,126 @@
+/* millrace/cluster.h -- training over many devices and processes.
+ *
+ * Every process of a cluster is a task of a job: "ps" tasks hold variables, "worker" tasks compute.  All run the same
+ * program; each starts its task, a ps serves, a worker builds the same model and trains:
+ *
+ *     mr_cluster_task *t = mr_cluster_task_new(NULL, status);           // from TF_CONFIG
+ *     if (!mr_cluster_task_is_worker(t)) mr_cluster_task_serve(t, status);
+ *     mr_replicate(m, t, MR_BY_TURNS);                                  // before the first variable
+ *     ... build the model, train = mr_minimize(m, loss, mr_adam(0.001f)) ...
+ *     mr_supervisor *s = mr_supervisor_new(m, &(mr_supervisor_options){sizeof(mr_supervisor_options), .task = t,
+ *                                              .train = train, .checkpoints = "folder"}, status);
+ *     mr_supervisor_start(s, status);
+ *     while (step < total) step = mr_supervisor_train(s, feeds.., fetches.., status);
+ *     mr_supervisor_finish(s, status);
+ *
+ * Structs of options begin with their size, and zero is a sensible value of every other field. */
+#ifndef MILLRACE_CLUSTER_H
+#define MILLRACE_CLUSTER_H
+
+#include "millrace/millrace.h"
+#include "millrace/train.h"
+#include "tensorflow/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- this process as a task ---- */
+
+typedef struct mr_cluster_task mr_cluster_task;
+
+typedef struct mr_cluster_options {
+    size_t struct_size; /* sizeof(mr_cluster_options) */
+    const char *ps_hosts, *worker_hosts; /* "host:port,host:port" */
+    const char *job; /* of this process: "ps" or "worker" */
+    int index;
+} mr_cluster_options;
+
+/* Starts this process's task.  options NULL, or without hosts: as the environment's TF_CONFIG says. */
+MR_EXPORT extern mr_cluster_task *mr_cluster_task_new(const mr_cluster_options *options, TF_Status *status);
+/* Stops it. */
+MR_EXPORT extern void mr_cluster_task_free(mr_cluster_task *t);
+/* "grpc://host:port", for sessions from anywhere. */
+MR_EXPORT extern const char *mr_cluster_task_target(const mr_cluster_task *t);
+/* Workers are the tasks of "worker", and of "chief" where there is such a job: it is worker 0 then. */
+MR_EXPORT extern unsigned char mr_cluster_task_is_worker(const mr_cluster_task *t);
+MR_EXPORT extern int mr_cluster_task_worker(const mr_cluster_task *t); /* its number among the workers; -1: it is none */
+MR_EXPORT extern int mr_cluster_task_num_workers(const mr_cluster_task *t);
+MR_EXPORT extern int mr_cluster_task_num_ps(const mr_cluster_task *t);
+/* Waits until the task is stopped: for ever, unless another thread frees it or the process is ended. */
+MR_EXPORT extern void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status);
+
+/* ---- where things go ---- */
+
+typedef enum mr_placement { MR_BY_TURNS, MR_BY_SIZE } mr_placement;
+
+/* From now on variables of the model go to the ps tasks, one after the other or to where the fewest bytes are, slots of
+ * optimizers beside their variable, and everything else to this worker. */
+MR_EXPORT extern void mr_replicate(mr_model *m, const mr_cluster_task *t, mr_placement placement);
+/* The same in other words: num_ps tasks of a job, and a worker's device ("/job:worker/task:1"). */
+MR_EXPORT extern void mr_replicate_on(mr_model *m, const char *ps_job, int num_ps, const char *worker, mr_placement placement);
+/* New operations of the model go to this device; "" or NULL: where the session likes. */
+MR_EXPORT extern void mr_model_device(mr_model *m, const char *device);
+/* With 1, a variable whose name is there already is used again instead of made: layers of the same name share. */
+MR_EXPORT extern void mr_model_reuse(mr_model *m, unsigned char reuse);
+/* As mr_minimize with the mean of the gradients of several losses, each computed where its loss is. */
+MR_EXPORT extern TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_losses, mr_optimizer optimizer);
+
+/* ---- synchronous training ---- */
+
+typedef struct mr_barrier mr_barrier;
+
+typedef struct mr_barrier_options {
+    size_t struct_size; /* sizeof(mr_barrier_options) */
+    int num_workers, worker;
+    int aggregate;    /* gradients a step needs, the other workers are backups; 0: those of all */
+    int64_t lease_ms; /* a worker that is silent for so long is not waited for, until it is back; 0: 3000 */
+    int64_t join_ms;  /* workers that have not come by then are not waited for; 0: 60000 */
+} mr_barrier_options;
+
+/* In place of mr_minimize: steps are made from the mean of the workers' gradients.  To be freed after the supervisor.
+ * NULL after an error, which waits in mr_model_status. */
+MR_EXPORT extern mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options);
+MR_EXPORT extern void mr_barrier_free(mr_barrier *b);
+
+/* ---- sessions that mend themselves ---- */
+
+typedef struct mr_supervisor mr_supervisor;
+
+typedef struct mr_supervisor_options {
+    size_t struct_size;      /* sizeof(mr_supervisor_options) */
+    mr_cluster_task *task;   /* its master runs the steps; NULL: `target` */
+    const char *target;      /* as TF_SetTarget; NULL: this process */
+    unsigned char chief;     /* without a task: makes variables ready, saves, leads.  With one: worker 0 is */
+    TF_Operation *train;     /* of mr_minimize; or */
+    mr_barrier *barrier;     /* of mr_minimize_sync */
+    const char *checkpoints; /* folder; NULL: none are made or read */
+    int64_t save_ms;         /* between two checkpoints; 0: one at the end */
+    int max_to_keep;         /* 0: all */
+    int64_t deadline_ms;     /* for the cluster to come up, or back after a loss; 0: ten minutes */
+} mr_supervisor_options;
+
+/* To be made when the model is complete; all its variables are saved.  NULL after an error. */
+MR_EXPORT extern mr_supervisor *mr_supervisor_new(mr_model *m, const mr_supervisor_options *options, TF_Status *status);
+/* Waits for the cluster.  The chief restores the newest checkpoint, or initialises; the others wait for that. */
+MR_EXPORT extern void mr_supervisor_start(mr_supervisor *s, TF_Status *status);
+/* One training step; returns the global step then, -1 after an error.  When a task was lost, the session is opened
+ * anew, variables that are gone come back from the newest checkpoint (so the global step may fall), and the step is run
+ * again.  output_values are to be deleted. */
+MR_EXPORT extern int64_t mr_supervisor_train(mr_supervisor *s, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values, int noutputs, TF_Status *status);
+/* Any other run, with the same care. */
+MR_EXPORT extern void mr_supervisor_run(mr_supervisor *s, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values, int noutputs, const TF_Operation *const *targets, int ntargets, TF_Status *status);
+/* The global step; -1 after an error. */
+MR_EXPORT extern int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status);
+/* This worker is done.  With a barrier it leaves, and the chief waits for all to leave; the chief saves. */
+MR_EXPORT extern void mr_supervisor_finish(mr_supervisor *s, TF_Status *status);
+/* How often a session was lost. */
+MR_EXPORT extern int mr_supervisor_losses(const mr_supervisor *s);
+/* Before its barrier, its model's graph and its task. */
+MR_EXPORT extern void mr_supervisor_free(mr_supervisor *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

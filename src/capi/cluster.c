@@ -1,0 +1,203 @@
+/* capi/cluster.c -- millrace/cluster.h: tasks, placement and synchronous training on the client's types; supervisors are in
+ * supervisor.c. */
+#include "millrace/cluster.h"
+
+#include <stdlib.h>
+
+#include "capi/cluster_internal.h"
+#include "train/replicas.h"
+
+mr_status *mr_capi_take_options(const void *from, void *to, size_t size)
+{
+    memset(to, 0, size);
+    size_t given = 0;
+    if (!from)
+        return NULL;
+    memcpy(&given, from, sizeof given); /* the first field of every struct of options */
+    if (given < sizeof given)
+        return mr_invalid("struct_size of the options is not set");
+    memcpy(to, from, MR_MIN(given, size));
+    return NULL;
+}
+
+/* ---- tasks ---- */
+
+static mr_status *def_from_flags(const mr_cluster_options *o, mr_server_def *def)
+{
+    if (!o->ps_hosts || !o->worker_hosts || !o->job)
+        return mr_invalid("A task needs ps_hosts, worker_hosts and its job");
+    *def = (mr_server_def){.job = mr_strdup(o->job), .task = o->index};
+    if (o->ps_hosts[0])
+        MR_TRY(mr_cluster_add_list(&def->cluster, MR_SV("ps"), mr_sv_of(o->ps_hosts)));
+    return mr_cluster_add_list(&def->cluster, MR_SV("worker"), mr_sv_of(o->worker_hosts));
+}
+
+static mr_status *def_from_environment(mr_server_def *def)
+{
+    const char *text = getenv("TF_CONFIG");
+    if (!text || !text[0])
+        return mr_invalid("There are no hosts, and TF_CONFIG is not set");
+    return mr_server_def_from_json(mr_sv_of(text), def);
+}
+
+static mr_status *start_task(mr_cluster_task *t, const mr_cluster_options *o)
+{
+    mr_status *st = o->ps_hosts || o->worker_hosts ? def_from_flags(o, &t->def) : def_from_environment(&t->def);
+    if (st)
+        return mr_status_prepend(st, "cluster: ");
+    if (mr_cluster_find(&t->def.cluster, mr_sv_of(t->def.job), t->def.task) < 0)
+        return mr_invalid("cluster: task %d of job '%s' is not in it", t->def.task, t->def.job);
+    MR_TRY(mr_server_new(&t->def, NULL, &t->server));
+    return mr_server_start(t->server);
+}
+
+mr_cluster_task *mr_cluster_task_new(const mr_cluster_options *options, TF_Status *status)
+{
+    mr_cluster_options o;
+    mr_cluster_task *t = mr_new(mr_cluster_task);
+    mr_capi_init();
+    mr_status *st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st)
+        st = start_task(t, &o);
+    mr_capi_set_status(status, st);
+    if (!st)
+        return t;
+    mr_cluster_task_free(t);
+    return NULL;
+}
+
+void mr_cluster_task_free(mr_cluster_task *t)
+{
+    if (!t)
+        return;
+    mr_server_free(t->server);
+    mr_server_def_deinit(&t->def);
+    mr_free(t);
+}
+
+const char *mr_cluster_task_target(const mr_cluster_task *t) { return t ? mr_server_target(t->server) : ""; }
+
+/* TF_CONFIG may have the first worker as a job of its own. */
+static int n_chiefs(const mr_cluster_task *t) { return mr_cluster_count(&t->def.cluster, MR_SV("chief")) > 0; }
+
+int mr_cluster_task_worker(const mr_cluster_task *t)
+{
+    if (t && strcmp(t->def.job, "worker") == 0)
+        return t->def.task + n_chiefs(t);
+    return t && strcmp(t->def.job, "chief") == 0 ? 0 : -1;
+}
+
+unsigned char mr_cluster_task_is_worker(const mr_cluster_task *t) { return mr_cluster_task_worker(t) >= 0; }
+
+int mr_cluster_task_num_workers(const mr_cluster_task *t)
+{
+    return t ? mr_cluster_count(&t->def.cluster, MR_SV("worker")) + n_chiefs(t) : 0;
+}
+
+int mr_cluster_task_num_ps(const mr_cluster_task *t) { return t ? mr_cluster_count(&t->def.cluster, MR_SV("ps")) : 0; }
+
+void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status)
+{
+    mr_capi_set_status(status, t ? mr_server_join(t->server) : mr_invalid("There is no task"));
+}
+
+/* ---- where things go ---- */
+
+const char *mr_capi_variable_job(const mr_cluster_task *t)
+{
+    return mr_cluster_task_num_ps(t) ? "ps" : n_chiefs(t) ? "chief" : "worker";
+}
+
+void mr_replicate_on(mr_model *m, const char *ps_job, int num_ps, const char *worker, mr_placement placement)
+{
+    if (!m)
+        return;
+    mr_lock(&m->graph->mu);
+    mr_net_replicate(m->net, ps_job, num_ps, worker, placement == MR_BY_SIZE ? MR_REPLICAS_BY_SIZE : MR_REPLICAS_ROUND_ROBIN);
+    mr_unlock(&m->graph->mu);
+}
+
+/* Without parameter servers the first worker holds the variables. */
+void mr_replicate(mr_model *m, const mr_cluster_task *t, mr_placement placement)
+{
+    if (!m)
+        return;
+    if (!mr_cluster_task_is_worker(t)) {
+        mr_scope_fail(&m->net->s, mr_invalid("A model is replicated on workers; this process is none"));
+        return;
+    }
+    char *worker = mr_printf("/job:%s/task:%d", t->def.job, t->def.task);
+    mr_replicate_on(m, mr_capi_variable_job(t), MR_MAX(1, mr_cluster_task_num_ps(t)), worker, placement);
+    mr_free(worker);
+}
+
+void mr_model_device(mr_model *m, const char *device)
+{
+    if (!m)
+        return;
+    mr_lock(&m->graph->mu);
+    mr_net_at(m->net, mr_arena_strdup(&m->graph->graph->arena, device ? device : ""));
+    mr_unlock(&m->graph->mu);
+}
+
+void mr_model_reuse(mr_model *m, unsigned char reuse)
+{
+    if (m)
+        m->net->reuse = reuse != 0;
+}
+
+TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_losses, mr_optimizer optimizer)
+{
+    TF_Operation *train = NULL;
+    if (!m)
+        return NULL;
+    mr_lock(&m->graph->mu);
+    if (num_losses < 1 || !losses)
+        mr_scope_fail(&m->net->s, mr_invalid("%d losses to minimize", num_losses));
+    for (int i = 0; i < num_losses && mr_scope_ok(&m->net->s); i++)
+        mr_model_arg(m, losses[i]);
+    mr_net_optimizer o = mr_model_optimizer(m, optimizer);
+    if (mr_scope_ok(&m->net->s))
+        train = mr_capi_op(mr_net_minimize_towers(m->net, mr_capi_outs(losses), num_losses, &o));
+    mr_unlock(&m->graph->mu);
+    return train;
+}
+
+/* ---- synchronous training ---- */
+
+static mr_barrier *make_barrier(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_barrier_options *b)
+{
+    mr_net_sync_options with = {b->num_workers, b->worker, b->aggregate, b->lease_ms > 0 ? b->lease_ms : 3000,
+                                b->join_ms > 0 ? b->join_ms : 60000};
+    mr_net_sync *sync = mr_net_sync_new(m->net, mr_capi_out(loss), o, &with);
+    if (!sync)
+        return NULL;
+    mr_barrier *out = mr_new(mr_barrier);
+    out->sync = sync;
+    out->graph = m->graph;
+    return out;
+}
+
+mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options)
+{
+    mr_barrier_options b;
+    mr_barrier *out = NULL;
+    if (!m)
+        return NULL;
+    mr_lock(&m->graph->mu);
+    mr_model_arg(m, loss);
+    mr_net_optimizer o = mr_model_optimizer(m, optimizer);
+    mr_scope_fail(&m->net->s, mr_capi_take_options(options, &b, sizeof b));
+    if (mr_scope_ok(&m->net->s))
+        out = make_barrier(m, loss, &o, &b);
+    mr_unlock(&m->graph->mu);
+    return out;
+}
+
+void mr_barrier_free(mr_barrier *b)
+{
+    if (!b)
+        return;
+    mr_net_sync_free(b->sync);
+    mr_free(b);
+}

@@ -1,0 +1,25 @@
+/* capi/cluster_internal.h -- the handles of millrace/cluster.h opened. */
+#ifndef MR_CAPI_CLUSTER_INTERNAL_H
+#define MR_CAPI_CLUSTER_INTERNAL_H
+
+#include "capi/model.h"
+#include "millrace/cluster.h"
+#include "server/server.h"
+#include "train/sync.h"
+
+struct mr_cluster_task {
+    mr_server_def def;
+    mr_server *server;
+};
+
+struct mr_barrier {
+    mr_net_sync *sync;
+    TF_Graph *graph;
+};
+
+/* Copies a client's struct of options, which may be shorter than ours; NULL is all zero. */
+mr_status *mr_capi_take_options(const void *from, void *to, size_t size);
+/* The job that holds the variables. */
+const char *mr_capi_variable_job(const mr_cluster_task *t);
+
+#endif

@@ -1,0 +1,203 @@
+/* capi/cluster_test.c -- millrace/cluster.h as a client sees it. */
+#include "millrace/cluster.h"
+
+#include <stdlib.h>
+
+#include "tests/harness/test.h"
+
+#define OK(st)                                                          \
+    do {                                                                \
+        if (TF_GetCode(st) != TF_OK)                                    \
+            mr_test_fail(__FILE__, __LINE__, "%s", TF_Message(st));     \
+    } while (0)
+#define FAILS(st, code) MR_CHECK_INT(TF_GetCode(st), code)
+
+typedef struct line {
+    TF_Graph *graph;
+    mr_model *m;
+    TF_Output x, y, loss;
+} line;
+
+/* y = 2x + 1, of points from -1 to 1 */
+static TF_Output part_of(line *l)
+{
+    return mr_squared_loss(l->m, mr_dense(l->m, "fc", l->x, 1, MR_LINEAR), l->y);
+}
+
+static void begin(line *l)
+{
+    l->graph = TF_NewGraph();
+    l->m = mr_model_new(l->graph);
+    l->x = mr_input(l->m, "x", TF_FLOAT, 2, (int64_t[]){-1, 1});
+    l->y = mr_input(l->m, "y", TF_FLOAT, 2, (int64_t[]){-1, 1});
+}
+
+static void end(line *l)
+{
+    mr_model_free(l->m);
+    TF_DeleteGraph(l->graph);
+}
+
+static void batch(TF_Tensor *v[2])
+{
+    for (int k = 0; k < 2; k++)
+        v[k] = TF_AllocateTensor(TF_FLOAT, (int64_t[]){16, 1}, 2, 16 * sizeof(float));
+    for (int i = 0; i < 16; i++) {
+        ((float *)TF_TensorData(v[0]))[i] = (float)i / 8 - 1;
+        ((float *)TF_TensorData(v[1]))[i] = (float)i / 4 - 1;
+    }
+}
+
+/* A supervisor needs no cluster: here it trains in this process, and a second one goes on where the first ended. */
+static int64_t train_until(int64_t total, const char *folder, int sync, float *loss)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    TF_Tensor *in[2], *out;
+    mr_barrier *b = NULL;
+    TF_Operation *train = NULL;
+    begin(&l);
+    l.loss = part_of(&l);
+    mr_barrier_options one = {sizeof one, 1, 0, 0, 0, 0};
+    if (sync)
+        b = mr_minimize_sync(l.m, l.loss, mr_sgd(0.2f), &one);
+    else
+        train = mr_minimize(l.m, l.loss, mr_sgd(0.2f));
+    mr_supervisor_options o = {sizeof o, .chief = 1, .train = train, .barrier = b, .checkpoints = folder};
+    mr_supervisor *s = mr_supervisor_new(l.m, &o, st);
+    OK(st);
+    mr_supervisor_start(s, st);
+    OK(st);
+    int64_t first = mr_supervisor_step(s, st);
+    OK(st);
+    batch(in);
+    for (int64_t step = first; step < total;) {
+        step = mr_supervisor_train(s, (TF_Output[]){l.x, l.y}, in, 2, &l.loss, &out, 1, st);
+        OK(st);
+        *loss = *(float *)TF_TensorData(out);
+        TF_DeleteTensor(out);
+    }
+    mr_supervisor_finish(s, st);
+    OK(st);
+    MR_CHECK_INT(mr_supervisor_losses(s), 0);
+    mr_supervisor_free(s);
+    mr_barrier_free(b);
+    TF_DeleteTensor(in[0]);
+    TF_DeleteTensor(in[1]);
+    TF_DeleteStatus(st);
+    end(&l);
+    return first;
+}
+
+MR_TEST(cluster_supervisor_goes_on_from_its_checkpoint)
+{
+    float first, second;
+    MR_CHECK_INT(train_until(20, mr_test_dir(), 0, &first), 0);
+    MR_CHECK_INT(train_until(60, mr_test_dir(), 0, &second), 20);
+    MR_CHECK(second < first);
+    MR_CHECK(second < 0.001f);
+}
+
+MR_TEST(cluster_supervisor_trains_with_a_barrier_of_one)
+{
+    float loss;
+    MR_CHECK_INT(train_until(60, NULL, 1, &loss), 0);
+    MR_CHECK(loss < 0.001f);
+}
+
+/* Towers on two devices do what one batch does on one. */
+static float train_towers(int n)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    TF_Tensor *in[2], *out = NULL;
+    TF_Output losses[2];
+    const unsigned char config[] = {0x0a, 7, 0x0a, 3, 'C', 'P', 'U', 0x10, 2}; /* device_count { CPU: 2 } */
+    begin(&l);
+    for (int i = 0; i < n; i++) {
+        mr_model_device(l.m, i ? "/cpu:1" : "/cpu:0");
+        losses[i] = part_of(&l);
+        mr_model_reuse(l.m, 1);
+    }
+    mr_model_device(l.m, NULL);
+    const TF_Operation *train[] = {mr_minimize_towers(l.m, losses, n, mr_momentum(0.05f, 0.9f))}, *init[] = {mr_initializer(l.m)};
+    mr_model_status(l.m, st);
+    OK(st);
+    MR_CHECK_INT(mr_parameter_count(l.m), 2);
+    TF_SessionOptions *o = TF_NewSessionOptions();
+    TF_SetConfig(o, config, sizeof config, st);
+    TF_Session *s = TF_NewSession(l.graph, o, st);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, init, 1, NULL, st);
+    OK(st);
+    batch(in);
+    float loss = 0;
+    for (int i = 0; i < 20; i++) {
+        TF_SessionRun(s, NULL, (TF_Output[]){l.x, l.y}, in, 2, losses, &out, 1, train, 1, NULL, st);
+        OK(st);
+        loss = *(float *)TF_TensorData(out);
+        TF_DeleteTensor(out);
+    }
+    TF_DeleteSession(s, st);
+    TF_DeleteSessionOptions(o);
+    TF_DeleteTensor(in[0]);
+    TF_DeleteTensor(in[1]);
+    TF_DeleteStatus(st);
+    end(&l);
+    return loss;
+}
+
+MR_TEST(cluster_towers_share_their_variables) { MR_CHECK_NEAR(train_towers(2), train_towers(1), 1e-6); }
+
+MR_TEST(cluster_reuse_wants_the_same_shape)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    begin(&l);
+    mr_dense(l.m, "fc", l.x, 2, MR_LINEAR);
+    mr_model_reuse(l.m, 1);
+    mr_dense(l.m, "fc", l.x, 3, MR_LINEAR);
+    mr_model_status(l.m, st);
+    FAILS(st, TF_INVALID_ARGUMENT);
+    MR_CHECK(strstr(TF_Message(st), "fc/kernel") != NULL);
+    TF_DeleteStatus(st);
+    end(&l);
+}
+
+MR_TEST(cluster_task_refuses_what_is_none)
+{
+    TF_Status *st = TF_NewStatus();
+    unsetenv("TF_CONFIG");
+    MR_CHECK(!mr_cluster_task_new(NULL, st));
+    FAILS(st, TF_INVALID_ARGUMENT);
+    mr_cluster_options o = {sizeof o, "127.0.0.1:1", "127.0.0.1:2", "ps", 3};
+    MR_CHECK(!mr_cluster_task_new(&o, st));
+    FAILS(st, TF_INVALID_ARGUMENT);
+    MR_CHECK(strstr(TF_Message(st), "task 3 of job 'ps'") != NULL);
+    o.struct_size = 0;
+    MR_CHECK(!mr_cluster_task_new(&o, st));
+    FAILS(st, TF_INVALID_ARGUMENT);
+    TF_DeleteStatus(st);
+}
+
+MR_TEST(cluster_calls_without_objects_say_so)
+{
+    TF_Status *st = TF_NewStatus();
+    MR_CHECK(!mr_supervisor_new(NULL, NULL, st));
+    FAILS(st, TF_INVALID_ARGUMENT);
+    MR_CHECK_INT(mr_supervisor_train(NULL, NULL, NULL, 0, NULL, NULL, 0, st), -1);
+    FAILS(st, TF_INVALID_ARGUMENT);
+    mr_supervisor_free(NULL);
+    mr_barrier_free(NULL);
+    mr_cluster_task_free(NULL);
+    mr_replicate(NULL, NULL, MR_BY_TURNS);
+    MR_CHECK_INT(mr_cluster_task_worker(NULL), -1);
+    line l;
+    begin(&l);
+    mr_replicate(l.m, NULL, MR_BY_SIZE);
+    mr_model_status(l.m, st);
+    FAILS(st, TF_INVALID_ARGUMENT);
+    MR_CHECK(!mr_minimize_sync(l.m, l.x, mr_sgd(1), NULL));
+    MR_CHECK(!mr_minimize_towers(l.m, NULL, 0, mr_sgd(1)));
+    TF_DeleteStatus(st);
+    end(&l);
+}

@@ -1,0 +1,27 @@
+/* capi/model.h -- a client's model opened, and how its calls build: shared by train.c and cluster.c.
+ *
+ * A model holds its graph's lock only inside each call.  What a client passes in is checked first: what is wrong
+ * with it is kept as the model's error, so train/ sees only what can be. */
+#ifndef MR_CAPI_MODEL_H
+#define MR_CAPI_MODEL_H
+
+#include "capi/internal.h"
+#include "millrace/train.h"
+#include "train/net.h"
+
+struct mr_model {
+    TF_Graph *graph;
+    mr_network *net;
+};
+
+static inline mr_out mr_model_arg(mr_model *m, TF_Output o)
+{
+    if (mr_scope_ok(&m->net->s))
+        mr_scope_fail(&m->net->s, mr_capi_check_output(m->graph, o));
+    return mr_capi_out(o);
+}
+
+/* Our form of a client's optimizer; its schedule is checked. */
+mr_net_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o);
+
+#endif

@@ -1,0 +1,197 @@
+/* capi/supervisor.c -- mr_supervisor: train/supervised.h on the client's types. */
+#include "capi/cluster_internal.h"
+#include "train/supervised.h"
+#include "wire/pb.h"
+
+struct mr_supervisor {
+    TF_Graph *graph;
+    TF_SessionOptions options; /* without a task */
+    mr_cluster_task *task;
+    mr_str config; /* ConfigProto for the task's master */
+    mr_supervised *supervised;
+};
+
+/* Sees the tasks that hold variables and its own, so that another worker's death is none of its business. */
+static void filter_devices(mr_supervisor *s, const mr_cluster_task *t)
+{
+    mr_pb_writer w;
+    char *own = mr_printf("/job:%s/task:%d", t->def.job, t->def.task);
+    char *variables = mr_printf("/job:%s%s", mr_capi_variable_job(t), mr_cluster_task_num_ps(t) ? "" : "/task:0");
+    mr_pb_writer_init(&w, &s->config);
+    mr_pb_put_bytes(&w, 4, mr_sv_of(variables)); /* ConfigProto.device_filters */
+    mr_pb_put_bytes(&w, 4, mr_sv_of(own));
+    mr_free(own);
+    mr_free(variables);
+}
+
+static mr_status *open_session(void *arg, mr_session **out)
+{
+    mr_supervisor *s = arg;
+    *out = NULL;
+    if (!s->task)
+        return mr_capi_open_session(&s->options, s->graph->graph, &s->graph->mu, out);
+    return mr_server_session(s->task->server, s->graph->graph, &s->graph->mu, mr_str_view(&s->config), out);
+}
+
+static mr_status *check_options(const mr_model *m, const mr_supervisor_options *o)
+{
+    if (o->train)
+        MR_TRY(mr_capi_check_op(m->graph, o->train));
+    if (o->barrier && o->barrier->graph != m->graph)
+        return mr_invalid("The barrier is of another model");
+    if (o->task && !mr_cluster_task_is_worker(o->task))
+        return mr_invalid("A supervisor is for workers; this process is none");
+    if (o->save_ms < 0 || o->max_to_keep < 0 || o->deadline_ms < 0)
+        return mr_invalid("A supervisor's times and counts are not negative");
+    return NULL;
+}
+
+static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_options *o)
+{
+    MR_TRY(check_options(m, o));
+    s->options.target = mr_strdup(o->target ? o->target : "");
+    s->task = o->task;
+    if (s->task)
+        filter_devices(s, s->task);
+    mr_supervised_options with = {.chief = o->task ? mr_cluster_task_worker(o->task) == 0 : o->chief != 0,
+                                  .open = open_session,
+                                  .arg = s,
+                                  .train = mr_capi_node(o->train),
+                                  .sync = o->barrier ? o->barrier->sync : NULL,
+                                  .folder = o->checkpoints,
+                                  .save_ms = o->save_ms,
+                                  .max_to_keep = o->max_to_keep,
+                                  .deadline_ms = o->deadline_ms};
+    mr_lock(&m->graph->mu);
+    if (mr_scope_ok(&m->net->s))
+        s->supervised = mr_supervised_new(m->net, &with);
+    mr_status *st = mr_status_copy(m->net->s.st);
+    mr_unlock(&m->graph->mu);
+    return st;
+}
+
+/* The graph lives as long as its sessions, whatever the client does. */
+static void hold_graph(mr_supervisor *s, TF_Graph *g)
+{
+    mr_lock(&g->mu);
+    g->n_sessions++;
+    mr_unlock(&g->mu);
+    s->graph = g;
+}
+
+mr_supervisor *mr_supervisor_new(mr_model *m, const mr_supervisor_options *options, TF_Status *status)
+{
+    mr_supervisor_options o;
+    mr_supervisor *s = mr_new(mr_supervisor);
+    mr_status *st = m ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("There is no model");
+    if (!st) {
+        hold_graph(s, m->graph);
+        st = make(s, m, &o);
+    }
+    mr_capi_set_status(status, st);
+    if (!st)
+        return s;
+    mr_supervisor_free(s);
+    return NULL;
+}
+
+void mr_supervisor_free(mr_supervisor *s)
+{
+    if (!s)
+        return;
+    mr_supervised_free(s->supervised);
+    mr_free(s->options.target);
+    mr_str_deinit(&s->config);
+    if (s->graph) {
+        mr_lock(&s->graph->mu);
+        s->graph->n_sessions--;
+        mr_capi_graph_release(s->graph);
+    }
+    mr_free(s);
+}
+
+static mr_status *no_supervisor(void) { return mr_invalid("There is no supervisor"); }
+
+void mr_supervisor_start(mr_supervisor *s, TF_Status *status)
+{
+    mr_capi_set_status(status, s ? mr_supervised_start(s->supervised) : no_supervisor());
+}
+
+void mr_supervisor_finish(mr_supervisor *s, TF_Status *status)
+{
+    mr_capi_set_status(status, s ? mr_supervised_finish(s->supervised) : no_supervisor());
+}
+
+int mr_supervisor_losses(const mr_supervisor *s) { return s ? mr_supervised_losses(s->supervised) : 0; }
+
+int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status)
+{
+    int64_t step = -1;
+    mr_status *st = s ? mr_supervised_step(s->supervised, &step) : no_supervisor();
+    mr_capi_set_status(status, st);
+    return st ? -1 : step;
+}
+
+/* ---- runs ---- */
+
+static mr_status *check_outs(const mr_supervisor *s, const TF_Output *o, int n, const char *what)
+{
+    if (n < 0 || (n && !o))
+        return mr_invalid("The list of %ss is not there", what);
+    for (int i = 0; i < n; i++)
+        MR_TRY(mr_capi_check_output(s->graph, o[i]));
+    return NULL;
+}
+
+static mr_status *check_run(const mr_supervisor *s, const mr_run_args *a, TF_Tensor *const *in, TF_Tensor **out)
+{
+    if (!s)
+        return no_supervisor();
+    MR_TRY(check_outs(s, (const TF_Output *)a->feeds, a->n_feeds, "feed"));
+    MR_TRY(check_outs(s, (const TF_Output *)a->fetches, a->n_fetches, "fetch"));
+    if ((a->n_feeds && !in) || (a->n_fetches && !out) || a->n_targets < 0 || (a->n_targets && !a->targets))
+        return mr_invalid("A list of values or targets is not there");
+    for (int i = 0; i < a->n_targets; i++)
+        MR_TRY(mr_capi_check_op(s->graph, mr_capi_op(a->targets[i])));
+    for (int i = 0; i < a->n_feeds; i++)
+        if (!in[i])
+            return mr_invalid("Feed %d has no tensor", i);
+    return mr_capi_check_cycles(s->graph);
+}
+
+/* step NULL: no training. */
+static mr_status *run(mr_supervisor *s, mr_run_args a, TF_Tensor *const *in, TF_Tensor **out, int64_t *step)
+{
+    for (int i = 0; out && i < a.n_fetches; i++)
+        out[i] = NULL;
+    MR_TRY(check_run(s, &a, in, out));
+    mr_tensor **values = mr_new_array(mr_tensor *, a.n_feeds + a.n_fetches + 1);
+    for (int i = 0; i < a.n_feeds; i++)
+        values[i] = in[i]->t;
+    a.feed_values = values;
+    a.fetched = values + a.n_feeds;
+    mr_status *st = step ? mr_supervised_train(s->supervised, &a, step) : mr_supervised_run(s->supervised, &a);
+    for (int i = 0; i < a.n_fetches && !st; i++)
+        out[i] = mr_capi_tensor_new(a.fetched[i]);
+    mr_free(values);
+    return st;
+}
+
+int64_t mr_supervisor_train(mr_supervisor *s, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs,
+                            const TF_Output *outputs, TF_Tensor **output_values, int noutputs, TF_Status *status)
+{
+    int64_t step = -1;
+    mr_run_args a = {.feeds = mr_capi_outs(inputs), .n_feeds = ninputs, .fetches = mr_capi_outs(outputs), .n_fetches = noutputs};
+    mr_status *st = run(s, a, input_values, output_values, &step);
+    mr_capi_set_status(status, st);
+    return st ? -1 : step;
+}
+
+void mr_supervisor_run(mr_supervisor *s, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs,
+                       const TF_Output *outputs, TF_Tensor **output_values, int noutputs,
+                       const TF_Operation *const *targets, int ntargets, TF_Status *status)
+{
+    mr_run_args a = {.feeds = mr_capi_outs(inputs), .n_feeds = ninputs, .fetches = mr_capi_outs(outputs), .n_fetches = noutputs,
+                     .targets = (mr_node *const *)(uintptr_t)targets, .n_targets = ntargets};
+    mr_capi_set_status(status, run(s, a, input_values, output_values, NULL));
+}
