@@ -10,6 +10,8 @@
 #include "server/ways.h"
 #include "server/wire.h"
 
+#define START_DEADLINE_MS (610 * 1000) /* the master itself waits ten minutes for its tasks */
+
 typedef struct remote {
     mr_session base; /* first */
     mr_net *net;
@@ -49,10 +51,17 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&w->mu);
 }
 
+/* A master that is not up yet is waited for; one that was there and has gone is an error at once, since a session of it has
+ * gone too. */
+static bool waits_for_master(const char *method)
+{
+    return strcmp(method, MR_MASTER_SERVICE "CreateSession") == 0 || strcmp(method, MR_MASTER_SERVICE "Reset") == 0;
+}
+
 /* Takes the body.  timeout_ms 0: as long as it takes. */
 static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes *body, int64_t timeout_ms, mr_bytes *reply)
 {
-    waited w = {.request = {.method = method, .body = *body, .wait_for_ready = true, .done = came}};
+    waited w = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came}};
     if (timeout_ms > 0)
         w.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
     *body = (mr_bytes){0};
@@ -420,7 +429,8 @@ static mr_status *create(remote *s, mr_sv config)
     mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
     mr_pb_put_bytes(&w, 2, config);
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
-    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &body, s->timeout_ms, &reply));
+    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &body,
+                  s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
     while (mr_pb_next(&r, &field, &wire))
