@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct mr_budget {
+typedef struct mr_net_budget {
     _Atomic size_t used, limit;
-} mr_budget;
+} mr_net_budget;
 
 /* false: it would go over the limit, and nothing is taken. */
-static inline bool mr_budget_take(mr_budget *b, size_t n)
+static inline bool mr_net_budget_take(mr_net_budget *b, size_t n)
 {
     size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
     size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
@@ -22,6 +22,6 @@ static inline bool mr_budget_take(mr_budget *b, size_t n)
     return true;
 }
 
-static inline void mr_budget_give(mr_budget *b, size_t n) { atomic_fetch_sub(&b->used, n); }
+static inline void mr_net_budget_give(mr_net_budget *b, size_t n) { atomic_fetch_sub(&b->used, n); }
 
 #endif

@@ -90,7 +90,7 @@ mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART])
 
 typedef struct mr_block {
     mr_refs refs; /* one a piece, and the reader while it fills it */
-    mr_budget *budget;
+    mr_net_budget *budget;
     size_t bytes; /* of the budget */
     _Alignas(16) char data[];
 } block;
@@ -100,18 +100,18 @@ static void block_drop(void *p)
     block *b = p;
     if (!mr_refs_drop(&b->refs))
         return;
-    mr_budget_give(b->budget, b->bytes);
+    mr_net_budget_give(b->budget, b->bytes);
     mr_free(b);
 }
 
-static block *block_new(mr_budget *budget, size_t n)
+static block *block_new(mr_net_budget *budget, size_t n)
 {
     size_t bytes;
-    if (!mr_size_add(n, sizeof(block), &bytes) || !mr_budget_take(budget, n))
+    if (!mr_size_add(n, sizeof(block), &bytes) || !mr_net_budget_take(budget, n))
         return NULL;
     block *b = mr_try_alloc(bytes);
     if (!b) {
-        mr_budget_give(budget, n);
+        mr_net_budget_give(budget, n);
         return NULL;
     }
     mr_refs_init(&b->refs);
@@ -128,7 +128,7 @@ static mr_piece block_piece(block *b, size_t at, size_t n)
 
 /* ---- the reader ---- */
 
-void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_budget *budget, size_t max_message)
+void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget, size_t max_message)
 {
     r->table = table;
     r->budget = budget;

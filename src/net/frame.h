@@ -72,7 +72,7 @@ typedef struct mr_frame {
 
 typedef struct mr_frame_reader {
     mr_segment_table *table;
-    mr_budget *budget;  /* for what comes in the stream; held until the pieces are dropped */
+    mr_net_budget *budget;  /* for what comes in the stream; held until the pieces are dropped */
     size_t max_message; /* of one body */
     uint8_t *stage;     /* bytes that came and were not looked at yet: begin .. end */
     size_t begin, end;
@@ -86,7 +86,7 @@ typedef struct mr_frame_reader {
     bool too_large;
 } mr_frame_reader;
 
-void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_budget *budget, size_t max_message);
+void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget, size_t max_message);
 void mr_frame_reader_deinit(mr_frame_reader *r);
 /* Where the next bytes go: one or two places.  Only when mr_frame_reader_next has asked for more. */
 int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2]);

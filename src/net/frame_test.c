@@ -11,7 +11,7 @@ static void nothing_returned(void *owner, uint32_t id) { (void)owner, (void)id; 
 
 typedef struct setting {
     mr_segment_table table;
-    mr_budget budget;
+    mr_net_budget budget;
     mr_frame_reader reader;
 } setting;
 
@@ -140,7 +140,7 @@ MR_TEST(frame_bodies_longer_than_the_stage_arrive_whole)
 MR_TEST(frame_parts_join_stream_and_segment)
 {
     setting *t = open_setting();
-    mr_budget budget = {.limit = 1 << 20};
+    mr_net_budget budget = {.limit = 1 << 20};
     mr_segment_pool pool = {.budget = &budget};
     mr_segment *seg = mr_segment_take(&pool, 1000);
     MR_CHECK(seg && mr_segment_make(&pool, seg));
@@ -165,7 +165,7 @@ MR_TEST(frame_parts_join_stream_and_segment)
 static void check_refused(mr_frame_head h, const mr_frame_part *parts, const char *body)
 {
     setting *t = open_setting();
-    mr_segment_pool pool = {.budget = &(mr_budget){.limit = 1 << 20}};
+    mr_segment_pool pool = {.budget = &(mr_net_budget){.limit = 1 << 20}};
     mr_segment *seg = mr_segment_take(&pool, 1000);
     MR_CHECK(seg && mr_segment_make(&pool, seg));
     MR_CHECK_OK(mr_segment_map(&t->table, seg->id, (int64_t)seg->bytes, seg->fd));

@@ -64,8 +64,8 @@ struct mr_conn {
 /* Settings of this transport. */
 typedef struct mr_local_settings {
     uint8_t token[MR_HELLO_TOKEN];
-    mr_budget segments; /* shared memory we send by */
-    mr_budget received; /* bodies that came in streams */
+    mr_net_budget segments; /* shared memory we send by */
+    mr_net_budget received; /* bodies that came in streams */
     size_t most_mapped; /* addresses a peer can make us map */
     _Atomic int64_t hello_ns; /* how long a handshake may take */
 } mr_local_settings;

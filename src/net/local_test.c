@@ -407,7 +407,7 @@ MR_TEST(local_server_reads_no_more_than_it_can_answer)
     flood f = {shake_hands(t.address), N, BYTES};
     mr_thread sender;
     MR_CHECK(mr_thread_start(&sender, "flood", send_flood, &f) == 0);
-    mr_budget *held = &mr_local_settings_get()->received;
+    mr_net_budget *held = &mr_local_settings_get()->received;
     while (held->used < MR_CONN_MAX_QUEUED)
         mr_sleep_ns(1000000);
     char *body = mr_alloc(BYTES);
@@ -446,7 +446,7 @@ MR_TEST(local_large_pieces_arrive_in_place)
 {
     trial t;
     ask a;
-    mr_budget *segments = &mr_local_settings_get()->segments;
+    mr_net_budget *segments = &mr_local_settings_get()->segments;
     trial_open(&t, mr_net_local());
     size_t used = 0;
     for (int i = 0; i < 50; i++) {
@@ -504,7 +504,7 @@ MR_TEST(local_large_bodies_of_cancelled_requests_come_back)
     enum { N = 40 };
     trial t;
     ask a[N];
-    mr_budget *segments = &mr_local_settings_get()->segments;
+    mr_net_budget *segments = &mr_local_settings_get()->segments;
     trial_open(&t, mr_net_local());
     for (int i = 0; i < N; i++) {
         char *body = mr_calloc(1, 300000);

@@ -48,7 +48,7 @@ static int make_file(size_t bytes)
 bool mr_segment_make(mr_segment_pool *p, mr_segment *s)
 {
     MR_ASSERT(s->lent && !s->data);
-    if (!mr_budget_take(p->budget, s->bytes))
+    if (!mr_net_budget_take(p->budget, s->bytes))
         return false;
     int fd = make_file(s->bytes);
     void *data = MAP_FAILED;
@@ -57,7 +57,7 @@ bool mr_segment_make(mr_segment_pool *p, mr_segment *s)
     if (data == MAP_FAILED) {
         if (fd >= 0)
             close(fd);
-        mr_budget_give(p->budget, s->bytes);
+        mr_net_budget_give(p->budget, s->bytes);
         return false;
     }
     s->data = data;
@@ -71,7 +71,7 @@ void mr_segment_discard(mr_segment_pool *p, mr_segment *s)
     p->segments[s->id - 1] = NULL;
     if (s->data) {
         munmap(s->data, s->bytes);
-        mr_budget_give(p->budget, s->bytes);
+        mr_net_budget_give(p->budget, s->bytes);
     }
     if (s->fd >= 0)
         close(s->fd);

@@ -33,7 +33,7 @@ typedef struct mr_segment {
 } mr_segment;
 
 typedef struct mr_segment_pool {
-    mr_budget *budget; /* shared with other connections */
+    mr_net_budget *budget; /* shared with other connections */
     mr_segment *segments[MR_SEGMENTS];
     MR_VEC(uint32_t) gone; /* numbers the receiver is to forget, before any new segment is announced */
 } mr_segment_pool;

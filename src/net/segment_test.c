@@ -57,7 +57,7 @@ static const int all_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 MR_TEST(segment_written_by_one_is_read_by_the_other)
 {
-    mr_budget budget = {.limit = 8 * MIB};
+    mr_net_budget budget = {.limit = 8 * MIB};
     mr_segment_pool pool = {.budget = &budget};
     mr_segment *s = take(&pool, MIB);
     MR_CHECK(s && s->bytes >= MIB && s->fd >= 0);
@@ -81,7 +81,7 @@ MR_TEST(segment_written_by_one_is_read_by_the_other)
 
 MR_TEST(segment_pool_fills_a_segment_again_once_it_is_back)
 {
-    mr_budget budget = {.limit = 8 * MIB};
+    mr_net_budget budget = {.limit = 8 * MIB};
     mr_segment_pool pool = {.budget = &budget};
     mr_segment *a = known(take(&pool, MIB)), *b = known(take(&pool, MIB));
     MR_CHECK(a && b && a != b);
@@ -99,7 +99,7 @@ MR_TEST(segment_pool_fills_a_segment_again_once_it_is_back)
 
 MR_TEST(segment_pool_stays_within_its_budget)
 {
-    mr_budget budget = {.limit = 3 * MIB};
+    mr_net_budget budget = {.limit = 3 * MIB};
     mr_segment_pool pool = {.budget = &budget};
     mr_segment *a = known(take(&pool, MIB)), *b = known(take(&pool, MIB));
     MR_CHECK(a && b && !take(&pool, 2 * MIB));
@@ -115,7 +115,7 @@ MR_TEST(segment_pool_stays_within_its_budget)
 
 MR_TEST(segment_pool_trims_what_is_old_and_not_lent)
 {
-    mr_budget budget = {.limit = 16 * MIB};
+    mr_net_budget budget = {.limit = 16 * MIB};
     mr_segment_pool pool = {.budget = &budget};
     mr_segment *s[3];
     for (int i = 0; i < 3; i++)
