@@ -230,7 +230,11 @@ static mr_status *take_value(const mr_run_args *a, int i, mr_sv named)
         else
             mr_pb_skip(&r);
     MR_TRY(mr_pb_reader_status(&r, "NamedTensorProto"));
-    return mr_tensor_decode(mr_cpu_allocator(), value, &a->fetched[i]);
+    MR_TRY(mr_tensor_decode(mr_cpu_allocator(), value, &a->fetched[i]));
+    if (a->fetched[i]->dtype != mr_dtype_base(mr_out_type(a->fetches[i])))
+        return mr_error(MR_INTERNAL, "%s came for %s:%d", mr_dtype_name(a->fetched[i]->dtype), a->fetches[i].node->name,
+                        a->fetches[i].index);
+    return NULL;
 }
 
 /* Values come in the order of the fetches. */

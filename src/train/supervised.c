@@ -136,7 +136,7 @@ mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *read
     mr_status *st = mr_session_run(session, &a, NULL, NULL);
     *ready = true;
     for (int i = 0; i < n; i++) {
-        *ready &= !st && *MR_DATA(bool, got[i]);
+        *ready &= !st && got[i]->dtype == MR_BOOL && got[i]->n == 1 && *MR_DATA(bool, got[i]);
         mr_tensor_unref(got[i]);
     }
     mr_free(got);
@@ -308,8 +308,11 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
     mr_status *st = mr_session_run(session, &both, NULL, NULL);
     for (int i = 0; i < k; i++)
         t->a->fetched[i] = fetched[i];
-    if (!st)
-        t->step = *MR_DATA(int64_t, fetched[k]);
+    if (!st && (st = mr_fetched_i64(fetched[k], &t->step)))
+        for (int i = 0; i < k; i++) {
+            mr_tensor_unref(t->a->fetched[i]);
+            t->a->fetched[i] = NULL;
+        }
     mr_tensor_unref(fetched[k]);
     mr_free(fetches);
     mr_free(fetched);
@@ -334,9 +337,9 @@ static mr_status *step_once(mr_supervised *s, mr_session *session, void *arg)
         return st;
     }
     MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
-    *step = *MR_DATA(int64_t, t);
+    mr_status *st = mr_fetched_i64(t, step);
     mr_tensor_unref(t);
-    return NULL;
+    return st;
 }
 
 mr_status *mr_supervised_step(mr_supervised *s, int64_t *step) { return with_session(s, step_once, step); }

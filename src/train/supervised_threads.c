@@ -56,9 +56,10 @@ mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
 {
     mr_tensor *t;
     MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
-    int64_t step = *MR_DATA(int64_t, t);
+    int64_t step = 0;
+    mr_status *st = mr_fetched_i64(t, &step);
     mr_tensor_unref(t);
-    return mr_net_save(s->saver, session, s->prefix, step);
+    return st ? st : mr_net_save(s->saver, session, s->prefix, step);
 }
 
 static void save_now_and_then(void *arg)

@@ -4,6 +4,15 @@
 
 #include "train/sync.h"
 
+/* The first number of what a run fetched; a peer may have sent anything. */
+static inline mr_status *mr_fetched_i64(const mr_tensor *t, int64_t *out)
+{
+    if (!t || t->dtype != MR_INT64 || t->n < 1)
+        return mr_error(MR_INTERNAL, "A run gave no int64 where one was fetched");
+    *out = *MR_DATA(int64_t, t);
+    return NULL;
+}
+
 typedef struct mr_sync_accumulator {
     mr_out count;   /* gradients in it: int32 */
     mr_node *drain; /* takes what is in it */

@@ -49,13 +49,16 @@ mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_wo
     return say(y, s, worker, word, 0);
 }
 
-static void take_token(mr_tensor *const t[2], mr_sync_worker *w)
+static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
 {
-    int64_t stamp = *MR_DATA(int64_t, t[0]);
+    int64_t stamp = 0, step = 0;
+    MR_TRY(mr_fetched_i64(t[0], &stamp));
+    MR_TRY(mr_fetched_i64(t[1], &step));
     if (stamp > w->stamp) { /* else it came twice */
         w->stamp = stamp;
-        w->step = *MR_DATA(int64_t, t[1]);
+        w->step = step;
     }
+    return NULL;
 }
 
 /* Until a token above `above` is there. */
@@ -65,8 +68,10 @@ static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sy
         small_run r = {.n = 0};
         mr_tensor *t[2];
         MR_TRY(run(&r, s, NULL, y->wait, t, 2));
-        take_token(t, w);
+        mr_status *st = take_token(t, w);
         unref_all(t, 2);
+        if (st)
+            return st;
     }
     return NULL;
 }
@@ -106,7 +111,7 @@ static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
     for (int i = 0; i < k; i++)
         a->fetched[i] = fetched[i];
     if (!st) {
-        take_token(fetched + k, w);
+        st = take_token(fetched + k, w);
         unref_all(fetched + k, 2);
     }
     mr_tensor_unref(values[n]);
@@ -164,7 +169,9 @@ static mr_status *drain(chief *c)
         counts[i] = c->y->accumulators.p[i].count;
     mr_status *st = run(&none, c->s, NULL, counts, got, n);
     for (int i = 0; i < n && !st; i++)
-        if (*MR_DATA(int32_t, got[i]) > 0)
+        if (got[i]->dtype != MR_INT32 || got[i]->n != 1)
+            st = mr_error(MR_INTERNAL, "An accumulator's count is no int32");
+        else if (*MR_DATA(int32_t, got[i]) > 0)
             st = run(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0);
     unref_all(got, n);
     mr_free(counts);
@@ -183,8 +190,10 @@ static mr_status *begin(chief *c)
     MR_TRY(drain(c));
     MR_TRY(set_stamp(c, stamp + 1));
     MR_TRY(run(&none, c->s, NULL, &c->y->step, &step, 1));
-    c->step = *MR_DATA(int64_t, step);
+    mr_status *st = mr_fetched_i64(step, &c->step);
     mr_tensor_unref(step);
+    if (st)
+        return st;
     const mr_net_sync_options *o = &c->y->o;
     int64_t join_ms = c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* some may have left already */
     mr_sync_init(&c->sync, &(mr_sync_options){o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000},
@@ -238,6 +247,9 @@ static mr_status *hear_some(chief *c)
     mr_tensor *t[3];
     MR_TRY(run(&none, c->s, NULL, c->y->events, t, 3));
     mr_status *st = NULL;
+    int64_t unused;
+    for (int i = 0; i < 3 && !st; i++)
+        st = t[i]->n == t[0]->n ? mr_fetched_i64(t[i], &unused) : mr_error(MR_INTERNAL, "Words came in pieces");
     for (int64_t i = 0; i < t[0]->n && !st && !c->ended; i++)
         st = hear(c, &(mr_sync_event){MR_DATA(int64_t, t[0])[i], MR_DATA(int64_t, t[1])[i], MR_DATA(int64_t, t[2])[i]});
     unref_all(t, 3);
