@@ -59,12 +59,15 @@ static mr_out dequeue_all(mr_network *n, mr_out q, int width)
     return mr_emit_with(&n->s, "QueueDequeueManyV2", MR_ATTRS({"component_types", mr_a_types(width, types)}), q, count);
 }
 
-/* The newest token: both parts only rise. */
+/* The newest token is the last one.  (Not the largest: after a loss the global step falls.) */
 static void dequeue_token(mr_network *n, mr_out q, mr_out out[2])
 {
-    mr_out all = dequeue_all(n, q, 2), axis = mr_const_vec_i32(&n->s, 1, (int32_t[]){0});
+    mr_out all = dequeue_all(n, q, 2);
+    mr_out last = mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}), end = mr_const_vec_i32(&n->s, 1, (int32_t[]){0});
+    mr_out one = mr_const_vec_i32(&n->s, 1, (int32_t[]){1});
     for (int i = 0; i < 2; i++)
-        out[i] = mr_emit(&n->s, "Max", mr_nth(all, i), axis);
+        out[i] = mr_emit_with(&n->s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), mr_nth(all, i), last, end,
+                              one);
 }
 
 static mr_out enqueue(mr_network *n, const char *op, mr_out q, const mr_out *values, int width)
