@@ -10,6 +10,8 @@ void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t n
 {
     *s = (mr_sync){.o = *o, .start_ns = now_ns, .stamp = stamp};
     s->members = mr_new_array(mr_sync_member, o->n_workers + 1);
+    for (int i = 0; i < o->n_workers; i++)
+        s->members[i].heard_ns = now_ns;
 }
 
 void mr_sync_deinit(mr_sync *s)
@@ -102,6 +104,19 @@ static void apply_if_complete(mr_sync *s, mr_sync_actions *out)
     }
 }
 
+/* Who fell silent is not waited for in a step, but may only have been cut off or slow: the training ends without it when
+ * its silence has lasted much longer. */
+static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
+{
+    for (int i = 0; i < s->o.n_workers; i++) {
+        const mr_sync_member *m = &s->members[i];
+        bool long_silent = s->o.lease_ns == 0 || is_over(m->heard_ns, now_ns, MR_SYNC_PATIENCE * s->o.lease_ns);
+        if (m->state != MR_SYNC_LEFT && !(m->state == MR_SYNC_SILENT && long_silent))
+            return false;
+    }
+    return true;
+}
+
 void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
 {
     if (s->ended)
@@ -110,7 +125,7 @@ void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_ac
         hear(s, e, now_ns, out);
     expire(s, now_ns);
     apply_if_complete(s, out);
-    if (count(s, MR_SYNC_UNHEARD) == 0 && count(s, MR_SYNC_ACTIVE) == 0) {
+    if (nobody_is_left(s, now_ns)) {
         mr_sync_action end = {.what = MR_SYNC_END};
         mr_vec_push(out, end);
         s->ended = true;

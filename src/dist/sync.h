@@ -33,7 +33,7 @@ typedef struct mr_sync_event {
 typedef enum mr_sync_do {
     MR_SYNC_APPLY, /* take `count` gradients, update, then the stamp is `stamp` */
     MR_SYNC_TOKEN, /* tell `worker` the stamp */
-    MR_SYNC_END,   /* nobody is left */
+    MR_SYNC_END,   /* nobody is left: all have said so, or have been silent for MR_SYNC_PATIENCE leases */
 } mr_sync_do;
 
 typedef struct mr_sync_action {
@@ -43,6 +43,8 @@ typedef struct mr_sync_action {
     int64_t stamp;
 } mr_sync_action;
 typedef MR_VEC(mr_sync_action) mr_sync_actions;
+
+enum { MR_SYNC_PATIENCE = 3 };
 
 typedef enum mr_sync_state {
     MR_SYNC_UNHEARD, /* since the chief started; waited for until join_ns */

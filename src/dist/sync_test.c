@@ -154,3 +154,18 @@ MR_TEST(sync_last_gradients_count_although_their_workers_left)
     MR_CHECK_STR(say(&t, 1, MR_SYNC_LEAVE, 0), "apply 1 end");
     end(&t);
 }
+
+/* It may only be slow: when it is back there must be somebody who gives it a token. */
+MR_TEST(sync_does_not_end_because_the_last_worker_is_silent)
+{
+    story t = begin(1, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    t.now = 11;
+    MR_CHECK_STR(say(&t, -1, MR_SYNC_ALIVE, 0), "");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "apply 1 t0:1");
+    t.now = 11 + 10 * MR_SYNC_PATIENCE;
+    MR_CHECK_STR(say(&t, -1, MR_SYNC_ALIVE, 0), "");
+    t.now++;
+    MR_CHECK_STR(say(&t, -1, MR_SYNC_ALIVE, 0), "end");
+    end(&t);
+}
