@@ -53,6 +53,19 @@ static void crash(mr_sim *s, void *arg)
     mr_sim_after(s, -1, f->length_ns, restart, arg);
 }
 
+/* A trainer dies for good: the others must not wait for it. */
+static void die(mr_sim *s, void *arg)
+{
+    const fault *f = arg;
+    int node = s->n_tasks + 1 + f->a % (s->n_trainers - 1); /* not the chief */
+    s->result->n_faults++;
+    mr_sim_say(s, node, "dies");
+    s->nodes[node].up = false;
+    s->nodes[node].life++;
+    mr_sim_silence(s, node, f->there);
+    s->clients[node]->finished = true;
+}
+
 /* ---- slow tasks ---- */
 
 static void quick_again(mr_sim *s, void *arg) { s->nodes[((const fault *)arg)->a].slow = 1; }
@@ -78,8 +91,8 @@ static void plan(mr_sim *s, mr_sim_fn *fn, int n_nodes, int64_t longest_ns)
         int way = (int)mr_sim_between(s, 0, 3);
         f->there = way != 1;
         f->back = way != 2;
-        f->slow = (int)mr_sim_between(s, 10, 200);
-        f->length_ns = mr_sim_between(s, 20 * MR_SIM_MS, MR_MIN(longest_ns, s->faults_end_ns - at_ns));
+        f->slow = 10 << mr_sim_between(s, 0, 10);
+        f->length_ns = mr_sim_between(s, 20 * MR_SIM_MS, MR_MAX(20 * MR_SIM_MS, MR_MIN(longest_ns, s->faults_end_ns - at_ns)));
         mr_sim_after(s, -1, at_ns, fn, f);
     }
 }
@@ -91,6 +104,8 @@ void mr_sim_plan_faults(mr_sim *s)
         plan(s, cut, s->n_nodes, 12 * MR_SIM_S);
     if (s->faults & MR_SIM_CRASH)
         plan(s, crash, s->n_tasks, 5 * MR_SIM_S);
+    if ((s->faults & MR_SIM_CRASH) && s->n_trainers && mr_sim_chance(s, 3000))
+        plan(s, die, s->n_nodes, 0);
     if (s->faults & MR_SIM_SLOW)
         plan(s, slow_down, s->n_tasks, 5 * MR_SIM_S);
 }

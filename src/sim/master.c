@@ -111,6 +111,7 @@ static void ask_member(mr_sim *s, mr_sim_msession *m, int to, mr_sim_kind kind)
 {
     int node = m->task->node;
     mr_sim_message q = {.kind = kind, .session = m->handle, .incarnation = s->nodes[node].incarnation};
+    memcpy(q.lives, m->lives, sizeof q.lives);
     m->creating[to] = mr_sim_start(s, node, to, &q, 600 * MR_SIM_S, true, creation_came, m);
 }
 
@@ -206,6 +207,8 @@ static void part_ran(mr_sim *s, mr_sim_call *c, mr_status *st)
     int part = 0;
     while (t->parts[part] != c)
         part++;
+    if (part == 0)
+        t->call->reply.v = c->reply.v;
     if (st)
         mr_status_prepend(st, "From %s: ", s->nodes[c->to].name);
     mr_master_step_ran(&t->state, part, st, &a);
@@ -219,7 +222,7 @@ static void run_part(mr_sim *s, mstep *t, int part)
                         .session = t->session->handle,
                         .graph = p->graphs[part],
                         .step = t->id,
-                        .amount = part == 0 ? t->call->q.amount : 0};
+                        .v = part == 0 ? t->call->q.v : (mr_sim_value){0}};
     t->parts[part] = mr_sim_start(s, t->session->task->node, p->tasks[part], &q, 0, false, part_ran, t);
 }
 
@@ -279,8 +282,8 @@ static void begin_step(mr_sim *s, mstep *t)
     t->id = (int64_t)(mr_sim_random(s) >> 7) | 1;
     mr_vec_push(&t->session->steps, t);
     mr_master_step_init(&t->state, t->program->n_parts);
-    mr_sim_say(s, t->session->task->node, "step %llx begins for %s with %lld", (unsigned long long)t->id,
-               s->nodes[t->call->from].name, (long long)t->call->q.amount);
+    mr_sim_say(s, t->session->task->node, "step %llx begins for %s: %d with %lld", (unsigned long long)t->id,
+               s->nodes[t->call->from].name, t->call->q.work, (long long)t->call->q.v.a);
     if (t->call->q.timeout_ns)
         mr_sim_after(s, t->session->task->node, t->call->q.timeout_ns, time_is_up, t);
     mr_master_step_begin(&t->state, &a);

@@ -46,7 +46,7 @@ static int64_t latency(mr_sim *s, int from, int to)
     if (from == to)
         return MR_SIM_US;
     int64_t ns = mr_sim_between(s, 50 * MR_SIM_US, 500 * MR_SIM_US) * s->nodes[from].slow * s->nodes[to].slow;
-    ns = MR_MIN(ns, 2 * MR_SIM_S);
+    ns = MR_MIN(ns, 4 * MR_SIM_S);
     if (s->now_ns < s->faults_end_ns) {
         if ((s->faults & MR_SIM_DELAY) && mr_sim_chance(s, 1000))
             ns += mr_sim_chance(s, 1000) ? mr_sim_between(s, 0, 3 * MR_SIM_S) : mr_sim_between(s, 0, 100 * MR_SIM_MS);

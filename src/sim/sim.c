@@ -13,9 +13,9 @@ static void make_cluster(mr_sim *s)
 {
     s->n_ps = (int)mr_sim_between(s, 1, 3);
     s->n_workers = (int)mr_sim_between(s, 1, 2);
-    s->n_clients = (int)mr_sim_between(s, 1, 3);
     s->n_tasks = s->n_ps + s->n_workers;
-    s->n_nodes = s->n_tasks + s->n_clients;
+    s->n_trainers = mr_sim_chance(s, 4000) ? 1 + (int)mr_sim_between(s, 1, 3) : 0; /* a chief, and workers */
+    s->n_nodes = s->n_tasks + s->n_trainers + (int)mr_sim_between(s, s->n_trainers == 0, s->n_trainers ? 1 : 3);
     for (int i = 0; i < s->n_nodes; i++) {
         const char *job = i < s->n_ps ? "ps" : i < s->n_tasks ? "worker" : "client";
         int first = i < s->n_ps ? 0 : i < s->n_tasks ? s->n_ps : s->n_tasks;
@@ -28,7 +28,10 @@ static void start_all(mr_sim *s)
 {
     for (int i = 0; i < s->n_tasks; i++)
         mr_sim_task_start(s, i);
-    for (int i = s->n_tasks; i < s->n_nodes; i++)
+    int first = s->n_tasks + s->n_trainers;
+    for (int i = s->n_tasks; i < first; i++)
+        mr_sim_trainer_start(s, i, i - s->n_tasks - 1);
+    for (int i = first; i < s->n_nodes; i++)
         mr_sim_client_start(s, i);
 }
 
@@ -53,7 +56,7 @@ void mr_sim_run(const mr_sim_options *o, mr_sim_result *out)
     s->result = out;
     make_cluster(s);
     unsigned chosen = (unsigned)mr_sim_between(s, 1, MR_SIM_ALL);
-    s->faults = o->faults ? o->faults : chosen;
+    s->faults = o->faults ? o->faults & MR_SIM_ALL : chosen;
     mr_sim_ledger_open(s);
     mr_sim_plan_faults(s);
     mr_sim_keep_alive(s);
@@ -65,6 +68,8 @@ void mr_sim_run(const mr_sim_options *o, mr_sim_result *out)
     for (int i = 0; i < s->n_tasks; i++)
         if (s->nodes[i].task)
             mr_sim_task_end(s, i);
+    for (int i = s->n_tasks; i < s->n_nodes; i++)
+        mr_sim_trainer_deinit(s->clients[i]);
     mr_vec_deinit(&s->heap);
     mr_arena_deinit(&s->arena);
     mr_free(s);

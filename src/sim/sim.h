@@ -16,6 +16,7 @@ enum mr_sim_fault {
     MR_SIM_CRASH = 16,      /* tasks that die with all their state and come back as another incarnation */
     MR_SIM_SLOW = 32,       /* tasks that take long for everything */
     MR_SIM_ALL = 63,
+    MR_SIM_NONE = 64, /* in options: really none */
 };
 
 typedef struct mr_sim_options {

@@ -1,14 +1,26 @@
 /* sim/task.c -- one task of the cluster: both services, and its watch over the others. */
 #include "sim/world.h"
 
+static const mr_membership_times times = {2 * MR_SIM_S, 5 * MR_SIM_S, 10 * MR_SIM_S};
+
+/* Who was heard a moment ago is not lost, however slow it is. */
+static void check_left(mr_sim *s, const mr_sim_task *t, int lost, uint64_t incarnation)
+{
+    if (incarnation == s->nodes[lost].incarnation && s->now_ns - t->heard_ns[lost] < times.lost_ns)
+        mr_sim_fail(s, "%s takes %s for lost, which it heard %lld ms ago", s->nodes[t->node].name, s->nodes[lost].name,
+                    (long long)((s->now_ns - t->heard_ns[lost]) / MR_SIM_MS));
+}
+
 static void changed(mr_sim *s, mr_sim_task *t, mr_member_events *e)
 {
     for (int i = 0; i < e->n; i++) {
         const mr_member_event *m = &e->p[i];
         mr_sim_say(s, t->node, "%s %s", s->nodes[m->task].name, mr_member_what_name(m->what));
         if (m->what == MR_MEMBER_LEFT)
+            check_left(s, t, m->task, m->incarnation);
+        if (m->what == MR_MEMBER_LEFT)
             mr_sim_drop_sessions(s, t, m->task, 0);
-        if (m->what == MR_MEMBER_RESTARTED)
+        if (m->what == MR_MEMBER_RESTARTED || m->what == MR_MEMBER_JOINED) /* it may have asked for sessions before */
             mr_sim_drop_sessions(s, t, m->task, m->incarnation);
         if (m->what == MR_MEMBER_LEFT || m->what == MR_MEMBER_RESTARTED)
             mr_sim_stop_steps(s, t, m->task);
@@ -20,6 +32,8 @@ static void heartbeat_came_back(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
     mr_sim_task *t = c->ctx;
     mr_member_events e = {0};
+    if (!st && c->reply.incarnation == s->nodes[c->to].incarnation)
+        t->heard_ns[c->to] = s->now_ns;
     if (!st)
         mr_membership_heard(&t->members, c->to, c->reply.incarnation, c->start_ns, s->now_ns, &e);
     mr_status_free(st);
@@ -44,7 +58,9 @@ void mr_sim_serve(mr_sim *s, mr_sim_call *c)
 {
     mr_sim_task *t = s->nodes[c->to].task;
     mr_member_events e = {0};
-    if (c->q.kind == MR_SIM_HEARTBEAT) {
+    if (c->q.kind == MR_SIM_HEARTBEAT || c->q.kind == MR_SIM_CREATE_WORKER_SESSION) {
+        if (c->q.incarnation == s->nodes[c->from].incarnation)
+            t->heard_ns[c->from] = s->now_ns;
         mr_membership_heard(&t->members, c->from, c->q.incarnation, -1, s->now_ns, &e);
         changed(s, t, &e);
     }
@@ -56,13 +72,13 @@ void mr_sim_serve(mr_sim *s, mr_sim_call *c)
 
 void mr_sim_task_start(mr_sim *s, int node)
 {
-    static const mr_membership_times times = {2 * MR_SIM_S, 5 * MR_SIM_S, 10 * MR_SIM_S};
     mr_sim_node *n = &s->nodes[node];
     mr_sim_task *t = n->task = mr_arena_new(&s->arena, mr_sim_task);
     n->up = true;
     n->incarnation = mr_sim_random(s) | 1;
     t->node = node;
     t->steps = mr_worker_steps_new();
+    t->ps = mr_sim_ps_new();
     t->next_request = (int64_t)(mr_sim_random(s) >> 2) | 1;
     mr_membership_init(&t->members, s->n_tasks, node, &times, s->now_ns);
     mr_sim_say(s, node, "starts");

@@ -1,8 +1,8 @@
 /* sim/worker.c -- the worker service of a simulated task, as server/worker*.c has it, around dist/.
  *
- * Three programs stand for all that run.  Their parts meet by values: each parameter server sends its counter
- * to the worker, the worker answers each with an amount, which is added there.  So no part ends without the others,
- * every RecvTensor may come before or after its step, and an amount tells in the ledger where it went. */
+ * One kind of program stands for all that run: the worker sends what was fed to each parameter server, which does some
+ * work with it (sim/ps.c) and sends back what came of it.  So no part ends without the others, and every RecvTensor may
+ * come before or after its step. */
 #include <stdio.h>
 
 #include "sim/world.h"
@@ -15,7 +15,7 @@ struct mr_sim_graph {
 
 typedef struct slot { /* the value for another task */
     bool there;
-    int64_t value;
+    mr_sim_value value;
     mr_sim_call *waiting; /* its RecvTensor */
 } slot;
 
@@ -26,8 +26,9 @@ struct mr_sim_wstep {
     mr_code aborted; /* 0: it is not */
     mr_sim_graph graph; /* a copy: the session may go first */
     mr_sim_call *run;   /* RunGraph, until it is answered */
-    int64_t amount;
+    mr_sim_value v; /* fed, and then to be fetched */
     int n_left; /* values that are to come */
+    bool fetched;
     mr_sim_call *receives[MR_SIM_MAX_TASKS];
 };
 
@@ -35,7 +36,7 @@ static void handle_text(uint64_t handle, char out[17]) { snprintf(out, 17, "%016
 
 static int64_t compute_ns(mr_sim *s, int node)
 {
-    return mr_sim_between(s, 100 * MR_SIM_US, 5 * MR_SIM_MS) * s->nodes[node].slow;
+    return MR_MIN(mr_sim_between(s, 100 * MR_SIM_US, 5 * MR_SIM_MS) * s->nodes[node].slow, 3 * MR_SIM_S);
 }
 
 /* ---- the end of a step ---- */
@@ -44,10 +45,12 @@ static void run_ends(mr_sim *s, mr_sim_wstep *w, mr_status *st)
 {
     mr_sim_call *c = w->run;
     w->run = NULL;
-    if (c)
+    if (c) {
+        c->reply.v = w->v;
         mr_sim_reply(s, c, st);
-    else
+    } else {
         mr_status_free(st);
+    }
 }
 
 static void answer_waiting(mr_sim *s, mr_sim_wstep *w, int to, mr_status *st)
@@ -57,7 +60,7 @@ static void answer_waiting(mr_sim *s, mr_sim_wstep *w, int to, mr_status *st)
     w->slots[to].waiting = NULL;
     if (step)
         mr_worker_steps_asked(step, false);
-    c->reply.amount = w->slots[to].value;
+    c->reply.v = w->slots[to].value;
     mr_sim_reply(s, c, st);
 }
 
@@ -77,6 +80,8 @@ static void abort_step(mr_sim *s, mr_sim_wstep *w, const mr_status *why)
         if (w->receives[i])
             mr_sim_cancel(s, w->receives[i]);
     }
+    if (w->task->ps)
+        mr_sim_ps_forget(w->task, w);
     run_ends(s, w, mr_status_copy(why));
 }
 
@@ -105,7 +110,7 @@ static mr_status *get_step(mr_sim *s, mr_sim_task *t, int64_t id, int64_t reques
 
 /* ---- values between tasks ---- */
 
-static void put_value(mr_sim *s, mr_sim_wstep *w, int to, int64_t value)
+static void put_value(mr_sim *s, mr_sim_wstep *w, int to, mr_sim_value value)
 {
     w->slots[to].there = true;
     w->slots[to].value = value;
@@ -113,14 +118,14 @@ static void put_value(mr_sim *s, mr_sim_wstep *w, int to, int64_t value)
         answer_waiting(s, w, to, NULL);
 }
 
-static void value_came(mr_sim *s, mr_sim_wstep *w, int from, int64_t value);
+static void value_came(mr_sim *s, mr_sim_wstep *w, mr_sim_value value);
 
 static void received(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
     mr_sim_wstep *w = c->ctx;
     w->receives[c->to] = NULL;
     if (!w->aborted && !st)
-        value_came(s, w, c->to, c->reply.amount);
+        value_came(s, w, c->reply.v);
     else if (!w->aborted)
         abort_step(s, w, st);
     mr_status_free(st);
@@ -168,43 +173,45 @@ static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 
 /* ---- RunGraph ---- */
 
-static void add_amount(mr_sim *s, void *arg)
+/* A parameter server's part: it takes what the worker sends, does its work, sends back what came of it. */
+void mr_sim_work_done(mr_sim *s, mr_sim_wstep *w, mr_status *st, mr_sim_value v)
 {
-    mr_sim_wstep *w = arg;
-    if (w->aborted)
-        return;
-    w->task->counter += w->amount;
-    mr_sim_say(s, w->task->node, "step %llx adds %lld", (unsigned long long)w->id, (long long)w->amount);
-    mr_sim_ledger_applied(s, w->task->node, w->amount);
+    if (st)
+        abort_step(s, w, st);
+    else
+        put_value(s, w, w->graph.q.worker, v);
+    mr_status_free(st);
     run_ends(s, w, NULL);
 }
 
-static void send_amounts(mr_sim *s, void *arg)
-{
-    mr_sim_wstep *w = arg;
-    if (w->aborted)
-        return;
-    for (int i = 0; i < s->n_ps; i++)
-        if (w->graph.q.mask >> i & 1)
-            put_value(s, w, i, w->amount);
-    run_ends(s, w, NULL);
-}
-
-static void value_came(mr_sim *s, mr_sim_wstep *w, int from, int64_t value)
-{
-    bool is_worker = w->task->node == w->graph.q.worker;
-    if (!is_worker)
-        w->amount = value;
-    (void)from;
-    if (--w->n_left == 0)
-        mr_sim_after(s, w->task->node, compute_ns(s, w->task->node), is_worker ? send_amounts : add_amount, w);
-}
-
-static void send_counter(mr_sim *s, void *arg)
+static void work(mr_sim *s, void *arg)
 {
     mr_sim_wstep *w = arg;
     if (!w->aborted)
-        put_value(s, w, w->graph.q.worker, w->task->counter);
+        mr_sim_ps_work(s, w->task, w, w->graph.q.work, &w->v);
+}
+
+/* The worker's part: it sends what was fed, and gathers what comes back. */
+static void feed_all(mr_sim *s, void *arg)
+{
+    mr_sim_wstep *w = arg;
+    for (int i = 0; i < s->n_ps && !w->aborted; i++)
+        if (w->graph.q.mask >> i & 1)
+            put_value(s, w, i, w->v);
+}
+
+/* A fetch of several is the least of them: "are all of you ready?" */
+static void value_came(mr_sim *s, mr_sim_wstep *w, mr_sim_value value)
+{
+    bool is_worker = w->task->node == w->graph.q.worker, first = !w->fetched;
+    w->fetched = true;
+    w->v = (mr_sim_value){first ? value.a : MR_MIN(w->v.a, value.a), first ? value.b : MR_MIN(w->v.b, value.b), value.c};
+    if (--w->n_left > 0)
+        return;
+    if (is_worker)
+        run_ends(s, w, NULL);
+    else
+        mr_sim_after(s, w->task->node, compute_ns(s, w->task->node), work, w);
 }
 
 static void start_part(mr_sim *s, mr_sim_wstep *w)
@@ -212,12 +219,12 @@ static void start_part(mr_sim *s, mr_sim_wstep *w)
     int node = w->task->node;
     if (node != w->graph.q.worker) {
         w->n_left = 1;
-        mr_sim_after(s, node, compute_ns(s, node), send_counter, w);
         receive(s, w, w->graph.q.worker);
         return;
     }
     for (int i = 0; i < s->n_ps; i++)
         w->n_left += w->graph.q.mask >> i & 1;
+    mr_sim_after(s, node, compute_ns(s, node), feed_all, w);
     for (int i = 0; i < s->n_ps; i++)
         if (w->graph.q.mask >> i & 1)
             receive(s, w, i);
@@ -255,7 +262,7 @@ static mr_status *run_graph(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     mr_sim_wstep *w = step->host;
     w->graph = *g;
     w->run = c;
-    w->amount = c->q.amount;
+    w->v = c->q.v;
     c->server = w;
     c->gone = runner_gone;
     mr_sim_say(s, t->node, "step %llx begins", (unsigned long long)w->id);
@@ -287,7 +294,10 @@ static mr_status *create_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     char handle[17];
     mr_worker_session *session;
-    mr_sim_drop_sessions(s, t, c->from, c->q.incarnation);
+    if (c->q.lives[t->node] != s->nodes[t->node].incarnation) /* meant for an earlier life: its deletion went there */
+        return mr_error(MR_ABORTED, "%s was restarted", s->nodes[t->node].name);
+    if (mr_membership_ended(&t->members, c->from, c->q.incarnation))
+        return mr_error(MR_ABORTED, "%s was restarted since", s->nodes[c->from].name);
     handle_text(c->q.session, handle);
     MR_TRY(mr_worker_sessions_add(&t->sessions, mr_sv_of(handle), mr_sv_of(s->nodes[c->from].name), c->q.incarnation,
                                   &session));
@@ -346,6 +356,7 @@ void mr_sim_worker_deinit(mr_sim *s, mr_sim_task *t)
         mr_worker_steps_end(t->steps, w->id);
     for (mr_worker_session *w; (w = mr_worker_sessions_left_by(&t->sessions, NULL, 0));)
         mr_worker_sessions_end(&t->sessions, mr_sv_of(w->handle));
+    mr_sim_ps_free(t->ps);
     mr_worker_steps_free(t->steps);
     mr_worker_sessions_deinit(&t->sessions);
     mr_vec_deinit(&t->graphs);

@@ -11,6 +11,7 @@
 #include "dist/master_step.h"
 #include "dist/membership.h"
 #include "dist/session.h"
+#include "dist/sync.h"
 #include "dist/worker_steps.h"
 #include "sim/sim.h"
 
@@ -61,17 +62,29 @@ typedef enum mr_sim_kind {
 } mr_sim_kind;
 const char *mr_sim_kind_name(mr_sim_kind k);
 
-/* What a program does at its parts (sim/program.c). */
+/* What a program does at the parameter servers of its mask. */
 typedef enum mr_sim_work {
-    MR_SIM_ADD,  /* the parameter servers of the mask add an amount to their counters */
-    MR_SIM_PUSH, /* the same, as a worker's gradients for the round in hand, and wait for its end */
-    MR_SIM_READ, /* their counters are read: a checkpoint */
+    MR_SIM_ADD,   /* a: added to the counter */
+    MR_SIM_INIT,  /* a: updates to begin with, from a checkpoint */
+    MR_SIM_READ,  /* -> a: whether it was initialised, b: its updates */
+    MR_SIM_STAMP, /* a: gradients for earlier stamps are dropped from now on, also those that are there */
+    MR_SIM_PUSH,  /* a: stamp, b: amount: a gradient for the accumulator */
+    MR_SIM_APPLY, /* a: how many gradients, b: the next stamp; waits for them */
+    MR_SIM_SAY,   /* a, b, c: a word for the chief's queue */
+    MR_SIM_HEAR,  /* -> a, b, c; waits for a word */
+    MR_SIM_TOKEN, /* a: stamp, b: mask of the workers that get it */
+    MR_SIM_WAIT,  /* a: worker -> a: stamp; waits for a token */
 } mr_sim_work;
+
+typedef struct mr_sim_value {
+    int64_t a, b, c;
+} mr_sim_value;
 
 typedef struct mr_sim_message {
     mr_sim_kind kind;
     uint64_t session, graph, incarnation;
-    int64_t step, request, amount, timeout_ns;
+    int64_t step, request, timeout_ns;
+    mr_sim_value v; /* fed, or fetched */
     int worker, mask; /* of a program: the task of its client's part, and its parameter servers */
     mr_sim_work work;
     uint64_t lives[MR_SIM_MAX_TASKS]; /* incarnations of the tasks, as the session's master knows them */
@@ -107,7 +120,7 @@ struct mr_sim {
     int64_t now_ns;
     uint64_t seq;
     MR_VEC(mr_sim_event) heap;
-    int n_tasks, n_ps, n_workers, n_clients, n_nodes; /* tasks: parameter servers, then workers; then clients */
+    int n_tasks, n_ps, n_workers, n_trainers, n_nodes; /* tasks: parameter servers, then workers; then clients: trainers first */
     mr_sim_node nodes[MR_SIM_MAX_NODES];
     mr_sim_client *clients[MR_SIM_MAX_NODES];
     unsigned faults;
@@ -158,7 +171,8 @@ struct mr_sim_task {
     mr_membership members;
     mr_recent requests; /* of RunStep */
     MR_VEC(mr_sim_msession *) msessions;
-    int64_t counter; /* of a parameter server */
+    int64_t heard_ns[MR_SIM_MAX_TASKS]; /* when another task's heartbeat or answer came last, to judge members by */
+    struct mr_sim_ps *ps;
     int64_t next_request;
 };
 void mr_sim_task_start(mr_sim *s, int node);
@@ -175,10 +189,36 @@ void mr_sim_master_deinit(mr_sim *s, mr_sim_task *t);
 bool mr_sim_master_knows(const mr_sim_task *t, const char *handle); /* a session */
 int mr_sim_master_busy(const mr_sim_task *t);                        /* steps that run */
 
-/* ---- faults.c, client.c, check.c ---- */
+/* ---- ps.c: what is kept on a parameter server ---- */
+struct mr_sim_ps *mr_sim_ps_new(void);
+void mr_sim_ps_free(struct mr_sim_ps *p);
+/* Does the work of a step now or later, then mr_sim_work_done.  Who was told to forget is not called. */
+void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_wstep *w, mr_sim_work work, const mr_sim_value *v);
+void mr_sim_ps_forget(mr_sim_task *t, const mr_sim_wstep *w);
+void mr_sim_work_done(mr_sim *s, mr_sim_wstep *w, mr_status *st, mr_sim_value v); /* takes st */
+
+/* ---- faults.c, client.c, trainer.c, check.c ---- */
 void mr_sim_plan_faults(mr_sim *s);
 void mr_sim_client_start(mr_sim *s, int node);
 bool mr_sim_clients_finished(const mr_sim *s);
+
+struct mr_sim_client {
+    int node, master;
+    uint64_t session;
+    mr_sim_fn *ready; /* a new session is there */
+    bool finished;
+    /* one that adds */
+    int n_wanted, n_ok;
+    mr_sim_message step; /* in hand */
+    int n_retries;
+    bool gave_up;
+    int64_t start_ns;
+    struct mr_sim_trainer *trainer;
+};
+void mr_sim_client_create(mr_sim *s, void *client);                       /* until there is a session */
+void mr_sim_client_close(mr_sim *s, mr_sim_client *c, bool for_good);     /* else a new one is created */
+void mr_sim_trainer_start(mr_sim *s, int node, int worker);              /* -1: the chief */
+void mr_sim_trainer_deinit(mr_sim_client *c);
 
 /* What clients were told, and what happened at parameter servers, by amount: each is used by one request. */
 void mr_sim_ledger_open(mr_sim *s);
