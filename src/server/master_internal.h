@@ -2,10 +2,12 @@
 #ifndef MR_SERVER_MASTER_INTERNAL_H
 #define MR_SERVER_MASTER_INTERNAL_H
 
+#include "dist/recent.h"
 #include "server/master.h"
 
 typedef struct mr_mstep mr_mstep;
 typedef struct mr_msession mr_msession;
+typedef struct mr_errand mr_errand;
 
 /* One task's share of a signature. */
 typedef struct mr_mpart {
@@ -61,6 +63,8 @@ struct mr_master {
     mr_mutex mu;
     mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_msession */
     bool stopped MR_GUARDED_BY(mu);
+    mr_recent requests MR_GUARDED_BY(mu); /* of RunStep */
+    mr_errand *errands MR_GUARDED_BY(mu);
 };
 
 /* ---- master.c ---- */
@@ -70,8 +74,16 @@ void mr_msession_unref(mr_msession *s);
 /* Between these a session waits with its end.  CANCELLED once it is closed. */
 mr_status *mr_msession_enter(mr_msession *s);
 void mr_msession_leave(mr_msession *s);
-/* A request that nobody waits for: its end frees it. */
-void mr_host_tell(mr_host *h, int task, const char *method, mr_str *body, int64_t deadline_ns);
+mr_msession *mr_msession_new(mr_master *m);
+
+/* ---- master_create.c ---- */
+void mr_master_create_session(void *service, mr_net_call *call, mr_sv body);
+
+/* ---- master_tell.c ---- */
+/* A request that nobody waits for, tried again for a while; takes the body. */
+void mr_master_tell(mr_master *m, int task, const char *method, mr_str *body);
+/* Once the master is stopped: no errand waits any more. */
+void mr_master_tell_no_more(mr_master *m);
 
 /* ---- master_program.c ---- */
 typedef struct mr_mrequest { /* a RunStepRequest, views into its bytes */

@@ -241,8 +241,7 @@ static void clean_up(mr_mstep *t, int part)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)t->id);
-    mr_host_tell(t->session->master->host, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body,
-                 mr_now_ns() + 10 * INT64_C(1000000000));
+    mr_master_tell(t->session->master, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body);
 }
 
 /* The caller holds a reference to the step. */
@@ -506,8 +505,14 @@ static void run_when_ready(mr_mstep *t)
 static mr_status *open_step(mr_master *m, mr_sv body, mr_mstep *t)
 {
     MR_TRY(mr_mrequest_parse(body, &t->q));
-    MR_TRY(mr_msession_find(m, t->q.session, &t->session));
-    mr_status *st = mr_msession_enter(t->session);
+    mr_lock(&m->mu);
+    mr_status *st = mr_recent_once(&m->requests, t->q.request); /* clients send a request again when its answer is lost */
+    mr_unlock(&m->mu);
+    if (!st)
+        st = mr_msession_find(m, t->q.session, &t->session);
+    if (st)
+        return st;
+    st = mr_msession_enter(t->session);
     if (st) {
         mr_msession_unref(t->session);
         t->session = NULL;

@@ -43,9 +43,11 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
     mr_status *st = NULL;
     mr_sv key = created ? handle : MR_SV("");
     mr_lock(&w->mu);
-    mr_wsession *s = mr_map_get(&w->sessions, key);
-    if (!s && !created && !(st = wsession_new(w, false, &s)))
-        mr_map_put(&w->sessions, key, s);
+    mr_worker_session *have = mr_worker_sessions_find(&w->sessions, key);
+    mr_wsession *s = have ? have->host : NULL;
+    if (!s && !created && !(st = wsession_new(w, false, &s)) &&
+        !(st = mr_worker_sessions_add(&w->sessions, key, MR_SV(""), 0, &have)))
+        have->host = s;
     if (s)
         mr_refs_take(&s->refs);
     mr_unlock(&w->mu);
@@ -54,38 +56,6 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
         return st;
     return mr_error(MR_ABORTED, "Session handle is not found: %.*s. Possibly %s was restarted.", MR_SV_ARG(handle),
                     mr_host_name(w->host));
-}
-
-static void create_session(void *service, mr_net_call *c, mr_sv body)
-{
-    mr_worker_service *w = service;
-    mr_pb_reader r;
-    uint32_t field, wire;
-    mr_sv handle = MR_SV("");
-    bool isolated = false;
-    mr_wsession *s = NULL;
-    mr_pb_reader_init(&r, body);
-    while (mr_pb_next(&r, &field, &wire))
-        switch (field) {
-        case 1: handle = mr_pb_bytes(&r); break;
-        case 3: isolated = mr_pb_bool(&r); break;
-        default: mr_pb_skip(&r);
-        }
-    mr_status *st = mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
-    if (!st)
-        st = wsession_new(w, isolated, &s);
-    mr_lock(&w->mu);
-    if (!st && w->stopped)
-        st = mr_status_copy(w->stopped);
-    if (!st && mr_map_has(&w->sessions, handle))
-        st = mr_error(MR_ALREADY_EXISTS, "Session %.*s is there already", MR_SV_ARG(handle));
-    if (!st) {
-        mr_map_put(&w->sessions, handle, s);
-        s = NULL;
-    }
-    mr_unlock(&w->mu);
-    wsession_unref(s);
-    mr_reply(c, st, NULL);
 }
 
 /* Takes all graphs of a session out of the table; the caller drops them without the lock. */
@@ -131,23 +101,124 @@ static mr_sv first_string(mr_sv body, const char *what, mr_status **st)
     return v;
 }
 
-static void delete_session(void *service, mr_net_call *c, mr_sv body)
+static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_status *why)
 {
-    mr_worker_service *w = service;
-    mr_status *st;
+    for (;;) {
+        mr_lock(&w->mu);
+        mr_worker_step *s = mr_worker_steps_any(w->steps, owner);
+        int64_t id = s ? s->id : 0;
+        mr_unlock(&w->mu);
+        if (!s)
+            return;
+        mr_wstep_end(w, id, mr_status_copy(why));
+    }
+}
+
+/* Also of a session that is not there: its creation may come later, and is refused then. */
+static void end_session(mr_worker_service *w, mr_sv handle)
+{
     wgraph_vec graphs = {0};
-    mr_sv handle = first_string(body, "DeleteWorkerSessionRequest", &st);
     mr_lock(&w->mu);
-    mr_wsession *s = st ? NULL : mr_map_remove(&w->sessions, handle);
+    mr_wsession *s = mr_worker_sessions_end(&w->sessions, handle);
     if (s)
         take_graphs_locked(w, s, &graphs);
     mr_unlock(&w->mu);
-    if (s)
-        mr_cancel_start(s->env.cancel);
+    if (!s)
+        return;
+    mr_status *why = mr_error(MR_CANCELLED, "The session was deleted");
+    mr_cancel_start(s->env.cancel);
+    end_steps(w, s, why); /* whose clean-up was lost on its way */
+    mr_status_free(why);
     drop_graphs(&graphs);
     wsession_unref(s);
+}
+
+static void delete_session(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_status *st;
+    mr_sv handle = first_string(body, "DeleteWorkerSessionRequest", &st);
+    if (!st)
+        end_session(service, handle);
     mr_reply(c, st, NULL);
 }
+
+typedef struct create_request {
+    mr_sv handle, master;
+    uint64_t incarnation; /* of the master */
+    bool isolated;
+} create_request;
+
+/* The master tells whom it means: a task that was restarted since it was asked is another one. */
+static mr_status *check_device(const mr_worker_service *w, mr_sv attributes)
+{
+    mr_device *d = NULL;
+    MR_TRY(mr_device_attributes_decode(attributes, &d));
+    bool other = false;
+    for (int i = 0; d && i < w->host->env.n_devices; i++)
+        other |= strcmp(d->name, w->host->env.devices[i]->name) == 0 && d->incarnation != w->host->env.devices[i]->incarnation;
+    mr_device_free(d);
+    return other ? mr_error(MR_ABORTED, "%s was restarted", mr_host_name(w->host)) : NULL;
+}
+
+static mr_status *parse_create(const mr_worker_service *w, mr_sv body, create_request *q)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *q = (create_request){.handle = MR_SV(""), .master = MR_SV("")};
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: q->handle = mr_pb_bytes(&r); break;
+        case 3: q->isolated = mr_pb_bool(&r); break;
+        case 4: {
+            mr_sv attributes = mr_pb_bytes(&r);
+            MR_TRY(check_device(w, attributes));
+            break;
+        }
+        case 5: q->master = mr_pb_bytes(&r); break;
+        case 6: q->incarnation = (uint64_t)mr_pb_int64(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
+}
+
+/* Sessions of earlier lives of this master: nobody else would delete them. */
+static void end_orphans(mr_worker_service *w, const create_request *q)
+{
+    for (;;) {
+        mr_lock(&w->mu);
+        mr_worker_session *s = q->master.n && q->incarnation
+                                   ? mr_worker_sessions_left_by(&w->sessions, &q->master, q->incarnation)
+                                   : NULL;
+        char *handle = s ? mr_strdup(s->handle) : NULL;
+        mr_unlock(&w->mu);
+        if (!handle)
+            return;
+        end_session(w, mr_sv_of(handle));
+        mr_free(handle);
+    }
+}
+
+static mr_status *open_session(mr_worker_service *w, mr_sv body)
+{
+    create_request q;
+    mr_wsession *s = NULL;
+    mr_worker_session *entry;
+    MR_TRY(parse_create(w, body, &q));
+    end_orphans(w, &q);
+    MR_TRY(wsession_new(w, q.isolated, &s));
+    mr_lock(&w->mu);
+    mr_status *st = mr_status_copy(w->stopped);
+    if (!st && !(st = mr_worker_sessions_add(&w->sessions, q.handle, q.master, q.incarnation, &entry))) {
+        entry->host = s;
+        s = NULL;
+    }
+    mr_unlock(&w->mu);
+    wsession_unref(s);
+    return st;
+}
+
+static void create_session(void *service, mr_net_call *c, mr_sv body) { mr_reply(c, open_session(service, body), NULL); }
 
 /* ---- graphs ---- */
 
@@ -160,14 +231,20 @@ void mr_wgraph_unref(mr_wgraph *g)
     mr_free(g);
 }
 
-mr_wgraph *mr_wgraph_find(mr_worker_service *w, mr_sv handle)
+mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *session, mr_wgraph **out)
 {
     mr_lock(&w->mu);
     mr_wgraph *g = mr_map_get(&w->graphs, handle);
+    mr_worker_session *s = session ? mr_worker_sessions_find(&w->sessions, *session) : NULL;
+    if (g && session && (!s || s->host != g->session))
+        g = NULL;
     if (g)
         mr_refs_take(&g->refs);
     mr_unlock(&w->mu);
-    return g;
+    *out = g;
+    return g ? NULL
+             : mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(handle),
+                        mr_host_name(w->host));
 }
 
 /* A node's device is one of ours, in full. */
@@ -356,18 +433,6 @@ mr_worker_service *mr_worker_new(mr_host *h)
     return w;
 }
 
-static mr_wsession *take_session(mr_worker_service *w)
-{
-    uint32_t pos = 0;
-    mr_sv key;
-    void *v = NULL;
-    mr_lock(&w->mu);
-    if (mr_map_next(&w->sessions, &pos, &key, &v))
-        mr_map_remove(&w->sessions, key);
-    mr_unlock(&w->mu);
-    return v;
-}
-
 void mr_worker_stop(mr_worker_service *w, const mr_status *why)
 {
     wgraph_vec graphs = {0};
@@ -376,16 +441,14 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
         w->stopped = mr_status_copy(why);
     take_graphs_locked(w, NULL, &graphs);
     mr_unlock(&w->mu);
+    end_steps(w, NULL, why);
     for (;;) {
         mr_lock(&w->mu);
-        mr_worker_step *s = mr_worker_steps_any(w->steps, NULL);
-        int64_t id = s ? s->id : 0;
+        mr_worker_session *any = mr_worker_sessions_left_by(&w->sessions, NULL, 0);
+        mr_wsession *s = any ? mr_worker_sessions_end(&w->sessions, mr_sv_of(any->handle)) : NULL;
         mr_unlock(&w->mu);
         if (!s)
             break;
-        mr_wstep_end(w, id, mr_status_copy(why));
-    }
-    for (mr_wsession *s; (s = take_session(w));) {
         mr_cancel_start(s->env.cancel);
         wsession_unref(s);
     }
@@ -400,7 +463,7 @@ void mr_worker_free(mr_worker_service *w)
     mr_worker_stop(w, why);
     mr_status_free(why);
     mr_worker_steps_free(w->steps);
-    mr_map_deinit(&w->sessions);
+    mr_worker_sessions_deinit(&w->sessions);
     mr_map_deinit(&w->graphs);
     mr_status_free(w->stopped);
     mr_mutex_deinit(&w->mu);

@@ -2,6 +2,7 @@
 #ifndef MR_SERVER_WORKER_INTERNAL_H
 #define MR_SERVER_WORKER_INTERNAL_H
 
+#include "dist/session.h"
 #include "dist/worker_steps.h"
 #include "server/worker.h"
 
@@ -29,8 +30,6 @@ typedef struct mr_wstep {
     mr_mutex mu;
     mr_wreceive *receives MR_GUARDED_BY(mu); /* under way from other tasks */
     mr_status *aborted MR_GUARDED_BY(mu);
-    int n_asked MR_GUARDED_BY(mu); /* RecvTensors of other tasks that wait */
-    bool begun MR_GUARDED_BY(mu);  /* by its master */
     struct mr_partial *partial MR_GUARDED_BY(mu); /* its flow, while it is fed piece by piece */
 } mr_wstep;
 
@@ -38,7 +37,7 @@ struct mr_worker_service {
     mr_host *host;
     char *prefix; /* of this task's devices: "/job:w/replica:0/task:0/" */
     mr_mutex mu;
-    mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_wsession */
+    mr_worker_sessions sessions MR_GUARDED_BY(mu); /* their hosts are mr_wsession */
     mr_map graphs MR_GUARDED_BY(mu);   /* handle -> mr_wgraph */
     mr_worker_steps *steps MR_GUARDED_BY(mu);
     uint64_t next_graph MR_GUARDED_BY(mu);
@@ -47,12 +46,16 @@ struct mr_worker_service {
 };
 
 /* ---- worker.c ---- */
-mr_wgraph *mr_wgraph_find(mr_worker_service *w, mr_sv handle); /* a reference, or NULL */
+/* A reference.  ABORTED when it is not there, or (session not NULL) belongs to another session: handles are counted anew
+ * by each life of a task. */
+mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *session, mr_wgraph **out);
 void mr_wgraph_unref(mr_wgraph *g);
 
 /* ---- worker_step.c ---- */
-/* The step of this id, made when it is new; a reference.  ABORTED when it is over. */
-mr_status *mr_wstep_get(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out);
+/* The step of this id, made when it is new; a reference.  ABORTED when it is over, or began before (piece: as
+ * a partial run, of which this is one more piece). */
+mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, const mr_wsession *owner,
+                          mr_wstep **out);
 void mr_wstep_unref(mr_wstep *s);
 /* Takes a step out of the table and fails what waits in it. */
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why);

@@ -10,7 +10,7 @@
 typedef struct run_request {
     mr_sv session, graph;
     int64_t step, request;
-    bool partial, last, errors_in_body;
+    bool partial, last, errors_in_body, session_made;
     MR_VEC(mr_sv) send; /* NamedTensorProtos */
     MR_VEC(mr_sv) recv; /* keys */
 } run_request;
@@ -40,6 +40,7 @@ static mr_status *parse_run(mr_sv body, run_request *q)
         case 7: q->last = mr_pb_bool(&r); break;
         case 8: q->session = v; break;
         case 9: q->errors_in_body = mr_pb_bool(&r); break;
+        case 10: q->session_made = mr_pb_bool(&r); break;
         case 11: q->request = mr_pb_int64(&r); break;
         default: mr_pb_skip(&r);
         }
@@ -246,12 +247,16 @@ static void flow_done(mr_flow *flow)
     partial_unref(p); /* the flow's */
 }
 
-/* A flow that has ended meanwhile takes no harm: it is not given back before this call is answered. */
+/* The master has given the step up, and may not be there to clean it up.  A flow that has ended meanwhile takes no
+ * harm: it is not given back before this call is answered.  That may happen in here: then r is gone behind it. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     (void)c;
     wrun *r = arg;
+    mr_worker_service *w = r->worker;
+    int64_t id = r->step->id;
     mr_flow_fail(r->flow->flow, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
+    mr_wstep_end(w, id, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
 }
 
 static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
@@ -284,12 +289,11 @@ static void start(wrun *r)
                                            .step_id = r->step->id});
 }
 
-/* The flow of this call: a new one, or that of the partial run it belongs to. */
-static mr_status *find_flow(wrun *r, bool *is_new)
+/* The flow of this call: a new one, or that of the partial run it belongs to.  Takes over the graph. */
+static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
 {
     mr_wstep *s = r->step;
     mr_lock(&s->mu);
-    s->begun = true;
     mr_partial *p = s->partial;
     if (p)
         mr_refs_take(&p->refs);
@@ -297,12 +301,9 @@ static mr_status *find_flow(wrun *r, bool *is_new)
     *is_new = !p;
     if (p) {
         r->flow = p;
-        return r->q.partial ? NULL : mr_invalid("Step %lld runs already", (long long)s->id);
+        mr_wgraph_unref(g);
+        return NULL;
     }
-    mr_wgraph *g = mr_wgraph_find(r->worker, r->q.graph);
-    if (!g)
-        return mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(r->q.graph),
-                        mr_host_name(r->worker->host));
     MR_TRY(flow_new(g, &r->flow));
     if (r->q.partial) {
         mr_refs_take(&r->flow->refs);
@@ -350,13 +351,20 @@ static void run_partial(wrun *r, bool is_new)
     }
 }
 
+/* The step is made last, when nothing can refuse it any more: who was refused does not clean up. */
 static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_new)
 {
+    mr_wgraph *g = NULL;
     r->worker = w;
     MR_TRY(parse_run(body, &r->q));
-    MR_TRY(mr_wstep_get(w, r->q.step, r->q.request, &r->step));
     MR_TRY(make_fetches(r));
-    MR_TRY(find_flow(r, is_new));
+    MR_TRY(mr_wgraph_find(w, r->q.graph, r->q.session_made ? &r->q.session : NULL, &g));
+    mr_status *st = mr_wstep_begin(w, r->q.step, r->q.request, r->q.partial, g->session, &r->step);
+    if (st) {
+        mr_wgraph_unref(g);
+        return st;
+    }
+    MR_TRY(find_flow(r, g, is_new));
     for (int i = 0; i < r->q.send.n; i++)
         MR_TRY(send_one(r, r->q.send.p[i]));
     return NULL;

@@ -187,23 +187,60 @@ void mr_wstep_unref(mr_wstep *s)
     mr_free(s);
 }
 
-mr_status *mr_wstep_get(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out)
+static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_step **out)
+    MR_REQUIRES(w->mu);
+
+static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_step **out)
+{
+    bool is_new;
+    if (w->stopped)
+        return mr_status_copy(w->stopped);
+    MR_TRY(mr_worker_steps_once(w->steps, request_id));
+    MR_TRY(mr_worker_steps_get(w->steps, id, out, &is_new));
+    if (is_new)
+        (*out)->host = wstep_new(w, id);
+    return NULL;
+}
+
+mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, const mr_wsession *owner,
+                          mr_wstep **out)
 {
     mr_worker_step *step;
-    bool is_new;
-    *out = NULL;
     mr_lock(&w->mu);
-    mr_status *st = w->stopped ? mr_status_copy(w->stopped) : mr_worker_steps_once(w->steps, request_id);
+    mr_status *st = get_locked(w, id, request_id, &step);
     if (!st)
-        st = mr_worker_steps_get(w->steps, id, &step, &is_new);
+        st = mr_worker_steps_begin(step, piece, owner);
+    *out = st ? NULL : step->host;
+    if (!st)
+        mr_refs_take(&(*out)->refs);
+    mr_unlock(&w->mu);
+    return st;
+}
+
+/* A value of the step is waited for, until wstep_asked. */
+static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out)
+{
+    mr_worker_step *step;
+    mr_lock(&w->mu);
+    mr_status *st = get_locked(w, id, request_id, &step);
+    *out = st ? NULL : step->host;
     if (!st) {
-        if (is_new)
-            step->host = wstep_new(w, id);
-        *out = step->host;
+        mr_worker_steps_ask(step);
         mr_refs_take(&(*out)->refs);
     }
     mr_unlock(&w->mu);
     return st;
+}
+
+/* True when the step is to be ended: who waited has gone, and nobody else knows of it. */
+static bool wstep_asked(mr_wstep *s, bool gone)
+{
+    mr_worker_service *w = s->worker;
+    mr_lock(&w->mu);
+    mr_worker_step *step = mr_worker_steps_find(w->steps, s->id);
+    bool last = step && step->host == s && mr_worker_steps_asked(step, gone);
+    mr_unlock(&w->mu);
+    return last;
 }
 
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
@@ -271,9 +308,7 @@ static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     asked *a = (asked *)w;
     mr_bytes body = {0};
     if (answers_first(a)) {
-        mr_lock(&a->step->mu);
-        a->step->n_asked--;
-        mr_unlock(&a->step->mu);
+        wstep_asked(a->step, false);
         if (!st)
             st = mr_wire_recv_encode(t, dead, a->start_us, &body);
         mr_reply(a->call, st, &body);
@@ -294,9 +329,7 @@ static void caller_left(void *arg, mr_net_call *c)
     if (!answers_first(a))
         return;
     mr_wstep *s = a->step;
-    mr_lock(&s->mu);
-    bool last = --s->n_asked == 0 && !s->begun;
-    mr_unlock(&s->mu);
+    bool last = wstep_asked(s, true);
     mr_reply(c, mr_error(MR_CANCELLED, "RecvTensor was cancelled"), NULL);
     if (last)
         mr_wstep_end(s->worker, s->id, mr_error(MR_ABORTED, "Step %lld was given up by who waited for it", (long long)s->id));
@@ -344,7 +377,7 @@ static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
     if (!mr_sv_starts(a->key.src_device, w->prefix))
         return mr_invalid("%s was asked for a value of %.*s", mr_host_name(w->host), MR_SV_ARG(a->key.src_device));
     MR_TRY(check_source(w, &a->key));
-    return mr_wstep_get(w, step, request, &a->step);
+    return wstep_ask(w, step, request, &a->step);
 }
 
 void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body)
@@ -363,9 +396,6 @@ void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body)
     a->w.fn = value_came;
     a->w.key = &a->key;
     mr_refs_take(&a->refs); /* the call's */
-    mr_lock(&a->step->mu);
-    a->step->n_asked++;
-    mr_unlock(&a->step->mu);
     if (!c->net->on_cancel(c, caller_left, a))
         caller_left(a, c);
     mr_rendezvous_recv(a->step->rendezvous, &a->w);

@@ -1,0 +1,326 @@
+/* server/master_create.c -- CreateSession: in rounds, none of which holds a thread.
+ *
+ * What to do next says dist/session; its calls are made under the creation's lock, what it tells to do is done
+ * without. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "dist/session.h"
+#include "graph/graph_def.h"
+#include "server/master_internal.h"
+#include "server/wire.h"
+
+#define START_DEADLINE_NS (600 * INT64_C(1000000000)) /* for a cluster to come up */
+
+typedef struct creation creation;
+
+typedef struct task_call { /* GetStatus or CreateWorkerSession on its way */
+    mr_net_request request; /* first */
+    creation *creation;
+    int task;
+    bool making, started, cancelled; /* under the creation's lock: a call is cancelled once it is started */
+} task_call;
+
+struct creation {
+    mr_refs refs; /* its own until the answer, and of each call and of who carries out actions */
+    mr_net_call *call;
+    mr_msession *session;
+    mr_mutex mu;
+    mr_creation state MR_GUARDED_BY(mu);
+    task_call *calls; /* by task; those of the second round behind those of the first */
+    mr_str *devices;  /* by task: its GetStatusResponse */
+    int n_tasks;
+};
+
+static void creation_unref(creation *c)
+{
+    if (!mr_refs_drop(&c->refs))
+        return;
+    for (int i = 0; i < c->n_tasks; i++)
+        mr_str_deinit(&c->devices[i]);
+    mr_creation_deinit(&c->state);
+    mr_mutex_deinit(&c->mu);
+    mr_free(c->devices);
+    mr_free(c->calls);
+    mr_free(c);
+}
+
+/* ---- devices ---- */
+
+static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, reply);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field != 1) {
+            mr_pb_skip(&r);
+            continue;
+        }
+        mr_device *d = NULL;
+        mr_sv attributes = mr_pb_bytes(&r);
+        MR_TRY(mr_device_attributes_decode(attributes, &d));
+        if (!d)
+            continue;
+        s->devices = mr_realloc(s->devices, sizeof *s->devices * (size_t)(s->n_devices + 1));
+        s->task_of = mr_realloc(s->task_of, sizeof *s->task_of * (size_t)(s->n_devices + 1));
+        s->devices[s->n_devices] = d;
+        s->task_of[s->n_devices++] = task;
+        if (mr_cluster_find_named(&s->master->host->cluster, mr_sv_of(d->name)) != task)
+            return mr_error(MR_INTERNAL, "%s says it has %s", s->master->host->cluster.tasks.p[task].name, d->name);
+    }
+    return mr_pb_reader_status(&r, "GetStatusResponse");
+}
+
+/* The client's device comes first: it is this task's. */
+static mr_status *gather_devices(creation *c)
+{
+    mr_msession *s = c->session;
+    int self = s->master->host->self;
+    MR_TRY(add_devices(s, self, mr_str_view(&c->devices[self])));
+    for (int i = 0; i < c->n_tasks; i++)
+        if (s->member[i] && i != self)
+            MR_TRY(add_devices(s, i, mr_str_view(&c->devices[i])));
+    return s->n_devices ? NULL : mr_error(MR_INTERNAL, "There is no device");
+}
+
+/* ---- doing what dist/session tells ---- */
+
+static void do_all(creation *c, mr_create_actions *a);
+
+static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    task_call *q = (task_call *)r;
+    creation *c = q->creation;
+    mr_create_actions a = {0};
+    mr_sv bytes;
+    st = mr_wire_unmark(st);
+    if (!st && !q->making && !(st = mr_bytes_flat(reply, &bytes)))
+        mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
+    if (st)
+        mr_status_prepend(st, "From %s:\n", c->session->master->host->cluster.tasks.p[q->task].name);
+    mr_lock(&c->mu);
+    mr_creation_came(&c->state, q->task, st, &a);
+    mr_unlock(&c->mu);
+    do_all(c, &a);
+    creation_unref(c);
+}
+
+static void encode_make(const mr_msession *s, mr_str *out)
+{
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, out);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    mr_pb_opt_varint(&w, 3, s->isolated);
+    for (int i = 0; i < s->n_devices; i++)
+        mr_device_attributes_encode(s->devices[i], &w, 4);
+    mr_pb_put_bytes(&w, 5, mr_sv_of(mr_host_name(s->master->host)));
+    mr_pb_put_varint(&w, 6, s->devices[0]->incarnation); /* the client's device is one of ours */
+}
+
+static void ask(creation *c, int task, bool making)
+{
+    mr_host *h = c->session->master->host;
+    task_call *q = &c->calls[making ? c->n_tasks + task : task];
+    mr_str body = {0};
+    if (making)
+        encode_make(c->session, &body);
+    q->request = (mr_net_request){.method = making ? MR_WORKER_SERVICE "CreateWorkerSession" : MR_WORKER_SERVICE "GetStatus",
+                                  .deadline_ns = mr_now_ns() + START_DEADLINE_NS,
+                                  .wait_for_ready = true,
+                                  .done = came};
+    mr_bytes_add_str(&q->request.body, &body);
+    q->creation = c;
+    q->task = task;
+    q->making = making;
+    mr_refs_take(&c->refs);
+    mr_host_ask(h, task, &q->request);
+    mr_lock(&c->mu);
+    q->started = true;
+    bool cancelled = q->cancelled;
+    mr_unlock(&c->mu);
+    if (cancelled)
+        mr_host_cancel(h, task, &q->request);
+}
+
+static void cancel(creation *c, int task)
+{
+    mr_lock(&c->mu);
+    task_call *q = &c->calls[c->state.making ? c->n_tasks + task : task];
+    q->cancelled = true;
+    bool started = q->started;
+    mr_unlock(&c->mu);
+    if (started)
+        mr_host_cancel(c->session->master->host, task, &q->request);
+}
+
+static void delete_at(creation *c, int task)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(c->session->handle));
+    mr_master_tell(c->session->master, task, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+}
+
+static void gather(creation *c)
+{
+    mr_create_actions a = {0};
+    mr_status *st = gather_devices(c);
+    mr_lock(&c->mu);
+    mr_creation_gathered(&c->state, st, &a);
+    mr_unlock(&c->mu);
+    do_all(c, &a);
+}
+
+/* The answer comes last: the server may be gone once nobody waits for it. */
+static void answer(creation *c)
+{
+    mr_msession *s = c->session;
+    mr_master *m = s->master;
+    mr_net_call *call = c->call;
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_lock(&c->mu);
+    mr_status *st = mr_creation_result(&c->state);
+    mr_unlock(&c->mu);
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    mr_lock(&m->mu);
+    bool stopped = m->stopped;
+    if (!st && !stopped)
+        mr_map_putz(&m->sessions, s->handle, s);
+    mr_unlock(&m->mu);
+    if (!st && stopped)
+        st = mr_error(MR_UNAVAILABLE, "The server was stopped");
+    if (st) {
+        mr_msession_unref(s);
+        mr_str_clear(&body);
+    }
+    creation_unref(c);
+    mr_reply_str(call, st, &body);
+    mr_str_deinit(&body);
+}
+
+/* The caller holds a reference. */
+static void do_all(creation *c, mr_create_actions *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        int task = a->p[i].task;
+        switch (a->p[i].what) {
+        case MR_CREATE_ASK: ask(c, task, false); break;
+        case MR_CREATE_GATHER: gather(c); break;
+        case MR_CREATE_MAKE: ask(c, task, true); break;
+        case MR_CREATE_CANCEL: cancel(c, task); break;
+        case MR_CREATE_DELETE: delete_at(c, task); break;
+        case MR_CREATE_REPLY: answer(c); break;
+        }
+    }
+    mr_vec_deinit(a);
+}
+
+static void client_left(void *arg, mr_net_call *call)
+{
+    creation *c = arg;
+    mr_create_actions a = {0};
+    (void)call;
+    mr_refs_take(&c->refs);
+    mr_lock(&c->mu);
+    mr_creation_stop(&c->state, mr_error(MR_CANCELLED, "CreateSession was cancelled"), &a);
+    mr_unlock(&c->mu);
+    do_all(c, &a);
+    creation_unref(c);
+}
+
+/* ---- the request ---- */
+
+typedef struct create_request {
+    mr_sv graph_def, config;
+} create_request;
+
+/* A task is seen when a device of it could match one of the filters. */
+static mr_status *choose_members(mr_msession *s, mr_sv config)
+{
+    mr_host *h = s->master->host;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    int n_filters = 0;
+    mr_pb_reader_init(&r, config);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field != 4) { /* ConfigProto.device_filters */
+            if (field == 15 && wire == MR_WIRE_VARINT)
+                s->isolated = mr_pb_bool(&r);
+            else
+                mr_pb_skip(&r);
+            continue;
+        }
+        mr_device_name filter, task;
+        mr_sv text = mr_pb_bytes(&r);
+        if (!mr_device_name_parse(text, &filter))
+            return mr_invalid("'%.*s' is not a device filter", MR_SV_ARG(text));
+        n_filters++;
+        for (int i = 0; i < h->cluster.tasks.n; i++) {
+            mr_device_name_parse(mr_sv_of(h->cluster.tasks.p[i].name), &task);
+            mr_device_name both = filter;
+            both.has_type = false;
+            both.id = -1;
+            s->member[i] |= mr_device_name_matches(&both, &task);
+        }
+    }
+    for (int i = 0; i < h->cluster.tasks.n; i++)
+        s->member[i] |= n_filters == 0 || i == h->self;
+    return mr_pb_reader_status(&r, "ConfigProto");
+}
+
+static mr_status *open_session(mr_msession *s, mr_sv body)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    create_request q = {MR_SV(""), MR_SV("")};
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: q.graph_def = mr_pb_bytes(&r); break;
+        case 2: q.config = mr_pb_bytes(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_TRY(mr_pb_reader_status(&r, "CreateSessionRequest"));
+    MR_TRY(mr_session_config_parse(q.config, &s->config));
+    MR_TRY(choose_members(s, q.config));
+    return mr_graph_import(s->graph, q.graph_def, NULL, NULL);
+}
+
+static creation *creation_new(mr_net_call *call, mr_msession *s)
+{
+    creation *c = mr_new(creation);
+    mr_refs_init(&c->refs);
+    mr_mutex_init(&c->mu);
+    c->call = call;
+    c->session = s;
+    c->n_tasks = s->master->host->cluster.tasks.n;
+    c->calls = mr_new_array(task_call, 2 * c->n_tasks + 1);
+    c->devices = mr_new_array(mr_str, c->n_tasks + 1);
+    mr_creation_init(&c->state, c->n_tasks, s->member);
+    return c;
+}
+
+void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
+{
+    mr_create_actions a = {0};
+    mr_msession *s = mr_msession_new(service);
+    mr_status *st = open_session(s, body);
+    if (st) {
+        mr_msession_unref(s);
+        mr_reply(call, st, NULL);
+        return;
+    }
+    creation *c = creation_new(call, s);
+    mr_refs_take(&c->refs); /* this function's */
+    mr_lock(&c->mu);
+    mr_creation_begin(&c->state, &a);
+    mr_unlock(&c->mu);
+    bool here = call->net->on_cancel(call, client_left, c);
+    if (!here)
+        client_left(c, call);
+    do_all(c, &a);
+    creation_unref(c);
+}
