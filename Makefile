@@ -213,7 +213,7 @@ install: lib $(CLI)            ## copy library, headers and command to PREFIX
 
 # ---- measuring it -------------------------------------------------------------------------------
 # One program a question; they see the insides, so they link the static library.
-$(B)/bench/%: bench/%.c $(LIBA)
+$(B)/bench/%: bench/%.c $(LIBA) | $(NET_SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
@@ -228,6 +228,7 @@ BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c,$(wildcard ben
 bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES)
 	$(q)$(B)/bench/null_ops
+	$(q)$(B)/bench/net_recv
 	$(q)bench/peers $(B)/bench $(PYTHON)
 
 bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each

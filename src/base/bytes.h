@@ -31,8 +31,9 @@ bool mr_bytes_add_copy(mr_bytes *b, const void *data, size_t n);
 void mr_bytes_append(mr_bytes *b, mr_bytes *from);
 void mr_bytes_deinit(mr_bytes *b); /* and ready for use again */
 
-/* One contiguous view for a parser.  Several pieces are first joined into one of malloc, and so is a shared
- * one, so that the view stays the same bytes until b is changed or dropped.  RESOURCE_EXHAUSTED: b unchanged. */
+/* One contiguous view for a parser.  Several pieces are first joined into one of malloc, and so is
+ * a shared one, so that the view stays the same bytes until b is changed or dropped.
+ * RESOURCE_EXHAUSTED: b unchanged. */
 mr_status *mr_bytes_flat(mr_bytes *b, mr_sv *out);
 /* Copies n bytes from `at` on; false when they are not all there. */
 bool mr_bytes_read(const mr_bytes *b, size_t at, void *out, size_t n);

@@ -211,9 +211,11 @@ static void every_code(mr_net *net)
     trial_open(&t, net);
     for (int code = MR_CANCELLED; code <= MR_UNAUTHENTICATED; code++) {
         body[0] = (char)code;
-        MR_CHECK_ERR(ask_once(&t, "/trial/Fail", body, strlen(body), NULL, NULL), (mr_code)code, body + 1);
+        MR_CHECK_ERR(ask_once(&t, "/trial/Fail", body, strlen(body), NULL, NULL), (mr_code)code,
+                     body + 1);
     }
-    MR_CHECK_ERR(ask_once(&t, "/trial/Nothing", "", 0, NULL, NULL), MR_UNIMPLEMENTED, "/trial/Nothing");
+    MR_CHECK_ERR(ask_once(&t, "/trial/Nothing", "", 0, NULL, NULL), MR_UNIMPLEMENTED,
+                 "/trial/Nothing");
     trial_close(&t);
 }
 
@@ -231,6 +233,11 @@ static void long_messages(mr_net *net)
     MR_CHECK_INT(strlen(mr_status_message(st)), 3072 + strlen(" ... [truncated]"));
     MR_CHECK(strstr(mr_status_message(st), "xxx ... [truncated]"));
     mr_status_free(st);
+    memset(body + 1, '\n', 9999); /* bytes that some encodings make three of */
+    st = ask_once(&t, "/trial/Fail", body, 10000, NULL, NULL);
+    MR_CHECK_INT(mr_status_code(st), MR_INTERNAL);
+    MR_CHECK_INT(strspn(mr_status_message(st), "\n"), 3072);
+    mr_status_free(st);
     trial_close(&t);
     mr_free(body);
 }
@@ -244,7 +251,8 @@ static void too_large(mr_net *net)
     net->max_message = 1 << 20;
     trial_open(&t, net);
     MR_CHECK_ERR(ask_once(&t, "/trial/Size", body, 2 << 20, NULL, NULL), MR_RESOURCE_EXHAUSTED, "");
-    MR_CHECK_OK(ask_once(&t, "/trial/Size", body, 1 << 20, &size, &n)); /* the way there is not lost */
+    MR_CHECK_OK(
+        ask_once(&t, "/trial/Size", body, 1 << 20, &size, &n)); /* the way there is not lost */
     MR_CHECK_INT(size, 1 << 20);
     trial_close(&t);
     mr_free(body);
@@ -262,7 +270,7 @@ static void cancel(mr_net *net)
     trial_wait(&t, &t.n_hanging, 1);
     net->cancel(&a.r);
     MR_CHECK_ERR(ask_wait(&a), MR_CANCELLED, "");
-    net->cancel(&a.r); /* too late: nothing */
+    net->cancel(&a.r);                 /* too late: nothing */
     trial_wait(&t, &t.n_cancelled, 1); /* the server heard of it */
     MR_CHECK_OK(ask_once(&t, "/trial/Echo", "x", 1, NULL, NULL));
     ask_deinit(&a);

@@ -1,8 +1,9 @@
 /* net/frame.c -- frames of the local transport, written and read.
  *
- * The reader passes through three states a frame: head, meta, body.  Small frames are cut out of the
- * stage, many at a time; the rest of a body that is longer than what the stage holds is read straight into
- * its own memory.  Nothing is allocated before the head was found sound and the budget agreed. */
+ * The reader passes through three states a frame: head, meta, body.  Small frames are cut out of
+ * the stage, many at a time; the rest of a body that is longer than what the stage holds is read
+ * straight into its own memory.  Nothing is allocated before the head was found sound and the
+ * budget agreed. */
 #include "net/frame.h"
 
 #include <endian.h>
@@ -53,9 +54,9 @@ void mr_frame_head_write(const mr_frame_head *h, uint8_t out[MR_FRAME_HEAD])
 static bool is_sound(const mr_frame_head *h, const uint8_t *in)
 {
     bool call = h->kind == MR_FRAME_REQUEST || h->kind == MR_FRAME_REPLY;
-    return h->kind >= MR_FRAME_REQUEST && h->kind <= MR_FRAME_FORGET && in[1] == 0 && get32(in + 36) == 0 &&
-           h->n_parts <= MR_FRAME_MAX_PARTS && h->text_bytes <= MR_FRAME_MAX_TEXT &&
-           (h->segment != 0) == (h->n_parts != 0) &&
+    return h->kind >= MR_FRAME_REQUEST && h->kind <= MR_FRAME_FORGET && in[1] == 0 &&
+           get32(in + 36) == 0 && h->n_parts <= MR_FRAME_MAX_PARTS &&
+           h->text_bytes <= MR_FRAME_MAX_TEXT && (h->segment != 0) == (h->n_parts != 0) &&
            (call || (!h->text_bytes && !h->stream_bytes && !h->n_parts)) &&
            (h->kind != MR_FRAME_REPLY || (h->value >= 0 && h->value <= INT32_MAX)) &&
            (h->kind != MR_FRAME_REQUEST || h->value >= 0);
@@ -128,7 +129,8 @@ static mr_piece block_piece(block *b, size_t at, size_t n)
 
 /* ---- the reader ---- */
 
-void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget, size_t max_message)
+void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget,
+                          size_t max_message)
 {
     r->table = table;
     r->budget = budget;
@@ -209,7 +211,8 @@ static void begin_body(mr_frame_reader *r)
 /* ---- bodies ---- */
 
 /* A part in the stream is the next bytes of the block. */
-static mr_status *add_part(mr_frame_reader *r, mr_loan *l, mr_frame_part p, uint64_t *at, mr_bytes *out)
+static mr_status *add_part(mr_frame_reader *r, mr_loan *l, mr_frame_part p, uint64_t *at,
+                           mr_bytes *out)
 {
     mr_piece piece;
     if (p.offset != MR_FRAME_IN_STREAM) {

@@ -1,23 +1,24 @@
-/* net/frame.h -- what two processes of a host tell each other, as bytes; docs/formats/local.md tells more.
+/* net/frame.h -- what two processes of a host tell each other, as bytes; docs/formats/local.md
+ * tells more.
  *
- * A frame is a head of 40 bytes, then `meta` (a text, and where the body's parts lie), then those bytes of the body
- * that travel in the stream.  Numbers are little-endian.
+ * A frame is a head of 40 bytes, then `meta` (a text, and where the body's parts lie), then those
+ * bytes of the body that travel in the stream.  Numbers are little-endian.
  *
  *     offset size
  *          0    1  kind
  *          1    1  0
  *          2    2  n_parts       0: the body is what follows in the stream
  *          4    4  text_bytes
- *          8    8  id            of the call (request, reply, cancel) or of the segment (the others)
- *         16    8  stream_bytes  of the body in the stream
- *         24    8  value         request: ns until the deadline, 0 none; reply: code; segment: its bytes
- *         32    4  segment       where parts lie, 0: none
- *         36    4  0
+ *          8    8  id            of the call (request, reply, cancel) or of the segment (the
+ * others) 16    8  stream_bytes  of the body in the stream 24    8  value         request: ns until
+ * the deadline, 0 none; reply: code; segment: its bytes 32    4  segment       where parts lie, 0:
+ * none 36    4  0
  *
  * A part is 16 bytes: its offset in the segment (all ones: it is in the stream) and its size.  The
  * text is a request's method or the message of a reply's error.
  *
- * The reader below has no socket: whoever has one asks where bytes should go, and says how many came. */
+ * The reader below has no socket: whoever has one asks where bytes should go, and says how many
+ * came. */
 #ifndef MR_NET_FRAME_H
 #define MR_NET_FRAME_H
 
@@ -72,9 +73,9 @@ typedef struct mr_frame {
 
 typedef struct mr_frame_reader {
     mr_segment_table *table;
-    mr_net_budget *budget;  /* for what comes in the stream; held until the pieces are dropped */
-    size_t max_message; /* of one body */
-    uint8_t *stage;     /* bytes that came and were not looked at yet: begin .. end */
+    mr_net_budget *budget; /* for what comes in the stream; held until the pieces are dropped */
+    size_t max_message;    /* of one body */
+    uint8_t *stage;        /* bytes that came and were not looked at yet: begin .. end */
     size_t begin, end;
     int state;
     mr_frame_head head;
@@ -86,12 +87,15 @@ typedef struct mr_frame_reader {
     bool too_large;
 } mr_frame_reader;
 
-void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget, size_t max_message);
+void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget,
+                          size_t max_message);
 void mr_frame_reader_deinit(mr_frame_reader *r);
-/* Where the next bytes go: one or two places.  Only when mr_frame_reader_next has asked for more. */
+/* Where the next bytes go: one or two places.  Only when mr_frame_reader_next has asked for more.
+ */
 int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2]);
 void mr_frame_reader_came(mr_frame_reader *r, size_t n);
-/* The next whole frame; *got false: more bytes are needed.  After an error the stream is useless. */
+/* The next whole frame; *got false: more bytes are needed.  After an error the stream is useless.
+ */
 mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got);
 
 #endif

@@ -32,7 +32,8 @@ static void close_setting(setting *t)
     mr_free(t);
 }
 
-static void add_frame(mr_str *s, mr_frame_head h, const char *text, const mr_frame_part *parts, const void *body)
+static void add_frame(mr_str *s, mr_frame_head h, const char *text, const mr_frame_part *parts,
+                      const void *body)
 {
     uint8_t bytes[MR_FRAME_HEAD];
     h.text_bytes = (uint32_t)strlen(text);
@@ -47,7 +48,8 @@ static void add_frame(mr_str *s, mr_frame_head h, const char *text, const mr_fra
         mr_str_append(s, body, h.stream_bytes);
 }
 
-/* Hands over at most `most` bytes at a time; the frames come out in `got`, up to the first error. */
+/* Hands over at most `most` bytes at a time; the frames come out in `got`, up to the first error.
+ */
 static mr_status *feed(setting *t, mr_sv in, size_t most, mr_frame *out, int *n_out)
 {
     *n_out = 0;
@@ -92,7 +94,8 @@ MR_TEST(frame_heads_survive_being_written)
 MR_TEST(frames_are_read_however_they_are_cut)
 {
     mr_str s = {0};
-    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 1, .stream_bytes = 5, .value = 9}, "/a/B", NULL, "hello");
+    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 1, .stream_bytes = 5, .value = 9}, "/a/B",
+              NULL, "hello");
     add_frame(&s, (mr_frame_head){MR_FRAME_CANCEL, .id = 1}, "", NULL, NULL);
     add_frame(&s, (mr_frame_head){MR_FRAME_REPLY, .id = 2, .value = 5}, "not found", NULL, NULL);
     for (size_t most = 1; most <= s.n; most++) {
@@ -147,10 +150,11 @@ MR_TEST(frame_parts_join_stream_and_segment)
     memcpy(seg->data + 128, "SHARED", 6);
     MR_CHECK_OK(mr_segment_map(&t->table, seg->id, (int64_t)seg->bytes, seg->fd));
     seg->fd = -1;
-    mr_frame_part parts[] = {{MR_FRAME_IN_STREAM, 4}, {128, 6}, {MR_FRAME_IN_STREAM, 0}, {MR_FRAME_IN_STREAM, 3}};
+    mr_frame_part parts[] = {
+        {MR_FRAME_IN_STREAM, 4}, {128, 6}, {MR_FRAME_IN_STREAM, 0}, {MR_FRAME_IN_STREAM, 3}};
     mr_str s = {0};
-    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, 4, .stream_bytes = 7, .segment = seg->id}, "/a/B", parts,
-              "headend");
+    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, 4, .stream_bytes = 7, .segment = seg->id},
+              "/a/B", parts, "headend");
     mr_frame f;
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 11, &f, &n));
@@ -212,8 +216,10 @@ MR_TEST(frame_bodies_over_the_limit_are_skipped)
     setting *t = open_setting();
     char *body = mr_calloc(1, 2 << 20);
     mr_str s = {0};
-    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 1, .stream_bytes = (1 << 20) + 1}, "/a/B", NULL, body);
-    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 2, .stream_bytes = 2}, "/a/C", NULL, "ok");
+    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 1, .stream_bytes = (1 << 20) + 1}, "/a/B",
+              NULL, body);
+    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 2, .stream_bytes = 2}, "/a/C", NULL,
+              "ok");
     mr_frame f[2];
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 4096, f, &n));
@@ -232,7 +238,8 @@ MR_TEST(frame_bodies_share_a_budget_until_they_are_dropped)
     char *body = mr_calloc(1, 600 << 10);
     mr_str s = {0};
     for (uint64_t id = 1; id <= 2; id++)
-        add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = id, .stream_bytes = 600 << 10}, "", NULL, body);
+        add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = id, .stream_bytes = 600 << 10}, "",
+                  NULL, body);
     mr_frame f[2];
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 100000, f, &n));
@@ -250,7 +257,8 @@ MR_TEST(frame_reader_takes_no_memory_for_a_head_that_lies)
 {
     setting *t = open_setting();
     mr_str s = {0};
-    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .stream_bytes = UINT64_MAX}, "/a/B", NULL, NULL);
+    add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .stream_bytes = UINT64_MAX}, "/a/B", NULL,
+              NULL);
     mr_frame f;
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 1000, &f, &n));

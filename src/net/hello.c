@@ -59,8 +59,8 @@ static void random_nonce(uint8_t out[MR_HELLO_NONCE])
     memcpy(out, words, sizeof(words));
 }
 
-/* Each half of the token keys one half of the proof.  The side is part of what is hashed: a proof sent
- * back to its maker must not count. */
+/* Each half of the token keys one half of the proof.  The side is part of what is hashed: a proof
+ * sent back to its maker must not count. */
 static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
 {
     uint8_t text[1 + 2 * MR_HELLO_NONCE];
@@ -85,7 +85,8 @@ static bool same(const uint8_t *a, const uint8_t *b, size_t n)
 static mr_status *check_magic(const uint8_t *in)
 {
     if (memcmp(in, magic, MR_HELLO_MAGIC) != 0)
-        return mr_error(MR_UNAUTHENTICATED, "the other side does not speak this protocol (%s)", magic);
+        return mr_error(MR_UNAUTHENTICATED, "the other side does not speak this protocol (%s)",
+                        magic);
     return NULL;
 }
 
@@ -119,7 +120,8 @@ mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
     return NULL;
 }
 
-mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER], uint8_t out[MR_HELLO_PROOF])
+mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
+                           uint8_t out[MR_HELLO_PROOF])
 {
     MR_TRY(check_magic(in));
     memcpy(h->server, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);

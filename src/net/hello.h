@@ -1,7 +1,7 @@
 /* net/hello.h -- how two processes of a host make sure that they belong together.
  *
- * Each side shows that it knows the cluster's token without telling it: it answers the other's random
- * number with a keyed hash of both numbers.
+ * Each side shows that it knows the cluster's token without telling it: it answers the other's
+ * random number with a keyed hash of both numbers.
  *
  *     client -> server   "MRLOCAL1"  nonce[16]                24 bytes
  *     server -> client   "MRLOCAL1"  nonce[16]  proof[16]     40 bytes
@@ -34,7 +34,8 @@ typedef struct mr_hello {
 void mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT]);
 mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
                            const uint8_t in[MR_HELLO_CLIENT], uint8_t out[MR_HELLO_SERVER]);
-mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER], uint8_t out[MR_HELLO_PROOF]);
+mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
+                           uint8_t out[MR_HELLO_PROOF]);
 mr_status *mr_hello_check(const mr_hello *h, const uint8_t in[MR_HELLO_PROOF]);
 
 /* SipHash-2-4 (Aumasson, Bernstein): a keyed hash that nobody without the key can foretell. */

@@ -3,7 +3,8 @@
 
 #include "tests/harness/test.h"
 
-static const uint8_t ours[MR_HELLO_TOKEN] = "a token that both of them know", other[MR_HELLO_TOKEN] = "x";
+static const uint8_t ours[MR_HELLO_TOKEN] = "a token that both of them know",
+                     other[MR_HELLO_TOKEN] = "x";
 
 MR_TEST(siphash_gives_the_value_of_its_paper)
 {
@@ -14,8 +15,8 @@ MR_TEST(siphash_gives_the_value_of_its_paper)
     MR_CHECK(mr_siphash(key, text, 15) == 0xa129ca6149be45e5u);
 }
 
-static void run(const uint8_t *client_token, const uint8_t *server_token, int spoiled, mr_status **at_client,
-                mr_status **at_server)
+static void run(const uint8_t *client_token, const uint8_t *server_token, int spoiled,
+                mr_status **at_client, mr_status **at_server)
 {
     mr_hello c, s;
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], p[MR_HELLO_PROOF];
@@ -59,7 +60,8 @@ MR_TEST(hello_takes_no_proof_sent_back)
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER];
     mr_hello_begin(&c, ours, a);
     MR_CHECK_OK(mr_hello_answer(&s, ours, a, b));
-    MR_CHECK_ERR(mr_hello_check(&s, b + MR_HELLO_MAGIC + MR_HELLO_NONCE), MR_UNAUTHENTICATED, "token");
+    MR_CHECK_ERR(mr_hello_check(&s, b + MR_HELLO_MAGIC + MR_HELLO_NONCE), MR_UNAUTHENTICATED,
+                 "token");
 }
 
 MR_TEST(hello_refuses_another_protocol)

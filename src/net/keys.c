@@ -21,7 +21,8 @@ static mr_status *read_key(const char *path, mr_str *out)
     if (stat(mr_path_local(path), &st) != 0)
         return mr_errno_status(errno, "read", path);
     if (st.st_mode & 077)
-        return mr_error(MR_PERMISSION_DENIED, "%s can be read by others: chmod 600 it, or make new keys", path);
+        return mr_error(MR_PERMISSION_DENIED,
+                        "%s can be read by others: chmod 600 it, or make new keys", path);
     return mr_file_read_all(path, out);
 }
 

@@ -1,4 +1,5 @@
-/* net/keys.h -- keys of tasks as files in a folder: ca.pem, ca.key, and ps-0.pem and ps-0.key for "ps/0". */
+/* net/keys.h -- keys of tasks as files in a folder: ca.pem, ca.key, and ps-0.pem and ps-0.key for
+ * "ps/0". */
 #ifndef MR_NET_KEYS_H
 #define MR_NET_KEYS_H
 

@@ -2,6 +2,7 @@
 #include "net/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -58,9 +59,16 @@ static void pass_on(void *arg, mr_log_level level, const char *file, int line, c
     mr_log_at(level, file, line, "%s", text);
 }
 
+static int is_grpc(struct dl_phdr_info *info, size_t n, void *arg)
+{
+    (void)n, (void)arg;
+    return strstr(info->dlpi_name, "/libgpr.so") != NULL;
+}
+
 static mr_status *open_at(const char *path)
 {
-    static const mr_net_host host = {.abi = MR_NET_LIBRARY_ABI, .log = pass_on};
+    static mr_net_host host = {.abi = MR_NET_LIBRARY_ABI, .log = pass_on};
+    host.has_grpc = dl_iterate_phdr(is_grpc, NULL) != 0;
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return mr_error(MR_FAILED_PRECONDITION,
@@ -102,7 +110,8 @@ mr_status *mr_net_grpc(mr_net **out)
     return NULL;
 }
 
-mr_status *mr_net_make_keys(const char *folder, const char *const *names, const char *const *hosts, int n, int days)
+mr_status *mr_net_make_keys(const char *folder, const char *const *names, const char *const *hosts,
+                            int n, int days)
 {
     const mr_net_library *l;
     MR_TRY(open_library(&l));

@@ -1,8 +1,9 @@
 /* net/library.h -- what libmillrace-net.so and the rest of the library know of each other.
  *
- * The rest never links gRPC or OpenSSL: it opens that library when it first needs it, asks for one symbol and
- * gets a table of functions.  Both are of one build: structs pass between them as they are.  Each has its own
- * copy of the few files of base/ it needs, so what is passed must not depend on whose copy made it. */
+ * The rest never links gRPC or OpenSSL: it opens that library when it first needs it, asks for one
+ * symbol and gets a table of functions.  Both are of one build: structs pass between them as they
+ * are.  Each has its own copy of the few files of base/ it needs, so what is passed must not depend
+ * on whose copy made it. */
 #ifndef MR_NET_LIBRARY_H
 #define MR_NET_LIBRARY_H
 
@@ -14,12 +15,14 @@
 typedef struct mr_net_host { /* what the library may use of ours */
     int abi;
     mr_log_fn log;
+    bool has_grpc; /* the process uses gRPC itself: its settings are not ours to change */
 } mr_net_host;
 
 typedef struct mr_net_library {
     int abi;
     mr_net *grpc;
-    mr_status *(*make_keys)(const char *folder, const char *const *names, const char *const *hosts, int n, int days);
+    mr_status *(*make_keys)(const char *folder, const char *const *names, const char *const *hosts,
+                            int n, int days);
 } mr_net_library;
 
 /* The one symbol; NULL when it is of another build. */

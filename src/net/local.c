@@ -1,4 +1,5 @@
-/* net/local.c -- calls between processes of one host: Unix sockets, and shared memory for what is large.
+/* net/local.c -- calls between processes of one host: Unix sockets, and shared memory for what is
+ * large.
  *
  *     local_io     the thread that waits
  *     local_conn   a connection: handshake, reading     local_out    writing
@@ -6,7 +7,8 @@
  *     hello        the handshake's bytes
  *     local_client asking                               local_server answering
  *
- * Locks, outermost first: a connection's, then mr_local_mu.  Callbacks and drops of pieces run without. */
+ * Locks, outermost first: a connection's, then mr_local_mu.  Callbacks and drops of pieces run
+ * without. */
 #include "net/local.h"
 
 #include <unistd.h>
@@ -54,7 +56,8 @@ mr_status *mr_local_address(const char *path, struct sockaddr_un *out)
     size_t n = strlen(path);
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (n == 0 || n >= sizeof(out->sun_path))
-        return mr_invalid("%s: a local address is a path of 1 to %zu bytes", path, sizeof(out->sun_path) - 1);
+        return mr_invalid("%s: a local address is a path of 1 to %zu bytes", path,
+                          sizeof(out->sun_path) - 1);
     memcpy(out->sun_path, path, n);
     return NULL;
 }

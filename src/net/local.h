@@ -13,8 +13,8 @@ void mr_local_stop(mr_net_server *s, int64_t grace_ns);
 void mr_local_reply(mr_net_call *c, mr_status *st, mr_bytes *body);
 bool mr_local_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg);
 
-mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
-                            mr_net_peer **out);
+mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys,
+                            const char *name, mr_net_peer **out);
 void mr_local_disconnect(mr_net_peer *p);
 void mr_local_start(mr_net_peer *p, mr_net_request *r);
 void mr_local_cancel(mr_net_request *r);

@@ -1,13 +1,13 @@
 /* net/local_client.c -- the local transport, asking.
  *
- * A request is in one of three places, guarded by mr_local_mu: STARTING, while the thread that called start
- * still works on it; PENDING in its peer's list, until there is a connection; OPEN among a connection's
- * calls.  All requests end in the transport's thread, so they cannot end twice.  A request to be ended while
- * it is STARTING is marked, and ends when that is over.
+ * A request is in one of three places, guarded by mr_local_mu: STARTING, while the thread that
+ * called start still works on it; PENDING in its peer's list, until there is a connection; OPEN
+ * among a connection's calls.  All requests end in the transport's thread, so they cannot end
+ * twice.  A request to be ended while it is STARTING is marked, and ends when that is over.
  *
- * A call's id is its place in the connection's table.  It is `reserved` while the frame is made, then the
- * request itself.  The place of a request that ended early stays taken (by `zombie`) until the server's reply
- * has come, for until then the server knows the id. */
+ * A call's id is its place in the connection's table.  It is `reserved` while the frame is made,
+ * then the request itself.  The place of a request that ended early stays taken (by `zombie`) until
+ * the server's reply has come, for until then the server knows the id. */
 #include "net/local.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #define FIRST_BACKOFF_NS INT64_C(1000000)
 #define LAST_BACKOFF_NS INT64_C(100000000)
-#define OWNER(T, member, p) ((T *)((char *)(p) - offsetof(T, member)))
+#define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
 
 enum { STARTING, PENDING, OPEN };
 
@@ -86,8 +86,8 @@ static void finish(request *q, mr_status *st, mr_bytes *body)
 
 static mr_status *early_error(const request *q, int code)
 {
-    const char *why = code == MR_DEADLINE_EXCEEDED ? "no answer until its deadline"
-                      : code == MR_CANCELLED       ? "cancelled"
+    const char *why = code == MR_DEADLINE_EXCEEDED  ? "no answer until its deadline"
+                      : code == MR_CANCELLED        ? "cancelled"
                       : code == MR_INVALID_ARGUMENT ? "the name of the method is too long"
                                                     : "connection lost";
     return mr_error((mr_code)code, "%s to %s: %s", q->r->method, q->peer->address, why);
@@ -145,7 +145,10 @@ static void end_early(request *q, int code)
     finish(q, early_error(q, code), NULL);
 }
 
-static void run_deadline(mr_timer *t) { end_early(OWNER(request, deadline, t), MR_DEADLINE_EXCEEDED); }
+static void run_deadline(mr_timer *t)
+{
+    end_early(OWNER(request, deadline, t), MR_DEADLINE_EXCEEDED);
+}
 
 static void run_cancel(mr_order *o)
 {
@@ -322,7 +325,8 @@ static void fail_pending(mr_net_peer *p, const mr_status *why, bool all)
     mr_unlock(&mr_local_mu);
     for (request *q = list, *next; q; q = next) {
         next = q->next;
-        finish(q, mr_status_prepend(mr_status_copy(why), "%s to %s: ", q->r->method, p->address), NULL);
+        finish(q, mr_status_prepend(mr_status_copy(why), "%s to %s: ", q->r->method, p->address),
+               NULL);
     }
 }
 
@@ -373,8 +377,10 @@ static mr_status *take_reply(mr_conn *c, mr_frame *f)
     if (!q)
         return mr_invalid("an answer to nothing");
     if (q != &zombie)
-        finish(q, f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the answer of %s is too large", q->peer->address)
-                               : mr_net_status(f->head.value, f->text),
+        finish(q,
+               f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the answer of %s is too large",
+                                       q->peer->address)
+                            : mr_net_status(f->head.value, f->text),
                &f->body);
     start_pending(c->owner, c);
     return NULL;
@@ -396,8 +402,9 @@ static void fail_open(mr_conn *c, const mr_status *why, mr_code code)
         if (!more)
             return;
         if (q)
-            finish(q, mr_error(code, "%s to %s: connection lost: %s", q->r->method, p->address,
-                               mr_status_message(why)),
+            finish(q,
+                   mr_error(code, "%s to %s: connection lost: %s", q->r->method, p->address,
+                            mr_status_message(why)),
                    NULL);
     }
 }
@@ -470,8 +477,8 @@ static void run_retry(mr_timer *t) { try_connect(OWNER(mr_net_peer, retry, t)); 
 
 /* ---- peers ---- */
 
-mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
-                            mr_net_peer **out)
+mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys,
+                            const char *name, mr_net_peer **out)
 {
     struct sockaddr_un a;
     (void)keys, (void)name; /* the token stands for both */

@@ -1,9 +1,9 @@
 /* net/local_conn.c -- connections of the local transport: their life, and what they read.
  *
- * States: HELLO until both sides know each other, OPEN, DEAD.  The descriptor is closed under the lock when the
- * state becomes DEAD, so whoever holds the lock and sees another state may write to it.  Memory goes with the
- * last reference: the transport's thread has one while the connection is not dead, each call being answered and
- * each loan of shared memory another. */
+ * States: HELLO until both sides know each other, OPEN, DEAD.  The descriptor is closed under the
+ * lock when the state becomes DEAD, so whoever holds the lock and sees another state may write to
+ * it.  Memory goes with the last reference: the transport's thread has one while the connection is
+ * not dead, each call being answered and each loan of shared memory another. */
 #include "net/local_conn.h"
 
 #include <errno.h>
@@ -34,8 +34,8 @@ static mr_status *check_user(int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
         return mr_errno_status(errno, "ask who is at", "the other end of a socket");
     if (peer.uid != geteuid())
-        return mr_error(MR_PERMISSION_DENIED, "the other side is of user %u, we are of %u", peer.uid,
-                        geteuid());
+        return mr_error(MR_PERMISSION_DENIED, "the other side is of user %u, we are of %u",
+                        peer.uid, geteuid());
     return NULL;
 }
 
@@ -159,8 +159,9 @@ static mr_status *segment_came_back(mr_conn *c, uint64_t id)
     mr_lock(&c->mu);
     bool ours = mr_segment_return(&c->pool, id, mr_now_ns());
     mr_unlock(&c->mu);
-    return ours ? NULL : mr_invalid("segment %llu given back by somebody who has not got it",
-                                    (unsigned long long)id);
+    return ours ? NULL
+                : mr_invalid("segment %llu given back by somebody who has not got it",
+                             (unsigned long long)id);
 }
 
 static mr_status *take_frame(mr_conn *c, mr_frame *f)
@@ -267,12 +268,14 @@ static mr_conn *make(const mr_conn_end *end, void *owner, int fd, size_t max_mes
     c->flush.fn = run_flush;
     c->bury.fn = run_bury;
     c->pool.budget = &s->segments;
-    c->table = (mr_segment_table){.limit = s->most_mapped, .owner = c, .keep = keep, .returned = returned};
+    c->table =
+        (mr_segment_table){.limit = s->most_mapped, .owner = c, .keep = keep, .returned = returned};
     mr_frame_reader_init(&c->reader, &c->table, &s->received, max_message);
     return c;
 }
 
-mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message, mr_conn **out)
+mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message,
+                       mr_conn **out)
 {
     MR_ASSERT(mr_local_io_here());
     uint8_t first[MR_HELLO_CLIENT];

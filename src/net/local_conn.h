@@ -1,7 +1,7 @@
 /* net/local_conn.h -- one connection of the local transport, the same for both of its ends.
  *
- * Frames are written by whichever thread has something to say, as far as the socket takes them; the rest is
- * written by the transport's thread.  Only that thread reads and closes. */
+ * Frames are written by whichever thread has something to say, as far as the socket takes them; the
+ * rest is written by the transport's thread.  Only that thread reads and closes. */
 #ifndef MR_NET_LOCAL_CONN_H
 #define MR_NET_LOCAL_CONN_H
 
@@ -23,9 +23,10 @@ typedef struct mr_out_frame mr_out_frame;
 
 /* What the two ends do differently; in the transport's thread. */
 typedef struct mr_conn_end {
-    bool accepts;                                 /* the server's end */
-    void (*open)(mr_conn *c);                     /* the handshake is done */
-    mr_status *(*frame)(mr_conn *c, mr_frame *f); /* of a call; what the peer may not do ends the connection */
+    bool accepts;             /* the server's end */
+    void (*open)(mr_conn *c); /* the handshake is done */
+    mr_status *(*frame)(mr_conn *c,
+                        mr_frame *f); /* of a call; what the peer may not do ends the connection */
     void (*closed)(mr_conn *c, const mr_status *why); /* once; drops what the end holds */
 } mr_conn_end;
 
@@ -33,8 +34,8 @@ struct mr_conn {
     mr_watch watch;
     mr_refs refs;
     const mr_conn_end *end;
-    void *owner;    /* the server or the peer */
-    int *busy;      /* a server's count of connections with unsent frames, under mr_local_mu; or NULL */
+    void *owner; /* the server or the peer */
+    int *busy; /* a server's count of connections with unsent frames, under mr_local_mu; or NULL */
     mr_conn *next, *prev; /* the owner's list */
 
     /* the transport's thread */
@@ -58,38 +59,43 @@ struct mr_conn {
     mr_segment_pool pool MR_GUARDED_BY(mu);
     mr_timer trim_timer;
     MR_VEC(void *) calls MR_GUARDED_BY(mu); /* by id: a client's requests or a server's calls */
-    MR_VEC(uint32_t) free_ids MR_GUARDED_BY(mu); /* a client's: places in calls with nobody in them */
+    MR_VEC(uint32_t)
+    free_ids MR_GUARDED_BY(mu); /* a client's: places in calls with nobody in them */
 };
 
 /* Settings of this transport. */
 typedef struct mr_local_settings {
     uint8_t token[MR_HELLO_TOKEN];
-    mr_net_budget segments; /* shared memory we send by */
-    mr_net_budget received; /* bodies that came in streams */
-    size_t most_mapped; /* addresses a peer can make us map */
+    mr_net_budget segments;   /* shared memory we send by */
+    mr_net_budget received;   /* bodies that came in streams */
+    size_t most_mapped;       /* addresses a peer can make us map */
     _Atomic int64_t hello_ns; /* how long a handshake may take */
 } mr_local_settings;
 mr_local_settings *mr_local_settings_get(void);
 
-/* Takes over fd; in the transport's thread.  The handshake begins, and one reference belongs to that thread
- * until the connection is closed. */
-mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message, mr_conn **out);
+/* Takes over fd; in the transport's thread.  The handshake begins, and one reference belongs to
+ * that thread until the connection is closed. */
+mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message,
+                       mr_conn **out);
 void mr_conn_ref(mr_conn *c);
 void mr_conn_unref(mr_conn *c);
 /* In the transport's thread; why is borrowed.  Again: nothing. */
 void mr_conn_close(mr_conn *c, const mr_status *why);
 bool mr_conn_is_open_locked(const mr_conn *c) MR_REQUIRES(c->mu);
 
-/* Makes a frame and takes over the body.  Large pieces are copied into shared memory here, without a lock. */
+/* Makes a frame and takes over the body.  Large pieces are copied into shared memory here, without
+ * a lock. */
 mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes *body);
 void mr_out_frame_free(mr_out_frame *f);
-/* Of an open connection.  *withdraw (may be NULL) is the frame until its first byte is sent, then NULL. */
+/* Of an open connection.  *withdraw (may be NULL) is the frame until its first byte is sent, then
+ * NULL. */
 void mr_conn_queue_locked(mr_conn *c, mr_out_frame *f, mr_out_frame **withdraw) MR_REQUIRES(c->mu);
 /* Takes a frame out again that is still to be withdrawn; the caller frees it. */
 void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu);
 /* Takes back the shared memory of a frame that was never queued; the caller frees it. */
 void mr_conn_discard_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu);
-/* Writes what is queued: now, or in the transport's thread after what is at hand.  Without a lock. */
+/* Writes what is queued: now, or in the transport's thread after what is at hand.  Without a lock.
+ */
 void mr_conn_flush(mr_conn *c);
 
 #endif

@@ -1,8 +1,8 @@
 /* net/local_io.c -- the thread of the local transport.
  *
- * It sleeps in epoll_wait.  Waking a sleeper costs some 30 us, a round trip over a socket 5, so after
- * something has happened the thread looks a little longer before it sleeps, but only where that paid the
- * last time: when what it slept for came within the time it would have looked. */
+ * It sleeps in epoll_wait.  Waking a sleeper costs some 30 us, a round trip over a socket 5, so
+ * after something has happened the thread looks a little longer before it sleeps, but only where
+ * that paid the last time: when what it slept for came within the time it would have looked. */
 #include "net/local_io.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ mr_mutex mr_local_mu = {PTHREAD_MUTEX_INITIALIZER};
 mr_cond mr_local_changed;
 
 static pthread_mutex_t life_mu = PTHREAD_MUTEX_INITIALIZER; /* of the thread; above all others */
-static int n_users; /* guarded by life_mu */
+static int n_users;                                         /* guarded by life_mu */
 
 static struct {
     int epoll_fd, wake_fd;

@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-/* Guards what is small and everybody touches: the members marked so here, and the states of requests, peers
- * and servers.  Last in the order of this folder's locks. */
+/* Guards what is small and everybody touches: the members marked so here, and the states of
+ * requests, peers and servers.  Last in the order of this folder's locks. */
 extern mr_mutex mr_local_mu;
 extern mr_cond mr_local_changed; /* what stop, disconnect and reply wait for */
 
@@ -36,7 +36,8 @@ void mr_local_post(mr_order *o);
 void mr_local_post_locked(mr_order *o) MR_REQUIRES(mr_local_mu);
 /* Runs fn(arg) there and waits for it; not from that thread. */
 void mr_local_do(void (*fn)(void *arg), void *arg);
-/* Runs o->fn after the events at hand: for what must outlive those that are still to be looked at. */
+/* Runs o->fn after the events at hand: for what must outlive those that are still to be looked at.
+ */
 void mr_local_later(mr_order *o);
 
 /* ---- times ---- */

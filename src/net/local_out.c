@@ -1,8 +1,9 @@
 /* net/local_out.c -- connections of the local transport: what they write.
  *
- * Frames wait in a queue; a frame owns its body until its last byte is sent.  Whoever has queued a frame
- * writes as many as the socket takes, many with one call.  What remains is written when the socket has room
- * again.  A frame with a descriptor begins a call of its own: descriptors travel with the first byte. */
+ * Frames wait in a queue; a frame owns its body until its last byte is sent.  Whoever has queued a
+ * frame writes as many as the socket takes, many with one call.  What remains is written when the
+ * socket has room again.  A frame with a descriptor begins a call of its own: descriptors travel
+ * with the first byte. */
 #include "net/local_out.h"
 
 #include <errno.h>
@@ -54,7 +55,10 @@ void mr_out_frames_free(mr_out_frame *list)
     }
 }
 
-static size_t align(size_t n) { return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1); }
+static size_t align(size_t n)
+{
+    return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1);
+}
 
 /* Bytes of shared memory for the body's large pieces; 0 when it has none. */
 static size_t shared_bytes(const mr_bytes *body)
@@ -63,7 +67,8 @@ static size_t shared_bytes(const mr_bytes *body)
     if (!body || body->pieces.n > MR_FRAME_MAX_PARTS)
         return 0;
     for (int i = 0; i < body->pieces.n; i++)
-        if (body->pieces.p[i].n >= MR_CONN_SHARE_BYTES && !mr_size_add(n, align(body->pieces.p[i].n), &n))
+        if (body->pieces.p[i].n >= MR_CONN_SHARE_BYTES &&
+            !mr_size_add(n, align(body->pieces.p[i].n), &n))
             return 0;
     return n;
 }
@@ -88,7 +93,8 @@ static mr_segment *get_segment(mr_conn *c, size_t n)
     return NULL;
 }
 
-/* Copies the large pieces over and drops them; the others stay in the body.  Tells where all are. */
+/* Copies the large pieces over and drops them; the others stay in the body.  Tells where all are.
+ */
 static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
 {
     mr_bytes rest = {0};
@@ -239,7 +245,8 @@ mr_out_frame *mr_conn_empty_queue_locked(mr_conn *c)
 static int add_iov(const mr_out_frame *f, struct iovec *iov, int n)
 {
     if (f->head_at < f->head_bytes)
-        iov[n++] = (struct iovec){(void *)(uintptr_t)(f->head + f->head_at), f->head_bytes - f->head_at};
+        iov[n++] =
+            (struct iovec){(void *)(uintptr_t)(f->head + f->head_at), f->head_bytes - f->head_at};
     size_t skip = f->piece_at;
     for (int i = f->piece; i < f->body.pieces.n && n < MAX_IOV; i++, skip = 0) {
         const mr_piece *p = &f->body.pieces.p[i];
@@ -330,7 +337,8 @@ static void advance_queue_locked(mr_conn *c, size_t n, mr_out_frame ***sent) MR_
     }
 }
 
-/* Writable again is of interest while something waits; a client that lets its replies lie is not read from. */
+/* Writable again is of interest while something waits; a client that lets its replies lie is not
+ * read from. */
 static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
 {
     bool pause = c->end->accepts && c->queued_bytes > MR_CONN_MAX_QUEUED;

@@ -1,8 +1,9 @@
 /* net/local_server.c -- the local transport, answering.
  *
- * A call belongs to its handler until reply; the connection's table finds it by id for a cancel.  Its state of
- * cancellation is guarded by mr_local_mu: once `replied`, no callback begins, and reply waits for one that
- * runs.  A call outlives its connection and its server: then its reply is thrown away. */
+ * A call belongs to its handler until reply; the connection's table finds it by id for a cancel.
+ * Its state of cancellation is guarded by mr_local_mu: once `replied`, no callback begins, and
+ * reply waits for one that runs.  A call outlives its connection and its server: then its reply is
+ * thrown away. */
 #include "net/local.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "base/log.h"
 #include "net/message.h"
 
-#define OWNER(T, member, p) ((T *)((char *)(p) - offsetof(T, member)))
+#define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
 #define ACCEPT_PAUSE_NS INT64_C(100000000) /* after the system refused a descriptor */
 enum {
     BACKLOG = 256,
@@ -203,7 +204,9 @@ static mr_status *claim_id(mr_conn *c, uint64_t id, void *k)
     if (!taken)
         c->calls.p[id] = k;
     mr_unlock(&c->mu);
-    return taken ? mr_invalid("call %llu comes again before it was answered", (unsigned long long)id) : NULL;
+    return taken
+               ? mr_invalid("call %llu comes again before it was answered", (unsigned long long)id)
+               : NULL;
 }
 
 static mr_status *take_request(mr_conn *c, mr_frame *f)
@@ -212,9 +215,10 @@ static mr_status *take_request(mr_conn *c, mr_frame *f)
     if (s->stopping || f->too_large) {
         MR_TRY(claim_id(c, f->head.id, NULL));
         answer(c, f->head.id,
-               s->stopping ? mr_error(MR_UNAVAILABLE, "the server is shutting down")
-                           : mr_error(MR_RESOURCE_EXHAUSTED, "%.*s: a request of %llu bytes is too large",
-                                      MR_SV_ARG(f->text), (unsigned long long)f->head.stream_bytes),
+               s->stopping
+                   ? mr_error(MR_UNAVAILABLE, "the server is shutting down")
+                   : mr_error(MR_RESOURCE_EXHAUSTED, "%.*s: a request of %llu bytes is too large",
+                              MR_SV_ARG(f->text), (unsigned long long)f->head.stream_bytes),
                NULL);
         return NULL;
     }
@@ -259,7 +263,8 @@ static void closed(mr_conn *c, const mr_status *why)
     cancel_all(c);
 }
 
-static const mr_conn_end server_end = {.accepts = true, .open = opened, .frame = take_frame, .closed = closed};
+static const mr_conn_end server_end = {
+    .accepts = true, .open = opened, .frame = take_frame, .closed = closed};
 
 static void welcome(mr_net_server *s, int fd)
 {
@@ -336,8 +341,8 @@ static mr_status *bind_and_listen(mr_net_server *s, const struct sockaddr_un *a)
     mr_free(temp);
     if (bind(s->fd, (struct sockaddr *)&aside, sizeof(aside)) != 0)
         return mr_errno_status(errno, "listen at", s->path);
-    if (chmod(aside.sun_path, 0600) != 0 || listen(s->fd, BACKLOG) != 0 || stat(aside.sun_path, &st) != 0 ||
-        rename(aside.sun_path, a->sun_path) != 0) {
+    if (chmod(aside.sun_path, 0600) != 0 || listen(s->fd, BACKLOG) != 0 ||
+        stat(aside.sun_path, &st) != 0 || rename(aside.sun_path, a->sun_path) != 0) {
         bad = mr_errno_status(errno, "listen at", s->path);
         unlink(aside.sun_path);
         return bad;

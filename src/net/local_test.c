@@ -1,4 +1,5 @@
-/* net/local_test.c -- the local transport against peers that are hostile, dead or slow, and its shared memory. */
+/* net/local_test.c -- the local transport against peers that are hostile, dead or slow, and its
+ * shared memory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -215,10 +216,12 @@ MR_TEST(local_server_overwrites_no_file)
     snprintf(path, sizeof(path), "%s/file", mr_test_dir());
     close(open(path, O_CREAT | O_WRONLY, 0600));
     mr_net *n = mr_net_local();
-    MR_CHECK_ERR(n->listen(n, &(mr_net_listen){.address = path}, &s, &port), MR_ALREADY_EXISTS, path);
+    MR_CHECK_ERR(n->listen(n, &(mr_net_listen){.address = path}, &s, &port), MR_ALREADY_EXISTS,
+                 path);
     memset(path, 'x', 200);
     path[200] = '\0';
-    MR_CHECK_ERR(n->listen(n, &(mr_net_listen){.address = path}, &s, &port), MR_INVALID_ARGUMENT, "107 bytes");
+    MR_CHECK_ERR(n->listen(n, &(mr_net_listen){.address = path}, &s, &port), MR_INVALID_ARGUMENT,
+                 "107 bytes");
 }
 
 /* ---- hostile frames ---- */
@@ -239,7 +242,8 @@ MR_TEST(local_server_hangs_up_on_bad_frames)
     check_hangs_up(&t, (mr_frame_head){.kind = 77}, "", NULL);
     check_hangs_up(&t, (mr_frame_head){MR_FRAME_REPLY, .id = 0}, "", NULL);
     check_hangs_up(&t, (mr_frame_head){MR_FRAME_REQUEST, .id = UINT64_MAX}, "/trial/Echo", NULL);
-    check_hangs_up(&t, (mr_frame_head){MR_FRAME_REQUEST, .id = MR_CONN_MAX_CALLS}, "/trial/Echo", NULL);
+    check_hangs_up(&t, (mr_frame_head){MR_FRAME_REQUEST, .id = MR_CONN_MAX_CALLS}, "/trial/Echo",
+                   NULL);
     check_hangs_up(&t, (mr_frame_head){MR_FRAME_RETURN, .id = 1}, "", NULL);
     check_hangs_up(&t, (mr_frame_head){MR_FRAME_FORGET, .id = 1}, "", NULL);
     check_hangs_up(&t, (mr_frame_head){MR_FRAME_SEGMENT, .id = 1, .value = 4096}, "", NULL);
@@ -280,13 +284,15 @@ MR_TEST(local_server_refuses_a_body_it_has_no_memory_for)
     trial_open(&t, mr_net_local());
     int fd = shake_hands(t.address);
     char *body = mr_calloc(1, 3 << 20);
-    write_frame(fd, (mr_frame_head){MR_FRAME_REQUEST, .id = 9, .stream_bytes = 3 << 20}, "/trial/Echo", body);
+    write_frame(fd, (mr_frame_head){MR_FRAME_REQUEST, .id = 9, .stream_bytes = 3 << 20},
+                "/trial/Echo", body);
     read_all(fd, head, sizeof(head));
     MR_CHECK_OK(mr_frame_head_read(head, &reply));
     MR_CHECK(reply.kind == MR_FRAME_REPLY && reply.id == 9 && reply.value == MR_RESOURCE_EXHAUSTED);
     read_all(fd, text, reply.text_bytes);
     /* A length that nobody has takes nothing, not even address space. */
-    write_frame(fd, (mr_frame_head){MR_FRAME_REQUEST, .id = 9, .stream_bytes = 1ull << 62}, "/trial/Echo", NULL);
+    write_frame(fd, (mr_frame_head){MR_FRAME_REQUEST, .id = 9, .stream_bytes = 1ull << 62},
+                "/trial/Echo", NULL);
     check_works(&t);
     MR_CHECK_INT(mr_local_settings_get()->received.used, 0);
     close(fd);
@@ -310,7 +316,8 @@ MR_TEST(local_server_keeps_no_descriptor_of_a_flood)
         fd = dial(t.address); /* before the handshake */
         pass_fds(fd, "MRLOCAL1", 8, null, n);
         check_closed(fd);
-        fd = shake_hands(t.address); /* a byte at a time, each with a descriptor and no frame for it */
+        fd = shake_hands(
+            t.address); /* a byte at a time, each with a descriptor and no frame for it */
         for (int i = 0; i < MR_CONN_MAX_FDS + 1; i++)
             pass_fds(fd, head + i, 1, null, 1);
         check_closed(fd);
@@ -353,18 +360,16 @@ static int accept_by_hand(int listener)
 
 MR_TEST(local_client_hangs_up_on_bad_answers)
 {
-    static const mr_frame_head bad[] = {{MR_FRAME_REPLY, .id = 5},
-                                        {MR_FRAME_REPLY, .id = UINT64_MAX},
-                                        {MR_FRAME_REQUEST, .id = 0},
-                                        {MR_FRAME_CANCEL, .id = 0},
-                                        {MR_FRAME_RETURN, .id = 1},
-                                        {.kind = 99}};
+    static const mr_frame_head bad[] = {
+        {MR_FRAME_REPLY, .id = 5},  {MR_FRAME_REPLY, .id = UINT64_MAX}, {MR_FRAME_REQUEST, .id = 0},
+        {MR_FRAME_CANCEL, .id = 0}, {MR_FRAME_RETURN, .id = 1},         {.kind = 99}};
     trial t;
     struct sockaddr_un address;
     trial_init(&t, mr_net_local());
     MR_CHECK_OK(mr_local_address(t.address, &address));
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    MR_CHECK(bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(listener, 5) == 0);
+    MR_CHECK(bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+             listen(listener, 5) == 0);
     trial_connect(&t, NULL, NULL);
     for (int i = 0; i < MR_COUNT(bad); i++) {
         ask a;
@@ -392,12 +397,14 @@ static void send_flood(void *arg)
     flood *f = arg;
     char *body = mr_calloc(1, f->bytes);
     for (int i = 0; i < f->n; i++)
-        write_frame(f->fd, (mr_frame_head){MR_FRAME_REQUEST, .id = (uint64_t)i, .stream_bytes = f->bytes},
+        write_frame(f->fd,
+                    (mr_frame_head){MR_FRAME_REQUEST, .id = (uint64_t)i, .stream_bytes = f->bytes},
                     "/trial/Echo", body);
     mr_free(body);
 }
 
-/* A client that asks and asks and does not read: the server stops listening to it, and others go on. */
+/* A client that asks and asks and does not read: the server stops listening to it, and others go
+ * on. */
 MR_TEST(local_server_reads_no_more_than_it_can_answer)
 {
     enum { N = 2000, BYTES = 60000 };

@@ -1,10 +1,10 @@
 /* net/segment.c -- memory that two processes see at once.
  *
- * Invariants: segments[i] has the number i + 1; a segment that is lent is never unmapped or filled; the
- * budget holds exactly the bytes of all segments of all pools.
+ * Invariants: segments[i] has the number i + 1; a segment that is lent is never unmapped or filled;
+ * the budget holds exactly the bytes of all segments of all pools.
  *
- * Pages of a new segment are allocated by fallocate and not by touching them, so that a system without
- * memory says no instead of killing the writer. */
+ * Pages of a new segment are allocated by fallocate and not by touching them, so that a system
+ * without memory says no instead of killing the writer. */
 #include "net/segment.h"
 
 #include <errno.h>
@@ -84,7 +84,8 @@ static mr_segment *find_free(mr_segment_pool *p, size_t n)
     mr_segment *best = NULL;
     for (int i = 0; i < MR_SEGMENTS; i++) {
         mr_segment *s = p->segments[i];
-        if (s && !s->lent && s->bytes >= n && s->bytes / 4 <= n && (!best || s->bytes < best->bytes))
+        if (s && !s->lent && s->bytes >= n && s->bytes / 4 <= n &&
+            (!best || s->bytes < best->bytes))
             best = s;
     }
     return best;
@@ -168,8 +169,9 @@ static void mapping_unref(mr_mapping *m)
     mr_free(m);
 }
 
-/* A file that cannot shrink has all its bytes for good; one of another kind (huge pages, a file on disk)
- * could still fail to deliver them, and one with holes would take our memory instead of the sender's. */
+/* A file that cannot shrink has all its bytes for good; one of another kind (huge pages, a file on
+ * disk) could still fail to deliver them, and one with holes would take our memory instead of the
+ * sender's. */
 static mr_status *check_file(int fd, int64_t bytes)
 {
     struct stat st;
@@ -244,7 +246,8 @@ mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out)
     if (!m)
         return mr_invalid("there is no segment %llu", (unsigned long long)id);
     if (atomic_exchange(&m->lent, true))
-        return mr_invalid("segment %llu comes again before it was given back", (unsigned long long)id);
+        return mr_invalid("segment %llu comes again before it was given back",
+                          (unsigned long long)id);
     mr_loan *l = mr_new(mr_loan);
     mr_refs_init(&l->refs);
     mr_refs_take(&m->refs);

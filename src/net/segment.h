@@ -1,12 +1,13 @@
 /* net/segment.h -- memory that two processes see at once.
  *
  * The sender makes segments, writes a message's large pieces into one and lends it to the receiver,
- * who reads them in place and gives the segment back; then the sender fills it again.  A segment is an
- * anonymous file, sealed so that nobody can make it shorter under a reader's feet; its descriptor travels
- * once, afterwards both sides know it by a small number.
+ * who reads them in place and gives the segment back; then the sender fills it again.  A segment is
+ * an anonymous file, sealed so that nobody can make it shorter under a reader's feet; its
+ * descriptor travels once, afterwards both sides know it by a small number.
  *
- * Each connection has one pool (what we send) and one table (what we receive).  Neither locks: a pool is
- * used under its connection's lock, a table by the thread that reads.  Only loans end anywhere. */
+ * Each connection has one pool (what we send) and one table (what we receive).  Neither locks: a
+ * pool is used under its connection's lock, a table by the thread that reads.  Only loans end
+ * anywhere. */
 #ifndef MR_NET_SEGMENT_H
 #define MR_NET_SEGMENT_H
 
@@ -35,14 +36,15 @@ typedef struct mr_segment {
 typedef struct mr_segment_pool {
     mr_net_budget *budget; /* shared with other connections */
     mr_segment *segments[MR_SEGMENTS];
-    MR_VEC(uint32_t) gone; /* numbers the receiver is to forget, before any new segment is announced */
+    MR_VEC(uint32_t)
+    gone; /* numbers the receiver is to forget, before any new segment is announced */
 } mr_segment_pool;
 
-/* A segment of at least n bytes, lent from now on: one that came back, or a new one that is still to be made.
- * NULL: there are too many. */
+/* A segment of at least n bytes, lent from now on: one that came back, or a new one that is still
+ * to be made. NULL: there are too many. */
 mr_segment *mr_segment_take(mr_segment_pool *p, size_t n);
-/* Makes a new segment, which takes a while: without the pool's lock.  false: the budget or the system has
- * no memory; then trim and try again, or discard it and send another way. */
+/* Makes a new segment, which takes a while: without the pool's lock.  false: the budget or the
+ * system has no memory; then trim and try again, or discard it and send another way. */
 bool mr_segment_make(mr_segment_pool *p, mr_segment *s);
 void mr_segment_discard(mr_segment_pool *p, mr_segment *s);
 /* The receiver gave it back; false when it never had it. */
@@ -65,7 +67,8 @@ typedef struct mr_segment_table {
     void (*returned)(void *owner, uint32_t id);
 } mr_segment_table;
 
-/* Maps the file of a new segment; closes fd in any case.  What a peer may not do is INVALID_ARGUMENT. */
+/* Maps the file of a new segment; closes fd in any case.  What a peer may not do is
+ * INVALID_ARGUMENT. */
 mr_status *mr_segment_map(mr_segment_table *t, uint64_t id, int64_t bytes, int fd);
 mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id);
 

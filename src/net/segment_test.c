@@ -132,15 +132,22 @@ MR_TEST(segment_pool_trims_what_is_old_and_not_lent)
 
 MR_TEST(segment_table_refuses_what_could_harm)
 {
-    MR_CHECK_ERR(mr_segment_map(&table, 1, MIB, make_file(MIB, F_SEAL_GROW)), MR_INVALID_ARGUMENT, "sealed");
-    MR_CHECK_ERR(mr_segment_map(&table, 1, MIB, open("/dev/zero", O_RDWR)), MR_INVALID_ARGUMENT, "sealed");
-    MR_CHECK_ERR(mr_segment_map(&table, 1, 2 * MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT, "bytes");
-    MR_CHECK_ERR(mr_segment_map(&table, 0, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT, "number 0");
-    MR_CHECK_ERR(mr_segment_map(&table, MR_SEGMENTS + 1, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
-                 "number");
-    MR_CHECK_ERR(mr_segment_map(&table, 1, -1, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT, "-1 bytes");
-    MR_CHECK_ERR(mr_segment_map(&table, 1, 0, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT, "0 bytes");
-    MR_CHECK_ERR(mr_segment_map(&table, 1, 65 * MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT, "bytes");
+    MR_CHECK_ERR(mr_segment_map(&table, 1, MIB, make_file(MIB, F_SEAL_GROW)), MR_INVALID_ARGUMENT,
+                 "sealed");
+    MR_CHECK_ERR(mr_segment_map(&table, 1, MIB, open("/dev/zero", O_RDWR)), MR_INVALID_ARGUMENT,
+                 "sealed");
+    MR_CHECK_ERR(mr_segment_map(&table, 1, 2 * MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
+                 "bytes");
+    MR_CHECK_ERR(mr_segment_map(&table, 0, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
+                 "number 0");
+    MR_CHECK_ERR(mr_segment_map(&table, MR_SEGMENTS + 1, MIB, make_file(MIB, all_seals)),
+                 MR_INVALID_ARGUMENT, "number");
+    MR_CHECK_ERR(mr_segment_map(&table, 1, -1, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
+                 "-1 bytes");
+    MR_CHECK_ERR(mr_segment_map(&table, 1, 0, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
+                 "0 bytes");
+    MR_CHECK_ERR(mr_segment_map(&table, 1, 65 * MIB, make_file(MIB, all_seals)),
+                 MR_INVALID_ARGUMENT, "bytes");
     int sparse = memfd_create("test", MFD_ALLOW_SEALING);
     MR_CHECK(ftruncate(sparse, MIB) == 0 && fcntl(sparse, F_ADD_SEALS, all_seals) == 0);
     MR_CHECK_ERR(mr_segment_map(&table, 1, MIB, sparse), MR_INVALID_ARGUMENT, "bytes");
@@ -150,7 +157,8 @@ MR_TEST(segment_table_refuses_what_could_harm)
 MR_TEST(segment_table_keeps_numbers_apart)
 {
     MR_CHECK_OK(mr_segment_map(&table, 7, MIB, make_file(MIB, all_seals)));
-    MR_CHECK_ERR(mr_segment_map(&table, 7, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT, "number 7");
+    MR_CHECK_ERR(mr_segment_map(&table, 7, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
+                 "number 7");
     MR_CHECK_ERR(mr_segment_forget(&table, 8), MR_INVALID_ARGUMENT, "segment 8");
     MR_CHECK_OK(mr_segment_forget(&table, 7));
     MR_CHECK_ERR(mr_segment_forget(&table, 7), MR_INVALID_ARGUMENT, "segment 7");

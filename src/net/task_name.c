@@ -41,14 +41,18 @@ bool mr_task_name_encode(const char *name, mr_str *out)
     return true;
 }
 
-static int hex_digit(char c) { return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int hex_digit(char c)
+{
+    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 static bool decode(mr_sv v, mr_str *out)
 {
     for (size_t i = 0; i < v.n; i++) {
         char c = v.p[i];
         if (c == '-') {
-            int hi = i + 2 < v.n ? hex_digit(v.p[i + 1]) : -1, lo = hi < 0 ? -1 : hex_digit(v.p[i + 2]);
+            int hi = i + 2 < v.n ? hex_digit(v.p[i + 1]) : -1,
+                lo = hi < 0 ? -1 : hex_digit(v.p[i + 2]);
             if (lo < 0)
                 return false;
             c = (char)(hi * 16 + lo);

@@ -1,9 +1,9 @@
 /* net/task_name.h -- the names of tasks as they stand in certificates.
  *
  * A certificate's names are compared as host names are, without regard to case.  So "ps/0" becomes
- * task-0.ps.millrace and a name without a task, "launcher", becomes name.launcher.millrace; every byte that is
- * not a small letter or a digit is written as - and two hex digits.  All certificates of a cluster also carry
- * MR_TASK_ANY, for callers that only ask for a member of the cluster. */
+ * task-0.ps.millrace and a name without a task, "launcher", becomes name.launcher.millrace; every
+ * byte that is not a small letter or a digit is written as - and two hex digits.  All certificates
+ * of a cluster also carry MR_TASK_ANY, for callers that only ask for a member of the cluster. */
 #ifndef MR_NET_TASK_NAME_H
 #define MR_NET_TASK_NAME_H
 

@@ -1,4 +1,5 @@
-/* net/tls_test.c -- gRPC between tasks that show certificates, and those that have the wrong ones. */
+/* net/tls_test.c -- gRPC between tasks that show certificates, and those that have the wrong ones.
+ */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,7 +46,8 @@ static void close_cluster(cluster *c)
 }
 
 /* One call; the server must have seen nothing of it. */
-static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *client, const char *name)
+static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *client,
+                               const char *name)
 {
     trial t;
     ask a;
@@ -64,7 +66,8 @@ static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *cli
     trial_close(&t);
 }
 
-static void check_works(const mr_net_keys *server, const mr_net_keys *client, const char *name, const char *seen)
+static void check_works(const mr_net_keys *server, const mr_net_keys *client, const char *name,
+                        const char *seen)
 {
     trial t;
     char out[8];
@@ -262,7 +265,8 @@ MR_TEST(keys_half_made_are_completed)
 
 MR_TEST(keys_need_the_cas_key_to_grow)
 {
-    static const char *const have[] = {"ps/0"}, *const want[] = {"ps/9"}, *const bad[] = {"ps/x"}, *const ca[] = {"ca"};
+    static const char *const have[] = {"ps/0"}, *const want[] = {"ps/9"}, *const bad[] = {"ps/x"},
+                             *const ca[] = {"ca"};
     char *folder = make_keys("ours", 1), *key = mr_net_key_path(folder, "ca", ".key");
     MR_CHECK(unlink(key) == 0);
     MR_CHECK_OK(mr_net_make_keys(folder, have, NULL, 1, 1));

@@ -91,7 +91,8 @@ void trial_address(mr_net *net, char out[256])
     }
     mr_net_server *s;
     int port;
-    MR_CHECK_OK(net->listen(net, &(mr_net_listen){.address = "127.0.0.1:0", .handle = handle}, &s, &port));
+    MR_CHECK_OK(
+        net->listen(net, &(mr_net_listen){.address = "127.0.0.1:0", .handle = handle}, &s, &port));
     net->stop(s, 0);
     snprintf(out, 256, "127.0.0.1:%d", port);
 }
@@ -214,7 +215,8 @@ void ask_deinit(ask *a)
     mr_mutex_deinit(&a->mu);
 }
 
-mr_status *ask_once(trial *t, const char *method, const void *body, size_t body_n, void *out, size_t *n)
+mr_status *ask_once(trial *t, const char *method, const void *body, size_t body_n, void *out,
+                    size_t *n)
 {
     ask a;
     ask_init(&a, method, body, body_n);

@@ -52,6 +52,7 @@ bool ask_is_done(ask *a);
 mr_status *ask_wait(ask *a); /* owned by the caller; the reply stays in a */
 void ask_deinit(ask *a);
 /* All of it; a reply of up to n bytes is copied to out. */
-mr_status *ask_once(trial *t, const char *method, const void *body, size_t body_n, void *out, size_t *n);
+mr_status *ask_once(trial *t, const char *method, const void *body, size_t body_n, void *out,
+                    size_t *n);
 
 #endif

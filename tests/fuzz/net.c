@@ -1,8 +1,9 @@
 /* tests/fuzz/net.c -- mutated streams through the local transport: what another process could send.
  *
- * Most runs feed a stream of frames, cut at random places, to the reader alone, together with segments that
- * are sound, damaged or missing.  Some go through a socket to a server of this process, which must answer others
- * whatever one peer does.  Every piece that comes out is read from end to end. */
+ * Most runs feed a stream of frames, cut at random places, to the reader alone, together with
+ * segments that are sound, damaged or missing.  Some go through a socket to a server of this
+ * process, which must answer others whatever one peer does.  Every piece that comes out is read
+ * from end to end. */
 #include <fcntl.h>
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -38,7 +39,9 @@ static mr_frame_part odd_part(fuzz_rng *r)
     uint64_t n = fuzz_once_in(r, 8) ? (uint64_t)fuzz_odd_int(r) : fuzz_below(r, 300);
     if (fuzz_once_in(r, 2))
         return (mr_frame_part){MR_FRAME_IN_STREAM, n};
-    return (mr_frame_part){fuzz_once_in(r, 8) ? (uint64_t)fuzz_odd_int(r) : 64 * fuzz_below(r, SEGMENT_BYTES / 64 + 8), n};
+    return (mr_frame_part){fuzz_once_in(r, 8) ? (uint64_t)fuzz_odd_int(r)
+                                              : 64 * fuzz_below(r, SEGMENT_BYTES / 64 + 8),
+                           n};
 }
 
 /* Mostly sound: bodies as long as their heads say, parts that add up. */
@@ -67,13 +70,15 @@ static void add_call(fuzz_rng *r, mr_str *s, mr_frame_head h)
         mr_frame_part_write(parts[i], bytes);
         mr_str_append(s, bytes, MR_FRAME_PART);
     }
-    mr_str_append(s, zeros, h.stream_bytes < sizeof(zeros) ? (size_t)h.stream_bytes : sizeof(zeros));
+    mr_str_append(s, zeros,
+                  h.stream_bytes < sizeof(zeros) ? (size_t)h.stream_bytes : sizeof(zeros));
 }
 
 static void add_frame(fuzz_rng *r, mr_str *s)
 {
-    static const uint8_t kinds[] = {MR_FRAME_REQUEST, MR_FRAME_REQUEST, MR_FRAME_REQUEST, MR_FRAME_REPLY,
-                                    MR_FRAME_CANCEL,  MR_FRAME_SEGMENT, MR_FRAME_RETURN,  MR_FRAME_FORGET};
+    static const uint8_t kinds[] = {MR_FRAME_REQUEST, MR_FRAME_REQUEST, MR_FRAME_REQUEST,
+                                    MR_FRAME_REPLY,   MR_FRAME_CANCEL,  MR_FRAME_SEGMENT,
+                                    MR_FRAME_RETURN,  MR_FRAME_FORGET};
     uint8_t bytes[MR_FRAME_HEAD];
     mr_frame_head h = {.kind = fuzz_pick(r, kinds), .id = small_id(r)};
     h.value = h.kind == MR_FRAME_SEGMENT   ? SEGMENT_BYTES
@@ -102,13 +107,15 @@ static void make_stream(fuzz_rng *r, mr_str *s)
 /* Sound, or with one thing wrong. */
 static int make_file(fuzz_rng *r)
 {
-    static const int seals[] = {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+    static const int seals[] = {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+                                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
                                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, F_SEAL_GROW, 0};
     if (fuzz_once_in(r, 10))
         return open("/dev/zero", O_RDWR | O_CLOEXEC);
     int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     off_t bytes = fuzz_once_in(r, 10) ? (off_t)fuzz_below(r, SEGMENT_BYTES) : SEGMENT_BYTES;
-    if (ftruncate(fd, bytes) != 0 || (bytes && !fuzz_once_in(r, 10) && posix_fallocate(fd, 0, bytes) != 0))
+    if (ftruncate(fd, bytes) != 0 ||
+        (bytes && !fuzz_once_in(r, 10) && posix_fallocate(fd, 0, bytes) != 0))
         fuzz_fail("no memory file");
     fcntl(fd, F_ADD_SEALS, fuzz_pick(r, seals));
     return fd;
@@ -243,7 +250,8 @@ static void serve(void)
     mr_net *n = mr_net_local();
     n->max_message = MOST_MESSAGE;
     mr_net_local_budget(1 << 20, 1 << 20);
-    fuzz_must(n->listen(n, &(mr_net_listen){.address = "socket", .handle = handle}, &server, &port), "listen");
+    fuzz_must(n->listen(n, &(mr_net_listen){.address = "socket", .handle = handle}, &server, &port),
+              "listen");
     fuzz_must(n->connect(n, "socket", NULL, NULL, &peer), "connect");
 }
 
@@ -293,7 +301,8 @@ static int shake_hands(fuzz_rng *r)
     mr_hello_begin(&h, mr_local_settings_get()->token, first);
     if (fuzz_once_in(r, 20))
         first[fuzz_below(r, sizeof(first))] ^= 1;
-    if (send(fd, first, sizeof(first), MSG_NOSIGNAL) != sizeof(first) || !receive_all(fd, second, sizeof(second)))
+    if (send(fd, first, sizeof(first), MSG_NOSIGNAL) != sizeof(first) ||
+        !receive_all(fd, second, sizeof(second)))
         return fd;
     mr_status_free(mr_hello_finish(&h, second, third));
     if (fuzz_once_in(r, 20))
@@ -315,7 +324,8 @@ static ssize_t send_some(fuzz_rng *r, int fd, mr_sv in)
     if (n) {
         m.msg_control = control;
         m.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-        *CMSG_FIRSTHDR(&m) = (struct cmsghdr){CMSG_LEN((size_t)n * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+        *CMSG_FIRSTHDR(&m) =
+            (struct cmsghdr){CMSG_LEN((size_t)n * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
         memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), fds, (size_t)n * sizeof(int));
     }
     ssize_t sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -369,10 +379,13 @@ static void replay(fuzz_run *r, mr_sv input)
 
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 {
-    fprintf(out, "frames %lld bodies %lld shared_pieces %lld too_large %lld refused_streams %lld live %lld",
-            (long long)counts[FRAMES], (long long)counts[BODIES], (long long)counts[SHARED],
-            (long long)counts[TOO_LARGE], (long long)counts[ERRORS], (long long)counts[LIVE]);
-    bool ok = runs < 1000 || (counts[SHARED] && counts[TOO_LARGE] && counts[BODIES] && counts[ERRORS]);
+    fprintf(
+        out,
+        "frames %lld bodies %lld shared_pieces %lld too_large %lld refused_streams %lld live %lld",
+        (long long)counts[FRAMES], (long long)counts[BODIES], (long long)counts[SHARED],
+        (long long)counts[TOO_LARGE], (long long)counts[ERRORS], (long long)counts[LIVE]);
+    bool ok =
+        runs < 1000 || (counts[SHARED] && counts[TOO_LARGE] && counts[BODIES] && counts[ERRORS]);
     if (!ok && err)
         fprintf(err, "fuzz net: some kinds of frames never came through\n");
     return ok;

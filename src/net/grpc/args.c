@@ -3,10 +3,14 @@
 
 #include <limits.h>
 
-/* A host that is lost shows after that long.  A client's pings need the server's consent, and a plain server may
- * be TensorFlow's, which bears one in five minutes; everywhere else they are ours. */
+/* A host that is lost shows after that long.  A client's pings need the server's consent, and a
+ * plain server may be TensorFlow's, which bears one in five minutes; everywhere else they are ours.
+ */
 #define PING_MS 10000
 #define PLAIN_PING_MS 310000
+/* Messages of errors are among it, with up to three bytes for one. */
+#define MAX_METADATA (32 << 10)
+#define MAX_CALLS (1 << 16) /* of one client at a time */
 
 static void add_int(mr_grpc_args *a, const char *key, int value)
 {
@@ -18,17 +22,20 @@ static void add_int(mr_grpc_args *a, const char *key, int value)
 static void add_text(mr_grpc_args *a, const char *key, const char *value)
 {
     MR_ASSERT(a->list.num_args < (size_t)MR_COUNT(a->args));
-    a->args[a->list.num_args++] = (grpc_arg){
-        .type = GRPC_ARG_STRING, .key = (char *)(uintptr_t)key, .value.string = (char *)(uintptr_t)value};
+    a->args[a->list.num_args++] = (grpc_arg){.type = GRPC_ARG_STRING,
+                                             .key = (char *)(uintptr_t)key,
+                                             .value.string = (char *)(uintptr_t)value};
 }
 
 static void add_common(mr_grpc_args *a, size_t max_message)
 {
     a->list = (grpc_channel_args){0, a->args};
-    add_int(a, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, max_message && max_message < INT_MAX ? (int)max_message : -1);
+    add_int(a, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+            max_message && max_message < INT_MAX ? (int)max_message : -1);
     add_int(a, GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
     add_int(a, GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
     add_int(a, GRPC_ARG_ENABLE_CHANNELZ, 0);
+    add_int(a, GRPC_ARG_MAX_METADATA_SIZE, MAX_METADATA);
     add_int(a, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     add_int(a, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, PING_MS);
     /* A compressed message could grow to any size after its length was checked. */
@@ -59,6 +66,7 @@ void mr_grpc_server_args(mr_grpc_args *a, size_t max_message)
     add_int(a, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     add_int(a, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
     add_int(a, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    add_int(a, GRPC_ARG_MAX_CONCURRENT_STREAMS, MAX_CALLS);
     add_int(a, GRPC_ARG_ALLOW_REUSEPORT, 0); /* a port that is taken is an error */
     add_int(a, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
 }

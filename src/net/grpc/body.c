@@ -1,8 +1,8 @@
 /* net/grpc/body.c -- messages as lists of pieces and as gRPC's slices.
  *
- * Sending: a slice refers to the piece's own memory and drops the piece when gRPC lets go of it, from any of
- * its threads.  Receiving: the pieces refer to the slices, which are kept together until all pieces are
- * dropped. */
+ * Sending: a slice refers to the piece's own memory and drops the piece when gRPC lets go of it,
+ * from any of its threads.  Receiving: the pieces refer to the slices, which are kept together
+ * until all pieces are dropped. */
 #include "net/grpc/grpc.h"
 
 #include <grpc/byte_buffer.h>
@@ -90,7 +90,9 @@ static slices *collect(grpc_byte_buffer *g)
     for (s->n = 0; grpc_byte_buffer_reader_next(&r, &s->p[s->n]); s->n++) {
         if (s->n + 1 < cap)
             continue;
-        slices *more = cap < INT32_MAX / 2 ? mr_try_realloc(s, sizeof(*s) + 2 * (size_t)cap * sizeof(grpc_slice)) : NULL;
+        slices *more = cap < INT32_MAX / 2
+                           ? mr_try_realloc(s, sizeof(*s) + 2 * (size_t)cap * sizeof(grpc_slice))
+                           : NULL;
         if (!more) {
             s->n++;
             drop_slices(s);
@@ -112,7 +114,8 @@ mr_status *mr_body_from_grpc(grpc_byte_buffer *g, mr_bytes *out)
     if (!s)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a message of %zu bytes", n);
     for (int i = 0; i < s->n; i++) {
-        mr_sv v = mr_slice_view(&s->p[i]); /* of the slice in its place: short ones hold their bytes themselves */
+        mr_sv v = mr_slice_view(
+            &s->p[i]); /* of the slice in its place: short ones hold their bytes themselves */
         mr_refs_take(&s->refs);
         mr_bytes_add(out, (mr_piece){v.p, v.n, drop_slices, s});
     }

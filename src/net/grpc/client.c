@@ -1,8 +1,8 @@
 /* net/grpc/client.c -- the gRPC transport, asking.
  *
- * A request is one call and one batch of six operations; the clients' thread hears when all are over.
- * Requests of a peer are in its list until then.  One lock for all of it: it is held for a few
- * instructions a request. */
+ * A request is one call and one batch of six operations; the clients' thread hears when all are
+ * over. Requests of a peer are in its list until then.  One lock for all of it: it is held for a
+ * few instructions a request. */
 #include "net/grpc/grpc.h"
 
 #include "base/clock.h"
@@ -43,11 +43,13 @@ static mr_status *result(request *q, bool closing, mr_bytes *reply)
         return mr_body_from_grpc(g, reply);
     }
     if (q->code == GRPC_STATUS_OK)
-        return mr_error(MR_INTERNAL, "%s of %s ended without an answer", q->r->method, q->peer->address);
+        return mr_error(MR_INTERNAL, "%s of %s ended without an answer", q->r->method,
+                        q->peer->address);
     if (closing)
         return mr_error(MR_CANCELLED, "%s to %s: disconnected", q->r->method, q->peer->address);
     mr_status *st = mr_net_status(q->code, mr_slice_view(&q->details));
-    if (q->code == GRPC_STATUS_UNAVAILABLE || q->code == GRPC_STATUS_DEADLINE_EXCEEDED) /* often gRPC's own words */
+    if (q->code == GRPC_STATUS_UNAVAILABLE ||
+        q->code == GRPC_STATUS_DEADLINE_EXCEEDED) /* often gRPC's own words */
         st = mr_status_prepend(st, "%s to %s: ", q->r->method, q->peer->address);
     return st;
 }
@@ -95,15 +97,17 @@ static void finished(mr_tag *t, bool ok)
 static void start_batch(request *q)
 {
     uint32_t wait = q->r->wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY : 0;
-    grpc_op ops[] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = wait | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
-        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = q->body},
-        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
-        {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &q->head},
-        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &q->reply},
-        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-         .data.recv_status_on_client = {
-             .trailing_metadata = &q->trail, .status = &q->code, .status_details = &q->details}}};
+    grpc_op ops[] = {{.op = GRPC_OP_SEND_INITIAL_METADATA,
+                      .flags = wait | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+                     {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = q->body},
+                     {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
+                     {.op = GRPC_OP_RECV_INITIAL_METADATA,
+                      .data.recv_initial_metadata.recv_initial_metadata = &q->head},
+                     {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &q->reply},
+                     {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+                      .data.recv_status_on_client = {.trailing_metadata = &q->trail,
+                                                     .status = &q->code,
+                                                     .status_details = &q->details}}};
     MR_GIVE(&q->tag);
     grpc_call_error e = grpc_call_start_batch(q->call, ops, MR_COUNT(ops), &q->tag, NULL);
     MR_ASSERT(e == GRPC_CALL_OK);
@@ -121,8 +125,8 @@ void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
     grpc_metadata_array_init(&q->head);
     grpc_metadata_array_init(&q->trail);
     grpc_slice method = grpc_slice_from_copied_string(r->method);
-    q->call = grpc_channel_create_call(p->channel, NULL, GRPC_PROPAGATE_DEFAULTS, p->cq, method, NULL,
-                                       mr_grpc_time(r->deadline_ns), NULL);
+    q->call = grpc_channel_create_call(p->channel, NULL, GRPC_PROPAGATE_DEFAULTS, p->cq, method,
+                                       NULL, mr_grpc_time(r->deadline_ns), NULL);
     grpc_slice_unref(method);
     mr_lock(&mu);
     r->impl = q;
@@ -137,7 +141,8 @@ void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
     start_batch(q);
 }
 
-/* gRPC is called without the lock: it may drop the pieces of the body, and who knows what that does. */
+/* gRPC is called without the lock: it may drop the pieces of the body, and who knows what that
+ * does. */
 static void cancel_and_unref(grpc_call *call)
 {
     grpc_call_cancel(call, NULL);
@@ -168,8 +173,8 @@ static mr_status *host_of(const char *name, mr_str *out)
     return NULL;
 }
 
-static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
-                               grpc_channel **out)
+static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys *keys,
+                               const char *name, grpc_channel **out)
 {
     mr_grpc_args args;
     grpc_channel_credentials *creds;
@@ -188,8 +193,8 @@ static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys
     return st;
 }
 
-mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
-                           mr_net_peer **out)
+mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys,
+                           const char *name, mr_net_peer **out)
 {
     mr_status *st = NULL;
     mr_net_peer *p = mr_new(mr_net_peer);

@@ -14,8 +14,8 @@
 #include "base/thread.h"
 #include "net/net.h"
 
-/* gRPC orders what one thread gives it before what another gets from it; the thread sanitizer does not see its
- * locks and has to be told. */
+/* gRPC orders what one thread gives it before what another gets from it; the thread sanitizer does
+ * not see its locks and has to be told. */
 #if defined(__SANITIZE_THREAD__)
 #define MR_TSAN 1
 #elif defined(__has_feature)
@@ -83,13 +83,14 @@ void mr_grpc_stop(mr_net_server *s, int64_t grace_ns);
 void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body);
 bool mr_grpc_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg);
 
-mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
-                           mr_net_peer **out);
+mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys,
+                           const char *name, mr_net_peer **out);
 void mr_grpc_disconnect(mr_net_peer *p);
 void mr_grpc_start(mr_net_peer *p, mr_net_request *r);
 void mr_grpc_cancel(mr_net_request *r);
 
 /* ---- keys.c ---- */
-mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts, int n, int days);
+mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts,
+                             int n, int days);
 
 #endif

@@ -1,8 +1,8 @@
 /* net/grpc/keys.c -- a certificate authority and certificates of tasks, in a folder.
  *
- * Keys are ECDSA on P-256, files are PEM.  A key is written before its certificate, so a folder that was left
- * half-made is completed the next time.  Files are of mode 0600 from their first byte, written aside, synced and
- * then named. */
+ * Keys are ECDSA on P-256, files are PEM.  A key is written before its certificate, so a folder
+ * that was left half-made is completed the next time.  Files are of mode 0600 from their first
+ * byte, written aside, synced and then named. */
 #include "net/grpc/grpc.h"
 
 #include <arpa/inet.h>
@@ -31,10 +31,10 @@ static mr_status *ssl_error(const char *what)
     return mr_error(MR_INTERNAL, "%s: %s", what, text);
 }
 
-#define SSL_GO(what, ok)               \
-    do {                               \
-        if (!(ok))                     \
-            MR_GO(ssl_error(what));    \
+#define SSL_GO(what, ok)            \
+    do {                            \
+        if (!(ok))                  \
+            MR_GO(ssl_error(what)); \
     } while (0)
 
 /* ---- files ---- */
@@ -163,7 +163,8 @@ static bool set_serial(X509 *c)
 static bool set_times(X509 *c, int days)
 {
     long end = days * DAY_S, begin = end < 0 ? end - SKEW_S : -SKEW_S;
-    return X509_gmtime_adj(X509_getm_notBefore(c), begin) && X509_gmtime_adj(X509_getm_notAfter(c), end);
+    return X509_gmtime_adj(X509_getm_notBefore(c), begin) &&
+           X509_gmtime_adj(X509_getm_notAfter(c), end);
 }
 
 /* Subject and key; the issuer is set by its certificate, which is c itself for a CA. */
@@ -171,8 +172,10 @@ static bool set_basics(X509 *c, const char *common_name, EVP_PKEY *key, X509 *is
 {
     X509_NAME *name = X509_get_subject_name(c);
     return X509_set_version(c, 2) && set_serial(c) && set_times(c, days) &&
-           X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"millrace", -1, -1, 0) &&
-           X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) &&
+           X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"millrace",
+                                      -1, -1, 0) &&
+           X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name,
+                                      -1, -1, 0) &&
            X509_set_issuer_name(c, X509_get_subject_name(issuer)) && X509_set_pubkey(c, key);
 }
 
@@ -180,11 +183,12 @@ static mr_status *make_ca(EVP_PKEY *key, int days, X509 **out)
 {
     mr_status *st = NULL;
     X509 *c = X509_new();
-    SSL_GO("make a CA", c && set_basics(c, "millrace cluster", key, c, days) &&
-                            add_extension(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-                            add_extension(c, c, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-                            add_extension(c, c, NID_subject_key_identifier, "hash") &&
-                            X509_sign(c, key, EVP_sha256()));
+    SSL_GO("make a CA",
+           c && set_basics(c, "millrace cluster", key, c, days) &&
+               add_extension(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+               add_extension(c, c, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+               add_extension(c, c, NID_subject_key_identifier, "hash") &&
+               X509_sign(c, key, EVP_sha256()));
     *out = c;
     return NULL;
 out:
@@ -195,7 +199,8 @@ out:
 static bool add_name(GENERAL_NAMES *names, int type, const void *bytes, int n)
 {
     GENERAL_NAME *g = GENERAL_NAME_new();
-    ASN1_STRING *s = type == GEN_IPADD ? (ASN1_STRING *)ASN1_OCTET_STRING_new() : (ASN1_STRING *)ASN1_IA5STRING_new();
+    ASN1_STRING *s = type == GEN_IPADD ? (ASN1_STRING *)ASN1_OCTET_STRING_new()
+                                       : (ASN1_STRING *)ASN1_IA5STRING_new();
     bool ok = g && s && ASN1_STRING_set(s, bytes, n);
     if (ok) {
         GENERAL_NAME_set0_value(g, type, s);
@@ -239,8 +244,8 @@ static bool add_names(X509 *c, const char *task, const char *hosts)
     return ok;
 }
 
-static mr_status *make_certificate(const authority *ca, const char *name, const char *hosts, EVP_PKEY *key, int days,
-                                   X509 **out)
+static mr_status *make_certificate(const authority *ca, const char *name, const char *hosts,
+                                   EVP_PKEY *key, int days, X509 **out)
 {
     mr_status *st = NULL;
     mr_str task = {0};
@@ -249,7 +254,8 @@ static mr_status *make_certificate(const authority *ca, const char *name, const 
         MR_GO(mr_invalid("'%s' is no name of a task, such as ps/0", name));
     /* A CN holds 64 characters; the whole name is among the others, which alone are looked at. */
     char *cn = mr_strndup(name, MR_MIN(strlen(name), 64));
-    bool ok = c && set_basics(c, cn, key, ca->certificate, days) && add_names(c, mr_str_z(&task), hosts) &&
+    bool ok = c && set_basics(c, cn, key, ca->certificate, days) &&
+              add_names(c, mr_str_z(&task), hosts) &&
               add_extension(c, ca->certificate, NID_basic_constraints, "critical,CA:FALSE") &&
               add_extension(c, ca->certificate, NID_key_usage, "critical,digitalSignature") &&
               add_extension(c, ca->certificate, NID_ext_key_usage, "serverAuth,clientAuth") &&
@@ -274,7 +280,8 @@ static mr_status *open_authority(const char *folder, int days, authority *out)
     mr_status *st = NULL;
     char *key = mr_net_key_path(folder, "ca", ".key"), *pem = mr_net_key_path(folder, "ca", ".pem");
     if (mr_file_exists(pem) && !mr_file_exists(key))
-        MR_GO(mr_error(MR_FAILED_PRECONDITION, "%s is not there, so nothing new can be signed", key));
+        MR_GO(
+            mr_error(MR_FAILED_PRECONDITION, "%s is not there, so nothing new can be signed", key));
     MR_GO(load_or_make_key(key, &out->key));
     if (mr_file_exists(pem)) {
         MR_GO(load(pem, NULL, &out->certificate));
@@ -291,12 +298,14 @@ out:
     return st;
 }
 
-static mr_status *make_pair(const authority *ca, const char *folder, const char *name, const char *hosts, int days)
+static mr_status *make_pair(const authority *ca, const char *folder, const char *name,
+                            const char *hosts, int days)
 {
     mr_status *st = NULL;
     EVP_PKEY *key = NULL;
     X509 *c = NULL;
-    char *key_path = mr_net_key_path(folder, name, ".key"), *pem = mr_net_key_path(folder, name, ".pem");
+    char *key_path = mr_net_key_path(folder, name, ".key"),
+         *pem = mr_net_key_path(folder, name, ".pem");
     if (!mr_file_exists(pem) || !mr_file_exists(key_path)) {
         MR_GO(load_or_make_key(key_path, &key));
         MR_GO(make_certificate(ca, name, hosts, key, days, &c));
@@ -323,7 +332,8 @@ static bool all_there(const char *folder, const char *const *names, int n)
     return there;
 }
 
-mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts, int n, int days)
+mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts,
+                             int n, int days)
 {
     authority ca = {0};
     mr_str task = {0};

@@ -1,9 +1,12 @@
 /* net/grpc/library.c -- the one symbol of libmillrace-net.so. */
 #include "net/library.h"
 
+#include <grpc/support/log.h>
+
 #include "net/grpc/grpc.h"
 
-const mr_net_library *mr_net_library_get(const mr_net_host *host) __attribute__((visibility("default")));
+const mr_net_library *mr_net_library_get(const mr_net_host *host)
+    __attribute__((visibility("default")));
 
 static mr_net grpc = {
     .name = "grpc",
@@ -17,6 +20,13 @@ static mr_net grpc = {
     .cancel = mr_grpc_cancel,
 };
 
+/* gRPC would write to stderr by itself. */
+static void log_grpc(gpr_log_func_args *a)
+{
+    mr_log_at(a->severity == GPR_LOG_SEVERITY_ERROR ? MR_LOG_WARNING : MR_LOG_INFO, a->file,
+              a->line, "gRPC: %s", a->message);
+}
+
 const mr_net_library *mr_net_library_get(const mr_net_host *host)
 {
     static const mr_net_library library = {
@@ -24,5 +34,7 @@ const mr_net_library *mr_net_library_get(const mr_net_host *host)
     if (host->abi != MR_NET_LIBRARY_ABI)
         return NULL;
     mr_log_listen(host->log, NULL);
+    if (!host->has_grpc)
+        gpr_set_log_function(log_grpc);
     return &library;
 }

@@ -1,6 +1,8 @@
 /* net/grpc/life.c -- gRPC's own life, completion queues and their threads. */
 #include "net/grpc/grpc.h"
 
+#include <signal.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 
@@ -11,8 +13,14 @@ static int n_users MR_GUARDED_BY(mu);
 void mr_grpc_use(void)
 {
     mr_lock(&mu);
-    if (n_users++ == 0)
+    if (n_users++ == 0) {
+        /* The host's signal handlers run on the host's threads, never on gRPC's. */
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
         grpc_init();
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
     mr_unlock(&mu);
 }
 

@@ -1,15 +1,15 @@
 /* net/grpc/server.c -- the gRPC transport, answering.
  *
- * The server's thread accepts calls, a few asked for in advance.  A call then has up to three operations under way:
- * its request is read (first), its end is awaited (`close`, from the beginning), its answer is sent.  Each
- * holds a reference, and so does the handler until reply.
+ * The server's thread accepts calls, a few asked for in advance.  A call then has up to three
+ * operations under way: its request is read (first), its end is awaited (`close`, from the
+ * beginning), its answer is sent.  Each holds a reference, and so does the handler until reply.
  *
- * gRPC is called without our lock, for it may drop pieces of bodies, and who knows what that does; a reference
- * keeps the grpc_call for that long.
+ * gRPC is called without our lock, for it may drop pieces of bodies, and who knows what that does;
+ * a reference keeps the grpc_call for that long.
  *
- * Cancellation is as in the local transport: once `replied`, no callback begins, and reply waits for one that
- * runs.  When the server has stopped, calls that were not answered lose their grpc_call (`call` NULL) and their
- * replies are thrown away. */
+ * Cancellation is as in the local transport: once `replied`, no callback begins, and reply waits
+ * for one that runs.  When the server has stopped, calls that were not answered lose their
+ * grpc_call (`call` NULL) and their replies are thrown away. */
 #include "net/grpc/grpc.h"
 
 #include "base/clock.h"
@@ -51,7 +51,7 @@ struct mr_net_server {
     bool stopping MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
 };
 
-#define OWNER(T, member, p) ((T *)((char *)(p) - offsetof(T, member)))
+#define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
 
 static void server_unref(mr_net_server *s)
 {
@@ -219,7 +219,8 @@ static void find_peer_name(call *k)
     grpc_auth_context *ctx = grpc_call_auth_context(k->call);
     if (!ctx)
         return;
-    grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(ctx, GRPC_X509_SAN_PROPERTY_NAME);
+    grpc_auth_property_iterator it =
+        grpc_auth_context_find_properties_by_name(ctx, GRPC_X509_SAN_PROPERTY_NAME);
     for (const grpc_auth_property *p; (p = grpc_auth_property_iterator_next(&it));) {
         mr_str name = {0};
         if (k->peer_name.n == 0 && mr_task_name_decode((mr_sv){p->value, p->value_length}, &name))
@@ -295,7 +296,8 @@ static void accepted(mr_tag *t, bool ok)
     s->calls = k;
     s->n_live++;
     mr_unlock(&s->mu);
-    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &k->was_cancelled};
+    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                     .data.recv_close_on_server.cancelled = &k->was_cancelled};
     grpc_op read = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &k->request};
     start_batch(k, k->call, &close, 1, &k->closed);
     start_batch(k, k->call, &read, 1, &k->read);
@@ -317,8 +319,8 @@ static void accept_one(mr_net_server *s)
     grpc_call_details_init(&k->details);
     grpc_metadata_array_init(&k->metadata);
     MR_GIVE(&k->accepted);
-    grpc_call_error e = grpc_server_request_call(s->server, &k->call, &k->details, &k->metadata, s->queue.cq,
-                                                 s->queue.cq, &k->accepted);
+    grpc_call_error e = grpc_server_request_call(s->server, &k->call, &k->details, &k->metadata,
+                                                 s->queue.cq, s->queue.cq, &k->accepted);
     if (e != GRPC_CALL_OK) {
         k->call = NULL;
         call_unref(k);
@@ -344,7 +346,9 @@ static mr_status *bind(mr_net_server *s, const char *address, int *port)
     *port = grpc_server_add_http2_port(s->server, address, creds);
     grpc_server_credentials_release(creds);
     if (*port == 0)
-        return mr_error(MR_UNAVAILABLE, "cannot listen at %s: it is in use, not ours, or the keys are wrong", address);
+        return mr_error(MR_UNAVAILABLE,
+                        "cannot listen at %s: it is in use, not ours, or the keys are wrong",
+                        address);
     return NULL;
 }
 
