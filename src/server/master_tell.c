@@ -20,9 +20,11 @@ struct mr_errand {
     mr_errand *next, **link;
 };
 
-static void unlink_locked(mr_errand *e) MR_REQUIRES(e->master->mu);
-static void unlink_locked(mr_errand *e)
+static void unlink_locked(mr_master *m, mr_errand *e) MR_REQUIRES(m->mu);
+static void unlink_locked(mr_master *m, mr_errand *e)
 {
+    MR_ASSERT(e->master == m);
+    (void)m;
     *e->link = e->next;
     if (e->next)
         e->next->link = e->link;
@@ -64,7 +66,7 @@ static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_lock(&m->mu);
     bool over = ns < 0 || m->stopped;
     if (over) {
-        unlink_locked(e);
+        unlink_locked(m, e);
     } else {
         e->waits = true;
         mr_timers_set(m->timers, &e->timer, mr_now_ns() + ns, try_again);
@@ -98,7 +100,7 @@ void mr_master_tell_no_more(mr_master *m)
         while (e && !e->waits)
             e = e->next;
         if (e)
-            unlink_locked(e);
+            unlink_locked(m, e);
         mr_unlock(&m->mu);
         if (!e)
             return;
