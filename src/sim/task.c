@@ -34,10 +34,11 @@ static void heartbeat_came_back(mr_sim *s, mr_sim_call *c, mr_status *st)
     mr_member_events e = {0};
     if (!st && c->reply.incarnation == s->nodes[c->to].incarnation)
         t->heard_ns[c->to] = s->now_ns;
-    if (!st)
-        mr_membership_heard(&t->members, c->to, c->reply.incarnation, c->start_ns, s->now_ns, &e);
+    bool present = !st && mr_membership_heard(&t->members, c->to, c->reply.incarnation, c->start_ns, s->now_ns, &e);
     mr_status_free(st);
     changed(s, t, &e);
+    if (present) /* a life that was never heard may have asked for a session late */
+        mr_sim_drop_sessions(s, t, c->to, c->reply.incarnation);
 }
 
 static void tick(mr_sim *s, void *arg)
