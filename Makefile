@@ -193,9 +193,14 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save docs docs-check
+.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
+
+SOAK_KILL := $(B)/soak/kill $(B)/soak/kill_program
+soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while clusters train (RUNS=30 KILLS=10 SEED=n)
+	$(q)$(B)/soak/kill --launcher $(CLI) --program $(B)/soak/kill_program --runs $(or $(RUNS),30) --kills $(or $(KILLS),10) \
+	    $(if $(SEED),--seed $(SEED))
 
 examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c)) ## build the examples
 
@@ -258,11 +263,12 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SIM)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
+	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1
 	$(q)$(MAKE) --no-print-directory sim-soak SEEDS=2000
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers

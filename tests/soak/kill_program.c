@@ -1,0 +1,198 @@
+/* tests/soak/kill_program.c -- the program whose tasks tests/soak/kill.c kills: a line learnt over a cluster.
+ *
+ *     kill_program FOLDER [sync]
+ *
+ * y = Wx + b is learnt from points without noise, so the end is known in closed form: W and b themselves.  Workers train
+ * until FOLDER/enough holds the number of the last step, and write what they do to FOLDER/worker-I.log, one write a line:
+ *
+ *     A B S    a step, begun at A, complete at B, the global step then being S
+ *     A B left this worker has nothing more to do
+ *     A B end E  the chief is done; E is the largest difference to W and b
+ *
+ * Times are nanoseconds of the clock that all processes of the host share.  Public headers only. */
+#include <fcntl.h>
+#include <millrace/cluster.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { INPUTS = 16, OUTPUTS = 4, BATCH = 32 };
+
+static TF_Status *status;
+
+static void check(const char *what)
+{
+    if (TF_GetCode(status) == TF_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", what, TF_Message(status));
+    exit(3);
+}
+
+static void heard(const char *text) { fprintf(stderr, "%s\n", text); }
+
+static long long now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* ---- the line ---- */
+
+static float true_weight(int i, int k) { return (float)((i * 7 + k * 13) % 11) / 5 - 1; }
+static float true_bias(int k) { return (float)k / 2 - 1; }
+
+/* Points that depend on worker and step alone. */
+static void make_batch(int worker, long long step, TF_Tensor *v[2])
+{
+    unsigned seed = (unsigned)(step * 31 + worker + 1);
+    v[0] = TF_AllocateTensor(TF_FLOAT, (int64_t[]){BATCH, INPUTS}, 2, BATCH * INPUTS * sizeof(float));
+    v[1] = TF_AllocateTensor(TF_FLOAT, (int64_t[]){BATCH, OUTPUTS}, 2, BATCH * OUTPUTS * sizeof(float));
+    float *x = TF_TensorData(v[0]), *y = TF_TensorData(v[1]);
+    for (int n = 0; n < BATCH; n++)
+        for (int i = 0; i < INPUTS; i++)
+            x[n * INPUTS + i] = (float)(rand_r(&seed) % 2001) / 1000 - 1;
+    for (int n = 0; n < BATCH; n++)
+        for (int k = 0; k < OUTPUTS; k++) {
+            float sum = true_bias(k);
+            for (int i = 0; i < INPUTS; i++)
+                sum += x[n * INPUTS + i] * true_weight(i, k);
+            y[n * OUTPUTS + k] = sum;
+        }
+}
+
+/* ---- the program ---- */
+
+typedef struct program {
+    const char *folder;
+    mr_cluster_task *task;
+    int worker, log;
+    TF_Output x, y, weights, bias;
+    mr_barrier *barrier;
+    mr_supervisor *supervisor;
+} program;
+
+static void write_log(const program *p, long long began, const char *what)
+{
+    char line[128];
+    int n = snprintf(line, sizeof line, "%lld %lld %s\n", began, now_ns(), what);
+    if (write(p->log, line, (size_t)n) != n)
+        exit(3);
+}
+
+static void build(program *p, int sync)
+{
+    mr_model *m = mr_model_new(TF_NewGraph());
+    TF_Operation *train = NULL;
+    mr_init zero = {MR_INIT_CONSTANT, 0, 0};
+    mr_replicate(m, p->task, MR_BY_TURNS);
+    p->x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, INPUTS});
+    p->y = mr_input(m, "y", TF_FLOAT, 2, (int64_t[]){-1, OUTPUTS});
+    TF_Output line = mr_dense(m, "line", p->x, OUTPUTS, MR_LINEAR);
+    mr_model_reuse(m, 1); /* the variables of that layer, by their names */
+    p->weights = mr_parameter(m, "line/kernel", TF_FLOAT, 2, (int64_t[]){INPUTS, OUTPUTS}, zero);
+    p->bias = mr_parameter(m, "line/bias", TF_FLOAT, 1, (int64_t[]){OUTPUTS}, zero);
+    mr_model_reuse(m, 0);
+    TF_Output loss = mr_squared_loss(m, line, p->y);
+    mr_barrier_options all = {sizeof all, mr_cluster_task_num_workers(p->task), p->worker, 0, 0, 0};
+    if (sync)
+        p->barrier = mr_minimize_sync(m, loss, mr_sgd(0.5f), &all);
+    else
+        train = mr_minimize(m, loss, mr_sgd(0.5f));
+    mr_model_status(m, status);
+    check("building the model");
+    mr_supervisor_options o = {sizeof o, .task = p->task, .train = train, .barrier = p->barrier, .checkpoints = p->folder,
+                               .save_ms = 100, .max_to_keep = 3};
+    p->supervisor = mr_supervisor_new(m, &o, status);
+    check("building the supervisor");
+    mr_model_free(m);
+}
+
+/* Until which step; far away as long as nobody has said. */
+static long long enough(const program *p)
+{
+    char path[4200];
+    long long step = 1LL << 60;
+    snprintf(path, sizeof path, "%s/enough", p->folder);
+    FILE *f = fopen(path, "r");
+    if (f) {
+        if (fscanf(f, "%lld", &step) != 1)
+            step = 1LL << 60;
+        fclose(f);
+    }
+    return step;
+}
+
+static void train(program *p)
+{
+    char text[32];
+    TF_Tensor *in[2];
+    long long step = mr_supervisor_step(p->supervisor, status);
+    check("reading the step");
+    while (step < enough(p)) {
+        long long began = now_ns();
+        make_batch(p->worker, step, in);
+        step = mr_supervisor_train(p->supervisor, (TF_Output[]){p->x, p->y}, in, 2, NULL, NULL, 0, status);
+        check("training");
+        TF_DeleteTensor(in[0]);
+        TF_DeleteTensor(in[1]);
+        snprintf(text, sizeof text, "%lld", step);
+        write_log(p, began, text);
+        usleep(2000); /* so that there is something left to kill */
+    }
+}
+
+/* NaN is larger than all. */
+static float larger(float most, float d) { return most != most || (d <= most && -d <= most) ? most : d < 0 ? -d : d; }
+
+/* The largest difference between what was learnt and the line. */
+static double difference(program *p)
+{
+    TF_Tensor *v[2];
+    float most = 0;
+    mr_supervisor_run(p->supervisor, NULL, NULL, 0, (TF_Output[]){p->weights, p->bias}, v, 2, NULL, 0, status);
+    check("reading the variables");
+    for (int k = 0; k < OUTPUTS; k++) {
+        most = larger(most, ((float *)TF_TensorData(v[1]))[k] - true_bias(k));
+        for (int i = 0; i < INPUTS; i++)
+            most = larger(most, ((float *)TF_TensorData(v[0]))[i * OUTPUTS + k] - true_weight(i, k));
+    }
+    TF_DeleteTensor(v[0]);
+    TF_DeleteTensor(v[1]);
+    return most;
+}
+
+int main(int argc, char **argv)
+{
+    char text[4200];
+    if (argc < 2)
+        return 2;
+    program p = {.folder = argv[1]};
+    status = TF_NewStatus();
+    TF_RegisterLogListener(heard);
+    p.task = mr_cluster_task_new(NULL, status);
+    check("starting the task");
+    p.worker = mr_cluster_task_worker(p.task);
+    snprintf(text, sizeof text, "%s/worker-%d.log", p.folder, p.worker);
+    p.log = open(text, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (p.log < 0)
+        return 3;
+    build(&p, argc > 2 && strcmp(argv[2], "sync") == 0);
+    mr_supervisor_start(p.supervisor, status);
+    check("starting");
+    train(&p);
+    long long began = now_ns();
+    mr_supervisor_finish(p.supervisor, status);
+    check("finishing");
+    write_log(&p, began, "left");
+    if (p.worker == 0) {
+        snprintf(text, sizeof text, "end %.9g", difference(&p));
+        write_log(&p, began, text);
+    }
+    mr_supervisor_free(p.supervisor);
+    mr_barrier_free(p.barrier);
+    mr_cluster_task_free(p.task);
+    return 0;
+}
