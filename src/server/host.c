@@ -3,6 +3,8 @@
 
 #include "base/memory.h"
 
+enum { SERVING_THREADS = 2 };
+
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config)
 {
     *h = (mr_host){.self = self};
@@ -11,7 +13,20 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
     h->peers = mr_new_array(mr_net_peer *, h->cluster.tasks.n + 1);
     h->nets = mr_new_array(mr_net *, h->cluster.tasks.n + 1);
     MR_TRY(mr_env_init(&h->env, config, mr_host_name(h)));
-    h->pool = h->env.inter;
+    return mr_pool_new("serve", SERVING_THREADS + 1, &h->pool);
+}
+
+mr_status *mr_host_filter(const mr_host *h, mr_sv filter, bool *marked)
+{
+    mr_device_name f, task;
+    if (!mr_device_name_parse(filter, &f))
+        return mr_invalid("'%.*s' is not a device filter", MR_SV_ARG(filter));
+    f.has_type = false;
+    f.id = -1;
+    for (int i = 0; i < h->cluster.tasks.n; i++) {
+        mr_device_name_parse(mr_sv_of(h->cluster.tasks.p[i].name), &task);
+        marked[i] |= mr_device_name_matches(&f, &task);
+    }
     return NULL;
 }
 
@@ -25,6 +40,8 @@ void mr_host_disconnect(mr_host *h)
         if (p)
             h->nets[i]->disconnect(p);
     }
+    mr_pool_free(h->pool); /* with the calls that are still at work */
+    h->pool = NULL;
 }
 
 void mr_host_deinit(mr_host *h)

@@ -17,7 +17,7 @@ typedef struct mr_host {
     mr_cluster cluster;
     int self;     /* this task in the cluster */
     mr_env env;   /* the devices, shared by all sessions that are not isolated */
-    mr_pool *pool; /* env's, for work that takes long */
+    mr_pool *pool; /* for calls that take long; not env's, which a step may keep busy for as long as it likes */
     mr_net_peer **peers; /* by task, made at the first use */
     mr_net **nets;       /* of each peer */
     mr_mutex mu;
@@ -33,6 +33,8 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
 void mr_host_deinit(mr_host *h);
 /* Closes the ways to all peers; requests under way end. */
 void mr_host_disconnect(mr_host *h);
+/* Marks the tasks (by their number) that a device filter lets through: a device of theirs could match it. */
+mr_status *mr_host_filter(const mr_host *h, mr_sv filter, bool *marked);
 /* Starts a request to a task; done is called in any case. */
 void mr_host_ask(mr_host *h, int task, mr_net_request *r);
 void mr_host_cancel(mr_host *h, int task, mr_net_request *r);

@@ -37,7 +37,6 @@ void mr_msession_unref(mr_msession *s)
     mr_free(s->devices);
     mr_free(s->task_of);
     mr_free(s->member);
-    mr_cond_deinit(&s->idle);
     mr_mutex_deinit(&s->mu);
     mr_mutex_deinit(&s->making);
     mr_free(s);
@@ -49,7 +48,6 @@ mr_msession *mr_msession_new(mr_master *m)
     mr_refs_init(&s->refs);
     mr_mutex_init(&s->making);
     mr_mutex_init(&s->mu);
-    mr_cond_init(&s->idle);
     s->master = m;
     s->graph = mr_graph_new();
     s->member = mr_new_array(bool, m->host->cluster.tasks.n + 1);
@@ -80,9 +78,10 @@ mr_status *mr_msession_enter(mr_msession *s)
 void mr_msession_leave(mr_msession *s)
 {
     mr_lock(&s->mu);
-    if (--s->n_open == 0)
-        mr_cond_broadcast(&s->idle);
+    bool over = --s->n_open == 0 && s->closed; /* nobody enters any more */
     mr_unlock(&s->mu);
+    if (over)
+        mr_msession_closed(s);
 }
 
 /* ---- ExtendSession ---- */
@@ -129,104 +128,6 @@ static void extend_session(void *service, mr_net_call *c, mr_sv body)
     mr_reply_str(c, st, &reply);
 }
 
-/* ---- CloseSession, Reset ---- */
-
-/* Steps are cancelled, and once they have ended the tasks are told. */
-static void close_session(mr_msession *s)
-{
-    mr_host *h = s->master->host;
-    mr_lock(&s->mu);
-    bool first = !s->closed;
-    s->closed = true;
-    mr_unlock(&s->mu);
-    if (!first)
-        return;
-    mr_msession_stop_steps(s, MR_CANCELLED, "Session was closed");
-    mr_lock(&s->mu);
-    while (s->n_open > 0)
-        mr_cond_wait(&s->idle, &s->mu);
-    mr_unlock(&s->mu);
-    for (int i = 0; i < h->cluster.tasks.n; i++) {
-        mr_str body = {0};
-        mr_pb_writer w;
-        if (!s->member[i])
-            continue;
-        mr_pb_writer_init(&w, &body);
-        mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-        mr_master_tell(s->master, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
-    }
-}
-
-static mr_msession *take_session(mr_master *m, const mr_sv *handle)
-{
-    uint32_t pos = 0;
-    mr_sv key;
-    void *v = NULL;
-    mr_lock(&m->mu);
-    if (handle)
-        v = mr_map_remove(&m->sessions, *handle);
-    else if (mr_map_next(&m->sessions, &pos, &key, &v))
-        mr_map_remove(&m->sessions, key);
-    mr_unlock(&m->mu);
-    return v;
-}
-
-static void close_call(void *service, mr_net_call *c, mr_sv body)
-{
-    mr_pb_reader r;
-    uint32_t field, wire;
-    mr_sv handle = MR_SV("");
-    mr_pb_reader_init(&r, body);
-    while (mr_pb_next(&r, &field, &wire))
-        if (field == 1)
-            handle = mr_pb_bytes(&r);
-        else
-            mr_pb_skip(&r);
-    mr_status *st = mr_pb_reader_status(&r, "CloseSessionRequest");
-    mr_msession *s = st ? NULL : take_session(service, &handle);
-    if (!st && !s)
-        st = mr_error(MR_ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", MR_SV_ARG(handle));
-    if (s) {
-        close_session(s);
-        mr_msession_unref(s);
-    }
-    mr_reply(c, st, NULL);
-}
-
-static void close_all(mr_master *m)
-{
-    for (mr_msession *s; (s = take_session(m, NULL));) {
-        close_session(s);
-        mr_msession_unref(s);
-    }
-}
-
-static void reset(void *service, mr_net_call *c, mr_sv body)
-{
-    mr_master *m = service;
-    mr_pb_reader r;
-    uint32_t field, wire;
-    mr_str tell = {0};
-    mr_pb_writer w;
-    mr_pb_reader_init(&r, body);
-    mr_pb_writer_init(&w, &tell);
-    while (mr_pb_next(&r, &field, &wire))
-        if (field == 1)
-            mr_pb_put_bytes(&w, 1, mr_pb_bytes(&r));
-        else
-            mr_pb_skip(&r);
-    mr_status *st = mr_pb_reader_status(&r, "ResetRequest");
-    for (int i = 0; !st && i < m->host->cluster.tasks.n; i++) {
-        mr_str copy = {0};
-        mr_str_append(&copy, mr_str_z(&tell), tell.n);
-        mr_master_tell(m, i, MR_WORKER_SERVICE "CleanupAll", &copy);
-    }
-    if (!st)
-        close_all(m);
-    mr_str_deinit(&tell);
-    mr_reply(c, st, NULL);
-}
-
 /* ---- ListDevices ---- */
 
 static void list_devices(void *service, mr_net_call *c, mr_sv body)
@@ -262,9 +163,9 @@ static const mr_method methods[] = {
     {"RunStep", mr_master_run_step, true},
     {"CreateSession", mr_master_create_session, true},
     {"ExtendSession", extend_session, true},
-    {"CloseSession", close_call, true},
+    {"CloseSession", mr_master_close_session, true},
     {"ListDevices", list_devices, false},
-    {"Reset", reset, true},
+    {"Reset", mr_master_reset, true},
 };
 
 void mr_master_handle(mr_master *m, mr_net_call *c)
@@ -276,6 +177,7 @@ mr_master *mr_master_new(mr_host *h, mr_timers *timers)
 {
     mr_master *m = mr_new(mr_master);
     mr_mutex_init(&m->mu);
+    mr_cond_init(&m->quiet);
     m->host = h;
     m->timers = timers;
     return m;
@@ -286,7 +188,11 @@ void mr_master_stop(mr_master *m)
     mr_lock(&m->mu);
     m->stopped = true;
     mr_unlock(&m->mu);
-    close_all(m);
+    mr_master_close_all(m);
+    mr_lock(&m->mu);
+    while (m->n_closing > 0)
+        mr_cond_wait(&m->quiet, &m->mu);
+    mr_unlock(&m->mu);
     mr_master_tell_no_more(m);
 }
 
@@ -296,6 +202,7 @@ void mr_master_free(mr_master *m)
         return;
     mr_map_deinit(&m->sessions);
     mr_recent_deinit(&m->requests);
+    mr_cond_deinit(&m->quiet);
     mr_mutex_deinit(&m->mu);
     mr_free(m);
 }

@@ -237,7 +237,6 @@ typedef struct create_request {
     mr_sv graph_def, config;
 } create_request;
 
-/* A task is seen when a device of it could match one of the filters. */
 static mr_status *choose_members(mr_msession *s, mr_sv config)
 {
     mr_host *h = s->master->host;
@@ -253,18 +252,9 @@ static mr_status *choose_members(mr_msession *s, mr_sv config)
                 mr_pb_skip(&r);
             continue;
         }
-        mr_device_name filter, task;
         mr_sv text = mr_pb_bytes(&r);
-        if (!mr_device_name_parse(text, &filter))
-            return mr_invalid("'%.*s' is not a device filter", MR_SV_ARG(text));
+        MR_TRY(mr_host_filter(h, text, s->member));
         n_filters++;
-        for (int i = 0; i < h->cluster.tasks.n; i++) {
-            mr_device_name_parse(mr_sv_of(h->cluster.tasks.p[i].name), &task);
-            mr_device_name both = filter;
-            both.has_type = false;
-            both.id = -1;
-            s->member[i] |= mr_device_name_matches(&both, &task);
-        }
     }
     for (int i = 0; i < h->cluster.tasks.n; i++)
         s->member[i] |= n_filters == 0 || i == h->self;

@@ -8,6 +8,7 @@
 typedef struct mr_mstep mr_mstep;
 typedef struct mr_msession mr_msession;
 typedef struct mr_errand mr_errand;
+typedef struct mr_mregister mr_mregister;
 
 /* One task's share of a signature. */
 typedef struct mr_mpart {
@@ -28,6 +29,7 @@ typedef struct mr_mprogram {
     /* Under the session's lock: */
     bool ready;
     int n_registering;
+    mr_mregister *calls; /* by part; live as long as the program */
     mr_status *failed;
     MR_VEC(mr_mstep *) waiting; /* for the registration */
 } mr_mprogram;
@@ -47,7 +49,6 @@ struct mr_msession {
     bool *member;        /* by task: it has a session of ours */
     bool isolated;       /* its variables are its own */
     mr_mutex mu;
-    mr_cond idle;
     mr_map programs MR_GUARDED_BY(mu); /* signature text -> mr_mprogram */
     MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu); /* could not be registered: no longer found, freed at the end */
     mr_map callables MR_GUARDED_BY(mu); /* handle text -> its RunStepRequest without feeds */
@@ -55,6 +56,7 @@ struct mr_msession {
     mr_mstep *steps MR_GUARDED_BY(mu); /* that run */
     int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
     bool closed MR_GUARDED_BY(mu);
+    mr_net_call *to_answer MR_GUARDED_BY(mu); /* once all have left; NULL: nobody waits */
 };
 
 struct mr_master {
@@ -65,19 +67,29 @@ struct mr_master {
     bool stopped MR_GUARDED_BY(mu);
     mr_recent requests MR_GUARDED_BY(mu); /* of RunStep */
     mr_errand *errands MR_GUARDED_BY(mu);
+    int n_closing MR_GUARDED_BY(mu); /* sessions whose calls have not all left, and resets */
+    mr_cond quiet;                   /* it fell to 0 */
 };
 
 /* ---- master.c ---- */
 /* A reference.  ABORTED: the master was restarted, or the session is closed. */
 mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out);
 void mr_msession_unref(mr_msession *s);
-/* Between these a session waits with its end.  CANCELLED once it is closed. */
+/* Between these a session waits with its end, which comes with the last one who leaves.  CANCELLED once it is closed. */
 mr_status *mr_msession_enter(mr_msession *s);
 void mr_msession_leave(mr_msession *s);
 mr_msession *mr_msession_new(mr_master *m);
 
 /* ---- master_create.c ---- */
 void mr_master_create_session(void *service, mr_net_call *call, mr_sv body);
+
+/* ---- master_close.c ---- */
+void mr_master_close_session(void *service, mr_net_call *call, mr_sv body);
+void mr_master_reset(void *service, mr_net_call *call, mr_sv body);
+/* Begins to close all sessions: their steps are cancelled, no thread waits for that. */
+void mr_master_close_all(mr_master *m);
+/* The last call has left a closed session: once. */
+void mr_msession_closed(mr_msession *s);
 
 /* ---- master_tell.c ---- */
 /* A request that nobody waits for, tried again for a while; takes the body. */
@@ -102,7 +114,7 @@ void mr_mprogram_free(mr_mprogram *p);
 
 /* ---- master_run.c ---- */
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body);
-/* Stops all running steps. */
-void mr_msession_stop_steps(mr_msession *s, mr_code code, const char *why);
+/* Stops all that runs. */
+void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
 
 #endif

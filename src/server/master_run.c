@@ -315,7 +315,7 @@ static void client_left(void *arg, mr_net_call *c)
     stop_step(arg, mr_error(MR_CANCELLED, "RunStep was cancelled"));
 }
 
-void mr_msession_stop_steps(mr_msession *s, mr_code code, const char *why)
+static void stop_steps(mr_msession *s, mr_code code, const char *why)
 {
     MR_VEC(mr_mstep *) all = {0};
     mr_lock(&s->mu);
@@ -375,11 +375,12 @@ static void begin(mr_mstep *t)
 
 /* ---- registration ---- */
 
-typedef struct register_call {
+struct mr_mregister { /* a RegisterGraph on its way */
     mr_net_request request; /* first */
     mr_mprogram *program;
     int part;
-} register_call;
+    bool started, cancelled, over; /* under the session's lock: a call is cancelled once it is started */
+};
 
 /* The program leaves the table, so that the next step tries anew. */
 static void forget_failed_locked(mr_mprogram *p)
@@ -431,7 +432,7 @@ static mr_status *read_handle(mr_bytes *reply, char **out)
 
 static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
-    register_call *c = (register_call *)r;
+    mr_mregister *c = (mr_mregister *)r;
     mr_mprogram *p = c->program;
     mr_mpart *part = &p->parts[c->part];
     char *handle = NULL;
@@ -441,18 +442,20 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (st)
         mr_status_prepend(st, "From %s:\n", p->session->master->host->cluster.tasks.p[part->task].name);
     mr_lock(&p->session->mu);
+    c->over = true;
     part->handle = handle;
     mr_status_update(&p->failed, st);
     bool last = --p->n_registering == 0;
     mr_unlock(&p->session->mu);
-    mr_free(c);
     if (last)
         registered_all(p);
 }
 
 static void register_part(mr_mprogram *p, int i)
 {
-    register_call *c = mr_new(register_call);
+    mr_mregister *c = &p->calls[i];
+    mr_host *h = p->session->master->host;
+    int task = p->parts[i].task;
     mr_str head = {0};
     mr_pb_writer w;
     c->program = p;
@@ -464,7 +467,13 @@ static void register_part(mr_mprogram *p, int i)
     mr_pb_put_header(&w, 2, p->parts[i].graph_def.n);
     mr_bytes_add_str(&c->request.body, &head);
     mr_bytes_add_str(&c->request.body, &p->parts[i].graph_def);
-    mr_host_ask(p->session->master->host, p->parts[i].task, &c->request);
+    mr_host_ask(h, task, &c->request);
+    mr_lock(&p->session->mu);
+    c->started = true;
+    bool cancelled = c->cancelled;
+    mr_unlock(&p->session->mu);
+    if (cancelled)
+        mr_host_cancel(h, task, &c->request);
 }
 
 /* Sends the parts to their tasks; the session stays open meanwhile. */
@@ -475,6 +484,7 @@ static void register_all(mr_mprogram *p)
     p->session->n_open++;
     mr_refs_take(&p->session->refs);
     p->n_registering = n + 1; /* one for this function */
+    p->calls = mr_new_array(mr_mregister, n + 1);
     mr_unlock(&p->session->mu);
     for (int i = 0; i < n; i++)
         register_part(p, i);
@@ -483,6 +493,44 @@ static void register_all(mr_mprogram *p)
     mr_unlock(&p->session->mu);
     if (last)
         registered_all(p);
+}
+
+/* A registration that is under way; a reference to the session, which keeps the program, is held. */
+static mr_mregister *find_registering_locked(mr_msession *s)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&s->programs, &pos, &key, &v)) {
+        mr_mprogram *p = v;
+        for (int i = 0; p->n_registering > 0 && i < p->n_parts; i++)
+            if (!p->calls[i].over && !p->calls[i].cancelled)
+                return &p->calls[i];
+    }
+    return NULL;
+}
+
+/* Cancelling may end the call in this thread, so the lock is not held then, and the table is read anew. */
+static void stop_registrations(mr_msession *s)
+{
+    for (;;) {
+        mr_lock(&s->mu);
+        mr_mregister *c = find_registering_locked(s);
+        bool started = c && c->started;
+        if (c)
+            c->cancelled = true;
+        mr_unlock(&s->mu);
+        if (!c)
+            return;
+        if (started)
+            mr_host_cancel(s->master->host, c->program->parts[c->part].task, &c->request);
+    }
+}
+
+void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
+{
+    stop_registrations(s);
+    stop_steps(s, code, why);
 }
 
 /* ---- RunStep ---- */

@@ -1,111 +1,25 @@
 /* server/server_test.c -- whole clusters in one process, over calls that stay inside it and over those between
  * processes of one host. */
-#include "server/server.h"
-
-#include <unistd.h>
-
-#include "base/memory.h"
-#include "graph/scope.h"
-#include "ops/table.h"
-#include "tests/harness/test.h"
-
-enum { MAX_TASKS = 8 };
-
-typedef struct bench {
-    mr_net *net;
-    mr_cluster cluster;
-    mr_server *servers[MAX_TASKS];
-    int n;
-    mr_graph *g;
-    mr_scope s;
-    mr_session *session;
-} bench;
-
-/* Every test has names of its own for its tasks: tests run in processes of their own. */
-static void start_task(bench *b, int i)
-{
-    mr_server_def def = {.job = b->cluster.tasks.p[i].job, .task = b->cluster.tasks.p[i].number};
-    MR_CHECK_OK(mr_cluster_copy(&b->cluster, &def.cluster));
-    MR_CHECK_OK(mr_server_new(&def, &(mr_server_options){b->net}, &b->servers[i]));
-    MR_CHECK_OK(mr_server_start(b->servers[i]));
-    mr_cluster_deinit(&def.cluster);
-}
-
-static void begin_on(bench *b, mr_net *net, int n_ps, int n_workers)
-{
-    *b = (bench){.net = net, .n = n_ps + n_workers};
-    mr_ops_register();
-    for (int i = 0; i < n_ps; i++)
-        MR_CHECK_OK(mr_cluster_add(&b->cluster, MR_SV("ps"), i, MR_SV("ps:1")));
-    for (int i = 0; i < n_workers; i++)
-        MR_CHECK_OK(mr_cluster_add(&b->cluster, MR_SV("worker"), i, MR_SV("worker:1")));
-    MR_CHECK_INT(chdir(mr_test_dir()), 0);
-    for (int i = 0; i < b->n; i++) { /* addresses are any text here, or names of sockets */
-        mr_free(b->cluster.tasks.p[i].address);
-        b->cluster.tasks.p[i].address = mr_printf("%s%d:1", b->cluster.tasks.p[i].job, b->cluster.tasks.p[i].number);
-    }
-    for (int i = 0; i < b->n; i++)
-        start_task(b, i);
-    b->g = mr_graph_new();
-    mr_scope_init(&b->s, b->g, "");
-}
-
-static void begin(bench *b, int n_ps, int n_workers) { begin_on(b, mr_net_loop(), n_ps, n_workers); }
-
-/* The session's master is the last task. */
-static mr_session *session_of(bench *b)
-{
-    MR_CHECK_OK(mr_scope_status(&b->s));
-    if (!b->session)
-        MR_CHECK_OK(mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, MR_SV(""), &b->session));
-    return b->session;
-}
-
-static void end(bench *b)
-{
-    mr_session_free(b->session);
-    for (int i = 0; i < b->n; i++)
-        mr_server_free(b->servers[i]);
-    mr_scope_deinit(&b->s);
-    mr_graph_unref(b->g);
-    mr_cluster_deinit(&b->cluster);
-}
-
-static mr_status *run(bench *b, mr_out feed, float value, mr_out fetch, mr_node *target, float *out)
-{
-    mr_tensor *v = mr_tensor_scalar_f32(value), *got = NULL;
-    mr_run_args a = {.feeds = &feed, .feed_values = &v, .n_feeds = feed.node != NULL,
-                     .fetches = &fetch, .fetched = &got, .n_fetches = fetch.node != NULL,
-                     .targets = &target, .n_targets = target != NULL};
-    mr_session *s = session_of(b);
-    mr_status *st = mr_session_run(s, &a, NULL, NULL);
-    if (!st && fetch.node)
-        *out = *MR_DATA(float, got);
-    mr_tensor_unref(got);
-    mr_tensor_unref(v);
-    return st;
-}
-
-static const mr_out nothing = {NULL, 0};
+#include "server/bench_test.h"
 
 MR_TEST(server_runs_a_step_on_its_own)
 {
     bench b;
-    begin(&b, 0, 1);
+    bench_begin(&b, 0, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     mr_out y = mr_emit(&b.s, "Square", x);
     float v = 0;
     for (int i = 0; i < 5; i++) {
-        MR_CHECK_OK(run(&b, x, (float)i, y, NULL, &v));
+        MR_CHECK_OK(bench_run(&b, x, (float)i, y, NULL, &v));
         MR_CHECK_NEAR(v, i * i, 0);
     }
-    end(&b);
+    bench_end(&b);
 }
 
 static void spans_tasks(mr_net *net)
 {
     bench b;
-    begin_on(&b, net, 2, 1);
+    bench_begin_on(&b, net, 2, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&b.s, "Square", x);
@@ -115,10 +29,10 @@ static void spans_tasks(mr_net *net)
     mr_out w = mr_emit(&b.s, "Mul", z, y);
     float v = 0;
     for (int i = 0; i < 20; i++) {
-        MR_CHECK_OK(run(&b, x, (float)i, w, NULL, &v));
+        MR_CHECK_OK(bench_run(&b, x, (float)i, w, NULL, &v));
         MR_CHECK_NEAR(v, (i * i + i) * i * i, 0);
     }
-    end(&b);
+    bench_end(&b);
 }
 
 MR_TEST(server_spans_tasks) { spans_tasks(mr_net_loop()); }
@@ -129,7 +43,7 @@ MR_TEST(server_keeps_variables_between_sessions)
 {
     bench b;
     float v = 0;
-    begin(&b, 1, 1);
+    bench_begin(&b, 1, 1);
     b.s.device = "/job:ps/task:0";
     mr_out var = mr_emit0_with(mr_as(&b.s, "v"), "VariableV2",
                                MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
@@ -137,20 +51,20 @@ MR_TEST(server_keeps_variables_between_sessions)
     mr_out add = mr_emit(&b.s, "AssignAdd", var, mr_const_f32(&b.s, 1));
     b.s.device = "/job:worker/task:0";
     mr_out read = mr_emit(&b.s, "Neg", var);
-    MR_CHECK_ERR(run(&b, nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized value v");
-    MR_CHECK_OK(run(&b, nothing, 0, nothing, set.node, &v));
-    MR_CHECK_OK(run(&b, nothing, 0, nothing, add.node, &v));
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized value v");
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, set.node, &v));
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, add.node, &v));
     mr_session_free(b.session);
     b.session = NULL;
-    MR_CHECK_OK(run(&b, nothing, 0, read, NULL, &v));
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
     MR_CHECK_NEAR(v, -11, 0);
-    end(&b);
+    bench_end(&b);
 }
 
 static void loops_over_tasks(mr_net *net)
 {
     bench b;
-    begin_on(&b, net, 1, 2);
+    bench_begin_on(&b, net, 1, 2);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     const mr_named_attr frame[] = {{"frame_name", mr_a_str("w")}};
     const mr_named_attr constant[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
@@ -174,10 +88,10 @@ static void loops_over_tasks(mr_net *net)
     mr_out y = mr_emit(&b.s, "Exit", sw);
     float v = 0;
     for (int i = 0; i < 10; i++) {
-        MR_CHECK_OK(run(&b, x, (float)i, y, NULL, &v));
+        MR_CHECK_OK(bench_run(&b, x, (float)i, y, NULL, &v));
         MR_CHECK_NEAR(v, i, 0);
     }
-    end(&b);
+    bench_end(&b);
 }
 
 MR_TEST(server_loops_over_tasks) { loops_over_tasks(mr_net_loop()); }
@@ -188,20 +102,20 @@ static void tells_where_a_step_failed(mr_net *net)
 {
     bench b;
     float v;
-    begin_on(&b, net, 1, 1);
+    bench_begin_on(&b, net, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out bad = mr_emit_with(mr_as(&b.s, "checked"), "CheckNumerics", MR_ATTRS({"message", mr_a_str("not a number")}),
                               mr_emit(&b.s, "Log", x));
     b.s.device = "/job:worker/task:0";
     mr_out y = mr_emit(&b.s, "Neg", bad);
-    MR_CHECK_OK(run(&b, x, 1, y, NULL, &v));
-    mr_status *st = run(&b, x, -1, y, NULL, &v);
+    MR_CHECK_OK(bench_run(&b, x, 1, y, NULL, &v));
+    mr_status *st = bench_run(&b, x, -1, y, NULL, &v);
     MR_CHECK_INT(mr_status_code(st), MR_INVALID_ARGUMENT);
     MR_CHECK(strstr(mr_status_message(st), "/job:ps/replica:0/task:0") && strstr(mr_status_message(st), "{{node checked}}"));
     mr_status_free(st);
-    MR_CHECK_OK(run(&b, x, 1, y, NULL, &v)); /* and the next step is not harmed */
-    end(&b);
+    MR_CHECK_OK(bench_run(&b, x, 1, y, NULL, &v)); /* and the next step is not harmed */
+    bench_end(&b);
 }
 
 MR_TEST(server_tells_where_a_step_failed) { tells_where_a_step_failed(mr_net_loop()); }
@@ -211,15 +125,15 @@ MR_TEST(server_extends_the_graph)
 {
     bench b;
     float v;
-    begin(&b, 1, 1);
+    bench_begin(&b, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     mr_out y = x;
     for (int i = 1; i < 4; i++) {
         y = mr_emit(&b.s, "AddV2", y, mr_const_f32(&b.s, 1));
-        MR_CHECK_OK(run(&b, x, 5, y, NULL, &v));
+        MR_CHECK_OK(bench_run(&b, x, 5, y, NULL, &v));
         MR_CHECK_NEAR(v, 5 + i, 0);
     }
-    end(&b);
+    bench_end(&b);
 }
 
 MR_TEST(server_lists_the_devices_of_all_tasks)
@@ -227,13 +141,13 @@ MR_TEST(server_lists_the_devices_of_all_tasks)
     bench b;
     mr_device_info *d;
     int n;
-    begin(&b, 1, 2);
-    mr_session *s = session_of(&b);
+    bench_begin(&b, 1, 2);
+    mr_session *s = bench_session_of(&b);
     MR_CHECK_OK(s->ops->list_devices(s, &d, &n));
     MR_CHECK_INT(n, 3);
     MR_CHECK_STR(d[0].name, "/job:worker/replica:0/task:1/device:CPU:0"); /* the client's */
     mr_device_infos_free(d, n);
-    end(&b);
+    bench_end(&b);
 }
 
 /* A task that is gone: the step says so, and does not wait. */
@@ -241,20 +155,20 @@ static void fails_steps_of_a_lost_task(mr_net *net)
 {
     bench b;
     float v;
-    begin_on(&b, net, 1, 1);
+    bench_begin_on(&b, net, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&b.s, "Square", x);
-    MR_CHECK_OK(run(&b, x, 2, y, NULL, &v));
+    MR_CHECK_OK(bench_run(&b, x, 2, y, NULL, &v));
     mr_server_free(b.servers[0]);
     b.servers[0] = NULL;
-    MR_CHECK_ERR(run(&b, x, 2, y, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
-    start_task(&b, 0); /* it is back, and knows nothing */
-    MR_CHECK_ERR(run(&b, x, 2, y, NULL, &v), MR_ABORTED, "restarted");
+    MR_CHECK_ERR(bench_run(&b, x, 2, y, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
+    bench_start_task(&b, 0); /* it is back, and knows nothing */
+    MR_CHECK_ERR(bench_run(&b, x, 2, y, NULL, &v), MR_ABORTED, "restarted");
     mr_session_free(b.session);
     b.session = NULL;
-    MR_CHECK_OK(run(&b, x, 2, y, NULL, &v));
-    end(&b);
+    MR_CHECK_OK(bench_run(&b, x, 2, y, NULL, &v));
+    bench_end(&b);
 }
 
 MR_TEST(server_fails_steps_of_a_lost_task) { fails_steps_of_a_lost_task(mr_net_loop()); }

@@ -130,13 +130,26 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
     return NULL;
 }
 
+/* A task that is stopped cancels its steps, and tells why rather than that. */
+static mr_status *why_stopped(mr_worker_service *w, mr_status *st)
+{
+    if (mr_status_code(st) != MR_CANCELLED)
+        return st;
+    mr_lock(&w->mu);
+    mr_status *why = mr_status_copy(w->stopped);
+    mr_unlock(&w->mu);
+    if (why)
+        mr_status_free(st);
+    return why ? why : st;
+}
+
 /* An error goes into the body when the master asked so: a call's status is short. */
 static void answer(wrun *r)
 {
     mr_wire w;
     mr_bytes body = {0};
     mr_wire_init(&w);
-    mr_status *st = r->st;
+    mr_status *st = why_stopped(r->worker, r->st);
     r->st = NULL;
     if (!st)
         st = encode_values(r, &w);

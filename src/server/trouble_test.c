@@ -1,0 +1,183 @@
+/* server/trouble_test.c -- sessions that end under their steps, and those that come too late. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "graph/graph_def.h"
+#include "server/bench_test.h"
+#include "server/host.h"
+
+typedef struct later { /* a run in a thread of its own */
+    bench *b;
+    mr_out fetch;
+    mr_status *st;
+    mr_thread thread;
+} later;
+
+static void run_it(void *arg)
+{
+    later *l = arg;
+    float v;
+    l->st = bench_run(l->b, bench_nothing, 0, l->fetch, NULL, &v);
+}
+
+static void start(later *l, bench *b, mr_out fetch)
+{
+    *l = (later){.b = b, .fetch = fetch};
+    bench_session_of(b);
+    MR_CHECK_INT(mr_thread_start(&l->thread, "later", run_it, l), 0);
+}
+
+/* A value that never comes. */
+static mr_out wait_on(bench *b, const char *device)
+{
+    const int types[] = {MR_FLOAT};
+    b->s.device = device;
+    mr_out q = mr_emit0_with(&b->s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}, {"shared_name", mr_a_str("q")}));
+    mr_out v = mr_emit_with(&b->s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
+    b->s.device = "";
+    return v;
+}
+
+/* A loop without end. */
+static mr_out spin_on(bench *b, const char *device)
+{
+    const mr_named_attr frame[] = {{"frame_name", mr_a_str("w")}};
+    mr_node *merge;
+    b->s.device = device;
+    mr_out enter = mr_emit_n(&b->s, "Enter", frame, 1, (mr_out[]){mr_const_f32(&b->s, 0)}, 1);
+    mr_node_builder *nb = mr_node_begin(b->g, "Merge", "merge");
+    mr_nb_device(nb, device);
+    mr_nb_input_list(nb, &enter, 1);
+    mr_nb_input_later(nb, MR_FLOAT);
+    MR_CHECK_OK(mr_node_finish(nb, &merge));
+    mr_out cond = mr_emit(&b->s, "LoopCond", mr_emit(&b->s, "Equal", (mr_out){merge, 0}, (mr_out){merge, 0}));
+    mr_out sw = mr_emit(&b->s, "Switch", (mr_out){merge, 0}, cond);
+    mr_out next = mr_emit(&b->s, "NextIteration", mr_nth(sw, 1));
+    MR_CHECK_OK(mr_scope_status(&b->s));
+    MR_CHECK_OK(mr_node_set_input(merge, 1, next));
+    mr_out y = mr_emit(&b->s, "Exit", sw);
+    b->s.device = "";
+    return y;
+}
+
+static void closes_under_a_step(mr_net *net, mr_out (*value)(bench *b, const char *device), const char *device)
+{
+    bench b;
+    later l;
+    bench_begin_on(&b, net, 1, 1);
+    start(&l, &b, value(&b, device));
+    mr_sleep_ns(50000000); /* the step may have begun, or not: both must end */
+    MR_CHECK_OK(mr_session_close(b.session));
+    mr_thread_join(&l.thread);
+    MR_CHECK_ERR(l.st, MR_CANCELLED, "closed");
+    bench_end(&b);
+}
+
+MR_TEST(server_closes_a_session_whose_step_waits) { closes_under_a_step(mr_net_loop(), wait_on, "/job:ps/task:0"); }
+MR_TEST(server_closes_a_session_whose_step_waits_of_one_host) { closes_under_a_step(mr_net_local(), wait_on, "/job:ps/task:0"); }
+MR_TEST(server_closes_a_session_whose_step_waits_here) { closes_under_a_step(mr_net_local(), wait_on, "/job:worker/task:0"); }
+/* The threads that compute are busy with the very step that is to end. */
+MR_TEST(server_closes_a_session_whose_step_spins) { closes_under_a_step(mr_net_local(), spin_on, "/job:worker/task:0"); }
+MR_TEST(server_closes_a_session_whose_step_spins_elsewhere) { closes_under_a_step(mr_net_local(), spin_on, "/job:ps/task:0"); }
+
+/* And a task that is stopped ends the steps of others. */
+static void stops_under_a_step(mr_net *net, const char *device)
+{
+    bench b;
+    later l;
+    bench_begin_on(&b, net, 1, 1);
+    start(&l, &b, wait_on(&b, device));
+    mr_sleep_ns(50000000);
+    bench_stop_task(&b, 0);
+    mr_thread_join(&l.thread);
+    MR_CHECK_ERR(l.st, MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
+    bench_end(&b);
+}
+
+MR_TEST(server_fails_the_step_of_a_task_that_stops) { stops_under_a_step(mr_net_loop(), "/job:ps/task:0"); }
+MR_TEST(server_fails_the_step_of_a_task_that_stops_of_one_host) { stops_under_a_step(mr_net_local(), "/job:ps/task:0"); }
+
+MR_TEST(server_refuses_steps_of_a_closed_session)
+{
+    bench b;
+    float v;
+    bench_begin(&b, 0, 1);
+    mr_out one = mr_const_f32(&b.s, 1);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
+    MR_CHECK_OK(mr_session_close(b.session));
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, one, NULL, &v), MR_CANCELLED, "closed");
+    bench_end(&b);
+}
+
+/* ---- Reset ---- */
+
+/* A variable of a container, set to 5. */
+static void set_variable(bench *b, const char *container, mr_out *read)
+{
+    float v;
+    b->s.device = "/job:ps/task:0";
+    mr_out var = mr_emit0_with(&b->s, "VariableV2",
+                               MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_scalar)},
+                                        {"container", mr_a_str(container)}));
+    mr_out set = mr_emit(&b->s, "Assign", var, mr_const_f32(&b->s, 5));
+    *read = mr_emit(&b->s, "Neg", var);
+    MR_CHECK_OK(bench_run(b, bench_nothing, 0, bench_nothing, set.node, &v));
+}
+
+static void resets(const char *container, const char *given)
+{
+    bench b;
+    float v;
+    mr_out read;
+    bench_begin_on(&b, mr_net_local(), 1, 1);
+    set_variable(&b, container, &read);
+    MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &given, given != NULL));
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_ABORTED, "not found"); /* it was closed */
+    bench_end_session(&b);
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized");
+    bench_end(&b);
+}
+
+MR_TEST(server_resets_the_default_container) { resets("", NULL); }
+MR_TEST(server_resets_a_container) { resets("mine", "mine"); }
+
+MR_TEST(server_resets_no_other_container)
+{
+    bench b;
+    float v;
+    mr_out read;
+    const char *other = "other";
+    bench_begin(&b, 1, 1);
+    set_variable(&b, "mine", &read);
+    MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &other, 1));
+    bench_end_session(&b);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
+    MR_CHECK_NEAR(v, -5, 0);
+    bench_end(&b);
+}
+
+MR_TEST(server_resets_only_tasks_that_pass_the_filters)
+{
+    bench b;
+    float v;
+    mr_out read;
+    mr_str body = {0};
+    mr_pb_writer w;
+    bench_begin(&b, 1, 1);
+    set_variable(&b, "", &read);
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 2, MR_SV("/job:worker"));
+    MR_CHECK_OK(bench_call(b.net, "worker0:1", MR_MASTER_SERVICE "Reset", &body, NULL));
+    bench_end_session(&b);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
+    bench_end(&b);
+}
+
+MR_TEST(server_names_the_task_that_cannot_be_reset)
+{
+    bench b;
+    bench_begin(&b, 1, 1);
+    bench_stop_task(&b, 0);
+    MR_CHECK_ERR(mr_remote_reset(b.net, "worker0:1", NULL, 0), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
+    bench_end(&b);
+}
