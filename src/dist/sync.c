@@ -5,6 +5,7 @@
 #include "dist/sync.h"
 
 #include "base/memory.h"
+#include "base/status.h"
 
 void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns)
 {
@@ -18,6 +19,12 @@ void mr_sync_deinit(mr_sync *s)
 {
     mr_free(s->members);
     *s = (mr_sync){0};
+}
+
+void mr_sync_remember_left(mr_sync *s, int worker)
+{
+    MR_ASSERT(worker >= 0 && worker < s->o.n_workers && s->members[worker].state == MR_SYNC_UNHEARD);
+    s->members[worker].state = MR_SYNC_LEFT;
 }
 
 static int count(const mr_sync *s, mr_sync_state state)

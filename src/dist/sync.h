@@ -44,7 +44,7 @@ typedef struct mr_sync_action {
 } mr_sync_action;
 typedef MR_VEC(mr_sync_action) mr_sync_actions;
 
-enum { MR_SYNC_PATIENCE = 3 };
+enum { MR_SYNC_PATIENCE = 2 };
 
 typedef enum mr_sync_state {
     MR_SYNC_UNHEARD, /* since the chief started; waited for until join_ns */
@@ -75,6 +75,8 @@ typedef struct mr_sync {
 
 void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns);
 void mr_sync_deinit(mr_sync *s);
+/* That worker left in an earlier chief's time, as far as is known: it is not waited for, but may join. */
+void mr_sync_remember_left(mr_sync *s, int worker);
 /* What a worker said, and what follows; also from the mere passing of time.  Actions are in the order in which they are
  * to be done.  Words of nobody, or that are none, only let time pass. */
 void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out);

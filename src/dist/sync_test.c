@@ -134,6 +134,21 @@ MR_TEST(sync_a_new_chief_finds_its_workers)
     end(&t);
 }
 
+/* All others left before the chief was started anew: it ends without them as soon as it has nothing to do itself. */
+MR_TEST(sync_a_new_chief_does_not_wait_for_who_left_before)
+{
+    story t = begin(3, 0);
+    mr_sync_remember_left(&t.s, 1);
+    mr_sync_remember_left(&t.s, 2);
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "t0:0");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "apply 1 t0:1");
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_JOIN, 0), "t2:1"); /* it is back after all */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_LEAVE, 0), "");
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_ARRIVED, 1), "apply 1 t2:2");
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_LEAVE, 0), "end");
+    end(&t);
+}
+
 MR_TEST(sync_words_of_nobody_are_ignored)
 {
     story t = begin(1, 0);

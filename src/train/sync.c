@@ -4,6 +4,9 @@
  *
  *     gradients -> ApplyGradient (stale: dropped) -> word "arrived" -> token -> the client
  *
+ * Whether a worker has left is written down beside the queue of words, for a chief that was not there to hear it: a
+ * variable that exists then, and is destroyed when the worker joins again.  So it needs no initial value.
+ *
  * A token queue has one reader, so "all that is there, at least one" is a QueueSize and a DequeueMany: a worker that
  * was slow sees only the newest.  The same holds for the chief and the words. */
 #include "train/sync.h"
@@ -96,6 +99,42 @@ static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr
     mr_node *g = group(n, name, given.p, given.n);
     mr_vec_deinit(&given);
     return g;
+}
+
+/* ---- who has left ---- */
+
+static mr_out left_flag(mr_network *n, int worker)
+{
+    const char *name = mr_arena_printf(&n->s.graph->arena, "sync_left_%d", worker);
+    return mr_emit0_with(mr_as(&n->s, name), "VarHandleOp",
+                         MR_ATTRS({"dtype", mr_a_type(MR_INT64)}, {"shape", mr_a_shape(&mr_pshape_scalar)},
+                                  {"shared_name", mr_a_str(name)}));
+}
+
+/* A word behind what it changes. */
+static mr_node *say_behind(maker *m, mr_out events, mr_node *change)
+{
+    after(m->n, &change, change != NULL);
+    mr_node *said = enqueue(m->n, "QueueEnqueueV2", events, m->y->word, 3).node;
+    m->n->s.controls.n = 0;
+    return said;
+}
+
+static void make_left(maker *m, mr_out events)
+{
+    mr_net_sync *y = m->y;
+    mr_network *n = m->n;
+    mr_out *flags = mr_new_array(mr_out, y->o.n_workers);
+    for (int i = 0; i < y->o.n_workers; i++) {
+        mr_out h = left_flag(n, i);
+        flags[i] = mr_emit(&n->s, "VarIsInitializedOp", h);
+        if (i != y->o.worker)
+            continue;
+        y->say_leave = say_behind(m, events, mr_emit(&n->s, "AssignVariableOp", h, mr_const_i64(&n->s, 1)).node);
+        y->say_join = say_behind(m, events, mr_emit(&n->s, "DestroyResourceOp", h).node);
+    }
+    y->left = mr_emit_lists(&n->s, "Pack", NULL, 0, (mr_emit_arg[]){{y->o.n_workers, flags}}, 1);
+    mr_free(flags);
 }
 
 /* ---- accumulators ---- */
@@ -246,6 +285,7 @@ static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
         for (int i = 0; i < m->y->o.n_workers; i++)
             tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
         make_worker(m, events, tokens[m->y->o.worker]);
+        make_left(m, events);
         make_chief(m, events, tokens, train);
         mr_net_leave(n, saved);
         mr_net_at(n, worker);
@@ -265,6 +305,7 @@ mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer 
     }
     maker m = {.n = n, .y = mr_new(mr_net_sync)};
     m.y->o = *options;
+    m.y->knew_left = mr_new_array(bool, options->n_workers);
     make_all(&m, loss, o);
     mr_vec_deinit(&m.pushed);
     mr_vec_deinit(&m.set);
@@ -280,5 +321,6 @@ void mr_net_sync_free(mr_net_sync *y)
     if (!y)
         return;
     mr_vec_deinit(&y->accumulators);
+    mr_free(y->knew_left);
     mr_free(y);
 }

@@ -26,7 +26,7 @@ struct mr_net_sync {
     mr_out wait[2];  /* the same at once */
     /* words */
     mr_out word[3]; /* int64 to feed: worker, word, stamp */
-    mr_node *say;
+    mr_node *say, *say_join, *say_leave;
     /* the chief's */
     mr_out events[3];  /* int64 vectors, at least one element */
     mr_out required;   /* int32 to feed */
@@ -37,6 +37,8 @@ struct mr_net_sync {
     mr_out stamp;      /* int64 to feed */
     mr_node *set_stamp;
     mr_out step; /* the global step */
+    mr_out left; /* bool [n_workers]: whose last word was that it leaves, since the task that holds the queues started */
+    bool *knew_left; /* the same, as this process knew it when it last led */
     MR_VEC(mr_sync_accumulator) accumulators;
 };
 

@@ -41,7 +41,8 @@ static mr_status *say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word wo
     feed(&r, y->word[0], mr_tensor_scalar_i64(worker));
     feed(&r, y->word[1], mr_tensor_scalar_i64(word));
     feed(&r, y->word[2], mr_tensor_scalar_i64(stamp));
-    return run(&r, s, y->say, NULL, NULL, 0);
+    mr_node *how = word == MR_SYNC_LEAVE ? y->say_leave : word == MR_SYNC_JOIN ? y->say_join : y->say;
+    return run(&r, s, how, NULL, NULL, 0);
 }
 
 mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word)
@@ -179,6 +180,28 @@ static mr_status *drain(chief *c)
     return st;
 }
 
+/* Who has left is known from before, or was written down at the parameter server; either may have been lost. */
+static mr_status *find_left(chief *c)
+{
+    small_run none = {.n = 0};
+    mr_tensor *t;
+    int n = c->y->o.n_workers;
+    MR_TRY(run(&none, c->s, NULL, &c->y->left, &t, 1));
+    mr_status *st = t->dtype == MR_BOOL && t->n == n ? NULL : mr_error(MR_INTERNAL, "The list of who has left is none");
+    for (int i = 0; i < n && !st; i++)
+        if (c->y->knew_left[i] || MR_DATA(bool, t)[i])
+            mr_sync_remember_left(&c->sync, i);
+    mr_tensor_unref(t);
+    return st;
+}
+
+/* For the next time. */
+static void remember_left(chief *c)
+{
+    for (int i = 0; c->sync.members && i < c->y->o.n_workers; i++)
+        c->y->knew_left[i] = c->sync.members[i].state == MR_SYNC_LEFT;
+}
+
 /* From the first line on whatever is older is dropped, so nothing comes in behind the draining, which itself moves
  * the accumulators' steps apart: hence the second line. */
 static mr_status *begin(chief *c)
@@ -198,7 +221,7 @@ static mr_status *begin(chief *c)
     int64_t join_ms = c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* some may have left already */
     mr_sync_init(&c->sync, &(mr_sync_options){o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000},
                  stamp + 1, mr_now_ns());
-    return NULL;
+    return find_left(c);
 }
 
 /* The actions from `from` on that one run can do: an update with the tokens behind it, or tokens alone.  Returns how many
@@ -262,6 +285,7 @@ mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
     mr_status *st = begin(&c);
     while (!st && !c.ended)
         st = hear_some(&c);
+    remember_left(&c);
     mr_sync_deinit(&c.sync);
     return st;
 }
