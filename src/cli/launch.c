@@ -32,6 +32,8 @@ typedef struct task {
     pid_t pid;  /* 0: not running */
     stream out[2];
     int n_restarts;
+    int n_quick; /* lives that ended soon, one after the other */
+    int64_t started_ns;
     bool done; /* ended well */
     int64_t restart_at_ns; /* 0: not waiting for it */
 } task;
@@ -148,6 +150,7 @@ static mr_status *start(task *t)
     t->out[0] = (stream){.fd = out[0], .to = stdout};
     t->out[1] = (stream){.fd = err[0], .to = stderr};
     t->restart_at_ns = 0;
+    t->started_ns = mr_now_ns();
     if (t->pid > 0) {
         setpgid(t->pid, t->pid); /* also here: whoever comes first */
         fcntl(out[0], F_SETFL, O_NONBLOCK);
@@ -181,7 +184,16 @@ static void end_job(launcher *l, int exit_code)
 
 static bool is_chief(const task *t) { return strcmp(t->what->job, "worker") == 0 && t->what->number == 0; }
 
-/* A task ends: the job too, or it is started again a little later each time. */
+/* A little later each time that it dies soon; one that has worked for a while is wanted back at once. */
+static int64_t restart_delay_ms(task *t)
+{
+    enum { SOON_MS = 5000, FIRST_MS = 100, LAST_MS = 2000 };
+    if (mr_now_ns() - t->started_ns > SOON_MS * INT64_C(1000000))
+        t->n_quick = 0;
+    return MR_MIN(FIRST_MS << MR_MIN(t->n_quick++, 6), LAST_MS);
+}
+
+/* A task ends: the job too, or it is started again. */
 static void ended(launcher *l, task *t, int code, const char *how)
 {
     if (l->ending)
@@ -197,9 +209,8 @@ static void ended(launcher *l, task *t, int code, const char *how)
         end_job(l, code ? code : 1);
         return;
     }
-    int64_t wait_ms = MR_MIN(100 << MR_MIN(t->n_restarts, 6), 5000);
     t->n_restarts++;
-    t->restart_at_ns = mr_now_ns() + wait_ms * 1000000;
+    t->restart_at_ns = mr_now_ns() + restart_delay_ms(t) * 1000000;
     say(l, "%s %s; restart %d of %d", t->name, how, t->n_restarts, l->o->max_restarts);
 }
 
