@@ -4,7 +4,9 @@
  * Each thread works era by era: it takes the session, works until something fails, tells of a loss, and waits for the next
  * era.  Nothing here opens sessions. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "store/checkpoint_state.h"
 #include "train/supervised_internal.h"
 
 /* Time passes; false when all ends. */
@@ -52,6 +54,19 @@ static void lead(void *arg)
 
 /* ---- saving ---- */
 
+/* Whether the newest checkpoint is of this step.  It is left alone: while files are written over, there is none. */
+static bool is_newest(const mr_supervised *s, int64_t step)
+{
+    mr_checkpoint_state state;
+    char *name = mr_printf("%s-%lld", mr_path_basename(s->prefix).p, (long long)step);
+    mr_status *st = mr_checkpoint_state_read(s->folder, &state);
+    bool same = !st && state.paths.n && strcmp(state.paths.p[state.paths.n - 1], name) == 0;
+    mr_status_free(st);
+    mr_checkpoint_state_deinit(&state);
+    mr_free(name);
+    return same;
+}
+
 mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
 {
     mr_tensor *t;
@@ -59,7 +74,7 @@ mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
     int64_t step = 0;
     mr_status *st = mr_fetched_i64(t, &step);
     mr_tensor_unref(t);
-    return st ? st : mr_net_save(s->saver, session, s->prefix, step);
+    return st || is_newest(s, step) ? st : mr_net_save(s->saver, session, s->prefix, step);
 }
 
 static void save_now_and_then(void *arg)
