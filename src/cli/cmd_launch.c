@@ -19,7 +19,7 @@
 enum { MAX_TASKS = 1024 };
 
 static int64_t n_ps = 1, n_workers = 1, restarts = 3, grace_ms = 5000;
-static bool quiet, no_tls;
+static bool quiet, no_tls, bare_chief;
 
 static const mr_option options[] = {
     {"ps", MR_OPT_INT, &n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
@@ -27,6 +27,7 @@ static const mr_option options[] = {
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
+    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "worker/0 writes straight to this terminal, without its name before each line"},
     {"quiet", MR_OPT_FLAG, &quiet, NULL, "only what the tasks write"},
     {0},
 };
@@ -169,7 +170,7 @@ static mr_status *launch(int n_args, char **args)
                                     environment(&c, folder, c.tasks.p[i].job, c.tasks.p[i].number)};
     }
     if (!st)
-        st = mr_launch(tasks, n, &(mr_launch_options){(int)MR_MIN(restarts, 1000), (int)MR_MIN(grace_ms, 600000), quiet}, &code);
+        st = mr_launch(tasks, n, &(mr_launch_options){(int)MR_MIN(restarts, 1000), (int)MR_MIN(grace_ms, 600000), quiet, bare_chief}, &code);
     for (int i = 0; i < n; i++)
         free_environment(tasks[i].env);
     mr_free(tasks);

@@ -105,6 +105,8 @@ static void say(const launcher *l, const char *fmt, ...)
 
 /* ---- starting ---- */
 
+static bool is_chief(const task *t) { return strcmp(t->what->job, "worker") == 0 && t->what->number == 0; }
+
 /* In the child; only what may be called between fork and exec. */
 static void become(const task *t, int out, int err, pid_t parent)
 {
@@ -125,40 +127,57 @@ static void become(const task *t, int out, int err, pid_t parent)
     _exit(127);
 }
 
-static mr_status *start(task *t)
+/* The chief may have ours. */
+static mr_status *open_output(const launcher *l, const task *t, int ends[2], int ours)
 {
-    int out[2], err[2];
+    ends[0] = -1;
+    ends[1] = ours;
+    if (l->o->bare_chief && is_chief(t))
+        return NULL;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    return NULL;
+}
+
+static void close_end(int *fd)
+{
+    if (*fd > 2)
+        close(*fd);
+    *fd = -1;
+}
+
+/* What is read from now on; of its life before nothing is left. */
+static void read_from(stream *s, int fd, FILE *to)
+{
+    close_end(&s->fd);
+    mr_str_deinit(&s->line);
+    *s = (stream){.fd = fd, .to = to};
+}
+
+static mr_status *start(const launcher *l, task *t)
+{
+    int out[2] = {-1, -1}, err[2] = {-1, -1};
     pid_t parent = getpid();
-    if (pipe2(out, O_CLOEXEC) < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
-    if (pipe2(err, O_CLOEXEC) < 0) {
-        close(out[0]);
-        close(out[1]);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
-    }
+    mr_status *st = open_output(l, t, out, 1);
+    if (!st)
+        st = open_output(l, t, err, 2);
     fflush(NULL);
-    t->pid = fork();
-    if (t->pid == 0)
+    pid_t pid = st ? -1 : fork();
+    if (pid == 0)
         become(t, out[1], err[1], parent);
-    close(out[1]);
-    close(err[1]);
-    for (int i = 0; i < 2; i++) { /* of its life before */
-        if (t->out[i].fd >= 0)
-            close(t->out[i].fd);
-        mr_str_deinit(&t->out[i].line);
-    }
-    t->out[0] = (stream){.fd = out[0], .to = stdout};
-    t->out[1] = (stream){.fd = err[0], .to = stderr};
+    if (pid < 0 && !st)
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "fork: %s", strerror(errno));
+    close_end(&out[1]);
+    close_end(&err[1]);
+    read_from(&t->out[0], out[0], stdout);
+    read_from(&t->out[1], err[0], stderr);
     t->restart_at_ns = 0;
     t->started_ns = mr_now_ns();
-    if (t->pid > 0) {
+    t->pid = st ? 0 : pid;
+    if (t->pid)
         setpgid(t->pid, t->pid); /* also here: whoever comes first */
-        fcntl(out[0], F_SETFL, O_NONBLOCK);
-        fcntl(err[0], F_SETFL, O_NONBLOCK);
-        return NULL;
-    }
-    t->pid = 0;
-    return mr_error(MR_RESOURCE_EXHAUSTED, "fork: %s", strerror(errno));
+    return st;
 }
 
 /* ---- ending ---- */
@@ -181,8 +200,6 @@ static void end_job(launcher *l, int exit_code)
         l->tasks[i].restart_at_ns = 0;
     signal_all(l, SIGTERM);
 }
-
-static bool is_chief(const task *t) { return strcmp(t->what->job, "worker") == 0 && t->what->number == 0; }
 
 /* A little later each time that it dies soon; one that has worked for a while is wanted back at once. */
 static int64_t restart_delay_ms(task *t)
@@ -268,7 +285,7 @@ static void due(launcher *l)
         task *t = &l->tasks[i];
         if (!t->restart_at_ns || now < t->restart_at_ns)
             continue;
-        mr_status *st = start(t);
+        mr_status *st = start(l, t);
         if (st) {
             say(l, "%s: %s", t->name, mr_status_message(st));
             mr_status_free(st);
@@ -306,7 +323,7 @@ static void wait_for_something(launcher *l)
 static mr_status *run(launcher *l)
 {
     for (int i = 0; i < l->n; i++) {
-        mr_status *st = start(&l->tasks[i]);
+        mr_status *st = start(l, &l->tasks[i]);
         if (st) {
             end_job(l, 1);
             signal_all(l, SIGKILL);

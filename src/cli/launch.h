@@ -18,6 +18,7 @@ typedef struct mr_launch_options {
     int max_restarts; /* of each task */
     int grace_ms;     /* between asking to end and ending */
     bool quiet;       /* nothing but what tasks write */
+    bool bare_chief;  /* the chief has our own output, without pipe and name: a progress bar there is one */
 } mr_launch_options;
 
 /* Runs all until the chief has ended; the exit code of the job: 0, that of the first task that could not be kept
