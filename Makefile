@@ -204,9 +204,12 @@ soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while cluste
 
 examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c)) ## build the examples
 
-run: deps-run                  ## train the MNIST network (RUN_ARGS are passed on)
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/mnist
-	$(q)$(B)/examples/mnist --dir "$$(tools/mnist)" $(RUN_ARGS)
+# One parameter server and two workers with keys of their own, over shared memory; or one process with a session.
+RUN := $(if $(filter local,$(MODE)),mnist,cluster_mnist)
+run: deps-run                  ## train the MNIST network on a local cluster, MODE=local in one process (RUN_ARGS are passed on)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/$(RUN) $(if $(filter local,$(MODE)),,$(CLI) $(NET_SO))
+	$(q)$(if $(filter local,$(MODE)),,$(CLI) launch --ps 1 --workers 2 --bare-chief --quiet -- )$(B)/examples/$(RUN) \
+	    --dir "$$(tools/mnist)" $(RUN_ARGS)
 
 install: lib $(CLI)            ## copy library, headers and command to PREFIX
 	@mkdir -p $(PREFIX)/lib/pkgconfig $(PREFIX)/include $(PREFIX)/bin

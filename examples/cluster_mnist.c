@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static TF_Status *status;
 
@@ -128,11 +129,21 @@ static int64_t train_step(const network *n, const plan *p, const mr_digits *d, i
     return run_batch(n, d, MR_SPLIT_TRAIN, seed, at * p->batch, p->batch, figures);
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static void train(const network *n, const plan *p, const mr_digits *d)
 {
     float figures[2], loss = 0, accuracy = 0; /* the last two smoothed over some fifty batches */
-    int64_t step = mr_supervisor_step(n->supervisor, status);
+    int64_t step = mr_supervisor_step(n->supervisor, status), start = step;
+    double began = seconds(), per_step = (double)(p->batch * (p->aggregate ? p->aggregate : 1));
     check("reading the step");
+    if (p->worker == 0 && step > 0)
+        printf("going on from step %lld\n", (long long)step);
     mr_progress *bar = p->worker == 0 ? mr_progress_new(stdout, "training", step, p->total) : NULL;
     while (step < p->total) {
         step = train_step(n, p, d, step, figures);
@@ -140,7 +151,8 @@ static void train(const network *n, const plan *p, const mr_digits *d)
         loss = keep * loss + (1 - keep) * figures[0];
         accuracy = keep * accuracy + (1 - keep) * figures[1];
         if (bar)
-            mr_progress_update(bar, step, "loss %.4f  accuracy %.2f %%", loss, 100 * accuracy);
+            mr_progress_update(bar, step, "loss %.4f  accuracy %.2f %%  %.0f images/s", loss, 100 * accuracy,
+                               (double)(step - start) * per_step / (seconds() - began));
     }
     mr_progress_end(bar);
     mr_supervisor_finish(n->supervisor, status);
