@@ -135,12 +135,24 @@ static void judge(const mr_membership *m, mr_member *b, int task, int64_t now_ns
     }
 }
 
+void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
+{
+    if (!watched(m, task) || m->members[task].ignored == !on)
+        return;
+    mr_member *b = &m->members[task];
+    b->ignored = !on;
+    if (on && b->state == MR_MEMBER_SUSPECT) /* by a silence that went on unheard */
+        enter(b, MR_MEMBER_ALIVE, now_ns);
+    if (on)
+        b->heard_ns = MR_MAX(b->heard_ns, now_ns);
+}
+
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask)
 {
     int64_t next_ns = now_ns + m->times.ask_ns;
     for (int i = 0; i < m->n; i++) {
         mr_member *b = &m->members[i];
-        if (i == m->self)
+        if (i == m->self || b->ignored)
             continue;
         judge(m, b, i, now_ns, out);
         if (b->ask_ns <= now_ns) {

@@ -31,6 +31,7 @@ typedef struct mr_member {
     int64_t heard_ns;     /* the last sign of life */
     int64_t born_ns;      /* the first one of this life */
     int64_t ask_ns;       /* when it is to be asked next */
+    bool ignored;         /* nobody wants to know: it is not asked, and its silence means nothing */
     uint64_t past[MR_LIVES_REMEMBERED]; /* earlier incarnations, the newest at `at` - 1 */
     int at;
 } mr_member;
@@ -74,6 +75,8 @@ bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64
                          mr_member_events *out);
 /* The end of that life was seen (it said so, or its process is gone); incarnation 0: of the present one. */
 void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out);
+/* Whether anybody cares for a task; at first somebody does for all.  Silence counts from when it is cared for again. */
+void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns);
 /* Time passes: who is silent for too long, and whom to send a heartbeat (ask may be NULL).  Returns the time of the
  * next tick. */
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask);

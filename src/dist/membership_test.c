@@ -113,3 +113,26 @@ MR_TEST(membership_asks_the_others_at_intervals)
     mr_vec_deinit(&e);
     mr_membership_deinit(&m);
 }
+
+MR_TEST(membership_silence_counts_only_while_somebody_cares)
+{
+    mr_membership m;
+    mr_member_events e = {0};
+    mr_member_tasks ask = {0};
+    mr_membership_init(&m, 2, 0, NULL, 0);
+    mr_membership_heard(&m, 1, 7, -1, 0, &e);
+    MR_CHECK_STR(told(&e), "joined 1:7");
+    mr_membership_care(&m, 1, false, 0);
+    mr_membership_tick(&m, 60000 * (int64_t)MS, &e, &ask);
+    MR_CHECK_STR(told(&e), "");
+    MR_CHECK_INT(ask.n, 0);
+    mr_membership_care(&m, 1, true, 60000 * (int64_t)MS);
+    mr_membership_tick(&m, 60000 * (int64_t)MS, &e, &ask);
+    MR_CHECK_STR(told(&e), "");
+    MR_CHECK_INT(ask.n, 1);
+    at(&m, 70000, &e);
+    MR_CHECK_STR(told(&e), "left 1:7");
+    mr_vec_deinit(&ask);
+    mr_vec_deinit(&e);
+    mr_membership_deinit(&m);
+}

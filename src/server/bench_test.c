@@ -22,9 +22,9 @@ void bench_stop_task(bench *b, int i)
 }
 
 /* Sockets lie in a folder of the test's own. */
-void bench_begin_on(bench *b, mr_net *net, int n_ps, int n_workers)
+void bench_begin_with(bench *b, const mr_server_options *o, int n_ps, int n_workers)
 {
-    *b = (bench){.net = net, .options = {.net = net}, .n = n_ps + n_workers};
+    *b = (bench){.net = o->net, .options = *o, .n = n_ps + n_workers};
     mr_ops_register();
     MR_CHECK_INT(chdir(mr_test_dir()), 0);
     for (int i = 0; i < b->n; i++) {
@@ -37,6 +37,11 @@ void bench_begin_on(bench *b, mr_net *net, int n_ps, int n_workers)
         bench_start_task(b, i);
     b->g = mr_graph_new();
     mr_scope_init(&b->s, b->g, "");
+}
+
+void bench_begin_on(bench *b, mr_net *net, int n_ps, int n_workers)
+{
+    bench_begin_with(b, &(mr_server_options){.net = net}, n_ps, n_workers);
 }
 
 void bench_begin(bench *b, int n_ps, int n_workers) { bench_begin_on(b, mr_net_loop(), n_ps, n_workers); }

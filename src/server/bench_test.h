@@ -24,6 +24,7 @@ static const mr_out bench_nothing = {NULL, 0};
 
 void bench_begin(bench *b, int n_ps, int n_workers); /* calls stay inside this process */
 void bench_begin_on(bench *b, mr_net *net, int n_ps, int n_workers);
+void bench_begin_with(bench *b, const mr_server_options *o, int n_ps, int n_workers);
 void bench_start_task(bench *b, int i);
 void bench_stop_task(bench *b, int i);
 mr_session *bench_session_of(bench *b);

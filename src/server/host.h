@@ -13,6 +13,8 @@
 #define MR_WORKER_SERVICE "/tensorflow.WorkerService/"
 #define MR_MASTER_SERVICE "/tensorflow.MasterService/"
 
+typedef struct mr_watch mr_watch; /* server/watch.h */
+
 typedef struct mr_host {
     mr_cluster cluster;
     int self;     /* this task in the cluster */
@@ -21,6 +23,7 @@ typedef struct mr_host {
     mr_net_peer **peers; /* by task, made at the first use */
     mr_net **nets;       /* of each peer */
     mr_mutex mu;
+    mr_watch *watch; /* over the peers */
     /* Makes the way to a task. */
     mr_status *(*connect)(struct mr_host *h, int task, mr_net **net, mr_net_peer **out);
     void *arg; /* of connect */

@@ -37,6 +37,7 @@ void mr_msession_unref(mr_msession *s)
     mr_free(s->devices);
     mr_free(s->task_of);
     mr_free(s->member);
+    mr_free(s->lives);
     mr_mutex_deinit(&s->mu);
     mr_mutex_deinit(&s->making);
     mr_free(s);
@@ -51,6 +52,7 @@ mr_msession *mr_msession_new(mr_master *m)
     s->master = m;
     s->graph = mr_graph_new();
     s->member = mr_new_array(bool, m->host->cluster.tasks.n + 1);
+    s->lives = mr_new_array(uint64_t, m->host->cluster.tasks.n + 1);
     snprintf(s->handle, sizeof s->handle, "%016" PRIx64, mr_random64());
     return s;
 }
@@ -82,6 +84,43 @@ void mr_msession_leave(mr_msession *s)
     mr_unlock(&s->mu);
     if (over)
         mr_msession_closed(s);
+}
+
+void mr_msession_hold(mr_msession *s)
+{
+    mr_host *h = s->master->host;
+    s->holds = true;
+    for (int i = 0; i < h->cluster.tasks.n; i++)
+        if (s->member[i])
+            mr_watch_hold(h->watch, i);
+}
+
+void mr_msession_release(mr_msession *s)
+{
+    mr_host *h = s->master->host;
+    for (int i = 0; s->holds && i < h->cluster.tasks.n; i++)
+        if (s->member[i])
+            mr_watch_release(h->watch, i);
+    s->holds = false;
+}
+
+void mr_master_lost(mr_master *m, int task)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    MR_VEC(mr_msession *) all = {0};
+    mr_lock(&m->mu);
+    while (mr_map_next(&m->sessions, &pos, &key, &v)) {
+        mr_refs_take(&((mr_msession *)v)->refs);
+        mr_vec_push(&all, v);
+    }
+    mr_unlock(&m->mu);
+    for (int i = 0; i < all.n; i++) {
+        mr_msession_stop_lost(all.p[i], task);
+        mr_msession_unref(all.p[i]);
+    }
+    mr_vec_deinit(&all);
 }
 
 /* ---- ExtendSession ---- */

@@ -33,6 +33,7 @@ void mr_msession_closed(mr_msession *s)
         mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
         mr_master_tell(m, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
     }
+    mr_msession_release(s);
     mr_lock(&s->mu);
     mr_net_call *call = s->to_answer;
     s->to_answer = NULL;

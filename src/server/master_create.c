@@ -3,6 +3,7 @@
  * What to do next says dist/session; its calls are made under the creation's lock, what it tells to do is done
  * without. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "dist/session.h"
 #include "graph/graph_def.h"
@@ -10,6 +11,8 @@
 #include "server/wire.h"
 
 #define START_DEADLINE_NS (600 * INT64_C(1000000000)) /* for a cluster to come up */
+#define TELL_NS (10 * INT64_C(1000000000))
+#define MAKE_DEADLINE_NS (8 * INT64_C(1000000000))
 
 typedef struct creation creation;
 
@@ -26,9 +29,12 @@ struct creation {
     mr_msession *session;
     mr_mutex mu;
     mr_creation state MR_GUARDED_BY(mu);
+    mr_timer timer;   /* tells now and then whom it waits for */
+    int64_t begun_ns;
     task_call *calls; /* by task; those of the second round behind those of the first */
     mr_str *devices;  /* by task: its GetStatusResponse */
     int n_tasks;
+    bool answered MR_GUARDED_BY(mu);
 };
 
 static void creation_unref(creation *c)
@@ -65,6 +71,8 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         s->task_of = mr_realloc(s->task_of, sizeof *s->task_of * (size_t)(s->n_devices + 1));
         s->devices[s->n_devices] = d;
         s->task_of[s->n_devices++] = task;
+        if (!s->lives[task])
+            s->lives[task] = d->incarnation;
         if (mr_cluster_find_named(&s->master->host->cluster, mr_sv_of(d->name)) != task)
             return mr_error(MR_INTERNAL, "%s says it has %s", s->master->host->cluster.tasks.p[task].name, d->name);
     }
@@ -125,8 +133,8 @@ static void ask(creation *c, int task, bool making)
     if (making)
         encode_make(c->session, &body);
     q->request = (mr_net_request){.method = making ? MR_WORKER_SERVICE "CreateWorkerSession" : MR_WORKER_SERVICE "GetStatus",
-                                  .deadline_ns = mr_now_ns() + START_DEADLINE_NS,
-                                  .wait_for_ready = true,
+                                  .deadline_ns = mr_now_ns() + (making ? MAKE_DEADLINE_NS : START_DEADLINE_NS),
+                                  .wait_for_ready = !making, /* then it was there a moment ago */
                                   .done = came};
     mr_bytes_add_str(&q->request.body, &body);
     q->creation = c;
@@ -172,6 +180,45 @@ static void gather(creation *c)
     do_all(c, &a);
 }
 
+/* ---- telling whom it waits for ---- */
+
+/* The timer holds a reference while it is set. */
+static void tell_missing(mr_timer *t)
+{
+    creation *c = (creation *)((char *)t - offsetof(creation, timer));
+    mr_master *m = c->session->master;
+    mr_str names = {0};
+    int n = 0;
+    mr_lock(&c->mu);
+    for (int i = 0; i < c->n_tasks; i++)
+        if (c->state.waiting[i]) {
+            mr_str_appendz(&names, n++ ? ", " : "");
+            if (i == m->host->self)
+                mr_str_appendz(&names, mr_host_name(m->host));
+            else
+                mr_watch_describe(m->host->watch, i, &names);
+        }
+    bool over = c->answered;
+    if (!over)
+        mr_timers_set(m->timers, t, mr_now_ns() + TELL_NS, tell_missing);
+    mr_unlock(&c->mu);
+    if (n && !over)
+        mr_info("CreateSession still waits for %d of %d tasks after %.0f s: %s", n, c->n_tasks,
+                (double)(mr_now_ns() - c->begun_ns) / 1e9, mr_str_z(&names));
+    mr_str_deinit(&names);
+    if (over)
+        creation_unref(c);
+}
+
+static void stop_telling(creation *c)
+{
+    mr_lock(&c->mu);
+    c->answered = true;
+    mr_unlock(&c->mu);
+    if (mr_timers_clear(c->session->master->timers, &c->timer))
+        creation_unref(c);
+}
+
 /* The answer comes last: the server may be gone once nobody waits for it. */
 static void answer(creation *c)
 {
@@ -180,6 +227,7 @@ static void answer(creation *c)
     mr_net_call *call = c->call;
     mr_str body = {0};
     mr_pb_writer w;
+    stop_telling(c);
     mr_lock(&c->mu);
     mr_status *st = mr_creation_result(&c->state);
     mr_unlock(&c->mu);
@@ -193,6 +241,7 @@ static void answer(creation *c)
     if (!st && stopped)
         st = mr_error(MR_UNAVAILABLE, "The server was stopped");
     if (st) {
+        mr_msession_release(s);
         mr_msession_unref(s);
         mr_str_clear(&body);
     }
@@ -304,7 +353,11 @@ void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
         return;
     }
     creation *c = creation_new(call, s);
+    mr_msession_hold(s);
     mr_refs_take(&c->refs); /* this function's */
+    mr_refs_take(&c->refs); /* the timer's */
+    c->begun_ns = mr_now_ns();
+    mr_timers_set(s->master->timers, &c->timer, c->begun_ns + TELL_NS, tell_missing);
     mr_lock(&c->mu);
     mr_creation_begin(&c->state, &a);
     mr_unlock(&c->mu);

@@ -3,6 +3,7 @@
 #define MR_SERVER_MASTER_INTERNAL_H
 
 #include "dist/recent.h"
+#include "server/watch.h"
 #include "server/master.h"
 
 typedef struct mr_mstep mr_mstep;
@@ -47,6 +48,8 @@ struct mr_msession {
     mr_device **devices; /* of all tasks; the first is the client's */
     int *task_of;        /* of each */
     bool *member;        /* by task: it has a session of ours */
+    uint64_t *lives;     /* by task: its incarnation; 0: not a member */
+    bool holds;          /* its tasks are watched for it */
     bool isolated;       /* its variables are its own */
     mr_mutex mu;
     mr_map programs MR_GUARDED_BY(mu); /* signature text -> mr_mprogram */
@@ -79,6 +82,11 @@ void mr_msession_unref(mr_msession *s);
 mr_status *mr_msession_enter(mr_msession *s);
 void mr_msession_leave(mr_msession *s);
 mr_msession *mr_msession_new(mr_master *m);
+
+/* Its tasks are watched from now on, until it is freed. */
+void mr_msession_hold(mr_msession *s);
+/* The tasks are let go, once. */
+void mr_msession_release(mr_msession *s);
 
 /* ---- master_create.c ---- */
 void mr_master_create_session(void *service, mr_net_call *call, mr_sv body);
@@ -116,5 +124,7 @@ void mr_mprogram_free(mr_mprogram *p);
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body);
 /* Stops all that runs. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
+/* Stops what counts on a life of a task that has ended. */
+void mr_msession_stop_lost(mr_msession *s, int task);
 
 #endif

@@ -138,7 +138,7 @@ void mr_mprogram_free(mr_mprogram *p)
     mr_free(p->feed_keys);
     mr_free(p->fetch_keys);
     mr_free(p->parts);
-    mr_free(p->calls);
+    mr_free(p->calls); /* their errors were handed on */
     mr_status_free(p->failed);
     mr_vec_deinit(&p->waiting);
     mr_free(p);

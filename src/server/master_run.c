@@ -315,23 +315,45 @@ static void client_left(void *arg, mr_net_call *c)
     stop_step(arg, mr_error(MR_CANCELLED, "RunStep was cancelled"));
 }
 
-static void stop_steps(mr_msession *s, mr_code code, const char *why)
+static bool takes_part(const mr_mstep *t, int task)
+{
+    for (int i = 0; i < t->program->n_parts; i++)
+        if (t->program->parts[i].task == task)
+            return true;
+    return false;
+}
+
+/* Those with a task (-1: all). */
+static void stop_steps(mr_msession *s, int task, const mr_status *why)
 {
     MR_VEC(mr_mstep *) all = {0};
     mr_lock(&s->mu);
     for (mr_mstep *t = s->steps; t; t = t->next) {
+        if (task >= 0 && !takes_part(t, task))
+            continue;
         mr_refs_take(&t->refs);
         mr_vec_push(&all, t);
     }
     mr_unlock(&s->mu);
     for (int i = 0; i < all.n; i++) {
-        stop_step(all.p[i], mr_error(code, "%s", why));
+        stop_step(all.p[i], mr_status_copy(why));
         step_unref(all.p[i]);
     }
     mr_vec_deinit(&all);
 }
 
 /* ---- from a ready program on ---- */
+
+/* A task of a program that is known to be lost: it is not asked, for it may not answer. */
+static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
+{
+    for (int i = 0; i < p->n_parts; i++) {
+        int task = p->parts[i].task;
+        if (mr_watch_ended(s->master->host->watch, task, s->lives[task]))
+            return mr_watch_why(s->master->host->watch, task, s->lives[task]);
+    }
+    return NULL;
+}
 
 static int64_t new_step_id(void)
 {
@@ -369,6 +391,9 @@ static void begin(mr_mstep *t)
         client_left(t, NULL);
     if (closed) /* while it was not in the list yet */
         stop_step(t, mr_error(MR_CANCELLED, "Session was closed"));
+    mr_status *lost = check_lives(s, p);
+    if (lost) /* likewise */
+        stop_step(t, lost);
     step_unref(t);
     mr_msession_unref(s);
 }
@@ -379,7 +404,9 @@ struct mr_mregister { /* a RegisterGraph on its way */
     mr_net_request request; /* first */
     mr_mprogram *program;
     int part;
-    bool started, cancelled, over; /* under the session's lock: a call is cancelled once it is started */
+    /* Under the session's lock: */
+    bool started, cancelled, over; /* a call is cancelled once it is started */
+    mr_status *lost;               /* why it was cancelled, when its task is lost */
 };
 
 /* The program leaves the table, so that the next step tries anew. */
@@ -443,6 +470,11 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         mr_status_prepend(st, "From %s:\n", p->session->master->host->cluster.tasks.p[part->task].name);
     mr_lock(&p->session->mu);
     c->over = true;
+    if (c->lost) {
+        mr_status_free(st);
+        st = c->lost;
+        c->lost = NULL;
+    }
     part->handle = handle;
     mr_status_update(&p->failed, st);
     bool last = --p->n_registering == 0;
@@ -488,6 +520,8 @@ static void register_all(mr_mprogram *p)
     mr_unlock(&p->session->mu);
     for (int i = 0; i < n; i++)
         register_part(p, i);
+    for (int i = 0; i < n; i++) /* what was lost while it was not to be seen yet */
+        mr_msession_stop_lost(p->session, p->parts[i].task);
     mr_lock(&p->session->mu);
     bool last = --p->n_registering == 0;
     mr_unlock(&p->session->mu);
@@ -496,7 +530,7 @@ static void register_all(mr_mprogram *p)
 }
 
 /* A registration that is under way; a reference to the session, which keeps the program, is held. */
-static mr_mregister *find_registering_locked(mr_msession *s)
+static mr_mregister *find_registering_locked(mr_msession *s, int task)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -504,21 +538,24 @@ static mr_mregister *find_registering_locked(mr_msession *s)
     while (mr_map_next(&s->programs, &pos, &key, &v)) {
         mr_mprogram *p = v;
         for (int i = 0; p->n_registering > 0 && i < p->n_parts; i++)
-            if (!p->calls[i].over && !p->calls[i].cancelled)
+            if (!p->calls[i].over && !p->calls[i].cancelled && (task < 0 || p->parts[i].task == task))
                 return &p->calls[i];
     }
     return NULL;
 }
 
-/* Cancelling may end the call in this thread, so the lock is not held then, and the table is read anew. */
-static void stop_registrations(mr_msession *s)
+/* Those with a task (-1: all).  Cancelling may end the call in this thread, so the lock is not held then, and the table is
+ * read anew. */
+static void stop_registrations(mr_msession *s, int task, const mr_status *why)
 {
     for (;;) {
         mr_lock(&s->mu);
-        mr_mregister *c = find_registering_locked(s);
+        mr_mregister *c = find_registering_locked(s, task);
         bool started = c && c->started;
-        if (c)
+        if (c) {
             c->cancelled = true;
+            c->lost = mr_status_copy(why);
+        }
         mr_unlock(&s->mu);
         if (!c)
             return;
@@ -529,8 +566,20 @@ static void stop_registrations(mr_msession *s)
 
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
 {
-    stop_registrations(s);
-    stop_steps(s, code, why);
+    mr_status *st = mr_error(code, "%s", why);
+    stop_registrations(s, -1, st);
+    stop_steps(s, -1, st);
+    mr_status_free(st);
+}
+
+void mr_msession_stop_lost(mr_msession *s, int task)
+{
+    mr_status *why = s->lives[task] ? mr_watch_why(s->master->host->watch, task, s->lives[task]) : NULL;
+    if (!why)
+        return;
+    stop_registrations(s, task, why);
+    stop_steps(s, task, why);
+    mr_status_free(why);
 }
 
 /* ---- RunStep ---- */
@@ -568,7 +617,8 @@ static mr_status *open_step(mr_master *m, mr_sv body, mr_mstep *t)
     }
     if (t->q.partial_run.n)
         return mr_error(MR_UNIMPLEMENTED, "Partial runs through a master are not there yet");
-    return mr_mprogram_get(t->session, &t->q, false, &t->program);
+    MR_TRY(mr_mprogram_get(t->session, &t->q, false, &t->program));
+    return check_lives(t->session, t->program);
 }
 
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body)

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "server/host.h"
 #include "server/master.h"
+#include "server/watch.h"
 #include "server/ways.h"
 #include "server/worker.h"
 
@@ -57,6 +58,22 @@ static mr_status *connect_task(mr_host *h, int task, mr_net **net, mr_net_peer *
     return st;
 }
 
+static void life_changed(void *arg, int task)
+{
+    mr_server *s = arg;
+    mr_master_lost(s->master, task);
+    mr_worker_lost(s->worker, task);
+}
+
+/* A task is asked ten times before it is lost. */
+static mr_membership_times times_of(const mr_server_options *o)
+{
+    int64_t lost_ns = o ? MR_MIN(o->lost_ms, INT64_C(1) << 30) * 1000000 : 0;
+    if (lost_ns <= 0)
+        return mr_watch_default;
+    return (mr_membership_times){MR_MAX(lost_ns / 10, 1), MR_MAX(lost_ns / 2, 1), lost_ns};
+}
+
 static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
 {
     mr_session_config config;
@@ -67,6 +84,8 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     s->host.arg = s;
     s->net = o ? o->net : NULL;
     MR_TRY(mr_timers_new(&s->timers));
+    mr_membership_times times = times_of(o);
+    s->host.watch = mr_watch_new(&s->host, s->timers, &times, life_changed, s);
     s->worker = mr_worker_new(&s->host);
     s->master = mr_master_new(&s->host, s->timers);
     s->name = mr_printf("%s/%d", def->job, def->task);
@@ -120,6 +139,7 @@ mr_status *mr_server_start(mr_server *s)
 static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
+    mr_watch_stop(s->host.watch);
     mr_master_stop(s->master);
     mr_worker_stop(s->worker, why);
     mr_doors_close(&s->doors, STOP_GRACE_NS);
@@ -174,6 +194,7 @@ void mr_server_free(mr_server *s)
     mr_host_disconnect(&s->host); /* ends what is still on its way to peers */
     mr_master_free(s->master);
     mr_worker_free(s->worker);
+    mr_watch_free(s->host.watch);
     mr_timers_free(s->timers);
     mr_host_deinit(&s->host);
     mr_free(s->own_address);

@@ -18,6 +18,7 @@ typedef struct mr_server mr_server;
 
 typedef struct mr_server_options {
     mr_net *net; /* of all tasks; NULL: gRPC, and shared memory within a host */
+    int64_t lost_ms; /* a task that is silent for that long is lost; 0: 7 seconds */
 } mr_server_options;
 
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out);

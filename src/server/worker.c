@@ -24,6 +24,7 @@ static mr_status *wsession_new(mr_worker_service *w, bool isolated, mr_wsession 
 {
     mr_wsession *s = mr_new(mr_wsession);
     mr_refs_init(&s->refs);
+    s->master = -1;
     const mr_env *host = &w->host->env;
     mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_host_name(w->host))
                              : mr_env_init_beside(&s->env, &host->config, host);
@@ -126,6 +127,7 @@ static void end_session(mr_worker_service *w, mr_sv handle)
     if (!s)
         return;
     mr_status *why = mr_error(MR_CANCELLED, "The session was deleted");
+    mr_watch_release(w->host->watch, s->master);
     mr_cancel_start(s->env.cancel);
     end_steps(w, s, why); /* whose clean-up was lost on its way */
     mr_status_free(why);
@@ -182,14 +184,12 @@ static mr_status *parse_create(const mr_worker_service *w, mr_sv body, create_re
     return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
 }
 
-/* Sessions of earlier lives of this master: nobody else would delete them. */
-static void end_orphans(mr_worker_service *w, const create_request *q)
+/* Sessions of other lives of a master than this one: nobody else would delete them. */
+static void end_orphans(mr_worker_service *w, mr_sv master, uint64_t incarnation)
 {
     for (;;) {
         mr_lock(&w->mu);
-        mr_worker_session *s = q->master.n && q->incarnation
-                                   ? mr_worker_sessions_left_by(&w->sessions, &q->master, q->incarnation)
-                                   : NULL;
+        mr_worker_session *s = mr_worker_sessions_left_by(&w->sessions, &master, incarnation);
         char *handle = s ? mr_strdup(s->handle) : NULL;
         mr_unlock(&w->mu);
         if (!handle)
@@ -205,12 +205,18 @@ static mr_status *open_session(mr_worker_service *w, mr_sv body)
     mr_wsession *s = NULL;
     mr_worker_session *entry;
     MR_TRY(parse_create(w, body, &q));
-    end_orphans(w, &q);
+    int master = mr_cluster_find_named(&w->host->cluster, q.master);
+    if (q.master.n && q.incarnation)
+        end_orphans(w, q.master, q.incarnation);
+    mr_watch_heard(w->host->watch, master, q.incarnation);
+    MR_TRY(mr_watch_why(w->host->watch, master, q.incarnation)); /* a late word of a life that is over */
     MR_TRY(wsession_new(w, q.isolated, &s));
     mr_lock(&w->mu);
     mr_status *st = mr_status_copy(w->stopped);
     if (!st && !(st = mr_worker_sessions_add(&w->sessions, q.handle, q.master, q.incarnation, &entry))) {
         entry->host = s;
+        s->master = q.incarnation ? master : -1;
+        mr_watch_hold(w->host->watch, s->master);
         s = NULL;
     }
     mr_unlock(&w->mu);
@@ -218,7 +224,44 @@ static mr_status *open_session(mr_worker_service *w, mr_sv body)
     return st;
 }
 
+/* A session of a master whose life has ended, or NULL. */
+static const mr_worker_session *orphan_locked(mr_worker_service *w, int task) MR_REQUIRES(w->mu);
+static const mr_worker_session *orphan_locked(mr_worker_service *w, int task)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&w->sessions.by_handle, &pos, &key, &v)) {
+        const mr_worker_session *s = v;
+        const mr_wsession *host = s->host;
+        if (host && host->master == task && mr_watch_ended(w->host->watch, task, s->incarnation))
+            return s;
+    }
+    return NULL;
+}
+
 static void create_session(void *service, mr_net_call *c, mr_sv body) { mr_reply(c, open_session(service, body), NULL); }
+
+/* A master that is lost does not know that its sessions are gone; should it be back, its next call hears it. */
+static void end_sessions_of(mr_worker_service *w, int task)
+{
+    for (;;) {
+        mr_lock(&w->mu);
+        const mr_worker_session *s = orphan_locked(w, task);
+        char *handle = s ? mr_strdup(s->handle) : NULL;
+        mr_unlock(&w->mu);
+        if (!handle)
+            return;
+        end_session(w, mr_sv_of(handle));
+        mr_free(handle);
+    }
+}
+
+void mr_worker_lost(mr_worker_service *w, int task)
+{
+    end_sessions_of(w, task);
+    mr_wsteps_lost(w, task);
+}
 
 /* ---- graphs ---- */
 
@@ -449,6 +492,7 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
         mr_unlock(&w->mu);
         if (!s)
             break;
+        mr_watch_release(w->host->watch, s->master);
         mr_cancel_start(s->env.cancel);
         wsession_unref(s);
     }

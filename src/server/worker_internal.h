@@ -4,11 +4,13 @@
 
 #include "dist/session.h"
 #include "dist/worker_steps.h"
+#include "server/watch.h"
 #include "server/worker.h"
 
 /* What a master's session has here. */
 typedef struct mr_wsession {
     mr_refs refs; /* the table's, of graphs and of steps */
+    int master;   /* its task, which is watched while the session is in the table; -1: not one of this cluster */
     mr_env env;   /* devices of the host, or isolated ones */
 } mr_wsession;
 
@@ -60,6 +62,8 @@ void mr_wstep_unref(mr_wstep *s);
 /* Takes a step out of the table and fails what waits in it. */
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why);
 void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body);
+/* Ends what is received from lives of a task that have ended. */
+void mr_wsteps_lost(mr_worker_service *w, int task);
 void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);
 
 /* ---- worker_run.c ---- */

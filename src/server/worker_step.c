@@ -16,6 +16,7 @@ struct mr_wreceive {
     mr_recv *to;
     int task;
     bool started, told_to_end; /* under the step's lock: a call is cancelled once it is started */
+    mr_status *lost;           /* likewise: why it was told so, when the task is lost */
     mr_refs refs;              /* the call's, and of who cancels it */
     mr_wreceive *next, **link; /* of the step's receives */
 };
@@ -24,7 +25,9 @@ static void receive_unref(mr_wreceive *v)
 {
     if (!mr_refs_drop(&v->refs))
         return;
+    mr_watch_release(v->step->worker->host->watch, v->task);
     mr_wstep_unref(v->step);
+    mr_status_free(v->lost);
     mr_free(v);
 }
 
@@ -52,6 +55,11 @@ static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (st) {
         mr_lock(&s->mu);
         bool aborted = s->aborted != NULL;
+        if (v->lost && !aborted) {
+            mr_status_free(st);
+            st = v->lost;
+            v->lost = NULL;
+        }
         mr_unlock(&s->mu);
         if (aborted) /* the end of this call is a consequence of the step's */
             mr_status_mark_derived(st);
@@ -97,6 +105,38 @@ static bool enlist(mr_wreceive *v)
     return ok;
 }
 
+/* A receive from a life of a task that has ended; not told yet. */
+static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why) MR_REQUIRES(s->mu);
+static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
+{
+    for (mr_wreceive *v = s->receives; v; v = v->next)
+        if (v->task == task && !v->told_to_end &&
+            (*why = mr_watch_why(s->worker->host->watch, task, v->to->key->src_incarnation)))
+            return v;
+    return NULL;
+}
+
+static void end_lost_receives(mr_wstep *s, int task)
+{
+    for (;;) {
+        mr_lock(&s->mu);
+        mr_status *why = NULL;
+        mr_wreceive *v = find_lost_locked(s, task, &why);
+        bool started = v && v->started;
+        if (v) {
+            v->told_to_end = true;
+            v->lost = why;
+            mr_refs_take(&v->refs);
+        }
+        mr_unlock(&s->mu);
+        if (!v)
+            return;
+        if (started)
+            mr_host_cancel(s->worker->host, v->task, &v->request);
+        receive_unref(v);
+    }
+}
+
 static bool take_remote(void *arg, mr_recv *to)
 {
     mr_wstep *s = arg;
@@ -108,6 +148,7 @@ static bool take_remote(void *arg, mr_recv *to)
         to->fn(to, mr_invalid("There is no task of device %.*s", MR_SV_ARG(to->key->src_device)), NULL, false);
         return true;
     }
+    uint64_t incarnation = to->key->src_incarnation;
     mr_wreceive *v = mr_new(mr_wreceive);
     v->request = (mr_net_request){.method = MR_WORKER_SERVICE "RecvTensor", .done = received};
     mr_refs_init(&v->refs);
@@ -115,6 +156,7 @@ static bool take_remote(void *arg, mr_recv *to)
     v->step = s;
     v->to = to;
     v->task = task;
+    mr_watch_hold(w->host->watch, task);
     if (!enlist(v)) {
         receive_unref(v);
         mr_lock(&s->mu);
@@ -133,6 +175,8 @@ static bool take_remote(void *arg, mr_recv *to)
     if (cancelled)
         mr_host_cancel(w->host, task, &v->request);
     receive_unref(v);
+    if (mr_watch_ended(w->host->watch, task, incarnation)) /* no more will be heard of that */
+        end_lost_receives(s, task);
     return true;
 }
 
@@ -161,6 +205,26 @@ static void aborted(void *arg, const mr_status *why)
             mr_host_cancel(s->worker->host, v->task, &v->request);
         receive_unref(v);
     }
+}
+
+void mr_wsteps_lost(mr_worker_service *w, int task)
+{
+    MR_VEC(mr_wstep *) all = {0};
+    uint32_t pos = 0;
+    uint64_t key;
+    void *v;
+    mr_lock(&w->mu);
+    while (mr_imap_next(&w->steps->steps, &pos, &key, &v)) {
+        mr_wstep *s = ((mr_worker_step *)v)->host;
+        mr_refs_take(&s->refs);
+        mr_vec_push(&all, s);
+    }
+    mr_unlock(&w->mu);
+    for (int i = 0; i < all.n; i++) {
+        end_lost_receives(all.p[i], task);
+        mr_wstep_unref(all.p[i]);
+    }
+    mr_vec_deinit(&all);
 }
 
 /* ---- the table ---- */

@@ -1,0 +1,324 @@
+/* server/watch.c -- heartbeats.
+ *
+ * One timer goes round while any task is held.  At most one heartbeat to a task is under way: one that is not answered
+ * says as much as many.  A connection that is refused says more than silence: the process is gone.  It is
+ * believed the second time, as the first one may be the end of an old connection.
+ *
+ * Locks: mu is held for a few instructions, never around calls to others. */
+#include "server/watch.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#define MS INT64_C(1000000)
+#define TICK_NS (250 * MS)
+#define ASK_NS_A_TASK (30 * MS) /* so that a hundred tasks do not drown each other in heartbeats */
+#define LONGEST_ASK_NS (2000 * MS)
+
+const mr_membership_times mr_watch_default = {700 * MS, 3000 * MS, 7000 * MS};
+
+enum { REFUSALS = 2 };
+
+typedef struct beat { /* a heartbeat to one task */
+    mr_net_request request; /* first */
+    mr_watch *watch;
+    int task;
+    /* Under the watch's lock: */
+    int held;
+    bool under_way;
+    int64_t asked_ns;
+    int refused;   /* in a row */
+    char *trouble; /* how the last one failed, or NULL */
+} beat;
+
+struct mr_watch {
+    mr_host *host;
+    mr_timers *timers;
+    mr_watch_fn fn;
+    void *arg;
+    int n;
+    mr_mutex mu;
+    mr_membership members MR_GUARDED_BY(mu);
+    int64_t ask_ns; /* as told */
+    beat *beats;    /* by task */
+    int n_held MR_GUARDED_BY(mu);
+    bool ticking MR_GUARDED_BY(mu); /* the timer is set, or its callback runs */
+    bool stopped MR_GUARDED_BY(mu);
+    mr_timer timer;
+};
+
+/* ---- what follows ---- */
+
+typedef struct notice {
+    mr_task task; /* first */
+    mr_watch *watch;
+    int of;
+} notice;
+
+static void give_notice(mr_task *t)
+{
+    notice n = *(notice *)t;
+    mr_free(t);
+    n.watch->fn(n.watch->arg, n.of);
+}
+
+/* Those who are told take locks and free much, so it is not done here.  The pool is there: no request is answered and no
+ * timer runs behind its end. */
+static void tell(mr_watch *w, mr_member_events *events)
+{
+    for (int i = 0; i < events->n; i++) {
+        mr_member_what what = events->p[i].what;
+        if (what == MR_MEMBER_SUSPECTED || what == MR_MEMBER_CLEARED)
+            continue;
+        notice *n = mr_new(notice);
+        *n = (notice){{.fn = give_notice}, w, events->p[i].task};
+        mr_pool_submit(w->host->pool, &n->task);
+    }
+    mr_vec_deinit(events);
+}
+
+/* ---- heartbeats ---- */
+
+/* The incarnation of a process is that of its first device. */
+static mr_status *read_incarnation(mr_bytes *reply, uint64_t *out)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv bytes;
+    mr_device *d = NULL;
+    *out = 0;
+    MR_TRY(mr_bytes_flat(reply, &bytes));
+    mr_pb_reader_init(&r, bytes);
+    while (!d && mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            MR_TRY(mr_device_attributes_decode(mr_pb_bytes(&r), &d));
+        else
+            mr_pb_skip(&r);
+    *out = d ? d->incarnation : 0;
+    mr_device_free(d);
+    return mr_pb_reader_status(&r, "GetStatusResponse");
+}
+
+static void failed_locked(mr_watch *w, beat *b, const mr_status *st, int64_t now_ns, mr_member_events *events)
+{
+    mr_free(b->trouble);
+    b->trouble = mr_strdup(mr_status_message(st));
+    if (mr_status_code(st) != MR_UNAVAILABLE) {
+        b->refused = 0;
+        return;
+    }
+    w->members.members[b->task].ask_ns = now_ns; /* at the next tick */
+    if (++b->refused >= REFUSALS)
+        mr_membership_gone(&w->members, b->task, 0, now_ns, events);
+}
+
+static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    beat *b = (beat *)r;
+    mr_watch *w = b->watch;
+    mr_member_events events = {0};
+    uint64_t incarnation = 0;
+    int64_t now_ns = mr_now_ns();
+    if (!st)
+        st = read_incarnation(reply, &incarnation);
+    mr_lock(&w->mu);
+    b->under_way = false;
+    if (st) {
+        failed_locked(w, b, st, now_ns, &events);
+    } else {
+        b->refused = 0;
+        mr_free(b->trouble);
+        b->trouble = NULL;
+        mr_membership_heard(&w->members, b->task, incarnation, b->asked_ns, now_ns, &events);
+    }
+    if (w->stopped)
+        events.n = 0;
+    mr_unlock(&w->mu);
+    mr_status_free(st);
+    tell(w, &events);
+}
+
+static void tick(mr_timer *t);
+
+static void arm_locked(mr_watch *w) MR_REQUIRES(w->mu);
+static void arm_locked(mr_watch *w)
+{
+    w->ticking = w->n_held > 0 && !w->stopped;
+    if (w->ticking)
+        mr_timers_set(w->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
+}
+
+/* Who is to be asked now, less those who were and have not answered. */
+static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask) MR_REQUIRES(w->mu);
+static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask)
+{
+    int64_t now_ns = mr_now_ns();
+    w->members.times.ask_ns = MR_MAX(w->ask_ns, MR_MIN(w->n_held * ASK_NS_A_TASK, LONGEST_ASK_NS));
+    mr_membership_tick(&w->members, now_ns, events, ask);
+    int n = 0;
+    for (int i = 0; i < ask->n; i++) {
+        beat *b = &w->beats[ask->p[i]];
+        if (b->under_way)
+            continue;
+        b->under_way = true;
+        b->asked_ns = now_ns;
+        ask->p[n++] = ask->p[i];
+    }
+    ask->n = n;
+}
+
+static void tick(mr_timer *t)
+{
+    mr_watch *w = (mr_watch *)((char *)t - offsetof(mr_watch, timer));
+    mr_member_events events = {0};
+    mr_member_tasks ask = {0};
+    mr_lock(&w->mu);
+    if (!w->stopped)
+        look_locked(w, &events, &ask);
+    mr_unlock(&w->mu);
+    for (int i = 0; i < ask.n; i++) {
+        beat *b = &w->beats[ask.p[i]];
+        b->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStatus",
+                                      .deadline_ns = b->asked_ns + w->members.times.lost_ns,
+                                      .done = answered};
+        mr_host_ask(w->host, b->task, &b->request);
+    }
+    tell(w, &events);
+    mr_lock(&w->mu);
+    arm_locked(w);
+    mr_unlock(&w->mu);
+    mr_vec_deinit(&ask);
+}
+
+/* ---- holding ---- */
+
+static bool is_watched(const mr_watch *w, int task) { return task >= 0 && task < w->n && task != w->host->self; }
+
+void mr_watch_hold(mr_watch *w, int task)
+{
+    if (!is_watched(w, task))
+        return;
+    mr_lock(&w->mu);
+    if (w->beats[task].held++ == 0) {
+        w->n_held++;
+        mr_membership_care(&w->members, task, true, mr_now_ns());
+        if (!w->ticking)
+            arm_locked(w);
+    }
+    mr_unlock(&w->mu);
+}
+
+void mr_watch_release(mr_watch *w, int task)
+{
+    if (!is_watched(w, task))
+        return;
+    mr_lock(&w->mu);
+    MR_ASSERT(w->beats[task].held > 0);
+    if (--w->beats[task].held == 0) {
+        w->n_held--;
+        mr_membership_care(&w->members, task, false, mr_now_ns());
+    }
+    mr_unlock(&w->mu);
+}
+
+void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
+{
+    mr_member_events events = {0};
+    if (!is_watched(w, task))
+        return;
+    mr_lock(&w->mu);
+    if (!w->stopped)
+        mr_membership_heard(&w->members, task, incarnation, -1, mr_now_ns(), &events);
+    mr_unlock(&w->mu);
+    tell(w, &events);
+}
+
+/* ---- asking ---- */
+
+bool mr_watch_ended(mr_watch *w, int task, uint64_t incarnation)
+{
+    mr_lock(&w->mu);
+    bool ended = mr_membership_ended(&w->members, task, incarnation);
+    mr_unlock(&w->mu);
+    return ended;
+}
+
+static double seconds_since(int64_t ns) { return (double)(mr_now_ns() - ns) / 1e9; }
+
+mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation)
+{
+    mr_status *st = NULL;
+    mr_lock(&w->mu);
+    if (mr_membership_ended(&w->members, task, incarnation)) {
+        const mr_member *m = &w->members.members[task];
+        const char *name = w->host->cluster.tasks.p[task].name;
+        const char *trouble = w->beats[task].trouble;
+        if (m->incarnation != incarnation)
+            st = mr_error(MR_ABORTED, "%s was restarted %.1f s ago: its state is gone", name, seconds_since(m->born_ns));
+        else
+            st = mr_error(MR_UNAVAILABLE, "%s is lost: last heard of %.1f s ago%s%s", name, seconds_since(m->heard_ns),
+                          trouble ? "; " : "", trouble ? trouble : "");
+    }
+    mr_unlock(&w->mu);
+    return st;
+}
+
+void mr_watch_describe(mr_watch *w, int task, mr_str *out)
+{
+    if (!is_watched(w, task))
+        return;
+    mr_lock(&w->mu);
+    const mr_member *m = &w->members.members[task];
+    const char *trouble = w->beats[task].trouble;
+    mr_str_appendz(out, w->host->cluster.tasks.p[task].name);
+    if (m->incarnation)
+        mr_str_printf(out, " (last heard of %.1f s ago%s%s)", seconds_since(m->heard_ns), trouble ? "; " : "",
+                      trouble ? trouble : "");
+    else
+        mr_str_printf(out, " (%s)", trouble ? trouble : "never heard of");
+    mr_unlock(&w->mu);
+}
+
+/* ---- life ---- */
+
+mr_watch *mr_watch_new(mr_host *h, mr_timers *timers, const mr_membership_times *times, mr_watch_fn fn, void *arg)
+{
+    mr_watch *w = mr_new(mr_watch);
+    int64_t now_ns = mr_now_ns();
+    mr_mutex_init(&w->mu);
+    w->host = h;
+    w->timers = timers;
+    w->fn = fn;
+    w->arg = arg;
+    w->n = h->cluster.tasks.n;
+    w->beats = mr_new_array(beat, w->n + 1);
+    mr_membership_init(&w->members, w->n, h->self, times ? times : &mr_watch_default, now_ns);
+    w->ask_ns = w->members.times.ask_ns;
+    for (int i = 0; i < w->n; i++) {
+        w->beats[i].watch = w;
+        w->beats[i].task = i;
+        mr_membership_care(&w->members, i, false, now_ns);
+    }
+    return w;
+}
+
+void mr_watch_stop(mr_watch *w)
+{
+    mr_lock(&w->mu);
+    w->stopped = true;
+    mr_unlock(&w->mu);
+    mr_timers_clear(w->timers, &w->timer); /* a callback that runs is waited for, and sets no other */
+}
+
+void mr_watch_free(mr_watch *w)
+{
+    if (!w)
+        return;
+    mr_watch_stop(w);
+    for (int i = 0; i < w->n; i++)
+        mr_free(w->beats[i].trouble);
+    mr_membership_deinit(&w->members);
+    mr_mutex_deinit(&w->mu);
+    mr_free(w->beats);
+    mr_free(w);
+}

@@ -1,0 +1,36 @@
+/* server/watch.h -- heartbeats: which of its peers a task can count on.
+ *
+ * Peers are watched while somebody holds them: a master the tasks of its sessions, a worker the masters of its sessions and
+ * the tasks it receives from.  A heartbeat is a GetStatus, which every worker service answers with its devices and
+ * so with the incarnation of its process.  What follows from them says dist/membership. */
+#ifndef MR_SERVER_WATCH_H
+#define MR_SERVER_WATCH_H
+
+#include "dist/membership.h"
+#include "server/host.h"
+#include "server/timers.h"
+
+/* A life of a task has ended, or a new one is there: who has to do with it asks mr_watch_ended.  From a thread of the host's
+ * pool. */
+typedef void (*mr_watch_fn)(void *arg, int task);
+
+extern const mr_membership_times mr_watch_default; /* lost after 7 s: with all that follows no wait goes over 10 s */
+
+mr_watch *mr_watch_new(mr_host *h, mr_timers *timers, const mr_membership_times *times, mr_watch_fn fn, void *arg);
+/* No heartbeats any more. */
+void mr_watch_stop(mr_watch *w);
+void mr_watch_free(mr_watch *w); /* stopped, and no request of the host is under way */
+
+/* In pairs.  A task that is not watched (this one, none) is fine. */
+void mr_watch_hold(mr_watch *w, int task);
+void mr_watch_release(mr_watch *w, int task);
+/* A call of a task tells which life of it this is. */
+void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation);
+
+bool mr_watch_ended(mr_watch *w, int task, uint64_t incarnation);
+/* Why a life has ended: UNAVAILABLE or ABORTED, with the task, and since when.  NULL: it has not. */
+mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation);
+/* One line on the state of a task. */
+void mr_watch_describe(mr_watch *w, int task, mr_str *out);
+
+#endif

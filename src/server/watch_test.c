@@ -1,0 +1,212 @@
+/* server/watch_test.c -- tasks that fall silent, masters that vanish, tasks that come back. */
+#include "server/watch.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "server/bench_test.h"
+
+enum { LOST_MS = 1500 };
+
+/* ---- a transport whose servers can be struck dumb ---- */
+
+typedef struct door { /* of one address */
+    char address[64];
+    void (*handle)(void *arg, mr_net_call *c);
+    void *arg;
+    _Atomic bool dumb;
+} door;
+
+static door doors[BENCH_MAX_TASKS];
+static int n_doors;
+
+static door *door_of(const char *address)
+{
+    for (int i = 0; i < n_doors; i++)
+        if (strcmp(doors[i].address, address) == 0)
+            return &doors[i];
+    return NULL;
+}
+
+static void forget(void *arg, mr_net_call *c)
+{
+    (void)arg;
+    c->net->reply(c, mr_error(MR_CANCELLED, "nobody heard it"), NULL);
+}
+
+/* A call to a dumb server waits until its caller leaves. */
+static void pass(void *arg, mr_net_call *c)
+{
+    door *d = arg;
+    if (!d->dumb)
+        d->handle(d->arg, c);
+    else if (!c->net->on_cancel(c, forget, NULL))
+        forget(NULL, c);
+}
+
+static mr_status *listen_behind(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
+{
+    (void)n;
+    door *d = door_of(o->address);
+    if (!d)
+        d = &doors[n_doors++];
+    snprintf(d->address, sizeof d->address, "%s", o->address);
+    d->handle = o->handle;
+    d->arg = o->arg;
+    d->dumb = false;
+    mr_net_listen behind = *o;
+    behind.handle = pass;
+    behind.arg = d;
+    return mr_net_local()->listen(mr_net_local(), &behind, out, port);
+}
+
+static mr_net *fragile_net(void)
+{
+    static mr_net net;
+    net = *mr_net_local();
+    net.listen = listen_behind;
+    return &net;
+}
+
+/* ---- */
+
+static void begin(bench *b, int n_ps, int n_workers)
+{
+    bench_begin_with(b, &(mr_server_options){.net = fragile_net(), .lost_ms = LOST_MS}, n_ps, n_workers);
+}
+
+typedef struct later {
+    bench *b;
+    mr_out fetch;
+    mr_status *st;
+    _Atomic bool over;
+    mr_thread thread;
+} later;
+
+static void run_it(void *arg)
+{
+    later *l = arg;
+    float v;
+    l->st = bench_run(l->b, bench_nothing, 0, l->fetch, NULL, &v);
+    l->over = true;
+}
+
+static void start(later *l, bench *b, mr_out fetch)
+{
+    *l = (later){.b = b, .fetch = fetch};
+    bench_session_of(b);
+    MR_CHECK_INT(mr_thread_start(&l->thread, "later", run_it, l), 0);
+}
+
+typedef struct queue {
+    mr_out get, put;
+} queue;
+
+static queue add_queue(bench *b, const char *device)
+{
+    const int types[] = {MR_FLOAT};
+    b->s.device = device;
+    mr_out q = mr_emit0_with(&b->s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}, {"shared_name", mr_a_str("q")}));
+    mr_out get = mr_emit_with(&b->s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
+    mr_out one = mr_const_f32(&b->s, 1);
+    mr_out put = mr_emit_with(&b->s, "QueueEnqueueV2", MR_ATTRS({"Tcomponents", mr_a_types(1, types)}), q, one);
+    b->s.device = "";
+    return (queue){get, put};
+}
+
+MR_TEST(watch_ends_the_step_of_a_silent_task)
+{
+    bench b;
+    later l;
+    float v;
+    begin(&b, 1, 1);
+    queue q = add_queue(&b, "/job:ps/task:0");
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, q.put.node, &v));
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, q.get, NULL, &v)); /* so the master has heard of it */
+    mr_sleep_ns(INT64_C(1000000000));
+    start(&l, &b, q.get);
+    door_of("ps0:1")->dumb = true;
+    mr_thread_join(&l.thread);
+    MR_CHECK_ERR(l.st, MR_UNAVAILABLE, "/job:ps/replica:0/task:0 is lost: last heard of");
+    /* And who comes later does not wait at all. */
+    int64_t before = mr_now_ns();
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, q.get, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:0 is lost");
+    MR_CHECK(mr_now_ns() - before < LOST_MS * INT64_C(1000000));
+    bench_end(&b);
+}
+
+/* A graph that is on its way to it. */
+MR_TEST(watch_ends_a_registration_with_a_silent_task)
+{
+    bench b;
+    float v;
+    begin(&b, 1, 1);
+    b.s.device = "/job:ps/task:0";
+    mr_out one = mr_const_f32(&b.s, 1), two = mr_emit(&b.s, "Neg", one);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
+    mr_sleep_ns(INT64_C(1000000000));
+    door_of("ps0:1")->dumb = true;
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, two, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:0 is lost");
+    bench_end(&b);
+}
+
+/* Waiting is not silence. */
+MR_TEST(watch_lets_a_step_wait)
+{
+    bench b;
+    later l;
+    float v;
+    begin(&b, 1, 1);
+    queue q = add_queue(&b, "/job:ps/task:0");
+    start(&l, &b, q.get);
+    mr_sleep_ns(2 * LOST_MS * INT64_C(1000000));
+    MR_CHECK(!l.over);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, q.put.node, &v));
+    mr_thread_join(&l.thread);
+    MR_CHECK_OK(l.st);
+    bench_end(&b);
+}
+
+/* A master that is silent leaves nothing behind at its tasks; when it is back, it hears so. */
+MR_TEST(watch_frees_the_sessions_of_a_silent_master)
+{
+    bench b;
+    float v;
+    begin(&b, 1, 1);
+    b.s.device = "/job:ps/task:0";
+    mr_out one = mr_const_f32(&b.s, 1);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
+    mr_sleep_ns(INT64_C(1000000000));
+    door_of("worker0:1")->dumb = true;
+    mr_sleep_ns(2 * LOST_MS * INT64_C(1000000));
+    door_of("worker0:1")->dumb = false;
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, one, NULL, &v), MR_ABORTED, "/job:ps/replica:0/task:0");
+    bench_end_session(&b);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v)); /* and may begin anew */
+    bench_end(&b);
+}
+
+/* Of two tasks that talk to each other only one is lost to the other; their master hears both. */
+MR_TEST(watch_tells_who_was_restarted)
+{
+    bench b;
+    later l;
+    begin(&b, 2, 1);
+    queue q = add_queue(&b, "/job:ps/task:0");
+    b.s.device = "/job:ps/task:1";
+    mr_out y = mr_emit(&b.s, "Neg", q.get);
+    start(&l, &b, y);
+    mr_sleep_ns(INT64_C(500000000));
+    bench_stop_task(&b, 0);
+    bench_start_task(&b, 0);
+    mr_thread_join(&l.thread);
+    MR_CHECK(mr_status_code(l.st) == MR_UNAVAILABLE || mr_status_code(l.st) == MR_ABORTED);
+    MR_CHECK(strstr(mr_status_message(l.st), "/job:ps/replica:0/task:0"));
+    mr_status_free(l.st);
+    float v;
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, y, NULL, &v), MR_ABORTED, "/job:ps/replica:0/task:0");
+    bench_end(&b);
+}
+
