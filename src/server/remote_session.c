@@ -11,6 +11,9 @@
 #include "server/wire.h"
 
 #define START_DEADLINE_MS (610 * 1000) /* the master itself waits ten minutes for its tasks */
+#define CLOSE_DEADLINE_MS 5000
+#define PROBE_AFTER_NS (2 * INT64_C(1000000000)) /* of waiting: most calls never come to it */
+#define PROBE_DEADLINE_NS (6 * INT64_C(1000000000))
 
 typedef struct remote {
     mr_session base; /* first */
@@ -32,21 +35,26 @@ typedef struct remote {
 /* ---- one call, waited for ---- */
 
 typedef struct waited {
-    mr_net_request request; /* first */
     mr_mutex mu;
     mr_cond changed;
-    bool done;
+} waited;
+
+typedef struct call { /* one of those waited for */
+    mr_net_request request; /* first */
+    waited *w;
+    bool done; /* under the lock */
     mr_status *st;
     mr_bytes reply;
-} waited;
+} call;
 
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
-    waited *w = (waited *)r;
+    call *c = (call *)r;
+    waited *w = c->w;
     mr_lock(&w->mu);
-    w->st = mr_wire_unmark(st);
-    mr_bytes_append(&w->reply, reply);
-    w->done = true;
+    c->st = mr_wire_unmark(st);
+    mr_bytes_append(&c->reply, reply);
+    c->done = true;
     mr_cond_broadcast(&w->changed);
     mr_unlock(&w->mu);
 }
@@ -58,24 +66,95 @@ static bool waits_for_master(const char *method)
     return strcmp(method, MR_MASTER_SERVICE "CreateSession") == 0 || strcmp(method, MR_MASTER_SERVICE "Reset") == 0;
 }
 
+/* Until c, or also other (may be NULL), is done, or the time (0: none) has come. */
+static void wait_for_locked(waited *w, const call *c, const call *other, int64_t until_ns) MR_REQUIRES(w->mu);
+static void wait_for_locked(waited *w, const call *c, const call *other, int64_t until_ns)
+{
+    bool in_time = true;
+    while (in_time && !c->done && !(other && other->done))
+        if (until_ns)
+            in_time = mr_cond_wait_until(&w->changed, &w->mu, until_ns);
+        else
+            mr_cond_wait(&w->changed, &w->mu);
+}
+
+/* Asks the master for its devices, which it answers whatever else it does.  NULL when it answered, or c was done first. */
+static mr_status *probe(mr_net *net, mr_net_peer *p, waited *w, const call *c)
+{
+    call q = {.request = {.method = MR_MASTER_SERVICE "ListDevices", .deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS, .done = came},
+              .w = w};
+    net->start(p, &q.request);
+    mr_lock(&w->mu);
+    wait_for_locked(w, c, &q, 0);
+    bool early = !q.done;
+    mr_unlock(&w->mu);
+    if (early)
+        net->cancel(&q.request);
+    mr_lock(&w->mu);
+    wait_for_locked(w, &q, NULL, 0);
+    mr_unlock(&w->mu);
+    mr_bytes_deinit(&q.reply);
+    if (early) {
+        mr_status_free(q.st);
+        return NULL;
+    }
+    return q.st;
+}
+
+static bool means_silence(const mr_status *st)
+{
+    return mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_DEADLINE_EXCEEDED;
+}
+
+/* A call may take as long as it likes, but its master must be there: it is asked now and then.  How a call ends that is
+ * given up, or NULL. */
+static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
+{
+    bool heard = !c->request.wait_for_ready;
+    for (;;) {
+        mr_lock(&w->mu);
+        wait_for_locked(w, c, NULL, mr_now_ns() + PROBE_AFTER_NS);
+        bool done = c->done;
+        mr_unlock(&w->mu);
+        if (done)
+            return NULL;
+        mr_status *st = probe(net, p, w, c);
+        heard |= !st;
+        mr_status *silent = heard && means_silence(st)
+                                ? mr_error(MR_UNAVAILABLE, "The master does not answer: %s", mr_status_message(st))
+                                : NULL;
+        mr_status_free(st);
+        if (silent)
+            return silent;
+    }
+}
+
 /* Takes the body.  timeout_ms 0: as long as it takes. */
 static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes *body, int64_t timeout_ms, mr_bytes *reply)
 {
-    waited w = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came}};
+    waited w = {0};
+    call c = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came}, .w = &w};
     if (timeout_ms > 0)
-        w.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
+        c.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
     *body = (mr_bytes){0};
     mr_mutex_init(&w.mu);
     mr_cond_init(&w.changed);
-    net->start(p, &w.request);
+    net->start(p, &c.request);
+    mr_status *silent = wait_for(net, p, &w, &c);
+    if (silent)
+        net->cancel(&c.request);
     mr_lock(&w.mu);
-    while (!w.done)
-        mr_cond_wait(&w.changed, &w.mu);
+    wait_for_locked(&w, &c, NULL, 0);
     mr_unlock(&w.mu);
     mr_cond_deinit(&w.changed);
     mr_mutex_deinit(&w.mu);
-    *reply = w.reply;
-    return w.st;
+    *reply = c.reply;
+    if (!silent || !c.st) { /* it may have been answered after all */
+        mr_status_free(silent);
+        return c.st;
+    }
+    mr_status_free(c.st);
+    return silent;
 }
 
 static mr_status *ask_str(mr_net *net, mr_net_peer *p, const char *method, mr_str *body, int64_t timeout_ms, mr_bytes *reply)
@@ -392,7 +471,7 @@ static mr_status *remote_close(mr_session *base)
         return NULL;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-    mr_status *st = ask_str(s->net, s->peer, MR_MASTER_SERVICE "CloseSession", &body, 10000, &reply);
+    mr_status *st = ask_str(s->net, s->peer, MR_MASTER_SERVICE "CloseSession", &body, CLOSE_DEADLINE_MS, &reply);
     mr_bytes_deinit(&reply);
     return st;
 }

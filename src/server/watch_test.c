@@ -210,3 +210,23 @@ MR_TEST(watch_tells_who_was_restarted)
     bench_end(&b);
 }
 
+
+/* The client does not wait for a master that is silent. */
+MR_TEST(watch_ends_the_run_of_a_client_whose_master_is_silent)
+{
+    bench b;
+    later l;
+    begin(&b, 1, 1);
+    queue q = add_queue(&b, "/job:ps/task:0");
+    start(&l, &b, q.get);
+    mr_sleep_ns(INT64_C(500000000));
+    door_of("worker0:1")->dumb = true;
+    int64_t before = mr_now_ns();
+    mr_thread_join(&l.thread);
+    MR_CHECK(mr_now_ns() - before < INT64_C(10000000000));
+    /* Its tasks may have noticed first. */
+    MR_CHECK(mr_status_code(l.st) == MR_UNAVAILABLE || mr_status_code(l.st) == MR_CANCELLED);
+    mr_status_free(l.st);
+    door_of("worker0:1")->dumb = false;
+    bench_end(&b);
+}

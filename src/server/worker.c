@@ -17,6 +17,7 @@ static void wsession_unref(mr_wsession *s)
     if (!s || !mr_refs_drop(&s->refs))
         return;
     mr_env_deinit(&s->env);
+    mr_status_free(s->ended);
     mr_free(s);
 }
 
@@ -115,18 +116,21 @@ static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_s
     }
 }
 
-/* Also of a session that is not there: its creation may come later, and is refused then. */
-static void end_session(mr_worker_service *w, mr_sv handle)
+/* Also of a session that is not there: its creation may come later, and is refused then.  Takes why. */
+static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
 {
     wgraph_vec graphs = {0};
     mr_lock(&w->mu);
     mr_wsession *s = mr_worker_sessions_end(&w->sessions, handle);
-    if (s)
+    if (s) {
         take_graphs_locked(w, s, &graphs);
+        s->ended = mr_status_copy(why);
+    }
     mr_unlock(&w->mu);
-    if (!s)
+    if (!s) {
+        mr_status_free(why);
         return;
-    mr_status *why = mr_error(MR_CANCELLED, "The session was deleted");
+    }
     mr_watch_release(w->host->watch, s->master);
     mr_cancel_start(s->env.cancel);
     end_steps(w, s, why); /* whose clean-up was lost on its way */
@@ -140,7 +144,7 @@ static void delete_session(void *service, mr_net_call *c, mr_sv body)
     mr_status *st;
     mr_sv handle = first_string(body, "DeleteWorkerSessionRequest", &st);
     if (!st)
-        end_session(service, handle);
+        end_session(service, handle, mr_error(MR_CANCELLED, "The session was deleted"));
     mr_reply(c, st, NULL);
 }
 
@@ -194,7 +198,7 @@ static void end_orphans(mr_worker_service *w, mr_sv master, uint64_t incarnation
         mr_unlock(&w->mu);
         if (!handle)
             return;
-        end_session(w, mr_sv_of(handle));
+        end_session(w, mr_sv_of(handle), mr_error(MR_ABORTED, "The master was restarted"));
         mr_free(handle);
     }
 }
@@ -249,10 +253,11 @@ static void end_sessions_of(mr_worker_service *w, int task)
         mr_lock(&w->mu);
         const mr_worker_session *s = orphan_locked(w, task);
         char *handle = s ? mr_strdup(s->handle) : NULL;
+        mr_status *why = s ? mr_watch_why(w->host->watch, task, s->incarnation) : NULL;
         mr_unlock(&w->mu);
         if (!handle)
             return;
-        end_session(w, mr_sv_of(handle));
+        end_session(w, mr_sv_of(handle), why ? why : mr_error(MR_ABORTED, "The master was lost"));
         mr_free(handle);
     }
 }

@@ -12,6 +12,7 @@ typedef struct mr_wsession {
     mr_refs refs; /* the table's, of graphs and of steps */
     int master;   /* its task, which is watched while the session is in the table; -1: not one of this cluster */
     mr_env env;   /* devices of the host, or isolated ones */
+    mr_status *ended; /* why; under the worker's lock */
 } mr_wsession;
 
 /* A registered graph. */

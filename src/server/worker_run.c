@@ -130,13 +130,14 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
     return NULL;
 }
 
-/* A task that is stopped cancels its steps, and tells why rather than that. */
-static mr_status *why_stopped(mr_worker_service *w, mr_status *st)
+/* A task that is stopped, or a session that is ended, cancels its steps; why is told rather than that. */
+static mr_status *why_stopped(const wrun *r, mr_status *st)
 {
+    mr_worker_service *w = r->worker;
     if (mr_status_code(st) != MR_CANCELLED)
         return st;
     mr_lock(&w->mu);
-    mr_status *why = mr_status_copy(w->stopped);
+    mr_status *why = mr_status_copy(w->stopped ? w->stopped : r->flow ? r->flow->graph->session->ended : NULL);
     mr_unlock(&w->mu);
     if (why)
         mr_status_free(st);
@@ -149,7 +150,7 @@ static void answer(wrun *r)
     mr_wire w;
     mr_bytes body = {0};
     mr_wire_init(&w);
-    mr_status *st = why_stopped(r->worker, r->st);
+    mr_status *st = why_stopped(r, r->st);
     r->st = NULL;
     if (!st)
         st = encode_values(r, &w);
