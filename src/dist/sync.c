@@ -9,10 +9,8 @@
 
 void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns)
 {
-    *s = (mr_sync){.o = *o, .start_ns = now_ns, .stamp = stamp};
+    *s = (mr_sync){.o = *o, .last_ns = now_ns, .stamp = stamp};
     s->members = mr_new_array(mr_sync_member, o->n_workers + 1);
-    for (int i = 0; i < o->n_workers; i++)
-        s->members[i].heard_ns = now_ns;
 }
 
 void mr_sync_deinit(mr_sync *s)
@@ -25,6 +23,17 @@ void mr_sync_remember_left(mr_sync *s, int worker)
 {
     MR_ASSERT(worker >= 0 && worker < s->o.n_workers && s->members[worker].state == MR_SYNC_UNHEARD);
     s->members[worker].state = MR_SYNC_LEFT;
+}
+
+/* Silence counts only while we listen.  With leases somebody says a word, be it the chief itself, several times in each:
+ * when none was heard for longer, it was us who did not hear (stopped, or cut off), and the words of all that time may
+ * be waiting behind this one. */
+static int64_t listened_ns(mr_sync *s, int64_t now_ns)
+{
+    int64_t gap_ns = MR_MAX(0, now_ns - s->last_ns);
+    s->last_ns = now_ns;
+    s->listened_ns += s->o.lease_ns > 0 ? MR_MIN(gap_ns, s->o.lease_ns - s->o.lease_ns / 2) : gap_ns;
+    return s->listened_ns;
 }
 
 static int count(const mr_sync *s, mr_sync_state state)
@@ -59,6 +68,7 @@ static void token(mr_sync *s, int worker, mr_sync_actions *out)
 {
     mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = worker, .stamp = s->stamp};
     mr_vec_push(out, a);
+    s->members[worker].told_ns = s->listened_ns;
 }
 
 /* Somebody spoke.  Who comes (back) gets a token, unless its gradient for this stamp is in already: the next one will
@@ -91,8 +101,19 @@ static void expire(mr_sync *s, int64_t now_ns)
     for (int i = 0; i < s->o.n_workers; i++) {
         mr_sync_member *m = &s->members[i];
         if ((m->state == MR_SYNC_ACTIVE && is_over(m->heard_ns, now_ns, s->o.lease_ns)) ||
-            (m->state == MR_SYNC_UNHEARD && is_over(s->start_ns, now_ns, s->o.join_ns)))
+            (m->state == MR_SYNC_UNHEARD && is_over(0, now_ns, s->o.join_ns)))
             m->state = MR_SYNC_SILENT;
+    }
+}
+
+/* A token may have been taken by a step of a session that is gone, and so may the word that somebody arrived: then both sides
+ * would wait for ever.  Who got its token twice says again what it did. */
+static void tell_again(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
+{
+    for (int i = 0; i < s->o.n_workers; i++) {
+        const mr_sync_member *m = &s->members[i];
+        if (m->state == MR_SYNC_ACTIVE && !m->arrived && is_over(m->told_ns, now_ns, s->o.lease_ns))
+            token(s, i, out);
     }
 }
 
@@ -128,10 +149,12 @@ void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_ac
 {
     if (s->ended)
         return;
+    now_ns = listened_ns(s, now_ns);
     if (e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE)
         hear(s, e, now_ns, out);
     expire(s, now_ns);
     apply_if_complete(s, out);
+    tell_again(s, now_ns, out);
     if (nobody_is_left(s, now_ns)) {
         mr_sync_action end = {.what = MR_SYNC_END};
         mr_vec_push(out, end);

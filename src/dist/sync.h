@@ -3,10 +3,12 @@
  * Pure: events in, actions out.  Workers compute gradients for a stamp, put them into the accumulators and report that
  * they arrived.  When enough have, the chief applies the mean, the stamp rises and every worker in the barrier gets a
  * token that names it.  A worker gives at most once for each stamp: tokens may come twice, and what is older than the
- * stamp is dropped by the accumulators.
+ * stamp is dropped by the accumulators.  Words and tokens can be lost, when a session that is gone still waited for them: so
+ * tokens come again, once a lease, and who has given for such a token already reports again that it arrived.
  *
  * The barrier knows its members.  All workers of the cluster are waited for at the start, for a while; who leaves or is
- * silent for longer than its lease is not waited for any more, and comes back with its next word.  The first m of n:
+ * silent for longer than its lease is not waited for any more, and comes back with its next word.  Where there are leases
+ * the chief says a word of its own several times in each, so that time passes: only then silence counts.  The first m of n:
  * with `aggregate` set, that many gradients complete a step and the rest are backups.
  *
  * A chief that starts anew takes a stamp above all earlier ones (the time in microseconds: steps are rarer), so that
@@ -56,7 +58,7 @@ typedef enum mr_sync_state {
 typedef struct mr_sync_member {
     mr_sync_state state;
     bool arrived; /* for the present stamp */
-    int64_t heard_ns;
+    int64_t heard_ns, told_ns; /* in listened time */
 } mr_sync_member;
 
 typedef struct mr_sync_options {
@@ -69,7 +71,9 @@ typedef struct mr_sync_options {
 typedef struct mr_sync {
     mr_sync_options o;
     mr_sync_member *members;
-    int64_t start_ns, stamp;
+    int64_t stamp;
+    int64_t last_ns;     /* of the newest word, by the caller's clock */
+    int64_t listened_ns; /* since the start; what leases are counted in */
     bool ended;
 } mr_sync;
 

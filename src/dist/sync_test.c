@@ -10,7 +10,8 @@
 typedef struct story {
     mr_sync s;
     mr_str log;
-    int64_t now;
+    int64_t now, last;
+    bool deaf; /* the chief hears nothing until the next word */
 } story;
 
 static story begin(int n, int aggregate)
@@ -25,6 +26,10 @@ static const char *say(story *t, int worker, mr_sync_word word, int64_t stamp)
 {
     mr_sync_actions out = {0};
     mr_str_clear(&t->log);
+    for (; !t->deaf && t->last < t->now; t->last++) /* the chief's own words */
+        mr_sync_step(&t->s, &(mr_sync_event){-1, MR_SYNC_ALIVE, 0}, t->last, &out);
+    t->last = t->now;
+    t->deaf = false;
     mr_sync_step(&t->s, &(mr_sync_event){worker, word, stamp + 1000}, t->now, &out);
     for (int i = 0; i < out.n; i++) {
         const mr_sync_action *a = &out.p[i];
@@ -182,5 +187,37 @@ MR_TEST(sync_does_not_end_because_the_last_worker_is_silent)
     MR_CHECK_STR(say(&t, -1, MR_SYNC_ALIVE, 0), "");
     t.now++;
     MR_CHECK_STR(say(&t, -1, MR_SYNC_ALIVE, 0), "end");
+    end(&t);
+}
+
+/* Stopped, or cut off from the queue of words: nobody was silent, and what they said is in the queue. */
+MR_TEST(sync_does_not_end_because_the_chief_was_deaf)
+{
+    story t = begin(2, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_JOIN, 0);
+    t.now = 1000;
+    t.deaf = true;
+    MR_CHECK_STR(say(&t, -1, MR_SYNC_ALIVE, 0), "");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), ""); /* the other is waited for */
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1");
+    end(&t);
+}
+
+/* The token, or the word of arrival, went to somebody who is gone. */
+MR_TEST(sync_tokens_come_again)
+{
+    story t = begin(2, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    say(&t, 1, MR_SYNC_JOIN, 0);
+    say(&t, 0, MR_SYNC_ARRIVED, 0);
+    t.now = 6;
+    say(&t, 1, MR_SYNC_ALIVE, 0);
+    t.now = 10;
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "");
+    t.now = 11;
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ALIVE, 0), "t1:0"); /* not for who arrived */
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ALIVE, 0), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1");
     end(&t);
 }

@@ -33,6 +33,13 @@ typedef struct run { /* one step */
 
 /* ---- steps ---- */
 
+/* Where the chief has ended, and with it whoever started them all, nobody makes a lost server ready again: a worker that only
+ * wanted to say that it leaves has left. */
+static bool is_over(const mr_sim *s, const trainer *t)
+{
+    return t->worker >= 0 && t->n_rounds >= t->n_wanted && s->clients[s->n_tasks]->finished;
+}
+
 static void start_anew(mr_sim *s, trainer *t)
 {
     t->stamp = 0;
@@ -40,7 +47,7 @@ static void start_anew(mr_sim *s, trainer *t)
         mr_sync_deinit(&t->sync);
     t->leads = false;
     t->session = 0;
-    mr_sim_client_close(s, t->c, false);
+    mr_sim_client_close(s, t->c, is_over(s, t));
 }
 
 static void ran(mr_sim *s, mr_sim_call *call, mr_status *st)
@@ -109,8 +116,8 @@ static void has_left(mr_sim *s, trainer *t, mr_sim_value v)
 
 static void got_token(mr_sim *s, trainer *t, mr_sim_value v)
 {
-    if (v.a <= t->stamp) { /* it came twice */
-        wait_token(s, t, v);
+    if (v.a <= t->stamp) { /* it came twice: was what we said lost? */
+        say_arrived(s, t, v);
         return;
     }
     t->n_rounds += t->stamp > 0;

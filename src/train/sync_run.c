@@ -62,12 +62,15 @@ static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
     return NULL;
 }
 
-/* Until a token above `above` is there. */
+/* Until a token above `above` is there: the stamp we gave for, or 0.  The same one again may mean that our word of it was
+ * lost. */
 static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sync_worker *w)
 {
     while (w->stamp <= above) {
         small_run r = {.n = 0};
         mr_tensor *t[2];
+        if (above > 0)
+            MR_TRY(say(y, s, y->o.worker, MR_SYNC_ARRIVED, above));
         MR_TRY(run(&r, s, NULL, y->wait, t, 2));
         mr_status *st = take_token(t, w);
         unref_all(t, 2);
