@@ -98,6 +98,8 @@ typedef struct mr_supervisor_options {
     int64_t save_ms;         /* between two checkpoints; 0: one at the end */
     int max_to_keep;         /* 0: all */
     int64_t deadline_ms;     /* for the cluster to come up, or back after a loss; 0: ten minutes */
+    unsigned char chief_saves; /* 1: the chief writes and reads all of a checkpoint.  0: each task what it holds, so all must
+                                  see the folder under the same name */
 } mr_supervisor_options;
 
 /* To be made when the model is complete; all its variables are saved.  NULL after an error. */

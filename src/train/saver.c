@@ -1,79 +1,170 @@
 /* train/saver.c -- the save and restore ops of a network, and the care of their folder. */
 #include "train/saver.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "store/bundle.h"
 #include "store/checkpoint_state.h"
 
-static mr_node *add_save(mr_network *n, mr_out file, mr_out names, mr_out slices)
+/* ---- the nodes ---- */
+
+typedef struct shard { /* variables that are saved and restored together */
+    const char *device;
+    MR_VEC(int) vars; /* of the network */
+} shard;
+typedef MR_VEC(shard) shards;
+
+/* One for each device that has variables, in the order of the network; or one of all, where the scope is. */
+static void split(const mr_network *n, bool by_device, shards *out)
 {
-    int k = n->vars.n;
+    for (int i = 0; i < n->vars.n; i++) {
+        const char *device = by_device ? n->vars.p[i].device : n->s.device;
+        int k = 0;
+        while (k < out->n && by_device && strcmp(out->p[k].device, device) != 0)
+            k++;
+        if (k == out->n)
+            mr_vec_push(out, (shard){.device = device});
+        mr_vec_push(&out->p[k].vars, i);
+    }
+}
+
+static void shards_deinit(shards *s)
+{
+    for (int i = 0; i < s->n; i++)
+        mr_vec_deinit(&s->p[i].vars);
+    mr_vec_deinit(s);
+}
+
+static mr_out strings_const(mr_network *n, const char *name, const shard *d, bool empty)
+{
+    const char **v = mr_new_array(const char *, d->vars.n + 1);
+    for (int i = 0; i < d->vars.n; i++)
+        v[i] = empty ? "" : n->vars.p[d->vars.p[i]].name;
+    mr_tensor *t = mr_tensor_vector_str(d->vars.n, v);
+    mr_free(v);
+    return mr_const(mr_as(&n->s, name), t);
+}
+
+static mr_out string_input(mr_network *n, const char *name, mr_out otherwise)
+{
+    return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}), otherwise);
+}
+
+static mr_node *save_shard(mr_network *n, mr_out file, const shard *d)
+{
+    int k = d->vars.n;
     mr_out *values = mr_new_array(mr_out, k + 1);
     for (int i = 0; i < k; i++)
-        values[i] = n->vars.p[i].value;
+        values[i] = n->vars.p[d->vars.p[i]].value;
+    mr_out names = strings_const(n, "SaveV2/tensor_names", d, false);
+    mr_out slices = strings_const(n, "SaveV2/shape_and_slices", d, true);
     mr_emit_arg args[] = {{-1, &file}, {-1, &names}, {-1, &slices}, {k, values}};
-    mr_out save = mr_emit_lists(mr_as(&n->s, "SaveV2"), "SaveV2", NULL, 0, args, 4);
+    mr_node *save = mr_emit_lists(mr_as(&n->s, "SaveV2"), "SaveV2", NULL, 0, args, 4).node;
     mr_free(values);
-    if (!save.node)
-        return NULL;
-    mr_vec_push(&n->s.controls, save.node);
-    mr_out done = mr_emit(mr_as(&n->s, "control_dependency"), "Identity", file);
-    n->s.controls.n--;
+    return save;
+}
+
+static void after(mr_network *n, mr_node *const *nodes, int k)
+{
+    for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
+        mr_vec_push(&n->s.controls, nodes[i]);
+}
+
+/* Each device writes its part aside; when all have, the parts become one checkpoint.  Every save has a folder of its own
+ * for that (s->aside is its name): one that was given up may still be at work somewhere. */
+static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
+{
+    mr_out *parts = mr_new_array(mr_out, all->n);
+    MR_VEC(mr_node *) saved = {0};
+    const char *before = n->s.device;
+    s->aside = string_input(n, "aside", mr_const_str(mr_as(&n->s, "aside/input"), "_temp_/part"));
+    mr_out both[] = {s->file, s->aside};
+    mr_out base = mr_emit_lists(mr_as(&n->s, "StringJoin"), "StringJoin", NULL, 0, (mr_emit_arg[]){{2, both}}, 1);
+    for (int i = 0; i < all->n && mr_scope_ok(&n->s); i++) {
+        mr_net_at(n, all->p[i].device);
+        parts[i] = mr_emit(mr_as(&n->s, "ShardedFilename"), "ShardedFilename", base, mr_const_i32(&n->s, i),
+                           mr_const_i32(&n->s, all->n));
+        mr_vec_push(&saved, save_shard(n, parts[i], &all->p[i]));
+    }
+    mr_net_at(n, before);
+    after(n, saved.p, saved.n);
+    mr_out names = mr_emit_lists(&n->s, "Pack", NULL, 0, (mr_emit_arg[]){{all->n, parts}}, 1);
+    mr_node *merged = mr_emit(mr_as(&n->s, "MergeV2Checkpoints"), "MergeV2Checkpoints", names, s->file).node;
+    n->s.controls.n = 0;
+    mr_vec_deinit(&saved);
+    mr_free(parts);
+    return merged;
+}
+
+static mr_node *add_save(mr_network *n, mr_net_saver *s, const shards *all)
+{
+    const char *before = n->s.device;
+    mr_node *saved = NULL;
+    if (all->n > 1) {
+        saved = save_parts(n, s, all);
+    } else if (all->n == 1) {
+        mr_net_at(n, all->p[0].device);
+        saved = save_shard(n, s->file, &all->p[0]);
+        mr_net_at(n, before);
+    }
+    after(n, &saved, 1);
+    mr_out done = mr_emit(mr_as(&n->s, "control_dependency"), "Identity", s->file);
+    n->s.controls.n = 0;
     return done.node;
 }
 
-static mr_node *add_restore(mr_network *n, mr_out file, mr_out names, mr_out slices)
+/* Every device reads what it holds, whoever wrote it: a checkpoint fits any number of devices. */
+static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
 {
-    int k = n->vars.n;
-    int *types = mr_new_array(int, k + 1);
-    for (int i = 0; i < k; i++)
-        types[i] = n->vars.p[i].dtype;
-    mr_out all = mr_emit_with(mr_as(&n->s, "RestoreV2"), "RestoreV2", MR_ATTRS({"dtypes", mr_a_types(k, types)}), file,
-                              names, slices);
-    mr_free(types);
     MR_VEC(mr_node *) assigned = {0};
     const char *before = n->s.device;
-    for (int i = 0; i < k && all.node; i++) {
-        mr_net_at(n, n->vars.p[i].device);
-        mr_vec_push(&assigned, mr_emit(&n->s, "AssignVariableOp", n->vars.p[i].handle, mr_nth(all, i)).node);
+    for (int i = 0; i < all->n && mr_scope_ok(&n->s); i++) {
+        const shard *d = &all->p[i];
+        int *types = mr_new_array(int, d->vars.n + 1);
+        for (int k = 0; k < d->vars.n; k++)
+            types[k] = n->vars.p[d->vars.p[k]].dtype;
+        mr_net_at(n, d->device);
+        mr_out names = strings_const(n, "RestoreV2/tensor_names", d, false);
+        mr_out slices = strings_const(n, "RestoreV2/shape_and_slices", d, true);
+        mr_out read = mr_emit_with(mr_as(&n->s, "RestoreV2"), "RestoreV2", MR_ATTRS({"dtypes", mr_a_types(d->vars.n, types)}),
+                                   file, names, slices);
+        mr_free(types);
+        for (int k = 0; k < d->vars.n && mr_scope_ok(&n->s); k++) {
+            const mr_net_var *v = &n->vars.p[d->vars.p[k]];
+            mr_net_at(n, v->device);
+            mr_vec_push(&assigned, mr_emit(&n->s, "AssignVariableOp", v->handle, mr_nth(read, k)).node);
+        }
     }
     mr_net_at(n, before);
-    for (int i = 0; i < assigned.n; i++)
-        mr_vec_push(&n->s.controls, assigned.p[i]);
+    after(n, assigned.p, assigned.n);
     mr_out done = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "restore_all"), "NoOp") : MR_NO_OUT;
     n->s.controls.n = 0;
     mr_vec_deinit(&assigned);
     return done.node;
 }
 
-static mr_out strings_const(mr_network *n, const char *name, bool empty)
-{
-    const char **v = mr_new_array(const char *, n->vars.n + 1);
-    for (int i = 0; i < n->vars.n; i++)
-        v[i] = empty ? "" : n->vars.p[i].name;
-    mr_tensor *t = mr_tensor_vector_str(n->vars.n, v);
-    mr_free(v);
-    return mr_const(mr_as(&n->s, name), t);
-}
-
-mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep)
+static mr_net_saver *saver_new(mr_network *n, int max_to_keep, bool by_device)
 {
     mr_net_saver *s = mr_new(mr_net_saver);
     const char *saved;
+    shards all = {0};
     s->max_to_keep = max_to_keep;
     if (n->vars.n == 0)
         mr_scope_fail(&n->s, mr_invalid("a saver needs variables: build the network first"));
+    split(n, by_device, &all);
     mr_net_enter(n, mr_graph_unique_name(n->s.graph, "save"), &saved);
     mr_out deflt = mr_const_str(mr_as(&n->s, "filename/input"), "model");
-    s->file = mr_emit_with(mr_as(&n->s, "Const"), "PlaceholderWithDefault",
-                           MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}), deflt);
-    mr_out names = strings_const(n, "tensor_names", false), slices = strings_const(n, "shape_and_slices", true);
-    s->save = add_save(n, s->file, names, slices);
-    s->restore = add_restore(n, s->file, names, slices);
+    s->file = string_input(n, "Const", deflt);
+    s->save = add_save(n, s, &all);
+    s->restore = add_restore(n, s->file, &all);
     mr_net_leave(n, saved);
+    shards_deinit(&all);
     return s;
 }
+
+mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep) { return saver_new(n, max_to_keep, false); }
+mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep) { return saver_new(n, max_to_keep, true); }
 
 void mr_net_saver_free(mr_net_saver *s) { mr_free(s); }
 
@@ -81,10 +172,15 @@ static mr_status *run_with_path(mr_net_saver *s, mr_session *session, const char
 {
     if (!target)
         return mr_error(MR_FAILED_PRECONDITION, "the saver was not built: see the model's status");
-    mr_tensor *file = mr_tensor_scalar_str(mr_sv_of(path));
-    mr_run_args a = {.feeds = &s->file, .feed_values = &file, .n_feeds = 1, .targets = &target, .n_targets = 1};
+    char *folder = mr_printf("_temp_%016llx/part", (unsigned long long)mr_random64());
+    mr_tensor *values[] = {mr_tensor_scalar_str(mr_sv_of(path)), mr_tensor_scalar_str(mr_sv_of(folder))};
+    mr_out feeds[] = {s->file, s->aside};
+    mr_run_args a = {.feeds = feeds, .feed_values = values, .n_feeds = s->aside.node && target == s->save ? 2 : 1,
+                     .targets = &target, .n_targets = 1};
     mr_status *st = mr_session_run(session, &a, NULL, NULL);
-    mr_tensor_unref(file);
+    mr_tensor_unref(values[0]);
+    mr_tensor_unref(values[1]);
+    mr_free(folder);
     return st;
 }
 
@@ -115,6 +211,16 @@ static mr_status *remove_file_of(void *ctx, const char *name)
     return NULL;
 }
 
+static mr_status *remove_part(void *ctx, const char *name)
+{
+    const removal *r = ctx;
+    char *path = mr_checkpoint_resolve(r->folder, name);
+    if (mr_sv_starts(mr_sv_of(name), r->base.p))
+        mr_status_free(mr_file_remove(path));
+    mr_free(path);
+    return NULL;
+}
+
 static mr_status *remove_checkpoint(const char *folder, const char *path)
 {
     char *full = mr_checkpoint_resolve(folder, path);
@@ -127,6 +233,34 @@ static mr_status *remove_checkpoint(const char *folder, const char *path)
     mr_free(index);
     mr_free(dir_z);
     mr_free(full);
+    return st;
+}
+
+/* What a save that was killed left: files with a temporary name, and folders of parts. */
+static mr_status *remove_leftover(void *ctx, const char *name)
+{
+    const removal *r = ctx;
+    if (!mr_sv_starts(mr_sv_of(name), r->base.p))
+        return NULL;
+    char *path = mr_checkpoint_resolve(r->folder, name);
+    if (strstr(name + r->base.n, "_temp_") && mr_dir_exists(path)) {
+        removal parts = {path, MR_SV("part")};
+        mr_status_free(mr_dir_each(path, remove_part, &parts));
+        mr_status_free(mr_dir_remove(path)); /* not empty: somebody still writes, and the next time will do */
+    } else if (strstr(name + r->base.n, ".tempstate")) {
+        mr_status_free(mr_file_remove(path));
+    }
+    mr_free(path);
+    return NULL;
+}
+
+mr_status *mr_net_saver_clean(const char *prefix)
+{
+    mr_sv dir = mr_path_dirname(prefix);
+    char *folder = dir.n ? mr_strndup(dir.p, dir.n) : mr_strdup(".");
+    removal r = {folder, mr_path_basename(prefix)};
+    mr_status *st = mr_dir_exists(folder) ? mr_dir_each(folder, remove_leftover, &r) : NULL;
+    mr_free(folder);
     return st;
 }
 

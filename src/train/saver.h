@@ -1,5 +1,9 @@
 /* train/saver.h -- checkpoints of a network's variables.
  *
+ * A plain saver writes where the scope's device is; a sharded one has every device with variables write and read its own,
+ * so that values do not travel, and all of them must see the same folder.  The files are the same but for the number of data
+ * files, and either restores what the other saved, on any number of devices.
+ *
  * The saver adds SaveV2 and RestoreV2 to the graph, under the names TensorFlow's Saver uses, and keeps the
  * folder's `checkpoint` file.  Order of events in a save: the new checkpoint is whole on disk, then it is named
  * in `checkpoint`, then what exceeds max_to_keep is removed; a crash between any two leaves a folder whose
@@ -12,15 +16,19 @@
 
 typedef struct mr_net_saver {
     mr_out file;         /* string scalar to feed: the prefix */
+    mr_out aside;        /* likewise, where there are parts: what they have behind the prefix meanwhile */
     mr_node *save, *restore;
     int max_to_keep;     /* 0: all */
 } mr_net_saver;
 
 /* Of all variables made so far; errors go to the network's scope. */
 mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep);
+mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep);
 void mr_net_saver_free(mr_net_saver *s);
 mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
 mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);
+/* Removes what saves under this prefix left when they were killed.  For whoever alone saves there, before it begins. */
+mr_status *mr_net_saver_clean(const char *prefix);
 /* *found false when the folder names no checkpoint; an error when it names some and none loads. */
 mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found);
 

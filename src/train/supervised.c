@@ -4,8 +4,12 @@
  * the loss of a task ends the era: the session is closed, which cancels all its runs, and when nobody uses it any more the
  * client's thread opens the next one (recover).  So threads beside the client's only ever wait for an era to begin.
  *
- * Locks: mu guards the era and the flags; no run happens under it. */
+ * Locks: mu guards the era and the flags; no run happens under it.  A checkpoint is made under `saving`: the loss of the
+ * session ends its run, so it is not held for ever. */
 #include "train/supervised.h"
+
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -62,12 +66,22 @@ static void add_step(mr_supervised *s, mr_network *n)
     mr_net_at(n, before);
 }
 
+/* The folder by a name that other tasks of this host understand too, wherever they were started. */
+static char *absolute(const char *folder)
+{
+    char *here = folder[0] == '/' || strstr(folder, "://") ? NULL : getcwd(NULL, 0);
+    char *path = here ? mr_printf("%s/%s", here, folder) : mr_strdup(folder);
+    free(here);
+    return path;
+}
+
 mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
 {
     mr_supervised *s = mr_new(mr_supervised);
     s->o = *o;
-    s->prefix = o->folder ? mr_printf("%s/model.ckpt", o->folder) : NULL;
-    s->folder = o->folder ? mr_strdup(o->folder) : NULL;
+    s->folder = o->folder ? absolute(o->folder) : NULL;
+    s->prefix = s->folder ? mr_printf("%s/model.ckpt", s->folder) : NULL;
+    mr_mutex_init(&s->saving);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
     mr_recovery_init(&s->recovery, o->chief, (o->deadline_ms > 0 ? o->deadline_ms : START_DEADLINE_MS) * 1000000);
@@ -75,7 +89,7 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
         mr_scope_fail(&n->s, mr_invalid("a supervised session needs a way to open, and one kind of training"));
     add_step(s, n);
     s->init = mr_net_initializer(n);
-    s->saver = mr_net_saver_new(n, o->max_to_keep);
+    s->saver = o->chief_saves ? mr_net_saver_new(n, o->max_to_keep) : mr_net_saver_new_sharded(n, o->max_to_keep);
     add_flags(s, n);
     if (mr_scope_ok(&n->s))
         return s;
@@ -235,6 +249,8 @@ mr_status *mr_supervised_start(mr_supervised *s)
     if (s->started)
         return mr_error(MR_FAILED_PRECONDITION, "The session was started before");
     s->started = true;
+    if (s->o.chief && s->folder) /* it is the only one who saves there */
+        MR_TRY(mr_net_saver_clean(s->prefix));
     MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
     return mr_supervised_start_threads(s);
 }
@@ -407,6 +423,7 @@ void mr_supervised_free(mr_supervised *s)
     mr_vec_deinit(&s->flags);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
+    mr_mutex_deinit(&s->saving);
     mr_free(s->prefix);
     mr_free(s->folder);
     mr_free(s);

@@ -22,6 +22,7 @@ struct mr_supervised {
     mr_sync_worker worker;
     int n_losses;
 
+    mr_mutex saving; /* one checkpoint at a time; outside of mu */
     mr_mutex mu;
     mr_cond changed;
     mr_session *session MR_GUARDED_BY(mu); /* NULL: no era at present */

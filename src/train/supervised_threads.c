@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "store/bundle.h"
 #include "store/checkpoint_state.h"
 #include "train/supervised_internal.h"
 
@@ -54,20 +55,38 @@ static void lead(void *arg)
 
 /* ---- saving ---- */
 
-/* Whether the newest checkpoint is of this step.  It is left alone: while files are written over, there is none. */
+static mr_status *read_all(const char *path)
+{
+    mr_bundle *b;
+    MR_TRY(mr_bundle_open(path, &b));
+    mr_status *st = NULL;
+    for (int i = 0; i < mr_bundle_count(b) && !st; i++) {
+        mr_tensor *t = NULL;
+        st = mr_bundle_read(b, mr_bundle_name(b, i), mr_cpu_allocator(), &t);
+        mr_tensor_unref(t);
+    }
+    mr_bundle_close(b);
+    return st;
+}
+
+/* Whether the newest checkpoint is of this step, and loads.  It is left alone: while files are written over, there is
+ * none. */
 static bool is_newest(const mr_supervised *s, int64_t step)
 {
     mr_checkpoint_state state;
-    char *name = mr_printf("%s-%lld", mr_path_basename(s->prefix).p, (long long)step);
+    char *path = mr_printf("%s-%lld", s->prefix, (long long)step);
     mr_status *st = mr_checkpoint_state_read(s->folder, &state);
-    bool same = !st && state.paths.n && strcmp(state.paths.p[state.paths.n - 1], name) == 0;
+    bool same = !st && state.paths.n && mr_sv_is(mr_path_basename(path), state.paths.p[state.paths.n - 1]);
+    if (same)
+        st = read_all(path);
+    same &= !st;
     mr_status_free(st);
     mr_checkpoint_state_deinit(&state);
-    mr_free(name);
+    mr_free(path);
     return same;
 }
 
-mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
+static mr_status *save_now(mr_supervised *s, mr_session *session)
 {
     mr_tensor *t;
     MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
@@ -75,6 +94,14 @@ mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
     mr_status *st = mr_fetched_i64(t, &step);
     mr_tensor_unref(t);
     return st || is_newest(s, step) ? st : mr_net_save(s->saver, session, s->prefix, step);
+}
+
+mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
+{
+    mr_lock(&s->saving);
+    mr_status *st = save_now(s, session);
+    mr_unlock(&s->saving);
+    return st;
 }
 
 static void save_now_and_then(void *arg)

@@ -46,7 +46,8 @@ typedef struct run {
     int exit_code;                           /* -1: it did not end */
     int n_kills, n_left_behind, lost;
     killing kills[MAX_KILLS + 1];
-    double longest_wait_s;
+    double longest_wait_s, longest_from_s; /* the latter after the start */
+    int longest_worker;
     long long reached; /* by any worker */
     int ended;         /* the chief said so */
     double difference;
@@ -185,10 +186,11 @@ static void look_at_entry(run *r, const entry *e)
 static void look_at_wait(run *r, int worker, long long from_ns, long long to_ns)
 {
     double s = (double)(to_ns - from_ns) * 1e-9;
-    if (s > WAIT_LIMIT_S)
-        fprintf(stderr, "\nworker %d waited for %.1f s, from %.1f s after the start\n", worker, s, (double)(from_ns - r->began_ns) * 1e-9);
-    if (s > r->longest_wait_s)
-        r->longest_wait_s = s;
+    if (s <= r->longest_wait_s)
+        return;
+    r->longest_wait_s = s;
+    r->longest_from_s = (double)(from_ns - r->began_ns) * 1e-9;
+    r->longest_worker = worker;
 }
 
 /* All that a worker and those started in its place have done. */
@@ -376,9 +378,9 @@ static void report(const run *r, int number, unsigned seed)
 {
     fprintf(stderr,
             "\nrun %d of seed %u, %s on %d ps and %d workers: exit code %d, %d kills, step %lld of %lld, difference %g, lost %d, "
-            "longest wait %.1f s, %d processes left behind; what was written is in %s\n",
+            "longest wait %.1f s of worker %d from %.1f s on, %d processes left behind; what was written is in %s\n",
             number, seed, r->sync ? "synchronous" : "asynchronous", r->n_ps, r->n_workers, r->exit_code, r->n_kills, r->reached,
-            r->last_step, r->ended ? r->difference : -1.0, r->lost, r->longest_wait_s, r->n_left_behind, r->folder);
+            r->last_step, r->ended ? r->difference : -1.0, r->lost, r->longest_wait_s, r->longest_worker, r->longest_from_s, r->n_left_behind, r->folder);
 }
 
 int main(int argc, char **argv)
