@@ -207,7 +207,9 @@ static int64_t restart_delay_ms(task *t)
     enum { SOON_MS = 5000, FIRST_MS = 100, LAST_MS = 2000 };
     if (mr_now_ns() - t->started_ns > SOON_MS * INT64_C(1000000))
         t->n_quick = 0;
-    return MR_MIN(FIRST_MS << MR_MIN(t->n_quick++, 6), LAST_MS);
+    int64_t ms = MR_MIN(FIRST_MS << t->n_quick, LAST_MS);
+    t->n_quick = MR_MIN(t->n_quick + 1, 6);
+    return ms;
 }
 
 /* A task ends: the job too, or it is started again. */

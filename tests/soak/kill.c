@@ -35,6 +35,7 @@ typedef struct options {
 } options;
 
 typedef struct killing {
+    char task[32];
     long long at_ns, saved; /* the step of the newest complete checkpoint before; -1: none */
 } killing;
 
@@ -91,30 +92,33 @@ static int parent_of(int pid)
     return parent;
 }
 
-/* Has its environment: it is the task, no longer the launcher's copy. */
-static int is_task(int pid)
+/* Its name, from its environment; "" as long as it is the launcher's copy. */
+static const char *task_of(int pid)
 {
     static char env[1 << 16];
     size_t n = read_proc(pid, "environ", env, sizeof env);
     for (size_t at = 0; at < n; at += strlen(env + at) + 1)
         if (strncmp(env + at, "MILLRACE_TASK=", 14) == 0)
-            return 1;
-    return 0;
+            return env + at + 14;
+    return "";
 }
 
 /* Kills one of the launcher's tasks that run; 0: there is none. */
-static int kill_one(const run *r)
+static int kill_one(const run *r, char task[32])
 {
     int pids[64], n = 0;
     DIR *d = opendir("/proc");
     for (struct dirent *e; d && (e = readdir(d));) {
         int pid = atoi(e->d_name);
-        if (pid > 0 && n < 64 && parent_of(pid) == r->launcher && is_task(pid))
+        if (pid > 0 && n < 64 && parent_of(pid) == r->launcher && task_of(pid)[0])
             pids[n++] = pid;
     }
     if (d)
         closedir(d);
-    return n > 0 && kill(pids[rand() % n], SIGKILL) == 0;
+    int pid = n > 0 ? pids[rand() % n] : -1;
+    if (pid > 0)
+        snprintf(task, 32, "%.31s", task_of(pid));
+    return pid > 0 && kill(pid, SIGKILL) == 0;
 }
 
 /* ---- what the run has come to ---- */
@@ -283,7 +287,7 @@ static void kill_now(run *r)
     killing k = {.saved = newest_saved(r)};
     do
         k.at_ns = now_ns();
-    while (!has_ended(r, k.at_ns + 1000000) && !kill_one(r));
+    while (!has_ended(r, k.at_ns + 1000000) && !kill_one(r, k.task));
     if (r->launcher)
         r->kills[r->n_kills++] = k;
 }
@@ -381,6 +385,8 @@ static void report(const run *r, int number, unsigned seed)
             "longest wait %.1f s of worker %d from %.1f s on, %d processes left behind; what was written is in %s\n",
             number, seed, r->sync ? "synchronous" : "asynchronous", r->n_ps, r->n_workers, r->exit_code, r->n_kills, r->reached,
             r->last_step, r->ended ? r->difference : -1.0, r->lost, r->longest_wait_s, r->longest_worker, r->longest_from_s, r->n_left_behind, r->folder);
+    for (int i = 0; i < r->n_kills; i++)
+        fprintf(stderr, "  %.2f s %s%s", (double)(r->kills[i].at_ns - r->began_ns) * 1e-9, r->kills[i].task, i + 1 < r->n_kills ? "" : "\n");
 }
 
 int main(int argc, char **argv)
