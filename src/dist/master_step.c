@@ -25,7 +25,7 @@ static void end_when_done(mr_master_step *s, mr_step_actions *out)
 {
     if (s->n_running > 0)
         return;
-    for (int i = 0; i < s->n_parts; i++)
+    for (int i = 0; (s->st || !s->goes_on) && i < s->n_parts; i++)
         act(out, MR_DO_CLEANUP, i);
     act(out, MR_DO_REPLY, -1);
 }

@@ -28,6 +28,7 @@ typedef struct mr_master_step {
     bool *running; /* by part */
     int n_running;
     bool stopping; /* the others were cancelled */
+    bool goes_on;  /* more calls of the same step follow: it is cleaned up only when this one fails */
     mr_status *st; /* how it went, so far */
 } mr_master_step;
 

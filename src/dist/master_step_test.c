@@ -90,3 +90,21 @@ MR_TEST(master_step_stops_once)
     MR_CHECK_STR(told(&b.a, &b.text), "");
     end(&b, MR_DEADLINE_EXCEEDED);
 }
+
+/* A call of a partial run leaves the step with its tasks, unless it fails. */
+MR_TEST(master_step_that_goes_on_is_not_cleaned_up)
+{
+    bench b;
+    begin(&b, 1);
+    b.s.goes_on = true;
+    b.a.n = 0;
+    mr_master_step_ran(&b.s, 0, NULL, &b.a);
+    MR_CHECK_STR(told(&b.a, &b.text), "reply");
+    end(&b, MR_OK);
+    begin(&b, 1);
+    b.s.goes_on = true;
+    b.a.n = 0;
+    mr_master_step_ran(&b.s, 0, mr_error(MR_INTERNAL, "broken"), &b.a);
+    MR_CHECK_STR(told(&b.a, &b.text), "cleanup0 reply");
+    end(&b, MR_INTERNAL);
+}

@@ -7,13 +7,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/direct_session.h"
+#include "exec/partial_use.h"
 
 struct mr_partial_run {
     mr_direct *session;
     const mr_entry *entry;
     mr_flow *flow;
     mr_mutex calls;                /* one call at a time; outside of mu */
-    bool *fed, *fetched;           /* by position in the signature */
+    mr_partial_use use;            /* under calls */
     mr_rendezvous_key *feed_keys, *fetch_keys;
     mr_mutex mu;
     mr_cond changed;
@@ -62,8 +63,7 @@ static void partial_unref(mr_partial_run *p)
         mr_program_give(p->flow);
     free_keys(p->feed_keys, p->entry->sig.n_feeds);
     free_keys(p->fetch_keys, p->entry->sig.n_fetches);
-    mr_free(p->fed);
-    mr_free(p->fetched);
+    mr_partial_use_deinit(&p->use);
     mr_cond_deinit(&p->changed);
     mr_mutex_deinit(&p->mu);
     mr_mutex_deinit(&p->calls);
@@ -79,8 +79,7 @@ static mr_partial_run *partial_new(mr_direct *s, const mr_entry *e)
     mr_cond_init(&p->changed);
     p->session = s;
     p->entry = e;
-    p->fed = mr_new_array(bool, e->sig.n_feeds + 1);
-    p->fetched = mr_new_array(bool, e->sig.n_fetches + 1);
+    mr_partial_use_init(&p->use, &e->sig);
     return p;
 }
 
@@ -190,63 +189,6 @@ void mr_partial_runs_end(mr_direct *s)
 
 /* ---- checks ---- */
 
-static int find_out(const mr_out *o, int n, mr_out want)
-{
-    for (int i = 0; i < n; i++)
-        if (mr_out_eq(o[i], want))
-            return i;
-    return -1;
-}
-
-static mr_status *check_use(const char *what, const mr_out *declared, int n, const bool *used,
-                            mr_out o, const char *done)
-{
-    int i = o.node ? find_out(declared, n, o) : -1;
-    if (i < 0)
-        return mr_invalid("The %s %s:%d was not specified in partial_run_setup.", what,
-                          o.node ? o.node->name : "?", o.index);
-    if (used[i])
-        return mr_invalid("The %s %s:%d has already been %s.", what, o.node->name, o.index, done);
-    return NULL;
-}
-
-/* Not fed yet, and not among the feeds of this call. */
-static bool is_missing(const mr_partial_run *p, const mr_run_args *a, mr_out o, bool *is_feed)
-{
-    const mr_signature *sig = &p->entry->sig;
-    int i = find_out(sig->feeds, sig->n_feeds, o);
-    *is_feed = i >= 0;
-    return i >= 0 && !p->fed[i] && find_out(a->feeds, a->n_feeds, o) < 0;
-}
-
-typedef MR_VEC(mr_node *) node_vec;
-
-/* Walks back from a fetch; false when a feed that is missing stands in the way. */
-static bool can_be_computed(const mr_partial_run *p, const mr_run_args *a, mr_node *from,
-                            bool *seen)
-{
-    node_vec todo = {0};
-    bool ok = true, is_feed;
-    mr_vec_push(&todo, from);
-    while (ok && todo.n > 0) {
-        mr_node *n = mr_vec_pop(&todo);
-        if (seen[n->id])
-            continue;
-        seen[n->id] = true;
-        for (int i = 0; ok && i < n->n_in; i++) {
-            ok = !is_missing(p, a, n->in[i], &is_feed);
-            if (ok && !is_feed)
-                mr_vec_push(&todo, n->in[i].node);
-        }
-        for (int i = 0; ok && i < n->n_ctrl; i++) {
-            ok = n->ctrl[i]->n_out != 1 || !is_missing(p, a, (mr_out){n->ctrl[i], 0}, &is_feed);
-            mr_vec_push(&todo, n->ctrl[i]);
-        }
-    }
-    mr_vec_deinit(&todo);
-    return ok;
-}
-
 static void lock_graph(const mr_direct *s) MR_NO_TSA
 {
     if (s->graph_mu)
@@ -259,37 +201,21 @@ static void unlock_graph(const mr_direct *s) MR_NO_TSA
         mr_unlock(s->graph_mu);
 }
 
-static mr_status *check_fetches(const mr_partial_run *p, const mr_run_args *a)
+static mr_partial_call call_of(const mr_run_args *a)
 {
-    mr_direct *s = p->session;
-    mr_status *st = NULL;
-    lock_graph(s);
-    for (int i = 0; !st && i < a->n_fetches; i++) {
-        bool *seen = mr_new_array(bool, s->graph->nodes.n + 1);
-        if (!can_be_computed(p, a, a->fetches[i].node, seen))
-            st = mr_invalid(
-                "Fetch %s:%d can't be computed from the feeds that have been fed so far.",
-                a->fetches[i].node->name, a->fetches[i].index);
-        mr_free(seen);
-    }
-    unlock_graph(s);
-    return st;
+    return (mr_partial_call){a->feeds, a->fetches, a->n_feeds, a->n_fetches};
 }
 
 static mr_status *check_call(const mr_partial_run *p, const mr_run_args *a)
 {
-    const mr_signature *sig = &p->entry->sig;
-    for (int i = 0; i < a->n_feeds; i++) {
-        MR_TRY(check_use("feed", sig->feeds, sig->n_feeds, p->fed, a->feeds[i], "fed"));
-        if (find_out(a->feeds, i, a->feeds[i]) >= 0)
-            return mr_invalid("The feed %s:%d has already been fed.", a->feeds[i].node->name,
-                              a->feeds[i].index);
+    mr_partial_call c = call_of(a);
+    MR_TRY(mr_partial_use_check(&p->use, &c));
+    for (int i = 0; i < a->n_feeds; i++)
         MR_TRY(mr_direct_check_feed(a, i));
-    }
-    for (int i = 0; i < a->n_fetches; i++)
-        MR_TRY(
-            check_use("fetch", sig->fetches, sig->n_fetches, p->fetched, a->fetches[i], "fetched"));
-    return check_fetches(p, a);
+    lock_graph(p->session);
+    mr_status *st = mr_partial_use_follow(&p->use, p->session->graph, &c);
+    unlock_graph(p->session);
+    return st;
 }
 
 /* ---- a call ---- */
@@ -311,8 +237,7 @@ static mr_status *send_feeds(mr_partial_run *p, const mr_run_args *a)
 {
     const mr_signature *sig = &p->entry->sig;
     for (int i = 0; i < a->n_feeds; i++) {
-        int at = find_out(sig->feeds, sig->n_feeds, a->feeds[i]);
-        p->fed[at] = true;
+        int at = mr_outs_find(sig->feeds, sig->n_feeds, a->feeds[i]);
         MR_TRY(mr_rendezvous_send(p->flow->rendezvous, &p->feed_keys[at], 0, 0,
                                   mr_tensor_ref(a->feed_values[i]), false));
     }
@@ -324,12 +249,9 @@ static void ask_for_fetches(mr_partial_run *p, const mr_run_args *a, fetch *f)
 {
     const mr_signature *sig = &p->entry->sig;
     for (int i = 0; i < a->n_fetches; i++) {
-        int at = find_out(sig->fetches, sig->n_fetches, a->fetches[i]);
-        if (find_out(a->fetches, i, a->fetches[i]) >= 0)
+        int at = mr_outs_find(sig->fetches, sig->n_fetches, a->fetches[i]);
+        if (mr_outs_find(a->fetches, i, a->fetches[i]) >= 0)
             continue;
-        for (int k = 0; k < sig->n_fetches; k++)
-            if (mr_out_eq(sig->fetches[k], a->fetches[i]))
-                p->fetched[k] = true;
         f[i] = (fetch){{fetch_came, &p->fetch_keys[at], 0, 0, NULL}, p, NULL, NULL, false};
         mr_lock(&p->mu);
         p->n_waiting++;
@@ -359,7 +281,7 @@ static mr_status *take_fetches(const mr_run_args *a, fetch *f)
 {
     mr_status *st = NULL;
     for (int i = 0; i < a->n_fetches; i++) {
-        int first = find_out(a->fetches, i, a->fetches[i]);
+        int first = mr_outs_find(a->fetches, i, a->fetches[i]);
         a->fetched[i] = mr_tensor_ref(f[first < 0 ? i : first].t);
         mr_status_update(&st, f[i].st);
         if (f[i].is_dead)
@@ -375,17 +297,11 @@ static mr_status *take_fetches(const mr_run_args *a, fetch *f)
     return st;
 }
 
-static bool all_used(const bool *used, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (!used[i])
-            return false;
-    return true;
-}
-
 static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t deadline_ns)
 {
+    mr_partial_call c = call_of(a);
     fetch *f = mr_new_array(fetch, a->n_fetches + 1);
+    mr_partial_use_mark(&p->use, &c);
     mr_status *st = send_feeds(p, a);
     if (!st) {
         ask_for_fetches(p, a, f);
@@ -399,7 +315,6 @@ static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t dead
 static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *p,
                               const mr_run_args *a)
 {
-    const mr_signature *sig = &p->entry->sig;
     int64_t timeout_ms = s->env.config.timeout_ms;
     int64_t deadline_ns = timeout_ms > 0 ? mr_now_ns() + timeout_ms * 1000000 : 0;
     if (p->dead)
@@ -408,7 +323,7 @@ static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *
     mr_status *st = exchange(p, a, deadline_ns);
     if (st) /* stops what still waits for feeds; the root cause may be known better by then */
         mr_flow_fail(p->flow, mr_status_copy(st));
-    if (st || (all_used(p->fed, sig->n_feeds) && all_used(p->fetched, sig->n_fetches))) {
+    if (st || mr_partial_use_all(&p->use)) {
         end_run(s, handle, p, deadline_ns);
         if (st)
             mr_status_update(&st, mr_flow_take_status(p->flow));

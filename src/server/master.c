@@ -25,11 +25,12 @@ void mr_msession_unref(mr_msession *s)
         mr_mprogram_free(s->failed.p[i]);
     for (int i = 0; i < s->n_devices; i++)
         mr_device_free(s->devices[i]);
-    for (pos = 0; mr_map_next(&s->callables, &pos, &key, &v);) {
-        mr_str_deinit(v);
-        mr_free(v);
-    }
+    for (pos = 0; mr_map_next(&s->callables, &pos, &key, &v);)
+        mr_mcallable_unref(v);
+    for (pos = 0; mr_map_next(&s->partials, &pos, &key, &v);)
+        mr_mpartial_unref(v);
     mr_map_deinit(&s->callables);
+    mr_map_deinit(&s->partials);
     mr_map_deinit(&s->programs);
     mr_vec_deinit(&s->failed);
     mr_placements_deinit(&s->placements);
@@ -200,6 +201,10 @@ static void list_devices(void *service, mr_net_call *c, mr_sv body)
 
 static const mr_method methods[] = {
     {"RunStep", mr_master_run_step, true},
+    {"PartialRunSetup", mr_master_partial_setup, true},
+    {"MakeCallable", mr_master_make_callable, true},
+    {"RunCallable", mr_master_run_callable, true},
+    {"ReleaseCallable", mr_master_release_callable, true},
     {"CreateSession", mr_master_create_session, true},
     {"ExtendSession", extend_session, true},
     {"CloseSession", mr_master_close_session, true},

@@ -2,7 +2,9 @@
 #ifndef MR_SERVER_MASTER_INTERNAL_H
 #define MR_SERVER_MASTER_INTERNAL_H
 
+#include "dist/master_step.h"
 #include "dist/recent.h"
+#include "exec/partial_use.h"
 #include "server/watch.h"
 #include "server/master.h"
 
@@ -10,6 +12,8 @@ typedef struct mr_mstep mr_mstep;
 typedef struct mr_msession mr_msession;
 typedef struct mr_errand mr_errand;
 typedef struct mr_mregister mr_mregister;
+typedef struct mr_mpartial mr_mpartial;
+typedef struct mr_mcallable mr_mcallable;
 
 /* One task's share of a signature. */
 typedef struct mr_mpart {
@@ -54,8 +58,9 @@ struct mr_msession {
     mr_mutex mu;
     mr_map programs MR_GUARDED_BY(mu); /* signature text -> mr_mprogram */
     MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu); /* could not be registered: no longer found, freed at the end */
-    mr_map callables MR_GUARDED_BY(mu); /* handle text -> its RunStepRequest without feeds */
-    int64_t next_callable MR_GUARDED_BY(mu);
+    mr_map callables MR_GUARDED_BY(mu); /* handle text -> mr_mcallable */
+    mr_map partials MR_GUARDED_BY(mu);  /* handle text -> mr_mpartial */
+    int64_t next_callable MR_GUARDED_BY(mu), next_partial MR_GUARDED_BY(mu);
     mr_mstep *steps MR_GUARDED_BY(mu); /* that run */
     int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
     bool closed MR_GUARDED_BY(mu);
@@ -111,20 +116,91 @@ typedef struct mr_mrequest { /* a RunStepRequest, views into its bytes */
     MR_VEC(mr_sv) feeds;   /* names */
     MR_VEC(mr_sv) values;  /* TensorProtos */
     MR_VEC(mr_sv) fetches, targets;
-    int64_t timeout_ms, request;
+    mr_run_options options;
+    int64_t request;
     bool errors_in_body;
 } mr_mrequest;
 mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q);
 void mr_mrequest_deinit(mr_mrequest *q);
+
+typedef struct mr_mnamed { /* what the names of a request mean, and its memory */
+    mr_out *outs;
+    mr_node **nodes;
+    mr_signature sig;
+} mr_mnamed;
+/* With the session's lock `making`.  mr_mnamed_deinit, also on failure. */
+mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *out);
+void mr_mnamed_deinit(mr_mnamed *n);
+
 /* The program of a signature, made when it is new: then it is not ready. */
 mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out);
 void mr_mprogram_free(mr_mprogram *p);
 
+/* ---- master_register.c ---- */
+/* Lets the step run as soon as its program is registered. */
+void mr_mstep_run_when_ready(mr_mstep *t);
+/* Ends registrations under way with a task (-1: with all). */
+void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *why);
+
 /* ---- master_run.c ---- */
+typedef struct mr_mpart_call { /* a RunGraph on its way */
+    mr_net_request request; /* first */
+    mr_mstep *step;
+    int part;
+    mr_bytes reply;
+    bool started, cancelled; /* under the step's lock: a call is cancelled once it is started */
+} mr_mpart_call;
+
+/* A step, or one call of a partial run. */
+struct mr_mstep {
+    mr_refs refs; /* its own until the answer, and of each call and timer under way */
+    mr_msession *session;
+    mr_net_call *call;
+    mr_mrequest q; /* views into the call's body, or its callable's */
+    mr_mprogram *program;
+    int *feed_at, *fetch_at; /* positions in the program; NULL: the same as in the request */
+    mr_mpartial *partial;    /* NULL: not a call of a partial run */
+    mr_task turn;            /* of the pool, when it has waited for another call of that run */
+    mr_mcallable *callable;  /* NULL: not the run of one */
+    bool last, refused;      /* call of the partial run; it has not used anything */
+    int64_t id;
+    int n_parts;
+    mr_mutex mu;
+    mr_master_step state MR_GUARDED_BY(mu);
+    mr_mpart_call *parts;
+    mr_timer timer;
+    bool timed;
+    mr_mstep *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
+};
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body);
+mr_mstep *mr_mstep_new(mr_net_call *c);
+void mr_mstep_unref(mr_mstep *t);
+/* Finds the session and enters it; a request id comes once. */
+mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t request);
+/* Runs it (st NULL), or answers with an error. */
+void mr_mstep_go(mr_mstep *t, mr_status *st);
+/* Its program is ready. */
+void mr_mstep_begin(mr_mstep *t);
+/* With the step's last work done. */
+void mr_mstep_answer(mr_mstep *t, mr_status *st);
+int64_t mr_mstep_new_id(void);
 /* Stops all that runs. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
 /* Stops what counts on a life of a task that has ended. */
 void mr_msession_stop_lost(mr_msession *s, int task);
+
+/* ---- master_partial.c ---- */
+void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body);
+/* A RunStep that names a partial run, behind mr_mstep_enter: it runs when it is its turn. */
+void mr_mstep_take_turn(mr_mstep *t);
+/* Its call is over: the next one's turn; the run ends with its last call, or the first that failed. */
+void mr_mstep_leave_turn(mr_mstep *t, bool failed);
+void mr_mpartial_unref(mr_mpartial *p);
+
+/* ---- master_callable.c ---- */
+void mr_master_make_callable(void *service, mr_net_call *c, mr_sv body);
+void mr_master_run_callable(void *service, mr_net_call *c, mr_sv body);
+void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body);
+void mr_mcallable_unref(mr_mcallable *k);
 
 #endif

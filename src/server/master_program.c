@@ -31,20 +31,6 @@ static void parse_feed(mr_pb_reader *r, mr_mrequest *q)
     mr_vec_push(&q->values, value);
 }
 
-static int64_t parse_timeout(mr_pb_reader *r)
-{
-    mr_pb_reader options;
-    uint32_t field, wire;
-    int64_t ms = 0;
-    mr_pb_message(r, &options);
-    while (mr_pb_next(&options, &field, &wire))
-        if (field == 2)
-            ms = mr_pb_int64(&options);
-        else
-            mr_pb_skip(&options);
-    return ms;
-}
-
 mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q)
 {
     mr_pb_reader r;
@@ -53,14 +39,14 @@ mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q)
     mr_pb_reader_init(&r, body);
     while (mr_pb_next(&r, &field, &wire)) {
         mr_sv v = MR_SV("");
-        if (wire == MR_WIRE_BYTES && (field == 1 || field == 3 || field == 4 || field == 6))
+        if (wire == MR_WIRE_BYTES && (field == 1 || (field >= 3 && field <= 6)))
             v = mr_pb_bytes(&r);
         switch (field) {
         case 1: q->session = v; break;
         case 2: parse_feed(&r, q); break;
         case 3: mr_vec_push(&q->fetches, v); break;
         case 4: mr_vec_push(&q->targets, v); break;
-        case 5: q->timeout_ms = parse_timeout(&r); break;
+        case 5: MR_TRY(mr_run_options_parse(v, &q->options)); break;
         case 6: q->partial_run = v; break;
         case 7: q->errors_in_body = mr_pb_bool(&r); break;
         case 8: q->request = mr_pb_int64(&r); break;
@@ -93,19 +79,13 @@ static mr_status *find_out(const mr_graph *g, mr_sv name, mr_out *out)
     return NULL;
 }
 
-typedef struct named { /* a signature and its memory */
-    mr_out *outs;
-    mr_node **nodes;
-    mr_signature sig;
-} named;
-
-static void named_deinit(named *n)
+void mr_mnamed_deinit(mr_mnamed *n)
 {
     mr_free(n->outs);
     mr_free(n->nodes);
 }
 
-static mr_status *resolve(const mr_graph *g, const mr_mrequest *q, named *n)
+mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *n)
 {
     int f = q->feeds.n, k = q->fetches.n, t = q->targets.n;
     n->outs = mr_new_array(mr_out, f + k + 1);
@@ -176,7 +156,7 @@ static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
     return mr_graph_export(g, &p->parts[at].graph_def);
 }
 
-static mr_status *cut(mr_msession *s, const named *n, bool partial, mr_mprogram *p)
+static mr_status *cut(mr_msession *s, const mr_mnamed *n, mr_mprogram *p)
 {
     mr_status *st = NULL;
     mr_graph **parts = mr_new_array(mr_graph *, s->n_devices + 1);
@@ -188,7 +168,6 @@ static mr_status *cut(mr_msession *s, const named *n, bool partial, mr_mprogram 
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
                             .placements = &s->placements};
-    (void)partial;
     MR_GO(mr_prepare(s->graph, &n->sig, &o, parts));
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
     for (int i = 0; i < s->n_devices; i++)
@@ -208,21 +187,21 @@ out:
 static mr_status *make_program(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out)
 {
     mr_status *st = NULL;
-    named n = {0};
+    mr_mnamed n = {0};
     mr_mprogram *p = mr_new(mr_mprogram);
     p->session = s;
     p->partial = partial;
     p->n_feeds = q->feeds.n;
     p->n_fetches = q->fetches.n;
-    MR_GO(resolve(s->graph, q, &n));
+    MR_GO(mr_mnamed_find(s->graph, q, &n));
     MR_GO(make_keys(s, n.sig.feeds, p->n_feeds, &p->feed_keys));
     MR_GO(make_keys(s, n.sig.fetches, p->n_fetches, &p->fetch_keys));
-    MR_GO(cut(s, &n, partial, p));
+    MR_GO(cut(s, &n, p));
     *out = p;
     p = NULL;
 out:
     mr_mprogram_free(p);
-    named_deinit(&n);
+    mr_mnamed_deinit(&n);
     return st;
 }
 

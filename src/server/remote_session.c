@@ -261,26 +261,55 @@ static mr_status *check_feed(const mr_run_args *a, int i)
     return NULL;
 }
 
-static mr_status *encode_run(remote *s, const mr_run_args *a, const mr_run_options *o, mr_bytes *out)
+/* The fields that RunStepRequest and PartialRunSetupRequest share. */
+static void put_outs(mr_pb_writer *w, uint32_t field, const mr_out *o, int n)
+{
+    mr_str name = {0};
+    for (int i = 0; i < n; i++) {
+        mr_str_clear(&name);
+        mr_str_printf(&name, "%s:%d", o[i].node->name, o[i].index);
+        mr_pb_put_bytes(w, field, mr_str_view(&name));
+    }
+    mr_str_deinit(&name);
+}
+
+static void put_common(const remote *s, const mr_run_args *a, mr_pb_writer *w)
+{
+    mr_pb_put_bytes(w, 1, mr_sv_of(s->handle));
+    put_outs(w, 3, a->fetches, a->n_fetches);
+    for (int i = 0; i < a->n_targets; i++)
+        mr_pb_put_bytes(w, 4, mr_sv_of(a->targets[i]->name));
+}
+
+static void put_options(const mr_run_options *o, bool metadata, mr_pb_writer *w)
+{
+    size_t mark = mr_pb_begin(w, 5);
+    if (metadata) { /* else nobody would see it */
+        mr_pb_opt_varint(w, 1, (uint64_t)o->trace_level);
+        mr_pb_opt_varint(w, 5, o->output_partition_graphs);
+    }
+    if (o->timeout_ms > 0)
+        mr_pb_put_varint(w, 2, (uint64_t)o->timeout_ms);
+    mr_pb_end(w, mark);
+}
+
+typedef struct run_call { /* what a RunStep is made of besides its arguments */
+    const mr_run_options *options; /* or NULL */
+    const char *partial;           /* handle of the partial run it belongs to, or NULL */
+    mr_str *metadata;              /* or NULL */
+} run_call;
+
+static mr_status *encode_run(remote *s, const mr_run_args *a, const run_call *c, mr_bytes *out)
 {
     mr_wire w;
     mr_str name = {0};
     mr_status *st = NULL;
     mr_wire_init(&w);
-    mr_pb_put_bytes(&w.pb, 1, mr_sv_of(s->handle));
-    for (int i = 0; i < a->n_fetches; i++) {
-        mr_str_clear(&name);
-        mr_str_printf(&name, "%s:%d", a->fetches[i].node->name, a->fetches[i].index);
-        mr_pb_put_bytes(&w.pb, 3, mr_str_view(&name));
-    }
-    for (int i = 0; i < a->n_targets; i++)
-        mr_pb_put_bytes(&w.pb, 4, mr_sv_of(a->targets[i]->name));
-    int64_t ms = o && o->timeout_ms > 0 ? o->timeout_ms : 0;
-    if (ms) {
-        size_t mark = mr_pb_begin(&w.pb, 5);
-        mr_pb_put_varint(&w.pb, 2, (uint64_t)ms);
-        mr_pb_end(&w.pb, mark);
-    }
+    put_common(s, a, &w.pb);
+    if (c->options)
+        put_options(c->options, c->metadata != NULL, &w.pb);
+    if (c->partial)
+        mr_pb_put_bytes(&w.pb, 6, mr_sv_of(c->partial));
     mr_pb_put_varint(&w.pb, 7, 1);
     for (int i = 0; i < a->n_feeds; i++) {
         MR_GO(check_feed(a, i));
@@ -361,26 +390,25 @@ static mr_status *check_args(const remote *s, const mr_run_args *a)
     return NULL;
 }
 
-static mr_status *run_entered(remote *s, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c)
 {
     mr_bytes body = {0}, reply = {0};
     MR_TRY(check_args(s, a));
     MR_TRY(extend(s));
-    MR_TRY(encode_run(s, a, o, &body));
+    MR_TRY(encode_run(s, a, c, &body));
     mr_status *st = ask(s->net, s->peer, MR_MASTER_SERVICE "RunStep", &body, 0, &reply);
     if (!st)
-        st = decode_run(&reply, a, metadata);
+        st = decode_run(&reply, a, c->metadata);
     mr_bytes_deinit(&reply);
     return st;
 }
 
-static mr_status *remote_run(mr_session *base, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
+static mr_status *run(remote *s, const mr_run_args *a, const run_call *c)
 {
-    remote *s = (remote *)base;
     for (int i = 0; i < a->n_fetches; i++)
         a->fetched[i] = NULL;
     MR_TRY(enter(s));
-    mr_status *st = run_entered(s, a, o, metadata);
+    mr_status *st = run_entered(s, a, c);
     leave(s);
     for (int i = 0; st && i < a->n_fetches; i++) {
         mr_tensor_unref(a->fetched[i]);
@@ -389,17 +417,53 @@ static mr_status *remote_run(mr_session *base, const mr_run_args *a, const mr_ru
     return st;
 }
 
-static mr_status *no_partial_setup(mr_session *s, const mr_run_args *a, char **handle)
+static mr_status *remote_run(mr_session *base, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
 {
-    (void)s, (void)a;
-    *handle = NULL;
-    return mr_error(MR_UNIMPLEMENTED, "Partial runs through a master are not there yet");
+    return run((remote *)base, a, &(run_call){.options = o, .metadata = metadata});
 }
 
-static mr_status *no_partial_run(mr_session *s, const char *handle, const mr_run_args *a)
+/* ---- partial runs ---- */
+
+static mr_status *setup_entered(remote *s, const mr_run_args *a, char **handle)
 {
-    (void)s, (void)handle, (void)a;
-    return mr_invalid("Must run 'setup' before performing partial runs!");
+    mr_str body = {0};
+    mr_bytes reply = {0};
+    mr_pb_writer w;
+    mr_sv bytes;
+    mr_status *st = NULL;
+    MR_TRY(check_args(s, a));
+    MR_TRY(extend(s));
+    mr_pb_writer_init(&w, &body);
+    put_common(s, a, &w);
+    put_outs(&w, 2, a->feeds, a->n_feeds);
+    MR_GO(mr_pb_writer_status(&w, "PartialRunSetupRequest"));
+    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "PartialRunSetup", &body, s->timeout_ms, &reply));
+    MR_GO(mr_bytes_flat(&reply, &bytes));
+    mr_sv text = mr_wire_field(bytes, 1);
+    if (text.n == 0)
+        MR_GO(mr_error(MR_INTERNAL, "PartialRunSetupResponse without a handle"));
+    *handle = mr_strndup(text.p, text.n);
+out:
+    mr_bytes_deinit(&reply);
+    mr_str_deinit(&body);
+    return st;
+}
+
+static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, char **handle)
+{
+    remote *s = (remote *)base;
+    *handle = NULL;
+    MR_TRY(enter(s));
+    mr_status *st = setup_entered(s, a, handle);
+    leave(s);
+    return st;
+}
+
+static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a)
+{
+    if (!handle || !handle[0]) /* it would be a step of its own */
+        return mr_invalid("Must run 'setup' before performing partial runs!");
+    return run((remote *)base, a, &(run_call){.partial = handle});
 }
 
 /* ---- devices ---- */
@@ -494,8 +558,8 @@ static void remote_free(mr_session *base)
     mr_free(s);
 }
 
-static const mr_session_ops remote_ops = {remote_run,   no_partial_setup,    no_partial_run,
-                                          remote_close, remote_list_devices, remote_free};
+static const mr_session_ops remote_ops = {remote_run,   remote_partial_setup, remote_partial_run,
+                                          remote_close, remote_list_devices,  remote_free};
 
 static mr_status *create(remote *s, mr_sv config)
 {

@@ -74,7 +74,26 @@ void mr_wire_named_raw(mr_wire *w, uint32_t field, mr_sv name, mr_sv tensor_prot
 {
     mr_pb_put_header(&w->pb, field, field_size(name.n) + field_size(tensor_proto.n));
     mr_pb_put_bytes(&w->pb, 1, name);
-    mr_pb_put_header(&w->pb, 2, tensor_proto.n);
+    mr_wire_raw(w, 2, tensor_proto);
+}
+
+mr_sv mr_wire_field(mr_sv message, uint32_t want)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv v = MR_SV("");
+    mr_pb_reader_init(&r, message);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == want)
+            v = mr_pb_bytes(&r);
+        else
+            mr_pb_skip(&r);
+    return v;
+}
+
+void mr_wire_raw(mr_wire *w, uint32_t field, mr_sv tensor_proto)
+{
+    mr_pb_put_header(&w->pb, field, tensor_proto.n);
     if (tensor_proto.n < IN_PLACE) {
         mr_pb_put_raw(&w->pb, tensor_proto.p, tensor_proto.n);
         return;

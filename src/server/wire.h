@@ -24,8 +24,13 @@ void mr_wire_tensor(mr_wire *w, uint32_t field, const mr_tensor *t);
 void mr_wire_named(mr_wire *w, uint32_t field, mr_sv name, const mr_tensor *t);
 /* The same with the bytes of a TensorProto that live until the message is gone. */
 void mr_wire_named_raw(mr_wire *w, uint32_t field, mr_sv name, mr_sv tensor_proto);
+/* Field { TensorProto } of such bytes. */
+void mr_wire_raw(mr_wire *w, uint32_t field, mr_sv tensor_proto);
 /* The message; w is empty then. */
 mr_status *mr_wire_finish(mr_wire *w, mr_bytes *out);
+
+/* The last value of a field of strings or messages; "" when there is none.  The bytes were read to their end before. */
+mr_sv mr_wire_field(mr_sv message, uint32_t field);
 
 /* ---- RecvTensorResponse ---- */
 mr_status *mr_wire_recv_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out);

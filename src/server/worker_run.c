@@ -4,6 +4,7 @@
  * and sent back.  A partial run is one flow and several calls: the first starts it, each feeds and fetches some,
  * the last one waits for its end. */
 #include "base/memory.h"
+#include "exec/trace.h"
 #include "server/wire.h"
 #include "server/worker_internal.h"
 
@@ -11,6 +12,7 @@ typedef struct run_request {
     mr_sv session, graph;
     int64_t step, request;
     bool partial, last, errors_in_body, session_made;
+    bool timeline, graphs; /* what is to be recorded */
     MR_VEC(mr_sv) send; /* NamedTensorProtos */
     MR_VEC(mr_sv) recv; /* keys */
 } run_request;
@@ -19,6 +21,20 @@ static void request_deinit(run_request *q)
 {
     mr_vec_deinit(&q->send);
     mr_vec_deinit(&q->recv);
+}
+
+static void parse_recorded(mr_pb_reader *r, run_request *q)
+{
+    mr_pb_reader o; /* ExecutorOpts */
+    uint32_t field, wire;
+    if (!mr_pb_message(r, &o))
+        return;
+    while (mr_pb_next(&o, &field, &wire))
+        switch (field) {
+        case 3: q->timeline = mr_pb_bool(&o); break;
+        case 4: q->graphs = mr_pb_bool(&o); break;
+        default: mr_pb_skip(&o);
+        }
 }
 
 static mr_status *parse_run(mr_sv body, run_request *q)
@@ -36,6 +52,7 @@ static mr_status *parse_run(mr_sv body, run_request *q)
         case 2: q->step = mr_pb_int64(&r); break;
         case 3: mr_vec_push(&q->send, v); break;
         case 4: mr_vec_push(&q->recv, v); break;
+        case 5: parse_recorded(&r, q); break;
         case 6: q->partial = mr_pb_bool(&r); break;
         case 7: q->last = mr_pb_bool(&r); break;
         case 8: q->session = v; break;
@@ -57,6 +74,7 @@ typedef struct mr_partial {
     mr_refs refs;
     mr_wgraph *graph;
     mr_flow *flow;
+    mr_trace *trace; /* written while it runs, read when it is over; or NULL */
     mr_mutex mu;
     bool over MR_GUARDED_BY(mu);
     mr_status *st MR_GUARDED_BY(mu); /* how it ended */
@@ -89,8 +107,11 @@ static void partial_unref(mr_partial *p)
 {
     if (!p || !mr_refs_drop(&p->refs))
         return;
-    if (p->flow)
+    if (p->flow) {
+        p->flow->trace = NULL;
         mr_program_give(p->flow);
+    }
+    mr_trace_free(p->trace);
     mr_wgraph_unref(p->graph);
     mr_status_free(p->st);
     mr_mutex_deinit(&p->mu);
@@ -130,6 +151,31 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
     return NULL;
 }
 
+/* What was recorded, as fields of a RunGraphResponse. */
+static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
+{
+    mr_partial *p = r->flow;
+    mr_program *program = p->graph->program;
+    mr_str metadata = {0};
+    mr_pb_reader m;
+    uint32_t field, wire;
+    mr_status *st = mr_trace_encode(p->trace, program->plans, r->q.graphs ? program->n_plans : 0, &metadata);
+    mr_pb_reader_init(&m, mr_str_view(&metadata));
+    while (!st && mr_pb_next(&m, &field, &wire)) {
+        mr_sv v = mr_pb_bytes(&m);
+        mr_pb_put_bytes(w, field == 1 ? 2 : 4, v); /* step_stats, partition_graph */
+    }
+    mr_str_deinit(&metadata);
+    return st;
+}
+
+static mr_status *begin_answer(wrun *r, mr_wire *w)
+{
+    bool over = r->flow && (!r->q.partial || r->q.last);
+    mr_wire_init(w);
+    return over && (r->flow->trace || r->q.graphs) ? encode_recorded(r, &w->pb) : NULL;
+}
+
 /* A task that is stopped, or a session that is ended, cancels its steps; why is told rather than that. */
 static mr_status *why_stopped(const wrun *r, mr_status *st)
 {
@@ -149,14 +195,14 @@ static void answer(wrun *r)
 {
     mr_wire w;
     mr_bytes body = {0};
-    mr_wire_init(&w);
     mr_status *st = why_stopped(r, r->st);
     r->st = NULL;
+    mr_status_update(&st, begin_answer(r, &w));
     if (!st)
         st = encode_values(r, &w);
     if (st && r->q.errors_in_body) {
-        mr_wire_deinit(&w);
-        mr_wire_init(&w);
+        mr_wire_deinit(&w); /* of values that came before the error */
+        mr_status_free(begin_answer(r, &w));
         char *text = mr_wire_error_text(st);
         mr_pb_put_varint(&w.pb, 5, mr_status_code(st));
         mr_pb_put_bytes(&w.pb, 6, mr_sv_of(text));
@@ -294,6 +340,8 @@ static void start(wrun *r)
     mr_flow *f = p->flow;
     mr_env *env = &p->graph->session->env;
     mr_refs_take(&p->refs); /* the flow's, until it is done */
+    if (r->q.timeline)
+        f->trace = p->trace = mr_trace_new();
     mr_runner_reset(&f->own_runner, env->inter, false);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
                                            .parent = env->cancel,

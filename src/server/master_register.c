@@ -1,0 +1,188 @@
+/* server/master_register.c -- RegisterGraph: a program is sent to its tasks once, before its first step.
+ *
+ * Steps that come meanwhile wait in the program.  What could not be registered leaves the table, so that the next step tries
+ * anew; it is kept until the session's end, as calls may still point to it. */
+#include "base/memory.h"
+#include "server/master_internal.h"
+#include "server/wire.h"
+
+struct mr_mregister { /* a RegisterGraph on its way */
+    mr_net_request request; /* first */
+    mr_mprogram *program;
+    int part;
+    /* Under the session's lock: */
+    bool started, cancelled, over; /* a call is cancelled once it is started */
+    mr_status *lost;               /* why it was cancelled, when its task is lost */
+};
+
+/* The program leaves the table, so that the next step tries anew. */
+static void forget_failed_locked(mr_mprogram *p)
+{
+    mr_msession *s = p->session;
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&s->programs, &pos, &key, &v))
+        if (v == p) {
+            mr_map_remove(&s->programs, key);
+            mr_vec_push(&s->failed, p);
+            return;
+        }
+}
+
+static void registered_all(mr_mprogram *p)
+{
+    mr_msession *s = p->session;
+    mr_lock(&s->mu);
+    p->ready = !p->failed;
+    mr_status *st = mr_status_copy(p->failed);
+    MR_VEC(mr_mstep *) waiting = {0};
+    for (int i = 0; i < p->waiting.n; i++)
+        mr_vec_push(&waiting, p->waiting.p[i]);
+    p->waiting.n = 0;
+    if (st)
+        forget_failed_locked(p);
+    mr_unlock(&s->mu);
+    for (int i = 0; i < waiting.n; i++)
+        if (st)
+            mr_mstep_answer(waiting.p[i], mr_status_copy(st));
+        else
+            mr_mstep_begin(waiting.p[i]);
+    mr_status_free(st);
+    mr_vec_deinit(&waiting);
+    mr_msession_leave(s);
+    mr_msession_unref(s);
+}
+
+static mr_status *read_handle(mr_bytes *reply, char **out)
+{
+    mr_sv bytes;
+    MR_TRY(mr_bytes_flat(reply, &bytes));
+    mr_sv handle = mr_wire_field(bytes, 1);
+    *out = mr_strndup(handle.p, handle.n);
+    return handle.n ? NULL : mr_error(MR_INTERNAL, "RegisterGraphResponse without a handle");
+}
+
+static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    mr_mregister *c = (mr_mregister *)r;
+    mr_mprogram *p = c->program;
+    mr_mpart *part = &p->parts[c->part];
+    char *handle = NULL;
+    st = mr_wire_unmark(st);
+    if (!st)
+        st = read_handle(reply, &handle);
+    if (st)
+        mr_status_prepend(st, "From %s:\n", p->session->master->host->cluster.tasks.p[part->task].name);
+    mr_lock(&p->session->mu);
+    c->over = true;
+    if (c->lost) {
+        mr_status_free(st);
+        st = c->lost;
+        c->lost = NULL;
+    }
+    part->handle = handle;
+    mr_status_update(&p->failed, st);
+    bool last = --p->n_registering == 0;
+    mr_unlock(&p->session->mu);
+    if (last)
+        registered_all(p);
+}
+
+static void register_part(mr_mprogram *p, int i)
+{
+    mr_mregister *c = &p->calls[i];
+    mr_host *h = p->session->master->host;
+    int task = p->parts[i].task;
+    mr_str head = {0};
+    mr_pb_writer w;
+    c->program = p;
+    c->part = i;
+    c->request = (mr_net_request){.method = MR_WORKER_SERVICE "RegisterGraph", .done = part_registered};
+    mr_pb_writer_init(&w, &head);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(p->session->handle));
+    mr_pb_put_varint(&w, 6, 1);
+    mr_pb_put_header(&w, 2, p->parts[i].graph_def.n);
+    mr_bytes_add_str(&c->request.body, &head);
+    mr_bytes_add_str(&c->request.body, &p->parts[i].graph_def);
+    mr_host_ask(h, task, &c->request);
+    mr_lock(&p->session->mu);
+    c->started = true;
+    bool cancelled = c->cancelled;
+    mr_unlock(&p->session->mu);
+    if (cancelled)
+        mr_host_cancel(h, task, &c->request);
+}
+
+/* Sends the parts to their tasks; the session stays open meanwhile. */
+static void register_all(mr_mprogram *p)
+{
+    int n = p->n_parts;
+    mr_lock(&p->session->mu);
+    p->session->n_open++;
+    mr_refs_take(&p->session->refs);
+    p->n_registering = n + 1; /* one for this function */
+    p->calls = mr_new_array(mr_mregister, n + 1);
+    mr_unlock(&p->session->mu);
+    for (int i = 0; i < n; i++)
+        register_part(p, i);
+    for (int i = 0; i < n; i++) /* what was lost while it was not to be seen yet */
+        mr_msession_stop_lost(p->session, p->parts[i].task);
+    mr_lock(&p->session->mu);
+    bool last = --p->n_registering == 0;
+    mr_unlock(&p->session->mu);
+    if (last)
+        registered_all(p);
+}
+
+/* A registration that is under way; a reference to the session, which keeps the program, is held. */
+static mr_mregister *find_registering_locked(mr_msession *s, int task)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&s->programs, &pos, &key, &v)) {
+        mr_mprogram *p = v;
+        for (int i = 0; p->n_registering > 0 && i < p->n_parts; i++)
+            if (!p->calls[i].over && !p->calls[i].cancelled && (task < 0 || p->parts[i].task == task))
+                return &p->calls[i];
+    }
+    return NULL;
+}
+
+/* Cancelling may end the call in this thread, so the lock is not held then, and the table is read anew. */
+void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *why)
+{
+    for (;;) {
+        mr_lock(&s->mu);
+        mr_mregister *c = find_registering_locked(s, task);
+        bool started = c && c->started;
+        if (c) {
+            c->cancelled = true;
+            c->lost = mr_status_copy(why);
+        }
+        mr_unlock(&s->mu);
+        if (!c)
+            return;
+        if (started)
+            mr_host_cancel(s->master->host, c->program->parts[c->part].task, &c->request);
+    }
+}
+
+void mr_mstep_run_when_ready(mr_mstep *t)
+{
+    mr_mprogram *p = t->program;
+    mr_lock(&t->session->mu);
+    bool ready = p->ready, idle = !ready && p->n_registering == 0 && p->waiting.n == 0;
+    mr_status *failed = idle ? mr_status_copy(p->failed) : NULL; /* a program is sent once */
+    bool first = idle && !failed;
+    if (!ready && !failed)
+        mr_vec_push(&p->waiting, t);
+    mr_unlock(&t->session->mu);
+    if (ready)
+        mr_mstep_begin(t);
+    else if (failed)
+        mr_mstep_answer(t, failed);
+    else if (first)
+        register_all(p);
+}

@@ -1,0 +1,326 @@
+/* server/partial_test.c -- partial runs, callables and traced steps through a master. */
+#include "base/memory.h"
+#include "base/thread.h"
+#include "graph/graph_def.h"
+#include "server/bench_test.h"
+#include "server/host.h"
+#include "server/wire.h"
+
+/* ---- partial runs ---- */
+
+typedef struct partial {
+    bench b;
+    mr_out x, y, sum, product; /* sum = x + y; product = sum * z, on another task */
+    mr_out z;
+    char *handle;
+} partial;
+
+static void begin_partial(partial *p, mr_net *net)
+{
+    bench_begin_on(&p->b, net, 2, 1);
+    mr_scope *s = &p->b.s;
+    p->x = mr_placeholder(s, MR_FLOAT, "x", &mr_pshape_scalar);
+    p->y = mr_placeholder(s, MR_FLOAT, "y", &mr_pshape_scalar);
+    p->z = mr_placeholder(s, MR_FLOAT, "z", &mr_pshape_scalar);
+    s->device = "/job:ps/task:0";
+    p->sum = mr_emit(s, "AddV2", p->x, p->y);
+    s->device = "/job:ps/task:1";
+    p->product = mr_emit(s, "Mul", p->sum, p->z);
+    s->device = "";
+    mr_session *session = bench_session_of(&p->b);
+    mr_out feeds[] = {p->x, p->y, p->z}, fetches[] = {p->sum, p->product};
+    mr_run_args a = {.feeds = feeds, .n_feeds = 3, .fetches = fetches, .n_fetches = 2};
+    p->handle = NULL;
+    MR_CHECK_OK(session->ops->partial_setup(session, &a, &p->handle));
+}
+
+static void end_partial(partial *p)
+{
+    mr_free(p->handle);
+    bench_end(&p->b);
+}
+
+/* Feeds some (up to two) and fetches one, or none. */
+static mr_status *step(partial *p, mr_out f1, float v1, mr_out f2, float v2, mr_out fetch, float *out)
+{
+    mr_session *s = p->b.session;
+    mr_out feeds[] = {f1, f2};
+    mr_tensor *values[] = {mr_tensor_scalar_f32(v1), mr_tensor_scalar_f32(v2)}, *got = NULL;
+    mr_run_args a = {.feeds = feeds, .feed_values = values, .n_feeds = (f1.node != NULL) + (f2.node != NULL),
+                     .fetches = &fetch, .fetched = &got, .n_fetches = fetch.node != NULL};
+    mr_status *st = s->ops->partial_run(s, p->handle, &a);
+    if (!st && got)
+        *out = *MR_DATA(float, got);
+    mr_tensor_unref(got);
+    mr_tensor_unref(values[0]);
+    mr_tensor_unref(values[1]);
+    return st;
+}
+
+static void runs_piece_by_piece(mr_net *net)
+{
+    partial p;
+    float v = 0;
+    begin_partial(&p, net);
+    MR_CHECK_OK(step(&p, p.x, 2, p.y, 3, p.sum, &v));
+    MR_CHECK_NEAR(v, 5, 0);
+    MR_CHECK_OK(step(&p, p.z, v + 1, bench_nothing, 0, p.product, &v));
+    MR_CHECK_NEAR(v, 30, 0);
+    /* All is used: the run is over. */
+    MR_CHECK_ERR(step(&p, p.x, 2, bench_nothing, 0, bench_nothing, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    end_partial(&p);
+}
+
+MR_TEST(partial_run_through_a_master) { runs_piece_by_piece(mr_net_loop()); }
+MR_TEST(partial_run_through_a_master_of_one_host) { runs_piece_by_piece(mr_net_local()); }
+
+MR_TEST(partial_run_through_a_master_refuses_what_was_used)
+{
+    partial p;
+    float v = 0;
+    begin_partial(&p, mr_net_loop());
+    MR_CHECK_ERR(step(&p, p.x, 1, bench_nothing, 0, p.sum, &v), MR_INVALID_ARGUMENT, "can't be computed");
+    MR_CHECK_OK(step(&p, p.x, 1, p.y, 1, p.sum, &v)); /* that changed nothing */
+    MR_CHECK_ERR(step(&p, p.x, 1, bench_nothing, 0, bench_nothing, &v), MR_INVALID_ARGUMENT, "already been fed");
+    MR_CHECK_ERR(step(&p, bench_nothing, 1, bench_nothing, 0, p.sum, &v), MR_INVALID_ARGUMENT, "already been fetched");
+    MR_CHECK_OK(step(&p, p.z, 4, bench_nothing, 0, p.product, &v));
+    MR_CHECK_NEAR(v, 8, 0);
+    end_partial(&p);
+}
+
+MR_TEST(partial_run_through_a_master_knows_its_handles)
+{
+    partial p;
+    float v = 0;
+    begin_partial(&p, mr_net_loop());
+    mr_free(p.handle);
+    p.handle = mr_strdup("77");
+    MR_CHECK_ERR(step(&p, p.x, 1, bench_nothing, 0, bench_nothing, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    end_partial(&p);
+}
+
+/* Two runs of the same signature do not meet. */
+MR_TEST(partial_runs_through_a_master_are_apart)
+{
+    partial p;
+    float v = 0;
+    begin_partial(&p, mr_net_local());
+    mr_session *s = p.b.session;
+    mr_out feeds[] = {p.x, p.y, p.z}, fetches[] = {p.sum, p.product};
+    char *first = p.handle, *second = NULL;
+    MR_CHECK_OK(s->ops->partial_setup(s, &(mr_run_args){.feeds = feeds, .n_feeds = 3, .fetches = fetches, .n_fetches = 2}, &second));
+    MR_CHECK_OK(step(&p, p.x, 1, p.y, 2, p.sum, &v));
+    p.handle = second;
+    MR_CHECK_OK(step(&p, p.x, 10, p.y, 20, p.sum, &v));
+    MR_CHECK_NEAR(v, 30, 0);
+    p.handle = first;
+    MR_CHECK_OK(step(&p, p.z, 2, bench_nothing, 0, p.product, &v));
+    MR_CHECK_NEAR(v, 6, 0);
+    mr_free(second); /* and one is left open: the session's end takes it along */
+    end_partial(&p);
+}
+
+/* A task that is lost between two calls. */
+MR_TEST(partial_run_through_a_master_ends_with_its_task)
+{
+    partial p;
+    float v = 0;
+    begin_partial(&p, mr_net_local());
+    MR_CHECK_OK(step(&p, p.x, 1, p.y, 2, p.sum, &v));
+    bench_stop_task(&p.b, 1);
+    MR_CHECK_ERR(step(&p, p.z, 2, bench_nothing, 0, p.product, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:1");
+    MR_CHECK_ERR(step(&p, p.z, 2, bench_nothing, 0, p.product, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    end_partial(&p);
+}
+
+/* Calls of one run from several threads take turns. */
+typedef struct feeder {
+    partial *p;
+    mr_out feed, fetch;
+    mr_status *st;
+    mr_thread thread;
+} feeder;
+
+static void feed_it(void *arg)
+{
+    feeder *f = arg;
+    float v;
+    f->st = step(f->p, f->feed, 1, bench_nothing, 0, f->fetch, &v);
+}
+
+MR_TEST(partial_run_through_a_master_takes_calls_in_turn)
+{
+    partial p;
+    begin_partial(&p, mr_net_local());
+    float v = 0;
+    MR_CHECK_OK(step(&p, p.y, 1, bench_nothing, 0, bench_nothing, &v));
+    feeder f[2] = {{.p = &p, .feed = p.x, .fetch = bench_nothing}, {.p = &p, .feed = p.z, .fetch = bench_nothing}};
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_INT(mr_thread_start(&f[i].thread, "feeder", feed_it, &f[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        mr_thread_join(&f[i].thread);
+        MR_CHECK_OK(f[i].st);
+    }
+    MR_CHECK_OK(step(&p, bench_nothing, 0, bench_nothing, 0, p.sum, &v));
+    MR_CHECK_OK(step(&p, bench_nothing, 0, bench_nothing, 0, p.product, &v));
+    MR_CHECK_NEAR(v, 2, 0);
+    end_partial(&p);
+}
+
+/* ---- callables ---- */
+
+typedef struct callable {
+    bench b;
+    mr_str session, reply; /* handle of the session; the last reply */
+    int64_t handle;
+} callable;
+
+static mr_status *call(callable *k, const char *method, mr_str *body)
+{
+    return bench_call(k->b.net, "worker0:1", method, body, &k->reply);
+}
+
+static mr_status *make(callable *k, const char *feed, const char *fetch)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k->session));
+    size_t mark = mr_pb_begin(&w, 2);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(feed));
+    mr_pb_put_bytes(&w, 2, mr_sv_of(fetch));
+    mr_pb_end(&w, mark);
+    MR_TRY(call(k, MR_MASTER_SERVICE "MakeCallable", &body));
+    mr_pb_reader r;
+    uint32_t field, wire;
+    k->handle = 0;
+    mr_pb_reader_init(&r, mr_str_view(&k->reply));
+    while (mr_pb_next(&r, &field, &wire))
+        k->handle = mr_pb_int64(&r);
+    return mr_pb_reader_status(&r, "MakeCallableResponse");
+}
+
+/* A session with y = -x, made by hand. */
+static void begin_callable(callable *k)
+{
+    mr_str body = {0}, graph = {0};
+    mr_pb_writer w;
+    *k = (callable){0};
+    bench_begin(&k->b, 1, 1);
+    mr_out x = mr_placeholder(&k->b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    k->b.s.device = "/job:ps/task:0";
+    mr_emit(mr_as(&k->b.s, "y"), "Neg", x);
+    MR_CHECK_OK(mr_scope_status(&k->b.s));
+    MR_CHECK_OK(mr_graph_export(k->b.g, &graph));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
+    MR_CHECK_OK(call(k, MR_MASTER_SERVICE "CreateSession", &body));
+    mr_sv handle = mr_wire_field(mr_str_view(&k->reply), 1);
+    mr_str_append(&k->session, handle.p, handle.n);
+    mr_str_deinit(&graph);
+}
+
+static void end_callable(callable *k)
+{
+    mr_str_deinit(&k->session);
+    mr_str_deinit(&k->reply);
+    bench_end(&k->b);
+}
+
+static mr_status *run_callable(callable *k, int n_feeds, float value, float *out)
+{
+    mr_str body = {0}, proto = {0};
+    mr_pb_writer w;
+    mr_tensor *t = mr_tensor_scalar_f32(value), *got;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k->session));
+    mr_pb_opt_varint(&w, 2, (uint64_t)k->handle);
+    MR_CHECK_OK(mr_tensor_encode(t, &proto));
+    for (int i = 0; i < n_feeds; i++)
+        mr_pb_put_bytes(&w, 3, mr_str_view(&proto));
+    mr_str_deinit(&proto);
+    mr_tensor_unref(t);
+    MR_TRY(call(k, MR_MASTER_SERVICE "RunCallable", &body));
+    MR_TRY(mr_tensor_decode(mr_cpu_allocator(), mr_wire_field(mr_str_view(&k->reply), 1), &got));
+    *out = *MR_DATA(float, got);
+    mr_tensor_unref(got);
+    return NULL;
+}
+
+static mr_status *release(callable *k)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k->session));
+    mr_pb_opt_varint(&w, 2, (uint64_t)k->handle);
+    return call(k, MR_MASTER_SERVICE "ReleaseCallable", &body);
+}
+
+MR_TEST(callable_runs_until_it_is_released)
+{
+    callable k;
+    float v = 0;
+    begin_callable(&k);
+    for (int i = 0; i < 3; i++) { /* handles are told apart */
+        MR_CHECK_OK(make(&k, "x:0", "y:0"));
+        MR_CHECK_INT((int)k.handle, i);
+    }
+    for (int i = 0; i < 5; i++) {
+        MR_CHECK_OK(run_callable(&k, 1, (float)i, &v));
+        MR_CHECK_NEAR(v, -i, 0);
+    }
+    MR_CHECK_OK(release(&k));
+    MR_CHECK_ERR(run_callable(&k, 1, 1, &v), MR_INVALID_ARGUMENT, "after handle was released");
+    MR_CHECK_OK(release(&k)); /* as in TensorFlow */
+    k.handle = 0;
+    MR_CHECK_OK(run_callable(&k, 1, 1, &v));
+    end_callable(&k);
+}
+
+MR_TEST(callable_tells_what_is_wrong_when_it_is_made)
+{
+    callable k;
+    float v;
+    begin_callable(&k);
+    MR_CHECK_ERR(make(&k, "x:0", "nothing:0"), MR_NOT_FOUND, "nothing:0");
+    MR_CHECK_ERR(make(&k, "x:0", "y:1"), MR_INVALID_ARGUMENT, "y");
+    MR_CHECK_OK(make(&k, "x:0", "y:0"));
+    MR_CHECK_ERR(run_callable(&k, 2, 1, &v), MR_INVALID_ARGUMENT, "Expected 1 feed tensors, but got 2");
+    k.handle = 99;
+    MR_CHECK_ERR(run_callable(&k, 1, 1, &v), MR_INVALID_ARGUMENT, "No such callable handle: 99");
+    end_callable(&k);
+}
+
+/* ---- traces ---- */
+
+static bool mentions(mr_sv bytes, const char *text) { return memmem(bytes.p, bytes.n, text, strlen(text)) != NULL; }
+
+MR_TEST(server_traces_a_step_on_all_tasks)
+{
+    bench b;
+    mr_str metadata = {0};
+    mr_tensor *got = NULL;
+    bench_begin(&b, 2, 1);
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0";
+    mr_out y = mr_emit(mr_as(&b.s, "first"), "Neg", x);
+    b.s.device = "/job:ps/task:1";
+    mr_out z = mr_emit(mr_as(&b.s, "second"), "Square", y);
+    mr_tensor *one = mr_tensor_scalar_f32(1);
+    mr_run_args a = {.feeds = &x, .feed_values = &one, .n_feeds = 1, .fetches = &z, .fetched = &got, .n_fetches = 1};
+    mr_session *s = bench_session_of(&b);
+    MR_CHECK_OK(mr_session_run(s, &a, NULL, &metadata));
+    MR_CHECK_INT((int)metadata.n, 0); /* nobody asked */
+    mr_tensor_unref(got);
+    MR_CHECK_OK(mr_session_run(s, &a, &(mr_run_options){.trace_level = 3, .output_partition_graphs = true}, &metadata));
+    mr_tensor_unref(got);
+    mr_tensor_unref(one);
+    mr_sv stats = mr_wire_field(mr_str_view(&metadata), 1);
+    MR_CHECK(mentions(stats, "/job:ps/replica:0/task:0/device:CPU:0") && mentions(stats, "first"));
+    MR_CHECK(mentions(stats, "/job:ps/replica:0/task:1/device:CPU:0") && mentions(stats, "second"));
+    mr_sv graph = mr_wire_field(mr_str_view(&metadata), 3);
+    MR_CHECK(graph.n > 0);
+    mr_str_deinit(&metadata);
+    bench_end(&b);
+}
