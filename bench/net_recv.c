@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ typedef struct question {
     uint64_t want;
     int left;  /* of the repeats: each is started by the end of the last */
     bool copy; /* into `memory` */
-    _Atomic bool done;
+    sem_t done;
     unsigned sum; /* so that looking is not left out */
 } question;
 
@@ -160,7 +161,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (--q->left > 0)
         ask(q);
     else
-        q->done = true;
+        sem_post(&q->done);
 }
 
 /* Seconds for one answer of n bytes. */
@@ -172,10 +173,11 @@ static double time_net(mr_net *net, mr_net_peer *peer, size_t n, int repeat, boo
                   .want = n,
                   .left = repeat,
                   .copy = copy};
+    sem_init(&q.done, 0, 0);
     int64_t began = mr_now_ns();
     ask(&q);
-    while (!q.done)
-        mr_sleep_ns(20000);
+    while (sem_wait(&q.done) != 0)
+        ;
     return (double)(mr_now_ns() - began) / 1e9 / repeat;
 }
 

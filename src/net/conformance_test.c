@@ -67,7 +67,8 @@ static void count_drop(void *p)
 /* Pieces of all sizes, on both sides of what a transport may treat differently. */
 static int add_pieces(mr_bytes *b, size_t total)
 {
-    static const size_t sizes[] = {1, 100, 4096, 65535, 65536, 65537, 1 << 20, 3 << 20};
+    static const size_t sizes[] = {1,     100,   4096,  16383,   16384,
+                                   65535, 65536, 65537, 1 << 20, 3 << 20};
     int n = 0;
     for (size_t at = 0; at < total; n++) {
         size_t size = MR_MIN(sizes[n % MR_COUNT(sizes)], total - at);

@@ -9,10 +9,12 @@
  *          1    1  0
  *          2    2  n_parts       0: the body is what follows in the stream
  *          4    4  text_bytes
- *          8    8  id            of the call (request, reply, cancel) or of the segment (the
- * others) 16    8  stream_bytes  of the body in the stream 24    8  value         request: ns until
- * the deadline, 0 none; reply: code; segment: its bytes 32    4  segment       where parts lie, 0:
- * none 36    4  0
+ *          8    8  id            of the call (request, reply, cancel) or of the segment
+ *         16    8  stream_bytes  of the body in the stream
+ *         24    8  value         request: ns until the deadline, 0 none; reply: code; segment:
+ *                                its bytes
+ *         32    4  segment       where parts lie, 0: none
+ *         36    4  0
  *
  * A part is 16 bytes: its offset in the segment (all ones: it is in the stream) and its size.  The
  * text is a request's method or the message of a reply's error.
@@ -90,12 +92,10 @@ typedef struct mr_frame_reader {
 void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget,
                           size_t max_message);
 void mr_frame_reader_deinit(mr_frame_reader *r);
-/* Where the next bytes go: one or two places.  Only when mr_frame_reader_next has asked for more.
- */
+/* Where the next bytes go: one or two places.  Only when mr_frame_reader_next asked for more. */
 int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2]);
 void mr_frame_reader_came(mr_frame_reader *r, size_t n);
-/* The next whole frame; *got false: more bytes are needed.  After an error the stream is useless.
- */
+/* The next whole frame; *got false: more bytes are needed.  After an error nothing more comes. */
 mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got);
 
 #endif

@@ -48,8 +48,7 @@ static void add_frame(mr_str *s, mr_frame_head h, const char *text, const mr_fra
         mr_str_append(s, body, h.stream_bytes);
 }
 
-/* Hands over at most `most` bytes at a time; the frames come out in `got`, up to the first error.
- */
+/* Hands over at most `most` bytes at a time; the frames come out, up to the first error. */
 static mr_status *feed(setting *t, mr_sv in, size_t most, mr_frame *out, int *n_out)
 {
     *n_out = 0;

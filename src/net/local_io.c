@@ -1,8 +1,9 @@
 /* net/local_io.c -- the thread of the local transport.
  *
  * It sleeps in epoll_wait.  Waking a sleeper costs some 30 us, a round trip over a socket 5, so
- * after something has happened the thread looks a little longer before it sleeps, but only where
- * that paid the last time: when what it slept for came within the time it would have looked. */
+ * after something has happened the thread looks a little longer before it sleeps.  It does so where
+ * that may pay: when what it slept for came soon, as long as looking finds something, and while
+ * nobody else wants the core. */
 #include "net/local_io.h"
 
 #include <errno.h>
@@ -15,8 +16,12 @@
 #include "base/file.h"
 #include "base/vec.h"
 
-#define SPIN_NS 40000
-enum { MAX_EVENTS = 64 };
+#define SPIN_NS 50000    /* how long it looks */
+#define SOON_NS 150000   /* both sides being woken, and something in between */
+#define CROWDED_NS 20000 /* a yield that took so long gave the core to somebody */
+#define GIVE_UP_NS INT64_C(100000000)
+/* What looking is worth: a hit adds one, a miss or a lost core takes some; at 0 it is given up. */
+enum { MAX_EVENTS = 64, FIRST_WORTH = 8, MOST_WORTH = 32, MISS = 2, LOST_CORE = 8 };
 
 mr_mutex mr_local_mu = {PTHREAD_MUTEX_INITIALIZER};
 mr_cond mr_local_changed;
@@ -36,7 +41,9 @@ static struct {
     bool ending;
     /* the thread's own */
     mr_order *later;
-    int64_t spin_ns;
+    bool spinning; /* looking may pay */
+    int worth;     /* of looking, so far */
+    int64_t no_spin_until_ns;
     _Atomic bool has_orders; /* for a look without the lock */
 } io;
 
@@ -72,9 +79,11 @@ void mr_local_post(mr_order *o)
     mr_unlock(&mr_local_mu);
 }
 
+static bool has_orders(void) { return atomic_load_explicit(&io.has_orders, memory_order_acquire); }
+
 static void run_orders(void)
 {
-    if (!atomic_load_explicit(&io.has_orders, memory_order_acquire))
+    if (!has_orders())
         return;
     mr_lock(&mr_local_mu);
     mr_order *o = io.orders;
@@ -253,15 +262,29 @@ static mr_watch wake_watch = {drain_wakes};
 
 /* ---- waiting ---- */
 
-/* Looks for events and orders without sleeping.  Others who want the core get it. */
-static int look(struct epoll_event *events, int64_t until_ns)
+/* Looks for events and orders without sleeping.  Others who want the core get it; when they are
+ * many, a thread that yields has to queue up where one that is woken goes first, so then it is
+ * better to sleep. */
+static int look(struct epoll_event *events)
 {
+    int64_t now = mr_now_ns(), until = now + SPIN_NS, before;
+    bool crowded = false;
     do {
         int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, 0);
-        if (n != 0 || atomic_load_explicit(&io.has_orders, memory_order_acquire))
+        if (n != 0 || has_orders()) {
+            io.worth = MR_MIN(io.worth + 1, (int)MOST_WORTH);
             return n;
+        }
         sched_yield();
-    } while (mr_now_ns() < until_ns);
+        before = now;
+        now = mr_now_ns();
+        crowded = now - before > CROWDED_NS;
+    } while (now < until && !crowded);
+    io.worth -= crowded ? LOST_CORE : MISS;
+    if (io.worth <= 0) {
+        io.worth = FIRST_WORTH;
+        io.no_spin_until_ns = now + GIVE_UP_NS;
+    }
     return 0;
 }
 
@@ -284,7 +307,8 @@ static int sleep_for_events(struct epoll_event *events)
     int ms = prepare_sleep();
     int64_t began = mr_now_ns();
     int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, ms);
-    io.spin_ns = io.may_spin && mr_now_ns() - began < SPIN_NS ? SPIN_NS : 0;
+    int64_t now = mr_now_ns();
+    io.spinning = io.may_spin && now - began < SOON_NS && now >= io.no_spin_until_ns;
     mr_lock(&mr_local_mu);
     io.asleep = false;
     mr_unlock(&mr_local_mu);
@@ -293,10 +317,8 @@ static int sleep_for_events(struct epoll_event *events)
 
 static int wait_for_events(struct epoll_event *events)
 {
-    int n = io.spin_ns ? look(events, mr_now_ns() + io.spin_ns) : 0;
-    if (n != 0 || atomic_load_explicit(&io.has_orders, memory_order_acquire))
-        return n;
-    return sleep_for_events(events);
+    int n = io.spinning ? look(events) : 0;
+    return n != 0 || has_orders() ? n : sleep_for_events(events);
 }
 
 static void run(void *arg)
@@ -342,7 +364,9 @@ static mr_status *begin(void)
     io.orders_end = &io.orders;
     io.ending = false;
     io.asleep = false;
-    io.spin_ns = 0;
+    io.spinning = false;
+    io.worth = FIRST_WORTH;
+    io.no_spin_until_ns = 0;
     io.may_spin = mr_cpu_count() > 1;
     int err = 0;
     if (io.epoll_fd < 0 || io.wake_fd < 0 || !mr_watch_add(&wake_watch, io.wake_fd, EPOLLIN))

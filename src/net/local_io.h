@@ -36,8 +36,7 @@ void mr_local_post(mr_order *o);
 void mr_local_post_locked(mr_order *o) MR_REQUIRES(mr_local_mu);
 /* Runs fn(arg) there and waits for it; not from that thread. */
 void mr_local_do(void (*fn)(void *arg), void *arg);
-/* Runs o->fn after the events at hand: for what must outlive those that are still to be looked at.
- */
+/* Runs o->fn after the events at hand: for what must outlive those still to be looked at. */
 void mr_local_later(mr_order *o);
 
 /* ---- times ---- */

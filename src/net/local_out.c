@@ -93,8 +93,7 @@ static mr_segment *get_segment(mr_conn *c, size_t n)
     return NULL;
 }
 
-/* Copies the large pieces over and drops them; the others stay in the body.  Tells where all are.
- */
+/* Copies the large pieces over and drops them; the others stay.  Tells where all are. */
 static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
 {
     mr_bytes rest = {0};

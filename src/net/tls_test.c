@@ -1,5 +1,4 @@
-/* net/tls_test.c -- gRPC between tasks that show certificates, and those that have the wrong ones.
- */
+/* net/tls_test.c -- gRPC between tasks that show certificates, right ones and wrong ones. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -4,8 +4,7 @@
 #include <limits.h>
 
 /* A host that is lost shows after that long.  A client's pings need the server's consent, and a
- * plain server may be TensorFlow's, which bears one in five minutes; everywhere else they are ours.
- */
+ * plain server may be TensorFlow's, which bears one in five minutes; others are ours. */
 #define PING_MS 10000
 #define PLAIN_PING_MS 310000
 /* Messages of errors are among it, with up to three bytes for one. */
@@ -42,6 +41,8 @@ static void add_common(mr_grpc_args *a, size_t max_message)
     add_int(a, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
 }
 
+/* Larger frames, windows and chunks to read, no probes, and sending without copies were all tried
+ * with 64 KiB to 64 MiB over loopback: none is faster than what gRPC does by itself. */
 void mr_grpc_client_args(mr_grpc_args *a, size_t max_message, bool tls, const char *host)
 {
     add_common(a, max_message);
