@@ -85,10 +85,9 @@ static void answer(mr_conn *c, uint64_t id, mr_status *st, mr_bytes *body)
     mr_out_frame *f = mr_conn_compose(c, h, mr_net_message(st, &memory), st ? NULL : body);
     mr_lock(&c->mu);
     bool open = mr_conn_is_open_locked(c);
-    if (open) {
-        c->calls.p[id] = NULL;
+    c->calls.p[id] = NULL; /* also when it is lost: its end still looks for calls to cancel */
+    if (open)
         mr_conn_queue_locked(c, f, NULL);
-    }
     mr_unlock(&c->mu);
     if (open)
         mr_conn_flush(c);

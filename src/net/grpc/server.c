@@ -65,29 +65,34 @@ static void server_unref(mr_net_server *s)
 
 /* ---- the life of a call ---- */
 
-/* Lets go of gRPC's part; the others may still hold ours. */
-static void detach_locked(call *k) MR_REQUIRES(k->server->mu)
+/* Lets go of gRPC's part, which the caller unrefs without the lock; NULL: it is gone already. */
+static grpc_call *detach_locked(call *k) MR_REQUIRES(k->server->mu)
 {
     mr_net_server *s = k->server;
-    if (!k->call)
-        return;
-    grpc_call_unref(k->call);
+    grpc_call *g = k->call;
+    if (!g)
+        return NULL;
     k->call = NULL;
     *(k->prev ? &k->prev->next : &s->calls) = k->next;
     if (k->next)
         k->next->prev = k->prev;
     s->n_live--;
     mr_cond_broadcast(&s->changed);
+    return g;
 }
 
+/* The last reference goes under the lock, so that whoever finds it in the list can take one. */
 static void call_unref(call *k)
 {
-    if (!mr_refs_drop(&k->refs))
-        return;
     mr_net_server *s = k->server;
     mr_lock(&s->mu);
-    detach_locked(k);
+    bool last = mr_refs_drop(&k->refs);
+    grpc_call *g = last ? detach_locked(k) : NULL;
     mr_unlock(&s->mu);
+    if (!last)
+        return;
+    if (g)
+        grpc_call_unref(g);
     if (k->request)
         grpc_byte_buffer_destroy(k->request);
     if (k->answer)
@@ -450,9 +455,7 @@ static void detach_all(mr_net_server *s)
 {
     for (;;) {
         mr_lock(&s->mu);
-        grpc_call *g = s->calls ? get_call_locked(s->calls) : NULL;
-        if (g)
-            detach_locked(s->calls);
+        grpc_call *g = s->calls ? detach_locked(s->calls) : NULL;
         mr_unlock(&s->mu);
         if (!g)
             return;
