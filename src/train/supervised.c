@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/report.h"
 #include "dist/recovery.h"
 #include "train/supervised_internal.h"
 
@@ -182,11 +183,21 @@ static void pause_for(mr_supervised *s, int64_t ns)
     mr_unlock(&s->mu);
 }
 
+/* For whoever watches (base/report.h). */
+static void tell_wait(const mr_supervised *s, mr_recovery_do what)
+{
+    if (what == MR_RECOVER_PAUSE)
+        mr_report_waiting(s->recovery.why ? mr_status_message(s->recovery.why) : "the chief to make variables ready");
+    else
+        mr_report_waiting(what == MR_RECOVER_PREPARE ? "variables to be restored or initialised" : "the cluster");
+}
+
 /* Does one thing that the recovery wants, and tells it how that went. */
 static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_session **session)
 {
     mr_status *st;
     bool ready;
+    tell_wait(s, what);
     switch (what) {
     case MR_RECOVER_OPEN:
         mr_session_free(*session);
@@ -339,6 +350,7 @@ mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *
 {
     train_arg t = {.a = a};
     MR_TRY(with_session(s, train_once, &t));
+    mr_report_step(t.step);
     *step = t.step;
     return NULL;
 }

@@ -1,0 +1,25 @@
+/* base/report.h -- what this task is doing, told to whoever watches it.
+ *
+ * MILLRACE_STATUS names a Unix datagram socket; `millrace launch` sets it and draws its table from what comes.  Without the
+ * variable nothing happens, at the price of one load.  Reports are never waited for, and may be lost. */
+#ifndef MR_BASE_REPORT_H
+#define MR_BASE_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* One more step of this task is done; the global step is `step` now.  Waits for nothing any more. */
+void mr_report_step(int64_t step);
+/* The task waits: "the token of step 12", "/job:ps/task:0". */
+void mr_report_waiting(const char *what);
+
+/* A report as it travels: "worker/1 GLOBAL_STEP OWN_STEPS WAITING", -1 while there is no step. */
+typedef struct mr_report {
+    mr_sv task, waiting; /* views */
+    int64_t step, own;
+} mr_report;
+bool mr_report_parse(mr_sv text, mr_report *out);
+
+#endif

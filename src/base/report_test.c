@@ -1,0 +1,67 @@
+/* base/report_test.c */
+#include "base/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "tests/harness/test.h"
+
+MR_TEST(report_reads_what_was_told)
+{
+    mr_report r;
+    MR_CHECK(mr_report_parse(MR_SV("worker/1 1200 40 the token of step 12"), &r));
+    MR_CHECK(mr_sv_is(r.task, "worker/1") && r.step == 1200 && r.own == 40);
+    MR_CHECK(mr_sv_is(r.waiting, "the token of step 12"));
+    MR_CHECK(mr_report_parse(MR_SV("ps/0 -1 0 "), &r));
+    MR_CHECK(r.step == -1 && r.waiting.n == 0);
+}
+
+MR_TEST(report_refuses_what_is_none)
+{
+    mr_report r;
+    static const char *const bad[] = {"", "worker/1", "worker/1 x 0 ", "worker/1 1", " 1 1 ", "worker/1 -2 0 ", "worker/1 1 -1 ",
+                                      "worker/1 99999999999999999999 1 "};
+    for (int i = 0; i < MR_COUNT(bad); i++)
+        if (mr_report_parse(mr_sv_of(bad[i]), &r))
+            mr_test_fail(__FILE__, __LINE__, "'%s' was taken", bad[i]);
+}
+
+/* A socket where reports of this process go to. */
+static int listen_here(void)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/s", mr_test_dir());
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    MR_CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0);
+    setenv("MILLRACE_STATUS", a.sun_path, 1);
+    setenv("MILLRACE_TASK", "worker/3", 1);
+    return fd;
+}
+
+MR_TEST(report_tells_steps_now_and_then_and_waits_at_once)
+{
+    char text[256] = "";
+    int fd = listen_here();
+    for (int i = 1; i <= 1000; i++)
+        mr_report_step(10 * i);
+    mr_report_waiting("ps/0");
+    MR_CHECK(recv(fd, text, sizeof text - 1, 0) > 0);
+    MR_CHECK_STR(text, "worker/3 10 1 ");
+    ssize_t n = 0, last = 0;
+    while ((n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT)) > 0)
+        last = n;
+    text[last] = 0;
+    MR_CHECK_STR(text, "worker/3 10000 1000 ps/0");
+    close(fd);
+}
+
+MR_TEST(report_without_a_watcher_does_nothing)
+{
+    unsetenv("MILLRACE_STATUS");
+    mr_report_step(1);
+    mr_report_waiting("nobody");
+}
