@@ -46,6 +46,8 @@ typedef struct mr_server_def {
 mr_status *mr_server_def_decode(mr_sv server_def, mr_server_def *out);
 /* From the text of TF_CONFIG, and such a text for a task. */
 mr_status *mr_server_def_from_json(mr_sv tf_config, mr_server_def *out);
+/* The same where no task needs to be named: job is NULL then. */
+mr_status *mr_server_def_read_json(mr_sv text, mr_server_def *out);
 void mr_server_def_to_json(const mr_cluster *c, const char *job, int number, mr_str *out);
 void mr_server_def_deinit(mr_server_def *d);
 

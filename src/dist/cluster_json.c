@@ -75,7 +75,7 @@ static mr_status *read_config(mr_json *j, mr_cluster *c, mr_str *job, int64_t *n
     return st;
 }
 
-mr_status *mr_server_def_from_json(mr_sv text, mr_server_def *out)
+mr_status *mr_server_def_read_json(mr_sv text, mr_server_def *out)
 {
     mr_json j;
     mr_str job = {0};
@@ -84,14 +84,28 @@ mr_status *mr_server_def_from_json(mr_sv text, mr_server_def *out)
     mr_json_init(&j, text);
     mr_status *st = read_config(&j, &out->cluster, &job, &number);
     if (!st)
-        st = mr_json_status(&j, "TF_CONFIG");
-    if (!st && mr_cluster_find(&out->cluster, mr_str_view(&job), (int)MR_MIN(number, INT32_MAX)) < 0)
-        st = mr_invalid("TF_CONFIG: task %lld of job \"%s\" is not in the cluster", (long long)number, mr_str_z(&job));
-    out->job = mr_str_take(&job);
+        st = mr_json_status(&j, "cluster");
+    if (!st && !out->cluster.tasks.n)
+        st = mr_invalid("there are no tasks: {\"cluster\": {\"ps\": [\"host:port\"], \"worker\": [..]}} is expected");
+    bool named = job.n > 0;
+    if (!st && named && mr_cluster_find(&out->cluster, mr_str_view(&job), (int)MR_MIN(number, INT32_MAX)) < 0)
+        st = mr_invalid("task %lld of job \"%s\" is not in the cluster", (long long)number, mr_str_z(&job));
     out->task = (int)MR_MIN(number, INT32_MAX);
+    out->job = named ? mr_str_take(&job) : NULL;
+    mr_str_deinit(&job);
     if (st)
         mr_server_def_deinit(out);
     return st;
+}
+
+mr_status *mr_server_def_from_json(mr_sv text, mr_server_def *out)
+{
+    mr_status *st = mr_server_def_read_json(text, out);
+    if (!st && !out->job) {
+        st = mr_invalid("it names no task: \"task\": {\"type\": \"worker\", \"index\": 0}");
+        mr_server_def_deinit(out);
+    }
+    return mr_status_prepend(st, "TF_CONFIG: ");
 }
 
 void mr_server_def_to_json(const mr_cluster *c, const char *job, int number, mr_str *out)

@@ -154,6 +154,14 @@ static mr_status *check_plain(const char *address, mr_sv host)
                     address);
 }
 
+mr_status *mr_doors_check(const char *address)
+{
+    place p;
+    const char *folder = getenv("MILLRACE_TLS_DIR");
+    MR_TRY(take_apart(address, &p));
+    return folder && folder[0] ? NULL : check_plain(address, p.host);
+}
+
 static mr_status *open_door(mr_doors *d, mr_net *net, const mr_net_listen *o, int *port)
 {
     mr_status *st = net->listen(net, o, &d->servers[d->n], port);

@@ -20,6 +20,8 @@ typedef struct mr_doors { /* what a task listens on */
 /* Listens at "host:port" as a task; port 0 takes any, *port is the one taken.  FAILED_PRECONDITION at an address that
  * others can reach without keys, unless MILLRACE_TLS=off. */
 mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *out, int *port);
+/* Whether that would be refused for want of keys. */
+mr_status *mr_doors_check(const char *address);
 void mr_doors_close(mr_doors *d, int64_t grace_ns);
 
 #endif
