@@ -124,9 +124,10 @@ $(CLI): $(CLI_O) $(LIBA)
 	$(q)$(CC) $(CFLAGS) -o $@ $(CLI_O) $(LIBA) $(LDFLAGS) $(LDLIBS)
 
 # Unit tests see the insides, so they link the objects.
-$(UNIT): $(TEST_O) $(LIB_O) | $(NET_SO)
+TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
+$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
 
 unit: $(UNIT)                  ## build and run the unit tests (T=part of a name)
 	$(q)$(UNIT) $(T)
@@ -264,11 +265,16 @@ $(B)/capi/%_lib.so: tests/capi/%_lib.c $(SO)
 test-capi: $(CLIENT)           ## run the programs of clients, check the headers and what is exported
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
+.PHONY: test-cli
+test-cli: $(CLI) $(NET_SO)     ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
+
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
+	$(q)$(MAKE) --no-print-directory test-cli
 	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1

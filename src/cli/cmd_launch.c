@@ -1,185 +1,315 @@
-/* cli/cmd_launch.c -- `millrace launch`: a whole cluster on this machine, from one command, ended as one. */
-#include <arpa/inet.h>
-#include <dirent.h>
-#include <errno.h>
-#include <netinet/in.h>
+/* cli/cmd_launch.c -- `millrace launch`: a whole cluster from one command, ended as one.
+ *
+ * cli/plan.c says which tasks there are and where; this file makes their keys, environments and command lines;
+ * cli/launch.c runs them. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
+#include "cli/agent.h"
 #include "cli/command.h"
 #include "cli/launch.h"
-#include "dist/cluster.h"
-#include "net/net.h"
+#include "cli/peers.h"
+#include "cli/plan.h"
+#include "cli/secrets.h"
+#include "cli/warden.h"
+#include "server/ways.h"
 
-enum { MAX_TASKS = 1024 };
-
-static int64_t n_ps = 1, n_workers = 1, restarts = 3, grace_ms = 5000;
-static bool quiet, no_tls, bare_chief;
+static mr_plan_args want = {.cluster.task = MR_NOT_GIVEN, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
+static int64_t restarts = 3, grace_ms = 5000;
+static bool quiet, no_tls, no_table, bare_chief;
+static const char *remote, *env_names;
 
 static const mr_option options[] = {
-    {"ps", MR_OPT_INT, &n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
-    {"workers", MR_OPT_INT, &n_workers, "N", "tasks that run PROGRAM (default 1)"},
+    {"ps", MR_OPT_INT, &want.n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
+    {"workers", MR_OPT_INT, &want.n_workers, "N", "tasks that run PROGRAM (default 1)"},
+    {"hosts", MR_OPT_STRING, &want.hosts, "LIST", "run them on these hosts by ssh: a,b:2,user@c (b takes two in turn)"},
+    {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, a host a line: b, b:2 or b slots=2"},
+    {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
+    {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
+    {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
+    MR_CLUSTER_OPTIONS(want.cluster),
+    {"local", MR_OPT_FLAG, &want.local, NULL, "all on this machine, whatever mpirun, Slurm or TF_CONFIG say"},
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
-    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "worker/0 writes straight to this terminal, without its name before each line"},
+    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "the chief writes straight to this terminal, without its name before each line"},
+    {"no-table", MR_OPT_FLAG, &no_table, NULL, "only lines, also on a terminal"},
     {"quiet", MR_OPT_FLAG, &quiet, NULL, "only what the tasks write"},
     {0},
 };
 
-/* ---- addresses ---- */
+/* What is made for a launch, and goes with it. */
+typedef struct job {
+    mr_plan plan;
+    char *folder; /* of secrets, and of the socket for reports */
+    char *self;   /* the path of this program */
+    char **program;
+    mr_launch_task *tasks;
+    mr_str *inputs;
+    int n;
+} job;
 
-/* A port that is free now; the socket keeps it until all are chosen. */
-static mr_status *hold_port(int *fd, int *port)
+/* ---- what a task gets ---- */
+
+static bool is_ps(const job *j, int i) { return strcmp(j->plan.cluster.tasks.p[i].job, "ps") == 0; }
+
+/* On this machine tasks start together: a socket that is missing will come. */
+static bool all_here(const job *j)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof a;
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd < 0 || bind(*fd, (struct sockaddr *)&a, sizeof a) < 0 || getsockname(*fd, (struct sockaddr *)&a, &n) < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no free port: %s", strerror(errno));
-    *port = ntohs(a.sin_port);
-    return NULL;
+    for (int i = 0; j->plan.hosts && i < j->plan.cluster.tasks.n; i++)
+        if (j->plan.hosts[i])
+            return false;
+    return j->plan.only < 0;
 }
 
-static mr_status *add_task(mr_cluster *c, const char *job, int i, int port)
+static char **environment(const job *j, int i)
 {
-    char *address = mr_printf("127.0.0.1:%d", port);
-    mr_status *st = mr_cluster_add(c, mr_sv_of(job), i, mr_sv_of(address));
-    mr_free(address);
-    return st;
-}
-
-static mr_status *choose_addresses(mr_cluster *c)
-{
-    int n = (int)(n_ps + n_workers), held[MAX_TASKS], n_held = 0;
-    mr_status *st = NULL;
-    for (int i = 0; !st && i < n; i++) {
-        int port = 0;
-        st = hold_port(&held[n_held], &port);
-        n_held += held[n_held] >= 0;
-        if (!st)
-            st = i < n_ps ? add_task(c, "ps", i, port) : add_task(c, "worker", i - (int)n_ps, port);
-    }
-    for (int i = 0; i < n_held; i++)
-        close(held[i]);
-    return st;
-}
-
-/* ---- keys: a folder that only this user can read, gone with the job ---- */
-
-/* 32 random bytes that tasks of this host show each other. */
-static mr_status *write_token(const char *folder)
-{
-    uint64_t token[4];
-    char *path = mr_printf("%s/token", folder);
-    for (int i = 0; i < 4; i++)
-        token[i] = mr_random64();
-    FILE *f = fopen(path, "wbx");
-    bool ok = f && fchmod(fileno(f), 0600) == 0 && fwrite(token, sizeof token, 1, f) == 1;
-    if (f && fclose(f) != 0)
-        ok = false;
-    mr_status *st = ok ? NULL : mr_error(MR_INTERNAL, "%s: %s", path, strerror(errno));
-    mr_free(path);
-    return st;
-}
-
-static mr_status *make_keys(const mr_cluster *c, char *folder)
-{
-    int n = c->tasks.n + 1;
-    char **names = mr_new_array(char *, n);
-    const char **hosts = mr_new_array(const char *, n);
-    for (int i = 0; i < n; i++) {
-        names[i] = i < n - 1 ? mr_printf("%s/%d", c->tasks.p[i].job, c->tasks.p[i].number) : mr_strdup("client");
-        hosts[i] = "localhost";
-    }
-    mr_status *st = mr_net_make_keys(folder, (const char *const *)names, hosts, n, 30);
-    for (int i = 0; i < n; i++)
-        mr_free(names[i]);
-    mr_free(names);
-    mr_free(hosts);
-    return st;
-}
-
-static mr_status *prepare_secrets(const mr_cluster *c, char *folder)
-{
-    if (!mkdtemp(folder))
-        return mr_error(MR_INTERNAL, "%s: %s", folder, strerror(errno));
-    MR_TRY(write_token(folder));
-    return no_tls ? NULL : make_keys(c, folder);
-}
-
-/* The folder has files only. */
-static void remove_folder(const char *folder)
-{
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.')
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    rmdir(folder);
-}
-
-/* ---- tasks ---- */
-
-static char **environment(const mr_cluster *c, const char *folder, const char *job, int number)
-{
+    const mr_task_address *t = &j->plan.cluster.tasks.p[i];
+    bool here = !j->plan.hosts || !j->plan.hosts[i];
     mr_str config = {0};
-    char **env = mr_new_array(char *, 6);
+    char **env = mr_new_array(char *, 7);
+    int n = 0;
     mr_str_appendz(&config, "TF_CONFIG=");
-    mr_server_def_to_json(c, job, number, &config);
-    env[0] = mr_str_take(&config);
-    env[1] = mr_printf("MILLRACE_TASK=%s/%d", job, number);
-    env[2] = mr_printf("MILLRACE_TLS_DIR=%s", folder);
-    env[3] = mr_strdup("MILLRACE_SHM=on"); /* they start together: a socket that is missing will come */
+    mr_server_def_to_json(&j->plan.cluster, t->job, t->number, &config);
+    env[n++] = mr_str_take(&config);
+    env[n++] = mr_printf("MILLRACE_TASK=%s/%d", t->job, t->number);
+    if (here)
+        env[n++] = mr_printf("MILLRACE_STATUS=%s/status", j->folder);
+    if (here && j->plan.only < 0)
+        env[n++] = mr_printf("MILLRACE_TLS_DIR=%s", j->folder);
+    if (all_here(j))
+        env[n++] = mr_strdup("MILLRACE_SHM=on");
     if (no_tls)
-        env[4] = mr_strdup("MILLRACE_TLS=off");
+        env[n++] = mr_strdup("MILLRACE_TLS=off");
     return env;
 }
 
-static void free_environment(char **env)
+static void free_words(char **words)
 {
-    for (char **e = env; e && *e; e++)
-        mr_free(*e);
-    mr_free(env);
+    for (char **w = words; w && *w; w++)
+        mr_free(*w);
+    mr_free(words);
+}
+
+static char **serve_words(const job *j)
+{
+    char **argv = mr_new_array(char *, 3);
+    argv[0] = mr_strdup(j->self);
+    argv[1] = mr_strdup("serve");
+    return argv;
+}
+
+static char **copy_words(char **words)
+{
+    int n = 0;
+    while (words[n])
+        n++;
+    char **copy = mr_new_array(char *, n + 1);
+    for (int i = 0; i < n; i++)
+        copy[i] = mr_strdup(words[i]);
+    return copy;
+}
+
+/* ---- tasks on other hosts ---- */
+
+/* In single quotes, as the shell on the other side reads it. */
+static void quote(const char *word, mr_str *out)
+{
+    mr_str_appendc(out, '\'');
+    for (const char *p = word; *p; p++)
+        *p == '\'' ? mr_str_appendz(out, "'\\''") : mr_str_appendc(out, *p);
+    mr_str_appendc(out, '\'');
+}
+
+/* "me@[::1]" is me@::1 to ssh. */
+static char *ssh_host(const char *host)
+{
+    char *copy = mr_strdup(host), *to = copy;
+    for (const char *p = host; *p; p++)
+        if (*p != '[' && *p != ']')
+            *to++ = *p;
+    *to = 0;
+    return copy;
+}
+
+/* No questions: several would ask at once.  A host that is lost is noticed within 15 seconds. */
+static char **ssh_words(const job *j, const char *host)
+{
+    static const char *const with[] = {"-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
+    const char *ssh = getenv("MILLRACE_SSH");
+    mr_sv rest = mr_sv_of(ssh && ssh[0] ? ssh : "ssh"), word;
+    char **argv = mr_new_array(char *, (int)rest.n + MR_COUNT(with) + 3);
+    mr_str command = {0};
+    int n = 0;
+    while (mr_sv_cut(&rest, ' ', &word))
+        if (word.n)
+            argv[n++] = mr_strndup(word.p, word.n);
+    for (int i = 0; i < MR_COUNT(with); i++)
+        argv[n++] = mr_strdup(with[i]);
+    argv[n++] = ssh_host(host);
+    mr_str_appendz(&command, "exec ");
+    quote(remote ? remote : j->self, &command);
+    mr_str_appendz(&command, " agent");
+    argv[n] = mr_str_take(&command);
+    return argv;
+}
+
+static void put_variables(mr_str *out)
+{
+    mr_sv rest = mr_sv_of(env_names), name;
+    while (mr_sv_cut(&rest, ',', &name)) {
+        char *z = mr_strndup(name.p, name.n), *value = getenv(z), *both = mr_printf("%s=%s", z, value ? value : "");
+        if (value)
+            mr_agent_put(out, MR_AGENT_ENV, mr_sv_of(both));
+        mr_free(both);
+        mr_free(z);
+    }
+}
+
+/* All that the agent has to know; secrets go this way only. */
+static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *out)
+{
+    const mr_task_address *t = &j->plan.cluster.tasks.p[i];
+    char *name = mr_printf("%s/%d", t->job, t->number), *grace = mr_printf("%lld", (long long)grace_ms), *here = getcwd(NULL, 0);
+    mr_status *st = mr_secrets_send(j->folder, name, !no_tls, out);
+    if (is_ps(j, i)) {
+        mr_agent_put(out, MR_AGENT_SELF, MR_SV(""));
+        mr_agent_put(out, MR_AGENT_ARG, MR_SV("serve"));
+    }
+    for (char **w = j->program; !is_ps(j, i) && *w; w++)
+        mr_agent_put(out, MR_AGENT_ARG, mr_sv_of(*w));
+    put_variables(out);
+    for (char *const *e = env; *e; e++)
+        mr_agent_put(out, MR_AGENT_ENV, mr_sv_of(*e));
+    if (here && !is_ps(j, i))
+        mr_agent_put(out, MR_AGENT_FOLDER, mr_sv_of(here));
+    mr_agent_put(out, MR_AGENT_GRACE, mr_sv_of(grace));
+    mr_agent_put(out, MR_AGENT_GO, MR_SV(""));
+    if (!st && out->n > MR_AGENT_MAX)
+        st = mr_invalid("the program's arguments and variables are longer than %d bytes", MR_AGENT_MAX);
+    free(here);
+    mr_free(name);
+    mr_free(grace);
+    return st;
+}
+
+/* ---- the job ---- */
+
+static mr_status *add_task(job *j, int i)
+{
+    const mr_task_address *a = &j->plan.cluster.tasks.p[i];
+    const char *host = j->plan.hosts ? j->plan.hosts[i] : NULL;
+    mr_launch_task *t = &j->tasks[j->n];
+    mr_str *input = &j->inputs[j->n++];
+    *t = (mr_launch_task){.job = a->job, .number = a->number, .host = host, .env = environment(j, i),
+                          .decides = mr_plan_is_chief(&j->plan, i)};
+    t->argv = host ? ssh_words(j, host) : is_ps(j, i) ? serve_words(j) : copy_words(j->program);
+    if (!host)
+        return NULL;
+    mr_status *st = compose_input(j, i, t->env, input);
+    free_words(t->env); /* they are the task's, not ssh's */
+    t->env = NULL;
+    t->input = mr_str_view(input);
+    return st;
+}
+
+static mr_status *prepare(job *j)
+{
+    int n = j->plan.cluster.tasks.n, only = j->plan.only;
+    MR_TRY(mr_secrets_folder(&j->folder));
+    if (only < 0)
+        MR_TRY(mr_secrets_make(&j->plan.cluster, j->folder, !no_tls));
+    else if (!no_tls)
+        MR_TRY(mr_doors_check(j->plan.cluster.tasks.p[only].address));
+    j->tasks = mr_new_array(mr_launch_task, n);
+    j->inputs = mr_new_array(mr_str, n);
+    for (int i = 0; i < n; i++)
+        if (only < 0 || i == only)
+            MR_TRY(add_task(j, i));
+    return NULL;
+}
+
+static mr_launch_end told_by_peer(int fd)
+{
+    int code;
+    return (mr_launch_end){read(fd, &code, sizeof code) == sizeof code ? code : -1, false};
+}
+
+/* With others of its kind, one a rank: who ends the job tells the rest. */
+static mr_status *run(job *j, int *code)
+{
+    mr_launch_options o = {.max_restarts = (int)MR_MIN(restarts, 1000000), .grace_ms = (int)MR_MIN(grace_ms, 600000), .quiet = quiet,
+                           .bare_chief = bare_chief, .table = !no_table && !quiet && !bare_chief && j->plan.only < 0, .folder = j->folder, .wake = -1, .woken = told_by_peer};
+    mr_peers *peers = NULL;
+    sigset_t before;
+    int me = j->plan.only;
+    if (j->plan.launchers && j->plan.cluster.tasks.n > 1) {
+        char *name = mr_printf("%s/%d", j->tasks[0].job, j->tasks[0].number);
+        mr_launch_block_signals(&before);
+        mr_status *st = mr_peers_new(name, j->plan.launchers[me], &peers, &o.wake);
+        mr_free(name);
+        if (st)
+            return st;
+    }
+    mr_status *st = mr_launch(j->tasks, j->n, &o, code);
+    if (peers && !mr_peers_told(peers)) {
+        mr_peers_tell(peers, j->plan.launchers, me, st ? 1 : *code);
+        mr_peers_tell(peers, j->plan.launchers + me + 1, j->plan.cluster.tasks.n - me - 1, st ? 1 : *code);
+    }
+    mr_peers_free(peers);
+    return st;
+}
+
+static void deinit(job *j)
+{
+    for (int i = 0; i < j->n; i++) {
+        free_words((char **)(uintptr_t)j->tasks[i].argv);
+        free_words(j->tasks[i].env);
+        if (j->inputs[i].p)
+            explicit_bzero(j->inputs[i].p, j->inputs[i].cap);
+        mr_str_deinit(&j->inputs[i]);
+    }
+    if (j->folder)
+        mr_remove_folder(j->folder);
+    mr_free(j->tasks);
+    mr_free(j->inputs);
+    mr_free(j->folder);
+    mr_free(j->self);
+    mr_plan_deinit(&j->plan);
+}
+
+/* Whether somebody has to run PROGRAM. */
+static bool needs_program(const job *j) { return j->plan.only < 0 || !is_ps(j, j->plan.only); }
+
+static char *own_path(void)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    return n > 0 ? mr_strndup(path, (size_t)n) : mr_strdup("millrace");
 }
 
 static mr_status *launch(int n_args, char **args)
 {
-    (void)n_args;
-    mr_cluster c = {0};
+    job j = {.program = args, .self = own_path()};
+    const char *tls = getenv("MILLRACE_TLS");
     int code = 1;
-    char folder[] = "/tmp/millrace-launch-XXXXXX";
-    if (n_ps < 0 || n_workers < 1 || n_ps + n_workers > MAX_TASKS)
-        return mr_invalid("--ps %lld --workers %lld: at least one worker, at most %d tasks", (long long)n_ps, (long long)n_workers,
-                          MAX_TASKS);
-    mr_status *st = choose_addresses(&c);
+    no_tls |= tls && strcmp(tls, "off") == 0;
+    if (restarts < 0 || grace_ms < 0)
+        return mr_invalid("--restarts and --grace are not negative");
+    mr_status *st = mr_plan_make(&want, &j.plan);
+    if (!st && n_args == 0 && needs_program(&j))
+        st = mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
     if (!st)
-        st = prepare_secrets(&c, folder);
-    int n = st ? 0 : c.tasks.n;
-    char *serve[] = {(char *)"/proc/self/exe", (char *)"serve", NULL};
-    mr_launch_task *tasks = mr_new_array(mr_launch_task, n + 1);
-    for (int i = 0; i < n; i++) {
-        bool ps = strcmp(c.tasks.p[i].job, "ps") == 0;
-        tasks[i] = (mr_launch_task){c.tasks.p[i].job, c.tasks.p[i].number, ps ? serve : args,
-                                    environment(&c, folder, c.tasks.p[i].job, c.tasks.p[i].number)};
-    }
+        st = prepare(&j);
     if (!st)
-        st = mr_launch(tasks, n, &(mr_launch_options){(int)MR_MIN(restarts, 1000), (int)MR_MIN(grace_ms, 600000), quiet, bare_chief}, &code);
-    for (int i = 0; i < n; i++)
-        free_environment(tasks[i].env);
-    mr_free(tasks);
-    remove_folder(folder);
-    mr_cluster_deinit(&c);
+        st = run(&j, &code);
+    deinit(&j);
     mr_command_exit_code(code);
     return st;
 }
 
 MR_COMMAND(launch,
-           .summary = "start a cluster on this machine, run a program on its workers, end all together",
-           .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .min_args = 1, .max_args = -1, .run = launch);
+           .summary = "start a cluster here, over ssh, or in mpirun and Slurm; run a program on it; end all together",
+           .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .min_args = 0, .max_args = -1, .run = launch);

@@ -12,6 +12,8 @@
 
 typedef enum mr_option_kind { MR_OPT_FLAG, MR_OPT_STRING, MR_OPT_INT } mr_option_kind;
 
+#define MR_NOT_GIVEN INT64_MIN /* for an MR_OPT_INT without a fixed default */
+
 typedef struct mr_option {
     const char *name; /* without the dashes; NULL ends the table */
     mr_option_kind kind;

@@ -1,373 +1,346 @@
-/* cli/launch.c -- the processes of a cluster on this machine.
+/* cli/launch.c -- the processes of a job.
  *
- * One thread, one poll: the pipes of the tasks and a signalfd.  Invariant: a task with a pid has not been waited for; its
- * group is signalled only while it has one, so no stranger's process ever is. */
+ * One thread, one poll: the pipes of the tasks, their reports, and a signalfd.  Invariant: a task with a pid has not been
+ * waited for; its group is signalled only while it has one, so no stranger's process ever is. */
 #include "cli/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cli/agent.h"
+#include "cli/launch_internal.h"
 
-enum { MAX_LINE = 1 << 16 };
-
-typedef struct stream { /* what a task writes */
-    int fd;             /* -1: closed */
-    FILE *to;
-    mr_str line; /* begun, not ended */
-} stream;
-
-typedef struct task {
-    const mr_launch_task *what;
-    char *name; /* "worker/0" */
-    pid_t pid;  /* 0: not running */
-    stream out[2];
-    int n_restarts;
-    int n_quick; /* lives that ended soon, one after the other */
-    int64_t started_ns;
-    bool done; /* ended well */
-    int64_t restart_at_ns; /* 0: not waiting for it */
-} task;
-
-typedef struct launcher {
-    const mr_launch_options *o;
-    int n;
-    task *tasks;
-    int signals; /* signalfd */
-    bool ending;
-    int exit_code;
-    int64_t kill_at_ns;
-    size_t name_width;
-} launcher;
-
-/* ---- output ---- */
-
-static void write_line(const launcher *l, const task *t, stream *s)
-{
-    fprintf(s->to, "[%-*s] ", (int)l->name_width, t->name);
-    fwrite(mr_str_z(&s->line), 1, s->line.n, s->to);
-    fputc('\n', s->to);
-    fflush(s->to);
-    mr_str_clear(&s->line);
-}
-
-/* A carriage return ends a line too: progress bars come line by line. */
-static void take_bytes(const launcher *l, const task *t, stream *s, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        bool end = p[i] == '\n' || p[i] == '\r';
-        if (!end)
-            mr_str_appendc(&s->line, p[i]);
-        if ((end && s->line.n > 0) || s->line.n >= MAX_LINE)
-            write_line(l, t, s);
-    }
-}
-
-/* false when the pipe is at its end. */
-static bool read_stream(const launcher *l, const task *t, stream *s)
-{
-    char buf[8192];
-    ssize_t n = read(s->fd, buf, sizeof buf);
-    if (n > 0) {
-        take_bytes(l, t, s, buf, (size_t)n);
-        return true;
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return true;
-    if (s->line.n)
-        write_line(l, t, s);
-    close(s->fd);
-    s->fd = -1;
-    return false;
-}
-
-static void say(const launcher *l, const char *fmt, ...) MR_PRINTF(2, 3);
-static void say(const launcher *l, const char *fmt, ...)
-{
-    va_list ap;
-    if (l->o->quiet)
-        return;
-    va_start(ap, fmt);
-    fputs("millrace: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
-    va_end(ap);
-}
+#define MS INT64_C(1000000)
+#define LONG_LIFE_NS (600 * 1000 * MS) /* who lived so long begins anew with its restarts */
+#define SOON_NS (5 * 1000 * MS)
+enum { SSH_FAILED = 255 };
 
 /* ---- starting ---- */
 
-static bool is_chief(const task *t) { return strcmp(t->what->job, "worker") == 0 && t->what->number == 0; }
-
-/* In the child; only what may be called between fork and exec. */
-static void become(const task *t, int out, int err, pid_t parent)
+/* The records for the agent, all at once: a pipe holds them. */
+static mr_status *send_input(mr_launched *t)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(127);
-    int null = open("/dev/null", O_RDONLY);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
-        _exit(127);
-    for (char **e = t->what->env; e && *e; e++)
-        putenv(*e);
-    execvp(t->what->argv[0], t->what->argv);
-    dprintf(2, "millrace: cannot run %s: %s\n", t->what->argv[0], strerror(errno));
-    _exit(127);
-}
-
-/* The chief may have ours. */
-static mr_status *open_output(const launcher *l, const task *t, int ends[2], int ours)
-{
-    ends[0] = -1;
-    ends[1] = ours;
-    if (l->o->bare_chief && is_chief(t))
-        return NULL;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    mr_sv in = t->what->input;
+    if (fcntl(t->process.in, F_SETPIPE_SZ, (int)in.n + 4096) < 0 || write(t->process.in, in.p, in.n) != (ssize_t)in.n)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%s: nothing can be sent to %s: %s", t->name, t->what->host, strerror(errno));
     return NULL;
 }
 
-static void close_end(int *fd)
+static mr_status *start(mr_launcher *l, mr_launched *t)
 {
-    if (*fd > 2)
-        close(*fd);
-    *fd = -1;
-}
-
-/* What is read from now on; of its life before nothing is left. */
-static void read_from(stream *s, int fd, FILE *to)
-{
-    close_end(&s->fd);
-    mr_str_deinit(&s->line);
-    *s = (stream){.fd = fd, .to = to};
-}
-
-static mr_status *start(const launcher *l, task *t)
-{
-    int out[2] = {-1, -1}, err[2] = {-1, -1};
-    pid_t parent = getpid();
-    mr_status *st = open_output(l, t, out, 1);
-    if (!st)
-        st = open_output(l, t, err, 2);
-    fflush(NULL);
-    pid_t pid = st ? -1 : fork();
-    if (pid == 0)
-        become(t, out[1], err[1], parent);
-    if (pid < 0 && !st)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "fork: %s", strerror(errno));
-    close_end(&out[1]);
-    close_end(&err[1]);
-    read_from(&t->out[0], out[0], stdout);
-    read_from(&t->out[1], err[0], stderr);
+    bool remote = t->what->input.n > 0;
+    mr_process_close(&t->process);
     t->restart_at_ns = 0;
-    t->started_ns = mr_now_ns();
-    t->pid = st ? 0 : pid;
-    if (t->pid)
-        setpgid(t->pid, t->pid); /* also here: whoever comes first */
-    return st;
+    mr_process_start_options o = {t->what->argv, t->what->env, t->what->folder, remote, l->o->bare_chief && t->what->decides && !remote};
+    MR_TRY(mr_process_start(&o, &t->process));
+    mr_warden_add(l->warden, t->process.pid);
+    t->began_ns = mr_now_ns();
+    mr_launch_forget(t);
+    return remote ? send_input(t) : NULL;
 }
 
 /* ---- ending ---- */
 
-static void signal_all(launcher *l, int sig)
+/* The process of a task on another host is ssh: its agent is asked instead, and what the task still has to say comes. */
+static void ask_to_end(mr_launched *t)
 {
-    for (int i = 0; i < l->n; i++)
-        if (l->tasks[i].pid)
-            kill(-l->tasks[i].pid, sig);
+    mr_str end = {0};
+    if (t->process.in >= 0) {
+        mr_agent_put(&end, MR_AGENT_END, MR_SV(""));
+        if (write(t->process.in, end.p, end.n) < 0)
+            kill(-t->process.pid, SIGTERM);
+    } else {
+        kill(-t->process.pid, SIGTERM);
+    }
+    mr_str_deinit(&end);
 }
 
-static void end_job(launcher *l, int exit_code)
+static void end_job(mr_launcher *l, int exit_code)
 {
     if (l->ending)
         return;
     l->ending = true;
     l->exit_code = exit_code;
-    l->kill_at_ns = mr_now_ns() + l->o->grace_ms * INT64_C(1000000);
-    for (int i = 0; i < l->n; i++)
+    l->kill_at_ns = mr_now_ns() + l->o->grace_ms * MS;
+    for (int i = 0; i < l->n; i++) {
         l->tasks[i].restart_at_ns = 0;
-    signal_all(l, SIGTERM);
+        if (l->tasks[i].process.pid)
+            ask_to_end(&l->tasks[i]);
+    }
 }
 
-/* A little later each time that it dies soon; one that has worked for a while is wanted back at once. */
-static int64_t restart_delay_ms(task *t)
+static void kill_all(mr_launcher *l)
 {
-    enum { SOON_MS = 5000, FIRST_MS = 100, LAST_MS = 2000 };
-    if (mr_now_ns() - t->started_ns > SOON_MS * INT64_C(1000000))
-        t->n_quick = 0;
-    int64_t ms = MR_MIN(FIRST_MS << t->n_quick, LAST_MS);
-    t->n_quick = MR_MIN(t->n_quick + 1, 6);
-    return ms;
+    for (int i = 0; i < l->n; i++)
+        if (l->tasks[i].process.pid)
+            kill(-l->tasks[i].process.pid, SIGKILL);
 }
 
-/* A task ends: the job too, or it is started again. */
-static void ended(launcher *l, task *t, int code, const char *how)
+/* A little later each time that it dies soon; one that has worked for a while is wanted back at once, so that others
+ * hardly notice. */
+static int64_t pause_ns(mr_launched *t)
+{
+    static const int ms[] = {50, 100, 200, 400, 800};
+    if (mr_now_ns() - t->began_ns > SOON_NS)
+        t->n_quick = 0;
+    int i = t->n_quick;
+    t->n_quick = MR_MIN(i + 1, MR_COUNT(ms) - 1);
+    return ms[i] * MS;
+}
+
+static void give_up(mr_launcher *l, mr_launched *t, int code, const char *how)
+{
+    if (t->n_restarts)
+        mr_launch_say(l, "%s %s; it was restarted %d time%s: the job ends", t->name, how, t->n_restarts, t->n_restarts > 1 ? "s" : "");
+    else
+        mr_launch_say(l, "%s %s: the job ends", t->name, how);
+    end_job(l, code ? code : 1);
+}
+
+/* A task has ended: the job too, or it is started again a little later. */
+static void ended(mr_launcher *l, mr_launched *t, int code, const char *how)
 {
     if (l->ending)
         return;
     if (code == 0 && strcmp(t->what->job, "ps") != 0) {
         t->done = true;
-        if (is_chief(t))
+        if (t->what->decides)
             end_job(l, 0);
         return;
     }
-    if (t->n_restarts >= l->o->max_restarts) {
-        say(l, "%s %s; it was restarted %d times, no more: the job ends", t->name, how, t->n_restarts);
-        end_job(l, code ? code : 1);
+    if (mr_now_ns() - t->began_ns > LONG_LIFE_NS)
+        t->n_counted = 0;
+    if (code == 126 || code == 127 || t->n_counted >= l->o->max_restarts) { /* it cannot even be run, or not kept running */
+        give_up(l, t, code, how);
         return;
     }
+    t->restart_at_ns = mr_now_ns() + pause_ns(t);
+    t->n_counted++;
     t->n_restarts++;
-    t->restart_at_ns = mr_now_ns() + restart_delay_ms(t) * 1000000;
-    say(l, "%s %s; restart %d of %d", t->name, how, t->n_restarts, l->o->max_restarts);
+    mr_launch_say(l, "%s %s; restart %d of %d", t->name, how, t->n_counted, l->o->max_restarts);
 }
 
-static void reap(launcher *l)
+/* An agent hands on how its task ended, as shells do. */
+static void tell_how(const mr_launched *t, int status, mr_str *out)
+{
+    int code = mr_process_code(status);
+    bool remote = t->what->host != NULL;
+    if (remote && WIFEXITED(status) && code == SSH_FAILED)
+        mr_str_printf(out, "could not be started or was cut off: ssh to %s failed", t->what->host);
+    else
+        mr_process_how(code, WIFSIGNALED(status) || (remote && code > 128), out);
+    if (remote && code != SSH_FAILED)
+        mr_str_printf(out, " on %s", t->what->host);
+}
+
+static void reap(mr_launcher *l)
 {
     for (int i = 0; i < l->n; i++) {
-        task *t = &l->tasks[i];
+        mr_launched *t = &l->tasks[i];
+        mr_str how = {0};
         int status;
-        if (!t->pid || waitpid(t->pid, &status, WNOHANG) != t->pid)
+        pid_t pid = t->process.pid;
+        if (!pid || waitpid(pid, &status, WNOHANG) != pid)
             continue;
-        kill(-t->pid, SIGKILL); /* what it started and left behind */
-        t->pid = 0;
-        for (int k = 0; k < 2; k++)
-            while (t->out[k].fd >= 0 && poll(&(struct pollfd){t->out[k].fd, POLLIN, 0}, 1, 0) > 0)
-                read_stream(l, t, &t->out[k]);
-        char how[64];
-        int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        snprintf(how, sizeof how, WIFEXITED(status) ? "ended with exit code %d" : "was killed by signal %d",
-                 WIFEXITED(status) ? code : WTERMSIG(status));
-        ended(l, t, code, how);
+        kill(-pid, SIGKILL); /* what it started and left behind */
+        mr_warden_remove(l->warden, pid);
+        t->process.pid = 0;
+        for (int k = 1; k <= 2; k++)
+            while (t->process.out[k - 1] >= 0 && poll(&(struct pollfd){t->process.out[k - 1], POLLIN, 0}, 1, 0) > 0)
+                mr_launch_read(l, t, k);
+        tell_how(t, status, &how);
+        ended(l, t, mr_process_code(status), mr_str_z(&how));
+        mr_str_deinit(&how);
     }
 }
 
 /* ---- the loop ---- */
 
-static void take_signal(launcher *l)
+static void take_signal(mr_launcher *l)
 {
     struct signalfd_siginfo s;
     while (read(l->signals, &s, sizeof s) == sizeof s)
         if (s.ssi_signo != SIGCHLD) {
             if (l->ending)
                 l->kill_at_ns = 0; /* asked twice: at once */
+            else
+                mr_launch_say(l, "%s: ending all tasks", strsignal((int)s.ssi_signo));
             end_job(l, 128 + (int)s.ssi_signo);
         }
     reap(l);
 }
 
-static int64_t next_time(const launcher *l)
+static int64_t next_time(const mr_launcher *l)
 {
-    int64_t at = l->ending ? l->kill_at_ns : INT64_MAX;
+    int64_t at = MR_MIN(l->draw_at_ns, l->ending ? l->kill_at_ns : INT64_MAX);
     for (int i = 0; i < l->n; i++)
         if (l->tasks[i].restart_at_ns)
             at = MR_MIN(at, l->tasks[i].restart_at_ns);
     return at;
 }
 
-static void due(launcher *l)
+static void start_or_end(mr_launcher *l, mr_launched *t)
+{
+    mr_status *st = start(l, t);
+    if (!st)
+        return;
+    mr_launch_say(l, "%s: %s", t->name, mr_status_message(st));
+    mr_status_free(st);
+    end_job(l, 1);
+}
+
+static void due(mr_launcher *l)
 {
     int64_t now = mr_now_ns();
     if (l->ending && now >= l->kill_at_ns) {
-        signal_all(l, SIGKILL);
+        kill_all(l);
         l->kill_at_ns = INT64_MAX;
     }
-    for (int i = 0; i < l->n; i++) {
-        task *t = &l->tasks[i];
-        if (!t->restart_at_ns || now < t->restart_at_ns)
-            continue;
-        mr_status *st = start(l, t);
-        if (st) {
-            say(l, "%s: %s", t->name, mr_status_message(st));
-            mr_status_free(st);
-            end_job(l, 1);
-        }
-    }
+    for (int i = 0; i < l->n; i++)
+        if (l->tasks[i].restart_at_ns && now >= l->tasks[i].restart_at_ns)
+            start_or_end(l, &l->tasks[i]);
 }
 
-static bool all_gone(const launcher *l)
+static bool all_gone(const mr_launcher *l)
 {
     for (int i = 0; i < l->n; i++)
-        if (l->tasks[i].pid)
+        if (l->tasks[i].process.pid)
             return false;
     return true;
 }
 
-static void wait_for_something(launcher *l)
+static void take_wake(mr_launcher *l)
 {
-    struct pollfd *p = mr_new_array(struct pollfd, 2 * l->n + 1);
-    int64_t at = next_time(l), now = mr_now_ns();
-    int timeout = at == INT64_MAX ? -1 : at <= now ? 0 : (int)MR_MIN((at - now) / 1000000 + 1, 60000);
-    p[0] = (struct pollfd){l->signals, POLLIN, 0};
+    mr_launch_end e = l->o->woken(l->o->wake);
+    if (e.exit_code < 0)
+        return;
+    end_job(l, e.exit_code);
+    if (e.at_once)
+        l->kill_at_ns = 0;
+}
+
+enum { SIGNALS, STATUS, WAKE, FIRST_PIPE };
+
+static void take_all(mr_launcher *l, const struct pollfd *p)
+{
     for (int i = 0; i < 2 * l->n; i++)
-        p[i + 1] = (struct pollfd){l->tasks[i / 2].out[i % 2].fd, POLLIN, 0};
-    if (poll(p, (nfds_t)(2 * l->n + 1), timeout) > 0) {
-        for (int i = 0; i < 2 * l->n; i++)
-            if (p[i + 1].revents)
-                read_stream(l, &l->tasks[i / 2], &l->tasks[i / 2].out[i % 2]);
-        if (p[0].revents)
-            take_signal(l);
-    }
+        if (p[FIRST_PIPE + i].revents)
+            mr_launch_read(l, &l->tasks[i / 2], 1 + i % 2);
+    if (p[STATUS].revents)
+        mr_launch_hear(l);
+    if (p[WAKE].revents)
+        take_wake(l);
+    if (p[SIGNALS].revents)
+        take_signal(l);
+}
+
+static void wait_for_something(mr_launcher *l)
+{
+    int n = FIRST_PIPE + 2 * l->n;
+    struct pollfd *p = mr_new_array(struct pollfd, n);
+    int64_t at = next_time(l), now = mr_now_ns();
+    int timeout = at == INT64_MAX ? -1 : at <= now ? 0 : (int)MR_MIN((at - now) / MS + 1, 60000);
+    p[SIGNALS] = (struct pollfd){l->signals, POLLIN, 0};
+    p[STATUS] = (struct pollfd){l->status, POLLIN, 0};
+    p[WAKE] = (struct pollfd){l->ending ? -1 : l->o->wake, POLLIN, 0};
+    for (int i = 0; i < 2 * l->n; i++)
+        p[FIRST_PIPE + i] = (struct pollfd){l->tasks[i / 2].process.out[i % 2], POLLIN, 0};
+    if (poll(p, (nfds_t)n, timeout) > 0)
+        take_all(l, p);
     mr_free(p);
 }
 
-static mr_status *run(launcher *l)
+static mr_status *run(mr_launcher *l)
 {
-    for (int i = 0; i < l->n; i++) {
-        mr_status *st = start(l, &l->tasks[i]);
-        if (st) {
-            end_job(l, 1);
-            signal_all(l, SIGKILL);
-            return st;
-        }
-    }
+    MR_TRY(mr_launch_listen(l));
+    for (int i = 0; i < l->n && !l->ending; i++)
+        start_or_end(l, &l->tasks[i]);
     while (!(l->ending && all_gone(l))) {
+        mr_launch_show(l);
         wait_for_something(l);
         due(l);
     }
+    mr_screen_clear(l->screen);
     return NULL;
+}
+
+/* ---- a launcher's life ---- */
+
+static void init_tasks(mr_launcher *l, const mr_launch_task *tasks)
+{
+    for (int i = 0; i < l->n; i++) {
+        mr_launched *t = &l->tasks[i];
+        *t = (mr_launched){.what = &tasks[i], .number = i, .process = MR_PROCESS_NONE, .step = -1, .rate = -1};
+        t->name = mr_printf("%s/%d", tasks[i].job, tasks[i].number);
+        l->name_width = MR_MAX(l->name_width, (int)strlen(t->name));
+    }
+}
+
+static void deinit(mr_launcher *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        mr_launched *t = &l->tasks[i];
+        mr_process_close(&t->process);
+        mr_launch_forget(t);
+        mr_str_deinit(&t->lines[0].begun);
+        mr_str_deinit(&t->lines[1].begun);
+        mr_free(t->name);
+    }
+    if (l->signals >= 0)
+        close(l->signals);
+    if (l->status >= 0)
+        close(l->status);
+    mr_warden_free(l->warden);
+    mr_screen_free(l->screen);
+    mr_free(l->tasks);
+}
+
+static sigset_t wanted_signals(void)
+{
+    sigset_t mask;
+    static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigemptyset(&mask);
+    for (int i = 0; i < MR_COUNT(wanted); i++)
+        sigaddset(&mask, wanted[i]);
+    return mask;
+}
+
+void mr_launch_block_signals(sigset_t *before)
+{
+    sigset_t mask = wanted_signals();
+    sigprocmask(SIG_BLOCK, &mask, before);
+}
+
+static mr_status *open_signals(mr_launcher *l, sigset_t *before)
+{
+    sigset_t mask = wanted_signals();
+    mr_launch_block_signals(before);
+    l->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return l->signals < 0 ? mr_error(MR_RESOURCE_EXHAUSTED, "signalfd: %s", strerror(errno)) : NULL;
 }
 
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code)
 {
-    launcher l = {.o = o, .n = n, .tasks = mr_new_array(task, n)};
-    sigset_t mask, before;
-    for (int i = 0; i < n; i++) {
-        l.tasks[i] = (task){.what = &tasks[i], .name = mr_printf("%s/%d", tasks[i].job, tasks[i].number),
-                            .out = {{.fd = -1}, {.fd = -1}}};
-        l.name_width = MR_MAX(l.name_width, strlen(l.tasks[i].name));
-    }
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGCHLD);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
-    sigprocmask(SIG_BLOCK, &mask, &before);
-    l.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    mr_status *st = l.signals < 0 ? mr_error(MR_RESOURCE_EXHAUSTED, "signalfd: %s", strerror(errno)) : run(&l);
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < 2; k++) {
-            if (l.tasks[i].out[k].fd >= 0)
-                close(l.tasks[i].out[k].fd);
-            mr_str_deinit(&l.tasks[i].out[k].line);
-        }
-        mr_free(l.tasks[i].name);
-    }
-    if (l.signals >= 0)
-        close(l.signals);
+    mr_launcher l = {.o = o, .n = n, .tasks = mr_new_array(mr_launched, n), .signals = -1, .status = -1, .exit_code = 1,
+                     .began_ns = mr_now_ns(), .screen = mr_screen_new(o->table)};
+    sigset_t before;
+    init_tasks(&l, tasks);
+    void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
+    mr_status *st = open_signals(&l, &before);
+    if (!st)
+        st = mr_warden_new(o->folder, &l.warden);
+    if (!st)
+        st = run(&l);
+    deinit(&l);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    mr_free(l.tasks);
+    signal(SIGPIPE, pipe_before);
     *exit_code = l.exit_code;
     return st;
 }

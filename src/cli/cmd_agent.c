@@ -1,0 +1,92 @@
+/* cli/cmd_agent.c -- `millrace agent`: one task of a job that `millrace launch` runs on this host by ssh.
+ *
+ * The end of its input is the end of the launcher or of ssh: the task is killed then, for nobody could ask it to end any
+ * more, and one that is started anew needs its port. */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "cli/agent.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/secrets.h"
+#include "cli/warden.h"
+
+enum { ASKED_TO_END = 128 + 15 };
+
+/* Reads records until GO; files go to the folder. */
+static mr_status *read_job(mr_agent_job *j, const char *folder)
+{
+    mr_str in = {0};
+    mr_status *st = NULL;
+    size_t used = 0;
+    while (!st && !j->go) {
+        mr_agent_record kind;
+        mr_sv rest = {mr_str_z(&in) + used, in.n - used}, bytes;
+        if (mr_agent_take(&rest, &kind, &bytes)) {
+            used = in.n - rest.n;
+            st = mr_agent_job_add(j, kind, bytes, folder);
+            continue;
+        }
+        char buf[4096];
+        ssize_t n = in.n > MR_AGENT_MAX ? 0 : read(0, buf, sizeof buf);
+        if (n > 0)
+            mr_str_append(&in, buf, (size_t)n);
+        else if (n == 0 || errno != EINTR)
+            st = mr_invalid("this is the far end of `millrace launch --hosts`: it takes its orders from there, not from a person");
+    }
+    if (!st && used < in.n)
+        st = mr_error(MR_CANCELLED, "the job ended before this task began"); /* END came right behind */
+    if (in.p)
+        explicit_bzero(in.p, in.cap);
+    mr_str_deinit(&in);
+    return st;
+}
+
+/* END, or the end. */
+static mr_launch_end woken(int fd)
+{
+    char buf[64];
+    ssize_t n = read(fd, buf, sizeof buf);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return (mr_launch_end){-1, false};
+    return (mr_launch_end){ASKED_TO_END, n <= 0};
+}
+
+static mr_status *run_job(mr_agent_job *j, const char *folder)
+{
+    int code = 1;
+    char *tls = mr_printf("MILLRACE_TLS_DIR=%s", folder), *report = mr_printf("MILLRACE_STATUS=%s/status", folder);
+    char **env = mr_new_array(char *, j->n_env + 3);
+    for (int i = 0; i < j->n_env; i++)
+        env[i] = j->env[i];
+    env[j->n_env] = tls;
+    env[j->n_env + 1] = report;
+    mr_launch_task task = {.job = "task", .argv = j->argv, .env = env, .folder = j->folder, .decides = true};
+    mr_launch_options o = {.grace_ms = (int)j->grace_ms, .quiet = true, .folder = folder, .bare = true, .wake = 0, .woken = woken};
+    mr_status *st = mr_launch(&task, 1, &o, &code);
+    mr_free(env);
+    mr_free(tls);
+    mr_free(report);
+    mr_command_exit_code(code);
+    return st;
+}
+
+static mr_status *agent(int n, char **args)
+{
+    (void)n, (void)args;
+    mr_agent_job j = {.grace_ms = 5000};
+    char *folder = NULL;
+    MR_TRY(mr_secrets_folder(&folder));
+    mr_status *st = read_job(&j, folder);
+    if (st)
+        mr_remove_folder(folder);
+    else
+        st = run_job(&j, folder);
+    mr_agent_job_deinit(&j);
+    mr_free(folder);
+    return st;
+}
+
+MR_COMMAND(agent, .summary = "the far end of `launch --hosts`; ssh starts it, nobody else needs to", .run = agent);

@@ -1,0 +1,56 @@
+/* cli/launch_internal.h -- a launcher opened: launch.c starts, watches and ends; launch_view.c shows. */
+#ifndef MR_CLI_LAUNCH_INTERNAL_H
+#define MR_CLI_LAUNCH_INTERNAL_H
+
+#include "cli/launch.h"
+#include "cli/process.h"
+#include "cli/screen.h"
+#include "cli/warden.h"
+
+typedef struct mr_launched { /* a task and its present life */
+    const mr_launch_task *what;
+    char *name; /* "worker/0" */
+    int number; /* among all tasks */
+    mr_process process;
+    mr_lines lines[2];
+    int64_t began_ns;      /* this life */
+    int64_t restart_at_ns; /* 0: not waiting for it */
+    int n_restarts; /* in all */
+    int n_counted;  /* those that count towards the limit */
+    int n_quick;    /* lives that ended soon, one after the other */
+    bool done;             /* ended well */
+    /* what it reported */
+    bool reported;
+    int64_t step, own;     /* of own_ns */
+    int64_t own_ns, heard_ns;
+    double rate;
+    char *waiting;
+} mr_launched;
+
+typedef struct mr_launcher {
+    const mr_launch_options *o;
+    int n;
+    mr_launched *tasks;
+    mr_screen *screen;
+    mr_warden *warden;
+    int signals; /* signalfd */
+    int status;  /* socket that reports come to; -1 */
+    bool ending;
+    int exit_code;
+    int64_t began_ns, kill_at_ns, draw_at_ns;
+    int name_width;
+} mr_launcher;
+
+/* The socket for reports, in the job's folder. */
+mr_status *mr_launch_listen(mr_launcher *l);
+/* Reads what tasks have reported. */
+void mr_launch_hear(mr_launcher *l);
+/* A life ends: what it reported says nothing of the next. */
+void mr_launch_forget(mr_launched *t);
+/* Reads what a task has written; false when the pipe is at its end, and closed. */
+bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream);
+/* Draws, when it is time to; when the next time is, in draw_at_ns. */
+void mr_launch_show(mr_launcher *l);
+void mr_launch_say(mr_launcher *l, const char *fmt, ...) MR_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,207 @@
+/* cli/launch_view.c -- what tasks write and report, and the table made of it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/report.h"
+#include "cli/agent.h"
+#include "cli/launch_internal.h"
+
+#define SECOND INT64_C(1000000000)
+#define FRAME_NS (SECOND / 10)
+#define SILENT_NS (3 * SECOND) /* a worker without a step for so long is told to wait */
+enum { MAX_REPORT = 2048, MAX_REPORTS = 256 };
+
+void mr_launch_say(mr_launcher *l, const char *fmt, ...)
+{
+    va_list ap;
+    mr_str text = {0};
+    if (l->o->quiet)
+        return;
+    va_start(ap, fmt);
+    mr_str_vprintf(&text, fmt, ap);
+    va_end(ap);
+    mr_screen_say(l->screen, mr_str_z(&text));
+    mr_str_deinit(&text);
+}
+
+/* ---- reports ---- */
+
+mr_status *mr_launch_listen(mr_launcher *l)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (!l->o->folder)
+        return NULL;
+    int n = snprintf(a.sun_path, sizeof a.sun_path, "%s/status", l->o->folder);
+    l->status = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (n >= (int)sizeof a.sun_path || l->status < 0 || bind(l->status, (struct sockaddr *)&a, sizeof a) < 0)
+        return mr_error(MR_FAILED_PRECONDITION, "%s/status: %s", l->o->folder, strerror(errno));
+    return NULL;
+}
+
+void mr_launch_forget(mr_launched *t)
+{
+    mr_free(t->waiting);
+    t->waiting = NULL;
+    t->reported = false;
+    t->own = t->own_ns = 0;
+    t->rate = -1;
+}
+
+/* The rate is taken over half a second and more, and smoothed a little. */
+static void measure(mr_launched *t, int64_t own, int64_t now)
+{
+    if (t->own_ns == 0 || own < t->own) {
+        t->own = own;
+        t->own_ns = now;
+        return;
+    }
+    double seconds = (double)(now - t->own_ns) * 1e-9;
+    if (seconds < 0.5)
+        return;
+    double rate = (double)(own - t->own) / seconds;
+    t->rate = t->rate < 0 ? rate : 0.5 * t->rate + 0.5 * rate;
+    t->own = own;
+    t->own_ns = now;
+}
+
+static void take_report(mr_launched *t, const mr_report *r)
+{
+    int64_t now = mr_now_ns();
+    t->reported = true;
+    if (r->own > t->own || t->own_ns == 0)
+        t->heard_ns = now;
+    t->step = r->step;
+    measure(t, r->own, now);
+    mr_free(t->waiting);
+    t->waiting = mr_strndup(r->waiting.p, r->waiting.n);
+}
+
+/* As it came, for the launcher on the other side of ssh. */
+static void hand_on(int stream, const char *mark, mr_sv line)
+{
+    mr_str out = {0};
+    mr_str_appendz(&out, mark);
+    mr_str_append(&out, line.p, line.n);
+    mr_str_appendc(&out, '\n');
+    mr_screen_write(stream, out.p, out.n);
+    mr_str_deinit(&out);
+}
+
+static void hear_text(mr_launcher *l, mr_sv text)
+{
+    mr_report r;
+    if (!mr_report_parse(text, &r))
+        return;
+    if (l->o->bare && !memchr(text.p, '\n', text.n))
+        hand_on(2, MR_AGENT_REPORT, text);
+    for (int i = 0; i < l->n; i++)
+        if (mr_sv_is(r.task, l->tasks[i].name))
+            take_report(&l->tasks[i], &r);
+}
+
+void mr_launch_hear(mr_launcher *l)
+{
+    char text[MAX_REPORT];
+    ssize_t n;
+    for (int i = 0; i < MAX_REPORTS && (n = recv(l->status, text, sizeof text, MSG_DONTWAIT)) >= 0; i++)
+        hear_text(l, (mr_sv){text, (size_t)n});
+}
+
+/* ---- lines ---- */
+
+typedef struct line_arg {
+    mr_launcher *l;
+    mr_launched *t;
+    int stream;
+} line_arg;
+
+/* The agent of another host sends reports between the lines. */
+static void take_line(void *arg, mr_sv line)
+{
+    line_arg *a = arg;
+    if (a->l->o->bare)
+        hand_on(a->stream, "", line);
+    else if (a->t->what->host && a->stream == 2 && line.p[0] == MR_AGENT_REPORT[0])
+        hear_text(a->l, (mr_sv){line.p + 1, line.n - 1});
+    else
+        mr_screen_line(a->l->screen, a->t->number, a->t->name, a->l->name_width, a->stream, line);
+}
+
+bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream)
+{
+    char buf[8192];
+    line_arg arg = {l, t, stream};
+    int *fd = &t->process.out[stream - 1];
+    ssize_t n = read(*fd, buf, sizeof buf);
+    if (n > 0)
+        mr_lines_add(&t->lines[stream - 1], buf, (size_t)n, take_line, &arg);
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return true;
+    mr_lines_end(&t->lines[stream - 1], take_line, &arg);
+    close(*fd);
+    *fd = -1;
+    return false;
+}
+
+/* ---- the table ---- */
+
+static mr_row_state state_of(const mr_launcher *l, const mr_launched *t, int64_t now)
+{
+    if (t->done || (!t->process.pid && l->ending))
+        return MR_ROW_DONE;
+    if (l->ending)
+        return MR_ROW_ENDING;
+    if (!t->process.pid)
+        return MR_ROW_RESTARTING;
+    if (strcmp(t->what->job, "ps") == 0)
+        return MR_ROW_SERVING;
+    if (!t->reported)
+        return MR_ROW_STARTING;
+    return t->waiting[0] || now - t->heard_ns > SILENT_NS ? MR_ROW_WAITING : MR_ROW_TRAINING;
+}
+
+static mr_row row_of(const mr_launcher *l, const mr_launched *t, int64_t now, char *note, size_t n_note)
+{
+    mr_row r = {.name = t->name, .host = t->what->host, .state = state_of(l, t, now), .step = t->reported ? t->step : -1,
+                .rate = t->reported ? t->rate : -1, .restarts = t->n_restarts, .waiting = t->waiting ? t->waiting : ""};
+    bool waits = r.state == MR_ROW_WAITING;
+    int64_t silent = (now - t->heard_ns) / SECOND;
+    if (waits && silent >= 3) {
+        snprintf(note, n_note, "%s%sno step for %lld s", r.waiting, r.waiting[0] ? ", " : "", (long long)silent);
+        r.waiting = note;
+    }
+    if (waits || r.state == MR_ROW_DONE)
+        r.rate = waits && r.step >= 0 ? 0 : -1;
+    else if (r.state == MR_ROW_RESTARTING || r.state == MR_ROW_ENDING)
+        r.waiting = "";
+    return r;
+}
+
+static void draw(mr_launcher *l, int64_t now)
+{
+    enum { NOTE = 512 };
+    mr_row *rows = mr_new_array(mr_row, l->n);
+    char *notes = mr_new_array(char, (size_t)l->n * NOTE);
+    for (int i = 0; i < l->n; i++)
+        rows[i] = row_of(l, &l->tasks[i], now, notes + (size_t)i * NOTE, NOTE);
+    mr_screen_draw(l->screen, &(mr_table){rows, l->n, (now - l->began_ns) / SECOND});
+    mr_free(rows);
+    mr_free(notes);
+}
+
+void mr_launch_show(mr_launcher *l)
+{
+    int64_t now = mr_now_ns();
+    if (!mr_screen_has_table(l->screen)) {
+        l->draw_at_ns = INT64_MAX;
+    } else if (now >= l->draw_at_ns) {
+        draw(l, now);
+        l->draw_at_ns = now + FRAME_NS;
+    }
+}

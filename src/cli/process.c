@@ -1,0 +1,154 @@
+/* cli/process.c -- a process that is started, written to, read from and ended. */
+#include "cli/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+enum { IN, OUT, ERR, N_PIPES };
+
+typedef struct pipes {
+    int ends[N_PIPES][2]; /* to read, to write; -1: closed */
+} pipes;
+
+static void close_pipes(pipes *p)
+{
+    for (int i = 0; i < 2 * N_PIPES; i++)
+        if (p->ends[i / 2][i % 2] >= 0)
+            close(p->ends[i / 2][i % 2]);
+}
+
+static mr_status *open_pipes(pipes *p)
+{
+    *p = (pipes){{{-1, -1}, {-1, -1}, {-1, -1}}};
+    for (int i = 0; i < N_PIPES; i++)
+        if (pipe2(p->ends[i], O_CLOEXEC) < 0) {
+            mr_status *st = mr_error(MR_RESOURCE_EXHAUSTED, "no pipe to a task: %s", strerror(errno));
+            close_pipes(p);
+            return st;
+        }
+    return NULL;
+}
+
+/* ---- the environment ---- */
+
+static size_t name_length(const char *entry) { return strcspn(entry, "="); }
+
+static bool named_in(char *const *env, const char *entry)
+{
+    size_t n = name_length(entry);
+    for (; env && *env; env++)
+        if (name_length(*env) == n && strncmp(*env, entry, n) == 0)
+            return true;
+    return false;
+}
+
+/* What this process has, then env; made before the fork, where memory may be taken.  The entries are borrowed. */
+static char **merge(char *const *env)
+{
+    int n = 0, m = 0;
+    for (char **e = environ; *e; e++)
+        n++;
+    for (char *const *e = env; e && *e; e++)
+        n++;
+    char **all = mr_new_array(char *, n + 1);
+    for (char **e = environ; *e; e++)
+        if (!named_in(env, *e))
+            all[m++] = *e;
+    for (char *const *e = env; e && *e; e++)
+        all[m++] = *e;
+    return all;
+}
+
+/* ---- the child ---- */
+
+static void fail(const char *what, const char *name) __attribute__((noreturn));
+static void fail(const char *what, const char *name)
+{
+    int err = errno;
+    dprintf(2, "millrace: cannot %s %s: %s\n", what, name, strerror(err));
+    _exit(err == ENOENT ? 127 : 126);
+}
+
+/* Between fork and exec: only what may be called there. */
+static void become(const mr_process_start_options *o, char **env, pipes *p, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127); /* it died before it could be watched */
+    int in = o->input ? p->ends[IN][0] : open("/dev/null", O_RDONLY);
+    if (in < 0 || dup2(in, 0) < 0)
+        _exit(127);
+    if (!o->own_output && (dup2(p->ends[OUT][1], 1) < 0 || dup2(p->ends[ERR][1], 2) < 0))
+        _exit(127);
+    if (o->folder && chdir(o->folder) < 0)
+        fail("work in", o->folder);
+    execvpe(o->argv[0], o->argv, env);
+    fail("run", o->argv[0]);
+}
+
+/* This side's end of a pipe, out of those that will be closed. */
+static int take(int *end)
+{
+    int fd = *end;
+    *end = -1;
+    return fd;
+}
+
+mr_status *mr_process_start(const mr_process_start_options *o, mr_process *out)
+{
+    pipes p;
+    pid_t parent = getpid();
+    *out = MR_PROCESS_NONE;
+    MR_TRY(open_pipes(&p));
+    char **all = merge(o->env);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        become(o, all, &p, parent);
+    mr_free(all);
+    if (pid < 0) {
+        close_pipes(&p);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no process for %s: %s", o->argv[0], strerror(errno));
+    }
+    setpgid(pid, pid); /* also here: whoever comes first */
+    out->pid = pid;
+    if (o->input)
+        out->in = take(&p.ends[IN][1]);
+    for (int i = 0; i < 2 && !o->own_output; i++) {
+        out->out[i] = take(&p.ends[OUT + i][0]);
+        fcntl(out->out[i], F_SETFL, O_NONBLOCK);
+    }
+    close_pipes(&p);
+    return NULL;
+}
+
+void mr_process_close(mr_process *p)
+{
+    int fds[] = {p->in, p->out[0], p->out[1]};
+    for (int i = 0; i < MR_COUNT(fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    *p = MR_PROCESS_NONE;
+}
+
+int mr_process_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+void mr_process_how(int code, bool by_signal, mr_str *out)
+{
+    if (by_signal)
+        mr_str_printf(out, "was killed by signal %d (%s)", code - 128, strsignal(code - 128));
+    else
+        mr_str_printf(out, "ended with exit code %d", code);
+}

@@ -1,0 +1,36 @@
+/* cli/table.h -- the tasks of a job as a table: what each does, how fast, and what it waits for. */
+#ifndef MR_CLI_TABLE_H
+#define MR_CLI_TABLE_H
+
+#include "base/str.h"
+
+typedef enum mr_row_state {
+    MR_ROW_STARTING, /* nothing was heard of it yet */
+    MR_ROW_SERVING,  /* a parameter server */
+    MR_ROW_TRAINING,
+    MR_ROW_WAITING,
+    MR_ROW_RESTARTING,
+    MR_ROW_DONE,
+    MR_ROW_ENDING,
+    MR_ROW_STATES
+} mr_row_state;
+
+typedef struct mr_row {
+    const char *name, *host; /* "worker/1"; host NULL: here */
+    mr_row_state state;
+    int64_t step;            /* the global one; -1: none yet */
+    double rate;             /* steps of its own in a second; negative: none */
+    int restarts;
+    const char *waiting;     /* for what; "" */
+} mr_row;
+
+typedef struct mr_table {
+    const mr_row *rows;
+    int n;
+    int64_t seconds; /* since the start */
+} mr_table;
+
+/* Lines of at most `width` columns, at most `height` of them, each with its \n.  color: with escape sequences. */
+void mr_table_print(const mr_table *t, int width, int height, bool color, mr_str *out);
+
+#endif

@@ -1,0 +1,117 @@
+/* cli/warden.c -- a small process that cleans up behind its maker.
+ *
+ * It reads group numbers from a pipe: g begins, -g is over.  The end of the pipe is the end of its maker. */
+#include "cli/warden.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+enum { MAX_GROUPS = 4096 };
+
+struct mr_warden {
+    pid_t pid;
+    int pipe;
+};
+
+void mr_remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(folder);
+}
+
+/* ---- the warden's own life ---- */
+
+static void note(pid_t *groups, int *n, pid_t g)
+{
+    if (g > 0 && *n < MAX_GROUPS)
+        groups[(*n)++] = g;
+    for (int i = 0; g < 0 && i < *n; i++)
+        if (groups[i] == -g)
+            groups[i--] = groups[--*n];
+}
+
+static void keep_watch(int pipe, const char *folder) __attribute__((noreturn));
+static void keep_watch(int pipe, const char *folder)
+{
+    static pid_t groups[MAX_GROUPS];
+    int n = 0;
+    pid_t g;
+    ssize_t got;
+    while ((got = read(pipe, &g, sizeof g)) == sizeof g || (got < 0 && errno == EINTR))
+        if (got > 0)
+            note(groups, &n, g);
+    for (int i = 0; i < n; i++)
+        kill(-groups[i], SIGKILL);
+    if (folder)
+        mr_remove_folder(folder);
+    _exit(0);
+}
+
+/* Holds nothing of its maker's: not its terminal, not the pipes that others wait to see closed. */
+static void settle(int *pipe)
+{
+    setsid();
+    prctl(PR_SET_NAME, "millrace-warden");
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_IGN);
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3 && null >= 0; fd++)
+        dup2(null, fd);
+    *pipe = dup2(*pipe, 3);
+    close_range(4, ~0U, 0);
+    if (chdir("/") < 0)
+        _exit(1);
+}
+
+mr_status *mr_warden_new(const char *folder, mr_warden **out)
+{
+    int ends[2];
+    *out = NULL;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        settle(&ends[0]);
+        keep_watch(ends[0], folder);
+    }
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no process: %s", strerror(errno));
+    }
+    *out = mr_new(mr_warden);
+    **out = (mr_warden){pid, ends[1]};
+    return NULL;
+}
+
+static void tell(mr_warden *w, pid_t g)
+{
+    while (w && write(w->pipe, &g, sizeof g) < 0 && errno == EINTR)
+        ;
+}
+
+void mr_warden_add(mr_warden *w, pid_t group) { tell(w, group); }
+void mr_warden_remove(mr_warden *w, pid_t group) { tell(w, -group); }
+
+void mr_warden_free(mr_warden *w)
+{
+    if (!w)
+        return;
+    close(w->pipe);
+    waitpid(w->pid, NULL, 0);
+    mr_free(w);
+}

@@ -1,0 +1,15 @@
+"""tests/cli/main.py BUILD [PART] -- runs the tests whose name holds PART."""
+import os
+import sys
+
+import harness
+import test_help
+import test_launch
+import test_ranks
+import test_serve
+import test_ssh
+import test_table
+
+if __name__ == "__main__":
+    tests = harness.collect(test_help, test_launch, test_table, test_ssh, test_ranks, test_serve)
+    sys.exit(0 if harness.main(tests, os.path.abspath(sys.argv[1]), *sys.argv[2:3]) else 1)

@@ -1,0 +1,42 @@
+"""tests/cli/test_help.py -- what the command says of itself."""
+import re
+
+from harness import check, has
+
+
+def commands(t):
+    r = t.run("--help")
+    check(r.code == 0 and not r.err, r.err)
+    return re.findall(r"^  (\w+) +\S", r.out, re.M)
+
+
+def test_help_lists_the_commands(t):
+    check({"launch", "serve", "keys", "ops", "inspect", "version", "agent"} <= set(commands(t)), str(commands(t)))
+    has(t.run("--help").out, "millrace COMMAND --help")
+
+
+def test_help_of_every_command_is_complete(t):
+    for c in commands(t):
+        for flag in ("--help", "-h"):
+            r = t.run(c, flag)
+            check(r.code == 0 and not r.err, "%s: %s" % (c, r.err))
+            has(r.out, "usage: millrace " + c)
+            for line in r.out.splitlines():
+                check(len(line) <= 120, "%s: a long line: %s" % (c, line))
+                if line.startswith("  --"):
+                    check(re.match(r"  --[a-z-]+( [A-Z]+)? {1,}\S", line), "%s: %s" % (c, line))
+
+
+def test_help_comes_before_anything_is_done(t):
+    r = t.run("launch", "--ps", "2", "--help", "--", "true")
+    check(r.code == 0 and "usage: millrace launch" in r.out, r.out)
+
+
+def test_help_a_wrong_command_or_option_is_named(t):
+    r = t.run("lanch")
+    check(r.code == 2, str(r.code))
+    has(r.err, "there is no command 'lanch'")
+    r = t.run("launch", "--worker", "2")
+    check(r.code == 2, str(r.code))
+    has(r.err, "unknown option --worker")
+    has(r.err, "try `millrace launch --help`")

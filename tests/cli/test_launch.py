@@ -1,0 +1,208 @@
+"""tests/cli/test_launch.py -- `millrace launch` on this machine: what is written, how it ends, and that nothing is left."""
+import os
+import signal
+import time
+
+from harness import check, has, has_not, read_proc, wait_until
+
+FOREVER = "while :; do sleep 1; done\n"
+
+
+def test_launch_merges_lines_behind_the_names_of_tasks(t):
+    p = t.program('echo "out of $MILLRACE_TASK"; echo "err of $MILLRACE_TASK" >&2; printf "no end"; sleep 0.5\n')
+    r = t.run("launch", "--ps", "1", "--workers", "2", "--", p)
+    check(r.code == 0, r.err)
+    for i in (0, 1):
+        has(r.out, "[worker/%d] out of worker/%d\n" % (i, i))
+        has(r.err, "[worker/%d] err of worker/%d\n" % (i, i))
+        has(r.out, "[worker/%d] no end\n" % i)
+    has(r.err, "[ps/0    ] serving /job:ps/task:0 at grpc://127.0.0.1:")
+
+
+def test_launch_gives_arguments_and_the_cluster(t):
+    p = t.program('printf "<%s>" "$@"; echo; echo "$TF_CONFIG"\n')
+    r = t.run("launch", "--ps", "2", "--workers", "1", "--port", str(t.ports(3)), "--", p, "a b", "--help", "")
+    check(r.code == 0, r.err)
+    has(r.out, "<a b><--help><>")
+    has(r.out, '"task": {"type": "worker", "index": 0}')
+    check(r.out.count("127.0.0.1:") == 3, r.out)
+
+
+def test_launch_ends_all_when_the_chief_is_done(t):
+    p = t.program('[ "$MILLRACE_TASK" = worker/0 ] && { sleep 0.5; exit 0; }\n' + FOREVER)
+    r = t.run("launch", "--ps", "2", "--workers", "3", "--", p)
+    check(r.code == 0 and r.seconds < 5, "%d after %g s: %s" % (r.code, r.seconds, r.err))
+
+
+def test_launch_kills_what_does_not_end(t):
+    p = t.program('[ "$MILLRACE_TASK" = worker/0 ] && { sleep 0.5; exit 0; }\ntrap "" TERM\n' + FOREVER)
+    r = t.run("launch", "--workers", "2", "--grace", "300", "--", p)
+    check(r.code == 0 and r.seconds < 4, "%d after %g s: %s" % (r.code, r.seconds, r.err))
+
+
+def test_launch_restarts_within_the_limit_then_gives_the_exit_code(t):
+    p = t.program('echo life; exit 7\n')
+    r = t.run("launch", "--ps", "0", "--restarts", "2", "--", p)
+    check(r.code == 7, "%d: %s" % (r.code, r.err))
+    check(r.out.count("life") == 3, r.out)
+    has(r.err, "worker/0 ended with exit code 7; restart 2 of 2")
+    has(r.err, "worker/0 ended with exit code 7; it was restarted 2 times: the job ends")
+
+
+def test_launch_a_program_that_is_not_there_is_not_tried_again(t):
+    r = t.run("launch", "--", "./no-such-program")
+    check(r.code == 127, "%d: %s" % (r.code, r.err))
+    has(r.err, "millrace: cannot run ./no-such-program: No such file or directory")
+    has_not(r.err, "restart 1")
+
+
+def test_launch_a_killed_task_is_back_within_a_second(t):
+    p = t.program(FOREVER)
+    l = t.start("launch", "--ps", "1", "--workers", "2", "--", p)
+    for name in ("worker/1", "ps/0", "worker/0"):
+        pid = t.task(name)
+        wait_until(lambda: name != "ps/0" or b"serve" in read_proc(pid, "cmdline"), 5, "it runs its program")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: any(p != pid for p in [t.task(name)]), 1, name + " is back")
+    l.terminate()
+    r = t.finish(l)
+    has(r.err, "worker/0 was killed by signal 9 (Killed); restart 1 of 3")
+    check(r.code == 143, str(r.code))
+
+
+def test_launch_ctrl_c_and_sigterm_end_all(t):
+    p = t.program('sleep 1000 &\n' + FOREVER)
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        l = t.start("launch", "--ps", "1", "--workers", "2", "--", p)
+        t.task("worker/1")
+        l.send_signal(sig)
+        r = t.finish(l)
+        check(r.code == 128 + sig, "%d: %s" % (r.code, r.err))
+        t.none_left()
+
+
+def folders_of(pid):
+    """Folders of secrets that tasks below were given."""
+    env = read_proc(pid, "environ").split(b"\0")
+    return [v.partition(b"=")[2].decode() for v in env if v.startswith(b"MILLRACE_TLS_DIR=")]
+
+
+def test_launch_killed_by_9_leaves_nothing(t):
+    # sh, what it started, and what that has put into the background
+    p = t.program('(sleep 1000 & sleep 1000) &\n' + FOREVER)
+    l = t.start("launch", "--ps", "2", "--workers", "2", "--", p)
+    folder = folders_of(t.task("worker/1"))[0]
+    t.task("ps/1")
+    wait_until(lambda: len(t.processes()) >= 9, 10, "all have started")
+    check(os.path.isdir(folder), folder)
+    l.kill()
+    l.wait()
+    t.none_left(3)
+    wait_until(lambda: not os.path.exists(folder), 3, "%s is removed" % folder)
+
+
+def test_launch_kills_what_a_task_leaves_behind(t):
+    p = t.program('sleep 1000 &\nexit 0\n')
+    r = t.run("launch", "--ps", "0", "--", p)
+    check(r.code == 0, r.err)
+    t.none_left(2)
+
+
+def test_launch_secrets_are_private_and_on_no_command_line(t):
+    p = t.program('ls -ld "$MILLRACE_TLS_DIR"; ls -l "$MILLRACE_TLS_DIR"; sleep 1\n')
+    l = t.start("launch", "--", p)
+    pid = t.task("worker/0")
+    folder = folders_of(pid)[0]
+    key = open(os.path.join(folder, "worker-0.key"), "rb").read().split(b"\n")[1]
+    for q in t.processes():
+        check(key not in read_proc(q, "cmdline") + read_proc(q, "environ"), "a key can be seen")
+    r = t.finish(l)
+    has(r.out, "drwx------")
+    for line in r.out.splitlines():
+        if ".key" in line or line.endswith("token"):
+            has(line, "-rw-------")
+    check(not os.path.exists(folder), folder)
+
+
+def test_launch_without_tls_makes_no_keys(t):
+    r = t.run("launch", "--no-tls", "--", t.program('ls "$MILLRACE_TLS_DIR"; echo "TLS=$MILLRACE_TLS"\n'))
+    has_not(r.out, ".key")
+    has(r.out, "TLS=off")
+
+
+def test_launch_a_public_task_without_keys_is_refused_in_one_line(t):
+    cluster = t.file("cluster.json", '{"cluster": {"ps": ["10.1.2.3:2222"], "worker": ["10.1.2.4:2222"]}}')
+    r = t.run("launch", "--cluster", cluster, "--job", "worker", "--", "true")
+    check(r.code == 1 and r.err.count("\n") == 1, "%d: %s" % (r.code, r.err))
+    has(r.err, "10.1.2.4:2222 can be reached from outside and there are no keys")
+    has(r.err, "`millrace keys`")
+    has(r.err, "MILLRACE_TLS=off")
+
+
+def test_launch_takes_the_cluster_from_a_file_from_flags_and_from_tf_config(t):
+    first = t.ports(3)
+    a = ["127.0.0.1:%d" % (first + i) for i in range(3)]
+    json = '{"cluster": {"ps": ["%s"], "worker": ["%s", "%s"]}}' % tuple(a)
+    p = t.program('echo "$MILLRACE_TASK $TF_CONFIG"; sleep 0.5\n')
+    ways = [(["--cluster", t.file("c.json", json)], {}), (["--cluster", json], {}), ([], {"TF_CONFIG": json}),
+            (["--ps-hosts", a[0], "--worker-hosts", ",".join(a[1:])], {})]
+    for args, env in ways:
+        r = t.run("launch", *args, "--", p, env=env)
+        check(r.code == 0, "%s: %s" % (args, r.err))
+        for name in ("worker/0", "worker/1"):
+            has(r.out, "] %s {" % name)
+        has(r.out, '"worker": {"0": "%s", "1": "%s"}' % (a[1], a[2]))
+
+
+def test_launch_is_the_task_that_tf_config_names(t):
+    json = '{"cluster": {"ps": ["127.0.0.1:%d"], "worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "task": {"type": "worker", "index": 0}}' % t.ports(1)
+    r = t.run("launch", "--", t.program('echo "I am $MILLRACE_TASK"\n'), env={"TF_CONFIG": json})
+    check(r.code == 0, r.err)
+    check(r.out == "[worker/0] I am worker/0\n", r.out)
+
+
+def test_launch_chief_writes_straight_to_the_terminal(t):
+    p = t.program('echo "as it is"; sleep 0.3\n')
+    r = t.run("launch", "--ps", "0", "--workers", "2", "--bare-chief", "--", p)
+    has(r.out, "[worker/1] as it is\n")
+    check("as it is" in r.out.splitlines(), r.out)
+
+
+def test_launch_says_what_is_wrong_with_its_options(t):
+    cases = [
+        (["--workers", "0", "--", "true"], "--ps 1 --workers 0: at least one worker"),
+        (["--ps", "-5", "--", "true"], "at least one worker"),
+        (["--workers", "100000", "--", "true"], "at most 1024 tasks"),
+        ([], "no program: millrace launch [options] -- PROGRAM"),
+        (["--hosts", "a;b", "--", "true"], "--hosts: 'a;b' is not a host"),
+        (["--hosts", "a:x", "--", "true"], "behind the colon stands how many tasks"),
+        (["--hosts", "localhost,far", "--", "true"], "others cannot reach localhost"),
+        (["--hostfile", "no-such-file", "--", "true"], "no-such-file"),
+        (["--cluster", "no-such-file", "--", "true"], "no-such-file"),
+        (["--cluster", "{}", "--", "true"], "there are no tasks"),
+        (["--cluster", '{"cluster": {"worker": ["x"]}}', "--", "true"], "'x' is not host:port"),
+        (["--cluster", '{"cluster": {"ps": ["a:1"]}}', "--", "true"], "the cluster has no worker"),
+        (["--worker-hosts", "a:1", "--workers", "2", "--", "true"], "the cluster is given with its addresses"),
+        (["--worker-hosts", "a:1", "--job", "worker", "--task", "3", "--", "true"], "there is no task 3 of job 'worker'"),
+        (["--job", "ps", "--", "true"], "of which cluster?"),
+        (["--port", "65535", "--workers", "3", "--", "true"], "ports from there on cannot be"),
+        (["--port", "-1", "--", "true"], "cannot be"),
+        (["--ps", "9223372036854775807", "--", "true"], "at most 1024 tasks"),
+        (["--grace", "-1", "--", "true"], "not negative"),
+    ]
+    for args, message in cases:
+        r = t.run("launch", *args)
+        check(r.code in (1, 2), "%s: %d" % (args, r.code))
+        has(r.err, message)
+        check(r.err.startswith("millrace launch: "), r.err)
+    r = t.run("launch", "--ps", "x", "--", "true")
+    check(r.code == 2, str(r.code))
+    has(r.err, "a value is missing or wrong for --ps")
+
+
+def test_launch_of_many_tasks_is_up_quickly(t):
+    p = t.program('[ "$MILLRACE_TASK" = worker/0 ] || ' + FOREVER)
+    since = time.monotonic()
+    r = t.run("launch", "--ps", "4", "--workers", "16", "--", p)
+    check(r.code == 0, r.err)
+    check(time.monotonic() - since < 10, "20 tasks took %g s" % r.seconds)
