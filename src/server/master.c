@@ -8,7 +8,9 @@
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "server/master_internal.h"
-#include "server/wire.h"
+#include "server/round.h"
+
+#define LIST_DEADLINE_NS (10 * INT64_C(1000000000))
 
 /* ---- sessions ---- */
 
@@ -170,14 +172,66 @@ static void extend_session(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- ListDevices ---- */
 
+static void session_devices(mr_net_call *c, mr_msession *s)
+{
+    mr_str reply = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &reply);
+    for (int i = 0; i < s->n_devices; i++)
+        mr_device_attributes_encode(s->devices[i], &w, i == 0 ? 1 : 2);
+    mr_msession_unref(s);
+    mr_reply_str(c, NULL, &reply);
+}
+
+typedef struct listing {
+    mr_master *master;
+    mr_net_call *call;
+} listing;
+
+/* This task's devices, then those of the others as they told them. */
+static void devices_came(void *arg, mr_status *st, mr_str *replies)
+{
+    listing l = *(listing *)arg;
+    const mr_host *h = l.master->host;
+    mr_str reply = {0};
+    mr_pb_writer w;
+    mr_free(arg);
+    mr_pb_writer_init(&w, &reply);
+    for (int i = 0; !st && i < h->env.n_devices; i++)
+        mr_device_attributes_encode(h->env.devices[i], &w, 1);
+    for (int i = 0; !st && i < h->cluster.tasks.n; i++) {
+        mr_pb_reader r;
+        uint32_t field, wire;
+        mr_pb_reader_init(&r, mr_str_view(&replies[i]));
+        while (mr_pb_next(&r, &field, &wire))
+            if (field == 1)
+                mr_pb_put_bytes(&w, 2, mr_pb_bytes(&r));
+            else
+                mr_pb_skip(&r);
+        st = mr_pb_reader_status(&r, "GetStatusResponse");
+    }
+    mr_reply_str(l.call, st, &reply);
+    mr_str_deinit(&reply);
+}
+
+static void list_all(mr_master *m, mr_net_call *c)
+{
+    mr_host *h = m->host;
+    bool *others = mr_new_array(bool, h->cluster.tasks.n + 1);
+    for (int i = 0; i < h->cluster.tasks.n; i++)
+        others[i] = i != h->self;
+    listing *l = mr_new(listing);
+    *l = (listing){m, c};
+    mr_round_start(h, others, MR_WORKER_SERVICE "GetStatus", MR_SV(""), mr_now_ns() + LIST_DEADLINE_NS, devices_came, l);
+    mr_free(others);
+}
+
+/* Of a session, or of the cluster. */
 static void list_devices(void *service, mr_net_call *c, mr_sv body)
 {
-    mr_master *m = service;
     mr_pb_reader r;
     uint32_t field, wire;
     mr_sv handle = MR_SV("");
-    mr_str reply = {0};
-    mr_pb_writer w;
     mr_msession *s = NULL;
     mr_pb_reader_init(&r, body);
     while (mr_pb_next(&r, &field, &wire))
@@ -187,14 +241,13 @@ static void list_devices(void *service, mr_net_call *c, mr_sv body)
             mr_pb_skip(&r);
     mr_status *st = mr_pb_reader_status(&r, "ListDevicesRequest");
     if (!st && handle.n)
-        st = mr_msession_find(m, handle, &s);
-    mr_pb_writer_init(&w, &reply);
-    for (int i = 0; s && i < s->n_devices; i++)
-        mr_device_attributes_encode(s->devices[i], &w, i == 0 ? 1 : 2);
-    for (int i = 0; !st && !s && i < m->host->env.n_devices; i++)
-        mr_device_attributes_encode(m->host->env.devices[i], &w, 1);
-    mr_msession_unref(s);
-    mr_reply_str(c, st, &reply);
+        st = mr_msession_find(service, handle, &s);
+    if (st)
+        mr_reply(c, st, NULL);
+    else if (s)
+        session_devices(c, s);
+    else
+        list_all(service, c);
 }
 
 /* ---- the service ---- */

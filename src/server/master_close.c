@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/master_internal.h"
+#include "server/round.h"
 #include "server/wire.h"
 
 #define RESET_DEADLINE_NS (10 * INT64_C(1000000000))
@@ -102,51 +103,18 @@ void mr_master_close_all(mr_master *m)
 
 /* ---- Reset ---- */
 
-typedef struct reset reset;
-
-typedef struct cleanup_call {
-    mr_net_request request; /* first */
-    reset *reset;
-    int task;
-} cleanup_call;
-
-struct reset {
+typedef struct reset {
     mr_master *master;
     mr_net_call *call;
-    mr_mutex mu;
-    int n_left MR_GUARDED_BY(mu);
-    mr_status *st MR_GUARDED_BY(mu);
-    cleanup_call *calls; /* by task */
-};
+} reset;
 
-static void reset_one_less(reset *r)
+static void cleaned(void *arg, mr_status *st, mr_str *replies)
 {
-    mr_lock(&r->mu);
-    bool last = --r->n_left == 0;
-    mr_unlock(&r->mu);
-    if (!last)
-        return;
-    mr_net_call *call = r->call;
-    mr_status *st = r->st;
-    mr_master *m = r->master;
-    mr_mutex_deinit(&r->mu);
-    mr_free(r->calls);
-    mr_free(r);
-    one_less(m);
-    mr_reply(call, st, NULL);
-}
-
-static void cleaned(mr_net_request *q, mr_status *st, mr_bytes *reply)
-{
-    cleanup_call *c = (cleanup_call *)q;
-    reset *r = c->reset;
-    (void)reply;
-    if (st)
-        mr_status_prepend(st, "From %s:\n", r->master->host->cluster.tasks.p[c->task].name);
-    mr_lock(&r->mu);
-    mr_status_update(&r->st, st);
-    mr_unlock(&r->mu);
-    reset_one_less(r);
+    reset r = *(reset *)arg;
+    (void)replies;
+    mr_free(arg);
+    one_less(r.master);
+    mr_reply(r.call, st, NULL);
 }
 
 /* Containers, and which tasks: those of the filters, or all. */
@@ -175,28 +143,6 @@ static mr_status *parse_reset(const mr_host *h, mr_sv body, mr_str *containers, 
     return mr_pb_reader_status(&r, "ResetRequest");
 }
 
-static void clean_up(reset *r, const mr_str *containers, const bool *asked)
-{
-    mr_host *h = r->master->host;
-    int n = h->cluster.tasks.n;
-    r->n_left = 1; /* this function's */
-    r->calls = mr_new_array(cleanup_call, n + 1);
-    for (int i = 0; i < n; i++)
-        r->n_left += asked[i];
-    for (int i = 0; i < n; i++) {
-        if (!asked[i])
-            continue;
-        cleanup_call *c = &r->calls[i];
-        c->request = (mr_net_request){
-            .method = MR_WORKER_SERVICE "CleanupAll", .deadline_ns = mr_now_ns() + RESET_DEADLINE_NS, .done = cleaned};
-        mr_bytes_add_copy(&c->request.body, containers->p ? containers->p : "", containers->n);
-        c->reset = r;
-        c->task = i;
-        mr_host_ask(h, i, &c->request);
-    }
-    reset_one_less(r);
-}
-
 /* Sessions end first, so that no step of them fills a container again. */
 void mr_master_reset(void *service, mr_net_call *c, mr_sv body)
 {
@@ -212,10 +158,9 @@ void mr_master_reset(void *service, mr_net_call *c, mr_sv body)
         mr_unlock(&m->mu);
         mr_master_close_all(m);
         reset *r = mr_new(reset);
-        r->master = m;
-        r->call = c;
-        mr_mutex_init(&r->mu);
-        clean_up(r, &containers, asked);
+        *r = (reset){m, c};
+        mr_round_start(m->host, asked, MR_WORKER_SERVICE "CleanupAll", mr_str_view(&containers),
+                       mr_now_ns() + RESET_DEADLINE_NS, cleaned, r);
     }
     mr_str_deinit(&containers);
     mr_free(asked);

@@ -78,10 +78,11 @@ static void wait_for_locked(waited *w, const call *c, const call *other, int64_t
             mr_cond_wait(&w->changed, &w->mu);
 }
 
-/* Asks the master for its devices, which it answers whatever else it does.  NULL when it answered, or c was done first. */
+/* Asks the task of the master for its status, which it tells whatever else it does.  NULL when it answered, or c was done
+ * first. */
 static mr_status *probe(mr_net *net, mr_net_peer *p, waited *w, const call *c)
 {
-    call q = {.request = {.method = MR_MASTER_SERVICE "ListDevices", .deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS, .done = came},
+    call q = {.request = {.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS, .done = came},
               .w = w};
     net->start(p, &q.request);
     mr_lock(&w->mu);

@@ -1,6 +1,8 @@
 /* server/server_test.c -- whole clusters in one process, over calls that stay inside it and over those between
  * processes of one host. */
 #include "server/bench_test.h"
+#include "server/host.h"
+#include "server/wire.h"
 
 MR_TEST(server_runs_a_step_on_its_own)
 {
@@ -147,6 +149,32 @@ MR_TEST(server_lists_the_devices_of_all_tasks)
     MR_CHECK_INT(n, 3);
     MR_CHECK_STR(d[0].name, "/job:worker/replica:0/task:1/device:CPU:0"); /* the client's */
     mr_device_infos_free(d, n);
+    bench_end(&b);
+}
+
+/* Without a session: those of the task, and of all others. */
+MR_TEST(server_lists_the_devices_of_the_cluster)
+{
+    bench b;
+    mr_str body = {0}, reply = {0};
+    mr_pb_reader r;
+    uint32_t field, wire;
+    int n_own = 0, n_others = 0;
+    bench_begin(&b, 1, 2);
+    MR_CHECK_OK(bench_call(b.net, "worker0:1", MR_MASTER_SERVICE "ListDevices", &body, &reply));
+    mr_pb_reader_init(&r, mr_str_view(&reply));
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv name = mr_wire_field(mr_pb_bytes(&r), 1);
+        MR_CHECK(mr_sv_is(name, "/job:worker/replica:0/task:0/device:CPU:0") == (field == 1));
+        n_own += field == 1;
+        n_others += field == 2;
+    }
+    MR_CHECK_INT(n_own, 1);
+    MR_CHECK_INT(n_others, 2);
+    mr_str_deinit(&reply);
+    bench_stop_task(&b, 0);
+    MR_CHECK_ERR(bench_call(b.net, "worker0:1", MR_MASTER_SERVICE "ListDevices", &body, NULL), MR_UNAVAILABLE,
+                 "/job:ps/replica:0/task:0");
     bench_end(&b);
 }
 

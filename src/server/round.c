@@ -1,0 +1,81 @@
+/* server/round.c -- the same call to several tasks. */
+#include "server/round.h"
+
+#include "base/memory.h"
+#include "server/wire.h"
+
+typedef struct mr_round mr_round;
+
+typedef struct round_call {
+    mr_net_request request; /* first */
+    mr_round *round;
+    int task;
+} round_call;
+
+struct mr_round {
+    mr_host *host;
+    mr_round_fn done;
+    void *arg;
+    int n_tasks;
+    mr_mutex mu;
+    int n_left MR_GUARDED_BY(mu);
+    mr_status *st MR_GUARDED_BY(mu);
+    round_call *calls; /* by task */
+    mr_str *replies;
+};
+
+static void one_less(mr_round *r)
+{
+    mr_lock(&r->mu);
+    bool last = --r->n_left == 0;
+    mr_unlock(&r->mu);
+    if (!last)
+        return;
+    r->done(r->arg, r->st, r->replies); /* the host may be gone behind this */
+    for (int i = 0; i < r->n_tasks; i++)
+        mr_str_deinit(&r->replies[i]);
+    mr_free(r->replies);
+    mr_mutex_deinit(&r->mu);
+    mr_free(r->calls);
+    mr_free(r);
+}
+
+static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
+{
+    round_call *c = (round_call *)q;
+    mr_round *r = c->round;
+    mr_sv bytes;
+    st = mr_wire_unmark(st);
+    if (!st && !(st = mr_bytes_flat(reply, &bytes)))
+        mr_str_append(&r->replies[c->task], bytes.p ? bytes.p : "", bytes.n);
+    if (st)
+        mr_status_prepend(st, "From %s:\n", r->host->cluster.tasks.p[c->task].name);
+    mr_lock(&r->mu);
+    mr_status_update(&r->st, st);
+    mr_unlock(&r->mu);
+    one_less(r);
+}
+
+void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv body, int64_t deadline_ns, mr_round_fn done,
+                    void *arg)
+{
+    int n = h->cluster.tasks.n;
+    mr_round *r = mr_new(mr_round);
+    *r = (mr_round){.host = h, .done = done, .arg = arg, .n_tasks = n, .n_left = 1}; /* this function's */
+    mr_mutex_init(&r->mu);
+    r->calls = mr_new_array(round_call, n + 1);
+    r->replies = mr_new_array(mr_str, n + 1);
+    for (int i = 0; i < n; i++)
+        r->n_left += asked[i];
+    for (int i = 0; i < n; i++) {
+        if (!asked[i])
+            continue;
+        round_call *c = &r->calls[i];
+        c->request = (mr_net_request){.method = method, .deadline_ns = deadline_ns, .done = answered};
+        mr_bytes_add_copy(&c->request.body, body.p ? body.p : "", body.n);
+        c->round = r;
+        c->task = i;
+        mr_host_ask(h, i, &c->request);
+    }
+    one_less(r);
+}
