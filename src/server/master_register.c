@@ -30,6 +30,22 @@ static void forget_failed_locked(mr_mprogram *p)
         }
 }
 
+/* What some tasks have of a program that others refused. */
+static void deregister(mr_mprogram *p)
+{
+    for (int i = 0; i < p->n_parts; i++) {
+        mr_str body = {0};
+        mr_pb_writer w;
+        if (!p->parts[i].handle)
+            continue;
+        mr_pb_writer_init(&w, &body);
+        mr_pb_put_bytes(&w, 1, mr_sv_of(p->parts[i].handle));
+        mr_pb_put_bytes(&w, 2, mr_sv_of(p->session->handle));
+        mr_pb_put_varint(&w, 3, 1);
+        mr_master_tell(p->session->master, p->parts[i].task, MR_WORKER_SERVICE "DeregisterGraph", &body);
+    }
+}
+
 static void registered_all(mr_mprogram *p)
 {
     mr_msession *s = p->session;
@@ -43,6 +59,8 @@ static void registered_all(mr_mprogram *p)
     if (st)
         forget_failed_locked(p);
     mr_unlock(&s->mu);
+    if (st)
+        deregister(p);
     for (int i = 0; i < waiting.n; i++)
         if (st)
             mr_mstep_answer(waiting.p[i], mr_status_copy(st));

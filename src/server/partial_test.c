@@ -4,6 +4,7 @@
 #include "graph/graph_def.h"
 #include "server/bench_test.h"
 #include "server/host.h"
+#include "server/transfers.h"
 #include "server/wire.h"
 
 /* ---- partial runs ---- */
@@ -322,5 +323,73 @@ MR_TEST(server_traces_a_step_on_all_tasks)
     mr_sv graph = mr_wire_field(mr_str_view(&metadata), 3);
     MR_CHECK(graph.n > 0);
     mr_str_deinit(&metadata);
+    bench_end(&b);
+}
+
+/* ---- transfers ---- */
+
+static mr_status *log_on(bench *b, const char *address, uint32_t field, uint64_t value, mr_str *reply)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_varint(&w, field, value);
+    return bench_call(b->net, address, MR_WORKER_SERVICE "Logging", &body, reply);
+}
+
+/* The master's step ids are random, so the step is run by hand. */
+MR_TEST(transfers_are_logged_while_somebody_wants_it)
+{
+    mr_transfers t;
+    mr_str out = {0};
+    const uint8_t on[] = {1 << 3, 1}, fetch[] = {3 << 3, 7}, packed[] = {3 << 3 | 2, 1, 7}, off[] = {4 << 3, 1};
+    mr_transfers_init(&t);
+    mr_transfers_add(&t, 7, MR_SV("edge_1_x"), MR_SV("/job:ps"), MR_SV("/job:w"), 4, 0);
+    MR_CHECK_OK(mr_transfers_answer(&t, (mr_sv){(const char *)on, 2}, &out));
+    MR_CHECK_INT((int)out.n, 0); /* nobody had asked before */
+    mr_transfers_add(&t, 7, MR_SV("edge_2_y"), MR_SV("/job:ps"), MR_SV("/job:w"), 4, 0);
+    mr_transfers_add(&t, 8, MR_SV("edge_3_z"), MR_SV("/job:ps"), MR_SV("/job:w"), 4, 0);
+    MR_CHECK_OK(mr_transfers_answer(&t, (mr_sv){(const char *)fetch, 2}, &out));
+    MR_CHECK(mentions(mr_str_view(&out), "edge_2_y from /job:ps to /job:w"));
+    MR_CHECK(!mentions(mr_str_view(&out), "edge_1_x") && !mentions(mr_str_view(&out), "edge_3_z"));
+    mr_str_clear(&out);
+    MR_CHECK_OK(mr_transfers_answer(&t, (mr_sv){(const char *)packed, 3}, &out));
+    MR_CHECK(!mentions(mr_str_view(&out), "edge_2_y")); /* it was told */
+    MR_CHECK_OK(mr_transfers_answer(&t, (mr_sv){(const char *)off, 2}, &out));
+    mr_transfers_add(&t, 9, MR_SV("edge_4_z"), MR_SV("/job:ps"), MR_SV("/job:w"), 4, 0);
+    MR_CHECK_INT(t.all.n, 1); /* of step 8 */
+    mr_str_deinit(&out);
+    mr_transfers_deinit(&t);
+}
+
+MR_TEST(transfers_of_old_steps_are_forgotten)
+{
+    mr_transfers t;
+    mr_transfers_init(&t);
+    t.on = true;
+    for (int i = 0; i < MR_TRANSFERS_KEPT + 10; i++)
+        mr_transfers_add(&t, i, MR_SV("e"), MR_SV("a"), MR_SV("b"), 4, 0);
+    MR_CHECK_INT(t.all.n, MR_TRANSFERS_KEPT);
+    MR_CHECK_INT((int)t.all.p[0].step, 10);
+    mr_transfers_deinit(&t);
+}
+
+/* A task tells what came to it; the steps are the master's, so all are dropped by `clear`. */
+MR_TEST(server_logs_what_comes_from_other_tasks)
+{
+    bench b;
+    float v;
+    mr_str reply = {0};
+    bench_begin(&b, 1, 1);
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0";
+    mr_out y = mr_emit(&b.s, "Neg", x);
+    MR_CHECK_OK(log_on(&b, "ps0:1", 1, 1, &reply));
+    MR_CHECK_OK(bench_run(&b, x, 1, y, NULL, &v));
+    MR_CHECK_OK(log_on(&b, "ps0:1", 3, 12345, &reply)); /* no such step: a label and nothing else */
+    MR_CHECK(reply.n > 0 && !mentions(mr_str_view(&reply), "RecvTensor"));
+    MR_CHECK_OK(log_on(&b, "ps0:1", 2, 1, &reply));
+    MR_CHECK_INT((int)reply.n, 0);
+    mr_str_deinit(&reply);
     bench_end(&b);
 }

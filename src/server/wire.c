@@ -131,6 +131,31 @@ mr_status *mr_wire_recv_encode(const mr_tensor *t, bool dead, int64_t start_us, 
     return mr_wire_finish(&w, out);
 }
 
+#define EXTRA_URL "type.googleapis.com/tensorflow.RecvBufRespExtra"
+
+/* transport_options is an Any whose value is a RecvBufRespExtra with the content; as with tensors it stands last and its
+ * memory is not copied. */
+mr_status *mr_wire_buf_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out)
+{
+    mr_wire w;
+    if (t && !mr_dtype_is_plain(t->dtype))
+        return mr_error(MR_INTERNAL, "A tensor of %s has no bytes to send as a buffer", mr_dtype_name(t->dtype));
+    size_t n = t ? mr_tensor_bytes(t) : 0, extra = field_size(n);
+    mr_wire_init(&w);
+    mr_pb_opt_varint(&w.pb, 2, n);
+    mr_pb_opt_varint(&w.pb, 3, dead);
+    mr_pb_opt_varint(&w.pb, 5, (uint64_t)start_us);
+    if (n) {
+        mr_pb_put_header(&w.pb, 4, field_size(sizeof EXTRA_URL - 1) + field_size(extra));
+        mr_pb_put_bytes(&w.pb, 1, MR_SV(EXTRA_URL));
+        mr_pb_put_header(&w.pb, 2, extra);
+        mr_pb_put_header(&w.pb, 1, n);
+        mr_bytes_add_str(&w.out, &w.head);
+        mr_bytes_add(&w.out, (mr_piece){t->data, n, drop_tensor, mr_tensor_ref(t)});
+    }
+    return mr_wire_finish(&w, out);
+}
+
 /* The beginning of a message whose end is not looked at: what stands before a large content. */
 typedef struct front {
     uint8_t bytes[512];

@@ -37,6 +37,9 @@ mr_status *mr_wire_recv_encode(const mr_tensor *t, bool dead, int64_t start_us, 
 /* *t is NULL when dead.  Contents that lie in one piece, aligned, become the tensor's memory. */
 mr_status *mr_wire_recv_decode(mr_bytes *b, mr_allocator *a, mr_tensor **t, bool *dead);
 
+/* RecvBufResponse: the bytes of a tensor, in a RecvBufRespExtra. */
+mr_status *mr_wire_buf_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out);
+
 /* ---- errors in messages ---- */
 /* A derived error travels with TensorFlow's mark in front of its text. */
 char *mr_wire_error_text(const mr_status *st); /* mr_free */

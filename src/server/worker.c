@@ -388,17 +388,45 @@ static void register_graph(void *service, mr_net_call *c, mr_sv body)
     mr_reply_str(c, st, &reply);
 }
 
+typedef struct deregister_request {
+    mr_sv graph, session;
+    bool created;
+} deregister_request;
+
+static mr_status *parse_deregister(mr_sv body, deregister_request *q)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *q = (deregister_request){0};
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: q->graph = mr_pb_bytes(&r); break;
+        case 2: q->session = mr_pb_bytes(&r); break;
+        case 3: q->created = mr_pb_bool(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    return mr_pb_reader_status(&r, "DeregisterGraphRequest");
+}
+
+/* Steps that run it keep it until they end. */
 static void deregister_graph(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
-    mr_status *st;
-    mr_sv handle = first_string(body, "DeregisterGraphRequest", &st);
-    mr_lock(&w->mu);
-    mr_wgraph *g = st ? NULL : mr_map_remove(&w->graphs, handle);
-    mr_unlock(&w->mu);
-    if (!st && !g)
-        st = mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(handle),
-                      mr_host_name(w->host));
+    deregister_request q;
+    mr_wgraph *g = NULL;
+    mr_status *st = parse_deregister(body, &q);
+    if (!st)
+        st = mr_wgraph_find(w, q.graph, q.created ? &q.session : NULL, &g);
+    if (!st) {
+        mr_lock(&w->mu);
+        bool mine = mr_map_get(&w->graphs, q.graph) == g; /* else somebody was faster */
+        if (mine)
+            mr_map_remove(&w->graphs, q.graph);
+        mr_unlock(&w->mu);
+        if (mine)
+            mr_wgraph_unref(g); /* the table's */
+    }
     mr_wgraph_unref(g);
     mr_reply(c, st, NULL);
 }
@@ -440,7 +468,23 @@ static void cleanup_all(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, mr_pb_reader_status(&r, "CleanupAllRequest"), NULL);
 }
 
-/* Nothing is recorded between steps, so there is nothing to tell. */
+static void logging(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_worker_service *w = service;
+    mr_str reply = {0};
+    mr_status *st = mr_transfers_answer(&w->transfers, body, &reply);
+    mr_reply_str(c, st, &reply);
+    mr_str_deinit(&reply);
+}
+
+/* As in TensorFlow, whose workers have no profiler of their own: stats come with the step (ExecutorOpts). */
+static void tracing(void *service, mr_net_call *c, mr_sv body)
+{
+    (void)service, (void)body;
+    mr_reply(c, mr_error(MR_UNIMPLEMENTED, "Tracing: ask for step stats with RunOptions.trace_level"), NULL);
+}
+
+/* Replies are not kept for a second asking, so nothing is to be let go. */
 static void say_nothing(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
@@ -450,6 +494,7 @@ static void say_nothing(void *service, mr_net_call *c, mr_sv body)
 static const mr_method methods[] = {
     {"RunGraph", mr_worker_run_graph},
     {"RecvTensor", mr_worker_recv_tensor},
+    {"RecvBuf", mr_worker_recv_buf},
     {"CleanupGraph", mr_worker_cleanup_graph},
     {"GetStatus", get_status},
     {"CreateWorkerSession", create_session, true},
@@ -457,8 +502,8 @@ static const mr_method methods[] = {
     {"RegisterGraph", register_graph, true},
     {"DeregisterGraph", deregister_graph},
     {"CleanupAll", cleanup_all},
-    {"Logging", say_nothing},
-    {"Tracing", say_nothing},
+    {"Logging", logging},
+    {"Tracing", tracing},
     {"MarkRecvFinished", say_nothing},
 };
 
@@ -476,6 +521,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
     w->host = h;
     w->prefix = mr_printf("%s/", mr_host_name(h));
     w->steps = mr_worker_steps_new();
+    mr_transfers_init(&w->transfers);
     /* Apart from those of other tasks and of an earlier life of this one. */
     atomic_init(&w->next_request, mr_random64() | 1);
     return w;
@@ -512,6 +558,7 @@ void mr_worker_free(mr_worker_service *w)
     mr_worker_stop(w, why);
     mr_status_free(why);
     mr_worker_steps_free(w->steps);
+    mr_transfers_deinit(&w->transfers);
     mr_worker_sessions_deinit(&w->sessions);
     mr_map_deinit(&w->graphs);
     mr_status_free(w->stopped);

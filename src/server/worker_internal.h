@@ -4,6 +4,7 @@
 
 #include "dist/session.h"
 #include "dist/worker_steps.h"
+#include "server/transfers.h"
 #include "server/watch.h"
 #include "server/worker.h"
 
@@ -46,6 +47,7 @@ struct mr_worker_service {
     uint64_t next_graph MR_GUARDED_BY(mu);
     mr_status *stopped MR_GUARDED_BY(mu); /* why nothing runs any more */
     _Atomic uint64_t next_request;
+    mr_transfers transfers;
 };
 
 /* ---- worker.c ---- */
@@ -63,6 +65,7 @@ void mr_wstep_unref(mr_wstep *s);
 /* Takes a step out of the table and fails what waits in it. */
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why);
 void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body);
+void mr_worker_recv_buf(void *service, mr_net_call *c, mr_sv body);
 /* Ends what is received from lives of a task that have ended. */
 void mr_wsteps_lost(mr_worker_service *w, int task);
 void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);

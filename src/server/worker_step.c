@@ -15,6 +15,7 @@ struct mr_wreceive {
     mr_wstep *step;
     mr_recv *to;
     int task;
+    int64_t start_us;
     bool started, told_to_end; /* under the step's lock: a call is cancelled once it is started */
     mr_status *lost;           /* likewise: why it was told so, when the task is lost */
     mr_refs refs;              /* the call's, and of who cancels it */
@@ -52,6 +53,9 @@ static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
     st = mr_wire_unmark(st);
     if (!st)
         st = mr_wire_recv_decode(reply, mr_cpu_allocator(), &t, &dead);
+    if (!st)
+        mr_transfers_add(&s->worker->transfers, s->id, to->key->name, to->key->src_device, to->key->dst_device,
+                         t ? mr_tensor_bytes(t) : 0, v->start_us);
     if (st) {
         mr_lock(&s->mu);
         bool aborted = s->aborted != NULL;
@@ -156,6 +160,7 @@ static bool take_remote(void *arg, mr_recv *to)
     v->step = s;
     v->to = to;
     v->task = task;
+    v->start_us = mr_wall_us();
     mr_watch_hold(w->host->watch, task);
     if (!enlist(v)) {
         receive_unref(v);
@@ -343,6 +348,7 @@ typedef struct asked {
     mr_wstep *step;
     mr_rendezvous_key key;
     int64_t start_us;
+    int64_t buf_bytes; /* of a buffer, which is told as such; -1: it is a tensor */
     mr_mutex mu;
     bool answered MR_GUARDED_BY(mu); /* by whoever was first: the value, or the caller who left */
     mr_refs refs;                    /* of the receive and of the call */
@@ -367,6 +373,16 @@ static bool answers_first(asked *a)
     return first;
 }
 
+static mr_status *encode_value(const asked *a, const mr_tensor *t, bool dead, mr_bytes *out)
+{
+    if (a->buf_bytes < 0)
+        return mr_wire_recv_encode(t, dead, a->start_us, out);
+    if (t && mr_tensor_bytes(t) != (uint64_t)a->buf_bytes)
+        return mr_invalid("Buffer %.*s has %zu bytes, not %lld", MR_SV_ARG(a->key.name), mr_tensor_bytes(t),
+                          (long long)a->buf_bytes);
+    return mr_wire_buf_encode(t, dead, a->start_us, out);
+}
+
 static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     asked *a = (asked *)w;
@@ -374,7 +390,7 @@ static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     if (answers_first(a)) {
         wstep_asked(a->step, false);
         if (!st)
-            st = mr_wire_recv_encode(t, dead, a->start_us, &body);
+            st = encode_value(a, t, dead, &body);
         mr_reply(a->call, st, &body);
         mr_bytes_deinit(&body);
         asked_unref(a); /* the call's */
@@ -434,19 +450,46 @@ static mr_status *parse_recv(mr_sv body, int64_t *step, int64_t *request, asked 
     return mr_rendezvous_key_parse(key, &a->key, &a->w.frame, &a->w.iteration);
 }
 
+/* A buffer of a collective is a value of its step under a key of its devices and the name it goes by. */
+static mr_status *parse_recv_buf(mr_sv body, int64_t *step, int64_t *request, asked *a)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv key = MR_SV(""), from = MR_SV(""), to = MR_SV("");
+    uint64_t incarnation = 0;
+    *step = *request = a->buf_bytes = 0;
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: *step = mr_pb_int64(&r); break;
+        case 2: key = mr_pb_bytes(&r); break;
+        case 3: a->buf_bytes = mr_pb_int64(&r); break;
+        case 8: from = mr_pb_bytes(&r); break;
+        case 9: to = mr_pb_bytes(&r); break;
+        case 10: *request = mr_pb_int64(&r); break;
+        case 11: incarnation = mr_pb_varint(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_TRY(mr_pb_reader_status(&r, "RecvBufRequest"));
+    if (a->buf_bytes < 0)
+        return mr_invalid("RecvBuf of %lld bytes", (long long)a->buf_bytes);
+    return mr_rendezvous_key_make(from, incarnation, to, key, &a->key);
+}
+
 static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
 {
     int64_t step, request;
-    MR_TRY(parse_recv(body, &step, &request, a));
+    MR_TRY(a->buf_bytes < 0 ? parse_recv(body, &step, &request, a) : parse_recv_buf(body, &step, &request, a));
     if (!mr_sv_starts(a->key.src_device, w->prefix))
         return mr_invalid("%s was asked for a value of %.*s", mr_host_name(w->host), MR_SV_ARG(a->key.src_device));
     MR_TRY(check_source(w, &a->key));
     return wstep_ask(w, step, request, &a->step);
 }
 
-void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body)
+static void answer_when_it_comes(mr_worker_service *service, mr_net_call *c, mr_sv body, bool is_buf)
 {
     asked *a = mr_new(asked);
+    a->buf_bytes = is_buf ? 0 : -1;
     mr_refs_init(&a->refs);
     mr_mutex_init(&a->mu);
     a->call = c;
@@ -464,3 +507,7 @@ void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body)
         caller_left(a, c);
     mr_rendezvous_recv(a->step->rendezvous, &a->w);
 }
+
+void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body) { answer_when_it_comes(service, c, body, false); }
+
+void mr_worker_recv_buf(void *service, mr_net_call *c, mr_sv body) { answer_when_it_comes(service, c, body, true); }
