@@ -6,7 +6,8 @@
  * The same program is every task; without hosts, TF_CONFIG says which.  Parameter servers serve until they are ended.
  * Workers train, each with batches of its own: every one for itself, or with --sync all together (--backup N: each step
  * takes the first gradients, without the last N).  Tasks may be killed and started again: variables that are lost come
- * back from the newest checkpoint, which the chief, worker 0, makes beside training. */
+ * back from the newest checkpoint, which the chief makes beside training.  That is worker 0, or the next
+ * one while worker 0 is gone. */
 #include <millrace/cluster.h>
 #include <millrace/data.h>
 #include <millrace/progress.h>
@@ -195,7 +196,7 @@ int main(int argc, char **argv)
     mr_supervisor_start(n.supervisor, status);
     check("starting");
     train(&n, &p, digits);
-    if (p.worker == 0)
+    if (p.worker == 0 || mr_supervisor_is_chief(n.supervisor))
         test(&n, digits);
     mr_supervisor_free(n.supervisor);
     mr_barrier_free(n.barrier);

@@ -91,7 +91,7 @@ typedef struct mr_supervisor_options {
     size_t struct_size;      /* sizeof(mr_supervisor_options) */
     mr_cluster_task *task;   /* its master runs the steps; NULL: `target` */
     const char *target;      /* as TF_SetTarget; NULL: this process */
-    unsigned char chief;     /* without a task: makes variables ready, saves, leads.  With one: worker 0 is */
+    unsigned char chief;     /* without a task: makes variables ready, saves, leads.  With one: see chief_ms */
     TF_Operation *train;     /* of mr_minimize; or */
     mr_barrier *barrier;     /* of mr_minimize_sync */
     const char *checkpoints; /* folder; NULL: none are made or read */
@@ -100,6 +100,8 @@ typedef struct mr_supervisor_options {
     int64_t deadline_ms;     /* for the cluster to come up, or back after a loss; 0: ten minutes */
     unsigned char chief_saves; /* 1: the chief writes and reads all of a checkpoint.  0: each task what it holds, so all must
                                   see the folder under the same name */
+    int64_t chief_ms; /* with a task the chief is the lowest worker that is alive: one that is not heard of for so long is
+                         replaced, until it is back; 0: 5000, below 0: it is worker 0 in any case */
 } mr_supervisor_options;
 
 /* To be made when the model is complete; all its variables are saved.  NULL after an error. */
@@ -116,6 +118,8 @@ MR_EXPORT extern void mr_supervisor_run(mr_supervisor *s, const TF_Output *input
 MR_EXPORT extern int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status);
 /* This worker is done.  With a barrier it leaves, and the chief waits for all to leave; the chief saves. */
 MR_EXPORT extern void mr_supervisor_finish(mr_supervisor *s, TF_Status *status);
+/* Whether this worker is the chief now: it has something to tell the user, say. */
+MR_EXPORT extern unsigned char mr_supervisor_is_chief(mr_supervisor *s);
 /* How often a session was lost. */
 MR_EXPORT extern int mr_supervisor_losses(const mr_supervisor *s);
 /* Before its barrier, its model's graph and its task. */

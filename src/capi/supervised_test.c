@@ -19,7 +19,10 @@ typedef struct team {
     _Atomic int64_t seen[N_WORKERS];   /* the newest step of each */
     _Atomic int64_t fell_to[N_WORKERS]; /* the lowest step after a fall; -1: none */
     _Atomic bool crash[N_WORKERS];     /* ends as if killed */
+    _Atomic bool leads[N_WORKERS];     /* is the chief */
     _Atomic int losses;
+    int64_t total;    /* steps */
+    int64_t chief_ms; /* 0: worker 0 is the chief, without an election */
     int64_t saved; /* the newest checkpoint when a task was lost */
 } team;
 
@@ -27,6 +30,7 @@ typedef struct player {
     team *t;
     int worker;
     mr_thread thread;
+    bool ended; /* for good */
     line_net l;
     mr_net_sync *sync;
 } player;
@@ -35,6 +39,8 @@ static mr_status *open_session(void *arg, mr_session **out)
 {
     player *p = arg;
     *out = NULL;
+    if (p->t->crash[p->worker])
+        return mr_error(MR_FAILED_PRECONDITION, "This process has crashed");
     return rig_open(&p->t->rig, p->worker, p->l.graph, out);
 }
 
@@ -42,7 +48,7 @@ static mr_supervised *supervise(player *p)
 {
     mr_network *n = (line_begin(&p->l, N_PS, p->worker), p->l.net);
     mr_net_optimizer sgd = {.kind = MR_NET_SGD, .rate = 0.1f};
-    mr_supervised_options o = {.chief = p->worker == 0, .open = open_session, .arg = p, .folder = p->t->folder,
+    mr_supervised_options o = {.chief = p->worker == 0, .worker = p->worker, .chief_ms = p->t->chief_ms, .open = open_session, .arg = p, .folder = p->t->folder,
                                .save_ms = 5, .max_to_keep = 3, .deadline_ms = 20000};
     if (p->t->sync)
         o.sync = p->sync = mr_net_sync_new(n, p->l.loss, &sgd, &(mr_net_sync_options){N_WORKERS, p->worker, 0, 600, 5000});
@@ -66,10 +72,11 @@ static mr_status *train_some(player *p, mr_supervised *s, int64_t *step)
     mr_out feeds[] = {p->l.x, p->l.y};
     mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2};
     mr_status *st = NULL;
-    while (*step < TOTAL && !st && !p->t->crash[p->worker]) {
+    while (*step < p->t->total && !st && !p->t->crash[p->worker]) {
         line_batch((*step * N_WORKERS + p->worker) * 8, 8, v);
         st = mr_supervised_train(s, &a, step);
         note(p->t, p->worker, *step);
+        p->t->leads[p->worker] = mr_supervised_is_chief(s);
         mr_tensor_unref(v[0]);
         mr_tensor_unref(v[1]);
         mr_sleep_ns(1000000); /* there is time to lose tasks in */
@@ -101,7 +108,7 @@ static void play(void *arg)
 
 static void begin(team *t, bool sync)
 {
-    *t = (team){.sync = sync, .folder = mr_printf("%s/supervised", mr_test_dir())};
+    *t = (team){.sync = sync, .total = TOTAL, .folder = mr_printf("%s/supervised", mr_test_dir())};
     rig_begin(&t->rig, N_PS, N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++)
         t->fell_to[i] = -1;
@@ -147,7 +154,7 @@ static void check_end(team *t)
     MR_CHECK_OK(line_run(&l, s, 0, 1, NULL, (mr_out[]){l.w, l.b, step}, 3, v));
     MR_CHECK_NEAR(v[0], 2, 0.05);
     MR_CHECK_NEAR(v[1], 1, 0.05);
-    MR_CHECK(v[2] >= TOTAL);
+    MR_CHECK(v[2] >= t->total);
     mr_session_free(s);
     line_end(&l);
 }
@@ -165,7 +172,8 @@ static void play_all(team *t, void (*meanwhile)(team *t, player *players))
         start_player(t, &players[i], i);
     meanwhile(t, players);
     for (int i = 0; i < N_WORKERS; i++)
-        mr_thread_join(&players[i].thread);
+        if (!players[i].ended)
+            mr_thread_join(&players[i].thread);
     check_end(t);
 }
 
@@ -197,15 +205,23 @@ static void lose_worker(team *t, player *p, int worker)
 static void lose_chief(team *t, player *p) { lose_worker(t, p, 0); }
 static void lose_worker_1(team *t, player *p) { lose_worker(t, p, 1); }
 
-static void story(bool sync, void (*meanwhile)(team *t, player *players), bool restores)
+static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, player *players), bool restores)
 {
     team t;
     begin(&t, sync);
+    t.chief_ms = chief_ms;
+    t.total += 2 * chief_ms; /* so that there is time to elect another */
     play_all(&t, meanwhile);
+    MR_CHECK(newest_saved(&t) >= t.total); /* by whoever was the chief in the end */
     MR_CHECK(!restores || t.losses >= N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++) /* from the newest checkpoint, not from the start */
         MR_CHECK(t.fell_to[i] == -1 || (restores && t.fell_to[i] >= t.saved));
     end(&t);
+}
+
+static void story(bool sync, void (*meanwhile)(team *t, player *players), bool restores)
+{
+    story_with(0, sync, meanwhile, restores);
 }
 
 MR_TEST(supervised_trains_asynchronously) { story(false, nothing_happens, false); }
@@ -218,6 +234,47 @@ MR_TEST(supervised_sync_goes_on_without_ps_0) { story(true, lose_ps_0, true); }
 MR_TEST(supervised_sync_goes_on_without_ps_1) { story(true, lose_ps_1, true); }
 MR_TEST(supervised_sync_goes_on_without_its_chief) { story(true, lose_chief, false); }
 MR_TEST(supervised_sync_goes_on_without_a_worker) { story(true, lose_worker_1, false); }
+
+/* ---- chiefs by election ---- */
+
+enum { CHIEF_MS = 300 };
+
+/* Nobody starts it again; its host is up once more when all is over, for the look at the end. */
+static void lose_chief_for_good(team *t, player *p)
+{
+    wait_for(t, 40);
+    t->crash[0] = true;
+    rig_stop(&t->rig, "worker", 0);
+    mr_thread_join(&p[0].thread);
+    mr_thread_join(&p[1].thread);
+    p[0].ended = p[1].ended = true;
+    MR_CHECK(t->leads[1]);
+    rig_start(&t->rig, "worker", 0);
+}
+
+/* It is back when another has its place, and gets it again. */
+static void lose_chief_for_long(team *t, player *p)
+{
+    wait_for(t, 10);
+    t->crash[0] = true;
+    t->leads[0] = false;
+    rig_stop(&t->rig, "worker", 0);
+    mr_thread_join(&p[0].thread);
+    while (!t->leads[1] && t->seen[1] < t->total)
+        mr_sleep_ns(2000000);
+    t->crash[0] = false;
+    rig_start(&t->rig, "worker", 0);
+    start_player(t, &p[0], 0);
+}
+
+MR_TEST(supervised_elects_its_chief) { story_with(CHIEF_MS, false, nothing_happens, false); }
+MR_TEST(supervised_sync_elects_its_chief) { story_with(CHIEF_MS, true, nothing_happens, false); }
+MR_TEST(supervised_chief_is_followed) { story_with(CHIEF_MS, false, lose_chief_for_good, false); }
+MR_TEST(supervised_sync_chief_is_followed) { story_with(CHIEF_MS, true, lose_chief_for_good, false); }
+MR_TEST(supervised_chief_comes_back) { story_with(CHIEF_MS, false, lose_chief_for_long, false); }
+MR_TEST(supervised_sync_chief_comes_back) { story_with(CHIEF_MS, true, lose_chief_for_long, false); }
+MR_TEST(supervised_elects_without_ps_0) { story_with(CHIEF_MS, false, lose_ps_0, true); }
+MR_TEST(supervised_sync_elects_without_ps_0) { story_with(CHIEF_MS, true, lose_ps_0, true); }
 
 MR_TEST(supervised_gives_up_at_its_deadline)
 {

@@ -54,6 +54,8 @@ static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_option
     if (s->task)
         filter_devices(s, s->task);
     mr_supervised_options with = {.chief = o->task ? mr_cluster_task_worker(o->task) == 0 : o->chief != 0,
+                                  .worker = o->task ? mr_cluster_task_worker(o->task) : 0,
+                                  .chief_ms = !o->task || o->chief_ms < 0 ? 0 : o->chief_ms ? o->chief_ms : 5000,
                                   .open = open_session,
                                   .arg = s,
                                   .train = mr_capi_node(o->train),
@@ -122,6 +124,8 @@ void mr_supervisor_finish(mr_supervisor *s, TF_Status *status)
 {
     mr_capi_set_status(status, s ? mr_supervised_finish(s->supervised) : no_supervisor());
 }
+
+unsigned char mr_supervisor_is_chief(mr_supervisor *s) { return s && mr_supervised_is_chief(s->supervised); }
 
 int mr_supervisor_losses(const mr_supervisor *s) { return s ? mr_supervised_losses(s->supervised) : 0; }
 

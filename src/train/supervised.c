@@ -2,10 +2,11 @@
  *
  * The session belongs to an era.  Who wants to run takes it for the era (use), and gives it back (unuse).  Whoever sees
  * the loss of a task ends the era: the session is closed, which cancels all its runs, and when nobody uses it any more the
- * client's thread opens the next one (recover).  So threads beside the client's only ever wait for an era to begin.
+ * client's thread opens the next one (recover).  Who is the chief does not change within an era: when it does, the era ends.
+ * So threads beside the client's only ever wait for an era to begin.
  *
- * Locks: mu guards the era and the flags; no run happens under it.  A checkpoint is made under `saving`: the loss of the
- * session ends its run, so it is not held for ever. */
+ * Locks: mu guards the era and the flags; no run happens under it.  A checkpoint is made under `saving`, a vote under
+ * `voting`: the loss of the session ends their runs, so they are not held for ever. */
 #include "train/supervised.h"
 
 #include <stdlib.h>
@@ -83,11 +84,15 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     s->folder = o->folder ? absolute(o->folder) : NULL;
     s->prefix = s->folder ? mr_printf("%s/model.ckpt", s->folder) : NULL;
     mr_mutex_init(&s->saving);
+    mr_mutex_init(&s->voting);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
     mr_recovery_init(&s->recovery, o->chief, (o->deadline_ms > 0 ? o->deadline_ms : START_DEADLINE_MS) * 1000000);
     if (!o->open || !o->train == !o->sync)
         mr_scope_fail(&n->s, mr_invalid("a supervised session needs a way to open, and one kind of training"));
+    mr_election_init(&s->election, MR_MAX(0, o->worker), MR_MAX(1, o->chief_ms) * 1000000, mr_now_ns());
+    if (o->chief_ms > 0)
+        mr_net_vote_init(&s->vote, n);
     add_step(s, n);
     s->init = mr_net_initializer(n);
     s->saver = o->chief_saves ? mr_net_saver_new(n, o->max_to_keep) : mr_net_saver_new_sharded(n, o->max_to_keep);
@@ -100,16 +105,27 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
 
 /* ---- eras ---- */
 
-mr_session *mr_supervised_use(mr_supervised *s, int *era)
+static mr_session *use(mr_supervised *s, bool as_chief, int *era)
 {
     mr_lock(&s->mu);
-    while (!s->session && !s->ending)
+    while (!(s->session && (s->chief || !as_chief)) && !s->ending)
         mr_cond_wait(&s->changed, &s->mu);
     mr_session *session = s->ending ? NULL : s->session;
     s->n_users += session != NULL;
     *era = s->era;
     mr_unlock(&s->mu);
     return session;
+}
+
+mr_session *mr_supervised_use(mr_supervised *s, int *era) { return use(s, false, era); }
+mr_session *mr_supervised_use_as_chief(mr_supervised *s, int *era) { return use(s, true, era); }
+
+bool mr_supervised_is_chief(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    bool chief = s->chief;
+    mr_unlock(&s->mu);
+    return chief;
 }
 
 void mr_supervised_unuse(mr_supervised *s)
@@ -173,6 +189,33 @@ static mr_status *prepare(mr_supervised *s, mr_session *session)
     return run_node(session, s->set_flags);
 }
 
+mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief)
+{
+    mr_lock(&s->voting);
+    mr_status *st = mr_net_vote_run(&s->vote, session, &s->election);
+    *chief = s->election.chief;
+    mr_unlock(&s->voting);
+    return st;
+}
+
+mr_status *mr_supervised_confirm(mr_supervised *s, mr_session *session)
+{
+    bool was = mr_supervised_is_chief(s), is;
+    if (s->o.chief_ms <= 0)
+        return NULL;
+    MR_TRY(mr_supervised_vote(s, session, &is));
+    return is == was ? NULL : mr_error(MR_ABORTED, is ? "This worker is the chief now" : "Another worker is the chief now");
+}
+
+/* Whether variables are ready; and whether it is on us to make them so. */
+static mr_status *look_around(mr_supervised *s, mr_session *session, bool *ready)
+{
+    *ready = false;
+    if (s->o.chief_ms > 0)
+        MR_TRY(mr_supervised_vote(s, session, &s->recovery.chief));
+    return mr_supervised_check(s, session, ready);
+}
+
 /* Waits, unless all ends. */
 static void pause_for(mr_supervised *s, int64_t ns)
 {
@@ -205,7 +248,7 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
         st = s->o.open(s->o.arg, session);
         return mr_recovery_opened(&s->recovery, st, mr_now_ns());
     case MR_RECOVER_CHECK:
-        st = mr_supervised_check(s, *session, &ready);
+        st = look_around(s, *session, &ready);
         return mr_recovery_checked(&s->recovery, st, ready, mr_now_ns());
     case MR_RECOVER_PREPARE:
         st = prepare(s, *session);
@@ -225,8 +268,13 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
         mr_session_free(session);
         return mr_status_copy(s->recovery.why);
     }
+    if (s->recovery.chief && s->folder && !s->cleaned) { /* it alone saves there */
+        mr_status_free(mr_net_saver_clean(s->prefix));
+        s->cleaned = true;
+    }
     mr_lock(&s->mu);
     s->session = session;
+    s->chief = s->recovery.chief;
     s->era++;
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
@@ -260,8 +308,6 @@ mr_status *mr_supervised_start(mr_supervised *s)
     if (s->started)
         return mr_error(MR_FAILED_PRECONDITION, "The session was started before");
     s->started = true;
-    if (s->o.chief && s->folder) /* it is the only one who saves there */
-        MR_TRY(mr_net_saver_clean(s->prefix));
     MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
     return mr_supervised_start_threads(s);
 }
@@ -374,22 +420,28 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step) { return with_ses
 
 /* ---- the end ---- */
 
+static mr_status *confirm(mr_supervised *s, mr_session *session, void *arg)
+{
+    (void)arg;
+    return mr_supervised_confirm(s, session);
+}
+
 static mr_status *leave(mr_supervised *s, mr_session *session, void *arg)
 {
     (void)arg;
     return mr_net_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
 }
 
-/* The chief's thread leads on until all have left; a loss meanwhile is mended here. */
+/* The chief's thread leads on until all have left; a loss meanwhile is mended here.  Another chief waits by itself. */
 static mr_status *wait_for_all(mr_supervised *s)
 {
     for (;;) {
         mr_lock(&s->mu);
-        while (!s->led && s->session)
+        while (!s->led && s->session && s->chief)
             mr_cond_wait(&s->changed, &s->mu);
-        bool led = s->led;
+        bool over = s->led || (s->session && !s->chief);
         mr_unlock(&s->mu);
-        if (led)
+        if (over)
             return NULL;
         MR_TRY(recover(s));
         MR_TRY(with_session(s, leave, NULL)); /* the new leader has not heard it */
@@ -402,17 +454,19 @@ static mr_status *save_once(mr_supervised *s, mr_session *session, void *arg)
     return mr_supervised_save(s, session);
 }
 
+/* Who has just come back to its place may not know yet that it is the chief. */
 mr_status *mr_supervised_finish(mr_supervised *s)
 {
+    MR_TRY(with_session(s, confirm, NULL));
     if (s->o.sync) {
         mr_lock(&s->mu);
         s->left = true;
         mr_unlock(&s->mu);
         MR_TRY(with_session(s, leave, NULL));
-        if (s->o.chief)
+        if (mr_supervised_is_chief(s))
             MR_TRY(wait_for_all(s));
     }
-    return s->o.chief && s->folder ? with_session(s, save_once, NULL) : NULL;
+    return mr_supervised_is_chief(s) && s->folder ? with_session(s, save_once, NULL) : NULL;
 }
 
 void mr_supervised_free(mr_supervised *s)
@@ -436,6 +490,7 @@ void mr_supervised_free(mr_supervised *s)
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
     mr_mutex_deinit(&s->saving);
+    mr_mutex_deinit(&s->voting);
     mr_free(s->prefix);
     mr_free(s->folder);
     mr_free(s);

@@ -5,6 +5,9 @@
  * is run once more in the new session.  Beside it the chief saves now and then, without stopping anything, and with
  * synchronous training leads the barrier, of which every worker says that it lives.
  *
+ * Who is the chief is settled beforehand (`chief`), or by the workers themselves (`chief_ms`, dist/election.h): then it is
+ * the lowest worker that is alive, so training goes on without one that never comes back.
+ *
  * A variable `ready` on each task that holds variables is set when they have been made ready; a task that was restarted
  * has none, so a loss between any two steps of the way is seen. */
 #ifndef MR_TRAIN_SUPERVISED_H
@@ -16,7 +19,9 @@
 typedef struct mr_supervised mr_supervised;
 
 typedef struct mr_supervised_options {
-    bool chief;
+    bool chief;          /* without an election: this one is */
+    int worker;          /* its number, for the election */
+    int64_t chief_ms;    /* a chief that is not heard of for so long is replaced; 0: there is no election */
     mr_status *(*open)(void *arg, mr_session **out); /* a new session of the same graph */
     void *arg;
     mr_node *train;      /* one step, unless `sync` is set */
@@ -43,6 +48,8 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step);
 mr_status *mr_supervised_finish(mr_supervised *s);
 /* Ends its threads and closes the session; without mr_supervised_finish as if it had crashed.  NULL is fine. */
 void mr_supervised_free(mr_supervised *s);
+/* Whether this is the chief now. */
+bool mr_supervised_is_chief(mr_supervised *s);
 /* How often it had to recover. */
 int mr_supervised_losses(const mr_supervised *s);
 

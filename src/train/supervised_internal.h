@@ -6,6 +6,7 @@
 #include "dist/recovery.h"
 #include "train/supervised.h"
 #include "train/sync_internal.h"
+#include "train/vote.h"
 
 enum { MR_SUPERVISED_THREADS = 3 }; /* leads, saves, says that it lives */
 
@@ -21,6 +22,11 @@ struct mr_supervised {
     mr_recovery recovery;
     mr_sync_worker worker;
     int n_losses;
+    bool cleaned; /* what killed saves had left */
+
+    mr_mutex voting; /* one at a time; outside of mu */
+    mr_net_vote vote;
+    mr_election election MR_GUARDED_BY(voting);
 
     mr_mutex saving; /* one checkpoint at a time; outside of mu */
     mr_mutex mu;
@@ -30,6 +36,7 @@ struct mr_supervised {
     mr_status *why MR_GUARDED_BY(mu);      /* the loss that ended the era */
     mr_status *fatal MR_GUARDED_BY(mu);    /* what no new session mends */
     int era MR_GUARDED_BY(mu), n_users MR_GUARDED_BY(mu);
+    bool chief MR_GUARDED_BY(mu); /* in this era */
     bool ending MR_GUARDED_BY(mu);
     bool left MR_GUARDED_BY(mu); /* this worker has left the barrier */
     bool led MR_GUARDED_BY(mu);  /* all have */
@@ -40,11 +47,17 @@ struct mr_supervised {
 
 /* The session of the present era, waited for; NULL when all ends.  Each is given back. */
 mr_session *mr_supervised_use(mr_supervised *s, int *era);
+/* The same of an era in which this is the chief. */
+mr_session *mr_supervised_use_as_chief(mr_supervised *s, int *era);
 void mr_supervised_unuse(mr_supervised *s);
 /* Somebody saw a loss in an era; takes st.  Called with the session given back. */
 void mr_supervised_lost(mr_supervised *s, int era, mr_status *st);
 /* Whether every task has been made ready since it started. */
 mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready);
+/* Looks who is the chief, and keeps or takes the place. */
+mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief);
+/* ABORTED when that is not what it is in this era. */
+mr_status *mr_supervised_confirm(mr_supervised *s, mr_session *session);
 /* A checkpoint of now. */
 mr_status *mr_supervised_save(mr_supervised *s, mr_session *session);
 

@@ -38,7 +38,7 @@ static void lead(void *arg)
     mr_supervised *s = arg;
     mr_session *session;
     int era;
-    while ((session = mr_supervised_use(s, &era))) {
+    while ((session = mr_supervised_use_as_chief(s, &era))) {
         mr_status *st = mr_net_sync_lead(s->o.sync, session);
         mr_supervised_unuse(s);
         if (!st)
@@ -109,7 +109,7 @@ static void save_now_and_then(void *arg)
     mr_supervised *s = arg;
     mr_session *session;
     int era;
-    while (sleep_for(s, s->o.save_ms) && (session = mr_supervised_use(s, &era))) {
+    while (sleep_for(s, s->o.save_ms) && (session = mr_supervised_use_as_chief(s, &era))) {
         mr_status *st = mr_supervised_save(s, session);
         mr_supervised_unuse(s);
         if (mr_recovery_mends(st)) {
@@ -129,12 +129,22 @@ static mr_status *live(mr_supervised *s, mr_session *session)
 {
     bool ready = true;
     mr_lock(&s->mu);
-    bool left = s->left;
+    bool left = s->left, chief = s->chief;
     mr_unlock(&s->mu);
+    MR_TRY(mr_supervised_confirm(s, session)); /* keeps its place, or sees that it is another's */
+    if (!s->o.sync)
+        return NULL;
     MR_TRY(mr_net_sync_say(s->o.sync, session, left ? -1 : s->o.sync->o.worker, MR_SYNC_ALIVE));
-    if (s->o.chief)
+    if (chief)
         MR_TRY(mr_supervised_check(s, session, &ready));
     return ready ? NULL : mr_error(MR_ABORTED, "A task has restarted");
+}
+
+/* Several words in each lease, several counts in each patience; 0: there is nothing to say. */
+static int64_t word_ms(const mr_supervised *s)
+{
+    int64_t lease_ms = s->o.sync ? s->o.sync->o.lease_ms / 6 : 0, chief_ms = s->o.chief_ms / 8;
+    return lease_ms && chief_ms ? MR_MIN(lease_ms, chief_ms) : MR_MAX(lease_ms, chief_ms);
 }
 
 static void say_alive(void *arg)
@@ -142,7 +152,7 @@ static void say_alive(void *arg)
     mr_supervised *s = arg;
     mr_session *session;
     int era;
-    while (sleep_for(s, MR_MAX(1, s->o.sync->o.lease_ms / 6)) && (session = mr_supervised_use(s, &era))) {
+    while (sleep_for(s, MR_MAX(1, word_ms(s))) && (session = mr_supervised_use(s, &era))) {
         mr_status *st = live(s, session);
         mr_supervised_unuse(s);
         if (mr_recovery_mends(st))
@@ -163,11 +173,12 @@ static mr_status *start(mr_supervised *s, const char *name, void (*fn)(void *))
 
 mr_status *mr_supervised_start_threads(mr_supervised *s)
 {
-    if (s->o.sync && s->o.chief)
+    bool may_lead = s->o.chief || s->o.chief_ms > 0;
+    if (s->o.sync && may_lead)
         MR_TRY(start(s, "mr_lead", lead));
-    if (s->o.sync && s->o.sync->o.lease_ms > 0)
+    if ((s->o.sync && s->o.sync->o.lease_ms > 0) || s->o.chief_ms > 0)
         MR_TRY(start(s, "mr_alive", say_alive));
-    if (s->o.chief && s->folder && s->o.save_ms > 0)
+    if (may_lead && s->folder && s->o.save_ms > 0)
         MR_TRY(start(s, "mr_save", save_now_and_then));
     return NULL;
 }

@@ -17,14 +17,20 @@ static void feed(small_run *r, mr_out o, mr_tensor *v)
     r->values[r->n++] = v;
 }
 
-static mr_status *run(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches)
+static mr_status *run_within(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches,
+                             int64_t timeout_ms)
 {
     mr_run_args a = {.feeds = r->feeds, .feed_values = r->values, .n_feeds = r->n, .fetches = fetches, .fetched = fetched,
                      .n_fetches = n_fetches, .targets = &target, .n_targets = target != NULL};
-    mr_status *st = mr_session_run(s, &a, NULL, NULL);
+    mr_status *st = mr_session_run(s, &a, timeout_ms > 0 ? &(mr_run_options){.timeout_ms = timeout_ms} : NULL, NULL);
     for (int i = 0; i < r->n; i++)
         mr_tensor_unref(r->values[i]);
     return st;
+}
+
+static mr_status *run(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches)
+{
+    return run_within(r, s, target, fetches, fetched, n_fetches, 0);
 }
 
 static void unref_all(mr_tensor **t, int n)
@@ -251,7 +257,8 @@ static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **
     feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
     if (apply)
         feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
-    *st = run(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0);
+    /* All gradients are there, so this does not wait; unless the last run of a chief that was replaced took some of them. */
+    *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0, apply ? 3 * c->y->o.lease_ms : 0);
     c->step += apply && !*st;
     return n;
 }

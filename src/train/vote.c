@@ -1,0 +1,117 @@
+/* train/vote.c -- nodes that compare and swap the chief's record, and their runs. */
+#include "train/vote.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+enum { TRIES = 3 }; /* one after the other; somebody else's count may have come between */
+
+/* ---- nodes ---- */
+
+static mr_out record_input(mr_network *n, const char *name)
+{
+    return mr_placeholder(&n->s, MR_INT64, name, mr_pshape_of(&n->s.graph->arena, 1, (int64_t[]){2}));
+}
+
+static mr_out make_queue(mr_network *n)
+{
+    int types[] = {MR_INT64, MR_INT64};
+    const mr_pshape *shapes[] = {&mr_pshape_scalar, &mr_pshape_scalar};
+    return mr_emit0_with(mr_as(&n->s, "queue"), "FIFOQueueV2",
+                         MR_ATTRS({"component_types", mr_a_types(2, types)}, {"shapes", mr_a_shapes(2, shapes)},
+                                  {"shared_name", mr_a_str("chief")}));
+}
+
+static mr_out one_of(mr_network *n, mr_out v, int i)
+{
+    return mr_emit(&n->s, "Slice", v, mr_const_vec_i32(&n->s, 1, (int32_t[]){i}), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
+}
+
+static mr_out concat(mr_network *n, mr_out a, mr_out b)
+{
+    mr_out both[] = {a, b}, axis = mr_const_i32(&n->s, 0);
+    return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
+}
+
+/* All that is in the queue, one tuple or none; for none {-1, -1}. */
+static mr_out take_record(mr_network *n, mr_out queue, mr_node *locked)
+{
+    int types[] = {MR_INT64, MR_INT64};
+    mr_vec_push(&n->s.controls, locked);
+    mr_out size = mr_emit(&n->s, "QueueSizeV2", queue);
+    n->s.controls.n = 0;
+    mr_out all = mr_emit_with(&n->s, "QueueDequeueManyV2", MR_ATTRS({"component_types", mr_a_types(2, types)}), queue, size);
+    mr_out none = mr_emit(&n->s, "Fill", mr_const_vec_i32(&n->s, 1, (int32_t[]){1}), mr_const_i64(&n->s, -1));
+    mr_out worker = one_of(n, concat(n, all, none), 0), count = one_of(n, concat(n, mr_nth(all, 1), none), 0);
+    return concat(n, worker, count);
+}
+
+static void make_all(mr_net_vote *v, mr_network *n)
+{
+    v->expect = record_input(n, "expect");
+    v->want = record_input(n, "want");
+    mr_out queue = make_queue(n);
+    mr_out mutex = mr_emit0_with(mr_as(&n->s, "mutex"), "MutexV2", MR_ATTRS({"shared_name", mr_a_str("chief_mutex")}));
+    mr_out lock = mr_emit(&n->s, "MutexLock", mutex);
+    if (!mr_scope_ok(&n->s))
+        return;
+    mr_out was = take_record(n, queue, lock.node);
+    mr_out same = mr_emit(&n->s, "All", mr_emit(&n->s, "Equal", was, v->expect), mr_const_vec_i32(&n->s, 1, (int32_t[]){0}));
+    v->found = mr_emit(&n->s, "SelectV2", same, v->want, was);
+    mr_out columns[] = {one_of(n, v->found, 0), one_of(n, v->found, 1)};
+    mr_node *put = mr_emit_lists(&n->s, "QueueEnqueueManyV2", NULL, 0, (mr_emit_arg[]){{-1, &queue}, {2, columns}}, 2).node;
+    if (!mr_scope_ok(&n->s))
+        return;
+    mr_vec_push(&n->s.controls, put);
+    v->done = mr_emit(&n->s, "ConsumeMutexLock", lock).node;
+    n->s.controls.n = 0;
+}
+
+void mr_net_vote_init(mr_net_vote *v, mr_network *n)
+{
+    const char *saved;
+    *v = (mr_net_vote){0};
+    mr_out value = mr_net_global_step(n);
+    const mr_net_var *step = mr_net_find(n, value);
+    if (!step)
+        return;
+    const char *before = mr_net_at(n, step->device);
+    mr_net_enter(n, "chief", &saved);
+    make_all(v, n);
+    mr_net_leave(n, saved);
+    mr_net_at(n, before);
+}
+
+/* ---- runs ---- */
+
+static mr_tensor *record_tensor(mr_chief_record r) { return mr_tensor_vector_i64(2, (int64_t[]){r.worker, r.count}); }
+
+static mr_status *swap(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr_chief_record want, mr_chief_record *found)
+{
+    mr_out feeds[] = {v->expect, v->want};
+    mr_tensor *values[] = {record_tensor(expect), record_tensor(want)}, *t = NULL;
+    mr_run_args a = {.feeds = feeds, .feed_values = values, .n_feeds = 2, .fetches = &v->found, .fetched = &t, .n_fetches = 1,
+                     .targets = &v->done, .n_targets = 1};
+    mr_status *st = mr_session_run(s, &a, NULL, NULL);
+    if (!st && (t->dtype != MR_INT64 || t->n != 2))
+        st = mr_error(MR_INTERNAL, "The record of the chief is none");
+    if (!st)
+        *found = (mr_chief_record){MR_DATA(int64_t, t)[0], MR_DATA(int64_t, t)[1]};
+    mr_tensor_unref(t);
+    mr_tensor_unref(values[0]);
+    mr_tensor_unref(values[1]);
+    return st;
+}
+
+mr_status *mr_net_vote_run(mr_net_vote *v, mr_session *s, mr_election *e)
+{
+    const mr_chief_record nothing = {-2, -2}; /* no record is like this: it stays */
+    bool again = true;
+    for (int i = 0; i < TRIES && again; i++) {
+        mr_chief_record expect, want, found;
+        bool go = mr_election_next(e, &expect, &want);
+        MR_TRY(swap(v, s, go ? expect : nothing, want, &found));
+        again = mr_election_saw(e, found, mr_now_ns());
+    }
+    return NULL;
+}
