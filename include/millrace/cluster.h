@@ -13,6 +13,11 @@
  *     while (step < total) step = mr_supervisor_train(s, feeds.., fetches.., status);
  *     mr_supervisor_finish(s, status);
  *
+ * Between tasks float tensors can travel as bfloat16, at half the bytes: the lower 16 bits of each number are cut off, and come
+ * back as zeros (a NaN stays one).  A session does so for all of them when its ConfigProto has
+ * graph_options.enable_bfloat16_sendrecv, off by default; an operation with the bool attr "_lossy_bfloat16" decides for its own
+ * outputs, both ways: TF_SetAttrBool(desc, "_lossy_bfloat16", 1).  Gradients are not changed by it, their edges may be lossy too.
+ *
  * Structs of options begin with their size, and zero is a sensible value of every other field. */
 #ifndef MILLRACE_CLUSTER_H
 #define MILLRACE_CLUSTER_H

@@ -1,6 +1,7 @@
 /* exec/config.c -- ConfigProto and RunOptions as far as a session cares. */
 #include "base/memory.h"
 #include "exec/session.h"
+#include "passes/passes.h"
 #include "proto/config.pb-c.h"
 #include "wire/message.h"
 
@@ -9,10 +10,12 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
     const Tensorflow__OptimizerOptions *o = g->optimizer_options;
     const Tensorflow__RewriterConfig *r = g->rewrite_options;
     out->place_pruned = g->place_pruned_graph;
+    out->lossy_sends = g->enable_bfloat16_sendrecv;
     if (o) {
         bool none = o->opt_level == TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L0;
         out->no_fold = none && !o->do_constant_folding;
         out->no_cse = none && !o->do_common_subexpression_elimination;
+        out->schedule = none && !g->enable_recv_scheduling ? MR_SCHEDULE_NONE : MR_SCHEDULE_REMOTE;
         out->max_folded_bytes = o->max_folded_constant_in_bytes;
     }
     if (r && r->constant_folding == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)

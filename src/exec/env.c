@@ -94,5 +94,7 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e)
                                 .soft_placement = c->soft_placement,
                                 .no_fold = c->no_fold,
                                 .no_cse = c->no_cse,
+                                .schedule = (mr_schedule)c->schedule,
+                                .lossy = c->lossy_sends,
                                 .max_folded_bytes = c->max_folded_bytes};
 }

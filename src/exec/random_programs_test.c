@@ -10,6 +10,7 @@
 #include "graph/grad.h"
 #include "graph/graph_def.h"
 #include "graph/random_program_test.h"
+#include "passes/passes.h"
 #include "tests/harness/test.h"
 
 void mr_ops_register(void); /* ops/table.h, above this layer */
@@ -204,6 +205,7 @@ MR_TEST(random_programs_give_the_same_over_three_devices)
         c.inter_threads = seed % 5 ? -1 : 2;
         c.no_fold = seed / 8 % 2;
         c.no_cse = seed / 4 % 2;
+        c.schedule = seed / 16 % 2 ? MR_SCHEDULE_ALL : MR_SCHEDULE_REMOTE;
         scatter(&t, c.n_cpus);
         results three = run(&t, &c);
         check_same(&t, "over three devices", &one, &three);

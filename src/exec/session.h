@@ -19,6 +19,8 @@ typedef struct mr_session_config {
     bool per_session_threads;
     bool soft_placement, log_placement;
     bool no_fold, no_cse;      /* optimizer level L0 */
+    int schedule;              /* mr_schedule of passes/passes.h; L0: none, unless enable_recv_scheduling */
+    bool lossy_sends;          /* enable_bfloat16_sendrecv */
     int64_t max_folded_bytes;  /* 0: 10 MiB */
     int64_t timeout_ms;        /* of every run; 0: none */
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "graph/library.h"
 #include "graph/scope.h"
+#include "passes/passes.h"
 #include "proto/config.pb-c.h"
 #include "tests/harness/test.h"
 #include "wire/message.h"
@@ -645,6 +646,37 @@ MR_TEST(config_reads_what_a_session_cares_about)
     MR_CHECK(got.n_cpus == 0 && !got.no_cse);
     MR_CHECK_ERR(mr_session_config_parse(MR_SV("\xff\xff"), &got), MR_INVALID_ARGUMENT,
                  "ConfigProto");
+}
+
+static mr_session_config graph_config(int level, bool schedule, bool lossy)
+{
+    Tensorflow__ConfigProto c;
+    Tensorflow__GraphOptions g;
+    Tensorflow__OptimizerOptions o;
+    tensorflow__config_proto__init(&c);
+    tensorflow__graph_options__init(&g);
+    tensorflow__optimizer_options__init(&o);
+    o.opt_level = (Tensorflow__OptimizerOptions__Level)level;
+    g.optimizer_options = &o;
+    g.enable_recv_scheduling = schedule;
+    g.enable_bfloat16_sendrecv = lossy;
+    c.graph_options = &g;
+    mr_str bytes = {0};
+    mr_session_config got;
+    MR_CHECK_OK(mr_message_pack(&c.base, &bytes));
+    MR_CHECK_OK(mr_session_config_parse(mr_str_view(&bytes), &got));
+    mr_str_deinit(&bytes);
+    return got;
+}
+
+/* Scheduling is a pass like the others: level L0 is without, unless it is asked for.  Lossy edges are only by wish. */
+MR_TEST(session_config_switches_what_goes_between_tasks)
+{
+    const int l0 = TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L0, l1 = TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L1;
+    MR_CHECK(graph_config(l1, false, false).schedule == MR_SCHEDULE_REMOTE && !graph_config(l1, false, false).lossy_sends);
+    MR_CHECK(graph_config(l0, false, false).schedule == MR_SCHEDULE_NONE);
+    MR_CHECK(graph_config(l0, true, false).schedule == MR_SCHEDULE_REMOTE);
+    MR_CHECK(graph_config(l1, false, true).lossy_sends);
 }
 
 MR_TEST(run_options_are_read)

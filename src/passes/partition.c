@@ -9,6 +9,9 @@
  * turns in step with the real one, and each Recv takes a control edge from its Merge.  The predicate itself
  * travels like any other value.  Nested loops nest their control loops.
  *
+ * Floats may go to another task as bfloat16 (white paper of 2015, 5.5): the lower half of each is cut off before the Send and
+ * filled with zeros behind the Recv.  That is done here, after gradients were made, so they know nothing of it.
+ *
  * An Enter gives its value to one iteration only, a NextIteration to all but the first: no Recv that waits in every
  * iteration could answer them.  So first of all they are moved to where their values are used, or doubled. */
 #include "passes/passes.h"
@@ -17,6 +20,7 @@
 
 typedef struct cutter {
     mr_graph *g;
+    const mr_prepare_options *o;
     mr_device *const *devices;
     int n_devices;
     mr_frames frames;
@@ -24,8 +28,10 @@ typedef struct cutter {
     int *device_of;     /* by id of those */
     mr_node **merges;   /* control loop Merge by frame * n_devices + device; NULL: none */
     int64_t *first_key; /* by id: where its outputs begin when all are counted, each node's end as one more */
-    mr_imap recvs;      /* transfer_key -> Recv already made */
+    int *lines;         /* by device: the first one of its task */
+    mr_imap recvs;      /* transfer_key -> what was received already */
     MR_VEC(int) dev_new; /* device of node n_nodes + i */
+    MR_VEC(mr_transfer) transfers;
 } cutter;
 
 /* Transfers are named uniquely in the process: stateful kernels are found by name. */
@@ -268,26 +274,66 @@ static void transfer_attrs(cutter *c, mr_node_builder *b, int from, int to, cons
     mr_nb_attr(b, "recv_device", mr_a_str(c->devices[to]->name));
 }
 
-/* A Send behind `src` on its device and the Recv that answers it on device `to`. */
-static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_node **recv)
+/* The node's own word, or else that of the session. */
+static bool is_lossy(const cutter *c, mr_out src, int from, int to)
+{
+    const mr_attr *own = mr_node_attr(src.node, MR_LOSSY_ATTR);
+    if (c->lines[from] == c->lines[to] || mr_dtype_base(mr_out_type(src)) != MR_FLOAT)
+        return false;
+    return own && own->kind == MR_ATTR_BOOL && !own->is_list ? own->b : c->o->lossy;
+}
+
+/* The upper halves of floats, or floats of those.  A NaN stays one. */
+static mr_status *add_cast(cutter *c, mr_out x, mr_dtype to, int device, mr_node **out)
+{
+    mr_node_builder *b = begin(c, "Cast", x.node->name);
+    mr_nb_input(b, x);
+    mr_nb_attr(b, "DstT", mr_a_type(to));
+    mr_nb_attr(b, "Truncate", mr_a_bool(true));
+    return finish(c, b, device, out);
+}
+
+static mr_status *add_send(cutter *c, mr_out src, int to, const char *edge, mr_node **out)
 {
     int from = device_index(c, src.node);
-    int type = mr_dtype_base(mr_out_type(src));
-    char *edge = mr_printf("edge_%lld_%s", (long long)next_edge(), src.node->name);
-    mr_node *send;
     mr_node_builder *b = begin(c, "_Send", src.node->name);
     mr_nb_input(b, src);
-    mr_nb_attr(b, "T", mr_a_type(type));
+    mr_nb_attr(b, "T", mr_a_type(mr_dtype_base(mr_out_type(src))));
     transfer_attrs(c, b, from, to, edge);
-    mr_status *st = finish(c, b, from, &send);
-    if (!st) {
-        b = begin(c, "_Recv", src.node->name);
-        mr_nb_attr(b, "tensor_type", mr_a_type(type));
-        transfer_attrs(c, b, from, to, edge);
-        if (frame > 0 && *merge_at(c, frame, to))
-            mr_nb_control(b, *merge_at(c, frame, to));
-        st = finish(c, b, to, recv);
+    return finish(c, b, from, out);
+}
+
+static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char *edge, mr_node **out)
+{
+    mr_node_builder *b = begin(c, "_Recv", src.node->name);
+    mr_nb_attr(b, "tensor_type", mr_a_type(mr_dtype_base(mr_out_type(src))));
+    transfer_attrs(c, b, device_index(c, src.node), to, edge);
+    if (frame > 0 && *merge_at(c, frame, to))
+        mr_nb_control(b, *merge_at(c, frame, to));
+    MR_TRY(finish(c, b, to, out));
+    return mr_out_refine_shape((mr_out){*out, 0}, mr_out_shape(src)); /* for guesses of what its consumers cost */
+}
+
+/* A Send behind `src` on its device and the Recv that answers it on device `to`. */
+static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_transfer *t)
+{
+    mr_status *st = NULL;
+    int from = device_index(c, src.node);
+    bool lossy = is_lossy(c, src, from, to);
+    char *edge = mr_printf("edge_%lld_%s", (long long)next_edge(), src.node->name);
+    *t = (mr_transfer){.remote = c->lines[from] != c->lines[to], .line = c->lines[to]};
+    if (lossy) {
+        mr_node *half;
+        MR_GO(add_cast(c, src, MR_BFLOAT16, from, &half));
+        src = (mr_out){half, 0};
     }
+    MR_GO(add_send(c, src, to, edge, &t->send));
+    MR_GO(add_recv(c, src, to, frame, edge, &t->recv));
+    t->value = t->recv;
+    if (lossy)
+        MR_GO(add_cast(c, (mr_out){t->recv, 0}, MR_FLOAT, to, &t->value));
+    mr_vec_push(&c->transfers, *t);
+out:
     mr_free(edge);
     return st;
 }
@@ -310,22 +356,29 @@ static uint64_t transfer_key(const cutter *c, mr_out o, int device)
     return (uint64_t)(c->first_key[o.node->id] + o.index) * (uint64_t)c->n_devices + (uint64_t)device;
 }
 
+static bool is_received(const mr_node *n)
+{
+    return mr_node_is(n, "_Recv") || (mr_node_is(n, "Cast") && mr_node_is(n->in[0].node, "_Recv"));
+}
+
 static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
 {
     mr_out src = n->in[input];
     int to = device_index(c, n), frame = edge_frame(c, src.node);
     bool by_ref = mr_dtype_is_ref(mr_out_type(src));
-    mr_node *recv = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(c, src, to));
-    if (!recv) {
-        MR_TRY(add_transfer(c, src, to, frame, &recv));
+    mr_node *value = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(c, src, to));
+    if (!value) {
+        mr_transfer t;
+        MR_TRY(add_transfer(c, src, to, frame, &t));
+        value = t.value;
         if (!by_ref)
-            mr_imap_put(&c->recvs, transfer_key(c, src, to), recv);
+            mr_imap_put(&c->recvs, transfer_key(c, src, to), value);
         /* Read no earlier than the other inputs are there; those of a Merge need not come. */
         for (int i = 0; by_ref && !mr_node_is_merge(n) && i < n->n_in; i++)
-            if (i != input && device_index(c, n->in[i].node) == to && !mr_node_is(n->in[i].node, "_Recv"))
-                mr_node_add_control(recv, n->in[i].node);
+            if (i != input && device_index(c, n->in[i].node) == to && !is_received(n->in[i].node))
+                mr_node_add_control(t.recv, n->in[i].node);
     }
-    return mr_node_set_input(n, input, (mr_out){recv, 0});
+    return mr_node_set_input(n, input, (mr_out){value, 0});
 }
 
 /* The source's end is told by an empty tensor; the Identity behind the Recv carries its deadness. */
@@ -335,11 +388,12 @@ static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
     mr_out key = {src, src->n_out};
     mr_node *id = mr_imap_get(&c->recvs, transfer_key(c, key, to));
     if (!id) {
-        mr_node *token, *recv;
+        mr_node *token;
+        mr_transfer t;
         MR_TRY(add_empty_const(c, device_index(c, src), src->name, src, &token));
-        MR_TRY(add_transfer(c, (mr_out){token, 0}, to, frame, &recv));
+        MR_TRY(add_transfer(c, (mr_out){token, 0}, to, frame, &t));
         mr_node_builder *b = begin(c, "Identity", src->name);
-        mr_nb_input(b, (mr_out){recv, 0});
+        mr_nb_input(b, (mr_out){t.value, 0});
         MR_TRY(finish(c, b, to, &id));
         mr_imap_put(&c->recvs, transfer_key(c, key, to), id);
     }
@@ -377,6 +431,31 @@ out:
     return st;
 }
 
+static void find_lines(cutter *c)
+{
+    mr_device_name *names = mr_new_array(mr_device_name, c->n_devices + 1);
+    c->lines = mr_new_array(int, c->n_devices + 1);
+    for (int d = 0; d < c->n_devices; d++) {
+        int first = 0;
+        mr_device_name_parse(mr_sv_of(c->devices[d]->name), &names[d]);
+        while (first < d && !mr_device_name_same_task(&names[first], &names[d]))
+            first++;
+        c->lines[d] = first;
+    }
+    mr_free(names);
+}
+
+static mr_status *schedule(cutter *c)
+{
+    int n = c->g->nodes.n;
+    MR_TRY(mr_schedule_recvs(c->g, c->transfers.p, c->transfers.n, c->o->schedule));
+    for (; n < c->g->nodes.n; n++) { /* what was added is where its controls are */
+        const mr_node *added = c->g->nodes.p[n];
+        mr_vec_push(&c->dev_new, device_index(c, added->ctrl[0]));
+    }
+    return NULL;
+}
+
 /* All nodes on one device: the graph itself is the partition. */
 static int only_device(const cutter *c)
 {
@@ -391,17 +470,18 @@ static int only_device(const cutter *c)
     return d;
 }
 
-mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, mr_graph **out)
+mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out)
 {
     mr_status *st = NULL;
-    cutter c = {.g = g, .devices = devices, .n_devices = n_devices, .n_nodes = g->nodes.n};
-    memset(out, 0, sizeof *out * (size_t)n_devices);
+    cutter c = {.g = g, .o = o, .devices = o->devices, .n_devices = o->n_devices, .n_nodes = g->nodes.n};
+    memset(out, 0, sizeof *out * (size_t)c.n_devices);
     MR_GO(locate(&c));
     int only = only_device(&c);
     if (only >= 0) {
         out[only] = mr_graph_ref(g);
         goto out;
     }
+    find_lines(&c);
     MR_GO(move_doors(&c));
     MR_GO(mr_frames_find(g, &c.frames));
     MR_GO(add_control_loops(&c));
@@ -409,16 +489,19 @@ mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, m
     for (int i = 0, n = g->nodes.n; i < n; i++) /* with the control loops, without the transfers being made */
         if (g->nodes.p[i])
             MR_GO(cut_node(&c, g->nodes.p[i]));
+    MR_GO(schedule(&c));
     MR_GO(split(&c, out));
 out:
-    for (int d = 0; st && d < n_devices; d++) {
+    for (int d = 0; st && d < c.n_devices; d++) {
         mr_graph_unref(out[d]);
         out[d] = NULL;
     }
     mr_imap_deinit(&c.recvs);
     mr_vec_deinit(&c.dev_new);
+    mr_vec_deinit(&c.transfers);
     mr_frames_deinit(&c.frames);
     mr_free(c.device_of);
+    mr_free(c.lines);
     mr_free(c.merges);
     mr_free(c.first_key);
     return st;

@@ -1,9 +1,9 @@
 /* passes/passes.h -- graph in, graph out: from the graph a client built to what each device runs.
  *
  * For one signature (feeds, fetches, targets) mr_prepare copies the needed part of the session's graph
- * and sends it through: place -> prune -> fold -> cse -> partition.  Placement looks at the whole graph and
+ * and sends it through: place -> prune -> fold -> cse -> partition -> schedule.  Placement looks at the whole graph and
  * is remembered, so that a variable never moves between two runs; the other passes work in place on
- * the copy.  Prune, fold and cse leave results the same to the bit and can be left out. */
+ * the copy.  Prune, fold, cse and schedule leave results the same to the bit and can be left out. */
 #ifndef MR_PASSES_PASSES_H
 #define MR_PASSES_PASSES_H
 
@@ -22,11 +22,23 @@ typedef struct mr_placements { /* by node id: full name of the chosen device, bo
 } mr_placements;
 void mr_placements_deinit(mr_placements *p);
 
+/* Which Recvs start late (passes/schedule.c). */
+typedef enum mr_schedule {
+    MR_SCHEDULE_REMOTE, /* those from other tasks, so that their values still come in time */
+    MR_SCHEDULE_NONE,
+    MR_SCHEDULE_ALL, /* every one, as late as can be, whatever it costs: for tests */
+} mr_schedule;
+
+/* A node with this attr (bool) decides for its own outputs whether they go to other tasks as bfloat16. */
+#define MR_LOSSY_ATTR "_lossy_bfloat16"
+
 typedef struct mr_prepare_options {
     mr_device *const *devices; /* devices[0] is the client's: feeds and fetches live there */
     int n_devices;
     bool soft_placement;
     bool no_fold, no_cse;
+    mr_schedule schedule;
+    bool lossy; /* floats go to other tasks as bfloat16, but for nodes that say otherwise */
     int64_t max_folded_bytes;  /* 0: 10 MiB */
     bool rendezvous;           /* feeds and fetches become _Recv and _Send on the client device (partial runs) */
     mr_placements *placements; /* remembered between calls; NULL: not remembered */
@@ -58,8 +70,23 @@ mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
 mr_status *mr_cse(mr_graph *g);
 
 /* Cuts a placed graph (node->placed) into one graph a device, joined by _Send and _Recv, with a control loop on each
- * device that receives inside a loop.  out[i] belongs to devices[i] and is NULL when nothing runs there. */
-mr_status *mr_partition(mr_graph *g, mr_device *const *devices, int n_devices, mr_graph **out);
+ * device that receives inside a loop; then schedules the Recvs.  out[i] belongs to o->devices[i] and is NULL when nothing
+ * runs there. */
+mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out);
+
+typedef struct mr_transfer { /* an edge that was cut */
+    mr_node *send, *recv;
+    mr_node *value; /* what the consumers read: the Recv, or the Cast behind it */
+    bool remote;    /* between tasks */
+    int line;       /* the receiving task: the first of its devices */
+} mr_transfer;
+/* Holds Recvs of a cut graph back until their values are of use. */
+mr_status *mr_schedule_recvs(mr_graph *g, const mr_transfer *transfers, int n, mr_schedule how);
+
+/* ---- guesses (passes/cost.c) ---- */
+int64_t mr_cost_bytes(mr_out o); /* -1: not known */
+int64_t mr_cost_node_ns(const mr_node *n);
+int64_t mr_cost_transfer_ns(mr_out o); /* to another task */
 
 /* The frame every node of a graph runs in: of_node[id] is an index into info; 0 is the root.  An Enter counts to
  * the frame it is called in, an Exit to the loop's.  INVALID_ARGUMENT "... has inputs from different frames ...". */

@@ -16,7 +16,7 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
         MR_TRY(mr_fold(g, o->max_folded_bytes));
     if (!o->no_cse)
         MR_TRY(mr_cse(g));
-    return mr_partition(g, o->devices, o->n_devices, parts);
+    return mr_partition(g, o, parts);
 }
 
 static void grow(mr_placements *p, int n)

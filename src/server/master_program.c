@@ -165,6 +165,8 @@ static mr_status *cut(mr_msession *s, const mr_mnamed *n, mr_mprogram *p)
                             .soft_placement = s->config.soft_placement,
                             .no_fold = s->config.no_fold,
                             .no_cse = s->config.no_cse,
+                            .schedule = (mr_schedule)s->config.schedule,
+                            .lossy = s->config.lossy_sends,
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
                             .placements = &s->placements};

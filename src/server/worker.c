@@ -316,7 +316,9 @@ static mr_status *make_program(mr_env *env, mr_sv graph_def, mr_program **out)
     mr_graph **parts = mr_new_array(mr_graph *, env->n_devices);
     MR_GO(mr_graph_import(g, graph_def, &(mr_import_options){.internal_ok = true, .no_validate_colocation = true}, NULL));
     MR_GO(place_nodes(env, g));
-    MR_GO(mr_partition(g, env->devices, env->n_devices, parts));
+    mr_prepare_options o = mr_env_prepare_options(env);
+    o.schedule = MR_SCHEDULE_NONE; /* the master has cut it; here each device gets its own */
+    MR_GO(mr_partition(g, &o, parts));
     MR_GO(mr_program_new(parts, env->devices, env->n_devices, 0, 0, env->kernels,
                          mr_functions_caller(env->functions), out));
 out:
