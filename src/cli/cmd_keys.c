@@ -3,43 +3,78 @@
 
 #include "base/memory.h"
 #include "base/vec.h"
-#include "cli/command.h"
+#include "cli/cluster_args.h"
 #include "net/net.h"
 
-static int64_t n_ps = 1, n_workers = 1, days = 365;
-static const char *hosts = "localhost";
+static int64_t n_ps = MR_NOT_GIVEN, n_workers = MR_NOT_GIVEN, days = 365;
+static const char *hosts, *cluster;
 
 static const mr_option options[] = {
     {"ps", MR_OPT_INT, &n_ps, "N", "tasks of the job ps (default 1)"},
     {"workers", MR_OPT_INT, &n_workers, "N", "tasks of the job worker (default 1)"},
-    {"hosts", MR_OPT_STRING, &hosts, "LIST", "host names the tasks may have, h1,h2 (default localhost)"},
+    {"cluster", MR_OPT_STRING, &cluster, "FILE", "all tasks of a cluster instead, as JSON like TF_CONFIG (or the JSON itself)"},
+    {"hosts", MR_OPT_STRING, &hosts, "LIST", "host names the tasks may have, h1,h2 (default: those of the cluster, or localhost)"},
     {"days", MR_OPT_INT, &days, "N", "how long the certificates hold (default 365)"},
     {0},
 };
 
 enum { MAX_TASKS = 1 << 16 };
 
+typedef struct names {
+    MR_VEC(char *) name, host; /* "ps/0" and where; all owned */
+} names;
+
+static void add(names *n, char *name, char *host)
+{
+    mr_vec_push(&n->name, name);
+    mr_vec_push(&n->host, host);
+}
+
+static mr_status *add_counted(names *out)
+{
+    int64_t ps = n_ps == MR_NOT_GIVEN ? 1 : n_ps, workers = n_workers == MR_NOT_GIVEN ? 1 : n_workers;
+    if (ps < 0 || workers < 0 || ps > MAX_TASKS || workers > MAX_TASKS - ps)
+        return mr_invalid("--ps %lld --workers %lld: at most %d tasks", (long long)ps, (long long)workers, MAX_TASKS);
+    for (int64_t i = 0; i < ps + workers; i++)
+        add(out, i < ps ? mr_printf("ps/%lld", (long long)i) : mr_printf("worker/%lld", (long long)(i - ps)),
+            mr_strdup(hosts ? hosts : "localhost"));
+    return NULL;
+}
+
+static mr_status *add_cluster(names *out)
+{
+    mr_server_def d;
+    mr_cluster_args from = {.cluster = cluster, .task = MR_NOT_GIVEN};
+    if (n_ps != MR_NOT_GIVEN || n_workers != MR_NOT_GIVEN)
+        return mr_invalid("--cluster and --ps or --workers: one of them tells the tasks");
+    MR_TRY(mr_cluster_args_read(&from, false, &d));
+    for (int i = 0; i < d.cluster.tasks.n; i++) {
+        const mr_task_address *t = &d.cluster.tasks.p[i];
+        add(out, mr_printf("%s/%d", t->job, t->number),
+            hosts ? mr_strdup(hosts) : mr_strndup(t->address, (size_t)(strrchr(t->address, ':') - t->address)));
+    }
+    mr_server_def_deinit(&d);
+    return NULL;
+}
+
 static mr_status *make_keys(int n_args, char **args)
 {
     (void)n_args;
-    if (n_ps < 0 || n_workers < 0 || n_ps + n_workers > MAX_TASKS || days < 1 || days > 36500)
-        return mr_invalid("--ps %lld --workers %lld --days %lld cannot be", (long long)n_ps, (long long)n_workers, (long long)days);
-    int n = (int)(n_ps + n_workers) + 1;
-    char **names = mr_new_array(char *, n);
-    const char **where = mr_new_array(const char *, n);
-    for (int i = 0; i < n; i++) {
-        names[i] = i < n_ps       ? mr_printf("ps/%d", i)
-                   : i < n - 1 ? mr_printf("worker/%d", i - (int)n_ps)
-                               : mr_strdup("client");
-        where[i] = hosts;
-    }
-    mr_status *st = mr_net_make_keys(args[0], (const char *const *)names, where, n, (int)days);
+    names n = {0};
+    if (days < 1 || days > 36500)
+        return mr_invalid("--days %lld: from 1 to 36500", (long long)days);
+    mr_status *st = cluster ? add_cluster(&n) : add_counted(&n);
+    add(&n, mr_strdup("client"), mr_strdup(hosts ? hosts : "localhost"));
     if (!st)
-        printf("keys for %d tasks and for clients are in %s; set MILLRACE_TLS_DIR to it on every host\n", n - 1, args[0]);
-    for (int i = 0; i < n; i++)
-        mr_free(names[i]);
-    mr_free(names);
-    mr_free(where);
+        st = mr_net_make_keys(args[0], (const char *const *)n.name.p, (const char *const *)n.host.p, n.name.n, (int)days);
+    if (!st)
+        printf("keys for %d tasks and for clients are in %s; set MILLRACE_TLS_DIR to it on every host\n", n.name.n - 1, args[0]);
+    for (int i = 0; i < n.name.n; i++) {
+        mr_free(n.name.p[i]);
+        mr_free(n.host.p[i]);
+    }
+    mr_vec_deinit(&n.name);
+    mr_vec_deinit(&n.host);
     return st;
 }
 

@@ -18,7 +18,7 @@
 
 static mr_plan_args want = {.cluster.task = MR_NOT_GIVEN, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
-static bool quiet, no_tls, no_table, bare_chief;
+static bool quiet, no_tls, no_table, bare_chief, stay;
 static const char *remote, *env_names;
 
 static const mr_option options[] = {
@@ -33,6 +33,7 @@ static const mr_option options[] = {
     {"local", MR_OPT_FLAG, &want.local, NULL, "all on this machine, whatever mpirun, Slurm or TF_CONFIG say"},
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
+    {"stay", MR_OPT_FLAG, &stay, NULL, "as one task (--job): when it is done, wait to be ended"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
     {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "the chief writes straight to this terminal, without its name before each line"},
     {"no-table", MR_OPT_FLAG, &no_table, NULL, "only lines, also on a terminal"},
@@ -197,6 +198,13 @@ static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *o
 
 /* ---- the job ---- */
 
+/* The chief of all; of a task that is alone here, with no word from the others, itself. */
+static bool decides(const job *j, int i)
+{
+    bool alone = j->plan.only >= 0 && !j->plan.launchers;
+    return alone ? !stay : mr_plan_is_chief(&j->plan, i);
+}
+
 static mr_status *add_task(job *j, int i)
 {
     const mr_task_address *a = &j->plan.cluster.tasks.p[i];
@@ -204,7 +212,7 @@ static mr_status *add_task(job *j, int i)
     mr_launch_task *t = &j->tasks[j->n];
     mr_str *input = &j->inputs[j->n++];
     *t = (mr_launch_task){.job = a->job, .number = a->number, .host = host, .env = environment(j, i),
-                          .decides = mr_plan_is_chief(&j->plan, i)};
+                          .decides = decides(j, i)};
     t->argv = host ? ssh_words(j, host) : is_ps(j, i) ? serve_words(j) : copy_words(j->program);
     if (!host)
         return NULL;

@@ -15,12 +15,16 @@ char *mr_net_key_path(const char *folder, const char *name, const char *ending)
     return path;
 }
 
+/* Only its owner may read a key; one that belongs to root may be read by a group too: so do secrets reach a user in a
+ * container. */
+static bool is_private(const struct stat *st) { return !(st->st_mode & (st->st_uid == 0 ? 037 : 077)); }
+
 static mr_status *read_key(const char *path, mr_str *out)
 {
     struct stat st;
     if (stat(mr_path_local(path), &st) != 0)
         return mr_errno_status(errno, "read", path);
-    if (st.st_mode & 077)
+    if (!is_private(&st))
         return mr_error(MR_PERMISSION_DENIED,
                         "%s can be read by others: chmod 600 it, or make new keys", path);
     return mr_file_read_all(path, out);

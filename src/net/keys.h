@@ -8,7 +8,7 @@
 /* FOLDER/NAME with its / as -, and the ending; mr_free. */
 char *mr_net_key_path(const char *folder, const char *name, const char *ending);
 
-/* What a task needs of a folder; a key that others can read is refused. */
+/* What a task needs of a folder; a key that others can read is refused (but for a group's, when it is root's). */
 typedef struct mr_net_keys_file {
     mr_net_keys keys; /* points into the rest */
     mr_str ca, certificate, key;

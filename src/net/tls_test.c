@@ -224,7 +224,7 @@ MR_TEST(keys_are_their_owners_only)
     check_mode(folder, "ps/0", ".pem");
     mr_net_keys_file f;
     char *path = mr_net_key_path(folder, "ps/0", ".key");
-    MR_CHECK(chmod(path, 0640) == 0);
+    MR_CHECK(chmod(path, 0604) == 0);
     MR_CHECK_ERR(mr_net_keys_load(folder, "ps/0", &f), MR_PERMISSION_DENIED, "ps-0.key");
     MR_CHECK_ERR(mr_net_keys_load(folder, "ps/7", &f), MR_NOT_FOUND, "ps-7.pem");
     mr_free(path);

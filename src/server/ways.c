@@ -154,12 +154,27 @@ static mr_status *check_plain(const char *address, mr_sv host)
                     address);
 }
 
+/* Where to listen: others may know this task by a name that is not its own, or not yet.  mr_free. */
+static mr_status *bound_address(const char *address, char **out)
+{
+    place p;
+    const char *host = getenv("MILLRACE_BIND");
+    MR_TRY(take_apart(address, &p));
+    *out = host && host[0] ? mr_printf("%s:%lld", host, (long long)p.port) : mr_strdup(address);
+    return NULL;
+}
+
 mr_status *mr_doors_check(const char *address)
 {
     place p;
+    char *at;
     const char *folder = getenv("MILLRACE_TLS_DIR");
-    MR_TRY(take_apart(address, &p));
-    return folder && folder[0] ? NULL : check_plain(address, p.host);
+    MR_TRY(bound_address(address, &at));
+    mr_status *st = take_apart(at, &p);
+    if (!st && !(folder && folder[0]))
+        st = check_plain(at, p.host);
+    mr_free(at);
+    return st;
 }
 
 static mr_status *open_door(mr_doors *d, mr_net *net, const mr_net_listen *o, int *port)
@@ -202,14 +217,13 @@ static mr_status *open_socket(mr_doors *d, mr_net_listen *o, int port)
     return st;
 }
 
-mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *d, int *port)
+static mr_status *open_doors(const char *address, const char *own, mr_net_listen o, mr_doors *d, int *port)
 {
     place p;
     mr_net_keys_file keys;
-    mr_net_listen o = {.address = address, .handle = handle, .arg = arg};
-    *d = (mr_doors){0};
     MR_TRY(take_apart(address, &p));
     MR_TRY(load_keys(own, &keys));
+    o.address = address;
     o.keys = keys_of(&keys);
     *port = (int)p.port;
     mr_status *st = o.keys ? NULL : check_plain(address, p.host);
@@ -218,6 +232,16 @@ mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(vo
     o.keys = NULL;
     mr_net_keys_deinit(&keys);
     return st ? st : open_socket(d, &o, *port);
+}
+
+mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *d, int *port)
+{
+    char *at;
+    *d = (mr_doors){0};
+    MR_TRY(bound_address(address, &at));
+    mr_status *st = open_doors(at, own, (mr_net_listen){.handle = handle, .arg = arg}, d, port);
+    mr_free(at);
+    return st;
 }
 
 void mr_doors_close(mr_doors *d, int64_t grace_ns)

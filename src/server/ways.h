@@ -17,7 +17,7 @@ typedef struct mr_doors { /* what a task listens on */
     mr_net_server *servers[2];
     int n;
 } mr_doors;
-/* Listens at "host:port" as a task; port 0 takes any, *port is the one taken.  FAILED_PRECONDITION at an address that
+/* Listens at "host:port" as a task, or at the host that MILLRACE_BIND names; port 0 takes any, *port is the one taken.  FAILED_PRECONDITION at an address that
  * others can reach without keys, unless MILLRACE_TLS=off. */
 mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *out, int *port);
 /* Whether that would be refused for want of keys. */

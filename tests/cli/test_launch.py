@@ -161,6 +161,19 @@ def test_launch_is_the_task_that_tf_config_names(t):
     check(r.out == "[worker/0] I am worker/0\n", r.out)
 
 
+def test_launch_as_one_task_ends_with_it_or_stays(t):
+    cluster = '{"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}}'
+    p = t.program('echo done\n')
+    r = t.run("launch", "--cluster", cluster, "--job", "worker", "--task", "1", "--", p)
+    check(r.code == 0 and r.out == "[worker/1] done\n", r.out + r.err)
+    l = t.start("launch", "--cluster", cluster, "--job", "worker", "--task", "1", "--stay", "--", p)
+    check(l.stdout.readline() == "[worker/1] done\n", "its line")
+    time.sleep(0.3)
+    check(l.poll() is None, "it has ended")
+    l.terminate()
+    check(t.finish(l).code == 143, "asked to end")
+
+
 def test_launch_chief_writes_straight_to_the_terminal(t):
     p = t.program('echo "as it is"; sleep 0.3\n')
     r = t.run("launch", "--ps", "0", "--workers", "2", "--bare-chief", "--", p)

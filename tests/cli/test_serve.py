@@ -43,6 +43,14 @@ def test_serve_runs_on_a_public_address_with_either_way_out(t):
         serve_until_up(t, ["--ps-hosts", a, "--worker-hosts", "127.0.0.1:1", "--job", "ps"], env, "/job:ps/task:0")
 
 
+def test_serve_listens_where_it_is_told_under_the_name_others_know(t):
+    port = t.ports(1)
+    args = ["--ps-hosts", "ps-0.not.yet.known:%d" % port, "--job", "ps"]
+    r = t.run("serve", *args, env={"MILLRACE_BIND": "0.0.0.0"})
+    check(r.code == 1 and "0.0.0.0:%d can be reached from outside" % port in r.err, r.err)
+    serve_until_up(t, args, {"MILLRACE_BIND": "127.0.0.1"}, "/job:ps/task:0 at grpc://ps-0.not.yet.known:%d" % port)
+
+
 def test_serve_says_what_is_missing(t):
     cases = [([], "no cluster: give --ps-hosts and --worker-hosts, or --cluster, or set TF_CONFIG"),
              (["--ps-hosts", "127.0.0.1:1"], "which task of the cluster is this? Give --job and --task"),
@@ -80,3 +88,12 @@ def test_keys_are_private_and_stay(t):
     check(t.run("keys", "--ps", "3", "--workers", "3", keys).code == 0, "again")
     check(open(keys + "/ps-0.key").read() == before and os.path.exists(keys + "/ps-2.key"), "keys that exist stay, new ones come")
     check(t.run("keys", "--days", "0", keys).code == 1, "days")
+
+
+def test_keys_are_made_for_all_tasks_of_a_cluster(t):
+    cluster = t.file("c.json", '{"cluster": {"ps": ["a:1", "b:1"], "chief": ["c:1"]}}')
+    r = t.run("keys", "--cluster", cluster, t.dir + "/keys")
+    check(r.code == 0 and "keys for 3 tasks" in r.out, r.out + r.err)
+    check({"ps-0.key", "ps-1.key", "chief-0.key", "client.key"} <= set(os.listdir(t.dir + "/keys")), "names")
+    r = t.run("keys", "--cluster", cluster, "--ps", "2", t.dir + "/keys")
+    check(r.code == 1 and "one of them tells the tasks" in r.err, r.err)

@@ -1,0 +1,48 @@
+/* net/keys_test.c -- whose keys are read, and whose are not. */
+#include "net/keys.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "tests/harness/test.h"
+
+static const char *folder_with_key(mode_t mode, uid_t owner)
+{
+    static const char *const names[] = {"ca.pem", "ps-0.pem", "ps-0.key"};
+    for (int i = 0; i < 3; i++) {
+        char *path = mr_printf("%s/%s", mr_test_dir(), names[i]);
+        FILE *f = fopen(path, "w");
+        MR_CHECK(f && fputs(names[i], f) >= 0 && fclose(f) == 0);
+        MR_CHECK(i < 2 || (chmod(path, mode) == 0 && (owner == getuid() || chown(path, owner, getgid()) == 0)));
+        mr_free(path);
+    }
+    return mr_test_dir();
+}
+
+MR_TEST(keys_of_a_task_are_read_from_its_files)
+{
+    mr_net_keys_file f;
+    MR_CHECK_OK(mr_net_keys_load(folder_with_key(0600, getuid()), "ps/0", &f));
+    MR_CHECK_STR(f.keys.key, "ps-0.key");
+    MR_CHECK_STR(f.keys.certificate, "ps-0.pem");
+    mr_net_keys_deinit(&f);
+}
+
+MR_TEST(keys_that_others_can_read_are_refused)
+{
+    mr_net_keys_file f;
+    MR_CHECK_ERR(mr_net_keys_load(folder_with_key(0604, getuid()), "ps/0", &f), MR_PERMISSION_DENIED, "chmod 600");
+    MR_CHECK_ERR(mr_net_keys_load(folder_with_key(0620, getuid()), "ps/0", &f), MR_PERMISSION_DENIED, "chmod 600");
+}
+
+MR_TEST(keys_that_a_group_can_read_must_be_roots)
+{
+    mr_net_keys_file f;
+    if (getuid() != 0)
+        mr_test_skip("only root can give files away");
+    MR_CHECK_OK(mr_net_keys_load(folder_with_key(0440, 0), "ps/0", &f));
+    mr_net_keys_deinit(&f);
+    MR_CHECK_ERR(mr_net_keys_load(folder_with_key(0440, 12345), "ps/0", &f), MR_PERMISSION_DENIED, "chmod 600");
+}
