@@ -222,7 +222,7 @@ install: lib $(CLI)            ## copy library, headers and command to PREFIX
 
 # ---- measuring it -------------------------------------------------------------------------------
 # One program a question; they see the insides, so they link the static library.
-$(B)/bench/%: bench/%.c $(LIBA) | $(NET_SO)
+$(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBA) | $(NET_SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
@@ -235,9 +235,13 @@ $(B)/bench/%_lib.so: bench/%_lib.c
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c,$(wildcard bench/*.c))) \
            $(patsubst bench/%.c,$(B)/bench/%.so,$(wildcard bench/*_lib.c))
 bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES) $(CLI) $(NET_SO)
 	$(q)$(B)/bench/null_ops
 	$(q)$(B)/bench/net_recv
+	$(q)$(B)/bench/master_steps
+	$(q)$(B)/bench/null_step
+	$(q)$(B)/bench/cluster_start $(CLI)
+	$(q)bench/cluster_peers $(B)/bench $(PYTHON)
 	$(q)bench/peers $(B)/bench $(PYTHON)
 
 bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
