@@ -48,10 +48,11 @@ void bench_begin(bench *b, int n_ps, int n_workers) { bench_begin_on(b, mr_net_l
 
 mr_session *bench_session_of(bench *b)
 {
+    if (b->session) /* maybe in several threads */
+        return b->session;
     MR_CHECK_OK(mr_scope_status(&b->s));
-    if (!b->session)
-        MR_CHECK_OK(mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, mr_str_view(&b->config),
-                                          &b->session));
+    MR_CHECK_OK(mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, mr_str_view(&b->config),
+                                      &b->session));
     return b->session;
 }
 

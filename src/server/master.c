@@ -53,6 +53,7 @@ mr_msession *mr_msession_new(mr_master *m)
     mr_mutex_init(&s->making);
     mr_mutex_init(&s->mu);
     s->master = m;
+    s->entered_ns = mr_now_ns();
     s->graph = mr_graph_new();
     s->member = mr_new_array(bool, m->host->cluster.tasks.n + 1);
     s->lives = mr_new_array(uint64_t, m->host->cluster.tasks.n + 1);
@@ -76,6 +77,7 @@ mr_status *mr_msession_enter(mr_msession *s)
     mr_lock(&s->mu);
     bool open = !s->closed;
     s->n_open += open;
+    s->entered_ns = mr_now_ns();
     mr_unlock(&s->mu);
     return open ? NULL : mr_error(MR_CANCELLED, "Session has been closed.");
 }
@@ -270,13 +272,16 @@ void mr_master_handle(mr_master *m, mr_net_call *c)
     mr_dispatch(m->host, methods, MR_COUNT(methods), MR_MASTER_SERVICE, m, c);
 }
 
-mr_master *mr_master_new(mr_host *h, mr_timers *timers)
+mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns)
 {
     mr_master *m = mr_new(mr_master);
     mr_mutex_init(&m->mu);
     mr_cond_init(&m->quiet);
     m->host = h;
     m->timers = timers;
+    m->gc_ns = gc_ns;
+    if (gc_ns > 0)
+        mr_master_sweep(m);
     return m;
 }
 
@@ -285,6 +290,7 @@ void mr_master_stop(mr_master *m)
     mr_lock(&m->mu);
     m->stopped = true;
     mr_unlock(&m->mu);
+    mr_master_sweep_no_more(m);
     mr_master_close_all(m);
     mr_lock(&m->mu);
     while (m->n_closing > 0)

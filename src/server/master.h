@@ -9,7 +9,8 @@
 #include "server/timers.h"
 
 typedef struct mr_master mr_master;
-mr_master *mr_master_new(mr_host *h, mr_timers *timers);
+/* gc_ns: sessions that no call has entered for that long are closed, also under their steps; 0: none. */
+mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns);
 /* Closes all sessions and waits for their steps; calls that come later fail. */
 void mr_master_stop(mr_master *m);
 void mr_master_free(mr_master *m); /* stopped, no call of it is open */

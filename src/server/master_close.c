@@ -101,6 +101,75 @@ void mr_master_close_all(mr_master *m)
         close_session(s, NULL);
 }
 
+/* ---- sessions of clients that are gone ---- */
+
+static mr_msession *take_idle(mr_master *m)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    mr_msession *found = NULL;
+    int64_t before_ns = mr_now_ns() - m->gc_ns;
+    mr_lock(&m->mu);
+    while (!found && mr_map_next(&m->sessions, &pos, &key, &v)) {
+        mr_msession *s = v;
+        mr_lock(&s->mu);
+        if (s->entered_ns < before_ns)
+            found = s;
+        mr_unlock(&s->mu);
+    }
+    if (found) {
+        mr_map_remove(&m->sessions, mr_sv_of(found->handle));
+        m->n_closing++;
+    }
+    mr_unlock(&m->mu);
+    return found;
+}
+
+static void sweep_time(mr_timer *t);
+
+static void set_sweep(mr_master *m)
+{
+    mr_timers_set(m->timers, &m->sweep, mr_now_ns() + MR_MAX(m->gc_ns / 4, 1), sweep_time);
+}
+
+static void sweep_now(mr_task *t)
+{
+    mr_master *m = (mr_master *)((char *)t - offsetof(mr_master, sweeping));
+    for (mr_msession *s; (s = take_idle(m));)
+        close_session(s, NULL);
+    mr_lock(&m->mu);
+    bool on = !m->stopped;
+    if (on)
+        set_sweep(m);
+    mr_unlock(&m->mu);
+    if (!on)
+        one_less(m);
+}
+
+/* The pool does it: closing takes locks and makes calls. */
+static void sweep_time(mr_timer *t)
+{
+    mr_master *m = (mr_master *)((char *)t - offsetof(mr_master, sweep));
+    m->sweeping.fn = sweep_now;
+    mr_pool_submit(m->host->pool, &m->sweeping);
+}
+
+/* The sweeping counts among what is closing: who stops the master waits for its end. */
+void mr_master_sweep(mr_master *m)
+{
+    mr_lock(&m->mu);
+    m->n_closing++;
+    set_sweep(m);
+    mr_unlock(&m->mu);
+}
+
+void mr_master_sweep_no_more(mr_master *m)
+{
+    if (m->gc_ns > 0 && mr_timers_clear(m->timers, &m->sweep))
+        one_less(m); /* else it is on its way to the pool, and sees that the master is stopped */
+}
+
 /* ---- Reset ---- */
 
 typedef struct reset {

@@ -74,7 +74,9 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         if (!s->lives[task])
             s->lives[task] = d->incarnation;
         if (mr_cluster_find_named(&s->master->host->cluster, mr_sv_of(d->name)) != task)
-            return mr_error(MR_INTERNAL, "%s says it has %s", s->master->host->cluster.tasks.p[task].name, d->name);
+            return mr_invalid("At %s is the task of %s, not %s: the cluster specs of the two differ",
+                              s->master->host->cluster.tasks.p[task].address, d->name,
+                              s->master->host->cluster.tasks.p[task].name);
     }
     return mr_pb_reader_status(&r, "GetStatusResponse");
 }

@@ -63,6 +63,7 @@ struct mr_msession {
     int64_t next_callable MR_GUARDED_BY(mu), next_partial MR_GUARDED_BY(mu);
     mr_mstep *steps MR_GUARDED_BY(mu); /* that run */
     int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
+    int64_t entered_ns MR_GUARDED_BY(mu); /* by the last of them */
     bool closed MR_GUARDED_BY(mu);
     mr_net_call *to_answer MR_GUARDED_BY(mu); /* once all have left; NULL: nobody waits */
 };
@@ -77,6 +78,9 @@ struct mr_master {
     mr_errand *errands MR_GUARDED_BY(mu);
     int n_closing MR_GUARDED_BY(mu); /* sessions whose calls have not all left, and resets */
     mr_cond quiet;                   /* it fell to 0 */
+    int64_t gc_ns;                   /* 0: sessions are kept */
+    mr_timer sweep;
+    mr_task sweeping;
 };
 
 /* ---- master.c ---- */
@@ -101,6 +105,9 @@ void mr_master_close_session(void *service, mr_net_call *call, mr_sv body);
 void mr_master_reset(void *service, mr_net_call *call, mr_sv body);
 /* Begins to close all sessions: their steps are cancelled, no thread waits for that. */
 void mr_master_close_all(mr_master *m);
+/* Idle sessions are looked for from now on; until mr_master_sweep_no_more. */
+void mr_master_sweep(mr_master *m);
+void mr_master_sweep_no_more(mr_master *m);
 /* The last call has left a closed session: once. */
 void mr_msession_closed(mr_msession *s);
 

@@ -90,6 +90,10 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     st = mr_wire_unmark(st);
     if (!st)
         st = read_handle(reply, &handle);
+    if (mr_status_code(st) == MR_CANCELLED) { /* not by us, or the reason is known: the task's server ends */
+        mr_status_free(st);
+        st = mr_error(MR_UNAVAILABLE, "The server was stopped");
+    }
     if (st)
         mr_status_prepend(st, "From %s:\n", p->session->master->host->cluster.tasks.p[part->task].name);
     mr_lock(&p->session->mu);

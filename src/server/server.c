@@ -5,6 +5,8 @@
  * more; then the ways to the peers are closed. */
 #include "server/server.h"
 
+#include <stdlib.h>
+
 #include "base/memory.h"
 #include "server/host.h"
 #include "server/master.h"
@@ -74,10 +76,43 @@ static mr_membership_times times_of(const mr_server_options *o)
     return (mr_membership_times){MR_MAX(lost_ns / 10, 1), MR_MAX(lost_ns / 2, 1), lost_ns};
 }
 
+static int64_t session_gc_ns(const mr_server_options *o)
+{
+    int64_t s = 0;
+    const char *text = getenv("MILLRACE_SESSION_GC_SECONDS");
+    if (o && o->session_gc_ms > 0)
+        return MR_MIN(o->session_gc_ms, INT64_C(1) << 40) * 1000000;
+    if (text && mr_sv_to_i64(mr_sv_of(text), &s) && s > 0)
+        return MR_MIN(s, INT64_C(1) << 30) * 1000000000;
+    return 0;
+}
+
+/* Two tasks at one address: one of them could not be reached, and would be waited for. */
+static mr_status *check_addresses(const mr_cluster *c)
+{
+    mr_map seen = {0};
+    mr_status *st = NULL;
+    for (int i = 0; !st && i < c->tasks.n; i++) {
+        const mr_task_address *t = &c->tasks.p[i], *other = mr_map_getz(&seen, t->address);
+        size_t n = strlen(t->address);
+        if (n >= 2 && strcmp(t->address + n - 2, ":0") == 0) /* any port */
+            continue;
+        if (other)
+            st = mr_invalid("%s and %s have the same address, %s", other->name, t->name, t->address);
+        else
+            mr_map_putz(&seen, t->address, (void *)(uintptr_t)t);
+    }
+    mr_map_deinit(&seen);
+    return st;
+}
+
 static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
 {
     mr_session_config config;
     int self = mr_cluster_find(&def->cluster, mr_sv_of(def->job), def->task);
+    if (self < 0)
+        return mr_invalid("Task %d of job \"%s\" is not in the cluster", def->task, def->job);
+    MR_TRY(check_addresses(&def->cluster));
     MR_TRY(mr_session_config_parse(mr_str_view(&def->config), &config));
     MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
     s->host.connect = connect_task;
@@ -87,7 +122,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     mr_membership_times times = times_of(o);
     s->host.watch = mr_watch_new(&s->host, s->timers, &times, life_changed, s);
     s->worker = mr_worker_new(&s->host);
-    s->master = mr_master_new(&s->host, s->timers);
+    s->master = mr_master_new(&s->host, s->timers, session_gc_ns(o));
     s->name = mr_printf("%s/%d", def->job, def->task);
     s->own_address = mr_printf("own %p", (void *)s);
     s->target = mr_printf("grpc://%s", s->host.cluster.tasks.p[self].address);

@@ -19,8 +19,11 @@ typedef struct mr_server mr_server;
 typedef struct mr_server_options {
     mr_net *net; /* of all tasks; NULL: gRPC, and shared memory within a host */
     int64_t lost_ms; /* a task that is silent for that long is lost; 0: 7 seconds */
+    int64_t session_gc_ms; /* a session that no call has entered for that long is closed; 0: never */
 } mr_server_options;
 
+/* INVALID_ARGUMENT when the cluster does not have the task, or has two at one address.  MILLRACE_SESSION_GC_SECONDS stands
+ * for session_gc_ms where that is 0. */
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out);
 /* FAILED_PRECONDITION when it was stopped before. */
 mr_status *mr_server_start(mr_server *s);

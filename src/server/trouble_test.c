@@ -5,6 +5,7 @@
 #include "graph/graph_def.h"
 #include "server/bench_test.h"
 #include "server/host.h"
+#include "server/wire.h"
 
 typedef struct later { /* a run in a thread of its own */
     bench *b;
@@ -180,4 +181,172 @@ MR_TEST(server_names_the_task_that_cannot_be_reset)
     bench_stop_task(&b, 0);
     MR_CHECK_ERR(mr_remote_reset(b.net, "worker0:1", NULL, 0), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
     bench_end(&b);
+}
+
+/* ---- sessions nobody uses ---- */
+
+MR_TEST(server_closes_idle_sessions_when_told_to)
+{
+    bench b;
+    float v;
+    bench_begin_with(&b, &(mr_server_options){.net = mr_net_loop(), .session_gc_ms = 400}, 1, 1);
+    mr_out one = mr_const_f32(&b.s, 1);
+    for (int i = 0; i < 6; i++) { /* one that is used stays */
+        MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
+        mr_sleep_ns(100000000);
+    }
+    mr_sleep_ns(1200000000);
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, one, NULL, &v), MR_ABORTED, "not found");
+    bench_end(&b);
+}
+
+/* ---- wrong clusters ---- */
+
+static mr_status *new_server(const mr_cluster *c, const char *job, int task)
+{
+    mr_server *s = NULL;
+    mr_server_def def = {.cluster = *c, .job = (char *)(uintptr_t)job, .task = task};
+    mr_status *st = mr_server_new(&def, &(mr_server_options){.net = mr_net_loop()}, &s);
+    mr_server_free(s);
+    return st;
+}
+
+MR_TEST(server_refuses_a_cluster_that_is_wrong)
+{
+    mr_cluster c = {0};
+    MR_CHECK_OK(mr_cluster_add(&c, MR_SV("ps"), 0, MR_SV("a:1")));
+    MR_CHECK_OK(mr_cluster_add(&c, MR_SV("worker"), 0, MR_SV("b:1")));
+    MR_CHECK_OK(new_server(&c, "worker", 0));
+    MR_CHECK_ERR(new_server(&c, "worker", 1), MR_INVALID_ARGUMENT, "Task 1 of job \"worker\" is not in the cluster");
+    MR_CHECK_ERR(new_server(&c, "worker", -1), MR_INVALID_ARGUMENT, "is not in the cluster");
+    MR_CHECK_ERR(new_server(&c, "chief", 0), MR_INVALID_ARGUMENT, "is not in the cluster");
+    MR_CHECK_ERR(mr_cluster_add(&c, MR_SV("ps"), 0, MR_SV("c:1")), MR_INVALID_ARGUMENT, "twice");
+    MR_CHECK_OK(mr_cluster_add(&c, MR_SV("ps"), 1, MR_SV("b:1")));
+    MR_CHECK_ERR(new_server(&c, "worker", 0), MR_INVALID_ARGUMENT,
+                 "/job:ps/replica:0/task:1 and /job:worker/replica:0/task:0 have the same address, b:1");
+    mr_cluster_deinit(&c);
+}
+
+/* The master's spec has ps/1 where ps/0 listens, of another cluster for all it knows. */
+MR_TEST(server_tells_a_task_of_another_cluster)
+{
+    bench b;
+    mr_session *s;
+    mr_server *odd;
+    mr_server_def def = {.job = "odd", .task = 0};
+    bench_begin(&b, 1, 1);
+    MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("odd"), 0, MR_SV("odd:1")));
+    MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("ps"), 1, MR_SV("ps0:1")));
+    MR_CHECK_OK(mr_server_new(&def, &b.options, &odd));
+    MR_CHECK_OK(mr_server_start(odd));
+    MR_CHECK_ERR(mr_remote_session_new(b.net, "odd:1", b.g, NULL, MR_SV(""), &s), MR_INVALID_ARGUMENT,
+                 "At ps0:1 is the task of /job:ps/replica:0/task:0/device:CPU:0, not /job:ps/replica:0/task:1");
+    mr_server_free(odd);
+    mr_cluster_deinit(&def.cluster);
+    bench_end(&b);
+}
+
+/* ---- requests that are wrong ---- */
+
+typedef struct raw { /* a session made by hand, of a graph with y = Neg(x) on ps */
+    bench b;
+    mr_str session, reply;
+} raw;
+
+static void begin_raw(raw *k)
+{
+    mr_str body = {0}, graph = {0};
+    mr_pb_writer w;
+    *k = (raw){0};
+    bench_begin(&k->b, 1, 1);
+    mr_out x = mr_placeholder(&k->b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    k->b.s.device = "/job:ps/task:0";
+    mr_emit(mr_as(&k->b.s, "y"), "Neg", x);
+    MR_CHECK_OK(mr_scope_status(&k->b.s));
+    MR_CHECK_OK(mr_graph_export(k->b.g, &graph));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
+    MR_CHECK_OK(bench_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "CreateSession", &body, &k->reply));
+    mr_sv handle = mr_wire_field(mr_str_view(&k->reply), 1);
+    mr_str_append(&k->session, handle.p, handle.n);
+    mr_str_deinit(&graph);
+}
+
+static void end_raw(raw *k)
+{
+    mr_str_deinit(&k->session);
+    mr_str_deinit(&k->reply);
+    bench_end(&k->b);
+}
+
+static mr_status *run_raw(raw *k, const char *feed, mr_tensor *value, int times, const char *fetch, const char *target)
+{
+    mr_str body = {0}, proto = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k->session));
+    MR_CHECK_OK(mr_tensor_encode(value, &proto));
+    for (int i = 0; i < times; i++) {
+        size_t mark = mr_pb_begin(&w, 2);
+        mr_pb_put_bytes(&w, 1, mr_sv_of(feed));
+        mr_pb_put_bytes(&w, 2, mr_str_view(&proto));
+        mr_pb_end(&w, mark);
+    }
+    if (fetch)
+        mr_pb_put_bytes(&w, 3, mr_sv_of(fetch));
+    if (target)
+        mr_pb_put_bytes(&w, 4, mr_sv_of(target));
+    mr_str_deinit(&proto);
+    return bench_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "RunStep", &body, &k->reply);
+}
+
+MR_TEST(server_tells_what_is_wrong_with_a_step)
+{
+    raw k;
+    mr_tensor *f = mr_tensor_scalar_f32(1), *i = mr_tensor_scalar_i32(1);
+    begin_raw(&k);
+    MR_CHECK_ERR(run_raw(&k, "x:0", f, 1, "z:0", NULL), MR_NOT_FOUND, "z:0");
+    MR_CHECK_ERR(run_raw(&k, "w:0", f, 1, "y:0", NULL), MR_NOT_FOUND, "w:0");
+    MR_CHECK_ERR(run_raw(&k, "x:0", f, 1, "y:0", "gone"), MR_NOT_FOUND, "gone");
+    MR_CHECK_ERR(run_raw(&k, "x:0", f, 1, "y:7", NULL), MR_INVALID_ARGUMENT, "y");
+    MR_CHECK_ERR(run_raw(&k, "x:0", f, 2, "y:0", NULL), MR_INVALID_ARGUMENT, "x:0");
+    MR_CHECK_ERR(run_raw(&k, "x:0", f, 0, "y:0", NULL), MR_INVALID_ARGUMENT, "x"); /* a placeholder must be fed */
+    MR_CHECK_ERR(run_raw(&k, "x:0", i, 1, "y:0", NULL), MR_INTERNAL, "does not match declared output type float");
+    MR_CHECK_OK(run_raw(&k, "x:0", f, 1, "y:0", NULL));
+    MR_CHECK_OK(run_raw(&k, "x", f, 1, "y", "y"));
+    mr_tensor_unref(f);
+    mr_tensor_unref(i);
+    end_raw(&k);
+}
+
+static mr_status *extend(raw *k, int64_t version, const char *name)
+{
+    mr_str body = {0}, graph = {0};
+    mr_pb_writer w;
+    mr_graph *g = mr_graph_new();
+    mr_scope s;
+    mr_scope_init(&s, g, "");
+    mr_emit0(mr_as(&s, name), "NoOp");
+    MR_CHECK_OK(mr_scope_status(&s));
+    MR_CHECK_OK(mr_graph_export(g, &graph));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k->session));
+    mr_pb_put_bytes(&w, 2, mr_str_view(&graph));
+    mr_pb_opt_varint(&w, 3, (uint64_t)version);
+    mr_str_deinit(&graph);
+    mr_scope_deinit(&s);
+    mr_graph_unref(g);
+    return bench_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "ExtendSession", &body, &k->reply);
+}
+
+MR_TEST(server_extends_only_the_newest_graph)
+{
+    raw k;
+    begin_raw(&k);
+    MR_CHECK_ERR(extend(&k, 1, "n1"), MR_ABORTED, "version 0, not 1");
+    MR_CHECK_OK(extend(&k, 0, "n1"));
+    MR_CHECK_ERR(extend(&k, 0, "n2"), MR_ABORTED, "version 1, not 0");
+    MR_CHECK_ERR(extend(&k, 1, "y"), MR_INVALID_ARGUMENT, "y"); /* is there */
+    MR_CHECK_OK(extend(&k, 1, "n2"));
+    end_raw(&k);
 }

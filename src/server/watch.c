@@ -79,8 +79,8 @@ static void tell(mr_watch *w, mr_member_events *events)
 
 /* ---- heartbeats ---- */
 
-/* The incarnation of a process is that of its first device. */
-static mr_status *read_incarnation(mr_bytes *reply, uint64_t *out)
+/* The incarnation of a process is that of its first device.  Another task's process may have taken the port. */
+static mr_status *read_incarnation(const mr_task_address *task, mr_bytes *reply, uint64_t *out)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -94,9 +94,13 @@ static mr_status *read_incarnation(mr_bytes *reply, uint64_t *out)
             MR_TRY(mr_device_attributes_decode(mr_pb_bytes(&r), &d));
         else
             mr_pb_skip(&r);
-    *out = d ? d->incarnation : 0;
+    mr_status *st = mr_pb_reader_status(&r, "GetStatusResponse");
+    size_t n = strlen(task->name);
+    if (!st && d && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/'))
+        st = mr_error(MR_UNAVAILABLE, "at %s is %s instead", task->address, d->name);
+    *out = d && !st ? d->incarnation : 0;
     mr_device_free(d);
-    return mr_pb_reader_status(&r, "GetStatusResponse");
+    return st;
 }
 
 static void failed_locked(mr_watch *w, beat *b, const mr_status *st, int64_t now_ns, mr_member_events *events)
@@ -120,7 +124,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     uint64_t incarnation = 0;
     int64_t now_ns = mr_now_ns();
     if (!st)
-        st = read_incarnation(reply, &incarnation);
+        st = read_incarnation(&w->host->cluster.tasks.p[b->task], reply, &incarnation);
     mr_lock(&w->mu);
     b->under_way = false;
     if (st) {

@@ -176,13 +176,16 @@ static mr_status *begin_answer(wrun *r, mr_wire *w)
     return over && (r->flow->trace || r->q.graphs) ? encode_recorded(r, &w->pb) : NULL;
 }
 
-/* A task that is stopped, or a session that is ended, cancels its steps; why is told rather than that. */
-static mr_status *why_stopped(const wrun *r, mr_status *st)
+/* A task that is stopped, or a session that is ended, cancels its steps; why is told rather than that.  Of a call that
+ * is cancelled by the end of its server no body is sent any more. */
+static mr_status *why_stopped(wrun *r, mr_status *st)
 {
     mr_worker_service *w = r->worker;
     if (mr_status_code(st) != MR_CANCELLED)
         return st;
     mr_lock(&w->mu);
+    if (w->stopped)
+        r->q.errors_in_body = false;
     mr_status *why = mr_status_copy(w->stopped ? w->stopped : r->flow ? r->flow->graph->session->ended : NULL);
     mr_unlock(&w->mu);
     if (why)
