@@ -31,7 +31,7 @@ typedef struct cutter {
     int *lines;         /* by device: the first one of its task */
     mr_imap recvs;      /* transfer_key -> what was received already */
     MR_VEC(int) dev_new; /* device of node n_nodes + i */
-    MR_VEC(mr_transfer) transfers;
+    MR_VEC(mr_cut_edge) transfers;
 } cutter;
 
 /* Transfers are named uniquely in the process: stateful kernels are found by name. */
@@ -315,13 +315,13 @@ static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char 
 }
 
 /* A Send behind `src` on its device and the Recv that answers it on device `to`. */
-static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_transfer *t)
+static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_cut_edge *t)
 {
     mr_status *st = NULL;
     int from = device_index(c, src.node);
     bool lossy = is_lossy(c, src, from, to);
     char *edge = mr_printf("edge_%lld_%s", (long long)next_edge(), src.node->name);
-    *t = (mr_transfer){.remote = c->lines[from] != c->lines[to], .line = c->lines[to]};
+    *t = (mr_cut_edge){.remote = c->lines[from] != c->lines[to], .line = c->lines[to]};
     if (lossy) {
         mr_node *half;
         MR_GO(add_cast(c, src, MR_BFLOAT16, from, &half));
@@ -368,7 +368,7 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
     bool by_ref = mr_dtype_is_ref(mr_out_type(src));
     mr_node *value = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(c, src, to));
     if (!value) {
-        mr_transfer t;
+        mr_cut_edge t;
         MR_TRY(add_transfer(c, src, to, frame, &t));
         value = t.value;
         if (!by_ref)
@@ -389,7 +389,7 @@ static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
     mr_node *id = mr_imap_get(&c->recvs, transfer_key(c, key, to));
     if (!id) {
         mr_node *token;
-        mr_transfer t;
+        mr_cut_edge t;
         MR_TRY(add_empty_const(c, device_index(c, src), src->name, src, &token));
         MR_TRY(add_transfer(c, (mr_out){token, 0}, to, frame, &t));
         mr_node_builder *b = begin(c, "Identity", src->name);

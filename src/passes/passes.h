@@ -74,14 +74,14 @@ mr_status *mr_cse(mr_graph *g);
  * runs there. */
 mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out);
 
-typedef struct mr_transfer { /* an edge that was cut */
+typedef struct mr_cut_edge { /* an edge that was cut */
     mr_node *send, *recv;
     mr_node *value; /* what the consumers read: the Recv, or the Cast behind it */
     bool remote;    /* between tasks */
     int line;       /* the receiving task: the first of its devices */
-} mr_transfer;
+} mr_cut_edge;
 /* Holds Recvs of a cut graph back until their values are of use. */
-mr_status *mr_schedule_recvs(mr_graph *g, const mr_transfer *transfers, int n, mr_schedule how);
+mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *transfers, int n, mr_schedule how);
 
 /* ---- guesses (passes/cost.c) ---- */
 int64_t mr_cost_bytes(mr_out o); /* -1: not known */

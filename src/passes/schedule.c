@@ -30,7 +30,7 @@ enum {
 };
 
 typedef struct job { /* one Recv */
-    const mr_transfer *t;
+    const mr_cut_edge *t;
     int64_t latest_ns; /* its start */
     const mr_node *at; /* on the way back from the first consumer: X, when it is one */
     int n_steps;
@@ -39,7 +39,7 @@ typedef struct job { /* one Recv */
 
 typedef struct scheduler {
     mr_graph *g;
-    const mr_transfer *transfers;
+    const mr_cut_edge *transfers;
     int n_transfers;
     bool all; /* every Recv, as late as can be */
     mr_frames frames;
@@ -82,7 +82,7 @@ static void measure(scheduler *s)
     for (int i = 0; i < s->n; i++)
         s->cost_ns[s->order[i]->id] = mr_cost_node_ns(s->order[i]);
     for (int i = 0; i < s->n_transfers; i++) {
-        const mr_transfer *t = &s->transfers[i];
+        const mr_cut_edge *t = &s->transfers[i];
         s->cost_ns[t->recv->id] = t->remote ? mr_cost_transfer_ns(t->send->in[0]) : 0;
     }
 }
@@ -116,7 +116,7 @@ static void find_latest(scheduler *s, int64_t end)
 
 /* ---- which Recvs, and when ---- */
 
-static mr_node *first_consumer(const scheduler *s, const mr_transfer *t)
+static mr_node *first_consumer(const scheduler *s, const mr_cut_edge *t)
 {
     mr_node *first = NULL;
     for (int i = 0; i < t->value->uses.n; i++) {
@@ -130,7 +130,7 @@ static mr_node *first_consumer(const scheduler *s, const mr_transfer *t)
 static void list_jobs(scheduler *s)
 {
     for (int i = 0; i < s->n_transfers; i++) {
-        const mr_transfer *t = &s->transfers[i];
+        const mr_cut_edge *t = &s->transfers[i];
         const mr_node *first = first_consumer(s, t);
         if (first && (t->remote || s->all) && s->frames.of_node[t->recv->id] == 0)
             mr_vec_push(&s->jobs, (job){.t = t, .latest_ns = s->late_ns[first->id], .at = first});
@@ -351,7 +351,7 @@ static void end(scheduler *s)
     mr_vec_deinit(&s->jobs);
 }
 
-mr_status *mr_schedule_recvs(mr_graph *g, const mr_transfer *transfers, int n, mr_schedule how)
+mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *transfers, int n, mr_schedule how)
 {
     mr_status *st = NULL;
     scheduler s = {.g = g, .transfers = transfers, .n_transfers = n, .all = how == MR_SCHEDULE_ALL};
