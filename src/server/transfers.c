@@ -11,7 +11,7 @@ void mr_transfers_init(mr_transfers *t)
     mr_mutex_init(&t->mu);
 }
 
-static void transfer_deinit(mr_transfer *x)
+static void transfer_deinit(mr_arrival *x)
 {
     mr_free(x->tensor);
     mr_free(x->from);
@@ -39,7 +39,7 @@ void mr_transfers_add(mr_transfers *t, int64_t step, mr_sv tensor, mr_sv from, m
 {
     if (!atomic_load_explicit(&t->on, memory_order_relaxed))
         return;
-    mr_transfer x = {.step = step,
+    mr_arrival x = {.step = step,
                      .start_us = start_us,
                      .end_us = mr_wall_us(),
                      .bytes = bytes,
@@ -58,7 +58,7 @@ void mr_transfers_add(mr_transfers *t, int64_t step, mr_sv tensor, mr_sv from, m
 /* ---- telling ---- */
 
 /* "[4B] [0.1Mb/s] edge_3_y from /job:.. to /job:..", as TensorFlow's timelines show it. */
-static void put_label(mr_pb_writer *w, const mr_transfer *x, int64_t took_us)
+static void put_label(mr_pb_writer *w, const mr_arrival *x, int64_t took_us)
 {
     mr_str s = {0};
     double mbit_s = 8.0 * (double)x->bytes / (double)MR_MAX(took_us, 1);
@@ -75,7 +75,7 @@ static void put_label(mr_pb_writer *w, const mr_transfer *x, int64_t took_us)
     mr_str_deinit(&s);
 }
 
-static void put_transfer(mr_pb_writer *w, const mr_transfer *x)
+static void put_transfer(mr_pb_writer *w, const mr_arrival *x)
 {
     int64_t took_us = MR_MAX(x->end_us - x->start_us, 0);
     size_t at = mr_pb_begin(w, 2); /* NodeExecStats */

@@ -10,16 +10,16 @@
 
 enum { MR_TRANSFERS_KEPT = 4096 };
 
-typedef struct mr_transfer {
+typedef struct mr_arrival {
     int64_t step, start_us, end_us; /* of the wall clock */
     size_t bytes;
     char *tensor, *from, *to;
-} mr_transfer;
+} mr_arrival;
 
 typedef struct mr_transfers {
     _Atomic bool on;
     mr_mutex mu;
-    MR_VEC(mr_transfer) all MR_GUARDED_BY(mu); /* the oldest first */
+    MR_VEC(mr_arrival) all MR_GUARDED_BY(mu); /* the oldest first */
 } mr_transfers;
 
 void mr_transfers_init(mr_transfers *t);
