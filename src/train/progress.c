@@ -51,27 +51,36 @@ static void print_time_left(const mr_progress *p, mr_str *out)
         mr_str_printf(out, "%.0f s left", spent * (all - made) / made);
 }
 
-static void compose(const mr_progress *p, mr_str *out)
+static void print_bar(double share, int width, mr_str *out)
 {
+    int full = (int)(share * width);
+    mr_str_appendc(out, '[');
+    for (int i = 0; i < width; i++)
+        mr_str_appendc(out, i < full ? '=' : i == full ? '>' : ' ');
+    mr_str_appendz(out, "] ");
+}
+
+/* The bar is as long as the text leaves room for, within limits: what is cut off is the end, which is the time left. */
+static void compose(const mr_progress *p, int width, mr_str *out)
+{
+    enum { SHORTEST = 4, LONGEST = 24, AROUND = 3 };
     double share = p->total > 0 ? (double)p->done / (double)p->total : 1;
+    mr_str text = {0};
+    mr_str_printf(&text, "%3d %%  %s  ", (int)(100 * share), mr_str_z(&p->note));
+    print_time_left(p, &text);
     mr_str_printf(out, "%s ", p->title);
-    if (p->terminal) {
-        int width = 24, full = (int)(share * width);
-        mr_str_appendc(out, '[');
-        for (int i = 0; i < width; i++)
-            mr_str_appendc(out, i < full ? '=' : i == full ? '>' : ' ');
-        mr_str_appendz(out, "] ");
-    }
-    mr_str_printf(out, "%3d %%  %s  ", (int)(100 * share), mr_str_z(&p->note));
-    print_time_left(p, out);
+    if (p->terminal)
+        print_bar(share, MR_MAX(SHORTEST, MR_MIN(LONGEST, width - AROUND - (int)(out->n + text.n))), out);
+    mr_str_append(out, text.p, text.n);
+    mr_str_deinit(&text);
 }
 
 static void draw(mr_progress *p, bool last)
 {
     mr_str line = {0};
-    compose(p, &line);
+    int width = p->terminal ? terminal_width(p->f) - 1 : 0;
+    compose(p, width, &line);
     if (p->terminal) {
-        int width = terminal_width(p->f) - 1;
         fprintf(p->f, "\r%.*s\x1b[K%s", width, mr_str_z(&line), last ? "\n" : "");
     } else {
         fprintf(p->f, "%s\n", mr_str_z(&line));
