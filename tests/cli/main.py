@@ -3,6 +3,8 @@ import os
 import sys
 
 import harness
+import test_deploy
+import test_docs
 import test_help
 import test_launch
 import test_ranks
@@ -11,5 +13,5 @@ import test_ssh
 import test_table
 
 if __name__ == "__main__":
-    tests = harness.collect(test_help, test_launch, test_table, test_ssh, test_ranks, test_serve)
+    tests = harness.collect(test_help, test_launch, test_table, test_ssh, test_ranks, test_serve, test_deploy, test_docs)
     sys.exit(0 if harness.main(tests, os.path.abspath(sys.argv[1]), *sys.argv[2:3]) else 1)

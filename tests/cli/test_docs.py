@@ -1,0 +1,77 @@
+"""tests/cli/test_docs.py -- docs/cluster.md does what it says.
+
+A block ```c file=NAME is written to a file, a block ```sh is run, and each line of the ```text block behind it must have been
+written; ... stands for anything.  Blocks ```console are for other machines."""
+import os
+import re
+import subprocess
+
+from harness import HERE, DEADLINE_S, Failed, check, has
+
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def blocks(path):
+    with open(path) as f:
+        return re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", f.read(), re.M | re.S)
+
+
+def matches(line, text):
+    pattern = ".*".join(re.escape(part) for part in line.split("..."))
+    return re.search("^" + pattern + "$", text, re.M) is not None
+
+
+def run_block(t, text, env):
+    p = subprocess.Popen(["sh", "-eu", "-c", text], cwd=t.dir, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+    r = t.finish(p)
+    check(r.code == 0, "exit code %d of\n%s\n%s" % (r.code, text, r.out))
+    return r.out
+
+
+def install(t):
+    """What `make install` makes, from what was built, without building it again."""
+    prefix = os.path.join(t.dir, "p")
+    for d in ("bin", "lib"):
+        os.makedirs(os.path.join(prefix, d))
+        for name in os.listdir(os.path.join(t.build, d)):
+            os.symlink(os.path.join(t.build, d, name), os.path.join(prefix, d, name))
+    os.symlink(os.path.join(ROOT, "include"), os.path.join(prefix, "include"))
+    return prefix
+
+
+def test_docs_of_the_cluster_do_what_they_say(t):
+    p = install(t)
+    env = t.env(P=p, PATH=p + "/bin:" + os.environ["PATH"])
+    out, n = None, 0
+    for kind, more, text in blocks(os.path.join(ROOT, "docs", "cluster.md")):
+        if kind == "c":
+            t.file(re.search(r"file=(\S+)", more).group(1), text)
+        elif kind == "sh":
+            out = run_block(t, text, env)
+            n += 1
+        elif kind == "text":
+            for line in text.splitlines():
+                check(matches(line, out), "'%s' is not in\n%s" % (line, out))
+    check(n >= 6, "%d blocks were run" % n)
+
+
+def test_docs_know_every_option_of_the_cluster_commands(t):
+    """Each is in --help by nature; those that name files, hosts and keys are explained too."""
+    text = open(os.path.join(ROOT, "docs", "cluster.md")).read()
+    for flag in ("--ps", "--workers", "--hosts", "--hostfile", "--port", "--env", "--remote", "--cluster", "--job", "--task", "--local",
+                 "--restarts", "--no-tls", "--ps-hosts", "--worker-hosts"):
+        has(text, flag)
+        has(t.run("launch", "--help").out, flag + " ")
+
+
+def test_docs_list_the_variables_that_are_read(t):
+    """Every MILLRACE_ variable of the sources is in the table, and the other way round."""
+    text = open(os.path.join(ROOT, "docs", "cluster.md")).read()
+    told = set(re.findall(r"^\| `(MILLRACE_\w+)`", text, re.M))
+    read = set()
+    for folder, _, files in os.walk(os.path.join(ROOT, "src")):
+        for name in files:
+            if name.endswith((".c", ".h")) and not name.endswith("_test.c"):
+                read |= set(re.findall(r'(?:getenv|environment|env)\("(MILLRACE_\w+)"\)', open(os.path.join(folder, name)).read()))
+    check(told == read, "told and not read: %s, read and not told: %s" % (sorted(told - read), sorted(read - told)))
