@@ -38,7 +38,7 @@ static mr_line_kind pick_kind(maker *m, int depth)
 {
     if (depth == 0)
         return pick(m, MR_LINE_COND);
-    return pick(m, m->o.real_ops ? MR_LINE_CALL + 1 : MR_LINE_FOR + 1);
+    return pick(m, m->o.real_ops ? MR_LINE_ARRAY + 1 : MR_LINE_FOR + 1);
 }
 
 static mr_line make_line(maker *m, int depth)
@@ -55,6 +55,7 @@ static mr_line make_line(maker *m, int depth)
     case MR_LINE_FOR:
     case MR_LINE_WHILE: make_loop(m, &l, depth); break;
     case MR_LINE_CALL: l.blocks[0] = make_block(m, depth - 1); break;
+    case MR_LINE_ARRAY: l.times = 1 + pick(m, 3); break;
     default: break;
     }
     return l;
@@ -102,11 +103,15 @@ static mr_out fresh(writer *w, double k, mr_out like)
     return w->o.vectors ? mr_fb2(w->b, "Mul", mr_fb1(w->b, "OnesLike", like), v) : v;
 }
 
+static mr_out first_axis(writer *w)
+{
+    return mr_fb_const(w->b, mr_tensor_vector_i32(1, (const int32_t[]){0}));
+}
+
 static mr_out is_less(writer *w, mr_out v, double than)
 {
     if (w->o.vectors)
-        v = mr_fb2(w->b, "Sum", v,
-                   mr_fb_const(w->b, mr_tensor_vector_i32(1, (const int32_t[]){0})));
+        v = mr_fb2(w->b, "Sum", v, first_axis(w));
     return mr_fb2(w->b, "Less", v, number(w, than));
 }
 
@@ -208,6 +213,25 @@ static mr_out write_call(writer *w, const mr_line *l, const mr_out *r)
                       attrs, 2, in, 2);
 }
 
+/* A loop writes the values to a TensorArray, which is read as a whole afterwards. */
+static mr_out write_array(writer *w, const mr_line *l, const mr_out *r)
+{
+    static const int32_t all[] = {0, 1, 2};
+    mr_fb *b = w->b;
+    mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
+    mr_out n = mr_fb_num(b, MR_INT32, l->times);
+    mr_out array = mr_fb_emit(b, "TensorArrayV3", &dtype, 1, &n, 1);
+    mr_out v[3] = {{0}, r[l->a], mr_nth(array, 1)}; /* the counter, the value, the flow */
+    mr_fb_for(b, n, l->which % 2 ? 1 : 10, v + 1, 2);
+    v[1] = tame(w, mr_fb2(b, "Mul", v[1], r[l->b]));
+    mr_out write[] = {array, v[0], v[1], v[2]};
+    v[2] = mr_fb_emit(b, "TensorArrayWriteV3", NULL, 0, write, 4);
+    mr_fb_end_for(b, v + 1, 2);
+    mr_out read[] = {array, mr_fb_const(b, mr_tensor_vector_i32(l->times, all)), v[2]};
+    mr_out rows = mr_fb_emit(b, "TensorArrayGatherV3", &dtype, 1, read, 3);
+    return tame(w, mr_fb2(b, "Sum", rows, first_axis(w)));
+}
+
 static void write_line(writer *w, const mr_line *l, mr_out *r)
 {
     mr_fb *b = w->b;
@@ -223,6 +247,7 @@ static void write_line(writer *w, const mr_line *l, mr_out *r)
     case MR_LINE_FOR:
     case MR_LINE_WHILE: write_loop(w, l, r); break;
     case MR_LINE_CALL: r[l->to] = write_call(w, l, r); break;
+    case MR_LINE_ARRAY: r[l->to] = write_array(w, l, r); break;
     }
 }
 

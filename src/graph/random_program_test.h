@@ -26,6 +26,7 @@ typedef enum mr_line_kind {
     MR_LINE_FOR,   /* `times` times: blocks[0] */
     MR_LINE_WHILE, /* the same, but only as long as sum(a) < number */
     MR_LINE_CALL,  /* to = f(a, b), where f is blocks[0] on registers a, b, b */
+    MR_LINE_ARRAY, /* v[0] = a, v[i + 1] = tanh(v[i] * b); to = tanh(v[1] + ... + v[times]) */
 } mr_line_kind;
 
 struct mr_line {

@@ -82,6 +82,16 @@ static mr_dual run_call(machine *m, const mr_line *l, const mr_dual *r)
     return own[0];
 }
 
+static mr_dual run_array(const mr_line *l, const mr_dual *r)
+{
+    mr_dual v = r[l->a], total = {{0}};
+    for (int i = 0; i < l->times; i++) {
+        v = tame(product(&v, &r[l->b]));
+        total = sum(&total, 1, &v);
+    }
+    return tame(total);
+}
+
 static void run_line(machine *m, const mr_line *l, mr_dual *r)
 {
     const mr_dual *x = &r[l->a], *y = &r[l->b];
@@ -98,6 +108,7 @@ static void run_line(machine *m, const mr_line *l, mr_dual *r)
     case MR_LINE_FOR:
     case MR_LINE_WHILE: run_loop(m, l, r); break;
     case MR_LINE_CALL: r[l->to] = run_call(m, l, r); break;
+    case MR_LINE_ARRAY: r[l->to] = run_array(l, r); break;
     }
 }
 
