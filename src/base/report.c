@@ -14,6 +14,7 @@
 #include "base/thread.h"
 
 #define PAUSE_NS (100 * INT64_C(1000000))
+#define LONG_NS (1000 * INT64_C(1000000))
 enum { MAX_TEXT = 1024 };
 
 static struct {
@@ -24,6 +25,8 @@ static struct {
     int64_t step, own MR_GUARDED_BY(mu); /* own: since the process began */
     int64_t told_ns MR_GUARDED_BY(mu);
     bool waits MR_GUARDED_BY(mu);
+    const char *blocked MR_GUARDED_BY(mu); /* NULL: by nothing */
+    int64_t blocked_ns MR_GUARDED_BY(mu);  /* since when */
 } watch = {.fd = -1, .step = -1};
 
 static void look_for_watcher(void)
@@ -61,6 +64,7 @@ void mr_report_step(int64_t step)
     mr_lock(&watch.mu);
     watch.step = step;
     watch.own++;
+    watch.blocked = NULL;
     if (watch.waits || now - watch.told_ns >= PAUSE_NS) {
         tell_locked("");
         watch.told_ns = now;
@@ -76,6 +80,30 @@ void mr_report_waiting(const char *what)
     mr_lock(&watch.mu);
     tell_locked(what);
     watch.waits = true;
+    mr_unlock(&watch.mu);
+}
+
+void mr_report_blocked(const char *what)
+{
+    if (!watched())
+        return;
+    int64_t now = mr_now_ns();
+    mr_lock(&watch.mu);
+    watch.blocked = what;
+    watch.blocked_ns = now;
+    mr_unlock(&watch.mu);
+}
+
+void mr_report_beat(void)
+{
+    if (!watched())
+        return;
+    int64_t now = mr_now_ns();
+    mr_lock(&watch.mu);
+    if (watch.blocked && now - watch.blocked_ns >= LONG_NS) {
+        tell_locked(watch.blocked);
+        watch.waits = true;
+    }
     mr_unlock(&watch.mu);
 }
 

@@ -15,6 +15,11 @@ void mr_report_step(int64_t step);
 /* The task waits: "the token of step 12", "/job:ps/task:0". */
 void mr_report_waiting(const char *what);
 
+/* A wait that is short as a rule, within a step, for something that has a name for ever ("other workers").  It is told by the
+ * next mr_report_beat, from another thread, when it has lasted for a second; it ends with the step. */
+void mr_report_blocked(const char *what);
+void mr_report_beat(void);
+
 /* A report as it travels: "worker/1 GLOBAL_STEP OWN_STEPS WAITING", -1 while there is no step. */
 typedef struct mr_report {
     mr_sv task, waiting; /* views */

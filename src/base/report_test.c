@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "tests/harness/test.h"
 
@@ -56,6 +57,29 @@ MR_TEST(report_tells_steps_now_and_then_and_waits_at_once)
         last = n;
     text[last] = 0;
     MR_CHECK_STR(text, "worker/3 10000 1000 ps/0");
+    close(fd);
+}
+
+MR_TEST(report_tells_a_wait_within_a_step_when_it_lasts)
+{
+    char text[256] = "";
+    int fd = listen_here();
+    mr_report_blocked("other workers");
+    mr_report_beat();
+    MR_CHECK(recv(fd, text, sizeof text, MSG_DONTWAIT) < 0); /* not yet */
+    mr_sleep_ns(INT64_C(1100000000));
+    mr_report_beat();
+    ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    MR_CHECK(n > 0);
+    text[n] = 0;
+    MR_CHECK_STR(text, "worker/3 -1 0 other workers");
+    mr_report_step(5); /* told at once, because it ends the wait */
+    n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    MR_CHECK(n > 0);
+    text[n] = 0;
+    MR_CHECK_STR(text, "worker/3 5 1 ");
+    mr_report_beat();
+    MR_CHECK(recv(fd, text, sizeof text, MSG_DONTWAIT) < 0);
     close(fd);
 }
 

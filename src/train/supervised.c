@@ -272,6 +272,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
         mr_status_free(mr_net_saver_clean(s->prefix));
         s->cleaned = true;
     }
+    mr_report_waiting("");
     mr_lock(&s->mu);
     s->session = session;
     s->chief = s->recovery.chief;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/report.h"
 #include "store/bundle.h"
 #include "store/checkpoint_state.h"
 #include "train/supervised_internal.h"
@@ -153,6 +154,7 @@ static void say_alive(void *arg)
     mr_session *session;
     int era;
     while (sleep_for(s, MR_MAX(1, word_ms(s))) && (session = mr_supervised_use(s, &era))) {
+        mr_report_beat();
         mr_status *st = live(s, session);
         mr_supervised_unuse(s);
         if (mr_recovery_mends(st))

@@ -1,5 +1,6 @@
 /* train/sync_run.c -- workers and the chief at work: runs of the nodes that sync.c made. */
 #include "base/clock.h"
+#include "base/report.h"
 #include "train/sync_internal.h"
 
 enum { MAX_FEEDS = 8 };
@@ -138,6 +139,7 @@ mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
         a->fetched[i] = NULL;
     mr_status *st = mr_net_sync_join(y, s, w);
     int64_t gave = w->stamp;
+    mr_report_blocked("the gradients of all workers");
     if (!st)
         st = run_with(y, s, a, w);
     if (!st)
