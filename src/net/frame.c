@@ -292,3 +292,8 @@ mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got)
     *got = true;
     return NULL;
 }
+
+bool mr_frame_reader_is_inside(const mr_frame_reader *r)
+{
+    return r->state != IN_HEAD || r->begin < r->end;
+}

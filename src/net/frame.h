@@ -97,5 +97,7 @@ int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2]);
 void mr_frame_reader_came(mr_frame_reader *r, size_t n);
 /* The next whole frame; *got false: more bytes are needed.  After an error nothing more comes. */
 mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got);
+/* A part of a frame has come. */
+bool mr_frame_reader_is_inside(const mr_frame_reader *r);
 
 #endif

@@ -26,6 +26,7 @@ static void init_settings(void)
     settings.received.limit = all / 2;
     settings.most_mapped = all;
     settings.hello_ns = 5 * INT64_C(1000000000);
+    settings.frame_ns = 20 * INT64_C(1000000000);
 }
 
 mr_local_settings *mr_local_settings_get(void)

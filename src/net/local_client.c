@@ -245,19 +245,22 @@ static void send_request(mr_conn *c, request *q)
     int64_t left_ns = r->deadline_ns ? MR_MAX(r->deadline_ns - mr_now_ns(), 1) : 0;
     mr_frame_head h = {.kind = MR_FRAME_REQUEST, .id = q->id, .value = left_ns};
     mr_out_frame *f = mr_conn_compose(c, h, mr_sv_of(r->method), &r->body);
+    bool lazy = r->lazy; /* once it is queued it may end */
     mr_lock(&c->mu);
     bool alive = mr_conn_is_open_locked(c), ok = alive && become_open(c, q);
     if (ok) {
         c->calls.p[q->id] = q;
         mr_conn_queue_locked(c, f, &q->frame);
+        if (lazy)
+            mr_conn_flush_lazily_locked(c);
     } else if (alive) {
         mr_conn_discard_locked(c, f);
         free_id_locked(c, q->id);
     }
     mr_unlock(&c->mu);
-    if (ok) {
+    if (ok && !lazy) {
         mr_conn_flush(c);
-    } else {
+    } else if (!ok) {
         mr_out_frame_free(f);
         mr_local_post(&q->lost);
     }

@@ -174,6 +174,36 @@ static mr_status *take_frame(mr_conn *c, mr_frame *f)
     }
 }
 
+/* ---- peers that do not come to an end ---- */
+
+/* While a frame is coming in, somebody looks after a while. */
+static void watch_pace(mr_conn *c)
+{
+    if (c->closed || c->slow_timer.place || !mr_frame_reader_is_inside(&c->reader))
+        return;
+    c->frames_then = c->n_frames;
+    c->bytes_then = c->n_bytes;
+    mr_timer_set(&c->slow_timer, mr_now_ns() + mr_local_settings_get()->frame_ns);
+}
+
+/* A frame that is still the same and has hardly grown: its memory is not held for ever.  When we
+ * ourselves do not read, that is not the peer's fault. */
+static void look_at_pace(mr_timer *t)
+{
+    mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, slow_timer));
+    mr_lock(&c->mu);
+    bool reading = c->events & EPOLLIN;
+    mr_unlock(&c->mu);
+    if (!reading || !mr_frame_reader_is_inside(&c->reader) || c->n_frames != c->frames_then ||
+        c->n_bytes - c->bytes_then >= MR_CONN_SLOWEST) {
+        watch_pace(c);
+        return;
+    }
+    mr_status *why = mr_error(MR_DEADLINE_EXCEEDED, "the other side sends too slowly");
+    mr_conn_close(c, why);
+    mr_status_free(why);
+}
+
 static mr_status *read_frames(mr_conn *c, bool *more)
 {
     struct iovec space[2];
@@ -185,7 +215,8 @@ static mr_status *read_frames(mr_conn *c, bool *more)
     MR_TRY(receive(c, space, n_space, &n));
     *more = n == room; /* less: that was all */
     mr_frame_reader_came(&c->reader, n);
-    for (bool got = true; got && !c->closed;) {
+    c->n_bytes += n;
+    for (bool got = true; got && !c->closed; c->n_frames++) {
         MR_TRY(mr_frame_reader_next(&c->reader, &f, &got));
         if (!got)
             break;
@@ -193,6 +224,7 @@ static mr_status *read_frames(mr_conn *c, bool *more)
         mr_bytes_deinit(&f.body);
         MR_TRY(st);
     }
+    watch_pace(c);
     return NULL;
 }
 
@@ -264,7 +296,9 @@ static mr_conn *make(const mr_conn_end *end, void *owner, int fd, size_t max_mes
     c->events = EPOLLIN;
     c->queue_end = &c->queue;
     c->hello_timer.fn = hello_late;
+    c->slow_timer.fn = look_at_pace;
     c->trim_timer.fn = mr_conn_trim;
+    c->lazy_timer.fn = mr_conn_flush_late;
     c->flush.fn = run_flush;
     c->bury.fn = run_bury;
     c->pool.budget = &s->segments;
@@ -329,7 +363,9 @@ void mr_conn_close(mr_conn *c, const mr_status *why)
     mr_out_frame *unsent = mr_conn_empty_queue_locked(c);
     mr_unlock(&c->mu);
     mr_timer_clear(&c->hello_timer);
+    mr_timer_clear(&c->slow_timer);
     mr_timer_clear(&c->trim_timer);
+    mr_timer_clear(&c->lazy_timer);
     mr_out_frames_free(unsent);
     for (int i = 0; i < c->n_fds; i++)
         close(c->fds[i]);

@@ -14,6 +14,7 @@ enum {
     MR_CONN_MAX_CALLS = 1 << 16,  /* open at a time; a call's id is its place among them */
     MR_CONN_MAX_FDS = 4,          /* descriptors that came before the frames they belong to */
     MR_CONN_MAX_QUEUED = 8 << 20, /* bytes a client leaves unread before we stop reading from it */
+    MR_CONN_SLOWEST = 256 << 10,
 };
 /* Pieces of at least this size travel through shared memory.  Of 8 KiB both ways take as long; of
  * 16 KiB the socket takes three times as long. */
@@ -45,6 +46,9 @@ struct mr_conn {
     size_t hello_got;
     mr_timer hello_timer;
     mr_frame_reader reader;
+    uint64_t n_frames, n_bytes;       /* that came, */
+    uint64_t frames_then, bytes_then; /* and until slow_timer was set */
+    mr_timer slow_timer;
     mr_segment_table table;
     int fds[MR_CONN_MAX_FDS], n_fds;
     bool closed, flush_soon;
@@ -58,7 +62,7 @@ struct mr_conn {
     size_t queued_bytes MR_GUARDED_BY(mu);
     bool counted_busy MR_GUARDED_BY(mu);
     mr_segment_pool pool MR_GUARDED_BY(mu);
-    mr_timer trim_timer;
+    mr_timer trim_timer, lazy_timer;
     MR_VEC(void *) calls MR_GUARDED_BY(mu); /* by id: a client's requests or a server's calls */
     MR_VEC(uint32_t) free_ids MR_GUARDED_BY(mu); /* a client's: places in calls that are free */
 };
@@ -70,6 +74,7 @@ typedef struct mr_local_settings {
     mr_net_budget received;   /* bodies that came in streams */
     size_t most_mapped;       /* addresses a peer can make us map */
     _Atomic int64_t hello_ns; /* how long a handshake may take */
+    _Atomic int64_t frame_ns; /* in so long MR_CONN_SLOWEST bytes of a frame must come, or its end */
 } mr_local_settings;
 mr_local_settings *mr_local_settings_get(void);
 
@@ -94,7 +99,10 @@ void mr_conn_queue_locked(mr_conn *c, mr_out_frame *f, mr_out_frame **withdraw) 
 void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu);
 /* Takes back the shared memory of a frame that was never queued; the caller frees it. */
 void mr_conn_discard_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu);
-/* Writes what is queued: now, or in the transport's thread soon.  Without a lock. */
+/* Writes what is queued: now, or in the transport's thread soon, or when this thread releases what
+ * it holds.  Without a lock. */
 void mr_conn_flush(mr_conn *c);
+/* The same within some milliseconds.  Of an open connection. */
+void mr_conn_flush_lazily_locked(mr_conn *c) MR_REQUIRES(c->mu);
 
 #endif

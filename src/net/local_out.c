@@ -14,6 +14,7 @@
 #include "base/clock.h"
 
 enum { MAX_IOV = 64 };
+#define LAZY_NS INT64_C(5000000)          /* the longest a lazy frame waits */
 #define TRIM_NS (5 * INT64_C(1000000000)) /* unused for that long, shared memory is let go */
 
 struct mr_out_frame {
@@ -373,15 +374,61 @@ void mr_conn_flush_now(mr_conn *c)
     mr_out_frames_free(sent);
 }
 
+/* Connections that this thread writes to at its release.  When there are more, they do not wait. */
+static _Thread_local struct {
+    int depth, n;
+    mr_conn *conns[32];
+} held;
+
+static bool hold(mr_conn *c)
+{
+    for (int i = 0; i < held.n; i++)
+        if (held.conns[i] == c)
+            return true;
+    if (held.depth == 0 || held.n == (int)MR_COUNT(held.conns))
+        return false;
+    mr_conn_ref(c);
+    held.conns[held.n++] = c;
+    return true;
+}
+
+void mr_net_hold(void) { held.depth++; }
+
+void mr_net_release(void)
+{
+    MR_ASSERT(held.depth > 0);
+    if (held.depth == 1)
+        for (int i = 0; i < held.n; i++) {
+            mr_conn_flush_now(held.conns[i]);
+            mr_conn_unref(held.conns[i]);
+        }
+    if (--held.depth == 0)
+        held.n = 0;
+}
+
 void mr_conn_flush(mr_conn *c)
 {
     if (!mr_local_io_here()) {
-        mr_conn_flush_now(c);
+        if (!hold(c))
+            mr_conn_flush_now(c);
     } else if (!c->flush_soon) { /* one call for all that is being said now */
         c->flush_soon = true;
         mr_conn_ref(c);
         mr_local_later(&c->flush);
     }
+}
+
+void mr_conn_flush_lazily_locked(mr_conn *c)
+{
+    mr_lock(&mr_local_mu);
+    if (!c->lazy_timer.place)
+        mr_timer_set_locked(&c->lazy_timer, mr_now_ns() + LAZY_NS);
+    mr_unlock(&mr_local_mu);
+}
+
+void mr_conn_flush_late(mr_timer *t)
+{
+    mr_conn_flush((mr_conn *)((char *)t - offsetof(mr_conn, lazy_timer)));
 }
 
 void mr_conn_trim(mr_timer *t)

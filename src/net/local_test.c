@@ -11,63 +11,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/frame.h"
+#include "net/by_hand_test.h"
 #include "net/local.h"
 #include "net/trial_test.h"
 #include "tests/harness/test.h"
 
 /* ---- a peer made by hand ---- */
-
-static int dial(const char *path)
-{
-    struct sockaddr_un a;
-    MR_CHECK_OK(mr_local_address(path, &a));
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    MR_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
-    return fd;
-}
-
-static void read_all(int fd, void *out, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        ssize_t got = read(fd, (char *)out + at, n - at);
-        MR_CHECK(got > 0);
-        at += (size_t)got;
-    }
-}
-
-static void write_all(int fd, const void *p, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        ssize_t sent = send(fd, (const char *)p + at, n - at, MSG_NOSIGNAL);
-        MR_CHECK(sent > 0);
-        at += (size_t)sent;
-    }
-}
-
-static int shake_hands(const char *path)
-{
-    mr_hello h;
-    uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
-    int fd = dial(path);
-    mr_hello_begin(&h, mr_local_settings_get()->token, a);
-    write_all(fd, a, sizeof(a));
-    read_all(fd, b, sizeof(b));
-    MR_CHECK_OK(mr_hello_finish(&h, b, c));
-    write_all(fd, c, sizeof(c));
-    return fd;
-}
-
-static void write_frame(int fd, mr_frame_head h, const char *text, const void *body)
-{
-    uint8_t head[MR_FRAME_HEAD];
-    h.text_bytes = (uint32_t)strlen(text);
-    mr_frame_head_write(&h, head);
-    write_all(fd, head, sizeof(head));
-    write_all(fd, text, strlen(text));
-    if (body)
-        write_all(fd, body, h.stream_bytes);
-}
 
 static void pass_fds(int fd, const void *bytes, size_t n, int passed, int n_fds)
 {
@@ -86,17 +35,6 @@ static void pass_fds(int fd, const void *bytes, size_t n, int passed, int n_fds)
     MR_CHECK(sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)n);
 }
 
-/* The server hangs up; whatever it said before does not matter. */
-static void check_closed(int fd)
-{
-    char rest[4096];
-    ssize_t n;
-    while ((n = read(fd, rest, sizeof(rest))) > 0)
-        ;
-    MR_CHECK(n == 0 || errno == ECONNRESET);
-    close(fd);
-}
-
 static int n_open_fds(void)
 {
     int n = 0;
@@ -105,15 +43,6 @@ static int n_open_fds(void)
         n++;
     closedir(d);
     return n;
-}
-
-/* The server goes on for everybody else. */
-static void check_works(trial *t)
-{
-    char out[8];
-    size_t n = sizeof(out);
-    MR_CHECK_OK(ask_once(t, "/trial/Echo", "fine", 4, out, &n));
-    MR_CHECK(n == 4 && memcmp(out, "fine", 4) == 0);
 }
 
 /* ---- who may come in ---- */
@@ -143,11 +72,8 @@ MR_TEST(local_server_with_another_token_gets_nothing)
 {
     trial t;
     uint8_t other[32] = "another token", a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], rest;
-    struct sockaddr_un address;
     trial_init(&t, mr_net_local());
-    MR_CHECK_OK(mr_local_address(t.address, &address));
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    MR_CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, 5) == 0);
+    int fd = listen_by_hand(t.address);
     trial_connect(&t, NULL, NULL);
     ask q;
     ask_init(&q, "/trial/Echo", "secret", 6);
@@ -345,31 +271,14 @@ MR_TEST(local_server_maps_no_file_that_can_shrink)
 
 /* ---- hostile servers ---- */
 
-static int accept_by_hand(int listener)
-{
-    uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
-    mr_hello h;
-    int fd = accept(listener, NULL, NULL);
-    read_all(fd, a, sizeof(a));
-    MR_CHECK_OK(mr_hello_answer(&h, mr_local_settings_get()->token, a, b));
-    write_all(fd, b, sizeof(b));
-    read_all(fd, c, sizeof(c));
-    MR_CHECK_OK(mr_hello_check(&h, c));
-    return fd;
-}
-
 MR_TEST(local_client_hangs_up_on_bad_answers)
 {
     static const mr_frame_head bad[] = {
         {MR_FRAME_REPLY, .id = 5},  {MR_FRAME_REPLY, .id = UINT64_MAX}, {MR_FRAME_REQUEST, .id = 0},
         {MR_FRAME_CANCEL, .id = 0}, {MR_FRAME_RETURN, .id = 1},         {.kind = 99}};
     trial t;
-    struct sockaddr_un address;
     trial_init(&t, mr_net_local());
-    MR_CHECK_OK(mr_local_address(t.address, &address));
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    MR_CHECK(bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-             listen(listener, 5) == 0);
+    int listener = listen_by_hand(t.address);
     trial_connect(&t, NULL, NULL);
     for (int i = 0; i < MR_COUNT(bad); i++) {
         ask a;

@@ -55,6 +55,7 @@ struct mr_net_request { /* embedded in what waits; must live until done was call
     mr_bytes body;       /* taken over */
     int64_t deadline_ns; /* of mr_now_ns; 0: none */
     bool wait_for_ready; /* a peer that is not up yet is waited for; false: UNAVAILABLE at once */
+    bool lazy;           /* may wait some milliseconds for others to travel with */
     void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* owns st; may take the reply */
     void *impl;          /* the transport's */
 };
@@ -89,6 +90,11 @@ struct mr_net {
      * its call with RESOURCE_EXHAUSTED before memory is taken for it. */
     size_t max_message;
 };
+
+/* What this thread sends between these two may go out at the release, several messages to a peer together: then
+ * they wake it once.  They nest; what is done in between must be short. */
+void mr_net_hold(void);
+void mr_net_release(void);
 
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once.  FAILED_PRECONDITION naming what
  * to install when it cannot. */
