@@ -435,3 +435,29 @@ MR_TEST(executor_agrees_with_itself_on_random_graphs)
         rig_deinit(&many);
     }
 }
+
+/* ---- what may run in a thread that must not be kept ---- */
+
+MR_TEST(program_is_light_once_it_was_seen_to_be)
+{
+    rig r;
+    rig_init(&r, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", rig_arg(&r, 0), rig_const(&r, 1)));
+    rig_run1(&r, 1);
+    for (int i = 0; i < 10000 && !mr_program_is_light(r.program); i++) /* now and then it is measured */
+        rig_run1(&r, 1);
+    MR_CHECK(mr_program_is_light(r.program));
+    rig_deinit(&r);
+}
+
+MR_TEST(program_that_was_slow_is_not_light)
+{
+    rig r;
+    rig_init(&r, 0);
+    mr_out x = rig_arg(&r, 0);
+    rig_ret(&r, 0, rig_op(&r, "TestSpin", x));
+    for (int i = 0; i < 3; i++)
+        rig_run1(&r, 1);
+    MR_CHECK(!mr_program_is_light(r.program));
+    rig_deinit(&r);
+}

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+#define LIGHT_NS 50000   /* what a light program takes at most */
+#define LIGHT_NODES 256
 #define MEASURE_EVERY 64 /* steps */
 
 /* ---- flows ---- */
@@ -224,6 +226,30 @@ static size_t plan_flow_bytes(const mr_plan *p)
     const mr_plan_frame *root = &p->frames[0];
     return sizeof(mr_exec) + sizeof(mr_worker) + sizeof(mr_iter) + p->max_out * sizeof(mr_value) +
            root->n_slots * sizeof(mr_value) + root->n_words * sizeof(uint32_t);
+}
+
+/* Of nodes that were not run yet nothing is known, and they are heavy. */
+static bool is_light(const mr_plan *p, uint64_t *ns)
+{
+    if (p->n_frames > 1 || p->n_nodes > LIGHT_NODES)
+        return false;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t flags = p->nodes[i].flags;
+        if (atomic_load_explicit(&p->heavy[i], memory_order_relaxed) ||
+            ((flags & MR_PN_ASYNC) && !(flags & MR_PN_TRANSFER)))
+            return false;
+        *ns += atomic_load_explicit(&p->cost_ns[i], memory_order_relaxed);
+    }
+    return true;
+}
+
+bool mr_program_is_light(const mr_program *p)
+{
+    uint64_t ns = 0;
+    for (int i = 0; i < p->n_plans; i++)
+        if (!is_light(p->plans[i], &ns))
+            return false;
+    return ns <= LIGHT_NS;
 }
 
 mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args,

@@ -28,6 +28,10 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
                           mr_program **out);
 void mr_program_free(mr_program *p); /* no flow is running; NULL is fine */
 
+/* So little to do, as was measured, that a hand-over to another thread would cost more: it may run in a thread that
+ * must not be kept for long.  It has no loops, calls no functions, and waits for nothing but other tasks. */
+bool mr_program_is_light(const mr_program *p);
+
 /* A flow with room for arguments and results, all absent.  RESOURCE_EXHAUSTED. */
 mr_status *mr_program_take(mr_program *p, mr_flow **out);
 void mr_program_give(mr_flow *f);

@@ -255,7 +255,7 @@ static void list_devices(void *service, mr_net_call *c, mr_sv body)
 /* ---- the service ---- */
 
 static const mr_method methods[] = {
-    {"RunStep", mr_master_run_step, true},
+    {"RunStep", mr_master_run_step, false},
     {"PartialRunSetup", mr_master_partial_setup, true},
     {"MakeCallable", mr_master_make_callable, true},
     {"RunCallable", mr_master_run_callable, true},

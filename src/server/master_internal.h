@@ -141,6 +141,8 @@ void mr_mnamed_deinit(mr_mnamed *n);
 
 /* The program of a signature, made when it is new: then it is not ready. */
 mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out);
+/* NULL when it is new.  Not of a partial run. */
+mr_mprogram *mr_mprogram_find(mr_msession *s, const mr_mrequest *q);
 void mr_mprogram_free(mr_mprogram *p);
 
 /* ---- master_register.c ---- */

@@ -216,14 +216,30 @@ static void add_names(mr_str *s, const mr_sv *v, int n)
     mr_str_appendc(s, '\2');
 }
 
+static void make_key(const mr_mrequest *q, bool partial, mr_str *key)
+{
+    mr_str_appendc(key, partial ? 'p' : 'r');
+    add_names(key, q->feeds.p, q->feeds.n);
+    add_names(key, q->fetches.p, q->fetches.n);
+    add_names(key, q->targets.p, q->targets.n);
+}
+
+mr_mprogram *mr_mprogram_find(mr_msession *s, const mr_mrequest *q)
+{
+    mr_str key = {0};
+    make_key(q, false, &key);
+    mr_lock(&s->mu);
+    mr_mprogram *p = mr_map_get(&s->programs, mr_str_view(&key));
+    mr_unlock(&s->mu);
+    mr_str_deinit(&key);
+    return p;
+}
+
 mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out)
 {
     mr_status *st = NULL;
     mr_str key = {0};
-    mr_str_appendc(&key, partial ? 'p' : 'r');
-    add_names(&key, q->feeds.p, q->feeds.n);
-    add_names(&key, q->fetches.p, q->fetches.n);
-    add_names(&key, q->targets.p, q->targets.n);
+    make_key(q, partial, &key);
     mr_lock(&s->mu);
     mr_mprogram *p = mr_map_get(&s->programs, mr_str_view(&key));
     mr_unlock(&s->mu);

@@ -8,6 +8,8 @@
 #include "server/master_internal.h"
 #include "server/wire.h"
 
+#define BEGUN_AT_ONCE 65536 /* bytes of a request */
+
 /* ---- life ---- */
 
 mr_mstep *mr_mstep_new(mr_net_call *c)
@@ -293,6 +295,7 @@ static void clean_up(mr_mstep *t, int part)
 /* The caller holds a reference to the step. */
 static void do_all(mr_mstep *t, mr_step_actions *a)
 {
+    mr_net_hold(); /* what a part of this task asks of another goes with the part of that one */
     for (int i = 0; i < a->n; i++) {
         int part = a->p[i].part;
         switch (a->p[i].what) {
@@ -308,6 +311,7 @@ static void do_all(mr_mstep *t, mr_step_actions *a)
         }
         }
     }
+    mr_net_release();
     mr_vec_deinit(a);
 }
 
@@ -497,17 +501,30 @@ void mr_mstep_go(mr_mstep *t, mr_status *st)
     }
 }
 
+/* What may take longer: a program is made. */
+static void make_and_go(mr_task *task)
+{
+    mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
+    if (t->q.partial_run.n)
+        mr_mstep_take_turn(t);
+    else
+        mr_mstep_go(t, mr_mprogram_get(t->session, &t->q, false, &t->program));
+}
+
+/* In the thread of the transport: a known step with small feeds is begun there. */
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body)
 {
+    mr_master *m = service;
     mr_mstep *t = mr_mstep_new(c);
     mr_status *st = mr_mrequest_parse(body, &t->q);
     if (!st)
-        st = mr_mstep_enter(t, service, t->q.session, t->q.request);
-    if (!st && t->q.partial_run.n) {
-        mr_mstep_take_turn(t);
-        return;
+        st = mr_mstep_enter(t, m, t->q.session, t->q.request);
+    if (!st && body.n <= BEGUN_AT_ONCE && !t->q.partial_run.n)
+        t->program = mr_mprogram_find(t->session, &t->q);
+    if (st || t->program) {
+        mr_mstep_go(t, st);
+    } else {
+        t->turn.fn = make_and_go;
+        mr_pool_submit(m->host->pool, &t->turn);
     }
-    if (!st)
-        st = mr_mprogram_get(t->session, &t->q, false, &t->program);
-    mr_mstep_go(t, st);
 }

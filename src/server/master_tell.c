@@ -40,7 +40,9 @@ static void told(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 static void tell_now(mr_errand *e)
 {
-    e->request = (mr_net_request){.method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .done = told};
+    /* The clean-up of a step goes with the next step, if that is soon. */
+    bool lazy = strcmp(e->method, MR_WORKER_SERVICE "CleanupGraph") == 0;
+    e->request = (mr_net_request){.method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .lazy = lazy, .done = told};
     mr_bytes_add_copy(&e->request.body, mr_str_z(&e->body), e->body.n);
     mr_host_ask(e->master->host, e->task, &e->request);
 }

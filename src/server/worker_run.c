@@ -345,7 +345,8 @@ static void start(wrun *r)
     mr_refs_take(&p->refs); /* the flow's, until it is done */
     if (r->q.timeline)
         f->trace = p->trace = mr_trace_new();
-    mr_runner_reset(&f->own_runner, env->inter, false);
+    /* What is light runs where its values come: in threads of the transports. */
+    mr_runner_reset(&f->own_runner, mr_program_is_light(p->graph->program) ? NULL : env->inter, false);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
                                            .parent = env->cancel,
                                            .done = flow_done,
