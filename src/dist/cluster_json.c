@@ -17,7 +17,7 @@ static mr_status *read_job(mr_json *j, mr_cluster *c, mr_sv job)
         if (!list && !mr_sv_to_i64(mr_str_view(&key), &i))
             MR_GO(mr_invalid("Job %.*s: '%s' is not the number of a task", MR_SV_ARG(job), mr_str_z(&key)));
         mr_json_string(j, &address);
-        if (i > INT32_MAX)
+        if (i < 0 || i > INT32_MAX)
             MR_GO(mr_invalid("Job %.*s: there is no task %lld", MR_SV_ARG(job), (long long)i));
         if (!j->error)
             MR_GO(mr_cluster_add(c, job, (int)i, mr_str_view(&address)));
@@ -87,10 +87,10 @@ mr_status *mr_server_def_read_json(mr_sv text, mr_server_def *out)
         st = mr_json_status(&j, "cluster");
     if (!st && !out->cluster.tasks.n)
         st = mr_invalid("there are no tasks: {\"cluster\": {\"ps\": [\"host:port\"], \"worker\": [..]}} is expected");
-    bool named = job.n > 0;
-    if (!st && named && mr_cluster_find(&out->cluster, mr_str_view(&job), (int)MR_MIN(number, INT32_MAX)) < 0)
+    bool named = job.n > 0, far = number < 0 || number > INT32_MAX;
+    if (!st && named && (far || mr_cluster_find(&out->cluster, mr_str_view(&job), (int)number) < 0))
         st = mr_invalid("task %lld of job \"%s\" is not in the cluster", (long long)number, mr_str_z(&job));
-    out->task = (int)MR_MIN(number, INT32_MAX);
+    out->task = far ? 0 : (int)number;
     out->job = named ? mr_str_take(&job) : NULL;
     mr_str_deinit(&job);
     if (st)

@@ -152,6 +152,8 @@ mr_status *mr_worker_sessions_add(mr_worker_sessions *t, mr_sv handle, mr_sv mas
                                   mr_worker_session **out)
 {
     *out = NULL;
+    if (memchr(handle.p, 0, handle.n)) /* it is kept as a C string, by which it is found again */
+        return mr_invalid("The handle of a session has a zero byte");
     if (mr_map_has(&t->by_handle, handle))
         return mr_error(MR_ALREADY_EXISTS, "Session %.*s is there already", MR_SV_ARG(handle));
     if (mr_recent_has(&t->over, number_of(handle)))
@@ -175,7 +177,8 @@ void *mr_worker_sessions_end(mr_worker_sessions *t, mr_sv handle)
     uint64_t number = number_of(handle);
     mr_worker_session *s = mr_map_remove(&t->by_handle, handle);
     void *host = s ? s->host : NULL;
-    mr_recent_add(&t->over, number);
+    if (handle.n) /* "" is of all masters that create none, and comes again */
+        mr_recent_add(&t->over, number);
     if (s) { /* the handle may be its own */
         mr_free(s->handle);
         mr_free(s->master);

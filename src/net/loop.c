@@ -37,6 +37,7 @@ struct mr_net_server {
 struct mr_net_peer {
     char *address;
     MR_VEC(mr_net_request *) open; /* under all_mu */
+    int n_ending;                  /* no longer open, but `done` has not returned yet; under all_mu */
     mr_cond empty;
 };
 
@@ -86,16 +87,23 @@ typedef struct loop_request {
     mr_net_server *server; /* NULL: nobody listened */
 } loop_request;
 
-static void forget(mr_net_request *r)
+static void close_request(mr_net_peer *p, const mr_net_request *r)
 {
-    mr_net_peer *p = ((loop_request *)r->impl)->peer;
     mr_lock(&all_mu);
     for (int i = 0; i < p->open.n; i++)
         if (p->open.p[i] == r) {
             p->open.p[i] = p->open.p[--p->open.n];
             break;
         }
-    if (p->open.n == 0)
+    p->n_ending++;
+    mr_unlock(&all_mu);
+}
+
+/* The peer may go now: nobody is told anything any more. */
+static void request_ended(mr_net_peer *p)
+{
+    mr_lock(&all_mu);
+    if (--p->n_ending == 0)
         mr_cond_broadcast(&p->empty);
     mr_unlock(&all_mu);
 }
@@ -104,12 +112,14 @@ static void end_request(mr_net_request *r, mr_status *st, mr_bytes *body)
 {
     mr_bytes none = {0};
     loop_request *q = r->impl;
-    forget(r);
+    mr_net_peer *p = q->peer;
+    close_request(p, r);
     if (q->server)
         server_unref(q->server);
     mr_free(q);
     r->impl = NULL;
     r->done(r, st, body ? body : &none);
+    request_ended(p);
     mr_bytes_deinit(&none);
 }
 
@@ -259,12 +269,13 @@ static mr_status *loop_connect(mr_net *n, const char *address, const mr_net_keys
 static void loop_disconnect(mr_net_peer *p)
 {
     mr_lock(&all_mu);
-    while (p->open.n > 0) {
-        mr_net_request *r = p->open.p[0];
+    while (p->open.n > 0 || p->n_ending > 0) {
+        mr_net_request *r = p->open.n > 0 ? p->open.p[0] : NULL;
         mr_unlock(&all_mu);
-        loop_cancel(r);
+        if (r)
+            loop_cancel(r);
         mr_lock(&all_mu);
-        if (p->open.n > 0 && p->open.p[0] == r) /* its end is on the way in another thread */
+        if (p->n_ending > 0 || (p->open.n > 0 && p->open.p[0] == r)) /* its end is on the way in another thread */
             mr_cond_wait_until(&p->empty, &all_mu, mr_now_ns() + 1000000);
     }
     mr_unlock(&all_mu);
@@ -286,6 +297,23 @@ static loop_call *call_new(mr_net *net, mr_net_server *s, mr_net_request *r)
 
 static mr_net net_loop;
 
+/* NULL once the server is being stopped: it was found before, but who handles its calls may be gone. */
+static loop_call *open_call(mr_net_server *s, mr_net_request *r)
+{
+    mr_lock(&s->mu);
+    loop_call *c = s->stopping ? NULL : call_new(&net_loop, s, r);
+    if (c) {
+        c->next = s->calls;
+        c->link = &s->calls;
+        if (s->calls)
+            s->calls->link = &c->next;
+        s->calls = c;
+        r->body = (mr_bytes){0};
+    }
+    mr_unlock(&s->mu);
+    return c;
+}
+
 static void loop_start(mr_net_peer *p, mr_net_request *r)
 {
     loop_request *q = mr_new(loop_request);
@@ -300,19 +328,13 @@ static void loop_start(mr_net_peer *p, mr_net_request *r)
         q->server = s;
     }
     mr_unlock(&all_mu);
-    loop_call *c = s ? call_new(&net_loop, s, r) : NULL;
-    if (s) {
-        mr_lock(&s->mu);
-        c->next = s->calls;
-        c->link = &s->calls;
-        if (s->calls)
-            s->calls->link = &c->next;
-        s->calls = c;
-        mr_unlock(&s->mu);
-        r->body = (mr_bytes){0};
+    loop_call *c = s ? open_call(s, r) : NULL;
+    if (c) {
         s->handle(s->arg, &c->base);
         return;
     }
+    if (s)
+        server_unref(s); /* the call's */
     mr_bytes_deinit(&r->body);
     end_request(r, mr_error(MR_UNAVAILABLE, "Nobody listens at %s", p->address), NULL);
 }

@@ -240,6 +240,8 @@ void mr_rendezvous_unref(mr_rendezvous *r)
         mr_mutex_deinit(&r->shards[i].mu);
     }
     mr_mutex_deinit(&r->mu);
+    if (r->remote.gone)
+        r->remote.gone(r->remote.arg);
     mr_free(r);
 }
 

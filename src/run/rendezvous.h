@@ -52,6 +52,9 @@ typedef struct mr_rendezvous_remote {
     /* The rendezvous was aborted: what was taken over ends soon, with this error. */
     void (*aborted)(void *arg, const mr_status *why);
     void *arg;
+    /* NULL or called at last: nobody refers to the rendezvous any more, so nothing of this is
+     * called. */
+    void (*gone)(void *arg);
 } mr_rendezvous_remote;
 void mr_rendezvous_set_remote(mr_rendezvous *r, mr_rendezvous_remote remote);
 /* The first abort counts; why is copied, marked derived.  The callbacks of waiting receives run

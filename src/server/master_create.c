@@ -41,6 +41,7 @@ static void creation_unref(creation *c)
 {
     if (!mr_refs_drop(&c->refs))
         return;
+    mr_msession_unref(c->session);
     for (int i = 0; i < c->n_tasks; i++)
         mr_str_deinit(&c->devices[i]);
     mr_creation_deinit(&c->state);
@@ -337,6 +338,7 @@ static creation *creation_new(mr_net_call *call, mr_msession *s)
     mr_mutex_init(&c->mu);
     c->call = call;
     c->session = s;
+    mr_refs_take(&s->refs); /* the answer may be given, and the session be gone, while others still cancel */
     c->n_tasks = s->master->host->cluster.tasks.n;
     c->calls = mr_new_array(task_call, 2 * c->n_tasks + 1);
     c->devices = mr_new_array(mr_str, c->n_tasks + 1);

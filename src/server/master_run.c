@@ -361,8 +361,11 @@ static void time_is_up(mr_timer *e)
 
 static void client_left(void *arg, mr_net_call *c)
 {
+    mr_mstep *t = arg;
     (void)c;
-    stop_step(arg, mr_error(MR_CANCELLED, "RunStep was cancelled"));
+    mr_refs_take(&t->refs); /* stopping may answer the call and end the step */
+    stop_step(t, mr_error(MR_CANCELLED, "RunStep was cancelled"));
+    mr_mstep_unref(t);
 }
 
 static bool takes_part(const mr_mstep *t, int task)

@@ -16,9 +16,14 @@ static void wsession_unref(mr_wsession *s)
 {
     if (!s || !mr_refs_drop(&s->refs))
         return;
+    mr_worker_service *w = s->worker;
     mr_env_deinit(&s->env);
     mr_status_free(s->ended);
     mr_free(s);
+    mr_lock(&w->mu); /* the worker may go, once this is unlocked */
+    atomic_fetch_sub(&w->n_sessions, 1);
+    mr_cond_broadcast(&w->session_gone);
+    mr_unlock(&w->mu);
 }
 
 static mr_status *wsession_new(mr_worker_service *w, bool isolated, mr_wsession **out)
@@ -32,8 +37,12 @@ static mr_status *wsession_new(mr_worker_service *w, bool isolated, mr_wsession 
     for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers know the host's */
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
     if (st) {
-        wsession_unref(s);
+        mr_env_deinit(&s->env);
+        mr_free(s);
         s = NULL;
+    } else {
+        s->worker = w;
+        atomic_fetch_add(&w->n_sessions, 1);
     }
     *out = s;
     return st;
@@ -44,15 +53,21 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
 {
     mr_status *st = NULL;
     mr_sv key = created ? handle : MR_SV("");
+    mr_wsession *made = NULL;
+    if (!created)
+        MR_TRY(wsession_new(w, false, &made));
     mr_lock(&w->mu);
     mr_worker_session *have = mr_worker_sessions_find(&w->sessions, key);
     mr_wsession *s = have ? have->host : NULL;
-    if (!s && !created && !(st = wsession_new(w, false, &s)) &&
-        !(st = mr_worker_sessions_add(&w->sessions, key, MR_SV(""), 0, &have)))
-        have->host = s;
+    if (!s && made && !(st = mr_status_copy(w->stopped)) &&
+        !(st = mr_worker_sessions_add(&w->sessions, key, MR_SV(""), 0, &have))) {
+        have->host = s = made;
+        made = NULL;
+    }
     if (s)
         mr_refs_take(&s->refs);
     mr_unlock(&w->mu);
+    wsession_unref(made);
     *out = s;
     if (s || st)
         return st;
@@ -520,6 +535,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
 {
     mr_worker_service *w = mr_new(mr_worker_service);
     mr_mutex_init(&w->mu);
+    mr_cond_init(&w->session_gone);
     w->host = h;
     w->prefix = mr_printf("%s/", mr_host_name(h));
     w->steps = mr_worker_steps_new();
@@ -552,6 +568,15 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
     drop_graphs(&graphs);
 }
 
+/* A call is answered a little before its flow has come to rest, and a flow uses the devices of its session. */
+static void wait_for_sessions(mr_worker_service *w)
+{
+    mr_lock(&w->mu);
+    while (atomic_load(&w->n_sessions) > 0)
+        mr_cond_wait(&w->session_gone, &w->mu);
+    mr_unlock(&w->mu);
+}
+
 void mr_worker_free(mr_worker_service *w)
 {
     if (!w)
@@ -559,11 +584,13 @@ void mr_worker_free(mr_worker_service *w)
     mr_status *why = mr_error(MR_CANCELLED, "The server was stopped");
     mr_worker_stop(w, why);
     mr_status_free(why);
+    wait_for_sessions(w);
     mr_worker_steps_free(w->steps);
     mr_transfers_deinit(&w->transfers);
     mr_worker_sessions_deinit(&w->sessions);
     mr_map_deinit(&w->graphs);
     mr_status_free(w->stopped);
+    mr_cond_deinit(&w->session_gone);
     mr_mutex_deinit(&w->mu);
     mr_free(w->prefix);
     mr_free(w);

@@ -11,6 +11,7 @@
 /* What a master's session has here. */
 typedef struct mr_wsession {
     mr_refs refs; /* the table's, of graphs and of steps */
+    struct mr_worker_service *worker;
     int master;   /* its task, which is watched while the session is in the table; -1: not one of this cluster */
     mr_env env;   /* devices of the host, or isolated ones */
     mr_status *ended; /* why; under the worker's lock */
@@ -25,7 +26,8 @@ typedef struct mr_wgraph {
 
 typedef struct mr_wreceive mr_wreceive;
 
-/* A step, from the first that is heard of it until it is cleaned up. */
+/* A step, from the first that is heard of it until it is cleaned up.  A flow that was cancelled keeps the rendezvous for
+ * longer than anybody works on the step, and may tell it of its end: so the memory goes with the rendezvous. */
 typedef struct mr_wstep {
     mr_refs refs; /* the table's, and of whoever works on it */
     mr_worker_service *worker;
@@ -35,6 +37,7 @@ typedef struct mr_wstep {
     mr_wreceive *receives MR_GUARDED_BY(mu); /* under way from other tasks */
     mr_status *aborted MR_GUARDED_BY(mu);
     struct mr_partial *partial MR_GUARDED_BY(mu); /* its flow, while it is fed piece by piece */
+    bool closed MR_GUARDED_BY(mu); /* the last piece came, or the step has ended: there is no further flow */
 } mr_wstep;
 
 struct mr_worker_service {
@@ -46,6 +49,8 @@ struct mr_worker_service {
     mr_worker_steps *steps MR_GUARDED_BY(mu);
     uint64_t next_graph MR_GUARDED_BY(mu);
     mr_status *stopped MR_GUARDED_BY(mu); /* why nothing runs any more */
+    _Atomic int n_sessions; /* with those that are out of the table, but whose flows have not come to their end */
+    mr_cond session_gone;
     _Atomic uint64_t next_request;
     mr_transfers transfers;
 };
@@ -71,6 +76,7 @@ void mr_wsteps_lost(mr_worker_service *w, int task);
 void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);
 
 /* ---- worker_run.c ---- */
+void mr_partial_unref(struct mr_partial *p);
 void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body);
 
 #endif

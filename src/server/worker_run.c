@@ -75,6 +75,7 @@ typedef struct mr_partial {
     mr_wgraph *graph;
     mr_flow *flow;
     mr_trace *trace; /* written while it runs, read when it is over; or NULL */
+    mr_wstep *step; /* while it runs: Recvs of the flow go through it */
     mr_mutex mu;
     bool over MR_GUARDED_BY(mu);
     mr_status *st MR_GUARDED_BY(mu); /* how it ended */
@@ -103,7 +104,7 @@ struct wrun {
     mr_status *st;
 };
 
-static void partial_unref(mr_partial *p)
+void mr_partial_unref(mr_partial *p)
 {
     if (!p || !mr_refs_drop(&p->refs))
         return;
@@ -127,7 +128,7 @@ static void run_free(wrun *r)
     }
     mr_free(r->fetches);
     request_deinit(&r->q);
-    partial_unref(r->flow);
+    mr_partial_unref(r->flow);
     mr_wstep_unref(r->step);
     mr_status_free(r->st);
     mr_free(r);
@@ -293,6 +294,7 @@ static void take_fetches(wrun *r)
 static void flow_done(mr_flow *flow)
 {
     mr_partial *p = flow->ctx;
+    mr_wstep *s = p->step;
     mr_status *st = mr_flow_take_status(flow);
     mr_lock(&p->mu);
     p->over = true;
@@ -307,7 +309,8 @@ static void flow_done(mr_flow *flow)
             take_fetches(r);
         one_less(r);
     }
-    partial_unref(p); /* the flow's */
+    mr_wstep_unref(s);
+    mr_partial_unref(p); /* the flow's */
 }
 
 /* The master has given the step up, and may not be there to clean it up.  A flow that has ended meanwhile takes no
@@ -317,9 +320,12 @@ static void caller_left(void *arg, mr_net_call *c)
     (void)c;
     wrun *r = arg;
     mr_worker_service *w = r->worker;
+    mr_partial *p = r->flow;
     int64_t id = r->step->id;
-    mr_flow_fail(r->flow->flow, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
+    mr_refs_take(&p->refs); /* the flow may come to its end in here */
+    mr_flow_fail(p->flow, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
     mr_wstep_end(w, id, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
+    mr_partial_unref(p);
 }
 
 static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
@@ -330,7 +336,7 @@ static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
     p->graph = g;
     mr_status *st = mr_program_take(g->program, &p->flow);
     if (st) {
-        partial_unref(p);
+        mr_partial_unref(p);
         p = NULL;
     }
     *out = p;
@@ -345,6 +351,8 @@ static void start(wrun *r)
     mr_refs_take(&p->refs); /* the flow's, until it is done */
     if (r->q.timeline)
         f->trace = p->trace = mr_trace_new();
+    mr_refs_take(&r->step->refs);
+    p->step = r->step;
     /* What is light runs where its values come: in threads of the transports. */
     mr_runner_reset(&f->own_runner, mr_program_is_light(p->graph->program) ? NULL : env->inter, false);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
@@ -359,25 +367,22 @@ static void start(wrun *r)
 static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
 {
     mr_wstep *s = r->step;
+    mr_partial *made;
+    MR_TRY(flow_new(g, &made));
     mr_lock(&s->mu);
-    mr_partial *p = s->partial;
-    if (p)
-        mr_refs_take(&p->refs);
-    mr_unlock(&s->mu);
-    *is_new = !p;
-    if (p) {
-        r->flow = p;
-        mr_wgraph_unref(g);
-        return NULL;
+    bool closed = s->closed;
+    *is_new = !closed && !s->partial;
+    if (*is_new && r->q.partial) {
+        mr_refs_take(&made->refs);
+        s->partial = made;
     }
-    MR_TRY(flow_new(g, &r->flow));
-    if (r->q.partial) {
+    r->flow = closed ? NULL : s->partial ? s->partial : made;
+    if (r->flow && r->flow != made)
         mr_refs_take(&r->flow->refs);
-        mr_lock(&s->mu);
-        s->partial = r->flow;
-        mr_unlock(&s->mu);
-    }
-    return NULL;
+    mr_unlock(&s->mu);
+    if (!*is_new)
+        mr_partial_unref(made);
+    return closed ? mr_error(MR_ABORTED, "Step %lld is over", (long long)s->id) : NULL;
 }
 
 /* The end of the flow is to be told to r: at once when it is over. */
@@ -385,14 +390,18 @@ static void wait_for_flow(wrun *r)
 {
     mr_partial *p = r->flow;
     mr_lock(&p->mu);
-    bool over = p->over;
-    if (!over)
-        p->waiting = r;
-    mr_status *st = over ? p->st : NULL;
-    if (over)
-        p->st = NULL;
-    mr_unlock(&p->mu);
+    bool over = p->over, twice = p->waiting != NULL;
+    mr_status *st = NULL;
     if (over) {
+        st = p->st;
+        p->st = NULL;
+    } else if (twice) {
+        st = mr_error(MR_ABORTED, "The last piece of step %lld came twice", (long long)r->step->id);
+    } else {
+        p->waiting = r;
+    }
+    mr_unlock(&p->mu);
+    if (over || twice) {
         mr_status_update(&r->st, st);
         one_less(r);
     }
@@ -407,9 +416,10 @@ static void run_partial(wrun *r, bool is_new)
         mr_lock(&s->mu);
         mr_partial *p = s->partial;
         s->partial = NULL;
+        s->closed = true;
         mr_unlock(&s->mu);
         wait_for_flow(r);
-        partial_unref(p);
+        mr_partial_unref(p);
     }
     for (int i = 0; i < r->n_fetches; i++) {
         r->fetches[i].w.fn = fetched;
@@ -417,7 +427,19 @@ static void run_partial(wrun *r, bool is_new)
     }
 }
 
-/* The step is made last, when nothing can refuse it any more: who was refused does not clean up. */
+/* What the flow is to find, then the flow. */
+static mr_status *fill_step(wrun *r, mr_wgraph *g, bool *is_new)
+{
+    mr_status *st = NULL;
+    for (int i = 0; !st && i < r->q.send.n; i++)
+        st = send_one(r, r->q.send.p[i]);
+    if (!st)
+        return find_flow(r, g, is_new);
+    mr_wgraph_unref(g);
+    return st;
+}
+
+/* The step is made late, when little can refuse it any more, and ended then: who was refused does not clean up. */
 static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_new)
 {
     mr_wgraph *g = NULL;
@@ -430,10 +452,10 @@ static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_n
         mr_wgraph_unref(g);
         return st;
     }
-    MR_TRY(find_flow(r, g, is_new));
-    for (int i = 0; i < r->q.send.n; i++)
-        MR_TRY(send_one(r, r->q.send.p[i]));
-    return NULL;
+    st = fill_step(r, g, is_new);
+    if (st)
+        mr_wstep_end(w, r->q.step, mr_status_copy(st));
+    return st;
 }
 
 void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)

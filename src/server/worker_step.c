@@ -80,7 +80,8 @@ static void encode_request(mr_wreceive *v)
     mr_str body = {0}, key = {0};
     mr_pb_writer w;
     mr_worker_service *worker = v->step->worker;
-    uint64_t request = atomic_fetch_add(&worker->next_request, 1);
+    /* Each number once, and none to be guessed from another: one that was used before would be refused. */
+    uint64_t request = mr_id_mixed(atomic_fetch_add(&worker->next_request, 1));
     const mr_rendezvous_key *k = v->to->key;
     mr_str_append(&key, k->text, (size_t)(k->name.p + k->name.n - k->text));
     mr_str_printf(&key, ";%llu:%lld", (unsigned long long)v->to->frame, (long long)v->to->iteration);
@@ -234,6 +235,14 @@ void mr_wsteps_lost(mr_worker_service *w, int task)
 
 /* ---- the table ---- */
 
+static void wstep_free(void *arg)
+{
+    mr_wstep *s = arg;
+    mr_status_free(s->aborted);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+}
+
 static mr_wstep *wstep_new(mr_worker_service *w, int64_t id)
 {
     mr_wstep *s = mr_new(mr_wstep);
@@ -242,18 +251,14 @@ static mr_wstep *wstep_new(mr_worker_service *w, int64_t id)
     s->worker = w;
     s->id = id;
     s->rendezvous = mr_rendezvous_new();
-    mr_rendezvous_set_remote(s->rendezvous, (mr_rendezvous_remote){take_remote, aborted, s});
+    mr_rendezvous_set_remote(s->rendezvous, (mr_rendezvous_remote){take_remote, aborted, s, wstep_free});
     return s;
 }
 
 void mr_wstep_unref(mr_wstep *s)
 {
-    if (!s || !mr_refs_drop(&s->refs))
-        return;
-    mr_rendezvous_unref(s->rendezvous);
-    mr_status_free(s->aborted);
-    mr_mutex_deinit(&s->mu);
-    mr_free(s);
+    if (s && mr_refs_drop(&s->refs))
+        mr_rendezvous_unref(s->rendezvous); /* the last reference to it frees s */
 }
 
 static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_step **out)
@@ -312,13 +317,25 @@ static bool wstep_asked(mr_wstep *s, bool gone)
     return last;
 }
 
+static struct mr_partial *take_partial(mr_wstep *s)
+{
+    mr_lock(&s->mu);
+    struct mr_partial *p = s->partial;
+    s->partial = NULL;
+    s->closed = true;
+    mr_unlock(&s->mu);
+    return p;
+}
+
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
 {
     mr_lock(&w->mu);
     mr_wstep *s = mr_worker_steps_end(w->steps, id);
     mr_unlock(&w->mu);
-    if (s)
+    if (s) {
+        mr_partial_unref(take_partial(s)); /* a partial run whose last piece never came */
         mr_rendezvous_abort(s->rendezvous, why);
+    }
     mr_wstep_unref(s);
     mr_status_free(why);
 }

@@ -1,0 +1,274 @@
+/* server/hostile_test.c -- callers that send what nobody should, in an order that nobody expects; each test is a way in
+ * which a task once came to harm. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "graph/graph_def.h"
+#include "server/bench_test.h"
+#include "server/host.h"
+
+static const char worker_cpu[] = "/job:worker/replica:0/task:0/device:CPU:0";
+
+/* ---- messages ---- */
+
+static mr_status *say(bench *b, const char *method, mr_str *body)
+{
+    return bench_call(b->net, b->cluster.tasks.p[b->n - 1].address, method, body, NULL);
+}
+
+static mr_status *name_session(bench *b, const char *method, mr_sv handle)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, handle);
+    return say(b, method, &body);
+}
+
+static mr_status *create(bench *b, mr_sv handle, const char *master, uint64_t incarnation)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, handle);
+    mr_pb_put_bytes(&w, 5, mr_sv_of(master));
+    mr_pb_put_varint(&w, 6, incarnation);
+    return say(b, MR_WORKER_SERVICE "CreateWorkerSession", &body);
+}
+
+/* A Recv of a value that is sent along, or never; of the session of masters that create none. */
+static mr_status *register_recv(bench *b)
+{
+    mr_str body = {0}, graph = {0};
+    mr_pb_writer w;
+    mr_graph *g = mr_graph_new();
+    mr_scope s;
+    mr_scope_init(&s, g, "");
+    mr_out n = mr_emit0_with(&s, "_Recv",
+                             MR_ATTRS({"tensor_type", mr_a_type(MR_FLOAT)}, {"tensor_name", mr_a_str("x")},
+                                      {"send_device", mr_a_str(worker_cpu)}, {"recv_device", mr_a_str(worker_cpu)},
+                                      {"send_device_incarnation", mr_a_int(1)}, {"client_terminated", mr_a_bool(true)}));
+    MR_CHECK_OK(mr_scope_status(&s));
+    n.node->device = worker_cpu;
+    MR_CHECK_OK(mr_graph_export(g, &graph));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 2, mr_str_view(&graph));
+    mr_str_deinit(&graph);
+    mr_scope_deinit(&s);
+    mr_graph_unref(g);
+    return say(b, MR_WORKER_SERVICE "RegisterGraph", &body);
+}
+
+/* A piece of a partial run of the first graph. */
+static mr_status *run_piece(bench *b, uint64_t step, bool last, const char *send)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, MR_SV("0000000000000000"));
+    mr_pb_put_varint(&w, 2, step);
+    mr_pb_put_varint(&w, 6, 1);
+    mr_pb_opt_varint(&w, 7, last);
+    if (send) {
+        size_t mark = mr_pb_begin(&w, 3);
+        mr_pb_put_bytes(&w, 1, mr_sv_of(send));
+        mr_pb_put_bytes(&w, 2, MR_SV("\x08\x01\x12\x00\x2d\x00\x00\x80\x3f")); /* a float: 1 */
+        mr_pb_end(&w, mark);
+    }
+    return say(b, MR_WORKER_SERVICE "RunGraph", &body);
+}
+
+static mr_status *clean_up(bench *b, uint64_t step)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_varint(&w, 1, step);
+    return say(b, MR_WORKER_SERVICE "CleanupGraph", &body);
+}
+
+/* ---- sessions ---- */
+
+/* A handle is kept as a C string: one that ends early would never be found again. */
+MR_TEST(hostile_handles_with_a_zero_byte_are_refused)
+{
+    bench b;
+    bench_begin(&b, 0, 1);
+    MR_CHECK_ERR(create(&b, (mr_sv){"a\0b", 3}, "m", 1), MR_INVALID_ARGUMENT, "zero byte");
+    MR_CHECK_OK(create(&b, MR_SV("a"), "m", 1));
+    MR_CHECK_OK(create(&b, MR_SV("c"), "m", 2)); /* which ends those of the master's life before */
+    bench_end(&b);
+}
+
+MR_TEST(hostile_deletion_of_the_nameless_session_is_not_for_ever)
+{
+    bench b;
+    bench_begin(&b, 0, 1);
+    MR_CHECK_OK(register_recv(&b));
+    MR_CHECK_OK(name_session(&b, MR_WORKER_SERVICE "DeleteWorkerSession", MR_SV("")));
+    MR_CHECK_OK(register_recv(&b));
+    bench_end(&b);
+}
+
+/* ---- partial runs ---- */
+
+MR_TEST(hostile_partial_runs_without_a_last_piece_leave_nothing)
+{
+    bench b;
+    bench_begin(&b, 0, 1);
+    MR_CHECK_OK(register_recv(&b));
+    MR_CHECK_OK(run_piece(&b, 7, false, NULL));
+    MR_CHECK_OK(clean_up(&b, 7));
+    MR_CHECK_ERR(run_piece(&b, 7, false, NULL), MR_ABORTED, "");
+    MR_CHECK_OK(run_piece(&b, 8, false, NULL)); /* nobody cleans up */
+    bench_end(&b);
+}
+
+MR_TEST(hostile_pieces_behind_the_last_one_are_refused)
+{
+    bench b;
+    char key[200];
+    bench_begin(&b, 0, 1);
+    MR_CHECK_OK(register_recv(&b));
+    snprintf(key, sizeof(key), "%s;0000000000000001;%s;x;0:0", worker_cpu, worker_cpu);
+    MR_CHECK_OK(run_piece(&b, 7, true, key));
+    MR_CHECK_ERR(run_piece(&b, 7, true, NULL), MR_ABORTED, "over");
+    bench_end(&b);
+}
+
+/* What is refused for a value it brings has begun a step, which ends with it. */
+MR_TEST(hostile_values_without_a_key_end_their_step)
+{
+    bench b;
+    bench_begin(&b, 0, 1);
+    MR_CHECK_OK(register_recv(&b));
+    MR_CHECK_ERR(run_piece(&b, 7, false, "no key"), MR_INVALID_ARGUMENT, "");
+    MR_CHECK_ERR(run_piece(&b, 7, false, NULL), MR_ABORTED, "");
+    bench_end(&b);
+}
+
+/* ---- callers that leave ---- */
+
+typedef struct leaver {
+    mr_net_request request; /* first */
+    mr_mutex mu;
+    mr_cond changed;
+    bool done MR_GUARDED_BY(mu);
+    mr_code code MR_GUARDED_BY(mu);
+} leaver;
+
+static void left(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    leaver *l = (leaver *)r;
+    (void)reply;
+    mr_lock(&l->mu);
+    l->code = mr_status_code(st);
+    l->done = true;
+    mr_cond_broadcast(&l->changed);
+    mr_unlock(&l->mu);
+    mr_status_free(st);
+}
+
+/* A call that is cancelled after a while, at whatever it is then. */
+static void call_and_leave(bench *b, const char *method, mr_str *body, int64_t after_ns)
+{
+    leaver l = {.request = {.method = method, .done = left}};
+    mr_net_peer *p;
+    mr_bytes_add_str(&l.request.body, body);
+    mr_mutex_init(&l.mu);
+    mr_cond_init(&l.changed);
+    MR_CHECK_OK(b->net->connect(b->net, b->cluster.tasks.p[b->n - 1].address, NULL, NULL, &p));
+    b->net->start(p, &l.request);
+    mr_sleep_ns(after_ns);
+    b->net->cancel(&l.request);
+    mr_lock(&l.mu);
+    while (!l.done)
+        mr_cond_wait(&l.changed, &l.mu);
+    mr_unlock(&l.mu);
+    b->net->disconnect(p);
+    mr_cond_deinit(&l.changed);
+    mr_mutex_deinit(&l.mu);
+}
+
+static void encode_step(const char *session, const char *fetch, mr_str *out)
+{
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, out);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(session));
+    mr_pb_put_bytes(&w, 3, mr_sv_of(fetch));
+}
+
+static mr_status *create_with_graph(bench *b, mr_str *handle)
+{
+    mr_str body = {0}, graph = {0};
+    mr_pb_writer w;
+    MR_CHECK_OK(mr_graph_export(b->g, &graph));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
+    mr_str_deinit(&graph);
+    return bench_call(b->net, b->cluster.tasks.p[b->n - 1].address, MR_MASTER_SERVICE "CreateSession", &body, handle);
+}
+
+/* The step has a part on each task, and each waits: cancelling the first one ends the whole step, under the hands of
+ * who cancels. */
+static void leaves_a_step(mr_net *net)
+{
+    bench b;
+    mr_str reply = {0};
+    const int types[] = {MR_FLOAT};
+    bench_begin_on(&b, net, 2, 1);
+    mr_out sum = {NULL, 0};
+    for (int i = 0; i < 2; i++) {
+        b.s.device = i ? "/job:ps/task:1" : "/job:ps/task:0";
+        mr_out q = mr_emit0_with(&b.s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}));
+        mr_out v = mr_emit_with(&b.s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
+        sum = sum.node ? mr_emit(mr_as(&b.s, "sum"), "AddV2", sum, v) : v;
+    }
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    MR_CHECK_OK(create_with_graph(&b, &reply));
+    char handle[17] = "";
+    MR_CHECK(reply.n >= 18);
+    memcpy(handle, reply.p + 2, 16);
+    for (int i = 0; i < 10; i++) {
+        mr_str body = {0};
+        encode_step(handle, "sum:0", &body);
+        call_and_leave(&b, MR_MASTER_SERVICE "RunStep", &body, i * INT64_C(2000000));
+    }
+    mr_str_deinit(&reply);
+    bench_end(&b);
+}
+
+MR_TEST(hostile_clients_leave_steps_that_wait) { leaves_a_step(mr_net_loop()); }
+MR_TEST(hostile_clients_leave_steps_that_wait_of_one_host) { leaves_a_step(mr_net_local()); }
+
+/* A task of the cluster is not there, so the creation waits for it. */
+static void leaves_a_creation(mr_net *net)
+{
+    bench b;
+    bench_begin_on(&b, net, 2, 1);
+    bench_stop_task(&b, 0);
+    for (int i = 0; i < 10; i++) {
+        mr_str body = {0};
+        call_and_leave(&b, MR_MASTER_SERVICE "CreateSession", &body, i * INT64_C(1000000));
+    }
+    bench_end(&b);
+}
+
+MR_TEST(hostile_clients_leave_sessions_that_are_made) { leaves_a_creation(mr_net_loop()); }
+MR_TEST(hostile_clients_leave_sessions_that_are_made_of_one_host) { leaves_a_creation(mr_net_local()); }
+
+/* ---- specs ---- */
+
+MR_TEST(hostile_task_numbers_do_not_wrap)
+{
+    mr_server_def d;
+    static const char *const specs[] = {
+        "{\"cluster\": {\"w\": {\"-4294967295\": \"a:1\"}}, \"task\": {\"type\": \"w\", \"index\": 1}}",
+        "{\"cluster\": {\"w\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"w\", \"index\": -4294967295}}",
+        "{\"cluster\": {\"w\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"w\", \"index\": 4294967297}}",
+    };
+    for (int i = 0; i < MR_COUNT(specs); i++)
+        MR_CHECK_ERR(mr_server_def_from_json(mr_sv_of(specs[i]), &d), MR_INVALID_ARGUMENT, "task");
+}
