@@ -15,7 +15,7 @@ void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t f
     mr_pb_end(w, mark);
 }
 
-mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out)
+mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr_device **out)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -37,7 +37,7 @@ mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out)
         return mr_invalid("DeviceAttributes: '%.*s' is not the full name of a device", MR_SV_ARG(name));
     if (!mr_sv_is(type, mr_device_cpu.name)) /* no kernels are known for it: not used */
         return NULL;
-    char *z = mr_strndup(name.p, name.n);
+    char *z = task ? mr_printf("%s/device:%s:%d", task, mr_device_cpu.name, parsed.id) : mr_strndup(name.p, name.n);
     mr_status *st = mr_device_new_cpu(z, NULL, out);
     mr_free(z);
     if (!st) {
@@ -45,4 +45,9 @@ mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out)
         (*out)->memory_limit = (int64_t)memory;
     }
     return st;
+}
+
+mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out)
+{
+    return mr_device_attributes_decode_as(attributes, NULL, out);
 }

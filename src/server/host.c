@@ -7,86 +7,76 @@ enum { SERVING_THREADS = 2 };
 
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config)
 {
-    *h = (mr_host){.self = self};
     mr_mutex_init(&h->mu);
-    MR_TRY(mr_cluster_copy(c, &h->cluster));
-    h->peers = mr_new_array(mr_net_peer *, h->cluster.tasks.n + 1);
-    h->nets = mr_new_array(mr_net *, h->cluster.tasks.n + 1);
-    MR_TRY(mr_env_init(&h->env, config, mr_host_name(h)));
-    return mr_pool_new("serve", SERVING_THREADS + 1, &h->pool);
+    MR_TRY(mr_pool_new("serve", SERVING_THREADS + 1, &h->pool));
+    MR_TRY(mr_fellows_new(h, c, self, false, &h->peers));
+    return mr_env_init(&h->env, config, mr_host_name(h));
 }
 
-mr_status *mr_host_filter(const mr_host *h, mr_sv filter, bool *marked)
+void mr_host_add_peers(mr_host *h, mr_fellows *p)
 {
-    mr_device_name f, task;
-    if (!mr_device_name_parse(filter, &f))
-        return mr_invalid("'%.*s' is not a device filter", MR_SV_ARG(filter));
-    f.has_type = false;
-    f.id = -1;
-    for (int i = 0; i < h->cluster.tasks.n; i++) {
-        mr_device_name_parse(mr_sv_of(h->cluster.tasks.p[i].name), &task);
-        marked[i] |= mr_device_name_matches(&f, &task);
+    mr_lock(&h->mu);
+    p->next = h->all;
+    p->link = &h->all;
+    if (p->next)
+        p->next->link = &p->next;
+    h->all = p;
+    mr_unlock(&h->mu);
+}
+
+/* Under the lock, so that nobody finds one in the list that is going. */
+bool mr_host_drop_peers(mr_host *h, mr_fellows *p, mr_pool **pool)
+{
+    mr_lock(&h->mu);
+    bool last = mr_refs_drop(&p->refs);
+    if (last) {
+        *p->link = p->next;
+        if (p->next)
+            p->next->link = p->link;
     }
-    return NULL;
+    *pool = h->pool;
+    mr_unlock(&h->mu);
+    return last;
+}
+
+/* Peers that are not closed yet, with a reference; or NULL. */
+static mr_fellows *find_open(mr_host *h)
+{
+    mr_lock(&h->mu);
+    mr_fellows *p = h->all;
+    for (bool closed = true; p; p = p->next) {
+        mr_lock(&p->mu);
+        closed = p->closed;
+        mr_unlock(&p->mu);
+        if (!closed)
+            break;
+    }
+    if (p)
+        mr_fellows_ref(p);
+    mr_unlock(&h->mu);
+    return p;
 }
 
 void mr_host_disconnect(mr_host *h)
 {
-    for (int i = 0; h->peers && i < h->cluster.tasks.n; i++) {
-        mr_lock(&h->mu);
-        mr_net_peer *p = h->peers[i];
-        h->peers[i] = NULL;
-        mr_unlock(&h->mu);
-        if (p)
-            h->nets[i]->disconnect(p);
+    for (mr_fellows *p; (p = find_open(h));) {
+        mr_fellows_close(p);
+        mr_fellows_unref(p);
     }
-    mr_pool_free(h->pool); /* with the calls that are still at work */
+    mr_lock(&h->mu);
+    mr_pool *pool = h->pool;
     h->pool = NULL;
+    mr_unlock(&h->mu);
+    mr_pool_free(pool); /* with the calls that are still at work */
 }
 
 void mr_host_deinit(mr_host *h)
 {
     mr_host_disconnect(h);
-    mr_free(h->peers);
-    mr_free(h->nets);
+    mr_fellows_unref(h->peers);
     mr_env_deinit(&h->env);
-    mr_cluster_deinit(&h->cluster);
+    MR_ASSERT(!h->all);
     mr_mutex_deinit(&h->mu);
-}
-
-static mr_status *peer_of(mr_host *h, int task, mr_net **net, mr_net_peer **out)
-{
-    mr_status *st = NULL;
-    mr_lock(&h->mu);
-    if (!h->peers[task])
-        st = h->connect(h, task, &h->nets[task], &h->peers[task]);
-    *net = h->nets[task];
-    *out = h->peers[task];
-    mr_unlock(&h->mu);
-    return st;
-}
-
-void mr_host_ask(mr_host *h, int task, mr_net_request *r)
-{
-    mr_net *net;
-    mr_net_peer *p;
-    mr_bytes none = {0};
-    mr_status *st = peer_of(h, task, &net, &p);
-    if (!st) {
-        net->start(p, r);
-        return;
-    }
-    mr_bytes_deinit(&r->body);
-    r->done(r, st, &none);
-}
-
-void mr_host_cancel(mr_host *h, int task, mr_net_request *r)
-{
-    mr_lock(&h->mu);
-    mr_net *net = h->nets[task];
-    mr_unlock(&h->mu);
-    if (net)
-        net->cancel(r);
 }
 
 /* ---- answering ---- */

@@ -5,42 +5,42 @@
 #ifndef MR_SERVER_HOST_H
 #define MR_SERVER_HOST_H
 
-#include "dist/cluster.h"
+#include "dist/membership.h"
 #include "exec/env.h"
-#include "net/net.h"
+#include "server/fellows.h"
+#include "server/timers.h"
 #include "wire/pb.h"
 
 #define MR_WORKER_SERVICE "/tensorflow.WorkerService/"
 #define MR_MASTER_SERVICE "/tensorflow.MasterService/"
 
-typedef struct mr_watch mr_watch; /* server/watch.h */
-
-typedef struct mr_host {
-    mr_cluster cluster;
-    int self;     /* this task in the cluster */
-    mr_env env;   /* the devices, shared by all sessions that are not isolated */
+struct mr_host {
+    mr_fellows *peers; /* of the cluster it was started with */
+    mr_env env;      /* the devices, shared by all sessions that are not isolated */
     mr_pool *pool; /* for calls that take long; not env's, which a step may keep busy for as long as it likes */
-    mr_net_peer **peers; /* by task, made at the first use */
-    mr_net **nets;       /* of each peer */
     mr_mutex mu;
-    mr_watch *watch; /* over the peers */
+    mr_fellows *all MR_GUARDED_BY(mu); /* its own and those of sessions */
+    /* Set before mr_host_init: */
+    mr_timers *timers;
+    mr_membership_times times; /* of heartbeats */
     /* Makes the way to a task. */
-    mr_status *(*connect)(struct mr_host *h, int task, mr_net **net, mr_net_peer **out);
-    void *arg; /* of connect */
-} mr_host;
+    mr_status *(*connect)(mr_fellows *p, int task, mr_net **net, mr_net_peer **out);
+    /* A life of a task has ended, or a new one is there.  From a thread of the pool. */
+    void (*life_changed)(void *arg, mr_fellows *p, int task);
+    void *arg; /* of these */
+};
 
-static inline const char *mr_host_name(const mr_host *h) { return h->cluster.tasks.p[h->self].name; }
+static inline const char *mr_host_name(const mr_host *h) { return mr_fellows_name(h->peers); }
 
 /* The cluster is copied. */
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config);
 void mr_host_deinit(mr_host *h);
-/* Closes the ways to all peers; requests under way end. */
+/* Closes the ways to all peers; requests under way end, and the pool's work. */
 void mr_host_disconnect(mr_host *h);
-/* Marks the tasks (by their number) that a device filter lets through: a device of theirs could match it. */
-mr_status *mr_host_filter(const mr_host *h, mr_sv filter, bool *marked);
-/* Starts a request to a task; done is called in any case. */
-void mr_host_ask(mr_host *h, int task, mr_net_request *r);
-void mr_host_cancel(mr_host *h, int task, mr_net_request *r);
+/* For server/fellows.c.  The latter drops a reference; true when it was the last: *pool is then the host's, if there still
+ * is one. */
+void mr_host_add_peers(mr_host *h, mr_fellows *p);
+bool mr_host_drop_peers(mr_host *h, mr_fellows *p, mr_pool **pool);
 
 /* ---- a call answered from a message and by a message ---- */
 
@@ -60,7 +60,10 @@ void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix
 
 /* Field { DeviceAttributes }. */
 void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t field);
-/* A device to place nodes on and to name; nothing runs on it here.  mr_device_free. */
+/* A device to place nodes on and to name; nothing runs on it here.  mr_device_free.  NULL when it is of a type that is not
+ * known. */
 mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out);
+/* The same as a device of that task. */
+mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr_device **out);
 
 #endif

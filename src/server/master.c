@@ -21,6 +21,7 @@ void mr_msession_unref(mr_msession *s)
     void *v;
     if (!s || !mr_refs_drop(&s->refs))
         return;
+    mr_master *m = s->master;
     while (mr_map_next(&s->programs, &pos, &key, &v))
         mr_mprogram_free(v);
     for (int i = 0; i < s->failed.n; i++)
@@ -41,9 +42,12 @@ void mr_msession_unref(mr_msession *s)
     mr_free(s->task_of);
     mr_free(s->member);
     mr_free(s->lives);
+    mr_str_deinit(&s->config_proto);
+    mr_fellows_unref(s->peers);
     mr_mutex_deinit(&s->mu);
     mr_mutex_deinit(&s->making);
     mr_free(s);
+    atomic_fetch_sub_explicit(&m->n_sessions, 1, memory_order_release);
 }
 
 mr_msession *mr_msession_new(mr_master *m)
@@ -53,12 +57,18 @@ mr_msession *mr_msession_new(mr_master *m)
     mr_mutex_init(&s->making);
     mr_mutex_init(&s->mu);
     s->master = m;
+    atomic_fetch_add_explicit(&m->n_sessions, 1, memory_order_relaxed);
     s->entered_ns = mr_now_ns();
     s->graph = mr_graph_new();
-    s->member = mr_new_array(bool, m->host->cluster.tasks.n + 1);
-    s->lives = mr_new_array(uint64_t, m->host->cluster.tasks.n + 1);
     snprintf(s->handle, sizeof s->handle, "%016" PRIx64, mr_random64());
     return s;
+}
+
+void mr_msession_set_peers(mr_msession *s, mr_fellows *p)
+{
+    s->peers = p;
+    s->member = mr_new_array(bool, p->cluster.tasks.n + 1);
+    s->lives = mr_new_array(uint64_t, p->cluster.tasks.n + 1);
 }
 
 mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out)
@@ -93,23 +103,21 @@ void mr_msession_leave(mr_msession *s)
 
 void mr_msession_hold(mr_msession *s)
 {
-    mr_host *h = s->master->host;
     s->holds = true;
-    for (int i = 0; i < h->cluster.tasks.n; i++)
+    for (int i = 0; i < s->peers->cluster.tasks.n; i++)
         if (s->member[i])
-            mr_watch_hold(h->watch, i);
+            mr_watch_hold(s->peers->watch, i);
 }
 
 void mr_msession_release(mr_msession *s)
 {
-    mr_host *h = s->master->host;
-    for (int i = 0; s->holds && i < h->cluster.tasks.n; i++)
+    for (int i = 0; s->holds && i < s->peers->cluster.tasks.n; i++)
         if (s->member[i])
-            mr_watch_release(h->watch, i);
+            mr_watch_release(s->peers->watch, i);
     s->holds = false;
 }
 
-void mr_master_lost(mr_master *m, int task)
+void mr_master_lost(mr_master *m, const mr_fellows *p, int task)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -117,8 +125,11 @@ void mr_master_lost(mr_master *m, int task)
     MR_VEC(mr_msession *) all = {0};
     mr_lock(&m->mu);
     while (mr_map_next(&m->sessions, &pos, &key, &v)) {
-        mr_refs_take(&((mr_msession *)v)->refs);
-        mr_vec_push(&all, v);
+        mr_msession *s = v;
+        if (s->peers != p)
+            continue;
+        mr_refs_take(&s->refs);
+        mr_vec_push(&all, s);
     }
     mr_unlock(&m->mu);
     for (int i = 0; i < all.n; i++) {
@@ -201,7 +212,7 @@ static void devices_came(void *arg, mr_status *st, mr_str *replies)
     mr_pb_writer_init(&w, &reply);
     for (int i = 0; !st && i < h->env.n_devices; i++)
         mr_device_attributes_encode(h->env.devices[i], &w, 1);
-    for (int i = 0; !st && i < h->cluster.tasks.n; i++) {
+    for (int i = 0; !st && i < h->peers->cluster.tasks.n; i++) {
         mr_pb_reader r;
         uint32_t field, wire;
         mr_pb_reader_init(&r, mr_str_view(&replies[i]));
@@ -219,9 +230,9 @@ static void devices_came(void *arg, mr_status *st, mr_str *replies)
 static void list_all(mr_master *m, mr_net_call *c)
 {
     mr_host *h = m->host;
-    bool *others = mr_new_array(bool, h->cluster.tasks.n + 1);
-    for (int i = 0; i < h->cluster.tasks.n; i++)
-        others[i] = i != h->self;
+    bool *others = mr_new_array(bool, h->peers->cluster.tasks.n + 1);
+    for (int i = 0; i < h->peers->cluster.tasks.n; i++)
+        others[i] = i != h->peers->self;
     listing *l = mr_new(listing);
     *l = (listing){m, c};
     mr_round_start(h, others, MR_WORKER_SERVICE "GetStatus", MR_SV(""), mr_now_ns() + LIST_DEADLINE_NS, devices_came, l);
@@ -303,6 +314,8 @@ void mr_master_free(mr_master *m)
 {
     if (!m)
         return;
+    while (atomic_load_explicit(&m->n_sessions, memory_order_acquire) > 0) /* dropped behind their last answer, in a moment */
+        mr_sleep_ns(100000);
     mr_map_deinit(&m->sessions);
     mr_recent_deinit(&m->requests);
     mr_cond_deinit(&m->quiet);

@@ -25,14 +25,14 @@ static void one_less(mr_master *m)
 void mr_msession_closed(mr_msession *s)
 {
     mr_master *m = s->master;
-    for (int i = 0; i < m->host->cluster.tasks.n; i++) {
+    for (int i = 0; i < s->peers->cluster.tasks.n; i++) {
         mr_str body = {0};
         mr_pb_writer w;
         if (!s->member[i])
             continue;
         mr_pb_writer_init(&w, &body);
         mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-        mr_master_tell(m, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+        mr_master_tell(m, s->peers, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
     }
     mr_msession_release(s);
     mr_lock(&s->mu);
@@ -204,10 +204,10 @@ static mr_status *parse_reset(const mr_host *h, mr_sv body, mr_str *containers, 
         if (field == 1)
             mr_pb_put_bytes(&w, 1, text);
         else
-            MR_TRY(mr_host_filter(h, text, asked));
+            MR_TRY(mr_fellows_filter(h->peers, text, asked));
         n_filters += field == 2;
     }
-    for (int i = 0; i < h->cluster.tasks.n; i++)
+    for (int i = 0; i < h->peers->cluster.tasks.n; i++)
         asked[i] |= n_filters == 0;
     return mr_pb_reader_status(&r, "ResetRequest");
 }
@@ -217,7 +217,7 @@ void mr_master_reset(void *service, mr_net_call *c, mr_sv body)
 {
     mr_master *m = service;
     mr_str containers = {0};
-    bool *asked = mr_new_array(bool, m->host->cluster.tasks.n + 1);
+    bool *asked = mr_new_array(bool, m->host->peers->cluster.tasks.n + 1);
     mr_status *st = parse_reset(m->host, body, &containers, asked);
     if (st) {
         mr_reply(c, st, NULL);

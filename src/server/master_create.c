@@ -65,7 +65,8 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         }
         mr_device *d = NULL;
         mr_sv attributes = mr_pb_bytes(&r);
-        MR_TRY(mr_device_attributes_decode(attributes, &d));
+        /* In a cluster that was brought tasks have other names than they know. */
+        MR_TRY(mr_device_attributes_decode_as(attributes, s->peers->brought ? mr_fellows_task(s->peers, task)->name : NULL, &d));
         if (!d)
             continue;
         s->devices = mr_realloc(s->devices, sizeof *s->devices * (size_t)(s->n_devices + 1));
@@ -74,10 +75,9 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         s->task_of[s->n_devices++] = task;
         if (!s->lives[task])
             s->lives[task] = d->incarnation;
-        if (mr_cluster_find_named(&s->master->host->cluster, mr_sv_of(d->name)) != task)
+        if (mr_cluster_find_named(&s->peers->cluster, mr_sv_of(d->name)) != task)
             return mr_invalid("At %s is the task of %s, not %s: the cluster specs of the two differ",
-                              s->master->host->cluster.tasks.p[task].address, d->name,
-                              s->master->host->cluster.tasks.p[task].name);
+                              mr_fellows_task(s->peers, task)->address, d->name, mr_fellows_task(s->peers, task)->name);
     }
     return mr_pb_reader_status(&r, "GetStatusResponse");
 }
@@ -86,7 +86,7 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
 static mr_status *gather_devices(creation *c)
 {
     mr_msession *s = c->session;
-    int self = s->master->host->self;
+    int self = s->peers->self;
     MR_TRY(add_devices(s, self, mr_str_view(&c->devices[self])));
     for (int i = 0; i < c->n_tasks; i++)
         if (s->member[i] && i != self)
@@ -108,7 +108,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (!st && !q->making && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
     if (st)
-        mr_status_prepend(st, "From %s:\n", c->session->master->host->cluster.tasks.p[q->task].name);
+        mr_status_prepend(st, "From %s:\n", mr_fellows_task(c->session->peers, q->task)->name);
     mr_lock(&c->mu);
     mr_creation_came(&c->state, q->task, st, &a);
     mr_unlock(&c->mu);
@@ -116,25 +116,42 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     creation_unref(c);
 }
 
-static void encode_make(const mr_msession *s, mr_str *out)
+/* Who a task is in the cluster that was brought. */
+static void encode_server_def(const mr_msession *s, const mr_task_address *task, mr_pb_writer *w)
+{
+    mr_str cluster = {0};
+    size_t mark = mr_pb_begin(w, 2);
+    mr_cluster_encode(&s->peers->cluster, &cluster);
+    mr_pb_put_bytes(w, 1, mr_str_view(&cluster));
+    mr_pb_put_bytes(w, 2, mr_sv_of(task->job));
+    mr_pb_opt_varint(w, 3, (uint64_t)task->number);
+    mr_pb_put_bytes(w, 4, mr_str_view(&s->config_proto));
+    mr_pb_put_bytes(w, 5, MR_SV("grpc"));
+    mr_pb_end(w, mark);
+    mr_str_deinit(&cluster);
+}
+
+static void encode_make(const mr_msession *s, int task, mr_str *out)
 {
     mr_pb_writer w;
     mr_pb_writer_init(&w, out);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    if (s->peers->brought)
+        encode_server_def(s, mr_fellows_task(s->peers, task), &w);
     mr_pb_opt_varint(&w, 3, s->isolated);
     for (int i = 0; i < s->n_devices; i++)
         mr_device_attributes_encode(s->devices[i], &w, 4);
-    mr_pb_put_bytes(&w, 5, mr_sv_of(mr_host_name(s->master->host)));
+    mr_pb_put_bytes(&w, 5, mr_sv_of(mr_fellows_name(s->peers)));
     mr_pb_put_varint(&w, 6, s->devices[0]->incarnation); /* the client's device is one of ours */
 }
 
 static void ask(creation *c, int task, bool making)
 {
-    mr_host *h = c->session->master->host;
+    mr_fellows *peers = c->session->peers;
     task_call *q = &c->calls[making ? c->n_tasks + task : task];
     mr_str body = {0};
     if (making)
-        encode_make(c->session, &body);
+        encode_make(c->session, task, &body);
     q->request = (mr_net_request){.method = making ? MR_WORKER_SERVICE "CreateWorkerSession" : MR_WORKER_SERVICE "GetStatus",
                                   .deadline_ns = mr_now_ns() + (making ? MAKE_DEADLINE_NS : START_DEADLINE_NS),
                                   .wait_for_ready = !making, /* then it was there a moment ago */
@@ -144,13 +161,13 @@ static void ask(creation *c, int task, bool making)
     q->task = task;
     q->making = making;
     mr_refs_take(&c->refs);
-    mr_host_ask(h, task, &q->request);
+    mr_fellows_ask(peers, task, &q->request);
     mr_lock(&c->mu);
     q->started = true;
     bool cancelled = q->cancelled;
     mr_unlock(&c->mu);
     if (cancelled)
-        mr_host_cancel(h, task, &q->request);
+        mr_fellows_cancel(peers, task, &q->request);
 }
 
 static void cancel(creation *c, int task)
@@ -161,7 +178,7 @@ static void cancel(creation *c, int task)
     bool started = q->started;
     mr_unlock(&c->mu);
     if (started)
-        mr_host_cancel(c->session->master->host, task, &q->request);
+        mr_fellows_cancel(c->session->peers, task, &q->request);
 }
 
 static void delete_at(creation *c, int task)
@@ -170,7 +187,7 @@ static void delete_at(creation *c, int task)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(c->session->handle));
-    mr_master_tell(c->session->master, task, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+    mr_master_tell(c->session->master, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
 }
 
 static void gather(creation *c)
@@ -196,10 +213,10 @@ static void tell_missing(mr_timer *t)
     for (int i = 0; i < c->n_tasks; i++)
         if (c->state.waiting[i]) {
             mr_str_appendz(&names, n++ ? ", " : "");
-            if (i == m->host->self)
-                mr_str_appendz(&names, mr_host_name(m->host));
+            if (i == c->session->peers->self)
+                mr_str_appendz(&names, mr_fellows_name(c->session->peers));
             else
-                mr_watch_describe(m->host->watch, i, &names);
+                mr_watch_describe(c->session->peers->watch, i, &names);
         }
     bool over = c->answered;
     if (!over)
@@ -286,12 +303,52 @@ static void client_left(void *arg, mr_net_call *call)
 /* ---- the request ---- */
 
 typedef struct create_request {
-    mr_sv graph_def, config;
+    mr_sv graph_def, config, target;
 } create_request;
+
+/* Which task of a cluster this one is: the one at the address the client has called. */
+static mr_status *find_self(const mr_cluster *c, mr_sv target, int *self)
+{
+    mr_sv address = target;
+    *self = -1;
+    if (mr_sv_starts(target, "grpc://"))
+        address = (mr_sv){target.p + 7, target.n - 7};
+    for (int i = 0; i < c->tasks.n; i++) {
+        if (!mr_sv_is(address, c->tasks.p[i].address))
+            continue;
+        if (*self >= 0)
+            return mr_invalid("Found multiple matching tasks that correspond to the master. Master target: '%.*s'",
+                              MR_SV_ARG(target));
+        *self = i;
+    }
+    if (*self < 0)
+        return mr_invalid("The cluster of the session has no task at the target '%.*s'", MR_SV_ARG(target));
+    return NULL;
+}
+
+/* The session's own cluster, when the client brings one, else the host's.  Variables of a cluster that was brought are the
+ * session's, as its devices have names of their own. */
+static mr_status *choose_cluster(mr_msession *s, const create_request *q)
+{
+    mr_host *h = s->master->host;
+    mr_sv bytes = mr_wire_field(q->config, 14); /* ConfigProto.cluster_def */
+    mr_cluster c = {0};
+    mr_fellows *p = NULL;
+    int self;
+    mr_status *st = mr_cluster_decode(&c, bytes);
+    if (!st && c.tasks.n == 0) {
+        mr_msession_set_peers(s, mr_fellows_ref(h->peers));
+    } else if (!st && !(st = find_self(&c, q->target, &self)) && !(st = mr_fellows_new(h, &c, self, true, &p))) {
+        mr_msession_set_peers(s, p);
+        s->isolated = true;
+    }
+    mr_cluster_deinit(&c);
+    return st;
+}
 
 static mr_status *choose_members(mr_msession *s, mr_sv config)
 {
-    mr_host *h = s->master->host;
+    const mr_fellows *p = s->peers;
     mr_pb_reader r;
     uint32_t field, wire;
     int n_filters = 0;
@@ -299,17 +356,17 @@ static mr_status *choose_members(mr_msession *s, mr_sv config)
     while (mr_pb_next(&r, &field, &wire)) {
         if (field != 4) { /* ConfigProto.device_filters */
             if (field == 15 && wire == MR_WIRE_VARINT)
-                s->isolated = mr_pb_bool(&r);
+                s->isolated |= mr_pb_bool(&r);
             else
                 mr_pb_skip(&r);
             continue;
         }
         mr_sv text = mr_pb_bytes(&r);
-        MR_TRY(mr_host_filter(h, text, s->member));
+        MR_TRY(mr_fellows_filter(p, text, s->member));
         n_filters++;
     }
-    for (int i = 0; i < h->cluster.tasks.n; i++)
-        s->member[i] |= n_filters == 0 || i == h->self;
+    for (int i = 0; i < p->cluster.tasks.n; i++)
+        s->member[i] |= n_filters == 0 || i == p->self;
     return mr_pb_reader_status(&r, "ConfigProto");
 }
 
@@ -317,16 +374,19 @@ static mr_status *open_session(mr_msession *s, mr_sv body)
 {
     mr_pb_reader r;
     uint32_t field, wire;
-    create_request q = {MR_SV(""), MR_SV("")};
+    create_request q = {MR_SV(""), MR_SV(""), MR_SV("")};
     mr_pb_reader_init(&r, body);
     while (mr_pb_next(&r, &field, &wire))
         switch (field) {
         case 1: q.graph_def = mr_pb_bytes(&r); break;
         case 2: q.config = mr_pb_bytes(&r); break;
+        case 3: q.target = mr_pb_bytes(&r); break;
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "CreateSessionRequest"));
     MR_TRY(mr_session_config_parse(q.config, &s->config));
+    mr_str_append(&s->config_proto, q.config.p, q.config.n);
+    MR_TRY(choose_cluster(s, &q));
     MR_TRY(choose_members(s, q.config));
     return mr_graph_import(s->graph, q.graph_def, NULL, NULL);
 }
@@ -339,7 +399,7 @@ static creation *creation_new(mr_net_call *call, mr_msession *s)
     c->call = call;
     c->session = s;
     mr_refs_take(&s->refs); /* the answer may be given, and the session be gone, while others still cancel */
-    c->n_tasks = s->master->host->cluster.tasks.n;
+    c->n_tasks = s->peers->cluster.tasks.n;
     c->calls = mr_new_array(task_call, 2 * c->n_tasks + 1);
     c->devices = mr_new_array(mr_str, c->n_tasks + 1);
     mr_creation_init(&c->state, c->n_tasks, s->member);

@@ -48,6 +48,8 @@ struct mr_msession {
     mr_graph *graph MR_GUARDED_BY(making);
     int64_t version MR_GUARDED_BY(making);
     mr_placements placements MR_GUARDED_BY(making);
+    mr_fellows *peers; /* the host's, or of a cluster that the client brought */
+    mr_str config_proto;
     int n_devices;
     mr_device **devices; /* of all tasks; the first is the client's */
     int *task_of;        /* of each */
@@ -78,6 +80,7 @@ struct mr_master {
     mr_errand *errands MR_GUARDED_BY(mu);
     int n_closing MR_GUARDED_BY(mu); /* sessions whose calls have not all left, and resets */
     mr_cond quiet;                   /* it fell to 0 */
+    _Atomic int n_sessions;          /* that are not freed, in the table or not */
     int64_t gc_ns;                   /* 0: sessions are kept */
     mr_timer sweep;
     mr_task sweeping;
@@ -90,7 +93,10 @@ void mr_msession_unref(mr_msession *s);
 /* Between these a session waits with its end, which comes with the last one who leaves.  CANCELLED once it is closed. */
 mr_status *mr_msession_enter(mr_msession *s);
 void mr_msession_leave(mr_msession *s);
+/* Its tasks are not known yet: mr_msession_set_peers. */
 mr_msession *mr_msession_new(mr_master *m);
+/* Takes the reference. */
+void mr_msession_set_peers(mr_msession *s, mr_fellows *p);
 
 /* Its tasks are watched from now on, until it is freed. */
 void mr_msession_hold(mr_msession *s);
@@ -113,7 +119,7 @@ void mr_msession_closed(mr_msession *s);
 
 /* ---- master_tell.c ---- */
 /* A request that nobody waits for, tried again for a while; takes the body. */
-void mr_master_tell(mr_master *m, int task, const char *method, mr_str *body);
+void mr_master_tell(mr_master *m, mr_fellows *p, int task, const char *method, mr_str *body);
 /* Once the master is stopped: no errand waits any more. */
 void mr_master_tell_no_more(mr_master *m);
 

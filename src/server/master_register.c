@@ -42,7 +42,7 @@ static void deregister(mr_mprogram *p)
         mr_pb_put_bytes(&w, 1, mr_sv_of(p->parts[i].handle));
         mr_pb_put_bytes(&w, 2, mr_sv_of(p->session->handle));
         mr_pb_put_varint(&w, 3, 1);
-        mr_master_tell(p->session->master, p->parts[i].task, MR_WORKER_SERVICE "DeregisterGraph", &body);
+        mr_master_tell(p->session->master, p->session->peers, p->parts[i].task, MR_WORKER_SERVICE "DeregisterGraph", &body);
     }
 }
 
@@ -95,7 +95,7 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         st = mr_error(MR_UNAVAILABLE, "The server was stopped");
     }
     if (st)
-        mr_status_prepend(st, "From %s:\n", p->session->master->host->cluster.tasks.p[part->task].name);
+        mr_status_prepend(st, "From %s:\n", mr_fellows_task(p->session->peers, part->task)->name);
     mr_lock(&p->session->mu);
     c->over = true;
     if (c->lost) {
@@ -114,7 +114,6 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 static void register_part(mr_mprogram *p, int i)
 {
     mr_mregister *c = &p->calls[i];
-    mr_host *h = p->session->master->host;
     int task = p->parts[i].task;
     mr_str head = {0};
     mr_pb_writer w;
@@ -127,13 +126,13 @@ static void register_part(mr_mprogram *p, int i)
     mr_pb_put_header(&w, 2, p->parts[i].graph_def.n);
     mr_bytes_add_str(&c->request.body, &head);
     mr_bytes_add_str(&c->request.body, &p->parts[i].graph_def);
-    mr_host_ask(h, task, &c->request);
+    mr_fellows_ask(p->session->peers, task, &c->request);
     mr_lock(&p->session->mu);
     c->started = true;
     bool cancelled = c->cancelled;
     mr_unlock(&p->session->mu);
     if (cancelled)
-        mr_host_cancel(h, task, &c->request);
+        mr_fellows_cancel(p->session->peers, task, &c->request);
 }
 
 /* Sends the parts to their tasks; the session stays open meanwhile. */
@@ -187,7 +186,7 @@ void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *w
         if (!c)
             return;
         if (started)
-            mr_host_cancel(s->master->host, c->program->parts[c->part].task, &c->request);
+            mr_fellows_cancel(s->peers, c->program->parts[c->part].task, &c->request);
     }
 }
 

@@ -250,7 +250,7 @@ static void run_part(mr_mstep *t, int part)
 {
     mr_wire w;
     mr_mpart_call *c = &t->parts[part];
-    mr_host *h = t->session->master->host;
+    mr_fellows *peers = t->session->peers;
     int task = t->program->parts[part].task;
     mr_bytes none = {0};
     mr_wire_init(&w);
@@ -263,13 +263,13 @@ static void run_part(mr_mstep *t, int part)
     if (st)
         part_ran(&c->request, st, &none);
     else
-        mr_host_ask(h, task, &c->request);
+        mr_fellows_ask(peers, task, &c->request);
     mr_lock(&t->mu);
     c->started = true;
     bool cancelled = c->cancelled;
     mr_unlock(&t->mu);
     if (cancelled)
-        mr_host_cancel(h, task, &c->request);
+        mr_fellows_cancel(peers, task, &c->request);
 }
 
 static void cancel_part(mr_mstep *t, int part)
@@ -280,7 +280,7 @@ static void cancel_part(mr_mstep *t, int part)
     bool started = c->started;
     mr_unlock(&t->mu);
     if (started)
-        mr_host_cancel(t->session->master->host, t->program->parts[part].task, &c->request);
+        mr_fellows_cancel(t->session->peers, t->program->parts[part].task, &c->request);
 }
 
 static void clean_up(mr_mstep *t, int part)
@@ -289,7 +289,7 @@ static void clean_up(mr_mstep *t, int part)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)t->id);
-    mr_master_tell(t->session->master, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body);
+    mr_master_tell(t->session->master, t->session->peers, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body);
 }
 
 /* The caller holds a reference to the step. */
@@ -320,7 +320,7 @@ static mr_status *from_task(mr_mstep *t, int part, mr_status *st)
 {
     if (!st)
         return NULL;
-    return mr_status_prepend(st, "From %s:\n", t->session->master->host->cluster.tasks.p[t->program->parts[part].task].name);
+    return mr_status_prepend(st, "From %s:\n", mr_fellows_task(t->session->peers, t->program->parts[part].task)->name);
 }
 
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
@@ -402,8 +402,8 @@ static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
         int task = p->parts[i].task;
-        if (mr_watch_ended(s->master->host->watch, task, s->lives[task]))
-            return mr_watch_why(s->master->host->watch, task, s->lives[task]);
+        if (mr_watch_ended(s->peers->watch, task, s->lives[task]))
+            return mr_watch_why(s->peers->watch, task, s->lives[task]);
     }
     return NULL;
 }
@@ -463,7 +463,7 @@ void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
 
 void mr_msession_stop_lost(mr_msession *s, int task)
 {
-    mr_status *why = s->lives[task] ? mr_watch_why(s->master->host->watch, task, s->lives[task]) : NULL;
+    mr_status *why = s->lives[task] ? mr_watch_why(s->peers->watch, task, s->lives[task]) : NULL;
     if (!why)
         return;
     mr_msession_stop_registrations(s, task, why);

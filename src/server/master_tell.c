@@ -12,6 +12,7 @@
 struct mr_errand {
     mr_net_request request; /* first */
     mr_master *master;
+    mr_fellows *peers;
     const char *method;
     mr_str body;
     int task, tries;
@@ -33,6 +34,7 @@ static void unlink_locked(mr_master *m, mr_errand *e)
 static void errand_free(mr_errand *e)
 {
     mr_str_deinit(&e->body);
+    mr_fellows_unref(e->peers);
     mr_free(e);
 }
 
@@ -44,7 +46,7 @@ static void tell_now(mr_errand *e)
     bool lazy = strcmp(e->method, MR_WORKER_SERVICE "CleanupGraph") == 0;
     e->request = (mr_net_request){.method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .lazy = lazy, .done = told};
     mr_bytes_add_copy(&e->request.body, mr_str_z(&e->body), e->body.n);
-    mr_host_ask(e->master->host, e->task, &e->request);
+    mr_fellows_ask(e->peers, e->task, &e->request);
 }
 
 static void try_again(mr_timer *timer)
@@ -78,10 +80,10 @@ static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
         errand_free(e);
 }
 
-void mr_master_tell(mr_master *m, int task, const char *method, mr_str *body)
+void mr_master_tell(mr_master *m, mr_fellows *p, int task, const char *method, mr_str *body)
 {
     mr_errand *e = mr_new(mr_errand);
-    *e = (mr_errand){.master = m, .method = method, .body = *body, .task = task};
+    *e = (mr_errand){.master = m, .peers = mr_fellows_ref(p), .method = method, .body = *body, .task = task};
     *body = (mr_str){0};
     mr_lock(&m->mu);
     e->next = m->errands;

@@ -562,7 +562,7 @@ static void remote_free(mr_session *base)
 static const mr_session_ops remote_ops = {remote_run,   remote_partial_setup, remote_partial_run,
                                           remote_close, remote_list_devices,  remote_free};
 
-static mr_status *create(remote *s, mr_sv config)
+static mr_status *create(remote *s, const char *address, mr_sv config)
 {
     mr_str graph = {0}, body = {0};
     mr_bytes reply = {0};
@@ -576,6 +576,7 @@ static mr_status *create(remote *s, mr_sv config)
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
     mr_pb_put_bytes(&w, 2, config);
+    mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which it finds itself in a cluster of the client's */
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
     MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &body,
                   s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS, &reply));
@@ -614,7 +615,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
         st = connect_master(net, address, &s->net, &s->peer);
     }
     if (!st)
-        st = create(s, config);
+        st = create(s, address, config);
     if (st) {
         remote_free(&s->base);
         s = NULL;

@@ -49,7 +49,7 @@ static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
     if (!st && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&r->replies[c->task], bytes.p ? bytes.p : "", bytes.n);
     if (st)
-        mr_status_prepend(st, "From %s:\n", r->host->cluster.tasks.p[c->task].name);
+        mr_status_prepend(st, "From %s:\n", mr_fellows_task(r->host->peers, c->task)->name);
     mr_lock(&r->mu);
     mr_status_update(&r->st, st);
     mr_unlock(&r->mu);
@@ -59,7 +59,7 @@ static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
 void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv body, int64_t deadline_ns, mr_round_fn done,
                     void *arg)
 {
-    int n = h->cluster.tasks.n;
+    int n = h->peers->cluster.tasks.n;
     mr_round *r = mr_new(mr_round);
     *r = (mr_round){.host = h, .done = done, .arg = arg, .n_tasks = n, .n_left = 1}; /* this function's */
     mr_mutex_init(&r->mu);
@@ -75,7 +75,7 @@ void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv bod
         mr_bytes_add_copy(&c->request.body, body.p ? body.p : "", body.n);
         c->round = r;
         c->task = i;
-        mr_host_ask(h, i, &c->request);
+        mr_fellows_ask(h->peers, i, &c->request);
     }
     one_less(r);
 }

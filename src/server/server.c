@@ -20,6 +20,7 @@ typedef enum server_state { MADE, STARTED, STOPPING, STOPPED } server_state;
 
 struct mr_server {
     mr_host host;
+    bool hosting; /* it was initialised, maybe not to its end */
     mr_timers *timers;
     mr_worker_service *worker;
     mr_master *master;
@@ -46,11 +47,11 @@ static void handle(void *arg, mr_net_call *c)
 }
 
 /* Calls to itself stay inside the process. */
-static mr_status *connect_task(mr_host *h, int task, mr_net **net, mr_net_peer **out)
+static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
 {
-    mr_server *s = h->arg;
-    const mr_task_address *to = &h->cluster.tasks.p[task];
-    bool own = task == h->self;
+    mr_server *s = p->host->arg;
+    const mr_task_address *to = mr_fellows_task(p, task);
+    bool own = task == p->self;
     *net = own ? mr_net_loop() : s->net;
     if (*net)
         return (*net)->connect(*net, own ? s->own_address : to->address, NULL, NULL, out);
@@ -60,11 +61,11 @@ static mr_status *connect_task(mr_host *h, int task, mr_net **net, mr_net_peer *
     return st;
 }
 
-static void life_changed(void *arg, int task)
+static void life_changed(void *arg, mr_fellows *p, int task)
 {
     mr_server *s = arg;
-    mr_master_lost(s->master, task);
-    mr_worker_lost(s->worker, task);
+    mr_master_lost(s->master, p, task);
+    mr_worker_lost(s->worker, p, task);
 }
 
 /* A task is asked ten times before it is lost. */
@@ -114,18 +115,20 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
         return mr_invalid("Task %d of job \"%s\" is not in the cluster", def->task, def->job);
     MR_TRY(check_addresses(&def->cluster));
     MR_TRY(mr_session_config_parse(mr_str_view(&def->config), &config));
-    MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
-    s->host.connect = connect_task;
-    s->host.arg = s;
-    s->net = o ? o->net : NULL;
     MR_TRY(mr_timers_new(&s->timers));
-    mr_membership_times times = times_of(o);
-    s->host.watch = mr_watch_new(&s->host, s->timers, &times, life_changed, s);
+    s->net = o ? o->net : NULL;
+    s->host.timers = s->timers;
+    s->host.times = times_of(o);
+    s->host.connect = connect_task;
+    s->host.life_changed = life_changed;
+    s->host.arg = s;
+    s->hosting = true;
+    MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
     s->worker = mr_worker_new(&s->host);
     s->master = mr_master_new(&s->host, s->timers, session_gc_ns(o));
     s->name = mr_printf("%s/%d", def->job, def->task);
     s->own_address = mr_printf("own %p", (void *)s);
-    s->target = mr_printf("grpc://%s", s->host.cluster.tasks.p[self].address);
+    s->target = mr_printf("grpc://%s", mr_fellows_task(s->host.peers, self)->address);
     return NULL;
 }
 
@@ -148,7 +151,7 @@ static mr_status *listen_all(mr_server *s)
     int port;
     mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s};
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
-    const char *address = s->host.cluster.tasks.p[s->host.self].address;
+    const char *address = mr_fellows_task(s->host.peers, s->host.peers->self)->address;
     if (!s->net)
         return mr_doors_open(address, s->name, handle, s, &s->doors, &port);
     mr_net_listen outer = {.address = address, .handle = handle, .arg = s};
@@ -174,7 +177,7 @@ mr_status *mr_server_start(mr_server *s)
 static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
-    mr_watch_stop(s->host.watch);
+    mr_watch_stop(s->host.peers->watch);
     mr_master_stop(s->master);
     mr_worker_stop(s->worker, why);
     mr_doors_close(&s->doors, STOP_GRACE_NS);
@@ -226,12 +229,13 @@ void mr_server_free(mr_server *s)
         return;
     if (s->master)
         mr_server_stop(s);
-    mr_host_disconnect(&s->host); /* ends what is still on its way to peers */
+    if (s->hosting)
+        mr_host_disconnect(&s->host); /* ends what is still on its way to peers */
     mr_master_free(s->master);
     mr_worker_free(s->worker);
-    mr_watch_free(s->host.watch);
+    if (s->hosting)
+        mr_host_deinit(&s->host);
     mr_timers_free(s->timers);
-    mr_host_deinit(&s->host);
     mr_free(s->own_address);
     mr_free(s->name);
     mr_free(s->target);

@@ -32,10 +32,8 @@ typedef struct beat { /* a heartbeat to one task */
 } beat;
 
 struct mr_watch {
+    mr_fellows *peers; /* whose it is */
     mr_host *host;
-    mr_timers *timers;
-    mr_watch_fn fn;
-    void *arg;
     int n;
     mr_mutex mu;
     mr_membership members MR_GUARDED_BY(mu);
@@ -51,7 +49,7 @@ struct mr_watch {
 
 typedef struct notice {
     mr_task task; /* first */
-    mr_watch *watch;
+    mr_fellows *peers;
     int of;
 } notice;
 
@@ -59,7 +57,8 @@ static void give_notice(mr_task *t)
 {
     notice n = *(notice *)t;
     mr_free(t);
-    n.watch->fn(n.watch->arg, n.of);
+    n.peers->host->life_changed(n.peers->host->arg, n.peers, n.of);
+    mr_fellows_unref(n.peers);
 }
 
 /* Those who are told take locks and free much, so it is not done here.  The pool is there: no request is answered and no
@@ -71,7 +70,7 @@ static void tell(mr_watch *w, mr_member_events *events)
         if (what == MR_MEMBER_SUSPECTED || what == MR_MEMBER_CLEARED)
             continue;
         notice *n = mr_new(notice);
-        *n = (notice){{.fn = give_notice}, w, events->p[i].task};
+        *n = (notice){{.fn = give_notice}, mr_fellows_ref(w->peers), events->p[i].task};
         mr_pool_submit(w->host->pool, &n->task);
     }
     mr_vec_deinit(events);
@@ -80,8 +79,9 @@ static void tell(mr_watch *w, mr_member_events *events)
 /* ---- heartbeats ---- */
 
 /* The incarnation of a process is that of its first device.  Another task's process may have taken the port. */
-static mr_status *read_incarnation(const mr_task_address *task, mr_bytes *reply, uint64_t *out)
+static mr_status *read_incarnation(const mr_fellows *p, int number, mr_bytes *reply, uint64_t *out)
 {
+    const mr_task_address *task = mr_fellows_task(p, number);
     mr_pb_reader r;
     uint32_t field, wire;
     mr_sv bytes;
@@ -96,7 +96,7 @@ static mr_status *read_incarnation(const mr_task_address *task, mr_bytes *reply,
             mr_pb_skip(&r);
     mr_status *st = mr_pb_reader_status(&r, "GetStatusResponse");
     size_t n = strlen(task->name);
-    if (!st && d && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/'))
+    if (!st && d && !p->brought && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/'))
         st = mr_error(MR_UNAVAILABLE, "at %s is %s instead", task->address, d->name);
     *out = d && !st ? d->incarnation : 0;
     mr_device_free(d);
@@ -124,7 +124,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     uint64_t incarnation = 0;
     int64_t now_ns = mr_now_ns();
     if (!st)
-        st = read_incarnation(&w->host->cluster.tasks.p[b->task], reply, &incarnation);
+        st = read_incarnation(w->peers, b->task, reply, &incarnation);
     mr_lock(&w->mu);
     b->under_way = false;
     if (st) {
@@ -149,7 +149,7 @@ static void arm_locked(mr_watch *w)
 {
     w->ticking = w->n_held > 0 && !w->stopped;
     if (w->ticking)
-        mr_timers_set(w->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
+        mr_timers_set(w->host->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
 }
 
 /* Who is to be asked now, less those who were and have not answered. */
@@ -185,7 +185,7 @@ static void tick(mr_timer *t)
         b->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStatus",
                                       .deadline_ns = b->asked_ns + w->members.times.lost_ns,
                                       .done = answered};
-        mr_host_ask(w->host, b->task, &b->request);
+        mr_fellows_ask(w->peers, b->task, &b->request);
     }
     tell(w, &events);
     mr_lock(&w->mu);
@@ -196,7 +196,7 @@ static void tick(mr_timer *t)
 
 /* ---- holding ---- */
 
-static bool is_watched(const mr_watch *w, int task) { return task >= 0 && task < w->n && task != w->host->self; }
+static bool is_watched(const mr_watch *w, int task) { return task >= 0 && task < w->n && task != w->peers->self; }
 
 void mr_watch_hold(mr_watch *w, int task)
 {
@@ -255,7 +255,7 @@ mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation)
     mr_lock(&w->mu);
     if (mr_membership_ended(&w->members, task, incarnation)) {
         const mr_member *m = &w->members.members[task];
-        const char *name = w->host->cluster.tasks.p[task].name;
+        const char *name = mr_fellows_task(w->peers, task)->name;
         const char *trouble = w->beats[task].trouble;
         if (m->incarnation != incarnation)
             st = mr_error(MR_ABORTED, "%s was restarted %.1f s ago: its state is gone", name, seconds_since(m->born_ns));
@@ -274,7 +274,7 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
     mr_lock(&w->mu);
     const mr_member *m = &w->members.members[task];
     const char *trouble = w->beats[task].trouble;
-    mr_str_appendz(out, w->host->cluster.tasks.p[task].name);
+    mr_str_appendz(out, mr_fellows_task(w->peers, task)->name);
     if (m->incarnation)
         mr_str_printf(out, " (last heard of %.1f s ago%s%s)", seconds_since(m->heard_ns), trouble ? "; " : "",
                       trouble ? trouble : "");
@@ -285,18 +285,16 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
 
 /* ---- life ---- */
 
-mr_watch *mr_watch_new(mr_host *h, mr_timers *timers, const mr_membership_times *times, mr_watch_fn fn, void *arg)
+mr_watch *mr_watch_new(mr_fellows *p)
 {
     mr_watch *w = mr_new(mr_watch);
     int64_t now_ns = mr_now_ns();
     mr_mutex_init(&w->mu);
-    w->host = h;
-    w->timers = timers;
-    w->fn = fn;
-    w->arg = arg;
-    w->n = h->cluster.tasks.n;
+    w->peers = p;
+    w->host = p->host;
+    w->n = p->cluster.tasks.n;
     w->beats = mr_new_array(beat, w->n + 1);
-    mr_membership_init(&w->members, w->n, h->self, times ? times : &mr_watch_default, now_ns);
+    mr_membership_init(&w->members, w->n, p->self, &p->host->times, now_ns);
     w->ask_ns = w->members.times.ask_ns;
     for (int i = 0; i < w->n; i++) {
         w->beats[i].watch = w;
@@ -311,7 +309,7 @@ void mr_watch_stop(mr_watch *w)
     mr_lock(&w->mu);
     w->stopped = true;
     mr_unlock(&w->mu);
-    mr_timers_clear(w->timers, &w->timer); /* a callback that runs is waited for, and sets no other */
+    mr_timers_clear(w->host->timers, &w->timer); /* a callback that runs is waited for, and sets no other */
 }
 
 void mr_watch_free(mr_watch *w)

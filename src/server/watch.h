@@ -6,20 +6,16 @@
 #ifndef MR_SERVER_WATCH_H
 #define MR_SERVER_WATCH_H
 
-#include "dist/membership.h"
 #include "server/host.h"
-#include "server/timers.h"
-
-/* A life of a task has ended, or a new one is there: who has to do with it asks mr_watch_ended.  From a thread of the host's
- * pool. */
-typedef void (*mr_watch_fn)(void *arg, int task);
 
 extern const mr_membership_times mr_watch_default; /* lost after 7 s: with all that follows no wait goes over 10 s */
 
-mr_watch *mr_watch_new(mr_host *h, mr_timers *timers, const mr_membership_times *times, mr_watch_fn fn, void *arg);
+/* When a life of a task has ended, or a new one is there, the host's life_changed is called: who has to do with it asks
+ * mr_watch_ended. */
+mr_watch *mr_watch_new(mr_fellows *p);
 /* No heartbeats any more. */
 void mr_watch_stop(mr_watch *w);
-void mr_watch_free(mr_watch *w); /* stopped, and no request of the host is under way */
+void mr_watch_free(mr_watch *w); /* stopped, and no request to its tasks is under way */
 
 /* In pairs.  A task that is not watched (this one, none) is fine. */
 void mr_watch_hold(mr_watch *w, int task);

@@ -12,13 +12,17 @@
 
 /* ---- sessions ---- */
 
-static void wsession_unref(mr_wsession *s)
+/* The last reference may be dropped by a thread behind the answer of its call.  The host, whose threads the session
+ * uses, waits for that. */
+void mr_wsession_unref(mr_wsession *s)
 {
     if (!s || !mr_refs_drop(&s->refs))
         return;
     mr_worker_service *w = s->worker;
     mr_env_deinit(&s->env);
     mr_status_free(s->ended);
+    mr_fellows_unref(s->peers);
+    mr_free(s->prefix);
     mr_free(s);
     mr_lock(&w->mu); /* the worker may go, once this is unlocked */
     atomic_fetch_sub(&w->n_sessions, 1);
@@ -26,18 +30,25 @@ static void wsession_unref(mr_wsession *s)
     mr_unlock(&w->mu);
 }
 
-static mr_status *wsession_new(mr_worker_service *w, bool isolated, mr_wsession **out)
+/* Takes the reference to the peers.  Devices of a cluster that was brought have names of their own, so they are
+ * isolated. */
+static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);
+    const mr_env *host = &w->host->env;
+    isolated |= p->brought;
     mr_refs_init(&s->refs);
     s->master = -1;
-    const mr_env *host = &w->host->env;
-    mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_host_name(w->host))
+    s->peers = p;
+    s->prefix = mr_printf("%s/", mr_fellows_name(p));
+    mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_fellows_name(p))
                              : mr_env_init_beside(&s->env, &host->config, host);
     for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers know the host's */
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
     if (st) {
         mr_env_deinit(&s->env);
+        mr_fellows_unref(p);
+        mr_free(s->prefix);
         mr_free(s);
         s = NULL;
     } else {
@@ -55,7 +66,7 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
     mr_sv key = created ? handle : MR_SV("");
     mr_wsession *made = NULL;
     if (!created)
-        MR_TRY(wsession_new(w, false, &made));
+        MR_TRY(wsession_new(w, mr_fellows_ref(w->host->peers), false, &made));
     mr_lock(&w->mu);
     mr_worker_session *have = mr_worker_sessions_find(&w->sessions, key);
     mr_wsession *s = have ? have->host : NULL;
@@ -67,7 +78,7 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
     if (s)
         mr_refs_take(&s->refs);
     mr_unlock(&w->mu);
-    wsession_unref(made);
+    mr_wsession_unref(made);
     *out = s;
     if (s || st)
         return st;
@@ -146,12 +157,12 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
         mr_status_free(why);
         return;
     }
-    mr_watch_release(w->host->watch, s->master);
+    mr_watch_release(s->peers->watch, s->master);
     mr_cancel_start(s->env.cancel);
     end_steps(w, s, why); /* whose clean-up was lost on its way */
     mr_status_free(why);
     drop_graphs(&graphs);
-    wsession_unref(s);
+    mr_wsession_unref(s);
 }
 
 static void delete_session(void *service, mr_net_call *c, mr_sv body)
@@ -164,43 +175,60 @@ static void delete_session(void *service, mr_net_call *c, mr_sv body)
 }
 
 typedef struct create_request {
-    mr_sv handle, master;
+    mr_sv handle, master, server_def;
     uint64_t incarnation; /* of the master */
     bool isolated;
+    MR_VEC(mr_sv) devices; /* DeviceAttributes */
 } create_request;
 
+static mr_status *parse_create(mr_sv body, create_request *q)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv v = MR_SV("");
+        if (wire == MR_WIRE_BYTES && field <= 5)
+            v = mr_pb_bytes(&r);
+        switch (field) {
+        case 1: q->handle = v; break;
+        case 2: q->server_def = v; break;
+        case 3: q->isolated = mr_pb_bool(&r); break;
+        case 4: mr_vec_push(&q->devices, v); break;
+        case 5: q->master = v; break;
+        case 6: q->incarnation = (uint64_t)mr_pb_int64(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    }
+    return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
+}
+
 /* The master tells whom it means: a task that was restarted since it was asked is another one. */
-static mr_status *check_device(const mr_worker_service *w, mr_sv attributes)
+static mr_status *check_device(const mr_wsession *s, mr_sv attributes)
 {
     mr_device *d = NULL;
     MR_TRY(mr_device_attributes_decode(attributes, &d));
     bool other = false;
-    for (int i = 0; d && i < w->host->env.n_devices; i++)
-        other |= strcmp(d->name, w->host->env.devices[i]->name) == 0 && d->incarnation != w->host->env.devices[i]->incarnation;
+    for (int i = 0; d && i < s->env.n_devices; i++)
+        other |= strcmp(d->name, s->env.devices[i]->name) == 0 && d->incarnation != s->env.devices[i]->incarnation;
     mr_device_free(d);
-    return other ? mr_error(MR_ABORTED, "%s was restarted", mr_host_name(w->host)) : NULL;
+    return other ? mr_error(MR_ABORTED, "%s was restarted", mr_fellows_name(s->peers)) : NULL;
 }
 
-static mr_status *parse_create(const mr_worker_service *w, mr_sv body, create_request *q)
+/* The cluster of the session, and who this task is in it. */
+static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, mr_fellows **out)
 {
-    mr_pb_reader r;
-    uint32_t field, wire;
-    *q = (create_request){.handle = MR_SV(""), .master = MR_SV("")};
-    mr_pb_reader_init(&r, body);
-    while (mr_pb_next(&r, &field, &wire))
-        switch (field) {
-        case 1: q->handle = mr_pb_bytes(&r); break;
-        case 3: q->isolated = mr_pb_bool(&r); break;
-        case 4: {
-            mr_sv attributes = mr_pb_bytes(&r);
-            MR_TRY(check_device(w, attributes));
-            break;
-        }
-        case 5: q->master = mr_pb_bytes(&r); break;
-        case 6: q->incarnation = (uint64_t)mr_pb_int64(&r); break;
-        default: mr_pb_skip(&r);
-        }
-    return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
+    mr_server_def def;
+    *out = NULL;
+    if (!q->server_def.n) {
+        *out = mr_fellows_ref(w->host->peers);
+        return NULL;
+    }
+    MR_TRY(mr_server_def_decode(q->server_def, &def));
+    int self = mr_cluster_find(&def.cluster, mr_sv_of(def.job), def.task);
+    mr_status *st = mr_fellows_new(w->host, &def.cluster, self, true, out);
+    mr_server_def_deinit(&def);
+    return st;
 }
 
 /* Sessions of other lives of a master than this one: nobody else would delete them. */
@@ -218,34 +246,53 @@ static void end_orphans(mr_worker_service *w, mr_sv master, uint64_t incarnation
     }
 }
 
-static mr_status *open_session(mr_worker_service *w, mr_sv body)
+/* Into the table; takes over s, also on failure. */
+static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_wsession *s)
 {
-    create_request q;
-    mr_wsession *s = NULL;
     mr_worker_session *entry;
-    MR_TRY(parse_create(w, body, &q));
-    int master = mr_cluster_find_named(&w->host->cluster, q.master);
-    if (q.master.n && q.incarnation)
-        end_orphans(w, q.master, q.incarnation);
-    mr_watch_heard(w->host->watch, master, q.incarnation);
-    MR_TRY(mr_watch_why(w->host->watch, master, q.incarnation)); /* a late word of a life that is over */
-    MR_TRY(wsession_new(w, q.isolated, &s));
+    int master = mr_cluster_find_named(&s->peers->cluster, q->master);
+    /* A master of a cluster that was brought goes by its address: names are the session's. */
+    mr_sv name = s->peers->brought && master >= 0 ? mr_sv_of(mr_fellows_task(s->peers, master)->address) : q->master;
+    if (name.n && q->incarnation)
+        end_orphans(w, name, q->incarnation);
+    mr_watch_heard(s->peers->watch, master, q->incarnation);
+    mr_status *st = mr_watch_why(s->peers->watch, master, q->incarnation); /* a late word of a life that is over */
     mr_lock(&w->mu);
-    mr_status *st = mr_status_copy(w->stopped);
-    if (!st && !(st = mr_worker_sessions_add(&w->sessions, q.handle, q.master, q.incarnation, &entry))) {
+    if (!st)
+        st = mr_status_copy(w->stopped);
+    if (!st && !(st = mr_worker_sessions_add(&w->sessions, q->handle, name, q->incarnation, &entry))) {
         entry->host = s;
-        s->master = q.incarnation ? master : -1;
-        mr_watch_hold(w->host->watch, s->master);
+        s->master = q->incarnation ? master : -1;
+        mr_watch_hold(s->peers->watch, s->master);
         s = NULL;
     }
     mr_unlock(&w->mu);
-    wsession_unref(s);
+    mr_wsession_unref(s);
+    return st;
+}
+
+static mr_status *open_session(mr_worker_service *w, mr_sv body)
+{
+    create_request q = {.handle = MR_SV(""), .master = MR_SV(""), .server_def = MR_SV("")};
+    mr_wsession *s = NULL;
+    mr_fellows *p = NULL;
+    mr_status *st = NULL;
+    MR_GO(parse_create(body, &q));
+    MR_GO(choose_cluster(w, &q, &p));
+    MR_GO(wsession_new(w, p, q.isolated, &s));
+    for (int i = 0; i < q.devices.n; i++)
+        MR_GO(check_device(s, q.devices.p[i]));
+    st = add_session(w, &q, s);
+    s = NULL;
+out:
+    mr_wsession_unref(s);
+    mr_vec_deinit(&q.devices);
     return st;
 }
 
 /* A session of a master whose life has ended, or NULL. */
-static const mr_worker_session *orphan_locked(mr_worker_service *w, int task) MR_REQUIRES(w->mu);
-static const mr_worker_session *orphan_locked(mr_worker_service *w, int task)
+static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fellows *p, int task) MR_REQUIRES(w->mu);
+static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fellows *p, int task)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -253,7 +300,7 @@ static const mr_worker_session *orphan_locked(mr_worker_service *w, int task)
     while (mr_map_next(&w->sessions.by_handle, &pos, &key, &v)) {
         const mr_worker_session *s = v;
         const mr_wsession *host = s->host;
-        if (host && host->master == task && mr_watch_ended(w->host->watch, task, s->incarnation))
+        if (host && host->peers == p && host->master == task && mr_watch_ended(p->watch, task, s->incarnation))
             return s;
     }
     return NULL;
@@ -262,13 +309,13 @@ static const mr_worker_session *orphan_locked(mr_worker_service *w, int task)
 static void create_session(void *service, mr_net_call *c, mr_sv body) { mr_reply(c, open_session(service, body), NULL); }
 
 /* A master that is lost does not know that its sessions are gone; should it be back, its next call hears it. */
-static void end_sessions_of(mr_worker_service *w, int task)
+static void end_sessions_of(mr_worker_service *w, const mr_fellows *p, int task)
 {
     for (;;) {
         mr_lock(&w->mu);
-        const mr_worker_session *s = orphan_locked(w, task);
+        const mr_worker_session *s = orphan_locked(w, p, task);
         char *handle = s ? mr_strdup(s->handle) : NULL;
-        mr_status *why = s ? mr_watch_why(w->host->watch, task, s->incarnation) : NULL;
+        mr_status *why = s ? mr_watch_why(p->watch, task, s->incarnation) : NULL;
         mr_unlock(&w->mu);
         if (!handle)
             return;
@@ -277,10 +324,10 @@ static void end_sessions_of(mr_worker_service *w, int task)
     }
 }
 
-void mr_worker_lost(mr_worker_service *w, int task)
+void mr_worker_lost(mr_worker_service *w, const mr_fellows *p, int task)
 {
-    end_sessions_of(w, task);
-    mr_wsteps_lost(w, task);
+    end_sessions_of(w, p, task);
+    mr_wsteps_lost(w, p, task);
 }
 
 /* ---- graphs ---- */
@@ -290,7 +337,7 @@ void mr_wgraph_unref(mr_wgraph *g)
     if (!g || !mr_refs_drop(&g->refs))
         return;
     mr_program_free(g->program);
-    wsession_unref(g->session);
+    mr_wsession_unref(g->session);
     mr_free(g);
 }
 
@@ -398,7 +445,7 @@ static void register_graph(void *service, mr_net_call *c, mr_sv body)
     if (!st)
         st = add_graph(w, s, p, handle);
     else
-        wsession_unref(s);
+        mr_wsession_unref(s);
     mr_pb_writer_init(&out, &reply);
     if (!st)
         mr_pb_put_bytes(&out, 1, mr_sv_of(handle));
@@ -537,7 +584,6 @@ mr_worker_service *mr_worker_new(mr_host *h)
     mr_mutex_init(&w->mu);
     mr_cond_init(&w->session_gone);
     w->host = h;
-    w->prefix = mr_printf("%s/", mr_host_name(h));
     w->steps = mr_worker_steps_new();
     mr_transfers_init(&w->transfers);
     /* Apart from those of other tasks and of an earlier life of this one. */
@@ -561,9 +607,9 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
         mr_unlock(&w->mu);
         if (!s)
             break;
-        mr_watch_release(w->host->watch, s->master);
+        mr_watch_release(s->peers->watch, s->master);
         mr_cancel_start(s->env.cancel);
-        wsession_unref(s);
+        mr_wsession_unref(s);
     }
     drop_graphs(&graphs);
 }
@@ -592,6 +638,5 @@ void mr_worker_free(mr_worker_service *w)
     mr_status_free(w->stopped);
     mr_cond_deinit(&w->session_gone);
     mr_mutex_deinit(&w->mu);
-    mr_free(w->prefix);
     mr_free(w);
 }

@@ -11,8 +11,10 @@
 /* What a master's session has here. */
 typedef struct mr_wsession {
     mr_refs refs; /* the table's, of graphs and of steps */
-    struct mr_worker_service *worker;
-    int master;   /* its task, which is watched while the session is in the table; -1: not one of this cluster */
+    mr_worker_service *worker;
+    mr_fellows *peers; /* the host's, or of a cluster that the master brought */
+    char *prefix;    /* of this task's devices in it: "/job:w/replica:0/task:0/" */
+    int master;      /* its task, which is watched while the session is in the table; -1: not one of the cluster */
     mr_env env;   /* devices of the host, or isolated ones */
     mr_status *ended; /* why; under the worker's lock */
 } mr_wsession;
@@ -33,6 +35,7 @@ typedef struct mr_wstep {
     mr_worker_service *worker;
     int64_t id;
     mr_rendezvous *rendezvous;
+    mr_wsession *session; /* once begun, before anything of it runs; a reference */
     mr_mutex mu;
     mr_wreceive *receives MR_GUARDED_BY(mu); /* under way from other tasks */
     mr_status *aborted MR_GUARDED_BY(mu);
@@ -42,7 +45,6 @@ typedef struct mr_wstep {
 
 struct mr_worker_service {
     mr_host *host;
-    char *prefix; /* of this task's devices: "/job:w/replica:0/task:0/" */
     mr_mutex mu;
     mr_worker_sessions sessions MR_GUARDED_BY(mu); /* their hosts are mr_wsession */
     mr_map graphs MR_GUARDED_BY(mu);   /* handle -> mr_wgraph */
@@ -60,11 +62,12 @@ struct mr_worker_service {
  * by each life of a task. */
 mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *session, mr_wgraph **out);
 void mr_wgraph_unref(mr_wgraph *g);
+void mr_wsession_unref(mr_wsession *s);
 
 /* ---- worker_step.c ---- */
 /* The step of this id, made when it is new; a reference.  ABORTED when it is over, or began before (piece: as
  * a partial run, of which this is one more piece). */
-mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, const mr_wsession *owner,
+mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
                           mr_wstep **out);
 void mr_wstep_unref(mr_wstep *s);
 /* Takes a step out of the table and fails what waits in it. */
@@ -72,7 +75,7 @@ void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why);
 void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body);
 void mr_worker_recv_buf(void *service, mr_net_call *c, mr_sv body);
 /* Ends what is received from lives of a task that have ended. */
-void mr_wsteps_lost(mr_worker_service *w, int task);
+void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task);
 void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);
 
 /* ---- worker_run.c ---- */

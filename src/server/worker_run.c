@@ -264,8 +264,6 @@ static mr_status *make_fetches(wrun *r)
         f->run = r;
         f->name = r->q.recv.p[i];
         MR_TRY(mr_rendezvous_key_parse(f->name, &f->key, &f->w.frame, &f->w.iteration));
-        if (!mr_sv_starts(f->key.src_device, r->worker->prefix)) /* it would be asked of another task */
-            return mr_invalid("%.*s is not fetched from here", MR_SV_ARG(f->name));
         f->w.key = &f->key;
     }
     return NULL;
@@ -427,6 +425,15 @@ static void run_partial(wrun *r, bool is_new)
     }
 }
 
+/* What is of another task would be asked for there. */
+static mr_status *check_fetches(const wrun *r, const mr_wsession *s)
+{
+    for (int i = 0; i < r->n_fetches; i++)
+        if (!mr_sv_starts(r->fetches[i].key.src_device, s->prefix))
+            return mr_invalid("%.*s is not fetched from here", MR_SV_ARG(r->fetches[i].name));
+    return NULL;
+}
+
 /* What the flow is to find, then the flow. */
 static mr_status *fill_step(wrun *r, mr_wgraph *g, bool *is_new)
 {
@@ -447,7 +454,9 @@ static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_n
     MR_TRY(parse_run(body, &r->q));
     MR_TRY(make_fetches(r));
     MR_TRY(mr_wgraph_find(w, r->q.graph, r->q.session_made ? &r->q.session : NULL, &g));
-    mr_status *st = mr_wstep_begin(w, r->q.step, r->q.request, r->q.partial, g->session, &r->step);
+    mr_status *st = check_fetches(r, g->session);
+    if (!st)
+        st = mr_wstep_begin(w, r->q.step, r->q.request, r->q.partial, g->session, &r->step);
     if (st) {
         mr_wgraph_unref(g);
         return st;

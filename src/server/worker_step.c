@@ -26,7 +26,7 @@ static void receive_unref(mr_wreceive *v)
 {
     if (!mr_refs_drop(&v->refs))
         return;
-    mr_watch_release(v->step->worker->host->watch, v->task);
+    mr_watch_release(v->step->session->peers->watch, v->task);
     mr_wstep_unref(v->step);
     mr_status_free(v->lost);
     mr_free(v);
@@ -69,7 +69,7 @@ static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
             mr_status_mark_derived(st);
         else
             mr_status_append(st, "\n\t while receiving %.*s from %s", MR_SV_ARG(to->key->name),
-                             s->worker->host->cluster.tasks.p[v->task].name);
+                             mr_fellows_task(s->session->peers, v->task)->name);
     }
     to->fn(to, st, t, dead);
     receive_unref(v);
@@ -116,7 +116,7 @@ static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
 {
     for (mr_wreceive *v = s->receives; v; v = v->next)
         if (v->task == task && !v->told_to_end &&
-            (*why = mr_watch_why(s->worker->host->watch, task, v->to->key->src_incarnation)))
+            (*why = mr_watch_why(s->session->peers->watch, task, v->to->key->src_incarnation)))
             return v;
     return NULL;
 }
@@ -137,18 +137,20 @@ static void end_lost_receives(mr_wstep *s, int task)
         if (!v)
             return;
         if (started)
-            mr_host_cancel(s->worker->host, v->task, &v->request);
+            mr_fellows_cancel(s->session->peers, v->task, &v->request);
         receive_unref(v);
     }
 }
 
+static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead);
+
 static bool take_remote(void *arg, mr_recv *to)
 {
     mr_wstep *s = arg;
-    mr_worker_service *w = s->worker;
-    if (mr_sv_starts(to->key->src_device, w->prefix))
-        return false;
-    int task = mr_cluster_find_named(&w->host->cluster, to->key->src_device);
+    if (to->fn == value_came || mr_sv_starts(to->key->src_device, s->session->prefix))
+        return false; /* asked for by others, maybe before the step has begun: it is of this task */
+    mr_fellows *p = s->session->peers;
+    int task = mr_cluster_find_named(&p->cluster, to->key->src_device);
     if (task < 0) {
         to->fn(to, mr_invalid("There is no task of device %.*s", MR_SV_ARG(to->key->src_device)), NULL, false);
         return true;
@@ -162,7 +164,7 @@ static bool take_remote(void *arg, mr_recv *to)
     v->to = to;
     v->task = task;
     v->start_us = mr_wall_us();
-    mr_watch_hold(w->host->watch, task);
+    mr_watch_hold(p->watch, task);
     if (!enlist(v)) {
         receive_unref(v);
         mr_lock(&s->mu);
@@ -173,15 +175,15 @@ static bool take_remote(void *arg, mr_recv *to)
     }
     encode_request(v);
     mr_refs_take(&v->refs);
-    mr_host_ask(w->host, task, &v->request);
+    mr_fellows_ask(p, task, &v->request);
     mr_lock(&s->mu);
     v->started = true;
     bool cancelled = v->told_to_end;
     mr_unlock(&s->mu);
     if (cancelled)
-        mr_host_cancel(w->host, task, &v->request);
+        mr_fellows_cancel(p, task, &v->request);
     receive_unref(v);
-    if (mr_watch_ended(w->host->watch, task, incarnation)) /* no more will be heard of that */
+    if (mr_watch_ended(p->watch, task, incarnation)) /* no more will be heard of that */
         end_lost_receives(s, task);
     return true;
 }
@@ -208,12 +210,12 @@ static void aborted(void *arg, const mr_status *why)
         if (!v)
             return;
         if (started)
-            mr_host_cancel(s->worker->host, v->task, &v->request);
+            mr_fellows_cancel(s->session->peers, v->task, &v->request);
         receive_unref(v);
     }
 }
 
-void mr_wsteps_lost(mr_worker_service *w, int task)
+void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task)
 {
     MR_VEC(mr_wstep *) all = {0};
     uint32_t pos = 0;
@@ -222,6 +224,8 @@ void mr_wsteps_lost(mr_worker_service *w, int task)
     mr_lock(&w->mu);
     while (mr_imap_next(&w->steps->steps, &pos, &key, &v)) {
         mr_wstep *s = ((mr_worker_step *)v)->host;
+        if (!s->session || s->session->peers != p)
+            continue;
         mr_refs_take(&s->refs);
         mr_vec_push(&all, s);
     }
@@ -257,8 +261,11 @@ static mr_wstep *wstep_new(mr_worker_service *w, int64_t id)
 
 void mr_wstep_unref(mr_wstep *s)
 {
-    if (s && mr_refs_drop(&s->refs))
-        mr_rendezvous_unref(s->rendezvous); /* the last reference to it frees s */
+    if (!s || !mr_refs_drop(&s->refs))
+        return;
+    mr_wsession_unref(s->session); /* nothing is received any more */
+    s->session = NULL;
+    mr_rendezvous_unref(s->rendezvous); /* the last reference to it frees s */
 }
 
 static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_step **out)
@@ -276,7 +283,7 @@ static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_i
     return NULL;
 }
 
-mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, const mr_wsession *owner,
+mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
                           mr_wstep **out)
 {
     mr_worker_step *step;
@@ -285,8 +292,13 @@ mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, 
     if (!st)
         st = mr_worker_steps_begin(step, piece, owner);
     *out = st ? NULL : step->host;
-    if (!st)
+    if (!st) {
         mr_refs_take(&(*out)->refs);
+        if (!(*out)->session) {
+            mr_refs_take(&owner->refs);
+            (*out)->session = owner;
+        }
+    }
     mr_unlock(&w->mu);
     return st;
 }
@@ -433,20 +445,45 @@ static void caller_left(void *arg, mr_net_call *c)
     asked_unref(a);
 }
 
-static mr_status *check_source(const mr_worker_service *w, const mr_rendezvous_key *k)
+static mr_status *check_life(const mr_env *env, const mr_rendezvous_key *k)
 {
-    for (int i = 0; i < w->host->env.n_devices; i++) {
-        const mr_device *d = w->host->env.devices[i];
-        if (!mr_sv_is(k->src_device, d->name))
-            continue;
-        if (k->src_incarnation == d->incarnation)
-            return NULL;
-        return mr_error(MR_ABORTED,
-                        "RecvTensor expects a different device incarnation: %llu vs. %llu. The task of %s was "
-                        "restarted: its state is gone",
-                        (unsigned long long)k->src_incarnation, (unsigned long long)d->incarnation, d->name);
+    for (int i = 0; i < env->n_devices; i++) {
+        const mr_device *d = env->devices[i];
+        if (mr_sv_is(k->src_device, d->name) && k->src_incarnation != d->incarnation)
+            return mr_error(MR_ABORTED,
+                            "RecvTensor expects a different device incarnation: %llu vs. %llu. The task of %s was "
+                            "restarted: its state is gone",
+                            (unsigned long long)k->src_incarnation, (unsigned long long)d->incarnation, d->name);
     }
-    return NULL; /* a device of an isolated session, or none: then nothing is ever sent */
+    return NULL; /* maybe no device at all: then nothing is ever sent */
+}
+
+static bool is_of_task(mr_sv device, const char *task)
+{
+    size_t n = strlen(task);
+    return mr_sv_starts(device, task) && device.n > n && device.p[n] == '/';
+}
+
+/* The source is this task, by its name or by one that a session brought, and in the life that is meant. */
+static mr_status *check_source(mr_worker_service *w, const mr_rendezvous_key *k)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    if (is_of_task(k->src_device, mr_host_name(w->host)))
+        return check_life(&w->host->env, k);
+    mr_status *st = mr_invalid("%s was asked for a value of %.*s", mr_host_name(w->host), MR_SV_ARG(k->src_device));
+    mr_lock(&w->mu);
+    while (mr_map_next(&w->sessions.by_handle, &pos, &key, &v)) {
+        const mr_wsession *s = ((mr_worker_session *)v)->host;
+        if (s && is_of_task(k->src_device, mr_fellows_name(s->peers))) {
+            mr_status_free(st);
+            st = check_life(&s->env, k);
+            break;
+        }
+    }
+    mr_unlock(&w->mu);
+    return st;
 }
 
 static mr_status *parse_recv(mr_sv body, int64_t *step, int64_t *request, asked *a)
@@ -497,8 +534,6 @@ static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
 {
     int64_t step, request;
     MR_TRY(a->buf_bytes < 0 ? parse_recv(body, &step, &request, a) : parse_recv_buf(body, &step, &request, a));
-    if (!mr_sv_starts(a->key.src_device, w->prefix))
-        return mr_invalid("%s was asked for a value of %.*s", mr_host_name(w->host), MR_SV_ARG(a->key.src_device));
     MR_TRY(check_source(w, &a->key));
     return wstep_ask(w, step, request, &a->step);
 }

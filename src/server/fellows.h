@@ -1,0 +1,47 @@
+/* server/fellows.h -- the tasks of a cluster as one of them sees it: their names, the ways to them, and a watch over them.
+ *
+ * A host has those of the cluster it was started with.  A session may bring a cluster of its own (ConfigProto.cluster_def):
+ * then the tasks have other names in it, this one too. */
+#ifndef MR_SERVER_FELLOWS_H
+#define MR_SERVER_FELLOWS_H
+
+#include "base/thread.h"
+#include "dist/cluster.h"
+#include "net/net.h"
+
+typedef struct mr_host mr_host;
+typedef struct mr_watch mr_watch; /* server/watch.h */
+
+typedef struct mr_fellows {
+    mr_refs refs;
+    mr_host *host;
+    mr_cluster cluster;
+    int self;        /* this task in the cluster */
+    bool brought;    /* by a session: names are not those the tasks were started with */
+    mr_watch *watch; /* over the tasks */
+    mr_mutex mu;
+    mr_net_peer **ways MR_GUARDED_BY(mu); /* by task, made at the first use */
+    mr_net **nets MR_GUARDED_BY(mu);      /* of each */
+    bool closed MR_GUARDED_BY(mu);
+    struct mr_fellows *next, **link; /* of the host's, under its lock */
+} mr_fellows;
+
+/* The cluster is copied. */
+mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brought, mr_fellows **out);
+mr_fellows *mr_fellows_ref(mr_fellows *p);
+/* From any thread: the last one lets the host's pool take it apart. */
+void mr_fellows_unref(mr_fellows *p);
+/* Ends what is under way and asks nobody any more.  Not from a callback. */
+void mr_fellows_close(mr_fellows *p);
+
+static inline const mr_task_address *mr_fellows_task(const mr_fellows *p, int task) { return &p->cluster.tasks.p[task]; }
+/* Of this task. */
+static inline const char *mr_fellows_name(const mr_fellows *p) { return p->cluster.tasks.p[p->self].name; }
+
+/* Starts a request to a task; done is called in any case. */
+void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r);
+void mr_fellows_cancel(mr_fellows *p, int task, mr_net_request *r);
+/* Marks the tasks (by their number) that a device filter lets through: a device of theirs could match it. */
+mr_status *mr_fellows_filter(const mr_fellows *p, mr_sv filter, bool *marked);
+
+#endif
