@@ -134,6 +134,32 @@ MR_TEST(partial_run_through_a_master_ends_with_its_task)
     end_partial(&p);
 }
 
+/* What fails on one task ends the run on the others, also what waits there for something else. */
+MR_TEST(partial_run_through_a_master_ends_everywhere)
+{
+    bench b;
+    float v = 0;
+    const int types[] = {MR_FLOAT};
+    bench_begin_on(&b, mr_net_local(), 1, 1);
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    mr_out y = mr_emit_with(&b.s, "CheckNumerics", MR_ATTRS({"message", mr_a_str("bad")}), mr_emit(&b.s, "Log", x));
+    b.s.device = "/job:ps/task:0";
+    mr_out q = mr_emit0_with(&b.s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}, {"shared_name", mr_a_str("q")}));
+    mr_out get = mr_emit_with(&b.s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
+    mr_out put = mr_emit_with(&b.s, "QueueEnqueueV2", MR_ATTRS({"Tcomponents", mr_a_types(1, types)}), q, mr_const_f32(&b.s, 5));
+    mr_session *s = bench_session_of(&b);
+    mr_run_args a = {.feeds = &x, .n_feeds = 1, .fetches = &y, .n_fetches = 1, .targets = &get.node, .n_targets = 1};
+    partial p = {.b = b};
+    MR_CHECK_OK(s->ops->partial_setup(s, &a, &p.handle));
+    MR_CHECK_ERR(step(&p, x, -1, bench_nothing, 0, y, &v), MR_INVALID_ARGUMENT, "bad");
+    /* The dequeue of that run would take it. */
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, put.node, &v));
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, get, NULL, &v));
+    MR_CHECK_NEAR(v, 5, 0);
+    mr_free(p.handle);
+    bench_end(&b);
+}
+
 /* Calls of one run from several threads take turns. */
 typedef struct feeder {
     partial *p;

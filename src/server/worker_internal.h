@@ -80,6 +80,8 @@ void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);
 
 /* ---- worker_run.c ---- */
 void mr_partial_unref(struct mr_partial *p);
+/* The step has ended: its flow is to end too.  Takes the reference; NULL is fine. */
+void mr_partial_end(struct mr_partial *p, const mr_status *why);
 void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body);
 
 #endif

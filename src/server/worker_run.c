@@ -78,6 +78,7 @@ typedef struct mr_partial {
     mr_wstep *step; /* while it runs: Recvs of the flow go through it */
     mr_mutex mu;
     bool over MR_GUARDED_BY(mu);
+    bool started MR_GUARDED_BY(mu), ended MR_GUARDED_BY(mu); /* the step has, so the flow is to */
     mr_status *st MR_GUARDED_BY(mu); /* how it ended */
     wrun *waiting MR_GUARDED_BY(mu); /* the call to be told of the end */
 } mr_partial;
@@ -326,6 +327,20 @@ static void caller_left(void *arg, mr_net_call *c)
     mr_partial_unref(p);
 }
 
+/* Between two calls nobody else would tell a flow that waits for something but values of its step. */
+void mr_partial_end(mr_partial *p, const mr_status *why)
+{
+    if (!p)
+        return;
+    mr_lock(&p->mu);
+    p->ended = true;
+    bool running = p->started && !p->over;
+    mr_unlock(&p->mu);
+    if (running)
+        mr_flow_fail(p->flow, mr_status_copy(why));
+    mr_partial_unref(p);
+}
+
 static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
 {
     mr_partial *p = mr_new(mr_partial);
@@ -405,10 +420,23 @@ static void wait_for_flow(wrun *r)
     }
 }
 
+/* The step may have been ended before its flow was started. */
+static void start_partial(wrun *r)
+{
+    mr_partial *p = r->flow;
+    start(r);
+    mr_lock(&p->mu);
+    p->started = true;
+    bool ended = p->ended && !p->over;
+    mr_unlock(&p->mu);
+    if (ended)
+        mr_flow_fail(p->flow, mr_error(MR_ABORTED, "Step %lld is over", (long long)r->step->id));
+}
+
 static void run_partial(wrun *r, bool is_new)
 {
     if (is_new)
-        start(r);
+        start_partial(r);
     if (r->q.last) {
         mr_wstep *s = r->step;
         mr_lock(&s->mu);

@@ -345,8 +345,8 @@ void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
     mr_wstep *s = mr_worker_steps_end(w->steps, id);
     mr_unlock(&w->mu);
     if (s) {
-        mr_partial_unref(take_partial(s)); /* a partial run whose last piece never came */
         mr_rendezvous_abort(s->rendezvous, why);
+        mr_partial_end(take_partial(s), why); /* a partial run whose last piece never came */
     }
     mr_wstep_unref(s);
     mr_status_free(why);
