@@ -87,8 +87,11 @@ struct mr_net {
     void (*cancel)(mr_net_request *r);
 
     /* The largest message to be received, set before listen and connect; 0: what memory allows.  A longer one ends
-     * its call with RESOURCE_EXHAUSTED before memory is taken for it. */
+     * its call with RESOURCE_EXHAUSTED before memory is taken for it (gRPC: once it has come). */
     size_t max_message;
+    /* gRPC's servers: how long a request may be on its way once it was begun, set before listen; 0: a minute.  The
+     * local transport looks at the pace instead. */
+    int64_t arrival_ns;
 };
 
 /* What this thread sends between these two may go out at the release, several messages to a peer together: then

@@ -47,6 +47,10 @@ typedef struct mr_tag {
 typedef struct mr_queue { /* a completion queue and the thread that looks at it */
     grpc_completion_queue *cq;
     mr_thread thread;
+    /* Set before: called there about every so often; NULL: not. */
+    void (*tick)(void *arg);
+    void *arg;
+    int64_t every_ns;
 } mr_queue;
 mr_status *mr_queue_init(mr_queue *q, const char *thread_name);
 void mr_queue_deinit(mr_queue *q); /* everything told before */

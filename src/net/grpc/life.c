@@ -37,11 +37,17 @@ void mr_grpc_unuse(void)
 static void run(void *arg)
 {
     mr_queue *q = arg;
-    gpr_timespec never = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    int64_t tick_ns = q->tick ? mr_now_ns() + q->every_ns : INT64_MAX;
+    gpr_timespec until = mr_grpc_time(q->tick ? tick_ns : 0);
     for (;;) {
-        grpc_event e = grpc_completion_queue_next(q->cq, never, NULL);
+        grpc_event e = grpc_completion_queue_next(q->cq, until, NULL);
         if (e.type == GRPC_QUEUE_SHUTDOWN)
             return;
+        if (q->tick && mr_now_ns() >= tick_ns) {
+            q->tick(q->arg);
+            tick_ns = mr_now_ns() + q->every_ns;
+            until = mr_grpc_time(tick_ns);
+        }
         if (e.type != GRPC_OP_COMPLETE)
             continue;
         mr_tag *t = e.tag;

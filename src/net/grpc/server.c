@@ -17,6 +17,7 @@
 #include "net/task_name.h"
 
 enum { IN_ADVANCE = 32 };
+#define ARRIVAL_NS (60 * INT64_C(1000000000))
 
 typedef struct call {
     mr_net_call pub; /* first */
@@ -33,6 +34,8 @@ typedef struct call {
     /* the server's lock */
     struct call *next, *prev; /* all that have a grpc_call */
     bool cancelled, replied, running;
+    bool arrived; /* its request */
+    int64_t accepted_ns;
     pthread_t running_in;
 } call;
 
@@ -49,6 +52,7 @@ struct mr_net_server {
     int n_live MR_GUARDED_BY(mu);    /* that have a grpc_call */
     int n_telling MR_GUARDED_BY(mu); /* about to hear that the server stops */
     bool stopping MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
+    int64_t arrival_ns;
 };
 
 #define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
@@ -258,6 +262,7 @@ static void read_done(mr_tag *t, bool ok)
     else
         st = mr_body_from_grpc(request, &k->pub.body);
     mr_lock(&s->mu);
+    k->arrived = true;
     if (!st && s->stopping)
         st = mr_error(MR_UNAVAILABLE, "the server is shutting down");
     k->replied = st != NULL;
@@ -294,6 +299,7 @@ static void accepted(mr_tag *t, bool ok)
     k->pub.method = mr_str_z(&k->method);
     k->pub.peer_name = mr_str_z(&k->peer_name);
     k->pub.deadline_ns = deadline_of(k);
+    k->accepted_ns = mr_now_ns();
     mr_lock(&s->mu);
     k->next = s->calls;
     if (k->next)
@@ -329,6 +335,35 @@ static void accept_one(mr_net_server *s)
     if (e != GRPC_CALL_OK) {
         k->call = NULL;
         call_unref(k);
+    }
+}
+
+/* ---- requests that do not arrive ---- */
+
+static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
+{
+    int64_t now = mr_now_ns();
+    for (call *k = s->calls; k; k = k->next)
+        if (!k->arrived && now - k->accepted_ns > s->arrival_ns) {
+            k->arrived = true; /* as far as we care */
+            return get_call_locked(k);
+        }
+    return NULL;
+}
+
+/* Now and then, in the server's thread.  A peer could send its request byte by byte for ever. */
+static void end_late_calls(void *arg)
+{
+    mr_net_server *s = arg;
+    for (;;) {
+        mr_lock(&s->mu);
+        grpc_call *g = find_late_locked(s);
+        mr_unlock(&s->mu);
+        if (!g)
+            return;
+        grpc_call_cancel_with_status(g, GRPC_STATUS_DEADLINE_EXCEEDED,
+                                     "the request was too long on its way", NULL);
+        grpc_call_unref(g);
     }
 }
 
@@ -381,6 +416,10 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
     s->o = *o;
     s->net = n;
     s->shut.fn = shut;
+    s->arrival_ns = n->arrival_ns ? n->arrival_ns : ARRIVAL_NS;
+    s->queue.tick = end_late_calls;
+    s->queue.arg = s;
+    s->queue.every_ns = s->arrival_ns / 2;
     mr_status *st = mr_queue_init(&s->queue, "mr-grpc-server");
     if (!st) {
         mr_grpc_server_args(&args, n->max_message);
