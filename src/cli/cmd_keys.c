@@ -78,5 +78,10 @@ static mr_status *make_keys(int n_args, char **args)
     return st;
 }
 
-MR_COMMAND(keys, .summary = "make certificates for the tasks of a cluster", .usage = "FOLDER", .options = options, .min_args = 1,
+static const char notes[] =
+    "FOLDER gets ca.pem and ca.key, and for each task and for clients a .pem and a .key; files that\n"
+    "are there stay.  A host needs ca.pem and the files of its own tasks, in the folder that\n"
+    "MILLRACE_TLS_DIR names.  Who has ca.key can make more keys: keep it somewhere safe.\n";
+
+MR_COMMAND(keys, .summary = "make certificates for the tasks of a cluster", .usage = "FOLDER", .options = options, .notes = notes, .min_args = 1,
            .max_args = 1, .run = make_keys);

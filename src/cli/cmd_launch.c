@@ -318,6 +318,15 @@ static mr_status *launch(int n_args, char **args)
     return st;
 }
 
+static const char notes[] =
+    "When the chief (worker 0) has ended well, so has the job, and the exit code is 0; a task that cannot\n"
+    "be kept running ends the job with its own exit code.  docs/cluster.md tells more.\n"
+    "\n"
+    "  millrace launch --ps 2 --workers 4 -- ./program args       on this machine\n"
+    "  millrace launch --workers 4 --hosts a,b -- ./program args  on others, by ssh (or MILLRACE_SSH)\n"
+    "  srun millrace launch --ps 2 -- ./program args              each rank a task, keys in MILLRACE_TLS_DIR\n"
+    "  millrace launch --cluster c.json --job worker --task 1 -- ./program args  one task of a cluster\n";
+
 MR_COMMAND(launch,
            .summary = "start a cluster here, over ssh, or in mpirun and Slurm; run a program on it; end all together",
-           .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .min_args = 0, .max_args = -1, .run = launch);
+           .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .notes = notes, .min_args = 0, .max_args = -1, .run = launch);

@@ -48,4 +48,12 @@ static mr_status *serve(int n, char **args)
     return st;
 }
 
-MR_COMMAND(serve, .summary = "run one task of a cluster until it is asked to end", .options = options, .run = serve);
+static const char notes[] =
+    "The cluster comes from the flags, from --cluster, or from TF_CONFIG.  The task listens at its own\n"
+    "address in it; the usual port is 2222.  MILLRACE_BIND=0.0.0.0 listens at that host instead,\n"
+    "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM ends it.\n"
+    "\n"
+    "  millrace serve --ps-hosts a:2222,b:2222 --worker-hosts c:2222 --job ps --task 1\n"
+    "  millrace serve --cluster cluster.json --job ps\n";
+
+MR_COMMAND(serve, .summary = "run one task of a cluster until it is asked to end", .options = options, .notes = notes, .run = serve);

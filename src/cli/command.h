@@ -25,6 +25,7 @@ typedef struct mr_command {
     const char *name, *summary;
     const char *usage;        /* arguments after the options: "FILE..."; "--" ends the options */
     const mr_option *options; /* may be NULL */
+    const char *notes;        /* below the options in --help, whole lines; may be NULL */
     int min_args, max_args;   /* max -1: any number */
     mr_status *(*run)(int n_args, char **args); /* an error is printed and gives exit code 1 */
 } mr_command;

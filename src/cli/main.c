@@ -37,6 +37,8 @@ static void print_command_help(const mr_command *c, FILE *out)
         snprintf(left, sizeof left, "--%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
         fprintf(out, "  %-20s %s\n", left, o->help);
     }
+    if (c->notes)
+        fprintf(out, "\n%s", c->notes);
 }
 
 static int usage_error(const mr_command *c, const char *what, const char *detail)
@@ -125,18 +127,30 @@ static int run_command(const mr_command *c, int argc, char **argv)
     return code;
 }
 
+static const mr_command *find_command(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     mr_ops_register();
+    if (argc == 3 && strcmp(argv[1], "help") == 0 && find_command(argv[2])) {
+        print_command_help(find_command(argv[2]), stdout);
+        return 0;
+    }
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(argc < 2 ? stderr : stdout);
         return argc < 2 ? 2 : 0;
     }
     if (strcmp(argv[1], "--version") == 0)
         argv[1] = (char *)"version";
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i]->name) == 0)
-            return run_command(commands[i], argc - 2, argv + 2);
+    const mr_command *c = find_command(argv[1]);
+    if (c)
+        return run_command(c, argc - 2, argv + 2);
     fprintf(stderr, "millrace: there is no command '%s'\n\n", argv[1]);
     print_help(stderr);
     return 2;

@@ -51,6 +51,12 @@ def help_flags(millrace, command):
     return {m[0]: bool(m[1]) for m in re.findall(r"^  --([a-z-]+)( [A-Z]+)? ", text, re.M)}
 
 
+def help_port(millrace):
+    """The usual port, as `millrace serve --help` has it."""
+    text = subprocess.run([millrace, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    return int(re.search(r"usual\s+port is (\d+)", text).group(1))
+
+
 def pod_of(d):
     return d["spec"]["template"]["spec"]
 
@@ -121,6 +127,7 @@ def check_workload(millrace, d, found, top, cluster):
     service = found[("Service", name)]["spec"]
     check(service["selector"] == labels and service["clusterIP"] == "None" and service["publishNotReadyAddresses"], "service " + name)
     port = service["ports"][0]["port"]
+    check(port == help_port(millrace), "port of %s: %d" % (name, port))
     c = pod["containers"][0]
     check(c["ports"] == [{"name": "grpc", "containerPort": port}], "ports of " + name)
     for probe in ("readinessProbe", "livenessProbe"):
@@ -232,7 +239,7 @@ def test_deploy_image_is_small_and_not_root(t):
     check(users == ["10001:10001"], str(users))
     check(("ENTRYPOINT", '["millrace"]') in map(tuple, lines), "entry point")
     ports = [v for k, v in lines if k == "EXPOSE"]
-    check(ports == ["2222"], str(ports))
+    check(ports == [str(help_port(t.millrace))], str(ports))
 
 
 def test_deploy_image_has_the_packages_that_the_library_needs(t):

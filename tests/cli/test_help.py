@@ -22,9 +22,13 @@ def test_help_of_every_command_is_complete(t):
             check(r.code == 0 and not r.err, "%s: %s" % (c, r.err))
             has(r.out, "usage: millrace " + c)
             for line in r.out.splitlines():
-                check(len(line) <= 120, "%s: a long line: %s" % (c, line))
+                check(len(line) <= 110, "%s: a long line: %s" % (c, line))
                 if line.startswith("  --"):
                     check(re.match(r"  --[a-z-]+( [A-Z]+)? {1,}\S", line), "%s: %s" % (c, line))
+
+
+def test_help_of_a_command_is_the_same_by_either_name(t):
+    check(t.run("help", "serve").out == t.run("serve", "--help").out != "", "help serve")
 
 
 def test_help_comes_before_anything_is_done(t):
