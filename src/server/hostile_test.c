@@ -153,6 +153,7 @@ MR_TEST(hostile_values_without_a_key_end_their_step)
 
 typedef struct leaver {
     mr_net_request request; /* first */
+    mr_net_peer *peer;
     mr_mutex mu;
     mr_cond changed;
     bool done MR_GUARDED_BY(mu);
@@ -171,25 +172,36 @@ static void left(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_status_free(st);
 }
 
+static void start_call(bench *b, leaver *l, const char *method, mr_str *body)
+{
+    *l = (leaver){.request = {.method = method, .done = left}};
+    mr_bytes_add_str(&l->request.body, body);
+    mr_mutex_init(&l->mu);
+    mr_cond_init(&l->changed);
+    MR_CHECK_OK(b->net->connect(b->net, b->cluster.tasks.p[b->n - 1].address, NULL, NULL, &l->peer));
+    b->net->start(l->peer, &l->request);
+}
+
+static mr_code end_call(bench *b, leaver *l)
+{
+    mr_lock(&l->mu);
+    while (!l->done)
+        mr_cond_wait(&l->changed, &l->mu);
+    mr_unlock(&l->mu);
+    b->net->disconnect(l->peer);
+    mr_cond_deinit(&l->changed);
+    mr_mutex_deinit(&l->mu);
+    return l->code;
+}
+
 /* A call that is cancelled after a while, at whatever it is then. */
 static void call_and_leave(bench *b, const char *method, mr_str *body, int64_t after_ns)
 {
-    leaver l = {.request = {.method = method, .done = left}};
-    mr_net_peer *p;
-    mr_bytes_add_str(&l.request.body, body);
-    mr_mutex_init(&l.mu);
-    mr_cond_init(&l.changed);
-    MR_CHECK_OK(b->net->connect(b->net, b->cluster.tasks.p[b->n - 1].address, NULL, NULL, &p));
-    b->net->start(p, &l.request);
+    leaver l;
+    start_call(b, &l, method, body);
     mr_sleep_ns(after_ns);
     b->net->cancel(&l.request);
-    mr_lock(&l.mu);
-    while (!l.done)
-        mr_cond_wait(&l.changed, &l.mu);
-    mr_unlock(&l.mu);
-    b->net->disconnect(p);
-    mr_cond_deinit(&l.changed);
-    mr_mutex_deinit(&l.mu);
+    end_call(b, &l);
 }
 
 static void encode_step(const char *session, const char *fetch, mr_str *out)
@@ -258,6 +270,27 @@ static void leaves_a_creation(mr_net *net)
 
 MR_TEST(hostile_clients_leave_sessions_that_are_made) { leaves_a_creation(mr_net_loop()); }
 MR_TEST(hostile_clients_leave_sessions_that_are_made_of_one_host) { leaves_a_creation(mr_net_local()); }
+
+/* The step that waits is the last to use its graph, and ends inside of the cancellation of its session. */
+MR_TEST(hostile_graphs_that_nobody_knows_end_with_their_session)
+{
+    bench b;
+    leaver l;
+    mr_str body = {0}, again = {0};
+    mr_pb_writer w;
+    bench_begin(&b, 0, 1);
+    MR_CHECK_OK(register_recv(&b));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, MR_SV("0000000000000000"));
+    mr_pb_put_varint(&w, 2, 7);
+    start_call(&b, &l, MR_WORKER_SERVICE "RunGraph", &body);
+    mr_pb_writer_init(&w, &again);
+    mr_pb_put_bytes(&w, 1, MR_SV("0000000000000000"));
+    MR_CHECK_OK(say(&b, MR_WORKER_SERVICE "DeregisterGraph", &again));
+    MR_CHECK_OK(name_session(&b, MR_WORKER_SERVICE "DeleteWorkerSession", MR_SV("")));
+    MR_CHECK_INT(end_call(&b, &l), MR_CANCELLED);
+    bench_end(&b);
+}
 
 /* ---- specs ---- */
 

@@ -142,6 +142,8 @@ static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_s
     }
 }
 
+static void free_unused(mr_worker_service *w);
+
 /* Also of a session that is not there: its creation may come later, and is refused then.  Takes why. */
 static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
 {
@@ -163,6 +165,8 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
     mr_status_free(why);
     drop_graphs(&graphs);
     mr_wsession_unref(s);
+    if (!mr_cancel_in_callback())
+        free_unused(w);
 }
 
 static void delete_session(void *service, mr_net_call *c, mr_sv body)
@@ -332,13 +336,41 @@ void mr_worker_lost(mr_worker_service *w, const mr_fellows *p, int task)
 
 /* ---- graphs ---- */
 
+static void wgraph_free(mr_wgraph *g)
+{
+    mr_program_free(g->program);
+    mr_wsession_unref(g->session);
+    mr_free(g);
+}
+
+/* A flow may come to its end while it is cancelled, and cannot be freed from inside of that: it would wait for itself. */
 void mr_wgraph_unref(mr_wgraph *g)
 {
     if (!g || !mr_refs_drop(&g->refs))
         return;
-    mr_program_free(g->program);
-    mr_wsession_unref(g->session);
-    mr_free(g);
+    if (!mr_cancel_in_callback()) {
+        wgraph_free(g);
+        return;
+    }
+    mr_worker_service *w = g->session->worker;
+    mr_lock(&w->mu);
+    g->next = w->unused;
+    w->unused = g;
+    mr_cond_broadcast(&w->session_gone);
+    mr_unlock(&w->mu);
+}
+
+/* Not from inside of a cancellation. */
+static void free_unused(mr_worker_service *w)
+{
+    mr_lock(&w->mu);
+    mr_wgraph *all = w->unused;
+    w->unused = NULL;
+    mr_unlock(&w->mu);
+    for (mr_wgraph *next; all; all = next) {
+        next = all->next;
+        wgraph_free(all);
+    }
 }
 
 mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *session, mr_wgraph **out)
@@ -437,6 +469,7 @@ static void register_graph(void *service, mr_net_call *c, mr_sv body)
     char handle[17];
     mr_str reply = {0};
     mr_pb_writer out;
+    free_unused(w);
     mr_status *st = parse_register(body, &q);
     if (!st)
         st = find_session(w, q.session, q.created, &s);
@@ -618,8 +651,13 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
 static void wait_for_sessions(mr_worker_service *w)
 {
     mr_lock(&w->mu);
-    while (atomic_load(&w->n_sessions) > 0)
-        mr_cond_wait(&w->session_gone, &w->mu);
+    while (atomic_load(&w->n_sessions) > 0) {
+        if (!w->unused)
+            mr_cond_wait(&w->session_gone, &w->mu);
+        mr_unlock(&w->mu);
+        free_unused(w);
+        mr_lock(&w->mu);
+    }
     mr_unlock(&w->mu);
 }
 

@@ -24,6 +24,7 @@ typedef struct mr_wgraph {
     mr_refs refs; /* the table's, and of steps that run it */
     mr_wsession *session;
     mr_program *program;
+    struct mr_wgraph *next; /* of those to be freed */
 } mr_wgraph;
 
 typedef struct mr_wreceive mr_wreceive;
@@ -51,6 +52,7 @@ struct mr_worker_service {
     mr_worker_steps *steps MR_GUARDED_BY(mu);
     uint64_t next_graph MR_GUARDED_BY(mu);
     mr_status *stopped MR_GUARDED_BY(mu); /* why nothing runs any more */
+    mr_wgraph *unused MR_GUARDED_BY(mu); /* to be freed by who is not inside of a cancellation */
     _Atomic int n_sessions; /* with those that are out of the table, but whose flows have not come to their end */
     mr_cond session_gone;
     _Atomic uint64_t next_request;
