@@ -125,7 +125,7 @@ void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_
 /* Whoever was never heard of is not lost: a cluster starts one task at a time. */
 static void judge(const mr_membership *m, mr_member *b, int task, int64_t now_ns, mr_member_events *out)
 {
-    int64_t silent_ns = now_ns - b->heard_ns;
+    int64_t silent_ns = now_ns - MR_MAX(b->heard_ns, b->cared_ns);
     bool here = b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT;
     if (here && silent_ns >= m->times.lost_ns) {
         lose(b, task, now_ns, out);
@@ -144,7 +144,7 @@ void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
     if (on && b->state == MR_MEMBER_SUSPECT) /* by a silence that went on unheard */
         enter(b, MR_MEMBER_ALIVE, now_ns);
     if (on)
-        b->heard_ns = MR_MAX(b->heard_ns, now_ns);
+        b->cared_ns = now_ns;
 }
 
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask)

@@ -32,6 +32,7 @@ typedef struct mr_member {
     int64_t born_ns;      /* the first one of this life */
     int64_t ask_ns;       /* when it is to be asked next */
     bool ignored;         /* nobody wants to know: it is not asked, and its silence means nothing */
+    int64_t cared_ns;     /* since when somebody does */
     uint64_t past[MR_LIVES_REMEMBERED]; /* earlier incarnations, the newest at `at` - 1 */
     int at;
 } mr_member;
