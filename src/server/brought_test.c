@@ -175,3 +175,21 @@ MR_TEST(brought_clusters_are_apart)
     mr_cluster_deinit(&c);
     end(&r);
 }
+
+/* Each task that is named costs memory and heartbeats. */
+MR_TEST(brought_cluster_may_not_be_huge)
+{
+    rig r;
+    mr_cluster c = {0};
+    begin(&r, mr_net_loop());
+    MR_CHECK_OK(mr_cluster_add(&c, MR_SV("a"), 0, mr_sv_of(addresses[2])));
+    for (int i = 0; i < 10000; i++) {
+        char *address = mr_printf("host%d.example:1", i);
+        MR_CHECK_OK(mr_cluster_add(&c, MR_SV("b"), i, mr_sv_of(address)));
+        mr_free(address);
+    }
+    write_config(&r, &c);
+    MR_CHECK_ERR(open_session(&r), MR_RESOURCE_EXHAUSTED, "cluster_def");
+    mr_cluster_deinit(&c);
+    end(&r);
+}

@@ -26,6 +26,9 @@ typedef struct mr_fellows {
     struct mr_fellows *next, **link; /* of the host's, under its lock */
 } mr_fellows;
 
+/* Of a cluster that somebody brings: thousands of tasks have room, and what is kept for each is many times as much. */
+enum { MR_BROUGHT_MAX_BYTES = 128 << 10 };
+
 /* The cluster is copied. */
 mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brought, mr_fellows **out);
 mr_fellows *mr_fellows_ref(mr_fellows *p);

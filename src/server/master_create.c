@@ -335,6 +335,8 @@ static mr_status *choose_cluster(mr_msession *s, const create_request *q)
     mr_cluster c = {0};
     mr_fellows *p = NULL;
     int self;
+    if (bytes.n > MR_BROUGHT_MAX_BYTES)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "A cluster_def of %zu bytes; there is room for %d", bytes.n, MR_BROUGHT_MAX_BYTES);
     mr_status *st = mr_cluster_decode(&c, bytes);
     if (!st && c.tasks.n == 0) {
         mr_msession_set_peers(s, mr_fellows_ref(h->peers));
