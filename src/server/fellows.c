@@ -8,32 +8,7 @@
 #include "server/host.h"
 #include "server/watch.h"
 
-mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brought, mr_fellows **out)
-{
-    mr_fellows *p = mr_new(mr_fellows);
-    mr_refs_init(&p->refs);
-    mr_mutex_init(&p->mu);
-    p->host = h;
-    p->self = self;
-    p->brought = brought;
-    mr_status *st = mr_cluster_copy(c, &p->cluster);
-    p->ways = mr_new_array(mr_net_peer *, p->cluster.tasks.n + 1);
-    p->nets = mr_new_array(mr_net *, p->cluster.tasks.n + 1);
-    p->watch = mr_watch_new(p);
-    mr_host_add_peers(h, p);
-    *out = p;
-    if (st) {
-        mr_fellows_unref(p);
-        *out = NULL;
-    }
-    return st;
-}
-
-mr_fellows *mr_fellows_ref(mr_fellows *p)
-{
-    mr_refs_take(&p->refs);
-    return p;
-}
+/* ---- life ---- */
 
 void mr_fellows_close(mr_fellows *p)
 {
@@ -63,31 +38,41 @@ static void take_apart(mr_fellows *p)
     mr_free(p);
 }
 
-typedef struct parting {
-    mr_task task; /* first */
-    mr_fellows *peers;
-} parting;
+static void part(mr_task *t) { take_apart((mr_fellows *)((char *)t - offsetof(mr_fellows, parting))); }
 
-static void part(mr_task *t)
+mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brought, mr_fellows **out)
 {
-    parting g = *(parting *)t;
-    mr_free(t);
-    take_apart(g.peers);
+    mr_fellows *p = mr_new(mr_fellows);
+    mr_refs_init(&p->refs);
+    mr_mutex_init(&p->mu);
+    p->host = h;
+    p->parting.fn = part;
+    p->self = self;
+    p->brought = brought;
+    mr_status *st = mr_cluster_copy(c, &p->cluster);
+    p->ways = mr_new_array(mr_net_peer *, p->cluster.tasks.n + 1);
+    p->nets = mr_new_array(mr_net *, p->cluster.tasks.n + 1);
+    p->watch = mr_watch_new(p);
+    mr_host_add_peers(h, p);
+    *out = p;
+    if (st) {
+        mr_fellows_unref(p);
+        *out = NULL;
+    }
+    return st;
+}
+
+mr_fellows *mr_fellows_ref(mr_fellows *p)
+{
+    mr_refs_take(&p->refs);
+    return p;
 }
 
 /* Where there is no pool any more, nothing is under way. */
 void mr_fellows_unref(mr_fellows *p)
 {
-    mr_pool *pool;
-    if (!p || !mr_host_drop_peers(p->host, p, &pool))
-        return;
-    if (!pool) {
+    if (p && mr_host_drop_peers(p->host, p))
         take_apart(p);
-        return;
-    }
-    parting *g = mr_new(parting);
-    *g = (parting){{.fn = part}, p};
-    mr_pool_submit(pool, &g->task);
 }
 
 /* ---- asking ---- */

@@ -5,6 +5,7 @@
 #ifndef MR_SERVER_FELLOWS_H
 #define MR_SERVER_FELLOWS_H
 
+#include "base/pool.h"
 #include "base/thread.h"
 #include "dist/cluster.h"
 #include "net/net.h"
@@ -24,6 +25,7 @@ typedef struct mr_fellows {
     mr_net **nets MR_GUARDED_BY(mu);      /* of each */
     bool closed MR_GUARDED_BY(mu);
     struct mr_fellows *next, **link; /* of the host's, under its lock */
+    mr_task parting;                 /* of the host's pool, at the end */
 } mr_fellows;
 
 /* Of a cluster that somebody brings: thousands of tasks have room, and what is kept for each is many times as much. */

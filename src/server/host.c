@@ -24,8 +24,8 @@ void mr_host_add_peers(mr_host *h, mr_fellows *p)
     mr_unlock(&h->mu);
 }
 
-/* Under the lock, so that nobody finds one in the list that is going. */
-bool mr_host_drop_peers(mr_host *h, mr_fellows *p, mr_pool **pool)
+/* Under the lock, so that nobody finds one in the list that is going, and the pool stays. */
+bool mr_host_drop_peers(mr_host *h, mr_fellows *p)
 {
     mr_lock(&h->mu);
     bool last = mr_refs_drop(&p->refs);
@@ -34,9 +34,11 @@ bool mr_host_drop_peers(mr_host *h, mr_fellows *p, mr_pool **pool)
         if (p->next)
             p->next->link = p->link;
     }
-    *pool = h->pool;
+    bool alone = last && !h->pool;
+    if (last && h->pool)
+        mr_pool_submit(h->pool, &p->parting);
     mr_unlock(&h->mu);
-    return last;
+    return alone;
 }
 
 /* Peers that are not closed yet, with a reference; or NULL. */

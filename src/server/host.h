@@ -37,10 +37,10 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
 void mr_host_deinit(mr_host *h);
 /* Closes the ways to all peers; requests under way end, and the pool's work. */
 void mr_host_disconnect(mr_host *h);
-/* For server/fellows.c.  The latter drops a reference; true when it was the last: *pool is then the host's, if there still
- * is one. */
+/* For server/fellows.c.  The latter drops a reference.  With the last one the pool takes it apart; true when there is no pool
+ * any more, so that the caller has to. */
 void mr_host_add_peers(mr_host *h, mr_fellows *p);
-bool mr_host_drop_peers(mr_host *h, mr_fellows *p, mr_pool **pool);
+bool mr_host_drop_peers(mr_host *h, mr_fellows *p);
 
 /* ---- a call answered from a message and by a message ---- */
 

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
-#include "server/wire.h"
 #include "server/worker_internal.h"
 #include "wire/pb.h"
 
@@ -229,9 +228,9 @@ static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, 
         *out = mr_fellows_ref(w->host->peers);
         return NULL;
     }
-    size_t n = mr_wire_field(q->server_def, 1).n;
-    if (n > MR_BROUGHT_MAX_BYTES)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "A cluster of %zu bytes; there is room for %d", n, MR_BROUGHT_MAX_BYTES);
+    if (q->server_def.n > 2 * MR_BROUGHT_MAX_BYTES) /* the cluster and as much of a ConfigProto */
+        return mr_error(MR_RESOURCE_EXHAUSTED, "A server_def of %zu bytes; there is room for %d", q->server_def.n,
+                        2 * MR_BROUGHT_MAX_BYTES);
     MR_TRY(mr_server_def_decode(q->server_def, &def));
     int self = mr_cluster_find(&def.cluster, mr_sv_of(def.job), def.task);
     mr_status *st = mr_fellows_new(w->host, &def.cluster, self, true, out);
