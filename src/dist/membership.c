@@ -147,6 +147,12 @@ void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
         b->cared_ns = now_ns;
 }
 
+void mr_membership_slept(mr_membership *m, int64_t now_ns)
+{
+    for (int i = 0; i < m->n; i++)
+        m->members[i].cared_ns = now_ns;
+}
+
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask)
 {
     int64_t next_ns = now_ns + m->times.ask_ns;

@@ -78,6 +78,8 @@ bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64
 void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out);
 /* Whether anybody cares for a task; at first somebody does for all.  Silence counts from when it is cared for again. */
 void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns);
+/* The watcher itself did not run until now: silence counts anew for all, whose words may wait to be read. */
+void mr_membership_slept(mr_membership *m, int64_t now_ns);
 /* Time passes: who is silent for too long, and whom to send a heartbeat (ask may be NULL).  Returns the time of the
  * next tick. */
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask);

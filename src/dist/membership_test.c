@@ -136,3 +136,19 @@ MR_TEST(membership_silence_counts_only_while_somebody_cares)
     mr_vec_deinit(&e);
     mr_membership_deinit(&m);
 }
+
+MR_TEST(membership_who_slept_does_not_judge_others)
+{
+    mr_membership m;
+    mr_member_events e = {0};
+    mr_membership_init(&m, 2, 0, NULL, 0);
+    mr_membership_heard(&m, 1, 7, -1, 0, &e);
+    MR_CHECK_STR(told(&e), "joined 1:7");
+    mr_membership_slept(&m, 60000 * (int64_t)MS);
+    at(&m, 60000, &e);
+    MR_CHECK_STR(told(&e), "");
+    at(&m, 70000, &e);
+    MR_CHECK_STR(told(&e), "left 1:7");
+    mr_vec_deinit(&e);
+    mr_membership_deinit(&m);
+}

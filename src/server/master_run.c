@@ -219,6 +219,7 @@ static void encode_options(mr_mstep *t, mr_pb_writer *out)
     if (t->partial) {
         mr_pb_put_varint(out, 6, 1);
         mr_pb_opt_varint(out, 7, t->last);
+        mr_pb_put_varint(out, 11, (uint64_t)mr_mstep_new_id()); /* a piece happens once, as a step does */
     }
 }
 

@@ -42,6 +42,7 @@ struct mr_watch {
     int n_held MR_GUARDED_BY(mu);
     bool ticking MR_GUARDED_BY(mu); /* the timer is set, or its callback runs */
     bool stopped MR_GUARDED_BY(mu);
+    int64_t looked_ns MR_GUARDED_BY(mu); /* the last tick */
     mr_timer timer;
 };
 
@@ -157,6 +158,9 @@ static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask)
 {
     int64_t now_ns = mr_now_ns();
+    if (now_ns - w->looked_ns > w->members.times.lost_ns / 2) /* this process was stopped, or its machine */
+        mr_membership_slept(&w->members, now_ns);
+    w->looked_ns = now_ns;
     w->members.times.ask_ns = MR_MAX(w->ask_ns, MR_MIN(w->n_held * ASK_NS_A_TASK, LONGEST_ASK_NS));
     mr_membership_tick(&w->members, now_ns, events, ask);
     int n = 0;

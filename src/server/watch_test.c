@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "server/bench_test.h"
+#include "server/wire.h"
 
 enum { LOST_MS = 1500 };
 
@@ -16,7 +17,7 @@ typedef struct door { /* of one address */
     char address[64];
     void (*handle)(void *arg, mr_net_call *c);
     void *arg;
-    _Atomic bool dumb;
+    _Atomic bool dumb, deaf; /* does not answer; or only that something is not there */
 } door;
 
 static door doors[BENCH_MAX_TASKS];
@@ -40,7 +41,9 @@ static void forget(void *arg, mr_net_call *c)
 static void pass(void *arg, mr_net_call *c)
 {
     door *d = arg;
-    if (!d->dumb)
+    if (d->deaf)
+        c->net->reply(c, mr_error(MR_NOT_FOUND, "nobody heard it"), NULL);
+    else if (!d->dumb)
         d->handle(d->arg, c);
     else if (!c->net->on_cancel(c, forget, NULL))
         forget(NULL, c);
@@ -169,22 +172,55 @@ MR_TEST(watch_lets_a_step_wait)
     bench_end(&b);
 }
 
-/* A master that is silent leaves nothing behind at its tasks; when it is back, it hears so. */
+/* Whether a task knows a session: a graph of it, be it empty, can be registered. */
+static bool knows_session(bench *b, const char *address, mr_sv session)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, session);
+    mr_pb_put_varint(&w, 6, 1);
+    mr_status *st = bench_call(b->net, address, MR_WORKER_SERVICE "RegisterGraph", &body, NULL);
+    bool knows = !st;
+    MR_CHECK(knows || mr_status_code(st) == MR_ABORTED);
+    mr_status_free(st);
+    return knows;
+}
+
+/* A master that is silent leaves nothing behind at its tasks. */
 MR_TEST(watch_frees_the_sessions_of_a_silent_master)
 {
     bench b;
-    float v;
+    mr_str body = {0}, reply = {0};
     begin(&b, 1, 1);
-    b.s.device = "/job:ps/task:0";
-    mr_out one = mr_const_f32(&b.s, 1);
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
-    mr_sleep_ns(INT64_C(1000000000));
-    door_of("worker0:1")->dumb = true;
+    MR_CHECK_OK(bench_call(b.net, "worker0:1", MR_MASTER_SERVICE "CreateSession", &body, &reply));
+    mr_sv session = mr_wire_field(mr_str_view(&reply), 1);
     mr_sleep_ns(2 * LOST_MS * INT64_C(1000000));
+    MR_CHECK(knows_session(&b, "ps0:1", session)); /* though nobody used it */
+    door_of("worker0:1")->dumb = true;
+    while (knows_session(&b, "ps0:1", session)) /* until the test's deadline */
+        mr_sleep_ns(50000000);
     door_of("worker0:1")->dumb = false;
-    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, one, NULL, &v), MR_ABORTED, "/job:ps/replica:0/task:0");
-    bench_end_session(&b);
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v)); /* and may begin anew */
+    mr_str_deinit(&reply);
+    bench_end(&b);
+}
+
+/* And one that is restarted. */
+MR_TEST(watch_frees_the_sessions_of_a_masters_earlier_life)
+{
+    bench b;
+    mr_str body = {0}, reply = {0};
+    begin(&b, 1, 1);
+    MR_CHECK_OK(bench_call(b.net, "worker0:1", MR_MASTER_SERVICE "CreateSession", &body, &reply));
+    mr_sv session = mr_wire_field(mr_str_view(&reply), 1);
+    MR_CHECK(knows_session(&b, "ps0:1", session));
+    door_of("ps0:1")->deaf = true; /* it does not hear the master's farewell */
+    bench_stop_task(&b, 1);
+    door_of("ps0:1")->deaf = false;
+    bench_start_task(&b, 1);
+    while (knows_session(&b, "ps0:1", session))
+        mr_sleep_ns(50000000);
+    mr_str_deinit(&reply);
     bench_end(&b);
 }
 
