@@ -228,15 +228,37 @@ static size_t plan_flow_bytes(const mr_plan *p)
            root->n_slots * sizeof(mr_value) + root->n_words * sizeof(uint32_t);
 }
 
-/* Of nodes that were not run yet nothing is known, and they are heavy. */
-static bool is_light(const mr_plan *p, uint64_t *ns)
+/* ---- light programs ---- */
+
+/* Beside these, ops with state may wait for somebody: for a file, a producer of data, a user. */
+static bool only_changes_variables(const mr_node *n)
+{
+    static const char *const beginnings[] = {"Var", "ReadVariableOp", "Assign", "Resource", "_", NULL};
+    for (int i = 0; beginnings[i]; i++)
+        if (strncmp(n->def->name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool may_be_light(const mr_plan *p)
 {
     if (p->n_frames > 1 || p->n_nodes > LIGHT_NODES)
         return false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        uint32_t flags = p->nodes[i].flags;
-        if (atomic_load_explicit(&p->heavy[i], memory_order_relaxed) ||
-            ((flags & MR_PN_ASYNC) && !(flags & MR_PN_TRANSFER)))
+        const mr_plan_node *n = &p->nodes[i];
+        if ((n->flags & MR_PN_ASYNC) && !(n->flags & MR_PN_TRANSFER))
+            return false;
+        if ((n->node->def->flags & MR_STATEFUL) && !only_changes_variables(n->node))
+            return false;
+    }
+    return true;
+}
+
+/* Of nodes that were not run yet nothing is known, and they are heavy. */
+static bool is_light(const mr_plan *p, uint64_t *ns)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        if (atomic_load_explicit(&p->heavy[i], memory_order_relaxed))
             return false;
         *ns += atomic_load_explicit(&p->cost_ns[i], memory_order_relaxed);
     }
@@ -246,11 +268,13 @@ static bool is_light(const mr_plan *p, uint64_t *ns)
 bool mr_program_is_light(const mr_program *p)
 {
     uint64_t ns = 0;
-    for (int i = 0; i < p->n_plans; i++)
+    for (int i = 0; p->may_be_light && i < p->n_plans; i++)
         if (!is_light(p->plans[i], &ns))
             return false;
-    return ns <= LIGHT_NS;
+    return p->may_be_light && ns <= LIGHT_NS;
 }
+
+/* ---- making them ---- */
 
 mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args,
                           int n_rets, mr_kernel_cache *kernels, mr_caller *caller, mr_program **out)
@@ -270,8 +294,11 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
         parts[i] = NULL;
     }
     p->flow_bytes = sizeof(mr_flow) + 2048; /* its rendezvous and cancellation */
-    for (int i = 0; i < p->n_plans; i++)
+    p->may_be_light = true;
+    for (int i = 0; i < p->n_plans; i++) {
         p->flow_bytes += plan_flow_bytes(p->plans[i]);
+        p->may_be_light &= may_be_light(p->plans[i]);
+    }
     if (st) {
         mr_program_free(p);
         p = NULL;

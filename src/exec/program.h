@@ -15,6 +15,7 @@ typedef struct mr_program {
     int n_args, n_rets;
     mr_caller *caller;
     size_t flow_bytes; /* about what one flow takes */
+    bool may_be_light; /* nothing in it can wait or go on for ever */
     _Atomic uint32_t n_runs;
     mr_mutex mu;
     mr_flow *spare MR_GUARDED_BY(mu);

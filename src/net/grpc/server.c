@@ -70,9 +70,9 @@ static void server_unref(mr_net_server *s)
 /* ---- the life of a call ---- */
 
 /* Lets go of gRPC's part, which the caller unrefs without the lock; NULL: it is gone already. */
-static grpc_call *detach_locked(call *k) MR_REQUIRES(k->server->mu)
+static grpc_call *detach_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
 {
-    mr_net_server *s = k->server;
+    MR_ASSERT(k->server == s);
     grpc_call *g = k->call;
     if (!g)
         return NULL;
@@ -91,7 +91,7 @@ static void call_unref(call *k)
     mr_net_server *s = k->server;
     mr_lock(&s->mu);
     bool last = mr_refs_drop(&k->refs);
-    grpc_call *g = last ? detach_locked(k) : NULL;
+    grpc_call *g = last ? detach_locked(s, k) : NULL;
     mr_unlock(&s->mu);
     if (!last)
         return;
@@ -121,8 +121,10 @@ static void start_batch(call *k, grpc_call *g, const grpc_op *ops, int n, mr_tag
 }
 
 /* gRPC's part with a reference; NULL: it is gone. */
-static grpc_call *get_call_locked(call *k) MR_REQUIRES(k->server->mu)
+static grpc_call *get_call_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
 {
+    MR_ASSERT(k->server == s);
+    (void)s;
     if (k->call)
         grpc_call_ref(k->call);
     return k->call;
@@ -207,7 +209,7 @@ void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
     while (k->running && !pthread_equal(k->running_in, pthread_self()))
         mr_cond_wait(&s->changed, &s->mu);
     k->replied = true;
-    grpc_call *g = get_call_locked(k);
+    grpc_call *g = get_call_locked(s, k);
     mr_unlock(&s->mu);
     if (g)
         send_answer(k, g, st, body);
@@ -266,7 +268,7 @@ static void read_done(mr_tag *t, bool ok)
     if (!st && s->stopping)
         st = mr_error(MR_UNAVAILABLE, "the server is shutting down");
     k->replied = st != NULL;
-    grpc_call *g = st ? get_call_locked(k) : NULL;
+    grpc_call *g = st ? get_call_locked(s, k) : NULL;
     mr_unlock(&s->mu);
     if (!st) {
         mr_refs_take(&k->refs); /* the handler's */
@@ -346,7 +348,7 @@ static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
     for (call *k = s->calls; k; k = k->next)
         if (!k->arrived && now - k->accepted_ns > s->arrival_ns) {
             k->arrived = true; /* as far as we care */
-            return get_call_locked(k);
+            return get_call_locked(s, k);
         }
     return NULL;
 }
@@ -494,7 +496,7 @@ static void detach_all(mr_net_server *s)
 {
     for (;;) {
         mr_lock(&s->mu);
-        grpc_call *g = s->calls ? detach_locked(s->calls) : NULL;
+        grpc_call *g = s->calls ? detach_locked(s, s->calls) : NULL;
         mr_unlock(&s->mu);
         if (!g)
             return;
