@@ -81,7 +81,7 @@ typedef struct mr_cut_edge { /* an edge that was cut */
     int line;       /* the receiving task: the first of its devices */
 } mr_cut_edge;
 /* Holds Recvs of a cut graph back until their values are of use. */
-mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *transfers, int n, mr_schedule how);
+mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *edges, int n, mr_schedule how);
 
 /* ---- guesses (passes/cost.c) ---- */
 int64_t mr_cost_bytes(mr_out o); /* -1: not known */

@@ -23,125 +23,155 @@
 #include "passes/passes.h"
 
 enum {
-    GROUP = 64,       /* Recvs looked at in one walk over the graph, a bit each */
+    GROUP = 64,         /* Recvs looked at in one walk over the graph, a bit each */
     LONGEST_WAY = 4096, /* steps back from a consumer in search of X */
-    TRIES = 4,        /* candidates for X, where there are several consumers */
-    SMALL = 4096,     /* bytes that are not worth a node */
+    TRIES = 4,          /* candidates for X, where there are several consumers */
+    SMALL = 4096,       /* bytes that are not worth a node */
+    NOWHERE = -1,
 };
+
+/* Nodes are told apart by their place in an order in which producers come first, and Sends before their Recvs. */
+typedef struct spot {
+    mr_node *node;
+    int first, n_data, n_in;           /* inputs: data edges, then control edges; without back edges */
+    bool merge, loop;                  /* a Merge; one that begins the iterations of a loop */
+    int64_t early_ns, cost_ns, late_ns; /* earliest start, length, latest start */
+    uint64_t after, before;            /* of a group, a bit each: is behind the Recv; waits for X */
+    mr_node *trigger;                  /* of an X */
+} spot;
 
 typedef struct job { /* one Recv */
     const mr_cut_edge *t;
+    int recv;
     int64_t latest_ns; /* its start */
-    const mr_node *at; /* on the way back from the first consumer: X, when it is one */
+    int at;            /* on the way back from the first consumer: X, when it is one */
     int n_steps;
     bool settled;
 } job;
 
 typedef struct scheduler {
     mr_graph *g;
-    const mr_cut_edge *transfers;
-    int n_transfers;
+    const mr_cut_edge *edges;
+    int n_edges;
     bool all; /* every Recv, as late as can be */
     mr_frames frames;
-    mr_node **order; /* producers first, Sends before their Recvs */
+    spot *spots;
     int n;
-    /* by id */
-    int64_t *early_ns, *cost_ns, *late_ns; /* start, length, latest start */
-    uint64_t *after, *before;              /* masks of a group: behind the Recv; waiting for X */
-    mr_node **triggers;                    /* of an X */
+    int *place_of; /* by id */
+    MR_VEC(int) inputs;
     MR_VEC(job) jobs;
 } scheduler;
 
-/* ---- edges ---- */
+/* ---- the graph ---- */
 
 static bool is_back_edge(const mr_node *src, const mr_node *dst) { return mr_node_is_next(src) && mr_node_is_merge(dst); }
 
-static int n_inputs(const mr_node *n) { return n->n_in + n->n_ctrl; }
-
-static mr_node *input(const mr_node *n, int i) { return i < n->n_in ? n->in[i].node : n->ctrl[i - n->n_in]; }
-
-/* While we are at work a Recv has a control edge from its Send: to the end of the world they are one graph. */
+/* While we are at work a Recv has a control edge from its Send: all devices are one graph. */
 static void join(scheduler *s)
 {
-    for (int i = 0; i < s->n_transfers; i++)
-        mr_node_add_control(s->transfers[i].recv, s->transfers[i].send);
+    for (int i = 0; i < s->n_edges; i++)
+        mr_node_add_control(s->edges[i].recv, s->edges[i].send);
 }
 
 static void part(scheduler *s)
 {
-    for (int i = 0; i < s->n_transfers; i++)
-        mr_node_remove_control(s->transfers[i].recv, s->transfers[i].send);
+    for (int i = 0; i < s->n_edges; i++)
+        mr_node_remove_control(s->edges[i].recv, s->edges[i].send);
+}
+
+static int place(const scheduler *s, const mr_node *n) { return s->place_of[n->id]; }
+
+static void fill(scheduler *s, int at, mr_node *n)
+{
+    spot *p = &s->spots[at];
+    *p = (spot){.node = n, .first = s->inputs.n, .merge = mr_node_is_merge(n), .cost_ns = mr_cost_node_ns(n)};
+    for (int i = 0; i < n->n_in + n->n_ctrl; i++) {
+        const mr_node *src = i < n->n_in ? n->in[i].node : n->ctrl[i - n->n_in];
+        if (p->merge && is_back_edge(src, n)) {
+            p->loop = true;
+            continue;
+        }
+        mr_vec_push(&s->inputs, place(s, src));
+        p->n_data += i < n->n_in;
+        p->n_in++;
+    }
+}
+
+static mr_status *lay_out(scheduler *s)
+{
+    mr_node **order = NULL;
+    MR_TRY(mr_graph_topological(s->g, &order, &s->n));
+    s->spots = mr_try_calloc((size_t)s->n, sizeof *s->spots);
+    s->place_of = mr_try_calloc((size_t)s->g->nodes.n, sizeof *s->place_of);
+    bool room = s->spots && s->place_of;
+    for (int i = 0; room && i < s->n; i++)
+        s->place_of[order[i]->id] = i;
+    for (int i = 0; room && i < s->n; i++)
+        fill(s, i, order[i]);
+    mr_free(order);
+    for (int i = 0; room && i < s->n_edges; i++) {
+        const mr_cut_edge *e = &s->edges[i];
+        s->spots[place(s, e->recv)].cost_ns = e->remote ? mr_cost_transfer_ns(e->send->in[0]) : 0;
+    }
+    return room ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory to schedule %d nodes", s->n);
 }
 
 /* ---- times ---- */
 
-static int64_t end_ns(const scheduler *s, const mr_node *n) { return s->early_ns[n->id] + s->cost_ns[n->id]; }
-
-static void measure(scheduler *s)
-{
-    for (int i = 0; i < s->n; i++)
-        s->cost_ns[s->order[i]->id] = mr_cost_node_ns(s->order[i]);
-    for (int i = 0; i < s->n_transfers; i++) {
-        const mr_cut_edge *t = &s->transfers[i];
-        s->cost_ns[t->recv->id] = t->remote ? mr_cost_transfer_ns(t->send->in[0]) : 0;
-    }
-}
+static int64_t end_ns(const spot *p) { return p->early_ns + p->cost_ns; }
 
 static int64_t find_earliest(scheduler *s)
 {
     int64_t end = 0;
-    for (int i = 0; i < s->n; i++) {
-        const mr_node *n = s->order[i];
-        int64_t start = 0;
-        for (int k = 0; k < n_inputs(n); k++)
-            if (!is_back_edge(input(n, k), n))
-                start = MR_MAX(start, end_ns(s, input(n, k)));
-        s->early_ns[n->id] = start;
-        end = MR_MAX(end, end_ns(s, n));
+    for (spot *p = s->spots; p < s->spots + s->n; p++) {
+        for (int k = 0; k < p->n_in; k++)
+            p->early_ns = MR_MAX(p->early_ns, end_ns(&s->spots[s->inputs.p[p->first + k]]));
+        end = MR_MAX(end, end_ns(p));
     }
     return end;
 }
 
+/* late_ns is when it must be done until all its consumers were looked at, then its start. */
 static void find_latest(scheduler *s, int64_t end)
 {
-    for (int i = s->n - 1; i >= 0; i--) {
-        const mr_node *n = s->order[i];
-        int64_t by = end;
-        for (int k = 0; k < n->uses.n; k++)
-            if (!is_back_edge(n, n->uses.p[k].node))
-                by = MR_MIN(by, s->late_ns[n->uses.p[k].node->id]);
-        s->late_ns[n->id] = by - s->cost_ns[n->id];
+    for (int i = 0; i < s->n; i++)
+        s->spots[i].late_ns = end;
+    for (spot *p = s->spots + s->n; p-- > s->spots;) {
+        p->late_ns -= p->cost_ns;
+        for (int k = 0; k < p->n_in; k++) {
+            spot *src = &s->spots[s->inputs.p[p->first + k]];
+            src->late_ns = MR_MIN(src->late_ns, p->late_ns);
+        }
     }
 }
 
 /* ---- which Recvs, and when ---- */
 
-static mr_node *first_consumer(const scheduler *s, const mr_cut_edge *t)
+static int first_consumer(const scheduler *s, const mr_cut_edge *e)
 {
-    mr_node *first = NULL;
-    for (int i = 0; i < t->value->uses.n; i++) {
-        mr_node *n = t->value->uses.p[i].node;
-        if (!first || s->late_ns[n->id] < s->late_ns[first->id])
-            first = n;
+    int first = NOWHERE;
+    for (int i = 0; i < e->value->uses.n; i++) {
+        int p = place(s, e->value->uses.p[i].node);
+        if (first < 0 || s->spots[p].late_ns < s->spots[first].late_ns)
+            first = p;
     }
     return first;
 }
 
 static void list_jobs(scheduler *s)
 {
-    for (int i = 0; i < s->n_transfers; i++) {
-        const mr_cut_edge *t = &s->transfers[i];
-        const mr_node *first = first_consumer(s, t);
-        if (first && (t->remote || s->all) && s->frames.of_node[t->recv->id] == 0)
-            mr_vec_push(&s->jobs, (job){.t = t, .latest_ns = s->late_ns[first->id], .at = first});
+    for (int i = 0; i < s->n_edges; i++) {
+        const mr_cut_edge *e = &s->edges[i];
+        int first = first_consumer(s, e);
+        if (first >= 0 && (e->remote || s->all) && s->frames.of_node[e->recv->id] == 0)
+            mr_vec_push(&s->jobs, (job){e, place(s, e->recv), s->spots[first].late_ns, first, 0, false});
     }
 }
 
 static int by_need(const void *a, const void *b)
 {
     const job *x = a, *y = b;
-    int64_t left = x->latest_ns, right = y->latest_ns;
-    return left != right ? (left < right ? 1 : -1) : x->t->recv->id - y->t->recv->id;
+    return x->latest_ns != y->latest_ns ? (x->latest_ns < y->latest_ns ? 1 : -1) : x->recv - y->recv;
 }
 
 /* The last first: each has the line of its task to itself for as long as it takes.  latest_ns was its arrival, and becomes
@@ -149,19 +179,17 @@ static int by_need(const void *a, const void *b)
 static mr_status *share_lines(scheduler *s)
 {
     int n_lines = 0;
-    for (int i = 0; i < s->n_transfers; i++)
-        n_lines = MR_MAX(n_lines, s->transfers[i].line + 1);
+    for (int i = 0; i < s->n_edges; i++)
+        n_lines = MR_MAX(n_lines, s->edges[i].line + 1);
     int64_t *free_until = mr_try_calloc((size_t)n_lines, sizeof *free_until);
     if (!free_until)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to schedule %d lines", n_lines);
     for (int i = 0; i < n_lines; i++)
         free_until[i] = INT64_MAX;
-    if (s->jobs.n > 0)
-        qsort(s->jobs.p, (size_t)s->jobs.n, sizeof(job), by_need);
-    for (int i = 0; i < s->jobs.n; i++) {
-        job *j = &s->jobs.p[i];
+    qsort(s->jobs.p, (size_t)s->jobs.n, sizeof(job), by_need);
+    for (job *j = s->jobs.p; j < s->jobs.p + s->jobs.n; j++) {
         int64_t *line = &free_until[j->t->line];
-        *line = MR_MIN(j->latest_ns, *line) - s->cost_ns[j->t->recv->id];
+        *line = MR_MIN(j->latest_ns, *line) - s->spots[j->recv].cost_ns;
         j->latest_ns = *line;
     }
     mr_free(free_until);
@@ -175,7 +203,7 @@ static void drop_useless(scheduler *s)
     for (int i = 0; i < s->jobs.n; i++) {
         const job *j = &s->jobs.p[i];
         int64_t bytes = mr_cost_bytes(j->t->send->in[0]);
-        bool useful = j->latest_ns > s->early_ns[j->t->recv->id] && (bytes < 0 || bytes > SMALL);
+        bool useful = j->latest_ns > s->spots[j->recv].early_ns && (bytes < 0 || bytes > SMALL);
         if (s->all || useful)
             s->jobs.p[n++] = *j;
     }
@@ -184,20 +212,19 @@ static void drop_useless(scheduler *s)
 
 /* ---- X ---- */
 
-static bool can_hold(const scheduler *s, const job *j, const mr_node *n)
+static bool can_hold(const scheduler *s, const job *j, const spot *p)
 {
-    return n != j->t->recv && strcmp(n->placed, j->t->recv->placed) == 0 && mr_frames_out(&s->frames, n) == 0 &&
-           !mr_node_is(n, "_Recv") && !mr_node_is(n, "_Send") && (s->all || end_ns(s, n) <= j->latest_ns);
+    return (s->all || end_ns(p) <= j->latest_ns) && strcmp(p->node->placed, j->t->recv->placed) == 0 &&
+           mr_frames_out(&s->frames, p->node) == 0 && !mr_node_is(p->node, "_Recv") && !mr_node_is(p->node, "_Send");
 }
 
-/* Something n waits for in any case; the one that ends last, and not because of the Recv (bit of its group). */
-static const mr_node *step_back(const scheduler *s, const mr_node *n, uint64_t bit)
+/* Something p waits for in any case; the one that ends last, and not because of the Recv (bit of its group). */
+static int step_back(const scheduler *s, const spot *p, uint64_t bit)
 {
-    const mr_node *last = NULL;
-    bool loop = mr_node_is_merge(n) && n->n_in == 2 && is_back_edge(n->in[1].node, n);
-    for (int i = mr_node_is_merge(n) && !loop ? n->n_in : 0; i < n_inputs(n); i++) {
-        const mr_node *src = input(n, i);
-        if (!is_back_edge(src, n) && !(s->after[src->id] & bit) && (!last || end_ns(s, src) > end_ns(s, last)))
+    int last = NOWHERE;
+    for (int i = p->merge && !p->loop ? p->n_data : 0; i < p->n_in; i++) {
+        int src = s->inputs.p[p->first + i];
+        if (!(s->spots[src].after & bit) && (last < 0 || end_ns(&s->spots[src]) > end_ns(&s->spots[last])))
             last = src;
     }
     return last;
@@ -206,61 +233,57 @@ static const mr_node *step_back(const scheduler *s, const mr_node *n, uint64_t b
 /* The next candidate; none (settled) when what comes further back is too early to be of use. */
 static void seek(const scheduler *s, job *j, uint64_t bit)
 {
-    while ((j->at = step_back(s, j->at, bit)) && ++j->n_steps < LONGEST_WAY) {
-        if (!s->all && end_ns(s, j->at) <= s->early_ns[j->t->recv->id])
+    while ((j->at = step_back(s, &s->spots[j->at], bit)) >= 0 && ++j->n_steps < LONGEST_WAY) {
+        const spot *p = &s->spots[j->at];
+        if (!s->all && end_ns(p) <= s->spots[j->recv].early_ns)
             break;
-        if (can_hold(s, j, j->at))
+        if (can_hold(s, j, p))
             return;
     }
-    j->at = NULL;
+    j->at = NOWHERE;
     j->settled = true;
 }
 
 static void mark_after(scheduler *s, const job *jobs, int n_jobs)
 {
-    memset(s->after, 0, sizeof *s->after * (size_t)s->g->nodes.n);
+    for (int i = 0; i < s->n; i++)
+        s->spots[i].after = 0;
     for (int i = 0; i < n_jobs; i++)
-        s->after[jobs[i].t->recv->id] |= (uint64_t)1 << i;
-    for (int i = 0; i < s->n; i++) {
-        const mr_node *n = s->order[i];
-        for (int k = 0; k < n_inputs(n); k++)
-            if (!is_back_edge(input(n, k), n))
-                s->after[n->id] |= s->after[input(n, k)->id];
-    }
+        s->spots[jobs[i].recv].after |= (uint64_t)1 << i;
+    for (spot *p = s->spots; p < s->spots + s->n; p++)
+        for (int k = 0; k < p->n_in; k++)
+            p->after |= s->spots[s->inputs.p[p->first + k]].after;
 }
 
-static uint64_t waits_for(const scheduler *s, const mr_node *n)
+static uint64_t waits_for(const scheduler *s, const spot *p)
 {
-    uint64_t any = 0, every = 0;
-    bool merge = mr_node_is_merge(n), first = true;
-    for (int i = 0; i < n_inputs(n); i++) {
-        if (is_back_edge(input(n, i), n))
-            continue;
-        uint64_t mask = s->before[input(n, i)->id];
-        if (merge && i < n->n_in) {
-            every = first ? mask : every & mask;
-            first = false;
-        } else {
+    uint64_t any = 0, every = p->merge && p->n_data > 0 ? ~(uint64_t)0 : 0;
+    for (int i = 0; i < p->n_in; i++) {
+        uint64_t mask = s->spots[s->inputs.p[p->first + i]].before;
+        if (p->merge && i < p->n_data)
+            every &= mask;
+        else
             any |= mask;
-        }
     }
     return any | every;
 }
 
 static void mark_before(scheduler *s, const job *jobs, int n_jobs)
 {
-    memset(s->before, 0, sizeof *s->before * (size_t)s->g->nodes.n);
-    for (int i = 0; i < n_jobs; i++)
-        if (jobs[i].at)
-            s->before[jobs[i].at->id] |= (uint64_t)1 << i;
     for (int i = 0; i < s->n; i++)
-        s->before[s->order[i]->id] |= waits_for(s, s->order[i]);
+        s->spots[i].before = 0;
+    for (int i = 0; i < n_jobs; i++)
+        if (jobs[i].at >= 0)
+            s->spots[jobs[i].at].before |= (uint64_t)1 << i;
+    for (spot *p = s->spots; p < s->spots + s->n; p++)
+        p->before |= waits_for(s, p);
 }
 
 static bool all_wait(const scheduler *s, const job *j, uint64_t bit)
 {
-    for (int i = 0; i < j->t->value->uses.n; i++)
-        if (!(s->before[j->t->value->uses.p[i].node->id] & bit))
+    const mr_node *value = j->t->value;
+    for (int i = 0; i < value->uses.n; i++)
+        if (!(s->spots[place(s, value->uses.p[i].node)].before & bit))
             return false;
     return true;
 }
@@ -293,18 +316,15 @@ static void find_holders(scheduler *s)
 
 /* ---- edges that hold ---- */
 
-static mr_status *trigger_of(scheduler *s, const mr_node *x, const char *placed, mr_node **out)
+static mr_status *make_trigger(scheduler *s, spot *x)
 {
-    if ((*out = s->triggers[x->id]))
-        return NULL;
-    char *name = mr_printf("%s/_recv_now", x->name);
+    char *name = mr_printf("%s/_recv_now", x->node->name);
     mr_node_builder *b = mr_node_begin(s->g, "ControlTrigger", mr_graph_unique_name(s->g, name));
     mr_free(name);
     mr_nb_internal(b);
-    mr_nb_control(b, s->g->nodes.p[x->id]);
-    MR_TRY(mr_node_finish(b, out));
-    (*out)->placed = placed;
-    s->triggers[x->id] = *out;
+    mr_nb_control(b, x->node);
+    MR_TRY(mr_node_finish(b, &x->trigger));
+    x->trigger->placed = x->node->placed;
     return NULL;
 }
 
@@ -312,66 +332,45 @@ static mr_status *hold(scheduler *s)
 {
     for (int i = 0; i < s->jobs.n; i++) {
         const job *j = &s->jobs.p[i];
-        mr_node *trigger;
-        if (!j->settled || !j->at)
+        if (!j->settled || j->at < 0)
             continue;
-        MR_TRY(trigger_of(s, j->at, j->t->recv->placed, &trigger));
-        mr_node_add_control(j->t->recv, trigger);
+        spot *x = &s->spots[j->at];
+        if (!x->trigger)
+            MR_TRY(make_trigger(s, x));
+        mr_node_add_control(j->t->recv, x->trigger);
     }
     return NULL;
 }
 
 /* ---- all of it ---- */
 
-static mr_status *begin(scheduler *s)
+static mr_status *schedule(scheduler *s)
 {
-    size_t n = (size_t)s->g->nodes.n;
     MR_TRY(mr_frames_find(s->g, &s->frames));
-    MR_TRY(mr_graph_topological(s->g, &s->order, &s->n));
-    s->early_ns = mr_try_calloc(n, sizeof *s->early_ns);
-    s->cost_ns = mr_try_calloc(n, sizeof *s->cost_ns);
-    s->late_ns = mr_try_calloc(n, sizeof *s->late_ns);
-    s->after = mr_try_calloc(n, sizeof *s->after);
-    s->before = mr_try_calloc(n, sizeof *s->before);
-    s->triggers = mr_try_calloc(n, sizeof(*s->triggers));
-    if (!s->early_ns || !s->cost_ns || !s->late_ns || !s->after || !s->before || !s->triggers)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to schedule %d nodes", s->g->nodes.n);
-    return NULL;
+    MR_TRY(lay_out(s));
+    find_latest(s, find_earliest(s));
+    list_jobs(s);
+    MR_TRY(share_lines(s));
+    drop_useless(s);
+    find_holders(s);
+    return hold(s);
 }
 
-static void end(scheduler *s)
+mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *edges, int n, mr_schedule how)
 {
-    mr_frames_deinit(&s->frames);
-    mr_free(s->order);
-    mr_free(s->early_ns);
-    mr_free(s->cost_ns);
-    mr_free(s->late_ns);
-    mr_free(s->after);
-    mr_free(s->before);
-    mr_free(s->triggers);
-    mr_vec_deinit(&s->jobs);
-}
-
-mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *transfers, int n, mr_schedule how)
-{
-    mr_status *st = NULL;
-    scheduler s = {.g = g, .transfers = transfers, .n_transfers = n, .all = how == MR_SCHEDULE_ALL};
+    scheduler s = {.g = g, .edges = edges, .n_edges = n, .all = how == MR_SCHEDULE_ALL};
     bool any = false;
     for (int i = 0; i < n; i++)
-        any |= transfers[i].remote || s.all;
+        any |= edges[i].remote || s.all;
     if (!any || how == MR_SCHEDULE_NONE)
         return NULL;
     join(&s);
-    MR_GO(begin(&s));
-    measure(&s);
-    find_latest(&s, find_earliest(&s));
-    list_jobs(&s);
-    MR_GO(share_lines(&s));
-    drop_useless(&s);
-    find_holders(&s);
-    MR_GO(hold(&s));
-out:
+    mr_status *st = schedule(&s);
     part(&s);
-    end(&s);
+    mr_frames_deinit(&s.frames);
+    mr_free(s.spots);
+    mr_free(s.place_of);
+    mr_vec_deinit(&s.inputs);
+    mr_vec_deinit(&s.jobs);
     return st;
 }
