@@ -10,8 +10,10 @@ void bench_start_task(bench *b, int i)
 {
     mr_server_def def = {.job = b->cluster.tasks.p[i].job, .task = b->cluster.tasks.p[i].number};
     MR_CHECK_OK(mr_cluster_copy(&b->cluster, &def.cluster));
+    mr_str_append(&def.config, b->task_config.p ? b->task_config.p : "", b->task_config.n);
     MR_CHECK_OK(mr_server_new(&def, &b->options, &b->servers[i]));
     MR_CHECK_OK(mr_server_start(b->servers[i]));
+    mr_str_deinit(&def.config);
     mr_cluster_deinit(&def.cluster);
 }
 

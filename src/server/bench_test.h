@@ -11,6 +11,7 @@ enum { BENCH_MAX_TASKS = 8 };
 typedef struct bench {
     mr_net *net;
     mr_server_options options; /* of tasks that start */
+    mr_sv task_config; /* likewise: a ConfigProto */
     mr_cluster cluster;
     mr_server *servers[BENCH_MAX_TASKS];
     int n;

@@ -10,7 +10,10 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
     mr_mutex_init(&h->mu);
     MR_TRY(mr_pool_new("serve", SERVING_THREADS + 1, &h->pool));
     MR_TRY(mr_fellows_new(h, c, self, false, &h->peers));
-    return mr_env_init(&h->env, config, mr_host_name(h));
+    MR_TRY(mr_env_init(&h->env, config, mr_host_name(h)));
+    for (int i = 1; i < h->env.n_devices; i++) /* it is the life of the process that peers want to know */
+        h->env.devices[i]->incarnation = h->env.devices[0]->incarnation;
+    return NULL;
 }
 
 void mr_host_add_peers(mr_host *h, mr_fellows *p)

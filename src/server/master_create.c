@@ -53,6 +53,26 @@ static void creation_unref(creation *c)
 
 /* ---- devices ---- */
 
+/* A device of another task is seen when it matches any filter, or there is none.  The config was read before. */
+static bool is_seen(const mr_msession *s, int task, const mr_device *d)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_device_name filter, name;
+    bool any = false, match = false;
+    mr_device_name_parse(mr_sv_of(d->name), &name);
+    mr_pb_reader_init(&r, mr_str_view(&s->config_proto));
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field != 4) { /* ConfigProto.device_filters */
+            mr_pb_skip(&r);
+            continue;
+        }
+        any = true;
+        match |= mr_device_name_parse(mr_pb_bytes(&r), &filter) && mr_device_name_matches(&filter, &name);
+    }
+    return match || !any || task == s->peers->self;
+}
+
 static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
 {
     mr_pb_reader r;
@@ -67,14 +87,16 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         mr_sv attributes = mr_pb_bytes(&r);
         /* In a cluster that was brought tasks have other names than they know. */
         MR_TRY(mr_device_attributes_decode_as(attributes, s->peers->brought ? mr_fellows_task(s->peers, task)->name : NULL, &d));
-        if (!d)
+        if (d && !s->lives[task])
+            s->lives[task] = d->incarnation;
+        if (!d || !is_seen(s, task, d)) {
+            mr_device_free(d);
             continue;
+        }
         s->devices = mr_realloc(s->devices, sizeof *s->devices * (size_t)(s->n_devices + 1));
         s->task_of = mr_realloc(s->task_of, sizeof *s->task_of * (size_t)(s->n_devices + 1));
         s->devices[s->n_devices] = d;
         s->task_of[s->n_devices++] = task;
-        if (!s->lives[task])
-            s->lives[task] = d->incarnation;
         if (mr_cluster_find_named(&s->peers->cluster, mr_sv_of(d->name)) != task)
             return mr_invalid("At %s is the task of %s, not %s: the cluster specs of the two differ",
                               mr_fellows_task(s->peers, task)->address, d->name, mr_fellows_task(s->peers, task)->name);

@@ -201,3 +201,76 @@ static void fails_steps_of_a_lost_task(mr_net *net)
 
 MR_TEST(server_fails_steps_of_a_lost_task) { fails_steps_of_a_lost_task(mr_net_loop()); }
 MR_TEST(server_fails_steps_of_a_lost_task_of_one_host) { fails_steps_of_a_lost_task(mr_net_local()); }
+
+/* ---- what a ConfigProto asks for ---- */
+
+/* Variables of an isolated session are its own. */
+MR_TEST(server_isolates_the_state_of_a_session)
+{
+    bench b;
+    float v = 0;
+    mr_pb_writer w;
+    bench_begin(&b, 1, 1);
+    mr_pb_writer_init(&w, &b.config);
+    mr_pb_put_varint(&w, 15, 1); /* isolate_session_state */
+    b.s.device = "/job:ps/task:0";
+    mr_out var = mr_emit0_with(mr_as(&b.s, "v"), "VariableV2",
+                               MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
+    mr_out set = mr_emit(&b.s, "Assign", var, mr_const_f32(&b.s, 10));
+    b.s.device = "/job:worker/task:0";
+    mr_out read = mr_emit(&b.s, "Neg", var);
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, set.node, &v));
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
+    MR_CHECK_NEAR(v, -10, 0);
+    mr_session *first = b.session;
+    b.session = NULL;
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized value v");
+    mr_session_free(first);
+    bench_end(&b);
+}
+
+/* A task that no filter lets through is not seen, and not waited for. */
+MR_TEST(server_filters_devices)
+{
+    bench b;
+    float v = 0;
+    mr_device_info *d;
+    int n;
+    mr_pb_writer w;
+    bench_begin(&b, 2, 1);
+    bench_stop_task(&b, 1);
+    mr_pb_writer_init(&w, &b.config);
+    mr_pb_put_bytes(&w, 4, MR_SV("/job:ps/task:0"));
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0";
+    mr_out y = mr_emit(&b.s, "Neg", x);
+    b.s.device = "/job:ps/task:1";
+    mr_out z = mr_emit(mr_as(&b.s, "z"), "Neg", x);
+    MR_CHECK_OK(bench_run(&b, x, 3, y, NULL, &v));
+    MR_CHECK_NEAR(v, -3, 0);
+    MR_CHECK_ERR(bench_run(&b, x, 3, z, NULL, &v), MR_INVALID_ARGUMENT, "z");
+    MR_CHECK_OK(b.session->ops->list_devices(b.session, &d, &n));
+    MR_CHECK_INT(n, 2);
+    mr_device_infos_free(d, n);
+    bench_end(&b);
+}
+
+/* Filters are for devices, not for whole tasks; those of the master's own task are always seen. */
+MR_TEST(server_filters_single_devices)
+{
+    bench b;
+    mr_device_info *d;
+    int n;
+    mr_pb_writer w;
+    bench_begin(&b, 2, 1);
+    mr_pb_writer_init(&w, &b.config);
+    mr_pb_put_bytes(&w, 4, MR_SV("/job:ps/task:0/device:CPU:1")); /* there is none */
+    mr_pb_put_bytes(&w, 4, MR_SV("/job:ps/task:1/device:CPU:0"));
+    mr_session *s = bench_session_of(&b);
+    MR_CHECK_OK(s->ops->list_devices(s, &d, &n));
+    MR_CHECK_INT(n, 2);
+    MR_CHECK_STR(d[0].name, "/job:worker/replica:0/task:0/device:CPU:0");
+    MR_CHECK_STR(d[1].name, "/job:ps/replica:0/task:1/device:CPU:0");
+    mr_device_infos_free(d, n);
+    bench_end(&b);
+}

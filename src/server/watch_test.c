@@ -140,6 +140,29 @@ MR_TEST(watch_ends_the_step_of_a_silent_task)
     bench_end(&b);
 }
 
+/* Also when it is only its second device that counts, and whoever receives from it, and nobody else, is to notice. */
+MR_TEST(watch_ends_what_comes_from_any_device_of_a_silent_task)
+{
+    bench b;
+    later l;
+    begin(&b, 2, 1);
+    b.task_config = MR_SV("\x0a\x07\x0a\x03" "CPU" "\x10\x02"); /* device_count { "CPU": 2 } */
+    for (int i = 0; i < 3; i++) {
+        bench_stop_task(&b, i);
+        bench_start_task(&b, i);
+    }
+    queue q = add_queue(&b, "/job:ps/task:0/device:CPU:1");
+    b.s.device = "/job:ps/task:1/device:CPU:1";
+    mr_out y = mr_emit(&b.s, "Neg", q.get);
+    start(&l, &b, y);
+    mr_sleep_ns(INT64_C(1000000000));
+    MR_CHECK(!l.over);
+    door_of("ps0:1")->dumb = true;
+    mr_thread_join(&l.thread);
+    MR_CHECK_ERR(l.st, MR_UNAVAILABLE, "/job:ps/replica:0/task:0 is lost: last heard of");
+    bench_end(&b);
+}
+
 /* A graph that is on its way to it. */
 MR_TEST(watch_ends_a_registration_with_a_silent_task)
 {
