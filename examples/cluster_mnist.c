@@ -137,14 +137,12 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void train(const network *n, const plan *p, const mr_digits *d)
+/* From a step to the last; returns the step then. */
+static int64_t train_from(const network *n, const plan *p, const mr_digits *d, int64_t step)
 {
     float figures[2], loss = 0, accuracy = 0; /* the last two smoothed over some fifty batches */
-    int64_t step = mr_supervisor_step(n->supervisor, status), start = step;
     double began = seconds(), per_step = (double)(p->batch * (p->aggregate ? p->aggregate : 1));
-    check("reading the step");
-    if (p->worker == 0 && step > 0)
-        printf("going on from step %lld\n", (long long)step);
+    int64_t start = step;
     mr_progress *bar = p->worker == 0 ? mr_progress_new(stdout, "training", step, p->total) : NULL;
     while (step < p->total) {
         step = train_step(n, p, d, step, figures);
@@ -156,8 +154,20 @@ static void train(const network *n, const plan *p, const mr_digits *d)
                                (double)(step - start) * per_step / (seconds() - began));
     }
     mr_progress_end(bar);
-    mr_supervisor_finish(n->supervisor, status);
-    check("finishing");
+    return step;
+}
+
+static void train(const network *n, const plan *p, const mr_digits *d)
+{
+    int64_t step = mr_supervisor_step(n->supervisor, status);
+    check("reading the step");
+    if (p->worker == 0 && step > 0)
+        printf("going on from step %lld\n", (long long)step);
+    do { /* again when variables were lost before the last checkpoint was made */
+        train_from(n, p, d, step);
+        step = mr_supervisor_finish(n->supervisor, status);
+        check("finishing");
+    } while (step < p->total);
 }
 
 static void test(const network *n, const mr_digits *d)

@@ -10,8 +10,9 @@
  *     mr_supervisor *s = mr_supervisor_new(m, &(mr_supervisor_options){sizeof(mr_supervisor_options), .task = t,
  *                                              .train = train, .checkpoints = "folder"}, status);
  *     mr_supervisor_start(s, status);
- *     while (step < total) step = mr_supervisor_train(s, feeds.., fetches.., status);
- *     mr_supervisor_finish(s, status);
+ *     do {
+ *         while (step < total) step = mr_supervisor_train(s, feeds.., fetches.., status);
+ *     } while ((step = mr_supervisor_finish(s, status)) < total);
  *
  * Between tasks float tensors can travel as bfloat16, at half the bytes: the lower 16 bits of each number are cut off, and come
  * back as zeros (a NaN stays one).  A session does so for all of them when its ConfigProto has
@@ -121,8 +122,10 @@ MR_EXPORT extern int64_t mr_supervisor_train(mr_supervisor *s, const TF_Output *
 MR_EXPORT extern void mr_supervisor_run(mr_supervisor *s, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values, int noutputs, const TF_Operation *const *targets, int ntargets, TF_Status *status);
 /* The global step; -1 after an error. */
 MR_EXPORT extern int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status);
-/* This worker is done.  With a barrier it leaves, and the chief waits for all to leave; the chief saves. */
-MR_EXPORT extern void mr_supervisor_finish(mr_supervisor *s, TF_Status *status);
+/* This worker is done.  With a barrier it leaves, and the chief waits for all to leave; the chief saves.  Returns the global
+ * step then (-1 after an error): when variables were lost meanwhile and came back from a checkpoint, it is lower than
+ * before, and training can go on. */
+MR_EXPORT extern int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *status);
 /* Whether this worker is the chief now: it has something to tell the user, say. */
 MR_EXPORT extern unsigned char mr_supervisor_is_chief(mr_supervisor *s);
 /* How often a session was lost. */

@@ -77,7 +77,7 @@ static int64_t train_until(int64_t total, const char *folder, int sync, float *l
         *loss = *(float *)TF_TensorData(out);
         TF_DeleteTensor(out);
     }
-    mr_supervisor_finish(s, st);
+    MR_CHECK_INT(mr_supervisor_finish(s, st), total);
     OK(st);
     MR_CHECK_INT(mr_supervisor_losses(s), 0);
     mr_supervisor_free(s);

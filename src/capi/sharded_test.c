@@ -1,6 +1,9 @@
 /* capi/sharded_test.c -- checkpoints of several parameter servers, over clusters in one process. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -192,14 +195,41 @@ static void put_file(const char *name)
     mr_free(path);
 }
 
+/* As if it had been written an hour ago. */
+static void make_old(const char *name)
+{
+    char *path = path_of(name);
+    struct timespec t[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    MR_CHECK_INT(utimensat(AT_FDCWD, path, t, 0), 0);
+    mr_free(path);
+}
+
+static void put_old_file(const char *name)
+{
+    put_file(name);
+    make_old(name);
+}
+
+MR_TEST(saver_leaves_alone_what_is_being_saved)
+{
+    char *prefix = path_of("m");
+    put_file("m-2.index.tempstate123");
+    put_file("m-2_temp_00000000deadbeef/part-00000-of-00002.index");
+    MR_CHECK_OK(mr_net_saver_clean(prefix));
+    MR_CHECK(has_file("m-2.index.tempstate123"));
+    MR_CHECK(has_file("m-2_temp_00000000deadbeef/part-00000-of-00002.index"));
+    mr_free(prefix);
+}
+
 MR_TEST(saver_cleans_up_after_saves_that_were_killed)
 {
     char *prefix = path_of("m");
     save_on(2, mr_net_saver_new_sharded, 1);
     int n = n_entries();
-    put_file("m-2.index.tempstate123");
-    put_file("m-2_temp_00000000deadbeef/part-00000-of-00002.data-00000-of-00001");
-    put_file("other.tempstate1");
+    put_old_file("m-2.index.tempstate123");
+    put_old_file("m-2_temp_00000000deadbeef/part-00000-of-00002.data-00000-of-00001");
+    make_old("m-2_temp_00000000deadbeef");
+    put_old_file("other.tempstate1");
     MR_CHECK_OK(mr_net_saver_clean(prefix));
     MR_CHECK_INT(n_entries(), n + 1);
     MR_CHECK(has_file("other.tempstate1"));

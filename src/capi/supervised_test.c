@@ -17,11 +17,13 @@ typedef struct team {
     bool sync;
     char *folder;
     _Atomic int64_t seen[N_WORKERS];   /* the newest step of each */
+    _Atomic int n_seen[N_WORKERS];     /* how many it has made */
     _Atomic int64_t fell_to[N_WORKERS]; /* the lowest step after a fall; -1: none */
     _Atomic bool crash[N_WORKERS];     /* ends as if killed */
     _Atomic bool leads[N_WORKERS];     /* is the chief */
     _Atomic int losses;
-    _Atomic bool hold; /* nobody ends yet */
+    _Atomic bool hold; /* nobody ends yet: something is to happen before */
+    int64_t last[N_WORKERS]; /* the step each ends with: so far its data goes */
     int64_t chief_ms; /* 0: worker 0 is the chief, without an election */
     int64_t saved; /* the newest checkpoint when a task was lost */
 } team;
@@ -64,6 +66,7 @@ static void note(team *t, int worker, int64_t step)
     if (step < t->seen[worker])
         t->fell_to[worker] = step;
     t->seen[worker] = step;
+    t->n_seen[worker]++;
 }
 
 static mr_status *train_some(player *p, mr_supervised *s, int64_t *step)
@@ -72,7 +75,7 @@ static mr_status *train_some(player *p, mr_supervised *s, int64_t *step)
     mr_out feeds[] = {p->l.x, p->l.y};
     mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2};
     mr_status *st = NULL;
-    while ((*step < TOTAL || p->t->hold) && !st && !p->t->crash[p->worker]) {
+    while ((*step < p->t->last[p->worker] || p->t->hold) && !st && !p->t->crash[p->worker]) {
         line_batch((*step * N_WORKERS + p->worker) * 8, 8, v);
         st = mr_supervised_train(s, &a, step);
         note(p->t, p->worker, *step);
@@ -92,13 +95,16 @@ static void play(void *arg)
     MR_CHECK_OK(mr_supervised_start(s));
     MR_CHECK_OK(mr_supervised_step(s, &step));
     note(p->t, p->worker, step);
-    mr_status *st = train_some(p, s, &step);
+    mr_status *st = NULL;
+    do {
+        st = train_some(p, s, &step);
+        if (!st && !p->t->crash[p->worker])
+            st = mr_supervised_finish(s, &step);
+    } while (!st && !p->t->crash[p->worker] && step < p->t->last[p->worker]);
     if (p->t->crash[p->worker])
         mr_status_free(st);
     else
         MR_CHECK_OK(st);
-    if (!p->t->crash[p->worker])
-        MR_CHECK_OK(mr_supervised_finish(s));
     p->t->losses += mr_supervised_losses(s);
     mr_supervised_free(s);
     mr_net_sync_free(p->sync);
@@ -112,6 +118,8 @@ static void begin(team *t, bool sync)
     rig_begin(&t->rig, N_PS, N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++)
         t->fell_to[i] = -1;
+    for (int i = 0; i < N_WORKERS; i++)
+        t->last[i] = TOTAL;
 }
 
 static void start_player(team *t, player *p, int worker)
@@ -171,6 +179,7 @@ static void play_all(team *t, void (*meanwhile)(team *t, player *players))
     for (int i = 0; i < N_WORKERS; i++)
         start_player(t, &players[i], i);
     meanwhile(t, players);
+    t->hold = false;
     for (int i = 0; i < N_WORKERS; i++)
         if (!players[i].ended)
             mr_thread_join(&players[i].thread);
@@ -185,6 +194,9 @@ static void lose_ps(team *t, int task)
     rig_stop(&t->rig, "ps", task);
     mr_sleep_ns(30000000);
     rig_start(&t->rig, "ps", task);
+    for (int i = 0; i < N_WORKERS; i++) /* all have found their way back */
+        for (int before = t->n_seen[i]; t->n_seen[i] < before + 2;)
+            mr_sleep_ns(2000000);
 }
 
 static void lose_ps_0(team *t, player *p) { (void)p, lose_ps(t, 0); }
@@ -205,12 +217,12 @@ static void lose_worker(team *t, player *p, int worker)
 static void lose_chief(team *t, player *p) { lose_worker(t, p, 0); }
 static void lose_worker_1(team *t, player *p) { lose_worker(t, p, 1); }
 
-static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, player *players), bool restores, bool hold)
+static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, player *players), bool restores)
 {
     team t;
     begin(&t, sync);
     t.chief_ms = chief_ms;
-    t.hold = hold;
+    t.hold = meanwhile != nothing_happens;
     play_all(&t, meanwhile);
     MR_CHECK(newest_saved(&t) >= TOTAL); /* by whoever was the chief in the end */
     MR_CHECK(!restores || t.losses >= N_WORKERS);
@@ -221,7 +233,7 @@ static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, p
 
 static void story(bool sync, void (*meanwhile)(team *t, player *players), bool restores)
 {
-    story_with(0, sync, meanwhile, restores, false);
+    story_with(0, sync, meanwhile, restores);
 }
 
 MR_TEST(supervised_trains_asynchronously) { story(false, nothing_happens, false); }
@@ -234,6 +246,21 @@ MR_TEST(supervised_sync_goes_on_without_ps_0) { story(true, lose_ps_0, true); }
 MR_TEST(supervised_sync_goes_on_without_ps_1) { story(true, lose_ps_1, true); }
 MR_TEST(supervised_sync_goes_on_without_its_chief) { story(true, lose_chief, false); }
 MR_TEST(supervised_sync_goes_on_without_a_worker) { story(true, lose_worker_1, false); }
+
+/* Who has less data leaves the barrier; the chief leads on, and saves when the last one has left. */
+static void uneven_story(int worker)
+{
+    team t;
+    begin(&t, true);
+    t.last[worker] = TOTAL / 3;
+    play_all(&t, nothing_happens);
+    MR_CHECK(newest_saved(&t) >= TOTAL);
+    MR_CHECK_INT(t.losses, 0);
+    end(&t);
+}
+
+MR_TEST(supervised_sync_chief_has_less_data) { uneven_story(0); }
+MR_TEST(supervised_sync_worker_has_less_data) { uneven_story(1); }
 
 /* ---- chiefs by election ---- */
 
@@ -272,14 +299,14 @@ static void lose_chief_for_long(team *t, player *p)
     start_player(t, &p[0], 0);
 }
 
-MR_TEST(supervised_elects_its_chief) { story_with(CHIEF_MS, false, nothing_happens, false, false); }
-MR_TEST(supervised_sync_elects_its_chief) { story_with(CHIEF_MS, true, nothing_happens, false, false); }
-MR_TEST(supervised_chief_is_followed) { story_with(CHIEF_MS, false, lose_chief_for_good, false, true); }
-MR_TEST(supervised_sync_chief_is_followed) { story_with(CHIEF_MS, true, lose_chief_for_good, false, true); }
-MR_TEST(supervised_chief_comes_back) { story_with(CHIEF_MS, false, lose_chief_for_long, false, true); }
-MR_TEST(supervised_sync_chief_comes_back) { story_with(CHIEF_MS, true, lose_chief_for_long, false, true); }
-MR_TEST(supervised_elects_without_ps_0) { story_with(CHIEF_MS, false, lose_ps_0, true, false); }
-MR_TEST(supervised_sync_elects_without_ps_0) { story_with(CHIEF_MS, true, lose_ps_0, true, false); }
+MR_TEST(supervised_elects_its_chief) { story_with(CHIEF_MS, false, nothing_happens, false); }
+MR_TEST(supervised_sync_elects_its_chief) { story_with(CHIEF_MS, true, nothing_happens, false); }
+MR_TEST(supervised_chief_is_followed) { story_with(CHIEF_MS, false, lose_chief_for_good, false); }
+MR_TEST(supervised_sync_chief_is_followed) { story_with(CHIEF_MS, true, lose_chief_for_good, false); }
+MR_TEST(supervised_chief_comes_back) { story_with(CHIEF_MS, false, lose_chief_for_long, false); }
+MR_TEST(supervised_sync_chief_comes_back) { story_with(CHIEF_MS, true, lose_chief_for_long, false); }
+MR_TEST(supervised_elects_without_ps_0) { story_with(CHIEF_MS, false, lose_ps_0, true); }
+MR_TEST(supervised_sync_elects_without_ps_0) { story_with(CHIEF_MS, true, lose_ps_0, true); }
 
 MR_TEST(supervised_gives_up_at_its_deadline)
 {

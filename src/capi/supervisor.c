@@ -120,9 +120,12 @@ void mr_supervisor_start(mr_supervisor *s, TF_Status *status)
     mr_capi_set_status(status, s ? mr_supervised_start(s->supervised) : no_supervisor());
 }
 
-void mr_supervisor_finish(mr_supervisor *s, TF_Status *status)
+int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *status)
 {
-    mr_capi_set_status(status, s ? mr_supervised_finish(s->supervised) : no_supervisor());
+    int64_t step = -1;
+    mr_status *st = s ? mr_supervised_finish(s->supervised, &step) : no_supervisor();
+    mr_capi_set_status(status, st);
+    return st ? -1 : step;
 }
 
 unsigned char mr_supervisor_is_chief(mr_supervisor *s) { return s && mr_supervised_is_chief(s->supervised); }

@@ -1,6 +1,8 @@
 /* train/saver.c -- the save and restore ops of a network, and the care of their folder. */
 #include "train/saver.h"
 
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -211,11 +213,19 @@ static mr_status *remove_file_of(void *ctx, const char *name)
     return NULL;
 }
 
+/* Nobody has written to it for so long that nobody will: another chief, whose place was taken, may still be at a save. */
+static bool is_abandoned(const char *path)
+{
+    enum { ABANDONED_S = 60 };
+    struct stat s;
+    return stat(mr_path_local(path), &s) == 0 && mr_wall_us() / 1000000 - (int64_t)s.st_mtime > ABANDONED_S;
+}
+
 static mr_status *remove_part(void *ctx, const char *name)
 {
     const removal *r = ctx;
     char *path = mr_checkpoint_resolve(r->folder, name);
-    if (mr_sv_starts(mr_sv_of(name), r->base.p))
+    if (mr_sv_starts(mr_sv_of(name), r->base.p) && is_abandoned(path))
         mr_status_free(mr_file_remove(path));
     mr_free(path);
     return NULL;
@@ -243,6 +253,10 @@ static mr_status *remove_leftover(void *ctx, const char *name)
     if (!mr_sv_starts(mr_sv_of(name), r->base.p))
         return NULL;
     char *path = mr_checkpoint_resolve(r->folder, name);
+    if (!is_abandoned(path)) {
+        mr_free(path);
+        return NULL;
+    }
     if (strstr(name + r->base.n, "_temp_") && mr_dir_exists(path)) {
         removal parts = {path, MR_SV("part")};
         mr_status_free(mr_dir_each(path, remove_part, &parts));

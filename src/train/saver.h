@@ -27,7 +27,7 @@ mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep);
 void mr_net_saver_free(mr_net_saver *s);
 mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
 mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);
-/* Removes what saves under this prefix left when they were killed.  For whoever alone saves there, before it begins. */
+/* Removes what saves under this prefix left when they were killed, a minute ago or more. */
 mr_status *mr_net_saver_clean(const char *prefix);
 /* *found false when the folder names no checkpoint; an error when it names some and none loads. */
 mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found);

@@ -268,7 +268,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
         mr_session_free(session);
         return mr_status_copy(s->recovery.why);
     }
-    if (s->recovery.chief && s->folder && !s->cleaned) { /* it alone saves there */
+    if (s->recovery.chief && s->folder && !s->cleaned) {
         mr_status_free(mr_net_saver_clean(s->prefix));
         s->cleaned = true;
     }
@@ -393,12 +393,25 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
     return st;
 }
 
+/* Who trains has not left, or has come back. */
+static void come_back(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    if (s->left) {
+        s->left = s->led = false;
+        s->worker.stamp = 0;
+        mr_cond_broadcast(&s->changed);
+    }
+    mr_unlock(&s->mu);
+}
+
 mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step)
 {
     train_arg t = {.a = a};
+    come_back(s);
     MR_TRY(with_session(s, train_once, &t));
     mr_report_step(t.step);
-    *step = t.step;
+    *step = s->last_step = t.step;
     return NULL;
 }
 
@@ -417,7 +430,12 @@ static mr_status *step_once(mr_supervised *s, mr_session *session, void *arg)
     return st;
 }
 
-mr_status *mr_supervised_step(mr_supervised *s, int64_t *step) { return with_session(s, step_once, step); }
+mr_status *mr_supervised_step(mr_supervised *s, int64_t *step)
+{
+    MR_TRY(with_session(s, step_once, step));
+    s->last_step = *step;
+    return NULL;
+}
 
 /* ---- the end ---- */
 
@@ -449,15 +467,12 @@ static mr_status *wait_for_all(mr_supervised *s)
     }
 }
 
-static mr_status *save_once(mr_supervised *s, mr_session *session, void *arg)
-{
-    (void)arg;
-    return mr_supervised_save(s, session);
-}
+static mr_status *save_once(mr_supervised *s, mr_session *session, void *arg) { return mr_supervised_save(s, session, arg); }
 
 /* Who has just come back to its place may not know yet that it is the chief. */
-mr_status *mr_supervised_finish(mr_supervised *s)
+mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step)
 {
+    *step = s->last_step;
     MR_TRY(with_session(s, confirm, NULL));
     if (s->o.sync) {
         mr_lock(&s->mu);
@@ -467,7 +482,7 @@ mr_status *mr_supervised_finish(mr_supervised *s)
         if (mr_supervised_is_chief(s))
             MR_TRY(wait_for_all(s));
     }
-    return mr_supervised_is_chief(s) && s->folder ? with_session(s, save_once, NULL) : NULL;
+    return mr_supervised_is_chief(s) && s->folder ? with_session(s, save_once, step) : NULL;
 }
 
 void mr_supervised_free(mr_supervised *s)

@@ -44,8 +44,10 @@ mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *
 mr_status *mr_supervised_run(mr_supervised *s, const mr_run_args *a);
 /* The global step now; a synchronous worker joins for it. */
 mr_status *mr_supervised_step(mr_supervised *s, int64_t *step);
-/* This worker has no more to do: leaves the barrier; the chief waits until all have, and saves. */
-mr_status *mr_supervised_finish(mr_supervised *s);
+/* This worker has no more to do: leaves the barrier; the chief waits until all have, and saves.  *step is the global one
+ * then, of the chief's last checkpoint: below what it was, when variables were lost meanwhile and came back from an earlier one.
+ * Then training may go on, and be finished again. */
+mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step);
 /* Ends its threads and closes the session; without mr_supervised_finish as if it had crashed.  NULL is fine. */
 void mr_supervised_free(mr_supervised *s);
 /* Whether this is the chief now. */

@@ -22,6 +22,7 @@ struct mr_supervised {
     mr_recovery recovery;
     mr_sync_worker worker;
     int n_losses;
+    int64_t last_step; /* the newest of this worker */
     bool cleaned; /* what killed saves had left */
 
     mr_mutex voting; /* one at a time; outside of mu */
@@ -39,7 +40,7 @@ struct mr_supervised {
     bool chief MR_GUARDED_BY(mu); /* in this era */
     bool ending MR_GUARDED_BY(mu);
     bool left MR_GUARDED_BY(mu); /* this worker has left the barrier */
-    bool led MR_GUARDED_BY(mu);  /* all have */
+    bool led MR_GUARDED_BY(mu);  /* all have; until this one trains again */
 
     mr_thread threads[MR_SUPERVISED_THREADS];
     int n_threads;
@@ -58,8 +59,8 @@ mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *read
 mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief);
 /* ABORTED when that is not what it is in this era. */
 mr_status *mr_supervised_confirm(mr_supervised *s, mr_session *session);
-/* A checkpoint of now. */
-mr_status *mr_supervised_save(mr_supervised *s, mr_session *session);
+/* A checkpoint of now, and its step. */
+mr_status *mr_supervised_save(mr_supervised *s, mr_session *session, int64_t *step);
 
 mr_status *mr_supervised_start_threads(mr_supervised *s);
 void mr_supervised_join_threads(mr_supervised *s);

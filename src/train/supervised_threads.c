@@ -34,6 +34,17 @@ static void fail(mr_supervised *s, const mr_status *st)
     mr_unlock(&s->mu);
 }
 
+/* All have left: until one comes back. */
+static void rest(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    s->led = true;
+    mr_cond_broadcast(&s->changed);
+    while (s->led && !s->ending)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
+}
+
 static void lead(void *arg)
 {
     mr_supervised *s = arg;
@@ -42,8 +53,10 @@ static void lead(void *arg)
     while ((session = mr_supervised_use_as_chief(s, &era))) {
         mr_status *st = mr_net_sync_lead(s->o.sync, session);
         mr_supervised_unuse(s);
-        if (!st)
-            break;
+        if (!st) {
+            rest(s);
+            continue;
+        }
         if (!mr_recovery_mends(st))
             fail(s, st);
         mr_supervised_lost(s, era, st);
@@ -87,20 +100,19 @@ static bool is_newest(const mr_supervised *s, int64_t step)
     return same;
 }
 
-static mr_status *save_now(mr_supervised *s, mr_session *session)
+static mr_status *save_now(mr_supervised *s, mr_session *session, int64_t *step)
 {
     mr_tensor *t;
     MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
-    int64_t step = 0;
-    mr_status *st = mr_fetched_i64(t, &step);
+    mr_status *st = mr_fetched_i64(t, step);
     mr_tensor_unref(t);
-    return st || is_newest(s, step) ? st : mr_net_save(s->saver, session, s->prefix, step);
+    return st || is_newest(s, *step) ? st : mr_net_save(s->saver, session, s->prefix, *step);
 }
 
-mr_status *mr_supervised_save(mr_supervised *s, mr_session *session)
+mr_status *mr_supervised_save(mr_supervised *s, mr_session *session, int64_t *step)
 {
     mr_lock(&s->saving);
-    mr_status *st = save_now(s, session);
+    mr_status *st = save_now(s, session, step);
     mr_unlock(&s->saving);
     return st;
 }
@@ -109,9 +121,10 @@ static void save_now_and_then(void *arg)
 {
     mr_supervised *s = arg;
     mr_session *session;
+    int64_t step;
     int era;
     while (sleep_for(s, s->o.save_ms) && (session = mr_supervised_use_as_chief(s, &era))) {
-        mr_status *st = mr_supervised_save(s, session);
+        mr_status *st = mr_supervised_save(s, session, &step);
         mr_supervised_unuse(s);
         if (mr_recovery_mends(st)) {
             mr_supervised_lost(s, era, st);

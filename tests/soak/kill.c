@@ -49,8 +49,9 @@ typedef struct run {
     killing kills[MAX_KILLS + 1];
     double longest_wait_s, longest_from_s; /* the latter after the start */
     int longest_worker;
-    long long reached; /* by any worker */
-    int ended;         /* the chief said so */
+    long long reached;    /* by any worker */
+    int ended;            /* the chief said so */
+    long long final_step; /* of the last checkpoint */
     double difference;
 } run;
 
@@ -177,7 +178,7 @@ static void look_at_entry(run *r, const entry *e)
 {
     if (e->step > r->reached)
         r->reached = e->step;
-    if (sscanf(e->what, "end %lf", &r->difference) == 1)
+    if (sscanf(e->what, "end %lld %lf", &r->final_step, &r->difference) == 2)
         r->ended = 1;
     for (int k = 0; e->step >= 0 && k < r->n_kills; k++)
         if (e->began_ns > r->kills[k].at_ns && e->step < r->kills[k].saved) {
@@ -331,7 +332,7 @@ static void count_left_behind(run *r)
 
 static int is_wrong(const run *r)
 {
-    return r->exit_code != 0 || !r->ended || !(r->difference < 1e-3) || r->reached < r->last_step || r->n_left_behind > 0 ||
+    return r->exit_code != 0 || !r->ended || !(r->difference < 1e-3) || r->final_step < r->last_step || newest_saved(r) < r->last_step || r->n_left_behind > 0 ||
            r->longest_wait_s > WAIT_LIMIT_S;
 }
 
@@ -383,7 +384,7 @@ static void report(const run *r, int number, unsigned seed)
     fprintf(stderr,
             "\nrun %d of seed %u, %s on %d ps and %d workers: exit code %d, %d kills, step %lld of %lld, difference %g, lost %d, "
             "longest wait %.1f s of worker %d from %.1f s on, %d processes left behind; what was written is in %s\n",
-            number, seed, r->sync ? "synchronous" : "asynchronous", r->n_ps, r->n_workers, r->exit_code, r->n_kills, r->reached,
+            number, seed, r->sync ? "synchronous" : "asynchronous", r->n_ps, r->n_workers, r->exit_code, r->n_kills, r->ended ? r->final_step : r->reached,
             r->last_step, r->ended ? r->difference : -1.0, r->lost, r->longest_wait_s, r->longest_worker, r->longest_from_s, r->n_left_behind, r->folder);
     for (int i = 0; i < r->n_kills; i++)
         fprintf(stderr, "  %.2f s %s%s", (double)(r->kills[i].at_ns - r->began_ns) * 1e-9, r->kills[i].task, i + 1 < r->n_kills ? "" : "\n");

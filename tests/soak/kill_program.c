@@ -7,7 +7,7 @@
  *
  *     A B S    a step, begun at A, complete at B, the global step then being S
  *     A B left this worker has nothing more to do
- *     A B end E  the chief is done; E is the largest difference to W and b
+ *     A B end S E  the chief is done, S is the step of the last checkpoint, E the largest difference to W and b
  *
  * Times are nanoseconds of the clock that all processes of the host share.  Public headers only. */
 #include <fcntl.h>
@@ -125,12 +125,10 @@ static long long enough(const program *p)
     return step;
 }
 
-static void train(program *p)
+static long long train(program *p, long long step)
 {
     char text[32];
     TF_Tensor *in[2];
-    long long step = mr_supervisor_step(p->supervisor, status);
-    check("reading the step");
     while (step < enough(p)) {
         long long began = now_ns();
         make_batch(p->worker, step, in);
@@ -142,6 +140,7 @@ static void train(program *p)
         write_log(p, began, text);
         usleep(2000); /* so that there is something left to kill */
     }
+    return step;
 }
 
 /* NaN is larger than all. */
@@ -182,13 +181,17 @@ int main(int argc, char **argv)
     build(&p, argc > 2 && strcmp(argv[2], "sync") == 0);
     mr_supervisor_start(p.supervisor, status);
     check("starting");
-    train(&p);
-    long long began = now_ns();
-    mr_supervisor_finish(p.supervisor, status);
-    check("finishing");
+    long long began, step = mr_supervisor_step(p.supervisor, status);
+    check("reading the step");
+    do { /* again when a parameter server was killed before the last checkpoint was made */
+        step = train(&p, step);
+        began = now_ns();
+        step = mr_supervisor_finish(p.supervisor, status);
+        check("finishing");
+    } while (step < enough(&p));
     write_log(&p, began, "left");
     if (p.worker == 0) {
-        snprintf(text, sizeof text, "end %.9g", difference(&p));
+        snprintf(text, sizeof text, "end %lld %.9g", step, difference(&p));
         write_log(&p, began, text);
     }
     mr_supervisor_free(p.supervisor);
