@@ -145,7 +145,7 @@ $(FUZZ): $(FUZZ_O) $(LIB_O)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
 .PHONY: fuzz fuzz-quick fuzz-run fuzz-selftest fuzz-selftest-run
-fuzz:                          ## every parser and every op, a few million inputs under sanitizers
+fuzz:                          ## every parser, every op and the services of a cluster, some million inputs under sanitizers
 	$(q)+$(call fuzz_with,all)
 fuzz-quick:                    ## a hundredth of that, the same inputs every time
 	$(q)+$(call fuzz_with,all --percent 1)
@@ -153,7 +153,7 @@ fuzz-run: $(FUZZ)
 	$(q)$(FUZZ) $(FUZZ_ARGS)
 
 # The script builds fuzzers with a bug in them out of the same objects, by the same flags.
-fuzz-selftest:                 ## plant ten known bugs, one at a time: the fuzzers must find each
+fuzz-selftest:                 ## plant known bugs, one at a time: the fuzzers must find each
 	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-selftest-run
 fuzz-selftest-run: $(FUZZ)
 	$(file >$(FUZZ).objects)$(foreach o,$(FUZZ_O) $(LIB_O),$(file >>$(FUZZ).objects,$(o)))

@@ -31,6 +31,7 @@ struct mr_net_server {
     mr_cond changed; /* a call ended, or a callback */
     loop_call *calls MR_GUARDED_BY(mu);
     bool stopping MR_GUARDED_BY(mu);
+    int n_handling MR_GUARDED_BY(mu); /* handlers that have not returned, whether they have answered or not */
     mr_refs refs; /* its owner's, and of calls */
 };
 
@@ -250,6 +251,8 @@ static void loop_stop(mr_net_server *s, int64_t grace_ns)
         end_request(r, mr_error(MR_UNAVAILABLE, "%s has stopped", s->address), NULL);
         mr_lock(&s->mu);
     }
+    while (s->n_handling > 0) /* they do not block, but what they use is to be freed */
+        mr_cond_wait(&s->changed, &s->mu);
     mr_unlock(&s->mu);
     server_unref(s);
 }
@@ -308,10 +311,22 @@ static loop_call *open_call(mr_net_server *s, mr_net_request *r)
         if (s->calls)
             s->calls->link = &c->next;
         s->calls = c;
+        s->n_handling++;
+        mr_refs_take(&s->refs); /* the handler's */
         r->body = (mr_bytes){0};
     }
     mr_unlock(&s->mu);
     return c;
+}
+
+static void handle_call(mr_net_server *s, loop_call *c)
+{
+    s->handle(s->arg, &c->base);
+    mr_lock(&s->mu);
+    s->n_handling--;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    server_unref(s);
 }
 
 static void loop_start(mr_net_peer *p, mr_net_request *r)
@@ -330,7 +345,7 @@ static void loop_start(mr_net_peer *p, mr_net_request *r)
     mr_unlock(&all_mu);
     loop_call *c = s ? open_call(s, r) : NULL;
     if (c) {
-        s->handle(s->arg, &c->base);
+        handle_call(s, c);
         return;
     }
     if (s)

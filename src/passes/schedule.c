@@ -186,7 +186,8 @@ static mr_status *share_lines(scheduler *s)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to schedule %d lines", n_lines);
     for (int i = 0; i < n_lines; i++)
         free_until[i] = INT64_MAX;
-    qsort(s->jobs.p, (size_t)s->jobs.n, sizeof(job), by_need);
+    if (s->jobs.n > 0)
+        qsort(s->jobs.p, (size_t)s->jobs.n, sizeof(job), by_need);
     for (job *j = s->jobs.p; j < s->jobs.p + s->jobs.n; j++) {
         int64_t *line = &free_until[j->t->line];
         *line = MR_MIN(j->latest_ns, *line) - s->spots[j->recv].cost_ns;

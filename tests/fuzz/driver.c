@@ -324,6 +324,25 @@ static void ended(driver *d, child *c, int wstatus)
     close(c->output_fd);
 }
 
+/* What all threads wait for, as far as a debugger is there: a signal shows the stack of one. */
+static void show_threads(const child *c)
+{
+    char target[32];
+    snprintf(target, sizeof(target), "%d", (int)c->pid);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(c->output_fd, 1);
+        dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 2);
+        unsetenv("LD_PRELOAD");
+        execlp("timeout", "timeout", "60", "gdb", "-p", target, "-batch", "-ex",
+               "thread apply all bt 40", (char *)NULL);
+        _exit(127);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+}
+
 static void kill_late(driver *d)
 {
     int64_t now = mr_now_ns();
@@ -334,7 +353,8 @@ static void kill_late(driver *d)
             continue;
         if (!c->late) {
             c->late = true;
-            c->late_ns = now;
+            show_threads(c);
+            c->late_ns = mr_now_ns();
             kill(c->pid, SIGABRT);
         } else if (now - c->late_ns > INT64_C(3000000000)) {
             kill(-c->pid, SIGKILL);

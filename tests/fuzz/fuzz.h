@@ -38,7 +38,8 @@ typedef struct fuzz_target {
     bool (*summary)(const int64_t *counts, int64_t n_runs, FILE *out, FILE *err);
 } fuzz_target;
 
-extern const fuzz_target fuzz_ops, fuzz_graph, fuzz_bundle, fuzz_text, fuzz_proto, fuzz_net;
+extern const fuzz_target fuzz_ops, fuzz_graph, fuzz_bundle, fuzz_text, fuzz_proto, fuzz_net,
+    fuzz_spec, fuzz_cluster;
 
 /* Keeps the input of the run at work, so that it can be saved when the run goes wrong. */
 void fuzz_note(fuzz_run *r, mr_sv input);

@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "tests/fuzz/fuzz.h"
 
-static const fuzz_target *const targets[] = {&fuzz_ops, &fuzz_graph, &fuzz_bundle, &fuzz_text,
-                                             &fuzz_proto, &fuzz_net};
+static const fuzz_target *const targets[] = {&fuzz_ops,   &fuzz_graph, &fuzz_bundle, &fuzz_text,
+                                             &fuzz_proto, &fuzz_net,   &fuzz_spec,   &fuzz_cluster};
 
 typedef struct settings {
     fuzz_options o;

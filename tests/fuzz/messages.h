@@ -1,0 +1,50 @@
+/* tests/fuzz/messages.h -- the messages of the cluster's services, remembered and mutated.
+ *
+ * A message made up from nothing names no session, no graph and no step, so it is refused in the
+ * first lines of its handler.  Those mutated here were heard between tasks that behave, and a
+ * lexicon of what they named (handles, keys, steps) is used to say old things anew: the mutants
+ * speak of what is there. */
+#ifndef MR_TESTS_FUZZ_MESSAGES_H
+#define MR_TESTS_FUZZ_MESSAGES_H
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/pb_tree.h"
+
+typedef struct fuzz_method {
+    const char *name; /* "/tensorflow.WorkerService/RunGraph" */
+    const ProtobufCMessageDescriptor *request, *response;
+    bool has_answers;     /* somebody asks this in a session, and reads the answer */
+    const char *seeds[2]; /* requests in text format, for what sessions rarely say */
+} fuzz_method;
+
+enum { FUZZ_N_METHODS = 23 };
+extern const fuzz_method fuzz_methods[FUZZ_N_METHODS];
+int fuzz_method_find(const char *name); /* -1 */
+
+typedef enum fuzz_word_kind {
+    WORD_SESSION, /* handles */
+    WORD_GRAPH,
+    WORD_PARTIAL,
+    WORD_KEY,  /* of a rendezvous */
+    WORD_NAME, /* of nodes and tensors */
+    WORD_DEVICE,
+    N_WORD_KINDS
+} fuzz_word_kind;
+
+typedef enum fuzz_number_kind { NUMBER_STEP, NUMBER_CALLABLE, N_NUMBER_KINDS } fuzz_number_kind;
+
+typedef struct fuzz_lexicon fuzz_lexicon;
+
+fuzz_lexicon *fuzz_lexicon_new(void);
+void fuzz_lexicon_free(fuzz_lexicon *l);
+/* A message that somebody who behaves has sent. */
+void fuzz_hear(fuzz_lexicon *l, int method, bool response, mr_sv bytes);
+void fuzz_hear_device(fuzz_lexicon *l, const char *name);
+/* A message of a method: one that was heard or a seed, with names of what is there now; changes
+ * many changes are made to it.  False: there is none. */
+bool fuzz_mutant(fuzz_rng *r, fuzz_lexicon *l, int method, bool response, int changes, mr_str *out);
+/* The same to a given message. */
+void fuzz_mutate(fuzz_rng *r, fuzz_lexicon *l, int method, bool response, mr_sv in, int changes,
+                 mr_str *out);
+
+#endif
