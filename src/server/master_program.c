@@ -1,4 +1,6 @@
 /* server/master_program.c -- from the names of a request to graphs for the tasks that take part. */
+#include <stdio.h>
+
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "server/master_internal.h"
@@ -156,6 +158,17 @@ static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
     return mr_graph_export(g, &p->parts[at].graph_def);
 }
 
+/* log_device_placement, as a session of this process does it: one line a node, on the master's stderr. */
+static void log_placement(mr_graph *const *parts, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; parts[i] && k < parts[i]->nodes.n; k++) {
+            const mr_node *node = parts[i]->nodes.p[k];
+            if (node)
+                fprintf(stderr, "%s: (%s): %s\n", node->name, node->def->name, node->placed ? node->placed : "");
+        }
+}
+
 static mr_status *cut(mr_msession *s, const mr_mnamed *n, mr_mprogram *p)
 {
     mr_status *st = NULL;
@@ -171,6 +184,8 @@ static mr_status *cut(mr_msession *s, const mr_mnamed *n, mr_mprogram *p)
                             .rendezvous = true,
                             .placements = &s->placements};
     MR_GO(mr_prepare(s->graph, &n->sig, &o, parts));
+    if (s->config.log_placement)
+        log_placement(parts, s->n_devices);
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
     for (int i = 0; i < s->n_devices; i++)
         if (parts[i])

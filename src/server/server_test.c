@@ -1,5 +1,10 @@
 /* server/server_test.c -- whole clusters in one process, over calls that stay inside it and over those between
  * processes of one host. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
 #include "server/bench_test.h"
 #include "server/host.h"
 #include "server/wire.h"
@@ -252,6 +257,33 @@ MR_TEST(server_filters_devices)
     MR_CHECK_OK(b.session->ops->list_devices(b.session, &d, &n));
     MR_CHECK_INT(n, 2);
     mr_device_infos_free(d, n);
+    bench_end(&b);
+}
+
+MR_TEST(server_logs_placements)
+{
+    bench b;
+    float v = 0;
+    mr_pb_writer w;
+    mr_str text = {0};
+    bench_begin(&b, 1, 1);
+    mr_pb_writer_init(&w, &b.config);
+    mr_pb_put_varint(&w, 8, 1); /* log_device_placement */
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0";
+    mr_out y = mr_emit(mr_as(&b.s, "minus"), "Neg", x);
+    char *path = mr_printf("%s/log", mr_test_dir());
+    int saved = dup(2);
+    MR_CHECK(freopen(path, "w", stderr));
+    mr_status *st = bench_run(&b, x, 3, y, NULL, &v);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    MR_CHECK_OK(st);
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    MR_CHECK(strstr(mr_str_z(&text), "minus: (Neg): /job:ps/replica:0/task:0/device:CPU:0\n"));
+    mr_str_deinit(&text);
+    mr_free(path);
     bench_end(&b);
 }
 
