@@ -79,6 +79,16 @@ static mr_status *add_file(mr_sv bytes, const char *keys)
     return st;
 }
 
+/* By its own path: it looks for its libraries beside that. */
+static mr_status *add_self(mr_agent_job *j)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0 || n == sizeof path)
+        return mr_error(MR_FAILED_PRECONDITION, "the path of this program is not known");
+    return add_word(&j->argv, &j->n_args, (mr_sv){path, (size_t)n});
+}
+
 static mr_status *add_grace(mr_agent_job *j, mr_sv text)
 {
     if (!mr_sv_to_i64(text, &j->grace_ms) || j->grace_ms < 0 || j->grace_ms > 600000)
@@ -89,7 +99,7 @@ static mr_status *add_grace(mr_agent_job *j, mr_sv text)
 mr_status *mr_agent_job_add(mr_agent_job *j, mr_agent_record kind, mr_sv bytes, const char *keys)
 {
     switch (kind) {
-    case MR_AGENT_SELF: return add_word(&j->argv, &j->n_args, MR_SV("/proc/self/exe"));
+    case MR_AGENT_SELF: return add_self(j);
     case MR_AGENT_ARG: return add_word(&j->argv, &j->n_args, bytes);
     case MR_AGENT_ENV: return memchr(bytes.p, '=', bytes.n) ? add_word(&j->env, &j->n_env, bytes) : mr_invalid("a variable has no =");
     case MR_AGENT_FILE: return add_file(bytes, keys);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "cli/cluster_args.h"
 #include "server/server.h"
@@ -24,9 +25,17 @@ static mr_status *read_def(mr_server_def *d)
     return st;
 }
 
+/* What the library has to say while it serves: nobody else is here to hear it. */
+static void print_log(void *arg, mr_log_level level, const char *file, int line, const char *text)
+{
+    (void)arg, (void)file, (void)line;
+    fprintf(stderr, "%s%s\n", level == MR_LOG_INFO ? "" : level == MR_LOG_WARNING ? "warning: " : "error: ", text);
+}
+
 static mr_status *serve(int n, char **args)
 {
     (void)n, (void)args;
+    mr_log_listen(print_log, NULL);
     mr_server_def d;
     mr_server *s = NULL;
     sigset_t mask;

@@ -23,7 +23,7 @@ static void own_folder(mr_str *out)
     Dl_info info;
     char self[4096];
     const char *path = dladdr((void *)(uintptr_t)&mu, &info) ? info.dli_fname : NULL;
-    if (!path || path[0] != '/') { /* a program knows only how it was called */
+    if (!path || path[0] != '/' || strncmp(path, "/proc/", 6) == 0) { /* a program knows only how it was called */
         ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
         self[n > 0 ? n : 0] = '\0';
         path = path && strchr(path, '/') && access(path, F_OK) == 0 ? path : self;

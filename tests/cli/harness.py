@@ -2,6 +2,7 @@
 
 A test is a function test_NAME(t); t runs commands with a deadline and knows every process they started, also those that
 left their parents: all carry the same variable TEST_MARK."""
+import concurrent.futures
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import uuid
@@ -49,6 +51,13 @@ def wait_until(condition, seconds, what):
         time.sleep(0.02)
 
 
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class Result:
     def __init__(self, code, out, err, seconds):
         self.code, self.out, self.err, self.seconds = code, out, err, seconds
@@ -83,7 +92,8 @@ class Test:
         try:
             out, err = p.communicate(timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
-            p.kill()
+            for q in [p.pid] + self.processes():  # others may hold its pipes
+                kill(q)
             out, err = p.communicate()
             raise Failed("it did not end:\n%s%s" % (out, err))
         return Result(p.returncode, out, err, time.monotonic() - (since or time.monotonic()))
@@ -108,9 +118,14 @@ class Test:
             f.write(text)
         return path
 
+    next_port, port_lock = 20000 + os.getpid() * 37 % 10000, threading.Lock()
+
     def ports(self, n):
-        """The first of n ports in a row that are free now."""
-        for first in range(20000 + os.getpid() % 10000, 60000, n):
+        """The first of n ports in a row that are free now, below those that the system gives; no two tests get the same."""
+        for _ in range(1000):
+            with Test.port_lock:
+                first = Test.next_port
+                Test.next_port = first + n if first + 2 * n < 32000 else 20000
             held = []
             try:
                 for i in range(n):
@@ -138,7 +153,7 @@ class Test:
                     found.append(int(name))
         return found
 
-    def none_left(self, seconds=5):
+    def none_left(self, seconds=10):
         wait_until(lambda: not self.processes(), seconds,
                    "processes end: %s" % [read_proc(p, "cmdline") for p in self.processes()])
 
@@ -153,30 +168,34 @@ class Test:
 
     def end(self):
         for p in self.processes():
-            try:
-                os.kill(p, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill(p)
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def run_one(name, fn, build):
+    """None, or what was wrong."""
+    t = Test(build)
+    try:
+        fn(t)
+        t.none_left()
+        return None
+    except Exception as e:  # one red line, whatever it was
+        return str(e) if isinstance(e, Failed) else traceback.format_exc()
+    finally:
+        t.end()
+
+
 def main(tests, build, part=""):
-    passed = failed = 0
-    for name, fn in tests:
-        if part not in name:
-            continue
-        t = Test(build)
-        try:
-            fn(t)
-            t.none_left()
-            passed += 1
-            print("ok " + name, flush=True)
-        except Exception as e:  # one red line and what was wrong, whatever it was
-            failed += 1
-            print("FAIL %s\n%s" % (name, e if isinstance(e, Failed) else traceback.format_exc()), flush=True)
-        finally:
-            t.end()
-    print("%d passed, %d failed" % (passed, failed))
+    """Several at a time: they mostly wait for processes."""
+    wanted = [(name, fn) for name, fn in tests if part in name]
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        ends = [(name, pool.submit(run_one, name, fn, build)) for name, fn in wanted]
+        for name, end in ends:
+            wrong = end.result()
+            failed += wrong is not None
+            print("ok " + name if wrong is None else "FAIL %s\n%s" % (name, wrong), flush=True)
+    print("%d passed, %d failed" % (len(wanted) - failed, failed))
     return failed == 0
 
 

@@ -31,13 +31,13 @@ def test_launch_gives_arguments_and_the_cluster(t):
 def test_launch_ends_all_when_the_chief_is_done(t):
     p = t.program('[ "$MILLRACE_TASK" = worker/0 ] && { sleep 0.5; exit 0; }\n' + FOREVER)
     r = t.run("launch", "--ps", "2", "--workers", "3", "--", p)
-    check(r.code == 0 and r.seconds < 5, "%d after %g s: %s" % (r.code, r.seconds, r.err))
+    check(r.code == 0 and r.seconds < 20, "%d after %g s: %s" % (r.code, r.seconds, r.err))
 
 
 def test_launch_kills_what_does_not_end(t):
     p = t.program('[ "$MILLRACE_TASK" = worker/0 ] && { sleep 0.5; exit 0; }\ntrap "" TERM\n' + FOREVER)
     r = t.run("launch", "--workers", "2", "--grace", "300", "--", p)
-    check(r.code == 0 and r.seconds < 4, "%d after %g s: %s" % (r.code, r.seconds, r.err))
+    check(r.code == 0 and r.seconds < 20, "%d after %g s: %s" % (r.code, r.seconds, r.err))
 
 
 def test_launch_restarts_within_the_limit_then_gives_the_exit_code(t):
@@ -56,14 +56,14 @@ def test_launch_a_program_that_is_not_there_is_not_tried_again(t):
     has_not(r.err, "restart 1")
 
 
-def test_launch_a_killed_task_is_back_within_a_second(t):
+def test_launch_a_killed_task_is_soon_back(t):
     p = t.program(FOREVER)
     l = t.start("launch", "--ps", "1", "--workers", "2", "--", p)
     for name in ("worker/1", "ps/0", "worker/0"):
         pid = t.task(name)
         wait_until(lambda: name != "ps/0" or b"serve" in read_proc(pid, "cmdline"), 5, "it runs its program")
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: any(p != pid for p in [t.task(name)]), 1, name + " is back")
+        wait_until(lambda: any(p != pid for p in [t.task(name)]), 3, name + " is back")
     l.terminate()
     r = t.finish(l)
     has(r.err, "worker/0 was killed by signal 9 (Killed); restart 1 of 3")
@@ -97,15 +97,15 @@ def test_launch_killed_by_9_leaves_nothing(t):
     check(os.path.isdir(folder), folder)
     l.kill()
     l.wait()
-    t.none_left(3)
-    wait_until(lambda: not os.path.exists(folder), 3, "%s is removed" % folder)
+    t.none_left()
+    wait_until(lambda: not os.path.exists(folder), 10, "%s is removed" % folder)
 
 
 def test_launch_kills_what_a_task_leaves_behind(t):
     p = t.program('sleep 1000 &\nexit 0\n')
     r = t.run("launch", "--ps", "0", "--", p)
     check(r.code == 0, r.err)
-    t.none_left(2)
+    t.none_left()
 
 
 def test_launch_secrets_are_private_and_on_no_command_line(t):
@@ -218,4 +218,4 @@ def test_launch_of_many_tasks_is_up_quickly(t):
     since = time.monotonic()
     r = t.run("launch", "--ps", "4", "--workers", "16", "--", p)
     check(r.code == 0, r.err)
-    check(time.monotonic() - since < 10, "20 tasks took %g s" % r.seconds)
+    check(time.monotonic() - since < 30, "20 tasks took %g s" % r.seconds)

@@ -100,7 +100,7 @@ def test_table_shows_state_rate_and_what_is_waited_for(t):
     shown, _ = frames(text)
     check(any(re.search(r"worker/1 +starting", f) for f in shown), "starting")
     rates = [float(m) for f in shown for m in re.findall(r"worker/0 +training +10\d\d +(\d+\.\d)", f)]
-    check(rates and all(20 < r < 60 for r in rates), str(rates))
+    check(rates and all(1 < r < 60 for r in rates), str(rates))
     check(any(re.search(r"ps/0 +serving", f) for f in shown), "serving")
     check(any(re.search(r"worker/0 +waiting +1100 +0.0 +the token of step 1101", f) for f in shown), shown[-3])
 
@@ -118,7 +118,7 @@ def test_table_leaves_only_lines_behind(t):
 def test_table_draws_each_frame_in_one_piece(t):
     text, _, _ = on_terminal(t, "launch", "--ps", "0", "--", t.program(REPORTER))
     pieces = [p for p in re.split(r"(?<=\x1b\[\?2026l)", text) if p]
-    check(5 < len(pieces) < 60, "%d frames" % len(pieces))
+    check(3 < len(pieces) < 100, "%d frames" % len(pieces))
     for p in pieces:
         check(p.startswith("\x1b[?2026h") and p.endswith("\x1b[?2026l"), repr(p[:200]))
         has_not(p[:-20], "\x1b[2J")  # nothing is cleared before it is drawn again
