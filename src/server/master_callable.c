@@ -47,8 +47,7 @@ static mr_status *parse_options(mr_sv options, mr_mrequest *q)
         case 2: mr_vec_push(&q->fetches, v); break;
         case 3: mr_vec_push(&q->targets, v); break;
         case 4: MR_TRY(mr_run_options_parse(v, &q->options)); break;
-        case 5:
-            return mr_error(MR_UNIMPLEMENTED, "CallableOptions.tensor_connection: %.*s", MR_SV_ARG(mr_wire_field(v, 1)));
+        case 5: mr_vec_push(&q->connections, v); break;
         case 6:
         case 7: MR_TRY(check_device(v)); break;
         default: mr_pb_skip(&r);
@@ -184,6 +183,8 @@ static mr_status *fill(mr_mstep *t, const callable_request *q)
         mr_vec_push(&t->q.fetches, named->fetches.p[i]);
     for (int i = 0; i < named->targets.n; i++)
         mr_vec_push(&t->q.targets, named->targets.p[i]);
+    for (int i = 0; i < named->connections.n; i++)
+        mr_vec_push(&t->q.connections, named->connections.p[i]);
     t->q.options = named->options;
     return mr_mprogram_get(t->session, &t->q, false, &t->program);
 }

@@ -129,6 +129,7 @@ typedef struct mr_mrequest { /* a RunStepRequest, views into its bytes */
     MR_VEC(mr_sv) feeds;   /* names */
     MR_VEC(mr_sv) values;  /* TensorProtos */
     MR_VEC(mr_sv) fetches, targets;
+    MR_VEC(mr_sv) connections; /* of a callable: TensorConnections */
     mr_run_options options;
     int64_t request;
     bool errors_in_body;

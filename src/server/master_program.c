@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "server/master_internal.h"
+#include "server/wire.h"
 
 /* ---- RunStepRequest ---- */
 
@@ -13,6 +14,7 @@ void mr_mrequest_deinit(mr_mrequest *q)
     mr_vec_deinit(&q->values);
     mr_vec_deinit(&q->fetches);
     mr_vec_deinit(&q->targets);
+    mr_vec_deinit(&q->connections);
 }
 
 static void parse_feed(mr_pb_reader *r, mr_mrequest *q)
@@ -103,6 +105,49 @@ mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *n)
     return NULL;
 }
 
+/* ---- connections ---- */
+
+/* Whoever takes `to` takes `from` in its place. */
+static mr_status *connect_one(mr_graph *g, const mr_mrequest *q, mr_sv connection)
+{
+    mr_out from, to, fed;
+    MR_TRY(find_out(g, mr_wire_field(connection, 1), &from));
+    MR_TRY(find_out(g, mr_wire_field(connection, 2), &to));
+    for (int i = 0; i < q->feeds.n; i++) {
+        MR_TRY(find_out(g, q->feeds.p[i], &fed));
+        if (mr_out_eq(fed, to))
+            return mr_invalid("Tensor %s:%d is both fed and connected", to.node->name, to.index);
+    }
+    for (int i = 0; i < g->nodes.n; i++) {
+        mr_node *n = g->nodes.p[i];
+        for (int k = 0; n && k < n->n_in; k++)
+            if (mr_out_eq(n->in[k], to))
+                MR_TRY(mr_node_set_input(n, k, from));
+    }
+    return NULL;
+}
+
+/* The graph of a callable with tensor_connection.  It is read once more in the end, since a connection may close a
+ * circle. */
+static mr_status *connected(const mr_graph *g, const mr_mrequest *q, mr_graph **out)
+{
+    mr_status *st = NULL;
+    mr_str def = {0};
+    mr_graph *rewired = mr_graph_new();
+    *out = mr_graph_new();
+    MR_GO(mr_graph_export(g, &def));
+    MR_GO(mr_graph_import(rewired, mr_str_view(&def), NULL, NULL));
+    for (int i = 0; i < q->connections.n; i++)
+        MR_GO(connect_one(rewired, q, q->connections.p[i]));
+    mr_str_clear(&def);
+    MR_GO(mr_graph_export(rewired, &def));
+    MR_GO(mr_graph_import(*out, mr_str_view(&def), NULL, NULL));
+out:
+    mr_graph_unref(rewired);
+    mr_str_deinit(&def);
+    return st;
+}
+
 /* ---- making ---- */
 
 void mr_mprogram_free(mr_mprogram *p)
@@ -169,7 +214,8 @@ static void log_placement(mr_graph *const *parts, int n)
         }
 }
 
-static mr_status *cut(mr_msession *s, const mr_mnamed *n, mr_mprogram *p)
+/* The session's own graph keeps the places of its nodes. */
+static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogram *p)
 {
     mr_status *st = NULL;
     mr_graph **parts = mr_new_array(mr_graph *, s->n_devices + 1);
@@ -182,8 +228,8 @@ static mr_status *cut(mr_msession *s, const mr_mnamed *n, mr_mprogram *p)
                             .lossy = s->config.lossy_sends,
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
-                            .placements = &s->placements};
-    MR_GO(mr_prepare(s->graph, &n->sig, &o, parts));
+                            .placements = g == s->graph ? &s->placements : NULL};
+    MR_GO(mr_prepare(g, &n->sig, &o, parts));
     if (s->config.log_placement)
         log_placement(parts, s->n_devices);
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
@@ -205,20 +251,26 @@ static mr_status *make_program(mr_msession *s, const mr_mrequest *q, bool partia
 {
     mr_status *st = NULL;
     mr_mnamed n = {0};
+    mr_graph *g = s->graph, *own = NULL;
     mr_mprogram *p = mr_new(mr_mprogram);
     p->session = s;
     p->partial = partial;
     p->n_feeds = q->feeds.n;
     p->n_fetches = q->fetches.n;
-    MR_GO(mr_mnamed_find(s->graph, q, &n));
+    if (q->connections.n) {
+        MR_GO(connected(s->graph, q, &own));
+        g = own;
+    }
+    MR_GO(mr_mnamed_find(g, q, &n));
     MR_GO(make_keys(s, n.sig.feeds, p->n_feeds, &p->feed_keys));
     MR_GO(make_keys(s, n.sig.fetches, p->n_fetches, &p->fetch_keys));
-    MR_GO(cut(s, &n, p));
+    MR_GO(cut(s, g, &n, p));
     *out = p;
     p = NULL;
 out:
     mr_mprogram_free(p);
     mr_mnamed_deinit(&n);
+    mr_graph_unref(own);
     return st;
 }
 
@@ -237,6 +289,7 @@ static void make_key(const mr_mrequest *q, bool partial, mr_str *key)
     add_names(key, q->feeds.p, q->feeds.n);
     add_names(key, q->fetches.p, q->fetches.n);
     add_names(key, q->targets.p, q->targets.n);
+    add_names(key, q->connections.p, q->connections.n);
 }
 
 mr_mprogram *mr_mprogram_find(mr_msession *s, const mr_mrequest *q)

@@ -305,6 +305,49 @@ MR_TEST(callable_runs_until_it_is_released)
     end_callable(&k);
 }
 
+static mr_status *make_connected(callable *k, const char *from, const char *to, const char *feed, const char *fetch)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k->session));
+    size_t mark = mr_pb_begin(&w, 2);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(feed));
+    mr_pb_put_bytes(&w, 2, mr_sv_of(fetch));
+    size_t connection = mr_pb_begin(&w, 5);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(from));
+    mr_pb_put_bytes(&w, 2, mr_sv_of(to));
+    mr_pb_end(&w, connection);
+    mr_pb_end(&w, mark);
+    k->handle = 0;
+    return call(k, MR_MASTER_SERVICE "MakeCallable", &body);
+}
+
+MR_TEST(callable_connects_tensors)
+{
+    callable k;
+    float v = 0;
+    begin_callable(&k);
+    /* The graph has x and y = Neg(x); extended by z and w = Square(z). */
+    mr_out z = mr_placeholder(&k.b.s, MR_FLOAT, "z", &mr_pshape_scalar);
+    mr_emit(mr_as(&k.b.s, "w"), "Square", z);
+    mr_str body = {0}, graph = {0};
+    mr_pb_writer w;
+    MR_CHECK_OK(mr_graph_export_since(k.b.g, 2, &graph));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, mr_str_view(&k.session));
+    mr_pb_put_bytes(&w, 2, mr_str_view(&graph));
+    mr_str_deinit(&graph);
+    MR_CHECK_OK(call(&k, MR_MASTER_SERVICE "ExtendSession", &body));
+    MR_CHECK_OK(make_connected(&k, "y:0", "z:0", "x:0", "w:0"));
+    MR_CHECK_OK(run_callable(&k, 1, 3, &v));
+    MR_CHECK_NEAR(v, 9, 0); /* Square(Neg(3)) */
+    MR_CHECK_ERR(make_connected(&k, "y:0", "z:0", "z:0", "w:0"), MR_INVALID_ARGUMENT, "both fed and connected");
+    MR_CHECK_ERR(make_connected(&k, "gone:0", "z:0", "x:0", "w:0"), MR_NOT_FOUND, "gone");
+    MR_CHECK_ERR(make_connected(&k, "y:0", "x:0", "z:0", "y:0"), MR_INVALID_ARGUMENT, "y"); /* a circle */
+    end_callable(&k);
+}
+
 MR_TEST(callable_tells_what_is_wrong_when_it_is_made)
 {
     callable k;
