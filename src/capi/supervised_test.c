@@ -23,6 +23,7 @@ typedef struct team {
     _Atomic bool leads[N_WORKERS];     /* is the chief */
     _Atomic int losses;
     _Atomic bool hold; /* nobody ends yet: something is to happen before */
+    int n_returns;           /* how often worker 0 trains on when it has finished */
     int64_t last[N_WORKERS]; /* the step each ends with: so far its data goes */
     int64_t chief_ms; /* 0: worker 0 is the chief, without an election */
     int64_t saved; /* the newest checkpoint when a task was lost */
@@ -101,6 +102,12 @@ static void play(void *arg)
         if (!st && !p->t->crash[p->worker])
             st = mr_supervised_finish(s, &step);
     } while (!st && !p->t->crash[p->worker] && step < p->t->last[p->worker]);
+    for (int i = 0; i < p->t->n_returns && p->worker == 0 && !st; i++) {
+        p->t->last[0] = step + 3;
+        st = train_some(p, s, &step);
+        if (!st)
+            st = mr_supervised_finish(s, &step);
+    }
     if (p->t->crash[p->worker])
         mr_status_free(st);
     else
@@ -261,6 +268,17 @@ static void uneven_story(int worker)
 
 MR_TEST(supervised_sync_chief_has_less_data) { uneven_story(0); }
 MR_TEST(supervised_sync_worker_has_less_data) { uneven_story(1); }
+
+/* As after a loss between the last step and the last checkpoint; the others have left for good. */
+MR_TEST(supervised_sync_chief_trains_on_after_it_finished)
+{
+    team t;
+    begin(&t, true);
+    t.n_returns = 30;
+    play_all(&t, nothing_happens);
+    MR_CHECK(newest_saved(&t) >= TOTAL + 3 * t.n_returns);
+    end(&t);
+}
 
 /* ---- chiefs by election ---- */
 

@@ -34,15 +34,17 @@ static void fail(mr_supervised *s, const mr_status *st)
     mr_unlock(&s->mu);
 }
 
-/* All have left: until one comes back. */
-static void rest(mr_supervised *s)
+/* All have left: until this worker comes back.  False: it has not even left. */
+static bool rest(mr_supervised *s)
 {
     mr_lock(&s->mu);
-    s->led = true;
+    bool left = s->left;
+    s->led = left;
     mr_cond_broadcast(&s->changed);
     while (s->led && !s->ending)
         mr_cond_wait(&s->changed, &s->mu);
     mr_unlock(&s->mu);
+    return left;
 }
 
 static void lead(void *arg)
@@ -53,10 +55,10 @@ static void lead(void *arg)
     while ((session = mr_supervised_use_as_chief(s, &era))) {
         mr_status *st = mr_net_sync_lead(s->o.sync, session);
         mr_supervised_unuse(s);
-        if (!st) {
-            rest(s);
+        if (!st && rest(s))
             continue;
-        }
+        if (!st) /* by a word from before it came back; it has to join again */
+            st = mr_error(MR_ABORTED, "The barrier ended without its chief");
         if (!mr_recovery_mends(st))
             fail(s, st);
         mr_supervised_lost(s, era, st);

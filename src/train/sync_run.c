@@ -191,7 +191,8 @@ static mr_status *drain(chief *c)
     return st;
 }
 
-/* Who has left is known from before, or was written down at the parameter server; either may have been lost. */
+/* Who has left is known from before, or was written down at the parameter server; either may have been lost.  Not of this
+ * process's own worker: it says so itself, each time anew. */
 static mr_status *find_left(chief *c)
 {
     small_run none = {.n = 0};
@@ -200,7 +201,7 @@ static mr_status *find_left(chief *c)
     MR_TRY(run(&none, c->s, NULL, &c->y->left, &t, 1));
     mr_status *st = t->dtype == MR_BOOL && t->n == n ? NULL : mr_error(MR_INTERNAL, "The list of who has left is none");
     for (int i = 0; i < n && !st; i++)
-        if (c->y->knew_left[i] || MR_DATA(bool, t)[i])
+        if (i != c->y->o.worker && (c->y->knew_left[i] || MR_DATA(bool, t)[i]))
             mr_sync_remember_left(&c->sync, i);
     mr_tensor_unref(t);
     return st;
