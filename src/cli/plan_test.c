@@ -1,0 +1,118 @@
+/* cli/plan_test.c */
+#include "cli/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "tests/harness/test.h"
+
+static const char *const schedulers[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK",
+                                         "PMI_SIZE", "SLURM_PROCID", "SLURM_STEP_ID", "TF_CONFIG"};
+
+static mr_plan_args asked(int64_t ps, int64_t workers)
+{
+    for (int i = 0; i < MR_COUNT(schedulers); i++)
+        unsetenv(schedulers[i]);
+    return (mr_plan_args){.cluster.task = MR_NOT_GIVEN, .n_ps = ps, .n_workers = workers};
+}
+
+/* "ps/0 a:1 by a, worker/0 b:2": each task, its address, and the host of ssh. */
+static const char *told(const mr_plan *p)
+{
+    static char text[2048];
+    text[0] = 0;
+    for (int i = 0; i < p->cluster.tasks.n; i++) {
+        const mr_task_address *t = &p->cluster.tasks.p[i];
+        const char *host = p->hosts ? p->hosts[i] : NULL;
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s/%d %s%s%s", i ? ", " : "", t->job, t->number, t->address,
+                 host ? " by " : "", host ? host : "");
+    }
+    return text;
+}
+
+static void check(const mr_plan_args *a, int only, const char *expected)
+{
+    mr_plan p;
+    MR_CHECK_OK(mr_plan_make(a, &p));
+    MR_CHECK_STR(told(&p), expected);
+    MR_CHECK_INT(p.only, only);
+    mr_plan_deinit(&p);
+}
+
+MR_TEST(plan_of_one_machine_has_free_ports_or_those_asked_for)
+{
+    mr_plan_args a = asked(1, 2);
+    mr_plan p;
+    MR_CHECK_OK(mr_plan_make(&a, &p));
+    MR_CHECK_INT(p.cluster.tasks.n, 3);
+    MR_CHECK(strcmp(p.cluster.tasks.p[0].address, p.cluster.tasks.p[1].address) != 0);
+    MR_CHECK(!mr_plan_is_chief(&p, 0) && mr_plan_is_chief(&p, 1) && !mr_plan_is_chief(&p, 2));
+    mr_plan_deinit(&p);
+    a.port = 5000;
+    check(&a, -1, "ps/0 127.0.0.1:5000, worker/0 127.0.0.1:5001, worker/1 127.0.0.1:5002");
+}
+
+MR_TEST(plan_deals_ps_and_workers_out_to_hosts_in_turn)
+{
+    mr_plan_args a = asked(2, 4);
+    a.hosts = "a,me@b:2";
+    check(&a, -1,
+          "ps/0 a:2222 by a, ps/1 b:2223 by me@b, worker/0 a:2224 by a, worker/1 b:2225 by me@b, worker/2 b:2226 by me@b, "
+          "worker/3 a:2227 by a");
+}
+
+MR_TEST(plan_needs_no_ssh_for_this_machine)
+{
+    mr_plan_args a = asked(0, 1);
+    a.hosts = "localhost";
+    check(&a, -1, "worker/0 localhost:2222");
+}
+
+MR_TEST(plan_of_a_rank_is_one_task_and_knows_its_launchers)
+{
+    mr_plan_args a = asked(1, MR_NOT_GIVEN);
+    mr_plan p;
+    setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3", 1);
+    check(&a, 2, "ps/0 127.0.0.1:2222, worker/0 127.0.0.1:2223, worker/1 127.0.0.1:2224");
+    MR_CHECK_OK(mr_plan_make(&a, &p));
+    MR_CHECK_STR(p.launchers[2], "127.0.0.1:2227");
+    MR_CHECK_STR(p.scheduler, "Open MPI");
+    mr_plan_deinit(&p);
+    a.local = true;
+    a.n_workers = 1;
+    a.port = 7000;
+    check(&a, -1, "ps/0 127.0.0.1:7000, worker/0 127.0.0.1:7001");
+}
+
+MR_TEST(plan_of_a_given_cluster_goes_to_the_hosts_of_its_addresses)
+{
+    mr_plan_args a = asked(MR_NOT_GIVEN, MR_NOT_GIVEN);
+    a.cluster.cluster = "{\"cluster\": {\"chief\": [\"c:1\"], \"worker\": [\"127.0.0.1:2\", \"d:3\"]}}";
+    check(&a, -1, "chief/0 c:1 by c, worker/0 127.0.0.1:2, worker/1 d:3 by d");
+    a.cluster.job = "worker";
+    a.cluster.task = 1;
+    check(&a, 2, "chief/0 c:1, worker/0 127.0.0.1:2, worker/1 d:3");
+}
+
+MR_TEST(plan_prefers_what_was_asked_for_to_tf_config)
+{
+    mr_plan_args a = asked(MR_NOT_GIVEN, MR_NOT_GIVEN);
+    setenv("TF_CONFIG", "{\"cluster\": {\"worker\": [\"127.0.0.1:9\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", 1);
+    check(&a, 0, "worker/0 127.0.0.1:9");
+    a.n_ps = 0;
+    a.port = 6000;
+    check(&a, -1, "worker/0 127.0.0.1:6000");
+}
+
+MR_TEST(plan_chief_is_the_job_of_that_name)
+{
+    mr_plan_args a = asked(MR_NOT_GIVEN, MR_NOT_GIVEN);
+    mr_plan p;
+    a.cluster.cluster = "{\"cluster\": {\"chief\": [\"c:1\"], \"worker\": [\"d:2\"]}}";
+    MR_CHECK_OK(mr_plan_make(&a, &p));
+    MR_CHECK(mr_plan_is_chief(&p, 0) && !mr_plan_is_chief(&p, 1));
+    mr_plan_deinit(&p);
+}
