@@ -15,6 +15,11 @@ static mr_net *grpc(void)
     return net;
 }
 
+/* A text has a part. */
+#define MR_CHECK_HAS(text, part)                                                      \
+    (strstr(text, part) ? (void)0                                                     \
+                        : mr_test_fail(__FILE__, __LINE__, "no word of \"%s\" in: %s", part, text))
+
 /* Keys of one cluster in a folder of its own. */
 static char *make_keys(const char *cluster, int days)
 {
@@ -44,9 +49,9 @@ static void close_cluster(cluster *c)
     mr_free(c->folder);
 }
 
-/* One call; the server must have seen nothing of it. */
+/* One call; the server must have seen nothing of it, and the client hears the reason. */
 static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *client,
-                               const char *name)
+                               const char *name, const char *reason)
 {
     trial t;
     ask a;
@@ -57,7 +62,8 @@ static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *cli
     a.r.deadline_ns = mr_now_ns() + INT64_C(15000000000);
     ask_start(&a, t.net, t.peer);
     mr_status *st = ask_wait(&a);
-    MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_DEADLINE_EXCEEDED);
+    MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_UNAUTHENTICATED);
+    MR_CHECK_HAS(mr_status_message(st), reason);
     MR_CHECK_INT(a.reply.n, 0);
     MR_CHECK_INT(t.n_held, 0);
     mr_status_free(st);
@@ -105,8 +111,8 @@ MR_TEST(tls_another_task_is_not_the_one_asked_for)
 {
     cluster c;
     open_cluster(&c, "ours", 1);
-    check_gets_nothing(&c.ps.keys, &c.worker.keys, "ps/1");
-    check_gets_nothing(&c.ps.keys, &c.worker.keys, "worker/1");
+    check_gets_nothing(&c.ps.keys, &c.worker.keys, "ps/1", "is of another task");
+    check_gets_nothing(&c.ps.keys, &c.worker.keys, "worker/1", "is of another task");
     close_cluster(&c);
 }
 
@@ -115,12 +121,12 @@ MR_TEST(tls_another_ca_gets_nothing)
     cluster ours, others;
     open_cluster(&ours, "ours", 1);
     open_cluster(&others, "others", 1);
-    check_gets_nothing(&ours.ps.keys, &others.worker.keys, "ps/0");
+    check_gets_nothing(&ours.ps.keys, &others.worker.keys, "ps/0", "is not of our CA");
     /* Who trusts ours but has another's certificate: only the server can refuse. */
     mr_net_keys mixed = {ours.ps.keys.ca, others.worker.keys.certificate, others.worker.keys.key};
-    check_gets_nothing(&ours.ps.keys, &mixed, "ps/0");
+    check_gets_nothing(&ours.ps.keys, &mixed, "ps/0", "hangs up");
     mr_net_keys server = {ours.ps.keys.ca, others.ps.keys.certificate, others.ps.keys.key};
-    check_gets_nothing(&server, &ours.worker.keys, "ps/0");
+    check_gets_nothing(&server, &ours.worker.keys, "ps/0", "is not of our CA");
     close_cluster(&ours);
     close_cluster(&others);
 }
@@ -145,8 +151,8 @@ MR_TEST(tls_expired_certificates_get_nothing)
     MR_CHECK_OK(mr_net_make_keys(old, names, NULL, 2, -1));
     MR_CHECK_OK(mr_net_keys_load(old, "ps/0", &ps));
     MR_CHECK_OK(mr_net_keys_load(old, "worker/1", &worker));
-    check_gets_nothing(&now.ps.keys, &worker.keys, "ps/0");
-    check_gets_nothing(&ps.keys, &now.worker.keys, "ps/0");
+    check_gets_nothing(&now.ps.keys, &worker.keys, "ps/0", "hangs up");
+    check_gets_nothing(&ps.keys, &now.worker.keys, "ps/0", "or has expired");
     mr_net_keys_deinit(&ps);
     mr_net_keys_deinit(&worker);
     mr_free(old);
@@ -157,8 +163,8 @@ MR_TEST(tls_and_plain_do_not_mix)
 {
     cluster c;
     open_cluster(&c, "ours", 1);
-    check_gets_nothing(&c.ps.keys, NULL, NULL);
-    check_gets_nothing(NULL, &c.worker.keys, "ps/0");
+    check_gets_nothing(&c.ps.keys, NULL, NULL, "hangs up");
+    check_gets_nothing(NULL, &c.worker.keys, "ps/0", "speaks plain text");
     close_cluster(&c);
 }
 

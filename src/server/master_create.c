@@ -20,7 +20,7 @@ typedef struct task_call { /* GetStatus or CreateWorkerSession on its way */
     mr_net_request request; /* first */
     creation *creation;
     int task;
-    bool making, started, cancelled; /* under the creation's lock: a call is cancelled once it is started */
+    bool making, patient, started, cancelled; /* under the creation's lock: a call is cancelled once it is started */
 } task_call;
 
 struct creation {
@@ -119,6 +119,19 @@ static mr_status *gather_devices(creation *c)
 /* ---- doing what dist/session tells ---- */
 
 static void do_all(creation *c, mr_create_actions *a);
+static void ask(creation *c, int task, bool making);
+
+/* A task is asked at once first, for an error that waiting would hide: one with other keys than ours never comes up.  One
+ * that is not there is waited for. */
+static bool asks_again(task_call *q, const mr_status *st)
+{
+    creation *c = q->creation;
+    mr_lock(&c->mu);
+    bool again = mr_status_code(st) == MR_UNAVAILABLE && !q->making && !q->patient && !q->cancelled;
+    q->patient |= again;
+    mr_unlock(&c->mu);
+    return again;
+}
 
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
@@ -127,6 +140,12 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_create_actions a = {0};
     mr_sv bytes;
     st = mr_wire_unmark(st);
+    if (asks_again(q, st)) {
+        mr_status_free(st);
+        ask(c, q->task, false);
+        creation_unref(c);
+        return;
+    }
     if (!st && !q->making && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
     if (st)
@@ -176,7 +195,7 @@ static void ask(creation *c, int task, bool making)
         encode_make(c->session, task, &body);
     q->request = (mr_net_request){.method = making ? MR_WORKER_SERVICE "CreateWorkerSession" : MR_WORKER_SERVICE "GetStatus",
                                   .deadline_ns = mr_now_ns() + (making ? MAKE_DEADLINE_NS : START_DEADLINE_NS),
-                                  .wait_for_ready = !making, /* then it was there a moment ago */
+                                  .wait_for_ready = q->patient,
                                   .done = came};
     mr_bytes_add_str(&q->request.body, &body);
     q->creation = c;

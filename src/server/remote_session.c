@@ -13,6 +13,8 @@
 #define START_DEADLINE_MS (610 * 1000) /* the master itself waits ten minutes for its tasks */
 #define CLOSE_DEADLINE_MS 5000
 #define PROBE_AFTER_NS (2 * INT64_C(1000000000)) /* of waiting: most calls never come to it */
+#define FIRST_PROBE_NS INT64_C(500000000)        /* of waiting for a master that was not heard yet */
+#define HANG_UPS 5
 #define PROBE_DEADLINE_NS (6 * INT64_C(1000000000))
 
 typedef struct remote {
@@ -107,26 +109,48 @@ static bool means_silence(const mr_status *st)
     return mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_DEADLINE_EXCEEDED;
 }
 
+/* That the time is over says little; what the last probe met with says why.  Takes over the probe's status. */
+static void tell_trouble(call *c, mr_status *probed)
+{
+    if (probed && mr_status_code(c->st) == MR_DEADLINE_EXCEEDED)
+        mr_status_append(c->st, ": %s", mr_status_message(probed));
+    mr_status_free(probed);
+}
+
 /* A call may take as long as it likes, but its master must be there: it is asked now and then.  How a call ends that is
  * given up, or NULL. */
 static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
 {
     bool heard = !c->request.wait_for_ready;
+    int hung_up = 0;      /* in a row */
+    mr_status *st = NULL; /* of the last probe */
     for (;;) {
         mr_lock(&w->mu);
-        wait_for_locked(w, c, NULL, mr_now_ns() + PROBE_AFTER_NS);
+        wait_for_locked(w, c, NULL, mr_now_ns() + (heard ? PROBE_AFTER_NS : FIRST_PROBE_NS));
         bool done = c->done;
         mr_unlock(&w->mu);
-        if (done)
+        if (done) {
+            tell_trouble(c, st);
             return NULL;
-        mr_status *st = probe(net, p, w, c);
-        heard |= !st;
-        mr_status *silent = heard && means_silence(st)
-                                ? mr_error(MR_UNAVAILABLE, "The master does not answer: %s", mr_status_message(st))
-                                : NULL;
+        }
+        mr_status *now = probe(net, p, w, c);
+        mr_lock(&w->mu);
+        done = c->done;
+        mr_unlock(&w->mu);
+        if (done && !now)
+            continue;
         mr_status_free(st);
-        if (silent)
-            return silent;
+        st = now;
+        heard |= !st;
+        /* It is there, but waiting does not change its keys, nor ours. */
+        hung_up = mr_status_code(st) == MR_UNAVAILABLE && strstr(mr_status_message(st), "hangs up") ? hung_up + 1 : 0;
+        if (mr_status_code(st) == MR_UNAUTHENTICATED || hung_up == HANG_UPS)
+            return st;
+        if (!heard || !means_silence(st))
+            continue;
+        mr_status *silent = mr_error(MR_UNAVAILABLE, "The master does not answer: %s", mr_status_message(st));
+        mr_status_free(st);
+        return silent;
     }
 }
 

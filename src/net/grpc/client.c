@@ -34,6 +34,36 @@ static mr_cond changed = {PTHREAD_COND_INITIALIZER}; /* a closing peer has no re
 
 /* ---- ending ---- */
 
+/* What gRPC's words about a connection that failed mean for who has to put it right; NULL: nothing
+ * about keys. */
+static const char *about_keys(const char *text)
+{
+    if (strstr(text, "certificate verify failed"))
+        return "its certificate is not of our CA, or has expired";
+    if (strstr(text, "is not in peer certificate"))
+        return "its certificate is of another task";
+    if (strstr(text, "wrong version number"))
+        return "it speaks plain text, and this side has keys";
+    return strstr(text, "handshake failed") ? "its keys and ours do not go together" : NULL;
+}
+
+/* Keys do not put themselves right, so that is another error than a peer who is not there.  Who
+ * refuses our certificate, or wants one where there is none, just hangs up: that may be anything. */
+static mr_status *explain(mr_status *st)
+{
+    const char *text = mr_status_message(st);
+    if (!strstr(text, "failed to connect"))
+        return st;
+    const char *why = about_keys(text);
+    if (!why && strstr(text, "Socket closed"))
+        return mr_status_append(st, " (it hangs up: it wants other keys than ours, or any)");
+    if (!why)
+        return st;
+    mr_status *told = mr_error(MR_UNAUTHENTICATED, "%s (%s)", text, why);
+    mr_status_free(st);
+    return told;
+}
+
 /* What became of it; the reply, if there is one. */
 static mr_status *result(request *q, bool closing, mr_bytes *reply)
 {
@@ -51,7 +81,7 @@ static mr_status *result(request *q, bool closing, mr_bytes *reply)
     if (q->code == GRPC_STATUS_UNAVAILABLE ||
         q->code == GRPC_STATUS_DEADLINE_EXCEEDED) /* often gRPC's own words */
         st = mr_status_prepend(st, "%s to %s: ", q->r->method, q->peer->address);
-    return st;
+    return q->code == GRPC_STATUS_UNAVAILABLE ? explain(st) : st;
 }
 
 static void free_request(request *q)
