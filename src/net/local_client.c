@@ -46,7 +46,7 @@ struct mr_net_peer {
     request *first, *last; /* PENDING */
     int n_requests;        /* that have not ended */
     bool connecting;       /* the transport's thread is at it */
-    bool ordered;          /* connect is posted */
+    bool ordered;          /* connect is posted: to connect, or to start what is pending */
     bool closing;          /* whatever is started now ends at once */
     /* the transport's thread */
     mr_order connect;
@@ -183,12 +183,18 @@ static void run_lost(mr_order *o)
 
 /* ---- starting ---- */
 
-static void connect_soon_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
+static void order_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
 {
     if (p->ordered)
         return;
-    p->connecting = p->ordered = true;
+    p->ordered = true;
     mr_local_post_locked(&p->connect);
+}
+
+static void connect_soon_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
+{
+    p->connecting = true;
+    order_locked(p);
 }
 
 static void put_pending(mr_net_peer *p, request *q)
@@ -204,7 +210,10 @@ static void put_pending(mr_net_peer *p, request *q)
         q->prev = p->last;
         *(p->last ? &p->last->next : &p->first) = q;
         p->last = q;
-        if (!p->conn && (!p->connecting || (p->retry.place && !q->r->wait_for_ready)))
+        if (p->conn) /* it was opened, or had room again, since we looked: nobody else may see that
+                      */
+            order_locked(p);
+        else if (!p->connecting || (p->retry.place && !q->r->wait_for_ready))
             connect_soon_locked(p);
     }
     mr_unlock(&mr_local_mu);
@@ -468,11 +477,16 @@ static void run_connect(mr_order *o)
     mr_net_peer *p = OWNER(mr_net_peer, connect, o);
     mr_lock(&mr_local_mu);
     p->ordered = false;
-    bool closing = p->closing;
+    bool closing = p->closing, connecting = p->connecting;
+    mr_conn *c = p->conn;
     mr_timer_clear_locked(&p->retry); /* somebody does not want to wait for it */
     mr_cond_broadcast(&mr_local_changed);
     mr_unlock(&mr_local_mu);
-    if (!closing)
+    if (closing)
+        return;
+    if (c)
+        start_pending(p, c);
+    else if (connecting && !p->half) /* the retry may just have begun one */
         try_connect(p);
 }
 

@@ -324,7 +324,8 @@ MR_TEST(local_server_reads_no_more_than_it_can_answer)
     mr_thread sender;
     MR_CHECK(mr_thread_start(&sender, "flood", send_flood, &f) == 0);
     mr_net_budget *held = &mr_local_settings_get()->received;
-    while (held->used < MR_CONN_MAX_QUEUED / 10 * 9) /* the heads of frames are among what is queued */
+    while (held->used <
+           MR_CONN_MAX_QUEUED / 10 * 9) /* the heads of frames are among what is queued */
         mr_sleep_ns(1000000);
     char *body = mr_alloc(BYTES);
     for (int i = 0; i < N; i++) {

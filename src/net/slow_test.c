@@ -209,6 +209,34 @@ MR_TEST(local_client_hangs_up_on_who_is_too_slow)
     close(listener);
 }
 
+/* ---- requests that come while the connection is made ---- */
+
+/* No answer comes that could carry one along which was left behind. */
+MR_TEST(local_requests_are_sent_whenever_they_come)
+{
+    enum { ROUNDS = 150, EACH = 20 };
+    trial t;
+    trial_open(&t, mr_net_local());
+    for (int i = 0; i < ROUNDS; i++) {
+        mr_net_peer *p;
+        ask a[EACH];
+        MR_CHECK_OK(t.net->connect(t.net, t.address, NULL, NULL, &p));
+        for (int k = 0; k < EACH; k++) {
+            ask_init(&a[k], "/trial/Hold", "x", 1);
+            ask_start(&a[k], t.net, p);
+        }
+        trial_wait(&t, &t.n_held, (i + 1) * EACH);
+        for (int k = 0; k < EACH; k++)
+            trial_answer(&t, i * EACH + k, NULL);
+        for (int k = 0; k < EACH; k++) {
+            MR_CHECK_OK(ask_wait(&a[k]));
+            ask_deinit(&a[k]);
+        }
+        t.net->disconnect(p);
+    }
+    trial_close(&t);
+}
+
 /* ---- messages that wait for each other ---- */
 
 static void read_request(int fd, uint64_t want)
