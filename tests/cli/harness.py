@@ -51,6 +51,12 @@ def wait_until(condition, seconds, what):
         time.sleep(0.02)
 
 
+def parent_of(pid):
+    """None when it has just ended."""
+    fields = read_proc(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else None
+
+
 def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
@@ -159,12 +165,15 @@ class Test:
 
     def task(self, name):
         """The process of a task: the one whose parent is not of the task too."""
+        found = []
+
         def find():
-            ours = [p for p in self.processes("MILLRACE_TASK=" + name) if p in self.processes()]
-            parents = {p: int(read_proc(p, "stat").rpartition(b")")[2].split()[1] or 0) for p in ours}
-            return [p for p in ours if parents[p] not in ours]
-        wait_until(find, 10, "task %s runs" % name)
-        return find()[0]
+            marked = self.processes()
+            ours = [p for p in self.processes("MILLRACE_TASK=" + name) if p in marked]
+            found[:] = [p for p in ours if parent_of(p) not in ours + [None]]
+            return found
+        wait_until(find, 20, "task %s runs" % name)
+        return found[0]
 
     def end(self):
         for p in self.processes():
