@@ -1,11 +1,17 @@
 /* server/hostile_test.c -- callers that send what nobody should, in an order that nobody expects; each test is a way in
  * which a task once came to harm. */
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "graph/graph_def.h"
+#include "net/trial_test.h"
+#include "ops/table.h"
 #include "server/bench_test.h"
 #include "server/host.h"
 
@@ -290,6 +296,112 @@ MR_TEST(hostile_graphs_that_nobody_knows_end_with_their_session)
     MR_CHECK_OK(name_session(&b, MR_WORKER_SERVICE "DeleteWorkerSession", MR_SV("")));
     MR_CHECK_INT(end_call(&b, &l), MR_CANCELLED);
     bench_end(&b);
+}
+
+/* ---- connections that never become calls ---- */
+
+enum { N_RAW = 40, RAW_KINDS = 5 };
+
+static int connect_raw(const char *address)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    to.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MR_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    return fd;
+}
+
+static void put_frame(mr_str *s, uint32_t n, int type, int flags, uint32_t stream)
+{
+    const uint8_t head[9] = {(uint8_t)(n >> 16), (uint8_t)(n >> 8), (uint8_t)n, (uint8_t)type, (uint8_t)flags,
+                             (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
+    mr_str_append(s, head, sizeof(head));
+}
+
+static void put_header(mr_str *s, const char *name, const char *value) /* HPACK: literal, not indexed */
+{
+    mr_str_appendc(s, 0);
+    mr_str_appendc(s, (char)strlen(name));
+    mr_str_appendz(s, name);
+    mr_str_appendc(s, (char)strlen(value));
+    mr_str_appendz(s, value);
+}
+
+/* A call whose message claims 4 GiB, of which some bytes come, and then nothing. */
+static void put_long_call(mr_str *s)
+{
+    mr_str headers = {0};
+    put_header(&headers, ":method", "POST");
+    put_header(&headers, ":scheme", "http");
+    put_header(&headers, ":path", MR_WORKER_SERVICE "GetStatus");
+    put_header(&headers, ":authority", "x");
+    put_header(&headers, "te", "trailers");
+    put_header(&headers, "content-type", "application/grpc");
+    put_frame(s, 0, 4, 0, 0); /* SETTINGS */
+    put_frame(s, (uint32_t)headers.n, 1, 4, 1);
+    mr_str_append(s, headers.p, headers.n);
+    put_frame(s, 10, 0, 0, 1);
+    mr_str_append(s, "\0\xff\xff\xff\xff" "12345", 10);
+    mr_str_deinit(&headers);
+}
+
+/* Nothing; half of a greeting; what is no HTTP/2; a frame that is not there; a message that is not there. */
+static void say_raw(int fd, int kind)
+{
+    static const char greeting[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    mr_str s = {0};
+    if (kind == 1)
+        mr_str_append(&s, greeting, 10);
+    if (kind == 2)
+        mr_str_appendz(&s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    if (kind >= 3)
+        mr_str_appendz(&s, greeting);
+    if (kind == 3)
+        put_frame(&s, 0xffffff, 0, 0, 1);
+    if (kind == 4)
+        put_long_call(&s);
+    MR_CHECK(s.n == 0 || send(fd, s.p, s.n, MSG_NOSIGNAL) == (ssize_t)s.n);
+    mr_str_deinit(&s);
+}
+
+/* They are there all the time; a client that behaves is served among them, and the end of the server does not wait
+ * for them. */
+MR_TEST(hostile_connections_that_say_nothing_are_no_harm)
+{
+    mr_server_def def = {.job = "worker"};
+    mr_server *server;
+    mr_net *grpc;
+    char address[256];
+    int fds[N_RAW];
+    float v = 0;
+    bench b = {.n = 1};
+    mr_ops_register();
+    MR_CHECK_OK(mr_net_grpc(&grpc));
+    setenv("MILLRACE_SHM", "off", 1);
+    trial_address(grpc, address);
+    MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("worker"), 0, mr_sv_of(address)));
+    MR_CHECK_OK(mr_server_new(&def, NULL, &server));
+    MR_CHECK_OK(mr_server_start(server));
+    for (int i = 0; i < N_RAW; i++) {
+        fds[i] = connect_raw(address);
+        say_raw(fds[i], i % RAW_KINDS);
+    }
+    b.g = mr_graph_new();
+    mr_scope_init(&b.s, b.g, "");
+    mr_out y = mr_emit(&b.s, "Neg", mr_const_f32(&b.s, 2));
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    MR_CHECK_OK(mr_remote_session_new(NULL, address, b.g, NULL, MR_SV(""), &b.session));
+    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, y, NULL, &v));
+    MR_CHECK_NEAR(v, -2, 0);
+    mr_session_free(b.session);
+    int64_t before = mr_now_ns();
+    mr_server_free(server);
+    MR_CHECK(mr_now_ns() - before < INT64_C(4500000000)); /* handlers that are slow get 5 s */
+    for (int i = 0; i < N_RAW; i++)
+        close(fds[i]);
+    mr_scope_deinit(&b.s);
+    mr_graph_unref(b.g);
+    mr_cluster_deinit(&def.cluster);
 }
 
 /* ---- specs ---- */

@@ -346,7 +346,7 @@ static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
 {
     int64_t now = mr_now_ns();
     for (call *k = s->calls; k; k = k->next)
-        if (!k->arrived && now - k->accepted_ns > s->arrival_ns) {
+        if (!k->arrived && (s->stopping || now - k->accepted_ns > s->arrival_ns)) {
             k->arrived = true; /* as far as we care */
             return get_call_locked(s, k);
         }
@@ -472,6 +472,7 @@ static void cancel_all(mr_net_server *s)
     }
     s->n_telling = calls.n;
     mr_unlock(&s->mu);
+    end_late_calls(s); /* no handler knows of those, so none would answer them */
     for (int i = 0; i < calls.n; i++) {
         call *k = calls.p[i];
         k->stop.fn = stop_call;
