@@ -12,6 +12,7 @@
 #include "net/trial_test.h"
 #include "ops/table.h"
 #include "server/bench_test.h"
+#include "server/host.h"
 #include "server/ways.h"
 
 enum { N_TASKS = 2 };
@@ -249,6 +250,42 @@ MR_TEST(secure_master_refuses_the_wrong_task)
     mr_free(to);
     mr_free(swapped);
     mr_free(ours);
+}
+
+/* A message to a task, with the keys of somebody. */
+static mr_status *say(secure *c, int task, const char *own, const char *method, const mr_str *body)
+{
+    mr_net *net;
+    mr_net_peer *peer;
+    ask a;
+    MR_CHECK_OK(mr_way_to(c->cluster.tasks.p[task].address, own, NULL, &net, &peer));
+    ask_init(&a, method, body->p, body->n);
+    ask_start(&a, net, peer);
+    mr_status *st = ask_wait(&a);
+    ask_deinit(&a);
+    net->disconnect(peer);
+    return st;
+}
+
+/* That a master lives anew ends its sessions, so nobody else may say it. */
+MR_TEST(secure_masters_speak_for_themselves)
+{
+    secure c;
+    mr_str body = {0};
+    mr_pb_writer w;
+    char *ours = make_keys("ours", 1);
+    begin(&c);
+    MR_CHECK_OK(start_task(&c, 0, ours));
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 1, MR_SV("handle"));
+    mr_pb_put_bytes(&w, 5, MR_SV("/job:worker/replica:0/task:0"));
+    mr_pb_put_varint(&w, 6, 7);
+    MR_CHECK_ERR(say(&c, 0, "client", MR_WORKER_SERVICE "CreateWorkerSession", &body), MR_PERMISSION_DENIED,
+                 "client says it is /job:worker");
+    MR_CHECK_OK(say(&c, 0, "worker/0", MR_WORKER_SERVICE "CreateWorkerSession", &body));
+    mr_str_deinit(&body);
+    mr_free(ours);
+    end(&c);
 }
 
 /* ---- listening ---- */

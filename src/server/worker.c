@@ -278,13 +278,28 @@ static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_
     return st;
 }
 
-static mr_status *open_session(mr_worker_service *w, mr_sv body)
+/* Sessions of other lives of a master are ended, so only the master itself may say that it lives: where certificates are
+ * shown (peer is not ""), theirs.  In a cluster that was brought tasks have other names. */
+static mr_status *check_master(const mr_worker_service *w, const create_request *q, const char *peer)
+{
+    const mr_fellows *p = w->host->peers;
+    int task = mr_cluster_find_named(&p->cluster, q->master);
+    if (!peer[0] || task < 0 || q->server_def.n)
+        return NULL;
+    char *name = mr_printf("%s/%d", mr_fellows_task(p, task)->job, mr_fellows_task(p, task)->number);
+    bool itself = strcmp(name, peer) == 0;
+    mr_free(name);
+    return itself ? NULL : mr_error(MR_PERMISSION_DENIED, "%s says it is %.*s", peer, MR_SV_ARG(q->master));
+}
+
+static mr_status *open_session(mr_worker_service *w, mr_sv body, const char *peer)
 {
     create_request q = {.handle = MR_SV(""), .master = MR_SV(""), .server_def = MR_SV("")};
     mr_wsession *s = NULL;
     mr_fellows *p = NULL;
     mr_status *st = NULL;
     MR_GO(parse_create(body, &q));
+    MR_GO(check_master(w, &q, peer));
     MR_GO(choose_cluster(w, &q, &p));
     MR_GO(wsession_new(w, p, q.isolated, &s));
     for (int i = 0; i < q.devices.n; i++)
@@ -313,7 +328,10 @@ static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fel
     return NULL;
 }
 
-static void create_session(void *service, mr_net_call *c, mr_sv body) { mr_reply(c, open_session(service, body), NULL); }
+static void create_session(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_reply(c, open_session(service, body, c->peer_name), NULL);
+}
 
 /* A master that is lost does not know that its sessions are gone; should it be back, its next call hears it. */
 static void end_sessions_of(mr_worker_service *w, const mr_fellows *p, int task)
