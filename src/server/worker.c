@@ -403,11 +403,13 @@ mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *sessi
         g = NULL;
     if (g)
         mr_refs_take(&g->refs);
+    mr_status *stopped = g ? NULL : mr_status_copy(w->stopped); /* then no graph is there any more */
     mr_unlock(&w->mu);
     *out = g;
-    return g ? NULL
-             : mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(handle),
-                        mr_host_name(w->host));
+    if (g || stopped)
+        return stopped;
+    return mr_error(MR_ABORTED, "Graph handle is not found: %.*s. Possibly, %s was restarted.", MR_SV_ARG(handle),
+                    mr_host_name(w->host));
 }
 
 /* A node's device is one of ours, in full. */
