@@ -261,6 +261,46 @@ static void leaves_a_step(mr_net *net)
 MR_TEST(hostile_clients_leave_steps_that_wait) { leaves_a_step(mr_net_loop()); }
 MR_TEST(hostile_clients_leave_steps_that_wait_of_one_host) { leaves_a_step(mr_net_local()); }
 
+/* A loop without end, in tasks that were told to have no threads for their steps. */
+MR_TEST(hostile_clients_leave_steps_that_spin)
+{
+    mr_server_def def = {.job = "worker"};
+    bench b = {.net = mr_net_loop(), .n = 1};
+    mr_str reply = {0};
+    mr_node *merge;
+    mr_ops_register();
+    MR_CHECK_OK(mr_cluster_add(&b.cluster, MR_SV("worker"), 0, MR_SV("worker0:1")));
+    MR_CHECK_OK(mr_cluster_copy(&b.cluster, &def.cluster));
+    mr_str_appendz(&def.config, "\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"); /* inter_op_parallelism_threads: -1 */
+    MR_CHECK_OK(mr_server_new(&def, &(mr_server_options){.net = b.net}, &b.servers[0]));
+    MR_CHECK_OK(mr_server_start(b.servers[0]));
+    b.g = mr_graph_new();
+    mr_scope_init(&b.s, b.g, "");
+    mr_out enter = mr_emit_with(&b.s, "Enter", MR_ATTRS({"frame_name", mr_a_str("w")}), mr_const_f32(&b.s, 0));
+    mr_node_builder *nb = mr_node_begin(b.g, "Merge", "merge");
+    mr_nb_input_list(nb, &enter, 1);
+    mr_nb_input_later(nb, MR_FLOAT);
+    MR_CHECK_OK(mr_node_finish(nb, &merge));
+    mr_out go_on = mr_emit(&b.s, "LoopCond", mr_emit(&b.s, "Equal", (mr_out){merge, 0}, (mr_out){merge, 0}));
+    mr_out sw = mr_emit(&b.s, "Switch", (mr_out){merge, 0}, go_on);
+    mr_out next = mr_emit(&b.s, "NextIteration", mr_nth(sw, 1));
+    mr_emit(mr_as(&b.s, "never"), "Exit", sw);
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    MR_CHECK_OK(mr_node_set_input(merge, 1, next));
+    MR_CHECK_OK(create_with_graph(&b, &reply));
+    char handle[17] = "";
+    memcpy(handle, reply.p + 2, 16);
+    for (int i = 0; i < 4; i++) {
+        mr_str body = {0};
+        encode_step(handle, "never:0", &body);
+        call_and_leave(&b, MR_MASTER_SERVICE "RunStep", &body, INT64_C(20000000));
+    }
+    mr_str_deinit(&reply);
+    mr_str_deinit(&def.config);
+    mr_cluster_deinit(&def.cluster);
+    bench_end(&b);
+}
+
 /* A task of the cluster is not there, so the creation waits for it. */
 static void leaves_a_creation(mr_net *net)
 {

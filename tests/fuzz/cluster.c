@@ -6,10 +6,7 @@
  * was heard are sent to both tasks, one by one and at once, calls are cut off, and clients run
  * steps whose requests and answers are changed on their way.  At last a new client must be served
  * as if nothing had happened, and when all are gone nothing may be left: no call without an end, no
- * memory.
- *
- * Half of the clusters compute in the threads in which calls come; the others have threads for it.
- */
+ * memory. */
 #include "base/memory.h"
 #include "exec/session.h"
 #include "graph/flow_builder_test.h"
@@ -151,16 +148,14 @@ static void scene_init(scene *c, uint64_t which)
 
 /* ---- the cluster ---- */
 
-static void start_task(life *l, int i, bool threads)
+static void start_task(life *l, int i)
 {
     mr_server_def def = {.job = (char *)(uintptr_t)jobs[i]};
     for (int k = 0; k < N_TASKS; k++)
         fuzz_must(mr_cluster_add(&def.cluster, mr_sv_of(jobs[k]), 0, mr_sv_of(addresses[k])),
                   "a cluster");
     fuzz_pack_text(&tensorflow__config_proto__descriptor,
-                   threads ? "inter_op_parallelism_threads: 2 intra_op_parallelism_threads: 1"
-                           : "inter_op_parallelism_threads: -1 intra_op_parallelism_threads: 1",
-                   &def.config);
+                   "inter_op_parallelism_threads: 2 intra_op_parallelism_threads: 1", &def.config);
     fuzz_must(mr_server_new(&def, &(mr_server_options){l->net}, &l->servers[i]), "a server");
     fuzz_must(mr_server_start(l->servers[i]), "start");
     fuzz_must(l->net->connect(l->net, addresses[i], NULL, NULL, &l->peers[i]), "connect");
@@ -175,7 +170,7 @@ static void begin(life *l, fuzz_run *r)
     fuzz_hear_device(l->lexicon, PS "/device:CPU:0");
     fuzz_hear_device(l->lexicon, WORKER "/device:CPU:0");
     for (int i = 0; i < N_TASKS; i++)
-        start_task(l, i, r->number % 2);
+        start_task(l, i);
     scene_init(&l->scene, fuzz_u64(l->rng));
 }
 
