@@ -11,28 +11,44 @@
 
 enum { N_PS = 16, N_WORKERS = 32, ROUNDS = 3 };
 
-/* As one of the workers, which the launcher started. */
-static void be_worker(int64_t began)
+/* The chief: has a session over all, and says how long that took. */
+static void lead(mr_server *own, int64_t began)
 {
-    mr_server_def def;
-    mr_server *own;
     mr_session *session;
     mr_device_info *devices;
     int n;
     mr_graph *g = mr_graph_new();
-    mr_ops_register();
-    tasks_must(mr_server_def_from_json(mr_sv_of(getenv("TF_CONFIG")), &def));
-    tasks_must(mr_server_new(&def, NULL, &own));
-    tasks_must(mr_server_start(own));
-    if (def.task != 0)
-        tasks_must(mr_server_join(own));
     tasks_must(mr_server_session(own, g, NULL, MR_SV(""), &session));
     tasks_must(session->ops->list_devices(session, &devices, &n));
     if (n != N_PS + N_WORKERS)
         tasks_must(mr_error(MR_INTERNAL, "%d devices", n));
     printf("%.3f\n", (double)(mr_now_ns() - began) / 1e9);
     fflush(stdout);
+    mr_device_infos_free(devices, n);
     mr_session_free(session);
+    mr_graph_unref(g);
+}
+
+/* As one of the workers, which the launcher started and tells to end. */
+static void be_worker(int64_t began)
+{
+    mr_server_def def;
+    mr_server *own;
+    sigset_t mask;
+    int sig;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigprocmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
+    mr_ops_register();
+    tasks_must(mr_server_def_from_json(mr_sv_of(getenv("TF_CONFIG")), &def));
+    tasks_must(mr_server_new(&def, NULL, &own));
+    tasks_must(mr_server_start(own));
+    if (def.task == 0)
+        lead(own, began);
+    else
+        sigwait(&mask, &sig);
+    mr_server_free(own); /* with its socket */
+    mr_server_def_deinit(&def);
     exit(0);
 }
 

@@ -60,5 +60,6 @@ int main(void)
     mr_session_free(session);
     mr_scope_deinit(&s);
     mr_graph_unref(g);
+    tasks_end();
     return 0;
 }

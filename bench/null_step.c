@@ -61,5 +61,6 @@ int main(void)
     mr_server_free(own);
     mr_scope_deinit(&s);
     mr_graph_unref(g);
+    tasks_end();
     return 0;
 }

@@ -2,6 +2,7 @@
  *
  *     tasks_start(2, "ps", "worker");    two parameter servers, each in a process of its own
  *     mr_server *own = tasks_own();      /job:worker/task:0 is this process
+ *     tasks_end();
  *
  * Whatever goes wrong ends the program; the processes end with it. */
 #ifndef MR_BENCH_TASKS_H
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +24,8 @@
 #include "server/server.h"
 
 static mr_cluster tasks_cluster;
+static pid_t tasks_pids[64];
+static int tasks_n_pids;
 
 static inline void tasks_must(mr_status *st)
 {
@@ -64,6 +68,22 @@ static inline mr_server *tasks_serve(int task)
     return s;
 }
 
+/* In its own process, until it is told to end, or this program has ended. */
+static inline void tasks_be(int task, const int ready[2])
+{
+    sigset_t mask;
+    int sig;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigprocmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
+    mr_server *s = tasks_serve(task);
+    if (write(ready[1], "x", 1) == 1)
+        sigwait(&mask, &sig);
+    mr_server_free(s); /* with its socket */
+    _exit(0);
+}
+
 static inline void tasks_fork(int task, const int ready[2])
 {
     pid_t pid = fork();
@@ -71,14 +91,17 @@ static inline void tasks_fork(int task, const int ready[2])
         perror("fork");
         exit(1);
     }
-    if (pid > 0)
-        return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    tasks_serve(task);
-    if (write(ready[1], "x", 1) != 1)
-        exit(1);
-    for (;;)
-        pause();
+    if (pid == 0)
+        tasks_be(task, ready);
+    tasks_pids[tasks_n_pids++] = pid;
+}
+
+static inline void tasks_end(void)
+{
+    for (int i = 0; i < tasks_n_pids; i++)
+        kill(tasks_pids[i], SIGTERM);
+    for (int i = 0; i < tasks_n_pids; i++)
+        waitpid(tasks_pids[i], NULL, 0);
 }
 
 /* n tasks of a job, each in a process, and one of another job, for this process (NULL: none).  All
