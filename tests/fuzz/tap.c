@@ -38,6 +38,7 @@ static struct {
     flight *flights;
     int n_flights;
     fuzz_run *run; /* the one at work */
+    fuzz_rng rng;  /* not the run's, which would depend on what other threads do */
     fuzz_lexicon *lexicon;
     int requests, answers; /* tampered with once in so many; 0: not */
     int64_t cut_after_ns, n_mutated;
@@ -124,7 +125,7 @@ static mr_status *odd_status(fuzz_rng *r)
 /* Somebody else answers: with other bytes, an error, nothing, or what was to be another answer. */
 static void tamper_reply_locked(flight *f, mr_status **st, mr_bytes *reply)
 {
-    fuzz_rng *r = &tap.run->rng;
+    fuzz_rng *r = &tap.rng;
     mr_sv flat;
     mr_str out = {0};
     if (*st && !fuzz_once_in(r, 4))
@@ -147,7 +148,7 @@ static void hear_reply_locked(flight *f, mr_status *st, mr_bytes *reply)
 {
     mr_sv flat;
     mr_status *flattened = st ? NULL : mr_bytes_flat(reply, &flat);
-    if (!st && !flattened && (!f->mutated || fuzz_once_in(&tap.run->rng, 8)))
+    if (!st && !flattened && (!f->mutated || fuzz_once_in(&tap.rng, 8)))
         fuzz_hear(tap.lexicon, f->method, true, flat);
     mr_status_free(flattened);
 }
@@ -164,7 +165,7 @@ static void ended(mr_net_request *q, mr_status *st, mr_bytes *reply)
     fuzz_say(tap.run, "    %s: %s %s", strrchr(fuzz_methods[f->method].name, '/'),
              mr_code_name(mr_status_code(st)), mr_status_message(st));
     if (f->outer && fuzz_methods[f->method].has_answers && tap.answers &&
-        fuzz_once_in(&tap.run->rng, (uint64_t)tap.answers))
+        fuzz_once_in(&tap.rng, (uint64_t)tap.answers))
         tamper_reply_locked(f, &st, reply);
     mr_unlock(&tap.mu);
     if (f->outer)
@@ -261,7 +262,7 @@ static void start_flight(flight *f, mr_str *body)
 /* What is made of a request: itself, or something else. */
 static void tamper_request_locked(flight *f, mr_sv body, mr_str *out)
 {
-    fuzz_rng *r = &tap.run->rng;
+    fuzz_rng *r = &tap.rng;
     f->mutated = tap.requests && fuzz_once_in(r, (uint64_t)tap.requests);
     if (!f->mutated) {
         fuzz_hear(tap.lexicon, f->method, false, body);
@@ -308,7 +309,7 @@ static void tap_start(mr_net_peer *p, mr_net_request *outer)
     tamper_request_locked(f, body, &out);
     count_request_locked(f);
     list_locked(f);
-    bool twice = tap.requests && fuzz_once_in(&tap.run->rng, 30);
+    bool twice = tap.requests && fuzz_once_in(&tap.rng, 30);
     mr_unlock(&tap.mu);
     if (twice)
         inject_copy(p, method, body);
@@ -396,6 +397,7 @@ mr_net *tap_open(fuzz_run *r, fuzz_lexicon *l)
         mr_cond_init(&tap.empty);
     tap.has_cutter = true;
     tap.run = r;
+    tap.rng.state = fuzz_u64(&r->rng);
     tap.lexicon = l;
     tap.requests = tap.answers = 0;
     tap.n_mutated = 0;
@@ -435,7 +437,7 @@ void tap_inject(mr_net_peer *p, int method, int changes)
     flight *f = flight_new(p, method, NULL);
     mr_lock(&tap.mu);
     f->mutated = true;
-    fuzz_mutant(&tap.run->rng, tap.lexicon, method, false, changes, &body);
+    fuzz_mutant(&tap.rng, tap.lexicon, method, false, changes, &body);
     count_request_locked(f);
     list_locked(f);
     fuzz_say(tap.run, "%s of %zu bytes", fuzz_methods[method].name, body.n);
