@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -227,11 +228,28 @@ static void take_wake(mr_launcher *l)
 
 enum { SIGNALS, STATUS, WAKE, FIRST_PIPE };
 
-static void take_all(mr_launcher *l, const struct pollfd *p)
+/* What is open, and no more: poll refuses more entries than there may be descriptors.  who: 2 * task + stream. */
+static int gather(const mr_launcher *l, struct pollfd *p, int *who)
 {
-    for (int i = 0; i < 2 * l->n; i++)
-        if (p[FIRST_PIPE + i].revents)
-            mr_launch_read(l, &l->tasks[i / 2], 1 + i % 2);
+    int n = FIRST_PIPE;
+    p[SIGNALS] = (struct pollfd){l->signals, POLLIN, 0};
+    p[STATUS] = (struct pollfd){l->status, POLLIN, 0};
+    p[WAKE] = (struct pollfd){l->ending ? -1 : l->o->wake, POLLIN, 0};
+    for (int i = 0; i < 2 * l->n; i++) {
+        int fd = l->tasks[i / 2].process.out[i % 2];
+        if (fd < 0)
+            continue;
+        who[n] = i;
+        p[n++] = (struct pollfd){fd, POLLIN, 0};
+    }
+    return n;
+}
+
+static void take_all(mr_launcher *l, const struct pollfd *p, const int *who, int n)
+{
+    for (int i = FIRST_PIPE; i < n; i++)
+        if (p[i].revents)
+            mr_launch_read(l, &l->tasks[who[i] / 2], 1 + who[i] % 2);
     if (p[STATUS].revents)
         mr_launch_hear(l);
     if (p[WAKE].revents)
@@ -242,18 +260,22 @@ static void take_all(mr_launcher *l, const struct pollfd *p)
 
 static void wait_for_something(mr_launcher *l)
 {
-    int n = FIRST_PIPE + 2 * l->n;
-    struct pollfd *p = mr_new_array(struct pollfd, n);
+    struct pollfd *p = mr_new_array(struct pollfd, FIRST_PIPE + 2 * l->n);
+    int *who = mr_new_array(int, FIRST_PIPE + 2 * l->n);
     int64_t at = next_time(l), now = mr_now_ns();
     int timeout = at == INT64_MAX ? -1 : at <= now ? 0 : (int)MR_MIN((at - now) / MS + 1, 60000);
-    p[SIGNALS] = (struct pollfd){l->signals, POLLIN, 0};
-    p[STATUS] = (struct pollfd){l->status, POLLIN, 0};
-    p[WAKE] = (struct pollfd){l->ending ? -1 : l->o->wake, POLLIN, 0};
-    for (int i = 0; i < 2 * l->n; i++)
-        p[FIRST_PIPE + i] = (struct pollfd){l->tasks[i / 2].process.out[i % 2], POLLIN, 0};
-    if (poll(p, (nfds_t)n, timeout) > 0)
-        take_all(l, p);
+    int n = gather(l, p, who), got = poll(p, (nfds_t)n, timeout);
+    if (got > 0)
+        take_all(l, p, who, n);
+    else if (got < 0 && errno != EINTR) {
+        mr_launch_say(l, "poll: %s: the job ends", strerror(errno));
+        end_job(l, 1);
+        l->kill_at_ns = 0; /* nothing can be waited for */
+        take_signal(l);
+        mr_sleep_ns(10 * MS);
+    }
     mr_free(p);
+    mr_free(who);
 }
 
 static mr_status *run(mr_launcher *l)
@@ -325,11 +347,23 @@ static mr_status *open_signals(mr_launcher *l, sigset_t *before)
     return l->signals < 0 ? mr_error(MR_RESOURCE_EXHAUSTED, "signalfd: %s", strerror(errno)) : NULL;
 }
 
+/* Up to three descriptors a task, where often a thousand are allowed at first. */
+static void allow_descriptors(int n_tasks)
+{
+    struct rlimit r;
+    rlim_t want = (rlim_t)n_tasks * 3 + 100;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= want)
+        return;
+    r.rlim_cur = MR_MIN(want, r.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &r); /* where it cannot be, the task that has none left says so */
+}
+
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code)
 {
     mr_launcher l = {.o = o, .n = n, .tasks = mr_new_array(mr_launched, n), .signals = -1, .status = -1, .exit_code = 1,
                      .began_ns = mr_now_ns(), .screen = mr_screen_new(o->table)};
     sigset_t before;
+    allow_descriptors(n);
     init_tasks(&l, tasks);
     void (*pipe_before)(int) = signal(SIGPIPE, SIG_IGN);
     mr_status *st = open_signals(&l, &before);

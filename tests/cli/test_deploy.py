@@ -242,6 +242,11 @@ def test_deploy_image_is_small_and_not_root(t):
     check(ports == [str(help_port(t.millrace))], str(ports))
 
 
+def test_deploy_image_leaves_keys_and_builds_behind(t):
+    ignored = open(os.path.join(DEPLOY, "Dockerfile.dockerignore")).read().split()
+    check({"build", ".git", "deploy/kubernetes/keys"} <= set(ignored), str(ignored))
+
+
 def test_deploy_image_has_the_packages_that_the_library_needs(t):
     last = [v for k, v in dockerfile() if k == "RUN" and "--no-install-recommends" in v][-1]
     packages = set(re.search(r"--no-install-recommends (.*?) &&", last).group(1).split())

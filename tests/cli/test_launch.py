@@ -1,6 +1,7 @@
 """tests/cli/test_launch.py -- `millrace launch` on this machine: what is written, how it ends, and that nothing is left."""
 import os
 import signal
+import subprocess
 import time
 
 from harness import check, has, has_not, read_proc, wait_until
@@ -211,6 +212,14 @@ def test_launch_says_what_is_wrong_with_its_options(t):
     r = t.run("launch", "--ps", "x", "--", "true")
     check(r.code == 2, str(r.code))
     has(r.err, "a value is missing or wrong for --ps")
+
+
+def test_launch_ends_when_descriptors_run_out(t):
+    limit = "ulimit -n 64; exec %s launch --no-tls --ps 0 --workers 60 -- sleep 1000" % t.millrace
+    p = subprocess.Popen(["sh", "-c", limit], env=t.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    r = t.finish(p)
+    check(r.code == 1, "%d: %s" % (r.code, r.err))
+    has(r.err, "Too many open files")
 
 
 def test_launch_of_many_tasks_is_up_quickly(t):
