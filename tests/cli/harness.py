@@ -51,10 +51,10 @@ def wait_until(condition, seconds, what):
         time.sleep(0.02)
 
 
-def parent_of(pid):
-    """None when it has just ended."""
+def leads(pid):
+    """Its group; not one that has just ended."""
     fields = read_proc(pid, "stat").rpartition(b")")[2].split()
-    return int(fields[1]) if len(fields) > 1 else None
+    return len(fields) > 2 and int(fields[2]) == pid
 
 
 def kill(pid):
@@ -164,13 +164,13 @@ class Test:
                    "processes end: %s" % [read_proc(p, "cmdline") for p in self.processes()])
 
     def task(self, name):
-        """The process of a task: the one whose parent is not of the task too."""
+        """The process of a task: the one that leads its group."""
         found = []
 
         def find():
             marked = self.processes()
             ours = [p for p in self.processes("MILLRACE_TASK=" + name) if p in marked]
-            found[:] = [p for p in ours if parent_of(p) not in ours + [None]]
+            found[:] = [p for p in ours if leads(p)]
             return found
         wait_until(find, 20, "task %s runs" % name)
         return found[0]
