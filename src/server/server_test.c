@@ -112,8 +112,8 @@ static void tells_where_a_step_failed(mr_net *net)
     bench_begin_on(&b, net, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
-    mr_out bad = mr_emit_with(mr_as(&b.s, "checked"), "CheckNumerics", MR_ATTRS({"message", mr_a_str("not a number")}),
-                              mr_emit(&b.s, "Log", x));
+    mr_out log = mr_emit(&b.s, "Log", x);
+    mr_out bad = mr_emit_with(mr_as(&b.s, "checked"), "CheckNumerics", MR_ATTRS({"message", mr_a_str("not a number")}), log);
     b.s.device = "/job:worker/task:0";
     mr_out y = mr_emit(&b.s, "Neg", bad);
     MR_CHECK_OK(bench_run(&b, x, 1, y, NULL, &v));
