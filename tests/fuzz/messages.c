@@ -215,6 +215,8 @@ static bool word(fuzz_rng *r, const fuzz_tree *t, const fuzz_item *at, mr_sv *ou
                                       "NoOp", "_Recv",  "_Send",    "Const", "Placeholder"};
     int kind = kind_of_word(at);
     (void)t;
+    if (kind >= 0 && fuzz_once_in(r, 20))
+        return *out = (mr_sv){"cut\0short", 9}, true; /* longer than C thinks */
     if (kind >= 0)
         return pick_word(r, fuzz_once_in(r, 30) ? (int)fuzz_below(r, N_WORD_KINDS) : kind, out);
     if (fuzz_item_is(at, "NodeDef", "op"))
