@@ -155,7 +155,7 @@ static bool has_named_threads(void)
 /* gRPC's threads are on their last steps when it says that it has ended; the leak sanitizer, which
  * looks into all threads when a test exits, does not bear that.  They stay, asleep, when a
  * connection was given up while it was made: gRPC finishes it when somebody uses gRPC again. */
-static void wait_for_threads(void)
+void trial_rest(void)
 {
     for (int64_t until = mr_now_ns() + INT64_C(1000000000); has_named_threads();) {
         if (mr_now_ns() > until)
@@ -171,7 +171,7 @@ void trial_close(trial *t)
     if (t->server)
         t->net->stop(t->server, INT64_C(10000000000));
     if (strcmp(t->net->name, "grpc") == 0)
-        wait_for_threads();
+        trial_rest();
     mr_cond_deinit(&t->changed);
     mr_mutex_deinit(&t->mu);
 }

@@ -42,6 +42,7 @@ void trial_listen(trial *t, const mr_net_keys *keys);
 void trial_connect(trial *t, const mr_net_keys *keys, const char *name);
 void trial_open(trial *t, mr_net *net); /* all of these, plain */
 void trial_close(trial *t);
+void trial_rest(void); /* until gRPC's threads have gone, or it seems that they will not; also by trial_close */
 
 void trial_wait(trial *t, const int *count, int want); /* until a count above is there */
 void trial_answer(trial *t, int i, mr_status *st);     /* a held call */

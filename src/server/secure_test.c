@@ -123,6 +123,7 @@ static void end(secure *c)
     mr_scope_deinit(&c->s);
     mr_graph_unref(c->g);
     mr_cluster_deinit(&c->cluster);
+    trial_rest();
 }
 
 /* ---- who is served, and who is not ---- */
