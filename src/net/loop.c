@@ -181,9 +181,11 @@ static mr_net_request *cancel_locked(mr_net_server *s, loop_call *c) MR_NO_TSA
     if (c->base.cancelled) {
         c->in_callback = true;
         c->callback_thread = pthread_self();
+        s->n_handling++; /* it may answer the call, and go on */
         mr_unlock(&s->mu);
         c->base.cancelled(c->base.cancelled_arg, &c->base);
         mr_lock(&s->mu);
+        s->n_handling--;
         for (loop_call *x = s->calls; x; x = x->next) /* not when the callback itself replied */
             if (x == c)
                 c->in_callback = false;

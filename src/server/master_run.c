@@ -328,8 +328,10 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_mpart_call *c = (mr_mpart_call *)r;
     mr_mstep *t = c->step;
+    mr_msession *s = t->session;
     mr_step_actions a = {0};
     run_reply parsed = {0};
+    mr_refs_take(&s->refs); /* the step may be answered, and the session be gone, before all is done */
     st = mr_wire_unmark(st);
     if (!st) {
         mr_bytes_append(&c->reply, reply);
@@ -341,16 +343,20 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_master_step_ran(&t->state, c->part, st, &a);
     mr_unlock(&t->mu);
     do_all(t, &a);
+    mr_msession_unref(s);
     mr_mstep_unref(t);
 }
 
 static void stop_step(mr_mstep *t, mr_status *why)
 {
     mr_step_actions a = {0};
+    mr_msession *s = t->session;
+    mr_refs_take(&s->refs); /* as in part_ran */
     mr_lock(&t->mu);
     mr_master_step_stop(&t->state, why, &a);
     mr_unlock(&t->mu);
     do_all(t, &a);
+    mr_msession_unref(s);
 }
 
 static void time_is_up(mr_timer *e)
