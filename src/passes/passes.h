@@ -8,6 +8,8 @@
 #define MR_PASSES_PASSES_H
 
 #include "graph/graph.h"
+#include "passes/costs.h"
+#include "passes/assign.h"
 #include "run/device.h"
 
 typedef struct mr_signature {
@@ -32,10 +34,19 @@ typedef enum mr_schedule {
 /* A node with this attr (bool) decides for its own outputs whether they go to other tasks as bfloat16. */
 #define MR_LOSSY_ATTR "_lossy_bfloat16"
 
+/* What placement by cost knows.  Arrays are by device, in the order of the options' devices. */
+typedef struct mr_place_costs {
+    const mr_costs *measured;  /* NULL: nothing yet */
+    const mr_speed *speeds;
+    const mr_workload_link *links; /* [from * n_devices + to] */
+    const int64_t *memory;     /* bytes; NULL: enough */
+} mr_place_costs;
+
 typedef struct mr_prepare_options {
     mr_device *const *devices; /* devices[0] is the client's: feeds and fetches live there */
     int n_devices;
     bool soft_placement;
+    const mr_place_costs *costs; /* devices are chosen by what a step would take; NULL: the first that can */
     bool no_fold, no_cse;
     mr_schedule schedule;
     bool lossy; /* floats go to other tasks as bfloat16, but for nodes that say otherwise */
@@ -63,6 +74,10 @@ mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare
 /* Chooses a device for every node of g: requested devices, colocation, kernels.  placed[id] not
  * NULL on entry stays.  Only errors of needed nodes count (NULL: all). */
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed);
+
+/* Says for each needed node of a placed graph where it stands and why: the devices that could take it, and when it and the
+ * whole step would end if it stood there with everything else as it is.  o->costs must be set. */
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed, mr_str *out);
 
 /* Replaces what depends on constants only by its value.  max_bytes 0: 10 MiB. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);

@@ -4,38 +4,20 @@
  * union-find.  A group's requests are merged, and its candidates are the devices that match the merged
  * request and have kernels for all its members, best first: type priority, then name.  A group is
  * placed once, when the first of its members is reached; generators (no inputs, one output) wait for a
- * second round, so that they can follow their consumers. */
-#include "passes/passes.h"
+ * second round, so that they can follow their consumers.  Where costs are given, place_cost.c has chosen before. */
+#include "passes/place_internal.h"
 
-typedef struct group {
-    mr_device_name request;
-    const char *device; /* chosen; NULL: not yet */
-    mr_status *error;   /* why it cannot be placed; owned */
-    int named_by;       /* first member with a requested device; -1 */
-    int first;          /* member; then by placer.next */
-} group;
-
-typedef struct placer {
-    const mr_graph *g;
-    const mr_prepare_options *o;
-    int *parent;   /* union-find by node id */
-    int *next;     /* the next member of a node's group; -1 behind the last */
-    group *groups; /* at the root's id */
-    mr_device **order;
-    const char **placed;
-} placer;
-
-static int find_root(placer *p, int i)
+int mr_placer_root(mr_placer *p, int i)
 {
     while (p->parent[i] != i)
         i = p->parent[i] = p->parent[p->parent[i]];
     return i;
 }
 
-static void join(placer *p, int a, int b)
+static void join(mr_placer *p, int a, int b)
 {
-    a = find_root(p, a);
-    b = find_root(p, b);
+    a = mr_placer_root(p, a);
+    b = mr_placer_root(p, b);
     p->parent[MR_MAX(a, b)] = MR_MIN(a, b);
 }
 
@@ -45,7 +27,7 @@ static bool may_move_handles(const mr_node *n)
     return mr_node_is(n, "PartitionedCall") || mr_node_is(n, "StatefulPartitionedCall");
 }
 
-static void join_neighbours(placer *p, const mr_node *n)
+static void join_neighbours(mr_placer *p, const mr_node *n)
 {
     for (int i = 0; i < n->n_in && !may_move_handles(n); i++)
         if (n->in[i].node && (mr_dtype_is_ref(n->in_types[i]) || n->in_types[i] == MR_RESOURCE))
@@ -61,7 +43,7 @@ static void join_neighbours(placer *p, const mr_node *n)
 }
 
 /* Adds a node's own request to its group's. */
-static mr_status *add_request(placer *p, const mr_node *n, group *gr)
+static mr_status *add_request(mr_placer *p, const mr_node *n, mr_place_group *gr)
 {
     mr_device_name own;
     if (!mr_device_name_parse(mr_sv_of(n->device), &own))
@@ -75,26 +57,26 @@ static mr_status *add_request(placer *p, const mr_node *n, group *gr)
     return st;
 }
 
-static void list_members(placer *p)
+static void list_members(mr_placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++)
         p->groups[i].first = -1;
     for (int i = p->g->nodes.n - 1; i >= 0; i--) {
         if (!p->g->nodes.p[i])
             continue;
-        group *gr = &p->groups[find_root(p, i)];
+        mr_place_group *gr = &p->groups[mr_placer_root(p, i)];
         p->next[i] = gr->first;
         gr->first = i;
     }
 }
 
-static void gather_requests(placer *p)
+static void gather_requests(mr_placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++) {
         const mr_node *n = p->g->nodes.p[i];
         if (!n)
             continue;
-        group *gr = &p->groups[find_root(p, i)];
+        mr_place_group *gr = &p->groups[mr_placer_root(p, i)];
         if (n->device[0])
             mr_status_update(&gr->error, add_request(p, n, gr));
         if (p->placed[i] && !gr->device)
@@ -123,7 +105,7 @@ static mr_status *no_kernel(const mr_node *n)
     return st;
 }
 
-static bool group_fits(placer *p, int root, const mr_device *d, const mr_device_name *request)
+bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_name *request)
 {
     mr_device_name name;
     if (!mr_device_name_parse(mr_sv_of(d->name), &name) || !mr_device_name_matches(request, &name))
@@ -134,15 +116,15 @@ static bool group_fits(placer *p, int root, const mr_device *d, const mr_device_
     return true;
 }
 
-static const char *first_candidate(placer *p, int root, const mr_device_name *request)
+static const char *first_candidate(mr_placer *p, int root, const mr_device_name *request)
 {
     for (int i = 0; i < p->o->n_devices; i++)
-        if (group_fits(p, root, p->order[i], request))
+        if (mr_placer_fits(p, root, p->order[i], request))
             return p->order[i]->name;
     return NULL;
 }
 
-static mr_status *cannot_assign(placer *p, const mr_node *n, const group *gr)
+static mr_status *cannot_assign(mr_placer *p, const mr_node *n, const mr_place_group *gr)
 {
     for (int i = gr->first; i >= 0; i = p->next[i]) { /* a member without any kernel tells more */
         const mr_node *m = p->g->nodes.p[i];
@@ -165,14 +147,14 @@ static mr_status *cannot_assign(placer *p, const mr_node *n, const group *gr)
 }
 
 /* Places a node's group, on `wish` when that is allowed. */
-static void place_group(placer *p, const mr_node *n, const char *wish)
+static void place_group(mr_placer *p, const mr_node *n, const char *wish)
 {
-    int root = find_root(p, n->id);
-    group *gr = &p->groups[root];
+    int root = mr_placer_root(p, n->id);
+    mr_place_group *gr = &p->groups[root];
     if (gr->device || gr->error)
         return;
     for (int i = 0; wish && i < p->o->n_devices; i++)
-        if (strcmp(wish, p->order[i]->name) == 0 && group_fits(p, root, p->order[i], &gr->request))
+        if (strcmp(wish, p->order[i]->name) == 0 && mr_placer_fits(p, root, p->order[i], &gr->request))
             gr->device = p->order[i]->name;
     if (!gr->device)
         gr->device = first_candidate(p, root, &gr->request);
@@ -194,13 +176,13 @@ static bool is_metadata(const mr_node *n)
 }
 
 /* The one device that all consumers of a generator share, or NULL. */
-static const char *consumers_device(placer *p, const mr_node *n)
+static const char *consumers_device(mr_placer *p, const mr_node *n)
 {
     const char *d = NULL;
     for (int i = 0; i < n->uses.n; i++) {
         if (n->uses.p[i].input < 0)
             continue;
-        const char *c = p->groups[find_root(p, n->uses.p[i].node->id)].device;
+        const char *c = p->groups[mr_placer_root(p, n->uses.p[i].node->id)].device;
         if (!c || (d && c != d))
             return NULL;
         d = c;
@@ -208,7 +190,7 @@ static const char *consumers_device(placer *p, const mr_node *n)
     return d;
 }
 
-static void place_round(placer *p, bool generators)
+static void place_round(mr_placer *p, bool generators)
 {
     for (int i = 0; i < p->g->nodes.n; i++) {
         const mr_node *n = p->g->nodes.p[i];
@@ -218,7 +200,7 @@ static void place_round(placer *p, bool generators)
         if (generators)
             wish = consumers_device(p, n);
         else if (is_metadata(n) && n->in[0].node)
-            wish = p->groups[find_root(p, n->in[0].node->id)].device;
+            wish = p->groups[mr_placer_root(p, n->in[0].node->id)].device;
         place_group(p, n, wish);
     }
 }
@@ -231,13 +213,13 @@ static int by_preference(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static mr_status *collect(placer *p, const bool *needed)
+static mr_status *collect(mr_placer *p, const bool *needed)
 {
     mr_status *st = NULL;
     for (int i = 0; i < p->g->nodes.n; i++) {
         if (!p->g->nodes.p[i])
             continue;
-        group *gr = &p->groups[find_root(p, i)];
+        mr_place_group *gr = &p->groups[mr_placer_root(p, i)];
         if (gr->error && !st && (!needed || needed[i]))
             st = mr_status_copy(gr->error);
         p->placed[i] = gr->error ? NULL : gr->device;
@@ -245,31 +227,59 @@ static mr_status *collect(placer *p, const bool *needed)
     return st;
 }
 
-mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed)
+/* ---- the whole ---- */
+
+/* With groups, their requests, and what was placed before. */
+static void placer_init(mr_placer *p, const mr_graph *g, const mr_prepare_options *o, const char **placed)
 {
     int n = g->nodes.n;
-    placer p = {g, o, mr_new_array(int, n + 1), mr_new_array(int, n + 1), mr_new_array(group, n + 1), NULL, placed};
-    p.order = mr_new_array(mr_device *, o->n_devices);
-    memcpy(p.order, o->devices, sizeof *p.order * (size_t)o->n_devices);
-    qsort(p.order, (size_t)o->n_devices, sizeof *p.order, by_preference);
+    *p = (mr_placer){.g = g, .o = o, .placed = placed};
+    p->parent = mr_new_array(int, n + 1);
+    p->next = mr_new_array(int, n + 1);
+    p->groups = mr_new_array(mr_place_group, n + 1);
+    p->order = mr_new_array(mr_device *, o->n_devices);
+    memcpy(p->order, o->devices, sizeof *p->order * (size_t)o->n_devices);
+    qsort(p->order, (size_t)o->n_devices, sizeof *p->order, by_preference);
     for (int i = 0; i < n; i++) {
-        p.parent[i] = i;
-        p.groups[i].named_by = -1;
-        mr_device_name_parse(MR_SV(""), &p.groups[i].request);
+        p->parent[i] = i;
+        p->groups[i].named_by = -1;
+        mr_device_name_parse(MR_SV(""), &p->groups[i].request);
     }
     for (int i = 0; i < n; i++)
         if (g->nodes.p[i])
-            join_neighbours(&p, g->nodes.p[i]);
-    list_members(&p);
-    gather_requests(&p);
+            join_neighbours(p, g->nodes.p[i]);
+    list_members(p);
+    gather_requests(p);
+}
+
+static void placer_deinit(mr_placer *p)
+{
+    for (int i = 0; i < p->g->nodes.n; i++)
+        mr_status_free(p->groups[i].error);
+    mr_free(p->groups);
+    mr_free(p->parent);
+    mr_free(p->next);
+    mr_free(p->order);
+}
+
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed)
+{
+    mr_placer p;
+    placer_init(&p, g, o, placed);
+    mr_status *st = o->costs ? mr_place_by_cost(&p, needed) : NULL;
     place_round(&p, false);
     place_round(&p, true);
-    mr_status *st = collect(&p, needed);
-    for (int i = 0; i < n; i++)
-        mr_status_free(p.groups[i].error);
-    mr_free(p.groups);
-    mr_free(p.parent);
-    mr_free(p.next);
-    mr_free(p.order);
+    mr_status_update(&st, collect(&p, needed));
+    placer_deinit(&p);
+    return st;
+}
+
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed,
+                            mr_str *out)
+{
+    mr_placer p;
+    placer_init(&p, g, o, (const char **)placed); /* only read */
+    mr_status *st = mr_placer_explain(&p, needed, out);
+    placer_deinit(&p);
     return st;
 }

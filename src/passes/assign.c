@@ -1,0 +1,379 @@
+/* passes/assign.c -- looks for a good choice of devices.
+ *
+ * First drafts: all on one device, for each; the greedy simulation of TensorFlow's white paper (nodes in the order in
+ * which they could start, each on the device where it would end first); and the same with the nodes of the longest way
+ * to the end first.  The best drafts are then polished: a group moves to another device as long as that makes the
+ * simulated step shorter.  When no single move helps, some random ones are made and it is polished again.  The
+ * work is bounded by the number of simulated nodes, so that large graphs get fewer trials, not longer waits.
+ *
+ * Groups that the caller has placed never move. */
+#include "passes/assign.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "passes/simulate.h"
+
+enum { VISITS = 1 << 20, KICKS = 64 }; /* simulated nodes in all; random restarts at most */
+
+typedef struct finder {
+    const mr_workload *w;
+    mr_sim_step sim;
+    const int *fixed;   /* by group; -1: free */
+    bool *can;          /* [group * n_devices + device] */
+    int64_t *bytes;     /* by group */
+    int *best, *trial;  /* by group */
+    double best_time;
+    int64_t visits;     /* left */
+    uint64_t random;
+} finder;
+
+static bool can_run(const finder *f, int group, int d) { return f->can[(size_t)group * (size_t)f->w->n_devices + (size_t)d]; }
+
+static double seconds(const mr_workload *w, int v, int d) { return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]; }
+
+static void gather_groups(finder *f)
+{
+    const mr_workload *w = f->w;
+    size_t n = (size_t)w->n_groups * (size_t)w->n_devices;
+    for (size_t i = 0; i < n; i++)
+        f->can[i] = true;
+    for (int v = 0; v < w->n_nodes; v++) {
+        f->bytes[w->group[v]] += w->bytes ? w->bytes[v] : 0;
+        for (int d = 0; d < w->n_devices; d++)
+            if (isinf(seconds(w, v, d)))
+                f->can[(size_t)w->group[v] * (size_t)w->n_devices + (size_t)d] = false;
+    }
+}
+
+/* ---- keeping the best ---- */
+
+static double play(finder *f, const int *device_of)
+{
+    f->visits -= f->w->n_nodes + 1;
+    return mr_sim_step_play(&f->sim, device_of);
+}
+
+static void offer(finder *f, const int *device_of)
+{
+    double t = play(f, device_of);
+    if (t < f->best_time) {
+        f->best_time = t;
+        memcpy(f->best, device_of, sizeof *f->best * (size_t)f->w->n_groups);
+    }
+}
+
+/* ---- drafts ---- */
+
+static void draft_one_device(finder *f, int d)
+{
+    for (int g = 0; g < f->w->n_groups; g++)
+        f->trial[g] = f->fixed[g] >= 0 ? f->fixed[g] : d;
+    offer(f, f->trial);
+}
+
+typedef struct greedy {
+    finder *f;
+    bool by_rank;
+    double *rank;     /* by node: the way to the end, at the mean speed of its devices */
+    double *finish;   /* by node, of those placed */
+    double *key;      /* by node: smaller is sooner */
+    int *pending;     /* by node */
+    double *busy;     /* by device: until when */
+    int64_t *free_bytes; /* by device */
+    MR_VEC(int) heap; /* nodes whose inputs are placed */
+} greedy;
+
+static double mean_seconds(const mr_workload *w, int v)
+{
+    double sum = 0;
+    int n = 0;
+    for (int d = 0; d < w->n_devices; d++)
+        if (!isinf(seconds(w, v, d))) {
+            sum += seconds(w, v, d);
+            n++;
+        }
+    return n ? sum / n : 0;
+}
+
+static double mean_link(const mr_workload *w, int64_t bytes)
+{
+    double sum = 0;
+    int n = w->n_devices;
+    for (int i = 0; i < n * n; i++)
+        if (i / n != i % n)
+            sum += w->links[i].latency_s + (bytes ? (double)bytes / w->links[i].bytes_per_s : 0);
+    return sum / (n * n);
+}
+
+static void rank_nodes(greedy *y)
+{
+    const finder *f = y->f;
+    const mr_workload *w = f->w;
+    for (int v = w->n_nodes - 1; v >= 0; v--) {
+        double behind = 0;
+        for (int i = f->sim.first_use[v]; i < f->sim.first_use[v + 1]; i++)
+            behind = MR_MAX(behind, y->rank[f->sim.uses[i].node] + mean_link(w, f->sim.uses[i].bytes));
+        y->rank[v] = behind + mean_seconds(w, v);
+    }
+}
+
+static bool before(const greedy *y, int a, int b) { return y->key[a] != y->key[b] ? y->key[a] < y->key[b] : a < b; }
+
+static void heap_push(greedy *y, int v)
+{
+    mr_vec_push(&y->heap, v);
+    int i = y->heap.n - 1;
+    for (int up; i > 0 && before(y, v, y->heap.p[up = (i - 1) / 2]); i = up)
+        y->heap.p[i] = y->heap.p[up];
+    y->heap.p[i] = v;
+}
+
+static int heap_pop(greedy *y)
+{
+    int *p = y->heap.p, first = p[0], last = mr_vec_pop(&y->heap), n = y->heap.n, i = 0;
+    for (int down; (down = 2 * i + 1) < n; i = down) {
+        if (down + 1 < n && before(y, p[down + 1], p[down]))
+            down++;
+        if (!before(y, p[down], last))
+            break;
+        p[i] = p[down];
+    }
+    if (n)
+        p[i] = last;
+    return first;
+}
+
+/* When node v would end on device d: the device must be free and the inputs there. */
+static double ends_at(const greedy *y, int v, int d)
+{
+    const mr_workload *w = y->f->w;
+    double at = y->busy[d];
+    for (int e = w->first_input[v]; e < w->first_input[v + 1]; e++) {
+        const mr_workload_input *in = &w->inputs[e];
+        int from = y->f->trial[w->group[in->from]];
+        double come = y->finish[in->from];
+        if (from != d) {
+            const mr_workload_link *l = &w->links[from * w->n_devices + d];
+            come += l->latency_s + (in->bytes ? (double)in->bytes / l->bytes_per_s : 0);
+        }
+        at = MR_MAX(at, come);
+    }
+    return at + seconds(w, v, d);
+}
+
+/* The device where v ends first; -1 when no device can take its group. */
+static int choose(const greedy *y, int v)
+{
+    const finder *f = y->f;
+    int g = f->w->group[v], best = -1;
+    double at = INFINITY;
+    for (int d = 0; d < f->w->n_devices; d++) {
+        if (!can_run(f, g, d) || (f->w->memory && f->bytes[g] > y->free_bytes[d]))
+            continue;
+        double t = ends_at(y, v, d);
+        if (t < at) {
+            at = t;
+            best = d;
+        }
+    }
+    return best;
+}
+
+static bool place_node(greedy *y, int v)
+{
+    finder *f = y->f;
+    const mr_workload *w = f->w;
+    int g = w->group[v];
+    if (f->trial[g] < 0) {
+        f->trial[g] = choose(y, v);
+        if (f->trial[g] < 0)
+            return false;
+        y->free_bytes[f->trial[g]] -= f->bytes[g];
+    }
+    int d = f->trial[g];
+    y->busy[d] = y->finish[v] = ends_at(y, v, d);
+    for (int i = f->sim.first_use[v]; i < f->sim.first_use[v + 1]; i++) {
+        int to = f->sim.uses[i].node;
+        y->key[to] = y->by_rank ? -y->rank[to] : MR_MAX(y->key[to], y->finish[v]);
+        if (--y->pending[to] == 0)
+            heap_push(y, to);
+    }
+    return true;
+}
+
+static void begin_greedy(greedy *y)
+{
+    finder *f = y->f;
+    const mr_workload *w = f->w;
+    for (int d = 0; d < w->n_devices; d++) {
+        y->busy[d] = 0;
+        y->free_bytes[d] = w->memory ? w->memory[d] : 0;
+    }
+    memcpy(f->trial, f->fixed, sizeof *f->trial * (size_t)w->n_groups);
+    for (int g = 0; g < w->n_groups; g++)
+        if (f->trial[g] >= 0)
+            y->free_bytes[f->trial[g]] -= f->bytes[g];
+    for (int v = 0; v < w->n_nodes; v++) {
+        y->pending[v] = w->first_input[v + 1] - w->first_input[v];
+        y->key[v] = y->by_rank ? -y->rank[v] : 0;
+        if (!y->pending[v])
+            heap_push(y, v);
+    }
+}
+
+static void draft_greedy(finder *f, bool by_rank)
+{
+    int n = f->w->n_nodes + 1;
+    greedy y = {.f = f, .by_rank = by_rank};
+    y.rank = mr_new_array(double, n);
+    y.finish = mr_new_array(double, n);
+    y.key = mr_new_array(double, n);
+    y.pending = mr_new_array(int, n);
+    y.busy = mr_new_array(double, f->w->n_devices);
+    y.free_bytes = mr_new_array(int64_t, f->w->n_devices);
+    if (by_rank)
+        rank_nodes(&y);
+    begin_greedy(&y);
+    bool ok = true;
+    while (ok && y.heap.n)
+        ok = place_node(&y, heap_pop(&y));
+    if (ok)
+        offer(f, f->trial);
+    mr_free(y.rank);
+    mr_free(y.finish);
+    mr_free(y.key);
+    mr_free(y.pending);
+    mr_free(y.busy);
+    mr_free(y.free_bytes);
+    mr_vec_deinit(&y.heap);
+}
+
+/* ---- polishing ---- */
+
+static uint64_t next_random(finder *f)
+{
+    f->random += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+    uint64_t z = f->random;
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Tries every other device for a group; true when the step got shorter. */
+static bool improve_group(finder *f, int g, double *time)
+{
+    int home = f->trial[g], best = home;
+    for (int d = 0; d < f->w->n_devices && f->visits > 0; d++) {
+        if (d == home || !can_run(f, g, d))
+            continue;
+        f->trial[g] = d;
+        double t = play(f, f->trial);
+        if (t < *time * (1 - 1e-9)) {
+            *time = t;
+            best = d;
+        }
+    }
+    f->trial[g] = best;
+    return best != home;
+}
+
+/* From f->trial down to where no single move helps. */
+static void polish(finder *f)
+{
+    int n = f->w->n_groups, since = 0;
+    double time = play(f, f->trial);
+    int g = n ? (int)(next_random(f) % (uint64_t)n) : 0;
+    for (; since < n && f->visits > 0; g = (g + 1) % n)
+        if (f->fixed[g] < 0 && improve_group(f, g, &time))
+            since = 0;
+        else
+            since++;
+    offer(f, f->trial);
+}
+
+/* Some random moves away from the best; more of them each time in vain. */
+static void kick(finder *f, int how_far)
+{
+    const mr_workload *w = f->w;
+    memcpy(f->trial, f->best, sizeof *f->trial * (size_t)w->n_groups);
+    for (int i = 0; i < how_far; i++) {
+        int g = (int)(next_random(f) % (uint64_t)w->n_groups), d = (int)(next_random(f) % (uint64_t)w->n_devices);
+        if (f->fixed[g] < 0 && can_run(f, g, d))
+            f->trial[g] = d;
+    }
+}
+
+static void search(finder *f)
+{
+    memcpy(f->trial, f->best, sizeof *f->trial * (size_t)f->w->n_groups);
+    polish(f);
+    for (int i = 0; i < KICKS && f->visits > 0; i++) {
+        kick(f, 2 + i % 4);
+        polish(f);
+    }
+}
+
+/* ---- the whole ---- */
+
+static mr_status *check_groups(finder *f, int *culprit)
+{
+    const mr_workload *w = f->w;
+    for (int v = 0; v < w->n_nodes; v++) {
+        int g = w->group[v];
+        bool any = f->fixed[g] >= 0;
+        for (int d = 0; d < w->n_devices && !any; d++)
+            any = can_run(f, g, d);
+        if (any)
+            continue;
+        *culprit = v;
+        return mr_invalid("No device can run it");
+    }
+    return NULL;
+}
+
+static mr_status *find(finder *f, int *culprit)
+{
+    MR_TRY(check_groups(f, culprit));
+    draft_greedy(f, false);
+    draft_greedy(f, true);
+    for (int d = 0; d < f->w->n_devices; d++)
+        draft_one_device(f, d);
+    if (isinf(f->best_time)) {
+        *culprit = 0;
+        for (int v = 0; v < f->w->n_nodes; v++)
+            if (f->bytes[f->w->group[v]] > f->bytes[f->w->group[*culprit]])
+                *culprit = v;
+        return mr_error(MR_RESOURCE_EXHAUSTED, "The devices have not the memory for the graph");
+    }
+    if (f->w->n_devices > 1)
+        search(f);
+    return NULL;
+}
+
+mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit)
+{
+    size_t cells;
+    finder f = {.w = w, .fixed = device_of, .best_time = INFINITY, .visits = VISITS};
+    MR_TRY(mr_sim_step_init(&f.sim, w));
+    mr_status *st = NULL;
+    if (mr_size_mul((size_t)w->n_groups + 1, (size_t)w->n_devices, &cells))
+        f.can = mr_try_calloc(cells, sizeof *f.can);
+    f.bytes = mr_new_array(int64_t, w->n_groups + 1);
+    f.best = mr_new_array(int, w->n_groups + 1);
+    f.trial = mr_new_array(int, w->n_groups + 1);
+    if (!f.can)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d groups on %d devices", w->n_groups, w->n_devices));
+    gather_groups(&f);
+    MR_GO(find(&f, culprit));
+    memcpy(device_of, f.best, sizeof *device_of * (size_t)w->n_groups);
+    *makespan = f.best_time;
+out:
+    mr_sim_step_deinit(&f.sim);
+    mr_free(f.can);
+    mr_free(f.bytes);
+    mr_free(f.best);
+    mr_free(f.trial);
+    return st;
+}

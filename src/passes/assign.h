@@ -1,0 +1,45 @@
+/* passes/assign.h -- which device runs what, by simulated time.
+ *
+ * An mr_workload says what is to be done: nodes in an order in which inputs come first, what each would take on each
+ * device, which tensors flow between them, and how fast the links are.  mr_assign_simulate plays a given choice of
+ * devices; mr_assign_find looks for a good one.  Nothing here knows graphs: the placer makes the work from a graph
+ * and a cost model, the cluster simulator from a plan file, tests by hand. */
+#ifndef MR_PASSES_ASSIGN_H
+#define MR_PASSES_ASSIGN_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct mr_workload_input { /* a tensor or, with 0 bytes, a control edge */
+    int from;     /* the node that makes it */
+    int tensor;   /* equal numbers are one tensor: it goes to a device once */
+    int64_t bytes;
+} mr_workload_input;
+
+typedef struct mr_workload_link { /* from one device to another; transfers of one link follow each other */
+    double latency_s, bytes_per_s;
+} mr_workload_link;
+
+typedef struct mr_workload {
+    int n_nodes, n_groups, n_devices, n_tensors;
+    const int *group;            /* of each node; nodes of a group stand on one device */
+    const double *seconds;       /* [node * n_devices + device]; INFINITY: it cannot run there */
+    const int64_t *bytes;        /* of each node: what it holds for the whole step; NULL: nothing */
+    const int *first_input;      /* [n_nodes + 1] into inputs */
+    const mr_workload_input *inputs;
+    const mr_workload_link *links;   /* [from * n_devices + to]; the diagonal is not read */
+    const int64_t *memory;       /* of each device; NULL: enough */
+} mr_workload;
+
+/* *makespan: when the last node ends, if group g stands on device_of[g]; INFINITY when a node stands where it cannot run,
+ * or a device has not the memory.  start and finish (by node) may be NULL. */
+mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan);
+
+/* Fills in device_of where it is -1; other values stay.  *makespan is what simulate says of the result: never more than
+ * with all free groups on any one device that can take them.  The same work gives the same answer.
+ * RESOURCE_EXHAUSTED when memory suffices nowhere, INVALID_ARGUMENT when a group can run nowhere; *culprit is a node of
+ * the group then. */
+mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit);
+
+#endif

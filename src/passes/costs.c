@@ -1,0 +1,290 @@
+/* passes/costs.c -- measured times by device and node.
+ *
+ * Node name -> its record, with one mean for each device it ran on: few, so a list. */
+#include "passes/costs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "passes/effort.h"
+#include "wire/number.h"
+
+const mr_speed mr_speed_cpu = {.flops_per_s = 2e10, .bytes_per_s = 8e9, .op_s = 1e-6};
+
+enum { STEADY = 10,         /* from so many runs on, each new one weighs a tenth: the mean follows changes */
+       MAX_OUTPUT = 65535 }; /* of a node, in files */
+
+typedef struct ran { /* a node on a device */
+    const char *device; /* borrowed from the table of devices */
+    int64_t runs;
+    double seconds; /* the mean */
+    struct ran *next;
+} ran;
+
+typedef struct record { /* of a node */
+    ran *on;
+    MR_VEC(int64_t) bytes; /* by output; -1: never seen */
+} record;
+
+struct mr_costs {
+    mr_map nodes;   /* name -> record */
+    mr_map devices; /* full name -> itself, a copy */
+};
+
+mr_costs *mr_costs_new(void) { return mr_new(mr_costs); }
+
+void mr_costs_free(mr_costs *c)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    if (!c)
+        return;
+    while (mr_map_next(&c->nodes, &pos, &key, &v)) {
+        record *r = v;
+        for (ran *a = r->on, *next; a; a = next) {
+            next = a->next;
+            mr_free(a);
+        }
+        mr_vec_deinit(&r->bytes);
+        mr_free(r);
+    }
+    for (pos = 0; mr_map_next(&c->devices, &pos, &key, &v);)
+        mr_free(v);
+    mr_map_deinit(&c->nodes);
+    mr_map_deinit(&c->devices);
+    mr_free(c);
+}
+
+static record *get_record(mr_costs *c, mr_sv node)
+{
+    record *r = mr_map_get(&c->nodes, node);
+    if (!r) {
+        r = mr_new(record);
+        mr_map_put(&c->nodes, node, r);
+    }
+    return r;
+}
+
+static const char *get_device(mr_costs *c, mr_sv name)
+{
+    char *d = mr_map_get(&c->devices, name);
+    if (!d) {
+        d = mr_strndup(name.p, name.n);
+        mr_map_put(&c->devices, name, d);
+    }
+    return d;
+}
+
+static ran *find_ran(const record *r, mr_sv device)
+{
+    ran *a = r ? r->on : NULL;
+    while (a && !mr_sv_is(device, a->device))
+        a = a->next;
+    return a;
+}
+
+static ran *get_ran(mr_costs *c, mr_sv node, mr_sv device)
+{
+    record *r = get_record(c, node);
+    ran *a = find_ran(r, device);
+    if (!a) {
+        a = mr_new(ran);
+        a->device = get_device(c, device);
+        a->next = r->on;
+        r->on = a;
+    }
+    return a;
+}
+
+void mr_costs_add(mr_costs *c, const char *device, mr_sv node, double seconds)
+{
+    ran *a = get_ran(c, node, mr_sv_of(device));
+    a->runs++;
+    a->seconds += (seconds - a->seconds) / (double)MR_MIN(a->runs, STEADY);
+}
+
+void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes)
+{
+    record *r = get_record(c, node);
+    while (r->bytes.n <= output)
+        mr_vec_push(&r->bytes, -1);
+    r->bytes.p[output] = bytes;
+}
+
+/* ---- asking ---- */
+
+static double estimate(mr_effort e, const mr_speed *s)
+{
+    return s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s);
+}
+
+/* Where a node was measured, estimates become times; *scale sums logarithms of how far they were off. */
+static void fill_measured(const mr_costs *c, mr_node *const *nodes, int n_nodes, int n_devices, int d, const char *device,
+                          double *seconds, bool *measured, double *scale)
+{
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < n_nodes; i++) {
+        const ran *a = find_ran(mr_map_getz(&c->nodes, nodes[i]->name), mr_sv_of(device));
+        double *s = &seconds[(size_t)i * (size_t)n_devices + (size_t)d];
+        if (!a || a->seconds <= 0)
+            continue;
+        sum += log(a->seconds / *s);
+        n++;
+        *s = a->seconds;
+        measured[(size_t)i * (size_t)n_devices + (size_t)d] = true;
+    }
+    *scale = n ? exp(sum / n) : 1;
+}
+
+/* A node's other times, scaled by what it really took where it was measured. */
+static void fill_others(mr_effort e, const mr_costs_device *devices, int n_devices, const double *scale, double *seconds,
+                        const bool *measured)
+{
+    double sum = 0;
+    int n = 0;
+    for (int d = 0; d < n_devices; d++)
+        if (measured[d]) {
+            sum += log(seconds[d] / (estimate(e, &devices[d].speed) * scale[d]));
+            n++;
+        }
+    double own = n ? exp(sum / n) : 1;
+    for (int d = 0; d < n_devices; d++)
+        if (!measured[d])
+            seconds[d] *= scale[d] * own;
+}
+
+void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, const mr_costs_device *devices, int n_devices,
+                   double *seconds)
+{
+    size_t width = (size_t)n_devices;
+    mr_effort *efforts = mr_new_array(mr_effort, n_nodes + 1);
+    for (int i = 0; i < n_nodes; i++) {
+        efforts[i] = mr_effort_of(nodes[i]);
+        for (int d = 0; d < n_devices; d++)
+            seconds[(size_t)i * width + (size_t)d] = estimate(efforts[i], &devices[d].speed);
+    }
+    if (c && c->nodes.n) {
+        bool *measured = mr_new_array(bool, (size_t)n_nodes * width + 1);
+        double *scale = mr_new_array(double, n_devices);
+        for (int d = 0; d < n_devices; d++)
+            fill_measured(c, nodes, n_nodes, n_devices, d, devices[d].name, seconds, measured, &scale[d]);
+        for (int i = 0; i < n_nodes; i++)
+            fill_others(efforts[i], devices, n_devices, scale, seconds + (size_t)i * width, measured + (size_t)i * width);
+        mr_free(scale);
+        mr_free(measured);
+    }
+    mr_free(efforts);
+}
+
+int64_t mr_costs_bytes(const mr_costs *c, mr_out o)
+{
+    const record *r = c ? mr_map_getz(&c->nodes, o.node->name) : NULL;
+    if (r && o.index < r->bytes.n && r->bytes.p[o.index] >= 0)
+        return r->bytes.p[o.index];
+    return (int64_t)MR_MIN(mr_effort_out_bytes(o), 1e15);
+}
+
+int64_t mr_costs_runs(const mr_costs *c, mr_sv node, const char *device)
+{
+    const ran *a = c ? find_ran(mr_map_get(&c->nodes, node), mr_sv_of(device)) : NULL;
+    return a ? a->runs : 0;
+}
+
+/* ---- files ---- */
+
+static const char head[] = "# millrace costs 1: device, node, runs, seconds; or: bytes, node, output, bytes\n";
+
+typedef MR_VEC(char *) line_vec;
+
+static void print_record(line_vec *out, mr_sv node, const record *r)
+{
+    for (const ran *a = r->on; a; a = a->next) {
+        char number[MR_NUMBER_BYTES];
+        mr_double_text(a->seconds, number);
+        mr_vec_push(out, mr_printf("%s\t%.*s\t%" PRId64 "\t%s\n", a->device, MR_SV_ARG(node), a->runs, number));
+    }
+    for (int i = 0; i < r->bytes.n; i++)
+        if (r->bytes.p[i] >= 0)
+            mr_vec_push(out, mr_printf("bytes\t%.*s\t%d\t%" PRId64 "\n", MR_SV_ARG(node), i, r->bytes.p[i]));
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+mr_status *mr_costs_save(const mr_costs *c, const char *path)
+{
+    line_vec lines = {0};
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    mr_writer *w;
+    mr_status *st = mr_writer_open(path, &w);
+    if (st)
+        return st;
+    while (mr_map_next(&c->nodes, &pos, &key, &v))
+        print_record(&lines, key, v);
+    if (lines.n)
+        qsort(lines.p, (size_t)lines.n, sizeof *lines.p, by_text);
+    mr_status_free(mr_writer_write(w, head, sizeof head - 1)); /* a writer keeps its first error for commit */
+    for (int i = 0; i < lines.n; i++) {
+        mr_status_free(mr_writer_write(w, lines.p[i], strlen(lines.p[i])));
+        mr_free(lines.p[i]);
+    }
+    mr_vec_deinit(&lines);
+    st = mr_writer_commit(w);
+    mr_writer_free(w);
+    return st;
+}
+
+static bool parse_bytes(mr_costs *c, const mr_sv f[4])
+{
+    int64_t output, bytes;
+    if (!mr_sv_to_i64(f[2], &output) || !mr_sv_to_i64(f[3], &bytes) || output < 0 || output > MAX_OUTPUT || bytes < 0)
+        return false;
+    mr_costs_add_bytes(c, f[1], (int)output, bytes);
+    return true;
+}
+
+static bool parse_line(mr_costs *c, mr_sv line)
+{
+    mr_sv f[4], rest = line;
+    int64_t runs;
+    double seconds;
+    for (int i = 0; i < 4; i++)
+        if (!mr_sv_cut(&rest, '\t', &f[i]))
+            return false;
+    if (rest.p || !f[0].n || !f[1].n)
+        return false;
+    if (mr_sv_is(f[0], "bytes"))
+        return parse_bytes(c, f);
+    if (!mr_sv_to_i64(f[2], &runs) || runs <= 0 || !mr_text_to_double(f[3], &seconds) || !(seconds >= 0) || isinf(seconds))
+        return false;
+    ran *a = get_ran(c, f[1], f[0]);
+    a->runs = runs;
+    a->seconds = seconds;
+    return true;
+}
+
+mr_status *mr_costs_parse(mr_costs *c, mr_sv text, const char *name)
+{
+    mr_sv rest = text, line;
+    for (int i = 1; mr_sv_cut(&rest, '\n', &line); i++)
+        if (line.n && line.p[0] != '#' && !parse_line(c, line))
+            return mr_invalid("%s:%d: not a line of device, node, runs and seconds: '%.*s'", name, i,
+                              (int)MR_MIN(line.n, 100), line.p);
+    return NULL;
+}
+
+mr_status *mr_costs_load(mr_costs *c, const char *path)
+{
+    mr_str text = {0};
+    mr_status *st = mr_file_read_all(path, &text);
+    if (!st)
+        st = mr_costs_parse(c, mr_str_view(&text), path);
+    mr_str_deinit(&text);
+    return st;
+}

@@ -1,0 +1,211 @@
+/* passes/effort.c -- what a node does, by family of op.
+ *
+ * A family says how many operations an element takes and which elements count.  An op without a family passes once over
+ * its inputs and outputs, one operation an element. */
+#include "passes/effort.h"
+
+#include "base/memory.h"
+
+typedef enum counted { NOTHING, OUTPUT, INPUT, PRODUCT, CONVOLUTION, WINDOW } counted;
+
+typedef struct family {
+    const char *op;
+    counted what;
+    double flops; /* an element */
+} family;
+
+/* Sorted by name: looked up by halving. */
+static const family families[] = {
+    {"Assert", NOTHING, 0},
+    {"AvgPool", WINDOW, 1},
+    {"AvgPoolGrad", WINDOW, 1},
+    {"BatchMatMul", PRODUCT, 2},
+    {"BatchMatMulV2", PRODUCT, 2},
+    {"BroadcastGradientArgs", NOTHING, 0},
+    {"Cholesky", OUTPUT, 50},
+    {"Const", NOTHING, 0},
+    {"ControlTrigger", NOTHING, 0},
+    {"Conv2D", CONVOLUTION, 2},
+    {"Conv2DBackpropFilter", CONVOLUTION, 2},
+    {"Conv2DBackpropInput", CONVOLUTION, 2},
+    {"Conv3D", CONVOLUTION, 2},
+    {"Conv3DBackpropFilterV2", CONVOLUTION, 2},
+    {"Conv3DBackpropInputV2", CONVOLUTION, 2},
+    {"Cos", OUTPUT, 10},
+    {"Enter", NOTHING, 0},
+    {"Exit", NOTHING, 0},
+    {"Exp", OUTPUT, 10},
+    {"ExpandDims", NOTHING, 0},
+    {"FusedBatchNorm", INPUT, 6},
+    {"FusedBatchNormGradV3", INPUT, 10},
+    {"FusedBatchNormV3", INPUT, 6},
+    {"Identity", NOTHING, 0},
+    {"IdentityN", NOTHING, 0},
+    {"LRN", INPUT, 20},
+    {"LRNGrad", INPUT, 30},
+    {"Log", OUTPUT, 10},
+    {"LogSoftmax", INPUT, 12},
+    {"LoopCond", NOTHING, 0},
+    {"MatMul", PRODUCT, 2},
+    {"MaxPool", WINDOW, 1},
+    {"MaxPoolGrad", WINDOW, 2},
+    {"Merge", NOTHING, 0},
+    {"Multinomial", INPUT, 20},
+    {"NextIteration", NOTHING, 0},
+    {"NoOp", NOTHING, 0},
+    {"Placeholder", NOTHING, 0},
+    {"PlaceholderV2", NOTHING, 0},
+    {"PlaceholderWithDefault", NOTHING, 0},
+    {"Pow", OUTPUT, 20},
+    {"PreventGradient", NOTHING, 0},
+    {"RandomStandardNormal", OUTPUT, 30},
+    {"RandomUniform", OUTPUT, 15},
+    {"Rank", NOTHING, 0},
+    {"Reshape", NOTHING, 0},
+    {"Shape", NOTHING, 0},
+    {"ShapeN", NOTHING, 0},
+    {"Sigmoid", OUTPUT, 12},
+    {"Sin", OUTPUT, 10},
+    {"Size", NOTHING, 0},
+    {"Softmax", INPUT, 12},
+    {"SoftmaxCrossEntropyWithLogits", INPUT, 15},
+    {"SparseSoftmaxCrossEntropyWithLogits", INPUT, 15},
+    {"Squeeze", NOTHING, 0},
+    {"StopGradient", NOTHING, 0},
+    {"Switch", NOTHING, 0},
+    {"Tanh", OUTPUT, 12},
+    {"TruncatedNormal", OUTPUT, 35},
+    {"VarHandleOp", NOTHING, 0},
+    {"Variable", NOTHING, 0},
+    {"VariableV2", NOTHING, 0},
+    {"_Arg", NOTHING, 0},
+    {"_Recv", NOTHING, 0},
+    {"_Retval", NOTHING, 0},
+    {"_Send", NOTHING, 0},
+};
+
+static const family *find_family(const char *op)
+{
+    int lo = 0, hi = MR_COUNT(families);
+    while (lo < hi) {
+        int mid = (lo + hi) / 2, c = strcmp(op, families[mid].op);
+        if (c == 0)
+            return &families[mid];
+        *(c < 0 ? &hi : &lo) = c < 0 ? mid : mid + 1;
+    }
+    return NULL;
+}
+
+/* ---- sizes ---- */
+
+static double dim(const mr_pshape *s, int i)
+{
+    if (s->rank < 0)
+        return MR_UNKNOWN_DIM;
+    i = i < 0 ? i + s->rank : i;
+    return i < 0 || i >= s->rank ? 1 : s->dims[i] < 0 ? MR_UNKNOWN_DIM : (double)s->dims[i];
+}
+
+static double elements(const mr_pshape *s)
+{
+    double n = 1;
+    for (int i = 0; i < s->rank; i++)
+        n *= dim(s, i);
+    return s->rank < 0 ? MR_UNKNOWN_DIM : n;
+}
+
+double mr_effort_out_bytes(mr_out o)
+{
+    int type = mr_out_type(o);
+    return mr_dtype_is_ref(type) ? 8 : elements(mr_out_shape(o)) * (double)mr_dtype_size((mr_dtype)type);
+}
+
+/* What an input holds, also behind a reference. */
+static double in_bytes(mr_out o)
+{
+    int type = mr_out_type(o);
+    if (mr_dtype_is_ref(type))
+        type -= MR_REF_OFFSET;
+    return elements(mr_out_shape(o)) * (double)mr_dtype_size((mr_dtype)type);
+}
+
+static double traffic(const mr_node *n)
+{
+    double sum = 0;
+    for (int i = 0; i < n->n_in; i++)
+        sum += n->in[i].node ? in_bytes(n->in[i]) : 0;
+    for (int i = 0; i < n->n_out; i++)
+        sum += mr_effort_out_bytes((mr_out){(mr_node *)n, i});
+    return sum;
+}
+
+static double in_elements(const mr_node *n)
+{
+    double most = 0;
+    for (int i = 0; i < n->n_in; i++)
+        most = n->in[i].node ? MR_MAX(most, elements(mr_out_shape(n->in[i]))) : most;
+    return most;
+}
+
+static double out_elements(const mr_node *n)
+{
+    double sum = 0;
+    for (int i = 0; i < n->n_out; i++)
+        sum += elements(n->out_shapes[i]);
+    return sum;
+}
+
+/* ---- families whose work is more than their elements ---- */
+
+static bool flag(const mr_node *n, const char *name)
+{
+    const mr_attr *a = mr_node_attr(n, name);
+    return a && a->kind == MR_ATTR_BOOL && !a->is_list && a->b;
+}
+
+/* Each output of a product is a sum over the first factor's inner size. */
+static double product_terms(const mr_node *n)
+{
+    if (n->n_in < 2 || !n->in[0].node)
+        return 0;
+    bool across = flag(n, "transpose_a") || flag(n, "adj_x");
+    return out_elements(n) * dim(mr_out_shape(n->in[0]), across ? -2 : -1);
+}
+
+/* A filter's taps meet every position of the smaller image, forwards and backwards alike: in Conv2D this is the output,
+ * in its gradients the last input. */
+static double convolution_terms(const mr_node *n)
+{
+    bool back = strstr(n->def->name, "Backprop") != NULL;
+    bool of_filter = strstr(n->def->name, "BackpropFilter") != NULL;
+    if (n->n_in < (back ? 3 : 2) || !n->in[1].node || (back && !n->in[2].node))
+        return 0;
+    const mr_pshape *filter = of_filter ? n->out_shapes[0] : mr_out_shape(n->in[1]);
+    const mr_pshape *image = back ? mr_out_shape(n->in[2]) : n->out_shapes[0];
+    double out_channels = MR_MAX(dim(filter, -1), 1);
+    return elements(image) * elements(filter) / out_channels;
+}
+
+static double window_terms(const mr_node *n)
+{
+    const mr_attr *k = mr_node_attr(n, "ksize");
+    double taps = 1;
+    for (int i = 0; k && k->is_list && k->kind == MR_ATTR_INT && i < k->n; i++)
+        taps *= (double)k->is[i];
+    return out_elements(n) * MR_MAX(taps, 1);
+}
+
+mr_effort mr_effort_of(const mr_node *n)
+{
+    const family *f = find_family(n->def->name);
+    double flops = f ? f->flops : 1;
+    switch (f ? f->what : OUTPUT) {
+    case NOTHING: return (mr_effort){0, 0};
+    case OUTPUT: flops *= f ? out_elements(n) : MR_MAX(in_elements(n), out_elements(n)); break;
+    case INPUT: flops *= in_elements(n); break;
+    case PRODUCT: flops *= product_terms(n); break;
+    case CONVOLUTION: flops *= convolution_terms(n); break;
+    case WINDOW: flops *= window_terms(n); break;
+    }
+    return (mr_effort){flops, traffic(n)};
+}

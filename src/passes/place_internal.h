@@ -1,0 +1,36 @@
+/* passes/place_internal.h -- the inside of the placer; for place.c and place_cost.c. */
+#ifndef MR_PASSES_PLACE_INTERNAL_H
+#define MR_PASSES_PLACE_INTERNAL_H
+
+#include "passes/passes.h"
+
+typedef struct mr_place_group {
+    mr_device_name request;
+    const char *device; /* chosen; NULL: not yet */
+    mr_status *error;   /* why it cannot be placed; owned */
+    int named_by;       /* first member with a requested device; -1 */
+    int first;          /* member; then by placer.next */
+} mr_place_group;
+
+typedef struct mr_placer {
+    const mr_graph *g;
+    const mr_prepare_options *o;
+    int *parent;            /* union-find by node id */
+    int *next;              /* the next member of a node's group; -1 behind the last */
+    mr_place_group *groups; /* at the root's id */
+    mr_device **order;      /* by preference */
+    const char **placed;
+} mr_placer;
+
+/* The id that stands for a node's group. */
+int mr_placer_root(mr_placer *p, int id);
+/* All members of a group may stand on a device: its request matches, and there are kernels. */
+bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_name *request);
+
+/* ---- place_cost.c ---- */
+/* Chooses devices for the groups of needed nodes (NULL: all) by what a step would take, as o->costs says. */
+mr_status *mr_place_by_cost(mr_placer *p, const bool *needed);
+/* As mr_place_explain; all groups are placed. */
+mr_status *mr_placer_explain(mr_placer *p, const bool *needed, mr_str *out);
+
+#endif

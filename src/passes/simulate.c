@@ -1,0 +1,223 @@
+/* passes/simulate.c -- a step in simulated time, for a given choice of devices.
+ *
+ * A device runs one node at a time, in the order in which they became ready; so does the executor.  A node is ready when
+ * its last input has arrived.  Inputs from another device travel by a link, one after the other, each tensor once a
+ * device.  Two kinds of events are played in order of time: a node ends, a node is ready.  Ties go by number, so that
+ * the same work always gives the same times. */
+#include "passes/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* ---- what does not change between two plays ---- */
+
+mr_status *mr_sim_step_init(mr_sim_step *s, const mr_workload *w)
+{
+    int n = w->n_nodes, n_edges = w->first_input[n];
+    size_t arrivals;
+    *s = (mr_sim_step){.w = w};
+    if (mr_size_mul((size_t)w->n_tensors + 1, (size_t)w->n_devices, &arrivals))
+        s->arrival = mr_try_calloc(arrivals, sizeof *s->arrival);
+    if (!s->arrival)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d tensors on %d devices", w->n_tensors, w->n_devices);
+    s->first_use = mr_new_array(int, n + 2);
+    s->uses = mr_new_array(mr_sim_use, n_edges + 1);
+    s->pending = mr_new_array(int, n + 1);
+    s->next = mr_new_array(int, n + 1);
+    s->ready_at = mr_new_array(double, n + 1);
+    s->start = mr_new_array(double, n + 1);
+    s->finish = mr_new_array(double, n + 1);
+    s->link_free = mr_new_array(double, w->n_devices * w->n_devices);
+    s->queues = mr_new_array(mr_sim_queue, w->n_devices);
+    s->held = mr_new_array(int64_t, w->n_devices);
+    for (int i = 0; i < n_edges; i++)
+        s->first_use[w->inputs[i].from + 2]++;
+    for (int i = 0; i <= n; i++)
+        s->first_use[i + 1] += s->first_use[i];
+    for (int v = 0; v < n; v++)
+        for (int e = w->first_input[v]; e < w->first_input[v + 1]; e++)
+            s->uses[s->first_use[w->inputs[e].from + 1]++] = (mr_sim_use){v, w->inputs[e].tensor, w->inputs[e].bytes};
+    return NULL;
+}
+
+void mr_sim_step_deinit(mr_sim_step *s)
+{
+    mr_free(s->first_use);
+    mr_free(s->uses);
+    mr_free(s->pending);
+    mr_free(s->next);
+    mr_free(s->ready_at);
+    mr_free(s->start);
+    mr_free(s->finish);
+    mr_free(s->arrival);
+    mr_free(s->link_free);
+    mr_free(s->queues);
+    mr_free(s->held);
+    mr_vec_deinit(&s->events);
+}
+
+/* ---- events, a heap by time ---- */
+
+static bool sooner(const mr_sim_event *a, const mr_sim_event *b)
+{
+    if (a->at != b->at)
+        return a->at < b->at;
+    if (a->ends != b->ends) /* who ends makes room for who is ready */
+        return a->ends;
+    return a->node < b->node;
+}
+
+static void push(mr_sim_step *s, mr_sim_event e)
+{
+    mr_vec_push(&s->events, e);
+    int i = s->events.n - 1;
+    for (int up; i > 0 && sooner(&e, &s->events.p[up = (i - 1) / 2]); i = up)
+        s->events.p[i] = s->events.p[up];
+    s->events.p[i] = e;
+}
+
+static mr_sim_event pop(mr_sim_step *s)
+{
+    mr_sim_event *p = s->events.p, first = p[0], last = mr_vec_pop(&s->events);
+    int n = s->events.n, i = 0;
+    for (int down; (down = 2 * i + 1) < n; i = down) {
+        if (down + 1 < n && sooner(&p[down + 1], &p[down]))
+            down++;
+        if (!sooner(&p[down], &last))
+            break;
+        p[i] = p[down];
+    }
+    if (n)
+        p[i] = last;
+    return first;
+}
+
+/* ---- playing ---- */
+
+static int device_of_node(const mr_sim_step *s, int v) { return s->device_of[s->w->group[v]]; }
+
+static void start_node(mr_sim_step *s, int v, int d, double now)
+{
+    s->queues[d].running = v;
+    s->start[v] = now;
+    s->finish[v] = now + s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d];
+    push(s, (mr_sim_event){s->finish[v], v, true});
+}
+
+static void node_ready(mr_sim_step *s, int v, double now)
+{
+    int d = device_of_node(s, v);
+    mr_sim_queue *q = &s->queues[d];
+    if (q->running < 0) {
+        start_node(s, v, d, now);
+        return;
+    }
+    s->next[v] = -1;
+    *(q->last < 0 ? &q->first : &s->next[q->last]) = v;
+    q->last = v;
+}
+
+/* When a tensor that is made on `from` now is on `to`. */
+static double send(mr_sim_step *s, const mr_sim_use *u, int from, int to, double now)
+{
+    const mr_workload *w = s->w;
+    if (from == to)
+        return now;
+    double *arrival = &s->arrival[(size_t)u->tensor * (size_t)w->n_devices + (size_t)to];
+    if (*arrival >= 0)
+        return *arrival;
+    const mr_workload_link *l = &w->links[from * w->n_devices + to];
+    double *link_free = &s->link_free[from * w->n_devices + to];
+    double gone = MR_MAX(now, *link_free);
+    if (u->bytes) {
+        gone += (double)u->bytes / l->bytes_per_s;
+        *link_free = gone;
+    }
+    return *arrival = gone + l->latency_s;
+}
+
+static void node_ends(mr_sim_step *s, int v, double now)
+{
+    int d = device_of_node(s, v);
+    mr_sim_queue *q = &s->queues[d];
+    for (int i = s->first_use[v]; i < s->first_use[v + 1]; i++) {
+        const mr_sim_use *u = &s->uses[i];
+        double at = send(s, u, d, device_of_node(s, u->node), now);
+        s->ready_at[u->node] = MR_MAX(s->ready_at[u->node], at);
+        if (--s->pending[u->node] == 0)
+            push(s, (mr_sim_event){s->ready_at[u->node], u->node, false});
+    }
+    int next = q->first;
+    q->running = -1;
+    if (next < 0)
+        return;
+    q->first = s->next[next];
+    if (q->first < 0)
+        q->last = -1;
+    start_node(s, next, d, now);
+}
+
+static bool fits(mr_sim_step *s)
+{
+    const mr_workload *w = s->w;
+    memset(s->held, 0, sizeof *s->held * (size_t)w->n_devices);
+    for (int v = 0; v < w->n_nodes; v++) {
+        int d = device_of_node(s, v);
+        if (isinf(w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]))
+            return false;
+        s->held[d] += w->bytes ? w->bytes[v] : 0;
+        if (w->memory && s->held[d] > w->memory[d])
+            return false;
+    }
+    return true;
+}
+
+static void reset(mr_sim_step *s)
+{
+    const mr_workload *w = s->w;
+    for (size_t i = 0; i < (size_t)w->n_tensors * (size_t)w->n_devices; i++)
+        s->arrival[i] = -1;
+    memset(s->link_free, 0, sizeof *s->link_free * (size_t)(w->n_devices * w->n_devices));
+    memset(s->ready_at, 0, sizeof *s->ready_at * (size_t)w->n_nodes);
+    for (int d = 0; d < w->n_devices; d++)
+        s->queues[d] = (mr_sim_queue){-1, -1, -1};
+    s->events.n = 0;
+    for (int v = 0; v < w->n_nodes; v++) {
+        s->pending[v] = w->first_input[v + 1] - w->first_input[v];
+        if (!s->pending[v])
+            push(s, (mr_sim_event){0, v, false});
+    }
+}
+
+double mr_sim_step_play(mr_sim_step *s, const int *device_of)
+{
+    double end = 0;
+    s->device_of = device_of;
+    if (!fits(s))
+        return INFINITY;
+    reset(s);
+    while (s->events.n) {
+        mr_sim_event e = pop(s);
+        end = e.at;
+        if (e.ends)
+            node_ends(s, e.node, e.at);
+        else
+            node_ready(s, e.node, e.at);
+    }
+    return end;
+}
+
+mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan)
+{
+    mr_sim_step s;
+    MR_TRY(mr_sim_step_init(&s, w));
+    *makespan = mr_sim_step_play(&s, device_of);
+    if (start)
+        memcpy(start, s.start, sizeof *start * (size_t)w->n_nodes);
+    if (finish)
+        memcpy(finish, s.finish, sizeof *finish * (size_t)w->n_nodes);
+    mr_sim_step_deinit(&s);
+    return NULL;
+}
