@@ -164,7 +164,7 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, const 
     size_t width = (size_t)n_devices;
     mr_effort *efforts = mr_new_array(mr_effort, n_nodes + 1);
     for (int i = 0; i < n_nodes; i++) {
-        efforts[i] = mr_effort_of(nodes[i]);
+        efforts[i] = mr_effort_of(nodes[i], MR_USUAL_DIM);
         for (int d = 0; d < n_devices; d++)
             seconds[(size_t)i * width + (size_t)d] = estimate(efforts[i], &devices[d].speed);
     }
@@ -186,7 +186,7 @@ int64_t mr_costs_bytes(const mr_costs *c, mr_out o)
     const record *r = c ? mr_map_getz(&c->nodes, o.node->name) : NULL;
     if (r && o.index < r->bytes.n && r->bytes.p[o.index] >= 0)
         return r->bytes.p[o.index];
-    return (int64_t)MR_MIN(mr_effort_out_bytes(o), 1e15);
+    return (int64_t)MR_MIN(mr_effort_out_bytes(o, MR_USUAL_DIM), 1e15);
 }
 
 int64_t mr_costs_runs(const mr_costs *c, mr_sv node, const char *device)

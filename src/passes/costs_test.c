@@ -49,16 +49,16 @@ MR_TEST(effort_of_products_counts_their_terms)
 {
     mr_ops_register();
     graph = mr_graph_new();
-    MR_CHECK_NEAR(mr_effort_of(product("p", 10, 20, 30)).flops, 2.0 * 10 * 20 * 30, 0);
-    MR_CHECK_NEAR(mr_effort_of(product("q", -1, 20, 30)).flops, 2.0 * MR_UNKNOWN_DIM * 20 * 30, 0);
+    MR_CHECK_NEAR(mr_effort_of(product("p", 10, 20, 30), MR_USUAL_DIM).flops, 2.0 * 10 * 20 * 30, 0);
+    MR_CHECK_NEAR(mr_effort_of(product("q", -1, 20, 30), MR_USUAL_DIM).flops, 2.0 * MR_USUAL_DIM * 20 * 30, 0);
     mr_node *n;
     mr_node_builder *b = mr_node_begin(graph, "MatMul", "t");
     mr_nb_input(b, matrix("ta", 20, 10));
     mr_nb_input(b, matrix("tb", 20, 30));
     mr_nb_attr(b, "transpose_a", mr_a_bool(true));
     MR_CHECK_OK(mr_node_finish(b, &n));
-    MR_CHECK_NEAR(mr_effort_of(n).flops, 2.0 * 10 * 20 * 30, 0);
-    MR_CHECK_NEAR(mr_effort_of(n).bytes, 4.0 * (20 * 10 + 20 * 30 + 10 * 30), 0);
+    MR_CHECK_NEAR(mr_effort_of(n, MR_USUAL_DIM).flops, 2.0 * 10 * 20 * 30, 0);
+    MR_CHECK_NEAR(mr_effort_of(n, MR_USUAL_DIM).bytes, 4.0 * (20 * 10 + 20 * 30 + 10 * 30), 0);
     mr_graph_unref(graph);
 }
 
@@ -75,7 +75,7 @@ MR_TEST(effort_of_convolutions_is_the_same_forwards_and_backwards)
     mr_nb_attr(b, "padding", mr_a_str("SAME"));
     MR_CHECK_OK(mr_node_finish(b, &n));
     double flops = 2.0 * 8 * 28 * 28 * 20 * 5 * 5 * 3;
-    MR_CHECK_NEAR(mr_effort_of(n).flops, flops, 1e-3);
+    MR_CHECK_NEAR(mr_effort_of(n, MR_USUAL_DIM).flops, flops, 1e-3);
     mr_out sizes = (mr_out){node("Shape", "sizes", 1, &image), 0};
     b = mr_node_begin(graph, "Conv2DBackpropInput", "back");
     mr_nb_input(b, sizes);
@@ -84,7 +84,7 @@ MR_TEST(effort_of_convolutions_is_the_same_forwards_and_backwards)
     mr_nb_attr(b, "strides", mr_a_ints(4, (int64_t[]){1, 1, 1, 1}));
     mr_nb_attr(b, "padding", mr_a_str("SAME"));
     MR_CHECK_OK(mr_node_finish(b, &n));
-    MR_CHECK_NEAR(mr_effort_of(n).flops, flops, 1e-3);
+    MR_CHECK_NEAR(mr_effort_of(n, MR_USUAL_DIM).flops, flops, 1e-3);
     mr_graph_unref(graph);
 }
 
@@ -93,11 +93,11 @@ MR_TEST(effort_of_names_for_values_is_nothing)
     mr_ops_register();
     graph = mr_graph_new();
     mr_out x = matrix("x", 100, 100);
-    mr_effort e = mr_effort_of(node("Identity", "i", 1, &x));
+    mr_effort e = mr_effort_of(node("Identity", "i", 1, &x), MR_USUAL_DIM);
     MR_CHECK(e.flops == 0 && e.bytes == 0);
-    e = mr_effort_of(node("Neg", "n", 1, &x));
+    e = mr_effort_of(node("Neg", "n", 1, &x), MR_USUAL_DIM);
     MR_CHECK(e.flops == 10000 && e.bytes == 80000);
-    MR_CHECK(mr_effort_of(node("Exp", "e", 1, &x)).flops > 5 * e.flops);
+    MR_CHECK(mr_effort_of(node("Exp", "e", 1, &x), MR_USUAL_DIM).flops > 5 * e.flops);
     mr_graph_unref(graph);
 }
 

@@ -98,60 +98,57 @@ static const family *find_family(const char *op)
 
 /* ---- sizes ---- */
 
-static double dim(const mr_pshape *s, int i)
+static double dim(const mr_pshape *s, int i, int unknown)
 {
     if (s->rank < 0)
-        return MR_UNKNOWN_DIM;
+        return unknown;
     i = i < 0 ? i + s->rank : i;
-    return i < 0 || i >= s->rank ? 1 : s->dims[i] < 0 ? MR_UNKNOWN_DIM : (double)s->dims[i];
+    return i < 0 || i >= s->rank ? 1 : s->dims[i] < 0 ? unknown : (double)s->dims[i];
 }
 
-static double elements(const mr_pshape *s)
+static double elements(const mr_pshape *s, int unknown)
 {
     double n = 1;
     for (int i = 0; i < s->rank; i++)
-        n *= dim(s, i);
-    return s->rank < 0 ? MR_UNKNOWN_DIM : n;
+        n *= dim(s, i, unknown);
+    return s->rank < 0 ? unknown : n;
 }
 
-double mr_effort_out_bytes(mr_out o)
+double mr_effort_out_bytes(mr_out o, int unknown)
 {
     int type = mr_out_type(o);
-    return mr_dtype_is_ref(type) ? 8 : elements(mr_out_shape(o)) * (double)mr_dtype_size((mr_dtype)type);
+    return mr_dtype_is_ref(type) ? 8 : elements(mr_out_shape(o), unknown) * (double)mr_dtype_size((mr_dtype)type);
 }
 
 /* What an input holds, also behind a reference. */
-static double in_bytes(mr_out o)
+static double in_bytes(mr_out o, int unknown)
 {
-    int type = mr_out_type(o);
-    if (mr_dtype_is_ref(type))
-        type -= MR_REF_OFFSET;
-    return elements(mr_out_shape(o)) * (double)mr_dtype_size((mr_dtype)type);
+    return elements(mr_out_shape(o), unknown) * (double)mr_dtype_size(mr_dtype_base(mr_out_type(o)));
 }
 
-static double traffic(const mr_node *n)
+static double traffic(const mr_node *n, int unknown)
 {
     double sum = 0;
     for (int i = 0; i < n->n_in; i++)
-        sum += n->in[i].node ? in_bytes(n->in[i]) : 0;
+        sum += n->in[i].node ? in_bytes(n->in[i], unknown) : 0;
     for (int i = 0; i < n->n_out; i++)
-        sum += mr_effort_out_bytes((mr_out){(mr_node *)n, i});
+        sum += mr_effort_out_bytes((mr_out){(mr_node *)n, i}, unknown);
     return sum;
 }
 
-static double in_elements(const mr_node *n)
+static double in_elements(const mr_node *n, int unknown)
 {
     double most = 0;
     for (int i = 0; i < n->n_in; i++)
-        most = n->in[i].node ? MR_MAX(most, elements(mr_out_shape(n->in[i]))) : most;
+        most = n->in[i].node ? MR_MAX(most, elements(mr_out_shape(n->in[i]), unknown)) : most;
     return most;
 }
 
-static double out_elements(const mr_node *n)
+static double out_elements(const mr_node *n, int unknown)
 {
     double sum = 0;
     for (int i = 0; i < n->n_out; i++)
-        sum += elements(n->out_shapes[i]);
+        sum += elements(n->out_shapes[i], unknown);
     return sum;
 }
 
@@ -164,17 +161,17 @@ static bool flag(const mr_node *n, const char *name)
 }
 
 /* Each output of a product is a sum over the first factor's inner size. */
-static double product_terms(const mr_node *n)
+static double product_terms(const mr_node *n, int unknown)
 {
     if (n->n_in < 2 || !n->in[0].node)
         return 0;
     bool across = flag(n, "transpose_a") || flag(n, "adj_x");
-    return out_elements(n) * dim(mr_out_shape(n->in[0]), across ? -2 : -1);
+    return out_elements(n, unknown) * dim(mr_out_shape(n->in[0]), across ? -2 : -1, unknown);
 }
 
 /* A filter's taps meet every position of the smaller image, forwards and backwards alike: in Conv2D this is the output,
  * in its gradients the last input. */
-static double convolution_terms(const mr_node *n)
+static double convolution_terms(const mr_node *n, int unknown)
 {
     bool back = strstr(n->def->name, "Backprop") != NULL;
     bool of_filter = strstr(n->def->name, "BackpropFilter") != NULL;
@@ -182,30 +179,30 @@ static double convolution_terms(const mr_node *n)
         return 0;
     const mr_pshape *filter = of_filter ? n->out_shapes[0] : mr_out_shape(n->in[1]);
     const mr_pshape *image = back ? mr_out_shape(n->in[2]) : n->out_shapes[0];
-    double out_channels = MR_MAX(dim(filter, -1), 1);
-    return elements(image) * elements(filter) / out_channels;
+    double out_channels = MR_MAX(dim(filter, -1, unknown), 1);
+    return elements(image, unknown) * elements(filter, unknown) / out_channels;
 }
 
-static double window_terms(const mr_node *n)
+static double window_terms(const mr_node *n, int unknown)
 {
     const mr_attr *k = mr_node_attr(n, "ksize");
     double taps = 1;
     for (int i = 0; k && k->is_list && k->kind == MR_ATTR_INT && i < k->n; i++)
         taps *= (double)k->is[i];
-    return out_elements(n) * MR_MAX(taps, 1);
+    return out_elements(n, unknown) * MR_MAX(taps, 1);
 }
 
-mr_effort mr_effort_of(const mr_node *n)
+mr_effort mr_effort_of(const mr_node *n, int unknown)
 {
     const family *f = find_family(n->def->name);
     double flops = f ? f->flops : 1;
     switch (f ? f->what : OUTPUT) {
     case NOTHING: return (mr_effort){0, 0};
-    case OUTPUT: flops *= f ? out_elements(n) : MR_MAX(in_elements(n), out_elements(n)); break;
-    case INPUT: flops *= in_elements(n); break;
-    case PRODUCT: flops *= product_terms(n); break;
-    case CONVOLUTION: flops *= convolution_terms(n); break;
-    case WINDOW: flops *= window_terms(n); break;
+    case OUTPUT: flops *= f ? out_elements(n, unknown) : MR_MAX(in_elements(n, unknown), out_elements(n, unknown)); break;
+    case INPUT: flops *= in_elements(n, unknown); break;
+    case PRODUCT: flops *= product_terms(n, unknown); break;
+    case CONVOLUTION: flops *= convolution_terms(n, unknown); break;
+    case WINDOW: flops *= window_terms(n, unknown); break;
     }
-    return (mr_effort){flops, traffic(n)};
+    return (mr_effort){flops, traffic(n, unknown)};
 }
