@@ -41,6 +41,7 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
     out->soft_placement = c->allow_soft_placement;
     out->log_placement = c->log_device_placement;
     out->timeout_ms = c->operation_timeout_in_ms;
+    out->placement_period = c->placement_period;
     if (c->graph_options)
         read_graph_options(c->graph_options, out);
     mr_message_free(&c->base);

@@ -48,7 +48,7 @@ static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool parti
     o.placements = &s->placements;
     o.rendezvous = partial;
     lock_graph(s);
-    st = mr_prepare(s->graph, sig, &o, parts);
+    st = s->placing ? mr_placing_prepare(s->placing, s->graph, sig, &o, parts) : mr_prepare(s->graph, sig, &o, parts);
     unlock_graph(s);
     if (!st && s->env.config.log_placement)
         log_placement(parts, s->env.n_devices);
@@ -105,6 +105,21 @@ mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, m
     mr_unlock(&s->making);
     mr_signature_deinit(&sorted);
     return st;
+}
+
+/* The next run of each signature makes its program anew. */
+static void place_anew(mr_direct *s)
+{
+    mr_lock(&s->making);
+    lock_graph(s);
+    mr_placing_forget(s->graph, &s->placements);
+    unlock_graph(s);
+    mr_lock(&s->mu);
+    mr_vec_push(&s->former, s->exact);
+    mr_vec_push(&s->former, s->sorted);
+    s->exact = s->sorted = (mr_signatures){0};
+    mr_unlock(&s->mu);
+    mr_unlock(&s->making);
 }
 
 /* ---- a run ---- */
@@ -197,17 +212,34 @@ static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, 
     return st;
 }
 
+static mr_status *run_measured(mr_direct *s, mr_flow *f, const mr_run_options *o)
+{
+    mr_trace *t = mr_trace_new();
+    f->trace = t;
+    mr_status *st = run_flow(s, f, o);
+    f->trace = NULL;
+    if (!st)
+        mr_placing_learn(s->placing, t);
+    mr_trace_free(t);
+    return st;
+}
+
 static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_options *o,
                               mr_str *metadata)
 {
     mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_entry *e = NULL;
+    mr_placing_turn turn = s->placing ? mr_placing_next(s->placing) : MR_PLACING_RUN;
+    if (turn == MR_PLACING_ANEW)
+        place_anew(s);
     MR_TRY(mr_direct_find(s, &sig, false, &e));
     mr_flow *f = NULL;
     MR_TRY(mr_program_take(e->program, &f));
     mr_status *st = fill_args(f, e, a);
     if (!st && metadata && o && (o->trace_level >= FULL_TRACE || o->output_partition_graphs))
         st = run_traced(s, f, o, metadata);
+    else if (!st && turn == MR_PLACING_MEASURE)
+        st = run_measured(s, f, o);
     else if (!st)
         st = run_flow(s, f, o);
     if (!st)
@@ -265,6 +297,10 @@ static void direct_unref(mr_direct *s)
     mr_vec_deinit(&s->programs);
     mr_signatures_deinit(&s->exact);
     mr_signatures_deinit(&s->sorted);
+    for (int i = 0; i < s->former.n; i++)
+        mr_signatures_deinit(&s->former.p[i]);
+    mr_vec_deinit(&s->former);
+    mr_placing_free(s->placing);
     mr_map_deinit(&s->partial_runs);
     mr_env_deinit(&s->env);
     mr_placements_deinit(&s->placements);
@@ -319,6 +355,8 @@ mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_sessi
         direct_unref(s);
         return st;
     }
+    if (c->placement_period > 0)
+        s->placing = mr_placing_new(s->env.n_devices, c->placement_period);
     mr_lock(&all_mu);
     s->next = all;
     all = s;

@@ -4,6 +4,7 @@
 #define MR_EXEC_DIRECT_SESSION_H
 
 #include "exec/env.h"
+#include "exec/placing.h"
 #include "exec/signature.h"
 
 typedef struct mr_partial_run mr_partial_run;
@@ -21,13 +22,15 @@ typedef struct mr_direct {
     mr_cond idle; /* n_running fell to 0 */
     int n_running MR_GUARDED_BY(mu);
     mr_signatures exact, sorted MR_GUARDED_BY(mu);
+    MR_VEC(mr_signatures) former MR_GUARDED_BY(mu); /* of earlier placements: runs may still be in their programs */
+    mr_placing *placing; /* NULL: not by cost */
     MR_VEC(mr_program *) programs MR_GUARDED_BY(mu);
     mr_map partial_runs MR_GUARDED_BY(mu); /* handle -> mr_partial_run * */
     int64_t next_handle MR_GUARDED_BY(mu);
     struct mr_direct *next; /* in the list of all */
 } mr_direct;
 
-/* The entry of a signature, made when it is new; lives as long as the session. */
+/* The entry of a signature, made when it is new; lives as long as the session, also when devices are chosen anew. */
 mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out);
 /* Between these a session waits with its end.  CANCELLED "Session has been closed." */
 mr_status *mr_direct_enter(mr_direct *s);

@@ -25,6 +25,7 @@ typedef struct mr_session_config {
     int64_t timeout_ms;        /* of every run; 0: none */
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
+    int placement_period;      /* above 0: by cost, and chosen anew after so many steps */
 } mr_session_config;
 /* INVALID_ARGUMENT when the bytes are not a ConfigProto. */
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out);

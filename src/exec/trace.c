@@ -85,6 +85,18 @@ void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, int64_t
     mr_unlock(&t->mu);
 }
 
+/* The step is over: nobody else writes. */
+void mr_trace_costs(const mr_trace *t, mr_costs *c) MR_NO_TSA
+{
+    for (int i = 0; i < t->records.n; i++) {
+        const record *r = &t->records.p[i];
+        mr_sv name = mr_sv_of(r->node->name);
+        mr_costs_add(c, r->device->name, name, (double)(r->end_ns - r->start_ns) / 1e9);
+        for (int k = 0; k < r->n_out; k++)
+            mr_costs_add_bytes(c, name, r->out[k].slot, (int64_t)r->out[k].bytes);
+    }
+}
+
 /* ---- writing ---- */
 
 static void put_output(mr_pb_writer *w, const mr_device *d, const output *o)

@@ -12,8 +12,6 @@
 #include "passes/effort.h"
 #include "wire/number.h"
 
-const mr_speed mr_speed_cpu = {.flops_per_s = 2e10, .bytes_per_s = 8e9, .op_s = 1e-6};
-
 enum { STEADY = 10,         /* from so many runs on, each new one weighs a tenth: the mean follows changes */
        MAX_OUTPUT = 65535 }; /* of a node, in files */
 
@@ -142,14 +140,14 @@ static void fill_measured(const mr_costs *c, mr_node *const *nodes, int n_nodes,
 }
 
 /* A node's other times, scaled by what it really took where it was measured. */
-static void fill_others(mr_effort e, const mr_costs_device *devices, int n_devices, const double *scale, double *seconds,
+static void fill_others(mr_effort e, mr_device *const *devices, int n_devices, const double *scale, double *seconds,
                         const bool *measured)
 {
     double sum = 0;
     int n = 0;
     for (int d = 0; d < n_devices; d++)
         if (measured[d]) {
-            sum += log(seconds[d] / (estimate(e, &devices[d].speed) * scale[d]));
+            sum += log(seconds[d] / (estimate(e, &devices[d]->speed) * scale[d]));
             n++;
         }
     double own = n ? exp(sum / n) : 1;
@@ -158,7 +156,7 @@ static void fill_others(mr_effort e, const mr_costs_device *devices, int n_devic
             seconds[d] *= scale[d] * own;
 }
 
-void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, const mr_costs_device *devices, int n_devices,
+void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_device *const *devices, int n_devices,
                    double *seconds)
 {
     size_t width = (size_t)n_devices;
@@ -166,13 +164,13 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, const 
     for (int i = 0; i < n_nodes; i++) {
         efforts[i] = mr_effort_of(nodes[i], MR_USUAL_DIM);
         for (int d = 0; d < n_devices; d++)
-            seconds[(size_t)i * width + (size_t)d] = estimate(efforts[i], &devices[d].speed);
+            seconds[(size_t)i * width + (size_t)d] = estimate(efforts[i], &devices[d]->speed);
     }
     if (c && c->nodes.n) {
         bool *measured = mr_new_array(bool, (size_t)n_nodes * width + 1);
         double *scale = mr_new_array(double, n_devices);
         for (int d = 0; d < n_devices; d++)
-            fill_measured(c, nodes, n_nodes, n_devices, d, devices[d].name, seconds, measured, &scale[d]);
+            fill_measured(c, nodes, n_nodes, n_devices, d, devices[d]->name, seconds, measured, &scale[d]);
         for (int i = 0; i < n_nodes; i++)
             fill_others(efforts[i], devices, n_devices, scale, seconds + (size_t)i * width, measured + (size_t)i * width);
         mr_free(scale);

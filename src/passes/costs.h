@@ -10,12 +10,7 @@
 #define MR_PASSES_COSTS_H
 
 #include "graph/graph.h"
-
-typedef struct mr_speed { /* of a device, as far as it is known beforehand */
-    double flops_per_s, bytes_per_s;
-    double op_s; /* the least a node takes */
-} mr_speed;
-extern const mr_speed mr_speed_cpu; /* one core of a usual machine */
+#include "run/device.h"
 
 typedef struct mr_costs mr_costs;
 mr_costs *mr_costs_new(void);
@@ -26,13 +21,8 @@ void mr_costs_add(mr_costs *c, const char *device, mr_sv node, double seconds);
 /* An output of a node was so large. */
 void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes);
 
-typedef struct mr_costs_device {
-    const char *name; /* full */
-    mr_speed speed;
-} mr_costs_device;
-
 /* seconds[node * n_devices + device] for all; c may be NULL: nothing was measured. */
-void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, const mr_costs_device *devices, int n_devices, double *seconds);
+void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_device *const *devices, int n_devices, double *seconds);
 /* Of a tensor. */
 int64_t mr_costs_bytes(const mr_costs *c, mr_out o);
 /* How often the node was measured there. */

@@ -101,7 +101,8 @@ MR_TEST(effort_of_names_for_values_is_nothing)
     mr_graph_unref(graph);
 }
 
-static const mr_costs_device devices[] = {{"/device:A:0", {1e9, 1e9, 1e-6}}, {"/device:B:0", {4e9, 4e9, 1e-6}}};
+static mr_device a = {.name = "/device:A:0", .speed = {1e9, 1e9, 1e-6}}, b = {.name = "/device:B:0", .speed = {4e9, 4e9, 1e-6}};
+static mr_device *const devices[] = {&a, &b};
 
 MR_TEST(costs_are_estimates_until_something_ran)
 {

@@ -36,10 +36,9 @@ typedef enum mr_schedule {
 
 /* What placement by cost knows.  Arrays are by device, in the order of the options' devices. */
 typedef struct mr_place_costs {
-    const mr_costs *measured;  /* NULL: nothing yet */
-    const mr_speed *speeds;
+    const mr_costs *measured;      /* NULL: nothing yet */
     const mr_workload_link *links; /* [from * n_devices + to] */
-    const int64_t *memory;     /* bytes; NULL: enough */
+    const int64_t *memory;         /* bytes; NULL: enough */
 } mr_place_costs;
 
 typedef struct mr_prepare_options {

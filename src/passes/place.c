@@ -194,7 +194,7 @@ static void place_round(mr_placer *p, bool generators)
 {
     for (int i = 0; i < p->g->nodes.n; i++) {
         const mr_node *n = p->g->nodes.p[i];
-        if (!n || is_generator(n) != generators)
+        if (!n || is_generator(n) != generators || p->groups[mr_placer_root(p, i)].later)
             continue;
         const char *wish = NULL;
         if (generators)
@@ -262,10 +262,22 @@ static void placer_deinit(mr_placer *p)
     mr_free(p->order);
 }
 
+/* By cost a group is placed together with what it works with, so not before it is needed. */
+static void put_off(mr_placer *p, const bool *needed)
+{
+    for (int i = 0; i < p->g->nodes.n; i++)
+        p->groups[i].later = true;
+    for (int i = 0; i < p->g->nodes.n; i++)
+        if (needed[i])
+            p->groups[mr_placer_root(p, i)].later = false;
+}
+
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed)
 {
     mr_placer p;
     placer_init(&p, g, o, placed);
+    if (o->costs && needed)
+        put_off(&p, needed);
     mr_status *st = o->costs ? mr_place_by_cost(&p, needed) : NULL;
     place_round(&p, false);
     place_round(&p, true);

@@ -150,16 +150,11 @@ static mr_status *draw_times(drawing *d)
     const mr_place_costs *costs = p->o->costs;
     int n_devices = p->o->n_devices;
     size_t cells;
-    mr_costs_device *devices;
     if (mr_size_mul((size_t)d->w.n_nodes + 1, (size_t)n_devices, &cells))
         d->seconds = mr_try_calloc(cells, sizeof *d->seconds);
     if (!d->seconds)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d nodes on %d devices", d->w.n_nodes, n_devices);
-    devices = mr_new_array(mr_costs_device, n_devices);
-    for (int i = 0; i < n_devices; i++)
-        devices[i] = (mr_costs_device){p->o->devices[i]->name, costs->speeds[i]};
-    mr_costs_fill(costs->measured, d->nodes, d->w.n_nodes, devices, n_devices, d->seconds);
-    mr_free(devices);
+    mr_costs_fill(costs->measured, d->nodes, d->w.n_nodes, p->o->devices, n_devices, d->seconds);
     return NULL;
 }
 

@@ -13,7 +13,6 @@ enum { N = 3 };
 typedef struct bench {
     mr_graph *g;
     mr_device *devices[N];
-    mr_speed speeds[N];
     mr_workload_link links[N * N];
     mr_costs *measured;
     mr_place_costs costs;
@@ -31,12 +30,12 @@ static void begin(bench *b)
         char name[80];
         snprintf(name, sizeof name, "/job:localhost/replica:0/task:0/device:CPU:%d", i);
         MR_CHECK_OK(mr_device_new_cpu(name, NULL, &b->devices[i]));
-        b->speeds[i] = (mr_speed){1e9 * speed[i], 1e9 * speed[i], 1e-6};
+        b->devices[i]->speed = (mr_speed){1e9 * speed[i], 1e9 * speed[i], 1e-6};
     }
     for (int i = 0; i < N * N; i++)
         b->links[i] = (mr_workload_link){1e-5, 1e9};
     b->measured = mr_costs_new();
-    b->costs = (mr_place_costs){.measured = b->measured, .speeds = b->speeds, .links = b->links};
+    b->costs = (mr_place_costs){.measured = b->measured, .links = b->links};
     b->o = (mr_prepare_options){.devices = b->devices, .n_devices = N, .costs = &b->costs};
 }
 
@@ -114,7 +113,7 @@ MR_TEST(place_by_cost_uses_the_fast_device_and_the_others)
         on[where(&b, last[c])]++;
     /* A chain takes a time unit on the fastest device, four on the next, sixteen on the slowest. */
     MR_CHECK_INT(on[2], 4);
-    b.speeds[2] = b.speeds[1];
+    b.devices[2]->speed = b.devices[1]->speed;
     MR_CHECK_OK(place(&b));
     memset(on, 0, sizeof on);
     for (int c = 0; c < 4; c++)

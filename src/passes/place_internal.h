@@ -10,6 +10,7 @@ typedef struct mr_place_group {
     mr_status *error;   /* why it cannot be placed; owned */
     int named_by;       /* first member with a requested device; -1 */
     int first;          /* member; then by placer.next */
+    bool later;         /* no step needs it yet: by cost it is placed when one does */
 } mr_place_group;
 
 typedef struct mr_placer {

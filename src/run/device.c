@@ -7,6 +7,8 @@
 /* What TensorFlow reports for a CPU; nothing is limited by it. */
 #define CPU_MEMORY_LIMIT (INT64_C(256) << 20)
 
+const mr_speed mr_speed_cpu = {.flops_per_s = 2e10, .bytes_per_s = 8e9, .op_s = 1e-6};
+
 static void cpu_free(mr_device *d) { mr_free(d); }
 
 const mr_device_type mr_device_cpu = {.name = "CPU", .priority = 60, .free = cpu_free};
@@ -26,6 +28,7 @@ mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **o
         d->incarnation = mr_random64();
     } while (d->incarnation == 0);
     d->memory_limit = CPU_MEMORY_LIMIT;
+    d->speed = mr_speed_cpu;
     *out = d;
     return NULL;
 }

@@ -21,6 +21,12 @@ typedef struct mr_device_type {
     void (*free)(mr_device *d);
 } mr_device_type;
 
+typedef struct mr_speed { /* as far as it is known beforehand; for placement */
+    double flops_per_s, bytes_per_s;
+    double op_s; /* the least a node takes */
+} mr_speed;
+extern const mr_speed mr_speed_cpu; /* one core of a usual machine */
+
 struct mr_device {
     const mr_device_type *type;
     const char *name; /* full: /job:localhost/replica:0/task:0/device:CPU:0; owned */
@@ -29,6 +35,7 @@ struct mr_device {
     mr_pool *pool;           /* for loops inside a kernel; borrowed */
     uint64_t incarnation;    /* random, not 0 */
     int64_t memory_limit;
+    mr_speed speed;
 };
 
 extern const mr_device_type mr_device_cpu;

@@ -1,0 +1,92 @@
+/* exec/placing.c -- placement by cost in a session. */
+#include "exec/placing.h"
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+
+enum {
+    MEASURED = 3, /* steps before each new placement, fewer when the period is shorter */
+    SLOWER = 4,   /* each period is so much longer than the last */
+    TIMES = 8,    /* then it stays as it is: programs of former placements are kept until the session ends */
+};
+
+struct mr_placing {
+    _Atomic int64_t n_steps;
+    mr_mutex mu;
+    int64_t period MR_GUARDED_BY(mu);
+    int64_t anew_at MR_GUARDED_BY(mu); /* the step before which it is placed anew; -1: no more */
+    int n_times MR_GUARDED_BY(mu);
+    mr_costs *measured MR_GUARDED_BY(mu);
+    mr_workload_link *links;
+};
+
+/* Devices of one process hand tensors on without a copy; another thread has to wake up for it. */
+static const mr_workload_link within = {.latency_s = 5e-6, .bytes_per_s = 1e11};
+
+mr_placing *mr_placing_new(int n_devices, int period)
+{
+    mr_placing *p = mr_new(mr_placing);
+    mr_mutex_init(&p->mu);
+    p->period = p->anew_at = period;
+    p->measured = mr_costs_new();
+    p->links = mr_new_array(mr_workload_link, (size_t)n_devices * (size_t)n_devices);
+    for (int i = 0; i < n_devices * n_devices; i++)
+        p->links[i] = within;
+    return p;
+}
+
+void mr_placing_free(mr_placing *p)
+{
+    if (!p)
+        return;
+    mr_costs_free(p->measured);
+    mr_free(p->links);
+    mr_mutex_deinit(&p->mu);
+    mr_free(p);
+}
+
+mr_placing_turn mr_placing_next(mr_placing *p)
+{
+    int64_t step = atomic_fetch_add_explicit(&p->n_steps, 1, memory_order_relaxed);
+    mr_placing_turn turn = MR_PLACING_RUN;
+    mr_lock(&p->mu);
+    if (p->anew_at >= 0 && step >= p->anew_at) {
+        p->period *= SLOWER;
+        p->anew_at = ++p->n_times < TIMES ? step + p->period : -1;
+        turn = MR_PLACING_ANEW;
+    } else if (p->anew_at >= 0 && step >= p->anew_at - MR_MIN(MEASURED, p->period)) {
+        turn = MR_PLACING_MEASURE;
+    }
+    mr_unlock(&p->mu);
+    return turn;
+}
+
+void mr_placing_learn(mr_placing *p, const mr_trace *t)
+{
+    mr_lock(&p->mu);
+    mr_trace_costs(t, p->measured);
+    mr_unlock(&p->mu);
+}
+
+mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
+                              mr_graph **parts)
+{
+    mr_prepare_options with = *o;
+    mr_lock(&p->mu);
+    mr_place_costs costs = {.measured = p->measured, .links = p->links};
+    with.costs = &costs;
+    mr_status *st = mr_prepare(g, sig, &with, parts);
+    mr_unlock(&p->mu);
+    return st;
+}
+
+/* Functions may hold state inside. */
+static bool has_state(const mr_node *n) { return n->def->function || (n->def->flags & MR_STATEFUL); }
+
+void mr_placing_forget(const mr_graph *g, mr_placements *placements)
+{
+    for (int i = 0; i < g->nodes.n && i < placements->n; i++)
+        if (g->nodes.p[i] && !has_state(g->nodes.p[i]))
+            placements->device[i] = NULL;
+}

@@ -1,0 +1,29 @@
+/* exec/placing.h -- placement by cost in a session: what its steps took, and when to place anew.
+ *
+ * ConfigProto.placement_period asks for it: after that many steps devices are chosen again, with what was measured
+ * meanwhile, and then ever more rarely.  A few steps before each time are measured; the others read no clock.  What has
+ * state stays where it is. */
+#ifndef MR_EXEC_PLACING_H
+#define MR_EXEC_PLACING_H
+
+#include "base/thread.h"
+#include "exec/trace.h"
+#include "passes/passes.h"
+
+typedef struct mr_placing mr_placing;
+
+
+mr_placing *mr_placing_new(int n_devices, int period);
+void mr_placing_free(mr_placing *p); /* NULL is fine */
+
+typedef enum mr_placing_turn { MR_PLACING_RUN, MR_PLACING_MEASURE, MR_PLACING_ANEW } mr_placing_turn;
+/* A step begins: whether it is to be measured, or devices chosen anew before it.  Each turn is given to one step. */
+mr_placing_turn mr_placing_next(mr_placing *p);
+void mr_placing_learn(mr_placing *p, const mr_trace *t);
+
+/* mr_prepare by cost: with the measured times held still. */
+mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts);
+/* Forgets where nodes without state stand. */
+void mr_placing_forget(const mr_graph *g, mr_placements *placements);
+
+#endif

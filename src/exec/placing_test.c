@@ -1,0 +1,156 @@
+/* exec/placing_test.c -- sessions that place by cost and learn from their steps. */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "exec/direct_session.h"
+#include "graph/scope.h"
+#include "tests/harness/test.h"
+
+void mr_ops_register(void); /* ops/table.h, above this layer */
+
+enum { DEVICES = 3, SIDE = 128, PRODUCTS = 6 };
+
+typedef struct bench {
+    mr_graph *g;
+    mr_scope s;
+    mr_session *session;
+    mr_out x, w, sum;
+    mr_out products[PRODUCTS];
+    mr_node *assign;
+} bench;
+
+static mr_out fill(bench *b, float v)
+{
+    int32_t dims[] = {SIDE, SIDE};
+    return mr_emit(&b->s, "Fill", mr_const_vec_i32(&b->s, 2, dims), mr_const_f32(&b->s, v));
+}
+
+/* Products of x and a variable, all added up. */
+static void begin(bench *b, int period)
+{
+    mr_arena a;
+    mr_ops_register();
+    mr_arena_init(&a, 0);
+    *b = (bench){.g = mr_graph_new()};
+    mr_scope_init(&b->s, b->g, "");
+    const mr_pshape *square = mr_pshape_matrix(&a, SIDE, SIDE);
+    b->x = mr_emit(&b->s, "Mul", fill(b, 1), mr_placeholder(&b->s, MR_FLOAT, "scale", &mr_pshape_scalar));
+    b->w = mr_emit0_with(&b->s, "VariableV2", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(square)}));
+    b->assign = mr_emit(&b->s, "Assign", b->w, fill(b, 2)).node;
+    for (int i = 0; i < PRODUCTS; i++)
+        b->products[i] = mr_emit(&b->s, "MatMul", b->x, b->w);
+    mr_out total = mr_emit_n(&b->s, "AddN", NULL, 0, b->products, PRODUCTS);
+    int32_t axes[] = {0, 1};
+    b->sum = mr_emit(&b->s, "Mean", total, mr_const_vec_i32(&b->s, 2, axes));
+    MR_CHECK_OK(mr_scope_status(&b->s));
+    mr_arena_deinit(&a);
+    mr_session_config c = {.n_cpus = DEVICES, .placement_period = period};
+    MR_CHECK_OK(mr_direct_session_new(b->g, NULL, &c, &b->session));
+    mr_run_args args = {.targets = &b->assign, .n_targets = 1};
+    MR_CHECK_OK(mr_session_run(b->session, &args, NULL, NULL));
+}
+
+static void end(bench *b)
+{
+    mr_session_free(b->session);
+    mr_scope_deinit(&b->s);
+    mr_graph_unref(b->g);
+}
+
+static mr_direct *inside(bench *b) { return (mr_direct *)b->session; }
+
+static float step(bench *b, float scale)
+{
+    mr_tensor *in = mr_tensor_scalar_f32(scale), *out = NULL;
+    mr_out feed = {mr_graph_find(b->g, MR_SV("scale")), 0};
+    mr_run_args a = {.feeds = &feed, .feed_values = &in, .n_feeds = 1, .fetches = &b->sum, .fetched = &out, .n_fetches = 1};
+    MR_CHECK_OK(mr_session_run(b->session, &a, NULL, NULL));
+    float v = *MR_DATA(float, out);
+    mr_tensor_unref(out);
+    mr_tensor_unref(in);
+    return v;
+}
+
+static void set_speed(bench *b, int device, double flops_per_s)
+{
+    inside(b)->env.devices[device]->speed = (mr_speed){flops_per_s, 1e11, 1e-6};
+}
+
+static int count_on(bench *b, int device)
+{
+    int n = 0;
+    for (int i = 0; i < PRODUCTS; i++)
+        n += strcmp(inside(b)->placements.device[b->products[i].node->id], inside(b)->env.devices[device]->name) == 0;
+    return n;
+}
+
+MR_TEST(placing_uses_the_devices_that_promise_speed)
+{
+    bench b;
+    begin(&b, 1000);
+    set_speed(&b, 0, 1e9);
+    set_speed(&b, 1, 1e9);
+    set_speed(&b, 2, 1e12);
+    MR_CHECK_NEAR(step(&b, 1), 2.0 * SIDE * PRODUCTS, 1e-2);
+    MR_CHECK_INT(count_on(&b, 2), PRODUCTS);
+    end(&b);
+}
+
+/* Every kernel here runs as fast as on the others, but it was promised to be a thousand times faster. */
+MR_TEST(placing_learns_that_a_promise_was_not_kept)
+{
+    bench b;
+    begin(&b, 4);
+    set_speed(&b, 0, 1e11);
+    set_speed(&b, 1, 1e11);
+    set_speed(&b, 2, 1e15);
+    for (int i = 0; i < 3; i++)
+        MR_CHECK_NEAR(step(&b, 1), 2.0 * SIDE * PRODUCTS, 1e-2);
+    MR_CHECK_INT(count_on(&b, 2), PRODUCTS);
+    for (int i = 0; i < 3; i++)
+        MR_CHECK_NEAR(step(&b, 3), 6.0 * SIDE * PRODUCTS, 1e-2);
+    MR_CHECK(count_on(&b, 2) < PRODUCTS);
+    end(&b);
+}
+
+MR_TEST(placing_leaves_variables_where_they_are)
+{
+    bench b;
+    begin(&b, 2);
+    const char *home = inside(&b)->placements.device[b.w.node->id];
+    for (int i = 0; i < DEVICES; i++)
+        set_speed(&b, i, strcmp(home, inside(&b)->env.devices[i]->name) == 0 ? 1e9 : 1e13);
+    for (int i = 0; i < 12; i++)
+        MR_CHECK_NEAR(step(&b, 1), 2.0 * SIDE * PRODUCTS, 1e-2);
+    MR_CHECK_STR(inside(&b)->placements.device[b.w.node->id], home);
+    MR_CHECK(inside(&b)->former.n > 0);
+    end(&b);
+}
+
+typedef struct runner {
+    bench *b;
+    mr_thread thread;
+} runner;
+
+static void run_many(void *arg)
+{
+    runner *r = arg;
+    for (int i = 0; i < 40; i++)
+        MR_CHECK_NEAR(step(r->b, (float)(i % 4)), 2.0 * SIDE * PRODUCTS * (i % 4), 1e-2);
+}
+
+MR_TEST(placing_anew_does_not_disturb_steps_that_run)
+{
+    enum { THREADS = 4 };
+    bench b;
+    runner r[THREADS];
+    begin(&b, 3);
+    for (int i = 0; i < THREADS; i++) {
+        r[i].b = &b;
+        MR_CHECK(mr_thread_start(&r[i].thread, "steps", run_many, &r[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        mr_thread_join(&r[i].thread);
+    MR_CHECK(inside(&b)->former.n >= 4);
+    end(&b);
+}
