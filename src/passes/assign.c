@@ -97,24 +97,31 @@ static double mean_seconds(const mr_workload *w, int v)
     return n ? sum / n : 0;
 }
 
-static double mean_link(const mr_workload *w, int64_t bytes)
+/* The mean of all links: the order of nodes is settled before their devices are. */
+static mr_workload_link mean_link(const mr_workload *w)
 {
-    double sum = 0;
+    double latency_s = 0, s_per_byte = 0;
     int n = w->n_devices;
     for (int i = 0; i < n * n; i++)
-        if (i / n != i % n)
-            sum += w->links[i].latency_s + (bytes ? (double)bytes / w->links[i].bytes_per_s : 0);
-    return sum / (n * n);
+        if (i / n != i % n) {
+            latency_s += w->links[i].latency_s;
+            s_per_byte += 1 / w->links[i].bytes_per_s;
+        }
+    return (mr_workload_link){latency_s / (n * n), s_per_byte > 0 ? n * n / s_per_byte : INFINITY};
 }
 
 static void rank_nodes(greedy *y)
 {
     const finder *f = y->f;
     const mr_workload *w = f->w;
+    mr_workload_link link = mean_link(w);
     for (int v = w->n_nodes - 1; v >= 0; v--) {
         double behind = 0;
-        for (int i = f->sim.first_use[v]; i < f->sim.first_use[v + 1]; i++)
-            behind = MR_MAX(behind, y->rank[f->sim.uses[i].node] + mean_link(w, f->sim.uses[i].bytes));
+        for (int i = f->sim.first_use[v]; i < f->sim.first_use[v + 1]; i++) {
+            const mr_sim_use *u = &f->sim.uses[i];
+            double way_s = y->rank[u->node] + link.latency_s + (double)u->bytes / link.bytes_per_s;
+            behind = MR_MAX(behind, way_s);
+        }
         y->rank[v] = behind + mean_seconds(w, v);
     }
 }
