@@ -19,7 +19,7 @@ enum { VISITS = 1 << 20, KICKS = 64 }; /* simulated nodes in all; random restart
 
 typedef struct finder {
     const mr_workload *w;
-    mr_sim_step sim;
+    mr_play play;
     const int *fixed;   /* by group; -1: free */
     bool *can;          /* [group * n_devices + device] */
     int64_t *bytes;     /* by group */
@@ -52,7 +52,7 @@ static void gather_groups(finder *f)
 static double play(finder *f, const int *device_of)
 {
     f->visits -= f->w->n_nodes + 1;
-    return mr_sim_step_play(&f->sim, device_of);
+    return mr_play_step(&f->play, device_of);
 }
 
 static void offer(finder *f, const int *device_of)
@@ -117,8 +117,8 @@ static void rank_nodes(greedy *y)
     mr_workload_link link = mean_link(w);
     for (int v = w->n_nodes - 1; v >= 0; v--) {
         double behind = 0;
-        for (int i = f->sim.first_use[v]; i < f->sim.first_use[v + 1]; i++) {
-            const mr_sim_use *u = &f->sim.uses[i];
+        for (int i = f->play.first_use[v]; i < f->play.first_use[v + 1]; i++) {
+            const mr_play_use *u = &f->play.uses[i];
             double way_s = y->rank[u->node] + link.latency_s + (double)u->bytes / link.bytes_per_s;
             behind = MR_MAX(behind, way_s);
         }
@@ -201,8 +201,8 @@ static bool place_node(greedy *y, int v)
     }
     int d = f->trial[g];
     y->busy[d] = y->finish[v] = ends_at(y, v, d);
-    for (int i = f->sim.first_use[v]; i < f->sim.first_use[v + 1]; i++) {
-        int to = f->sim.uses[i].node;
+    for (int i = f->play.first_use[v]; i < f->play.first_use[v + 1]; i++) {
+        int to = f->play.uses[i].node;
         y->key[to] = y->by_rank ? -y->rank[to] : MR_MAX(y->key[to], y->finish[v]);
         if (--y->pending[to] == 0)
             heap_push(y, to);
@@ -362,8 +362,8 @@ static mr_status *find(finder *f, int *culprit)
 mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit)
 {
     size_t cells;
-    finder f = {.w = w, .fixed = device_of, .best_time = INFINITY, .visits = VISITS};
-    MR_TRY(mr_sim_step_init(&f.sim, w));
+    finder f = {.w = w, .fixed = device_of, .best_time = INFINITY, .visits = w->visits ? w->visits : VISITS};
+    MR_TRY(mr_play_init(&f.play, w));
     mr_status *st = NULL;
     if (mr_size_mul((size_t)w->n_groups + 1, (size_t)w->n_devices, &cells))
         f.can = mr_try_calloc(cells, sizeof *f.can);
@@ -377,7 +377,7 @@ mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan
     memcpy(device_of, f.best, sizeof *device_of * (size_t)w->n_groups);
     *makespan = f.best_time;
 out:
-    mr_sim_step_deinit(&f.sim);
+    mr_play_deinit(&f.play);
     mr_free(f.can);
     mr_free(f.bytes);
     mr_free(f.best);

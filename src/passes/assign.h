@@ -30,6 +30,7 @@ typedef struct mr_workload {
     const mr_workload_input *inputs;
     const mr_workload_link *links;   /* [from * n_devices + to]; the diagonal is not read */
     const int64_t *memory;       /* of each device; NULL: enough */
+    int64_t visits;              /* nodes that may be simulated to find a good choice; 0: a million */
 } mr_workload;
 
 /* *makespan: when the last node ends, if group g stands on device_of[g]; INFINITY when a node stands where it cannot run,

@@ -250,16 +250,16 @@ static double best_of_all(const job *j)
     int device_of[10], n = j->w.n_nodes;
     double best = INFINITY;
     int total = 1;
-    mr_sim_step step; /* kept, for speed */
-    MR_CHECK_OK(mr_sim_step_init(&step, &j->w));
+    mr_play step; /* kept, for speed */
+    MR_CHECK_OK(mr_play_init(&step, &j->w));
     for (int v = 0; v < n; v++)
         total *= DEVICES;
     for (int code = 0; code < total; code++) {
         for (int v = 0, c = code; v < n; v++, c /= DEVICES)
             device_of[v] = c % DEVICES;
-        best = MR_MIN(best, mr_sim_step_play(&step, device_of));
+        best = MR_MIN(best, mr_play_step(&step, device_of));
     }
-    mr_sim_step_deinit(&step);
+    mr_play_deinit(&step);
     return best;
 }
 

@@ -39,6 +39,7 @@ typedef struct mr_place_costs {
     const mr_costs *measured;      /* NULL: nothing yet */
     const mr_workload_link *links; /* [from * n_devices + to] */
     const int64_t *memory;         /* bytes; NULL: enough */
+    int64_t visits;                /* of the search, as in mr_workload; 0: the usual */
 } mr_place_costs;
 
 typedef struct mr_prepare_options {
@@ -73,6 +74,21 @@ mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare
 /* Chooses a device for every node of g: requested devices, colocation, kernels.  placed[id] not
  * NULL on entry stays.  Only errors of needed nodes count (NULL: all). */
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed);
+
+/* Where a node stands and why. */
+typedef struct mr_place_choice {
+    int device;            /* among the options' */
+    double ends_s, step_s; /* when it and the whole step would end there; INFINITY: there is no memory */
+} mr_place_choice;
+typedef struct mr_place_reason {
+    const mr_node *node;
+    mr_place_choice here;
+    const mr_place_choice *others; /* the other devices that could take it, with everything else as it is */
+    int n_others;
+    const char *why;
+} mr_place_reason;
+/* Calls tell for each needed node of a placed graph, those with wanted[id] only (NULL: all).  o->costs must be set. */
+mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
 
 /* Says for each needed node of a placed graph where it stands and why: the devices that could take it, and when it and the
  * whole step would end if it stood there with everything else as it is.  o->costs must be set. */

@@ -286,12 +286,30 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *
     return st;
 }
 
-mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed,
-                            mr_str *out)
+mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed,
+                            const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
     mr_placer p;
     placer_init(&p, g, o, (const char **)placed); /* only read */
-    mr_status *st = mr_placer_explain(&p, needed, out);
+    mr_status *st = mr_placer_reasons(&p, needed, wanted, tell, arg);
     placer_deinit(&p);
     return st;
+}
+
+typedef struct printer {
+    const mr_prepare_options *o;
+    mr_str *out;
+} printer;
+
+static void print_reason(void *arg, const mr_place_reason *r)
+{
+    const printer *p = arg;
+    mr_place_reason_print(r, p->o->devices, p->out);
+}
+
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed,
+                            mr_str *out)
+{
+    printer p = {o, out};
+    return mr_place_reasons(g, o, needed, placed, NULL, print_reason, &p);
 }

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "passes/place_internal.h"
+#include "passes/simulate.h"
 
 typedef struct drawing { /* a work, and what its numbers stand for */
     mr_placer *p;
@@ -224,6 +225,7 @@ static mr_status *draw(mr_placer *p, const bool *needed, bool all, drawing *d)
     d->w.inputs = d->inputs.p;
     d->w.links = p->o->costs->links;
     d->w.memory = p->o->costs->memory;
+    d->w.visits = p->o->costs->visits;
     return NULL;
 }
 
@@ -265,42 +267,61 @@ static const char *reason(const drawing *d, int v, int n_fit, bool better_here)
     return better_here ? "the step would be longer elsewhere" : "the step would be no shorter elsewhere";
 }
 
-static mr_status *explain_node(drawing *d, int v, double *finish, mr_str *out)
+/* Moves the node's group to every other device it fits on, one at a time; others has room for all. */
+static void try_others(drawing *d, mr_play *play, int v, mr_place_reason *r, mr_place_choice *others)
 {
-    int g = d->group[v], here = d->device_of[g], n_devices = d->w.n_devices, n_fit = 0;
-    const bool *fits = d->fits + (size_t)g * (size_t)n_devices;
-    double step = 0, other;
-    bool better_here = true;
-    mr_str list = {0};
-    mr_status *st = mr_assign_simulate(&d->w, d->device_of, NULL, finish, &step);
-    double ends = finish[v];
-    for (int i = 0; i < n_devices && !st; i++) {
-        n_fit += fits[i];
-        if (i == here || !fits[i])
+    int g = d->group[v], here = d->device_of[g], n_devices = d->w.n_devices;
+    for (int i = 0; i < n_devices; i++) {
+        if (i == here || !d->fits[(size_t)g * (size_t)n_devices + (size_t)i])
             continue;
         d->device_of[g] = i;
-        st = mr_assign_simulate(&d->w, d->device_of, NULL, finish, &other);
-        better_here &= other > step;
-        if (!st && isinf(other))
-            mr_str_printf(&list, "    on %s: there is no memory\n", d->p->o->devices[i]->name);
-        else if (!st)
-            mr_str_printf(&list, "    on %s: %.3f ms, step %.3f ms\n", d->p->o->devices[i]->name, 1e3 * finish[v], 1e3 * other);
+        double step = mr_play_step(play, d->device_of);
+        others[r->n_others++] = (mr_place_choice){i, isinf(step) ? step : play->finish[v], step};
     }
     d->device_of[g] = here;
-    mr_str_printf(out, "%s (%s) on %s: %.3f ms, step %.3f ms; %s\n%s", d->nodes[v]->name, d->nodes[v]->def->name,
-                  d->p->o->devices[here]->name, 1e3 * ends, 1e3 * step, reason(d, v, n_fit, better_here), mr_str_z(&list));
-    mr_str_deinit(&list);
+}
+
+static void explain_node(drawing *d, mr_play *play, int v, mr_place_choice *others,
+                         void (*tell)(void *arg, const mr_place_reason *r), void *arg)
+{
+    int here = d->device_of[d->group[v]];
+    double step = mr_play_step(play, d->device_of);
+    bool better_here = true;
+    mr_place_reason r = {.node = d->nodes[v], .here = {here, play->finish[v], step}, .others = others};
+    try_others(d, play, v, &r, others);
+    for (int i = 0; i < r.n_others; i++)
+        better_here &= others[i].step_s > step;
+    r.why = reason(d, v, r.n_others + d->fits[(size_t)d->group[v] * (size_t)d->w.n_devices + (size_t)here], better_here);
+    tell(arg, &r);
+}
+
+mr_status *mr_placer_reasons(mr_placer *p, const bool *needed, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r),
+                             void *arg)
+{
+    drawing d;
+    mr_play play = {0};
+    mr_status *st = draw(p, needed, true, &d);
+    mr_place_choice *others = mr_new_array(mr_place_choice, p->o->n_devices);
+    if (!st)
+        st = mr_play_init(&play, &d.w);
+    for (int v = 0; v < d.w.n_nodes && !st; v++)
+        if (!wanted || wanted[d.nodes[v]->id])
+            explain_node(&d, &play, v, others, tell, arg);
+    mr_play_deinit(&play);
+    mr_free(others);
+    drawing_deinit(&d);
     return st;
 }
 
-mr_status *mr_placer_explain(mr_placer *p, const bool *needed, mr_str *out)
+void mr_place_reason_print(const mr_place_reason *r, mr_device *const *devices, mr_str *out)
 {
-    drawing d;
-    mr_status *st = draw(p, needed, true, &d);
-    double *finish = mr_new_array(double, d.w.n_nodes + 1);
-    for (int v = 0; v < d.w.n_nodes && !st; v++)
-        st = explain_node(&d, v, finish, out);
-    mr_free(finish);
-    drawing_deinit(&d);
-    return st;
+    mr_str_printf(out, "%s (%s) on %s: %.3f ms, step %.3f ms; %s\n", r->node->name, r->node->def->name,
+                  devices[r->here.device]->name, 1e3 * r->here.ends_s, 1e3 * r->here.step_s, r->why);
+    for (int i = 0; i < r->n_others; i++) {
+        const mr_place_choice *c = &r->others[i];
+        if (isinf(c->step_s))
+            mr_str_printf(out, "    on %s: there is no memory\n", devices[c->device]->name);
+        else
+            mr_str_printf(out, "    on %s: %.3f ms, step %.3f ms\n", devices[c->device]->name, 1e3 * c->ends_s, 1e3 * c->step_s);
+    }
 }

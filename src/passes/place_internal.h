@@ -31,7 +31,10 @@ bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_
 /* ---- place_cost.c ---- */
 /* Chooses devices for the groups of needed nodes (NULL: all) by what a step would take, as o->costs says. */
 mr_status *mr_place_by_cost(mr_placer *p, const bool *needed);
-/* As mr_place_explain; all groups are placed. */
-mr_status *mr_placer_explain(mr_placer *p, const bool *needed, mr_str *out);
+/* As mr_place_reasons; all groups are placed. */
+mr_status *mr_placer_reasons(mr_placer *p, const bool *needed, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r),
+                             void *arg);
+/* A reason as text. */
+void mr_place_reason_print(const mr_place_reason *r, mr_device *const *devices, mr_str *out);
 
 #endif

@@ -13,24 +13,24 @@
 
 /* ---- what does not change between two plays ---- */
 
-mr_status *mr_sim_step_init(mr_sim_step *s, const mr_workload *w)
+mr_status *mr_play_init(mr_play *s, const mr_workload *w)
 {
     int n = w->n_nodes, n_edges = w->first_input[n];
     size_t arrivals;
-    *s = (mr_sim_step){.w = w};
+    *s = (mr_play){.w = w};
     if (mr_size_mul((size_t)w->n_tensors + 1, (size_t)w->n_devices, &arrivals))
         s->arrival = mr_try_calloc(arrivals, sizeof *s->arrival);
     if (!s->arrival)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d tensors on %d devices", w->n_tensors, w->n_devices);
     s->first_use = mr_new_array(int, n + 2);
-    s->uses = mr_new_array(mr_sim_use, n_edges + 1);
+    s->uses = mr_new_array(mr_play_use, n_edges + 1);
     s->pending = mr_new_array(int, n + 1);
     s->next = mr_new_array(int, n + 1);
     s->ready_at = mr_new_array(double, n + 1);
     s->start = mr_new_array(double, n + 1);
     s->finish = mr_new_array(double, n + 1);
     s->link_free = mr_new_array(double, w->n_devices * w->n_devices);
-    s->queues = mr_new_array(mr_sim_queue, w->n_devices);
+    s->queues = mr_new_array(mr_play_queue, w->n_devices);
     s->held = mr_new_array(int64_t, w->n_devices);
     for (int i = 0; i < n_edges; i++)
         s->first_use[w->inputs[i].from + 2]++;
@@ -38,11 +38,11 @@ mr_status *mr_sim_step_init(mr_sim_step *s, const mr_workload *w)
         s->first_use[i + 1] += s->first_use[i];
     for (int v = 0; v < n; v++)
         for (int e = w->first_input[v]; e < w->first_input[v + 1]; e++)
-            s->uses[s->first_use[w->inputs[e].from + 1]++] = (mr_sim_use){v, w->inputs[e].tensor, w->inputs[e].bytes};
+            s->uses[s->first_use[w->inputs[e].from + 1]++] = (mr_play_use){v, w->inputs[e].tensor, w->inputs[e].bytes};
     return NULL;
 }
 
-void mr_sim_step_deinit(mr_sim_step *s)
+void mr_play_deinit(mr_play *s)
 {
     mr_free(s->first_use);
     mr_free(s->uses);
@@ -56,11 +56,12 @@ void mr_sim_step_deinit(mr_sim_step *s)
     mr_free(s->queues);
     mr_free(s->held);
     mr_vec_deinit(&s->events);
+    mr_vec_deinit(&s->sends);
 }
 
 /* ---- events, a heap by time ---- */
 
-static bool sooner(const mr_sim_event *a, const mr_sim_event *b)
+static bool sooner(const mr_play_event *a, const mr_play_event *b)
 {
     if (a->at != b->at)
         return a->at < b->at;
@@ -69,7 +70,7 @@ static bool sooner(const mr_sim_event *a, const mr_sim_event *b)
     return a->node < b->node;
 }
 
-static void push(mr_sim_step *s, mr_sim_event e)
+static void push(mr_play *s, mr_play_event e)
 {
     mr_vec_push(&s->events, e);
     int i = s->events.n - 1;
@@ -78,9 +79,9 @@ static void push(mr_sim_step *s, mr_sim_event e)
     s->events.p[i] = e;
 }
 
-static mr_sim_event pop(mr_sim_step *s)
+static mr_play_event pop(mr_play *s)
 {
-    mr_sim_event *p = s->events.p, first = p[0], last = mr_vec_pop(&s->events);
+    mr_play_event *p = s->events.p, first = p[0], last = mr_vec_pop(&s->events);
     int n = s->events.n, i = 0;
     for (int down; (down = 2 * i + 1) < n; i = down) {
         if (down + 1 < n && sooner(&p[down + 1], &p[down]))
@@ -96,20 +97,20 @@ static mr_sim_event pop(mr_sim_step *s)
 
 /* ---- playing ---- */
 
-static int device_of_node(const mr_sim_step *s, int v) { return s->device_of[s->w->group[v]]; }
+static int device_of_node(const mr_play *s, int v) { return s->device_of[s->w->group[v]]; }
 
-static void start_node(mr_sim_step *s, int v, int d, double now)
+static void start_node(mr_play *s, int v, int d, double now)
 {
     s->queues[d].running = v;
     s->start[v] = now;
     s->finish[v] = now + s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d];
-    push(s, (mr_sim_event){s->finish[v], v, true});
+    push(s, (mr_play_event){s->finish[v], v, true});
 }
 
-static void node_ready(mr_sim_step *s, int v, double now)
+static void node_ready(mr_play *s, int v, double now)
 {
     int d = device_of_node(s, v);
-    mr_sim_queue *q = &s->queues[d];
+    mr_play_queue *q = &s->queues[d];
     if (q->running < 0) {
         start_node(s, v, d, now);
         return;
@@ -120,7 +121,7 @@ static void node_ready(mr_sim_step *s, int v, double now)
 }
 
 /* When a tensor that is made on `from` now is on `to`. */
-static double send(mr_sim_step *s, const mr_sim_use *u, int from, int to, double now)
+static double send(mr_play *s, int v, const mr_play_use *u, int from, int to, double now)
 {
     const mr_workload *w = s->w;
     if (from == to)
@@ -130,24 +131,27 @@ static double send(mr_sim_step *s, const mr_sim_use *u, int from, int to, double
         return *arrival;
     const mr_workload_link *l = &w->links[from * w->n_devices + to];
     double *link_free = &s->link_free[from * w->n_devices + to];
-    double gone = MR_MAX(now, *link_free);
+    double start = MR_MAX(now, *link_free), gone = start;
     if (u->bytes) {
         gone += (double)u->bytes / l->bytes_per_s;
         *link_free = gone;
     }
-    return *arrival = gone + l->latency_s;
+    *arrival = gone + l->latency_s;
+    if (s->keep_sends)
+        mr_vec_push(&s->sends, (mr_play_send){from, to, v, u->tensor, u->bytes, start, *arrival});
+    return *arrival;
 }
 
-static void node_ends(mr_sim_step *s, int v, double now)
+static void node_ends(mr_play *s, int v, double now)
 {
     int d = device_of_node(s, v);
-    mr_sim_queue *q = &s->queues[d];
+    mr_play_queue *q = &s->queues[d];
     for (int i = s->first_use[v]; i < s->first_use[v + 1]; i++) {
-        const mr_sim_use *u = &s->uses[i];
-        double at = send(s, u, d, device_of_node(s, u->node), now);
+        const mr_play_use *u = &s->uses[i];
+        double at = send(s, v, u, d, device_of_node(s, u->node), now);
         s->ready_at[u->node] = MR_MAX(s->ready_at[u->node], at);
         if (--s->pending[u->node] == 0)
-            push(s, (mr_sim_event){s->ready_at[u->node], u->node, false});
+            push(s, (mr_play_event){s->ready_at[u->node], u->node, false});
     }
     int next = q->first;
     q->running = -1;
@@ -159,7 +163,7 @@ static void node_ends(mr_sim_step *s, int v, double now)
     start_node(s, next, d, now);
 }
 
-static bool fits(mr_sim_step *s)
+static bool fits(mr_play *s)
 {
     const mr_workload *w = s->w;
     memset(s->held, 0, sizeof *s->held * (size_t)w->n_devices);
@@ -174,7 +178,7 @@ static bool fits(mr_sim_step *s)
     return true;
 }
 
-static void reset(mr_sim_step *s)
+static void reset(mr_play *s)
 {
     const mr_workload *w = s->w;
     for (size_t i = 0; i < (size_t)w->n_tensors * (size_t)w->n_devices; i++)
@@ -182,16 +186,16 @@ static void reset(mr_sim_step *s)
     memset(s->link_free, 0, sizeof *s->link_free * (size_t)(w->n_devices * w->n_devices));
     memset(s->ready_at, 0, sizeof *s->ready_at * (size_t)w->n_nodes);
     for (int d = 0; d < w->n_devices; d++)
-        s->queues[d] = (mr_sim_queue){-1, -1, -1};
-    s->events.n = 0;
+        s->queues[d] = (mr_play_queue){-1, -1, -1};
+    s->events.n = s->sends.n = 0;
     for (int v = 0; v < w->n_nodes; v++) {
         s->pending[v] = w->first_input[v + 1] - w->first_input[v];
         if (!s->pending[v])
-            push(s, (mr_sim_event){0, v, false});
+            push(s, (mr_play_event){0, v, false});
     }
 }
 
-double mr_sim_step_play(mr_sim_step *s, const int *device_of)
+double mr_play_step(mr_play *s, const int *device_of)
 {
     double end = 0;
     s->device_of = device_of;
@@ -199,7 +203,7 @@ double mr_sim_step_play(mr_sim_step *s, const int *device_of)
         return INFINITY;
     reset(s);
     while (s->events.n) {
-        mr_sim_event e = pop(s);
+        mr_play_event e = pop(s);
         end = e.at;
         if (e.ends)
             node_ends(s, e.node, e.at);
@@ -211,13 +215,13 @@ double mr_sim_step_play(mr_sim_step *s, const int *device_of)
 
 mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan)
 {
-    mr_sim_step s;
-    MR_TRY(mr_sim_step_init(&s, w));
-    *makespan = mr_sim_step_play(&s, device_of);
+    mr_play s;
+    MR_TRY(mr_play_init(&s, w));
+    *makespan = mr_play_step(&s, device_of);
     if (start)
         memcpy(start, s.start, sizeof *start * (size_t)w->n_nodes);
     if (finish)
         memcpy(finish, s.finish, sizeof *finish * (size_t)w->n_nodes);
-    mr_sim_step_deinit(&s);
+    mr_play_deinit(&s);
     return NULL;
 }

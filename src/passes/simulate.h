@@ -5,39 +5,48 @@
 #include "base/vec.h"
 #include "passes/assign.h"
 
-typedef struct mr_sim_use { /* who reads a node's output */
+typedef struct mr_play_use { /* who reads a node's output */
     int node, tensor;
     int64_t bytes;
-} mr_sim_use;
+} mr_play_use;
 
-typedef struct mr_sim_event {
+typedef struct mr_play_event {
     double at;
     int node;
     bool ends; /* else it is ready */
-} mr_sim_event;
+} mr_play_event;
 
-typedef struct mr_sim_queue { /* of a device; -1: none */
+typedef struct mr_play_queue { /* of a device; -1: none */
     int running, first, last;
-} mr_sim_queue;
+} mr_play_queue;
 
-typedef struct mr_sim_step {
+typedef struct mr_play_send { /* a tensor on its way; control edges have no bytes */
+    int from, to; /* devices */
+    int node, tensor; /* who made it */
+    int64_t bytes;
+    double start, arrival;
+} mr_play_send;
+
+typedef struct mr_play {
     const mr_workload *w;
     const int *device_of;
     int *first_use; /* into uses, by node */
-    mr_sim_use *uses;
+    mr_play_use *uses;
     int *pending, *next; /* by node: inputs that have not come; who follows in the device's queue */
     double *ready_at, *start, *finish;
     double *arrival;   /* [tensor * n_devices + device]; below 0: not sent there */
     double *link_free; /* [from * n_devices + to] */
-    mr_sim_queue *queues;
+    mr_play_queue *queues;
     int64_t *held; /* bytes, by device */
-    MR_VEC(mr_sim_event) events;
-} mr_sim_step;
+    MR_VEC(mr_play_event) events;
+    bool keep_sends; /* set it after mr_play_init, for those who want to see them */
+    MR_VEC(mr_play_send) sends; /* of the last play, as they began */
+} mr_play;
 
 /* RESOURCE_EXHAUSTED, and nothing to free then. */
-mr_status *mr_sim_step_init(mr_sim_step *s, const mr_workload *w);
-void mr_sim_step_deinit(mr_sim_step *s);
+mr_status *mr_play_init(mr_play *s, const mr_workload *w);
+void mr_play_deinit(mr_play *s);
 /* The makespan, as of mr_assign_simulate; s->start and s->finish are by node. */
-double mr_sim_step_play(mr_sim_step *s, const int *device_of);
+double mr_play_step(mr_play *s, const int *device_of);
 
 #endif
