@@ -24,15 +24,31 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
         out->no_cse = true;
 }
 
+/* Of equal keys the last counts. */
+static void read_device_count(const char *type, int most, mr_session_config *out)
+{
+    mr_device_count *at = out->counts;
+    if (strcmp(type, "CPU") == 0) {
+        out->n_cpus = most;
+        return;
+    }
+    while (at < out->counts + out->n_counts && strcmp(at->type, type) != 0)
+        at++;
+    if (at == out->counts + MR_DEVICE_COUNTS || strlen(type) >= sizeof at->type)
+        return; /* no device has such a type */
+    memcpy(at->type, type, strlen(type) + 1);
+    at->most = most;
+    out->n_counts = MR_MAX(out->n_counts, (int)(at - out->counts) + 1);
+}
+
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
 {
     Tensorflow__ConfigProto *c = NULL;
     *out = (mr_session_config){0};
     MR_TRY(mr_message_unpack(&tensorflow__config_proto__descriptor, config_proto, "ConfigProto",
                              (ProtobufCMessage **)&c));
-    for (size_t i = 0; i < c->n_device_count; i++) /* of equal keys the last counts */
-        if (strcmp(c->device_count[i]->key, "CPU") == 0)
-            out->n_cpus = c->device_count[i]->value;
+    for (size_t i = 0; i < c->n_device_count; i++)
+        read_device_count(c->device_count[i]->key, c->device_count[i]->value, out);
     out->intra_threads = c->intra_op_parallelism_threads;
     out->inter_threads = c->inter_op_parallelism_threads;
     if (c->n_session_inter_op_thread_pool > 0 && c->session_inter_op_thread_pool[0]->num_threads)

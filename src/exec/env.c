@@ -6,17 +6,38 @@
 
 #define MAX_CPUS 4096
 
-static mr_status *make_device(mr_env *e, const char *task, int i)
+static mr_status *make_cpu(mr_env *e, const char *task, int i, mr_device_vec *out)
 {
     char *name = mr_printf("%s/device:CPU:%d", task, i);
-    mr_status *st = mr_device_new_cpu(name, e->intra, &e->devices[i]);
+    mr_device *d = NULL;
+    mr_status *st = mr_device_new_cpu(name, e->intra, &d);
     mr_free(name);
-    if (st || e->config.memory_limit <= 0)
+    if (st)
         return st;
-    e->budgets[i] = mr_budget_new(mr_cpu_allocator(), "cpu", e->config.memory_limit);
-    e->devices[i]->alloc = e->budgets[i];
-    e->devices[i]->memory_limit = e->config.memory_limit;
+    if (e->config.memory_limit > 0) {
+        e->budgets[i] = mr_budget_new(mr_cpu_allocator(), "cpu", e->config.memory_limit);
+        d->alloc = e->budgets[i];
+        d->memory_limit = e->config.memory_limit;
+    }
+    mr_vec_push(out, d);
     return NULL;
+}
+
+static int most_of(void *ctx, const char *type)
+{
+    const mr_session_config *c = ctx;
+    for (int i = 0; i < c->n_counts; i++)
+        if (strcmp(c->counts[i].type, type) == 0)
+            return MR_MAX(c->counts[i].most, 0);
+    return -1;
+}
+
+/* The CPUs, then what else there is. */
+static mr_status *make_devices(mr_env *e, const char *task, int n_cpus, mr_device_vec *out)
+{
+    for (int i = 0; i < n_cpus; i++)
+        MR_TRY(make_cpu(e, task, i, out));
+    return mr_device_make_all(task, e->intra, most_of, &e->config, out);
 }
 
 static mr_status *make_threads(mr_env *e)
@@ -45,17 +66,18 @@ static mr_status *make_rest(mr_env *e)
 
 mr_status *mr_env_init(mr_env *e, const mr_session_config *c, const char *task)
 {
-    *e = (mr_env){.config = *c, .n_devices = c->n_cpus ? c->n_cpus : 1};
-    if (e->n_devices < 1 || e->n_devices > MAX_CPUS) {
-        e->n_devices = 0;
+    int n_cpus = c->n_cpus ? c->n_cpus : 1;
+    mr_device_vec made = {0};
+    *e = (mr_env){.config = *c};
+    if (n_cpus < 1 || n_cpus > MAX_CPUS)
         return mr_invalid("device_count[\"CPU\"] is %d, expected 1 to %d", c->n_cpus, MAX_CPUS);
-    }
-    e->devices = mr_new_array(mr_device *, e->n_devices);
-    e->budgets = mr_new_array(mr_allocator *, e->n_devices);
+    e->budgets = mr_new_array(mr_allocator *, n_cpus);
+    e->n_budgets = n_cpus;
     MR_TRY(make_rest(e));
-    for (int i = 0; i < e->n_devices; i++)
-        MR_TRY(make_device(e, task ? task : "/job:localhost/replica:0/task:0", i));
-    return NULL;
+    mr_status *st = make_devices(e, task ? task : "/job:localhost/replica:0/task:0", n_cpus, &made);
+    e->devices = made.p;
+    e->n_devices = made.n;
+    return st;
 }
 
 mr_status *mr_env_init_beside(mr_env *e, const mr_session_config *c, const mr_env *owner)
@@ -71,11 +93,10 @@ void mr_env_deinit(mr_env *e)
     if (e->functions)
         mr_functions_free(e->functions);
     mr_kernel_cache_free(e->kernels);
-    for (int i = 0; !e->borrowed && i < e->n_devices; i++) {
+    for (int i = 0; !e->borrowed && i < e->n_devices; i++)
         mr_device_free(e->devices[i]);
-        if (e->budgets[i])
-            mr_budget_free(e->budgets[i]);
-    }
+    for (int i = 0; i < e->n_budgets; i++)
+        mr_budget_free(e->budgets[i]);
     mr_free(e->devices);
     mr_free(e->budgets);
     mr_cancel_free(e->cancel);

@@ -14,7 +14,8 @@ typedef struct mr_env {
     int n_devices;
     mr_device **devices; /* the first is the client's */
     bool borrowed;       /* the devices belong to a server, and so does what is in them */
-    mr_allocator **budgets; /* one a device when there is a limit, else NULL */
+    int n_budgets;
+    mr_allocator **budgets; /* one a CPU when there is a limit, else NULL */
     mr_pool *inter;      /* NULL: nodes run in the caller's thread */
     mr_pool *intra;
     mr_kernel_cache *kernels;

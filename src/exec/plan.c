@@ -129,6 +129,13 @@ static mr_status *check_node(const maker *m, const mr_node *n)
     return NULL;
 }
 
+/* A device that runs its nodes in its own way is asked for all that touch data. */
+static bool by_device(const mr_plan *p, const mr_node *n, const mr_kernel *k)
+{
+    bool touches_data = !n->def->op || !(n->def->op->flags & MR_HOST_ONLY) || k->host_in;
+    return p->device->type->start && touches_data;
+}
+
 /* The kernel, and what the hot path wants to know without following pointers. */
 static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_cache *kernels)
 {
@@ -141,7 +148,10 @@ static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_c
     *pn = (mr_plan_node){k->kernel->run, k->kernel->run_async, n, k, flags_by_op(n)};
     pn->n_in = (uint32_t)n->n_in;
     pn->n_out = (uint32_t)n->n_out;
-    if (!k->kernel->run)
+    if (by_device(m->p, n, k->kernel)) {
+        pn->run_async = m->p->device->type->start;
+        pn->flags = (pn->flags | MR_PN_ASYNC) & ~(uint32_t)MR_PN_NOTHING;
+    } else if (!k->kernel->run)
         pn->flags |= MR_PN_ASYNC | MR_PN_CHEAP; /* starting it is all that is done */
     if (may_get_refs(n))
         pn->flags |= MR_PN_REFS;

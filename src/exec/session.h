@@ -11,9 +11,17 @@
 
 typedef struct mr_session mr_session;
 
+typedef struct mr_device_count { /* at most so many devices of a type */
+    char type[32];
+    int most;
+} mr_device_count;
+enum { MR_DEVICE_COUNTS = 8 }; /* more types than a machine has */
+
 /* What ConfigProto says, as far as a session cares. */
 typedef struct mr_session_config {
     int n_cpus;                /* CPU devices; 0: 1 */
+    int n_counts;              /* of other types; one that is not named has as many devices as there are */
+    mr_device_count counts[MR_DEVICE_COUNTS];
     int intra_threads,
         inter_threads; /* 0: one a core; inter < 0: nodes run in the caller's thread */
     bool per_session_threads;

@@ -31,6 +31,8 @@ typedef struct mr_kernel {
     void (*run_async)(mr_run *r); /* instead: returns at once, ends later by mr_run_done */
     int priority;
     void *user;                   /* for kernels registered through the C API */
+    /* On a device with memory of its own: which arguments of the signature (bit 0: the first) are in host memory. */
+    uint32_t host_in, host_out;
     /* Further type attrs that must have these values, a list being any of them; name NULL ends. */
     const mr_named_attr *constraints;
     const char *label; /* only for nodes whose attr _kernel says so; NULL: only where it is "" or absent */

@@ -86,7 +86,7 @@ static void gather_requests(mr_placer *p)
 
 static bool has_kernel(const mr_node *n, const mr_device *d)
 {
-    return n->def->function || mr_kernel_find(n, d->type->name);
+    return n->def->function || mr_device_kernel(d, n);
 }
 
 static mr_status *no_kernel(const mr_node *n)

@@ -1,25 +1,26 @@
-/* run/device.c -- the CPU as a device.  Names of devices are in device_name.c. */
+/* run/device.c -- devices, the CPU among them, and the list of those who make others.  Names of devices are in
+ * device_name.c. */
 #include "run/device.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 
 /* What TensorFlow reports for a CPU; nothing is limited by it. */
 #define CPU_MEMORY_LIMIT (INT64_C(256) << 20)
 
 const mr_speed mr_speed_cpu = {.flops_per_s = 2e10, .bytes_per_s = 8e9, .op_s = 1e-6};
 
-static void cpu_free(mr_device *d) { mr_free(d); }
+/* ---- devices ---- */
 
-const mr_device_type mr_device_cpu = {.name = "CPU", .priority = 60, .free = cpu_free};
-
-mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **out)
+mr_status *mr_device_new(const mr_device_type *type, const char *full_name, size_t bytes, mr_pool *pool, mr_device **out)
 {
     mr_device_name parsed;
+    *out = NULL;
     if (!mr_device_name_parse(mr_sv_of(full_name), &parsed) || !mr_device_name_full(&parsed))
         return mr_invalid("'%s' is not the full name of a device", full_name);
-    mr_device *d = mr_new(mr_device);
-    d->type = &mr_device_cpu;
+    mr_device *d = mr_calloc(1, bytes);
+    d->type = type;
     d->name = mr_strdup(full_name);
     d->alloc = mr_cpu_allocator();
     d->resources = mr_resources_new("localhost");
@@ -40,4 +41,64 @@ void mr_device_free(mr_device *d)
     mr_resources_free(d->resources);
     mr_free((char *)(uintptr_t)d->name);
     d->type->free(d);
+}
+
+const mr_kernel *mr_device_kernel(const mr_device *d, const mr_node *n)
+{
+    const mr_kernel *own = mr_kernel_find(n, d->type->name);
+    return own || !d->type->kernels ? own : mr_kernel_find(n, d->type->kernels);
+}
+
+/* ---- the CPU ---- */
+
+static void cpu_free(mr_device *d) { mr_free(d); }
+
+const mr_device_type mr_device_cpu = {.name = "CPU", .priority = 60, .free = cpu_free};
+
+mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **out)
+{
+    return mr_device_new(&mr_device_cpu, full_name, sizeof **out, pool, out);
+}
+
+/* ---- makers: few, and never removed ---- */
+
+static mr_mutex makers_mu = {PTHREAD_MUTEX_INITIALIZER};
+static MR_VEC(const mr_device_maker *) makers MR_GUARDED_BY(makers_mu);
+
+static mr_status *add_maker(const mr_device_maker *m) MR_REQUIRES(makers_mu)
+{
+    bool taken = strcmp(m->type, mr_device_cpu.name) == 0;
+    for (int i = 0; i < makers.n; i++)
+        taken |= strcmp(m->type, makers.p[i]->type) == 0;
+    if (taken)
+        return mr_error(MR_ALREADY_EXISTS, "device type '%s' is there already", m->type);
+    mr_vec_push(&makers, m);
+    return NULL;
+}
+
+mr_status *mr_device_maker_register(const mr_device_maker *m)
+{
+    mr_lock(&makers_mu);
+    mr_status *st = add_maker(m);
+    mr_unlock(&makers_mu);
+    return st;
+}
+
+static const mr_device_maker *maker_at(int i)
+{
+    mr_lock(&makers_mu);
+    const mr_device_maker *m = i < makers.n ? makers.p[i] : NULL;
+    mr_unlock(&makers_mu);
+    return m;
+}
+
+mr_status *mr_device_make_all(const char *task, mr_pool *pool, int (*limit)(void *ctx, const char *type), void *ctx, mr_device_vec *out)
+{
+    const mr_device_maker *m;
+    for (int i = 0; (m = maker_at(i)); i++) { /* not under the lock: a maker may take long */
+        int most = limit(ctx, m->type);
+        if (most != 0)
+            MR_TRY(m->make(m, task, pool, most, out));
+    }
+    return NULL;
 }

@@ -1,18 +1,29 @@
 /* run/device.h -- where ops run, and the names of such places.
  *
  * A device type is one struct; a device is one instance with its memory, its resources and the
- * threads it computes with.  CPU devices share the process's pool. */
+ * threads it computes with.  CPU devices share the process's pool.
+ *
+ * Memory: the allocator of a device says whether it is host memory (mr_allocator.host).  A device with memory of its
+ * own has tensors that the host must not touch; a kernel's host_in and host_out tell which of its arguments lie in
+ * host memory all the same (shapes, axes), and its type's start brings each input to where the kernel wants it. */
 #ifndef MR_RUN_DEVICE_H
 #define MR_RUN_DEVICE_H
 
 #include "base/pool.h"
+#include "base/vec.h"
+#include "graph/op.h"
 #include "run/resource.h"
 
 typedef struct mr_device mr_device;
 
 typedef struct mr_device_type {
-    const char *name;  /* "CPU" */
-    int priority;      /* placement prefers the higher */
+    const char *name;    /* "CPU" */
+    const char *kernels; /* the type whose kernels serve where it has none of its own; NULL: no other's */
+    int priority;        /* placement prefers the higher */
+    /* Runs a node in place of its kernel, as an asynchronous one: sees to the inputs, calls the kernel when its time has
+     * come (mr_run_kernel), ends by mr_run_done.  NULL: kernels are called directly.  Not asked for nodes that touch no
+     * data (MR_HOST_ONLY without host_in). */
+    void (*start)(mr_run *r);
     /* Data to and from host memory; NULL: the device's memory is host memory. */
     void (*copy_in)(mr_device *d, const mr_tensor *host, mr_tensor *dst,
                     void (*done)(void *, mr_status *), void *arg);
@@ -37,6 +48,27 @@ struct mr_device {
     int64_t memory_limit;
     mr_speed speed;
 };
+
+/* The kernel of a node on a device: its type's own, or of the type it borrows from; NULL: none. */
+const mr_kernel *mr_device_kernel(const mr_device *d, const mr_node *n);
+/* What all types need: a device with this name (full), resources and an incarnation, on the CPU's allocator and speed,
+ * in `bytes` zeroed bytes of which the first are an mr_device.  The type's free gets it and frees it by mr_free. */
+mr_status *mr_device_new(const mr_device_type *type, const char *full_name, size_t bytes, mr_pool *pool, mr_device **out);
+
+/* ---- who makes them ---- */
+typedef MR_VEC(mr_device *) mr_device_vec;
+typedef struct mr_device_maker { /* of a type; lives as long as the process */
+    const char *type;
+    /* Appends the devices TASK/device:TYPE:i, at most `limit` (below 0: as many as there are).  To have none is no
+     * error. */
+    mr_status *(*make)(const struct mr_device_maker *m, const char *task, mr_pool *pool, int limit, mr_device_vec *out);
+    void *user;
+} mr_device_maker;
+/* Every session and server made from now on has such devices, behind its CPUs.  ALREADY_EXISTS for a type that has a
+ * maker, and for CPU. */
+mr_status *mr_device_maker_register(const mr_device_maker *m);
+/* Calls all makers; limit says how many of a type at most. */
+mr_status *mr_device_make_all(const char *task, mr_pool *pool, int (*limit)(void *ctx, const char *type), void *ctx, mr_device_vec *out);
 
 extern const mr_device_type mr_device_cpu;
 mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **out);

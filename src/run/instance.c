@@ -55,7 +55,7 @@ static const mr_kernel *choose_kernel(const mr_make *m)
         return m->kernel;
     if (!m->node->def->op)
         return m->node->def->function ? &function_kernel : NULL;
-    return mr_kernel_find(m->node, m->device->type->name);
+    return mr_device_kernel(m->device, m->node);
 }
 
 /* The state is the kernel's own, or that of its op. */

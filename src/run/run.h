@@ -114,6 +114,16 @@ static inline void mr_run_for(mr_run *r, int64_t n, double cost_ns,
 {
     mr_pool_for(r->step->device->pool, n, cost_ns, fn, ctx);
 }
+/* Calls the kernel of an asynchronous run, for a device's start; when it is a synchronous one, *st is what it said and
+ * the answer true.  Else it ends the run itself. */
+static inline bool mr_run_kernel(mr_run *r, mr_status **st)
+{
+    if (r->kernel->run)
+        *st = r->kernel->run(r);
+    else
+        r->kernel->run_async(r);
+    return r->kernel->run != NULL;
+}
 /* Ends an asynchronous run; st NULL is success.  The run is gone afterwards. */
 static inline void mr_run_done(mr_run *r, mr_status *st) { r->done(r, st); }
 /* The resource a handle input names, of this type; the caller owns *out. */
