@@ -1,0 +1,137 @@
+/* exec/timeline.c -- the model: tasks, lanes, spans, arrows. */
+#include "exec/timeline.h"
+
+#include "base/memory.h"
+
+const char *mr_span_kind_name(mr_span_kind k)
+{
+    static const char *const names[] = {"compute", "input", "send", "wait", "save", "down"};
+    return names[k];
+}
+
+void mr_timeline_init(mr_timeline *t)
+{
+    *t = (mr_timeline){
+        .task_ids.borrow_keys = true, .lane_ids.borrow_keys = false, .names.borrow_keys = true};
+    mr_arena_init(&t->arena, 0);
+}
+
+void mr_timeline_deinit(mr_timeline *t)
+{
+    mr_vec_deinit(&t->tasks);
+    mr_vec_deinit(&t->lanes);
+    mr_vec_deinit(&t->spans);
+    mr_vec_deinit(&t->arrows);
+    mr_vec_deinit(&t->marks);
+    mr_vec_deinit(&t->samples);
+    mr_vec_deinit(&t->steps);
+    mr_map_deinit(&t->task_ids);
+    mr_map_deinit(&t->lane_ids);
+    mr_map_deinit(&t->names);
+    mr_arena_deinit(&t->arena);
+}
+
+const char *mr_timeline_name(mr_timeline *t, mr_sv name)
+{
+    const char *kept = mr_map_get(&t->names, name);
+    if (!kept) {
+        kept = mr_arena_strndup(&t->arena, name.p ? name.p : "", name.n);
+        mr_map_put(&t->names, (mr_sv){kept, name.n}, (void *)kept);
+    }
+    return kept;
+}
+
+/* Ids are kept one higher: NULL means absent. */
+static int find(const mr_map *m, mr_sv key) { return (int)(intptr_t)mr_map_get(m, key) - 1; }
+
+static void keep(mr_map *m, mr_sv key, int id) { mr_map_put(m, key, (void *)(intptr_t)(id + 1)); }
+
+int mr_timeline_task(mr_timeline *t, mr_sv name)
+{
+    int id = find(&t->task_ids, name);
+    if (id >= 0)
+        return id;
+    const char *kept = mr_timeline_name(t, name);
+    mr_vec_push(&t->tasks, kept);
+    keep(&t->task_ids, (mr_sv){kept, name.n}, t->tasks.n - 1);
+    return t->tasks.n - 1;
+}
+
+int mr_timeline_lane(mr_timeline *t, int task, mr_sv name)
+{
+    mr_str key = {0};
+    MR_ASSERT(task >= 0 && task < t->tasks.n);
+    mr_str_printf(&key, "%d ", task);
+    mr_str_append(&key, name.p ? name.p : "", name.n);
+    int id = find(&t->lane_ids, mr_str_view(&key));
+    if (id < 0) {
+        id = t->lanes.n;
+        mr_vec_push(&t->lanes, (mr_lane){task, mr_timeline_name(t, name), INT64_MIN});
+        keep(&t->lane_ids, mr_str_view(&key), id);
+    }
+    mr_str_deinit(&key);
+    return id;
+}
+
+int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns)
+{
+    mr_str numbered = {0};
+    int lane = mr_timeline_lane(t, task, name);
+    for (int i = 2; t->lanes.p[lane].end_ns > start_ns; i++) {
+        mr_str_clear(&numbered);
+        mr_str_append(&numbered, name.p, name.n);
+        mr_str_printf(&numbered, " %d", i);
+        lane = mr_timeline_lane(t, task, mr_str_view(&numbered));
+    }
+    mr_str_deinit(&numbered);
+    return lane;
+}
+
+int mr_timeline_span(mr_timeline *t, mr_span s)
+{
+    MR_ASSERT(s.lane >= 0 && s.lane < t->lanes.n && s.step <= t->steps.n);
+    mr_lane *lane = &t->lanes.p[s.lane];
+    s.name = mr_timeline_name(t, mr_sv_of(s.name));
+    s.op = s.op ? mr_timeline_name(t, mr_sv_of(s.op)) : NULL;
+    s.end_ns = MR_MAX(s.end_ns, s.start_ns);
+    lane->end_ns = MR_MAX(lane->end_ns, s.end_ns);
+    mr_vec_push(&t->spans, s);
+    return t->spans.n - 1;
+}
+
+void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn)
+{
+    MR_ASSERT(from >= 0 && from < t->spans.n && to >= 0 && to < t->spans.n);
+    mr_vec_push(&t->arrows, (mr_arrow){from, to, drawn});
+}
+
+void mr_timeline_mark(mr_timeline *t, int lane, int64_t at_ns, const char *text)
+{
+    mr_vec_push(&t->marks, (mr_mark){mr_timeline_name(t, mr_sv_of(text)), lane, at_ns});
+}
+
+void mr_timeline_sample(mr_timeline *t, int task, const char *name, int64_t at_ns, double value)
+{
+    mr_vec_push(&t->samples, (mr_sample){mr_timeline_name(t, mr_sv_of(name)), task, at_ns, value});
+}
+
+int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start_ns, int64_t end_ns)
+{
+    mr_vec_push(&t->steps, (mr_timeline_step){number, home, start_ns, MR_MAX(start_ns, end_ns)});
+    return t->steps.n - 1;
+}
+
+void mr_timeline_range(const mr_timeline *t, int64_t *start_ns, int64_t *end_ns)
+{
+    int64_t from = INT64_MAX, to = INT64_MIN;
+    for (int i = 0; i < t->spans.n; i++) {
+        from = MR_MIN(from, t->spans.p[i].start_ns);
+        to = MR_MAX(to, t->spans.p[i].end_ns);
+    }
+    for (int i = 0; i < t->marks.n; i++) {
+        from = MR_MIN(from, t->marks.p[i].at_ns);
+        to = MR_MAX(to, t->marks.p[i].at_ns);
+    }
+    *start_ns = from <= to ? from : 0;
+    *end_ns = from <= to ? to : 0;
+}

@@ -1,0 +1,130 @@
+/* exec/timeline.h -- who did what when: the model of which pictures and blame are made.
+ *
+ * Tasks have lanes (a device, a stream, a link), lanes have spans: from when to when, what, and of
+ * which kind.  Arrows say which span another one waited for.  A traced run (exec/trace_read.h) and
+ * a simulated one fill the same model, and get from it a Chrome trace, a picture for the terminal
+ * and the blame (exec/blame.h).
+ *
+ *     mr_timeline t;
+ *     mr_timeline_init(&t);
+ *     int cpu = mr_timeline_lane(&t, mr_timeline_task(&t, MR_SV("worker:0")), MR_SV("CPU:0"));
+ *     int a = mr_timeline_span(&t, (mr_span){.name = "conv1", .lane = cpu, .start_ns = 0, .end_ns =
+ * 900});
+ *     ... mr_timeline_arrow(&t, a, b, true) ...
+ *     mr_timeline_text(&t, NULL, &out);
+ *     mr_timeline_deinit(&t);
+ *
+ * Spans of one lane do not overlap, unless one lies inside of another; mr_timeline_free_lane finds
+ * room.  Steps come in rising order of time where there are several.  Ids count from 0 in the order
+ * things were added. */
+#ifndef MR_EXEC_TIMELINE_H
+#define MR_EXEC_TIMELINE_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "exec/chrome.h"
+
+typedef enum mr_span_kind {
+    MR_SPAN_COMPUTE,
+    MR_SPAN_INPUT, /* feeds, files, queues of examples */
+    MR_SPAN_SEND,  /* something is under way between devices or tasks */
+    MR_SPAN_WAIT,  /* for another task, or a barrier */
+    MR_SPAN_SAVE,  /* checkpoints, written or read */
+    MR_SPAN_DOWN,  /* the task is not there */
+    MR_SPAN_KINDS
+} mr_span_kind;
+const char *mr_span_kind_name(mr_span_kind k); /* "compute" */
+
+typedef struct mr_span {
+    const char *name; /* of the node, edge or event; copied when it is added, as is op */
+    const char *op;   /* NULL: none */
+    int lane;
+    int step; /* 1 + the step it belongs to; 0: to none */
+    mr_span_kind kind;
+    int64_t start_ns, end_ns;
+    int64_t bytes; /* that went or were made; 0: unknown */
+    int peer;      /* SEND, WAIT: 1 + the task it came from or that was waited for; 0: unknown */
+} mr_span;
+
+typedef struct mr_lane {
+    int task;
+    const char *name;
+    int64_t end_ns; /* the latest end of its spans */
+} mr_lane;
+
+typedef struct mr_arrow { /* `to` needed what `from` made */
+    int from, to;
+    bool drawn; /* in a Chrome trace; else it only counts for the critical path */
+} mr_arrow;
+
+typedef struct mr_mark { /* an instant worth a word: a crash, a decision */
+    const char *text;
+    int lane;
+    int64_t at_ns;
+} mr_mark;
+
+typedef struct mr_sample { /* of a curve of a task */
+    const char *name;
+    int task;
+    int64_t at_ns;
+    double value;
+} mr_sample;
+
+typedef struct mr_timeline_step {
+    int64_t number;
+    int home; /* the task whose step it is; -1: unknown */
+    int64_t start_ns, end_ns;
+} mr_timeline_step;
+
+typedef struct mr_timeline {
+    mr_arena arena; /* names */
+    MR_VEC(const char *) tasks;
+    MR_VEC(mr_lane) lanes;
+    MR_VEC(mr_span) spans;
+    MR_VEC(mr_arrow) arrows;
+    MR_VEC(mr_mark) marks;
+    MR_VEC(mr_sample) samples;
+    MR_VEC(mr_timeline_step) steps;
+    mr_map task_ids, lane_ids, names;
+} mr_timeline;
+
+void mr_timeline_init(mr_timeline *t);
+void mr_timeline_deinit(mr_timeline *t);
+
+/* Finds or adds. */
+int mr_timeline_task(mr_timeline *t, mr_sv name);
+int mr_timeline_lane(mr_timeline *t, int task, mr_sv name);
+/* The first of "name", "name 2", "name 3" ... that is free from start_ns on; for spans added in
+ * order of their starts. */
+int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns);
+/* Copies the names; an end before the start is moved to it. */
+int mr_timeline_span(mr_timeline *t, mr_span s);
+void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn);
+void mr_timeline_mark(mr_timeline *t, int lane, int64_t at_ns, const char *text);
+void mr_timeline_sample(mr_timeline *t, int task, const char *name, int64_t at_ns, double value);
+int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start_ns,
+                         int64_t end_ns);
+/* A copy that lives as long as the timeline; equal ones are kept once. */
+const char *mr_timeline_name(mr_timeline *t, mr_sv name);
+
+/* From the first start to the last end; both 0 when it is empty. */
+void mr_timeline_range(const mr_timeline *t, int64_t *start_ns, int64_t *end_ns);
+
+/* ---- timeline_chrome.c: as a Chrome trace; times count from the first ---- */
+void mr_timeline_to_chrome(const mr_timeline *t, mr_chrome *c);
+mr_status *mr_timeline_write_chrome(const mr_timeline *t, const char *path);
+
+/* ---- timeline_text.c: as a picture of lines of characters ---- */
+typedef struct mr_timeline_text_options {
+    int width;              /* of the whole line; 0: 100 */
+    int max_lanes;          /* further ones are told in one line; 0: 48 */
+    int64_t from_ns, to_ns; /* the part to be drawn; both 0: all */
+    bool no_names;          /* nothing is written into the spans */
+} mr_timeline_text_options;
+/* options may be NULL. */
+void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *options, mr_str *out);
+/* "41.2 ms", "830 us", "2.5 s": what a person likes to read. */
+void mr_put_duration(mr_str *out, double ns);
+
+#endif

@@ -1,0 +1,116 @@
+/* exec/timeline_chrome.c -- a timeline as a Chrome trace.
+ *
+ * A task is a process, a lane a thread.  An arrow leaves at the end of its span and comes to where
+ * the other one could use what it brings; both points lie inside of their spans, else a viewer
+ * would not find what they belong to. */
+#include "base/memory.h"
+#include "exec/timeline.h"
+
+static int64_t less(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+} /* wraps on hostile times */
+
+static void put_names(const mr_timeline *t, mr_chrome *c)
+{
+    for (int i = 0; i < t->tasks.n; i++)
+        mr_chrome_process(c, i + 1, mr_sv_of(t->tasks.p[i]), i);
+    for (int i = 0; i < t->lanes.n; i++)
+        mr_chrome_thread(c, t->lanes.p[i].task + 1, i + 1, mr_sv_of(t->lanes.p[i].name), i);
+}
+
+static void put_span(const mr_timeline *t, mr_chrome *c, const mr_span *s, int64_t origin)
+{
+    mr_chrome_arg args[4];
+    int n = 0;
+    if (s->op)
+        args[n++] = (mr_chrome_arg){"op", mr_sv_of(s->op), 0};
+    if (s->bytes)
+        args[n++] = (mr_chrome_arg){"bytes", {NULL, 0}, (double)s->bytes};
+    if (s->peer > 0)
+        args[n++] = (mr_chrome_arg){s->kind == MR_SPAN_WAIT ? "waits for" : "from",
+                                    mr_sv_of(t->tasks.p[s->peer - 1]), 0};
+    if (s->step > 0)
+        args[n++] = (mr_chrome_arg){"step", {NULL, 0}, (double)t->steps.p[s->step - 1].number};
+    mr_chrome_span(c, t->lanes.p[s->lane].task + 1, s->lane + 1, mr_sv_of(s->name),
+                   mr_sv_of(mr_span_kind_name(s->kind)), less(s->start_ns, origin),
+                   less(s->end_ns, s->start_ns), args, n);
+}
+
+/* Inside of the span: not at its end, where it is over. */
+static mr_chrome_point point(const mr_timeline *t, const mr_span *s, int64_t at_ns, int64_t origin)
+{
+    int64_t last = s->end_ns > s->start_ns ? s->end_ns - 1 : s->end_ns;
+    int64_t at = MR_MAX(s->start_ns, MR_MIN(at_ns, last));
+    return (mr_chrome_point){t->lanes.p[s->lane].task + 1, s->lane + 1, less(at, origin)};
+}
+
+static void put_arrows(const mr_timeline *t, mr_chrome *c, int64_t origin)
+{
+    for (int i = 0; i < t->arrows.n; i++) {
+        const mr_span *from = &t->spans.p[t->arrows.p[i].from],
+                      *to = &t->spans.p[t->arrows.p[i].to];
+        if (t->arrows.p[i].drawn)
+            mr_chrome_arrow(c, mr_sv_of(to->name), point(t, from, from->end_ns, origin),
+                            point(t, to, MR_MAX(from->end_ns, to->start_ns), origin));
+    }
+}
+
+/* The steps stand above all tasks: process 0, a thread for each task whose steps they are. */
+static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
+{
+    mr_str name = {0};
+    bool *named = mr_new_array(bool, t->tasks.n + 1);
+    if (t->steps.n)
+        mr_chrome_process(c, 0, MR_SV("steps"), -1);
+    for (int i = 0; i < t->steps.n; i++) {
+        const mr_timeline_step *s = &t->steps.p[i];
+        bool first = !named[s->home + 1];
+        named[s->home + 1] = true;
+        if (first)
+            mr_chrome_thread(c, 0, s->home + 2,
+                             mr_sv_of(s->home < 0 ? "steps" : t->tasks.p[s->home]), s->home + 1);
+        mr_str_clear(&name);
+        mr_str_printf(&name, "step %lld", (long long)s->number);
+        mr_chrome_span(c, 0, s->home + 2, mr_str_view(&name), MR_SV("step"),
+                       less(s->start_ns, origin), less(s->end_ns, s->start_ns), NULL, 0);
+    }
+    mr_free(named);
+    mr_str_deinit(&name);
+}
+
+static int64_t first_time(const mr_timeline *t)
+{
+    int64_t start, end;
+    mr_timeline_range(t, &start, &end);
+    for (int i = 0; i < t->steps.n; i++)
+        start = MR_MIN(start, t->steps.p[i].start_ns);
+    return start;
+}
+
+void mr_timeline_to_chrome(const mr_timeline *t, mr_chrome *c)
+{
+    int64_t origin = first_time(t);
+    put_steps(t, c, origin);
+    put_names(t, c);
+    for (int i = 0; i < t->spans.n; i++)
+        put_span(t, c, &t->spans.p[i], origin);
+    put_arrows(t, c, origin);
+    for (int i = 0; i < t->marks.n; i++) {
+        const mr_mark *m = &t->marks.p[i];
+        mr_chrome_instant(c, t->lanes.p[m->lane].task + 1, m->lane + 1, mr_sv_of(m->text),
+                          less(m->at_ns, origin));
+    }
+    for (int i = 0; i < t->samples.n; i++) {
+        const mr_sample *s = &t->samples.p[i];
+        mr_chrome_counter(c, s->task + 1, mr_sv_of(s->name), less(s->at_ns, origin), s->value);
+    }
+}
+
+mr_status *mr_timeline_write_chrome(const mr_timeline *t, const char *path)
+{
+    mr_chrome c;
+    MR_TRY(mr_chrome_open(&c, path));
+    mr_timeline_to_chrome(t, &c);
+    return mr_chrome_end(&c);
+}
