@@ -297,7 +297,8 @@ static void async_done(mr_run *r, mr_status *st)
     async_run *a = (async_run *)r;
     a->st = st;
     if (a->started_ns)
-        mr_trace_node(a->x->flow->trace, a->x->plan, a->node, a->started_ns, mr_now_ns(), a->out);
+        mr_trace_node(a->x->flow->trace, a->x->plan, a->node, r->began_ns ? r->began_ns : a->started_ns,
+                      r->ended_ns ? r->ended_ns : mr_now_ns(), a->out);
     if (starting == a) {
         starting = NULL;
         return;
@@ -327,7 +328,9 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
                       it->frame_id,
                       it->number,
                       dead,
-                      async_done};
+                      async_done,
+                      0,
+                      0};
     atomic_fetch_add_explicit(&x->active, 1, memory_order_relaxed);
     async_run *outer = starting;
     starting = a;

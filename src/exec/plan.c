@@ -132,8 +132,9 @@ static mr_status *check_node(const maker *m, const mr_node *n)
 /* A device that runs its nodes in its own way is asked for all that touch data. */
 static bool by_device(const mr_plan *p, const mr_node *n, const mr_kernel *k)
 {
+    const mr_device_type *type = p->device->type;
     bool touches_data = !n->def->op || !(n->def->op->flags & MR_HOST_ONLY) || k->host_in;
-    return p->device->type->start && touches_data;
+    return type->start && (touches_data || (type->moves && (flags_by_op(n) & MR_PN_TRANSFER)));
 }
 
 /* The kernel, and what the hot path wants to know without following pointers. */

@@ -98,6 +98,21 @@ static const family *find_family(const char *op)
 
 /* ---- sizes ---- */
 
+typedef struct sizes { /* of a node: as the graph says, or as they were when it ran */
+    const mr_node *n;
+    const mr_pshape *const *in, *const *out; /* NULL, or NULL inside: as the graph says */
+    int unknown;
+} sizes;
+
+static const mr_pshape *in_shape(const sizes *s, int i)
+{
+    return s->in && s->in[i] ? s->in[i] : mr_out_shape(s->n->in[i]);
+}
+
+static const mr_pshape *out_shape(const sizes *s, int i) { return s->out && s->out[i] ? s->out[i] : s->n->out_shapes[i]; }
+
+static bool has_in(const sizes *s, int i) { return i < s->n->n_in && s->n->in[i].node; }
+
 static double dim(const mr_pshape *s, int i, int unknown)
 {
     if (s->rank < 0)
@@ -114,41 +129,39 @@ static double elements(const mr_pshape *s, int unknown)
     return s->rank < 0 ? unknown : n;
 }
 
-double mr_effort_out_bytes(mr_out o, int unknown)
+/* A reference is a word, what it leads to stays where it is. */
+static double out_bytes(int type, const mr_pshape *shape, int unknown)
 {
-    int type = mr_out_type(o);
-    return mr_dtype_is_ref(type) ? 8 : elements(mr_out_shape(o), unknown) * (double)mr_dtype_size((mr_dtype)type);
+    return mr_dtype_is_ref(type) ? 8 : elements(shape, unknown) * (double)mr_dtype_size((mr_dtype)type);
 }
 
-/* What an input holds, also behind a reference. */
-static double in_bytes(mr_out o, int unknown)
-{
-    return elements(mr_out_shape(o), unknown) * (double)mr_dtype_size(mr_dtype_base(mr_out_type(o)));
-}
+double mr_effort_out_bytes(mr_out o, int unknown) { return out_bytes(mr_out_type(o), mr_out_shape(o), unknown); }
 
-static double traffic(const mr_node *n, int unknown)
+/* What inputs hold, also behind a reference, and outputs. */
+static double traffic(const sizes *s)
 {
     double sum = 0;
-    for (int i = 0; i < n->n_in; i++)
-        sum += n->in[i].node ? in_bytes(n->in[i], unknown) : 0;
-    for (int i = 0; i < n->n_out; i++)
-        sum += mr_effort_out_bytes((mr_out){(mr_node *)n, i}, unknown);
+    for (int i = 0; i < s->n->n_in; i++)
+        if (has_in(s, i))
+            sum += elements(in_shape(s, i), s->unknown) * (double)mr_dtype_size(mr_dtype_base(mr_out_type(s->n->in[i])));
+    for (int i = 0; i < s->n->n_out; i++)
+        sum += out_bytes(s->n->out_types[i], out_shape(s, i), s->unknown);
     return sum;
 }
 
-static double in_elements(const mr_node *n, int unknown)
+static double in_elements(const sizes *s)
 {
     double most = 0;
-    for (int i = 0; i < n->n_in; i++)
-        most = n->in[i].node ? MR_MAX(most, elements(mr_out_shape(n->in[i]), unknown)) : most;
+    for (int i = 0; i < s->n->n_in; i++)
+        most = has_in(s, i) ? MR_MAX(most, elements(in_shape(s, i), s->unknown)) : most;
     return most;
 }
 
-static double out_elements(const mr_node *n, int unknown)
+static double out_elements(const sizes *s)
 {
     double sum = 0;
-    for (int i = 0; i < n->n_out; i++)
-        sum += elements(n->out_shapes[i], unknown);
+    for (int i = 0; i < s->n->n_out; i++)
+        sum += elements(out_shape(s, i), s->unknown);
     return sum;
 }
 
@@ -161,48 +174,51 @@ static bool flag(const mr_node *n, const char *name)
 }
 
 /* Each output of a product is a sum over the first factor's inner size. */
-static double product_terms(const mr_node *n, int unknown)
+static double product_terms(const sizes *s)
 {
-    if (n->n_in < 2 || !n->in[0].node)
+    if (s->n->n_in < 2 || !has_in(s, 0))
         return 0;
-    bool across = flag(n, "transpose_a") || flag(n, "adj_x");
-    return out_elements(n, unknown) * dim(mr_out_shape(n->in[0]), across ? -2 : -1, unknown);
+    bool across = flag(s->n, "transpose_a") || flag(s->n, "adj_x");
+    return out_elements(s) * dim(in_shape(s, 0), across ? -2 : -1, s->unknown);
 }
 
 /* A filter's taps meet every position of the smaller image, forwards and backwards alike: in Conv2D this is the output,
  * in its gradients the last input. */
-static double convolution_terms(const mr_node *n, int unknown)
+static double convolution_terms(const sizes *s)
 {
-    bool back = strstr(n->def->name, "Backprop") != NULL;
-    bool of_filter = strstr(n->def->name, "BackpropFilter") != NULL;
-    if (n->n_in < (back ? 3 : 2) || !n->in[1].node || (back && !n->in[2].node))
+    bool back = strstr(s->n->def->name, "Backprop") != NULL;
+    bool of_filter = strstr(s->n->def->name, "BackpropFilter") != NULL;
+    if (s->n->n_in < (back ? 3 : 2) || !has_in(s, 1) || (back && !has_in(s, 2)))
         return 0;
-    const mr_pshape *filter = of_filter ? n->out_shapes[0] : mr_out_shape(n->in[1]);
-    const mr_pshape *image = back ? mr_out_shape(n->in[2]) : n->out_shapes[0];
-    double out_channels = MR_MAX(dim(filter, -1, unknown), 1);
-    return elements(image, unknown) * elements(filter, unknown) / out_channels;
+    const mr_pshape *filter = of_filter ? out_shape(s, 0) : in_shape(s, 1);
+    const mr_pshape *image = back ? in_shape(s, 2) : out_shape(s, 0);
+    double out_channels = MR_MAX(dim(filter, -1, s->unknown), 1);
+    return elements(image, s->unknown) * elements(filter, s->unknown) / out_channels;
 }
 
-static double window_terms(const mr_node *n, int unknown)
+static double window_terms(const sizes *s)
 {
-    const mr_attr *k = mr_node_attr(n, "ksize");
+    const mr_attr *k = mr_node_attr(s->n, "ksize");
     double taps = 1;
     for (int i = 0; k && k->is_list && k->kind == MR_ATTR_INT && i < k->n; i++)
         taps *= (double)k->is[i];
-    return out_elements(n, unknown) * MR_MAX(taps, 1);
+    return out_elements(s) * MR_MAX(taps, 1);
 }
 
-mr_effort mr_effort_of(const mr_node *n, int unknown)
+mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_pshape *const *out, int unknown)
 {
     const family *f = find_family(n->def->name);
+    sizes s = {n, in, out, unknown};
     double flops = f ? f->flops : 1;
     switch (f ? f->what : OUTPUT) {
     case NOTHING: return (mr_effort){0, 0};
-    case OUTPUT: flops *= f ? out_elements(n, unknown) : MR_MAX(in_elements(n, unknown), out_elements(n, unknown)); break;
-    case INPUT: flops *= in_elements(n, unknown); break;
-    case PRODUCT: flops *= product_terms(n, unknown); break;
-    case CONVOLUTION: flops *= convolution_terms(n, unknown); break;
-    case WINDOW: flops *= window_terms(n, unknown); break;
+    case OUTPUT: flops *= f ? out_elements(&s) : MR_MAX(in_elements(&s), out_elements(&s)); break;
+    case INPUT: flops *= in_elements(&s); break;
+    case PRODUCT: flops *= product_terms(&s); break;
+    case CONVOLUTION: flops *= convolution_terms(&s); break;
+    case WINDOW: flops *= window_terms(&s); break;
     }
-    return (mr_effort){flops, traffic(n, unknown)};
+    return (mr_effort){flops, traffic(&s)};
 }
+
+mr_effort mr_effort_of(const mr_node *n, int unknown) { return mr_effort_seen(n, NULL, NULL, unknown); }

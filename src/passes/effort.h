@@ -15,6 +15,8 @@ typedef struct mr_effort {
 } mr_effort;
 
 mr_effort mr_effort_of(const mr_node *n, int unknown);
+/* The same with shapes as they were when the node ran: by input and by output, NULL where the graph's counts. */
+mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_pshape *const *out, int unknown);
 /* Of a tensor; of the value that a reference or resource leads to: of the handle. */
 double mr_effort_out_bytes(mr_out o, int unknown);
 

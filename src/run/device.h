@@ -24,6 +24,9 @@ typedef struct mr_device_type {
      * come (mr_run_kernel), ends by mr_run_done.  NULL: kernels are called directly.  Not asked for nodes that touch no
      * data (MR_HOST_ONLY without host_in). */
     void (*start)(mr_run *r);
+    bool moves; /* start is asked for _Send and _Recv too */
+    /* What a transfer between this device and another one takes, as far as it is known; NULL, or false: as usual. */
+    bool (*link)(const mr_device *d, const mr_device *from, const mr_device *to, double *latency_s, double *bytes_per_s);
     /* Data to and from host memory; NULL: the device's memory is host memory. */
     void (*copy_in)(mr_device *d, const mr_tensor *host, mr_tensor *dst,
                     void (*done)(void *, mr_status *), void *arg);

@@ -64,6 +64,9 @@ struct mr_run {
     int64_t iteration;
     bool dead;         /* a transfer node called although an input is dead */
     void (*done)(mr_run *r, mr_status *st); /* the executor's */
+    /* Of an asynchronous run: when its work began and ended (mr_now_ns), said by a device that lets nodes wait for each
+     * other; 0: from its start to its end. */
+    int64_t began_ns, ended_ns;
 };
 
 /* What a kernel sees when it is made (once a node and session; shared by all its runs). */

@@ -8,7 +8,7 @@
 #include "dist/membership.h"
 #include "exec/env.h"
 #include "server/fellows.h"
-#include "server/timers.h"
+#include "base/timers.h"
 #include "wire/pb.h"
 
 #define MR_WORKER_SERVICE "/tensorflow.WorkerService/"

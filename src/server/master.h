@@ -6,7 +6,7 @@
 #define MR_SERVER_MASTER_H
 
 #include "server/host.h"
-#include "server/timers.h"
+#include "base/timers.h"
 
 typedef struct mr_master mr_master;
 /* gc_ns: sessions that no call has entered for that long are closed, also under their steps; 0: none. */

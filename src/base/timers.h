@@ -1,8 +1,8 @@
-/* server/timers.h -- calling back at a time: deadlines of steps, heartbeats.
+/* base/timers.h -- calling back at a time: deadlines of steps, heartbeats.
  *
  * One thread; callbacks run on it, one after the other, and must not block. */
-#ifndef MR_SERVER_TIMERS_H
-#define MR_SERVER_TIMERS_H
+#ifndef MR_BASE_TIMERS_H
+#define MR_BASE_TIMERS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* server/timers.c -- calling back at a time: a binary heap and one thread. */
-#include "server/timers.h"
+/* base/timers.c -- calling back at a time: a binary heap and one thread. */
+#include "base/timers.h"
 
 #include "base/clock.h"
 #include "base/memory.h"

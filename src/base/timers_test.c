@@ -1,5 +1,5 @@
-/* server/timers_test.c */
-#include "server/timers.h"
+/* base/timers_test.c */
+#include "base/timers.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
