@@ -61,6 +61,7 @@ static const family families[] = {
     {"RandomStandardNormal", OUTPUT, 30},
     {"RandomUniform", OUTPUT, 15},
     {"Rank", NOTHING, 0},
+    {"ReadVariableOp", NOTHING, 0}, /* a reference to what is there */
     {"Reshape", NOTHING, 0},
     {"Shape", NOTHING, 0},
     {"ShapeN", NOTHING, 0},

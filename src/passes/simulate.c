@@ -1,8 +1,8 @@
 /* passes/simulate.c -- a step in simulated time, for a given choice of devices.
  *
  * A device runs one node at a time, in the order in which they became ready; so does the executor.  A node is ready when
- * its last input has arrived.  Inputs from another device travel by a link, one after the other, each tensor once a
- * device.  Two kinds of events are played in order of time: a node ends, a node is ready.  Ties go by number, so that
+ * its last input has arrived; one that takes no time is over then, whatever the device does.  Inputs from another device
+ * travel by a link, one after the other, each tensor once a device.  Two kinds of events are played in order of time: a node ends, a node is ready.  Ties go by number, so that
  * the same work always gives the same times. */
 #include "passes/simulate.h"
 
@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+
+enum { EACH_SENT = 1000 }; /* bytes that a transfer weighs beside its own */
 
 /* ---- what does not change between two plays ---- */
 
@@ -99,25 +101,14 @@ static mr_play_event pop(mr_play *s)
 
 static int device_of_node(const mr_play *s, int v) { return s->device_of[s->w->group[v]]; }
 
+static double seconds(const mr_play *s, int v, int d) { return s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d]; }
+
 static void start_node(mr_play *s, int v, int d, double now)
 {
     s->queues[d].running = v;
     s->start[v] = now;
-    s->finish[v] = now + s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d];
+    s->finish[v] = now + seconds(s, v, d);
     push(s, (mr_play_event){s->finish[v], v, true});
-}
-
-static void node_ready(mr_play *s, int v, double now)
-{
-    int d = device_of_node(s, v);
-    mr_play_queue *q = &s->queues[d];
-    if (q->running < 0) {
-        start_node(s, v, d, now);
-        return;
-    }
-    s->next[v] = -1;
-    *(q->last < 0 ? &q->first : &s->next[q->last]) = v;
-    q->last = v;
 }
 
 /* When a tensor that is made on `from` now is on `to`. */
@@ -137,15 +128,14 @@ static double send(mr_play *s, int v, const mr_play_use *u, int from, int to, do
         *link_free = gone;
     }
     *arrival = gone + l->latency_s;
+    s->sent += (double)u->bytes + EACH_SENT;
     if (s->keep_sends)
         mr_vec_push(&s->sends, (mr_play_send){from, to, v, u->tensor, u->bytes, start, *arrival});
     return *arrival;
 }
 
-static void node_ends(mr_play *s, int v, double now)
+static void deliver(mr_play *s, int v, int d, double now)
 {
-    int d = device_of_node(s, v);
-    mr_play_queue *q = &s->queues[d];
     for (int i = s->first_use[v]; i < s->first_use[v + 1]; i++) {
         const mr_play_use *u = &s->uses[i];
         double at = send(s, v, u, d, device_of_node(s, u->node), now);
@@ -153,6 +143,31 @@ static void node_ends(mr_play *s, int v, double now)
         if (--s->pending[u->node] == 0)
             push(s, (mr_play_event){s->ready_at[u->node], u->node, false});
     }
+}
+
+static void node_ready(mr_play *s, int v, double now)
+{
+    int d = device_of_node(s, v);
+    mr_play_queue *q = &s->queues[d];
+    if (seconds(s, v, d) == 0) { /* what takes no time waits for no device */
+        s->start[v] = s->finish[v] = now;
+        deliver(s, v, d, now);
+        return;
+    }
+    if (q->running < 0) {
+        start_node(s, v, d, now);
+        return;
+    }
+    s->next[v] = -1;
+    *(q->last < 0 ? &q->first : &s->next[q->last]) = v;
+    q->last = v;
+}
+
+static void node_ends(mr_play *s, int v, double now)
+{
+    int d = device_of_node(s, v);
+    mr_play_queue *q = &s->queues[d];
+    deliver(s, v, d, now);
     int next = q->first;
     q->running = -1;
     if (next < 0)
@@ -169,7 +184,7 @@ static bool fits(mr_play *s)
     memset(s->held, 0, sizeof *s->held * (size_t)w->n_devices);
     for (int v = 0; v < w->n_nodes; v++) {
         int d = device_of_node(s, v);
-        if (isinf(w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]))
+        if (isinf(seconds(s, v, d)))
             return false;
         s->held[d] += w->bytes ? w->bytes[v] : 0;
         if (w->memory && s->held[d] > w->memory[d])
@@ -188,6 +203,7 @@ static void reset(mr_play *s)
     for (int d = 0; d < w->n_devices; d++)
         s->queues[d] = (mr_play_queue){-1, -1, -1};
     s->events.n = s->sends.n = 0;
+    s->sent = 0;
     for (int v = 0; v < w->n_nodes; v++) {
         s->pending[v] = w->first_input[v + 1] - w->first_input[v];
         if (!s->pending[v])

@@ -38,6 +38,7 @@ typedef struct mr_play {
     double *link_free; /* [from * n_devices + to] */
     mr_play_queue *queues;
     int64_t *held; /* bytes, by device */
+    double sent;   /* bytes of the last play, and a little for each transfer: of two equal times the one that sends less is better */
     MR_VEC(mr_play_event) events;
     bool keep_sends; /* set it after mr_play_init, for those who want to see them */
     MR_VEC(mr_play_send) sends; /* of the last play, as they began */

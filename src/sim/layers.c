@@ -1,0 +1,173 @@
+/* sim/layers.c -- which layer a node of a step belongs to, and what that makes of a training.
+ *
+ * A layer is what has variables of its own: the scope they stand in, without what is inside of another layer.  Nodes are
+ * told by their names: gradients/layer1/MatMul_grad/.. is layer1's, backwards; an update belongs to the layer of its
+ * variable.  What belongs to none (the loss) is counted to the last layer. */
+#include <limits.h>
+
+#include "base/memory.h"
+#include "sim/step.h"
+
+static bool is_variable(const mr_node *n)
+{
+    return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
+}
+
+/* The variable that a node changes; NULL when it changes none. */
+static const mr_node *updates(const mr_node *n)
+{
+    if (n->n_in == 0 || !n->in[0].node || !is_variable(n->in[0].node) || mr_node_is(n, "ReadVariableOp") || mr_node_is(n, "Identity") ||
+        mr_node_is(n, "ResourceGather"))
+        return NULL;
+    return n->in[0].node;
+}
+
+mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
+{
+    const mr_node *n = s->nodes[v];
+    if (mr_node_is(n, "_Send") || mr_node_is(n, "_Recv"))
+        return MR_SIM_TRANSFER;
+    if (updates(n))
+        return MR_SIM_UPDATE;
+    return mr_sv_starts(mr_sv_of(n->name), "gradients") ? MR_SIM_BACKWARD : MR_SIM_FORWARD;
+}
+
+void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out)
+{
+    const mr_node *n = s->nodes[v];
+    if (mr_node_is(n, "_Send") && n->n_in)
+        mr_str_printf(out, "send %s", n->in[0].node->name);
+    else if (s->sender[v] >= 0)
+        mr_str_printf(out, "recv %s", s->nodes[s->sender[v]]->in[0].node->name);
+    else
+        mr_str_appendz(out, n->name);
+}
+
+static mr_sv scope_of(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? (mr_sv){name, (size_t)(slash - name)} : mr_sv_of(name);
+}
+
+/* "gradients/" and "gradients_1/" go. */
+static mr_sv plain_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return strncmp(name, "gradients", 9) == 0 && slash ? mr_sv_of(slash + 1) : mr_sv_of(name);
+}
+
+mr_sv mr_sim_step_layer(const mr_sim_step *s, int v)
+{
+    const mr_node *n = s->nodes[v], *variable = updates(n);
+    if (mr_node_is(n, "_Send") && n->n_in)
+        n = n->in[0].node;
+    return variable ? scope_of(variable->name) : plain_name(n->name);
+}
+
+/* ---- layers ---- */
+
+typedef struct layer {
+    mr_sv name;
+    double forward_s, backward_s, bytes;
+    int first; /* its first variable in the graph as it was built */
+} layer;
+
+typedef struct layers {
+    mr_sim_step *s;
+    MR_VEC(layer) all;
+} layers;
+
+static bool inside(mr_sv name, mr_sv scope) { return name.n >= scope.n && memcmp(name.p, scope.p, scope.n) == 0 && (name.n == scope.n || name.p[scope.n] == '/'); }
+
+static layer *find_layer(layers *l, mr_sv name)
+{
+    for (int i = 0; i < l->all.n; i++)
+        if (inside(name, l->all.p[i].name))
+            return &l->all.p[i];
+    return NULL;
+}
+
+static double variable_bytes(const mr_node *n)
+{
+    const mr_attr *shape = mr_node_attr(n, "shape"), *type = mr_node_attr(n, "dtype");
+    if (!shape || shape->kind != MR_ATTR_SHAPE || !type || type->kind != MR_ATTR_TYPE || !mr_pshape_full(shape->shape))
+        return 0;
+    double bytes = (double)mr_dtype_size((mr_dtype)type->type);
+    for (int i = 0; i < shape->shape->rank; i++)
+        bytes *= (double)shape->shape->dims[i];
+    return bytes;
+}
+
+/* The outermost scopes that have variables. */
+static void find_layers(layers *l)
+{
+    for (int v = 0; v < l->s->n_nodes; v++) {
+        mr_sv name = scope_of(l->s->nodes[v]->name);
+        double bytes = is_variable(l->s->nodes[v]) ? variable_bytes(l->s->nodes[v]) : 0;
+        if (bytes <= 8) /* a counter is no layer */
+            continue;
+        bool known = false;
+        for (int i = 0; i < l->all.n && !known; i++)
+            known = inside(name, l->all.p[i].name);
+        if (known)
+            continue;
+        for (int i = l->all.n - 1; i >= 0; i--) /* those inside of it are not the outermost */
+            if (inside(l->all.p[i].name, name))
+                mr_vec_remove_swap(&l->all, i);
+        mr_vec_push(&l->all, (layer){.name = name, .first = INT_MAX});
+    }
+}
+
+static void add_node(layers *l, int v, layer *rest)
+{
+    const mr_sim_step *s = l->s;
+    layer *to = find_layer(l, mr_sim_step_layer(s, v));
+    double seconds = s->play.finish[v] - s->play.start[v];
+    mr_sim_phase phase = mr_sim_step_phase(s, v);
+    if (!to)
+        to = rest;
+    if (is_variable(s->nodes[v])) {
+        const mr_node *built = mr_graph_find(s->def.g, mr_sv_of(s->nodes[v]->name));
+        to->bytes += variable_bytes(s->nodes[v]);
+        to->first = built ? MR_MIN(to->first, built->id) : to->first;
+    }
+    if (phase == MR_SIM_FORWARD)
+        to->forward_s += seconds;
+    else if (phase == MR_SIM_BACKWARD) /* updates are the parameter servers' work */
+        to->backward_s += seconds;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const layer *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+mr_simtrain_chunk *mr_sim_step_chunks(mr_sim_step *s, int *n)
+{
+    layers l = {.s = s};
+    layer rest = {0};
+    double sum = 0;
+    find_layers(&l);
+    for (int v = 0; v < s->n_nodes; v++)
+        add_node(&l, v, &rest);
+    if (l.all.n)
+        qsort(l.all.p, (size_t)l.all.n, sizeof *l.all.p, by_first);
+    else
+        mr_vec_push(&l.all, (layer){.name = MR_SV("all")});
+    layer *last = &mr_vec_last(&l.all);
+    last->forward_s += rest.forward_s;
+    last->backward_s += rest.backward_s;
+    for (int i = 0; i < l.all.n; i++)
+        sum += l.all.p[i].forward_s + l.all.p[i].backward_s;
+    double scale = sum > 0 ? s->step_s / sum : 1; /* devices work at once, and wait */
+    mr_simtrain_chunk *chunks = mr_new_array(mr_simtrain_chunk, l.all.n);
+    for (int i = 0; i < l.all.n; i++) {
+        const layer *from = &l.all.p[i];
+        chunks[i] = (mr_simtrain_chunk){mr_arena_strndup(&s->def.g->arena, from->name.p, from->name.n), from->forward_s * scale,
+                                        from->backward_s * scale, from->bytes, -1};
+    }
+    *n = l.all.n;
+    mr_vec_deinit(&l.all);
+    return chunks;
+}

@@ -1,0 +1,576 @@
+/* sim/plan.c -- plan.json: the tables of its keys, and what must hold between them. */
+#include "sim/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "sim/reader.h"
+
+typedef mr_sim_reader reader;
+typedef mr_sim_field field;
+
+#define AT(T, member) offsetof(T, member)
+#define MS 1e-3
+#define US 1e-6
+
+/* ---- lists of names ---- */
+
+static void read_name(reader *r, void *names)
+{
+    mr_sim_names *list = names;
+    mr_vec_push(list, mr_sim_read_text(r));
+}
+
+static void read_names(reader *r, mr_sim_names *out) { mr_sim_read_list(r, MR_SIM_MAX_NAMES, out, read_name); }
+
+/* ---- graph ---- */
+
+static void read_feeds(reader *r, void *g) { read_names(r, &((mr_sim_graph_plan *)g)->feeds); }
+static void read_fetches(reader *r, void *g) { read_names(r, &((mr_sim_graph_plan *)g)->fetches); }
+static void read_targets(reader *r, void *g) { read_names(r, &((mr_sim_graph_plan *)g)->targets); }
+
+static const field graph_fields[] = {
+    {"model", MR_SIM_TEXT, AT(mr_sim_graph_plan, model_name),
+     .about = "a built-in network; its own keys stand beside it: `millrace sim --list`"},
+    {"file", MR_SIM_TEXT, AT(mr_sim_graph_plan, file), .about = "or a GraphDef (.pb, .pbtxt), beside the plan"},
+    {"feeds", MR_SIM_OTHER, .words = "list of texts", .read = read_feeds,
+     .about = "of a file: tensors that are fed (usually every placeholder)"},
+    {"fetches", MR_SIM_OTHER, .words = "list of texts", .read = read_fetches, .about = "of a file: tensors that are fetched"},
+    {"targets", MR_SIM_OTHER, .words = "list of texts", .read = read_targets, .about = "of a file: nodes that are run"},
+    {0},
+};
+
+/* Which model it is may be told later: its keys wait until then. */
+static bool read_wish(reader *r, void *object, mr_sv key)
+{
+    mr_sim_graph_plan *g = object;
+    if (g->wishes.n >= 4 * MR_SIM_MAX_PARAMS)
+        return false;
+    for (int i = 0; i < g->wishes.n; i++)
+        if (mr_sv_is(key, g->wishes.p[i].key))
+            mr_sim_reader_fail(r, "given twice");
+    const char *name = mr_arena_strndup(r->arena, key.p, key.n);
+    mr_vec_push(&g->wishes, (mr_sim_wish){name, mr_sim_read_whole(r, INT64_MIN, INT64_MAX)});
+    return true;
+}
+
+static void set_usual(mr_sim_graph_plan *g)
+{
+    for (int i = 0; g->model->params[i].name; i++)
+        g->params[i] = g->model->params[i].usual;
+}
+
+static void settle_wish(reader *r, mr_sim_graph_plan *g, const mr_sim_wish *w)
+{
+    int i = g->model ? mr_sim_model_param(g->model, mr_sv_of(w->key)) : -1;
+    if (i < 0)
+        mr_sim_reader_fail(r, "graph.%.100s: %s has no such key", w->key, g->model ? g->model->name : "a file");
+    else if (w->value < g->model->params[i].low || w->value > g->model->params[i].high)
+        mr_sim_reader_fail(r, "graph.%s: %lld is not from %lld to %lld", w->key, (long long)w->value,
+                           (long long)g->model->params[i].low, (long long)g->model->params[i].high);
+    else
+        g->params[i] = w->value;
+}
+
+static void settle_graph(reader *r, mr_sim_graph_plan *g)
+{
+    if (!g->model_name && !g->file)
+        mr_sim_reader_fail(r, "graph: model or file is missing");
+    if (g->model_name && g->file)
+        mr_sim_reader_fail(r, "graph: model and file are both given");
+    if (g->model_name && (g->feeds.n || g->fetches.n || g->targets.n))
+        mr_sim_reader_fail(r, "graph: feeds, fetches and targets are of files");
+    if (g->file && !g->fetches.n && !g->targets.n)
+        mr_sim_reader_fail(r, "graph: fetches or targets of the file are missing");
+    if (g->model_name) {
+        g->model = mr_sim_model_find(mr_sv_of(g->model_name));
+        if (!g->model)
+            mr_sim_reader_fail(r, "graph.model: there is no model '%.100s'; `millrace sim --list` has them", g->model_name);
+        else
+            set_usual(g);
+    }
+    for (int i = 0; i < g->wishes.n && !r->st; i++)
+        settle_wish(r, g, &g->wishes.p[i]);
+}
+
+/* ---- devices ---- */
+
+static const field device_fields[] = {
+    {"name", MR_SIM_TEXT, AT(mr_sim_device, name), .about = "what the plan calls it (usually cpu0, cpu1, gpu0 ..)"},
+    {"type", MR_SIM_WORD, AT(mr_sim_device, type), .words = "CPU GPU", .about = "as in device strings"},
+    {"task", MR_SIM_WHOLE, AT(mr_sim_device, task), 0, 9999, 0, .about = "the process it belongs to"},
+    {"speed", MR_SIM_NUMBER, AT(mr_sim_device, speed), 1e-6, 1e6, 1, .about = "everything is so many times as fast"},
+    {"flops_per_s", MR_SIM_NUMBER, AT(mr_sim_device, flops_per_s), 1, 1e21, NAN, .about = "arithmetic (CPU 2e10, GPU 4e12)"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_sim_device, bytes_per_s), 1, 1e21, NAN,
+     .about = "its memory, read and written (CPU 8e9, GPU 2e11)"},
+    {"op_us", MR_SIM_NUMBER, AT(mr_sim_device, op_s), 0, 1e9, NAN, US, .about = "the least a node takes (CPU 1, GPU 5)"},
+    {"memory_bytes", MR_SIM_NUMBER, AT(mr_sim_device, memory_bytes), 1, 1e18, 1e18, .about = "for variables"},
+    {0},
+};
+
+static void read_device(reader *r, void *plan)
+{
+    mr_sim_plan *p = plan;
+    mr_sim_device d = {0};
+    mr_sim_object_init(device_fields, &d);
+    mr_sim_read_object(r, device_fields, &d, NULL);
+    mr_vec_push(&p->devices, d);
+}
+
+static void read_devices(reader *r, void *plan) { mr_sim_read_list(r, MR_SIM_MAX_DEVICES, plan, read_device); }
+
+static const mr_speed gpu_speed = {.flops_per_s = 4e12, .bytes_per_s = 2e11, .op_s = 5e-6};
+
+static void fill_in(mr_sim_device *d)
+{
+    const mr_speed *s = d->type == MR_SIM_GPU ? &gpu_speed : &mr_speed_cpu;
+    d->flops_per_s = isnan(d->flops_per_s) ? s->flops_per_s : d->flops_per_s;
+    d->bytes_per_s = isnan(d->bytes_per_s) ? s->bytes_per_s : d->bytes_per_s;
+    d->op_s = isnan(d->op_s) ? s->op_s : d->op_s;
+}
+
+static const char *const type_names[] = {"CPU", "GPU"}, *const short_types[] = {"cpu", "gpu"};
+
+static void name_device(mr_sim_plan *p, int i)
+{
+    mr_sim_device *d = &p->devices.p[i];
+    int of_task = 0, of_type = 0;
+    for (int k = 0; k < i; k++) {
+        of_task += p->devices.p[k].type == d->type && p->devices.p[k].task == d->task;
+        of_type += p->devices.p[k].type == d->type;
+    }
+    d->full = mr_arena_printf(&p->arena, "/job:localhost/replica:0/task:%d/device:%s:%d", (int)d->task, type_names[d->type], of_task);
+    if (!d->name)
+        d->name = mr_arena_printf(&p->arena, "%s%d", short_types[d->type], of_type);
+}
+
+static bool plain_name(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 0 && n <= 30 && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
+}
+
+static void settle_devices(reader *r, mr_sim_plan *p)
+{
+    if (!p->devices.n) { /* a plan need not name any */
+        mr_vec_push(&p->devices, (mr_sim_device){0});
+        mr_sim_object_init(device_fields, &p->devices.p[0]);
+    }
+    for (int i = 0; i < p->devices.n && !r->st; i++) {
+        mr_sim_device *d = &p->devices.p[i];
+        fill_in(d);
+        name_device(p, i);
+        if (!plain_name(d->name))
+            mr_sim_reader_fail(r, "devices[%d].name: at most 30 letters, digits, - and _", i);
+        if (mr_sim_plan_device(p, mr_sv_of(d->name)) != i)
+            mr_sim_reader_fail(r, "devices[%d].name: there is another '%s'", i, d->name);
+    }
+}
+
+/* ---- links ---- */
+
+static const field usual_link_fields[] = {
+    {"latency_us", MR_SIM_NUMBER, AT(mr_workload_link, latency_s), 0, 1e9, 10, US, .about = "from one end to the other"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_workload_link, bytes_per_s), 1, 1e21, 1e10, .about = "one tensor after the other"},
+    {0},
+};
+
+static const field network_fields[] = {
+    {"latency_us", MR_SIM_NUMBER, AT(mr_workload_link, latency_s), 0, 1e9, 100, US, .about = "from one end to the other"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_workload_link, bytes_per_s), 1, 1e21, 1e9, .about = "one tensor after the other"},
+    {0},
+};
+
+static const field link_fields[] = {
+    {"from", MR_SIM_TEXT, AT(mr_sim_link, from), .about = "a device"},
+    {"to", MR_SIM_TEXT, AT(mr_sim_link, to), .about = "another"},
+    {"both", MR_SIM_FLAG, AT(mr_sim_link, both), .usual = 1, .about = "the way back is like it"},
+    {"latency_us", MR_SIM_NUMBER, AT(mr_sim_link, latency_s), 0, 1e9, 10, US, .about = "from one end to the other"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_sim_link, bytes_per_s), 1, 1e21, 1e10, .about = "one tensor after the other"},
+    {0},
+};
+
+static void read_link(reader *r, void *plan) { mr_sim_read_object(r, usual_link_fields, &((mr_sim_plan *)plan)->link, NULL); }
+static void read_network(reader *r, void *plan) { mr_sim_read_object(r, network_fields, &((mr_sim_plan *)plan)->network, NULL); }
+
+static void read_pair(reader *r, void *plan)
+{
+    mr_sim_plan *p = plan;
+    mr_sim_link l = {0};
+    mr_sim_object_init(link_fields, &l);
+    mr_sim_read_object(r, link_fields, &l, NULL);
+    mr_vec_push(&p->links, l);
+}
+
+static void read_links(reader *r, void *plan) { mr_sim_read_list(r, MR_SIM_MAX_LINKS, plan, read_pair); }
+
+static void check_end(reader *r, const mr_sim_plan *p, int i, const char *which, const char *name)
+{
+    if (!name)
+        mr_sim_reader_fail(r, "links[%d].%s: missing", i, which);
+    else if (mr_sim_plan_device(p, mr_sv_of(name)) < 0)
+        mr_sim_reader_fail(r, "links[%d].%s: there is no device '%.100s'", i, which, name);
+}
+
+static void settle_links(reader *r, mr_sim_plan *p)
+{
+    for (int i = 0; i < p->links.n && !r->st; i++) {
+        check_end(r, p, i, "from", p->links.p[i].from);
+        check_end(r, p, i, "to", p->links.p[i].to);
+    }
+}
+
+/* ---- pins ---- */
+
+static const field pin_fields[] = {
+    {"node", MR_SIM_TEXT, AT(mr_sim_pin, node), .about = "a node, or all whose names begin so (`layer1/`)"},
+    {"device", MR_SIM_TEXT, AT(mr_sim_pin, device), .about = "where they must stand"},
+    {0},
+};
+
+static void read_pin(reader *r, void *plan)
+{
+    mr_sim_plan *p = plan;
+    mr_sim_pin pin = {0};
+    mr_sim_read_object(r, pin_fields, &pin, NULL);
+    mr_vec_push(&p->pins, pin);
+}
+
+static void read_pins(reader *r, void *plan) { mr_sim_read_list(r, MR_SIM_MAX_PINS, plan, read_pin); }
+
+static void settle_pins(reader *r, mr_sim_plan *p)
+{
+    for (int i = 0; i < p->pins.n && !r->st; i++) {
+        mr_sim_pin *pin = &p->pins.p[i];
+        pin->number = pin->device ? mr_sim_plan_device(p, mr_sv_of(pin->device)) : -1;
+        if (!pin->node || !pin->node[0])
+            mr_sim_reader_fail(r, "pins[%d].node: missing", i);
+        if (pin->number < 0)
+            mr_sim_reader_fail(r, "pins[%d].device: there is no device '%.100s'", i, pin->device ? pin->device : "");
+    }
+}
+
+/* ---- what is shown ---- */
+
+#define SHOWN "placement timeline cluster"
+
+static void read_shown(reader *r, void *plan) { ((mr_sim_plan *)plan)->show |= 1u << mr_sim_read_word(r, SHOWN); }
+
+static void read_show(reader *r, void *plan)
+{
+    ((mr_sim_plan *)plan)->show = 0;
+    mr_sim_read_list(r, 3, plan, read_shown);
+}
+
+/* ---- the whole ---- */
+
+static void read_graph(reader *r, void *plan) { mr_sim_read_object(r, graph_fields, &((mr_sim_plan *)plan)->graph, read_wish); }
+
+static const field cluster_fields[];
+
+static void read_cluster(reader *r, void *plan)
+{
+    mr_sim_plan *p = plan;
+    p->cluster.given = true;
+    mr_sim_read_object(r, cluster_fields, &p->cluster, NULL);
+}
+
+static const field plan_fields[] = {
+    {"title", MR_SIM_TEXT, AT(mr_sim_plan, title), .about = "the first line of what is shown"},
+    {"graph", MR_SIM_OTHER, .read = read_graph, .about = "what a step computes"},
+    {"devices", MR_SIM_OTHER, .words = "list", .read = read_devices,
+     .about = "what it may run on; feeds and fetches are at the first (usually one CPU)"},
+    {"link", MR_SIM_OTHER, .read = read_link, .about = "between devices of one task"},
+    {"network", MR_SIM_OTHER, .read = read_network, .about = "between devices of different tasks"},
+    {"links", MR_SIM_OTHER, .words = "list", .read = read_links, .about = "links that are unlike the others"},
+    {"pins", MR_SIM_OTHER, .words = "list", .read = read_pins, .about = "nodes whose place is not the placer's to choose"},
+    {"costs", MR_SIM_TEXT, AT(mr_sim_plan, costs), .about = "a file of measured costs, beside the plan"},
+    {"cluster", MR_SIM_OTHER, .read = read_cluster, .about = "workers and parameter servers that train with such steps"},
+    {"show", MR_SIM_OTHER, .words = "list of " SHOWN, .read = read_show, .about = "what is shown (usually all)"},
+    {"visits", MR_SIM_WHOLE, AT(mr_sim_plan, visits), 1, 100000000, 1 << 20,
+     .about = "how hard the placer tries: nodes it may simulate"},
+    {0},
+};
+
+/* ---- cluster ---- */
+
+#define JOB(member) AT(mr_sim_cluster, job.member)
+
+typedef struct slow_plan {
+    int64_t worker;
+    double factor;
+} slow_plan;
+
+static const field slow_fields[] = {
+    {"worker", MR_SIM_WHOLE, AT(slow_plan, worker), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "which one"},
+    {"factor", MR_SIM_NUMBER, AT(slow_plan, factor), 0.01, 1000, 2, .about = "its compute takes so many times as long"},
+    {0},
+};
+
+static void read_slow(reader *r, void *cluster)
+{
+    mr_sim_cluster *c = cluster;
+    slow_plan s = {0};
+    mr_sim_object_init(slow_fields, &s);
+    mr_sim_read_object(r, slow_fields, &s, NULL);
+    mr_vec_push(&c->slow, (mr_simtrain_slow){(int)s.worker, s.factor});
+}
+
+static void read_slows(reader *r, void *cluster) { mr_sim_read_list(r, 1000, cluster, read_slow); }
+
+typedef struct crash_plan {
+    int task;
+    int64_t index;
+    double at_s;
+    bool silent;
+} crash_plan;
+
+static const field crash_fields[] = {
+    {"task", MR_SIM_WORD, AT(crash_plan, task), .words = "worker ps chief", .about = "what crashes"},
+    {"index", MR_SIM_WHOLE, AT(crash_plan, index), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "which one of them"},
+    {"at_s", MR_SIM_NUMBER, AT(crash_plan, at_s), 0, 1e9, 1, .about = "when"},
+    {"silent", MR_SIM_FLAG, AT(crash_plan, silent), .about = "the whole host: only its silence tells"},
+    {0},
+};
+
+static void read_crash(reader *r, void *cluster)
+{
+    mr_sim_cluster *c = cluster;
+    crash_plan k = {0};
+    mr_sim_object_init(crash_fields, &k);
+    mr_sim_read_object(r, crash_fields, &k, NULL);
+    mr_vec_push(&c->crashes, (mr_simtrain_crash){(mr_simtrain_kind)k.task, (int)k.index, k.at_s, k.silent});
+}
+
+static void read_crashes(reader *r, void *cluster) { mr_sim_read_list(r, 1000, cluster, read_crash); }
+
+static const field cluster_fields[] = {
+    {"workers", MR_SIM_WHOLE, AT(mr_sim_cluster, workers), 1, 10000, 1, .about = "tasks that compute steps"},
+    {"ps", MR_SIM_WHOLE, AT(mr_sim_cluster, ps), 1, 1000, 1, .about = "tasks that keep the parameters"},
+    {"mode", MR_SIM_WORD, AT(mr_sim_cluster, mode), .words = "async sync backup bounded",
+     .about = "nobody waits; all wait for all; the slowest are dropped; nobody is far ahead"},
+    {"backup", MR_SIM_WHOLE, AT(mr_sim_cluster, backup), 0, 1000, 0, .about = "workers beside the others, of sync and backup (there 1)"},
+    {"delay", MR_SIM_WHOLE, AT(mr_sim_cluster, delay), 0, 1000000, 4, .about = "of bounded: steps a worker may be ahead"},
+    {"steps", MR_SIM_WHOLE, AT(mr_sim_cluster, steps), 1, 1000000, NAN, .about = "of each worker (usually as many as are quick, up to 200)"},
+    {"warmup", MR_SIM_WHOLE, AT(mr_sim_cluster, warmup), 0, 1000000, 5, .about = "the first of them do not count"},
+    {"seed", MR_SIM_WHOLE, AT(mr_sim_cluster, seed), 0, 9e15, 1, .about = "of all that is left to chance"},
+    {"rpc_us", MR_SIM_NUMBER, JOB(rpc_s), 0, 1e9, 200, US, .about = "a call there and back"},
+    {"rpc_tail_us", MR_SIM_NUMBER, JOB(rpc_tail_s), 0, 1e9, 0, US, .about = "mean of what is added to a call by chance"},
+    {"step_us", MR_SIM_NUMBER, JOB(step_s), 0, 1e9, 100, US, .about = "what a step costs beside its parts"},
+    {"token_us", MR_SIM_NUMBER, JOB(token_s), 0, 1e9, 20, US, .about = "of sync: for each worker the chief tells to go on"},
+    {"window", MR_SIM_WHOLE, AT(mr_sim_cluster, window), 0, 10000, 0, .about = "layers asked for ahead (0: all)"},
+    {"ps_message_us", MR_SIM_NUMBER, JOB(ps_message_s), 0, 1e9, 50, US, .about = "what a message takes at a parameter server"},
+    {"ps_bytes_per_s", MR_SIM_NUMBER, JOB(ps_bytes_per_s), 0, 1e21, 1e9, .about = "of a parameter server (0: no limit)"},
+    {"worker_bytes_per_s", MR_SIM_NUMBER, JOB(worker_bytes_per_s), 0, 1e21, 1e9, .about = "of a worker (0: no limit)"},
+    {"duplex", MR_SIM_FLAG, JOB(duplex), .usual = 1, .about = "parameter servers send and receive at once"},
+    {"hosts", MR_SIM_WHOLE, AT(mr_sim_cluster, hosts), 0, 10000, 0, .about = "tasks share so many (0: each has its own)"},
+    {"cores", MR_SIM_NUMBER, JOB(cores), 0.01, 1e6, 1, .about = "of a shared host"},
+    {"worker_cores", MR_SIM_NUMBER, JOB(worker_cores), 0.01, 1e6, 1, .about = "what a worker's compute can use there"},
+    {"tail_ms", MR_SIM_NUMBER, JOB(tail_s), 0, 1e9, 0, MS, .about = "stragglers: mean of what is added to a step by chance"},
+    {"tail_share", MR_SIM_NUMBER, JOB(tail_share), 0, 1, 1, .about = "stragglers: share of steps that have it"},
+    {"spread", MR_SIM_NUMBER, JOB(spread), 0, 2, 0, .about = "stragglers: workers differ so much (sigma of a log-normal factor)"},
+    {"slow", MR_SIM_OTHER, .words = "list", .read = read_slows, .about = "stragglers: workers that are slow"},
+    {"crashes", MR_SIM_OTHER, .words = "list", .read = read_crashes, .about = "failures at given times"},
+    {"worker_mtbf_s", MR_SIM_NUMBER, JOB(worker_mtbf_s), 0, 1e9, 0, .about = "mean time between failures of a worker (0: never)"},
+    {"ps_mtbf_s", MR_SIM_NUMBER, JOB(ps_mtbf_s), 0, 1e9, 0, .about = "... of a parameter server"},
+    {"mtbf_silent", MR_SIM_NUMBER, JOB(mtbf_silent), 0, 1, 0, .about = "share of those that take the host"},
+    {"restart_s", MR_SIM_NUMBER, JOB(restart_s), 0, 1e6, 2, .about = "until a crashed task is there again"},
+    {"open_s", MR_SIM_NUMBER, JOB(open_s), 0, 1e6, 0.1, .about = "to open a session over the cluster"},
+    {"lease_s", MR_SIM_NUMBER, JOB(lease_s), 0, 1e6, 10, .about = "of sync: a silent worker is waited for so long"},
+    {"checkpoint_s", MR_SIM_NUMBER, JOB(checkpoint_s), 0, 1e9, 0, .about = "from one checkpoint to the next (0: none)"},
+    {"save_s", MR_SIM_NUMBER, JOB(save_s), 0, 1e6, 0.2, .about = "to write one"},
+    {"restore_s", MR_SIM_NUMBER, JOB(restore_s), 0, 1e6, 0.2, .about = "to read one"},
+    {0},
+};
+
+static void init_cluster(mr_sim_cluster *c)
+{
+    c->job = (mr_simtrain_job){.batch = 1}; /* all else is in the table */
+    mr_sim_object_init(cluster_fields, c);
+}
+
+/* What the tables cannot hold: ints, and a mode that is two things. */
+static void settle_cluster(mr_sim_cluster *c)
+{
+    enum { ASYNC, SYNC, BACKUP, BOUNDED };
+    static const mr_simtrain_mode modes[] = {MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_BOUNDED};
+    mr_simtrain_job *j = &c->job;
+    j->mode = modes[c->mode];
+    j->n_workers = (int)c->workers;
+    j->n_ps = (int)c->ps;
+    j->backup = c->mode == BACKUP ? (int)MR_MAX(c->backup, 1) : c->mode == SYNC ? (int)c->backup : 0;
+    j->delay_bound = (int)c->delay;
+    j->window = (int)c->window;
+    j->n_hosts = (int)c->hosts;
+    j->warmup = (int)c->warmup;
+    j->seed = (uint64_t)c->seed;
+    j->slow = c->slow.p;
+    j->n_slow = c->slow.n;
+    j->crashes = c->crashes.p;
+    j->n_crashes = c->crashes.n;
+}
+
+/* ---- reading ---- */
+
+static void init_plan(mr_sim_plan *p)
+{
+    *p = (mr_sim_plan){.show = MR_SIM_SHOW_ALL};
+    mr_arena_init(&p->arena, 0);
+    mr_sim_object_init(plan_fields, p);
+    mr_sim_object_init(usual_link_fields, &p->link);
+    mr_sim_object_init(network_fields, &p->network);
+    init_cluster(&p->cluster);
+}
+
+mr_status *mr_sim_plan_parse(mr_sv text, const char *name, mr_sim_plan *p)
+{
+    reader r;
+    init_plan(p);
+    mr_sim_reader_init(&r, text, name, &p->arena);
+    if (text.n > MR_SIM_MAX_PLAN_BYTES)
+        mr_sim_reader_fail(&r, "%zu bytes are too many for a plan", text.n);
+    mr_sim_read_object(&r, plan_fields, p, NULL);
+    if (!r.j.error) {
+        settle_graph(&r, &p->graph);
+        settle_devices(&r, p);
+        settle_links(&r, p);
+        settle_pins(&r, p);
+        settle_cluster(&p->cluster);
+    }
+    mr_status *st = mr_sim_reader_end(&r);
+    if (!p->title)
+        p->title = "";
+    if (st)
+        mr_sim_plan_deinit(p);
+    return st;
+}
+
+/* The folder of a plan is where its other files are, unless they say otherwise. */
+static const char *beside(mr_sim_plan *p, const char *plan, const char *file)
+{
+    const char *slash = strrchr(plan, '/');
+    if (!file || file[0] == '/' || !slash)
+        return file;
+    return mr_arena_printf(&p->arena, "%.*s/%s", (int)(slash - plan), plan, file);
+}
+
+mr_status *mr_sim_plan_load(const char *path, mr_sim_plan *out)
+{
+    mr_str text = {0};
+    *out = (mr_sim_plan){0};
+    mr_status *st = mr_file_read_all(path, &text);
+    if (!st)
+        st = mr_sim_plan_parse(mr_str_view(&text), path, out);
+    mr_str_deinit(&text);
+    if (st)
+        return st;
+    out->graph.file = beside(out, path, out->graph.file);
+    out->costs = beside(out, path, out->costs);
+    return NULL;
+}
+
+void mr_sim_plan_deinit(mr_sim_plan *p)
+{
+    mr_vec_deinit(&p->graph.feeds);
+    mr_vec_deinit(&p->graph.fetches);
+    mr_vec_deinit(&p->graph.targets);
+    mr_vec_deinit(&p->graph.wishes);
+    mr_vec_deinit(&p->devices);
+    mr_vec_deinit(&p->links);
+    mr_vec_deinit(&p->pins);
+    mr_vec_deinit(&p->cluster.slow);
+    mr_vec_deinit(&p->cluster.crashes);
+    mr_arena_deinit(&p->arena);
+    *p = (mr_sim_plan){0};
+}
+
+/* ---- asking and changing ---- */
+
+int mr_sim_plan_device(const mr_sim_plan *p, mr_sv name)
+{
+    for (int i = 0; i < p->devices.n; i++)
+        if (p->devices.p[i].name && mr_sv_is(name, p->devices.p[i].name))
+            return i;
+    return -1;
+}
+
+mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to)
+{
+    const mr_sim_device *a = &p->devices.p[from], *b = &p->devices.p[to];
+    for (int i = p->links.n - 1; i >= 0; i--) { /* the last word counts */
+        const mr_sim_link *l = &p->links.p[i];
+        bool there = strcmp(l->from, a->name) == 0 && strcmp(l->to, b->name) == 0;
+        bool back = l->both && strcmp(l->from, b->name) == 0 && strcmp(l->to, a->name) == 0;
+        if (there || back)
+            return (mr_workload_link){l->latency_s, l->bytes_per_s};
+    }
+    return a->task == b->task ? p->link : p->network;
+}
+
+static mr_status *set_field(const field *fields, void *object, mr_sv what, mr_sv key, double value)
+{
+    for (const field *f = fields; f->key; f++) {
+        if (!mr_sv_is(key, f->key) || (f->kind != MR_SIM_NUMBER && f->kind != MR_SIM_WHOLE))
+            continue;
+        if (!(value >= f->low && value <= f->high))
+            return mr_invalid("%.*s: %g is not from %g to %g", MR_SV_ARG(what), value, f->low, f->high);
+        char *to = (char *)object + f->at;
+        if (f->kind == MR_SIM_NUMBER)
+            *(double *)to = value * (f->unit > 0 ? f->unit : 1);
+        else
+            *(int64_t *)to = (int64_t)llround(value);
+        return NULL;
+    }
+    return mr_invalid("%.*s: there is no such number", MR_SV_ARG(what));
+}
+
+static mr_status *set_param(mr_sim_graph_plan *g, mr_sv what, mr_sv key, double value)
+{
+    int i = g->model ? mr_sim_model_param(g->model, key) : -1;
+    if (i < 0)
+        return mr_invalid("%.*s: there is no such number", MR_SV_ARG(what));
+    const mr_sim_param *p = &g->model->params[i];
+    if (!(value >= (double)p->low && value <= (double)p->high))
+        return mr_invalid("%.*s: %g is not from %lld to %lld", MR_SV_ARG(what), value, (long long)p->low, (long long)p->high);
+    g->params[i] = llround(value);
+    return NULL;
+}
+
+mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value)
+{
+    mr_sv key = what, object;
+    if (!mr_sv_cut(&key, '.', &object) || !key.p)
+        return mr_invalid("%.*s: expected device:NAME.KEY, graph.KEY, link.KEY, network.KEY or cluster.KEY", MR_SV_ARG(what));
+    if (mr_sv_is(object, "graph"))
+        return set_param(&p->graph, what, key, value);
+    if (mr_sv_is(object, "link") || mr_sv_is(object, "network"))
+        return set_field(usual_link_fields, mr_sv_is(object, "link") ? &p->link : &p->network, what, key, value);
+    if (mr_sv_is(object, "cluster")) {
+        mr_status *st = set_field(cluster_fields, &p->cluster, what, key, value);
+        settle_cluster(&p->cluster);
+        return st;
+    }
+    if (!mr_sv_starts(object, "device:"))
+        return mr_invalid("%.*s: there is no such number", MR_SV_ARG(what));
+    int d = mr_sim_plan_device(p, (mr_sv){object.p + 7, object.n - 7});
+    if (d < 0)
+        return mr_invalid("%.*s: there is no such device", MR_SV_ARG(what));
+    return set_field(device_fields, &p->devices.p[d], what, key, value);
+}
+
+void mr_sim_plan_keys(mr_str *out)
+{
+    mr_str_appendz(out, "| key | value | usual | meaning |\n|---|---|---|---|\n");
+    mr_sim_print_fields(plan_fields, "", out);
+    mr_sim_print_fields(graph_fields, "graph.", out);
+    mr_sim_print_fields(device_fields, "devices[].", out);
+    mr_sim_print_fields(usual_link_fields, "link.", out);
+    mr_sim_print_fields(network_fields, "network.", out);
+    mr_sim_print_fields(link_fields, "links[].", out);
+    mr_sim_print_fields(pin_fields, "pins[].", out);
+    mr_sim_print_fields(cluster_fields, "cluster.", out);
+    mr_sim_print_fields(slow_fields, "cluster.slow[].", out);
+    mr_sim_print_fields(crash_fields, "cluster.crashes[].", out);
+}

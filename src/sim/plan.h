@@ -1,0 +1,113 @@
+/* sim/plan.h -- what `millrace sim` is to simulate, as a plan.json says it.
+ *
+ * A plan is a graph (a built-in model or a GraphDef file), the devices to run it on, the links between them and, if the
+ * training is to be simulated too, a cluster.  Reading is strict: a key that is not known, given twice, of the wrong type or
+ * out of range is an error that names its place, `plan.json: devices[1].speed: ...`.  All keys are in tables (plan.c), from
+ * which the page about them is made too.
+ *
+ * Everything has a bound, so that no plan runs for ever or asks for more memory than there is. */
+#ifndef MR_SIM_PLAN_H
+#define MR_SIM_PLAN_H
+
+#include "base/arena.h"
+#include "passes/assign.h"
+#include "run/device.h"
+#include "sim/models.h"
+#include "sim/train/train.h"
+
+enum {
+    MR_SIM_MAX_DEVICES = 64,
+    MR_SIM_MAX_LINKS = 4096,
+    MR_SIM_MAX_PINS = 1000,
+    MR_SIM_MAX_NAMES = 1000,      /* feeds, fetches, targets */
+    MR_SIM_MAX_GRAPH_NODES = 50000,
+    MR_SIM_MAX_PLAN_BYTES = 1 << 20,
+    MR_SIM_MAX_WORK = 20000000,   /* workers x steps x chunks of a simulated training */
+};
+
+typedef enum mr_sim_device_type { MR_SIM_CPU, MR_SIM_GPU } mr_sim_device_type;
+
+typedef struct mr_sim_device { /* numbers that were not given are NAN until the plan is complete */
+    const char *name;   /* as the plan calls it: gpu0 */
+    const char *full;   /* /job:localhost/replica:0/task:0/device:GPU:0 */
+    int type;
+    int64_t task;
+    double speed;       /* everything is so many times as fast */
+    double flops_per_s, bytes_per_s, op_s, memory_bytes;
+} mr_sim_device;
+
+typedef struct mr_sim_link {
+    const char *from, *to; /* names of devices */
+    bool both;
+    double latency_s, bytes_per_s;
+} mr_sim_link;
+
+typedef struct mr_sim_pin { /* nodes that must stand somewhere */
+    const char *node; /* a name, or the first part of one and a slash */
+    const char *device;
+    int number; /* of the device */
+} mr_sim_pin;
+
+typedef MR_VEC(const char *) mr_sim_names;
+
+typedef struct mr_sim_wish { /* a key of the graph that belongs to a model */
+    const char *key;
+    int64_t value;
+} mr_sim_wish;
+
+typedef struct mr_sim_graph_plan {
+    const char *model_name, *file; /* one of them */
+    const mr_sim_model *model;     /* NULL: the file */
+    int64_t params[MR_SIM_MAX_PARAMS];
+    mr_sim_names feeds, fetches, targets; /* of a file */
+    MR_VEC(mr_sim_wish) wishes;
+} mr_sim_graph_plan;
+
+typedef struct mr_sim_cluster {
+    bool given;
+    mr_simtrain_job job; /* without chunks: those come from the simulated step; steps 0: as many as are bearable */
+    int mode;            /* a word of the plan: backup is a mode of its own there */
+    int64_t workers, ps, steps, warmup, seed, backup, delay, window, hosts;
+    MR_VEC(mr_simtrain_slow) slow;
+    MR_VEC(mr_simtrain_crash) crashes;
+} mr_sim_cluster;
+
+/* What is to be shown: bits. */
+enum {
+    MR_SIM_SHOW_PLACEMENT = 1,
+    MR_SIM_SHOW_TIMELINE = 2,
+    MR_SIM_SHOW_CLUSTER = 4,
+    MR_SIM_SHOW_ALL = 7,
+};
+
+typedef struct mr_sim_plan {
+    mr_arena arena;    /* all texts */
+    const char *title; /* "" for none */
+    mr_sim_graph_plan graph;
+    MR_VEC(mr_sim_device) devices;
+    mr_workload_link link, network; /* between devices of one task, of two */
+    MR_VEC(mr_sim_link) links;
+    MR_VEC(mr_sim_pin) pins;
+    const char *costs; /* a file of measured costs; NULL: none */
+    mr_sim_cluster cluster;
+    unsigned show;
+    int64_t visits;    /* of the placer's search */
+} mr_sim_plan;
+
+/* name: for messages.  INVALID_ARGUMENT; the plan is then empty. */
+mr_status *mr_sim_plan_parse(mr_sv text, const char *name, mr_sim_plan *out);
+/* Paths in the plan become relative to the file's folder. */
+mr_status *mr_sim_plan_load(const char *path, mr_sim_plan *out);
+void mr_sim_plan_deinit(mr_sim_plan *p);
+
+int mr_sim_plan_device(const mr_sim_plan *p, mr_sv name); /* -1: there is none */
+/* From device to device, as the plan says it. */
+mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to);
+/* Sets one number: "device:gpu0.speed", "graph.batch", "cluster.workers".  INVALID_ARGUMENT when there is no such thing or it
+ * is out of its range. */
+mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value);
+
+/* All keys as a table for docs/sim.md. */
+void mr_sim_plan_keys(mr_str *out);
+
+#endif
