@@ -356,7 +356,7 @@ mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_sessi
         return st;
     }
     if (c->placement_period > 0)
-        s->placing = mr_placing_new(s->env.n_devices, c->placement_period);
+        s->placing = mr_placing_new(s->env.devices, s->env.n_devices, c->placement_period);
     mr_lock(&all_mu);
     s->next = all;
     all = s;

@@ -1,7 +1,10 @@
 /* exec/env.c -- what the programs of one session share. */
 #include "exec/env.h"
 
+#include <stdlib.h>
+
 #include "base/memory.h"
+#include "exec/device_sim.h"
 #include "exec/threads.h"
 
 #define MAX_CPUS 4096
@@ -23,21 +26,61 @@ static mr_status *make_cpu(mr_env *e, const char *task, int i, mr_device_vec *ou
     return NULL;
 }
 
-static int most_of(void *ctx, const char *type)
+typedef struct wanted { /* beside CPUs */
+    const mr_session_config *config;
+    const mr_device_sims *simulated;
+} wanted;
+
+static int most_by_config(const mr_session_config *c, const char *type)
 {
-    const mr_session_config *c = ctx;
     for (int i = 0; i < c->n_counts; i++)
         if (strcmp(c->counts[i].type, type) == 0)
             return MR_MAX(c->counts[i].most, 0);
     return -1;
 }
 
+/* Where devices of a type are simulated, real ones of that type are not used: their names would clash. */
+static int most_of(void *ctx, const char *type)
+{
+    const wanted *w = ctx;
+    return mr_device_sims_has(w->simulated, type) ? 0 : most_by_config(w->config, type);
+}
+
+/* The first ones of a type, where the client wants no more of it. */
+static mr_status *make_simulated(const mr_session_config *c, const mr_device_sims *all, const char *task, mr_pool *pool,
+                                 mr_device_vec *out)
+{
+    mr_device_sims some = {.links = all->links}; /* borrowed */
+    for (int i = 0; i < all->devices.n; i++) {
+        const char *type = all->devices.p[i].type;
+        int n = 0, most = most_by_config(c, type);
+        for (int k = 0; k < some.devices.n; k++)
+            n += strcmp(some.devices.p[k].type, type) == 0;
+        if (most < 0 || n < most)
+            mr_vec_push(&some.devices, all->devices.p[i]);
+    }
+    mr_status *st = mr_device_sims_make(&some, task, pool, out);
+    mr_vec_deinit(&some.devices);
+    return st;
+}
+
 /* The CPUs, then what else there is. */
 static mr_status *make_devices(mr_env *e, const char *task, int n_cpus, mr_device_vec *out)
 {
+    mr_device_sims from_environment = {0};
+    wanted w = {&e->config, e->config.simulated ? e->config.simulated : &from_environment};
+    const char *text = e->config.simulated ? NULL : getenv("MILLRACE_SIMULATE");
+    mr_status *st = NULL;
     for (int i = 0; i < n_cpus; i++)
-        MR_TRY(make_cpu(e, task, i, out));
-    return mr_device_make_all(task, e->intra, most_of, &e->config, out);
+        MR_GO(make_cpu(e, task, i, out));
+    if (text)
+        MR_GO(mr_device_sims_parse(&from_environment, mr_sv_of(text)));
+    MR_GO(make_simulated(&e->config, w.simulated, task, e->intra, out));
+    MR_GO(mr_device_make_all(task, e->intra, most_of, &w, out));
+out:
+    mr_device_sims_deinit(&from_environment);
+    e->config.simulated = NULL;
+    return st;
 }
 
 static mr_status *make_threads(mr_env *e)

@@ -19,20 +19,46 @@ struct mr_placing {
     int n_times MR_GUARDED_BY(mu);
     mr_costs *measured MR_GUARDED_BY(mu);
     mr_workload_link *links;
+    int64_t *memory; /* by device */
 };
 
 /* Devices of one process hand tensors on without a copy; another thread has to wake up for it. */
 static const mr_workload_link within = {.latency_s = 5e-6, .bytes_per_s = 1e11};
 
-mr_placing *mr_placing_new(int n_devices, int period)
+/* Either end may know better. */
+static mr_workload_link link_between(const mr_device *from, const mr_device *to)
+{
+    mr_workload_link l = within;
+    if (!from->type->link || !from->type->link(from, from, to, &l.latency_s, &l.bytes_per_s))
+        if (to->type->link)
+            to->type->link(to, from, to, &l.latency_s, &l.bytes_per_s);
+    return l;
+}
+
+/* What a CPU says of its memory limits nothing, unless there is a budget. */
+static int64_t memory_of(const mr_device *d)
+{
+    mr_allocator_stats s;
+    mr_allocator_get_stats(d->alloc, &s);
+    if (s.limit > 0)
+        return s.limit;
+    return d->alloc->host || d->memory_limit <= 0 ? INT64_MAX : d->memory_limit;
+}
+
+mr_placing *mr_placing_new(mr_device *const *devices, int n_devices, int period)
 {
     mr_placing *p = mr_new(mr_placing);
     mr_mutex_init(&p->mu);
-    p->period = p->anew_at = period;
+    p->period = period;
+    p->anew_at = period > 0 ? period : -1;
     p->measured = mr_costs_new();
     p->links = mr_new_array(mr_workload_link, (size_t)n_devices * (size_t)n_devices);
-    for (int i = 0; i < n_devices * n_devices; i++)
-        p->links[i] = within;
+    p->memory = mr_new_array(int64_t, n_devices);
+    for (int i = 0; i < n_devices; i++) {
+        p->memory[i] = memory_of(devices[i]);
+        for (int k = 0; k < n_devices; k++)
+            p->links[i * n_devices + k] = i == k ? within : link_between(devices[i], devices[k]);
+    }
     return p;
 }
 
@@ -42,6 +68,7 @@ void mr_placing_free(mr_placing *p)
         return;
     mr_costs_free(p->measured);
     mr_free(p->links);
+    mr_free(p->memory);
     mr_mutex_deinit(&p->mu);
     mr_free(p);
 }
@@ -74,7 +101,7 @@ mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signatu
 {
     mr_prepare_options with = *o;
     mr_lock(&p->mu);
-    mr_place_costs costs = {.measured = p->measured, .links = p->links};
+    mr_place_costs costs = {.measured = p->measured, .links = p->links, .memory = p->memory};
     with.costs = &costs;
     mr_status *st = mr_prepare(g, sig, &with, parts);
     mr_unlock(&p->mu);

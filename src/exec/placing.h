@@ -12,8 +12,8 @@
 
 typedef struct mr_placing mr_placing;
 
-
-mr_placing *mr_placing_new(int n_devices, int period);
+/* For a session on these devices, which outlive it; period 0: nothing is ever placed anew. */
+mr_placing *mr_placing_new(mr_device *const *devices, int n_devices, int period);
 void mr_placing_free(mr_placing *p); /* NULL is fine */
 
 typedef enum mr_placing_turn { MR_PLACING_RUN, MR_PLACING_MEASURE, MR_PLACING_ANEW } mr_placing_turn;

@@ -45,7 +45,7 @@ void mr_device_free(mr_device *d)
 
 const mr_kernel *mr_device_kernel(const mr_device *d, const mr_node *n)
 {
-    const mr_kernel *own = mr_kernel_find(n, d->type->name);
+    const mr_kernel *own = mr_kernel_find(n, d->type->own ? d->type->own : d->type->name);
     return own || !d->type->kernels ? own : mr_kernel_find(n, d->type->kernels);
 }
 

@@ -19,6 +19,7 @@ typedef struct mr_device mr_device;
 typedef struct mr_device_type {
     const char *name;    /* "CPU" */
     const char *kernels; /* the type whose kernels serve where it has none of its own; NULL: no other's */
+    const char *own;     /* the type its own kernels are registered for; NULL: its name */
     int priority;        /* placement prefers the higher */
     /* Runs a node in place of its kernel, as an asynchronous one: sees to the inputs, calls the kernel when its time has
      * come (mr_run_kernel), ends by mr_run_done.  NULL: kernels are called directly.  Not asked for nodes that touch no

@@ -1,0 +1,559 @@
+/* exec/device_sim.c -- simulated devices.
+ *
+ * Everything that takes time is a job.  A node's job waits in its device's lane until the one before it has ended, runs
+ * the kernel in a thread of its step, and then waits for a timer until the time is over that the device would have
+ * taken.  A transfer's job waits for the timer only.  Times are counted from when the job before ended by the device's
+ * own reckoning, not from when a thread woke up: what a late timer costs does not add up.
+ *
+ * A job ends by whoever takes it out of a waiting state under the device's lock: the timer, the lane or a cancellation.
+ * It first lets the next one of the lane go and then ends its run; after that the device may be gone.
+ *
+ * Locks: a device's, then that of the links or the timers'. */
+#include "exec/device_sim.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/timers.h"
+#include "exec/step.h"
+#include "passes/effort.h"
+
+enum { PRIORITY = 210 /* as an accelerator's: what can stand there does */ };
+
+static const mr_speed usual_speed = {.flops_per_s = 1e11, .bytes_per_s = 5e10, .op_s = 5e-6};
+static const double usual_latency_s = 1e-5, usual_link = 1e10;
+
+typedef struct link {
+    char *from, *to; /* full names */
+    double latency_s, bytes_per_s;
+    int64_t free_ns; /* when all that was sent has left */
+} link;
+
+typedef struct world { /* what the simulated devices of one session or server share */
+    mr_refs refs;
+    mr_timers *timers;
+    mr_device_vec devices; /* borrowed: they are freed together */
+    mr_mutex mu;
+    MR_VEC(link *) links MR_GUARDED_BY(mu);
+} world;
+
+typedef struct sim {
+    mr_device base; /* first */
+    mr_device_type type;
+    world *world;
+    mr_device_sim is;
+    mr_allocator *budget;
+    mr_mutex mu;
+    double slower MR_GUARDED_BY(mu);              /* than promised */
+    struct job *active MR_GUARDED_BY(mu);         /* of the lane */
+    struct job *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu); /* those that wait for it */
+    int64_t free_ns MR_GUARDED_BY(mu);            /* when the last one ended */
+} sim;
+
+typedef enum job_state { FRESH, QUEUED, RUNNING, PACED, OVER } job_state;
+
+typedef struct job {
+    mr_timer timer;
+    mr_cancel_entry entry;
+    mr_work work;
+    mr_recv recv;
+    sim *d;
+    mr_run *run;
+    job_state state; /* under d->mu, and the next */
+    bool cancelled;
+    struct job *next;
+    int64_t ready_ns, began_ns, ended_ns;
+    mr_tensor *received; /* of a Recv that waits */
+} job;
+
+#define JOB(p, member) ((job *)((char *)(p) - offsetof(job, member)))
+
+static void lane_work(mr_work *w);
+
+static sim *sim_of(const mr_run *r) { return (sim *)r->step->device; }
+
+static int64_t ns_of(double seconds) { return (int64_t)(MR_MIN(seconds, 1e8) * 1e9); }
+
+static mr_status *was_cancelled(void) { return mr_error(MR_CANCELLED, "A simulated device was told to stop"); }
+
+/* Work goes on in a thread of the step, not in that of the timers. */
+static void post(job *j, void (*fn)(mr_work *))
+{
+    const mr_exec *x = j->run->step->owner;
+    j->work = (mr_work){.fn = fn, .heavy = true};
+    mr_runner_post(x->flow->runner, &j->work);
+}
+
+/* Nobody else knows the job any more but a cancellation that is just being told of, which is waited for. */
+static void end_run(job *j, mr_status *st)
+{
+    mr_run *r = j->run;
+    mr_cancel_unregister(r->step->cancel, &j->entry);
+    mr_tensor_unref(j->received);
+    r->began_ns = j->began_ns;
+    r->ended_ns = j->ended_ns;
+    mr_small_free(j, sizeof *j);
+    mr_run_done(r, st);
+}
+
+/* ---- the lane ---- */
+
+static job *next_locked(sim *d)
+{
+    job *j = d->head;
+    if (j) {
+        d->head = j->next;
+        d->tail = d->head ? d->tail : NULL;
+        j->state = RUNNING;
+    }
+    return d->active = j;
+}
+
+static void unqueue_locked(sim *d, job *gone)
+{
+    job **at = &d->head, *before = NULL;
+    while (*at != gone) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = gone->next;
+    if (d->tail == gone)
+        d->tail = before;
+}
+
+/* The active job is over: the next may go. */
+static void leave_lane(job *j, mr_status *st)
+{
+    sim *d = j->d;
+    mr_lock(&d->mu);
+    j->state = OVER;
+    d->free_ns = st ? mr_now_ns() : j->ended_ns;
+    job *next = next_locked(d);
+    mr_unlock(&d->mu);
+    if (next)
+        post(next, lane_work);
+    end_run(j, st);
+}
+
+static void lane_timer(mr_timer *t)
+{
+    job *j = JOB(t, timer);
+    mr_lock(&j->d->mu);
+    bool mine = j->state == PACED;
+    if (mine)
+        j->state = OVER;
+    mr_unlock(&j->d->mu);
+    if (mine)
+        leave_lane(j, NULL);
+}
+
+static void lane_cancelled(mr_cancel_entry *e)
+{
+    job *j = JOB(e, entry);
+    sim *d = j->d;
+    mr_lock(&d->mu);
+    job_state was = j->state;
+    j->cancelled = true;
+    if (was == QUEUED)
+        unqueue_locked(d, j);
+    if (was == QUEUED || was == PACED)
+        j->state = OVER;
+    mr_unlock(&d->mu);
+    if (was == QUEUED)
+        end_run(j, was_cancelled());
+    if (was == PACED) {
+        mr_timers_clear(d->world->timers, &j->timer);
+        leave_lane(j, was_cancelled());
+    }
+}
+
+/* ---- how long a node takes ---- */
+
+static const mr_pshape *shape_of(mr_arena *a, const mr_value *v)
+{
+    return v->kind == MR_LIVE ? mr_pshape_of(a, v->t->rank, v->t->dims) : NULL;
+}
+
+static const mr_pshape **shapes_of(mr_arena *a, const mr_value *v, int n)
+{
+    const mr_pshape **s = mr_arena_array(a, const mr_pshape *, n + 1);
+    for (int i = 0; i < n; i++)
+        s[i] = shape_of(a, &v[i]);
+    return s;
+}
+
+static int64_t takes_ns(sim *d, const mr_run *r, const mr_pshape *const *in, const mr_pshape *const *out)
+{
+    const mr_speed *s = &d->base.speed;
+    mr_effort e = mr_effort_seen(r->node, in, out, MR_USUAL_DIM);
+    mr_lock(&d->mu);
+    double slower = d->slower;
+    mr_unlock(&d->mu);
+    return ns_of(slower * (s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s)));
+}
+
+/* Inputs are noted beforehand: a kernel may write over them. */
+static mr_status *run_kernel(job *j, int64_t *took_ns)
+{
+    mr_run *r = j->run;
+    mr_arena a;
+    mr_arena_init(&a, 0);
+    const mr_pshape **in = shapes_of(&a, r->in, r->n_in);
+    int64_t start = mr_now_ns();
+    mr_status *st = r->kernel->run(r);
+    int64_t real = mr_now_ns() - start;
+    *took_ns = MR_MAX(real, takes_ns(j->d, r, in, shapes_of(&a, r->out, r->n_out)));
+    mr_arena_deinit(&a);
+    return st;
+}
+
+/* Waits for its end; false when that is past already. */
+static bool pace(job *j, int64_t until_ns, void (*fn)(mr_timer *))
+{
+    sim *d = j->d;
+    mr_lock(&d->mu);
+    bool wait = !j->cancelled && until_ns > mr_now_ns();
+    if (wait) {
+        j->state = PACED;
+        mr_timers_set(d->world->timers, &j->timer, until_ns, fn);
+    }
+    mr_unlock(&d->mu);
+    return wait;
+}
+
+/* The job is the active one. */
+static void run_active(job *j)
+{
+    sim *d = j->d;
+    int64_t took = 0;
+    mr_lock(&d->mu);
+    bool cancelled = j->cancelled;
+    j->began_ns = MR_MAX(j->ready_ns, d->free_ns);
+    mr_unlock(&d->mu);
+    mr_status *st = cancelled ? was_cancelled() : run_kernel(j, &took);
+    j->ended_ns = j->began_ns + took;
+    if (st || !pace(j, j->ended_ns, lane_timer))
+        leave_lane(j, st);
+}
+
+static void lane_work(mr_work *w) { run_active(JOB(w, work)); }
+
+static job *job_new(mr_run *r, void (*cancelled)(mr_cancel_entry *))
+{
+    job *j = mr_small_alloc(sizeof *j);
+    *j = (job){.d = sim_of(r), .run = r, .entry = {.fn = cancelled}, .ready_ns = mr_now_ns()};
+    return j;
+}
+
+static void start_node(mr_run *r)
+{
+    job *j = job_new(r, lane_cancelled);
+    sim *d = j->d;
+    if (!mr_cancel_register(r->step->cancel, &j->entry)) {
+        end_run(j, was_cancelled());
+        return;
+    }
+    mr_lock(&d->mu);
+    bool now = !d->active;
+    j->state = now ? RUNNING : QUEUED;
+    if (now)
+        d->active = j;
+    else if (j->cancelled)
+        j->state = OVER;
+    else {
+        *(d->tail ? &d->tail->next : &d->head) = j;
+        d->tail = j;
+    }
+    bool over = j->state == OVER;
+    mr_unlock(&d->mu);
+    if (over)
+        end_run(j, was_cancelled());
+    else if (now)
+        run_active(j);
+}
+
+/* ---- links ---- */
+
+static const mr_device *sim_named(const world *w, mr_sv name)
+{
+    for (int i = 0; i < w->devices.n; i++)
+        if (mr_sv_is(name, w->devices.p[i]->name))
+            return w->devices.p[i];
+    return NULL;
+}
+
+/* Of two simulated ends the slower tells what the link between them does. */
+static void join_ends(const world *w, mr_sv end, link *l)
+{
+    const sim *d = (const sim *)sim_named(w, end);
+    if (d) {
+        l->latency_s = MR_MAX(l->latency_s, d->is.latency_s);
+        l->bytes_per_s = MR_MIN(l->bytes_per_s, d->is.link_bytes_per_s);
+    }
+}
+
+static link *get_link_locked(world *w, mr_sv from, mr_sv to) MR_REQUIRES(w->mu)
+{
+    for (int i = 0; i < w->links.n; i++)
+        if (mr_sv_is(from, w->links.p[i]->from) && mr_sv_is(to, w->links.p[i]->to))
+            return w->links.p[i];
+    link *l = mr_new(link);
+    *l = (link){.from = mr_strndup(from.p, from.n), .to = mr_strndup(to.p, to.n), .bytes_per_s = INFINITY};
+    join_ends(w, from, l);
+    join_ends(w, to, l);
+    mr_vec_push(&w->links, l);
+    return l;
+}
+
+/* When bytes that leave now arrive. */
+static int64_t send_over(world *w, mr_sv from, mr_sv to, size_t bytes)
+{
+    mr_lock(&w->mu);
+    link *l = get_link_locked(w, from, to);
+    l->free_ns = MR_MAX(mr_now_ns(), l->free_ns) + ns_of((double)bytes / l->bytes_per_s);
+    int64_t arrives = l->free_ns + ns_of(l->latency_s);
+    mr_unlock(&w->mu);
+    return arrives;
+}
+
+static bool sim_link(const mr_device *d, const mr_device *from, const mr_device *to, double *latency_s, double *bytes_per_s)
+{
+    world *w = ((const sim *)d)->world;
+    mr_lock(&w->mu);
+    const link *l = get_link_locked(w, mr_sv_of(from->name), mr_sv_of(to->name));
+    *latency_s = l->latency_s;
+    *bytes_per_s = l->bytes_per_s;
+    mr_unlock(&w->mu);
+    return true;
+}
+
+/* ---- transfers ---- */
+
+static void move_on(mr_work *w)
+{
+    job *j = JOB(w, work);
+    mr_run *r = j->run;
+    mr_status *st = NULL;
+    j->ended_ns = mr_now_ns();
+    if (j->received) {
+        mr_run_set(r, 0, j->received);
+        j->received = NULL;
+    } else {
+        st = r->kernel->run(r); /* a _Send */
+    }
+    end_run(j, st);
+}
+
+static void move_timer(mr_timer *t)
+{
+    job *j = JOB(t, timer);
+    mr_lock(&j->d->mu);
+    bool mine = j->state == PACED;
+    if (mine)
+        j->state = OVER;
+    mr_unlock(&j->d->mu);
+    if (mine)
+        post(j, move_on);
+}
+
+static void move_cancelled(mr_cancel_entry *e)
+{
+    job *j = JOB(e, entry);
+    sim *d = j->d;
+    mr_lock(&d->mu);
+    bool mine = j->state == PACED;
+    j->cancelled = true;
+    if (mine)
+        j->state = OVER;
+    mr_unlock(&d->mu);
+    if (mine) {
+        mr_timers_clear(d->world->timers, &j->timer);
+        end_run(j, was_cancelled());
+    }
+}
+
+/* The bytes are on their way: waits until they arrive. */
+static void move(job *j, const mr_rendezvous_key *key, size_t bytes)
+{
+    j->began_ns = mr_now_ns();
+    if (!mr_cancel_register(j->run->step->cancel, &j->entry)) {
+        end_run(j, was_cancelled());
+        return;
+    }
+    if (!pace(j, send_over(j->d->world, key->src_device, key->dst_device, bytes), move_timer))
+        move_on(&j->work);
+}
+
+/* The sending end sees to the time when it is simulated, else the receiving one.  Between tasks each end has its own way to
+ * go.  What the client feeds and fetches is not between devices. */
+static bool is_between_devices(const mr_rendezvous_key *key) { return !mr_sv_eq(key->src_device, key->dst_device); }
+
+static void start_send(mr_run *r)
+{
+    const mr_rendezvous_key *key = r->state;
+    if (r->dead || !r->step->rendezvous || !is_between_devices(key))
+        mr_run_done(r, r->kernel->run(r));
+    else
+        move(job_new(r, move_cancelled), key, mr_tensor_bytes(mr_in(r, 0)));
+}
+
+static void received(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+{
+    job *j = JOB(w, recv);
+    const mr_rendezvous_key *key = w->key;
+    if (dead)
+        mr_run_set_dead(j->run, 0);
+    j->received = t;
+    if (st || dead)
+        end_run(j, st);
+    else
+        move(j, key, mr_tensor_bytes(t));
+}
+
+static void start_recv(mr_run *r)
+{
+    const mr_rendezvous_key *key = r->state;
+    if (!r->step->rendezvous || !is_between_devices(key) || sim_named(sim_of(r)->world, key->src_device)) {
+        r->kernel->run_async(r);
+        return;
+    }
+    job *j = job_new(r, move_cancelled);
+    j->recv = (mr_recv){received, key, r->frame, r->iteration, NULL};
+    mr_rendezvous_recv(r->step->rendezvous, &j->recv);
+}
+
+/* ---- the type ---- */
+
+/* What waits for others holds up no device: asynchronous kernels are started at once. */
+static void sim_start(mr_run *r)
+{
+    if (mr_node_is(r->node, "_Send") || mr_node_is(r->node, "_HostSend"))
+        start_send(r);
+    else if (mr_node_is(r->node, "_Recv") || mr_node_is(r->node, "_HostRecv"))
+        start_recv(r);
+    else if (!r->kernel->run)
+        r->kernel->run_async(r);
+    else
+        start_node(r);
+}
+
+static void world_unref(world *w)
+{
+    if (!mr_refs_drop(&w->refs))
+        return;
+    mr_timers_free(w->timers);
+    for (int i = 0; i < w->links.n; i++) {
+        mr_free(w->links.p[i]->from);
+        mr_free(w->links.p[i]->to);
+        mr_free(w->links.p[i]);
+    }
+    mr_vec_deinit(&w->links);
+    mr_vec_deinit(&w->devices);
+    mr_mutex_deinit(&w->mu);
+    mr_free(w);
+}
+
+static void sim_free(mr_device *base)
+{
+    sim *d = (sim *)base;
+    MR_ASSERT(!d->active && !d->head);
+    world *w = d->world;
+    mr_budget_free(d->budget);
+    mr_mutex_deinit(&d->mu);
+    mr_free(d);
+    world_unref(w);
+}
+
+bool mr_device_is_sim(const mr_device *d) { return d->type->start == sim_start; }
+
+mr_status *mr_device_sim_slow(mr_device *base, double factor)
+{
+    sim *d = (sim *)base;
+    if (!mr_device_is_sim(base))
+        return mr_invalid("%s is not simulated: its speed is its own", base->name);
+    if (!(factor > 0) || !isfinite(factor))
+        return mr_invalid("%s cannot take %g times as long", base->name, factor);
+    mr_lock(&d->mu);
+    d->slower = factor;
+    mr_unlock(&d->mu);
+    return NULL;
+}
+
+/* ---- making ---- */
+
+static double or_usual(double v, double usual) { return v > 0 ? v : usual; }
+
+static void fill_in(sim *d, const mr_device_sim *is)
+{
+    d->is = *is;
+    d->is.latency_s = or_usual(is->latency_s, usual_latency_s);
+    d->is.link_bytes_per_s = or_usual(is->link_bytes_per_s, usual_link);
+    d->base.speed = (mr_speed){or_usual(is->speed.flops_per_s, usual_speed.flops_per_s),
+                               or_usual(is->speed.bytes_per_s, usual_speed.bytes_per_s),
+                               or_usual(is->speed.op_s, usual_speed.op_s)};
+    d->slower = 1;
+    d->type = (mr_device_type){.name = d->is.type,
+                               .own = "CPU",
+                               .kernels = "CPU",
+                               .priority = is->priority ? is->priority : PRIORITY,
+                               .start = sim_start,
+                               .moves = true,
+                               .link = sim_link,
+                               .free = sim_free};
+    d->base.type = &d->type;
+    if (is->memory > 0) {
+        d->budget = mr_budget_new(mr_cpu_allocator(), d->is.type, is->memory);
+        d->base.alloc = d->budget;
+        d->base.memory_limit = is->memory;
+    }
+}
+
+static mr_status *make_one(const mr_device_sim *is, world *w, const char *task, mr_pool *pool, mr_device_vec *out)
+{
+    mr_device *base = NULL;
+    char *name = mr_printf("%s/device:%s:%d", task, is->type, is->id);
+    mr_status *st = mr_device_new(&mr_device_cpu, name, sizeof(sim), pool, &base);
+    mr_free(name);
+    if (st)
+        return st;
+    sim *d = (sim *)base;
+    d->world = w;
+    mr_refs_take(&w->refs);
+    mr_mutex_init(&d->mu);
+    fill_in(d, is);
+    mr_vec_push(&w->devices, base);
+    mr_vec_push(out, base);
+    return NULL;
+}
+
+/* Told after the devices, whose own words it overrides. */
+static void set_link(world *w, const char *task, const mr_device_sim_link *is)
+{
+    char *from = mr_printf("%s/device:%s", task, is->from), *to = mr_printf("%s/device:%s", task, is->to);
+    mr_lock(&w->mu);
+    link *l = get_link_locked(w, mr_sv_of(from), mr_sv_of(to));
+    l->latency_s = or_usual(is->latency_s, l->latency_s);
+    l->bytes_per_s = or_usual(is->bytes_per_s, l->bytes_per_s);
+    mr_unlock(&w->mu);
+    mr_free(from);
+    mr_free(to);
+}
+
+mr_status *mr_device_sims_make(const mr_device_sims *s, const char *task, mr_pool *pool, mr_device_vec *out)
+{
+    mr_status *st = NULL;
+    if (!s->devices.n)
+        return NULL;
+    world *w = mr_new(world);
+    mr_refs_init(&w->refs);
+    mr_mutex_init(&w->mu);
+    MR_GO(mr_timers_new(&w->timers));
+    for (int i = 0; i < s->devices.n; i++)
+        MR_GO(make_one(&s->devices.p[i], w, task, pool, out));
+    for (int i = 0; i < s->links.n; i++)
+        set_link(w, task, &s->links.p[i]);
+out:
+    world_unref(w);
+    return st;
+}

@@ -1,0 +1,241 @@
+/* exec/device_text.c -- descriptions of simulated devices: checked, and read from text. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "exec/device_sim.h"
+#include "wire/number.h"
+
+enum { MAX_DEVICES = 256, MAX_LINKS = 65536, MAX_ID = 65535 };
+
+void mr_device_sims_deinit(mr_device_sims *s)
+{
+    mr_vec_deinit(&s->devices);
+    mr_vec_deinit(&s->links);
+}
+
+/* ---- what can be ---- */
+
+static bool is_type(mr_sv t)
+{
+    bool ok = t.n > 0 && t.n < sizeof ((mr_device_sim *)0)->type;
+    for (size_t i = 0; ok && i < t.n; i++) {
+        char c = t.p[i];
+        ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (i && c >= '0' && c <= '9');
+    }
+    return ok;
+}
+
+static mr_status *check_positive(const mr_device_sim *d, const char *what, double v)
+{
+    return v >= 0 && isfinite(v) ? NULL : mr_invalid("Device %s:%d: its %s is %g", d->type, d->id, what, v);
+}
+
+static mr_status *check_device(const mr_device_sim *d)
+{
+    if (memchr(d->type, 0, sizeof d->type) == NULL || !is_type(mr_sv_of(d->type)))
+        return mr_invalid("'%.31s' is not the type of a device", d->type);
+    if (strcasecmp(d->type, mr_device_cpu.name) == 0)
+        return mr_invalid("A simulated device cannot be a CPU: those are there already");
+    if (d->id < 0 || d->id > MAX_ID)
+        return mr_invalid("Device %s:%d: its number is not in 0 to %d", d->type, d->id, MAX_ID);
+    MR_TRY(check_positive(d, "speed", d->speed.flops_per_s));
+    MR_TRY(check_positive(d, "bandwidth", d->speed.bytes_per_s));
+    MR_TRY(check_positive(d, "time of a node", d->speed.op_s));
+    MR_TRY(check_positive(d, "memory", (double)d->memory));
+    MR_TRY(check_positive(d, "latency", d->latency_s));
+    return check_positive(d, "link", d->link_bytes_per_s);
+}
+
+bool mr_device_sims_has(const mr_device_sims *s, const char *type)
+{
+    for (int i = 0; s && i < s->devices.n; i++)
+        if (strcmp(s->devices.p[i].type, type) == 0)
+            return true;
+    return false;
+}
+
+mr_status *mr_device_sims_add(mr_device_sims *s, const mr_device_sim *d)
+{
+    MR_TRY(check_device(d));
+    if (s->devices.n >= MAX_DEVICES)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "There are %d simulated devices already", MAX_DEVICES);
+    for (int i = 0; i < s->devices.n; i++)
+        if (s->devices.p[i].id == d->id && strcmp(s->devices.p[i].type, d->type) == 0)
+            return mr_error(MR_ALREADY_EXISTS, "Device %s:%d is there already", d->type, d->id);
+    mr_vec_push(&s->devices, *d);
+    return NULL;
+}
+
+/* "TYPE:ID" */
+static bool is_place(mr_sv text, mr_sv *type, int *id)
+{
+    int64_t n;
+    mr_sv rest = text;
+    if (!mr_sv_cut(&rest, ':', type) || !rest.p || !is_type(*type) || !rest.n || rest.p[0] < '0' || rest.p[0] > '9' ||
+        !mr_sv_to_i64(rest, &n) || n > MAX_ID)
+        return false;
+    *id = (int)n;
+    return true;
+}
+
+mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
+{
+    mr_sv type;
+    int id;
+    if (!memchr(l->from, 0, sizeof l->from) || !memchr(l->to, 0, sizeof l->to) || !is_place(mr_sv_of(l->from), &type, &id) ||
+        !is_place(mr_sv_of(l->to), &type, &id) || strcmp(l->from, l->to) == 0)
+        return mr_invalid("A link goes from one device to another, as GPU:0 to CPU:0; not from '%.47s' to '%.47s'", l->from,
+                          l->to);
+    if (!(l->latency_s >= 0) || !isfinite(l->latency_s) || !(l->bytes_per_s >= 0) || !isfinite(l->bytes_per_s))
+        return mr_invalid("The link from %s to %s: its latency is %g and its rate %g", l->from, l->to, l->latency_s,
+                          l->bytes_per_s);
+    for (int i = 0; i < s->links.n; i++)
+        if (strcmp(s->links.p[i].from, l->from) == 0 && strcmp(s->links.p[i].to, l->to) == 0) {
+            s->links.p[i] = *l;
+            return NULL;
+        }
+    if (s->links.n >= MAX_LINKS)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "There are %d links already", MAX_LINKS);
+    mr_vec_push(&s->links, *l);
+    return NULL;
+}
+
+/* ---- text ---- */
+
+typedef enum unit { RATE, BYTES, TIME, COUNT } unit;
+
+static double prefix(char c, double step)
+{
+    static const char letters[] = "kMGT";
+    const char *at = c == 'K' ? letters : c ? strchr(letters, c) : NULL;
+    return at ? pow(step, (double)(at - letters) + 1) : 0;
+}
+
+/* "4G", "2e11", "10us": how much the end multiplies by, which is cut off. */
+static double cut_scale(mr_sv *text, unit u)
+{
+    static const struct {
+        const char *end;
+        double s;
+    } times[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"s", 1}};
+    char last = text->n ? text->p[text->n - 1] : 0;
+    double scale = u == RATE ? prefix(last, 1000) : u == BYTES ? prefix(last, 1024) : 0;
+    for (int i = 0; u == TIME && i < (int)MR_COUNT(times); i++) {
+        size_t n = strlen(times[i].end);
+        if (text->n > n && memcmp(text->p + text->n - n, times[i].end, n) == 0) {
+            text->n -= n;
+            return times[i].s;
+        }
+    }
+    if (!scale)
+        return 1;
+    text->n--;
+    return scale;
+}
+
+static bool read_amount(mr_sv text, unit u, double *out)
+{
+    double scale = cut_scale(&text, u), v;
+    if (!text.n || !mr_text_to_double(text, &v) || !(v >= 0) || !isfinite(v * scale))
+        return false;
+    *out = v * scale;
+    return u != COUNT && u != BYTES ? true : *out <= (u == COUNT ? 1e6 : 9e15);
+}
+
+static bool read_device_word(mr_sv key, mr_sv value, mr_device_sim *d)
+{
+    double v;
+    if (mr_sv_is(key, "speed"))
+        return read_amount(value, RATE, &d->speed.flops_per_s);
+    if (mr_sv_is(key, "bandwidth"))
+        return read_amount(value, RATE, &d->speed.bytes_per_s);
+    if (mr_sv_is(key, "op"))
+        return read_amount(value, TIME, &d->speed.op_s);
+    if (mr_sv_is(key, "latency"))
+        return read_amount(value, TIME, &d->latency_s);
+    if (mr_sv_is(key, "link"))
+        return read_amount(value, RATE, &d->link_bytes_per_s);
+    bool memory = mr_sv_is(key, "memory");
+    if ((!memory && !mr_sv_is(key, "priority")) || !read_amount(value, memory ? BYTES : COUNT, &v))
+        return false;
+    if (memory)
+        d->memory = (int64_t)v;
+    else
+        d->priority = (int)v;
+    return true;
+}
+
+static bool read_link_word(mr_sv key, mr_sv value, mr_device_sim_link *l)
+{
+    if (mr_sv_is(key, "latency"))
+        return read_amount(value, TIME, &l->latency_s);
+    return mr_sv_is(key, "link") && read_amount(value, RATE, &l->bytes_per_s);
+}
+
+/* key=value,key=value for one of the two. */
+static mr_status *read_words(mr_sv words, mr_device_sim *d, mr_device_sim_link *l)
+{
+    mr_sv word, key;
+    while (words.n && mr_sv_cut(&words, ',', &word)) {
+        mr_sv value = word;
+        if (!mr_sv_cut(&value, '=', &key) || !value.p ||
+            !(d ? read_device_word(mr_sv_trim(key), mr_sv_trim(value), d)
+                : read_link_word(mr_sv_trim(key), mr_sv_trim(value), l)))
+            return mr_invalid("'%.*s' is not one of %s with its amount", (int)MR_MIN(word.n, 100), word.p,
+                              d ? "speed, bandwidth, op, memory, latency, link, priority" : "latency, link");
+    }
+    return NULL;
+}
+
+static mr_status *read_link(mr_device_sims *s, mr_sv from, mr_sv to, bool both, mr_sv words)
+{
+    mr_device_sim_link l = {0}, back;
+    if (from.n >= sizeof l.from || to.n >= sizeof l.to)
+        return mr_invalid("'%.*s' is not a device", (int)MR_MIN(MR_MAX(from.n, to.n), 100), from.n > to.n ? from.p : to.p);
+    memcpy(l.from, from.p, from.n);
+    memcpy(l.to, to.p, to.n);
+    MR_TRY(read_words(words, NULL, &l));
+    MR_TRY(mr_device_sims_link(s, &l));
+    back = l;
+    memcpy(back.from, l.to, sizeof back.from);
+    memcpy(back.to, l.from, sizeof back.to);
+    return both ? mr_device_sims_link(s, &back) : NULL;
+}
+
+static mr_status *read_device(mr_device_sims *s, mr_sv place, mr_sv words)
+{
+    mr_device_sim d = {0};
+    mr_sv type;
+    if (!is_place(place, &type, &d.id))
+        return mr_invalid("'%.*s' is not a device, as GPU:0", (int)MR_MIN(place.n, 100), place.p);
+    memcpy(d.type, type.p, type.n);
+    MR_TRY(read_words(words, &d, NULL));
+    return mr_device_sims_add(s, &d);
+}
+
+static mr_status *read_item(mr_device_sims *s, mr_sv item)
+{
+    mr_sv place, words = item, to;
+    mr_sv_cut(&words, '=', &place);
+    place = mr_sv_trim(place);
+    const char *arrow = memchr(place.p, '-', place.n), *one_way = memchr(place.p, '>', place.n);
+    const char *between = one_way ? one_way : arrow;
+    if (!between)
+        return read_device(s, place, words);
+    to = (mr_sv){between + 1, place.n - (size_t)(between + 1 - place.p)};
+    return read_link(s, (mr_sv){place.p, (size_t)(between - place.p)}, to, !one_way, words);
+}
+
+mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
+{
+    mr_sv item;
+    while (text.n && mr_sv_cut(&text, ';', &item)) {
+        item = mr_sv_trim(item);
+        mr_status *st = item.n ? read_item(s, item) : NULL;
+        if (st) {
+            mr_status_prepend(st, "Simulated device '%.*s': ", (int)MR_MIN(item.n, 200), item.p);
+            return st;
+        }
+    }
+    return NULL;
+}
