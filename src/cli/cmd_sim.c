@@ -1,34 +1,193 @@
 /* cli/cmd_sim.c -- `millrace sim`: a plan in simulated time. */
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/command.h"
 #include "sim/show.h"
+#include "sim/sweep.h"
 
-static const char usual_plan[] = "{\"title\": \"LeNet on a CPU and two GPUs\", \"graph\": {\"model\": \"lenet\"},"
-                                 " \"devices\": [{}, {\"type\": \"GPU\"}, {\"type\": \"GPU\", \"speed\": 0.5}]}";
+static bool step, explain, json, list, keys;
+static const char *trace, *sweep, *costs_file;
+static int64_t width;
 
-static mr_status *simulate(int n_args, char **args)
+static const mr_option options[] = {
+    {"step", MR_OPT_FLAG, &step, NULL, "the flow of one step, event by event; on a terminal Enter goes on, q ends"},
+    {"explain", MR_OPT_FLAG, &explain, NULL, "why each node stands where it stands; NODE: those whose names begin so"},
+    {"sweep", MR_OPT_STRING, &sweep, "WHAT=A..B", "simulate again and again while one number goes from A to B"},
+    {"trace", MR_OPT_STRING, &trace, "FILE", "write the timeline as a Chrome trace (chrome://tracing, ui.perfetto.dev)"},
+    {"costs", MR_OPT_STRING, &costs_file, "FILE", "measured costs of nodes, in place of estimates"},
+    {"json", MR_OPT_FLAG, &json, NULL, "everything as one JSON object"},
+    {"width", MR_OPT_INT, &width, "N", "columns of the picture (default: those of the terminal, or 100)"},
+    {"list", MR_OPT_FLAG, &list, NULL, "the built-in networks and their numbers"},
+    {"keys", MR_OPT_FLAG, &keys, NULL, "all keys of a plan, as a table"},
+    {0},
+};
+
+static const char usual_plan[] =
+    "{\"title\": \"LeNet on a CPU and two GPUs\", \"graph\": {\"model\": \"lenet\"},"
+    " \"devices\": [{\"type\": \"CPU\"}, {\"type\": \"GPU\"}, {\"type\": \"GPU\", \"speed\": 0.5}]}";
+
+static void print_models(void)
 {
-    mr_sim_plan p;
-    mr_sim_step *s = NULL;
+    int n;
+    const mr_sim_model *m = mr_sim_models(&n);
+    for (int i = 0; i < n; i++) {
+        printf("%-12s %s\n", m[i].name, m[i].about);
+        for (const mr_sim_param *p = m[i].params; p->name; p++)
+            printf("    %-10s %s (%lld; %lld to %lld)\n", p->name, p->about, (long long)p->usual, (long long)p->low, (long long)p->high);
+    }
+}
+
+static int columns(void)
+{
+    struct winsize w;
+    if (width > 0)
+        return (int)MR_MIN(MR_MAX(width, 60), 1000);
+    return isatty(1) && ioctl(1, TIOCGWINSZ, &w) == 0 && w.ws_col >= 60 ? w.ws_col : 100;
+}
+
+/* ---- one step ---- */
+
+static bool print_event(void *arg, const char *line)
+{
+    const bool *waits = arg;
+    printf("%s", line);
+    fflush(stdout);
+    if (!*waits) {
+        putchar('\n');
+        return true;
+    }
+    int c, first = 0;
+    while ((c = getchar()) != '\n' && c != EOF)
+        first = first ? first : c;
+    return c != EOF && first != 'q';
+}
+
+static void print(mr_str *text)
+{
+    fwrite(mr_str_z(text), 1, text->n, stdout);
+    mr_str_deinit(text);
+}
+
+static mr_status *show(const mr_sim_plan *p, const mr_sim_step *s, const double *single)
+{
     mr_str out = {0};
-    MR_TRY(n_args ? mr_sim_plan_load(args[0], &p) : mr_sim_plan_parse(mr_sv_of(usual_plan), "the built-in plan", &p));
-    mr_status *st = mr_sim_step_new(&p, NULL, -1, &s);
-    if (!st) {
-        double *single = mr_sim_single_steps(&p, NULL);
-        mr_sim_show_summary(s, single, &out);
+    mr_status *st = NULL;
+    mr_sim_show_summary(s, single, &out);
+    if (p->show & MR_SIM_SHOW_PLACEMENT) {
         mr_str_appendc(&out, '\n');
         st = mr_sim_show_placement(s, &out);
+    }
+    if (!st && p->show & MR_SIM_SHOW_TIMELINE) {
         mr_str_appendc(&out, '\n');
-        mr_sim_show_timeline(s, 100, &out);
+        mr_sim_show_timeline(s, columns(), &out);
+    }
+    print(&out);
+    return st;
+}
+
+static mr_status *show_json(const mr_sim_step *s, const double *single)
+{
+    mr_str out = {0};
+    mr_str_appendc(&out, '{');
+    mr_sim_show_json(s, single, &out);
+    mr_str_appendz(&out, "}\n");
+    print(&out);
+    return NULL;
+}
+
+static mr_status *write_trace(const mr_sim_step *s)
+{
+    mr_timeline t;
+    mr_timeline_init(&t);
+    mr_sim_step_timeline(s, &t);
+    mr_status *st = mr_timeline_write_chrome(&t, trace);
+    mr_timeline_deinit(&t);
+    return st;
+}
+
+static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *node)
+{
+    mr_sim_step *s;
+    MR_TRY(mr_sim_step_new(p, costs, -1, &s));
+    mr_status *st = trace ? write_trace(s) : NULL;
+    if (!st && step) {
+        bool waits = isatty(0) && isatty(1);
+        mr_sim_show_flow(s, print_event, &waits);
+    } else if (!st && explain) {
+        mr_str out = {0};
+        st = mr_sim_show_reasons(s, node, &out);
+        print(&out);
+    } else if (!st) {
+        double *single = mr_sim_single_steps(p, costs);
+        st = json ? show_json(s, single) : show(p, s, single);
         mr_free(single);
     }
-    fwrite(mr_str_z(&out), 1, out.n, stdout);
-    mr_str_deinit(&out);
     mr_sim_step_free(s);
+    return st;
+}
+
+/* ---- the command ---- */
+
+static mr_status *show_sweep(mr_sim_plan *p, mr_costs *costs)
+{
+    mr_sim_range r;
+    mr_str out = {0};
+    MR_TRY(mr_sim_range_parse(sweep, &r));
+    mr_status *st = mr_sim_sweep(p, costs, &r, &out);
+    print(&out);
+    return st;
+}
+
+static mr_status *run_plan(const char *path, const char *node)
+{
+    mr_sim_plan p;
+    mr_costs *costs = NULL;
+    MR_TRY(path ? mr_sim_plan_load(path, &p) : mr_sim_plan_parse(mr_sv_of(usual_plan), "the built-in plan", &p));
+    mr_status *st = NULL;
+    if (costs_file) {
+        costs = mr_costs_new();
+        p.costs = NULL; /* the command line has the last word */
+        st = mr_costs_load(costs, costs_file);
+    }
+    if (!st)
+        st = sweep ? show_sweep(&p, costs) : show_step(&p, costs, node);
+    mr_costs_free(costs);
     mr_sim_plan_deinit(&p);
     return st;
 }
 
-MR_COMMAND(sim, .summary = "simulate a plan: placement, timeline, training", .usage = "[PLAN.json]", .max_args = 1, .run = simulate);
+static bool is_plan(const char *arg)
+{
+    size_t n = strlen(arg);
+    return !explain || (n > 5 && strcmp(arg + n - 5, ".json") == 0);
+}
+
+static mr_status *simulate(int n_args, char **args)
+{
+    const char *path = NULL, *node = NULL;
+    for (int i = 0; i < n_args; i++)
+        *(is_plan(args[i]) ? &path : &node) = args[i];
+    if (n_args == 2 && (!path || !node))
+        return mr_invalid("%s and %s: one plan at a time", args[0], args[1]);
+    if (list || keys) {
+        mr_str out = {0};
+        if (list)
+            print_models();
+        else
+            mr_sim_plan_keys(&out);
+        print(&out);
+        return NULL;
+    }
+    return run_plan(path, node);
+}
+
+static const char notes[] =
+    "PLAN.json says what is simulated: a graph, devices, links, a cluster (docs/sim.md); without one a\n"
+    "built-in plan is shown.  --sweep takes device:NAME.KEY, link.KEY, graph.KEY (device:gpu0.speed=1..16),\n"
+    "and for trainings workers, ps, backup, delay (workers=1..1000).\n";
+
+MR_COMMAND(sim, .summary = "simulate a plan: placement, timeline, training on a cluster", .usage = "[PLAN.json] [NODE]", .options = options,
+           .notes = notes, .max_args = 2, .run = simulate);

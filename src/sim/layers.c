@@ -32,15 +32,40 @@ mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
     return mr_sv_starts(mr_sv_of(n->name), "gradients") ? MR_SIM_BACKWARD : MR_SIM_FORWARD;
 }
 
+/* Passes name what they make NAME/_12 and NAME/_0__cf__; NAME is what people know. */
+static mr_sv known_name(const char *name)
+{
+    const char *at = strstr(name, "/_");
+    for (; at; at = strstr(at + 1, "/_")) {
+        size_t digits = strspn(at + 2, "0123456789");
+        if (digits && (!at[2 + digits] || strcmp(at + 2 + digits, "__cf__") == 0))
+            return (mr_sv){name, (size_t)(at - name)};
+    }
+    return mr_sv_of(name);
+}
+
+/* What the client fed or fetched. */
+static const mr_node *client_end(const mr_sim_step *s, const mr_node *n)
+{
+    const mr_attr *index = mr_node_attr(n, "index");
+    bool fed = mr_node_is(n, "_Arg");
+    if ((!fed && !mr_node_is(n, "_Retval")) || !index || index->kind != MR_ATTR_INT)
+        return NULL;
+    int64_t i = index->i, most = fed ? s->def.feeds.n : s->def.fetches.n;
+    return i < 0 || i >= most ? NULL : fed ? s->def.feeds.p[i].node : s->def.fetches.p[i].node;
+}
+
 void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out)
 {
-    const mr_node *n = s->nodes[v];
+    const mr_node *n = s->nodes[v], *client = client_end(s, n);
+    mr_sv name = known_name(client ? client->name : n->name);
+    bool token = name.n < strlen(n->name) && !client && strstr(n->name + name.n, "cf") == NULL;
     if (mr_node_is(n, "_Send") && n->n_in)
-        mr_str_printf(out, "send %s", n->in[0].node->name);
+        mr_sim_step_label(s, n->in[0].node->mark, out);
     else if (s->sender[v] >= 0)
-        mr_str_printf(out, "recv %s", s->nodes[s->sender[v]]->in[0].node->name);
+        mr_sim_step_label(s, s->sender[v], out);
     else
-        mr_str_appendz(out, n->name);
+        mr_str_printf(out, "%s%.*s", token ? "end of " : "", MR_SV_ARG(name));
 }
 
 static mr_sv scope_of(const char *name)

@@ -16,7 +16,7 @@ void mr_sim_put_size(mr_str *out, double n, const char *unit)
     mr_str_printf(out, "%.*f %s%s", n < 9.995 && i ? 2 : n < 99.95 && i ? 1 : 0, n, powers[i], unit);
 }
 
-static void put_time(mr_str *out, double s) { mr_put_duration(out, s * 1e9); }
+static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
 
 /* Pads what was written since `from` to a width. */
 static void pad(mr_str *out, size_t from, int width)
@@ -364,13 +364,16 @@ static void add_nodes(const mr_sim_step *s, mr_timeline *t, int *span)
 /* A transfer is a span of its link, with arrows from who made the tensor and to who reads it. */
 static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
 {
+    mr_str label = {0};
     for (int i = 0; i < s->play.sends.n; i++) {
         const mr_play_send *x = &s->play.sends.p[i];
         const mr_node *value = s->nodes[x->node]->in[0].node;
         char lane[80];
+        mr_str_clear(&label);
+        mr_sim_step_label(s, x->node, &label);
         snprintf(lane, sizeof lane, "%s>%s", device_name(s, x->from), device_name(s, x->to));
         double on_the_wire = (double)x->bytes / s->links[x->from * s->n_devices + x->to].bytes_per_s;
-        int id = mr_timeline_span(t, (mr_span){.name = value->name, .op = "_Send", .step = 1, .kind = MR_SPAN_SEND, .bytes = x->bytes,
+        int id = mr_timeline_span(t, (mr_span){.name = mr_str_z(&label), .op = "_Send", .step = 1, .kind = MR_SPAN_SEND, .bytes = x->bytes,
                                                .lane = mr_timeline_lane(t, task_of(s, t, x->from), mr_sv_of(lane)),
                                                .peer = 1 + task_of(s, t, x->to),
                                                .start_ns = ns(x->start), .end_ns = ns(x->start + on_the_wire)});
@@ -381,6 +384,7 @@ static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
                 if (span[s->nodes[v]->uses.p[k].node->mark] >= 0)
                     mr_timeline_arrow(t, id, span[s->nodes[v]->uses.p[k].node->mark], true);
     }
+    mr_str_deinit(&label);
 }
 
 void mr_sim_step_timeline(const mr_sim_step *s, mr_timeline *out)

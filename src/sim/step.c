@@ -144,6 +144,32 @@ static void pin(mr_sim_step *s)
     }
 }
 
+/* A session takes whatever is fed; here all of it is believed to be as large as the graph says. */
+static mr_status *shape_args(mr_sim_step *s, mr_graph *g)
+{
+    for (int i = 0; i < g->nodes.n; i++) {
+        int64_t feed;
+        if (!g->nodes.p[i] || !mr_node_is(g->nodes.p[i], "_Arg"))
+            continue;
+        MR_TRY(mr_node_get_int(g->nodes.p[i], "index", &feed));
+        MR_ENSURE(feed >= 0 && feed < s->def.feeds.n);
+        MR_TRY(mr_out_refine_shape((mr_out){g->nodes.p[i], 0}, mr_out_shape(s->def.feeds.p[feed])));
+    }
+    return NULL;
+}
+
+/* As passes/prepare.c has it. */
+static mr_status *optimise_and_cut(mr_sim_step *s, mr_graph *g)
+{
+    mr_frames frames;
+    MR_TRY(mr_frames_find(g, &frames));
+    mr_frames_deinit(&frames);
+    MR_TRY(mr_fold(g, 0));
+    MR_TRY(mr_cse(g));
+    MR_TRY(shape_args(s, g));
+    return mr_partition(g, &s->options, s->parts);
+}
+
 static mr_status *prepare(mr_sim_step *s)
 {
     const mr_sim_graph_def *d = &s->def;
@@ -158,7 +184,14 @@ static mr_status *prepare(mr_sim_step *s)
     MR_TRY(mr_needed(d->g, &sig, s->needed));
     for (int i = 0; i < d->g->nodes.n; i++)
         s->n_needed += s->needed[i];
-    return mr_prepare(d->g, &sig, &s->options, s->parts);
+    s->placed.device = mr_new_array(const char *, d->g->nodes.n + 1);
+    s->placed.n = d->g->nodes.n;
+    MR_TRY(mr_place(d->g, &s->options, s->needed, s->placed.device));
+    mr_graph *g;
+    MR_TRY(mr_prune(d->g, &sig, &s->options, &g));
+    mr_status *st = optimise_and_cut(s, g);
+    mr_graph_unref(g);
+    return st;
 }
 
 /* ---- the parts as one work ---- */

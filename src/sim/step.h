@@ -45,7 +45,8 @@ typedef struct mr_sim_step {
 mr_status *mr_sim_step_new(const mr_sim_plan *p, mr_costs *costs, int only, mr_sim_step **out);
 void mr_sim_step_free(mr_sim_step *s); /* NULL is fine */
 
-/* What a node of the parts is to people: the name of a node, or "send NAME", "recv NAME". */
+/* What a node of the parts is to people: its name in the graph; what is fed or fetched; "end of NAME" for what tells
+ * another device of it.  Of transfers: what is sent. */
 void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out);
 /* Forward, backward or update, by its name. */
 typedef enum mr_sim_phase { MR_SIM_FORWARD, MR_SIM_BACKWARD, MR_SIM_UPDATE, MR_SIM_TRANSFER } mr_sim_phase;

@@ -1,0 +1,146 @@
+/* sim/flow.c -- a simulated step, event by event: what becomes ready, what runs where, what goes over which link. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "passes/effort.h"
+#include "sim/show.h"
+
+typedef enum event_kind { SENT, READY, RUNS } event_kind; /* of one instant, in this order */
+
+typedef struct event {
+    double at;
+    event_kind kind;
+    int number; /* of a node or a transfer */
+} event;
+
+typedef MR_VEC(event) event_vec;
+
+typedef struct flow {
+    const mr_sim_step *s;
+    mr_str line;
+    int width; /* of places: gpu0, gpu0>gpu1 */
+} flow;
+
+static const char *device_name(const mr_sim_step *s, int d) { return s->plan->devices.p[d].name; }
+
+static int by_time(const void *a, const void *b)
+{
+    const event *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->kind != y->kind ? (int)x->kind - (int)y->kind : x->number - y->number;
+}
+
+static void list_events(const mr_sim_step *s, event_vec *out)
+{
+    for (int v = 0; v < s->n_nodes; v++) {
+        if (mr_sim_step_phase(s, v) == MR_SIM_TRANSFER)
+            continue;
+        if (s->play.ready_at[v] > 0 && s->play.start[v] > s->play.ready_at[v]) /* what needs nothing is ready from the first */
+            mr_vec_push(out, (event){s->play.ready_at[v], READY, v});
+        mr_vec_push(out, (event){s->play.start[v], RUNS, v});
+    }
+    for (int i = 0; i < s->play.sends.n; i++)
+        mr_vec_push(out, (event){s->play.sends.p[i].start, SENT, i});
+    if (out->n)
+        qsort(out->p, (size_t)out->n, sizeof *out->p, by_time);
+}
+
+static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
+
+static void begin_line(flow *f, double at, const char *place)
+{
+    mr_str time = {0};
+    put_time(&time, at);
+    mr_str_clear(&f->line);
+    mr_str_printf(&f->line, "%9s  %-*s  ", mr_str_z(&time), f->width, place);
+    mr_str_deinit(&time);
+}
+
+static void tell_sent(flow *f, const mr_play_send *x)
+{
+    const mr_sim_step *s = f->s;
+    char place[80];
+    snprintf(place, sizeof place, "%s>%s", device_name(s, x->from), device_name(s, x->to));
+    begin_line(f, x->start, place);
+    mr_sim_step_label(s, x->node, &f->line);
+    mr_str_appendz(&f->line, " goes");
+    if (x->bytes) {
+        mr_str_appendz(&f->line, ", ");
+        mr_sim_put_size(&f->line, (double)x->bytes, "B");
+    }
+    mr_str_appendz(&f->line, ", and is there at ");
+    put_time(&f->line, x->arrival);
+}
+
+/* Who has the device at a time. */
+static int running(const mr_sim_step *s, int device, double at)
+{
+    for (int v = 0; v < s->n_nodes; v++)
+        if (s->device[v] == device && s->play.start[v] <= at && at < s->play.finish[v])
+            return v;
+    return -1;
+}
+
+static void tell_ready(flow *f, int v)
+{
+    const mr_sim_step *s = f->s;
+    int who = running(s, s->device[v], s->play.ready_at[v]);
+    begin_line(f, s->play.ready_at[v], device_name(s, s->device[v]));
+    mr_sim_step_label(s, v, &f->line);
+    mr_str_appendz(&f->line, " is ready");
+    if (who >= 0) {
+        mr_str_appendz(&f->line, "; it waits for ");
+        mr_sim_step_label(s, who, &f->line);
+    }
+}
+
+static void tell_runs(flow *f, int v)
+{
+    const mr_sim_step *s = f->s;
+    const mr_node *n = s->nodes[v];
+    double took = s->play.finish[v] - s->play.start[v];
+    mr_effort e = mr_effort_of(n, MR_USUAL_DIM);
+    begin_line(f, s->play.start[v], device_name(s, s->device[v]));
+    mr_sim_step_label(s, v, &f->line);
+    if (mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval"))
+        mr_str_appendz(&f->line, mr_node_is(n, "_Arg") ? " is fed: " : " is fetched: ");
+    else
+        mr_str_printf(&f->line, " runs (%s): ", n->def->name);
+    put_time(&f->line, took);
+    if (e.flops >= 1000) {
+        mr_str_appendz(&f->line, ", ");
+        mr_sim_put_size(&f->line, e.flops, "FLOP");
+    }
+}
+
+void mr_sim_show_flow(const mr_sim_step *s, bool (*tell)(void *arg, const char *line), void *arg)
+{
+    flow f = {.s = s, .width = 4};
+    event_vec events = {0};
+    int widest = 4;
+    for (int d = 0; d < s->n_devices; d++)
+        widest = MR_MAX(widest, (int)strlen(device_name(s, d)));
+    f.width = s->n_devices > 1 ? 2 * widest + 1 : widest;
+    list_events(s, &events);
+    bool on = true;
+    for (int i = 0; i < events.n && on; i++) {
+        const event *e = &events.p[i];
+        if (e->kind == SENT)
+            tell_sent(&f, &s->play.sends.p[e->number]);
+        else if (e->kind == READY)
+            tell_ready(&f, e->number);
+        else
+            tell_runs(&f, e->number);
+        on = tell(arg, mr_str_z(&f.line));
+    }
+    if (on) {
+        begin_line(&f, s->step_s, "");
+        mr_str_appendz(&f.line, "the step is over");
+        tell(arg, mr_str_z(&f.line));
+    }
+    mr_vec_deinit(&events);
+    mr_str_deinit(&f.line);
+}

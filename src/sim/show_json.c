@@ -1,0 +1,96 @@
+/* sim/show_json.c -- a simulated step for programs: one JSON object. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "sim/show.h"
+#include "wire/json.h"
+
+static void put_number(mr_str *out, const char *key, double v)
+{
+    mr_str_printf(out, ", \"%s\": ", key);
+    if (isfinite(v))
+        mr_str_printf(out, "%.9g", v);
+    else
+        mr_str_appendz(out, "null");
+}
+
+static void put_text(mr_str *out, const char *key, const char *v)
+{
+    mr_str_printf(out, "\"%s\": ", key);
+    mr_json_quote(out, mr_sv_of(v));
+}
+
+static const char *device_name(const mr_sim_step *s, int d) { return s->plan->devices.p[d].name; }
+
+static void put_devices(const mr_sim_step *s, const double *single, mr_str *out)
+{
+    for (int d = 0; d < s->n_devices; d++) {
+        int n = 0;
+        for (int v = 0; v < s->n_nodes; v++)
+            n += s->device[v] == d;
+        mr_str_appendz(out, d ? ",\n  {" : "\n  {");
+        put_text(out, "name", device_name(s, d));
+        mr_str_appendz(out, ", ");
+        put_text(out, "device", s->devices[d]->name);
+        put_number(out, "nodes", n);
+        put_number(out, "busy_s", s->busy_s[d]);
+        if (single)
+            put_number(out, "alone_s", single[d]);
+        mr_str_appendc(out, '}');
+    }
+}
+
+static void put_nodes(const mr_sim_step *s, mr_str *out)
+{
+    static const char *const phases[] = {"forward", "backward", "update", "transfer"};
+    for (int v = 0; v < s->n_nodes; v++) {
+        mr_str_appendz(out, v ? ",\n  {" : "\n  {");
+        put_text(out, "name", s->nodes[v]->name);
+        mr_str_appendz(out, ", ");
+        put_text(out, "op", s->nodes[v]->def->name);
+        mr_str_appendz(out, ", ");
+        put_text(out, "device", device_name(s, s->device[v]));
+        mr_str_appendz(out, ", ");
+        put_text(out, "phase", phases[mr_sim_step_phase(s, v)]);
+        put_number(out, "ready_s", s->play.ready_at[v]);
+        put_number(out, "start_s", s->play.start[v]);
+        put_number(out, "end_s", s->play.finish[v]);
+        mr_str_appendc(out, '}');
+    }
+}
+
+static void put_transfers(const mr_sim_step *s, mr_str *out)
+{
+    mr_str label = {0};
+    for (int i = 0; i < s->play.sends.n; i++) {
+        const mr_play_send *x = &s->play.sends.p[i];
+        mr_str_appendz(out, i ? ",\n  {" : "\n  {");
+        mr_str_clear(&label);
+        mr_sim_step_label(s, x->node, &label);
+        put_text(out, "tensor", mr_str_z(&label));
+        mr_str_appendz(out, ", ");
+        put_text(out, "from", device_name(s, x->from));
+        mr_str_appendz(out, ", ");
+        put_text(out, "to", device_name(s, x->to));
+        put_number(out, "bytes", (double)x->bytes);
+        put_number(out, "start_s", x->start);
+        put_number(out, "arrival_s", x->arrival);
+        mr_str_appendc(out, '}');
+    }
+    mr_str_deinit(&label);
+}
+
+void mr_sim_show_json(const mr_sim_step *s, const double *single, mr_str *out)
+{
+    put_text(out, "title", s->plan->title);
+    put_number(out, "graph_nodes", s->def.g->nodes.n);
+    put_number(out, "step_nodes", s->n_nodes);
+    put_number(out, "step_s", s->step_s);
+    mr_str_appendz(out, ",\n\"devices\": [");
+    put_devices(s, single, out);
+    mr_str_appendz(out, "],\n\"nodes\": [");
+    put_nodes(s, out);
+    mr_str_appendz(out, "],\n\"transfers\": [");
+    put_transfers(s, out);
+    mr_str_appendz(out, "]");
+}

@@ -1,0 +1,17 @@
+/* sim/sweep.h -- one number of a plan from .. to: what becomes of the step, or of the training. */
+#ifndef MR_SIM_SWEEP_H
+#define MR_SIM_SWEEP_H
+
+#include "sim/step.h"
+
+typedef struct mr_sim_range {
+    mr_sv what; /* borrowed from the text */
+    double from, to;
+} mr_sim_range;
+/* "device:gpu0.speed=1..16" */
+mr_status *mr_sim_range_parse(const char *text, mr_sim_range *out);
+
+/* Simulates the step for 1, 2, 4, .. times `from`, up to `to`; the plan keeps the last value. */
+mr_status *mr_sim_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out);
+
+#endif
