@@ -93,7 +93,9 @@ struct TF_SessionOptions {
     char *target; /* "" in this process */
     mr_session_config config;
     mr_str config_proto; /* as the client gave it */
+    struct mr_device_sims *simulated; /* devices; NULL: none were told of */
 };
+void mr_capi_simulated_free(struct mr_device_sims *s); /* NULL is fine */
 /* A session for a target; direct ones run on the graph (and its lock). */
 mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu,
                                 mr_session **out);
@@ -102,6 +104,8 @@ struct TF_Session {
     mr_session *session;
     TF_Graph *graph;
 };
+/* INVALID_ARGUMENT unless all it names is in the session's graph. */
+mr_status *mr_capi_check_operations(const TF_Session *s, const mr_run_args *a);
 /* NULL on error. */
 TF_DeviceList *mr_capi_list_devices(mr_session *s, TF_Status *status);
 

@@ -21,6 +21,7 @@ void TF_DeleteSessionOptions(TF_SessionOptions *options)
         return;
     mr_free(options->target);
     mr_str_deinit(&options->config_proto);
+    mr_capi_simulated_free(options->simulated);
     mr_free(options);
 }
 
@@ -72,13 +73,14 @@ static mr_status *no_target(const char *target)
 mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu,
                                 mr_session **out)
 {
-    static const mr_session_config defaults;
+    mr_session_config config = o ? o->config : (mr_session_config){0};
     mr_capi_init();
     if (o && master_address(o->target))
         return mr_remote_session_new(NULL, master_address(o->target), g, mu, mr_str_view(&o->config_proto), out);
     if (o && !is_local(o->target))
         return no_target(o->target);
-    return mr_direct_session_new(g, mu, o ? &o->config : &defaults, out);
+    config.simulated = o ? o->simulated : NULL;
+    return mr_direct_session_new(g, mu, &config, out);
 }
 
 static mr_status *reset(const TF_SessionOptions *o, const char *const *containers, int n)
@@ -243,7 +245,7 @@ static mr_status *check_outs(const TF_Session *s, const mr_out *o, int n, const 
     return NULL;
 }
 
-static mr_status *check_operations(const TF_Session *s, const mr_run_args *a)
+mr_status *mr_capi_check_operations(const TF_Session *s, const mr_run_args *a)
 {
     if (!s)
         return no_session();
@@ -273,7 +275,7 @@ static mr_status *run(TF_Session *s, const TF_Buffer *run_options, const mr_run_
     mr_str metadata = {0};
     if (run_metadata && run_metadata->data)
         return mr_invalid("Passing non-empty run_metadata is invalid.");
-    MR_TRY(check_operations(s, a));
+    MR_TRY(mr_capi_check_operations(s, a));
     if (run_options)
         MR_TRY(parse_options(run_options, &o));
     mr_status *st =
@@ -307,7 +309,7 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
 {
     char *h = NULL;
     mr_run_args a = args_of(NULL, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
-    mr_status *st = handle ? check_operations(session, &a) : mr_invalid("No room for the handle");
+    mr_status *st = handle ? mr_capi_check_operations(session, &a) : mr_invalid("No room for the handle");
     if (!st)
         st = session->session->ops->partial_setup(session->session, &a, &h);
     if (handle)
@@ -325,7 +327,7 @@ void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *in
     mr_status *st = open_values(&v, input_values, ninputs, output_values, noutputs);
     if (!st) {
         mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, NULL, 0);
-        st = check_operations(session, &a);
+        st = mr_capi_check_operations(session, &a);
         if (!st)
             st = session->session->ops->partial_run(session->session, handle ? handle : "", &a);
     }

@@ -6,8 +6,6 @@
  * session ends. */
 #include "exec/direct_session.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/trace.h"
@@ -28,17 +26,6 @@ static void unlock_graph(mr_direct *s) MR_NO_TSA
         mr_unlock(s->graph_mu);
 }
 
-static void log_placement(mr_graph *const *parts, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int k = 0; parts[i] && k < parts[i]->nodes.n; k++) {
-            const mr_node *node = parts[i]->nodes.p[k];
-            if (node)
-                fprintf(stderr, "%s: (%s): %s\n", node->name, node->def->name,
-                        node->placed ? node->placed : "");
-        }
-}
-
 static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial,
                                mr_program **out)
 {
@@ -49,9 +36,9 @@ static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool parti
     o.rendezvous = partial;
     lock_graph(s);
     st = s->placing ? mr_placing_prepare(s->placing, s->graph, sig, &o, parts) : mr_prepare(s->graph, sig, &o, parts);
-    unlock_graph(s);
     if (!st && s->env.config.log_placement)
-        log_placement(parts, s->env.n_devices);
+        mr_placing_log(s->graph, &s->placements, &s->told);
+    unlock_graph(s);
     if (!st)
         st = mr_program_new(parts, s->env.devices, s->env.n_devices, partial ? 0 : sig->n_feeds,
                             partial ? 0 : sig->n_fetches, s->env.kernels,
@@ -300,10 +287,11 @@ static void direct_unref(mr_direct *s)
     for (int i = 0; i < s->former.n; i++)
         mr_signatures_deinit(&s->former.p[i]);
     mr_vec_deinit(&s->former);
-    mr_placing_free(s->placing);
+    mr_direct_placing_free(s);
     mr_map_deinit(&s->partial_runs);
     mr_env_deinit(&s->env);
     mr_placements_deinit(&s->placements);
+    mr_placements_deinit(&s->told);
     mr_graph_unref(s->graph);
     mr_cond_deinit(&s->idle);
     mr_mutex_deinit(&s->mu);
@@ -336,8 +324,9 @@ static void direct_free(mr_session *base)
     direct_unref(s);
 }
 
-static const mr_session_ops direct_ops = {direct_run,   mr_partial_setup,    mr_partial_run_step,
-                                          direct_close, direct_list_devices, direct_free};
+static const mr_session_ops direct_ops = {direct_run,        mr_partial_setup,    mr_partial_run_step,
+                                          direct_close,      direct_list_devices, direct_free,
+                                          mr_direct_explain, mr_direct_costs,     mr_direct_slow};
 
 mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c,
                                  mr_session **out)
@@ -351,12 +340,12 @@ mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_sessi
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->idle);
     mr_status *st = mr_env_init(&s->env, c, NULL);
+    if (!st && c->placement_period > 0)
+        st = mr_direct_placing_new(s);
     if (st) {
         direct_unref(s);
         return st;
     }
-    if (c->placement_period > 0)
-        s->placing = mr_placing_new(s->env.devices, s->env.n_devices, c->placement_period);
     mr_lock(&all_mu);
     s->next = all;
     all = s;

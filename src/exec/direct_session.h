@@ -18,6 +18,7 @@ typedef struct mr_direct {
     _Atomic bool closed;
     mr_mutex making; /* one program at a time; outside of mu */
     mr_placements placements MR_GUARDED_BY(making);
+    mr_placements told MR_GUARDED_BY(making); /* in the log */
     mr_mutex mu;
     mr_cond idle; /* n_running fell to 0 */
     int n_running MR_GUARDED_BY(mu);
@@ -39,6 +40,13 @@ void mr_direct_leave(mr_direct *s);
 mr_status *mr_direct_check_feed(const mr_run_args *a, int i);
 /* Waits until f is over; after the deadline (0: none) it is stopped. */
 void mr_direct_wait(mr_flow *f, int64_t deadline_ns);
+
+/* ---- exec/direct_placing.c: placement by cost as the client sees it ---- */
+mr_status *mr_direct_placing_new(mr_direct *s); /* with what MILLRACE_COSTS has */
+void mr_direct_placing_free(mr_direct *s);
+mr_status *mr_direct_explain(mr_session *s, const mr_run_args *a, mr_str *out);
+mr_status *mr_direct_costs(mr_session *s, const char *path, bool save);
+mr_status *mr_direct_slow(mr_session *s, const char *device, double factor);
 
 /* ---- exec/partial_run.c ---- */
 mr_status *mr_partial_setup(mr_session *s, const mr_run_args *a, char **handle);

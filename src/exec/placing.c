@@ -2,6 +2,7 @@
 #include "exec/placing.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/memory.h"
 
@@ -116,4 +117,61 @@ void mr_placing_forget(const mr_graph *g, mr_placements *placements)
     for (int i = 0; i < g->nodes.n && i < placements->n; i++)
         if (g->nodes.p[i] && !has_state(g->nodes.p[i]))
             placements->device[i] = NULL;
+}
+
+/* ---- telling ---- */
+
+mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, bool by_cost,
+                              const mr_placements *placements, mr_str *out)
+{
+    mr_status *st = NULL;
+    mr_prepare_options with = *o;
+    bool *needed = mr_new_array(bool, g->nodes.n + 1);
+    const char **placed = mr_new_array(const char *, g->nodes.n + 1);
+    if (placements->n)
+        memcpy(placed, placements->device, sizeof *placed * (size_t)MR_MIN(placements->n, g->nodes.n));
+    mr_lock(&p->mu);
+    mr_place_costs costs = {.measured = p->measured, .links = p->links, .memory = p->memory};
+    with.costs = by_cost ? &costs : NULL;
+    MR_GO(mr_needed(g, sig, needed));
+    MR_GO(mr_place(g, &with, needed, placed));
+    with.costs = &costs;
+    MR_GO(mr_place_explain(g, &with, needed, placed, out));
+out:
+    mr_unlock(&p->mu);
+    mr_free(placed);
+    mr_free(needed);
+    return st;
+}
+
+mr_status *mr_placing_save(mr_placing *p, const char *path)
+{
+    mr_lock(&p->mu);
+    mr_status *st = mr_costs_save(p->measured, path);
+    mr_unlock(&p->mu);
+    return st;
+}
+
+mr_status *mr_placing_load(mr_placing *p, const char *path)
+{
+    mr_lock(&p->mu);
+    mr_status *st = mr_costs_load(p->measured, path);
+    mr_unlock(&p->mu);
+    return st;
+}
+
+void mr_placing_log(const mr_graph *g, const mr_placements *now, mr_placements *told)
+{
+    if (told->n < now->n) {
+        told->device = mr_realloc(told->device, sizeof *told->device * (size_t)now->n);
+        memset(told->device + told->n, 0, sizeof *told->device * (size_t)(now->n - told->n));
+        told->n = now->n;
+    }
+    for (int i = 0; i < g->nodes.n && i < now->n; i++) {
+        const mr_node *n = g->nodes.p[i];
+        if (!n || !now->device[i] || now->device[i] == told->device[i])
+            continue;
+        fprintf(stderr, "%s: (%s): %s\n", n->name, n->def->name, now->device[i]);
+        told->device[i] = now->device[i];
+    }
 }

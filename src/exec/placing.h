@@ -26,4 +26,16 @@ mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signatu
 /* Forgets where nodes without state stand. */
 void mr_placing_forget(const mr_graph *g, mr_placements *placements);
 
+/* Says where each node of a signature stands, or would, and why (mr_place_explain).  by_cost: how nodes are placed that are
+ * not yet; placements are only read. */
+mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, bool by_cost,
+                              const mr_placements *placements, mr_str *out);
+/* What was measured, to and from a file (passes/costs.h). */
+mr_status *mr_placing_save(mr_placing *p, const char *path);
+mr_status *mr_placing_load(mr_placing *p, const char *path);
+
+/* log_device_placement: a line on stderr for each node that has a device and was not told of yet, or has another one now:
+ * "MatMul: (MatMul): /job:localhost/replica:0/task:0/device:CPU:0". */
+void mr_placing_log(const mr_graph *g, const mr_placements *now, mr_placements *told);
+
 #endif

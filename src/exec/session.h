@@ -73,6 +73,10 @@ typedef struct mr_session_ops {
     mr_status *(*list_devices)(mr_session *s, mr_device_info **out,
                                int *n); /* mr_device_infos_free */
     void (*free)(mr_session *s);
+    /* Of sessions that place by themselves; NULL elsewhere. */
+    mr_status *(*explain)(mr_session *s, const mr_run_args *a, mr_str *out); /* which device takes what, and why */
+    mr_status *(*costs)(mr_session *s, const char *path, bool save);         /* what was measured, to or from a file */
+    mr_status *(*slow)(mr_session *s, const char *device, double factor);    /* of simulated devices */
 } mr_session_ops;
 
 struct mr_session {

@@ -48,6 +48,7 @@ struct mr_msession {
     mr_graph *graph MR_GUARDED_BY(making);
     int64_t version MR_GUARDED_BY(making);
     mr_placements placements MR_GUARDED_BY(making);
+    mr_placements told MR_GUARDED_BY(making); /* in the log */
     mr_fellows *peers; /* the host's, or of a cluster that the client brought */
     mr_str config_proto;
     int n_devices;

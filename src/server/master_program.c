@@ -1,7 +1,6 @@
 /* server/master_program.c -- from the names of a request to graphs for the tasks that take part. */
-#include <stdio.h>
-
 #include "base/memory.h"
+#include "exec/placing.h"
 #include "graph/graph_def.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
@@ -203,21 +202,12 @@ static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
     return mr_graph_export(g, &p->parts[at].graph_def);
 }
 
-/* log_device_placement, as a session of this process does it: one line a node, on the master's stderr. */
-static void log_placement(mr_graph *const *parts, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int k = 0; parts[i] && k < parts[i]->nodes.n; k++) {
-            const mr_node *node = parts[i]->nodes.p[k];
-            if (node)
-                fprintf(stderr, "%s: (%s): %s\n", node->name, node->def->name, node->placed ? node->placed : "");
-        }
-}
-
 /* The session's own graph keeps the places of its nodes. */
 static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogram *p)
 {
     mr_status *st = NULL;
+    mr_placements local = {0}, told = {0};
+    bool own = g == s->graph;
     mr_graph **parts = mr_new_array(mr_graph *, s->n_devices + 1);
     mr_prepare_options o = {.devices = s->devices,
                             .n_devices = s->n_devices,
@@ -228,10 +218,10 @@ static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogr
                             .lossy = s->config.lossy_sends,
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
-                            .placements = g == s->graph ? &s->placements : NULL};
+                            .placements = own ? &s->placements : &local};
     MR_GO(mr_prepare(g, &n->sig, &o, parts));
     if (s->config.log_placement)
-        log_placement(parts, s->n_devices);
+        mr_placing_log(g, o.placements, own ? &s->told : &told);
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
     for (int i = 0; i < s->n_devices; i++)
         if (parts[i])
@@ -244,6 +234,8 @@ out:
     for (int i = 0; i < s->n_devices; i++)
         mr_graph_unref(parts[i]);
     mr_free(parts);
+    mr_placements_deinit(&local);
+    mr_placements_deinit(&told);
     return st;
 }
 

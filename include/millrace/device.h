@@ -1,0 +1,80 @@
+/* millrace/device.h -- devices beside the CPU, and which of them takes what.
+ *
+ * Simulated devices compute on this machine and take the time of another: a speed, a memory and links that are told.  Add
+ * them to the options of a session, or name them in the environment (MILLRACE_SIMULATE), and use them by their names like
+ * any other device:
+ *
+ *     mr_session_simulate(options, "GPU:0=speed=2e11,memory=4G; GPU:1=speed=8e11; GPU:0-GPU:1=latency=2us,link=50G", status);
+ *
+ * A ConfigProto with placement_period N above 0 lets the session choose devices by cost: for the shortest step, by estimates
+ * first, and again after N steps, later more rarely, by what steps really took.  mr_session_explain tells why a node stands
+ * where it stands.  docs/devices.md has the whole story.
+ *
+ * Structs begin with their size, and zero is a sensible value of every field that is not said to be needed. */
+#ifndef MILLRACE_DEVICE_H
+#define MILLRACE_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/millrace.h"
+#include "tensorflow/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- simulated devices ---- */
+
+typedef struct mr_simulated_device {
+    size_t struct_size; /* sizeof(mr_simulated_device) */
+    const char *type;   /* needed: "GPU", "SIM", any name but "CPU" */
+    int id;             /* of this type: the 0 of "GPU:0" */
+    int priority;       /* where nothing else decides, nodes go to the type with the highest; CPU: 60; 0: 210 */
+    double flops_per_s; /* what it computes; 0: 1e11 */
+    double bytes_per_s; /* of its own memory; 0: 5e10 */
+    double op_s;        /* the least an operation takes; 0: 5e-6 */
+    int64_t memory_bytes; /* RESOURCE_EXHAUSTED beyond; 0: no limit */
+    double latency_s, link_bytes_per_s; /* to and from other devices; 0: 1e-5 and 1e10 */
+} mr_simulated_device;
+
+/* A device for the sessions that are made with these options in this process. */
+MR_EXPORT extern void mr_session_add_simulated_device(TF_SessionOptions *options, const mr_simulated_device *device,
+                                                      TF_Status *status);
+
+typedef struct mr_simulated_link { /* one way; what goes over a link follows each other */
+    size_t struct_size; /* sizeof(mr_simulated_link) */
+    const char *from, *to; /* needed: "GPU:0", "CPU:0" */
+    double latency_s, bytes_per_s; /* 0: as the devices say */
+} mr_simulated_link;
+
+MR_EXPORT extern void mr_session_add_simulated_link(TF_SessionOptions *options, const mr_simulated_link *link,
+                                                    TF_Status *status);
+
+/* Devices and links as text, several separated by ';'.  A device: TYPE:ID=key=amount,key=amount with the keys speed,
+ * bandwidth, op, memory, latency, link, priority.  A link: FROM>TO=latency=amount,link=amount, or FROM-TO for both ways.
+ * k M G T are powers of 1000, of memory of 1024; times end in s, ms, us or ns. */
+MR_EXPORT extern void mr_session_simulate(TF_SessionOptions *options, const char *text, TF_Status *status);
+
+/* From now on everything on a simulated device ("GPU:0", or its full name) takes `factor` times as long as it promised. */
+MR_EXPORT extern void mr_session_slow_device(TF_Session *session, const char *device, double factor, TF_Status *status);
+
+/* ---- placement by cost ---- */
+
+/* For each operation that a run with these arguments needs: the device it stands on (or would), when it and the whole step
+ * end there, why it stands there, and the same for each other device that could take it.  Delete the text with
+ * TF_DeleteBuffer; NULL on error. */
+MR_EXPORT extern TF_Buffer *mr_session_explain(TF_Session *session, const TF_Output *inputs, int ninputs, const TF_Output *outputs,
+                                               int noutputs, const TF_Operation *const *target_opers, int ntargets,
+                                               TF_Status *status);
+
+/* What steps took, operation by operation, for the next session on such devices.  Loading adds to what is known.  With
+ * MILLRACE_COSTS=FILE in the environment both happen by themselves, when a session that places by cost begins and ends. */
+MR_EXPORT extern void mr_session_save_costs(TF_Session *session, const char *path, TF_Status *status);
+MR_EXPORT extern void mr_session_load_costs(TF_Session *session, const char *path, TF_Status *status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
