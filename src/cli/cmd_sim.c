@@ -5,12 +5,13 @@
 
 #include "base/memory.h"
 #include "cli/command.h"
+#include "sim/measure.h"
 #include "sim/show.h"
 #include "sim/sweep.h"
 
-static bool step, explain, json, list, keys;
-static const char *trace, *sweep, *costs_file;
-static int64_t width;
+static bool step, explain, json, list, keys, measure;
+static const char *trace, *sweep, *costs_file, *save_costs;
+static int64_t width, rounds = 15;
 
 static const mr_option options[] = {
     {"step", MR_OPT_FLAG, &step, NULL, "the flow of one step, event by event; on a terminal Enter goes on, q ends"},
@@ -18,6 +19,9 @@ static const mr_option options[] = {
     {"sweep", MR_OPT_STRING, &sweep, "WHAT=A..B", "simulate again and again while one number goes from A to B"},
     {"trace", MR_OPT_STRING, &trace, "FILE", "write the timeline as a Chrome trace (chrome://tracing, ui.perfetto.dev)"},
     {"costs", MR_OPT_STRING, &costs_file, "FILE", "measured costs of nodes, in place of estimates"},
+    {"measure", MR_OPT_FLAG, &measure, NULL, "run the network on this machine's CPU, and compare with what is predicted"},
+    {"rounds", MR_OPT_INT, &rounds, "N", "of --measure (default 15)"},
+    {"save-costs", MR_OPT_STRING, &save_costs, "FILE", "of --measure: the measured costs, for --costs"},
     {"json", MR_OPT_FLAG, &json, NULL, "everything as one JSON object"},
     {"width", MR_OPT_INT, &width, "N", "columns of the picture (default: those of the terminal, or 100)"},
     {"list", MR_OPT_FLAG, &list, NULL, "the built-in networks and their numbers"},
@@ -141,6 +145,18 @@ static mr_status *show_sweep(mr_sim_plan *p, mr_costs *costs)
     return st;
 }
 
+static mr_status *show_measures(const mr_sim_plan *p)
+{
+    mr_sim_measures m;
+    mr_str out = {0};
+    if (rounds < 3 || rounds > 10000)
+        return mr_invalid("--rounds %lld: from 3 to 10000", (long long)rounds);
+    MR_TRY(mr_sim_measure(p, (int)rounds, save_costs, &m));
+    mr_sim_measures_print(&m, p, &out);
+    print(&out);
+    return NULL;
+}
+
 static mr_status *run_plan(const char *path, const char *node)
 {
     mr_sim_plan p;
@@ -153,7 +169,7 @@ static mr_status *run_plan(const char *path, const char *node)
         st = mr_costs_load(costs, costs_file);
     }
     if (!st)
-        st = sweep ? show_sweep(&p, costs) : show_step(&p, costs, node);
+        st = measure ? show_measures(&p) : sweep ? show_sweep(&p, costs) : show_step(&p, costs, node);
     mr_costs_free(costs);
     mr_sim_plan_deinit(&p);
     return st;
