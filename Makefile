@@ -34,7 +34,7 @@ PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/%,$(ALL_C))
+LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/%,$(ALL_C))
 CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
@@ -47,6 +47,12 @@ NET_C   := $(filter src/net/grpc/%,$(filter-out %_test.c,$(ALL_C))) src/net/mess
 NET_O   := $(NET_C:%.c=$(B)/%.o)
 NET_SO  := $(B)/lib/libmillrace-net.so
 
+# Likewise ZooKeeper's client (src/net/naming.h); where its header is not installed, the library is not built.
+ZK_C    := $(filter src/net/zookeeper/%,$(filter-out %_test.c,$(ALL_C))) src/net/naming.c \
+           $(addprefix src/base/,clock.c log.c memory.c status.c str.c thread.c vec.c)
+ZK_O    := $(ZK_C:%.c=$(B)/%.o)
+ZK_SO   := $(if $(wildcard /usr/include/zookeeper/zookeeper.h /usr/local/include/zookeeper/zookeeper.h),$(B)/lib/libmillrace-zookeeper.so)
+
 SO      := $(B)/lib/libtensorflow.so.2
 LIBA    := $(B)/lib/libmillrace.a
 UNIT    := $(B)/test
@@ -57,7 +63,7 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-test deps-bench help clean unit
 all: lib $(CLI)                ## build the library and the millrace command
-lib: $(SO) $(LIBA) $(NET_SO)
+lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO)
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
 # A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.
@@ -112,6 +118,13 @@ $(NET_SO): $(NET_O)
 	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-net.so -Wl,--version-script=$(B)/net.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(NET_O) $(LDFLAGS) -lgrpc -lgpr -lcrypto -pthread
 
+$(B)/lib/libmillrace-zookeeper.so: $(ZK_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@echo '{ global: mr_naming_library_get; local: *; };' > $(B)/zookeeper.map
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-zookeeper.so -Wl,--version-script=$(B)/zookeeper.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $@ $(ZK_O) $(LDFLAGS) -lzookeeper_mt -pthread
+
 $(LIBA): $(LIB_O)
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
@@ -125,7 +138,7 @@ $(CLI): $(CLI_O) $(LIBA)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
-$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO)
+$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
 
@@ -270,7 +283,7 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 .PHONY: test-cli
-test-cli: $(CLI) $(NET_SO)     ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+test-cli: $(CLI) $(NET_SO) $(ZK_SO) ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 # ---- checking it --------------------------------------------------------------------------------
@@ -312,4 +325,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d)
+-include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d)

@@ -5,6 +5,9 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "net/naming.h"
+
+enum { MAX_TASKS = 100000 };
 
 static mr_status *from_flags(const mr_cluster_args *a, mr_server_def *d)
 {
@@ -28,14 +31,49 @@ static mr_status *from_json(const char *given, mr_server_def *d)
     return st;
 }
 
+/* Their addresses will be told. */
+static mr_status *from_counts(const mr_cluster_args *a, mr_server_def *d)
+{
+    int64_t ps = a->n_ps == MR_NOT_GIVEN ? 1 : a->n_ps, workers = a->n_workers == MR_NOT_GIVEN ? 1 : a->n_workers;
+    if (ps < 0 || workers < 0 || ps > MAX_TASKS || workers > MAX_TASKS - ps || ps + workers == 0)
+        return mr_invalid("--ps %lld --workers %lld: from 1 to %d tasks", (long long)ps, (long long)workers, MAX_TASKS);
+    for (int i = 0; i < ps; i++)
+        MR_TRY(mr_cluster_add(&d->cluster, MR_SV("ps"), i, MR_SV(MR_ADDRESS_ASKED)));
+    for (int i = 0; i < workers; i++)
+        MR_TRY(mr_cluster_add(&d->cluster, MR_SV("worker"), i, MR_SV(MR_ADDRESS_ASKED)));
+    return NULL;
+}
+
 static mr_status *read_cluster(const mr_cluster_args *a, bool environment, mr_server_def *d)
 {
-    const char *config = environment ? getenv("TF_CONFIG") : NULL;
+    const char *config = environment ? getenv("TF_CONFIG") : NULL, *zookeeper;
+    bool counted = a->n_ps != MR_NOT_GIVEN || a->n_workers != MR_NOT_GIVEN;
+    MR_TRY(mr_cluster_args_zookeeper(a, &zookeeper));
+    if (counted && (a->ps_hosts || a->worker_hosts || a->cluster))
+        return mr_invalid("--ps and --workers count the tasks of a cluster that is not given otherwise");
+    if (counted && !zookeeper)
+        return mr_invalid("--ps and --workers count tasks, and nothing tells where they are: give --zookeeper too");
+    if (counted)
+        return from_counts(a, d);
     if (a->ps_hosts || a->worker_hosts)
         return a->cluster ? mr_invalid("--cluster and --ps-hosts or --worker-hosts: one of them tells the cluster") : from_flags(a, d);
     if (a->cluster)
         return from_json(a->cluster, d);
     return config && config[0] ? mr_status_prepend(mr_server_def_read_json(mr_sv_of(config), d), "TF_CONFIG: ") : NULL;
+}
+
+mr_status *mr_cluster_args_zookeeper(const mr_cluster_args *a, const char **out)
+{
+    mr_naming_spec spec;
+    const char *variable = getenv("MILLRACE_ZOOKEEPER"), *where = a->zookeeper ? a->zookeeper : variable;
+    *out = where && where[0] ? where : NULL;
+    if (a->zookeeper_ms < 0)
+        return mr_invalid("--zookeeper-timeout %lld: milliseconds are not negative", (long long)a->zookeeper_ms);
+    if (!*out)
+        return NULL;
+    MR_TRY(mr_status_prepend(mr_naming_spec_parse(where, &spec), a->zookeeper ? "--zookeeper: " : "MILLRACE_ZOOKEEPER: "));
+    mr_naming_spec_deinit(&spec);
+    return NULL;
 }
 
 /* Flags win over what the JSON says. */

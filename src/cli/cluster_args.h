@@ -8,17 +8,25 @@
 typedef struct mr_cluster_args {
     const char *ps_hosts, *worker_hosts, *cluster, *job;
     int64_t task; /* may be MR_NOT_GIVEN */
+    const char *zookeeper;   /* that tells where the tasks are; NULL: MILLRACE_ZOOKEEPER */
+    int64_t zookeeper_ms;    /* 0: not given */
+    int64_t n_ps, n_workers; /* with a ZooKeeper: how many tasks there are; may be MR_NOT_GIVEN */
 } mr_cluster_args;
+#define MR_CLUSTER_ARGS {.task = MR_NOT_GIVEN, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN}
 
 #define MR_CLUSTER_OPTIONS(a)                                                                                              \
     {"ps-hosts", MR_OPT_STRING, &(a).ps_hosts, "LIST", "addresses of the job ps: host:port,host:port"},                    \
         {"worker-hosts", MR_OPT_STRING, &(a).worker_hosts, "LIST", "the same of the job worker"},                          \
         {"cluster", MR_OPT_STRING, &(a).cluster, "FILE", "the cluster, and maybe the task, as JSON like TF_CONFIG (or the JSON itself)"}, \
         {"job", MR_OPT_STRING, &(a).job, "NAME", "be a task of this job: ps, worker, chief"},                              \
-        {"task", MR_OPT_INT, &(a).task, "N", "its number in the job (default 0)"}
+        {"task", MR_OPT_INT, &(a).task, "N", "its number in the job (default 0)"},                                         \
+        {"zookeeper", MR_OPT_STRING, &(a).zookeeper, "WHERE", "tasks find each other through it: host:port,host:port/path"},       \
+        {"zookeeper-timeout", MR_OPT_INT, &(a).zookeeper_ms, "MS", "how long a task's entry outlives it (default 4000)"}
 
-/* The flags, else --cluster, else TF_CONFIG where `environment`.  out->job is NULL when none is named, and out->cluster empty
+/* The flags, else --cluster, else TF_CONFIG where `environment`, else with a ZooKeeper as many tasks as there should be.  out->job is NULL when none is named, and out->cluster empty
  * when there is none.  A task that is named is in the cluster. */
 mr_status *mr_cluster_args_read(const mr_cluster_args *a, bool environment, mr_server_def *out);
+/* Of the flag or the variable, checked; NULL: there is none. */
+mr_status *mr_cluster_args_zookeeper(const mr_cluster_args *a, const char **out);
 
 #endif

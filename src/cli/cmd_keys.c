@@ -44,7 +44,8 @@ static mr_status *add_counted(names *out)
 static mr_status *add_cluster(names *out)
 {
     mr_server_def d;
-    mr_cluster_args from = {.cluster = cluster, .task = MR_NOT_GIVEN};
+    mr_cluster_args from = MR_CLUSTER_ARGS;
+    from.cluster = cluster;
     if (n_ps != MR_NOT_GIVEN || n_workers != MR_NOT_GIVEN)
         return mr_invalid("--cluster and --ps or --workers: one of them tells the tasks");
     MR_TRY(mr_cluster_args_read(&from, false, &d));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/agent.h"
 #include "cli/command.h"
@@ -14,9 +15,10 @@
 #include "cli/plan.h"
 #include "cli/secrets.h"
 #include "cli/warden.h"
+#include "server/server.h"
 #include "server/ways.h"
 
-static mr_plan_args want = {.cluster.task = MR_NOT_GIVEN, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
+static mr_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
 static bool quiet, no_tls, no_table, bare_chief, stay;
 static const char *remote, *env_names;
@@ -46,6 +48,7 @@ typedef struct job {
     mr_plan plan;
     char *folder; /* of secrets, and of the socket for reports */
     char *self;   /* the path of this program */
+    char *zookeeper; /* where the tasks find each other; NULL: in the addresses */
     char **program;
     mr_launch_task *tasks;
     mr_str *inputs;
@@ -70,7 +73,7 @@ static char **environment(const job *j, int i)
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
     bool here = !j->plan.hosts || !j->plan.hosts[i];
     mr_str config = {0};
-    char **env = mr_new_array(char *, 7);
+    char **env = mr_new_array(char *, 10);
     int n = 0;
     mr_str_appendz(&config, "TF_CONFIG=");
     mr_server_def_to_json(&j->plan.cluster, t->job, t->number, &config);
@@ -84,6 +87,12 @@ static char **environment(const job *j, int i)
         env[n++] = mr_strdup("MILLRACE_SHM=on");
     if (no_tls)
         env[n++] = mr_strdup("MILLRACE_TLS=off");
+    if (j->zookeeper)
+        env[n++] = mr_printf("MILLRACE_ZOOKEEPER=%s", j->zookeeper);
+    if (j->zookeeper && want.cluster.zookeeper_ms)
+        env[n++] = mr_printf("MILLRACE_ZOOKEEPER_TIMEOUT_MS=%lld", (long long)want.cluster.zookeeper_ms);
+    if (j->plan.only < 0)
+        env[n++] = mr_strdup("MILLRACE_ADDRESS="); /* that of one task */
     return env;
 }
 
@@ -223,6 +232,22 @@ static mr_status *add_task(job *j, int i)
     return st;
 }
 
+/* All tasks of a launch are its own: jobs of which nobody has said their place do not meet. */
+static char *own_zookeeper(const job *j, const char *where)
+{
+    if (!where || j->plan.only >= 0 || strchr(where, '/'))
+        return where ? mr_strdup(where) : NULL;
+    return mr_printf("%s/millrace/launch-%016llx", where, (unsigned long long)mr_random64());
+}
+
+static mr_status *check_door(const char *in_cluster)
+{
+    char *place = mr_server_place(NULL, in_cluster);
+    mr_status *st = mr_doors_check(place);
+    mr_free(place);
+    return st;
+}
+
 static mr_status *prepare(job *j)
 {
     int n = j->plan.cluster.tasks.n, only = j->plan.only;
@@ -230,7 +255,7 @@ static mr_status *prepare(job *j)
     if (only < 0)
         MR_TRY(mr_secrets_make(&j->plan.cluster, j->folder, !no_tls));
     else if (!no_tls)
-        MR_TRY(mr_doors_check(j->plan.cluster.tasks.p[only].address));
+        MR_TRY(check_door(j->plan.cluster.tasks.p[only].address));
     j->tasks = mr_new_array(mr_launch_task, n);
     j->inputs = mr_new_array(mr_str, n);
     for (int i = 0; i < n; i++)
@@ -285,6 +310,7 @@ static void deinit(job *j)
     mr_free(j->inputs);
     mr_free(j->folder);
     mr_free(j->self);
+    mr_free(j->zookeeper);
     mr_plan_deinit(&j->plan);
 }
 
@@ -306,7 +332,9 @@ static mr_status *launch(int n_args, char **args)
     no_tls |= tls && strcmp(tls, "off") == 0;
     if (restarts < 0 || grace_ms < 0)
         return mr_invalid("--restarts and --grace are not negative");
+    MR_TRY(mr_cluster_args_zookeeper(&want.cluster, &want.zookeeper));
     mr_status *st = mr_plan_make(&want, &j.plan);
+    j.zookeeper = own_zookeeper(&j, want.zookeeper);
     if (!st && n_args == 0 && needs_program(&j))
         st = mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
     if (!st)
@@ -325,7 +353,8 @@ static const char notes[] =
     "  millrace launch --ps 2 --workers 4 -- ./program args       on this machine\n"
     "  millrace launch --workers 4 --hosts a,b -- ./program args  on others, by ssh (or MILLRACE_SSH)\n"
     "  srun millrace launch --ps 2 -- ./program args              each rank a task, keys in MILLRACE_TLS_DIR\n"
-    "  millrace launch --cluster c.json --job worker --task 1 -- ./program args  one task of a cluster\n";
+    "  millrace launch --cluster c.json --job worker --task 1 -- ./program args  one task of a cluster\n"
+    "  millrace launch --zookeeper zk:2181 --workers 4 -- ./program args  tasks that find each other by ZooKeeper\n";
 
 MR_COMMAND(launch,
            .summary = "start a cluster here, over ssh, or in mpirun and Slurm; run a program on it; end all together",

@@ -8,16 +8,23 @@
 #include "cli/cluster_args.h"
 #include "server/server.h"
 
-static mr_cluster_args want = {.task = MR_NOT_GIVEN};
+static mr_cluster_args want = MR_CLUSTER_ARGS;
+static const char *address;
 
-static const mr_option options[] = {MR_CLUSTER_OPTIONS(want), {0}};
+static const mr_option options[] = {
+    MR_CLUSTER_OPTIONS(want),
+    {"ps", MR_OPT_INT, &want.n_ps, "N", "with --zookeeper, in place of addresses: tasks of the job ps (default 1)"},
+    {"workers", MR_OPT_INT, &want.n_workers, "N", "the same of the job worker (default 1)"},
+    {"address", MR_OPT_STRING, &address, "HOST:PORT", "where this task is, whatever the cluster says; port 0: any"},
+    {0},
+};
 
 static mr_status *read_def(mr_server_def *d)
 {
     MR_TRY(mr_cluster_args_read(&want, true, d));
     mr_status *st = NULL;
     if (!d->cluster.tasks.n)
-        st = mr_invalid("no cluster: give --ps-hosts and --worker-hosts, or --cluster, or set TF_CONFIG");
+        st = mr_invalid("no cluster: give --ps-hosts and --worker-hosts, or --cluster, or set TF_CONFIG; or --zookeeper and --ps and --workers");
     else if (!d->job)
         st = mr_invalid("which task of the cluster is this? Give --job and --task");
     if (st)
@@ -45,7 +52,8 @@ static mr_status *serve(int n, char **args)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
-    mr_status *st = mr_server_new(&d, NULL, &s);
+    mr_server_options o = {.zookeeper = want.zookeeper, .zookeeper_ms = want.zookeeper_ms, .address = address};
+    mr_status *st = mr_server_new(&d, &o, &s);
     if (!st)
         st = mr_server_start(s);
     if (!st) {
@@ -62,7 +70,11 @@ static const char notes[] =
     "address in it; the usual port is 2222.  MILLRACE_BIND=0.0.0.0 listens at that host instead,\n"
     "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM ends it.\n"
     "\n"
+    "With --zookeeper (or MILLRACE_ZOOKEEPER) tasks need no addresses beforehand: each takes any port, tells\n"
+    "it, and is found again when it was started elsewhere.  docs/cluster.md tells more.\n"
+    "\n"
     "  millrace serve --ps-hosts a:2222,b:2222 --worker-hosts c:2222 --job ps --task 1\n"
-    "  millrace serve --cluster cluster.json --job ps\n";
+    "  millrace serve --cluster cluster.json --job ps\n"
+    "  millrace serve --zookeeper zk:2181/mnist --ps 2 --workers 4 --job ps --task 1 --address c:0\n";
 
 MR_COMMAND(serve, .summary = "run one task of a cluster until it is asked to end", .options = options, .notes = notes, .run = serve);

@@ -93,6 +93,9 @@ static mr_status *choose_ports(int *ports, int n)
     return st;
 }
 
+/* Tasks that find each other through a ZooKeeper take any port, at each start another one. */
+static bool any_port(const mr_plan_args *a) { return a->zookeeper && !a->port; }
+
 static mr_status *count_up_ports(int64_t first, int *ports, int n, int more)
 {
     if (first < 1 || first > 65536 - n - more)
@@ -120,7 +123,7 @@ static mr_status *plan_local(const mr_plan_args *a, mr_plan *p)
     MR_TRY(count_tasks(a, &n));
     int all = n.ps + n.workers;
     int *ports = mr_new_array(int, all);
-    mr_status *st = a->port ? count_up_ports(a->port, ports, all, 0) : choose_ports(ports, all);
+    mr_status *st = a->port ? count_up_ports(a->port, ports, all, 0) : any_port(a) ? NULL : choose_ports(ports, all);
     for (int i = 0; !st && i < all; i++)
         st = add_task(p, n, i, "127.0.0.1", ports[i]);
     mr_free(ports);
@@ -144,7 +147,7 @@ static mr_status *plan_hosts(const mr_plan_args *a, const mr_hosts *h, mr_plan *
     MR_TRY(check_mixture(h));
     int all = n.ps + n.workers;
     int *ports = mr_new_array(int, all);
-    mr_status *st = count_up_ports(a->port ? a->port : FIRST_PORT, ports, all, 0);
+    mr_status *st = any_port(a) ? NULL : count_up_ports(a->port ? a->port : FIRST_PORT, ports, all, 0);
     p->hosts = mr_new_array(char *, all);
     for (int i = 0; !st && i < all; i++) {
         const char *host = h->places.p[(i < n.ps ? i : i - n.ps) % h->places.n];
@@ -164,7 +167,7 @@ static mr_status *plan_rank(const mr_plan_args *a, const mr_ranks *r, mr_plan *p
     mr_status *st = count_up_ports(a->port ? a->port : FIRST_PORT, ports, r->size, r->size);
     p->launchers = mr_new_array(char *, r->size);
     for (int i = 0; !st && i < r->size; i++) {
-        st = add_task(p, n, i, r->hosts.places.p[i], ports[i]);
+        st = add_task(p, n, i, r->hosts.places.p[i], any_port(a) ? 0 : ports[i]);
         p->launchers[i] = mr_printf("%s:%d", r->hosts.places.p[i], ports[i] + r->size);
     }
     p->only = r->rank; /* ps come before worker in the cluster's order too */
@@ -182,6 +185,8 @@ static void plan_given(mr_server_def *d, mr_plan *p)
     p->hosts = mr_new_array(char *, p->cluster.tasks.n);
     for (int i = 0; i < p->cluster.tasks.n && p->only < 0; i++) {
         const char *address = p->cluster.tasks.p[i].address;
+        if (strcmp(address, MR_ADDRESS_ASKED) == 0) /* nobody says where it should be */
+            continue;
         char *host = mr_strndup(address, (size_t)(strrchr(address, ':') - address));
         if (mr_host_is_here(host))
             mr_free(host);
@@ -215,14 +220,21 @@ static mr_status *check_given(const mr_plan_args *a, const mr_server_def *d)
 static mr_status *choose(const mr_plan_args *a, mr_server_def *d, mr_hosts *hosts, mr_ranks *ranks, mr_plan *out)
 {
     bool counted = given(a->n_ps) || given(a->n_workers) || a->hosts || a->hostfile;
+    bool one = counted && a->zookeeper && a->cluster.job && !a->hosts && !a->hostfile; /* of as many */
+    mr_cluster_args cluster = a->cluster;
+    if (one) {
+        cluster.n_ps = a->n_ps;
+        cluster.n_workers = a->n_workers;
+    }
     MR_TRY(read_hosts(a, hosts));
-    MR_TRY(mr_cluster_args_read(&a->cluster, false, d));
+    MR_TRY(mr_cluster_args_read(&cluster, false, d));
     if (!d->cluster.tasks.n && !a->local)
         MR_TRY(mr_ranks_read(environment, hosts, ranks));
     if (!d->cluster.tasks.n && !ranks->scheduler && !counted && !a->local)
         MR_TRY(mr_cluster_args_read(&a->cluster, true, d));
     if (d->cluster.tasks.n) {
-        MR_TRY(check_given(a, d));
+        if (!one)
+            MR_TRY(check_given(a, d));
         plan_given(d, out);
         return NULL;
     }

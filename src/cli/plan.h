@@ -12,6 +12,7 @@ typedef struct mr_plan_args {
     int64_t n_ps, n_workers; /* may be MR_NOT_GIVEN */
     int64_t port;            /* the first of those for tasks; 0: any that are free, or 2222 on other hosts */
     const char *hosts, *hostfile;
+    const char *zookeeper;   /* that tells where tasks are; NULL: none */
     bool local;              /* whatever the environment says: all tasks on this machine */
 } mr_plan_args;
 

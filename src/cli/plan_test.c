@@ -14,7 +14,7 @@ static mr_plan_args asked(int64_t ps, int64_t workers)
 {
     for (int i = 0; i < MR_COUNT(schedulers); i++)
         unsetenv(schedulers[i]);
-    return (mr_plan_args){.cluster.task = MR_NOT_GIVEN, .n_ps = ps, .n_workers = workers};
+    return (mr_plan_args){.cluster = MR_CLUSTER_ARGS, .n_ps = ps, .n_workers = workers};
 }
 
 /* "ps/0 a:1 by a, worker/0 b:2": each task, its address, and the host of ssh. */

@@ -77,6 +77,8 @@ mr_status *mr_cluster_add(mr_cluster *c, mr_sv job, int number, mr_sv address)
     if (!job_ok(job))
         return mr_invalid("'%.*s' is not a job name: a letter, then letters, digits and underscores",
                           MR_SV_ARG(job));
+    if (mr_sv_is(address, "zk"))
+        address = MR_SV(MR_ADDRESS_ASKED);
     if (number < 0 || c->tasks.n >= MAX_TASKS)
         return mr_invalid("Job %.*s has no task %d", MR_SV_ARG(job), number);
     if (!address_ok(address))

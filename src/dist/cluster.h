@@ -14,6 +14,10 @@ typedef struct mr_task_address {
     int number;
 } mr_task_address;
 
+/* The address of a task that a naming service tells (net/naming.h): nobody can call port 0.  In specs it is also written
+ * "zk". */
+#define MR_ADDRESS_ASKED "zk:0"
+
 typedef struct mr_cluster {
     MR_VEC(mr_task_address) tasks; /* by job, then number */
 } mr_cluster;

@@ -3,53 +3,15 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "net/beside.h"
 
 #define FILE_NAME "libmillrace-net.so"
 
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
 static const mr_net_library *opened MR_GUARDED_BY(mu);
-
-/* ---- finding it ---- */
-
-/* The folder of the library or program that this code is in; empty when nobody knows. */
-static void own_folder(mr_str *out)
-{
-    Dl_info info;
-    char self[4096];
-    const char *path = dladdr((void *)(uintptr_t)&mu, &info) ? info.dli_fname : NULL;
-    if (!path || path[0] != '/' || strncmp(path, "/proc/", 6) == 0) { /* a program knows only how it was called */
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        self[n > 0 ? n : 0] = '\0';
-        path = path && strchr(path, '/') && access(path, F_OK) == 0 ? path : self;
-    }
-    mr_sv dir = mr_path_dirname(path);
-    mr_str_append(out, dir.p, dir.n);
-}
-
-/* Beside us, or where programs are installed and built. */
-static void find_beside(mr_str *out)
-{
-    static const char *const places[] = {"/" FILE_NAME, "/lib/" FILE_NAME, "/../lib/" FILE_NAME};
-    mr_str folder = {0};
-    bool found = false;
-    own_folder(&folder);
-    for (int i = 0; i < MR_COUNT(places) && !found; i++) {
-        mr_str_clear(out);
-        mr_str_printf(out, "%s%s", mr_str_z(&folder), places[i]);
-        found = access(mr_str_z(out), R_OK) == 0;
-    }
-    if (!found) {
-        mr_str_clear(out);
-        mr_str_printf(out, "%s%s", mr_str_z(&folder), places[0]);
-    }
-    mr_str_deinit(&folder);
-}
 
 /* ---- opening it ---- */
 
@@ -90,11 +52,9 @@ static mr_status *open_library(const mr_net_library **out)
     mr_status *st = NULL;
     mr_lock(&mu);
     if (!opened) {
-        const char *named = getenv("MILLRACE_NET_LIB");
         mr_str path = {0};
-        if (!named || !named[0])
-            find_beside(&path);
-        st = open_at(named && named[0] ? named : mr_str_z(&path));
+        mr_find_beside(FILE_NAME, "MILLRACE_NET_LIB", &path);
+        st = open_at(mr_str_z(&path));
         mr_str_deinit(&path);
     }
     *out = opened;

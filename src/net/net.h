@@ -58,6 +58,7 @@ struct mr_net_request { /* embedded in what waits; must live until done was call
     bool lazy;           /* may wait some milliseconds for others to travel with */
     void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* owns st; may take the reply */
     void *impl;          /* the transport's */
+    mr_net *net;         /* of whom starts it: the transport it was started with (server/fellows.c); NULL: none yet */
 };
 
 /* ---- a transport ---- */

@@ -4,11 +4,25 @@
  * cluster is let go, or by whoever ends the host, for all that are left. */
 #include "server/fellows.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "server/host.h"
+#include "server/parked.h"
 #include "server/watch.h"
 
 /* ---- life ---- */
+
+/* Nobody finds it any more.  Who found it before is about to start a request, which is done in no time. */
+static void way_free(mr_way *w)
+{
+    if (!w)
+        return;
+    while (atomic_load_explicit(&w->starting, memory_order_acquire) > 0)
+        mr_sleep_ns(20000);
+    w->net->disconnect(w->peer);
+    mr_free(w);
+}
 
 void mr_fellows_close(mr_fellows *p)
 {
@@ -16,14 +30,14 @@ void mr_fellows_close(mr_fellows *p)
     mr_lock(&p->mu);
     p->closed = true;
     mr_unlock(&p->mu);
+    for (int i = 0; i < p->cluster.tasks.n; i++)
+        mr_park_end(p, i);
     for (int i = 0; i < p->cluster.tasks.n; i++) {
         mr_lock(&p->mu);
-        mr_net_peer *way = p->ways[i];
-        mr_net *net = p->nets[i];
+        mr_way *way = p->ways[i];
         p->ways[i] = NULL;
         mr_unlock(&p->mu);
-        if (way)
-            net->disconnect(way);
+        way_free(way);
     }
 }
 
@@ -32,9 +46,12 @@ static void take_apart(mr_fellows *p)
     mr_fellows_close(p);
     mr_watch_free(p->watch);
     mr_cluster_deinit(&p->cluster);
+    MR_ASSERT(!p->parked);
+    mr_book_deinit(&p->book);
+    mr_cond_deinit(&p->started);
     mr_mutex_deinit(&p->mu);
+    mr_free(p->watched);
     mr_free(p->ways);
-    mr_free(p->nets);
     mr_free(p);
 }
 
@@ -45,13 +62,15 @@ mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brough
     mr_fellows *p = mr_new(mr_fellows);
     mr_refs_init(&p->refs);
     mr_mutex_init(&p->mu);
+    mr_cond_init(&p->started);
     p->host = h;
     p->parting.fn = part;
     p->self = self;
     p->brought = brought;
     mr_status *st = mr_cluster_copy(c, &p->cluster);
-    p->ways = mr_new_array(mr_net_peer *, p->cluster.tasks.n + 1);
-    p->nets = mr_new_array(mr_net *, p->cluster.tasks.n + 1);
+    p->ways = mr_new_array(mr_way *, p->cluster.tasks.n + 1);
+    p->watched = mr_new_array(bool, p->cluster.tasks.n + 1);
+    mr_book_init(&p->book, p->cluster.tasks.n);
     p->watch = mr_watch_new(p);
     mr_host_add_peers(h, p);
     *out = p;
@@ -77,41 +96,156 @@ void mr_fellows_unref(mr_fellows *p)
 
 /* ---- asking ---- */
 
-static mr_status *way_to(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
+const char *mr_fellows_address_locked(const mr_fellows *p, int task)
 {
-    mr_status *st = NULL;
-    mr_lock(&p->mu);
+    const char *told = p->named && task != p->self ? mr_book_address(&p->book, task) : NULL;
+    return told ? told : mr_fellows_task(p, task)->address;
+}
+
+/* The service tells what it knows soon, and again with every change. */
+static void ask_for_locked(mr_fellows *p, int task) MR_REQUIRES(p->mu);
+static void ask_for_locked(mr_fellows *p, int task)
+{
+    if (p->watched[task] || !p->naming)
+        return;
+    p->watched[task] = true;
+    char *name = mr_printf("%s/%d", mr_fellows_task(p, task)->job, mr_fellows_task(p, task)->number);
+    p->naming->watch(p->naming, name, task);
+    mr_free(name);
+}
+
+static mr_status *make_way_locked(mr_fellows *p, int task) MR_REQUIRES(p->mu);
+static mr_status *make_way_locked(mr_fellows *p, int task)
+{
+    mr_way w = {0};
+    MR_TRY(p->host->connect(p, task, &w.net, &w.peer));
+    p->ways[task] = mr_new(mr_way);
+    p->ways[task]->net = w.net;
+    p->ways[task]->peer = w.peer;
+    return NULL;
+}
+
+mr_status *mr_fellows_way_locked(mr_fellows *p, int task, mr_net_request *r, mr_way **out)
+{
+    *out = NULL;
     if (p->closed)
-        st = mr_error(MR_CANCELLED, "%s was stopped", mr_fellows_name(p));
-    else if (!p->ways[task])
-        st = p->host->connect(p, task, &p->nets[task], &p->ways[task]);
-    *net = p->nets[task];
+        return mr_error(MR_CANCELLED, "%s was stopped", mr_fellows_name(p));
+    if (p->named && task != p->self) {
+        ask_for_locked(p, task);
+        if (!mr_book_address(&p->book, task))
+            return NULL;
+    }
+    if (!p->ways[task])
+        MR_TRY(make_way_locked(p, task));
     *out = p->ways[task];
-    mr_unlock(&p->mu);
-    return st;
+    r->net = (*out)->net;
+    atomic_fetch_add_explicit(&(*out)->starting, 1, memory_order_relaxed);
+    return NULL;
+}
+
+void mr_fellows_go(mr_way *w, mr_net_request *r)
+{
+    w->net->start(w->peer, r);
+    atomic_fetch_sub_explicit(&w->starting, 1, memory_order_release);
 }
 
 void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r)
 {
-    mr_net *net;
-    mr_net_peer *way;
+    mr_way *way;
     mr_bytes none = {0};
-    mr_status *st = way_to(p, task, &net, &way);
-    if (!st) {
-        net->start(way, r);
-        return;
+    mr_lock(&p->mu);
+    mr_status *st = mr_fellows_way_locked(p, task, r, &way);
+    if (!st && !way) /* nobody knows where it is */
+        st = mr_park_locked(p, task, r);
+    mr_unlock(&p->mu);
+    if (st) {
+        mr_bytes_deinit(&r->body);
+        r->done(r, st, &none);
+    } else if (way) {
+        mr_fellows_go(way, r);
     }
-    mr_bytes_deinit(&r->body);
-    r->done(r, st, &none);
 }
 
 void mr_fellows_cancel(mr_fellows *p, int task, mr_net_request *r)
 {
+    (void)task;
+    if (mr_park_cancel(p, r))
+        return;
     mr_lock(&p->mu);
-    mr_net *net = p->nets[task];
+    mr_net *net = r->net;
     mr_unlock(&p->mu);
     if (net)
         net->cancel(r);
+}
+
+/* ---- naming ---- */
+
+int mr_fellows_moves(mr_fellows *p, int task)
+{
+    mr_lock(&p->mu);
+    int moves = p->book.tasks[task].moves;
+    mr_unlock(&p->mu);
+    return moves;
+}
+
+void mr_fellows_name_by(mr_fellows *p, mr_naming *n)
+{
+    mr_lock(&p->mu);
+    p->naming = n;
+    p->named |= n != NULL;
+    for (int i = 0; n && i < p->cluster.tasks.n; i++)
+        mr_book_expect(&p->book, i, mr_fellows_task(p, i)->address);
+    mr_unlock(&p->mu);
+}
+
+typedef struct retirement { /* of a way to where a task was */
+    mr_task task; /* first */
+    mr_fellows *peers;
+    int of;
+    mr_way *way;
+} retirement;
+
+/* Who counted on the task hears why it is lost before the requests end, which tell only that they were cancelled. */
+static void retire(mr_task *t)
+{
+    retirement r = *(retirement *)t;
+    mr_free(t);
+    r.peers->host->life_changed(r.peers->host->arg, r.peers, r.of);
+    way_free(r.way);
+    mr_fellows_unref(r.peers);
+}
+
+/* Takes the way out, so that the next request makes another one.  The pool is there as long as a service calls. */
+static void move_locked(mr_fellows *p, int task) MR_REQUIRES(p->mu);
+static void move_locked(mr_fellows *p, int task)
+{
+    retirement *r = mr_new(retirement);
+    *r = (retirement){{.fn = retire}, mr_fellows_ref(p), task, p->ways[task]};
+    p->ways[task] = NULL;
+    mr_pool_submit(p->host->pool, &r->task);
+}
+
+/* The watch hears of the end of a life first: who asks why a request ended is told so. */
+void mr_fellows_found(void *fellows, int task, mr_sv value)
+{
+    mr_fellows *p = fellows;
+    mr_lock(&p->mu);
+    mr_book_news news = p->closed ? MR_BOOK_NOTHING : mr_book_found(&p->book, task, value);
+    mr_naming_entry now = p->book.tasks[task].entry;
+    mr_unlock(&p->mu);
+    if (news == MR_BOOK_FOUND || news == MR_BOOK_MOVED)
+        mr_watch_named(p->watch, task, now.incarnation);
+    else if (news == MR_BOOK_LEFT)
+        mr_watch_doubt(p->watch, task);
+    else if (news == MR_BOOK_BAD)
+        mr_warn("what the naming service says of %s is not an address and is ignored", mr_fellows_task(p, task)->name);
+    if (news == MR_BOOK_MOVED) {
+        mr_lock(&p->mu);
+        if (!p->closed)
+            move_locked(p, task);
+        mr_unlock(&p->mu);
+    }
+    mr_park_end(p, task);
 }
 
 mr_status *mr_fellows_filter(const mr_fellows *p, mr_sv filter, bool *marked)

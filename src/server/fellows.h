@@ -1,17 +1,27 @@
 /* server/fellows.h -- the tasks of a cluster as one of them sees it: their names, the ways to them, and a watch over them.
  *
  * A host has those of the cluster it was started with.  A session may bring a cluster of its own (ConfigProto.cluster_def):
- * then the tasks have other names in it, this one too. */
+ * then the tasks have other names in it, this one too.
+ *
+ * Where there is a naming service (net/naming.h), it tells the addresses of the host's own cluster, and tells them anew when a
+ * task was started elsewhere: the way to it is another one then.  Tasks are asked for when they are first called. */
 #ifndef MR_SERVER_FELLOWS_H
 #define MR_SERVER_FELLOWS_H
 
 #include "base/pool.h"
 #include "base/thread.h"
 #include "dist/cluster.h"
+#include "net/naming_book.h"
 #include "net/net.h"
 
 typedef struct mr_host mr_host;
 typedef struct mr_watch mr_watch; /* server/watch.h */
+
+typedef struct mr_way { /* to a task, where it is or was */
+    mr_net *net;
+    mr_net_peer *peer;
+    _Atomic int starting; /* requests that are about to go by it */
+} mr_way;
 
 typedef struct mr_fellows {
     mr_refs refs;
@@ -21,9 +31,14 @@ typedef struct mr_fellows {
     bool brought;    /* by a session: names are not those the tasks were started with */
     mr_watch *watch; /* over the tasks */
     mr_mutex mu;
-    mr_net_peer **ways MR_GUARDED_BY(mu); /* by task, made at the first use */
-    mr_net **nets MR_GUARDED_BY(mu);      /* of each */
+    mr_way **ways MR_GUARDED_BY(mu); /* by task, made at the first use */
     bool closed MR_GUARDED_BY(mu);
+    bool named MR_GUARDED_BY(mu);        /* addresses are as a naming service has told, not those of the cluster's spec */
+    mr_naming *naming MR_GUARDED_BY(mu); /* that; NULL: it cannot be asked any more */
+    mr_book book MR_GUARDED_BY(mu);      /* what it has told */
+    bool *watched MR_GUARDED_BY(mu);     /* by task: it was asked for */
+    struct mr_parked_request *parked MR_GUARDED_BY(mu); /* requests that wait for an address (server/parked.c) */
+    mr_cond started;                            /* a parked request goes its way */
     struct mr_fellows *next, **link; /* of the host's, under its lock */
     mr_task parting;                 /* of the host's pool, at the end */
 } mr_fellows;
@@ -46,6 +61,13 @@ static inline const char *mr_fellows_name(const mr_fellows *p) { return p->clust
 /* Starts a request to a task; done is called in any case. */
 void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r);
 void mr_fellows_cancel(mr_fellows *p, int task, mr_net_request *r);
+/* How often a task has moved: requests on the way to where it was end CANCELLED, and can be made again. */
+int mr_fellows_moves(mr_fellows *p, int task);
+/* From now on the service tells where tasks are, which it does with mr_fellows_found; NULL: it does not any more. */
+void mr_fellows_name_by(mr_fellows *p, mr_naming *n);
+void mr_fellows_found(void *fellows, int task, mr_sv value);
+/* For the host's connect: the address to call. */
+const char *mr_fellows_address_locked(const mr_fellows *p, int task) MR_REQUIRES(p->mu);
 /* Marks the tasks (by their number) that a device filter lets through: a device of theirs could match it. */
 mr_status *mr_fellows_filter(const mr_fellows *p, mr_sv filter, bool *marked);
 

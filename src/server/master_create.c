@@ -20,6 +20,7 @@ typedef struct task_call { /* GetStatus or CreateWorkerSession on its way */
     mr_net_request request; /* first */
     creation *creation;
     int task;
+    int moves; /* of the task, when it was asked */
     bool making, patient, started, cancelled; /* under the creation's lock: a call is cancelled once it is started */
 } task_call;
 
@@ -122,15 +123,26 @@ static void do_all(creation *c, mr_create_actions *a);
 static void ask(creation *c, int task, bool making);
 
 /* A task is asked at once first, for an error that waiting would hide: one with other keys than ours never comes up.  One
- * that is not there is waited for. */
+ * that is not there is waited for.  One that was waited for in one place and came up in another is asked there. */
 static bool asks_again(task_call *q, const mr_status *st)
 {
     creation *c = q->creation;
+    mr_code code = mr_status_code(st);
+    bool moved = code == MR_CANCELLED && mr_fellows_moves(c->session->peers, q->task) != q->moves;
     mr_lock(&c->mu);
-    bool again = mr_status_code(st) == MR_UNAVAILABLE && !q->making && !q->patient && !q->cancelled;
-    q->patient |= again;
+    bool again = ((code == MR_UNAVAILABLE && !q->patient) || moved) && !q->making && !q->cancelled;
+    q->patient |= again && !moved;
     mr_unlock(&c->mu);
     return again;
+}
+
+/* Who moved has lost what was being made there. */
+static mr_status *name_move(task_call *q, mr_status *st)
+{
+    if (mr_status_code(st) != MR_CANCELLED || mr_fellows_moves(q->creation->session->peers, q->task) == q->moves)
+        return st;
+    mr_status_free(st);
+    return mr_error(MR_UNAVAILABLE, "The task was started anew elsewhere");
 }
 
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
@@ -148,6 +160,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     }
     if (!st && !q->making && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
+    st = name_move(q, st);
     if (st)
         mr_status_prepend(st, "From %s:\n", mr_fellows_task(c->session->peers, q->task)->name);
     mr_lock(&c->mu);
@@ -201,6 +214,7 @@ static void ask(creation *c, int task, bool making)
     q->creation = c;
     q->task = task;
     q->making = making;
+    q->moves = mr_fellows_moves(peers, task);
     mr_refs_take(&c->refs);
     mr_fellows_ask(peers, task, &q->request);
     mr_lock(&c->mu);

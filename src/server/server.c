@@ -29,8 +29,11 @@ struct mr_server {
     mr_net_server *own;  /* for calls of this task to itself */
     mr_doors doors;      /* for others */
     char *own_address;
-    char *name; /* "worker/0" */
+    char *name;    /* "worker/0" */
+    char *address; /* to listen at */
     char *target;
+    char *started_target MR_GUARDED_BY(mu); /* with the port that was taken; NULL: as the other one says */
+    mr_naming *naming;                      /* NULL: none */
     mr_mutex mu;
     mr_cond changed;
     server_state state MR_GUARDED_BY(mu);
@@ -47,17 +50,18 @@ static void handle(void *arg, mr_net_call *c)
         mr_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
 }
 
-/* Calls to itself stay inside the process. */
+/* Calls to itself stay inside the process.  The fellows' lock is held. */
 static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
 {
     mr_server *s = p->host->arg;
     const mr_task_address *to = mr_fellows_task(p, task);
     bool own = task == p->self;
+    const char *address = mr_fellows_address_locked(p, task);
     *net = own ? mr_net_loop() : s->net;
     if (*net)
-        return (*net)->connect(*net, own ? s->own_address : to->address, NULL, NULL, out);
+        return (*net)->connect(*net, own ? s->own_address : address, NULL, NULL, out);
     char *name = mr_printf("%s/%d", to->job, to->number);
-    mr_status *st = mr_way_to(to->address, s->name, name, net, out);
+    mr_status *st = mr_way_to(address, s->name, name, net, out);
     mr_free(name);
     return st;
 }
@@ -108,6 +112,88 @@ static mr_status *check_addresses(const mr_cluster *c)
     return st;
 }
 
+/* ---- naming ---- */
+
+static const char *variable(const char *name)
+{
+    const char *v = getenv(name);
+    return v && v[0] ? v : NULL;
+}
+
+static mr_status *naming_options(const mr_server_options *o, mr_naming_options *out)
+{
+    const char *ms = variable("MILLRACE_ZOOKEEPER_TIMEOUT_MS");
+    out->where = o && o->zookeeper ? o->zookeeper : variable("MILLRACE_ZOOKEEPER");
+    out->session_ms = o ? o->zookeeper_ms : 0;
+    if (!out->session_ms && ms && (!mr_sv_to_i64(mr_sv_of(ms), &out->session_ms) || out->session_ms <= 0))
+        return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s': a number of milliseconds is expected", ms);
+    return NULL;
+}
+
+/* A task that nobody can tell where it is would be waited for. */
+static mr_status *check_named(const mr_cluster *c)
+{
+    for (int i = 0; i < c->tasks.n; i++)
+        if (strcmp(c->tasks.p[i].address, MR_ADDRESS_ASKED) == 0)
+            return mr_invalid("%s has no address, and no ZooKeeper tells it: set MILLRACE_ZOOKEEPER", c->tasks.p[i].name);
+    return NULL;
+}
+
+static mr_status *open_naming(mr_server *s, const mr_server_options *o)
+{
+    mr_naming_options with = {.found = mr_fellows_found, .arg = s->host.peers};
+    mr_naming_spec spec;
+    MR_TRY(naming_options(o, &with));
+    if (!with.where || !with.where[0])
+        return check_named(&s->host.peers->cluster);
+    MR_TRY(mr_naming_spec_parse(with.where, &spec));
+    mr_naming_spec_deinit(&spec);
+    MR_TRY((o && o->open_naming ? o->open_naming : mr_naming_zookeeper)(&with, &s->naming));
+    mr_fellows_name_by(s->host.peers, s->naming);
+    return NULL;
+}
+
+static void close_naming(mr_server *s)
+{
+    mr_naming *n = s->naming;
+    s->naming = NULL;
+    if (!n)
+        return;
+    mr_fellows_name_by(s->host.peers, NULL); /* nobody asks it any more */
+    n->close(n);
+}
+
+char *mr_server_place(const char *address, const char *in_cluster)
+{
+    const char *told = address ? address : variable("MILLRACE_ADDRESS");
+    if (told)
+        return mr_strdup(told);
+    return mr_strdup(strcmp(in_cluster, MR_ADDRESS_ASKED) == 0 ? "127.0.0.1:0" : in_cluster);
+}
+
+/* The address with the port that was taken; mr_free. */
+static char *taken_place(const mr_server *s, int port)
+{
+    const char *colon = strrchr(s->address, ':');
+    return colon && strcmp(colon, ":0") == 0 && port > 0 ? mr_printf("%.*s:%d", (int)(colon - s->address), s->address, port)
+                                                         : mr_strdup(s->address);
+}
+
+/* Tells others where this task is, now that it listens. */
+static mr_status *enter(mr_server *s, int port)
+{
+    mr_naming_entry e;
+    char *place = taken_place(s, port);
+    mr_status *st = s->naming ? mr_naming_entry_init(&e, place, s->host.env.devices[0]->incarnation) : NULL;
+    if (!st && s->naming)
+        s->naming->enter(s->naming, s->name, &e);
+    s->started_target = mr_printf("grpc://%s", place);
+    mr_free(place);
+    return st;
+}
+
+/* ---- life ---- */
+
 static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
 {
     mr_session_config config;
@@ -132,8 +218,9 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     s->master = mr_master_new(&s->host, s->timers, session_gc_ns(o));
     s->name = mr_printf("%s/%d", def->job, def->task);
     s->own_address = mr_printf("own %p", (void *)s);
-    s->target = mr_printf("grpc://%s", mr_fellows_task(s->host.peers, self)->address);
-    return NULL;
+    s->address = mr_server_place(o ? o->address : NULL, mr_fellows_task(s->host.peers, self)->address);
+    s->target = mr_printf("grpc://%s", s->address);
+    return open_naming(s, o);
 }
 
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out)
@@ -153,16 +240,16 @@ mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, m
 static mr_status *listen_all(mr_server *s)
 {
     int port;
-    mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s};
+    mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s}, outer = {.address = s->address, .handle = handle, .arg = s};
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
-    const char *address = mr_fellows_task(s->host.peers, s->host.peers->self)->address;
-    if (!s->net)
-        return mr_doors_open(address, s->name, handle, s, &s->doors, &port);
-    mr_net_listen outer = {.address = address, .handle = handle, .arg = s};
-    MR_TRY(s->net->listen(s->net, &outer, &s->doors.servers[0], &port));
-    s->doors.nets[0] = s->net;
-    s->doors.n = 1;
-    return NULL;
+    if (s->net) {
+        MR_TRY(s->net->listen(s->net, &outer, &s->doors.servers[0], &port));
+        s->doors.nets[0] = s->net;
+        s->doors.n = 1;
+    } else {
+        MR_TRY(mr_doors_open(s->address, s->name, handle, s, &s->doors, &port));
+    }
+    return enter(s, port);
 }
 
 mr_status *mr_server_start(mr_server *s)
@@ -181,6 +268,7 @@ mr_status *mr_server_start(mr_server *s)
 static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
+    close_naming(s);
     mr_watch_stop(s->host.peers->watch);
     mr_master_stop(s->master);
     mr_worker_stop(s->worker, why);
@@ -225,7 +313,13 @@ mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_s
     return mr_remote_session_new(mr_net_loop(), s->own_address, g, graph_mu, config, out);
 }
 
-const char *mr_server_target(const mr_server *s) { return s->target; }
+const char *mr_server_target(mr_server *s)
+{
+    mr_lock(&s->mu);
+    const char *target = s->started_target ? s->started_target : s->target;
+    mr_unlock(&s->mu);
+    return target;
+}
 
 void mr_server_free(mr_server *s)
 {
@@ -233,6 +327,7 @@ void mr_server_free(mr_server *s)
         return;
     if (s->master)
         mr_server_stop(s);
+    close_naming(s);
     if (s->hosting)
         mr_host_disconnect(&s->host); /* ends what is still on its way to peers */
     mr_master_free(s->master);
@@ -242,7 +337,9 @@ void mr_server_free(mr_server *s)
     mr_timers_free(s->timers);
     mr_free(s->own_address);
     mr_free(s->name);
+    mr_free(s->address);
     mr_free(s->target);
+    mr_free(s->started_target);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
     mr_free(s);

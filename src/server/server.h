@@ -12,6 +12,7 @@
 
 #include "dist/cluster.h"
 #include "exec/session.h"
+#include "net/naming.h"
 #include "net/net.h"
 
 typedef struct mr_server mr_server;
@@ -20,18 +21,26 @@ typedef struct mr_server_options {
     mr_net *net; /* of all tasks; NULL: gRPC, and shared memory within a host */
     int64_t lost_ms; /* a task that is silent for that long is lost; 0: 7 seconds */
     int64_t session_gc_ms; /* a session that no call has entered for that long is closed; 0: never */
+    const char *zookeeper; /* tells where tasks are: "host:port,host:port/path"; NULL: MILLRACE_ZOOKEEPER; "": the cluster does */
+    int64_t zookeeper_ms;  /* of a session with it; 0: MILLRACE_ZOOKEEPER_TIMEOUT_MS, or 4 seconds */
+    const char *address;   /* of this task, whatever the cluster says; NULL: MILLRACE_ADDRESS */
+    mr_naming_open_fn open_naming; /* in place of ZooKeeper */
 } mr_server_options;
 
 /* INVALID_ARGUMENT when the cluster does not have the task, or has two at one address.  MILLRACE_SESSION_GC_SECONDS stands
- * for session_gc_ms where that is 0. */
+ * for session_gc_ms where that is 0.  FAILED_PRECONDITION when there is to be a ZooKeeper and its client is not installed. */
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out);
+/* Where a task listens: at the address, or else what MILLRACE_ADDRESS says, or else what the cluster says, or else at any port of the
+ * loopback.  mr_free. */
+char *mr_server_place(const char *address, const char *in_cluster);
 /* FAILED_PRECONDITION when it was stopped before. */
 mr_status *mr_server_start(mr_server *s);
 /* Ends sessions and steps, then the listening. */
 mr_status *mr_server_stop(mr_server *s);
 /* Waits until it is stopped. */
 mr_status *mr_server_join(mr_server *s);
-const char *mr_server_target(const mr_server *s);
+/* "grpc://host:port"; where the port is 0, it is known when the server has started. */
+const char *mr_server_target(mr_server *s);
 void mr_server_free(mr_server *s); /* stops it first; NULL is fine */
 
 /* ---- sessions on a cluster (server/remote_session.c) ---- */

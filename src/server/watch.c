@@ -14,6 +14,7 @@
 #define TICK_NS (250 * MS)
 #define ASK_NS_A_TASK (30 * MS) /* so that a hundred tasks do not drown each other in heartbeats */
 #define LONGEST_ASK_NS (2000 * MS)
+#define DOUBT_NS (500 * MS) /* in which a task must answer that the naming service has lost */
 
 const mr_membership_times mr_watch_default = {700 * MS, 3000 * MS, 7000 * MS};
 
@@ -28,6 +29,7 @@ typedef struct beat { /* a heartbeat to one task */
     bool under_way;
     int64_t asked_ns;
     int refused;   /* in a row */
+    int64_t doubted_ns; /* since when; 0: it is not */
     char *trouble; /* how the last one failed, or NULL */
 } beat;
 
@@ -132,6 +134,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         failed_locked(w, b, st, now_ns, &events);
     } else {
         b->refused = 0;
+        b->doubted_ns = 0;
         mr_free(b->trouble);
         b->trouble = NULL;
         mr_membership_heard(&w->members, b->task, incarnation, b->asked_ns, now_ns, &events);
@@ -153,14 +156,39 @@ static void arm_locked(mr_watch *w)
         mr_timers_set(w->host->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
 }
 
+/* Those who were doubted and have not answered since. */
+static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *events) MR_REQUIRES(w->mu);
+static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *events)
+{
+    for (int i = 0; i < w->n; i++) {
+        beat *b = &w->beats[i];
+        if (!b->doubted_ns || now_ns - b->doubted_ns < DOUBT_NS)
+            continue;
+        b->doubted_ns = 0;
+        if (!b->trouble)
+            b->trouble = mr_strdup("the naming service has lost it");
+        mr_membership_gone(&w->members, i, 0, now_ns, events);
+    }
+}
+
+static void slept_locked(mr_watch *w, int64_t now_ns) MR_REQUIRES(w->mu);
+static void slept_locked(mr_watch *w, int64_t now_ns)
+{
+    mr_membership_slept(&w->members, now_ns);
+    for (int i = 0; i < w->n; i++)
+        if (w->beats[i].doubted_ns)
+            w->beats[i].doubted_ns = now_ns;
+}
+
 /* Who is to be asked now, less those who were and have not answered. */
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask) MR_REQUIRES(w->mu);
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask)
 {
     int64_t now_ns = mr_now_ns();
     if (now_ns - w->looked_ns > w->members.times.lost_ns / 2) /* this process was stopped, or its machine */
-        mr_membership_slept(&w->members, now_ns);
+        slept_locked(w, now_ns);
     w->looked_ns = now_ns;
+    judge_doubted_locked(w, now_ns, events);
     w->members.times.ask_ns = MR_MAX(w->ask_ns, MR_MIN(w->n_held * ASK_NS_A_TASK, LONGEST_ASK_NS));
     mr_membership_tick(&w->members, now_ns, events, ask);
     int n = 0;
@@ -224,6 +252,7 @@ void mr_watch_release(mr_watch *w, int task)
     MR_ASSERT(w->beats[task].held > 0);
     if (--w->beats[task].held == 0) {
         w->n_held--;
+        w->beats[task].doubted_ns = 0;
         mr_membership_care(&w->members, task, false, mr_now_ns());
     }
     mr_unlock(&w->mu);
@@ -239,6 +268,37 @@ void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
         mr_membership_heard(&w->members, task, incarnation, -1, mr_now_ns(), &events);
     mr_unlock(&w->mu);
     tell(w, &events);
+}
+
+void mr_watch_named(mr_watch *w, int task, uint64_t incarnation)
+{
+    mr_member_events events = {0};
+    if (!is_watched(w, task))
+        return;
+    mr_lock(&w->mu);
+    beat *b = &w->beats[task];
+    const mr_member *m = &w->members.members[task];
+    b->doubted_ns = 0;
+    if (!w->stopped && m->incarnation != incarnation && !mr_membership_ended(&w->members, task, incarnation)) {
+        b->refused = 0; /* those were of the life before */
+        mr_membership_gone(&w->members, task, 0, mr_now_ns(), &events);
+        w->members.members[task].ask_ns = mr_now_ns(); /* at the next tick */
+    }
+    mr_unlock(&w->mu);
+    tell(w, &events);
+}
+
+void mr_watch_doubt(mr_watch *w, int task)
+{
+    if (!is_watched(w, task))
+        return;
+    mr_lock(&w->mu);
+    beat *b = &w->beats[task];
+    if (b->held && !b->doubted_ns) {
+        b->doubted_ns = mr_now_ns();
+        w->members.members[task].ask_ns = b->doubted_ns; /* at the next tick */
+    }
+    mr_unlock(&w->mu);
 }
 
 /* ---- asking ---- */

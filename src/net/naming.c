@@ -1,0 +1,158 @@
+/* net/naming.c -- what stands under a name, and where a naming service is, as texts.
+ *
+ * This file is in libmillrace-zookeeper.so too. */
+#include "net/naming.h"
+
+#include "base/memory.h"
+
+enum { MAX_SPEC = 1024, MAX_PATH = 512 };
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/* ---- addresses ---- */
+
+/* One way to write each number, from 1 on: port 0 cannot be called. */
+static bool port_ok(mr_sv v)
+{
+    int64_t port = 0;
+    for (size_t i = 0; i < v.n; i++)
+        if (!is_digit(v.p[i]))
+            return false;
+    return v.n > 0 && v.n <= 5 && v.p[0] != '0' && mr_sv_to_i64(v, &port) && port <= 65535;
+}
+
+/* A name or an IPv4 address; or an IPv6 address in brackets, maybe with a zone behind a percent sign. */
+static bool host_ok(mr_sv v)
+{
+    bool six = v.n > 2 && v.p[0] == '[' && v.p[v.n - 1] == ']', ok = v.n > 0 && v.n <= 253;
+    for (size_t i = six; ok && i < v.n - six; i++) {
+        char c = v.p[i];
+        ok = is_digit(c) || is_letter(c) || c == '.' || c == '-' || c == '_' || (six && (c == ':' || c == '%'));
+    }
+    return ok;
+}
+
+/* Splits at the last colon; false when there is none. */
+static bool split(mr_sv address, mr_sv *host, mr_sv *port)
+{
+    size_t at = address.n;
+    while (at > 0 && address.p[at - 1] != ':')
+        at--;
+    if (at == 0)
+        return false;
+    *host = (mr_sv){address.p, at - 1};
+    *port = (mr_sv){address.p + at, address.n - at};
+    return true;
+}
+
+static bool address_ok(mr_sv a)
+{
+    mr_sv host, port;
+    return a.n <= MR_NAMING_MAX_ADDRESS && split(a, &host, &port) && host_ok(host) && port_ok(port);
+}
+
+/* ---- an entry ---- */
+
+mr_status *mr_naming_entry_init(mr_naming_entry *e, const char *address, uint64_t incarnation)
+{
+    *e = (mr_naming_entry){.incarnation = incarnation};
+    if (!address_ok(mr_sv_of(address)))
+        return mr_invalid("'%s' is not host:port, so others cannot be told of it", address);
+    MR_ENSURE(incarnation != 0);
+    memcpy(e->address, address, strlen(address) + 1);
+    return NULL;
+}
+
+void mr_naming_encode(const mr_naming_entry *e, mr_str *out)
+{
+    mr_str_printf(out, "%s %016llx", e->address, (unsigned long long)e->incarnation);
+}
+
+static bool read_hex(mr_sv v, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < v.n; i++) {
+        char c = v.p[i];
+        int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return false;
+        *out = *out << 4 | (uint64_t)digit;
+    }
+    return v.n == 16 && *out != 0;
+}
+
+bool mr_naming_decode(mr_sv value, mr_naming_entry *out)
+{
+    mr_sv rest = value, address;
+    *out = (mr_naming_entry){0};
+    if (value.n > MR_NAMING_MAX_VALUE || !mr_sv_cut(&rest, ' ', &address) || !rest.p || !address_ok(address) ||
+        !read_hex(rest, &out->incarnation)) {
+        *out = (mr_naming_entry){0};
+        return false;
+    }
+    memcpy(out->address, address.p, address.n);
+    return true;
+}
+
+/* ---- where the service is ---- */
+
+/* ZooKeeper's default port where none is given. */
+static bool add_server(mr_sv server, mr_str *out)
+{
+    mr_sv host = server, port = MR_SV("2181");
+    bool bare = server.n > 0 && server.p[server.n - 1] == ']'; /* colons, but no port */
+    if (!bare)
+        split(server, &host, &port);
+    if (!host_ok(host) || !port_ok(port))
+        return false;
+    mr_str_printf(out, "%s%.*s:%.*s", out->n ? "," : "", MR_SV_ARG(host), MR_SV_ARG(port));
+    return true;
+}
+
+/* Segments of letters, digits, dots, dashes and underscores; "." and ".." are none. */
+static bool path_ok(mr_sv path)
+{
+    size_t dots = 0, from = 0;
+    bool ok = path.n >= 2 && path.n <= MAX_PATH && path.p[0] == '/';
+    for (size_t i = 1; ok && i <= path.n; i++) {
+        char c = i < path.n ? path.p[i] : '/';
+        if (c == '/') {
+            size_t n = i - from - 1;
+            ok = n > 0 && !(n <= 2 && dots == n);
+            from = i;
+            dots = 0;
+        } else {
+            dots += c == '.';
+            ok = is_digit(c) || is_letter(c) || c == '.' || c == '-' || c == '_';
+        }
+    }
+    return ok;
+}
+
+mr_status *mr_naming_spec_parse(const char *text, mr_naming_spec *out)
+{
+    mr_sv all = mr_sv_of(text), path = MR_SV("/millrace"), servers = all, rest, server;
+    mr_str list = {0};
+    const char *slash = strchr(text, '/');
+    *out = (mr_naming_spec){0};
+    if (slash) {
+        servers.n = (size_t)(slash - text);
+        path = (mr_sv){slash, all.n - servers.n};
+    }
+    rest = servers;
+    bool ok = all.n <= MAX_SPEC && path_ok(path);
+    while (ok && mr_sv_cut(&rest, ',', &server))
+        ok = add_server(server, &list);
+    if (ok && list.n)
+        *out = (mr_naming_spec){mr_str_take(&list), mr_strndup(path.p, path.n)};
+    mr_str_deinit(&list);
+    return out->servers ? NULL : mr_invalid("'%.100s' is not where a ZooKeeper is: host:port,host:port/path is expected", text);
+}
+
+void mr_naming_spec_deinit(mr_naming_spec *s)
+{
+    mr_free(s->servers);
+    mr_free(s->path);
+    *s = (mr_naming_spec){0};
+}

@@ -1,0 +1,87 @@
+/* net/naming.h -- where the tasks of a cluster are, told by each and watched by the others.
+ *
+ * A cluster whose addresses are not known beforehand has a naming service: each task enters its address under its name
+ * ("ps/0"), and leaves with its process; who wants to reach a task watches its name.  ZooKeeper is one
+ * (net/zookeeper/, in libmillrace-zookeeper.so, opened when it is first wanted); tests have one of their own.
+ *
+ * What stands under a name is one line, `host:port incarnation`, the latter as 16 hexadecimal digits: another incarnation is
+ * another process, even at the same address.  Anybody may have written it, so it is read strictly.  It says where a task is, not
+ * who is there: that is what keys are for. */
+#ifndef MR_NET_NAMING_H
+#define MR_NET_NAMING_H
+
+#include "base/log.h"
+#include "base/str.h"
+
+/* ---- an entry ---- */
+
+enum { MR_NAMING_MAX_ADDRESS = 261, MR_NAMING_MAX_VALUE = 300 };
+
+typedef struct mr_naming_entry {
+    char address[MR_NAMING_MAX_ADDRESS + 1]; /* "host:port" */
+    uint64_t incarnation;                    /* never 0 */
+} mr_naming_entry;
+
+/* INVALID_ARGUMENT when an address is none that others can call, or is too long. */
+mr_status *mr_naming_entry_init(mr_naming_entry *e, const char *address, uint64_t incarnation);
+void mr_naming_encode(const mr_naming_entry *e, mr_str *out);
+/* False for anything but what encode writes. */
+bool mr_naming_decode(mr_sv value, mr_naming_entry *out);
+
+/* ---- where the service is ---- */
+
+typedef struct mr_naming_spec { /* "host:port,host:port/path" taken apart */
+    char *servers;              /* "host:port,host:port", the port 2181 where none was given */
+    char *path;                 /* "/millrace" where none was given */
+} mr_naming_spec;
+mr_status *mr_naming_spec_parse(const char *text, mr_naming_spec *out);
+void mr_naming_spec_deinit(mr_naming_spec *s);
+
+/* ---- a service ---- */
+
+typedef struct mr_naming mr_naming;
+
+typedef struct mr_naming_options {
+    const char *where;  /* the text of a mr_naming_spec */
+    int64_t session_ms; /* an entry outlives its process by that long; 0: 4 seconds */
+    /* What stands under a watched name, as often as it changes; value.p is NULL when nothing does.  From the service's own
+     * thread, without its locks.  It must not wait for that thread, and must not keep the value. */
+    void (*found)(void *arg, int task, mr_sv value);
+    void *arg;
+} mr_naming_options;
+
+struct mr_naming {
+    /* This process is the task of that name, from now on, whatever stands there.  Returns at once; what goes wrong is tried
+     * again and logged.  When another process enters later under that name, it is the task.  At most once. */
+    void (*enter)(mr_naming *n, const char *name, const mr_naming_entry *e);
+    /* found will be called for this name, with this number.  Returns at once. */
+    void (*watch)(mr_naming *n, const char *name, int task);
+    /* Takes the entry out, and frees; found is not called any more.  Not from a callback. */
+    void (*close)(mr_naming *n);
+};
+
+typedef mr_status *(*mr_naming_open_fn)(const mr_naming_options *o, mr_naming **out);
+
+/* Never waits for the service: it may come up later, and go, and come back.  FAILED_PRECONDITION naming what to install when
+ * libmillrace-zookeeper.so (beside this library, or MILLRACE_ZOOKEEPER_LIB) cannot be opened. */
+mr_status *mr_naming_zookeeper(const mr_naming_options *o, mr_naming **out);
+
+/* ---- what libmillrace-zookeeper.so and the rest of the library know of each other: as net/library.h ---- */
+
+#define MR_NAMING_LIBRARY_ABI 1
+
+typedef struct mr_naming_host {
+    int abi;
+    mr_log_fn log;
+    bool has_zookeeper; /* the process uses ZooKeeper itself: its settings are not ours to change */
+} mr_naming_host;
+
+typedef struct mr_naming_library {
+    int abi;
+    mr_naming_open_fn open;
+} mr_naming_library;
+
+#define MR_NAMING_LIBRARY_SYMBOL "mr_naming_library_get"
+typedef const mr_naming_library *(*mr_naming_library_fn)(const mr_naming_host *host);
+
+#endif

@@ -1,0 +1,65 @@
+/* net/naming_book.c -- what a task knows of where the others are. */
+#include "net/naming_book.h"
+
+#include "base/memory.h"
+
+void mr_book_init(mr_book *b, int n) { *b = (mr_book){.n = n, .tasks = mr_new_array(mr_book_task, n + 1)}; }
+
+void mr_book_deinit(mr_book *b)
+{
+    mr_free(b->tasks);
+    *b = (mr_book){0};
+}
+
+void mr_book_expect(mr_book *b, int task, const char *address)
+{
+    MR_ASSERT(task >= 0 && task < b->n && !b->tasks[task].told);
+    mr_naming_entry e;
+    mr_status *st = mr_naming_entry_init(&e, address, 1); /* refuses port 0 */
+    e.incarnation = 0;
+    if (!st)
+        b->tasks[task].entry = e;
+    mr_status_free(st);
+}
+
+const char *mr_book_address(const mr_book *b, int task)
+{
+    MR_ASSERT(task >= 0 && task < b->n);
+    return b->tasks[task].entry.address[0] ? b->tasks[task].entry.address : NULL;
+}
+
+static mr_book_news leave(mr_book_task *t)
+{
+    bool first = !t->told, was_there = t->there;
+    t->told = true;
+    t->there = t->bad = false;
+    if (t->entry.address[0])
+        return was_there ? MR_BOOK_LEFT : MR_BOOK_NOTHING;
+    return first || was_there ? MR_BOOK_ABSENT : MR_BOOK_NOTHING;
+}
+
+/* The first process at the address that the spec has told is no other one. */
+static bool is_same(const mr_naming_entry *have, const mr_naming_entry *now)
+{
+    return strcmp(have->address, now->address) == 0 && (have->incarnation == now->incarnation || have->incarnation == 0);
+}
+
+mr_book_news mr_book_found(mr_book *b, int task, mr_sv value)
+{
+    MR_ASSERT(task >= 0 && task < b->n);
+    mr_book_task *t = &b->tasks[task];
+    mr_naming_entry now;
+    if (!value.p)
+        return leave(t);
+    if (!mr_naming_decode(value, &now)) {
+        bool known = t->bad;
+        t->told = t->bad = true;
+        return known ? MR_BOOK_NOTHING : MR_BOOK_BAD;
+    }
+    bool had = t->entry.address[0] != 0, same = had && is_same(&t->entry, &now), was_there = t->there;
+    t->told = t->there = true;
+    t->bad = false;
+    t->moves += had && !same;
+    t->entry = now;
+    return had && !same ? MR_BOOK_MOVED : was_there ? MR_BOOK_NOTHING : MR_BOOK_FOUND;
+}

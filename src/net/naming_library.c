@@ -1,0 +1,61 @@
+/* net/naming_library.c -- opens libmillrace-zookeeper.so. */
+#include <dlfcn.h>
+#include <link.h>
+
+#include "base/memory.h"
+#include "base/thread.h"
+#include "net/beside.h"
+#include "net/naming.h"
+
+#define FILE_NAME "libmillrace-zookeeper.so"
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+static const mr_naming_library *opened MR_GUARDED_BY(mu);
+
+static void pass_on(void *arg, mr_log_level level, const char *file, int line, const char *text)
+{
+    (void)arg;
+    mr_log_at(level, file, line, "%s", text);
+}
+
+static int is_zookeeper(struct dl_phdr_info *info, size_t n, void *arg)
+{
+    (void)n, (void)arg;
+    return strstr(info->dlpi_name, "/libzookeeper_") != NULL;
+}
+
+static mr_status *open_at(const char *path)
+{
+    static mr_naming_host host = {.abi = MR_NAMING_LIBRARY_ABI, .log = pass_on};
+    host.has_zookeeper = dl_iterate_phdr(is_zookeeper, NULL) != 0;
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "ZooKeeper's client is not there: %s.  It needs " FILE_NAME
+                        " (MILLRACE_ZOOKEEPER_LIB says where) and the package libzookeeper-mt2",
+                        dlerror());
+    mr_naming_library_fn get = (mr_naming_library_fn)(uintptr_t)dlsym(lib, MR_NAMING_LIBRARY_SYMBOL);
+    const mr_naming_library *l = get ? get(&host) : NULL;
+    if (!l || l->abi != MR_NAMING_LIBRARY_ABI) {
+        dlclose(lib);
+        return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
+    }
+    opened = l; /* for good: it has threads */
+    return NULL;
+}
+
+mr_status *mr_naming_zookeeper(const mr_naming_options *o, mr_naming **out)
+{
+    mr_status *st = NULL;
+    mr_lock(&mu);
+    if (!opened) {
+        mr_str path = {0};
+        mr_find_beside(FILE_NAME, "MILLRACE_ZOOKEEPER_LIB", &path);
+        st = open_at(mr_str_z(&path));
+        mr_str_deinit(&path);
+    }
+    const mr_naming_library *l = opened;
+    mr_unlock(&mu);
+    *out = NULL;
+    return st ? st : l->open(o, out);
+}

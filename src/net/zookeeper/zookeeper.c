@@ -1,0 +1,453 @@
+/* net/zookeeper/zookeeper.c -- naming through ZooKeeper.
+ *
+ * One thread does everything that asks the server, one question at a time, with the calls of ZooKeeper's client that wait.
+ * What the client's own threads tell (the session's state, a node that has changed) only marks what is to be looked at and wakes
+ * that thread.  So there is no order of callbacks to think of: whatever is marked is read anew, and what is read is the truth.
+ * A question that fails leaves its mark, and is asked again when the connection is back, or a little later.
+ *
+ * Sessions end in two ways.  The server may declare one dead: its nodes are gone, and it is of no use; a new one is begun,
+ * in which the task enters again and everything is looked at anew.  Or the connection breaks and comes back in time:
+ * then nodes and watches are still there, and all is looked at once more all the same.
+ *
+ * Who enters for the first time in its life takes the place of whatever stands there: a task that was started again does not
+ * wait for the session of its former life to die.  Who enters again, after its session died, gives way to another
+ * process that has come meanwhile.
+ *
+ * Locks: mu guards what both sides touch, and is held for a few instructions, never around calls to others. */
+#define THREADED /* the calls that wait */
+#include "net/zookeeper/zookeeper.h"
+
+#include <errno.h>
+#include <zookeeper/zookeeper.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "base/vec.h"
+
+#define MS INT64_C(1000000)
+#define RETRY_NS (300 * MS)      /* after a question that failed */
+#define COMPLAIN_NS (10000 * MS) /* without a server */
+
+enum { DEFAULT_SESSION_MS = 4000, SHORTEST_SESSION_MS = 100, LONGEST_SESSION_MS = 3600000, ENTER_TRIES = 20 };
+
+typedef struct zk zk;
+
+typedef struct node { /* one that is looked at */
+    zk *z;
+    char *path;
+    int task;      /* -1: this process's own */
+    bool marked;   /* mu: to be looked at */
+    bool told;     /* the thread's: found was called */
+    bool is_there; /* with something; the last time */
+    mr_str value;  /* that */
+} node;
+
+struct zk {
+    mr_naming naming; /* first */
+    mr_naming_spec spec;
+    int session_ms;
+    mr_naming_options o;
+    mr_thread thread;
+    mr_mutex mu;
+    mr_cond changed;
+    bool closing MR_GUARDED_BY(mu);
+    bool connected MR_GUARDED_BY(mu);
+    bool expired MR_GUARDED_BY(mu); /* the session is of no use any more */
+    MR_VEC(node *) nodes MR_GUARDED_BY(mu); /* which stay until the end */
+    node *own MR_GUARDED_BY(mu);            /* NULL: this process has not entered */
+    mr_naming_entry entry;                  /* written before own */
+    /* The thread's: */
+    zhandle_t *handle;
+    bool entered;  /* once in this life */
+    bool replaced; /* another process is the task now */
+    char *trouble; /* the last one that was logged */
+    int64_t alone_ns; /* since when there is no connection; 0: there is one */
+    bool complained;
+};
+
+/* ---- what the client's threads tell ---- */
+
+static void mark_all_locked(zk *z) MR_REQUIRES(z->mu);
+static void mark_all_locked(zk *z)
+{
+    for (int i = 0; i < z->nodes.n; i++)
+        z->nodes.p[i]->marked = true;
+    if (z->own)
+        z->own->marked = true;
+}
+
+static void session_changed(zhandle_t *h, int type, int state, const char *path, void *context)
+{
+    zk *z = context;
+    (void)h, (void)path;
+    if (type != ZOO_SESSION_EVENT)
+        return;
+    mr_lock(&z->mu);
+    z->connected = state == ZOO_CONNECTED_STATE;
+    z->expired |= state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
+    if (z->connected)
+        mark_all_locked(z);
+    mr_cond_signal(&z->changed);
+    mr_unlock(&z->mu);
+}
+
+/* Watchers hear of the session too; that is session_changed's. */
+static void node_changed(zhandle_t *h, int type, int state, const char *path, void *context)
+{
+    node *n = context;
+    (void)h, (void)state, (void)path;
+    if (type == ZOO_SESSION_EVENT)
+        return;
+    mr_lock(&n->z->mu);
+    n->marked = true;
+    mr_cond_signal(&n->z->changed);
+    mr_unlock(&n->z->mu);
+}
+
+/* Where the process had set a level for itself, before we came. */
+static void client_says(const char *message) { mr_info("ZooKeeper's client: %s", message); }
+
+/* ---- the thread: troubles ---- */
+
+/* Each of them once, until another one comes. */
+static void complain(zk *z, const char *what, const char *path, int rc)
+{
+    char *text = mr_printf("ZooKeeper at %s: cannot %s %s: %s", z->spec.servers, what, path, zerror(rc));
+    if (!z->trouble || strcmp(z->trouble, text) != 0)
+        mr_warn("%s", text);
+    mr_free(z->trouble);
+    z->trouble = text;
+}
+
+/* Whether a question failed because of the connection or the session, of which more will be heard. */
+static bool is_passing(int rc)
+{
+    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED || rc == ZINVALIDSTATE || rc == ZSESSIONMOVED ||
+           rc == ZCLOSING;
+}
+
+static void look_at_connection(zk *z, bool connected, int64_t now_ns)
+{
+    if (connected) {
+        if (z->complained)
+            mr_info("ZooKeeper at %s is there again", z->spec.servers);
+        z->alone_ns = 0;
+        z->complained = false;
+    } else if (!z->alone_ns) {
+        z->alone_ns = now_ns;
+    } else if (!z->complained && now_ns - z->alone_ns >= COMPLAIN_NS) {
+        mr_warn("ZooKeeper at %s cannot be reached for %.0f s: this task goes on with the addresses it knows", z->spec.servers,
+                (double)(now_ns - z->alone_ns) / 1e9);
+        z->complained = true;
+    }
+}
+
+/* ---- the thread: looking ---- */
+
+/* ZOK, or why not; *there tells whether there is a node, and the value is then in out.  What is longer than any entry is cut,
+ * and no entry then. */
+static int read_node(node *n, bool *there, struct Stat *stat, mr_str *out)
+{
+    zhandle_t *h = n->z->handle;
+    for (;;) { /* until both questions have the same answer */
+        char buf[MR_NAMING_MAX_VALUE + 1];
+        int len = sizeof buf;
+        int rc = zoo_wget(h, n->path, node_changed, n, buf, &len, stat);
+        *there = rc == ZOK;
+        mr_str_clear(out);
+        if (rc == ZOK && len > 0)
+            mr_str_append(out, buf, (size_t)MR_MIN(len, (int)sizeof buf));
+        if (rc != ZNONODE)
+            return rc;
+        rc = zoo_wexists(h, n->path, node_changed, n, stat); /* only this one watches what is not there */
+        if (rc != ZOK)
+            return rc == ZNONODE ? ZOK : rc;
+    }
+}
+
+/* Whether it was answered. */
+static bool look(zk *z, node *n)
+{
+    struct Stat stat;
+    mr_str value = {0};
+    bool there;
+    int rc = read_node(n, &there, &stat, &value);
+    bool news = rc == ZOK && (!n->told || there != n->is_there || !mr_sv_eq(mr_str_view(&value), mr_str_view(&n->value)));
+    if (rc != ZOK && !is_passing(rc))
+        complain(z, "read", n->path, rc);
+    if (news) {
+        mr_str_deinit(&n->value);
+        n->value = value;
+        n->told = true;
+        n->is_there = there;
+        z->o.found(z->o.arg, n->task, there ? mr_str_view(&n->value) : (mr_sv){NULL, 0});
+    } else {
+        mr_str_deinit(&value);
+    }
+    return rc == ZOK;
+}
+
+/* ---- the thread: entering ---- */
+
+/* Servers before 3.5 have no containers. */
+static int make_folder(zk *z, const char *path)
+{
+    int rc = zoo_create(z->handle, path, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER, NULL, 0);
+    if (rc == ZUNIMPLEMENTED || rc == ZBADARGUMENTS)
+        rc = zoo_create(z->handle, path, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0);
+    return rc == ZNODEEXISTS ? ZOK : rc;
+}
+
+/* All above a node, from the top. */
+static int make_folders(zk *z, const char *path)
+{
+    char *copy = mr_strdup(path);
+    int rc = ZOK;
+    for (char *p = strchr(copy + 1, '/'); p && rc == ZOK; p = strchr(p + 1, '/')) {
+        *p = 0;
+        rc = make_folder(z, copy);
+        *p = '/';
+    }
+    mr_free(copy);
+    return rc;
+}
+
+/* Something stands where this process wants to enter: ZOK when it has given way, or may stay. */
+static int make_room(zk *z, node *own, bool *mine)
+{
+    struct Stat stat;
+    mr_str value = {0};
+    mr_naming_entry e;
+    bool there;
+    int rc = read_node(own, &there, &stat, &value);
+    bool readable = rc == ZOK && there && mr_naming_decode(mr_str_view(&value), &e);
+    bool ours = readable && e.incarnation == z->entry.incarnation;
+    mr_str_deinit(&value);
+    *mine = ours && stat.ephemeralOwner == zoo_client_id(z->handle)->client_id;
+    z->entered |= *mine;
+    if (rc != ZOK || !there || *mine)
+        return rc;
+    if (readable && !ours && z->entered) {
+        mr_warn("%s is at %s now: another process has entered for it, and this one at %s is not found any more", own->path, e.address,
+                z->entry.address);
+        z->replaced = true;
+        return ZOK;
+    }
+    rc = zoo_delete(z->handle, own->path, stat.version); /* of a former life, or of a session of ours that is dead */
+    return rc == ZNONODE || rc == ZBADVERSION ? ZOK : rc;
+}
+
+/* ZOK when this process's entry stands there, in this session; or when it is not to any more. */
+static int try_to_enter(zk *z, node *own, mr_sv value)
+{
+    int rc = ZOK;
+    for (int i = 0; i < ENTER_TRIES; i++) {
+        bool mine;
+        rc = make_room(z, own, &mine);
+        if (rc != ZOK || mine || z->replaced)
+            return rc;
+        rc = zoo_create(z->handle, own->path, value.p, (int)value.n, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
+        if (rc == ZNONODE)
+            rc = make_folders(z, own->path);
+        else if (rc == ZOK)
+            z->entered = true;
+        if (rc != ZOK && rc != ZNODEEXISTS)
+            return rc;
+    }
+    return rc; /* two that were started as the same task at the same time: the other one may have it */
+}
+
+/* Whether it is done. */
+static bool enter(zk *z, node *own)
+{
+    mr_str value = {0};
+    if (z->replaced)
+        return true;
+    mr_naming_encode(&z->entry, &value);
+    int rc = try_to_enter(z, own, mr_str_view(&value));
+    mr_str_deinit(&value);
+    if (rc != ZOK && !is_passing(rc))
+        complain(z, "enter as", own->path, rc);
+    return rc == ZOK;
+}
+
+/* ---- the thread ---- */
+
+/* A session, or the one after it. */
+static void begin_session(zk *z)
+{
+    if (z->handle)
+        zookeeper_close(z->handle);
+    mr_lock(&z->mu);
+    z->expired = z->connected = false;
+    mr_unlock(&z->mu);
+    z->handle = zookeeper_init2(z->spec.servers, session_changed, z->session_ms, NULL, z, 0, client_says);
+    if (!z->handle)
+        complain(z, "find", "a server by this name", errno == EINVAL ? ZBADARGUMENTS : ZSYSTEMERROR);
+}
+
+/* The next node that is marked, its mark taken; NULL: there is none. */
+static node *take_marked(zk *z)
+{
+    node *n = NULL;
+    mr_lock(&z->mu);
+    bool able = z->connected && !z->expired && !z->closing;
+    if (able && z->own && z->own->marked)
+        n = z->own;
+    for (int i = 0; able && !n && i < z->nodes.n; i++)
+        if (z->nodes.p[i]->marked)
+            n = z->nodes.p[i];
+    if (n)
+        n->marked = false;
+    mr_unlock(&z->mu);
+    return n;
+}
+
+/* Looks at all that is marked; false: something is to be tried again. */
+static bool look_at_all(zk *z)
+{
+    for (node *n; (n = take_marked(z));) {
+        if (n->task < 0 ? enter(z, n) : look(z, n))
+            continue;
+        mr_lock(&z->mu);
+        n->marked = true;
+        mr_unlock(&z->mu);
+        return false;
+    }
+    return true;
+}
+
+static bool has_work_locked(const zk *z) MR_REQUIRES(z->mu);
+static bool has_work_locked(const zk *z)
+{
+    bool marked = z->own && z->own->marked;
+    for (int i = 0; !marked && i < z->nodes.n; i++)
+        marked = z->nodes.p[i]->marked;
+    return z->closing || z->expired || (z->connected && marked);
+}
+
+/* Until there is something to do, or it is time to look again; false: it is time to go. */
+static bool wait_for_work(zk *z, int64_t until_ns, bool *expired, bool *connected)
+{
+    mr_lock(&z->mu);
+    while (!has_work_locked(z) && mr_cond_wait_until(&z->changed, &z->mu, until_ns))
+        ;
+    *expired = z->expired;
+    *connected = z->connected;
+    bool go = !z->closing;
+    mr_unlock(&z->mu);
+    return go;
+}
+
+/* Rests after a failure, whatever else is to be done. */
+static void rest(zk *z)
+{
+    int64_t until_ns = mr_now_ns() + RETRY_NS;
+    mr_lock(&z->mu);
+    while (!z->closing && mr_cond_wait_until(&z->changed, &z->mu, until_ns))
+        ;
+    mr_unlock(&z->mu);
+}
+
+static void run(void *arg)
+{
+    zk *z = arg;
+    bool expired = true, connected;
+    do {
+        if (expired || !z->handle)
+            begin_session(z);
+        if (!z->handle || !look_at_all(z))
+            rest(z);
+        mr_lock(&z->mu);
+        connected = z->connected;
+        mr_unlock(&z->mu);
+        look_at_connection(z, connected, mr_now_ns());
+    } while (wait_for_work(z, mr_now_ns() + 1000 * MS, &expired, &connected));
+    if (z->handle)
+        zookeeper_close(z->handle); /* and with its session this process's node */
+}
+
+/* ---- the service ---- */
+
+static node *node_new(zk *z, const char *name, int task)
+{
+    node *n = mr_new(node);
+    *n = (node){.z = z, .path = mr_printf("%s/%s", z->spec.path, name), .task = task, .marked = true};
+    return n;
+}
+
+static void node_free(node *n)
+{
+    if (!n)
+        return;
+    mr_free(n->path);
+    mr_str_deinit(&n->value);
+    mr_free(n);
+}
+
+static void zk_enter(mr_naming *naming, const char *name, const mr_naming_entry *e)
+{
+    zk *z = (zk *)naming;
+    node *n = node_new(z, name, -1);
+    mr_lock(&z->mu);
+    MR_ASSERT(!z->own);
+    z->entry = *e;
+    z->own = n;
+    mr_cond_signal(&z->changed);
+    mr_unlock(&z->mu);
+}
+
+static void zk_watch(mr_naming *naming, const char *name, int task)
+{
+    zk *z = (zk *)naming;
+    node *n = node_new(z, name, task);
+    MR_ASSERT(task >= 0);
+    mr_lock(&z->mu);
+    mr_vec_push(&z->nodes, n);
+    mr_cond_signal(&z->changed);
+    mr_unlock(&z->mu);
+}
+
+static void zk_free(zk *z)
+{
+    for (int i = 0; i < z->nodes.n; i++)
+        node_free(z->nodes.p[i]);
+    mr_vec_deinit(&z->nodes);
+    node_free(z->own);
+    mr_naming_spec_deinit(&z->spec);
+    mr_free(z->trouble);
+    mr_cond_deinit(&z->changed);
+    mr_mutex_deinit(&z->mu);
+    mr_free(z);
+}
+
+static void zk_close(mr_naming *naming)
+{
+    zk *z = (zk *)naming;
+    mr_lock(&z->mu);
+    z->closing = true;
+    mr_cond_signal(&z->changed);
+    mr_unlock(&z->mu);
+    mr_thread_join(&z->thread);
+    zk_free(z);
+}
+
+mr_status *mr_zookeeper_open(const mr_naming_options *o, mr_naming **out)
+{
+    zk *z = mr_new(zk);
+    mr_mutex_init(&z->mu);
+    mr_cond_init(&z->changed);
+    z->naming = (mr_naming){zk_enter, zk_watch, zk_close};
+    z->o = *o;
+    z->session_ms = o->session_ms ? (int)MR_MAX(SHORTEST_SESSION_MS, MR_MIN(o->session_ms, LONGEST_SESSION_MS)) : DEFAULT_SESSION_MS;
+    mr_status *st = mr_naming_spec_parse(o->where, &z->spec);
+    int err = st ? 0 : mr_thread_start(&z->thread, "zookeeper", run, z);
+    if (err)
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "no thread for ZooKeeper: %s", strerror(err));
+    if (st)
+        zk_free(z);
+    else
+        *out = &z->naming;
+    return st;
+}
