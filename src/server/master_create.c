@@ -128,7 +128,7 @@ static bool asks_again(task_call *q, const mr_status *st)
 {
     creation *c = q->creation;
     mr_code code = mr_status_code(st);
-    bool moved = code == MR_CANCELLED && mr_fellows_moves(c->session->peers, q->task) != q->moves;
+    bool moved = (code == MR_CANCELLED || code == MR_UNAVAILABLE) && mr_fellows_moves(c->session->peers, q->task) != q->moves;
     mr_lock(&c->mu);
     bool again = ((code == MR_UNAVAILABLE && !q->patient) || moved) && !q->making && !q->cancelled;
     q->patient |= again && !moved;

@@ -273,16 +273,17 @@ void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
 void mr_watch_named(mr_watch *w, int task, uint64_t incarnation)
 {
     mr_member_events events = {0};
+    int64_t now_ns = mr_now_ns();
     if (!is_watched(w, task))
         return;
     mr_lock(&w->mu);
     beat *b = &w->beats[task];
-    const mr_member *m = &w->members.members[task];
+    mr_member *m = &w->members.members[task];
     b->doubted_ns = 0;
     if (!w->stopped && m->incarnation != incarnation && !mr_membership_ended(&w->members, task, incarnation)) {
         b->refused = 0; /* those were of the life before */
-        mr_membership_gone(&w->members, task, 0, mr_now_ns(), &events);
-        w->members.members[task].ask_ns = mr_now_ns(); /* at the next tick */
+        mr_membership_heard(&w->members, task, incarnation, now_ns, now_ns, &events);
+        m->ask_ns = now_ns; /* at the next tick */
     }
     mr_unlock(&w->mu);
     tell(w, &events);

@@ -23,7 +23,7 @@ void mr_watch_release(mr_watch *w, int task);
 /* A call of a task tells which life of it this is. */
 void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation);
 
-/* The naming service says which life of a task is there now; another one has ended, unless this is the earlier one. */
+/* The naming service says which life of a task is there now: as good as its own word, unless it is an earlier one. */
 void mr_watch_named(mr_watch *w, int task, uint64_t incarnation);
 /* The naming service has lost a task.  Either can be cut off from it: the task is lost too unless it answers soon. */
 void mr_watch_doubt(mr_watch *w, int task);
