@@ -15,13 +15,14 @@
 #include "cli/plan.h"
 #include "cli/secrets.h"
 #include "cli/warden.h"
+#include "exec/device_sim.h"
 #include "server/server.h"
 #include "server/ways.h"
 
 static mr_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
 static bool quiet, no_tls, no_table, bare_chief, stay;
-static const char *remote, *env_names;
+static const char *remote, *env_names, *simulated;
 
 static const mr_option options[] = {
     {"ps", MR_OPT_INT, &want.n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
@@ -31,6 +32,7 @@ static const mr_option options[] = {
     {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
     {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
     {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "simulated devices of tasks: worker/GPU:0=speed=2e11;worker:1/GPU:0=..."},
     MR_CLUSTER_OPTIONS(want.cluster),
     {"local", MR_OPT_FLAG, &want.local, NULL, "all on this machine, whatever mpirun, Slurm or TF_CONFIG say"},
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
@@ -73,7 +75,7 @@ static char **environment(const job *j, int i)
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
     bool here = !j->plan.hosts || !j->plan.hosts[i];
     mr_str config = {0};
-    char **env = mr_new_array(char *, 10);
+    char **env = mr_new_array(char *, 11);
     int n = 0;
     mr_str_appendz(&config, "TF_CONFIG=");
     mr_server_def_to_json(&j->plan.cluster, t->job, t->number, &config);
@@ -93,7 +95,25 @@ static char **environment(const job *j, int i)
         env[n++] = mr_printf("MILLRACE_ZOOKEEPER_TIMEOUT_MS=%lld", (long long)want.cluster.zookeeper_ms);
     if (j->plan.only < 0)
         env[n++] = mr_strdup("MILLRACE_ADDRESS="); /* that of one task */
+    if (simulated) {
+        mr_str devices = {0};
+        mr_status_free(mr_device_sims_of_task(mr_sv_of(simulated), t->job, t->number, &devices)); /* checked before */
+        env[n++] = mr_printf("MILLRACE_SIMULATE=%s", mr_str_z(&devices));
+        mr_str_deinit(&devices);
+    }
     return env;
+}
+
+static mr_status *check_simulated(const job *j)
+{
+    mr_status *st = NULL;
+    for (int i = 0; simulated && !st && i < j->plan.cluster.tasks.n; i++) {
+        mr_str devices = {0};
+        const mr_task_address *t = &j->plan.cluster.tasks.p[i];
+        st = mr_status_prepend(mr_device_sims_of_task(mr_sv_of(simulated), t->job, t->number, &devices), "--simulate: ");
+        mr_str_deinit(&devices);
+    }
+    return st;
 }
 
 static void free_words(char **words)
@@ -251,6 +271,7 @@ static mr_status *check_door(const char *in_cluster)
 static mr_status *prepare(job *j)
 {
     int n = j->plan.cluster.tasks.n, only = j->plan.only;
+    MR_TRY(check_simulated(j));
     MR_TRY(mr_secrets_folder(&j->folder));
     if (only < 0)
         MR_TRY(mr_secrets_make(&j->plan.cluster, j->folder, !no_tls));

@@ -6,16 +6,20 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/cluster_args.h"
+#include "exec/device_sim.h"
 #include "server/server.h"
 
 static mr_cluster_args want = MR_CLUSTER_ARGS;
 static const char *address;
+
+static const char *simulated;
 
 static const mr_option options[] = {
     MR_CLUSTER_OPTIONS(want),
     {"ps", MR_OPT_INT, &want.n_ps, "N", "with --zookeeper, in place of addresses: tasks of the job ps (default 1)"},
     {"workers", MR_OPT_INT, &want.n_workers, "N", "the same of the job worker (default 1)"},
     {"address", MR_OPT_STRING, &address, "HOST:PORT", "where this task is, whatever the cluster says; port 0: any"},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "with simulated devices: GPU:0=speed=2e11,memory=4G;... (docs/devices.md)"},
     {0},
 };
 
@@ -52,8 +56,15 @@ static mr_status *serve(int n, char **args)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
-    mr_server_options o = {.zookeeper = want.zookeeper, .zookeeper_ms = want.zookeeper_ms, .address = address};
-    mr_status *st = mr_server_new(&d, &o, &s);
+    mr_device_sims sims = {0};
+    mr_server_options o = {.zookeeper = want.zookeeper,
+                           .zookeeper_ms = want.zookeeper_ms,
+                           .address = address,
+                           .simulated = simulated ? &sims : NULL};
+    mr_status *st = simulated ? mr_device_sims_parse(&sims, mr_sv_of(simulated)) : NULL;
+    if (!st)
+        st = mr_server_new(&d, &o, &s);
+    mr_device_sims_deinit(&sims);
     if (!st)
         st = mr_server_start(s);
     if (!st) {

@@ -413,3 +413,25 @@ MR_TEST(device_sim_text_that_cannot_be_is_refused)
     }
     MR_CHECK_ERR(parse("GPU:0;GPU:0"), MR_ALREADY_EXISTS, "");
 }
+
+static void check_task(const char *text, const char *job, int number, const char *want)
+{
+    mr_str got = {0};
+    MR_CHECK_OK(mr_device_sims_of_task(mr_sv_of(text), job, number, &got));
+    MR_CHECK_STR(mr_str_z(&got), want);
+    mr_str_deinit(&got);
+}
+
+MR_TEST(device_sim_text_for_tasks_is_dealt_out)
+{
+    static const char text[] = "ALL:0=op=1us; worker/GPU:0=speed=4G ; worker:1/GPU:0=speed=1G;worker:1/GPU:0>CPU:0=latency=1ms;ps/X:0";
+    check_task(text, "worker", 0, "ALL:0=op=1us;GPU:0=speed=4G");
+    check_task(text, "worker", 1, "ALL:0=op=1us;GPU:0=speed=1G;GPU:0>CPU:0=latency=1ms");
+    check_task(text, "ps", 3, "ALL:0=op=1us;X:0");
+    check_task("", "ps", 3, "");
+    mr_str got = {0};
+    MR_CHECK_ERR(mr_device_sims_of_task(MR_SV("ps:x/GPU:0"), "worker", 0, &got), MR_INVALID_ARGUMENT, "ps:x");
+    MR_CHECK_ERR(mr_device_sims_of_task(MR_SV("/GPU:0"), "worker", 0, &got), MR_INVALID_ARGUMENT, "job");
+    MR_CHECK_ERR(mr_device_sims_of_task(MR_SV("worker/GPU:0=speed=x"), "worker", 0, &got), MR_INVALID_ARGUMENT, "speed=x");
+    mr_str_deinit(&got);
+}

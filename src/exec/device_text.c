@@ -239,3 +239,73 @@ mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
     }
     return NULL;
 }
+
+/* ---- for tasks ---- */
+
+/* "worker/", "worker:1/" before a device or link is cut off; *job NULL: for all tasks, *number -1: for all of the job. */
+static bool cut_task(mr_sv *item, mr_sv *job, int *number)
+{
+    mr_sv rest = *item, task;
+    *job = (mr_sv){NULL, 0};
+    *number = -1;
+    const char *slash = memchr(item->p, '/', item->n), *equals = memchr(item->p, '=', item->n);
+    if (!slash || (equals && equals < slash))
+        return true;
+    mr_sv_cut(&rest, '/', &task);
+    *item = rest;
+    *job = task;
+    if (memchr(task.p, ':', task.n) && !is_place(task, job, number))
+        return false;
+    return is_type(*job);
+}
+
+/* What is told for one task alone replaces what is told for all of them. */
+static mr_status *for_task(mr_sv text, const char *job, int number, bool alone, mr_str *out)
+{
+    mr_sv item, of;
+    int n;
+    while (text.n && mr_sv_cut(&text, ';', &item)) {
+        item = mr_sv_trim(item);
+        mr_sv whole = item;
+        if (item.n && !cut_task(&item, &of, &n))
+            return mr_invalid("Simulated device '%.*s': '%.*s' is not a job, nor a task as worker:1",
+                              (int)MR_MIN(whole.n, 200), whole.p, (int)MR_MIN(of.n, 100), of.p);
+        if (item.n && (n >= 0) == alone && (!of.p || mr_sv_is(of, job)) && (n < 0 || n == number))
+            mr_str_printf(out, "%s%.*s", out->n ? ";" : "", MR_SV_ARG(item));
+    }
+    return NULL;
+}
+
+/* Is the device or link of an item told of again in other items? */
+static bool is_told(mr_sv item, mr_sv items)
+{
+    mr_sv place, other;
+    mr_sv_cut(&item, '=', &place);
+    while (items.n && mr_sv_cut(&items, ';', &item)) {
+        mr_sv_cut(&item, '=', &other);
+        if (mr_sv_eq(mr_sv_trim(place), mr_sv_trim(other)))
+            return true;
+    }
+    return false;
+}
+
+mr_status *mr_device_sims_of_task(mr_sv text, const char *job, int number, mr_str *out)
+{
+    mr_status *st = NULL;
+    mr_str common = {0}, own = {0};
+    mr_device_sims checked = {0};
+    MR_GO(for_task(text, job, number, true, &own));
+    MR_GO(for_task(text, job, number, false, &common));
+    mr_sv rest = mr_str_view(&common), item;
+    while (rest.n && mr_sv_cut(&rest, ';', &item))
+        if (!is_told(item, mr_str_view(&own)))
+            mr_str_printf(out, "%s%.*s", out->n ? ";" : "", MR_SV_ARG(item));
+    if (own.n)
+        mr_str_printf(out, "%s%s", out->n ? ";" : "", mr_str_z(&own));
+    st = mr_device_sims_parse(&checked, mr_str_view(out));
+out:
+    mr_device_sims_deinit(&checked);
+    mr_str_deinit(&common);
+    mr_str_deinit(&own);
+    return st;
+}

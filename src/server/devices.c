@@ -1,8 +1,33 @@
-/* server/devices.c -- DeviceAttributes: how tasks tell each other of their devices. */
+/* server/devices.c -- DeviceAttributes: how tasks tell each other of their devices.
+ *
+ * A master places nodes on devices of other tasks: it has to know what kernels there are, which of them comes first and
+ * how fast it is.  TensorFlow has no fields for that, so a device that is no CPU says it in its physical_device_desc, which is
+ * for people anyway: "millrace; kernels CPU; priority 210; flops 1e+11; bytes 5e+10; op 5e-06".  Of a device that says
+ * nothing of the kind, only those kernels are known that are registered here for its type, and nothing goes there
+ * unless it asks for it. */
+#include <math.h>
+
 #include "base/memory.h"
 #include "server/host.h"
+#include "wire/number.h"
 
-enum { A_NAME = 1, A_TYPE = 2, A_MEMORY = 4, A_LOCALITY = 5, A_INCARNATION = 6 };
+enum { A_NAME = 1, A_TYPE = 2, A_MEMORY = 4, A_LOCALITY = 5, A_INCARNATION = 6, A_PHYSICAL = 7 };
+enum { NOT_BY_ITSELF = -1 }; /* a priority below that of all */
+
+/* ---- writing ---- */
+
+static void describe(const mr_device *d, mr_pb_writer *w)
+{
+    const char *kernels = d->type->kernels;
+    char flops[MR_NUMBER_BYTES], bytes[MR_NUMBER_BYTES], op[MR_NUMBER_BYTES];
+    mr_double_text(d->speed.flops_per_s, flops);
+    mr_double_text(d->speed.bytes_per_s, bytes);
+    mr_double_text(d->speed.op_s, op);
+    char *text = mr_printf("millrace;%s%s priority %d; flops %s; bytes %s; op %s", kernels ? " kernels " : "",
+                           kernels ? "CPU;" : "", d->type->priority, flops, bytes, op);
+    mr_pb_put_bytes(w, A_PHYSICAL, mr_sv_of(text));
+    mr_free(text);
+}
 
 void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t field)
 {
@@ -12,14 +37,72 @@ void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t f
     mr_pb_put_varint(w, A_MEMORY, (uint64_t)d->memory_limit);
     mr_pb_put_bytes(w, A_LOCALITY, MR_SV(""));
     mr_pb_put_fixed64(w, A_INCARNATION, d->incarnation);
+    if (strcmp(d->type->name, mr_device_cpu.name) != 0)
+        describe(d, w);
     mr_pb_end(w, mark);
+}
+
+/* ---- devices of others ---- */
+
+typedef struct remote { /* of any type but CPU */
+    mr_device base;     /* first */
+    mr_device_type type;
+    char name[sizeof ((mr_device_name *)0)->type];
+} remote;
+
+static void remote_free(mr_device *d) { mr_free(d); }
+
+static void read_positive(mr_sv text, double *out)
+{
+    double v;
+    if (mr_text_to_double(text, &v) && v > 0 && isfinite(v))
+        *out = v;
+}
+
+static void read_word(mr_sv key, mr_sv value, remote *r)
+{
+    int64_t n;
+    if (mr_sv_is(key, "kernels") && mr_sv_is(value, mr_device_cpu.name))
+        r->type.kernels = mr_device_cpu.name;
+    else if (mr_sv_is(key, "priority") && mr_sv_to_i64(value, &n) && n >= 0 && n <= 1000000)
+        r->type.priority = (int)n;
+    else if (mr_sv_is(key, "flops"))
+        read_positive(value, &r->base.speed.flops_per_s);
+    else if (mr_sv_is(key, "bytes"))
+        read_positive(value, &r->base.speed.bytes_per_s);
+    else if (mr_sv_is(key, "op"))
+        read_positive(value, &r->base.speed.op_s);
+}
+
+/* What cannot be read is left as it is. */
+static void read_description(mr_sv text, remote *r)
+{
+    mr_sv word, key;
+    if (!mr_sv_cut(&text, ';', &word) || !mr_sv_is(word, "millrace"))
+        return;
+    while (mr_sv_cut(&text, ';', &word)) {
+        mr_sv value = mr_sv_trim(word);
+        if (mr_sv_cut(&value, ' ', &key) && value.p)
+            read_word(key, mr_sv_trim(value), r);
+    }
+}
+
+static mr_status *make_remote(const char *full_name, const mr_device_name *parsed, mr_sv description, mr_device **out)
+{
+    MR_TRY(mr_device_new(&mr_device_cpu, full_name, sizeof(remote), NULL, out));
+    remote *r = (remote *)*out;
+    memcpy(r->name, parsed->type, sizeof r->name);
+    r->type = (mr_device_type){.name = r->name, .priority = NOT_BY_ITSELF, .free = remote_free};
+    r->base.type = &r->type;
+    read_description(description, r);
+    return NULL;
 }
 
 mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr_device **out)
 {
     mr_pb_reader r;
     uint32_t field, wire;
-    mr_sv name = MR_SV(""), type = MR_SV("");
+    mr_sv name = MR_SV(""), type = MR_SV(""), description = MR_SV("");
     uint64_t memory = 0, incarnation = 0;
     mr_device_name parsed;
     *out = NULL;
@@ -30,15 +113,17 @@ mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr
         case A_TYPE: type = mr_pb_bytes(&r); break;
         case A_MEMORY: memory = mr_pb_varint(&r); break;
         case A_INCARNATION: incarnation = mr_pb_fixed64(&r); break;
+        case A_PHYSICAL: description = mr_pb_bytes(&r); break;
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "DeviceAttributes"));
     if (!mr_device_name_parse(name, &parsed) || !mr_device_name_full(&parsed))
         return mr_invalid("DeviceAttributes: '%.*s' is not the full name of a device", MR_SV_ARG(name));
-    if (!mr_sv_is(type, mr_device_cpu.name)) /* no kernels are known for it: not used */
+    if (!mr_sv_is(type, parsed.type)) /* it cannot be asked for by its type */
         return NULL;
-    char *z = task ? mr_printf("%s/device:%s:%d", task, mr_device_cpu.name, parsed.id) : mr_strndup(name.p, name.n);
-    mr_status *st = mr_device_new_cpu(z, NULL, out);
+    bool cpu = strcmp(parsed.type, mr_device_cpu.name) == 0;
+    char *z = task ? mr_printf("%s/device:%s:%d", task, parsed.type, parsed.id) : mr_strndup(name.p, name.n);
+    mr_status *st = cpu ? mr_device_new_cpu(z, NULL, out) : make_remote(z, &parsed, description, out);
     mr_free(z);
     if (!st) {
         (*out)->incarnation = incarnation;

@@ -60,8 +60,8 @@ void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix
 
 /* Field { DeviceAttributes }. */
 void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t field);
-/* A device to place nodes on and to name; nothing runs on it here.  mr_device_free.  NULL when it is of a type that is not
- * known. */
+/* A device to place nodes on and to name; nothing runs on it here.  mr_device_free.  NULL when its name and type are not of
+ * one kind. */
 mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out);
 /* The same as a device of that task. */
 mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr_device **out);

@@ -202,6 +202,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
         return mr_invalid("Task %d of job \"%s\" is not in the cluster", def->task, def->job);
     MR_TRY(check_addresses(&def->cluster));
     MR_TRY(mr_session_config_parse(mr_str_view(&def->config), &config));
+    config.simulated = o ? o->simulated : NULL;
     /* Steps are computed by threads of their own (a pool of 1 has none), however few there should be: those that bring
      * calls must stay free to bring their end. */
     config.inter_threads = MR_MAX(mr_threads_wanted(config.inter_threads, "TF_NUM_INTEROP_THREADS"), 2);

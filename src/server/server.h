@@ -25,6 +25,7 @@ typedef struct mr_server_options {
     int64_t zookeeper_ms;  /* of a session with it; 0: MILLRACE_ZOOKEEPER_TIMEOUT_MS, or 4 seconds */
     const char *address;   /* of this task, whatever the cluster says; NULL: MILLRACE_ADDRESS */
     mr_naming_open_fn open_naming; /* in place of ZooKeeper */
+    const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE */
 } mr_server_options;
 
 /* INVALID_ARGUMENT when the cluster does not have the task, or has two at one address.  MILLRACE_SESSION_GC_SECONDS stands

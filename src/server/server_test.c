@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "exec/device_sim.h"
 #include "server/bench_test.h"
 #include "server/host.h"
 #include "server/wire.h"
@@ -285,6 +287,59 @@ MR_TEST(server_logs_placements)
     mr_str_deinit(&text);
     mr_free(path);
     bench_end(&b);
+}
+
+/* Nodes go to devices of any type that a task reports, which are seen by all. */
+MR_TEST(server_places_on_simulated_devices_of_other_tasks)
+{
+    bench b;
+    float v = 0;
+    mr_device_info *d;
+    int n;
+    mr_device_sims sims = {0};
+    MR_CHECK_OK(mr_device_sims_parse(&sims, MR_SV("SIM:0=op=20ms,priority=1;GPU:2=op=1us")));
+    bench_begin_with(&b, &(mr_server_options){.net = mr_net_loop(), .simulated = &sims}, 1, 1);
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0/device:SIM:0";
+    mr_out y = mr_emit(&b.s, "Neg", x);
+    b.s.device = "/job:worker/task:0/device:GPU:2";
+    mr_out z = mr_emit(&b.s, "Exp", y);
+    int64_t start = mr_now_ns();
+    MR_CHECK_OK(bench_run(&b, x, 0, z, NULL, &v));
+    MR_CHECK(mr_now_ns() - start >= 20000000);
+    MR_CHECK_NEAR(v, 1, 0);
+    MR_CHECK_OK(b.session->ops->list_devices(b.session, &d, &n));
+    MR_CHECK_INT(n, 6);
+    mr_device_infos_free(d, n);
+    bench_end(&b);
+    mr_device_sims_deinit(&sims);
+}
+
+/* What says nothing of its kernels is there, but gets only what asks for it. */
+MR_TEST(server_devices_that_are_not_described_come_last)
+{
+    mr_str text = {0};
+    mr_pb_writer w;
+    mr_device *d = NULL;
+    mr_pb_writer_init(&w, &text);
+    mr_pb_put_bytes(&w, 1, MR_SV("/job:ps/replica:0/task:0/device:GPU:0"));
+    mr_pb_put_bytes(&w, 2, MR_SV("GPU"));
+    mr_pb_put_bytes(&w, 7, MR_SV("device: 0, name: some card, pci bus id: 0"));
+    MR_CHECK_OK(mr_device_attributes_decode(mr_str_view(&text), &d));
+    MR_CHECK(d->type->priority < mr_device_cpu.priority && !d->type->kernels);
+    mr_device_free(d);
+    mr_pb_put_bytes(&w, 7, MR_SV("millrace; kernels CPU; priority 99; flops 7; bytes -1; op nan; ; more"));
+    MR_CHECK_OK(mr_device_attributes_decode(mr_str_view(&text), &d));
+    MR_CHECK_STR(d->type->kernels, "CPU");
+    MR_CHECK_INT(d->type->priority, 99);
+    MR_CHECK_NEAR(d->speed.flops_per_s, 7, 0);
+    MR_CHECK_NEAR(d->speed.bytes_per_s, mr_speed_cpu.bytes_per_s, 0);
+    MR_CHECK_NEAR(d->speed.op_s, mr_speed_cpu.op_s, 0);
+    mr_device_free(d);
+    mr_pb_put_bytes(&w, 2, MR_SV("TPU")); /* not what its name says */
+    MR_CHECK_OK(mr_device_attributes_decode(mr_str_view(&text), &d));
+    MR_CHECK(!d);
+    mr_str_deinit(&text);
 }
 
 /* Filters are for devices, not for whole tasks; those of the master's own task are always seen. */
