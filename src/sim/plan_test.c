@@ -1,0 +1,146 @@
+/* sim/plan_test.c -- plans that are read, and why others are not. */
+#include "sim/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "tests/harness/test.h"
+
+static void refused(const char *text, const char *why)
+{
+    mr_sim_plan p;
+    MR_CHECK_ERR(mr_sim_plan_parse(mr_sv_of(text), "plan.json", &p), MR_INVALID_ARGUMENT, why);
+    MR_CHECK_INT(p.devices.n, 0); /* nothing is left of it */
+}
+
+static mr_sim_plan read(const char *text)
+{
+    mr_sim_plan p;
+    MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(text), "plan.json", &p));
+    return p;
+}
+
+#define GRAPH "\"graph\": {\"model\": \"mlp\"}"
+
+MR_TEST(sim_plan_has_usual_values)
+{
+    mr_sim_plan p = read("{" GRAPH "}");
+    MR_CHECK_STR(p.graph.model->name, "mlp");
+    MR_CHECK_INT(p.graph.params[0], 128);
+    MR_CHECK_INT(p.devices.n, 1);
+    MR_CHECK_STR(p.devices.p[0].name, "cpu0");
+    MR_CHECK_NEAR(p.devices.p[0].flops_per_s, mr_speed_cpu.flops_per_s, 0);
+    MR_CHECK_INT(p.show, MR_SIM_SHOW_ALL);
+    MR_CHECK(!p.cluster.given);
+    mr_sim_plan_deinit(&p);
+}
+
+MR_TEST(sim_plan_reads_devices_and_links)
+{
+    mr_sim_plan p = read("{" GRAPH ", \"devices\": [{}, {\"type\": \"GPU\", \"speed\": 2}, {\"type\": \"GPU\", \"task\": 1, \"name\": \"far\","
+                         " \"op_us\": 7}], \"link\": {\"latency_us\": 3}, \"network\": {\"bytes_per_s\": 5},"
+                         " \"links\": [{\"from\": \"cpu0\", \"to\": \"far\", \"latency_us\": 8, \"bytes_per_s\": 9, \"both\": false}]}");
+    MR_CHECK_STR(p.devices.p[1].full, "/job:localhost/replica:0/task:0/device:GPU:0");
+    MR_CHECK_STR(p.devices.p[2].full, "/job:localhost/replica:0/task:1/device:GPU:0");
+    MR_CHECK_NEAR(p.devices.p[1].speed, 2, 0);
+    MR_CHECK_NEAR(p.devices.p[2].op_s, 7e-6, 1e-12);
+    MR_CHECK_NEAR(mr_sim_plan_link(&p, 0, 1).latency_s, 3e-6, 1e-12);
+    MR_CHECK_NEAR(mr_sim_plan_link(&p, 1, 2).bytes_per_s, 5, 0);
+    MR_CHECK_NEAR(mr_sim_plan_link(&p, 0, 2).bytes_per_s, 9, 0);
+    MR_CHECK_NEAR(mr_sim_plan_link(&p, 2, 0).bytes_per_s, 5, 0); /* the way back is the network's */
+    mr_sim_plan_deinit(&p);
+}
+
+MR_TEST(sim_plan_reads_a_model_whatever_the_order_of_its_keys)
+{
+    mr_sim_plan p = read("{\"graph\": {\"batch\": 7, \"layers\": 3, \"model\": \"mlp\"}}");
+    MR_CHECK_INT(p.graph.params[0], 7);
+    MR_CHECK_INT(p.graph.params[3], 3);
+    mr_sim_plan_deinit(&p);
+}
+
+MR_TEST(sim_plan_reads_a_cluster)
+{
+    mr_sim_plan p = read("{" GRAPH ", \"cluster\": {\"workers\": 50, \"ps\": 3, \"mode\": \"backup\", \"checkpoint_s\": 60, \"rpc_us\": 1.5,"
+                         " \"slow\": [{\"worker\": 3, \"factor\": 4}], \"crashes\": [{\"task\": \"ps\", \"index\": 1, \"at_s\": 9,"
+                         " \"silent\": true}]}}");
+    const mr_simtrain_job *j = &p.cluster.job;
+    MR_CHECK(p.cluster.given);
+    MR_CHECK_INT(j->n_workers, 50);
+    MR_CHECK_INT(j->n_ps, 3);
+    MR_CHECK_INT(j->mode, MR_SIMTRAIN_SYNC);
+    MR_CHECK_INT(j->backup, 1);
+    MR_CHECK_NEAR(j->checkpoint_s, 60, 0);
+    MR_CHECK_NEAR(j->rpc_s, 1.5e-6, 1e-15);
+    MR_CHECK_INT(j->n_slow, 1);
+    MR_CHECK_NEAR(j->slow[0].factor, 4, 0);
+    MR_CHECK_INT(j->n_crashes, 1);
+    MR_CHECK_INT(j->crashes[0].kind, MR_SIMTRAIN_PS);
+    MR_CHECK(j->crashes[0].silent);
+    mr_sim_plan_deinit(&p);
+}
+
+MR_TEST(sim_plan_errors_name_their_place)
+{
+    refused("{" GRAPH ", \"devices\": [{}, {\"speed\": 0}]}", "plan.json: devices[1].speed: 0 is not from 1e-06 to 1e+06");
+    refused("{" GRAPH ", \"devices\": [{\"speed\": \"fast\"}]}", "plan.json: devices[0].speed: expected a number");
+    refused("{" GRAPH ", \"devices\": {}}", "plan.json: devices: expected a list");
+    refused("{" GRAPH ", \"devices\": [{\"type\": \"TPU\"}]}", "plan.json: devices[0].type: 'TPU' is none of: CPU GPU");
+    refused("{" GRAPH ", \"devices\": [{\"task\": 1.5}]}", "plan.json: devices[0].task: 1.5 is not a whole number");
+    refused("{" GRAPH ", \"devices\": [{\"colour\": 1}]}", "plan.json: devices[0].colour: there is no such key; there are name, type");
+    refused("{" GRAPH ", \"links\": [{\"from\": \"cpu0\", \"to\": \"x\"}]}", "plan.json: links[0].to: there is no device 'x'");
+    refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"factor\": 1e9}]}}", "plan.json: cluster.slow[0].factor: 1e+09 is not");
+    refused("{" GRAPH ", \"cluster\": {\"mode\": \"both\"}}", "plan.json: cluster.mode: 'both' is none of: async sync backup bounded");
+}
+
+MR_TEST(sim_plan_refuses_what_makes_no_sense)
+{
+    refused("{}", "plan.json: graph: model or file is missing");
+    refused("{\"graph\": {\"model\": \"mlp\", \"file\": \"x.pb\"}}", "model and file are both given");
+    refused("{\"graph\": {\"model\": \"vgg\"}}", "graph.model: there is no model 'vgg'");
+    refused("{\"graph\": {\"model\": \"lenet\", \"hidden\": 3}}", "graph.hidden: lenet has no such key");
+    refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 0}}", "graph.batch: 0 is not from 1 to 65536");
+    refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 1, \"batch\": 2}}", "graph.batch: given twice");
+    refused("{\"graph\": {\"file\": \"x.pb\"}}", "fetches or targets of the file are missing");
+    refused("{" GRAPH ", " GRAPH "}", "plan.json: graph: given twice");
+    refused("{" GRAPH ", \"devices\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "devices[1].name: there is another 'a'");
+    refused("{" GRAPH ", \"devices\": [{\"name\": \"a b\"}]}", "devices[0].name: at most 30 letters");
+    refused("{" GRAPH ", \"pins\": [{\"node\": \"x\", \"device\": \"y\"}]}", "pins[0].device: there is no device 'y'");
+    refused("{" GRAPH "} x", "plan.json: bad JSON at byte");
+    refused("{" GRAPH, "plan.json: bad JSON at byte");
+    refused("[]", "plan.json: expected an object");
+}
+
+MR_TEST(sim_plan_sets_one_number)
+{
+    mr_sim_plan p = read("{" GRAPH ", \"devices\": [{}, {\"type\": \"GPU\"}]}");
+    MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("device:gpu0.speed"), 8));
+    MR_CHECK_NEAR(p.devices.p[1].speed, 8, 0);
+    MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("graph.batch"), 16));
+    MR_CHECK_INT(p.graph.params[0], 16);
+    MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("cluster.workers"), 12));
+    MR_CHECK_INT(p.cluster.job.n_workers, 12);
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu7.speed"), 8), MR_INVALID_ARGUMENT, "no such device");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.name"), 8), MR_INVALID_ARGUMENT, "no such number");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("graph.batch"), -1), MR_INVALID_ARGUMENT, "-1 is not from 1 to 65536");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("speed"), 8), MR_INVALID_ARGUMENT, "expected device:NAME.KEY");
+    mr_sim_plan_deinit(&p);
+}
+
+MR_TEST(sim_plan_finds_its_files_beside_itself)
+{
+    char path[500], text[] = "{\"graph\": {\"file\": \"g.pb\", \"targets\": [\"x\"]}, \"costs\": \"/c.txt\"}";
+    mr_sim_plan p;
+    mr_writer *w;
+    snprintf(path, sizeof path, "%s/p.json", mr_test_dir());
+    MR_CHECK_OK(mr_writer_open(path, &w));
+    MR_CHECK_OK(mr_writer_write(w, text, sizeof text - 1));
+    MR_CHECK_OK(mr_writer_commit(w));
+    mr_writer_free(w);
+    MR_CHECK_OK(mr_sim_plan_load(path, &p));
+    snprintf(path, sizeof path, "%s/g.pb", mr_test_dir());
+    MR_CHECK_STR(p.graph.file, path);
+    MR_CHECK_STR(p.costs, "/c.txt");
+    mr_sim_plan_deinit(&p);
+}

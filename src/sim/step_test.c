@@ -1,0 +1,315 @@
+/* sim/step_test.c -- built-in networks placed, cut and simulated; what their work is, counted by hand. */
+#include "sim/step.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "passes/effort.h"
+#include "sim/measure.h"
+#include "sim/show.h"
+#include "sim/sweep.h"
+#include "tests/harness/test.h"
+
+void mr_ops_register(void); /* ops/table.h, above this layer */
+
+static mr_sim_plan plan;
+
+static mr_sim_step *simulate(const char *text)
+{
+    mr_sim_step *s;
+    mr_ops_register();
+    MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(text), "plan", &plan));
+    MR_CHECK_OK(mr_sim_step_new(&plan, NULL, -1, &s));
+    return s;
+}
+
+static void end(mr_sim_step *s)
+{
+    mr_sim_step_free(s);
+    mr_sim_plan_deinit(&plan);
+}
+
+/* Of all nodes whose op begins so. */
+static double flops(const mr_sim_step *s, const char *op, int *n)
+{
+    double sum = 0;
+    *n = 0;
+    for (int v = 0; v < s->n_nodes; v++)
+        if (strncmp(s->nodes[v]->def->name, op, strlen(op)) == 0) {
+            sum += mr_effort_of(s->nodes[v], MR_USUAL_DIM).flops;
+            ++*n;
+        }
+    return sum;
+}
+
+MR_TEST(sim_model_mlp_does_the_work_of_its_products)
+{
+    int n;
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}}");
+    /* forward and for the weights: 784x256, 256x256, 256x10; for the inputs of all but the first layer */
+    double all = 784 * 256 + 256 * 256 + 256 * 10, back = 256 * 256 + 256 * 10;
+    MR_CHECK_NEAR(flops(s, "MatMul", &n), 2 * 128 * (2 * all + back), 1);
+    MR_CHECK_INT(n, 3 + 3 + 2);
+    end(s);
+}
+
+MR_TEST(sim_model_lenet_does_the_work_of_its_convolutions)
+{
+    int n;
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"lenet\"}}");
+    double one = 28 * 28 * 32 * 25.0, two = 14 * 14 * 64 * 25.0 * 32;
+    MR_CHECK_NEAR(flops(s, "Conv2D", &n), 2 * 128 * (2 * one + 3 * two), 1);
+    MR_CHECK_INT(n, 2 + 2 + 1);
+    end(s);
+}
+
+MR_TEST(sim_model_inception_has_its_four_branches)
+{
+    int n;
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"inception\", \"batch\": 2}}");
+    double pixels = 2 * 28 * 28, first = 192 * (64 + 64 + 64 + 32), inner = 9.0 * (64 * 64 + 64 * 96 + 96 * 96);
+    MR_CHECK_NEAR(flops(s, "Conv2D", &n), 2 * pixels * (2 * first + 3 * inner), 10);
+    MR_CHECK_INT(n, 7 + 7 + 3);
+    flops(s, "FusedBatchNorm", &n);
+    MR_CHECK_INT(n, 14);
+    flops(s, "AvgPool", &n);
+    MR_CHECK_INT(n, 1);
+    flops(s, "Relu", &n);
+    MR_CHECK_INT(n, 14);
+    flops(s, "ResourceApplyGradientDescent", &n);
+    MR_CHECK_INT(n, 7 * 3 + 2);
+    flops(s, "AssignSubVariableOp", &n); /* moving means and variances */
+    MR_CHECK_INT(n, 14);
+    end(s);
+}
+
+MR_TEST(sim_model_lstm_has_a_cell_for_each_step_and_layer)
+{
+    int n;
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"lstm\", \"time\": 5, \"layers\": 3, \"batch\": 2, \"inputs\": 8, \"units\": 16}}");
+    /* forward, for the weights, and for the inputs of all but the first cell, which has only what is fed */
+    double cells = 5 * (24.0 * 64 + 2 * 32.0 * 64), out = 16 * 10;
+    MR_CHECK_NEAR(flops(s, "MatMul", &n), 2 * 2 * (3 * cells - 24 * 64 + 3 * out), 1);
+    MR_CHECK_INT(n, 3 * (15 + 1) - 1);
+    end(s);
+}
+
+MR_TEST(sim_model_transformer_does_the_work_of_its_layers)
+{
+    int n;
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"transformer\", \"batch\": 2, \"time\": 8, \"width\": 16, \"heads\": 2, \"layers\": 3,"
+                              " \"words\": 50}}");
+    /* products of activations [16 words, ..] with weights, forward, and twice as much backward */
+    double layer = 4 * 16 * 16 + 2 * 16 * 64, all = 16 * (3 * layer + 16 * 50);
+    MR_CHECK_NEAR(flops(s, "MatMul", &n), 2 * 3 * all, 1);
+    /* queries with keys, and weights with values: heads of width 8 over 8 x 8 pairs of words */
+    MR_CHECK_NEAR(flops(s, "BatchMatMul", &n), 2 * 3 * 3 * (2 * 2 * 2 * 8 * 8 * 8), 1);
+    end(s);
+}
+
+/* ---- whatever the network, these hold ---- */
+
+static const char *const networks[] = {
+    "\"neuron\"",
+    "\"mlp\"",
+    "\"lenet\"",
+    "\"inception\", \"batch\": 4",
+    "\"lstm\", \"time\": 4",
+    "\"transformer\", \"layers\": 1",
+};
+
+static const char *const machines[] = {
+    "[{}]",
+    "[{}, {\"type\": \"GPU\", \"speed\": 0.01}]",
+    "[{}, {\"speed\": 0.5}, {\"type\": \"GPU\", \"speed\": 0.02, \"task\": 1}, {\"type\": \"GPU\", \"speed\": 0.01, \"task\": 1}]",
+};
+
+static void check_times(const mr_sim_step *s)
+{
+    double last = 0;
+    for (int v = 0; v < s->n_nodes; v++) {
+        MR_CHECK(s->play.start[v] >= s->play.ready_at[v]);
+        MR_CHECK(s->play.finish[v] >= s->play.start[v]);
+        last = MR_MAX(last, s->play.finish[v]);
+        for (int e = s->first_input[v]; e < s->first_input[v + 1]; e++)
+            MR_CHECK(s->play.ready_at[v] >= s->play.finish[s->inputs.p[e].from]);
+        if (s->sender[v] >= 0) {
+            int from = s->device[s->sender[v]];
+            double way_s = s->links[from * s->n_devices + s->device[v]].latency_s;
+            MR_CHECK(from != s->device[v] && s->play.start[v] >= s->play.finish[s->sender[v]] + way_s * (1 - 1e-9));
+        }
+    }
+    MR_CHECK_NEAR(last, s->step_s, 1e-12);
+}
+
+static void check_devices(const mr_sim_step *s)
+{
+    for (int d = 0; d < s->n_devices; d++)
+        MR_CHECK(s->busy_s[d] <= s->step_s * (1 + 1e-9)); /* one node at a time */
+    for (int v = 0; v < s->n_nodes; v++) /* what runs stands where it was placed */
+        for (int i = 0; i < s->def.g->nodes.n; i++)
+            if (strcmp(s->nodes[v]->name, s->def.g->nodes.p[i]->name) == 0)
+                MR_CHECK_STR(s->placed.device[i], s->devices[s->device[v]]->name);
+}
+
+MR_TEST(sim_step_of_every_network_on_every_machine)
+{
+    mr_test_deadline(60);
+    for (int m = 0; m < MR_COUNT(machines); m++)
+        for (int i = 0; i < MR_COUNT(networks); i++) {
+            char *text = mr_printf("{\"graph\": {\"model\": %s}, \"devices\": %s, \"visits\": 20000}", networks[i], machines[m]);
+            mr_sim_step *s = simulate(text);
+            check_times(s);
+            check_devices(s);
+            if (m == 0)
+                MR_CHECK_INT(s->n_sends, 0);
+            int n_chunks;
+            mr_simtrain_chunk *chunks = mr_sim_step_chunks(s, &n_chunks);
+            double sum = 0;
+            for (int k = 0; k < n_chunks; k++)
+                sum += chunks[k].forward_s + chunks[k].backward_s;
+            MR_CHECK_NEAR(sum, s->step_s, 1e-9 + 1e-6 * s->step_s);
+            mr_free(chunks);
+            end(s);
+            mr_free(text);
+        }
+}
+
+MR_TEST(sim_step_is_no_longer_than_on_the_best_device_alone)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"inception\", \"batch\": 8}, \"devices\": [{}, {\"type\": \"GPU\"}, {\"type\": \"GPU\"}]}");
+    double *alone = mr_sim_single_steps(&plan, NULL);
+    for (int d = 0; d < 3; d++)
+        MR_CHECK(s->step_s <= alone[d] * 1.02); /* the placer does not see that constants are folded */
+    MR_CHECK(s->step_s < alone[1] * 0.8);       /* its branches run side by side */
+    mr_free(alone);
+    end(s);
+}
+
+MR_TEST(sim_step_keeps_pins)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{}, {\"speed\": 0.001}],"
+                              " \"pins\": [{\"node\": \"layer2/\", \"device\": \"cpu1\"}, {\"node\": \"out/MatMul\", \"device\": \"cpu1\"}]}");
+    for (int i = 0; i < s->def.g->nodes.n; i++) {
+        const char *name = s->def.g->nodes.p[i]->name;
+        if (s->needed[i] && (strncmp(name, "layer2/", 7) == 0 || strcmp(name, "out/MatMul") == 0))
+            MR_CHECK_STR(s->placed.device[i], plan.devices.p[1].full);
+    }
+    end(s);
+}
+
+MR_TEST(sim_step_respects_memory)
+{
+    mr_sim_step *s = NULL;
+    mr_ops_register();
+    const char *text = "{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{\"memory_bytes\": 1000}, {\"memory_bytes\": 1000}]}";
+    MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(text), "plan", &plan));
+    MR_CHECK_ERR(mr_sim_step_new(&plan, NULL, -1, &s), MR_RESOURCE_EXHAUSTED, "have not the memory");
+    mr_sim_plan_deinit(&plan);
+}
+
+MR_TEST(sim_step_uses_measured_costs)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"neuron\"}}");
+    mr_costs *c = mr_costs_new();
+    for (int v = 0; v < s->n_nodes; v++)
+        mr_costs_add(c, s->devices[0]->name, mr_sv_of(s->nodes[v]->name), 0.5);
+    double expected = 0.5 * s->n_nodes;
+    mr_sim_step_free(s);
+    MR_CHECK_OK(mr_sim_step_new(&plan, c, -1, &s));
+    MR_CHECK_NEAR(s->step_s, expected, 1e-6);
+    end(s);
+    mr_costs_free(c);
+}
+
+MR_TEST(sim_step_on_a_shared_machine_lies_between_one_device_and_two)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"inception\", \"batch\": 4}, \"devices\": [{}, {}]}");
+    MR_CHECK_NEAR(mr_sim_step_shared(s, 1), s->step_s, 0.05 * s->step_s); /* links are no queues there */
+    double twice = mr_sim_step_shared(s, 2), work = s->busy_s[0] + s->busy_s[1];
+    MR_CHECK(twice > s->step_s && twice >= work * (1 - 1e-9));
+    MR_CHECK(mr_sim_step_shared(s, 1.3) < twice);
+    end(s);
+}
+
+typedef struct told {
+    int n;
+    double at;
+    bool over;
+} told;
+
+static bool tell(void *arg, const char *line)
+{
+    told *t = arg;
+    t->n++;
+    t->over = strstr(line, "the step is over") != NULL;
+    return true;
+}
+
+MR_TEST(sim_flow_tells_of_every_node_and_transfer)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\", \"layers\": 1}, \"devices\": [{}, {}], \"pins\": [{\"node\": \"out/\", \"device\": \"cpu1\"}]}");
+    told t = {0};
+    mr_sim_show_flow(s, tell, &t);
+    MR_CHECK(s->play.sends.n > 0);
+    MR_CHECK(t.n >= s->n_nodes - 2 * s->n_sends + s->play.sends.n + 1);
+    MR_CHECK(t.over);
+    end(s);
+}
+
+MR_TEST(sim_reasons_are_of_the_nodes_asked_for)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{}, {\"speed\": 4}]}");
+    mr_str out = {0};
+    MR_CHECK_OK(mr_sim_show_reasons(s, "layer1/MatMul", &out));
+    MR_CHECK(mr_sv_starts(mr_str_view(&out), "  layer1/MatMul (MatMul) on cpu"));
+    MR_CHECK(strstr(mr_str_z(&out), "it would end at") != NULL);
+    MR_CHECK_ERR(mr_sim_show_reasons(s, "nobody", &out), MR_INVALID_ARGUMENT, "no node 'nobody'");
+    mr_str_deinit(&out);
+    end(s);
+}
+
+MR_TEST(sim_timeline_has_every_device_and_ends_with_the_step)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"lenet\"}, \"devices\": [{}, {\"type\": \"GPU\"}, {\"type\": \"GPU\"}]}");
+    mr_timeline t;
+    int64_t from, to;
+    mr_timeline_init(&t);
+    mr_sim_step_timeline(s, &t);
+    mr_timeline_range(&t, &from, &to);
+    MR_CHECK_INT(from, 0);
+    MR_CHECK_NEAR((double)to, s->step_s * 1e9, 1);
+    MR_CHECK(t.lanes.n >= 3 && t.arrows.n > 0);
+    mr_timeline_deinit(&t);
+    end(s);
+}
+
+MR_TEST(sim_sweep_of_a_devices_speed_makes_steps_shorter)
+{
+    mr_sim_range r;
+    mr_str out = {0};
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{}, {\"speed\": 1}]}");
+    MR_CHECK_OK(mr_sim_range_parse("device:cpu1.speed=1..8", &r));
+    MR_CHECK_OK(mr_sim_sweep(&plan, NULL, &r, &out));
+    MR_CHECK(strstr(mr_str_z(&out), "\n         8  ") != NULL);
+    MR_CHECK_NEAR(plan.devices.p[1].speed, 8, 0);
+    MR_CHECK_ERR(mr_sim_range_parse("speed", &r), MR_INVALID_ARGUMENT, "expected WHAT=FROM..TO");
+    MR_CHECK_ERR(mr_sim_range_parse("x=3..1", &r), MR_INVALID_ARGUMENT, "no range");
+    mr_str_deinit(&out);
+    end(s);
+}
+
+MR_TEST(sim_measure_predicts_other_configurations)
+{
+    mr_sim_measures m;
+    mr_test_deadline(120);
+    mr_ops_register();
+    MR_CHECK_OK(mr_sim_plan_parse(MR_SV("{\"graph\": {\"model\": \"mlp\", \"batch\": 16}}"), "plan", &plan));
+    MR_CHECK_OK(mr_sim_measure(&plan, 3, NULL, &m));
+    MR_CHECK_INT(m.batch, 8);
+    MR_CHECK(m.n_nodes > 20 && m.together >= 1);
+    for (int i = 0; i < 2; i++) /* how near they are depends on the machine: `millrace sim --measure` tells */
+        MR_CHECK(m.config[i].predicted_s > 0 && m.config[i].measured_s > 0);
+    mr_sim_plan_deinit(&plan);
+}
