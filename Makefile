@@ -190,6 +190,16 @@ sim-selftest: $(SIM)           ## plant known bugs in dist/, one at a time: the 
 	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS)" LIBS="$(LDFLAGS) $(LDLIBS)" \
 	    tests/sim/selftest $(B)
 
+# Where the numbers of src/sim/train/calibration.c come from.
+CALIBRATE := $(B)/calibrate
+$(CALIBRATE): $(B)/tests/sim/calibrate.o $(LIB_O)
+	$(call say,LINK,$@)
+	$(q)$(CC) $(CFLAGS) -o $@ $< $(LIB_O) $(LDFLAGS) $(LDLIBS)
+
+.PHONY: calibrate
+calibrate: $(CALIBRATE)        ## fit the training simulator to the ends of published curves, show all of them (CALIBRATE_ARGS=--table: no fit)
+	$(q)$(CALIBRATE) $(CALIBRATE_ARGS)
+
 deps-run: ; @tools/deps run
 deps-test: ; @tools/deps test
 deps-bench: ; @tools/deps bench
@@ -325,4 +335,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d)
+-include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d

@@ -33,9 +33,10 @@ enum {
     MR_SIMTRAIN_MAX_CHUNKS = 10000,
     MR_SIMTRAIN_MAX_STEPS = 10000000,
     MR_SIMTRAIN_MAX_CRASHES = 10000,
+    MR_SIMTRAIN_MAX_SPANS = 1000000, /* later ones are left out */
 };
 #define MR_SIMTRAIN_MAX_SECONDS 1e9     /* of any one time */
-#define MR_SIMTRAIN_MAX_WORK INT64_C(2000000000) /* workers x steps x chunks (x parameter servers, on shared hosts) */
+#define MR_SIMTRAIN_MAX_WORK INT64_C(100000000) /* workers x steps x chunks (x parameter servers, on shared hosts) */
 
 typedef enum mr_simtrain_mode {
     MR_SIMTRAIN_ASYNC,   /* nobody waits for anybody */
@@ -85,13 +86,15 @@ typedef struct mr_simtrain_job {
 
     /* What a step costs beside its chunks. */
     double step_s;   /* once a worker and step, before anything else */
-    double rpc_s;    /* there and back, for any call */
-    double rpc_tail_s; /* mean of an exponential addition, for any call to one parameter server */
-    double token_s;  /* the chief's time for each worker it tells to go on; one after the other */
+    double rpc_s;      /* the call that begins a step, one to each task it has a part on; there and back */
+    double rpc_tail_s; /* mean of an exponential addition to each of them; the step waits for the last */
+    double latency_s;  /* one way, of any message of a step, of a word to the chief and of its token */
+    double token_s;    /* the chief's time for each worker it tells to go on; when all are told, all hear it */
     int window;      /* chunks asked for ahead of the one that computes; 0: all at once */
 
     /* What a parameter server, or a worker's network interface, needs for a message: one at a time. */
     double ps_message_s, ps_bytes_per_s;         /* 0 bytes/s: no limit */
+    double ps_jitter; /* share of that time that chance decides (exponential, of the same mean); 0: none, 1: all */
     double worker_bytes_per_s;
     bool duplex; /* parameter servers send and receive at once */
 
@@ -115,9 +118,11 @@ typedef struct mr_simtrain_job {
     double mtbf_silent;  /* share of those crashes that take the host */
     double restart_s;    /* until a crashed task is there again */
     double open_s;       /* to open a session over the cluster */
-    double lease_s;      /* SYNC: a silent worker is waited for so long */
+    double lease_s;      /* SYNC: a silent worker is waited for so long; 0: 10 s */
     double checkpoint_s; /* from one checkpoint to the next; 0: none are written */
     double save_s, restore_s;
+    bool save_blocks; /* no step begins while a checkpoint is written; else it is written beside training */
+    double chief_s;      /* after so long a silence of the chief the next worker takes its place; 0: 10 s */
 
     int span_steps; /* the timeline of so many steps is kept; 0: none */
 } mr_simtrain_job;
@@ -141,6 +146,7 @@ typedef struct mr_simtrain_loss {
 } mr_simtrain_loss;
 
 typedef enum mr_simtrain_doing {
+    MR_SIMTRAIN_CALL,  /* opens the step */
     MR_SIMTRAIN_FETCH, /* waits for parameters */
     MR_SIMTRAIN_FORWARD,
     MR_SIMTRAIN_BACKWARD,
@@ -162,7 +168,7 @@ typedef struct mr_simtrain_span {
 } mr_simtrain_span;
 
 typedef struct mr_simtrain_worker {
-    double busy_s, fetch_s, push_s, wait_s, down_s; /* since the warm-up */
+    double call_s, busy_s, fetch_s, push_s, wait_s, down_s; /* since the warm-up */
     int64_t steps, dropped;
 } mr_simtrain_worker;
 
@@ -172,7 +178,7 @@ typedef struct mr_simtrain_result {
     double examples_per_s;
     mr_simtrain_dist step; /* SYNC: from one update to the next; else of each worker, from one begin to the next */
     mr_simtrain_dist staleness; /* updates by others between the fetch of parameters and the own update */
-    int max_lead;          /* steps the fastest was ahead of the slowest */
+    int max_lead;          /* steps that a worker was ahead of the slowest when it began one */
     double ps_busy, ps_busiest; /* share of the time that the mean, the busiest parameter server works */
     double worker_busy, worker_nic_busy, chief_busy;
     double core_busy;      /* of shared hosts; 0: there are none */

@@ -1,0 +1,381 @@
+/* sim/train/crash.c -- tasks that crash, who notices, the way back, and checkpoints.
+ *
+ * A worker that dies loses the step it was in; variables live on.  A parameter server takes its variables along: every
+ * session over it is lost, and when it is there again the chief restores all variables from the newest complete checkpoint.
+ * What is decided is decided by dist/: membership says when a silent task is lost, recovery what a worker does next,
+ * election who is the chief. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "sim/train/engine.h"
+
+enum { LOOKS = 4, TRIES = 4 }; /* at the record of the chief: in each patience, and at once */
+
+static const mr_membership_times heartbeats = {INT64_C(700000000), INT64_C(3000000000), INT64_C(7000000000)}; /* as server/watch.c */
+
+static int64_t now_ns(const mr_jobsim *s) { return mr_jobsim_ns(s->now_s); }
+
+static bool all_up(const mr_jobsim *s)
+{
+    for (int i = 0; i < s->n_ps; i++)
+        if (!s->ps[i].up)
+            return false;
+    return true;
+}
+
+static bool all_ready(const mr_jobsim *s)
+{
+    for (int i = 0; i < s->n_ps; i++)
+        if (!s->ps[i].up || !s->ps[i].ready)
+            return false;
+    return true;
+}
+
+static void spoil_save(mr_jobsim *s)
+{
+    s->save_epoch++;
+    s->is_saving = false;
+}
+
+/* ---- the chief ---- */
+
+/* The record lies at parameter server 0. */
+static void look_at_record(mr_jobsim *s, int worker)
+{
+    mr_election *e = &s->workers[worker].election;
+    bool again = true;
+    for (int i = 0; i < TRIES && again; i++) {
+        mr_chief_record expect, want;
+        if (mr_election_next(e, &expect, &want) && expect.worker == s->record.worker && expect.count == s->record.count)
+            s->record = want;
+        again = mr_election_saw(e, s->record, now_ns(s));
+    }
+    if (!e->chief || s->chief == worker)
+        return;
+    s->chief = worker;
+    spoil_save(s);
+    if (s->job->mode == MR_SIMTRAIN_SYNC && s->workers[worker].phase != MR_JOBSIM_AWAY)
+        mr_jobsim_lead(s);
+}
+
+static void look_again(mr_jobsim *s, int none, int worker)
+{
+    (void)none;
+    if (s->workers[worker].phase != MR_JOBSIM_AWAY && s->ps[0].up)
+        look_at_record(s, worker);
+    mr_jobsim_after(s, -1, s->job->chief_s / LOOKS, look_again, worker);
+}
+
+/* ---- the way back ---- */
+
+static void drive(mr_jobsim *s, int worker, mr_recovery_do what);
+
+static mr_status *unavailable(void) { return mr_error(MR_UNAVAILABLE, "A parameter server is not there"); }
+
+static void opened(mr_jobsim *s, int worker, int arg)
+{
+    (void)arg;
+    drive(s, worker, mr_recovery_opened(&s->workers[worker].recovery, all_up(s) ? NULL : unavailable(), now_ns(s)));
+}
+
+static void checked(mr_jobsim *s, int worker, int arg)
+{
+    (void)arg;
+    mr_recovery *r = &s->workers[worker].recovery;
+    if (s->ps[0].up)
+        look_at_record(s, worker);
+    r->chief = s->chief == worker;
+    drive(s, worker, mr_recovery_checked(r, all_up(s) ? NULL : unavailable(), all_ready(s), now_ns(s)));
+}
+
+static double steps_of(const mr_jobsim *s, int64_t done)
+{
+    return s->job->mode == MR_SIMTRAIN_SYNC ? (double)done : (double)done / s->job->n_workers;
+}
+
+static void restored(mr_jobsim *s, int ps)
+{
+    mr_simtrain_loss *l = s->ps_loss[ps] >= 0 ? &s->result->losses.p[s->ps_loss[ps]] : NULL;
+    s->ps[ps].ready = true;
+    if (!l)
+        return;
+    s->ps_loss[ps] = -1;
+    l->back_s = s->now_s;
+    l->lost_steps = steps_of(s, s->done - s->checkpoint.done);
+    l->lost_s = l->lost_steps > 0 ? l->at_s - s->checkpoint.taken_s : 0;
+    l->checkpoint_at_s = s->checkpoint.at_s;
+    l->saved_steps = steps_of(s, s->checkpoint.done);
+    mr_jobsim_span(s, MR_SIMTRAIN_PS, ps, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
+    s->done = s->checkpoint.done; /* of two that were lost together, the second costs nothing more */
+}
+
+static void prepared(mr_jobsim *s, int worker, int arg)
+{
+    (void)arg;
+    bool up = all_up(s);
+    for (int i = 0; i < s->n_ps && up; i++)
+        if (!s->ps[i].ready)
+            restored(s, i);
+    drive(s, worker, mr_recovery_prepared(&s->workers[worker].recovery, up ? NULL : unavailable(), now_ns(s)));
+}
+
+static void paused(mr_jobsim *s, int worker, int arg)
+{
+    (void)arg;
+    drive(s, worker, mr_recovery_paused(&s->workers[worker].recovery));
+}
+
+static void work_again(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    if (w->loss >= 0) {
+        mr_simtrain_loss *l = &s->result->losses.p[w->loss];
+        l->back_s = s->now_s;
+        w->loss = -1;
+        mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
+    }
+    w->sum.down_s += s->now_s - w->free_s;
+    s->noticed[worker] = false;
+    mr_jobsim_go(s, worker);
+}
+
+static void drive(mr_jobsim *s, int worker, mr_recovery_do what)
+{
+    mr_recovery *r = &s->workers[worker].recovery;
+    switch (what) {
+    case MR_RECOVER_OPEN: mr_jobsim_after(s, worker, s->job->open_s, opened, 0); break;
+    case MR_RECOVER_CHECK: mr_jobsim_after(s, worker, s->job->rpc_s, checked, 0); break;
+    case MR_RECOVER_PREPARE:
+        mr_jobsim_after(s, worker, isnan(s->checkpoint.at_s) ? 0 : s->job->restore_s, prepared, 0);
+        break;
+    case MR_RECOVER_PAUSE: mr_jobsim_after(s, worker, (double)r->pause_ns / 1e9, paused, 0); break;
+    case MR_RECOVER_WORK: work_again(s, worker); break;
+    case MR_RECOVER_FAIL: mr_jobsim_fail(s, mr_status_copy(r->why)); break;
+    }
+}
+
+/* ---- who notices ---- */
+
+static void lose_session(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    mr_jobsim_stop(s, worker);
+    if (worker == s->chief) {
+        s->leads = false;
+        spoil_save(s);
+    }
+    drive(s, worker, mr_recovery_lost(&w->recovery, unavailable(), now_ns(s)));
+}
+
+static void notice(mr_jobsim *s, int task)
+{
+    int loss = task < s->n_workers ? s->workers[task].loss : s->ps_loss[task - s->n_workers];
+    if (s->noticed[task])
+        return;
+    s->noticed[task] = true;
+    if (loss >= 0)
+        s->result->losses.p[loss].noticed_s = s->now_s;
+    if (task < s->n_workers) {
+        mr_jobsim_look_for_slowest(s);
+        return;
+    }
+    for (int i = 0; i < s->n_workers; i++)
+        if (s->workers[i].phase != MR_JOBSIM_AWAY)
+            lose_session(s, i);
+}
+
+static void react(mr_jobsim *s, const mr_member_events *events)
+{
+    for (int i = 0; i < events->n; i++)
+        if (events->p[i].what == MR_MEMBER_LEFT || events->p[i].what == MR_MEMBER_RESTARTED)
+            notice(s, events->p[i].task);
+}
+
+static bool is_up(const mr_jobsim *s, int task)
+{
+    return task < s->n_workers ? s->workers[task].up : s->ps[task - s->n_workers].up;
+}
+
+static void hear_asked(mr_jobsim *s, const mr_member_tasks *asked, mr_member_events *events)
+{
+    for (int i = 0; i < asked->n; i++)
+        if (is_up(s, asked->p[i]))
+            mr_membership_heard(&s->members, asked->p[i], s->incarnations[asked->p[i]], now_ns(s), now_ns(s), events);
+}
+
+static void tick(mr_jobsim *s, int none, int arg)
+{
+    (void)none;
+    mr_member_events events = {0};
+    mr_member_tasks asked = {0};
+    mr_membership_tick(&s->members, now_ns(s), &events, &asked);
+    hear_asked(s, &asked, &events);
+    react(s, &events);
+    mr_vec_deinit(&events);
+    mr_vec_deinit(&asked);
+    mr_jobsim_after(s, -1, (double)heartbeats.ask_ns / 1e9, tick, arg);
+}
+
+/* Its connections are refused. */
+static void refused(mr_jobsim *s, int none, int task)
+{
+    (void)none;
+    mr_member_events events = {0};
+    if (!is_up(s, task))
+        mr_membership_gone(&s->members, task, s->incarnations[task], now_ns(s), &events);
+    react(s, &events);
+    mr_vec_deinit(&events);
+}
+
+/* ---- crashes ---- */
+
+static void plan_next(mr_jobsim *s, int task);
+
+static void restart(mr_jobsim *s, int none, int task)
+{
+    (void)none;
+    s->incarnations[task]++;
+    if (task >= s->n_workers) {
+        s->ps[task - s->n_workers].up = true;
+    } else {
+        mr_jobsim_worker *w = &s->workers[task];
+        w->up = true;
+        mr_recovery_deinit(&w->recovery);
+        mr_recovery_init(&w->recovery, false, 0);
+        mr_election_init(&w->election, task, mr_jobsim_ns(s->job->chief_s), now_ns(s));
+        drive(s, task, mr_recovery_begin(&w->recovery, now_ns(s)));
+    }
+    plan_next(s, task);
+}
+
+static void take_ps_down(mr_jobsim *s, int ps, int loss)
+{
+    s->ps[ps].up = s->ps[ps].ready = false;
+    if (s->ps_loss[ps] < 0)
+        s->n_open++;
+    s->ps_loss[ps] = loss;
+    mr_jobsim_ps_forget(s, ps);
+    spoil_save(s);
+    if (ps == 0)
+        s->record = (mr_chief_record){-1, 0};
+}
+
+static void take_worker_down(mr_jobsim *s, int worker, int loss)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    if (w->phase == MR_JOBSIM_AWAY) /* killed on its way back */
+        w->sum.down_s += s->now_s - w->free_s;
+    w->up = false;
+    w->loss = loss;
+    s->n_open++;
+    mr_jobsim_stop(s, worker);
+    if (worker == s->chief) {
+        s->leads = false;
+        spoil_save(s);
+    }
+}
+
+static void crash(mr_jobsim *s, int task, bool silent)
+{
+    mr_simtrain_result *r = s->result;
+    bool is_ps = task >= s->n_workers;
+    if (!is_up(s, task))
+        return;
+    if (r->losses.n == MR_SIMTRAIN_MAX_CRASHES) {
+        mr_jobsim_fail(s, mr_error(MR_FAILED_PRECONDITION, "Over %d crashes: the job does not get on", r->losses.n));
+        return;
+    }
+    mr_simtrain_loss l = {is_ps ? MR_SIMTRAIN_PS : task == s->chief ? MR_SIMTRAIN_CHIEF : MR_SIMTRAIN_WORKER,
+                          is_ps ? task - s->n_workers : task, silent, s->now_s, NAN, NAN, NAN, 0, 0, NAN, 0};
+    mr_vec_push(&r->losses, l);
+    if (is_ps)
+        take_ps_down(s, task - s->n_workers, r->losses.n - 1);
+    else
+        take_worker_down(s, task, r->losses.n - 1);
+    s->noticed[task] = false;
+    if (!silent)
+        mr_jobsim_after(s, -1, s->job->rpc_s, refused, task);
+    mr_jobsim_after(s, -1, s->job->restart_s, restart, task);
+}
+
+static void crash_given(mr_jobsim *s, int none, int index)
+{
+    (void)none;
+    const mr_simtrain_crash *c = &s->job->crashes[index];
+    int task = c->kind == MR_SIMTRAIN_PS ? s->n_workers + c->index : c->kind == MR_SIMTRAIN_CHIEF ? s->chief : c->index;
+    crash(s, task, c->silent);
+}
+
+static void crash_by_chance(mr_jobsim *s, int none, int task)
+{
+    (void)none;
+    crash(s, task, mr_jobsim_uniform(&s->random) <= s->job->mtbf_silent);
+}
+
+static void plan_next(mr_jobsim *s, int task)
+{
+    double mtbf_s = task < s->n_workers ? s->job->worker_mtbf_s : s->job->ps_mtbf_s;
+    if (mtbf_s > 0)
+        mr_jobsim_after(s, -1, mr_jobsim_exponential(&s->random, mtbf_s), crash_by_chance, task);
+}
+
+/* ---- checkpoints ---- */
+
+static void end_save(mr_jobsim *s, int none, int epoch)
+{
+    (void)none;
+    if (epoch != s->save_epoch || !s->is_saving)
+        return;
+    s->checkpoint = s->saving;
+    s->is_saving = false;
+    s->result->n_checkpoints++;
+}
+
+static void begin_save(mr_jobsim *s, int none, int arg)
+{
+    (void)none;
+    bool can = s->chief >= 0 && s->workers[s->chief].phase != MR_JOBSIM_AWAY && all_ready(s) && !s->is_saving;
+    if (can) {
+        s->saving = (mr_jobsim_checkpoint){s->now_s + s->job->save_s, s->done, s->now_s};
+        s->is_saving = true;
+        mr_jobsim_span(s, MR_SIMTRAIN_CHIEF, s->chief, MR_SIMTRAIN_SAVE, -1, 0, s->now_s, s->saving.at_s);
+        mr_jobsim_after(s, -1, s->job->save_s, end_save, ++s->save_epoch);
+    }
+    mr_jobsim_after(s, -1, s->job->checkpoint_s, begin_save, arg);
+}
+
+/* ---- the start, and every update ---- */
+
+void mr_jobsim_start_failures(mr_jobsim *s)
+{
+    const mr_simtrain_job *j = s->job;
+    int n = s->n_workers + s->n_ps;
+    if (j->checkpoint_s > 0)
+        mr_jobsim_after(s, -1, j->checkpoint_s, begin_save, 0);
+    if (!s->may_fail)
+        return;
+    mr_membership_init(&s->members, n, -1, &heartbeats, 0);
+    tick(s, -1, 0);
+    mr_jobsim_start_alive(s);
+    for (int i = 0; i < s->n_workers; i++) {
+        mr_election_init(&s->workers[i].election, i, mr_jobsim_ns(j->chief_s), 0);
+        mr_recovery_init(&s->workers[i].recovery, i == 0, 0);
+        look_again(s, -1, i);
+    }
+    for (int i = 0; i < n; i++)
+        plan_next(s, i);
+    for (int i = 0; i < j->n_crashes; i++)
+        mr_jobsim_after(s, -1, j->crashes[i].at_s, crash_given, i);
+}
+
+/* Without a lost parameter server's variables there are no updates; those that were on their way do not count. */
+void mr_jobsim_updated(mr_jobsim *s)
+{
+    for (int i = s->result->losses.n - 1; i >= 0 && s->n_open > 0; i--) {
+        mr_simtrain_loss *l = &s->result->losses.p[i];
+        if (!isnan(l->stopped_s) || (l->kind == MR_SIMTRAIN_PS && isnan(l->back_s)))
+            continue;
+        l->stopped_s = s->now_s - l->at_s;
+        s->n_open--;
+    }
+}

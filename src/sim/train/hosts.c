@@ -1,0 +1,130 @@
+/* sim/train/hosts.c -- tasks that share the cores of a host.
+ *
+ * All work of a host goes at one rate: 1 while there are cores for all, else what each gets of them.  The host's own time
+ * goes by at that rate, so a work ends when it has come to a fixed point of it, however the rate changed in between.  Works
+ * lie in a heap by that point; only the next end is planned as an event.  To the events a host is one more task, whose
+ * life ends whenever its works change, and with it the end that was planned before. */
+#include "base/memory.h"
+#include "sim/train/engine.h"
+
+static int task_of(const mr_jobsim *s, int host) { return s->n_workers + s->n_ps + host; }
+
+/* Parameter servers first, as they are started first. */
+static int host_of(const mr_jobsim *s, int task)
+{
+    int place = task < s->n_workers ? s->n_ps + task : task - s->n_workers;
+    return place % s->job->n_hosts;
+}
+
+static double rate(const mr_jobsim *s, const mr_jobsim_host *h)
+{
+    return h->wanted > s->job->cores ? s->job->cores / h->wanted : 1;
+}
+
+static void look(mr_jobsim *s, mr_jobsim_host *h)
+{
+    double passed_s = s->now_s - h->looked_s;
+    h->time += passed_s * rate(s, h);
+    h->used_s += passed_s * MR_MIN(h->wanted, s->job->cores);
+    h->looked_s = s->now_s;
+}
+
+static bool before(const mr_jobsim_work *a, const mr_jobsim_work *b)
+{
+    return a->end != b->end ? a->end < b->end : a->seq < b->seq;
+}
+
+static void sift_up(mr_jobsim_host *h, int i)
+{
+    mr_jobsim_work w = h->works.p[i];
+    for (; i > 0 && before(&w, &h->works.p[(i - 1) / 2]); i = (i - 1) / 2)
+        h->works.p[i] = h->works.p[(i - 1) / 2];
+    h->works.p[i] = w;
+}
+
+static void sift_down(mr_jobsim_host *h, int i)
+{
+    mr_jobsim_work w = h->works.p[i];
+    for (int k; (k = 2 * i + 1) < h->works.n; i = k) {
+        if (k + 1 < h->works.n && before(&h->works.p[k + 1], &h->works.p[k]))
+            k++;
+        if (!before(&h->works.p[k], &w))
+            break;
+        h->works.p[i] = h->works.p[k];
+    }
+    h->works.p[i] = w;
+}
+
+static void plan(mr_jobsim *s, int host);
+
+/* The first work ends: what is left of it now is only what rounding left. */
+static void end_first(mr_jobsim *s, int task, int host)
+{
+    (void)task;
+    mr_jobsim_host *h = &s->hosts[host];
+    look(s, h);
+    mr_jobsim_work w = h->works.p[0], last = mr_vec_pop(&h->works);
+    if (h->works.n) {
+        h->works.p[0] = last;
+        sift_down(h, 0);
+    }
+    h->wanted = h->works.n ? h->wanted - w.cores : 0;
+    plan(s, host);
+    if (s->lives[w.task] == w.life)
+        w.fn(s, w.task, w.arg);
+}
+
+static void plan(mr_jobsim *s, int host)
+{
+    mr_jobsim_host *h = &s->hosts[host];
+    s->lives[task_of(s, host)]++;
+    if (h->works.n)
+        mr_jobsim_after(s, task_of(s, host), (h->works.p[0].end - h->time) / rate(s, h), end_first, host);
+}
+
+void mr_jobsim_compute(mr_jobsim *s, int task, double cores, double work_s, mr_jobsim_fn *fn, int arg)
+{
+    if (s->job->n_hosts == 0) {
+        mr_jobsim_after(s, task, work_s, fn, arg);
+        return;
+    }
+    int host = host_of(s, task);
+    mr_jobsim_host *h = &s->hosts[host];
+    look(s, h);
+    mr_jobsim_work w = {h->time + work_s, s->seq++, cores, fn, task, arg, s->lives[task]};
+    mr_vec_push(&h->works, w);
+    sift_up(h, h->works.n - 1);
+    h->wanted += cores;
+    plan(s, host);
+}
+
+/* Few lives end, so the heap is simply made anew. */
+void mr_jobsim_forget_work(mr_jobsim *s, int task)
+{
+    if (s->job->n_hosts == 0)
+        return;
+    mr_jobsim_host *h = &s->hosts[host_of(s, task)];
+    int n = h->works.n;
+    look(s, h);
+    h->works.n = 0;
+    h->wanted = 0;
+    for (int i = 0; i < n; i++) {
+        mr_jobsim_work w = h->works.p[i];
+        if (w.task == task)
+            continue;
+        h->works.p[h->works.n++] = w;
+        sift_up(h, h->works.n - 1);
+        h->wanted += w.cores;
+    }
+    plan(s, host_of(s, task));
+}
+
+double mr_jobsim_core_seconds(const mr_jobsim *s)
+{
+    double sum = 0;
+    for (int i = 0; i < s->job->n_hosts; i++) {
+        const mr_jobsim_host *h = &s->hosts[i];
+        sum += h->used_s + (s->now_s - h->looked_s) * MR_MIN(h->wanted, s->job->cores);
+    }
+    return sum;
+}

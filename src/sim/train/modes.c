@@ -1,0 +1,228 @@
+/* sim/train/modes.c -- who may begin its next step, and when.
+ *
+ * Asynchronous workers begin at once; with a bound on the delay, unless they would be too far ahead of the slowest that is
+ * there; synchronous ones when the chief's barrier (dist/sync.c) gives them a token.  A word to the chief and a token from it
+ * are messages; the chief tells all who may go on in one run, whose time grows with their number. */
+#include "base/memory.h"
+#include "sim/train/engine.h"
+
+enum { WORDS_A_LEASE = 4 };
+
+/* ---- updates ---- */
+
+static void count_updates(mr_jobsim *s, int n_gradients, int64_t n_done)
+{
+    s->version++;
+    s->done += n_done;
+    s->result->applied += n_gradients;
+    s->examples += n_gradients * s->job->batch;
+    mr_jobsim_updated(s);
+    int64_t warm = s->job->mode == MR_SIMTRAIN_SYNC ? s->job->warmup : (int64_t)s->job->warmup * s->job->n_workers;
+    if (!s->warm && s->done >= warm)
+        mr_jobsim_warm(s);
+    s->ended |= s->done >= s->want;
+    s->update_s = s->now_s;
+}
+
+static void update_alone(mr_jobsim *s, int worker)
+{
+    if (s->warm)
+        mr_jobsim_sample(&s->staleness, (double)(s->version - s->workers[worker].version));
+    count_updates(s, 1, 1);
+}
+
+/* ---- the slowest ---- */
+
+static bool is_there(const mr_jobsim *s, int worker)
+{
+    return s->workers[worker].phase != MR_JOBSIM_AWAY || !s->noticed[worker];
+}
+
+static bool may_begin(const mr_jobsim *s, int worker)
+{
+    return s->job->mode != MR_SIMTRAIN_BOUNDED || s->workers[worker].clock - s->slowest <= s->job->delay_bound;
+}
+
+void mr_jobsim_look_for_slowest(mr_jobsim *s)
+{
+    int64_t slowest = INT64_MAX;
+    s->n_slowest = 0;
+    for (int i = 0; i < s->n_workers; i++) {
+        int64_t clock = s->workers[i].clock;
+        if (!is_there(s, i) || clock > slowest)
+            continue;
+        s->n_slowest = clock < slowest ? 1 : s->n_slowest + 1;
+        slowest = clock;
+    }
+    if (s->n_slowest)
+        s->slowest = slowest;
+    for (int i = 0; i < s->n_workers && s->job->mode == MR_SIMTRAIN_BOUNDED; i++)
+        if (s->workers[i].phase == MR_JOBSIM_IDLE && may_begin(s, i))
+            mr_jobsim_begin(s, i, 0);
+}
+
+/* Its clock went on by one.  The one who finished is IDLE, so the look may already begin its next step. */
+static void pass_slowest(mr_jobsim *s, int worker)
+{
+    int64_t clock = s->workers[worker].clock;
+    if (clock - 1 == s->slowest && --s->n_slowest <= 0)
+        mr_jobsim_look_for_slowest(s);
+}
+
+static void finished_alone(mr_jobsim *s, int worker)
+{
+    update_alone(s, worker);
+    pass_slowest(s, worker);
+    if (s->workers[worker].phase == MR_JOBSIM_IDLE && may_begin(s, worker))
+        mr_jobsim_begin(s, worker, 0);
+}
+
+/* ---- the barrier ---- */
+
+static void take_token(mr_jobsim *s, int worker, int stamp);
+
+static void give_tokens(mr_jobsim *s, const mr_sync_action *a, int n)
+{
+    s->chief_free_s = MR_MAX(s->chief_free_s, s->now_s) + n * s->job->token_s;
+    s->chief_s += n * s->job->token_s;
+    for (int i = 0; i < n; i++)
+        mr_jobsim_after(s, a[i].worker, s->chief_free_s - s->now_s + s->job->latency_s, take_token, (int)a[i].stamp);
+}
+
+static void apply(mr_jobsim *s, const mr_sync_action *a)
+{
+    if (s->warm)
+        mr_jobsim_sample(&s->steps, s->now_s - s->update_s);
+    s->top_stamp = a->stamp;
+    count_updates(s, a->count, 1);
+}
+
+static void carry_out(mr_jobsim *s, const mr_sync_actions *todo)
+{
+    for (int i = 0, n; i < todo->n && !s->ended; i += n) {
+        for (n = 1; todo->p[i].what == MR_SYNC_TOKEN && i + n < todo->n && todo->p[i + n].what == MR_SYNC_TOKEN;)
+            n++;
+        if (todo->p[i].what == MR_SYNC_APPLY)
+            apply(s, &todo->p[i]);
+        else if (todo->p[i].what == MR_SYNC_TOKEN)
+            give_tokens(s, &todo->p[i], n);
+        else
+            s->leads = false; /* nobody was left; the next word opens another barrier */
+    }
+}
+
+/* Once for each stamp: words come again. */
+static void judge(mr_jobsim *s, int worker, int64_t stamp)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    if (stamp <= w->judged)
+        return;
+    w->judged = stamp;
+    if (stamp < s->sync.stamp) {
+        s->result->dropped++;
+        w->sum.dropped++;
+    }
+}
+
+/* arg: the word, with the stamp above it. */
+static void hear(mr_jobsim *s, int worker, int arg)
+{
+    mr_sync_event e = {worker, arg % 4, arg / 4};
+    mr_sync_actions todo = {0};
+    if (!s->leads && (s->chief < 0 || s->workers[s->chief].phase == MR_JOBSIM_AWAY))
+        return;
+    if (!s->leads)
+        mr_jobsim_lead(s);
+    if (e.word == MR_SYNC_ARRIVED)
+        judge(s, worker, e.stamp);
+    mr_sync_step(&s->sync, &e, mr_jobsim_ns(s->now_s), &todo);
+    carry_out(s, &todo);
+    mr_vec_deinit(&todo);
+}
+
+static void say(mr_jobsim *s, int worker, mr_sync_word word, int64_t stamp)
+{
+    mr_jobsim_after(s, worker, s->job->latency_s, hear, (int)(stamp * 4 + word));
+}
+
+static void begin_for_token(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    w->stamp = w->token;
+    mr_jobsim_begin(s, worker, 0);
+}
+
+/* The token for what it has given already: its word may have been lost. */
+static void take_token(mr_jobsim *s, int worker, int stamp)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    w->token = MR_MAX(w->token, stamp);
+    if (w->phase != MR_JOBSIM_IDLE)
+        return;
+    if (w->token > w->gave)
+        begin_for_token(s, worker);
+    else
+        say(s, worker, MR_SYNC_ARRIVED, w->gave);
+}
+
+static void finished_together(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    w->gave = w->stamp;
+    say(s, worker, MR_SYNC_ARRIVED, w->gave);
+    if (w->token > w->gave)
+        begin_for_token(s, worker);
+}
+
+/* Stamps rise over all chiefs. */
+void mr_jobsim_lead(mr_jobsim *s)
+{
+    const mr_simtrain_job *j = s->job;
+    int64_t lease_ns = s->may_fail ? mr_jobsim_ns(j->lease_s) : 0;
+    mr_sync_options o = {s->n_workers, j->backup > 0 ? j->n_workers : 0, lease_ns, s->top_stamp > 0 ? lease_ns : 0};
+    mr_sync_deinit(&s->sync);
+    mr_sync_init(&s->sync, &o, ++s->top_stamp, mr_jobsim_ns(s->now_s));
+    s->leads = true;
+}
+
+/* Without leases nobody is ever given up, and words that tell nothing else are not needed. */
+static void say_alive(mr_jobsim *s, int none, int worker)
+{
+    (void)none;
+    if (s->workers[worker].phase != MR_JOBSIM_AWAY)
+        say(s, worker, MR_SYNC_ALIVE, 0);
+    mr_jobsim_after(s, -1, s->job->lease_s / WORDS_A_LEASE, say_alive, worker);
+}
+
+void mr_jobsim_start_alive(mr_jobsim *s)
+{
+    for (int i = 0; i < s->n_workers && s->job->mode == MR_SIMTRAIN_SYNC; i++)
+        mr_jobsim_after(s, -1, s->job->lease_s / WORDS_A_LEASE, say_alive, i);
+}
+
+/* ---- both ---- */
+
+void mr_jobsim_go(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    w->phase = MR_JOBSIM_IDLE;
+    w->free_s = s->now_s;
+    if (s->job->mode == MR_SIMTRAIN_SYNC) {
+        if (worker == s->chief)
+            mr_jobsim_lead(s);
+        say(s, worker, MR_SYNC_JOIN, 0);
+        return;
+    }
+    w->clock = MR_MAX(w->clock, s->slowest); /* it goes on where the others are */
+    mr_jobsim_look_for_slowest(s);
+    if (w->phase == MR_JOBSIM_IDLE && may_begin(s, worker))
+        mr_jobsim_begin(s, worker, 0);
+}
+
+void mr_jobsim_finished(mr_jobsim *s, int worker)
+{
+    if (s->job->mode == MR_SIMTRAIN_SYNC)
+        finished_together(s, worker);
+    else
+        finished_alone(s, worker);
+}

@@ -1,0 +1,173 @@
+/* sim/train/print.c -- a job's result, for people. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "sim/train/train.h"
+
+const char *mr_simtrain_mode_name(mr_simtrain_mode m)
+{
+    static const char *const names[] = {"async", "sync", "bounded"};
+    return names[m];
+}
+
+const char *mr_simtrain_kind_name(mr_simtrain_kind k)
+{
+    static const char *const names[] = {"worker", "ps", "chief"};
+    return names[k];
+}
+
+const char *mr_simtrain_doing_name(mr_simtrain_doing d)
+{
+    static const char *const names[] = {"call", "fetch", "forward", "backward", "push", "wait", "serve", "save", "restore", "down"};
+    return names[d];
+}
+
+typedef struct text {
+    char p[32];
+} text;
+
+static text seconds(double s)
+{
+    text t;
+    if (isnan(s))
+        snprintf(t.p, sizeof t.p, "-");
+    else if (s >= 1 || s == 0)
+        snprintf(t.p, sizeof t.p, "%.*f s", s >= 100 ? 1 : 3, s);
+    else if (s >= 1e-3)
+        snprintf(t.p, sizeof t.p, "%.3g ms", s * 1e3);
+    else
+        snprintf(t.p, sizeof t.p, "%.3g us", s * 1e6);
+    return t;
+}
+
+/* ---- the parts ---- */
+
+static void print_job(const mr_simtrain_job *j, mr_str *out)
+{
+    mr_str_printf(out, "%d worker%s", j->n_workers, j->n_workers == 1 ? "" : "s");
+    if (j->backup)
+        mr_str_printf(out, " and %d backup%s", j->backup, j->backup == 1 ? "" : "s");
+    mr_str_printf(out, ", %d parameter server%s, %s", j->n_ps, j->n_ps == 1 ? "" : "s", mr_simtrain_mode_name(j->mode));
+    if (j->mode == MR_SIMTRAIN_BOUNDED)
+        mr_str_printf(out, " by %d", j->delay_bound);
+    if (j->n_hosts)
+        mr_str_printf(out, ", on %d host%s of %g cores", j->n_hosts, j->n_hosts == 1 ? "" : "s", j->cores);
+    mr_str_printf(out, ": %d steps of %g examples a worker\n", j->steps, j->batch);
+}
+
+static void print_step(const mr_simtrain_result *r, mr_str *out)
+{
+    const mr_simtrain_dist *d = &r->step;
+    mr_str_printf(out, "  examples/s   %.6g\n", r->examples_per_s);
+    if (d->n == 0)
+        return;
+    mr_str_printf(out, "  step         median %s, mean %s, p10 %s", seconds(d->median).p, seconds(d->mean).p, seconds(d->p10).p);
+    mr_str_printf(out, ", p90 %s, p99 %s, longest %s\n", seconds(d->p90).p, seconds(d->p99).p, seconds(d->max).p);
+}
+
+/* Where a worker's time goes, in the mean and of who waits least: that one is waited for. */
+static void print_workers(const mr_simtrain_result *r, mr_str *out)
+{
+    mr_simtrain_worker sum = {0};
+    int slowest = 0;
+    for (int i = 0; i < r->n_workers; i++) {
+        const mr_simtrain_worker *w = &r->workers[i];
+        sum.call_s += w->call_s, sum.busy_s += w->busy_s, sum.fetch_s += w->fetch_s;
+        sum.push_s += w->push_s, sum.wait_s += w->wait_s, sum.down_s += w->down_s;
+        if (w->wait_s < r->workers[slowest].wait_s)
+            slowest = i;
+    }
+    double all_s = sum.call_s + sum.busy_s + sum.fetch_s + sum.push_s + sum.wait_s + sum.down_s;
+    if (!(all_s > 0))
+        return;
+    mr_str_printf(out, "  workers      compute %.0f %%, begin %.0f %%, fetch %.0f %%, push %.0f %%, wait %.0f %%", 100 * sum.busy_s / all_s,
+                  100 * sum.call_s / all_s, 100 * sum.fetch_s / all_s, 100 * sum.push_s / all_s, 100 * sum.wait_s / all_s);
+    if (sum.down_s > 0)
+        mr_str_printf(out, ", down %.1f %%", 100 * sum.down_s / all_s);
+    if (sum.wait_s > 0)
+        mr_str_printf(out, "; worker %d waits least", slowest);
+    mr_str_appendc(out, '\n');
+}
+
+static void print_shares(const mr_simtrain_job *j, const mr_simtrain_result *r, mr_str *out)
+{
+    mr_str_printf(out, "  ps           busy %.0f %%, the busiest %.0f %%\n", 100 * r->ps_busy, 100 * r->ps_busiest);
+    if (j->worker_bytes_per_s > 0)
+        mr_str_printf(out, "  worker NIC   busy %.0f %%\n", 100 * r->worker_nic_busy);
+    if (j->n_hosts)
+        mr_str_printf(out, "  cores        busy %.0f %%\n", 100 * r->core_busy);
+    if (j->mode == MR_SIMTRAIN_SYNC && j->token_s > 0)
+        mr_str_printf(out, "  chief        busy %.0f %%\n", 100 * r->chief_busy);
+    if (r->dropped)
+        mr_str_printf(out, "  dropped      %lld gradients came too late\n", (long long)r->dropped);
+    if (r->staleness.n)
+        mr_str_printf(out, "  staleness    median %.0f updates, p99 %.0f, most %.0f; at most %d steps ahead of the slowest\n",
+                      r->staleness.median, r->staleness.p99, r->staleness.max, r->max_lead);
+}
+
+static void print_loss(const mr_simtrain_loss *l, mr_str *out)
+{
+    mr_str_printf(out, "  crash        %s %d at %s%s: noticed after %s, back after %s", mr_simtrain_kind_name(l->kind), l->index,
+                  seconds(l->at_s).p, l->silent ? " with its host" : "", seconds(l->noticed_s - l->at_s).p,
+                  seconds(l->back_s - l->at_s).p);
+    mr_str_printf(out, ", no update for %s\n", seconds(l->stopped_s).p);
+    if (l->kind != MR_SIMTRAIN_PS)
+        return;
+    if (isnan(l->back_s))
+        mr_str_printf(out, "               not restored before the end\n");
+    else if (isnan(l->checkpoint_at_s))
+        mr_str_printf(out, "               no checkpoint: %.6g steps are lost, all from the start\n", l->lost_steps);
+    else
+        mr_str_printf(out, "               the checkpoint of %s saved %.6g steps; %.6g steps (%s) are lost\n", seconds(l->checkpoint_at_s).p,
+                      l->saved_steps, l->lost_steps, seconds(l->lost_s).p);
+}
+
+static void print_failures(const mr_simtrain_job *j, const mr_simtrain_result *r, mr_str *out)
+{
+    enum { MOST = 20 };
+    for (int i = 0; i < MR_MIN(r->losses.n, MOST); i++)
+        print_loss(&r->losses.p[i], out);
+    if (r->losses.n > MOST)
+        mr_str_printf(out, "  crashes      %d more\n", r->losses.n - MOST);
+    if (j->checkpoint_s > 0)
+        mr_str_printf(out, "  checkpoints  %d, one each %s\n", r->n_checkpoints, seconds(j->checkpoint_s).p);
+    mr_str_printf(out, "  total        %s", seconds(r->total_s).p);
+    if (r->total_s != r->ideal_s)
+        mr_str_printf(out, "; %s without crashes and checkpoints (%+.1f %%)", seconds(r->ideal_s).p,
+                      100 * (r->total_s / r->ideal_s - 1));
+    mr_str_appendc(out, '\n');
+}
+
+void mr_simtrain_print(const mr_simtrain_job *job, const mr_simtrain_result *r, mr_str *out)
+{
+    print_job(job, out);
+    print_step(r, out);
+    print_workers(r, out);
+    print_shares(job, r, out);
+    print_failures(job, r, out);
+}
+
+/* ---- sweeps ---- */
+
+static void print_conclusion(const mr_simtrain_sweep *s, mr_str *out)
+{
+    if (!isnan(s->knee))
+        mr_str_printf(out, "From %g %s on, twice as many add less than 5 %%; ", s->knee, s->what);
+    else if (s->points.n > 1)
+        mr_str_printf(out, "Nowhere here does doubling stop to pay; ");
+    mr_str_printf(out, "the most examples/s come with %s = %g.\n", s->what, s->best);
+}
+
+void mr_simtrain_sweep_print(const mr_simtrain_sweep *s, mr_str *out)
+{
+    mr_str_printf(out, "%10s %12s %8s %12s %12s %8s\n", s->what, "examples/s", "times", "step median", "step p99", "ps busy");
+    for (int i = 0; i < s->points.n; i++) {
+        const mr_simtrain_point *p = &s->points.p[i];
+        double first = s->points.p[0].examples_per_s;
+        mr_str_printf(out, "%10g %12.6g %8.2f %12s %12s %6.0f %%\n", p->value, p->examples_per_s,
+                      first > 0 ? p->examples_per_s / first : 0, seconds(p->step_median_s).p, seconds(p->step_p99_s).p,
+                      100 * p->ps_busiest);
+    }
+    print_conclusion(s, out);
+}

@@ -1,0 +1,129 @@
+/* sim/train/result.c -- what is counted while a job runs, and what becomes of it at the end. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "sim/train/engine.h"
+
+enum { MAX_SAMPLES = 1 << 20 };
+
+/* ---- samples ---- */
+
+/* Of very many one in some is kept, evenly. */
+mr_status *mr_jobsim_samples_init(mr_jobsim_samples *a, int64_t expected)
+{
+    a->every = expected / MAX_SAMPLES + 1;
+    a->cap = expected / a->every + 1;
+    a->p = mr_try_alloc((size_t)a->cap * sizeof *a->p);
+    return a->p ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %lld samples", (long long)a->cap);
+}
+
+/* Steps that are done again after a crash may be more than were expected: then the last are left out. */
+void mr_jobsim_sample(mr_jobsim_samples *a, double v)
+{
+    if (++a->skipped < a->every || a->n == a->cap)
+        return;
+    a->skipped = 0;
+    a->p[a->n++] = v;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Between the two samples next to that place. */
+static double quantile(const mr_jobsim_samples *a, double q)
+{
+    double at = q * (double)(a->n - 1);
+    int64_t low = (int64_t)at;
+    return low + 1 < a->n ? a->p[low] + (at - (double)low) * (a->p[low + 1] - a->p[low]) : a->p[low];
+}
+
+static mr_simtrain_dist describe(mr_jobsim_samples *a)
+{
+    mr_simtrain_dist d = {.n = a->n};
+    if (a->n == 0)
+        return d;
+    qsort(a->p, (size_t)a->n, sizeof *a->p, compare);
+    for (int64_t i = 0; i < a->n; i++)
+        d.mean += a->p[i] / (double)a->n;
+    d.min = a->p[0];
+    d.max = a->p[a->n - 1];
+    d.p10 = quantile(a, 0.1);
+    d.median = quantile(a, 0.5);
+    d.p90 = quantile(a, 0.9);
+    d.p99 = quantile(a, 0.99);
+    return d;
+}
+
+/* ---- shares of time ---- */
+
+/* A parameter server's time is booked when a message is taken on; what lies ahead is not done yet. */
+static double ps_busy_s(const mr_jobsim *s, int ps)
+{
+    const mr_jobsim_ps *p = &s->ps[ps];
+    double ahead_s = MR_MAX(0, p->free_s[0] - s->now_s) + MR_MAX(0, p->free_s[1] - s->now_s);
+    return p->busy_s - ahead_s;
+}
+
+static double nic_s(const mr_jobsim *s)
+{
+    double sum = 0;
+    for (int i = 0; i < s->n_workers; i++)
+        sum += s->workers[i].nic_s;
+    return sum;
+}
+
+void mr_jobsim_warm(mr_jobsim *s)
+{
+    s->warm = true;
+    s->warm_s = s->update_s = s->now_s;
+    s->warm_examples = s->examples;
+    for (int i = 0; i < s->n_workers; i++)
+        s->workers[i].sum = (mr_simtrain_worker){0};
+    for (int i = 0; i < s->n_ps; i++)
+        s->at_warm.by_ps[i] = ps_busy_s(s, i);
+    s->at_warm.nic = nic_s(s);
+    s->at_warm.chief = s->chief_s;
+    s->at_warm.core = mr_jobsim_core_seconds(s);
+}
+
+static void share_servers(mr_jobsim *s, double took_s)
+{
+    mr_simtrain_result *r = s->result;
+    int lanes = s->job->duplex ? 2 : 1;
+    for (int i = 0; i < s->n_ps; i++) {
+        double share = (ps_busy_s(s, i) - s->at_warm.by_ps[i]) / took_s / lanes;
+        r->ps_busy += share / s->n_ps;
+        r->ps_busiest = MR_MAX(r->ps_busiest, share);
+    }
+}
+
+static void share_time(mr_jobsim *s, double took_s)
+{
+    mr_simtrain_result *r = s->result;
+    const mr_simtrain_job *j = s->job;
+    r->examples_per_s = (s->examples - s->warm_examples) / took_s;
+    share_servers(s, took_s);
+    for (int i = 0; i < s->n_workers; i++)
+        r->worker_busy += s->workers[i].sum.busy_s / took_s / s->n_workers;
+    r->worker_nic_busy = (nic_s(s) - s->at_warm.nic) / took_s / s->n_workers / 2;
+    r->chief_busy = (s->chief_s - s->at_warm.chief) / took_s;
+    if (j->n_hosts > 0)
+        r->core_busy = (mr_jobsim_core_seconds(s) - s->at_warm.core) / took_s / (j->cores * j->n_hosts);
+}
+
+void mr_jobsim_conclude(mr_jobsim *s)
+{
+    mr_simtrain_result *r = s->result;
+    double took_s = s->now_s - s->warm_s;
+    r->total_s = s->now_s;
+    r->step = describe(&s->steps);
+    r->staleness = describe(&s->staleness);
+    if (took_s > 0)
+        share_time(s, took_s);
+    for (int i = 0; i < s->n_workers; i++)
+        r->workers[i] = s->workers[i].sum;
+}

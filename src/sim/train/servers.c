@@ -1,0 +1,155 @@
+/* sim/train/servers.c -- messages between a worker and the parameter servers.
+ *
+ * A server does one message after the other in the order they reach it.  On a host of its own the time of each is known when
+ * it arrives, so a queue is only the time at which the server will be free, and a message over all servers needs no
+ * event for each.  On a shared host the time depends on what else runs there: then queues are real. */
+#include "base/memory.h"
+#include "sim/train/engine.h"
+
+static double bytes_at(const mr_jobsim *s, int chunk)
+{
+    const mr_simtrain_chunk *c = &s->job->chunks[chunk];
+    return c->ps < 0 ? c->bytes / s->n_ps : c->bytes;
+}
+
+/* Chance stretches or shortens it: exponential in the share `ps_jitter` of its mean. */
+static double service_s(mr_jobsim *s, int worker, int chunk)
+{
+    const mr_simtrain_job *j = s->job;
+    double mean_s = j->ps_message_s + (j->ps_bytes_per_s > 0 ? bytes_at(s, chunk) / j->ps_bytes_per_s : 0);
+    if (j->ps_jitter == 0)
+        return mean_s;
+    return mean_s * (1 - j->ps_jitter) + mr_jobsim_exponential(&s->workers[worker].random, mean_s * j->ps_jitter);
+}
+
+static int first_ps(const mr_jobsim *s, int chunk) { return MR_MAX(s->job->chunks[chunk].ps, 0); }
+static int n_servers(const mr_jobsim *s, int chunk) { return s->job->chunks[chunk].ps < 0 ? s->n_ps : 1; }
+
+/* ---- the answer ---- */
+
+static void answer_fetch(mr_jobsim *s, int worker, int chunk) { mr_jobsim_answered(s, worker, chunk, false); }
+static void answer_push(mr_jobsim *s, int worker, int chunk) { mr_jobsim_answered(s, worker, chunk, true); }
+
+/* Through the worker's own interface, one message after the other. */
+static double pass(const mr_jobsim *s, int worker, int chunk, double *free_s)
+{
+    double takes_s = s->job->worker_bytes_per_s > 0 ? s->job->chunks[chunk].bytes / s->job->worker_bytes_per_s : 0;
+    *free_s = MR_MAX(*free_s, s->now_s) + takes_s;
+    s->workers[worker].nic_s += takes_s;
+    return *free_s - s->now_s;
+}
+
+static void reach_worker(mr_jobsim *s, int worker, int chunk)
+{
+    mr_jobsim_after(s, worker, pass(s, worker, chunk, &s->workers[worker].in_free_s), answer_fetch, chunk);
+}
+
+/* Gradients are answered with a word, parameters fill the interface. */
+static void answer(mr_jobsim *s, int worker, int chunk, bool push, double served_s)
+{
+    double later_s = served_s - s->now_s + s->job->latency_s;
+    mr_jobsim_fn *fn = push ? answer_push : s->job->worker_bytes_per_s > 0 ? reach_worker : answer_fetch;
+    mr_jobsim_after(s, worker, later_s, fn, chunk);
+}
+
+/* ---- a server of its own host ---- */
+
+static double serve(mr_jobsim *s, int ps, int worker, int chunk, bool push)
+{
+    mr_jobsim_ps *p = &s->ps[ps];
+    double takes_s = service_s(s, worker, chunk);
+    double *free_s = &p->free_s[push && s->job->duplex];
+    double start_s = MR_MAX(*free_s, s->now_s);
+    *free_s = start_s + takes_s;
+    p->busy_s += takes_s;
+    mr_jobsim_span(s, MR_SIMTRAIN_PS, ps, MR_SIMTRAIN_SERVE, chunk, (int)s->workers[worker].clock, start_s, *free_s);
+    return *free_s;
+}
+
+/* ---- a server on a shared host ---- */
+
+static void serve_next(mr_jobsim *s, int ps);
+
+static void served(mr_jobsim *s, int task, int arg)
+{
+    (void)arg;
+    int ps = task - s->n_workers;
+    mr_jobsim_ps *p = &s->ps[ps];
+    mr_jobsim_message m = p->queue.p[p->first++];
+    p->serving = false;
+    serve_next(s, ps);
+    if (s->lives[m.worker] != m.life)
+        return;
+    uint16_t *left = &s->workers[m.worker].parts[m.push][m.chunk];
+    if (--*left == 0)
+        answer(s, m.worker, m.chunk, m.push, s->now_s);
+}
+
+static void serve_next(mr_jobsim *s, int ps)
+{
+    mr_jobsim_ps *p = &s->ps[ps];
+    if (p->serving)
+        return;
+    if (p->first == p->queue.n) {
+        p->first = p->queue.n = 0;
+        return;
+    }
+    if (p->first > 1024 && p->first > p->queue.n / 2) { /* what is done makes room, now and then */
+        p->queue.n -= p->first;
+        memmove(p->queue.p, p->queue.p + p->first, (size_t)p->queue.n * sizeof *p->queue.p);
+        p->first = 0;
+    }
+    double takes_s = service_s(s, p->queue.p[p->first].worker, p->queue.p[p->first].chunk);
+    p->serving = true;
+    p->busy_s += takes_s;
+    mr_jobsim_compute(s, s->n_workers + ps, 1, takes_s, served, 0);
+}
+
+static void queue(mr_jobsim *s, int worker, int chunk, bool push)
+{
+    mr_jobsim_message m = {worker, chunk, s->lives[worker], push};
+    s->workers[worker].parts[push][chunk] = (uint16_t)n_servers(s, chunk);
+    for (int i = 0, ps = first_ps(s, chunk); i < n_servers(s, chunk); i++, ps++) {
+        mr_vec_push(&s->ps[ps].queue, m);
+        serve_next(s, ps);
+    }
+}
+
+void mr_jobsim_ps_forget(mr_jobsim *s, int ps)
+{
+    mr_jobsim_ps *p = &s->ps[ps];
+    s->lives[s->n_workers + ps]++;
+    mr_jobsim_forget_work(s, s->n_workers + ps);
+    p->queue.n = p->first = 0;
+    p->serving = false;
+    p->free_s[0] = p->free_s[1] = 0;
+}
+
+/* ---- the way there ---- */
+
+static void reach_ps(mr_jobsim *s, int worker, int chunk, bool push)
+{
+    int n = n_servers(s, chunk), first = first_ps(s, chunk);
+    double last_s = s->now_s;
+    for (int ps = first; ps < first + n; ps++)
+        if (!s->ps[ps].up) /* nobody answers; that it is gone is noticed otherwise */
+            return;
+    if (s->job->n_hosts > 0) {
+        queue(s, worker, chunk, push);
+        return;
+    }
+    for (int ps = first; ps < first + n; ps++) {
+        double end_s = serve(s, ps, worker, chunk, push);
+        last_s = MR_MAX(last_s, end_s);
+    }
+    answer(s, worker, chunk, push, last_s);
+}
+
+static void reach_to_fetch(mr_jobsim *s, int worker, int chunk) { reach_ps(s, worker, chunk, false); }
+static void reach_to_push(mr_jobsim *s, int worker, int chunk) { reach_ps(s, worker, chunk, true); }
+
+void mr_jobsim_send(mr_jobsim *s, int worker, int chunk, bool push)
+{
+    double leaves_s = push ? pass(s, worker, chunk, &s->workers[worker].out_free_s) : 0;
+    mr_jobsim_after(s, worker, leaves_s + s->job->latency_s, push ? reach_to_push : reach_to_fetch, chunk);
+}

@@ -1,0 +1,178 @@
+/* sim/train/sweep.c -- one number of a job from .. to, and where more of it stops to help.
+ *
+ * Every value is a job of its own with the same seed.  Where a chunk has a parameter server of its own and their number
+ * changes, chunks are dealt out anew, the largest first to the server that has least: as train/replicas.c would. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "sim/train/train.h"
+
+enum { MAX_LISTED = 32, LEAST_STEPS = 24, LEAST_WARMUP = 4 };
+#define BEARABLE_WORK 1e6 /* workers x steps x chunks of one value: a few seconds */
+#define PAYS 0.05
+
+typedef enum what { WORKERS, PS, BACKUP, DELAY, N_WHATS } what;
+static const char *const names[] = {"workers", "ps", "backup", "delay"};
+
+/* A job whose lists are its own. */
+typedef struct variant {
+    mr_simtrain_job job;
+    mr_simtrain_chunk *chunks;
+    mr_simtrain_slow *slow;
+    mr_simtrain_crash *crashes;
+} variant;
+
+static void variant_deinit(variant *v)
+{
+    mr_free(v->chunks);
+    mr_free(v->slow);
+    mr_free(v->crashes);
+}
+
+/* Who is not there neither crashes nor is slow. */
+static void keep_who_is_there(variant *v, const mr_simtrain_job *from)
+{
+    mr_simtrain_job *j = &v->job;
+    int n = j->n_workers + j->backup;
+    v->slow = mr_new_array(mr_simtrain_slow, from->n_slow + 1);
+    v->crashes = mr_new_array(mr_simtrain_crash, from->n_crashes + 1);
+    j->n_slow = j->n_crashes = 0;
+    for (int i = 0; i < from->n_slow; i++)
+        if (from->slow[i].worker < n)
+            v->slow[j->n_slow++] = from->slow[i];
+    for (int i = 0; i < from->n_crashes; i++) {
+        const mr_simtrain_crash *c = &from->crashes[i];
+        if (c->kind == MR_SIMTRAIN_CHIEF || c->index < (c->kind == MR_SIMTRAIN_PS ? j->n_ps : n))
+            v->crashes[j->n_crashes++] = *c;
+    }
+    j->slow = v->slow;
+    j->crashes = v->crashes;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const mr_simtrain_chunk *x = *(mr_simtrain_chunk *const *)a, *y = *(mr_simtrain_chunk *const *)b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x > y) - (x < y);
+}
+
+static void deal_out(variant *v)
+{
+    int n = v->job.n_chunks, n_ps = v->job.n_ps;
+    mr_simtrain_chunk **order = mr_new_array(mr_simtrain_chunk *, n + 1);
+    double *held = mr_new_array(double, n_ps);
+    for (int i = 0; i < n; i++)
+        order[i] = &v->chunks[i];
+    qsort(order, (size_t)n, sizeof *order, larger_first);
+    for (int i = 0; i < n; i++) {
+        int least = 0;
+        for (int k = 1; k < n_ps; k++)
+            if (held[k] < held[least])
+                least = k;
+        if (order[i]->ps < 0)
+            continue;
+        order[i]->ps = least;
+        held[least] += order[i]->bytes;
+    }
+    mr_free(order);
+    mr_free(held);
+}
+
+static void set(variant *v, const mr_simtrain_job *from, what w, int value)
+{
+    mr_simtrain_job *j = &v->job;
+    *v = (variant){.job = *from};
+    int *const members[] = {&j->n_workers, &j->n_ps, &j->backup, &j->delay_bound};
+    *members[w] = value;
+    double most = BEARABLE_WORK / ((double)(j->n_workers + j->backup) * (j->n_chunks + 1) * (j->n_hosts > 0 ? j->n_ps : 1));
+    j->steps = (int)MR_MIN(j->steps, MR_MAX(most, LEAST_STEPS));
+    j->warmup = MR_MIN(j->warmup, MR_MAX(j->steps / 4, MR_MIN(LEAST_WARMUP, j->steps - 1)));
+    j->span_steps = 0;
+    v->chunks = mr_new_array(mr_simtrain_chunk, j->n_chunks + 1);
+    for (int i = 0; i < j->n_chunks; i++)
+        v->chunks[i] = from->chunks[i];
+    j->chunks = v->chunks;
+    if (w == PS && value != from->n_ps)
+        deal_out(v);
+    keep_who_is_there(v, from);
+}
+
+static mr_status *run_at(const mr_simtrain_job *job, what w, int value, mr_simtrain_sweep *out)
+{
+    variant v;
+    mr_simtrain_result r;
+    set(&v, job, w, value);
+    mr_status *st = mr_simtrain_run(&v.job, &r);
+    variant_deinit(&v);
+    if (st)
+        return mr_status_prepend(st, "%s = %d: ", out->what, value);
+    mr_simtrain_point p = {value, r.examples_per_s, r.step.median, r.step.p99, r.ps_busiest};
+    mr_vec_push(&out->points, p);
+    mr_simtrain_result_deinit(&r);
+    return NULL;
+}
+
+/* What doubling adds, from one point to the next: by the root, where the next is not just twice as far. */
+static double gain(const mr_simtrain_point *a, const mr_simtrain_point *b)
+{
+    return pow(b->examples_per_s / a->examples_per_s, 1 / log2(b->value / a->value)) - 1;
+}
+
+static void conclude(mr_simtrain_sweep *s, bool doubles)
+{
+    const mr_simtrain_point *p = s->points.p;
+    int best = 0;
+    s->knee = NAN;
+    for (int i = 1; i < s->points.n; i++)
+        best = p[i].examples_per_s > p[best].examples_per_s ? i : best;
+    for (int i = 0; i + 1 < s->points.n && doubles && isnan(s->knee); i++)
+        if (gain(&p[i], &p[i + 1]) < PAYS)
+            s->knee = p[i].value;
+    s->best = p[best].value;
+}
+
+static mr_status *find_what(const mr_simtrain_job *job, const char *name, what *out)
+{
+    for (*out = 0; *out < N_WHATS; (*out)++)
+        if (strcmp(names[*out], name) == 0)
+            break;
+    if (*out == N_WHATS)
+        return mr_invalid("No sweep over '%s': workers, ps, backup or delay", name);
+    if (*out == BACKUP && job->mode != MR_SIMTRAIN_SYNC)
+        return mr_invalid("Backup workers need the mode sync, not %s", mr_simtrain_mode_name(job->mode));
+    if (*out == DELAY && job->mode != MR_SIMTRAIN_BOUNDED)
+        return mr_invalid("A sweep over the delay needs the mode bounded, not %s", mr_simtrain_mode_name(job->mode));
+    return NULL;
+}
+
+mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *name, double from, double to, mr_simtrain_sweep *out)
+{
+    what w;
+    *out = (mr_simtrain_sweep){.knee = NAN};
+    MR_TRY(mr_simtrain_check(job));
+    MR_TRY(find_what(job, name, &w));
+    bool doubles = w == WORKERS || w == PS;
+    if (!(from >= doubles && to >= from && to <= MR_SIMTRAIN_MAX_TASKS && from == floor(from) && to == floor(to)))
+        return mr_invalid("A sweep over %s from %g to %g: expected whole numbers, %d to %d, the lower first", name, from, to, doubles,
+                          MR_SIMTRAIN_MAX_TASKS);
+    snprintf(out->what, sizeof out->what, "%s", name);
+    int stride = (int)(to - from) / MAX_LISTED + 1;
+    mr_status *st = NULL;
+    for (int v = (int)from; !st; v = MR_MIN(doubles ? 2 * v : v + stride, (int)to)) {
+        st = run_at(job, w, v, out);
+        if (v == (int)to)
+            break;
+    }
+    if (st)
+        mr_simtrain_sweep_deinit(out);
+    else
+        conclude(out, doubles);
+    return st;
+}
+
+void mr_simtrain_sweep_deinit(mr_simtrain_sweep *s)
+{
+    mr_vec_deinit(&s->points);
+    *s = (mr_simtrain_sweep){.knee = NAN};
+}

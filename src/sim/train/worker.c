@@ -1,0 +1,188 @@
+/* sim/train/worker.c -- one step of a worker: call, fetch, forward, backward, push.
+ *
+ * A step is one call to each parameter server that it needs, as RunGraph is, and goes on when the last has answered.
+ * Chunks are asked for in their order, `window` ahead of the one that computes.  A chunk computes forward when its parameters
+ * are there and the one before it is done; then all compute backward, and each one's gradients leave while the next
+ * computes.  The step is over when the last gradient was taken. */
+#include "base/memory.h"
+#include "sim/train/engine.h"
+
+void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_doing doing, int chunk, int step, double start_s,
+                    double end_s)
+{
+    if (step >= s->job->span_steps || !(end_s > start_s) || s->result->spans.n >= MR_SIMTRAIN_MAX_SPANS)
+        return;
+    mr_simtrain_span v = {kind, index, doing, chunk, step, start_s, end_s};
+    mr_vec_push(&s->result->spans, v);
+}
+
+static void own_span(mr_jobsim *s, int worker, mr_simtrain_doing doing, int chunk, double start_s)
+{
+    mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, doing, chunk, (int)s->workers[worker].clock, start_s, s->now_s);
+}
+
+static void ask_more(mr_jobsim *s, int worker)
+{
+    const mr_simtrain_job *j = s->job;
+    mr_jobsim_worker *w = &s->workers[worker];
+    while (w->asked < j->n_chunks && (j->window == 0 || w->asked <= w->at + j->window)) {
+        int chunk = w->asked++;
+        if (j->chunks[chunk].bytes > 0)
+            mr_jobsim_send(s, worker, chunk, false);
+        else
+            w->arrived[chunk] = true;
+    }
+}
+
+/* ---- backward ---- */
+
+static void finish_if_done(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    if (!w->computed || w->open > 0)
+        return;
+    own_span(s, worker, MR_SIMTRAIN_PUSH, -1, w->free_s);
+    w->sum.push_s += s->now_s - w->free_s;
+    w->free_s = s->now_s;
+    w->phase = MR_JOBSIM_IDLE;
+    w->sum.steps += s->warm;
+    w->clock++;
+    mr_jobsim_finished(s, worker);
+}
+
+static void backward_done(mr_jobsim *s, int worker, int chunk);
+
+static void backward(mr_jobsim *s, int worker, int chunk)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    w->free_s = s->now_s;
+    mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[chunk].backward_s * w->scale, backward_done, chunk);
+}
+
+static void backward_done(mr_jobsim *s, int worker, int chunk)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    own_span(s, worker, MR_SIMTRAIN_BACKWARD, chunk, w->free_s);
+    w->sum.busy_s += s->now_s - w->free_s;
+    w->free_s = s->now_s;
+    if (s->job->chunks[chunk].bytes > 0) {
+        w->open++;
+        mr_jobsim_send(s, worker, chunk, true);
+    }
+    if (chunk > 0) {
+        backward(s, worker, chunk - 1);
+    } else {
+        w->computed = true;
+        finish_if_done(s, worker);
+    }
+}
+
+/* ---- forward ---- */
+
+static void forward_done(mr_jobsim *s, int worker, int chunk);
+
+static void forward_if_there(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    if (w->computing || w->at == s->job->n_chunks || !w->arrived[w->at])
+        return;
+    own_span(s, worker, MR_SIMTRAIN_FETCH, w->at, w->free_s);
+    w->sum.fetch_s += s->now_s - w->free_s;
+    w->free_s = s->now_s;
+    w->computing = true;
+    mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[w->at].forward_s * w->scale, forward_done, w->at);
+}
+
+static void forward_done(mr_jobsim *s, int worker, int chunk)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    own_span(s, worker, MR_SIMTRAIN_FORWARD, chunk, w->free_s);
+    w->sum.busy_s += s->now_s - w->free_s;
+    w->free_s = s->now_s;
+    w->computing = false;
+    w->at = chunk + 1;
+    ask_more(s, worker);
+    if (w->at == s->job->n_chunks)
+        backward(s, worker, chunk);
+    else
+        forward_if_there(s, worker);
+}
+
+void mr_jobsim_answered(mr_jobsim *s, int worker, int chunk, bool push)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    if (push) {
+        w->open--;
+        finish_if_done(s, worker);
+    } else {
+        w->arrived[chunk] = true;
+        forward_if_there(s, worker);
+    }
+}
+
+/* ---- begin and end ---- */
+
+/* A slow step is slow in all that it computes; where nothing computes, it only begins late. */
+static double draw_tail(mr_jobsim *s, mr_jobsim_worker *w)
+{
+    const mr_simtrain_job *j = s->job;
+    double tail_s = mr_jobsim_exponential(&w->random, j->tail_s);
+    if (j->tail_share < 1 && mr_jobsim_uniform(&w->random) > j->tail_share)
+        tail_s = 0;
+    w->scale = w->factor + (s->compute_s > 0 ? tail_s / s->compute_s : 0);
+    return s->compute_s > 0 ? 0 : tail_s;
+}
+
+static void start(mr_jobsim *s, int worker, int arg)
+{
+    (void)arg;
+    mr_jobsim_worker *w = &s->workers[worker];
+    own_span(s, worker, MR_SIMTRAIN_CALL, -1, w->free_s);
+    w->sum.call_s += s->now_s - w->free_s;
+    w->free_s = s->now_s;
+    w->version = s->version;
+    ask_more(s, worker);
+    if (s->job->n_chunks > 0) {
+        forward_if_there(s, worker);
+    } else {
+        w->computed = true;
+        finish_if_done(s, worker);
+    }
+}
+
+void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
+{
+    (void)arg;
+    mr_jobsim_worker *w = &s->workers[worker];
+    w->phase = MR_JOBSIM_STEP;
+    if (s->is_saving && s->job->save_blocks) {
+        mr_jobsim_after(s, worker, s->saving.at_s - s->now_s, mr_jobsim_begin, 0);
+        return;
+    }
+    own_span(s, worker, MR_SIMTRAIN_WAIT, -1, w->free_s);
+    w->sum.wait_s += s->now_s - w->free_s;
+    if (w->began && s->warm && s->job->mode != MR_SIMTRAIN_SYNC)
+        mr_jobsim_sample(&s->steps, s->now_s - w->began_s);
+    if (s->job->mode != MR_SIMTRAIN_SYNC)
+        s->result->max_lead = (int)MR_MAX(s->result->max_lead, w->clock - s->slowest);
+    w->began = true;
+    w->began_s = w->free_s = s->now_s;
+    w->asked = w->at = w->open = 0;
+    w->computing = w->computed = false;
+    if (s->job->n_chunks)
+        memset(w->arrived, 0, (size_t)s->job->n_chunks);
+    double call_s = s->job->rpc_s + mr_jobsim_longest(&w->random, s->job->rpc_tail_s, s->n_holders);
+    mr_jobsim_after(s, worker, s->job->step_s + draw_tail(s, w) + call_s, start, 0);
+}
+
+void mr_jobsim_stop(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    s->lives[worker]++;
+    mr_jobsim_forget_work(s, worker);
+    w->phase = MR_JOBSIM_AWAY;
+    w->began = false;
+    w->free_s = s->now_s;
+    w->in_free_s = w->out_free_s = 0;
+    w->stamp = w->token = w->gave = 0;
+}
