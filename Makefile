@@ -293,7 +293,7 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 .PHONY: test-cli
-test-cli: $(CLI) $(NET_SO) $(ZK_SO) ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+test-cli: $(CLI) $(NET_SO) $(ZK_SO) $(B)/soak/kill_program ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 # ---- checking it --------------------------------------------------------------------------------

@@ -37,9 +37,14 @@ typedef struct mr_cluster_task mr_cluster_task;
 
 typedef struct mr_cluster_options {
     size_t struct_size; /* sizeof(mr_cluster_options) */
-    const char *ps_hosts, *worker_hosts; /* "host:port,host:port" */
+    const char *ps_hosts, *worker_hosts; /* "host:port,host:port"; with a ZooKeeper a task may also be "zk": it will be told */
     const char *job; /* of this process: "ps" or "worker" */
     int index;
+    const char *zookeeper; /* tells where tasks are, also when they were started elsewhere: "host:port,host:port/path"; NULL: as the
+                              environment's MILLRACE_ZOOKEEPER says, or none */
+    int64_t zookeeper_ms;  /* how long a task's entry in it outlives the task; 0: 4000 */
+    const char *address;   /* of this task, whatever the hosts say, port 0 being any; NULL: MILLRACE_ADDRESS, or that of the
+                              hosts, or for "zk" any port of the loopback */
 } mr_cluster_options;
 
 /* Starts this process's task.  options NULL, or without hosts: as the environment's TF_CONFIG says. */

@@ -47,7 +47,8 @@ static mr_status *start_task(mr_cluster_task *t, const mr_cluster_options *o)
         return mr_status_prepend(st, "cluster: ");
     if (mr_cluster_find(&t->def.cluster, mr_sv_of(t->def.job), t->def.task) < 0)
         return mr_invalid("cluster: task %d of job '%s' is not in it", t->def.task, t->def.job);
-    MR_TRY(mr_server_new(&t->def, NULL, &t->server));
+    mr_server_options with = {.zookeeper = o->zookeeper, .zookeeper_ms = o->zookeeper_ms, .address = o->address};
+    MR_TRY(mr_server_new(&t->def, &with, &t->server));
     return mr_server_start(t->server);
 }
 

@@ -124,7 +124,7 @@ static mr_status *naming_options(const mr_server_options *o, mr_naming_options *
 {
     const char *ms = variable("MILLRACE_ZOOKEEPER_TIMEOUT_MS");
     out->where = o && o->zookeeper ? o->zookeeper : variable("MILLRACE_ZOOKEEPER");
-    out->session_ms = o ? o->zookeeper_ms : 0;
+    out->session_ms = o && o->zookeeper_ms > 0 ? o->zookeeper_ms : 0;
     if (!out->session_ms && ms && (!mr_sv_to_i64(mr_sv_of(ms), &out->session_ms) || out->session_ms <= 0))
         return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s': a number of milliseconds is expected", ms);
     return NULL;
