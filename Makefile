@@ -217,7 +217,7 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill docs docs-check
+.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill soak-zookeeper docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -225,6 +225,9 @@ SOAK_KILL := $(B)/soak/kill $(B)/soak/kill_program
 soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while clusters train (RUNS=30 KILLS=10 SEED=n)
 	$(q)$(B)/soak/kill --launcher $(CLI) --program $(B)/soak/kill_program --runs $(or $(RUNS),30) --kills $(or $(KILLS),10) \
 	    $(if $(SEED),--seed $(SEED))
+
+soak-zookeeper: all $(B)/soak/kill_program ## kill -9 and worse of tasks that come back at other ports and are found by ZooKeeper (RUNS=20 SEED=n)
+	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
 
 examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c)) ## build the examples
 
