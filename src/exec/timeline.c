@@ -3,6 +3,8 @@
 
 #include "base/memory.h"
 
+enum { MAX_BESIDE = 512 };
+
 const char *mr_span_kind_name(mr_span_kind k)
 {
     static const char *const names[] = {"compute", "input", "send", "wait", "save", "down"};
@@ -66,7 +68,7 @@ int mr_timeline_lane(mr_timeline *t, int task, mr_sv name)
     int id = find(&t->lane_ids, mr_str_view(&key));
     if (id < 0) {
         id = t->lanes.n;
-        mr_vec_push(&t->lanes, (mr_lane){task, mr_timeline_name(t, name), INT64_MIN});
+        mr_vec_push(&t->lanes, (mr_lane){task, mr_timeline_name(t, name), INT64_MIN, id});
         keep(&t->lane_ids, mr_str_view(&key), id);
     }
     mr_str_deinit(&key);
@@ -77,7 +79,7 @@ int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns
 {
     mr_str numbered = {0};
     int lane = mr_timeline_lane(t, task, name);
-    for (int i = 2; t->lanes.p[lane].end_ns > start_ns; i++) {
+    for (int i = 2; t->lanes.p[lane].end_ns > start_ns && i <= MAX_BESIDE; i++) {
         mr_str_clear(&numbered);
         mr_str_append(&numbered, name.p, name.n);
         mr_str_printf(&numbered, " %d", i);

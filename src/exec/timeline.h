@@ -51,6 +51,7 @@ typedef struct mr_lane {
     int task;
     const char *name;
     int64_t end_ns; /* the latest end of its spans */
+    int row;        /* the lane in whose line of a text it is drawn: itself, unless set */
 } mr_lane;
 
 typedef struct mr_arrow { /* `to` needed what `from` made */
@@ -96,7 +97,7 @@ void mr_timeline_deinit(mr_timeline *t);
 int mr_timeline_task(mr_timeline *t, mr_sv name);
 int mr_timeline_lane(mr_timeline *t, int task, mr_sv name);
 /* The first of "name", "name 2", "name 3" ... that is free from start_ns on; for spans added in
- * order of their starts. */
+ * order of their starts.  Of more than 512 at once the last ones share a lane. */
 int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns);
 /* Copies the names; an end before the start is moved to it. */
 int mr_timeline_span(mr_timeline *t, mr_span s);

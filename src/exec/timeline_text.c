@@ -182,18 +182,14 @@ static void draw_span(picture *p, const mr_span *s)
     }
 }
 
-static bool is_inside(const mr_span *s, const mr_span *outer)
-{
-    return s->start_ns >= outer->start_ns && s->end_ns <= outer->end_ns;
-}
-
-/* What lies inside of another span is not drawn a second time. */
+/* What begins inside of another span, or beside it in a lane that shares the line, is not drawn
+ * over it. */
 static void draw_spans(picture *p, int lane)
 {
     const mr_span *outer = NULL;
     for (int i = p->first[lane]; i >= 0; i = p->next[i]) {
         const mr_span *s = &p->t->spans.p[i];
-        if (outer && is_inside(s, outer))
+        if (outer && s->start_ns < outer->end_ns)
             continue;
         outer = s;
         draw_span(p, s);
@@ -232,7 +228,7 @@ static void put_lane(picture *p, int lane, bool with_task, bool *seen)
     for (int i = 0; i < p->t->marks.n; i++) {
         const mr_mark *m = &p->t->marks.p[i];
         double cell = clip(p, m->at_ns);
-        if (m->lane == lane && (double)m->at_ns >= p->from_ns)
+        if (p->t->lanes.p[m->lane].row == lane && (double)m->at_ns >= p->from_ns)
             p->line[MR_MIN((int)cell, p->n_cells - 1)] = '!';
     }
     put_label(p->out, with_task ? p->t->tasks.p[l->task] : "", p->task_width);
@@ -263,7 +259,7 @@ static void sort_spans(picture *p)
     for (int i = 0; i < t->lanes.n; i++)
         p->first[i] = -1;
     for (int i = t->spans.n; i-- > 0;) {
-        int id = (int)(sorted[i] - t->spans.p), lane = sorted[i]->lane;
+        int id = (int)(sorted[i] - t->spans.p), lane = t->lanes.p[sorted[i]->lane].row;
         p->next[id] = p->first[lane];
         p->first[lane] = id;
     }
@@ -318,7 +314,8 @@ static void put_lanes(picture *p, bool *seen)
     double left_busy = 0;
     MR_VEC(int) *of_task = (void *)mr_calloc((size_t)t->tasks.n + 1, sizeof *of_task);
     for (int i = 0; i < t->lanes.n; i++)
-        mr_vec_push(&of_task[t->lanes.p[i].task], i);
+        if (t->lanes.p[i].row == i)
+            mr_vec_push(&of_task[t->lanes.p[i].task], i);
     for (int task = 0; task < t->tasks.n; task++) {
         for (int i = 0; i < of_task[task].n; i++) {
             if (shown < max) {

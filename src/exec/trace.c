@@ -36,14 +36,26 @@ struct mr_trace {
     MR_VEC(record) records MR_GUARDED_BY(mu);
 };
 
+/* What is to be added to mr_now_ns; whoever asks first settles it. */
+static int64_t wall_offset_ns(void)
+{
+    static _Atomic int64_t settled;
+    int64_t none = 0, offset = mr_wall_us() * 1000 - mr_now_ns();
+    return atomic_compare_exchange_strong(&settled, &none, offset) ? offset : none;
+}
+
+int64_t mr_trace_clock_ns(void) { return mr_now_ns() + wall_offset_ns(); }
+
 mr_trace *mr_trace_new(void)
 {
     mr_trace *t = mr_new(mr_trace);
-    t->wall_ns = mr_wall_us() * 1000 - mr_now_ns();
+    t->wall_ns = wall_offset_ns();
     mr_mutex_init(&t->mu);
     mr_arena_init(&t->arena, 0);
     return t;
 }
+
+void mr_trace_skew(mr_trace *t, int64_t ns) { t->wall_ns += ns; }
 
 void mr_trace_free(mr_trace *t)
 {
@@ -118,16 +130,34 @@ static void put_output(mr_pb_writer *w, const mr_device *d, const output *o)
     mr_str_deinit(&shape);
 }
 
-/* "name = Op(input, other:1)" */
+static void put_inputs(mr_str *s, const mr_node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        mr_str_printf(s, "%s%s", i ? ", " : "", n->in[i].node->name);
+        if (n->in[i].index > 0)
+            mr_str_printf(s, ":%d", n->in[i].index);
+    }
+    for (int i = 0; i < n->n_ctrl; i++)
+        mr_str_printf(s, "%s^%s", n->n_in + i ? ", " : "", n->ctrl[i]->name);
+}
+
+/* "name = Op(input, other:1, ^control)"; of a _Send and a _Recv what goes, and where to or from:
+ * "name = _Recv(edge_3_y @/job:ps/replica:0/task:0/device:CPU:0)". */
 static void put_label(mr_pb_writer *w, const mr_node *n)
 {
     mr_str s = {0};
+    mr_sv tensor, device;
+    bool sends = mr_node_is(n, "_Send") || mr_node_is(n, "_HostSend");
+    bool receives = mr_node_is(n, "_Recv") || mr_node_is(n, "_HostRecv");
     mr_str_printf(&s, "%s = %s(", n->name, n->def->name);
-    for (int i = 0; i < n->n_in; i++) {
-        mr_str_printf(&s, "%s%s", i ? ", " : "", n->in[i].node->name);
-        if (n->in[i].index > 0)
-            mr_str_printf(&s, ":%d", n->in[i].index);
-    }
+    mr_status *st = sends || receives ? mr_node_get_str(n, "tensor_name", &tensor) : NULL;
+    if (!st && (sends || receives))
+        st = mr_node_get_str(n, sends ? "recv_device" : "send_device", &device);
+    if (!st && (sends || receives))
+        mr_str_printf(&s, "%.*s @%.*s%s", MR_SV_ARG(tensor), MR_SV_ARG(device),
+                      n->n_in + n->n_ctrl ? ", " : "");
+    mr_status_free(st);
+    put_inputs(&s, n);
     mr_str_appendc(&s, ')');
     mr_pb_put_bytes(w, 8, mr_str_view(&s));
     mr_str_deinit(&s);

@@ -166,6 +166,7 @@ typedef struct mr_mpart_call { /* a RunGraph on its way */
     int part;
     mr_bytes reply;
     bool started, cancelled; /* under the step's lock: a call is cancelled once it is started */
+    int64_t asked_ns, heard_ns; /* by the clock of traces, when there is one */
 } mr_mpart_call;
 
 /* A step, or one call of a partial run. */
@@ -185,6 +186,7 @@ struct mr_mstep {
     mr_mutex mu;
     mr_master_step state MR_GUARDED_BY(mu);
     mr_mpart_call *parts;
+    struct mr_mtrace *trace; /* of a timed step, until it is answered; or NULL */
     mr_timer timer;
     bool timed;
     mr_mstep *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
@@ -205,6 +207,24 @@ int64_t mr_mstep_new_id(void);
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
 /* Stops what counts on a life of a task that has ended. */
 void mr_msession_stop_lost(mr_msession *s, int task);
+
+/* ---- master_trace.c ---- */
+typedef struct mr_run_reply { /* a RunGraphResponse */
+    MR_VEC(mr_sv) named;  /* NamedTensorProtos */
+    MR_VEC(mr_sv) graphs; /* GraphDefs */
+    mr_sv stats;          /* StepStats */
+} mr_run_reply;
+mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out);
+void mr_run_reply_deinit(mr_run_reply *r);
+bool mr_mstep_is_timed(const mr_mstep *t);  /* its nodes are */
+bool mr_mstep_is_traced(const mr_mstep *t); /* anything is recorded of it */
+/* A timed step begins: from now on its time counts. */
+void mr_mstep_trace_begin(mr_mstep *t);
+/* It has ended: asks its tasks for their clocks, then calls fn(t, st); at once when it is not timed. */
+void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_status *st));
+/* Field 2 of a RunStepResponse: RunMetadata with the stats of all tasks by this one's clock, and their graphs. */
+void mr_mstep_trace_encode(mr_mstep *t, mr_pb_writer *w);
+void mr_mtrace_free(struct mr_mtrace *x);
 
 /* ---- master_partial.c ---- */
 void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body);

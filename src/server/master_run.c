@@ -5,6 +5,7 @@
  * under the step's lock, what it tells to do is done without. */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "exec/trace.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
 
@@ -35,6 +36,7 @@ void mr_mstep_unref(mr_mstep *t)
     mr_free(t->feed_at);
     mr_free(t->fetch_at);
     mr_free(t->parts);
+    mr_mtrace_free(t->trace);
     mr_free(t);
 }
 
@@ -65,54 +67,17 @@ static void delist(mr_mstep *t)
 
 /* ---- the answer ---- */
 
-typedef struct run_reply { /* a RunGraphResponse */
-    MR_VEC(mr_sv) named;  /* NamedTensorProtos */
-    MR_VEC(mr_sv) graphs; /* GraphDefs */
-    mr_sv stats;          /* StepStats */
-} run_reply;
-
-static void reply_deinit(run_reply *r)
-{
-    mr_vec_deinit(&r->named);
-    mr_vec_deinit(&r->graphs);
-}
-
-static mr_status *parse_reply(mr_bytes *body, run_reply *out)
-{
-    mr_pb_reader r;
-    uint32_t field, wire;
-    mr_sv bytes, text = MR_SV("");
-    int64_t code = 0;
-    MR_TRY(mr_bytes_flat(body, &bytes));
-    mr_pb_reader_init(&r, bytes);
-    while (mr_pb_next(&r, &field, &wire)) {
-        mr_sv v = MR_SV("");
-        if (wire == MR_WIRE_BYTES && (field == 1 || field == 2 || field == 4 || field == 6))
-            v = mr_pb_bytes(&r);
-        switch (field) {
-        case 1: mr_vec_push(&out->named, v); break;
-        case 2: out->stats = v; break;
-        case 4: mr_vec_push(&out->graphs, v); break;
-        case 5: code = mr_pb_int64(&r); break;
-        case 6: text = v; break;
-        default: mr_pb_skip(&r);
-        }
-    }
-    MR_TRY(mr_pb_reader_status(&r, "RunGraphResponse"));
-    return mr_wire_error(code, text);
-}
-
 static int place(const int *at, int i) { return at ? at[i] : i; }
 
 /* The fetches, in the client's order and under the client's names; those of a callable have none. */
 static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
 {
     mr_mprogram *p = t->program;
-    run_reply reply = {0};
+    mr_run_reply reply = {0};
     mr_status *st = NULL;
     if (t->q.fetches.n == 0)
         return NULL;
-    MR_GO(parse_reply(&t->parts[p->client_part].reply, &reply));
+    MR_GO(mr_run_reply_parse(&t->parts[p->client_part].reply, &reply));
     for (int i = 0; i < t->q.fetches.n; i++) {
         mr_sv value = MR_SV("");
         const char *key = p->fetch_keys[place(t->fetch_at, i)];
@@ -127,44 +92,15 @@ static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
             mr_wire_named_raw(w, 1, t->q.fetches.p[i], value);
     }
 out:
-    reply_deinit(&reply);
+    mr_run_reply_deinit(&reply);
     return st;
 }
-
-/* RunMetadata: the stats and graphs of all tasks.  StepStats are lists of devices, so those of the tasks follow each
- * other. */
-static void encode_metadata(mr_mstep *t, mr_wire *w)
-{
-    run_reply *all = mr_new_array(run_reply, t->n_parts + 1);
-    mr_str stats = {0};
-    for (int i = 0; i < t->n_parts; i++) {
-        mr_status_free(parse_reply(&t->parts[i].reply, &all[i])); /* what failed is told elsewhere */
-        mr_str_append(&stats, all[i].stats.p ? all[i].stats.p : "", all[i].stats.n);
-    }
-    size_t mark = mr_pb_begin(&w->pb, 2);
-    if (stats.n)
-        mr_pb_put_bytes(&w->pb, 1, mr_str_view(&stats));
-    for (int i = 0; i < t->n_parts; i++)
-        for (int k = 0; k < all[i].graphs.n; k++)
-            mr_pb_put_bytes(&w->pb, 3, all[i].graphs.p[k]);
-    mr_pb_end(&w->pb, mark);
-    for (int i = 0; i < t->n_parts; i++)
-        reply_deinit(&all[i]);
-    mr_str_deinit(&stats);
-    mr_free(all);
-}
-
-enum { FULL_TRACE = 3 }; /* RunOptions.TraceLevel */
-
-static bool is_timed(const mr_mstep *t) { return t->q.options.trace_level >= FULL_TRACE; }
-
-static bool is_traced(const mr_mstep *t) { return is_timed(t) || t->q.options.output_partition_graphs; }
 
 static void begin_answer(mr_mstep *t, mr_wire *w)
 {
     mr_wire_init(w);
-    if (t->parts && is_traced(t))
-        encode_metadata(t, w);
+    if (t->parts && mr_mstep_is_traced(t))
+        mr_mstep_trace_encode(t, &w->pb);
 }
 
 static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
@@ -210,9 +146,9 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 static void encode_options(mr_mstep *t, mr_pb_writer *out)
 {
-    if (is_traced(t)) {
+    if (mr_mstep_is_traced(t)) {
         size_t mark = mr_pb_begin(out, 5); /* ExecutorOpts */
-        mr_pb_opt_varint(out, 3, is_timed(t));
+        mr_pb_opt_varint(out, 3, mr_mstep_is_timed(t));
         mr_pb_opt_varint(out, 4, t->q.options.output_partition_graphs);
         mr_pb_end(out, mark);
     }
@@ -259,6 +195,7 @@ static void run_part(mr_mstep *t, int part)
     c->request = (mr_net_request){.method = MR_WORKER_SERVICE "RunGraph", .done = part_ran};
     c->step = t;
     c->part = part;
+    c->asked_ns = t->trace ? mr_trace_clock_ns() : 0;
     mr_refs_take(&t->refs);
     mr_status *st = mr_wire_finish(&w, &c->request.body);
     if (st)
@@ -307,7 +244,7 @@ static void do_all(mr_mstep *t, mr_step_actions *a)
             mr_lock(&t->mu);
             mr_status *st = mr_master_step_result(&t->state);
             mr_unlock(&t->mu);
-            mr_mstep_answer(t, st);
+            mr_mstep_trace_end(t, st, mr_mstep_answer);
             break;
         }
         }
@@ -330,13 +267,14 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_mstep *t = c->step;
     mr_msession *s = t->session;
     mr_step_actions a = {0};
-    run_reply parsed = {0};
+    c->heard_ns = t->trace ? mr_trace_clock_ns() : 0;
+    mr_run_reply parsed = {0};
     mr_refs_take(&s->refs); /* the step may be answered, and the session be gone, before all is done */
     st = mr_wire_unmark(st);
     if (!st) {
         mr_bytes_append(&c->reply, reply);
-        st = parse_reply(&c->reply, &parsed);
-        reply_deinit(&parsed);
+        st = mr_run_reply_parse(&c->reply, &parsed);
+        mr_run_reply_deinit(&parsed);
     }
     st = from_task(t, c->part, st);
     mr_lock(&t->mu);
@@ -433,6 +371,7 @@ void mr_mstep_begin(mr_mstep *t)
     t->parts = mr_new_array(mr_mpart_call, p->n_parts + 1);
     mr_master_step_init(&t->state, p->n_parts);
     t->state.goes_on = t->partial && !t->last;
+    mr_mstep_trace_begin(t);
     mr_refs_take(&t->refs); /* this function's */
     mr_refs_take(&s->refs);
     enlist(t);

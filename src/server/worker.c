@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "exec/trace.h"
 #include "graph/graph_def.h"
+#include "server/clocks.h"
 #include "server/worker_internal.h"
 #include "wire/pb.h"
 
@@ -558,9 +560,12 @@ static void get_status(void *service, mr_net_call *c, mr_sv body)
     mr_worker_service *w = service;
     mr_str reply = {0};
     mr_pb_writer out;
-    (void)body;
+    int64_t received = mr_trace_clock_ns();
+    bool clock = mr_clock_is_asked(body);
     mr_pb_writer_init(&out, &reply);
-    for (int i = 0; i < w->host->env.n_devices; i++)
+    if (clock)
+        mr_clock_answer(received, w->skew_ns, &out);
+    for (int i = 0; !clock && i < w->host->env.n_devices; i++)
         mr_device_attributes_encode(w->host->env.devices[i], &out, 1);
     mr_reply_str(c, NULL, &reply);
 }
@@ -641,6 +646,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
     mr_cond_init(&w->session_gone);
     w->host = h;
     w->steps = mr_worker_steps_new();
+    w->skew_ns = mr_clock_skew_ns(mr_host_name(h));
     mr_transfers_init(&w->transfers);
     /* Apart from those of other tasks and of an earlier life of this one. */
     atomic_init(&w->next_request, mr_random64() | 1);

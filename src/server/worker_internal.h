@@ -57,6 +57,7 @@ struct mr_worker_service {
     mr_cond session_gone;
     _Atomic uint64_t next_request;
     mr_transfers transfers;
+    int64_t skew_ns; /* of its clock, in tests */
 };
 
 /* ---- worker.c ---- */

@@ -362,8 +362,10 @@ static void start(wrun *r)
     mr_flow *f = p->flow;
     mr_env *env = &p->graph->session->env;
     mr_refs_take(&p->refs); /* the flow's, until it is done */
-    if (r->q.timeline)
+    if (r->q.timeline) {
         f->trace = p->trace = mr_trace_new();
+        mr_trace_skew(p->trace, r->worker->skew_ns);
+    }
     mr_refs_take(&r->step->refs);
     p->step = r->step;
     /* What is light runs where its values come: in threads of the transports. */

@@ -1,0 +1,268 @@
+/* exec/blame.c -- the critical path of a step.
+ *
+ * The way back visits a span at most once, and time never rises on it, so it ends.  `now` is how
+ * far the path is told: from there to the end of the step all time has an owner.  A span owns what
+ * lies between the end of what it waited for and now; where that ended before the span began, the
+ * rest in between is waiting. */
+#include "exec/blame.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+enum { MAX_BARRIERS = 4096 };
+
+typedef struct finder {
+    const mr_timeline *t;
+    int *first, *from; /* what span i needed: from[first[i] .. first[i + 1]) */
+    int *before;       /* the span that had its lane; -1 */
+    int *seen;         /* 1 + the step on whose path it is */
+    int barriers;      /* that were looked at: each costs a walk over all spans */
+} finder;
+
+static int task_of(const mr_timeline *t, int span)
+{
+    return t->lanes.p[t->spans.p[span].lane].task;
+}
+
+/* ---- what each span waited for ---- */
+
+static void index_arrows(finder *f)
+{
+    const mr_timeline *t = f->t;
+    f->first = mr_new_array(int, t->spans.n + 2);
+    f->from = mr_new_array(int, t->arrows.n + 1);
+    for (int i = 0; i < t->arrows.n; i++)
+        f->first[t->arrows.p[i].to + 2]++;
+    for (int i = 0; i < t->spans.n; i++)
+        f->first[i + 2] += f->first[i + 1];
+    /* first[i + 1] is where the arrows of i begin; it moves on with each, to where those of i + 1
+     * do. */
+    for (int i = 0; i < t->arrows.n; i++)
+        f->from[f->first[t->arrows.p[i].to + 1]++] = t->arrows.p[i].from;
+}
+
+static int by_lane_and_start(const void *a, const void *b)
+{
+    const mr_span *x = *(const mr_span *const *)a, *y = *(const mr_span *const *)b;
+    if (x->lane != y->lane)
+        return x->lane < y->lane ? -1 : 1;
+    if (x->start_ns != y->start_ns)
+        return x->start_ns < y->start_ns ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* Waiting does not keep others from a lane, and other steps are not looked into. */
+static bool had_lane(const mr_span *x, const mr_span *s)
+{
+    return x->lane == s->lane && x->step == s->step && x->end_ns <= s->start_ns &&
+           x->kind != MR_SPAN_WAIT && s->kind != MR_SPAN_WAIT;
+}
+
+static void index_lanes(finder *f)
+{
+    const mr_timeline *t = f->t;
+    const mr_span **sorted = mr_new_array(const mr_span *, t->spans.n + 1);
+    for (int i = 0; i < t->spans.n; i++)
+        sorted[i] = &t->spans.p[i];
+    qsort(sorted, (size_t)t->spans.n, sizeof *sorted, by_lane_and_start);
+    f->before = mr_new_array(int, t->spans.n + 1);
+    for (int i = 0; i < t->spans.n; i++) {
+        int id = (int)(sorted[i] - t->spans.p);
+        f->before[id] =
+            i && had_lane(sorted[i - 1], sorted[i]) ? (int)(sorted[i - 1] - t->spans.p) : -1;
+    }
+    mr_free(sorted);
+}
+
+/* Of what span i waited for, what ended last; -1: nothing. */
+static int needed(const finder *f, int i, int mark)
+{
+    const mr_timeline *t = f->t;
+    int best = f->before[i];
+    if (best >= 0 && f->seen[best] == mark)
+        best = -1;
+    for (int k = f->first[i]; k < f->first[i + 1]; k++) {
+        int from = f->from[k];
+        if (f->seen[from] != mark &&
+            (best < 0 || t->spans.p[from].end_ns > t->spans.p[best].end_ns))
+            best = from;
+    }
+    return best;
+}
+
+/* ---- the path ---- */
+
+static void give(mr_blame *b, mr_span_kind kind, int task, int peer, int span, int64_t ns)
+{
+    mr_blame_part *p = NULL;
+    if (ns <= 0)
+        return;
+    for (int i = 0; i < b->parts.n && !p; i++)
+        if (b->parts.p[i].kind == kind && b->parts.p[i].task == task && b->parts.p[i].peer == peer)
+            p = &b->parts.p[i];
+    if (!p) {
+        mr_vec_push(&b->parts, (mr_blame_part){kind, task, peer, 0, -1, 0});
+        p = &mr_vec_last(&b->parts);
+    }
+    p->ns += ns;
+    b->kinds_ns[kind] += ns;
+    if (span >= 0 && ns > p->top_ns) {
+        p->top = span;
+        p->top_ns = ns;
+    }
+}
+
+/* Who came last to a barrier: of the other tasks with steps of their own, the one whose work at
+ * home ended last within the wait. */
+static int find_late(finder *f, const mr_span *wait)
+{
+    const mr_timeline *t = f->t;
+    int home = wait->step > 0 ? t->steps.p[wait->step - 1].home : -1, late = -1;
+    int64_t latest = wait->start_ns;
+    if (home < 0 || t->steps.n < 2 || f->barriers++ >= MAX_BARRIERS)
+        return -1;
+    for (int i = 0; i < t->spans.n; i++) {
+        const mr_span *s = &t->spans.p[i];
+        int theirs = s->step > 0 ? t->steps.p[s->step - 1].home : -1;
+        if (theirs < 0 || theirs == home || s->kind == MR_SPAN_WAIT ||
+            t->lanes.p[s->lane].task != theirs)
+            continue;
+        if (s->end_ns > latest && s->end_ns <= wait->end_ns) {
+            latest = s->end_ns;
+            late = theirs;
+        }
+    }
+    return late;
+}
+
+static int peer_of(finder *f, int span)
+{
+    const mr_span *s = &f->t->spans.p[span];
+    if (s->kind != MR_SPAN_WAIT && s->kind != MR_SPAN_SEND)
+        return -1;
+    return s->peer > 0 ? s->peer - 1 : s->kind == MR_SPAN_WAIT ? find_late(f, s) : -1;
+}
+
+static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end_ns)
+{
+    const mr_timeline *t = f->t;
+    int mark = b->step + 2;
+    int64_t now = MR_MAX(start_ns, MR_MIN(t->spans.p[last].end_ns, end_ns));
+    give(b, MR_SPAN_WAIT, -1, -1, -1, end_ns - now);
+    for (int i = last; i >= 0 && now > start_ns;) {
+        const mr_span *s = &t->spans.p[i];
+        f->seen[i] = mark;
+        int next = needed(f, i, mark);
+        int64_t ready = next >= 0 ? MR_MIN(t->spans.p[next].end_ns, now) : start_ns;
+        int64_t began = MR_MAX(start_ns, MR_MIN(s->start_ns, now));
+        ready = MR_MAX(ready, start_ns);
+        give(b, s->kind, task_of(t, i), peer_of(f, i), i, now - MR_MAX(began, ready));
+        give(b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
+        now = MR_MIN(ready, now);
+        i = next;
+    }
+    give(b, MR_SPAN_WAIT, -1, -1, -1, now - start_ns);
+}
+
+/* ---- all steps ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const mr_blame_part *x = a, *y = b;
+    if (x->ns != y->ns)
+        return x->ns > y->ns ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return x->task != y->task ? (x->task < y->task ? -1 : 1)
+                              : (x->peer > y->peer) - (x->peer < y->peer);
+}
+
+/* Work on the path is a task's own; waiting is the fault of who is waited for. */
+static void find_slowest(const mr_timeline *t, mr_blame *b)
+{
+    int64_t *ns = mr_new_array(int64_t, t->tasks.n + 1);
+    b->slowest = -1;
+    for (int i = 0; i < b->parts.n; i++) {
+        const mr_blame_part *p = &b->parts.p[i];
+        int who = p->kind == MR_SPAN_WAIT ? p->peer : p->kind == MR_SPAN_SEND ? -1 : p->task;
+        if (who < 0)
+            continue;
+        ns[who] += p->ns;
+        if (ns[who] > b->slowest_ns) {
+            b->slowest = who;
+            b->slowest_ns = ns[who];
+        }
+    }
+    mr_free(ns);
+}
+
+static void blame_one(finder *f, mr_blame *b, int step, int last)
+{
+    const mr_timeline *t = f->t;
+    int64_t start, end;
+    b->step = step;
+    mr_timeline_range(t, &start, &end);
+    if (step >= 0) {
+        start = t->steps.p[step].start_ns;
+        end = t->steps.p[step].end_ns;
+    }
+    b->total_ns = end - start;
+    b->slowest = -1;
+    if (last < 0)
+        return;
+    walk(f, b, last, start, end);
+    if (b->parts.n)
+        qsort(b->parts.p, (size_t)b->parts.n, sizeof *b->parts.p, by_size);
+    find_slowest(t, b);
+}
+
+/* The newest step of the same task that ended before this one began, if it is the one before. */
+static int64_t outside(const mr_timeline *t, int step)
+{
+    const mr_timeline_step *s = &t->steps.p[step];
+    for (int i = 0; i < t->steps.n; i++) {
+        const mr_timeline_step *o = &t->steps.p[i];
+        if (s->home >= 0 && o->home == s->home && o->number == s->number - 1 &&
+            o->end_ns <= s->start_ns)
+            return s->start_ns - o->end_ns;
+    }
+    return 0;
+}
+
+/* By step (the first place is for what belongs to none), the span that ended last. */
+static int *find_ends(const mr_timeline *t)
+{
+    int *last = mr_new_array(int, t->steps.n + 1);
+    for (int i = 0; i <= t->steps.n; i++)
+        last[i] = -1;
+    for (int i = 0; i < t->spans.n; i++) {
+        int *l = &last[t->steps.n ? t->spans.p[i].step : 0];
+        if (*l < 0 || t->spans.p[i].end_ns > t->spans.p[*l].end_ns)
+            *l = i;
+    }
+    return last;
+}
+
+void mr_blame_steps(const mr_timeline *t, mr_blame **out, int *n)
+{
+    finder f = {.t = t};
+    int *last = find_ends(t);
+    index_arrows(&f);
+    index_lanes(&f);
+    f.seen = mr_new_array(int, t->spans.n + 1);
+    *n = MR_MAX(t->steps.n, 1);
+    *out = mr_new_array(mr_blame, *n);
+    for (int i = 0; i < *n; i++) {
+        int step = t->steps.n ? i : -1;
+        blame_one(&f, &(*out)[i], step, last[step + 1]);
+        (*out)[i].outside_ns = step >= 0 && t->steps.n <= MAX_BARRIERS ? outside(t, step) : 0;
+    }
+    mr_free(last);
+    mr_free(f.first);
+    mr_free(f.from);
+    mr_free(f.before);
+    mr_free(f.seen);
+}
+
+void mr_blame_deinit(mr_blame *b) { mr_vec_deinit(&b->parts); }

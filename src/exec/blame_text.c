@@ -1,0 +1,193 @@
+/* exec/blame_text.c -- the blame of a step in words that somebody can act on. */
+#include "base/memory.h"
+#include "exec/blame.h"
+
+enum { PARTS_TOLD = 3 };
+
+static const char *task_name(const mr_timeline *t, int task)
+{
+    return task < 0 ? "?" : t->tasks.p[task];
+}
+
+static double percent(int64_t ns, int64_t total)
+{
+    return total > 0 ? 100.0 * (double)ns / (double)total : 0;
+}
+
+static void put_bytes(mr_str *out, int64_t bytes)
+{
+    double v = (double)bytes;
+    if (v >= 999.5e6)
+        mr_str_printf(out, "%.1f GB", v / 1e9);
+    else if (v >= 999.5e3)
+        mr_str_printf(out, "%.1f MB", v / 1e6);
+    else if (v >= 1e3)
+        mr_str_printf(out, "%.1f kB", v / 1e3);
+    else
+        mr_str_printf(out, "%lld bytes", (long long)bytes);
+}
+
+/* "worker:1", "ps:0 -> worker:1", "worker:1 for worker:0", "worker:1 between nodes". */
+static void put_who(const mr_timeline *t, const mr_blame_part *p, mr_str *out)
+{
+    if (p->task < 0)
+        mr_str_appendz(out, "to start and to answer");
+    else if (p->kind == MR_SPAN_SEND && p->peer >= 0)
+        mr_str_printf(out, "%s -> %s", task_name(t, p->peer), task_name(t, p->task));
+    else if (p->kind == MR_SPAN_WAIT && p->peer >= 0)
+        mr_str_printf(out, "%s for %s", task_name(t, p->task), task_name(t, p->peer));
+    else if (p->kind == MR_SPAN_WAIT && p->top < 0)
+        mr_str_printf(out, "%s between nodes", task_name(t, p->task));
+    else if (p->kind == MR_SPAN_WAIT)
+        mr_str_printf(out, "%s in %s", task_name(t, p->task), t->spans.p[p->top].name);
+    else
+        mr_str_appendz(out, task_name(t, p->task));
+}
+
+/* "compute 62 % (worker:1 50 %, ps:0 12 %)" */
+static void put_kind(const mr_timeline *t, const mr_blame *b, mr_span_kind kind, mr_str *out)
+{
+    int n = 0, told = 0;
+    for (int i = 0; i < b->parts.n; i++)
+        n += b->parts.p[i].kind == kind && percent(b->parts.p[i].ns, b->total_ns) >= 0.5;
+    mr_str_printf(out, "%s %.0f %%", mr_span_kind_name(kind),
+                  percent(b->kinds_ns[kind], b->total_ns));
+    for (int i = 0; i < b->parts.n && told < MR_MIN(n, PARTS_TOLD); i++) {
+        const mr_blame_part *p = &b->parts.p[i];
+        if (p->kind != kind)
+            continue;
+        mr_str_appendz(out, told++ ? ", " : " (");
+        put_who(t, p, out);
+        if (n > 1)
+            mr_str_printf(out, " %.0f %%", percent(p->ns, b->total_ns));
+    }
+    if (told)
+        mr_str_appendz(out, n > PARTS_TOLD ? ", ...)" : ")");
+}
+
+/* Kinds by size; what is below half a percent is not told. */
+static void put_kinds(const mr_timeline *t, const mr_blame *b, mr_str *out)
+{
+    bool done[MR_SPAN_KINDS] = {0};
+    for (int i = 0; i < MR_SPAN_KINDS; i++) {
+        int most = -1;
+        for (int k = 0; k < MR_SPAN_KINDS; k++)
+            if (!done[k] && (most < 0 || b->kinds_ns[k] > b->kinds_ns[most]))
+                most = k;
+        done[most] = true;
+        if (percent(b->kinds_ns[most], b->total_ns) < 0.5)
+            break;
+        mr_str_appendz(out, i ? ", " : " = ");
+        put_kind(t, b, (mr_span_kind)most, out);
+    }
+}
+
+static const mr_blame_part *largest(const mr_blame *b, bool send, int task)
+{
+    for (int i = 0; i < b->parts.n; i++) {
+        const mr_blame_part *p = &b->parts.p[i];
+        if (p->top >= 0 && (p->kind == MR_SPAN_SEND) == send && p->kind != MR_SPAN_WAIT &&
+            (task < 0 || p->task == task))
+            return p;
+    }
+    return NULL;
+}
+
+static void put_slowest(const mr_timeline *t, const mr_blame *b, mr_str *out)
+{
+    const mr_blame_part *p = largest(b, false, b->slowest);
+    mr_str_printf(out, "    slowest task: %s, ", task_name(t, b->slowest));
+    mr_put_duration(out, (double)b->slowest_ns);
+    mr_str_appendz(out, " of the way");
+    if (p) {
+        const mr_span *s = &t->spans.p[p->top];
+        mr_str_printf(out, "; longest there: %s (%s%s", s->name, s->op ? s->op : "",
+                      s->op ? ", " : "");
+        mr_put_duration(out, (double)p->top_ns);
+        mr_str_appendc(out, ')');
+    }
+    mr_str_appendc(out, '\n');
+}
+
+static void put_edge(const mr_timeline *t, const mr_blame *b, mr_str *out)
+{
+    const mr_blame_part *p = largest(b, true, -1);
+    if (!p || percent(p->top_ns, b->total_ns) < 1)
+        return;
+    const mr_span *s = &t->spans.p[p->top];
+    mr_str_printf(out, "    costliest edge: %s", s->name);
+    if (p->peer >= 0)
+        mr_str_printf(out, ", %s -> %s", task_name(t, p->peer), task_name(t, p->task));
+    if (s->bytes) {
+        mr_str_appendz(out, ", ");
+        put_bytes(out, s->bytes);
+    }
+    mr_str_appendz(out, ", ");
+    mr_put_duration(out, (double)p->top_ns);
+    mr_str_appendc(out, '\n');
+}
+
+void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
+{
+    if (b->step >= 0) {
+        const mr_timeline_step *s = &t->steps.p[b->step];
+        mr_str_printf(out, "step %lld", (long long)s->number);
+        if (s->home >= 0 && t->tasks.n > 1)
+            mr_str_printf(out, " of %s", task_name(t, s->home));
+        mr_str_appendz(out, ": ");
+    }
+    mr_put_duration(out, (double)b->total_ns);
+    put_kinds(t, b, out);
+    mr_str_appendc(out, '\n');
+    if (b->slowest >= 0)
+        put_slowest(t, b, out);
+    put_edge(t, b, out);
+    if (b->outside_ns > 0) {
+        mr_str_appendz(out, "    before it: ");
+        mr_put_duration(out, (double)b->outside_ns);
+        mr_str_appendz(out, " outside of steps (reading input, say)\n");
+    }
+}
+
+/* ---- all steps ---- */
+
+static void put_slow_tasks(const mr_timeline *t, const mr_blame *b, int n, mr_str *out)
+{
+    int *times = mr_new_array(int, t->tasks.n + 1), most = 0;
+    for (int i = 0; i < n; i++)
+        if (b[i].slowest >= 0)
+            times[b[i].slowest]++;
+    for (int i = 1; i < t->tasks.n; i++)
+        if (times[i] > times[most])
+            most = i;
+    if (t->tasks.n && times[most])
+        mr_str_printf(out, "    slowest task: %s, in %d of %d steps\n", t->tasks.p[most],
+                      times[most], n);
+    mr_free(times);
+}
+
+void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *out)
+{
+    int64_t total = 0, outside = 0, kinds[MR_SPAN_KINDS] = {0};
+    if (n < 2)
+        return;
+    for (int i = 0; i < n; i++) {
+        total += b[i].total_ns / n;
+        outside += b[i].outside_ns / n;
+        for (int k = 0; k < MR_SPAN_KINDS; k++)
+            kinds[k] += b[i].kinds_ns[k] / n;
+    }
+    mr_str_printf(out, "%d steps, on average ", n);
+    mr_put_duration(out, (double)total);
+    for (int k = 0, told = 0; k < MR_SPAN_KINDS; k++)
+        if (percent(kinds[k], total) >= 0.5)
+            mr_str_printf(out, "%s%s %.0f %%", told++ ? ", " : " = ",
+                          mr_span_kind_name((mr_span_kind)k), percent(kinds[k], total));
+    mr_str_appendc(out, '\n');
+    put_slow_tasks(t, b, n, out);
+    if (outside > 0) {
+        mr_str_appendz(out, "    between steps: ");
+        mr_put_duration(out, (double)outside);
+        mr_str_appendz(out, " (reading input, say)\n");
+    }
+}

@@ -1,0 +1,473 @@
+/* exec/trace_build.c -- records of traced steps as a timeline.
+ *
+ * Every step was traced by the clock of its master's task (its home).  Two homes know of each
+ * other's clock when they measured that of the same third task; from the first home on all others
+ * are found, by the way of the least error.
+ *
+ * A record becomes one span; one that received becomes two: until its value was sent it waited,
+ * from then on the value was under way.  Lanes: a device's threads, as many as were busy at once;
+ * what waits stands apart, by whom it waits for. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "exec/trace_records.h"
+
+/* ---- one clock ---- */
+
+typedef struct clocks {
+    mr_map ids;             /* task's full name -> index + 1 */
+    MR_VEC(int64_t) offset; /* minus the reference's */
+    MR_VEC(double) error;   /* < 0: not known */
+} clocks;
+
+static int clock_of(clocks *c, mr_sv task)
+{
+    int id = (int)(intptr_t)mr_map_get(&c->ids, task) - 1;
+    if (id >= 0)
+        return id;
+    mr_vec_push(&c->offset, 0);
+    mr_vec_push(&c->error, -1);
+    mr_map_put(&c->ids, task, (void *)(intptr_t)c->offset.n);
+    return c->offset.n - 1;
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+    int64_t r;
+    return mr_i64_add(a, b, &r) ? r : a < 0 ? INT64_MIN / 2 : INT64_MAX / 2;
+}
+
+/* `to` is known by way of `from`; true when that is better than what was known. */
+static bool relax(clocks *c, int from, int to, int64_t offset, double error)
+{
+    if (c->error.p[from] < 0)
+        return false;
+    double by_way = c->error.p[from] + error + 1; /* one more, so that a circle is never better */
+    if (c->error.p[to] >= 0 && c->error.p[to] <= by_way)
+        return false;
+    c->error.p[to] = by_way;
+    c->offset.p[to] = sum(c->offset.p[from], offset);
+    return true;
+}
+
+/* From home to a task they share, to the next home: ways are short. */
+enum { MAX_ROUNDS = 16 };
+
+static void find_clocks(mr_records *r, clocks *c)
+{
+    bool better = true;
+    for (int round = 0; round < MAX_ROUNDS && better; round++) {
+        better = false;
+        for (int i = 0; i < r->steps.n; i++) {
+            const mr_record_step *s = &r->steps.p[i];
+            if (!s->info.home.n)
+                continue;
+            int home = clock_of(c, s->info.home);
+            c->error.p[0] = 0; /* the first home of all is the reference */
+            for (int k = 0; k < s->clocks.n; k++) {
+                const mr_trace_clock *v = &s->clocks.p[k];
+                int task = clock_of(c, v->task);
+                double error = v->error_ns < 0 ? 0 : (double)v->error_ns;
+                better |= relax(c, home, task, v->offset_ns, error);
+                better |= relax(c, task, home, -v->offset_ns, error);
+            }
+        }
+    }
+}
+
+static void set_clocks(mr_records *r)
+{
+    clocks c = {.ids.borrow_keys = true};
+    find_clocks(r, &c);
+    for (int i = 0; i < r->steps.n; i++) {
+        mr_record_step *s = &r->steps.p[i];
+        int home = s->info.home.n ? clock_of(&c, s->info.home) : -1;
+        s->shift_ns = home >= 0 && c.error.p[home] >= 0 ? -c.offset.p[home] : 0;
+    }
+    mr_map_deinit(&c.ids);
+    mr_vec_deinit(&c.offset);
+    mr_vec_deinit(&c.error);
+}
+
+/* ---- when steps were ---- */
+
+/* Bounded, so that what follows cannot overflow. */
+static int64_t at(int64_t ns, int64_t shift)
+{
+    int64_t v = sum(ns, shift);
+    return MR_MAX(-INT64_MAX / 4, MR_MIN(v, INT64_MAX / 4));
+}
+
+static void move_step(mr_records *r, mr_record_step *s, int64_t by)
+{
+    if (s->info.start_ns)
+        s->info.start_ns = at(s->info.start_ns, by);
+    if (s->info.end_ns)
+        s->info.end_ns = at(s->info.end_ns, by);
+    for (int i = s->first; i < s->first + s->n; i++) {
+        r->all.p[i].start_ns = at(r->all.p[i].start_ns, by);
+        r->all.p[i].end_ns = at(r->all.p[i].end_ns, by);
+    }
+}
+
+/* From the master's times, and all that was recorded. */
+static void set_range(const mr_records *r, mr_record_step *s)
+{
+    bool told = s->info.start_ns && s->info.end_ns > s->info.start_ns;
+    int64_t from = told ? s->info.start_ns : INT64_MAX, to = told ? s->info.end_ns : INT64_MIN;
+    for (int i = s->first; i < s->first + s->n; i++) {
+        from = MR_MIN(from, r->all.p[i].start_ns);
+        to = MR_MAX(to, r->all.p[i].end_ns);
+    }
+    s->info.start_ns = from <= to ? from : 0;
+    s->info.end_ns = from <= to ? to : 0;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const mr_record_step *x = *(mr_record_step *const *)a, *y = *(mr_record_step *const *)b;
+    if (x->info.start_ns != y->info.start_ns)
+        return x->info.start_ns < y->info.start_ns ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* The step before it, of the same worker, was traced too: then the time between them is of
+ * interest. */
+static bool follows(const mr_records *r, const mr_record_step *s)
+{
+    for (int i = 0; s->info.number > 0 && i < r->steps.n; i++) {
+        const mr_record_step *o = &r->steps.p[i];
+        if (o->info.number == s->info.number - 1 && mr_sv_eq(o->info.home, s->info.home))
+            return true;
+    }
+    return false;
+}
+
+/* Where nothing was traced for longer than a step takes, a tenth of that is left. */
+static void cut_idle(mr_records *r)
+{
+    mr_record_step **sorted = mr_new_array(mr_record_step *, r->steps.n + 1);
+    int64_t longest = 0, end = 0, moved = 0;
+    for (int i = 0; i < r->steps.n; i++) {
+        sorted[i] = &r->steps.p[i];
+        longest = MR_MAX(longest, sorted[i]->info.end_ns - sorted[i]->info.start_ns);
+    }
+    qsort(sorted, (size_t)r->steps.n, sizeof *sorted, by_begin);
+    for (int i = 0; i < r->steps.n; i++) {
+        mr_record_step *s = sorted[i];
+        int64_t gap = s->info.start_ns + moved - end;
+        if (i && gap > longest && !follows(r, s))
+            moved -= gap - longest / 10;
+        move_step(r, s, moved);
+        end = i ? MR_MAX(end, s->info.end_ns) : s->info.end_ns;
+    }
+    mr_free(sorted);
+}
+
+/* ---- tasks and steps of the timeline ---- */
+
+static int compare_parts(mr_sv a, mr_sv b)
+{
+    int c = memcmp(a.p ? a.p : "", b.p ? b.p : "", MR_MIN(a.n, b.n));
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+/* worker:2 stands before worker:10. */
+static int by_task(const void *a, const void *b)
+{
+    mr_sv x = mr_sv_of(*(const char *const *)a), y = mr_sv_of(*(const char *const *)b), job_x,
+          job_y;
+    int64_t i = 0, k = 0;
+    mr_sv whole_x = x, whole_y = y;
+    mr_sv_cut(&x, ':', &job_x);
+    mr_sv_cut(&y, ':', &job_y);
+    int by_job = compare_parts(job_x, job_y);
+    if (by_job)
+        return by_job;
+    if (x.p && y.p && mr_sv_to_i64(x, &i) && mr_sv_to_i64(y, &k) && i != k)
+        return i < k ? -1 : 1;
+    return compare_parts(whole_x, whole_y);
+}
+
+static void add_tasks(mr_records *r, mr_timeline *t)
+{
+    const char **names = mr_new_array(const char *, r->devices.n + 1);
+    for (int i = 0; i < r->devices.n; i++)
+        names[i] = r->devices.p[i].task;
+    qsort(names, (size_t)r->devices.n, sizeof *names, by_task);
+    for (int i = 0; i < r->devices.n; i++)
+        mr_timeline_task(t, mr_sv_of(names[i]));
+    for (int i = 0; i < r->devices.n; i++)
+        r->devices.p[i].task_id = mr_timeline_task(t, mr_sv_of(r->devices.p[i].task));
+    mr_free(names);
+}
+
+/* A step without a number is counted. */
+static void add_steps(mr_records *r, mr_timeline *t)
+{
+    mr_str task = {0};
+    mr_sv rest;
+    for (int i = 0; i < r->steps.n; i++) {
+        const mr_trace_info *f = &r->steps.p[i].info;
+        int home = t->tasks.n == 1 ? 0 : -1;
+        if (f->home.n) {
+            mr_trace_split_device(f->home, &task, &rest);
+            home = mr_timeline_task(t, mr_str_view(&task));
+        }
+        mr_timeline_step_add(t, f->number >= 0 ? f->number : i + 1, home, f->start_ns, f->end_ns);
+    }
+    mr_str_deinit(&task);
+}
+
+/* ---- which Send fed which Recv ---- */
+
+typedef struct edge_key { /* what a Send and its Recv have in common */
+    int step, from, to;
+    mr_sv tensor;
+} edge_key;
+
+static edge_key key_of(const mr_record *r)
+{
+    bool sends = r->role == MR_ROLE_SEND;
+    return (edge_key){r->step, sends ? r->device : r->peer, sends ? r->peer : r->device, r->tensor};
+}
+
+static int compare_keys(const mr_record *a, const mr_record *b)
+{
+    edge_key x = key_of(a), y = key_of(b);
+    if (x.step != y.step)
+        return x.step < y.step ? -1 : 1;
+    if (x.from != y.from)
+        return x.from < y.from ? -1 : 1;
+    if (x.to != y.to)
+        return x.to < y.to ? -1 : 1;
+    return compare_parts(x.tensor, y.tensor);
+}
+
+static int compare_starts(const mr_record *a, const mr_record *b)
+{
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const mr_record *x = *(mr_record *const *)a, *y = *(mr_record *const *)b;
+    int c = compare_keys(x, y);
+    return c ? c : compare_starts(x, y);
+}
+
+static mr_record **all_of(mr_records *r, mr_record_role role, int *n)
+{
+    mr_record **found = mr_new_array(mr_record *, r->all.n + 1);
+    *n = 0;
+    for (int i = 0; i < r->all.n; i++)
+        if (r->all.p[i].role == role)
+            found[(*n)++] = &r->all.p[i];
+    qsort(found, (size_t)*n, sizeof *found, by_key);
+    return found;
+}
+
+/* In a loop a key is used once an iteration: the first Send feeds the first Recv, and so on. */
+static void match(mr_records *r)
+{
+    int n_sends, n_recvs, i = 0, k = 0;
+    mr_record **sends = all_of(r, MR_ROLE_SEND, &n_sends),
+              **recvs = all_of(r, MR_ROLE_RECV, &n_recvs);
+    while (i < n_sends && k < n_recvs) {
+        int c = compare_keys(sends[i], recvs[k]);
+        if (c == 0)
+            recvs[k]->sent_by = (int)(sends[i] - r->all.p);
+        i += c <= 0;
+        k += c >= 0;
+    }
+    mr_free(sends);
+    mr_free(recvs);
+}
+
+/* ---- spans ---- */
+
+/* "edge_12_conv1/w" of partitioned graphs is conv1/w to a person. */
+static mr_sv without_edge(mr_sv tensor)
+{
+    if (!mr_sv_starts(tensor, "edge_"))
+        return tensor;
+    mr_sv rest = {tensor.p + 5, tensor.n - 5}, number;
+    int64_t unused;
+    return mr_sv_cut(&rest, '_', &number) && rest.n && mr_sv_to_i64(number, &unused) ? rest
+                                                                                     : tensor;
+}
+
+typedef struct builder {
+    mr_records *r;
+    mr_timeline *t;
+    mr_record **by_start, **by_name;
+} builder;
+
+/* A lane with room in a line that is shared with others of its name. */
+static int shared_lane(mr_timeline *t, int task, const char *name, int64_t start_ns)
+{
+    int first = mr_timeline_lane(t, task, mr_sv_of(name));
+    int lane = mr_timeline_free_lane(t, task, mr_sv_of(name), start_ns);
+    t->lanes.p[lane].row = first;
+    return lane;
+}
+
+static int add_span(builder *b, const mr_record *r, int lane, mr_sv name, mr_span_kind kind,
+                    int64_t start, int64_t end)
+{
+    mr_span s = {.name = mr_timeline_name(b->t, name),
+                 .lane = lane,
+                 .step = r->step + 1,
+                 .kind = kind,
+                 .start_ns = start,
+                 .end_ns = end,
+                 .bytes = r->bytes};
+    if (r->op.n)
+        s.op = mr_timeline_name(b->t, r->op);
+    if (r->peer >= 0 && r->role == MR_ROLE_RECV)
+        s.peer = b->r->devices.p[r->peer].task_id + 1;
+    return mr_timeline_span(b->t, s);
+}
+
+/* What comes from the same device without a Send was fed by the client; what comes from another and
+ * was not traced there is waited for as a whole. */
+static void add_recv(builder *b, mr_record *r)
+{
+    const mr_record_device *own = &b->r->devices.p[r->device], *peer = &b->r->devices.p[r->peer];
+    const mr_record *send = r->sent_by >= 0 ? &b->r->all.p[r->sent_by] : NULL;
+    bool fed = !send && r->device == r->peer;
+    char *name = fed                             ? mr_printf("%s feeds", own->lane)
+                 : own->task_id == peer->task_id ? mr_printf("%s from %s", own->lane, peer->lane)
+                                                 : mr_printf("from %s", peer->task);
+    int lane = shared_lane(b->t, own->task_id, name, r->start_ns);
+    mr_sv what = without_edge(r->tensor);
+    int64_t sent = send ? MR_MAX(r->start_ns, MR_MIN(send->end_ns, r->end_ns)) : r->start_ns;
+    if (send && sent > r->start_ns)
+        add_span(b, r, lane, what, MR_SPAN_WAIT, r->start_ns, sent);
+    r->span = add_span(b, r, lane, what,
+                       fed    ? MR_SPAN_INPUT
+                       : send ? MR_SPAN_SEND
+                              : MR_SPAN_WAIT,
+                       sent, r->end_ns);
+    mr_free(name);
+}
+
+static void add_waiting(builder *b, mr_record *r)
+{
+    const mr_record_device *d = &b->r->devices.p[r->device];
+    char *name = mr_printf("%s queues", d->lane);
+    r->span = add_span(b, r, shared_lane(b->t, d->task_id, name, r->start_ns), r->name, r->kind,
+                       r->start_ns, r->end_ns);
+    mr_free(name);
+}
+
+static void add_working(builder *b, mr_record *r)
+{
+    const mr_record_device *d = &b->r->devices.p[r->device];
+    int lane = mr_timeline_free_lane(b->t, d->task_id, mr_sv_of(d->lane), r->start_ns);
+    mr_sv name = r->role == MR_ROLE_SEND ? without_edge(r->tensor) : r->name;
+    r->span = add_span(b, r, lane, name, r->kind, r->start_ns, r->end_ns);
+}
+
+/* Devices come first in each task's list. */
+static void add_spans(builder *b)
+{
+    for (int i = 0; i < b->r->all.n; i++) {
+        mr_record *r = b->by_start[i];
+        if (r->role != MR_ROLE_RECV && !r->blocks)
+            add_working(b, r);
+    }
+    for (int i = 0; i < b->r->all.n; i++) {
+        mr_record *r = b->by_start[i];
+        if (r->role == MR_ROLE_RECV)
+            add_recv(b, r);
+        else if (r->blocks)
+            add_waiting(b, r);
+    }
+}
+
+/* ---- arrows ---- */
+
+static int compare_names(const mr_record *a, const mr_record *b)
+{
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return compare_parts(a->name, b->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const mr_record *x = *(mr_record *const *)a, *y = *(mr_record *const *)b;
+    int c = compare_names(x, y);
+    return c ? c : compare_starts(x, y);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    return compare_starts(*(mr_record *const *)a, *(mr_record *const *)b);
+}
+
+/* The last run of the node of that name, on the device of `r`, that began before r; NULL: none. */
+static const mr_record *producer(const builder *b, const mr_record *r, mr_sv name)
+{
+    mr_record wanted = {.name = name, .step = r->step, .device = r->device};
+    int low = 0, high = b->r->all.n; /* the first that is behind it lies within */
+    while (low < high) {
+        int mid = low + (high - low) / 2, c = compare_names(b->by_name[mid], &wanted);
+        if (c < 0 || (c == 0 && b->by_name[mid]->start_ns <= r->start_ns && b->by_name[mid] != r))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    const mr_record *found = low > 0 ? b->by_name[low - 1] : NULL;
+    return found && found != r && compare_names(found, &wanted) == 0 ? found : NULL;
+}
+
+static void add_arrows(builder *b)
+{
+    for (int i = 0; i < b->r->all.n; i++) {
+        const mr_record *r = b->by_start[i];
+        mr_sv rest = r->inputs, input;
+        while (mr_sv_cut(&rest, ',', &input)) {
+            input = mr_sv_trim(input);
+            if (input.n && input.p[0] == '^')
+                input = (mr_sv){input.p + 1, input.n - 1};
+            const char *colon = input.n ? memchr(input.p, ':', input.n) : NULL;
+            if (colon)
+                input.n = (size_t)(colon - input.p);
+            const mr_record *p = producer(b, r, input);
+            if (p)
+                mr_timeline_arrow(b->t, p->span, r->span, false);
+        }
+        if (r->sent_by >= 0)
+            mr_timeline_arrow(b->t, b->r->all.p[r->sent_by].span, r->span, true);
+    }
+}
+
+void mr_records_build(mr_records *r, mr_timeline *out)
+{
+    builder b = {.r = r, .t = out};
+    b.by_start = mr_new_array(mr_record *, r->all.n + 1);
+    b.by_name = mr_new_array(mr_record *, r->all.n + 1);
+    set_clocks(r);
+    for (int i = 0; i < r->steps.n; i++) {
+        move_step(r, &r->steps.p[i], r->steps.p[i].shift_ns);
+        set_range(r, &r->steps.p[i]);
+    }
+    cut_idle(r);
+    for (int i = 0; i < r->all.n; i++)
+        b.by_start[i] = b.by_name[i] = &r->all.p[i];
+    qsort(b.by_start, (size_t)r->all.n, sizeof *b.by_start, by_start);
+    qsort(b.by_name, (size_t)r->all.n, sizeof *b.by_name, by_name);
+    match(r);
+    add_tasks(r, out);
+    add_steps(r, out);
+    add_spans(&b);
+    add_arrows(&b);
+    mr_free(b.by_start);
+    mr_free(b.by_name);
+}

@@ -1,0 +1,135 @@
+/* exec/trace_info.c -- stats of one task set right by another's clock, and what a step tells
+ * besides.
+ *
+ * Shifting copies a StepStats field by field; four fields of a NodeExecStats are moments, all
+ * others are kept as they came, those that are not known too. */
+#include "base/memory.h"
+#include "exec/trace.h"
+
+/* Fields of NodeExecStats. */
+enum {
+    ALL_START_US = 2,
+    ALL_END_US = 5,
+    SCHEDULED_US = 9,
+    ALL_START = 13,
+    ALL_END = 16,
+    SCHEDULED = 17
+};
+
+static int64_t moved(int64_t t, int64_t by) { return (int64_t)((uint64_t)t + (uint64_t)by); }
+
+/* Copies the field that r stands at. */
+static void copy_field(mr_pb_reader *r, const uint8_t *tag, mr_str *out)
+{
+    mr_pb_skip(r);
+    if (!r->error)
+        mr_str_append(out, tag, (size_t)(r->at - tag));
+}
+
+static void shift_node(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
+{
+    uint32_t field, wire;
+    for (const uint8_t *tag = r->at; mr_pb_next(r, &field, &wire); tag = r->at) {
+        bool us = field == ALL_START_US || field == SCHEDULED_US,
+             ns = field == ALL_START || field == SCHEDULED;
+        if ((us || ns) && wire == MR_WIRE_VARINT)
+            mr_pb_put_varint(w, field, (uint64_t)moved(mr_pb_int64(r), us ? by_ns / 1000 : by_ns));
+        else
+            copy_field(r, tag, w->out);
+    }
+}
+
+static void shift_device(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
+{
+    uint32_t field, wire;
+    mr_pb_reader node;
+    for (const uint8_t *tag = r->at; mr_pb_next(r, &field, &wire); tag = r->at) {
+        if (field == 2 && wire == MR_WIRE_BYTES && mr_pb_message(r, &node)) {
+            size_t mark = mr_pb_begin(w, field);
+            shift_node(&node, by_ns, w);
+            mr_pb_end(w, mark);
+        } else {
+            copy_field(r, tag, w->out);
+        }
+    }
+}
+
+mr_status *mr_trace_shift(mr_sv step_stats, int64_t by_ns, mr_str *out)
+{
+    mr_pb_reader r, device;
+    mr_pb_writer w;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, step_stats);
+    mr_pb_writer_init(&w, out);
+    for (const uint8_t *tag = r.at; mr_pb_next(&r, &field, &wire); tag = r.at) {
+        if (field == 1 && wire == MR_WIRE_BYTES && mr_pb_message(&r, &device)) {
+            size_t mark = mr_pb_begin(&w, field);
+            shift_device(&device, by_ns, &w);
+            mr_pb_end(&w, mark);
+        } else {
+            copy_field(&r, tag, out);
+        }
+    }
+    MR_TRY(mr_pb_reader_status(&r, "StepStats"));
+    return mr_pb_writer_status(&w, "StepStats");
+}
+
+/* ---- from when to when ---- */
+
+static void widen(mr_pb_reader *node, int64_t *first_ns, int64_t *last_ns)
+{
+    uint32_t field, wire;
+    int64_t start = 0, took = 0;
+    while (mr_pb_next(node, &field, &wire))
+        switch (wire == MR_WIRE_VARINT ? field : 0) {
+        case ALL_START: start = mr_pb_int64(node); break;
+        case ALL_END: took = mr_pb_int64(node); break;
+        default: mr_pb_skip(node);
+        }
+    if (start <= 0 || took < 0 || took > INT64_MAX - start)
+        return;
+    *first_ns = MR_MIN(*first_ns, start);
+    *last_ns = MR_MAX(*last_ns, start + took);
+}
+
+bool mr_trace_span(mr_sv step_stats, int64_t *first_ns, int64_t *last_ns)
+{
+    mr_pb_reader r, device, node;
+    uint32_t field, wire;
+    *first_ns = INT64_MAX;
+    *last_ns = INT64_MIN;
+    mr_pb_reader_init(&r, step_stats);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field != 1 || !mr_pb_message(&r, &device)) {
+            mr_pb_skip(&r);
+            continue;
+        }
+        while (mr_pb_next(&device, &field, &wire))
+            if (field == 2 && mr_pb_message(&device, &node))
+                widen(&node, first_ns, last_ns);
+            else
+                mr_pb_skip(&device);
+    }
+    return !r.error && *first_ns <= *last_ns;
+}
+
+/* ---- what a step tells besides ---- */
+
+void mr_trace_info_encode(const mr_trace_info *i, mr_pb_writer *w)
+{
+    size_t mark = mr_pb_begin(w, MR_TRACE_FIELD);
+    if (i->home.n)
+        mr_pb_put_bytes(w, 1, i->home);
+    if (i->number >= 0)
+        mr_pb_put_varint(w, 2, (uint64_t)i->number);
+    mr_pb_opt_varint(w, 3, (uint64_t)i->start_ns);
+    mr_pb_opt_varint(w, 4, (uint64_t)i->end_ns);
+    for (int k = 0; k < i->n_clocks; k++) {
+        size_t clock = mr_pb_begin(w, 5);
+        mr_pb_put_bytes(w, 1, i->clocks[k].task);
+        mr_pb_opt_varint(w, 2, (uint64_t)i->clocks[k].offset_ns);
+        mr_pb_opt_varint(w, 3, (uint64_t)i->clocks[k].error_ns);
+        mr_pb_end(w, clock);
+    }
+    mr_pb_end(w, mark);
+}

@@ -1,0 +1,167 @@
+/* server/master_trace.c -- what a traced step tells: the stats of all its tasks, by the clock of the master's.
+ *
+ * When the step has ended, its tasks are asked for their clocks (server/clocks.h), a few small calls each, beside the step and
+ * not in it.  A task that does not tell its clock worked between the RunGraph and its answer: that bounds the difference
+ * too, and also what was measured is kept within those bounds. */
+#include "base/memory.h"
+#include "exec/trace.h"
+#include "server/clocks.h"
+#include "server/master_internal.h"
+#include "server/wire.h"
+
+enum { FULL_TRACE = 3 }; /* RunOptions.TraceLevel */
+
+typedef struct mr_mtrace {
+    int64_t start_ns, end_ns, skew_ns;
+    mr_clock_reading *clocks; /* by part */
+    /* While clocks are asked for: */
+    mr_mstep *step;
+    mr_status *st;
+    void (*fn)(mr_mstep *t, mr_status *st);
+} mr_mtrace;
+
+bool mr_mstep_is_timed(const mr_mstep *t) { return t->q.options.trace_level >= FULL_TRACE; }
+
+bool mr_mstep_is_traced(const mr_mstep *t) { return mr_mstep_is_timed(t) || t->q.options.output_partition_graphs; }
+
+void mr_mtrace_free(mr_mtrace *x)
+{
+    if (!x)
+        return;
+    mr_free(x->clocks);
+    mr_free(x);
+}
+
+/* ---- RunGraphResponse ---- */
+
+void mr_run_reply_deinit(mr_run_reply *r)
+{
+    mr_vec_deinit(&r->named);
+    mr_vec_deinit(&r->graphs);
+}
+
+mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv bytes, text = MR_SV("");
+    int64_t code = 0;
+    MR_TRY(mr_bytes_flat(body, &bytes));
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv v = MR_SV("");
+        if (wire == MR_WIRE_BYTES && (field == 1 || field == 2 || field == 4 || field == 6))
+            v = mr_pb_bytes(&r);
+        switch (field) {
+        case 1: mr_vec_push(&out->named, v); break;
+        case 2: out->stats = v; break;
+        case 4: mr_vec_push(&out->graphs, v); break;
+        case 5: code = mr_pb_int64(&r); break;
+        case 6: text = v; break;
+        default: mr_pb_skip(&r);
+        }
+    }
+    MR_TRY(mr_pb_reader_status(&r, "RunGraphResponse"));
+    return mr_wire_error(code, text);
+}
+
+/* ---- times ---- */
+
+void mr_mstep_trace_begin(mr_mstep *t)
+{
+    if (!mr_mstep_is_timed(t))
+        return;
+    t->trace = mr_new(mr_mtrace);
+    t->trace->skew_ns = mr_clock_skew_ns(mr_host_name(t->session->master->host));
+    t->trace->start_ns = mr_trace_clock_ns() + t->trace->skew_ns;
+}
+
+static void measured(void *arg)
+{
+    mr_mtrace *x = arg;
+    x->fn(x->step, x->st);
+}
+
+/* A step that failed is answered at once: its tasks may not be there. */
+void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_status *st))
+{
+    mr_mtrace *x = t->trace;
+    if (!x || st || !t->n_parts) {
+        fn(t, st);
+        return;
+    }
+    int *tasks = mr_new_array(int, t->n_parts);
+    for (int i = 0; i < t->n_parts; i++)
+        tasks[i] = t->program->parts[i].task;
+    x->end_ns = mr_trace_clock_ns() + x->skew_ns;
+    x->clocks = mr_new_array(mr_clock_reading, t->n_parts);
+    x->step = t;
+    x->st = st;
+    x->fn = fn;
+    mr_fellows *peers = t->session->peers;
+    mr_clocks_measure(peers, tasks, t->n_parts, x->skew_ns, x->clocks, measured, x);
+    mr_free(tasks);
+}
+
+/* What a task did, it did after it was asked to and before it answered. */
+static mr_clock_reading bounded(const mr_mstep *t, int part, mr_sv stats)
+{
+    const mr_mpart_call *c = &t->parts[part];
+    mr_clock_reading v = t->trace->clocks ? t->trace->clocks[part] : (mr_clock_reading){0};
+    int64_t first, last, skew = t->trace->skew_ns;
+    if (!mr_trace_span(stats, &first, &last))
+        return v;
+    mr_clock_reading by_work = mr_clock_within(c->asked_ns + skew, first, last, c->heard_ns + skew);
+    if (!v.known || !by_work.known)
+        return v.known ? v : by_work;
+    int64_t low = by_work.offset_ns - by_work.error_ns, high = by_work.offset_ns + by_work.error_ns;
+    v.offset_ns = MR_MAX(low, MR_MIN(v.offset_ns, high));
+    return v;
+}
+
+/* ---- RunMetadata ---- */
+
+/* A task's stats behind those of the others: StepStats are lists of devices.  What cannot be read is left out. */
+static void add_stats(mr_mstep *t, int part, mr_sv stats, mr_trace_clock *clock, mr_str *out)
+{
+    const mr_task_address *task = mr_fellows_task(t->session->peers, t->program->parts[part].task);
+    mr_clock_reading v = bounded(t, part, stats);
+    size_t before = out->n;
+    *clock = (mr_trace_clock){mr_sv_of(task->name), v.offset_ns, v.known ? v.error_ns : INT64_MAX};
+    mr_status *st = mr_trace_shift(stats, -v.offset_ns, out);
+    if (st)
+        out->n = before;
+    mr_status_free(st);
+}
+
+static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
+{
+    mr_str stats = {0};
+    mr_trace_clock *clocks = mr_new_array(mr_trace_clock, t->n_parts + 1);
+    for (int i = 0; i < t->n_parts; i++)
+        add_stats(t, i, all[i].stats, &clocks[i], &stats);
+    if (stats.n)
+        mr_pb_put_bytes(w, 1, mr_str_view(&stats));
+    mr_trace_info_encode(&(mr_trace_info){.home = mr_sv_of(mr_fellows_name(t->session->peers)), .number = -1,
+                                          .start_ns = t->trace->start_ns, .end_ns = t->trace->end_ns,
+                                          .n_clocks = t->n_parts, .clocks = clocks}, w);
+    mr_free(clocks);
+    mr_str_deinit(&stats);
+}
+
+void mr_mstep_trace_encode(mr_mstep *t, mr_pb_writer *w)
+{
+    mr_run_reply *all = mr_new_array(mr_run_reply, t->n_parts + 1);
+    for (int i = 0; i < t->n_parts; i++)
+        mr_status_free(mr_run_reply_parse(&t->parts[i].reply, &all[i])); /* what failed is told elsewhere */
+    size_t mark = mr_pb_begin(w, 2);
+    if (t->trace)
+        put_stats(t, all, w);
+    for (int i = 0; i < t->n_parts; i++)
+        for (int k = 0; k < all[i].graphs.n; k++)
+            mr_pb_put_bytes(w, 3, all[i].graphs.p[k]);
+    mr_pb_end(w, mark);
+    for (int i = 0; i < t->n_parts; i++)
+        mr_run_reply_deinit(&all[i]);
+    mr_free(all);
+}
