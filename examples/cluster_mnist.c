@@ -2,12 +2,13 @@
  *
  *     cluster_mnist [--ps_hosts A:1,B:1 --worker_hosts C:1,D:1 --job_name ps|worker --task_index I]
  *                   [--sync] [--backup N] [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER]
+ *                   [--trace FOLDER] [--trace_steps 20-24]
  *
  * The same program is every task; without hosts, TF_CONFIG says which.  Parameter servers serve until they are ended.
  * Workers train, each with batches of its own: every one for itself, or with --sync all together (--backup N: each step
  * takes the first gradients, without the last N).  Tasks may be killed and started again: variables that are lost come
  * back from the newest checkpoint, which the chief makes beside training.  That is worker 0, or the next
- * one while worker 0 is gone. */
+ * one while worker 0 is gone.  With --trace every worker writes traces of some steps, for `millrace trace FOLDER`. */
 #include <millrace/cluster.h>
 #include <millrace/data.h>
 #include <millrace/progress.h>
@@ -46,7 +47,7 @@ typedef struct plan { /* what the command line says */
     mr_cluster_task *task;
     int worker, n_workers, aggregate; /* 0: asynchronous; else gradients a step */
     int64_t batch, per_epoch, total;  /* steps */
-    const char *checkpoints;
+    const char *checkpoints, *trace, *trace_steps;
 } plan;
 
 typedef struct network {
@@ -86,7 +87,9 @@ static network build(TF_Graph *graph, const plan *p)
                                                               .barrier = n.barrier,
                                                               .checkpoints = p->checkpoints,
                                                               .save_ms = 1000,
-                                                              .max_to_keep = 3},
+                                                              .max_to_keep = 3,
+                                                              .trace = p->trace,
+                                                              .trace_steps = p->trace_steps},
                                      status);
     check("building the supervisor");
     mr_model_free(m);
@@ -201,6 +204,8 @@ int main(int argc, char **argv)
     p.per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / (p.batch * (p.aggregate ? p.aggregate : 1));
     p.total = atoll(option(argc, argv, "--epochs", "3")) * p.per_epoch;
     p.checkpoints = option(argc, argv, "--checkpoints", "build/cluster-checkpoints");
+    p.trace = option(argc, argv, "--trace", NULL);
+    p.trace_steps = option(argc, argv, "--trace_steps", NULL);
     TF_Graph *graph = TF_NewGraph();
     network n = build(graph, &p);
     mr_supervisor_start(n.supervisor, status);

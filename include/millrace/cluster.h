@@ -113,6 +113,8 @@ typedef struct mr_supervisor_options {
                                   see the folder under the same name */
     int64_t chief_ms; /* with a task the chief is the lowest worker that is alive: one that is not heard of for so long is
                          replaced, until it is back; 0: 5000, below 0: it is worker 0 in any case */
+    const char *trace; /* folder: some steps are traced (millrace/trace.h); NULL: the environment's MILLRACE_TRACE, if any */
+    const char *trace_steps; /* which: "20-24,100"; NULL: MILLRACE_TRACE_STEPS, or 20-24 */
 } mr_supervisor_options;
 
 /* To be made when the model is complete; all its variables are saved.  NULL after an error. */

@@ -64,6 +64,8 @@ static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_option
                                   .save_ms = o->save_ms,
                                   .max_to_keep = o->max_to_keep,
                                   .deadline_ms = o->deadline_ms,
+                                  .trace = o->trace,
+                                  .trace_steps = o->trace_steps,
                                   .chief_saves = o->chief_saves != 0};
     mr_lock(&m->graph->mu);
     if (mr_scope_ok(&m->net->s))

@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 
-enum { MAX_BARRIERS = 4096 };
+enum { MAX_BARRIERS = 4096, COUNTS = 20 /* a twentieth of the step */ };
 
 typedef struct finder {
     const mr_timeline *t;
@@ -136,12 +136,20 @@ static int find_late(finder *f, const mr_span *wait)
     return late;
 }
 
-static int peer_of(finder *f, int span)
+/* The span's time is its task's; of what is sent, that of who gets it, from who sends; of a
+ * barrier, wherever that lies, that of the step's task. */
+static void give_span(finder *f, mr_blame *b, int span, int64_t ns)
 {
     const mr_span *s = &f->t->spans.p[span];
-    if (s->kind != MR_SPAN_WAIT && s->kind != MR_SPAN_SEND)
-        return -1;
-    return s->peer > 0 ? s->peer - 1 : s->kind == MR_SPAN_WAIT ? find_late(f, s) : -1;
+    int task = task_of(f->t, span), peer = -1;
+    if (ns <= 0)
+        return;
+    if (s->kind == MR_SPAN_WAIT || s->kind == MR_SPAN_SEND)
+        peer = s->peer - 1;
+    if (s->kind == MR_SPAN_WAIT && peer < 0 && (peer = find_late(f, s)) >= 0)
+        task = f->t->steps.p[s->step - 1].home;
+    bool turned = s->kind == MR_SPAN_SEND && s->outgoing && peer >= 0;
+    give(b, s->kind, turned ? peer : task, turned ? task : peer, span, ns);
 }
 
 static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end_ns)
@@ -157,7 +165,7 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
         int64_t ready = next >= 0 ? MR_MIN(t->spans.p[next].end_ns, now) : start_ns;
         int64_t began = MR_MAX(start_ns, MR_MIN(s->start_ns, now));
         ready = MR_MAX(ready, start_ns);
-        give(b, s->kind, task_of(t, i), peer_of(f, i), i, now - MR_MAX(began, ready));
+        give_span(f, b, i, now - MR_MAX(began, ready));
         give(b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
         now = MR_MIN(ready, now);
         i = next;
@@ -178,20 +186,24 @@ static int by_size(const void *a, const void *b)
                               : (x->peer > y->peer) - (x->peer < y->peer);
 }
 
-/* Work on the path is a task's own; waiting is the fault of who is waited for. */
+/* Who is waited for works longer than who waits, also while that works; so a wait that counts names
+ * the slowest, before any work on the path does. */
 static void find_slowest(const mr_timeline *t, mr_blame *b)
 {
     int64_t *ns = mr_new_array(int64_t, t->tasks.n + 1);
     b->slowest = -1;
-    for (int i = 0; i < b->parts.n; i++) {
+    for (int i = 0; i < b->parts.n && !b->waited; i++) {
         const mr_blame_part *p = &b->parts.p[i];
-        int who = p->kind == MR_SPAN_WAIT ? p->peer : p->kind == MR_SPAN_SEND ? -1 : p->task;
+        b->waited = p->kind == MR_SPAN_WAIT && p->peer >= 0 && p->ns > b->total_ns / COUNTS;
+        int who = b->waited                                            ? p->peer
+                  : p->kind == MR_SPAN_WAIT || p->kind == MR_SPAN_SEND ? -1
+                                                                       : p->task;
         if (who < 0)
             continue;
         ns[who] += p->ns;
-        if (ns[who] > b->slowest_ns) {
+        if (b->waited || ns[who] > b->slowest_ns) {
             b->slowest = who;
-            b->slowest_ns = ns[who];
+            b->slowest_ns = b->waited ? p->ns : ns[who];
         }
     }
     mr_free(ns);
@@ -221,6 +233,8 @@ static void blame_one(finder *f, mr_blame *b, int step, int last)
 static int64_t outside(const mr_timeline *t, int step)
 {
     const mr_timeline_step *s = &t->steps.p[step];
+    if (s->outside_ns > 0)
+        return s->outside_ns;
     for (int i = 0; i < t->steps.n; i++) {
         const mr_timeline_step *o = &t->steps.p[i];
         if (s->home >= 0 && o->home == s->home && o->number == s->number - 1 &&
@@ -266,3 +280,21 @@ void mr_blame_steps(const mr_timeline *t, mr_blame **out, int *n)
 }
 
 void mr_blame_deinit(mr_blame *b) { mr_vec_deinit(&b->parts); }
+
+/* By number, then by task; the order of the timeline's steps is that of the files. */
+static int compare_steps(const mr_timeline *t, const mr_blame *a, const mr_blame *b)
+{
+    const mr_timeline_step *x = &t->steps.p[a->step], *y = &t->steps.p[b->step];
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    return x->home != y->home ? (x->home < y->home ? -1 : 1)
+                              : (a->step > b->step) - (a->step < b->step);
+}
+
+static int by_step(const void *a, const void *b, void *t) { return compare_steps(t, a, b); }
+
+void mr_blame_sort(const mr_timeline *t, mr_blame *b, int n)
+{
+    if (t->steps.n)
+        qsort_r(b, (size_t)n, sizeof *b, by_step, (void *)(uintptr_t)t);
+}

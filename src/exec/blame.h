@@ -22,18 +22,20 @@ typedef struct mr_blame_part { /* the path's time of one kind at one task, from 
 typedef struct mr_blame {
     int step; /* of the timeline; -1: all of it is seen as one */
     int64_t total_ns;
-    int64_t
-        outside_ns; /* since the step before, when that is of the same task and was traced too */
+    int64_t outside_ns; /* of the client before it: as told, or since the step before if traced */
     int64_t kinds_ns[MR_SPAN_KINDS];
     MR_VEC(mr_blame_part) parts; /* the largest first */
-    int slowest; /* the task with most work on the path, or longest waited for there; -1: none */
-    int64_t slowest_ns;
+    int slowest; /* the task with most work on the path, or `waited` for there; -1: none */
+    bool waited;
+    int64_t slowest_ns; /* so long */
 } mr_blame;
 
 /* Of every step, in the timeline's order; of a timeline without steps of all of it.  *out: mr_free,
  * after mr_blame_deinit of each. */
 void mr_blame_steps(const mr_timeline *t, mr_blame **out, int *n);
 void mr_blame_deinit(mr_blame *b);
+/* By the numbers of their steps, for people. */
+void mr_blame_sort(const mr_timeline *t, mr_blame *b, int n);
 
 /* "step 120 of worker:1: 41.2 ms = compute 62 % (worker:1), wait 30 % (worker:1 for worker:0) ..."
  * and lines that say what to look at first. */

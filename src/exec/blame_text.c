@@ -93,18 +93,26 @@ static const mr_blame_part *largest(const mr_blame *b, bool send, int task)
     return NULL;
 }
 
+/* "fc1/MatMul (12.1 ms)", with the op where the name does not tell it. */
+static void put_node(const mr_span *s, int64_t ns, mr_str *out)
+{
+    mr_str_printf(out, "%s (", s->name);
+    if (s->op && !strstr(s->name, s->op))
+        mr_str_printf(out, "%s, ", s->op);
+    mr_put_duration(out, (double)ns);
+    mr_str_appendc(out, ')');
+}
+
 static void put_slowest(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
     const mr_blame_part *p = largest(b, false, b->slowest);
-    mr_str_printf(out, "    slowest task: %s, ", task_name(t, b->slowest));
+    mr_str_printf(out, "    slowest task: %s, %s", task_name(t, b->slowest),
+                  b->waited ? "waited for " : "");
     mr_put_duration(out, (double)b->slowest_ns);
-    mr_str_appendz(out, " of the way");
+    mr_str_appendz(out, b->waited ? "" : " of the way");
     if (p) {
-        const mr_span *s = &t->spans.p[p->top];
-        mr_str_printf(out, "; longest there: %s (%s%s", s->name, s->op ? s->op : "",
-                      s->op ? ", " : "");
-        mr_put_duration(out, (double)p->top_ns);
-        mr_str_appendc(out, ')');
+        mr_str_appendz(out, "; longest there: ");
+        put_node(&t->spans.p[p->top], p->top_ns, out);
     }
     mr_str_appendc(out, '\n');
 }
@@ -142,7 +150,7 @@ void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
     if (b->slowest >= 0)
         put_slowest(t, b, out);
     put_edge(t, b, out);
-    if (b->outside_ns > 0) {
+    if (percent(b->outside_ns, b->total_ns) >= 1) {
         mr_str_appendz(out, "    before it: ");
         mr_put_duration(out, (double)b->outside_ns);
         mr_str_appendz(out, " outside of steps (reading input, say)\n");
@@ -185,7 +193,7 @@ void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *ou
                           mr_span_kind_name((mr_span_kind)k), percent(kinds[k], total));
     mr_str_appendc(out, '\n');
     put_slow_tasks(t, b, n, out);
-    if (outside > 0) {
+    if (percent(outside, total) >= 1) {
         mr_str_appendz(out, "    between steps: ");
         mr_put_duration(out, (double)outside);
         mr_str_appendz(out, " (reading input, say)\n");

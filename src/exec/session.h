@@ -40,9 +40,11 @@ typedef struct mr_session_config {
 /* INVALID_ARGUMENT when the bytes are not a ConfigProto. */
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out);
 
+enum { MR_FULL_TRACE = 3 };
+
 typedef struct mr_run_options {
     int64_t timeout_ms;
-    int trace_level;  /* RunOptions.TraceLevel; 3 FULL_TRACE fills step_stats */
+    int trace_level;  /* RunOptions.TraceLevel; MR_FULL_TRACE fills step_stats */
     bool output_partition_graphs;
     bool inter_op_in_caller; /* inter_op_thread_pool -1 */
 } mr_run_options;

@@ -45,6 +45,7 @@ typedef struct mr_span {
     int64_t start_ns, end_ns;
     int64_t bytes; /* that went or were made; 0: unknown */
     int peer;      /* SEND, WAIT: 1 + the task it came from or that was waited for; 0: unknown */
+    bool outgoing; /* SEND: it goes to the peer, from the task of the lane */
 } mr_span;
 
 typedef struct mr_lane {
@@ -76,6 +77,7 @@ typedef struct mr_timeline_step {
     int64_t number;
     int home; /* the task whose step it is; -1: unknown */
     int64_t start_ns, end_ns;
+    int64_t outside_ns; /* of the client before it: input, say; 0: unknown */
 } mr_timeline_step;
 
 typedef struct mr_timeline {

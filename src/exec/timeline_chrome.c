@@ -28,7 +28,9 @@ static void put_span(const mr_timeline *t, mr_chrome *c, const mr_span *s, int64
     if (s->bytes)
         args[n++] = (mr_chrome_arg){"bytes", {NULL, 0}, (double)s->bytes};
     if (s->peer > 0)
-        args[n++] = (mr_chrome_arg){s->kind == MR_SPAN_WAIT ? "waits for" : "from",
+        args[n++] = (mr_chrome_arg){s->kind == MR_SPAN_WAIT ? "waits for"
+                                    : s->outgoing           ? "to"
+                                                            : "from",
                                     mr_sv_of(t->tasks.p[s->peer - 1]), 0};
     if (s->step > 0)
         args[n++] = (mr_chrome_arg){"step", {NULL, 0}, (double)t->steps.p[s->step - 1].number};

@@ -45,6 +45,7 @@ typedef struct mr_trace_info {
     mr_sv home;                /* the task whose master ran the step, and whose clock counts */
     int64_t number;            /* of the step, when whoever runs it counts; -1: unknown */
     int64_t start_ns, end_ns;  /* as the master saw it; 0: unknown */
+    int64_t outside_ns;        /* since the client had its last step back; 0: unknown */
     int n_clocks;
     const mr_trace_clock *clocks;
 } mr_trace_info;

@@ -215,6 +215,7 @@ static void add_steps(mr_records *r, mr_timeline *t)
             home = mr_timeline_task(t, mr_str_view(&task));
         }
         mr_timeline_step_add(t, f->number >= 0 ? f->number : i + 1, home, f->start_ns, f->end_ns);
+        t->steps.p[i].outside_ns = f->outside_ns;
     }
     mr_str_deinit(&task);
 }
@@ -277,8 +278,10 @@ static void match(mr_records *r)
               **recvs = all_of(r, MR_ROLE_RECV, &n_recvs);
     while (i < n_sends && k < n_recvs) {
         int c = compare_keys(sends[i], recvs[k]);
-        if (c == 0)
+        if (c == 0) {
             recvs[k]->sent_by = (int)(sends[i] - r->all.p);
+            sends[i]->bytes = recvs[k]->bytes; /* a Send makes nothing, so it does not know */
+        }
         i += c <= 0;
         k += c >= 0;
     }
@@ -326,7 +329,8 @@ static int add_span(builder *b, const mr_record *r, int lane, mr_sv name, mr_spa
                  .bytes = r->bytes};
     if (r->op.n)
         s.op = mr_timeline_name(b->t, r->op);
-    if (r->peer >= 0 && r->role == MR_ROLE_RECV)
+    s.outgoing = r->role == MR_ROLE_SEND;
+    if (r->peer >= 0)
         s.peer = b->r->devices.p[r->peer].task_id + 1;
     return mr_timeline_span(b->t, s);
 }
@@ -343,6 +347,8 @@ static void add_recv(builder *b, mr_record *r)
                                                  : mr_printf("from %s", peer->task);
     int lane = shared_lane(b->t, own->task_id, name, r->start_ns);
     mr_sv what = without_edge(r->tensor);
+    if (fed) /* a moment each: no line of its own */
+        b->t->lanes.p[lane].row = mr_timeline_lane(b->t, own->task_id, mr_sv_of(own->lane));
     int64_t sent = send ? MR_MAX(r->start_ns, MR_MIN(send->end_ns, r->end_ns)) : r->start_ns;
     if (send && sent > r->start_ns)
         add_span(b, r, lane, what, MR_SPAN_WAIT, r->start_ns, sent);

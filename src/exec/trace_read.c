@@ -277,6 +277,7 @@ static void read_info(mr_pb_reader *r, mr_record_step *s)
             if (mr_pb_message(r, &clock))
                 read_clock(&clock, s);
             break;
+        case 6: s->info.outside_ns = limited(mr_pb_int64(r)); break;
         default: mr_pb_skip(r);
         }
 }

@@ -9,8 +9,6 @@
 #include "server/master_internal.h"
 #include "server/wire.h"
 
-enum { FULL_TRACE = 3 }; /* RunOptions.TraceLevel */
-
 typedef struct mr_mtrace {
     int64_t start_ns, end_ns, skew_ns;
     mr_clock_reading *clocks; /* by part */
@@ -20,7 +18,7 @@ typedef struct mr_mtrace {
     void (*fn)(mr_mstep *t, mr_status *st);
 } mr_mtrace;
 
-bool mr_mstep_is_timed(const mr_mstep *t) { return t->q.options.trace_level >= FULL_TRACE; }
+bool mr_mstep_is_timed(const mr_mstep *t) { return t->q.options.trace_level >= MR_FULL_TRACE; }
 
 bool mr_mstep_is_traced(const mr_mstep *t) { return mr_mstep_is_timed(t) || t->q.options.output_partition_graphs; }
 

@@ -90,6 +90,9 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     mr_recovery_init(&s->recovery, o->chief, (o->deadline_ms > 0 ? o->deadline_ms : START_DEADLINE_MS) * 1000000);
     if (!o->open || !o->train == !o->sync)
         mr_scope_fail(&n->s, mr_invalid("a supervised session needs a way to open, and one kind of training"));
+    mr_status *st = mr_tracer_init(&s->tracer, o->trace, o->trace_steps, MR_MAX(0, o->worker));
+    if (st)
+        mr_scope_fail(&n->s, st);
     mr_election_init(&s->election, MR_MAX(0, o->worker), MR_MAX(1, o->chief_ms) * 1000000, mr_now_ns());
     if (o->chief_ms > 0)
         mr_net_vote_init(&s->vote, n);
@@ -342,6 +345,7 @@ static mr_status *with_session(mr_supervised *s, use_fn fn, void *arg)
 
 typedef struct train_arg {
     const mr_run_args *a;
+    mr_str *trace; /* of its metadata; or NULL */
     int64_t step;
 } train_arg;
 
@@ -358,6 +362,7 @@ mr_status *mr_supervised_run(mr_supervised *s, const mr_run_args *a)
 
 static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t)
 {
+    s->worker.trace = t->trace;
     MR_TRY(mr_net_sync_run(s->o.sync, session, t->a, &s->worker));
     t->step = s->worker.step;
     return NULL;
@@ -367,6 +372,8 @@ static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t
 static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
 {
     train_arg *t = arg;
+    if (t->trace) /* of an earlier try */
+        mr_str_clear(t->trace);
     if (s->o.sync)
         return train_sync(s, session, t);
     int k = t->a->n_fetches;
@@ -379,7 +386,7 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
     both.fetches = fetches;
     both.fetched = fetched;
     both.n_fetches = k + 1;
-    mr_status *st = mr_session_run(session, &both, NULL, NULL);
+    mr_status *st = mr_session_run(session, &both, t->trace ? &(mr_run_options){.trace_level = MR_FULL_TRACE} : NULL, t->trace);
     for (int i = 0; i < k; i++)
         t->a->fetched[i] = fetched[i];
     if (!st && (st = mr_fetched_i64(fetched[k], &t->step)))
@@ -407,9 +414,12 @@ static void come_back(mr_supervised *s)
 
 mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step)
 {
-    train_arg t = {.a = a};
+    train_arg t = {.a = a, .trace = mr_tracer_begin(&s->tracer, s->last_step)};
     come_back(s);
-    MR_TRY(with_session(s, train_once, &t));
+    mr_status *st = with_session(s, train_once, &t);
+    mr_tracer_end(&s->tracer, !st, t.step);
+    if (st)
+        return st;
     mr_report_step(t.step);
     *step = s->last_step = t.step;
     return NULL;
@@ -502,6 +512,7 @@ void mr_supervised_free(mr_supervised *s)
     mr_status_free(s->why);
     mr_status_free(s->fatal);
     mr_net_saver_free(s->saver);
+    mr_tracer_deinit(&s->tracer);
     mr_vec_deinit(&s->flags);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);

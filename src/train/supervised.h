@@ -30,6 +30,7 @@ typedef struct mr_supervised_options {
     int64_t save_ms;     /* between two of them; 0: one at the end */
     int max_to_keep;
     int64_t deadline_ms; /* for the cluster to come up or back; 0: ten minutes */
+    const char *trace, *trace_steps; /* as mr_tracer_init */
     bool chief_saves;    /* all by itself; else every task with variables writes its own, to the same folder */
 } mr_supervised_options;
 

@@ -6,6 +6,7 @@
 #include "dist/recovery.h"
 #include "train/supervised.h"
 #include "train/sync_internal.h"
+#include "train/tracer.h"
 #include "train/vote.h"
 
 enum { MR_SUPERVISED_THREADS = 3 }; /* leads, saves, says that it lives */
@@ -24,6 +25,7 @@ struct mr_supervised {
     int n_losses;
     int64_t last_step; /* the newest of this worker */
     bool cleaned; /* what killed saves had left */
+    mr_tracer tracer;
 
     mr_mutex voting; /* one at a time; outside of mu */
     mr_net_vote vote;

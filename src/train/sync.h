@@ -29,6 +29,7 @@ void mr_net_sync_free(mr_net_sync *y);
 typedef struct mr_sync_worker {
     int64_t stamp; /* 0: has to join first */
     int64_t step;  /* global, when the last token was given */
+    mr_str *trace; /* where the metadata of the next step goes; NULL: it is not traced */
 } mr_sync_worker;
 
 /* One step of a worker: joins if it has to, runs a (its feeds and fetches) with the gradients, waits for the

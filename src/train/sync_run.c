@@ -118,7 +118,7 @@ static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
     both.fetches = fetches;
     both.fetched = fetched;
     both.n_fetches = k + 2;
-    mr_status *st = mr_session_run(s, &both, NULL, NULL);
+    mr_status *st = mr_session_run(s, &both, w->trace ? &(mr_run_options){.trace_level = MR_FULL_TRACE} : NULL, w->trace);
     for (int i = 0; i < k; i++)
         a->fetched[i] = fetched[i];
     if (!st) {
