@@ -14,6 +14,8 @@
 
 enum { STEADY = 10,         /* from so many runs on, each new one weighs a tenth: the mean follows changes */
        MAX_OUTPUT = 65535 }; /* of a node, in files */
+#define MAX_SECONDS 1e9      /* in files */
+#define MAX_RUNS INT64_C(1000000000000000)
 
 typedef struct ran { /* a node on a device */
     const char *device; /* borrowed from the table of devices */
@@ -22,9 +24,14 @@ typedef struct ran { /* a node on a device */
     struct ran *next;
 } ran;
 
+typedef struct size { /* of an output */
+    int output;
+    int64_t bytes;
+} size;
+
 typedef struct record { /* of a node */
     ran *on;
-    MR_VEC(int64_t) bytes; /* by output; -1: never seen */
+    MR_VEC(size) sizes; /* by number of output; those that were seen */
 } record;
 
 struct mr_costs {
@@ -47,7 +54,7 @@ void mr_costs_free(mr_costs *c)
             next = a->next;
             mr_free(a);
         }
-        mr_vec_deinit(&r->bytes);
+        mr_vec_deinit(&r->sizes);
         mr_free(r);
     }
     for (pos = 0; mr_map_next(&c->devices, &pos, &key, &v);)
@@ -105,12 +112,26 @@ void mr_costs_add(mr_costs *c, const char *device, mr_sv node, double seconds)
     a->seconds += (seconds - a->seconds) / (double)MR_MIN(a->runs, STEADY);
 }
 
+/* Where an output is among the sizes of a node, or belongs. */
+static int find_size(const record *r, int output)
+{
+    int lo = 0, hi = r->sizes.n;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        *(r->sizes.p[mid].output < output ? &lo : &hi) = r->sizes.p[mid].output < output ? mid + 1 : mid;
+    }
+    return lo;
+}
+
 void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes)
 {
     record *r = get_record(c, node);
-    while (r->bytes.n <= output)
-        mr_vec_push(&r->bytes, -1);
-    r->bytes.p[output] = bytes;
+    int at = find_size(r, output);
+    if (at == r->sizes.n || r->sizes.p[at].output != output) {
+        mr_vec_push(&r->sizes, (size){0});
+        memmove(r->sizes.p + at + 1, r->sizes.p + at, sizeof(size) * (size_t)(r->sizes.n - 1 - at));
+    }
+    r->sizes.p[at] = (size){output, bytes};
 }
 
 /* ---- asking ---- */
@@ -182,8 +203,9 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_dev
 int64_t mr_costs_bytes(const mr_costs *c, mr_out o)
 {
     const record *r = c ? mr_map_getz(&c->nodes, o.node->name) : NULL;
-    if (r && o.index < r->bytes.n && r->bytes.p[o.index] >= 0)
-        return r->bytes.p[o.index];
+    int at = r ? find_size(r, o.index) : 0;
+    if (r && at < r->sizes.n && r->sizes.p[at].output == o.index)
+        return r->sizes.p[at].bytes;
     return (int64_t)MR_MIN(mr_effort_out_bytes(o, MR_USUAL_DIM), 1e15);
 }
 
@@ -206,9 +228,8 @@ static void print_record(line_vec *out, mr_sv node, const record *r)
         mr_double_text(a->seconds, number);
         mr_vec_push(out, mr_printf("%s\t%.*s\t%" PRId64 "\t%s\n", a->device, MR_SV_ARG(node), a->runs, number));
     }
-    for (int i = 0; i < r->bytes.n; i++)
-        if (r->bytes.p[i] >= 0)
-            mr_vec_push(out, mr_printf("bytes\t%.*s\t%d\t%" PRId64 "\n", MR_SV_ARG(node), i, r->bytes.p[i]));
+    for (int i = 0; i < r->sizes.n; i++)
+        mr_vec_push(out, mr_printf("bytes\t%.*s\t%d\t%" PRId64 "\n", MR_SV_ARG(node), r->sizes.p[i].output, r->sizes.p[i].bytes));
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -259,7 +280,8 @@ static bool parse_line(mr_costs *c, mr_sv line)
         return false;
     if (mr_sv_is(f[0], "bytes"))
         return parse_bytes(c, f);
-    if (!mr_sv_to_i64(f[2], &runs) || runs <= 0 || !mr_text_to_double(f[3], &seconds) || !(seconds >= 0) || isinf(seconds))
+    if (!mr_sv_to_i64(f[2], &runs) || runs <= 0 || runs > MAX_RUNS || !mr_text_to_double(f[3], &seconds) ||
+        !(seconds >= 0 && seconds <= MAX_SECONDS))
         return false;
     ran *a = get_ran(c, f[1], f[0]);
     a->runs = runs;

@@ -12,7 +12,8 @@
 #include "tests/fuzz/fuzz.h"
 
 static const fuzz_target *const targets[] = {&fuzz_ops,   &fuzz_graph, &fuzz_bundle, &fuzz_text,
-                                             &fuzz_proto, &fuzz_net,   &fuzz_spec,   &fuzz_cluster, &fuzz_naming};
+                                             &fuzz_proto, &fuzz_net,   &fuzz_spec,   &fuzz_cluster,
+                                             &fuzz_naming, &fuzz_plan, &fuzz_costs};
 
 typedef struct settings {
     fuzz_options o;
