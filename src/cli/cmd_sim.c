@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "sim/measure.h"
 #include "sim/show.h"
-#include "sim/sweep.h"
+#include "sim/training.h"
 
 static bool step, explain, json, list, keys, measure;
 static const char *trace, *sweep, *costs_file, *save_costs;
@@ -75,7 +75,7 @@ static void print(mr_str *text)
     mr_str_deinit(text);
 }
 
-static mr_status *show(const mr_sim_plan *p, const mr_sim_step *s, const double *single)
+static mr_status *show(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_training *t, const double *single)
 {
     mr_str out = {0};
     mr_status *st = NULL;
@@ -88,47 +88,70 @@ static mr_status *show(const mr_sim_plan *p, const mr_sim_step *s, const double 
         mr_str_appendc(&out, '\n');
         mr_sim_show_timeline(s, columns(), &out);
     }
+    if (!st && p->cluster.given && p->show & MR_SIM_SHOW_CLUSTER) {
+        mr_str_appendc(&out, '\n');
+        mr_sim_show_training(t, columns(), &out);
+    }
     print(&out);
     return st;
 }
 
-static mr_status *show_json(const mr_sim_step *s, const double *single)
+static mr_status *show_json(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_training *t, const double *single)
 {
     mr_str out = {0};
     mr_str_appendc(&out, '{');
     mr_sim_show_json(s, single, &out);
+    if (p->cluster.given)
+        mr_sim_training_json(t, &out);
     mr_str_appendz(&out, "}\n");
     print(&out);
     return NULL;
 }
 
-static mr_status *write_trace(const mr_sim_step *s)
+/* The step, and behind it the first steps of the training. */
+static mr_status *write_trace(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_training *t)
 {
-    mr_timeline t;
-    mr_timeline_init(&t);
-    mr_sim_step_timeline(s, &t);
-    mr_status *st = mr_timeline_write_chrome(&t, trace);
-    mr_timeline_deinit(&t);
+    mr_timeline line;
+    mr_timeline_init(&line);
+    mr_sim_step_timeline(s, &line);
+    if (p->cluster.given)
+        mr_sim_training_timeline(t, &line);
+    mr_status *st = mr_timeline_write_chrome(&line, trace);
+    mr_timeline_deinit(&line);
+    return st;
+}
+
+static mr_status *show_all(const mr_sim_plan *p, mr_costs *costs, mr_sim_step *s)
+{
+    mr_sim_training t = {0};
+    mr_status *st = p->cluster.given ? mr_sim_training_run(p, s, &t) : NULL;
+    if (!st && trace)
+        st = write_trace(p, s, &t);
+    if (!st) {
+        double *single = mr_sim_single_steps(p, costs);
+        st = json ? show_json(p, s, &t, single) : show(p, s, &t, single);
+        mr_free(single);
+    }
+    if (p->cluster.given)
+        mr_sim_training_deinit(&t);
     return st;
 }
 
 static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *node)
 {
     mr_sim_step *s;
+    mr_str out = {0};
     MR_TRY(mr_sim_step_new(p, costs, -1, &s));
-    mr_status *st = trace ? write_trace(s) : NULL;
-    if (!st && step) {
+    mr_status *st = NULL;
+    if (step) {
         bool waits = isatty(0) && isatty(1);
         mr_sim_show_flow(s, print_event, &waits);
-    } else if (!st && explain) {
-        mr_str out = {0};
+    } else if (explain) {
         st = mr_sim_show_reasons(s, node, &out);
-        print(&out);
-    } else if (!st) {
-        double *single = mr_sim_single_steps(p, costs);
-        st = json ? show_json(s, single) : show(p, s, single);
-        mr_free(single);
+    } else {
+        st = show_all(p, costs, s);
     }
+    print(&out);
     mr_sim_step_free(s);
     return st;
 }
@@ -140,7 +163,7 @@ static mr_status *show_sweep(mr_sim_plan *p, mr_costs *costs)
     mr_sim_range r;
     mr_str out = {0};
     MR_TRY(mr_sim_range_parse(sweep, &r));
-    mr_status *st = mr_sim_sweep(p, costs, &r, &out);
+    mr_status *st = mr_sim_training_sweeps(r.what) ? mr_sim_training_sweep(p, costs, &r, &out) : mr_sim_sweep(p, costs, &r, &out);
     print(&out);
     return st;
 }

@@ -360,6 +360,8 @@ static const field cluster_fields[] = {
     {"rpc_tail_us", MR_SIM_NUMBER, JOB(rpc_tail_s), 0, 1e9, 0, US, .about = "mean of what is added to a call by chance"},
     {"step_us", MR_SIM_NUMBER, JOB(step_s), 0, 1e9, 100, US, .about = "what a step costs beside its parts"},
     {"token_us", MR_SIM_NUMBER, JOB(token_s), 0, 1e9, 20, US, .about = "of sync: for each worker the chief tells to go on"},
+    {"shard", MR_SIM_FLAG, AT(mr_sim_cluster, shard), .usual = 1,
+     .about = "layers are spread over all parameter servers; else each is at one, as a whole"},
     {"window", MR_SIM_WHOLE, AT(mr_sim_cluster, window), 0, 10000, 0, .about = "layers asked for ahead (0: all)"},
     {"ps_message_us", MR_SIM_NUMBER, JOB(ps_message_s), 0, 1e9, 50, US, .about = "what a message takes at a parameter server"},
     {"ps_bytes_per_s", MR_SIM_NUMBER, JOB(ps_bytes_per_s), 0, 1e21, 1e9, .about = "of a parameter server (0: no limit)"},
@@ -387,7 +389,7 @@ static const field cluster_fields[] = {
 
 static void init_cluster(mr_sim_cluster *c)
 {
-    c->job = (mr_simtrain_job){.batch = 1}; /* all else is in the table */
+    mr_simtrain_job_init(&c->job);
     mr_sim_object_init(cluster_fields, c);
 }
 

@@ -67,6 +67,7 @@ typedef struct mr_sim_cluster {
     bool given;
     mr_simtrain_job job; /* without chunks: those come from the simulated step; steps 0: as many as are bearable */
     int mode;            /* a word of the plan: backup is a mode of its own there */
+    bool shard;
     int64_t workers, ps, steps, warmup, seed, backup, delay, window, hosts;
     MR_VEC(mr_simtrain_slow) slow;
     MR_VEC(mr_simtrain_crash) crashes;

@@ -97,8 +97,8 @@ static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
     if (single && s->n_devices > 1 && !isinf(single[best])) {
         mr_str_printf(out, "; on %s alone ", device_name(s, best));
         put_time(out, single[best]);
-        if (s->step_s > 0)
-            mr_str_printf(out, ": %.2f times as fast", single[best] / s->step_s);
+        double ratio = s->step_s > 0 ? single[best] / s->step_s : 1;
+        mr_str_printf(out, ": %.2f times as %s", ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "fast" : "slow");
     }
     mr_str_appendz(out, "\nbusy       ");
     for (int d = 0; d < s->n_devices; d++)

@@ -1,0 +1,226 @@
+/* sim/training.c -- a plan's cluster: its job is made of the plan's numbers and the layers of its step. */
+#include "sim/training.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+
+enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHOWN_STEPS = 3, SHOWN_TASKS = 12 };
+
+/* ---- the job ---- */
+
+/* Each layer goes, as a whole, to the parameter server that has least so far: as train/replicas.c does it with variables. */
+static void deal_out(mr_simtrain_chunk *chunks, int n, int n_ps)
+{
+    double *held = mr_new_array(double, n_ps);
+    for (int i = 0; i < n; i++) {
+        int least = 0;
+        for (int k = 1; k < n_ps; k++)
+            least = held[k] < held[least] ? k : least;
+        chunks[i].ps = least;
+        held[least] += chunks[i].bytes;
+    }
+    mr_free(held);
+}
+
+static mr_status *settle_steps(const mr_sim_plan *p, mr_simtrain_job *j)
+{
+    int64_t each = (int64_t)(j->n_workers + j->backup) * MR_MAX(j->n_chunks, 1);
+    int64_t steps = p->cluster.steps ? p->cluster.steps : MR_MAX(MR_MIN(USUAL_WORK / each, USUAL_STEPS), FEW_STEPS);
+    if (each > MR_SIM_MAX_WORK / steps)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cluster: %lld steps of %d workers and %d layers are too many to simulate; at most %d in all",
+                        (long long)steps, j->n_workers + j->backup, j->n_chunks, MR_SIM_MAX_WORK);
+    j->steps = (int)steps;
+    j->warmup = (int)MR_MIN(j->warmup, steps / 4);
+    return NULL;
+}
+
+static mr_status *make_job(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training *t)
+{
+    const mr_sim_graph_plan *g = &p->graph;
+    int batch = g->model ? mr_sim_model_param(g->model, MR_SV("batch")) : -1;
+    t->job = p->cluster.job;
+    t->chunks = mr_sim_step_chunks(s, &t->job.n_chunks);
+    t->job.chunks = t->chunks;
+    t->job.batch = batch >= 0 ? (double)g->params[batch] : 1;
+    t->job.span_steps = SHOWN_STEPS;
+    if (!p->cluster.shard)
+        deal_out(t->chunks, t->job.n_chunks, t->job.n_ps);
+    return settle_steps(p, &t->job);
+}
+
+mr_status *mr_sim_training_run(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training *out)
+{
+    *out = (mr_sim_training){0};
+    mr_status *st = make_job(p, s, out);
+    if (!st)
+        st = mr_simtrain_run(&out->job, &out->result);
+    if (!st)
+        return NULL;
+    mr_free(out->chunks);
+    *out = (mr_sim_training){0};
+    return mr_status_prepend(st, "cluster: ");
+}
+
+void mr_sim_training_deinit(mr_sim_training *t)
+{
+    mr_simtrain_result_deinit(&t->result);
+    mr_free(t->chunks);
+    *t = (mr_sim_training){0};
+}
+
+/* ---- showing it ---- */
+
+static const mr_span_kind kinds[] = {
+    [MR_SIMTRAIN_FETCH] = MR_SPAN_SEND,       [MR_SIMTRAIN_FORWARD] = MR_SPAN_COMPUTE, [MR_SIMTRAIN_BACKWARD] = MR_SPAN_COMPUTE,
+    [MR_SIMTRAIN_PUSH] = MR_SPAN_SEND,        [MR_SIMTRAIN_WAIT] = MR_SPAN_WAIT,       [MR_SIMTRAIN_SERVE] = MR_SPAN_COMPUTE,
+    [MR_SIMTRAIN_SAVE] = MR_SPAN_SAVE,        [MR_SIMTRAIN_RESTORE] = MR_SPAN_SAVE,    [MR_SIMTRAIN_DOWN] = MR_SPAN_DOWN,
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const mr_simtrain_span *x = a, *y = b;
+    return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+}
+
+void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out)
+{
+    MR_VEC(mr_simtrain_span) spans = {0};
+    for (int i = 0; i < t->result.spans.n; i++)
+        mr_vec_push(&spans, t->result.spans.p[i]);
+    if (spans.n)
+        qsort(spans.p, (size_t)spans.n, sizeof *spans.p, by_start);
+    for (int i = 0; i < spans.n; i++) {
+        const mr_simtrain_span *x = &spans.p[i];
+        char task[48], name[120];
+        snprintf(task, sizeof task, "%s:%d", x->kind == MR_SIMTRAIN_PS ? "ps" : "worker", x->index);
+        bool layer = x->chunk >= 0 && x->chunk < t->job.n_chunks && t->chunks[x->chunk].name;
+        snprintf(name, sizeof name, "%s%s%.80s", mr_simtrain_doing_name(x->doing), layer ? ":" : "", layer ? t->chunks[x->chunk].name : "");
+        int id = mr_timeline_task(out, mr_sv_of(task));
+        int64_t start = (int64_t)llround(x->start_s * 1e9);
+        mr_timeline_span(out, (mr_span){.name = name, .lane = mr_timeline_free_lane(out, id, x->kind == MR_SIMTRAIN_PS ? MR_SV("serve") : MR_SV("step"), start), .kind = kinds[x->doing],
+                                        .start_ns = start, .end_ns = (int64_t)llround(x->end_s * 1e9)});
+    }
+    mr_vec_deinit(&spans);
+}
+
+void mr_sim_show_training(const mr_sim_training *t, int width, mr_str *out)
+{
+    mr_str_appendz(out, "training\n");
+    mr_simtrain_print(&t->job, &t->result, out);
+    if (t->result.n_workers + t->job.n_ps > SHOWN_TASKS || !t->result.spans.n)
+        return;
+    mr_timeline line;
+    mr_timeline_text_options o = {.width = width};
+    mr_timeline_init(&line);
+    mr_sim_training_timeline(t, &line);
+    mr_str_printf(out, "\nthe first %d steps%s\n", SHOWN_STEPS, t->result.losses.n || t->result.n_checkpoints ? ", checkpoints and failures" : "");
+    mr_timeline_text(&line, &o, out);
+    mr_timeline_deinit(&line);
+}
+
+/* ---- for programs ---- */
+
+static void put_number(mr_str *out, const char *key, double v)
+{
+    if (isfinite(v))
+        mr_str_printf(out, ", \"%s\": %.9g", key, v);
+    else
+        mr_str_printf(out, ", \"%s\": null", key);
+}
+
+static void put_dist(mr_str *out, const char *key, const mr_simtrain_dist *d)
+{
+    mr_str_printf(out, ", \"%s\": {\"n\": %lld", key, (long long)d->n);
+    put_number(out, "mean", d->mean);
+    put_number(out, "min", d->min);
+    put_number(out, "p10", d->p10);
+    put_number(out, "median", d->median);
+    put_number(out, "p90", d->p90);
+    put_number(out, "p99", d->p99);
+    put_number(out, "max", d->max);
+    mr_str_appendc(out, '}');
+}
+
+static void put_losses(const mr_simtrain_result *r, mr_str *out)
+{
+    mr_str_appendz(out, ", \"losses\": [");
+    for (int i = 0; i < r->losses.n; i++) {
+        const mr_simtrain_loss *l = &r->losses.p[i];
+        mr_str_printf(out, "%s{\"task\": \"%s\", \"index\": %d", i ? ", " : "", mr_simtrain_kind_name(l->kind), l->index);
+        put_number(out, "at_s", l->at_s);
+        put_number(out, "noticed_s", l->noticed_s);
+        put_number(out, "back_s", l->back_s);
+        put_number(out, "stopped_s", l->stopped_s);
+        put_number(out, "lost_steps", l->lost_steps);
+        put_number(out, "checkpoint_at_s", l->checkpoint_at_s);
+        put_number(out, "saved_steps", l->saved_steps);
+        mr_str_appendc(out, '}');
+    }
+    mr_str_appendc(out, ']');
+}
+
+void mr_sim_training_json(const mr_sim_training *t, mr_str *out)
+{
+    const mr_simtrain_result *r = &t->result;
+    mr_str_printf(out, ",\n\"training\": {\"mode\": \"%s\"", mr_simtrain_mode_name(t->job.mode));
+    put_number(out, "workers", t->job.n_workers);
+    put_number(out, "ps", t->job.n_ps);
+    put_number(out, "steps", t->job.steps);
+    put_number(out, "total_s", r->total_s);
+    put_number(out, "ideal_s", r->ideal_s);
+    put_number(out, "examples_per_s", r->examples_per_s);
+    put_number(out, "ps_busiest", r->ps_busiest);
+    put_number(out, "worker_busy", r->worker_busy);
+    put_number(out, "dropped", (double)r->dropped);
+    put_number(out, "checkpoints", r->n_checkpoints);
+    put_dist(out, "step_s", &r->step);
+    put_dist(out, "staleness", &r->staleness);
+    put_losses(r, out);
+    mr_str_appendc(out, '}');
+}
+
+/* ---- sweeps ---- */
+
+bool mr_sim_training_sweeps(mr_sv what)
+{
+    return mr_sv_is(what, "workers") || mr_sv_is(what, "ps") || mr_sv_is(what, "backup") || mr_sv_is(what, "delay");
+}
+
+/* All points have the steps of the largest, so that they can be compared and the sum is bounded. */
+static mr_status *sweep_job(const mr_sim_plan *p, mr_sim_step *s, const mr_sim_range *r, mr_str *out)
+{
+    mr_sim_training t = {0};
+    mr_simtrain_sweep sweep;
+    mr_sim_plan largest = *p; /* borrowed: only numbers of its cluster differ */
+    char what[24];
+    int most = (int)MR_MIN(r->to, MR_SIMTRAIN_MAX_TASKS);
+    snprintf(what, sizeof what, "%.*s", MR_SV_ARG(r->what));
+    if (mr_sv_is(r->what, "workers"))
+        largest.cluster.job.n_workers = most;
+    else if (mr_sv_is(r->what, "backup"))
+        largest.cluster.job.backup = most;
+    mr_status *st = make_job(&largest, s, &t);
+    if (!st) {
+        t.job.n_workers = p->cluster.job.n_workers;
+        t.job.backup = p->cluster.job.backup;
+        t.job.span_steps = 0;
+        st = mr_simtrain_sweep_run(&t.job, what, r->from, r->to, &sweep);
+    }
+    if (!st) {
+        mr_simtrain_sweep_print(&sweep, out);
+        mr_simtrain_sweep_deinit(&sweep);
+    }
+    mr_free(t.chunks);
+    return st;
+}
+
+mr_status *mr_sim_training_sweep(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
+{
+    mr_sim_step *s;
+    MR_TRY(mr_sim_step_new(p, costs, -1, &s));
+    mr_status *st = sweep_job(p, s, r, out);
+    mr_sim_step_free(s);
+    return st;
+}
