@@ -9,11 +9,12 @@
 #include "sim/show.h"
 #include "sim/training.h"
 
-static bool step, explain, json, list, keys, measure;
+static bool graph, step, explain, json, list, keys, measure;
 static const char *trace, *sweep, *costs_file, *save_costs;
 static int64_t width, rounds = 15;
 
 static const mr_option options[] = {
+    {"graph", MR_OPT_FLAG, &graph, NULL, "the nodes of the step: what each makes, and what it reads"},
     {"step", MR_OPT_FLAG, &step, NULL, "the flow of one step, event by event; on a terminal Enter goes on, q ends"},
     {"explain", MR_OPT_FLAG, &explain, NULL, "why each node stands where it stands; NODE: those whose names begin so"},
     {"sweep", MR_OPT_STRING, &sweep, "WHAT=A..B", "simulate again and again while one number goes from A to B"},
@@ -143,7 +144,9 @@ static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *n
     mr_str out = {0};
     MR_TRY(mr_sim_step_new(p, costs, -1, &s));
     mr_status *st = NULL;
-    if (step) {
+    if (graph) {
+        mr_sim_show_graph(s, &out);
+    } else if (step) {
         bool waits = isatty(0) && isatty(1);
         mr_sim_show_flow(s, print_event, &waits);
     } else if (explain) {

@@ -29,6 +29,9 @@ mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
         return MR_SIM_TRANSFER;
     if (updates(n))
         return MR_SIM_UPDATE;
+    for (int i = 0; i < n->n_ctrl; i++) /* what waits for an update belongs to it */
+        if (updates(n->ctrl[i]))
+            return MR_SIM_UPDATE;
     return mr_sv_starts(mr_sv_of(n->name), "gradients") ? MR_SIM_BACKWARD : MR_SIM_FORWARD;
 }
 

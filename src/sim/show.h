@@ -25,6 +25,9 @@ void mr_sim_show_timeline(const mr_sim_step *s, int width, mr_str *out);
 /* The flow, event by event; tell gets a line each and returns false to stop. */
 void mr_sim_show_flow(const mr_sim_step *s, bool (*tell)(void *arg, const char *line), void *arg);
 
+/* The nodes of the step: what each makes and reads. */
+void mr_sim_show_graph(const mr_sim_step *s, mr_str *out);
+
 /* All of it as members of a JSON object. */
 void mr_sim_show_json(const mr_sim_step *s, const double *single, mr_str *out);
 

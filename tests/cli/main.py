@@ -9,10 +9,11 @@ import test_help
 import test_launch
 import test_ranks
 import test_serve
+import test_sim
 import test_ssh
 import test_table
 import test_zookeeper
 
 if __name__ == "__main__":
-    tests = harness.collect(test_help, test_launch, test_table, test_ssh, test_ranks, test_serve, test_deploy, test_docs, test_zookeeper)
+    tests = harness.collect(test_help, test_launch, test_table, test_ssh, test_ranks, test_serve, test_sim, test_deploy, test_docs, test_zookeeper)
     sys.exit(0 if harness.main(tests, os.path.abspath(sys.argv[1]), *sys.argv[2:3]) else 1)

@@ -7,11 +7,11 @@
 #include "base/memory.h"
 #include "ops/table.h"
 #include "sim/show.h"
-#include "sim/step.h"
+#include "sim/training.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { READ, SIMULATED, N_COUNTS };
+enum { READ, SIMULATED, TRAINED, N_COUNTS };
 
 /* ---- plans out of keys and values ---- */
 
@@ -126,6 +126,23 @@ static void check_step(const mr_sim_step *s)
             fuzz_fail("%s runs at another time", s->nodes[v]->name);
 }
 
+static void train(fuzz_run *r, mr_sim_plan *p, mr_sim_step *s, mr_str *text)
+{
+    mr_sim_training t;
+    p->cluster.steps = MR_MIN(MR_MAX(p->cluster.steps, 1), 5);
+    mr_status *st = mr_sim_training_run(p, s, &t);
+    fuzz_say(r, "trained: %s", mr_status_message(st));
+    if (!st) {
+        r->counts[TRAINED]++;
+        if (!(t.result.total_s >= 0) || !isfinite(t.result.total_s))
+            fuzz_fail("a training takes %g s", t.result.total_s);
+        mr_sim_show_training(&t, 80, text);
+        mr_sim_training_json(&t, text);
+        mr_sim_training_deinit(&t);
+    }
+    mr_status_free(st);
+}
+
 static void simulate(fuzz_run *r, mr_sim_plan *p)
 {
     mr_sim_step *s;
@@ -140,6 +157,8 @@ static void simulate(fuzz_run *r, mr_sim_plan *p)
         mr_status_free(mr_sim_show_placement(s, &text));
         mr_sim_show_timeline(s, 80, &text);
         mr_sim_show_json(s, NULL, &text);
+        if (p->cluster.given && p->cluster.workers <= 50)
+            train(r, p, s, &text);
         mr_sim_step_free(s);
     }
     mr_str_deinit(&text);
@@ -184,8 +203,8 @@ static void run(fuzz_run *r)
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 {
     double read = 100.0 * (double)counts[READ] / (double)runs, simulated = 100.0 * (double)counts[SIMULATED] / (double)runs;
-    fprintf(out, "read_percent %.1f simulated_percent %.2f", read, simulated);
-    bool ok = runs < 1000 || (read >= 15 && simulated >= 0.3);
+    fprintf(out, "read_percent %.1f simulated_percent %.2f trained %lld", read, simulated, (long long)counts[TRAINED]);
+    bool ok = runs < 1000 || (read >= 15 && simulated >= 0.3 && counts[TRAINED] > 0);
     if (!ok && err)
         fprintf(err, "fuzz plan: too few plans are accepted\n");
     return ok;

@@ -1,0 +1,142 @@
+"""tests/cli/test_sim.py -- `millrace sim` as a person meets it."""
+import glob
+import json
+import os
+import pty
+import subprocess
+
+from harness import HERE, DEADLINE_S, check, has, has_not
+
+PLANS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "sim")
+
+
+def plan(name):
+    return os.path.join(PLANS, name + ".json")
+
+
+def ok(t, *args):
+    r = t.run("sim", *args)
+    check(r.code == 0 and not r.err, "%s: exit code %d\n%s" % (" ".join(args), r.code, r.err))
+    return r.out
+
+
+def refused(t, what, *args):
+    r = t.run("sim", *args)
+    check(r.code == 1, "exit code %d" % r.code)
+    has(r.err, what)
+    check(len(r.err.splitlines()) == 1, "more than a line:\n" + r.err)
+
+
+def test_sim_runs_every_example(t):
+    plans = sorted(glob.glob(os.path.join(PLANS, "*.json")))
+    check(len(plans) >= 15, "%d plans" % len(plans))
+    for path in plans:
+        out = ok(t, path)
+        has(out, json.load(open(path))["title"])
+        has(out, "\nstep       ")
+        check(ok(t, path) == out, path + " is not the same twice")
+
+
+def test_sim_without_a_plan_shows_one(t):
+    out = ok(t)
+    for part in ("LeNet on a CPU and two GPUs", "placement\n", "why the heaviest nodes", "timeline\n", "gpu0>gpu1"):
+        has(out, part)
+
+
+def test_sim_json_is_json(t):
+    d = json.loads(ok(t, "--json"))
+    check([x["name"] for x in d["devices"]] == ["cpu0", "gpu0", "gpu1"], str(d["devices"]))
+    check(max(n["end_s"] for n in d["nodes"]) == d["step_s"] > 0, "the last node ends with the step")
+    check(d["step_s"] < min(x["alone_s"] for x in d["devices"]), "faster than any device alone")
+    check(all(n["start_s"] >= n["ready_s"] for n in d["nodes"]), "nothing runs before it is ready")
+    d = json.loads(ok(t, plan("crash"), "--json"))["training"]
+    check(len(d["losses"]) == 2 and d["losses"][0]["saved_steps"] > 0, str(d["losses"]))
+    check(d["total_s"] > d["ideal_s"] > 0, "a crash costs time")
+
+
+def test_sim_writes_a_chrome_trace(t):
+    path = os.path.join(t.dir, "trace.json")
+    ok(t, plan("inception-2"), "--trace", path)
+    events = json.load(open(path))
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    check(len([e for e in events if e.get("ph") == "X"]) > 200, "%d events" % len(events))
+
+
+def test_sim_step_tells_the_flow(t):
+    out = ok(t, plan("neuron-2"), "--step")
+    has(out, "cpu0>gpu0  x goes, 48 B, and is there at")
+    has(out, "neuron/MatMul runs (MatMul)")
+    check(out.rstrip().endswith("the step is over"), out[-200:])
+
+
+def test_sim_step_waits_on_a_terminal(t):
+    master, slave = pty.openpty()
+    p = subprocess.Popen([t.millrace, "sim", plan("neuron"), "--step"], stdin=slave, stdout=slave, stderr=slave, env=t.env(), cwd=t.dir)
+    os.close(slave)
+    os.write(master, b"\n\nq\n")  # two more, then the end
+    check(p.wait(DEADLINE_S) == 0, "exit code %d" % p.returncode)
+    text = b""
+    try:
+        while True:
+            more = os.read(master, 65536)
+            if not more:
+                break
+            text += more
+    except OSError:
+        pass  # so a terminal ends
+    os.close(master)
+    check(2 <= text.count(b" cpu0 ") <= 3, repr(text))
+
+
+def test_sim_explains(t):
+    out = ok(t, plan("inception-2"), "--explain", "block1/a_1x1/Conv2D")
+    has(out, "block1/a_1x1/Conv2D (Conv2D) on gpu")
+    has(out, "it would end at")
+    check(out.count("\n") == 2, out)
+    check(ok(t, plan("neuron-2"), "--explain").count(" (") > 20, "all nodes")
+    refused(t, "The step runs no node 'nobody'", plan("neuron"), "--explain", "nobody")
+
+
+def test_sim_sweeps(t):
+    out = ok(t, "--sweep", "device:gpu1.speed=0.25..4")
+    check([line.split()[0] for line in out.splitlines()[3:]] == ["0.25", "0.5", "1", "2", "4"], out)
+    has(ok(t, plan("async"), "--sweep", "workers=1..32"), "twice as many add less than 5 %")
+    has(ok(t, plan("async"), "--sweep", "ps=1..4"), "examples/s")
+    has(ok(t, plan("backup"), "--sweep", "backup=0..2"), "examples/s")
+    for wrong, why in (("speed", "expected WHAT=FROM..TO"), ("device:x.speed=1..2", "there is no such device"),
+                       ("graph.batch=0..2", "0 is not from 1 to"), ("device:gpu0.speed=4..1", "no range"),
+                       ("graph.colour=1..2", "there is no such number")):
+        refused(t, why, "--sweep", wrong)
+
+
+def test_sim_uses_measured_costs(t):
+    estimated = ok(t, plan("graph-file"))
+    measured = ok(t, plan("graph-file"), "--costs", os.path.join(PLANS, "costs.txt"))
+    has_not(estimated, "times      measured")
+    has(measured, "times      measured")
+    refused(t, "costs.txt:1: not a line of", "--costs", t.file("costs.txt", "hello\n"))
+
+
+def test_sim_measures_this_machine(t):
+    costs = os.path.join(t.dir, "costs.txt")
+    small = t.file("small.json", '{"graph": {"model": "mlp", "batch": 32, "hidden": 64}}')
+    out = ok(t, small, "--measure", "--rounds", "3", "--save-costs", costs)
+    has(out, "predicted/measured")
+    has(ok(t, small, "--costs", costs), "times      measured")
+
+
+def test_sim_says_what_is_wrong_with_a_plan(t):
+    refused(t, "no.json", "no.json")
+    bad = t.file("bad.json", '{"graph": {"model": "mlp"}, "devices": [{}, {"speed": -1}]}')
+    refused(t, "bad.json: devices[1].speed: -1 is not from 1e-06 to 1e+06", bad)
+    refused(t, "bad JSON at byte", t.file("worse.json", "{"))
+    refused(t, "g.pb", t.file("file.json", '{"graph": {"file": "g.pb", "targets": ["x"]}}'))
+    refused(t, "cluster: ", t.file("many.json", '{"graph": {"model": "mlp"}, "cluster": {"workers": 10000, "steps": 1000000}}'))
+
+
+def test_sim_lists_networks_and_keys(t):
+    models = [line.split()[0] for line in ok(t, "--list").splitlines() if not line.startswith(" ")]
+    check(models == ["inception", "lenet", "lstm", "mlp", "neuron", "transformer"], str(models))
+    keys = ok(t, "--keys")
+    for key in ("devices[].speed", "links[].latency_us", "cluster.checkpoint_s", "cluster.crashes[].at_s", "graph.file"):
+        has(keys, "| `%s` |" % key)
