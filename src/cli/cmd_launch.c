@@ -14,6 +14,7 @@
 #include "cli/peers.h"
 #include "cli/plan.h"
 #include "cli/secrets.h"
+#include "cli/trace_report.h"
 #include "cli/warden.h"
 #include "exec/device_sim.h"
 #include "server/server.h"
@@ -22,7 +23,7 @@
 static mr_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
 static bool quiet, no_tls, no_table, bare_chief, stay;
-static const char *remote, *env_names, *simulated;
+static const char *remote, *env_names, *simulated, *trace, *trace_steps;
 
 static const mr_option options[] = {
     {"ps", MR_OPT_INT, &want.n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
@@ -38,6 +39,8 @@ static const mr_option options[] = {
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
     {"stay", MR_OPT_FLAG, &stay, NULL, "as one task (--job): when it is done, wait to be ended"},
+    {"trace", MR_OPT_STRING, &trace, "FOLDER", "trace some steps of all workers, and put them in FOLDER/trace.json"},
+    {"trace-steps", MR_OPT_STRING, &trace_steps, "LIST", "which: 20-24,100 (default 20-24)"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
     {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "the chief writes straight to this terminal, without its name before each line"},
     {"no-table", MR_OPT_FLAG, &no_table, NULL, "only lines, also on a terminal"},
@@ -50,6 +53,7 @@ typedef struct job {
     mr_plan plan;
     char *folder; /* of secrets, and of the socket for reports */
     char *self;   /* the path of this program */
+    char *traces; /* their folder; or NULL */
     char *zookeeper; /* where the tasks find each other; NULL: in the addresses */
     char **program;
     mr_launch_task *tasks;
@@ -75,7 +79,7 @@ static char **environment(const job *j, int i)
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
     bool here = !j->plan.hosts || !j->plan.hosts[i];
     mr_str config = {0};
-    char **env = mr_new_array(char *, 11);
+    char **env = mr_new_array(char *, 13);
     int n = 0;
     mr_str_appendz(&config, "TF_CONFIG=");
     mr_server_def_to_json(&j->plan.cluster, t->job, t->number, &config);
@@ -89,6 +93,10 @@ static char **environment(const job *j, int i)
         env[n++] = mr_strdup("MILLRACE_SHM=on");
     if (no_tls)
         env[n++] = mr_strdup("MILLRACE_TLS=off");
+    if (j->traces)
+        env[n++] = mr_printf("MILLRACE_TRACE=%s", j->traces);
+    if (j->traces && trace_steps)
+        env[n++] = mr_printf("MILLRACE_TRACE_STEPS=%s", trace_steps);
     if (j->zookeeper)
         env[n++] = mr_printf("MILLRACE_ZOOKEEPER=%s", j->zookeeper);
     if (j->zookeeper && want.cluster.zookeeper_ms)
@@ -331,6 +339,7 @@ static void deinit(job *j)
     mr_free(j->inputs);
     mr_free(j->folder);
     mr_free(j->self);
+    mr_free(j->traces);
     mr_free(j->zookeeper);
     mr_plan_deinit(&j->plan);
 }
@@ -358,10 +367,14 @@ static mr_status *launch(int n_args, char **args)
     j.zookeeper = own_zookeeper(&j, want.zookeeper);
     if (!st && n_args == 0 && needs_program(&j))
         st = mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
+    if (!st && trace)
+        st = mr_trace_folder_begin(trace, &j.traces);
     if (!st)
         st = prepare(&j);
     if (!st)
         st = run(&j, &code);
+    if (!st && trace && j.plan.only < 0) /* a task alone has not got the others' files */
+        mr_trace_folder_end(j.traces);
     deinit(&j);
     mr_command_exit_code(code);
     return st;

@@ -1,0 +1,56 @@
+/* cli/trace_report.c -- what `millrace launch --trace FOLDER` makes of the traces its tasks wrote. */
+#include "cli/trace_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "exec/trace_files.h"
+
+enum { STEPS_TOLD = 4 };
+
+/* Only what a tracer writes: worker-I.step-N.pb. */
+static mr_status *remove_old(void *ctx, const char *name)
+{
+    int worker;
+    long long step;
+    char rest[4];
+    if (sscanf(name, "worker-%d.step-%lld.%3s", &worker, &step, rest) != 3 || strcmp(rest, "pb") != 0)
+        return NULL;
+    char *path = mr_printf("%s/%s", (const char *)ctx, name);
+    mr_status *st = mr_file_remove(path);
+    mr_free(path);
+    return st;
+}
+
+mr_status *mr_trace_folder_begin(const char *folder, char **path)
+{
+    char *here = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+    *path = here ? mr_printf("%s/%s", here, folder) : mr_strdup(folder);
+    free(here);
+    MR_TRY(mr_dir_make(*path));
+    return mr_dir_each(*path, remove_old, *path);
+}
+
+void mr_trace_folder_end(const char *path)
+{
+    mr_timeline t;
+    mr_str text = {0};
+    char *json = mr_printf("%s/trace.json", path);
+    mr_timeline_init(&t);
+    mr_status *st = mr_trace_read_files(&path, 1, &t);
+    if (!st)
+        st = mr_timeline_write_chrome(&t, json);
+    if (st) {
+        fprintf(stderr, "millrace launch: no trace was made: %s\n", mr_status_message(st));
+    } else {
+        mr_trace_tell(&t, STEPS_TOLD, &text);
+        fprintf(stderr, "%s%s: open it in https://ui.perfetto.dev or chrome://tracing\n", mr_str_z(&text), json);
+    }
+    mr_str_deinit(&text);
+    mr_timeline_deinit(&t);
+    mr_status_free(st);
+    mr_free(json);
+}
