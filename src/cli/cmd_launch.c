@@ -260,11 +260,16 @@ static mr_status *add_task(job *j, int i)
     return st;
 }
 
-/* All tasks of a launch are its own: jobs of which nobody has said their place do not meet. */
+/* All tasks of a launch are its own: jobs of which nobody has said their place do not meet.  Those of one task each must. */
 static char *own_zookeeper(const job *j, const char *where)
 {
-    if (!where || j->plan.only >= 0 || strchr(where, '/'))
+    const char *slurm = j->plan.scheduler ? getenv("SLURM_JOB_ID") : NULL;
+    if (!where || strchr(where, '/'))
         return where ? mr_strdup(where) : NULL;
+    if (slurm && slurm[0])
+        return mr_printf("%s/millrace/slurm-%s", where, slurm);
+    if (j->plan.only >= 0)
+        return mr_strdup(where);
     return mr_printf("%s/millrace/launch-%016llx", where, (unsigned long long)mr_random64());
 }
 

@@ -52,11 +52,16 @@ static bool address_ok(mr_sv a)
     return a.n <= MR_NAMING_MAX_ADDRESS && split(a, &host, &port) && host_ok(host) && port_ok(port);
 }
 
+/* Where one listens for all, and nobody can call. */
+static bool is_any_host(mr_sv a) { return mr_sv_starts(a, "0.0.0.0:") || mr_sv_starts(a, "[::]:"); }
+
 /* ---- an entry ---- */
 
 mr_status *mr_naming_entry_init(mr_naming_entry *e, const char *address, uint64_t incarnation)
 {
     *e = (mr_naming_entry){.incarnation = incarnation};
+    if (is_any_host(mr_sv_of(address)))
+        return mr_invalid("others cannot call %s: give the name by which they know this host, and listen there by MILLRACE_BIND", address);
     if (!address_ok(mr_sv_of(address)))
         return mr_invalid("'%s' is not host:port, so others cannot be told of it", address);
     MR_ENSURE(incarnation != 0);
@@ -86,7 +91,7 @@ bool mr_naming_decode(mr_sv value, mr_naming_entry *out)
 {
     mr_sv rest = value, address;
     *out = (mr_naming_entry){0};
-    if (value.n > MR_NAMING_MAX_VALUE || !mr_sv_cut(&rest, ' ', &address) || !rest.p || !address_ok(address) ||
+    if (value.n > MR_NAMING_MAX_VALUE || !mr_sv_cut(&rest, ' ', &address) || !rest.p || !address_ok(address) || is_any_host(address) ||
         !read_hex(rest, &out->incarnation)) {
         *out = (mr_naming_entry){0};
         return false;

@@ -43,7 +43,7 @@ MR_TEST(naming_entries_are_read_strictly)
         "a:1 0000000000000001\n", "a 0000000000000001", ":1 0000000000000001", "a:0 0000000000000001",
         "a:01 0000000000000001", "a:65536 0000000000000001", "a:+1 0000000000000001", "a: 0000000000000001",
         "a:b:1 0000000000000001", "a/b:1 0000000000000001", "a,b:1 0000000000000001", "[::1:1 0000000000000001",
-        "\x80:1 0000000000000001", "[]:1 0000000000000001",
+        "\x80:1 0000000000000001", "[]:1 0000000000000001", "0.0.0.0:1 0000000000000001",
     };
     MR_CHECK(reads("a:1 0000000000000001"));
     for (int i = 0; i < MR_COUNT(bad); i++)
@@ -57,6 +57,8 @@ MR_TEST(naming_entries_have_an_address_that_can_be_called)
 {
     mr_naming_entry e;
     MR_CHECK_ERR(mr_naming_entry_init(&e, "127.0.0.1:0", 1), MR_INVALID_ARGUMENT, "127.0.0.1:0");
+    MR_CHECK_ERR(mr_naming_entry_init(&e, "0.0.0.0:2222", 1), MR_INVALID_ARGUMENT, "MILLRACE_BIND");
+    MR_CHECK_ERR(mr_naming_entry_init(&e, "[::]:2222", 1), MR_INVALID_ARGUMENT, "others cannot call");
     MR_CHECK_ERR(mr_naming_entry_init(&e, "nonsense", 1), MR_INVALID_ARGUMENT, "nonsense");
 }
 

@@ -30,8 +30,7 @@ void mr_fellows_close(mr_fellows *p)
     mr_lock(&p->mu);
     p->closed = true;
     mr_unlock(&p->mu);
-    for (int i = 0; i < p->cluster.tasks.n; i++)
-        mr_park_end(p, i);
+    mr_park_close(p);
     for (int i = 0; i < p->cluster.tasks.n; i++) {
         mr_lock(&p->mu);
         mr_way *way = p->ways[i];
@@ -179,6 +178,15 @@ void mr_fellows_cancel(mr_fellows *p, int task, mr_net_request *r)
 }
 
 /* ---- naming ---- */
+
+bool mr_fellows_where(mr_fellows *p, int task, mr_str *out)
+{
+    mr_lock(&p->mu);
+    bool named = p->named;
+    mr_str_appendz(out, mr_fellows_address_locked(p, task));
+    mr_unlock(&p->mu);
+    return named;
+}
 
 int mr_fellows_moves(mr_fellows *p, int task)
 {

@@ -61,6 +61,8 @@ static inline const char *mr_fellows_name(const mr_fellows *p) { return p->clust
 /* Starts a request to a task; done is called in any case. */
 void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r);
 void mr_fellows_cancel(mr_fellows *p, int task, mr_net_request *r);
+/* Where a task is, for people; whether a naming service has told, which may be late. */
+bool mr_fellows_where(mr_fellows *p, int task, mr_str *out);
 /* How often a task has moved: requests on the way to where it was end CANCELLED, and can be made again. */
 int mr_fellows_moves(mr_fellows *p, int task);
 /* From now on the service tells where tasks are, which it does with mr_fellows_found; NULL: it does not any more. */

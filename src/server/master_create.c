@@ -74,6 +74,17 @@ static bool is_seen(const mr_msession *s, int task, const mr_device *d)
     return match || !any || task == s->peers->self;
 }
 
+/* Where tasks are named by a service, another may have got the port of one that is gone: that passes. */
+static mr_status *is_another(mr_msession *s, int task, const mr_device *d)
+{
+    mr_str at = {0};
+    bool named = mr_fellows_where(s->peers, task, &at);
+    mr_status *st = mr_error(named ? MR_UNAVAILABLE : MR_INVALID_ARGUMENT, "At %s is the task of %s, not %s%s", mr_str_z(&at), d->name,
+                             mr_fellows_task(s->peers, task)->name, named ? "" : ": the cluster specs of the two differ");
+    mr_str_deinit(&at);
+    return st;
+}
+
 static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
 {
     mr_pb_reader r;
@@ -99,8 +110,7 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         s->devices[s->n_devices] = d;
         s->task_of[s->n_devices++] = task;
         if (mr_cluster_find_named(&s->peers->cluster, mr_sv_of(d->name)) != task)
-            return mr_invalid("At %s is the task of %s, not %s: the cluster specs of the two differ",
-                              mr_fellows_task(s->peers, task)->address, d->name, mr_fellows_task(s->peers, task)->name);
+            return is_another(s, task, d);
     }
     return mr_pb_reader_status(&r, "GetStatusResponse");
 }

@@ -3,7 +3,7 @@
  * A parked request is in the list of its fellows, with a timer set for its deadline.  Three may want to end it: news of its task,
  * its timer, and whoever cancels it.  The one that finds it in the list and not `leaving`, under the lock, does; it marks it so,
  * does what is to be done without the lock, and takes it out last.  Who cancels one that leaves waits for that, so that the request
- * is either ended or started when it returns, as if it had never been here. */
+ * is either ended or started when it returns, as if it had never been here; who closes the fellows waits for all. */
 #include "server/parked.h"
 
 #include "base/clock.h"
@@ -47,15 +47,15 @@ static void let_go(mr_fellows *p, mr_parked_request *q, mr_status *st, mr_way *w
     mr_bytes none = {0};
     MR_ASSERT(q->leaving && (st != NULL) != (way != NULL));
     mr_timers_clear(p->host->timers, &q->timer);
-    if (way)
+    if (way) {
         mr_fellows_go(way, r);
+    } else {
+        mr_bytes_deinit(&r->body);
+        r->done(r, st, &none);
+    }
     mr_lock(&p->mu);
     leave_locked(p, q);
     mr_unlock(&p->mu);
-    if (!st)
-        return;
-    mr_bytes_deinit(&r->body); /* last: with its answer the request may be gone, and the fellows */
-    r->done(r, st, &none);
 }
 
 static void time_is_up(mr_timer *t)
@@ -112,6 +112,17 @@ void mr_park_end(mr_fellows *p, int task)
     mr_way *way;
     for (mr_parked_request *q; (q = take(p, task, &st, &way));)
         let_go(p, q, st, way);
+}
+
+void mr_park_close(mr_fellows *p)
+{
+    for (int i = 0; i < p->cluster.tasks.n; i++)
+        mr_park_end(p, i);
+    mr_lock(&p->mu);
+    MR_ASSERT(p->closed);
+    while (p->parked) /* others end them */
+        mr_cond_wait(&p->started, &p->mu);
+    mr_unlock(&p->mu);
 }
 
 static mr_parked_request *find_locked(const mr_fellows *p, const mr_net_request *r) MR_REQUIRES(p->mu);

@@ -12,6 +12,8 @@
 mr_status *mr_park_locked(mr_fellows *p, int task, mr_net_request *r) MR_REQUIRES(p->mu);
 /* Starts what waits for that task, or ends it, as far as something is known now. */
 void mr_park_end(mr_fellows *p, int task);
+/* Ends all, when the fellows are closed.  Not from a callback. */
+void mr_park_close(mr_fellows *p);
 /* Ends a request that waits, as cancelled; false: it does not wait. */
 bool mr_park_cancel(mr_fellows *p, mr_net_request *r);
 

@@ -82,7 +82,7 @@ static void tell(mr_watch *w, mr_member_events *events)
 /* ---- heartbeats ---- */
 
 /* The incarnation of a process is that of its first device.  Another task's process may have taken the port. */
-static mr_status *read_incarnation(const mr_fellows *p, int number, mr_bytes *reply, uint64_t *out)
+static mr_status *read_incarnation(mr_fellows *p, int number, mr_bytes *reply, uint64_t *out)
 {
     const mr_task_address *task = mr_fellows_task(p, number);
     mr_pb_reader r;
@@ -99,8 +99,12 @@ static mr_status *read_incarnation(const mr_fellows *p, int number, mr_bytes *re
             mr_pb_skip(&r);
     mr_status *st = mr_pb_reader_status(&r, "GetStatusResponse");
     size_t n = strlen(task->name);
-    if (!st && d && !p->brought && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/'))
-        st = mr_error(MR_UNAVAILABLE, "at %s is %s instead", task->address, d->name);
+    if (!st && d && !p->brought && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/')) {
+        mr_str at = {0};
+        mr_fellows_where(p, number, &at);
+        st = mr_error(MR_UNAVAILABLE, "at %s is %s instead", mr_str_z(&at), d->name);
+        mr_str_deinit(&at);
+    }
     *out = d && !st ? d->incarnation : 0;
     mr_device_free(d);
     return st;

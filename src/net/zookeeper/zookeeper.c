@@ -27,6 +27,7 @@
 
 #define MS INT64_C(1000000)
 #define RETRY_NS (300 * MS)      /* after a question that failed */
+#define RESOLVE_NS (3000 * MS)   /* after a name that nobody knows */
 #define COMPLAIN_NS (10000 * MS) /* without a server */
 
 enum { DEFAULT_SESSION_MS = 4000, SHORTEST_SESSION_MS = 100, LONGEST_SESSION_MS = 3600000, ENTER_TRIES = 20 };
@@ -343,7 +344,7 @@ static bool wait_for_work(zk *z, int64_t until_ns, bool *expired, bool *connecte
 /* Rests after a failure, whatever else is to be done. */
 static void rest(zk *z)
 {
-    int64_t until_ns = mr_now_ns() + RETRY_NS;
+    int64_t until_ns = mr_now_ns() + (z->handle ? RETRY_NS : RESOLVE_NS);
     mr_lock(&z->mu);
     while (!z->closing && mr_cond_wait_until(&z->changed, &z->mu, until_ns))
         ;
