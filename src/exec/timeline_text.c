@@ -119,6 +119,14 @@ static void put_legend(picture *p, const bool *seen)
     mr_str_appendc(p->out, '\n');
 }
 
+/* Where a lane is drawn; by way of another, when that has been put somewhere itself. */
+static int row_of(const mr_timeline *t, int lane)
+{
+    for (int i = 0; i < 4 && t->lanes.p[lane].row != lane; i++)
+        lane = t->lanes.p[lane].row;
+    return lane;
+}
+
 /* ---- one lane ---- */
 
 static double clip(const picture *p, int64_t ns)
@@ -228,7 +236,7 @@ static void put_lane(picture *p, int lane, bool with_task, bool *seen)
     for (int i = 0; i < p->t->marks.n; i++) {
         const mr_mark *m = &p->t->marks.p[i];
         double cell = clip(p, m->at_ns);
-        if (p->t->lanes.p[m->lane].row == lane && (double)m->at_ns >= p->from_ns)
+        if (row_of(p->t, m->lane) == lane && (double)m->at_ns >= p->from_ns)
             p->line[MR_MIN((int)cell, p->n_cells - 1)] = '!';
     }
     put_label(p->out, with_task ? p->t->tasks.p[l->task] : "", p->task_width);
@@ -259,7 +267,7 @@ static void sort_spans(picture *p)
     for (int i = 0; i < t->lanes.n; i++)
         p->first[i] = -1;
     for (int i = t->spans.n; i-- > 0;) {
-        int id = (int)(sorted[i] - t->spans.p), lane = t->lanes.p[sorted[i]->lane].row;
+        int id = (int)(sorted[i] - t->spans.p), lane = row_of(t, sorted[i]->lane);
         p->next[id] = p->first[lane];
         p->first[lane] = id;
     }
