@@ -100,9 +100,50 @@ void mr_run_set_dead(mr_run *r, int i)
     r->out[i] = (mr_value){.t = NULL, .kind = MR_DEAD};
 }
 
+/* ---- where arguments are ---- */
+
+/* How many inputs or outputs an argument has. */
+static int arg_count(const mr_node *n, const mr_arg_def *arg)
+{
+    const char *name = arg->number_attr ? arg->number_attr : arg->type_list_attr;
+    const mr_attr *a = name ? mr_node_attr(n, name) : NULL;
+    return !name ? 1 : !a ? 0 : a->is_list ? a->n : (int)a->i;
+}
+
+/* Which argument the i-th input or output belongs to has its bit set. */
+static bool has_bit(const mr_node *n, const mr_arg_def *args, int n_args, uint32_t bits, int i)
+{
+    if (bits == 0 || bits == UINT32_MAX)
+        return bits != 0;
+    for (int k = 0; k < n_args && k < 32; k++) {
+        i -= arg_count(n, &args[k]);
+        if (i < 0)
+            return bits >> k & 1;
+    }
+    return false;
+}
+
+bool mr_run_host_in(const mr_run *r, int i)
+{
+    const mr_op_def *d = r->node->def;
+    return has_bit(r->node, d->in, d->n_in, r->kernel->host_in, i);
+}
+
+bool mr_run_host_out(const mr_run *r, int i)
+{
+    const mr_op_def *d = r->node->def;
+    return has_bit(r->node, d->out, d->n_out, r->kernel->host_out, i);
+}
+
+static mr_allocator *output_allocator(const mr_run *r, int i)
+{
+    mr_allocator *a = mr_run_allocator(r);
+    return MR_LIKELY(a->host) || !mr_run_host_out(r, i) ? a : mr_cpu_allocator();
+}
+
 mr_status *mr_run_output(mr_run *r, int i, int rank, const int64_t *dims, mr_tensor **out)
 {
-    MR_TRY(mr_tensor_new(mr_run_allocator(r), mr_out_dtype(r, i), rank, dims, out));
+    MR_TRY(mr_tensor_new(output_allocator(r, i), mr_out_dtype(r, i), rank, dims, out));
     mr_run_set(r, i, *out);
     return NULL;
 }
@@ -127,7 +168,7 @@ static bool can_forward(const mr_run *r, int in, mr_dtype dtype, int rank, const
 mr_status *mr_run_forward(mr_run *r, int in, int i, int rank, const int64_t *dims, mr_tensor **out)
 {
     mr_dtype dtype = mr_out_dtype(r, i);
-    if (!can_forward(r, in, dtype, rank, dims))
+    if (!can_forward(r, in, dtype, rank, dims) || mr_tensor_on_host(r->in[in].t) != output_allocator(r, i)->host)
         return mr_run_output(r, i, rank, dims, out);
     mr_tensor *t = r->in[in].t;
     if (t->dtype == dtype && mr_shape_eq(t->rank, t->dims, rank, dims)) {

@@ -17,6 +17,8 @@ typedef struct mr_allocator_stats {
     int64_t n_allocs;
 } mr_allocator_stats;
 
+typedef enum mr_copy_way { MR_COPY_WITHIN, MR_COPY_IN, MR_COPY_OUT } mr_copy_way; /* IN: from host memory */
+
 typedef struct mr_allocator mr_allocator;
 struct mr_allocator {
     const char *name;
@@ -27,6 +29,10 @@ struct mr_allocator {
     /* Memory of this process like any other: a small tensor's header may share a block with its
      * data. */
     bool host;
+    /* Of other memory, whose addresses must not be touched: copies and zeros, in order with all that the device does.
+     * Copies from and to host memory are done on return, others need not be. */
+    mr_status *(*copy)(mr_allocator *a, void *dst, const void *src, size_t bytes, mr_copy_way way);
+    mr_status *(*clear)(mr_allocator *a, void *p, size_t bytes);
 };
 
 /* The process-wide one; always there, never freed. */

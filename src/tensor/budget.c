@@ -87,6 +87,18 @@ static void budget_stats(mr_allocator *a, mr_allocator_stats *out)
     out->limit = b->limit;
 }
 
+static mr_status *budget_copy(mr_allocator *a, void *dst, const void *src, size_t bytes, mr_copy_way way)
+{
+    mr_allocator *base = ((budget *)a)->base;
+    return base->copy(base, dst, src, bytes, way);
+}
+
+static mr_status *budget_clear(mr_allocator *a, void *p, size_t bytes)
+{
+    mr_allocator *base = ((budget *)a)->base;
+    return base->clear(base, p, bytes);
+}
+
 static void budget_trim(mr_allocator *a) { mr_allocator_trim(((budget *)a)->base); }
 
 mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit)
@@ -100,7 +112,9 @@ mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit)
                           .free = budget_free,
                           .stats = budget_stats,
                           .trim = budget_trim,
-                          .host = b->base->host};
+                          .host = b->base->host,
+                          .copy = budget_copy,
+                          .clear = budget_clear};
     atomic_init(&b->owners, 1);
     return &b->a;
 }

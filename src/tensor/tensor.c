@@ -132,10 +132,21 @@ mr_status *mr_tensor_new(mr_allocator *a, mr_dtype dtype, int rank, const int64_
     return mr_tensor_new_bytes(a, dtype, rank, dims, 0, out);
 }
 
+static mr_status *clear_on_device(mr_tensor *t)
+{
+    mr_allocator *a = t->buf->a;
+    mr_status *st = t->n > 0 ? a->clear(a, t->data, mr_tensor_bytes(t)) : NULL;
+    if (st)
+        mr_tensor_unref(t);
+    return st;
+}
+
 mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
                            mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(a, dtype, rank, dims, out));
+    if (!mr_tensor_on_host(*out))
+        return clear_on_device(*out);
     if (mr_dtype_is_plain(dtype))
         memset((*out)->data, 0, mr_tensor_bytes(*out));
     return NULL;
@@ -248,6 +259,8 @@ bool mr_tensor_sole(const mr_tensor *t)
     return t->buf->a && !t->readonly && mr_refs_sole(&t->refs) && mr_refs_sole(&t->buf->refs);
 }
 
+bool mr_tensor_on_host(const mr_tensor *t) { return !t->buf->a || t->buf->a->host; }
+
 bool mr_tensor_shares_buffer(const mr_tensor *a, const mr_tensor *b) { return a->buf == b->buf; }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -302,6 +315,16 @@ mr_status *mr_tensor_rows(const mr_tensor *t, int64_t start, int64_t n, mr_tenso
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+/* Plain elements, at least one side of which is memory of a device. */
+static mr_status *copy_by_device(void *dst, const mr_tensor *to, const void *src, const mr_tensor *from, size_t bytes)
+{
+    bool in = mr_tensor_on_host(from), out = mr_tensor_on_host(to);
+    mr_allocator *a = in ? to->buf->a : from->buf->a;
+    if (bytes == 0)
+        return NULL;
+    return a->copy(a, dst, src, bytes, in ? MR_COPY_IN : out ? MR_COPY_OUT : MR_COPY_WITHIN);
+}
+
 mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src,
                                        int64_t from, int64_t n)
 {
@@ -309,9 +332,11 @@ mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tens
     const mr_buffer *b = src->buf;
     MR_ASSERT(dst->dtype == src->dtype && n >= 0);
     MR_ASSERT(at >= 0 && at <= dst->n - n && from >= 0 && from <= src->n - n);
-    return mr_elements_copy(src->dtype, (char *)dst->data + (size_t)at * size,
-                            (const char *)src->data + (size_t)from * size, n, b->data,
-                            b->data + b->bytes);
+    char *to = (char *)dst->data + (size_t)at * size;
+    const char *of = (const char *)src->data + (size_t)from * size;
+    if (MR_UNLIKELY(!mr_tensor_on_host(dst) || !mr_tensor_on_host(src)))
+        return copy_by_device(to, dst, of, src, (size_t)n * size);
+    return mr_elements_copy(src->dtype, to, of, n, b->data, b->data + b->bytes);
 }
 
 void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from,

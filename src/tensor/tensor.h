@@ -68,6 +68,8 @@ mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tens
 
 /* Nobody else holds the header or the buffer, and the memory is ours: it may be overwritten. */
 bool mr_tensor_sole(const mr_tensor *t);
+/* The data may be read and written by this process; else only the device it belongs to can (allocator.h). */
+bool mr_tensor_on_host(const mr_tensor *t);
 bool mr_tensor_shares_buffer(const mr_tensor *a, const mr_tensor *b);
 size_t mr_tensor_bytes(const mr_tensor *t); /* n * element size */
 /* As given at creation (TF_TensorByteSize); for a view of a part, the bytes of that part. */
@@ -75,7 +77,7 @@ size_t mr_tensor_buffer_bytes(const mr_tensor *t);
 bool mr_tensor_same_shape(const mr_tensor *a, const mr_tensor *b);
 /* Same type, shape and bits (strings by content). */
 bool mr_tensor_equal(const mr_tensor *a, const mr_tensor *b);
-void mr_tensor_zero(mr_tensor *t); /* all elements 0, "", NULL */
+void mr_tensor_zero(mr_tensor *t); /* all elements 0, "", NULL; host memory */
 
 /* Values printed as Assert and Print do: at most `limit` entries (-1: all).  Floats with as many
  * digits as bring them back (6, or 9; doubles 15 or 17), strings with C escapes, as TensorFlow. */

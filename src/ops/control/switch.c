@@ -85,7 +85,7 @@ MR_OP(Switch,
     .attrs   = "T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = switch_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)),
+    .kernels = MR_KERNELS({.device = "CPU", .run = run_switch, .host_in = 2},),
     .examples = MR_EXAMPLES("[1, 2], true -> dead, [1, 2]", "[1, 2], false -> [1, 2], dead",
                             "[1, 2], [true] -> !INVALID_ARGUMENT"));
 
@@ -95,7 +95,7 @@ MR_OP(RefSwitch,
     .attrs   = "T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY | MR_UNINIT_OK,
     .shape   = switch_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch)));
+    .kernels = MR_KERNELS({.device = "CPU", .run = run_switch, .host_in = 2},));
 
 MR_OP(_SwitchN,
     .doc     = "forwards data to the output that output_index names (the last when out of range)",
@@ -103,7 +103,7 @@ MR_OP(_SwitchN,
     .attrs   = "num_outs: int >= 1; T: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = switch_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_switch_n)),
+    .kernels = MR_KERNELS({.device = "CPU", .run = run_switch_n, .host_in = 2},),
     .examples = MR_EXAMPLES("num_outs=3: [1, 2], 1 -> dead, [1, 2], dead",
                             "num_outs=2: [1, 2], 7 -> dead, [1, 2]"));
 
@@ -113,4 +113,4 @@ MR_OP(RefSelect,
     .attrs   = "T: type; N: int >= 1",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = ref_select_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_ref_select)));
+    .kernels = MR_KERNELS({.device = "CPU", .run = run_ref_select, .host_in = 1},));
