@@ -73,6 +73,58 @@ MR_EXPORT extern TF_Buffer *mr_session_explain(TF_Session *session, const TF_Out
 MR_EXPORT extern void mr_session_save_costs(TF_Session *session, const char *path, TF_Status *status);
 MR_EXPORT extern void mr_session_load_costs(TF_Session *session, const char *path, TF_Status *status);
 
+/* ---- device types of a library ----
+ *
+ * A library that is loaded by TF_LoadLibrary, or named in MILLRACE_DEVICES (paths separated by ':'), may register a type of
+ * devices from its initialiser; every session and server made afterwards has them.  Its kernels come through
+ * tensorflow/c/kernels.h: TF_NewKernelBuilder("MatMul", "MYTYPE", ...); TF_KernelBuilder_HostMemory names arguments that lie in
+ * host memory all the same.  Variables are in host memory always, also to kernels of the device.  examples/device/ is such a
+ * library.
+ *
+ * Functions may be called from many threads at once.  `device` is what open gave. */
+
+enum { MR_DEVICE_PLUGIN_VERSION = 1 };
+
+typedef struct mr_device_plugin {
+    size_t struct_size; /* sizeof(mr_device_plugin) */
+    int version;        /* MR_DEVICE_PLUGIN_VERSION */
+    int priority;       /* as in mr_simulated_device; 0: 210 */
+    const char *type;   /* needed, up to 31 letters, digits and _ */
+    unsigned char borrow; /* kernels of the CPU serve where it has none of its own: they get and give host memory */
+    void *user;           /* for count and open */
+
+    int (*count)(void *user); /* how many there are; NULL: one */
+    /* A device for a session or server; NULL: it is `user`.  An error makes the session fail. */
+    void *(*open)(void *user, int id, TF_Status *status);
+    /* When nothing refers to it any more.  NULL: nothing to do. */
+    void (*close)(void *device);
+
+    /* Memory of its own: alloc, free, copy_in and copy_out, or none of them: then it computes in host memory.  Other code never
+     * looks behind addresses that alloc gave (NULL: there is no memory left); free gets the size that was asked for.
+     * copy_within NULL: by way of the host. */
+    void *(*alloc)(void *device, size_t bytes);
+    void (*free)(void *device, void *at, size_t bytes);
+    void (*copy_in)(void *device, void *dst, const void *host, size_t bytes, TF_Status *status);
+    void (*copy_out)(void *device, void *host, const void *src, size_t bytes, TF_Status *status);
+    void (*copy_within)(void *device, void *dst, const void *src, size_t bytes, TF_Status *status);
+    int64_t (*memory_bytes)(void *device); /* NULL, or 0: not told */
+
+    /* Asked for each operation that computes: calls run(arg) once, now or later, from any thread; the operation ends with it.
+     * own: its kernel is of this type, not borrowed.  NULL: operations run as they become ready. */
+    void (*start)(void *device, const char *node, const char *op, unsigned char own, void (*run)(void *arg), void *arg);
+
+    /* What placement by cost believes before anything was measured; 0: as a core of a CPU. */
+    double flops_per_s, bytes_per_s, op_s;
+    double latency_s, link_bytes_per_s; /* of copies to and from other devices; 0: as within the host */
+} mr_device_plugin;
+
+/* The struct is copied.  ALREADY_EXISTS when there is such a type, INVALID_ARGUMENT when something is missing or cannot be. */
+MR_EXPORT extern void mr_register_device(const mr_device_plugin *plugin, TF_Status *status);
+
+/* In a kernel: the device it runs on, as open gave it; NULL on devices of other kinds. */
+struct TF_OpKernelContext;
+MR_EXPORT extern void *mr_kernel_device(struct TF_OpKernelContext *ctx);
+
 #ifdef __cplusplus
 }
 #endif

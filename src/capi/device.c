@@ -1,14 +1,12 @@
 /* capi/device.c -- simulated devices of a session, and placement by cost as its client sees it. */
 #include "millrace/device.h"
 
-#include "capi/internal.h"
+#include "capi/device.h"
 #include "exec/device_sim.h"
 
 /* ---- structs of clients ---- */
 
-/* A client built with an older header has a shorter struct, one with a newer header a longer one: what is not known here
- * must be zero. */
-static mr_status *take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what)
+mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what)
 {
     size_t size;
     if (!theirs)
@@ -57,7 +55,7 @@ static mr_status *add_device(TF_SessionOptions *o, const mr_simulated_device *de
     mr_device_sims *sims = NULL;
     mr_simulated_device d;
     mr_device_sim is = {0};
-    MR_TRY(take_struct(&d, sizeof d, device, offsetof(mr_simulated_device, flops_per_s), "simulated device"));
+    MR_TRY(mr_capi_take_struct(&d, sizeof d, device, offsetof(mr_simulated_device, flops_per_s), "simulated device"));
     if (!copy_name(is.type, sizeof is.type, d.type))
         return mr_invalid("A simulated device needs a type of up to %zu characters", sizeof is.type - 1);
     is.id = d.id;
@@ -80,7 +78,7 @@ static mr_status *add_link(TF_SessionOptions *o, const mr_simulated_link *link)
     mr_device_sims *sims = NULL;
     mr_simulated_link l;
     mr_device_sim_link is = {.from = ""};
-    MR_TRY(take_struct(&l, sizeof l, link, offsetof(mr_simulated_link, latency_s), "simulated link"));
+    MR_TRY(mr_capi_take_struct(&l, sizeof l, link, offsetof(mr_simulated_link, latency_s), "simulated link"));
     if (!copy_name(is.from, sizeof is.from, l.from) || !copy_name(is.to, sizeof is.to, l.to))
         return mr_invalid("A link needs the devices it goes from and to");
     is.latency_s = l.latency_s;

@@ -163,6 +163,20 @@ void TF_KernelBuilder_Label(TF_KernelBuilder *kernel_builder, const char *label)
     kernel_builder->label = label && label[0] ? mr_strdup(label) : NULL;
 }
 
+/* Arguments in host memory, as bits.  Of an op that is not registered yet nothing is known. */
+static mr_status *find_host_args(const TF_KernelBuilder *b, mr_kernel *k)
+{
+    const mr_op_def *d = mr_op_find(mr_sv_of(b->op));
+    for (int i = 0; d && i < b->host_args.n; i++) {
+        int in = mr_op_def_input(d, b->host_args.p[i]), out = mr_op_def_output(d, b->host_args.p[i]);
+        if ((in < 0 && out < 0) || in >= 32 || out >= 32)
+            return mr_invalid("HostMemory arg '%s' is not an argument of op '%s'", b->host_args.p[i], b->op);
+        k->host_in |= in >= 0 ? UINT32_C(1) << in : 0;
+        k->host_out |= out >= 0 ? UINT32_C(1) << out : 0;
+    }
+    return NULL;
+}
+
 static mr_status *check_builder(const TF_KernelBuilder *b, const char *kernel_name)
 {
     if (!b)
@@ -192,7 +206,9 @@ void TF_RegisterKernelBuilder(const char *kernel_name, TF_KernelBuilder *builder
             .init = init_state,
             .deinit = deinit_state,
         };
-        st = mr_kernel_register(builder->op, &k);
+        st = find_host_args(builder, &k);
+        if (!st)
+            st = mr_kernel_register(builder->op, &k);
     }
     if (st)
         TF_DeleteKernelBuilder(builder);

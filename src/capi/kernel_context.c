@@ -3,6 +3,7 @@
  * Handles given out share the tensor with the run, so a kernel that keeps the handle of an input
  * keeps that input from being written over (TF_ForwardInputOrAllocateOutput), as it should be. */
 #include "capi/kernels.h"
+#include "exec/device_plugin.h"
 
 void TF_OpKernelContext_Failure(TF_OpKernelContext *ctx, TF_Status *status)
 {
@@ -140,6 +141,17 @@ static mr_status *check_dims(const int64_t *dims, int n)
     return n < 0 || (n && !dims) ? mr_invalid("A shape of %d dimensions is not there", n) : NULL;
 }
 
+/* Room for an output: of a kernel that a library of devices brought, in the memory of its device. */
+static mr_status *new_output(mr_run *r, int i, int rank, const int64_t *dims, mr_tensor **out)
+{
+    mr_allocator *a = mr_plugin_allocator(r, i, mr_out_dtype(r, i));
+    if (!a)
+        return mr_run_output(r, i, rank, dims, out);
+    MR_TRY(mr_tensor_new(a, mr_out_dtype(r, i), rank, dims, out));
+    mr_run_set(r, i, *out);
+    return NULL;
+}
+
 TF_Tensor *TF_AllocateOutput(TF_OpKernelContext *context, int index, TF_DataType dtype,
                              const int64_t *dims, int num_dims, size_t len, TF_Status *status)
 {
@@ -149,7 +161,7 @@ TF_Tensor *TF_AllocateOutput(TF_OpKernelContext *context, int index, TF_DataType
     if (!st)
         st = check_dims(dims, num_dims);
     if (!st)
-        st = mr_run_output(context->run, index, num_dims, dims, &t);
+        st = new_output(context->run, index, num_dims, dims, &t);
     mr_capi_set_status(status, st);
     return st ? NULL : mr_capi_share(t);
 }
@@ -171,11 +183,12 @@ static mr_status *forward(mr_run *r, const int *candidates, int n, int output, c
 {
     MR_TRY(check_output(r, output));
     MR_TRY(check_dims(dims, rank));
+    bool on_host = !mr_plugin_allocator(r, output, mr_out_dtype(r, output)); /* elsewhere outputs are always new */
     *used = -1;
-    for (int k = 0; k < n && *used < 0; k++)
+    for (int k = 0; k < n && *used < 0 && on_host; k++)
         if (fits(r, candidates[k], output, dims, rank))
             *used = candidates[k];
-    return *used < 0 ? mr_run_output(r, output, rank, dims, out)
+    return *used < 0 ? new_output(r, output, rank, dims, out)
                      : mr_run_forward(r, *used, output, rank, dims, out);
 }
 
@@ -198,10 +211,13 @@ TF_Tensor *TF_ForwardInputOrAllocateOutput(TF_OpKernelContext *context,
 TF_Tensor *TF_AllocateTemp(TF_OpKernelContext *context, TF_DataType dtype, const int64_t *dims,
                            int num_dims, TF_AllocatorAttributes *alloc_attrs, TF_Status *status)
 {
-    (void)alloc_attrs; /* all devices that run such kernels compute in host memory */
+    bool on_host = alloc_attrs && alloc_attrs->struct_size >= TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE && alloc_attrs->on_host;
     mr_tensor *t = NULL;
     mr_status *st = check_dims(dims, num_dims);
-    if (!st)
+    mr_allocator *a = on_host ? NULL : mr_plugin_allocator(context->run, -1, (mr_dtype)dtype);
+    if (!st && a)
+        st = mr_tensor_new(a, (mr_dtype)dtype, num_dims, dims, &t);
+    else if (!st)
         st = mr_run_temp(context->run, (mr_dtype)dtype, num_dims, dims, &t);
     mr_capi_set_status(status, st);
     return st ? NULL : mr_capi_tensor_new(t);

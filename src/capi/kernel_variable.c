@@ -46,11 +46,18 @@ static mr_status *find_variable(mr_run *r, int i, bool make, mr_variable **out)
                                      (mr_object **)out);
 }
 
+/* In host memory, where variables are on devices of all types. */
 static mr_status *find_value(const mr_run *r, int i, mr_tensor **out)
 {
     MR_TRY(check_input(r, i));
     if (r->in[i].kind != MR_LIVE)
         return mr_invalid("Input %d of '%s' is not a value", i, r->node->name);
+    if (!mr_tensor_on_host(mr_in(r, i))) {
+        mr_tensor *copy = NULL;
+        MR_TRY(mr_tensor_copy(mr_cpu_allocator(), mr_in(r, i), &copy));
+        mr_tensor_unref(mr_in(r, i));
+        r->in[i].t = copy;
+    }
     *out = mr_in(r, i);
     return NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "exec/device_plugin.h"
 #include "exec/device_sim.h"
 #include "exec/threads.h"
 
@@ -76,6 +77,7 @@ static mr_status *make_devices(mr_env *e, const char *task, int n_cpus, mr_devic
     if (text)
         MR_GO(mr_device_sims_parse(&from_environment, mr_sv_of(text)));
     MR_GO(make_simulated(&e->config, w.simulated, task, e->intra, out));
+    MR_GO(mr_plugin_libraries());
     MR_GO(mr_device_make_all(task, e->intra, most_of, &w, out));
 out:
     mr_device_sims_deinit(&from_environment);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "exec/device_plugin.h"
 
 enum {
     MEASURED = 3, /* steps before each new placement, fewer when the period is shorter */
@@ -43,7 +44,7 @@ static int64_t memory_of(const mr_device *d)
     mr_allocator_get_stats(d->alloc, &s);
     if (s.limit > 0)
         return s.limit;
-    return d->alloc->host || d->memory_limit <= 0 ? INT64_MAX : d->memory_limit;
+    return (d->alloc->host && !mr_plugin_memory(d)) || d->memory_limit <= 0 ? INT64_MAX : d->memory_limit;
 }
 
 mr_placing *mr_placing_new(mr_device *const *devices, int n_devices, int period)

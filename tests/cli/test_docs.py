@@ -1,4 +1,4 @@
-"""tests/cli/test_docs.py -- docs/cluster.md does what it says.
+"""tests/cli/test_docs.py -- docs/cluster.md and docs/devices.md do what they say.
 
 A block ```c file=NAME is written to a file, a block ```sh is run, and each line of the ```text block behind it must have been
 written; ... stands for anything.  Blocks ```console are for other machines, those with `zookeeper` for test_zookeeper.py."""
@@ -45,14 +45,19 @@ def test_docs_of_the_cluster_do_what_they_say(t):
     check(n >= 6 or not n, "%d blocks were run" % n)
 
 
-def run_page(t, wanted, replaced):
+def test_docs_of_devices_do_what_they_say(t):
+    n = run_page(t, lambda n, more: True, {}, "devices.md")
+    check(n >= 3 or not n, "%d blocks were run" % n)
+
+
+def run_page(t, wanted, replaced, page="cluster.md"):
     """Runs the blocks that are wanted by their number and mark; how many there were."""
     if os.path.basename(t.build) not in ("gcc", "clang"):
         return 0  # a person's program is not built with sanitizers
     p = install(t)
-    env = t.env(P=p, PATH=p + "/bin:" + os.environ["PATH"])
+    env = t.env(P=p, SRC=ROOT, PATH=p + "/bin:" + os.environ["PATH"])
     out, n, met, ports = None, 0, 0, {}
-    for kind, more, text in blocks(os.path.join(ROOT, "docs", "cluster.md")):
+    for kind, more, text in blocks(os.path.join(ROOT, "docs", page)):
         for a, b in replaced.items():
             text = text.replace(a, b)
         # The page has ports of its own; here they are others, which are free.
