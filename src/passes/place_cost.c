@@ -252,7 +252,19 @@ mr_status *mr_place_by_cost(mr_placer *p, const bool *needed)
 
 /* ---- saying why ---- */
 
-static const char *reason(const drawing *d, int v, int n_fit, bool better_here)
+/* What holds state is where it was put when it was first needed, whatever is known by now. */
+static bool holds_state(const drawing *d, int v)
+{
+    const mr_placer *p = d->p;
+    for (int i = p->groups[d->roots[d->group[v]]].first; i >= 0; i = p->next[i])
+        if (p->g->nodes.p[i]->def->flags & MR_STATEFUL)
+            return true;
+    return false;
+}
+
+typedef enum verdict { BEST, AS_GOOD, WORSE } verdict; /* of where a node stands */
+
+static const char *reason(const drawing *d, int v, int n_fit, verdict here)
 {
     const mr_node *n = d->nodes[v];
     if (n->device[0])
@@ -264,7 +276,9 @@ static const char *reason(const drawing *d, int v, int n_fit, bool better_here)
                    : "no other device can run it";
     if (is_fed(n))
         return "fed values are there";
-    return better_here ? "the step would be longer elsewhere" : "the step would be no shorter elsewhere";
+    if (here == WORSE)
+        return holds_state(d, v) ? "it holds state, which stays" : "it was placed before, or nothing better was found";
+    return here == BEST ? "the step would be longer elsewhere" : "the step would be no shorter elsewhere";
 }
 
 /* Moves the node's group to every other device it fits on, one at a time; others has room for all. */
@@ -286,12 +300,13 @@ static void explain_node(drawing *d, mr_play *play, int v, mr_place_choice *othe
 {
     int here = d->device_of[d->group[v]];
     double step = mr_play_step(play, d->device_of);
-    bool better_here = true;
+    verdict verdict_here = BEST;
     mr_place_reason r = {.node = d->nodes[v], .here = {here, play->finish[v], step}, .others = others};
     try_others(d, play, v, &r, others);
     for (int i = 0; i < r.n_others; i++)
-        better_here &= others[i].step_s > step;
-    r.why = reason(d, v, r.n_others + d->fits[(size_t)d->group[v] * (size_t)d->w.n_devices + (size_t)here], better_here);
+        if (others[i].step_s <= step)
+            verdict_here = MR_MAX(verdict_here, others[i].step_s < step ? WORSE : AS_GOOD);
+    r.why = reason(d, v, r.n_others + d->fits[(size_t)d->group[v] * (size_t)d->w.n_devices + (size_t)here], verdict_here);
     tell(arg, &r);
 }
 
