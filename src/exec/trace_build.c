@@ -289,6 +289,56 @@ static void match(mr_records *r)
     mr_free(recvs);
 }
 
+/* ---- what cannot be ---- */
+
+#define MAX_MOVE (INT64_MAX / 64) /* some four years */
+
+/* By how much the task of a Recv is to be moved so that it ends behind the beginning of its Send.
+ */
+static int64_t too_early(const mr_records *r, const mr_record *recv, const int64_t *moved)
+{
+    const mr_record *send = &r->all.p[recv->sent_by];
+    int from = r->devices.p[send->device].task_id, to = r->devices.p[recv->device].task_id;
+    return from == to ? 0 : send->start_ns + moved[from] - recv->end_ns - moved[to];
+}
+
+/* Clocks were measured, so they are a little wrong, and those of a trace from elsewhere may be as
+ * they are: nothing is received before it is sent.  Each round moves what is too early; when values
+ * go round in a circle that cannot be mended, it is left at that. */
+static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, int64_t *moved)
+{
+    bool better = true;
+    memset(moved, 0, sizeof *moved * (size_t)n_tasks);
+    for (int round = 0; round < MAX_ROUNDS && better; round++) {
+        better = false;
+        for (int i = s->first; i < s->first + s->n; i++) {
+            const mr_record *recv = &r->all.p[i];
+            int64_t by = recv->sent_by >= 0 ? too_early(r, recv, moved) : 0;
+            int64_t *mine = &moved[r->devices.p[recv->device].task_id];
+            if (by <= 0 || by > MAX_MOVE ||
+                *mine > MAX_MOVE) /* nonsense, which could grow without end */
+                continue;
+            *mine += by;
+            better = true;
+        }
+    }
+    for (int i = s->first; i < s->first + s->n; i++) {
+        mr_record *v = &r->all.p[i];
+        v->start_ns = at(v->start_ns, moved[r->devices.p[v->device].task_id]);
+        v->end_ns = at(v->end_ns, moved[r->devices.p[v->device].task_id]);
+    }
+}
+
+static void mend_clocks(mr_records *r, int n_tasks)
+{
+    int64_t *moved = mr_new_array(int64_t, n_tasks + 1);
+    for (int i = 0; i < r->steps.n; i++) {
+        respect_causes(r, &r->steps.p[i], n_tasks, moved);
+        set_range(r, &r->steps.p[i]);
+    }
+    mr_free(moved);
+}
+
 /* ---- spans ---- */
 
 /* "edge_12_conv1/w" of partitioned graphs is conv1/w to a person. */
@@ -464,13 +514,14 @@ void mr_records_build(mr_records *r, mr_timeline *out)
         move_step(r, &r->steps.p[i], r->steps.p[i].shift_ns);
         set_range(r, &r->steps.p[i]);
     }
+    match(r);
+    add_tasks(r, out);
+    mend_clocks(r, out->tasks.n);
     cut_idle(r);
     for (int i = 0; i < r->all.n; i++)
         b.by_start[i] = b.by_name[i] = &r->all.p[i];
     qsort(b.by_start, (size_t)r->all.n, sizeof *b.by_start, by_start);
     qsort(b.by_name, (size_t)r->all.n, sizeof *b.by_name, by_name);
-    match(r);
-    add_tasks(r, out);
     add_steps(r, out);
     add_spans(&b);
     add_arrows(&b);

@@ -234,6 +234,27 @@ MR_TEST(trace_read_sets_two_masters_to_one_clock_by_a_task_they_share)
     mr_str_deinit(&m[1].bytes);
 }
 
+/* ps:0's clock is 3 s ahead and nobody measured it: what it sends comes before it is sent. */
+MR_TEST(trace_read_lets_nothing_be_received_before_it_is_sent)
+{
+    message m;
+    mr_timeline t;
+    begin(&m);
+    on(&m, PS);
+    node(&m, "r = _Recv(x @" W0 ")", 3000100, 3000150);
+    node(&m, "s = _Send(e @" W0 ", r)", 3000160, 3000170);
+    on(&m, W0);
+    node(&m, "x/_1 = _Send(x @" PS ")", 90, 100);
+    node(&m, "y = _Recv(e @" PS ")", 95, 250);
+    node(&m, "z = Neg(y)", 250, 260);
+    end(&m, NULL);
+    read_one(&m, &t);
+    for (int i = 0; i < t.arrows.n; i++)
+        MR_CHECK(t.spans.p[t.arrows.p[i].to].end_ns >= t.spans.p[t.arrows.p[i].from].start_ns);
+    MR_CHECK(find(&t, "z", MR_SPAN_COMPUTE)->start_ns >= 3000160000);
+    mr_timeline_deinit(&t);
+}
+
 MR_TEST(trace_read_puts_steps_that_lie_far_apart_behind_each_other)
 {
     message m[2];
