@@ -131,10 +131,11 @@ $(LIBA): $(LIB_O)
 	@rm -f $@
 	$(q)ar rcs $@ $(LIB_O)
 
+# It offers what the library exports: libraries of devices (MILLRACE_DEVICES) register with it as with any program.
 $(CLI): $(CLI_O) $(LIBA)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CFLAGS) -o $@ $(CLI_O) $(LIBA) $(LDFLAGS) $(LDLIBS)
+	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(CLI_O) -Wl,--whole-archive $(LIBA) -Wl,--no-whole-archive $(LDFLAGS) $(LDLIBS)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
