@@ -186,8 +186,11 @@ static void test(const network *n, const mr_digits *d)
 
 int main(int argc, char **argv)
 {
-    mr_cluster_options o = {sizeof o, option(argc, argv, "--ps_hosts", NULL), option(argc, argv, "--worker_hosts", NULL),
-                            option(argc, argv, "--job_name", "worker"), atoi(option(argc, argv, "--task_index", "0"))};
+    mr_cluster_options o = {.struct_size = sizeof o,
+                            .ps_hosts = option(argc, argv, "--ps_hosts", NULL),
+                            .worker_hosts = option(argc, argv, "--worker_hosts", NULL),
+                            .job = option(argc, argv, "--job_name", "worker"),
+                            .index = atoi(option(argc, argv, "--task_index", "0"))};
     status = TF_NewStatus();
     plan p = {.task = mr_cluster_task_new(&o, status)};
     check("starting the task");
