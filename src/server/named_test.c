@@ -344,7 +344,7 @@ MR_TEST(named_task_whose_entry_has_gone_is_not_lost_when_it_answers)
     start(&l, &b, run_it, never);
     put("ps/0", NULL);
     put("worker/0", NULL);
-    mr_sleep_ns(1500000000);
+    mr_sleep_ns(2500000000); /* it would be lost after half of that */
     MR_CHECK(!l.over);
     squares(&b, x, y);
     bench_stop_task(&b, 0);

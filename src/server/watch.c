@@ -14,7 +14,7 @@
 #define TICK_NS (250 * MS)
 #define ASK_NS_A_TASK (30 * MS) /* so that a hundred tasks do not drown each other in heartbeats */
 #define LONGEST_ASK_NS (2000 * MS)
-#define DOUBT_NS (500 * MS) /* in which a task must answer that the naming service has lost */
+#define DOUBTS_IN_LOST 14 /* a task that the naming service has lost must answer in so much less time: half a second of seven */
 
 const mr_membership_times mr_watch_default = {700 * MS, 3000 * MS, 7000 * MS};
 
@@ -160,13 +160,14 @@ static void arm_locked(mr_watch *w)
         mr_timers_set(w->host->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
 }
 
-/* Those who were doubted and have not answered since. */
+/* Those who were doubted, and asked, and have not answered. */
 static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *events) MR_REQUIRES(w->mu);
 static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *events)
 {
     for (int i = 0; i < w->n; i++) {
         beat *b = &w->beats[i];
-        if (!b->doubted_ns || now_ns - b->doubted_ns < DOUBT_NS)
+        int64_t waited_ns = now_ns - MR_MAX(b->doubted_ns, b->asked_ns);
+        if (!b->doubted_ns || !b->under_way || waited_ns < w->members.times.lost_ns / DOUBTS_IN_LOST)
             continue;
         b->doubted_ns = 0;
         if (!b->trouble)
