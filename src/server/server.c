@@ -50,7 +50,8 @@ static void handle(void *arg, mr_net_call *c)
         mr_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
 }
 
-/* Calls to itself stay inside the process.  The fellows' lock is held. */
+/* Calls to itself stay inside the process. */
+static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out) MR_REQUIRES(p->mu);
 static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
 {
     mr_server *s = p->host->arg;
