@@ -367,9 +367,11 @@ static mr_status *launch(int n_args, char **args)
     no_tls |= tls && strcmp(tls, "off") == 0;
     if (restarts < 0 || grace_ms < 0)
         return mr_invalid("--restarts and --grace are not negative");
-    MR_TRY(mr_cluster_args_zookeeper(&want.cluster, &want.zookeeper));
-    mr_status *st = mr_plan_make(&want, &j.plan);
-    j.zookeeper = own_zookeeper(&j, want.zookeeper);
+    mr_status *st = mr_cluster_args_zookeeper(&want.cluster, &want.zookeeper);
+    if (!st)
+        st = mr_plan_make(&want, &j.plan);
+    if (!st)
+        j.zookeeper = own_zookeeper(&j, want.zookeeper);
     if (!st && n_args == 0 && needs_program(&j))
         st = mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
     if (!st && trace)

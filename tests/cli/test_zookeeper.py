@@ -151,13 +151,14 @@ def test_zookeeper_training_goes_on_when_tasks_are_killed_and_come_back_at_other
 def test_zookeeper_a_parameter_server_moves_to_a_port_that_is_told(t, z):
     if not ready(t):
         return
-    r, first = Training(t), t.ports(3)
-    where, since = z.address + "/moves", now_ns()
+    r, first, keys = Training(t), t.ports(3), t.dir + "/keys"
+    where, since, env = z.address + "/moves", now_ns(), {"MILLRACE_TLS_DIR": keys, "MILLRACE_SHM": "off"}
+    check(t.run("keys", "--ps", "1", "--workers", "1", keys).code == 0, "no keys")
     launch = t.start("launch", "--zookeeper", where, "--zookeeper-timeout", "1000", "--ps", "1", "--workers", "1", "--job", "worker", "--",
-                     r.program, r.folder, stdout=subprocess.DEVNULL, stderr=open(t.dir + "/err", "w"))
+                     r.program, r.folder, env=env, stdout=subprocess.DEVNULL, stderr=open(t.dir + "/err", "w"))
     for move in range(4):
         port = first + move % 3
-        ps, taken = serve(t, z, "/moves", "--address", "127.0.0.1:%d" % port)
+        ps, taken = serve(t, z, "/moves", "--address", "127.0.0.1:%d" % port, env=env)
         check(taken == port, "%d" % taken)
         r.goes_on((0,), since, "the move to port %d" % port)
         if move < 3:
