@@ -271,6 +271,11 @@ bench: deps-bench              ## measure: lines of `name value unit`, ratios ov
 	$(q)bench/cluster_peers $(B)/bench $(PYTHON)
 	$(q)bench/peers $(B)/bench $(PYTHON)
 
+.PHONY: bench-scaling
+bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine, beside what the simulator predicts
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(addprefix $(B)/bench/,scaling master_steps push_pull)
+	$(q)$(B)/bench/scaling $(B) "$$(tools/mnist)"
+
 bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops
 	$(q)bench/op_peers $(B)/bench $(PYTHON)
@@ -297,7 +302,7 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 .PHONY: test-cli
-test-cli: $(CLI) $(NET_SO) $(ZK_SO) $(B)/soak/kill_program ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+test-cli: $(CLI) $(NET_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 # ---- checking it --------------------------------------------------------------------------------

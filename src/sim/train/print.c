@@ -153,10 +153,10 @@ void mr_simtrain_print(const mr_simtrain_job *job, const mr_simtrain_result *r, 
 static void print_conclusion(const mr_simtrain_sweep *s, mr_str *out)
 {
     if (!isnan(s->knee))
-        mr_str_printf(out, "From %g %s on, twice as many add less than 5 %%; ", s->knee, s->what);
-    else if (s->points.n > 1)
-        mr_str_printf(out, "Nowhere here does doubling stop to pay; ");
-    mr_str_printf(out, "the most examples/s come with %s = %g.\n", s->what, s->best);
+        mr_str_printf(out, "From %g %s on, twice as many add less than 5 %%.  ", s->knee, s->what);
+    else if (s->doubles && s->points.n > 1)
+        mr_str_printf(out, "Twice as many always add more than 5 %%.  ");
+    mr_str_printf(out, "The most examples/s, within 1 %%, come with %s = %g.\n", s->what, s->best);
 }
 
 void mr_simtrain_sweep_print(const mr_simtrain_sweep *s, mr_str *out)

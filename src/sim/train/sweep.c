@@ -12,6 +12,7 @@
 enum { MAX_LISTED = 32, LEAST_STEPS = 24, LEAST_WARMUP = 4 };
 #define BEARABLE_WORK 1e6 /* workers x steps x chunks of one value: a few seconds */
 #define PAYS 0.05
+#define ENOUGH 0.99 /* of the most; the rest is chance */
 
 typedef enum what { WORKERS, PS, BACKUP, DELAY, N_WHATS } what;
 static const char *const names[] = {"workers", "ps", "backup", "delay"};
@@ -119,14 +120,17 @@ static double gain(const mr_simtrain_point *a, const mr_simtrain_point *b)
     return pow(b->examples_per_s / a->examples_per_s, 1 / log2(b->value / a->value)) - 1;
 }
 
-static void conclude(mr_simtrain_sweep *s, bool doubles)
+static void conclude(mr_simtrain_sweep *s)
 {
     const mr_simtrain_point *p = s->points.p;
+    double most = 0;
     int best = 0;
     s->knee = NAN;
-    for (int i = 1; i < s->points.n; i++)
-        best = p[i].examples_per_s > p[best].examples_per_s ? i : best;
-    for (int i = 0; i + 1 < s->points.n && doubles && isnan(s->knee); i++)
+    for (int i = 0; i < s->points.n; i++)
+        most = MR_MAX(most, p[i].examples_per_s);
+    while (p[best].examples_per_s < ENOUGH * most)
+        best++;
+    for (int i = 0; i + 1 < s->points.n && s->doubles && isnan(s->knee); i++)
         if (gain(&p[i], &p[i + 1]) < PAYS)
             s->knee = p[i].value;
     s->best = p[best].value;
@@ -156,6 +160,7 @@ mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *name, d
     if (!(from >= doubles && to >= from && to <= MR_SIMTRAIN_MAX_TASKS && from == floor(from) && to == floor(to)))
         return mr_invalid("A sweep over %s from %g to %g: expected whole numbers, %d to %d, the lower first", name, from, to, doubles,
                           MR_SIMTRAIN_MAX_TASKS);
+    out->doubles = doubles;
     snprintf(out->what, sizeof out->what, "%s", name);
     int stride = (int)(to - from) / MAX_LISTED + 1;
     mr_status *st = NULL;
@@ -167,7 +172,7 @@ mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *name, d
     if (st)
         mr_simtrain_sweep_deinit(out);
     else
-        conclude(out, doubles);
+        conclude(out);
     return st;
 }
 

@@ -214,10 +214,11 @@ typedef struct mr_simtrain_point {
 
 typedef struct mr_simtrain_sweep {
     char what[24];
+    bool doubles; /* from one point to the next; else they are evenly apart */
     MR_VEC(mr_simtrain_point) points;
-    /* The smallest value from which twice as much adds under 5 % of throughput; NAN: it never gets so bad. */
+    /* The smallest value from which twice as much adds under 5 % of throughput; NAN: it never gets so bad, or is not asked. */
     double knee;
-    double best; /* the value of the highest throughput */
+    double best; /* the smallest value whose throughput is within 1 % of the highest */
 } mr_simtrain_sweep;
 
 /* what: "workers", "ps" (1, 2, 4, .. between from and to, both included) or "backup", "delay" (every one, or steps that
