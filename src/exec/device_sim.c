@@ -65,6 +65,8 @@ typedef struct job {
     struct job *next;
     int64_t ready_ns, began_ns, ended_ns;
     mr_tensor *received; /* of a Recv that waits */
+    link *link;          /* of a transfer that is under way: what it goes over, */
+    int64_t left_ns, takes_ns; /* when its last byte leaves, and how long all of them take to */
 } job;
 
 #define JOB(p, member) ((job *)((char *)(p) - offsetof(job, member)))
@@ -122,13 +124,13 @@ static void unqueue_locked(sim *d, job *gone)
         d->tail = before;
 }
 
-/* The active job is over: the next may go. */
+/* The active job is over: the next may go.  One that was given up takes no longer than until now. */
 static void leave_lane(job *j, mr_status *st)
 {
     sim *d = j->d;
     mr_lock(&d->mu);
     j->state = OVER;
-    d->free_ns = st ? mr_now_ns() : j->ended_ns;
+    d->free_ns = j->ended_ns = MR_MIN(j->ended_ns, mr_now_ns());
     job *next = next_locked(d);
     mr_unlock(&d->mu);
     if (next)
@@ -306,15 +308,28 @@ static link *get_link_locked(world *w, mr_sv from, mr_sv to) MR_REQUIRES(w->mu)
     return l;
 }
 
-/* When bytes that leave now arrive. */
-static int64_t send_over(world *w, mr_sv from, mr_sv to, size_t bytes)
+/* When bytes that leave now arrive.  However many wait for a link without end, that is a time. */
+static int64_t send_over(job *j, mr_sv from, mr_sv to, size_t bytes)
 {
+    world *w = j->d->world;
+    int64_t now_ns = mr_now_ns();
     mr_lock(&w->mu);
-    link *l = get_link_locked(w, from, to);
-    l->free_ns = MR_MAX(mr_now_ns(), l->free_ns) + ns_of((double)bytes / l->bytes_per_s);
+    link *l = j->link = get_link_locked(w, from, to);
+    j->takes_ns = ns_of((double)bytes / l->bytes_per_s);
+    j->left_ns = l->free_ns = MR_MIN(MR_MAX(now_ns, l->free_ns) + j->takes_ns, now_ns + ns_of(INFINITY));
     int64_t arrives = l->free_ns + ns_of(l->latency_s);
     mr_unlock(&w->mu);
     return arrives;
+}
+
+/* What has not left yet never will: who comes next does not wait for it. */
+static void take_back(job *j)
+{
+    world *w = j->d->world;
+    mr_lock(&w->mu);
+    int64_t rest_ns = j->left_ns - MR_MAX(mr_now_ns(), j->left_ns - j->takes_ns);
+    j->link->free_ns -= MR_MAX(rest_ns, 0);
+    mr_unlock(&w->mu);
 }
 
 static bool sim_link(const mr_device *d, const mr_device *from, const mr_device *to, double *latency_s, double *bytes_per_s)
@@ -369,6 +384,7 @@ static void move_cancelled(mr_cancel_entry *e)
     mr_unlock(&d->mu);
     if (mine) {
         mr_timers_clear(d->world->timers, &j->timer);
+        take_back(j);
         end_run(j, was_cancelled());
     }
 }
@@ -381,8 +397,10 @@ static void move(job *j, const mr_rendezvous_key *key, size_t bytes)
         end_run(j, was_cancelled());
         return;
     }
-    if (!pace(j, send_over(j->d->world, key->src_device, key->dst_device, bytes), move_timer))
+    if (!pace(j, send_over(j, key->src_device, key->dst_device, bytes), move_timer)) {
+        take_back(j); /* when it was given up in this moment */
         move_on(&j->work);
+    }
 }
 
 /* The sending end sees to the time when it is simulated, else the receiving one.  Between tasks each end has its own way to

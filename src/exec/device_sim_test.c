@@ -251,6 +251,72 @@ MR_TEST(device_sim_steps_can_be_given_up)
     end(&b);
 }
 
+/* Stops its own step where it is told to: a cancellation while the kernel runs, without luck. */
+static mr_status *run_stop(mr_run *r)
+{
+    if (*MR_DATA(float, mr_in(r, 0)) > 0)
+        mr_cancel_start(r->step->cancel);
+    mr_run_pass(r, 0, 0);
+    return NULL;
+}
+
+static const mr_op stop_op = {.name = "TestStopsItsStep",
+                              .sig = "x: float -> y: float",
+                              .flags = MR_STATEFUL,
+                              .kernels = (const mr_kernel[]){{"CPU", 0, run_stop}, {0}}};
+
+/* The time of a node that was given up is not the next one's to wait for. */
+MR_TEST(device_sim_is_free_again_when_a_kernel_runs_as_its_step_is_given_up)
+{
+    bench b = {.g = mr_graph_new()};
+    float v;
+    mr_run_options o = {.timeout_ms = 10000};
+    mr_ops_register();
+    if (!mr_op_find(mr_sv_of(stop_op.name)))
+        MR_CHECK_OK(mr_op_register(&stop_op));
+    mr_scope_init(&b.s, b.g, "");
+    b.scale = mr_placeholder(&b.s, MR_FLOAT, "scale", &mr_pshape_scalar);
+    b.sum = on(mr_emit(&b.s, stop_op.name, b.scale), "/device:SIM:0");
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    MR_CHECK_OK(open_with(&b, "SIM:0=op=1000s", (mr_session_config){0}));
+    MR_CHECK_ERR(step(&b, 1, &o, &v), MR_CANCELLED, "");
+    MR_CHECK_OK(mr_device_sim_slow(device_of(&b, "SIM:0"), 1e-9));
+    MR_CHECK_OK(step(&b, 0, &o, &v));
+    end(&b);
+}
+
+static mr_status *send_rows(bench *b, int64_t rows, int64_t timeout_ms)
+{
+    mr_tensor *in = NULL, *t = NULL;
+    mr_run_options o = {.timeout_ms = timeout_ms};
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 1, &rows, &in));
+    memset(in->data, 0, mr_tensor_bytes(in));
+    mr_run_args a = {.feeds = &b->x, .feed_values = &in, .n_feeds = 1, .fetches = &b->sum, .fetched = &t, .n_fetches = 1};
+    mr_status *st = mr_session_run(b->session, &a, &o, NULL);
+    mr_tensor_unref(t);
+    mr_tensor_unref(in);
+    return st;
+}
+
+/* Nor is a link's: 4 MB take 4000 s, 4 bytes 4 ms. */
+MR_TEST(device_sim_links_are_free_again_when_a_transfer_is_given_up)
+{
+    bench b = {.g = mr_graph_new()};
+    mr_arena a;
+    mr_ops_register();
+    mr_arena_init(&a, 0);
+    mr_scope_init(&b.s, b.g, "");
+    b.x = mr_placeholder(&b.s, MR_FLOAT, "x", mr_pshape_of(&a, 1, (int64_t[]){-1}));
+    b.sum = on(mr_emit(&b.s, "Neg", b.x), "/device:SIM:0");
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    MR_CHECK_OK(open_with(&b, "SIM:0;CPU:0>SIM:0=latency=1us,link=1k", (mr_session_config){0}));
+    for (int i = 0; i < 3; i++)
+        MR_CHECK_ERR(send_rows(&b, 1 << 20, 20), MR_DEADLINE_EXCEEDED, "");
+    MR_CHECK_OK(send_rows(&b, 1, 10000));
+    mr_arena_deinit(&a);
+    end(&b);
+}
+
 typedef struct runner {
     bench *b;
     mr_thread thread;
