@@ -171,6 +171,31 @@ MR_TEST(capi_device_costs_of_the_environment_are_kept)
     mr_free(path);
 }
 
+/* It may have been named by mistake, and be something dear to somebody. */
+MR_TEST(capi_device_a_file_that_has_no_costs_is_left_alone)
+{
+    static const char theirs[] = "device\tnode\t1\t0.5\nDear diary,\n";
+    bench b;
+    mr_str text = {0};
+    char *path = mr_printf("%s/diary", mr_test_dir());
+    mr_writer *w = NULL;
+    MR_CHECK_OK(mr_writer_open(path, &w));
+    MR_CHECK_OK(mr_writer_write(w, theirs, sizeof theirs - 1));
+    MR_CHECK_OK(mr_writer_commit(w));
+    mr_writer_free(w);
+    setenv("MILLRACE_COSTS", path, 1);
+    begin(&b, true);
+    MR_CHECK(!TF_NewSession(b.k.g, b.o, b.k.s));
+    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "diary:2");
+    unsetenv("MILLRACE_COSTS");
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    MR_CHECK_STR(mr_str_z(&text), theirs);
+    open_session(&b);
+    end(&b);
+    mr_str_deinit(&text);
+    mr_free(path);
+}
+
 MR_TEST(capi_device_slowing_finds_the_device)
 {
     bench b;

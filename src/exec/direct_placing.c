@@ -9,11 +9,17 @@
 
 /* ---- the file that the environment names ---- */
 
+/* A file that cannot be read is nobody's costs: without s->placing, nothing is saved over it. */
 mr_status *mr_direct_placing_new(mr_direct *s)
 {
     const char *path = getenv("MILLRACE_COSTS");
-    s->placing = mr_placing_new(s->env.devices, s->env.n_devices, s->env.config.placement_period);
-    return path && *path && mr_file_exists(path) ? mr_placing_load(s->placing, path) : NULL;
+    mr_placing *p = mr_placing_new(s->env.devices, s->env.n_devices, s->env.config.placement_period);
+    mr_status *st = path && *path && mr_file_exists(path) ? mr_placing_load(p, path) : NULL;
+    if (st)
+        mr_placing_free(p);
+    else
+        s->placing = p;
+    return st;
 }
 
 /* There is nobody to tell an error but the log. */
