@@ -196,6 +196,18 @@ MR_TEST(capi_device_a_file_that_has_no_costs_is_left_alone)
     mr_free(path);
 }
 
+MR_TEST(capi_device_a_text_that_cannot_be_read_adds_nothing)
+{
+    bench b;
+    begin(&b, false);
+    mr_session_simulate(b.o, "NEW:0; NEW:0-CPU:0=link=1G; NEW:1=speed=much", b.k.s);
+    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "speed=much");
+    mr_session_simulate(b.o, "NEW:0; NEW:0-CPU:0=link=1G; NEW:1=speed=1G", b.k.s);
+    CHECK_OK(b.k.s);
+    open_session(&b);
+    end(&b);
+}
+
 MR_TEST(capi_device_slowing_finds_the_device)
 {
     bench b;

@@ -39,7 +39,7 @@ void mr_device_sims_deinit(mr_device_sims *s);
  * counts. */
 mr_status *mr_device_sims_add(mr_device_sims *s, const mr_device_sim *d);
 mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l);
-/* Adds what the text says; INVALID_ARGUMENT names the part that cannot be read. */
+/* Adds what the text says, all or nothing; INVALID_ARGUMENT names the part that cannot be read. */
 mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text);
 /* The same for one task of many: a part may begin with JOB/ or JOB:NUMBER/ and is for those only.  Appends what is for this
  * task, without that, for its MILLRACE_SIMULATE.  INVALID_ARGUMENT also for what is wrong for others. */

@@ -226,7 +226,7 @@ static mr_status *read_item(mr_device_sims *s, mr_sv item)
     return read_link(s, (mr_sv){place.p, (size_t)(between - place.p)}, to, !one_way, words);
 }
 
-mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
+static mr_status *read_items(mr_device_sims *s, mr_sv text)
 {
     mr_sv item;
     while (text.n && mr_sv_cut(&text, ';', &item)) {
@@ -238,6 +238,21 @@ mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
         }
     }
     return NULL;
+}
+
+/* Into a copy: who corrects a text and tries again finds nothing there of the first try. */
+mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
+{
+    mr_device_sims all = {0};
+    for (int i = 0; i < s->devices.n; i++)
+        mr_vec_push(&all.devices, s->devices.p[i]);
+    for (int i = 0; i < s->links.n; i++)
+        mr_vec_push(&all.links, s->links.p[i]);
+    mr_status *st = read_items(&all, text);
+    mr_device_sims_deinit(st ? &all : s);
+    if (!st)
+        *s = all;
+    return st;
 }
 
 /* ---- for tasks ---- */
