@@ -45,6 +45,22 @@ static mr_node *product(const char *name, int64_t m, int64_t k, int64_t n)
     return node("MatMul", name, 2, (mr_out[]){matrix(a, m, k), matrix(b, k, n)});
 }
 
+MR_TEST(effort_of_an_lstm_counts_its_product_at_every_step)
+{
+    mr_ops_register();
+    graph = mr_graph_new();
+    mr_node *length, *n;
+    mr_node_builder *b = mr_node_begin(graph, "Placeholder", "length");
+    mr_nb_attr(b, "dtype", mr_a_type(MR_INT64));
+    MR_CHECK_OK(mr_node_finish(b, &length));
+    mr_out peep = input("peep", 1, (int64_t[]){6});
+    mr_out in[] = {{length, 0}, input("x", 3, (int64_t[]){3, 4, 5}), matrix("c", 4, 6), matrix("h", 4, 6), matrix("w", 11, 24),
+                   peep, peep, peep, input("b", 1, (int64_t[]){24})};
+    n = node("BlockLSTM", "lstm", 9, in);
+    MR_CHECK_NEAR(mr_effort_of(n, MR_USUAL_DIM).flops, 2.0 * 3 * 4 * 11 * 24, 0);
+    mr_graph_unref(graph);
+}
+
 MR_TEST(effort_of_products_counts_their_terms)
 {
     mr_ops_register();

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-typedef enum counted { NOTHING, OUTPUT, INPUT, PRODUCT, CONVOLUTION, WINDOW } counted;
+typedef enum counted { NOTHING, OUTPUT, INPUT, PRODUCT, CONVOLUTION, WINDOW, LSTM } counted;
 
 typedef struct family {
     const char *op;
@@ -21,6 +21,10 @@ static const family families[] = {
     {"AvgPoolGrad", WINDOW, 1},
     {"BatchMatMul", PRODUCT, 2},
     {"BatchMatMulV2", PRODUCT, 2},
+    {"BlockLSTM", LSTM, 2},
+    {"BlockLSTMGrad", LSTM, 4},
+    {"BlockLSTMGradV2", LSTM, 4},
+    {"BlockLSTMV2", LSTM, 2},
     {"BroadcastGradientArgs", NOTHING, 0},
     {"Cholesky", OUTPUT, 50},
     {"Const", NOTHING, 0},
@@ -206,6 +210,15 @@ static double window_terms(const sizes *s)
     return out_elements(s) * MR_MAX(taps, 1);
 }
 
+/* At each step of time every example meets the whole matrix: inputs 1 and 4 are x [time, batch, ..] and w. */
+static double lstm_terms(const sizes *s)
+{
+    if (s->n->n_in < 5 || !has_in(s, 1) || !has_in(s, 4))
+        return 0;
+    const mr_pshape *x = in_shape(s, 1);
+    return dim(x, 0, s->unknown) * dim(x, 1, s->unknown) * elements(in_shape(s, 4), s->unknown);
+}
+
 mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_pshape *const *out, int unknown)
 {
     const family *f = find_family(n->def->name);
@@ -218,6 +231,7 @@ mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_
     case PRODUCT: flops *= product_terms(&s); break;
     case CONVOLUTION: flops *= convolution_terms(&s); break;
     case WINDOW: flops *= window_terms(&s); break;
+    case LSTM: flops *= lstm_terms(&s); break;
     }
     return (mr_effort){flops, traffic(&s)};
 }

@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "passes/effort.h"
 
+enum { MOST_SINGLE = 8 }; /* steps on single devices: each is a whole simulation */
+
 void mr_sim_put_size(mr_str *out, double n, const char *unit)
 {
     static const char *const powers[] = {"", "k", "M", "G", "T", "P", "E"};
@@ -35,16 +37,40 @@ static int name_width(const mr_sim_step *s)
     return w;
 }
 
+/* A step on one of them takes what it takes on the other; what is fed is at the first. */
+static bool alike(const mr_sim_plan *p, int a, int b)
+{
+    const mr_sim_device *x = &p->devices.p[a], *y = &p->devices.p[b];
+    mr_workload_link to_x = mr_sim_plan_link(p, 0, a), to_y = mr_sim_plan_link(p, 0, b);
+    mr_workload_link of_x = mr_sim_plan_link(p, a, 0), of_y = mr_sim_plan_link(p, b, 0);
+    return a > 0 && b > 0 && x->type == y->type && x->speed == y->speed && x->flops_per_s == y->flops_per_s &&
+           x->bytes_per_s == y->bytes_per_s && x->op_s == y->op_s && x->memory_bytes == y->memory_bytes &&
+           to_x.latency_s == to_y.latency_s && to_x.bytes_per_s == to_y.bytes_per_s && of_x.latency_s == of_y.latency_s &&
+           of_x.bytes_per_s == of_y.bytes_per_s;
+}
+
+static double single_step(const mr_sim_plan *p, mr_costs *costs, int d)
+{
+    mr_sim_step *one;
+    mr_status *st = mr_sim_step_new(p, costs, d, &one);
+    double seconds = st ? INFINITY : one->step_s;
+    if (!st)
+        mr_sim_step_free(one);
+    mr_status_free(st);
+    return seconds;
+}
+
 double *mr_sim_single_steps(const mr_sim_plan *p, mr_costs *costs)
 {
     double *out = mr_new_array(double, p->devices.n);
+    bool measured = costs || p->costs; /* then devices that seem alike may not be */
+    int n = 0;
     for (int d = 0; d < p->devices.n; d++) {
-        mr_sim_step *one;
-        mr_status *st = mr_sim_step_new(p, costs, d, &one);
-        out[d] = st ? INFINITY : one->step_s;
-        if (!st)
-            mr_sim_step_free(one);
-        mr_status_free(st);
+        int like = 0;
+        while (like < d && (measured || !alike(p, like, d)))
+            like++;
+        out[d] = like < d ? out[like] : n < MOST_SINGLE ? single_step(p, costs, d) : INFINITY;
+        n += like == d;
     }
     return out;
 }
@@ -365,6 +391,10 @@ static void add_nodes(const mr_sim_step *s, mr_timeline *t, int *span)
 static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
 {
     mr_str label = {0};
+    int *recv = mr_new_array(int, s->n_nodes + 1); /* by its Send */
+    for (int v = 0; v < s->n_nodes; v++)
+        if (s->sender[v] >= 0)
+            recv[s->sender[v]] = v;
     for (int i = 0; i < s->play.sends.n; i++) {
         const mr_play_send *x = &s->play.sends.p[i];
         const mr_node *value = s->nodes[x->node]->in[0].node;
@@ -379,11 +409,12 @@ static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
                                                .start_ns = ns(x->start), .end_ns = ns(x->start + on_the_wire)});
         if (span[value->mark] >= 0)
             mr_timeline_arrow(t, span[value->mark], id, true);
-        for (int v = 0; v < s->n_nodes; v++)
-            for (int k = 0; s->sender[v] == x->node && k < s->nodes[v]->uses.n; k++)
-                if (span[s->nodes[v]->uses.p[k].node->mark] >= 0)
-                    mr_timeline_arrow(t, id, span[s->nodes[v]->uses.p[k].node->mark], true);
+        const mr_node *there = s->nodes[recv[x->node]];
+        for (int k = 0; k < there->uses.n; k++)
+            if (span[there->uses.p[k].node->mark] >= 0)
+                mr_timeline_arrow(t, id, span[there->uses.p[k].node->mark], true);
     }
+    mr_free(recv);
     mr_str_deinit(&label);
 }
 

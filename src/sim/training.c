@@ -29,7 +29,7 @@ static mr_status *settle_steps(const mr_sim_plan *p, mr_simtrain_job *j)
     int64_t each = (int64_t)(j->n_workers + j->backup) * MR_MAX(j->n_chunks, 1);
     int64_t steps = p->cluster.steps ? p->cluster.steps : MR_MAX(MR_MIN(USUAL_WORK / each, USUAL_STEPS), FEW_STEPS);
     if (each > MR_SIM_MAX_WORK / steps)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "cluster: %lld steps of %d workers and %d layers are too many to simulate; at most %d in all",
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%lld steps of %d workers and %d layers are too many to simulate; at most %d in all",
                         (long long)steps, j->n_workers + j->backup, j->n_chunks, MR_SIM_MAX_WORK);
     j->steps = (int)steps;
     j->warmup = (int)MR_MIN(j->warmup, steps / 4);
