@@ -289,7 +289,7 @@ static const field plan_fields[] = {
     {"costs", MR_SIM_TEXT, AT(mr_sim_plan, costs), .about = "a file of measured costs, beside the plan"},
     {"cluster", MR_SIM_OTHER, .read = read_cluster, .about = "workers and parameter servers that train with such steps"},
     {"show", MR_SIM_OTHER, .words = "list of " SHOWN, .read = read_show, .about = "what is shown (usually all)"},
-    {"visits", MR_SIM_WHOLE, AT(mr_sim_plan, visits), 1, 20000000, 1 << 20,
+    {"visits", MR_SIM_WHOLE, AT(mr_sim_plan, visits), 1, 20000000, 1000000,
      .about = "how hard the placer tries: nodes it may simulate"},
     {0},
 };

@@ -237,6 +237,8 @@ static void print_usual(const mr_sim_field *f, mr_str *out)
         mr_str_appendz(out, f->usual != 0 ? "true" : "false");
     else if (f->kind == MR_SIM_WORD)
         mr_str_printf(out, "%.*s", MR_SV_ARG(mr_sim_word(f->words, (int)f->usual)));
+    else if (f->kind == MR_SIM_WHOLE)
+        mr_str_printf(out, "%.0f", f->usual);
     else
         mr_str_printf(out, "%g", f->usual);
 }
@@ -245,7 +247,7 @@ static void print_type(const mr_sim_field *f, mr_str *out)
 {
     switch (f->kind) {
     case MR_SIM_NUMBER: mr_str_printf(out, "number, %g to %g", f->low, f->high); break;
-    case MR_SIM_WHOLE: mr_str_printf(out, "whole, %g to %g", f->low, f->high); break;
+    case MR_SIM_WHOLE: mr_str_printf(out, "whole, %.0f to %.0f", f->low, f->high); break;
     case MR_SIM_FLAG: mr_str_appendz(out, "true or false"); break;
     case MR_SIM_TEXT: mr_str_appendz(out, "text"); break;
     case MR_SIM_WORD: mr_str_printf(out, "%s", f->words); break;
