@@ -11,13 +11,13 @@
 
 enum { STEPS_TOLD = 4 };
 
-/* Only what a tracer writes: worker-I.step-N.pb. */
+/* Only what a tracer writes: worker-I.step-N.pb and worker-I.update-N.pb. */
 static mr_status *remove_old(void *ctx, const char *name)
 {
     int worker;
     long long step;
-    char rest[4];
-    if (sscanf(name, "worker-%d.step-%lld.%3s", &worker, &step, rest) != 3 || strcmp(rest, "pb") != 0)
+    char kind[8], rest[4];
+    if (sscanf(name, "worker-%d.%7[a-z]-%lld.%3s", &worker, kind, &step, rest) != 4 || strcmp(rest, "pb") != 0)
         return NULL;
     char *path = mr_printf("%s/%s", (const char *)ctx, name);
     mr_status *st = mr_file_remove(path);

@@ -113,44 +113,100 @@ static void give(mr_blame *b, mr_span_kind kind, int task, int peer, int span, i
     }
 }
 
-/* Who came last to a barrier: of the other tasks with steps of their own, the one whose work at
- * home ended last within the wait. */
-static int find_late(finder *f, const mr_span *wait)
+/* ---- barriers ---- */
+
+/* A span of another step that is work: of the same number, for who meets at a barrier makes the
+ * same step.  *home is the task whose step that is. */
+static bool is_theirs(const mr_timeline *t, const mr_span *s, const mr_timeline_step *ours,
+                      int *home)
 {
-    const mr_timeline *t = f->t;
-    int home = wait->step > 0 ? t->steps.p[wait->step - 1].home : -1, late = -1;
-    int64_t latest = wait->start_ns;
-    if (home < 0 || t->steps.n < 2 || f->barriers++ >= MAX_BARRIERS)
-        return -1;
+    if (s->step == 0 || s->kind == MR_SPAN_WAIT || s->kind == MR_SPAN_SEND)
+        return false;
+    const mr_timeline_step *theirs = &t->steps.p[s->step - 1];
+    *home = theirs->home;
+    return theirs != ours && theirs->number == ours->number && theirs->home >= 0;
+}
+
+/* Who came last: of the other tasks with steps of their own, the one whose work at home ended last
+ * within the wait.  *until is when; the beginning of the wait if it was nobody. */
+static int find_late(const mr_timeline *t, const mr_span *wait, int64_t *until)
+{
+    const mr_timeline_step *ours = &t->steps.p[wait->step - 1];
+    int late = -1, home;
+    *until = wait->start_ns;
     for (int i = 0; i < t->spans.n; i++) {
         const mr_span *s = &t->spans.p[i];
-        int theirs = s->step > 0 ? t->steps.p[s->step - 1].home : -1;
-        if (theirs < 0 || theirs == home || s->kind == MR_SPAN_WAIT ||
-            t->lanes.p[s->lane].task != theirs)
+        if (!is_theirs(t, s, ours, &home) || home == ours->home || task_of(t, i) != home)
             continue;
-        if (s->end_ns > latest && s->end_ns <= wait->end_ns) {
-            latest = s->end_ns;
-            late = theirs;
+        if (s->end_ns > *until && s->end_ns <= wait->end_ns) {
+            *until = s->end_ns;
+            late = home;
         }
     }
     return late;
 }
 
-/* The span's time is its task's; of what is sent, that of who gets it, from who sends; of a
- * barrier, wherever that lies, that of the step's task. */
-static void give_span(finder *f, mr_blame *b, int span, int64_t ns)
+/* All have come; who is busy until they may go?  The task with most work for that step: it makes
+ * the update. */
+static int find_busy(const mr_timeline *t, const mr_span *wait, int64_t from_ns)
+{
+    const mr_timeline_step *ours = &t->steps.p[wait->step - 1];
+    int64_t *ns = mr_new_array(int64_t, t->tasks.n + 1), most = 0;
+    int busy = -1, home;
+    for (int i = 0; i < t->spans.n; i++) {
+        const mr_span *s = &t->spans.p[i];
+        int task = task_of(t, i);
+        if (!is_theirs(t, s, ours, &home) || task == ours->home)
+            continue;
+        ns[task] += MR_MAX(0, MR_MIN(s->end_ns, wait->end_ns) - MR_MAX(s->start_ns, from_ns));
+        if (ns[task] > most) {
+            most = ns[task];
+            busy = task;
+        }
+    }
+    mr_free(ns);
+    return busy;
+}
+
+/* A wait for something that nobody is known to have sent.  Its first part is for who came last, the
+ * second for who then had to work; it is the waiting of the step's task, wherever the barrier lies.
+ */
+static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t to_ns)
+{
+    const mr_timeline *t = f->t;
+    const mr_span *s = &t->spans.p[span];
+    int task = task_of(t, span), home = s->step > 0 ? t->steps.p[s->step - 1].home : -1;
+    int64_t until;
+    if (home < 0 || t->steps.n < 2 || f->barriers++ >= MAX_BARRIERS) {
+        give(b, s->kind, task, -1, span, to_ns - from_ns);
+        return;
+    }
+    int late = find_late(t, s, &until);
+    until = MR_MAX(from_ns, MR_MIN(until, to_ns));
+    int busy = find_busy(t, s, until);
+    if (busy < 0)
+        busy = late; /* what it sent is under way */
+    give(b, s->kind, late >= 0 ? home : task, late, span, until - from_ns);
+    give(b, s->kind, busy >= 0 ? home : task, busy, span, to_ns - until);
+}
+
+/* The time of a span is its task's; of what is sent, that of who gets it, from who sends. */
+static void give_span(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t to_ns)
 {
     const mr_span *s = &f->t->spans.p[span];
-    int task = task_of(f->t, span), peer = -1;
-    if (ns <= 0)
-        return;
-    if (s->kind == MR_SPAN_WAIT || s->kind == MR_SPAN_SEND)
-        peer = s->peer - 1;
-    if (s->kind == MR_SPAN_WAIT && peer < 0 && (peer = find_late(f, s)) >= 0)
-        task = f->t->steps.p[s->step - 1].home;
+    int task = task_of(f->t, span);
+    bool meets = s->kind == MR_SPAN_WAIT || s->kind == MR_SPAN_SEND;
+    int peer = meets ? s->peer - 1 : -1;
     bool turned = s->kind == MR_SPAN_SEND && s->outgoing && peer >= 0;
-    give(b, s->kind, turned ? peer : task, turned ? task : peer, span, ns);
+    if (from_ns >= to_ns)
+        return;
+    if (s->kind == MR_SPAN_WAIT && peer < 0)
+        give_barrier(f, b, span, from_ns, to_ns);
+    else
+        give(b, s->kind, turned ? peer : task, turned ? task : peer, span, to_ns - from_ns);
 }
+
+/* ---- the way back ---- */
 
 static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end_ns)
 {
@@ -165,7 +221,7 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
         int64_t ready = next >= 0 ? MR_MIN(t->spans.p[next].end_ns, now) : start_ns;
         int64_t began = MR_MAX(start_ns, MR_MIN(s->start_ns, now));
         ready = MR_MAX(ready, start_ns);
-        give_span(f, b, i, now - MR_MAX(began, ready));
+        give_span(f, b, i, MR_MAX(began, ready), now);
         give(b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
         now = MR_MIN(ready, now);
         i = next;
@@ -237,8 +293,8 @@ static int64_t outside(const mr_timeline *t, int step)
         return s->outside_ns;
     for (int i = 0; i < t->steps.n; i++) {
         const mr_timeline_step *o = &t->steps.p[i];
-        if (s->home >= 0 && o->home == s->home && o->number == s->number - 1 &&
-            o->end_ns <= s->start_ns)
+        if (s->home >= 0 && !s->what && !o->what && o->home == s->home &&
+            o->number == s->number - 1 && o->end_ns <= s->start_ns)
             return s->start_ns - o->end_ns;
     }
     return 0;

@@ -139,7 +139,7 @@ void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
     if (b->step >= 0) {
         const mr_timeline_step *s = &t->steps.p[b->step];
-        mr_str_printf(out, "step %lld", (long long)s->number);
+        mr_str_printf(out, "%s %lld", s->what ? s->what : "step", (long long)s->number);
         if (s->home >= 0 && t->tasks.n > 1)
             mr_str_printf(out, " of %s", task_name(t, s->home));
         mr_str_appendz(out, ": ");
@@ -159,40 +159,51 @@ void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
 
 /* ---- all steps ---- */
 
-static void put_slow_tasks(const mr_timeline *t, const mr_blame *b, int n, mr_str *out)
+static bool is_step(const mr_timeline *t, const mr_blame *b)
+{
+    return b->step < 0 || !t->steps.p[b->step].what;
+}
+
+static void put_slow_tasks(const mr_timeline *t, const mr_blame *b, int n, int n_steps, mr_str *out)
 {
     int *times = mr_new_array(int, t->tasks.n + 1), most = 0;
     for (int i = 0; i < n; i++)
-        if (b[i].slowest >= 0)
+        if (b[i].slowest >= 0 && is_step(t, &b[i]))
             times[b[i].slowest]++;
     for (int i = 1; i < t->tasks.n; i++)
         if (times[i] > times[most])
             most = i;
     if (t->tasks.n && times[most])
         mr_str_printf(out, "    slowest task: %s, in %d of %d steps\n", t->tasks.p[most],
-                      times[most], n);
+                      times[most], n_steps);
     mr_free(times);
 }
 
+/* What stands beside steps, as the chief's updates, is not counted: who waits for it says so. */
 void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *out)
 {
     int64_t total = 0, outside = 0, kinds[MR_SPAN_KINDS] = {0};
-    if (n < 2)
+    int n_steps = 0;
+    for (int i = 0; i < n; i++)
+        n_steps += is_step(t, &b[i]);
+    if (n_steps < 2)
         return;
     for (int i = 0; i < n; i++) {
-        total += b[i].total_ns / n;
-        outside += b[i].outside_ns / n;
+        if (!is_step(t, &b[i]))
+            continue;
+        total += b[i].total_ns / n_steps;
+        outside += b[i].outside_ns / n_steps;
         for (int k = 0; k < MR_SPAN_KINDS; k++)
-            kinds[k] += b[i].kinds_ns[k] / n;
+            kinds[k] += b[i].kinds_ns[k] / n_steps;
     }
-    mr_str_printf(out, "%d steps, on average ", n);
+    mr_str_printf(out, "%d steps, on average ", n_steps);
     mr_put_duration(out, (double)total);
     for (int k = 0, told = 0; k < MR_SPAN_KINDS; k++)
         if (percent(kinds[k], total) >= 0.5)
             mr_str_printf(out, "%s%s %.0f %%", told++ ? ", " : " = ",
                           mr_span_kind_name((mr_span_kind)k), percent(kinds[k], total));
     mr_str_appendc(out, '\n');
-    put_slow_tasks(t, b, n, out);
+    put_slow_tasks(t, b, n, n_steps, out);
     if (percent(outside, total) >= 1) {
         mr_str_appendz(out, "    between steps: ");
         mr_put_duration(out, (double)outside);

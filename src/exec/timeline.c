@@ -119,7 +119,8 @@ void mr_timeline_sample(mr_timeline *t, int task, const char *name, int64_t at_n
 
 int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start_ns, int64_t end_ns)
 {
-    mr_vec_push(&t->steps, (mr_timeline_step){number, home, start_ns, MR_MAX(start_ns, end_ns), 0});
+    mr_vec_push(&t->steps,
+                (mr_timeline_step){number, home, start_ns, MR_MAX(start_ns, end_ns), 0, NULL});
     return t->steps.n - 1;
 }
 

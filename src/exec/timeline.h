@@ -78,6 +78,7 @@ typedef struct mr_timeline_step {
     int home; /* the task whose step it is; -1: unknown */
     int64_t start_ns, end_ns;
     int64_t outside_ns; /* of the client before it: input, say; 0: unknown */
+    const char *what;   /* it is, in place of "step"; or NULL */
 } mr_timeline_step;
 
 typedef struct mr_timeline {

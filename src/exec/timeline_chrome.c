@@ -73,7 +73,7 @@ static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
             mr_chrome_thread(c, 0, s->home + 2,
                              mr_sv_of(s->home < 0 ? "steps" : t->tasks.p[s->home]), s->home + 1);
         mr_str_clear(&name);
-        mr_str_printf(&name, "step %lld", (long long)s->number);
+        mr_str_printf(&name, "%s %lld", s->what ? s->what : "step", (long long)s->number);
         mr_chrome_span(c, 0, s->home + 2, mr_str_view(&name), MR_SV("step"),
                        less(s->start_ns, origin), less(s->end_ns, s->start_ns), NULL, 0);
     }

@@ -43,6 +43,7 @@ typedef struct mr_trace_clock { /* of a task; its times were set right by -offse
 
 typedef struct mr_trace_info {
     mr_sv home;                /* the task whose master ran the step, and whose clock counts */
+    mr_sv what;                /* it is, in place of a step: "update"; "": a step */
     int64_t number;            /* of the step, when whoever runs it counts; -1: unknown */
     int64_t start_ns, end_ns;  /* as the master saw it; 0: unknown */
     int64_t outside_ns;        /* since the client had its last step back; 0: unknown */

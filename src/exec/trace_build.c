@@ -137,7 +137,8 @@ static bool follows(const mr_records *r, const mr_record_step *s)
 {
     for (int i = 0; s->info.number > 0 && i < r->steps.n; i++) {
         const mr_record_step *o = &r->steps.p[i];
-        if (o->info.number == s->info.number - 1 && mr_sv_eq(o->info.home, s->info.home))
+        if (!o->info.what.n && o->info.number == s->info.number - 1 &&
+            mr_sv_eq(o->info.home, s->info.home))
             return true;
     }
     return false;
@@ -216,6 +217,7 @@ static void add_steps(mr_records *r, mr_timeline *t)
         }
         mr_timeline_step_add(t, f->number >= 0 ? f->number : i + 1, home, f->start_ns, f->end_ns);
         t->steps.p[i].outside_ns = f->outside_ns;
+        t->steps.p[i].what = f->what.n ? mr_timeline_name(t, f->what) : NULL;
     }
     mr_str_deinit(&task);
 }

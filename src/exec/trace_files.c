@@ -21,7 +21,10 @@ static mr_status *found(void *ctx, const char *name)
     return NULL;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static mr_status *find(files *f, const char *path)
 {
@@ -71,16 +74,26 @@ mr_status *mr_trace_read_files(const char *const *paths, int n, mr_timeline *out
     return st;
 }
 
+/* Updates and the like are told when they count. */
+static bool is_small(const mr_timeline *t, const mr_blame *b, int64_t longest_ns)
+{
+    return b->step >= 0 && t->steps.p[b->step].what && b->total_ns < longest_ns / 20;
+}
+
 void mr_trace_tell(const mr_timeline *t, int most, mr_str *out)
 {
     mr_blame *b;
-    int n;
+    int n, told = 0;
+    int64_t longest = 0;
     mr_blame_steps(t, &b, &n);
     mr_blame_sort(t, b, n);
-    for (int i = 0; i < n && i < most; i++)
-        mr_blame_text(t, &b[i], out);
-    if (n > most)
-        mr_str_printf(out, "... and %d more steps\n", n - most);
+    for (int i = 0; i < n; i++)
+        longest = MR_MAX(longest, b[i].total_ns);
+    for (int i = 0; i < n; i++)
+        if (!is_small(t, &b[i], longest) && told++ < most)
+            mr_blame_text(t, &b[i], out);
+    if (told > most)
+        mr_str_printf(out, "... and %d more steps\n", told - most);
     mr_blame_summary(t, b, n, out);
     for (int i = 0; i < n; i++)
         mr_blame_deinit(&b[i]);

@@ -125,6 +125,8 @@ void mr_trace_info_encode(const mr_trace_info *i, mr_pb_writer *w)
     mr_pb_opt_varint(w, 3, (uint64_t)i->start_ns);
     mr_pb_opt_varint(w, 4, (uint64_t)i->end_ns);
     mr_pb_opt_varint(w, 6, (uint64_t)i->outside_ns);
+    if (i->what.n)
+        mr_pb_put_bytes(w, 7, i->what);
     for (int k = 0; k < i->n_clocks; k++) {
         size_t clock = mr_pb_begin(w, 5);
         mr_pb_put_bytes(w, 1, i->clocks[k].task);

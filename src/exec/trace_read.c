@@ -277,6 +277,7 @@ static void read_info(mr_pb_reader *r, mr_record_step *s)
             if (mr_pb_message(r, &clock))
                 read_clock(&clock, s);
             break;
+        case 7: s->info.what = mr_pb_bytes(r); break;
         case 6: s->info.outside_ns = limited(mr_pb_int64(r)); break;
         default: mr_pb_skip(r);
         }
@@ -284,7 +285,7 @@ static void read_info(mr_pb_reader *r, mr_record_step *s)
 
 static mr_status *read_one(mr_records *all, mr_sv bytes, const char *name)
 {
-    mr_record_step s = {.info = {.number = -1, .home = MR_SV("")}, .first = all->all.n};
+    mr_record_step s = {.info = {.number = -1, .home = MR_SV(""), .what = MR_SV("")}, .first = all->all.n};
     mr_pb_reader r, sub;
     uint32_t field, wire;
     int step = all->steps.n;

@@ -448,6 +448,45 @@ MR_TEST(blame_of_a_barrier_names_who_came_last)
     mr_str_deinit(&m[1].bytes);
 }
 
+/* All have come, and the chief lets ps:0 make the update. */
+MR_TEST(blame_of_a_barrier_names_who_makes_the_update_too)
+{
+    message m[3];
+    mr_timeline t;
+    mr_str out = {0};
+    mr_sv homes[] = {MR_SV("/job:worker/replica:0/task:0"), MR_SV("/job:worker/replica:0/task:1")},
+          views[3];
+    for (int i = 0; i < 3; i++) {
+        begin(&m[i]);
+        on(&m[i], i == 1 ? W1 : i ? PS : W0);
+        node(&m[i], i < 2 ? "grad = MatMul()" : "adam = ResourceApplyAdam()", i < 2 ? 1000 : 1600,
+             i == 1 ? 1500
+             : i    ? 1990
+                    : 1100);
+        if (i < 2)
+            node(&m[i], "token = QueueDequeueManyV2(sync_token_q_0, ^grad)", i ? 1500 : 1100, 2000);
+        end(&m[i], &(mr_trace_info){.home = homes[i % 2],
+                                    .number = 3,
+                                    .start_ns = 1000000,
+                                    .end_ns = 2000000,
+                                    .what = i < 2 ? MR_SV("") : MR_SV("update")});
+        views[i] = mr_str_view(&m[i].bytes);
+    }
+    mr_timeline_init(&t);
+    MR_CHECK_OK(mr_trace_read(views, NULL, 3, &t));
+    blame_of(&t, &out);
+    MR_CHECK(strstr(
+        mr_str_z(&out),
+        "step 3 of worker:0: 1.00 ms = wait 90 % (worker:0 for ps:0 50 %, worker:0 for worker:1 "
+        "40 %), compute 10 % (worker:0)\n"));
+    MR_CHECK(strstr(mr_str_z(&out), "update 3 of worker:0: 1.00 ms = "));
+    MR_CHECK(strstr(mr_str_z(&out), "2 steps, on average 1.00 ms"));
+    mr_str_deinit(&out);
+    mr_timeline_deinit(&t);
+    for (int i = 0; i < 3; i++)
+        mr_str_deinit(&m[i].bytes);
+}
+
 MR_TEST(blame_of_arrows_in_a_circle_ends)
 {
     mr_timeline t;

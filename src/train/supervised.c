@@ -93,6 +93,8 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     mr_status *st = mr_tracer_init(&s->tracer, o->trace, o->trace_steps, MR_MAX(0, o->worker));
     if (st)
         mr_scope_fail(&n->s, st);
+    if (o->sync)
+        o->sync->tracer = &s->tracer;
     mr_election_init(&s->election, MR_MAX(0, o->worker), MR_MAX(1, o->chief_ms) * 1000000, mr_now_ns());
     if (o->chief_ms > 0)
         mr_net_vote_init(&s->vote, n);
@@ -512,6 +514,8 @@ void mr_supervised_free(mr_supervised *s)
     mr_status_free(s->why);
     mr_status_free(s->fatal);
     mr_net_saver_free(s->saver);
+    if (s->o.sync)
+        s->o.sync->tracer = NULL;
     mr_tracer_deinit(&s->tracer);
     mr_vec_deinit(&s->flags);
     mr_cond_deinit(&s->changed);

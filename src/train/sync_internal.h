@@ -3,6 +3,7 @@
 #define MR_TRAIN_SYNC_INTERNAL_H
 
 #include "train/sync.h"
+#include "train/tracer.h"
 
 /* The first number of what a run fetched; a peer may have sent anything. */
 static inline mr_status *mr_fetched_i64(const mr_tensor *t, int64_t *out)
@@ -40,6 +41,7 @@ struct mr_net_sync {
     mr_out left; /* bool [n_workers]: whose last word was that it leaves, since the task that holds the queues started */
     bool *knew_left; /* the same, as this process knew it when it last led */
     MR_VEC(mr_sync_accumulator) accumulators;
+    mr_tracer *tracer; /* of updates; borrowed, may be NULL */
 };
 
 #endif

@@ -19,11 +19,12 @@ static void feed(small_run *r, mr_out o, mr_tensor *v)
 }
 
 static mr_status *run_within(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches,
-                             int64_t timeout_ms)
+                             int64_t timeout_ms, mr_str *trace)
 {
+    mr_run_options o = {.timeout_ms = timeout_ms, .trace_level = trace ? MR_FULL_TRACE : 0};
     mr_run_args a = {.feeds = r->feeds, .feed_values = r->values, .n_feeds = r->n, .fetches = fetches, .fetched = fetched,
                      .n_fetches = n_fetches, .targets = &target, .n_targets = target != NULL};
-    mr_status *st = mr_session_run(s, &a, timeout_ms > 0 ? &(mr_run_options){.timeout_ms = timeout_ms} : NULL, NULL);
+    mr_status *st = mr_session_run(s, &a, timeout_ms > 0 || trace ? &o : NULL, trace);
     for (int i = 0; i < r->n; i++)
         mr_tensor_unref(r->values[i]);
     return st;
@@ -31,7 +32,7 @@ static mr_status *run_within(small_run *r, mr_session *s, mr_node *target, const
 
 static mr_status *run(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches)
 {
-    return run_within(r, s, target, fetches, fetched, n_fetches, 0);
+    return run_within(r, s, target, fetches, fetched, n_fetches, 0, NULL);
 }
 
 static void unref_all(mr_tensor **t, int n)
@@ -261,8 +262,14 @@ static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **
     if (apply)
         feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
     /* All gradients are there, so this does not wait; unless the last run of a chief that was replaced took some of them. */
-    *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0, apply ? 3 * c->y->o.lease_ms : 0);
+    mr_str trace = {0};
+    bool traced = apply && mr_tracer_wants_update(c->y->tracer, c->step + 1);
+    *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0, apply ? 3 * c->y->o.lease_ms : 0,
+                     traced ? &trace : NULL);
     c->step += apply && !*st;
+    if (traced && !*st)
+        mr_tracer_update(c->y->tracer, c->step, &trace);
+    mr_str_deinit(&trace);
     return n;
 }
 

@@ -1,6 +1,7 @@
 /* train/tracer.c -- which training steps are traced, and the files they go to. */
 #include "train/tracer.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -71,33 +72,51 @@ mr_str *mr_tracer_begin(mr_tracer *t, int64_t done)
     return wanted ? &t->metadata : NULL;
 }
 
-static mr_status *write_step(mr_tracer *t, int64_t step)
+/* Adds what is known to the metadata and writes it; what went wrong is told once. */
+static void write_step(mr_tracer *t, const char *kind, const mr_trace_info *info, mr_str *metadata)
 {
     mr_pb_writer w;
     mr_writer *file = NULL;
-    mr_pb_writer_init(&w, &t->metadata);
-    mr_trace_info_encode(&(mr_trace_info){.number = step, .outside_ns = t->outside_ns}, &w);
-    char *path = mr_printf("%s/worker-%d.step-%08lld.pb", t->folder, t->worker, (long long)step);
+    mr_pb_writer_init(&w, metadata);
+    mr_trace_info_encode(info, &w);
+    char *path =
+        mr_printf("%s/worker-%d.%s-%08lld.pb", t->folder, t->worker, kind, (long long)info->number);
     mr_status *st = mr_dir_make(t->folder);
     if (!st)
         st = mr_writer_open(path, &file);
     if (!st)
-        st = mr_writer_write(file, t->metadata.p, t->metadata.n);
+        st = mr_writer_write(file, metadata->p, metadata->n);
     if (!st)
         st = mr_writer_commit(file);
+    if (st && !atomic_exchange(&t->failed, true))
+        mr_warn("a trace could not be written: %s", mr_status_message(st));
+    mr_status_free(st);
     mr_writer_free(file);
     mr_free(path);
-    return st;
 }
 
 void mr_tracer_end(mr_tracer *t, bool ok, int64_t step)
 {
     if (!t->folder)
         return;
-    mr_status *st = ok && t->metadata.n ? write_step(t, step) : NULL;
-    if (st && !t->failed)
-        mr_warn("a trace could not be written: %s", mr_status_message(st));
-    t->failed |= st != NULL;
-    mr_status_free(st);
+    if (ok && t->metadata.n)
+        write_step(t, "step", &(mr_trace_info){.number = step, .outside_ns = t->outside_ns},
+                   &t->metadata);
     t->left_ns = mr_now_ns();
+}
+
+/* Reads only what is settled at the beginning. */
+bool mr_tracer_wants_update(const mr_tracer *t, int64_t step)
+{
+    bool wanted = false;
+    for (int i = 0; t && t->folder && i < t->ranges.n; i++)
+        wanted |= step >= t->ranges.p[i].first && step <= t->ranges.p[i].last;
+    return wanted;
+}
+
+void mr_tracer_update(mr_tracer *t, int64_t step, mr_str *metadata)
+{
+    if (metadata->n)
+        write_step(t, "update", &(mr_trace_info){.number = step, .what = MR_SV("update")},
+                   metadata);
 }

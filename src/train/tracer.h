@@ -23,7 +23,7 @@ typedef struct mr_tracer {
     int64_t left_ns;   /* when the client got its last step back; 0: it has none yet */
     mr_str metadata;   /* of the step that runs */
     int64_t outside_ns; /* how long the client was elsewhere before it */
-    bool failed;       /* it was told */
+    _Atomic bool failed; /* it was told */
 } mr_tracer;
 
 /* folder NULL: the environment's MILLRACE_TRACE, if that is set; steps "20-24,100" NULL: MILLRACE_TRACE_STEPS, or MR_TRACE_STEPS.
@@ -36,5 +36,10 @@ void mr_tracer_deinit(mr_tracer *t);
 mr_str *mr_tracer_begin(mr_tracer *t, int64_t done);
 /* It has ended, and was this one; ok: its metadata is written.  A folder that cannot be written to is told in the log, once. */
 void mr_tracer_end(mr_tracer *t, bool ok, int64_t step);
+
+/* Updates that the chief makes of all workers' gradients, in a thread of its own: those of the steps that are traced go to
+ * FOLDER/worker-0.update-00000020.pb.  t may be NULL. */
+bool mr_tracer_wants_update(const mr_tracer *t, int64_t step);
+void mr_tracer_update(mr_tracer *t, int64_t step, mr_str *metadata);
 
 #endif
