@@ -34,7 +34,7 @@ PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/%,$(ALL_C))
+LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/exec/opencl/driver/%,$(ALL_C))
 CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
@@ -53,6 +53,11 @@ ZK_C    := $(filter src/net/zookeeper/%,$(filter-out %_test.c,$(ALL_C))) src/net
 ZK_O    := $(ZK_C:%.c=$(B)/%.o)
 ZK_SO   := $(if $(wildcard /usr/include/zookeeper/zookeeper.h /usr/local/include/zookeeper/zookeeper.h),$(B)/lib/libmillrace-zookeeper.so)
 
+# Likewise OpenCL and CLBlast, where their headers are (src/exec/opencl/driver.h).
+CL_C    := $(filter src/exec/opencl/driver/%,$(ALL_C)) $(addprefix src/base/,clock.c log.c map.c memory.c status.c str.c thread.c)
+CL_O    := $(CL_C:%.c=$(B)/%.o)
+CL_SO   := $(if $(wildcard /usr/include/CL/cl.h),$(if $(wildcard /usr/include/clblast_c.h),$(B)/lib/libmillrace-opencl.so))
+
 SO      := $(B)/lib/libtensorflow.so.2
 LIBA    := $(B)/lib/libmillrace.a
 UNIT    := $(B)/test
@@ -63,7 +68,8 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-test deps-bench help clean unit
 all: lib $(CLI)                ## build the library and the millrace command
-lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO)
+lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO)
+	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
 # A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.
@@ -83,7 +89,14 @@ $(eval $(call table,MR_OP,ops.inc,$(filter src/ops/%,$(LIB_C))))
 $(eval $(call table,MR_TEST,tests.inc,$(TEST_C)))
 $(eval $(call table,MR_COMMAND,commands.inc,$(CLI_C)))
 
-GEN := $(PB_H) $(G)/ops.inc $(G)/tests.inc $(G)/commands.inc
+# Kernels of OpenCL devices are text in the library: the .cl files, and expressions of ops that have a row for such a device.
+CL_TEXT := src/exec/opencl/prelude.cl $(filter-out %_test.c,$(filter src/ops/%,$(ALL_C))) $(sort $(shell find src/ops -name '*.cl'))
+$(G)/kernels_cl.inc: tools/cl-kernels $(CL_TEXT)
+	@mkdir -p $(@D)
+	@tools/cl-kernels $(CL_TEXT) > $@.tmp
+	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
+
+GEN := $(PB_H) $(G)/kernels_cl.inc $(G)/ops.inc $(G)/tests.inc $(G)/commands.inc
 
 # ---- compile and link ---------------------------------------------------------------------------
 $(B)/%.o: %.c | $(GEN)
@@ -125,6 +138,13 @@ $(B)/lib/libmillrace-zookeeper.so: $(ZK_O)
 	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-zookeeper.so -Wl,--version-script=$(B)/zookeeper.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(ZK_O) $(LDFLAGS) -lzookeeper_mt -pthread
 
+$(B)/lib/libmillrace-opencl.so: $(CL_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@echo '{ global: mr_cl_driver_get; local: *; };' > $(B)/opencl.map
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-opencl.so -Wl,--version-script=$(B)/opencl.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $@ $(CL_O) $(LDFLAGS) -lOpenCL -lclblast -pthread
+
 $(LIBA): $(LIB_O)
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
@@ -139,7 +159,7 @@ $(CLI): $(CLI_O) $(LIBA)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
-$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO)
+$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(CL_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
 
@@ -347,4 +367,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d
+-include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(CL_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d

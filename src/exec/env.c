@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "exec/device_plugin.h"
 #include "exec/device_sim.h"
+#include "exec/opencl/opencl.h"
 #include "exec/threads.h"
 
 #define MAX_CPUS 4096
@@ -78,6 +79,7 @@ static mr_status *make_devices(mr_env *e, const char *task, int n_cpus, mr_devic
         MR_GO(mr_device_sims_parse(&from_environment, mr_sv_of(text)));
     MR_GO(make_simulated(&e->config, w.simulated, task, e->intra, out));
     MR_GO(mr_plugin_libraries());
+    mr_opencl_register();
     MR_GO(mr_device_make_all(task, e->intra, most_of, &w, out));
 out:
     mr_device_sims_deinit(&from_environment);

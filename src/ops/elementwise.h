@@ -36,7 +36,7 @@
 #include "graph/infer.h"
 #include "graph/op.h"
 #include "ops/maths.h"
-#include "run/run.h"
+#include "run/accel.h"
 
 /* p[0] is the result, p[1].. the inputs; each has n packed elements.  The result may be the same
  * memory as an input, never a shifted one. */
@@ -61,6 +61,12 @@ mr_status *mr_each_apply(mr_run *r, const mr_each *e);
 #define MR_CPU_EACH_BY_ROW(E, name, number, S, C, fn, function) \
     {.device = "CPU", .type = MR_##E, .run = function, .user = (void *)(uintptr_t)&fn##_##name},
 #define MR_CPU_EACH_BY(fn, TYPES, function) TYPES(MR_CPU_EACH_BY_ROW, fn, function)
+
+/* A row for devices that compute by themselves: the same expression of float, as a kernel of theirs (tools/cl-kernels). */
+mr_status *mr_each_run_accel(mr_run *r);
+#define MR_GPU_EACH(fn) MR_GPU_EACH_BY(fn, mr_each_run_accel)
+#define MR_GPU_EACH_BY(fn, function) \
+    {.device = "GPU", .type = MR_FLOAT, .run = function, .user = (void *)(uintptr_t) "each_" #fn},
 
 #define MR_UNARY(fn, TYPES, ...) MR_EACH(1, SAME, FAST, fn, TYPES, __VA_ARGS__)
 #define MR_BINARY(fn, TYPES, ...) MR_EACH(2, SAME, FAST, fn, TYPES, __VA_ARGS__)

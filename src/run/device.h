@@ -46,6 +46,7 @@ struct mr_device {
     const mr_device_type *type;
     const char *name; /* full: /job:localhost/replica:0/task:0/device:CPU:0; owned */
     mr_allocator *alloc;
+    const struct mr_accel *accel; /* for kernels of its own (run/accel.h); NULL: they compute on the host */
     mr_resources *resources; /* owned */
     mr_pool *pool;           /* for loops inside a kernel; borrowed */
     uint64_t incarnation;    /* random, not 0 */

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "run/accel.h"
 
 #define BLOCK_BYTES 65536
 #define TILE_OF(elem) (64 / (int64_t)(elem)) /* a cache line of elements */
@@ -424,13 +425,55 @@ static void run_plan(mr_run *r, plan *p, const mr_blit *b)
         mr_pool_for(r ? r->step->device->pool : NULL, n, unit_ns(p), walk, p);
 }
 
+/* ---- on a device ---- */
+
+enum { DEVICE_DIMS = 8 };
+
+/* Sizes, then the strides on both sides, in elements. */
+static int device_args(const plan *p, mr_accel_arg *args, int n)
+{
+    int pad = DEVICE_DIMS - p->rank;
+    int64_t e = (int64_t)p->elem;
+    for (int i = 0; i < DEVICE_DIMS; i++)
+        args[n++] = MR_AI(i < pad ? 1 : p->dims[i - pad].n);
+    for (int i = 0; i < DEVICE_DIMS; i++)
+        args[n++] = MR_AI(i < pad ? 0 : p->dims[i - pad].from / e);
+    for (int i = 0; i < DEVICE_DIMS; i++)
+        args[n++] = MR_AI(i < pad ? 0 : p->dims[i - pad].to / e);
+    return n;
+}
+
+/* src NULL: from one value. */
+static mr_status *run_on_device(mr_run *r, plan *p, const mr_blit *b, mr_tensor *dst, const mr_tensor *src)
+{
+    static const char *const kernels[] = {[1] = "blit_1", [4] = "blit_4", [8] = "blit_8"};
+    mr_accel_arg args[4 + 3 * DEVICE_DIMS], to = MR_AT(dst), from = MR_AT(src);
+    int64_t n = 1, value = 0;
+    order_dims(p, b);
+    merge_dims(p);
+    if (p->rank > DEVICE_DIMS || p->elem > 8 || !kernels[p->elem])
+        return mr_error(MR_UNIMPLEMENTED, "%s on %s: moves of %d dimensions and %zu bytes an element", r->node->def->name,
+                        r->step->device->type->name, p->rank, p->elem);
+    for (int i = 0; i < p->rank; i++)
+        n *= p->dims[i].n;
+    to.i = (p->to - (char *)dst->data) / (int64_t)p->elem;
+    if (src)
+        from.i = (p->from - (const char *)src->data) / (int64_t)p->elem;
+    else
+        memcpy(&value, p->from, p->elem);
+    args[0] = MR_AI(n);
+    args[1] = to;
+    args[2] = src ? from : MR_AI(value);
+    return mr_accel_launch(r, src ? kernels[p->elem] : "blit_fill_4", n, args, device_args(p, args, 3));
+}
+
 /* ---- entries ---- */
 
-void mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
+mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
                   int64_t from)
 {
     if (b->empty)
-        return;
+        return NULL;
     MR_ASSERT(dst->dtype == src->dtype && at >= 0 && at < dst->n && from >= 0 && from < src->n);
     bool plain = mr_dtype_is_plain(dst->dtype);
     plan p;
@@ -439,13 +482,16 @@ void mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const
     p.from = (const char *)src->data + (size_t)from * p.elem;
     p.dst = plain ? NULL : dst;
     p.src = plain ? NULL : src;
+    if (MR_UNLIKELY(!mr_tensor_on_host(dst)))
+        return run_on_device(r, &p, b, dst, src);
     run_plan(r, &p, b);
+    return NULL;
 }
 
-void mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value)
+mr_status *mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value)
 {
     if (b->empty)
-        return;
+        return NULL;
     MR_ASSERT(mr_dtype_is_plain(dst->dtype) && at >= 0 && at < dst->n);
     plan p;
     p.elem = mr_dtype_size(dst->dtype);
@@ -453,21 +499,24 @@ void mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const
     p.from = value;
     p.dst = NULL;
     p.src = NULL;
+    if (MR_UNLIKELY(!mr_tensor_on_host(dst)))
+        return run_on_device(r, &p, b, dst, NULL);
     run_plan(r, &p, b);
+    return NULL;
 }
 
-void mr_move(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n)
+mr_status *mr_move(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n)
 {
     mr_blit b;
     mr_blit_init(&b);
     mr_blit_dim(&b, n, 1, 1);
-    mr_blit_copy(r, &b, dst, at, src, from);
+    return mr_blit_copy(r, &b, dst, at, src, from);
 }
 
-void mr_move_fill(mr_run *r, mr_tensor *dst, int64_t at, const void *value, int64_t n)
+mr_status *mr_move_fill(mr_run *r, mr_tensor *dst, int64_t at, const void *value, int64_t n)
 {
     mr_blit b;
     mr_blit_init(&b);
     mr_blit_dim(&b, n, 0, 1);
-    mr_blit_fill(r, &b, dst, at, value);
+    return mr_blit_fill(r, &b, dst, at, value);
 }

@@ -38,15 +38,16 @@ void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to);
 
 /* Moves the block; `at` and `from` are where its first element goes to and comes from.  Every
  * element of dst may be named only once, dst and src must not share memory.  Large blocks are split
- * over the device's threads; r may be NULL: then they are not. */
-void mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
+ * over the device's threads; r may be NULL: then they are not.  In memory of a device it is a kernel's work
+ * (UNIMPLEMENTED beyond 8 dimensions); in host memory nothing can fail. */
+mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
                   int64_t from);
 /* The same from one value of a plain type; the strides `from` must be 0. */
-void mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value);
+mr_status *mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value);
 
 /* n elements in a row. */
-void mr_move(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n);
+mr_status *mr_move(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n);
 /* n times one value of a plain type. */
-void mr_move_fill(mr_run *r, mr_tensor *dst, int64_t at, const void *value, int64_t n);
+mr_status *mr_move_fill(mr_run *r, mr_tensor *dst, int64_t at, const void *value, int64_t n);
 
 #endif

@@ -3,6 +3,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* Concat has its axis first, ConcatV2 last; the values stand beside it. */
 typedef struct args {
@@ -74,7 +75,7 @@ static mr_status *run_concat(mr_run *r)
         mr_blit_init(&b);
         mr_blit_dim(&b, outer, run, total * inner);
         mr_blit_dim(&b, run, 1, 1);
-        mr_blit_copy(r, &b, out, at, t, 0);
+        MR_TRY(mr_blit_copy(r, &b, out, at, t, 0));
         at += run;
     }
     return NULL;
@@ -198,7 +199,7 @@ MR_OP(Concat,
     .attrs    = "N: int >= 2; T: type",
     .shape    = concat_shape,
     .grad     = concat_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat) MR_GPU_HOST(run_concat, FLOAT, 1, 0)),
     .examples = MR_EXAMPLES(
         "0, ([1, 0], [1]) -> [1, 0, 1]",
         "1, ([[1], [0]], [[0, 1], [1, 1]]) -> [[1, 0, 1], [0, 1, 1]]", "[0], ([1], [0]) -> [1, 0]",
@@ -210,7 +211,7 @@ MR_OP(ConcatV2,
     .attrs    = "N: int >= 2; T: type; Tidx: {int32, int64} = DT_INT32",
     .shape    = concat_shape,
     .grad     = concat_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat) MR_GPU_HOST(run_concat, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "([1, 2], [3], shape(0)), 0 -> [1, 2, 3]",
         "([[1, 2], [3, 4]], [[5], [6]]), -1 -> [[1, 2, 5], [3, 4, 6]]",

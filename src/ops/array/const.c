@@ -3,11 +3,21 @@
  * The value is decoded once, when the kernel is made.  All runs hand out one header, marked
  * readonly: so no kernel ever writes over a constant, and a run costs one reference count. */
 #include "graph/infer.h"
-#include "run/run.h"
+#include "run/accel.h"
 
 typedef struct constant {
     mr_tensor *value;
 } constant;
+
+/* Numbers to compute with; shapes, axes and the like are wanted on the host. */
+static mr_status *move_to_device(mr_device *d, mr_tensor **value)
+{
+    mr_tensor *host = *value;
+    *value = NULL;
+    mr_status *st = mr_tensor_copy(d->alloc, host, value);
+    mr_tensor_unref(host);
+    return st;
+}
 
 static mr_status *const_init(mr_make *m, void *state)
 {
@@ -23,6 +33,8 @@ static mr_status *const_init(mr_make *m, void *state)
     else /* a header of our own: that of the attr may be in use elsewhere */
         st = mr_tensor_view(t, dtype, t->rank, t->dims, &c->value);
     mr_tensor_unref(t);
+    if (!st && m->device->accel && dtype == MR_FLOAT)
+        st = move_to_device(m->device, &c->value);
     if (c->value)
         c->value->readonly = true;
     return st;
@@ -61,7 +73,7 @@ MR_OP(Const,
     .state_bytes = sizeof(constant),
     .init        = const_init,
     .deinit      = const_deinit,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(run_const)),
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_const) MR_GPU_ANY(run_const)),
     .examples    = MR_EXAMPLES("value=int32[1, 2] dtype=int32: -> [1, 2]",
                                "value=string\"a\" dtype=string: -> \"a\"",
                                "value=half[[0.5], [-1]] dtype=half: -> [[0.5], [-1]]",

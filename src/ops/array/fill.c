@@ -3,6 +3,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 static mr_status *run_fill(mr_run *r)
 {
@@ -16,7 +17,7 @@ static mr_status *run_fill(mr_run *r)
     MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &out));
     mr_blit_init(&b);
     mr_blit_dim(&b, out->n, 0, 1);
-    mr_blit_copy(r, &b, out, 0, value, 0);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, value, 0));
     return NULL;
 }
 
@@ -44,7 +45,7 @@ MR_OP(Fill,
     .attrs    = "T: type; index_type: {int32, int64} = DT_INT32",
     .shape    = fill_shape,
     .grad     = fill_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_fill)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_fill) MR_GPU_HOST(run_fill, FLOAT, 1, 0)),
     .examples = MR_EXAMPLES(
         "[2, 3], 1 -> [[1, 1, 1], [1, 1, 1]]", "index_type=int64: [2], \"a\" -> [\"a\", \"a\"]",
         "shape(0), 7 -> 7", "[0, 3], 1 -> shape(0,3)", "[33], 1 -> fill(1, 33)",
@@ -71,7 +72,7 @@ static mr_status *like(mr_run *r, int value)
     }
     if (value)
         mr_dtype_convert(MR_INT32, &value, dtype, one, 1, false);
-    mr_move_fill(r, y, 0, one, y->n);
+    MR_TRY(mr_move_fill(r, y, 0, one, y->n));
     return NULL;
 }
 
@@ -84,7 +85,7 @@ MR_OP(ZerosLike,
     .attrs    = "T: type",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(zeros_like, MR_PLAIN) {"CPU", MR_STRING, zeros_like},),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(zeros_like, MR_PLAIN) {"CPU", MR_STRING, zeros_like}, MR_GPU(zeros_like, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> [[0, 0], [0, 0]]", "[\"a\"] -> [\"\"]", "true -> false",
         "shape(2,0) -> shape(2,0)"));
@@ -96,6 +97,6 @@ MR_OP(OnesLike,
                 "int64, uint64, complex64, complex128, bool}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(ones_like)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(ones_like) MR_GPU(ones_like, FLOAT)),
     .examples = MR_EXAMPLES(
         "[0, 1, 3] -> [1, 1, 1]", "1+2i -> 1", "false -> true", "shape(0) -> shape(0)"));

@@ -3,6 +3,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* The new dimension among the result's `rank`. */
 static mr_status *stack_axis(const mr_node *n, int rank, int *out)
@@ -45,14 +46,14 @@ static mr_status *run_pack(mr_run *r)
             outer = mr_dims_product(first->dims, 0, axis);
     for (int i = 0; i < r->n_in && out->n > 0; i++) {
         if (outer == 1) {
-            mr_move(r, out, i * inner, mr_in(r, i), 0, inner);
+            MR_TRY(mr_move(r, out, i * inner, mr_in(r, i), 0, inner));
             continue;
         }
         mr_blit b;
         mr_blit_init(&b);
         mr_blit_dim(&b, outer, inner, r->n_in * inner);
         mr_blit_dim(&b, inner, 1, 1);
-        mr_blit_copy(r, &b, out, i * inner, mr_in(r, i), 0);
+        MR_TRY(mr_blit_copy(r, &b, out, i * inner, mr_in(r, i), 0));
     }
     return NULL;
 }
@@ -96,7 +97,7 @@ MR_OP(Pack,
     .attrs    = "N: int >= 1; T: type; axis: int = 0",
     .shape    = pack_shape,
     .grad     = pack_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pack)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pack) MR_GPU(run_pack, FLOAT)),
     .examples = MR_EXAMPLES(
         "(1, 2, 3) -> [1, 2, 3]", "([1, 2], [3, 4]) -> [[1, 2], [3, 4]]",
         "axis=1: ([1, 2], [3, 4]) -> [[1, 3], [2, 4]]",
@@ -134,7 +135,7 @@ static mr_status *run_unpack(mr_run *r)
         mr_blit_dim(&b, outer, r->n_out * inner, inner);
         mr_blit_dim(&b, inner, 1, 1);
         if (out->n > 0)
-            mr_blit_copy(r, &b, out, 0, x, i * inner);
+            MR_TRY(mr_blit_copy(r, &b, out, 0, x, i * inner));
     }
     return NULL;
 }
@@ -172,7 +173,7 @@ MR_OP(Unpack,
     .attrs    = "num: int >= 0; T: type; axis: int = 0",
     .shape    = unpack_shape,
     .grad     = unpack_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_unpack)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_unpack) MR_GPU(run_unpack, FLOAT)),
     .examples = MR_EXAMPLES(
         "num=2: [[1, 2], [3, 4]] -> [1, 2], [3, 4]",
         "num=2 axis=1: [[1, 2], [3, 4]] -> [1, 3], [2, 4]", "num=3 axis=-1: [1, 2, 3] -> 1, 2, 3",

@@ -3,6 +3,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/pad.h"
+#include "run/accel.h"
 
 mr_status *mr_pads_read(const mr_tensor *x, const mr_tensor *t, mr_pads *p)
 {
@@ -66,7 +67,7 @@ typedef struct border {
 
 /* Writes the border in dimension d from `start` on, `size` wide: where the dimensions before are
  * within the input and those behind are anything.  So every border element is written once. */
-static void write_border(mr_run *r, border *b, int d, int64_t start, int64_t size)
+static mr_status *write_border(mr_run *r, border *b, int d, int64_t start, int64_t size)
 {
     int64_t at = start * b->to[d];
     mr_blit area;
@@ -75,7 +76,7 @@ static void write_border(mr_run *r, border *b, int d, int64_t start, int64_t siz
         mr_blit_dim(&area, k < d ? b->x->dims[k] : k == d ? size : b->p->dims[k], 0, b->to[k]);
         at += k < d ? b->p->before[k] * b->to[k] : 0;
     }
-    mr_blit_copy(r, &area, b->out, at, b->scalar, 0);
+    return mr_blit_copy(r, &area, b->out, at, b->scalar, 0);
 }
 
 static mr_status *pad_with(mr_run *r, const mr_tensor *scalar)
@@ -101,12 +102,12 @@ static mr_status *pad_with(mr_run *r, const mr_tensor *scalar)
         at += p.before[d] * b.to[d];
     }
     if (b.x->n > 0)
-        mr_blit_copy(r, &inside, b.out, at, b.x, 0);
+        MR_TRY(mr_blit_copy(r, &inside, b.out, at, b.x, 0));
     for (int d = 0; d < rank; d++) {
         if (p.before[d])
-            write_border(r, &b, d, 0, p.before[d]);
+            MR_TRY(write_border(r, &b, d, 0, p.before[d]));
         if (p.after[d])
-            write_border(r, &b, d, p.before[d] + b.x->dims[d], p.after[d]);
+            MR_TRY(write_border(r, &b, d, p.before[d] + b.x->dims[d], p.after[d]));
     }
     return NULL;
 }
@@ -155,7 +156,7 @@ MR_OP(Pad,
     .attrs    = "T: type; Tpaddings: {int32, int64} = DT_INT32",
     .shape    = pad_shape,
     .grad     = pad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pad)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pad) MR_GPU_HOST(run_pad, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [[1, 0], [0, 2]] -> [[0, 0, 0, 0], [1, 2, 0, 0], [3, 4, 0, 0]]",
         "Tpaddings=int64: [1, 2], [[2, 1]] -> [0, 0, 1, 2, 0]",
@@ -173,7 +174,7 @@ MR_OP(PadV2,
     .attrs    = "T: type; Tpaddings: {int32, int64} = DT_INT32",
     .shape    = pad_v2_shape,
     .grad     = pad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pad_v2)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pad_v2) MR_GPU_HOST(run_pad_v2, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [[1, 1], [1, 0]], 9 -> [[9, 9, 9], [9, 1, 2], [9, 3, 4], [9, 9, "
         "9]]",

@@ -2,6 +2,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 static mr_status *read_axes(const mr_tensor *axes, int rank, bool *reversed)
 {
@@ -40,7 +41,7 @@ static mr_status *run_reverse(mr_run *r)
         return NULL;
     }
     MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &out));
-    mr_blit_copy(r, &b, out, 0, x, from);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, x, from));
     return NULL;
 }
 
@@ -68,7 +69,7 @@ MR_OP(ReverseV2,
     .key      = "T",
     .shape    = reverse_shape,
     .grad     = reverse_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_reverse)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_reverse) MR_GPU_HOST(run_reverse, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[1, 0, 0], [0] -> [0, 0, 1]", "[1, 2, 3], [0] -> [3, 2, 1]",
         "[[1, 2], [3, 4]], [0] -> [[3, 4], [1, 2]]", "[[1, 2], [3, 4]], [-1] -> [[2, 1], [4, 3]]",

@@ -4,6 +4,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* The block as wanted: size -1 is "to the end". */
 static mr_status *check_dim(int d, int64_t n, int64_t begin, int64_t *size)
@@ -53,7 +54,7 @@ static mr_status *run_slice(mr_run *r)
     mr_blit_init(&b);
     for (int d = 0; d < x->rank; d++)
         mr_blit_dim(&b, size[d], from[d], to[d]);
-    mr_blit_copy(r, &b, out, 0, x, start);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, x, start));
     return NULL;
 }
 
@@ -122,7 +123,7 @@ MR_OP(Slice,
     .attrs    = "T: type; Index: {int32, int64}",
     .shape    = slice_shape,
     .grad     = slice_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_slice)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_slice) MR_GPU_HOST(run_slice, FLOAT, 6, 0)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3, 4], int32[1], int32[2] -> [2, 3]",
         "[[1, 2, 3], [4, 5, 6]], int64[0, 1], int64[2, -1] -> [[2, 3], [5, 6]]",

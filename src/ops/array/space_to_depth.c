@@ -5,6 +5,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* Where the dimensions stand in a layout. */
 typedef struct layout {
@@ -92,7 +93,7 @@ static mr_status *rearrange(mr_run *r, bool to_depth)
     add_dim(&w, to_depth, space[l.c], s[l.c], p[l.c]);
     if (l.split)
         add_dim(&w, to_depth, 4, 1, 1);
-    mr_blit_copy(r, &w, out, 0, x, 0);
+    MR_TRY(mr_blit_copy(r, &w, out, 0, x, 0));
     return NULL;
 }
 
@@ -136,7 +137,7 @@ MR_OP(SpaceToDepth,
     .attrs    = DEPTH_ATTRS,
     .shape    = space_to_depth_shape,
     .grad     = space_to_depth_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_space_to_depth)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_space_to_depth) MR_GPU(run_space_to_depth, FLOAT)),
     .examples = MR_EXAMPLES(
         "block_size=2: [[[[1], [2]], [[3], [4]]]] -> [[[[1, 2, 3, 4]]]]",
         "block_size=2: [[[[1, 2], [3, 4], [5, 6], [7, 8]], [[9, 10], [11, 12], [13, 14], [15, "
@@ -155,7 +156,7 @@ MR_OP(DepthToSpace,
     .attrs    = DEPTH_ATTRS,
     .shape    = depth_to_space_shape,
     .grad     = depth_to_space_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_depth_to_space)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_depth_to_space) MR_GPU(run_depth_to_space, FLOAT)),
     .examples = MR_EXAMPLES(
         "block_size=2: [[[[1, 2, 3, 4]]]] -> [[[[1], [2]], [[3], [4]]]]",
         "block_size=2: [[[[1, 2, 3, 4, 9, 10, 11, 12], [5, 6, 7, 8, 13, 14, 15, 16]]]] -> [[[[1, "

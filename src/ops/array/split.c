@@ -6,6 +6,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* Output i is `size` elements of the axis from `start` on. */
 static mr_status *cut(mr_run *r, int in, int i, int axis, int64_t start, int64_t size)
@@ -24,7 +25,7 @@ static mr_status *cut(mr_run *r, int in, int i, int axis, int64_t start, int64_t
     mr_blit_dim(&b, outer, x->dims[axis] * inner, size * inner);
     mr_blit_dim(&b, size * inner, 1, 1);
     if (out->n > 0)
-        mr_blit_copy(r, &b, out, 0, x, start * inner);
+        MR_TRY(mr_blit_copy(r, &b, out, 0, x, start * inner));
     return NULL;
 }
 
@@ -123,7 +124,7 @@ MR_OP(Split,
     .attrs    = "num_split: int >= 1; T: type",
     .shape    = split_shape,
     .grad     = split_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_split)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_split) MR_GPU_HOST(run_split, FLOAT, 1, 0)),
     .examples = MR_EXAMPLES(
         "num_split=2: 0, [1, 2, 3, 4] -> [1, 2], [3, 4]",
         "num_split=2: -1, [[1, 2], [3, 4]] -> [[1], [3]], [[2], [4]]",
@@ -232,7 +233,7 @@ MR_OP(SplitV,
     .attrs    = "num_split: int >= 1; T: type; Tlen: {int32, int64} = DT_INT64",
     .shape    = split_v_shape,
     .grad     = split_v_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_split_v)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_split_v) MR_GPU_HOST(run_split_v, FLOAT, 6, 0)),
     .examples = MR_EXAMPLES(
         "num_split=3: [1, 2, 3, 4], [1, 3, 0], 0 -> [1], [2, 3, 4], shape(0)",
         "num_split=2 Tlen=int32: [[1, 2, 3], [4, 5, 6]], [-1, 1], -1 -> [[1, 2], [4, 5]], [[3], "

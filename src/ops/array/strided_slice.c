@@ -3,6 +3,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/strided_slice.h"
+#include "run/accel.h"
 
 #define MASKS "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
@@ -53,7 +54,7 @@ static mr_status *run_strided_slice(mr_run *r)
     if (out->n == 0)
         return NULL;
     start = slice_walk(&s, strides, true, &b);
-    mr_blit_copy(r, &b, out, 0, x, start);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, x, start));
     return NULL;
 }
 
@@ -108,7 +109,7 @@ MR_OP(StridedSlice,
     .attrs    = "T: type; Index: {int16, int32, int64}" MASK_ATTRS,
     .shape    = strided_slice_shape,
     .grad     = strided_slice_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_strided_slice)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_strided_slice) MR_GPU_HOST(run_strided_slice, FLOAT, 14, 0)),
     .examples = MR_EXAMPLES(
         "iota(5), int32[-3], int32[10], int32[1] -> [2, 3, 4]",
         "iota(5), int32[4], int32[-1], int32[-1] -> shape(0)",
@@ -167,9 +168,9 @@ static mr_status *run_strided_slice_grad(mr_run *r)
     start = slice_walk(&s, strides, false, &b);
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     if (mr_dtype_is_plain(out->dtype))
-        mr_move_fill(r, out, 0, (char[16]){0}, out->n);
+        MR_TRY(mr_move_fill(r, out, 0, (char[16]){0}, out->n));
     if (dy->n > 0)
-        mr_blit_copy(r, &b, out, start, dy, 0);
+        MR_TRY(mr_blit_copy(r, &b, out, start, dy, 0));
     return NULL;
 }
 
@@ -191,7 +192,7 @@ MR_OP(StridedSliceGrad,
     .attrs    = "T: type; Index: {int32, int64}" MASK_ATTRS,
     .shape    = strided_slice_grad_shape,
     .grad     = strided_slice_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_strided_slice_grad)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_strided_slice_grad) MR_GPU_HOST(run_strided_slice_grad, FLOAT, 15, 0)),
     .examples = MR_EXAMPLES(
         "int32[5], int32[0], int32[5], int32[2], [1, 2, 3] -> [1, 0, 2, 0, 3]",
         "int32[4], int32[3], int32[0], int32[-2], [1, 2] -> [0, 2, 0, 1]",

@@ -3,6 +3,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* ---- Tile ---- */
 
@@ -46,7 +47,7 @@ static mr_status *run_tile(mr_run *r)
         mr_blit_dim(&b, dims[d] / x->dims[d], 0, to[d] * x->dims[d]); /* the copies, */
         mr_blit_dim(&b, x->dims[d], from[d], to[d]);                  /* and each of them */
     }
-    mr_blit_copy(r, &b, out, 0, x, 0);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, x, 0));
     return NULL;
 }
 
@@ -104,7 +105,7 @@ MR_OP(Tile,
     .attrs    = "T: type; Tmultiples: {int32, int64} = DT_INT32",
     .shape    = tile_shape,
     .grad     = tile_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_tile)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_tile) MR_GPU_HOST(run_tile, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[1, 2], [2] -> [1, 2, 1, 2]", "[[1, 2], [3, 4]], [1, 2] -> [[1, 2, 1, 2], [3, 4, 3, 4]]",
         "Tmultiples=int64: [[1], [2]], [2, 3] -> [[1, 1, 1], [2, 2, 2], [1, 1, 1], [2, 2, 2]]",
@@ -154,7 +155,7 @@ static mr_status *run_broadcast_to(mr_run *r)
         int k = d - (s.rank - x->rank); /* the input's dimension, which may be missing or 1 */
         mr_blit_dim(&b, s.dims[d], k >= 0 && x->dims[k] != 1 ? from[k] : 0, to[d]);
     }
-    mr_blit_copy(r, &b, out, 0, x, 0);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, x, 0));
     return NULL;
 }
 
@@ -178,7 +179,7 @@ MR_OP(BroadcastTo,
     .attrs    = "T: type; Tidx: {int32, int64} = DT_INT32",
     .shape    = broadcast_to_shape,
     .grad     = broadcast_to_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_broadcast_to)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_broadcast_to) MR_GPU_HOST(run_broadcast_to, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 3] -> [[1, 2, 3], [1, 2, 3]]", "[[1], [2]], [2, 2] -> [[1, 1], [2, 2]]",
         "1, [3] -> [1, 1, 1]", "Tidx=int64: \"a\", [2] -> [\"a\", \"a\"]", "[1, 2], [2] -> [1, 2]",

@@ -4,6 +4,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "run/accel.h"
 
 /* ---- the permutation ---- */
 
@@ -89,7 +90,7 @@ static mr_status *transpose(mr_run *r, bool conjugate)
     mr_blit_init(&b);
     for (int i = 0; i < x->rank; i++)
         mr_blit_dim(&b, dims[i], from[perm[i]], to[i]);
-    mr_blit_copy(r, &b, y, 0, x, 0);
+    MR_TRY(mr_blit_copy(r, &b, y, 0, x, 0));
     if (conjugate)
         mr_run_for(r, y->n, 1, x->dtype == MR_COMPLEX64 ? conjugate_c64 : conjugate_c128, y->data);
     return NULL;
@@ -137,7 +138,7 @@ MR_OP(Transpose,
     .attrs    = "T: type; Tperm: {int32, int64} = DT_INT32",
     .shape    = transpose_shape,
     .grad     = transpose_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_transpose)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_transpose) MR_GPU_HOST(run_transpose, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [4, 5, 6]], [1, 0] -> [[1, 4], [2, 5], [3, 6]]",
         "[[\"a\", \"b\"], [\"c\", \"d\"]], [1, 0] -> [[\"a\", \"c\"], [\"b\", \"d\"]]",

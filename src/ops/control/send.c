@@ -33,10 +33,37 @@ typedef struct receive {
     mr_run *run;
 } receive;
 
+/* What comes is in host memory.  Numbers to compute with go to a device that has memory of its own, once for all who
+ * use them; shapes and the like are wanted where they are. */
+static bool goes_to_device(const mr_run *r, const mr_tensor *t)
+{
+    return r->step->device->accel && t->dtype == MR_FLOAT && mr_tensor_on_host(t) && !mr_node_is(r->node, "_HostRecv");
+}
+
+static void copied(void *arg, mr_status *st) { mr_run_done(arg, st); }
+
+static void copy_in(mr_run *r, mr_tensor *host)
+{
+    mr_device *d = r->step->device;
+    mr_tensor *t = NULL;
+    mr_status *st = mr_tensor_new(d->alloc, host->dtype, host->rank, host->dims, &t);
+    if (st) {
+        mr_run_done(r, st);
+    } else {
+        mr_run_set(r, 0, t);
+        d->type->copy_in(d, host, t, copied, r);
+    }
+    mr_tensor_unref(host);
+}
+
 static void received(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     mr_run *r = ((receive *)w)->run;
     mr_small_free(w, sizeof(receive));
+    if (!st && !dead && t && goes_to_device(r, t)) {
+        copy_in(r, t);
+        return;
+    }
     if (dead)
         mr_run_set_dead(r, 0);
     else if (t)
@@ -70,7 +97,7 @@ MR_OP(_Send,
     .flags   = MR_STATEFUL | MR_NO_FOLD | MR_CHEAP | MR_HOST_ONLY,
     .shape   = mr_shape_none,
     KEYED,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_send)));
+    .kernels = MR_KERNELS({.device = "CPU", .run = run_send, .host_in = 1},));
 
 MR_OP(_HostSend,
     .doc     = "_Send from host memory",
@@ -79,7 +106,7 @@ MR_OP(_HostSend,
     .flags   = MR_STATEFUL | MR_NO_FOLD | MR_CHEAP | MR_HOST_ONLY,
     .shape   = mr_shape_none,
     KEYED,
-    .kernels = MR_KERNELS(MR_CPU_ANY(run_send)));
+    .kernels = MR_KERNELS({.device = "CPU", .run = run_send, .host_in = 1},));
 
 MR_OP(_Recv,
     .doc     = "receives the tensor that send_device sent under tensor_name",

@@ -3,6 +3,7 @@
 #include "graph/infer.h"
 #include "ops/broadcast.h"
 #include "ops/linalg/gemm.h"
+#include "run/accel.h"
 
 #define MATMUL_TYPES(M, ...) \
     MR_FLOATS(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
@@ -10,24 +11,42 @@
 
 /* ---- MatMul ---- */
 
-static mr_status *matmul(mr_run *r)
+/* Sizes of the product, and room for it. */
+static mr_status *begin_matmul(mr_run *r, mr_gemm *g, mr_tensor **c)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
-    mr_gemm g = {.type = (mr_dtype)a->dtype};
-    MR_TRY(mr_node_get_bool(r->node, "transpose_a", &g.ta));
-    MR_TRY(mr_node_get_bool(r->node, "transpose_b", &g.tb));
+    MR_TRY(mr_node_get_bool(r->node, "transpose_a", &g->ta));
+    MR_TRY(mr_node_get_bool(r->node, "transpose_b", &g->tb));
     for (int i = 0; i < 2; i++)
         if (mr_in(r, i)->rank != 2)
             return mr_invalid("In[%d] is not a matrix. Instead it has shape %s", i,
                               MR_TENSOR_SHAPE(mr_in(r, i)));
-    g.m = a->dims[g.ta];
-    g.k = a->dims[!g.ta];
-    g.n = b->dims[!g.tb];
-    if (b->dims[g.tb] != g.k)
+    g->m = a->dims[g->ta];
+    g->k = a->dims[!g->ta];
+    g->n = b->dims[!g->tb];
+    if (b->dims[g->tb] != g->k)
         return mr_invalid("Matrix size-incompatible: In[0]: %s, In[1]: %s", MR_TENSOR_SHAPE(a),
                           MR_TENSOR_SHAPE(b));
+    return mr_run_output(r, 0, 2, (int64_t[]){g->m, g->n}, c);
+}
+
+static mr_status *matmul_accel(mr_run *r)
+{
+    mr_gemm g = {.type = MR_FLOAT};
     mr_tensor *c;
-    MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){g.m, g.n}, &c));
+    MR_TRY(begin_matmul(r, &g, &c));
+    if (c->n == 0 || g.k == 0)
+        return mr_accel_fill(r, c, 0);
+    return mr_accel_gemm_run(
+        r, &(mr_accel_gemm){g.m, g.n, g.k, {mr_in(r, 0), 0, g.ta}, {mr_in(r, 1), 0, g.tb}, {c, 0, false}, .n_batch = 1});
+}
+
+static mr_status *matmul(mr_run *r)
+{
+    const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
+    mr_gemm g = {.type = (mr_dtype)a->dtype};
+    mr_tensor *c;
+    MR_TRY(begin_matmul(r, &g, &c));
     return mr_gemm_run(r, &(mr_gemm_batch){.one = g,
                                            .n_batch = 1,
                                            .a = a->data,
@@ -238,7 +257,7 @@ MR_OP(MatMul,
     .key      = "T",
     .shape    = matmul_shape,
     .grad     = matmul_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(matmul, MATMUL_TYPES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(matmul, MATMUL_TYPES) MR_GPU(matmul_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [[5, 6], [7, 8]] -> [[19, 22], [43, 50]]",
         "[[1, 2, 3]], [[4], [5], [6]] -> [[32]]",

@@ -23,7 +23,7 @@ MR_OP(Less,
     .attrs    = REALS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(less, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(less, MR_REALS) MR_GPU_EACH(less)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 2, 2] -> [true, false, false]",
         "[[1], [3]], [2, 4] -> [[true, true], [false, true]]",
@@ -36,7 +36,7 @@ MR_OP(LessEqual,
     .attrs    = REALS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(less_equal, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(less_equal, MR_REALS) MR_GPU_EACH(less_equal)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], 2 -> [true, true, false]", "[nan, 1], [1, nan] -> [false, false]"));
 
@@ -46,7 +46,7 @@ MR_OP(Greater,
     .attrs    = REALS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(greater, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(greater, MR_REALS) MR_GPU_EACH(greater)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], 2 -> [false, false, true]", "[nan, 1], [1, nan] -> [false, false]"));
 
@@ -56,7 +56,7 @@ MR_OP(GreaterEqual,
     .attrs    = REALS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(greater_equal, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(greater_equal, MR_REALS) MR_GPU_EACH(greater_equal)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], 2 -> [false, true, true]", "[nan, 1], [1, nan] -> [false, false]"));
 

@@ -58,7 +58,7 @@ MR_OP(Div,
                 "complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = div_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX) MR_GPU_EACH(div)
                            MR_CPU_EACH_BY(div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[6, 9], [2, 3] -> [3, 3]",
@@ -79,7 +79,7 @@ MR_OP(RealDiv,
                 "complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = real_div_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(div, MR_FLOATS_COMPLEX) MR_GPU_EACH(div)
                            MR_CPU_EACH_BY(div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 4, -8] -> [0.5, 0.5, -0.375]",
@@ -95,7 +95,7 @@ MR_OP(DivNoNan,
     .attrs    = "T: {half, float, bfloat16, double, complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = div_no_nan_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(div_no_nan, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(div_no_nan, MR_FLOATS_COMPLEX) MR_GPU_EACH(div_no_nan)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 4, -8] -> [0.5, 0.5, -0.375]",
         "[3+1i], [1+1i] -> [2-1i]",
@@ -107,7 +107,7 @@ MR_OP(Xdivy,
     .attrs    = "T: {half, float, double, complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = xdivy_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(xdivy, XDIVY_TYPES)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(xdivy, XDIVY_TYPES) MR_GPU_EACH(xdivy)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 4, -8] -> [0.5, 0.5, -0.375]",
         "[3+1i], [1+1i] -> [2-1i]",
@@ -120,7 +120,7 @@ MR_OP(Xlogy,
     .attrs    = "T: {half, float, double, complex64, complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = xlogy_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(xlogy, XDIVY_TYPES)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(xlogy, XDIVY_TYPES) MR_GPU_EACH(xlogy)),
     .examples = MR_EXAMPLES(
         "[1, 2, -3], [1, 2, 4] -> [0, 1.386294361120, -4.158883083360]",
         "[1+1i], [1i] -> [-1.570796326795+1.570796326795i]",

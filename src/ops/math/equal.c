@@ -29,8 +29,10 @@ static mr_status *unequal_shapes(mr_run *r, bool equal, bool *done)
     mr_status_free(st);
     mr_tensor *z;
     MR_TRY(mr_run_output(r, 0, 0, NULL, &z));
-    *MR_DATA(bool, z) = !equal;
     *done = true;
+    if (r->step->device->accel && mr_run_on_device(r))
+        return mr_accel_fill(r, z, !equal);
+    *MR_DATA(bool, z) = !equal;
     return NULL;
 }
 
@@ -43,6 +45,16 @@ static mr_status *run_each(mr_run *r, bool equal)
 
 static mr_status *equal_each(mr_run *r) { return run_each(r, true); }
 static mr_status *not_equal_each(mr_run *r) { return run_each(r, false); }
+
+static mr_status *run_accel(mr_run *r, bool equal)
+{
+    bool done;
+    MR_TRY(unequal_shapes(r, equal, &done));
+    return done ? NULL : mr_each_run_accel(r);
+}
+
+static mr_status *equal_accel(mr_run *r) { return run_accel(r, true); }
+static mr_status *not_equal_accel(mr_run *r) { return run_accel(r, false); }
 
 static mr_status *run_strings(mr_run *r, bool equal)
 {
@@ -101,7 +113,8 @@ MR_OP(Equal,
     .attrs    = "T: type; incompatible_shape_error: bool = true",
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = equal_shape,
-    .kernels  = MR_KERNELS(ALL_ROWS(equal, same_truth, equal_each, equal_strings)),
+    .kernels  = MR_KERNELS(ALL_ROWS(equal, same_truth, equal_each, equal_strings) MR_GPU_EACH_BY(equal, equal_accel)
+                           {.device = "GPU", .type = MR_INT64, .run = equal_accel, .user = "each_equal_int64"},),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [1, 0, 3] -> [true, false, true]",
         "[[1], [2]], [1, 2] -> [[true, false], [false, true]]",
@@ -120,7 +133,7 @@ MR_OP(NotEqual,
     .attrs    = "T: type; incompatible_shape_error: bool = true",
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = equal_shape,
-    .kernels  = MR_KERNELS(ALL_ROWS(not_equal, other_truth, not_equal_each, not_equal_strings)),
+    .kernels  = MR_KERNELS(ALL_ROWS(not_equal, other_truth, not_equal_each, not_equal_strings) MR_GPU_EACH_BY(not_equal, not_equal_accel)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [1, 0, 3] -> [false, true, false]",
         "[true, false], [true, true] -> [false, true]",

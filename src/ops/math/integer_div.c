@@ -88,7 +88,7 @@ MR_OP(FloorDiv,
                 "complex64, complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_div, MR_FLOATS)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor_div, MR_FLOATS) MR_GPU_EACH(floor_div)
                            MR_CPU_EACH_BY(floor_div, MR_INTS, mr_integer_div_run)),
     .examples = MR_EXAMPLES(
         "[7, 6, 5], [2, 3, 7] -> [3, 2, 0]",

@@ -1,5 +1,5 @@
 /* ops/math/max.c -- Max and Min; All and Any. */
-#include "ops/reduce.h"
+#include "ops/reduce_accel.h"
 
 /* Once a NaN, always a NaN: it loses no comparison.  C has no ?: on vectors, so bits are chosen. */
 typedef int32_t v8i __attribute__((vector_size(32)));
@@ -65,7 +65,7 @@ MR_OP(Max,
     .key      = "T",
     .shape    = mr_shape_reduction,
     .grad     = extreme_backward,
-    .kernels  = MR_KERNELS(EXTREME_ROWS(max)),
+    .kernels  = MR_KERNELS(EXTREME_ROWS(max) MR_GPU_REDUCE(max)),
     .examples = MR_EXAMPLES(
         "[[1, 5, 3], [4, 2, 6]], 0 -> [4, 5, 6]",
         "[[1, 5, 3], [4, 2, 6]], 1 -> [5, 6]",
@@ -85,7 +85,7 @@ MR_OP(Min,
     .key      = "T",
     .shape    = mr_shape_reduction,
     .grad     = extreme_backward,
-    .kernels  = MR_KERNELS(EXTREME_ROWS(min)),
+    .kernels  = MR_KERNELS(EXTREME_ROWS(min) MR_GPU_REDUCE(min)),
     .examples = MR_EXAMPLES(
         "[[1, 5, 3], [4, 2, 6]], 0 -> [1, 2, 3]",
         "[[1, 5, 3], [4, 2, 6]], 1 -> [1, 2]",

@@ -1,5 +1,5 @@
 /* ops/math/prod.c -- Prod. */
-#include "ops/reduce.h"
+#include "ops/reduce_accel.h"
 
 MR_REDUCE_LOOPS_FLOATS(prod, 1, a * x)
 MR_REDUCER_FLOATS(prod, prod, mr_reduce_narrow, NULL)
@@ -64,7 +64,7 @@ MR_OP(Prod,
     .shape    = mr_shape_reduction,
     .grad     = prod_backward,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(prod) MR_CPU_REDUCE(prod, MR_COMPLEXES)
-                           MR_CPU_REDUCE(prod, MR_INTS) MR_CPU_REDUCE(prod, MR_CODES)),
+                           MR_CPU_REDUCE(prod, MR_INTS) MR_CPU_REDUCE(prod, MR_CODES) MR_GPU_REDUCE(prod)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [4, 5, 6]], 0 -> [4, 10, 18]",
         "[[1, 2], [4, 5]], [0, 1] -> 40",

@@ -38,7 +38,7 @@ MR_OP(Floor,
     .attrs    = FLOATS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(floor, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(floor, MR_FLOATS) MR_GPU_EACH(floor)),
     .examples = MR_EXAMPLES(
         "[1.5, -1.5, 2, -0.25] -> [1, -2, 2, -1]", "[inf, nan, -0] -> [inf, nan, -0]"));
 
@@ -48,7 +48,7 @@ MR_OP(Ceil,
     .attrs    = FLOATS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(ceil, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(ceil, MR_FLOATS) MR_GPU_EACH(ceil)),
     .examples = MR_EXAMPLES(
         "[1.5, -1.5, 2, 0.25] -> [2, -1, 2, 1]", "[inf, nan, -0.5] -> [inf, nan, -0]"));
 
@@ -59,7 +59,7 @@ MR_OP(Round,
                 "complex128}",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_CPU_ONE(round_int, MR_SIGNED)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_GPU_EACH(rint) MR_CPU_ONE(round_int, MR_SIGNED)
                            MR_CPU_EACH(rint, MR_COMPLEXES)),
     .examples = MR_EXAMPLES(
         "[0.5, 1.5, 2.5, -0.5, -1.5] -> [0, 2, 2, -0, -2]",
@@ -73,7 +73,7 @@ MR_OP(Rint,
     .attrs    = FLOATS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(rint, MR_FLOATS) MR_GPU_EACH(rint)),
     .examples = MR_EXAMPLES("[0.5, 1.5, 2.5, -0.5, -1.7] -> [0, 2, 2, -0, -2]"));
 
 MR_OP(IsNan,
@@ -82,7 +82,7 @@ MR_OP(IsNan,
     .attrs    = FLOATS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(is_nan, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(is_nan, MR_FLOATS) MR_GPU_EACH(is_nan)),
     .examples = MR_EXAMPLES("[1, nan, inf, -inf] -> [false, true, false, false]"));
 
 MR_OP(IsInf,
@@ -91,7 +91,7 @@ MR_OP(IsInf,
     .attrs    = FLOATS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(is_inf, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(is_inf, MR_FLOATS) MR_GPU_EACH(is_inf)),
     .examples = MR_EXAMPLES("[1, nan, inf, -inf] -> [false, false, true, true]"));
 
 MR_OP(IsFinite,
@@ -100,5 +100,5 @@ MR_OP(IsFinite,
     .attrs    = FLOATS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(is_finite, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(is_finite, MR_FLOATS) MR_GPU_EACH(is_finite)),
     .examples = MR_EXAMPLES("[1, nan, inf, -inf] -> [true, false, false, false]"));

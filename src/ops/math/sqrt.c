@@ -85,7 +85,7 @@ MR_OP(Sqrt,
     .attrs    = WIDE,
     .shape    = mr_shape_same,
     .grad     = sqrt_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(sqrt, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(sqrt, MR_FLOATS_COMPLEX) MR_GPU_EACH(sqrt)),
     .examples = MR_EXAMPLES(
         "[1, 4, 2] -> [1, 2, 1.414213562373]",
         "[3+4i] -> [2+1i]",
@@ -98,7 +98,7 @@ MR_OP(SqrtGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = sqrt_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(sqrt_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(sqrt_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_SAME(sqrt_grad)),
     .examples = MR_EXAMPLES(
         "[1, 2, 0.5], [1, 2, 3] -> [0.5, 0.5, 3]",
         "[1+1i], [4] -> [1+1i]",
@@ -111,7 +111,7 @@ MR_OP(Rsqrt,
     .attrs    = WIDE,
     .shape    = mr_shape_same,
     .grad     = rsqrt_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(rsqrt, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(rsqrt, MR_FLOATS_COMPLEX) MR_GPU_EACH(rsqrt)),
     .examples = MR_EXAMPLES(
         "[1, 4, 2] -> [1, 0.5, 0.707106781187]",
         "[3+4i] -> [0.4-0.2i]",
@@ -124,7 +124,7 @@ MR_OP(RsqrtGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = rsqrt_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(rsqrt_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(rsqrt_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_SAME(rsqrt_grad)),
     .examples = MR_EXAMPLES(
         "[1, 2, -1], [1, 0.5, 3] -> [-0.5, -2, 1.5]",
         "[1+1i], [1] -> [1+1i]",
@@ -137,7 +137,7 @@ MR_OP(Reciprocal,
     .attrs    = WIDER,
     .shape    = mr_shape_same,
     .grad     = reciprocal_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX) MR_GPU_EACH(reciprocal)
                            MR_CPU_EACH_BY(reciprocal, MR_SIGNED, mr_integer_inverse_run)),
     .examples = MR_EXAMPLES(INVERSES));
 
@@ -147,7 +147,7 @@ MR_OP(ReciprocalGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = reciprocal_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(reciprocal_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(reciprocal_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_SAME(reciprocal_grad)),
     .examples = MR_EXAMPLES(INVERSE_GRADS));
 
 MR_OP(Inv,
@@ -156,7 +156,7 @@ MR_OP(Inv,
     .attrs    = WIDER,
     .shape    = mr_shape_same,
     .grad     = inv_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(reciprocal, MR_FLOATS_COMPLEX) MR_GPU_EACH(reciprocal)
                            MR_CPU_EACH_BY(reciprocal, MR_SIGNED, mr_integer_inverse_run)),
     .examples = MR_EXAMPLES(INVERSES));
 
@@ -166,5 +166,5 @@ MR_OP(InvGrad,
     .attrs    = WIDE,
     .shape    = mr_shape_merge_all,
     .grad     = inv_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(reciprocal_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(reciprocal_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_SAME(reciprocal_grad)),
     .examples = MR_EXAMPLES(INVERSE_GRADS));

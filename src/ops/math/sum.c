@@ -1,5 +1,5 @@
 /* ops/math/sum.c -- Sum and Mean. */
-#include "ops/reduce.h"
+#include "ops/reduce_accel.h"
 
 MR_REDUCE_LOOPS_FLOATS(sum, 0, a + x)
 MR_REDUCER_FLOATS(sum, sum, mr_reduce_narrow, NULL)
@@ -93,7 +93,7 @@ MR_OP(Sum,
     .shape    = mr_shape_reduction,
     .grad     = sum_backward,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(sum) MR_CPU_REDUCE(sum, MR_COMPLEXES)
-                           MR_CPU_REDUCE(sum, MR_INTS) MR_CPU_REDUCE(sum, MR_CODES)),
+                           MR_CPU_REDUCE(sum, MR_INTS) MR_CPU_REDUCE(sum, MR_CODES) MR_GPU_REDUCE(sum)),
     .examples = MR_EXAMPLES(
         "shape(1,5,5,0), 1 -> shape(1,5,0)",
         "[[1, 2, 3], [4, 5, 6]], 0 -> [5, 7, 9]",
@@ -132,7 +132,7 @@ MR_OP(Mean,
     .shape    = mr_shape_reduction,
     .grad     = mean_backward,
     .kernels  = MR_KERNELS(MR_CPU_REDUCE_FLOATS(mean) MR_CPU_REDUCE(mean, MR_COMPLEXES)
-                           MR_CPU_REDUCE(mean, MR_INTS) MR_CPU_REDUCE(mean, MR_CODES)),
+                           MR_CPU_REDUCE(mean, MR_INTS) MR_CPU_REDUCE(mean, MR_CODES) MR_GPU_REDUCE(mean)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [5, 6, 7]], 0 -> [3, 4, 5]",
         "[[1, 2, 3], [5, 6, 7]], [0, 1] -> 4",

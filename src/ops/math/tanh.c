@@ -25,7 +25,7 @@ MR_OP(Tanh,
     .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
     .shape    = mr_shape_same,
     .grad     = tanh_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(tanh, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(tanh, MR_FLOATS_COMPLEX) MR_GPU_EACH(tanh)),
     .examples = MR_EXAMPLES(
         "[0, 1] -> [0, 0.761594155956]",
         "[-0.5, 20, -20] -> [-0.462117157260, 1, -1]",
@@ -39,7 +39,7 @@ MR_OP(TanhGrad,
     .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
     .shape    = mr_shape_merge_all,
     .grad     = tanh_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(tanh_grad, MR_FLOATS_COMPLEX)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(tanh_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_SAME(tanh_grad)),
     .examples = MR_EXAMPLES(
         "[0, 0.5, 1], [1, 2, 3] -> [1, 1.5, 0]",
         "[1i], [1+1i] -> [2+2i]"));

@@ -42,6 +42,8 @@ mr_status *mr_avg_pool_kernel(mr_run *r)
     int64_t dims[MR_SPACE + 2];
     MR_GO(mr_pool_resolve_input(r, 0, "tensor_in", &c));
     mr_conv_out_dims(w, &c, dims);
+    if (mr_on_accel(r))
+        return mr_pool_run_accel(r, "avg_pool", &c, mr_window_rank(w), dims, mr_in(r, 0), NULL);
     MR_GO(mr_pool_out(r, mr_window_rank(w), dims, &y));
     if (y.t->n == 0)
         goto out;
@@ -77,6 +79,8 @@ mr_status *mr_avg_pool_grad_kernel(mr_run *r)
     mr_shape image;
     mr_conv c;
     MR_GO(resolve_sizes(r, &image, &c));
+    if (mr_on_accel(r))
+        return mr_pool_run_accel(r, "avg_pool_grad", &c, image.rank, image.dims, mr_in(r, 1), NULL);
     MR_GO(mr_pool_out(r, image.rank, image.dims, &y));
     if (y.t->n == 0)
         goto out;
@@ -126,7 +130,7 @@ MR_OP(AvgPool,
     .attrs       = ATTRS,
     .shape       = infer,
     .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(mr_avg_pool_kernel, MR_FLOATS)),
+    .kernels     = MR_KERNELS(MR_CPU_ONE(mr_avg_pool_kernel, MR_FLOATS) MR_GPU(mr_avg_pool_kernel, FLOAT)),
     .state_bytes = sizeof(mr_window),
     .init        = mr_avg_pool2d_init,
     .examples    = MR_EXAMPLES(
@@ -163,7 +167,7 @@ MR_OP(AvgPoolGrad,
     .attrs       = ATTRS,
     .shape       = infer_grad,
     .grad        = grad_backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(mr_avg_pool_grad_kernel, MR_FLOATS)),
+    .kernels     = MR_KERNELS(MR_CPU_ONE(mr_avg_pool_grad_kernel, MR_FLOATS) MR_GPU_HOST(mr_avg_pool_grad_kernel, FLOAT, 1, 0)),
     .state_bytes = sizeof(mr_window),
     .init        = mr_avg_pool2d_init,
     .examples    = MR_EXAMPLES(

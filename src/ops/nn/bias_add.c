@@ -4,7 +4,7 @@
  * the channels is a reduction, which ops/reduce.c knows. */
 #include "ops/elementwise.h"
 #include "ops/nn/layout.h"
-#include "ops/reduce.h"
+#include "ops/reduce_accel.h"
 
 /* ---- BiasAdd ---- */
 
@@ -26,6 +26,8 @@ static mr_status *check(const mr_tensor *x, const mr_tensor *bias, mr_layout lay
                       MR_TENSOR_SHAPE(bias), MR_TENSOR_SHAPE(x));
 }
 
+static mr_status *each(mr_run *r) { return mr_on_accel(r) ? mr_each_run_accel(r) : mr_each_run(r); }
+
 /* The bias as [1, channels, 1, 1], so that broadcasting puts it where the channels are. */
 static mr_status *add_channels_first(mr_run *r)
 {
@@ -36,7 +38,7 @@ static mr_status *add_channels_first(mr_run *r)
         s.dims[i] = i == 1 ? bias->dims[0] : 1;
     MR_TRY(mr_tensor_view(bias, (mr_dtype)bias->dtype, s.rank, s.dims, &view));
     r->in[1].t = view;
-    mr_status *st = mr_each_run(r);
+    mr_status *st = each(r);
     r->in[1].t = bias;
     mr_tensor_unref(view);
     return st;
@@ -46,13 +48,13 @@ static mr_status *bias_add(mr_run *r)
 {
     mr_layout layout = *(const mr_layout *)r->state;
     MR_TRY(check(mr_in(r, 0), mr_in(r, 1), layout));
-    return layout == MR_CHANNELS_LAST ? mr_each_run(r) : add_channels_first(r);
+    return layout == MR_CHANNELS_LAST ? each(r) : add_channels_first(r);
 }
 
 static mr_status *bias_add_v1(mr_run *r)
 {
     MR_TRY(check(mr_in(r, 0), mr_in(r, 1), MR_CHANNELS_LAST));
-    return mr_each_run(r);
+    return each(r);
 }
 
 static mr_status *infer_add(mr_infer *c, mr_layout layout)
@@ -95,6 +97,8 @@ static mr_status *bias_add_grad(mr_run *r)
     mr_tensor *y;
     MR_TRY(mr_run_output(r, 0, 1, &g->dims[channel], &y));
     mr_dtype type = (mr_dtype)g->dtype;
+    if (mr_on_accel(r))
+        return mr_reduce_accel(r, "sum", g, fold, 1, y);
     return mr_reduce(r, mr_sum_reducer(type), type, g->data, g->rank, g->dims, fold, y->data);
 }
 
@@ -136,7 +140,7 @@ MR_OP(BiasAdd,
     .shape       = infer_bias_add,
     .grad        = bias_add_backward,
     .kernels     = MR_KERNELS(MR_CPU_EACH_BY(bias_add, MR_NUMBERS, bias_add)
-                              MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add)),
+                              MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add) MR_GPU_EACH_BY(bias_add, bias_add)),
     .state_bytes = sizeof(mr_layout),
     .init        = init,
     .examples    = MR_EXAMPLES(
@@ -159,7 +163,7 @@ MR_OP(BiasAddV1,
     .shape    = infer_v1,
     .grad     = v1_backward,
     .kernels  = MR_KERNELS(MR_CPU_EACH_BY(bias_add, MR_NUMBERS, bias_add_v1)
-                           MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add_v1)),
+                           MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add_v1) MR_GPU_EACH_BY(bias_add, bias_add_v1)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [10, 20] -> [[11, 22], [13, 24]]",
         "[[[1, 2]]], [1, 1] -> [[[2, 3]]]",
@@ -173,7 +177,7 @@ MR_OP(BiasAddGrad,
     .shape       = infer_grad,
     .grad        = bias_add_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(bias_add_grad, MR_NUMBERS)
-                              MR_CPU_ONE(bias_add_grad, MR_CODES)),
+                              MR_CPU_ONE(bias_add_grad, MR_CODES) MR_GPU(bias_add_grad, FLOAT)),
     .state_bytes = sizeof(mr_layout),
     .init        = init,
     .examples    = MR_EXAMPLES(

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "ops/dnnl_conv.h"
+#include "ops/nn/conv_accel.h"
 #include "ops/nn/conv_direct.h"
 #include "ops/nn/conv_float.h"
 #include "ops/nn/conv_repeat.h"
@@ -224,6 +225,8 @@ mr_status *mr_conv_run(mr_run *r, mr_conv_pass pass, const mr_conv *c, int a, in
 {
     mr_status *st = NULL;
     mr_wide wa = {0}, wb = {0}, y = {0};
+    if (mr_on_accel(r))
+        return mr_conv_run_accel(r, pass, c, mr_in(r, a), mr_in(r, b), rank, dims);
     MR_GO(mr_wide_out(r, -1, 0, rank, dims, &y));
     if (y.t->n == 0)
         goto out;

@@ -4,6 +4,7 @@
  * A convolution here does not flip its filter (it is what others call a correlation).  Beyond
  * TensorFlow's own CPU kernels, NCHW, groups, and dilations in the gradients work as well. */
 #include "ops/nn/conv_backward.h"
+#include "run/accel.h"
 
 static const mr_conv_family family = {
     "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter",
@@ -46,7 +47,7 @@ MR_OP(Conv2D,
     .attrs       = "T: {half, bfloat16, float, double, int32}; " ATTRS,
     .shape       = infer,
     .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d, TYPES)),
+    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d, TYPES) MR_GPU(conv2d, FLOAT)),
     .state_bytes = sizeof(mr_conv_state),
     .init        = mr_conv2d_init,
     .deinit      = mr_conv_deinit,
@@ -101,7 +102,7 @@ MR_OP(Conv2DBackpropInput,
     .attrs       = "T: {half, bfloat16, float, double, int32}; " ATTRS,
     .shape       = infer_input,
     .grad        = input_backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d_input, TYPES)),
+    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d_input, TYPES) MR_GPU_HOST(conv2d_input, FLOAT, 1, 0)),
     .state_bytes = sizeof(mr_conv_state),
     .init        = mr_conv2d_init,
     .deinit      = mr_conv_deinit,
@@ -149,7 +150,7 @@ MR_OP(Conv2DBackpropFilter,
     .attrs       = "T: {half, bfloat16, float, double}; " ATTRS,
     .shape       = infer_filter,
     .grad        = filter_backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d_filter, MR_FLOATS)),
+    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d_filter, MR_FLOATS) MR_GPU_HOST(conv2d_filter, FLOAT, 2, 0)),
     .state_bytes = sizeof(mr_conv_state),
     .init        = mr_conv2d_init,
     .deinit      = mr_conv_deinit,

@@ -11,6 +11,7 @@
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/nn/wide.h"
+#include "run/accel.h"
 
 #define BLOCK 512 /* elements that stay in the first-level cache */
 #define ELEMENT_NS 2.5
@@ -97,6 +98,29 @@ out:
     return st;
 }
 
+/* Steps from one row and one column to the next of what may be repeated. */
+static void strides(const mr_tensor *t, const int64_t *dims, int64_t *row, int64_t *col)
+{
+    int64_t width = t->rank > 0 ? t->dims[t->rank - 1] : 1;
+    *col = width == dims[1] && width != 1;
+    *row = t->rank == 2 && t->dims[0] == dims[0] && t->dims[0] != 1 ? width : 0;
+}
+
+static mr_status *dense_accel(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *labels = mr_in(r, 1);
+    mr_tensor *loss, *backprop;
+    int64_t dims[2], xr, xc, lr, lc;
+    MR_TRY(check_shapes(x, labels, dims));
+    MR_TRY(mr_run_output(r, 0, 1, dims, &loss));
+    MR_TRY(mr_run_output(r, 1, 2, dims, &backprop));
+    strides(x, dims, &xr, &xc);
+    strides(labels, dims, &lr, &lc);
+    return mr_accel_launch(r, "cross_entropy", dims[0] * MR_ACCEL_GROUP,
+                           MR_ACCEL(MR_AI(dims[1]), MR_AT(loss), MR_AT(backprop), MR_AT(x), MR_AI(xr), MR_AI(xc),
+                                    MR_AT(labels), MR_AI(lr), MR_AI(lc)));
+}
+
 static mr_status *dense_shape(mr_infer *c)
 {
     const mr_pshape *s;
@@ -157,6 +181,28 @@ out:
     mr_wide_deinit(&x);
     mr_wide_deinit(&loss);
     mr_wide_deinit(&backprop);
+    return st;
+}
+
+/* Class numbers are in host memory: they are checked as everywhere, and no kernel can reach outside. */
+static mr_status *sparse_accel(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *labels = mr_in(r, 1);
+    mr_tensor *loss, *backprop, *wide = NULL, *classes = NULL;
+    mr_status *st = NULL;
+    MR_TRY(check_classes(x, labels));
+    MR_TRY(mr_run_output(r, 0, 1, x->dims, &loss));
+    MR_TRY(mr_run_output(r, 1, 2, x->dims, &backprop));
+    MR_GO(mr_tensor_new(NULL, MR_INT64, 1, x->dims, &wide));
+    for (int64_t i = 0; i < labels->n; i++)
+        MR_DATA(int64_t, wide)[i] = mr_tensor_int_at(labels, i);
+    MR_GO(mr_run_temp(r, MR_INT64, 1, x->dims, &classes));
+    MR_GO(mr_accel_upload(r, classes, wide->data));
+    MR_GO(mr_accel_launch(r, "sparse_cross_entropy", x->dims[0] * MR_ACCEL_GROUP,
+                          MR_ACCEL(MR_AI(x->dims[1]), MR_AT(loss), MR_AT(backprop), MR_AT(x), MR_AT(classes))));
+out:
+    mr_tensor_unref(wide);
+    mr_tensor_unref(classes);
     return st;
 }
 
@@ -231,7 +277,7 @@ MR_OP(SoftmaxCrossEntropyWithLogits,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = dense_shape,
     .grad     = dense_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(dense, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(dense, MR_FLOATS) MR_GPU(dense_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3]], [[0.2, 0.3, 0.5]] -> [1.10760596], [[-0.10996943, -0.05527153, 0.16524096]]",
         "[[0, 0], [2, 2]], [[1, 0], [0.5, 0.5]] -> [0.69314718, 0.69314718], [[-0.5, 0.5], [0, 0]]",
@@ -253,7 +299,7 @@ MR_OP(SparseSoftmaxCrossEntropyWithLogits,
     .attrs    = "T: {half, bfloat16, float, double}; Tlabels: {int32, int64} = DT_INT64",
     .shape    = sparse_shape,
     .grad     = sparse_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(sparse, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(sparse, MR_FLOATS) MR_GPU_HOST(sparse_accel, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3]], [2] -> [0.40760596], [[0.09003057, 0.24472847, -0.33475904]]",
         "Tlabels=int32: [[0, 0], [2, 2]], [0, 1] -> [0.69314718, 0.69314718], [[-0.5, 0.5], [0.5, "

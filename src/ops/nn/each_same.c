@@ -16,3 +16,9 @@ mr_status *mr_each_same_run(mr_run *r)
     MR_TRY(mr_check_same_shape(r));
     return mr_each_run(r);
 }
+
+mr_status *mr_each_same_run_accel(mr_run *r)
+{
+    MR_TRY(mr_check_same_shape(r));
+    return mr_each_run_accel(r);
+}

@@ -9,8 +9,10 @@
 mr_status *mr_check_same_shape(const mr_run *r);
 /* mr_each_run after that check. */
 mr_status *mr_each_same_run(mr_run *r);
+mr_status *mr_each_same_run_accel(mr_run *r);
 
 /* Rows for MR_KERNELS. */
+#define MR_GPU_EACH_SAME(fn) MR_GPU_EACH_BY(fn, mr_each_same_run_accel)
 #define MR_CPU_EACH_SAME(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_same_run)
 
 #endif

@@ -43,7 +43,7 @@ MR_OP(Elu,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = mr_shape_same,
     .grad     = elu_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(elu, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH(elu, MR_FLOATS) MR_GPU_EACH(elu)),
     .examples = MR_EXAMPLES(
         "[1.5, -1, -0.001] -> [1.5, -0.632120558829, -0.000999500166625]",
         "nograd: 0 -> 0",
@@ -56,7 +56,7 @@ MR_OP(EluGrad,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = mr_shape_merge_all,
     .grad     = elu_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(elu_grad, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(elu_grad, MR_FLOATS) MR_GPU_EACH_SAME(elu_grad)),
     .examples = MR_EXAMPLES(
         "[2, 2, 3], [1.5, -0.5, -0.25] -> [2, 1, 2.25]",
         "[1, 2], [1] -> !INVALID_ARGUMENT"));

@@ -6,6 +6,7 @@
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/nn/wide.h"
+#include "ops/reduce_accel.h"
 
 #define PIECE 4096
 #define ELEMENT_NS 0.15
@@ -40,6 +41,16 @@ out:
     return st;
 }
 
+static mr_status *l2_loss_accel(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    bool fold[MR_MAX_RANK];
+    mr_tensor *y;
+    memset(fold, true, sizeof fold);
+    MR_TRY(mr_run_output(r, 0, 0, NULL, &y));
+    return mr_reduce_accel(r, "squares", x, fold, 2, y);
+}
+
 static void backward(mr_grad *g) { mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_xi(g, 0), mr_dyi(g, 0))); }
 
 MR_OP(L2Loss,
@@ -48,7 +59,7 @@ MR_OP(L2Loss,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = mr_shape_scalar,
     .grad     = backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(l2_loss, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(l2_loss, MR_FLOATS) MR_GPU(l2_loss_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, -2], [3, 0.5]] -> 7.125",
         "fill(0.5, 100,100) -> 1250",

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "ops/maths.h"
+#include "ops/reduce_accel.h"
 
 #define PIXEL_NS 0.15
 
@@ -18,6 +19,8 @@ mr_status *mr_max_pool_kernel(mr_run *r)
     int64_t dims[MR_SPACE + 2];
     MR_GO(mr_pool_resolve_input(r, 0, "tensor_in", &c));
     mr_conv_out_dims(w, &c, dims);
+    if (mr_on_accel(r))
+        return mr_pool_run_accel(r, "max_pool", &c, mr_window_rank(w), dims, mr_in(r, 0), NULL);
     MR_GO(mr_pool_out(r, mr_window_rank(w), dims, &y));
     if (y.t->n == 0)
         goto out;
@@ -41,6 +44,8 @@ mr_status *mr_max_pool_grad_kernel(mr_run *r)
     MR_GO(mr_pool_resolve_input(r, 0, "tensor_in", &c));
     MR_GO(mr_pool_check_out(r, 1, "orig_output", &c));
     MR_GO(mr_pool_check_out(r, 2, "grad", &c));
+    if (mr_on_accel(r))
+        return mr_pool_run_accel(r, "max_pool_grad", &c, image->rank, image->dims, image, mr_in(r, 2));
     MR_GO(mr_pool_out(r, image->rank, image->dims, &y));
     if (y.t->n == 0)
         goto out;
@@ -155,13 +160,34 @@ out:
     return st;
 }
 
+/* As a reduction of [.., depth]. */
+static mr_status *pool_depth_accel(mr_run *r)
+{
+    const mr_window *w = r->state;
+    const mr_tensor *x = mr_in(r, 0);
+    mr_tensor *rows, *y;
+    mr_conv c;
+    MR_TRY(mr_pool_resolve_input(r, 0, "tensor_in", &c));
+    MR_TRY(check_depth(w, c.in_channels));
+    const int64_t dims[4] = {x->dims[0], x->dims[1], x->dims[2], x->dims[3] / w->depth};
+    MR_TRY(mr_run_output(r, 0, 4, dims, &y));
+    if (y->n == 0)
+        return NULL;
+    MR_TRY(mr_tensor_view(x, MR_FLOAT, 2, (int64_t[]){y->n, w->depth}, &rows));
+    mr_status *st = mr_reduce_accel(r, "max", rows, (bool[]){false, true}, 1, y);
+    mr_tensor_unref(rows);
+    return st;
+}
+
 /* ---- ops ---- */
 
 static bool along_depth(const mr_window *w) { return w->depth != 1 || w->depth_stride != 1; }
 
 static mr_status *max_pool(mr_run *r)
 {
-    return along_depth(r->state) ? pool_depth(r) : mr_max_pool_kernel(r);
+    if (along_depth(r->state))
+        return mr_on_accel(r) ? pool_depth_accel(r) : pool_depth(r);
+    return mr_max_pool_kernel(r);
 }
 
 static mr_status *init_grad(mr_make *m, void *state)
@@ -216,7 +242,7 @@ MR_OP(MaxPool,
     .shape       = infer,
     .grad        = backward,
     .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(max_pool, FORWARD_TYPES)
-                              MR_CPU_MAX_POOL(max_pool, MR_CODE_QINT8)),
+                              MR_CPU_MAX_POOL(max_pool, MR_CODE_QINT8) MR_GPU(max_pool, FLOAT)),
     .state_bytes = sizeof(mr_window),
     .init        = mr_pool2d_init,
     .examples    = MR_EXAMPLES(
@@ -267,7 +293,7 @@ MR_OP(MaxPoolGrad,
                    "= 'NHWC'; T: realnumbertype = DT_FLOAT",
     .shape       = infer_grad,
     .grad        = grad_backward,
-    .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_grad_kernel, MR_REALS)),
+    .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_grad_kernel, MR_REALS) MR_GPU(mr_max_pool_grad_kernel, FLOAT)),
     .state_bytes = sizeof(mr_window),
     .init        = init_grad,
     .examples    = MR_EXAMPLES(

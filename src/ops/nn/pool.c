@@ -131,3 +131,14 @@ mr_status *mr_pool_store(mr_run *r, const mr_conv *c, const int64_t *space, mr_w
                 c->batch, mr_conv_pixels(space), c->in_channels);
     return NULL;
 }
+
+mr_status *mr_pool_run_accel(mr_run *r, const char *kernel, const mr_conv *c, int rank, const int64_t *dims,
+                             const mr_tensor *a, const mr_tensor *b)
+{
+    const mr_window *w = r->state;
+    mr_tensor *out;
+    MR_TRY(mr_run_output(r, 0, rank, dims, &out));
+    if (a->n == 0 || (b && b->n == 0)) /* nothing to look at, or no gradient */
+        return mr_accel_fill(r, out, 0);
+    return mr_window_launch(r, kernel, c, w->layout, out, a, b);
+}

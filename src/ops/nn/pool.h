@@ -7,7 +7,7 @@
 #define MR_OPS_NN_POOL_H
 
 #include "graph/grad.h"
-#include "ops/nn/conv.h"
+#include "ops/nn/conv_accel.h"
 #include "ops/nn/wide.h"
 
 /* State of a pool's kernel is its mr_window. */
@@ -53,6 +53,10 @@ typedef struct mr_pool_job {
     int64_t ranges, range; /* set by mr_pool_run */
 } mr_pool_job;
 void mr_pool_run(mr_run *r, mr_pool_job *j, double pixel_ns);
+
+/* Output 0 of the given dims by a kernel of pool.cl; the kernel's state is an mr_window. */
+mr_status *mr_pool_run_accel(mr_run *r, const char *kernel, const mr_conv *c, int rank, const int64_t *dims,
+                             const mr_tensor *a, const mr_tensor *b);
 
 /* Operands with channels last, and in a type that is computed in. */
 mr_status *mr_pool_in(mr_run *r, int i, const mr_conv *c, const int64_t *space, mr_wide *out);

@@ -7,6 +7,7 @@
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/nn/wide.h"
+#include "run/accel.h"
 
 #define BLOCK 1024 /* elements */
 
@@ -54,6 +55,20 @@ out:
     return st;
 }
 
+static mr_status *run_accel(mr_run *r, const char *kernel)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    mr_tensor *y;
+    if (x->rank < 1)
+        return mr_invalid("logits must have >= 1 dimension, got %s", MR_TENSOR_SHAPE(x));
+    MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &y));
+    int64_t width = x->dims[x->rank - 1], rows = x->n > 0 ? x->n / width : 0;
+    return mr_accel_launch(r, kernel, rows * MR_ACCEL_GROUP, MR_ACCEL(MR_AI(width), MR_AT(y), MR_AT(x)));
+}
+
+static mr_status *softmax_accel(mr_run *r) { return run_accel(r, "softmax"); }
+static mr_status *log_softmax_accel(mr_run *r) { return run_accel(r, "log_softmax"); }
+
 static mr_status *softmax(mr_run *r)
 {
     return run_rows(r, softmax_rows_float, softmax_rows_double);
@@ -93,7 +108,7 @@ MR_OP(Softmax,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = shape,
     .grad     = softmax_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(softmax, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(softmax, MR_FLOATS) MR_GPU(softmax_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [0, 0, 0]] -> [[0.090030573170, 0.244728471055, 0.665240955775], "
         "[0.333333333333, 0.333333333333, 0.333333333333]]",
@@ -112,7 +127,7 @@ MR_OP(LogSoftmax,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = shape,
     .grad     = log_softmax_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(log_softmax, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(log_softmax, MR_FLOATS) MR_GPU(log_softmax_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3]] -> [[-2.40760596444, -1.40760596444, -0.40760596444]]",
         "[1000, 1000] -> [-0.69314718056, -0.69314718056]",

@@ -1,0 +1,116 @@
+/* exec/opencl/library.c -- opens libmillrace-opencl.so, where there is a reason to. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "exec/opencl/opencl.h"
+
+#define FILE_NAME "libmillrace-opencl.so"
+#define VENDORS "/etc/OpenCL/vendors"
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+static const mr_cl_driver *opened MR_GUARDED_BY(mu);
+
+/* ---- is there a reason? ---- */
+
+static bool names_a_driver(const char *file)
+{
+    size_t n = strlen(file);
+    return n > 4 && strcmp(file + n - 4, ".icd") == 0 && !strstr(file, "pocl");
+}
+
+/* Drivers announce themselves by a file.  pocl's is left out: it computes on the host's CPU, which we do better. */
+static bool look_for_drivers(void)
+{
+    const char *folder = getenv("OCL_ICD_VENDORS");
+    DIR *d = opendir(folder && folder[0] ? folder : VENDORS);
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = names_a_driver(e->d_name);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+bool mr_opencl_wanted(const char **want)
+{
+    const char *said = getenv("MILLRACE_OPENCL");
+    *want = NULL;
+    if (!said || !said[0])
+        return look_for_drivers();
+    if (strcasecmp(said, "off") == 0 || strcmp(said, "0") == 0)
+        return false;
+    *want = said;
+    return true;
+}
+
+/* ---- opening it ---- */
+
+/* The folder of the library or program that this code is in. */
+static void own_folder(mr_str *out)
+{
+    Dl_info info;
+    char self[4096];
+    const char *path = dladdr((void *)(uintptr_t)&mu, &info) ? info.dli_fname : NULL;
+    if (!path || path[0] != '/') { /* a program knows only how it was called */
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+        self[n > 0 ? n : 0] = '\0';
+        path = path && strchr(path, '/') && access(path, F_OK) == 0 ? path : self;
+    }
+    mr_sv dir = mr_path_dirname(path);
+    mr_str_append(out, dir.p, dir.n);
+}
+
+/* Beside us, or where programs are installed and built. */
+static void find_beside(mr_str *out)
+{
+    static const char *const places[] = {"/lib/" FILE_NAME, "/../lib/" FILE_NAME, "/" FILE_NAME};
+    mr_str folder = {0};
+    bool found = false;
+    own_folder(&folder);
+    for (int i = 0; i < MR_COUNT(places) && !found; i++) {
+        mr_str_clear(out);
+        mr_str_printf(out, "%s%s", mr_str_z(&folder), places[i]);
+        found = access(mr_str_z(out), R_OK) == 0;
+    }
+    mr_str_deinit(&folder);
+}
+
+static mr_status *open_at(const char *path) MR_REQUIRES(mu)
+{
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "OpenCL is not there: %s.  It needs " FILE_NAME
+                        " (MILLRACE_OPENCL_LIB says where) and the packages ocl-icd-libopencl1 and libclblast1",
+                        dlerror());
+    mr_cl_driver_fn get = (mr_cl_driver_fn)(uintptr_t)dlsym(lib, MR_CL_DRIVER_SYMBOL);
+    const mr_cl_driver *d = get ? get(MR_CL_DRIVER_ABI) : NULL;
+    if (!d) {
+        dlclose(lib);
+        return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
+    }
+    opened = d; /* for good: drivers do not bear being unloaded */
+    return NULL;
+}
+
+mr_status *mr_opencl_driver(const mr_cl_driver **out)
+{
+    mr_status *st = NULL;
+    mr_lock(&mu);
+    if (!opened) {
+        const char *named = getenv("MILLRACE_OPENCL_LIB");
+        mr_str path = {0};
+        if (!named || !named[0])
+            find_beside(&path);
+        st = open_at(named && named[0] ? named : mr_str_z(&path));
+        mr_str_deinit(&path);
+    }
+    *out = opened;
+    mr_unlock(&mu);
+    return st;
+}

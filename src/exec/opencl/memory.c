@@ -1,0 +1,301 @@
+/* exec/opencl/memory.c -- the memory of an OpenCL device, as an allocator.
+ *
+ * OpenCL's buffers have no addresses, but tensors want them: views and rows are made by adding to a pointer.  So every
+ * buffer gets a range of addresses that is reserved and can be neither read nor written (PROT_NONE): what host code
+ * touches by mistake ends at once instead of going wrong.  Buffers are large; blocks are cut from them, best fit first,
+ * and joined with their neighbours when freed.  A freed block may be handed out again at once, because the device does
+ * everything in order (driver.h). */
+#include <sys/mman.h>
+
+#include "base/map.h"
+#include "base/memory.h"
+#include "exec/opencl/opencl.h"
+
+#define CHUNK_BYTES ((size_t)32 << 20) /* of a buffer, unless one block wants more */
+#define ALIGN ((size_t)256)
+
+typedef struct block {
+    struct chunk *chunk;
+    size_t at, bytes;
+    struct block *before, *after; /* neighbours in the chunk */
+    struct block *prev, *next;    /* in the list of free blocks */
+    bool is_free;
+} block;
+
+typedef struct chunk {
+    void *buffer;
+    char *base; /* reserved addresses */
+    size_t bytes;
+    block *first;
+    struct chunk *next;
+} chunk;
+
+struct mr_opencl_memory {
+    mr_allocator a; /* first: its address is ours */
+    const mr_cl_driver *driver;
+    mr_cl_device *d;
+    uint64_t limit, max_buffer;
+    char *name;
+    mr_mutex mu;
+    chunk *chunks MR_GUARDED_BY(mu);
+    block *free_list MR_GUARDED_BY(mu);
+    mr_imap used MR_GUARDED_BY(mu); /* blocks by address */
+    uint64_t held MR_GUARDED_BY(mu); /* bytes of all chunks */
+    mr_allocator_stats stats MR_GUARDED_BY(mu);
+};
+
+/* ---- the list of free blocks ---- */
+
+static void list_add(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
+{
+    b->is_free = true;
+    b->prev = NULL;
+    b->next = m->free_list;
+    if (b->next)
+        b->next->prev = b;
+    m->free_list = b;
+}
+
+static void list_remove(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
+{
+    if (b->prev)
+        b->prev->next = b->next;
+    else
+        m->free_list = b->next;
+    if (b->next)
+        b->next->prev = b->prev;
+    b->is_free = false;
+}
+
+/* ---- chunks ---- */
+
+static chunk *chunk_new(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
+{
+    void *buffer = NULL;
+    if (bytes > m->limit - m->held || bytes > m->max_buffer)
+        return NULL;
+    char *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    mr_status *st = m->driver->buffer_new(m->d, bytes, &buffer);
+    if (st) { /* the caller says what was wanted */
+        mr_status_free(st);
+        munmap(base, bytes);
+        return NULL;
+    }
+    chunk *c = mr_new(chunk);
+    *c = (chunk){.buffer = buffer, .base = base, .bytes = bytes, .first = mr_new(block), .next = m->chunks};
+    *c->first = (block){.chunk = c, .bytes = bytes};
+    list_add(m, c->first);
+    m->chunks = c;
+    m->held += bytes;
+    return c;
+}
+
+/* Gives back the chunks nobody uses. */
+static void trim_locked(mr_opencl_memory *m) MR_REQUIRES(m->mu)
+{
+    for (chunk **at = &m->chunks; *at;) {
+        chunk *c = *at;
+        if (!c->first->is_free || c->first->after) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        list_remove(m, c->first);
+        m->driver->buffer_free(c->buffer); /* OpenCL keeps it until the commands that use it are done */
+        munmap(c->base, c->bytes);
+        m->held -= c->bytes;
+        mr_free(c->first);
+        mr_free(c);
+    }
+}
+
+/* ---- blocks ---- */
+
+static block *best_fit(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
+{
+    block *best = NULL;
+    for (block *b = m->free_list; b; b = b->next)
+        if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
+            best = b;
+    return best;
+}
+
+/* A free block of at least that size, from a new chunk when there is none. */
+static block *find_block(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
+{
+    block *b = best_fit(m, bytes);
+    if (b)
+        return b;
+    size_t usual = (size_t)MR_MIN((uint64_t)CHUNK_BYTES, m->max_buffer);
+    chunk *c = chunk_new(m, MR_MAX(bytes, usual));
+    if (!c)
+        c = chunk_new(m, bytes);
+    if (!c) { /* what is kept in pieces may be enough as a whole */
+        trim_locked(m);
+        c = chunk_new(m, bytes);
+    }
+    return c ? c->first : NULL;
+}
+
+static void split(mr_opencl_memory *m, block *b, size_t bytes) MR_REQUIRES(m->mu)
+{
+    if (b->bytes - bytes < ALIGN)
+        return;
+    block *rest = mr_new(block);
+    *rest = (block){.chunk = b->chunk, .at = b->at + bytes, .bytes = b->bytes - bytes, .before = b, .after = b->after};
+    if (rest->after)
+        rest->after->before = rest;
+    b->after = rest;
+    b->bytes = bytes;
+    list_add(m, rest);
+}
+
+/* Joins b, which is free, with the block behind it, if that is free too. */
+static void join_after(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
+{
+    block *gone = b->after;
+    if (!gone || !gone->is_free)
+        return;
+    list_remove(m, gone);
+    b->bytes += gone->bytes;
+    b->after = gone->after;
+    if (b->after)
+        b->after->before = b;
+    mr_free(gone);
+}
+
+/* ---- the allocator ---- */
+
+static size_t rounded(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }
+
+static void *alloc_locked(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
+{
+    block *b = find_block(m, bytes);
+    if (!b)
+        return NULL;
+    list_remove(m, b);
+    split(m, b, bytes);
+    char *p = b->chunk->base + b->at;
+    mr_imap_put(&m->used, (uint64_t)(uintptr_t)p, b);
+    m->stats.in_use += (int64_t)b->bytes;
+    m->stats.peak = MR_MAX(m->stats.peak, m->stats.in_use);
+    m->stats.n_allocs++;
+    return p;
+}
+
+static void *device_alloc(mr_allocator *a, size_t bytes)
+{
+    mr_opencl_memory *m = (mr_opencl_memory *)a;
+    if (bytes > m->limit)
+        return NULL;
+    mr_lock(&m->mu);
+    void *p = alloc_locked(m, rounded(bytes));
+    mr_unlock(&m->mu);
+    return p;
+}
+
+static void device_free(mr_allocator *a, void *p, size_t bytes)
+{
+    mr_opencl_memory *m = (mr_opencl_memory *)a;
+    (void)bytes;
+    mr_lock(&m->mu);
+    block *b = mr_imap_remove(&m->used, (uint64_t)(uintptr_t)p);
+    MR_ASSERT(b && !b->is_free);
+    m->stats.in_use -= (int64_t)b->bytes;
+    list_add(m, b);
+    join_after(m, b);
+    if (b->before && b->before->is_free)
+        join_after(m, b->before);
+    mr_unlock(&m->mu);
+}
+
+static void device_stats(mr_allocator *a, mr_allocator_stats *out)
+{
+    mr_opencl_memory *m = (mr_opencl_memory *)a;
+    mr_lock(&m->mu);
+    *out = m->stats;
+    mr_unlock(&m->mu);
+    out->limit = (int64_t)m->limit;
+}
+
+static void device_trim(mr_allocator *a)
+{
+    mr_opencl_memory *m = (mr_opencl_memory *)a;
+    mr_lock(&m->mu);
+    trim_locked(m);
+    mr_unlock(&m->mu);
+}
+
+static bool holds(const chunk *c, const char *p, size_t bytes)
+{
+    return p >= c->base && bytes <= c->bytes && (size_t)(p - c->base) <= c->bytes - bytes;
+}
+
+mr_status *mr_opencl_find(mr_opencl_memory *m, const void *p, size_t bytes, void **buffer, size_t *at)
+{
+    mr_lock(&m->mu);
+    const chunk *c = m->chunks; /* few, and the newest first */
+    while (c && !holds(c, p, bytes))
+        c = c->next;
+    if (c) {
+        *buffer = c->buffer;
+        *at = (size_t)((const char *)p - c->base);
+    }
+    mr_unlock(&m->mu);
+    return c ? NULL : mr_error(MR_INTERNAL, "%zu bytes that are not in the memory of %s", bytes, m->name);
+}
+
+/* ---- copies for whoever has only tensors: those with the host wait ---- */
+
+static mr_status *device_copy(mr_allocator *a, void *dst, const void *src, size_t bytes, mr_copy_way way)
+{
+    mr_opencl_memory *m = (mr_opencl_memory *)a;
+    void *to = NULL, *from = NULL;
+    size_t to_at = 0, from_at = 0;
+    mr_cl_event *e = NULL;
+    if (way != MR_COPY_OUT)
+        MR_TRY(mr_opencl_find(m, dst, bytes, &to, &to_at));
+    if (way != MR_COPY_IN)
+        MR_TRY(mr_opencl_find(m, src, bytes, &from, &from_at));
+    if (way == MR_COPY_WITHIN)
+        return m->driver->copy(m->d, to, to_at, from, from_at, bytes);
+    if (way == MR_COPY_IN)
+        MR_TRY(m->driver->write(m->d, to, to_at, src, bytes, &e));
+    else
+        MR_TRY(m->driver->read(m->d, from, from_at, dst, bytes, &e));
+    return m->driver->wait(e);
+}
+
+/* Up to the next multiple of 4: a block has always room for it. */
+static mr_status *device_clear(mr_allocator *a, void *p, size_t bytes)
+{
+    mr_opencl_memory *m = (mr_opencl_memory *)a;
+    void *buffer;
+    size_t at;
+    MR_TRY(mr_opencl_find(m, p, bytes, &buffer, &at));
+    return m->driver->fill(m->d, buffer, at, (bytes + 3) / 4 * 4, 0);
+}
+
+mr_opencl_memory *mr_opencl_memory_new(const mr_cl_driver *driver, mr_cl_device *d, const char *name, uint64_t limit,
+                                       uint64_t max_buffer)
+{
+    mr_opencl_memory *m = mr_new(mr_opencl_memory);
+    m->driver = driver;
+    m->d = d;
+    m->limit = limit;
+    m->max_buffer = MR_MIN(max_buffer, limit);
+    m->name = mr_strdup(name);
+    mr_mutex_init(&m->mu);
+    m->a = (mr_allocator){.name = m->name,
+                          .alloc = device_alloc,
+                          .free = device_free,
+                          .stats = device_stats,
+                          .trim = device_trim,
+                          .copy = device_copy,
+                          .clear = device_clear};
+    return m;
+}
+
+mr_allocator *mr_opencl_allocator(mr_opencl_memory *m) { return &m->a; }

@@ -1,0 +1,86 @@
+/* run/accel.h -- how kernels compute on a device with memory and a queue of its own.
+ *
+ * An op's kernel for such a device runs on the host: it checks its inputs, makes its outputs (mr_run_output: memory of the
+ * device), and queues what is to be done with them.  The device does it later, in the order it was asked, so nobody
+ * waits: an output may be handed on at once, and an input's memory given back.  Only the device's driver knows what a
+ * queue is made of; the kernels it runs are the .cl files beside the ops, and the expressions of elementwise.h.
+ *
+ *     return mr_accel_launch(r, "relu", y->n, MR_ACCEL(MR_AI(y->n), MR_AT(x), MR_AT(y))); */
+#ifndef MR_RUN_ACCEL_H
+#define MR_RUN_ACCEL_H
+
+#include "run/run.h"
+
+typedef struct mr_accel_arg {
+    enum { MR_ACCEL_TENSOR, MR_ACCEL_INT, MR_ACCEL_FLOAT } kind;
+    const mr_tensor *t; /* in the device's memory; a kernel sees a buffer and the bytes to its start */
+    int64_t i;          /* a long; of a tensor: elements from its start */
+    float f;
+} mr_accel_arg;
+#define MR_AT(tensor) ((mr_accel_arg){.kind = MR_ACCEL_TENSOR, .t = (tensor)})
+#define MR_AI(value) ((mr_accel_arg){.kind = MR_ACCEL_INT, .i = (value)})
+#define MR_AF(value) ((mr_accel_arg){.kind = MR_ACCEL_FLOAT, .f = (value)})
+#define MR_ACCEL(...) (const mr_accel_arg[]){__VA_ARGS__}, MR_COUNT(((const mr_accel_arg[]){__VA_ARGS__}))
+
+enum { MR_ACCEL_GROUP = 64 }; /* work items of a group */
+
+typedef struct mr_accel_matrix {
+    const mr_tensor *t;
+    int64_t at;      /* elements from its start */
+    bool transposed; /* it lies in memory the other way round */
+} mr_accel_matrix;
+
+typedef struct mr_accel_gemm { /* float: c = a b, or c += a b; a is m x k, b k x n; rows one after another */
+    int64_t m, n, k;
+    mr_accel_matrix a, b, c;
+    bool add;
+    int64_t n_batch; /* that many products, each right behind the one before; b_same: all with the first b */
+    bool b_same;
+} mr_accel_gemm;
+
+struct mr_accel { /* of a device */
+    mr_status *(*launch)(mr_device *d, const char *kernel, int64_t n, const mr_accel_arg *args, int n_args);
+    mr_status *(*gemm)(mr_device *d, const mr_accel_gemm *g);
+    /* Every 4 bytes of t. */
+    mr_status *(*fill)(mr_device *d, mr_tensor *t, uint32_t pattern);
+    /* n elements of one type. */
+    mr_status *(*copy)(mr_device *d, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n);
+    /* From host memory, which may change as soon as it returns. */
+    mr_status *(*upload)(mr_device *d, mr_tensor *dst, const void *host);
+};
+
+/* The run is to compute there, not on the host. */
+static inline bool mr_on_accel(const mr_run *r) { return r->step->device->accel && mr_run_on_device(r); }
+
+/* Queues a kernel for n work items (more are started: it looks at its n itself); none when n is 0. */
+static inline mr_status *mr_accel_launch(mr_run *r, const char *kernel, int64_t n, const mr_accel_arg *args, int n_args)
+{
+    mr_device *d = r->step->device;
+    return n > 0 ? d->accel->launch(d, kernel, n, args, n_args) : NULL;
+}
+/* No size may be 0. */
+static inline mr_status *mr_accel_gemm_run(mr_run *r, const mr_accel_gemm *g)
+{
+    return r->step->device->accel->gemm(r->step->device, g);
+}
+static inline mr_status *mr_accel_fill(mr_run *r, mr_tensor *t, uint32_t pattern)
+{
+    return t->n > 0 ? r->step->device->accel->fill(r->step->device, t, pattern) : NULL;
+}
+static inline mr_status *mr_accel_copy(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n)
+{
+    return n > 0 ? r->step->device->accel->copy(r->step->device, dst, at, src, from, n) : NULL;
+}
+static inline mr_status *mr_accel_upload(mr_run *r, mr_tensor *dst, const void *host)
+{
+    return dst->n > 0 ? r->step->device->accel->upload(r->step->device, dst, host) : NULL;
+}
+
+/* Rows for MR_KERNELS. */
+#define MR_GPU(fn, E) {.device = "GPU", .type = MR_##E, .run = (fn)},
+#define MR_GPU_ANY(fn) {.device = "GPU", .run = (fn)},
+/* With bits of arguments (from the first) that are in host memory. */
+#define MR_GPU_HOST(fn, E, in, out) {.device = "GPU", .type = MR_##E, .run = (fn), .host_in = (in), .host_out = (out)},
+#define MR_GPU_ANY_HOST(fn, in, out) {.device = "GPU", .run = (fn), .host_in = (in), .host_out = (out)},
+
+#endif
