@@ -66,7 +66,7 @@ mr_status *mr_each_apply(mr_run *r, const mr_each *e);
 mr_status *mr_each_run_accel(mr_run *r);
 #define MR_GPU_EACH(fn) MR_GPU_EACH_BY(fn, mr_each_run_accel)
 #define MR_GPU_EACH_BY(fn, function) \
-    {.device = "GPU", .type = MR_FLOAT, .run = function, .user = (void *)(uintptr_t) "each_" #fn},
+    {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = function, .user = (void *)(uintptr_t) "each_" #fn},
 
 #define MR_UNARY(fn, TYPES, ...) MR_EACH(1, SAME, FAST, fn, TYPES, __VA_ARGS__)
 #define MR_BINARY(fn, TYPES, ...) MR_EACH(2, SAME, FAST, fn, TYPES, __VA_ARGS__)

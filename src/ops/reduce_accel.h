@@ -13,7 +13,7 @@ mr_status *mr_reduce_accel(mr_run *r, const char *kernel, const mr_tensor *x, co
 
 /* A row for MR_KERNELS; the axes are in host memory. */
 #define MR_GPU_REDUCE(name)                                                          \
-    {.device = "GPU", .type = MR_FLOAT, .run = mr_reduce_run_accel, .host_in = 2,    \
+    {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = mr_reduce_run_accel, .host_in = 2,    \
      .user = (void *)(uintptr_t) #name},
 
 #endif

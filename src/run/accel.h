@@ -22,6 +22,10 @@ typedef struct mr_accel_arg {
 #define MR_AF(value) ((mr_accel_arg){.kind = MR_ACCEL_FLOAT, .f = (value)})
 #define MR_ACCEL(...) (const mr_accel_arg[]){__VA_ARGS__}, MR_COUNT(((const mr_accel_arg[]){__VA_ARGS__}))
 
+/* What such kernels are registered for: not a type of device, but a way to compute that a type may offer
+ * (mr_device_type.kernels).  Kernels of users for a type itself compute on the host. */
+#define MR_ACCEL_KERNELS "OpenCL"
+
 enum { MR_ACCEL_GROUP = 64 }; /* work items of a group */
 
 typedef struct mr_accel_matrix {
@@ -50,7 +54,7 @@ struct mr_accel { /* of a device */
 };
 
 /* The run is to compute there, not on the host. */
-static inline bool mr_on_accel(const mr_run *r) { return r->step->device->accel && mr_run_on_device(r); }
+static inline bool mr_on_accel(const mr_run *r) { return mr_run_on_device(r); }
 
 /* Queues a kernel for n work items (more are started: it looks at its n itself); none when n is 0. */
 static inline mr_status *mr_accel_launch(mr_run *r, const char *kernel, int64_t n, const mr_accel_arg *args, int n_args)
@@ -77,10 +81,10 @@ static inline mr_status *mr_accel_upload(mr_run *r, mr_tensor *dst, const void *
 }
 
 /* Rows for MR_KERNELS. */
-#define MR_GPU(fn, E) {.device = "GPU", .type = MR_##E, .run = (fn)},
-#define MR_GPU_ANY(fn) {.device = "GPU", .run = (fn)},
+#define MR_GPU(fn, E) {.device = MR_ACCEL_KERNELS, .type = MR_##E, .run = (fn)},
+#define MR_GPU_ANY(fn) {.device = MR_ACCEL_KERNELS, .run = (fn)},
 /* With bits of arguments (from the first) that are in host memory. */
-#define MR_GPU_HOST(fn, E, in, out) {.device = "GPU", .type = MR_##E, .run = (fn), .host_in = (in), .host_out = (out)},
-#define MR_GPU_ANY_HOST(fn, in, out) {.device = "GPU", .run = (fn), .host_in = (in), .host_out = (out)},
+#define MR_GPU_HOST(fn, E, in, out) {.device = MR_ACCEL_KERNELS, .type = MR_##E, .run = (fn), .host_in = (in), .host_out = (out)},
+#define MR_GPU_ANY_HOST(fn, in, out) {.device = MR_ACCEL_KERNELS, .run = (fn), .host_in = (in), .host_out = (out)},
 
 #endif

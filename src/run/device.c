@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "graph/graph.h"
 
 /* What TensorFlow reports for a CPU; nothing is limited by it. */
 #define CPU_MEMORY_LIMIT (INT64_C(256) << 20)
@@ -43,10 +44,30 @@ void mr_device_free(mr_device *d)
     d->type->free(d);
 }
 
+static bool counts(int type)
+{
+    type = mr_dtype_base(type);
+    return type == MR_INT32 || type == MR_INT64 || type == MR_BOOL;
+}
+
+/* Arithmetic of shapes, conditions of loops: nothing but counts goes in and out.  A device with memory of its own leaves it
+ * to the host rather than to another device. */
+static bool is_counting(const mr_node *n)
+{
+    bool all = n->def->op && !(n->def->flags & MR_STATEFUL) && n->n_out > 0;
+    for (int i = 0; i < n->n_in; i++)
+        all &= counts(n->in_types[i]) && !mr_dtype_is_ref(n->in_types[i]);
+    for (int i = 0; i < n->n_out; i++)
+        all &= counts(n->out_types[i]) && !mr_dtype_is_ref(n->out_types[i]);
+    return all;
+}
+
 const mr_kernel *mr_device_kernel(const mr_device *d, const mr_node *n)
 {
     const mr_kernel *own = mr_kernel_find(n, d->type->own ? d->type->own : d->type->name);
-    return own || !d->type->kernels ? own : mr_kernel_find(n, d->type->kernels);
+    if (!own && d->type->kernels)
+        own = mr_kernel_find(n, d->type->kernels);
+    return !own && d->accel && is_counting(n) ? mr_kernel_find(n, "CPU") : own;
 }
 
 /* ---- the CPU ---- */

@@ -106,10 +106,11 @@ bool mr_run_wants(const mr_run *r, int i);
 mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_tensor **out);
 
 /* ---- the rest ---- */
-/* The kernel is one of its device's own type; else it is borrowed, and computes in host memory wherever it runs. */
+/* The kernel computes by the device (run/accel.h); else it does on the host, and in host memory, wherever it runs. */
 static inline bool mr_run_on_device(const mr_run *r)
 {
-    return strcmp(r->kernel->device, r->step->device->type->name) == 0;
+    const mr_device *d = r->step->device;
+    return d->accel && strcmp(r->kernel->device, d->type->kernels) == 0;
 }
 /* An input or output belongs in host memory: its argument is in the kernel's host_in or host_out. */
 bool mr_run_host_in(const mr_run *r, int i);
@@ -117,7 +118,7 @@ bool mr_run_host_out(const mr_run *r, int i);
 static inline mr_allocator *mr_run_allocator(const mr_run *r)
 {
     mr_allocator *a = r->step->device->alloc;
-    return MR_LIKELY(a->host) || mr_run_on_device(r) ? a : mr_cpu_allocator();
+    return MR_LIKELY(a->host) || !r->step->device->accel || mr_run_on_device(r) ? a : mr_cpu_allocator();
 }
 static inline mr_dtype mr_out_dtype(const mr_run *r, int i)
 {

@@ -27,6 +27,7 @@ static void gpu_free(mr_device *d)
 }
 
 static const mr_device_type gpu_type = {.name = "GPU",
+                                        .kernels = MR_ACCEL_KERNELS,
                                         .priority = 210, /* as TensorFlow's: preferred where it has a kernel */
                                         .start = mr_opencl_start,
                                         .copy_in = copy_in,

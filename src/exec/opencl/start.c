@@ -3,7 +3,7 @@
  * A value on such a device lies in its memory or in the host's, and says so itself (mr_tensor_on_host).  Before a kernel
  * runs, each input is brought to where the kernel wants it:
  *
- *     a kernel for GPU       device memory, but for host_in, strings and handles
+ *     a kernel that computes by the device       device memory, but for host_in, strings and handles
  *     an op that touches no data (Identity, Switch)     either, but for host_in: what it decides by
  *     any other kernel       host memory: it is the CPU's, or a user's
  *

@@ -53,6 +53,15 @@ static void part(void *ctx, int64_t begin, int64_t end)
         (j->widen ? wide_block : block)(j, at, MR_MIN(step, end - at));
 }
 
+static mr_status *add_by_device(mr_run *r, const mr_tensor *x, mr_tensor *y)
+{
+    mr_status *st = NULL;
+    for (int k = 1; k < r->n_in && !st; k++)
+        st = mr_accel_launch(r, "each_add", y->n,
+                             MR_ACCEL(MR_AI(y->n), MR_AT(y), MR_AT(k == 1 ? x : y), MR_AT(mr_in(r, k))));
+    return st;
+}
+
 /* The sum may be written over input 0 only: a block of it is read before it is overwritten. */
 static mr_status *add_n(mr_run *r)
 {
@@ -71,6 +80,8 @@ static mr_status *add_n(mr_run *r)
     }
     mr_tensor *y;
     MR_TRY(mr_run_forward(r, 0, 0, x->rank, x->dims, &y));
+    if (mr_on_accel(r))
+        return add_by_device(r, x, y);
     job j = {e->loop, r, (mr_dtype)y->dtype, e->widen, y->data};
     if (y->n > 0)
         mr_run_for(r, y->n, e->cost_ns * r->n_in, part, &j);
@@ -94,7 +105,7 @@ MR_OP(AddN,
     .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
     .shape    = mr_shape_merge_all,
     .grad     = add_n_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n)
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n) MR_GPU(add_n, FLOAT)
                            MR_CPU_EACH_BY(add, MR_CODES, add_n)),
     .examples = MR_EXAMPLES(
         "([1, 2], [3, 4], [5, 6]) -> [9, 12]",

@@ -4,9 +4,12 @@
  * The tensor is seen as [outer, n, inner]; a tile of the inner columns keeps its best values and
  * their places while the n rows go by, so the loop over a row vectorises.  The first of equals
  * wins; NaN never wins unless all are NaN, which gives 0. */
+#include <stdio.h>
+
 #include "graph/infer.h"
 #include "ops/maths.h"
 #include "run/run.h"
+#include "run/accel.h"
 
 enum { TILE = 128 };
 
@@ -72,6 +75,24 @@ static void part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+static mr_status *search_by_device(mr_run *r, const mr_tensor *x, int axis)
+{
+    int64_t dims[MR_MAX_RANK], inner = 1, width = x->dims[axis];
+    char name[64];
+    mr_tensor *y;
+    for (int d = 0, k = 0; d < x->rank; d++) {
+        if (d != axis)
+            dims[k++] = x->dims[d];
+        if (d > axis)
+            inner *= x->dims[d];
+    }
+    if (width == 0)
+        return mr_invalid("Reduction axis %d is empty in shape %s", axis, MR_TENSOR_SHAPE(x));
+    MR_TRY(mr_run_output(r, 0, x->rank - 1, dims, &y));
+    snprintf(name, sizeof name, "%s_%s", (const char *)r->kernel->user, mr_dtype_name(y->dtype));
+    return mr_accel_launch(r, name, y->n, MR_ACCEL(MR_AI(y->n), MR_AT(y), MR_AT(x), MR_AI(width), MR_AI(inner)));
+}
+
 static mr_status *search_axis(mr_run *r, const mr_tensor *x, int axis, job *j)
 {
     int64_t outer = 1, dims[MR_MAX_RANK];
@@ -107,6 +128,8 @@ static mr_status *arg_run(mr_run *r)
     if (axis < -x->rank || axis >= x->rank)
         return mr_invalid("Expected dimension in the range [%d, %d), but got %lld", -x->rank,
                           x->rank, (long long)axis);
+    if (mr_on_accel(r))
+        return search_by_device(r, x, (int)(axis < 0 ? axis + x->rank : axis));
     job j = {.search = (search_fn *)r->kernel->user};
     mr_tensor *wide = NULL;
     if (x->dtype == MR_HALF || x->dtype == MR_BFLOAT16) {
@@ -140,6 +163,12 @@ static mr_status *arg_shape(mr_infer *c)
 
 #define ROW(E, fn) {.device = "CPU", .type = MR_##E, .run = arg_run, .user = (void *)(uintptr_t)fn},
 #define TYPE_ROW(E, name, number, S, C, fn) ROW(E, fn##_##name)
+/* Places as int32 or int64, of floats; the axis is in host memory. */
+static const mr_named_attr accel_types[] = {
+    {"output_type", {.kind = MR_ATTR_TYPE, .is_list = true, .n = 2, .types = (int[]){MR_INT32, MR_INT64}}}, {0}};
+#define ACCEL_ROW(kernel)                                                                             \
+    {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = arg_run, .host_in = 2, .user = kernel,      \
+     .constraints = accel_types},
 #define ALL_ROWS(fn)                                \
     MR_FLOATS32(TYPE_ROW, fn) MR_INTS(TYPE_ROW, fn) MR_CODES(TYPE_ROW, fn) \
     ROW(HALF, fn##_float) ROW(BFLOAT16, fn##_float) ROW(BOOL, fn##_uint8)
@@ -155,7 +184,7 @@ MR_OP(ArgMax,
                 "output_type: {int16, uint16, int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,
     .shape    = arg_shape,
-    .kernels  = MR_KERNELS(ALL_ROWS(largest)),
+    .kernels  = MR_KERNELS(ALL_ROWS(largest) ACCEL_ROW("arg_largest")),
     .examples = MR_EXAMPLES(
         "[[1, 5, 3], [4, 2, 6]], 0 -> [1, 0, 1]",
         "[[1, 5, 3], [4, 2, 6]], -1 -> [1, 2]",
@@ -176,7 +205,7 @@ MR_OP(ArgMin,
     .attrs    = NUMBERS "Tidx: {int32, int64} = DT_INT32; output_type: {int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,
     .shape    = arg_shape,
-    .kernels  = MR_KERNELS(ALL_ROWS(smallest)),
+    .kernels  = MR_KERNELS(ALL_ROWS(smallest) ACCEL_ROW("arg_smallest")),
     .examples = MR_EXAMPLES(
         "[[1, 5, 3], [4, 2, 6]], 0 -> [0, 1, 0]",
         "[[1, 5, 3], [4, 2, 6]], 1 -> [0, 1]",

@@ -1,4 +1,6 @@
 /* ops/math/cast.c -- Cast: any plain type to any other (the rules are in tensor/convert.c). */
+#include <stdio.h>
+
 #include "ops/elementwise.h"
 
 typedef struct job {
@@ -15,6 +17,15 @@ static void part(void *ctx, int64_t begin, int64_t end)
                      j->y + (size_t)begin * mr_dtype_size(j->to), end - begin, j->truncate);
 }
 
+static mr_status *cast_by_device(mr_run *r, const mr_tensor *x, mr_dtype to)
+{
+    char name[64];
+    mr_tensor *y;
+    MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &y));
+    snprintf(name, sizeof name, "cast_%s_%s", mr_dtype_name(x->dtype), mr_dtype_name(to));
+    return mr_accel_launch(r, name, y->n, MR_ACCEL(MR_AI(y->n), MR_AT(y), MR_AT(x)));
+}
+
 static mr_status *cast_run(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
@@ -26,6 +37,8 @@ static mr_status *cast_run(mr_run *r)
     if (!mr_dtype_convert(from, NULL, to, NULL, 0, false))
         return mr_error(MR_UNIMPLEMENTED, "Cast %s to %s is not supported", mr_dtype_name(from),
                         mr_dtype_name(to));
+    if (mr_on_accel(r))
+        return cast_by_device(r, x, to);
     job j = {from, to, x->data, NULL, false};
     MR_TRY(mr_node_get_bool(r->node, "Truncate", &j.truncate));
     mr_tensor *y;
@@ -47,13 +60,20 @@ static void cast_backward(mr_grad *g)
         mr_dxi(g, 0, mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(from)}), mr_dyi(g, 0)));
 }
 
+/* Between floats and what is counted with or chosen by; the rest is the host's. */
+static const mr_named_attr from_float[] = {
+    {"DstT", {.kind = MR_ATTR_TYPE, .is_list = true, .n = 4, .types = (int[]){MR_FLOAT, MR_BOOL, MR_INT32, MR_INT64}}}, {0}};
+static const mr_named_attr to_float[] = {{"DstT", {.kind = MR_ATTR_TYPE, .type = MR_FLOAT}}, {0}};
+#define ACCEL_ROW(E, to) {.device = MR_ACCEL_KERNELS, .type = MR_##E, .run = cast_run, .constraints = to},
+
 MR_OP(Cast,
     .doc      = "the same numbers in another type",
     .sig      = "x: SrcT -> y: DstT",
     .attrs    = "SrcT: type; DstT: type; Truncate: bool = false",
     .shape    = mr_shape_same,
     .grad     = cast_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(cast_run)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(cast_run) ACCEL_ROW(FLOAT, from_float) ACCEL_ROW(BOOL, to_float)
+                           ACCEL_ROW(INT32, to_float) ACCEL_ROW(INT64, to_float)),
     .examples = MR_EXAMPLES(
         "DstT=int32: [0, 1] -> [0, 1]",
         "DstT=float: [0, 1] -> [0, 1]",

@@ -13,7 +13,7 @@ static mr_status *clip_run(mr_run *r)
                               "shape: %s, got %s",
                               i == 1 ? "clip_value_min" : "clip_value_max", MR_TENSOR_SHAPE(t),
                               MR_TENSOR_SHAPE(mr_in(r, i)));
-    return mr_each_apply(r, r->kernel->user);
+    return mr_on_accel(r) ? mr_each_run_accel(r) : mr_each_apply(r, r->kernel->user);
 }
 
 /* What of dy went to a bound: all where it was used, summed up if it is a scalar. */
@@ -41,7 +41,7 @@ MR_OP(ClipByValue,
     .attrs    = "T: numbertype",
     .shape    = mr_shape_same,
     .grad     = clip_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(clip, MR_REALS, clip_run)
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(clip, MR_REALS, clip_run) MR_GPU_EACH_BY(clip, clip_run)
                            MR_CPU_EACH_BY(clip, MR_CODES, clip_run)),
     .examples = MR_EXAMPLES(
         "[1, 5, 9], 2, 7 -> [2, 5, 7]",

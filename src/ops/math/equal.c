@@ -114,7 +114,7 @@ MR_OP(Equal,
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = equal_shape,
     .kernels  = MR_KERNELS(ALL_ROWS(equal, same_truth, equal_each, equal_strings) MR_GPU_EACH_BY(equal, equal_accel)
-                           {.device = "GPU", .type = MR_INT64, .run = equal_accel, .user = "each_equal_int64"},),
+                           {.device = MR_ACCEL_KERNELS, .type = MR_INT64, .run = equal_accel, .user = "each_equal_int64"},),
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [1, 0, 3] -> [true, false, true]",
         "[[1], [2]], [1, 2] -> [[true, false], [false, true]]",

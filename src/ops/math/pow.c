@@ -69,7 +69,7 @@ MR_OP(Pow,
                 "complex128}",
     .shape    = mr_shape_broadcast2,
     .grad     = pow_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH(pow, MR_FLOATS_COMPLEX)
+    .kernels  = MR_KERNELS(MR_CPU_EACH(pow, MR_FLOATS_COMPLEX) {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = mr_each_run_accel, .user = "each_power"},
                            MR_CPU_EACH_BY(pow, POW_INTS, pow_ints)),
     .examples = MR_EXAMPLES(
         "[2, 3, 5], [3, 2, 0] -> [8, 9, 1]",

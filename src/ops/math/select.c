@@ -4,6 +4,7 @@
  * handles are copied one by one. */
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
+#include "ops/elementwise_accel.h"
 
 /* A complex128, or anything else of 16 bytes. */
 typedef struct wide {
@@ -58,8 +59,31 @@ static mr_status *select_objects(mr_run *r)
     return NULL;
 }
 
+/* The condition's shape is given: that of rows has ones behind it. */
+static mr_status *select_by_device(mr_run *r, int rank, const int64_t *dims)
+{
+    mr_accel_arg args[5 + 4 * MR_ACCEL_DIMS];
+    mr_broadcast b;
+    mr_tensor *y;
+    int n = 5;
+    mr_broadcast_init(&b);
+    MR_TRY(mr_broadcast_add(&b, rank, dims));
+    for (int k = 1; k < 3; k++)
+        MR_TRY(mr_broadcast_add(&b, mr_in(r, k)->rank, mr_in(r, k)->dims));
+    MR_TRY(mr_broadcast_collapse(&b));
+    MR_TRY(mr_accel_walk(r, &b, args, &n));
+    MR_TRY(mr_run_output(r, 0, b.shape.rank, b.shape.dims, &y));
+    args[0] = MR_AI(y->n);
+    args[1] = MR_AT(y);
+    for (int k = 0; k < 3; k++)
+        args[2 + k] = MR_AT(mr_in(r, k));
+    return mr_accel_launch(r, "select_walk", y->n, args, n);
+}
+
 static mr_status *select_v2(mr_run *r)
 {
+    if (mr_on_accel(r))
+        return select_by_device(r, mr_in(r, 0)->rank, mr_in(r, 0)->dims);
     mr_dtype t = mr_out_dtype(r, 0);
     return mr_dtype_is_plain(t) ? mr_each_apply(r, choose_of(t)) : select_objects(r);
 }
@@ -85,6 +109,8 @@ static mr_status *select_v1(mr_run *r)
                           MR_TENSOR_SHAPE(t), MR_TENSOR_SHAPE(e));
     if (mr_tensor_same_shape(c, t))
         return select_v2(r);
+    if (c->rank == 0 && mr_on_accel(r))
+        return select_v2(r);
     if (c->rank == 0) {
         mr_run_pass(r, *(const uint8_t *)c->data ? 1 : 2, 0);
         return NULL;
@@ -94,7 +120,10 @@ static mr_status *select_v1(mr_run *r)
                           "must be a scalar or a "
                           "vector of the length of dimension 0: condition %s, then %s",
                           MR_TENSOR_SHAPE(c), MR_TENSOR_SHAPE(t));
-    return select_rows(r);
+    mr_shape rows = {.rank = t->rank};
+    for (int d = 0; d < rows.rank; d++)
+        rows.dims[d] = d == 0 ? c->dims[0] : 1;
+    return mr_on_accel(r) ? select_by_device(r, rows.rank, rows.dims) : select_rows(r);
 }
 
 static mr_status *select_shape(mr_infer *c)
@@ -150,7 +179,7 @@ MR_OP(Select,
     .attrs    = "T: type",
     .shape    = select_shape,
     .grad     = select_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(select_v1)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(select_v1) MR_GPU(select_v1, FLOAT)),
     .examples = MR_EXAMPLES(
         "[true, false, true], [1, 2, 3], [4, 5, 6] -> [1, 5, 3]",
         "[true, false], [[1, 2], [3, 4]], [[5, 6], [7, 8]] -> [[1, 2], [7, 8]]",
@@ -170,7 +199,7 @@ MR_OP(SelectV2,
     .attrs    = "T: type",
     .shape    = select_v2_shape,
     .grad     = select_v2_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(select_v2)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(select_v2) MR_GPU(select_v2, FLOAT)),
     .examples = MR_EXAMPLES(
         "[true, false, true], [1, 2, 3], [4, 5, 6] -> [1, 5, 3]",
         "[[true], [false]], [1, 2, 3], 9 -> [[1, 2, 3], [9, 9, 9]]",

@@ -18,7 +18,7 @@ MR_OP(ApplyAdadelta,
     .sig      = "var: Ref(T), accum: Ref(T), accum_update: Ref(T), lr: T, rho: T, epsilon: T, "
                 "grad: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_REF(adadelta, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_REF(adadelta, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(adadelta, dense)),
     .examples = MR_EXAMPLES(
         "T=float: [1], [0.2], [0.1], 0.5, 0.95, 1e-6, [0.4] -> [0.85786584]",
         "T=double: [1], [0.2], [0.1], 0.5, 0.95, 1e-6, [0.4] -> [0.85786584]",
@@ -40,7 +40,7 @@ MR_OP(ResourceApplyAdadelta,
     .sig      = "var: resource, accum: resource, accum_update: resource, lr: T, rho: T, "
                 "epsilon: T, grad: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_HANDLE(adadelta, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_HANDLE(adadelta, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(adadelta, dense)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; c = "

@@ -13,7 +13,7 @@ MR_OP(ApplyAdagrad,
     .doc      = "accum += grad^2; var -= lr * grad / sqrt(accum)",
     .sig      = "var: Ref(T), accum: Ref(T), lr: T, grad: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false; update_slots: bool = true",
-    MR_APPLY_BY_REF(adagrad, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_REF(adagrad, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(adagrad, dense)),
     .examples = MR_EXAMPLES(
         "[1], [0.1], 0.5, [0.3] -> [0.65587640]",
         "update_slots=false: [1], [4], 1, [1] -> [0.5]"));
@@ -34,7 +34,7 @@ MR_OP(ResourceApplyAdagrad,
     .doc      = "accum += grad^2; var -= lr * grad / sqrt(accum)",
     .sig      = "var: resource, accum: resource, lr: T, grad: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; update_slots: bool = true",
-    MR_APPLY_BY_HANDLE(adagrad, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_HANDLE(adagrad, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(adagrad, dense)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "
@@ -64,7 +64,7 @@ MR_OP(ApplyAdagradV2,
     .doc      = "accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon)",
     .sig      = "var: Ref(T), accum: Ref(T), lr: T, epsilon: T, grad: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false; update_slots: bool = true",
-    MR_APPLY_BY_REF(adagrad_v2, MR_APPLY_NUMBERS, dense_v2),
+    MR_APPLY_BY_REF(adagrad_v2, MR_APPLY_NUMBERS, dense_v2, MR_GPU_APPLY(adagrad_v2, dense_v2)),
     .examples = MR_EXAMPLES(
         "[1], [5], 1, 1, [2] -> [0.5]",
         "update_slots=false: [1], [1], 1, 1, [1] -> [0.5]"));
@@ -83,7 +83,7 @@ MR_OP(ResourceApplyAdagradV2,
     .doc      = "accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon)",
     .sig      = "var: resource, accum: resource, lr: T, epsilon: T, grad: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; update_slots: bool = true",
-    MR_APPLY_BY_HANDLE(adagrad_v2, MR_APPLY_NUMBERS, dense_v2),
+    MR_APPLY_BY_HANDLE(adagrad_v2, MR_APPLY_NUMBERS, dense_v2, MR_GPU_APPLY(adagrad_v2, dense_v2)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "

@@ -17,7 +17,7 @@ MR_OP(ApplyAdam,
     .sig      = "var: Ref(T), m: Ref(T), v: Ref(T), beta1_power: T, beta2_power: T, lr: T, "
                 "beta1: T, beta2: T, epsilon: T, grad: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    MR_APPLY_BY_REF(adam, MR_APPLY_NUMBERS, adam_form),
+    MR_APPLY_BY_REF(adam, MR_APPLY_NUMBERS, adam_form, MR_GPU_APPLY(adam, adam_form)),
     .examples = MR_EXAMPLES(
         "T=float: [1], [0.1], [0.2], 0.9, 0.999, 0.001, 0.9, 0.999, 1e-8, [0.5] -> [0.99990102]",
         "T=double: [1], [0.1], [0.2], 0.9, 0.999, 0.001, 0.9, 0.999, 1e-8, [0.5] -> "
@@ -30,7 +30,7 @@ MR_OP(ResourceApplyAdam,
     .sig      = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: "
                 "T, beta1: T, beta2: T, epsilon: T, grad: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    MR_APPLY_BY_HANDLE(adam, MR_APPLY_NUMBERS, adam_form),
+    MR_APPLY_BY_HANDLE(adam, MR_APPLY_NUMBERS, adam_form, MR_GPU_APPLY(adam, adam_form)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; c = "

@@ -169,6 +169,63 @@ out:
     return st;
 }
 
+/* ---- on a device that computes by itself ---- */
+
+static mr_status *launch_locked(update *u, const char *kernel, mr_tensor *const *values)
+{
+    const mr_apply_form *f = u->form;
+    const mr_tensor *g = mr_in(u->r, f->grad);
+    mr_accel_arg args[3 + MR_APPLY_VARS + MR_APPLY_SCALARS] = {MR_AI(u->var->n), MR_AI(u->args.flag)};
+    int n = 2;
+    if (!mr_tensor_same_shape(g, u->var))
+        return mr_invalid("var and %s do not have the same shape %s %s", u->r->node->def->in[f->grad].name,
+                          MR_TENSOR_SHAPE(u->var), MR_TENSOR_SHAPE(g));
+    for (int i = 0; i < MR_APPLY_VARS; i++) /* what an optimizer does not have, its kernel does not touch */
+        args[n++] = MR_AT(values[i < f->n_vars ? i : 0]);
+    args[n++] = MR_AT(g);
+    for (int i = 0; i < MR_APPLY_SCALARS; i++)
+        args[n++] = MR_AT(i < f->n_scalars ? mr_in(u->r, f->scalars[i]) : g);
+    return mr_accel_launch(u->r, kernel, u->var->n, args, n);
+}
+
+static mr_status *check_scalars(const update *u)
+{
+    for (int i = 0; i < u->form->n_scalars; i++) {
+        const mr_tensor *t = mr_in(u->r, u->form->scalars[i]);
+        if (t->rank != 0)
+            return mr_invalid("%s is not a scalar: %s", u->r->node->def->in[u->form->scalars[i]].name, MR_TENSOR_SHAPE(t));
+    }
+    return NULL;
+}
+
+static mr_status *run_accel_locked(update *u, const char *kernel) MR_NO_TSA
+{
+    mr_tensor *values[MR_APPLY_VARS];
+    MR_TRY(open_values(u));
+    for (int i = 0; i < u->form->n_vars; i++)
+        values[i] = u->vars[i]->t;
+    return launch_locked(u, kernel, values);
+}
+
+mr_status *mr_apply_run_accel(mr_run *r)
+{
+    const mr_apply *a = r->kernel->user;
+    update u = {.r = r, .form = a->form, .args.flag = ((const mr_apply_state *)r->state)->flag};
+    int n = u.form->n_vars;
+    mr_status *st = NULL;
+    MR_GO(open_vars(&u));
+    MR_GO(check_scalars(&u));
+    mr_variables_lock(u.vars, n);
+    st = run_accel_locked(&u, a->accel);
+    mr_variables_unlock(u.vars, n);
+    if (!st && !by_handle(r))
+        mr_run_set_ref(r, 0, mr_variable_ref(u.vars[0]));
+out:
+    for (int i = 0; i < n; i++)
+        mr_variable_unref(u.vars[i]);
+    return st;
+}
+
 mr_status *mr_apply_shape(mr_infer *c)
 {
     const mr_pshape *s = c->in[0];

@@ -18,7 +18,7 @@
 #include "base/simd.h"
 #include "graph/infer.h"
 #include "ops/maths.h"
-#include "run/run.h"
+#include "run/accel.h"
 
 enum { MR_APPLY_VARS = 4, MR_APPLY_SCALARS = 6 };
 
@@ -53,6 +53,7 @@ typedef struct mr_apply_form {
 typedef struct mr_apply {
     mr_apply_loop *loop, *second;
     const mr_apply_form *form;
+    const char *accel; /* the kernel of a device that computes by itself; the loops are NULL then */
 } mr_apply;
 
 typedef struct mr_apply_state { /* of a kernel: its attrs */
@@ -62,6 +63,7 @@ typedef struct mr_apply_state { /* of a kernel: its attrs */
 /* For a kernel whose .user is an mr_apply. */
 mr_status *mr_apply_init(mr_make *m, void *state);
 mr_status *mr_apply_run(mr_run *r);
+mr_status *mr_apply_run_accel(mr_run *r);
 mr_status *mr_apply_shape(mr_infer *c); /* of the Ref forms: the variable's shape */
 
 /* Types: formulas of + - * / sqrt alone mean something for complex numbers too. */
@@ -72,15 +74,21 @@ mr_status *mr_apply_shape(mr_infer *c); /* of the Ref forms: the variable's shap
 
 #define MR_APPLY(fn, TYPES, n_vars, ...) TYPES(MR_APPLY_LOOP_ROW, fn, n_vars, (__VA_ARGS__))
 /* What the Ref and the Resource forms of an op have in common; `form` is a constant
- * mr_apply_form.  fn2: the second formula. */
-#define MR_APPLY_BY_REF(fn, TYPES, form) MR_APPLY_BY_REF2(fn, fn, TYPES, form)
-#define MR_APPLY_BY_REF2(fn, fn2, TYPES, form)                     \
+ * mr_apply_form.  fn2: the second formula.  More rows may follow. */
+#define MR_APPLY_BY_REF(fn, TYPES, form, ...) MR_APPLY_BY_REF2(fn, fn, TYPES, form, __VA_ARGS__)
+#define MR_APPLY_BY_REF2(fn, fn2, TYPES, form, ...)                \
     .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_apply_shape, \
-    .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form))
-#define MR_APPLY_BY_HANDLE(fn, TYPES, form) MR_APPLY_BY_HANDLE2(fn, fn, TYPES, form)
-#define MR_APPLY_BY_HANDLE2(fn, fn2, TYPES, form)                  \
+    .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form) __VA_ARGS__)
+#define MR_APPLY_BY_HANDLE(fn, TYPES, form, ...) MR_APPLY_BY_HANDLE2(fn, fn, TYPES, form, __VA_ARGS__)
+#define MR_APPLY_BY_HANDLE2(fn, fn2, TYPES, form, ...)             \
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none, \
-    .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form))
+    .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form) __VA_ARGS__)
+/* A row for devices that compute by themselves, from the same formula (tools/cl-kernels); for dense forms without limits,
+ * because scalars stay in the device's memory. */
+#define MR_GPU_APPLY(fn, form_)                                                                           \
+    {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = mr_apply_run_accel,                             \
+     .user = (void *)(uintptr_t) & (const mr_apply){.form = &form_, .accel = "apply_" #fn},               \
+     .state_bytes = sizeof(mr_apply_state), .init = mr_apply_init},
 
 /* ---- how they are made ---- */
 #define MR_APPLY_BODY(...) __VA_ARGS__

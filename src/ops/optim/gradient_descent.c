@@ -11,7 +11,7 @@ MR_OP(ApplyGradientDescent,
     .doc      = "var -= alpha * delta",
     .sig      = "var: Ref(T), alpha: T, delta: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_REF(descend, MR_APPLY_NUMBERS, form),
+    MR_APPLY_BY_REF(descend, MR_APPLY_NUMBERS, form, MR_GPU_APPLY(descend, form)),
     .examples = MR_EXAMPLES(
         "[1, 2], 0.5, [2, 4] -> [0, 0]", "[1+1i], 2i, [1] -> [1-1i]",
         "shape(0), 1, shape(0) -> shape(0)",
@@ -22,7 +22,7 @@ MR_OP(ResourceApplyGradientDescent,
     .doc      = "var -= alpha * delta",
     .sig      = "var: resource, alpha: T, delta: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_HANDLE(descend, MR_APPLY_NUMBERS, form),
+    MR_APPLY_BY_HANDLE(descend, MR_APPLY_NUMBERS, form, MR_GPU_APPLY(descend, form)),
     .examples = MR_EXAMPLES("v = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: v, [1, 2]; "
                             ": v, 0.5, [2, 4] ->"));
 

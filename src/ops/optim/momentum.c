@@ -15,7 +15,7 @@ MR_OP(ApplyMomentum,
     .doc      = "accum = accum * momentum + grad; var -= lr * accum",
     .sig      = "var: Ref(T), accum: Ref(T), lr: T, grad: T, momentum: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    MR_APPLY_BY_REF(momentum, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_REF(momentum, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(momentum, dense)),
     .examples = MR_EXAMPLES(
         "[1], [0.5], 0.1, [0.2], 0.9 -> [0.935]",
         "use_nesterov=true: [1], [0.5], 0.1, [0.2], 0.9 -> [0.9215]"));
@@ -35,7 +35,7 @@ MR_OP(ResourceApplyMomentum,
     .doc      = "accum = accum * momentum + grad; var -= lr * accum",
     .sig      = "var: resource, accum: resource, lr: T, grad: T, momentum: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    MR_APPLY_BY_HANDLE(momentum, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_HANDLE(momentum, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(momentum, dense)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "
@@ -63,7 +63,7 @@ MR_OP(ResourceApplyKerasMomentum,
     .doc      = "accum = accum * momentum - lr * grad; var += accum",
     .sig      = "var: resource, accum: resource, lr: T, grad: T, momentum: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; use_nesterov: bool = false",
-    MR_APPLY_BY_HANDLE(keras, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_HANDLE(keras, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(keras, dense)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; : a, b, "

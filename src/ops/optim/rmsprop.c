@@ -17,7 +17,7 @@ MR_OP(ApplyRMSProp,
     .sig      = "var: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, epsilon: T, "
                 "grad: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_REF(rmsprop, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_REF(rmsprop, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(rmsprop, dense)),
     .examples = MR_EXAMPLES(
         "[1], [0.3], [0.05], 0.01, 0.9, 0.8, 0.001, [0.5] -> [0.95080982]"));
 
@@ -37,7 +37,7 @@ MR_OP(ResourceApplyRMSProp,
     .sig      = "var: resource, ms: resource, mom: resource, lr: T, rho: T, momentum: T, "
                 "epsilon: T, grad: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_HANDLE(rmsprop, MR_APPLY_NUMBERS, dense),
+    MR_APPLY_BY_HANDLE(rmsprop, MR_APPLY_NUMBERS, dense, MR_GPU_APPLY(rmsprop, dense)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; c = "
@@ -75,7 +75,7 @@ MR_OP(ApplyCenteredRMSProp,
     .sig      = "var: Ref(T), mg: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, "
                 "epsilon: T, grad: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_REF(centered, MR_APPLY_NUMBERS, centered_dense),
+    MR_APPLY_BY_REF(centered, MR_APPLY_NUMBERS, centered_dense, MR_GPU_APPLY(centered, centered_dense)),
     .examples = MR_EXAMPLES(
         "[1], [1], [3], [0.5], 0.5, 0.5, 0.5, 0.75, [2] -> [0.0428932]"));
 
@@ -95,7 +95,7 @@ MR_OP(ResourceApplyCenteredRMSProp,
     .sig      = "var: resource, mg: resource, ms: resource, mom: resource, lr: T, rho: T, "
                 "momentum: T, epsilon: T, grad: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false",
-    MR_APPLY_BY_HANDLE(centered, MR_APPLY_NUMBERS, centered_dense),
+    MR_APPLY_BY_HANDLE(centered, MR_APPLY_NUMBERS, centered_dense, MR_GPU_APPLY(centered, centered_dense)),
     .examples = MR_EXAMPLES(
         "a = VarHandleOp dtype=$T shape=[1] shared_name=\"a\"; AssignVariableOp: a, [1]; b = "
         "VarHandleOp dtype=$T shape=[1] shared_name=\"b\"; AssignVariableOp: b, [0.5]; c = "

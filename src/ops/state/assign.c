@@ -4,6 +4,7 @@
  * as it is.  Whatever else still holds the old value keeps it (run/variable.h). */
 #include "graph/infer.h"
 #include "ops/state/update.h"
+#include "run/accel.h"
 
 static mr_status *assign_shape(mr_infer *c)
 {
@@ -47,8 +48,7 @@ static mr_status *assign_locked(mr_run *r, mr_variable *v, mr_tensor *value) MR_
 {
     mr_tensor *t;
     if (v->t && mr_tensor_sole(v->t) && mr_tensor_same_shape(v->t, value)) {
-        mr_tensor_copy_elements(v->t, 0, value, 0, value->n);
-        return NULL;
+        return mr_tensor_try_copy_elements(v->t, 0, value, 0, value->n);
     }
     MR_TRY(next_value(r, value, &t));
     mr_tensor_unref(v->t);
@@ -77,7 +77,7 @@ MR_OP(Assign,
     .attrs    = "T: type; validate_shape: bool = true; use_locking: bool = true",
     .flags    = MR_UNINIT_OK | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(assign)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(assign) MR_GPU(assign, FLOAT)),
     .examples = MR_EXAMPLES(
         "[1, 2], [3, 4] -> [3, 4]",
         "validate_shape=false: [1, 2], [[3]] -> [[3]]",
@@ -99,7 +99,7 @@ static mr_status *update(mr_run *r, mr_update_kind kind)
         MR_GO(mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name));
     if (!mr_tensor_same_shape(t, value))
         MR_GO(mr_invalid("shapes of variable and value must be equal: %s and %s", MR_TENSOR_SHAPE(t), MR_TENSOR_SHAPE(value)));
-    loop(t->data, value->data, t->n);
+    MR_GO(mr_update_run(r, kind, loop, t, value));
 out:
     mr_unlock(&v->mu);
     if (!st)
@@ -118,11 +118,11 @@ static mr_status *assign_sub(mr_run *r) { return update(r, MR_UPDATE_SUB); }
 MR_OP(AssignAdd,
     .doc      = "adds to a variable; the result is the variable",
     UPDATE_OP,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_add, MR_NUMBERS) MR_CPU_ONE(assign_add, MR_CODES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_add, MR_NUMBERS) MR_CPU_ONE(assign_add, MR_CODES) MR_GPU(assign_add, FLOAT)),
     .examples = MR_EXAMPLES("[1, 2], [3, 4] -> [4, 6]", "T=quint8: [200], [50] -> [250]", "[1, 2], [3] -> !INVALID_ARGUMENT"));
 
 MR_OP(AssignSub,
     .doc      = "subtracts from a variable; the result is the variable",
     UPDATE_OP,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_sub, MR_NUMBERS) MR_CPU_ONE(assign_sub, MR_CODES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(assign_sub, MR_NUMBERS) MR_CPU_ONE(assign_sub, MR_CODES) MR_GPU(assign_sub, FLOAT)),
     .examples = MR_EXAMPLES("[5, 7], [3, 4] -> [2, 3]"));

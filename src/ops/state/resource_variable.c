@@ -5,6 +5,7 @@
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/state/update.h"
+#include "run/accel.h"
 
 typedef struct handle_state {
     mr_tensor *handle; /* made once, given out by every run */
@@ -70,7 +71,7 @@ MR_OP(VarHandleOp,
                 "allowed_devices: list(string) = []",
     .flags    = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
     .shape    = handle_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(var_handle)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(var_handle) MR_GPU(var_handle, FLOAT)),
     .state_bytes = sizeof(handle_state), .init = handle_init, .deinit = handle_deinit,
     .examples = MR_EXAMPLES("dtype=float shape=[2]: -> shape()"));
 
@@ -144,7 +145,7 @@ MR_OP(ReadVariableOp,
     .flags    = MR_STATEFUL | MR_CHEAP,
     .shape    = read_shape,
     .grad     = read_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(read_variable)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(read_variable) MR_GPU(read_variable, FLOAT)),
     .examples = MR_EXAMPLES(
         "h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h -> [1, 2]",
         "h = VarHandleOp dtype=string shape=[2]; AssignVariableOp: h, string[\"a\", \"b\"]; dtype=string: h -> [\"a\", \"b\"]",
@@ -227,7 +228,7 @@ MR_OP(AssignVariableOp,
     .attrs    = "dtype: type; validate_shape: bool = false",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(assign_variable)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(assign_variable) MR_GPU(assign_variable, FLOAT)),
     .examples = MR_EXAMPLES("h = VarHandleOp dtype=$T shape=[2]; : h, [1, 2] ->"));
 
 static mr_status *update_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
@@ -246,8 +247,7 @@ static mr_status *update_locked(mr_run *r, mr_variable *v, mr_update_kind kind) 
                           MR_TENSOR_SHAPE(t), MR_TENSOR_SHAPE(value));
     if (!loop)
         return mr_error(MR_UNIMPLEMENTED, "%s of type %s", r->node->def->name, mr_dtype_name(v->dtype));
-    loop(t->data, value->data, t->n);
-    return NULL;
+    return mr_update_run(r, kind, loop, t, value);
 }
 
 static mr_status *update(mr_run *r, mr_update_kind kind)
@@ -270,7 +270,7 @@ MR_OP(AssignAddVariableOp,
     .attrs    = "dtype: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(add_to, MR_NUMBERS) MR_CPU_ONE(add_to, MR_ALL_CODES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(add_to, MR_NUMBERS) MR_CPU_ONE(add_to, MR_ALL_CODES) MR_GPU(add_to, FLOAT)),
     .examples = MR_EXAMPLES(
         "h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->",
         "h = VarHandleOp dtype=$T shape=?; AssignVariableOp: h, [1, 2]; : h, [1] -> !INVALID_ARGUMENT must be equal",
@@ -282,7 +282,7 @@ MR_OP(AssignSubVariableOp,
     .attrs    = "dtype: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(sub_from, MR_NUMBERS) MR_CPU_ONE(sub_from, MR_ALL_CODES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(sub_from, MR_NUMBERS) MR_CPU_ONE(sub_from, MR_ALL_CODES) MR_GPU(sub_from, FLOAT)),
     .examples = MR_EXAMPLES("h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->"));
 
 /* ---- the rest ---- */
@@ -315,7 +315,7 @@ MR_OP(VarIsInitializedOp,
     .sig      = "resource: resource -> is_initialized: bool",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(var_is_initialized)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(var_is_initialized) MR_GPU_ANY_HOST(var_is_initialized, 0, 1)),
     .examples = MR_EXAMPLES(
         "h = VarHandleOp dtype=float shape=[1]; : h -> false",
         "h = VarHandleOp dtype=float shape=[1]; AssignVariableOp: h, [1]; : h -> true"));
@@ -341,7 +341,7 @@ MR_OP(DestroyResourceOp,
     .attrs    = "ignore_lookup_error: bool = true",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_none,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(destroy_resource)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(destroy_resource) MR_GPU_ANY(destroy_resource)),
     .examples = MR_EXAMPLES(
         "h = VarHandleOp dtype=float shape=[1]; AssignVariableOp: h, [1]; : h ->",
         "h = VarHandleOp dtype=float shape=[1]; ignore_lookup_error=false: h -> !NOT_FOUND does not exist"));
@@ -383,6 +383,6 @@ MR_OP(VariableShape,
     .attrs    = "out_type: {int32, int64} = DT_INT32",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = variable_shape_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(variable_shape, MR_INDEXES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(variable_shape, MR_INDEXES) MR_GPU_HOST(variable_shape, INT32, 0, 1) MR_GPU_HOST(variable_shape, INT64, 0, 1)),
     .examples = MR_EXAMPLES(
         "h = VarHandleOp dtype=float shape=[2]; AssignVariableOp dtype=float: h, float[1, 2]; : h -> [2]"));

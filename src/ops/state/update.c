@@ -2,6 +2,7 @@
 #include "ops/state/update.h"
 
 #include "base/simd.h"
+#include "run/accel.h"
 
 #define FLOAT_LOOP(E, name, number, S, C, fn, OP)              \
     static void fn##_##name(void *dst, const void *src, int64_t n) \
@@ -31,4 +32,13 @@ mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t)
 #define ROW(E, name, number, S, C, ...) [MR_##E] = {add_##name, sub_##name},
     static mr_update_loop *const loops[MR_UINT64 + 1][2] = {MR_NUMBERS(ROW, ) MR_ALL_CODES(ROW, )};
     return kind < MR_UPDATE_SET && t <= MR_UINT64 ? loops[t][kind] : NULL;
+}
+
+mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, mr_tensor *dst, const mr_tensor *src)
+{
+    if (mr_on_accel(r))
+        return mr_accel_launch(r, kind == MR_UPDATE_ADD ? "each_add" : "each_sub", dst->n,
+                               MR_ACCEL(MR_AI(dst->n), MR_AT(dst), MR_AT(dst), MR_AT(src)));
+    loop(dst->data, src->data, dst->n);
+    return NULL;
 }

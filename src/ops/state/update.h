@@ -11,5 +11,7 @@ typedef enum mr_update_kind { MR_UPDATE_ADD, MR_UPDATE_SUB, MR_UPDATE_SET, MR_N_
 
 /* NULL when the type has no such arithmetic.  SET is not here: it moves elements of any type. */
 mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t);
+/* dst = dst OP src, of one shape, by that loop, or by the device of the run. */
+mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, mr_tensor *dst, const mr_tensor *src);
 
 #endif

@@ -5,6 +5,7 @@
  * too, so that every turn of a loop has its own. */
 #include "graph/infer.h"
 #include "run/run.h"
+#include "run/accel.h"
 
 typedef struct state {
     char *container, *name;
@@ -65,7 +66,7 @@ static mr_status *variable(mr_run *r)
     .sig = "-> ref: Ref(dtype)",                                                            \
     .attrs = "shape: shape; dtype: type; container: string = ''; shared_name: string = ''", \
     .flags = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT, .shape = mr_shape_from_attr,          \
-    .kernels = MR_KERNELS(MR_CPU_ANY(variable)), .state_bytes = sizeof(state), .init = init, .deinit = deinit
+    .kernels = MR_KERNELS(MR_CPU_ANY(variable) MR_GPU(variable, FLOAT)), .state_bytes = sizeof(state), .init = init, .deinit = deinit
 
 MR_OP(VariableV2,
     .doc = "a reference to a variable that lives as long as the session's device",
@@ -118,7 +119,7 @@ MR_OP(TemporaryVariable,
     .attrs    = "shape: shape; dtype: type; var_name: string = ''",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_from_attr,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(temporary_variable)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(temporary_variable) MR_GPU(temporary_variable, FLOAT)),
     .state_bytes = sizeof(state), .init = temporary_init, .deinit = deinit,
     .examples = MR_EXAMPLES("dtype=float shape=[2]: -> shape(2)"));
 
@@ -155,7 +156,7 @@ MR_OP(DestroyTemporaryVariable,
     .attrs    = "T: type; var_name: string",
     .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(destroy_temporary)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(destroy_temporary) MR_GPU(destroy_temporary, FLOAT)),
     .state_bytes = sizeof(destroy_state), .init = destroy_init, .deinit = destroy_deinit,
     .examples = MR_EXAMPLES("var_name=\"none\": [1, 2] -> !NOT_FOUND does not exist"));
 
@@ -178,7 +179,7 @@ MR_OP(IsVariableInitialized,
     .attrs    = "dtype: type",
     .flags    = MR_UNINIT_OK | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(is_initialized)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(is_initialized) MR_GPU_HOST(is_initialized, FLOAT, 0, 1)),
     .examples = MR_EXAMPLES("[1, 2] -> true"));
 
 static mr_status *count_locked(mr_run *r, mr_variable *v, int64_t limit) MR_REQUIRES(v->mu)
