@@ -58,23 +58,36 @@ static void put_arrows(const mr_timeline *t, mr_chrome *c, int64_t origin)
     }
 }
 
-/* The steps stand above all tasks: process 0, a thread for each task whose steps they are. */
+/* The steps stand above all tasks: process 0, a thread for each task whose steps they are.  What
+ * goes on beside its steps has one more: the two overlap. */
+static int step_thread(const mr_timeline_step *s)
+{
+    return 2 * (s->home + 1) + (s->what != NULL) + 1;
+}
+
+static void name_step_thread(const mr_timeline *t, mr_chrome *c, const mr_timeline_step *s)
+{
+    mr_str name = {0};
+    mr_str_printf(&name, "%s%s%s", s->home < 0 ? "steps" : t->tasks.p[s->home], s->what ? " " : "",
+                  s->what ? s->what : "");
+    mr_chrome_thread(c, 0, step_thread(s), mr_str_view(&name), step_thread(s));
+    mr_str_deinit(&name);
+}
+
 static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
 {
     mr_str name = {0};
-    bool *named = mr_new_array(bool, t->tasks.n + 1);
+    bool *named = mr_new_array(bool, 2 * (size_t)t->tasks.n + 4);
     if (t->steps.n)
         mr_chrome_process(c, 0, MR_SV("steps"), -1);
     for (int i = 0; i < t->steps.n; i++) {
         const mr_timeline_step *s = &t->steps.p[i];
-        bool first = !named[s->home + 1];
-        named[s->home + 1] = true;
-        if (first)
-            mr_chrome_thread(c, 0, s->home + 2,
-                             mr_sv_of(s->home < 0 ? "steps" : t->tasks.p[s->home]), s->home + 1);
+        if (!named[step_thread(s)])
+            name_step_thread(t, c, s);
+        named[step_thread(s)] = true;
         mr_str_clear(&name);
         mr_str_printf(&name, "%s %lld", s->what ? s->what : "step", (long long)s->number);
-        mr_chrome_span(c, 0, s->home + 2, mr_str_view(&name), MR_SV("step"),
+        mr_chrome_span(c, 0, step_thread(s), mr_str_view(&name), MR_SV("step"),
                        less(s->start_ns, origin), less(s->end_ns, s->start_ns), NULL, 0);
     }
     mr_free(named);
