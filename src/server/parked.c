@@ -3,7 +3,8 @@
  * A parked request is in the list of its fellows, with a timer set for its deadline.  Three may want to end it: news of its task,
  * its timer, and whoever cancels it.  The one that finds it in the list and not `leaving`, under the lock, does; it marks it so,
  * does what is to be done without the lock, and takes it out last.  Who cancels one that leaves waits for that, so that the request
- * is either ended or started when it returns, as if it had never been here; who closes the fellows waits for all. */
+ * is either ended or started when it returns, as if it had never been here; who closes the fellows waits for all.  Only who is
+ * called back by the one that leaves does not wait: for him it has ended, and he may be asking again with the same request. */
 #include "server/parked.h"
 
 #include "base/clock.h"
@@ -18,6 +19,7 @@ struct mr_parked_request {
     mr_fellows *peers;
     int task;
     bool leaving;
+    pthread_t by; /* whom it leaves by, then */
     mr_timer timer;
     mr_parked_request *next;
 };
@@ -26,6 +28,12 @@ struct mr_parked_request {
 static mr_status *not_found(const mr_fellows *p, int task)
 {
     return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it", mr_fellows_task(p, task)->name);
+}
+
+static void mark_leaving_locked(mr_parked_request *q)
+{
+    q->leaving = true;
+    q->by = pthread_self();
 }
 
 /* Takes it out, and frees it. */
@@ -64,7 +72,8 @@ static void time_is_up(mr_timer *t)
     mr_fellows *p = q->peers;
     mr_lock(&p->mu);
     bool mine = !q->leaving;
-    q->leaving = true;
+    if (mine)
+        mark_leaving_locked(q);
     bool late = q->request->deadline_ns && mr_now_ns() >= q->request->deadline_ns;
     mr_unlock(&p->mu);
     if (mine)
@@ -95,7 +104,7 @@ static mr_parked_request *take(mr_fellows *p, int task, mr_status **st, mr_way *
     while (q && (q->leaving || q->task != task || !(known || (told && !q->request->wait_for_ready))))
         q = q->next;
     if (q) {
-        q->leaving = true;
+        mark_leaving_locked(q);
         *st = mr_fellows_way_locked(p, task, q->request, way);
         if (!*st && !*way)
             *st = not_found(p, task);
@@ -125,11 +134,12 @@ void mr_park_close(mr_fellows *p)
     mr_unlock(&p->mu);
 }
 
+/* What this thread lets go itself is not there any more. */
 static mr_parked_request *find_locked(const mr_fellows *p, const mr_net_request *r) MR_REQUIRES(p->mu);
 static mr_parked_request *find_locked(const mr_fellows *p, const mr_net_request *r)
 {
     mr_parked_request *q = p->parked;
-    while (q && q->request != r)
+    while (q && (q->request != r || (q->leaving && pthread_equal(q->by, pthread_self()))))
         q = q->next;
     return q;
 }
@@ -141,7 +151,7 @@ bool mr_park_cancel(mr_fellows *p, mr_net_request *r)
     while ((q = find_locked(p, r)) && q->leaving)
         mr_cond_wait(&p->started, &p->mu);
     if (q)
-        q->leaving = true;
+        mark_leaving_locked(q);
     mr_unlock(&p->mu);
     if (q)
         let_go(p, q, mr_error(MR_CANCELLED, "cancelled"), NULL);
