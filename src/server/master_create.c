@@ -142,6 +142,7 @@ static bool asks_again(task_call *q, const mr_status *st)
     mr_lock(&c->mu);
     bool again = ((code == MR_UNAVAILABLE && !q->patient) || moved) && !q->making && !q->cancelled;
     q->patient |= again && !moved;
+    q->started &= !again; /* who cancels it now leaves that to the next asking, which writes the request anew */
     mr_unlock(&c->mu);
     return again;
 }
