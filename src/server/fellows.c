@@ -223,23 +223,27 @@ static void retire(mr_task *t)
     mr_fellows_unref(r.peers);
 }
 
-/* Takes the way out, so that the next request makes another one.  The pool is there as long as a service calls. */
-static void move_locked(mr_fellows *p, int task) MR_REQUIRES(p->mu);
-static void move_locked(mr_fellows *p, int task)
+/* The pool is there as long as a service calls. */
+static void let_retire(mr_fellows *p, int task, mr_way *former)
 {
     retirement *r = mr_new(retirement);
-    *r = (retirement){{.fn = retire}, mr_fellows_ref(p), task, p->ways[task]};
-    p->ways[task] = NULL;
+    *r = (retirement){{.fn = retire}, mr_fellows_ref(p), task, former};
     mr_pool_submit(p->host->pool, &r->task);
 }
 
-/* The watch hears of the end of a life first: who asks why a request ended is told so. */
+/* The former way goes together with the address: who asks from now on makes another one, and is not cut off with it.  The watch
+ * hears of the end of a life before the requests do: who asks why one ended is told so. */
 void mr_fellows_found(void *fellows, int task, mr_sv value)
 {
     mr_fellows *p = fellows;
+    mr_way *former = NULL;
     mr_lock(&p->mu);
     mr_book_news news = p->closed ? MR_BOOK_NOTHING : mr_book_found(&p->book, task, value);
     mr_naming_entry now = p->book.tasks[task].entry;
+    if (news == MR_BOOK_MOVED) {
+        former = p->ways[task];
+        p->ways[task] = NULL;
+    }
     mr_unlock(&p->mu);
     if (news == MR_BOOK_FOUND || news == MR_BOOK_MOVED)
         mr_watch_named(p->watch, task, now.incarnation);
@@ -247,12 +251,8 @@ void mr_fellows_found(void *fellows, int task, mr_sv value)
         mr_watch_doubt(p->watch, task);
     else if (news == MR_BOOK_BAD)
         mr_warn("what the naming service says of %s is not an address and is ignored", mr_fellows_task(p, task)->name);
-    if (news == MR_BOOK_MOVED) {
-        mr_lock(&p->mu);
-        if (!p->closed)
-            move_locked(p, task);
-        mr_unlock(&p->mu);
-    }
+    if (news == MR_BOOK_MOVED)
+        let_retire(p, task, former);
     mr_park_end(p, task);
 }
 
