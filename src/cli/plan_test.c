@@ -116,3 +116,35 @@ MR_TEST(plan_chief_is_the_job_of_that_name)
     MR_CHECK(mr_plan_is_chief(&p, 0) && !mr_plan_is_chief(&p, 1));
     mr_plan_deinit(&p);
 }
+
+MR_TEST(plan_with_a_zookeeper_leaves_ports_open_unless_one_is_asked_for)
+{
+    mr_plan_args a = asked(1, 1);
+    a.cluster.zookeeper = a.zookeeper = "zoo:1";
+    check(&a, -1, "ps/0 127.0.0.1:0, worker/0 127.0.0.1:0");
+    a.hosts = "a,b";
+    check(&a, -1, "ps/0 a:0 by a, worker/0 a:0 by a");
+    a.port = 5000;
+    check(&a, -1, "ps/0 a:5000 by a, worker/0 a:5001 by a");
+}
+
+MR_TEST(plan_of_one_task_among_as_many_needs_no_addresses_with_a_zookeeper)
+{
+    mr_plan_args a = asked(1, 2);
+    mr_plan p;
+    a.cluster.job = "worker";
+    a.cluster.task = 1;
+    MR_CHECK_ERR(mr_plan_make(&a, &p), MR_INVALID_ARGUMENT, "--job worker: of which cluster?");
+    a.cluster.zookeeper = a.zookeeper = "zoo:1";
+    check(&a, 2, "ps/0 zk:0, worker/0 zk:0, worker/1 zk:0");
+    a.cluster.task = 2;
+    MR_CHECK_ERR(mr_plan_make(&a, &p), MR_INVALID_ARGUMENT, "there is no task 2 of job 'worker'");
+}
+
+MR_TEST(plan_of_a_given_cluster_starts_tasks_without_an_address_here)
+{
+    mr_plan_args a = asked(MR_NOT_GIVEN, MR_NOT_GIVEN);
+    a.cluster.zookeeper = a.zookeeper = "zoo:1";
+    a.cluster.cluster = "{\"cluster\": {\"ps\": [\"zk\"], \"worker\": [\"b:0\"]}}";
+    check(&a, -1, "ps/0 zk:0, worker/0 b:0 by b");
+}

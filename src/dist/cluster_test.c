@@ -81,3 +81,17 @@ MR_TEST(cluster_comes_from_tf_config)
     MR_CHECK_ERR(mr_server_def_from_json(MR_SV("{\"cluster\": {\"w\": [\"a\"]}}"), &d), MR_INVALID_ARGUMENT, "host:port");
     MR_CHECK_ERR(mr_server_def_from_json(MR_SV("{\"cluster\": 1}"), &d), MR_INVALID_ARGUMENT, "bad JSON");
 }
+
+MR_TEST(cluster_takes_a_task_whose_address_will_be_told)
+{
+    mr_cluster c = {0}, back = {0};
+    mr_str bytes = {0};
+    MR_CHECK_OK(mr_cluster_add_list(&c, MR_SV("ps"), MR_SV("zk,a:1")));
+    MR_CHECK_STR(c.tasks.p[0].address, MR_ADDRESS_ASKED);
+    mr_cluster_encode(&c, &bytes);
+    MR_CHECK_OK(mr_cluster_decode(&back, mr_str_view(&bytes)));
+    MR_CHECK_STR(back.tasks.p[0].address, MR_ADDRESS_ASKED);
+    mr_str_deinit(&bytes);
+    mr_cluster_deinit(&back);
+    mr_cluster_deinit(&c);
+}
