@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "exec/device_plugin.h"
+#include "wire/pb.h"
 
 enum {
     MEASURED = 3, /* steps before each new placement, fewer when the period is shorter */
@@ -24,13 +25,16 @@ struct mr_placing {
     int64_t *memory; /* by device */
 };
 
-/* Devices of one process hand tensors on without a copy; another thread has to wake up for it. */
-static const mr_workload_link within = {.latency_s = 5e-6, .bytes_per_s = 1e11};
+/* Devices of one process hand tensors on without a copy; another thread has to wake up for it.  Between tasks is a network. */
+static const mr_workload_link within = {.latency_s = 5e-6, .bytes_per_s = 1e11}, between = {.latency_s = 1e-4, .bytes_per_s = 1e9};
 
 /* Either end may know better. */
 static mr_workload_link link_between(const mr_device *from, const mr_device *to)
 {
-    mr_workload_link l = within;
+    mr_device_name a, b;
+    bool near = mr_device_name_parse(mr_sv_of(from->name), &a) && mr_device_name_parse(mr_sv_of(to->name), &b) &&
+                mr_device_name_same_task(&a, &b);
+    mr_workload_link l = near ? within : between;
     if (!from->type->link || !from->type->link(from, from, to, &l.latency_s, &l.bytes_per_s))
         if (to->type->link)
             to->type->link(to, from, to, &l.latency_s, &l.bytes_per_s);
@@ -95,6 +99,92 @@ void mr_placing_learn(mr_placing *p, const mr_trace *t)
 {
     mr_lock(&p->mu);
     mr_trace_costs(t, p->measured);
+    mr_unlock(&p->mu);
+}
+
+/* ---- StepStats ---- */
+
+enum { MAX_SLOT = 65535 };
+
+/* NodeOutput { slot, tensor_description { allocation_description { requested_bytes } } } */
+static void learn_output(mr_costs *c, mr_sv node, mr_pb_reader *r)
+{
+    mr_pb_reader tensor, allocation;
+    uint32_t field, wire;
+    int64_t slot = 0, bytes = -1;
+    while (mr_pb_next(r, &field, &wire))
+        if (field == 1) {
+            slot = mr_pb_int64(r);
+        } else if (field == 3 && mr_pb_message(r, &tensor)) {
+            while (mr_pb_next(&tensor, &field, &wire))
+                if (field == 4 && mr_pb_message(&tensor, &allocation)) {
+                    while (mr_pb_next(&allocation, &field, &wire))
+                        if (field == 1)
+                            bytes = mr_pb_int64(&allocation);
+                        else
+                            mr_pb_skip(&allocation);
+                } else {
+                    mr_pb_skip(&tensor);
+                }
+        } else {
+            mr_pb_skip(r);
+        }
+    if (!r->error && slot >= 0 && slot <= MAX_SLOT && bytes >= 0)
+        mr_costs_add_bytes(c, node, (int)slot, bytes);
+}
+
+/* NodeExecStats.  The name comes first, as all write it. */
+static void learn_node(mr_costs *c, const char *device, mr_pb_reader *r)
+{
+    mr_pb_reader output;
+    uint32_t field, wire;
+    mr_sv node = MR_SV("");
+    int64_t us = 0, ns = 0;
+    while (mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: node = mr_pb_bytes(r); break;
+        case 5: us = mr_pb_int64(r); break; /* all_end_rel_micros */
+        case 16: ns = mr_pb_int64(r); break; /* all_end_rel_nanos */
+        case 7:
+            if (mr_pb_message(r, &output))
+                learn_output(c, node, &output);
+            break;
+        default: mr_pb_skip(r);
+        }
+    double seconds = ns > 0 ? (double)ns / 1e9 : (double)us / 1e6;
+    if (!r->error && node.n && seconds >= 0)
+        mr_costs_add(c, device, node, seconds);
+}
+
+static void learn_device(mr_costs *c, mr_pb_reader *r)
+{
+    mr_pb_reader node;
+    uint32_t field, wire;
+    char *device = NULL;
+    while (mr_pb_next(r, &field, &wire))
+        if (field == 1) {
+            mr_sv name = mr_pb_bytes(r);
+            mr_free(device);
+            device = mr_strndup(name.p, name.n);
+        } else if (field == 2 && device && mr_pb_message(r, &node)) {
+            learn_node(c, device, &node);
+        } else {
+            mr_pb_skip(r);
+        }
+    mr_free(device);
+}
+
+void mr_placing_learn_stats(mr_placing *p, mr_sv step_stats)
+{
+    mr_pb_reader r, device;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, step_stats);
+    mr_lock(&p->mu);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 1 && mr_pb_message(&r, &device))
+            learn_device(p->measured, &device);
+        else
+            mr_pb_skip(&r);
     mr_unlock(&p->mu);
 }
 

@@ -20,6 +20,8 @@ typedef enum mr_placing_turn { MR_PLACING_RUN, MR_PLACING_MEASURE, MR_PLACING_AN
 /* A step begins: whether it is to be measured, or devices chosen anew before it.  Each turn is given to one step. */
 mr_placing_turn mr_placing_next(mr_placing *p);
 void mr_placing_learn(mr_placing *p, const mr_trace *t);
+/* The same from a serialized StepStats; what cannot be read is left out. */
+void mr_placing_learn_stats(mr_placing *p, mr_sv step_stats);
 
 /* mr_prepare by cost: with the measured times held still. */
 mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts);

@@ -1,6 +1,7 @@
 /* exec/placing_test.c -- sessions that place by cost and learn from their steps. */
 #include <stdio.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "exec/direct_session.h"
 #include "graph/scope.h"
@@ -152,5 +153,47 @@ MR_TEST(placing_anew_does_not_disturb_steps_that_run)
     for (int i = 0; i < THREADS; i++)
         mr_thread_join(&r[i].thread);
     MR_CHECK(inside(&b)->former.n >= 4);
+    end(&b);
+}
+
+/* What another task says of a step is as good as what was seen here. */
+MR_TEST(placing_learns_from_the_stats_of_a_step)
+{
+    bench b;
+    mr_str metadata = {0}, text = {0};
+    mr_tensor *in = mr_tensor_scalar_f32(1), *out = NULL;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    int n_told = 0;
+    char *path = mr_printf("%s/costs", mr_test_dir());
+    begin(&b, 1000);
+    mr_placing *p = mr_placing_new(inside(&b)->env.devices, DEVICES, 0);
+    mr_out feed = {mr_graph_find(b.g, MR_SV("scale")), 0};
+    mr_run_args a = {.feeds = &feed, .feed_values = &in, .n_feeds = 1, .fetches = &b.sum, .fetched = &out, .n_fetches = 1};
+    MR_CHECK_OK(mr_session_run(b.session, &a, &(mr_run_options){.trace_level = 3}, &metadata));
+    mr_pb_reader_init(&r, mr_str_view(&metadata));
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            mr_placing_learn_stats(p, mr_pb_bytes(&r));
+        else
+            mr_pb_skip(&r);
+    mr_placing_learn_stats(p, MR_SV("\x0a\x7fnonsense"));
+    MR_CHECK_OK(mr_placing_save(p, path));
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    for (int i = 0; i < PRODUCTS; i++) {
+        const mr_node *n = b.products[i].node;
+        char *line = mr_printf("%s\t%s\t1\t", inside(&b)->placements.device[n->id], n->name);
+        char *size = mr_printf("bytes\t%s\t0\t%d\n", n->name, SIDE * SIDE * 4);
+        n_told += strstr(mr_str_z(&text), line) && strstr(mr_str_z(&text), size);
+        mr_free(line);
+        mr_free(size);
+    }
+    MR_CHECK(n_told >= 1); /* equal products on one device are computed once */
+    mr_tensor_unref(out);
+    mr_tensor_unref(in);
+    mr_str_deinit(&text);
+    mr_str_deinit(&metadata);
+    mr_placing_free(p);
+    mr_free(path);
     end(&b);
 }

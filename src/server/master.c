@@ -38,6 +38,7 @@ void mr_msession_unref(mr_msession *s)
     mr_vec_deinit(&s->failed);
     mr_placements_deinit(&s->placements);
     mr_placements_deinit(&s->told);
+    mr_placing_free(s->placing);
     mr_graph_unref(s->graph);
     mr_free(s->devices);
     mr_free(s->task_of);

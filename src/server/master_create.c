@@ -260,6 +260,8 @@ static void gather(creation *c)
 {
     mr_create_actions a = {0};
     mr_status *st = gather_devices(c);
+    if (!st)
+        mr_msession_placing_init(c->session);
     mr_lock(&c->mu);
     mr_creation_gathered(&c->state, st, &a);
     mr_unlock(&c->mu);

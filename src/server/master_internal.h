@@ -5,6 +5,7 @@
 #include "dist/master_step.h"
 #include "dist/recent.h"
 #include "exec/partial_use.h"
+#include "exec/placing.h"
 #include "server/watch.h"
 #include "server/master.h"
 
@@ -49,6 +50,7 @@ struct mr_msession {
     int64_t version MR_GUARDED_BY(making);
     mr_placements placements MR_GUARDED_BY(making);
     mr_placements told MR_GUARDED_BY(making); /* in the log */
+    mr_placing *placing; /* by cost; NULL: not */
     mr_fellows *peers; /* the host's, or of a cluster that the client brought */
     mr_str config_proto;
     int n_devices;
@@ -60,7 +62,7 @@ struct mr_msession {
     bool isolated;       /* its variables are its own */
     mr_mutex mu;
     mr_map programs MR_GUARDED_BY(mu); /* signature text -> mr_mprogram */
-    MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu); /* could not be registered: no longer found, freed at the end */
+    MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu); /* could not be registered, or placed as nodes no longer are: no longer found, freed at the end */
     mr_map callables MR_GUARDED_BY(mu); /* handle text -> mr_mcallable */
     mr_map partials MR_GUARDED_BY(mu);  /* handle text -> mr_mpartial */
     int64_t next_callable MR_GUARDED_BY(mu), next_partial MR_GUARDED_BY(mu);
@@ -187,6 +189,7 @@ struct mr_mstep {
     mr_master_step state MR_GUARDED_BY(mu);
     mr_mpart_call *parts;
     struct mr_mtrace *trace; /* of a timed step, until it is answered; or NULL */
+    mr_placing_turn placing; /* measured, or placed anew before it */
     mr_timer timer;
     bool timed;
     mr_mstep *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
@@ -207,6 +210,13 @@ int64_t mr_mstep_new_id(void);
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
 /* Stops what counts on a life of a task that has ended. */
 void mr_msession_stop_lost(mr_msession *s, int task);
+
+/* ---- master_placing.c ---- */
+void mr_msession_placing_init(mr_msession *s); /* once its devices are known */
+/* The next step of each signature makes its program anew. */
+void mr_msession_place_anew(mr_msession *s);
+/* From the stats of a step that was measured. */
+void mr_mstep_learn(mr_mstep *t);
 
 /* ---- master_trace.c ---- */
 typedef struct mr_run_reply { /* a RunGraphResponse */

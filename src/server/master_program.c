@@ -219,7 +219,7 @@ static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogr
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
                             .placements = own ? &s->placements : &local};
-    MR_GO(mr_prepare(g, &n->sig, &o, parts));
+    MR_GO(own && s->placing ? mr_placing_prepare(s->placing, g, &n->sig, &o, parts) : mr_prepare(g, &n->sig, &o, parts));
     if (s->config.log_placement)
         mr_placing_log(g, o.placements, own ? &s->told : &told);
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);

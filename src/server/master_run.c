@@ -132,6 +132,8 @@ void mr_mstep_answer(mr_mstep *t, mr_status *st)
         mr_mstep_unref(t);
     if (t->partial)
         mr_mstep_leave_turn(t, st != NULL);
+    if (t->placing == MR_PLACING_MEASURE && !st)
+        mr_mstep_learn(t);
     st = encode_answer(t, st, &body);
     mr_reply(t->call, st, &body);
     mr_bytes_deinit(&body);
@@ -146,9 +148,10 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 static void encode_options(mr_mstep *t, mr_pb_writer *out)
 {
-    if (mr_mstep_is_traced(t)) {
+    bool measured = t->placing == MR_PLACING_MEASURE;
+    if (mr_mstep_is_traced(t) || measured) {
         size_t mark = mr_pb_begin(out, 5); /* ExecutorOpts */
-        mr_pb_opt_varint(out, 3, mr_mstep_is_timed(t));
+        mr_pb_opt_varint(out, 3, mr_mstep_is_timed(t) || measured);
         mr_pb_opt_varint(out, 4, t->q.options.output_partition_graphs);
         mr_pb_end(out, mark);
     }
@@ -454,6 +457,8 @@ void mr_mstep_go(mr_mstep *t, mr_status *st)
 static void make_and_go(mr_task *task)
 {
     mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
+    if (t->placing == MR_PLACING_ANEW)
+        mr_msession_place_anew(t->session);
     if (t->q.partial_run.n)
         mr_mstep_take_turn(t);
     else
@@ -468,7 +473,9 @@ void mr_master_run_step(void *service, mr_net_call *c, mr_sv body)
     mr_status *st = mr_mrequest_parse(body, &t->q);
     if (!st)
         st = mr_mstep_enter(t, m, t->q.session, t->q.request);
-    if (!st && body.n <= BEGUN_AT_ONCE && !t->q.partial_run.n)
+    if (!st && t->session->placing && !t->q.partial_run.n)
+        t->placing = mr_placing_next(t->session->placing);
+    if (!st && body.n <= BEGUN_AT_ONCE && !t->q.partial_run.n && t->placing != MR_PLACING_ANEW)
         t->program = mr_mprogram_find(t->session, &t->q);
     if (st || t->program) {
         mr_mstep_go(t, st);

@@ -315,6 +315,45 @@ MR_TEST(server_places_on_simulated_devices_of_other_tasks)
     mr_device_sims_deinit(&sims);
 }
 
+/* Nothing goes to FAST but by cost, for its priority is the lowest.  Tasks tell what steps took, and devices are chosen anew. */
+MR_TEST(server_places_by_cost)
+{
+    enum { SIDE = 64, STEPS = 30 };
+    bench b;
+    float v = 0;
+    mr_pb_writer w;
+    mr_str text = {0};
+    mr_device_sims sims = {0};
+    int32_t dims[] = {SIDE, SIDE}, axes[] = {0, 1};
+    MR_CHECK_OK(mr_device_sims_parse(&sims, MR_SV("FAST:0=speed=1e15,bandwidth=1T,op=1ns,priority=1")));
+    bench_begin_with(&b, &(mr_server_options){.net = mr_net_loop(), .simulated = &sims}, 1, 1);
+    mr_pb_writer_init(&w, &b.config);
+    mr_pb_put_varint(&w, 3, 4); /* placement_period */
+    mr_pb_put_varint(&w, 8, 1); /* log_device_placement */
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    mr_out m = mr_emit(&b.s, "Fill", mr_const_vec_i32(&b.s, 2, dims), x);
+    mr_out y = mr_emit(mr_as(&b.s, "product"), "MatMul", m, m);
+    mr_out z = mr_emit(&b.s, "Mean", y, mr_const_vec_i32(&b.s, 2, axes));
+    char *path = mr_printf("%s/log", mr_test_dir());
+    int saved = dup(2);
+    MR_CHECK(freopen(path, "w", stderr));
+    mr_status *st = bench_run(&b, x, 2, z, NULL, &v);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    MR_CHECK_OK(st);
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    MR_CHECK(strstr(mr_str_z(&text), "product: (MatMul): /job:worker/replica:0/task:0/device:FAST:0\n"));
+    for (int i = 0; i < STEPS; i++) {
+        MR_CHECK_OK(bench_run(&b, x, (float)i, z, NULL, &v));
+        MR_CHECK_NEAR(v, (double)SIDE * i * i, 1e-2 * SIDE);
+    }
+    mr_str_deinit(&text);
+    mr_free(path);
+    bench_end(&b);
+    mr_device_sims_deinit(&sims);
+}
+
 /* What says nothing of its kernels is there, but gets only what asks for it. */
 MR_TEST(server_devices_that_are_not_described_come_last)
 {

@@ -1,0 +1,53 @@
+/* server/master_placing.c -- placement by cost over the devices of all tasks.
+ *
+ * As in a session of one process (exec/placing.h): with placement_period a master chooses devices by what a step would take,
+ * asks its tasks now and then for the stats of a step, and places anew by them.  Programs of former placements are not
+ * found any more and stay until the session ends, for steps may be in them. */
+#include "base/memory.h"
+#include "server/master_internal.h"
+
+void mr_msession_placing_init(mr_msession *s)
+{
+    if (s->config.placement_period > 0)
+        s->placing = mr_placing_new(s->devices, s->n_devices, s->config.placement_period);
+}
+
+/* Steps of partial runs go on as they began, and what is being registered is waited for. */
+static void forget_programs_locked(mr_msession *s) MR_REQUIRES(s->mu)
+{
+    mr_map kept = {0};
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&s->programs, &pos, &key, &v)) {
+        mr_mprogram *p = v;
+        if (p->partial || !p->ready)
+            mr_map_put(&kept, key, p);
+        else
+            mr_vec_push(&s->failed, p);
+    }
+    mr_map_deinit(&s->programs);
+    s->programs = kept;
+}
+
+void mr_msession_place_anew(mr_msession *s)
+{
+    mr_lock(&s->making);
+    mr_placing_forget(s->graph, &s->placements);
+    mr_lock(&s->mu);
+    forget_programs_locked(s);
+    mr_unlock(&s->mu);
+    mr_unlock(&s->making);
+}
+
+void mr_mstep_learn(mr_mstep *t)
+{
+    for (int i = 0; i < t->n_parts; i++) {
+        mr_run_reply reply = {0};
+        mr_status *st = mr_run_reply_parse(&t->parts[i].reply, &reply);
+        if (!st)
+            mr_placing_learn_stats(t->session->placing, reply.stats);
+        mr_status_free(st);
+        mr_run_reply_deinit(&reply);
+    }
+}
