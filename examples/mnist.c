@@ -1,6 +1,6 @@
 /* mnist.c -- trains a small convolutional network on handwritten digits, from C.
  *
- *     mnist [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER]
+ *     mnist [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER] [--device cpu|gpu]
  *
  * Two convolutions, two dense layers, Adam.  Every epoch ends with a checkpoint; started again after Ctrl-C, a
  * crash or kill -9, training goes on where the newest checkpoint left it. */
@@ -100,6 +100,29 @@ static const char *option(int argc, char **argv, const char *name, const char *o
     return otherwise;
 }
 
+/* "cpu": whatever else there is (device_count of the ConfigProto: no GPU); "gpu": one must be there. */
+static TF_Session *open_session(TF_Graph *graph, const char *device)
+{
+    static const char no_gpu[] = {0x0a, 7, 0x0a, 3, 'G', 'P', 'U', 0x10, 0};
+    TF_SessionOptions *options = TF_NewSessionOptions();
+    if (strcmp(device, "cpu") == 0)
+        TF_SetConfig(options, no_gpu, sizeof no_gpu, status);
+    TF_Session *session = TF_NewSession(graph, options, status);
+    check("starting a session");
+    TF_DeviceList *devices = TF_SessionListDevices(session, status);
+    check("looking for devices");
+    int found = strcmp(device, "gpu") != 0;
+    for (int i = 0; i < TF_DeviceListCount(devices); i++)
+        found |= strcmp(TF_DeviceListType(devices, i, status), "GPU") == 0;
+    TF_DeleteDeviceList(devices);
+    TF_DeleteSessionOptions(options);
+    if (!found) {
+        fprintf(stderr, "there is no GPU (docs/opencl.md)\n");
+        exit(1);
+    }
+    return session;
+}
+
 int main(int argc, char **argv)
 {
     int64_t epochs = atoll(option(argc, argv, "--epochs", "3")), batch = atoll(option(argc, argv, "--batch", "100"));
@@ -110,8 +133,7 @@ int main(int argc, char **argv)
     int64_t per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / batch, total = epochs * per_epoch;
     TF_Graph *graph = TF_NewGraph();
     network net = build(graph, total);
-    TF_Session *session = TF_NewSession(graph, TF_NewSessionOptions(), status);
-    check("starting a session");
+    TF_Session *session = open_session(graph, option(argc, argv, "--device", ""));
     const TF_Operation *init[] = {net.init};
     TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, init, 1, NULL, status);
     check("initialising");

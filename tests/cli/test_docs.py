@@ -1,7 +1,8 @@
-"""tests/cli/test_docs.py -- docs/cluster.md and docs/devices.md do what they say.
+"""tests/cli/test_docs.py -- docs/cluster.md, docs/devices.md and docs/opencl.md do what they say.
 
 A block ```c file=NAME is written to a file, a block ```sh is run, and each line of the ```text block behind it must have been
 written; ... stands for anything.  Blocks ```console are for other machines, those with `zookeeper` for test_zookeeper.py."""
+import glob
 import os
 import re
 import subprocess
@@ -48,6 +49,16 @@ def test_docs_of_the_cluster_do_what_they_say(t):
 def test_docs_of_devices_do_what_they_say(t):
     n = run_page(t, lambda n, more: True, {}, "devices.md")
     check(n >= 3 or not n, "%d blocks were run" % n)
+
+
+def test_docs_of_opencl_do_what_they_say(t):
+    """Where there is a driver; pocl keeps what it compiled in build/, as in the unit tests."""
+    library = os.path.join(t.build, "lib", "libmillrace-opencl.so")
+    if not os.path.exists(library) or not glob.glob("/etc/OpenCL/vendors/*.icd"):
+        return
+    os.environ.setdefault("POCL_CACHE_DIR", os.path.join(ROOT, "build", "pocl"))
+    n = run_page(t, lambda n, more: True, {}, "opencl.md")
+    check(n == 2 or not n, "%d blocks were run" % n)
 
 
 def run_page(t, wanted, replaced, page="cluster.md"):

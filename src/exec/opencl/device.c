@@ -19,9 +19,12 @@ static void copy_out(mr_device *d, const mr_tensor *src, mr_tensor *host, void (
     mr_opencl_copy_out(mr_opencl_of(d), src, host, done, arg);
 }
 
-/* The physical device stays; what nobody uses of its memory goes back. */
+/* The physical device stays; what nobody uses of its memory goes back.  The queue is empty then, so that a process may end
+ * without the driver being at work still. */
 static void gpu_free(mr_device *d)
 {
+    const mr_opencl *p = mr_opencl_of(d);
+    mr_status_free(p->driver->finish(p->d));
     mr_allocator_trim(d->alloc);
     mr_free(d);
 }

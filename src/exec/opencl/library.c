@@ -26,9 +26,9 @@ static bool names_a_driver(const char *file)
 /* Drivers announce themselves by a file.  pocl's is left out: it computes on the host's CPU, which we do better. */
 static bool look_for_drivers(void)
 {
-    const char *folder = getenv("OCL_ICD_VENDORS");
-    DIR *d = opendir(folder && folder[0] ? folder : VENDORS);
-    bool found = false;
+    const char *said = getenv("OCL_ICD_VENDORS"), *folder = said && said[0] ? said : VENDORS;
+    DIR *d = opendir(folder);
+    bool found = !d && names_a_driver(folder); /* it may name one of them */
     for (struct dirent *e; d && !found && (e = readdir(d));)
         found = names_a_driver(e->d_name);
     if (d)

@@ -31,9 +31,7 @@ mr_status *mr_share(mr_run *r, int in, int i, int64_t start, int rank, const int
         return mr_run_reshape(r, in, i, rank, dims);
     if (n == 0 || (size_t)n * mr_dtype_size(t->dtype) < SHARE_BYTES) {
         MR_TRY(mr_run_output(r, i, rank, dims, &out));
-        if (n > 0)
-            mr_tensor_copy_elements(out, 0, t, start, n);
-        return NULL;
+        return n > 0 ? mr_tensor_try_copy_elements(out, 0, t, start, n) : NULL;
     }
     MR_TRY(share(t, start, n, rank, dims, &out));
     mr_run_set(r, i, out);
