@@ -61,8 +61,14 @@ static int64_t any_time(fuzz_rng *r)
 static void add_info(fuzz_rng *r, mr_str *out)
 {
     mr_trace_clock clocks[3];
-    mr_trace_info i = {any_task(r), any_time(r),           any_time(r), any_time(r),
-                       any_time(r), (int)fuzz_below(r, 4), clocks};
+    mr_trace_info i = {.home = any_task(r),
+                       .what = fuzz_once_in(r, 3) ? MR_SV("update") : MR_SV(""),
+                       .number = any_time(r),
+                       .start_ns = any_time(r),
+                       .end_ns = any_time(r),
+                       .outside_ns = any_time(r),
+                       .n_clocks = (int)fuzz_below(r, 4),
+                       .clocks = clocks};
     mr_pb_writer w;
     for (int k = 0; k < i.n_clocks; k++)
         clocks[k] = (mr_trace_clock){any_task(r), any_time(r), any_time(r)};
