@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "run/accel.h"
 #include "server/host.h"
 #include "wire/number.h"
 
@@ -23,8 +24,8 @@ static void describe(const mr_device *d, mr_pb_writer *w)
     mr_double_text(d->speed.flops_per_s, flops);
     mr_double_text(d->speed.bytes_per_s, bytes);
     mr_double_text(d->speed.op_s, op);
-    char *text = mr_printf("millrace;%s%s priority %d; flops %s; bytes %s; op %s", kernels ? " kernels " : "",
-                           kernels ? "CPU;" : "", d->type->priority, flops, bytes, op);
+    char *text = mr_printf("millrace; kernels %s; priority %d; flops %s; bytes %s; op %s", kernels ? kernels : "none",
+                           d->type->priority, flops, bytes, op);
     mr_pb_put_bytes(w, A_PHYSICAL, mr_sv_of(text));
     mr_free(text);
 }
@@ -59,11 +60,21 @@ static void read_positive(mr_sv text, double *out)
         *out = v;
 }
 
+/* Whose kernels it borrows: of those that are known here. */
+static const char *read_kernels(mr_sv value)
+{
+    static const char *const known[] = {"CPU", MR_ACCEL_KERNELS};
+    for (int i = 0; i < MR_COUNT(known); i++)
+        if (mr_sv_is(value, known[i]))
+            return known[i];
+    return NULL;
+}
+
 static void read_word(mr_sv key, mr_sv value, remote *r)
 {
     int64_t n;
-    if (mr_sv_is(key, "kernels") && mr_sv_is(value, mr_device_cpu.name))
-        r->type.kernels = mr_device_cpu.name;
+    if (mr_sv_is(key, "kernels"))
+        r->type.kernels = read_kernels(value);
     else if (mr_sv_is(key, "priority") && mr_sv_to_i64(value, &n) && n >= 0 && n <= 1000000)
         r->type.priority = (int)n;
     else if (mr_sv_is(key, "flops"))
