@@ -1,5 +1,6 @@
 /* exec/placing_test.c -- sessions that place by cost and learn from their steps. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -195,5 +196,48 @@ MR_TEST(placing_learns_from_the_stats_of_a_step)
     mr_str_deinit(&metadata);
     mr_placing_free(p);
     mr_free(path);
+    end(&b);
+}
+
+static int count_lines(const char *text, const char *with)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, with)); at++)
+        n++;
+    return n;
+}
+
+/* Each node once, and again when it has moved. */
+MR_TEST(placing_logs_what_is_new)
+{
+    bench b;
+    mr_str text = {0};
+    mr_placements told = {0};
+    char *path = mr_printf("%s/log", mr_test_dir());
+    begin(&b, 1000);
+    step(&b, 1);
+    const mr_node *n = b.products[0].node;
+    mr_placements *now = &inside(&b)->placements;
+    const char *first = now->device[n->id], *other = inside(&b)->env.devices[strstr(first, "CPU:0") != NULL]->name;
+    int saved = dup(2);
+    MR_CHECK(freopen(path, "w", stderr));
+    mr_placing_log(b.g, now, &told);
+    mr_placing_log(b.g, now, &told);
+    now->device[n->id] = other;
+    mr_placing_log(b.g, now, &told);
+    now->device[n->id] = first;
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    char *before = mr_printf("%s: (MatMul): %s\n", n->name, first), *after = mr_printf("%s: (MatMul): %s\n", n->name, other);
+    MR_CHECK_INT(count_lines(mr_str_z(&text), before), 1);
+    MR_CHECK_INT(count_lines(mr_str_z(&text), after), 1);
+    MR_CHECK(strstr(mr_str_z(&text), before) < strstr(mr_str_z(&text), after));
+    mr_free(before);
+    mr_free(after);
+    mr_free(path);
+    mr_str_deinit(&text);
+    mr_placements_deinit(&told);
     end(&b);
 }
