@@ -46,7 +46,15 @@ typedef struct mr_records {
 } mr_records;
 
 int mr_records_device(mr_records *r, mr_sv name);
-/* Sets all steps to one clock, cuts idle times, matches Sends and Recvs, and fills the timeline. */
+/* Matches Sends and Recvs, sets all to one clock, and fills the timeline. */
 void mr_records_build(mr_records *r, mr_timeline *out);
+
+/* ---- trace_align.c ---- */
+/* By the clocks that steps know; sets when each step was. */
+void mr_records_align(mr_records *r);
+/* By what cannot be otherwise; Recvs know their Sends, devices their tasks (of n). */
+void mr_records_mend(mr_records *r, int n_tasks);
+/* Times between steps that nobody looks at are cut short. */
+void mr_records_cut_idle(mr_records *r);
 
 #endif

@@ -1,0 +1,222 @@
+/* exec/trace_align.c -- traced steps set to one clock.
+ *
+ * Every step was traced by the clock of its master's task (its home).  Two homes know of each
+ * other's clock when they measured that of the same third task; from the first home on all others
+ * are found, by the way of the least error.  What is still impossible then, a value received before
+ * it was sent, is mended by moving who received it. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "exec/trace_records.h"
+
+/* ---- one clock ---- */
+
+typedef struct clocks {
+    mr_map ids;             /* task's full name -> index + 1 */
+    MR_VEC(int64_t) offset; /* minus the reference's */
+    MR_VEC(double) error;   /* < 0: not known */
+} clocks;
+
+static int clock_of(clocks *c, mr_sv task)
+{
+    int id = (int)(intptr_t)mr_map_get(&c->ids, task) - 1;
+    if (id >= 0)
+        return id;
+    mr_vec_push(&c->offset, 0);
+    mr_vec_push(&c->error, -1);
+    mr_map_put(&c->ids, task, (void *)(intptr_t)c->offset.n);
+    return c->offset.n - 1;
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+    int64_t r;
+    return mr_i64_add(a, b, &r) ? r : a < 0 ? INT64_MIN / 2 : INT64_MAX / 2;
+}
+
+/* `to` is known by way of `from`; true when that is better than what was known. */
+static bool relax(clocks *c, int from, int to, int64_t offset, double error)
+{
+    if (c->error.p[from] < 0)
+        return false;
+    double by_way = c->error.p[from] + error + 1; /* one more, so that a circle is never better */
+    if (c->error.p[to] >= 0 && c->error.p[to] <= by_way)
+        return false;
+    c->error.p[to] = by_way;
+    c->offset.p[to] = sum(c->offset.p[from], offset);
+    return true;
+}
+
+/* From home to a task they share, to the next home: ways are short. */
+enum { MAX_ROUNDS = 16 };
+
+static void find_clocks(mr_records *r, clocks *c)
+{
+    bool better = true;
+    for (int round = 0; round < MAX_ROUNDS && better; round++) {
+        better = false;
+        for (int i = 0; i < r->steps.n; i++) {
+            const mr_record_step *s = &r->steps.p[i];
+            if (!s->info.home.n)
+                continue;
+            int home = clock_of(c, s->info.home);
+            c->error.p[0] = 0; /* the first home of all is the reference */
+            for (int k = 0; k < s->clocks.n; k++) {
+                const mr_trace_clock *v = &s->clocks.p[k];
+                int task = clock_of(c, v->task);
+                double error = v->error_ns < 0 ? 0 : (double)v->error_ns;
+                better |= relax(c, home, task, v->offset_ns, error);
+                better |= relax(c, task, home, -v->offset_ns, error);
+            }
+        }
+    }
+}
+
+static void set_clocks(mr_records *r)
+{
+    clocks c = {.ids.borrow_keys = true};
+    find_clocks(r, &c);
+    for (int i = 0; i < r->steps.n; i++) {
+        mr_record_step *s = &r->steps.p[i];
+        int home = s->info.home.n ? clock_of(&c, s->info.home) : -1;
+        s->shift_ns = home >= 0 && c.error.p[home] >= 0 ? -c.offset.p[home] : 0;
+    }
+    mr_map_deinit(&c.ids);
+    mr_vec_deinit(&c.offset);
+    mr_vec_deinit(&c.error);
+}
+
+/* ---- when steps were ---- */
+
+/* Bounded, so that what follows cannot overflow. */
+static int64_t at(int64_t ns, int64_t shift)
+{
+    int64_t v = sum(ns, shift);
+    return MR_MAX(-INT64_MAX / 4, MR_MIN(v, INT64_MAX / 4));
+}
+
+static void move_step(mr_records *r, mr_record_step *s, int64_t by)
+{
+    if (s->info.start_ns)
+        s->info.start_ns = at(s->info.start_ns, by);
+    if (s->info.end_ns)
+        s->info.end_ns = at(s->info.end_ns, by);
+    for (int i = s->first; i < s->first + s->n; i++) {
+        r->all.p[i].start_ns = at(r->all.p[i].start_ns, by);
+        r->all.p[i].end_ns = at(r->all.p[i].end_ns, by);
+    }
+}
+
+/* From the master's times, and all that was recorded. */
+static void set_range(const mr_records *r, mr_record_step *s)
+{
+    bool told = s->info.start_ns && s->info.end_ns > s->info.start_ns;
+    int64_t from = told ? s->info.start_ns : INT64_MAX, to = told ? s->info.end_ns : INT64_MIN;
+    for (int i = s->first; i < s->first + s->n; i++) {
+        from = MR_MIN(from, r->all.p[i].start_ns);
+        to = MR_MAX(to, r->all.p[i].end_ns);
+    }
+    s->info.start_ns = from <= to ? from : 0;
+    s->info.end_ns = from <= to ? to : 0;
+}
+
+void mr_records_align(mr_records *r)
+{
+    set_clocks(r);
+    for (int i = 0; i < r->steps.n; i++) {
+        move_step(r, &r->steps.p[i], r->steps.p[i].shift_ns);
+        set_range(r, &r->steps.p[i]);
+    }
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const mr_record_step *x = *(mr_record_step *const *)a, *y = *(mr_record_step *const *)b;
+    if (x->info.start_ns != y->info.start_ns)
+        return x->info.start_ns < y->info.start_ns ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* The step before it, of the same worker, was traced too: then the time between them is of
+ * interest. */
+static bool follows(const mr_records *r, const mr_record_step *s)
+{
+    for (int i = 0; s->info.number > 0 && i < r->steps.n; i++) {
+        const mr_record_step *o = &r->steps.p[i];
+        if (!o->info.what.n && o->info.number == s->info.number - 1 &&
+            mr_sv_eq(o->info.home, s->info.home))
+            return true;
+    }
+    return false;
+}
+
+/* Where nothing was traced for longer than a step takes, a tenth of that is left. */
+void mr_records_cut_idle(mr_records *r)
+{
+    mr_record_step **sorted = mr_new_array(mr_record_step *, r->steps.n + 1);
+    int64_t longest = 0, end = 0, moved = 0;
+    for (int i = 0; i < r->steps.n; i++) {
+        sorted[i] = &r->steps.p[i];
+        longest = MR_MAX(longest, sorted[i]->info.end_ns - sorted[i]->info.start_ns);
+    }
+    qsort(sorted, (size_t)r->steps.n, sizeof *sorted, by_begin);
+    for (int i = 0; i < r->steps.n; i++) {
+        mr_record_step *s = sorted[i];
+        int64_t gap = s->info.start_ns + moved - end;
+        if (i && gap > longest && !follows(r, s))
+            moved -= gap - longest / 10;
+        move_step(r, s, moved);
+        end = i ? MR_MAX(end, s->info.end_ns) : s->info.end_ns;
+    }
+    mr_free(sorted);
+}
+
+/* ---- what cannot be ---- */
+
+#define MAX_MOVE (INT64_MAX / 64) /* some four years */
+
+/* By how much the task of a Recv is to be moved so that it ends behind the beginning of its Send.
+ */
+static int64_t too_early(const mr_records *r, const mr_record *recv, const int64_t *moved)
+{
+    const mr_record *send = &r->all.p[recv->sent_by];
+    int from = r->devices.p[send->device].task_id, to = r->devices.p[recv->device].task_id;
+    return from == to ? 0 : send->start_ns + moved[from] - recv->end_ns - moved[to];
+}
+
+/* Clocks were measured, so they are a little wrong, and those of a trace from elsewhere may be as
+ * they are: nothing is received before it is sent.  Each round moves what is too early; when values
+ * go round in a circle that cannot be mended, it is left at that. */
+static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, int64_t *moved)
+{
+    bool better = true;
+    memset(moved, 0, sizeof *moved * (size_t)n_tasks);
+    for (int round = 0; round < MAX_ROUNDS && better; round++) {
+        better = false;
+        for (int i = s->first; i < s->first + s->n; i++) {
+            const mr_record *recv = &r->all.p[i];
+            int64_t by = recv->sent_by >= 0 ? too_early(r, recv, moved) : 0;
+            int64_t *mine = &moved[r->devices.p[recv->device].task_id];
+            if (by <= 0 || by > MAX_MOVE ||
+                *mine > MAX_MOVE) /* nonsense, which could grow without end */
+                continue;
+            *mine += by;
+            better = true;
+        }
+    }
+    for (int i = s->first; i < s->first + s->n; i++) {
+        mr_record *v = &r->all.p[i];
+        v->start_ns = at(v->start_ns, moved[r->devices.p[v->device].task_id]);
+        v->end_ns = at(v->end_ns, moved[r->devices.p[v->device].task_id]);
+    }
+}
+
+void mr_records_mend(mr_records *r, int n_tasks)
+{
+    int64_t *moved = mr_new_array(int64_t, n_tasks + 1);
+    for (int i = 0; i < r->steps.n; i++) {
+        respect_causes(r, &r->steps.p[i], n_tasks, moved);
+        set_range(r, &r->steps.p[i]);
+    }
+    mr_free(moved);
+}
