@@ -288,6 +288,7 @@ bench: deps-bench              ## measure: lines of `name value unit`, ratios ov
 	$(q)$(B)/bench/master_steps
 	$(q)$(B)/bench/null_step
 	$(q)$(B)/bench/cluster_start $(CLI)
+	$(q)$(CLI) sim --measure
 	$(q)bench/cluster_peers $(B)/bench $(PYTHON)
 	$(q)bench/peers $(B)/bench $(PYTHON)
 

@@ -103,8 +103,8 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The mean of the middle third: what happens as a rule, whatever the machine did now and then. */
-static double middle(const samples *s)
+/* The mean of the fastest third: whatever else the machine does only ever makes a step longer. */
+static double quiet(const samples *s)
 {
     samples sorted = {0};
     double sum = 0;
@@ -112,14 +112,14 @@ static double middle(const samples *s)
         mr_vec_push(&sorted, s->p[i]);
     if (s->n)
         qsort(sorted.p, (size_t)s->n, sizeof *sorted.p, by_value);
-    int from = s->n / 3, to = s->n - s->n / 3;
-    for (int i = from; i < to; i++)
+    int n = (s->n + 2) / 3;
+    for (int i = 0; i < n; i++)
         sum += sorted.p[i];
     mr_vec_deinit(&sorted);
-    return to > from ? sum / (to - from) : 0;
+    return n ? sum / n : 0;
 }
 
-/* A traced step, as bytes until it is known which ones are of the middle. */
+/* A traced step, as bytes until it is known which ones were the fastest. */
 typedef struct traced {
     double seconds;
     mr_str metadata;
@@ -165,13 +165,13 @@ static mr_status *add_times(const traced *x, mr_map *times, double share)
     return NULL;
 }
 
-/* Steps of the middle third count, as wholes: so the nodes' times add up to a step's. */
+/* Steps of the fastest third count, as wholes: so the nodes' times add up to a step's. */
 static mr_status *node_times(traced_vec *steps, mr_map *times)
 {
-    int from = steps->n / 3, to = steps->n - steps->n / 3;
+    int n = (steps->n + 2) / 3;
     qsort(steps->p, (size_t)steps->n, sizeof *steps->p, by_seconds);
-    for (int i = from; i < to; i++)
-        MR_TRY(add_times(&steps->p[i], times, 1.0 / (to - from)));
+    for (int i = 0; i < n; i++)
+        MR_TRY(add_times(&steps->p[i], times, 1.0 / n));
     return NULL;
 }
 
@@ -354,8 +354,8 @@ static mr_status *predict(measuring *m, mr_sim_measures *out)
     MR_TRY(node_times(&m->traces, &m->times));
     mr_costs_free(m->costs);
     m->costs = scale_costs(m->old, m->guess, &m->times, &out->n_nodes);
-    out->step_s = middle(&m->a.seconds);
-    out->together = MR_MAX(1, middle(&m->both) / out->step_s);
+    out->step_s = quiet(&m->a.seconds);
+    out->together = MR_MAX(1, quiet(&m->both) / out->step_s);
     MR_TRY(mr_sim_step_new(&m->one, m->costs, -1, &m->step1));
     MR_TRY(predict_split(m, &split));
     out->config[0].predicted_s = out->config[0].naive_s = m->step1->step_s;
@@ -364,8 +364,8 @@ static mr_status *predict(measuring *m, mr_sim_measures *out)
     for (int v = 0; v < split->n_nodes; v++)
         out->config[1].moved += split->device[v] == 1;
     mr_sim_step_free(split);
-    out->config[0].measured_s = middle(&m->whole.seconds);
-    out->config[1].measured_s = middle(&m->split.seconds);
+    out->config[0].measured_s = quiet(&m->whole.seconds);
+    out->config[1].measured_s = quiet(&m->split.seconds);
     return NULL;
 }
 
