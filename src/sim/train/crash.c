@@ -106,6 +106,7 @@ static void restored(mr_jobsim *s, int ps)
     l->checkpoint_at_s = s->checkpoint.at_s;
     l->saved_steps = steps_of(s, s->checkpoint.done);
     mr_jobsim_span(s, MR_SIMTRAIN_PS, ps, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
+    s->examples -= l->lost_steps * s->job->n_workers * s->job->batch; /* they count when they are done again */
     s->done = s->checkpoint.done; /* of two that were lost together, the second costs nothing more */
 }
 
@@ -134,7 +135,7 @@ static void work_again(mr_jobsim *s, int worker)
         w->loss = -1;
         mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
     }
-    w->sum.down_s += s->now_s - w->free_s;
+    w->sum.down_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
     s->noticed[worker] = false;
     mr_jobsim_go(s, worker);
 }
@@ -264,7 +265,7 @@ static void take_worker_down(mr_jobsim *s, int worker, int loss)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     if (w->phase == MR_JOBSIM_AWAY) /* killed on its way back */
-        w->sum.down_s += s->now_s - w->free_s;
+        w->sum.down_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
     w->up = false;
     w->loss = loss;
     s->n_open++;

@@ -48,7 +48,7 @@ typedef struct mr_jobsim_message {
 } mr_jobsim_message;
 
 typedef struct mr_jobsim_ps {
-    double free_s[2]; /* when it has done what is there: sending, receiving; with one interface only the first */
+    double free_s[2]; /* when it has done what is there: sending, receiving; with one queue only the first */
     double busy_s;
     bool up, ready; /* ready: has variables */
     MR_VEC(mr_jobsim_message) queue; /* from `first` on */

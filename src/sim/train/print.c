@@ -108,14 +108,16 @@ static void print_shares(const mr_simtrain_job *j, const mr_simtrain_result *r, 
 
 static void print_loss(const mr_simtrain_loss *l, mr_str *out)
 {
-    mr_str_printf(out, "  crash        %s %d at %s%s: noticed after %s, back after %s", mr_simtrain_kind_name(l->kind), l->index,
-                  seconds(l->at_s).p, l->silent ? " with its host" : "", seconds(l->noticed_s - l->at_s).p,
-                  seconds(l->back_s - l->at_s).p);
+    mr_str_printf(out, "  crash        %s %d at %s%s: ", mr_simtrain_kind_name(l->kind), l->index, seconds(l->at_s).p,
+                  l->silent ? " with its host" : "");
+    if (!isnan(l->noticed_s)) /* who is back at once is not missed */
+        mr_str_printf(out, "noticed after %s, ", seconds(l->noticed_s - l->at_s).p);
+    mr_str_printf(out, "back after %s", seconds(l->back_s - l->at_s).p);
     mr_str_printf(out, ", no update for %s\n", seconds(l->stopped_s).p);
     if (l->kind != MR_SIMTRAIN_PS)
         return;
     if (isnan(l->back_s))
-        mr_str_printf(out, "               not restored before the end\n");
+        mr_str_printf(out, "               not restored before it crashed again or the job ended\n");
     else if (isnan(l->checkpoint_at_s))
         mr_str_printf(out, "               no checkpoint: %.6g steps are lost, all from the start\n", l->lost_steps);
     else

@@ -60,12 +60,13 @@ static mr_simtrain_dist describe(mr_jobsim_samples *a)
 
 /* ---- shares of time ---- */
 
-/* A parameter server's time is booked when a message is taken on; what lies ahead is not done yet. */
+/* A parameter server's time is booked when a message is taken on, and what lies ahead is not done yet; on a shared host when
+ * it is done, and the present one is under way. */
 static double ps_busy_s(const mr_jobsim *s, int ps)
 {
     const mr_jobsim_ps *p = &s->ps[ps];
     double ahead_s = MR_MAX(0, p->free_s[0] - s->now_s) + MR_MAX(0, p->free_s[1] - s->now_s);
-    return p->busy_s - ahead_s;
+    return p->busy_s - ahead_s + (p->serving ? s->now_s - p->free_s[0] : 0);
 }
 
 static double nic_s(const mr_jobsim *s)
@@ -105,7 +106,7 @@ static void share_time(mr_jobsim *s, double took_s)
 {
     mr_simtrain_result *r = s->result;
     const mr_simtrain_job *j = s->job;
-    r->examples_per_s = (s->examples - s->warm_examples) / took_s;
+    r->examples_per_s = MR_MAX(0, s->examples - s->warm_examples) / took_s;
     share_servers(s, took_s);
     for (int i = 0; i < s->n_workers; i++)
         r->worker_busy += s->workers[i].sum.busy_s / took_s / s->n_workers;

@@ -77,6 +77,8 @@ static void served(mr_jobsim *s, int task, int arg)
     mr_jobsim_ps *p = &s->ps[ps];
     mr_jobsim_message m = p->queue.p[p->first++];
     p->serving = false;
+    p->busy_s += s->now_s - p->free_s[0];
+    p->free_s[0] = 0;
     serve_next(s, ps);
     if (s->lives[m.worker] != m.life)
         return;
@@ -101,7 +103,7 @@ static void serve_next(mr_jobsim *s, int ps)
     }
     double takes_s = service_s(s, p->queue.p[p->first].worker, p->queue.p[p->first].chunk);
     p->serving = true;
-    p->busy_s += takes_s;
+    p->free_s[0] = s->now_s; /* on a shared host: since when it serves */
     mr_jobsim_compute(s, s->n_workers + ps, 1, takes_s, served, 0);
 }
 
@@ -120,6 +122,8 @@ void mr_jobsim_ps_forget(mr_jobsim *s, int ps)
     mr_jobsim_ps *p = &s->ps[ps];
     s->lives[s->n_workers + ps]++;
     mr_jobsim_forget_work(s, s->n_workers + ps);
+    for (int i = 0; i < 2; i++) /* booked, but it will not be done */
+        p->busy_s -= MR_MAX(0, p->free_s[i] - s->now_s);
     p->queue.n = p->first = 0;
     p->serving = false;
     p->free_s[0] = p->free_s[1] = 0;

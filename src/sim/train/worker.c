@@ -21,6 +21,12 @@ static void own_span(mr_jobsim *s, int worker, mr_simtrain_doing doing, int chun
     mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, doing, chunk, (int)s->workers[worker].clock, start_s, s->now_s);
 }
 
+/* Since it last did anything else; what lies before the warm-up's end does not count. */
+static double spent_s(const mr_jobsim *s, const mr_jobsim_worker *w)
+{
+    return s->now_s - MR_MAX(w->free_s, s->warm_s);
+}
+
 static void ask_more(mr_jobsim *s, int worker)
 {
     const mr_simtrain_job *j = s->job;
@@ -42,7 +48,7 @@ static void finish_if_done(mr_jobsim *s, int worker)
     if (!w->computed || w->open > 0)
         return;
     own_span(s, worker, MR_SIMTRAIN_PUSH, -1, w->free_s);
-    w->sum.push_s += s->now_s - w->free_s;
+    w->sum.push_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->phase = MR_JOBSIM_IDLE;
     w->sum.steps += s->warm;
@@ -63,7 +69,7 @@ static void backward_done(mr_jobsim *s, int worker, int chunk)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     own_span(s, worker, MR_SIMTRAIN_BACKWARD, chunk, w->free_s);
-    w->sum.busy_s += s->now_s - w->free_s;
+    w->sum.busy_s += spent_s(s, w);
     w->free_s = s->now_s;
     if (s->job->chunks[chunk].bytes > 0) {
         w->open++;
@@ -87,7 +93,7 @@ static void forward_if_there(mr_jobsim *s, int worker)
     if (w->computing || w->at == s->job->n_chunks || !w->arrived[w->at])
         return;
     own_span(s, worker, MR_SIMTRAIN_FETCH, w->at, w->free_s);
-    w->sum.fetch_s += s->now_s - w->free_s;
+    w->sum.fetch_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->computing = true;
     mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[w->at].forward_s * w->scale, forward_done, w->at);
@@ -97,7 +103,7 @@ static void forward_done(mr_jobsim *s, int worker, int chunk)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     own_span(s, worker, MR_SIMTRAIN_FORWARD, chunk, w->free_s);
-    w->sum.busy_s += s->now_s - w->free_s;
+    w->sum.busy_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->computing = false;
     w->at = chunk + 1;
@@ -138,7 +144,7 @@ static void start(mr_jobsim *s, int worker, int arg)
     (void)arg;
     mr_jobsim_worker *w = &s->workers[worker];
     own_span(s, worker, MR_SIMTRAIN_CALL, -1, w->free_s);
-    w->sum.call_s += s->now_s - w->free_s;
+    w->sum.call_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->version = s->version;
     ask_more(s, worker);
@@ -160,7 +166,7 @@ void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
         return;
     }
     own_span(s, worker, MR_SIMTRAIN_WAIT, -1, w->free_s);
-    w->sum.wait_s += s->now_s - w->free_s;
+    w->sum.wait_s += spent_s(s, w);
     if (w->began && s->warm && s->job->mode != MR_SIMTRAIN_SYNC)
         mr_jobsim_sample(&s->steps, s->now_s - w->began_s);
     if (s->job->mode != MR_SIMTRAIN_SYNC)
