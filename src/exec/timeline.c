@@ -68,24 +68,34 @@ int mr_timeline_lane(mr_timeline *t, int task, mr_sv name)
     int id = find(&t->lane_ids, mr_str_view(&key));
     if (id < 0) {
         id = t->lanes.n;
-        mr_vec_push(&t->lanes, (mr_lane){task, mr_timeline_name(t, name), INT64_MIN, id});
+        mr_vec_push(&t->lanes, (mr_lane){task, mr_timeline_name(t, name), INT64_MIN, id, 0});
         keep(&t->lane_ids, mr_str_view(&key), id);
     }
     mr_str_deinit(&key);
     return id;
 }
 
-int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns)
+static int numbered_lane(mr_timeline *t, int task, mr_sv name, int number)
 {
     mr_str numbered = {0};
+    mr_str_append(&numbered, name.p, name.n);
+    mr_str_printf(&numbered, " %d", number);
+    int lane = mr_timeline_lane(t, task, mr_str_view(&numbered));
+    mr_str_deinit(&numbered);
+    return lane;
+}
+
+/* Hundreds of lanes may be busy for each of millions of spans, so they are found by their chain, not by name. */
+int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns)
+{
     int lane = mr_timeline_lane(t, task, name);
     for (int i = 2; t->lanes.p[lane].end_ns > start_ns && i <= MAX_BESIDE; i++) {
-        mr_str_clear(&numbered);
-        mr_str_append(&numbered, name.p, name.n);
-        mr_str_printf(&numbered, " %d", i);
-        lane = mr_timeline_lane(t, task, mr_str_view(&numbered));
+        if (!t->lanes.p[lane].beside) {
+            int next = numbered_lane(t, task, name, i); /* may move the lanes */
+            t->lanes.p[lane].beside = next + 1;
+        }
+        lane = t->lanes.p[lane].beside - 1;
     }
-    mr_str_deinit(&numbered);
     return lane;
 }
 

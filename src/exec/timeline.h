@@ -53,6 +53,7 @@ typedef struct mr_lane {
     const char *name;
     int64_t end_ns; /* the latest end of its spans */
     int row;        /* the lane in whose line of a text it is drawn: itself, unless set */
+    int beside;     /* 1 + the lane that mr_timeline_free_lane looks at next; 0: none yet */
 } mr_lane;
 
 typedef struct mr_arrow { /* `to` needed what `from` made */
