@@ -77,7 +77,7 @@ static sim *sim_of(const mr_run *r) { return (sim *)r->step->device; }
 
 static int64_t ns_of(double seconds) { return (int64_t)(MR_MIN(seconds, 1e8) * 1e9); }
 
-static mr_status *was_cancelled(void) { return mr_error(MR_CANCELLED, "A simulated device was told to stop"); }
+static mr_status *was_cancelled(void) { return mr_error(MR_CANCELLED, "The step was cancelled while a simulated device was at work"); }
 
 /* Work goes on in a thread of the step, not in that of the timers. */
 static void post(job *j, void (*fn)(mr_work *))
