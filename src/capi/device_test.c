@@ -269,6 +269,17 @@ MR_TEST(capi_device_wrong_structs_are_refused)
     end(&b);
 }
 
+MR_TEST(capi_device_simulated_ones_are_not_of_other_processes)
+{
+    bench b;
+    begin(&b, false);
+    TF_SetTarget(b.o, "grpc://localhost:1");
+    MR_CHECK(!TF_NewSession(b.k.g, b.o, b.k.s));
+    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "belong to its servers");
+    TF_DeleteSessionOptions(b.o);
+    kit_free(&b.k);
+}
+
 MR_TEST(capi_device_options_serve_sessions_again_and_again)
 {
     bench b;

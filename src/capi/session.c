@@ -75,6 +75,8 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
 {
     mr_session_config config = o ? o->config : (mr_session_config){0};
     mr_capi_init();
+    if (o && o->simulated && !is_local(o->target))
+        return mr_invalid("Simulated devices are of sessions in this process; those of %s belong to its servers", o->target);
     if (o && master_address(o->target))
         return mr_remote_session_new(NULL, master_address(o->target), g, mu, mr_str_view(&o->config_proto), out);
     if (o && !is_local(o->target))

@@ -1,10 +1,16 @@
-/* tests/fuzz/devices.c -- mutated descriptions of simulated devices: of one process, and of the tasks of a cluster.
+/* tests/fuzz/devices.c -- what is said of devices, mutated: descriptions of simulated ones, of one process and of the tasks of a
+ * cluster; the DeviceAttributes of other tasks; the StepStats that placement by cost learns from.
  *
- * What is accepted are devices that can be: adding each of them to an empty list succeeds, and so does making them. */
+ * Descriptions that are accepted are of devices that can be: adding each of them to an empty list succeeds, and so does making
+ * them.  A device of another task has its full name, and a speed. */
 #include "base/memory.h"
 #include "exec/device_sim.h"
+#include "exec/placing.h"
+#include "proto/stats.pb-c.h"
+#include "server/host.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/pb_tree.h"
 
 static const char *const seeds[] = {
     "GPU:0=speed=2e11,bandwidth=50G,op=5us,memory=4G,latency=10us,link=12G,priority=210",
@@ -51,7 +57,76 @@ static void check(const mr_device_sims *s)
     mr_device_sims_deinit(&again);
 }
 
-enum { ALONE, OF_TASK, N_FORMS };
+/* ---- what other tasks say ---- */
+
+enum { ALONE, OF_TASK, ATTRIBUTES, STATS, N_COUNTS };
+enum { TEXT_FORM, ATTRIBUTES_FORM, STATS_FORM, N_FORMS };
+
+static const char *const attributes_seeds[] = {
+    "name: '/job:ps/replica:0/task:0/device:CPU:0' device_type: 'CPU' memory_limit: 268435456 locality { } incarnation: 7",
+    "name: '/job:worker/replica:0/task:1/device:GPU:0' device_type: 'GPU' memory_limit: 4096 incarnation: 9 "
+    "physical_device_desc: 'millrace; kernels CPU; priority 210; flops 1e+11; bytes 5e+10; op 5e-06'",
+    "name: '/job:w/replica:0/task:1/device:XLA_CPU:3' device_type: 'XLA_CPU' physical_device_desc: 'device: XLA_CPU device'",
+};
+static const char *const stats_seeds[] = {
+    "dev_stats { device: '/job:localhost/replica:0/task:0/device:CPU:0' node_stats { node_name: 'a' all_start_micros: 1 "
+    "op_end_rel_micros: 5 all_end_rel_micros: 6 all_end_rel_nanos: 6000 output { slot: 1 tensor_description { dtype: DT_FLOAT "
+    "allocation_description { requested_bytes: 64 allocated_bytes: 64 } } } } node_stats { node_name: 'b/c' } }",
+    "dev_stats { device: 'GPU:0' node_stats { node_name: 'x' all_end_rel_micros: 3 } } dev_stats { device: '' }",
+    "dev_stats { node_stats { node_name: 'lost' } } dev_stats { device: 'd' node_stats { output { slot: 65535 } } }",
+};
+
+static mr_str packed[2][3];
+
+static void try_attributes(fuzz_run *r, mr_sv bytes)
+{
+    mr_device *d = NULL;
+    mr_device_name name;
+    mr_status *st = mr_device_attributes_decode(bytes, &d);
+    fuzz_say(r, "DeviceAttributes of %zu bytes: %s", bytes.n, mr_status_message(st));
+    if (st && d)
+        fuzz_fail("what was refused left a device behind");
+    if (d) {
+        r->counts[ATTRIBUTES]++;
+        if (!mr_device_name_parse(mr_sv_of(d->name), &name) || !mr_device_name_full(&name) || strcmp(name.type, d->type->name) != 0)
+            fuzz_fail("a device of another task is not called by its name");
+        if (!(d->speed.flops_per_s > 0) || !(d->speed.bytes_per_s > 0) || !(d->speed.op_s > 0))
+            fuzz_fail("a device of another task has no speed");
+    }
+    mr_device_free(d);
+    mr_status_free(st);
+}
+
+static void try_stats(fuzz_run *r, mr_sv bytes)
+{
+    mr_device *cpu = NULL;
+    fuzz_must(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &cpu), "a CPU");
+    mr_placing *p = mr_placing_new(&cpu, 1, 0);
+    mr_placing_learn_stats(p, bytes);
+    fuzz_say(r, "StepStats of %zu bytes", bytes.n);
+    r->counts[STATS]++;
+    mr_placing_free(p);
+    mr_device_free(cpu);
+}
+
+static const ProtobufCMessageDescriptor *descriptor(int form)
+{
+    return form == ATTRIBUTES_FORM ? &tensorflow__device_attributes__descriptor : &tensorflow__step_stats__descriptor;
+}
+
+static void mutate_message(fuzz_rng *r, int form, mr_str *out)
+{
+    fuzz_tree t;
+    fuzz_tree_parse(&t, descriptor(form), mr_str_view(&packed[form - 1][fuzz_below(r, 3)]));
+    for (uint64_t k = fuzz_below(r, 5); k > 0; k--)
+        fuzz_tree_change(r, &t, NULL, NULL);
+    fuzz_tree_write(&t, out);
+    fuzz_tree_deinit(&t);
+    if (fuzz_once_in(r, 4))
+        fuzz_damage(r, out);
+}
+
+/* ---- descriptions ---- */
 
 static void try_text(fuzz_run *r, mr_sv text)
 {
@@ -75,38 +150,74 @@ static void try_text(fuzz_run *r, mr_sv text)
     mr_free((void *)(uintptr_t)exact.p);
 }
 
-static void prepare(void) {}
+static void prepare(void)
+{
+    for (int i = 0; i < 3 && !packed[1][2].n; i++) {
+        fuzz_pack_text(descriptor(ATTRIBUTES_FORM), attributes_seeds[i], &packed[0][i]);
+        fuzz_pack_text(descriptor(STATS_FORM), stats_seeds[i], &packed[1][i]);
+    }
+}
+
 static int64_t n_runs(void) { return 500000; }
-static int n_counts(void) { return N_FORMS; }
+static int n_counts(void) { return N_COUNTS; }
+
+static void mutate_text(fuzz_rng *r, mr_str *text)
+{
+    mr_str_appendz(text, fuzz_pick(r, seeds));
+    for (uint64_t k = fuzz_below(r, 5); k > 0; k--)
+        if (fuzz_once_in(r, 2))
+            insert_token(r, text);
+        else
+            fuzz_damage(r, text);
+}
+
+/* The first byte says which form. */
+static void replay(fuzz_run *r, mr_sv input)
+{
+    if (!input.n)
+        return;
+    mr_sv bytes = {input.p + 1, input.n - 1}, exact = fuzz_exact(bytes);
+    if (input.p[0] == ATTRIBUTES_FORM)
+        try_attributes(r, exact);
+    else if (input.p[0] == STATS_FORM)
+        try_stats(r, exact);
+    else
+        try_text(r, bytes);
+    mr_free((void *)(uintptr_t)exact.p);
+}
 
 static void run(fuzz_run *r)
 {
-    mr_str text = {0};
-    mr_str_appendz(&text, fuzz_pick(&r->rng, seeds));
-    for (uint64_t k = fuzz_below(&r->rng, 5); k > 0; k--)
-        if (fuzz_once_in(&r->rng, 2))
-            insert_token(&r->rng, &text);
-        else
-            fuzz_damage(&r->rng, &text);
-    fuzz_note(r, mr_str_view(&text));
-    try_text(r, mr_str_view(&text));
-    mr_str_deinit(&text);
+    mr_str noted = {0}, bytes = {0};
+    int form = (int)(r->number % N_FORMS);
+    if (form == TEXT_FORM)
+        mutate_text(&r->rng, &bytes);
+    else
+        mutate_message(&r->rng, form, &bytes);
+    mr_str_appendc(&noted, (char)form);
+    mr_str_append(&noted, mr_str_z(&bytes), bytes.n);
+    fuzz_note(r, mr_str_view(&noted));
+    replay(r, mr_str_view(&noted));
+    mr_str_deinit(&noted);
+    mr_str_deinit(&bytes);
 }
-
-static void replay(fuzz_run *r, mr_sv input) { try_text(r, input); }
 
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 {
-    double alone = 100.0 * (double)counts[ALONE] / (double)runs, of_task = 100.0 * (double)counts[OF_TASK] / (double)runs;
-    bool ok = runs < 1000 || (alone >= 10 && of_task >= 10);
-    fprintf(out, "accepted_percent %.1f of_task_percent %.1f", alone, of_task);
+    static const char *const names[N_COUNTS] = {"text", "of_task", "attributes", "stats"};
+    bool ok = true;
+    for (int i = 0; i < N_COUNTS; i++) {
+        double share = 100.0 * (double)counts[i] * N_FORMS / (double)runs;
+        fprintf(out, "%s%s_percent %.1f", i ? " " : "", names[i], share);
+        ok &= runs < 1000 || share >= 10;
+    }
     if (!ok && err)
-        fprintf(err, "fuzz devices: too few descriptions are accepted\n");
+        fprintf(err, "fuzz devices: too little is accepted\n");
     return ok;
 }
 
 const fuzz_target fuzz_devices = {.name = "devices",
-                                  .about = "mutated descriptions of simulated devices",
+                                  .about = "mutated descriptions of devices and of what steps took on them",
                                   .prepare = prepare,
                                   .n_runs = n_runs,
                                   .n_counts = n_counts,
