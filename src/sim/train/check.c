@@ -55,6 +55,8 @@ static mr_status *check_times(const mr_simtrain_job *j)
         MR_TRY(check_real(times[i].name, times[i].v, 0, MR_SIMTRAIN_MAX_SECONDS));
     if (j->checkpoint_s > 0) /* else time stands still */
         MR_TRY(check_real("checkpoint_s", j->checkpoint_s, 1e-3, MR_SIMTRAIN_MAX_SECONDS));
+    if (j->save_blocks && j->checkpoint_s > 0 && j->save_s >= j->checkpoint_s) /* no step would ever begin */
+        return mr_invalid("save_s is %g, expected less than checkpoint_s, %g, when saving blocks", j->save_s, j->checkpoint_s);
     if (j->lease_s != 0)
         MR_TRY(check_real("lease_s", j->lease_s, 1e-2, MR_SIMTRAIN_MAX_SECONDS));
     return j->chief_s != 0 ? check_real("chief_s", j->chief_s, 1e-2, MR_SIMTRAIN_MAX_SECONDS) : NULL;

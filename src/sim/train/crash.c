@@ -280,6 +280,7 @@ static void crash(mr_jobsim *s, int task, bool silent)
 {
     mr_simtrain_result *r = s->result;
     bool is_ps = task >= s->n_workers;
+    bool given_up = !is_ps && s->workers[task].phase == MR_JOBSIM_AWAY && s->noticed[task]; /* on its way back */
     if (!is_up(s, task))
         return;
     if (r->losses.n == MR_SIMTRAIN_MAX_CRASHES) {
@@ -293,7 +294,7 @@ static void crash(mr_jobsim *s, int task, bool silent)
         take_ps_down(s, task - s->n_workers, r->losses.n - 1);
     else
         take_worker_down(s, task, r->losses.n - 1);
-    s->noticed[task] = false;
+    s->noticed[task] = given_up;
     if (!silent)
         mr_jobsim_after(s, -1, s->job->rpc_s, refused, task);
     mr_jobsim_after(s, -1, s->job->restart_s, restart, task);

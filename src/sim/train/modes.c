@@ -205,6 +205,7 @@ void mr_jobsim_start_alive(mr_jobsim *s)
 void mr_jobsim_go(mr_jobsim *s, int worker)
 {
     mr_jobsim_worker *w = &s->workers[worker];
+    MR_ASSERT(w->phase == MR_JOBSIM_AWAY);
     w->phase = MR_JOBSIM_IDLE;
     w->free_s = s->now_s;
     if (s->job->mode == MR_SIMTRAIN_SYNC) {

@@ -29,7 +29,7 @@ static void init_workers(mr_jobsim *s)
         w->factor = j->spread > 0 ? exp(j->spread * mr_jobsim_normal(&w->random)) : 1;
         w->up = true;
         w->loss = -1;
-        w->phase = MR_JOBSIM_IDLE;
+        w->phase = MR_JOBSIM_AWAY; /* until it goes: another's begin must not begin it too */
         w->arrived = s->arrived_memory + (size_t)i * (size_t)j->n_chunks;
         for (int k = 0; k < 2; k++)
             w->parts[k] = s->parts_memory ? s->parts_memory + (size_t)(2 * i + k) * (size_t)j->n_chunks : NULL;

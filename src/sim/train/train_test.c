@@ -168,6 +168,8 @@ MR_TEST(simtrain_without_delay_bounded_is_in_step)
     j.n_slow = 1;
     mr_simtrain_result r = run(&j);
     MR_CHECK_NEAR(r.step.median, 0.240, 1e-9);
+    for (int i = 0; i < 4; i++)
+        MR_CHECK_INT(r.workers[i].steps, 50);
     mr_simtrain_result_deinit(&r);
 }
 
@@ -374,6 +376,7 @@ MR_TEST(simtrain_refuses_jobs_that_make_no_sense)
     j = good, j.backup = 1, refuse(&j, "backup");
     j = good, j.mode = MR_SIMTRAIN_SYNC, j.backup = 2000000000, refuse(&j, "backup");
     j = good, j.checkpoint_s = 1e-12, refuse(&j, "checkpoint_s");
+    j = good, j.checkpoint_s = j.save_s = 1, j.save_blocks = true, refuse(&j, "save_s is 1");
     j = good, j.n_hosts = 1, j.cores = 0, refuse(&j, "cores");
     j = good, j.slow = &slow, j.n_slow = 1, refuse(&j, "slow worker is 4");
     j = good, j.crashes = &crash, j.n_crashes = 1, refuse(&j, "task that crashes is 2");

@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
+enum { HELD = 1 }; /* begins again, behind a checkpoint */
+
 void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_doing doing, int chunk, int step, double start_s,
                     double end_s)
 {
@@ -158,11 +160,11 @@ static void start(mr_jobsim *s, int worker, int arg)
 
 void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
 {
-    (void)arg;
     mr_jobsim_worker *w = &s->workers[worker];
+    MR_ASSERT(w->phase == MR_JOBSIM_IDLE || arg == HELD);
     w->phase = MR_JOBSIM_STEP;
     if (s->is_saving && s->job->save_blocks) {
-        mr_jobsim_after(s, worker, s->saving.at_s - s->now_s, mr_jobsim_begin, 0);
+        mr_jobsim_after(s, worker, s->saving.at_s - s->now_s, mr_jobsim_begin, HELD);
         return;
     }
     own_span(s, worker, MR_SIMTRAIN_WAIT, -1, w->free_s);
