@@ -114,6 +114,8 @@ static void prepared(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
     bool up = all_up(s);
+    if (!isnan(s->checkpoint.at_s))
+        mr_jobsim_span(s, MR_SIMTRAIN_CHIEF, worker, MR_SIMTRAIN_RESTORE, -1, 0, s->now_s - s->job->restore_s, s->now_s);
     for (int i = 0; i < s->n_ps && up; i++)
         if (!s->ps[i].ready)
             restored(s, i);

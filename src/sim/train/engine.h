@@ -126,8 +126,7 @@ struct mr_jobsim {
     double warm_s;
     bool warm;
     struct {
-        double ps, worker, nic, chief, core;
-        double *by_ps;
+        double nic, chief, core, *by_ps;
     } at_warm;
     double warm_examples, examples;
 
