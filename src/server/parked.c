@@ -30,8 +30,10 @@ static mr_status *not_found(const mr_fellows *p, int task)
     return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it", mr_fellows_task(p, task)->name);
 }
 
-static void mark_leaving_locked(mr_parked_request *q)
+static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q) MR_REQUIRES(p->mu);
+static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q)
 {
+    (void)p;
     q->leaving = true;
     q->by = pthread_self();
 }
@@ -73,7 +75,7 @@ static void time_is_up(mr_timer *t)
     mr_lock(&p->mu);
     bool mine = !q->leaving;
     if (mine)
-        mark_leaving_locked(q);
+        mark_leaving_locked(p, q);
     bool late = q->request->deadline_ns && mr_now_ns() >= q->request->deadline_ns;
     mr_unlock(&p->mu);
     if (mine)
@@ -104,7 +106,7 @@ static mr_parked_request *take(mr_fellows *p, int task, mr_status **st, mr_way *
     while (q && (q->leaving || q->task != task || !(known || (told && !q->request->wait_for_ready))))
         q = q->next;
     if (q) {
-        mark_leaving_locked(q);
+        mark_leaving_locked(p, q);
         *st = mr_fellows_way_locked(p, task, q->request, way);
         if (!*st && !*way)
             *st = not_found(p, task);
@@ -151,7 +153,7 @@ bool mr_park_cancel(mr_fellows *p, mr_net_request *r)
     while ((q = find_locked(p, r)) && q->leaving)
         mr_cond_wait(&p->started, &p->mu);
     if (q)
-        mark_leaving_locked(q);
+        mark_leaving_locked(p, q);
     mr_unlock(&p->mu);
     if (q)
         let_go(p, q, mr_error(MR_CANCELLED, "cancelled"), NULL);
