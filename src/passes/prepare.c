@@ -50,12 +50,24 @@ out:
     return st;
 }
 
+/* The caller's device has kernels for all nodes that ask for no other. */
+static bool fits_at_home(const mr_graph *body, const mr_device *home)
+{
+    bool fits = true;
+    for (int i = 0; i < body->nodes.n && fits; i++) {
+        const mr_node *n = body->nodes.p[i];
+        fits = !n || n->device[0] || n->def->function || mr_device_kernel(home, n);
+    }
+    return fits;
+}
+
 mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph **parts)
 {
     mr_status *st = NULL;
     const char **placed = mr_new_array(const char *, body->nodes.n + 1);
     memset(parts, 0, sizeof *parts * (size_t)o->n_devices);
-    for (int i = 0; i < body->nodes.n; i++) /* no device of its own: with the caller */
+    bool at_home = fits_at_home(body, o->devices[0]); /* no device of its own: with the caller, if all can be */
+    for (int i = 0; i < body->nodes.n && at_home; i++)
         if (body->nodes.p[i] && !body->nodes.p[i]->device[0])
             placed[i] = o->devices[0]->name;
     MR_GO(mr_place(body, o, NULL, placed));

@@ -28,6 +28,12 @@ static mr_status *run_arg(mr_run *r)
     if (t->dtype != mr_out_dtype(r, 0))
         return mr_invalid("Expects arg[%d] to be %s but %s is provided", i,
                           mr_dtype_name(mr_out_dtype(r, 0)), mr_dtype_name(t->dtype));
+    if (MR_UNLIKELY(!mr_tensor_on_host(t) && r->step->device->alloc->host)) { /* the caller is on another device */
+        mr_tensor *host;
+        MR_TRY(mr_tensor_copy(NULL, t, &host));
+        mr_run_set(r, 0, host);
+        return NULL;
+    }
     mr_run_set(r, 0, mr_tensor_ref(t));
     return NULL;
 }

@@ -64,6 +64,9 @@ static void cast_backward(mr_grad *g)
 static const mr_named_attr from_float[] = {
     {"DstT", {.kind = MR_ATTR_TYPE, .is_list = true, .n = 4, .types = (int[]){MR_FLOAT, MR_BOOL, MR_INT32, MR_INT64}}}, {0}};
 static const mr_named_attr to_float[] = {{"DstT", {.kind = MR_ATTR_TYPE, .type = MR_FLOAT}}, {0}};
+/* How floats travel between tasks when half of them will do. */
+static const mr_named_attr to_upper_half[] = {{"DstT", {.kind = MR_ATTR_TYPE, .type = MR_BFLOAT16}},
+                                              {"Truncate", {.kind = MR_ATTR_BOOL, .b = true}}, {0}};
 #define ACCEL_ROW(E, to) {.device = MR_ACCEL_KERNELS, .type = MR_##E, .run = cast_run, .constraints = to},
 
 MR_OP(Cast,
@@ -73,7 +76,8 @@ MR_OP(Cast,
     .shape    = mr_shape_same,
     .grad     = cast_backward,
     .kernels  = MR_KERNELS(MR_CPU_ANY(cast_run) ACCEL_ROW(FLOAT, from_float) ACCEL_ROW(BOOL, to_float)
-                           ACCEL_ROW(INT32, to_float) ACCEL_ROW(INT64, to_float)),
+                           ACCEL_ROW(INT32, to_float) ACCEL_ROW(INT64, to_float) ACCEL_ROW(FLOAT, to_upper_half)
+                           ACCEL_ROW(BFLOAT16, to_float)),
     .examples = MR_EXAMPLES(
         "DstT=int32: [0, 1] -> [0, 1]",
         "DstT=float: [0, 1] -> [0, 1]",

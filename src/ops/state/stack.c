@@ -76,7 +76,7 @@ MR_OP(StackV2,
     .attrs   = "elem_type: type; stack_name: string = ''",
     .flags   = MR_STATEFUL | MR_NO_GRADIENT,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(new_stack) MR_GPU_HOST(new_stack, FLOAT, 1, 0)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(new_stack) MR_GPU_HOST(new_stack, FLOAT, 1, 0) MR_GPU_HOST(new_stack, RESOURCE, 1, 0)),
     .examples = MR_EXAMPLES("elem_type=float: 2 -> shape()", "elem_type=float: [2] -> !INVALID_ARGUMENT scalar"));
 
 static mr_status *closed(const stack *s) { return mr_invalid("Stack[%s] has already been closed.", s->name); }
@@ -119,7 +119,7 @@ MR_OP(StackPushV2,
     .attrs   = "T: type; swap_memory: bool = false",
     .flags   = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
     .shape   = push_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(push) MR_GPU(push, FLOAT)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(push) MR_GPU(push, FLOAT) MR_GPU(push, RESOURCE)));
 
 static mr_status *pop_locked(stack *s, mr_tensor **out) MR_REQUIRES(s->mu)
 {
@@ -151,7 +151,7 @@ MR_OP(StackPopV2,
     .attrs   = "elem_type: type",
     .flags   = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
     .shape   = mr_shape_unknown,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pop) MR_GPU(pop, FLOAT)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(pop) MR_GPU(pop, FLOAT) MR_GPU(pop, RESOURCE)));
 
 static mr_status *close_stack(mr_run *r)
 {
