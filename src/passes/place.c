@@ -89,6 +89,29 @@ static bool has_kernel(const mr_node *n, const mr_device *d)
     return n->def->function || mr_device_kernel(d, n);
 }
 
+/* Nodes that came later may have no kernel where their group was placed before: then it is placed anew, unless it has
+ * state, which cannot move. */
+static bool may_stay(mr_placer *p, const mr_place_group *gr)
+{
+    const mr_device *d = NULL;
+    bool has_state = false, has_all = true;
+    for (int i = 0; i < p->o->n_devices; i++)
+        if (strcmp(p->o->devices[i]->name, gr->device) == 0)
+            d = p->o->devices[i];
+    for (int i = gr->first; d && i >= 0; i = p->next[i]) {
+        has_state |= p->placed[i] && (p->g->nodes.p[i]->def->flags & MR_STATEFUL);
+        has_all &= has_kernel(p->g->nodes.p[i], d);
+    }
+    return has_all || has_state;
+}
+
+static void forget_misfits(mr_placer *p)
+{
+    for (int i = 0; i < p->g->nodes.n; i++)
+        if (p->groups[i].device && !may_stay(p, &p->groups[i]))
+            p->groups[i].device = NULL;
+}
+
 static mr_status *no_kernel(const mr_node *n)
 {
     mr_str attrs = {0};
@@ -250,6 +273,7 @@ static void placer_init(mr_placer *p, const mr_graph *g, const mr_prepare_option
             join_neighbours(p, g->nodes.p[i]);
     list_members(p);
     gather_requests(p);
+    forget_misfits(p);
 }
 
 static void placer_deinit(mr_placer *p)
