@@ -298,4 +298,30 @@ mr_opencl_memory *mr_opencl_memory_new(const mr_cl_driver *driver, mr_cl_device 
     return m;
 }
 
+/* Nothing that was handed out is used any more. */
+static void free_chunks(mr_opencl_memory *m) MR_NO_TSA
+{
+    for (chunk *c = m->chunks, *next; c; c = next) {
+        next = c->next;
+        for (block *b = c->first, *after; b; b = after) {
+            after = b->after;
+            mr_free(b);
+        }
+        m->driver->buffer_free(c->buffer);
+        munmap(c->base, c->bytes);
+        mr_free(c);
+    }
+}
+
+void mr_opencl_memory_free(mr_opencl_memory *m)
+{
+    if (!m)
+        return;
+    free_chunks(m);
+    mr_imap_deinit(&m->used);
+    mr_mutex_deinit(&m->mu);
+    mr_free(m->name);
+    mr_free(m);
+}
+
 mr_allocator *mr_opencl_allocator(mr_opencl_memory *m) { return &m->a; }

@@ -73,6 +73,7 @@ MR_TEST(opencl_memory_hands_out_blocks_that_never_overlap)
     MR_CHECK_INT(s.in_use, 0);
     mr_allocator_trim(a);
     MR_CHECK_INT(n_buffers, 0); /* all pieces were joined again */
+    mr_opencl_memory_free(m);
 }
 
 MR_TEST(opencl_memory_has_a_limit)
@@ -86,6 +87,7 @@ MR_TEST(opencl_memory_has_a_limit)
     MR_CHECK(x && y && !a->alloc(a, 1));
     a->free(a, x, 1 << 19);
     MR_CHECK(a->alloc(a, 1));
+    mr_opencl_memory_free(m);
 }
 
 /* What is kept in chunks of the wrong size is given back when it is needed in another. */
@@ -98,6 +100,7 @@ MR_TEST(opencl_memory_that_is_kept_does_not_stand_in_the_way)
     MR_CHECK_INT(n_buffers, 1);
     MR_CHECK(a->alloc(a, (size_t)48 << 20));
     MR_CHECK_INT(n_buffers, 1);
+    mr_opencl_memory_free(m);
 }
 
 MR_TEST(opencl_memory_refused_by_the_driver_is_refused)
@@ -106,6 +109,7 @@ MR_TEST(opencl_memory_refused_by_the_driver_is_refused)
     mr_allocator *a = begin(&m, 1 << 20, 1 << 20);
     n_allowed = 0;
     MR_CHECK(!a->alloc(a, 100));
+    mr_opencl_memory_free(m);
 }
 
 MR_TEST(opencl_memory_does_not_know_other_addresses)
@@ -119,4 +123,5 @@ MR_TEST(opencl_memory_does_not_know_other_addresses)
     MR_CHECK_OK(mr_opencl_find(m, p + 100, 12, &buffer, &at));
     MR_CHECK_ERR(mr_opencl_find(m, &other, sizeof other, &buffer, &at), MR_INTERNAL, "not in the memory of test");
     MR_CHECK_ERR(mr_opencl_find(m, p, 2 << 20, &buffer, &at), MR_INTERNAL, "not in the memory of test");
+    mr_opencl_memory_free(m);
 }

@@ -27,6 +27,7 @@ typedef struct mr_opencl_memory mr_opencl_memory;
 /* Pointers it hands out are addresses that nobody can read; `limit` in bytes. */
 mr_opencl_memory *mr_opencl_memory_new(const mr_cl_driver *driver, mr_cl_device *d, const char *name, uint64_t limit,
                                        uint64_t max_buffer);
+void mr_opencl_memory_free(mr_opencl_memory *m); /* and what is in it; NULL is fine */
 mr_allocator *mr_opencl_allocator(mr_opencl_memory *m);
 /* What an address stands for; INTERNAL when it is not in its memory. */
 mr_status *mr_opencl_find(mr_opencl_memory *m, const void *p, size_t bytes, void **buffer, size_t *at);
