@@ -18,6 +18,7 @@ typedef struct finder {
     int *before;       /* the span that had its lane; -1 */
     int *seen;         /* 1 + the step on whose path it is */
     int barriers;      /* that were looked at: each costs a walk over all spans */
+    mr_map parts;      /* of the step: kind, task and peer -> 1 + the place among its parts */
 } finder;
 
 static int task_of(const mr_timeline *t, int span)
@@ -93,18 +94,24 @@ static int needed(const finder *f, int i, int mark)
 
 /* ---- the path ---- */
 
-static void give(mr_blame *b, mr_span_kind kind, int task, int peer, int span, int64_t ns)
+static mr_blame_part *part_of(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer)
 {
-    mr_blame_part *p = NULL;
+    const int numbers[] = {(int)kind, task, peer};
+    mr_sv key = {(const char *)numbers, sizeof numbers};
+    intptr_t place = (intptr_t)mr_map_get(&f->parts, key);
+    if (!place) {
+        mr_vec_push(&b->parts, (mr_blame_part){kind, task, peer, 0, -1, 0});
+        place = b->parts.n;
+        mr_map_put(&f->parts, key, (void *)place);
+    }
+    return &b->parts.p[place - 1];
+}
+
+static void give(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer, int span, int64_t ns)
+{
     if (ns <= 0)
         return;
-    for (int i = 0; i < b->parts.n && !p; i++)
-        if (b->parts.p[i].kind == kind && b->parts.p[i].task == task && b->parts.p[i].peer == peer)
-            p = &b->parts.p[i];
-    if (!p) {
-        mr_vec_push(&b->parts, (mr_blame_part){kind, task, peer, 0, -1, 0});
-        p = &mr_vec_last(&b->parts);
-    }
+    mr_blame_part *p = part_of(f, b, kind, task, peer);
     p->ns += ns;
     b->kinds_ns[kind] += ns;
     if (span >= 0 && ns > p->top_ns) {
@@ -178,7 +185,7 @@ static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int6
     int task = task_of(t, span), home = s->step > 0 ? t->steps.p[s->step - 1].home : -1;
     int64_t until;
     if (home < 0 || t->steps.n < 2 || f->barriers++ >= MAX_BARRIERS) {
-        give(b, s->kind, task, -1, span, to_ns - from_ns);
+        give(f, b, s->kind, task, -1, span, to_ns - from_ns);
         return;
     }
     int late = find_late(t, s, &until);
@@ -186,8 +193,8 @@ static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int6
     int busy = find_busy(t, s, until);
     if (busy < 0)
         busy = late; /* what it sent is under way */
-    give(b, s->kind, late >= 0 ? home : task, late, span, until - from_ns);
-    give(b, s->kind, busy >= 0 ? home : task, busy, span, to_ns - until);
+    give(f, b, s->kind, late >= 0 ? home : task, late, span, until - from_ns);
+    give(f, b, s->kind, busy >= 0 ? home : task, busy, span, to_ns - until);
 }
 
 /* The time of a span is its task's; of what is sent, that of who gets it, from who sends. */
@@ -203,7 +210,7 @@ static void give_span(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t
     if (s->kind == MR_SPAN_WAIT && peer < 0)
         give_barrier(f, b, span, from_ns, to_ns);
     else
-        give(b, s->kind, turned ? peer : task, turned ? task : peer, span, to_ns - from_ns);
+        give(f, b, s->kind, turned ? peer : task, turned ? task : peer, span, to_ns - from_ns);
 }
 
 /* ---- the way back ---- */
@@ -213,7 +220,7 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
     const mr_timeline *t = f->t;
     int mark = b->step + 2;
     int64_t now = MR_MAX(start_ns, MR_MIN(t->spans.p[last].end_ns, end_ns));
-    give(b, MR_SPAN_WAIT, -1, -1, -1, end_ns - now);
+    give(f, b, MR_SPAN_WAIT, -1, -1, -1, end_ns - now);
     for (int i = last; i >= 0 && now > start_ns;) {
         const mr_span *s = &t->spans.p[i];
         f->seen[i] = mark;
@@ -222,11 +229,11 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
         int64_t began = MR_MAX(start_ns, MR_MIN(s->start_ns, now));
         ready = MR_MAX(ready, start_ns);
         give_span(f, b, i, MR_MAX(began, ready), now);
-        give(b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
+        give(f, b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
         now = MR_MIN(ready, now);
         i = next;
     }
-    give(b, MR_SPAN_WAIT, -1, -1, -1, now - start_ns);
+    give(f, b, MR_SPAN_WAIT, -1, -1, -1, now - start_ns);
 }
 
 /* ---- all steps ---- */
@@ -280,6 +287,7 @@ static void blame_one(finder *f, mr_blame *b, int step, int last)
     if (last < 0)
         return;
     walk(f, b, last, start, end);
+    mr_map_deinit(&f->parts);
     if (b->parts.n)
         qsort(b->parts.p, (size_t)b->parts.n, sizeof *b->parts.p, by_size);
     find_slowest(t, b);
