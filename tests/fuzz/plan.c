@@ -130,6 +130,7 @@ static void train(fuzz_run *r, mr_sim_plan *p, mr_sim_step *s, mr_str *text)
 {
     mr_sim_training t;
     p->cluster.steps = MR_MIN(MR_MAX(p->cluster.steps, 1), 5);
+    p->cluster.job.max_events = 200000; /* crashes may come faster than steps end: that is said, and need not be waited for */
     mr_status *st = mr_sim_training_run(p, s, &t);
     fuzz_say(r, "trained: %s", mr_status_message(st));
     if (!st) {

@@ -87,6 +87,8 @@ static mr_status *init(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_resul
     s->want = j->mode == MR_SIMTRAIN_SYNC ? j->steps : (int64_t)j->steps * j->n_workers;
     s->may_fail = j->n_crashes > 0 || j->worker_mtbf_s > 0 || j->ps_mtbf_s > 0;
     s->budget = 20000000 + 50 * (int64_t)s->n_workers * j->steps * (j->n_chunks + 1) * (j->n_hosts > 0 ? j->n_ps : 1);
+    if (j->max_events > 0)
+        s->budget = j->max_events;
     out->n_workers = s->n_workers;
     s->n_slowest = s->n_workers;
     if (!take_memory(s))

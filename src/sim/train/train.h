@@ -125,6 +125,7 @@ typedef struct mr_simtrain_job {
     double chief_s;      /* after so long a silence of the chief the next worker takes its place; 0: 10 s */
 
     int span_steps; /* the timeline of so many steps is kept; 0: none */
+    int64_t max_events; /* a job that needs more does not get on; 0: as many as are bearable */
 } mr_simtrain_job;
 
 typedef struct mr_simtrain_dist {
