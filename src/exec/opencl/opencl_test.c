@@ -25,6 +25,7 @@ MR_TEST(opencl_product_and_sum_of_fed_matrices)
 {
     gpu_rig r;
     gpu_begin(&r);
+    r.traced = true;
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL);
     mr_out w = mr_const(&r.s, mr_tensor_of(MR_FLOAT, 2, (int64_t[]){2, 3}, (float[]){1, 2, 3, 4, 5, 6}));
     mr_out b = mr_const(&r.s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){3}, (float[]){10, 20, 30}));
@@ -37,6 +38,38 @@ MR_TEST(opencl_product_and_sum_of_fed_matrices)
         MR_CHECK_NEAR(MR_DATA(float, out)[i], want[i], 0);
     MR_CHECK_STR(gpu_place_of(&r, "xw"), "GPU");
     MR_CHECK_STR(gpu_place_of(&r, "y"), "GPU");
+    mr_tensor_unref(in);
+    mr_tensor_unref(out);
+    gpu_end(&r);
+}
+
+typedef struct timed {
+    const char *node;
+    int64_t took_us;
+} timed;
+
+static void note_time(void *ctx, const char *device, const Tensorflow__NodeExecStats *n)
+{
+    timed *t = ctx;
+    (void)device;
+    if (strcmp(n->node_name, t->node) == 0)
+        t->took_us = n->all_end_rel_micros;
+}
+
+/* Queueing it takes some microseconds; no device that this test will ever run on does it at 10 TFLOP/s. */
+MR_TEST(opencl_traced_time_of_a_node_is_that_of_its_work)
+{
+    gpu_rig r;
+    gpu_begin(&r);
+    r.traced = true;
+    mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL);
+    mr_out y = mr_emit(mr_as(&r.s, "y"), "MatMul", x, x);
+    mr_tensor *in, *out;
+    timed t = {"y", 0};
+    MR_CHECK_OK(mr_tensor_zeros(NULL, MR_FLOAT, 2, (int64_t[]){1024, 1024}, &in));
+    MR_CHECK_OK(gpu_run1(&r, x, in, y, &out));
+    gpu_each_node(&r, note_time, &t);
+    MR_CHECK(t.took_us > 200);
     mr_tensor_unref(in);
     mr_tensor_unref(out);
     gpu_end(&r);
@@ -184,6 +217,7 @@ MR_TEST(opencl_conditionals_choose_by_values_of_the_device)
 {
     gpu_rig r;
     gpu_begin(&r);
+    r.traced = true;
     r.config.no_fold = true;
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL), two = mr_const_f32(&r.s, 2);
     mr_out pred = mr_emit(mr_as(&r.s, "pred"), "Greater", x, two);
@@ -213,6 +247,7 @@ MR_TEST(opencl_loops_turn_on_the_device)
 {
     gpu_rig r;
     gpu_begin(&r);
+    r.traced = true;
     mr_scope *s = &r.s;
     mr_out x = mr_placeholder(s, MR_FLOAT, "x", NULL);
     mr_out enter = mr_emit_with(s, "Enter", MR_ATTRS({"frame_name", mr_a_str("loop")}), x);

@@ -47,7 +47,7 @@ mr_session *gpu_session(gpu_rig *r)
 
 mr_status *gpu_run(gpu_rig *r, const mr_run_args *a)
 {
-    mr_run_options o = {.trace_level = 3};
+    mr_run_options o = {.trace_level = r->traced ? 3 : 0};
     mr_str_clear(&r->metadata);
     return mr_session_run(gpu_session(r), a, &o, &r->metadata);
 }

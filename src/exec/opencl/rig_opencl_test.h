@@ -13,7 +13,8 @@ typedef struct gpu_rig {
     mr_scope s;
     mr_session *session; /* made by gpu_session */
     mr_session_config config;
-    mr_str metadata; /* of the last run */
+    bool traced;     /* steps are traced: they wait for each kernel, which others do not */
+    mr_str metadata; /* of the last run, when traced */
 } gpu_rig;
 
 /* Any OpenCL device, with compiled kernels kept in build/; ends the test as skipped when there is none. */
@@ -21,7 +22,7 @@ void gpu_require(void);
 void gpu_begin(gpu_rig *r);
 void gpu_end(gpu_rig *r);
 mr_session *gpu_session(gpu_rig *r);
-/* One feed (node NULL: none) and one fetch; keeps the step stats. */
+/* One feed (node NULL: none) and one fetch. */
 mr_status *gpu_run1(gpu_rig *r, mr_out feed, mr_tensor *value, mr_out fetch, mr_tensor **out);
 mr_status *gpu_run(gpu_rig *r, const mr_run_args *a);
 /* All nodes of the last run, and where they ran. */

@@ -9,9 +9,14 @@
  *
  * To the device: the copy is queued, and the kernel behind it; nobody waits, for small tensors are put aside first.  A
  * large one is read where it lies; as a client may change what it fed as soon as its step is over, the node ends only
- * when the copy is done.  From the device: the run waits for the copy without a thread and goes on in the pool. */
+ * when the copy is done.  From the device: the run waits for the copy without a thread and goes on in the pool.
+ *
+ * A step that is traced waits before and after each kernel, so that its time is the kernel's and not that of queueing it:
+ * placement by cost would else believe the device to be as fast as it can be asked. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "exec/opencl/opencl.h"
+#include "exec/step.h"
 
 #define ASIDE_BYTES ((size_t)64 << 10) /* copying so much is cheaper than waiting for it */
 
@@ -43,10 +48,25 @@ static bool is_there(const mr_tensor *t, place want)
 
 /* ---- waiting ---- */
 
+static bool is_traced(const mr_run *r) { return ((const mr_exec *)r->step->owner)->flow->trace != NULL; }
+
+static mr_status *run_timed(mr_run *r)
+{
+    const mr_opencl *p = mr_opencl_of(r->step->device);
+    MR_TRY(p->driver->finish(p->d));
+    r->began_ns = mr_now_ns();
+    MR_TRY(r->kernel->run(r));
+    mr_status *st = p->driver->finish(p->d);
+    r->ended_ns = mr_now_ns();
+    return st;
+}
+
 static void run_now(mr_run *r)
 {
     mr_status *st = NULL;
-    if (mr_run_kernel(r, &st))
+    if (mr_run_on_device(r) && r->kernel->run && is_traced(r))
+        mr_run_done(r, run_timed(r));
+    else if (mr_run_kernel(r, &st))
         mr_run_done(r, st);
 }
 
