@@ -7,19 +7,6 @@
 #include "capi/cluster_internal.h"
 #include "train/replicas.h"
 
-mr_status *mr_capi_take_options(const void *from, void *to, size_t size)
-{
-    memset(to, 0, size);
-    size_t given = 0;
-    if (!from)
-        return NULL;
-    memcpy(&given, from, sizeof given); /* the first field of every struct of options */
-    if (given < sizeof given)
-        return mr_invalid("struct_size of the options is not set");
-    memcpy(to, from, MR_MIN(given, size));
-    return NULL;
-}
-
 /* ---- tasks ---- */
 
 static mr_status *def_from_flags(const mr_cluster_options *o, mr_server_def *def)

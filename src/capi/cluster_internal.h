@@ -17,8 +17,6 @@ struct mr_barrier {
     TF_Graph *graph;
 };
 
-/* Copies a client's struct of options, which may be shorter than ours; NULL is all zero. */
-mr_status *mr_capi_take_options(const void *from, void *to, size_t size);
 /* The job that holds the variables. */
 const char *mr_capi_variable_job(const mr_cluster_task *t);
 

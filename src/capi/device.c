@@ -1,26 +1,8 @@
 /* capi/device.c -- simulated devices of a session, and placement by cost as its client sees it. */
 #include "millrace/device.h"
 
-#include "capi/device.h"
+#include "capi/internal.h"
 #include "exec/device_sim.h"
-
-/* ---- structs of clients ---- */
-
-mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what)
-{
-    size_t size;
-    if (!theirs)
-        return mr_invalid("There is no %s", what);
-    memcpy(&size, theirs, sizeof size);
-    if (size < least || size > (1 << 16))
-        return mr_invalid("The struct_size of a %s is %zu, expected %zu", what, size, our_size);
-    for (size_t i = our_size; i < size; i++)
-        if (((const char *)theirs)[i])
-            return mr_invalid("A %s of %zu bytes says more than this library knows", what, size);
-    memset(ours, 0, our_size);
-    memcpy(ours, theirs, MR_MIN(size, our_size));
-    return NULL;
-}
 
 static bool copy_name(char *out, size_t room, const char *name)
 {

@@ -1,7 +1,7 @@
 /* capi/device_plugin.c -- mr_register_device: checks what a library says of its devices, and speaks to it.
  *
  * The functions of a library get and give the C API's types; those of exec/ get ours.  The ones below stand between. */
-#include "capi/device.h"
+#include "capi/internal.h"
 
 #include <math.h>
 

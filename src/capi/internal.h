@@ -138,4 +138,11 @@ static inline void mr_capi_unlock(mr_mutex *mu) MR_NO_TSA
         mr_unlock(mu);
 }
 
+/* ---- options.c ---- */
+/* Copies a client's struct, whose first member is its size.  A client built with an older header has a shorter struct, one
+ * with a newer header a longer one: what is not known here must be zero.  INVALID_ARGUMENT, also below `least` bytes. */
+mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what);
+/* The same for options, which may be left out (NULL): all zero then. */
+mr_status *mr_capi_take_options(const void *from, void *to, size_t size);
+
 #endif

@@ -42,7 +42,8 @@ mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l);
 /* Adds what the text says, all or nothing; INVALID_ARGUMENT names the part that cannot be read. */
 mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text);
 /* The same for one task of many: a part may begin with JOB/ or JOB:NUMBER/ and is for those only.  Appends what is for this
- * task, without that, for its MILLRACE_SIMULATE.  INVALID_ARGUMENT also for what is wrong for others. */
+ * task, without that, for its MILLRACE_SIMULATE.  INVALID_ARGUMENT for a prefix that is none; the rest of what is for others is
+ * not looked at. */
 mr_status *mr_device_sims_of_task(mr_sv text, const char *job, int number, mr_str *out);
 bool mr_device_sims_has(const mr_device_sims *s, const char *type);
 

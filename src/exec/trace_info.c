@@ -9,7 +9,6 @@
 /* Fields of NodeExecStats. */
 enum {
     ALL_START_US = 2,
-    ALL_END_US = 5,
     SCHEDULED_US = 9,
     ALL_START = 13,
     ALL_END = 16,

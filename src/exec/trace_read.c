@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "exec/trace_records.h"
 
-enum { MAX_RECORDS = 4 << 20 };
+enum { MAX_RECORDS = 1 << 20 }; /* each takes some hundred bytes */
 #define MAX_NS INT64_C(4000000000000000000) /* until 2096; differences do not overflow */
 
 /* ---- devices ---- */
@@ -232,7 +232,7 @@ static void read_device(mr_records *all, mr_pb_reader *r, int step)
         if (field == 2 && mr_pb_message(r, &node)) {
             read_node(all, &node, step, device);
             if (all->all.n >= MAX_RECORDS)
-                mr_pb_fail(r, "there are more than four million runs of nodes");
+                mr_pb_fail(r, "there are more than a million runs of nodes");
         } else {
             mr_pb_skip(r);
         }

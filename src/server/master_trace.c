@@ -47,15 +47,12 @@ mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out)
     MR_TRY(mr_bytes_flat(body, &bytes));
     mr_pb_reader_init(&r, bytes);
     while (mr_pb_next(&r, &field, &wire)) {
-        mr_sv v = MR_SV("");
-        if (wire == MR_WIRE_BYTES && (field == 1 || field == 2 || field == 4 || field == 6))
-            v = mr_pb_bytes(&r);
         switch (field) {
-        case 1: mr_vec_push(&out->named, v); break;
-        case 2: out->stats = v; break;
-        case 4: mr_vec_push(&out->graphs, v); break;
+        case 1: mr_vec_push(&out->named, mr_pb_bytes(&r)); break;
+        case 2: out->stats = mr_pb_bytes(&r); break;
+        case 4: mr_vec_push(&out->graphs, mr_pb_bytes(&r)); break;
         case 5: code = mr_pb_int64(&r); break;
-        case 6: text = v; break;
+        case 6: text = mr_pb_bytes(&r); break;
         default: mr_pb_skip(&r);
         }
     }
