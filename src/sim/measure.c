@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/thread.h"
 #include "exec/session.h"
 #include "exec/timeline.h"
 #include "passes/effort.h"
@@ -74,7 +73,7 @@ static mr_status *timed_step(trainer *t)
 static mr_status *start_trainer(trainer *t, int n_cpus)
 {
     /* One thread a device: the simulation's devices run one node at a time. */
-    mr_session_config c = {.n_cpus = n_cpus, .intra_threads = 1, .inter_threads = n_cpus > 1 ? n_cpus - 1 : -1,
+    mr_session_config c = {.n_cpus = n_cpus, .intra_threads = 1, .inter_threads = n_cpus > 1 ? n_cpus : -1,
                            .per_session_threads = true};
     mr_run_args init = {.targets = &t->def.init, .n_targets = 1};
     for (int i = 0; i < t->def.feeds.n; i++) {
@@ -185,36 +184,6 @@ static void free_times(mr_map *times)
     mr_map_deinit(times);
 }
 
-/* ---- two at once ---- */
-
-typedef struct pair {
-    trainer *t;
-    double seconds;
-    mr_status *st;
-} pair;
-
-static void run_one(void *arg)
-{
-    pair *p = arg;
-    int64_t start = mr_now_ns();
-    p->st = run_step(p->t, NULL, NULL);
-    p->seconds = (double)(mr_now_ns() - start) / 1e9;
-}
-
-/* Two steps side by side; *seconds is what one takes then. */
-static mr_status *run_both(trainer *a, trainer *b, samples *out)
-{
-    pair x = {.t = a}, y = {.t = b};
-    mr_thread other;
-    if (mr_thread_start(&other, "measure", run_one, &y) != 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No thread for a second step");
-    run_one(&x);
-    mr_thread_join(&other);
-    mr_status_update(&x.st, y.st);
-    mr_vec_push(out, (x.seconds + y.seconds) / 2);
-    return x.st;
-}
-
 /* ---- from what was measured to another configuration ---- */
 
 static double estimate(const mr_node *n)
@@ -259,11 +228,10 @@ static mr_status *machine_plan(const mr_sim_plan *p, int n, int64_t batch, mr_si
 /* ---- the whole ---- */
 
 typedef struct measuring {
-    mr_sim_plan half, one, two; /* what is measured; what is predicted */
+    mr_sim_plan half, half2, one, two; /* what is measured; what is predicted */
     mr_sim_step *old, *guess, *step1, *step2;
-    trainer a, b, whole, split;
+    trainer a, b, whole, split; /* b: half the batch, split */
     traced_vec traces;
-    samples both;
     mr_map times;
     mr_costs *costs;
 } measuring;
@@ -281,10 +249,10 @@ static void measuring_deinit(measuring *m)
     for (int i = 0; i < m->traces.n; i++)
         mr_str_deinit(&m->traces.p[i].metadata);
     mr_vec_deinit(&m->traces);
-    mr_vec_deinit(&m->both);
     free_times(&m->times);
     mr_costs_free(m->costs);
     mr_sim_plan_deinit(&m->half);
+    mr_sim_plan_deinit(&m->half2);
     mr_sim_plan_deinit(&m->one);
     mr_sim_plan_deinit(&m->two);
 }
@@ -292,13 +260,23 @@ static void measuring_deinit(measuring *m)
 static mr_status *open_all(measuring *m, const mr_sim_plan *p, int64_t batch)
 {
     MR_TRY(machine_plan(p, 1, batch / 2, &m->half));
+    MR_TRY(machine_plan(p, 2, batch / 2, &m->half2));
     MR_TRY(machine_plan(p, 1, batch, &m->one));
     MR_TRY(machine_plan(p, 2, batch, &m->two));
     MR_TRY(mr_sim_step_new(&m->half, NULL, -1, &m->old));
     MR_TRY(mr_sim_step_new(&m->one, NULL, -1, &m->guess));
     MR_TRY(open_trainer(&m->half, &m->a));
-    MR_TRY(open_trainer(&m->half, &m->b));
     return open_trainer(&m->one, &m->whole);
+}
+
+/* The graph of a plan on two devices, each node where the split has it. */
+static mr_status *open_placed(measuring *m, const mr_sim_plan *p, trainer *t)
+{
+    MR_TRY(mr_sim_graph_open(p, &t->def));
+    for (int i = 0; i < t->def.g->nodes.n; i++)
+        if (m->step2->placed.device[i])
+            mr_node_set_device(t->def.g->nodes.p[i], m->step2->placed.device[i]);
+    return start_trainer(t, 2);
 }
 
 /* The split is placed by costs of a first look, so that it can be run in turn with all else. */
@@ -321,11 +299,8 @@ static mr_status *open_split(measuring *m)
     mr_vec_deinit(&steps);
     free_times(&first);
     if (!st)
-        st = mr_sim_graph_open(&m->two, &m->split.def);
-    for (int i = 0; !st && i < m->split.def.g->nodes.n; i++)
-        if (m->step2->placed.device[i])
-            mr_node_set_device(m->split.def.g->nodes.p[i], m->step2->placed.device[i]);
-    return st ? st : start_trainer(&m->split, 2);
+        st = open_placed(m, &m->two, &m->split);
+    return st ? st : open_placed(m, &m->half2, &m->b);
 }
 
 static mr_status *one_round(measuring *m)
@@ -334,18 +309,36 @@ static mr_status *one_round(measuring *m)
     MR_TRY(timed_step(&m->whole));
     MR_TRY(timed_step(&m->split));
     MR_TRY(timed_step(&m->a));
-    return run_both(&m->a, &m->b, &m->both);
+    return timed_step(&m->b);
 }
 
 /* The split with the placement it has, at the times that were measured meanwhile. */
-static mr_status *predict_split(measuring *m, mr_sim_step **out)
+static mr_status *predict_split(measuring *m, mr_sim_plan *p, mr_costs *costs, mr_sim_step **out)
 {
-    mr_sim_plan *p = &m->two;
     for (int i = 0; i < m->step2->def.g->nodes.n; i++)
         if (m->step2->needed[i])
             mr_vec_push(&p->pins, (mr_sim_pin){.node = mr_arena_strdup(&p->arena, m->step2->def.g->nodes.p[i]->name),
                                                .number = strcmp(m->step2->placed.device[i], p->devices.p[1].full) == 0});
-    return mr_sim_step_new(p, m->costs, -1, out);
+    return mr_sim_step_new(p, costs, -1, out);
+}
+
+/* How much slower devices are together, so that the split of half the batch takes what it was measured to take. */
+static mr_status *find_together(measuring *m, double measured_s, double *out)
+{
+    mr_sim_step *half;
+    int n;
+    double low = 1, high = 4;
+    mr_costs *costs = scale_costs(m->old, m->old, &m->times, &n);
+    mr_status *st = predict_split(m, &m->half2, costs, &half);
+    for (int i = 0; i < 40 && !st; i++) {
+        double x = (low + high) / 2;
+        *(mr_sim_step_shared(half, x) < measured_s ? &low : &high) = x;
+    }
+    *out = low;
+    if (!st)
+        mr_sim_step_free(half);
+    mr_costs_free(costs);
+    return st;
 }
 
 static mr_status *predict(measuring *m, mr_sim_measures *out)
@@ -355,9 +348,9 @@ static mr_status *predict(measuring *m, mr_sim_measures *out)
     mr_costs_free(m->costs);
     m->costs = scale_costs(m->old, m->guess, &m->times, &out->n_nodes);
     out->step_s = quiet(&m->a.seconds);
-    out->together = MR_MAX(1, quiet(&m->both) / out->step_s);
+    MR_TRY(find_together(m, quiet(&m->b.seconds), &out->together));
     MR_TRY(mr_sim_step_new(&m->one, m->costs, -1, &m->step1));
-    MR_TRY(predict_split(m, &split));
+    MR_TRY(predict_split(m, &m->two, m->costs, &split));
     out->config[0].predicted_s = out->config[0].naive_s = m->step1->step_s;
     out->config[1].predicted_s = mr_sim_step_shared(split, out->together);
     out->config[1].naive_s = split->step_s;
@@ -403,7 +396,7 @@ void mr_sim_measures_print(const mr_sim_measures *m, const mr_sim_plan *p, mr_st
     mr_str_printf(out, "%s on this machine, one thread a device, %d rounds\n\n", p->graph.model->name, m->rounds);
     mr_str_printf(out, "measured node by node: batch %lld on one device, %d nodes, a step ", (long long)m->batch, m->n_nodes);
     put_time(out, m->step_s);
-    mr_str_printf(out, "\ntwo steps at once: each takes %.2f times as long\n\n", m->together);
+    mr_str_printf(out, "\nthe same on two devices: while both work, each takes %.2f times as long\n\n", m->together);
     mr_str_printf(out, "%7s  %6s  %10s  %10s  %9s\n", "devices", "batch", "predicted", "measured", "predicted/measured");
     for (int i = 0; i < MR_COUNT(m->config); i++) {
         const mr_sim_measured *c = &m->config[i];

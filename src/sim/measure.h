@@ -2,8 +2,9 @@
  *
  * Nodes are measured in traced steps of one configuration: one CPU device, one thread, half the batch.  From these times,
  * scaled by what op and shapes say, the steps of other configurations are predicted: the whole batch on one device, and
- * on two devices, placed by cost.  Then those are run.  Two devices of a machine share it (memory, caches, power): how
- * much slower two steps at once are than one alone is measured too, and the simulation counts with it.
+ * on two devices, placed by cost.  Then those are run.  Two devices of a machine share it (memory, caches, threads that hand
+ * nodes to each other): how much slower each is while both work follows from what half the batch takes on two devices, and
+ * the simulation of the whole batch counts with it.
  *
  * All of it goes round and round, a little of each at a time, so that whatever else the machine does touches all alike. */
 #ifndef MR_SIM_MEASURE_H
@@ -23,7 +24,7 @@ typedef struct mr_sim_measures {
     int64_t batch;     /* that was measured node by node */
     int n_nodes;       /* and so many of them */
     double step_s;
-    double together;   /* two steps at once take so many times as long as one alone */
+    double together;   /* while both devices work, nodes take so many times as long */
     int rounds;
     mr_sim_measured config[2];
 } mr_sim_measures;
