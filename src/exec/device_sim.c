@@ -138,15 +138,21 @@ static void leave_lane(job *j, mr_status *st)
     end_run(j, st);
 }
 
-static void lane_timer(mr_timer *t)
+/* Its time is over: whether the timer may end it, or a cancellation was first. */
+static bool take_paced(job *j)
 {
-    job *j = JOB(t, timer);
     mr_lock(&j->d->mu);
     bool mine = j->state == PACED;
     if (mine)
         j->state = OVER;
     mr_unlock(&j->d->mu);
-    if (mine)
+    return mine;
+}
+
+static void lane_timer(mr_timer *t)
+{
+    job *j = JOB(t, timer);
+    if (take_paced(j))
         leave_lane(j, NULL);
 }
 
@@ -363,12 +369,7 @@ static void move_on(mr_work *w)
 static void move_timer(mr_timer *t)
 {
     job *j = JOB(t, timer);
-    mr_lock(&j->d->mu);
-    bool mine = j->state == PACED;
-    if (mine)
-        j->state = OVER;
-    mr_unlock(&j->d->mu);
-    if (mine)
+    if (take_paced(j))
         post(j, move_on);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/thread.h"
-#include "net/beside.h"
+#include "base/beside.h"
 
 #define FILE_NAME "libmillrace-net.so"
 

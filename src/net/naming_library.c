@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "base/thread.h"
-#include "net/beside.h"
+#include "base/beside.h"
 #include "net/naming.h"
 
 #define FILE_NAME "libmillrace-zookeeper.so"

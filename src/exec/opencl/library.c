@@ -3,9 +3,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/file.h"
+#include "base/beside.h"
 #include "base/memory.h"
 #include "exec/opencl/opencl.h"
 
@@ -50,36 +49,6 @@ bool mr_opencl_wanted(const char **want)
 
 /* ---- opening it ---- */
 
-/* The folder of the library or program that this code is in. */
-static void own_folder(mr_str *out)
-{
-    Dl_info info;
-    char self[4096];
-    const char *path = dladdr((void *)(uintptr_t)&mu, &info) ? info.dli_fname : NULL;
-    if (!path || path[0] != '/') { /* a program knows only how it was called */
-        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-        self[n > 0 ? n : 0] = '\0';
-        path = path && strchr(path, '/') && access(path, F_OK) == 0 ? path : self;
-    }
-    mr_sv dir = mr_path_dirname(path);
-    mr_str_append(out, dir.p, dir.n);
-}
-
-/* Beside us, or where programs are installed and built. */
-static void find_beside(mr_str *out)
-{
-    static const char *const places[] = {"/lib/" FILE_NAME, "/../lib/" FILE_NAME, "/" FILE_NAME};
-    mr_str folder = {0};
-    bool found = false;
-    own_folder(&folder);
-    for (int i = 0; i < MR_COUNT(places) && !found; i++) {
-        mr_str_clear(out);
-        mr_str_printf(out, "%s%s", mr_str_z(&folder), places[i]);
-        found = access(mr_str_z(out), R_OK) == 0;
-    }
-    mr_str_deinit(&folder);
-}
-
 static mr_status *open_at(const char *path) MR_REQUIRES(mu)
 {
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -103,11 +72,9 @@ mr_status *mr_opencl_driver(const mr_cl_driver **out)
     mr_status *st = NULL;
     mr_lock(&mu);
     if (!opened) {
-        const char *named = getenv("MILLRACE_OPENCL_LIB");
         mr_str path = {0};
-        if (!named || !named[0])
-            find_beside(&path);
-        st = open_at(named && named[0] ? named : mr_str_z(&path));
+        mr_find_beside(FILE_NAME, "MILLRACE_OPENCL_LIB", &path);
+        st = open_at(mr_str_z(&path));
         mr_str_deinit(&path);
     }
     *out = opened;

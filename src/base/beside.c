@@ -1,5 +1,5 @@
-/* net/beside.c -- where the libraries are that are opened only when they are needed. */
-#include "net/beside.h"
+/* base/beside.c -- where the libraries are that are opened only when they are needed. */
+#include "base/beside.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

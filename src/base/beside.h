@@ -1,6 +1,6 @@
-/* net/beside.h -- where the libraries are that are opened only when they are needed. */
-#ifndef MR_NET_BESIDE_H
-#define MR_NET_BESIDE_H
+/* base/beside.h -- where the libraries are that are opened only when they are needed. */
+#ifndef MR_BASE_BESIDE_H
+#define MR_BASE_BESIDE_H
 
 #include "base/str.h"
 
