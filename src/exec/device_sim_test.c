@@ -467,7 +467,7 @@ MR_TEST(device_sim_text_is_read)
 
 MR_TEST(device_sim_text_that_cannot_be_is_refused)
 {
-    static const char *const bad[] = {"GPU",           "GPU:",          "GPU:x",       ":0",          "GPU:-1",        "GPU:0=speed",
+    static const char *const bad[] = {"GPU",           "GPU:",          "GPU:x",       ":0",          "_GPU:0",          "GPU:-1",        "GPU:0=speed",
                                       "GPU:0=speed=",  "GPU:0=speed=-1", "GPU:0=speed=nan", "GPU:0=speed=1e999", "GPU:0=colour=red",
                                       "CPU:0=speed=1", "cpu:1",         "GPU:99999",   "GPU:0-GPU:0", "GPU:0>=link=1", "G:0-H:0=op=1s",
                                       "GPU:0=memory=1e30", "7:0",       "A_very_long_type_of_a_device_indeed:0", "=", "GPU:0,speed=1"};

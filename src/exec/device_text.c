@@ -20,7 +20,7 @@ static bool is_type(mr_sv t)
     bool ok = t.n > 0 && t.n < sizeof ((mr_device_sim *)0)->type;
     for (size_t i = 0; ok && i < t.n; i++) {
         char c = t.p[i];
-        ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (i && c >= '0' && c <= '9');
+        ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (i && (c == '_' || (c >= '0' && c <= '9')));
     }
     return ok;
 }
