@@ -100,7 +100,7 @@ static bool may_stay(mr_placer *p, const mr_place_group *gr)
             d = p->o->devices[i];
     for (int i = gr->first; d && i >= 0; i = p->next[i]) {
         has_state |= p->placed[i] && (p->g->nodes.p[i]->def->flags & MR_STATEFUL);
-        has_all &= has_kernel(p->g->nodes.p[i], d);
+        has_all &= p->placed[i] || has_kernel(p->g->nodes.p[i], d); /* the others were asked then */
     }
     return has_all || has_state;
 }
