@@ -29,7 +29,8 @@ MR_TEST(opencl_product_and_sum_of_fed_matrices)
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL);
     mr_out w = mr_const(&r.s, mr_tensor_of(MR_FLOAT, 2, (int64_t[]){2, 3}, (float[]){1, 2, 3, 4, 5, 6}));
     mr_out b = mr_const(&r.s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){3}, (float[]){10, 20, 30}));
-    mr_out y = mr_emit(mr_as(&r.s, "y"), "AddV2", mr_emit(mr_as(&r.s, "xw"), "MatMul", x, w), b);
+    mr_out xw = mr_emit(mr_as(&r.s, "xw"), "MatMul", x, w);
+    mr_out y = mr_emit(mr_as(&r.s, "y"), "AddV2", xw, b);
     mr_tensor *in = mr_tensor_of(MR_FLOAT, 2, (int64_t[]){2, 2}, (float[]){1, 0, 1, 1}), *out;
     MR_CHECK_OK(gpu_run1(&r, x, in, y, &out));
     static const float want[] = {11, 22, 33, 15, 27, 39};
@@ -197,7 +198,8 @@ MR_TEST(opencl_memory_that_is_not_there_is_resource_exhausted)
     setenv("MILLRACE_OPENCL_MEMORY", "4194304", 1);
     gpu_begin(&r);
     mr_out n = mr_placeholder(&r.s, MR_INT32, "n", NULL);
-    mr_out big = mr_emit(mr_as(&r.s, "big"), "Fill", n, mr_const_f32(&r.s, 1));
+    mr_out one = mr_const_f32(&r.s, 1);
+    mr_out big = mr_emit(mr_as(&r.s, "big"), "Fill", n, one);
     mr_out sum = mr_emit(&r.s, "Sum", big, mr_const_i32(&r.s, 0));
     mr_tensor *much = mr_tensor_vector_i32(1, (int32_t[]){1 << 24}), *little = mr_tensor_vector_i32(1, (int32_t[]){1 << 16});
     mr_tensor *out;
