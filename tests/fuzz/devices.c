@@ -205,15 +205,7 @@ static void run(fuzz_run *r)
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 {
     static const char *const names[N_COUNTS] = {"text", "of_task", "attributes", "stats"};
-    bool ok = true;
-    for (int i = 0; i < N_COUNTS; i++) {
-        double share = 100.0 * (double)counts[i] * N_FORMS / (double)runs;
-        fprintf(out, "%s%s_percent %.1f", i ? " " : "", names[i], share);
-        ok &= runs < 1000 || share >= 10;
-    }
-    if (!ok && err)
-        fprintf(err, "fuzz devices: too little is accepted\n");
-    return ok;
+    return fuzz_shares("devices", names, counts, N_COUNTS, runs, N_FORMS, out, err);
 }
 
 const fuzz_target fuzz_devices = {.name = "devices",

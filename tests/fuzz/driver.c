@@ -549,3 +549,16 @@ void fuzz_drive(const fuzz_target *t, const fuzz_options *o, fuzz_result *out)
     }
     release(&d);
 }
+
+bool fuzz_shares(const char *target, const char *const *names, const int64_t *counts, int n, int64_t runs, int forms, FILE *out, FILE *err)
+{
+    bool ok = true;
+    for (int i = 0; i < n; i++) {
+        double share = 100.0 * (double)counts[i] * forms / (double)runs;
+        fprintf(out, "%s%s_percent %.1f", i ? " " : "", names[i], share);
+        ok &= runs < 1000 || share >= 10;
+    }
+    if (!ok && err)
+        fprintf(err, "fuzz %s: too little is accepted\n", target);
+    return ok;
+}

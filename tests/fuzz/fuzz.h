@@ -48,6 +48,9 @@ void fuzz_notef(fuzz_run *r, const char *fmt, ...) MR_PRINTF(2, 3);
 void fuzz_fail(const char *fmt, ...) MR_PRINTF(1, 2) __attribute__((noreturn));
 /* Ends the child when st, which must be NULL, is not. */
 void fuzz_must(mr_status *st, const char *what);
+/* For a summary, where runs go to each of `forms` in turn: how many of a hundred were accepted.  False, and said, when of
+ * one it is under a tenth: then what lies behind is hardly tried. */
+bool fuzz_shares(const char *target, const char *const *names, const int64_t *counts, int n, int64_t runs, int forms, FILE *out, FILE *err);
 /* For people, when one run is done alone. */
 void fuzz_say(const fuzz_run *r, const char *fmt, ...) MR_PRINTF(2, 3);
 

@@ -161,15 +161,7 @@ static void replay(fuzz_run *r, mr_sv input)
 
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 {
-    bool ok = true;
-    for (int i = 0; i < N_FORMS; i++) {
-        double share = 100.0 * (double)counts[i] * N_FORMS / (double)runs;
-        fprintf(out, "%s%s_percent %.1f", i ? " " : "", names[i], share);
-        ok &= runs < 1000 || share >= 10;
-    }
-    if (!ok && err)
-        fprintf(err, "fuzz naming: too little is accepted\n");
-    return ok;
+    return fuzz_shares("naming", names, counts, N_FORMS, runs, N_FORMS, out, err);
 }
 
 static void prepare(void) {}

@@ -84,14 +84,14 @@ typedef struct copy {
 static void copied(void *arg, mr_status *st)
 {
     copy c = *(copy *)arg;
-    mr_free(arg);
+    mr_small_free(arg, sizeof c);
     mr_tensor_unref((mr_tensor *)(uintptr_t)c.host);
     c.done(c.arg, st);
 }
 
 static void copy_later(mr_opencl *p, mr_cl_event *e, const mr_tensor *host, void (*done)(void *, mr_status *), void *arg)
 {
-    copy *c = mr_new(copy);
+    copy *c = mr_small_alloc(sizeof *c);
     *c = (copy){mr_tensor_ref(host), done, arg};
     mr_opencl_wait(p->waiter, e, copied, c);
 }

@@ -76,7 +76,7 @@ static void go_on(mr_task *task)
     mr_run *r = w->r;
     mr_status *st = w->st;
     mr_mutex_deinit(&w->mu);
-    mr_free(w);
+    mr_small_free(w, sizeof *w);
     if (st)
         mr_run_done(r, st);
     else
@@ -103,7 +103,8 @@ static void copy_done(void *arg, mr_status *st)
 static waiting *waiting_of(mr_run *r, waiting **w)
 {
     if (!*w) {
-        *w = mr_new(waiting);
+        *w = mr_small_alloc(sizeof **w);
+        memset(*w, 0, sizeof **w);
         (*w)->task.fn = go_on;
         (*w)->r = r;
         mr_mutex_init(&(*w)->mu);

@@ -39,7 +39,7 @@ static void wait_on(void *arg)
     for (;;) {
         waiting *x = take(w);
         x->done(x->arg, w->driver->wait(x->e));
-        mr_free(x);
+        mr_small_free(x, sizeof *x);
     }
 }
 
@@ -60,7 +60,7 @@ mr_opencl_waiter *mr_opencl_waiter_new(const mr_cl_driver *driver)
 
 void mr_opencl_wait(mr_opencl_waiter *w, mr_cl_event *e, void (*done)(void *arg, mr_status *st), void *arg)
 {
-    waiting *x = mr_new(waiting);
+    waiting *x = mr_small_alloc(sizeof *x);
     *x = (waiting){e, done, arg, NULL};
     mr_lock(&w->mu);
     *w->last = x;
