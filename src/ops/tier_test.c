@@ -171,6 +171,14 @@ static const struct type_exception {
     {"TruncateDiv", COMPLEXES, "a complex quotient cannot be cut"},
     {"Unique", "resource variant", "handles have no value to compare"},
     {"ZerosLike", "resource variant", "a handle has no zero; lists of tensors are not here yet"},
+#include "ops/tier_exceptions_data.inc"
+#include "ops/tier_exceptions_fn.inc"
+#include "ops/tier_exceptions_image.inc"
+#include "ops/tier_exceptions_io.inc"
+#include "ops/tier_exceptions_math.inc"
+#include "ops/tier_exceptions_nn.inc"
+#include "ops/tier_exceptions_sparse.inc"
+#include "ops/tier_exceptions_str.inc"
 };
 static bool exception_used[MR_COUNT(type_exceptions)];
 
