@@ -27,7 +27,7 @@ CFLAGS  ?= -g
 CFLAGS  += -std=gnu11 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math \
            -ffp-contract=off -fno-strict-aliasing -pthread
 CPPFLAGS += -Isrc -Iinclude -I$(G) -I. -D_GNU_SOURCE
-LDLIBS  := -ldnnl -l:libprotobuf-c.a -lm -ldl -pthread
+LDLIBS  := -ldnnl -l:libprotobuf-c.a -l:libz.a -lm -ldl -pthread
 
 PROTO   := $(wildcard proto/*.proto)
 PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)

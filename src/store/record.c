@@ -1,0 +1,174 @@
+/* store/record.c -- TFRecord files, read and written.
+ *
+ * The reader remembers where the record begins that it is at (`next`), and goes there again before the
+ * next read when the last one failed half way: so a reader of a file that is being written may ask
+ * again later. */
+#include "store/record.h"
+
+#include "base/memory.h"
+#include "wire/crc32c.h"
+
+struct mr_record_reader {
+    mr_stream *in;
+    uint64_t next;
+};
+
+/* ---- reading ---- */
+
+mr_record_reader *mr_record_reader_new(mr_stream *s)
+{
+    mr_record_reader *r = mr_new(mr_record_reader);
+    r->in = s;
+    r->next = mr_stream_offset(s);
+    return r;
+}
+
+mr_status *mr_record_reader_open(const char *path, mr_compression c, size_t buffer_bytes,
+                                 mr_record_reader **out)
+{
+    mr_stream *s;
+    MR_TRY(mr_stream_open(path, c, buffer_bytes, &s));
+    *out = mr_record_reader_new(s);
+    return NULL;
+}
+
+void mr_record_reader_close(mr_record_reader *r)
+{
+    if (!r)
+        return;
+    mr_stream_close(r->in);
+    mr_free(r);
+}
+
+static mr_status *truncated(uint64_t at)
+{
+    return mr_error(MR_DATA_LOSS, "truncated record at %llu", (unsigned long long)at);
+}
+
+static mr_status *corrupted(uint64_t at)
+{
+    return mr_error(MR_DATA_LOSS, "corrupted record at %llu", (unsigned long long)at);
+}
+
+static bool crc_matches(const void *p, size_t n, const void *masked)
+{
+    uint32_t stored;
+    memcpy(&stored, masked, sizeof(stored));
+    return mr_crc32c_unmask(stored) == mr_crc32c(p, n);
+}
+
+/* The length of the record at `next`. */
+static mr_status *read_length(mr_record_reader *r, uint64_t *n)
+{
+    char head[MR_RECORD_HEADER];
+    size_t got;
+    if (mr_stream_offset(r->in) != r->next)
+        MR_TRY(mr_stream_seek(r->in, r->next));
+    MR_TRY(mr_stream_read(r->in, head, sizeof(head), &got));
+    if (got == 0)
+        return mr_error(MR_OUT_OF_RANGE, "eof");
+    if (got < sizeof(head))
+        return truncated(r->next);
+    if (!crc_matches(head, sizeof(*n), head + sizeof(*n)))
+        return corrupted(r->next);
+    memcpy(n, head, sizeof(*n));
+    if (*n > INT64_MAX - MR_RECORD_HEADER - MR_RECORD_FOOTER - r->next)
+        return mr_error(MR_DATA_LOSS, "record size too large at %llu", (unsigned long long)r->next);
+    return NULL;
+}
+
+mr_status *mr_record_read(mr_record_reader *r, mr_str *record)
+{
+    uint64_t n;
+    mr_str_clear(record);
+    MR_TRY(read_length(r, &n));
+    MR_TRY(mr_stream_append(r->in, n + MR_RECORD_FOOTER, record));
+    if (record->n != n + MR_RECORD_FOOTER)
+        return truncated(r->next);
+    if (!crc_matches(record->p, (size_t)n, record->p + n))
+        return corrupted(r->next + MR_RECORD_HEADER);
+    record->n = (size_t)n;
+    record->p[n] = '\0';
+    r->next = mr_stream_offset(r->in);
+    return NULL;
+}
+
+mr_status *mr_record_skip(mr_record_reader *r, int64_t n, int64_t *skipped)
+{
+    for (*skipped = 0; *skipped < n; ++*skipped) {
+        uint64_t length, passed;
+        MR_TRY(read_length(r, &length));
+        MR_TRY(mr_stream_skip(r->in, length + MR_RECORD_FOOTER, &passed));
+        if (passed != length + MR_RECORD_FOOTER)
+            return truncated(r->next);
+        r->next = mr_stream_offset(r->in);
+    }
+    return NULL;
+}
+
+uint64_t mr_record_offset(const mr_record_reader *r) { return r->next; }
+
+mr_status *mr_record_seek(mr_record_reader *r, uint64_t offset)
+{
+    r->next = offset; /* gone to by the next read */
+    return NULL;
+}
+
+/* ---- writing ---- */
+
+struct mr_record_writer {
+    mr_writer *file;
+    mr_deflater *deflater; /* NULL: none */
+};
+
+mr_status *mr_record_writer_new(mr_writer *file, mr_compression c, mr_record_writer **out)
+{
+    mr_record_writer *w = mr_new(mr_record_writer);
+    mr_status *st = NULL;
+    w->file = file;
+    if (c != MR_UNCOMPRESSED)
+        st = mr_deflater_new(file, c, -1, &w->deflater);
+    if (st)
+        mr_record_writer_free(w);
+    else
+        *out = w;
+    return st;
+}
+
+static mr_status *put(mr_record_writer *w, const void *p, size_t n)
+{
+    return w->deflater ? mr_deflater_write(w->deflater, p, n) : mr_writer_write(w->file, p, n);
+}
+
+mr_status *mr_record_write(mr_record_writer *w, mr_sv record)
+{
+    char head[MR_RECORD_HEADER];
+    uint64_t n = record.n;
+    uint32_t crc = mr_crc32c_mask(mr_crc32c(&n, sizeof(n)));
+    memcpy(head, &n, sizeof(n));
+    memcpy(head + sizeof(n), &crc, sizeof(crc));
+    MR_TRY(put(w, head, sizeof(head)));
+    MR_TRY(put(w, record.p, record.n));
+    crc = mr_crc32c_mask(mr_crc32c(record.p, record.n));
+    return put(w, &crc, sizeof(crc));
+}
+
+mr_status *mr_record_flush(mr_record_writer *w)
+{
+    if (w->deflater)
+        MR_TRY(mr_deflater_flush(w->deflater));
+    return mr_writer_flush(w->file);
+}
+
+mr_status *mr_record_finish(mr_record_writer *w)
+{
+    return w->deflater ? mr_deflater_finish(w->deflater) : NULL;
+}
+
+void mr_record_writer_free(mr_record_writer *w)
+{
+    if (!w)
+        return;
+    mr_deflater_free(w->deflater);
+    mr_free(w);
+}

@@ -1,0 +1,260 @@
+/* store/record_test.c */
+#include "store/record.h"
+
+#include "base/memory.h"
+#include "tests/harness/test.h"
+#include "wire/crc32c.h"
+
+static char *path_of(const char *name) { return mr_printf("%s/%s", mr_test_dir(), name); }
+
+/* A file of n records "0", "11", "222" ... */
+static void write_file(const char *path, mr_compression c, int n)
+{
+    mr_writer *f;
+    mr_record_writer *w;
+    MR_CHECK_OK(mr_writer_open(path, &f));
+    MR_CHECK_OK(mr_record_writer_new(f, c, &w));
+    for (int i = 0; i < n; i++) {
+        char text[300];
+        memset(text, '0' + i % 10, sizeof(text));
+        MR_CHECK_OK(mr_record_write(w, (mr_sv){text, (size_t)i + 1}));
+    }
+    MR_CHECK_OK(mr_record_finish(w));
+    MR_CHECK_OK(mr_writer_commit(f));
+    mr_record_writer_free(w);
+    mr_writer_free(f);
+}
+
+static void check_file(const char *path, mr_compression c, size_t buffer, int n)
+{
+    mr_record_reader *r;
+    mr_str s = {0};
+    MR_CHECK_OK(mr_record_reader_open(path, c, buffer, &r));
+    for (int i = 0; i < n; i++) {
+        MR_CHECK_OK(mr_record_read(r, &s));
+        MR_CHECK_INT(s.n, i + 1);
+        MR_CHECK(s.p[0] == '0' + i % 10 && s.p[i] == s.p[0]);
+    }
+    MR_CHECK_ERR(mr_record_read(r, &s), MR_OUT_OF_RANGE, "eof");
+    mr_record_reader_close(r);
+    mr_str_deinit(&s);
+}
+
+MR_TEST(record_round_trip_in_every_compression_and_buffer)
+{
+    char *path = path_of("r");
+    for (mr_compression c = MR_UNCOMPRESSED; c <= MR_GZIP; c++) {
+        write_file(path, c, 200);
+        check_file(path, c, 0, 200);
+        check_file(path, c, 1, 200);
+        check_file(path, c, 13, 200);
+    }
+    mr_free(path);
+}
+
+MR_TEST(record_gzip_members_in_a_row_are_one_stream)
+{
+    char *a = path_of("a"), *b = path_of("b");
+    mr_str bytes = {0};
+    mr_writer *w;
+    write_file(a, MR_GZIP, 3);
+    MR_CHECK_OK(mr_file_read_all(a, &bytes));
+    MR_CHECK_OK(mr_file_read_all(a, &bytes));
+    MR_CHECK_OK(mr_writer_open(b, &w));
+    MR_CHECK_OK(mr_writer_write(w, bytes.p, bytes.n));
+    MR_CHECK_OK(mr_writer_commit(w));
+    mr_writer_free(w);
+    mr_record_reader *r;
+    int64_t skipped;
+    MR_CHECK_OK(mr_record_reader_open(b, MR_GZIP, 7, &r));
+    MR_CHECK_ERR(mr_record_skip(r, 100, &skipped), MR_OUT_OF_RANGE, "eof");
+    MR_CHECK_INT(skipped, 6);
+    mr_record_reader_close(r);
+    mr_str_deinit(&bytes);
+    mr_free(a);
+    mr_free(b);
+}
+
+MR_TEST(record_seek_finds_a_record_again)
+{
+    char *path = path_of("r");
+    for (mr_compression c = MR_UNCOMPRESSED; c <= MR_GZIP; c++) {
+        mr_record_reader *r;
+        mr_str s = {0};
+        int64_t skipped;
+        write_file(path, c, 100);
+        MR_CHECK_OK(mr_record_reader_open(path, c, 64, &r));
+        MR_CHECK_OK(mr_record_skip(r, 41, &skipped));
+        uint64_t at = mr_record_offset(r);
+        MR_CHECK_OK(mr_record_read(r, &s));
+        MR_CHECK_INT(s.n, 42);
+        MR_CHECK_OK(mr_record_skip(r, 50, &skipped));
+        MR_CHECK_OK(mr_record_seek(r, at));
+        MR_CHECK_OK(mr_record_read(r, &s));
+        MR_CHECK_INT(s.n, 42);
+        mr_str_deinit(&s);
+        mr_record_reader_close(r);
+    }
+    mr_free(path);
+}
+
+/* ---- files that are not right ---- */
+
+static mr_status *read_second(mr_sv bytes)
+{
+    mr_stream *in;
+    mr_str s = {0};
+    MR_CHECK_OK(mr_stream_of_bytes(bytes, MR_UNCOMPRESSED, &in));
+    mr_record_reader *r = mr_record_reader_new(in);
+    MR_CHECK_OK(mr_record_read(r, &s));
+    mr_status *st = mr_record_read(r, &s);
+    mr_record_reader_close(r);
+    mr_str_deinit(&s);
+    return st;
+}
+
+/* The bytes of a file of two records: 17 + 18. */
+static void two_records(mr_str *out)
+{
+    char *path = path_of("two");
+    write_file(path, MR_UNCOMPRESSED, 2);
+    MR_CHECK_OK(mr_file_read_all(path, out));
+    MR_CHECK_INT(out->n, 35);
+    mr_free(path);
+}
+
+MR_TEST(record_cut_at_any_byte_is_truncated)
+{
+    mr_str s = {0};
+    two_records(&s);
+    for (size_t n = 18; n < 35; n++)
+        MR_CHECK_ERR(read_second((mr_sv){s.p, n}), MR_DATA_LOSS, "truncated record at 17");
+    MR_CHECK_ERR(read_second((mr_sv){s.p, 17}), MR_OUT_OF_RANGE, "eof");
+    mr_str_deinit(&s);
+}
+
+MR_TEST(record_changed_bytes_are_corrupted)
+{
+    mr_str s = {0};
+    two_records(&s);
+    for (size_t i = 17; i < 35; i++) {
+        s.p[i] ^= 4;
+        MR_CHECK_ERR(read_second(mr_str_view(&s)), MR_DATA_LOSS,
+                     i < 29 ? "corrupted record at 17" : "corrupted record at 29");
+        s.p[i] ^= 4;
+    }
+    mr_str_deinit(&s);
+}
+
+MR_TEST(record_length_is_not_trusted)
+{
+    mr_str s = {0};
+    uint64_t n[] = {(uint64_t)1 << 40, INT64_MAX, UINT64_MAX};
+    two_records(&s);
+    for (int i = 0; i < MR_COUNT(n); i++) {
+        uint32_t crc = mr_crc32c_mask(mr_crc32c(&n[i], 8));
+        memcpy(s.p + 17, &n[i], 8);
+        memcpy(s.p + 25, &crc, 4);
+        MR_CHECK_ERR(read_second(mr_str_view(&s)), MR_DATA_LOSS,
+                     i == 0 ? "truncated record at 17" : "record size too large");
+    }
+    mr_str_deinit(&s);
+}
+
+MR_TEST(record_of_bytes_that_do_not_decompress_is_data_loss)
+{
+    mr_stream *in;
+    mr_str s = {0};
+    MR_CHECK_OK(mr_stream_of_bytes(MR_SV("no stream of zlib's"), MR_ZLIB, &in));
+    mr_record_reader *r = mr_record_reader_new(in);
+    MR_CHECK_ERR(mr_record_read(r, &s), MR_DATA_LOSS, "inflate() failed with error -3");
+    mr_record_reader_close(r);
+    mr_str_deinit(&s);
+}
+
+/* A reader that came to the end reads on when the file has grown. */
+MR_TEST(record_reader_follows_a_file_that_grows)
+{
+    char *path = path_of("log");
+    mr_writer *f;
+    mr_record_writer *w;
+    mr_record_reader *r;
+    mr_str s = {0};
+    MR_CHECK_OK(mr_writer_open_append(path, &f));
+    MR_CHECK_OK(mr_record_writer_new(f, MR_UNCOMPRESSED, &w));
+    MR_CHECK_OK(mr_record_write(w, MR_SV("one")));
+    MR_CHECK_OK(mr_record_flush(w));
+    MR_CHECK_OK(mr_record_reader_open(path, MR_UNCOMPRESSED, 0, &r));
+    MR_CHECK_OK(mr_record_read(r, &s));
+    MR_CHECK_ERR(mr_record_read(r, &s), MR_OUT_OF_RANGE, "eof");
+    MR_CHECK_OK(mr_record_write(w, MR_SV("two")));
+    MR_CHECK_OK(mr_record_flush(w));
+    MR_CHECK_OK(mr_record_read(r, &s));
+    MR_CHECK_STR(mr_str_z(&s), "two");
+    mr_record_reader_close(r);
+    mr_record_writer_free(w);
+    mr_writer_free(f);
+    mr_str_deinit(&s);
+    mr_free(path);
+}
+
+/* ---- streams ---- */
+
+MR_TEST(stream_lines_end_at_newlines_and_have_no_carriage_returns)
+{
+    static const char *const lines[] = {"one", "", "two half", "last"};
+    mr_stream *s;
+    mr_str line = {0};
+    MR_CHECK_OK(mr_stream_of_bytes(MR_SV("one\r\n\r\ntwo \rhalf\nlast"), MR_UNCOMPRESSED, &s));
+    for (int i = 0; i < MR_COUNT(lines); i++) {
+        MR_CHECK_OK(mr_stream_line(s, &line));
+        MR_CHECK_STR(mr_str_z(&line), lines[i]);
+    }
+    MR_CHECK_ERR(mr_stream_line(s, &line), MR_OUT_OF_RANGE, "eof");
+    mr_stream_close(s);
+    mr_str_deinit(&line);
+}
+
+MR_TEST(stream_of_a_folder_or_nothing_is_an_error)
+{
+    mr_stream *s;
+    MR_CHECK_ERR(mr_stream_open(mr_test_dir(), MR_UNCOMPRESSED, 0, &s), MR_FAILED_PRECONDITION,
+                 "Is a directory");
+    MR_CHECK_ERR(mr_stream_open("/nowhere/at/all", MR_UNCOMPRESSED, 0, &s), MR_NOT_FOUND, "/nowhere");
+}
+
+/* ---- files made by TensorFlow ---- */
+
+MR_TEST(record_golden_files_come_back_to_the_byte)
+{
+    static const char *const files[] = {"tfrecord/expected.tfrecord", "tfrecord/test.tfrecord",
+                                        "events/events.out.tfevents.cifar"};
+    if (!mr_test_golden())
+        mr_test_skip("no golden files");
+    for (int i = 0; i < MR_COUNT(files); i++) {
+        char *from = mr_printf("%s/%s", mr_test_golden(), files[i]), *to = path_of("copy");
+        mr_record_reader *r;
+        mr_writer *f;
+        mr_record_writer *w;
+        mr_status *st;
+        mr_str s = {0}, a = {0}, b = {0};
+        MR_CHECK_OK(mr_record_reader_open(from, MR_UNCOMPRESSED, 0, &r));
+        MR_CHECK_OK(mr_writer_open(to, &f));
+        MR_CHECK_OK(mr_record_writer_new(f, MR_UNCOMPRESSED, &w));
+        while (!(st = mr_record_read(r, &s)))
+            MR_CHECK_OK(mr_record_write(w, mr_str_view(&s)));
+        MR_CHECK_ERR(st, MR_OUT_OF_RANGE, "eof");
+        MR_CHECK_OK(mr_writer_commit(f));
+        MR_CHECK_OK(mr_file_read_all(from, &a));
+        MR_CHECK_OK(mr_file_read_all(to, &b));
+        MR_CHECK(a.n > 0 && mr_sv_eq(mr_str_view(&a), mr_str_view(&b)));
+        mr_record_reader_close(r);
+        mr_record_writer_free(w);
+        mr_writer_free(f);
+        mr_str_deinit(&s);
+        mr_str_deinit(&a);
+        mr_str_deinit(&b);
+        mr_free(from);
+        mr_free(to);
+    }
+}
