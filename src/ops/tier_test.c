@@ -152,7 +152,6 @@ static const struct type_exception {
     {"*ApplyFtrl*", COMPLEXES, NO_ORDER},
     {"*ApplyProximal*", COMPLEXES, NO_ORDER},
     {"*Apply*Sign", COMPLEXES, NO_ORDER},
-    {"AddN", "variant", "no variant that can be added exists: lists of tensors are not here yet"},
     {"ArgMax", COMPLEXES, NO_ORDER},
     {"ArgMin", COMPLEXES, NO_ORDER},
     {"AssignAddVariableOp", "bool string resource variant", "cannot be added"},
@@ -170,7 +169,7 @@ static const struct type_exception {
     {"ScatterNd", "resource variant", "cannot be added, as rows named twice are"},
     {"TruncateDiv", COMPLEXES, "a complex quotient cannot be cut"},
     {"Unique", "resource variant", "handles have no value to compare"},
-    {"ZerosLike", "resource variant", "a handle has no zero; lists of tensors are not here yet"},
+    {"ZerosLike", "resource", "a handle has no zero"},
 #include "ops/tier_exceptions_data.inc"
 #include "ops/tier_exceptions_fn.inc"
 #include "ops/tier_exceptions_image.inc"

@@ -24,11 +24,33 @@ mr_object *mr_object_ref(mr_object *o)
     return o;
 }
 
+/* A list in a list in a list ... would free itself ever deeper down the stack: from some depth on objects are put
+ * aside and freed by the outermost call. */
+enum { MAX_NESTED = 64 };
+static _Thread_local int nested;
+static _Thread_local MR_VEC(mr_object *) aside;
+
+static void free_object(mr_object *o)
+{
+    nested++;
+    o->type->free(o);
+    while (nested == 1 && aside.n > 0) {
+        mr_object *next = mr_vec_pop(&aside);
+        next->type->free(next);
+    }
+    if (--nested == 0 && aside.p)
+        mr_vec_deinit(&aside);
+}
+
 /* The last one out frees it, in whichever thread that is. */
 void mr_object_unref(mr_object *o)
 {
-    if (o && mr_refs_drop(&o->refs))
-        o->type->free(o);
+    if (!o || !mr_refs_drop(&o->refs))
+        return;
+    if (nested < MAX_NESTED)
+        free_object(o);
+    else
+        mr_vec_push(&aside, o);
 }
 
 static void handle_free(mr_object *o)

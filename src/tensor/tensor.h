@@ -121,9 +121,18 @@ mr_status *mr_tensor_encode_head(const mr_tensor *t, mr_str *out, mr_sv *content
 
 /* ---- elements of resource and variant tensors ---- */
 typedef struct mr_object mr_object;
+struct mr_variant_data;
 typedef struct mr_object_type {
     const char *name;         /* "tensorflow::Var", a variant's type_name */
     void (*free)(mr_object *); /* last reference gone */
+    /* What values of variant tensors can do besides (tensor/variant.h calls these); each may be NULL.
+     * An object that a tensor holds is shared, so none of them changes one: they make new ones. */
+    mr_status *(*zeros_like)(const mr_object *o, mr_allocator *a, mr_object **out);
+    mr_status *(*add)(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out);
+    /* As bytes and tensors for a VariantTensorDataProto, and back; decode serves those types only that are
+     * registered (mr_variant_register). */
+    mr_status *(*encode)(const mr_object *o, struct mr_variant_data *out);
+    mr_status *(*decode)(const struct mr_variant_data *d, mr_object **out);
 } mr_object_type;
 struct mr_object { /* first member of whatever is shared by reference count */
     mr_refs refs;
@@ -131,7 +140,8 @@ struct mr_object { /* first member of whatever is shared by reference count */
 };
 void mr_object_init(mr_object *o, const mr_object_type *type);
 mr_object *mr_object_ref(mr_object *o);
-void mr_object_unref(mr_object *o); /* NULL is fine */
+/* NULL is fine.  Objects that hold objects may be nested to any depth: the stack does not grow with it. */
+void mr_object_unref(mr_object *o);
 
 /* The name of a resource: where it lives and what it is.  Immutable. */
 typedef struct mr_handle {

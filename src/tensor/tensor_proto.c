@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "tensor/buffer.h"
 #include "tensor/handle_proto.h"
+#include "tensor/variant.h"
 #include "wire/pb.h"
 
 enum {
@@ -258,7 +259,7 @@ static mr_status *set_element(mr_tensor *t, int64_t i, mr_sv v)
         return NULL; /* an empty handle or variant is NULL */
     if (t->dtype == MR_RESOURCE)
         return mr_handle_decode(v, &MR_DATA(mr_handle *, t)[i]);
-    return mr_error(MR_UNIMPLEMENTED, "TensorProto: a variant with a value cannot be read");
+    return mr_variant_decode(v, &MR_DATA(mr_object *, t)[i]);
 }
 
 /* What one more element like v takes: its place in the array, and a block for a long string. */
@@ -453,11 +454,12 @@ static mr_status *put_elements(mr_pb_writer *w, const mr_tensor *t)
             mr_pb_end(w, mark);
         } else {
             const mr_object *o = MR_DATA(mr_object *, t)[i];
-            if (o)
-                return mr_error(MR_UNIMPLEMENTED,
-                                "TensorProto: a variant of type %s cannot be written",
-                                o->type->name);
-            mr_pb_put_bytes(w, F_VARIANT, MR_SV(""));
+            mr_str bytes = {0};
+            mr_status *st = o ? mr_variant_encode(o, &bytes) : NULL;
+            if (!st)
+                mr_pb_put_bytes(w, F_VARIANT, mr_str_view(&bytes));
+            mr_str_deinit(&bytes);
+            MR_TRY(st);
         }
     }
     return NULL;

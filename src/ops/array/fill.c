@@ -4,6 +4,7 @@
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
 #include "run/accel.h"
+#include "tensor/variant.h"
 
 static mr_status *run_fill(mr_run *r)
 {
@@ -77,6 +78,15 @@ static mr_status *like(mr_run *r, int value)
 }
 
 static mr_status *zeros_like(mr_run *r) { return like(r, 0); }
+
+static mr_status *variant_zeros_like(mr_run *r)
+{
+    mr_tensor *y;
+    MR_TRY(mr_variants_zeros_like(mr_run_allocator(r), mr_in(r, 0), &y));
+    mr_run_set(r, 0, y);
+    return NULL;
+}
+
 static mr_status *ones_like(mr_run *r) { return like(r, 1); }
 
 MR_OP(ZerosLike,
@@ -85,7 +95,8 @@ MR_OP(ZerosLike,
     .attrs    = "T: type",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(zeros_like, MR_PLAIN) {"CPU", MR_STRING, zeros_like}, MR_GPU(zeros_like, FLOAT)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(zeros_like, MR_PLAIN) {"CPU", MR_STRING, zeros_like},
+                           {"CPU", MR_VARIANT, variant_zeros_like}, MR_GPU(zeros_like, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> [[0, 0], [0, 0]]", "[\"a\"] -> [\"\"]", "true -> false",
         "shape(2,0) -> shape(2,0)"));

@@ -3,6 +3,7 @@
  * The sum is made block by block, so that it stays in the first-level cache while the inputs stream
  * by.  16-bit floats are added up as floats and rounded once. */
 #include "ops/elementwise.h"
+#include "tensor/variant.h"
 
 enum { BLOCK_BYTES = 8192 };
 
@@ -88,6 +89,22 @@ static mr_status *add_n(mr_run *r)
     return NULL;
 }
 
+/* Lists of tensors and the like: their types say what a sum is. */
+static mr_status *add_variants(mr_run *r)
+{
+    mr_tensor *sum = mr_tensor_ref(mr_in(r, 0));
+    mr_status *st = NULL;
+    for (int k = 1; k < r->n_in && !st; k++) {
+        mr_tensor *next = NULL;
+        st = mr_variants_add(mr_run_allocator(r), sum, mr_in(r, k), &next);
+        mr_tensor_unref(sum);
+        sum = next;
+    }
+    if (!st)
+        mr_run_set(r, 0, sum);
+    return st;
+}
+
 static void add_n_backward(mr_grad *g)
 {
     for (int i = 0; i < g->node->n_in; i++)
@@ -106,7 +123,7 @@ MR_OP(AddN,
     .shape    = mr_shape_merge_all,
     .grad     = add_n_backward,
     .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n) MR_GPU(add_n, FLOAT)
-                           MR_CPU_EACH_BY(add, MR_CODES, add_n)),
+                           MR_CPU_EACH_BY(add, MR_CODES, add_n) {"CPU", MR_VARIANT, add_variants},),
     .examples = MR_EXAMPLES(
         "([1, 2], [3, 4], [5, 6]) -> [9, 12]",
         "([[1, 2]]) -> [[1, 2]]",
