@@ -112,19 +112,24 @@ void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontai
 
 /* ---- sessions ---- */
 
-TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status)
+mr_status *mr_capi_new_session(TF_Graph *graph, const TF_SessionOptions *opts, TF_Session **out)
 {
     mr_session *s = NULL;
-    mr_status *st = graph ? mr_capi_open_session(opts, graph->graph, &graph->mu, &s)
-                          : mr_invalid("There is no graph");
-    mr_capi_set_status(status, st);
-    if (st)
-        return NULL;
-    TF_Session *out = mr_new(TF_Session);
-    *out = (TF_Session){s, graph};
+    if (!graph)
+        return mr_invalid("There is no graph");
+    MR_TRY(mr_capi_open_session(opts, graph->graph, &graph->mu, &s));
+    *out = mr_new(TF_Session);
+    **out = (TF_Session){s, graph};
     mr_lock(&graph->mu);
     graph->n_sessions++;
     mr_unlock(&graph->mu);
+    return NULL;
+}
+
+TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status)
+{
+    TF_Session *out = NULL;
+    mr_capi_set_status(status, mr_capi_new_session(graph, opts, &out));
     return out;
 }
 
@@ -135,9 +140,8 @@ void TF_CloseSession(TF_Session *session, TF_Status *status)
     mr_capi_set_status(status, session ? mr_session_close(session->session) : no_session());
 }
 
-void TF_DeleteSession(TF_Session *session, TF_Status *status)
+void mr_capi_free_session(TF_Session *session)
 {
-    mr_capi_set_status(status, NULL);
     if (!session)
         return;
     mr_session_free(session->session);
@@ -146,6 +150,12 @@ void TF_DeleteSession(TF_Session *session, TF_Status *status)
     mr_lock(&g->mu);
     g->n_sessions--;
     mr_capi_graph_release(g);
+}
+
+void TF_DeleteSession(TF_Session *session, TF_Status *status)
+{
+    mr_capi_set_status(status, NULL);
+    mr_capi_free_session(session);
 }
 
 void TF_ExtendSession(TF_Session *session, TF_Status *status)
@@ -261,7 +271,7 @@ mr_status *mr_capi_check_operations(const TF_Session *s, const mr_run_args *a)
     return mr_capi_check_cycles(s->graph);
 }
 
-static mr_status *parse_options(const TF_Buffer *run_options, mr_run_options *o)
+mr_status *mr_capi_run_options(const TF_Buffer *run_options, mr_run_options *o)
 {
     mr_status *st = mr_run_options_parse(mr_capi_buffer_view(run_options), o);
     mr_status_free(st);
@@ -279,7 +289,7 @@ static mr_status *run(TF_Session *s, const TF_Buffer *run_options, const mr_run_
         return mr_invalid("Passing non-empty run_metadata is invalid.");
     MR_TRY(mr_capi_check_operations(s, a));
     if (run_options)
-        MR_TRY(parse_options(run_options, &o));
+        MR_TRY(mr_capi_run_options(run_options, &o));
     mr_status *st =
         mr_session_run(s->session, a, run_options ? &o : NULL, run_metadata ? &metadata : NULL);
     if (run_metadata)

@@ -580,6 +580,13 @@ TF_CAPI_EXPORT extern void TF_AddGradientsWithPrefix(TF_Graph *g, const char *pr
 TF_CAPI_EXPORT extern TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts,
                                                 TF_Status *status);
 
+/* Reads the SavedModel in the folder, imports the MetaGraph whose tags are just these into the graph, which must be
+ * empty, and gives a session with its variables restored and its init op run.  meta_graph_def, unless NULL, is filled
+ * with the MetaGraphDef: its signatures name the tensors to feed and to fetch.  NULL on error. */
+TF_CAPI_EXPORT extern TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_options, const TF_Buffer *run_options,
+                                                               const char *export_dir, const char *const *tags, int tags_len,
+                                                               TF_Graph *graph, TF_Buffer *meta_graph_def, TF_Status *status);
+
 /* Cancels what runs and refuses new runs. */
 TF_CAPI_EXPORT extern void TF_CloseSession(TF_Session *session, TF_Status *status);
 
