@@ -3,12 +3,16 @@
  * A function with its attrs is made into a program once for each device it is called from, and kept
  * for the life of the session: so are its stateful kernels.  A call is a flow of that program on
  * the runner of the calling step: its work is posted, never run from inside the call, so that deep
- * recursion needs memory but no stack. */
+ * recursion needs memory but no stack.
+ *
+ * Calls outside of a step (run/later.h) are flows of the same programs on runners of their own.  Who
+ * may make them is listed; before the functions end, each of those is ended, and waited for. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "exec/env.h"
 #include "graph/grad.h"
 #include "graph/library.h"
+#include "run/later.h"
 
 /* A recursion that never ends is an error, not the end of the process. */
 #define MAX_DEPTH 10000
@@ -31,6 +35,9 @@ struct mr_functions {
     mr_env *env;
     mr_mutex mu;
     mr_imap by_hash; /* -> function * MR_GUARDED_BY(mu) */
+    mr_mutex later_mu;
+    mr_cond fewer;   /* `laters` got shorter */
+    mr_later *laters MR_GUARDED_BY(later_mu); /* not referenced */
 };
 
 
@@ -67,12 +74,9 @@ static mr_status *resolve_gradient(const mr_func_ref *f, wanted *w)
     return mr_invalid("SymbolicGradient is missing attr: f");
 }
 
-static mr_status *resolve(mr_run *r, const mr_func_ref *f, wanted *w)
+static mr_status *resolve(const mr_library *l, mr_device *d, const mr_func_ref *f, wanted *w)
 {
-    *w = (wanted){.n_attrs = f->n_attrs,
-                  .attrs = f->attrs,
-                  .library = r->step->library,
-                  .device = r->step->device};
+    *w = (wanted){.n_attrs = f->n_attrs, .attrs = f->attrs, .library = l, .device = d};
     if (w->library && strcmp(f->name, "SymbolicGradient") == 0)
         return resolve_gradient(f, w);
     return find_def(w->library, f->name, &w->def);
@@ -272,40 +276,61 @@ static mr_status *check_counts(const mr_program *p, const mr_func_ref *f, int n_
     return NULL;
 }
 
-static mr_status *prepare_call(mr_functions *fs, mr_run *r, const mr_func_ref *f, int n_args,
+/* How deep a call is, and who makes it. */
+typedef struct origin {
+    const mr_library *library;
+    mr_device *device;
+    int depth;
+    size_t depth_bytes;
+} origin;
+
+static origin origin_of_run(const mr_run *r)
+{
+    const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
+    return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes};
+}
+
+static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_ref *f, int n_args,
                                int n_rets, mr_program **out)
 {
     wanted w;
-    const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
-    if (outer->depth >= MAX_DEPTH)
+    if (o->depth >= MAX_DEPTH)
         return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d",
                         f->name, MAX_DEPTH);
-    MR_TRY(resolve(r, f, &w));
+    MR_TRY(resolve(o->library, o->device, f, &w));
     MR_TRY(find_or_make(fs, &w, out));
-    if (outer->depth_bytes + (*out)->flow_bytes > MAX_DEPTH_BYTES)
+    if (o->depth_bytes + (*out)->flow_bytes > MAX_DEPTH_BYTES)
         return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: nested calls take more than %zu MiB",
                         f->name, MAX_DEPTH_BYTES >> 20);
     return check_counts(*out, f, n_args, n_rets);
+}
+
+/* A flow with its arguments. */
+static mr_status *open_call(mr_functions *fs, const origin *o, const mr_func_ref *f,
+                            mr_tensor *const *args, int n_args, int n_rets, mr_flow **out)
+{
+    mr_program *p = NULL;
+    MR_TRY(prepare_call(fs, o, f, n_args, n_rets, &p));
+    MR_TRY(mr_program_take(p, out));
+    for (int i = 0; i < n_args; i++)
+        (*out)->args[i] = (mr_value){.t = args[i], .kind = MR_LIVE};
+    (*out)->depth = o->depth + 1;
+    (*out)->depth_bytes = o->depth_bytes + p->flow_bytes;
+    return NULL;
 }
 
 static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args,
                           int n_args, mr_tensor **rets, int n_rets,
                           void (*done)(void *ctx, mr_status *st), void *ctx)
 {
-    mr_program *p = NULL;
     mr_flow *flow = NULL;
-    mr_status *st = prepare_call((mr_functions *)c, r, f, n_args, n_rets, &p);
-    if (!st)
-        st = mr_program_take(p, &flow);
+    origin o = origin_of_run(r);
+    mr_status *st = open_call((mr_functions *)c, &o, f, args, n_args, n_rets, &flow);
     if (st) {
         done(ctx, st);
         return;
     }
     const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
-    for (int i = 0; i < n_args; i++)
-        flow->args[i] = (mr_value){.t = args[i], .kind = MR_LIVE};
-    flow->depth = outer->depth + 1;
-    flow->depth_bytes = outer->depth_bytes + p->flow_bytes;
     flow->deadline_ns = outer->deadline_ns;
     flow->trace = outer->trace;
     call *k = mr_small_alloc(sizeof(call));
@@ -313,14 +338,135 @@ static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tens
     mr_flow_start(flow, &(mr_flow_start_args){outer->runner, outer->cancel, r->step, call_done, k});
 }
 
+/* ---- calls outside of a step ---- */
+
+static void waited_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
+
+/* In the calling thread, which does the work as a step's caller does. */
+static mr_status *call_and_wait(mr_functions *fs, mr_flow *f, const mr_later_call *a)
+{
+    mr_runner_reset(&f->own_runner, fs->env->inter, true);
+    mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, a->cancel, NULL, waited_done, NULL});
+    mr_runner_wait(&f->own_runner, 0);
+    mr_status *st = take_results(f, &(call){a->rets, a->n_rets, NULL, NULL});
+    mr_program_give(f);
+    return st;
+}
+
+static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
+                             void (*done)(void *ctx, mr_status *st), void *ctx)
+{
+    mr_functions *fs = (mr_functions *)c;
+    mr_flow *flow = NULL;
+    origin o = {mr_later_library(l), l->device, l->depth, l->depth_bytes};
+    mr_status *st = open_call(fs, &o, a->f, a->args, a->n_args, a->n_rets, &flow);
+    if (st && done)
+        done(ctx, st);
+    if (st)
+        return done ? NULL : st;
+    flow->deadline_ns = 0;
+    flow->trace = NULL;
+    if (!done)
+        return call_and_wait(fs, flow, a);
+    call *k = mr_small_alloc(sizeof(call));
+    *k = (call){a->rets, a->n_rets, done, ctx};
+    mr_runner_reset(&flow->own_runner, fs->env->inter, false);
+    mr_flow_start(flow, &(mr_flow_start_args){&flow->own_runner, a->cancel, NULL, call_done, k});
+    return NULL;
+}
+
+static void session_cancelled(mr_cancel_entry *e)
+{
+    mr_cancel_start(((mr_later *)((char *)e - offsetof(mr_later, in_session)))->cancel);
+}
+
+static void list_later(mr_functions *fs, mr_later *l)
+{
+    l->in_session.fn = session_cancelled;
+    if (!mr_cancel_register(fs->env->cancel, &l->in_session))
+        mr_cancel_start(l->cancel);
+    mr_lock(&fs->later_mu);
+    l->prev = NULL;
+    if ((l->next = fs->laters))
+        l->next->prev = l;
+    fs->laters = l;
+    mr_unlock(&fs->later_mu);
+}
+
+static void keep_later(mr_caller *c, mr_later *l, mr_run *r)
+{
+    origin o = origin_of_run(r);
+    l->depth = o.depth;
+    l->depth_bytes = o.depth_bytes;
+    list_later((mr_functions *)c, l);
+}
+
+static void keep_later_like(mr_caller *c, mr_later *l, const mr_later *like)
+{
+    l->depth = like->depth;
+    l->depth_bytes = like->depth_bytes;
+    list_later((mr_functions *)c, l);
+}
+
+static void unlist_locked(mr_functions *fs, mr_later *l)
+{
+    if (l->prev)
+        l->prev->next = l->next;
+    else
+        fs->laters = l->next;
+    if (l->next)
+        l->next->prev = l->prev;
+    mr_cond_broadcast(&fs->fewer);
+}
+
+static void forget_later(mr_caller *c, mr_later *l)
+{
+    mr_functions *fs = (mr_functions *)c;
+    mr_cancel_unregister(fs->env->cancel, &l->in_session);
+    mr_lock(&fs->later_mu);
+    unlist_locked(fs, l);
+    mr_unlock(&fs->later_mu);
+}
+
+/* One whose last reference is just being dropped leaves the list by itself; others may still be
+ * made by functions that run. */
+static mr_later *take_later(mr_functions *fs)
+{
+    mr_later *l;
+    mr_lock(&fs->later_mu);
+    for (;;) {
+        for (l = fs->laters; l && !mr_later_try_ref(l);)
+            l = l->next;
+        if (l || !fs->laters)
+            break;
+        mr_cond_wait(&fs->fewer, &fs->later_mu);
+    }
+    if (l)
+        unlist_locked(fs, l);
+    mr_unlock(&fs->later_mu);
+    return l;
+}
+
+static void end_laters(mr_functions *fs)
+{
+    mr_cancel_start(fs->env->cancel); /* all of them first: one may wait for another */
+    for (mr_later *l; (l = take_later(fs));) {
+        mr_later_end(l);
+        mr_cancel_unregister(fs->env->cancel, &l->in_session);
+        mr_later_unref(l);
+    }
+}
+
 /* ---- life ---- */
 
 mr_functions *mr_functions_new(mr_env *e)
 {
     mr_functions *fs = mr_new(mr_functions);
-    fs->caller.call = call_function;
+    fs->caller = (mr_caller){call_function, call_later, keep_later, keep_later_like, forget_later};
     fs->env = e;
     mr_mutex_init(&fs->mu);
+    mr_mutex_init(&fs->later_mu);
+    mr_cond_init(&fs->fewer);
     return fs;
 }
 
@@ -329,12 +475,15 @@ void mr_functions_free(mr_functions *fs)
     uint32_t pos = 0;
     uint64_t hash;
     void *v;
+    end_laters(fs);
     while (mr_imap_next(&fs->by_hash, &pos, &hash, &v))
         for (function *f = v, *next; f; f = next) {
             next = f->next;
             function_free(f);
         }
     mr_imap_deinit(&fs->by_hash);
+    mr_cond_deinit(&fs->fewer);
+    mr_mutex_deinit(&fs->later_mu);
     mr_mutex_deinit(&fs->mu);
     mr_free(fs);
 }

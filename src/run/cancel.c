@@ -25,6 +25,7 @@ struct mr_cancel {
     const mr_cancel_entry *running;  /* its callback is being called MR_GUARDED_BY(mu) */
     pthread_t caller;                /* by this thread MR_GUARDED_BY(mu) */
     bool calling;                    /* mr_cancel_start is at work MR_GUARDED_BY(mu) */
+    bool doomed;                     /* freed from inside a callback: call_all does it MR_GUARDED_BY(mu) */
     _Atomic bool started;            /* written under mu, read anywhere */
     mr_cancel *parent;
     mr_cancel_entry in_parent;
@@ -52,6 +53,15 @@ mr_cancel *mr_cancel_new(mr_cancel *parent)
     return c;
 }
 
+static void destroy(mr_cancel *c)
+{
+    mr_cond_deinit(&c->idle);
+    mr_mutex_deinit(&c->mu);
+    mr_free(c);
+}
+
+/* From inside a callback of a start in this thread, which may still have this one before it, there is
+ * nobody to wait for but oneself. */
 void mr_cancel_free(mr_cancel *c)
 {
     if (!c)
@@ -59,13 +69,14 @@ void mr_cancel_free(mr_cancel *c)
     if (c->parent)
         mr_cancel_unregister(c->parent, &c->in_parent);
     mr_lock(&c->mu);
-    while (c->calling)
-        mr_cond_wait(&c->idle, &c->mu);
     MR_ASSERT(c->head.next == &c->head);
+    while (c->calling && !pthread_equal(c->caller, pthread_self()))
+        mr_cond_wait(&c->idle, &c->mu);
+    c->doomed = c->calling;
+    bool now = !c->calling;
     mr_unlock(&c->mu);
-    mr_cond_deinit(&c->idle);
-    mr_mutex_deinit(&c->mu);
-    mr_free(c);
+    if (now)
+        destroy(c);
 }
 
 static void unlink_locked(mr_cancel_entry *e)
@@ -107,7 +118,6 @@ bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e)
 static void call_all(mr_cancel *c)
 {
     mr_lock(&c->mu);
-    c->caller = pthread_self();
     while (c->head.next != &c->head) {
         mr_cancel_entry *e = c->head.next;
         unlink_locked(e);
@@ -121,8 +131,11 @@ static void call_all(mr_cancel *c)
         mr_cond_broadcast(&c->idle);
     }
     c->calling = false;
+    bool doomed = c->doomed;
     mr_cond_broadcast(&c->idle);
     mr_unlock(&c->mu);
+    if (doomed)
+        destroy(c);
 }
 
 /* Inside a callback the work is left to the outermost call of this thread: functions that call
@@ -133,7 +146,8 @@ void mr_cancel_start(mr_cancel *c)
     bool first = !atomic_load_explicit(&c->started, memory_order_relaxed);
     if (first) {
         atomic_store(&c->started, true);
-        c->calling = true; /* nobody frees or resets it before call_all is over */
+        c->calling = true; /* nobody else frees or resets it before call_all is over */
+        c->caller = pthread_self();
     }
     mr_unlock(&c->mu);
     if (!first)

@@ -127,3 +127,24 @@ MR_TEST(cancel_goes_down_a_long_chain)
         mr_cancel_free(c[i]);
     mr_free(c);
 }
+
+typedef struct nested {
+    mr_cancel_entry entry;
+    mr_cancel *inner;
+} nested;
+
+static void start_and_free(mr_cancel_entry *e)
+{
+    nested *n = (nested *)e;
+    mr_cancel_start(n->inner); /* its turn comes when this one has returned */
+    mr_cancel_free(n->inner);
+}
+
+MR_TEST(cancel_a_started_manager_may_be_freed_inside_a_callback)
+{
+    mr_cancel *outer = mr_cancel_new(NULL);
+    nested n = {{.fn = start_and_free}, mr_cancel_new(NULL)};
+    MR_CHECK(mr_cancel_register(outer, &n.entry));
+    mr_cancel_start(outer);
+    mr_cancel_free(outer);
+}

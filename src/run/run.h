@@ -162,11 +162,21 @@ mr_status *mr_instance_new(const mr_make *m,
 void mr_instance_unref(mr_instance *k);
 
 /* ---- functions ---- */
+struct mr_later; /* run/later.h: calls outside of a step */
+struct mr_later_call;
 struct mr_caller {
     /* Runs a function with n_args live tensors (borrowed); done gets n_rets owned tensors in rets
      * (given by the caller of call, valid until done).  Cancelled with the step of r. */
     void (*call)(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                  mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
+    /* The same for l.  done NULL: returns when it is over, with its status. */
+    mr_status *(*call_later)(mr_caller *c, struct mr_later *l, const struct mr_later_call *a,
+                             void (*done)(void *ctx, mr_status *st), void *ctx);
+    /* l is made from r: mr_later_end is called for it before functions end, unless it is forgotten
+     * first. */
+    void (*keep)(mr_caller *c, struct mr_later *l, mr_run *r);
+    void (*keep_like)(mr_caller *c, struct mr_later *l, const struct mr_later *like);
+    void (*forget)(mr_caller *c, struct mr_later *l);
 };
 
 /* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of

@@ -1,0 +1,267 @@
+/* run/later.c -- functions called when the step that wanted them is over.
+ *
+ * Calls are counted (busy), threads are listed; the end of the session makes both impossible first
+ * (over), cancels, and then waits.  A thread holds a reference, so the last one may be dropped by a
+ * thread on its way out: it cannot join itself and is detached instead.
+ *
+ * The caller's list and this object point at each other.  Whoever comes first takes it apart: the
+ * last reference (forget), or the session (mr_later_end, which holds a reference meanwhile). */
+#include "run/later.h"
+
+#include "base/memory.h"
+
+typedef struct mr_later_thread {
+    mr_thread thread;
+    mr_later *later;
+    void (*fn)(void *arg);
+    void *arg;
+    bool finished; /* guarded by the later's lock */
+    struct mr_later_thread *next;
+} thread;
+
+/* ---- life ---- */
+
+static mr_later *new_later(mr_graph *g, mr_device *d)
+{
+    mr_later *l = mr_new(mr_later);
+    atomic_init(&l->refs, 1);
+    l->graph = g ? mr_graph_ref(g) : NULL;
+    l->device = d;
+    l->cancel = mr_cancel_new(NULL);
+    mr_mutex_init(&l->mu);
+    mr_cond_init(&l->idle);
+    return l;
+}
+
+mr_later *mr_later_new(mr_run *r)
+{
+    mr_caller *c = r->step->caller;
+    /* Only an executor's node has a graph that lives as long as it is referenced. */
+    mr_later *l = new_later(c ? r->node->graph : NULL, r->step->device);
+    if (c) {
+        l->caller = c;
+        c->keep(c, l, r);
+    }
+    return l;
+}
+
+mr_later *mr_later_new_in(const mr_later *from, mr_graph *g)
+{
+    mr_later *like = (mr_later *)(uintptr_t)from, *l = new_later(g, from->device);
+    mr_lock(&like->mu); /* its session cannot end before this one is in the list */
+    mr_caller *c = like->over ? NULL : like->caller;
+    l->over = like->over;
+    if (c) {
+        l->caller = c;
+        c->keep_like(c, l, like);
+    }
+    mr_unlock(&like->mu);
+    if (l->over)
+        mr_cancel_start(l->cancel);
+    return l;
+}
+
+mr_later *mr_later_ref(mr_later *l)
+{
+    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    return l;
+}
+
+bool mr_later_try_ref(mr_later *l)
+{
+    int n = atomic_load_explicit(&l->refs, memory_order_relaxed);
+    while (n > 0 && !atomic_compare_exchange_weak(&l->refs, &n, n + 1))
+        ;
+    return n > 0;
+}
+
+/* Nobody is left who could start or run anything: all threads are at their very end. */
+static void release_threads(thread *t)
+{
+    for (thread *next; t; t = next) {
+        next = t->next;
+        if (pthread_equal(t->thread.t, pthread_self()))
+            pthread_detach(t->thread.t);
+        else
+            mr_thread_join(&t->thread);
+        mr_free(t);
+    }
+}
+
+void mr_later_unref(mr_later *l)
+{
+    if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    MR_ASSERT(l->busy == 0);
+    mr_lock(&l->mu);
+    mr_caller *c = l->caller;
+    mr_unlock(&l->mu);
+    if (c)
+        c->forget(c, l);
+    release_threads(l->threads);
+    mr_cancel_free(l->cancel);
+    mr_graph_unref(l->graph);
+    mr_cond_deinit(&l->idle);
+    mr_mutex_deinit(&l->mu);
+    mr_free(l);
+}
+
+mr_device *mr_later_device(const mr_later *l) { return l->device; }
+const struct mr_library *mr_later_library(const mr_later *l)
+{
+    return l->graph ? l->graph->library : NULL;
+}
+mr_cancel *mr_later_cancel(mr_later *l) { return l->cancel; }
+
+bool mr_later_over(mr_later *l)
+{
+    mr_lock(&l->mu);
+    bool over = l->over;
+    mr_unlock(&l->mu);
+    return over;
+}
+
+/* ---- calls ---- */
+
+/* Between these the session waits with its end. */
+static mr_status *enter(mr_later *l, const char *function, mr_caller **out)
+{
+    mr_status *st = NULL;
+    mr_lock(&l->mu);
+    if (l->over)
+        st = mr_error(MR_CANCELLED, "Session has been closed.");
+    else if (!(*out = l->caller))
+        st = mr_error(MR_FAILED_PRECONDITION, "Function %s cannot be called here", function);
+    else
+        l->busy++;
+    mr_unlock(&l->mu);
+    return st;
+}
+
+static void leave(mr_later *l)
+{
+    mr_lock(&l->mu);
+    if (--l->busy == 0)
+        mr_cond_broadcast(&l->idle);
+    mr_unlock(&l->mu);
+}
+
+static mr_later_call with_cancel(mr_later *l, const mr_later_call *a)
+{
+    mr_later_call full = *a;
+    if (!full.cancel)
+        full.cancel = l->cancel;
+    return full;
+}
+
+mr_status *mr_later_run(mr_later *l, const mr_later_call *a)
+{
+    mr_caller *c;
+    mr_later_call full = with_cancel(l, a);
+    MR_TRY(enter(l, a->f->name, &c));
+    mr_status *st = c->call_later(c, l, &full, NULL, NULL);
+    leave(l);
+    return st;
+}
+
+typedef struct started {
+    mr_later *later;
+    void (*done)(void *ctx, mr_status *st);
+    void *ctx;
+} started;
+
+static void started_done(void *ctx, mr_status *st)
+{
+    started s = *(started *)ctx;
+    mr_small_free(ctx, sizeof(started));
+    s.done(s.ctx, st);
+    leave(s.later);
+    mr_later_unref(s.later);
+}
+
+void mr_later_start(mr_later *l, const mr_later_call *a, void (*done)(void *ctx, mr_status *st),
+                    void *ctx)
+{
+    mr_caller *c;
+    mr_later_call full = with_cancel(l, a);
+    mr_status *st = enter(l, a->f->name, &c);
+    if (st) {
+        done(ctx, st);
+        return;
+    }
+    started *s = mr_small_alloc(sizeof(started));
+    *s = (started){mr_later_ref(l), done, ctx};
+    c->call_later(c, l, &full, started_done, s);
+}
+
+/* ---- threads ---- */
+
+static void run_thread(void *arg)
+{
+    thread *t = arg;
+    mr_later *l = t->later;
+    t->fn(t->arg);
+    mr_lock(&l->mu);
+    t->finished = true; /* from here on it may be joined and freed */
+    mr_unlock(&l->mu);
+    mr_later_unref(l);
+}
+
+static thread *take_finished_locked(mr_later *l)
+{
+    thread *done = NULL;
+    for (thread **at = &l->threads; *at;) {
+        thread *t = *at;
+        if (!t->finished) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        t->next = done;
+        done = t;
+    }
+    return done;
+}
+
+mr_status *mr_later_thread(mr_later *l, const char *name, void (*fn)(void *arg), void *arg)
+{
+    thread *t = mr_new(thread), *done = NULL;
+    *t = (thread){.later = mr_later_ref(l), .fn = fn, .arg = arg};
+    mr_status *st = NULL;
+    int err;
+    mr_lock(&l->mu); /* held while it starts: it cannot finish before it is in the list */
+    if (l->over)
+        st = mr_error(MR_CANCELLED, "Session has been closed.");
+    else if ((err = mr_thread_start(&t->thread, name, run_thread, t)) != 0)
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "no thread for %s: error %d", name, err);
+    if (!st) {
+        done = take_finished_locked(l);
+        t->next = l->threads;
+        l->threads = t;
+    }
+    mr_unlock(&l->mu);
+    release_threads(done);
+    if (st) {
+        mr_later_unref(t->later);
+        mr_free(t);
+    }
+    return st;
+}
+
+/* ---- the end ---- */
+
+void mr_later_end(mr_later *l)
+{
+    mr_lock(&l->mu);
+    l->over = true;
+    mr_unlock(&l->mu);
+    mr_cancel_start(l->cancel);
+    mr_lock(&l->mu);
+    while (l->busy > 0)
+        mr_cond_wait(&l->idle, &l->mu);
+    l->caller = NULL;
+    thread *threads = l->threads;
+    l->threads = NULL;
+    mr_unlock(&l->mu);
+    release_threads(threads);
+}
