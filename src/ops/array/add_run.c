@@ -38,3 +38,16 @@ mr_add_run *mr_add_run_of(mr_dtype t)
     }
 #undef CASE
 }
+
+mr_status *mr_add_string(mr_tensor *to, int64_t at, const mr_tensor *from, int64_t i)
+{
+    mr_sv a = mr_tensor_str_at(to, at), b = mr_tensor_str_at(from, i);
+    mr_str both = {0};
+    mr_status *st;
+    if (!mr_str_try_append(&both, a.p, a.n) || !mr_str_try_append(&both, b.p, b.n))
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", a.n + b.n);
+    else
+        st = mr_tensor_set_str(to, at, mr_str_view(&both));
+    mr_str_deinit(&both);
+    return st;
+}

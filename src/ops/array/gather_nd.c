@@ -123,47 +123,12 @@ static void add_columns(void *ctx, int64_t begin, int64_t end)
                end - begin);
 }
 
-/* Strings are added by writing one behind the other. */
 static mr_status *add_strings(const scatter *s)
 {
     mr_status *st = NULL;
-    mr_str both = {0};
-    for (int64_t i = 0; i < s->n * s->inner && !st; i++) {
-        int64_t at = s->rows[i / s->inner] * s->inner + i % s->inner;
-        mr_sv a = mr_tensor_str_at(s->out, at), b = mr_tensor_str_at(s->updates, i);
-        mr_str_clear(&both);
-        if (!mr_str_try_append(&both, a.p, a.n) || !mr_str_try_append(&both, b.p, b.n))
-            st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", a.n + b.n);
-        else
-            st = mr_tensor_set_str(s->out, at, mr_str_view(&both));
-    }
-    mr_str_deinit(&both);
+    for (int64_t i = 0; i < s->n * s->inner && !st; i++)
+        st = mr_add_string(s->out, s->rows[i / s->inner] * s->inner + i % s->inner, s->updates, i);
     return st;
-}
-
-/* updates has the shape of indices without its last dimension, then that of a row. */
-static mr_status *check_scatter(const mr_tensor *indices, const mr_tensor *updates,
-                                const mr_shape *shape)
-{
-    if (indices->rank < 1 || updates->rank < 1 || shape->rank < 1)
-        return mr_invalid(
-            "ScatterNd: indices %s, updates %s and the output %s must be at least 1-D",
-            MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(updates),
-            MR_SHAPE_TEXT(shape->rank, shape->dims));
-    int lead = indices->rank - 1;
-    int64_t k = indices->dims[lead];
-    bool fits = k <= shape->rank && updates->rank == lead + shape->rank - k;
-    for (int d = 0; d < lead && fits; d++)
-        fits = updates->dims[d] == indices->dims[d];
-    for (int d = lead; fits && d < updates->rank; d++)
-        fits = updates->dims[d] == shape->dims[k + d - lead];
-    if (fits)
-        return NULL;
-    return mr_invalid(
-        "Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got "
-        "updates.shape: %s, indices.shape: %s, shape: %s",
-        MR_TENSOR_SHAPE(updates), MR_TENSOR_SHAPE(indices),
-        MR_SHAPE_TEXT(shape->rank, shape->dims));
 }
 
 /* A shape in the type of the indices, which may be int16. */
@@ -189,7 +154,7 @@ static mr_status *run_scatter_nd(mr_run *r)
     if (total == 0 && (indices->n > 0 || updates->n > 0))
         return mr_invalid("Indices and updates specified for empty output. indices shape: %s",
                           MR_TENSOR_SHAPE(indices));
-    MR_TRY(check_scatter(indices, updates, &shape));
+    MR_TRY(mr_scatter_nd_check(indices, updates, shape.rank, shape.dims));
     MR_TRY(mr_tensor_zeros(mr_run_allocator(r), updates->dtype, shape.rank, shape.dims, &s.out));
     mr_run_set(r, 0, s.out);
     if (updates->n == 0 || total == 0)

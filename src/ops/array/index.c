@@ -10,6 +10,7 @@ int64_t mr_index_at(const mr_tensor *t, int64_t i)
     switch (t->dtype) {
     case MR_UINT8: return MR_DATA(const uint8_t, t)[i];
     case MR_INT16: return MR_DATA(const int16_t, t)[i];
+    case MR_UINT16: return MR_DATA(const uint16_t, t)[i];
     case MR_INT32: return MR_DATA(const int32_t, t)[i];
     default: MR_ASSERT(t->dtype == MR_INT64); return MR_DATA(const int64_t, t)[i];
     }
@@ -24,6 +25,7 @@ void mr_index_read(const mr_tensor *t, int64_t *out)
     switch (t->dtype) {
     case MR_UINT8: READ(uint8_t); return;
     case MR_INT16: READ(int16_t); return;
+    case MR_UINT16: READ(uint16_t); return;
     case MR_INT32: READ(int32_t); return;
     default: MR_ASSERT(t->dtype == MR_INT64); READ(int64_t); return;
     }
@@ -60,6 +62,7 @@ static mr_status *bad_index(const mr_tensor *t, const char *what, int64_t i, int
     }
 FIRST_BAD(uint8_t)
 FIRST_BAD(int16_t)
+FIRST_BAD(uint16_t)
 FIRST_BAD(int32_t)
 FIRST_BAD(int64_t)
 
@@ -69,6 +72,7 @@ mr_status *mr_index_check(const mr_tensor *t, const char *what, int64_t limit)
     switch (t->dtype) {
     case MR_UINT8: bad = first_bad_uint8_t(t->data, t->n, limit); break;
     case MR_INT16: bad = first_bad_int16_t(t->data, t->n, limit); break;
+    case MR_UINT16: bad = first_bad_uint16_t(t->data, t->n, limit); break;
     case MR_INT32: bad = first_bad_int32_t(t->data, t->n, limit); break;
     default: bad = first_bad_int64_t(t->data, t->n, limit); break;
     }
@@ -133,6 +137,24 @@ mr_status *mr_index_load_nd(const mr_tensor *t, int rank, const int64_t *dims, c
         (*out)[i] = row;
     }
     return NULL;
+}
+
+mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims)
+{
+    int lead = indices->rank - 1;
+    if (lead < 0 || rank < 1 || updates->rank < 1)
+        return mr_invalid("indices %s, updates %s and the output %s must be at least 1-D", MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(updates),
+                          MR_SHAPE_TEXT(rank, dims));
+    int64_t k = indices->dims[lead];
+    bool fits = k <= rank && updates->rank == lead + rank - k;
+    for (int d = 0; d < lead && fits; d++)
+        fits = updates->dims[d] == indices->dims[d];
+    for (int d = lead; fits && d < updates->rank; d++)
+        fits = updates->dims[d] == dims[k + d - lead];
+    return fits ? NULL
+                : mr_invalid("Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got "
+                             "updates.shape: %s, indices.shape: %s, shape: %s",
+                             MR_TENSOR_SHAPE(updates), MR_TENSOR_SHAPE(indices), MR_SHAPE_TEXT(rank, dims));
 }
 
 /* ---- gathering rows ---- */

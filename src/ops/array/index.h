@@ -4,7 +4,7 @@
 
 #include "run/run.h"
 
-/* Element i of any integer type that indices come in: uint8, int16, int32, int64. */
+/* Element i of any integer type that indices come in: uint8, int16, uint16, int32, int64. */
 int64_t mr_index_at(const mr_tensor *t, int64_t i);
 /* All of them as int64 into out, which has t->n entries. */
 void mr_index_read(const mr_tensor *t, int64_t *out);
@@ -35,5 +35,8 @@ void mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_row
  */
 mr_status *mr_index_load_nd(const mr_tensor *t, int rank, const int64_t *dims, const char *what,
                             int64_t **out);
+/* Updates have the shape of indices without its last dimension, then that of the rows so named.  INVALID_ARGUMENT "Must
+ * have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got .." */
+mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims);
 
 #endif

@@ -88,3 +88,10 @@ mr_status *mr_in_axis(const mr_run *r, int input, int rank, int *axis)
         return mr_invalid("axis must be a scalar, but has shape %s", MR_TENSOR_SHAPE(t));
     return resolve(mr_tensor_int_at(t, 0), rank, axis);
 }
+
+mr_status *mr_take_over(mr_run *r, int in, int i, mr_tensor **out)
+{
+    const mr_tensor *x = mr_in(r, in);
+    MR_TRY(mr_run_forward(r, in, i, x->rank, x->dims, out));
+    return *out == x || (*out)->data == x->data ? NULL : mr_tensor_try_copy_elements(*out, 0, x, 0, x->n);
+}

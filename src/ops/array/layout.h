@@ -28,6 +28,9 @@ static inline void mr_dims_strides(int rank, const int64_t *dims, int64_t *out)
  * buffer. Little data is copied instead: a few bytes must not keep a large buffer alive. */
 mr_status *mr_share(mr_run *r, int in, int i, int64_t start, int rank, const int64_t *dims);
 
+/* Output i has the values of input `in` and may be written: its memory where nobody else holds it, else a copy. */
+mr_status *mr_take_over(mr_run *r, int in, int i, mr_tensor **out);
+
 /* A block starting anywhere lies in one piece: behind the first size above 1 all dims are whole. */
 bool mr_is_contiguous(int rank, const int64_t *dims, const int64_t *sizes);
 

@@ -24,8 +24,7 @@ static bool one_piece(const mr_slicing *s, const int64_t *dims, const int64_t *s
     return mr_is_contiguous(s->rank, dims, sizes);
 }
 
-/* The walk through the whole tensor's block (steps) beside that through the packed slice. */
-static int64_t slice_walk(const mr_slicing *s, const int64_t *strides, bool from_whole, mr_blit *b)
+int64_t mr_slicing_walk(const mr_slicing *s, const int64_t *strides, bool from_whole, mr_blit *b)
 {
     int64_t packed = 1, start = 0;
     mr_blit_init(b);
@@ -53,7 +52,7 @@ static mr_status *run_strided_slice(mr_run *r)
     MR_TRY(mr_run_output(r, 0, s.shape.rank, s.shape.dims, &out));
     if (out->n == 0)
         return NULL;
-    start = slice_walk(&s, strides, true, &b);
+    start = mr_slicing_walk(&s, strides, true, &b);
     MR_TRY(mr_blit_copy(r, &b, out, 0, x, start));
     return NULL;
 }
@@ -165,7 +164,7 @@ static mr_status *run_strided_slice_grad(mr_run *r)
     mr_dims_strides(shape.rank, shape.dims, strides);
     if (dy->n == n && one_piece(&s, shape.dims, strides, &start)) /* all of it, in order */
         return mr_run_reshape(r, 4, 0, shape.rank, shape.dims);
-    start = slice_walk(&s, strides, false, &b);
+    start = mr_slicing_walk(&s, strides, false, &b);
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     if (mr_dtype_is_plain(out->dtype))
         MR_TRY(mr_move_fill(r, out, 0, (char[16]){0}, out->n));

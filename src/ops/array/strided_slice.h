@@ -7,6 +7,7 @@
 #ifndef MR_OPS_ARRAY_STRIDED_SLICE_H
 #define MR_OPS_ARRAY_STRIDED_SLICE_H
 
+#include "ops/array/blit.h"
 #include "ops/array/layout.h"
 
 typedef struct mr_range {
@@ -23,5 +24,8 @@ typedef struct mr_slicing {
 mr_status *mr_slicing_parse(const mr_node *n, const mr_tensor *begin, const mr_tensor *end,
                             const mr_tensor *strides, int rank, const int64_t *dims,
                             mr_slicing *out);
+/* The walk through the ranges of a whole tensor of these strides beside that through the packed slice: from the whole
+ * to the slice, or back.  The answer is where in the whole it starts. */
+int64_t mr_slicing_walk(const mr_slicing *s, const int64_t *strides, bool from_whole, mr_blit *b);
 
 #endif

@@ -1,7 +1,7 @@
 /* ops/state/scatter.c -- rows of a variable: ResourceGather, and Scatter* through references and handles.
  *
  * Updates are applied in the order of the indices, so of rows named twice the last one stays (Update) or both count
- * (Add, Sub).  Indices are checked before anything is changed. */
+ * (Add, Sub, Mul, Div, Min, Max).  Indices are checked before anything is changed. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/index.h"
@@ -198,6 +198,7 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     if (!v->t)
         return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name);
     MR_TRY(check_updates(v->t, indices, updates));
+    MR_TRY(mr_update_check(kind, updates));
     MR_TRY(mr_index_load(indices, "indices", v->t->dims[0], &rows));
     mr_status *st = mr_variable_writable(v, mr_run_allocator(r), &t);
     int64_t inner = !st && t->dims[0] ? t->n / t->dims[0] : 0;
@@ -227,6 +228,10 @@ static mr_status *scatter(mr_run *r, mr_update_kind kind)
 static mr_status *scatter_update(mr_run *r) { return scatter(r, MR_UPDATE_SET); }
 static mr_status *scatter_add(mr_run *r) { return scatter(r, MR_UPDATE_ADD); }
 static mr_status *scatter_sub(mr_run *r) { return scatter(r, MR_UPDATE_SUB); }
+static mr_status *scatter_mul(mr_run *r) { return scatter(r, MR_UPDATE_MUL); }
+static mr_status *scatter_div(mr_run *r) { return scatter(r, MR_UPDATE_DIV); }
+static mr_status *scatter_min(mr_run *r) { return scatter(r, MR_UPDATE_MIN); }
+static mr_status *scatter_max(mr_run *r) { return scatter(r, MR_UPDATE_MAX); }
 
 #define REF_SCATTER(types, locking)                                                                  \
     .sig = "ref: Ref(T), indices: Tindices, updates: T -> output_ref: Ref(T)",                       \
@@ -263,4 +268,40 @@ MR_OP(ResourceScatterAdd, .doc = "adds to rows of a variable", RESOURCE_SCATTER(
                             SCATTER_STEPS ": v, int32[3], [7] -> !INVALID_ARGUMENT is not in [0, 3)"));
 MR_OP(ResourceScatterSub, .doc = "subtracts from rows of a variable", RESOURCE_SCATTER("numbertype"),
     .kernels = MR_KERNELS(MR_CPU_ONE(scatter_sub, MR_NUMBERS) MR_CPU_ONE(scatter_sub, MR_CODES)),
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->"));
+
+MR_OP(ScatterMul, .doc = "multiplies rows of a variable", REF_SCATTER("numbertype", "false"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_mul, MR_NUMBERS) MR_CPU_ONE(scatter_mul, MR_CODES)),
+    .examples = MR_EXAMPLES("[5, 6, 7], int32[2, 0], [1, 2] -> [10, 6, 7]", "[[1, 2], [3, 4]], int64 1, 2 -> [[1, 2], [6, 8]]",
+                            "[1i, 2], int32[0, 0], [1i, 2] -> [-2, 2]", "[3], int32 shape(0), shape(0) -> [3]",
+                            "[1, 2], int32[-1], [7] -> !INVALID_ARGUMENT indices[0] = -1 is not in [0, 2)"));
+MR_OP(ScatterDiv, .doc = "divides rows of a variable", REF_SCATTER("numbertype", "false"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_div, MR_NUMBERS) MR_CPU_ONE(scatter_div, MR_CODES)),
+    .examples = MR_EXAMPLES("[8, 6, 7], int32[0, 0], [2, 2] -> [2, 6, 7]", "T=int32: [7, -7], int64[0, 1], [2, 2] -> [3, -3]",
+                            "T=int8: [-128], int32[0], [-1] -> [-128]", "T=float: [1, 0], int32[0, 1], [0, 0] -> [inf, nan]",
+                            "T=int32: [7], int32[0], [0] -> !INVALID_ARGUMENT Integer division by zero",
+                            "T=quint8: [200], int32[0], [3] -> [66]"));
+#define ORDERED "{half, bfloat16, float, double, int32, int64}"
+MR_OP(ScatterMin, .doc = "the smaller of rows of a variable and the updates", REF_SCATTER(ORDERED, "false"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_min, MR_FLOATS) MR_CPU_ONE(scatter_min, MR_INDEXES)),
+    .examples = MR_EXAMPLES("[5, 6, 7], int32[2, 0], [1, 9] -> [5, 6, 1]", "[1, 2], int64[0], [nan] -> [nan, 2]",
+                            "[[1, 5]], int32 0, 3 -> [[1, 3]]"));
+MR_OP(ScatterMax, .doc = "the larger of rows of a variable and the updates", REF_SCATTER(ORDERED, "false"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_max, MR_FLOATS) MR_CPU_ONE(scatter_max, MR_INDEXES)),
+    .examples = MR_EXAMPLES("[5, 6, 7], int32[2, 0], [1, 9] -> [9, 6, 7]", "[1, 2], int64[0, 0], [7, 4] -> [7, 2]",
+                            "[nan], int32[0], [1] -> [nan]"));
+
+MR_OP(ResourceScatterMul, .doc = "multiplies rows of a variable", RESOURCE_SCATTER("numbertype"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_mul, MR_NUMBERS) MR_CPU_ONE(scatter_mul, MR_CODES)),
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->", SCATTER_STEPS ": v, int64 1, 2 ->"));
+MR_OP(ResourceScatterDiv, .doc = "divides rows of a variable", RESOURCE_SCATTER("numbertype"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_div, MR_NUMBERS) MR_CPU_ONE(scatter_div, MR_CODES)),
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->",
+                            "v = VarHandleOp dtype=int32 shape=[1]; AssignVariableOp: v, int32[1]; "
+                            "dtype=int32: v, int32[0], [0] -> !INVALID_ARGUMENT Integer division by zero"));
+MR_OP(ResourceScatterMin, .doc = "the smaller of rows of a variable and the updates", RESOURCE_SCATTER("numbertype"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_min, MR_REALS) MR_CPU_ONE(scatter_min, MR_CODES)),
+    .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->"));
+MR_OP(ResourceScatterMax, .doc = "the larger of rows of a variable and the updates", RESOURCE_SCATTER("numbertype"),
+    .kernels = MR_KERNELS(MR_CPU_ONE(scatter_max, MR_REALS) MR_CPU_ONE(scatter_max, MR_CODES)),
     .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [3, 1] ->"));

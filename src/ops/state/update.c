@@ -4,34 +4,59 @@
 #include "base/simd.h"
 #include "run/accel.h"
 
-#define FLOAT_LOOP(E, name, number, S, C, fn, OP)              \
+#define LOOP(E, name, number, S, C, fn, EXPR)                      \
     static void fn##_##name(void *dst, const void *src, int64_t n) \
-    {                                                          \
-        S *d = dst;                                            \
-        const S *s = src;                                      \
-        for (int64_t i = 0; i < n; i++)                        \
-            MR_ST(d + i, (C)(MR_LD(d + i) OP MR_LD(s + i)));   \
+    {                                                              \
+        S *d = dst;                                                \
+        const S *s = src;                                          \
+        for (int64_t i = 0; i < n; i++) {                          \
+            const C x = MR_LD(d + i), y = MR_LD(s + i);            \
+            MR_ST(d + i, (C)EXPR);                                 \
+        }                                                          \
     }
-#define INT_LOOP(E, name, number, S, C, fn, OP)                \
-    static void fn##_##name(void *dst, const void *src, int64_t n) \
-    {                                                          \
-        S *d = dst;                                            \
-        const S *s = src;                                      \
-        for (int64_t i = 0; i < n; i++)                        \
-            d[i] = (S)((uint64_t)d[i] OP(uint64_t) s[i]);      \
-    }
-MR_FLOATS(FLOAT_LOOP, add, +)
-MR_COMPLEXES(FLOAT_LOOP, add, +)
-MR_INTS(INT_LOOP, add, +)
-MR_FLOATS(FLOAT_LOOP, sub, -)
-MR_COMPLEXES(FLOAT_LOOP, sub, -)
-MR_INTS(INT_LOOP, sub, -)
+#define FLOATS(fn, EXPR) MR_FLOATS(LOOP, fn, EXPR) MR_COMPLEXES(LOOP, fn, EXPR)
+#define INTS(fn, EXPR) MR_INTS(LOOP, fn, EXPR)
+FLOATS(add, (x + y))
+INTS(add, ((uint64_t)x + (uint64_t)y))
+FLOATS(sub, (x - y))
+INTS(sub, ((uint64_t)x - (uint64_t)y))
+FLOATS(mul, (x * y))
+INTS(mul, ((uint64_t)x * (uint64_t)y))
+FLOATS(div, (x / y))
+/* The lowest number divided by -1 wraps as its negation does; the processor would trap. */
+MR_SIGNED(LOOP, div, (y == -1 ? (int64_t)(0 - (uint64_t)x) : x / (y == 0 ? 1 : y)))
+MR_UNSIGNED(LOOP, div, (x / (y == 0 ? 1 : y)))
+MR_REALS(LOOP, min, MR_SMALLER(x, y))
+MR_REALS(LOOP, max, MR_LARGER(x, y))
 
 mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t)
 {
-#define ROW(E, name, number, S, C, ...) [MR_##E] = {add_##name, sub_##name},
-    static mr_update_loop *const loops[MR_UINT64 + 1][2] = {MR_NUMBERS(ROW, ) MR_ALL_CODES(ROW, )};
+#define REAL_ROW(E, name, number, S, C, ...) \
+    [MR_##E] = {add_##name, sub_##name, mul_##name, div_##name, min_##name, max_##name},
+#define COMPLEX_ROW(E, name, number, S, C, ...) \
+    [MR_##E] = {add_##name, sub_##name, mul_##name, div_##name, NULL, NULL},
+    static mr_update_loop *const loops[MR_UINT64 + 1][MR_UPDATE_SET] = {
+        MR_REALS(REAL_ROW, ) MR_ALL_CODES(REAL_ROW, ) MR_COMPLEXES(COMPLEX_ROW, )};
     return kind < MR_UPDATE_SET && t <= MR_UINT64 ? loops[t][kind] : NULL;
+}
+
+/* An integer is zero when all its bytes are. */
+static bool has_zero(const char *p, size_t size, int64_t n)
+{
+    static const char zero[8];
+    for (int64_t i = 0; i < n; i++, p += size)
+        if (memcmp(p, zero, size) == 0)
+            return true;
+    return false;
+}
+
+mr_status *mr_update_check(mr_update_kind kind, const mr_tensor *src)
+{
+    mr_dtype t = (mr_dtype)src->dtype;
+    bool whole = !mr_dtype_is_floating(t) && !mr_dtype_is_complex(t);
+    if (kind != MR_UPDATE_DIV || !whole || !has_zero(src->data, mr_dtype_size(t), src->n))
+        return NULL;
+    return mr_invalid("Integer division by zero");
 }
 
 mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, mr_tensor *dst, const mr_tensor *src)

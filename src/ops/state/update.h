@@ -1,4 +1,5 @@
-/* ops/state/update.h -- dst[i] = dst[i] OP src[i] for every number type, shared by the Assign and Scatter ops. */
+/* ops/state/update.h -- dst[i] = dst[i] OP src[i] for every number type, shared by the ops that assign, scatter, add up
+ * segments and join sparse tensors. */
 #ifndef MR_OPS_STATE_UPDATE_H
 #define MR_OPS_STATE_UPDATE_H
 
@@ -7,10 +8,20 @@
 
 typedef void mr_update_loop(void *dst, const void *src, int64_t n);
 
-typedef enum mr_update_kind { MR_UPDATE_ADD, MR_UPDATE_SUB, MR_UPDATE_SET, MR_N_UPDATES } mr_update_kind;
+typedef enum mr_update_kind {
+    MR_UPDATE_ADD,
+    MR_UPDATE_SUB,
+    MR_UPDATE_MUL,
+    MR_UPDATE_DIV, /* of integers: see mr_update_check */
+    MR_UPDATE_MIN, /* NaN in either gives NaN */
+    MR_UPDATE_MAX,
+    MR_UPDATE_SET,
+} mr_update_kind;
 
 /* NULL when the type has no such arithmetic.  SET is not here: it moves elements of any type. */
 mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t);
+/* INVALID_ARGUMENT "Integer division by zero" when src has a zero that an integer would be divided by. */
+mr_status *mr_update_check(mr_update_kind kind, const mr_tensor *src);
 /* dst = dst OP src, of one shape, by that loop, or by the device of the run. */
 mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, mr_tensor *dst, const mr_tensor *src);
 

@@ -1,0 +1,259 @@
+/* ops/segment/segment.c -- joins rows by segment.
+ *
+ * The first row of a segment is copied, the others join it, so no operation needs a neutral element.  Which rows come
+ * first is found out once, before the columns are dealt out to threads. */
+#include "ops/segment/segment.h"
+
+#include <float.h>
+
+#include "base/memory.h"
+#include "ops/array/blit.h"
+#include "ops/array/layout.h"
+
+enum { CHUNK = 512 }; /* columns at a time: a row of them in any type fits on the stack */
+
+typedef struct job {
+    const mr_segments *s;
+    const bool *first;     /* row k is the first of its segment */
+    const int64_t *counts; /* rows of each segment */
+    int64_t width, segments;
+    mr_dtype type; /* that rows are joined in: float for the 16-bit ones */
+    mr_update_loop *loop;
+    char *sums;
+    mr_tensor *out;
+} job;
+
+/* ---- scaling ---- */
+
+#define DIVIDE(E, name, number, S, C, n_type)                                        \
+    case MR_##E:                                                                     \
+        for (int64_t i = 0; i < n; i++)                                              \
+            ((S *)p)[i] = (S)((n_type)((S *)p)[i] / (n_type)by);                     \
+        return;
+
+/* Integers are divided in 64 bits: a count need not fit their type. */
+static void divide(mr_dtype t, void *p, int64_t n, double by)
+{
+    switch (t) {
+        MR_TYPE_FLOAT(DIVIDE, float)
+        MR_TYPE_DOUBLE(DIVIDE, double)
+        MR_TYPE_COMPLEX64(DIVIDE, mr_c64)
+        MR_TYPE_COMPLEX128(DIVIDE, mr_c128)
+        MR_SIGNED(DIVIDE, int64_t)
+        MR_UNSIGNED(DIVIDE, uint64_t)
+        MR_TYPE_QINT8(DIVIDE, int64_t)
+        MR_TYPE_QUINT8(DIVIDE, int64_t)
+        MR_TYPE_QINT32(DIVIDE, int64_t)
+    default: MR_ASSERT(false);
+    }
+}
+
+static void scale_segment(const job *j, char *sum, int64_t n, int64_t count)
+{
+    if (count > 1 && j->s->scale == MR_SEGMENT_MEAN)
+        divide(j->type, sum, n, (double)count);
+    else if (count > 1 && j->s->scale == MR_SEGMENT_SQRT_N)
+        divide(j->type, sum, n, sqrt((double)count));
+}
+
+static void multiply(mr_dtype t, void *p, int64_t n, double by)
+{
+    for (int64_t i = 0; t == MR_FLOAT && i < n; i++)
+        ((float *)p)[i] *= (float)by;
+    for (int64_t i = 0; t == MR_DOUBLE && i < n; i++)
+        ((double *)p)[i] *= by;
+}
+
+/* ---- empty segments ---- */
+
+#define EXTREME(E, name, number, S, C, low, high) \
+    case MR_##E: *(S *)out = empty == MR_EMPTY_LOWEST ? (S)(low) : (S)(high); return;
+
+static void extreme(mr_dtype t, mr_segment_empty empty, void *out)
+{
+    switch (t) {
+        MR_TYPE_FLOAT(EXTREME, -FLT_MAX, FLT_MAX)
+        MR_TYPE_DOUBLE(EXTREME, -DBL_MAX, DBL_MAX)
+        MR_TYPE_INT8(EXTREME, INT8_MIN, INT8_MAX)
+        MR_TYPE_INT16(EXTREME, INT16_MIN, INT16_MAX)
+        MR_TYPE_INT32(EXTREME, INT32_MIN, INT32_MAX)
+        MR_TYPE_INT64(EXTREME, INT64_MIN, INT64_MAX)
+        MR_TYPE_UINT8(EXTREME, 0, UINT8_MAX)
+        MR_TYPE_UINT16(EXTREME, 0, UINT16_MAX)
+        MR_TYPE_UINT32(EXTREME, 0, UINT32_MAX)
+        MR_TYPE_UINT64(EXTREME, 0, UINT64_MAX)
+    case MR_HALF: ((mr_half *)out)->bits = empty == MR_EMPTY_LOWEST ? 0xfbff : 0x7bff; return;
+    case MR_BFLOAT16: ((mr_bf16 *)out)->bits = empty == MR_EMPTY_LOWEST ? 0xff7f : 0x7f7f; return;
+    default: MR_ASSERT(false);
+    }
+}
+
+static mr_status *fill_empty(mr_run *r, mr_segment_empty empty, mr_tensor *out)
+{
+    char value[16] = {0};
+    float one = 1;
+    if (empty == MR_EMPTY_ONE)
+        mr_dtype_convert(MR_FLOAT, &one, (mr_dtype)out->dtype, value, 1, false);
+    else if (empty != MR_EMPTY_ZERO)
+        extreme((mr_dtype)out->dtype, empty, value);
+    return mr_move_fill(r, out, 0, value, out->n);
+}
+
+/* ---- joining ---- */
+
+/* Columns at..at+n of row k, as they join: where they lie, or in `room`. */
+static const void *row_part(const job *j, int64_t k, int64_t at, int64_t n, void *room)
+{
+    const mr_segments *s = j->s;
+    mr_dtype t = (mr_dtype)s->data->dtype;
+    int64_t row = s->rows ? mr_tensor_int_at(s->rows, k) : k;
+    const char *from = (const char *)s->data->data + (size_t)(row * j->width + at) * mr_dtype_size(t);
+    if (t == j->type && !s->weights)
+        return from;
+    if (t == j->type)
+        memcpy(room, from, (size_t)n * mr_dtype_size(t));
+    else
+        mr_dtype_convert(t, from, j->type, room, n, false);
+    if (s->weights)
+        multiply(j->type, room, n, s->weights[k]);
+    return room;
+}
+
+static void join_chunk(const job *j, int64_t at, int64_t n)
+{
+    double room[2 * CHUNK];
+    size_t size = mr_dtype_size(j->type), bytes = (size_t)n * size;
+    for (int64_t k = 0; k < j->s->n; k++) {
+        int64_t id = mr_tensor_int_at(j->s->ids, k);
+        if (id < 0)
+            continue;
+        char *sum = j->sums + (size_t)(id * j->width + at) * size;
+        const void *row = row_part(j, k, at, n, room);
+        if (j->first[k])
+            memcpy(sum, row, bytes);
+        else
+            j->loop(sum, row, n);
+    }
+}
+
+/* Sums become results: scaled, and in the type of the output. */
+static void finish_chunk(const job *j, int64_t at, int64_t n)
+{
+    size_t size = mr_dtype_size(j->type);
+    mr_dtype t = (mr_dtype)j->out->dtype;
+    for (int64_t id = 0; id < j->segments; id++) {
+        char *sum = j->sums + (size_t)(id * j->width + at) * size;
+        if (j->counts[id] == 0)
+            continue;
+        scale_segment(j, sum, n, j->counts[id]);
+        if (t != j->type)
+            mr_dtype_convert(j->type, sum, t, (char *)j->out->data + (size_t)(id * j->width + at) * mr_dtype_size(t), n,
+                             false);
+    }
+}
+
+static void join_columns(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    for (int64_t at = begin; at < end; at += CHUNK) {
+        join_chunk(j, at, MR_MIN(CHUNK, end - at));
+        finish_chunk(j, at, MR_MIN(CHUNK, end - at));
+    }
+}
+
+static void count_rows(const mr_segments *s, bool *first, int64_t *counts)
+{
+    for (int64_t k = 0; k < s->n; k++) {
+        int64_t id = mr_tensor_int_at(s->ids, k);
+        first[k] = id >= 0 && counts[id]++ == 0;
+    }
+}
+
+mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out)
+{
+    mr_status *st = NULL;
+    mr_dtype t = (mr_dtype)out->dtype;
+    bool wide = t == MR_HALF || t == MR_BFLOAT16;
+    mr_tensor *sums = NULL;
+    if (out->n == 0)
+        return NULL;
+    MR_TRY(fill_empty(r, s->empty, out));
+    int64_t *counts = mr_try_calloc((size_t)out->dims[0], sizeof(int64_t));
+    bool *first = mr_try_calloc((size_t)s->n + 1, sizeof(bool));
+    if (!counts || !first)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld segments", (long long)out->dims[0]));
+    count_rows(s, first, counts);
+    if (wide)
+        MR_GO(mr_run_temp(r, MR_FLOAT, out->rank, out->dims, &sums));
+    job j = {s, first, counts, out->n / out->dims[0], out->dims[0], wide ? MR_FLOAT : t};
+    j.loop = mr_update_find(s->kind, j.type);
+    j.sums = wide ? sums->data : out->data;
+    j.out = out;
+    mr_run_for(r, j.width, 1.0 + (double)s->n, join_columns, &j);
+out:
+    mr_free(counts);
+    mr_free(first);
+    mr_tensor_unref(sums);
+    return st;
+}
+
+mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead, int64_t n, mr_tensor **out)
+{
+    mr_shape shape;
+    mr_shape_set(&shape, 1, &n);
+    for (int d = lead; d < data->rank; d++)
+        MR_TRY(mr_shape_push(&shape, data->dims[d]));
+    return mr_run_output(r, i, shape.rank, shape.dims, out);
+}
+
+mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
+{
+    int64_t before = 0;
+    if (ids->rank != 1)
+        return mr_invalid("segment_ids should be a vector.");
+    for (int64_t i = 0; i < ids->n; i++) {
+        int64_t id = mr_tensor_int_at(ids, i);
+        if (id < 0)
+            return mr_invalid("segment ids must be >= 0");
+        if (id < before)
+            return mr_invalid("segment ids are not increasing");
+        if (*segments >= 0 && id >= *segments)
+            return mr_invalid("segment_ids[%lld] = %lld is out of range [0, %lld): segment ids must be < num_segments",
+                              (long long)i, (long long)id, (long long)*segments);
+        if (id == INT64_MAX)
+            return mr_invalid("segment id %lld is too large", (long long)id);
+        before = id;
+    }
+    if (*segments < 0)
+        *segments = ids->n > 0 ? before + 1 : 0;
+    return NULL;
+}
+
+/* ---- gradients ---- */
+
+mr_out mr_segment_mask(mr_grad *g, mr_out mask, mr_out rows)
+{
+    mr_scope *s = g->s;
+    mr_out more = mr_emit(s, "Sub", mr_emit(s, "Rank", rows), mr_emit(s, "Rank", mask));
+    mr_out one = mr_const_vec_i32(s, 1, (int32_t[]){1});
+    mr_out ones = mr_emit(s, "Fill", mr_emit(s, "Reshape", more, one), mr_const_i32(s, 1));
+    mr_out shape = mr_emit(s, "ConcatV2", mr_emit(s, "Shape", mask), ones, mr_const_i32(s, 0));
+    return mr_emit(s, "Reshape", mask, shape);
+}
+
+mr_out mr_segment_spread(mr_grad *g, mr_out from, mr_out ids)
+{
+    mr_out some = mr_emit(g->s, "Maximum", ids, mr_scalar_like(g, 0, ids));
+    return mr_emit(g->s, "GatherV2", from, some, mr_const_i32(g->s, 0));
+}
+
+mr_out mr_cast(mr_grad *g, mr_out v, mr_dtype t)
+{
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(t)}), v);
+}
+
+mr_out mr_dim0(mr_grad *g, mr_out v)
+{
+    mr_out zero = mr_const_i32(g->s, 0);
+    return mr_emit(g->s, "GatherV2", mr_shape_of(g, v), zero, zero);
+}
