@@ -130,13 +130,13 @@ void mr_direct_leave(mr_direct *s)
     mr_unlock(&s->mu);
 }
 
-mr_status *mr_direct_check_feed(const mr_run_args *a, int i)
+mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i)
 {
     const mr_tensor *t = a->feed_values[i];
     mr_out o = a->feeds[i];
     if (!t)
         return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
-    if (t->dtype == MR_RESOURCE)
+    if (t->dtype == MR_RESOURCE && !s->env.config.feeds_handles)
         return mr_invalid("Feeding %s:%d: a resource handle cannot be fed into a session",
                           o.node->name, o.index);
     if (MR_LIKELY(t->dtype == mr_dtype_base(mr_out_type(o))))
@@ -145,10 +145,10 @@ mr_status *mr_direct_check_feed(const mr_run_args *a, int i)
                       mr_dtype_name(mr_dtype_base(mr_out_type(o))), mr_dtype_name(t->dtype));
 }
 
-static mr_status *fill_args(mr_flow *f, const mr_entry *e, const mr_run_args *a)
+static mr_status *fill_args(const mr_direct *s, mr_flow *f, const mr_entry *e, const mr_run_args *a)
 {
     for (int i = 0; i < a->n_feeds; i++) {
-        MR_TRY(mr_direct_check_feed(a, i));
+        MR_TRY(mr_direct_check_feed(s, a, i));
         f->args[e->feed_at[i]] = (mr_value){.t = a->feed_values[i], .kind = MR_LIVE};
     }
     return NULL;
@@ -222,7 +222,7 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     MR_TRY(mr_direct_find(s, &sig, false, &e));
     mr_flow *f = NULL;
     MR_TRY(mr_program_take(e->program, &f));
-    mr_status *st = fill_args(f, e, a);
+    mr_status *st = fill_args(s, f, e, a);
     if (!st && metadata && o && (o->trace_level >= FULL_TRACE || o->output_partition_graphs))
         st = run_traced(s, f, o, metadata);
     else if (!st && turn == MR_PLACING_MEASURE)

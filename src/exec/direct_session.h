@@ -37,7 +37,7 @@ mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, m
 mr_status *mr_direct_enter(mr_direct *s);
 void mr_direct_leave(mr_direct *s);
 /* The i-th feed is given a value of its type. */
-mr_status *mr_direct_check_feed(const mr_run_args *a, int i);
+mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i);
 /* Waits until f is over; after the deadline (0: none) it is stopped. */
 void mr_direct_wait(mr_flow *f, int64_t deadline_ns);
 

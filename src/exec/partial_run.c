@@ -211,7 +211,7 @@ static mr_status *check_call(const mr_partial_run *p, const mr_run_args *a)
     mr_partial_call c = call_of(a);
     MR_TRY(mr_partial_use_check(&p->use, &c));
     for (int i = 0; i < a->n_feeds; i++)
-        MR_TRY(mr_direct_check_feed(a, i));
+        MR_TRY(mr_direct_check_feed(p->session, a, i));
     lock_graph(p->session);
     mr_status *st = mr_partial_use_follow(&p->use, p->session->graph, &c);
     unlock_graph(p->session);

@@ -33,6 +33,7 @@ typedef struct mr_session_config {
     int64_t timeout_ms;        /* of every run; 0: none */
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
+    bool feeds_handles;        /* handles of resources may be fed: for who runs ops one by one.  Not part of ConfigProto */
     const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE.  Borrowed
                                                until the session is made */
     int placement_period;      /* above 0: by cost, and chosen anew after so many steps */
