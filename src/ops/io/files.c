@@ -1,0 +1,250 @@
+/* ops/io/files.c -- ReadFile, WriteFile, MatchingFiles, ShardedFilespec. */
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/vec.h"
+#include "graph/infer.h"
+#include "ops/io/name_input.h"
+
+static mr_status *scalars(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    for (int i = 0; i < c->n_in; i++)
+        MR_TRY(mr_infer_rank(c, c->in[i], 0, &ignored));
+    return mr_shape_scalar(c);
+}
+
+/* ---- ReadFile, WriteFile ---- */
+
+static mr_status *read_file(mr_run *r)
+{
+    char *path = NULL;
+    mr_str s = {0};
+    mr_tensor *out;
+    mr_status *st = NULL;
+    MR_GO(mr_in_path(r, 0, "Input filename tensor", &path));
+    MR_GO(mr_file_read_all(path, &s));
+    MR_GO(mr_run_output(r, 0, 0, NULL, &out));
+    MR_GO(mr_tensor_set_str(out, 0, mr_str_view(&s)));
+out:
+    mr_str_deinit(&s);
+    mr_free(path);
+    return st;
+}
+
+MR_OP(ReadFile,
+    .doc      = "the contents of a file",
+    .sig      = "filename: string -> contents: string",
+    .flags    = MR_NO_GRADIENT | MR_NO_FOLD, /* a file changes */
+    .shape    = scalars,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(read_file)),
+    .examples = MR_EXAMPLES("\"/dev/null\" -> \"\"",
+                            "\"/nowhere/at/all\" -> !NOT_FOUND /nowhere/at/all",
+                            "[\"a\"] -> !INVALID_ARGUMENT must be rank 0"));
+
+static mr_status *make_folder_of(const char *path)
+{
+    mr_sv dir = mr_path_dirname(path);
+    if (dir.n == 0)
+        return NULL;
+    char *d = mr_strndup(dir.p, dir.n);
+    mr_status *st = mr_dir_exists(d) ? NULL : mr_dir_make(d);
+    mr_free(d);
+    return st;
+}
+
+static mr_status *write_file(mr_run *r)
+{
+    char *path = NULL;
+    mr_writer *w = NULL;
+    mr_sv contents = MR_SV("");
+    mr_status *st = NULL;
+    MR_GO(mr_in_path(r, 0, "Input filename tensor", &path));
+    MR_GO(mr_in_scalar_str(r, 1, "Contents tensor", &contents));
+    MR_GO(make_folder_of(path));
+    MR_GO(mr_writer_open(path, &w));
+    MR_GO(mr_writer_write(w, contents.p, contents.n));
+    MR_GO(mr_writer_commit(w));
+out:
+    mr_writer_free(w);
+    mr_free(path);
+    return st;
+}
+
+MR_OP(WriteFile,
+    .doc      = "writes a file, with its folder; it appears whole or not at all",
+    .sig      = "filename: string, contents: string ->",
+    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape    = scalars,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(write_file)),
+    .examples = MR_EXAMPLES("\"/proc/no/such/folder\", \"a\" -> !NOT_FOUND /proc/no",
+                            "\"a\", [\"b\"] -> !INVALID_ARGUMENT must be rank 0"));
+
+/* ---- MatchingFiles ----
+ *
+ * A pattern is taken apart at its slashes.  A part without wildcards is only put on; for others the
+ * folder so far is read.  Unlike a shell's, a * matches names that begin with a dot too.  A pattern that
+ * goes up and down again may take its time, so it can be cancelled. */
+
+typedef struct matches {
+    MR_VEC(char *) paths;
+    const char *scheme; /* "file://" where the pattern has it */
+    const mr_cancel *cancel;
+} matches;
+
+static bool has_wildcard(mr_sv part)
+{
+    for (size_t i = 0; i < part.n; i++)
+        if (strchr("*?[\\", part.p[i]))
+            return true;
+    return false;
+}
+
+typedef struct level {
+    matches *m;
+    const mr_str *so_far; /* with its slash */
+    const char *part, *rest;
+} level;
+
+static mr_status *match(matches *m, const mr_str *so_far, const char *pattern);
+
+/* Goes on with one name put to what is there so far. */
+static mr_status *step_into(level *l, mr_sv name)
+{
+    mr_str path = {0};
+    mr_status *st = NULL;
+    mr_str_append(&path, mr_str_z(l->so_far), l->so_far->n);
+    mr_str_append(&path, name.p, name.n);
+    if (*l->rest) {
+        mr_str_appendc(&path, '/');
+        st = match(l->m, &path, l->rest);
+    } else if (mr_file_exists(mr_str_z(&path))) {
+        mr_vec_push(&l->m->paths, mr_printf("%s%s", l->m->scheme, mr_str_z(&path)));
+    }
+    mr_str_deinit(&path);
+    return st;
+}
+
+static mr_status *try_name(void *ctx, const char *name)
+{
+    level *l = ctx;
+    if (l->m->cancel && mr_cancel_started(l->m->cancel))
+        return mr_error(MR_CANCELLED, "MatchingFiles was cancelled");
+    return fnmatch(l->part, name, FNM_PATHNAME) == 0 ? step_into(l, mr_sv_of(name)) : NULL;
+}
+
+static mr_status *match(matches *m, const mr_str *so_far, const char *pattern)
+{
+    const char *slash = strchrnul(pattern, '/');
+    mr_sv part = {pattern, (size_t)(slash - pattern)};
+    level l = {m, so_far, NULL, *slash ? slash + 1 : slash};
+    const char *folder = so_far->n ? mr_str_z(so_far) : ".";
+    mr_status *st = NULL;
+    if (!has_wildcard(part))
+        return step_into(&l, part);
+    if (!mr_dir_exists(folder))
+        return NULL;
+    char *text = mr_strndup(part.p, part.n);
+    l.part = text;
+    st = mr_dir_each(folder, try_name, &l);
+    mr_free(text);
+    if (mr_status_code(st) != MR_PERMISSION_DENIED)
+        return st;
+    mr_status_free(st); /* what may not be read has nothing that matches */
+    return NULL;
+}
+
+static mr_status *match_all(matches *m, const mr_tensor *patterns)
+{
+    for (int64_t i = 0; i < patterns->n; i++) {
+        mr_sv s = mr_tensor_str_at(patterns, i);
+        if (s.n == 0 || s.n > PATH_MAX) /* longer than any name: nothing matches */
+            continue;
+        char *pattern = mr_strndup(s.p, s.n);
+        const char *local = mr_path_local(pattern);
+        m->scheme = local == pattern ? "" : "file://";
+        mr_str nothing = {0};
+        mr_status *st = match(m, &nothing, local);
+        mr_free(pattern);
+        MR_TRY(st);
+    }
+    return NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static mr_status *matching_files(mr_run *r)
+{
+    const mr_tensor *patterns = mr_in(r, 0);
+    matches m = {.cancel = r->step->cancel};
+    mr_tensor *out;
+    mr_status *st = NULL;
+    if (patterns->rank > 1)
+        return mr_invalid("Input patterns tensor must be scalar or vector, but had shape: %s",
+                          MR_TENSOR_SHAPE(patterns));
+    MR_GO(match_all(&m, patterns));
+    if (m.paths.n > 0)
+        qsort(m.paths.p, (size_t)m.paths.n, sizeof(*m.paths.p), by_name);
+    MR_GO(mr_run_output(r, 0, 1, (int64_t[]){m.paths.n}, &out));
+    for (int i = 0; i < m.paths.n; i++)
+        MR_GO(mr_tensor_set_str(out, i, mr_sv_of(m.paths.p[i])));
+out:
+    for (int i = 0; i < m.paths.n; i++)
+        mr_free(m.paths.p[i]);
+    mr_vec_deinit(&m.paths);
+    return st;
+}
+
+static mr_status *matching_shape(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    MR_TRY(mr_infer_rank_at_most(c, c->in[0], 1, &ignored));
+    mr_infer_out_vector(c, 0, -1);
+    return NULL;
+}
+
+MR_OP(MatchingFiles,
+    .doc      = "the files that match one of some patterns, sorted",
+    .sig      = "pattern: string -> filenames: string",
+    .flags    = MR_NO_GRADIENT | MR_NO_FOLD,
+    .shape    = matching_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(matching_files)),
+    .examples = MR_EXAMPLES(
+        "\"/dev/nul[l]\" -> [\"/dev/null\"]", "\"/d?v/null\" -> [\"/dev/null\"]",
+        "[\"/dev/zer[o]\", \"/dev/null\", \"/nowhere/*\"] -> [\"/dev/null\", \"/dev/zero\"]",
+        "\"file:///dev/nul?\" -> [\"file:///dev/null\"]", "\"/nowhere/at/all\" -> shape(0)",
+        "shape(0) -> shape(0)", "\"\" -> shape(0)",
+        "[[\"a\"]] -> !INVALID_ARGUMENT must be at most rank 1"));
+
+/* ---- ShardedFilespec ---- */
+
+static mr_status *sharded_filespec(mr_run *r)
+{
+    mr_sv base = MR_SV("");
+    int64_t n;
+    mr_tensor *out;
+    mr_str s = {0};
+    MR_TRY(mr_in_scalar_str(r, 0, "basename", &base));
+    MR_TRY(mr_in_scalar_int(r, 1, "num_shards", &n));
+    MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
+    mr_str_append(&s, base.p, base.n);
+    mr_str_printf(&s, "-\?\?\?\?\?-of-%05d", (int)n);
+    mr_status *st = mr_tensor_set_str(out, 0, mr_str_view(&s));
+    mr_str_deinit(&s);
+    return st;
+}
+
+MR_OP(ShardedFilespec,
+    .doc      = "the pattern of all files that ShardedFilename names",
+    .sig      = "basename: string, num_shards: int32 -> filename: string",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = scalars,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(sharded_filespec)),
+    .examples = MR_EXAMPLES("\"model\", 10 -> \"model-\?\?\?\?\?-of-00010\"",
+                            "\"\", 123456 -> \"-\?\?\?\?\?-of-123456\"",
+                            "\"m\", [1] -> !INVALID_ARGUMENT must be rank 0"));
