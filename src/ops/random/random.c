@@ -1,185 +1,31 @@
-/* ops/random/random.c -- tensors of random numbers: uniform, normal, truncated normal, integers.
- *
- * The numbers of a run are cut into groups of four (two for 64-bit types); group j is made from
- * block j of the stream, whatever thread makes it. */
+/* ops/random/random.c -- tensors of random numbers: uniform, normal, truncated normal, integers;
+ * rows in a random order. */
 #include "graph/infer.h"
-#include "ops/random/philox.h"
+#include "ops/random/fill.h"
 
-typedef struct job {
-    mr_philox start;
-    mr_tensor *out;
-    void (*group)(mr_philox *p, const struct job *j, int64_t n, void *out); /* n elements at out */
-    int per_group;
-    uint64_t stride; /* blocks from one group to the next */
-    int64_t lo;      /* of integers */
-    uint64_t range;
-} job;
-
-static void make_groups(void *ctx, int64_t begin, int64_t end)
-{
-    const job *j = ctx;
-    size_t size = mr_dtype_size((mr_dtype)j->out->dtype);
-    for (int64_t g = begin; g < end; g++) {
-        mr_philox p = j->start;
-        int64_t at = g * j->per_group, n = MR_MIN(j->per_group, j->out->n - at);
-        mr_philox_skip(&p, (uint64_t)g * j->stride);
-        j->group(&p, j, n, (char *)j->out->data + (size_t)at * size);
-    }
-}
-
-/* The values of up to four elements, stored in the output's type. */
-static void store(const job *j, const float *v, int64_t n, void *out)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (j->out->dtype == MR_FLOAT)
-            ((float *)out)[i] = v[i];
-        else if (j->out->dtype == MR_HALF)
-            ((mr_half *)out)[i] = mr_float_to_half(v[i]);
-        else
-            ((mr_bf16 *)out)[i] = mr_float_to_bf16(v[i]);
-}
-
-static void uniform_float(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    uint32_t w[4];
-    float v[4];
-    /* Fewer mantissa bits for the narrow types: all numbers of [0, 1) that they can step by. */
-    uint32_t mask = j->out->dtype == MR_HALF       ? 0x3ff
-                    : j->out->dtype == MR_BFLOAT16 ? 0x7f
-                                                   : 0x7fffff;
-    float scale = 1 / (float)(mask + 1);
-    mr_philox_next(p, w);
-    for (int i = 0; i < 4; i++)
-        v[i] = (float)(w[i] & mask) * scale;
-    store(j, v, n, out);
-}
-
-static void uniform_double(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    uint32_t w[4];
-    (void)j;
-    mr_philox_next(p, w);
-    for (int64_t i = 0; i < n; i++)
-        ((double *)out)[i] = mr_philox_double(w[2 * i], w[2 * i + 1]);
-}
-
-static void normal_float(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    uint32_t w[4];
-    float v[4];
-    mr_philox_next(p, w);
-    mr_philox_normal(w[0], w[1], v);
-    mr_philox_normal(w[2], w[3], v + 2);
-    store(j, v, n, out);
-}
-
-static void normal_double(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    uint32_t w[4];
-    double v[2];
-    (void)j;
-    mr_philox_next(p, w);
-    mr_philox_normal_double(w, v);
-    memcpy(out, v, sizeof(double) * (size_t)n);
-}
-
-/* Numbers beyond two deviations are dropped; a group has 256 blocks to draw from. */
-static void truncated_float(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    float v[4], two[2];
-    uint32_t w[4];
-    for (int have = 0, pair = 2; have < 4; pair++) {
-        if (pair == 2) {
-            mr_philox_next(p, w);
-            pair = 0;
-        }
-        mr_philox_normal(w[2 * pair], w[2 * pair + 1], two);
-        for (int i = 0; i < 2 && have < 4; i++)
-            if (fabsf(two[i]) < 2)
-                v[have++] = two[i];
-    }
-    store(j, v, n, out);
-}
-
-static void truncated_double(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    double v[2], two[2];
-    (void)j;
-    for (int have = 0; have < 2;) {
-        uint32_t w[4];
-        mr_philox_next(p, w);
-        mr_philox_normal_double(w, two);
-        for (int i = 0; i < 2 && have < 2; i++)
-            if (fabs(two[i]) < 2)
-                v[have++] = two[i];
-    }
-    memcpy(out, v, sizeof(double) * (size_t)n);
-}
-
-static void integer_32(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    uint32_t w[4];
-    mr_philox_next(p, w);
-    for (int64_t i = 0; i < n; i++)
-        ((int32_t *)out)[i] = (int32_t)((uint32_t)j->lo + w[i] % (uint32_t)j->range);
-}
-
-static void integer_64(mr_philox *p, const job *j, int64_t n, void *out)
-{
-    uint32_t w[4];
-    mr_philox_next(p, w);
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t word = (uint64_t)w[2 * i] | (uint64_t)w[2 * i + 1] << 32;
-        ((int64_t *)out)[i] = (int64_t)((uint64_t)j->lo + word % j->range);
-    }
-}
-
-static mr_status *fill(mr_run *r, job *j, double cost_ns)
+/* Output 0, of the shape that input 0 tells, from the kernel's own stream. */
+static mr_status *fill(mr_run *r, mr_draw draw)
 {
     mr_shape shape;
+    mr_tensor *out;
     MR_TRY(mr_in_shape(r, 0, "shape", 0, &shape));
-    MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &j->out));
-    j->per_group = mr_dtype_size((mr_dtype)j->out->dtype) == 8 ? 2 : 4;
-    j->start = mr_random_reserve(r->state, (uint64_t)j->out->n * 256);
-    mr_run_for(r, (j->out->n + j->per_group - 1) / j->per_group, cost_ns, make_groups, j);
+    MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
+    mr_random_fill(r, &draw, mr_random_reserve(r->state, (uint64_t)out->n * 256), out);
     return NULL;
 }
 
-static mr_status *uniform(mr_run *r)
-{
-    bool wide = mr_out_dtype(r, 0) == MR_DOUBLE;
-    job j = {.group = wide ? uniform_double : uniform_float, .stride = 1};
-    return fill(r, &j, 15);
-}
-
-static mr_status *normal(mr_run *r)
-{
-    job j = {.group = mr_out_dtype(r, 0) == MR_DOUBLE ? normal_double : normal_float, .stride = 1};
-    return fill(r, &j, 80);
-}
-
-static mr_status *truncated(mr_run *r)
-{
-    bool wide = mr_out_dtype(r, 0) == MR_DOUBLE;
-    job j = {.group = wide ? truncated_double : truncated_float, .stride = wide ? 128 : 256};
-    return fill(r, &j, 100);
-}
+static mr_status *uniform(mr_run *r) { return fill(r, (mr_draw){MR_UNIFORM}); }
+static mr_status *normal(mr_run *r) { return fill(r, (mr_draw){MR_NORMAL}); }
+static mr_status *truncated(mr_run *r) { return fill(r, (mr_draw){MR_TRUNCATED}); }
 
 static mr_status *uniform_int(mr_run *r)
 {
-    int64_t lo, hi;
-    MR_TRY(mr_in_scalar_int(r, 1, "minval", &lo));
-    MR_TRY(mr_in_scalar_int(r, 2, "maxval", &hi));
+    mr_draw draw;
     bool empty = false;
     for (int64_t i = 0; i < mr_in(r, 0)->n; i++)
         empty |= mr_tensor_int_at(mr_in(r, 0), i) == 0;
-    if (lo >= hi && !empty)
-        return mr_invalid("Need minval < maxval, got %lld >= %lld", (long long)lo, (long long)hi);
-    job j = {.group = mr_out_dtype(r, 0) == MR_INT64 ? integer_64 : integer_32,
-             .stride = 1,
-             .lo = lo,
-             .range = lo < hi ? (uint64_t)hi - (uint64_t)lo : 1};
-    return fill(r, &j, 20);
+    MR_TRY(mr_draw_integers(r, 1, empty, &draw));
+    return fill(r, draw);
 }
 
 #define RANDOM_OP(fn)                                                                       \

@@ -1,0 +1,203 @@
+/* ops/random/fill.c -- makes random numbers group by group.
+ *
+ * The numbers of a run are cut into groups of four (two for 64-bit types); group j is made from
+ * block j of the stream, whatever thread makes it. */
+#include "ops/random/fill.h"
+
+typedef struct job {
+    mr_philox start;
+    mr_tensor *out;
+    void (*group)(mr_philox *p, const struct job *j, int64_t n, void *out); /* n elements at out */
+    int per_group;
+    uint64_t stride; /* blocks from one group to the next */
+    int64_t lo;      /* of integers */
+    uint64_t range;
+} job;
+
+static void make_groups(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    size_t size = mr_dtype_size((mr_dtype)j->out->dtype);
+    for (int64_t g = begin; g < end; g++) {
+        mr_philox p = j->start;
+        int64_t at = g * j->per_group, n = MR_MIN(j->per_group, j->out->n - at);
+        mr_philox_skip(&p, (uint64_t)g * j->stride);
+        j->group(&p, j, n, (char *)j->out->data + (size_t)at * size);
+    }
+}
+
+/* The values of up to four elements, stored in the output's type. */
+static void store(const job *j, const float *v, int64_t n, void *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (j->out->dtype == MR_FLOAT)
+            ((float *)out)[i] = v[i];
+        else if (j->out->dtype == MR_HALF)
+            ((mr_half *)out)[i] = mr_float_to_half(v[i]);
+        else
+            ((mr_bf16 *)out)[i] = mr_float_to_bf16(v[i]);
+}
+
+static void uniform_float(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    float v[4];
+    /* Fewer mantissa bits for the narrow types: all numbers of [0, 1) that they can step by. */
+    uint32_t mask = j->out->dtype == MR_HALF       ? 0x3ff
+                    : j->out->dtype == MR_BFLOAT16 ? 0x7f
+                                                   : 0x7fffff;
+    float scale = 1 / (float)(mask + 1);
+    mr_philox_next(p, w);
+    for (int i = 0; i < 4; i++)
+        v[i] = (float)(w[i] & mask) * scale;
+    store(j, v, n, out);
+}
+
+static void uniform_double(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    (void)j;
+    mr_philox_next(p, w);
+    for (int64_t i = 0; i < n; i++)
+        ((double *)out)[i] = mr_philox_double(w[2 * i], w[2 * i + 1]);
+}
+
+static void normal_float(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    float v[4];
+    mr_philox_next(p, w);
+    mr_philox_normal(w[0], w[1], v);
+    mr_philox_normal(w[2], w[3], v + 2);
+    store(j, v, n, out);
+}
+
+static void normal_double(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    double v[2];
+    (void)j;
+    mr_philox_next(p, w);
+    mr_philox_normal_double(w, v);
+    memcpy(out, v, sizeof(double) * (size_t)n);
+}
+
+/* Numbers beyond two deviations are dropped; a group has 256 blocks to draw from. */
+static void truncated_float(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    float v[4], two[2];
+    uint32_t w[4];
+    for (int have = 0, pair = 2; have < 4; pair++) {
+        if (pair == 2) {
+            mr_philox_next(p, w);
+            pair = 0;
+        }
+        mr_philox_normal(w[2 * pair], w[2 * pair + 1], two);
+        for (int i = 0; i < 2 && have < 4; i++)
+            if (fabsf(two[i]) < 2)
+                v[have++] = two[i];
+    }
+    store(j, v, n, out);
+}
+
+static void truncated_double(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    double v[2], two[2];
+    (void)j;
+    for (int have = 0; have < 2;) {
+        uint32_t w[4];
+        mr_philox_next(p, w);
+        mr_philox_normal_double(w, two);
+        for (int i = 0; i < 2 && have < 2; i++)
+            if (fabs(two[i]) < 2)
+                v[have++] = two[i];
+    }
+    memcpy(out, v, sizeof(double) * (size_t)n);
+}
+
+static void integer_32(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    mr_philox_next(p, w);
+    for (int64_t i = 0; i < n; i++)
+        ((int32_t *)out)[i] = (int32_t)((uint32_t)j->lo + w[i] % (uint32_t)j->range);
+}
+
+static void integer_64(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    mr_philox_next(p, w);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t word = (uint64_t)w[2 * i] | (uint64_t)w[2 * i + 1] << 32;
+        ((int64_t *)out)[i] = (int64_t)((uint64_t)j->lo + word % j->range);
+    }
+}
+
+/* All bits of the words, which may be read as signed or not. */
+static void full_32(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    (void)j;
+    mr_philox_next(p, w);
+    memcpy(out, w, sizeof(uint32_t) * (size_t)n);
+}
+
+static void full_64(mr_philox *p, const job *j, int64_t n, void *out)
+{
+    uint32_t w[4];
+    (void)j;
+    mr_philox_next(p, w);
+    for (int64_t i = 0; i < n; i++)
+        ((uint64_t *)out)[i] = (uint64_t)w[2 * i] | (uint64_t)w[2 * i + 1] << 32;
+}
+
+void mr_random_fill(mr_run *r, const mr_draw *draw, mr_philox start, mr_tensor *out)
+{
+    static const struct {
+        void (*narrow)(mr_philox *, const job *, int64_t, void *);
+        void (*wide)(mr_philox *, const job *, int64_t, void *);
+        double cost_ns;
+    } kinds[] = {[MR_UNIFORM] = {uniform_float, uniform_double, 15},
+                 [MR_NORMAL] = {normal_float, normal_double, 80},
+                 [MR_TRUNCATED] = {truncated_float, truncated_double, 100},
+                 [MR_INTEGER] = {integer_32, integer_64, 20},
+                 [MR_FULL_INTEGER] = {full_32, full_64, 15}};
+    bool wide = mr_dtype_size((mr_dtype)out->dtype) == 8;
+    job j = {.start = start,
+             .out = out,
+             .group = wide ? kinds[draw->kind].wide : kinds[draw->kind].narrow,
+             .per_group = wide ? 2 : 4,
+             .stride = draw->kind != MR_TRUNCATED ? 1 : wide ? 128 : 256,
+             .lo = draw->lo,
+             .range = draw->range};
+    mr_run_for(r, (out->n + j.per_group - 1) / j.per_group, kinds[draw->kind].cost_ns, make_groups,
+               &j);
+}
+
+/* A scalar integer; of uint64 the same bits. */
+static mr_status *scalar_bits(const mr_run *r, int i, const char *what, int64_t *out)
+{
+    const mr_tensor *t = mr_in(r, i);
+    if (t->rank != 0)
+        return mr_invalid("%s must be 0-D, got shape %s", what, MR_TENSOR_SHAPE(t));
+    *out = t->dtype == MR_UINT32   ? (int64_t)MR_DATA(uint32_t, t)[0]
+           : t->dtype == MR_UINT64 ? (int64_t)MR_DATA(uint64_t, t)[0]
+                                   : mr_tensor_int_at(t, 0);
+    return NULL;
+}
+
+mr_status *mr_draw_integers(const mr_run *r, int i, bool empty, mr_draw *out)
+{
+    int64_t lo, hi;
+    MR_TRY(scalar_bits(r, i, "minval", &lo));
+    MR_TRY(scalar_bits(r, i + 1, "maxval", &hi));
+    bool unsigned_64 = mr_in(r, i)->dtype == MR_UINT64;
+    bool less = unsigned_64 ? (uint64_t)lo < (uint64_t)hi : lo < hi;
+    if (!less && !empty && unsigned_64)
+        return mr_invalid("Need minval < maxval, got %llu >= %llu", (unsigned long long)lo,
+                          (unsigned long long)hi);
+    if (!less && !empty)
+        return mr_invalid("Need minval < maxval, got %lld >= %lld", (long long)lo, (long long)hi);
+    *out = (mr_draw){MR_INTEGER, lo, less ? (uint64_t)hi - (uint64_t)lo : 1};
+    return NULL;
+}
