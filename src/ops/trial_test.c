@@ -512,6 +512,9 @@ void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dt
     *t = (mr_trial){.def = def, .example = e, .key = key, .mode = mode};
     mr_arena_init(&t->arena, 0);
     t->graph = mr_graph_new();
+    /* Only graphs as old as that may use it, unless the example shows how it is refused. */
+    if (def->deprecated && !(e->fails && e->code == MR_UNIMPLEMENTED))
+        t->graph->versions.producer = def->deprecated - 1;
     mr_scope_init(&t->scope, t->graph, "");
     MR_CHECK_OK(
         mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));

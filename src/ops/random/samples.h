@@ -1,0 +1,48 @@
+/* ops/random/samples.h -- many samples for each of some parameters, from one stream.
+ *
+ * The output is [samples.., parameters..].  Output k counts the samples of parameter 0 first, then
+ * those of parameter 1: it draws from block `stride` k of the stream on, so any thread can make it,
+ * and it is stored where its sample and its parameter meet. */
+#ifndef MR_OPS_RANDOM_SAMPLES_H
+#define MR_OPS_RANDOM_SAMPLES_H
+
+#include "graph/infer.h"
+#include "ops/random/philox.h"
+
+typedef struct mr_samples {
+    mr_philox start;
+    int64_t n_params, n_samples;
+    mr_tensor *out;
+    /* Sample k (that counts as above) of parameter `param`; it skips as it likes. */
+    double (*draw)(const struct mr_samples *s, int64_t k, int64_t param);
+    const void *ctx;
+} mr_samples;
+
+void mr_samples_run(mr_run *r, mr_samples *s, double cost_ns);
+
+/* Output 0 of shape [input 0, shape of input `params`]: the samples are what input 0 tells. */
+mr_status *mr_samples_before(mr_run *r, int params, mr_samples *out);
+mr_status *mr_samples_before_infer(mr_infer *c, int params);
+/* Output 0 of the shape that input i tells, which must end in the given one. */
+mr_status *mr_samples_ending(mr_run *r, int i, int rank, const int64_t *dims, mr_samples *out);
+
+/* Doubles of a stream one by one: made in pairs, of which TensorFlow uses the last first. */
+typedef struct mr_pairs {
+    mr_philox p;
+    double uniform[2], normal[2];
+    int uniforms, normals; /* left */
+} mr_pairs;
+
+static inline mr_pairs mr_pairs_at(mr_philox p, uint64_t block)
+{
+    mr_pairs s = {.p = p};
+    mr_philox_skip(&s.p, block);
+    return s;
+}
+double mr_pairs_uniform(mr_pairs *s); /* in [0, 1) */
+double mr_pairs_normal(mr_pairs *s);
+
+/* Element i of a tensor of numbers. */
+double mr_number_at(const mr_tensor *t, int64_t i);
+
+#endif
