@@ -8,20 +8,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "graph/infer.h"
-#include "ops/random/philox.h"
-
-/* A distribution over 0..range-1. */
-typedef struct sampler {
-    int64_t (*draw)(mr_words *w, int64_t range);
-    float (*probability)(int64_t range, int64_t class_);
-} sampler;
-
-typedef struct state {
-    mr_random_state random; /* first: what mr_random_init takes */
-    int64_t num_true, num_sampled, range;
-    bool unique;
-} state;
+#include "ops/random/candidate_sampler.h"
 
 static mr_status *positive_int32(const mr_node *n, const char *attr, int64_t *out)
 {
@@ -32,9 +19,9 @@ static mr_status *positive_int32(const mr_node *n, const char *attr, int64_t *ou
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *s_)
+mr_status *mr_sampler_init(mr_make *m, void *state)
 {
-    state *s = s_;
+    mr_sampler_state *s = state;
     MR_TRY(mr_random_init(m, &s->random));
     MR_TRY(positive_int32(m->node, "num_true", &s->num_true));
     MR_TRY(positive_int32(m->node, "num_sampled", &s->num_sampled));
@@ -47,27 +34,31 @@ static mr_status *init(mr_make *m, void *s_)
 
 /* ---- distributions ---- */
 
-static int64_t draw_uniform(mr_words *w, int64_t range)
+static int64_t draw_uniform(const void *ctx, mr_words *w, int64_t range)
 {
+    (void)ctx;
     return (int64_t)mr_words_below(w, (uint64_t)range);
 }
 
-static float uniform_probability(int64_t range, int64_t class_)
+static float uniform_probability(const void *ctx, int64_t range, int64_t class_)
 {
+    (void)ctx;
     (void)class_;
     return (float)(1.0 / (double)range);
 }
 
 /* Class c for numbers between log(c + 1) and log(c + 2) of log(range + 1).  Rounding may reach
  * beyond the range only by a hair, so what lies there is brought back. */
-static int64_t draw_log_uniform(mr_words *w, int64_t range)
+static int64_t draw_log_uniform(const void *ctx, mr_words *w, int64_t range)
 {
+    (void)ctx;
     double v = exp(mr_words_double(w) * log1p((double)range));
     return v < 0x1p63 ? ((int64_t)v - 1) % range : 0;
 }
 
-static float log_uniform_probability(int64_t range, int64_t class_)
+static float log_uniform_probability(const void *ctx, int64_t range, int64_t class_)
 {
+    (void)ctx;
     double c = (double)class_;
     return (float)(log((c + 2) / (c + 1)) / log1p((double)range));
 }
@@ -103,9 +94,10 @@ static bool id_set_add(id_set *s, int64_t id)
 }
 
 /* *tries: how often was drawn until all were different. */
-static mr_status *draw_unique(mr_run *r, const sampler *d, const state *s, mr_words *w,
+static mr_status *draw_unique(mr_run *r, const mr_sampler *d, const void *ctx, mr_words *w,
                               int64_t *out, int64_t *tries)
 {
+    const mr_sampler_state *s = r->state;
     mr_status *st = NULL;
     id_set seen;
     if (!id_set_init(&seen, s->num_sampled))
@@ -113,7 +105,7 @@ static mr_status *draw_unique(mr_run *r, const sampler *d, const state *s, mr_wo
                         (long long)s->num_sampled);
     int64_t n = 0;
     for (*tries = 0; n < s->num_sampled && !st; ++*tries) {
-        int64_t id = d->draw(w, s->range);
+        int64_t id = d->draw(ctx, w, s->range);
         if (id_set_add(&seen, id))
             out[n++] = id;
         if (*tries == INT32_MAX)
@@ -134,7 +126,7 @@ static float expected_count(float p, int64_t n, int64_t tries)
     return tries == n ? p * (float)n : -expm1f((float)tries * log1pf(-p));
 }
 
-static mr_status *check(const state *s, const mr_tensor *classes)
+static mr_status *check(const mr_sampler_state *s, const mr_tensor *classes)
 {
     if (classes->rank != 2)
         return mr_invalid("true_classes must be a matrix");
@@ -152,7 +144,7 @@ static mr_status *check(const state *s, const mr_tensor *classes)
     return NULL;
 }
 
-static mr_status *outputs(mr_run *r, const state *s, mr_tensor **out)
+static mr_status *outputs(mr_run *r, const mr_sampler_state *s, mr_tensor **out)
 {
     const mr_tensor *classes = mr_in(r, 0);
     MR_TRY(mr_run_output(r, 0, 1, &s->num_sampled, &out[0]));
@@ -160,10 +152,9 @@ static mr_status *outputs(mr_run *r, const state *s, mr_tensor **out)
     return mr_run_output(r, 2, 1, &s->num_sampled, &out[2]);
 }
 
-static mr_status *run(mr_run *r)
+mr_status *mr_sampler_run(mr_run *r, const mr_sampler *d, const void *ctx)
 {
-    state *s = r->state;
-    const sampler *d = r->kernel->user;
+    mr_sampler_state *s = r->state;
     const int64_t *classes = MR_DATA(int64_t, mr_in(r, 0));
     mr_tensor *out[3];
     MR_TRY(check(s, mr_in(r, 0)));
@@ -171,22 +162,24 @@ static mr_status *run(mr_run *r)
     int64_t tries = s->num_sampled, *sampled = out[0]->data;
     mr_words w = mr_words_at(mr_random_reserve(&s->random, (uint64_t)s->num_sampled * 2048 / 4), 0);
     if (s->unique)
-        MR_TRY(draw_unique(r, d, s, &w, sampled, &tries));
+        MR_TRY(draw_unique(r, d, ctx, &w, sampled, &tries));
     for (int64_t i = 0; i < s->num_sampled && !s->unique; i++)
-        sampled[i] = d->draw(&w, s->range);
+        sampled[i] = d->draw(ctx, &w, s->range);
     for (int64_t i = 0; i < s->num_sampled; i++)
         MR_DATA(float, out[2])[i] =
-            expected_count(d->probability(s->range, sampled[i]), s->num_sampled, tries);
+            expected_count(d->probability(ctx, s->range, sampled[i]), s->num_sampled, tries);
     for (int64_t i = 0; i < out[1]->n; i++)
         MR_DATA(float, out[1])[i] =
-            expected_count(d->probability(s->range, classes[i]), s->num_sampled, tries);
+            expected_count(d->probability(ctx, s->range, classes[i]), s->num_sampled, tries);
     return NULL;
 }
+
+static mr_status *run(mr_run *r) { return mr_sampler_run(r, r->kernel->user, NULL); }
 
 /* All classes, each of them once. */
 static mr_status *run_all(mr_run *r)
 {
-    const state *s = r->state;
+    const mr_sampler_state *s = r->state;
     mr_tensor *out[3];
     MR_TRY(check(s, mr_in(r, 0)));
     MR_TRY(outputs(r, s, out));
@@ -199,7 +192,7 @@ static mr_status *run_all(mr_run *r)
     return NULL;
 }
 
-static mr_status *shape(mr_infer *c)
+mr_status *mr_sampler_shape(mr_infer *c)
 {
     int64_t num_true, num_sampled;
     const mr_pshape *classes;
@@ -213,16 +206,14 @@ static mr_status *shape(mr_infer *c)
 }
 
 #define SAMPLER_OP                                                                              \
-    .sig = "true_classes: int64 -> sampled_candidates: int64, true_expected_count: float, "     \
-           "sampled_expected_count: float",                                                     \
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = shape, .state_bytes = sizeof(state),        \
-    .init = init, .deinit = mr_random_deinit
+    .sig = MR_SAMPLER_SIG, .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_sampler_shape,    \
+    .state_bytes = sizeof(mr_sampler_state), .init = mr_sampler_init, .deinit = mr_random_deinit
 #define RANGE_ATTRS                                                                             \
     "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "            \
     "seed: int = 0; seed2: int = 0"
 #define SAMPLER_KERNEL(...)                          \
     MR_KERNELS({.device = "CPU", .run = run,         \
-                .user = (void *)(uintptr_t)&(const sampler){__VA_ARGS__}}, )
+                .user = (void *)(uintptr_t)&(const mr_sampler){__VA_ARGS__}}, )
 
 MR_OP(LogUniformCandidateSampler,
     .doc      = "classes drawn by Zipf's law, for those numbered by falling frequency",

@@ -1,4 +1,5 @@
-/* ops/random/multinomial.c -- Multinomial: classes drawn by unnormalised log-probabilities.
+/* ops/random/multinomial.c -- Multinomial and StatelessMultinomial: classes drawn by unnormalised
+ * log-probabilities.
  *
  * A row's probabilities are summed up from left to right in double; a draw is the first class whose
  * sum exceeds a uniform number times the total.  Row i takes words 2 i num_samples and on of the
@@ -9,7 +10,7 @@
 
 #include "base/memory.h"
 #include "graph/infer.h"
-#include "ops/random/philox.h"
+#include "ops/random/key.h"
 
 typedef struct job {
     const mr_tensor *logits;
@@ -100,6 +101,15 @@ static mr_status *check(const mr_run *r, job *j)
     return NULL;
 }
 
+static mr_status *draw_all(mr_run *r, job *j)
+{
+    double cost = 20.0 * (double)j->n_classes + 40.0 * (double)j->n_samples;
+    mr_run_for(r, j->logits->dims[0], cost, draw_rows, j);
+    return j->no_memory ? mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld classes",
+                                   (long long)j->n_classes)
+                        : NULL;
+}
+
 static mr_status *multinomial(mr_run *r)
 {
     job j = {.logits = mr_in(r, 0)};
@@ -111,11 +121,16 @@ static mr_status *multinomial(mr_run *r)
     /* TensorFlow's reserve: two outputs a sample, samples in fours, 256 blocks an output. */
     uint64_t outputs = (uint64_t)rows * ((uint64_t)(j.n_samples + 3) / 4 * 4 * 2);
     j.start = mr_random_reserve(r->state, outputs * 256);
-    double cost = 20.0 * (double)j.n_classes + 40.0 * (double)j.n_samples;
-    mr_run_for(r, rows, cost, draw_rows, &j);
-    return j.no_memory ? mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld classes",
-                                  (long long)j.n_classes)
-                       : NULL;
+    return draw_all(r, &j);
+}
+
+static mr_status *stateless(mr_run *r)
+{
+    job j = {.logits = mr_in(r, 0)};
+    MR_TRY(check(r, &j));
+    MR_TRY(mr_seed_stream(r, 2, &j.start));
+    MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){j.logits->dims[0], j.n_samples}, &j.out));
+    return j.out->n == 0 ? NULL : draw_all(r, &j);
 }
 
 static mr_status *shape(mr_infer *c)
@@ -150,3 +165,25 @@ MR_OP(Multinomial,
         "[[1, 2]], -1 -> !INVALID_ARGUMENT num_samples should be nonnegative, got -1",
         "shape(2,0), 1 -> !INVALID_ARGUMENT num_classes should be positive",
         "[1], 1 -> !INVALID_ARGUMENT"));
+
+static mr_status *stateless_shape(mr_infer *c)
+{
+    MR_TRY(mr_seed_infer(c, 2));
+    return shape(c);
+}
+
+MR_OP(StatelessMultinomial,
+    .doc      = "classes drawn for each row of unnormalised log-probabilities, by the seed alone",
+    .sig      = "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype",
+    .attrs    = "T: realnumbertype; Tseed: {int32, int64} = DT_INT64; "
+                "output_dtype: {int32, int64} = DT_INT64",
+    .flags    = MR_NO_GRADIENT,
+    .key      = "T",
+    .shape    = stateless_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(stateless, MR_REALS)),
+    .examples = MR_EXAMPLES(
+        "[[0, 100], [100, 0]], 2, [1, 2] -> [[1, 1], [0, 0]]",
+        "output_dtype=int32: [[0, 100], [100, 0]], 2, int32[1, -2] -> int32[[1, 1], [0, 0]]",
+        "[[1, 2]], 0, [1, 2] -> shape(1,0)", "shape(0,2), 3, [1, 2] -> shape(0,3)",
+        "[[1, 2]], 3, [1] -> !INVALID_ARGUMENT",
+        "[[1, 2]], -1, [1, 2] -> !INVALID_ARGUMENT num_samples should be nonnegative, got -1"));

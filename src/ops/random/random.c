@@ -1,5 +1,4 @@
-/* ops/random/random.c -- tensors of random numbers: uniform, normal, truncated normal, integers;
- * rows in a random order. */
+/* ops/random/random.c -- tensors of random numbers: uniform, normal, truncated normal, integers. */
 #include "graph/infer.h"
 #include "ops/random/fill.h"
 
@@ -100,50 +99,3 @@ MR_OP(RandomUniformInt,
         "int32[0], 3, 3 -> shape(0)",
         "int32[4], 3, 4 -> [3, 3, 3, 3]",
         "int32[4], 3, 3 -> !INVALID_ARGUMENT Need minval < maxval"));
-
-/* ---- permuting ---- */
-
-static mr_status *shuffle(mr_run *r)
-{
-    const mr_tensor *x = mr_in(r, 0);
-    int64_t n = x->rank > 0 ? x->dims[0] : 1, row = n > 0 ? x->n / n : 0;
-    mr_tensor *y;
-    if (n <= 1 || x->n <= 1) { /* draws nothing */
-        mr_run_pass(r, 0, 0);
-        return NULL;
-    }
-    int64_t *order = mr_try_alloc(sizeof(int64_t) * (size_t)n);
-    if (!order)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a permutation of %lld", (long long)n);
-    mr_philox p = mr_random_reserve(r->state, (uint64_t)(n - 1 + 3) / 4);
-    uint32_t w[4] = {0};
-    for (int64_t i = 0; i < n; i++)
-        order[i] = i;
-    for (int64_t i = 0; i < n - 1; i++) {
-        if (i % 4 == 0)
-            mr_philox_next(&p, w);
-        int64_t k = i + (int64_t)(w[i % 4] % (uint64_t)(n - i)), t = order[i];
-        order[i] = order[k];
-        order[k] = t;
-    }
-    mr_status *st = mr_run_output(r, 0, x->rank, x->dims, &y);
-    for (int64_t i = 0; !st && i < n; i++)
-        mr_tensor_copy_elements(y, i * row, x, order[i] * row, row);
-    mr_free(order);
-    return st;
-}
-
-MR_OP(RandomShuffle,
-    .doc      = "the rows in a random order",
-    .sig      = "value: T -> output: T",
-    .attrs    = "seed: int = 0; seed2: int = 0; T: type",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(shuffle)),
-    .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
-    .examples = MR_EXAMPLES(
-        "T=int32 seed=87654321 seed2=1: [0, 1, 2, 3, 4, 5, 6, 7] -> [7, 4, 5, 2, 3, 0, 6, 1]",
-        "T=float seed=87654321 seed2=1: iota(10,1) -> "
-        "[[7], [9], [3], [6], [5], [1], [8], [4], [0], [2]]",
-        "T=float: 7 -> 7",
-        "T=string: [\"a\", \"a\"] -> [\"a\", \"a\"]"));
