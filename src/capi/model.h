@@ -24,4 +24,7 @@ static inline mr_out mr_model_arg(mr_model *m, TF_Output o)
 /* Our form of a client's optimizer; its schedule is checked. */
 mr_net_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o);
 
+struct mr_net_saver;
+struct mr_net_saver *mr_capi_saver(mr_saver *s); /* borrowed */
+
 #endif

@@ -307,6 +307,8 @@ void mr_saver_free(mr_saver *s)
     mr_free(s);
 }
 
+struct mr_net_saver *mr_capi_saver(mr_saver *s) { return s->saver; }
+
 static mr_status *check_saver(const mr_saver *s, const TF_Session *session, const char *path)
 {
     if (!s || !session || !path)

@@ -186,6 +186,11 @@ static mr_status *run_with_path(mr_net_saver *s, mr_session *session, const char
     return st;
 }
 
+mr_status *mr_net_save_at(mr_net_saver *s, mr_session *session, const char *prefix)
+{
+    return run_with_path(s, session, prefix, s->save);
+}
+
 mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path)
 {
     return run_with_path(s, session, path, s->restore);

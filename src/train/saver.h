@@ -26,6 +26,8 @@ mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep);
 mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep);
 void mr_net_saver_free(mr_net_saver *s);
 mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
+/* At just this prefix, without a word in a `checkpoint` file. */
+mr_status *mr_net_save_at(mr_net_saver *s, mr_session *session, const char *prefix);
 mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);
 /* Removes what saves under this prefix left when they were killed, a minute ago or more. */
 mr_status *mr_net_saver_clean(const char *prefix);

@@ -1,0 +1,37 @@
+/* train/exporter.h -- writes a trained graph with its variables as a SavedModel, for whoever serves it. */
+#ifndef MR_TRAIN_EXPORTER_H
+#define MR_TRAIN_EXPORTER_H
+
+#include "train/saver.h"
+
+typedef struct mr_export_tensor {
+    const char *name; /* by which it is asked for */
+    mr_out tensor;
+} mr_export_tensor;
+
+typedef struct mr_export_signature {
+    const char *key, *method; /* "serving_default", "tensorflow/serving/predict" */
+    const mr_export_tensor *inputs, *outputs;
+    int n_inputs, n_outputs;
+} mr_export_signature;
+
+typedef struct mr_export_asset { /* a file that goes into the model; when it is loaded, `path` is fed with where it is then */
+    mr_out path;
+    const char *file;
+} mr_export_asset;
+
+typedef struct mr_export {
+    const char *const *tags;
+    const mr_export_signature *signatures;
+    const mr_export_asset *assets;
+    mr_node *init; /* run when the model is loaded; may be NULL */
+    int n_tags, n_signatures, n_assets;
+} mr_export;
+
+/* The message alone, without variables and assets; saver may be NULL. */
+mr_status *mr_meta_graph_write(const mr_graph *g, const mr_net_saver *saver, const mr_export *e, mr_str *out);
+/* A whole folder around such a message, in which there may be no model yet (ALREADY_EXISTS); saved_model.pb comes last, so what
+ * is there is whole.  saver NULL: a model without variables. */
+mr_status *mr_export_saved_model(mr_sv meta_graph, mr_net_saver *saver, mr_session *session, const char *dir, const mr_export *e);
+
+#endif
