@@ -23,8 +23,9 @@ static float scale_of(int64_t in, int64_t out, bool align_corners)
 
 mr_status *mr_resize_scale(const mr_node *n, mr_resize *out)
 {
+    const mr_attr *half = mr_node_attr(n, "half_pixel_centers"); /* ResizeArea has none */
     MR_TRY(mr_node_get_bool(n, "align_corners", &out->align_corners));
-    MR_TRY(mr_node_get_bool(n, "half_pixel_centers", &out->half_pixel_centers));
+    out->half_pixel_centers = half && half->b;
     if (out->align_corners && out->half_pixel_centers)
         return mr_invalid("If half_pixel_centers is True, align_corners must be False.");
     out->scale_h = scale_of(out->in_h, out->out_h, out->align_corners);
@@ -65,4 +66,25 @@ mr_status *mr_resize_shape(mr_infer *c)
     }
     c->out[0] = out;
     return NULL;
+}
+
+mr_status *mr_resize_read_grad(mr_run *r, mr_resize *z)
+{
+    const mr_tensor *dy = mr_in(r, 0), *image = mr_in(r, 1);
+    if (dy->rank != 4 || image->rank != 4)
+        return mr_invalid("grads and original_image must be 4-dimensional, got shapes %s and %s",
+                          MR_TENSOR_SHAPE(dy), MR_TENSOR_SHAPE(image));
+    if (dy->dims[0] != image->dims[0] || dy->dims[3] != image->dims[3])
+        return mr_invalid("batch and channels of grads %s and original_image %s must be equal",
+                          MR_TENSOR_SHAPE(dy), MR_TENSOR_SHAPE(image));
+    *z = (mr_resize){.batch = dy->dims[0], .channels = dy->dims[3], .out_h = dy->dims[1],
+                     .out_w = dy->dims[2], .in_h = image->dims[1], .in_w = image->dims[2]};
+    if (image->n > 0 && (z->out_h <= 0 || z->out_w <= 0))
+        return mr_invalid("grads must be of non-zero size");
+    return mr_resize_scale(r->node, z);
+}
+
+mr_status *mr_resize_grad_shape(mr_infer *c)
+{
+    return mr_infer_rank(c, c->in[1], 4, &c->out[0]);
 }

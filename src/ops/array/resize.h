@@ -18,10 +18,14 @@ typedef struct mr_resize {
 mr_status *mr_resize_read(mr_run *r, mr_resize *out);
 /* The attrs and the scale, once the sizes are set. */
 mr_status *mr_resize_scale(const mr_node *n, mr_resize *out);
+/* Backward: gradients of the resized images in input 0, the images as they were in input 1. */
+mr_status *mr_resize_read_grad(mr_run *r, mr_resize *out);
 /* The size argument, input i: two positive numbers. */
 mr_status *mr_resize_size(mr_run *r, int i, int64_t *h, int64_t *w);
 
 /* [b, h, w, c] with h and w by the value of input 1. */
 mr_status *mr_resize_shape(mr_infer *c);
+/* Backward: as input 1. */
+mr_status *mr_resize_grad_shape(mr_infer *c);
 
 #endif

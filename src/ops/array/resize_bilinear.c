@@ -167,22 +167,6 @@ static void add_images(void *ctx, int64_t begin, int64_t end)
         add_image(j, MR_DATA(const float, j->x) + b * from, MR_DATA(float, j->out) + b * to);
 }
 
-static mr_status *read_grad(mr_run *r, mr_resize *z)
-{
-    const mr_tensor *dy = mr_in(r, 0), *image = mr_in(r, 1);
-    if (dy->rank != 4 || image->rank != 4)
-        return mr_invalid("grads and original_image must be 4-dimensional, got shapes %s and %s",
-                          MR_TENSOR_SHAPE(dy), MR_TENSOR_SHAPE(image));
-    if (dy->dims[0] != image->dims[0] || dy->dims[3] != image->dims[3])
-        return mr_invalid("batch and channels of grads %s and original_image %s must be equal",
-                          MR_TENSOR_SHAPE(dy), MR_TENSOR_SHAPE(image));
-    *z = (mr_resize){.batch = dy->dims[0], .channels = dy->dims[3], .out_h = dy->dims[1],
-                     .out_w = dy->dims[2], .in_h = image->dims[1], .in_w = image->dims[2]};
-    if (image->n > 0 && (z->out_h <= 0 || z->out_w <= 0))
-        return mr_invalid("grads must be of non-zero size");
-    return mr_resize_scale(r->node, z);
-}
-
 static mr_status *run_resize_grad(mr_run *r)
 {
     const mr_tensor *image = mr_in(r, 1);
@@ -190,7 +174,7 @@ static mr_status *run_resize_grad(mr_run *r)
     mr_tensor *sums = NULL, *out;
     between *places = NULL;
     job j = {.x = mr_in(r, 0)};
-    MR_TRY(read_grad(r, &j.z));
+    MR_TRY(mr_resize_read_grad(r, &j.z));
     MR_TRY(mr_run_output(r, 0, 4, image->dims, &out));
     if (out->n == 0)
         return NULL;
@@ -207,17 +191,12 @@ out:
     return st;
 }
 
-static mr_status *resize_grad_shape(mr_infer *c)
-{
-    return mr_infer_rank(c, c->in[1], 4, &c->out[0]);
-}
-
 MR_OP(ResizeBilinearGrad,
     .doc      = "the gradient of ResizeBilinear",
     .sig      = "grads: float, original_image: T -> output: T",
     .attrs    = "T: {float, bfloat16, half, double}" RESIZE_ATTRS,
     .flags    = MR_NO_GRADIENT,
-    .shape    = resize_grad_shape,
+    .shape    = mr_resize_grad_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_resize_grad, MR_FLOATS)),
     .examples = MR_EXAMPLES(
         "[[[[1], [1], [1], [1]]]], [[[[0], [0]]]] -> [[[[1.5], [2.5]]]]",

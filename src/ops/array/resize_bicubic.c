@@ -1,0 +1,233 @@
+/* ops/array/resize_bicubic.c -- ResizeBicubic, and its gradient.
+ *
+ * A pixel of the result is made of 4 x 4 pixels of the original, weighted by a cubic along each side.  As TensorFlow does,
+ * the place between two pixels is rounded to 1/1024 first.  With half_pixel_centers the cubic is that of Keys (a = -0.5) and
+ * pixels outside of the image count for nothing, the others for more instead; else a = -0.75 and the pixels at the edge
+ * are repeated. */
+#include <float.h>
+#include <math.h>
+
+#include "base/memory.h"
+#include "graph/grad.h"
+#include "ops/array/resize.h"
+#include "ops/image/pixels.h"
+
+#define STEPS 1024
+
+typedef struct place { /* what one row or column of the result is made of */
+    int64_t index[4];
+    float weight[4];
+} place;
+
+/* The cubic at a distance below 1, and at one between 1 and 2, in steps. */
+static float near_weight(double a, int64_t step)
+{
+    float x = (float)((double)step / STEPS);
+    return (float)(((a + 2) * x - (a + 3)) * x * x + 1);
+}
+
+static float far_weight(double a, int64_t step)
+{
+    float x = (float)((double)step / STEPS) + 1;
+    return (float)(((a * x - 5 * a) * x + 8 * a) * x - 4 * a);
+}
+
+/* Leaves out what is outside of the image and lets the rest make up for it. */
+static void drop_outside(place *p, int64_t first)
+{
+    float sum = 0;
+    for (int k = 0; k < 4; k++) {
+        if (p->index[k] != first + k)
+            p->weight[k] = 0;
+        sum += p->weight[k];
+    }
+    if (fabsf(sum) >= 1000 * FLT_MIN)
+        for (int k = 0; k < 4; k++)
+            p->weight[k] *= 1 / sum;
+}
+
+static place find(const mr_resize *z, int64_t i, float scale, int64_t n)
+{
+    bool half = z->half_pixel_centers;
+    float at = half ? ((float)i + 0.5f) * scale - 0.5f : (float)i * scale;
+    int64_t below = (int64_t)floorf(at), step = lrintf((at - (float)below) * STEPS);
+    double a = half ? -0.5 : -0.75;
+    place p = {.weight = {far_weight(a, step), near_weight(a, step), near_weight(a, STEPS - step),
+                          far_weight(a, STEPS - step)}};
+    for (int k = 0; k < 4; k++)
+        p.index[k] = MR_MIN(n - 1, MR_MAX(0, below - 1 + k));
+    if (half)
+        drop_outside(&p, below - 1);
+    return p;
+}
+
+/* The places of all rows, then of all columns. */
+static mr_status *find_all(const mr_resize *z, place **out)
+{
+    size_t n = (size_t)z->out_h + (size_t)z->out_w;
+    if (!(*out = mr_try_calloc(n, sizeof(place))))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
+    for (int64_t i = 0; i < z->out_h; i++)
+        (*out)[i] = find(z, i, z->scale_h, z->in_h);
+    for (int64_t i = 0; i < z->out_w; i++)
+        (*out)[z->out_h + i] = find(z, i, z->scale_w, z->in_w);
+    return NULL;
+}
+
+typedef struct job {
+    mr_resize z;
+    const place *rows, *cols;
+    const float *x; /* what is read: the images, or the gradients of the resized ones */
+    void *out;
+} job;
+
+/* ---- forward ---- */
+
+/* One row of the result from four of the original: first down the columns, then along the row. */
+static void make_row(const job *j, const float *const in[4], const place *y, float *out)
+{
+    int64_t ch = j->z.channels;
+    for (int64_t i = 0; i < j->z.out_w; i++, out += ch) {
+        const place *x = &j->cols[i];
+        for (int64_t k = 0; k < ch; k++) {
+            float column[4];
+            for (int c = 0; c < 4; c++) {
+                int64_t at = x->index[c] * ch + k;
+                column[c] = in[0][at] * y->weight[0] + in[1][at] * y->weight[1] + in[2][at] * y->weight[2] +
+                            in[3][at] * y->weight[3];
+            }
+            out[k] = column[0] * x->weight[0] + column[1] * x->weight[1] + column[2] * x->weight[2] +
+                     column[3] * x->weight[3];
+        }
+    }
+}
+
+/* Rows begin..end of the results of all images, counted through. */
+static void make_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    int64_t row = j->z.in_w * j->z.channels;
+    for (int64_t r = begin; r < end; r++) {
+        const place *y = &j->rows[r % j->z.out_h];
+        const float *image = j->x + r / j->z.out_h * j->z.in_h * row;
+        const float *const in[4] = {image + y->index[0] * row, image + y->index[1] * row, image + y->index[2] * row,
+                                    image + y->index[3] * row};
+        make_row(j, in, y, (float *)j->out + r * j->z.out_w * j->z.channels);
+    }
+}
+
+static mr_status *run_resize(mr_run *r)
+{
+    mr_status *st = NULL;
+    job j = {0};
+    place *places = NULL;
+    mr_tensor *out;
+    mr_wide x = {0};
+    MR_TRY(mr_resize_read(r, &j.z));
+    int64_t dims[] = {j.z.batch, j.z.out_h, j.z.out_w, j.z.channels};
+    MR_TRY(mr_run_output(r, 0, 4, dims, &out));
+    if (out->n == 0)
+        return NULL;
+    MR_GO(mr_pixels_in(r, 0, MR_FLOAT, &x));
+    MR_GO(find_all(&j.z, &places));
+    j.rows = places;
+    j.cols = places + j.z.out_h;
+    j.x = x.t->data;
+    j.out = out->data;
+    mr_run_for(r, j.z.batch * j.z.out_h, 12.0 * (double)(j.z.out_w * j.z.channels), make_rows, &j);
+out:
+    mr_wide_deinit(&x);
+    mr_free(places);
+    return st;
+}
+
+static void resize_backward(mr_grad *g)
+{
+    mr_dtype t = mr_dtype_base(mr_out_type(mr_xi(g, 0)));
+    if (t != MR_FLOAT && t != MR_DOUBLE)
+        return;
+    mr_out in[] = {mr_dyi(g, 0), mr_xi(g, 0)};
+    mr_dxi(g, 0, mr_emit_like(g, "ResizeBicubicGrad", "align_corners half_pixel_centers", in, 2));
+}
+
+#define RESIZED_TYPES(M, ...)                                                          \
+    MR_FLOATS(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT8(M, __VA_ARGS__)  \
+    MR_TYPE_UINT16(M, __VA_ARGS__)
+#define RESIZE_ATTRS "; align_corners: bool = false; half_pixel_centers: bool = false"
+
+MR_OP(ResizeBicubic,
+    .doc      = "images of another size, by cubic interpolation; [batch, height, width, channels]",
+    .sig      = "images: T, size: int32 -> resized_images: float",
+    .attrs    = "T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}" RESIZE_ATTRS,
+    .shape    = mr_resize_shape,
+    .grad     = resize_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_resize, RESIZED_TYPES)),
+    .examples = MR_EXAMPLES(
+        "[[[[0], [16], [32], [48]]]], [1, 8] -> [[[[0], [6.5], [16], [24], [32], [41.5], [48], [49.5]]]]",
+        "align_corners=true: [[[[0], [16], [0]]]], [1, 5] -> [[[[0], [9.5], [16], [9.5], [0]]]]",
+        "half_pixel_centers=true: [[[[0], [32], [64]]]], [1, 6] -> "
+        "[[[[-2.823529], [5.372263], [22.717557], [41.282443], [58.627738], [66.823530]]]]",
+        "iota(1,4,4,1), [2, 2] -> [[[[0], [2]], [[8], [10]]]]",
+        "[[[[1, 10], [1, 10]]]], [2, 3] -> "
+        "[[[[1, 10], [1, 10], [1, 10]], [[1, 10], [1, 10], [1, 10]]]]",
+        "shape(0,2,2,3), [3, 3] -> shape(0,3,3,3)",
+        "[[[[1]]]], [0, 2] -> !INVALID_ARGUMENT output dimensions must be positive",
+        "shape(1,0,2,1), [2, 2] -> !INVALID_ARGUMENT input image must be of non-zero size",
+        "[1], [2, 2] -> !INVALID_ARGUMENT must be rank 4"));
+
+/* ---- gradient ---- */
+
+/* Sends the gradient of every pixel of the images begin..end back to the 16 it was made of. */
+#define ADD_IMAGES(E, T, number, S, C, ...)                                                            \
+    static void add_images_##T(void *ctx, int64_t begin, int64_t end)                                  \
+    {                                                                                                  \
+        const job *j = ctx;                                                                            \
+        int64_t ch = j->z.channels, row = j->z.in_w * ch;                                              \
+        for (int64_t r = begin * j->z.out_h; r < end * j->z.out_h; r++) {                              \
+            const place *y = &j->rows[r % j->z.out_h];                                                 \
+            T *image = (T *)j->out + r / j->z.out_h * j->z.in_h * row;                                 \
+            const float *dy = j->x + r * j->z.out_w * ch;                                              \
+            for (int64_t i = 0; i < j->z.out_w; i++, dy += ch)                                         \
+                for (int tap = 0; tap < 16; tap++) {                                                   \
+                    T weight = (T)y->weight[tap / 4] * (T)j->cols[i].weight[tap % 4];                  \
+                    T *to = image + y->index[tap / 4] * row + j->cols[i].index[tap % 4] * ch;          \
+                    for (int64_t k = 0; k < ch; k++)                                                   \
+                        to[k] += (T)dy[k] * weight;                                                    \
+                }                                                                                      \
+        }                                                                                              \
+    }
+MR_FLOATS32(ADD_IMAGES, )
+
+static mr_status *run_resize_grad(mr_run *r)
+{
+    const mr_tensor *image = mr_in(r, 1);
+    mr_tensor *out;
+    place *places = NULL;
+    job j = {.x = mr_in(r, 0)->data};
+    MR_TRY(mr_resize_read_grad(r, &j.z));
+    MR_TRY(mr_run_output(r, 0, 4, image->dims, &out));
+    if (out->n == 0)
+        return NULL;
+    mr_tensor_zero(out);
+    MR_TRY(find_all(&j.z, &places));
+    j.rows = places;
+    j.cols = places + j.z.out_h;
+    j.out = out->data;
+    mr_run_for(r, j.z.batch, 16.0 * (double)(j.z.out_h * j.z.out_w * j.z.channels),
+               out->dtype == MR_FLOAT ? add_images_float : add_images_double, &j);
+    mr_free(places);
+    return NULL;
+}
+
+MR_OP(ResizeBicubicGrad,
+    .doc      = "the gradient of ResizeBicubic",
+    .sig      = "grads: float, original_image: T -> output: T",
+    .attrs    = "T: {float, double}" RESIZE_ATTRS,
+    .shape    = mr_resize_grad_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_resize_grad, MR_FLOATS32)),
+    .examples = MR_EXAMPLES(
+        "[[[[1], [1], [1], [1]]]], [[[[0], [0]]]] -> [[[[1.40625], [2.59375]]]]",
+        "align_corners=true: [[[[1], [2], [3]]]], [[[[0], [0]]]] -> [[[[2], [4]]]]",
+        "half_pixel_centers=true: [[[[1], [1]]]], [[[[0], [0]]]] -> [[[[1], [1]]]]",
+        "shape(0,3,3,1), shape(0,2,2,1) -> shape(0,2,2,1)",
+        "[[[[1, 2]]]], [[[[1]]]] -> !INVALID_ARGUMENT must be equal"));
