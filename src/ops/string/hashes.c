@@ -1,0 +1,179 @@
+/* ops/string/hashes.c -- FarmHash's Fingerprint64 and SipHash-2-4.
+ *
+ * Both are defined by their results, which are stored in models: buckets of words, keys of crossed
+ * features.  Numbers are read with the lowest byte first whatever the machine. */
+#include "ops/string/hashes.h"
+
+typedef struct pair {
+    uint64_t a, b;
+} pair;
+
+static const uint64_t k0 = 0xc3a5c85c97cb3127u, k1 = 0xb492b66fbe98f273u, k2 = 0x9ae16a3b2f90404fu;
+
+static uint64_t get64(const char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    return v;
+}
+
+static uint64_t get32(const char *p)
+{
+    uint32_t v;
+    memcpy(&v, p, 4);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap32(v);
+#endif
+    return v;
+}
+
+/* To the right, 0 < by < 64. */
+static uint64_t turn(uint64_t v, int by) { return v >> by | v << (64 - by); }
+
+static uint64_t shift_mix(uint64_t v) { return v ^ v >> 47; }
+
+/* ---- FarmHash, one way for each length ---- */
+
+static uint64_t mix(uint64_t u, uint64_t v, uint64_t mul)
+{
+    uint64_t a = shift_mix((u ^ v) * mul);
+    return shift_mix((v ^ a) * mul) * mul;
+}
+
+static uint64_t up_to_16(const char *s, size_t n)
+{
+    uint64_t mul = k2 + n * 2;
+    if (n >= 8) {
+        uint64_t a = get64(s) + k2, b = get64(s + n - 8);
+        return mix(turn(b, 37) * mul + a, (turn(a, 25) + b) * mul, mul);
+    }
+    if (n >= 4)
+        return mix(n + (get32(s) << 3), get32(s + n - 4), mul);
+    if (n == 0)
+        return k2;
+    uint64_t a = (uint8_t)s[0], b = (uint8_t)s[n >> 1], c = (uint8_t)s[n - 1];
+    return shift_mix((a + (b << 8)) * k2 ^ (n + (c << 2)) * k0) * k2;
+}
+
+static uint64_t up_to_32(const char *s, size_t n)
+{
+    uint64_t mul = k2 + n * 2;
+    uint64_t a = get64(s) * k1, b = get64(s + 8);
+    uint64_t c = get64(s + n - 8) * mul, d = get64(s + n - 16) * k2;
+    return mix(turn(a + b, 43) + turn(c, 30) + d, a + turn(b + k2, 18) + c, mul);
+}
+
+static uint64_t up_to_64(const char *s, size_t n)
+{
+    uint64_t mul = k2 + n * 2;
+    uint64_t a = get64(s) * k2, b = get64(s + 8);
+    uint64_t c = get64(s + n - 8) * mul, d = get64(s + n - 16) * k2;
+    uint64_t y = turn(a + b, 43) + turn(c, 30) + d;
+    uint64_t z = mix(y, a + turn(b + k2, 18) + c, mul);
+    uint64_t e = get64(s + 16) * mul, f = get64(s + 24);
+    uint64_t g = (y + get64(s + n - 32)) * mul, h = (z + get64(s + n - 24)) * mul;
+    return mix(turn(e + f, 43) + turn(g, 30) + h, e + turn(f + a, 18) + g, mul);
+}
+
+static pair weak32(const char *s, uint64_t a, uint64_t b)
+{
+    uint64_t w = get64(s), x = get64(s + 8), y = get64(s + 16), z = get64(s + 24);
+    a += w;
+    b = turn(b + a + z, 21);
+    uint64_t c = a;
+    a += x + y;
+    b += turn(a, 44);
+    return (pair){a + z, b + c};
+}
+
+typedef struct farm {
+    uint64_t x, y, z;
+    pair v, w;
+} farm;
+
+/* 64 bytes at s; the last round has a multiplier of its own and takes some parts nine times. */
+static void farm_round(farm *f, const char *s, uint64_t mul, uint64_t times)
+{
+    f->x = turn(f->x + f->y + f->v.a + get64(s + 8), 37) * mul;
+    f->y = turn(f->y + f->v.b + get64(s + 48), 42) * mul;
+    f->x ^= f->w.b * times;
+    f->y += f->v.a * times + get64(s + 40);
+    f->z = turn(f->z + f->w.a, 33) * mul;
+    f->v = weak32(s, f->v.b * mul, f->x + f->w.a);
+    f->w = weak32(s + 32, f->z + f->w.b, f->y + get64(s + 16));
+    uint64_t t = f->z;
+    f->z = f->x;
+    f->x = t;
+}
+
+static uint64_t over_64(const char *s, size_t n)
+{
+    const uint64_t seed = 81;
+    farm f = {.x = seed, .y = seed * k1 + 113};
+    const char *end = s + (n - 1) / 64 * 64, *last = end + ((n - 1) & 63) - 63;
+    f.z = shift_mix(f.y * k2 + 113) * k2;
+    f.x = f.x * k2 + get64(s);
+    for (; s != end; s += 64)
+        farm_round(&f, s, k1, 1);
+    uint64_t mul = k1 + ((f.z & 0xff) << 1);
+    f.w.a += (n - 1) & 63;
+    f.v.a += f.w.a;
+    f.w.a += f.v.a;
+    farm_round(&f, last, mul, 9);
+    return mix(mix(f.v.a, f.w.a, mul) + shift_mix(f.y) * k0 + f.z, mix(f.v.b, f.w.b, mul) + f.x,
+               mul);
+}
+
+uint64_t mr_fingerprint64(mr_sv s)
+{
+    return s.n <= 16   ? up_to_16(s.p, s.n)
+           : s.n <= 32 ? up_to_32(s.p, s.n)
+           : s.n <= 64 ? up_to_64(s.p, s.n)
+                       : over_64(s.p, s.n);
+}
+
+/* ---- SipHash ---- */
+
+static void sip_rounds(uint64_t v[4], int n)
+{
+    for (; n > 0; n--) {
+        v[0] += v[1];
+        v[1] = turn(v[1], 64 - 13) ^ v[0];
+        v[0] = turn(v[0], 32);
+        v[2] += v[3];
+        v[3] = turn(v[3], 64 - 16) ^ v[2];
+        v[0] += v[3];
+        v[3] = turn(v[3], 64 - 21) ^ v[0];
+        v[2] += v[1];
+        v[1] = turn(v[1], 64 - 17) ^ v[2];
+        v[2] = turn(v[2], 32);
+    }
+}
+
+static void sip_add(uint64_t v[4], const char *p)
+{
+    uint64_t m = get64(p);
+    v[3] ^= m;
+    sip_rounds(v, 2);
+    v[0] ^= m;
+}
+
+uint64_t mr_strong_hash(const uint64_t key[2], mr_sv s)
+{
+    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
+                     key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
+    char last[8] = {0};
+    size_t at = 0;
+    for (; at + 8 <= s.n; at += 8)
+        sip_add(v, s.p + at);
+    if (at < s.n)
+        memcpy(last, s.p + at, s.n - at);
+    last[7] = (char)s.n; /* the rest is always under 8 bytes */
+    sip_add(v, last);
+    v[2] ^= 0xff;
+    sip_rounds(v, 4);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}

@@ -1,0 +1,12 @@
+/* ops/string/hashes.h -- the hashes of strings that graphs rely on: the same numbers everywhere, for ever. */
+#ifndef MR_OPS_STRING_HASHES_H
+#define MR_OPS_STRING_HASHES_H
+
+#include "base/str.h"
+
+/* Fingerprint64 of FarmHash (the `na` variant). */
+uint64_t mr_fingerprint64(mr_sv s);
+/* SipHash-2-4. */
+uint64_t mr_strong_hash(const uint64_t key[2], mr_sv s);
+
+#endif
