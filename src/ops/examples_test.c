@@ -477,6 +477,8 @@ static void run_gradient(const mr_op_def *d, const mr_example *e, const char *te
 static const struct {
     const char *op, *arg, *reason;
 } no_comparison[] = {
+    {"Betainc", "a", "none in TensorFlow either"},
+    {"Betainc", "b", "none in TensorFlow either"},
     {"FusedBatchNorm", "mean", "a statistic of earlier steps"},
     {"FusedBatchNorm", "variance", "a statistic of earlier steps"},
     {"FusedBatchNormV2", "mean", "a statistic of earlier steps"},
@@ -491,6 +493,7 @@ static const struct {
     {"FusedBatchNormGradV3", "reserve_space_2", "a statistic of x, or of earlier steps"},
     {"FusedBatchNormGradV3", "reserve_space_3", "unused"},
     {"PadV2", "constant_values", "none in TensorFlow either"},
+    {"Polygamma", "a", "an integer"},
     {"PreventGradient", "input", "refuses to have one"},
     {"Print", "data", "is only shown"},
     {"TensorArrayConcatV3", "flow_in", "an order, not a number"},
@@ -502,6 +505,7 @@ static const struct {
     {"TensorArraySplitV3", "value", "needs an array of the step (exec/gradient_loops_test.c)"},
     {"TensorArrayWriteV3", "flow_in", "an order, not a number"},
     {"TensorArrayWriteV3", "value", "needs an array of the step (exec/gradient_loops_test.c)"},
+    {"Zeta", "x", "none in TensorFlow either"},
 };
 
 static bool is_excused(const char *op, const char *arg)
