@@ -1,0 +1,134 @@
+/* cli/file_kind.c -- tells files of TensorFlow apart: by where they are, by their names, then by their bytes. */
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/inspect.h"
+#include "store/bundle.h"
+#include "store/checkpoint_state.h"
+#include "store/record.h"
+#include "store/saved_model.h"
+#include "wire/crc32c.h"
+#include "wire/pb.h"
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* The first record's length carries a checksum of its own: nothing else looks like it. */
+static bool begins_a_record(mr_file *f)
+{
+    uint8_t head[MR_RECORD_HEADER];
+    uint32_t crc;
+    if (mr_file_bytes(f) < sizeof head)
+        return false;
+    mr_status *st = mr_file_read_at(f, 0, sizeof head, head);
+    mr_status_free(st);
+    memcpy(&crc, head + 8, sizeof crc);
+    return !st && mr_crc32c_mask(mr_crc32c(head, 8)) == crc;
+}
+
+/* An event file's first event tells the version of the format. */
+static bool first_is_event(const char *path)
+{
+    mr_record_reader *r = NULL;
+    mr_str record = {0};
+    mr_pb_reader p;
+    uint32_t field, wire;
+    bool is = false;
+    mr_status *st = mr_record_reader_open(path, MR_UNCOMPRESSED, 0, &r);
+    if (!st)
+        st = mr_record_read(r, &record);
+    mr_pb_reader_init(&p, mr_str_view(&record));
+    while (!st && mr_pb_next(&p, &field, &wire))
+        if (field == 3 && wire == MR_WIRE_BYTES)
+            is = mr_sv_starts(mr_pb_bytes(&p), "brain.Event:");
+        else
+            mr_pb_skip(&p);
+    mr_status_free(st);
+    mr_str_deinit(&record);
+    mr_record_reader_close(r);
+    return is;
+}
+
+/* A GraphDef begins with a node (or its library or versions), a MetaGraphDef has a message of tags and a graph: the
+ * second field of a GraphDef is a message that has not been written for long. */
+static bool is_meta_graph(mr_sv bytes)
+{
+    mr_meta_graph m;
+    mr_status *st = mr_meta_graph_open(bytes, &m);
+    bool is = !st && m.graph_def.n > 0 && (m.tensorflow_version.n > 0 || m.tags.n > 0 || m.saver_def.n > 0);
+    mr_status_free(st);
+    mr_meta_graph_deinit(&m);
+    return is;
+}
+
+static mr_status *kind_of_bytes(const char *path, mr_file_kind *kind)
+{
+    mr_file *f;
+    mr_str bytes = {0};
+    MR_TRY(mr_file_open(path, &f));
+    bool records = begins_a_record(f);
+    mr_file_close(f);
+    if (records) {
+        *kind = first_is_event(path) ? MR_FILE_EVENTS : MR_FILE_RECORDS;
+        return NULL;
+    }
+    mr_status *st = mr_file_read_all(path, &bytes);
+    *kind = !st && is_meta_graph(mr_str_view(&bytes)) ? MR_FILE_META_GRAPH : MR_FILE_GRAPH;
+    mr_str_deinit(&bytes);
+    return st;
+}
+
+/* A folder: a model, or checkpoints of which the newest is meant. */
+static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **path)
+{
+    mr_checkpoint_state s;
+    if (mr_saved_model_exists(dir)) {
+        *kind = MR_FILE_SAVED_MODEL;
+        *path = mr_strdup(dir);
+        return NULL;
+    }
+    mr_status *st = mr_checkpoint_state_read(dir, &s);
+    if (!st && s.paths.n > 0) {
+        const char *newest = mr_vec_last(&s.paths);
+        *kind = MR_FILE_CHECKPOINT;
+        *path = mr_checkpoint_resolve(dir, newest);
+        if (!mr_bundle_exists(*path)) { /* the folder was moved since */
+            mr_free(*path);
+            *path = mr_checkpoint_resolve(dir, mr_path_basename(newest).p);
+        }
+    }
+    mr_checkpoint_state_deinit(&s);
+    mr_status_free(st);
+    return *path ? NULL : mr_error(MR_NOT_FOUND, "%s: neither a SavedModel nor a folder with checkpoints", dir);
+}
+
+static char *without(const char *s, size_t n_end) { return mr_strndup(s, strlen(s) - n_end); }
+
+mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path)
+{
+    mr_sv base = mr_path_basename(file), dir = mr_path_dirname(file);
+    *path = NULL;
+    if (mr_dir_exists(file))
+        return kind_of_folder(file, kind, path);
+    if (mr_sv_is(base, "saved_model.pb") || mr_sv_is(base, "saved_model.pbtxt") || mr_sv_is(base, "checkpoint")) {
+        char *folder = dir.n ? mr_strndup(dir.p, dir.n) : mr_strdup(".");
+        mr_status *st = kind_of_folder(folder, kind, path);
+        mr_free(folder);
+        return st;
+    }
+    if (ends_with(file, ".index") || mr_bundle_exists(file)) {
+        *kind = MR_FILE_CHECKPOINT;
+        *path = ends_with(file, ".index") ? without(file, strlen(".index")) : mr_strdup(file);
+        return NULL;
+    }
+    *path = mr_strdup(file);
+    if (ends_with(file, ".pbtxt") || ends_with(file, ".txt")) {
+        *kind = MR_FILE_GRAPH_TEXT;
+        return NULL;
+    }
+    return kind_of_bytes(file, kind);
+}
