@@ -246,6 +246,10 @@ mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_obj
     if (strcmp(h->type_name, type->name) != 0)
         return mr_invalid("Trying to access resource using the wrong type. Expected %s got %s",
                           type->name, h->type_name);
+    if (h->object && h->object->type == type) {
+        *out = mr_object_ref(h->object);
+        return NULL;
+    }
     mr_sv container = mr_sv_of(h->container);
     mr_resources *m =
         mr_sv_starts(container, MR_STEP_CONTAINER) ? mr_step_resources(r->step) : d->resources;
@@ -255,6 +259,17 @@ mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_obj
 mr_status *mr_run_variable(mr_run *r, int in, mr_variable **out)
 {
     return mr_run_resource(r, in, &mr_variable_type, (mr_object **)out);
+}
+
+mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out)
+{
+    mr_device *d = r->step->device;
+    char *name = mr_resource_private_name("anonymous");
+    mr_handle *h = mr_handle_new(d->name, mr_resources_default(d->resources), name, o->type->name, 0,
+                                 NULL);
+    mr_free(name);
+    h->object = o;
+    return mr_handle_tensor(h, out);
 }
 
 mr_status *mr_handle_tensor(mr_handle *h, mr_tensor **out)

@@ -145,6 +145,8 @@ static inline void mr_run_done(mr_run *r, mr_status *st) { r->done(r, st); }
 /* The resource a handle input names, of this type; the caller owns *out. */
 mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_object **out);
 mr_status *mr_run_variable(mr_run *r, int in, mr_variable **out);
+/* A handle to a resource that no manager knows: it lives as long as handles to it do.  Takes o over. */
+mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out);
 /* A scalar resource tensor for a handle (the reference is taken over). */
 mr_status *mr_handle_tensor(mr_handle *h, mr_tensor **out);
 

@@ -56,6 +56,7 @@ void mr_object_unref(mr_object *o)
 static void handle_free(mr_object *o)
 {
     mr_handle *h = (mr_handle *)o;
+    mr_object_unref(h->object);
     mr_arena_deinit(&h->arena);
     mr_free(h);
 }

@@ -153,6 +153,7 @@ typedef struct mr_handle {
         mr_dtype dtype;
         const mr_pshape *shape;
     } *parts;
+    mr_object *object; /* the resource itself, owned, where it has no name; else NULL */
     mr_arena arena;
 } mr_handle;
 mr_handle *mr_handle_new(const char *device, const char *container, const char *name,
