@@ -1,5 +1,5 @@
 /* ops/array/dynamic_partition.c -- rows dealt out and put together again: DynamicPartition,
- * DynamicStitch. */
+ * DynamicStitch, ParallelDynamicStitch. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/index.h"
@@ -302,3 +302,15 @@ MR_OP(DynamicStitch,
         "data[0].shape = [1] does not start with indices[0].shape = [2]",
         "d = PlaceholderWithDefault dtype=$T shape=?: [[1]]; : ([0], [1]), ([1], d) -> "
         "!INVALID_ARGUMENT Need data[0].shape[1:] = data[1].shape[1:]"));
+
+/* Of several rows for one place TensorFlow promises any; it is the last one here as well. */
+MR_OP(ParallelDynamicStitch,
+    .doc      = "rows put at their indices; of several for one place any one may count",
+    .sig      = "indices: N * int32, data: N * T -> merged: T",
+    .attrs    = "N: int >= 1; T: type",
+    .shape    = stitch_shape,
+    .grad     = stitch_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stitch)),
+    .examples = MR_EXAMPLES(
+        "(0, [2, 1]), ([1, 2], [[3, 4], [5, 6]]) -> [[1, 2], [5, 6], [3, 4]]", "([1]), ([\"a\"]) -> [\"\", \"a\"]",
+        "([-1]), ([1]) -> !INVALID_ARGUMENT is out of range", "([0, 1]), ([1]) -> !INVALID_ARGUMENT must be equal"));

@@ -1,4 +1,4 @@
-/* ops/array/reverse.c -- ReverseV2: dimensions walked backwards. */
+/* ops/array/reverse.c -- ReverseV2, Reverse: dimensions walked backwards. */
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
@@ -19,16 +19,13 @@ static mr_status *read_axes(const mr_tensor *axes, int rank, bool *reversed)
     return NULL;
 }
 
-static mr_status *run_reverse(mr_run *r)
+static mr_status *reverse(mr_run *r, const bool *reversed)
 {
-    const mr_tensor *x = mr_in(r, 0), *axes = mr_in(r, 1);
-    bool reversed[MR_MAX_RANK] = {0}, any = false;
+    const mr_tensor *x = mr_in(r, 0);
     int64_t strides[MR_MAX_RANK], from = 0;
+    bool any = false;
     mr_tensor *out;
     mr_blit b;
-    if (axes->rank != 1)
-        return mr_invalid("'dims' must be 1-dimension, not %d", axes->rank);
-    MR_TRY(read_axes(axes, x->rank, reversed));
     mr_dims_strides(x->rank, x->dims, strides);
     mr_blit_init(&b);
     for (int d = 0; d < x->rank; d++) {
@@ -41,8 +38,17 @@ static mr_status *run_reverse(mr_run *r)
         return NULL;
     }
     MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &out));
-    MR_TRY(mr_blit_copy(r, &b, out, 0, x, from));
-    return NULL;
+    return mr_blit_copy(r, &b, out, 0, x, from);
+}
+
+static mr_status *run_reverse(mr_run *r)
+{
+    const mr_tensor *axes = mr_in(r, 1);
+    bool reversed[MR_MAX_RANK] = {0};
+    if (axes->rank != 1)
+        return mr_invalid("'dims' must be 1-dimension, not %d", axes->rank);
+    MR_TRY(read_axes(axes, mr_in(r, 0)->rank, reversed));
+    return reverse(r, reversed);
 }
 
 static mr_status *reverse_shape(mr_infer *c)
@@ -78,3 +84,43 @@ MR_OP(ReverseV2,
         "shape(0,2), [0] -> shape(0,2)", "iota(3,1,2), [0, 1] -> [[[4, 5]], [[2, 3]], [[0, 1]]]",
         "[1, 2], [1] -> !INVALID_ARGUMENT 'axis'[0] = 1 is out of valid range [-1, 0]",
         "[1, 2], [0, -1] -> !INVALID_ARGUMENT axis 0 specified more than once."));
+
+/* ---- the first form: a flag for each dimension ---- */
+
+static mr_status *run_reverse_flags(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *flags = mr_in(r, 1);
+    bool reversed[MR_MAX_RANK] = {0};
+    if (flags->rank != 1 || flags->n != x->rank)
+        return mr_invalid("'dims' must be a vector of as many values as 'tensor' has dimensions: shapes %s and %s",
+                          MR_TENSOR_SHAPE(flags), MR_TENSOR_SHAPE(x));
+    for (int d = 0; d < x->rank; d++)
+        reversed[d] = MR_DATA(const uint8_t, flags)[d] != 0;
+    return reverse(r, reversed);
+}
+
+static mr_status *reverse_flags_shape(mr_infer *c)
+{
+    const mr_pshape *flags = NULL;
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &flags));
+    c->out[0] = c->in[0];
+    if (flags->dims[0] < 0 || flags->dims[0] > MR_MAX_RANK)
+        return NULL;
+    return mr_infer_rank(c, c->in[0], (int)flags->dims[0], &c->out[0]);
+}
+
+static void reverse_flags_backward(mr_grad *g) { mr_dxi(g, 0, mr_emit(g->s, "Reverse", mr_dyi(g, 0), mr_xi(g, 1))); }
+
+MR_OP(Reverse,
+    .doc      = "the elements in reverse order along the dimensions that are flagged",
+    .sig      = "tensor: T, dims: bool -> output: T",
+    .attrs    = "T: {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, float, double, "
+                "complex64, complex128, string}",
+    .shape    = reverse_flags_shape,
+    .grad     = reverse_flags_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_reverse_flags)),
+    .examples = MR_EXAMPLES(
+        "[1, 0, 0], [true] -> [0, 0, 1]", "[[1, 2], [3, 4]], [true, false] -> [[3, 4], [1, 2]]",
+        "[[1, 2], [3, 4]], [true, true] -> [[4, 3], [2, 1]]", "[\"a\", \"b\"], [false] -> [\"a\", \"b\"]",
+        "1, shape(0) -> 1", "[1, 2], [true, false] -> !INVALID_ARGUMENT must be rank 2",
+        "f = PlaceholderWithDefault dtype=bool shape=?: bool[true, true]; : [1, 2], f -> !INVALID_ARGUMENT 'dims' must be"));

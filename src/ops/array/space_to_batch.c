@@ -1,4 +1,5 @@
-/* ops/array/space_to_batch.c -- blocks of space as batches: SpaceToBatchND, BatchToSpaceND.
+/* ops/array/space_to_batch.c -- blocks of space as batches: SpaceToBatchND, BatchToSpaceND, and the older
+ * SpaceToBatch and BatchToSpace of images with square blocks.
  *
  * Space is [batch, s1 .. sM, rest], padded to p1 .. pM, multiples of the blocks b1 .. bM.  Position
  * (i1 b1 + o1, ..) of the padded space is position (i1, ..) of the batch with number (o1 .. oM) *
@@ -170,13 +171,13 @@ static void move_all(mover *m)
 
 /* ---- kernels ---- */
 
-static mr_status *run_space_to_batch(mr_run *r)
+static mr_status *to_batch(mr_run *r, const mr_tensor *block, const mr_tensor *pads)
 {
     const mr_tensor *x = mr_in(r, 0);
     blocks b;
     int64_t dims[MR_MAX_RANK];
     mover m = {.r = r, .b = &b, .to_batch = true, .in = x};
-    MR_TRY(read_blocks(x->rank, mr_in(r, 1), mr_in(r, 2), "paddings", &b));
+    MR_TRY(read_blocks(x->rank, block, pads, "paddings", &b));
     memcpy(dims, x->dims, (size_t)x->rank * sizeof(int64_t));
     if (!mr_i64_mul(x->dims[0], b.product, &dims[0]))
         return mr_invalid("Batch size times block sizes must fit in int64");
@@ -197,13 +198,13 @@ static mr_status *run_space_to_batch(mr_run *r)
     return NULL;
 }
 
-static mr_status *run_batch_to_space(mr_run *r)
+static mr_status *to_space(mr_run *r, const mr_tensor *block, const mr_tensor *crops)
 {
     const mr_tensor *x = mr_in(r, 0);
     blocks b;
     int64_t dims[MR_MAX_RANK];
     mover m = {.r = r, .b = &b, .to_batch = false, .in = x};
-    MR_TRY(read_blocks(x->rank, mr_in(r, 1), mr_in(r, 2), "crops", &b));
+    MR_TRY(read_blocks(x->rank, block, crops, "crops", &b));
     memcpy(dims, x->dims, (size_t)x->rank * sizeof(int64_t));
     if (x->dims[0] % b.product != 0)
         return mr_invalid(
@@ -221,6 +222,26 @@ static mr_status *run_batch_to_space(mr_run *r)
         move_all(&m);
     return NULL;
 }
+
+static mr_status *run_space_to_batch(mr_run *r) { return to_batch(r, mr_in(r, 1), mr_in(r, 2)); }
+static mr_status *run_batch_to_space(mr_run *r) { return to_space(r, mr_in(r, 1), mr_in(r, 2)); }
+
+/* The older forms: [batch, height, width, depth] and one size of block. */
+static mr_status *run_images(mr_run *r, mr_status *(*run)(mr_run *, const mr_tensor *, const mr_tensor *))
+{
+    int64_t size = *(const int64_t *)r->state;
+    if (mr_in(r, 0)->rank != 4)
+        return mr_invalid("input rank should be 4 instead of %d", mr_in(r, 0)->rank);
+    mr_tensor *block = mr_tensor_vector_i64(2, (int64_t[]){size, size});
+    mr_status *st = run(r, block, mr_in(r, 1));
+    mr_tensor_unref(block);
+    return st;
+}
+
+static mr_status *run_images_to_batch(mr_run *r) { return run_images(r, to_batch); }
+static mr_status *run_images_to_space(mr_run *r) { return run_images(r, to_space); }
+
+static mr_status *images_init(mr_make *m, void *state) { return mr_node_get_int(m->node, "block_size", state); }
 
 /* ---- shapes ---- */
 
@@ -288,6 +309,28 @@ static mr_status *blocks_shape(mr_infer *c, bool to_batch)
 static mr_status *space_to_batch_shape(mr_infer *c) { return blocks_shape(c, true); }
 static mr_status *batch_to_space_shape(mr_infer *c) { return blocks_shape(c, false); }
 
+static mr_status *images_shape(mr_infer *c, bool to_batch)
+{
+    const mr_pshape *x = NULL, *pads = NULL;
+    int64_t size, product, two;
+    MR_TRY(mr_node_get_int(c->node, "block_size", &size));
+    MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
+    MR_TRY(mr_infer_rank(c, c->in[1], 2, &pads));
+    MR_TRY(mr_infer_merge_dim(pads->dims[0], 2, &two));
+    MR_TRY(mr_infer_merge_dim(pads->dims[1], 2, &two));
+    mr_pshape *out = mr_pshape_new(c->arena, 4);
+    mr_tensor *block = mr_tensor_vector_i64(2, (int64_t[]){size, size});
+    mr_status *st = infer_blocks(to_batch, x, block, mr_infer_const(c, 1), out, &product);
+    mr_tensor_unref(block);
+    MR_TRY(st);
+    out->dims[3] = x->dims[3];
+    c->out[0] = out;
+    return x->dims[0] < 0 ? NULL : infer_batch(to_batch, x->dims[0], product, &out->dims[0]);
+}
+
+static mr_status *images_to_batch_shape(mr_infer *c) { return images_shape(c, true); }
+static mr_status *images_to_space_shape(mr_infer *c) { return images_shape(c, false); }
+
 /* ---- ops ---- */
 
 static void space_to_batch_backward(mr_grad *g)
@@ -345,3 +388,42 @@ MR_OP(BatchToSpaceND,
         "[[1], [2], [3]], [2], [[0, 0]] -> !INVALID_ARGUMENT Input batch dimension (3) is not "
         "divisible by product of block sizes (2)",
         "[[1], [2]], [2], [[2, 1]] -> !INVALID_ARGUMENT cropped_shape[0] must be non-negative"));
+
+static void images_to_batch_backward(mr_grad *g)
+{
+    mr_dxi(g, 0, mr_emit_like(g, "BatchToSpace", "block_size", (mr_out[]){mr_dyi(g, 0), mr_xi(g, 1)}, 2));
+}
+
+static void images_to_space_backward(mr_grad *g)
+{
+    mr_dxi(g, 0, mr_emit_like(g, "SpaceToBatch", "block_size", (mr_out[]){mr_dyi(g, 0), mr_xi(g, 1)}, 2));
+}
+
+MR_OP(SpaceToBatch,
+    .doc      = "pads images and makes the offsets within their square blocks batches",
+    .sig      = "input: T, paddings: Tpaddings -> output: T",
+    .attrs    = "T: type; Tpaddings: {int32, int64} = DT_INT32; block_size: int >= 2",
+    .shape    = images_to_batch_shape,
+    .grad     = images_to_batch_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_images_to_batch)),
+    .state_bytes = sizeof(int64_t), .init = images_init,
+    .examples = MR_EXAMPLES(
+        "block_size=2: [[[[1], [2]], [[3], [4]]]], [[0, 0], [0, 0]] -> [[[[1]]], [[[2]]], [[[3]]], [[[4]]]]",
+        "block_size=2 Tpaddings=int64: [[[[1]]]], [[1, 0], [0, 1]] -> [[[[0]]], [[[0]]], [[[1]]], [[[0]]]]",
+        "block_size=2: [[[[\"a\"]]]], [[0, 1], [0, 1]] -> [[[[\"a\"]]], [[[\"\"]]], [[[\"\"]]], [[[\"\"]]]]",
+        "block_size=2: [[[[1]]]], [[0, 0], [0, 1]] -> !INVALID_ARGUMENT is not divisible by",
+        "block_size=2: [[1]], [[0, 0], [0, 0]] -> !INVALID_ARGUMENT must be rank 4"));
+
+MR_OP(BatchToSpace,
+    .doc      = "the reverse of SpaceToBatch; crops what it padded",
+    .sig      = "input: T, crops: Tidx -> output: T",
+    .attrs    = "T: type; block_size: int >= 2; Tidx: {int32, int64} = DT_INT32",
+    .shape    = images_to_space_shape,
+    .grad     = images_to_space_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_images_to_space)),
+    .state_bytes = sizeof(int64_t), .init = images_init,
+    .examples = MR_EXAMPLES(
+        "block_size=2: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[0, 0], [0, 0]] -> [[[[1], [2]], [[3], [4]]]]",
+        "block_size=2 Tidx=int64: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[1, 0], [0, 1]] -> [[[[3]]]]",
+        "block_size=2: [[[[1]]], [[[2]]]], [[0, 0], [0, 0]] -> !INVALID_ARGUMENT is not divisible by",
+        "block_size=2: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[2, 1], [0, 0]] -> !INVALID_ARGUMENT must be non-negative"));

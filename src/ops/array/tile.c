@@ -1,8 +1,9 @@
-/* ops/array/tile.c -- a tensor repeated: Tile, BroadcastTo. */
+/* ops/array/tile.c -- a tensor repeated: Tile and its gradient, BroadcastTo. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "ops/reduce.h"
 #include "run/accel.h"
 
 /* ---- Tile ---- */
@@ -115,6 +116,51 @@ MR_OP(Tile,
         "1 but got length 2",
         "m = PlaceholderWithDefault dtype=int32 shape=?: int32[-1]; : [1, 2], m -> "
         "!INVALID_ARGUMENT Expected multiples[0] >= 0, but got -1"));
+
+/* The sum of the copies: dimension d is seen as [m, size / m] and folded over the first. */
+static mr_status *run_tile_grad(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *m = mr_in(r, 1);
+    const mr_reducer *sum = mr_sum_reducer((mr_dtype)x->dtype);
+    int64_t dims[MR_MAX_RANK], split[2 * MR_MAX_RANK];
+    bool fold[2 * MR_MAX_RANK];
+    mr_tensor *out;
+    if (!sum)
+        return mr_error(MR_UNIMPLEMENTED, "TileGrad of type %s, which cannot be added", mr_dtype_name(x->dtype));
+    if (m->rank != 1 || m->n != x->rank || 2 * x->rank > MR_MAX_RANK)
+        return mr_invalid("Expected multiples argument to be a vector of length %d but got shape %s", x->rank,
+                          MR_TENSOR_SHAPE(m));
+    for (int d = 0; d < x->rank; d++) {
+        int64_t n = mr_tensor_int_at(m, d);
+        if (n < 1 || x->dims[d] % n != 0)
+            return mr_invalid("Expected input_dim[%d] to be a multiple of multiples[%d], got %lld and %lld", d, d,
+                              (long long)x->dims[d], (long long)n);
+        split[2 * d] = n;
+        split[2 * d + 1] = dims[d] = x->dims[d] / n;
+        fold[2 * d] = true;
+        fold[2 * d + 1] = false;
+    }
+    MR_TRY(mr_run_output(r, 0, x->rank, dims, &out));
+    return mr_reduce(r, sum, (mr_dtype)x->dtype, x->data, 2 * x->rank, split, fold, out->data);
+}
+
+static mr_status *tile_grad_shape(mr_infer *c)
+{
+    const mr_pshape *x = c->in[0], *v;
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &v));
+    if (x->rank >= 0)
+        c->out[0] = mr_pshape_new(c->arena, x->rank);
+    return NULL;
+}
+
+MR_OP(TileGrad,
+    .doc      = "the copies that Tile made added up: its gradient",
+    .sig      = "input: T, multiples: int32 -> output: T",
+    .attrs    = "T: type",
+    .deprecated = 3, .deprecation = "TileGrad has been replaced with reduce_sum",
+    .shape    = tile_grad_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_tile_grad)),
+    .examples = MR_EXAMPLES("[1, 2, 3, 4], [2] -> !UNIMPLEMENTED TileGrad has been replaced with reduce_sum"));
 
 /* ---- BroadcastTo ---- */
 

@@ -1,12 +1,14 @@
-/* ops/array/unique.c -- Unique: each value once, in order of first appearance; and ListDiff.
+/* ops/array/unique.c -- Unique and its kin: each value once, in order of first appearance; and ListDiff.
  *
  * A table with open addressing holds the positions of first appearance; values are compared in
- * place. Floats are told apart by value: -0 and 0 are the same, a NaN is equal to none, itself
+ * place.  A value is a row of `width` elements: UniqueV2 compares slices along an axis. Floats are told apart by value: -0 and 0 are the same, a NaN is equal to none, itself
  * included. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/infer.h"
+#include "ops/array/blit.h"
 #include "ops/array/index.h"
+#include "ops/array/layout.h"
 #include "run/run.h"
 
 /* ---- hash and equality by type ---- */
@@ -93,11 +95,13 @@ typedef struct table {
     uint64_t mask, seed;
     int64_t *first; /* where each distinct value first stands */
     int64_t n;
+    int64_t width;  /* elements of a value */
 } table;
 
-static mr_status *table_init(table *t, int64_t n)
+static mr_status *table_init(table *t, int64_t n, int64_t width)
 {
     size_t size = 16;
+    t->width = width;
     while (size < (size_t)n * 2)
         size *= 2;
     t->mask = size - 1;
@@ -115,14 +119,30 @@ static void table_deinit(table *t)
     mr_free(t->first);
 }
 
-/* The number of element i's value, which is a new one if it was not met before.  A NaN, which does
+static uint64_t row_hash(const table *t, const mr_tensor *x, int64_t i, comparison c)
+{
+    uint64_t h = t->seed;
+    for (int64_t k = 0; k < t->width; k++)
+        h = c.hash(x, i * t->width + k, h);
+    return h;
+}
+
+static bool row_eq(const table *t, const mr_tensor *x, int64_t a, int64_t b, comparison c)
+{
+    bool same = true;
+    for (int64_t k = 0; k < t->width && same; k++)
+        same = c.eq(x, a * t->width + k, b * t->width + k);
+    return same;
+}
+
+/* The number of row i's value, which is a new one if it was not met before.  A NaN, which does
  * not even equal itself, is new every time and is not looked for again. */
 static int64_t table_number(table *t, const mr_tensor *x, int64_t i, comparison c)
 {
-    uint64_t at = c.hash(x, i, t->seed) & t->mask;
-    bool findable = c.eq(x, i, i);
+    uint64_t at = row_hash(t, x, i, c) & t->mask;
+    bool findable = row_eq(t, x, i, i, c);
     for (; findable && t->slots[at]; at = (at + 1) & t->mask)
-        if (c.eq(x, t->first[t->slots[at] - 1], i))
+        if (row_eq(t, x, t->first[t->slots[at] - 1], i, c))
             return t->slots[at] - 1;
     t->first[t->n++] = i;
     if (findable)
@@ -132,43 +152,149 @@ static int64_t table_number(table *t, const mr_tensor *x, int64_t i, comparison 
 
 /* ---- Unique ---- */
 
+static void set_index(mr_tensor *t, int64_t i, int64_t v)
+{
+    if (t->dtype == MR_INT64)
+        MR_DATA(int64_t, t)[i] = v;
+    else
+        MR_DATA(int32_t, t)[i] = (int32_t)v;
+}
+
 static void number_all(table *t, const mr_tensor *x, mr_tensor *idx)
 {
     comparison c = comparison_of(x->dtype);
-    for (int64_t i = 0; i < x->n; i++) {
-        int64_t k = table_number(t, x, i, c);
-        if (idx->dtype == MR_INT64)
-            MR_DATA(int64_t, idx)[i] = k;
-        else
-            MR_DATA(int32_t, idx)[i] = (int32_t)k;
+    for (int64_t i = 0; i < idx->n; i++)
+        set_index(idx, i, table_number(t, x, i, c));
+}
+
+/* Output 2, where there is one: how often each distinct value stands. */
+static mr_status *give_counts(mr_run *r, const table *t, const mr_tensor *idx)
+{
+    mr_tensor *count;
+    if (r->n_out < 3)
+        return NULL;
+    MR_TRY(mr_run_output(r, 2, 1, &t->n, &count));
+    mr_tensor_zero(count);
+    for (int64_t i = 0; i < idx->n; i++) {
+        int64_t k = mr_tensor_int_at(idx, i);
+        set_index(count, k, mr_tensor_int_at(count, k) + 1);
     }
+    return NULL;
+}
+
+/* Moves [outer, n, inner] to [n, outer, inner], or back. */
+static mr_status *swap_axis(mr_run *r, mr_tensor *dst, const mr_tensor *src, int64_t outer, int64_t n, int64_t inner,
+                            bool back)
+{
+    mr_blit b;
+    mr_blit_init(&b);
+    mr_blit_dim(&b, outer, back ? inner : n * inner, back ? n * inner : inner);
+    mr_blit_dim(&b, n, back ? outer * inner : inner, back ? inner : outer * inner);
+    mr_blit_dim(&b, inner, 1, 1);
+    return b.empty ? NULL : mr_blit_copy(r, &b, dst, 0, src, 0);
+}
+
+/* y is x with only the slices t.first along the axis; rows are x as [n, width]. */
+static mr_status *give_slices(mr_run *r, const table *t, const mr_tensor *x, const mr_tensor *rows, int axis)
+{
+    mr_shape s;
+    mr_tensor *y, *picked = NULL;
+    int64_t outer = mr_dims_product(x->dims, 0, axis), inner = mr_dims_product(x->dims, axis + 1, x->rank);
+    mr_shape_set(&s, x->rank, x->dims);
+    s.dims[axis] = t->n;
+    MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &y));
+    if (y->n == 0)
+        return NULL;
+    if (outer == 1) {
+        mr_gather_rows(r, &(mr_gather){y, rows, inner, t->n, t->first}, 1, 0, 1);
+        return NULL;
+    }
+    MR_TRY(mr_run_temp(r, (mr_dtype)x->dtype, 2, (int64_t[]){t->n, t->width}, &picked));
+    mr_gather_rows(r, &(mr_gather){picked, rows, t->width, t->n, t->first}, 1, 0, 1);
+    mr_status *st = swap_axis(r, y, picked, outer, t->n, inner, true);
+    mr_tensor_unref(picked);
+    return st;
+}
+
+static mr_status *unique_along(mr_run *r, int axis)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    mr_tensor *idx, *rows = NULL;
+    table t = {0};
+    mr_status *st = NULL;
+    int64_t n = x->dims[axis], outer = mr_dims_product(x->dims, 0, axis);
+    int64_t inner = mr_dims_product(x->dims, axis + 1, x->rank);
+    if (mr_out_dtype(r, 1) == MR_INT32 && n > INT32_MAX)
+        return mr_invalid("unique does not support input tensors larger than %d elements",
+                          INT32_MAX);
+    MR_TRY(mr_run_output(r, 1, 1, &n, &idx));
+    MR_GO(table_init(&t, n, outer * inner));
+    if (outer != 1) {
+        MR_GO(mr_run_temp(r, (mr_dtype)x->dtype, 2, (int64_t[]){n, t.width}, &rows));
+        MR_GO(swap_axis(r, rows, x, outer, n, inner, false));
+    }
+    number_all(&t, rows ? rows : x, idx);
+    MR_GO(give_counts(r, &t, idx));
+    st = give_slices(r, &t, x, rows ? rows : x, axis);
+out:
+    table_deinit(&t);
+    mr_tensor_unref(rows);
+    return st;
 }
 
 static mr_status *run_unique(mr_run *r)
 {
-    const mr_tensor *x = mr_in(r, 0);
-    table t = {0};
-    mr_status *st = NULL;
-    mr_tensor *y, *idx;
-    if (x->rank != 1)
+    if (mr_in(r, 0)->rank != 1)
         return mr_invalid("unique expects a 1D vector.");
-    if (mr_out_dtype(r, 1) == MR_INT32 && x->n > INT32_MAX)
-        return mr_invalid("unique does not support input tensors larger than %d elements",
-                          INT32_MAX);
-    MR_TRY(mr_run_output(r, 1, 1, x->dims, &idx));
-    MR_GO(table_init(&t, x->n));
-    number_all(&t, x, idx);
-    MR_GO(mr_run_output(r, 0, 1, &t.n, &y));
-    mr_gather_rows(r, &(mr_gather){y, x, 1, t.n, t.first}, 1, 0, 1);
-out:
-    table_deinit(&t);
-    return st;
+    return unique_along(r, 0);
+}
+
+/* The axis is a vector of none, which means a vector as in Unique, or one. */
+static mr_status *run_unique_v2(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0), *axis = mr_in(r, 1);
+    if (axis->rank != 1)
+        return mr_invalid("axis expects a 1D vector.");
+    if (axis->n > 1)
+        return mr_invalid("axis does not support input tensors larger than 1 elements");
+    if (axis->n == 0)
+        return run_unique(r);
+    int64_t d = mr_tensor_int_at(axis, 0);
+    if (d < -x->rank || d >= x->rank)
+        return mr_invalid("axis has to be between [0, %d), got %lld", x->rank, (long long)d);
+    return unique_along(r, (int)(d < 0 ? d + x->rank : d));
 }
 
 static mr_status *unique_shape(mr_infer *c)
 {
     mr_infer_out_vector(c, 0, -1);
+    if (c->n_out == 3)
+        mr_infer_out_vector(c, 2, -1);
     return mr_infer_rank(c, c->in[0], 1, &c->out[1]);
+}
+
+static mr_status *unique_v2_shape(mr_infer *c)
+{
+    const mr_pshape *x = c->in[0], *v;
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &v));
+    const mr_tensor *axis = mr_infer_const(c, 1);
+    mr_infer_out_vector(c, 1, -1);
+    if (c->n_out == 3)
+        mr_infer_out_vector(c, 2, -1);
+    if (axis && axis->n == 0)
+        return unique_shape(c);
+    if (x->rank < 0)
+        return NULL;
+    c->out[0] = mr_pshape_new(c->arena, x->rank);
+    if (!axis || axis->n != 1)
+        return NULL;
+    int64_t d = mr_tensor_int_at(axis, 0);
+    if (d < -x->rank || d >= x->rank)
+        return mr_invalid("axis has to be between [0, %d), got %lld", x->rank, (long long)d);
+    d = d < 0 ? d + x->rank : d;
+    c->out[0] = mr_pshape_with(c->arena, x, (int)d, -1);
+    mr_infer_out_vector(c, 1, x->dims[d]);
+    return NULL;
 }
 
 MR_OP(Unique,
@@ -184,6 +310,46 @@ MR_OP(Unique,
         "[nan, 0.0, nan, -0.0] -> [nan, 0, nan], int32[0, 1, 2, 1]",
         "[1i, 1, 1i] -> [1i, 1], int32[0, 1, 0]", "shape(0) -> shape(0), shape(0)",
         "iota(100) -> iota(100), shape(100)", "[[1]] -> !INVALID_ARGUMENT must be rank 1"));
+
+MR_OP(UniqueWithCounts,
+    .doc      = "the distinct values in order of appearance, which of them each element is, and how often each stands",
+    .sig      = "x: T -> y: T, idx: out_idx, count: out_idx",
+    .attrs    = "T: type; out_idx: {int32, int64} = DT_INT32",
+    .flags    = MR_NO_GRADIENT,
+    .shape    = unique_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_unique, MR_PLAIN) {"CPU", MR_STRING, run_unique},),
+    .examples = MR_EXAMPLES(
+        "[1, 0, 1] -> [1, 0], int32[0, 1, 0], int32[2, 1]",
+        "out_idx=int64: [\"b\", \"a\", \"b\"] -> [\"b\", \"a\"], int64[0, 1, 0], int64[2, 1]",
+        "[nan, nan] -> [nan, nan], int32[0, 1], int32[1, 1]", "shape(0) -> shape(0), shape(0), shape(0)",
+        "[[1]] -> !INVALID_ARGUMENT must be rank 1"));
+
+#define UNIQUE_V2                                                                              \
+    .attrs   = "T: type; Taxis: {int32, int64} = DT_INT64; out_idx: {int32, int64} = DT_INT32", \
+    .flags   = MR_NO_GRADIENT, .shape = unique_v2_shape,                                       \
+    .kernels = MR_KERNELS(MR_CPU_ONE(run_unique_v2, MR_PLAIN) {"CPU", MR_STRING, run_unique_v2},)
+
+MR_OP(UniqueV2,
+    .doc      = "the distinct slices along an axis in order of appearance, and which of them each slice is",
+    .sig      = "x: T, axis: Taxis -> y: T, idx: out_idx", UNIQUE_V2,
+    .examples = MR_EXAMPLES(
+        "[[1, 0], [1, 1], [1, 0]], [0] -> [[1, 0], [1, 1]], int32[0, 1, 0]",
+        "Taxis=int32: [[1, 0, 1], [2, 3, 2]], [1] -> [[1, 0], [2, 3]], int32[0, 1, 0]",
+        "[4, 2, 4], shape(0) -> [4, 2], int32[0, 1, 0]", "[4, 2, 4], [-1] -> [4, 2], int32[0, 1, 0]",
+        "[[\"a\", \"a\"], [\"b\", \"b\"]], [1] -> [[\"a\"], [\"b\"]], int32[0, 0]",
+        "out_idx=int64: [[nan], [nan]], [0] -> [[nan], [nan]], int64[0, 1]", "shape(2,0), [0] -> shape(1,0), [0, 0]",
+        "shape(0,2), [0] -> shape(0,2), shape(0)",
+        "[[[1, 2], [3, 4]], [[5, 6], [3, 4]]], [1] -> [[[1, 2], [3, 4]], [[5, 6], [3, 4]]], int32[0, 1]",
+        "[1, 2], [1] -> !INVALID_ARGUMENT axis has to be between [0, 1)", "[[1]], shape(0) -> !INVALID_ARGUMENT",
+        "a = PlaceholderWithDefault dtype=int64 shape=?: int64[0, 0]; : [1], a -> !INVALID_ARGUMENT larger than 1 elements"));
+
+MR_OP(UniqueWithCountsV2,
+    .doc      = "the distinct slices along an axis, which of them each slice is, and how often each stands",
+    .sig      = "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx", UNIQUE_V2,
+    .examples = MR_EXAMPLES(
+        "[[1, 0], [1, 1], [1, 0]], [0] -> [[1, 0], [1, 1]], int32[0, 1, 0], int32[2, 1]",
+        "[\"a\", \"a\"], [0] -> [\"a\"], int32[0, 0], int32[2]",
+        "Taxis=int32 out_idx=int64: [4, 2, 4], shape(0) -> [4, 2], int64[0, 1, 0], int64[2, 1]"));
 
 /* ---- ListDiff ---- */
 
@@ -222,10 +388,7 @@ static mr_status *give_difference(mr_run *r, const mr_tensor *x, const int64_t *
     MR_TRY(mr_run_output(r, 1, 1, &n, &idx));
     mr_gather_rows(r, &(mr_gather){out, x, 1, n, only}, 1, 0, 1);
     for (int64_t i = 0; i < n; i++)
-        if (idx->dtype == MR_INT64)
-            MR_DATA(int64_t, idx)[i] = only[i];
-        else
-            MR_DATA(int32_t, idx)[i] = (int32_t)only[i];
+        set_index(idx, i, only[i]);
     return NULL;
 }
 
@@ -242,7 +405,7 @@ static mr_status *list_diff(mr_run *r)
     if (mr_out_dtype(r, 1) == MR_INT32 && x->n > INT32_MAX)
         return mr_invalid("ListDiff of more than %d elements needs out_idx=int64", INT32_MAX);
     MR_TRY(join(r, y, x, &both));
-    MR_GO(table_init(&t, both->n));
+    MR_GO(table_init(&t, both->n, 1));
     only = mr_try_alloc(sizeof *only * (size_t)(x->n + 1));
     if (!only)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to compare %lld values", (long long)x->n));

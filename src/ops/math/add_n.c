@@ -1,4 +1,4 @@
-/* ops/math/add_n.c -- AddN: the sum of many tensors of one shape, from left to right.
+/* ops/math/add_n.c -- AddN, AccumulateNV2: the sum of many tensors of one shape, from left to right.
  *
  * The sum is made block by block, so that it stays in the first-level cache while the inputs stream
  * by.  16-bit floats are added up as floats and rounded once. */
@@ -132,3 +132,16 @@ MR_OP(AddN,
         "T=int8: ([100], [100]) -> [-56]",
         "T=quint8: ([100], [100]) -> [200]",
         "T=float: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT"));
+
+/* TensorFlow adds as inputs arrive, to hold fewer of them; here inputs of one node arrive together. */
+MR_OP(AccumulateNV2,
+    .doc      = "sum of all inputs, which have the shape said",
+    .sig      = "inputs: N * T -> sum: T",
+    .attrs    = "N: int >= 1; T: numbertype; shape: shape",
+    .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
+    .shape    = mr_shape_from_attr,
+    .grad     = add_n_backward,
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n) MR_CPU_EACH_BY(add, MR_CODES, add_n)),
+    .examples = MR_EXAMPLES("shape=[2]: ([1, 2], [3, 4], [5, 6]) -> [9, 12]", "shape=[1,2]: ([[1, 2]]) -> [[1, 2]]",
+                            "shape=[1]: ([1+1i], [2i]) -> [1+3i]",
+                            "T=float shape=[2]: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT must have the same size"));

@@ -143,7 +143,7 @@ MR_OP(SegmentMin,
     .grad     = extreme_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_min, MR_REALS)),
     .examples = MR_EXAMPLES("[[1, 4], [3, 2], [5, 6]], int32[0, 0, 2] -> [[1, 2], [0, 0], [5, 6]]",
-                            "[3, 1, 2], int64[0, 0, 1] -> [1, 2]", "[nan, 1], int32[0, 0] -> [nan]"));
+                            "[3, 1, 2], int64[0, 0, 1] -> [1, 2]", "nograd: [nan, 1], int32[0, 0] -> [nan]"));
 
 MR_OP(SegmentMax,
     .doc      = "largest of the rows of each segment; 0 where there are none",

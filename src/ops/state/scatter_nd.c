@@ -310,7 +310,7 @@ MR_OP(TensorScatterMin, .doc = "the tensor, slices being the smaller of it and t
     .grad = extreme_backward,
     .kernels = MR_KERNELS(MR_CPU_ONE(tensor_min, MR_REALS) MR_CPU_ONE(tensor_min, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[5, 6, 7], int32[[2], [0]], [1, 9] -> [5, 6, 1]",
-                            "[5, 6], int64[[0], [0]], [4, 3] -> [3, 6]", "[1], int32[[0]], [nan] -> [nan]"));
+                            "[5, 6], int64[[0], [0]], [4, 3] -> [3, 6]", "nograd: [1], int32[[0]], [nan] -> [nan]"));
 MR_OP(TensorScatterMax, .doc = "the tensor, slices being the larger of it and the updates", TENSOR_ND("int32, int64"),
     .grad = extreme_backward,
     .kernels = MR_KERNELS(MR_CPU_ONE(tensor_max, MR_REALS) MR_CPU_ONE(tensor_max, MR_ALL_CODES)),
