@@ -506,6 +506,7 @@ static const struct {
     {"TensorArrayWriteV3", "flow_in", "an order, not a number"},
     {"TensorArrayWriteV3", "value", "needs an array of the step (exec/gradient_loops_test.c)"},
     {"Zeta", "x", "none in TensorFlow either"},
+#include "ops/no_comparison_nn.inc"
 };
 
 static bool is_excused(const char *op, const char *arg)
