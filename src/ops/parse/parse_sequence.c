@@ -253,6 +253,13 @@ static mr_status *shape_single(mr_infer *c)
     "\\x06\\x1a\\x04\\n\\x02\\x05\\x06\""
 #define NO_ROWS "\"\\n\\x0c\\n\\n\\n\\x01c\\x12\\x05\\x1a\\x03\\n\\x01\\x07\\x12\\x00\""
 
+/* c is there without a value: right in every type. */
+#define C_NOTHING "\"\\n\\x07\\n\\x05\\n\\x01c\\x12\\x00\""
+#define ANY_TYPES                                                                                  \
+    "Ncontext_sparse=1 Nfeature_list_sparse=1 Nfeature_list_dense=1 context_sparse_types=[float] " \
+    "Tcontext_dense=[float] feature_list_sparse_types=[float] feature_list_dense_types=[float] "   \
+    "context_dense_shapes=[[0]] feature_list_dense_shapes=[[2]] "
+
 #define V1_DENSE(missing)                                                                          \
     "feature_list_dense_missing_assumed_empty=" missing " context_sparse_keys=[] "                 \
     "context_dense_keys=[\"c\"] feature_list_sparse_keys=[] feature_list_dense_keys=[\"l\"] "      \
@@ -293,6 +300,11 @@ MR_OP(ParseSequenceExample,
     .kernels  = MR_KERNELS(MR_CPU_ANY(parse_v1)),
     .state_bytes = sizeof(state), .init = make_v1,
     .examples = MR_EXAMPLES(
+        ANY_TYPES "Ncontext_dense=1 feature_list_dense_missing_assumed_empty=[\"l\"] "
+                  "context_sparse_keys=[\"s\"] context_dense_keys=[\"c\"] "
+                  "feature_list_sparse_keys=[\"m\"] feature_list_dense_keys=[\"l\"]: "
+                  "[" C_NOTHING "], shape(0), (shape(0)) -> shape(0,2), shape(0), [1, 0], shape(1,0), "
+                  "shape(0,3), shape(0), [1, 0, 0], shape(1,0,2), [0]",
         V1_DENSE("[]") "[" ROWS_12_34 ", " ROWS_56 "], shape(0), (int64 shape(0)) -> int64[5, 6], "
                        "int64[[[1, 2], [3, 4]], [[5, 6], [0, 0]]], [2, 1]",
         V1_DENSE("[\"l\"]") "[" NO_ROWS "], shape(0), (int64 shape(0)) -> int64[7], "
@@ -364,6 +376,11 @@ MR_OP(ParseSequenceExampleV2,
     .kernels  = MR_KERNELS(MR_CPU_ANY(parse_v2)),
     .state_bytes = sizeof(state), .init = make_v2,
     .examples = MR_EXAMPLES(
+        ANY_TYPES "context_ragged_value_types=[float] context_ragged_split_types=[int64] "
+                  "feature_list_ragged_value_types=[float] feature_list_ragged_split_types=[int64]: "
+                  "[" C_NOTHING "], shape(0), [\"s\"], [\"c\"], [\"r\"], [\"m\"], [\"l\"], [\"q\"], "
+                  "[true], (shape(0)) -> shape(0,2), shape(0), [1, 0], shape(1,0), shape(0), [0, 0], "
+                  "shape(0,3), shape(0), [1, 0, 0], shape(1,0,2), [0], shape(0), [0, 0], [0]",
         V2_RAGGED "[" ROWS_1_23 ", \"\", " ROWS_4 "], " NOT NOT NOT "[\"c\"], " NOT NOT "[\"l\"], "
                   "bool shape(0), () -> int64[5, 6], int32[0, 1, 1, 2], int64[1, 2, 3, 4], "
                   "int64[0, 2, 2, 3], int64[0, 1, 3, 4]",
@@ -417,6 +434,9 @@ MR_OP(ParseSingleSequenceExample,
     .kernels  = MR_KERNELS(MR_CPU_ANY(parse_single)),
     .state_bytes = sizeof(state), .init = make_single,
     .examples = MR_EXAMPLES(
+        ANY_TYPES "Ncontext_dense=1: " C_NOTHING ", [\"l\"], (\"s\"), (\"c\"), (\"m\"), (\"l\"), "
+                  "(shape(0)), \"\" -> shape(0,1), shape(0), [0], shape(0), shape(0,2), shape(0), "
+                  "[0, 0], shape(0,2)",
         SINGLE_DENSE ROWS_12_34 ", shape(0), (), (\"c\"), (), (\"l\"), (int64 shape(0)), \"\" -> "
                                 "int64[5], int64[[1, 2], [3, 4]]",
         SINGLE_DENSE NO_ROWS ", [\"l\"], (), (\"c\"), (), (\"l\"), (int64 shape(0)), \"\" -> int64[7], "

@@ -110,20 +110,29 @@ static void encode(histogram *h, mr_pb_writer *w)
     mr_pb_end(w, mark);
 }
 
+mr_status *mr_summary_put_histogram(mr_pb_writer *w, const mr_tensor *t, const char *name)
+{
+    histogram h;
+    histogram_init(&h);
+    MR_TRY(add_all(&h, t, name));
+    encode(&h, w);
+    return NULL;
+}
+
 static mr_status *histogram_summary(mr_run *r)
 {
     const mr_tensor *tag = mr_in(r, 0);
     if (tag->rank != 0)
         return mr_invalid("tags must be scalar, got shape %s", MR_TENSOR_SHAPE(tag));
-    histogram h;
-    histogram_init(&h);
-    MR_TRY(add_all(&h, mr_in(r, 1), r->node->name));
     mr_summary s;
     mr_summary_init(&s);
     size_t v = mr_summary_begin(&s, mr_tensor_str_at(tag, 0));
-    encode(&h, &s.w);
+    mr_status *st = mr_summary_put_histogram(&s.w, mr_in(r, 1), r->node->name);
     mr_pb_end(&s.w, v);
-    return mr_summary_finish(&s, r);
+    if (!st)
+        return mr_summary_finish(&s, r);
+    mr_str_deinit(&s.bytes);
+    return st;
 }
 
 MR_OP(HistogramSummary,

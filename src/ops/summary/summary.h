@@ -18,6 +18,9 @@ enum { /* fields of Summary and Summary.Value */
     MR_SUMMARY_TAG = 1,
     MR_SUMMARY_SIMPLE_VALUE = 2,
     MR_SUMMARY_HISTO = 5,
+    MR_SUMMARY_NODE_NAME = 7,
+    MR_SUMMARY_TENSOR = 8,
+    MR_SUMMARY_METADATA = 9,
 };
 
 typedef struct mr_summary {
@@ -29,5 +32,12 @@ void mr_summary_init(mr_summary *s);
 /* A Value with its tag; ended by mr_pb_end. */
 size_t mr_summary_begin(mr_summary *s, mr_sv tag);
 mr_status *mr_summary_finish(mr_summary *s, mr_run *r);
+
+/* Fields of a Value: how the elements of a tensor are distributed (INVALID_ARGUMENT "Nan in summary
+ * histogram for: NAME"), and a tensor in full. */
+mr_status *mr_summary_put_histogram(mr_pb_writer *w, const mr_tensor *t, const char *name);
+mr_status *mr_summary_put_tensor(mr_pb_writer *w, const mr_tensor *t);
+/* INVALID_ARGUMENT when the bytes are no SummaryMetadata. */
+mr_status *mr_summary_check_metadata(mr_sv bytes);
 
 #endif
