@@ -7,6 +7,7 @@
  *
  * Calls outside of a step (run/later.h) are flows of the same programs on runners of their own.  Who
  * may make them is listed; before the functions end, each of those is ended, and waited for. */
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "exec/env.h"
@@ -282,12 +283,13 @@ typedef struct origin {
     mr_device *device;
     int depth;
     size_t depth_bytes;
+    int64_t deadline_ns; /* 0: none */
 } origin;
 
 static origin origin_of_run(const mr_run *r)
 {
     const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
-    return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes};
+    return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes, outer->deadline_ns};
 }
 
 static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_ref *f, int n_args,
@@ -297,6 +299,8 @@ static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_
     if (o->depth >= MAX_DEPTH)
         return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d",
                         f->name, MAX_DEPTH);
+    if (o->deadline_ns && mr_now_ns() > o->deadline_ns) /* a loop of calls asks nowhere else */
+        return mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
     MR_TRY(resolve(o->library, o->device, f, &w));
     MR_TRY(find_or_make(fs, &w, out));
     if (o->depth_bytes + (*out)->flow_bytes > MAX_DEPTH_BYTES)

@@ -505,6 +505,17 @@ static const struct {
     {"TensorArraySplitV3", "value", "needs an array of the step (exec/gradient_loops_test.c)"},
     {"TensorArrayWriteV3", "flow_in", "an order, not a number"},
     {"TensorArrayWriteV3", "value", "needs an array of the step (exec/gradient_loops_test.c)"},
+    {"TensorListFromTensor", "tensor", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorListPushBack", "tensor", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorListScatter", "tensor", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorListScatterIntoExistingList", "tensor", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorListScatterV2", "tensor", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorListSetItem", "item", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorListSplit", "tensor", "goes into a list (exec/list_gradients_test.c)"},
+    {"TensorMapErase", "key", "finds a value, is none"},
+    {"TensorMapInsert", "key", "finds a value, is none"},
+    {"TensorMapInsert", "value", "goes into a map (exec/list_gradients_test.c)"},
+    {"TensorMapLookup", "key", "finds a value, is none"},
     {"Zeta", "x", "none in TensorFlow either"},
 #include "ops/no_comparison_nn.inc"
 };

@@ -7,7 +7,9 @@
 
 #include "base/memory.h"
 #include "graph/infer.h"
+#include "ops/list/list.h"
 #include "run/run.h"
+#include "tensor/variant.h"
 
 #define X(Name) extern const mr_op mr_op_##Name;
 #include "ops.inc"
@@ -29,6 +31,7 @@ static void hand_over(void)
 {
     mr_registry_set_builtin(builtin, MR_COUNT(builtin));
     mr_infer_set_evaluator(evaluate);
+    mr_variant_register(&mr_list_type);
 }
 
 void mr_ops_register(void)

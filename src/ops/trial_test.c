@@ -51,6 +51,15 @@ static const struct {
     {"StackPushV2", "uses a stack of the same step"},
     {"StatefulPartitionedCall", "calls a function of a library"},
     {"SymbolicGradient", "calls a function of a library"},
+    {"Case", "calls functions of a library"},
+    {"For", "calls functions of a library"},
+    {"If", "calls functions of a library"},
+    {"StatelessCase", "calls functions of a library"},
+    {"StatelessIf", "calls functions of a library"},
+    {"StatelessWhile", "calls functions of a library"},
+    {"While", "calls functions of a library"},
+    {"_If", "calls functions of a library"},
+    {"_While", "calls functions of a library"},
 };
 
 const char *mr_trial_excuse(const char *op)

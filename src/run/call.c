@@ -13,30 +13,49 @@ static size_t call_bytes(int n_in, int n_out)
     return sizeof(call) + (size_t)(n_in + n_out) * sizeof(mr_tensor *);
 }
 
+/* What a function returns has the types that its body says, which need not be those that the call was promised. */
+static mr_status *check_types(const mr_run *r, mr_tensor *const *rets)
+{
+    for (int i = 0; i < r->n_out; i++)
+        if (rets[i]->dtype != mr_out_dtype(r, i))
+            return mr_invalid("Expected type %s for return value %d, got %s", mr_dtype_name(mr_out_dtype(r, i)), i,
+                              mr_dtype_name(rets[i]->dtype));
+    return NULL;
+}
+
 static void call_done(void *ctx, mr_status *st)
 {
     call *c = ctx;
     mr_run *r = c->run;
     mr_tensor **rets = c->tensors + c->n_in;
-    for (int i = 0; !st && i < c->n_out; i++)
-        mr_run_set(r, i, rets[i]);
+    if (!st) {
+        st = check_types(r, rets);
+        for (int i = 0; i < c->n_out; i++)
+            if (st)
+                mr_tensor_unref(rets[i]);
+            else
+                mr_run_set(r, i, rets[i]);
+    }
     mr_small_free(c, call_bytes(c->n_in, c->n_out));
     mr_run_done(r, st);
 }
 
-void mr_run_call(mr_run *r, const mr_func_ref *f)
+void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first)
 {
     if (!r->step->caller) {
         mr_run_done(r,
                     mr_error(MR_FAILED_PRECONDITION, "Function %s cannot be called here", f->name));
         return;
     }
-    call *c = mr_small_alloc(call_bytes(r->n_in, r->n_out));
-    *c = (call){r, r->n_in, r->n_out};
-    for (int i = 0; i < r->n_in; i++)
-        c->tensors[i] = mr_in(r, i);
+    int n_in = r->n_in - first;
+    call *c = mr_small_alloc(call_bytes(n_in, r->n_out));
+    *c = (call){r, n_in, r->n_out};
+    for (int i = 0; i < n_in; i++)
+        c->tensors[i] = mr_in(r, first + i);
     for (int i = 0; i < r->n_out; i++)
-        c->tensors[r->n_in + i] = NULL;
+        c->tensors[n_in + i] = NULL;
     r->step->caller->call(r->step->caller, r, f, c->tensors, c->n_in, c->tensors + c->n_in,
                           c->n_out, call_done, c);
 }
+
+void mr_run_call(mr_run *r, const mr_func_ref *f) { mr_run_call_from(r, f, 0); }

@@ -184,6 +184,8 @@ struct mr_caller {
 /* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of
  * call ops. */
 void mr_run_call(mr_run *r, const mr_func_ref *f);
+/* The same with its inputs from `first` on: what is before them decides which function is meant. */
+void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first);
 
 /* ---- one op, now ---- */
 /* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape
