@@ -186,8 +186,8 @@ double mr_spence(double x)
 {
     if (!(x >= 0))
         return NAN;
-    if (x == 0)
-        return M_PI * M_PI / 6;
+    if (x == 0 || x == 1)
+        return x == 1 ? 0 : M_PI * M_PI / 6;
     if (x < 0.5)
         return M_PI * M_PI / 6 - log(x) * log1p(-x) - spence_near(1 - x);
     if (x <= 2)
