@@ -1,0 +1,250 @@
+/* ops/data/iterator.c -- going over datasets, and calling their functions on the way. */
+#include "base/memory.h"
+#include "ops/data/dataset.h"
+
+#define MAX_DEPTH 2000 /* iterators that ask each other, on one stack */
+
+/* ---- what iterators share ---- */
+
+static mr_data_env *new_env(mr_data_env *parent, mr_later *l)
+{
+    mr_data_env *e = mr_new(mr_data_env);
+    mr_refs_init(&e->refs);
+    e->parent = parent ? mr_data_env_ref(parent) : NULL;
+    e->later = mr_later_ref(l);
+    e->cancel = mr_cancel_new(parent ? parent->cancel : mr_later_cancel(l));
+    return e;
+}
+
+mr_data_env *mr_data_env_new(mr_later *l) { return new_env(NULL, l); }
+mr_data_env *mr_data_env_child(mr_data_env *parent) { return new_env(parent, parent->later); }
+
+mr_data_env *mr_data_env_ref(mr_data_env *e)
+{
+    mr_refs_take(&e->refs);
+    return e;
+}
+
+void mr_data_env_unref(mr_data_env *e)
+{
+    for (mr_data_env *parent; e && mr_refs_drop(&e->refs); e = parent) {
+        parent = e->parent;
+        mr_cancel_free(e->cancel);
+        mr_later_unref(e->later);
+        mr_free(e);
+    }
+}
+
+/* ---- iterators ---- */
+
+mr_status *mr_iterator_open(mr_dataset *d, mr_data_env *env, const mr_iterator *parent, mr_iterator **out)
+{
+    int depth = parent ? parent->depth + 1 : 0;
+    *out = NULL;
+    if (depth > MAX_DEPTH)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d iterators go over each other", MAX_DEPTH);
+    mr_iterator *it = mr_calloc(1, d->kind->iterator_bytes);
+    it->dataset = (mr_dataset *)mr_object_ref(&d->base);
+    it->env = mr_data_env_ref(env);
+    it->depth = depth;
+    mr_status *st = NULL;
+    if (d->kind->open)
+        st = d->kind->open(it);
+    else if (d->n_inputs > 0)
+        st = mr_iterator_open_input(it, 0, &it->input);
+    if (st)
+        mr_iterator_close(it);
+    else
+        *out = it;
+    return st;
+}
+
+mr_status *mr_iterator_open_input(mr_iterator *it, int i, mr_iterator **out)
+{
+    return mr_iterator_open(it->dataset->inputs[i], it->env, it, out);
+}
+
+void mr_iterator_close(mr_iterator *it)
+{
+    if (!it)
+        return;
+    if (it->dataset->kind->close)
+        it->dataset->kind->close(it);
+    mr_iterator_close(it->input);
+    mr_object_unref(&it->dataset->base);
+    mr_data_env_unref(it->env);
+    mr_free(it);
+}
+
+void mr_element_drop(mr_tensor **t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        mr_tensor_unref(t[i]);
+        t[i] = NULL;
+    }
+}
+
+/* A function may return other types than the node that calls it says. */
+static mr_status *check_element(const mr_dataset *d, mr_tensor **out)
+{
+    for (int i = 0; i < d->n; i++) {
+        if (MR_LIKELY(out[i] && out[i]->dtype == mr_dtype_base(d->types[i])))
+            continue;
+        mr_status *st = mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
+                                   mr_dtype_name(d->types[i]), out[i] ? mr_dtype_name(out[i]->dtype) : "nothing");
+        mr_element_drop(out, d->n);
+        return st;
+    }
+    return NULL;
+}
+
+mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    const mr_dataset *d = it->dataset;
+    *end = false;
+    for (int i = 0; i < d->n; i++)
+        out[i] = NULL;
+    if (MR_UNLIKELY(mr_cancel_started(it->env->cancel)))
+        return mr_error(MR_CANCELLED, "Iterator was cancelled");
+    mr_status *st = d->kind->next(it, out, end);
+    if (MR_UNLIKELY(st || *end)) {
+        mr_element_drop(out, d->n);
+        return st;
+    }
+    return check_element(d, out);
+}
+
+/* ---- functions ---- */
+
+void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_in, int n)
+{
+    const mr_dataset_state *s = r->state;
+    mr_attr f = {MR_ATTR_FUNC, .func = s->funcs[i]};
+    if (!d->later)
+        d->later = mr_later_new(r);
+    fn->f = mr_attr_copy(&d->arena, &d->held, &f).func;
+    fn->n_captured = n;
+    fn->captured = mr_arena_array(&d->arena, mr_tensor *, n + 1);
+    for (int k = 0; k < n; k++)
+        fn->captured[k] = mr_dataset_keep(d, mr_in(r, first_in + k));
+}
+
+enum { FEW = 16 };
+
+mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
+                        mr_tensor **rets, int n_rets)
+{
+    mr_tensor *few[FEW], **all = n_args + fn->n_captured <= FEW ? few : mr_element_new(n_args + fn->n_captured);
+    for (int i = 0; i < n_args; i++)
+        all[i] = args[i];
+    for (int i = 0; i < fn->n_captured; i++)
+        all[n_args + i] = fn->captured[i];
+    for (int i = 0; i < n_rets; i++)
+        rets[i] = NULL;
+    mr_status *st = mr_later_run(it->dataset->later, &(mr_later_call){.f = fn->f,
+                                                                      .args = all,
+                                                                      .n_args = n_args + fn->n_captured,
+                                                                      .rets = rets,
+                                                                      .n_rets = n_rets,
+                                                                      .cancel = it->env->cancel});
+    if (all != few)
+        mr_free(all);
+    return st;
+}
+
+void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, mr_cancel *c, mr_tensor *const *args, int n_args,
+                   mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
+{
+    mr_later_start(d->later, &(mr_later_call){.f = fn->f, .args = args, .n_args = n_args, .rets = rets,
+                                              .n_rets = n_rets, .cancel = c}, done, ctx);
+}
+
+/* Calls a function of one result, which is to be a scalar of this type. */
+static mr_status *call_scalar(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n,
+                              mr_dtype type, mr_tensor **out)
+{
+    MR_TRY(mr_data_call(fn, it, args, n, out, 1));
+    if ((*out)->dtype == type && (*out)->n == 1)
+        return NULL;
+    mr_status *st = mr_invalid("Function `%s` must return a scalar %s, but it returned a %s of shape %s", fn->f->name,
+                               mr_dtype_name(type), mr_dtype_name((*out)->dtype), MR_TENSOR_SHAPE(*out));
+    mr_element_drop(out, 1);
+    return st;
+}
+
+mr_status *mr_data_call_bool(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n, bool *out)
+{
+    mr_tensor *t = NULL;
+    MR_TRY(call_scalar(fn, it, args, n, MR_BOOL, &t));
+    *out = *MR_DATA(bool, t);
+    mr_tensor_unref(t);
+    return NULL;
+}
+
+mr_status *mr_data_call_int(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n, int64_t *out)
+{
+    mr_tensor *t = NULL;
+    MR_TRY(call_scalar(fn, it, args, n, MR_INT64, &t));
+    *out = *MR_DATA(int64_t, t);
+    mr_tensor_unref(t);
+    return NULL;
+}
+
+mr_status *mr_data_call_dataset(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n,
+                                mr_iterator **out)
+{
+    mr_tensor *t = NULL;
+    mr_dataset *d = NULL;
+    MR_TRY(mr_data_call(fn, it, args, n, &t, 1));
+    mr_status *st = NULL;
+    MR_GO(mr_dataset_of(t, &d));
+    MR_GO(mr_dataset_check_types(it->dataset->n, it->dataset->types, d));
+    MR_GO(mr_iterator_open(d, it->env, it, out));
+out:
+    mr_tensor_unref(t);
+    return st;
+}
+
+/* ---- jobs ---- */
+
+typedef struct job {
+    mr_run *r;
+    mr_data_job fn;
+    mr_data_env *env;
+    mr_cancel_entry on_cancel;
+    bool registered;
+} job;
+
+static void step_cancelled(mr_cancel_entry *e)
+{
+    mr_cancel_start(((job *)((char *)e - offsetof(job, on_cancel)))->env->cancel);
+}
+
+static void end_job(job *j, mr_status *st)
+{
+    mr_run *r = j->r;
+    if (j->registered)
+        mr_cancel_unregister(r->step->cancel, &j->on_cancel);
+    mr_data_env_unref(j->env);
+    mr_free(j);
+    mr_run_done(r, st);
+}
+
+static void run_job(void *arg)
+{
+    job *j = arg;
+    end_job(j, j->fn(j->r, j->env));
+}
+
+void mr_data_job_start(mr_run *r, mr_data_job fn)
+{
+    job *j = mr_new(job);
+    mr_later *l = mr_later_new(r);
+    *j = (job){.r = r, .fn = fn, .env = mr_data_env_new(l), .on_cancel = {.fn = step_cancelled}};
+    j->registered = mr_cancel_register(r->step->cancel, &j->on_cancel);
+    mr_status *st = j->registered ? mr_later_thread(l, "data", run_job, j)
+                                  : mr_error(MR_CANCELLED, "Run call was cancelled");
+    mr_later_unref(l);
+    if (st)
+        end_job(j, st);
+}

@@ -1,0 +1,10 @@
+/* ops/data/optional.h -- a value that may be missing, as a variant. */
+#ifndef MR_OPS_DATA_OPTIONAL_H
+#define MR_OPS_DATA_OPTIONAL_H
+
+#include "run/run.h"
+
+/* Output 0 is an optional of these tensors (referenced); n 0: none. */
+mr_status *mr_optional_give(mr_run *r, int n, mr_tensor *const *t);
+
+#endif

@@ -1,0 +1,334 @@
+/* ops/data/shuffle.c -- elements in random order: ShuffleDataset and its kin, SamplingDataset.
+ *
+ * A buffer is kept full; the next element is a random one of it, whose place the first takes.  That and
+ * the order of random numbers are TensorFlow's, so equal seeds give equal orders. */
+#include "base/memory.h"
+#include "ops/data/dataset.h"
+#include "ops/data/seeds.h"
+
+#define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 10, 1; "
+#define TYPES "output_types=[int64] output_shapes=[[]]"
+
+typedef struct shuffle {
+    mr_dataset base;
+    int64_t buffer;
+    int64_t count; /* times over; -1: without end */
+    mr_seed_source *source;
+} shuffle;
+
+/* The buffer is a ring of which [begin, begin + n) is in use; each piece of it that belongs to one
+ * epoch of the input is shuffled by itself, so that epochs do not mix. */
+typedef struct piece {
+    int64_t begin, end; /* running numbers, not places */
+} piece;
+
+typedef struct shuffling {
+    mr_iterator base;
+    mr_tensor ***ring; /* elements */
+    int64_t room, n;
+    MR_VEC(piece) pieces;
+    int first_piece;
+    int64_t epoch;
+    bool ended, any, begun;
+    mr_words words;
+} shuffling;
+
+static mr_status *shuffle_open(mr_iterator *it)
+{
+    (void)it; /* the seeds of this iteration are taken when it begins */
+    return NULL;
+}
+
+static mr_status *grow(shuffling *s)
+{
+    int64_t room = s->room ? s->room * 2 : 16;
+    piece *p = &s->pieces.p[s->first_piece];
+    mr_tensor ***ring = mr_try_calloc((size_t)room, sizeof *ring);
+    if (!ring)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a buffer of %lld elements", (long long)room);
+    for (int64_t i = 0; i < s->n; i++)
+        ring[(p->begin + i) % room] = s->ring[(p->begin + i) % s->room];
+    mr_free(s->ring);
+    s->ring = ring;
+    s->room = room;
+    return NULL;
+}
+
+static mr_status *put(shuffling *s, mr_tensor **element)
+{
+    piece *last = &mr_vec_last(&s->pieces);
+    if (s->n == s->room)
+        MR_TRY(grow(s));
+    s->ring[last->end++ % s->room] = element;
+    s->n++;
+    return NULL;
+}
+
+/* The next epoch begins where the last one ends. */
+static mr_status *begin_epoch(shuffling *s)
+{
+    int64_t at = s->pieces.n ? mr_vec_last(&s->pieces).end : 0;
+    MR_TRY(mr_iterator_open_input(&s->base, 0, &s->base.input));
+    mr_vec_push(&s->pieces, (piece){at, at});
+    s->any = false;
+    return NULL;
+}
+
+static mr_status *fill_one(shuffling *s, const shuffle *d)
+{
+    bool end = false;
+    mr_tensor **element = mr_element_new(d->base.n);
+    mr_status *st = mr_iterator_next(s->base.input, element, &end);
+    if (!st && !end)
+        st = put(s, element);
+    if (st || end) {
+        mr_element_drop(element, d->base.n);
+        mr_free(element);
+    }
+    if (!st && !end)
+        s->any = true;
+    if (st || !end)
+        return st;
+    mr_iterator_close(s->base.input);
+    s->base.input = NULL;
+    s->epoch++;
+    s->ended = d->count < 0 ? !s->any : s->epoch >= d->count; /* nothing, without end, is nothing */
+    return NULL;
+}
+
+/* Elements are taken from the oldest epoch that has any; TensorFlow fills the buffer across epochs too. */
+static mr_status *fill(shuffling *s, const shuffle *d)
+{
+    while (!s->ended && s->n < d->buffer) {
+        if (!s->base.input)
+            MR_TRY(begin_epoch(s));
+        MR_TRY(fill_one(s, d));
+    }
+    return NULL;
+}
+
+static void drop_old_pieces(shuffling *s)
+{
+    while (s->first_piece < s->pieces.n && s->pieces.p[s->first_piece].begin == s->pieces.p[s->first_piece].end &&
+           s->first_piece + 1 < s->pieces.n)
+        s->first_piece++;
+    if (s->first_piece < 64)
+        return;
+    s->pieces.n -= s->first_piece;
+    memmove(s->pieces.p, s->pieces.p + s->first_piece, sizeof(piece) * (size_t)s->pieces.n);
+    s->first_piece = 0;
+}
+
+static mr_status *shuffle_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    const shuffle *d = (shuffle *)it->dataset;
+    shuffling *s = (shuffling *)it;
+    if (!s->begun) {
+        s->words = mr_seeds_stream(mr_seed_source_next(d->source));
+        s->ended = d->count == 0;
+        s->begun = true;
+    }
+    MR_TRY(fill(s, d));
+    if ((*end = s->n == 0))
+        return NULL;
+    drop_old_pieces(s);
+    piece *p = &s->pieces.p[s->first_piece];
+    int64_t chosen = p->begin + mr_words_next(&s->words) % (p->end - p->begin);
+    mr_tensor **element = s->ring[chosen % s->room];
+    s->ring[chosen % s->room] = s->ring[p->begin % s->room];
+    p->begin++;
+    s->n--;
+    memcpy(out, element, sizeof *out * (size_t)d->base.n);
+    mr_free(element);
+    return NULL;
+}
+
+static void shuffle_close(mr_iterator *it)
+{
+    shuffling *s = (shuffling *)it;
+    for (int k = s->first_piece; k < s->pieces.n; k++)
+        for (int64_t i = s->pieces.p[k].begin; i < s->pieces.p[k].end; i++) {
+            mr_element_drop(s->ring[i % s->room], it->dataset->n);
+            mr_free(s->ring[i % s->room]);
+        }
+    mr_vec_deinit(&s->pieces);
+    mr_free(s->ring);
+}
+
+static int64_t shuffle_count(const mr_dataset *d)
+{
+    int64_t n = mr_dataset_cardinality(d->inputs[0]), times = ((const shuffle *)d)->count, all;
+    if (times < 0)
+        return n == 0 ? 0 : MR_CARDINALITY_INFINITE;
+    if (times == 0)
+        return 0;
+    return n < 0 ? n : mr_i64_mul(n, times, &all) ? all : MR_CARDINALITY_INFINITE;
+}
+
+static void shuffle_free(mr_dataset *d)
+{
+    shuffle *s = (shuffle *)d;
+    if (s->source)
+        mr_object_unref(&s->source->base);
+}
+
+static const mr_dataset_kind shuffle_kind = {"Shuffle", sizeof(shuffle), sizeof(shuffling), shuffle_open, shuffle_next,
+                                             shuffle_close, shuffle_count, shuffle_free};
+
+/* The source is taken over. */
+static mr_status *make(mr_run *r, int64_t count, mr_seed_source *source)
+{
+    shuffle *d = NULL;
+    int64_t buffer;
+    mr_status *st = mr_in_scalar_int(r, 1, "buffer_size", &buffer);
+    if (!st && buffer == MR_CARDINALITY_UNKNOWN) /* all that there is */
+        buffer = INT64_MAX;
+    if (!st && buffer <= 0)
+        st = mr_invalid("buffer_size must be greater than zero or UNKNOWN_CARDINALITY");
+    if (!st)
+        st = mr_dataset_new(r, &shuffle_kind, 0, 1, &d);
+    if (!d) {
+        mr_object_unref(&source->base);
+        return st;
+    }
+    d->buffer = buffer;
+    d->count = count;
+    d->source = source;
+    return mr_dataset_give(r, d, st);
+}
+
+/* Seeds from inputs 2 and 3. */
+static mr_status *make_seeded(mr_run *r, int64_t count)
+{
+    mr_seeds seeds;
+    MR_TRY(mr_seeds_read(r, 2, &seeds));
+    return make(r, count, mr_seed_source_new(seeds, ((mr_dataset_state *)r->state)->flag));
+}
+
+/* From the generator behind input i, else from inputs 2 and 3. */
+static mr_status *make_from(mr_run *r, int i, int64_t count)
+{
+    mr_seed_source *source;
+    MR_TRY(mr_seed_source_in(r, i, &source));
+    if (source)
+        return make(r, count, source);
+    if (i != 2)
+        return make_seeded(r, count);
+    return mr_invalid("seed_generator does not lead to a generator of seeds");
+}
+
+static mr_status *shuffle_dataset(mr_run *r) { return make_seeded(r, 1); }
+static mr_status *shuffle_dataset_v2(mr_run *r) { return make_from(r, 2, 1); }
+static mr_status *shuffle_dataset_v3(mr_run *r) { return make_from(r, 4, 1); }
+
+static mr_status *read_count(mr_run *r, int64_t *out)
+{
+    MR_TRY(mr_in_scalar_int(r, 4, "count", out));
+    return *out < -1 || *out == 0 ? mr_invalid("count must be greater than zero or equal to -1.") : NULL;
+}
+
+static mr_status *shuffle_and_repeat(mr_run *r)
+{
+    int64_t count;
+    MR_TRY(read_count(r, &count));
+    return make_seeded(r, count);
+}
+
+static mr_status *shuffle_and_repeat_v2(mr_run *r)
+{
+    int64_t count;
+    MR_TRY(read_count(r, &count));
+    return make_from(r, 5, count);
+}
+
+#define G "g = AnonymousSeedGenerator: 1, 2, true; "
+
+MR_OP(ShuffleDataset,
+    .doc     = "the elements in random order, as far as a buffer of this size allows",
+    .sig     = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64 -> handle: variant",
+    .attrs   = "reshuffle_each_iteration: bool = true; " MR_DATASET_ATTRS,
+    .flags   = MR_NO_GRADIENT, MR_DATASET(shuffle_dataset),
+    .examples = MR_EXAMPLES(R TYPES ": r, 3, 1, 2 -> shape()",
+                            R TYPES ": r, 0, 1, 2 -> !INVALID_ARGUMENT buffer_size must be greater than zero"));
+
+MR_OP(ShuffleDatasetV2,
+    .doc     = "ShuffleDataset with seeds from a generator",
+    .sig     = "input_dataset: variant, buffer_size: int64, seed_generator: resource -> handle: variant",
+    .attrs   = MR_DATASET_ATTRS,
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT, MR_DATASET(shuffle_dataset_v2),
+    .examples = MR_EXAMPLES(R G TYPES ": r, 3, g -> shape()"));
+
+MR_OP(ShuffleDatasetV3,
+    .doc     = "ShuffleDataset with seeds from a generator, if there is one",
+    .sig     = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, seed_generator: resource -> handle: variant",
+    .attrs   = "reshuffle_each_iteration: bool = true; " MR_DATASET_ATTRS,
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT, MR_DATASET(shuffle_dataset_v3),
+    .examples = MR_EXAMPLES(R G TYPES ": r, 3, 1, 2, g -> shape()"));
+
+MR_OP(ShuffleAndRepeatDataset,
+    .doc     = "ShuffleDataset, count times over",
+    .sig     = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64 -> handle: variant",
+    .attrs   = MR_DATASET_TYPES "; reshuffle_each_iteration: bool = true; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(shuffle_and_repeat),
+    .examples = MR_EXAMPLES(R TYPES ": r, 3, 1, 2, 2 -> shape()",
+                            R TYPES ": r, 3, 1, 2, 0 -> !INVALID_ARGUMENT count must be greater than zero or equal to -1"));
+
+MR_OP(ShuffleAndRepeatDatasetV2,
+    .doc     = "ShuffleAndRepeatDataset with seeds from a generator, if there is one",
+    .sig     = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64, seed_generator: resource"
+               " -> handle: variant",
+    .attrs   = "reshuffle_each_iteration: bool = true; " MR_DATASET_ATTRS,
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT, MR_DATASET(shuffle_and_repeat_v2),
+    .examples = MR_EXAMPLES(R G TYPES ": r, 3, 1, 2, -1, g -> shape()"));
+
+/* ---- sampling ---- */
+
+typedef struct sampling {
+    mr_dataset base;
+    float rate;
+    mr_seeds seeds;
+} sampling;
+
+typedef struct sampling_iterator {
+    mr_iterator base;
+    mr_words words;
+} sampling_iterator;
+
+static mr_status *sampling_open(mr_iterator *it)
+{
+    ((sampling_iterator *)it)->words = mr_seeds_stream(((sampling *)it->dataset)->seeds);
+    return mr_iterator_open_input(it, 0, &it->input);
+}
+
+static mr_status *sampling_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    for (;;) {
+        MR_TRY(mr_iterator_next(it->input, out, end));
+        if (*end || mr_philox_float(mr_words_next(&((sampling_iterator *)it)->words)) < ((sampling *)it->dataset)->rate)
+            return NULL;
+        mr_element_drop(out, it->dataset->n);
+    }
+}
+
+static const mr_dataset_kind sampling_kind = {"Sampling", sizeof(sampling), sizeof(sampling_iterator), sampling_open, sampling_next};
+
+static mr_status *sampling_dataset(mr_run *r)
+{
+    sampling *d;
+    mr_seeds seeds;
+    const mr_tensor *rate = mr_in(r, 1);
+    if (rate->rank != 0)
+        return mr_invalid("rate must be a scalar");
+    MR_TRY(mr_seeds_read(r, 2, &seeds));
+    MR_TRY(mr_dataset_new(r, &sampling_kind, 0, 1, &d));
+    d->rate = *MR_DATA(float, rate);
+    d->seeds = seeds;
+    return mr_dataset_give(r, d, NULL);
+}
+
+MR_OP(SamplingDataset,
+    .doc     = "each element with this probability",
+    .sig     = "input_dataset: variant, rate: float, seed: int64, seed2: int64 -> handle: variant",
+    .attrs   = MR_DATASET_TYPES,
+    .flags   = MR_NO_GRADIENT, MR_DATASET(sampling_dataset),
+    .examples = MR_EXAMPLES(R TYPES ": r, 0.5, 1, 2 -> shape()"));
