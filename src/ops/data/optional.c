@@ -159,7 +159,7 @@ MR_OP(OptionalGetValue,
     .shape   = get_value_shape,
     .kernels = MR_KERNELS(MR_CPU_ANY(get_value)),
     .examples = MR_EXAMPLES(
-        "o = OptionalFromValue: (float[1, 2], \"a\"); output_types=[float, string] output_shapes=[[?], []]: o -> ([1, 2], \"a\")",
+        "o = OptionalFromValue: (float[1, 2], \"a\"); output_types=[float, string] output_shapes=[[?], []]: o -> [1, 2], \"a\"",
         "o = OptionalNone; output_types=[float] output_shapes=[[]]: o -> !INVALID_ARGUMENT does not have a value",
         "o = OptionalFromValue: (1.5); output_types=[int32] output_shapes=[[]]: o -> !INVALID_ARGUMENT expected type",
         "o = OptionalFromValue: (1.5); output_types=[float] output_shapes=[[1]]: o -> !INVALID_ARGUMENT expected shape"));
