@@ -11,7 +11,7 @@ def commands(t):
 
 
 def test_help_lists_the_commands(t):
-    check({"launch", "serve", "keys", "ops", "inspect", "version", "agent"} <= set(commands(t)), str(commands(t)))
+    check({"launch", "serve", "keys", "ops", "inspect", "convert", "version", "agent"} <= set(commands(t)), str(commands(t)))
     has(t.run("--help").out, "millrace COMMAND --help")
 
 

@@ -1,0 +1,331 @@
+/* cli/cmd_convert.c -- `millrace convert`: graphs from one form of file to another, frozen, stripped or with 8-bit weights.
+ *
+ * Everything becomes a GraphDef first; then come freezing, stripping and shrinking, in this order, and the result is written
+ * in the form that its name asks for.  Without any of these, messages are only translated between bytes and text. */
+#include <stdio.h>
+
+#include "base/file.h"
+#include "cli/columns.h"
+#include "cli/command.h"
+#include "cli/convert.h"
+#include "cli/inspect.h"
+#include "exec/saved_model.h"
+#include "graph/graph_def.h"
+#include "graph/scope.h"
+#include "proto/saved_model.pb-c.h"
+#include "store/bundle.h"
+#include "wire/message.h"
+#include "wire/text_format.h"
+
+static bool freeze, strip, eight_bit;
+static const char *inputs, *outputs, *checkpoint, *tags = "serve", *signature = "serving_default";
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+static bool is_text(const char *path) { return ends_with(path, ".pbtxt") || ends_with(path, ".txt"); }
+
+/* ---- reading ---- */
+
+typedef struct source {
+    mr_file_kind kind;
+    char *path;
+    mr_str graph;         /* GraphDef */
+    mr_saved_model model; /* when the kind says so */
+    const mr_meta_graph *meta;
+    mr_names outputs;
+} source;
+
+static mr_status *to_bytes(const ProtobufCMessageDescriptor *d, mr_str *text)
+{
+    ProtobufCMessage *m;
+    MR_TRY(mr_text_parse(d, mr_str_view(text), &m));
+    mr_str_clear(text);
+    mr_status *st = mr_message_pack(m, text);
+    mr_message_free(m);
+    return st;
+}
+
+static mr_status *read_meta(source *s)
+{
+    mr_str bytes = {0};
+    mr_meta_graph m = {0};
+    mr_status *st = NULL;
+    MR_GO(mr_file_read_all(s->path, &bytes));
+    MR_GO(mr_meta_graph_open(mr_str_view(&bytes), &m));
+    mr_str_append(&s->graph, m.graph_def.p, m.graph_def.n);
+out:
+    mr_meta_graph_deinit(&m);
+    mr_str_deinit(&bytes);
+    return st;
+}
+
+static mr_status *read_model(source *s)
+{
+    mr_names wanted = {0};
+    mr_names_split(tags, &wanted);
+    mr_status *st = mr_saved_model_read(s->path, &s->model);
+    if (!st)
+        st = mr_saved_model_find(&s->model, (const char *const *)wanted.p, wanted.n, &s->meta);
+    if (!st)
+        mr_str_append(&s->graph, s->meta->graph_def.p, s->meta->graph_def.n);
+    mr_names_deinit(&wanted);
+    return st;
+}
+
+static mr_status *read_source(const char *file, source *s)
+{
+    MR_TRY(mr_file_kind_of(file, &s->kind, &s->path));
+    switch (s->kind) {
+    case MR_FILE_SAVED_MODEL: return read_model(s);
+    case MR_FILE_META_GRAPH: return read_meta(s);
+    case MR_FILE_GRAPH: return mr_file_read_all(s->path, &s->graph);
+    case MR_FILE_GRAPH_TEXT:
+        MR_TRY(mr_file_read_all(s->path, &s->graph));
+        return mr_status_prepend(to_bytes(&tensorflow__graph_def__descriptor, &s->graph), "%s: ", s->path);
+    default: return mr_invalid("%s is not a graph or SavedModel", file);
+    }
+}
+
+/* Those that were named, else those of the signature. */
+static mr_status *find_outputs(source *s, const mr_graph *g)
+{
+    mr_model_signature sig;
+    mr_names_split(outputs, &s->outputs);
+    if (s->outputs.n > 0)
+        return NULL;
+    if (!s->meta)
+        return mr_invalid("which nodes are wanted?  Say --outputs NAME,...");
+    MR_TRY(mr_model_signature_find(g, s->meta, signature, &sig));
+    for (int i = 0; i < sig.outputs.n; i++)
+        mr_vec_push(&s->outputs, mr_strdup(sig.outputs.p[i].tensor.node->name));
+    mr_model_signature_deinit(&sig);
+    return NULL;
+}
+
+/* ---- freezing ---- */
+
+static void free_values(mr_map *values)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *t;
+    while (mr_map_next(values, &pos, &key, &t))
+        mr_tensor_unref(t);
+    mr_map_deinit(values);
+}
+
+static bool is_variable(const mr_node *n)
+{
+    return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
+}
+
+/* A variable is saved under its own name or the one it is shared by. */
+static mr_status *value_from_checkpoint(mr_bundle *b, const mr_node *n, mr_tensor **out)
+{
+    mr_sv shared;
+    mr_status *st = mr_bundle_read(b, mr_sv_of(n->name), NULL, out);
+    if (mr_status_code(st) != MR_NOT_FOUND)
+        return st;
+    mr_status *second = mr_node_get_str(n, "shared_name", &shared);
+    if (!second && shared.n)
+        second = mr_bundle_read(b, shared, NULL, out);
+    else
+        mr_status_update(&second, mr_status_copy(st));
+    mr_status_free(st);
+    return second;
+}
+
+static mr_status *values_from_checkpoint(const mr_graph *g, const char *prefix, mr_map *values)
+{
+    mr_bundle *b;
+    mr_status *st = NULL;
+    MR_TRY(mr_bundle_open(prefix, &b));
+    for (int i = 0; i < g->nodes.n && !st; i++) {
+        mr_tensor *t;
+        if (is_variable(g->nodes.p[i]) && !(st = value_from_checkpoint(b, g->nodes.p[i], &t)))
+            mr_map_putz(values, g->nodes.p[i]->name, t);
+    }
+    mr_bundle_close(b);
+    return st;
+}
+
+/* The model is loaded as a server would, then its variables are asked for their values. */
+static mr_status *values_from_model(const source *s, mr_graph *g, mr_map *values)
+{
+    mr_session_config config = {0};
+    mr_session *session = NULL;
+    mr_scope scope;
+    mr_status *st = NULL;
+    int n_nodes = g->nodes.n;
+    mr_scope_init(&scope, g, "freeze");
+    MR_GO(mr_direct_session_new(g, NULL, &config, &session));
+    MR_GO(mr_saved_model_start(session, g, s->meta, s->path, NULL));
+    for (int i = 0; i < n_nodes; i++) {
+        mr_node *n = g->nodes.p[i];
+        mr_tensor *t = NULL;
+        mr_out from = {n, 0};
+        if (!is_variable(n))
+            continue;
+        if (mr_node_is(n, "VarHandleOp")) {
+            mr_dtype type;
+            MR_GO(mr_node_get_type(n, "dtype", &type));
+            from = mr_emit_with(&scope, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(type)}), from);
+            MR_GO(mr_scope_status(&scope));
+        }
+        mr_run_args a = {.fetches = &from, .fetched = &t, .n_fetches = 1};
+        MR_GO(mr_session_run(session, &a, NULL, NULL));
+        mr_map_putz(values, n->name, t);
+    }
+out:
+    mr_scope_deinit(&scope);
+    mr_session_free(session);
+    return st;
+}
+
+/* What the outputs need, and no more, becomes constants: savers and training stay behind. */
+static mr_status *freeze_source(source *s, mr_graph *g)
+{
+    mr_map values = {0};
+    mr_str needed = {0}, frozen = {0};
+    mr_names feeds = {0};
+    mr_status *st = NULL;
+    mr_names_split(inputs, &feeds);
+    MR_GO(mr_strip_graph(mr_str_view(&s->graph), &feeds, &s->outputs, &needed));
+    if (s->meta && !checkpoint)
+        MR_GO(values_from_model(s, g, &values));
+    else if (checkpoint)
+        MR_GO(values_from_checkpoint(g, checkpoint, &values));
+    else
+        MR_GO(mr_invalid("where are the variables' values?  Say --checkpoint PREFIX, or give a SavedModel"));
+    MR_GO(mr_freeze_graph(mr_str_view(&needed), &values, &frozen));
+    mr_str_deinit(&s->graph);
+    s->graph = frozen;
+    frozen = (mr_str){0};
+out:
+    free_values(&values);
+    mr_names_deinit(&feeds);
+    mr_str_deinit(&needed);
+    mr_str_deinit(&frozen);
+    return st;
+}
+
+/* ---- the rest ---- */
+
+static mr_status *strip_source(source *s)
+{
+    mr_names feeds = {0};
+    mr_str out = {0};
+    mr_names_split(inputs, &feeds);
+    mr_status *st = mr_strip_graph(mr_str_view(&s->graph), &feeds, &s->outputs, &out);
+    mr_names_deinit(&feeds);
+    mr_str_deinit(&s->graph);
+    s->graph = out;
+    return st;
+}
+
+static mr_status *shrink_source(source *s)
+{
+    enum { LEAST = 1024 }; /* elements: below that nothing is won */
+    mr_str out = {0};
+    int n;
+    mr_status *st = mr_quantize_graph(mr_str_view(&s->graph), LEAST, &out, &n);
+    if (!st)
+        printf("%d constants have 8-bit values now\n", n);
+    mr_str_deinit(&s->graph);
+    s->graph = out;
+    return st;
+}
+
+static mr_status *write_message(const char *path, const ProtobufCMessageDescriptor *d, mr_sv bytes)
+{
+    mr_str text = {0};
+    mr_writer *w = NULL;
+    ProtobufCMessage *m = NULL;
+    mr_status *st = NULL;
+    char size[32];
+    if (is_text(path)) {
+        MR_GO(mr_message_unpack(d, bytes, d->short_name, &m));
+        MR_GO(mr_text_print(m, &text));
+        bytes = mr_str_view(&text);
+    }
+    MR_GO(mr_writer_open(path, &w));
+    MR_GO(mr_writer_write(w, bytes.p, bytes.n));
+    MR_GO(mr_writer_commit(w));
+    printf("%s: %s\n", path, mr_bytes_text((double)bytes.n, size));
+out:
+    mr_message_free(m);
+    mr_writer_free(w);
+    mr_str_deinit(&text);
+    return st;
+}
+
+static mr_status *change(source *s)
+{
+    mr_graph *g = mr_graph_new();
+    mr_status *st = NULL;
+    if (freeze || (strip && !outputs))
+        MR_GO(mr_graph_import(g, mr_str_view(&s->graph), NULL, NULL));
+    if (freeze || strip)
+        MR_GO(find_outputs(s, g));
+    if (freeze)
+        MR_GO(freeze_source(s, g));
+    else if (strip)
+        MR_GO(strip_source(s));
+    if (eight_bit)
+        MR_GO(shrink_source(s));
+out:
+    mr_graph_unref(g);
+    return st;
+}
+
+/* A whole SavedModel or MetaGraph stays what it is as long as it is only translated. */
+static mr_status *translate(const source *s, const char *to)
+{
+    mr_str bytes = {0};
+    if (s->kind == MR_FILE_SAVED_MODEL)
+        return write_message(to, &tensorflow__saved_model__descriptor, mr_str_view(&s->model.bytes));
+    if (s->kind != MR_FILE_META_GRAPH)
+        return write_message(to, &tensorflow__graph_def__descriptor, mr_str_view(&s->graph));
+    mr_status *st = mr_file_read_all(s->path, &bytes);
+    if (!st)
+        st = write_message(to, &tensorflow__meta_graph_def__descriptor, mr_str_view(&bytes));
+    mr_str_deinit(&bytes);
+    return st;
+}
+
+static mr_status *convert(int n, char **args)
+{
+    source s = {0};
+    (void)n;
+    mr_status *st = read_source(args[0], &s);
+    if (!st && !freeze && !strip && !eight_bit)
+        st = translate(&s, args[1]);
+    else if (!st && !(st = change(&s)))
+        st = write_message(args[1], &tensorflow__graph_def__descriptor, mr_str_view(&s.graph));
+    mr_saved_model_deinit(&s.model);
+    mr_names_deinit(&s.outputs);
+    mr_str_deinit(&s.graph);
+    mr_free(s.path);
+    return st;
+}
+
+static const mr_option options[] = {
+    {"freeze", MR_OPT_FLAG, &freeze, NULL, "make constants of the variables"},
+    {"strip", MR_OPT_FLAG, &strip, NULL, "leave only what the outputs need, without checks and prints"},
+    {"eight-bit", MR_OPT_FLAG, &eight_bit, NULL, "store large float constants in 8 bits"},
+    {"outputs", MR_OPT_STRING, &outputs, "NAMES", "nodes that are wanted; of a SavedModel those of its signature"},
+    {"inputs", MR_OPT_STRING, &inputs, "NAMES", "nodes that become placeholders"},
+    {"checkpoint", MR_OPT_STRING, &checkpoint, "PREFIX", "where to take the variables' values from"},
+    {"signature", MR_OPT_STRING, &signature, "KEY", "of a SavedModel (serving_default)"},
+    {"tags", MR_OPT_STRING, &tags, "TAGS", "of a SavedModel (serve)"},
+    {0},
+};
+
+MR_COMMAND(convert, .summary = "freeze, strip or shrink a graph, or turn it into text and back", .usage = "FROM TO",
+           .options = options, .min_args = 2, .max_args = 2, .run = convert,
+           .notes = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel.  TO is written as text\n"
+                    "when its name ends in .pbtxt, else as bytes.\n");
