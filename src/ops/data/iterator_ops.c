@@ -163,7 +163,7 @@ static mr_status *anonymous(mr_run *r)
 {
     mr_iterator_resource *i = mr_iterator_resource_new(r->state);
     mr_tensor *handle = NULL, *deleter = NULL;
-    mr_status *st = mr_anonymous_handle(r, &i->base, &handle);
+    mr_status *st = mr_nameless_handle(r, &i->base, &handle);
     mr_object_unref(&i->base);
     MR_TRY(st);
     if (r->n_out == 2 && (st = mr_deleter_tensor(r, handle, &deleter))) {

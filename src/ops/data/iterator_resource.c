@@ -117,7 +117,7 @@ mr_status *mr_give_element(mr_run *r, const mr_dataset *d, mr_tensor *const *ele
 
 /* ---- handles ---- */
 
-mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out)
+mr_status *mr_nameless_handle(mr_run *r, mr_object *o, mr_tensor **out)
 {
     mr_resources *all = r->step->device->resources;
     char *name = mr_resource_private_name("AnonymousResource");

@@ -30,7 +30,7 @@ mr_status *mr_iterator_resource_turn(mr_iterator_resource *i, mr_turn **out);
 mr_status *mr_give_element(mr_run *r, const mr_dataset *d, mr_tensor *const *element);
 
 /* A handle to a new object without a name, which is the device's until it is deleted; o is referenced. */
-mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out);
+mr_status *mr_nameless_handle(mr_run *r, mr_object *o, mr_tensor **out);
 /* A variant that deletes what a handle leads to with its last copy. */
 mr_status *mr_deleter_tensor(mr_run *r, const mr_tensor *handle, mr_tensor **out);
 /* A handle as a string and back. */

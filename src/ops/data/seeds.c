@@ -82,7 +82,7 @@ static mr_status *make(mr_run *r, bool reshuffle)
     mr_tensor *handle = NULL, *deleter = NULL;
     MR_TRY(mr_seeds_read(r, 0, &seeds));
     mr_seed_source *s = mr_seed_source_new(seeds, reshuffle);
-    mr_status *st = mr_anonymous_handle(r, &s->base, &handle);
+    mr_status *st = mr_nameless_handle(r, &s->base, &handle);
     mr_object_unref(&s->base);
     MR_TRY(st);
     if ((st = mr_deleter_tensor(r, handle, &deleter))) {
