@@ -2,6 +2,7 @@
 #include "graph/infer.h"
 #include "run/run.h"
 #include "base/file.h"
+#include "ops/io/restore_v1.h"
 #include "store/bundle.h"
 
 /* ---- inputs that all three have ---- */
@@ -102,6 +103,19 @@ out:
     return st;
 }
 
+/* No index: it may be a checkpoint of the first format. */
+static mr_status *restore_v1(mr_run *r, const char *prefix)
+{
+    mr_v1_reader *v1 = NULL;
+    mr_status *st = NULL;
+    MR_GO(mr_v1_open(mr_sv_of(prefix), &v1));
+    for (int i = 0; i < r->n_out; i++)
+        MR_GO(mr_restore_v1(r, i, v1, mr_tensor_str_at(mr_in(r, 1), i), mr_tensor_str_at(mr_in(r, 2), i)));
+out:
+    mr_v1_close(v1);
+    return st;
+}
+
 static mr_status *restore(mr_run *r)
 {
     mr_status *st = NULL;
@@ -109,6 +123,10 @@ static mr_status *restore(mr_run *r)
     mr_bundle *b = NULL;
     MR_GO(prefix_of(r, 0, &prefix));
     MR_GO(check_names(r, r->n_out));
+    if (!mr_bundle_exists(prefix)) {
+        st = restore_v1(r, prefix);
+        goto out;
+    }
     MR_GO(mr_bundle_open(prefix, &b));
     for (int i = 0; i < r->n_out; i++)
         MR_GO(restore_one(r, b, i));
@@ -135,7 +153,7 @@ static mr_status *restore_shape(mr_infer *c)
 }
 
 MR_OP(RestoreV2,
-    .doc      = "reads tensors from a checkpoint",
+    .doc      = "reads tensors from a checkpoint, of either format",
     .sig      = "prefix: string, tensor_names: string, shape_and_slices: string -> tensors: dtypes",
     .attrs    = "dtypes: list(type) >= 1",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,

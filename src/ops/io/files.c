@@ -1,12 +1,8 @@
 /* ops/io/files.c -- ReadFile, WriteFile, MatchingFiles, ShardedFilespec. */
-#include <fnmatch.h>
-#include <limits.h>
-#include <stdlib.h>
-
 #include "base/file.h"
-#include "base/vec.h"
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
+#include "store/matching.h"
 
 static mr_status *scalars(mr_infer *c)
 {
@@ -82,121 +78,31 @@ MR_OP(WriteFile,
     .examples = MR_EXAMPLES("\"/proc/no/such/folder\", \"a\" -> !NOT_FOUND /proc/no",
                             "\"a\", [\"b\"] -> !INVALID_ARGUMENT must be rank 0"));
 
-/* ---- MatchingFiles ----
- *
- * A pattern is taken apart at its slashes.  A part without wildcards is only put on; for others the
- * folder so far is read.  Unlike a shell's, a * matches names that begin with a dot too.  A pattern that
- * goes up and down again may take its time, so it can be cancelled. */
+/* ---- MatchingFiles ---- */
 
-typedef struct matches {
-    MR_VEC(char *) paths;
-    const char *scheme; /* "file://" where the pattern has it */
-    const mr_cancel *cancel;
-} matches;
-
-static bool has_wildcard(mr_sv part)
+static bool is_cancelled(void *ctx)
 {
-    for (size_t i = 0; i < part.n; i++)
-        if (strchr("*?[\\", part.p[i]))
-            return true;
-    return false;
-}
-
-typedef struct level {
-    matches *m;
-    const mr_str *so_far; /* with its slash */
-    const char *part, *rest;
-} level;
-
-static mr_status *match(matches *m, const mr_str *so_far, const char *pattern);
-
-/* Goes on with one name put to what is there so far. */
-static mr_status *step_into(level *l, mr_sv name)
-{
-    mr_str path = {0};
-    mr_status *st = NULL;
-    mr_str_append(&path, mr_str_z(l->so_far), l->so_far->n);
-    mr_str_append(&path, name.p, name.n);
-    if (*l->rest) {
-        mr_str_appendc(&path, '/');
-        st = match(l->m, &path, l->rest);
-    } else if (mr_file_exists(mr_str_z(&path))) {
-        mr_vec_push(&l->m->paths, mr_printf("%s%s", l->m->scheme, mr_str_z(&path)));
-    }
-    mr_str_deinit(&path);
-    return st;
-}
-
-static mr_status *try_name(void *ctx, const char *name)
-{
-    level *l = ctx;
-    if (l->m->cancel && mr_cancel_started(l->m->cancel))
-        return mr_error(MR_CANCELLED, "MatchingFiles was cancelled");
-    return fnmatch(l->part, name, FNM_PATHNAME) == 0 ? step_into(l, mr_sv_of(name)) : NULL;
-}
-
-static mr_status *match(matches *m, const mr_str *so_far, const char *pattern)
-{
-    const char *slash = strchrnul(pattern, '/');
-    mr_sv part = {pattern, (size_t)(slash - pattern)};
-    level l = {m, so_far, NULL, *slash ? slash + 1 : slash};
-    const char *folder = so_far->n ? mr_str_z(so_far) : ".";
-    mr_status *st = NULL;
-    if (!has_wildcard(part))
-        return step_into(&l, part);
-    if (!mr_dir_exists(folder))
-        return NULL;
-    char *text = mr_strndup(part.p, part.n);
-    l.part = text;
-    st = mr_dir_each(folder, try_name, &l);
-    mr_free(text);
-    if (mr_status_code(st) != MR_PERMISSION_DENIED)
-        return st;
-    mr_status_free(st); /* what may not be read has nothing that matches */
-    return NULL;
-}
-
-static mr_status *match_all(matches *m, const mr_tensor *patterns)
-{
-    for (int64_t i = 0; i < patterns->n; i++) {
-        mr_sv s = mr_tensor_str_at(patterns, i);
-        if (s.n == 0 || s.n > PATH_MAX) /* longer than any name: nothing matches */
-            continue;
-        char *pattern = mr_strndup(s.p, s.n);
-        const char *local = mr_path_local(pattern);
-        m->scheme = local == pattern ? "" : "file://";
-        mr_str nothing = {0};
-        mr_status *st = match(m, &nothing, local);
-        mr_free(pattern);
-        MR_TRY(st);
-    }
-    return NULL;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const mr_cancel *c = ((mr_run *)ctx)->step->cancel;
+    return c && mr_cancel_started(c);
 }
 
 static mr_status *matching_files(mr_run *r)
 {
     const mr_tensor *patterns = mr_in(r, 0);
-    matches m = {.cancel = r->step->cancel};
+    mr_file_names names = {.stopped = is_cancelled, .ctx = r};
     mr_tensor *out;
     mr_status *st = NULL;
     if (patterns->rank > 1)
         return mr_invalid("Input patterns tensor must be scalar or vector, but had shape: %s",
                           MR_TENSOR_SHAPE(patterns));
-    MR_GO(match_all(&m, patterns));
-    if (m.paths.n > 0)
-        qsort(m.paths.p, (size_t)m.paths.n, sizeof(*m.paths.p), by_name);
-    MR_GO(mr_run_output(r, 0, 1, (int64_t[]){m.paths.n}, &out));
-    for (int i = 0; i < m.paths.n; i++)
-        MR_GO(mr_tensor_set_str(out, i, mr_sv_of(m.paths.p[i])));
+    for (int64_t i = 0; i < patterns->n; i++)
+        MR_GO(mr_files_match(mr_tensor_str_at(patterns, i), &names));
+    mr_file_names_sort(&names);
+    MR_GO(mr_run_output(r, 0, 1, (int64_t[]){names.v.n}, &out));
+    for (int i = 0; i < names.v.n; i++)
+        MR_GO(mr_tensor_set_str(out, i, mr_sv_of(names.v.p[i])));
 out:
-    for (int i = 0; i < m.paths.n; i++)
-        mr_free(m.paths.p[i]);
-    mr_vec_deinit(&m.paths);
+    mr_file_names_deinit(&names);
     return st;
 }
 

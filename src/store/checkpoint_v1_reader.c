@@ -1,0 +1,343 @@
+/* store/checkpoint_v1_reader.c -- reading checkpoints of the first format.
+ *
+ * Nothing in a file is trusted.  What is listed says where parts lie; a part's bytes must hold all of its
+ * values, so no tensor becomes larger than the files it is read from. */
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/vec.h"
+#include "store/checkpoint_v1.h"
+#include "store/matching.h"
+#include "store/table.h"
+#include "wire/pb.h"
+
+typedef struct part {
+    int file;
+    mr_sv slice; /* TensorSliceProto, in the file's table */
+} part;
+
+typedef struct listed {
+    mr_sv name; /* in a file's table */
+    mr_dtype dtype;
+    mr_shape shape;
+    MR_VEC(part) parts;
+} listed;
+
+struct mr_v1_reader {
+    MR_VEC(mr_table) files;
+    MR_VEC(char *) paths;
+    uint64_t bytes; /* of all values in all files */
+    mr_map names;   /* to listed *, owned by `tensors` */
+    MR_VEC(listed *) tensors;
+};
+
+void mr_v1_close(mr_v1_reader *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < r->tensors.n; i++) {
+        mr_vec_deinit(&r->tensors.p[i]->parts);
+        mr_free(r->tensors.p[i]);
+    }
+    for (int i = 0; i < r->files.n; i++)
+        mr_table_deinit(&r->files.p[i]);
+    for (int i = 0; i < r->paths.n; i++)
+        mr_free(r->paths.p[i]);
+    mr_vec_deinit(&r->tensors);
+    mr_vec_deinit(&r->files);
+    mr_vec_deinit(&r->paths);
+    mr_map_deinit(&r->names);
+    mr_free(r);
+}
+
+static mr_status *loss(const mr_v1_reader *r, int file, const char *why)
+{
+    return mr_error(MR_DATA_LOSS, "%s: %s", r->paths.p[file], why);
+}
+
+/* ---- what is listed ---- */
+
+static void read_shape(mr_pb_reader *r, mr_shape *out)
+{
+    mr_pb_reader dim;
+    uint32_t field, wire;
+    out->rank = 0;
+    while (mr_pb_next(r, &field, &wire)) {
+        if (field != 2) {
+            mr_pb_skip(r);
+            continue;
+        }
+        if (out->rank == MR_MAX_RANK) {
+            mr_pb_fail(r, "too many dimensions");
+            return;
+        }
+        int64_t *size = &out->dims[out->rank++];
+        *size = 0;
+        mr_pb_message(r, &dim);
+        while (mr_pb_next(&dim, &field, &wire))
+            if (field == 1)
+                *size = mr_pb_int64(&dim);
+            else
+                mr_pb_skip(&dim);
+        if (*size < 0)
+            mr_pb_fail(r, "a dimension is negative");
+    }
+}
+
+/* A SavedSliceMeta into t; its parts are appended. */
+static void read_listed(mr_pb_reader *r, int file, listed *t)
+{
+    mr_pb_reader shape;
+    uint32_t field, wire;
+    t->name = MR_SV("");
+    while (mr_pb_next(r, &field, &wire))
+        if (field == 1) {
+            t->name = mr_pb_bytes(r);
+        } else if (field == 2) {
+            mr_pb_message(r, &shape);
+            read_shape(&shape, &t->shape);
+        } else if (field == 3) {
+            t->dtype = (mr_dtype)mr_pb_int32(r);
+        } else if (field == 4) {
+            mr_sv slice = mr_pb_bytes(r);
+            mr_vec_push(&t->parts, (part){file, slice});
+        } else {
+            mr_pb_skip(r);
+        }
+}
+
+/* Takes t over, or its parts when the tensor is known from another file. */
+static mr_status *keep(mr_v1_reader *r, int file, listed *t)
+{
+    int64_t n;
+    listed *known = mr_map_get(&r->names, t->name);
+    mr_status *st = mr_shape_elements(t->shape.rank, t->shape.dims, &n);
+    if (st || !mr_dtype_valid(t->dtype)) {
+        mr_status_free(st);
+        return loss(r, file, "a tensor has an impossible type or shape");
+    }
+    if (!known) {
+        mr_map_put(&r->names, t->name, t);
+        mr_vec_push(&r->tensors, t);
+        return NULL;
+    }
+    if (known->dtype != t->dtype ||
+        !mr_shape_eq(known->shape.rank, known->shape.dims, t->shape.rank, t->shape.dims))
+        return loss(r, file, "a tensor has another type or shape than elsewhere");
+    for (int i = 0; i < t->parts.n; i++)
+        mr_vec_push(&known->parts, t->parts.p[i]);
+    return NULL;
+}
+
+static mr_status *read_meta(mr_v1_reader *r, int file, mr_pb_reader *meta)
+{
+    mr_pb_reader sub;
+    uint32_t field, wire;
+    while (mr_pb_next(meta, &field, &wire)) {
+        if (field != 1) { /* versions: all that exist are read */
+            mr_pb_skip(meta);
+            continue;
+        }
+        listed *t = mr_new(listed);
+        mr_pb_message(meta, &sub);
+        read_listed(&sub, file, t);
+        mr_status *st = meta->error ? NULL : keep(r, file, t);
+        if (meta->error || mr_map_get(&r->names, t->name) != t) {
+            mr_vec_deinit(&t->parts);
+            mr_free(t);
+        }
+        MR_TRY(st);
+    }
+    return NULL;
+}
+
+/* Registers a table, which r owns already. */
+static mr_status *register_file(mr_v1_reader *r, int file)
+{
+    const mr_table *table = &r->files.p[file];
+    const mr_table_entry *e = mr_table_find(table, MR_SV(""));
+    mr_pb_reader pb, meta;
+    uint32_t field, wire;
+    bool found = false;
+    mr_status *st = NULL;
+    if (!e)
+        return loss(r, file, "no list of tensors: not a checkpoint");
+    for (int i = 0; i < table->n; i++)
+        r->bytes += table->entries[i].value.n;
+    mr_pb_reader_init(&pb, e->value);
+    while (!st && mr_pb_next(&pb, &field, &wire))
+        if (field == 1) {
+            found = true;
+            mr_pb_message(&pb, &meta);
+            st = read_meta(r, file, &meta);
+        } else {
+            mr_pb_skip(&pb);
+        }
+    if (!st && (pb.error || !found))
+        st = loss(r, file, "the list of tensors is malformed");
+    return st;
+}
+
+static mr_status *add_file(mr_v1_reader *r, const char *path, mr_table *table)
+{
+    mr_vec_push(&r->paths, mr_strdup(path));
+    mr_vec_push(&r->files, *table);
+    return register_file(r, r->files.n - 1);
+}
+
+static mr_status *open_all(mr_v1_reader *r, const mr_file_names *names)
+{
+    for (int i = 0; i < names->v.n; i++) {
+        mr_table table;
+        mr_status *st = mr_table_read(names->v.p[i], &table);
+        if (!st)
+            st = add_file(r, names->v.p[i], &table);
+        if (st)
+            return mr_status_prepend(st, "Unable to open table file %s: ", names->v.p[i]);
+    }
+    return NULL;
+}
+
+mr_status *mr_v1_open(mr_sv pattern, mr_v1_reader **out)
+{
+    mr_v1_reader *r = mr_new(mr_v1_reader);
+    mr_file_names names = {0};
+    mr_status *st = NULL;
+    MR_GO(mr_files_match(pattern, &names));
+    if (names.v.n == 0)
+        MR_GO(mr_error(MR_NOT_FOUND,
+                       "Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
+                       "for %.*s",
+                       MR_SV_ARG(pattern)));
+    mr_file_names_sort(&names);
+    MR_GO(open_all(r, &names));
+    *out = r;
+    r = NULL;
+out:
+    mr_file_names_deinit(&names);
+    mr_v1_close(r);
+    return st;
+}
+
+mr_status *mr_v1_of_bytes(mr_sv bytes, const char *name, mr_v1_reader **out)
+{
+    mr_table table;
+    MR_TRY(mr_table_parse(bytes, name, &table));
+    mr_v1_reader *r = mr_new(mr_v1_reader);
+    mr_status *st = add_file(r, name, &table);
+    if (st)
+        mr_v1_close(r);
+    else
+        *out = r;
+    return st;
+}
+
+int mr_v1_count(const mr_v1_reader *r) { return r->tensors.n; }
+mr_sv mr_v1_name(const mr_v1_reader *r, int i) { return r->tensors.p[i]->name; }
+
+bool mr_v1_lookup(const mr_v1_reader *r, mr_sv name, mr_dtype *dtype, const mr_shape **shape)
+{
+    const listed *t = mr_map_get(&r->names, name);
+    if (!t)
+        return false;
+    *dtype = t->dtype;
+    *shape = &t->shape;
+    return true;
+}
+
+/* ---- values ---- */
+
+typedef struct assembly {
+    mr_v1_reader *r;
+    const listed *t;
+    const mr_slice *want;
+    mr_tensor *out;
+    int64_t filled;
+    mr_allocator *a;
+} assembly;
+
+/* The TensorProto inside a part's entry. */
+static mr_status *part_values(const assembly *s, int file, const mr_slice *slice, mr_sv *out)
+{
+    mr_str key = {0};
+    mr_pb_reader r, data;
+    uint32_t field, wire;
+    mr_slice_key(s->t->name, slice, &key);
+    const mr_table_entry *e = mr_table_find(&s->r->files.p[file], mr_str_view(&key));
+    mr_str_deinit(&key);
+    if (!e)
+        return loss(s->r, file, "a part that is listed is not there");
+    *out = MR_SV("");
+    mr_pb_reader_init(&r, e->value);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field != 2) {
+            mr_pb_skip(&r);
+            continue;
+        }
+        mr_pb_message(&r, &data);
+        while (mr_pb_next(&data, &field, &wire))
+            if (field == 3)
+                *out = mr_pb_bytes(&data);
+            else
+                mr_pb_skip(&data);
+    }
+    return r.error ? loss(s->r, file, "a part is malformed") : NULL;
+}
+
+/* Copies what a stored part has of the wanted region. */
+static mr_status *take_part(assembly *s, const part *p)
+{
+    mr_slice slice, common;
+    mr_shape shape;
+    mr_sv values;
+    mr_tensor *t = NULL;
+    int64_t n, copied = 1;
+    MR_TRY(mr_slice_decode(p->slice, &slice));
+    MR_TRY(mr_slice_shape(&slice, s->t->shape.rank, s->t->shape.dims, &shape));
+    if (!mr_slice_intersect(&slice, s->want, s->t->shape.dims, &common))
+        return NULL;
+    MR_TRY(part_values(s, p->file, &slice, &values));
+    MR_TRY(mr_shape_elements(shape.rank, shape.dims, &n));
+    if ((uint64_t)n > values.n) /* a value is a byte at least */
+        return loss(s->r, p->file, "a part has fewer values than its shape");
+    MR_TRY(mr_tensor_decode_as(s->a, s->t->dtype, shape.rank, shape.dims, values, &t));
+    mr_slice_copy(t, &slice, s->out, s->want, &common);
+    for (int i = 0; i < common.rank; i++)
+        copied *= common.length[i];
+    s->filled += copied;
+    mr_tensor_unref(t);
+    return NULL;
+}
+
+static mr_status *assemble(assembly *s)
+{
+    mr_shape shape;
+    int64_t n;
+    MR_TRY(mr_slice_shape(s->want, s->t->shape.rank, s->t->shape.dims, &shape));
+    MR_TRY(mr_shape_elements(shape.rank, shape.dims, &n));
+    if ((uint64_t)n > s->r->bytes)
+        return mr_error(MR_DATA_LOSS, "tensor %.*s is larger than the files", MR_SV_ARG(s->t->name));
+    MR_TRY(mr_tensor_zeros(s->a, s->t->dtype, shape.rank, shape.dims, &s->out));
+    for (int i = 0; i < s->t->parts.n && s->filled < n; i++)
+        MR_TRY(take_part(s, &s->t->parts.p[i]));
+    if (s->filled < n)
+        return mr_error(MR_NOT_FOUND, "parts of tensor %.*s are missing", MR_SV_ARG(s->t->name));
+    return NULL;
+}
+
+mr_status *mr_v1_read(mr_v1_reader *r, mr_sv name, const mr_slice *slice, mr_allocator *a,
+                      mr_tensor **out)
+{
+    mr_slice all;
+    const listed *t = mr_map_get(&r->names, name);
+    if (!t)
+        return mr_error(MR_NOT_FOUND, "Tensor name \"%.*s\" not found in checkpoint files",
+                        MR_SV_ARG(name));
+    mr_slice_all(&all, t->shape.rank);
+    assembly s = {.r = r, .t = t, .want = slice ? slice : &all, .a = a};
+    mr_status *st = assemble(&s);
+    if (st)
+        mr_tensor_unref(s.out);
+    else
+        *out = s.out;
+    return st;
+}
