@@ -16,7 +16,7 @@
  * argument: the fixed one, or that of the attr as it is set or defaults, or a type name in front
  * says it: int32[0, 1].  What depends on the op's key attr is run once for every type the op has a
  * kernel for, except where a literal of the example cannot be of that type (-1 as uint8, 0.5 as
- * int32, nan, 1+2i); $T is that type in the attrs.  A list argument takes its values in
+ * int32, nan, 1+2i); $T is that type in the attrs, and in earlier steps $Name the type of attr Name.  A list argument takes its values in
  * parentheses: ([1], [2]), 0. Numbers may be nan, inf, -inf, true, false, 1+2i.  Tensors without
  * literals:
  *

@@ -163,6 +163,25 @@ static mr_dtype forced_type(const mr_trial *t, const mr_example_step *s, const m
     return MR_INVALID;
 }
 
+/* What $Name means in an earlier step: the type that the last one has for the attr Name. */
+static mr_dtype dollar_type(const mr_trial *t, mr_sv text)
+{
+    mr_sv name = {text.p + 1, text.n - 1};
+    for (const mr_named_attr *f = t->forced; f && f->name; f++)
+        if (mr_sv_is(name, f->name))
+            return (mr_dtype)f->v.type;
+    const mr_example_step *last = &t->example->steps[t->example->n_steps - 1];
+    for (int i = 0; i < last->n_attrs; i++)
+        if (mr_sv_eq(last->attrs[i].name, name))
+            return mr_dtype_from_name(last->attrs[i].text);
+    return t->key;
+}
+
+static mr_dtype named_type(const mr_trial *t, mr_sv text)
+{
+    return text.n > 1 && text.p[0] == '$' ? dollar_type(t, text) : mr_dtype_from_name(text);
+}
+
 /* What a literal without a type in front looks like, for list(type) arguments. */
 static mr_dtype natural_type(const mr_example_value *v)
 {
@@ -186,7 +205,7 @@ static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const 
         return natural_type(v);
     const mr_example_attr *given = find_attr(s, arg->type_attr);
     if (given)
-        return mr_sv_is(given->text, "$T") ? t->key : mr_dtype_from_name(given->text);
+        return named_type(t, given->text);
     if (s->op.n == 0 && d->key && strcmp(d->key->name, arg->type_attr) == 0)
         return t->key;
     const mr_attr_def *a = mr_op_def_attr(d, arg->type_attr);
@@ -378,6 +397,8 @@ static mr_status *one_attr(mr_trial *t, const mr_example_step *s, const mr_op_de
         return mr_invalid("%s has no attr %s", d->name, name);
     bool tensor = def->kind == MR_ATTR_TENSOR && s->op.n == 0 && t->forced;
     mr_dtype forced = tensor ? t->key : forced_type(t, s, d, name);
+    if (!forced && def->kind == MR_ATTR_TYPE && !def->is_list && given->text.p[0] == '$')
+        forced = dollar_type(t, given->text);
     if (forced)
         MR_TRY(force_attr(t, given, def, forced, &v, &held));
     else

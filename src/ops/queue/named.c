@@ -29,6 +29,19 @@ mr_status *mr_named_init(mr_named *n, const mr_make *m, const mr_object_type *ty
     return make_handle(n, mr_dtype_is_ref(m->node->out_types[0]));
 }
 
+mr_status *mr_named_share(mr_named *n, const char *name)
+{
+    bool by_ref = n->ref != NULL;
+    mr_tensor_unref(n->handle);
+    mr_variable_unref(n->ref);
+    mr_free(n->name);
+    n->handle = NULL;
+    n->ref = NULL;
+    n->is_private = false;
+    n->name = mr_strdup(name);
+    return make_handle(n, by_ref);
+}
+
 void mr_named_deinit(mr_named *n)
 {
     if (n->is_private) /* never run, it was never made: no matter */

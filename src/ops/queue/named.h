@@ -19,6 +19,8 @@ typedef struct mr_named {
 
 /* Reads the attrs container and shared_name; the form is that of the node's output. */
 mr_status *mr_named_init(mr_named *n, const mr_make *m, const mr_object_type *type);
+/* Without a shared_name: the object is shared all the same, under this name. */
+mr_status *mr_named_share(mr_named *n, const char *name);
 void mr_named_deinit(mr_named *n); /* of zeros too */
 /* The object, which make(ctx, ..) makes when it is missing; the caller owns it. */
 mr_status *mr_named_open(mr_named *n, mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
