@@ -44,6 +44,10 @@ mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n
 /* A node without edges, the last of the graph; the name must be free. */
 mr_status *mr_draft_make(mr_graph *g, const mr_draft *d, mr_node **out);
 
+/* A node like another one, under another name and without its edges; nothing is checked or inferred again.  The graph
+ * must have what the node's definition lies in. */
+mr_status *mr_node_copy(mr_graph *g, const mr_node *n, const char *name, const char *device, mr_node **out);
+
 /* ---- edges, unchecked ---- */
 void mr_node_link(mr_node *n, int input, mr_out src);
 void mr_node_push_control(mr_node *n, mr_node *src); /* not there yet */

@@ -34,11 +34,11 @@ static const char *copy_name(mr_arena *a, const mr_op_def *def, const char *name
     return d ? d->name : mr_arena_strdup(a, name);
 }
 
-static mr_status *copy_node(mr_graph *g, const mr_node *n, mr_node **out)
+mr_status *mr_node_copy(mr_graph *g, const mr_node *n, const char *name, const char *device, mr_node **out)
 {
     mr_arena *a = &g->arena;
-    mr_draft d = {.name = mr_arena_strdup(a, n->name),
-                  .device = mr_arena_strdup(a, n->device),
+    mr_draft d = {.name = mr_arena_strdup(a, name),
+                  .device = mr_arena_strdup(a, device),
                   .def = n->def,
                   .n_attrs = n->n_attrs,
                   .n_in = n->n_in,
@@ -94,7 +94,7 @@ mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr
     MR_GO(mr_library_copy(g->library, copy->library));
     for (int i = 0; i < g->nodes.n; i++)
         if (g->nodes.p[i] && (!keep || keep[i]))
-            MR_GO(copy_node(copy, g->nodes.p[i], &nodes[i]));
+            MR_GO(mr_node_copy(copy, g->nodes.p[i], g->nodes.p[i]->name, g->nodes.p[i]->device, &nodes[i]));
     for (int i = 0; i < g->nodes.n; i++)
         if (nodes[i])
             copy_edges(g->nodes.p[i], nodes[i], nodes);

@@ -24,7 +24,12 @@ static void join(mr_placer *p, int a, int b)
 /* Functions called across devices may take handles from anywhere. */
 static bool may_move_handles(const mr_node *n)
 {
-    return mr_node_is(n, "PartitionedCall") || mr_node_is(n, "StatefulPartitionedCall");
+    static const char *const ops[] = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "_If", "Case",
+                                      "StatelessCase", "While", "StatelessWhile", "_While", "For", "RemoteCall"};
+    for (int i = 0; i < MR_COUNT(ops); i++)
+        if (mr_node_is(n, ops[i]))
+            return true;
+    return false;
 }
 
 static void join_neighbours(mr_placer *p, const mr_node *n)

@@ -19,6 +19,26 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
     return mr_partition(g, o, parts);
 }
 
+/* Functions put in the place of their calls: what came new is placed beside what is placed already. */
+static mr_status *lower_placed(mr_graph **g, const mr_prepare_options *o)
+{
+    bool any;
+    MR_TRY(mr_lower(g, &any));
+    if (!any)
+        return NULL;
+    mr_prepare_options plain = *o;
+    plain.costs = NULL; /* costs are of the nodes that the client sees */
+    const char **placed = mr_new_array(const char *, (*g)->nodes.n + 1);
+    for (int i = 0; i < (*g)->nodes.n; i++)
+        placed[i] = (*g)->nodes.p[i] ? (*g)->nodes.p[i]->placed : NULL;
+    mr_status *st = mr_place(*g, &plain, NULL, placed);
+    for (int i = 0; i < (*g)->nodes.n; i++)
+        if ((*g)->nodes.p[i])
+            (*g)->nodes.p[i]->placed = placed[i];
+    mr_free(placed);
+    return st;
+}
+
 static void grow(mr_placements *p, int n)
 {
     if (p->n >= n)
@@ -42,6 +62,7 @@ mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepa
     grow(with.placements, g->nodes.n);
     MR_GO(mr_place(g, o, needed, with.placements->device));
     MR_GO(mr_prune(g, sig, &with, &pruned));
+    MR_GO(lower_placed(&pruned, o));
     MR_GO(optimise_and_cut(pruned, o, parts));
 out:
     mr_graph_unref(pruned);
@@ -64,8 +85,11 @@ static bool fits_at_home(const mr_graph *body, const mr_device *home)
 mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph **parts)
 {
     mr_status *st = NULL;
-    const char **placed = mr_new_array(const char *, body->nodes.n + 1);
+    bool any;
+    const char **placed = NULL;
     memset(parts, 0, sizeof *parts * (size_t)o->n_devices);
+    MR_GO(mr_lower(&body, &any));
+    placed = mr_new_array(const char *, body->nodes.n + 1);
     bool at_home = fits_at_home(body, o->devices[0]); /* no device of its own: with the caller, if all can be */
     for (int i = 0; i < body->nodes.n && at_home; i++)
         if (body->nodes.p[i] && !body->nodes.p[i]->device[0])
