@@ -496,6 +496,7 @@ static const struct {
     {"Polygamma", "a", "an integer"},
     {"PreventGradient", "input", "refuses to have one"},
     {"Print", "data", "is only shown"},
+    {"SparseAdd", "thresh", "a limit: none in TensorFlow either"},
     {"TensorArrayConcatV3", "flow_in", "an order, not a number"},
     {"TensorArrayGatherV3", "flow_in", "an order, not a number"},
     {"TensorArrayReadV3", "flow_in", "an order, not a number"},
