@@ -1,0 +1,585 @@
+/* ops/io/reader.c -- a reader, and the ops on it.
+ *
+ * Whoever reads holds the reader's token, of which there is one, also while the queue is empty: records
+ * come in the order of the ops.  Waiting for the token and for the queue holds no thread.  Both waits
+ * are those of ops/queue, whose ops end an mr_run: so they are given runs of our own (`inner`), whose end
+ * carries on the real one.
+ *
+ * Locks: `on.mu` guards the token and the counters; the work itself belongs to whoever has the token. */
+#include "ops/io/reader.h"
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "base/vec.h"
+#include "graph/infer.h"
+#include "ops/io/name_input.h"
+#include "ops/queue/queue.h"
+#include "ops/queue/waiting.h"
+#include "wire/pb.h"
+
+struct mr_reader {
+    mr_waited on;
+    const mr_reader_kind *kind;
+    mr_reader_spec spec;
+    bool taken MR_GUARDED_BY(on.mu); /* somebody has the token */
+    mr_waiters line MR_GUARDED_BY(on.mu);
+    int64_t n_records, works_begun, works_ended MR_GUARDED_BY(on.mu);
+    mr_work work; /* name NULL: none */
+};
+
+/* ---- the object ---- */
+
+static void work_end(mr_work *w)
+{
+    mr_record_reader_close(w->records);
+    mr_stream_close(w->in);
+    mr_str_deinit(&w->ahead);
+    mr_free(w->name);
+    *w = (mr_work){.spec = w->spec};
+}
+
+static void reader_free(mr_object *o)
+{
+    mr_reader *d = (mr_reader *)o;
+    MR_ASSERT(!d->taken && !d->line.first); /* both hold references */
+    work_end(&d->work);
+    mr_waited_deinit(&d->on);
+    mr_free(d);
+}
+
+const mr_object_type mr_reader_type = {"tensorflow::ReaderInterface", reader_free};
+
+static void advance(mr_waited *on, mr_waiters *gone)
+{
+    mr_reader *d = (mr_reader *)on;
+    if (d->taken || !d->line.first)
+        return;
+    d->taken = true;
+    mr_waiter_let_go(d->line.first, NULL, gone);
+}
+
+static mr_status *give(mr_waiter *w)
+{
+    (void)w; /* the token is taken already */
+    return NULL;
+}
+
+static const mr_waited_kind waiting = {sizeof(mr_waiter), advance, give, NULL};
+
+mr_reader *mr_reader_new(const mr_reader_kind *kind, const mr_reader_spec *spec)
+{
+    mr_reader *d = mr_new(mr_reader);
+    mr_waited_init(&d->on, &mr_reader_type, &waiting);
+    d->kind = kind;
+    d->spec = *spec;
+    d->work.spec = &d->spec;
+    return d;
+}
+
+static mr_status *find_reader(mr_run *r, mr_reader **out)
+{
+    return mr_named_find(r, &mr_reader_type, (mr_object **)out);
+}
+
+/* ---- one op that needs the token ---- */
+
+typedef struct use use;
+struct use {
+    mr_run inner; /* first: its end finds the use */
+    mr_node node; /* of inner: the op's, seen from another input */
+    mr_value out[1];
+    mr_run *r;
+    mr_reader *d;
+    mr_queue *q;                          /* of ops that read */
+    mr_status *(*now)(use *u);            /* of others: what to do with the token */
+    int64_t want;                         /* records; -1: one, as scalars */
+    MR_VEC(mr_str) keys;
+    MR_VEC(mr_str) values;
+    mr_status *st;       /* of the last dequeue */
+    _Atomic int dequeue; /* ASKED, then CAME or LEFT first: whoever is second goes on */
+};
+
+enum { ASKED, CAME, LEFT };
+
+static void use_free(use *u)
+{
+    for (int i = 0; i < u->keys.n; i++) {
+        mr_str_deinit(&u->keys.p[i]);
+        mr_str_deinit(&u->values.p[i]);
+    }
+    mr_vec_deinit(&u->keys);
+    mr_vec_deinit(&u->values);
+    if (u->q)
+        mr_object_unref((mr_object *)u->q);
+    mr_free(u);
+}
+
+/* Gives the token to the next in line and ends the op. */
+static void finish(use *u, mr_status *st)
+{
+    mr_reader *d = u->d;
+    mr_run *r = u->r;
+    use_free(u);
+    mr_lock(&d->on.mu);
+    d->taken = false;
+    mr_waited_unlock(&d->on, NULL);
+    mr_object_unref(&d->on.base);
+    mr_run_done(r, st);
+}
+
+/* ---- works ---- */
+
+static mr_status *work_begin(mr_reader *d, mr_sv name)
+{
+    d->work.name = mr_strndup(name.p, name.n);
+    d->work.name_bytes = name.n;
+    mr_status *st = d->kind->begin(&d->work);
+    if (st)
+        work_end(&d->work);
+    return st;
+}
+
+static mr_status *begin_work(use *u, const mr_tensor *t)
+{
+    mr_reader *d = u->d;
+    if (t->dtype != MR_STRING)
+        return mr_invalid("Expected queue with single string component");
+    if (t->n != 1)
+        return mr_invalid("Expected to dequeue a one-element string tensor");
+    mr_sv name = mr_tensor_str_at(t, 0);
+    MR_TRY(work_begin(d, name));
+    mr_lock(&d->on.mu);
+    d->works_begun++;
+    mr_unlock(&d->on.mu);
+    return NULL;
+}
+
+static void end_work(mr_reader *d)
+{
+    work_end(&d->work);
+    mr_lock(&d->on.mu);
+    d->works_ended = d->works_begun;
+    mr_unlock(&d->on.mu);
+}
+
+static void go_on(use *u);
+
+/* The queue gave something, or did not.  On the thread that asked, ask_for_work goes on; so works without
+ * a record do not pile up on the stack. */
+static void work_came(mr_run *inner, mr_status *st)
+{
+    use *u = (use *)inner;
+    if (mr_status_code(st) == MR_INVALID_ARGUMENT) { /* it is a queue of something else */
+        mr_status_free(st);
+        st = mr_invalid("Expected queue with single string component");
+    }
+    u->st = st ? st : begin_work(u, u->out[0].t);
+    mr_value_drop(&u->out[0]);
+    if (atomic_exchange(&u->dequeue, CAME) == LEFT)
+        go_on(u);
+}
+
+/* true: it is there, or u->st says why not.  false: work_came goes on. */
+static bool ask_for_work(use *u)
+{
+    atomic_store(&u->dequeue, ASKED);
+    u->inner.done = work_came;
+    mr_queue_dequeue((mr_queue *)mr_object_ref((mr_object *)u->q), &u->inner);
+    return atomic_exchange(&u->dequeue, LEFT) == CAME;
+}
+
+/* ---- reading ---- */
+
+/* One record into the lists; *got false at the end of the work. */
+static mr_status *read_one(use *u, bool *got)
+{
+    mr_reader *d = u->d;
+    mr_str key = {0}, value = {0};
+    bool at_end = false;
+    mr_status *st = d->kind->next(&d->work, &key, &value, &at_end);
+    *got = !st && !at_end;
+    if (!*got) {
+        mr_str_deinit(&key);
+        mr_str_deinit(&value);
+        return st;
+    }
+    mr_vec_push(&u->keys, key);
+    mr_vec_push(&u->values, value);
+    mr_lock(&d->on.mu);
+    d->n_records++;
+    mr_unlock(&d->on.mu);
+    return NULL;
+}
+
+static mr_status *give_records(use *u)
+{
+    mr_tensor *keys, *values;
+    int rank = u->want < 0 ? 0 : 1;
+    int64_t n = u->keys.n;
+    MR_TRY(mr_run_output(u->r, 0, rank, &n, &keys));
+    MR_TRY(mr_run_output(u->r, 1, rank, &n, &values));
+    for (int i = 0; i < u->keys.n; i++) {
+        MR_TRY(mr_tensor_set_str(keys, i, mr_str_view(&u->keys.p[i])));
+        MR_TRY(mr_tensor_set_str(values, i, mr_str_view(&u->values.p[i])));
+    }
+    return NULL;
+}
+
+/* Reads what is wanted of the work at hand; true when that is enough, or an error. */
+static bool read_work(use *u, mr_status **st)
+{
+    int64_t want = u->want < 0 ? 1 : u->want;
+    bool got = true;
+    while (got && u->keys.n < want) {
+        *st = read_one(u, &got);
+        if (*st)
+            return true;
+    }
+    if (!got)
+        end_work(u->d);
+    return u->keys.n > 0;
+}
+
+static void go_on(use *u)
+{
+    do {
+        mr_status *st = u->st;
+        if (st || (u->d->work.name && read_work(u, &st))) {
+            finish(u, st ? st : give_records(u));
+            return;
+        }
+    } while (ask_for_work(u));
+}
+
+static void token_came(mr_run *inner, mr_status *st)
+{
+    use *u = (use *)inner;
+    mr_run *r = u->r;
+    if (st) { /* cancelled: it never had the token */
+        mr_object_unref(&u->d->on.base);
+        use_free(u);
+        mr_run_done(r, st);
+    } else if (u->now) {
+        finish(u, u->now(u));
+    } else {
+        go_on(u);
+    }
+}
+
+/* ---- beginning ---- */
+
+static use *use_new(mr_run *r, mr_reader *d)
+{
+    use *u = mr_new(use);
+    u->node = *r->node;
+    u->inner = *r;
+    u->inner.node = &u->node;
+    u->inner.out = u->out;
+    u->inner.done = token_came;
+    u->r = r;
+    u->d = d;
+    u->want = -1;
+    return u;
+}
+
+static void wait_for_token(use *u)
+{
+    mr_reader *d = u->d;
+    mr_object_ref(&d->on.base);
+    mr_wait(mr_waiter_new(&d->on, &u->inner, "Waiting for a reader was cancelled"), &d->line);
+}
+
+/* Input 1 becomes the first one of the inner run, which is where ops on queues look. */
+static mr_status *find_queue(use *u)
+{
+    u->node.n_in = 1;
+    u->node.in_types = u->r->node->in_types + 1;
+    u->node.n_out = 1;
+    u->inner.in = u->r->in + 1;
+    u->inner.n_in = u->inner.n_out = 1;
+    return mr_named_find(&u->inner, &mr_queue_type, (mr_object **)&u->q);
+}
+
+static void read_some(mr_run *r, int64_t want)
+{
+    mr_reader *d = NULL;
+    mr_status *st = find_reader(r, &d);
+    use *u = st ? NULL : use_new(r, d);
+    if (u) {
+        u->want = want;
+        st = find_queue(u);
+    }
+    if (!st) {
+        wait_for_token(u);
+        return;
+    }
+    if (u) {
+        use_free(u);
+        mr_object_unref(&d->on.base);
+    }
+    mr_run_done(r, st);
+}
+
+static void read_record(mr_run *r) { read_some(r, -1); }
+
+static void read_up_to(mr_run *r)
+{
+    int64_t n = 0;
+    mr_status *st = mr_in_scalar_int(r, 2, "num_records", &n);
+    if (!st && n <= 0)
+        st = mr_invalid("num_records must be positive, not %lld", (long long)n);
+    if (st)
+        mr_run_done(r, st);
+    else
+        read_some(r, n);
+}
+
+/* Does something at once when the token is there. */
+static void with_token(mr_run *r, mr_status *(*now)(use *u))
+{
+    mr_reader *d;
+    mr_status *st = find_reader(r, &d);
+    if (st) {
+        mr_run_done(r, st);
+        return;
+    }
+    use *u = use_new(r, d);
+    u->now = now;
+    wait_for_token(u);
+}
+
+/* ---- the ops: reading ---- */
+
+#define NEW_FORM .flags = MR_STATEFUL | MR_NO_GRADIENT
+#define OLD_FORM .flags = MR_NO_FOLD | MR_NO_GRADIENT
+#define READER "r = IdentityReaderV2 shared_name=\"r\"; "
+#define OLD_READER "r = IdentityReader shared_name=\"r\"; "
+#define QUEUE "q = FIFOQueueV2 component_types=[string] shapes=[[]] shared_name=\"q\"; "
+#define OLD_QUEUE "q = FIFOQueue component_types=[string] shapes=[[]] shared_name=\"q\"; "
+#define FILLED READER QUEUE "QueueEnqueueManyV2 Tcomponents=[string]: q, ([\"a\", \"b\"]); "
+#define OLD_FILLED OLD_READER OLD_QUEUE "QueueEnqueueMany Tcomponents=[string]: q, ([\"a\", \"b\"]); "
+#define NONE "[\"localhost\", \"none\"]"
+
+static mr_status *vectors(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    MR_TRY(mr_infer_rank(c, c->in[2], 0, &ignored));
+    mr_infer_out_vector(c, 0, -1);
+    mr_infer_out_vector(c, 1, -1);
+    return NULL;
+}
+
+#define READ(handle)                                                                          \
+    .sig = "reader_handle: " handle ", queue_handle: " handle " -> key: string, value: string", \
+    .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ASYNC(read_record))
+#define READ_UP_TO(handle)                                                                    \
+    .sig = "reader_handle: " handle ", queue_handle: " handle ", num_records: int64 -> "      \
+           "keys: string, values: string",                                                    \
+    .shape = vectors, .kernels = MR_KERNELS(MR_CPU_ASYNC(read_up_to))
+
+MR_OP(ReaderReadV2,
+    .doc      = "the next record of a reader, which takes files from a queue as it needs them",
+    READ("resource"), NEW_FORM,
+    .examples = MR_EXAMPLES(
+        FILLED ": r, q -> \"a\", \"a\"",
+        FILLED "ReaderReadV2: r, q; : r, q -> \"b\", \"b\"",
+        READER QUEUE "QueueCloseV2: q; : r, q -> !OUT_OF_RANGE FIFOQueue 'q' is closed and has "
+                     "insufficient elements (requested 1, current size 0)",
+        READER "q = FIFOQueueV2 component_types=[float] shared_name=\"q\"; "
+               "QueueEnqueueV2 Tcomponents=[float]: q, (float 1); : r, q -> !INVALID_ARGUMENT "
+               "Expected queue with single string component",
+        READER "q = FIFOQueueV2 component_types=[string] shared_name=\"q\"; "
+               "QueueEnqueueV2 Tcomponents=[string]: q, ([\"a\", \"b\"]); : r, q -> "
+               "!INVALID_ARGUMENT Expected to dequeue a one-element string tensor",
+        QUEUE ": q, q -> !INVALID_ARGUMENT QueueInterface"));
+MR_OP(ReaderRead,
+    .doc      = "the older form of ReaderReadV2",
+    READ("Ref(string)"), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_FILLED ": r, q -> \"a\", \"a\"",
+                            NONE ", " NONE " -> !NOT_FOUND does not exist",
+                            OLD_READER ": r, " NONE " -> !NOT_FOUND does not exist"));
+MR_OP(ReaderReadUpToV2,
+    .doc      = "up to so many records of a reader, as many as its file has",
+    READ_UP_TO("resource"), NEW_FORM,
+    .examples = MR_EXAMPLES(FILLED ": r, q, 5 -> [\"a\"], [\"a\"]",
+                            FILLED ": r, q, 0 -> !INVALID_ARGUMENT num_records must be positive"));
+MR_OP(ReaderReadUpTo,
+    .doc      = "the older form of ReaderReadUpToV2",
+    READ_UP_TO("Ref(string)"), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_FILLED ": r, q, 5 -> [\"a\"], [\"a\"]",
+                            NONE ", " NONE ", 1 -> !NOT_FOUND does not exist"));
+
+/* ---- counters ---- */
+
+static mr_status *count_op(mr_run *r, bool works)
+{
+    mr_reader *d;
+    mr_tensor *out;
+    MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
+    MR_TRY(find_reader(r, &d));
+    mr_lock(&d->on.mu);
+    *MR_DATA(int64_t, out) = works ? d->works_ended : d->n_records;
+    mr_unlock(&d->on.mu);
+    mr_object_unref(&d->on.base);
+    return NULL;
+}
+
+static mr_status *n_records(mr_run *r) { return count_op(r, false); }
+static mr_status *n_works(mr_run *r) { return count_op(r, true); }
+
+#define LOOK(handle, what, kernel)                                              \
+    .sig = "reader_handle: " handle " -> " what ": int64", .shape = mr_shape_scalar,     \
+    .kernels = MR_KERNELS(MR_CPU_ANY(kernel))
+#define READ_ONE FILLED "ReaderReadV2: r, q; "
+#define OLD_READ_ONE OLD_FILLED "ReaderRead: r, q; "
+
+MR_OP(ReaderNumRecordsProducedV2,
+    .doc      = "how many records a reader has given",
+    LOOK("resource", "records_produced", n_records), NEW_FORM,
+    .examples = MR_EXAMPLES(READER ": r -> 0", READ_ONE ": r -> 1"));
+MR_OP(ReaderNumRecordsProduced,
+    .doc      = "the older form of ReaderNumRecordsProducedV2",
+    LOOK("Ref(string)", "records_produced", n_records), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_READ_ONE ": r -> 1", NONE " -> !NOT_FOUND does not exist"));
+MR_OP(ReaderNumWorkUnitsCompletedV2,
+    .doc      = "how many files a reader has finished",
+    LOOK("resource", "units_completed", n_works), NEW_FORM,
+    .examples = MR_EXAMPLES(READER ": r -> 0", READ_ONE ": r -> 0",
+                            READ_ONE "ReaderReadV2: r, q; : r -> 1"));
+MR_OP(ReaderNumWorkUnitsCompleted,
+    .doc      = "the older form of ReaderNumWorkUnitsCompletedV2",
+    LOOK("Ref(string)", "units_completed", n_works), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_READ_ONE ": r -> 0", NONE " -> !NOT_FOUND does not exist"));
+
+/* ---- state: ReaderBaseState { work_started, work_finished, num_records_produced, current_work } ---- */
+
+static mr_status *reset(use *u)
+{
+    mr_reader *d = u->d;
+    work_end(&d->work);
+    mr_lock(&d->on.mu);
+    d->n_records = d->works_begun = d->works_ended = 0;
+    mr_unlock(&d->on.mu);
+    return NULL;
+}
+
+static mr_status *save(use *u)
+{
+    mr_reader *d = u->d;
+    mr_tensor *out;
+    mr_str s = {0};
+    mr_pb_writer w;
+    if (!d->kind->saves)
+        return mr_error(MR_UNIMPLEMENTED, "Reader SerializeState");
+    mr_pb_writer_init(&w, &s);
+    mr_lock(&d->on.mu);
+    mr_pb_opt_varint(&w, 1, (uint64_t)d->works_begun);
+    mr_pb_opt_varint(&w, 2, (uint64_t)d->works_ended);
+    mr_pb_opt_varint(&w, 3, (uint64_t)d->n_records);
+    mr_unlock(&d->on.mu);
+    mr_pb_opt_bytes(&w, 4, (mr_sv){d->work.name, d->work.name_bytes});
+    mr_status *st = mr_pb_writer_status(&w, "ReaderBaseState");
+    if (!st)
+        st = mr_run_output(u->r, 0, 0, NULL, &out);
+    if (!st)
+        st = mr_tensor_set_str(out, 0, mr_str_view(&s));
+    mr_str_deinit(&s);
+    return st;
+}
+
+static mr_status *decode_state(mr_sv bytes, const char *name, int64_t n[3], mr_sv *work)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    n[0] = n[1] = n[2] = 0;
+    *work = MR_SV("");
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        if (field <= 3)
+            n[field - 1] = mr_pb_int64(&r);
+        else if (field == 4)
+            *work = mr_pb_bytes(&r);
+        else
+            mr_pb_skip(&r);
+    if (r.error)
+        return mr_invalid("Could not parse state for %s: %s at byte %zu", name, r.error, r.error_at);
+    if (n[0] < 0 || n[1] < 0 || n[2] < 0)
+        return mr_invalid("Unexpected negative value when restoring in %s", name);
+    if (n[0] < n[1])
+        return mr_invalid("Inconsistent work started vs. finished when restoring in %s: %lld < %lld",
+                          name, (long long)n[0], (long long)n[1]);
+    return NULL;
+}
+
+static mr_status *restore(use *u)
+{
+    mr_reader *d = u->d;
+    mr_sv bytes = MR_SV(""), work;
+    int64_t n[3];
+    MR_TRY(mr_in_scalar_str(u->r, 1, "Reader state", &bytes));
+    if (!d->kind->saves)
+        return mr_error(MR_UNIMPLEMENTED, "Reader RestoreState");
+    MR_TRY(decode_state(bytes, d->kind->name, n, &work));
+    work_end(&d->work);
+    if (n[0] > n[1]) /* in the middle of a work */
+        MR_TRY(work_begin(d, work));
+    mr_lock(&d->on.mu);
+    d->works_begun = n[0];
+    d->works_ended = n[1];
+    d->n_records = n[2];
+    mr_unlock(&d->on.mu);
+    return NULL;
+}
+
+static void reset_op(mr_run *r) { with_token(r, reset); }
+static void save_op(mr_run *r) { with_token(r, save); }
+static void restore_op(mr_run *r) { with_token(r, restore); }
+
+static mr_status *restore_shape(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    return mr_infer_rank(c, c->in[1], 0, &ignored);
+}
+
+#define RESET(handle)                                                                   \
+    .sig = "reader_handle: " handle " ->", .shape = mr_shape_none,                       \
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(reset_op))
+#define SAVE(handle)                                                                    \
+    .sig = "reader_handle: " handle " -> state: string", .shape = mr_shape_scalar,               \
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(save_op))
+#define RESTORE(handle)                                                                 \
+    .sig = "reader_handle: " handle ", state: string ->", .shape = restore_shape,        \
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(restore_op))
+#define LINES "r = TextLineReaderV2 shared_name=\"r\"; "
+
+MR_OP(ReaderResetV2,
+    .doc      = "a reader as it was when it was made",
+    RESET("resource"), NEW_FORM,
+    .examples = MR_EXAMPLES(READER ": r ->"));
+MR_OP(ReaderReset,
+    .doc      = "the older form of ReaderResetV2",
+    RESET("Ref(string)"), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_READER ": r ->", NONE " -> !NOT_FOUND does not exist"));
+MR_OP(ReaderSerializeStateV2,
+    .doc      = "what a reader must remember, as a string",
+    SAVE("resource"), NEW_FORM,
+    .examples = MR_EXAMPLES(READER ": r -> \"\"",
+                            READ_ONE ": r -> \"\\x08\\x01\\x18\\x01\\x22\\x01a\"",
+                            LINES ": r -> !UNIMPLEMENTED Reader SerializeState"));
+MR_OP(ReaderSerializeState,
+    .doc      = "the older form of ReaderSerializeStateV2",
+    SAVE("Ref(string)"), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_READER ": r -> \"\"", NONE " -> !NOT_FOUND does not exist"));
+MR_OP(ReaderRestoreStateV2,
+    .doc      = "a reader as it was when it was asked for its state",
+    RESTORE("resource"), NEW_FORM,
+    .examples = MR_EXAMPLES(
+        READER ": r, \"\\x08\\x02\\x10\\x02\\x18\\x02\" ->",
+        READER ": r, \"abc\" -> !INVALID_ARGUMENT Could not parse state for IdentityReader",
+        READER ": r, \"\\x10\\x02\" -> !INVALID_ARGUMENT Inconsistent work started vs. finished",
+        LINES ": r, \"\" -> !UNIMPLEMENTED Reader RestoreState"));
+MR_OP(ReaderRestoreState,
+    .doc      = "the older form of ReaderRestoreStateV2",
+    RESTORE("Ref(string)"), OLD_FORM,
+    .examples = MR_EXAMPLES(OLD_READER ": r, \"\" ->", NONE ", \"\" -> !NOT_FOUND does not exist"));
