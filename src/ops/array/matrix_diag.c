@@ -1,5 +1,5 @@
 /* ops/array/matrix_diag.c -- diagonals of matrices, which are the last two dimensions: MatrixDiag,
- * MatrixDiagPart, MatrixSetDiag, MatrixBandPart. */
+ * MatrixDiagPart, MatrixSetDiag, MatrixBandPart, and their old names. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
@@ -299,3 +299,35 @@ MR_OP(MatrixBandPart,
         "of rows (1) got: 2",
         "[[1, 2]], 0, 3 -> !INVALID_ARGUMENT num_upper must be negative or less or equal to number "
         "of columns (2) got: 3"));
+
+/* ---- old names ---- */
+
+#define OLD(fn, by_shape, now) \
+    .attrs = "T: type", .deprecated = 14, .deprecation = "Use " now, .shape = by_shape, \
+    .kernels = MR_KERNELS(MR_CPU_ANY(fn))
+
+MR_OP(BatchMatrixDiag,
+    .doc      = "MatrixDiag, by its old name",
+    .sig      = "diagonal: T -> output: T",
+    OLD(run_diag, diag_shape, "MatrixDiag"),
+    .examples = MR_EXAMPLES("[[1, 2]] -> [[[1, 0], [0, 2]]]", "[\"a\"] -> [[\"a\"]]"));
+
+MR_OP(BatchMatrixDiagPart,
+    .doc      = "MatrixDiagPart, by its old name",
+    .sig      = "input: T -> diagonal: T",
+    OLD(run_diag_part, diag_part_shape, "MatrixDiagPart"),
+    .examples = MR_EXAMPLES("[[1, 2], [3, 4]] -> [1, 4]", "[[\"a\"]] -> [\"a\"]"));
+
+MR_OP(BatchMatrixSetDiag,
+    .doc      = "MatrixSetDiag, by its old name",
+    .sig      = "input: T, diagonal: T -> output: T",
+    OLD(run_set_diag, set_diag_shape, "MatrixSetDiag"),
+    .examples = MR_EXAMPLES("[[1, 2], [3, 4]], [5, 6] -> [[5, 2], [3, 6]]",
+                            "[[\"a\"]], [\"b\"] -> [[\"b\"]]"));
+
+MR_OP(BatchMatrixBandPart,
+    .doc      = "MatrixBandPart, by its old name",
+    .sig      = "input: T, num_lower: int64, num_upper: int64 -> band: T",
+    OLD(run_band_part, band_part_shape, "MatrixBandPart"),
+    .examples = MR_EXAMPLES("[[1, 2], [3, 4]], 0, -1 -> [[1, 2], [0, 4]]",
+                            "[[\"a\"]], 0, 0 -> [[\"a\"]]"));

@@ -1,4 +1,4 @@
-/* ops/array/top_k.c -- the largest elements of each row: TopKV2.
+/* ops/array/top_k.c -- the largest elements of each row: TopKV2 and TopK; the n-th of them: NthElement.
  *
  * Values become unsigned numbers in the same order, so that one selection serves all types.  The
  * best k so far are kept in a heap with the worst of them on top; most elements are turned away by
@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/layout.h"
+#include "ops/array/order.h"
 
 #define BLOCK 256
 
@@ -46,9 +47,7 @@ MR_FLOATS(KEYS, KEY_FLOATING)
 MR_SIGNED(KEYS, KEY_SIGNED)
 MR_UNSIGNED(KEYS, KEY_UNSIGNED)
 
-typedef void keys_fn(const void *row, int64_t at, int n, uint64_t *out);
-
-static keys_fn *keys_of(mr_dtype t)
+mr_order_fn *mr_order_of(mr_dtype t)
 {
 #define CASE(E, name, number, S, C, ...) \
     case MR_##E: return keys_##name;
@@ -87,7 +86,7 @@ typedef struct selection {
     const mr_tensor *x;
     mr_tensor *values, *indices;
     int64_t n, k;
-    keys_fn *keys;
+    mr_order_fn *keys;
     bool *failed; /* atomic: memory was out */
 } selection;
 
@@ -134,15 +133,14 @@ static void select_rows(void *ctx, int64_t begin, int64_t end)
     mr_free(heap);
 }
 
-static mr_status *run_top_k(mr_run *r)
+static mr_status *select_k(mr_run *r, int64_t k)
 {
     const mr_tensor *x = mr_in(r, 0);
     bool failed = false;
-    selection s = {.x = x, .keys = keys_of(x->dtype), .failed = &failed};
+    selection s = {.x = x, .k = k, .keys = mr_order_of(x->dtype), .failed = &failed};
     mr_shape shape;
     if (x->rank < 1)
         return mr_invalid("input must be >= 1-D, got shape %s", MR_TENSOR_SHAPE(x));
-    MR_TRY(mr_in_scalar_int(r, 1, "k", &s.k));
     s.n = x->dims[x->rank - 1];
     if (s.k < 0)
         return mr_invalid("Need k >= 0, got %lld", (long long)s.k);
@@ -164,14 +162,24 @@ static mr_status *run_top_k(mr_run *r)
     return NULL;
 }
 
-static mr_status *top_k_shape(mr_infer *c)
+static mr_status *run_top_k(mr_run *r)
 {
-    const mr_pshape *x = NULL, *ignored;
-    int64_t k = -1;
+    int64_t k;
+    MR_TRY(mr_in_scalar_int(r, 1, "k", &k));
+    return select_k(r, k);
+}
+
+typedef struct k_state { /* of TopK, whose k is an attr */
+    int64_t k;
+} k_state;
+
+static mr_status *init_k(mr_make *m, void *s) { return mr_node_get_int(m->node, "k", &((k_state *)s)->k); }
+static mr_status *run_top_k_v1(mr_run *r) { return select_k(r, ((k_state *)r->state)->k); }
+
+static mr_status *top_k_shape_of(mr_infer *c, int64_t k)
+{
+    const mr_pshape *x = NULL;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &x));
-    MR_TRY(mr_infer_rank(c, c->in[1], 0, &ignored));
-    if (mr_infer_int(c, 1, &k) && k < 0)
-        return mr_invalid("Need k >= 0, got %lld", (long long)k);
     if (x->rank < 0)
         return NULL;
     int64_t n = x->dims[x->rank - 1];
@@ -180,6 +188,23 @@ static mr_status *top_k_shape(mr_infer *c)
                           (long long)n);
     c->out[0] = c->out[1] = mr_pshape_with(c->arena, x, x->rank - 1, k);
     return NULL;
+}
+
+static mr_status *top_k_shape(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    int64_t k = -1;
+    MR_TRY(mr_infer_rank(c, c->in[1], 0, &ignored));
+    if (mr_infer_int(c, 1, &k) && k < 0)
+        return mr_invalid("Need k >= 0, got %lld", (long long)k);
+    return top_k_shape_of(c, k);
+}
+
+static mr_status *top_k_v1_shape(mr_infer *c)
+{
+    int64_t k;
+    MR_TRY(mr_node_get_int(c->node, "k", &k));
+    return top_k_shape_of(c, k);
 }
 
 static mr_out as_int64(mr_grad *g, mr_out v)
@@ -198,9 +223,9 @@ static mr_out last_entry(mr_grad *g, mr_out shape)
 }
 
 /* dy added at the flat places row * n + index; k may be 0, and so may n. */
-static void top_k_backward(mr_grad *g)
+static void scatter_back(mr_grad *g, mr_out k)
 {
-    mr_out shape = as_int64(g, mr_shape_of(g, mr_xi(g, 0))), k = as_int64(g, mr_xi(g, 1));
+    mr_out shape = as_int64(g, mr_shape_of(g, mr_xi(g, 0)));
     mr_out zero = mr_const_i64(g->s, 0), one = mr_const_i64(g->s, 1);
     mr_out axis0 = mr_const_i32(g->s, 0), axis1 = mr_const_i32(g->s, 1);
     mr_out n = last_entry(g, shape), total = mr_emit(g->s, "Prod", shape, axis0);
@@ -214,6 +239,15 @@ static void top_k_backward(mr_grad *g)
     mr_out sum = mr_emit(g->s, "ScatterNd", places, mr_emit(g->s, "Reshape", mr_dyi(g, 0), flat),
                          mr_emit(g->s, "ExpandDims", total, axis0));
     mr_dxi(g, 0, mr_emit(g->s, "Reshape", sum, shape));
+}
+
+static void top_k_backward(mr_grad *g) { scatter_back(g, as_int64(g, mr_xi(g, 1))); }
+
+static void top_k_v1_backward(mr_grad *g)
+{
+    int64_t k = 0;
+    mr_scope_fail(g->s, mr_node_get_int(g->node, "k", &k));
+    scatter_back(g, mr_const_i64(g->s, k));
 }
 
 MR_OP(TopKV2,
@@ -238,3 +272,163 @@ MR_OP(TopKV2,
         "input must have at least k columns. Had 2, needed 3",
         "[1, 2], -1 -> !INVALID_ARGUMENT Need k >= 0, got -1",
         "1, 1 -> !INVALID_ARGUMENT at least rank 1"));
+
+MR_OP(TopK,
+    .doc      = "the k largest elements of each row, and where they stand; k is an attr",
+    .sig      = "input: T -> values: T, indices: int32",
+    .attrs    = "k: int >= 0; sorted: bool = true; T: realnumbertype",
+    .deprecated = 7, .deprecation = "Use TopKV2 instead",
+    .shape    = top_k_v1_shape,
+    .grad     = top_k_v1_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_top_k_v1, MR_REALS)),
+    .state_bytes = sizeof(k_state), .init = init_k,
+    .examples = MR_EXAMPLES(
+        "k=2: [[1, 2, 3], [6, 5, 4]] -> [[3, 2], [6, 5]], int32[[2, 1], [0, 1]]",
+        "k=0: [1, 2] -> shape(0), shape(0)", "k=2: shape(0,3) -> shape(0,2), shape(0,2)",
+        "k=3: [1, 2] -> !INVALID_ARGUMENT input must have last dimension >= k = 3 but is 2",
+        "k=1: 1 -> !INVALID_ARGUMENT at least rank 1"));
+
+/* ---- NthElement ---- */
+
+typedef struct nth {
+    const mr_tensor *x;
+    mr_tensor *out;
+    int64_t n, at; /* of a row: its length, and which of its elements in order */
+    mr_order_fn *keys;
+    bool *failed;
+} nth;
+
+/* Hoare's selection: what is left of `at` is not larger, what is right of it not smaller. */
+static uint64_t select_key(uint64_t *keys, int64_t n, int64_t at)
+{
+    int64_t low = 0, high = n - 1;
+    while (low < high) {
+        uint64_t a = keys[low], b = keys[low + (high - low) / 2], c = keys[high];
+        uint64_t pivot = a < b ? (b < c ? b : MR_MAX(a, c)) : (a < c ? a : MR_MAX(b, c));
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (keys[i] < pivot)
+                i++;
+            while (keys[j] > pivot)
+                j--;
+            if (i <= j) {
+                uint64_t t = keys[i];
+                keys[i++] = keys[j];
+                keys[j--] = t;
+            }
+        }
+        if (at <= j)
+            high = j;
+        else if (at >= i)
+            low = i;
+        else
+            break;
+    }
+    return keys[at];
+}
+
+static void nth_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const nth *s = ctx;
+    size_t elem = mr_dtype_size(s->x->dtype);
+    uint64_t *keys = mr_try_calloc((size_t)s->n, sizeof(uint64_t)), one;
+    if (!keys)
+        __atomic_store_n(s->failed, true, __ATOMIC_RELAXED);
+    for (int64_t r = begin; keys && r < end; r++) {
+        const char *row = (const char *)s->x->data + (size_t)(r * s->n) * elem;
+        for (int64_t at = 0; at < s->n; at += BLOCK)
+            s->keys(row, at, (int)MR_MIN(BLOCK, s->n - at), keys + at);
+        uint64_t wanted = select_key(keys, s->n, s->at);
+        int64_t found = 0; /* the key says the place in order, not the value */
+        for (; found < s->n - 1; found++) {
+            s->keys(row, found, 1, &one);
+            if (one == wanted)
+                break;
+        }
+        memcpy((char *)s->out->data + (size_t)r * elem, row + (size_t)found * elem, elem);
+    }
+    mr_free(keys);
+}
+
+typedef struct nth_state {
+    bool reverse;
+} nth_state;
+
+static mr_status *init_nth(mr_make *m, void *s)
+{
+    return mr_node_get_bool(m->node, "reverse", &((nth_state *)s)->reverse);
+}
+
+static mr_status *run_nth(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    bool failed = false;
+    nth s = {.x = x, .keys = mr_order_of(x->dtype), .failed = &failed};
+    MR_TRY(mr_in_scalar_int(r, 1, "n", &s.at));
+    if (s.at < 0)
+        return mr_invalid("n must be non-negative, got %lld", (long long)s.at);
+    if (x->rank < 1)
+        return mr_invalid("Input must be >= 1-D, got shape %s", MR_TENSOR_SHAPE(x));
+    s.n = x->dims[x->rank - 1];
+    if (s.n <= s.at)
+        return mr_invalid("Input must have at least n+1 = %lld columns, but has %lld",
+                          (long long)s.at + 1, (long long)s.n);
+    if (((nth_state *)r->state)->reverse)
+        s.at = s.n - 1 - s.at;
+    MR_TRY(mr_run_output(r, 0, x->rank - 1, x->dims, &s.out));
+    mr_run_for(r, s.out->n, 6.0 * (double)s.n, nth_rows, &s);
+    if (failed)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld entries", (long long)s.n);
+    return NULL;
+}
+
+static mr_status *nth_shape(mr_infer *c)
+{
+    const mr_pshape *x = NULL, *ignored;
+    int64_t n = -1;
+    MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &x));
+    MR_TRY(mr_infer_rank(c, c->in[1], 0, &ignored));
+    if (mr_infer_int(c, 1, &n) && n < 0)
+        return mr_invalid("n must be non-negative, got %lld", (long long)n);
+    if (x->rank < 0)
+        return NULL;
+    int64_t have = mr_infer_dim(x, -1);
+    if (n >= 0 && have >= 0 && have <= n)
+        return mr_invalid("Input must have last dimension > n = %lld but is %lld", (long long)n,
+                          (long long)have);
+    c->out[0] = mr_infer_sub(c, x, 0, -1);
+    return NULL;
+}
+
+/* To all elements that are the n-th of their row, in equal parts. */
+static void nth_backward(mr_grad *g)
+{
+    mr_scope *s = g->s;
+    mr_out last = mr_const_i32(s, -1), x = mr_xi(g, 0);
+    mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(x)));
+    mr_out same = mr_emit(s, "Equal", mr_emit(s, "ExpandDims", mr_yi(g, 0), last), x);
+    same = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", type}), same);
+    mr_out count = mr_emit_with(s, "Sum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), same, last);
+    mr_out dy = mr_emit(s, "ExpandDims", mr_dyi(g, 0), last);
+    mr_dxi(g, 0, mr_emit(s, "Mul", mr_emit(s, "RealDiv", same, count), dy));
+}
+
+MR_OP(NthElement,
+    .doc      = "the element of each row that n others precede in order, or follow when reverse",
+    .sig      = "input: T, n: int32 -> values: T",
+    .attrs    = "reverse: bool = false; T: realnumbertype",
+    .key      = "T",
+    .shape    = nth_shape,
+    .grad     = nth_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_nth, MR_REALS)),
+    .state_bytes = sizeof(nth_state), .init = init_nth,
+    .examples = MR_EXAMPLES(
+        "[5, 1, 4, 2], 1 -> 2", "reverse=true: [5, 1, 4, 2], 0 -> 5",
+        "[[1, 3, 2], [6, 5, 4]], 2 -> [3, 6]", "nograd: [2, 2, 1, 2, 7], 2 -> 2",
+        "T=int8: [-128, 127, 0], 0 -> -128", "T=float nograd: [nan, 1, -inf], [0] -> !INVALID_ARGUMENT",
+        "T=float nograd: [nan, 1, -inf], 2 -> nan", "shape(0,3), 1 -> shape(0)",
+        "[1, 2], 2 -> !INVALID_ARGUMENT Input must have last dimension > n = 2 but is 2",
+        "[1, 2], -1 -> !INVALID_ARGUMENT n must be non-negative, got -1",
+        "n = PlaceholderWithDefault dtype=int32 shape=?: int32 3; : [1, 2], n -> !INVALID_ARGUMENT "
+        "Input must have at least n+1",
+        "1, 0 -> !INVALID_ARGUMENT at least rank 1"));

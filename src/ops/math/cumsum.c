@@ -1,4 +1,4 @@
-/* ops/math/cumsum.c -- Cumsum and Cumprod.
+/* ops/math/cumsum.c -- Cumsum, Cumprod and CumulativeLogsumexp.
  *
  * The tensor is seen as [outer, n, inner].  A tile of the inner columns keeps its running results
  * while the n rows go by, forwards or backwards.  16-bit floats run in float. */
@@ -35,6 +35,18 @@ MR_INTS(SCAN, sums, 0, (uint64_t)a + (uint64_t)x)
 MR_FLOATS(SCAN, products, 1, a * x)
 MR_COMPLEXES(SCAN, products, 1, a * x)
 MR_INTS(SCAN, products, 1, (uint64_t)a * (uint64_t)x)
+
+/* log(e^a + e^x).  The empty sum is the lowest number rather than -inf: differences stay numbers. */
+static inline double add_logs(double a, double x)
+{
+    double top = a > x || a != a ? a : x, low = a > x ? x : a;
+    return isinf(top) || top != top ? top : top + log1p(exp(low - top));
+}
+#define LOG_TYPES(M, ...)                                                               \
+    MR_TYPE_HALF(M, sum_logs, -65504.0f, __VA_ARGS__)                                   \
+    MR_TYPE_FLOAT(M, sum_logs, -FLT_MAX, __VA_ARGS__)                                   \
+    MR_TYPE_DOUBLE(M, sum_logs, -DBL_MAX, __VA_ARGS__)
+LOG_TYPES(SCAN, add_logs(a, x))
 
 typedef struct job {
     scan_fn *scan;
@@ -118,6 +130,27 @@ static void cumprod_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "DivNoNan", sums, x));
 }
 
+/* dx = e^x times the sum of dy e^-y over the sums that x is in; by logarithms, so dy is split into
+ * its positive and its negative part. */
+static mr_out log_part(mr_grad *g, mr_out size, const char *test, mr_out zero, mr_out lowest)
+{
+    mr_out there = mr_emit(g->s, test, mr_dyi(g, 0), zero);
+    mr_out logs = mr_emit(g->s, "SelectV2", there, mr_emit(g->s, "Log", size), lowest);
+    mr_out sums = scan_like(g, "CumulativeLogsumexp", mr_emit(g->s, "Sub", logs, mr_yi(g, 0)), true);
+    return mr_emit(g->s, "Exp", mr_emit(g->s, "AddV2", sums, mr_xi(g, 0)));
+}
+
+static void logsumexp_backward(mr_grad *g)
+{
+    mr_out dy = mr_dyi(g, 0), zero = mr_scalar_like(g, 0, dy);
+    mr_dtype type = mr_dtype_base(mr_out_type(dy));
+    double low = type == MR_HALF ? -65504.0 : type == MR_FLOAT ? -FLT_MAX : -DBL_MAX;
+    mr_out lowest = mr_scalar_like(g, low, dy);
+    mr_out up = log_part(g, dy, "Greater", zero, lowest);
+    mr_out down = log_part(g, mr_emit(g->s, "Neg", dy), "Less", zero, lowest);
+    mr_dxi(g, 0, mr_emit(g->s, "Sub", up, down));
+}
+
 #define ROW(E, name, number, S, C, fn) \
     {.device = "CPU", .type = MR_##E, .run = scan_run, .user = (void *)(uintptr_t)fn##_##name},
 #define ATTRS                                                                                \
@@ -162,3 +195,24 @@ MR_OP(Cumprod,
         "exclusive=true reverse=true: [2, 2, 3], 0 -> [6, 3, 1]",
         "[[1, 2], [3, 4]], 0 -> [[1, 2], [3, 8]]",
         "[1+1i, 2-1i], 0 -> [1+1i, 3+1i]"));
+
+#define LOG_ROW(E, name, number, S, C, ...) ROW(E, name, number, S, C, sum_logs)
+MR_OP(CumulativeLogsumexp,
+    .doc      = "running sums of exponentials along an axis, as logarithms",
+    .sig      = "x: T, axis: Tidx -> out: T",
+    .attrs    = "exclusive: bool = false; reverse: bool = false; T: {half, float, double}; "
+                "Tidx: {int32, int64} = DT_INT32",
+    .key      = "T",
+    .shape    = scan_shape,
+    .grad     = logsumexp_backward,
+    .kernels  = MR_KERNELS(LOG_TYPES(LOG_ROW, )),
+    .examples = MR_EXAMPLES(
+        "[0, 0, 0], 0 -> [0, 0.693147180560, 1.098612288668]",
+        "reverse=true: [1, 2, 3], int64 0 -> [3.407605964444, 3.313261687518, 3]",
+        "[[1, 2], [3, 4]], 0 -> [[1, 2], [3.126928011043, 4.126928011043]]",
+        "[[1, 2], [3, 4]], -1 -> [[1, 2.313261687518], [3, 4.313261687518]]",
+        "T=float exclusive=true nograd: [1, 2], 0 -> [-3.4028234e38, 1]",
+        "T=double exclusive=true reverse=true nograd: [1, 2], 0 -> [2, ?]",
+        "nograd: [-inf, inf, 1], 0 -> [?, inf, inf]", "nograd: [1, nan, 2], 0 -> [1, nan, nan]",
+        "nograd: [1000, 1000], 0 -> [1000, 1000.693147180560]", "shape(2,0), 1 -> shape(2,0)",
+        "T=float: [1, 2], 1 -> !INVALID_ARGUMENT", "T=float: [1, 2], [0] -> !INVALID_ARGUMENT"));

@@ -1,0 +1,113 @@
+/* ops/math/search_sorted.c -- places in sorted rows: LowerBound and UpperBound. */
+#include "graph/infer.h"
+#include "ops/array/order.h"
+#include "run/run.h"
+
+typedef struct search {
+    const mr_tensor *sorted, *values;
+    mr_tensor *out;
+    mr_order_fn *keys;
+    bool upper;
+} search;
+
+/* The first place whose element is not below the key, or for the upper bound is above it. */
+static int64_t place_of(const search *s, const void *row, int64_t n, uint64_t key)
+{
+    int64_t low = 0, high = n;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        uint64_t there;
+        s->keys(row, mid, 1, &there);
+        if (there < key || (s->upper && there == key))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static void part(void *ctx, int64_t begin, int64_t end)
+{
+    const search *s = ctx;
+    int64_t n = s->sorted->dims[1], m = s->values->dims[1];
+    size_t elem = mr_dtype_size((mr_dtype)s->sorted->dtype);
+    for (int64_t i = begin; i < end; i++) {
+        uint64_t key;
+        s->keys(s->values->data, i, 1, &key);
+        const char *row = (const char *)s->sorted->data + (size_t)(i / m * n) * elem;
+        int64_t place = place_of(s, row, n, key);
+        if (s->out->dtype == MR_INT64)
+            MR_DATA(int64_t, s->out)[i] = place;
+        else
+            MR_DATA(int32_t, s->out)[i] = (int32_t)place;
+    }
+}
+
+/* bool and quantized types are ordered as the integers they are stored as. */
+static mr_dtype stored_as(mr_dtype t)
+{
+    switch (t) {
+    case MR_BOOL: case MR_QUINT8: return MR_UINT8;
+    case MR_QINT8: return MR_INT8;
+    case MR_QINT16: return MR_INT16;
+    case MR_QUINT16: return MR_UINT16;
+    case MR_QINT32: return MR_INT32;
+    default: return t;
+    }
+}
+
+static mr_status *bound(mr_run *r, bool upper)
+{
+    search s = {.sorted = mr_in(r, 0), .values = mr_in(r, 1), .upper = upper};
+    if (s.sorted->rank != 2)
+        return mr_invalid("sorted input argument must be a matrix, not %s", MR_TENSOR_SHAPE(s.sorted));
+    if (s.values->rank != 2)
+        return mr_invalid("values argument must be a matrix, not %s", MR_TENSOR_SHAPE(s.values));
+    if (s.sorted->dims[0] != s.values->dims[0])
+        return mr_invalid("Leading dim_size of both tensors must match: %s and %s",
+                          MR_TENSOR_SHAPE(s.sorted), MR_TENSOR_SHAPE(s.values));
+    MR_TRY(mr_run_output(r, 0, 2, s.values->dims, &s.out));
+    if (s.out->dtype == MR_INT32 && s.sorted->dims[1] > INT32_MAX)
+        return mr_invalid("sorted rows of %lld elements have places that int32 cannot hold",
+                          (long long)s.sorted->dims[1]);
+    s.keys = mr_order_of(stored_as((mr_dtype)s.sorted->dtype));
+    MR_ENSURE(s.keys);
+    mr_run_for(r, s.values->n, 60, part, &s);
+    return NULL;
+}
+
+static mr_status *lower_bound(mr_run *r) { return bound(r, false); }
+static mr_status *upper_bound(mr_run *r) { return bound(r, true); }
+
+static mr_status *shape(mr_infer *c)
+{
+    const mr_pshape *sorted;
+    MR_TRY(mr_infer_rank(c, c->in[0], 2, &sorted));
+    return mr_infer_rank(c, c->in[1], 2, &c->out[0]);
+}
+
+#define TYPES(M, ...) \
+    MR_REALS(M, __VA_ARGS__) MR_TYPE_BOOL(M, __VA_ARGS__) MR_QUANTIZED(M, __VA_ARGS__)
+#define BOUND(fn)                                                                          \
+    .sig = "sorted_inputs: T, values: T -> output: out_type",                              \
+    .attrs = "T: type; out_type: {int32, int64} = DT_INT32", .shape = shape,               \
+    .kernels = MR_KERNELS(MR_CPU_ONE(fn, TYPES))
+
+MR_OP(LowerBound,
+    .doc      = "where in a sorted row each value could be put in, before what equals it",
+    BOUND(lower_bound),
+    .examples = MR_EXAMPLES(
+        "[[1, 3, 3, 5], [0, 2, 4, 6]], [[3, 0, 9], [4, 7, 5]] -> [[1, 0, 4], [2, 4, 3]]",
+        "out_type=int64: [[1, 2]], [[2]] -> [[1]]", "[[false, true]], [[true]] -> [[1]]",
+        "shape(2,0), [[1], [0]] -> [[0], [0]]", "shape(0,3), shape(0,2) -> shape(0,2)",
+        "T=float: [[-inf, 0, inf]], [[-0.0, nan]] -> [[1, 3]]", "[1], [[1]] -> !INVALID_ARGUMENT rank 2",
+        "[[1]], [[1], [1]] -> !INVALID_ARGUMENT Leading dim_size of both tensors must match"));
+
+MR_OP(UpperBound,
+    .doc      = "where in a sorted row each value could be put in, behind what equals it",
+    BOUND(upper_bound),
+    .examples = MR_EXAMPLES(
+        "[[1, 3, 3, 5], [0, 2, 4, 6]], [[3, 0, 9], [4, 7, 5]] -> [[3, 0, 4], [3, 4, 3]]",
+        "out_type=int64: [[1, 2]], [[2]] -> [[2]]", "[[false, true]], [[true]] -> [[2]]",
+        "shape(2,0), [[1], [0]] -> [[0], [0]]",
+        "[[1]], [[1], [1]] -> !INVALID_ARGUMENT Leading dim_size of both tensors must match"));
