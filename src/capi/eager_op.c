@@ -20,6 +20,8 @@ struct TFE_Op {
     MR_VEC(group) lists;
     MR_VEC(mr_named_attr) counts;   /* ints and lengths of lists, by which list arguments are told apart */
     mr_arena arena;                 /* of their names */
+    mr_map said;                    /* attrs that have a value, by the client or by inputs: the first word counts */
+    int n_args;                     /* arguments whose inputs were added; -1: can no longer be told */
     mr_str key;
     bool has_attrs;
 };
@@ -82,6 +84,7 @@ void TFE_DeleteOp(TFE_Op *op)
     mr_vec_deinit(&op->inputs);
     mr_vec_deinit(&op->lists);
     mr_vec_deinit(&op->counts);
+    mr_map_deinit(&op->said);
     mr_arena_deinit(&op->arena);
     mr_str_deinit(&op->key);
     mr_function_unref(op->function);
@@ -116,10 +119,40 @@ void TFE_OpSetDevice(TFE_Op *op, const char *device_name, TF_Status *status)
 
 /* ---- inputs ---- */
 
+static void say(TFE_Op *op, const char *attr)
+{
+    if (attr)
+        mr_map_putz(&op->said, attr, op);
+}
+
+/* The attrs that follow from the next argument's inputs: clients set them too, and what inputs say comes first.  When the
+ * tensors of a list come one by one, nobody can tell where it ends. */
+static void say_from_inputs(TFE_Op *op, bool list)
+{
+    if (op->n_args < 0 || op->n_args >= op->def->n_in)
+        return;
+    const mr_arg_def *a = &op->def->in[op->n_args++];
+    if (!list && (a->number_attr || a->type_list_attr)) {
+        op->n_args = -1;
+        return;
+    }
+    say(op, a->type_attr);
+    say(op, a->number_attr);
+    say(op, a->type_list_attr);
+}
+
+static void add_input(TFE_Op *op, TFE_TensorHandle *input, TF_Status *status)
+{
+    if ((input = TFE_TensorHandleCopySharingTensor(input, status)))
+        mr_vec_push(&op->inputs, input);
+}
+
 void TFE_OpAddInput(TFE_Op *op, TFE_TensorHandle *input, TF_Status *status)
 {
-    if (usable(op, status) && (input = TFE_TensorHandleCopySharingTensor(input, status)))
-        mr_vec_push(&op->inputs, input);
+    if (!usable(op, status))
+        return;
+    say_from_inputs(op, false);
+    add_input(op, input, status);
 }
 
 void TFE_OpAddInputList(TFE_Op *op, TFE_TensorHandle **inputs, int num_inputs, TF_Status *status)
@@ -130,9 +163,10 @@ void TFE_OpAddInputList(TFE_Op *op, TFE_TensorHandle **inputs, int num_inputs, T
         mr_capi_set_status(status, mr_invalid("A list of %d inputs is not there", num_inputs));
         return;
     }
+    say_from_inputs(op, true);
     mr_vec_push(&op->lists, (group){op->inputs.n, num_inputs});
     for (int i = 0; i < num_inputs && TF_GetCode(status) == TF_OK; i++)
-        TFE_OpAddInput(op, inputs[i], status);
+        add_input(op, inputs[i], status);
 }
 
 int TFE_OpGetFlatInputCount(const TFE_Op *op, TF_Status *status) { return usable(op, status) ? op->inputs.n : 0; }
@@ -149,15 +183,16 @@ TFE_TensorHandle *TFE_OpGetFlatInput(const TFE_Op *op, int index, TF_Status *sta
 
 /* ---- attrs ---- */
 
-/* Begins what the key says of an attr.  False when nothing can be set any more. */
+/* Begins what the key says of an attr.  False when it has a value, or nothing can be set any more. */
 static bool begin(TFE_Op *op, const char *attr, char kind)
 {
-    if (!op || !op->desc)
+    if (!op || !op->desc || !attr || mr_map_getz(&op->said, attr))
         return false;
+    say(op, attr);
     op->has_attrs = true;
     mr_str_appendc(&op->key, kind);
-    mr_str_append(&op->key, attr ? attr : "", attr ? strlen(attr) + 1 : 1);
-    return attr != NULL;
+    mr_str_append(&op->key, attr, strlen(attr) + 1);
+    return true;
 }
 
 static void add(TFE_Op *op, const void *p, size_t n)

@@ -199,6 +199,31 @@ MR_TEST(eager_calls_functions_by_name)
     end(&e);
 }
 
+/* cppflow sets types that its inputs do not have; the inputs' count. */
+MR_TEST(eager_types_of_inputs_come_before_those_said_later)
+{
+    eager e = begin();
+    TFE_TensorHandle *dims = handle_of(&e, mr_tensor_vector_i64(1, (const int64_t[]){3})), *x = handle_of(&e, mr_tensor_scalar_f32(7));
+    TFE_Op *op = TFE_NewOp(e.ctx, "Fill", e.status);
+    TFE_OpAddInput(op, dims, e.status);
+    TFE_OpAddInput(op, x, e.status);
+    TFE_OpSetAttrType(op, "index_type", TF_INT32);
+    TFE_TensorHandle *y = run(&e, op);
+    MR_CHECK_INT(TFE_TensorHandleNumElements(y, e.status), 3);
+    TFE_DeleteTensorHandle(y);
+    op = TFE_NewOp(e.ctx, "Fill", e.status);
+    TFE_OpSetAttrType(op, "index_type", TF_INT32);
+    TFE_OpAddInput(op, dims, e.status);
+    TFE_OpAddInput(op, x, e.status);
+    int n = 1;
+    TFE_Execute(op, &y, &n, e.status);
+    MR_CHECK_INT(TF_GetCode(e.status), TF_INVALID_ARGUMENT);
+    TFE_DeleteOp(op);
+    TFE_DeleteTensorHandle(dims);
+    TFE_DeleteTensorHandle(x);
+    end(&e);
+}
+
 /* What one may do wrong. */
 static void check_fails(eager *e, TFE_Op *op, const char *why)
 {
