@@ -72,6 +72,8 @@ mr_status *mr_dataset_init(mr_make *m, void *state)
         if (a && a->kind == MR_ATTR_BOOL)
             s->flag = a->b;
     }
+    const mr_attr *keeps = mr_node_attr(m->node, "preserve_cardinality");
+    s->keeps_count = keeps && keeps->kind == MR_ATTR_BOOL && keeps->b;
     return read_order(s, m->node);
 }
 
@@ -152,12 +154,25 @@ static mr_status *take_inputs(mr_dataset *d, mr_run *r, int first_in, int n)
     return NULL;
 }
 
-mr_status *mr_dataset_new(mr_run *r, const mr_dataset_kind *k, int first_in, int n_inputs, void *out)
+static mr_dataset *new_dataset(const mr_dataset_kind *k)
 {
     mr_dataset *d = mr_calloc(1, k->bytes);
     mr_object_init(&d->base, &mr_dataset_type);
     d->kind = k;
     mr_arena_init(&d->arena, 512);
+    return d;
+}
+
+mr_dataset *mr_dataset_make(const mr_dataset_kind *k, int n, const int *types, const mr_pshape *const *shapes)
+{
+    mr_dataset *d = new_dataset(k);
+    mr_dataset_set_types(d, n, types, shapes);
+    return d;
+}
+
+mr_status *mr_dataset_new(mr_run *r, const mr_dataset_kind *k, int first_in, int n_inputs, void *out)
+{
+    mr_dataset *d = new_dataset(k);
     mr_status *st = take_inputs(d, r, first_in, n_inputs);
     if (st) {
         d->kind = &(const mr_dataset_kind){0}; /* there is nothing of its own yet */

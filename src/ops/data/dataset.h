@@ -86,6 +86,7 @@ typedef struct mr_dataset_state {
     const mr_func_ref *funcs[MR_DATASET_FUNCS]; /* in the order of mr_dataset_func_names */
     bool flag; /* the op's own: see mr_dataset_flag_names */
     int choice; /* attr deterministic: 1 true, 0 false, -1 default */
+    bool keeps_count; /* attr preserve_cardinality */
 } mr_dataset_state;
 mr_status *mr_dataset_init(mr_make *m, void *state);
 void mr_dataset_deinit(void *state);
@@ -93,6 +94,8 @@ void mr_dataset_deinit(void *state);
 /* A dataset over those of n_inputs inputs of the run from first_in on; types and shapes are those of
  * the first of them.  It is freed by mr_object_unref until it is given. */
 mr_status *mr_dataset_new(mr_run *r, const mr_dataset_kind *k, int first_in, int n_inputs, void *out);
+/* One that no node makes: an element of another one. */
+mr_dataset *mr_dataset_make(const mr_dataset_kind *k, int n, const int *types, const mr_pshape *const *shapes);
 /* Other types: those the node says, or a copy of these. */
 void mr_dataset_say_types(mr_dataset *d, const mr_dataset_state *s);
 void mr_dataset_set_types(mr_dataset *d, int n, const int *types, const mr_pshape *const *shapes);
@@ -143,6 +146,11 @@ void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_
 /* Waits for it. */
 mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
                         mr_tensor **rets, int n_rets);
+/* How many results it has; 0 when it is not known. */
+int mr_data_fn_results(const mr_data_fn *fn, const mr_dataset *d);
+/* Of a function that says OUT_OF_RANGE: the end of the elements or, where there must be one for every
+ * one of the input, an error. */
+mr_status *mr_data_out_of_range(mr_status *st, bool keeps_count, bool *end);
 /* A bool (a predicate's answer), an int64 (a key). */
 mr_status *mr_data_call_bool(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n, bool *out);
 mr_status *mr_data_call_int(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n, int64_t *out);

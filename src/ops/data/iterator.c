@@ -1,5 +1,6 @@
 /* ops/data/iterator.c -- going over datasets, and calling their functions on the way. */
 #include "base/memory.h"
+#include "graph/library.h"
 #include "ops/data/dataset.h"
 
 #define MAX_DEPTH 2000 /* iterators that ask each other, on one stack */
@@ -127,6 +128,23 @@ void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_
     fn->captured = mr_arena_array(&d->arena, mr_tensor *, n + 1);
     for (int k = 0; k < n; k++)
         fn->captured[k] = mr_dataset_keep(d, mr_in(r, first_in + k));
+}
+
+int mr_data_fn_results(const mr_data_fn *fn, const mr_dataset *d)
+{
+    const mr_library *l = mr_later_library(d->later);
+    const mr_function *f = l ? mr_library_find(l, mr_sv_of(fn->f->name)) : NULL;
+    return f ? f->def.n_out : 0;
+}
+
+mr_status *mr_data_out_of_range(mr_status *st, bool keeps_count, bool *end)
+{
+    if (mr_status_code(st) != MR_OUT_OF_RANGE)
+        return st;
+    mr_status *said = keeps_count ? mr_invalid("Function invocation produced OutOfRangeError: %s", mr_status_message(st)) : NULL;
+    *end = !keeps_count;
+    mr_status_free(st);
+    return said;
 }
 
 enum { FEW = 16 };
