@@ -280,7 +280,7 @@ static bool read_float(mr_sv s, bool wide, double *out)
     return true;
 }
 
-static bool read_number(mr_sv s, mr_tensor *out, int64_t i)
+bool mr_string_to_number(mr_sv s, mr_tensor *out, int64_t i)
 {
     double f = 0;
     int64_t n = 0;
@@ -301,7 +301,7 @@ static mr_status *run_to_number(mr_run *r)
     MR_TRY(mr_run_output(r, 0, in->rank, in->dims, &out));
     for (int64_t i = 0; i < in->n; i++) {
         mr_sv s = mr_tensor_str_at(in, i);
-        if (!read_number(s, out, i))
+        if (!mr_string_to_number(s, out, i))
             return mr_invalid("StringToNumberOp could not correctly convert string: %.*s",
                               (int)MR_MIN(s.n, 200), s.p);
     }

@@ -18,6 +18,9 @@ static inline mr_status *mr_string_add(mr_str *out, const void *p, size_t n)
     return mr_string_room(mr_str_try_append(out, p, n));
 }
 
+/* Element i of out (float, double, int32, int64) is the number that s says; false when it says none. */
+bool mr_string_to_number(mr_sv s, mr_tensor *out, int64_t i);
+
 /* Bytes 80..BF continue a character of UTF-8; all others begin one. */
 static inline bool mr_utf8_trails(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
