@@ -323,13 +323,11 @@ static mr_status *open_call(mr_functions *fs, const origin *o, const mr_func_ref
     return NULL;
 }
 
-static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args,
-                          int n_args, mr_tensor **rets, int n_rets,
-                          void (*done)(void *ctx, mr_status *st), void *ctx)
+static void start_call(mr_caller *c, mr_run *r, const origin *o, const mr_func_ref *f, mr_tensor *const *args,
+                       int n_args, mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     mr_flow *flow = NULL;
-    origin o = origin_of_run(r);
-    mr_status *st = open_call((mr_functions *)c, &o, f, args, n_args, n_rets, &flow);
+    mr_status *st = open_call((mr_functions *)c, o, f, args, n_args, n_rets, &flow);
     if (st) {
         done(ctx, st);
         return;
@@ -340,6 +338,43 @@ static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tens
     call *k = mr_small_alloc(sizeof(call));
     *k = (call){rets, n_rets, done, ctx};
     mr_flow_start(flow, &(mr_flow_start_args){outer->runner, outer->cancel, r->step, call_done, k});
+}
+
+static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args,
+                          int n_args, mr_tensor **rets, int n_rets,
+                          void (*done)(void *ctx, mr_status *st), void *ctx)
+{
+    origin o = origin_of_run(r);
+    start_call(c, r, &o, f, args, n_args, rets, n_rets, done, ctx);
+}
+
+/* The session's device of this name, in full or as far as it is told. */
+static mr_status *find_device(const mr_env *e, const mr_device *home, mr_sv name, mr_device **out)
+{
+    mr_device_name asked, own, full;
+    if (!mr_device_name_parse(name, &asked))
+        return mr_invalid("Malformed device specification '%.*s'", MR_SV_ARG(name));
+    for (int i = 0; i < e->n_devices; i++)
+        if (mr_device_name_parse(mr_sv_of(e->devices[i]->name), &full) && mr_device_name_matches(&asked, &full)) {
+            *out = e->devices[i];
+            return NULL;
+        }
+    bool here = mr_device_name_parse(mr_sv_of(home->name), &own) && (!asked.has_job || strcmp(asked.job, own.job) == 0) &&
+                (asked.task < 0 || asked.task == own.task);
+    return here ? mr_invalid("There is no device '%.*s' to run a function on", MR_SV_ARG(name))
+                : mr_error(MR_UNIMPLEMENTED, "A function cannot be run on '%.*s', a device of another task than %s",
+                           MR_SV_ARG(name), home->name);
+}
+
+static void call_on(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
+                    mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
+{
+    origin o = origin_of_run(r);
+    mr_status *st = find_device(((mr_functions *)c)->env, r->step->device, device, &o.device);
+    if (st)
+        done(ctx, st);
+    else
+        start_call(c, r, &o, f, args, n_args, rets, n_rets, done, ctx);
 }
 
 /* ---- calls outside of a step ---- */
@@ -466,7 +501,7 @@ static void end_laters(mr_functions *fs)
 mr_functions *mr_functions_new(mr_env *e)
 {
     mr_functions *fs = mr_new(mr_functions);
-    fs->caller = (mr_caller){call_function, call_later, keep_later, keep_later_like, forget_later};
+    fs->caller = (mr_caller){call_function, call_later, keep_later, keep_later_like, forget_later, call_on};
     fs->env = e;
     mr_mutex_init(&fs->mu);
     mr_mutex_init(&fs->later_mu);

@@ -40,9 +40,11 @@ static void call_done(void *ctx, mr_status *st)
     mr_run_done(r, st);
 }
 
-void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first)
+/* device.n == 0: that of the run. */
+static void start(mr_run *r, mr_sv device, const mr_func_ref *f, int first)
 {
-    if (!r->step->caller) {
+    mr_caller *by = r->step->caller;
+    if (!by) {
         mr_run_done(r,
                     mr_error(MR_FAILED_PRECONDITION, "Function %s cannot be called here", f->name));
         return;
@@ -54,8 +56,14 @@ void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first)
         c->tensors[i] = mr_in(r, first + i);
     for (int i = 0; i < r->n_out; i++)
         c->tensors[n_in + i] = NULL;
-    r->step->caller->call(r->step->caller, r, f, c->tensors, c->n_in, c->tensors + c->n_in,
-                          c->n_out, call_done, c);
+    if (device.n)
+        by->call_on(by, r, device, f, c->tensors, n_in, c->tensors + n_in, c->n_out, call_done, c);
+    else
+        by->call(by, r, f, c->tensors, n_in, c->tensors + n_in, c->n_out, call_done, c);
 }
+
+void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first) { start(r, MR_SV(""), f, first); }
+
+void mr_run_call_on(mr_run *r, mr_sv device, const mr_func_ref *f, int first) { start(r, device, f, first); }
 
 void mr_run_call(mr_run *r, const mr_func_ref *f) { mr_run_call_from(r, f, 0); }

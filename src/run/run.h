@@ -179,6 +179,9 @@ struct mr_caller {
     void (*keep)(mr_caller *c, struct mr_later *l, mr_run *r);
     void (*keep_like)(mr_caller *c, struct mr_later *l, const struct mr_later *like);
     void (*forget)(mr_caller *c, struct mr_later *l);
+    /* call with another device as the function's home: UNIMPLEMENTED when that belongs to another task. */
+    void (*call_on)(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
+                    mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
 };
 
 /* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of
@@ -186,6 +189,8 @@ struct mr_caller {
 void mr_run_call(mr_run *r, const mr_func_ref *f);
 /* The same with its inputs from `first` on: what is before them decides which function is meant. */
 void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first);
+/* The same on a device that may be another one of this session. */
+void mr_run_call_on(mr_run *r, mr_sv device, const mr_func_ref *f, int first);
 
 /* ---- one op, now ---- */
 /* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "graph/infer.h"
-#include "run/run.h"
+#include "ops/state/step_handle.h"
 #include "run/accel.h"
 
 typedef struct stack {
@@ -51,23 +51,20 @@ static stack *stack_new(mr_run *r, mr_dtype type, int64_t max)
     return s;
 }
 
+/* The older form has no max_size. */
 static mr_status *new_stack(mr_run *r)
 {
-    int64_t max;
+    int64_t max = -1;
     mr_dtype type;
-    mr_tensor *handle;
-    MR_TRY(mr_in_scalar_int(r, 0, "max_size", &max));
+    if (r->n_in > 0)
+        MR_TRY(mr_in_scalar_int(r, 0, "max_size", &max));
     MR_TRY(mr_node_get_type(r->node, "elem_type", &type));
-    mr_resources *m = mr_step_resources(r->step);
     stack *s = stack_new(r, type, max);
-    mr_status *st = mr_resources_create(m, MR_SV(""), mr_sv_of(s->name), &s->base);
+    mr_status *st = mr_resources_create(mr_step_resources(r->step), MR_SV(""), mr_sv_of(s->name), &s->base);
     if (!st)
-        st = mr_handle_tensor(mr_handle_new(r->step->device->name, mr_resources_default(m), s->name, stack_type.name, 0, NULL),
-                              &handle);
+        st = mr_step_handle_give(r, &stack_type, s->name);
     mr_object_unref(&s->base);
-    MR_TRY(st);
-    mr_run_set(r, 0, handle);
-    return NULL;
+    return st;
 }
 
 MR_OP(StackV2,
@@ -97,7 +94,7 @@ static mr_status *push_locked(stack *s, mr_tensor *t) MR_REQUIRES(s->mu)
 static mr_status *push(mr_run *r)
 {
     stack *s;
-    MR_TRY(mr_run_resource(r, 0, &stack_type, (mr_object **)&s));
+    MR_TRY(mr_step_handle_find(r, &stack_type, (mr_object **)&s));
     mr_lock(&s->mu);
     mr_status *st = push_locked(s, mr_in(r, 1));
     mr_unlock(&s->mu);
@@ -135,7 +132,7 @@ static mr_status *pop(mr_run *r)
 {
     stack *s;
     mr_tensor *t = NULL;
-    MR_TRY(mr_run_resource(r, 0, &stack_type, (mr_object **)&s));
+    MR_TRY(mr_step_handle_find(r, &stack_type, (mr_object **)&s));
     mr_lock(&s->mu);
     mr_status *st = pop_locked(s, &t);
     mr_unlock(&s->mu);
@@ -156,7 +153,7 @@ MR_OP(StackPopV2,
 static mr_status *close_stack(mr_run *r)
 {
     stack *s;
-    MR_TRY(mr_run_resource(r, 0, &stack_type, (mr_object **)&s));
+    MR_TRY(mr_step_handle_find(r, &stack_type, (mr_object **)&s));
     mr_lock(&s->mu);
     s->closed = true;
     drop_elements(s);
@@ -171,3 +168,43 @@ MR_OP(StackCloseV2,
     .flags   = MR_STATEFUL | MR_NO_GRADIENT,
     .shape   = mr_shape_none,
     .kernels = MR_KERNELS(MR_CPU_ANY(close_stack) MR_GPU_ANY(close_stack)));
+
+/* ---- the older forms, with a reference to strings as their handle ---- */
+
+static mr_status *pair_shape(mr_infer *c)
+{
+    mr_infer_out_vector(c, 0, 2);
+    return NULL;
+}
+
+MR_OP(Stack,
+    .doc     = "an empty stack for this step",
+    .sig     = "-> handle: Ref(string)",
+    .attrs   = "elem_type: type; stack_name: string = ''",
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = pair_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(new_stack)),
+    .examples = MR_EXAMPLES("elem_type=float: -> shape(2)"));
+
+MR_OP(StackPush,
+    .doc     = "puts a tensor on a stack and passes it on",
+    .sig     = "handle: Ref(string), elem: T -> output: T",
+    .attrs   = "T: type; swap_memory: bool = false",
+    .flags   = MR_CHEAP | MR_NO_FOLD | MR_NO_GRADIENT,
+    .shape   = push_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(push)));
+
+MR_OP(StackPop,
+    .doc     = "takes the newest tensor off a stack",
+    .sig     = "handle: Ref(string) -> elem: elem_type",
+    .attrs   = "elem_type: type",
+    .flags   = MR_CHEAP | MR_NO_FOLD | MR_NO_GRADIENT,
+    .shape   = mr_shape_unknown,
+    .kernels = MR_KERNELS(MR_CPU_ANY(pop)));
+
+MR_OP(StackClose,
+    .doc     = "empties a stack; using it later is an error",
+    .sig     = "handle: Ref(string) ->",
+    .flags   = MR_NO_FOLD | MR_NO_GRADIENT,
+    .shape   = mr_shape_none,
+    .kernels = MR_KERNELS(MR_CPU_ANY(close_stack)));

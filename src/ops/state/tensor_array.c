@@ -9,6 +9,7 @@
 
 #include "graph/grad.h"
 #include "graph/infer.h"
+#include "ops/state/step_handle.h"
 #include "ops/state/tensor_array.h"
 #include "ops/state/update.h"
 
@@ -95,12 +96,11 @@ static array *array_new(const char *name, mr_dtype t, const mr_pshape *shape)
 /* Puts the array among the step's resources and gives its handle and a flow of 0. */
 static mr_status *publish(mr_run *r, array *a)
 {
-    mr_resources *m = mr_step_resources(r->step);
-    mr_tensor *handle, *flow;
-    MR_TRY(mr_resources_create(m, MR_SV(""), mr_sv_of(a->name), &a->base));
-    MR_TRY(mr_handle_tensor(mr_handle_new(r->step->device->name, mr_resources_default(m), a->name, array_type.name, 0, NULL),
-                            &handle));
-    mr_run_set(r, 0, handle);
+    mr_tensor *flow;
+    MR_TRY(mr_resources_create(mr_step_resources(r->step), MR_SV(""), mr_sv_of(a->name), &a->base));
+    MR_TRY(mr_step_handle_give(r, &array_type, a->name));
+    if (r->n_out < 2) /* of the older forms */
+        return NULL;
     MR_TRY(mr_run_output(r, 1, 0, NULL, &flow));
     *MR_DATA(float, flow) = 0;
     return NULL;
@@ -112,11 +112,13 @@ static mr_status *read_attrs(const mr_node *n, mr_dtype *t, const mr_pshape **sh
     MR_TRY(mr_node_get_shape(n, "element_shape", shape));
     MR_TRY(mr_node_get_bool(n, "dynamic_size", &flags[0]));
     MR_TRY(mr_node_get_bool(n, "clear_after_read", &flags[1]));
-    MR_TRY(mr_node_get_bool(n, "identical_element_shapes", &flags[2]));
+    flags[2] = false; /* the older forms do not have it */
+    if (mr_node_attr(n, "identical_element_shapes"))
+        MR_TRY(mr_node_get_bool(n, "identical_element_shapes", &flags[2]));
     return mr_node_get_str(n, "tensor_array_name", name);
 }
 
-static mr_status *new_array(mr_run *r)
+mr_status *mr_array_run_new(mr_run *r)
 {
     static _Atomic int64_t counter;
     int64_t size;
@@ -149,10 +151,10 @@ MR_OP(TensorArrayV3,
                "clear_after_read: bool = true; identical_element_shapes: bool = false; tensor_array_name: string = ''",
     .flags   = MR_STATEFUL | MR_NO_GRADIENT,
     .shape   = mr_array_shape_new,
-    .kernels = MR_KERNELS(MR_CPU_ANY(new_array)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_new)),
     .examples = MR_EXAMPLES("dtype=float: 3 -> shape(), 0", "dtype=float: -1 -> !INVALID_ARGUMENT a size of -1"));
 
-static mr_status *find(mr_run *r, array **out) { return mr_run_resource(r, 0, &array_type, (mr_object **)out); }
+static mr_status *find(mr_run *r, array **out) { return mr_step_handle_find(r, &array_type, (mr_object **)out); }
 
 static mr_status *closed_error(const array *a) { return mr_invalid("TensorArray %s has already been closed.", a->name); }
 
@@ -240,7 +242,7 @@ static mr_status *pass_flow(mr_run *r, int out)
     return NULL;
 }
 
-static mr_status *write_one(mr_run *r)
+mr_status *mr_array_run_write(mr_run *r)
 {
     array *a;
     int64_t i;
@@ -277,7 +279,7 @@ static mr_status *write_parts(mr_run *r, array *a, const mr_tensor *v, int64_t n
     return st;
 }
 
-static mr_status *scatter(mr_run *r)
+mr_status *mr_array_run_scatter(mr_run *r)
 {
     array *a;
     const mr_tensor *indices = mr_in(r, 1), *v = mr_in(r, 2);
@@ -307,7 +309,7 @@ static mr_status *check_lengths(const mr_tensor *lengths, const mr_tensor *v)
                                           (long long)sum, MR_TENSOR_SHAPE(v));
 }
 
-static mr_status *split(mr_run *r)
+mr_status *mr_array_run_split(mr_run *r)
 {
     array *a;
     const mr_tensor *v = mr_in(r, 1), *lengths = mr_in(r, 2);
@@ -396,7 +398,7 @@ static mr_status *read_at(array *a, int64_t i, mr_allocator *alloc, mr_tensor **
     return st;
 }
 
-static mr_status *read_one(mr_run *r)
+mr_status *mr_array_run_read(mr_run *r)
 {
     array *a;
     int64_t i;
@@ -461,7 +463,7 @@ static mr_status *stack_nothing(mr_run *r, const mr_pshape *each)
     return mr_run_output(r, 0, shape.rank, shape.dims, &out);
 }
 
-static mr_status *gather(mr_run *r)
+mr_status *mr_array_run_gather(mr_run *r)
 {
     array *a;
     const mr_tensor *indices = mr_in(r, 1);
@@ -515,7 +517,7 @@ static mr_status *concat_nothing(mr_run *r)
     return stack_nothing(r, rest);
 }
 
-static mr_status *concat(mr_run *r)
+mr_status *mr_array_run_concat(mr_run *r)
 {
     array *a;
     parts p = {0};
@@ -533,7 +535,7 @@ static mr_status *concat(mr_run *r)
 
 /* ---- size, close, gradient ---- */
 
-static mr_status *size(mr_run *r)
+mr_status *mr_array_run_size(mr_run *r)
 {
     array *a;
     mr_tensor *out;
@@ -547,7 +549,7 @@ static mr_status *size(mr_run *r)
     return st;
 }
 
-static mr_status *close_array(mr_run *r)
+mr_status *mr_array_run_close(mr_run *r)
 {
     array *a;
     MR_TRY(find(r, &a));
@@ -562,15 +564,31 @@ static mr_status *close_array(mr_run *r)
 typedef struct making {
     array *forward;
     const char *name;
+    const mr_tensor *prepend; /* sizes in front of the elements' shapes; NULL: none */
 } making;
+
+/* The elements' shape with more dimensions in front. */
+static mr_pshape *prepended(const mr_tensor *sizes, const mr_pshape *s)
+{
+    if (!sizes || s->rank < 0)
+        return copy_shape(s);
+    mr_pshape *out = mr_alloc(sizeof *out + sizeof out->dims[0] * (size_t)(sizes->n + s->rank));
+    out->rank = (int)sizes->n + s->rank;
+    for (int k = 0; k < out->rank; k++)
+        out->dims[k] = k < sizes->n ? mr_tensor_int_at(sizes, k) : s->dims[k - sizes->n];
+    return out;
+}
 
 static mr_status *make_gradient(void *ctx, mr_object **out)
 {
     making *m = ctx;
-    array *f = m->forward, *a = array_new(m->name, f->dtype, f->element_shape);
+    array *f = m->forward;
+    mr_pshape *shape = prepended(m->prepend, f->element_shape);
+    array *a = array_new(m->name, f->dtype, shape);
+    mr_free(shape);
     a->is_grad = true;
     a->identical = f->identical;
-    a->forward = (array *)mr_object_ref(&f->base);
+    a->forward = m->prepend ? NULL : (array *)mr_object_ref(&f->base); /* its elements have other shapes then */
     mr_lock(&a->mu);
     mr_lock(&f->mu);
     mr_status *st = f->aggregated ? mr_invalid("TensorArray %s: its gradient cannot be taken after several writes to one index",
@@ -586,28 +604,81 @@ static mr_status *make_gradient(void *ctx, mr_object **out)
     return st;
 }
 
-static mr_status *gradient(mr_run *r)
+static mr_status *check_prepend(const mr_tensor *t)
+{
+    if (t && (t->rank != 1 || t->n > MR_MAX_RANK / 2))
+        return mr_invalid("shape_to_prepend must be a short vector, not of shape %s", MR_TENSOR_SHAPE(t));
+    for (int64_t i = 0; t && i < t->n; i++)
+        if (mr_tensor_int_at(t, i) < 0)
+            return mr_invalid("shape_to_prepend: a size of %lld", (long long)mr_tensor_int_at(t, i));
+    return NULL;
+}
+
+mr_status *mr_array_run_gradient(mr_run *r)
 {
     array *f;
     mr_object *g;
     mr_sv source;
-    mr_tensor *handle;
+    const mr_tensor *flow = mr_in(r, 1), *prepend = r->n_in > 2 ? mr_in(r, 2) : NULL;
+    MR_TRY(check_prepend(prepend));
+    if (flow->rank != 0)
+        return mr_invalid("flow_in must be a scalar, not of shape %s", MR_TENSOR_SHAPE(flow));
     MR_TRY(mr_node_get_str(r->node, "source", &source));
     MR_TRY(find(r, &f));
-    mr_resources *m = mr_step_resources(r->step);
     char *name = mr_printf("%s@%.*s", f->name, MR_SV_ARG(source));
-    making ctx = {f, name};
-    mr_status *st = mr_resources_find_or_make(m, MR_SV(""), mr_sv_of(name), &array_type, make_gradient, &ctx, &g);
+    making ctx = {f, name, prepend};
+    mr_status *st = f->element_shape->rank + (prepend ? prepend->n : 0) > MR_MAX_RANK
+                        ? mr_invalid("shape_to_prepend makes too many dimensions")
+                        : mr_resources_find_or_make(mr_step_resources(r->step), MR_SV(""), mr_sv_of(name), &array_type, make_gradient,
+                                                    &ctx, &g);
     if (!st) {
         mr_object_unref(g);
-        st = mr_handle_tensor(mr_handle_new(r->step->device->name, mr_resources_default(m), name, array_type.name, 0, NULL),
-                              &handle);
+        st = mr_step_handle_give(r, &array_type, name);
     }
     mr_object_unref(&f->base);
     mr_free(name);
-    MR_TRY(st);
-    mr_run_set(r, 0, handle);
-    return pass_flow(r, 1);
+    if (!st && r->n_out > 1)
+        mr_run_pass(r, 1, 1);
+    return st;
+}
+
+/* All elements stacked: TensorArrayPack of the oldest form. */
+mr_status *mr_array_run_pack(mr_run *r)
+{
+    array *a;
+    const mr_pshape *asked;
+    parts p = {0};
+    MR_TRY(mr_node_get_shape(r->node, "element_shape", &asked));
+    MR_TRY(find_to_read(r, &a));
+    mr_lock(&a->mu);
+    int n = a->e.n;
+    mr_unlock(&a->mu);
+    mr_status *st = read_all(r, a, n, NULL, &p);
+    if (!st)
+        st = p.n ? stack_parts(r, &p) : stack_nothing(r, mr_pshape_full(asked) ? asked : a->element_shape);
+    drop_parts(&p);
+    mr_object_unref(&a->base);
+    return st;
+}
+
+/* And the other way: row i of the value to element i. */
+mr_status *mr_array_run_unpack(mr_run *r)
+{
+    array *a;
+    const mr_tensor *v = mr_in(r, 1);
+    if (v->rank < 1)
+        return mr_invalid("Expected value to be at least a vector, but received shape: %s", MR_TENSOR_SHAPE(v));
+    MR_TRY(find(r, &a));
+    mr_lock(&a->mu);
+    mr_status *st = a->e.n != v->dims[0] && !a->dynamic
+                        ? mr_invalid("Input value must have first dimension equal to the array size (%lld vs. %d)",
+                                     (long long)v->dims[0], a->e.n)
+                        : NULL;
+    mr_unlock(&a->mu);
+    if (!st)
+        st = write_parts(r, a, v, v->dims[0], NULL, NULL);
+    mr_object_unref(&a->base);
+    return st ? st : pass_flow(r, 0);
 }
 
 /* ---- gradients of the ops ---- */
@@ -669,30 +740,34 @@ static void split_backward(mr_grad *g)
 
 MR_OP(TensorArrayWriteV3, .doc = "writes one element",
     .sig = "handle: resource, index: int32, value: T, flow_in: float -> flow_out: float", .attrs = "T: type", ARRAY_FLAGS,
-    .shape = mr_array_shape_write, .grad = write_backward, .kernels = MR_KERNELS(MR_CPU_ANY(write_one)));
+    .shape = mr_array_shape_write, .grad = write_backward, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_write)));
 MR_OP(TensorArrayReadV3, .doc = "reads one element",
     .sig = "handle: resource, index: int32, flow_in: float -> value: dtype", .attrs = "dtype: type", ARRAY_FLAGS,
-    .shape = mr_array_shape_read, .grad = read_backward, .kernels = MR_KERNELS(MR_CPU_ANY(read_one)));
+    .shape = mr_array_shape_read, .grad = read_backward, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_read)));
 MR_OP(TensorArrayGatherV3, .doc = "reads elements and stacks them",
     .sig = "handle: resource, indices: int32, flow_in: float -> value: dtype",
     .attrs = "dtype: type; element_shape: shape = { unknown_rank: true }", ARRAY_FLAGS, .shape = mr_array_shape_gather,
-    .grad = gather_backward, .kernels = MR_KERNELS(MR_CPU_ANY(gather)));
+    .grad = gather_backward, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_gather)));
 MR_OP(TensorArrayScatterV3, .doc = "writes the rows of a value to elements",
     .sig = "handle: resource, indices: int32, value: T, flow_in: float -> flow_out: float", .attrs = "T: type", ARRAY_FLAGS,
-    .shape = mr_array_shape_scatter, .grad = scatter_backward, .kernels = MR_KERNELS(MR_CPU_ANY(scatter)));
+    .shape = mr_array_shape_scatter, .grad = scatter_backward, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_scatter)));
 MR_OP(TensorArrayConcatV3, .doc = "joins all elements along their first dimension",
     .sig = "handle: resource, flow_in: float -> value: dtype, lengths: int64",
     .attrs = "dtype: type; element_shape_except0: shape = { unknown_rank: true }", ARRAY_FLAGS, .shape = mr_array_shape_concat,
-    .grad = concat_backward, .kernels = MR_KERNELS(MR_CPU_ANY(concat)));
+    .grad = concat_backward, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_concat)));
 MR_OP(TensorArraySplitV3, .doc = "writes parts of a value, lengths[i] rows to element i",
     .sig = "handle: resource, value: T, lengths: int64, flow_in: float -> flow_out: float", .attrs = "T: type", ARRAY_FLAGS,
-    .shape = mr_array_shape_split, .grad = split_backward, .kernels = MR_KERNELS(MR_CPU_ANY(split)));
+    .shape = mr_array_shape_split, .grad = split_backward, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_split)));
 MR_OP(TensorArraySizeV3, .doc = "the number of elements",
     .sig = "handle: resource, flow_in: float -> size: int32", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(size)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_size)));
 MR_OP(TensorArrayCloseV3, .doc = "empties an array; using it later is an error",
     .sig = "handle: resource ->", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ANY(close_array)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_close)));
 MR_OP(TensorArrayGradV3, .doc = "the array that collects the gradients of another's elements",
     .sig = "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float", .attrs = "source: string",
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_array_shape_gradient, .kernels = MR_KERNELS(MR_CPU_ANY(gradient)));
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_array_shape_gradient, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_gradient)));
+MR_OP(TensorArrayGradWithShape, .doc = "TensorArrayGradV3 with elements that have more dimensions in front",
+    .sig = "handle: resource, flow_in: float, shape_to_prepend: int32 -> grad_handle: resource, flow_out: float",
+    .attrs = "source: string", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_array_shape_gradient_with,
+    .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_gradient)));

@@ -41,6 +41,44 @@ mr_status *mr_array_shape_gradient(mr_infer *c)
     return mr_shape_scalar(c);
 }
 
+/* Where the element's shape is known it gets more dimensions in front. */
+mr_status *mr_array_shape_gradient_with(mr_infer *c)
+{
+    const mr_pshape *front, *ignored;
+    MR_TRY(mr_infer_rank(c, c->in[2], 1, &ignored));
+    MR_TRY(mr_infer_shape_value(c, 2, &front));
+    const mr_handle_info *h = c->in_handles[HANDLE];
+    if (h && h->n > 0 && front->rank >= 0) {
+        struct mr_handle_part *part = mr_arena_new(c->arena, struct mr_handle_part);
+        mr_handle_info *info = mr_arena_new(c->arena, mr_handle_info);
+        *part = (struct mr_handle_part){h->parts[0].dtype, mr_infer_concat(c, front, h->parts[0].shape)};
+        *info = (mr_handle_info){1, part};
+        c->out_handles[0] = info;
+    }
+    return mr_shape_scalar(c);
+}
+
+mr_status *mr_array_shape_pair(mr_infer *c)
+{
+    mr_infer_out_vector(c, 0, 2);
+    return NULL;
+}
+
+mr_status *mr_array_shape_pack(mr_infer *c)
+{
+    const mr_pshape *each;
+    MR_TRY(mr_node_get_shape(c->node, "element_shape", &each));
+    c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, -1), each);
+    return NULL;
+}
+
+mr_status *mr_array_shape_unpack(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &ignored));
+    return mr_shape_scalar(c);
+}
+
 mr_status *mr_array_shape_write(mr_infer *c)
 {
     const mr_pshape *ignored;

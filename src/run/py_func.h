@@ -1,0 +1,28 @@
+/* run/py_func.h -- the way from PyFunc and its kin to whoever has the Python functions.
+ *
+ * The library knows no Python.  A front end sets one hook for the process; the ops hand it their token and inputs and
+ * end when it says so, from any thread. */
+#ifndef MR_RUN_PY_FUNC_H
+#define MR_RUN_PY_FUNC_H
+
+#include "graph/op.h"
+#include "tensor/tensor.h"
+
+typedef struct mr_py_call { /* lives until the call is over */
+    const char *op;         /* PyFunc, PyFuncStateless, EagerPyFunc */
+    mr_sv token;            /* which function */
+    bool is_async;          /* of EagerPyFunc */
+    int n_in, n_out;
+    mr_tensor *const *in;   /* live, borrowed */
+    const int *out_types;   /* mr_dtype */
+    mr_tensor **out;        /* n_out of them to be set, owned by the op afterwards; NULL before */
+} mr_py_call;
+
+/* Calls done(arg, st) once, perhaps before it returns.  It must not wait for another node of the same step. */
+typedef void mr_py_func_hook(void *ctx, const mr_py_call *call, void (*done)(void *arg, mr_status *st), void *arg);
+
+/* One for the process; NULL takes it away (who does so sees to it that nothing runs). */
+void mr_py_func_set_hook(mr_py_func_hook *hook, void *ctx);
+mr_py_func_hook *mr_py_func_get_hook(void **ctx); /* NULL: none */
+
+#endif
