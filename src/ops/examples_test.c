@@ -402,9 +402,13 @@ static const struct {
 } some_outputs[] = {
     {"BlockLSTM", 1 << 1 | 1 << 6, "the gates"},
     {"BlockLSTMV2", 1 << 1 | 1 << 6, "the gates"},
+    {"CTCLoss", 1, "the gradient"},
+    {"CTCLossV2", 1, "the gradient"},
     {"FusedBatchNorm", 1, "the statistics"},
     {"FusedBatchNormV2", 1, "the statistics"},
     {"FusedBatchNormV3", 1, "the statistics"},
+    {"GRUBlockCell", 1 << 3, "the gates"},
+    {"LSTMBlockCell", 1 << 1 | 1 << 6, "the gates"},
 };
 
 static bool counts(const char *op, int output)

@@ -589,8 +589,11 @@ void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dt
     mr_arena_init(&t->arena, 0);
     t->graph = mr_graph_new();
     /* Only graphs as old as that may use it, unless the example shows how it is refused. */
-    if (def->deprecated && !(e->fails && e->code == MR_UNIMPLEMENTED))
-        t->graph->versions.producer = def->deprecated - 1;
+    for (int i = 0; i < e->n_steps && !(e->fails && e->code == MR_UNIMPLEMENTED); i++) {
+        const mr_op_def *d = e->steps[i].op.n > 0 ? mr_op_find(e->steps[i].op) : def;
+        if (d && d->deprecated && d->deprecated <= t->graph->versions.producer)
+            t->graph->versions.producer = d->deprecated - 1;
+    }
     mr_scope_init(&t->scope, t->graph, "");
     MR_CHECK_OK(
         mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));

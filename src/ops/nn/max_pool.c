@@ -183,7 +183,7 @@ static mr_status *pool_depth_accel(mr_run *r)
 
 static bool along_depth(const mr_window *w) { return w->depth != 1 || w->depth_stride != 1; }
 
-static mr_status *max_pool(mr_run *r)
+mr_status *mr_max_pool_2d(mr_run *r)
 {
     if (along_depth(r->state))
         return mr_on_accel(r) ? pool_depth_accel(r) : pool_depth(r);
@@ -241,8 +241,8 @@ MR_OP(MaxPool,
                    "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
     .shape       = infer,
     .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(max_pool, FORWARD_TYPES)
-                              MR_CPU_MAX_POOL(max_pool, MR_CODE_QINT8) MR_GPU(max_pool, FLOAT)),
+    .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_2d, FORWARD_TYPES)
+                              MR_CPU_MAX_POOL(mr_max_pool_2d, MR_CODE_QINT8) MR_GPU(mr_max_pool_2d, FLOAT)),
     .state_bytes = sizeof(mr_window),
     .init        = mr_pool2d_init,
     .examples    = MR_EXAMPLES(

@@ -24,6 +24,8 @@ mr_status *mr_max_pool_kernel(mr_run *r);           /* image */
 mr_status *mr_max_pool_grad_kernel(mr_run *r);      /* image, output, gradient of the output */
 mr_status *mr_max_pool_grad_grad_kernel(mr_run *r); /* image, output, of the image's shape */
 
+mr_status *mr_max_pool_2d(mr_run *r);               /* the first, or along channels */
+
 /* Rows for MR_KERNELS. */
 #define MR_CPU_MAX_POOL_ROW(E, name, number, S, C, function) \
     {.device = "CPU",                                        \

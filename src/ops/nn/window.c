@@ -34,12 +34,8 @@ static mr_status *get_steps(const mr_node *n, const mr_window *w, const char *na
     return NULL;
 }
 
-/* ksize and strides of a pool, which may run along channels. */
-static mr_status *get_pool(const mr_node *n, mr_window *w)
+mr_status *mr_window_set_pool(mr_window *w, const int64_t *size, const int64_t *stride)
 {
-    const int64_t *size, *stride;
-    MR_TRY(get_list(n, w, "ksize", "ksize", &size));
-    MR_TRY(get_list(n, w, "strides", "strides", &stride));
     int channel = mr_layout_channel(w->layout, w->n + 2);
     for (int i = 0; i < w->n + 2; i++)
         if (size[i] < 1 || stride[i] < 1)
@@ -55,6 +51,14 @@ static mr_status *get_pool(const mr_node *n, mr_window *w)
     w->depth = size[channel];
     w->depth_stride = stride[channel];
     return NULL;
+}
+
+static mr_status *get_pool(const mr_node *n, mr_window *w)
+{
+    const int64_t *size, *stride;
+    MR_TRY(get_list(n, w, "ksize", "ksize", &size));
+    MR_TRY(get_list(n, w, "strides", "strides", &stride));
+    return mr_window_set_pool(w, size, stride);
 }
 
 static mr_status *get_explicit(const mr_node *n, mr_window *w)
@@ -102,6 +106,8 @@ mr_status *mr_window_init(const mr_node *n, int spatial, mr_window *out)
         return get_pool(n, out);
     for (int i = 0; i < spatial; i++)
         out->dilation[i] = 1;
+    if (!mr_node_attr(n, "strides")) /* of a pool whose window is an input */
+        return NULL;
     MR_TRY(get_steps(n, out, "strides", out->stride));
     return mr_node_attr(n, "dilations") ? get_steps(n, out, "dilations", out->dilation) : NULL;
 }

@@ -26,6 +26,10 @@ typedef struct mr_window {
  * ksize. INVALID_ARGUMENT or UNIMPLEMENTED as TensorFlow. */
 mr_status *mr_window_init(const mr_node *n, int spatial, mr_window *out);
 
+/* The window and strides of a pool, which may run along channels: a number each for all dimensions of
+ * the image. */
+mr_status *mr_window_set_pool(mr_window *w, const int64_t *size, const int64_t *stride);
+
 /* Sizes along spatial dimension i of the op: the output's and the padding, for an input of `in` and
  * a window of `size`; -1 is unknown. */
 mr_status *mr_window_place(const mr_window *w, int i, int64_t in, int64_t size, int64_t *before,
