@@ -96,7 +96,7 @@ MR_OP(EuclideanNorm,
         "[3, 4], 0 -> 5", "[[3, 4], [6, 8]], 1 -> [5, 10]",
         "keep_dims=true: [[3, 4], [6, 8]], int64[1] -> [[5], [10]]",
         "[[3, 0], [4, 2]], [0, 1] -> 5.385164807135", "nograd: [3+4i, 0], 0 -> 5",
-        "[1, 2], shape(0) -> [1, 2]", "nograd: shape(0,2), 0 -> [0, 0]", "nograd: 0, shape(0) -> 0",
+        "nograd: [1, 2], shape(0) -> [1, 2]", "nograd: shape(0,2), 0 -> [0, 0]", "nograd: 0, shape(0) -> 0",
         "T=uint8: [30, 40], 0 -> 50", "T=int8: [100, 100], 0 -> 127", "T=int32: [-3, 4], 0 -> 5",
         "T=float nograd: [3e30, 4e30], 0 -> 5e30", "T=float nograd: [nan, 1], 0 -> nan",
         "[1, 2], 1 -> !INVALID_ARGUMENT"));
