@@ -39,7 +39,7 @@ typedef struct fuzz_target {
 } fuzz_target;
 
 extern const fuzz_target fuzz_ops, fuzz_graph, fuzz_bundle, fuzz_text, fuzz_proto, fuzz_net,
-    fuzz_spec, fuzz_cluster, fuzz_naming, fuzz_plan, fuzz_costs, fuzz_devices, fuzz_trace;
+    fuzz_spec, fuzz_cluster, fuzz_naming, fuzz_plan, fuzz_costs, fuzz_devices, fuzz_trace, fuzz_regex;
 
 /* Keeps the input of the run at work, so that it can be saved when the run goes wrong. */
 void fuzz_note(fuzz_run *r, mr_sv input);

@@ -14,7 +14,7 @@
 static const fuzz_target *const targets[] = {&fuzz_ops,   &fuzz_graph, &fuzz_bundle, &fuzz_text,
                                              &fuzz_proto, &fuzz_net,   &fuzz_spec,   &fuzz_cluster,
                                              &fuzz_naming, &fuzz_plan, &fuzz_costs,  &fuzz_devices,
-                                             &fuzz_trace};
+                                             &fuzz_trace, &fuzz_regex};
 
 typedef struct settings {
     fuzz_options o;
