@@ -2,6 +2,7 @@
  * SlidingWindowDataset, UnbatchDataset. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
+#include "ops/data/parallel_map.h"
 #include "ops/data/stack.h"
 
 #define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 10, 1; "
@@ -107,6 +108,24 @@ MR_OP(BatchDatasetV2,
     .flags   = MR_NO_GRADIENT, MR_DATASET(batch_dataset_v2),
     .examples = MR_EXAMPLES(R TYPES ": r, 3, true -> shape()", R TYPES ": r, 9223372036854775807, false -> shape()",
                             R TYPES ": r, -1, true -> !INVALID_ARGUMENT Batch size must be greater than zero."));
+
+/* Copying takes less time than what it would be handed to. */
+static mr_status *parallel_batch(mr_run *r)
+{
+    int64_t calls;
+    MR_TRY(mr_in_scalar_int(r, 2, "num_parallel_calls", &calls));
+    MR_TRY(mr_parallel_calls(calls, &calls));
+    return make_batch(r, 3);
+}
+
+MR_OP(ParallelBatchDataset,
+    .doc     = "batch_size elements at a time, stacked",
+    .sig     = "input_dataset: variant, batch_size: int64, num_parallel_calls: int64, drop_remainder: bool -> handle: variant",
+    .attrs   = "parallel_copy: bool = false; " MR_DATASET_TYPES "; deterministic: string = 'default'; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_batch),
+    .examples = MR_EXAMPLES(R TYPES ": r, 3, 2, true -> shape()",
+                            R "deterministic=\"often\" " TYPES ": r, 3, 2, true -> !INVALID_ARGUMENT deterministic",
+                            R TYPES ": r, 3, 0, true -> !INVALID_ARGUMENT num_parallel_calls must be greater than zero."));
 
 /* ---- padded ---- */
 

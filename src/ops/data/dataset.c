@@ -212,7 +212,12 @@ mr_status *mr_dataset_give(mr_run *r, void *p, mr_status *st)
 {
     mr_dataset *d = p;
     mr_tensor *t = NULL;
-    if (!st && !(st = mr_dataset_tensor(d, &t)))
+    if (!st) {
+        d->count = mr_dataset_cardinality(d);
+        d->has_count = true;
+        st = mr_dataset_tensor(d, &t);
+    }
+    if (!st)
         mr_run_set(r, 0, t);
     if (d)
         mr_object_unref(&d->base);
@@ -221,6 +226,8 @@ mr_status *mr_dataset_give(mr_run *r, void *p, mr_status *st)
 
 int64_t mr_dataset_cardinality(const mr_dataset *d)
 {
+    if (d->has_count)
+        return d->count;
     return d->kind->cardinality ? d->kind->cardinality(d) : MR_CARDINALITY_UNKNOWN;
 }
 

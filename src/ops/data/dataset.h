@@ -29,6 +29,8 @@ typedef struct mr_data_env {
     struct mr_data_env *parent; /* referenced; its cancellation cancels this one.  NULL: the session's does */
     mr_later *later;
     mr_cancel *cancel;
+    struct mr_data_env *root;
+    _Atomic int64_t n_open; /* iterators of all environments below a root */
 } mr_data_env;
 mr_data_env *mr_data_env_new(mr_later *l);            /* referenced */
 mr_data_env *mr_data_env_child(mr_data_env *parent);  /* referenced */
@@ -57,6 +59,8 @@ struct mr_dataset {
     int n_inputs;
     mr_dataset **inputs; /* referenced */
     int depth;           /* of inputs below it */
+    bool has_count;
+    int64_t count;       /* its cardinality, once it is given: inputs may be shared many times over */
     mr_later *later;     /* for its functions; NULL: it has none */
     /* How it was made, for whoever writes it down as a graph: */
     mr_graph *graph; /* of node; referenced.  NULL: it cannot be said */

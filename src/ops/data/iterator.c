@@ -3,7 +3,8 @@
 #include "graph/library.h"
 #include "ops/data/dataset.h"
 
-#define MAX_DEPTH 2000 /* iterators that ask each other, on one stack */
+#define MAX_DEPTH 2000        /* iterators that ask each other, on one stack */
+#define MAX_OPEN (1 << 20)    /* iterators: datasets that share their inputs may mean any number of them */
 
 /* ---- what iterators share ---- */
 
@@ -12,6 +13,7 @@ static mr_data_env *new_env(mr_data_env *parent, mr_later *l)
     mr_data_env *e = mr_new(mr_data_env);
     mr_refs_init(&e->refs);
     e->parent = parent ? mr_data_env_ref(parent) : NULL;
+    e->root = parent ? parent->root : e;
     e->later = mr_later_ref(l);
     e->cancel = mr_cancel_new(parent ? parent->cancel : mr_later_cancel(l));
     return e;
@@ -44,6 +46,9 @@ mr_status *mr_iterator_open(mr_dataset *d, mr_data_env *env, const mr_iterator *
     *out = NULL;
     if (depth > MAX_DEPTH)
         return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d iterators go over each other", MAX_DEPTH);
+    if (atomic_load_explicit(&env->root->n_open, memory_order_relaxed) >= MAX_OPEN)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d iterators are open in one", MAX_OPEN);
+    atomic_fetch_add_explicit(&env->root->n_open, 1, memory_order_relaxed);
     mr_iterator *it = mr_calloc(1, d->kind->iterator_bytes);
     it->dataset = (mr_dataset *)mr_object_ref(&d->base);
     it->env = mr_data_env_ref(env);
@@ -72,6 +77,7 @@ void mr_iterator_close(mr_iterator *it)
     if (it->dataset->kind->close)
         it->dataset->kind->close(it);
     mr_iterator_close(it->input);
+    atomic_fetch_sub_explicit(&it->env->root->n_open, 1, memory_order_relaxed);
     mr_object_unref(&it->dataset->base);
     mr_data_env_unref(it->env);
     mr_free(it);

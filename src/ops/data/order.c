@@ -281,6 +281,8 @@ MR_OP(ConcatenateDataset,
 
 /* ---- zip ---- */
 
+enum { MOST_COMPONENTS = 1 << 20 }; /* zipping a dataset with itself doubles them each time */
+
 typedef struct many { /* an iterator over several */
     mr_iterator base;
     mr_iterator **all; /* n_inputs of them; NULL: at its end */
@@ -342,8 +344,10 @@ static mr_status *zip_dataset(mr_run *r)
     mr_dataset *d;
     MR_TRY(mr_dataset_new(r, &zip_kind, 0, r->n_in, &d));
     int n = 0;
-    for (int i = 0; i < d->n_inputs; i++)
+    for (int i = 0; i < d->n_inputs && n <= MOST_COMPONENTS; i++)
         n += d->inputs[i]->n;
+    if (n > MOST_COMPONENTS)
+        return mr_dataset_give(r, d, mr_error(MR_RESOURCE_EXHAUSTED, "Elements of more than %d tensors", MOST_COMPONENTS));
     int *types = mr_arena_array(&d->arena, int, n + 1);
     const mr_pshape **shapes = mr_arena_array(&d->arena, const mr_pshape *, n + 1);
     n = 0;

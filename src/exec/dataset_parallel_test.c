@@ -1,0 +1,216 @@
+/* Datasets with threads: what they give, in what order, and how they end. */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exec/dataset_rig_test.h"
+
+static mr_drig rig;
+
+static mr_out range(int64_t a, int64_t b) { return mr_drig_range(&rig, a, b); }
+static mr_out i64(int64_t v) { return mr_drig_i64(&rig, v); }
+
+#define GIVES(d, text) MR_CHECK_ELEMENTS(&rig, d, text)
+
+static void define(void)
+{
+    static const int types[] = {MR_INT64};
+    static const mr_pshape *const shapes[] = {&mr_pshape_scalar};
+    mr_dbody b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_dbody_end(&b, &rig, "Times3", MR_OUTS(mr_emit(&b.s, "Mul", b.args[0], mr_const_i64(&b.s, 3))));
+    b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_dbody_end(&b, &rig, "Above4", MR_OUTS(mr_emit(&b.s, "Greater", b.args[0], mr_const_i64(&b.s, 4))));
+    b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_out less = mr_emit(&b.s, "Sub", b.args[0], mr_const_i64(&b.s, 2));
+    mr_dbody_end(&b, &rig, "TenBy", MR_OUTS(mr_emit(&b.s, "FloorDiv", mr_const_i64(&b.s, 10), less)));
+    b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_out d = mr_emit_with(&b.s, "RangeDataset", MR_ATTRS({"output_types", mr_a_types(1, types)},
+                                                           {"output_shapes", mr_a_shapes(1, shapes)}),
+                            b.args[0], mr_emit(&b.s, "AddV2", b.args[0], b.args[0]), mr_const_i64(&b.s, 1));
+    mr_dbody_end(&b, &rig, "FromRange", &d, 1);
+    b = mr_dbody_new(&rig, 1, MR_INT64); /* waits for ever */
+    mr_out q = mr_emit0_with(&b.s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}));
+    mr_out v = mr_emit_with(&b.s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
+    mr_dbody_end(&b, &rig, "Waits", MR_OUTS(mr_emit(&b.s, "AddV2", b.args[0], v)));
+}
+
+static void begin(int threads)
+{
+    mr_drig_init(&rig, threads);
+    define();
+}
+
+static void end(void) { mr_drig_deinit(&rig); }
+
+static mr_out fn(const char *op, const char *f, mr_out d, const mr_out *scalars, int n)
+{
+    return mr_drig_fn(&rig, op, f, d, NULL, 0, scalars, n);
+}
+
+static void all_kinds(int threads)
+{
+    begin(threads);
+    GIVES(mr_drig_op(&rig, "PrefetchDataset", range(0, 5), i64(2)), "0 1 2 3 4");
+    GIVES(mr_drig_op(&rig, "PrefetchDataset", range(0, 5), i64(0)), "0 1 2 3 4");
+    GIVES(mr_drig_op(&rig, "PrefetchDataset", mr_drig_op(&rig, "PrefetchDataset", range(0, 5), i64(100)), i64(-1)), "0 1 2 3 4");
+    GIVES(fn("ParallelMapDatasetV2", "Times3", range(0, 8), MR_OUTS(i64(3))), "0 3 6 9 12 15 18 21");
+    GIVES(fn("ParallelMapDatasetV2", "Times3", range(0, 0), MR_OUTS(i64(-1))), "");
+    GIVES(fn("ParallelMapDataset", "Times3", range(0, 3), MR_OUTS(mr_const_i32(&rig.s, 7))), "0 3 6");
+    GIVES(fn("ParallelFilterDataset", "Above4", range(0, 8), MR_OUTS(i64(3))), "5 6 7");
+    GIVES(fn("MapAndBatchDataset", "Times3", range(0, 5), MR_OUTS(i64(2), i64(3), mr_drig_bool(&rig, false))), "[0 3] [6 9] [12]");
+    GIVES(fn("MapAndBatchDataset", "Times3", range(0, 5), MR_OUTS(i64(2), i64(3), mr_drig_bool(&rig, true))), "[0 3] [6 9]");
+    GIVES(fn("ParallelInterleaveDatasetV3", "FromRange", range(1, 5), MR_OUTS(i64(2), i64(1), i64(2))), "1 2 3 3 4 4 5 5 6 7");
+    GIVES(fn("ParallelInterleaveDatasetV2", "FromRange", range(1, 5), MR_OUTS(i64(2), i64(2), i64(1))), "1 2 3 3 4 5 4 5 6 7");
+    GIVES(fn("ParallelInterleaveDatasetV4", "FromRange", range(1, 4), MR_OUTS(i64(9), i64(1), i64(1), i64(0), i64(4))), "1 2 3 3 4 5");
+    GIVES(fn("ParallelInterleaveDataset", "FromRange", range(1, 4),
+             MR_OUTS(i64(2), i64(1), mr_drig_bool(&rig, false), i64(2), i64(1))), "1 2 3 3 4 5");
+    end();
+}
+
+MR_TEST(dataset_threads_give_what_plain_ones_give) { all_kinds(2); }
+MR_TEST(dataset_threads_need_no_other_thread_of_the_session) { all_kinds(1); }
+MR_TEST(dataset_threads_need_no_pool) { all_kinds(-1); }
+
+MR_TEST(dataset_parallel_map_goes_on_after_an_error)
+{
+    begin(2);
+    mr_diter i = mr_drig_iterator(&rig, fn("ParallelMapDatasetV2", "TenBy", range(0, 5), MR_OUTS(i64(4))));
+    mr_str got = {0};
+    MR_CHECK_OK(mr_drig_run(&rig, i.make));
+    MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    MR_CHECK_ERR(mr_drig_get_all(&rig, &i, &got), MR_INVALID_ARGUMENT, "division by zero");
+    MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    MR_CHECK_ERR(mr_drig_get_all(&rig, &i, &got), MR_OUT_OF_RANGE, "End of sequence");
+    MR_CHECK_STR(mr_str_z(&got), "-5-10105");
+    mr_str_deinit(&got);
+    end();
+}
+
+/* A pipeline of everything that has threads, endless. */
+static mr_out endless(void)
+{
+    mr_out d = mr_drig_op(&rig, "RepeatDataset", range(1, 100), i64(-1));
+    d = fn("ParallelMapDatasetV2", "Times3", d, MR_OUTS(i64(4)));
+    d = fn("ParallelInterleaveDatasetV3", "FromRange", d, MR_OUTS(i64(3), i64(2), i64(3)));
+    d = mr_drig_op(&rig, "ShuffleDataset", d, i64(20), i64(1), i64(1));
+    return mr_drig_op(&rig, "PrefetchDataset", d, i64(10));
+}
+
+MR_TEST(dataset_session_ends_while_threads_work)
+{
+    begin(3);
+    mr_diter i = mr_drig_iterator(&rig, endless());
+    mr_str got = {0};
+    MR_CHECK_OK(mr_drig_run(&rig, i.make));
+    for (int k = 0; k < 20; k++)
+        MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    mr_str_deinit(&got);
+    end();
+}
+
+MR_TEST(dataset_an_iterator_gets_another_dataset_while_threads_work)
+{
+    begin(2);
+    mr_diter i = mr_drig_iterator(&rig, endless());
+    mr_str got = {0};
+    for (int k = 0; k < 20; k++) {
+        MR_CHECK_OK(mr_drig_run(&rig, i.make));
+        MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    }
+    mr_str_deinit(&got);
+    end();
+}
+
+static void close_soon(void *arg)
+{
+    usleep(30000);
+    MR_CHECK_OK(mr_session_close(arg));
+}
+
+static void closed_while_waiting(const char *op, const mr_out *scalars, int n)
+{
+    mr_diter i = mr_drig_iterator(&rig, fn(op, "Waits", range(0, 5), scalars, n));
+    mr_str got = {0};
+    mr_thread t;
+    MR_CHECK_OK(mr_drig_run(&rig, i.make));
+    MR_CHECK_INT(mr_thread_start(&t, "close", close_soon, rig.session), 0);
+    MR_CHECK_ERR(mr_drig_get_all(&rig, &i, &got), MR_CANCELLED, "");
+    mr_thread_join(&t);
+    mr_str_deinit(&got);
+}
+
+MR_TEST(dataset_close_cancels_a_function_that_waits)
+{
+    begin(2);
+    closed_while_waiting("MapDataset", NULL, 0);
+    end();
+}
+
+MR_TEST(dataset_close_cancels_parallel_functions_that_wait)
+{
+    begin(2);
+    closed_while_waiting("ParallelMapDatasetV2", MR_OUTS(i64(3)));
+    end();
+}
+
+/* A step that gives up leaves the iterator to the next one. */
+MR_TEST(dataset_a_step_with_a_deadline_loses_no_element)
+{
+    begin(2);
+    mr_out d = mr_drig_op(&rig, "SleepDataset", range(0, 3), i64(200000));
+    mr_diter i = mr_drig_iterator(&rig, d);
+    mr_str got = {0};
+    mr_tensor *t = NULL;
+    MR_CHECK_OK(mr_drig_run(&rig, i.make));
+    mr_run_options o = {.timeout_ms = 20};
+    MR_CHECK_ERR(mr_session_run(rig.session, &(mr_run_args){.fetches = &i.next, .fetched = &t, .n_fetches = 1}, &o, NULL),
+                 MR_DEADLINE_EXCEEDED, "");
+    MR_CHECK_OK(mr_drig_get_all(&rig, &i, &got));
+    MR_CHECK_STR(mr_str_z(&got), "0");
+    mr_str_deinit(&got);
+    end();
+}
+
+typedef struct taker {
+    mr_diter i;
+    _Atomic int64_t *sum;
+    _Atomic int *n;
+} taker;
+
+static void take_all(void *arg)
+{
+    taker *t = arg;
+    for (;;) {
+        mr_tensor *v = NULL;
+        mr_status *st = mr_session_run(rig.session, &(mr_run_args){.fetches = &t->i.next, .fetched = &v, .n_fetches = 1}, NULL, NULL);
+        if (st) {
+            MR_CHECK(mr_status_code(st) == MR_OUT_OF_RANGE);
+            mr_status_free(st);
+            return;
+        }
+        atomic_fetch_add(t->sum, *MR_DATA(int64_t, v));
+        atomic_fetch_add(t->n, 1);
+        mr_tensor_unref(v);
+    }
+}
+
+MR_TEST(dataset_many_steps_share_an_iterator)
+{
+    enum { N = 4 };
+    begin(2);
+    mr_out d = fn("ParallelMapDatasetV2", "Times3", range(0, 300), MR_OUTS(i64(4)));
+    mr_thread threads[N];
+    _Atomic int64_t sum = 0;
+    _Atomic int n = 0;
+    taker t = {mr_drig_iterator(&rig, d), &sum, &n};
+    MR_CHECK_OK(mr_drig_run(&rig, t.i.make));
+    for (int k = 0; k < N; k++)
+        MR_CHECK_INT(mr_thread_start(&threads[k], "take", take_all, &t), 0);
+    for (int k = 0; k < N; k++)
+        mr_thread_join(&threads[k]);
+    MR_CHECK_INT(atomic_load(&n), 300);
+    MR_CHECK_INT(atomic_load(&sum), 3 * 299 * 300 / 2);
+    end();
+}

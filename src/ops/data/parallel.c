@@ -1,0 +1,496 @@
+/* ops/data/parallel.c -- datasets whose elements are made ahead or many at a time: PrefetchDataset, ParallelMapDataset,
+ * ParallelFilterDataset, MapAndBatchDataset, ParallelBatchDataset, ParallelInterleaveDataset.
+ *
+ * What they give is what the plain ones give.  Order is kept unless the node says that it does not matter. */
+#include "base/memory.h"
+#include "ops/data/channel.h"
+#include "ops/data/dataset.h"
+#include "ops/data/parallel_map.h"
+#include "ops/data/stack.h"
+
+#define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 10, 1; "
+#define TYPES "output_types=[int64] output_shapes=[[]]"
+
+enum { AHEAD = 4 }; /* elements, where nobody says how many */
+
+/* ---- prefetch ---- */
+
+typedef struct prefetch {
+    mr_dataset base;
+    int64_t ahead; /* 0: none */
+} prefetch;
+
+typedef struct prefetching {
+    mr_iterator base;
+    mr_channel *c;
+} prefetching;
+
+static mr_status *prefetch_open(mr_iterator *it)
+{
+    prefetching *p = (prefetching *)it;
+    mr_iterator *input = NULL;
+    int64_t ahead = ((prefetch *)it->dataset)->ahead;
+    if (ahead == 0)
+        return mr_iterator_open_input(it, 0, &it->input);
+    p->c = mr_channel_new(it->env, ahead);
+    mr_status *st = mr_iterator_open(it->dataset->inputs[0], mr_channel_env(p->c), it, &input);
+    mr_channel_set(p->c, input);
+    return st;
+}
+
+static mr_status *prefetch_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    prefetching *p = (prefetching *)it;
+    return p->c ? mr_channel_next(p->c, out, end) : mr_iterator_next(it->input, out, end);
+}
+
+static void prefetch_close(mr_iterator *it) { mr_channel_close(((prefetching *)it)->c); }
+
+static const mr_dataset_kind prefetch_kind = {"Prefetch", sizeof(prefetch), sizeof(prefetching), prefetch_open, prefetch_next,
+                                              prefetch_close, mr_dataset_cardinality_of_input};
+
+static mr_status *prefetch_dataset(mr_run *r)
+{
+    prefetch *d;
+    int64_t n;
+    MR_TRY(mr_in_scalar_int(r, 1, "buffer_size", &n));
+    if (n < -1)
+        return mr_invalid("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning");
+    MR_TRY(mr_dataset_new(r, &prefetch_kind, 0, 1, &d));
+    d->ahead = n == -1 ? AHEAD : n;
+    return mr_dataset_give(r, d, NULL);
+}
+
+MR_OP(PrefetchDataset,
+    .doc     = "the same elements, up to buffer_size of them made ahead",
+    .sig     = "input_dataset: variant, buffer_size: int64 -> handle: variant",
+    .attrs   = MR_DATASET_TYPES "; slack_period: int = 0; legacy_autotune: bool = true; buffer_size_min: int = 0; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(prefetch_dataset),
+    .examples = MR_EXAMPLES(R TYPES ": r, 3 -> shape()", R TYPES ": r, -1 -> shape()",
+                            R TYPES ": r, -2 -> !INVALID_ARGUMENT buffer_size must be >= 0"));
+
+/* ---- map, filter, map and batch ---- */
+
+typedef struct many_calls {
+    mr_dataset base;
+    mr_data_fn fn;
+    int64_t most;
+    bool in_order, keeps_count;
+    int64_t batch; /* of MapAndBatchDataset */
+    bool drop_remainder;
+} many_calls;
+
+typedef struct calling {
+    mr_iterator base;
+    mr_parallel_map *m;
+    bool ended;
+} calling;
+
+/* n_rets 0: a predicate, which follows the element. */
+static mr_status *open_calls(mr_iterator *it, int n_rets)
+{
+    const many_calls *d = (many_calls *)it->dataset;
+    mr_parallel_map_spec s = {it->dataset, &d->fn, 0, n_rets ? n_rets : 1, d->most, d->in_order, n_rets == 0, d->keeps_count};
+    return mr_parallel_map_new(it, &s, &((calling *)it)->m);
+}
+
+static mr_status *map_open(mr_iterator *it) { return open_calls(it, it->dataset->n); }
+static mr_status *filter_open(mr_iterator *it) { return open_calls(it, 0); }
+static void calling_close(mr_iterator *it) { mr_parallel_map_close(((calling *)it)->m); }
+
+static mr_status *map_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    return mr_parallel_map_next(((calling *)it)->m, out, end);
+}
+
+static int64_t map_count(const mr_dataset *d)
+{
+    return ((const many_calls *)d)->keeps_count ? mr_dataset_cardinality_of_input(d) : MR_CARDINALITY_UNKNOWN;
+}
+
+static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    int n = it->dataset->n;
+    mr_tensor **all = mr_element_new(n + 1);
+    mr_status *st = NULL;
+    for (bool yes = false; !st && !*end && !yes;) {
+        st = mr_parallel_map_next(((calling *)it)->m, all, end);
+        if (st || *end)
+            break;
+        if (all[n]->dtype != MR_BOOL || all[n]->n != 1)
+            st = mr_invalid("Function `%s` must return a scalar bool", ((many_calls *)it->dataset)->fn.f->name);
+        else
+            yes = *MR_DATA(bool, all[n]);
+        for (int i = 0; yes && i < n; i++) {
+            out[i] = all[i];
+            all[i] = NULL;
+        }
+        mr_element_drop(all, n + 1);
+        if (!yes && !st && mr_cancel_started(it->env->cancel))
+            st = mr_error(MR_CANCELLED, "Iterator was cancelled");
+    }
+    mr_free(all);
+    return st;
+}
+
+/* A function that returns other types than the node says must not reach what is stacked. */
+static mr_status *push_checked(mr_gathered *some, const mr_dataset *d, mr_tensor **t)
+{
+    for (int i = 0; i < d->n; i++)
+        if (t[i]->dtype != d->types[i]) {
+            mr_status *st = mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
+                                       mr_dtype_name(d->types[i]), mr_dtype_name(t[i]->dtype));
+            mr_element_drop(t, d->n);
+            return st;
+        }
+    return mr_gathered_push(some, t);
+}
+
+static mr_status *gather_batch(calling *c, const many_calls *d, mr_gathered *some)
+{
+    mr_tensor **t = mr_element_new(d->base.n);
+    mr_status *st = NULL;
+    while (!st && !c->ended && some->n < d->batch)
+        if (!(st = mr_parallel_map_next(c->m, t, &c->ended)) && !c->ended)
+            st = push_checked(some, &d->base, t);
+    mr_free(t);
+    return st;
+}
+
+static mr_status *map_and_batch_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    const many_calls *d = (many_calls *)it->dataset;
+    calling *c = (calling *)it;
+    mr_gathered some = {.width = d->base.n};
+    mr_status *st = gather_batch(c, d, &some);
+    *end = !st && (some.n == 0 || (d->drop_remainder && some.n < d->batch));
+    for (int i = 0; !st && !*end && i < d->base.n; i++)
+        st = mr_gathered_stack(&some, i, 0, some.n, 1, &out[i]);
+    mr_gathered_deinit(&some);
+    return st;
+}
+
+static int64_t map_and_batch_count(const mr_dataset *p)
+{
+    const many_calls *d = (const many_calls *)p;
+    int64_t n = map_count(p);
+    return n < 0 ? n : n / d->batch + (!d->drop_remainder && n % d->batch > 0);
+}
+
+static const mr_dataset_kind map_kind = {"ParallelMap", sizeof(many_calls), sizeof(calling), map_open, map_next, calling_close, map_count};
+static const mr_dataset_kind filter_kind = {"ParallelFilter", sizeof(many_calls), sizeof(calling), filter_open, filter_next,
+                                            calling_close};
+static const mr_dataset_kind map_and_batch_kind = {"MapAndBatch", sizeof(many_calls), sizeof(calling), map_open, map_and_batch_next,
+                                                   calling_close, map_and_batch_count};
+
+/* calls: the input that says how many at once. */
+static mr_status *new_many(mr_run *r, const mr_dataset_kind *k, int calls, bool own_types, many_calls **out)
+{
+    const mr_dataset_state *s = r->state;
+    int first, n;
+    int64_t most;
+    MR_TRY(mr_node_in_range(r->node, "other_arguments", &first, &n));
+    MR_TRY(mr_in_scalar_int(r, calls, "num_parallel_calls", &most));
+    MR_TRY(mr_parallel_calls(most, &most));
+    if (s->n_funcs < 1)
+        return mr_invalid("%s '%s' has no function", r->node->def->name, r->node->name);
+    MR_TRY(mr_dataset_new(r, k, 0, 1, out));
+    many_calls *d = *out;
+    mr_data_fn_init(&d->fn, &d->base, r, 0, first, n);
+    d->most = most;
+    d->in_order = s->choice != 0 && !s->flag; /* "default" is true, and sloppy false */
+    d->keeps_count = s->keeps_count;
+    if (own_types)
+        mr_dataset_say_types(&d->base, s);
+    return NULL;
+}
+
+static mr_status *parallel_map(mr_run *r)
+{
+    many_calls *d;
+    MR_TRY(new_many(r, &map_kind, r->n_in - 1, true, &d));
+    return mr_dataset_give(r, d, NULL);
+}
+
+static mr_status *parallel_filter(mr_run *r)
+{
+    many_calls *d;
+    MR_TRY(new_many(r, &filter_kind, r->n_in - 1, false, &d));
+    return mr_dataset_give(r, d, NULL);
+}
+
+static mr_status *map_and_batch(mr_run *r)
+{
+    many_calls *d;
+    int64_t batch;
+    bool drop;
+    MR_TRY(mr_in_scalar_int(r, r->n_in - 3, "batch_size", &batch));
+    MR_TRY(mr_in_scalar_bool(r, r->n_in - 1, "drop_remainder", &drop));
+    if (batch <= 0)
+        return mr_invalid("batch_size must be greater than zero.");
+    MR_TRY(new_many(r, &map_and_batch_kind, r->n_in - 2, true, &d));
+    d->batch = batch;
+    d->drop_remainder = drop;
+    return mr_dataset_give(r, d, NULL);
+}
+
+MR_OP(ParallelMapDataset,
+    .doc     = "f of each element, of up to num_parallel_calls at once",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, num_parallel_calls: int32 -> handle: variant",
+    .attrs   = "f: func; Targuments: list(type) >= 0; " MR_DATASET_TYPES "; use_inter_op_parallelism: bool = true; sloppy: bool = false; "
+               "preserve_cardinality: bool = false; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_map));
+
+MR_OP(ParallelMapDatasetV2,
+    .doc     = "f of each element, of up to num_parallel_calls at once",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, num_parallel_calls: int64 -> handle: variant",
+    .attrs   = "f: func; Targuments: list(type) >= 0; " MR_DATASET_TYPES "; use_inter_op_parallelism: bool = true; "
+               "deterministic: string = 'default'; preserve_cardinality: bool = false; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_map));
+
+MR_OP(ParallelFilterDataset,
+    .doc     = "the elements for which a predicate holds, asked of up to num_parallel_calls at once",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, num_parallel_calls: int64 -> handle: variant",
+    .attrs   = "predicate: func; deterministic: string = 'default'; Targuments: list(type) >= 0; " MR_DATASET_ATTRS,
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_filter));
+
+MR_OP(MapAndBatchDataset,
+    .doc     = "batches of f of each element",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, batch_size: int64, num_parallel_calls: int64, drop_remainder: bool"
+               " -> handle: variant",
+    .attrs   = "f: func; Targuments: list(type) >= 0; " MR_DATASET_TYPES "; preserve_cardinality: bool = false; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(map_and_batch));
+
+/* ---- interleave ---- */
+
+typedef struct interleave {
+    mr_dataset base;
+    mr_data_fn fn;
+    int64_t cycle, block, ahead;
+    int64_t most; /* datasets gone over at once */
+} interleave;
+
+typedef struct slot {
+    mr_channel *c; /* made ahead; else: */
+    mr_iterator *it;
+    mr_status *st; /* or why it could not be opened, for when its turn comes */
+} slot;
+
+typedef struct interleaving {
+    mr_iterator base;
+    MR_VEC(slot) slots; /* of the cycle, those that were ever open */
+    int64_t at, given;
+    int n_open, n_threads;
+    bool ended;
+} interleaving;
+
+static void advance(interleaving *p, int64_t cycle)
+{
+    p->given = 0;
+    p->at++;
+    if (p->at >= cycle || (p->ended && p->at >= p->slots.n)) /* the rest of the cycle stays empty */
+        p->at = 0;
+}
+
+static void close_slot(interleaving *p, slot *s)
+{
+    p->n_threads -= s->c != NULL;
+    p->n_open--;
+    mr_channel_close(s->c);
+    mr_iterator_close(s->it);
+    mr_status_free(s->st);
+    *s = (slot){0};
+}
+
+static bool is_open(const slot *s) { return s->c || s->it || s->st; }
+
+/* The dataset made of an element, in a channel as long as there are not too many of them.  Its thread begins at once. */
+static mr_status *open_dataset(interleaving *p, const interleave *d, mr_tensor **in, slot *out)
+{
+    mr_tensor *t = NULL;
+    mr_dataset *inner;
+    mr_iterator *it = NULL;
+    slot s = {0};
+    mr_status *st = NULL;
+    MR_GO(mr_data_call(&d->fn, &p->base, in, d->base.inputs[0]->n, &t, 1));
+    MR_GO(mr_dataset_of(t, &inner));
+    MR_GO(mr_dataset_check_types(d->base.n, d->base.types, inner));
+    if (p->n_threads < d->most)
+        s.c = mr_channel_new(p->base.env, d->ahead);
+    MR_GO(mr_iterator_open(inner, s.c ? mr_channel_env(s.c) : p->base.env, &p->base, &it));
+    if (s.c) {
+        mr_channel_set(s.c, it);
+        MR_GO(mr_channel_begin(s.c));
+        p->n_threads++;
+    } else {
+        s.it = it;
+    }
+    *out = s;
+    s = (slot){0};
+out:
+    mr_tensor_unref(t);
+    mr_channel_close(s.c);
+    return st;
+}
+
+static mr_status *open_slot(interleaving *p, const interleave *d)
+{
+    int n = d->base.inputs[0]->n;
+    slot made = {0};
+    mr_tensor **in = mr_element_new(n);
+    mr_status *st = mr_iterator_next(p->base.input, in, &p->ended);
+    if (!st && !p->ended)
+        st = open_dataset(p, d, in, &made);
+    mr_element_drop(in, n);
+    mr_free(in);
+    if (st || p->ended) {
+        if (p->ended && p->at >= p->slots.n)
+            p->at = 0;
+        return st;
+    }
+    if (p->at >= p->slots.n)
+        mr_vec_push(&p->slots, (slot){0});
+    p->slots.p[p->at] = made;
+    p->n_open++;
+    return NULL;
+}
+
+/* All of the cycle are opened before the first is waited for. */
+static void open_cycle(interleaving *p, const interleave *d)
+{
+    int64_t was = p->at;
+    while (!p->ended && p->slots.n < MR_MIN(d->cycle, d->most)) {
+        p->at = p->slots.n;
+        mr_status *st = open_slot(p, d);
+        if (!st)
+            continue;
+        mr_vec_push(&p->slots, (slot){.st = st});
+        p->n_open++;
+    }
+    p->at = was;
+}
+
+static mr_status *slot_next(slot *s, mr_tensor **out, bool *end)
+{
+    return s->c ? mr_channel_next(s->c, out, end) : mr_iterator_next(s->it, out, end);
+}
+
+static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    const interleave *d = (interleave *)it->dataset;
+    interleaving *p = (interleaving *)it;
+    open_cycle(p, d);
+    while (!p->ended || p->n_open > 0) {
+        slot *s = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
+        if (s && s->st) {
+            mr_status *st = s->st;
+            s->st = NULL;
+            p->n_open--;
+            return st;
+        }
+        if (s && is_open(s)) {
+            mr_status *st = slot_next(s, out, end);
+            if (!*end) {
+                if (++p->given == d->block)
+                    advance(p, d->cycle);
+                return st;
+            }
+            close_slot(p, s);
+            advance(p, d->cycle);
+        } else if (!p->ended) {
+            MR_TRY(open_slot(p, d));
+        } else {
+            advance(p, d->cycle);
+        }
+    }
+    *end = true;
+    return NULL;
+}
+
+static void interleave_close(mr_iterator *it)
+{
+    interleaving *p = (interleaving *)it;
+    for (int i = 0; i < p->slots.n; i++)
+        if (is_open(&p->slots.p[i]))
+            close_slot(p, &p->slots.p[i]);
+    mr_vec_deinit(&p->slots);
+}
+
+static const mr_dataset_kind interleave_kind = {"ParallelInterleave", sizeof(interleave), sizeof(interleaving), NULL, interleave_next,
+                                                interleave_close};
+
+enum { MOST_THREADS = 64 }; /* of one interleaving iterator; the others are gone over without */
+
+/* What follows the captured arguments is said by `names`; NULL: not there. */
+static mr_status *read_number(mr_run *r, const char *name, int64_t otherwise, int64_t *out)
+{
+    int i, n;
+    *out = otherwise;
+    if (mr_op_def_input(r->node->def, name) < 0)
+        return NULL;
+    MR_TRY(mr_node_in_range(r->node, name, &i, &n));
+    return mr_in_scalar_int(r, i, name, out);
+}
+
+static mr_status *parallel_interleave(mr_run *r)
+{
+    interleave *d;
+    const mr_dataset_state *s = r->state;
+    int first, n;
+    int64_t cycle, block, most, ahead, input_ahead;
+    MR_TRY(mr_node_in_range(r->node, "other_arguments", &first, &n));
+    MR_TRY(read_number(r, "cycle_length", 1, &cycle));
+    MR_TRY(read_number(r, "block_length", 1, &block));
+    MR_TRY(read_number(r, "num_parallel_calls", INT32_MAX, &most));
+    MR_TRY(read_number(r, "buffer_output_elements", -1, &ahead));
+    MR_TRY(read_number(r, "prefetch_input_elements", -1, &input_ahead));
+    if (cycle == -1)
+        cycle = MR_MIN(mr_cpu_count(), 16);
+    if (cycle <= 0)
+        return mr_invalid("`cycle_length` must be > 0");
+    if (block <= 0)
+        return mr_invalid("`block_length` must be > 0");
+    if (ahead < -1 || ahead == 0)
+        return mr_invalid("`buffer_output_elements` must be -1 or > 0 but is %lld", (long long)ahead);
+    if (input_ahead < -1)
+        return mr_invalid("`prefetch_input_elements` must be >= 0 but is %lld", (long long)input_ahead);
+    MR_TRY(mr_parallel_calls(most, &most));
+    if (s->n_funcs < 1)
+        return mr_invalid("%s '%s' has no function", r->node->def->name, r->node->name);
+    MR_TRY(mr_dataset_new(r, &interleave_kind, 0, 1, &d));
+    mr_data_fn_init(&d->fn, &d->base, r, 0, first, n);
+    d->cycle = MR_MIN(cycle, INT32_MAX);
+    d->block = block;
+    d->most = MR_MIN(most, MOST_THREADS);
+    d->ahead = ahead == -1 ? MR_MAX(AHEAD, MR_MIN(block, 64)) : ahead;
+    mr_dataset_say_types(&d->base, s);
+    return mr_dataset_give(r, d, NULL);
+}
+
+MR_OP(ParallelInterleaveDataset,
+    .doc     = "elements of the datasets that f makes of each element, of cycle_length in turn and made ahead",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, cycle_length: int64, block_length: int64, sloppy: bool, "
+               "buffer_output_elements: int64, prefetch_input_elements: int64 -> handle: variant",
+    .attrs   = "f: func; Targuments: list(type) >= 0; " MR_DATASET_ATTRS,
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_interleave));
+
+MR_OP(ParallelInterleaveDatasetV2,
+    .doc     = "elements of the datasets that f makes of each element, of cycle_length in turn and made ahead",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, cycle_length: int64, block_length: int64, num_parallel_calls: int64"
+               " -> handle: variant",
+    .attrs   = "f: func; Targuments: list(type) >= 0; " MR_DATASET_TYPES "; sloppy: bool = false; metadata: string = ''",
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_interleave));
+
+MR_OP(ParallelInterleaveDatasetV3,
+    .doc     = "elements of the datasets that f makes of each element, of cycle_length in turn and made ahead",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, cycle_length: int64, block_length: int64, num_parallel_calls: int64"
+               " -> handle: variant",
+    .attrs   = "f: func; deterministic: string = 'default'; Targuments: list(type) >= 0; " MR_DATASET_ATTRS,
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_interleave));
+
+MR_OP(ParallelInterleaveDatasetV4,
+    .doc     = "elements of the datasets that f makes of each element, of cycle_length in turn and made ahead",
+    .sig     = "input_dataset: variant, other_arguments: Targuments, cycle_length: int64, block_length: int64, buffer_output_elements: int64, "
+               "prefetch_input_elements: int64, num_parallel_calls: int64 -> handle: variant",
+    .attrs   = "f: func; deterministic: string = 'default'; Targuments: list(type) >= 0; " MR_DATASET_ATTRS,
+    .flags   = MR_NO_GRADIENT, MR_DATASET(parallel_interleave));
