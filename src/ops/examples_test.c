@@ -500,6 +500,7 @@ static const struct {
     {"Polygamma", "a", "an integer"},
     {"PreventGradient", "input", "refuses to have one"},
     {"Print", "data", "is only shown"},
+    {"RaggedTensorToVariant", "rt_dense_values", "goes into a variant (ops/ragged/ragged_variant_test.c)"},
     {"SparseAdd", "thresh", "a limit: none in TensorFlow either"},
     {"TensorArrayConcatV3", "flow_in", "an order, not a number"},
     {"TensorArrayGatherV3", "flow_in", "an order, not a number"},
