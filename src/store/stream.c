@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 
+enum { BYTES_BUFFER = 16 << 10 }; /* for what is in memory already */
 enum { GZIP_WRAPPER = 16 }; /* added to the window bits, it asks zlib for gzip's header and trailer */
 
 struct mr_stream {
@@ -115,7 +116,7 @@ mr_status *mr_stream_open(const char *path, mr_compression c, size_t buffer_byte
 mr_status *mr_stream_of_bytes(mr_sv bytes, mr_compression c, mr_stream **out)
 {
     mr_stream *s;
-    mr_status *st = make(c, 0, "bytes", &s);
+    mr_status *st = make(c, BYTES_BUFFER, "bytes", &s);
     if (!st && c != MR_UNCOMPRESSED)
         st = need_buffer(&s->buffer, s->buffer_bytes, s->path);
     if (st) {

@@ -14,7 +14,9 @@
 static const fuzz_target *const targets[] = {&fuzz_ops,   &fuzz_graph, &fuzz_bundle, &fuzz_text,
                                              &fuzz_proto, &fuzz_net,   &fuzz_spec,   &fuzz_cluster,
                                              &fuzz_naming, &fuzz_plan, &fuzz_costs,  &fuzz_devices,
-                                             &fuzz_trace, &fuzz_regex};
+                                             &fuzz_trace, &fuzz_regex,
+                                             &fuzz_record, &fuzz_events, &fuzz_example,
+                                             &fuzz_checkpoint_v1, &fuzz_csv};
 
 typedef struct settings {
     fuzz_options o;
