@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "ops/absent.h"
+
 /* ---- one op ---- */
 
 static void print_arg(const mr_arg_def *a, mr_str *out)
@@ -146,13 +148,19 @@ static const struct {
 #undef X
 };
 
+static bool has_kernels(const char *name)
+{
+    const mr_op_def *d = mr_op_find(mr_sv_of(name));
+    return d && !mr_op_absent(d);
+}
+
 static void count(int version, int *all, int *here)
 {
     *all = *here = 0;
     for (int i = 0; i < MR_COUNT(tensorflow); i++) {
         bool counts = tensorflow[i].versions & version;
         *all += counts;
-        *here += counts && mr_op_find(mr_sv_of(tensorflow[i].name));
+        *here += counts && has_kernels(tensorflow[i].name);
     }
 }
 
@@ -172,7 +180,7 @@ static void print_comparison(mr_str *out)
     mr_str_appendz(out, "\n| op | 1.15 | 2.9 | here |\n|---|---|---|---|\n");
     for (int i = 0; i < MR_COUNT(tensorflow); i++) {
         const char *name = tensorflow[i].name;
-        bool here = mr_op_find(mr_sv_of(name)) != NULL;
+        bool here = has_kernels(name);
         mr_str_printf(out, "| %s | %s | %s | %s |\n", name,
                       tensorflow[i].versions & IN_1_15 ? "x" : "",
                       tensorflow[i].versions & IN_2_9 ? "x" : "", here ? "x" : "missing");
