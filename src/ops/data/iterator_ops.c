@@ -219,7 +219,7 @@ static void ask(mr_run *r, mr_turn_give give)
     if (st)
         mr_run_done(r, st);
     else
-        mr_turn_ask(t, r, give, &i->base); /* the resource lives until it is answered */
+        mr_turn_ask(t, 0, r, give, &i->base); /* the resource lives until it is answered */
     mr_turn_unref(t);
     if (i)
         mr_object_unref(&i->base);

@@ -63,7 +63,7 @@ mr_status *mr_iterator_resource_set(mr_iterator_resource *i, mr_dataset *d, mr_l
 {
     mr_turn *t = NULL;
     MR_TRY(mr_iterator_resource_check(i, d->n, d->types, d->shapes));
-    MR_TRY(mr_turn_new(d, l, &t));
+    MR_TRY(mr_turn_new(d, l, 1, 1, &t));
     mr_lock(&i->mu);
     mr_turn *former = i->turn;
     if (!former || !only_if_new)

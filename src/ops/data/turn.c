@@ -1,21 +1,33 @@
 /* ops/data/turn.c -- see turn.h.
  *
- * At most one element lies ready.  The thread makes the next one when somebody stands in line and
- * none is ready; it sleeps otherwise.  It is started by the first who asks, holds a reference, and
- * ends once the turn is over.  Everything below `on` is guarded by its lock, except the iterator,
- * which belongs to the thread. */
+ * Usually there is one shard.  The thread makes the next element when somebody stands in line for whom
+ * none is ready, and there is room where it belongs; it sleeps otherwise.  It is started by the first
+ * who asks, holds a reference, and ends once the turn is over.  Everything below `on` is guarded by its
+ * lock, except the iterator, which belongs to the thread. */
 #include "ops/data/turn.h"
 
 #include "base/memory.h"
 
+typedef struct item { /* an element, or why there is none */
+    mr_tensor **element;
+    mr_status *st;
+    struct item *next;
+} item;
+
+typedef struct shard {
+    mr_waiters line;
+    item *head, *tail; /* ready */
+    int64_t n;
+} shard;
+
 struct mr_turn {
     mr_waited on;
     mr_cond demand; /* the thread has something to do, or is to end */
-    mr_waiters line;
-    bool threaded, over, ready, end;
-    mr_tensor **element;
-    mr_status *st; /* instead of the element */
-    int64_t count;
+    int n_shards;
+    shard *shards;
+    int64_t ahead;
+    bool threaded, over, end; /* end: there are no more elements than those that are ready */
+    int64_t made, count;      /* elements made, and given */
     mr_dataset *dataset;
     mr_data_env *env;
     mr_iterator *it;
@@ -33,24 +45,39 @@ typedef struct asker { /* one who waits */
 
 /* ---- the line ---- */
 
+static void take_item(mr_turn *t, shard *s, asker *a, mr_status **st)
+{
+    item *i = s->head;
+    if (!(s->head = i->next))
+        s->tail = NULL;
+    s->n--;
+    a->element = i->element;
+    *st = i->st;
+    t->count += i->st == NULL;
+    mr_free(i);
+}
+
+static void advance_shard(mr_turn *t, shard *s, mr_waiters *gone)
+{
+    while (s->line.first && (s->head || t->end || t->over)) {
+        asker *a = (asker *)s->line.first;
+        mr_status *st = NULL;
+        if (s->head)
+            take_item(t, s, a, &st);
+        else if (t->end)
+            a->end = true;
+        else
+            st = mr_error(MR_CANCELLED, "Iterator was cancelled");
+        mr_waiter_let_go(&a->w, st, gone);
+    }
+}
+
 static void advance(mr_waited *on, mr_waiters *gone)
 {
     mr_turn *t = (mr_turn *)on;
-    while (t->line.first && (t->ready || t->over)) {
-        asker *a = (asker *)t->line.first;
-        mr_status *st = t->ready ? t->st : mr_error(MR_CANCELLED, "Iterator was cancelled");
-        if (t->ready) {
-            a->end = t->end;
-            a->element = t->element;
-            t->count += !st && !t->end;
-        }
-        t->ready = false;
-        t->st = NULL;
-        t->element = NULL;
-        mr_waiter_let_go(&a->w, st, gone);
-    }
-    if (t->line.first)
-        mr_cond_signal(&t->demand);
+    for (int i = 0; i < t->n_shards; i++)
+        advance_shard(t, &t->shards[i], gone);
+    mr_cond_signal(&t->demand);
 }
 
 static mr_status *give(mr_waiter *w)
@@ -72,17 +99,35 @@ static const mr_waited_kind waiting = {sizeof(asker), advance, give, forget};
 
 /* ---- the thread ---- */
 
+static bool wanted_locked(const mr_turn *t)
+{
+    bool wanted = false;
+    for (int i = 0; i < t->n_shards; i++)
+        wanted |= t->shards[i].line.first != NULL; /* who stands there has nothing ready */
+    return wanted && !t->end && t->shards[t->made % t->n_shards].n < t->ahead;
+}
+
 static void make_one(mr_turn *t) MR_REQUIRES(t->on.mu)
 {
     mr_unlock(&t->on.mu);
     bool end = false;
-    mr_tensor **element = mr_element_new(t->dataset->n);
-    mr_status *st = mr_iterator_next(t->it, element, &end);
+    item *i = mr_new(item);
+    i->element = mr_element_new(t->dataset->n);
+    i->st = mr_iterator_next(t->it, i->element, &end);
     mr_lock(&t->on.mu);
-    t->element = element;
-    t->st = st;
-    t->end = end;
-    t->ready = true;
+    if (end) {
+        t->end = true;
+        mr_free(i->element);
+        mr_free(i);
+    } else {
+        shard *s = &t->shards[t->made++ % t->n_shards];
+        if (s->tail)
+            s->tail->next = i;
+        else
+            s->head = i;
+        s->tail = i;
+        s->n++;
+    }
     mr_waited_unlock(&t->on, NULL);
     mr_lock(&t->on.mu);
 }
@@ -91,8 +136,8 @@ static void run_thread(void *arg)
 {
     mr_turn *t = arg;
     mr_lock(&t->on.mu);
-    while (!t->over) {
-        if (t->line.first && !t->ready)
+    while (!t->over && !t->end) {
+        if (wanted_locked(t))
             make_one(t);
         else
             mr_cond_wait(&t->demand, &t->on.mu);
@@ -103,7 +148,7 @@ static void run_thread(void *arg)
 
 static mr_status *start_thread_locked(mr_turn *t)
 {
-    if (t->threaded || t->over)
+    if (t->threaded || t->over || t->end)
         return NULL;
     t->threaded = true;
     mr_status *st = mr_later_thread(t->env->later, "iterator", run_thread, mr_turn_ref(t));
@@ -114,7 +159,7 @@ static mr_status *start_thread_locked(mr_turn *t)
     return st;
 }
 
-void mr_turn_ask(mr_turn *t, mr_run *r, mr_turn_give fn, mr_object *keep)
+void mr_turn_ask(mr_turn *t, int which, mr_run *r, mr_turn_give fn, mr_object *keep)
 {
     mr_lock(&t->on.mu);
     mr_status *st = start_thread_locked(t);
@@ -126,7 +171,7 @@ void mr_turn_ask(mr_turn *t, mr_run *r, mr_turn_give fn, mr_object *keep)
     asker *a = mr_waiter_new(&mr_turn_ref(t)->on, r, "Iterator was cancelled");
     a->give = fn;
     a->keep = keep ? mr_object_ref(keep) : NULL;
-    mr_wait(&a->w, &t->line);
+    mr_wait(&a->w, &t->shards[which].line);
 }
 
 /* ---- life ---- */
@@ -137,10 +182,15 @@ static void turn_free(mr_object *o)
     if (t->registered)
         mr_cancel_unregister(t->env->cancel, &t->on_cancel);
     mr_iterator_close(t->it);
-    if (t->element)
-        mr_element_drop(t->element, t->dataset->n);
-    mr_free(t->element);
-    mr_status_free(t->st);
+    for (int i = 0; i < t->n_shards; i++)
+        for (item *p = t->shards[i].head, *next; p; p = next) {
+            next = p->next;
+            mr_element_drop(p->element, t->dataset->n);
+            mr_free(p->element);
+            mr_status_free(p->st);
+            mr_free(p);
+        }
+    mr_free(t->shards);
     mr_data_env_unref(t->env);
     mr_object_unref(&t->dataset->base);
     mr_cond_deinit(&t->demand);
@@ -159,11 +209,14 @@ static void cancelled(mr_cancel_entry *e)
     mr_unlock(&t->on.mu);
 }
 
-mr_status *mr_turn_new(mr_dataset *d, mr_later *l, mr_turn **out)
+mr_status *mr_turn_new(mr_dataset *d, mr_later *l, int n_shards, int64_t ahead, mr_turn **out)
 {
     mr_turn *t = mr_new(mr_turn);
     mr_waited_init(&t->on, &turn_type, &waiting);
     mr_cond_init(&t->demand);
+    t->n_shards = n_shards;
+    t->shards = mr_new_array(shard, n_shards);
+    t->ahead = MR_MAX(ahead, 1);
     t->dataset = (mr_dataset *)mr_object_ref(&d->base);
     t->env = mr_data_env_new(l);
     t->on_cancel.fn = cancelled;
@@ -187,6 +240,8 @@ void mr_turn_unref(mr_turn *t)
 }
 
 void mr_turn_close(mr_turn *t) { mr_cancel_start(t->env->cancel); }
+
+int mr_turn_shards(const mr_turn *t) { return t->n_shards; }
 
 const mr_dataset *mr_turn_dataset(const mr_turn *t) { return t->dataset; }
 
@@ -212,6 +267,7 @@ mr_status *mr_turn_skip(mr_turn *t, int64_t n)
             t->count++;
         }
     }
+    t->end = !st && end;
     mr_free(element);
     return st;
 }

@@ -11,8 +11,8 @@
 
 typedef struct mr_turn mr_turn;
 
-/* A new way over d; l is referenced. */
-mr_status *mr_turn_new(mr_dataset *d, mr_later *l, mr_turn **out);
+/* A new way over d; l is referenced.  Elements go to n_shards shards in turn, and at most `ahead` lie ready for each. */
+mr_status *mr_turn_new(mr_dataset *d, mr_later *l, int n_shards, int64_t ahead, mr_turn **out);
 mr_turn *mr_turn_ref(mr_turn *t);
 void mr_turn_unref(mr_turn *t); /* NULL is fine */
 /* Nobody asks any more: the thread is cancelled.  Then unref it. */
@@ -24,7 +24,8 @@ int64_t mr_turn_count(mr_turn *t);
 /* Ends the asynchronous run r with the next element: give sets the outputs from it (its tensors stay
  * the turn's; element NULL: the end was reached).  keep is referenced until then; may be NULL. */
 typedef mr_status *(*mr_turn_give)(mr_run *r, const mr_dataset *d, mr_tensor *const *element);
-void mr_turn_ask(mr_turn *t, mr_run *r, mr_turn_give give, mr_object *keep);
+void mr_turn_ask(mr_turn *t, int shard, mr_run *r, mr_turn_give give, mr_object *keep);
+int mr_turn_shards(const mr_turn *t);
 /* Goes on by n elements that nobody sees, in a thread that may wait. */
 mr_status *mr_turn_skip(mr_turn *t, int64_t n);
 
