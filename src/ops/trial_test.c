@@ -193,6 +193,8 @@ static mr_dtype forced_type(const mr_trial *t, const mr_example_step *s, const m
 static mr_dtype dollar_type(const mr_trial *t, mr_sv text)
 {
     mr_sv name = {text.p + 1, text.n - 1};
+    if (mr_sv_is(name, "T"))
+        return t->key;
     for (const mr_named_attr *f = t->forced; f && f->name; f++)
         if (mr_sv_is(name, f->name))
             return (mr_dtype)f->v.type;
