@@ -41,6 +41,7 @@ typedef struct fuzz_target {
 extern const fuzz_target fuzz_ops, fuzz_graph, fuzz_bundle, fuzz_text, fuzz_proto, fuzz_net,
     fuzz_spec, fuzz_cluster, fuzz_naming, fuzz_plan, fuzz_costs, fuzz_devices, fuzz_trace, fuzz_regex;
 
+extern const fuzz_target fuzz_saved_model;
 extern const fuzz_target fuzz_record, fuzz_events, fuzz_example, fuzz_checkpoint_v1, fuzz_csv;
 
 /* Keeps the input of the run at work, so that it can be saved when the run goes wrong. */
