@@ -98,3 +98,62 @@ def test_hermitian_eigenvalues():
         close(e, want, top, t, f"SelfAdjointEigV2 {t.__name__} {a.shape}")
         orthogonal(v, t, "V")
         close(np.matmul(v * e[..., None, :], adjoint(v)), h, top, t, f"SelfAdjointEigV2 {t.__name__} {a.shape}")
+
+
+# ---- Einsum against numpy's, and its gradients against PyTorch's ----
+
+EQUATIONS = ["ij,jk->ik", "ij,jk->ki", "bij,bjk->bik", "bij,bkj->bki", "i,j->ij", "ij,ij->", "ij,ij->j", "ij->ji", "ij->i", "ijk->kj",
+             "ii->i", "ii->", "iij->ji", "iij,jk->ik", "ab,cd->ad", "abc,cd->abd", "abcd,adbe->acbe", "...ij,...jk->...ik",
+             "...i,i->...", "a...b,b...->...a", "ij...,jk...->ik...", "...ij->...ji", "abc,ab->", "aab,b->a"]
+
+
+def einsum_inputs(equation, t=np.float64):
+    sizes = {c: int(RNG.integers(1, 6)) for c in "abcdeijk"}
+    common = [int(RNG.integers(1, 4)) for _ in range(int(RNG.integers(0, 3)))]
+    arrays = []
+    for term in equation.split("->")[0].split(","):
+        cut = int(RNG.integers(0, len(common) + 1))
+        mine = [1 if RNG.random() < 0.3 else n for n in common[cut:]]
+        shape, at = [], 0
+        while at < len(term):
+            if term[at] == ".":
+                shape += mine
+                at += 3
+            else:
+                shape.append(sizes[term[at]])
+                at += 1
+        a = RNG.standard_normal(shape)
+        arrays.append((a + 1j * RNG.standard_normal(shape) if np.issubdtype(t, np.complexfloating) else a).astype(t))
+    return arrays
+
+
+@covers("Einsum")
+def test_einsum():
+    for equation in EQUATIONS:
+        for t in TYPES:
+            arrays = einsum_inputs(equation, t)
+            g = Graph()
+            got, = g.run([g.op("Einsum", [[g.const(a) for a in arrays]], equation=equation)], {})
+            g.close()
+            want = np.einsum(equation, *[a.astype(np.complex128) for a in arrays])
+            assert got.shape == want.shape, f"{equation}: {got.shape}, expected {want.shape}"
+            assert np.allclose(got, want, rtol=200 * eps(t), atol=200 * eps(t)), f"{equation} {t.__name__}"
+
+
+@covers("Einsum")
+def test_gradients_of_einsum():
+    import torch
+    for equation in EQUATIONS:
+        arrays = einsum_inputs(equation, np.complex128 if RNG.random() < 0.5 else np.float64)
+        ts = [torch.from_numpy(a.copy()).requires_grad_() for a in arrays]
+        y = torch.einsum(equation, *ts)
+        dy = RNG.standard_normal(tuple(y.shape)).astype(arrays[0].dtype)
+        y.backward(torch.from_numpy(dy))
+        g = Graph()
+        xs = [g.feed(a.dtype, a.shape if RNG.random() < 0.5 else None) for a in arrays]
+        out = g.op("Einsum", [xs], equation=equation)
+        got = g.run(g.gradients([out], xs, [g.const(dy)]), dict(zip(xs, arrays)))
+        g.close()
+        for a, b in zip(got, ts):
+            b = b.grad.resolve_conj().numpy()
+            assert a.shape == b.shape and np.allclose(a, b, rtol=1e-10, atol=1e-10), f"gradient of {equation}"
