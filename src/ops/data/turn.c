@@ -254,14 +254,14 @@ int64_t mr_turn_count(mr_turn *t)
 }
 
 /* Before the thread is started, so the iterator is this caller's. */
-mr_status *mr_turn_skip(mr_turn *t, int64_t n)
+mr_status *mr_turn_skip(mr_turn *t, int64_t n, const mr_cancel *c)
 {
     mr_status *st = NULL;
     bool end = false;
     mr_tensor **element = mr_element_new(t->dataset->n);
     MR_ASSERT(!t->threaded);
     while (!st && !end && t->count < n) {
-        st = mr_iterator_next(t->it, element, &end);
+        st = mr_cancel_started(c) ? mr_error(MR_CANCELLED, "Iterator was cancelled") : mr_iterator_next(t->it, element, &end);
         if (!st && !end) {
             mr_element_drop(element, t->dataset->n);
             t->count++;

@@ -26,7 +26,8 @@ int64_t mr_turn_count(mr_turn *t);
 typedef mr_status *(*mr_turn_give)(mr_run *r, const mr_dataset *d, mr_tensor *const *element);
 void mr_turn_ask(mr_turn *t, int shard, mr_run *r, mr_turn_give give, mr_object *keep);
 int mr_turn_shards(const mr_turn *t);
-/* Goes on by n elements that nobody sees, in a thread that may wait. */
-mr_status *mr_turn_skip(mr_turn *t, int64_t n);
+/* Goes on by n elements that nobody sees, before the first who asks, in a thread that may wait; stops when c is
+ * started. */
+mr_status *mr_turn_skip(mr_turn *t, int64_t n, const mr_cancel *c);
 
 #endif

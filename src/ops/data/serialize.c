@@ -1,0 +1,150 @@
+/* ops/data/serialize.c -- where an iterator is, written down and found again: SerializeIterator, DeserializeIterator;
+ * and IteratorGetModelProto.
+ *
+ * What is written down is how many elements were given.  An iterator finds back by going over its
+ * dataset from the beginning: where that repeats itself (seeds, files that stay the same) the next
+ * element is the one that would have come. */
+#include "base/memory.h"
+#include "ops/data/iterator_resource.h"
+#include "tensor/variant.h"
+
+#define TYPES "output_types=[int64] output_shapes=[[]]"
+#define IT "i = IteratorV2 shared_name=\"i\" container=\"\" " TYPES "; "
+#define R "r = RangeDataset " TYPES ": 3, 9, 1; MakeIterator: r, i; "
+#define N "IteratorGetNext " TYPES ": i; "
+
+typedef struct place {
+    mr_object base;
+    int64_t count;
+} place;
+
+static void place_free(mr_object *o) { mr_free(o); }
+
+static mr_status *place_encode(const mr_object *o, mr_variant_data *out)
+{
+    mr_str_printf(&out->metadata, "%lld", (long long)((const place *)o)->count);
+    return NULL;
+}
+
+static const mr_object_type place_type;
+
+static mr_status *place_decode(const mr_variant_data *d, mr_object **out)
+{
+    int64_t n;
+    if (!mr_sv_to_i64(mr_str_view(&d->metadata), &n) || n < 0)
+        return mr_error(MR_DATA_LOSS, "The state of an iterator is a number");
+    place *p = mr_new(place);
+    mr_object_init(&p->base, &place_type);
+    p->count = n;
+    *out = &p->base;
+    return NULL;
+}
+
+static const mr_object_type place_type = {.name = "tensorflow::Iterator", .free = place_free, .encode = place_encode,
+                                          .decode = place_decode};
+
+static mr_status *open_turn(mr_run *r, mr_iterator_resource **i, mr_turn **t)
+{
+    MR_TRY(mr_run_resource(r, 0, &mr_iterator_resource_type, (mr_object **)i));
+    mr_status *st = mr_iterator_resource_turn(*i, t);
+    if (st) {
+        mr_object_unref(&(*i)->base);
+        mr_status_free(st);
+        return mr_error(MR_FAILED_PRECONDITION, "Save() failed because the iterator has not been initialized. Ensure that you have run "
+                                                "the initializer operation for this iterator before saving it.");
+    }
+    return NULL;
+}
+
+static mr_status *serialize(mr_run *r)
+{
+    mr_iterator_resource *i;
+    mr_turn *t;
+    mr_tensor *out;
+    MR_TRY(open_turn(r, &i, &t));
+    place *p = mr_new(place);
+    mr_object_init(&p->base, &place_type);
+    p->count = mr_turn_count(t);
+    mr_turn_unref(t);
+    mr_object_unref(&i->base);
+    mr_status *st = mr_run_output(r, 0, 0, NULL, &out);
+    if (st)
+        mr_object_unref(&p->base);
+    else
+        *MR_DATA(mr_object *, out) = &p->base;
+    return st;
+}
+
+static mr_status *serialize_shape(mr_infer *c)
+{
+    mr_infer_out_vector(c, 0, -1);
+    c->out[0] = &mr_pshape_unknown; /* of one element, or of as many as an iterator needs */
+    return NULL;
+}
+
+MR_OP(SerializeIterator,
+    .doc     = "where an iterator is",
+    .sig     = "resource_handle: resource -> serialized: variant",
+    .attrs   = "external_state_policy: int = 0",
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = serialize_shape,
+    .kernels = MR_KERNELS(MR_CPU_ANY(serialize)),
+    .examples = MR_EXAMPLES(IT R ": i -> shape()", IT ": i -> !FAILED_PRECONDITION has not been initialized"));
+
+static mr_status *go_to(mr_iterator_resource *i, mr_turn *former, mr_data_env *env, int64_t n)
+{
+    mr_turn *t = NULL;
+    MR_TRY(mr_turn_new((mr_dataset *)(uintptr_t)mr_turn_dataset(former), env->later, 1, 1, &t));
+    mr_status *st = mr_turn_skip(t, n, env->cancel);
+    if (st) {
+        mr_turn_close(t);
+        mr_turn_unref(t);
+        return st;
+    }
+    mr_iterator_resource_put(i, t);
+    return NULL;
+}
+
+static mr_status *deserialize(mr_run *r, mr_data_env *env)
+{
+    mr_iterator_resource *i;
+    mr_turn *t;
+    const mr_tensor *v = mr_in(r, 1);
+    mr_object *o = v->n == 1 ? *MR_DATA(mr_object *, v) : NULL;
+    if (!o || o->type != &place_type)
+        return mr_invalid("serialized must be what SerializeIterator gave");
+    MR_TRY(open_turn(r, &i, &t));
+    mr_status *st = go_to(i, t, env, ((place *)o)->count);
+    mr_turn_unref(t);
+    mr_object_unref(&i->base);
+    return st;
+}
+
+static void deserialize_iterator(mr_run *r) { mr_data_job_start(r, deserialize); }
+
+MR_OP(DeserializeIterator,
+    .doc     = "lets an iterator go on where another one over the same dataset was",
+    .sig     = "resource_handle: resource, serialized: variant ->",
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = mr_shape_none,
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(deserialize_iterator)),
+    .examples = MR_EXAMPLES(IT R N "s = SerializeIterator: i; " N ": i, s ->",
+                            IT R "o = OptionalNone; : i, o -> !INVALID_ARGUMENT serialized must be"));
+
+/* There is no model: nothing is tuned.  Its message is empty. */
+static mr_status *model_proto(mr_run *r)
+{
+    mr_iterator_resource *i;
+    mr_tensor *t;
+    MR_TRY(mr_run_resource(r, 0, &mr_iterator_resource_type, (mr_object **)&i));
+    mr_object_unref(&i->base);
+    return mr_run_output(r, 0, 0, NULL, &t);
+}
+
+MR_OP(IteratorGetModelProto,
+    .doc     = "the serialized model of an iterator's performance: empty",
+    .sig     = "iterator: resource -> model_proto: string",
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = mr_shape_scalar,
+    .kernels = MR_KERNELS(MR_CPU_ANY(model_proto)),
+    .examples = MR_EXAMPLES(IT R ": i -> \"\""));
