@@ -34,7 +34,7 @@ PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/exec/opencl/driver/%,$(ALL_C))
+LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/exec/opencl/driver/% src/ops/image/jpeg/%,$(ALL_C))
 CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
@@ -58,6 +58,11 @@ CL_C    := $(filter src/exec/opencl/driver/%,$(ALL_C)) $(addprefix src/base/,clo
 CL_O    := $(CL_C:%.c=$(B)/%.o)
 CL_SO   := $(if $(wildcard /usr/include/CL/cl.h),$(if $(wildcard /usr/include/clblast_c.h),$(B)/lib/libmillrace-opencl.so))
 
+# Likewise libjpeg (src/ops/image/jpeg.h), where its header is.
+IMAGE_C := $(filter src/ops/image/jpeg/%,$(ALL_C)) $(addprefix src/base/,memory.c status.c str.c)
+IMAGE_O := $(IMAGE_C:%.c=$(B)/%.o)
+IMAGE_SO := $(if $(wildcard /usr/include/jpeglib.h /usr/local/include/jpeglib.h),$(B)/lib/libmillrace-image.so)
+
 SO      := $(B)/lib/libtensorflow.so.2
 LIBA    := $(B)/lib/libmillrace.a
 UNIT    := $(B)/test
@@ -68,7 +73,7 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-test deps-bench help clean unit
 all: lib $(CLI)                ## build the library and the millrace command
-lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO)
+lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
 	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
@@ -145,6 +150,13 @@ $(B)/lib/libmillrace-opencl.so: $(CL_O)
 	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-opencl.so -Wl,--version-script=$(B)/opencl.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(CL_O) $(LDFLAGS) -lOpenCL -lclblast -pthread
 
+$(B)/lib/libmillrace-image.so: $(IMAGE_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@echo '{ global: mr_jpeg_get; local: *; };' > $(B)/image.map
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-image.so -Wl,--version-script=$(B)/image.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $@ $(IMAGE_O) $(LDFLAGS) -ljpeg
+
 $(LIBA): $(LIB_O)
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
@@ -159,7 +171,7 @@ $(CLI): $(CLI_O) $(LIBA)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
-$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(CL_SO)
+$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
 
@@ -174,7 +186,7 @@ FUZZ     := $(B)/fuzz
 FUZZ_SAN := address,undefined
 fuzz_with = $(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-run FUZZ_ARGS="$(1)"
 
-$(FUZZ): $(FUZZ_O) $(LIB_O)
+$(FUZZ): $(FUZZ_O) $(LIB_O) | $(IMAGE_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
@@ -368,4 +380,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(CL_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d
+-include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d

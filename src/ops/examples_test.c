@@ -541,6 +541,7 @@ static const struct {
     {"TensorMapInsert", "value", "goes into a map (exec/list_gradients_test.c)"},
     {"TensorMapLookup", "key", "finds a value, is none"},
     {"Zeta", "x", "none in TensorFlow either"},
+#include "ops/no_comparison_image.inc"
 #include "ops/no_comparison_nn.inc"
 };
 

@@ -17,7 +17,9 @@ static const fuzz_target *const targets[] = {&fuzz_ops,   &fuzz_graph, &fuzz_bun
                                              &fuzz_trace, &fuzz_regex,
                                              &fuzz_record, &fuzz_events, &fuzz_example,
                                              &fuzz_checkpoint_v1, &fuzz_csv,
-                                             &fuzz_saved_model};
+                                             &fuzz_saved_model,
+                                             &fuzz_jpeg,  &fuzz_png,   &fuzz_gif,    &fuzz_bmp,
+                                             &fuzz_wav};
 
 typedef struct settings {
     fuzz_options o;
