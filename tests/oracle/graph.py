@@ -65,7 +65,7 @@ for row in [("TF_NewStatus", P), ("TF_DeleteStatus", None, P), ("TF_GetCode", I,
             ("TF_SessionRun", None, P, P, P, P, I, P, P, I, P, I, P, P),
             ("TF_AddGradients", None, P, P, I, P, I, P, P, P), ("TF_NewWhile", WhileParams, P, P, I, P),
             ("TF_FinishWhile", None, P, P, P), ("TF_SetAttrTypeList", None, P, S, P, I), ("TF_DeleteGraph", None, P),
-            ("TF_SetAttrShapeList", None, P, S, P, P, I),
+            ("TF_SetAttrShapeList", None, P, S, P, P, I), ("TF_SetAttrFloatList", None, P, S, P, I),
             ("TF_CloseSession", None, P, P), ("TF_DeleteSession", None, P, P), ("TF_DeleteSessionOptions", None, P),
             ("TF_GraphGetTensorNumDims", I, P, Output, P), ("TF_GraphGetTensorShape", None, P, Output, P, I, P),
             ("TF_StringInit", None, P), ("TF_StringCopy", None, P, S, c.c_size_t), ("TF_StringGetSize", c.c_size_t, P),
@@ -161,6 +161,8 @@ class Graph:
                 dims = [(c.c_int64 * max(1, len(x)))(*x) for x in v]
                 lib.TF_SetAttrShapeList(d, k, (P * len(v))(*[c.cast(x, P) for x in dims]), (c.c_int * len(v))(
                     *[len(x) for x in v]), len(v))
+            elif v and isinstance(v[0], float):
+                lib.TF_SetAttrFloatList(d, k, (c.c_float * len(v))(*v), len(v))
             else:
                 lib.TF_SetAttrIntList(d, k, (c.c_int64 * len(v))(*v), len(v))
         o = lib.TF_FinishOperation(d, STATUS)
