@@ -8,7 +8,7 @@
  *   1. a gradient is live exactly when the forward value it belongs to was live (in that
  * iteration);
  *   2. nodes that existed before are never changed, only used: a client's graph grows, nothing
- * else.
+ * else.  (But for a functional While, which gets more variables behind those it has.)
  *
  * Errors are kept in the scope (mr_scope_fail); after one, calls do nothing. */
 #ifndef MR_GRAPH_BACKWARD_H
@@ -127,5 +127,7 @@ void mr_backward_switch(mr_grad *g);
 void mr_backward_merge(mr_grad *g);
 bool mr_backward_is_call(const mr_node *n); /* calls functions that can be differentiated */
 void mr_backward_call(mr_grad *g);
+bool mr_backward_is_while(const mr_node *n);
+void mr_backward_while(mr_grad *g); /* gradient_while.c */
 
 #endif

@@ -23,6 +23,7 @@ struct mr_grad {
     const mr_node *node; /* the forward node */
     /* the rest belongs to gradients.c */
     mr_gradient *dy, *dx;
+    int n_in; /* inputs the node had when the walk came to it: a While may get more */
     struct mr_backward *walk;
 };
 

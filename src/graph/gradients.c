@@ -235,6 +235,8 @@ static bool differentiate(mr_grad *g)
         mr_grad_identity(g);
     else if (mr_backward_is_call(n))
         mr_backward_call(g);
+    else if (mr_backward_is_while(n))
+        mr_backward_while(g);
     else if (n->def->op && n->def->op->grad)
         n->def->op->grad(g);
     else if (!(n->def->flags & MR_NO_GRADIENT))
@@ -270,7 +272,7 @@ static void drop_unneeded(mr_grad *g, int start)
     int n = graph->nodes.n - start, kept = 0, n_gone = 0;
     node_vec todo = {0};
     bool *needed = mr_arena_array(&w->arena, bool, n + 1);
-    for (int i = 0; i < g->node->n_in; i++) {
+    for (int i = 0; i < g->n_in; i++) {
         if (!mr_needs_dx(g, i)) /* or it would be delivered from a node that is gone */
             g->dx[i] = MR_NO_GRAD;
         const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices,
@@ -333,7 +335,7 @@ static void deliver(mr_grad *g, int first_new)
 {
     mr_backward *w = g->walk;
     mr_node *n = (mr_node *)(uintptr_t)g->node;
-    for (int i = 0; i < n->n_in && mr_scope_ok(&w->s); i++) {
+    for (int i = 0; i < g->n_in && mr_scope_ok(&w->s); i++) {
         mr_gradient *dx = &g->dx[i];
         if (!mr_is_grad(dx) || !carries_gradient(mr_out_type(n->in[i])) || !mr_needs_dx(g, i))
             continue; /* what nobody needs may have been dropped already */
@@ -350,7 +352,7 @@ static void deliver(mr_grad *g, int first_new)
 
 static void visit_node(mr_backward *w, mr_node *n)
 {
-    mr_grad g = {.s = &w->s, .node = n, .walk = w};
+    mr_grad g = {.s = &w->s, .node = n, .n_in = n->n_in, .walk = w};
     mr_out anchor = MR_NO_OUT;
     bool any = false;
     g.dy = mr_arena_array(&w->arena, mr_gradient, n->n_out + 1);

@@ -146,6 +146,9 @@ void mr_node_remove_control(mr_node *n, mr_node *src);
 void mr_node_set_attr(mr_node *n, const char *name, mr_attr v);
 void mr_node_clear_attr(mr_node *n, const char *name);
 void mr_node_set_device(mr_node *n, const char *device);
+/* More inputs and as many outputs of these types behind those the node has; the caller sees to its attrs.  For ops whose
+ * last arguments are lists that may grow. */
+void mr_node_extend(mr_node *n, const mr_out *in, const int *types, int count);
 /* All consumers of `from` (data) but the node of `to` itself read `to` instead. */
 mr_status *mr_graph_replace_uses(mr_out from, mr_out to);
 /* The node must have no uses left. */
