@@ -206,6 +206,19 @@ fuzz-selftest-run: $(FUZZ)
 	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS) -rdynamic" LIBS="$(LDFLAGS) $(LDLIBS)" \
 	    tests/fuzz/selftest $(B)
 
+# ---- refused memory: tests/memory ---------------------------------------------------------------
+MEMORY   := $(B)/memory
+MEMORY_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/memory/*.c)) src/ops/trial_test.c)
+$(MEMORY): $(MEMORY_O) $(LIB_O)
+	$(call say,LINK,$@)
+	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(MEMORY_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+
+.PHONY: test-memory memory-run
+test-memory:                   ## refuse every allocation of many scenarios, one at a time, under sanitizers (T=part of a name)
+	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) memory-run
+memory-run: $(MEMORY)
+	$(q)rm -rf $(B)/memory-runs && mkdir -p $(B)/memory-runs && cd $(B)/memory-runs && $(abspath $(MEMORY)) $(if $(T),"$(T)")
+
 # ---- simulation: tests/sim ----------------------------------------------------------------------
 SIM   := $(B)/sim
 SIM_O := $(B)/tests/sim/main.o
