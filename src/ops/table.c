@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "graph/infer.h"
+#include "ops/data/iterator_resource.h"
 #include "ops/list/list.h"
 #include "run/run.h"
 #include "tensor/variant.h"
@@ -32,6 +33,7 @@ static void hand_over(void)
     mr_registry_set_builtin(builtin, MR_COUNT(builtin));
     mr_infer_set_evaluator(evaluate);
     mr_variant_register(&mr_list_type);
+    mr_variant_register(&mr_iterator_place_type);
 }
 
 void mr_ops_register(void)

@@ -126,11 +126,8 @@ mr_tensor *mr_dataset_keep(mr_dataset *d, mr_tensor *t)
     return t;
 }
 
-/* Outside of an executor a node's graph is not counted, and nobody asks how a dataset was made. */
 static void remember_making(mr_dataset *d, mr_run *r)
 {
-    if (!r->step->caller)
-        return;
     d->graph = mr_graph_ref(r->node->graph);
     d->node = r->node;
     d->made_of = mr_arena_array(&d->arena, mr_tensor *, r->n_in + 1);

@@ -62,6 +62,7 @@ struct mr_dataset {
     bool has_count;
     int64_t count;       /* its cardinality, once it is given: inputs may be shared many times over */
     mr_later *later;     /* for its functions; NULL: it has none */
+    struct mr_seed_source *seeds; /* where iterators take seeds from (ops/data/seeds.h); the kind's, or NULL */
     /* How it was made, for whoever writes it down as a graph: */
     mr_graph *graph; /* of node; referenced.  NULL: it cannot be said */
     const mr_node *node;

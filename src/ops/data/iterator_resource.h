@@ -15,6 +15,7 @@ typedef struct mr_iterator_resource {
     mr_turn *turn MR_GUARDED_BY(mu); /* NULL: no dataset yet */
 } mr_iterator_resource;
 extern const mr_object_type mr_iterator_resource_type;
+extern const mr_object_type mr_iterator_place_type; /* what SerializeIterator gives */
 
 mr_iterator_resource *mr_iterator_resource_new(const mr_dataset_state *s);
 /* What it says of its elements agrees with that; n 0 agrees with all. */

@@ -54,14 +54,32 @@ mr_seed_source *mr_seed_source_new(mr_seeds seeds, bool reshuffle)
 
 mr_seeds mr_seed_source_next(mr_seed_source *s)
 {
-    mr_seeds next = s->seeds;
-    if (!s->reshuffle)
-        return next;
     mr_lock(&s->mu);
-    next.seed = (int64_t)mr_words_next(&s->words);
-    next.seed2 = (int64_t)mr_words_next(&s->words);
+    mr_seeds next = s->seeds;
+    if (s->reshuffle) {
+        next.seed = (int64_t)mr_words_next(&s->words);
+        next.seed2 = (int64_t)mr_words_next(&s->words);
+        s->given++;
+    }
     mr_unlock(&s->mu);
     return next;
+}
+
+mr_seed_place mr_seed_source_place(mr_seed_source *s)
+{
+    mr_lock(&s->mu);
+    mr_seed_place p = {s->seeds, s->given};
+    mr_unlock(&s->mu);
+    return p;
+}
+
+void mr_seed_source_return(mr_seed_source *s, const mr_seed_place *p)
+{
+    mr_lock(&s->mu);
+    s->seeds = p->seeds;
+    s->given = p->given;
+    s->words = mr_words_at(mr_seeds_stream(p->seeds).p, 2 * (uint64_t)p->given);
+    mr_unlock(&s->mu);
 }
 
 mr_status *mr_seed_source_in(mr_run *r, int i, mr_seed_source **out)

@@ -24,10 +24,18 @@ typedef struct mr_seed_source {
     mr_seeds seeds;
     bool reshuffle; /* false: always the seeds it was made with */
     mr_words words MR_GUARDED_BY(mu);
+    int64_t given MR_GUARDED_BY(mu); /* pairs */
 } mr_seed_source;
 extern const mr_object_type mr_seed_source_type;
 mr_seed_source *mr_seed_source_new(mr_seeds s, bool reshuffle);
 mr_seeds mr_seed_source_next(mr_seed_source *s);
+/* Where it is: its seeds and how many pairs it gave; and back there. */
+typedef struct mr_seed_place {
+    mr_seeds seeds;
+    int64_t given;
+} mr_seed_place;
+mr_seed_place mr_seed_source_place(mr_seed_source *s);
+void mr_seed_source_return(mr_seed_source *s, const mr_seed_place *p);
 /* The source behind input i; a handle that leads to none (or to "", as DummySeedGenerator gives) gives NULL. */
 mr_status *mr_seed_source_in(mr_run *r, int i, mr_seed_source **out);
 

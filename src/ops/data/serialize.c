@@ -1,9 +1,9 @@
 /* ops/data/serialize.c -- where an iterator is, written down and found again: SerializeIterator, DeserializeIterator;
  * and IteratorGetModelProto.
  *
- * What is written down is how many elements were given.  An iterator finds back by going over its
- * dataset from the beginning: where that repeats itself (seeds, files that stay the same) the next
- * element is the one that would have come. */
+ * What is written down is how many elements were given, and the random seeds the iterator began with.
+ * An iterator finds back by going over its dataset from the beginning: where that repeats itself (files
+ * that stay the same, functions without a state) the next element is the one that would have come. */
 #include "base/memory.h"
 #include "ops/data/iterator_resource.h"
 #include "tensor/variant.h"
@@ -16,31 +16,63 @@
 typedef struct place {
     mr_object base;
     int64_t count;
+    MR_VEC(mr_seed_place) seeds;
 } place;
 
-static void place_free(mr_object *o) { mr_free(o); }
+static void place_free(mr_object *o)
+{
+    mr_vec_deinit(&((place *)o)->seeds);
+    mr_free(o);
+}
 
+/* "count", then " seed seed2 given" for each source. */
 static mr_status *place_encode(const mr_object *o, mr_variant_data *out)
 {
-    mr_str_printf(&out->metadata, "%lld", (long long)((const place *)o)->count);
+    const place *p = (const place *)o;
+    mr_str_printf(&out->metadata, "%lld", (long long)p->count);
+    for (int i = 0; i < p->seeds.n; i++)
+        mr_str_printf(&out->metadata, " %lld %lld %lld", (long long)p->seeds.p[i].seeds.seed,
+                      (long long)p->seeds.p[i].seeds.seed2, (long long)p->seeds.p[i].given);
     return NULL;
 }
 
-static const mr_object_type place_type;
+
+static place *new_place(int64_t count)
+{
+    place *p = mr_new(place);
+    mr_object_init(&p->base, &mr_iterator_place_type);
+    p->count = count;
+    return p;
+}
+
+static bool read_number(mr_sv *rest, int64_t *out)
+{
+    mr_sv word;
+    return mr_sv_cut(rest, ' ', &word) && mr_sv_to_i64(word, out);
+}
 
 static mr_status *place_decode(const mr_variant_data *d, mr_object **out)
 {
-    int64_t n;
-    if (!mr_sv_to_i64(mr_str_view(&d->metadata), &n) || n < 0)
-        return mr_error(MR_DATA_LOSS, "The state of an iterator is a number");
-    place *p = mr_new(place);
-    mr_object_init(&p->base, &place_type);
-    p->count = n;
+    mr_sv rest = mr_str_view(&d->metadata);
+    int64_t n = -1;
+    bool ok = read_number(&rest, &n) && n >= 0;
+    place *p = new_place(n);
+    while (ok && rest.p) {
+        mr_seed_place s;
+        ok = read_number(&rest, &s.seeds.seed) && read_number(&rest, &s.seeds.seed2) && read_number(&rest, &s.given) &&
+             s.given >= 0;
+        if (ok)
+            mr_vec_push(&p->seeds, s);
+    }
     *out = &p->base;
-    return NULL;
+    if (ok)
+        return NULL;
+    mr_object_unref(&p->base);
+    *out = NULL;
+    return mr_error(MR_DATA_LOSS, "The state of an iterator is a row of numbers");
 }
 
-static const mr_object_type place_type = {.name = "tensorflow::Iterator", .free = place_free, .encode = place_encode,
+const mr_object_type mr_iterator_place_type = {.name = "tensorflow::Iterator", .free = place_free, .encode = place_encode,
                                           .decode = place_decode};
 
 static mr_status *open_turn(mr_run *r, mr_iterator_resource **i, mr_turn **t)
@@ -62,9 +94,11 @@ static mr_status *serialize(mr_run *r)
     mr_turn *t;
     mr_tensor *out;
     MR_TRY(open_turn(r, &i, &t));
-    place *p = mr_new(place);
-    mr_object_init(&p->base, &place_type);
-    p->count = mr_turn_count(t);
+    int n;
+    place *p = new_place(mr_turn_count(t));
+    const mr_seed_place *seeds = mr_turn_seeds(t, &n);
+    for (int k = 0; k < n; k++)
+        mr_vec_push(&p->seeds, seeds[k]);
     mr_turn_unref(t);
     mr_object_unref(&i->base);
     mr_status *st = mr_run_output(r, 0, 0, NULL, &out);
@@ -91,11 +125,12 @@ MR_OP(SerializeIterator,
     .kernels = MR_KERNELS(MR_CPU_ANY(serialize)),
     .examples = MR_EXAMPLES(IT R ": i -> shape()", IT ": i -> !FAILED_PRECONDITION has not been initialized"));
 
-static mr_status *go_to(mr_iterator_resource *i, mr_turn *former, mr_data_env *env, int64_t n)
+static mr_status *go_to(mr_iterator_resource *i, mr_turn *former, mr_data_env *env, const place *p)
 {
     mr_turn *t = NULL;
+    mr_turn_return(mr_turn_dataset(former), p->seeds.p, p->seeds.n);
     MR_TRY(mr_turn_new((mr_dataset *)(uintptr_t)mr_turn_dataset(former), env->later, 1, 1, &t));
-    mr_status *st = mr_turn_skip(t, n, env->cancel);
+    mr_status *st = mr_turn_skip(t, p->count, env->cancel);
     if (st) {
         mr_turn_close(t);
         mr_turn_unref(t);
@@ -111,10 +146,10 @@ static mr_status *deserialize(mr_run *r, mr_data_env *env)
     mr_turn *t;
     const mr_tensor *v = mr_in(r, 1);
     mr_object *o = v->n == 1 ? *MR_DATA(mr_object *, v) : NULL;
-    if (!o || o->type != &place_type)
+    if (!o || o->type != &mr_iterator_place_type)
         return mr_invalid("serialized must be what SerializeIterator gave");
     MR_TRY(open_turn(r, &i, &t));
-    mr_status *st = go_to(i, t, env, ((place *)o)->count);
+    mr_status *st = go_to(i, t, env, (place *)o);
     mr_turn_unref(t);
     mr_object_unref(&i->base);
     return st;

@@ -193,7 +193,7 @@ static mr_status *make(mr_run *r, int64_t count, mr_seed_source *source)
     }
     d->buffer = buffer;
     d->count = count;
-    d->source = source;
+    d->source = d->base.seeds = source;
     return mr_dataset_give(r, d, st);
 }
 

@@ -289,7 +289,7 @@ static mr_status *random_dataset(mr_run *r)
     const mr_pshape *scalar = &mr_pshape_scalar;
     mr_dataset_set_types(&d->base, 1, s->types, &scalar);
     d->seeds = seeds;
-    d->source = source;
+    d->source = d->base.seeds = source;
     return mr_dataset_give(r, d, NULL);
 }
 

@@ -6,6 +6,7 @@
  * lock, except the iterator, which belongs to the thread. */
 #include "ops/data/turn.h"
 
+#include "base/map.h"
 #include "base/memory.h"
 
 typedef struct item { /* an element, or why there is none */
@@ -28,6 +29,7 @@ struct mr_turn {
     int64_t ahead;
     bool threaded, over, end; /* end: there are no more elements than those that are ready */
     int64_t made, count;      /* elements made, and given */
+    MR_VEC(mr_seed_place) seeds;
     mr_dataset *dataset;
     mr_data_env *env;
     mr_iterator *it;
@@ -191,6 +193,7 @@ static void turn_free(mr_object *o)
             mr_free(p);
         }
     mr_free(t->shards);
+    mr_vec_deinit(&t->seeds);
     mr_data_env_unref(t->env);
     mr_object_unref(&t->dataset->base);
     mr_cond_deinit(&t->demand);
@@ -209,6 +212,50 @@ static void cancelled(mr_cancel_entry *e)
     mr_unlock(&t->on.mu);
 }
 
+/* ---- seeds ---- */
+
+/* All sources of a dataset and those it is made of, each once, in an order that depends on these alone. */
+typedef struct sources {
+    mr_imap seen;
+    MR_VEC(mr_seed_source *) all;
+} sources;
+
+static void gather_sources(const mr_dataset *d, sources *s)
+{
+    if (mr_imap_put(&s->seen, (uint64_t)(uintptr_t)d, s))
+        return;
+    if (d->seeds)
+        mr_vec_push(&s->all, d->seeds);
+    for (int i = 0; i < d->n_inputs; i++)
+        gather_sources(d->inputs[i], s);
+}
+
+static void remember_seeds(mr_turn *t)
+{
+    sources s = {0};
+    gather_sources(t->dataset, &s);
+    for (int i = 0; i < s.all.n; i++)
+        mr_vec_push(&t->seeds, mr_seed_source_place(s.all.p[i]));
+    mr_imap_deinit(&s.seen);
+    mr_vec_deinit(&s.all);
+}
+
+const mr_seed_place *mr_turn_seeds(const mr_turn *t, int *n)
+{
+    *n = t->seeds.n;
+    return t->seeds.p;
+}
+
+void mr_turn_return(const mr_dataset *d, const mr_seed_place *p, int n)
+{
+    sources s = {0};
+    gather_sources(d, &s);
+    for (int i = 0; i < MR_MIN(n, s.all.n); i++)
+        mr_seed_source_return(s.all.p[i], &p[i]);
+    mr_imap_deinit(&s.seen);
+    mr_vec_deinit(&s.all);
+}
+
 mr_status *mr_turn_new(mr_dataset *d, mr_later *l, int n_shards, int64_t ahead, mr_turn **out)
 {
     mr_turn *t = mr_new(mr_turn);
@@ -222,6 +269,7 @@ mr_status *mr_turn_new(mr_dataset *d, mr_later *l, int n_shards, int64_t ahead, 
     t->on_cancel.fn = cancelled;
     t->registered = mr_cancel_register(t->env->cancel, &t->on_cancel);
     t->over = !t->registered;
+    remember_seeds(t);
     mr_status *st = mr_iterator_open(d, t->env, NULL, &t->it);
     if (st) {
         mr_turn_unref(t);

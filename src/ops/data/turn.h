@@ -7,6 +7,7 @@
 #define MR_OPS_DATA_TURN_H
 
 #include "ops/data/dataset.h"
+#include "ops/data/seeds.h"
 #include "ops/queue/waiting.h"
 
 typedef struct mr_turn mr_turn;
@@ -20,6 +21,11 @@ void mr_turn_close(mr_turn *t);
 const mr_dataset *mr_turn_dataset(const mr_turn *t);
 /* Elements given so far, the end not counted. */
 int64_t mr_turn_count(mr_turn *t);
+
+/* Where the sources of seeds of its dataset were when it began, in the order of mr_turn_return's. */
+const mr_seed_place *mr_turn_seeds(const mr_turn *t, int *n);
+/* Brings the sources of seeds of a dataset there; those that are more on either side are left alone. */
+void mr_turn_return(const mr_dataset *d, const mr_seed_place *p, int n);
 
 /* Ends the asynchronous run r with the next element: give sets the outputs from it (its tensors stay
  * the turn's; element NULL: the end was reached).  keep is referenced until then; may be NULL. */
