@@ -299,6 +299,11 @@ $(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBA) | $(NET_SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
 
+# Like a client: what loading the library costs is part of what it measures.
+$(B)/bench/import: bench/import.c $(SO)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(q)$(CC) $(CFLAGS) -Iinclude -o $@ $< -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,$(abspath $(B))/lib
 $(B)/bench/%_lib.so: bench/%_lib.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
@@ -309,6 +314,7 @@ BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c,$(wildcard ben
 bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES) $(CLI) $(NET_SO)
 	$(q)$(B)/bench/null_ops
+	$(q)$(B)/bench/import
 	$(q)$(B)/bench/net_recv
 	$(q)$(B)/bench/master_steps
 	$(q)$(B)/bench/null_step
