@@ -140,3 +140,24 @@ MR_TEST(for_counts_for_its_body)
     MR_CHECK_NEAR(frig_value(&b, 0.5, y), 30.5, 0); /* 10 + 8 + 6 + 4 + 2 */
     frig_deinit(&b);
 }
+
+/* Plus(a, c) = 2a + c for each of many rows */
+MR_TEST(map_defun_stacks_what_its_function_gives_for_rows)
+{
+    frig b;
+    frig_init(&b);
+    mr_out a = frig_begin(&b, 2);
+    frig_end(&b, "Plus", mr_emit(&b.f, "AddV2", mr_emit(&b.f, "AddV2", a, a), b.args[1]));
+    static const int t[] = {MR_FLOAT};
+    static const mr_func_ref f = {.name = "Plus"};
+    static const int32_t axis[] = {0};
+    const mr_pshape *shapes[] = {&mr_pshape_unknown};
+    mr_out rows = mr_emit(&b.s, "Range", mr_const_f32(&b.s, 0), mr_const_f32(&b.s, 100), mr_const_f32(&b.s, 1));
+    mr_out in[] = {rows, b.x};
+    mr_named_attr attrs[] = {{"Targuments", mr_a_types(1, t)}, {"Tcaptured", mr_a_types(1, t)}, {"output_types", mr_a_types(1, t)},
+                             {"output_shapes", mr_a_shapes(1, shapes)}, {"f", {MR_ATTR_FUNC, .func = &f}}};
+    mr_emit_arg args[] = {{1, in}, {1, in + 1}};
+    mr_out y = mr_emit_lists(&b.s, "MapDefun", attrs, 5, args, 2);
+    MR_CHECK_NEAR(frig_value(&b, 0.5, mr_emit(&b.s, "Sum", y, mr_const_vec_i32(&b.s, 1, axis))), 9900 + 50, 0);
+    frig_deinit(&b);
+}

@@ -112,6 +112,20 @@ MR_TEST(map_gradient_goes_to_what_was_inserted)
     frig_deinit(&b);
 }
 
+MR_TEST(composite_gradient_goes_through_its_components)
+{
+    frig b;
+    frig_init(&b);
+    static const int types[] = {MR_FLOAT, MR_INT32};
+    mr_named_attr attrs[] = {{"metadata", mr_a_str("")}, {"Tcomponents", mr_a_types(2, types)}};
+    mr_out in[] = {mr_emit(&b.s, "Mul", b.x, b.x), mr_const_i32(&b.s, 3)};
+    mr_out v = mr_emit_n(&b.s, "CompositeTensorVariantFromComponents", attrs, 2, in, 2);
+    mr_out y = mr_emit_n(&b.s, "CompositeTensorVariantToComponents", attrs, 2, &v, 1);
+    MR_CHECK_NEAR(frig_value(&b, 3, mr_nth(y, 1)), 3, 0);
+    MR_CHECK_NEAR(frig_value(&b, 3, frig_gradient(&b, y)), 6, 1e-5);
+    frig_deinit(&b);
+}
+
 /* ---- lists that travel ---- */
 
 MR_TEST(list_passes_through_a_function)

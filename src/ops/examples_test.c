@@ -529,6 +529,8 @@ static const struct {
     {"TensorArrayWrite", "value", "needs an array of the step (exec/old_arrays_test.c)"},
     {"TensorArrayWriteV2", "flow_in", "an order, not a number"},
     {"TensorArrayWriteV2", "value", "needs an array of the step (exec/old_arrays_test.c)"},
+    {"CompositeTensorVariantFromComponents", "components", "goes into a variant (exec/list_gradients_test.c)"},
+    {"DebugGradientRefIdentity", "input", "a reference"},
     {"TensorListFromTensor", "tensor", "goes into a list (exec/list_gradients_test.c)"},
     {"TensorListPushBack", "tensor", "goes into a list (exec/list_gradients_test.c)"},
     {"TensorListScatter", "tensor", "goes into a list (exec/list_gradients_test.c)"},

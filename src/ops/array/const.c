@@ -79,3 +79,13 @@ MR_OP(Const,
                                "value=half[[0.5], [-1]] dtype=half: -> [[0.5], [-1]]",
                                "value=float[] dtype=float: -> shape(0)",
                                "value=float[1] dtype=int32: -> !INVALID_ARGUMENT Type mismatch"));
+
+MR_OP(HostConst,
+    .doc      = "Const that stays in the host's memory",
+    .sig      = "-> output: dtype",
+    .attrs    = "value: tensor; dtype: type",
+    .shape    = const_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_const)),
+    .state_bytes = sizeof(constant), .init = const_init, .deinit = const_deinit,
+    .flags    = MR_NO_GRADIENT,
+    .examples = MR_EXAMPLES("dtype=float value=float[1, 2]: -> [1, 2]"));
