@@ -75,6 +75,7 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 all: lib $(CLI)                ## build the library and the millrace command
 lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
 	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
+	$(if $(IMAGE_SO),,@echo "  no JPEG: it needs the package libjpeg-dev")
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
 # A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.

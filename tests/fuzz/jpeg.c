@@ -41,7 +41,7 @@ static void add_component(fuzz_rng *r, mr_str *s)
         uint8_t marker = at + 4 < s->n && (uint8_t)s->p[at] == 0xff ? (uint8_t)s->p[at + 1] : 0;
         size_t length = marker >= 0xc0 && marker != 0xd8 ? (size_t)((uint8_t)s->p[at + 2] << 8 | (uint8_t)s->p[at + 3]) : 0;
         bool frame = (marker == 0xc0 || marker == 0xc2) && length == 17, scan = marker == 0xda && length == 12;
-        if (!length || at + 2 + length > s->n || marker == 0xda + 1) {
+        if (!length || at + 2 + length > s->n) {
             mr_str_append(&out, s->p + at, marker == 0xd8 ? 2 : s->n - at);
             at += marker == 0xd8 ? 2 : s->n - at;
             continue;

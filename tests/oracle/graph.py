@@ -57,7 +57,7 @@ for row in [("TF_NewStatus", P), ("TF_DeleteStatus", None, P), ("TF_GetCode", I,
             ("TF_NewOperation", P, P, S, S), ("TF_AddInput", None, P, Output), ("TF_AddInputList", None, P, P, I),
             ("TF_AddControlInput", None, P, P), ("TF_SetAttrType", None, P, S, I), ("TF_SetAttrInt", None, P, S, c.c_int64),
             ("TF_SetAttrFloat", None, P, S, c.c_float), ("TF_SetAttrBool", None, P, S, c.c_ubyte),
-            ("TF_SetAttrString", None, P, S, P, c.c_size_t), ("TF_SetAttrIntList", None, P, S, P, I),
+            ("TF_SetAttrString", None, P, S, P, c.c_size_t), ("TF_SetAttrIntList", None, P, S, P, I), ("TF_SetAttrFloatList", None, P, S, P, I),
             ("TF_SetAttrTensor", None, P, S, P, P), ("TF_SetAttrShape", None, P, S, P, I), ("TF_FinishOperation", P, P, P),
             ("TF_AllocateTensor", P, I, P, I, c.c_size_t), ("TF_TensorData", P, P), ("TF_TensorByteSize", c.c_size_t, P),
             ("TF_NumDims", I, P), ("TF_Dim", c.c_int64, P, I), ("TF_TensorType", I, P), ("TF_DeleteTensor", None, P),
@@ -157,6 +157,8 @@ class Graph:
                 lib.TF_SetAttrShape(d, k, None, -1)
             elif v and isinstance(v[0], Type):
                 lib.TF_SetAttrTypeList(d, k, (c.c_int * len(v))(*v), len(v))
+            elif v and isinstance(v[0], float):
+                lib.TF_SetAttrFloatList(d, k, (c.c_float * len(v))(*v), len(v))
             elif v and isinstance(v[0], tuple):
                 dims = [(c.c_int64 * max(1, len(x)))(*x) for x in v]
                 lib.TF_SetAttrShapeList(d, k, (P * len(v))(*[c.cast(x, P) for x in dims]), (c.c_int * len(v))(
