@@ -37,9 +37,11 @@ MR_OP(TanhGrad,
     .doc      = "dy (1 - y^2), where y is the output of Tanh",
     .sig      = "y: T, dy: T -> z: T",
     .attrs    = "T: {bfloat16, half, float, double, complex64, complex128}",
-    .shape    = mr_shape_merge_all,
+    .shape    = mr_shape_same,
     .grad     = tanh_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_SAME(tanh_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_SAME(tanh_grad)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_FLAT(tanh_grad, MR_FLOATS_COMPLEX) MR_GPU_EACH_FLAT(tanh_grad)),
     .examples = MR_EXAMPLES(
         "[0, 0.5, 1], [1, 2, 3] -> [1, 1.5, 0]",
-        "[1i], [1+1i] -> [2+2i]"));
+        "[1i], [1+1i] -> [2+2i]",
+        "T=float: 0.5, [4] -> 3",
+        "[1, 2], [1] -> !INVALID_ARGUMENT same number of elements"));

@@ -11,7 +11,13 @@ mr_status *mr_check_same_shape(const mr_run *r);
 mr_status *mr_each_same_run(mr_run *r);
 mr_status *mr_each_same_run_accel(mr_run *r);
 
+/* mr_each_run over inputs 0 and 1 that have as many elements, whatever their shapes; the result has that of input 0. */
+mr_status *mr_each_flat_run(mr_run *r);
+mr_status *mr_each_flat_run_accel(mr_run *r);
+
 /* Rows for MR_KERNELS. */
+#define MR_GPU_EACH_FLAT(fn) MR_GPU_EACH_BY(fn, mr_each_flat_run_accel)
+#define MR_CPU_EACH_FLAT(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_flat_run)
 #define MR_GPU_EACH_SAME(fn) MR_GPU_EACH_BY(fn, mr_each_same_run_accel)
 #define MR_CPU_EACH_SAME(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_same_run)
 
