@@ -95,6 +95,7 @@ static const struct {
     {"StackPush", "uses a stack of the same step"},
     {"StackPop", "uses a stack of the same step"},
     {"StackClose", "uses a stack of the same step"},
+    {"BatchFunction", "calls a function of a library"},
     {"RemoteCall", "calls a function of a library"},
     {"MapDefun", "calls a function of a library"},
     {"Case", "calls functions of a library"},
