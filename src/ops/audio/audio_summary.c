@@ -37,23 +37,29 @@ static mr_status *put_sound(mr_summary *out, mr_sv base, const mr_tensor *t, int
     return st;
 }
 
-static mr_status *run(mr_run *r, float rate)
+mr_status *mr_summary_put_sounds(mr_summary *out, mr_sv tag, const mr_tensor *t, int64_t max_outputs, float rate)
 {
-    const state *s = r->state;
-    const mr_tensor *tag = mr_in(r, 0), *t = mr_in(r, 1);
-    mr_summary out;
-    mr_status *st = NULL;
-    if (tag->rank != 0)
-        return mr_invalid("Tag must be a scalar");
+    state s = {.max_outputs = max_outputs};
     if (t->rank != 2 && t->rank != 3)
         return mr_invalid("Tensor must be 3-D or 2-D, got: %s", MR_TENSOR_SHAPE(t));
     if (!(rate > 0))
         return mr_invalid("sample_rate must be > 0");
+    for (int64_t i = 0; i < MR_MIN(max_outputs, t->dims[0]); i++)
+        MR_TRY(put_sound(out, tag, t, i, &s, rate));
+    return NULL;
+}
+
+static mr_status *run(mr_run *r, float rate)
+{
+    const state *s = r->state;
+    const mr_tensor *tag = mr_in(r, 0);
+    mr_summary out;
+    if (tag->rank != 0)
+        return mr_invalid("Tag must be a scalar");
     mr_summary_init(&out);
-    for (int64_t i = 0; i < MR_MIN(s->max_outputs, t->dims[0]); i++)
-        MR_GO(put_sound(&out, mr_tensor_str_at(tag, 0), t, i, s, rate));
-    st = mr_summary_finish(&out, r);
-out:
+    mr_status *st = mr_summary_put_sounds(&out, mr_tensor_str_at(tag, 0), mr_in(r, 1), s->max_outputs, rate);
+    if (!st)
+        return mr_summary_finish(&out, r);
     mr_str_deinit(&out.bytes);
     return st;
 }

@@ -115,11 +115,9 @@ static mr_status *put_image(mr_summary *out, mr_sv base, const images *m, const 
     return st;
 }
 
-static mr_status *check(const mr_run *r, const state *s, images *m)
+static mr_status *check(const state *s, const mr_tensor *t, images *m)
 {
-    const mr_tensor *tag = mr_in(r, 0), *t = m->t = mr_in(r, 1);
-    if (tag->rank != 0)
-        return mr_invalid("Tags must be a scalar");
+    m->t = t;
     if (t->rank != 4 || (t->dims[3] != 1 && t->dims[3] != 3 && t->dims[3] != 4))
         return mr_invalid("Tensor must be 4-D with last dim 1, 3, or 4, not %s", MR_TENSOR_SHAPE(t));
     if (t->dims[1] >= (int64_t)1 << 31 || t->dims[2] >= (int64_t)1 << 31 || t->dims[1] * t->dims[2] >= (int64_t)1 << 29)
@@ -131,21 +129,48 @@ static mr_status *check(const mr_run *r, const state *s, images *m)
     return NULL;
 }
 
-static mr_status *image_summary(mr_run *r)
+static mr_status *put_images(mr_summary *out, mr_sv tag, const mr_tensor *t, const state *s)
 {
-    const state *s = r->state;
     images m = {0};
-    mr_summary out;
     mr_status *st = NULL;
-    MR_TRY(check(r, s, &m));
-    mr_summary_init(&out);
-    if (m.t->dtype != MR_UINT8 && !(m.scaled = mr_try_alloc((size_t)(m.height * m.width * m.channels))))
+    MR_TRY(check(s, t, &m));
+    if (t->dtype != MR_UINT8 && !(m.scaled = mr_try_alloc((size_t)(m.height * m.width * m.channels))))
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for an image of %lld by %lld", (long long)m.height, (long long)m.width));
     for (int64_t i = 0; i < m.n; i++)
-        MR_GO(put_image(&out, mr_tensor_str_at(mr_in(r, 0), 0), &m, s, i));
-    st = mr_summary_finish(&out, r);
+        MR_GO(put_image(out, tag, &m, s, i));
 out:
     mr_free(m.scaled);
+    return st;
+}
+
+static mr_status *set_bad_color(state *s, const mr_tensor *bad)
+{
+    if (bad->dtype != MR_UINT8)
+        return mr_invalid("bad_color must be uint8, got %s", mr_dtype_name(bad->dtype));
+    if (bad->rank != 1)
+        return mr_invalid("bad_color must be a vector, got shape %s", MR_TENSOR_SHAPE(bad));
+    s->n_bad = (int)MR_MIN(bad->n, MOST_CHANNELS);
+    memcpy(s->bad, bad->data, (size_t)s->n_bad);
+    return NULL;
+}
+
+mr_status *mr_summary_put_images(mr_summary *out, mr_sv tag, const mr_tensor *t, int64_t max_images, const mr_tensor *bad)
+{
+    state s = {.max_images = max_images};
+    MR_TRY(set_bad_color(&s, bad));
+    return put_images(out, tag, t, &s);
+}
+
+static mr_status *image_summary(mr_run *r)
+{
+    const mr_tensor *tag = mr_in(r, 0);
+    mr_summary out;
+    if (tag->rank != 0)
+        return mr_invalid("Tags must be a scalar");
+    mr_summary_init(&out);
+    mr_status *st = put_images(&out, mr_tensor_str_at(tag, 0), mr_in(r, 1), r->state);
+    if (!st)
+        return mr_summary_finish(&out, r);
     mr_str_deinit(&out.bytes);
     return st;
 }
@@ -154,17 +179,11 @@ static mr_status *init(mr_make *m, void *room)
 {
     state *s = room;
     mr_tensor *bad;
-    mr_status *st = NULL;
     MR_TRY(mr_node_get_int(m->node, "max_images", &s->max_images));
     if (s->max_images >= (int64_t)1 << 31)
         return mr_invalid("max_images must be < 2^31");
     MR_TRY(mr_node_get_tensor(m->node, "bad_color", &bad));
-    if (bad->dtype != MR_UINT8)
-        st = mr_invalid("bad_color must be uint8, got %s", mr_dtype_name(bad->dtype));
-    else if (bad->rank != 1)
-        st = mr_invalid("bad_color must be a vector, got shape %s", MR_TENSOR_SHAPE(bad));
-    else
-        memcpy(s->bad, bad->data, (size_t)(s->n_bad = (int)MR_MIN(bad->n, MOST_CHANNELS)));
+    mr_status *st = set_bad_color(s, bad);
     mr_tensor_unref(bad);
     return st;
 }

@@ -37,6 +37,10 @@ mr_status *mr_summary_finish(mr_summary *s, mr_run *r);
  * histogram for: NAME"), and a tensor in full. */
 mr_status *mr_summary_put_histogram(mr_pb_writer *w, const mr_tensor *t, const char *name);
 mr_status *mr_summary_put_tensor(mr_pb_writer *w, const mr_tensor *t);
+/* Values of up to max_images images [batch, height, width, channels] as PNG files (ops/image/image_summary.c), and of
+ * sounds [batch, frames, channels] as WAV files (ops/audio/audio_summary.c).  On an error out is not whole. */
+mr_status *mr_summary_put_images(mr_summary *out, mr_sv tag, const mr_tensor *t, int64_t max_images, const mr_tensor *bad);
+mr_status *mr_summary_put_sounds(mr_summary *out, mr_sv tag, const mr_tensor *t, int64_t max_outputs, float rate);
 /* INVALID_ARGUMENT when the bytes are no SummaryMetadata. */
 mr_status *mr_summary_check_metadata(mr_sv bytes);
 

@@ -102,3 +102,19 @@ MR_TEST(summary_writer_says_that_its_folder_is_a_file)
                   "WriteFile: \"log\", \"\"; w = SummaryWriter; : w, \"log\", 10, 1000, \"\" -> "
                   "!FAILED_PRECONDITION log");
 }
+
+MR_TEST(summary_images_and_sounds_are_in_the_file)
+{
+    mr_told_begin();
+    MR_CHECK_TOLD("CloseSummaryWriter",
+                  LOG "WriteImageSummary T=float: w, 1, \"i\", float[[[[1], [2]]]], [255, 0, 0, 255]; "
+                      "WriteAudioSummary max_outputs=1: w, 2, \"s\", [[0.5, 1]], 10; : w ->");
+    Tensorflow__Summary *s = summary_at(1, 1);
+    MR_CHECK_STR(s->value[0]->tag, "i/image/0");
+    MR_CHECK_INT(s->value[0]->image->width, 2);
+    mr_message_free(&s->base);
+    s = summary_at(2, 2);
+    MR_CHECK_STR(s->value[0]->tag, "s/audio");
+    MR_CHECK_INT(s->value[0]->audio->length_frames, 2);
+    mr_message_free(&s->base);
+}
