@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "exec/dataset_rig_test.h"
+#include "graph/grad.h"
 
 static mr_drig rig;
 static const int int64s[] = {MR_INT64, MR_INT64};
@@ -316,5 +317,56 @@ MR_TEST(dataset_generator)
     mr_emit_arg args[] = {{0, NULL}, {0, NULL}, {0, NULL}};
     mr_out d = mr_emit_lists(&rig.s, "GeneratorDataset", attrs, 8, args, 3);
     GIVES(mr_drig_op(&rig, "TakeDataset", d, i64(3)), "42 42 42");
+    end();
+}
+
+/* ---- what elements are made of ---- */
+
+MR_TEST(dataset_records_of_comma_separated_values)
+{
+    static const int types[] = {MR_INT64, MR_STRING};
+    begin();
+    write_file("c", "x,y\n1,\"a,\nb\"\r\n,c\n", 17);
+    mr_out defaults[] = {i64(7), mr_const(&rig.s, mr_tensor_vector_str(0, NULL))};
+    mr_out one[] = {path("c"), mr_const_str(&rig.s, ""), i64(100), mr_drig_bool(&rig, true), mr_const_str(&rig.s, ","),
+                    mr_drig_bool(&rig, true), mr_const_str(&rig.s, ""), mr_const(&rig.s, mr_tensor_vector_i64(0, NULL))};
+    mr_emit_arg args[9];
+    for (int i = 0; i < 8; i++)
+        args[i] = (mr_emit_arg){-1, &one[i]};
+    args[8] = (mr_emit_arg){2, defaults};
+    mr_drig_types(&rig, 2, MR_INT64, MR_STRING);
+    mr_named_attr attrs[] = {{"output_types", mr_a_types(2, types)}, {"output_shapes", mr_a_shapes(2, unknown)}};
+    GIVES(mr_emit_lists(&rig.s, "CSVDataset", attrs, 2, args, 9), "1,a,\\nb 7,c");
+    end();
+}
+
+MR_TEST(dataset_dense_to_sparse)
+{
+    begin();
+    mr_out d = mr_drig_op(&rig, "BatchDataset", range(1, 6), i64(3));
+    mr_drig_types(&rig, 1, MR_VARIANT);
+    d = mr_drig_op(&rig, "DenseToSparseBatchDataset", d, i64(2), mr_const(&rig.s, mr_tensor_vector_i64(1, (int64_t[]){4})));
+    mr_out e = mr_drig_op(&rig, "DatasetToSingleElement", d);
+    mr_out s = mr_emit_with(&rig.s, "DeserializeSparse", MR_ATTRS({"Tserialized", mr_a_type(MR_VARIANT)}, {"dtype", mr_a_type(MR_INT64)}), e);
+    check_value(s, "[[0 0][0 1][0 2][1 0][1 1]]");
+    check_value(mr_nth(s, 1), "[1 2 3 4 5]");
+    check_value(mr_nth(s, 2), "[2 4]");
+    end();
+}
+
+MR_TEST(dataset_gradients_go_through_optionals)
+{
+    static const int types[] = {MR_FLOAT, MR_FLOAT};
+    begin();
+    mr_out x = mr_const_f32(&rig.s, 3), y = mr_const_f32(&rig.s, 5);
+    mr_out o = mr_emit(&rig.s, "OptionalFromValue", mr_emit(&rig.s, "Mul", x, y), x);
+    mr_out v = mr_emit_with(&rig.s, "OptionalGetValue", MR_ATTRS({"output_types", mr_a_types(2, types)},
+                                                                 {"output_shapes", mr_a_shapes(2, unknown)}), o);
+    mr_out z = mr_emit(&rig.s, "Mul", v, v), xs[] = {x, y};
+    mr_gradient dx[2];
+    MR_CHECK_OK(mr_scope_status(&rig.s));
+    MR_CHECK_OK(mr_graph_gradients(rig.g, &z, 1, xs, 2, NULL, dx));
+    check_value(dx[0].dense, "150"); /* 2 x y^2; the second value is not used */
+    check_value(dx[1].dense, "90");
     end();
 }

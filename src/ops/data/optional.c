@@ -2,6 +2,7 @@
 #include "ops/data/optional.h"
 
 #include "base/memory.h"
+#include "graph/grad.h"
 #include "graph/infer.h"
 #include "tensor/variant.h"
 
@@ -68,6 +69,33 @@ static mr_status *optional_in(const mr_run *r, const optional **out)
     return NULL;
 }
 
+/* The gradient of an optional is an optional of gradients. */
+static void from_value_backward(mr_grad *g)
+{
+    const mr_node *n = g->node;
+    const mr_pshape **shapes = mr_new_array(const mr_pshape *, n->n_in + 1);
+    for (int i = 0; i < n->n_in; i++)
+        shapes[i] = mr_out_shape(n->in[i]);
+    if (mr_has_dy(g, 0)) {
+        mr_out v = mr_emit_with(g->s, "OptionalGetValue", MR_ATTRS({"output_types", mr_a_types(n->n_in, n->in_types)},
+                                                                   {"output_shapes", mr_a_shapes(n->n_in, shapes)}),
+                                mr_dyi(g, 0));
+        for (int i = 0; i < n->n_in; i++)
+            mr_dxi(g, i, mr_nth(v, i));
+    }
+    mr_free(shapes);
+}
+
+static void get_value_backward(mr_grad *g)
+{
+    int n = g->node->n_out;
+    mr_out *dy = mr_new_array(mr_out, n + 1);
+    for (int i = 0; i < n; i++)
+        dy[i] = mr_dyi(g, i);
+    mr_dxi(g, 0, mr_emit_n(g->s, "OptionalFromValue", NULL, 0, dy, n));
+    mr_free(dy);
+}
+
 static mr_status *from_value(mr_run *r)
 {
     mr_tensor **t = mr_new_array(mr_tensor *, r->n_in);
@@ -84,6 +112,7 @@ MR_OP(OptionalFromValue,
     .attrs   = "Toutput_types: list(type) >= 1",
     .flags   = MR_NO_FOLD,
     .shape   = mr_shape_scalar,
+    .grad    = from_value_backward,
     .kernels = MR_KERNELS(MR_CPU_ANY(from_value)),
     .examples = MR_EXAMPLES("(float[1, 2], \"a\") -> shape()"));
 
@@ -157,6 +186,7 @@ MR_OP(OptionalGetValue,
     .sig     = "optional: variant -> components: output_types",
     .attrs   = "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
     .shape   = get_value_shape,
+    .grad    = get_value_backward,
     .kernels = MR_KERNELS(MR_CPU_ANY(get_value)),
     .examples = MR_EXAMPLES(
         "o = OptionalFromValue: (float[1, 2], \"a\"); output_types=[float, string] output_shapes=[[?], []]: o -> [1, 2], \"a\"",

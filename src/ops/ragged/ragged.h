@@ -12,6 +12,9 @@
  * with dimension 0 of the values.  INVALID_ARGUMENT says how not. */
 mr_status *mr_ragged_check(mr_tensor *const *splits, int n, const mr_tensor *values);
 
+/* A variant of these splits and values, whose references are taken over. */
+mr_object *mr_ragged_object(int depth, mr_tensor *const *splits, mr_tensor *values);
+
 /* Output i is a vector of these numbers in its type; INVALID_ARGUMENT where one does not fit. */
 mr_status *mr_give_splits(mr_run *r, int i, int64_t n, const int64_t *v);
 

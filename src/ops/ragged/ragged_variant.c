@@ -47,6 +47,13 @@ static mr_status *ragged_new(int depth, mr_tensor *const *splits, mr_tensor *val
     return NULL;
 }
 
+mr_object *mr_ragged_object(int depth, mr_tensor *const *splits, mr_tensor *values)
+{
+    ragged *g = NULL;
+    mr_status_free(ragged_new(depth, splits, values, &g));
+    return &g->base;
+}
+
 static mr_status *with_values(const ragged *g, mr_tensor *values, mr_object **out)
 {
     ragged *made;

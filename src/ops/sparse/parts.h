@@ -21,4 +21,7 @@ mr_status *mr_sparse_cut(mr_run *r, const mr_sparse *s, mr_status *(*give)(void 
  * before them, and the shape is lead and the largest size of each dimension.  All have been checked. */
 mr_status *mr_sparse_stack(mr_run *r, const mr_sparse_part *parts, int64_t n, int lead_rank, const int64_t *lead);
 
+/* Element i of a variant tensor, empty before, holds t (referenced), as SerializeSparse has it. */
+void mr_sparse_box(mr_tensor *variants, int64_t i, const mr_tensor *t);
+
 #endif

@@ -23,13 +23,18 @@ static const mr_object_type boxed_type = {.name = "tensorflow::Tensor", .free = 
 
 /* ---- writing ---- */
 
+void mr_sparse_box(mr_tensor *variants, int64_t i, const mr_tensor *t)
+{
+    boxed *b = mr_new(boxed);
+    mr_object_init(&b->base, &boxed_type);
+    b->t = mr_tensor_ref(t);
+    MR_DATA(mr_object *, variants)[i] = &b->base;
+}
+
 static mr_status *write_one(const mr_tensor *t, mr_tensor *out, int64_t i)
 {
     if (out->dtype == MR_VARIANT) {
-        boxed *b = mr_new(boxed);
-        mr_object_init(&b->base, &boxed_type);
-        b->t = mr_tensor_ref(t);
-        MR_DATA(mr_object *, out)[i] = &b->base;
+        mr_sparse_box(out, i, t);
         return NULL;
     }
     mr_str bytes = {0};
