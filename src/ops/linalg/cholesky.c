@@ -177,3 +177,23 @@ MR_OP(CholeskyGrad,
         "nograd: [[1, 0], [0, 1]], [[2, 9], [4, 6]] -> [[1, 2], [2, 3]]",
         "shape(0,0), shape(0,0) -> shape(0,0)", "shape(2,0,0), shape(2,0,0) -> shape(2,0,0)",
         "[[1, 2], [2, 1]], [[1]] -> !INVALID_ARGUMENT"));
+
+/* ---- old names ---- */
+
+MR_OP(BatchCholesky,
+    .doc      = "Cholesky, by its old name",
+    .sig      = "input: T -> output: T",
+    .attrs    = "T: {double, float}",
+    .deprecated = 13, .deprecation = "Use Cholesky instead",
+    .shape    = mr_shape_square,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(cholesky, MR_FLOATS32)),
+    .examples = MR_EXAMPLES("[[[4, 9], [2, 5]]] -> [[[2, 0], [1, 2]]]"));
+
+MR_OP(BatchCholeskyGrad,
+    .doc      = "CholeskyGrad, by its old name",
+    .sig      = "l: T, grad: T -> output: T",
+    .attrs    = "T: {float, double}",
+    .deprecated = 13, .deprecation = "Use CholeskyGrad instead",
+    .shape    = cholesky_grad_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(cholesky_grad, MR_FLOATS32)),
+    .examples = MR_EXAMPLES("[[2]], [[8]] -> [[2]]"));

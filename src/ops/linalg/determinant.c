@@ -148,3 +148,13 @@ MR_OP(LogMatrixDeterminant,
         "nograd: [[1, 2], [2, 4]] -> 0, -inf",
         "T=float nograd: [[1e30, 0], [0, 1e30]] -> 1, 138.15511",
         "shape(2,0,0) -> [1, 1], [0, 0]", "[[1, 2]] -> !INVALID_ARGUMENT must be equal"));
+
+#define BATCH_TYPES(M, ...) MR_FLOATS32(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
+MR_OP(BatchMatrixDeterminant,
+    .doc      = "MatrixDeterminant, by its old name",
+    .sig      = "input: T -> output: T",
+    .attrs    = "T: {float, double, complex64, complex128}",
+    .deprecated = 13, .deprecation = "Use MatrixDeterminant instead",
+    .shape    = shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(determinant, BATCH_TYPES)),
+    .examples = MR_EXAMPLES("[[1, 2], [3, 4]] -> -2", "shape(2,0,0) -> [1, 1]"));

@@ -1,8 +1,9 @@
-/* ops/linalg/matmul.c -- MatMul, BatchMatMul and BatchMatMulV2. */
+/* ops/linalg/matmul.c -- MatMul, BatchMatMul, BatchMatMulV2 and BatchMatMulV3. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/broadcast.h"
 #include "ops/linalg/gemm.h"
+#include "ops/nn/wide.h"
 #include "run/accel.h"
 
 #define MATMUL_TYPES(M, ...) \
@@ -113,9 +114,8 @@ static int64_t matrix_at(void *ctx, int operand, int64_t i)
     return mr_broadcast_offset(&b->walk, operand, i) * b->size[operand];
 }
 
-static mr_status *batch_sizes(mr_run *r, mr_gemm *g)
+static mr_status *batch_sizes(mr_run *r, const mr_tensor *x, const mr_tensor *y, mr_gemm *g)
 {
-    const mr_tensor *x = mr_in(r, 0), *y = mr_in(r, 1);
     for (int i = 0; i < 2; i++)
         if (mr_in(r, i)->rank < 2)
             return mr_invalid("In[%d] ndims must be >= 2: %d", i, mr_in(r, i)->rank);
@@ -133,11 +133,11 @@ static mr_status *batch_sizes(mr_run *r, mr_gemm *g)
     return NULL;
 }
 
-static mr_status *batch_matmul_v2(mr_run *r)
+/* x and y are the inputs, in the type of the output. */
+static mr_status *batch_product(mr_run *r, const mr_tensor *x, const mr_tensor *y)
 {
-    const mr_tensor *x = mr_in(r, 0), *y = mr_in(r, 1);
     mr_gemm g = {.type = MR_INVALID};
-    MR_TRY(batch_sizes(r, &g));
+    MR_TRY(batch_sizes(r, x, y, &g));
     batch b = {.size = {g.m * g.k, g.k * g.n}};
     mr_broadcast_init(&b.walk);
     MR_TRY(mr_broadcast_add(&b.walk, x->rank - 2, x->dims));
@@ -158,6 +158,36 @@ static mr_status *batch_matmul_v2(mr_run *r)
                                            .a_n = x->n,
                                            .b_n = y->n,
                                            .c = z->data});
+}
+
+static mr_status *batch_matmul_v2(mr_run *r) { return batch_product(r, mr_in(r, 0), mr_in(r, 1)); }
+
+/* Input i in the type of the output; to be unreferenced. */
+static mr_status *in_type_of_output(mr_run *r, int i, mr_tensor **out)
+{
+    const mr_tensor *t = mr_in(r, i);
+    mr_dtype wanted = mr_out_dtype(r, 0);
+    if (t->dtype == wanted) {
+        *out = mr_tensor_ref(t);
+        return NULL;
+    }
+    MR_TRY(mr_run_temp(r, wanted, t->rank, t->dims, out));
+    if (t->n > 0)
+        mr_run_convert(r, t, *out);
+    return NULL;
+}
+
+static mr_status *batch_matmul_v3(mr_run *r)
+{
+    mr_status *st = NULL;
+    mr_tensor *x = NULL, *y = NULL;
+    MR_GO(in_type_of_output(r, 0, &x));
+    MR_GO(in_type_of_output(r, 1, &y));
+    MR_GO(batch_product(r, x, y));
+out:
+    mr_tensor_unref(x);
+    mr_tensor_unref(y);
+    return st;
 }
 
 static mr_status *batch_matmul(mr_run *r)
@@ -235,10 +265,9 @@ static mr_out batch_dims(mr_grad *g, mr_out shape)
     return mr_emit(s, "StridedSlice", shape, begin, end, mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
-static void batch_matmul_v2_backward(mr_grad *g)
+/* Sums over what was broadcast, and sets both gradients. */
+static void set_batch_gradients(mr_grad *g, mr_out dx, mr_out dy)
 {
-    mr_out dx, dy;
-    batch_products(g, "BatchMatMulV2", &dx, &dy);
     if (mr_scope_ok(g->s) && !same_batch(mr_out_shape(mr_xi(g, 0)), mr_out_shape(mr_xi(g, 1)))) {
         mr_out x = mr_shape_of(g, mr_xi(g, 0)), y = mr_shape_of(g, mr_xi(g, 1));
         mr_out axes = mr_emit(g->s, "BroadcastGradientArgs", batch_dims(g, x), batch_dims(g, y));
@@ -247,6 +276,32 @@ static void batch_matmul_v2_backward(mr_grad *g)
     }
     mr_dxi(g, 0, dx);
     mr_dxi(g, 1, dy);
+}
+
+static void batch_matmul_v2_backward(mr_grad *g)
+{
+    mr_out dx, dy;
+    batch_products(g, "BatchMatMulV2", &dx, &dy);
+    set_batch_gradients(g, dx, dy);
+}
+
+static mr_out cast_like(mr_grad *g, mr_out v, mr_out like)
+{
+    if (!mr_scope_ok(g->s) || mr_out_type(v) == mr_out_type(like))
+        return v;
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_dtype_base(mr_out_type(like)))}), v);
+}
+
+/* In the type of the output, then in those of the inputs. */
+static void batch_matmul_v3_backward(mr_grad *g)
+{
+    bool ta = false, tb = false;
+    mr_scope_fail(g->s, mr_node_get_bool(g->node, "adj_x", &ta));
+    mr_scope_fail(g->s, mr_node_get_bool(g->node, "adj_y", &tb));
+    mr_out x = mr_xi(g, 0), y = mr_xi(g, 1), dz = mr_dyi(g, 0), dx, dy;
+    products_backward(g, "BatchMatMulV2", "adj_x", "adj_y", ta, tb, cast_like(g, x, dz),
+                      cast_like(g, y, dz), &dx, &dy);
+    set_batch_gradients(g, cast_like(g, dx, x), cast_like(g, dy, y));
 }
 
 MR_OP(MatMul,
@@ -310,3 +365,26 @@ MR_OP(BatchMatMulV2,
         "shape(0,2,3), shape(3,2) -> shape(0,2,2)",
         "T=float: shape(2,1,1), shape(3,1,1) -> !INVALID_ARGUMENT",
         "T=float: [1], [[1]] -> !INVALID_ARGUMENT"));
+
+#define V3_TYPES "{bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}"
+MR_OP(BatchMatMulV3,
+    .doc      = "products of the matrices in the last two dimensions, in a type of their own; the "
+                "dimensions before broadcast",
+    .sig      = "x: Ta, y: Tb -> output: Tout",
+    .attrs    = "Ta: " V3_TYPES "; Tb: " V3_TYPES "; "
+                "Tout: {bfloat16, half, float, double, int16, int32, int64, complex64, complex128}; "
+                "adj_x: bool = false; adj_y: bool = false",
+    .key      = "Tout",
+    .shape    = batch_matmul_v2_shape,
+    .grad     = batch_matmul_v3_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(batch_matmul_v3, MATMUL_V2_TYPES)),
+    .examples = MR_EXAMPLES(
+        "Ta=$T Tb=$T: [[[1, 2], [3, 4]], [[1, 0], [0, 1]]], [[5], [6]] -> [[[17], [39]], [[5], [6]]]",
+        "Ta=int8 Tb=int8 Tout=int32: [[-128, 127]], [[-128], [127]] -> [[32513]]",
+        "Ta=uint8 Tb=int8 Tout=int32: [[255]], [[-128]] -> [[-32640]]",
+        "Ta=int8 Tb=float Tout=double: [[2, 3]], [[0.5], [0.25]] -> [[1.75]]",
+        "Ta=$T Tb=$T adj_x=true adj_y=true: [[1+1i], [2]], [[2i, 1]] -> [[-2i]]",
+        "Ta=$T Tb=$T adj_y=true: [[[1, 2]]], [[[3, 4]], [[5, 6]]] -> [[[11]], [[17]]]",
+        "Ta=$T Tb=$T: shape(0,2,3), shape(3,2) -> shape(0,2,2)",
+        "Tout=float Ta=float Tb=float: [[1, 2]], [[1, 2]] -> !INVALID_ARGUMENT",
+        "Tout=float Ta=float Tb=float: [1], [[1]] -> !INVALID_ARGUMENT"));

@@ -353,3 +353,38 @@ MR_OP(MatrixTriangularSolve,
         "shape(0,0), shape(0,3) -> shape(0,3)", "shape(0,2,2), shape(2,1) -> shape(0,2,1)",
         "[[1, 2], [2, 1]], [[1]] -> !INVALID_ARGUMENT must be equal",
         "[[[1]], [[1]]], [[[1]], [[1]], [[1]]] -> !INVALID_ARGUMENT"));
+
+/* ---- old names ---- */
+
+MR_OP(BatchMatrixInverse,
+    .doc      = "MatrixInverse, by its old name",
+    .sig      = "input: T -> output: T",
+    .attrs    = "adjoint: bool = false; T: {double, float}",
+    .deprecated = 13, .deprecation = "Use MatrixInverse instead",
+    .shape    = mr_shape_square,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(inverse, MR_FLOATS32)),
+    .state_bytes = sizeof(state), .init = init,
+    .examples = MR_EXAMPLES("[[[1, 2], [3, 4]]] -> [[[-2, 1], [1.5, -0.5]]]",
+                            "[[0]] -> !INVALID_ARGUMENT Input is not invertible."));
+
+MR_OP(BatchMatrixSolve,
+    .doc      = "MatrixSolve, by its old name",
+    .sig      = "matrix: T, rhs: T -> output: T",
+    .attrs    = "adjoint: bool = false; T: {double, float}",
+    .deprecated = 13, .deprecation = "Use MatrixSolve instead",
+    .shape    = solve_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(solve, MR_FLOATS32)),
+    .state_bytes = sizeof(state), .init = init,
+    .examples = MR_EXAMPLES("[[1, 2], [3, 4]], [[5], [11]] -> [[1], [2]]",
+                            "adjoint=true: [[1, 3], [2, 4]], [[5], [11]] -> [[1], [2]]"));
+
+MR_OP(BatchMatrixTriangularSolve,
+    .doc      = "MatrixTriangularSolve, by its old name",
+    .sig      = "matrix: T, rhs: T -> output: T",
+    .attrs    = "lower: bool = true; adjoint: bool = false; T: {double, float}",
+    .deprecated = 13, .deprecation = "Use MatrixTriangularSolve instead",
+    .shape    = solve_shape,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(triangular_solve, MR_FLOATS32)),
+    .state_bytes = sizeof(state), .init = init_triangle,
+    .examples = MR_EXAMPLES("[[2, 7], [1, 4]], [[2], [9]] -> [[1], [2]]",
+                            "lower=false: [[2, 1], [7, 4]], [[4], [8]] -> [[1], [2]]"));
