@@ -157,3 +157,38 @@ def test_gradients_of_einsum():
         for a, b in zip(got, ts):
             b = b.grad.resolve_conj().numpy()
             assert a.shape == b.shape and np.allclose(a, b, rtol=1e-10, atol=1e-10), f"gradient of {equation}"
+
+
+# ---- eigenvalues of any matrices, and functions of matrices ----
+
+def relative(a, b, what, limit):
+    worst = float(np.max(np.abs(a.astype(np.complex128) - b))) / max(float(np.max(np.abs(b))), 1e-300) if a.size else 0
+    assert worst <= limit, f"{what}: off by {worst:.3g}, allowed {limit:.3g}"
+
+
+@covers("Eig")
+def test_eigenvalues():
+    from graph import Type
+    for t in TYPES:
+        n = size()
+        a = RNG.standard_normal(front() + (n, n))
+        a = (a + 1j * RNG.standard_normal(a.shape) if np.issubdtype(t, np.complexfloating) else a).astype(t)
+        out = np.complex128 if np.finfo(t).bits == 64 else np.complex64
+        e, v = run("Eig", [a], 2, Tout=Type(np.dtype(out)))
+        relative(np.matmul(a, v), v * e[..., None, :], f"Eig {t.__name__} {a.shape}", 400 * n * eps(t))
+        assert np.allclose(np.linalg.norm(v.astype(np.complex128), axis=-2), 1, atol=1e-5)
+
+
+@covers("MatrixSquareRoot", "MatrixLogarithm")
+def test_functions_of_matrices():
+    import scipy.linalg as sl
+    for t in TYPES:
+        n = int(RNG.integers(1, 12))
+        a = RNG.standard_normal((n, n))
+        a = (a + 1j * RNG.standard_normal((n, n)) if np.issubdtype(t, np.complexfloating) else np.matmul(a, a.T)) + 2 * np.eye(n)
+        a = a.astype(t)
+        root, = run("MatrixSquareRoot", [a], 1)
+        relative(np.matmul(root.astype(np.complex128), root), a, f"MatrixSquareRoot {t.__name__} {n}", 500 * n * eps(t))
+        if np.issubdtype(t, np.complexfloating):
+            log, = run("MatrixLogarithm", [a], 1)
+            relative(log, sl.logm(a.astype(np.complex128)), f"MatrixLogarithm {t.__name__} {n}", 2000 * n * eps(t))

@@ -1,0 +1,520 @@
+/* ops/linalg/schur.c -- the QR algorithm on complex matrices, and functions of matrices.
+ *
+ * Reflections bring A to Hessenberg form, then single shifts (Wilkinson's) with rotations deflate one
+ * eigenvalue after the other.  Roots of triangles are computed column by column (Bjorck and
+ * Hammarling); logarithms by taking roots until the triangle is near 1, and then a Gauss-Legendre
+ * rule, which is a Pade approximation; exponentials by the one of order 13. */
+#include "ops/linalg/schur.h"
+
+#include <complex.h>
+#include <float.h>
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/simd.h"
+
+typedef mr_c128 cx;
+
+enum { MAX_ROUNDS = 60, MAX_ROOTS = 100 };
+
+MR_INLINE cx mul(cx x, cx y)
+{
+    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
+    return __builtin_complex(a * c - b * d, a * d + b * c);
+}
+
+/* |Re| + |Im| */
+MR_INLINE double size1(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
+
+static mr_status *room(int64_t n, cx **out)
+{
+    size_t bytes;
+    *out = NULL;
+    if (!mr_size_mul((size_t)n, sizeof(cx), &bytes) || !(*out = mr_try_alloc(bytes ? bytes : 1)))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld complex numbers", (long long)n);
+    return NULL;
+}
+
+static void identity(int64_t n, cx *a)
+{
+    memset(a, 0, sizeof(cx) * (size_t)(n * n));
+    for (int64_t i = 0; i < n; i++)
+        a[i * n + i] = 1;
+}
+
+/* c = a b */
+MR_CLONES static void product(int64_t n, const cx *a, const cx *b, cx *c)
+{
+    for (int64_t i = 0; i < n; i++) {
+        cx *row = c + i * n;
+        memset(row, 0, sizeof(cx) * (size_t)n);
+        for (int64_t k = 0; k < n; k++) {
+            const cx f = a[i * n + k];
+            MR_IVDEP
+            for (int64_t j = 0; j < n; j++)
+                row[j] += mul(f, b[k * n + j]);
+        }
+    }
+}
+
+/* ---- Hessenberg ---- */
+
+/* v and tau with (1 - conj(tau) v v^H) x = beta e_1 for the m numbers of x, n apart. */
+static cx reflection(const cx *x, int64_t m, int64_t n, cx *v, double *beta)
+{
+    double rest = 0, top = 0;
+    for (int64_t i = 0; i < m; i++)
+        top = fmax(top, size1(x[i * n]));
+    for (int64_t i = 1; i < m && top > 0; i++) {
+        cx y = x[i * n] / top;
+        rest += creal(y) * creal(y) + cimag(y) * cimag(y);
+    }
+    v[0] = 1;
+    *beta = creal(x[0]);
+    if (rest == 0)
+        return 0;
+    double length = hypot(cabs(x[0]), top * sqrt(rest));
+    *beta = -copysign(length, creal(x[0]));
+    for (int64_t i = 1; i < m; i++)
+        v[i] = x[i * n] / (x[0] - *beta);
+    return (*beta - x[0]) / *beta;
+}
+
+/* Rows of a (m of them, n apart): a -= f v (v^H a), on `cols` columns. */
+static void reflect_rows(int64_t m, int64_t cols, cx f, const cx *v, cx *a, int64_t n, cx *w)
+{
+    memset(w, 0, sizeof(cx) * (size_t)cols);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < cols; j++)
+            w[j] += mul(conj(v[i]), a[i * n + j]);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < cols; j++)
+            a[i * n + j] -= mul(mul(f, v[i]), w[j]);
+}
+
+/* Columns of a (m of them): a -= f (a v) v^H, on `rows` rows. */
+static void reflect_columns(int64_t rows, int64_t m, cx f, const cx *v, cx *a, int64_t n)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        cx sum = 0, *row = a + i * n;
+        for (int64_t j = 0; j < m; j++)
+            sum += mul(row[j], v[j]);
+        sum = mul(f, sum);
+        for (int64_t j = 0; j < m; j++)
+            row[j] -= mul(sum, conj(v[j]));
+    }
+}
+
+static void hessenberg(int64_t n, cx *a, cx *z, cx *v, cx *w)
+{
+    for (int64_t k = 0; k + 2 < n; k++) {
+        double beta;
+        int64_t m = n - k - 1;
+        cx *below = a + (k + 1) * n + k, tau = reflection(below, m, n, v, &beta);
+        if (tau == 0)
+            continue;
+        reflect_rows(m, n - k - 1, conj(tau), v, below + 1, n, w);
+        reflect_columns(n, m, tau, v, a + k + 1, n);
+        if (z)
+            reflect_columns(n, m, tau, v, z + k + 1, n);
+        for (int64_t i = 0; i < m; i++)
+            below[i * n] = i == 0 ? beta : 0;
+    }
+}
+
+/* ---- the QR algorithm ---- */
+
+/* The eigenvalue of the last two rows and columns of the active part that is nearer to the corner. */
+static cx shift(const cx *a, int64_t n, int64_t last)
+{
+    cx p = a[(last - 1) * n + last - 1], q = a[(last - 1) * n + last], r = a[last * n + last - 1],
+       s = a[last * n + last];
+    cx half = (p - s) / 2, root = csqrt(mul(half, half) + mul(q, r));
+    cx plus = half + root, minus = half - root;
+    return s + (size1(plus) < size1(minus) ? plus : minus);
+}
+
+/* c and s with c real that turn (x, y) to (r, 0): r = c x + s y. */
+static cx rotation(cx x, cx y, double *c, cx *s)
+{
+    double a = cabs(x), b = cabs(y), length = hypot(a, b);
+    if (b == 0) {
+        *c = 1;
+        *s = 0;
+        return x;
+    }
+    if (a == 0) {
+        *c = 0;
+        *s = conj(y) / b;
+        return b;
+    }
+    *c = a / length;
+    *s = mul(x / a, conj(y)) / length;
+    return x / a * length;
+}
+
+/* One step on rows and columns first .. last, with the factors kept in turns. */
+static void qr_step(int64_t n, cx *a, cx *z, int64_t first, int64_t last, cx by, double *cs, cx *sn)
+{
+    for (int64_t i = first; i <= last; i++)
+        a[i * n + i] -= by;
+    for (int64_t k = first; k < last; k++) {
+        cx *x = a + k * n, *y = x + n;
+        x[k] = rotation(x[k], y[k], &cs[k], &sn[k]);
+        y[k] = 0;
+        for (int64_t j = k + 1; j < n; j++) {
+            cx t = x[j];
+            x[j] = cs[k] * t + mul(sn[k], y[j]);
+            y[j] = cs[k] * y[j] - mul(conj(sn[k]), t);
+        }
+    }
+    for (int64_t pass = 0; pass < (z ? 2 : 1); pass++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = first; k < last; k++) {
+                if (pass == 0 && i > k + 1)
+                    continue; /* zero there */
+                cx *x = (pass ? z : a) + i * n + k, t = x[0];
+                x[0] = cs[k] * t + mul(conj(sn[k]), x[1]);
+                x[1] = cs[k] * x[1] - mul(sn[k], t);
+            }
+    for (int64_t i = first; i <= last; i++)
+        a[i * n + i] += by;
+}
+
+static bool iterate(int64_t n, cx *a, cx *z, double *cs, cx *sn)
+{
+    int round = 0;
+    for (int64_t last = n - 1; last > 0;) {
+        int64_t first = last;
+        for (; first > 0; first--) {
+            double near = size1(a[first * n + first]) + size1(a[(first - 1) * n + first - 1]);
+            cx *beside = &a[first * n + first - 1];
+            if (size1(*beside) <= DBL_EPSILON * near || size1(*beside) < DBL_MIN) {
+                *beside = 0;
+                break;
+            }
+        }
+        if (first == last) {
+            last--;
+            round = 0;
+            continue;
+        }
+        if (round++ == MAX_ROUNDS || isnan(creal(a[last * n + last])))
+            return false;
+        cx by = shift(a, n, last);
+        if (round % 11 == 10) /* a shift out of order, should it go in circles */
+            by += size1(a[last * n + last - 1]);
+        qr_step(n, a, z, first, last, by, cs, sn);
+    }
+    return true;
+}
+
+mr_status *mr_schur(int64_t n, mr_c128 *a, mr_c128 *z, bool *ok)
+{
+    mr_status *st = NULL;
+    cx *v = NULL;
+    *ok = true;
+    if (n == 0)
+        return NULL;
+    MR_GO(room(3 * n, &v));
+    if (z)
+        identity(n, z);
+    for (int64_t i = 0; i < n * n && *ok; i++)
+        *ok = isfinite(creal(a[i])) && isfinite(cimag(a[i]));
+    if (!*ok)
+        goto out;
+    hessenberg(n, a, z, v, v + n);
+    *ok = iterate(n, a, z, (double *)v, v + n);
+out:
+    mr_free(v);
+    return st;
+}
+
+/* ---- eigenvectors ---- */
+
+/* Column k of the triangle's eigenvectors, into x: backwards, with divisors that are kept off 0. */
+static void triangle_vector(int64_t n, const cx *t, int64_t k, double least, cx *x)
+{
+    for (int64_t i = n - 1; i >= 0; i--)
+        x[i] = i == k ? 1 : 0;
+    for (int64_t i = k - 1; i >= 0; i--) {
+        cx sum = 0, gap = t[i * n + i] - t[k * n + k];
+        for (int64_t j = i + 1; j <= k; j++)
+            sum += mul(t[i * n + j], x[j]);
+        if (size1(gap) < least)
+            gap = least;
+        x[i] = -sum / gap;
+        double top = size1(x[i]);
+        for (int64_t j = i; j <= k && top > 1e100; j++) /* close values make it grow without end */
+            x[j] /= top;
+    }
+}
+
+/* v column k = z x, of length 1. */
+static void set_column(int64_t n, const cx *z, const cx *x, int64_t k, cx *v)
+{
+    double length = 0;
+    for (int64_t i = 0; i < n; i++) {
+        cx sum = 0;
+        for (int64_t j = 0; j <= k; j++)
+            sum += mul(z[i * n + j], x[j]);
+        v[i * n + k] = sum;
+        length = hypot(length, cabs(sum));
+    }
+    for (int64_t i = 0; i < n && length > 0; i++)
+        v[i * n + k] /= length;
+}
+
+mr_status *mr_eig(int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v, bool *ok)
+{
+    mr_status *st = NULL;
+    cx *z = NULL, *x = NULL;
+    if (v) {
+        MR_GO(room(n * n, &z));
+        MR_GO(room(n, &x));
+    }
+    MR_GO(mr_schur(n, a, z, ok));
+    double top = 0;
+    for (int64_t i = 0; i < n; i++) {
+        e[i] = a[i * n + i];
+        for (int64_t j = i; j < n; j++)
+            top = fmax(top, size1(a[i * n + j]));
+    }
+    for (int64_t k = 0; v && *ok && k < n; k++) {
+        triangle_vector(n, a, k, fmax(DBL_EPSILON * top, DBL_MIN), x);
+        set_column(n, z, x, k, v);
+    }
+out:
+    mr_free(z);
+    mr_free(x);
+    return st;
+}
+
+/* ---- functions ---- */
+
+/* The root of a triangle, in place of it: by columns, upwards. */
+static void triangle_sqrt(int64_t n, cx *t)
+{
+    for (int64_t j = 0; j < n; j++) {
+        t[j * n + j] = csqrt(t[j * n + j]);
+        for (int64_t i = j - 1; i >= 0; i--) {
+            cx sum = t[i * n + j];
+            for (int64_t k = i + 1; k < j; k++)
+                sum -= mul(t[i * n + k], t[k * n + j]);
+            t[i * n + j] = sum == 0 ? 0 : sum / (t[i * n + i] + t[j * n + j]);
+        }
+    }
+}
+
+/* a = z t z^H */
+static void put_together(int64_t n, const cx *z, const cx *t, cx *a, cx *w)
+{
+    product(n, z, t, w);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            cx sum = 0;
+            for (int64_t k = 0; k < n; k++)
+                sum += mul(w[i * n + k], conj(z[j * n + k]));
+            a[i * n + j] = sum;
+        }
+}
+
+mr_status *mr_matrix_sqrt(int64_t n, mr_c128 *a, bool *ok)
+{
+    mr_status *st = NULL;
+    cx *z = NULL, *w = NULL, *t = NULL;
+    MR_GO(room(n * n, &z));
+    MR_GO(room(n * n, &w));
+    MR_GO(room(n * n, &t));
+    memcpy(t, a, sizeof(cx) * (size_t)(n * n));
+    MR_GO(mr_schur(n, t, z, ok));
+    if (*ok) {
+        triangle_sqrt(n, t);
+        put_together(n, z, t, a, w);
+    }
+out:
+    mr_free(z);
+    mr_free(w);
+    mr_free(t);
+    return st;
+}
+
+/* Points and weights of Gauss and Legendre on 0 .. 1. */
+static const double points[] = {
+    0.019855071751231884, 0.10166676129318663, 0.2372337950418355, 0.4082826787521751,
+    0.5917173212478249,   0.7627662049581645,  0.8983332387068134, 0.9801449282487681};
+static const double weights[] = {
+    0.05061426814518813, 0.11119051722668724, 0.15685332293894363, 0.18134189168918100,
+    0.18134189168918100, 0.15685332293894363, 0.11119051722668724, 0.05061426814518813};
+
+/* x = (1 + p y)^-1 y for a triangle y, columns upwards. */
+static void triangle_quotient(int64_t n, const cx *y, double p, cx *x)
+{
+    memset(x, 0, sizeof(cx) * (size_t)(n * n));
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = j; i >= 0; i--) {
+            cx sum = y[i * n + j];
+            for (int64_t k = i + 1; k <= j; k++)
+                sum -= p * mul(y[i * n + k], x[k * n + j]);
+            x[i * n + j] = sum / (1 + p * y[i * n + i]);
+        }
+}
+
+static double distance_from_one(int64_t n, const cx *t)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t j = i; j < n; j++)
+            sum += size1(t[i * n + j] - (i == j));
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+/* log t = 2^s log(t^(2^-s)); the diagonal directly, since roots lose digits of it. */
+static void triangle_log(int64_t n, cx *t, cx *x, cx *sum, cx *diagonal)
+{
+    int roots = 0;
+    for (int64_t i = 0; i < n; i++)
+        diagonal[i] = clog(t[i * n + i]);
+    while (distance_from_one(n, t) > 0.1 && roots < MAX_ROOTS) {
+        triangle_sqrt(n, t);
+        roots++;
+    }
+    for (int64_t i = 0; i < n; i++)
+        t[i * n + i] -= 1;
+    memset(sum, 0, sizeof(cx) * (size_t)(n * n));
+    for (int p = 0; p < 8; p++) {
+        triangle_quotient(n, t, points[p], x);
+        for (int64_t i = 0; i < n * n; i++)
+            sum[i] += weights[p] * x[i];
+    }
+    for (int64_t i = 0; i < n * n; i++)
+        t[i] = ldexp(1, roots) * sum[i];
+    for (int64_t i = 0; i < n; i++)
+        t[i * n + i] = diagonal[i];
+}
+
+mr_status *mr_matrix_log(int64_t n, mr_c128 *a, bool *ok)
+{
+    mr_status *st = NULL;
+    cx *z = NULL, *w = NULL, *t = NULL, *d = NULL;
+    MR_GO(room(n * n, &z));
+    MR_GO(room(n * n, &w));
+    MR_GO(room(n * n, &t));
+    MR_GO(room(n, &d));
+    memcpy(t, a, sizeof(cx) * (size_t)(n * n));
+    MR_GO(mr_schur(n, t, z, ok));
+    if (*ok) {
+        for (int64_t i = 0; i < n; i++) /* rotations leave rounding errors below the diagonal */
+            memset(t + i * n, 0, sizeof(cx) * (size_t)i);
+        triangle_log(n, t, w, a, d);
+        put_together(n, z, t, a, w);
+    }
+out:
+    mr_free(z);
+    mr_free(w);
+    mr_free(t);
+    mr_free(d);
+    return st;
+}
+
+/* ---- exponential ---- */
+
+/* b = a^-1 b by elimination with pivots; both are written over. */
+static void solve(int64_t n, cx *a, cx *b)
+{
+    for (int64_t k = 0; k < n; k++) {
+        int64_t best = k;
+        for (int64_t i = k + 1; i < n; i++)
+            if (size1(a[i * n + k]) > size1(a[best * n + k]))
+                best = i;
+        for (int64_t j = 0; best != k && j < n; j++) {
+            cx x = a[k * n + j], y = b[k * n + j];
+            a[k * n + j] = a[best * n + j];
+            a[best * n + j] = x;
+            b[k * n + j] = b[best * n + j];
+            b[best * n + j] = y;
+        }
+        for (int64_t i = k + 1; i < n; i++) {
+            cx f = a[i * n + k] / a[k * n + k];
+            for (int64_t j = k + 1; j < n; j++)
+                a[i * n + j] -= mul(f, a[k * n + j]);
+            for (int64_t j = 0; j < n; j++)
+                b[i * n + j] -= mul(f, b[k * n + j]);
+        }
+    }
+    for (int64_t i = n - 1; i >= 0; i--)
+        for (int64_t j = 0; j < n; j++) {
+            cx sum = b[i * n + j];
+            for (int64_t k = i + 1; k < n; k++)
+                sum -= mul(a[i * n + k], b[k * n + j]);
+            b[i * n + j] = sum / a[i * n + i];
+        }
+}
+
+static double norm1(int64_t n, const cx *a)
+{
+    double most = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += cabs(a[i * n + j]);
+        most = sum > most || sum != sum ? sum : most;
+    }
+    return most;
+}
+
+/* Coefficients of the Pade approximation of order 13: (26 - k)! 13! / (26! k! (13 - k)!). */
+static void pade(double *c)
+{
+    c[0] = 1;
+    for (int k = 1; k <= 13; k++)
+        c[k] = c[k - 1] * (14 - k) / ((27 - k) * (double)k);
+}
+
+/* to += f from */
+static void add_to(int64_t n, cx *to, double f, const cx *from)
+{
+    for (int64_t i = 0; i < n * n; i++)
+        to[i] += f * from[i];
+}
+
+mr_status *mr_matrix_exp(int64_t n, mr_c128 *a)
+{
+    mr_status *st = NULL;
+    cx *w = NULL;
+    double c[14], size = norm1(n, a);
+    int halvings = size > 5 && isfinite(size) ? ilogb(size / 5) + 1 : 0;
+    MR_GO(room(5 * n * n, &w));
+    cx *square = w, *power = w + n * n, *next = power + n * n, *even = next + n * n, *odd = even + n * n;
+    pade(c);
+    for (int64_t i = 0; i < n * n; i++)
+        a[i] *= ldexp(1, -halvings);
+    product(n, a, a, square);
+    identity(n, power);
+    memset(even, 0, sizeof(cx) * (size_t)(n * n));
+    memset(odd, 0, sizeof(cx) * (size_t)(n * n));
+    for (int k = 0; k < 14; k += 2) { /* by powers of the square */
+        add_to(n, even, c[k], power);
+        add_to(n, odd, c[k + 1], power);
+        product(n, power, square, next);
+        cx *t = power;
+        power = next;
+        next = t;
+    }
+    product(n, a, odd, next); /* the odd powers */
+    for (int64_t i = 0; i < n * n; i++) {
+        square[i] = even[i] - next[i];
+        a[i] = even[i] + next[i];
+    }
+    solve(n, square, a);
+    for (; halvings > 0; halvings--) {
+        product(n, a, a, next);
+        memcpy(a, next, sizeof(cx) * (size_t)(n * n));
+    }
+out:
+    mr_free(w);
+    return st;
+}
