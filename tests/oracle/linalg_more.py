@@ -192,3 +192,139 @@ def test_functions_of_matrices():
         if np.issubdtype(t, np.complexfloating):
             log, = run("MatrixLogarithm", [a], 1)
             relative(log, sl.logm(a.astype(np.complex128)), f"MatrixLogarithm {t.__name__} {n}", 2000 * n * eps(t))
+
+
+# ---- systems ----
+
+def regular(shape, t):
+    n = shape[-1]
+    a = RNG.standard_normal(shape)
+    return ((a + 1j * RNG.standard_normal(shape) if np.issubdtype(t, np.complexfloating) else a) + 3 * np.eye(shape[-2], n)).astype(t)
+
+
+@covers("Lu")
+def test_lu():
+    for t in TYPES:
+        n = size()
+        a = regular(front() + (n, n), t)
+        lu, p = run("Lu", [a], 2)
+        l, u = np.tril(lu, -1) + np.eye(n), np.triu(lu)
+        relative(np.matmul(l, u), np.take_along_axis(a, p[..., None].astype(np.int64), -2), f"Lu {t.__name__} {a.shape}", 100 * n * eps(t))
+
+
+@covers("MatrixSolveLs")
+def test_least_squares():
+    for t in TYPES:
+        m, n, k, fast = int(RNG.integers(1, 20)), int(RNG.integers(1, 20)), int(RNG.integers(1, 4)), bool(RNG.integers(2))
+        a, b = regular((m, n), t), regular((m, k), t)
+        l2 = float(RNG.choice([0, 0.5])) if fast else 0.0
+        if fast and l2 == 0 and min(m, n) > 12:
+            l2 = 0.1
+        x, = run("MatrixSolveLs", [a, b, np.float64(l2)], 1, fast=fast)
+        wide, right = a.astype(np.complex128), b.astype(np.complex128)
+        if l2 > 0:
+            wide, right = np.vstack([wide, np.sqrt(l2) * np.eye(n)]), np.vstack([right, np.zeros((n, k))])
+        want = np.linalg.lstsq(wide, right, rcond=1e-10)[0]
+        relative(x, want, f"MatrixSolveLs {t.__name__} {m} {n} {fast} {l2}", 1e4 * eps(t) * np.linalg.cond(wide) ** 2)
+
+
+def tridiagonal(d):
+    """[..., 3, m] as matrices."""
+    m = d.shape[-1]
+    a = np.zeros(d.shape[:-2] + (m, m), d.dtype)
+    for i in range(m):
+        a[..., i, i] = d[..., 1, i]
+        if i + 1 < m:
+            a[..., i, i + 1] = d[..., 0, i]
+            a[..., i + 1, i] = d[..., 2, i + 1]
+    return a
+
+
+@covers("TridiagonalSolve", "TridiagonalMatMul")
+def test_tridiagonal():
+    for t in TYPES:
+        m, k, b = size(), int(RNG.integers(1, 4)), front()
+        d = draw(b + (3, m), t)
+        d[..., 1, :] += 5
+        x = draw(b + (m, k), t)
+        y, = run("TridiagonalMatMul", [d[..., :1, :].copy(), d[..., 1:2, :].copy(), d[..., 2:, :].copy(), x], 1)
+        relative(y, np.matmul(tridiagonal(d.astype(np.complex128)), x), f"TridiagonalMatMul {t.__name__}", 20 * eps(t))
+        z, = run("TridiagonalSolve", [d, y], 1, partial_pivoting=True)
+        a = tridiagonal(d.astype(np.complex128))
+        relative(np.matmul(a, z), y, f"TridiagonalSolve {t.__name__} {d.shape}", 1e3 * m * eps(t) * max(1, np.max(np.linalg.cond(a))))
+
+
+@covers("BandedTriangularSolve")
+def test_banded_triangles():
+    for t in TYPES:
+        m = size()
+        bands, lower, adj = int(RNG.integers(1, m + 1)), bool(RNG.integers(2)), bool(RNG.integers(2))
+        d = (draw((bands, m), t) / bands).astype(t)
+        d[0 if lower else -1] += 3
+        a = np.zeros((m, m), np.complex128)
+        for row in range(m):
+            for s in range(bands):
+                col = row - s if lower else row + s
+                if 0 <= col < m:
+                    a[row, col] = d[s if lower else bands - 1 - s, row]
+        b = draw((m, 2), t)
+        x, = run("BandedTriangularSolve", [d, b], 1, lower=lower, adjoint=adj)
+        want = np.linalg.solve(adjoint(a) if adj else a, b.astype(np.complex128))
+        relative(x, want, f"BandedTriangularSolve {t.__name__} {m} {bands} {lower} {adj}", 1e3 * m * eps(t) * np.linalg.cond(a))
+
+
+# ---- gradients of decompositions, by something that does not depend on signs and phases ----
+
+def invariant_gradient(name, a, weights, rebuild, torch_f, **attrs):
+    """Of sum(weights o Re(rebuild(outputs))), against PyTorch's."""
+    import torch
+    ta = torch.from_numpy(a.copy()).requires_grad_()
+    value = (torch.from_numpy(weights) * torch.real(torch_f(ta))).sum()
+    value.backward()
+    g = Graph()
+    x = g.const(a)
+    y = rebuild(g, g.op(name, [x], **attrs))
+    dy = weights.astype(a.dtype)
+    got, = g.run(g.gradients([y], [x], [g.const(dy)]), {})
+    g.close()
+    want = ta.grad.resolve_conj().numpy()
+    worst = np.max(np.abs(got - want)) / max(1e-12, np.max(np.abs(want)))
+    assert worst < 1e-7, f"gradient of {name} {a.shape} {a.dtype} {attrs}: off by {worst:.3g}"
+
+
+def squares(g, v, e):
+    """|v|^2 weighted by e: v diag(e) v^H, say."""
+    scaled = g.op("Mul", [v, g.op("ExpandDims", [e, np.int32(-2)])])
+    return g.op("BatchMatMulV2", [scaled, v], adj_y=True)
+
+
+@covers("SelfAdjointEigV2", "Svd", "Qr")
+def test_gradients_of_decompositions():
+    import torch
+    for t in (np.float64, np.complex128):
+        n = int(RNG.integers(2, 7))
+        m = n + int(RNG.integers(-1, 2))
+        w = RNG.standard_normal((n, n))
+        h = regular((n, n), t)
+        h = (h + adjoint(h)) / 2
+        # only the lower triangle is read by ours: compare on symmetric functions
+        def cube(a):
+            e, v = torch.linalg.eigh(torch.tril(a, -1) + torch.tril(a, -1).mH + torch.diag_embed(torch.real(torch.diagonal(a))))
+            return (v * (e ** 3)[None, :]) @ v.mH
+        def rebuilt(g, y):
+            e = y[0]
+            return squares(g, y[1], g.op("Mul", [g.op("Mul", [e, e]), e]))
+        invariant_gradient("SelfAdjointEigV2", h, w, rebuilt, cube)
+        a = regular((m, n), t)
+        w = RNG.standard_normal((m, m))
+
+        def left(x):
+            u, s, v = torch.linalg.svd(x, full_matrices=False)
+            return (u * (s ** 3)[None, :]) @ u.mH
+        invariant_gradient("Svd", a, w, lambda g, y: squares(g, y[1], g.op("Mul", [g.op("Mul", [y[0], y[0]]), y[0]])), left)
+        w = RNG.standard_normal((n, n))
+
+        def right(x):
+            u, s, v = torch.linalg.svd(x, full_matrices=False)
+            return (v.mH * (s ** 3)[None, :]) @ v
+        invariant_gradient("Svd", a, w, lambda g, y: squares(g, y[2], g.op("Mul", [g.op("Mul", [y[0], y[0]]), y[0]])), right)
