@@ -159,6 +159,9 @@ class Graph:
                 lib.TF_SetAttrTypeList(d, k, (c.c_int * len(v))(*v), len(v))
             elif v and isinstance(v[0], float):
                 lib.TF_SetAttrFloatList(d, k, (c.c_float * len(v))(*v), len(v))
+            elif v and isinstance(v[0], bytes):
+                lib.TF_SetAttrStringList(d, k, (P * len(v))(*[c.cast(c.c_char_p(x), P) for x in v]), (c.c_size_t * len(v))(
+                    *[len(x) for x in v]), len(v))
             elif v and isinstance(v[0], tuple):
                 dims = [(c.c_int64 * max(1, len(x)))(*x) for x in v]
                 lib.TF_SetAttrShapeList(d, k, (P * len(v))(*[c.cast(x, P) for x in dims]), (c.c_int * len(v))(
