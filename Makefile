@@ -191,7 +191,7 @@ $(FUZZ): $(FUZZ_O) $(LIB_O) | $(IMAGE_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
-.PHONY: fuzz fuzz-quick fuzz-run fuzz-selftest fuzz-selftest-run
+.PHONY: fuzz fuzz-quick fuzz-run fuzz-selftest fuzz-selftest-run fuzz-coverage
 fuzz:                          ## every parser, every op and the services of a cluster, some million inputs under sanitizers
 	$(q)+$(call fuzz_with,all)
 fuzz-quick:                    ## a hundredth of that, the same inputs every time
@@ -206,6 +206,10 @@ fuzz-selftest-run: $(FUZZ)
 	$(file >$(FUZZ).objects)$(foreach o,$(FUZZ_O) $(LIB_O),$(file >>$(FUZZ).objects,$(o)))
 	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS) -rdynamic" LIBS="$(LDFLAGS) $(LDLIBS)" \
 	    tests/fuzz/selftest $(B)
+
+fuzz-coverage: $(FUZZ)         ## how many lines of each parser its fuzz target reaches (RUNS=30000)
+	$(file >$(FUZZ).objects)$(foreach o,$(FUZZ_O) $(LIB_O),$(file >>$(FUZZ).objects,$(o)))
+	$(q)tools/fuzz-coverage $(FUZZ).objects "$(LDFLAGS) $(LDLIBS)" $(RUNS)
 
 # ---- refused memory: tests/memory ---------------------------------------------------------------
 MEMORY   := $(B)/memory

@@ -474,7 +474,7 @@ MR_OP(SdcaOptimizerV2,
     ABSENT);
 
 MR_OP(SdcaShrinkL1,
-    .sig = "weights: num_features * Ref(float) ->",
+    .sig = "weights: Ref(num_features * float) ->",
     .attrs = "num_features: int >= 0; l1: float; l2: float",
     ABSENT);
 

@@ -26,7 +26,7 @@ typedef struct fuzz_run {
 
 typedef struct fuzz_target {
     const char *name, *about;
-    /* In the parent, before any child starts: what all runs share (corpus, tables). */
+    /* In the parent, before any child starts: what all runs share (corpus, tables).  May be NULL. */
     void (*prepare)(void);
     int64_t (*n_runs)(void); /* of `make fuzz`; after prepare */
     int (*n_counts)(void);

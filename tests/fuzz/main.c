@@ -103,7 +103,8 @@ static bool run_target(const fuzz_target *t, const settings *s)
 {
     fuzz_options o = s->o;
     fuzz_result r;
-    t->prepare();
+    if (t->prepare)
+        t->prepare();
     if (o.runs <= 0)
         o.runs = (int64_t)((double)t->n_runs() * s->percent / 100);
     o.runs = MR_MAX(o.runs, 1);

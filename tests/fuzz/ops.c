@@ -30,7 +30,7 @@
 #include "tests/fuzz/subjects.h"
 #include "tests/fuzz/values.h"
 
-enum { TOTAL_RUNS = 1000000, LEAST_RUNS = 1000 };
+enum { TOTAL_RUNS = 2000000, LEAST_RUNS = 1000 };
 enum { PATIENCE_MS = 3, WHOLE_ONCE_IN = 8, GROWN_ONCE_IN = 20, MOST_GROWN = 20000 };
 
 /* Counts of an op. */

@@ -13,6 +13,8 @@
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pb_tree.h"
+#include "wire/message.h"
+#include "wire/text_format.h"
 
 enum { OPENED, CHOSEN, STARTED, N_COUNTS };
 
@@ -85,6 +87,37 @@ static void check_written_again(const mr_saved_model *m)
     mr_free(graphs);
 }
 
+/* The same model as text, in a folder of its own. */
+static void check_as_text(const mr_str *bytes)
+{
+    mr_saved_model back;
+    mr_str text = {0};
+    ProtobufCMessage *m;
+    mr_writer *w;
+    mr_status *st = mr_message_unpack(&tensorflow__saved_model__descriptor, mr_str_view(bytes), "SavedModel", &m);
+    if (st) { /* what no message can hold, as a string with a NUL in it */
+        mr_status_free(st);
+        return;
+    }
+    char *dir = mr_printf("%s/text", folder), *path = mr_printf("%s/saved_model.pbtxt", dir);
+    fuzz_must(mr_text_print(m, &text), "printing");
+    fuzz_must(mr_dir_make(dir), "a folder");
+    fuzz_must(mr_writer_open(path, &w), "a file");
+    mr_writer_write(w, text.p, text.n);
+    fuzz_must(mr_writer_commit(w), "a file");
+    mr_writer_free(w);
+    if (!mr_saved_model_exists(dir))
+        fuzz_fail("a model that was just written is not there");
+    st = mr_saved_model_read(dir, &back); /* enums by number and the like may not come back */
+    if (!st)
+        mr_saved_model_deinit(&back);
+    mr_status_free(st);
+    mr_message_free(m);
+    mr_str_deinit(&text);
+    mr_free(dir);
+    mr_free(path);
+}
+
 static void ask_signatures(const mr_graph *g, const mr_meta_graph *m)
 {
     for (int i = 0; i < m->signatures.n; i++) {
@@ -146,7 +179,10 @@ static void try_bytes(fuzz_run *r, mr_sv bytes)
         r->counts[OPENED]++;
         if (fuzz_once_in(&r->rng, 50))
             check_written_again(&m);
+        if (fuzz_once_in(&r->rng, 50))
+            check_as_text(&m.bytes);
         try_model(r, &m, fuzz_once_in(&r->rng, 4) ? train : serve, 1);
+        mr_status_free(mr_saved_model_read(".", &(mr_saved_model){0}));
         mr_saved_model_deinit(&m);
     }
     mr_status_free(st);
