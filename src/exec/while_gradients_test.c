@@ -154,3 +154,19 @@ MR_TEST(while_gradient_reaches_a_variable)
     MR_CHECK_NEAR(frig_value(&b, 2, dv.dense), 60, 1e-4);
     frig_deinit(&b);
 }
+
+MR_TEST(while_gradient_of_a_body_within_itself_is_an_error)
+{
+    frig b;
+    frig_init(&b);
+    mr_out i = frig_begin(&b, 2);
+    frig_end(&b, "Until", mr_emit(&b.f, "Less", i, mr_const_f32(&b.f, 3)));
+    i = frig_begin(&b, 2);
+    mr_out w = frig_while(&b.f, "StatelessWhile", "Until", "Again", i, b.args[1]);
+    frig_end2(&b, "Again", mr_emit(&b.f, "AddV2", i, mr_const_f32(&b.f, 1)), mr_nth(w, 1));
+    mr_out y = mr_nth(frig_while(&b.s, "StatelessWhile", "Until", "Again", mr_const_f32(&b.s, 0), b.x), 1);
+    mr_gradient dx;
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    MR_CHECK_ERR(mr_graph_gradients(b.g, &y, 1, &b.x, 1, NULL, &dx), MR_UNIMPLEMENTED, "nested more than");
+    frig_deinit(&b);
+}

@@ -18,6 +18,10 @@
 #include "graph/draft.h"
 #include "graph/library.h"
 
+/* A body with a loop of the same body has no last one to walk through. */
+enum { MAX_NESTED = 32 };
+static _Thread_local int nested;
+
 typedef MR_VEC(mr_node *) node_vec;
 typedef MR_VEC(mr_out) out_vec;
 
@@ -635,8 +639,14 @@ out:
 void mr_backward_while(mr_grad *g)
 {
     loop w = {.g = g, .node = (mr_node *)(uintptr_t)g->node, .l = g->node->graph->library, .n = g->node->n_in};
+    if (nested >= MAX_NESTED) {
+        mr_grad_fail(g, MR_UNIMPLEMENTED, "Cannot differentiate '%s': loops are nested more than %d deep.", g->node->name, MAX_NESTED);
+        return;
+    }
+    nested++;
     mr_arena_init(&w.arena, 0);
     mr_scope_fail(g->s, run(&w));
+    nested--;
     if (w.s.graph)
         mr_scope_deinit(&w.s);
     mr_body_deinit(&w.body);
