@@ -392,7 +392,7 @@ static void prepare(void)
             by_turn[n_turns++] = i;
 }
 
-static int64_t n_runs(void) { return 300000; }
+static int64_t n_runs(void) { return 1000000; }
 static int n_counts(void) { return MR_COUNT(parsers); }
 
 /* ---- a run ---- */
