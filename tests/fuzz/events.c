@@ -13,8 +13,8 @@ enum { READ, EVENTS, N_COUNTS };
 
 static const char *const seeds[] = {
     "wall_time: 1.5e9 file_version: 'brain.Event:2'",
-    "wall_time: 1.5e9 step: 7 summary { value { tag: 'loss' simple_value: 0.5 } value { tag: 'h' histo { min: 1 "
-    "max: 2 num: 2 bucket_limit: 1.5 bucket: 2 } } }",
+    ("wall_time: 1.5e9 step: 7 summary { value { tag: 'loss' simple_value: 0.5 } value { tag: 'h' histo { min: 1 "
+    "max: 2 num: 2 bucket_limit: 1.5 bucket: 2 } } }"),
     "step: -1 graph_def: 'abc'",
     "session_log { status: START checkpoint_path: 'c' } step: 9223372036854775807",
     "tagged_run_metadata { tag: 't' run_metadata: 'x' }",

@@ -14,25 +14,25 @@
 enum { PLAIN, SEQUENCES, JSON, N_COUNTS, MOST_EXAMPLES = 4, MOST_FEATURES = 5 };
 
 static const char *const example_seeds[] = {
-    "features { feature { key: 'f' value { float_list { value: 1 value: 2 } } } feature { key: 'i' value { "
-    "int64_list { value: 3 value: -4 } } } feature { key: 's' value { bytes_list { value: 'x' value: 'yz' } } } }",
+    ("features { feature { key: 'f' value { float_list { value: 1 value: 2 } } } feature { key: 'i' value { "
+    "int64_list { value: 3 value: -4 } } } feature { key: 's' value { bytes_list { value: 'x' value: 'yz' } } } }"),
     "features { feature { key: 'f' value { float_list { value: 5 } } } feature { key: 'g' value { } } }",
     "features { feature { key: 'i' value { int64_list { value: 300 } } } }",
     "",
 };
 static const char *const sequence_seeds[] = {
-    "context { feature { key: 'f' value { float_list { value: 1 value: 2 } } } feature { key: 'i' value { "
+    ("context { feature { key: 'f' value { float_list { value: 1 value: 2 } } } feature { key: 'i' value { "
     "int64_list { value: 3 } } } } feature_lists { feature_list { key: 'f' value { feature { float_list { "
     "value: 1 value: 2 } } feature { float_list { value: 3 value: 4 } } } } feature_list { key: 'i' value { "
     "feature { int64_list { value: 1 } } feature { } } } feature_list { key: 's' value { feature { bytes_list { "
-    "value: 'a' } } } } }",
-    "context { feature { key: 's' value { bytes_list { value: 'w' } } } } feature_lists { feature_list { key: "
-    "'f' value { } } }",
+    "value: 'a' } } } } }"),
+    ("context { feature { key: 's' value { bytes_list { value: 'w' } } } } feature_lists { feature_list { key: "
+    "'f' value { } } }"),
     "",
 };
 static const char *const json_seeds[] = {
-    "{\"features\":{\"feature\":{\"a\":{\"floatList\":{\"value\":[1,2.5,\"NaN\",\"-Infinity\",\"Infinity\",\"3\"]}},"
-    "\"b\":{\"int64_list\":{\"value\":[1,\"-2\"]}},\"c\":{\"bytesList\":{\"value\":[\"YWJj\",\"eA==\",\"-_+/\"]}}}}}",
+    ("{\"features\":{\"feature\":{\"a\":{\"floatList\":{\"value\":[1,2.5,\"NaN\",\"-Infinity\",\"Infinity\",\"3\"]}},"
+    "\"b\":{\"int64_list\":{\"value\":[1,\"-2\"]}},\"c\":{\"bytesList\":{\"value\":[\"YWJj\",\"eA==\",\"-_+/\"]}}}}}"),
     "{\"features\":{\"feature\":{\"a\":{\"bytes_list\":null},\"b\":{\"float_list\":{\"value\":null}}}}}",
     "{\"features\":null}",
     "{}",
