@@ -1,0 +1,181 @@
+/* ops/collective/combine.c -- see combine.h. */
+#include "ops/collective/combine.h"
+
+#include "base/memory.h"
+
+/* ---- two tensors into one ---- */
+
+#define MERGE(name, S, type, load, store)                                             \
+    static void merge_##name(mr_merge op, void *to, const void *from, int64_t n)      \
+    {                                                                                 \
+        S *a = to;                                                                    \
+        const S *b = from;                                                            \
+        for (int64_t i = 0; i < n; i++) {                                             \
+            type x = load(a[i]), y = load(b[i]);                                      \
+            a[i] = store((type)(op == MR_MERGE_ADD   ? x + y                          \
+                                : op == MR_MERGE_MUL ? x * y                          \
+                                : op == MR_MERGE_MAX ? (x < y ? y : x)                \
+                                                     : (y < x ? y : x)));             \
+        }                                                                             \
+    }                                                                                 \
+    static void divide_##name(void *to, int64_t n, int64_t by)                        \
+    {                                                                                 \
+        S *a = to;                                                                    \
+        for (int64_t i = 0; i < n; i++)                                               \
+            a[i] = store((type)(load(a[i]) / (type)by));                              \
+    }
+#define AS_IS(x) (x)
+MERGE(float, float, float, AS_IS, AS_IS)
+MERGE(double, double, double, AS_IS, AS_IS)
+MERGE(half, mr_half, float, mr_half_to_float, mr_float_to_half)
+MERGE(bfloat16, mr_bf16, float, mr_bf16_to_float, mr_float_to_bf16)
+
+/* Sums of integers wrap, as everywhere. */
+#define MERGE_INT(name, S, U)                                                         \
+    static void merge_##name(mr_merge op, void *to, const void *from, int64_t n)      \
+    {                                                                                 \
+        S *a = to;                                                                    \
+        const S *b = from;                                                            \
+        for (int64_t i = 0; i < n; i++)                                               \
+            a[i] = op == MR_MERGE_ADD   ? (S)((U)a[i] + (U)b[i])                      \
+                   : op == MR_MERGE_MUL ? (S)((U)a[i] * (U)b[i])                      \
+                   : op == MR_MERGE_MAX ? MR_MAX(a[i], b[i])                          \
+                                        : MR_MIN(a[i], b[i]);                         \
+    }                                                                                 \
+    static void divide_##name(void *to, int64_t n, int64_t by)                        \
+    {                                                                                 \
+        S *a = to;                                                                    \
+        for (int64_t i = 0; i < n; i++)                                               \
+            a[i] = (S)(a[i] / by);                                                    \
+    }
+MERGE_INT(int32, int32_t, uint32_t)
+MERGE_INT(int64, int64_t, uint64_t)
+
+static const struct {
+    mr_dtype type;
+    void (*merge)(mr_merge op, void *to, const void *from, int64_t n);
+    void (*divide)(void *to, int64_t n, int64_t by);
+} arithmetic[] = {
+    {MR_FLOAT, merge_float, divide_float}, {MR_DOUBLE, merge_double, divide_double},
+    {MR_HALF, merge_half, divide_half},    {MR_BFLOAT16, merge_bfloat16, divide_bfloat16},
+    {MR_INT32, merge_int32, divide_int32}, {MR_INT64, merge_int64, divide_int64},
+};
+
+static mr_status *same_shapes(int64_t n, const mr_tensor *const *in)
+{
+    for (int64_t k = 1; k < n; k++)
+        if (!mr_tensor_same_shape(in[0], in[k]))
+            return mr_invalid("Shape mismatch in the collective instance: members have shapes %s and %s",
+                              MR_TENSOR_SHAPE(in[0]), MR_TENSOR_SHAPE(in[k]));
+    return NULL;
+}
+
+/* Members are merged in the order of their ranks, so that results repeat. */
+static mr_status *reduce(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
+                         mr_tensor **out)
+{
+    MR_TRY(same_shapes(n, in));
+    for (int i = 0; i < MR_COUNT(arithmetic); i++) {
+        if (arithmetic[i].type != (mr_dtype)in[0]->dtype)
+            continue;
+        MR_TRY(mr_tensor_copy(NULL, in[0], out));
+        for (int64_t k = 1; k < n; k++)
+            arithmetic[i].merge(call->merge, (*out)->data, in[k]->data, in[k]->n);
+        if (call->mean)
+            arithmetic[i].divide((*out)->data, (*out)->n, n);
+        return NULL;
+    }
+    return mr_error(MR_UNIMPLEMENTED, "a reduction of type %s", mr_dtype_name(in[0]->dtype));
+}
+
+/* ---- the kinds ---- */
+
+static mr_status *all_reduce(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
+                             mr_tensor **out)
+{
+    MR_TRY(reduce(call, n, in, &out[0]));
+    for (int64_t k = 1; k < n; k++)
+        out[k] = mr_tensor_ref(out[0]);
+    return NULL;
+}
+
+static mr_status *check_rows(const mr_tensor *t, int64_t n, bool exactly)
+{
+    if (t->rank >= 1 && (exactly ? t->dims[0] == n : t->dims[0] % n == 0))
+        return NULL;
+    return mr_invalid("dimension 0 of the input must be %s the size of the group, %lld, but its shape is "
+                      "%s", exactly ? "" : "a multiple of", (long long)n, MR_TENSOR_SHAPE(t));
+}
+
+static mr_status *reduce_scatter(const mr_collective_call *call, int64_t n,
+                                 const mr_tensor *const *in, mr_tensor **out)
+{
+    mr_tensor *all;
+    mr_status *st = NULL;
+    MR_TRY(check_rows(in[0], n, false));
+    MR_TRY(reduce(call, n, in, &all));
+    int64_t rows = all->dims[0] / n;
+    for (int64_t k = 0; k < n && !st; k++)
+        st = mr_tensor_rows(all, k * rows, rows, &out[k]);
+    mr_tensor_unref(all);
+    return st;
+}
+
+static mr_status *gather(int64_t n, const mr_tensor *const *in, mr_tensor **out)
+{
+    mr_shape shape;
+    int64_t at = 0;
+    MR_TRY(same_shapes(n, in));
+    if (in[0]->rank < 1)
+        return mr_invalid("input must have at least one dimension to be gathered");
+    mr_shape_set(&shape, in[0]->rank, in[0]->dims);
+    if (!mr_i64_mul(shape.dims[0], n, &shape.dims[0]))
+        return mr_invalid("the gathered tensor is too large");
+    MR_TRY(mr_tensor_new(NULL, in[0]->dtype, shape.rank, shape.dims, &out[0]));
+    for (int64_t k = 0; k < n; at += in[k]->n, k++)
+        MR_TRY(mr_tensor_try_copy_elements(out[0], at, in[k], 0, in[k]->n));
+    for (int64_t k = 1; k < n; k++)
+        out[k] = mr_tensor_ref(out[0]);
+    return NULL;
+}
+
+static mr_status *broadcast(int64_t n, const mr_tensor *const *in, mr_tensor **out)
+{
+    const mr_tensor *source = NULL;
+    for (int64_t k = 0; k < n; k++) {
+        if (in[k] && source)
+            return mr_error(MR_INTERNAL, "a broadcast has two sources");
+        source = in[k] ? in[k] : source;
+    }
+    if (!source)
+        return mr_error(MR_INTERNAL, "a broadcast has no source: all members receive");
+    for (int64_t k = 0; k < n; k++)
+        out[k] = mr_tensor_ref(source);
+    return NULL;
+}
+
+static mr_status *all_to_all(int64_t n, const mr_tensor *const *in, mr_tensor **out)
+{
+    MR_TRY(same_shapes(n, in));
+    MR_TRY(check_rows(in[0], n, true));
+    int64_t row = in[0]->n / n;
+    for (int64_t i = 0; i < n; i++) {
+        MR_TRY(mr_tensor_new(NULL, in[0]->dtype, in[0]->rank, in[0]->dims, &out[i]));
+        for (int64_t k = 0; k < n; k++)
+            MR_TRY(mr_tensor_try_copy_elements(out[i], k * row, in[k], i * row, row));
+    }
+    return NULL;
+}
+
+mr_status *mr_collective_combine(const mr_collective_call *call, int64_t n,
+                                 const mr_tensor *const *in, mr_tensor **out)
+{
+    switch (call->kind) {
+    case MR_ALL_REDUCE: return all_reduce(call, n, in, out);
+    case MR_REDUCE_SCATTER: return reduce_scatter(call, n, in, out);
+    case MR_GATHER: return gather(n, in, out);
+    case MR_BROADCAST: return broadcast(n, in, out);
+    case MR_ALL_TO_ALL: return all_to_all(n, in, out);
+    }
+    return mr_error(MR_INTERNAL, "no such collective: %d", (int)call->kind);
+}
