@@ -271,7 +271,8 @@ static bool is_pure(const mr_node *n)
         if (mr_dtype_is_ref(n->out_types[i]) || n->out_types[i] == MR_RESOURCE ||
             n->out_types[i] == MR_VARIANT)
             return false;
-    return !(n->def->flags & MR_STATEFUL);
+    /* Fractional pools draw by chance unless they are told not to. */
+    return !(n->def->flags & MR_STATEFUL) && !mr_op_def_attr(n->def, "deterministic");
 }
 
 /* Bits that nobody set differ between two runs in differently dirty memory. */

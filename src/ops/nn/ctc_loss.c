@@ -179,6 +179,12 @@ static bool may_skip(const lattice *l, int64_t u, int64_t other)
 static int64_t first_u(const lattice *l, int64_t t) { return MR_MAX(0, l->n_u - 2 * (l->n_t - t)); }
 static int64_t last_u(const lattice *l, int64_t t) { return MR_MIN(l->n_u, 2 * (t + 1)); }
 
+/* A long sequence need not be finished; what is left behind is not looked at. */
+static bool given_up(const batch *q, int64_t t)
+{
+    return t % 256 == 0 && q->r->step->cancel && mr_cancel_started(q->r->step->cancel);
+}
+
 static void forward(const lattice *l, const batch *q)
 {
     for (int64_t i = 0; i < l->n_t * l->n_u; i++)
@@ -186,7 +192,7 @@ static void forward(const lattice *l, const batch *q)
     l->alpha[0] = log_y(l, q, 0, 0);
     if (l->n_u > 1)
         l->alpha[1] = log_y(l, q, 0, 1);
-    for (int64_t t = 1; t < l->n_t; t++) {
+    for (int64_t t = 1; t < l->n_t && !given_up(q, t); t++) {
         const double *before = l->alpha + (t - 1) * l->n_u;
         for (int64_t u = first_u(l, t); u < last_u(l, t); u++) {
             double sum = l->merge || l->u[u] == l->blank ? before[u] : -INFINITY;
@@ -205,7 +211,7 @@ static void backward(const lattice *l, const batch *q)
         l->beta[i] = -INFINITY;
     for (int64_t u = MR_MAX(0, l->n_u - 2); u < l->n_u; u++)
         l->beta[(l->n_t - 1) * l->n_u + u] = 0;
-    for (int64_t t = l->n_t - 2; t >= 0; t--) {
+    for (int64_t t = l->n_t - 2; t >= 0 && !given_up(q, t); t--) {
         const double *after = l->beta + (t + 1) * l->n_u;
         for (int64_t u = first_u(l, t); u < last_u(l, t); u++) {
             double sum = -INFINITY;
@@ -289,13 +295,15 @@ static bool sequence(batch *q, int64_t b)
     lattice l = {.n_t = q->lengths[b], .merge = q->s->merge, .blank = (int32_t)q->blank};
     if (l.n_t == 0 || (q->s->ignore_longer && given > l.n_t))
         return true; /* loss and gradient stay 0 */
-    size_t cells = (size_t)l.n_t * (size_t)(2 * given + 1), rows = (size_t)(l.n_t * q->classes);
+    size_t cells, rows = (size_t)(l.n_t * q->classes);
+    if (!mr_size_mul((size_t)l.n_t * sizeof(double), (size_t)(2 * given + 1), &cells))
+        return false;
     int32_t *labels = mr_try_alloc(sizeof(int32_t) * (size_t)given);
     double *sums = mr_try_alloc(sizeof(double) * (size_t)q->classes);
     l.u = mr_try_alloc(sizeof(int32_t) * (size_t)(2 * given + 1));
     l.log_y = mr_try_alloc(sizeof(double) * rows);
-    l.alpha = mr_try_alloc(sizeof(double) * cells);
-    l.beta = mr_try_alloc(sizeof(double) * cells);
+    l.alpha = mr_try_alloc(cells);
+    l.beta = mr_try_alloc(cells);
     bool made = labels && sums && l.u && l.log_y && l.alpha && l.beta;
     if (made) {
         mr_status_free(clean(q, b, labels, &n)); /* was checked before */
@@ -336,7 +344,9 @@ static mr_status *ctc_loss(mr_run *r)
     mr_tensor_zero(q.loss);
     mr_tensor_zero(q.grad);
     mr_run_for(r, q.n, 100.0 * (double)(q.time * q.classes), sequences, &q);
-    if (q.no_memory)
+    if (given_up(&q, 0))
+        st = mr_error(MR_CANCELLED, "the loss was cancelled");
+    else if (q.no_memory)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the paths of a sequence");
 out:
     mr_free(q.begin);

@@ -277,15 +277,18 @@ static mr_status *mean_grad(mr_run *r)
 {
     mr_shape shape;
     windows w;
-    mr_tensor *dx;
+    mr_tensor *dx, *sums;
     MR_TRY(mr_in_shape(r, 0, "orig_input_tensor_shape", 0, &shape));
     if (shape.rank != 4)
         return mr_invalid("orig_input_tensor_shape must be 1-dimensional and 4 elements");
     MR_TRY(read_windows(r, shape.dims, 1, &w));
     MR_TRY(mr_run_output(r, 0, 4, shape.dims, &dx));
-    mr_tensor_zero(dx);
-    job j = {r->kernel->user, NULL, mr_in(r, 1)->data, dx->data};
+    MR_TRY(mr_run_temp(r, MR_DOUBLE, 4, shape.dims, &sums));
+    mr_tensor_zero(sums);
+    job j = {r->kernel->user, NULL, mr_in(r, 1)->data, sums->data};
     each_window(&w, back_window, &j);
+    mr_dtype_convert(MR_DOUBLE, sums->data, (mr_dtype)dx->dtype, dx->data, dx->n, false);
+    mr_tensor_unref(sums);
     return NULL;
 }
 
@@ -347,7 +350,7 @@ static void mean_backward(mr_grad *g)
     .attrs = "pooling_ratio: list(float) >= 4; pseudo_random: bool = false; "                   \
              "overlapping: bool = false; deterministic: bool = false; seed: int = 0; "          \
              "seed2: int = 0; T: " NUMBERS,                                                     \
-    .shape = infer, .state_bytes = sizeof(state), .init = init
+    .flags = MR_NO_FOLD, .shape = infer, .state_bytes = sizeof(state), .init = init
 #define FIXED "pooling_ratio=[1, 1, 2, 1] deterministic=true seed=5 "
 
 MR_OP(FractionalMaxPool,
@@ -448,27 +451,35 @@ static int64_t FN(pixels)(const cell *c)
     return (c->y.end - c->y.begin) * (c->x.end - c->x.begin);
 }
 
+/* Of integers as of integers: sums wrap, the quotient is cut. */
 static void FN(mean)(const cell *c, const void *image, void *out)
 {
     for (int64_t k = 0; k < c->w->channels; k++) {
         double sum = 0;
+        uint64_t whole = 0;
         for (int64_t y = c->y.begin; y < c->y.end; y++)
-            for (int64_t x = c->x.begin; x < c->x.end; x++)
-                sum += (double)((const T *)image)[pixel_at(c->w, c->b, y, x) + k];
-        ((T *)out)[c->first + k] = (T)(sum / (double)FN(pixels)(c));
+            for (int64_t x = c->x.begin; x < c->x.end; x++) {
+                T v = ((const T *)image)[pixel_at(c->w, c->b, y, x) + k];
+                if ((T)0.5 != 0)
+                    sum += (double)v;
+                else
+                    whole += (uint64_t)(int64_t)v;
+            }
+        ((T *)out)[c->first + k] =
+            (T)0.5 != 0 ? (T)(sum / (double)FN(pixels)(c))
+                        : (T)((int64_t)(T)whole / FN(pixels)(c));
     }
 }
 
+/* dx is of doubles, which are brought to T once all windows have given. */
 static void FN(mean_back)(const cell *c, const void *image, const void *dy, void *dx)
 {
     (void)image;
     for (int64_t k = 0; k < c->w->channels; k++) {
-        T share = (T)((double)((const T *)dy)[c->first + k] / (double)FN(pixels)(c));
+        double share = (double)((const T *)dy)[c->first + k] / (double)FN(pixels)(c);
         for (int64_t y = c->y.begin; y < c->y.end; y++)
-            for (int64_t x = c->x.begin; x < c->x.end; x++) {
-                T *to = (T *)dx + pixel_at(c->w, c->b, y, x) + k;
-                *to = (T)0.5 != 0 ? *to + share : (T)((uint64_t)*to + (uint64_t)share);
-            }
+            for (int64_t x = c->x.begin; x < c->x.end; x++)
+                ((double *)dx)[pixel_at(c->w, c->b, y, x) + k] += share;
     }
 }
 #endif

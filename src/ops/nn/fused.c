@@ -284,6 +284,10 @@ static void norm_ex(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out
 static void norm_grad_ex(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
     bool relu = is_relu(s, n);
+    if (n->n_out > 6)
+        mr_scope_fail(s, mr_invalid("FusedBatchNormGrad supports at most one side input"));
+    if (!mr_scope_ok(s))
+        return;
     mr_out dy = relu ? mr_emit(s, "ReluGrad", in[0], in[7]) : in[0];
     mr_out args[6] = {dy, in[1], in[2], in[3], in[4], in[5]};
     mr_out d = mr_inside_emit(s, n, "FusedBatchNormGradV3", "U epsilon data_format is_training",
@@ -338,7 +342,9 @@ MR_OP(_FusedBatchNormGradEx,
         "[[[[1], [5]]]], [2], [3], [4], 0, [1], [[[[0], [3]]]] -> [[[[0], [2]]]], [2], [2], shape(0), shape(0), "
         "[[[[0], [2]]]]",
         "is_training=false epsilon=0: [[[[1], [2]]]], [[[[1], [5]]]], [2], [3], [4], 0, [1], "
-        "[[[[0], [3]]]] -> [[[[1], [2]]]], [1], [3], shape(0), shape(0)"));
+        "[[[[0], [3]]]] -> [[[[1], [2]]]], [1], [3], shape(0), shape(0)",
+        "is_training=false num_side_inputs=2: [[[[1]]]], [[[[1]]]], [2], [3], [4], 0, [1], [[[[0]]]] "
+        "-> !INVALID_ARGUMENT at most one side input"));
 
 /* ---- chains ---- */
 

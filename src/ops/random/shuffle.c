@@ -193,6 +193,8 @@ static mr_status *index_shuffle(mr_run *r)
         if (at > end) /* it would go round for ever among places that are none */
             return mr_invalid("index %llu is beyond max_index %llu", (unsigned long long)at,
                               (unsigned long long)end);
+        if (i % 64 == 63 && r->step->cancel && mr_cancel_started(r->step->cancel))
+            return mr_error(MR_CANCELLED, "the shuffle was cancelled");
         uint64_t v = place_of(at, key, end);
         if (mr_dtype_size((mr_dtype)out->dtype) == 8)
             MR_DATA(uint64_t, out)[i] = v;

@@ -342,6 +342,8 @@ out:
     return st;
 }
 
+enum { MOST_RESERVED = 1 << 26 };
+
 /* Reserved ids come first and weigh nothing. */
 static mr_status *load(mr_make *m, loading *l, mr_sv path)
 {
@@ -356,6 +358,8 @@ static mr_status *load(mr_make *m, loading *l, mr_sv path)
     if (reserved < 0 || n > l->s->base.range)
         return mr_invalid("%lld reserved ids do not fit the range %lld", (long long)reserved,
                           (long long)l->s->base.range);
+    if (n > MOST_RESERVED) /* nothing that was given is as large as what they ask for */
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%lld reserved ids are too many", (long long)n);
     memset(l->s->weights, 0, sizeof(float) * (size_t)n);
     l->n = l->id = n;
     for (int i = 0; i < unigrams->n; i++)
