@@ -134,14 +134,36 @@ MR_OP(AddN,
         "T=float: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT"));
 
 /* TensorFlow adds as inputs arrive, to hold fewer of them; here inputs of one node arrive together. */
+static mr_status *accumulate(mr_run *r)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    const mr_pshape *want = NULL;
+    MR_TRY(mr_node_get_shape(r->node, "shape", &want));
+    bool fits = want->rank < 0 || want->rank == x->rank;
+    for (int d = 0; fits && d < want->rank; d++)
+        fits = want->dims[d] < 0 || want->dims[d] == x->dims[d];
+    return fits ? add_n(r) : mr_invalid("the inputs have shape %s, not %s", MR_TENSOR_SHAPE(x), MR_PSHAPE_TEXT(want));
+}
+
+static mr_status *accumulate_shape(mr_infer *c)
+{
+    const mr_pshape *s = NULL;
+    MR_TRY(mr_node_get_shape(c->node, "shape", &s));
+    for (int i = 0; i < c->n_in; i++)
+        MR_TRY(mr_infer_merge(c, s, c->in[i], &s));
+    c->out[0] = s;
+    return NULL;
+}
+
 MR_OP(AccumulateNV2,
     .doc      = "sum of all inputs, which have the shape said",
     .sig      = "inputs: N * T -> sum: T",
     .attrs    = "N: int >= 1; T: numbertype; shape: shape",
     .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
-    .shape    = mr_shape_from_attr,
+    .shape    = accumulate_shape,
     .grad     = add_n_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n) MR_CPU_EACH_BY(add, MR_CODES, add_n)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, accumulate) MR_CPU_EACH_BY(add, MR_CODES, accumulate)),
     .examples = MR_EXAMPLES("shape=[2]: ([1, 2], [3, 4], [5, 6]) -> [9, 12]", "shape=[1,2]: ([[1, 2]]) -> [[1, 2]]",
                             "shape=[1]: ([1+1i], [2i]) -> [1+3i]",
-                            "T=float shape=[2]: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT must have the same size"));
+                            "T=float shape=[2]: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT",
+                            "T=float shape=[3]: ([1, 2]) -> !INVALID_ARGUMENT must be equal"));

@@ -82,12 +82,26 @@ static mr_status *assign_shape(mr_infer *c)
     return NULL;
 }
 
+/* What a slice got as gradient, for the value: of its shape, and zeros where the slice had no elements and so took a
+ * value of another shape. */
+static mr_out as_value(mr_grad *g, mr_out d)
+{
+    mr_scope *s = g->s;
+    mr_out value = mr_xi(g, 4), zero = mr_const_i32(s, 0), all = mr_const_vec_i32(s, 1, (int32_t[]){-1});
+    const mr_pshape *a = mr_out_shape(d), *b = mr_out_shape(value);
+    if (mr_pshape_full(a) && mr_pshape_eq(a, b))
+        return d;
+    mr_out missing = mr_emit(s, "Sub", mr_emit(s, "Size", value), mr_emit(s, "Size", d));
+    mr_out pads = mr_emit(s, "Reshape", mr_emit(s, "Pack", zero, missing), mr_const_vec_i32(s, 2, (int32_t[]){1, 2}));
+    return mr_emit(s, "Reshape", mr_emit(s, "Pad", mr_emit(s, "Reshape", d, all), pads), mr_shape_of(g, value));
+}
+
 static void update_backward(mr_grad *g)
 {
     mr_out dy = mr_dyi(g, 0), b = mr_xi(g, 1), e = mr_xi(g, 2), s = mr_xi(g, 3);
     mr_out zeros = mr_zeros_like(g, mr_xi(g, 4));
     mr_dxi(g, 0, mr_emit_like(g, "TensorStridedSliceUpdate", MASKS, (mr_out[]){dy, b, e, s, zeros}, 5));
-    mr_dxi(g, 4, mr_emit_like(g, "StridedSlice", MASKS, (mr_out[]){dy, b, e, s}, 4));
+    mr_dxi(g, 4, as_value(g, mr_emit_like(g, "StridedSlice", MASKS, (mr_out[]){dy, b, e, s}, 4)));
 }
 
 #define SLICE_ATTRS                                                                             \
@@ -137,4 +151,5 @@ MR_OP(TensorStridedSliceUpdate,
         "new_axis_mask=1: [1, 2], int64[0, 1], int64[0, 2], int64[1, 1], [[7]] -> [1, 7]",
         "ellipsis_mask=1: [[1, 2], [3, 4]], int32[0, 1], int32[0, 2], int32[1, 1], [[7], [8]] -> [[1, 7], [3, 8]]",
         "[\"a\", \"b\"], int32[0], int32[1], int32[1], [\"c\"] -> [\"c\", \"b\"]",
+        "[1, 2], int32[1], int32[1], int32[1], [7] -> [1, 2]",
         "[1, 2], int32[0], int32[2], int32[1], [7] -> !UNIMPLEMENTED sliced l-value shape [2] does not match r-value shape [1]"));

@@ -4,8 +4,10 @@
 #include "base/simd.h"
 #include "run/accel.h"
 
-#define LOOP(E, name, number, S, C, fn, EXPR)                      \
-    static void fn##_##name(void *dst, const void *src, int64_t n) \
+#define LOOP(E, name, number, S, C, fn, EXPR) CLONED(, name, S, C, fn, EXPR)
+#define HOT_LOOP(E, name, number, S, C, fn, EXPR) CLONED(MR_CLONES, name, S, C, fn, EXPR)
+#define CLONED(clones, name, S, C, fn, EXPR)                       \
+    clones static void fn##_##name(void *dst, const void *src, int64_t n) \
     {                                                              \
         S *d = dst;                                                \
         const S *s = src;                                          \
@@ -16,7 +18,9 @@
     }
 #define FLOATS(fn, EXPR) MR_FLOATS(LOOP, fn, EXPR) MR_COMPLEXES(LOOP, fn, EXPR)
 #define INTS(fn, EXPR) MR_INTS(LOOP, fn, EXPR)
-FLOATS(add, (x + y))
+MR_FLOATS16(LOOP, add, (x + y))
+MR_FLOATS32(HOT_LOOP, add, (x + y)) /* gradients of rows are added up by it */
+MR_COMPLEXES(LOOP, add, (x + y))
 INTS(add, ((uint64_t)x + (uint64_t)y))
 FLOATS(sub, (x - y))
 INTS(sub, ((uint64_t)x - (uint64_t)y))
