@@ -131,5 +131,6 @@ double mr_polygamma(double n, double x)
     double sign = fmod(n, 2) != 0 ? 1 : -1, z = mr_zeta(n + 1, x);
     if (n <= 170)
         return sign * tgamma(n + 1) * z;
-    return sign * copysign(exp(mr_lgamma(n + 1) + log(fabs(z))), z); /* the factorial alone is inf */
+    /* the factorial alone is infinite */
+    return sign * copysign(exp(mr_lgamma(n + 1) + log(fabs(z))), z);
 }

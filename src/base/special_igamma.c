@@ -105,7 +105,8 @@ static double series(double a, double x, double *by_a)
 }
 
 /* How many steps of the fraction below are wanted, found by Lentz's way.  Where a is an integer the
- * fraction itself comes to an early end, but not its derivative: asked is the middle between two. */
+ * fraction itself comes to an early end, but not its derivative: asked is the middle between two.
+ * */
 static int fraction_steps(double a, double x)
 {
     double tiny = 1e-300, c, d = 0;
@@ -124,8 +125,8 @@ static int fraction_steps(double a, double x)
     return n;
 }
 
-/* Q / (a density): 1 / (b_0 + a_1 / (b_1 + ..)), b_n = x + 2n + 1 - a, a_n = n (a - n), from the back, which
- * is stable for the logarithm's derivative by a too. */
+/* Q / (a density): 1 / (b_0 + a_1 / (b_1 + ..)), b_n = x + 2n + 1 - a, a_n = n (a - n), from the
+ * back, which is stable for the logarithm's derivative by a too. */
 static double fraction(double a, double x, double *by_a)
 {
     int n = fraction_steps(a, x);
@@ -245,7 +246,8 @@ static double uniform_grad(double a, double x)
         by_a -= power * k / a * polynomial(temme[k].c, temme[k].n, eta);
     }
     double sum = temme_sum(a, eta);
-    return bell(a, eta) * (eta / 2 - ratio - sum * (log1p(mu) - 0.5 / a) + by_eta * ratio / a - by_a);
+    return bell(a, eta) *
+           (eta / 2 - ratio - sum * (log1p(mu) - 0.5 / a) + by_eta * ratio / a - by_a);
 }
 
 /* ---- the functions ---- */

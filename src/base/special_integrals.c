@@ -1,8 +1,8 @@
 /* base/special_integrals.c -- Dawson's, the exponential and Fresnel's integrals, and the
  * dilogarithm.
  *
- * Power series near 0 and asymptotic ones far away.  Between them Dawson's and Fresnel's integrals are
- * sums over equidistant points: for what falls off like exp(-t^2) the error of such a sum is
+ * Power series near 0 and asymptotic ones far away.  Between them Dawson's and Fresnel's integrals
+ * are sums over equidistant points: for what falls off like exp(-t^2) the error of such a sum is
  * smaller than any power of the distance. */
 #include "base/special.h"
 

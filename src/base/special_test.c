@@ -1,4 +1,5 @@
-/* base/special_test.c -- special functions where the ways of computing them meet, and at their ends.
+/* base/special_test.c -- special functions where the ways of computing them meet, and at their
+ * ends.
  *
  * Reference values were computed to 40 digits with another program. */
 #include "base/special.h"

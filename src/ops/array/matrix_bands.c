@@ -1,5 +1,5 @@
-/* ops/array/matrix_bands.c -- several diagonals of matrices at once: MatrixDiagV2 and V3, MatrixDiagPartV2 and V3,
- * MatrixSetDiagV2 and V3.
+/* ops/array/matrix_bands.c -- several diagonals of matrices at once: MatrixDiagV2 and V3,
+ * MatrixDiagPartV2 and V3, MatrixSetDiagV2 and V3.
  *
  * Diagonal k of a matrix holds the elements (i, i + k); a band is those from `low` to `high`.  They
  * are stored one a row, `high` first, in rows as long as the longest of them; shorter ones stand to
@@ -25,8 +25,10 @@ static mr_status *init_v3(mr_make *m, void *s)
 {
     mr_sv align;
     MR_TRY(mr_node_get_str(m->node, "align", &align));
-    ((state *)s)->left_above = mr_sv_eq(align, mr_sv_of("LEFT_RIGHT")) || mr_sv_eq(align, mr_sv_of("LEFT_LEFT"));
-    ((state *)s)->left_below = mr_sv_eq(align, mr_sv_of("RIGHT_LEFT")) || mr_sv_eq(align, mr_sv_of("LEFT_LEFT"));
+    ((state *)s)->left_above =
+        mr_sv_eq(align, mr_sv_of("LEFT_RIGHT")) || mr_sv_eq(align, mr_sv_of("LEFT_LEFT"));
+    ((state *)s)->left_below =
+        mr_sv_eq(align, mr_sv_of("RIGHT_LEFT")) || mr_sv_eq(align, mr_sv_of("LEFT_LEFT"));
     return NULL;
 }
 
@@ -43,7 +45,8 @@ typedef struct band {
 static mr_status *band_of(const mr_tensor *k, band *b)
 {
     if (k->rank > 1)
-        return mr_invalid("diag_index must be a scalar or vector, received shape: %s", MR_TENSOR_SHAPE(k));
+        return mr_invalid("diag_index must be a scalar or vector, received shape: %s",
+                          MR_TENSOR_SHAPE(k));
     if (k->n < 1 || k->n > 2)
         return mr_invalid("diag_index must have only one or two elements, received %lld elements.",
                           (long long)k->n);
@@ -60,8 +63,8 @@ static mr_status *check_index(const band *b, const char *which, int64_t k)
 {
     if ((-b->rows < k && k < b->cols) || k == 0)
         return NULL;
-    return mr_invalid("%s is out of bound: %lld. It must be between %lld and %lld", which, (long long)k,
-                      (long long)-b->rows, (long long)b->cols);
+    return mr_invalid("%s is out of bound: %lld. It must be between %lld and %lld", which,
+                      (long long)k, (long long)-b->rows, (long long)b->cols);
 }
 
 /* Of matrices whose sizes are known. */
@@ -83,7 +86,8 @@ static int64_t diagonal_at(const band *b, int64_t k, int64_t *in_matrix, int64_t
     return n;
 }
 
-static mr_status *copy_band(mr_run *r, const band *b, const mr_tensor *from, mr_tensor *to, bool to_matrix)
+static mr_status *copy_band(mr_run *r, const band *b, const mr_tensor *from, mr_tensor *to,
+                            bool to_matrix)
 {
     int64_t matrix = b->rows * b->cols, rows = b->count * b->longest, m, d;
     for (int64_t k = b->low; k <= b->high; k++) {
@@ -154,7 +158,8 @@ static mr_status *diag_part(mr_run *r)
 /* -1: as many as are needed. */
 static mr_status *sizes(band *b, int64_t rows, int64_t cols)
 {
-    int64_t least_rows = b->longest - MR_MIN(b->high, 0), least_cols = b->longest + MR_MAX(b->low, 0);
+    int64_t least_rows = b->longest - MR_MIN(b->high, 0),
+            least_cols = b->longest + MR_MAX(b->low, 0);
     b->rows = rows >= 0 ? rows : cols >= 0 ? least_rows : MR_MAX(least_rows, least_cols);
     b->cols = cols >= 0 ? cols : rows >= 0 ? least_cols : MR_MAX(least_rows, least_cols);
     if (b->rows < least_rows)
@@ -175,7 +180,8 @@ static mr_status *diag(mr_run *r)
     mr_tensor *out;
     int64_t rows, cols;
     if (x->rank < 1)
-        return mr_invalid("diagonal must be at least 1-dim, received shape: %s", MR_TENSOR_SHAPE(x));
+        return mr_invalid("diagonal must be at least 1-dim, received shape: %s",
+                          MR_TENSOR_SHAPE(x));
     MR_TRY(band_of(mr_in(r, 1), &b));
     MR_TRY(mr_in_scalar_int(r, 2, "num_rows", &rows));
     MR_TRY(mr_in_scalar_int(r, 3, "num_cols", &cols));
@@ -259,7 +265,8 @@ static mr_status *diag_shape(mr_infer *c)
     b.rows = b.cols = -1;
     if (known && b.longest >= 0)
         MR_TRY(sizes(&b, rows, cols));
-    c->out[0] = mr_infer_concat(c, mr_infer_sub(c, x, 0, -inner), mr_pshape_matrix(c->arena, b.rows, b.cols));
+    c->out[0] = mr_infer_concat(c, mr_infer_sub(c, x, 0, -inner),
+                                mr_pshape_matrix(c->arena, b.rows, b.cols));
     return NULL;
 }
 
@@ -278,13 +285,15 @@ static bool is_v3(mr_grad *g) { return strstr(g->node->def->name, "V3") != NULL;
 static mr_out emit_part(mr_grad *g, mr_out x, mr_out k)
 {
     const mr_out in[] = {x, k, mr_scalar_like(g, 0, x)};
-    return mr_emit_like(g, is_v3(g) ? "MatrixDiagPartV3" : "MatrixDiagPartV2", is_v3(g) ? "align" : "", in, 3);
+    return mr_emit_like(g, is_v3(g) ? "MatrixDiagPartV3" : "MatrixDiagPartV2",
+                        is_v3(g) ? "align" : "", in, 3);
 }
 
 static mr_out emit_set(mr_grad *g, mr_out x, mr_out d, mr_out k)
 {
     const mr_out in[] = {x, d, k};
-    return mr_emit_like(g, is_v3(g) ? "MatrixSetDiagV3" : "MatrixSetDiagV2", is_v3(g) ? "align" : "", in, 3);
+    return mr_emit_like(g, is_v3(g) ? "MatrixSetDiagV3" : "MatrixSetDiagV2",
+                        is_v3(g) ? "align" : "", in, 3);
 }
 
 static void diag_backward(mr_grad *g) { mr_dxi(g, 0, emit_part(g, mr_dyi(g, 0), mr_xi(g, 1))); }
@@ -311,14 +320,17 @@ static void set_diag_backward(mr_grad *g)
 
 MR_OP(MatrixDiagV2,
     .doc      = "matrices with these diagonals, k[0] to k[1], and a value elsewhere",
-    .sig      = "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> output: T",
+    .sig      = "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> "
+                "output: T",
     .attrs    = "T: type",
     BANDS(diag, v2),
     .examples = MR_EXAMPLES(
-        "[1, 2], 0, -1, -1, 0 -> [[1, 0], [0, 2]]", "[1, 2], 1, -1, -1, 0 -> [[0, 1, 0], [0, 0, 2], [0, 0, 0]]",
+        "[1, 2], 0, -1, -1, 0 -> [[1, 0], [0, 2]]",
+        "[1, 2], 1, -1, -1, 0 -> [[0, 1, 0], [0, 0, 2], [0, 0, 0]]",
         "[[0, 8], [1, 2], [4, 0]], [-1, 1], -1, -1, 9 -> [[1, 0], [4, 2]]",
         "[[1, 2]], [-1], 5, 4, 7 -> !INVALID_ARGUMENT not consistent",
-        "[[1, 2]], -1, 3, 2, 7 -> [[[7, 7], [1, 7], [7, 2]]]", "[1], 0, 2, 2, 0 -> !INVALID_ARGUMENT not consistent",
+        "[[1, 2]], -1, 3, 2, 7 -> [[[7, 7], [1, 7], [7, 2]]]",
+        "[1], 0, 2, 2, 0 -> !INVALID_ARGUMENT not consistent",
         "[1, 2], 0, 1, -1, 0 -> !INVALID_ARGUMENT The number of rows is too small.",
         "[\"a\"], 0, 1, 2, \"b\" -> [[\"a\", \"b\"]]", "shape(2,0), 0, -1, -1, 1 -> shape(2,0,0)",
         "[1, 2], [1, 0], -1, -1, 0 -> !INVALID_ARGUMENT must not be larger",
@@ -326,17 +338,22 @@ MR_OP(MatrixDiagV2,
         "1, 0, -1, -1, 0 -> !INVALID_ARGUMENT at least rank 1"));
 
 MR_OP(MatrixDiagV3,
-    .doc      = "matrices with these diagonals, k[0] to k[1], and a value elsewhere; shorter diagonals are "
+    .doc      = "matrices with these diagonals, k[0] to k[1], and a value elsewhere; shorter "
+                "diagonals are "
                 "aligned in their rows",
-    .sig      = "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> output: T",
+    .sig      = "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> "
+                "output: T",
     .attrs    = ALIGN,
     BANDS(diag, v3),
     .examples = MR_EXAMPLES(
         "[1, 2], 0, -1, -1, 0 -> [[1, 0], [0, 2]]",
-        "[[0, 8, 9], [1, 2, 3], [4, 5, 0]], [-1, 1], -1, -1, 0 -> [[1, 8, 0], [4, 2, 9], [0, 5, 3]]",
-        "align=\"LEFT_RIGHT\": [[8, 9, 0], [1, 2, 3], [0, 4, 5]], [-1, 1], -1, -1, 0 -> [[1, 8, 0], [4, 2, "
+        "[[0, 8, 9], [1, 2, 3], [4, 5, 0]], [-1, 1], -1, -1, 0 -> [[1, 8, 0], [4, 2, 9], [0, 5, "
+        "3]]",
+        "align=\"LEFT_RIGHT\": [[8, 9, 0], [1, 2, 3], [0, 4, 5]], [-1, 1], -1, -1, 0 -> [[1, 8, "
+        "0], [4, 2, "
         "9], [0, 5, 3]]",
-        "align=\"RIGHT_RIGHT\": [[0, 8, 9], [1, 2, 3], [0, 4, 5]], [-1, 1], 3, 3, 7 -> [[1, 8, 7], [4, 2, "
+        "align=\"RIGHT_RIGHT\": [[0, 8, 9], [1, 2, 3], [0, 4, 5]], [-1, 1], 3, 3, 7 -> [[1, 8, "
+        "7], [4, 2, "
         "9], [7, 5, 3]]",
         "[\"a\"], 1, 2, 2, \"b\" -> [[\"b\", \"a\"], [\"b\", \"b\"]]",
         "[[1, 2]], [0, 1], -1, -1, 0 -> !INVALID_ARGUMENT The number of diagonals provided",
@@ -350,20 +367,24 @@ MR_OP(MatrixDiagPartV2,
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [4, 5, 6]], 0, 0 -> [1, 5]", "[[1, 2, 3], [4, 5, 6]], 1, 0 -> [2, 6]",
         "[[1, 2, 3], [4, 5, 6]], [-1, 2], 9 -> [[3, 9], [2, 6], [1, 5], [4, 9]]",
-        "[[[1, 2], [3, 4]]], [0], 0 -> [[1, 4]]", "[[\"a\", \"b\"]], [0, 1], \"c\" -> [[\"b\"], [\"a\"]]",
+        "[[[1, 2], [3, 4]]], [0], 0 -> [[1, 4]]",
+        "[[\"a\", \"b\"]], [0, 1], \"c\" -> [[\"b\"], [\"a\"]]",
         "shape(0,2,2), 0, 1 -> shape(0,2)", "shape(0,0), 0, 1 -> shape(0)",
-        "[[1, 2]], 2, 0 -> !INVALID_ARGUMENT lower_diag_index is out of bound: 2. It must be between -1 and 2",
+        "[[1, 2]], 2, 0 -> !INVALID_ARGUMENT lower_diag_index is out of bound: 2. It must be "
+        "between -1 and 2",
         "[1], 0, 0 -> !INVALID_ARGUMENT at least rank 2"));
 
 MR_OP(MatrixDiagPartV3,
-    .doc      = "diagonals k[0] to k[1] of matrices, aligned in their rows and filled up with a value",
+    .doc      = "diagonals k[0] to k[1] of matrices, aligned in their rows and filled up with a "
+                "value",
     .sig      = "input: T, k: int32, padding_value: T -> diagonal: T",
     .attrs    = ALIGN,
     BANDS(diag_part, v3),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [4, 5, 6]], 0, 0 -> [1, 5]",
         "[[1, 2, 3], [4, 5, 6], [7, 8, 9]], [-1, 1], 0 -> [[0, 2, 6], [1, 5, 9], [4, 8, 0]]",
-        "align=\"LEFT_RIGHT\": [[1, 2, 3], [4, 5, 6], [7, 8, 9]], [-1, 1], 0 -> [[2, 6, 0], [1, 5, 9], [0, 4, 8]]",
+        "align=\"LEFT_RIGHT\": [[1, 2, 3], [4, 5, 6], [7, 8, 9]], [-1, 1], 0 -> [[2, 6, 0], [1, "
+        "5, 9], [0, 4, 8]]",
         "[[\"a\", \"b\"]], 1, \"c\" -> [\"b\"]",
         "[[1, 2]], [0, 2], 0 -> !INVALID_ARGUMENT upper_diag_index is out of bound"));
 
@@ -373,10 +394,13 @@ MR_OP(MatrixSetDiagV2,
     .attrs    = "T: type",
     BANDS(set_diag, v2),
     .examples = MR_EXAMPLES(
-        "[[1, 2], [3, 4]], [5, 6], 0 -> [[5, 2], [3, 6]]", "[[1, 2], [3, 4]], [7], -1 -> [[1, 2], [7, 4]]",
+        "[[1, 2], [3, 4]], [5, 6], 0 -> [[5, 2], [3, 6]]",
+        "[[1, 2], [3, 4]], [7], -1 -> [[1, 2], [7, 4]]",
         "[[1, 2], [3, 4]], [[7, 0], [5, 6]], [0, 1] -> [[5, 7], [3, 6]]",
-        "[[\"a\", \"b\"]], [\"c\"], 1 -> [[\"a\", \"c\"]]", "shape(0,2,2), shape(0,2), 0 -> shape(0,2,2)",
-        "[[1, 2], [3, 4]], [5], 0 -> !INVALID_ARGUMENT Expected diagonal to have shape [2], but received [1]"));
+        "[[\"a\", \"b\"]], [\"c\"], 1 -> [[\"a\", \"c\"]]",
+        "shape(0,2,2), shape(0,2), 0 -> shape(0,2,2)",
+        "[[1, 2], [3, 4]], [5], 0 -> !INVALID_ARGUMENT Expected diagonal to have shape [2], but "
+        "received [1]"));
 
 MR_OP(MatrixSetDiagV3,
     .doc      = "the input with other diagonals k[0] to k[1], which are aligned in their rows",
@@ -388,4 +412,5 @@ MR_OP(MatrixSetDiagV3,
         "[[1, 2], [3, 4]], [[0, 7], [5, 6]], [0, 1] -> [[5, 7], [3, 6]]",
         "align=\"LEFT_LEFT\": [[1, 2], [3, 4]], [[7, 0], [5, 6]], [0, 1] -> [[5, 7], [3, 6]]",
         "[[\"a\", \"b\"]], [\"c\"], 1 -> [[\"a\", \"c\"]]",
-        "[[1, 2]], [5, 6], 0 -> !INVALID_ARGUMENT Expected diagonal to have shape [1], but received [2]"));
+        "[[1, 2]], [5, 6], 0 -> !INVALID_ARGUMENT Expected diagonal to have shape [1], but "
+        "received [2]"));

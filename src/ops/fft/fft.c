@@ -1,5 +1,5 @@
-/* ops/fft/fft.c -- transforms of complex numbers: FFT, IFFT, in one, two and three dimensions, and their old
- * names. */
+/* ops/fft/fft.c -- transforms of complex numbers: FFT, IFFT, in one, two and three dimensions, and
+ * their old names. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/layout.h"
@@ -107,7 +107,8 @@ MR_OP(FFT,
         "[0, 1, 0, 0, 0] -> [1, 0.309016994375-0.951056516295i, -0.809016994375-0.587785252292i, "
         "-0.809016994375+0.587785252292i, 0.309016994375+0.951056516295i]",
         "fill(1, 7) -> [7, 0, 0, 0, 0, 0, 0]", "nograd: fill(1, 2,1,67) -> shape(2,1,67)",
-        "[1i] -> [1i]", "shape(0) -> shape(0)", "shape(3,0) -> shape(3,0)", "shape(0,3) -> shape(0,3)",
+        "[1i] -> [1i]", "shape(0) -> shape(0)", "shape(3,0) -> shape(3,0)",
+        "shape(0,3) -> shape(0,3)",
         "nograd: [nan, 1] -> shape(2)", "1 -> !INVALID_ARGUMENT at least rank 1"));
 
 MR_OP(IFFT,
@@ -148,10 +149,9 @@ MR_OP(IFFT3D,
         "[[[36, -4], [-8, 0]], [[-16, 0], [0, 0]]] -> [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]",
         "[[1]] -> !INVALID_ARGUMENT at least rank 3"));
 
-MR_OP(BatchFFT,
-    .doc      = "FFT, by its old name",
-    OLD_TRANSFORM(fft, mr_shape_unknown, "FFT"),
-    .examples = MR_EXAMPLES("[[1, 2, 3, 4]] -> [[10, -2+2i, -2, -2-2i]]", "1 -> !INVALID_ARGUMENT"));
+MR_OP(BatchFFT, .doc = "FFT, by its old name", OLD_TRANSFORM(fft, mr_shape_unknown, "FFT"),
+      .examples = MR_EXAMPLES("[[1, 2, 3, 4]] -> [[10, -2+2i, -2, -2-2i]]",
+                              "1 -> !INVALID_ARGUMENT"));
 MR_OP(BatchIFFT,
     .doc      = "IFFT, by its old name",
     OLD_TRANSFORM(ifft, mr_shape_unknown, "IFFT"),

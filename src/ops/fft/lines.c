@@ -118,8 +118,8 @@ static int64_t step_of(const mr_fft_array *a, int axis)
     return step;
 }
 
-mr_status *mr_fft_lines(mr_run *r, mr_fft_cache *cache, const mr_fft_pass *p, const mr_fft_array *src,
-                        const mr_fft_array *dst)
+mr_status *mr_fft_lines(mr_run *r, mr_fft_cache *cache, const mr_fft_pass *p,
+                        const mr_fft_array *src, const mr_fft_array *dst)
 {
     mr_fft *plan;
     int64_t lines = 1, half = p->n / 2 + 1;

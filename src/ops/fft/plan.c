@@ -6,8 +6,8 @@
  *
  *     t_k = x[q + s (i + m k)], k < p;   y[q + s (p i + j)] = w^(i j s) DFT_p(t)_j,   m = n / (s p)
  *
- * where w = exp(-2 pi i / n).  A prime factor beyond LARGEST costs its square; such lengths become a
- * convolution, by j k = (j^2 + k^2 - (j - k)^2) / 2, of a length that has small factors only. */
+ * where w = exp(-2 pi i / n).  A prime factor beyond LARGEST costs its square; such lengths become
+ * a convolution, by j k = (j^2 + k^2 - (j - k)^2) / 2, of a length that has small factors only. */
 #include "ops/fft/plan.h"
 
 #include <math.h>
@@ -193,7 +193,8 @@ MR_CLONES static void pass4(int64_t s, int64_t far, const cx *w, const cx *x, cx
 
 MR_CLONES static void pass5(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
 {
-    const double c1 = 0.30901699437494742410, c2 = -0.80901699437494742410; /* cos of 1/5, 2/5 turn */
+    /* cosines and sines of a fifth and two fifths of a turn */
+    const double c1 = 0.30901699437494742410, c2 = -0.80901699437494742410;
     const double s1 = 0.95105651629515357212, s2 = 0.58778525229247312917;
     EACH_NEIGHBOUR
     {

@@ -96,8 +96,8 @@ static mr_status *forward(mr_run *r, int dimensions)
 }
 
 /* The other dimensions first, in room of our own that has as much of the input as is wanted. */
-static mr_status *inverse_front(mr_run *r, const lengths *l, const mr_fft_array *src, mr_fft_array *mid,
-                                mr_tensor **room)
+static mr_status *inverse_front(mr_run *r, const lengths *l, const mr_fft_array *src,
+                                mr_fft_array *mid, mr_tensor **room)
 {
     *mid = *src;
     for (int axis = 1; axis < 3; axis++)
@@ -212,14 +212,15 @@ static void forward_backward(mr_grad *g, int dimensions, const char *inverse_)
     mr_dxi(g, 0, pad_to(g, mr_emit(g->s, "Mul", back, count(g, real)), mr_shape_of(g, x)));
 }
 
-/* The adjoint: dy transformed, over the number of elements; what stands for its conjugate too counts
- * twice, that is all but the first and, of an even length, the last. */
+/* The adjoint: dy transformed, over the number of elements; what stands for its conjugate too
+ * counts twice, that is all but the first and, of an even length, the last. */
 static void inverse_backward(mr_grad *g, const char *forward_)
 {
     mr_scope *s = g->s;
     mr_out dy = mr_dyi(g, 0), x = mr_xi(g, 0), last = mr_const_vec_i32(s, 1, (int32_t[]){-1});
     mr_dtype whole = mr_dtype_base(mr_out_type(x));
-    mr_out n = mr_emit_with(s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(1)}, {"shrink_axis_mask", mr_a_int(1)}),
+    mr_out n = mr_emit_with(s, "StridedSlice",
+                            MR_ATTRS({"end_mask", mr_a_int(1)}, {"shrink_axis_mask", mr_a_int(1)}),
                             mr_xi(g, 1), last, mr_const_vec_i32(s, 1, (int32_t[]){0}),
                             mr_const_vec_i32(s, 1, (int32_t[]){1}));
     mr_out two = mr_const_i32(s, 2), one = mr_const_i32(s, 1), zero = mr_const_i32(s, 0);
@@ -229,7 +230,8 @@ static void inverse_backward(mr_grad *g, const char *forward_)
     mr_out middle = cast(g, mr_emit(s, "Equal", mr_emit(s, "Mul", k, two), n), MR_INT32);
     mr_out times = mr_emit(s, "Sub", mr_emit(s, "Sub", two, first), middle);
     mr_out weight = mr_emit(s, "RealDiv", cast(g, times, whole), count(g, whole));
-    mr_out there = mr_emit_with(s, forward_, MR_ATTRS({"Tcomplex", mr_a_type(whole)}), dy, mr_xi(g, 1));
+    mr_out there =
+        mr_emit_with(s, forward_, MR_ATTRS({"Tcomplex", mr_a_type(whole)}), dy, mr_xi(g, 1));
     mr_dxi(g, 0, pad_to(g, mr_emit(s, "Mul", there, weight), mr_shape_of(g, x)));
 }
 
@@ -262,7 +264,8 @@ MR_OP(RFFT,
         "Treal=float: [1, 2], [4] -> !INVALID_ARGUMENT Input dimension 0 must have length of at "
         "least 4 but got: 2",
         "Treal=float: [1, 2], [-1] -> !INVALID_ARGUMENT fft_length[0] must >= 0, but got: -1",
-        "Treal=float: [1, 2], [1, 2] -> !INVALID_ARGUMENT", "Treal=float: 1, [1] -> !INVALID_ARGUMENT"));
+        "Treal=float: [1, 2], [1, 2] -> !INVALID_ARGUMENT",
+        "Treal=float: 1, [1] -> !INVALID_ARGUMENT"));
 
 MR_OP(IRFFT,
     .doc      = "real numbers from the first half of their Fourier transform in the last dimension",
@@ -275,11 +278,13 @@ MR_OP(IRFFT,
         "Tcomplex=complex64 Treal=double nograd: [3, -1], [2] -> [1, 2]",
         "Tcomplex=complex128 Treal=float nograd: [3, -1], [2] -> [1, 2]",
         "Tcomplex=complex64: [5], [1] -> [5]", "Tcomplex=complex64: [1], [0] -> shape(0)",
-        "Tcomplex=complex64: [1, 2], [4] -> !INVALID_ARGUMENT Input dimension 0 must have length of "
+        "Tcomplex=complex64: [1, 2], [4] -> !INVALID_ARGUMENT Input dimension 0 must have length "
+        "of "
         "at least 3 but got: 2"));
 
 MR_OP(RFFT2D,
-    .doc      = "the first half of the Fourier transform of real numbers in the last two dimensions",
+    .doc      = "the first half of the Fourier transform of real numbers in the last two "
+                "dimensions",
     TRANSFORM(rfft2d, "Treal", "Tcomplex", "Treal"),
     .examples = MR_EXAMPLES(
         "Treal=float: [[1, 2], [3, 4]], [2, 2] -> [[10, -2], [-4, 0]]",
@@ -292,7 +297,8 @@ MR_OP(RFFT2D,
         "Treal=float: [1], [1, 1] -> !INVALID_ARGUMENT at least rank 2"));
 
 MR_OP(IRFFT2D,
-    .doc      = "real numbers from the first half of their Fourier transform in the last two dimensions",
+    .doc      = "real numbers from the first half of their Fourier transform in the last two "
+                "dimensions",
     TRANSFORM(irfft2d, "Tcomplex", "Treal", "Tcomplex"),
     .examples = MR_EXAMPLES(
         "Tcomplex=complex64: [[10, -2], [-4, 0]], [2, 2] -> [[1, 2], [3, 4]]",
@@ -304,7 +310,8 @@ MR_OP(IRFFT2D,
         "Tcomplex=complex64: [[1, 2]], [2, 2] -> !INVALID_ARGUMENT must have length of at least 2"));
 
 MR_OP(RFFT3D,
-    .doc      = "the first half of the Fourier transform of real numbers in the last three dimensions",
+    .doc      = "the first half of the Fourier transform of real numbers in the last three "
+                "dimensions",
     TRANSFORM(rfft3d, "Treal", "Tcomplex", "Treal"),
     .examples = MR_EXAMPLES(
         "Treal=float: [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [2, 2, 2] -> [[[36, -4], [-8, 0]], "

@@ -1,7 +1,7 @@
 /* ops/linalg/decompose.c -- by Householder's reflections, implicit QL and Jacobi's rotations.
  *
- * A reflection is I - tau v v^H with v[0] = 1, chosen so that its adjoint maps a given vector onto a
- * real multiple of the first unit vector.  Eigenvalues: the matrix becomes real and tridiagonal,
+ * A reflection is I - tau v v^H with v[0] = 1, chosen so that its adjoint maps a given vector onto
+ * a real multiple of the first unit vector.  Eigenvalues: the matrix becomes real and tridiagonal,
  * which QL iterations with shifts make diagonal.  Singular values: the triangle of a QR
  * factorization becomes orthogonal rows by rotations of pairs (one-sided Jacobi), which keeps small
  * singular values accurate. */
@@ -29,8 +29,8 @@ mr_status *mr_matrix_room(mr_dtype full, int64_t rows, int64_t cols, void **out)
 {
     size_t n, bytes;
     *out = NULL;
-    if (!mr_size_mul((size_t)rows, (size_t)cols, &n) || !mr_size_mul(n, mr_dtype_size(full), &bytes) ||
-        !(*out = mr_try_alloc(bytes ? bytes : 1)))
+    if (!mr_size_mul((size_t)rows, (size_t)cols, &n) ||
+        !mr_size_mul(n, mr_dtype_size(full), &bytes) || !(*out = mr_try_alloc(bytes ? bytes : 1)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld",
                         (long long)rows, (long long)cols);
     return NULL;
@@ -41,7 +41,8 @@ mr_status *mr_unpack(const mr_tensor *t, int64_t at, int64_t n, void **out)
     mr_dtype type = (mr_dtype)t->dtype, full = mr_full_type(type);
     MR_TRY(mr_matrix_room(full, n, 1, out));
     if (n > 0)
-        mr_dtype_convert(type, (char *)t->data + (size_t)at * mr_dtype_size(type), full, *out, n, false);
+        mr_dtype_convert(type, (char *)t->data + (size_t)at * mr_dtype_size(type), full, *out, n,
+                         false);
     return NULL;
 }
 
@@ -49,7 +50,8 @@ void mr_repack(const void *from, mr_dtype full, int64_t n, mr_tensor *t, int64_t
 {
     mr_dtype type = (mr_dtype)t->dtype;
     if (n > 0)
-        mr_dtype_convert(full, from, type, (char *)t->data + (size_t)at * mr_dtype_size(type), n, false);
+        mr_dtype_convert(full, from, type, (char *)t->data + (size_t)at * mr_dtype_size(type), n,
+                         false);
 }
 
 /* ---- the eigenvalues of a real tridiagonal matrix ---- */
@@ -269,7 +271,8 @@ static void FN(reflect_both)(int64_t n, T tau, const T *v, T *a, int64_t ld, T *
     }
 }
 
-/* A becomes tridiagonal: d and e.  Row j of z becomes column j of the product of the reflections. */
+/* A becomes tridiagonal: d and e.  Row j of z becomes column j of the product of the reflections.
+ * */
 static void FN(tridiagonal)(int64_t n, T *a, double *d, double *e, T *z, T *v, T *u)
 {
     for (int64_t k = 0; k < n - 1; k++) {
@@ -363,8 +366,8 @@ static mr_status *FN(eigh)(int64_t n, void *matrix, double *e, void *vectors, bo
 
 /* ---- singular values ---- */
 
-/* The rotation that makes rows p and q of W (n rows of n) orthogonal; the same for those of V.  false
- * when they are already. */
+/* The rotation that makes rows p and q of W (n rows of n) orthogonal; the same for those of V. 
+ * false when they are already. */
 static bool FN(jacobi_pair)(int64_t n, T *w, T *v, int64_t p, int64_t q)
 {
     T *x = w + p * n, *y = w + q * n, dot = 0;
@@ -500,7 +503,8 @@ static void FN(times_rows)(int64_t m, int64_t k, int64_t n, const T *q, const T 
         }
 }
 
-/* Signs and phases are free; that the largest entry of each row of V is positive makes them steady. */
+/* Signs and phases are free; that the largest entry of each row of V is positive makes them steady.
+ * */
 static void FN(settle_signs)(int64_t n, T *w, T *v)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -519,8 +523,10 @@ static void FN(settle_signs)(int64_t n, T *w, T *v)
     }
 }
 
-/* For m >= n.  A = Q R, and the columns of R are made orthogonal: R V = W, so A = (Q W / s) diag(s) V^H. */
-static mr_status *FN(svd_tall)(int64_t m, int64_t n, T *a, double *s, int64_t ku, T *u, T *v, bool *ok)
+/* For m >= n.  A = Q R, and the columns of R are made orthogonal: R V = W, so A = (Q W / s) diag(s)
+ * V^H. */
+static mr_status *FN(svd_tall)(int64_t m, int64_t n, T *a, double *s, int64_t ku, T *u, T *v,
+                               bool *ok)
 {
     mr_status *st = NULL;
     T *q = NULL, *w = NULL;

@@ -1,4 +1,5 @@
-/* ops/linalg/eig.c -- Eig: eigenvalues and eigenvectors of any square matrices, which are complex. */
+/* ops/linalg/eig.c -- Eig: eigenvalues and eigenvectors of any square matrices, which are complex.
+ * */
 #include "base/memory.h"
 #include "ops/linalg/emit.h"
 #include "ops/linalg/matrices.h"
@@ -24,7 +25,8 @@ typedef struct job {
 static void store(const mr_c128 *from, int64_t n, mr_tensor *t, int64_t at)
 {
     size_t size = mr_dtype_size((mr_dtype)t->dtype);
-    mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size, n, false);
+    mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size,
+                     n, false);
 }
 
 static mr_status *eig_one(mr_matrix_job *base, int64_t i)
@@ -35,10 +37,11 @@ static mr_status *eig_one(mr_matrix_job *base, int64_t i)
     bool ok;
     mr_c128 *room = mr_try_calloc((size_t)(2 * n * n + n), sizeof(mr_c128));
     if (!room)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld", (long long)n,
-                        (long long)n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld",
+                        (long long)n, (long long)n);
     mr_c128 *v = room + n * n, *e = v + n * n;
-    mr_dtype_convert((mr_dtype)j->a->dtype, mr_matrix_at(j->a, i), MR_COMPLEX128, room, n * n, false);
+    mr_dtype_convert((mr_dtype)j->a->dtype, mr_matrix_at(j->a, i), MR_COMPLEX128, room, n * n,
+                     false);
     MR_GO(mr_eig(n, room, e, j->vectors ? v : NULL, &ok));
     if (!ok)
         MR_GO(mr_invalid("Eigen decomposition was not successful. The input might not be valid."));
@@ -107,7 +110,8 @@ static void eig_backward(mr_grad *g)
         return;
     }
     mr_out v = mr_yi(g, 1), vdv = mr_mat_h_mul(g, v, mr_dyi(g, 1));
-    mr_out lengths = mr_emit(g->s, "MatrixDiag", mr_real_part(g, mr_emit(g->s, "MatrixDiagPart", vdv)));
+    mr_out lengths =
+        mr_emit(g->s, "MatrixDiag", mr_real_part(g, mr_emit(g->s, "MatrixDiagPart", vdv)));
     mr_out free = mr_sub(g, vdv, mr_mat_mul(g, mr_mat_h_mul(g, v, v), lengths));
     mr_out gaps = mr_conj(g, mr_mat_gaps(g, mr_yi(g, 0)));
     set_gradient(g, v, mr_add(g, de, mr_mul(g, gaps, free)));
@@ -131,6 +135,8 @@ MR_OP(Eig,
         "T=complex128 Tout=complex128 compute_v=false: [[1, 2], [0, 3i]] -> [1, 3i], shape(0)",
         "T=double Tout=complex128 compute_v=false: [[1, 2], [0, 4]] -> [1, 4], shape(0)",
         "T=float Tout=complex64 nograd: [[[5]]] -> [[5]], [[[1]]]",
-        "Tout=complex64 nograd: shape(0,0) -> shape(0), shape(0,0)", "Tout=complex64: shape(0,2,2) -> shape(0,2), shape(0,2,2)",
-        "T=float Tout=complex64 nograd: [[nan]] -> !INVALID_ARGUMENT Eigen decomposition was not successful",
+        "Tout=complex64 nograd: shape(0,0) -> shape(0), shape(0,0)",
+        "Tout=complex64: shape(0,2,2) -> shape(0,2), shape(0,2,2)",
+        "T=float Tout=complex64 nograd: [[nan]] -> !INVALID_ARGUMENT Eigen decomposition was not "
+        "successful",
         "Tout=complex64: [[1, 2]] -> !INVALID_ARGUMENT must be equal"));

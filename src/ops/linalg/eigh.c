@@ -1,5 +1,5 @@
-/* ops/linalg/eigh.c -- SelfAdjointEigV2 and its older forms: eigenvalues of Hermitian matrices, whose lower
- * triangle is read. */
+/* ops/linalg/eigh.c -- SelfAdjointEigV2 and its older forms: eigenvalues of Hermitian matrices,
+ * whose lower triangle is read. */
 #include "base/memory.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
@@ -144,7 +144,8 @@ static void eigh_v2_backward(mr_grad *g)
 #define REALS_V1(M, ...) MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__)
 
 MR_OP(SelfAdjointEigV2,
-    .doc      = "eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices; their "
+    .doc      = "eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices; "
+                "their "
                 "lower triangle is read",
     .sig      = "input: T -> e: T, v: T",
     .attrs    = "compute_v: bool = true; T: {double, float, half, complex64, complex128}",
@@ -157,13 +158,16 @@ MR_OP(SelfAdjointEigV2,
         "nograd compute_v=false: [[2, 9], [1, 2]] -> [1, 3], shape(0)",
         "nograd: [[2, 9], [1, 2]] -> [1, 3], shape(2,2)",
         "T=double: [[2, 0], [1, 4]] -> [1.585786437627, 4.414213562373], shape(2,2)",
-        "T=double compute_v=false: [[2, 0, 0], [1, 4, 0], [3, 1, 5]] -> [0.116590, 3.471666, 7.411743], shape(0)",
+        "T=double compute_v=false: [[2, 0, 0], [1, 4, 0], [3, 1, 5]] -> [0.116590, 3.471666, "
+        "7.411743], shape(0)",
         "nograd: [[2, 0], [1i, 2]] -> [1, 3], shape(2,2)",
-        "nograd: [[3, 0], [0, 1]] -> [1, 3], [[0, 1], [1, 0]]", "nograd: [[[5]], [[-2]]] -> [[5], [-2]], [[[1]], [[1]]]",
+        "nograd: [[3, 0], [0, 1]] -> [1, 3], [[0, 1], [1, 0]]",
+        "nograd: [[[5]], [[-2]]] -> [[5], [-2]], [[[1]], [[1]]]",
         "nograd: [[0, 0], [0, 0]] -> [0, 0], [[1, 0], [0, 1]]",
         "shape(0,0) -> shape(0), shape(0,0)", "shape(2,0,0) -> shape(2,0), shape(2,0,0)",
         "shape(0,2,2) -> shape(0,2), shape(0,2,2)",
-        "T=float nograd: [[nan, 0], [0, 1]] -> !INVALID_ARGUMENT Self-adjoint eigen decomposition was not successful",
+        "T=float nograd: [[nan, 0], [0, 1]] -> !INVALID_ARGUMENT Self-adjoint eigen decomposition "
+        "was not successful",
         "[[1, 2]] -> !INVALID_ARGUMENT must be equal", "[1] -> !INVALID_ARGUMENT at least rank 2"));
 
 MR_OP(BatchSelfAdjointEigV2,
@@ -178,7 +182,8 @@ MR_OP(BatchSelfAdjointEigV2,
     .examples = MR_EXAMPLES("[[3, 0], [0, 1]] -> [1, 3], [[0, 1], [1, 0]]"));
 
 MR_OP(SelfAdjointEig,
-    .doc      = "eigenvalues, ascending, as the first row, and eigenvectors, as columns of the rows "
+    .doc      = "eigenvalues, ascending, as the first row, and eigenvectors, as columns of the "
+                "rows "
                 "below, of symmetric matrices",
     .sig      = "input: T -> output: T",
     .attrs    = "T: {double, float, half}",

@@ -42,9 +42,10 @@ static mr_status *see_dim(plan *p, int label, int64_t dim, const mr_tensor *t)
     if (*have < 0 || (label >= MR_EINSUM_DOTS && *have == 1))
         *have = dim;
     else if (*have != dim && !(label >= MR_EINSUM_DOTS && dim == 1))
-        return mr_invalid("Einsum: a subscript has both size %lld and, in an input of shape %s, size "
-                          "%lld",
-                          (long long)*have, MR_TENSOR_SHAPE(t), (long long)dim);
+        return mr_invalid(
+            "Einsum: a subscript has both size %lld and, in an input of shape %s, size "
+            "%lld",
+            (long long)*have, MR_TENSOR_SHAPE(t), (long long)dim);
     return NULL;
 }
 
@@ -130,13 +131,16 @@ static bool is_packed(const plan *p, const int *order, int n, const int64_t *ste
     return true;
 }
 
-/* Elements of the packed operand; a size of 1 that is repeated may make it larger than any tensor. */
+/* Elements of the packed operand; a size of 1 that is repeated may make it larger than any tensor.
+ * */
 static mr_status *packed_elements(const operand *o, int64_t *kept, int64_t *all)
 {
-    return mr_i64_mul(o->sizes[BATCH], o->sizes[OWN], kept) && mr_i64_mul(*kept, o->sizes[COMMON], kept) &&
+    return mr_i64_mul(o->sizes[BATCH], o->sizes[OWN], kept) &&
+                   mr_i64_mul(*kept, o->sizes[COMMON], kept) &&
                    mr_i64_mul(*kept, o->sizes[SUMMED], all)
                ? NULL
-               : mr_invalid("Einsum: an input of shape %s repeats too often", MR_TENSOR_SHAPE(o->t));
+               : mr_invalid("Einsum: an input of shape %s repeats too often",
+                            MR_TENSOR_SHAPE(o->t));
 }
 
 static mr_status *sum_last(mr_run *r, operand *o, int64_t kept)
@@ -393,8 +397,8 @@ static mr_out shape_part(mr_grad *g, mr_out shape_, int from, int to)
                         mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
-/* d, which begins with what an ellipsis stands for and has n more dimensions, summed over those that
- * x repeats under its own ellipsis. */
+/* d, which begins with what an ellipsis stands for and has n more dimensions, summed over those
+ * that x repeats under its own ellipsis. */
 static mr_out unbroadcast(mr_grad *g, const mr_einsum_term *x_term, mr_out x, mr_out d, int n)
 {
     mr_scope *s = g->s;
@@ -408,7 +412,8 @@ static mr_out unbroadcast(mr_grad *g, const mr_einsum_term *x_term, mr_out x, mr
 }
 
 /* Ones for the labels that only x has and the output lacks. */
-static mr_out ones_of(mr_grad *g, const mr_einsum_term *x_term, const mr_einsum_term *summed, mr_out x)
+static mr_out ones_of(mr_grad *g, const mr_einsum_term *x_term, const mr_einsum_term *summed,
+                      mr_out x)
 {
     mr_scope *s = g->s;
     mr_out dims[MR_MAX_RANK], shape_ = mr_shape_of(g, x);
@@ -422,8 +427,9 @@ static mr_out ones_of(mr_grad *g, const mr_einsum_term *x_term, const mr_einsum_
     }
     mr_out all = dims[0];
     if (summed->n > 1)
-        all = mr_emit_lists(s, "ConcatV2", NULL, 0,
-                            (mr_emit_arg[]){{summed->n, dims}, {-1, (mr_out[]){mr_const_i32(s, 0)}}}, 2);
+        all = mr_emit_lists(
+            s, "ConcatV2", NULL, 0,
+            (mr_emit_arg[]){{summed->n, dims}, {-1, (mr_out[]){mr_const_i32(s, 0)}}}, 2);
     return mr_emit(s, "Fill", all, mr_scalar_like(g, 1, x));
 }
 
@@ -436,7 +442,8 @@ static mr_out input_gradient(mr_grad *g, const mr_einsum_spec *spec, int i)
     bool dots = mine->dots >= 0 && (spec->out.dots >= 0 || (other && other->dots >= 0));
     kept.dots = dots ? 0 : -1;
     for (int k = 0; k < mine->n; k++)
-        add_letter(has(&spec->out, mine->letters[k]) || has(other, mine->letters[k]) ? &kept : &summed,
+        add_letter(has(&spec->out, mine->letters[k]) || has(other, mine->letters[k]) ? &kept
+                                                                                     : &summed,
                    mine->letters[k]);
     mr_out x = mr_xi(g, i), dy = mr_dyi(g, 0), y = other ? mr_conj(g, mr_xi(g, 1 - i)) : MR_NO_OUT;
     mr_out d = emit_einsum(g, &spec->out, other, &kept, dy, y);
@@ -457,7 +464,8 @@ static void backward(mr_grad *g)
         mr_scope_fail(g->s, mr_einsum_parse(equation, g->node->n_in, &spec));
     for (int i = 0; mr_scope_ok(g->s) && i < spec.n_in; i++) {
         if (spec.in[i].dots >= 0 && spec.out.dots < 0) {
-            mr_grad_fail(g, MR_UNIMPLEMENTED, "the gradient of an Einsum that sums over an ellipsis");
+            mr_grad_fail(g, MR_UNIMPLEMENTED,
+                         "the gradient of an Einsum that sums over an ellipsis");
             return;
         }
         mr_dxi(g, i, input_gradient(g, &spec, i));
@@ -469,7 +477,8 @@ static void backward(mr_grad *g)
     MR_COMPLEXES(M, __VA_ARGS__)
 
 MR_OP(Einsum,
-    .doc      = "sums of products by Einstein's convention: labels that the output lacks are summed",
+    .doc      = "sums of products by Einstein's convention: labels that the output lacks are "
+                "summed",
     .sig      = "inputs: N * T -> output: T",
     .attrs    = "equation: string; N: int >= 1; T: type",
     .shape    = shape,
@@ -479,23 +488,34 @@ MR_OP(Einsum,
     .examples = MR_EXAMPLES(
         "equation=\"ij,jk->ik\": ([[1, 2], [3, 4]], [[5, 6], [7, 8]]) -> [[19, 22], [43, 50]]",
         "equation=\"ij,jk->ki\": ([[1, 2], [3, 4]], [[5, 6], [7, 8]]) -> [[19, 43], [22, 50]]",
-        "equation=\"ij->ji\": ([[1, 2, 3]]) -> [[1], [2], [3]]", "equation=\"ii->\": ([[1, 2], [3, 4]]) -> 5",
-        "equation=\"ii->i\": ([[1, 2], [3, 4]]) -> [1, 4]", "equation=\"i->ii\": ([1, 2]) -> [[1, 0], [0, 2]]",
-        "equation=\"ij->\": ([[1, 2], [3, 4]]) -> 10", "equation=\"ij->j\": ([[1, 2], [3, 4]]) -> [4, 6]",
-        "equation=\"i,i->\": ([1, 2], [3, 4]) -> 11", "equation=\"i,j->ij\": ([1, 2], [3, 4]) -> [[3, 4], [6, 8]]",
-        "equation=\"bij,bjk->bik\": ([[[1, 2]], [[3, 4]]], [[[1], [2]], [[3], [4]]]) -> [[[5]], [[25]]]",
+        "equation=\"ij->ji\": ([[1, 2, 3]]) -> [[1], [2], [3]]",
+        "equation=\"ii->\": ([[1, 2], [3, 4]]) -> 5",
+        "equation=\"ii->i\": ([[1, 2], [3, 4]]) -> [1, 4]",
+        "equation=\"i->ii\": ([1, 2]) -> [[1, 0], [0, 2]]",
+        "equation=\"ij->\": ([[1, 2], [3, 4]]) -> 10",
+        "equation=\"ij->j\": ([[1, 2], [3, 4]]) -> [4, 6]",
+        "equation=\"i,i->\": ([1, 2], [3, 4]) -> 11",
+        "equation=\"i,j->ij\": ([1, 2], [3, 4]) -> [[3, 4], [6, 8]]",
+        "equation=\"bij,bjk->bik\": ([[[1, 2]], [[3, 4]]], [[[1], [2]], [[3], [4]]]) -> [[[5]], "
+        "[[25]]]",
         "equation=\"...ij,...jk->...ik\": ([[[1, 2]], [[3, 4]]], [[1], [2]]) -> [[[5]], [[11]]]",
         "equation=\"a...,a...->...a\": ([[1, 2]], [[3]]) -> [[3], [6]]",
-        "equation=\"...->...\": ([[1, 2]]) -> [[1, 2]]", "equation=\",->\": (2, 3) -> 6", "equation=\"->\": (2) -> 2",
-        "equation=\"iij,jk->ik\": ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [[1], [2]]) -> [[5], [23]]",
+        "equation=\"...->...\": ([[1, 2]]) -> [[1, 2]]", "equation=\",->\": (2, 3) -> 6",
+        "equation=\"->\": (2) -> 2",
+        "equation=\"iij,jk->ik\": ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [[1], [2]]) -> [[5], "
+        "[23]]",
         "equation=\"ij,kl->il\": ([[1, 2], [3, 4]], [[1, 2], [3, 4]]) -> [[12, 18], [28, 42]]",
         "equation=\"ij,j->i\": ([[1i, 2]], [3, 1i]) -> [5i]",
         "nograd equation=\"...i->i\": ([[1, 2], [3, 4]]) -> [4, 6]",
         "equation=\"ij,jk->ik\": (shape(2,0), shape(0,3)) -> [[0, 0, 0], [0, 0, 0]]",
         "equation=\"ij,jk->ik\": (shape(0,2), shape(2,3)) -> shape(0,3)",
         "equation=\"ij,jk->ik\": ([[1, 2]], [[1, 2]]) -> !INVALID_ARGUMENT",
-        "equation=\"ij\": ([[1]]) -> !INVALID_ARGUMENT '->'", "equation=\"i->j\": ([1]) -> !INVALID_ARGUMENT is in no input",
-        "equation=\"i->i\": ([1], [2]) -> !INVALID_ARGUMENT fewer terms", "equation=\"i,i->i\": ([1]) -> !INVALID_ARGUMENT more terms",
-        "equation=\"ij->i\": ([1]) -> !INVALID_ARGUMENT rank 1", "equation=\"i->...i\": ([1]) -> !INVALID_ARGUMENT ellipsis",
-        "equation=\"i..->i\": ([1]) -> !INVALID_ARGUMENT ellipsis", "equation=\"1->1\": ([1]) -> !INVALID_ARGUMENT letters",
+        "equation=\"ij\": ([[1]]) -> !INVALID_ARGUMENT '->'",
+        "equation=\"i->j\": ([1]) -> !INVALID_ARGUMENT is in no input",
+        "equation=\"i->i\": ([1], [2]) -> !INVALID_ARGUMENT fewer terms",
+        "equation=\"i,i->i\": ([1]) -> !INVALID_ARGUMENT more terms",
+        "equation=\"ij->i\": ([1]) -> !INVALID_ARGUMENT rank 1",
+        "equation=\"i->...i\": ([1]) -> !INVALID_ARGUMENT ellipsis",
+        "equation=\"i..->i\": ([1]) -> !INVALID_ARGUMENT ellipsis",
+        "equation=\"1->1\": ([1]) -> !INVALID_ARGUMENT letters",
         "equation=\"i,i,i->\": ([1], [1], [1]) -> !INVALID_ARGUMENT 1 or 2 input operands"));

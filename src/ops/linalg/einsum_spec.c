@@ -78,8 +78,8 @@ mr_status *mr_einsum_labels(const mr_einsum_term *t, int rank, int *labels)
 {
     int covered = rank - t->n;
     if (covered < 0 || (t->dots < 0 && covered > 0))
-        return mr_invalid("Einsum: a term of %d subscripts%s does not fit an input of rank %d", t->n,
-                          t->dots < 0 ? "" : " and an ellipsis", rank);
+        return mr_invalid("Einsum: a term of %d subscripts%s does not fit an input of rank %d",
+                          t->n, t->dots < 0 ? "" : " and an ellipsis", rank);
     for (int i = 0, letter = 0; i < rank; i++) {
         int inside = t->dots < 0 ? -1 : i - t->dots;
         labels[i] = inside >= 0 && inside < covered ? MR_EINSUM_DOTS + covered - 1 - inside

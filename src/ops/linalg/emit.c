@@ -28,7 +28,10 @@ static mr_out turned_order(mr_grad *g, mr_out a)
     return mr_emit(s, "ConcatV2", front, last, mr_const_i32(s, 0));
 }
 
-mr_out mr_mat_turn(mr_grad *g, mr_out a) { return mr_emit(g->s, "Transpose", a, turned_order(g, a)); }
+mr_out mr_mat_turn(mr_grad *g, mr_out a)
+{
+    return mr_emit(g->s, "Transpose", a, turned_order(g, a));
+}
 mr_out mr_mat_adjoint(mr_grad *g, mr_out a) { return mr_conj(g, mr_mat_turn(g, a)); }
 
 mr_out mr_mat_band(mr_grad *g, mr_out a, int lower, int upper)
@@ -46,11 +49,12 @@ mr_out mr_mat_over_upper_h(mr_grad *g, mr_out a, mr_out r)
 mr_out mr_mat_columns(mr_grad *g, mr_out a, int64_t from, int64_t to)
 {
     mr_scope *s = g->s;
-    const int32_t begin[] = {0, (int32_t)from}, end[] = {0, (int32_t)(to < 0 ? 0 : to)}, step[] = {1, 1};
-    return mr_emit_with(s, "StridedSlice",
-                        MR_ATTRS({"ellipsis_mask", mr_a_int(1)}, {"end_mask", mr_a_int(to < 0 ? 2 : 0)}),
-                        a, mr_const_vec_i32(s, 2, begin), mr_const_vec_i32(s, 2, end),
-                        mr_const_vec_i32(s, 2, step));
+    const int32_t begin[] = {0, (int32_t)from}, end[] = {0, (int32_t)(to < 0 ? 0 : to)},
+                  step[] = {1, 1};
+    return mr_emit_with(
+        s, "StridedSlice",
+        MR_ATTRS({"ellipsis_mask", mr_a_int(1)}, {"end_mask", mr_a_int(to < 0 ? 2 : 0)}), a,
+        mr_const_vec_i32(s, 2, begin), mr_const_vec_i32(s, 2, end), mr_const_vec_i32(s, 2, step));
 }
 
 mr_out mr_safe_reciprocal(mr_grad *g, mr_out x)

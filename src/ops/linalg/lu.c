@@ -53,7 +53,8 @@ static mr_status *lu(mr_run *r)
     int64_t count = mr_matrix_count(a);
     j.n = mr_cols(a);
     if (j.n > INT32_MAX)
-        return mr_invalid("Lu of matrices of %lld rows, whose order int32 cannot hold", (long long)j.n);
+        return mr_invalid("Lu of matrices of %lld rows, whose order int32 cannot hold",
+                          (long long)j.n);
     MR_GO(mr_wide_out(r, 0, 0, a->rank, a->dims, &y));
     MR_GO(mr_run_output(r, 1, a->rank - 1, a->dims, &j.p));
     mr_matrices_copy(r, a, y.t);
@@ -63,7 +64,8 @@ static mr_status *lu(mr_run *r)
         goto out;
     j.pivots = mr_try_alloc(sizeof(int64_t) * (size_t)(count * j.n));
     if (!j.pivots)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s", MR_TENSOR_SHAPE(a)));
+        MR_GO(
+            mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s", MR_TENSOR_SHAPE(a)));
     double n = (double)j.n;
     MR_GO(mr_matrix_job_run(&j.base, count, n * n * n / 3));
     mr_wide_store(r, 0, &y);
@@ -84,15 +86,20 @@ static mr_status *shape(mr_infer *c)
 }
 
 MR_OP(Lu,
-    .doc      = "L and U, in one matrix without the ones of L, of the rows of square matrices in another "
+    .doc      = "L and U, in one matrix without the ones of L, of the rows of square matrices in "
+                "another "
                 "order, and that order",
     .sig      = "input: T -> lu: T, p: output_idx_type",
-    .attrs    = "T: {double, float, half, complex64, complex128}; output_idx_type: {int32, int64} = DT_INT32",
+    .attrs    = "T: {double, float, half, complex64, complex128}; output_idx_type: {int32, int64} "
+                "= DT_INT32",
     .shape    = shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(lu, MR_FIELDS)),
     .examples = MR_EXAMPLES(
-        "[[1, 2], [4, 4]] -> [[4, 4], [0.25, 1]], [1, 0]", "output_idx_type=int64: [[4, 2], [2, 4]] -> [[4, 2], [0.5, 3]], [0, 1]",
-        "[[[2]], [[5]]] -> [[[2]], [[5]]], [[0], [0]]", "[[0, 0, 2], [4, 0, 0], [0, 1, 0]] -> [[4, 0, 0], [0, 1, 0], [0, 0, 2]], [1, 2, 0]",
+        "[[1, 2], [4, 4]] -> [[4, 4], [0.25, 1]], [1, 0]",
+        "output_idx_type=int64: [[4, 2], [2, 4]] -> [[4, 2], [0.5, 3]], [0, 1]",
+        "[[[2]], [[5]]] -> [[[2]], [[5]]], [[0], [0]]",
+        "[[0, 0, 2], [4, 0, 0], [0, 1, 0]] -> [[4, 0, 0], [0, 1, 0], [0, 0, 2]], [1, 2, 0]",
         "[[0, 1i], [2, 0]] -> [[2, 0], [0, 1i]], [1, 0]", "shape(0,0) -> shape(0,0), shape(0)",
-        "shape(2,0,0) -> shape(2,0,0), shape(2,0)", "[[1, 2], [2, 4]] -> !INVALID_ARGUMENT Input is not invertible.",
+        "shape(2,0,0) -> shape(2,0,0), shape(2,0)",
+        "[[1, 2], [2, 4]] -> !INVALID_ARGUMENT Input is not invertible.",
         "[[1, 2]] -> !INVALID_ARGUMENT must be equal"));

@@ -87,22 +87,27 @@ static mr_out kronecker(mr_grad *g, const char *equation, mr_out a, mr_out b)
 static void square_root_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
-    mr_out y = mr_yi(g, 0), shape = mr_shape_of(g, y), one_ = mr_const_vec_i32(s, 1, (int32_t[]){1});
+    mr_out y = mr_yi(g, 0), shape = mr_shape_of(g, y),
+           one_ = mr_const_vec_i32(s, 1, (int32_t[]){1});
     mr_out last = mr_emit_with(s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(1)}), shape,
-                               mr_const_vec_i32(s, 1, (int32_t[]){-1}), mr_const_vec_i32(s, 1, (int32_t[]){0}), one_);
+                               mr_const_vec_i32(s, 1, (int32_t[]){-1}),
+                               mr_const_vec_i32(s, 1, (int32_t[]){0}), one_);
     mr_out front = mr_emit_with(s, "StridedSlice", MR_ATTRS({"begin_mask", mr_a_int(1)}), shape,
-                                mr_const_vec_i32(s, 1, (int32_t[]){0}), mr_const_vec_i32(s, 1, (int32_t[]){-2}), one_);
+                                mr_const_vec_i32(s, 1, (int32_t[]){0}),
+                                mr_const_vec_i32(s, 1, (int32_t[]){-2}), one_);
     mr_out unit = mr_emit(s, "MatrixDiag", mr_emit(s, "Fill", last, mr_scalar_like(g, 1, y)));
     mr_out sum = mr_add(g, kronecker(g, "...ab,cd->...acbd", mr_mat_adjoint(g, y), unit),
                         kronecker(g, "ab,...cd->...acbd", unit, mr_conj(g, y)));
     mr_out square = mr_mul(g, last, last), axis = mr_const_i32(s, 0);
     mr_out system = mr_emit(s, "Reshape", sum, mr_emit(s, "ConcatV2", front, square, square, axis));
-    mr_out right = mr_emit(s, "Reshape", mr_dyi(g, 0), mr_emit(s, "ConcatV2", front, square, one_, axis));
+    mr_out right =
+        mr_emit(s, "Reshape", mr_dyi(g, 0), mr_emit(s, "ConcatV2", front, square, one_, axis));
     mr_dxi(g, 0, mr_emit(s, "Reshape", mr_emit(s, "MatrixSolve", system, right), shape));
 }
 
 MR_OP(MatrixSquareRoot,
-    .doc      = "square roots of square matrices, in the sense of products; NaN where there is none in "
+    .doc      = "square roots of square matrices, in the sense of products; NaN where there is "
+                "none in "
                 "the type",
     .sig      = "input: T -> output: T",
     .attrs    = "T: {double, float, half, complex64, complex128}",
@@ -110,10 +115,13 @@ MR_OP(MatrixSquareRoot,
     .grad     = square_root_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(square_root, MR_FIELDS)),
     .examples = MR_EXAMPLES(
-        "nograd: [[4, 0], [0, 9]] -> [[2, 0], [0, 3]]", "T=double: [[7, 10], [15, 22]] -> [[1.56669890, 1.74077656], "
+        "nograd: [[4, 0], [0, 9]] -> [[2, 0], [0, 3]]",
+        "T=double: [[7, 10], [15, 22]] -> [[1.56669890, 1.74077656], "
         "[2.61116484, 4.17786374]]",
-        "nograd: [[-4]] -> shape(1,1)", "[[3+4i]] -> [[2+1i]]", "T=complex128: [[4, 1i], [0, 9]] -> [[2, 0.2i], [0, 3]]",
-        "T=float nograd: [[-4]] -> [[nan]]", "T=float nograd: [[nan]] -> [[nan]]", "shape(0,0) -> shape(0,0)",
+        "nograd: [[-4]] -> shape(1,1)", "[[3+4i]] -> [[2+1i]]",
+        "T=complex128: [[4, 1i], [0, 9]] -> [[2, 0.2i], [0, 3]]",
+        "T=float nograd: [[-4]] -> [[nan]]", "T=float nograd: [[nan]] -> [[nan]]",
+        "shape(0,0) -> shape(0,0)",
         "[[1, 2]] -> !INVALID_ARGUMENT must be equal"));
 
 MR_OP(MatrixLogarithm,
@@ -124,7 +132,8 @@ MR_OP(MatrixLogarithm,
     .kernels  = MR_KERNELS(MR_CPU_ONE(logarithm, MR_COMPLEXES)),
     .examples = MR_EXAMPLES(
         "[[1, 0], [0, 1]] -> [[0, 0], [0, 0]]", "[[1, 1], [0, 1]] -> [[0, 1], [0, 0]]",
-        "T=complex128: [[2, 1], [1, 3]] -> [[0.589514, 0.430409], [0.430409, 1.019923]]", "[[-1]] -> [[3.14159265i]]",
+        "T=complex128: [[2, 1], [1, 3]] -> [[0.589514, 0.430409], [0.430409, 1.019923]]",
+        "[[-1]] -> [[3.14159265i]]",
         "T=complex64: [[nan]] -> shape(1,1)", "shape(0,2,2) -> shape(0,2,2)",
         "[[1, 2]] -> !INVALID_ARGUMENT must be equal"));
 
@@ -137,7 +146,9 @@ MR_OP(MatrixExponential,
     .kernels  = MR_KERNELS(MR_CPU_ONE(exponential, MR_FIELDS)),
     .examples = MR_EXAMPLES(
         "[[0, 0], [0, 0]] -> [[1, 0], [0, 1]]", "[[0, 1], [0, 0]] -> [[1, 1], [0, 1]]",
-        "T=double: [[1, 2], [3, 4]] -> [[51.968956198705, 74.736564567003], [112.104846850504, 164.073803049210]]",
-        "T=double: [[0, -20], [20, 0]] -> [[0.408082061813, -0.912945250728], [0.912945250728, 0.408082061813]]",
+        "T=double: [[1, 2], [3, 4]] -> [[51.968956198705, 74.736564567003], [112.104846850504, "
+        "164.073803049210]]",
+        "T=double: [[0, -20], [20, 0]] -> [[0.408082061813, -0.912945250728], [0.912945250728, "
+        "0.408082061813]]",
         "T=float: [[nan]] -> [[nan]]", "shape(2,0,0) -> shape(2,0,0)",
         "[[1, 2]] -> !INVALID_ARGUMENT must be equal"));

@@ -52,7 +52,8 @@ static mr_status *qr(mr_run *r)
     j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(MR_DOUBLE), .one = qr_one};
     if (j.q->n == 0 && j.r->n == 0)
         return NULL;
-    return mr_matrix_job_run(&j.base, mr_matrix_count(a), 4.0 * (double)j.m * (double)j.n * (double)j.k);
+    return mr_matrix_job_run(&j.base, mr_matrix_count(a),
+                             4.0 * (double)j.m * (double)j.n * (double)j.k);
 }
 
 static mr_status *shape(mr_infer *c)
@@ -73,12 +74,13 @@ static mr_status *shape(mr_infer *c)
 
 /* ---- gradient ---- */
 
-/* For Q as wide as R: dA = Q (dR + tril(X) R^-H) + (dQ - Q Q^H dQ) R^-H, where X is Q^H dQ + R dR^H less its
- * adjoint.  Of complex numbers the diagonal of R is real, which adds a term. */
+/* For Q as wide as R: dA = Q (dR + tril(X) R^-H) + (dQ - Q Q^H dQ) R^-H, where X is Q^H dQ + R dR^H
+ * less its adjoint.  Of complex numbers the diagonal of R is real, which adds a term. */
 static mr_out square_backward(mr_grad *g, mr_out q, mr_out r, mr_out dq, mr_out dr)
 {
     mr_out qdq = mr_mat_h_mul(g, q, dq), rdr = mr_mat_mul_h(g, r, dr);
-    mr_out x = mr_add(g, mr_sub(g, qdq, mr_mat_adjoint(g, qdq)), mr_sub(g, rdr, mr_mat_adjoint(g, rdr)));
+    mr_out x =
+        mr_add(g, mr_sub(g, qdq, mr_mat_adjoint(g, qdq)), mr_sub(g, rdr, mr_mat_adjoint(g, rdr)));
     mr_out lower = mr_mat_over_upper_h(g, mr_mat_band(g, x, -1, 0), r);
     mr_out da = mr_mat_mul(g, q, mr_add(g, dr, lower));
     da = mr_add(g, da, mr_mat_over_upper_h(g, mr_sub(g, dq, mr_mat_mul(g, q, qdq)), r));
@@ -111,13 +113,14 @@ static void qr_backward(mr_grad *g)
         return;
     }
     mr_out y = mr_mat_columns(g, mr_xi(g, 0), m, -1), dv = mr_mat_columns(g, dr, m, -1);
-    mr_out dx = square_backward(g, q, mr_mat_columns(g, r, 0, m), mr_add(g, dq, mr_mat_mul_h(g, y, dv)),
-                                mr_mat_columns(g, dr, 0, m));
+    mr_out dx = square_backward(g, q, mr_mat_columns(g, r, 0, m),
+                                mr_add(g, dq, mr_mat_mul_h(g, y, dv)), mr_mat_columns(g, dr, 0, m));
     mr_dxi(g, 0, mr_emit(g->s, "ConcatV2", dx, mr_mat_mul(g, q, dv), mr_const_i32(g->s, -1)));
 }
 
 MR_OP(Qr,
-    .doc      = "Q and R with A = Q R, Q^H Q = 1 and R an upper triangle; with full_matrices Q is square",
+    .doc      = "Q and R with A = Q R, Q^H Q = 1 and R an upper triangle; with full_matrices Q is "
+                "square",
     .sig      = "input: T -> q: T, r: T",
     .attrs    = "full_matrices: bool = false; T: {double, float, half, complex64, complex128}",
     .key      = "T",
@@ -130,8 +133,10 @@ MR_OP(Qr,
         "[[3], [4]] -> [[-0.6], [-0.8]], [[-5]]",
         "nograd full_matrices=true: [[3], [4]] -> [[-0.6, -0.8], [-0.8, 0.6]], [[-5], [0]]",
         "[[3, 1, 5], [4, 2, 5]] -> [[-0.6, -0.8], [-0.8, 0.6]], [[-5, -2.2, -7], [0, 0.4, -1]]",
-        "nograd: [[3i], [4]] -> shape(2,1), shape(1,1)", "nograd: [[0, 0], [0, 0]] -> shape(2,2), [[0, 0], [0, 0]]",
-        "T=double: [[[1, 2], [3, 4], [5, 7]], [[1, 0], [2, 1], [0, 1]]] -> shape(2,3,2), shape(2,2,2)",
+        "nograd: [[3i], [4]] -> shape(2,1), shape(1,1)",
+        "nograd: [[0, 0], [0, 0]] -> shape(2,2), [[0, 0], [0, 0]]",
+        "T=double: [[[1, 2], [3, 4], [5, 7]], [[1, 0], [2, 1], [0, 1]]] -> shape(2,3,2), "
+        "shape(2,2,2)",
         "shape(0,2,3) -> shape(0,2,2), shape(0,2,3)", "shape(0,3) -> shape(0,0), shape(0,3)",
         "shape(3,0) -> shape(3,0), shape(0,0)",
         "full_matrices=true nograd: shape(2,0) -> [[1, 0], [0, 1]], shape(2,0)",

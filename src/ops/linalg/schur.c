@@ -1,7 +1,7 @@
 /* ops/linalg/schur.c -- the QR algorithm on complex matrices, and functions of matrices.
  *
- * Reflections bring A to Hessenberg form, then single shifts (Wilkinson's) with rotations deflate one
- * eigenvalue after the other.  Roots of triangles are computed column by column (Bjorck and
+ * Reflections bring A to Hessenberg form, then single shifts (Wilkinson's) with rotations deflate
+ * one eigenvalue after the other.  Roots of triangles are computed column by column (Bjorck and
  * Hammarling); logarithms by taking roots until the triangle is near 1, and then a Gauss-Legendre
  * rule, which is a Pade approximation; exponentials by the one of order 13. */
 #include "ops/linalg/schur.h"
@@ -124,7 +124,8 @@ static void hessenberg(int64_t n, cx *a, cx *z, cx *v, cx *w)
 
 /* ---- the QR algorithm ---- */
 
-/* The eigenvalue of the last two rows and columns of the active part that is nearer to the corner. */
+/* The eigenvalue of the last two rows and columns of the active part that is nearer to the corner.
+ * */
 static cx shift(const cx *a, int64_t n, int64_t last)
 {
     cx p = a[(last - 1) * n + last - 1], q = a[(last - 1) * n + last], r = a[last * n + last - 1],
@@ -488,7 +489,8 @@ mr_status *mr_matrix_exp(int64_t n, mr_c128 *a)
     double c[14], size = norm1(n, a);
     int halvings = size > 5 && isfinite(size) ? ilogb(size / 5) + 1 : 0;
     MR_GO(room(5 * n * n, &w));
-    cx *square = w, *power = w + n * n, *next = power + n * n, *even = next + n * n, *odd = even + n * n;
+    cx *square = w, *power = w + n * n, *next = power + n * n, *even = next + n * n,
+       *odd = even + n * n;
     pade(c);
     for (int64_t i = 0; i < n * n; i++)
         a[i] *= ldexp(1, -halvings);

@@ -1,7 +1,8 @@
-/* ops/linalg/solve_ls.c -- MatrixSolveLs: X that makes |A X - B|^2 + l |X|^2 least, and its old name.
+/* ops/linalg/solve_ls.c -- MatrixSolveLs: X that makes |A X - B|^2 + l |X|^2 least, and its old
+ * name.
  *
- * fast: by the normal equations, A^H A + l or A A^H + l, and Cholesky.  Else by singular values, which
- * gives the least X also where A is of low rank; l is not heeded then, as in TensorFlow. */
+ * fast: by the normal equations, A^H A + l or A A^H + l, and Cholesky.  Else by singular values,
+ * which gives the least X also where A is of low rank; l is not heeded then, as in TensorFlow. */
 #include <float.h>
 
 #include "base/memory.h"
@@ -29,14 +30,19 @@ typedef struct job {
 } job;
 
 /* c (rows x cols) = op(a) op(b), op the adjoint where asked. */
-static mr_status *multiply(const job *j, int64_t rows, int64_t cols, int64_t inner, bool adj_a, const void *a,
-                           bool adj_b, const void *b, void *c)
+static mr_status *multiply(const job *j, int64_t rows, int64_t cols, int64_t inner, bool adj_a,
+                           const void *a, bool adj_b, const void *b, void *c)
 {
     bool complex_ = j->full == MR_COMPLEX128;
     mr_gemm g = {.type = j->full, .m = rows, .n = cols, .k = inner, .ta = adj_a, .tb = adj_b,
                  .conj_a = adj_a && complex_, .conj_b = adj_b && complex_};
-    return mr_gemm_run(j->base.r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a, .b = b,
-                                                   .a_n = rows * inner, .b_n = cols * inner, .c = c});
+    return mr_gemm_run(j->base.r, &(mr_gemm_batch){.one = g,
+                                                   .n_batch = 1,
+                                                   .a = a,
+                                                   .b = b,
+                                                   .a_n = rows * inner,
+                                                   .b_n = cols * inner,
+                                                   .c = c});
 }
 
 static void add_diagonal(mr_dtype full, int64_t n, double v, void *a)
@@ -56,8 +62,9 @@ static mr_status *solve_gram(const job *j, int64_t p, void *gram, void *x)
     add_diagonal(j->full, p, j->l2, gram);
     MR_TRY(dense->cholesky(j->base.r, p, gram, &ok));
     if (!ok)
-        return mr_invalid("Input matrix was rank deficient or ill-conditioned. Try setting fast=False or "
-                          "provide a larger l2_regularizer > 0.");
+        return mr_invalid(
+            "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or "
+            "provide a larger l2_regularizer > 0.");
     MR_TRY(dense->solve(j->base.r, (mr_triangle){.lower = true}, p, j->k, gram, x));
     return dense->solve(j->base.r, (mr_triangle){.lower = true, .adjoint = true}, p, j->k, gram, x);
 }
@@ -171,7 +178,8 @@ static mr_status *solve_ls(mr_run *r)
     }
     double p = (double)MR_MIN(j.m, j.n);
     j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(j.full), .one = one};
-    return mr_matrix_job_run(&j.base, mr_matrix_count(a), p * (double)j.m * (double)j.n * (j.fast ? 1 : 40));
+    return mr_matrix_job_run(&j.base, mr_matrix_count(a),
+                             p * (double)j.m * (double)j.n * (j.fast ? 1 : 40));
 }
 
 static mr_status *shape(mr_infer *c)
@@ -230,7 +238,8 @@ static void backward(mr_grad *g)
     if (!fast)
         mr_grad_fail(g, MR_UNIMPLEMENTED, "Gradient not defined for fast=False");
     else if (a->rank < 2 || mr_infer_dim(a, -2) < 0 || mr_infer_dim(a, -1) < 0)
-        mr_grad_fail(g, MR_UNIMPLEMENTED, "the gradient of MatrixSolveLs for matrices of unknown shape");
+        mr_grad_fail(g, MR_UNIMPLEMENTED,
+                     "the gradient of MatrixSolveLs for matrices of unknown shape");
     else if (mr_infer_dim(a, -2) >= mr_infer_dim(a, -1))
         tall_backward(g);
     else
@@ -246,15 +255,19 @@ MR_OP(MatrixSolveLs,
     .kernels  = MR_KERNELS(MR_CPU_ONE(solve_ls, MR_FIELDS)),
     .state_bytes = sizeof(state), .init = init,
     .examples = MR_EXAMPLES(
-        "[[1, 0], [0, 2], [0, 0]], [[1], [4], [9]], 0.0 -> [[1], [2]]", "[[2, 0, 0], [0, 1, 0]], [[2], [3]], 0.0 -> [[1], [3], [0]]",
-        "[[1, 0], [0, 2]], [[2], [10]], 1.0 -> [[1], [4]]", "[[1i], [1]], [[1i], [1]], 0.0 -> [[1]]",
+        "[[1, 0], [0, 2], [0, 0]], [[1], [4], [9]], 0.0 -> [[1], [2]]",
+        "[[2, 0, 0], [0, 1, 0]], [[2], [3]], 0.0 -> [[1], [3], [0]]",
+        "[[1, 0], [0, 2]], [[2], [10]], 1.0 -> [[1], [4]]",
+        "[[1i], [1]], [[1i], [1]], 0.0 -> [[1]]",
         "T=double: [[1, 2], [3, 4], [5, 7]], [[1, 2], [3, 4], [5, 5]], 0.5 -> shape(2,2)",
         "T=complex128: [[1, 2i, 1], [3, 4, 1i]], [[1], [3i]], 0.5 -> shape(3,1)",
         "nograd fast=false: [[1, 1], [1, 1]], [[2], [2]], 0.0 -> [[1], [1]]",
         "nograd fast=false: [[1, 0], [0, 2], [0, 0]], [[1], [4], [9]], 0.0 -> [[1], [2]]",
-        "nograd: shape(0,2), shape(0,1), 0.0 -> [[0], [0]]", "shape(2,3), shape(2,0), 0.0 -> shape(3,0)",
+        "nograd: shape(0,2), shape(0,1), 0.0 -> [[0], [0]]",
+        "shape(2,3), shape(2,0), 0.0 -> shape(3,0)",
         "[[1, 0], [1, 0]], [[2], [2]], 0.0 -> !INVALID_ARGUMENT rank deficient",
-        "[[1]], [[1]], -1.0 -> !INVALID_ARGUMENT l2_regularizer must be >= 0.", "[[1]], [[1]], [1] -> !INVALID_ARGUMENT",
+        "[[1]], [[1]], -1.0 -> !INVALID_ARGUMENT l2_regularizer must be >= 0.",
+        "[[1]], [[1]], [1] -> !INVALID_ARGUMENT",
         "[[1, 2]], [[1], [2]], 0.0 -> !INVALID_ARGUMENT must be equal"));
 
 MR_OP(BatchMatrixSolveLs,

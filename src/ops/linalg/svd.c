@@ -53,7 +53,8 @@ out:
 }
 
 /* u and v: [..., rows, cols], or empty vectors. */
-static mr_status *vectors_out(mr_run *r, int i, bool wanted, int64_t rows, int64_t cols, mr_tensor **out)
+static mr_status *vectors_out(mr_run *r, int i, bool wanted, int64_t rows, int64_t cols,
+                              mr_tensor **out)
 {
     const mr_tensor *a = mr_in(r, 0);
     mr_shape shape;
@@ -83,7 +84,8 @@ static mr_status *svd(mr_run *r)
     if (j.s->n == 0 && j.u->n == 0 && j.v->n == 0)
         return NULL;
     j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(MR_DOUBLE), .one = svd_one};
-    return mr_matrix_job_run(&j.base, mr_matrix_count(a), 40.0 * (double)j.m * (double)j.n * (double)j.p);
+    return mr_matrix_job_run(&j.base, mr_matrix_count(a),
+                             40.0 * (double)j.m * (double)j.n * (double)j.p);
 }
 
 static mr_status *shape(mr_infer *c)
@@ -99,7 +101,8 @@ static mr_status *shape(mr_infer *c)
     }
     if (a->rank < 0)
         return NULL;
-    int64_t m = mr_infer_dim(a, -2), n = mr_infer_dim(a, -1), p = m < 0 || n < 0 ? -1 : MR_MIN(m, n);
+    int64_t m = mr_infer_dim(a, -2), n = mr_infer_dim(a, -1),
+            p = m < 0 || n < 0 ? -1 : MR_MIN(m, n);
     const mr_pshape *front = mr_infer_sub(c, a, 0, -2);
     c->out[0] = mr_infer_concat(c, front, mr_pshape_vector(c->arena, p));
     if (vectors) {
@@ -141,7 +144,8 @@ static mr_out outside(mr_grad *g, const parts *p, mr_out v1, mr_out dv1)
     return mr_mat_mul(g, mr_mat_mul(g, p->u, inverse), rest);
 }
 
-/* Giles' formula: U (ds + (F o U^H dU + ..) S + S (F o V^H dV + ..)) V^H, F the inverse gaps of s^2. */
+/* Giles' formula: U (ds + (F o U^H dU + ..) S + S (F o V^H dV + ..)) V^H, F the inverse gaps of
+ * s^2. */
 static mr_out wide_backward(mr_grad *g, const parts *p)
 {
     mr_out v1 = p->v, dv1 = p->dv;
@@ -159,7 +163,8 @@ static mr_out wide_backward(mr_grad *g, const parts *p)
         /* the phases of u and v are one */
         mr_out d = mr_emit(g->s, "MatrixDiagPart", vdv);
         mr_out turn = mr_mul(g, mr_safe_reciprocal(g, p->s), mr_sub(g, mr_conj(g, d), d));
-        inner = mr_add(g, inner, mr_emit(g->s, "MatrixDiag", mr_mul(g, turn, mr_scalar_like(g, 0.5, d))));
+        inner = mr_add(g, inner,
+                       mr_emit(g->s, "MatrixDiag", mr_mul(g, turn, mr_scalar_like(g, 0.5, d))));
     }
     mr_out da = mr_mat_mul(g, p->u, mr_mat_mul_h(g, inner, v1));
     return p->n > p->m ? mr_add(g, da, outside(g, p, v1, dv1)) : da;
@@ -195,7 +200,8 @@ static void svd_backward(mr_grad *g)
 }
 
 MR_OP(Svd,
-    .doc      = "A = U diag(s) V^H with s descending; with full_matrices U and V are square, without "
+    .doc      = "A = U diag(s) V^H with s descending; with full_matrices U and V are square, "
+                "without "
                 "compute_uv they are empty",
     .sig      = "input: T -> s: T, u: T, v: T",
     .attrs    = "compute_uv: bool = true; full_matrices: bool = false; "
@@ -208,18 +214,21 @@ MR_OP(Svd,
     .examples = MR_EXAMPLES(
         "compute_uv=false: [[3, 0], [0, 4]] -> [4, 3], shape(0), shape(0)",
         "nograd compute_uv=false: [[3i, 0], [0, -4]] -> [4, 3], shape(0), shape(0)",
-        "compute_uv=false: [[1, 2], [3, 4], [5, 6]] -> [9.52551809, 0.51430058], shape(0), shape(0)",
+        "compute_uv=false: [[1, 2], [3, 4], [5, 6]] -> [9.52551809, 0.51430058], shape(0), "
+        "shape(0)",
         "T=double: [[1, 2], [3, 4]] -> [5.464985704219, 0.365966190626], shape(2,2), shape(2,2)",
         "T=double: [[1, 2], [3, 4], [5, 7]] -> shape(2), shape(3,2), shape(2,2)",
         "T=double: [[1, 2, 5], [3, 4, 1]] -> shape(2), shape(2,2), shape(3,2)",
-        "T=double full_matrices=true nograd: [[1, 2], [3, 4], [5, 6]] -> shape(2), shape(3,3), shape(2,2)",
+        "T=double full_matrices=true nograd: [[1, 2], [3, 4], [5, 6]] -> shape(2), shape(3,3), "
+        "shape(2,2)",
         "nograd: [[1, 2], [3, 4]] -> shape(2), shape(2,2), shape(2,2)",
         "nograd: [[0, 0], [0, 0]] -> [0, 0], shape(2,2), shape(2,2)",
         "nograd: [[[2]], [[5]]] -> [[2], [5]], shape(2,1,1), shape(2,1,1)",
         "shape(0,2,3) -> shape(0,2), shape(0,2,2), shape(0,3,2)",
         "shape(3,0) -> shape(0), shape(3,0), shape(0,0)",
         "full_matrices=true nograd: shape(2,0) -> shape(0), [[1, 0], [0, 1]], shape(0,0)",
-        "T=double nograd compute_uv=false: [[1e200, 0], [0, 1e-200]] -> [1e200, 1e-200], shape(0), shape(0)",
+        "T=double nograd compute_uv=false: [[1e200, 0], [0, 1e-200]] -> [1e200, 1e-200], "
+        "shape(0), shape(0)",
         "T=float nograd compute_uv=false: [[nan, 0], [0, 1]] -> shape(2), shape(0), shape(0)",
         "[1] -> !INVALID_ARGUMENT at least rank 2"));
 

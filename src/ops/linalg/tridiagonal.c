@@ -1,5 +1,5 @@
-/* ops/linalg/tridiagonal.c -- matrices given by their three diagonals: TridiagonalMatMul, TridiagonalSolve; or by a
- * band beside the diagonal: BandedTriangularSolve.
+/* ops/linalg/tridiagonal.c -- matrices given by their three diagonals: TridiagonalMatMul,
+ * TridiagonalSolve; or by a band beside the diagonal: BandedTriangularSolve.
  *
  * All is computed in complex128: the time goes into memory.  Of the upper diagonal the last element
  * is not read, of the lower one the first. */
@@ -19,7 +19,8 @@ static mr_status *load(const mr_tensor *t, int64_t at, int64_t n, cx **out)
     void *p;
     MR_TRY(mr_matrix_room(MR_COMPLEX128, n, 1, &p));
     size_t size = mr_dtype_size((mr_dtype)t->dtype);
-    mr_dtype_convert((mr_dtype)t->dtype, (char *)t->data + (size_t)at * size, MR_COMPLEX128, p, n, false);
+    mr_dtype_convert((mr_dtype)t->dtype, (char *)t->data + (size_t)at * size, MR_COMPLEX128, p, n,
+                     false);
     *out = p;
     return NULL;
 }
@@ -27,7 +28,8 @@ static mr_status *load(const mr_tensor *t, int64_t at, int64_t n, cx **out)
 static void store(const cx *from, int64_t n, mr_tensor *t, int64_t at)
 {
     size_t size = mr_dtype_size((mr_dtype)t->dtype);
-    mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size, n, false);
+    mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size,
+                     n, false);
 }
 
 /* ---- TridiagonalMatMul ---- */
@@ -58,7 +60,8 @@ static mr_status *multiply_one(mr_matrix_job *base, int64_t i)
     MR_GO(load(j->rhs, i * m * k, m * k, &x));
     y = mr_try_calloc((size_t)(m * k), sizeof(cx));
     if (!y)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld x %lld numbers", (long long)m, (long long)k));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld x %lld numbers", (long long)m,
+                       (long long)k));
     for (int64_t row = 0; row < m; row++) {
         add_row(d[1][row], x + row * k, y + row * k, k);
         if (row + 1 < m)
@@ -82,9 +85,10 @@ static mr_status *check_diagonal(const mr_run *r, int i, const char *name)
     MR_TRY(mr_in_matrices(r, i));
     if (mr_rows(d) != 1 || mr_cols(d) != mr_rows(rhs) ||
         !mr_shape_eq(d->rank - 2, d->dims, rhs->rank - 2, rhs->dims))
-        return mr_invalid("%s must have one row of as many elements as rhs has rows, and the same outer "
-                          "dimensions: %s, %s",
-                          name, MR_TENSOR_SHAPE(d), MR_TENSOR_SHAPE(rhs));
+        return mr_invalid(
+            "%s must have one row of as many elements as rhs has rows, and the same outer "
+            "dimensions: %s, %s",
+            name, MR_TENSOR_SHAPE(d), MR_TENSOR_SHAPE(rhs));
     return NULL;
 }
 
@@ -127,7 +131,8 @@ static mr_out shifted(mr_grad *g, mr_out a, bool left)
                             mr_const_vec_i32(g->s, 2, step));
     }
     mr_out zero = mr_zeros_like(g, mr_mat_columns(g, a, 0, 1)), axis = mr_const_i32(g->s, -1);
-    return left ? mr_emit(g->s, "ConcatV2", part, zero, axis) : mr_emit(g->s, "ConcatV2", zero, part, axis);
+    return left ? mr_emit(g->s, "ConcatV2", part, zero, axis)
+                : mr_emit(g->s, "ConcatV2", zero, part, axis);
 }
 
 /* The sum over rows of x o y, as one row. */
@@ -143,7 +148,8 @@ static void mat_mul_backward(mr_grad *g)
     mr_dxi(g, 0, row_sum(g, shifted(g, x, true), turned));
     mr_dxi(g, 1, row_sum(g, x, turned));
     mr_dxi(g, 2, row_sum(g, shifted(g, x, false), turned));
-    mr_out upper = shifted(g, mr_conj(g, mr_xi(g, 2)), true), lower = shifted(g, mr_conj(g, mr_xi(g, 0)), false);
+    mr_out upper = shifted(g, mr_conj(g, mr_xi(g, 2)), true),
+           lower = shifted(g, mr_conj(g, mr_xi(g, 0)), false);
     mr_dxi(g, 3, mr_emit(g->s, "TridiagonalMatMul", upper, mr_conj(g, mr_xi(g, 1)), lower, dy));
 }
 
@@ -159,8 +165,10 @@ MR_OP(TridiagonalMatMul,
     .kernels  = MR_KERNELS(MR_CPU_ONE(mat_mul, TYPES)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 9]], [[3, 4, 5]], [[9, 6, 7]], [[1], [2], [3]] -> [[5], [20], [29]]",
-        "[[9]], [[3]], [[9]], [[2, 4]] -> [[6, 12]]", "[[1i, 9]], [[1, 2]], [[9, 3]], [[1], [1i]] -> [[0], [3+2i]]",
-        "[[[1, 9]], [[0, 9]]], [[[1, 1]], [[2, 2]]], [[[9, 1]], [[9, 0]]], [[[1], [2]], [[3], [4]]] -> [[[3], [3]], [[6], [8]]]",
+        "[[9]], [[3]], [[9]], [[2, 4]] -> [[6, 12]]",
+        "[[1i, 9]], [[1, 2]], [[9, 3]], [[1], [1i]] -> [[0], [3+2i]]",
+        "[[[1, 9]], [[0, 9]]], [[[1, 1]], [[2, 2]]], [[[9, 1]], [[9, 0]]], [[[1], [2]], [[3], "
+        "[4]]] -> [[[3], [3]], [[6], [8]]]",
         "shape(1,0), shape(1,0), shape(1,0), shape(0,2) -> shape(0,2)",
         "[[1, 2]], [[1]], [[1]], [[1]] -> !INVALID_ARGUMENT superdiag must have one row",
         "[1], [[1]], [[1]], [[1]] -> !INVALID_ARGUMENT at least rank 2"));
@@ -189,9 +197,10 @@ static mr_status *check_pivot(const job *j, cx *pivot, double least)
     if (*pivot != 0)
         return NULL;
     if (!j->perturb)
-        return mr_invalid("%s", j->pivots ? "The matrix is not invertible."
-                                          : "The Thomas algorithm failed: a pivot is zero. Try setting "
-                                            "partial_pivoting=True.");
+        return mr_invalid("%s", j->pivots
+                                    ? "The matrix is not invertible."
+                                    : "The Thomas algorithm failed: a pivot is zero. Try setting "
+                                      "partial_pivoting=True.");
     *pivot = least;
     return NULL;
 }
@@ -205,7 +214,8 @@ static void swap_rows(cx *x, cx *y, int64_t n)
     }
 }
 
-/* The equations, row by row: u[3 i ..] become the diagonal and two entries to its right; b goes along. */
+/* The equations, row by row: u[3 i ..] become the diagonal and two entries to its right; b goes
+ * along. */
 static mr_status *eliminate(const job *j, const cx *d, cx *u, cx *b)
 {
     int64_t m = j->m, k = j->k;
@@ -276,10 +286,15 @@ static mr_status *solve(mr_run *r)
     if (mr_rows(d) != 3)
         return mr_invalid("Expected diagonals to have 3 rows, got shape %s", MR_TENSOR_SHAPE(d));
     if (mr_cols(d) != mr_rows(rhs) || !mr_shape_eq(d->rank - 2, d->dims, rhs->rank - 2, rhs->dims))
-        return mr_invalid("The length of diagonals must be equal to the rows of rhs, and the outer dimensions "
-                          "must be the same: %s, %s",
-                          MR_TENSOR_SHAPE(d), MR_TENSOR_SHAPE(rhs));
-    job j = {.diagonals = {d}, .rhs = rhs, .m = mr_rows(rhs), .k = mr_cols(rhs), .pivots = s->pivots,
+        return mr_invalid(
+            "The length of diagonals must be equal to the rows of rhs, and the outer dimensions "
+            "must be the same: %s, %s",
+            MR_TENSOR_SHAPE(d), MR_TENSOR_SHAPE(rhs));
+    job j = {.diagonals = {d},
+             .rhs = rhs,
+             .m = mr_rows(rhs),
+             .k = mr_cols(rhs),
+             .pivots = s->pivots,
              .perturb = s->perturb};
     MR_TRY(mr_run_output(r, 0, rhs->rank, rhs->dims, &j.out));
     if (rhs->n == 0)
@@ -306,7 +321,8 @@ static mr_out diagonal(mr_grad *g, mr_out d, int i)
 {
     const int32_t begin[] = {0, i, 0}, end[] = {0, i + 1, 0}, step[] = {1, 1, 1};
     return mr_emit_with(g->s, "StridedSlice",
-                        MR_ATTRS({"ellipsis_mask", mr_a_int(1)}, {"begin_mask", mr_a_int(4)}, {"end_mask", mr_a_int(4)}),
+                        MR_ATTRS({"ellipsis_mask", mr_a_int(1)}, {"begin_mask", mr_a_int(4)},
+                                 {"end_mask", mr_a_int(4)}),
                         d, mr_const_vec_i32(g->s, 3, begin), mr_const_vec_i32(g->s, 3, end),
                         mr_const_vec_i32(g->s, 3, step));
 }
@@ -328,7 +344,8 @@ static void solve_backward(mr_grad *g)
 }
 
 MR_OP(TridiagonalSolve,
-    .doc      = "X with A X = B for matrices A of which three diagonals are given: above, main, below",
+    .doc      = "X with A X = B for matrices A of which three diagonals are given: above, main, "
+                "below",
     .sig      = "diagonals: T, rhs: T -> output: T",
     .attrs    = "partial_pivoting: bool = true; perturb_singular: bool = false; " ATTR_T,
     .key      = "T",
@@ -338,14 +355,19 @@ MR_OP(TridiagonalSolve,
     .state_bytes = sizeof(state), .init = init,
     .examples = MR_EXAMPLES(
         "[[1, 2, 9], [3, 4, 5], [9, 6, 7]], [[5], [20], [29]] -> [[1], [2], [3]]",
-        "partial_pivoting=false: [[1, 2, 9], [3, 4, 5], [9, 6, 7]], [[5], [20], [29]] -> [[1], [2], [3]]",
-        "[[1, 9], [0, 0], [9, 2]], [[3, 1], [4, 2]] -> [[2, 1], [3, 1]]", "[[9], [4], [9]], [[8, 4]] -> [[2, 1]]",
+        "partial_pivoting=false: [[1, 2, 9], [3, 4, 5], [9, 6, 7]], [[5], [20], [29]] -> [[1], "
+        "[2], [3]]",
+        "[[1, 9], [0, 0], [9, 2]], [[3, 1], [4, 2]] -> [[2, 1], [3, 1]]",
+        "[[9], [4], [9]], [[8, 4]] -> [[2, 1]]",
         "[[1i, 9], [1, 2], [9, 3]], [[0], [3+2i]] -> [[1], [1i]]",
         "[[[9]  , [4], [9]], [[9], [2], [9]]], [[[8]], [[8]]] -> [[[2]], [[4]]]",
-        "shape(3,0), shape(0,2) -> shape(0,2)", "[[0, 0], [0, 1], [0, 0]], [[1], [1]] -> !INVALID_ARGUMENT The matrix is not invertible.",
-        "partial_pivoting=false: [[1, 0], [0, 1], [0, 1]], [[1], [1]] -> !INVALID_ARGUMENT partial_pivoting",
+        "shape(3,0), shape(0,2) -> shape(0,2)",
+        "[[0, 0], [0, 1], [0, 0]], [[1], [1]] -> !INVALID_ARGUMENT The matrix is not invertible.",
+        "partial_pivoting=false: [[1, 0], [0, 1], [0, 1]], [[1], [1]] -> !INVALID_ARGUMENT "
+        "partial_pivoting",
         "nograd perturb_singular=true: [[0, 0], [0, 1], [0, 0]], [[0], [1]] -> [[0], [1]]",
-        "perturb_singular=true partial_pivoting=false: [[9], [4], [9]], [[8]] -> !INVALID_ARGUMENT perturb_singular requires",
+        "perturb_singular=true partial_pivoting=false: [[9], [4], [9]], [[8]] -> "
+        "!INVALID_ARGUMENT perturb_singular requires",
         "[[1], [1]], [[1]] -> !INVALID_ARGUMENT must be equal"));
 
 /* ---- BandedTriangularSolve ---- */
@@ -418,7 +440,8 @@ static mr_status *banded(mr_run *r)
     banded_job j = {.a = a, .b = b, .bands = mr_rows(a), .m = mr_cols(a), .k = mr_cols(b),
                     .s = *(triangle_state *)r->state};
     if (mr_rows(b) != j.m)
-        return mr_invalid("Input matrix and rhs are incompatible: %s, %s", MR_TENSOR_SHAPE(a), MR_TENSOR_SHAPE(b));
+        return mr_invalid("Input matrix and rhs are incompatible: %s, %s", MR_TENSOR_SHAPE(a),
+                          MR_TENSOR_SHAPE(b));
     if (j.bands < 1)
         return mr_invalid("the matrix must have at least one band, not %s", MR_TENSOR_SHAPE(a));
     mr_broadcast_init(&j.walk);
@@ -459,11 +482,13 @@ static mr_out batch_dims(mr_grad *g, mr_out shape)
 static mr_out bands_of(mr_grad *g, mr_out da, mr_out shape, bool lower)
 {
     mr_scope *s = g->s;
-    mr_out at = mr_const_vec_i32(s, 1, (int32_t[]){-2}), end = mr_const_vec_i32(s, 1, (int32_t[]){-1});
-    mr_out count = mr_emit_with(s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}), shape, at, end,
-                                mr_const_vec_i32(s, 1, (int32_t[]){1}));
+    mr_out at = mr_const_vec_i32(s, 1, (int32_t[]){-2}),
+           end = mr_const_vec_i32(s, 1, (int32_t[]){-1});
+    mr_out count = mr_emit_with(s, "StridedSlice", MR_ATTRS({"shrink_axis_mask", mr_a_int(1)}),
+                                shape, at, end, mr_const_vec_i32(s, 1, (int32_t[]){1}));
     mr_out zero = mr_const_i32(s, 0), one = mr_const_i32(s, 1);
-    mr_out k = lower ? mr_emit(s, "Pack", mr_sub(g, one, count), zero) : mr_emit(s, "Pack", zero, mr_sub(g, count, one));
+    mr_out k = lower ? mr_emit(s, "Pack", mr_sub(g, one, count), zero)
+                     : mr_emit(s, "Pack", zero, mr_sub(g, count, one));
     return mr_emit_with(s, "MatrixDiagPartV3", MR_ATTRS({"align", mr_a_str("LEFT_RIGHT")}), da, k,
                         mr_scalar_like(g, 0, da));
 }
@@ -473,9 +498,10 @@ static void banded_backward(mr_grad *g)
     bool lower = true, adjoint = false;
     mr_scope_fail(g->s, mr_node_get_bool(g->node, "lower", &lower));
     mr_scope_fail(g->s, mr_node_get_bool(g->node, "adjoint", &adjoint));
-    mr_out db = mr_emit_with(g->s, "BandedTriangularSolve",
-                             MR_ATTRS({"lower", mr_a_bool(lower)}, {"adjoint", mr_a_bool(!adjoint)}), mr_xi(g, 0),
-                             mr_dyi(g, 0));
+    mr_out db =
+        mr_emit_with(g->s, "BandedTriangularSolve",
+                     MR_ATTRS({"lower", mr_a_bool(lower)}, {"adjoint", mr_a_bool(!adjoint)}),
+                     mr_xi(g, 0), mr_dyi(g, 0));
     mr_out x = mr_yi(g, 0), a = mr_shape_of(g, mr_xi(g, 0)), b = mr_shape_of(g, mr_xi(g, 1));
     mr_out da = mr_emit(g->s, "Neg", adjoint ? mr_mat_mul_h(g, x, db) : mr_mat_mul_h(g, db, x));
     da = bands_of(g, da, a, lower);
@@ -486,10 +512,12 @@ static void banded_backward(mr_grad *g)
 }
 
 MR_OP(BandedTriangularSolve,
-    .doc      = "X with A X = B, or A^H X = B, for triangles A given by their bands, one a row; the dimensions "
+    .doc      = "X with A X = B, or A^H X = B, for triangles A given by their bands, one a row; "
+                "the dimensions "
                 "before broadcast",
     .sig      = "matrix: T, rhs: T -> output: T",
-    .attrs    = "lower: bool = true; adjoint: bool = false; T: {double, float, half, complex64, complex128}",
+    .attrs    = "lower: bool = true; adjoint: bool = false; T: {double, float, half, complex64, "
+                "complex128}",
     .key      = "T",
     .shape    = banded_shape,
     .grad     = banded_backward,
@@ -501,6 +529,9 @@ MR_OP(BandedTriangularSolve,
         "adjoint=true: [[2, 4, 5], [9, 1, 3]], [[4], [14], [10]] -> [[1], [2], [2]]",
         "lower=false adjoint=true: [[1, 3, 9], [2, 4, 5]], [[2], [9], [16]] -> [[1], [2], [2]]",
         "[[2, 4]], [[2, 4], [8, 4]] -> [[1, 2], [2, 1]]", "[[[2]], [[4]]], [[8]] -> [[[4]], [[2]]]",
-        "[[1i, 2], [9, 1]], [[1], [1-1i]] -> [[-1i], [0.5]]", "T=float nograd: [[0]], [[1]] -> shape(1,1)",
-        "nograd: shape(2,0), shape(0,3) -> shape(0,3)", "[[1, 2]], [[1]] -> !INVALID_ARGUMENT must be equal",
-        "shape(0,2), [[1], [2]] -> !INVALID_ARGUMENT at least one band", "[1], [[1]] -> !INVALID_ARGUMENT at least rank 2"));
+        "[[1i, 2], [9, 1]], [[1], [1-1i]] -> [[-1i], [0.5]]",
+        "T=float nograd: [[0]], [[1]] -> shape(1,1)",
+        "nograd: shape(2,0), shape(0,3) -> shape(0,3)",
+        "[[1, 2]], [[1]] -> !INVALID_ARGUMENT must be equal",
+        "shape(0,2), [[1], [2]] -> !INVALID_ARGUMENT at least one band",
+        "[1], [[1]] -> !INVALID_ARGUMENT at least rank 2"));

@@ -61,7 +61,7 @@ static mr_status *check_bins(const mr_tensor *x)
     return NULL;
 }
 
-static mr_status *count(mr_run *r, bool binary)
+static mr_status *count(mr_run *r, bool binary, bool by_rows)
 {
     const mr_tensor *x = mr_in(r, 0), *w = mr_in(r, 2);
     counting c = {.x = x, .weights = w->n > 0 ? w : NULL, .binary = binary, .rows = 1, .n = x->n};
@@ -73,7 +73,7 @@ static mr_status *count(mr_run *r, bool binary)
                           "which case it acts as all weights equal to 1. Received %s",
                           MR_TENSOR_SHAPE(w));
     MR_TRY(check_bins(x));
-    if (x->rank == 2 && strcmp(r->node->def->name, "DenseBincount") == 0) {
+    if (x->rank == 2 && by_rows) {
         c.rows = x->dims[0];
         c.n = x->dims[1];
         MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){c.rows, c.size}, &c.out));
@@ -85,7 +85,7 @@ static mr_status *count(mr_run *r, bool binary)
     return NULL;
 }
 
-static mr_status *bincount(mr_run *r) { return count(r, false); }
+static mr_status *bincount(mr_run *r) { return count(r, false, false); }
 
 typedef struct binary_state {
     bool binary;
@@ -100,7 +100,7 @@ static mr_status *dense_bincount(mr_run *r)
 {
     if (mr_in(r, 0)->rank > 2)
         return mr_invalid("Shape must be at most rank 2 but is rank %d", mr_in(r, 0)->rank);
-    return count(r, ((binary_state *)r->state)->binary);
+    return count(r, ((binary_state *)r->state)->binary, true);
 }
 
 /* The size as far as it is known. */
@@ -143,7 +143,8 @@ MR_OP(Bincount,
     .kernels  = MR_KERNELS(MR_CPU_ONE(bincount, BIN_TYPES)),
     .examples = MR_EXAMPLES(
         "[1, 1, 2, 5, 1], 4, shape(0) -> [0, 3, 1, 0]",
-        "[[1, 2], [2, 0]], 3, [[1, 2], [3, 4]] -> [4, 1, 5]", "int32 shape(0), 2, shape(0) -> [0, 0]",
+        "[[1, 2], [2, 0]], 3, [[1, 2], [3, 4]] -> [4, 1, 5]",
+        "int32 shape(0), 2, shape(0) -> [0, 0]",
         "[1], 0, shape(0) -> shape(0)", "T=int32: [0, 0], 1, [2147483647, 1] -> [-2147483648]",
         "[1, -1], 4, shape(0) -> !INVALID_ARGUMENT Input arr must be non-negative!",
         "[1, 1], 4, [1] -> !INVALID_ARGUMENT `weights` must be the same shape as `arr`",
@@ -154,7 +155,8 @@ MR_OP(DenseBincount,
     .doc      = "how often each of 0 .. size - 1 occurs, in all or in each row; or the sum of the "
                 "weights there; or with binary_output whether it does",
     .sig      = "input: Tidx, size: Tidx, weights: T -> output: T",
-    .attrs    = "Tidx: {int32, int64}; T: {int32, int64, float, double}; binary_output: bool = false",
+    .attrs    = "Tidx: {int32, int64}; T: {int32, int64, float, double}; binary_output: bool = "
+                "false",
     .key      = "T",
     .shape    = dense_bincount_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(dense_bincount, BIN_TYPES)),
@@ -175,7 +177,8 @@ MR_OP(DenseBincount,
 #define ABOVE_FLOATING(v, low) ((double)(v) - (double)(low))
 #define ABOVE_INTEGER(v, low) ((double)((uint64_t)(v) - (uint64_t)(low)))
 #define BIN_OF(E, name, number, S, C, ABOVE)                                                  \
-    static bool bins_##name(const mr_tensor *x, const mr_tensor *range, int64_t nbins, mr_tensor *out) \
+    static bool bins_##name(const mr_tensor *x, const mr_tensor *range, int64_t nbins,        \
+                            mr_tensor *out)                                                   \
     {                                                                                         \
         S low = MR_DATA(S, range)[0], high = MR_DATA(S, range)[1];                            \
         double step = ABOVE(high, low) / (double)nbins;                                       \
@@ -243,10 +246,14 @@ static mr_status *histogram_shape(mr_infer *c)
 }
 
 #define HISTOGRAM_ROW(E, name, number, S, C, ...) \
-    {.device = "CPU", .type = MR_##E, .run = histogram_run, .user = (void *)(uintptr_t)&histogram_##name},
+    {.device = "CPU",                             \
+     .type = MR_##E,                              \
+     .run = histogram_run,                        \
+     .user = (void *)(uintptr_t)&histogram_##name},
 
 MR_OP(HistogramFixedWidth,
-    .doc      = "how many values lie in each of nbins equal parts of a range; those outside count in "
+    .doc      = "how many values lie in each of nbins equal parts of a range; those outside count "
+                "in "
                 "the first or the last",
     .sig      = "values: T, value_range: T, nbins: int32 -> out: dtype",
     .attrs    = "T: {int32, int64, float, double}; dtype: {int32, int64} = DT_INT32",
@@ -255,7 +262,8 @@ MR_OP(HistogramFixedWidth,
     .kernels  = MR_KERNELS(BIN_TYPES(HISTOGRAM_ROW, )),
     .examples = MR_EXAMPLES(
         "[-1, 0, 2, 2, 5, 15], [0, 5], 5 -> [2, 0, 2, 0, 2]",
-        "dtype=int64: [[-1], [9]], [0, 10], 2 -> [1, 1]", "T=float: [0.5, 1.5, inf, -inf], [0, 2], 2 -> [2, 2]",
+        "dtype=int64: [[-1], [9]], [0, 10], 2 -> [1, 1]",
+        "T=float: [0.5, 1.5, inf, -inf], [0, 2], 2 -> [2, 2]",
         "shape(0), [0, 5], 3 -> [0, 0, 0]",
         "T=int64: [-9223372036854775808, 9223372036854775807], [-9223372036854775808, "
         "9223372036854775807], 4 -> [1, 0, 0, 1]",

@@ -5,7 +5,8 @@
 
 /* Bytes begin .. end of the result; the first of eight elements is the highest bit. */
 #define PACK(E, name, number, S, C, TEST)                                                    \
-    static void pack_##name(const void *from, const void *with, uint8_t *out, int64_t begin, int64_t end) \
+    static void pack_##name(const void *from, const void *with, uint8_t *out, int64_t begin, \
+                            int64_t end)                                                     \
     {                                                                                        \
         const S *x = from;                                                                   \
         const C limit = MR_LD((const S *)with);                                              \
@@ -46,8 +47,9 @@ static mr_status *pack(mr_run *r)
     if (x->rank < 1)
         return mr_invalid("Input should be at least a vector, but saw a scalar.");
     if (x->dims[x->rank - 1] % 8)
-        return mr_invalid("Inner dimension of input should be divisible by 8, but input shape was: %s",
-                          MR_TENSOR_SHAPE(x));
+        return mr_invalid(
+            "Inner dimension of input should be divisible by 8, but input shape was: %s",
+            MR_TENSOR_SHAPE(x));
     mr_shape_set(&shape, x->rank, x->dims);
     shape.dims[x->rank - 1] /= 8;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
@@ -65,7 +67,8 @@ static mr_status *shape_of(mr_infer *c)
         return NULL;
     int64_t n = mr_infer_dim(x, -1);
     if (n >= 0 && n % 8)
-        return mr_invalid("Inner dimension of input should be divisible by 8, but is %lld", (long long)n);
+        return mr_invalid("Inner dimension of input should be divisible by 8, but is %lld",
+                          (long long)n);
     c->out[0] = mr_pshape_with(c->arena, x, x->rank - 1, n < 0 ? -1 : n / 8);
     return NULL;
 }

@@ -75,14 +75,17 @@ MR_OP(LeftShift,
     .shape    = mr_shape_broadcast2,
     .kernels  = MR_KERNELS(MR_CPU_EACH(left_shift, MR_INTS)),
     .examples = MR_EXAMPLES(
-        "[1, 2, 3], [0, 3, 4] -> [1, 16, 48]", "T=int8: [-1, -5, -1], [3, 7, 9] -> [-8, -128, -128]",
-        "[-1, 3], -5 -> [-1, 3]", "T=int32: 1, [31, 32, 100] -> [-2147483648, -2147483648, -2147483648]",
+        "[1, 2, 3], [0, 3, 4] -> [1, 16, 48]",
+        "T=int8: [-1, -5, -1], [3, 7, 9] -> [-8, -128, -128]",
+        "[-1, 3], -5 -> [-1, 3]",
+        "T=int32: 1, [31, 32, 100] -> [-2147483648, -2147483648, -2147483648]",
         "T=uint8: 255, [1, 8, 200] -> [254, 128, 128]",
         "T=uint64: 1, 18446744073709551615 -> 9223372036854775808", "shape(0), 1 -> shape(0)",
         "[1, 2], [1, 2, 3] -> !INVALID_ARGUMENT must be equal"));
 
 MR_OP(RightShift,
-    .doc      = "x with its bits moved down by y, which is taken as between 0 and the number of bits "
+    .doc      = "x with its bits moved down by y, which is taken as between 0 and the number of "
+                "bits "
                 "less one; the sign stays",
     .sig      = "x: T, y: T -> z: T",
     .attrs    = TYPES,
@@ -90,7 +93,8 @@ MR_OP(RightShift,
     .kernels  = MR_KERNELS(MR_CPU_EACH(right_shift, MR_INTS)),
     .examples = MR_EXAMPLES(
         "[1, 16, 100], [0, 3, 4] -> [1, 2, 6]", "[-1, -64, -128], [3, 3, 9] -> [-1, -8, -1]",
-        "T=int32: -64, [3, 31, 32, -1] -> [-8, -1, -1, -64]", "T=uint8: 255, [1, 8, 200] -> [127, 1, 1]",
+        "T=int32: -64, [3, 31, 32, -1] -> [-8, -1, -1, -64]",
+        "T=uint8: 255, [1, 8, 200] -> [127, 1, 1]",
         "T=uint64: 18446744073709551615, 63 -> 1",
         "[1, 2], [1, 2, 3] -> !INVALID_ARGUMENT must be equal"));
 

@@ -71,11 +71,13 @@ static mr_status *diag_part_shape(mr_infer *c)
 static void diag_backward(mr_grad *g) { mr_dxi(g, 0, mr_emit(g->s, "DiagPart", mr_dyi(g, 0))); }
 static void diag_part_backward(mr_grad *g) { mr_dxi(g, 0, mr_emit(g->s, "Diag", mr_dyi(g, 0))); }
 
-#define TYPES(M, ...) MR_FLOATS(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
+#define TYPES(M, ...) \
+    MR_FLOATS(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 #define ATTRS "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}"
 
 MR_OP(Diag,
-    .doc      = "a tensor of twice the rank with these elements where its first indices are its last",
+    .doc      = "a tensor of twice the rank with these elements where its first indices are its "
+                "last",
     .sig      = "diagonal: T -> output: T",
     .attrs    = ATTRS,
     .shape    = diag_shape,
@@ -94,7 +96,9 @@ MR_OP(DiagPart,
     .grad     = diag_part_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_diag_part, TYPES)),
     .examples = MR_EXAMPLES(
-        "[[1, 2], [3, 4]] -> [1, 4]", "[[[[1, 2]], [[3, 4]]]] -> [[1, 4]]", "shape(0,0) -> shape(0)",
-        "[1, 2] -> !INVALID_ARGUMENT even and non-zero rank", "[[1, 2]] -> !INVALID_ARGUMENT must be equal",
+        "[[1, 2], [3, 4]] -> [1, 4]", "[[[[1, 2]], [[3, 4]]]] -> [[1, 4]]",
+        "shape(0,0) -> shape(0)",
+        "[1, 2] -> !INVALID_ARGUMENT even and non-zero rank",
+        "[[1, 2]] -> !INVALID_ARGUMENT must be equal",
         "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 2]]; : x -> !INVALID_ARGUMENT Invalid "
         "shape [1,2]: dimensions 0 and 1 do not match."));

@@ -1,7 +1,7 @@
 /* ops/math/euclidean_norm.c -- EuclideanNorm: the root of the sum of squares along axes.
  *
- * Squares are summed in double whatever the type, so that neither integers wrap nor floats overflow on
- * the way. */
+ * Squares are summed in double whatever the type, so that neither integers wrap nor floats overflow
+ * on the way. */
 #include "ops/reduce.h"
 
 static const double nothing = 0;
@@ -17,7 +17,8 @@ static void add_totals(void *acc, const void *totals, int64_t n)
 
 /* Integers: a root beyond the type can only be so of several elements; it is the largest number. */
 #define ROOT_FLOATING(S, v) ((S)sqrt(v))
-#define ROOT_INTEGER(S, v) root_of(v, (S)-1 > 0 ? (double)(S)-1 : (double)(((uint64_t)1 << (8 * sizeof(S) - 1)) - 1))
+#define MOST_SIGNED(S) (double)(((uint64_t)1 << (8 * sizeof(S) - 1)) - 1)
+#define ROOT_INTEGER(S, v) root_of(v, (S)-1 > 0 ? (double)(S)-1 : MOST_SIGNED(S))
 static double root_of(double v, double most)
 {
     double root = sqrt(v);
@@ -77,7 +78,8 @@ static mr_status *norm_run(mr_run *r)
         if (!fold[d] || keep_dims)
             shape.dims[shape.rank++] = fold[d] ? 1 : x->dims[d];
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &y));
-    return mr_reduce(r, r->kernel->user, (mr_dtype)x->dtype, x->data, x->rank, x->dims, fold, y->data);
+    return mr_reduce(r, r->kernel->user, (mr_dtype)x->dtype, x->data, x->rank, x->dims, fold,
+                     y->data);
 }
 
 /* What is real of a complex number, as such a number. */
@@ -116,7 +118,8 @@ MR_OP(EuclideanNorm,
         "[3, 4], 0 -> 5", "[[3, 4], [6, 8]], 1 -> [5, 10]",
         "keep_dims=true: [[3, 4], [6, 8]], int64[1] -> [[5], [10]]",
         "[[3, 0], [4, 2]], [0, 1] -> 5.385164807135", "nograd: [3+4i, 0], 0 -> 5",
-        "[-1, 2], shape(0) -> [1, 2]", "[[-3], [4]], 1 -> [3, 4]", "nograd: shape(0,2), 0 -> [0, 0]", "nograd: 0, shape(0) -> 0",
+        "[-1, 2], shape(0) -> [1, 2]", "[[-3], [4]], 1 -> [3, 4]",
+        "nograd: shape(0,2), 0 -> [0, 0]", "nograd: 0, shape(0) -> 0",
         "T=uint8: [30, 40], 0 -> 50", "T=int8: [100, 100], 0 -> 127", "T=int32: [-3, 4], 0 -> 5",
         "T=float nograd: [3e30, 4e30], 0 -> 5e30", "T=float nograd: [nan, 1], 0 -> nan",
         "[1, 2], 1 -> !INVALID_ARGUMENT"));

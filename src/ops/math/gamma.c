@@ -207,7 +207,8 @@ MR_OP(Igamma,
         "[0.5, 1, 3], [1, 2, 1.5] -> [0.842700792950, 0.864664716763, 0.191153169462]",
         "[[2]], [1, 4] -> [[0.264241117657, 0.908421805556]]",
         "T=double nograd: [100, 1000000], [110, 1001000] -> [0.841721329940, 0.841344786368]",
-        "T=float nograd: [1, -1, 0, 1, 1, nan], [0, 1, 1, -1, inf, 1] -> [0, nan, nan, nan, 1, nan]"));
+        "T=float nograd: [1, -1, 0, 1, 1, nan], [0, 1, 1, -1, inf, 1] -> [0, nan, nan, nan, 1, "
+        "nan]"));
 
 MR_OP(Igammac,
     .doc      = "the upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x)",
@@ -219,7 +220,8 @@ MR_OP(Igammac,
     .examples = MR_EXAMPLES(
         "[0.5, 1, 3], [1, 2, 1.5] -> [0.157299207050, 0.135335283237, 0.808846830538]",
         "T=double nograd: [2], [40] -> [1.74182524e-16]",
-        "T=float nograd: [1, -1, 0, 1, 1, nan], [0, 1, 1, -1, inf, 1] -> [1, nan, nan, nan, 0, nan]"));
+        "T=float nograd: [1, -1, 0, 1, 1, nan], [0, 1, 1, -1, inf, 1] -> [1, nan, nan, nan, 0, "
+        "nan]"));
 
 MR_OP(IgammaGradA,
     .doc      = "the derivative of Igamma by a",

@@ -1,5 +1,5 @@
-/* ops/math/next_after.c -- element-wise ops of two arguments that have no other place: NextAfter, Xlog1py,
- * ApproximateEqual, Cross. */
+/* ops/math/next_after.c -- element-wise ops of two arguments that have no other place: NextAfter,
+ * Xlog1py, ApproximateEqual, Cross. */
 #include "ops/elementwise.h"
 #include "run/run.h"
 
@@ -79,7 +79,8 @@ MR_OP(Xlog1py,
         }                                                                                    \
     }
 #define APART_FLOATING(C, a, b) fabs(a - b)
-#define APART_SIGNED(C, a, b) ((C)((uint64_t)a - (uint64_t)b) < 0 ? (C)((uint64_t)b - (uint64_t)a) : (C)((uint64_t)a - (uint64_t)b))
+#define LESS(C, a, b) ((C)((uint64_t)(a) - (uint64_t)(b)))
+#define APART_SIGNED(C, a, b) (LESS(C, a, b) < 0 ? LESS(C, b, a) : LESS(C, a, b))
 #define APART_UNSIGNED(C, a, b) ((C)(a > b ? a - b : b - a))
 MR_FLOATS(NEAR, APART_FLOATING)
 MR_SIGNED(NEAR, APART_SIGNED)
@@ -103,9 +104,12 @@ static mr_status *tolerance_init(mr_make *m, void *state)
 {
     float v;
     MR_TRY(mr_node_get_float(m->node, "tolerance", &v));
+    if (fabsf(v) < FLT_MIN) /* threads that flush denormals would see it as 0, others would not */
+        v = 0;
     bool integer = !mr_dtype_is_floating((mr_dtype)m->kernel->type) &&
                    !mr_dtype_is_complex((mr_dtype)m->kernel->type);
-    ((tolerance_state *)state)->tolerance = integer && !(v >= 0 && v <= 127) ? (v > 127 ? 127 : 0) : v;
+    ((tolerance_state *)state)->tolerance =
+        integer && !(v >= 0 && v <= 127) ? (v > 127 ? 127 : 0) : v;
     return NULL;
 }
 
@@ -122,7 +126,10 @@ static mr_status *approximate_equal(mr_run *r)
 }
 
 #define NEAR_ROW(E, name, number, S, C, ...) \
-    {.device = "CPU", .type = MR_##E, .run = approximate_equal, .user = (void *)(uintptr_t)near_##name},
+    {.device = "CPU",                        \
+     .type = MR_##E,                         \
+     .run = approximate_equal,               \
+     .user = (void *)(uintptr_t)near_##name},
 
 MR_OP(ApproximateEqual,
     .doc      = "whether |x - y| < tolerance, element by element",
@@ -211,10 +218,13 @@ MR_OP(Cross,
     .grad     = cross_backward,
     .kernels  = MR_KERNELS(MR_REALS(CROSS_ROW, )),
     .examples = MR_EXAMPLES(
-        "[1, 0, 0], [0, 1, 0] -> [0, 0, 1]", "[[1, 2, 3], [4, 5, 7]], [[6, 5, 4], [3, 2, 1]] -> [[-7, 14, -7], [-9, 17, -7]]",
-        "T=uint8: [0, 1, 0], [1, 0, 0] -> [0, 0, 255]", "T=int8: [100, 0, 0], [0, 2, 0] -> [0, 0, -56]",
+        "[1, 0, 0], [0, 1, 0] -> [0, 0, 1]",
+        "[[1, 2, 3], [4, 5, 7]], [[6, 5, 4], [3, 2, 1]] -> [[-7, 14, -7], [-9, 17, -7]]",
+        "T=uint8: [0, 1, 0], [1, 0, 0] -> [0, 0, 255]",
+        "T=int8: [100, 0, 0], [0, 2, 0] -> [0, 0, -56]",
         "T=float: [nan, 0, 0], [0, 1, 0] -> [0, nan, nan]", "shape(0,3), shape(0,3) -> shape(0,3)",
-        "[1, 2], [1, 2] -> !INVALID_ARGUMENT must be equal", "[1, 2, 3], [[1, 2, 3]] -> !INVALID_ARGUMENT",
+        "[1, 2], [1, 2] -> !INVALID_ARGUMENT must be equal",
+        "[1, 2, 3], [[1, 2, 3]] -> !INVALID_ARGUMENT",
         "1, 1 -> !INVALID_ARGUMENT at least rank 1",
         "x = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; : x, x -> !FAILED_PRECONDITION "
         "Cross-products are only defined for 3-element vectors"));

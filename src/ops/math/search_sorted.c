@@ -60,7 +60,8 @@ static mr_status *bound(mr_run *r, bool upper)
 {
     search s = {.sorted = mr_in(r, 0), .values = mr_in(r, 1), .upper = upper};
     if (s.sorted->rank != 2)
-        return mr_invalid("sorted input argument must be a matrix, not %s", MR_TENSOR_SHAPE(s.sorted));
+        return mr_invalid("sorted input argument must be a matrix, not %s",
+                          MR_TENSOR_SHAPE(s.sorted));
     if (s.values->rank != 2)
         return mr_invalid("values argument must be a matrix, not %s", MR_TENSOR_SHAPE(s.values));
     if (s.sorted->dims[0] != s.values->dims[0])
@@ -100,7 +101,8 @@ MR_OP(LowerBound,
         "[[1, 3, 3, 5], [0, 2, 4, 6]], [[3, 0, 9], [4, 7, 5]] -> [[1, 0, 4], [2, 4, 3]]",
         "out_type=int64: [[1, 2]], [[2]] -> [[1]]", "[[false, true]], [[true]] -> [[1]]",
         "shape(2,0), [[1], [0]] -> [[0], [0]]", "shape(0,3), shape(0,2) -> shape(0,2)",
-        "T=float: [[-inf, 0, inf]], [[-0.0, nan]] -> [[1, 3]]", "[1], [[1]] -> !INVALID_ARGUMENT rank 2",
+        "T=float: [[-inf, 0, inf]], [[-0.0, nan]] -> [[1, 3]]",
+        "[1], [[1]] -> !INVALID_ARGUMENT rank 2",
         "[[1]], [[1], [1]] -> !INVALID_ARGUMENT Leading dim_size of both tensors must match"));
 
 MR_OP(UpperBound,
