@@ -176,6 +176,14 @@ static mr_status *anonymous(mr_run *r)
     return NULL;
 }
 
+static mr_status *counted(mr_run *r)
+{
+    mr_tensor *handle;
+    MR_TRY(mr_anonymous_handle(r, &mr_iterator_resource_new(r->state)->base, &handle));
+    mr_run_set(r, 0, handle);
+    return NULL;
+}
+
 #define ANONYMOUS                                                                                     \
     .attrs = MR_DATASET_TYPES, .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,       \
     .kernels = MR_KERNELS(MR_CPU_ANY(anonymous)), .state_bytes = sizeof(mr_dataset_state),            \
@@ -185,7 +193,14 @@ MR_OP(AnonymousIterator, .doc = "an iterator that only its handle leads to", .si
     .examples = MR_EXAMPLES(TYPES ": -> shape()"));
 MR_OP(AnonymousIteratorV2, .doc = "an iterator, and what deletes it when it is dropped",
     .sig = "-> handle: resource, deleter: variant", ANONYMOUS, .examples = MR_EXAMPLES(TYPES ": -> shape(), shape()"));
-MR_OP(AnonymousIteratorV3, .doc = "an iterator that only its handle leads to", .sig = "-> handle: resource", ANONYMOUS,
+MR_OP(AnonymousIteratorV3,
+    .doc     = "an iterator that lives as long as its handle",
+    .sig     = "-> handle: resource",
+    .attrs   = MR_DATASET_TYPES,
+    .flags   = MR_STATEFUL | MR_NO_GRADIENT,
+    .shape   = mr_shape_scalar,
+    .kernels = MR_KERNELS(MR_CPU_ANY(counted)),
+    .state_bytes = sizeof(mr_dataset_state), .init = mr_dataset_init, .deinit = mr_dataset_deinit,
     .examples = MR_EXAMPLES(TYPES ": -> shape()"));
 
 MR_OP(DeleteIterator,

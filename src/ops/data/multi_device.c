@@ -78,21 +78,31 @@ static mr_status *multi_device(mr_run *r)
     return NULL;
 }
 
-static mr_status *anonymous(mr_run *r)
+static mr_status *with_deleter(mr_run *r, mr_object *o)
 {
-    mr_object *o = NULL;
     mr_tensor *handle = NULL, *deleter = NULL;
-    MR_TRY(make_multi(r->state, &o));
     mr_status *st = mr_nameless_handle(r, o, &handle);
     mr_object_unref(o);
     MR_TRY(st);
-    if (r->n_out == 2 && (st = mr_deleter_tensor(r, handle, &deleter))) {
+    if ((st = mr_deleter_tensor(r, handle, &deleter))) {
         mr_tensor_unref(handle);
         return st;
     }
     mr_run_set(r, 0, handle);
+    mr_run_set(r, 1, deleter);
+    return NULL;
+}
+
+/* Without a deleter, what it leads to lives as long as the handle. */
+static mr_status *anonymous(mr_run *r)
+{
+    mr_object *o = NULL;
+    mr_tensor *handle = NULL;
+    MR_TRY(make_multi(r->state, &o));
     if (r->n_out == 2)
-        mr_run_set(r, 1, deleter);
+        return with_deleter(r, o);
+    MR_TRY(mr_anonymous_handle(r, o, &handle));
+    mr_run_set(r, 0, handle);
     return NULL;
 }
 

@@ -152,6 +152,20 @@ typedef struct range {
     int64_t n; /* elements */
 } range;
 
+#define PUT(E, name, number, S, C, ...) case MR_##E: MR_ST(MR_DATA(S, t), (C)v); break;
+static void put_number(mr_tensor *t, int64_t v)
+{
+    switch (t->dtype) {
+        MR_NUMBERS(PUT, )
+    default: MR_ASSERT(false); /* checked when the dataset was made */
+    }
+}
+
+static bool is_number(int type)
+{
+    return mr_dtype_is_floating((mr_dtype)type) || mr_dtype_is_complex((mr_dtype)type) || mr_dtype_is_integer((mr_dtype)type);
+}
+
 static mr_status *range_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const range *d = (range *)it->dataset;
@@ -160,15 +174,7 @@ static mr_status *range_next(mr_iterator *it, mr_tensor **out, bool *end)
         return NULL;
     int64_t v = (int64_t)((uint64_t)d->start + (uint64_t)p->next++ * (uint64_t)d->step); /* fits, but not the product */
     MR_TRY(mr_tensor_new(NULL, (mr_dtype)d->base.types[0], 0, NULL, &out[0]));
-    switch (out[0]->dtype) {
-    case MR_INT32: *MR_DATA(int32_t, out[0]) = (int32_t)v; break;
-    case MR_FLOAT: *MR_DATA(float, out[0]) = (float)v; break;
-    case MR_DOUBLE: *MR_DATA(double, out[0]) = (double)v; break;
-    case MR_INT8: case MR_UINT8: *MR_DATA(int8_t, out[0]) = (int8_t)v; break;
-    case MR_INT16: case MR_UINT16: *MR_DATA(int16_t, out[0]) = (int16_t)v; break;
-    case MR_UINT32: *MR_DATA(uint32_t, out[0]) = (uint32_t)v; break;
-    default: *MR_DATA(int64_t, out[0]) = v;
-    }
+    put_number(out[0], v);
     return NULL;
 }
 
@@ -187,17 +193,6 @@ static int64_t range_size(int64_t start, int64_t stop, int64_t step)
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-static mr_status *check_number_type(const mr_dataset_state *s)
-{
-    static const int types[] = {MR_INT64, MR_INT32, MR_FLOAT, MR_DOUBLE, MR_INT8, MR_UINT8, MR_INT16, MR_UINT16,
-                                MR_UINT32, MR_UINT64};
-    for (int i = 0; s->n == 1 && i < MR_COUNT(types); i++)
-        if (s->types[0] == types[i])
-            return NULL;
-    return mr_error(MR_UNIMPLEMENTED, "RangeDataset gives one number: output type %s is not supported",
-                    s->n == 1 ? mr_dtype_name(s->types[0]) : "(several)");
-}
-
 static mr_status *range_dataset(mr_run *r)
 {
     range *d;
@@ -207,10 +202,12 @@ static mr_status *range_dataset(mr_run *r)
     MR_TRY(mr_in_scalar_int(r, 2, "step", &step));
     if (step == 0)
         return mr_invalid("step must be a non-zero integer.");
-    MR_TRY(check_number_type(r->state));
+    const mr_dataset_state *s = r->state;
+    if (s->n != 1 || !is_number(s->types[0]))
+        return mr_invalid("Unsupported data type: %s", s->n == 1 ? mr_dtype_name(s->types[0]) : "more than one");
     MR_TRY(mr_dataset_new(r, &range_kind, 0, 0, &d));
     const mr_pshape *scalar = &mr_pshape_scalar;
-    mr_dataset_set_types(&d->base, 1, ((mr_dataset_state *)r->state)->types, &scalar);
+    mr_dataset_set_types(&d->base, 1, s->types, &scalar);
     d->start = start;
     d->stop = stop;
     d->step = step;
@@ -225,7 +222,8 @@ MR_OP(RangeDataset,
     .flags   = STATEFUL, MR_DATASET(range_dataset),
     .examples = MR_EXAMPLES("output_types=[int64] output_shapes=[[]]: 0, 10, 3 -> shape()",
                             "output_types=[int64] output_shapes=[[]]: 0, 10, 0 -> !INVALID_ARGUMENT step must be a non-zero integer",
-                            "output_types=[string] output_shapes=[[]]: 0, 10, 1 -> !UNIMPLEMENTED string"));
+                            "output_types=[string] output_shapes=[[]]: 0, 10, 1 -> !INVALID_ARGUMENT Unsupported data type: string",
+                            "output_types=[half] output_shapes=[[]]: 0, 3, 1 -> shape()"));
 
 /* ---- random numbers ---- */
 
