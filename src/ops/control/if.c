@@ -130,6 +130,6 @@ MR_OP(FakeParam,
     .sig      = "-> output: dtype",
     .attrs    = "dtype: type; shape: shape",
     .flags    = MR_NO_FOLD,
-    .shape    = mr_shape_from_attr,
+    .shape    = mr_shape_unknown, /* the attr tells of the other branch's value */
     .kernels  = MR_KERNELS(MR_CPU_ANY(fake_param)),
     .examples = MR_EXAMPLES("dtype=$T shape=[] -> shape()", "dtype=float shape=? -> shape()"));
