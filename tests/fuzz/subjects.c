@@ -26,6 +26,51 @@ static const struct {
     {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"\"] -> [1, 2]"},
     {"RestoreV2", SAVE "; dtypes=[float]: \"c\", [\"a\"], [\"2 1,1\"] -> [2]"},
     {"MergeV2Checkpoints", SAVE "; [\"c\"], \"d\" -> ?"},
+/* Two records of a TFRecord file. */
+#define RECORDS \
+    "WriteFile: \"r\", \"" \
+    "\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x78\\x27\\x0b\\x34\\x61\\x62\\x1c\\xb0\\xf0\\xf4\\x01\\x00" \
+    "\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x75\\xde\\x41\\x63\\xae\\x2c\\x11\\x0a" \
+    "\"; "
+#define QUEUE \
+    "q = FIFOQueueV2 component_types=[string] shapes=[[]] shared_name=\"q\"; " \
+    "QueueEnqueueManyV2 Tcomponents=[string]: q, ([\"r\", \"r\"]); QueueCloseV2: q; "
+#define LOG "w = SummaryWriter shared_name=\"w\"; CreateSummaryFileWriter: w, \"log\", 10, 1000, \".v2\"; "
+#define SAVE_V1 "SaveSlices T=[float, int32]: \"v1\", [\"a\", \"b\"], [\"4 0,2\", \"\"], (float[1, 2], int32[[3]]); "
+    {"WriteFile", "\"f\", \"text\" ->"},
+    {"WriteFile", "\"d/f\", \"text\" ->"},
+    {"ReadFile", "WriteFile: \"f\", \"text\"; : \"f\" -> \"text\""},
+    {"Save", "T=[float, string]: \"v1\", [\"a\", \"b\"], (float[1, 2], string[\"x\"]) ->"},
+    {"SaveSlices", "T=[float]: \"v1\", [\"a\"], [\"4 0,2\"], (float[1, 2]) ->"},
+    {"Restore", SAVE_V1 "dt=int32: \"v1\", \"b\" -> [[3]]"},
+    {"RestoreSlice", SAVE_V1 "dt=float: \"v1\", \"a\", \"4 1,1\" -> [2]"},
+    {"RestoreV2", SAVE_V1 "dtypes=[float, int32]: \"v1\", [\"a\", \"b\"], [\"4 0,1\", \"\"] -> float[1], int32[[3]]"},
+    {"LoadAndRemapMatrix", "SaveV2 dtypes=[float]: \"c\", [\"m\"], [\"\"], (float[[0, 1], [2, 3]]); num_rows=3 num_cols=2: "
+                           "\"c\", \"m\", [1, -1, 0], [1, 0], [8, 9] -> [[3, 2], [8, 9], [1, 0]]"},
+    {"GenerateVocabRemapping", "WriteFile: \"n\", \"a\\nb\\n\"; WriteFile: \"o\", \"b\\n\"; new_vocab_offset=0 num_new_vocab=2: "
+                               "\"n\", \"o\" -> [-1, 0], 1"},
+    {"RecordInput", RECORDS "file_pattern=\"r\" batch_size=3: -> shape(3)"},
+    {"ReaderReadV2", RECORDS QUEUE "r = TFRecordReaderV2 shared_name=\"r\"; : r, q -> ?, ?"},
+    {"ReaderReadUpToV2", RECORDS QUEUE "r = TFRecordReaderV2 shared_name=\"r\"; : r, q, 5 -> shape(2), shape(2)"},
+    {"ReaderReadUpToV2", RECORDS QUEUE "r = TextLineReaderV2 shared_name=\"r\"; : r, q, 5 -> shape(1), shape(1)"},
+    {"ReaderReadUpToV2", RECORDS QUEUE "r = FixedLengthRecordReaderV2 record_bytes=4 header_bytes=2 footer_bytes=1 hop_bytes=3 "
+                                       "shared_name=\"r\"; : r, q, 5 -> shape(5), shape(5)"},
+    {"ReaderReadV2", RECORDS QUEUE "r = WholeFileReaderV2 shared_name=\"r\"; : r, q -> ?, ?"},
+    {"CreateSummaryFileWriter", "w = SummaryWriter shared_name=\"w\"; : w, \"log\", 10, 1000, \".v2\" ->"},
+    {"FlushSummaryWriter", LOG ": w ->"},
+    {"CloseSummaryWriter", LOG ": w ->"},
+    {"WriteSummary", LOG ": w, 1, iota(2), \"a\", \"\" ->"},
+    {"WriteScalarSummary", LOG ": w, 1, \"a\", 2 ->"},
+    {"WriteHistogramSummary", LOG ": w, 1, \"a\", [1, 0] ->"},
+    {"WriteRawProtoSummary", LOG ": w, 1, [\"\\n\\x03\\n\\x01a\"] ->"},
+    {"WriteGraphSummary", LOG ": w, 1, \"\" ->"},
+    {"ImportEvent", LOG ": w, \"\\x10\\x05\" ->"},
+    {"WriteImageSummary", LOG ": w, 1, \"a\", [[[[1], [2]]]], [255, 0, 0, 255] ->"},
+    {"WriteAudioSummary", LOG ": w, 1, \"a\", [[0.5, 1]], 10 ->"},
+#undef SAVE_V1
+#undef LOG
+#undef QUEUE
+#undef RECORDS
 #undef SAVE
 };
 

@@ -93,7 +93,7 @@ def any_text():
 
 def written(row, delim):
     out = io.StringIO()
-    csv.writer(out, delimiter=delim, lineterminator="", quoting=csv.QUOTE_MINIMAL).writerow(row)
+    csv.writer(out, delimiter=delim, lineterminator="", quoting=csv.QUOTE_NONNUMERIC).writerow(row)
     return out.getvalue().encode()
 
 
@@ -102,7 +102,7 @@ def test_decode_csv():
     ints = [int(v) for v in RNG.integers(-2**31, 2**31, 5)]
     floats = [float(np.float32(v)) for v in RNG.normal(size=5)]
     texts = [any_text() for _ in range(5)]
-    records = [written([i, repr(f), t], delim) for i, f, t in zip(ints, floats, texts)]
+    records = [written([i, f, t], delim) for i, f, t in zip(ints, floats, texts)]
 
     def build(g):
         defaults = [g.const(np.zeros(0, np.int32)), g.const(np.zeros(0, np.float32)), g.const(strings([b"none"]))]
