@@ -12,6 +12,7 @@
 #include "exec/saved_model.h"
 #include "graph/graph_def.h"
 #include "graph/scope.h"
+#include "passes/passes.h"
 #include "proto/saved_model.pb-c.h"
 #include "store/bundle.h"
 #include "wire/message.h"
@@ -186,6 +187,40 @@ out:
     return st;
 }
 
+/* Calls become what they call, for variables go into them; functions that nobody calls any more are left out with the next strip. */
+static mr_status *inline_calls(mr_str *graph_def)
+{
+    mr_graph *g = mr_graph_new();
+    mr_status *st = NULL;
+    bool any = true;
+    MR_GO(mr_graph_import(g, mr_str_view(graph_def), NULL, NULL));
+    while (any) {
+        any = false;
+        for (int i = 0; i < g->nodes.n; i++)
+            if (mr_node_is(g->nodes.p[i], "PartitionedCall") || mr_node_is(g->nodes.p[i], "StatefulPartitionedCall"))
+                mr_node_set_attr(g->nodes.p[i], "_lower_using_switch_merge", mr_a_bool(true));
+        MR_GO(mr_lower(&g, &any));
+    }
+    mr_str_clear(graph_def);
+    MR_GO(mr_graph_export(g, graph_def));
+out:
+    mr_graph_unref(g);
+    return st;
+}
+
+static mr_status *name_and_inline(mr_str *graph_def, const mr_names *feeds, const mr_names *wanted)
+{
+    mr_str next = {0};
+    mr_status *st = NULL;
+    MR_GO(mr_name_results(mr_str_view(graph_def), wanted, &next));
+    MR_GO(inline_calls(&next));
+    mr_str_clear(graph_def);
+    MR_GO(mr_strip_graph(mr_str_view(&next), feeds, wanted, graph_def));
+out:
+    mr_str_deinit(&next);
+    return st;
+}
+
 /* What the outputs need, and no more, becomes constants: savers and training stay behind. */
 static mr_status *freeze_source(source *s, mr_graph *g)
 {
@@ -195,6 +230,7 @@ static mr_status *freeze_source(source *s, mr_graph *g)
     mr_status *st = NULL;
     mr_names_split(inputs, &feeds);
     MR_GO(mr_strip_graph(mr_str_view(&s->graph), &feeds, &s->outputs, &needed));
+    MR_GO(name_and_inline(&needed, &feeds, &s->outputs));
     if (s->meta && !checkpoint)
         MR_GO(values_from_model(s, g, &values));
     else if (checkpoint)

@@ -16,6 +16,9 @@ void mr_names_deinit(mr_names *n);
 
 /* Leaves what the outputs need; `inputs` (names of nodes) become placeholders, and what only checks or prints goes. */
 mr_status *mr_strip_graph(mr_sv graph_def, const mr_names *inputs, const mr_names *outputs, mr_str *out);
+/* Calls among the outputs get another name, and Identities with theirs in front of them (X, X_1, ...), so that the names stay when
+ * the calls go. */
+mr_status *mr_name_results(mr_sv graph_def, const mr_names *outputs, mr_str *out);
 /* Every variable becomes a constant: `values` has the tensor (mr_tensor *) of each by its name.  INVALID_ARGUMENT for one that has
  * none, or is changed by what is left of the graph. */
 mr_status *mr_freeze_graph(mr_sv graph_def, const mr_map *values, mr_str *out);

@@ -256,6 +256,70 @@ static void put_stripped(writer *o, const graph_def *d, const mr_map *at, node_d
     keep_node(o, n);
 }
 
+/* ---- functions that are still called ---- */
+
+typedef Tensorflow__FunctionDef function_def;
+
+typedef struct callees {
+    mr_map at; /* name: index + 1 */
+    bool *keep;
+    MR_VEC(size_t) todo;
+} callees;
+
+static void need_function(callees *c, const char *name)
+{
+    size_t i = (size_t)mr_map_getz(&c->at, name);
+    if (i && !c->keep[i - 1]) {
+        c->keep[i - 1] = true;
+        mr_vec_push(&c->todo, i - 1);
+    }
+}
+
+static void need_of_value(callees *c, const Tensorflow__AttrValue *v)
+{
+    if (v && v->value_case == TENSORFLOW__ATTR_VALUE__VALUE_FUNC)
+        need_function(c, v->func->name);
+    if (v && v->value_case == TENSORFLOW__ATTR_VALUE__VALUE_LIST)
+        for (size_t i = 0; i < v->list->n_func; i++)
+            need_function(c, v->list->func[i]->name);
+}
+
+static void need_of_node(callees *c, const node_def *n)
+{
+    need_function(c, n->op);
+    for (size_t i = 0; i < n->n_attr; i++)
+        need_of_value(c, n->attr[i]->value);
+}
+
+/* With what they call in turn, and their gradients. */
+static void drop_functions(graph_def *d, const bool *keep_node)
+{
+    Tensorflow__FunctionDefLibrary *l = d->library;
+    callees c = {.at.borrow_keys = true, .keep = mr_new_array(bool, l->n_function + 1)};
+    size_t n = 0;
+    for (size_t i = 0; i < l->n_function; i++)
+        if (l->function[i]->signature)
+            mr_map_putz(&c.at, l->function[i]->signature->name, (void *)(i + 1));
+    for (size_t i = 0; i < d->n_node; i++)
+        if (keep_node[i])
+            need_of_node(&c, d->node[i]);
+    while (c.todo.n) {
+        const function_def *f = l->function[mr_vec_pop(&c.todo)];
+        for (size_t i = 0; i < f->n_node_def; i++)
+            need_of_node(&c, f->node_def[i]);
+        for (size_t i = 0; i < l->n_gradient; i++)
+            if (strcmp(l->gradient[i]->function_name, f->signature->name) == 0)
+                need_function(&c, l->gradient[i]->gradient_func);
+    }
+    for (size_t i = 0; i < l->n_function; i++)
+        if (c.keep[i])
+            l->function[n++] = l->function[i];
+    l->n_function = n;
+    mr_vec_deinit(&c.todo);
+    mr_map_deinit(&c.at);
+    mr_free(c.keep);
+}
+
 mr_status *mr_strip_graph(mr_sv bytes, const mr_names *inputs, const mr_names *outputs, mr_str *out)
 {
     graph_def *d;
@@ -266,6 +330,8 @@ mr_status *mr_strip_graph(mr_sv bytes, const mr_names *inputs, const mr_names *o
     index_nodes(d, &at);
     mr_pb_writer_init(&o.w, out);
     o.st = mark_needed(d, &at, inputs, outputs, keep);
+    if (!o.st && d->library)
+        drop_functions(d, keep);
     for (size_t i = 0; i < d->n_node && !o.st; i++)
         if (keep[i] && named(inputs, d->node[i]->name))
             put_placeholder(&o, d->node[i]);
@@ -274,6 +340,72 @@ mr_status *mr_strip_graph(mr_sv bytes, const mr_names *inputs, const mr_names *o
     mr_status *st = o.st ? o.st : end_graph(&o, d);
     mr_map_deinit(&at);
     mr_free(keep);
+    mr_message_free(&d->base);
+    return st;
+}
+
+/* ---- calls that are outputs ---- */
+
+static bool is_call(const node_def *n) { return is(n, "PartitionedCall") || is(n, "StatefulPartitionedCall"); }
+
+/* The input as it is when node `was` is called `now`; of the message's arena. */
+static char *renamed_input(mr_arena *a, char *input, const char *was, const char *now)
+{
+    mr_sv node = node_of(input);
+    if (!mr_sv_is(node, was))
+        return input;
+    char *text = mr_printf("%.*s%s%s", (int)(node.p - input), input, now, node.p + node.n);
+    char *kept = mr_arena_strdup(a, text);
+    mr_free(text);
+    return kept;
+}
+
+static void rename_node(graph_def *d, node_def *n, const char *now)
+{
+    mr_arena *a = mr_message_arena(&d->base);
+    char *was = n->name;
+    n->name = mr_arena_strdup(a, now);
+    for (size_t i = 0; i < d->n_node; i++)
+        for (size_t k = 0; k < d->node[i]->n_input; k++)
+            d->node[i]->input[k] = renamed_input(a, d->node[i]->input[k], was, n->name);
+}
+
+/* Identities for the results: the first has the call's own name. */
+static void put_results(writer *o, const char *name, const node_def *call)
+{
+    const Tensorflow__AttrValue *types = attr_of(call, "Tout");
+    size_t n = types && types->value_case == TENSORFLOW__ATTR_VALUE__VALUE_LIST ? types->list->n_type : 0;
+    for (size_t i = 0; i < n; i++) {
+        char *out = i ? mr_printf("%s_%zu", name, i) : mr_strdup(name), *from = mr_printf("%s:%zu", call->name, i);
+        node_def result = TENSORFLOW__NODE_DEF__INIT;
+        result.name = out;
+        result.device = call->device;
+        put_identity(o, &result, from, (int)types->list->type[i]);
+        mr_free(out);
+        mr_free(from);
+    }
+}
+
+mr_status *mr_name_results(mr_sv bytes, const mr_names *outputs, mr_str *out)
+{
+    graph_def *d;
+    writer o = {0};
+    MR_TRY(read_graph(bytes, &d));
+    mr_pb_writer_init(&o.w, out);
+    size_t n = d->n_node;
+    for (size_t i = 0; i < n; i++) {
+        node_def *call = d->node[i];
+        char *name = call->name;
+        if (!is_call(call) || !named(outputs, name))
+            continue;
+        char *now = mr_printf("%s/call", name);
+        rename_node(d, call, now);
+        put_results(&o, name, call);
+        mr_free(now);
+    }
+    for (size_t i = 0; i < n; i++)
+        keep_node(&o, d->node[i]);
+    mr_status *st = end_graph(&o, d);
     mr_message_free(&d->base);
     return st;
 }
