@@ -1,5 +1,5 @@
-/* ops/nn/conv_more.c -- Conv, of any number of spatial dimensions, and gradients of convolutions that
- * take the tensor itself where others take its shape. */
+/* ops/nn/conv_more.c -- Conv, of any number of spatial dimensions, and gradients of convolutions
+ * that take the tensor itself where others take its shape. */
 #include "base/memory.h"
 #include "ops/nn/inside.h"
 
@@ -82,7 +82,8 @@ MR_OP(Conv3DBackpropInput,
     MR_INSIDE_OP(input_3d),
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, THREE)),
     .examples = MR_EXAMPLES(
-        VALID_3D "fill(9, 1,1,1,3,1), [[[[[2]], [[1]]]]], [[[[[1], [3]]]]] -> [[[[[2], [7], [3]]]]]",
+        VALID_3D "fill(9, 1,1,1,3,1), [[[[[2]], [[1]]]]], [[[[[1], [3]]]]] -> [[[[[2], [7], "
+        "[3]]]]]",
         VALID_3D "fill(9, 1,1,1,3,1), [[[[[2]], [[1]]]]], [[[[[1]]]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(Conv3DBackpropFilter,
@@ -92,13 +93,14 @@ MR_OP(Conv3DBackpropFilter,
     MR_INSIDE_OP(filter_3d),
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, THREE)),
     .examples = MR_EXAMPLES(
-        VALID_3D "[[[[[1], [2], [4]]]]], fill(9, 1,1,2,1,1), [[[[[1], [3]]]]] -> [[[[[7]], [[14]]]]]",
+        VALID_3D "[[[[[1], [2], [4]]]]], fill(9, 1,1,2,1,1), [[[[[1], [3]]]]] -> [[[[[7]], "
+        "[[14]]]]]",
         VALID_3D "[[[[[1], [2], [4]]]]], fill(9, 1,1,2,1,1), [[[[[1]]]]] -> !INVALID_ARGUMENT"));
 
 /* ---- Conv ----
  *
- * One, two or three dimensions of space, as strides tell; of one, another of size 1 is put in front.
- * batch_dims dimensions in front are one batch. */
+ * One, two or three dimensions of space, as strides tell; of one, another of size 1 is put in
+ * front. batch_dims dimensions in front are one batch. */
 
 enum { MAX_RANK = 5 };
 
@@ -157,7 +159,8 @@ static mr_status *read_attrs(const mr_node *n, attrs *a)
 
 static mr_out slice(mr_scope *s, mr_out shape, int32_t begin, int32_t size)
 {
-    return mr_emit(s, "Slice", shape, mr_const_vec_i32(s, 1, &begin), mr_const_vec_i32(s, 1, &size));
+    return mr_emit(s, "Slice", shape, mr_const_vec_i32(s, 1, &begin),
+                   mr_const_vec_i32(s, 1, &size));
 }
 
 static mr_out join(mr_scope *s, mr_out a, mr_out b)
@@ -256,7 +259,8 @@ static mr_status *run_conv(mr_run *r)
         return mr_invalid("input and filter must have %lld and %d dimensions, got %s and %s",
                           (long long)a->batch_dims + a->space + 1, a->space + 2, MR_TENSOR_SHAPE(x),
                           MR_TENSOR_SHAPE(f));
-    int64_t channels = x->dims[a->first ? a->batch_dims : x->rank - 1], in, want = f->dims[a->space];
+    int64_t channels = x->dims[a->first ? a->batch_dims : x->rank - 1], in,
+            want = f->dims[a->space];
     if (!mr_i64_mul(want, a->groups, &in) || in != channels)
         return mr_invalid("%lld channels are not %lld groups of the %lld that the filter sees",
                           (long long)channels, (long long)a->groups, (long long)want);
@@ -270,20 +274,25 @@ MR_OP(Conv,
                 "'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; data_format: "
                 "{'CHANNELS_FIRST', 'CHANNELS_LAST'} = 'CHANNELS_LAST'; dilations: list(int) = []; "
                 "batch_dims: int = 1; groups: int = 1",
-    .shape = conv_shape, .state_bytes = sizeof(state), .init = conv_init, .deinit = mr_inside_deinit,
+    .shape    = conv_shape,
+    .state_bytes = sizeof(state),
+    .init     = conv_init,
+    .deinit   = mr_inside_deinit,
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_conv, WITH_INT32)),
     .examples = MR_EXAMPLES(
         "strides=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [2], [4]]]], [[[[1]], [[10]]]] -> "
         "[[[[21], [42]]]]",
-        "strides=[1, 1, 1] padding=\"SAME\": [[[1], [2], [4]]], [[[1]], [[10]]] -> [[[21], [42], [4]]]",
+        "strides=[1, 1, 1] padding=\"SAME\": [[[1], [2], [4]]], [[[1]], [[10]]] -> [[[21], [42], "
+        "[4]]]",
         "strides=[1, 1, 2] padding=\"EXPLICIT\" explicit_paddings=[0, 0, 0, 0, 1, 0] "
         "data_format=\"CHANNELS_FIRST\": [[[1, 2, 4]]], [[[1]], [[10]]] -> [[[10, 42]]]",
         "T=float strides=[1, 1, 1, 1, 1] padding=\"VALID\" dilations=[1, 1, 1, 2, 1]: "
         "[[[[[1], [2], [4]]]]], [[[[[1]], [[10]]]]] -> [[[[[41]]]]]",
-        "strides=[1, 1, 1] padding=\"VALID\" batch_dims=2: [[[[1], [2]]], [[[3], [4]]]], [[[2]]] -> "
-        "[[[[2], [4]]], [[[6], [8]]]]",
+        "strides=[1, 1, 1] padding=\"VALID\" batch_dims=2: [[[[1], [2]]], [[[3], [4]]]], [[[2]]] "
+        "-> [[[[2], [4]]], [[[6], [8]]]]",
         "strides=[1, 1, 1] padding=\"VALID\" batch_dims=0: [[1], [2]], [[[2]]] -> [[2], [4]]",
-        "strides=[1, 1] padding=\"VALID\": [[[1]]], [[[1]]] -> !INVALID_ARGUMENT strides must specify",
+        "strides=[1, 1] padding=\"VALID\": [[[1]]], [[[1]]] -> !INVALID_ARGUMENT strides must "
+        "specify",
         "strides=[1, 1, 1] padding=\"VALID\" groups=2: [[[1, 2]]], [[[10, 20]]] -> [[[10, 40]]]",
         "strides=[1, 1, 1] padding=\"VALID\": [[[1, 2]]], [[[10, 20]]] -> !INVALID_ARGUMENT",
         "strides=[1, 1, 1] padding=\"VALID\" explicit_paddings=[1]: [[[1]]], [[[1]]] -> "

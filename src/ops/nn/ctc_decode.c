@@ -1,9 +1,9 @@
-/* ops/nn/ctc_decode.c -- CTCGreedyDecoder and CTCBeamSearchDecoder: labels from the logits of classes,
- * one of which is a blank, over time.
+/* ops/nn/ctc_decode.c -- CTCGreedyDecoder and CTCBeamSearchDecoder: labels from the logits of
+ * classes, one of which is a blank, over time.
  *
- * Greedy takes the largest at every step.  The beam search keeps the beam_width likeliest sequences,
- * as nodes of a tree of labels; each has the log probability of all paths that spell it, split into
- * those that end in a blank and those that end in its last label. */
+ * Greedy takes the largest at every step.  The beam search keeps the beam_width likeliest
+ * sequences, as nodes of a tree of labels; each has the log probability of all paths that spell
+ * it, split into those that end in a blank and those that end in its last label. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -106,7 +106,10 @@ static void decoding_close(decoding *d)
     mr_free(d->paths);
 }
 
-static int64_t length_of(const decoding *d, int64_t b) { return MR_DATA(int32_t, mr_in(d->r, 1))[b]; }
+static int64_t length_of(const decoding *d, int64_t b)
+{
+    return MR_DATA(int32_t, mr_in(d->r, 1))[b];
+}
 
 static void row_at(const decoding *d, int64_t t, int64_t b, double *out)
 {
@@ -301,7 +304,8 @@ static bool is_candidate(const beam *m, const odds *o)
            (m->n_leaves < m->width || o->total > m->all[m->leaves[m->n_leaves - 1]].now.total);
 }
 
-/* The paths of a leaf go on with its label once more, its parent's with its label, or with a blank. */
+/* The paths of a leaf go on with its label once more, its parent's with its label, or with a
+ * blank. */
 static void carry_on(beam *m, int32_t at, const double *y, int32_t blank)
 {
     entry *e = &m->all[at];
@@ -460,8 +464,8 @@ out:
 
 MR_OP(CTCGreedyDecoder,
     .doc      = "the likeliest class at every time step, without blanks",
-    .sig      = "inputs: T, sequence_length: int32 -> decoded_indices: int64, decoded_values: int64, "
-                "decoded_shape: int64, log_probability: T",
+    .sig      = "inputs: T, sequence_length: int32 -> decoded_indices: int64, decoded_values: "
+                "int64, decoded_shape: int64, log_probability: T",
     .attrs    = "merge_repeated: bool = false; blank_index: int = -1; "
                 "T: {float, double} = DT_FLOAT",
     .flags    = MR_NO_GRADIENT,
@@ -482,8 +486,8 @@ MR_OP(CTCGreedyDecoder,
         "and 1 but was 2"));
 
 MR_OP(CTCBeamSearchDecoder,
-    .doc      = "the likeliest sequences of labels, with their log probabilities; the last class is "
-                "the blank",
+    .doc      = "the likeliest sequences of labels, with their log probabilities; the last class "
+                "is the blank",
     .sig      = "inputs: T, sequence_length: int32 -> decoded_indices: top_paths * int64, "
                 "decoded_values: top_paths * int64, decoded_shape: top_paths * int64, "
                 "log_probability: T",
@@ -495,10 +499,10 @@ MR_OP(CTCBeamSearchDecoder,
     STATE(init_beam),
     .examples = MR_EXAMPLES(
         /* two steps of 0.4 against the blank: a 0.64 */
-        "beam_width=4 top_paths=2: [[[-0.9162907, -0.5108256]], [[-0.9162907, -0.5108256]]], [2] -> "
-        "[[0, 0]], shape(0,2), [0], shape(0), [1, 1], [1, 0], [[-0.446287, -1.021651]]",
-        "beam_width=2 top_paths=1 merge_repeated=false: [[[5, 0, 0]], [[0, 0, 5]], [[5, 0, 0]]], [3] "
-        "-> [[0, 0], [0, 1]], [0, 0], [1, 2], shape(1,1)",
+        "beam_width=4 top_paths=2: [[[-0.9162907, -0.5108256]], [[-0.9162907, -0.5108256]]], [2] "
+        "-> [[0, 0]], shape(0,2), [0], shape(0), [1, 1], [1, 0], [[-0.446287, -1.021651]]",
+        "beam_width=2 top_paths=1 merge_repeated=false: [[[5, 0, 0]], [[0, 0, 5]], [[5, 0, 0]]], "
+        "[3] -> [[0, 0], [0, 1]], [0, 0], [1, 2], shape(1,1)",
         "beam_width=2 top_paths=1: [[[5, 0, 0]], [[0, 0, 5]], [[5, 0, 0]]], [3] -> [[0, 0]], [0], "
         "[1, 1], shape(1,1)",
         "beam_width=1 top_paths=1: [[[5, 0, 0]]], [0] -> shape(0,2), shape(0), [1, 0], [[0]]",

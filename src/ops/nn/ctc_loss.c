@@ -1,9 +1,9 @@
-/* ops/nn/ctc_loss.c -- CTCLoss and CTCLossV2: how unlikely a sequence of labels is when at every time
- * step one class, or a blank, is said by chance, and repeated classes count once.
+/* ops/nn/ctc_loss.c -- CTCLoss and CTCLossV2: how unlikely a sequence of labels is when at every
+ * time step one class, or a blank, is said by chance, and repeated classes count once.
  *
  * Graves' forward and backward variables, in logarithms, over the labels with blanks around each
- * (2 U + 1 of them); also the gradient by the inputs, which are logits.  The blank is the last class,
- * in V2 the first.  All is computed in double. */
+ * (2 U + 1 of them); also the gradient by the inputs, which are logits.  The blank is the last
+ * class, in V2 the first.  All is computed in double. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -231,8 +231,8 @@ static void normalize(const batch *q, int64_t b, int64_t t, double *row)
 {
     int64_t at = (t * q->n + b) * q->classes;
     size_t bytes = mr_dtype_size((mr_dtype)q->x->dtype);
-    mr_dtype_convert((mr_dtype)q->x->dtype, (const char *)q->x->data + (size_t)at * bytes, MR_DOUBLE,
-                     row, q->classes, false);
+    mr_dtype_convert((mr_dtype)q->x->dtype, (const char *)q->x->data + (size_t)at * bytes,
+                     MR_DOUBLE, row, q->classes, false);
     double top = row[0], sum = 0;
     for (int64_t c = 1; c < q->classes; c++)
         top = row[c] > top ? row[c] : top;
@@ -250,14 +250,16 @@ static void store(mr_tensor *t, int64_t i, double v)
         MR_DATA(float, t)[i] = (float)v;
 }
 
-/* What a class has at time t less what the paths through it have.  `sums` has room for all classes. */
+/* What a class has at time t less what the paths through it have.  `sums` has room for all
+ * classes. */
 static void store_gradient(const lattice *l, const batch *q, int64_t b, double log_p, double *sums)
 {
     for (int64_t t = 0; t < l->n_t; t++) {
         for (int64_t c = 0; c < q->classes; c++)
             sums[c] = -INFINITY;
         for (int64_t u = 0; u < l->n_u; u++)
-            sums[l->u[u]] = log_add(sums[l->u[u]], l->alpha[t * l->n_u + u] + l->beta[t * l->n_u + u]);
+            sums[l->u[u]] =
+                log_add(sums[l->u[u]], l->alpha[t * l->n_u + u] + l->beta[t * l->n_u + u]);
         for (int64_t c = 0; c < q->classes; c++) {
             double own = exp(l->log_y[t * q->classes + c]);
             double paths = log_p == -INFINITY ? 0 : exp(sums[c] - log_p); /* none: y alone */
@@ -415,18 +417,19 @@ MR_OP(CTCLoss,
         "target transition sequence (required: 2, available: 1)",
         "[[[0, 0, 0]]], [[0, 0]], [-1], [1] -> !INVALID_ARGUMENT All labels must be nonnegative",
         "[[[0, 0, 0]]], [[1, 0]], [1], [1] -> !INVALID_ARGUMENT labels batch index must be between",
-        "[[[0, 0, 0]]], int64 shape(0,2), int32 shape(0), [1] -> !INVALID_ARGUMENT Labels length is "
-        "zero in batch 0",
+        "[[[0, 0, 0]]], int64 shape(0,2), int32 shape(0), [1] -> !INVALID_ARGUMENT Labels length "
+        "is zero in batch 0",
         "[[[0, 0, 0]]], [[0, 0]], [1], [2] -> !INVALID_ARGUMENT sequence_length(0)",
         "[[[0, 0, 0]], [[0, 0, 0]]], [[0, 0], [0, 1]], [2, 1], [2] -> !INVALID_ARGUMENT Saw a "
         "non-null label",
-        "[[[0, 0, 0]], [[0, 0, 0]]], [[0, 1], [0, 0]], [0, 1], [2] -> !INVALID_ARGUMENT out of order",
+        "[[[0, 0, 0]], [[0, 0, 0]]], [[0, 1], [0, 0]], [0, 1], [2] -> !INVALID_ARGUMENT out of "
+        "order",
         "shape(0,1,2), [[0, 0]], [0], [0] -> !INVALID_ARGUMENT inputs must not be empty"));
 
 MR_OP(CTCLossV2,
     .doc      = "CTCLoss with the first class as the blank",
-    .sig      = "inputs: float, labels_indices: int64, labels_values: int32, sequence_length: int32 "
-                "-> loss: float, gradient: float",
+    .sig      = "inputs: float, labels_indices: int64, labels_values: int32, sequence_length: "
+                "int32 -> loss: float, gradient: float",
     .attrs    = ATTRS,
     .shape    = infer,
     .grad     = grad,

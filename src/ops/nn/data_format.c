@@ -36,8 +36,8 @@ static mr_status *init(mr_make *m, void *state)
         same = place_of(dst.p, (int)dst.n, src.p[i]) >= 0 &&
                place_of(src.p, (int)i, src.p[i]) < 0; /* no letter twice */
     if (!same)
-        return mr_invalid("Destination and source format must determine a permutation, got %.*s and "
-                          "%.*s", (int)src.n, src.p, (int)dst.n, dst.p);
+        return mr_invalid("Destination and source format must determine a permutation, got %.*s "
+                          "and %.*s", (int)src.n, src.p, (int)dst.n, dst.p);
     f->n = (int)src.n;
     memcpy(f->src, src.p, src.n);
     memcpy(f->dst, dst.p, dst.n);

@@ -228,8 +228,8 @@ static void grad(mr_grad *g)
 #define STATE .state_bytes = sizeof(state), .init = init
 
 MR_OP(Dilation2D,
-    .doc      = "the largest sum of an image [batch, height, width, channels] and a filter [height, "
-                "width, channels] under each place of it",
+    .doc      = "the largest sum of an image [batch, height, width, channels] and a filter "
+                "[height, width, channels] under each place of it",
     .sig      = "input: T, filter: T -> output: T",
     .attrs    = ATTRS,
     .shape    = infer,
@@ -239,12 +239,12 @@ MR_OP(Dilation2D,
     .examples = MR_EXAMPLES(
         "strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [2]], [[3], [9]]]], "
         "[[[4], [3]], [[1], [0]]] -> [[[[9]]]]",
-        "nograd strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"SAME\": [[[[1], [2]], [[3], [4]]]], "
-        "[[[4], [3]], [[1], [0]]] -> [[[[5], [6]], [[7], [8]]]]",
+        "nograd strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"SAME\": [[[[1], [2]], [[3], "
+        "[4]]]], [[[4], [3]], [[1], [0]]] -> [[[[5], [6]], [[7], [8]]]]",
         "strides=[1, 1, 1, 1] rates=[1, 1, 2, 1] padding=\"VALID\": [[[[1, 9], [2, 8], [3, 1]]]], "
         "[[[4, 2], [3, 3]]] -> [[[[6, 11]]]]",
-        "strides=[1, 2, 2, 1] rates=[1, 1, 1, 1] padding=\"SAME\": [[[[1], [7], [3]]]], [[[0], [1]]] "
-        "-> [[[[8], [3]]]]",
+        "strides=[1, 2, 2, 1] rates=[1, 1, 1, 1] padding=\"SAME\": [[[[1], [7], [3]]]], [[[0], "
+        "[1]]] -> [[[[8], [3]]]]",
         "strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"SAME\": shape(0,2,2,1), [[[4]]] -> "
         "shape(0,2,2,1)",
         "strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"VALID\": [[[[1]]]], [[[4, 3]]] -> "
@@ -252,8 +252,8 @@ MR_OP(Dilation2D,
         "strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"VALID\": [[[[1]]]], [[[4]], [[4]]] -> "
         "shape(1,0,1,1)",
         "strides=[1, 0, 1, 1] rates=[1, 1, 1, 1] padding=\"VALID\": [[[[1]]]], [[[4]]] -> "
-        "!INVALID_ARGUMENT", "strides=[1, 1, 1, 1] rates=[1, 1, 1, 2] padding=\"VALID\": [[[[1]]]], "
-        "[[[4]]] -> !UNIMPLEMENTED Rate is only supported across spatial dimensions."));
+        "!INVALID_ARGUMENT", "strides=[1, 1, 1, 1] rates=[1, 1, 1, 2] padding=\"VALID\": "
+        "[[[[1]]]], [[[4]]] -> !UNIMPLEMENTED Rate is only supported across spatial dimensions."));
 
 MR_OP(Dilation2DBackpropInput,
     .doc      = "gradient of Dilation2D by its image",

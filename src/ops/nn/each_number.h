@@ -1,8 +1,8 @@
-/* ops/nn/each_number.h -- reads MR_TYPED_FILE again, once for each type of real numbers: float and
- * double, integers of 8 to 64 bits.
+/* ops/nn/each_number.h -- reads MR_TYPED_FILE again, once for each type of real numbers: float
+ * and double, integers of 8 to 64 bits.
  *
- * There T is the type, FN(f) is f_float, f_int8 and so on, LOWEST is the lowest number, and PLUS adds
- * two: integers wrap. */
+ * There T is the type, FN(f) is f_float, f_int8 and so on, LOWEST is the lowest number, and PLUS
+ * adds two: integers wrap. */
 #include <math.h>
 #include <stdint.h>
 

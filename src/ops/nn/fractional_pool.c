@@ -95,7 +95,8 @@ static void each_window(const windows *w, void (*fn)(void *ctx, const cell *c), 
 
 /* ---- sequences ---- */
 
-/* Begins at ceil(alpha (i + u)) for one number u, small enough for all windows to be of k or k + 1. */
+/* Begins at ceil(alpha (i + u)) for one number u, small enough for all windows to be of k or k +
+ * 1. */
 static void one_number(mr_philox *p, int64_t in, int64_t out, int64_t *at)
 {
     double alpha = (double)in / (double)out, k = (double)(in / out);
@@ -139,8 +140,8 @@ static mr_status *read_ratios(const mr_node *n, float out[2])
         if (!(a->fs[i] >= 1))
             return mr_invalid("pooling_ratio cannot be smaller than 1, got: %g", a->fs[i]);
     if (a->fs[0] != 1 || a->fs[3] != 1)
-        return mr_error(MR_UNIMPLEMENTED, "Fractional pooling is not yet supported on the batch nor "
-                        "channel dimension.");
+        return mr_error(MR_UNIMPLEMENTED, "Fractional pooling is not yet supported on the batch "
+                                          "nor channel dimension.");
     out[0] = a->fs[1];
     out[1] = a->fs[2];
     return NULL;
@@ -171,7 +172,8 @@ static mr_philox stream_of(const state *s)
     bool given = s->seed != 0 || s->seed2 != 0;
     uint64_t a = given ? (uint64_t)s->seed : mr_random64();
     uint64_t b = given ? (uint64_t)s->seed2 : mr_random64();
-    return (mr_philox){{0, 0, (uint32_t)b, (uint32_t)(b >> 32)}, {(uint32_t)a, (uint32_t)(a >> 32)}};
+    return (mr_philox){{0, 0, (uint32_t)b, (uint32_t)(b >> 32)},
+                       {(uint32_t)a, (uint32_t)(a >> 32)}};
 }
 
 /* ---- forward ---- */
@@ -237,8 +239,8 @@ static mr_status *read_windows(const mr_run *r, const int64_t *dims, int g, wind
 {
     const mr_tensor *dy = mr_in(r, g);
     if (dy->rank != 4 || dy->dims[0] != dims[0] || dy->dims[3] != dims[3])
-        return mr_invalid("out_backprop must be 4-dimensional, of the batch and channels of %s, got "
-                          "%s", MR_SHAPE_TEXT(4, dims), MR_TENSOR_SHAPE(dy));
+        return mr_invalid("out_backprop must be 4-dimensional, of the batch and channels of %s, "
+                          "got %s", MR_SHAPE_TEXT(4, dims), MR_TENSOR_SHAPE(dy));
     *w = (windows){.batch = dims[0], .in = {dims[1], dims[2]}, .out = {dy->dims[1], dy->dims[2]},
                    .channels = dims[3], .overlapping = *(const bool *)r->state};
     for (int i = 0; i < 2; i++) {
@@ -363,10 +365,12 @@ MR_OP(FractionalMaxPool,
         FIXED "overlapping=true: [[[[1], [2], [5], [4]]]] -> [[[[5], [5]]]], [0, 1], [0, 2, 4]",
         FIXED "pseudo_random=true: [[[[1, 2], [7, 5], [3, 8], [4, 9]]]] -> [[[[7, 5], [4, 9]]]], "
         "[0, 1], [0, 2, 4]",
-        "nograd pooling_ratio=[1, 1.5, 1.4, 1]: fill(3, 2,5,9,1) -> fill(3, 2,3,6,1), shape(4), shape(7)",
+        "nograd pooling_ratio=[1, 1.5, 1.4, 1]: fill(3, 2,5,9,1) -> fill(3, 2,3,6,1), shape(4), "
+        "shape(7)",
         "pooling_ratio=[1, 1, 2, 1]: shape(0,1,4,1) -> shape(0,1,2,1), [0, 1], [0, 2, 4]",
         "pooling_ratio=[1, 2, 2, 1]: [[[[1], [2]]]] -> !INVALID_ARGUMENT has nothing left",
-        "pooling_ratio=[1, 0.5, 2, 1]: [[[[1], [2]]]] -> !INVALID_ARGUMENT cannot be smaller than 1",
+        "pooling_ratio=[1, 0.5, 2, 1]: [[[[1], [2]]]] -> !INVALID_ARGUMENT cannot be smaller than "
+        "1",
         "pooling_ratio=[1, 1, 1, 2]: [[[[1], [2]]]] -> !UNIMPLEMENTED",
         "pooling_ratio=[1, 1, 1, 1] seed=1: [[[[1]]]] -> !INVALID_ARGUMENT Both seed and seed2",
         "pooling_ratio=[1, 1, 1, 1]: [[[1]]] -> !INVALID_ARGUMENT"));
@@ -380,7 +384,8 @@ MR_OP(FractionalAvgPool,
         FIXED ": [[[[1], [7], [3], [5]]]] -> [[[[4], [4]]]], [0, 1], [0, 2, 4]",
         FIXED "overlapping=true: [[[[1], [2], [3], [5]]]] -> [[[[2], [4]]]], [0, 1], [0, 2, 4]",
         "T=int32 " FIXED ": [[[[1], [2], [-3], [-4]]]] -> [[[[1], [-3]]]], [0, 1], [0, 2, 4]",
-        "nograd pooling_ratio=[1, 1.5, 1.4, 1]: fill(3, 2,5,9,1) -> fill(3, 2,3,6,1), shape(4), shape(7)",
+        "nograd pooling_ratio=[1, 1.5, 1.4, 1]: fill(3, 2,5,9,1) -> fill(3, 2,3,6,1), shape(4), "
+        "shape(7)",
         "pooling_ratio=[1, 1, 1, 1]: [[[1]]] -> !INVALID_ARGUMENT"));
 
 #define GRAD .state_bytes = sizeof(bool), .init = init_grad

@@ -1,5 +1,6 @@
-/* ops/nn/fused.c -- ops that TensorFlow's optimizer, or old programs, make of several: padding before
- * a convolution; bias, normalization and activation behind one; chains of element-wise ops. */
+/* ops/nn/fused.c -- ops that TensorFlow's optimizer, or old programs, make of several: padding
+ * before a convolution; bias, normalization and activation behind one; chains of element-wise
+ * ops. */
 #include "base/memory.h"
 #include "ops/nn/inside.h"
 #include "ops/nn/layout.h"
@@ -60,7 +61,8 @@ MR_OP(FusedResizeAndPadConv2D,
         "mode=\"REFLECT\" strides=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [3]]]], [1, 4], "
         "[[0, 0], [0, 0], [1, 0], [0, 0]], [[[[1]], [[10]]]] -> [[[[12], [21], [32], [33]]]]",
         "resize_align_corners=true mode=\"SYMMETRIC\" strides=[1, 1, 1, 1] padding=\"VALID\": "
-        "[[[[1], [3]]]], [1, 3], [[0, 0], [0, 0], [0, 0], [0, 0]], [[[[2]]]] -> [[[[2], [4], [6]]]]",
+        "[[[[1], [3]]]], [1, 3], [[0, 0], [0, 0], [0, 0], [0, 0]], [[[[2]]]] -> [[[[2], [4], "
+        "[6]]]]",
         "mode=\"REFLECT\" strides=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [3]]]], [1, 0], "
         "[[0, 0], [0, 0], [1, 0], [0, 0]], [[[[1]], [[10]]]] -> !INVALID_ARGUMENT"));
 
@@ -158,9 +160,8 @@ static void fused_conv3d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out
 
 static void fused_depthwise(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
-    mr_out x = mr_inside_emit(s, n, "DepthwiseConv2dNative", "strides padding data_format dilations",
-                              in, 2);
-    out[0] = finish(s, n, in, x, 4);
+    const char *attrs = "strides padding data_format dilations";
+    out[0] = finish(s, n, in, mr_inside_emit(s, n, "DepthwiseConv2dNative", attrs, in, 2), 4);
 }
 
 static void fused_matmul(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
@@ -194,8 +195,8 @@ MR_OP(_FusedConv2D,
         "[[[[0, 0], [1, 0]]]]",
         ONE "fused_ops=[\"BiasAdd\", \"Relu6\"] data_format=\"NCHW\": [[[[1, 2]]]], [[[[3, -1]]]], "
         "([1, 1]) -> [[[[4, 6]], [[0, 0]]]]",
-        ONE "fused_ops=[\"BiasAdd\", \"LeakyRelu\"] leakyrelu_alpha=0.5: [[[[1], [2]]]], [[[[-2]]]], "
-        "([3]) -> [[[[1], [-0.5]]]]",
+        ONE "fused_ops=[\"BiasAdd\", \"LeakyRelu\"] leakyrelu_alpha=0.5: [[[[1], [2]]]], "
+        "[[[[-2]]]], ([3]) -> [[[[1], [-0.5]]]]",
         ONE "fused_ops=[\"BiasAdd\", \"Elu\"]: [[[[1]]]], [[[[-1]]]], ([0]) -> [[[[-0.6321206]]]]",
         ONE "fused_ops=[\"FusedBatchNorm\", \"Relu\"] epsilon=0: [[[[1], [2]]]], [[[[3]]]], "
         "([2], [1], [4], [4]) -> [[[[0], [3]]]]",
@@ -231,8 +232,8 @@ MR_OP(_FusedDepthwiseConv2dNative,
     MR_INSIDE_OP(fused_depthwise),
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, MR_FLOATS)),
     .examples = MR_EXAMPLES(
-        ONE "fused_ops=[\"BiasAdd\", \"Relu\"]: [[[[1, 2], [3, 4]]]], [[[[3], [-1]]]], ([-5, 3]) -> "
-        "[[[[0, 1], [4, 0]]]]",
+        ONE "fused_ops=[\"BiasAdd\", \"Relu\"]: [[[[1, 2], [3, 4]]]], [[[[3], [-1]]]], ([-5, 3]) "
+        "-> [[[[0, 1], [4, 0]]]]",
         ONE "fused_ops=[\"Relu\"]: [[[[1, 2]]]], [[[[3], [-1]]]], ([-5, 3]) -> !UNIMPLEMENTED"));
 
 MR_OP(_FusedMatMul,
@@ -245,7 +246,8 @@ MR_OP(_FusedMatMul,
     .examples = MR_EXAMPLES(
         "fused_ops=[\"BiasAdd\", \"Relu\"]: [[1, 2], [3, 4]], [[1, 0], [0, -1]], ([1, 3]) -> "
         "[[2, 1], [4, 0]]",
-        "fused_ops=[\"BiasAdd\"] transpose_b=true: [[1, 2]], [[1, 1], [0, -1]], ([1, 3]) -> [[4, 1]]",
+        "fused_ops=[\"BiasAdd\"] transpose_b=true: [[1, 2]], [[1, 1], [0, -1]], ([1, 3]) -> [[4, "
+        "1]]",
         "fused_ops=[\"BiasAdd\", \"Tanh\"]: [[0]], [[1]], ([0]) -> [[0]]",
         "fused_ops=[\"BiasAdd\", \"Add\"]: [[0]], [[1]], ([0]) -> !UNIMPLEMENTED Fusion is not"));
 
@@ -308,7 +310,8 @@ MR_INSIDE(norm_grad_ex, norm_grad_ex)
 
 MR_OP(_FusedBatchNormEx,
     .doc      = "FusedBatchNormV3, then perhaps a sum with another image, then perhaps Relu",
-    .sig      = "x: T, scale: U, offset: U, mean: U, variance: U, side_input: num_side_inputs * T -> "
+    .sig      = "x: T, scale: U, offset: U, mean: U, variance: U, side_input: num_side_inputs * T "
+                "-> "
                 "y: T, batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U, "
                 "reserve_space_3: U",
     .attrs    = "T: {half, float, bfloat16}; U: {float}; epsilon: float = 0.0001; "
@@ -318,12 +321,12 @@ MR_OP(_FusedBatchNormEx,
     MR_INSIDE_OP(norm_ex),
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, NORMED)),
     .examples = MR_EXAMPLES(
-        "is_training=false epsilon=0 activation_mode=\"Relu\" num_side_inputs=0: [[[[1], [5]]]], [2], "
-        "[1], [3], [4], () -> [[[[0], [3]]]], [3], [4], [3], [4], 0",
+        "is_training=false epsilon=0 activation_mode=\"Relu\" num_side_inputs=0: [[[[1], [5]]]], "
+        "[2], [1], [3], [4], () -> [[[[0], [3]]]], [3], [4], [3], [4], 0",
         "is_training=false epsilon=0 activation_mode=\"Relu\": [[[[1], [5]]]], [2], [1], [3], [4], "
         "([[[[4], [-9]]]]) -> [[[[3], [0]]]], [3], [4], [3], [4], 0",
-        "is_training=false activation_mode=\"Cos\" num_side_inputs=0: [[[[1]]]], [2], [1], [3], [4], "
-        "() -> !INVALID_ARGUMENT Unsupported FusedBatchNorm activation mode: Cos",
+        "is_training=false activation_mode=\"Cos\" num_side_inputs=0: [[[[1]]]], [2], [1], [3], "
+        "[4], () -> !INVALID_ARGUMENT Unsupported FusedBatchNorm activation mode: Cos",
         "is_training=false: [[[[1]]]], [2], [1], [3], [4], ([[[[4]]]]) -> !INVALID_ARGUMENT"));
 
 MR_OP(_FusedBatchNormGradEx,
@@ -339,12 +342,13 @@ MR_OP(_FusedBatchNormGradEx,
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, NARROW)),
     .examples = MR_EXAMPLES(
         "is_training=false epsilon=0 activation_mode=\"Relu\" num_side_inputs=1: [[[[1], [2]]]], "
-        "[[[[1], [5]]]], [2], [3], [4], 0, [1], [[[[0], [3]]]] -> [[[[0], [2]]]], [2], [2], shape(0), shape(0), "
+        "[[[[1], [5]]]], [2], [3], [4], 0, [1], [[[[0], [3]]]] -> [[[[0], [2]]]], [2], [2], "
+        "shape(0), shape(0), "
         "[[[[0], [2]]]]",
         "is_training=false epsilon=0: [[[[1], [2]]]], [[[[1], [5]]]], [2], [3], [4], 0, [1], "
         "[[[[0], [3]]]] -> [[[[1], [2]]]], [1], [3], shape(0), shape(0)",
-        "is_training=false num_side_inputs=2: [[[[1]]]], [[[[1]]]], [2], [3], [4], 0, [1], [[[[0]]]] "
-        "-> !INVALID_ARGUMENT at most one side input"));
+        "is_training=false num_side_inputs=2: [[[[1]]]], [[[[1]]]], [2], [3], [4], 0, [1], "
+        "[[[[0]]]] -> !INVALID_ARGUMENT at most one side input"));
 
 /* ---- chains ---- */
 
@@ -381,7 +385,8 @@ MR_OP(_UnaryOpsComposition,
     MR_INSIDE_OP(chain),
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, THREE)),
     .examples = MR_EXAMPLES(
-        "op_names=[\"Abs\", \"Sqrt\"]: [-4, 9] -> [2, 3]", "op_names=[\"Relu\"]: shape(0) -> shape(0)",
+        "op_names=[\"Abs\", \"Sqrt\"]: [-4, 9] -> [2, 3]", "op_names=[\"Relu\"]: shape(0) -> "
+        "shape(0)",
         "op_names=[\"Square\", \"Neg\", \"Exp\"]: [0] -> [1]",
         "op_names=[]: [1] -> !INVALID_ARGUMENT at least one op",
         "op_names=[\"MatMul\"]: [1] -> !INVALID_ARGUMENT Do not have a compute function registered "

@@ -1,5 +1,5 @@
-/* ops/nn/global_norm.c -- BatchNormWithGlobalNormalization, which graphs of 2015 used for images, and
- * its gradient.
+/* ops/nn/global_norm.c -- BatchNormWithGlobalNormalization, which graphs of 2015 used for
+ * images, and its gradient.
  *
  * With x = (t - m) / sqrt(v + epsilon) the result is x gamma + beta, or x + beta. */
 #include "graph/grad.h"

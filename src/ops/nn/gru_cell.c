@@ -52,15 +52,16 @@ static mr_status *check(const mr_run *r, sizes *s)
 static const float *in(const mr_run *r, int i) { return mr_in(r, i)->data; }
 
 /* c = a b, or a b^T; plus: added to c. */
-static mr_status *multiply(mr_run *r, int64_t m, int64_t n, int64_t k, const float *a, const float *b,
-                           bool turned, bool plus, float *c)
+static mr_status *multiply(mr_run *r, int64_t m, int64_t n, int64_t k, const float *a,
+                           const float *b, bool turned, bool plus, float *c)
 {
     mr_gemm g = {MR_FLOAT, m, n, k, .tb = turned, .plus = plus};
     return mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a, .b = b, .c = c});
 }
 
 /* to = [x, h] w + b: x and h are multiplied with their own rows of w. */
-static mr_status *gates(mr_run *r, const sizes *s, const float *h, int w, int b, int64_t n, float *to)
+static mr_status *gates(mr_run *r, const sizes *s, const float *h, int w, int b, int64_t n,
+                        float *to)
 {
     for (int64_t row = 0; row < s->batch; row++)
         memcpy(to + row * n, in(r, b), sizeof(float) * (size_t)n);
@@ -70,7 +71,8 @@ static mr_status *gates(mr_run *r, const sizes *s, const float *h, int w, int b,
 
 /* ---- forward ---- */
 
-static void split_gates(const sizes *s, const float *ru, const float *h, float *r_, float *u, float *rh)
+static void split_gates(const sizes *s, const float *ru, const float *h, float *r_, float *u,
+                        float *rh)
 {
     for (int64_t i = 0; i < s->batch * s->cells; i++) {
         int64_t at = i / s->cells * 2 * s->cells + i % s->cells;
@@ -134,7 +136,8 @@ static void open_gates(const mr_run *r, const sizes *s, float *dc, float *dru)
 }
 
 /* drh, the gradient of r h_prev, goes to both of them. */
-static void close_gates(const mr_run *r, const sizes *s, const float *drh, float *dru, float *dh_prev)
+static void close_gates(const mr_run *r, const sizes *s, const float *drh, float *dru,
+                        float *dh_prev)
 {
     const float *gate = in(r, S_R), *u = in(r, S_U), *h = in(r, H_PREV), *dh = in(r, D_H);
     for (int64_t i = 0; i < s->batch * s->cells; i++) {
@@ -237,12 +240,12 @@ MR_OP(GRUBlockCell,
     .examples = MR_EXAMPLES(
         "nograd: [[0]], [[2]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0] -> [[0.5]], [[0.5]], [[0]], "
         "[[1]]",
-        "nograd: [[1]], [[2]], [[1, 0], [0, 0]], [[0], [1]], [0, 0], [0] -> [[0.7310586]], [[0.5]], "
-        "[[0.898063]], [[1.449032]]",
+        "nograd: [[1]], [[2]], [[1, 0], [0, 0]], [[0], [1]], [0, 0], [0] -> [[0.7310586]], "
+        "[[0.5]], [[0.898063]], [[1.449032]]",
         "[[1, 0.5]], [[0.5]], [[0.1, 0.2], [0.3, -0.4], [0.2, 0.3]], [[0.5], [-0.2], [0.7]], "
         "[0.1, -0.1], [0.2] -> shape(1,1), shape(1,1), shape(1,1), shape(1,1)",
-        "shape(0,1), shape(0,1), fill(0, 2,2), fill(0, 2,1), [0, 0], [0] -> shape(0,1), shape(0,1), "
-        "shape(0,1), shape(0,1)",
+        "shape(0,1), shape(0,1), fill(0, 2,2), fill(0, 2,1), [0, 0], [0] -> shape(0,1), "
+        "shape(0,1), shape(0,1), shape(0,1)",
         "[[0]], [[2]], fill(0, 3,2), fill(0, 2,1), [0, 0], [0] -> !INVALID_ARGUMENT",
         "[[0]], [[2], [3]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0] -> !INVALID_ARGUMENT"));
 
@@ -258,5 +261,5 @@ MR_OP(GRUBlockCellGrad,
         "[[0]], [[0.5]], [[0.5]], [[0, 0.5]]",
         "[[0]], [[2]], fill(1, 2,2), fill(1, 2,1), [0, 0], [0], [[0.5]], [[0.5]], [[0]], [[1]] -> "
         "[[1.25]], [[1.5]], [[0.5]], [[0.25, 0.5]]",
-        "[[0]], [[2]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0], [[0.5]], [[0.5]], [[0]], [[1], [2]] "
-        "-> !INVALID_ARGUMENT"));
+        "[[0]], [[2]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0], [[0.5]], [[0.5]], [[0]], [[1], "
+        "[2]] -> !INVALID_ARGUMENT"));

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 
-/* A node "in<i>" for each input, then what fn emits, then an Identity for each output, so that every
- * output has a reader. */
+/* A node "in<i>" for each input, then what fn emits, then an Identity for each output, so that
+ * every output has a reader. */
 static mr_status *build(mr_scope *s, const mr_node *n, const mr_out *in, mr_inside_fn *fn,
                         mr_node **results)
 {

@@ -1,8 +1,9 @@
 /* ops/nn/inside.h -- ops that are made of others: a small graph inside of a kernel.
  *
- * What an op means is told by a function that emits nodes, from its inputs to its outputs.  The kernel
- * is those nodes' kernels, run one after another in the calling thread; the shape function is theirs,
- * too.  For ops that passes or old programs put together, where no loop of their own is worth it. */
+ * What an op means is told by a function that emits nodes, from its inputs to its outputs.  The
+ * kernel is those nodes' kernels, run one after another in the calling thread; the shape
+ * function is theirs, too.  For ops that passes or old programs put together, where no loop of
+ * their own is worth it. */
 #ifndef MR_OPS_NN_INSIDE_H
 #define MR_OPS_NN_INSIDE_H
 
@@ -10,8 +11,8 @@
 #include "graph/scope.h"
 #include "run/run.h"
 
-/* Emits what node n does: in has its inputs, out room for its outputs.  What is wrong with its attrs
- * is said by mr_scope_fail. */
+/* Emits what node n does: in has its inputs, out room for its outputs.  What is wrong with its
+ * attrs is said by mr_scope_fail. */
 typedef void mr_inside_fn(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out);
 
 typedef struct mr_inside { /* state of a kernel */

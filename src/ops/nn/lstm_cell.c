@@ -5,7 +5,10 @@
 #include "ops/nn/lstm.h"
 
 /* Inputs of both ops, in order; then those of the gradient alone. */
-enum { X, CS_PREV, H_PREV, W, WCI, WCF, WCO, B, S_I, S_CS, S_F, S_O, S_CI, S_CO, CS_GRAD, H_GRAD, N_IN };
+enum {
+    X, CS_PREV, H_PREV, W, WCI, WCF, WCO, B,
+    S_I, S_CS, S_F, S_O, S_CI, S_CO, CS_GRAD, H_GRAD, N_IN
+};
 enum { OUT_I, OUT_CS, OUT_F, OUT_O, OUT_CI, OUT_CO, OUT_H, N_OUT };
 enum { D_CS_PREV, D_Z, D_WCI, D_WCF, D_WCO, N_GRADS };
 
@@ -98,7 +101,8 @@ out:
 static mr_status *grads_open(mr_run *r, cell *q)
 {
     const int64_t z[2] = {q->k.batch, 4 * q->k.cells}, n = q->k.batch * q->k.cells;
-    MR_TRY(mr_wide_out(r, -1, D_CS_PREV, 2, (int64_t[]){q->k.batch, q->k.cells}, &q->out[D_CS_PREV]));
+    const int64_t state[2] = {q->k.batch, q->k.cells};
+    MR_TRY(mr_wide_out(r, -1, D_CS_PREV, 2, state, &q->out[D_CS_PREV]));
     MR_TRY(mr_wide_out(r, -1, D_Z, 2, z, &q->out[D_Z]));
     for (int i = 0; i < 3; i++) {
         const mr_tensor *like = mr_in(r, WCI + i);
@@ -173,7 +177,8 @@ static void grad(mr_grad *g)
         args[S_I + i] = mr_yi(g, i);
     args[CS_GRAD] = mr_dyi(g, OUT_CS);
     args[H_GRAD] = mr_dyi(g, OUT_H);
-    mr_out d = mr_emit_like(g, "LSTMBlockCellGrad", "use_peephole", args, N_IN), dz = mr_nth(d, D_Z);
+    mr_out d = mr_emit_like(g, "LSTMBlockCellGrad", "use_peephole", args, N_IN);
+    mr_out dz = mr_nth(d, D_Z);
     mr_out xh = mr_emit_lists(s, "ConcatV2", NULL, 0,
                               (mr_emit_arg[]){{2, (mr_out[]){args[X], args[H_PREV]}},
                                               {-1, (mr_out[]){mr_const_i32(s, 1)}}}, 2);
@@ -222,7 +227,8 @@ MR_OP(LSTMBlockCell,
         "[0], [[2]], [[0]], fill(1, 2,4), [0], [0], [0], [0, 0, 0, 0] -> !INVALID_ARGUMENT"));
 
 MR_OP(LSTMBlockCellGrad,
-    .doc      = "gradient of LSTMBlockCell by what goes into the gates, the state and the peepholes",
+    .doc      = "gradient of LSTMBlockCell by what goes into the gates, the state and the "
+                "peepholes",
     .sig      = WEIGHTS ", i: T, cs: T, f: T, o: T, ci: T, co: T, cs_grad: T, h_grad: T -> "
                 "cs_prev_grad: T, dicfo: T, wci_grad: T, wcf_grad: T, wco_grad: T",
     .attrs    = "use_peephole: bool; T: {half, float}",

@@ -178,7 +178,8 @@ static mr_status *gather(mr_run *r)
     for (int64_t i = 0; i < argmax->n && image->n > 0; i++) {
         int64_t at;
         MR_TRY(place_at(r, argmax, i, &at));
-        memcpy((char *)y->data + (size_t)i * bytes, (const char *)g->data + (size_t)at * bytes, bytes);
+        memcpy((char *)y->data + (size_t)i * bytes, (const char *)g->data + (size_t)at * bytes,
+               bytes);
     }
     return NULL;
 }

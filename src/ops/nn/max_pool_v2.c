@@ -1,7 +1,8 @@
-/* ops/nn/max_pool_v2.c -- MaxPoolV2 and its gradients: MaxPool with its window and strides as inputs.
+/* ops/nn/max_pool_v2.c -- MaxPoolV2 and its gradients: MaxPool with its window and strides as
+ * inputs.
  *
- * The window is known at each run only, so the kernels of MaxPool are run with one of the run's own
- * as their state. */
+ * The window is known at each run only, so the kernels of MaxPool are run with one of the run's
+ * own as their state. */
 #include "ops/maths.h"
 #include "ops/nn/max_pool.h"
 
@@ -125,8 +126,8 @@ MR_OP(MaxPoolV2,
         "padding=\"VALID\": [[[[3], [13], [7], [2]]]], [1, 1, 2, 1], [1, 1, 2, 1] -> "
         "[[[[13], [7]]]]",
         "padding=\"SAME\": [[[[3], [13], [7]]]], [1, 1, 2, 1], [1, 1, 2, 1] -> [[[[13], [7]]]]",
-        "padding=\"VALID\" data_format=\"NCHW\": [[[[3, 13, 7, 2]]]], [1, 1, 1, 2], [1, 1, 1, 2] -> "
-        "[[[[13, 7]]]]",
+        "padding=\"VALID\" data_format=\"NCHW\": [[[[3, 13, 7, 2]]]], [1, 1, 1, 2], [1, 1, 1, 2] "
+        "-> [[[[13, 7]]]]",
         "nograd padding=\"VALID\": [[[[1, 4, 3, 2]]]], [1, 1, 1, 2], [1, 1, 1, 2] -> [[[[4, 3]]]]",
         "padding=\"VALID\": shape(0,1,2,1), [1, 1, 2, 1], [1, 1, 2, 1] -> shape(0,1,1,1)",
         "padding=\"VALID\": [[[[3]]]], [1, 0, 2, 1], [1, 1, 2, 1] -> !INVALID_ARGUMENT",
@@ -149,8 +150,8 @@ MR_OP(MaxPoolGradV2,
         "[1, 1, 2, 1], [1, 1, 2, 1] -> [[[[1], [0], [0], [10]]]]",
         "padding=\"VALID\": [[[[3], [5], [1], [4]]]], [[[[5], [4]]]], [[[[1], [10]]]], "
         "[1, 1, 2, 1], [1, 1, 2, 1] -> [[[[0], [1], [0], [10]]]]",
-        "padding=\"VALID\": [[[[3], [5]]]], [[[[5]]]], [[[[1], [1]]]], [1, 1, 2, 1], [1, 1, 2, 1] -> "
-        "!INVALID_ARGUMENT Expected grad shape",
+        "padding=\"VALID\": [[[[3], [5]]]], [[[[5]]]], [[[[1], [1]]]], [1, 1, 2, 1], [1, 1, 2, 1] "
+        "-> !INVALID_ARGUMENT Expected grad shape",
         "padding=\"VALID\": [[[[3, 5]]]], [[[[5]]]], [[[[1]]]], [1, 1, 1, 2], [1, 1, 1, 2] -> "
         "!UNIMPLEMENTED"));
 

@@ -1,8 +1,8 @@
-/* ops/quant/fake_quant.c -- floats rounded as if they had been quantized, for training: by ranges in
- * attrs (Args), in scalars (Vars), or in a vector for the last dimension (PerChannel).
+/* ops/quant/fake_quant.c -- floats rounded as if they had been quantized, for training: by
+ * ranges in attrs (Args), in scalars (Vars), or in a vector for the last dimension (PerChannel).
  *
- * The range is nudged so that 0 is one of the numbers that remain.  The gradient is that of a line
- * inside the range; outside, what arrives belongs to the end that cut it off. */
+ * The range is nudged so that 0 is one of the numbers that remain.  The gradient is that of a
+ * line inside the range; outside, what arrives belongs to the end that cut it off. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -77,7 +77,8 @@ static void quantize_rows(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     for (int64_t i = begin; i < end; i++)
-        j->out[i] = quantize(&j->ranges[j->channels == 1 ? 0 : i % j->channels], j->inverse, j->x[i]);
+        j->out[i] =
+            quantize(&j->ranges[j->channels == 1 ? 0 : i % j->channels], j->inverse, j->x[i]);
 }
 
 static void grad_rows(void *ctx, int64_t begin, int64_t end)
@@ -372,7 +373,8 @@ MR_OP(FakeQuantWithMinMaxVarsPerChannel,
         "[1, 2], [0], [1] -> !INVALID_ARGUMENT", "1, [0], [1] -> !INVALID_ARGUMENT"));
 
 MR_OP(FakeQuantWithMinMaxVarsPerChannelGradient,
-    .doc      = "gradient of FakeQuantWithMinMaxVarsPerChannel by its input and the ends of the ranges",
+    .doc      = "gradient of FakeQuantWithMinMaxVarsPerChannel by its input and the ends of the "
+                "ranges",
     .sig      = "gradients: float, inputs: float, min: float, max: float -> "
                 "backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float",
     .attrs    = BITS,

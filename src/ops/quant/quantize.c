@@ -1,8 +1,9 @@
-/* ops/quant/quantize.c -- QuantizeV2 and Dequantize: floats to codes of 8, 16 or 32 bits and back.
+/* ops/quant/quantize.c -- QuantizeV2 and Dequantize: floats to codes of 8, 16 or 32 bits and
+ * back.
  *
- * Three ways to place the codes: MIN_COMBINED spreads all codes over the range; MIN_FIRST does so
- * after the lower end was rounded to a multiple of the step, so that 0 stays 0; SCALED knows a scale
- * only, and 0 is the code 0.  Arithmetic is that of TensorFlow, in float. */
+ * Three ways to place the codes: MIN_COMBINED spreads all codes over the range; MIN_FIRST does
+ * so after the lower end was rounded to a multiple of the step, so that 0 stays 0; SCALED knows
+ * a scale only, and 0 is the code 0.  Arithmetic is that of TensorFlow, in float. */
 #include <float.h>
 #include <math.h>
 
@@ -322,7 +323,8 @@ MR_OP(QuantizeV2,
         "[-127, -64, 0, 38, 127], -1, 1",
         "T=qint8 mode=\"SCALED\" round_mode=\"HALF_TO_EVEN\": [-0.5, 0.5, 1.5, 2.5], -128, 127 -> "
         "[0, 0, 2, 2], -128, 127",
-        "T=quint8 mode=\"MIN_FIRST\": [0, 1, 127.4, 300, -3], 0, 255 -> [0, 1, 127, 255, 0], 0, 255",
+        "T=quint8 mode=\"MIN_FIRST\": [0, 1, 127.4, 300, -3], 0, 255 -> [0, 1, 127, 255, 0], 0, "
+        "255",
         "T=qint32: [-1, 0, 1], -1, 1 -> [-2147483648, 0, 2147483647], -1, 1",
         "T=qint16: [-1, 1], -1, 1 -> [-32768, 32767], -1, 1",
         "T=quint16: [-1, 1], -1, 1 -> [0, 65535], -1, 1",
@@ -331,7 +333,8 @@ MR_OP(QuantizeV2,
         "T=quint8: [0, 0.5], 0, 0 -> [0, 255], 0, 0.01",
         "T=quint8: shape(0), 0, 1 -> shape(0), 0, 1",
         "T=quint8: [1], 2, 1 -> !INVALID_ARGUMENT input_max_range must be larger than",
-        "T=quint8 axis=2: [1], [2], [1] -> !INVALID_ARGUMENT Axis must be less than input dimension",
+        "T=quint8 axis=2: [1], [2], [1] -> !INVALID_ARGUMENT Axis must be less than input "
+        "dimension",
         "T=quint8 axis=-2: [1], [2], [1] -> !INVALID_ARGUMENT",
         "T=quint8 axis=0: [1, 2], [2], [1] -> !INVALID_ARGUMENT as many elements as input",
         "T=quint8 axis=0 mode=\"MIN_FIRST\": [1, 2], [0, 0], [1, 1] -> !UNIMPLEMENTED MIN_FIRST",

@@ -1,8 +1,8 @@
-/* ops/quant/round_trip.c -- QuantizeAndDequantize in its four versions: floats rounded to the numbers
- * that a scale and a count of bits leave, 0 among them.
+/* ops/quant/round_trip.c -- QuantizeAndDequantize in its four versions: floats rounded to the
+ * numbers that a scale and a count of bits leave, 0 among them.
  *
- * The range is given, or that of the tensor (or of each slice along an axis).  The side of it that
- * leaves the coarser steps sets the scale; a given range also clamps. */
+ * The range is given, or that of the tensor (or of each slice along an axis).  The side of it
+ * that leaves the coarser steps sets the scale; a given range also clamps. */
 #ifndef T /* ---- read once: the ops ---- */
 #include <float.h>
 #include <math.h>
@@ -150,7 +150,10 @@ out:
     return st;
 }
 
-static mr_status *init_axis(mr_make *m, void *axis) { return mr_node_get_int(m->node, "axis", axis); }
+static mr_status *init_axis(mr_make *m, void *axis)
+{
+    return mr_node_get_int(m->node, "axis", axis);
+}
 
 /* ---- shapes and gradients ---- */
 

@@ -80,7 +80,8 @@ static double draw(const mr_samples *s, int64_t k, int64_t param)
     return prob <= 0.5 ? drawn : n - drawn;
 }
 
-/* Counts and probs are inputs i and i + 1; the samples begin at *start, or at that of a generator. */
+/* Counts and probs are inputs i and i + 1; the samples begin at *start, or at that of a
+ * generator. */
 static mr_status *sample(mr_run *r, int shape, int i, const mr_philox *start)
 {
     mr_broadcast b;

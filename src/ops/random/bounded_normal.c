@@ -75,7 +75,8 @@ static bool bounded_draw(mr_pairs *p, const bounded *b, double *out)
 
 typedef struct job {
     const mr_tensor *params[N_PARAMS];
-    mr_broadcast *a, *b; /* of the stateless op: of params 0, 1 and 2, 3, each with the whole shape */
+    mr_broadcast *a,
+        *b; /* of the stateless op: of params 0, 1 and 2, 3, each with the whole shape */
     int64_t per_row;     /* of the other: outputs with the same parameters */
     atomic_int trouble;  /* 1: parameters, 2: no number accepted */
 } job;

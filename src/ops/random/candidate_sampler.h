@@ -1,5 +1,5 @@
-/* ops/random/candidate_sampler.h -- classes drawn for sampled losses: what all distributions have in
- * common. */
+/* ops/random/candidate_sampler.h -- classes drawn for sampled losses: what all distributions
+ * have in common. */
 #ifndef MR_OPS_RANDOM_CANDIDATE_SAMPLER_H
 #define MR_OPS_RANDOM_CANDIDATE_SAMPLER_H
 

@@ -1,6 +1,6 @@
-/* ops/random/fill.h -- tensors filled with random numbers of a stream, as TensorFlow fills them: the
- * stateful ops, those over generators in variables and the stateless ones differ only in where the
- * stream begins. */
+/* ops/random/fill.h -- tensors filled with random numbers of a stream, as TensorFlow fills them:
+ * the stateful ops, those over generators in variables and the stateless ones differ only in
+ * where the stream begins. */
 #ifndef MR_OPS_RANDOM_FILL_H
 #define MR_OPS_RANDOM_FILL_H
 

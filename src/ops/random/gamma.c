@@ -1,9 +1,9 @@
-/* ops/random/gamma.c -- samples of gamma distributions: RandomGamma and the stateless ones, and their
- * derivative by the shape parameter.
+/* ops/random/gamma.c -- samples of gamma distributions: RandomGamma and the stateless ones, and
+ * their derivative by the shape parameter.
  *
- * Marsaglia and Tsang: a normal number, shifted and cubed, is accepted with the help of a uniform
- * one in 95 of 100 tries or more.  Below alpha = 1 a sample of alpha + 1 is made smaller by a power
- * of a further uniform number; at 1 the distribution is the exponential. */
+ * Marsaglia and Tsang: a normal number, shifted and cubed, is accepted with the help of a
+ * uniform one in 95 of 100 tries or more.  Below alpha = 1 a sample of alpha + 1 is made smaller
+ * by a power of a further uniform number; at 1 the distribution is the exponential. */
 #include <math.h>
 
 #include "ops/elementwise.h"
@@ -150,9 +150,9 @@ MR_OP(StatelessRandomGammaV3,
 
 /* ---- RandomGammaGrad ----
  *
- * A sample is where the distribution function P(alpha, x) takes some fixed value, so its derivative
- * is -(dP/dalpha) / (dP/dx).  P is summed as a power series for small x, its complement as a continued
- * fraction for large x, each together with its derivative by alpha. */
+ * A sample is where the distribution function P(alpha, x) takes some fixed value, so its
+ * derivative is -(dP/dalpha) / (dP/dx).  P is summed as a power series for small x, its
+ * complement as a continued fraction for large x, each together with its derivative by alpha. */
 
 static double digamma(double x)
 {

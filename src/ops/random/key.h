@@ -1,9 +1,9 @@
 /* ops/random/key.h -- where the streams of stateless ops and of generators in variables begin.
  *
  * A seed of two integers is scrambled into a key and a counter by one round of Philox, as in
- * TensorFlow, so that any two seeds, however alike, give streams that have nothing in common.  The V2
- * ops take key, counter and algorithm instead.  A generator in a variable is a vector of int64: two
- * of the counter, one of the key. */
+ * TensorFlow, so that any two seeds, however alike, give streams that have nothing in common.
+ * The V2 ops take key, counter and algorithm instead.  A generator in a variable is a vector of
+ * int64: two of the counter, one of the key. */
 #ifndef MR_OPS_RANDOM_KEY_H
 #define MR_OPS_RANDOM_KEY_H
 

@@ -28,8 +28,8 @@ double mr_number_at(const mr_tensor *t, int64_t i)
 {
     double v;
     size_t bytes = mr_dtype_size((mr_dtype)t->dtype);
-    mr_dtype_convert((mr_dtype)t->dtype, (const char *)t->data + (size_t)i * bytes, MR_DOUBLE, &v, 1,
-                     false);
+    mr_dtype_convert((mr_dtype)t->dtype, (const char *)t->data + (size_t)i * bytes, MR_DOUBLE, &v,
+                     1, false);
     return v;
 }
 

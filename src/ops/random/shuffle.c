@@ -1,5 +1,5 @@
-/* ops/random/shuffle.c -- rows in a random order: RandomShuffle and StatelessShuffle; and one place of
- * such an order alone: RandomIndexShuffle. */
+/* ops/random/shuffle.c -- rows in a random order: RandomShuffle and StatelessShuffle; and one
+ * place of such an order alone: RandomIndexShuffle. */
 #include "base/memory.h"
 #include "ops/random/key.h"
 
@@ -125,7 +125,8 @@ static void schedule(const uint32_t seed[3], int word, uint64_t keys[ROUNDS])
     uint64_t mask = (UINT64_C(1) << word) - 1;
     for (int i = 0; i < 3; i++)
         keys[i] = seed[i] & mask;
-    uint64_t right_3 = turn_left(keys[2], word - 3, word), right_4 = turn_left(keys[2], word - 4, word);
+    uint64_t right_3 = turn_left(keys[2], word - 3, word),
+             right_4 = turn_left(keys[2], word - 4, word);
     keys[3] = (UINT64_C(0xfffffffc) & mask) ^ 1 ^ keys[0] ^ right_3 ^ right_4;
 }
 
@@ -231,8 +232,8 @@ MR_OP(RandomIndexShuffle,
     .shape    = index_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(index_shuffle)),
     .examples = MR_EXAMPLES(
-        "0, int32[1, 2, 3], 0 -> 0", "5, int32[1, 2, 3], 9 -> ?", "[0, 1, 2], uint32[1, 2, 3], 2 -> "
-        "shape(3)", "1, int64[[1, 2, 3], [4, 5, 6]], [3, 4] -> shape(2)",
+        "0, int32[1, 2, 3], 0 -> 0", "5, int32[1, 2, 3], 9 -> ?", "[0, 1, 2], uint32[1, 2, 3], 2 "
+        "-> shape(3)", "1, int64[[1, 2, 3], [4, 5, 6]], [3, 4] -> shape(2)",
         "1, uint64[1, 2, 3], [3, 4] -> shape(2)",
         "[1, 2, 3], uint64[1, 2], 4 -> !INVALID_ARGUMENT Seed must be a vector of size [3]",
         "5, int32[1, 2, 3], 4 -> !INVALID_ARGUMENT",

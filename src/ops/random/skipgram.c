@@ -1,8 +1,10 @@
-/* ops/random/skipgram.c -- Skipgram: pairs of a word and a neighbour from a text file, for word2vec.
+/* ops/random/skipgram.c -- Skipgram: pairs of a word and a neighbour from a text file, for
+ * word2vec.
  *
- * Words are numbered by falling frequency, those too rare are number 0.  Sentences of a thousand words
- * are read off the text over and over; frequent words are passed over by chance (subsampling, by
- * equation 5 of arXiv:1310.4546), and each word meets all neighbours within a distance drawn for it. */
+ * Words are numbered by falling frequency, those too rare are number 0.  Sentences of a thousand
+ * words are read off the text over and over; frequent words are passed over by chance
+ * (subsampling, by equation 5 of arXiv:1310.4546), and each word meets all neighbours within a
+ * distance drawn for it. */
 #include <math.h>
 #include <stdlib.h>
 

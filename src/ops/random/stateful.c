@@ -1,5 +1,5 @@
-/* ops/random/stateful.c -- random numbers of a generator that lives in a variable; moving it on; and
- * integers of the system's. */
+/* ops/random/stateful.c -- random numbers of a generator that lives in a variable; moving it on;
+ * and integers of the system's. */
 #include "base/clock.h"
 #include "ops/random/fill.h"
 #include "ops/random/key.h"
@@ -127,7 +127,8 @@ static mr_status *integer_shape(mr_infer *c)
 }
 
 MR_OP(StatefulUniformInt,
-    .doc      = "integers from minval up to maxval, which is not drawn, of the generator in a variable",
+    .doc      = "integers from minval up to maxval, which is not drawn, of the generator in a "
+                "variable",
     .sig      = SIG ", minval: dtype, maxval: dtype -> output: dtype",
     .attrs    = "dtype: type = DT_INT64; shape_dtype: type = DT_INT64",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,

@@ -102,7 +102,8 @@ MR_OP(StatelessTruncatedNormal,
         "[4], 1 -> !INVALID_ARGUMENT"));
 
 MR_OP(StatelessRandomUniformInt,
-    .doc      = "integers from minval up to maxval, which is not drawn, that depend on the seed alone",
+    .doc      = "integers from minval up to maxval, which is not drawn, that depend on the seed "
+                "alone",
     .sig      = "shape: T, seed: Tseed, minval: dtype, maxval: dtype -> output: dtype",
     .attrs    = "dtype: {int32, int64}; T: {int32, int64}; Tseed: {int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,
@@ -147,7 +148,8 @@ MR_OP(StatelessRandomUniformV2,
     .doc = "uniform numbers in [0, 1) of a key and a counter",
     KEYED(uniform_v2),
     .examples = MR_EXAMPLES(
-        "dtype=float: [4], [87654321], [0, 1], 1 -> [0.2390374, 0.92039955, 0.05051243, 0.49574447]",
+        "dtype=float: [4], [87654321], [0, 1], 1 -> [0.2390374, 0.92039955, 0.05051243, "
+        "0.49574447]",
         "dtype=double: [5], [87654321], [0, 1], 3 -> [0.9122999234504989, 0.4040997484619626, "
         "0.6841790844248057, 0.704905089841523, 0.15071409333057018]",
         "dtype=bfloat16: int64[5], [87654321], [0, 1, 7], 1 -> "
@@ -162,7 +164,8 @@ MR_OP(StatelessRandomNormalV2,
     .doc = "normal numbers of a key and a counter",
     KEYED(normal_v2),
     .examples = MR_EXAMPLES(
-        "dtype=float: [4], [87654321], [0, 1], 1 -> [-0.8113182, 1.4845988, 0.06532937, -2.4427042]",
+        "dtype=float: [4], [87654321], [0, 1], 1 -> [-0.8113182, 1.4845988, 0.06532937, "
+        "-2.4427042]",
         "dtype=double: [3], [87654321], [0, 1], 3 -> "
         "[0.24282754598505307, -0.35299821810996557, -0.8365077914900015]",
         "int64[2], [1], [0, 2], 1 -> shape(2)"));

@@ -80,7 +80,8 @@ MR_TEST(skipgram_pairs_neighbours_in_the_order_of_the_text)
 MR_TEST(skipgram_refuses_a_text_that_is_too_short)
 {
     mr_tensor *out[7];
-    MR_CHECK_ERR(skipgram("a b c", 0, out), MR_INVALID_ARGUMENT, "contains too little data: 3 words");
+    MR_CHECK_ERR(skipgram("a b c", 0, out), MR_INVALID_ARGUMENT, "contains too little data: 3 "
+                                                                 "words");
 }
 
 MR_TEST(skipgram_subsampling_leaves_all_numbers_valid)

@@ -1,6 +1,6 @@
-/* ops/random/unigram_sampler.c -- classes drawn as often as they are: FixedUnigramCandidateSampler by
- * given weights, LearnedUnigramCandidateSampler and ThreadUnsafeUnigramCandidateSampler by how often
- * each was a true class so far. */
+/* ops/random/unigram_sampler.c -- classes drawn as often as they are:
+ * FixedUnigramCandidateSampler by given weights, LearnedUnigramCandidateSampler and
+ * ThreadUnsafeUnigramCandidateSampler by how often each was a true class so far. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,9 +21,9 @@ static uint32_t below_32(mr_words *w, uint32_t n)
 
 /* ---- learned ----
  *
- * A class weighs 1 and one more for each time it was a true one.  What was learned is in a Fenwick
- * tree, of which only the nodes that are not zero are kept, in a table: the range may be of billions,
- * what was learned is not. */
+ * A class weighs 1 and one more for each time it was a true one.  What was learned is in a
+ * Fenwick tree, of which only the nodes that are not zero are kept, in a table: the range may be
+ * of billions, what was learned is not. */
 
 typedef struct tree {
     int64_t *keys; /* of nodes, which are numbered from 1; 0: free */
