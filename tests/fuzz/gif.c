@@ -185,6 +185,7 @@ static void replay(fuzz_run *r, mr_sv input)
     try_bytes(r, ALL, input);
 }
 
+static void prepare(void) {} /* nothing is shared */
 static int64_t n_runs(void) { return 1000000; }
 static int n_counts(void) { return N_FORMS + 1; }
 
@@ -193,5 +194,5 @@ static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
     return fuzz_shares("gif", names, counts, N_FORMS, runs, N_FORMS, out, err);
 }
 
-const fuzz_target fuzz_gif = {.name = "gif", .about = "GIF files", .n_runs = n_runs, .n_counts = n_counts, .run = run,
+const fuzz_target fuzz_gif = {.name = "gif", .about = "GIF files", .prepare = prepare, .n_runs = n_runs, .n_counts = n_counts, .run = run,
                               .replay = replay, .summary = summary};

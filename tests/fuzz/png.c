@@ -216,6 +216,7 @@ static void replay(fuzz_run *r, mr_sv input)
     try_bytes(r, READ_16, input);
 }
 
+static void prepare(void) {} /* nothing is shared */
 static int64_t n_runs(void) { return 1000000; }
 static int n_counts(void) { return N_FORMS; }
 
@@ -224,5 +225,5 @@ static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
     return fuzz_shares("png", names, counts, N_FORMS, runs, N_FORMS, out, err);
 }
 
-const fuzz_target fuzz_png = {.name = "png", .about = "PNG files, and what the library writes", .n_runs = n_runs,
+const fuzz_target fuzz_png = {.name = "png", .about = "PNG files, and what the library writes", .prepare = prepare, .n_runs = n_runs,
                               .n_counts = n_counts, .run = run, .replay = replay, .summary = summary};

@@ -94,6 +94,7 @@ static void run(fuzz_run *r)
     mr_str_deinit(&file);
 }
 
+static void prepare(void) {} /* nothing is shared */
 static int64_t n_runs(void) { return 1000000; }
 static int n_counts(void) { return N_FORMS; }
 
@@ -102,5 +103,5 @@ static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
     return fuzz_shares("wav", names, counts, N_FORMS, runs, N_FORMS, out, err);
 }
 
-const fuzz_target fuzz_wav = {.name = "wav", .about = "WAV files, and what the library writes", .n_runs = n_runs,
+const fuzz_target fuzz_wav = {.name = "wav", .about = "WAV files, and what the library writes", .prepare = prepare, .n_runs = n_runs,
                               .n_counts = n_counts, .run = run, .replay = try_bytes, .summary = summary};

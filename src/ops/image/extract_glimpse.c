@@ -1,11 +1,11 @@
 /* ops/image/extract_glimpse.c -- ExtractGlimpse and its second version: windows of one size, each somewhere in its image.
  *
  * What of a window lies outside of the image is noise: uniform between the image's least and largest value, normal with the
- * mean and deviation of each channel, or zero.  An offset is [y, x]; `normalized`, in parts of the image; `centered`, from its
+ * mean and deviation of each channel, or zero.  The op has no seed and is not stateful, so its noise is always the same: it may
+ * be folded and merged like any other.  An offset is [y, x]; `normalized`, in parts of the image; `centered`, from its
  * middle.  The first version takes it for the window's middle, the second for its corner unless it is normalized and
  * centered. */
 #include <math.h>
-#include <stdatomic.h>
 
 #include "base/memory.h"
 #include "ops/image/pixels.h"
@@ -126,7 +126,6 @@ static void extract(job *j, int64_t b)
 
 static mr_status *extract_glimpse(mr_run *r)
 {
-    static _Atomic uint64_t runs; /* every run has noise of its own */
     const mr_tensor *x = mr_in(r, 0), *offsets = mr_in(r, 2);
     const int32_t *size;
     mr_tensor *out;
@@ -142,8 +141,7 @@ static mr_status *extract_glimpse(mr_run *r)
         return mr_invalid("input image must be of non-zero size");
     job j = {r->state, x->dims[1], x->dims[2], size[0], size[1], x->dims[3], x->data, offsets->data};
     MR_TRY(mr_run_output(r, 0, 4, (const int64_t[]){x->dims[0], j.out_h, j.out_w, j.ch}, &out));
-    uint64_t number = atomic_fetch_add(&runs, 1);
-    j.words = mr_words_at((mr_philox){{0, 0, (uint32_t)number, (uint32_t)(number >> 32)}, {0x6c1a95e1, 0x3f58d2b7}}, 0);
+    j.words = mr_words_at((mr_philox){{0}, {0x6c1a95e1, 0x3f58d2b7}}, 0);
     j.out = out->data;
     for (int64_t b = 0; out->n > 0 && b < x->dims[0]; b++)
         extract(&j, b);
