@@ -72,6 +72,7 @@ void mr_v1_writer_free(mr_v1_writer *w)
 
 /* ---- values ---- */
 
+/* Packed varints; signed types sign-extended as protobuf wants, 16-bit floats as their bits. */
 static void put_ints(mr_pb_writer *w, uint32_t field, const mr_tensor *t)
 {
     size_t mark = mr_pb_begin(w, field);
@@ -129,6 +130,7 @@ static void put_values(mr_pb_writer *w, const mr_tensor *t)
 
 /* ---- adding ---- */
 
+/* A further part of a tensor agrees with those before it. */
 static mr_status *check_part(const saved *s, mr_sv name, mr_dtype dtype, const mr_shape *full,
                              const mr_slice *slice)
 {

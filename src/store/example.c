@@ -1,4 +1,8 @@
-/* store/example.c -- Examples as columns. */
+/* store/example.c -- Examples as columns.
+ *
+ * What an example must satisfy is checked while it is measured; the second pass can only fail for memory, or
+ * for numbers whose bytes count right but do not decode.  Where there are several errors, that of the first
+ * example is told, however the examples were split over threads. */
 #include "store/example.h"
 
 #include "base/memory.h"
@@ -69,6 +73,7 @@ static mr_status *check_number(const mr_feature_table *t, const mr_feature *f, i
     return fits ? NULL : wrong_number(t, f, open, n);
 }
 
+/* The cell's bytes become those of its list; a feature without a list has no values. */
 static mr_status *measure_present(const mr_feature_table *t, const mr_feature *f,
                                   mr_feature_cell *c)
 {
@@ -162,6 +167,7 @@ static mr_status *new_sparse(const work *w, const mr_feature *f, int64_t total, 
     return NULL;
 }
 
+/* Sizes are known: where each example's values begin, and all results. */
 static mr_status *make_room(work *w)
 {
     for (int i = 0; i < w->t.n; i++) {

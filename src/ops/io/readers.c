@@ -1,5 +1,8 @@
 /* ops/io/readers.c -- the kinds of readers, and the ops that make them: TFRecordReader, TextLineReader,
- * WholeFileReader, FixedLengthRecordReader, IdentityReader. */
+ * WholeFileReader, FixedLengthRecordReader, IdentityReader.
+ *
+ * A record's key is its file and where it was found: the offset of a record, the number of a line (from 1)
+ * or of a record of fixed length (from 0); of whole files the name alone. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -56,7 +59,9 @@ static mr_status *line_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end
 
 static const mr_reader_kind lines = {"TextLineReader", line_begin, line_next, false};
 
-/* ---- whole files, and names as they are ---- */
+/* ---- whole files, and names as they are ----
+ *
+ * The work is one record; `done` says that it was given. */
 
 static mr_status *nothing_to_begin(mr_work *w)
 {

@@ -83,7 +83,8 @@ static void swap(char **v, int a, int b)
     v[b] = held;
 }
 
-/* All files in another order, which begins so far in as the shift says. */
+/* All files in another order, which begins so far in as the shift says: several tasks with the same seed and
+ * other shifts read other files at a time. */
 static void shuffle(state *s)
 {
     char **v = s->files.v.p;

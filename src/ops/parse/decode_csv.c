@@ -1,4 +1,7 @@
-/* ops/parse/decode_csv.c -- DecodeCSV: records of comma-separated values as one tensor a column. */
+/* ops/parse/decode_csv.c -- DecodeCSV: records of comma-separated values as one tensor a column.
+ *
+ * A field that is empty, or the na_value, is missing: then the column's default stands there, and a column
+ * without one (an empty tensor) is required. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/parse/csv.h"
@@ -9,6 +12,7 @@ typedef struct state {
     mr_sv na; /* stands for a missing value, besides nothing */
 } state;
 
+/* Ascending, so that a record can be left as soon as the last wanted column was read. */
 static mr_status *check_columns(const mr_attr *cols, int n_out)
 {
     if (cols->n != 0 && cols->n != n_out)

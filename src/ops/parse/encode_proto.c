@@ -1,4 +1,7 @@
-/* ops/parse/encode_proto.c -- EncodeProto: serialized messages made of tensors. */
+/* ops/parse/encode_proto.c -- EncodeProto: serialized messages made of tensors.
+ *
+ * The values of a field stand along the last dimension of its tensor, as many of them as `sizes` says.  Fields
+ * are written in the order of their numbers, as serializers do, whatever order they were given in. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -58,6 +61,8 @@ static void deinit(void *p)
 
 /* ---- values ---- */
 
+/* Element i as it goes on the wire: wider tensor types are cut to the field's, and signed types that are
+ * written so are folded (zigzag). */
 static uint64_t bits_at(const mr_tensor *t, int64_t i, mr_proto_type type)
 {
     uint64_t bits = 0;
@@ -92,6 +97,7 @@ static void put_bits(mr_pb_writer *w, uint32_t wire, uint64_t bits)
         mr_pb_put_raw(w, &bits, wire == MR_WIRE_FIXED32 ? 4 : 8); /* the low bytes come first */
 }
 
+/* A group's bytes stand between two tags, without a length. */
 static void put_string(mr_pb_writer *w, const mr_proto_field *f, mr_sv v)
 {
     if (f->type != MR_PROTO_GROUP) {

@@ -1,4 +1,9 @@
-/* ops/parse/proto_pool.c -- reading a FileDescriptorSet. */
+/* ops/parse/proto_pool.c -- reading a FileDescriptorSet.
+ *
+ * Files are read one after another, each message with those inside of it; types are named by full names
+ * that may come later, so fields learn theirs at the end, when all are known.  What protobuf's own
+ * compiler never writes (a number twice, a type that is not there) is refused, so that users of a pool
+ * need not doubt it. */
 #include "ops/parse/proto_pool.h"
 
 #include "base/file.h"
@@ -64,6 +69,7 @@ static mr_sv without_dot(mr_sv name)
     return name.n > 0 && name.p[0] == '.' ? (mr_sv){name.p + 1, name.n - 1} : name;
 }
 
+/* FieldOptions.packed; in proto3 it is the rule and may be switched off. */
 static void read_packed(mr_pb_reader *options, mr_proto_field *f)
 {
     uint32_t field, wire;
@@ -74,6 +80,7 @@ static void read_packed(mr_pb_reader *options, mr_proto_field *f)
             mr_pb_skip(options);
 }
 
+/* Only repeated numbers have a packed form. */
 static bool may_be_packed(const mr_proto_field *f)
 {
     return f->repeated && f->type != MR_PROTO_STRING && f->type != MR_PROTO_BYTES &&
@@ -111,6 +118,7 @@ static mr_proto_field *read_field(mr_proto_pool *p, mr_pb_reader *r, mr_sv *exte
     return f;
 }
 
+/* A field for a message that is described elsewhere; it is asked for by its full name. */
 static void read_extension(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
 {
     mr_pb_reader r;
@@ -262,6 +270,7 @@ static mr_status *resolve_message(mr_proto_pool *p, mr_proto_message *m)
     return NULL;
 }
 
+/* Extensions of messages that are not here extend nothing: sets may be parts of larger ones. */
 static mr_status *resolve_all(mr_proto_pool *p)
 {
     for (int i = 0; i < p->extensions.n; i++) {
@@ -395,6 +404,7 @@ uint32_t mr_proto_wire(mr_proto_type t) { return types[t].wire; }
 
 /* ---- depth ---- */
 
+/* A sub-reader hands its error to the one it is inside of, so only the outermost is asked. */
 static bool check_depth(const mr_proto_message *m, mr_pb_reader *r)
 {
     mr_pb_reader sub;

@@ -1,5 +1,8 @@
 /* ops/summary/write_summary.c -- the ops that write to an event file: WriteSummary, WriteScalarSummary,
- * WriteHistogramSummary, WriteRawProtoSummary, WriteGraphSummary, ImportEvent. */
+ * WriteHistogramSummary, WriteRawProtoSummary, WriteGraphSummary, ImportEvent.
+ *
+ * Messages that come serialized are looked at in all their depth before they are written: whoever reads
+ * the file later cannot ask where a bad one came from. */
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
 #include "ops/summary/summary.h"
