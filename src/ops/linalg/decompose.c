@@ -16,11 +16,51 @@
 #include "base/simd.h"
 
 enum { MAX_QL = 60, MAX_SWEEPS = 60 };
+/* Rows that are shorter than this beside the longest have no direction that means anything. */
+#define NOISE(n) (DBL_EPSILON * sqrt((double)(n)))
 
 MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
 {
     double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
     return __builtin_complex(a * c - b * d, a * d + b * c);
+}
+
+/* The sum of x[i] y[i], and for complex rows (pairs) of x[re] y[im] - x[im] y[re]: with several
+ * sums at a time, since none may wait for the one before. */
+enum { LANES = 8 };
+
+MR_CLONES static double dot_rows(const double *x, const double *y, int64_t n)
+{
+    double sums[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            sums[l] += x[i + l] * y[i + l];
+    for (; i < n; i++)
+        sum += x[i] * y[i];
+    for (int l = 0; l < LANES; l++)
+        sum += sums[l];
+    return sum;
+}
+
+MR_CLONES static double cross_rows(const double *x, const double *y, int64_t pairs)
+{
+    double sums[4] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 4 <= pairs; i += 4)
+        for (int l = 0; l < 4; l++)
+            sums[l] += x[2 * (i + l)] * y[2 * (i + l) + 1] - x[2 * (i + l) + 1] * y[2 * (i + l)];
+    for (; i < pairs; i++)
+        sum += x[2 * i] * y[2 * i + 1] - x[2 * i + 1] * y[2 * i];
+    return sum + sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+/* x^H y */
+static double dot_double(const double *x, const double *y, int64_t n) { return dot_rows(x, y, n); }
+static mr_c128 dot_complex128(const mr_c128 *x, const mr_c128 *y, int64_t n)
+{
+    return __builtin_complex(dot_rows((const double *)x, (const double *)y, 2 * n),
+                             cross_rows((const double *)x, (const double *)y, n));
 }
 
 mr_dtype mr_full_type(mr_dtype t) { return mr_dtype_is_complex(t) ? MR_COMPLEX128 : MR_DOUBLE; }
@@ -181,7 +221,8 @@ static T FN(reflection)(const T *x, int64_t n, int64_t step, T *v, double *becom
 }
 
 /* A -= tau v (v^H A), where A has n rows, `ld` apart, of `cols`; w is room for a row. */
-static void FN(reflect)(int64_t n, int64_t cols, T tau, const T *v, T *a, int64_t ld, T *w)
+MR_CLONES static void FN(reflect)(int64_t n, int64_t cols, T tau, const T *v, T *a, int64_t ld,
+                                  T *w)
 {
     if (tau == 0)
         return;
@@ -238,7 +279,7 @@ static mr_status *FN(qr)(int64_t m, int64_t n, int64_t k, void *matrix, void *or
 
 /* ---- Hermitian eigenvalues ---- */
 
-static void FN(rotate)(void *matrix, int64_t n, int64_t i, int64_t j, double c, double s)
+MR_CLONES static void FN(rotate)(void *matrix, int64_t n, int64_t i, int64_t j, double c, double s)
 {
     T *x = (T *)matrix + i * n, *y = (T *)matrix + j * n;
     MR_IVDEP
@@ -250,13 +291,14 @@ static void FN(rotate)(void *matrix, int64_t n, int64_t i, int64_t j, double c, 
 }
 
 /* A = H^H A H on n rows and columns: A -= v u^H + u v^H, u = tau A v - |tau|^2 (v^H A v) / 2 v. */
-static void FN(reflect_both)(int64_t n, T tau, const T *v, T *a, int64_t ld, T *u)
+MR_CLONES static void FN(reflect_both)(int64_t n, T tau, const T *v, T *a, int64_t ld, T *u,
+                                       T *turned)
 {
     T middle = 0;
+    for (int64_t i = 0; i < n; i++)
+        turned[i] = CONJ(v[i]);
     for (int64_t i = 0; i < n; i++) {
-        T sum = 0;
-        for (int64_t j = 0; j < n; j++)
-            sum += MUL(a[i * ld + j], v[j]);
+        T sum = CONJ(FN(dot)(a + i * ld, turned, n));
         middle += MUL(CONJ(v[i]), sum);
         u[i] = MUL(tau, sum);
     }
@@ -265,15 +307,16 @@ static void FN(reflect_both)(int64_t n, T tau, const T *v, T *a, int64_t ld, T *
         u[i] -= half * v[i];
     for (int64_t i = 0; i < n; i++) {
         const T x = v[i], y = u[i];
+        T *row = a + i * ld;
         MR_IVDEP
         for (int64_t j = 0; j < n; j++)
-            a[i * ld + j] -= MUL(x, CONJ(u[j])) + MUL(y, CONJ(v[j]));
+            row[j] -= MUL(x, CONJ(u[j])) + MUL(y, turned[j]);
     }
 }
 
 /* A becomes tridiagonal: d and e.  Row j of z becomes column j of the product of the reflections.
  * */
-static void FN(tridiagonal)(int64_t n, T *a, double *d, double *e, T *z, T *v, T *u)
+static void FN(tridiagonal)(int64_t n, T *a, double *d, double *e, T *z, T *v, T *u, T *w)
 {
     for (int64_t k = 0; k < n - 1; k++) {
         T *below = a + (k + 1) * n + k;
@@ -281,7 +324,7 @@ static void FN(tridiagonal)(int64_t n, T *a, double *d, double *e, T *z, T *v, T
         d[k] = RE(a[k * n + k]);
         if (tau == 0)
             continue;
-        FN(reflect_both)(n - k - 1, tau, v, below + 1, n, u);
+        FN(reflect_both)(n - k - 1, tau, v, below + 1, n, u, w);
         /* Q H: column j loses tau conj(v_j) (Q v); in rows */
         for (int64_t i = 0; z && i < n; i++)
             u[i] = 0;
@@ -343,11 +386,11 @@ static mr_status *FN(eigh)(int64_t n, void *matrix, double *e, void *vectors, bo
     *ok = true;
     if (n == 0)
         return NULL;
-    MR_TRY(mr_matrix_room(TYPE, 3, n, (void **)&room));
-    double scale = FN(make_hermitian)(n, a), *beside = (double *)(room + 2 * n);
+    MR_TRY(mr_matrix_room(TYPE, 4, n, (void **)&room));
+    double scale = FN(make_hermitian)(n, a), *beside = (double *)(room + 3 * n);
     if (z)
         FN(identity)(n, n, z);
-    FN(tridiagonal)(n, a, e, beside, z, room, room + n);
+    FN(tridiagonal)(n, a, e, beside, z, room, room + n, room + 2 * n);
     *ok = ql(e, beside, n, z, FN(rotate));
     FN(sort_values)(n, e, z);
     for (int64_t i = 0; i < n; i++) {
@@ -366,49 +409,68 @@ static mr_status *FN(eigh)(int64_t n, void *matrix, double *e, void *vectors, bo
 
 /* ---- singular values ---- */
 
-/* The rotation that makes rows p and q of W (n rows of n) orthogonal; the same for those of V. 
- * false when they are already. */
-static bool FN(jacobi_pair)(int64_t n, T *w, T *v, int64_t p, int64_t q)
+/* x = c x - s turn y, y = s x + c turn y */
+MR_CLONES static void FN(turn_rows)(int64_t n, T *x, T *y, double c, double s, T turn)
 {
-    T *x = w + p * n, *y = w + q * n, dot = 0;
-    double a = 0, b = 0;
+    MR_IVDEP
     for (int64_t k = 0; k < n; k++) {
-        a += FN(square)(x[k]);
-        b += FN(square)(y[k]);
-        dot += MUL(CONJ(x[k]), y[k]);
+        const T f = x[k], g = MUL(y[k], turn);
+        x[k] = c * f - s * g;
+        y[k] = s * f + c * g;
     }
-    double size = hypot(RE(dot), IM(dot));
-    if (!(size > DBL_EPSILON * sqrt(a) * sqrt(b)) || size < DBL_MIN)
+}
+
+/* The rotation that makes rows p and q of W (n rows of n) orthogonal; the same for those of V.  The
+ * squares of their lengths go along.  false when they are orthogonal already, or when one of them is
+ * nothing but rounding errors. */
+static bool FN(jacobi_pair)(int64_t n, T *w, T *v, double *squares, double noise, int64_t p,
+                            int64_t q)
+{
+    double a = squares[p], b = squares[q];
+    if (a <= noise || b <= noise)
         return false;
-    T phase = dot / size; /* y conj(phase) has a real product with x */
+    T dot = FN(dot)(w + p * n, w + q * n, n);
+    double size = hypot(RE(dot), IM(dot));
+    /* a sum of n products is not better than this */
+    double least = DBL_EPSILON * sqrt((double)MR_MAX(n, 16));
+    if (!(size > least * sqrt(a) * sqrt(b)) || size < DBL_MIN)
+        return false;
+    const T turn = CONJ(dot) / size; /* y times this has a real product with x */
     double zeta = (b - a) / (2 * size);
     double t = copysign(1, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
     double c = 1 / sqrt(1 + t * t), s = c * t;
-    for (int pass = 0; pass < (v ? 2 : 1); pass++) {
-        x = (pass ? v : w) + p * n;
-        y = (pass ? v : w) + q * n;
-        const T turn = CONJ(phase);
-        MR_IVDEP
-        for (int64_t k = 0; k < n; k++) {
-            const T f = x[k], g = MUL(y[k], turn);
-            x[k] = c * f - s * g;
-            y[k] = s * f + c * g;
-        }
-    }
+    FN(turn_rows)(n, w + p * n, w + q * n, c, s, turn);
+    if (v)
+        FN(turn_rows)(n, v + p * n, v + q * n, c, s, turn);
+    squares[p] = a - t * size;
+    squares[q] = b + t * size;
+    if (squares[p] < 0.1 * a) /* little is left: the difference has lost its digits */
+        squares[p] = RE(FN(dot)(w + p * n, w + p * n, n));
+    if (squares[q] < 0.1 * b)
+        squares[q] = RE(FN(dot)(w + q * n, w + q * n, n));
     return true;
 }
 
-static bool FN(jacobi)(int64_t n, T *w, T *v)
+static mr_status *FN(jacobi)(int64_t n, T *w, T *v, bool *ok)
 {
-    for (int sweep = 0; sweep < MAX_SWEEPS; sweep++) {
-        bool turned = false;
+    double *squares = mr_try_calloc((size_t)n, sizeof(double));
+    if (!squares)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld singular values", (long long)n);
+    *ok = false;
+    for (int sweep = 0; sweep < MAX_SWEEPS && !*ok; sweep++) {
+        double top = 0;
+        *ok = true;
+        for (int64_t i = 0; i < n; i++) { /* anew: differences lose digits */
+            squares[i] = RE(FN(dot)(w + i * n, w + i * n, n));
+            top = fmax(top, squares[i]);
+        }
         for (int64_t p = 0; p + 1 < n; p++)
             for (int64_t q = p + 1; q < n; q++)
-                turned |= FN(jacobi_pair)(n, w, v, p, q);
-        if (!turned)
-            return true;
+                if (FN(jacobi_pair)(n, w, v, squares, NOISE(n) * NOISE(n) * top, p, q))
+                    *ok = false;
     }
-    return false;
+    mr_free(squares);
+    return NULL;
 }
 
 /* Row j of W becomes a unit vector orthogonal to all that are done: a coordinate axis that they
@@ -469,7 +531,7 @@ static mr_status *FN(finish_rows)(int64_t n, T *w, T *v, double *s)
             v[i * n + k] = v[top * n + k];
             v[top * n + k] = x;
         }
-        done[i] = s[i] > DBL_MIN;
+        done[i] = s[i] > NOISE(n) * s[0] && s[i] > DBL_MIN;
         for (int64_t k = 0; k < n && done[i]; k++)
             w[i * n + k] /= s[i];
     }
@@ -523,37 +585,35 @@ static void FN(settle_signs)(int64_t n, T *w, T *v)
     }
 }
 
-/* For m >= n.  A = Q R, and the columns of R are made orthogonal: R V = W, so A = (Q W / s) diag(s)
- * V^H. */
+/* For m >= n.  A = Q R, and the columns of R^H are made orthogonal, which takes fewer sweeps than
+ * those of R: R^H Z = W, so A = Q Z diag(s) (W / s)^H.  Columns are kept as rows. */
 static mr_status *FN(svd_tall)(int64_t m, int64_t n, T *a, double *s, int64_t ku, T *u, T *v,
                                bool *ok)
 {
     mr_status *st = NULL;
-    T *q = NULL, *w = NULL;
-    if (u)
-        MR_GO(mr_matrix_room(TYPE, m, ku, (void **)&q));
+    T *q = NULL, *w = NULL, *z = NULL;
     MR_GO(mr_matrix_room(TYPE, n, n, (void **)&w));
-    MR_GO(FN(qr)(m, n, ku, a, q));
-    for (int64_t i = 0; i < n; i++) /* columns as rows */
-        for (int64_t j = 0; j < n; j++)
-            w[j * n + i] = a[i * n + j];
-    if (v)
-        FN(identity)(n, n, v);
-    *ok = FN(jacobi)(n, w, v);
-    MR_GO(FN(finish_rows)(n, w, v, s));
     if (u) {
-        FN(settle_signs)(n, w, v);
-        FN(times_rows)(m, ku, n, q, w, u);
+        MR_GO(mr_matrix_room(TYPE, m, ku, (void **)&q));
+        MR_GO(mr_matrix_room(TYPE, n, n, (void **)&z));
+        FN(identity)(n, n, z);
     }
-    for (int64_t i = 0; v && i < n; i++)
-        for (int64_t j = 0; j < i; j++) {
-            T x = v[i * n + j];
-            v[i * n + j] = v[j * n + i];
-            v[j * n + i] = x;
-        }
+    MR_GO(FN(qr)(m, n, ku, a, q));
+    for (int64_t i = 0; i < n * n; i++)
+        w[i] = CONJ(a[i]); /* the columns of R^H */
+    MR_GO(FN(jacobi)(n, w, z, ok));
+    MR_GO(FN(finish_rows)(n, w, z, s));
+    if (u) {
+        FN(settle_signs)(n, z, w);
+        FN(times_rows)(m, ku, n, q, z, u);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++)
+                v[j * n + i] = w[i * n + j];
+    }
 out:
     mr_free(q);
     mr_free(w);
+    mr_free(z);
     return st;
 }
 
