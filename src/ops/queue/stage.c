@@ -305,8 +305,11 @@ static bool try_take(mr_stage *s, mr_waiters *gone)
 static void advance(mr_waited *on, mr_waiters *gone)
 {
     mr_stage *s = (mr_stage *)on;
-    while (try_put(s, gone) | try_take(s, gone))
-        ;
+    bool put_one, took_one;
+    do { /* what is taken makes room, what is put can be taken */
+        put_one = try_put(s, gone);
+        took_one = try_take(s, gone);
+    } while (put_one || took_one);
 }
 
 static mr_status *give(mr_waiter *w)

@@ -6,6 +6,10 @@
 #include "graph/infer.h"
 #include "ops/string/strings.h"
 
+/* Words of all n-grams of a row.  Few words may be asked for in very wide n-grams, of which nearly all is
+ * padding: time and memory would grow with the square of the width. */
+#define MAX_WORDS ((int64_t)1 << 30)
+
 typedef struct grams {
     mr_str separator, left, right;
     int64_t *widths;
@@ -69,16 +73,22 @@ static bool count_grams(const grams *g, int64_t n, int64_t width, int64_t *out)
 /* All n-grams of a row; *kept is the width of the one that a short row becomes, or 0. */
 static mr_status *count_row(const grams *g, int64_t n, int64_t *out, int64_t *kept)
 {
-    int64_t total = 0, here;
+    int64_t total = 0, here, words;
     *kept = 0;
-    for (int i = 0; i < g->n_widths; i++)
+    for (int i = 0; i < g->n_widths; i++) {
         if (!count_grams(g, n, g->widths[i], &here) || !mr_i64_add(total, here, &total))
             return mr_invalid("a row of %lld words has too many n-grams", (long long)n);
+        if (!mr_i64_mul(here, g->widths[i], &words) || words > MAX_WORDS)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "%lld n-grams of %lld words are too many",
+                            (long long)here, (long long)g->widths[i]);
+    }
     if (g->preserve_short && total == 0 && n > 0) {
         /* All the words and all the padding there is, which is less than the width asks for. */
         if (g->pad_width > (INT64_MAX - n) / 2)
             return mr_invalid("pad_width is too large: %lld", (long long)g->pad_width);
         *kept = n + 2 * MR_MAX(g->pad_width, 0);
+        if (*kept > MAX_WORDS)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "an n-gram of %lld words", (long long)*kept);
         total = 1;
     }
     *out = total;

@@ -11,7 +11,12 @@
 #include "graph/infer.h"
 #include "ops/table/table.h"
 
-enum { WHOLE_LINE = -2, LINE_NUMBER = -1, LINES_A_PIECE = 4096 };
+enum {
+    WHOLE_LINE = -2,
+    LINE_NUMBER = -1,
+    LINES_A_PIECE = 4096,
+    MAX_LINE = 1 << 28 /* bytes; some files have no end, and no lines */
+};
 
 typedef struct layout {
     int64_t key_index, value_index, vocab_size, offset;
@@ -37,8 +42,7 @@ typedef struct reading {
     const layout *l;
     const char *path;
     FILE *file;
-    char *line; /* of getline */
-    size_t room;
+    mr_str line; /* without its end */
     int64_t lines; /* read so far */
     mr_dtype key, value;
     bool ended;
@@ -123,19 +127,23 @@ static mr_status *put_part(const reading *r, mr_sv line, int64_t index, mr_tenso
 
 /* ---- lines ---- */
 
-/* *line is without its end; false at the end of the file. */
+/* *there false: the file has ended. */
 static mr_status *next_line(reading *r, mr_sv *line, bool *there)
 {
-    errno = 0;
-    ssize_t n = getline(&r->line, &r->room, r->file);
-    *there = n >= 0;
-    if (n < 0)
-        return ferror(r->file) || errno == ENOMEM ? mr_errno_status(errno, "reading", r->path) : NULL;
-    if (n > 0 && r->line[n - 1] == '\n')
-        n--;
-    if (n > 0 && r->line[n - 1] == '\r')
-        n--;
-    *line = (mr_sv){r->line, (size_t)n};
+    int c;
+    mr_str_clear(&r->line);
+    while ((c = getc_unlocked(r->file)) != EOF && c != '\n') {
+        char byte = (char)c;
+        if (r->line.n == MAX_LINE || !mr_str_try_append(&r->line, &byte, 1))
+            return mr_error(MR_RESOURCE_EXHAUSTED, "%s: line %lld is too long", r->path,
+                            (long long)r->lines);
+    }
+    if (ferror(r->file))
+        return mr_errno_status(errno, "reading", r->path);
+    *there = c == '\n' || r->line.n > 0;
+    *line = mr_str_view(&r->line);
+    if (line->n > 0 && line->p[line->n - 1] == '\r')
+        line->n--;
     return NULL;
 }
 
@@ -209,7 +217,7 @@ static mr_status *fill_from(mr_lookup *t, const layout *l, const char *path)
         return mr_errno_status(errno, "opening", path);
     mr_status *st = mr_lookup_initialize(t, next_piece, &r);
     fclose(r.file);
-    free(r.line);
+    mr_str_deinit(&r.line);
     return st;
 }
 
