@@ -236,6 +236,7 @@ MR_OP(EncodeProto,
         "message_type=\"p.M\" field_names=[\"s\", \"i\"] Tinput_types=[string, int32] " SOURCE
         ": [[1, 1], [0, 1]], ([[\"hi\"], [\"\"]], int32[[7], [-1]]) -> [\"\\x08\\x07\\x1a\\x02hi\", "
         "\"\\x08\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x01\"]",
+        ONE("s", "string") ": [[1]], ([[\"hi\"]]) -> [\"\\x1a\\x02hi\"]",
         ONE("z", "int64") ": [[2]], (int64[[-2, 2]]) -> [\" \\x03 \\x04\"]",
         ONE("f", "float") ": [[1]], (float[[3, 4]]) -> [\"\\x15\\x00\\x00@@\"]",
         ONE("f", "double") ": [[1]], (double[[3, 4]]) -> [\"\\x15\\x00\\x00@@\"]",
