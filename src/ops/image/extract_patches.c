@@ -86,7 +86,7 @@ typedef struct job {
     char *y;
 } job;
 
-/* Row `row` of a window, or NULL where it is outside: dimension `d` at position `at`. */
+/* Where along dimension d a pixel of the window lies, if it does in the image. */
 static bool inside(const job *j, int d, int64_t place, int64_t in_window, int64_t *at)
 {
     *at = place * j->p->stride[d] - j->before[d] + in_window * j->p->rate[d];
@@ -99,7 +99,7 @@ static void copy_window(const job *j, const char *image, const int64_t *place, c
     int64_t at[SPACE];
     for (int64_t a = 0; a < size[0]; a++)
         for (int64_t b = 0; b < size[1]; b++) {
-            bool row = inside(j, 0, place[0], a, &at[0]) & inside(j, 1, place[1], b, &at[1]);
+            bool row = inside(j, 0, place[0], a, &at[0]) && inside(j, 1, place[1], b, &at[1]);
             for (int64_t c = 0; c < size[2]; c++, out += j->pixel) {
                 if (row && inside(j, 2, place[2], c, &at[2]))
                     memcpy(out, image + (size_t)((at[0] * j->in[1] + at[1]) * j->in[2] + at[2]) * j->pixel, j->pixel);

@@ -24,6 +24,10 @@ bool mr_lzw_init(mr_lzw *z, mr_sv bytes)
     z->bits = 0;
     z->n_bits = z->n_string = 0;
     z->clear = 1 << bytes.p[0];
+    for (int i = 0; i < z->clear; i++) {
+        z->first[i] = (uint8_t)i;
+        z->length[i] = 1;
+    }
     clear_table(z);
     return true;
 }
@@ -69,26 +73,21 @@ static void lay_out(mr_lzw *z, int code)
     z->string[z->n_string++] = (uint8_t)code;
 }
 
-static uint8_t first_of(const mr_lzw *z, int code)
-{
-    while (code >= z->clear + 2)
-        code = z->prefix[code];
-    return (uint8_t)code;
-}
-
 static void enter(mr_lzw *z, uint8_t first)
 {
     if (z->last < 0 || z->next >= MR_LZW_CODES)
         return;
     z->prefix[z->next] = (uint16_t)z->last;
     z->suffix[z->next] = first;
+    z->first[z->next] = z->first[z->last];
+    z->length[z->next] = (uint16_t)(z->length[z->last] + 1);
     z->next++;
     if (z->next >= 1 << z->width && z->width < 12)
         z->width++;
 }
 
-/* Takes codes until there is a string; false at the end or at a code that cannot be. */
-static bool next_string(mr_lzw *z)
+/* Takes codes until there is a string, and lays it out if somebody wants it; false at the end or at a code that cannot be. */
+static bool next_string(mr_lzw *z, bool wanted)
 {
     int code;
     for (;;) {
@@ -101,8 +100,11 @@ static bool next_string(mr_lzw *z)
     bool known = code < z->clear || code < z->next;
     if (!known && (code != z->next || z->last < 0 || z->next >= MR_LZW_CODES))
         return false;
-    enter(z, first_of(z, known ? code : z->last)); /* makes a code known that was about to be */
-    lay_out(z, code);
+    enter(z, z->first[known ? code : z->last]); /* makes a code known that was about to be */
+    if (wanted)
+        lay_out(z, code);
+    else
+        z->n_string = z->length[code];
     z->last = code;
     return true;
 }
@@ -110,7 +112,7 @@ static bool next_string(mr_lzw *z)
 bool mr_lzw_read(mr_lzw *z, uint8_t *out, size_t n)
 {
     for (size_t done = 0; done < n;) {
-        if (z->n_string == 0 && !next_string(z))
+        if (z->n_string == 0 && !next_string(z, out != NULL))
             return false;
         size_t now = MR_MIN((size_t)z->n_string, n - done);
         for (size_t i = 0; out && i < now; i++)
