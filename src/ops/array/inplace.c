@@ -210,12 +210,13 @@ MR_OP(_ParallelConcatStart,
     .shape    = mr_shape_from_attr, .kernels = MR_KERNELS(MR_CPU_ANY(concat_start)),
     .examples = MR_EXAMPLES("shape=[2]: -> [0, 0]", "shape=[?]: -> !INVALID_ARGUMENT must be fully defined"));
 
+static mr_status *loc_init(mr_make *m, void *state) { return mr_node_get_int(m->node, "loc", state); }
+
 static mr_status *concat_update(mr_run *r)
 {
     const mr_tensor *value = mr_in(r, 0), *update = mr_in(r, 1);
     mr_tensor *out;
-    int64_t loc;
-    MR_TRY(mr_node_get_int(r->node, "loc", &loc));
+    int64_t loc = *(const int64_t *)r->state;
     if (value->rank < 1 || value->rank != update->rank || update->dims[0] != 1 ||
         !mr_shape_eq(value->rank - 1, value->dims + 1, update->rank - 1, update->dims + 1))
         return mr_invalid("update %s is no row of value %s", MR_TENSOR_SHAPE(update), MR_TENSOR_SHAPE(value));
@@ -229,6 +230,7 @@ MR_OP(_ParallelConcatUpdate,
     .doc      = "the value with row loc replaced",
     .sig      = "value: T, update: T -> output: T", .attrs = "T: type; loc: int", .flags = MR_NO_GRADIENT,
     .shape    = mr_shape_same, .kernels = MR_KERNELS(MR_CPU_ANY(concat_update)),
+    .state_bytes = sizeof(int64_t), .init = loc_init,
     .examples = MR_EXAMPLES("loc=1: [1, 2], [7] -> [1, 7]", "loc=0: [\"a\"], [\"b\"] -> [\"b\"]",
                             "loc=2: [1, 2], [7] -> !INVALID_ARGUMENT loc 2 is not in [0, 2)",
                             "loc=0: [1, 2], [7, 8] -> !INVALID_ARGUMENT is no row of value"));

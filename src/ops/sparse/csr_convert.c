@@ -132,9 +132,8 @@ MR_OP(DenseToCSRSparseMatrix,
 static mr_status *zeros(mr_run *r)
 {
     mr_shape s;
-    mr_dtype type;
+    mr_dtype type = *(const mr_dtype *)r->state;
     mr_csr *m;
-    MR_TRY(mr_node_get_type(r->node, "type", &type));
     MR_TRY(mr_in_shape(r, 0, "dense_shape", 0, &s));
     if (s.rank != 2 && s.rank != 3)
         return mr_invalid("dense_shape must have rank 2 or 3, got %d", s.rank);
@@ -143,6 +142,8 @@ static mr_status *zeros(mr_run *r)
     return mr_csr_give(r, 0, m);
 }
 
+static mr_status *zeros_init(mr_make *m, void *state) { return mr_node_get_type(m->node, "type", state); }
+
 MR_OP(SparseMatrixZeros,
     .doc      = "a sparse matrix without entries",
     .sig      = "dense_shape: int64 -> sparse_matrix: variant",
@@ -150,6 +151,7 @@ MR_OP(SparseMatrixZeros,
     .flags    = MR_NO_GRADIENT,
     .shape    = variant_scalar,
     .kernels  = MR_KERNELS(MR_CPU_ANY(zeros)),
+    .state_bytes = sizeof(mr_dtype), .init = zeros_init,
     .examples = MR_EXAMPLES("[2, 3] -> shape()", "[2, 3, 4] -> shape()", "[2] -> !INVALID_ARGUMENT must have rank 2 or 3",
                             "[-1, 2] -> !INVALID_ARGUMENT"));
 
