@@ -1,8 +1,9 @@
-/* ops/array/inplace.c -- ops that TensorFlow defines by what happens to memory: InplaceAdd, InplaceSub, InplaceUpdate,
- * DeepCopy, Empty, Snapshot, GuaranteeConst, _EagerConst, _ParallelConcatStart, _ParallelConcatUpdate; and ParallelConcat,
- * which is made of the last two.
+/* ops/array/inplace.c -- ops that TensorFlow defines by what happens to memory: InplaceAdd,
+ * InplaceSub, InplaceUpdate, DeepCopy, Empty, Snapshot, GuaranteeConst, _EagerConst,
+ * _ParallelConcatStart, _ParallelConcatUpdate; and ParallelConcat, which is made of the last two.
  *
- * Here a value never changes under its readers: memory is written over only when nobody else holds it. */
+ * Here a value never changes under its readers: memory is written over only when nobody else holds
+ * it. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -16,15 +17,19 @@ static mr_status *check_rows(const mr_tensor *x, const mr_tensor *i, const mr_te
     if (i->rank != 1)
         return mr_invalid("i must be a vector. %s", MR_TENSOR_SHAPE(i));
     if (x->rank < 1 || x->rank != v->rank)
-        return mr_invalid("x and v shape doesn't match (ranks differ): %s vs. %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(v));
+        return mr_invalid("x and v shape doesn't match (ranks differ): %s vs. %s",
+                          MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(v));
     if (!mr_shape_eq(x->rank - 1, x->dims + 1, v->rank - 1, v->dims + 1))
-        return mr_invalid("x and v shape doesn't match: %s vs. %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(v));
+        return mr_invalid("x and v shape doesn't match: %s vs. %s", MR_TENSOR_SHAPE(x),
+                          MR_TENSOR_SHAPE(v));
     if (i->n != v->dims[0])
-        return mr_invalid("i and v shape doesn't match at index 0: %s vs. %s", MR_TENSOR_SHAPE(i), MR_TENSOR_SHAPE(v));
+        return mr_invalid("i and v shape doesn't match at index 0: %s vs. %s", MR_TENSOR_SHAPE(i),
+                          MR_TENSOR_SHAPE(v));
     return i->n == 0 || x->dims[0] > 0 ? NULL : mr_invalid("x has no rows to change");
 }
 
-static mr_status *change_row(mr_update_kind kind, mr_tensor *y, int64_t row, const mr_tensor *v, int64_t k)
+static mr_status *change_row(mr_update_kind kind, mr_tensor *y, int64_t row, const mr_tensor *v,
+                             int64_t k)
 {
     int64_t width = v->n / v->dims[0];
     size_t bytes = (size_t)width * mr_dtype_size((mr_dtype)y->dtype);
@@ -148,12 +153,14 @@ static mr_status *concat_shape(mr_infer *c)
     MR_TRY(full_shape(c->node, &shape));
     if (shape->rank < 1)
         return mr_invalid("shape attr must be at least a vector");
-    const mr_pshape *one = mr_infer_concat(c, mr_pshape_vector(c->arena, 1), mr_infer_sub(c, shape, 1, MR_MAX_RANK));
+    const mr_pshape *one =
+        mr_infer_concat(c, mr_pshape_vector(c->arena, 1), mr_infer_sub(c, shape, 1, MR_MAX_RANK));
     for (int i = 0; i < c->n_in; i++)
         MR_TRY(mr_status_prepend(mr_infer_merge(c, c->in[i], one, &row),
                                  "All input shapes must be those of rows of the shape attr: "));
     if (shape->dims[0] != c->n_in)
-        return mr_invalid("shape attr says %lld rows, but %d are given", (long long)shape->dims[0], c->n_in);
+        return mr_invalid("shape attr says %lld rows, but %d are given", (long long)shape->dims[0],
+                          c->n_in);
     c->out[0] = shape;
     return NULL;
 }
@@ -170,7 +177,8 @@ static mr_status *parallel_concat(mr_run *r)
     for (int i = 0; i < r->n_in; i++) {
         const mr_tensor *v = mr_in(r, i);
         if (v->rank != s->rank || v->dims[0] != 1 || v->n != width)
-            return mr_invalid("input %d of shape %s is no row of %s", i, MR_TENSOR_SHAPE(v), MR_PSHAPE_TEXT(s));
+            return mr_invalid("input %d of shape %s is no row of %s", i, MR_TENSOR_SHAPE(v),
+                              MR_PSHAPE_TEXT(s));
         MR_TRY(mr_tensor_try_copy_elements(out, i * width, v, 0, width));
     }
     return NULL;
@@ -179,7 +187,8 @@ static mr_status *parallel_concat(mr_run *r)
 static void concat_backward(mr_grad *g)
 {
     int n = g->node->n_in;
-    mr_out parts = mr_emit_with(g->s, "Split", MR_ATTRS({"num_split", mr_a_int(n)}), mr_const_i32(g->s, 0), mr_dyi(g, 0));
+    mr_out parts = mr_emit_with(g->s, "Split", MR_ATTRS({"num_split", mr_a_int(n)}),
+                                mr_const_i32(g->s, 0), mr_dyi(g, 0));
     for (int i = 0; i < n; i++)
         mr_dxi(g, i, mr_nth(parts, i));
 }
@@ -210,7 +219,10 @@ MR_OP(_ParallelConcatStart,
     .shape    = mr_shape_from_attr, .kernels = MR_KERNELS(MR_CPU_ANY(concat_start)),
     .examples = MR_EXAMPLES("shape=[2]: -> [0, 0]", "shape=[?]: -> !INVALID_ARGUMENT must be fully defined"));
 
-static mr_status *loc_init(mr_make *m, void *state) { return mr_node_get_int(m->node, "loc", state); }
+static mr_status *loc_init(mr_make *m, void *state)
+{
+    return mr_node_get_int(m->node, "loc", state);
+}
 
 static mr_status *concat_update(mr_run *r)
 {
@@ -219,9 +231,11 @@ static mr_status *concat_update(mr_run *r)
     int64_t loc = *(const int64_t *)r->state;
     if (value->rank < 1 || value->rank != update->rank || update->dims[0] != 1 ||
         !mr_shape_eq(value->rank - 1, value->dims + 1, update->rank - 1, update->dims + 1))
-        return mr_invalid("update %s is no row of value %s", MR_TENSOR_SHAPE(update), MR_TENSOR_SHAPE(value));
+        return mr_invalid("update %s is no row of value %s", MR_TENSOR_SHAPE(update),
+                          MR_TENSOR_SHAPE(value));
     if (loc < 0 || loc >= value->dims[0])
-        return mr_invalid("loc %lld is not in [0, %lld)", (long long)loc, (long long)value->dims[0]);
+        return mr_invalid("loc %lld is not in [0, %lld)", (long long)loc,
+                          (long long)value->dims[0]);
     MR_TRY(mr_take_over(r, 0, 0, &out));
     return mr_tensor_try_copy_elements(out, loc * update->n, update, 0, update->n);
 }

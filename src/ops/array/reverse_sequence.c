@@ -30,20 +30,20 @@ static mr_status *check_lengths(const mr_tensor *x, const mr_tensor *lengths, co
         return mr_invalid("seq_lengths must be 1-dim, not %d", lengths->rank);
     MR_TRY(check_dims(s->seq, s->batch, x->rank));
     if (lengths->n != x->dims[s->batch])
-        return mr_invalid("Length of seq_lengths != input.dims(%lld), (%lld vs. %lld)", (long long)s->batch,
-                          (long long)lengths->n, (long long)x->dims[s->batch]);
+        return mr_invalid("Length of seq_lengths != input.dims(%lld), (%lld vs. %lld)",
+                          (long long)s->batch, (long long)lengths->n, (long long)x->dims[s->batch]);
     for (int64_t i = 0; i < lengths->n; i++) {
         int64_t n = mr_tensor_int_at(lengths, i);
         if (n < 0 || n > x->dims[s->seq])
-            return mr_invalid("seq_lens(%lld) = %lld is not in [0, input.dims(%lld)]", (long long)i, (long long)n,
-                              (long long)s->seq);
+            return mr_invalid("seq_lens(%lld) = %lld is not in [0, input.dims(%lld)]", (long long)i,
+                              (long long)n, (long long)s->seq);
     }
     return NULL;
 }
 
 /* n elements of one batch's sequences from `at` on, forwards or backwards. */
-static mr_status *move_part(mr_run *r, const mr_tensor *x, mr_tensor *out, const dims_of *s, int64_t batch, int64_t at,
-                            int64_t n, bool back)
+static mr_status *move_part(mr_run *r, const mr_tensor *x, mr_tensor *out, const dims_of *s,
+                            int64_t batch, int64_t at, int64_t n, bool back)
 {
     int64_t strides[MR_MAX_RANK], to, from;
     mr_blit b;
@@ -95,7 +95,9 @@ static mr_status *reverse_sequence_shape(mr_infer *c)
 
 static void reverse_sequence_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit_like(g, "ReverseSequence", "seq_dim batch_dim", (mr_out[]){mr_dyi(g, 0), mr_xi(g, 1)}, 2));
+    mr_dxi(g, 0,
+           mr_emit_like(g, "ReverseSequence", "seq_dim batch_dim",
+                        (mr_out[]){mr_dyi(g, 0), mr_xi(g, 1)}, 2));
 }
 
 MR_OP(ReverseSequence,

@@ -1,20 +1,25 @@
-/* ops/array/roll.c -- Roll: elements shifted along dimensions, those that fall out coming in at the other end.
+/* ops/array/roll.c -- Roll: elements shifted along dimensions, those that fall out coming in at the
+ * other end.
  *
- * Along one dimension a roll is two blocks that change places; several dimensions are rolled one after the other. */
+ * Along one dimension a roll is two blocks that change places; several dimensions are rolled one
+ * after the other. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
 
 /* How far each dimension is rolled, in [0, its size). */
-static mr_status *read_shifts(const mr_tensor *x, const mr_tensor *shift, const mr_tensor *axis, int64_t *out)
+static mr_status *read_shifts(const mr_tensor *x, const mr_tensor *shift, const mr_tensor *axis,
+                              int64_t *out)
 {
     if (x->rank < 1)
         return mr_invalid("input must be 1-D or higher");
     if (shift->rank > 1)
-        return mr_invalid("shift must be a scalar or a 1-D vector. Found: %s", MR_TENSOR_SHAPE(shift));
+        return mr_invalid("shift must be a scalar or a 1-D vector. Found: %s",
+                          MR_TENSOR_SHAPE(shift));
     if (axis->rank > 1)
-        return mr_invalid("axis must be a scalar or a 1-D vector. Found: %s", MR_TENSOR_SHAPE(axis));
+        return mr_invalid("axis must be a scalar or a 1-D vector. Found: %s",
+                          MR_TENSOR_SHAPE(axis));
     if (shift->rank != axis->rank || shift->n != axis->n)
         return mr_invalid("shift and axis must have the same size");
     for (int d = 0; d < x->rank; d++)
@@ -26,15 +31,18 @@ static mr_status *read_shifts(const mr_tensor *x, const mr_tensor *shift, const 
             return mr_invalid("axis %lld is out of range", (long long)mr_tensor_int_at(axis, i));
         int64_t n = MR_MAX(x->dims[d], 1), by = mr_tensor_int_at(shift, i) % n;
         by = by < 0 ? by + n : by;
-        out[d] = by >= n - out[d] ? by - (n - out[d]) : by + out[d]; /* sizes may be near the limit of int64 */
+        out[d] = by >= n - out[d] ? by - (n - out[d])
+                                  : by + out[d]; /* sizes may be near the limit of int64 */
     }
     return NULL;
 }
 
 /* n slices along dimension d, from slice `from` on to slice `to` on. */
-static mr_status *move_slices(mr_run *r, mr_tensor *dst, const mr_tensor *src, int d, int64_t from, int64_t to, int64_t n)
+static mr_status *move_slices(mr_run *r, mr_tensor *dst, const mr_tensor *src, int d, int64_t from,
+                              int64_t to, int64_t n)
 {
-    int64_t inner = mr_dims_product(src->dims, d + 1, src->rank), outer = mr_dims_product(src->dims, 0, d);
+    int64_t inner = mr_dims_product(src->dims, d + 1, src->rank),
+            outer = mr_dims_product(src->dims, 0, d);
     int64_t step = inner * src->dims[d];
     mr_blit b;
     mr_blit_init(&b);
@@ -96,7 +104,8 @@ static mr_status *roll_shape(mr_infer *c)
 
 static void roll_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit(g->s, "Roll", mr_dyi(g, 0), mr_emit(g->s, "Neg", mr_xi(g, 1)), mr_xi(g, 2)));
+    mr_dxi(g, 0,
+           mr_emit(g->s, "Roll", mr_dyi(g, 0), mr_emit(g->s, "Neg", mr_xi(g, 1)), mr_xi(g, 2)));
 }
 
 MR_OP(Roll,

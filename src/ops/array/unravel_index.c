@@ -9,9 +9,12 @@ static mr_status *product_of(const mr_tensor *dims, int64_t *out)
     for (int64_t d = 0; d < dims->n; d++) {
         int64_t n = mr_tensor_int_at(dims, d);
         if (n == 0)
-            return mr_invalid("Input dims cannot contain a dim of zero, but dims contains zero at index %lld", (long long)d);
+            return mr_invalid(
+                "Input dims cannot contain a dim of zero, but dims contains zero at index %lld",
+                (long long)d);
         if (n < 0 || !mr_i64_mul(*out, n, out))
-            return mr_invalid("Input dims product is causing integer overflow: dims[%lld] = %lld", (long long)d, (long long)n);
+            return mr_invalid("Input dims product is causing integer overflow: dims[%lld] = %lld",
+                              (long long)d, (long long)n);
     }
     return NULL;
 }
@@ -30,7 +33,8 @@ static mr_status *run_unravel(mr_run *r)
     mr_tensor *out;
     int64_t product;
     if (indices->rank > 1)
-        return mr_invalid("The indices can only be scalar or vector. Got %s", MR_TENSOR_SHAPE(indices));
+        return mr_invalid("The indices can only be scalar or vector. Got %s",
+                          MR_TENSOR_SHAPE(indices));
     if (dims->rank != 1)
         return mr_invalid("The indices can only be 1-D. Got %s", MR_TENSOR_SHAPE(dims));
     MR_TRY(product_of(dims, &product));

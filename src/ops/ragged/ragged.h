@@ -8,8 +8,8 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* splits[0..n] are int32 or int64 vectors from 0 on that do not fall, each ending with the length of the next, the last
- * with dimension 0 of the values.  INVALID_ARGUMENT says how not. */
+/* splits[0..n] are int32 or int64 vectors from 0 on that do not fall, each ending with the length
+ * of the next, the last with dimension 0 of the values.  INVALID_ARGUMENT says how not. */
 mr_status *mr_ragged_check(mr_tensor *const *splits, int n, const mr_tensor *values);
 
 /* A variant of these splits and values, whose references are taken over. */

@@ -40,7 +40,8 @@ static mr_status *give_level(mr_run *r, const gathering *g, int level, int o)
     const mr_tensor *s = g->splits[level];
     int64_t total = 0, *v, at = 0;
     for (int64_t i = 0; i < g->indices->n; i++)
-        if (!mr_i64_add(total, follow(g, g->rows[i] + 1, level) - follow(g, g->rows[i], level), &total))
+        if (!mr_i64_add(total, follow(g, g->rows[i] + 1, level) - follow(g, g->rows[i], level),
+                        &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "too many rows to gather");
     MR_TRY(mr_new_i64(total + 1, &v));
     v[0] = 0;
@@ -60,13 +61,16 @@ static mr_status *give_values(mr_run *r, const gathering *g, int o)
     mr_tensor *out;
     int64_t total = 0, at = 0, width = mr_dims_product(g->values->dims, 1, g->values->rank);
     for (int64_t i = 0; i < g->indices->n; i++)
-        if (!mr_i64_add(total, follow(g, g->rows[i] + 1, g->depth) - follow(g, g->rows[i], g->depth), &total))
+        if (!mr_i64_add(total,
+                        follow(g, g->rows[i] + 1, g->depth) - follow(g, g->rows[i], g->depth),
+                        &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "too many values to gather");
     mr_shape_set(&shape, g->values->rank, g->values->dims);
     shape.dims[0] = total;
     MR_TRY(mr_run_output(r, o, shape.rank, shape.dims, &out));
     for (int64_t i = 0; i < g->indices->n; i++) {
-        int64_t begin = follow(g, g->rows[i], g->depth), n = follow(g, g->rows[i] + 1, g->depth) - begin;
+        int64_t begin = follow(g, g->rows[i], g->depth),
+                n = follow(g, g->rows[i] + 1, g->depth) - begin;
         MR_TRY(mr_tensor_try_copy_elements(out, at * width, g->values, begin * width, n * width));
         at += n;
     }
@@ -77,8 +81,9 @@ static mr_status *gather(mr_run *r, const gathering *g)
 {
     int lead = g->indices->rank - 1; /* -1 for one row, which loses its outer splits */
     if (r->n_out - 1 != g->depth + lead)
-        return mr_invalid("OUTPUT_RAGGED_RANK must be indices.rank + PARAMS_RAGGED_RANK - 1: %d and %d", r->n_out - 1,
-                          g->depth + lead);
+        return mr_invalid(
+            "OUTPUT_RAGGED_RANK must be indices.rank + PARAMS_RAGGED_RANK - 1: %d and %d",
+            r->n_out - 1, g->depth + lead);
     for (int d = 0; d < lead; d++)
         MR_TRY(give_index_splits(r, g, d));
     for (int level = 0; level < g->depth; level++)
@@ -89,7 +94,8 @@ static mr_status *gather(mr_run *r, const gathering *g)
 
 static mr_status *run_gather(mr_run *r)
 {
-    gathering g = {.depth = r->n_in - 2, .values = mr_in(r, r->n_in - 2), .indices = mr_in(r, r->n_in - 1)};
+    gathering g = {
+        .depth = r->n_in - 2, .values = mr_in(r, r->n_in - 2), .indices = mr_in(r, r->n_in - 1)};
     int64_t *rows = NULL;
     if (g.depth > MR_MAX_RANK)
         return mr_invalid("a ragged rank of %d: at most %d are possible", g.depth, MR_MAX_RANK);
@@ -110,8 +116,9 @@ static mr_status *gather_shape(mr_infer *c)
     for (int i = 0; i < c->n_in - 2; i++)
         MR_TRY(mr_infer_rank(c, c->in[i], 1, &v));
     if (indices->rank >= 0 && indices->rank + c->n_in - 3 != c->n_out - 1)
-        return mr_invalid("OUTPUT_RAGGED_RANK must be indices.rank + PARAMS_RAGGED_RANK - 1: %d and %d", c->n_out - 1,
-                          indices->rank + c->n_in - 3);
+        return mr_invalid(
+            "OUTPUT_RAGGED_RANK must be indices.rank + PARAMS_RAGGED_RANK - 1: %d and %d",
+            c->n_out - 1, indices->rank + c->n_in - 3);
     for (int i = 0; i < c->n_out - 1; i++)
         mr_infer_out_vector(c, i, -1);
     if (values->rank > 0)
@@ -127,9 +134,11 @@ static void gather_backward(mr_grad *g)
     mr_out zero = mr_const_i32(s, 0), ends = mr_xi(g, 0), values = mr_xi(g, depth);
     for (int i = 1; i < depth; i++)
         ends = mr_emit(s, "GatherV2", mr_xi(g, i), ends, zero);
-    mr_out rows = mr_emit(s, "Reshape", mr_xi(g, depth + 1), mr_const_vec_i32(s, 1, (int32_t[]){-1}));
+    mr_out rows =
+        mr_emit(s, "Reshape", mr_xi(g, depth + 1), mr_const_vec_i32(s, 1, (int32_t[]){-1}));
     mr_out begin = mr_emit(s, "GatherV2", ends, rows, zero);
-    mr_out end = mr_emit(s, "GatherV2", ends, mr_emit(s, "AddV2", rows, mr_scalar_like(g, 1, rows)), zero);
+    mr_out end =
+        mr_emit(s, "GatherV2", ends, mr_emit(s, "AddV2", rows, mr_scalar_like(g, 1, rows)), zero);
     mr_out taken = mr_nth(mr_emit(s, "RaggedRange", begin, end, mr_scalar_like(g, 1, begin)), 1);
     mr_dxi_sparse(g, depth, mr_dyi(g, g->node->n_out - 1), taken, mr_shape_of(g, values));
 }
@@ -166,7 +175,8 @@ static mr_status *sparse_dims(mr_run *r, int depth, const mr_tensor *values, mr_
     for (int i = 0; i < depth; i++) {
         int64_t longest = 0;
         for (int64_t k = 1; k < mr_in(r, i)->n; k++)
-            longest = MR_MAX(longest, mr_tensor_int_at(mr_in(r, i), k) - mr_tensor_int_at(mr_in(r, i), k - 1));
+            longest = MR_MAX(longest, mr_tensor_int_at(mr_in(r, i), k) -
+                                          mr_tensor_int_at(mr_in(r, i), k - 1));
         MR_TRY(mr_shape_push(out, longest));
     }
     for (int d = 1; d < values->rank; d++)
@@ -174,13 +184,16 @@ static mr_status *sparse_dims(mr_run *r, int depth, const mr_tensor *values, mr_
     return NULL;
 }
 
-/* Column `level` + 1 of the indices, and for the outermost level column 0 too: what each value's ancestors are counted
- * as.  owner[k] is the ancestor of value k at the level below; it becomes the one at this level. */
-static void write_level(const mr_tensor *splits, int64_t n, int64_t inner, int64_t width, int column, int64_t *owner, int64_t *out)
+/* Column `level` + 1 of the indices, and for the outermost level column 0 too: what each value's
+ * ancestors are counted as.  owner[k] is the ancestor of value k at the level below; it becomes the
+ * one at this level. */
+static void write_level(const mr_tensor *splits, int64_t n, int64_t inner, int64_t width,
+                        int column, int64_t *owner, int64_t *out)
 {
     int64_t row = 0;
     for (int64_t k = 0; k < n; k++) { /* owners rise with k */
-        while (mr_tensor_int_at(splits, row + 1) <= owner[k]) /* the last split is above all of them */
+        while (mr_tensor_int_at(splits, row + 1) <=
+               owner[k]) /* the last split is above all of them */
             row++;
         int64_t within = owner[k] - mr_tensor_int_at(splits, row);
         owner[k] = row;
@@ -191,7 +204,8 @@ static void write_level(const mr_tensor *splits, int64_t n, int64_t inner, int64
     }
 }
 
-static void write_rest(const mr_tensor *values, int64_t inner, int64_t width, int column, int64_t *out)
+static void write_rest(const mr_tensor *values, int64_t inner, int64_t width, int column,
+                       int64_t *out)
 {
     for (int64_t i = 0; i < values->n; i++) {
         int64_t left = i % inner;

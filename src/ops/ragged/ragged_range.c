@@ -78,8 +78,8 @@ static range_type type_of(mr_dtype t)
 #define CASE(E, name, number, S, C, ...) \
     case MR_##E: return (range_type){size_##name, write_##name};
     switch (t) {
-        MR_INDEXES(CASE, ) RANGE_FLOATS(CASE, )
-    default: MR_ASSERT(false); return (range_type){NULL, NULL};
+        MR_INDEXES(CASE, ) RANGE_FLOATS(CASE, ) default : MR_ASSERT(false);
+        return (range_type){NULL, NULL};
     }
 }
 
@@ -96,7 +96,9 @@ static mr_status *count_rows(const ranges *g, range_type t, int64_t *splits)
         if (n == -2)
             return mr_invalid("Requires delta != 0");
         if (n < 0 || !mr_i64_add(splits[i], n, &splits[i + 1]))
-            return mr_invalid("Requires a number of elements that can be counted, got too many in row %lld", (long long)i);
+            return mr_invalid(
+                "Requires a number of elements that can be counted, got too many in row %lld",
+                (long long)i);
     }
     return NULL;
 }
@@ -115,8 +117,8 @@ static mr_status *run_range(mr_run *r)
     if (!st)
         st = mr_run_output(r, 1, 1, &splits[g.n], &values);
     for (int64_t i = 0; i < g.n && !st; i++)
-        t.write((char *)values->data + (size_t)splits[i] * mr_dtype_size((mr_dtype)values->dtype), element(g.starts, i),
-                element(g.deltas, i), splits[i + 1] - splits[i]);
+        t.write((char *)values->data + (size_t)splits[i] * mr_dtype_size((mr_dtype)values->dtype),
+                element(g.starts, i), element(g.deltas, i), splits[i + 1] - splits[i]);
     mr_free(splits);
     return st;
 }

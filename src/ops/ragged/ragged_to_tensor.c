@@ -1,8 +1,9 @@
 /* ops/ragged/ragged_to_tensor.c -- RaggedTensorToTensor: rows padded, or cut, to one length.
  *
- * A partition says which row of one level each row of the next belongs to: by row splits, or by the row's number for each
- * value (VALUE_ROWIDS, then FIRST_DIM_SIZE says how many rows the first level has).  Level by level, every row gets the
- * number of its place in the result, or -1 when it was cut off. */
+ * A partition says which row of one level each row of the next belongs to: by row splits, or by the
+ * row's number for each value (VALUE_ROWIDS, then FIRST_DIM_SIZE says how many rows the first level
+ * has).  Level by level, every row gets the number of its place in the result, or -1 when it was
+ * cut off. */
 #include "base/memory.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
@@ -21,7 +22,9 @@ static mr_status *read_kinds(const mr_node *node, int n_tensors, kinds *k)
 {
     const mr_attr *a = mr_node_attr(node, "row_partition_types");
     if (!a || a->n != n_tensors || a->n > MR_MAX_RANK)
-        return mr_invalid("row_partition_types must have one entry for each of the %d row_partition_tensors", n_tensors);
+        return mr_invalid(
+            "row_partition_types must have one entry for each of the %d row_partition_tensors",
+            n_tensors);
     k->n = a->n;
     for (int i = 0; i < a->n; i++) {
         int at = 0;
@@ -31,13 +34,17 @@ static mr_status *read_kinds(const mr_node *node, int n_tensors, kinds *k)
             return mr_invalid("Unknown string for partition info type: %.*s", MR_SV_ARG(a->ss[i]));
         bool counted = k->n > 0 && i > 0 && k->of[0] == FIRST_DIM_SIZE;
         if ((at == FIRST_DIM_SIZE && i > 0) || (at == VALUE_ROWIDS && !counted))
-            return mr_invalid("%s cannot stand at position %d of row_partition_types", kind_names[at], i);
+            return mr_invalid("%s cannot stand at position %d of row_partition_types",
+                              kind_names[at], i);
         k->of[i] = (kind)at;
     }
     return k->n > 0 ? NULL : mr_invalid("row_partition_types is empty");
 }
 
-static mr_status *kinds_init(mr_make *m, void *state) { return read_kinds(m->node, m->node->n_in - 3, state); }
+static mr_status *kinds_init(mr_make *m, void *state)
+{
+    return read_kinds(m->node, m->node->n_in - 3, state);
+}
 
 typedef struct padding {
     int n; /* partitions */
@@ -57,8 +64,8 @@ static mr_status *check_rowids(const mr_tensor *t, int64_t rows)
     for (int64_t i = 0; i < t->n; i++) {
         int64_t v = mr_tensor_int_at(t, i);
         if (v < before || v >= rows)
-            return mr_invalid("value_rowids must not fall and be in [0, %lld): entry %lld is %lld", (long long)rows, (long long)i,
-                              (long long)v);
+            return mr_invalid("value_rowids must not fall and be in [0, %lld): entry %lld is %lld",
+                              (long long)rows, (long long)i, (long long)v);
         before = v;
     }
     return NULL;
@@ -69,7 +76,8 @@ static mr_status *check_splits(const mr_tensor *t, int64_t rows)
     if (t->n < 1 || mr_tensor_int_at(t, 0) != 0)
         return mr_invalid("row_splits must start with 0");
     if (rows >= 0 && t->n != rows + 1)
-        return mr_invalid("row_splits of %lld entries stand for %lld rows", (long long)t->n, (long long)rows);
+        return mr_invalid("row_splits of %lld entries stand for %lld rows", (long long)t->n,
+                          (long long)rows);
     for (int64_t i = 1; i < t->n; i++)
         if (mr_tensor_int_at(t, i) < mr_tensor_int_at(t, i - 1))
             return mr_invalid("row_splits must not fall: entry %lld does", (long long)i);
@@ -84,7 +92,9 @@ static mr_status *check_parts(padding *p)
         const mr_tensor *t = p->parts[i];
         if (p->kinds[i] == FIRST_DIM_SIZE) {
             if (t->n != 1 || mr_tensor_int_at(t, 0) < 0)
-                return mr_invalid("FIRST_DIM_SIZE must be one number that is not negative, got shape %s", MR_TENSOR_SHAPE(t));
+                return mr_invalid(
+                    "FIRST_DIM_SIZE must be one number that is not negative, got shape %s",
+                    MR_TENSOR_SHAPE(t));
             p->rows = rows = mr_tensor_int_at(t, 0);
             continue;
         }
@@ -97,8 +107,8 @@ static mr_status *check_parts(padding *p)
     }
     return p->values->rank > 0 && p->values->dims[0] == rows
                ? NULL
-               : mr_invalid("the row partitions end with %lld values, but values has shape %s", (long long)rows,
-                            MR_TENSOR_SHAPE(p->values));
+               : mr_invalid("the row partitions end with %lld values, but values has shape %s",
+                            (long long)rows, MR_TENSOR_SHAPE(p->values));
 }
 
 /* ---- sizes ---- */
@@ -122,10 +132,12 @@ static int64_t longest_row(const padding *p, int i)
 static mr_status *wanted(const mr_tensor *t, int rank, int64_t *out)
 {
     if (t->rank > 1 || (t->rank == 0 && mr_tensor_int_at(t, 0) != -1))
-        return mr_invalid("The only valid scalar shape tensor is the fully unknown shape specified as -1, and others are vectors");
+        return mr_invalid("The only valid scalar shape tensor is the fully unknown shape specified "
+                          "as -1, and others are vectors");
     if (t->rank == 1 && t->n != rank)
-        return mr_invalid("Shape must be of %d dimensions, which the partitions and values have, but is of %lld", rank,
-                          (long long)t->n);
+        return mr_invalid(
+            "Shape must be of %d dimensions, which the partitions and values have, but is of %lld",
+            rank, (long long)t->n);
     for (int d = 0; d < rank; d++) {
         out[d] = t->rank == 1 ? mr_tensor_int_at(t, d) : -1;
         if (out[d] < -1)
@@ -136,7 +148,8 @@ static mr_status *wanted(const mr_tensor *t, int rank, int64_t *out)
 
 static mr_status *result_shape(padding *p, const mr_tensor *shape)
 {
-    int first = p->kinds[0] == FIRST_DIM_SIZE ? 1 : 0, levels = p->n - first, rank = levels + p->values->rank;
+    int first = p->kinds[0] == FIRST_DIM_SIZE ? 1 : 0, levels = p->n - first,
+        rank = levels + p->values->rank;
     int64_t want[MR_MAX_RANK] = {0};
     if (rank > MR_MAX_RANK)
         return mr_invalid("the result would have %d dimensions", rank);
@@ -147,7 +160,8 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
         p->shape.dims[1 + i] = want[1 + i] >= 0 ? want[1 + i] : longest_row(p, first + i);
     for (int d = 1; d < p->values->rank; d++) {
         if (want[levels + d] >= 0 && want[levels + d] != p->values->dims[d])
-            return mr_invalid("Dimension %d of shape is %lld, but values have %lld there", levels + d, (long long)want[levels + d],
+            return mr_invalid("Dimension %d of shape is %lld, but values have %lld there",
+                              levels + d, (long long)want[levels + d],
                               (long long)p->values->dims[d]);
         p->shape.dims[levels + d] = p->values->dims[d];
     }
@@ -157,7 +171,8 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
 
 /* ---- places ---- */
 
-/* Rows of the next level: place of the parent times `size` plus the number within it; -1 when either is cut off. */
+/* Rows of the next level: place of the parent times `size` plus the number within it; -1 when
+ * either is cut off. */
 static mr_status *next_places(const padding *p, int i, int64_t size, int64_t **places)
 {
     const mr_tensor *t = p->parts[i];
@@ -201,14 +216,17 @@ static mr_status *fill_default(mr_run *r, const padding *p, mr_tensor *out)
     mr_blit b;
     mr_blit_init(&b);
     if (rest->rank > p->values->rank - 1)
-        return mr_invalid("default_value.shape=%s and rt_input.flat_values.shape=%s are incompatible: default_value.rank = %d  must "
+        return mr_invalid("default_value.shape=%s and rt_input.flat_values.shape=%s are "
+                          "incompatible: default_value.rank = %d  must "
                           "be less than rt_input.flat_values.rank = %d",
-                          MR_TENSOR_SHAPE(rest), MR_TENSOR_SHAPE(p->values), rest->rank, p->values->rank);
+                          MR_TENSOR_SHAPE(rest), MR_TENSOR_SHAPE(p->values), rest->rank,
+                          p->values->rank);
     for (int d = p->values->rank - 1, k = rest->rank - 1; d >= 1; d--, k--) {
         int64_t n = p->values->dims[d], m = k >= 0 ? rest->dims[k] : 1;
         if (m != 1 && m != n)
-            return mr_invalid("default_value.shape=%s and rt_input.flat_values.shape=%s are incompatible", MR_TENSOR_SHAPE(rest),
-                              MR_TENSOR_SHAPE(p->values));
+            return mr_invalid(
+                "default_value.shape=%s and rt_input.flat_values.shape=%s are incompatible",
+                MR_TENSOR_SHAPE(rest), MR_TENSOR_SHAPE(p->values));
         mr_blit_dim(&b, n, m == 1 ? 0 : from, to);
         from *= m;
         to *= n;
@@ -223,7 +241,8 @@ static mr_status *run_to_tensor(mr_run *r)
 {
     const kinds *k = r->state;
     mr_tensor *parts[MR_MAX_RANK], *out;
-    padding p = {.n = k->n, .kinds = k->of, .parts = parts, .values = mr_in(r, 1), .rest = mr_in(r, 2)};
+    padding p = {
+        .n = k->n, .kinds = k->of, .parts = parts, .values = mr_in(r, 1), .rest = mr_in(r, 2)};
     int64_t *places = NULL;
     for (int i = 0; i < p.n; i++)
         parts[i] = mr_in(r, 3 + i);
@@ -234,7 +253,8 @@ static mr_status *run_to_tensor(mr_run *r)
     mr_status *st = out->n > 0 ? find_places(&p, &places) : NULL;
     for (int64_t i = 0; out->n > 0 && !st && i < p.values->dims[0]; i++)
         if (places[i] >= 0)
-            st = mr_tensor_try_copy_elements(out, places[i] * p.inner, p.values, i * p.inner, p.inner);
+            st = mr_tensor_try_copy_elements(out, places[i] * p.inner, p.values, i * p.inner,
+                                             p.inner);
     mr_free(places);
     return st;
 }
@@ -256,29 +276,35 @@ static mr_status *to_tensor_shape(mr_infer *c)
     return mr_infer_merge(c, want, own, &c->out[0]);
 }
 
-/* The values' numbers, padded in the same way with 0, say where each element of the result came from. */
+/* The values' numbers, padded in the same way with 0, say where each element of the result came
+ * from. */
 static void to_tensor_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     int n = g->node->n_in - 3;
-    mr_out values = mr_xi(g, 1), rest = mr_xi(g, 2), dy = mr_dyi(g, 0), zero = mr_const_i32(s, 0), one = mr_const_i32(s, 1);
+    mr_out values = mr_xi(g, 1), rest = mr_xi(g, 2), dy = mr_dyi(g, 0), zero = mr_const_i32(s, 0),
+           one = mr_const_i32(s, 1);
     mr_out all = mr_const_vec_i32(s, 1, (int32_t[]){-1}), shape = mr_shape_of(g, values);
     mr_out count = mr_emit(s, "GatherV2", shape, zero, zero);
     mr_out element = mr_emit(s, "Slice", shape, mr_const_vec_i32(s, 1, (int32_t[]){1}), all);
     mr_out outer = mr_emit(s, "Slice", mr_shape_of(g, dy), mr_const_vec_i32(s, 1, (int32_t[]){0}),
-                           mr_emit(s, "ExpandDims", mr_emit(s, "Sub", mr_emit(s, "Size", mr_shape_of(g, dy)),
-                                                            mr_emit(s, "Size", element)), zero));
+                           mr_emit(s, "ExpandDims",
+                                   mr_emit(s, "Sub", mr_emit(s, "Size", mr_shape_of(g, dy)),
+                                           mr_emit(s, "Size", element)),
+                                   zero));
     mr_out *parts = mr_new_array(mr_out, n);
     for (int i = 0; i < n; i++)
         parts[i] = mr_xi(g, 3 + i);
     mr_out numbers = mr_emit(s, "Range", one, mr_emit(s, "AddV2", count, one), one);
     const mr_attr *types = mr_node_attr(g->node, "row_partition_types");
-    mr_out from = mr_emit_lists(s, "RaggedTensorToTensor", MR_ATTRS({"row_partition_types", *types}),
-                                (mr_emit_arg[]){{-1, &outer}, {-1, &numbers}, {-1, &zero}, {n, parts}}, 4);
+    mr_out from =
+        mr_emit_lists(s, "RaggedTensorToTensor", MR_ATTRS({"row_partition_types", *types}),
+                      (mr_emit_arg[]){{-1, &outer}, {-1, &numbers}, {-1, &zero}, {n, parts}}, 4);
     mr_free(parts);
     mr_out ids = mr_emit(s, "Sub", from, one); /* -1 where the default stands */
     mr_dxi(g, 1, mr_emit(s, "UnsortedSegmentSum", dy, ids, count));
-    mr_out unused = mr_emit(s, "SelectV2", mr_emit(s, "Less", ids, zero), zero, mr_const_i32(s, -1));
+    mr_out unused =
+        mr_emit(s, "SelectV2", mr_emit(s, "Less", ids, zero), zero, mr_const_i32(s, -1));
     mr_out sum = mr_emit(s, "Reshape", mr_emit(s, "UnsortedSegmentSum", dy, unused, one), element);
     mr_out axes = mr_emit(s, "BroadcastGradientArgs", mr_shape_of(g, rest), element);
     mr_dxi(g, 2, mr_emit(s, "Reshape", mr_emit(s, "Sum", sum, axes), mr_shape_of(g, rest)));

@@ -1,5 +1,5 @@
-/* ops/ragged/ragged_variant.c -- ragged tensors as variants: RaggedTensorToVariant, RaggedTensorFromVariant,
- * RaggedTensorToVariantGradient.
+/* ops/ragged/ragged_variant.c -- ragged tensors as variants: RaggedTensorToVariant,
+ * RaggedTensorFromVariant, RaggedTensorToVariantGradient.
  *
  * The object holds nested row splits and values, as TensorFlow's RaggedTensorVariant does. */
 #include "base/memory.h"
@@ -30,8 +30,11 @@ static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **ou
 static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out);
 static mr_status *encode(const mr_object *o, struct mr_variant_data *out);
 
-static const mr_object_type ragged_type = {
-    .name = "RaggedTensorVariant", .free = ragged_free, .zeros_like = zeros_like, .add = add, .encode = encode};
+static const mr_object_type ragged_type = {.name = "RaggedTensorVariant",
+                                           .free = ragged_free,
+                                           .zeros_like = zeros_like,
+                                           .add = add,
+                                           .encode = encode};
 
 /* References to splits and values are taken over, also on error. */
 static mr_status *ragged_new(int depth, mr_tensor *const *splits, mr_tensor *values, ragged **out)
@@ -68,7 +71,8 @@ static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **ou
 {
     const ragged *g = (const ragged *)o;
     mr_tensor *zeros;
-    MR_TRY(mr_tensor_zeros(a, (mr_dtype)g->values->dtype, g->values->rank, g->values->dims, &zeros));
+    MR_TRY(
+        mr_tensor_zeros(a, (mr_dtype)g->values->dtype, g->values->rank, g->values->dims, &zeros));
     return with_values(g, zeros, out);
 }
 
@@ -76,14 +80,16 @@ static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, m
 {
     const ragged *p = (const ragged *)x, *q = (const ragged *)y;
     mr_tensor *sum;
-    bool fits = p->depth == q->depth && p->values->dtype == q->values->dtype && mr_tensor_same_shape(p->values, q->values);
+    bool fits = p->depth == q->depth && p->values->dtype == q->values->dtype &&
+                mr_tensor_same_shape(p->values, q->values);
     for (int i = 0; fits && i < p->depth; i++)
         fits = mr_tensor_equal(p->splits[i], q->splits[i]);
     if (!fits)
         return mr_invalid("Can't add RaggedTensorVariants of different shapes or types.");
     mr_update_loop *loop = mr_update_find(MR_UPDATE_ADD, (mr_dtype)p->values->dtype);
     if (!loop)
-        return mr_error(MR_UNIMPLEMENTED, "RaggedTensorVariants of %s cannot be added", mr_dtype_name(p->values->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "RaggedTensorVariants of %s cannot be added",
+                        mr_dtype_name(p->values->dtype));
     MR_TRY(mr_tensor_copy(a, p->values, &sum));
     loop(sum->data, q->values->data, sum->n);
     return with_values(p, sum, out);
@@ -100,7 +106,8 @@ static mr_status *encode(const mr_object *o, struct mr_variant_data *out)
 
 /* ---- RaggedTensorToVariant ---- */
 
-static mr_status *put(mr_tensor *out, int64_t i, int depth, mr_tensor *const *splits, mr_tensor *values)
+static mr_status *put(mr_tensor *out, int64_t i, int depth, mr_tensor *const *splits,
+                      mr_tensor *values)
 {
     ragged *g;
     MR_TRY(ragged_new(depth, splits, values, &g));
@@ -118,7 +125,8 @@ static mr_status *whole(mr_run *r, int depth, mr_tensor *const *splits, mr_tenso
 }
 
 /* Entries begin..end of splits, counted from the first. */
-static mr_status *splits_part(mr_run *r, const mr_tensor *t, int64_t begin, int64_t end, mr_tensor **out)
+static mr_status *splits_part(mr_run *r, const mr_tensor *t, int64_t begin, int64_t end,
+                              mr_tensor **out)
 {
     int64_t n = end - begin + 1, first = mr_tensor_int_at(t, begin);
     MR_TRY(mr_run_temp(r, (mr_dtype)t->dtype, 1, &n, out));
@@ -132,7 +140,8 @@ static mr_status *splits_part(mr_run *r, const mr_tensor *t, int64_t begin, int6
     return NULL;
 }
 
-static mr_status *values_part(mr_run *r, const mr_tensor *t, int64_t begin, int64_t end, mr_tensor **out)
+static mr_status *values_part(mr_run *r, const mr_tensor *t, int64_t begin, int64_t end,
+                              mr_tensor **out)
 {
     mr_shape s;
     int64_t width = mr_dims_product(t->dims, 1, t->rank);
@@ -143,7 +152,8 @@ static mr_status *values_part(mr_run *r, const mr_tensor *t, int64_t begin, int6
 }
 
 /* Row i of a ragged tensor, itself one of a level less, as element i. */
-static mr_status *put_row(mr_run *r, int depth, mr_tensor *const *splits, const mr_tensor *values, mr_tensor *out, int64_t i)
+static mr_status *put_row(mr_run *r, int depth, mr_tensor *const *splits, const mr_tensor *values,
+                          mr_tensor *out, int64_t i)
 {
     mr_tensor *parts[MR_MAX_RANK] = {0}, *v = NULL;
     int64_t begin = mr_tensor_int_at(splits[0], i), end = mr_tensor_int_at(splits[0], i + 1);
@@ -185,8 +195,10 @@ static mr_status *to_variant(mr_run *r)
             MR_TRY(put_row(r, depth, splits, values, out, i));
             continue;
         }
-        MR_TRY(values_part(r, values, i, i + 1, &row)); /* rows of a dense tensor lose their first dimension */
-        mr_status *st = mr_tensor_view(row, (mr_dtype)row->dtype, row->rank - 1, row->dims + 1, &view);
+        MR_TRY(values_part(r, values, i, i + 1,
+                           &row)); /* rows of a dense tensor lose their first dimension */
+        mr_status *st =
+            mr_tensor_view(row, (mr_dtype)row->dtype, row->rank - 1, row->dims + 1, &view);
         mr_tensor_unref(row);
         MR_TRY(st);
         MR_TRY(put(out, i, 0, NULL, view));
@@ -194,7 +206,10 @@ static mr_status *to_variant(mr_run *r)
     return NULL;
 }
 
-static mr_status *batched_init(mr_make *m, void *state) { return mr_node_get_bool(m->node, "batched_input", state); }
+static mr_status *batched_init(mr_make *m, void *state)
+{
+    return mr_node_get_bool(m->node, "batched_input", state);
+}
 
 static mr_status *to_variant_shape(mr_infer *c)
 {
@@ -210,7 +225,9 @@ static mr_status *to_variant_shape(mr_infer *c)
     }
     const mr_pshape *first = c->in[0];
     if (first->rank > 0)
-        n = c->n_in > 1 && first->dims[0] > 0 ? first->dims[0] - 1 : c->n_in > 1 ? -1 : first->dims[0];
+        n = c->n_in > 1 && first->dims[0] > 0 ? first->dims[0] - 1
+            : c->n_in > 1                     ? -1
+                                              : first->dims[0];
     mr_infer_out_vector(c, 0, n);
     return NULL;
 }
@@ -219,10 +236,13 @@ static void to_variant_backward(mr_grad *g)
 {
     int depth = g->node->n_in - 1;
     mr_out values = mr_xi(g, depth);
-    mr_out splits = depth > 0 ? mr_xi(g, 0) : mr_emit(g->s, "ExpandDims", mr_const_i64(g->s, 0), mr_const_i32(g->s, 0));
-    mr_dxi(g, depth, mr_emit_with(g->s, "RaggedTensorToVariantGradient",
-                                  MR_ATTRS({"Tvalues", mr_a_type(mr_dtype_base(mr_out_type(values)))}), mr_dyi(g, 0), splits,
-                                  mr_shape_of(g, values)));
+    mr_out splits = depth > 0
+                        ? mr_xi(g, 0)
+                        : mr_emit(g->s, "ExpandDims", mr_const_i64(g->s, 0), mr_const_i32(g->s, 0));
+    mr_dxi(g, depth,
+           mr_emit_with(g->s, "RaggedTensorToVariantGradient",
+                        MR_ATTRS({"Tvalues", mr_a_type(mr_dtype_base(mr_out_type(values)))}),
+                        mr_dyi(g, 0), splits, mr_shape_of(g, values)));
 }
 
 MR_OP(RaggedTensorToVariant,
@@ -243,20 +263,25 @@ MR_OP(RaggedTensorToVariant,
 /* ---- RaggedTensorFromVariant ---- */
 
 /* Element i, of this depth and types. */
-static mr_status *read_one(const mr_tensor *t, int64_t i, int depth, mr_dtype splits, mr_dtype values, const ragged **out)
+static mr_status *read_one(const mr_tensor *t, int64_t i, int depth, mr_dtype splits,
+                           mr_dtype values, const ragged **out)
 {
     const mr_object *o = MR_DATA(mr_object *, t)[i];
     if (!o || o->type != &ragged_type)
-        return mr_invalid("Input Variant element at index %lld doesn't hold a RaggedTensorVariant", (long long)i);
+        return mr_invalid("Input Variant element at index %lld doesn't hold a RaggedTensorVariant",
+                          (long long)i);
     const ragged *g = *out = (const ragged *)o;
     if (g->depth != depth)
-        return mr_invalid("Encoded input RaggedTensorVariant has ragged_rank=%d.  Expected ragged_rank=%d.", g->depth, depth);
+        return mr_invalid(
+            "Encoded input RaggedTensorVariant has ragged_rank=%d.  Expected ragged_rank=%d.",
+            g->depth, depth);
     if (g->values->dtype != values)
-        return mr_invalid("Expected values Tensor dtype: %s, found: %s", mr_dtype_name(values), mr_dtype_name(g->values->dtype));
+        return mr_invalid("Expected values Tensor dtype: %s, found: %s", mr_dtype_name(values),
+                          mr_dtype_name(g->values->dtype));
     for (int k = 0; k < depth; k++)
         if (g->splits[k]->dtype != splits)
-            return mr_invalid("Expected row_splits Tensor dtype: %s, found: %s", mr_dtype_name(splits),
-                              mr_dtype_name(g->splits[k]->dtype));
+            return mr_invalid("Expected row_splits Tensor dtype: %s, found: %s",
+                              mr_dtype_name(splits), mr_dtype_name(g->splits[k]->dtype));
     return NULL;
 }
 
@@ -274,7 +299,8 @@ static int64_t rows_of(const ragged *g, int level)
     return g->values->rank > 0 ? g->values->dims[0] : 1;
 }
 
-/* Output o: the splits that hold the elements themselves, then those of each level, one behind the other. */
+/* Output o: the splits that hold the elements themselves, then those of each level, one behind the
+ * other. */
 static mr_status *give_outer(mr_run *r, const joining *j, int o)
 {
     int64_t *v;
@@ -315,7 +341,8 @@ static mr_status *give_values(mr_run *r, const joining *j, bool stacked, int o)
         int skip = stacked ? 0 : 1;
         if (v->rank != first->rank || v->rank < skip ||
             !mr_shape_eq(v->rank - skip, v->dims + skip, first->rank - skip, first->dims + skip))
-            return mr_invalid("All flat_values must have compatible shapes.  Shape at index 0: %s.  Shape at index %lld: %s",
+            return mr_invalid("All flat_values must have compatible shapes.  Shape at index 0: %s. "
+                              " Shape at index %lld: %s",
                               MR_TENSOR_SHAPE(first), (long long)i, MR_TENSOR_SHAPE(v));
         total += stacked ? 1 : v->dims[0];
     }
@@ -350,7 +377,8 @@ static mr_status *join(mr_run *r, const mr_tensor *t, const joining *j, int out_
         mr_run_set(r, out_depth, mr_tensor_ref(j->in[0]->values));
         return NULL;
     }
-    bool stacked = out_depth == t->rank - 1 + j->depth; /* elements are rows themselves, not parts of one */
+    bool stacked =
+        out_depth == t->rank - 1 + j->depth; /* elements are rows themselves, not parts of one */
     MR_TRY(give_dims(r, t));
     if (!stacked)
         MR_TRY(give_outer(r, j, t->rank - 1));
@@ -372,12 +400,15 @@ static mr_status *from_variant(mr_run *r)
         stacked = true;
     }
     if (depth < 0 || depth > MR_MAX_RANK || (!stacked && out_depth != depth + t->rank))
-        return mr_invalid("output_ragged_rank must be equal to input_ragged_rank + encoded_ragged.dims(); output_ragged_rank: %d, "
+        return mr_invalid("output_ragged_rank must be equal to input_ragged_rank + "
+                          "encoded_ragged.dims(); output_ragged_rank: %d, "
                           "input_ragged_rank: %lld, encoded_ragged.dims(): %d",
                           out_depth, (long long)depth, t->rank);
     joining j = {t->n, mr_try_calloc((size_t)t->n + 1, sizeof *j.in), (int)depth};
     mr_dtype splits = r->n_out > 1 ? mr_out_dtype(r, 0) : MR_INT64;
-    mr_status *st = j.in ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld variants", (long long)t->n);
+    mr_status *st =
+        j.in ? NULL
+             : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld variants", (long long)t->n);
     for (int64_t i = 0; i < t->n && !st; i++)
         st = read_one(t, i, j.depth, splits, mr_out_dtype(r, out_depth), &j.in[i]);
     if (!st)
@@ -386,7 +417,10 @@ static mr_status *from_variant(mr_run *r)
     return st;
 }
 
-static mr_status *depth_init(mr_make *m, void *state) { return mr_node_get_int(m->node, "input_ragged_rank", state); }
+static mr_status *depth_init(mr_make *m, void *state)
+{
+    return mr_node_get_int(m->node, "input_ragged_rank", state);
+}
 
 static mr_status *from_variant_shape(mr_infer *c)
 {
@@ -399,16 +433,20 @@ static void from_variant_backward(mr_grad *g)
 {
     int depth = g->node->n_out - 1, rank = mr_out_shape(mr_xi(g, 0))->rank;
     if (rank < 0 || rank > 1) {
-        mr_grad_fail(g, MR_INVALID_ARGUMENT, "Unable to compute gradient: RaggedTensorToVariant can currently only generate 0D or 1D output.");
+        mr_grad_fail(g, MR_INVALID_ARGUMENT,
+                     "Unable to compute gradient: RaggedTensorToVariant can currently only "
+                     "generate 0D or 1D output.");
         return;
     }
     mr_out *splits = mr_new_array(mr_out, depth + 1), values = mr_dyi(g, depth);
     for (int i = 0; i < depth; i++)
         splits[i] = mr_yi(g, i);
     mr_attr type = mr_a_type(depth > 0 ? mr_dtype_base(mr_out_type(splits[0])) : MR_INT64);
-    mr_dxi(g, 0, mr_emit_lists(g->s, "RaggedTensorToVariant",
-                               MR_ATTRS({"batched_input", mr_a_bool(rank == 1)}, {"Tsplits", type}, {"RAGGED_RANK", mr_a_int(depth)}),
-                               (mr_emit_arg[]){{depth, splits}, {-1, &values}}, 2));
+    mr_dxi(g, 0,
+           mr_emit_lists(g->s, "RaggedTensorToVariant",
+                         MR_ATTRS({"batched_input", mr_a_bool(rank == 1)}, {"Tsplits", type},
+                                  {"RAGGED_RANK", mr_a_int(depth)}),
+                         (mr_emit_arg[]){{depth, splits}, {-1, &values}}, 2));
     mr_free(splits);
 }
 
@@ -452,12 +490,17 @@ static mr_status *to_variant_gradient(mr_run *r)
     for (int64_t i = 0; i < t->n; i++) {
         const ragged *g = (const ragged *)MR_DATA(mr_object *, t)[i];
         if (g && (g->base.type != &ragged_type || g->values->dtype != out->dtype))
-            return mr_invalid("encoded_ragged_grad[%lld] holds no RaggedTensorVariant of %s", (long long)i, mr_dtype_name(out->dtype));
-        bool counted = t->rank == 1 && splits->rank == 1 && splits->n == t->n + 1 && s.rank > 0 && s.dims[0] > 0;
-        int64_t n = g ? g->values->n
-                      : counted ? (mr_tensor_int_at(splits, i + 1) - mr_tensor_int_at(splits, i)) * (out->n / s.dims[0]) : 0;
+            return mr_invalid("encoded_ragged_grad[%lld] holds no RaggedTensorVariant of %s",
+                              (long long)i, mr_dtype_name(out->dtype));
+        bool counted = t->rank == 1 && splits->rank == 1 && splits->n == t->n + 1 && s.rank > 0 &&
+                       s.dims[0] > 0;
+        int64_t n = g         ? g->values->n
+                    : counted ? (mr_tensor_int_at(splits, i + 1) - mr_tensor_int_at(splits, i)) *
+                                    (out->n / s.dims[0])
+                              : 0;
         if (n < 0 || n > out->n - at)
-            return mr_invalid("the gradients have more values than dense_values_shape %s", MR_SHAPE_TEXT(s.rank, s.dims));
+            return mr_invalid("the gradients have more values than dense_values_shape %s",
+                              MR_SHAPE_TEXT(s.rank, s.dims));
         if (g)
             MR_TRY(mr_tensor_try_copy_elements(out, at, g->values, 0, n));
         at += n;
@@ -465,7 +508,10 @@ static mr_status *to_variant_gradient(mr_run *r)
     return NULL;
 }
 
-static mr_status *variant_gradient_shape(mr_infer *c) { return mr_infer_shape_value(c, 2, &c->out[0]); }
+static mr_status *variant_gradient_shape(mr_infer *c)
+{
+    return mr_infer_shape_value(c, 2, &c->out[0]);
+}
 
 MR_OP(RaggedTensorToVariantGradient,
     .doc      = "the gradient of RaggedTensorToVariant",

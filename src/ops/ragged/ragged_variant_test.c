@@ -20,10 +20,13 @@ static void check(bool batched)
     mr_scope_init(&s, g, "");
     mr_out splits = mr_const(&s, mr_tensor_vector_i64(4, (int64_t[]){0, 2, 2, 3}));
     mr_out x = mr_const(&s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){3}, (float[]){1, 2, 3}));
-    mr_out variant = mr_emit_with(&s, "RaggedTensorToVariant", MR_ATTRS({"batched_input", mr_a_bool(batched)}), splits, x);
+    mr_out variant = mr_emit_with(&s, "RaggedTensorToVariant",
+                                  MR_ATTRS({"batched_input", mr_a_bool(batched)}), splits, x);
     mr_out back = mr_emit_with(&s, "RaggedTensorFromVariant",
-                               MR_ATTRS({"input_ragged_rank", mr_a_int(batched ? 0 : 1)}, {"output_ragged_rank", mr_a_int(1)},
-                                        {"Tvalues", mr_a_type(MR_FLOAT)}), variant);
+                               MR_ATTRS({"input_ragged_rank", mr_a_int(batched ? 0 : 1)},
+                                        {"output_ragged_rank", mr_a_int(1)},
+                                        {"Tvalues", mr_a_type(MR_FLOAT)}),
+                               variant);
     dy.dense = mr_const(&s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){3}, weights));
     MR_CHECK_OK(mr_scope_status(&s));
     mr_out y = mr_nth(back, 1);

@@ -1,7 +1,8 @@
 /* ops/segment/segment.c -- joins rows by segment.
  *
- * The first row of a segment is copied, the others join it, so no operation needs a neutral element.  Which rows come
- * first is found out once, before the columns are dealt out to threads. */
+ * The first row of a segment is copied, the others join it, so no operation needs a neutral
+ * element.  Which rows come first is found out once, before the columns are dealt out to threads.
+ */
 #include "ops/segment/segment.h"
 
 #include <float.h>
@@ -107,7 +108,8 @@ static const void *row_part(const job *j, int64_t k, int64_t at, int64_t n, void
     const mr_segments *s = j->s;
     mr_dtype t = (mr_dtype)s->data->dtype;
     int64_t row = s->rows ? mr_tensor_int_at(s->rows, k) : k;
-    const char *from = (const char *)s->data->data + (size_t)(row * j->width + at) * mr_dtype_size(t);
+    const char *from =
+        (const char *)s->data->data + (size_t)(row * j->width + at) * mr_dtype_size(t);
     if (t == j->type && !s->weights)
         return from;
     if (t == j->type)
@@ -147,8 +149,9 @@ static void finish_chunk(const job *j, int64_t at, int64_t n)
             continue;
         scale_segment(j, sum, n, j->counts[id]);
         if (t != j->type)
-            mr_dtype_convert(j->type, sum, t, (char *)j->out->data + (size_t)(id * j->width + at) * mr_dtype_size(t), n,
-                             false);
+            mr_dtype_convert(j->type, sum, t,
+                             (char *)j->out->data + (size_t)(id * j->width + at) * mr_dtype_size(t),
+                             n, false);
     }
 }
 
@@ -181,7 +184,8 @@ mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out)
     int64_t *counts = mr_try_calloc((size_t)out->dims[0], sizeof(int64_t));
     bool *first = mr_try_calloc((size_t)s->n + 1, sizeof(bool));
     if (!counts || !first)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld segments", (long long)out->dims[0]));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld segments",
+                       (long long)out->dims[0]));
     count_rows(s, first, counts);
     if (wide)
         MR_GO(mr_run_temp(r, MR_FLOAT, out->rank, out->dims, &sums));
@@ -197,7 +201,8 @@ out:
     return st;
 }
 
-mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead, int64_t n, mr_tensor **out)
+mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead, int64_t n,
+                              mr_tensor **out)
 {
     mr_shape shape;
     mr_shape_set(&shape, 1, &n);
@@ -218,7 +223,8 @@ mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
         if (id < before)
             return mr_invalid("segment ids are not increasing");
         if (*segments >= 0 && id >= *segments)
-            return mr_invalid("segment_ids[%lld] = %lld is out of range [0, %lld): segment ids must be < num_segments",
+            return mr_invalid("segment_ids[%lld] = %lld is out of range [0, %lld): segment ids "
+                              "must be < num_segments",
                               (long long)i, (long long)id, (long long)*segments);
         if (id == INT64_MAX)
             return mr_invalid("segment id %lld is too large", (long long)id);

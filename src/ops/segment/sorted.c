@@ -1,5 +1,5 @@
-/* ops/segment/sorted.c -- SegmentSum, Mean, Prod, Min, Max: rows joined by segments that do not fall; and the V2 forms,
- * whose number of segments is given. */
+/* ops/segment/sorted.c -- SegmentSum, Mean, Prod, Min, Max: rows joined by segments that do not
+ * fall; and the V2 forms, whose number of segments is given. */
 #include "ops/segment/segment.h"
 
 static mr_status *join(mr_run *r, mr_segments s)
@@ -12,23 +12,31 @@ static mr_status *join(mr_run *r, mr_segments s)
     if (r->n_in == 3) {
         MR_TRY(mr_in_scalar_int(r, 2, "num_segments", &segments));
         if (segments < 0)
-            return mr_invalid("Input num_segments == %lld must not be negative.", (long long)segments);
+            return mr_invalid("Input num_segments == %lld must not be negative.",
+                              (long long)segments);
     }
     if (s.data->rank < 1)
         return mr_invalid("Shape must be at least rank 1");
     if (s.ids->rank != 1)
         return mr_invalid("segment_ids should be a vector.");
     if (s.ids->n != s.data->dims[0])
-        return mr_invalid("segment_ids should be the same size as dimension 0 of input: %lld and %lld", (long long)s.ids->n,
-                          (long long)s.data->dims[0]);
+        return mr_invalid(
+            "segment_ids should be the same size as dimension 0 of input: %lld and %lld",
+            (long long)s.ids->n, (long long)s.data->dims[0]);
     MR_TRY(mr_segments_sorted(s.ids, &segments));
     MR_TRY(mr_segments_output(r, 0, s.data, 1, segments, &out));
     return mr_segments_join(r, &s, out);
 }
 
 static mr_status *segment_sum(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_ADD}); }
-static mr_status *segment_mean(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_ADD, .scale = MR_SEGMENT_MEAN}); }
-static mr_status *segment_prod(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_MUL, .empty = MR_EMPTY_ONE}); }
+static mr_status *segment_mean(mr_run *r)
+{
+    return join(r, (mr_segments){.kind = MR_UPDATE_ADD, .scale = MR_SEGMENT_MEAN});
+}
+static mr_status *segment_prod(mr_run *r)
+{
+    return join(r, (mr_segments){.kind = MR_UPDATE_MUL, .empty = MR_EMPTY_ONE});
+}
 static mr_status *segment_min(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_MIN}); }
 static mr_status *segment_max(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_MAX}); }
 static mr_status *segment_min_v2(mr_run *r)
@@ -49,16 +57,21 @@ static mr_status *segment_shape(mr_infer *c)
     if (c->n_in == 3) {
         MR_TRY(mr_infer_rank(c, c->in[2], 0, &scalar));
         if (mr_infer_int(c, 2, &segments) && segments < 0)
-            return mr_invalid("Input num_segments == %lld must not be negative.", (long long)segments);
+            return mr_invalid("Input num_segments == %lld must not be negative.",
+                              (long long)segments);
     }
     if (data->rank >= 0)
-        c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, segments), mr_infer_sub(c, data, 1, MR_MAX_RANK));
+        c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, segments),
+                                    mr_infer_sub(c, data, 1, MR_MAX_RANK));
     return NULL;
 }
 
 /* ---- gradients ---- */
 
-static mr_out spread(mr_grad *g, mr_out v) { return mr_emit(g->s, "GatherV2", v, mr_xi(g, 1), mr_const_i32(g->s, 0)); }
+static mr_out spread(mr_grad *g, mr_out v)
+{
+    return mr_emit(g->s, "GatherV2", v, mr_xi(g, 1), mr_const_i32(g->s, 0));
+}
 
 static void sum_backward(mr_grad *g) { mr_dxi(g, 0, spread(g, mr_dyi(g, 0))); }
 

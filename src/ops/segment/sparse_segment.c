@@ -1,5 +1,5 @@
-/* ops/segment/sparse_segment.c -- SparseSegment*: chosen rows of a tensor joined by segments that do not fall, and the
- * gradients of that. */
+/* ops/segment/sparse_segment.c -- SparseSegment*: chosen rows of a tensor joined by segments that
+ * do not fall, and the gradients of that. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -16,7 +16,8 @@ static mr_status *check_lists(const mr_tensor *data, const mr_tensor *indices, c
         return mr_invalid("indices should be a vector.");
     if (ids->rank != 1)
         return mr_invalid("segment_ids should be a vector.");
-    return indices->n == ids->n ? NULL : mr_invalid("segment_ids and indices should have same size.");
+    return indices->n == ids->n ? NULL
+                                : mr_invalid("segment_ids and indices should have same size.");
 }
 
 static mr_status *join(mr_run *r, mr_segment_scale scale)
@@ -27,7 +28,8 @@ static mr_status *join(mr_run *r, mr_segment_scale scale)
     if (r->n_in == 4) {
         MR_TRY(mr_in_scalar_int(r, 3, "num_segments", &segments));
         if (segments < 0)
-            return mr_invalid("Input num_segments == %lld must not be negative.", (long long)segments);
+            return mr_invalid("Input num_segments == %lld must not be negative.",
+                              (long long)segments);
     }
     MR_TRY(check_lists(data, indices, ids));
     MR_TRY(mr_segments_sorted(ids, &segments));
@@ -36,7 +38,12 @@ static mr_status *join(mr_run *r, mr_segment_scale scale)
             return mr_invalid("indices[%lld] == %lld out of range [0, %lld)", (long long)i,
                               (long long)mr_tensor_int_at(indices, i), (long long)data->dims[0]);
     MR_TRY(mr_segments_output(r, 0, data, 1, segments, &out));
-    mr_segments s = {.kind = MR_UPDATE_ADD, .scale = scale, .data = data, .n = ids->n, .rows = indices, .ids = ids};
+    mr_segments s = {.kind = MR_UPDATE_ADD,
+                     .scale = scale,
+                     .data = data,
+                     .n = ids->n,
+                     .rows = indices,
+                     .ids = ids};
     return mr_segments_join(r, &s, out);
 }
 
@@ -68,13 +75,15 @@ static mr_status *segment_shape(mr_infer *c)
         n = -1;
     }
     if (data->rank >= 0)
-        c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, n), mr_infer_sub(c, data, 1, MR_MAX_RANK));
+        c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, n),
+                                    mr_infer_sub(c, data, 1, MR_MAX_RANK));
     return NULL;
 }
 
 static void backward(mr_grad *g, const char *op)
 {
-    mr_dxi(g, 0, mr_emit(g->s, op, mr_dyi(g, 0), mr_xi(g, 1), mr_xi(g, 2), mr_dim0(g, mr_xi(g, 0))));
+    mr_dxi(g, 0,
+           mr_emit(g->s, op, mr_dyi(g, 0), mr_xi(g, 1), mr_xi(g, 2), mr_dim0(g, mr_xi(g, 0))));
 }
 
 static void sum_backward(mr_grad *g) { backward(g, "SparseSegmentSumGrad"); }
@@ -140,7 +149,8 @@ MR_OP(SparseSegmentSqrtNWithNumSegments,
 
 /* ---- backward: every chosen row gets the gradient of its segment, scaled ---- */
 
-static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, const mr_tensor *ids, int64_t rows)
+static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, const mr_tensor *ids,
+                             int64_t rows)
 {
     MR_TRY(check_lists(grad, indices, ids));
     if (rows < 0)
@@ -148,15 +158,18 @@ static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, co
     for (int64_t i = 0; i < ids->n; i++) {
         int64_t row = mr_tensor_int_at(indices, i), id = mr_tensor_int_at(ids, i);
         if ((uint64_t)row >= (uint64_t)rows)
-            return mr_invalid("Index %lld out of range [0, %lld).", (long long)row, (long long)rows);
+            return mr_invalid("Index %lld out of range [0, %lld).", (long long)row,
+                              (long long)rows);
         if ((uint64_t)id >= (uint64_t)grad->dims[0])
-            return mr_invalid("Segment id %lld out of range [0, %lld).", (long long)id, (long long)grad->dims[0]);
+            return mr_invalid("Segment id %lld out of range [0, %lld).", (long long)id,
+                              (long long)grad->dims[0]);
     }
     return NULL;
 }
 
 /* Entry k is what the gradient of row k's segment is multiplied by.  NULL when by nothing. */
-static mr_status *new_weights(const mr_tensor *ids, int64_t segments, mr_segment_scale scale, double **out)
+static mr_status *new_weights(const mr_tensor *ids, int64_t segments, mr_segment_scale scale,
+                              double **out)
 {
     *out = NULL;
     if (scale == MR_SEGMENT_PLAIN)
@@ -183,7 +196,12 @@ static mr_status *sum_grads(mr_run *r, const mr_tensor *to, mr_segment_scale sca
     const mr_tensor *grad = mr_in(r, 0), *ids = mr_in(r, 2);
     double *weights;
     mr_status *st = new_weights(ids, grad->dims[0], scale, &weights);
-    mr_segments s = {.kind = MR_UPDATE_ADD, .data = grad, .n = ids->n, .rows = ids, .ids = to, .weights = weights};
+    mr_segments s = {.kind = MR_UPDATE_ADD,
+                     .data = grad,
+                     .n = ids->n,
+                     .rows = ids,
+                     .ids = to,
+                     .weights = weights};
     if (!st)
         st = mr_segments_join(r, &s, out);
     mr_free(weights);

@@ -23,7 +23,9 @@ static mr_status *join(mr_run *r, mr_update_kind kind, mr_segment_empty empty)
     MR_TRY(mr_in_scalar_int(r, 2, "num_segments", &segments));
     MR_TRY(check_ids(data, ids, segments));
     MR_TRY(mr_segments_output(r, 0, data, ids->rank, segments, &out));
-    return mr_segments_join(r, &(mr_segments){.kind = kind, .empty = empty, .data = data, .n = ids->n, .ids = ids}, out);
+    return mr_segments_join(
+        r, &(mr_segments){.kind = kind, .empty = empty, .data = data, .n = ids->n, .ids = ids},
+        out);
 }
 
 static mr_status *segment_sum(mr_run *r) { return join(r, MR_UPDATE_ADD, MR_EMPTY_ZERO); }
@@ -57,27 +59,32 @@ static mr_status *segment_shape(mr_infer *c)
 static mr_out where_used(mr_grad *g, mr_out v)
 {
     mr_out ids = mr_xi(g, 1);
-    mr_out used = mr_segment_mask(g, mr_emit(g->s, "GreaterEqual", ids, mr_scalar_like(g, 0, ids)), v);
+    mr_out used =
+        mr_segment_mask(g, mr_emit(g->s, "GreaterEqual", ids, mr_scalar_like(g, 0, ids)), v);
     return mr_emit(g->s, "SelectV2", used, v, mr_scalar_like(g, 0, v));
 }
 
 /* Each row gets the gradient of its segment; rows that were dropped get zero. */
-static void sum_backward(mr_grad *g) { mr_dxi(g, 0, where_used(g, mr_segment_spread(g, mr_dyi(g, 0), mr_xi(g, 1)))); }
+static void sum_backward(mr_grad *g)
+{
+    mr_dxi(g, 0, where_used(g, mr_segment_spread(g, mr_dyi(g, 0), mr_xi(g, 1))));
+}
 
 /* Rows that gave the extreme share its gradient in equal parts. */
 static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out x = mr_xi(g, 0), ids = mr_xi(g, 1);
-    mr_out chosen = mr_cast(g, mr_emit(s, "Equal", x, mr_segment_spread(g, mr_yi(g, 0), ids)), mr_out_type(x));
+    mr_out chosen =
+        mr_cast(g, mr_emit(s, "Equal", x, mr_segment_spread(g, mr_yi(g, 0), ids)), mr_out_type(x));
     chosen = where_used(g, chosen);
     mr_out count = mr_emit(s, "UnsortedSegmentSum", chosen, ids, mr_xi(g, 2));
     mr_out part = mr_emit(s, "DivNoNan", mr_dyi(g, 0), count);
     mr_dxi(g, 0, mr_emit(s, "Mul", chosen, mr_segment_spread(g, part, ids)));
 }
 
-/* The product of the others: of a zero that is alone in its segment, the product without it; where there are two
- * zeros, nothing; else the product divided by the element. */
+/* The product of the others: of a zero that is alone in its segment, the product without it; where
+ * there are two zeros, nothing; else the product divided by the element. */
 static void prod_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

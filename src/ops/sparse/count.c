@@ -1,5 +1,6 @@
-/* ops/sparse/count.c -- how often values stand in each row: SparseBincount, RaggedBincount (dense results), and
- * DenseCountSparseOutput, SparseCountSparseOutput, RaggedCountSparseOutput (sparse results). */
+/* ops/sparse/count.c -- how often values stand in each row: SparseBincount, RaggedBincount (dense
+ * results), and DenseCountSparseOutput, SparseCountSparseOutput, RaggedCountSparseOutput (sparse
+ * results). */
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
 
@@ -7,12 +8,15 @@
 typedef struct counted {
     const mr_tensor *values, *weights; /* weights: of as many elements, or none */
     int64_t n, rows;
-    bool one;      /* there are no rows, only values: results have a dimension less */
-    int64_t *row;  /* of each value; NULL: all in row 0, or value i in row i / per_row */
+    bool one;     /* there are no rows, only values: results have a dimension less */
+    int64_t *row; /* of each value; NULL: all in row 0, or value i in row i / per_row */
     int64_t per_row;
 } counted;
 
-static int64_t row_of(const counted *c, int64_t i) { return c->row ? c->row[i] : c->per_row ? i / c->per_row : 0; }
+static int64_t row_of(const counted *c, int64_t i)
+{
+    return c->row ? c->row[i] : c->per_row ? i / c->per_row : 0;
+}
 
 /* ---- inputs ---- */
 
@@ -20,27 +24,31 @@ static mr_status *check_weights(const mr_tensor *values, const mr_tensor *weight
 {
     if (weights->n == 0 || mr_tensor_same_shape(values, weights))
         return NULL;
-    return mr_invalid("Weights and values must have the same shape. Weight shape: %s; values shape: %s", MR_TENSOR_SHAPE(weights),
-                      MR_TENSOR_SHAPE(values));
+    return mr_invalid(
+        "Weights and values must have the same shape. Weight shape: %s; values shape: %s",
+        MR_TENSOR_SHAPE(weights), MR_TENSOR_SHAPE(values));
 }
 
 static mr_status *read_dense(const mr_tensor *values, const mr_tensor *weights, counted *c)
 {
     if (values->rank < 1 || values->rank > 2)
-        return mr_invalid("Input must be a 1 or 2-dimensional tensor. Got: %s", MR_TENSOR_SHAPE(values));
+        return mr_invalid("Input must be a 1 or 2-dimensional tensor. Got: %s",
+                          MR_TENSOR_SHAPE(values));
     MR_TRY(check_weights(values, weights));
-    *c = (counted){values, weights, values->n, values->rank == 2 ? values->dims[0] : 1, values->rank == 1};
+    *c = (counted){values, weights, values->n, values->rank == 2 ? values->dims[0] : 1,
+                   values->rank == 1};
     c->per_row = values->rank == 2 ? values->dims[1] : 0;
     return NULL;
 }
 
-static mr_status *read_sparse(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape, const mr_tensor *weights,
-                              counted *c)
+static mr_status *read_sparse(const mr_tensor *indices, const mr_tensor *values,
+                              const mr_tensor *shape, const mr_tensor *weights, counted *c)
 {
     mr_sparse s;
     MR_TRY(mr_sparse_of(indices, values, shape, "", &s));
     if (s.rank < 1 || s.rank > 2)
-        return mr_invalid("Input must be a 1 or 2-dimensional tensor. Got: %lld dimensions", (long long)s.rank);
+        return mr_invalid("Input must be a 1 or 2-dimensional tensor. Got: %lld dimensions",
+                          (long long)s.rank);
     MR_TRY(mr_sparse_check_bounds(&s));
     MR_TRY(check_weights(values, weights));
     *c = (counted){values, weights, s.n, s.rank == 2 ? s.dims[0] : 1, s.rank == 1};
@@ -52,21 +60,24 @@ static mr_status *read_sparse(const mr_tensor *indices, const mr_tensor *values,
     return NULL;
 }
 
-static mr_status *read_ragged(const mr_tensor *splits, const mr_tensor *values, const mr_tensor *weights, counted *c)
+static mr_status *read_ragged(const mr_tensor *splits, const mr_tensor *values,
+                              const mr_tensor *weights, counted *c)
 {
     const int64_t *at = splits->data;
     if (splits->rank != 1 || splits->n < 1)
-        return mr_invalid("Must provide at least 1 row split: splits has shape %s", MR_TENSOR_SHAPE(splits));
+        return mr_invalid("Must provide at least 1 row split: splits has shape %s",
+                          MR_TENSOR_SHAPE(splits));
     if (values->rank != 1)
         return mr_invalid("values must be a vector, got shape %s", MR_TENSOR_SHAPE(values));
     if (at[0] != 0)
         return mr_invalid("Splits must start with 0, not with %lld", (long long)at[0]);
     if (at[splits->n - 1] != values->n)
-        return mr_invalid("Splits must end with the number of values, got %lld instead of %lld", (long long)at[splits->n - 1],
-                          (long long)values->n);
+        return mr_invalid("Splits must end with the number of values, got %lld instead of %lld",
+                          (long long)at[splits->n - 1], (long long)values->n);
     for (int64_t i = 1; i < splits->n; i++)
         if (at[i] < at[i - 1])
-            return mr_invalid("Splits must not fall: splits[%lld] = %lld", (long long)i, (long long)at[i]);
+            return mr_invalid("Splits must not fall: splits[%lld] = %lld", (long long)i,
+                              (long long)at[i]);
     MR_TRY(check_weights(values, weights));
     *c = (counted){values, weights, values->n, splits->n - 1, false};
     MR_TRY(mr_new_i64(values->n, &c->row));
@@ -95,15 +106,18 @@ typedef void count_fn(mr_tensor *out, int64_t at, const counted *c, int64_t i, b
 
 static count_fn *count_of(mr_dtype t)
 {
-    return t == MR_INT32 ? count_int32 : t == MR_INT64 ? count_int64 : t == MR_FLOAT ? count_float : count_double;
+    return t == MR_INT32   ? count_int32
+           : t == MR_INT64 ? count_int64
+           : t == MR_FLOAT ? count_float
+                           : count_double;
 }
 
 static mr_status *check_values(const counted *c)
 {
     for (int64_t i = 0; i < c->n; i++)
         if (mr_tensor_int_at(c->values, i) < 0)
-            return mr_invalid("Input values must all be non-negative: values[%lld] = %lld", (long long)i,
-                              (long long)mr_tensor_int_at(c->values, i));
+            return mr_invalid("Input values must all be non-negative: values[%lld] = %lld",
+                              (long long)i, (long long)mr_tensor_int_at(c->values, i));
     return NULL;
 }
 
@@ -148,7 +162,10 @@ static mr_status *ragged_bincount(mr_run *r)
     return st;
 }
 
-static mr_status *binary_init(mr_make *m, void *state) { return mr_node_get_bool(m->node, "binary_output", state); }
+static mr_status *binary_init(mr_make *m, void *state)
+{
+    return mr_node_get_bool(m->node, "binary_output", state);
+}
 
 static mr_status *sparse_bincount_shape(mr_infer *c)
 {
@@ -223,7 +240,8 @@ static mr_status *limits_init(mr_make *m, void *p)
 }
 
 /* The values below maxlength, as keys [row, value]; which[k] is the value behind key k. */
-static mr_status *collect(const counted *c, const limits *l, int64_t **keys, int64_t **which, int64_t *n, int64_t *top)
+static mr_status *collect(const counted *c, const limits *l, int64_t **keys, int64_t **which,
+                          int64_t *n, int64_t *top)
 {
     *n = *top = 0;
     *which = NULL;
@@ -245,21 +263,23 @@ static mr_status *collect(const counted *c, const limits *l, int64_t **keys, int
 }
 
 /* Keys in order; equal ones become one entry of the result. */
-static mr_status *write_counts(mr_run *r, const counted *c, const limits *l, const mr_sparse *k, const int64_t *which,
-                               const int64_t *order)
+static mr_status *write_counts(mr_run *r, const counted *c, const limits *l, const mr_sparse *k,
+                               const int64_t *which, const int64_t *order)
 {
     int64_t n = 0, at = -1;
     int width = c->one ? 1 : 2;
     mr_tensor *indices, *values;
     for (int64_t i = 0; i < k->n; i++)
-        n += i == 0 || mr_sparse_compare(mr_sparse_at(k, order[i - 1]), mr_sparse_at(k, order[i]), 2) != 0;
+        n += i == 0 ||
+             mr_sparse_compare(mr_sparse_at(k, order[i - 1]), mr_sparse_at(k, order[i]), 2) != 0;
     MR_TRY(mr_sparse_output(r, 0, n, width, &indices, &values));
     mr_tensor_zero(values);
     count_fn *count = count_of((mr_dtype)values->dtype);
     for (int64_t i = 0; i < k->n; i++) {
         const int64_t *key = mr_sparse_at(k, order[i]);
         if (i == 0 || mr_sparse_compare(mr_sparse_at(k, order[i - 1]), key, 2) != 0)
-            memcpy(MR_DATA(int64_t, indices) + ++at * width, key + (c->one ? 1 : 0), (size_t)width * sizeof(int64_t));
+            memcpy(MR_DATA(int64_t, indices) + ++at * width, key + (c->one ? 1 : 0),
+                   (size_t)width * sizeof(int64_t));
         count(values, at, c, which[order[i]], l->binary);
     }
     return NULL;
@@ -311,7 +331,8 @@ static mr_status *ragged_count(mr_run *r)
 
 static mr_status *dense_count_shape(mr_infer *c)
 {
-    mr_infer_out_sparse(c, 0, -1, c->in[0]->rank == 1 || c->in[0]->rank == 2 ? c->in[0]->rank : -1, true);
+    mr_infer_out_sparse(c, 0, -1, c->in[0]->rank == 1 || c->in[0]->rank == 2 ? c->in[0]->rank : -1,
+                        true);
     return NULL;
 }
 

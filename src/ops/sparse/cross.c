@@ -1,8 +1,10 @@
-/* ops/sparse/cross.c -- crosses of features: SparseCross, SparseCrossV2, SparseCrossHashed, RaggedCross.
+/* ops/sparse/cross.c -- crosses of features: SparseCross, SparseCrossV2, SparseCrossHashed,
+ * RaggedCross.
  *
- * Every input is a column with some features in each row of a batch.  A cross takes one feature of every column; all
- * combinations are given, the last column changing fastest.  It is written as the features joined by a separator, or as
- * the chain of their fingerprints: integers count as their own fingerprint. */
+ * Every input is a column with some features in each row of a batch.  A cross takes one feature of
+ * every column; all combinations are given, the last column changing fastest.  It is written as the
+ * features joined by a separator, or as the chain of their fingerprints: integers count as their
+ * own fingerprint. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -21,9 +23,10 @@ typedef struct crossing {
     column *columns;
     int64_t batch;
     /* How a cross is written. */
-    bool hashed, seeded;   /* as a number; the chain starts with hash_key, or with the first fingerprint */
-    bool as_fingerprints;  /* strings count as their fingerprints even in texts */
-    bool strong;           /* fingerprints are keyed with `salt` */
+    bool hashed,
+        seeded; /* as a number; the chain starts with hash_key, or with the first fingerprint */
+    bool as_fingerprints; /* strings count as their fingerprints even in texts */
+    bool strong;          /* fingerprints are keyed with `salt` */
     uint64_t hash_key, salt[2];
     int64_t num_buckets;
     mr_sv separator;
@@ -34,7 +37,8 @@ typedef struct crossing {
 static mr_status *check_batch(crossing *c, int64_t rows)
 {
     if (c->batch >= 0 && c->batch != rows)
-        return mr_invalid("Expected batch size %lld, got %lld", (long long)c->batch, (long long)rows);
+        return mr_invalid("Expected batch size %lld, got %lld", (long long)c->batch,
+                          (long long)rows);
     c->batch = rows;
     return NULL;
 }
@@ -42,20 +46,23 @@ static mr_status *check_batch(crossing *c, int64_t rows)
 static mr_status *dense_column(crossing *c, const mr_tensor *t)
 {
     if (t->rank != 2)
-        return mr_invalid("Dense inputs should be a matrix but received shape %s", MR_TENSOR_SHAPE(t));
+        return mr_invalid("Dense inputs should be a matrix but received shape %s",
+                          MR_TENSOR_SHAPE(t));
     MR_TRY(check_batch(c, t->dims[0]));
     c->columns[c->n++] = (column){t, t->dims[1], NULL};
     return NULL;
 }
 
 /* Elements stand row by row. */
-static mr_status *sparse_column(crossing *c, const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape)
+static mr_status *sparse_column(crossing *c, const mr_tensor *indices, const mr_tensor *values,
+                                const mr_tensor *shape)
 {
     mr_sparse s;
     int64_t *starts, at = 0;
     MR_TRY(mr_sparse_of(indices, values, shape, "", &s));
     if (s.rank != 2)
-        return mr_invalid("Input shapes should have 2 dimensions but received %lld", (long long)s.rank);
+        return mr_invalid("Input shapes should have 2 dimensions but received %lld",
+                          (long long)s.rank);
     MR_TRY(mr_sparse_check_bounds(&s));
     MR_TRY(check_batch(c, s.dims[0]));
     for (int64_t i = 1; i < s.n; i++)
@@ -76,7 +83,9 @@ static mr_status *ragged_column(crossing *c, mr_tensor *values, mr_tensor *split
 {
     int64_t *starts;
     if (values->rank != 1)
-        return mr_invalid("tf.ragged.cross only supports inputs with rank=2: ragged values of shape %s", MR_TENSOR_SHAPE(values));
+        return mr_invalid(
+            "tf.ragged.cross only supports inputs with rank=2: ragged values of shape %s",
+            MR_TENSOR_SHAPE(values));
     MR_TRY(mr_ragged_check(&splits, 1, values));
     MR_TRY(check_batch(c, splits->n - 1));
     MR_TRY(mr_new_i64(splits->n, &starts));
@@ -100,8 +109,14 @@ static void crossing_deinit(crossing *c)
     mr_free(c->columns);
 }
 
-static int64_t first_feature(const column *c, int64_t b) { return c->starts ? c->starts[b] : b * c->width; }
-static int64_t n_features(const column *c, int64_t b) { return c->starts ? c->starts[b + 1] - c->starts[b] : c->width; }
+static int64_t first_feature(const column *c, int64_t b)
+{
+    return c->starts ? c->starts[b] : b * c->width;
+}
+static int64_t n_features(const column *c, int64_t b)
+{
+    return c->starts ? c->starts[b + 1] - c->starts[b] : c->width;
+}
 
 /* ---- one cross ---- */
 
@@ -148,7 +163,8 @@ static bool text_cross(const crossing *c, const int64_t *at, mr_str *out)
         if (col->values->dtype == MR_STRING && !c->as_fingerprints) {
             s = mr_tensor_str_at(col->values, at[k]);
         } else {
-            int n = snprintf(digits, sizeof digits, "%lld", (long long)(int64_t)fingerprint(c, col, at[k]));
+            int n = snprintf(digits, sizeof digits, "%lld",
+                             (long long)(int64_t)fingerprint(c, col, at[k]));
             s = (mr_sv){digits, (size_t)n};
         }
         ok = ok && mr_str_try_append(out, s.p, s.n);
@@ -184,7 +200,8 @@ static void features_of(const crossing *c, int64_t b, int64_t i, int64_t *at)
     }
 }
 
-static mr_status *write_row(const crossing *c, int64_t b, int64_t n, mr_tensor *values, int64_t to, int64_t *at, mr_str *text)
+static mr_status *write_row(const crossing *c, int64_t b, int64_t n, mr_tensor *values, int64_t to,
+                            int64_t *at, mr_str *text)
 {
     for (int64_t i = 0; i < n; i++) {
         features_of(c, b, i, at);
@@ -198,7 +215,8 @@ static mr_status *write_row(const crossing *c, int64_t b, int64_t n, mr_tensor *
     return NULL;
 }
 
-static mr_status *write_values(mr_run *r, const crossing *c, const int64_t *counts, mr_tensor *values)
+static mr_status *write_values(mr_run *r, const crossing *c, const int64_t *counts,
+                               mr_tensor *values)
 {
     int64_t *at, to = 0;
     mr_str text = {0};
@@ -266,10 +284,12 @@ typedef struct cross_state {
 static mr_status *read_counts(const mr_node *node, int *n, int *n_dense)
 {
     int64_t count;
-    const mr_attr *sparse = mr_node_attr(node, "sparse_types"), *dense = mr_node_attr(node, "dense_types");
+    const mr_attr *sparse = mr_node_attr(node, "sparse_types"),
+                  *dense = mr_node_attr(node, "dense_types");
     MR_TRY(mr_node_get_int(node, "N", &count));
     if (!sparse || !dense || sparse->n != count)
-        return mr_invalid("there are %d types of sparse values for %lld sparse inputs", sparse ? sparse->n : 0, (long long)count);
+        return mr_invalid("there are %d types of sparse values for %lld sparse inputs",
+                          sparse ? sparse->n : 0, (long long)count);
     *n = (int)count;
     *n_dense = dense->n;
     return NULL;
@@ -318,8 +338,12 @@ static mr_status *cross_into_sparse(mr_run *r, crossing *c)
 static mr_status *run_cross(mr_run *r)
 {
     const cross_state *s = r->state;
-    crossing c = {.hashed = s->hashed, .seeded = true, .as_fingerprints = s->as_fingerprints, .hash_key = (uint64_t)s->hash_key,
-                  .num_buckets = s->num_buckets, .separator = MR_SV("_X_")};
+    crossing c = {.hashed = s->hashed,
+                  .seeded = true,
+                  .as_fingerprints = s->as_fingerprints,
+                  .hash_key = (uint64_t)s->hash_key,
+                  .num_buckets = s->num_buckets,
+                  .separator = MR_SV("_X_")};
     return cross_into_sparse(r, &c);
 }
 
@@ -339,7 +363,8 @@ static mr_status *run_cross_hashed(mr_run *r)
     MR_TRY(mr_in_scalar_int(r, r->n_in - 3, "num_buckets", &c.num_buckets));
     MR_TRY(mr_in_scalar_bool(r, r->n_in - 2, "strong_hash", &c.strong));
     if (salt->rank != 1 || salt->n != 2)
-        return mr_invalid("Input salt should be a vector of two numbers, got shape %s", MR_TENSOR_SHAPE(salt));
+        return mr_invalid("Input salt should be a vector of two numbers, got shape %s",
+                          MR_TENSOR_SHAPE(salt));
     for (int i = 0; i < 2; i++)
         c.salt[i] = (uint64_t)MR_DATA(const int64_t, salt)[i];
     return cross_into_sparse(r, &c);
@@ -431,8 +456,10 @@ static mr_status *ragged_init(mr_make *m, void *p)
     mr_sv order;
     int64_t sparse;
     int found[3] = {0};
-    const mr_attr *values = mr_node_attr(m->node, "ragged_values_types"), *splits = mr_node_attr(m->node, "ragged_splits_types");
-    const mr_attr *dense = mr_node_attr(m->node, "dense_types"), *types = mr_node_attr(m->node, "sparse_values_types");
+    const mr_attr *values = mr_node_attr(m->node, "ragged_values_types"),
+                  *splits = mr_node_attr(m->node, "ragged_splits_types");
+    const mr_attr *dense = mr_node_attr(m->node, "dense_types"),
+                  *types = mr_node_attr(m->node, "sparse_values_types");
     MR_TRY(mr_node_get_int(m->node, "Nsparse", &sparse));
     MR_TRY(mr_node_get_str(m->node, "input_order", &order));
     MR_TRY(mr_node_get_int(m->node, "num_buckets", &s->num_buckets));
@@ -441,19 +468,24 @@ static mr_status *ragged_init(mr_make *m, void *p)
     for (size_t i = 0; i < order.n; i++) {
         const char *at = order.p[i] ? strchr("RSD", order.p[i]) : NULL;
         if (!at)
-            return mr_invalid("input_order must consist of R, S and D, got '%.*s'", MR_SV_ARG(order));
+            return mr_invalid("input_order must consist of R, S and D, got '%.*s'",
+                              MR_SV_ARG(order));
         found[*at == 'R' ? 0 : *at == 'S' ? 1 : 2]++;
     }
-    if (!values || !splits || !dense || !types || values->n != splits->n || types->n != sparse || found[0] != values->n ||
-        found[1] != sparse || found[2] != dense->n)
-        return mr_invalid("Invalid input_order '%.*s': it does not name the ragged, sparse and dense inputs", MR_SV_ARG(order));
+    if (!values || !splits || !dense || !types || values->n != splits->n || types->n != sparse ||
+        found[0] != values->n || found[1] != sparse || found[2] != dense->n)
+        return mr_invalid(
+            "Invalid input_order '%.*s': it does not name the ragged, sparse and dense inputs",
+            MR_SV_ARG(order));
     s->n_ragged = values->n;
     s->n_sparse = (int)sparse;
     s->n_dense = dense->n;
     s->order = mr_strndup(order.p, order.n);
     mr_dtype out;
     MR_TRY(mr_node_get_type(m->node, "out_values_type", &out));
-    return s->hashed == (out == MR_INT64) ? NULL : mr_invalid("hashed_output gives int64 values, else they are strings");
+    return s->hashed == (out == MR_INT64)
+               ? NULL
+               : mr_invalid("hashed_output gives int64 values, else they are strings");
 }
 
 static mr_status *ragged_columns(const mr_run *r, crossing *c)
@@ -467,7 +499,8 @@ static mr_status *ragged_columns(const mr_run *r, crossing *c)
             MR_TRY(ragged_column(c, mr_in(r, i), mr_in(r, s->n_ragged + i)));
         } else if (*p == 'S') {
             int i = sparse + at[1]++;
-            MR_TRY(sparse_column(c, mr_in(r, i), mr_in(r, s->n_sparse + i), mr_in(r, 2 * s->n_sparse + i)));
+            MR_TRY(sparse_column(c, mr_in(r, i), mr_in(r, s->n_sparse + i),
+                                 mr_in(r, 2 * s->n_sparse + i)));
         } else {
             MR_TRY(dense_column(c, mr_in(r, dense + at[2]++)));
         }
@@ -478,7 +511,10 @@ static mr_status *ragged_columns(const mr_run *r, crossing *c)
 static mr_status *run_ragged_cross(mr_run *r)
 {
     const ragged_state *s = r->state;
-    crossing c = {.hashed = s->hashed, .seeded = true, .hash_key = (uint64_t)s->hash_key, .num_buckets = s->num_buckets,
+    crossing c = {.hashed = s->hashed,
+                  .seeded = true,
+                  .hash_key = (uint64_t)s->hash_key,
+                  .num_buckets = s->num_buckets,
                   .separator = MR_SV("_X_")};
     mr_status *st = ragged_columns(r, &c);
     if (!st)

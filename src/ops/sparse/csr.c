@@ -47,18 +47,22 @@ static mr_status *encode(const mr_object *o, struct mr_variant_data *out)
     return NULL;
 }
 
-static const mr_object_type csr_type = {
-    .name = "tensorflow::CSRSparseMatrix", .free = csr_free, .zeros_like = zeros_like, .add = add, .encode = encode};
+static const mr_object_type csr_type = {.name = "tensorflow::CSRSparseMatrix",
+                                        .free = csr_free,
+                                        .zeros_like = zeros_like,
+                                        .add = add,
+                                        .encode = encode};
 
-mr_status *mr_csr_new(mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows, int64_t cols, int64_t nnz,
-                      mr_csr **out)
+mr_status *mr_csr_new(mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows,
+                      int64_t cols, int64_t nnz, mr_csr **out)
 {
     mr_status *st = NULL;
     int64_t ptrs;
-    if (batch < 0 || rows < 0 || cols < 0 || nnz < 0 || rows >= INT32_MAX || cols > INT32_MAX || nnz > INT32_MAX ||
-        !mr_i64_mul(batch, rows + 1, &ptrs))
-        return mr_invalid("a sparse matrix of [%lld, %lld, %lld] and %lld entries is too large for int32 indices", (long long)batch,
-                          (long long)rows, (long long)cols, (long long)nnz);
+    if (batch < 0 || rows < 0 || cols < 0 || nnz < 0 || rows >= INT32_MAX || cols > INT32_MAX ||
+        nnz > INT32_MAX || !mr_i64_mul(batch, rows + 1, &ptrs))
+        return mr_invalid(
+            "a sparse matrix of [%lld, %lld, %lld] and %lld entries is too large for int32 indices",
+            (long long)batch, (long long)rows, (long long)cols, (long long)nnz);
     mr_csr *m = mr_new(mr_csr);
     mr_object_init(&m->base, &csr_type);
     m->type = type;
@@ -86,7 +90,8 @@ mr_status *mr_csr_read(const mr_run *r, int i, mr_dtype type, const mr_csr **out
         return mr_invalid("Input %d does not hold a CSRSparseMatrix", i);
     *out = (const mr_csr *)o;
     if (type && (*out)->type != type)
-        return mr_invalid("dtype of input %d is not equal to 'type': %s vs. %s", i, mr_dtype_name((*out)->type), mr_dtype_name(type));
+        return mr_invalid("dtype of input %d is not equal to 'type': %s vs. %s", i,
+                          mr_dtype_name((*out)->type), mr_dtype_name(type));
     return NULL;
 }
 
@@ -147,8 +152,8 @@ mr_status *mr_csr_push(mr_csr_builder *b, int64_t col, mr_c128 value)
     return NULL;
 }
 
-mr_status *mr_csr_build(mr_csr_builder *b, mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows, int64_t cols,
-                        mr_csr **out)
+mr_status *mr_csr_build(mr_csr_builder *b, mr_allocator *a, mr_dtype type, int rank, int64_t batch,
+                        int64_t rows, int64_t cols, mr_csr **out)
 {
     MR_ASSERT(b->n_rows == batch * rows);
     MR_TRY(mr_csr_new(a, type, rank, batch, rows, cols, b->n, out));
@@ -173,12 +178,14 @@ typedef struct operand {
 } operand;
 
 /* Both rows side by side. */
-static mr_status *add_row(mr_csr_builder *out, const operand *a, const operand *b, int64_t k, int64_t i)
+static mr_status *add_row(mr_csr_builder *out, const operand *a, const operand *b, int64_t k,
+                          int64_t i)
 {
     int64_t p = mr_csr_begin(a->m, k, i), p_end = mr_csr_end(a->m, k, i);
     int64_t q = mr_csr_begin(b->m, k, i), q_end = mr_csr_end(b->m, k, i);
     while (p < p_end || q < q_end) {
-        int64_t x = p < p_end ? mr_csr_col(a->m, p) : INT64_MAX, y = q < q_end ? mr_csr_col(b->m, q) : INT64_MAX;
+        int64_t x = p < p_end ? mr_csr_col(a->m, p) : INT64_MAX,
+                y = q < q_end ? mr_csr_col(b->m, q) : INT64_MAX;
         mr_c128 sum = 0;
         if (x <= y)
             sum += a->by * a->values[p++];
@@ -190,15 +197,18 @@ static mr_status *add_row(mr_csr_builder *out, const operand *a, const operand *
     return NULL;
 }
 
-mr_status *mr_csr_add(const mr_csr *a, const mr_csr *b, mr_c128 alpha, mr_c128 beta, mr_allocator *alloc, mr_csr **out)
+mr_status *mr_csr_add(const mr_csr *a, const mr_csr *b, mr_c128 alpha, mr_c128 beta,
+                      mr_allocator *alloc, mr_csr **out)
 {
     operand x = {a, NULL, alpha}, y = {b, NULL, beta};
     mr_csr_builder sum = {0};
     mr_status *st = NULL;
-    if (a->type != b->type || a->rank != b->rank || a->batch != b->batch || a->rows != b->rows || a->cols != b->cols)
-        return mr_invalid("the sparse matrices of a sum differ in type or shape: [%lld,%lld,%lld] and [%lld,%lld,%lld]",
-                          (long long)a->batch, (long long)a->rows, (long long)a->cols, (long long)b->batch, (long long)b->rows,
-                          (long long)b->cols);
+    if (a->type != b->type || a->rank != b->rank || a->batch != b->batch || a->rows != b->rows ||
+        a->cols != b->cols)
+        return mr_invalid("the sparse matrices of a sum differ in type or shape: [%lld,%lld,%lld] "
+                          "and [%lld,%lld,%lld]",
+                          (long long)a->batch, (long long)a->rows, (long long)a->cols,
+                          (long long)b->batch, (long long)b->rows, (long long)b->cols);
     MR_GO(mr_csr_wide(a, &x.values));
     MR_GO(mr_csr_wide(b, &y.values));
     MR_GO(mr_csr_builder_init(&sum, a->batch * a->rows));

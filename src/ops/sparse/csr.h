@@ -1,8 +1,9 @@
-/* ops/sparse/csr.h -- sparse matrices by rows, one or a batch of them, as elements of variant tensors.
+/* ops/sparse/csr.h -- sparse matrices by rows, one or a batch of them, as elements of variant
+ * tensors.
  *
- * As TensorFlow's CSRSparseMatrix: of matrix b the entries are batch_ptrs[b] .. batch_ptrs[b + 1] of col_inds and values;
- * those of its row i begin at batch_ptrs[b] + row_ptrs[b * (rows + 1) + i].  Within a row columns rise.  A matrix is
- * never changed once it was given out. */
+ * As TensorFlow's CSRSparseMatrix: of matrix b the entries are batch_ptrs[b] .. batch_ptrs[b + 1]
+ * of col_inds and values; those of its row i begin at batch_ptrs[b] + row_ptrs[b * (rows + 1) + i].
+ * Within a row columns rise.  A matrix is never changed once it was given out. */
 #ifndef MR_OPS_SPARSE_CSR_H
 #define MR_OPS_SPARSE_CSR_H
 
@@ -21,9 +22,10 @@ typedef struct mr_csr {
 } mr_csr;
 
 /* All pointers 0, columns and values unset. */
-mr_status *mr_csr_new(mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows, int64_t cols, int64_t nnz,
-                      mr_csr **out);
-/* Borrowed: the matrix that input i holds.  INVALID_ARGUMENT when it holds none, or one of another type (0: any). */
+mr_status *mr_csr_new(mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows,
+                      int64_t cols, int64_t nnz, mr_csr **out);
+/* Borrowed: the matrix that input i holds.  INVALID_ARGUMENT when it holds none, or one of another
+ * type (0: any). */
 mr_status *mr_csr_read(const mr_run *r, int i, mr_dtype type, const mr_csr **out);
 /* Output i holds the matrix (the reference is taken over). */
 mr_status *mr_csr_give(mr_run *r, int i, mr_csr *m);
@@ -31,10 +33,17 @@ mr_status *mr_csr_give(mr_run *r, int i, mr_csr *m);
 /* Entries of row i of matrix b, numbers in col_inds and values. */
 static inline int64_t mr_csr_begin(const mr_csr *m, int64_t b, int64_t i)
 {
-    return MR_DATA(const int32_t, m->batch_ptrs)[b] + MR_DATA(const int32_t, m->row_ptrs)[b * (m->rows + 1) + i];
+    return MR_DATA(const int32_t, m->batch_ptrs)[b] +
+           MR_DATA(const int32_t, m->row_ptrs)[b * (m->rows + 1) + i];
 }
-static inline int64_t mr_csr_end(const mr_csr *m, int64_t b, int64_t i) { return mr_csr_begin(m, b, i + 1); }
-static inline int64_t mr_csr_col(const mr_csr *m, int64_t k) { return MR_DATA(const int32_t, m->col_inds)[k]; }
+static inline int64_t mr_csr_end(const mr_csr *m, int64_t b, int64_t i)
+{
+    return mr_csr_begin(m, b, i + 1);
+}
+static inline int64_t mr_csr_col(const mr_csr *m, int64_t k)
+{
+    return MR_DATA(const int32_t, m->col_inds)[k];
+}
 
 /* All values as complex128, which holds those of every other type; mr_free. */
 mr_status *mr_csr_wide(const mr_csr *m, mr_c128 **out);
@@ -52,10 +61,11 @@ void mr_csr_builder_deinit(mr_csr_builder *b);
 mr_status *mr_csr_push(mr_csr_builder *b, int64_t col, mr_c128 value);
 static inline void mr_csr_end_row(mr_csr_builder *b) { b->ends[b->n_rows++] = b->n; }
 /* The matrix of what was pushed, in this type. */
-mr_status *mr_csr_build(mr_csr_builder *b, mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows, int64_t cols,
-                        mr_csr **out);
+mr_status *mr_csr_build(mr_csr_builder *b, mr_allocator *a, mr_dtype type, int rank, int64_t batch,
+                        int64_t rows, int64_t cols, mr_csr **out);
 
 /* alpha a + beta b; the shapes must be equal. */
-mr_status *mr_csr_add(const mr_csr *a, const mr_csr *b, mr_c128 alpha, mr_c128 beta, mr_allocator *alloc, mr_csr **out);
+mr_status *mr_csr_add(const mr_csr *a, const mr_csr *b, mr_c128 alpha, mr_c128 beta,
+                      mr_allocator *alloc, mr_csr **out);
 
 #endif

@@ -1,9 +1,9 @@
 /* ops/sparse/csr_cholesky.c -- SparseMatrixOrderingAMD, SparseMatrixSparseCholesky.
  *
- * The ordering is one of minimum degree on the quotient graph: what was eliminated becomes an element that stands for
- * the clique of its neighbours, and elements reached through it are absorbed, so no fill is ever written down.  Degrees
- * are upper bounds, as in Amestoy, Davis and Duff's AMD.  The factorization goes row by row (up-looking), along the
- * elimination tree. */
+ * The ordering is one of minimum degree on the quotient graph: what was eliminated becomes an
+ * element that stands for the clique of its neighbours, and elements reached through it are
+ * absorbed, so no fill is ever written down.  Degrees are upper bounds, as in Amestoy, Davis and
+ * Duff's AMD.  The factorization goes row by row (up-looking), along the elimination tree. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -18,14 +18,15 @@ typedef struct list {
     int64_t n;
 } list;
 
-/* A node's slot holds its neighbours that are left, then the elements it belongs to; together they never grow. */
+/* A node's slot holds its neighbours that are left, then the elements it belongs to; together they
+ * never grow. */
 typedef struct quotient {
     int64_t n;
-    int32_t *room;  /* of all slots */
+    int32_t *room; /* of all slots */
     list *near, *elements;
-    list *members;  /* of the element of an eliminated node; p NULL: none, or absorbed */
+    list *members; /* of the element of an eliminated node; p NULL: none, or absorbed */
     int64_t *degree;
-    int64_t *mark;  /* last stamp */
+    int64_t *mark; /* last stamp */
     int64_t stamp;
     bool *gone;
     int64_t *heap, heap_n; /* pairs of degree and node, stale ones among them */
@@ -127,7 +128,8 @@ static mr_status *gather(quotient *q, int64_t p, list *out)
     return NULL;
 }
 
-/* Node i, a member of the new element p: neighbours inside it and elements that were absorbed are dropped. */
+/* Node i, a member of the new element p: neighbours inside it and elements that were absorbed are
+ * dropped. */
 static void update(quotient *q, int64_t i, int64_t p)
 {
     list *near = &q->near[i], *elements = &q->elements[i];
@@ -161,11 +163,14 @@ static mr_status *eliminate(quotient *q, int64_t p)
     return NULL;
 }
 
-/* Neighbours of each row: columns of its entries and of those above and below, the diagonal left out. */
+/* Neighbours of each row: columns of its entries and of those above and below, the diagonal left
+ * out. */
 static mr_status *quotient_init(quotient *q, const mr_csr *m, int64_t b)
 {
     size_t n = (size_t)m->rows + 1;
-    int64_t total = 2 * (MR_DATA(const int32_t, m->batch_ptrs)[b + 1] - MR_DATA(const int32_t, m->batch_ptrs)[b]), at = 0;
+    int64_t total = 2 * (MR_DATA(const int32_t, m->batch_ptrs)[b + 1] -
+                         MR_DATA(const int32_t, m->batch_ptrs)[b]),
+            at = 0;
     q->n = m->rows;
     q->room = mr_try_alloc((size_t)(total + m->rows + 1) * sizeof *q->room);
     q->near = mr_try_calloc(n, sizeof *q->near);
@@ -181,7 +186,8 @@ static mr_status *quotient_init(quotient *q, const mr_csr *m, int64_t b)
             q->near[i].n++;
             q->near[mr_csr_col(m, k)].n++;
         }
-    for (int64_t i = 0; i < m->rows; i++) { /* one place more than neighbours: the first element of a node without any */
+    for (int64_t i = 0; i < m->rows;
+         i++) { /* one place more than neighbours: the first element of a node without any */
         q->near[i].p = q->room + at;
         at += q->near[i].n + 1;
         q->near[i].n = 0;
@@ -240,7 +246,8 @@ static mr_status *run_order(mr_run *r)
     mr_tensor *out;
     MR_TRY(mr_csr_read(r, 0, 0, &m));
     if (m->rows != m->cols)
-        return mr_invalid("sparse matrix must be square; got: %lld != %lld", (long long)m->rows, (long long)m->cols);
+        return mr_invalid("sparse matrix must be square; got: %lld != %lld", (long long)m->rows,
+                          (long long)m->cols);
     int64_t dims[] = {m->batch, m->rows};
     MR_TRY(mr_run_output(r, 0, m->rank - 1, m->rank == 3 ? dims : dims + 1, &out));
     for (int64_t b = 0; b < m->batch; b++)
@@ -265,17 +272,17 @@ MR_OP(SparseMatrixOrderingAMD,
 typedef struct factor {
     int64_t n;
     const int32_t *order;
-    int64_t *place;      /* of an old row in the new order */
-    int64_t *row_begin;  /* of the permuted matrix's lower half: entries by row */
+    int64_t *place;     /* of an old row in the new order */
+    int64_t *row_begin; /* of the permuted matrix's lower half: entries by row */
     int32_t *col;
     mr_c128 *value;
     int64_t *parent, *mark;
-    int64_t *col_end;    /* next free entry of each column of L */
+    int64_t *col_end; /* next free entry of each column of L */
     int64_t *col_begin;
-    int32_t *l_row;      /* L by columns */
+    int32_t *l_row; /* L by columns */
     mr_c128 *l_value;
     double *diagonal;
-    int64_t *pattern;    /* of the row at hand */
+    int64_t *pattern; /* of the row at hand */
     mr_c128 *x;
 } factor;
 
@@ -303,21 +310,24 @@ static mr_status *read_order(factor *f)
     for (int64_t i = 0; i < f->n; i++) {
         int32_t p = f->order[i];
         if (p < 0 || p >= f->n || f->place[p] >= 0)
-            return mr_invalid("permutation must hold each of the numbers below %lld once: entry %lld is %d", (long long)f->n,
-                              (long long)i, p);
+            return mr_invalid(
+                "permutation must hold each of the numbers below %lld once: entry %lld is %d",
+                (long long)f->n, (long long)i, p);
         f->place[p] = i;
     }
     return NULL;
 }
 
-/* The lower half of the matrix, permuted: entry (i, k) goes to (place[i], place[k]), conjugated to below the diagonal. */
+/* The lower half of the matrix, permuted: entry (i, k) goes to (place[i], place[k]), conjugated to
+ * below the diagonal. */
 static void permute(factor *f, const mr_csr *m, const mr_c128 *values, int64_t b)
 {
     int64_t *count = f->col_end; /* not in use yet */
     memset(f->row_begin, 0, (size_t)(f->n + 1) * sizeof(int64_t));
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t i = 0; i < f->n; i++)
-            for (int64_t k = mr_csr_begin(m, b, i); k < mr_csr_end(m, b, i) && mr_csr_col(m, k) <= i; k++) {
+            for (int64_t k = mr_csr_begin(m, b, i);
+                 k < mr_csr_end(m, b, i) && mr_csr_col(m, k) <= i; k++) {
                 int64_t x = f->place[i], y = f->place[mr_csr_col(m, k)], row = MR_MAX(x, y);
                 if (pass == 0) {
                     f->row_begin[row + 1]++;
@@ -354,7 +364,8 @@ static int64_t row_pattern(factor *f, int64_t k)
     return n;
 }
 
-/* The tree (a column's parent is the first row below it that has an entry in L) and the sizes of L's columns. */
+/* The tree (a column's parent is the first row below it that has an entry in L) and the sizes of
+ * L's columns. */
 static mr_status *analyse(factor *f, int64_t *entries)
 {
     *entries = 0;
@@ -428,29 +439,37 @@ static mr_status *factor_init(factor *f, int64_t n, int64_t entries)
     f->diagonal = mr_try_calloc(rows, sizeof *f->diagonal);
     f->pattern = mr_try_calloc(rows, sizeof *f->pattern);
     f->x = mr_try_calloc(rows, sizeof *f->x);
-    bool all = f->place && f->row_begin && f->col && f->value && f->parent && f->mark && f->col_end && f->col_begin && f->diagonal &&
-               f->pattern && f->x;
-    return all ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory to factor a matrix of %lld rows", (long long)n);
+    bool all = f->place && f->row_begin && f->col && f->value && f->parent && f->mark &&
+               f->col_end && f->col_begin && f->diagonal && f->pattern && f->x;
+    return all ? NULL
+               : mr_error(MR_RESOURCE_EXHAUSTED, "no memory to factor a matrix of %lld rows",
+                          (long long)n);
 }
 
-static mr_status *factor_one(const mr_csr *m, const mr_c128 *values, int64_t b, const int32_t *order, mr_csr_builder *out)
+static mr_status *factor_one(const mr_csr *m, const mr_c128 *values, int64_t b,
+                             const int32_t *order, mr_csr_builder *out)
 {
     factor f = {.order = order};
     int64_t entries;
     bool ok = true;
     mr_status *st = NULL;
-    MR_GO(factor_init(&f, m->rows, MR_DATA(const int32_t, m->batch_ptrs)[b + 1] - MR_DATA(const int32_t, m->batch_ptrs)[b]));
+    MR_GO(factor_init(&f, m->rows,
+                      MR_DATA(const int32_t, m->batch_ptrs)[b + 1] -
+                          MR_DATA(const int32_t, m->batch_ptrs)[b]));
     MR_GO(read_order(&f));
     permute(&f, m, values, b);
     MR_GO(analyse(&f, &entries));
     f.l_row = mr_try_alloc(((size_t)entries + 1) * sizeof *f.l_row);
     f.l_value = mr_try_alloc(((size_t)entries + 1) * sizeof *f.l_value);
     if (!f.l_row || !f.l_value)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a factor of %lld entries", (long long)entries));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a factor of %lld entries",
+                       (long long)entries));
     for (int64_t k = 0; k < f.n && ok; k++)
         MR_GO(factor_row(&f, k, out, &ok));
     if (!ok)
-        st = mr_invalid("Sparse Cholesky factorization failed for batch index %lld. The input might not be valid.", (long long)b);
+        st = mr_invalid("Sparse Cholesky factorization failed for batch index %lld. The input "
+                        "might not be valid.",
+                        (long long)b);
 out:
     factor_deinit(&f);
     return st;
@@ -466,14 +485,19 @@ static mr_status *run_cholesky(mr_run *r)
     mr_status *st = NULL;
     MR_TRY(mr_csr_read(r, 0, *(const mr_dtype *)r->state, &m));
     if (m->rows != m->cols)
-        return mr_invalid("sparse matrix must be square; got: %lld != %lld", (long long)m->rows, (long long)m->cols);
-    if (order->rank != m->rank - 1 || order->dims[order->rank - 1] != m->rows || (m->rank == 3 && order->dims[0] != m->batch))
-        return mr_invalid("permutation must have an entry for each row of the sparse matrix; got shape: %s", MR_TENSOR_SHAPE(order));
+        return mr_invalid("sparse matrix must be square; got: %lld != %lld", (long long)m->rows,
+                          (long long)m->cols);
+    if (order->rank != m->rank - 1 || order->dims[order->rank - 1] != m->rows ||
+        (m->rank == 3 && order->dims[0] != m->batch))
+        return mr_invalid(
+            "permutation must have an entry for each row of the sparse matrix; got shape: %s",
+            MR_TENSOR_SHAPE(order));
     MR_GO(mr_csr_wide(m, &values));
     MR_GO(mr_csr_builder_init(&build, m->batch * m->rows));
     for (int64_t b = 0; b < m->batch; b++)
         MR_GO(factor_one(m, values, b, MR_DATA(const int32_t, order) + b * m->rows, &build));
-    MR_GO(mr_csr_build(&build, mr_run_allocator(r), m->type, m->rank, m->batch, m->rows, m->cols, &out));
+    MR_GO(mr_csr_build(&build, mr_run_allocator(r), m->type, m->rank, m->batch, m->rows, m->cols,
+                       &out));
     st = mr_csr_give(r, 0, out);
 out:
     mr_free(values);
@@ -481,7 +505,10 @@ out:
     return st;
 }
 
-static mr_status *type_init(mr_make *m, void *state) { return mr_node_get_type(m->node, "type", state); }
+static mr_status *type_init(mr_make *m, void *state)
+{
+    return mr_node_get_type(m->node, "type", state);
+}
 
 static mr_status *cholesky_shape(mr_infer *c)
 {

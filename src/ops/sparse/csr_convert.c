@@ -1,5 +1,6 @@
-/* ops/sparse/csr_convert.c -- sparse matrices made and looked at: SparseTensorToCSRSparseMatrix, DenseToCSRSparseMatrix,
- * SparseMatrixZeros; CSRSparseMatrixToSparseTensor, CSRSparseMatrixToDense, CSRSparseMatrixComponents, SparseMatrixNNZ. */
+/* ops/sparse/csr_convert.c -- sparse matrices made and looked at: SparseTensorToCSRSparseMatrix,
+ * DenseToCSRSparseMatrix, SparseMatrixZeros; CSRSparseMatrixToSparseTensor, CSRSparseMatrixToDense,
+ * CSRSparseMatrixComponents, SparseMatrixNNZ. */
 #include "base/memory.h"
 #include "ops/array/layout.h"
 #include "ops/segment/segment.h"
@@ -20,12 +21,15 @@ static mr_status *variant_scalar(mr_infer *c)
 static mr_status *from_indices(mr_run *r, const mr_sparse *s, mr_dtype type, mr_csr **out)
 {
     if (s->rank != 2 && s->rank != 3)
-        return mr_invalid("SparseTensor must have rank 2 or 3; but indices has rank: %lld", (long long)s->rank);
+        return mr_invalid("SparseTensor must have rank 2 or 3; but indices has rank: %lld",
+                          (long long)s->rank);
     MR_TRY(mr_sparse_check_order(s));
     int lead = (int)s->rank - 2;
     int64_t rows = s->dims[lead];
-    MR_TRY(mr_csr_new(mr_run_allocator(r), type, (int)s->rank, lead ? s->dims[0] : 1, rows, s->dims[lead + 1], s->n, out));
-    int32_t *batches = (*out)->batch_ptrs->data, *ptrs = (*out)->row_ptrs->data, *cols = (*out)->col_inds->data;
+    MR_TRY(mr_csr_new(mr_run_allocator(r), type, (int)s->rank, lead ? s->dims[0] : 1, rows,
+                      s->dims[lead + 1], s->n, out));
+    int32_t *batches = (*out)->batch_ptrs->data, *ptrs = (*out)->row_ptrs->data,
+            *cols = (*out)->col_inds->data;
     for (int64_t i = 0; i < s->n; i++) { /* counted first, then added up */
         const int64_t *at = mr_sparse_at(s, i);
         int64_t b = lead ? at[0] : 0;
@@ -62,7 +66,10 @@ static mr_status *from_sparse_shape(mr_infer *c)
 static void from_sparse_backward(mr_grad *g)
 {
     mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(mr_xi(g, 1))));
-    mr_dxi(g, 1, mr_nth(mr_emit_with(g->s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}), mr_dyi(g, 0)), 1));
+    mr_dxi(g, 1,
+           mr_nth(mr_emit_with(g->s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}),
+                               mr_dyi(g, 0)),
+                  1));
 }
 
 MR_OP(SparseTensorToCSRSparseMatrix,
@@ -116,7 +123,8 @@ static mr_status *from_dense_shape(mr_infer *c)
 static void from_dense_backward(mr_grad *g)
 {
     mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(mr_xi(g, 0))));
-    mr_dxi(g, 0, mr_emit_with(g->s, "CSRSparseMatrixToDense", MR_ATTRS({"type", type}), mr_dyi(g, 0)));
+    mr_dxi(g, 0,
+           mr_emit_with(g->s, "CSRSparseMatrixToDense", MR_ATTRS({"type", type}), mr_dyi(g, 0)));
 }
 
 MR_OP(DenseToCSRSparseMatrix,
@@ -138,11 +146,15 @@ static mr_status *zeros(mr_run *r)
     if (s.rank != 2 && s.rank != 3)
         return mr_invalid("dense_shape must have rank 2 or 3, got %d", s.rank);
     int lead = s.rank - 2;
-    MR_TRY(mr_csr_new(mr_run_allocator(r), type, s.rank, lead ? s.dims[0] : 1, s.dims[lead], s.dims[lead + 1], 0, &m));
+    MR_TRY(mr_csr_new(mr_run_allocator(r), type, s.rank, lead ? s.dims[0] : 1, s.dims[lead],
+                      s.dims[lead + 1], 0, &m));
     return mr_csr_give(r, 0, m);
 }
 
-static mr_status *zeros_init(mr_make *m, void *state) { return mr_node_get_type(m->node, "type", state); }
+static mr_status *zeros_init(mr_make *m, void *state)
+{
+    return mr_node_get_type(m->node, "type", state);
+}
 
 MR_OP(SparseMatrixZeros,
     .doc      = "a sparse matrix without entries",
@@ -190,7 +202,8 @@ static mr_status *to_sparse_shape(mr_infer *c)
 
 static void to_sparse_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit(g->s, "SparseTensorToCSRSparseMatrix", mr_yi(g, 0), mr_dyi(g, 1), mr_yi(g, 2)));
+    mr_dxi(g, 0,
+           mr_emit(g->s, "SparseTensorToCSRSparseMatrix", mr_yi(g, 0), mr_dyi(g, 1), mr_yi(g, 2)));
 }
 
 #define MATRIX "m = SparseTensorToCSRSparseMatrix T=$T: [[0, 1], [1, 0]], [3, 4], [2, 2]; "
@@ -219,7 +232,8 @@ static mr_status *to_dense(mr_run *r)
     for (int64_t b = 0; b < m->batch; b++)
         for (int64_t i = 0; i < m->rows; i++)
             for (int64_t k = mr_csr_begin(m, b, i); k < mr_csr_end(m, b, i); k++)
-                mr_tensor_copy_elements(out, (b * m->rows + i) * m->cols + mr_csr_col(m, k), m->values, k, 1);
+                mr_tensor_copy_elements(out, (b * m->rows + i) * m->cols + mr_csr_col(m, k),
+                                        m->values, k, 1);
     return NULL;
 }
 
@@ -228,9 +242,12 @@ static void to_dense_backward(mr_grad *g)
     mr_scope *s = g->s;
     mr_out dy = mr_dyi(g, 0);
     mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(dy)));
-    mr_out indices = mr_emit_with(s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}), mr_xi(g, 0));
+    mr_out indices =
+        mr_emit_with(s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}), mr_xi(g, 0));
     mr_out values = mr_emit(s, "GatherNd", dy, indices);
-    mr_dxi(g, 0, mr_emit(s, "SparseTensorToCSRSparseMatrix", indices, values, mr_cast(g, mr_shape_of(g, dy), MR_INT64)));
+    mr_dxi(g, 0,
+           mr_emit(s, "SparseTensorToCSRSparseMatrix", indices, values,
+                   mr_cast(g, mr_shape_of(g, dy), MR_INT64)));
 }
 
 MR_OP(CSRSparseMatrixToDense,
@@ -252,7 +269,8 @@ static mr_status *components(mr_run *r)
     MR_TRY(mr_in_scalar_int(r, 1, "index", &b));
     if (b < 0 || b >= m->batch)
         return mr_invalid("index (%lld) not in [0, %lld)", (long long)b, (long long)m->batch);
-    int64_t begin = MR_DATA(const int32_t, m->batch_ptrs)[b], n = MR_DATA(const int32_t, m->batch_ptrs)[b + 1] - begin;
+    int64_t begin = MR_DATA(const int32_t, m->batch_ptrs)[b],
+            n = MR_DATA(const int32_t, m->batch_ptrs)[b + 1] - begin;
     MR_TRY(mr_run_output(r, 0, 1, (int64_t[]){m->rows + 1}, &ptrs));
     MR_TRY(mr_run_output(r, 1, 1, &n, &cols));
     MR_TRY(mr_run_output(r, 2, 1, &n, &values));

@@ -1,5 +1,6 @@
-/* ops/sparse/csr_math.c -- arithmetic on sparse matrices: SparseMatrixTranspose, Add, Mul, MatMul, SparseMatMul, Softmax and
- * its gradient.  Sums are made in complex128, which holds the values of every type. */
+/* ops/sparse/csr_math.c -- arithmetic on sparse matrices: SparseMatrixTranspose, Add, Mul, MatMul,
+ * SparseMatMul, Softmax and its gradient.  Sums are made in complex128, which holds the values of
+ * every type. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -18,11 +19,15 @@ static mr_status *variant_scalar(mr_infer *c)
 }
 
 /* The type attr, read once. */
-static mr_status *type_init(mr_make *m, void *state) { return mr_node_get_type(m->node, "type", state); }
+static mr_status *type_init(mr_make *m, void *state)
+{
+    return mr_node_get_type(m->node, "type", state);
+}
 
 /* ---- transposing ---- */
 
-/* Entries are counted by column, then dealt out: within a row of the result columns rise, as rows did before. */
+/* Entries are counted by column, then dealt out: within a row of the result columns rise, as rows
+ * did before. */
 static mr_status *transpose(const mr_csr *a, bool conjugate, mr_allocator *alloc, mr_csr **out)
 {
     MR_TRY(mr_csr_new(alloc, a->type, a->rank, a->batch, a->cols, a->rows, a->nnz, out));
@@ -32,7 +37,8 @@ static mr_status *transpose(const mr_csr *a, bool conjugate, mr_allocator *alloc
     next = mr_try_alloc(((size_t)a->cols + 1) * sizeof *next);
     moved = mr_try_alloc(((size_t)a->nnz + 1) * sizeof *moved);
     if (!next || !moved)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to transpose %lld entries", (long long)a->nnz));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to transpose %lld entries",
+                       (long long)a->nnz));
     MR_GO(mr_csr_wide(a, &wide));
     memcpy((*out)->batch_ptrs->data, a->batch_ptrs->data, mr_tensor_bytes(a->batch_ptrs));
     for (int64_t b = 0; b < a->batch; b++) {
@@ -85,7 +91,8 @@ static mr_status *run_transpose(mr_run *r)
 
 static void transpose_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit_like(g, "SparseMatrixTranspose", "conjugate type", (mr_out[]){mr_dyi(g, 0)}, 1));
+    mr_dxi(g, 0,
+           mr_emit_like(g, "SparseMatrixTranspose", "conjugate type", (mr_out[]){mr_dyi(g, 0)}, 1));
 }
 
 #define MATRIX(name, values) name " = SparseTensorToCSRSparseMatrix T=$T: [[0, 1], [1, 0], [1, 1]], " values ", [2, 2]; "
@@ -137,15 +144,20 @@ static mr_status *add_shape(mr_infer *c)
 /* v, which has entries elsewhere too, with those of the pattern only. */
 static mr_out prune(mr_grad *g, mr_out v, mr_out pattern, mr_attr type)
 {
-    mr_out indices = mr_emit_with(g->s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}), pattern);
-    return mr_emit(g->s, "DenseToCSRSparseMatrix", mr_emit_with(g->s, "CSRSparseMatrixToDense", MR_ATTRS({"type", type}), v), indices);
+    mr_out indices =
+        mr_emit_with(g->s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}), pattern);
+    return mr_emit(g->s, "DenseToCSRSparseMatrix",
+                   mr_emit_with(g->s, "CSRSparseMatrixToDense", MR_ATTRS({"type", type}), v),
+                   indices);
 }
 
 static void add_backward(mr_grad *g)
 {
     mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(mr_xi(g, 2))));
     for (int i = 0; i < 2; i++)
-        mr_dxi(g, i, mr_emit(g->s, "SparseMatrixMul", prune(g, mr_dyi(g, 0), mr_xi(g, i), type), mr_conj(g, mr_xi(g, 2 + i))));
+        mr_dxi(g, i,
+               mr_emit(g->s, "SparseMatrixMul", prune(g, mr_dyi(g, 0), mr_xi(g, i), type),
+                       mr_conj(g, mr_xi(g, 2 + i))));
 }
 
 MR_OP(SparseMatrixAdd,
@@ -169,9 +181,13 @@ static mr_status *run_mul(mr_run *r)
     mr_csr *out;
     mr_c128 *values, *factors = NULL;
     MR_TRY(mr_csr_read(r, 0, (mr_dtype)by->dtype, &a));
-    if (by->rank != 0 && (a->rank != 3 || by->rank != 3 || by->dims[0] != a->batch || by->dims[1] != 1 || by->dims[2] != 1))
-        return mr_error(MR_UNIMPLEMENTED, "a sparse matrix is multiplied by a scalar, a batch of them by [batch, 1, 1] numbers of type "
-                        "%s, but b has shape %s", mr_dtype_name(by->dtype), MR_TENSOR_SHAPE(by));
+    if (by->rank != 0 && (a->rank != 3 || by->rank != 3 || by->dims[0] != a->batch ||
+                          by->dims[1] != 1 || by->dims[2] != 1))
+        return mr_error(MR_UNIMPLEMENTED,
+                        "a sparse matrix is multiplied by a scalar, a batch of them by [batch, 1, "
+                        "1] numbers of type "
+                        "%s, but b has shape %s",
+                        mr_dtype_name(by->dtype), MR_TENSOR_SHAPE(by));
     MR_TRY(mr_csr_wide(a, &values));
     mr_status *st = NULL;
     factors = mr_try_alloc(((size_t)by->n + 1) * sizeof *factors);
@@ -182,7 +198,8 @@ static mr_status *run_mul(mr_run *r)
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t k = ptrs[b]; k < ptrs[b + 1]; k++)
             values[k] *= factors[by->rank ? b : 0];
-    MR_GO(mr_csr_new(mr_run_allocator(r), a->type, a->rank, a->batch, a->rows, a->cols, a->nnz, &out));
+    MR_GO(mr_csr_new(mr_run_allocator(r), a->type, a->rank, a->batch, a->rows, a->cols, a->nnz,
+                     &out));
     mr_tensor_copy_elements(out->batch_ptrs, 0, a->batch_ptrs, 0, a->batch_ptrs->n);
     mr_tensor_copy_elements(out->row_ptrs, 0, a->row_ptrs, 0, a->row_ptrs->n);
     mr_tensor_copy_elements(out->col_inds, 0, a->col_inds, 0, a->nnz);
@@ -207,7 +224,7 @@ MR_OP(SparseMatrixMul,
 
 /* ---- products ---- */
 
-typedef struct ops_of { /* what is done to the operands and the result */
+typedef struct ops_of {  /* what is done to the operands and the result */
     bool ta, tb, ca, cb; /* transposed, conjugated */
     bool t_out, c_out;
     mr_dtype type;
@@ -221,8 +238,8 @@ static mr_status *read_ops(const mr_node *n, ops_of *o)
     MR_TRY(mr_node_get_bool(n, "adjoint_a", &adjoint_a));
     MR_TRY(mr_node_get_bool(n, "adjoint_b", &adjoint_b));
     if ((adjoint_a && o->ta) || (adjoint_b && o->tb))
-        return mr_invalid("Only one of adjoint_%s and transpose_%s may be true.", adjoint_a && o->ta ? "a" : "b",
-                          adjoint_a && o->ta ? "a" : "b");
+        return mr_invalid("Only one of adjoint_%s and transpose_%s may be true.",
+                          adjoint_a && o->ta ? "a" : "b", adjoint_a && o->ta ? "a" : "b");
     o->ca = adjoint_a;
     o->cb = adjoint_b;
     o->ta |= adjoint_a;
@@ -280,13 +297,15 @@ static mr_status *check_dense(const mr_csr *a, const mr_tensor *b, dense_product
     if (b->rank != a->rank)
         return mr_invalid("Ranks of a and b must match, saw: %d vs. %d.", a->rank, b->rank);
     if (b->rank == 3 && b->dims[0] != a->batch)
-        return mr_invalid("Batch sizes of a and b must match, saw: %lld vs. %lld.", (long long)a->batch, (long long)b->dims[0]);
+        return mr_invalid("Batch sizes of a and b must match, saw: %lld vs. %lld.",
+                          (long long)a->batch, (long long)b->dims[0]);
     const int64_t *dims = b->dims + b->rank - 2;
     p->m = p->o->ta ? a->cols : a->rows;
     p->k = p->o->ta ? a->rows : a->cols;
     p->n = dims[!p->o->tb];
     return dims[p->o->tb] == p->k ? NULL
-                                  : mr_invalid("Inner dimensions of a and b must match, saw: %lld vs. %lld.  Did you forget a transpose?",
+                                  : mr_invalid("Inner dimensions of a and b must match, saw: %lld "
+                                               "vs. %lld.  Did you forget a transpose?",
                                                (long long)p->k, (long long)dims[p->o->tb]);
 }
 
@@ -294,7 +313,8 @@ static mr_status *wide_copy(const mr_tensor *t, mr_c128 **out)
 {
     size_t bytes;
     *out = mr_size_mul((size_t)t->n + 1, sizeof **out, &bytes) ? mr_try_calloc(1, bytes) : NULL;
-    return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld values", (long long)t->n);
+    return *out ? NULL
+                : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld values", (long long)t->n);
 }
 
 static mr_status *multiply_dense(mr_run *r, dense_product *p, const mr_tensor *b, mr_tensor *out)
@@ -362,7 +382,8 @@ static mr_out with_op(mr_grad *g, mr_out v, bool transposed, bool conjugated)
     return transposed ? swap_dims(g, v) : v;
 }
 
-/* With C = A' B' of the operands as they enter: dA' = dC B'^H at the entries of A, dB' = A'^H dC. */
+/* With C = A' B' of the operands as they enter: dA' = dC B'^H at the entries of A, dB' = A'^H dC.
+ */
 static void matmul_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -420,7 +441,8 @@ static mr_status *row_sum_init(row_sum *s, int64_t cols)
     s->sums = mr_try_calloc((size_t)cols + 1, sizeof *s->sums);
     s->there = mr_try_calloc((size_t)cols + 1, sizeof *s->there);
     return s->sums && s->there ? mr_new_i64(cols, &s->cols)
-                               : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a row of %lld columns", (long long)cols);
+                               : mr_error(MR_RESOURCE_EXHAUSTED,
+                                          "no memory for a row of %lld columns", (long long)cols);
 }
 
 static void row_sum_deinit(row_sum *s)
@@ -436,12 +458,14 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static mr_status *product_row(const mr_csr *a, const mr_c128 *x, const mr_csr *b, const mr_c128 *y, int64_t batch, int64_t i,
-                              row_sum *s, mr_csr_builder *out)
+static mr_status *product_row(const mr_csr *a, const mr_c128 *x, const mr_csr *b, const mr_c128 *y,
+                              int64_t batch, int64_t i, row_sum *s, mr_csr_builder *out)
 {
     s->n = 0;
     for (int64_t e = mr_csr_begin(a, batch, i); e < mr_csr_end(a, batch, i); e++)
-        for (int64_t k = mr_csr_begin(b, batch, mr_csr_col(a, e)), end = mr_csr_end(b, batch, mr_csr_col(a, e)); k < end; k++) {
+        for (int64_t k = mr_csr_begin(b, batch, mr_csr_col(a, e)),
+                     end = mr_csr_end(b, batch, mr_csr_col(a, e));
+             k < end; k++) {
             int64_t col = mr_csr_col(b, k);
             if (!s->there[col])
                 s->cols[s->n++] = col;
@@ -468,10 +492,11 @@ static mr_status *product(const mr_csr *a, const mr_csr *b, mr_allocator *alloc,
     mr_csr_builder build = {0};
     mr_status *st = NULL;
     if (a->rank != b->rank || a->batch != b->batch)
-        return mr_invalid("Ranks and batch sizes of a and b must match, saw: %d, %lld vs. %d, %lld", a->rank, (long long)a->batch, b->rank,
-                          (long long)b->batch);
+        return mr_invalid("Ranks and batch sizes of a and b must match, saw: %d, %lld vs. %d, %lld",
+                          a->rank, (long long)a->batch, b->rank, (long long)b->batch);
     if (a->cols != b->rows)
-        return mr_invalid("Inner dimensions of a and b must match, saw: %lld vs. %lld.", (long long)a->cols, (long long)b->rows);
+        return mr_invalid("Inner dimensions of a and b must match, saw: %lld vs. %lld.",
+                          (long long)a->cols, (long long)b->rows);
     MR_GO(mr_csr_wide(a, &x));
     MR_GO(mr_csr_wide(b, &y));
     MR_GO(row_sum_init(&s, b->cols));
@@ -518,17 +543,20 @@ static mr_status *sparse_matmul_shape(mr_infer *c)
 
 static mr_out csr_transpose(mr_grad *g, mr_out v, bool conjugate, mr_attr type)
 {
-    return mr_emit_with(g->s, "SparseMatrixTranspose", MR_ATTRS({"conjugate", mr_a_bool(conjugate)}, {"type", type}), v);
+    return mr_emit_with(g->s, "SparseMatrixTranspose",
+                        MR_ATTRS({"conjugate", mr_a_bool(conjugate)}, {"type", type}), v);
 }
 
 static mr_out csr_product(mr_grad *g, mr_out a, mr_out b, bool ta, bool tb, mr_attr type)
 {
-    return mr_emit_with(g->s, "SparseMatrixSparseMatMul",
-                        MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}, {"type", type}), a, b);
+    return mr_emit_with(
+        g->s, "SparseMatrixSparseMatMul",
+        MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}, {"type", type}), a,
+        b);
 }
 
-/* As above, all sparse.  The adjoint of an operand that enters as it is, transposed or adjoint is its adjoint, its
- * conjugate (the transpose of the adjoint), or itself. */
+/* As above, all sparse.  The adjoint of an operand that enters as it is, transposed or adjoint is
+ * its adjoint, its conjugate (the transpose of the adjoint), or itself. */
 static void sparse_matmul_backward(mr_grad *g)
 {
     ops_of o = {0};
@@ -536,8 +564,10 @@ static void sparse_matmul_backward(mr_grad *g)
     mr_scope_fail(g->s, read_ops(g->node, &o));
     mr_attr type = *attr;
     mr_out a = mr_xi(g, 0), b = mr_xi(g, 1), d = mr_dyi(g, 0);
-    mr_out ah = o.ca ? a : csr_transpose(g, a, true, type), bh = o.cb ? b : csr_transpose(g, b, true, type);
-    mr_out da = csr_product(g, d, bh, false, o.tb && !o.cb, type), db = csr_product(g, ah, d, o.ta && !o.ca, false, type);
+    mr_out ah = o.ca ? a : csr_transpose(g, a, true, type),
+           bh = o.cb ? b : csr_transpose(g, b, true, type);
+    mr_out da = csr_product(g, d, bh, false, o.tb && !o.cb, type),
+           db = csr_product(g, ah, d, o.ta && !o.ca, false, type);
     mr_dxi(g, 0, prune(g, o.ta ? csr_transpose(g, da, o.ca, type) : da, a, type));
     mr_dxi(g, 1, prune(g, o.tb ? csr_transpose(g, db, o.cb, type) : db, b, type));
 }
@@ -590,7 +620,8 @@ static mr_status *run_softmax(mr_run *r)
     MR_GO(copy_pattern(a, mr_run_allocator(r), &out));
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t i = 0; i < a->rows; i++)
-            softmax_row(values + mr_csr_begin(a, b, i), mr_csr_end(a, b, i) - mr_csr_begin(a, b, i));
+            softmax_row(values + mr_csr_begin(a, b, i),
+                        mr_csr_end(a, b, i) - mr_csr_begin(a, b, i));
     mr_dtype_convert(MR_COMPLEX128, values, a->type, out->values->data, a->nnz, false);
     st = mr_csr_give(r, 0, out);
 out:
@@ -600,7 +631,9 @@ out:
 
 static void softmax_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit_like(g, "SparseMatrixSoftmaxGrad", "type", (mr_out[]){mr_yi(g, 0), mr_dyi(g, 0)}, 2));
+    mr_dxi(g, 0,
+           mr_emit_like(g, "SparseMatrixSoftmaxGrad", "type", (mr_out[]){mr_yi(g, 0), mr_dyi(g, 0)},
+                        2));
 }
 
 MR_OP(SparseMatrixSoftmax,
@@ -614,9 +647,11 @@ MR_OP(SparseMatrixSoftmax,
     .examples = MR_EXAMPLES(MATRIX("a", "[3, 4, 5]") ": a -> shape()"));
 
 /* y (dy - sum of y dy over the row), at the entries of y; dy may have others. */
-static void softmax_grad_row(const mr_csr *y, const mr_csr *d, const mr_c128 *dv, mr_c128 *v, int64_t b, int64_t i)
+static void softmax_grad_row(const mr_csr *y, const mr_csr *d, const mr_c128 *dv, mr_c128 *v,
+                             int64_t b, int64_t i)
 {
-    int64_t begin = mr_csr_begin(y, b, i), end = mr_csr_end(y, b, i), q = mr_csr_begin(d, b, i), q_end = mr_csr_end(d, b, i);
+    int64_t begin = mr_csr_begin(y, b, i), end = mr_csr_end(y, b, i), q = mr_csr_begin(d, b, i),
+            q_end = mr_csr_end(d, b, i);
     mr_c128 sum = 0;
     for (int64_t pass = 0; pass < 2; pass++) {
         int64_t at = q;

@@ -19,7 +19,8 @@ static void rig_init(rig *t)
 {
     mr_ops_register();
     *t = (rig){.g = mr_graph_new()};
-    MR_CHECK_OK(mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));
+    MR_CHECK_OK(
+        mr_device_new_cpu("/job:localhost/replica:0/task:0/device:CPU:0", NULL, &t->device));
     mr_scope_init(&t->s, t->g, "");
 }
 
@@ -75,12 +76,14 @@ static mr_out csr_of(rig *t, mr_out indices, mr_out values)
 
 static mr_out dense_of(rig *t, mr_out m)
 {
-    return mr_emit_with(&t->s, "CSRSparseMatrixToDense", MR_ATTRS({"type", mr_a_type(MR_COMPLEX128)}), m);
+    return mr_emit_with(&t->s, "CSRSparseMatrixToDense",
+                        MR_ATTRS({"type", mr_a_type(MR_COMPLEX128)}), m);
 }
 
 static mr_out scattered(rig *t, mr_out indices, mr_out values)
 {
-    return mr_emit(&t->s, "ScatterNd", indices, values, mr_const(&t->s, mr_tensor_vector_i64(2, (int64_t[]){N, N})));
+    return mr_emit(&t->s, "ScatterNd", indices, values,
+                   mr_const(&t->s, mr_tensor_vector_i64(2, (int64_t[]){N, N})));
 }
 
 static mr_out weights(rig *t)
@@ -98,7 +101,8 @@ static void check_same(rig *t, mr_out y, mr_out y_dense, const mr_out *xs, int n
     dy.dense = weights(t);
     MR_CHECK_OK(mr_scope_status(&t->s));
     MR_CHECK_OK(mr_graph_gradients(t->g, &y, 1, xs, n, &(mr_gradient_options){.grad_ys = &dy}, a));
-    MR_CHECK_OK(mr_graph_gradients(t->g, &y_dense, 1, xs, n, &(mr_gradient_options){.grad_ys = &dy}, b));
+    MR_CHECK_OK(
+        mr_graph_gradients(t->g, &y_dense, 1, xs, n, &(mr_gradient_options){.grad_ys = &dy}, b));
     check_close(value(t, y), value(t, y_dense));
     for (int i = 0; i < n; i++)
         check_close(value(t, a[i].dense), value(t, b[i].dense));
@@ -118,14 +122,19 @@ static void check_products(int a, int b)
     mr_out ia, ib;
     rig_init(&t);
     mr_out xs[] = {matrix(&t, 1, &ia), matrix(&t, 2, &ib)};
-    mr_named_attr attrs[] = {{"transpose_a", mr_a_bool(a == 1)}, {"transpose_b", mr_a_bool(b == 1)},
-                             {"adjoint_a", mr_a_bool(a == 2)},   {"adjoint_b", mr_a_bool(b == 2)},
+    mr_named_attr attrs[] = {{"transpose_a", mr_a_bool(a == 1)},
+                             {"transpose_b", mr_a_bool(b == 1)},
+                             {"adjoint_a", mr_a_bool(a == 2)},
+                             {"adjoint_b", mr_a_bool(b == 2)},
                              {"type", mr_a_type(MR_COMPLEX128)}};
     mr_out dense_a = scattered(&t, ia, xs[0]), dense_b = scattered(&t, ib, xs[1]);
-    mr_out sparse = mr_emit_n(&t.s, "SparseMatrixSparseMatMul", attrs, 5, MR_OUTS(csr_of(&t, ia, xs[0]), csr_of(&t, ib, xs[1])));
-    mr_out mixed = mr_emit_n(&t.s, "SparseMatrixMatMul", attrs, 4, MR_OUTS(csr_of(&t, ia, xs[0]), dense_b));
+    mr_out sparse = mr_emit_n(&t.s, "SparseMatrixSparseMatMul", attrs, 5,
+                              MR_OUTS(csr_of(&t, ia, xs[0]), csr_of(&t, ib, xs[1])));
+    mr_out mixed =
+        mr_emit_n(&t.s, "SparseMatrixMatMul", attrs, 4, MR_OUTS(csr_of(&t, ia, xs[0]), dense_b));
     mr_out dense = mr_emit(&t.s, "MatMul", with_op(&t, dense_a, a), with_op(&t, dense_b, b));
-    mr_out y = mr_emit(&t.s, "AddV2", dense_of(&t, sparse), mixed), twice = mr_emit(&t.s, "AddV2", dense, dense);
+    mr_out y = mr_emit(&t.s, "AddV2", dense_of(&t, sparse), mixed),
+           twice = mr_emit(&t.s, "AddV2", dense, dense);
     check_same(&t, y, twice, xs, 2);
     rig_deinit(&t);
 }
@@ -144,9 +153,10 @@ MR_TEST(csr_product_with_a_transposed_and_conjugated_result)
     rig_init(&t);
     mr_out xs[] = {matrix(&t, 3, &ia), matrix(&t, 4, &ib)};
     mr_out dense_a = scattered(&t, ia, xs[0]), dense_b = scattered(&t, ib, xs[1]);
-    mr_out y = mr_emit_with(&t.s, "SparseMatrixMatMul",
-                            MR_ATTRS({"transpose_output", mr_a_bool(true)}, {"conjugate_output", mr_a_bool(true)}),
-                            csr_of(&t, ia, xs[0]), dense_b);
+    mr_out y = mr_emit_with(
+        &t.s, "SparseMatrixMatMul",
+        MR_ATTRS({"transpose_output", mr_a_bool(true)}, {"conjugate_output", mr_a_bool(true)}),
+        csr_of(&t, ia, xs[0]), dense_b);
     check_same(&t, y, with_op(&t, mr_emit(&t.s, "MatMul", dense_a, dense_b), 2), xs, 2);
     rig_deinit(&t);
 }
@@ -159,9 +169,12 @@ MR_TEST(csr_sums_and_transposes_and_their_gradients)
     mr_out xs[] = {matrix(&t, 1, &ia), matrix(&t, 4, &ib)};
     mr_out alpha = mr_const(&t.s, mr_tensor_of(MR_COMPLEX128, 0, NULL, (mr_c128[]){2 + I}));
     mr_out beta = mr_const(&t.s, mr_tensor_of(MR_COMPLEX128, 0, NULL, (mr_c128[]){-3}));
-    mr_out sum = mr_emit(&t.s, "SparseMatrixAdd", csr_of(&t, ia, xs[0]), csr_of(&t, ib, xs[1]), alpha, beta);
+    mr_out sum =
+        mr_emit(&t.s, "SparseMatrixAdd", csr_of(&t, ia, xs[0]), csr_of(&t, ib, xs[1]), alpha, beta);
     mr_out y = dense_of(&t, mr_emit_with(&t.s, "SparseMatrixTranspose",
-                                         MR_ATTRS({"conjugate", mr_a_bool(true)}, {"type", mr_a_type(MR_COMPLEX128)}), sum));
+                                         MR_ATTRS({"conjugate", mr_a_bool(true)},
+                                                  {"type", mr_a_type(MR_COMPLEX128)}),
+                                         sum));
     mr_out dense = mr_emit(&t.s, "AddV2", mr_emit(&t.s, "Mul", alpha, scattered(&t, ia, xs[0])),
                            mr_emit(&t.s, "Mul", beta, scattered(&t, ib, xs[1])));
     check_same(&t, y, with_op(&t, dense, 2), xs, 2);
@@ -183,8 +196,10 @@ static void check_cholesky(const int32_t *given)
     mr_out dense = mr_const(&t.s, mr_tensor_of(MR_COMPLEX128, 2, (int64_t[]){N, N}, m));
     mr_out indices = mr_const(&t.s, mr_tensor_of(MR_INT64, 2, (int64_t[]){N * N, 2}, all));
     mr_out csr = mr_emit(&t.s, "DenseToCSRSparseMatrix", dense, indices);
-    mr_out order = given ? mr_const_vec_i32(&t.s, N, given) : mr_emit(&t.s, "SparseMatrixOrderingAMD", csr);
-    mr_out l = dense_of(&t, mr_emit_with(&t.s, "SparseMatrixSparseCholesky", MR_ATTRS({"type", type}), csr, order));
+    mr_out order =
+        given ? mr_const_vec_i32(&t.s, N, given) : mr_emit(&t.s, "SparseMatrixOrderingAMD", csr);
+    mr_out l = dense_of(
+        &t, mr_emit_with(&t.s, "SparseMatrixSparseCholesky", MR_ATTRS({"type", type}), csr, order));
     mr_out rows = mr_emit(&t.s, "GatherV2", dense, order, mr_const_i32(&t.s, 0));
     mr_out want = mr_emit(&t.s, "GatherV2", rows, order, mr_const_i32(&t.s, 1));
     mr_out got = mr_emit(&t.s, "MatMul", l, with_op(&t, l, 2));
@@ -199,7 +214,8 @@ MR_TEST(csr_cholesky_gives_back_the_permuted_matrix)
     check_cholesky(NULL);
 }
 
-/* A star: the middle has the highest degree and comes when one other is left; every node comes once. */
+/* A star: the middle has the highest degree and comes when one other is left; every node comes
+ * once. */
 MR_TEST(csr_ordering_takes_leaves_before_the_middle_of_a_star)
 {
     enum { LEAVES = 50 };
@@ -215,9 +231,11 @@ MR_TEST(csr_ordering_takes_leaves_before_the_middle_of_a_star)
         at[2 * (LEAVES + i) + 1] = 0;
         ones[i] = ones[LEAVES + i] = 1;
     }
-    mr_out csr = mr_emit(&t.s, "SparseTensorToCSRSparseMatrix", mr_const(&t.s, mr_tensor_of(MR_INT64, 2, (int64_t[]){2 * LEAVES, 2}, at)),
-                         mr_const(&t.s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){2 * LEAVES}, ones)),
-                         mr_const(&t.s, mr_tensor_vector_i64(2, (int64_t[]){LEAVES + 1, LEAVES + 1})));
+    mr_out csr =
+        mr_emit(&t.s, "SparseTensorToCSRSparseMatrix",
+                mr_const(&t.s, mr_tensor_of(MR_INT64, 2, (int64_t[]){2 * LEAVES, 2}, at)),
+                mr_const(&t.s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){2 * LEAVES}, ones)),
+                mr_const(&t.s, mr_tensor_vector_i64(2, (int64_t[]){LEAVES + 1, LEAVES + 1})));
     const mr_tensor *order = value(&t, mr_emit(&t.s, "SparseMatrixOrderingAMD", csr));
     for (int i = 0; i <= LEAVES; i++) {
         int32_t p = MR_DATA(int32_t, order)[i];

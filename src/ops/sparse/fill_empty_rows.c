@@ -1,7 +1,8 @@
-/* ops/sparse/fill_empty_rows.c -- rows without elements get a default one: SparseFillEmptyRows, RaggedFillEmptyRows, and
- * their gradients.
+/* ops/sparse/fill_empty_rows.c -- rows without elements get a default one: SparseFillEmptyRows,
+ * RaggedFillEmptyRows, and their gradients.
  *
- * Elements are dealt out by row (a counting sort), so rows may come in any order; within a row the order stays. */
+ * Elements are dealt out by row (a counting sort), so rows may come in any order; within a row the
+ * order stays. */
 #include "base/memory.h"
 #include "ops/array/add_run.h"
 #include "ops/array/index.h"
@@ -23,11 +24,13 @@ static mr_status *check_filling(const filling *f, const char *name)
     if (f->rest->rank != 0)
         return mr_invalid("default_value must be a scalar, saw: %s", MR_TENSOR_SHAPE(f->rest));
     if (f->rows == 0 && f->n > 0)
-        return mr_invalid("Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = %lld", (long long)f->n);
+        return mr_invalid(
+            "Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = %lld",
+            (long long)f->n);
     for (int64_t i = 0; i < f->n; i++)
         if (f->at[i * f->width] < 0 || f->at[i * f->width] >= f->rows)
-            return mr_invalid("%s is invalid: entry %lld = %lld is not in [0, %lld)", name, (long long)i,
-                              (long long)f->at[i * f->width], (long long)f->rows);
+            return mr_invalid("%s is invalid: entry %lld = %lld is not in [0, %lld)", name,
+                              (long long)i, (long long)f->at[i * f->width], (long long)f->rows);
     return NULL;
 }
 
@@ -49,7 +52,8 @@ static mr_status *count_rows(mr_run *r, filling *f)
     return NULL;
 }
 
-/* Outputs 0 (indices of this many numbers), 1 and 3: elements at their places, defaults where a row has none. */
+/* Outputs 0 (indices of this many numbers), 1 and 3: elements at their places, defaults where a row
+ * has none. */
 static mr_status *deal(mr_run *r, filling *f, mr_tensor *indices)
 {
     const mr_tensor *empty = r->out[2].t;
@@ -94,7 +98,8 @@ static mr_status *sparse_fill(mr_run *r)
     MR_TRY(mr_sparse_read(r, 0, "", &s));
     if (s.rank < 1)
         return mr_invalid("Dense shape cannot be empty.");
-    return fill(r, &(filling){s.n, s.dims[0], s.rank, s.at, s.values, mr_in(r, 3)}, "indices(i, 0)", true);
+    return fill(r, &(filling){s.n, s.dims[0], s.rank, s.at, s.values, mr_in(r, 3)}, "indices(i, 0)",
+                true);
 }
 
 static mr_status *ragged_fill(mr_run *r)
@@ -103,11 +108,13 @@ static mr_status *ragged_fill(mr_run *r)
     int64_t rows;
     MR_TRY(mr_in_scalar_int(r, 2, "nrows", &rows));
     if (ids->rank != 1 || values->rank != 1 || ids->n != values->n)
-        return mr_invalid("value_rowids and values must be vectors of one length, got shapes %s and %s", MR_TENSOR_SHAPE(ids),
-                          MR_TENSOR_SHAPE(values));
+        return mr_invalid(
+            "value_rowids and values must be vectors of one length, got shapes %s and %s",
+            MR_TENSOR_SHAPE(ids), MR_TENSOR_SHAPE(values));
     if (rows < 0)
         return mr_invalid("nrows must not be negative, got %lld", (long long)rows);
-    return fill(r, &(filling){ids->n, rows, 1, ids->data, values, mr_in(r, 3)}, "value_rowids(i)", false);
+    return fill(r, &(filling){ids->n, rows, 1, ids->data, values, mr_in(r, 3)}, "value_rowids(i)",
+                false);
 }
 
 static mr_status *sparse_fill_shape(mr_infer *c)
@@ -175,7 +182,8 @@ MR_OP(RaggedFillEmptyRows,
         "shape(0), shape(0), 1, \"a\" -> [0], [\"a\"], [true], shape(0)",
         "[2], [1], 2, 9 -> !INVALID_ARGUMENT value_rowids(i) is invalid", "[0], [1], -1, 9 -> !INVALID_ARGUMENT nrows must not be negative"));
 
-/* ---- backward: elements get the gradient of where they went, the default that of all other places ---- */
+/* ---- backward: elements get the gradient of where they went, the default that of all other places
+ * ---- */
 
 static mr_status *check_map(const mr_tensor *map, const mr_tensor *grad)
 {
@@ -185,8 +193,8 @@ static mr_status *check_map(const mr_tensor *map, const mr_tensor *grad)
         return mr_invalid("grad_values must be a vector, saw: %s", MR_TENSOR_SHAPE(grad));
     for (int64_t i = 0; i < map->n; i++)
         if ((uint64_t)MR_DATA(const int64_t, map)[i] >= (uint64_t)grad->n)
-            return mr_invalid("Elements in reverse index must be in [0, %lld) but got %lld", (long long)grad->n,
-                              (long long)MR_DATA(const int64_t, map)[i]);
+            return mr_invalid("Elements in reverse index must be in [0, %lld) but got %lld",
+                              (long long)grad->n, (long long)MR_DATA(const int64_t, map)[i]);
     return NULL;
 }
 

@@ -1,7 +1,8 @@
-/* ops/sparse/serialize.c -- SerializeSparse, SerializeManySparse, DeserializeSparse, DeserializeManySparse.
+/* ops/sparse/serialize.c -- SerializeSparse, SerializeManySparse, DeserializeSparse,
+ * DeserializeManySparse.
  *
- * A sparse tensor becomes three elements of a tensor: its indices, values and shape, each as the bytes of a TensorProto
- * or as a variant that holds the tensor. */
+ * A sparse tensor becomes three elements of a tensor: its indices, values and shape, each as the
+ * bytes of a TensorProto or as a variant that holds the tensor. */
 #include "base/memory.h"
 #include "ops/maths.h"
 #include "ops/sparse/parts.h"
@@ -73,7 +74,8 @@ static mr_status *serialize_many(mr_run *r)
     mr_tensor *out;
     MR_TRY(mr_sparse_read(r, 0, "", &s));
     if (s.rank < 2)
-        return mr_invalid("Rank of input SparseTensor should be > 1, but saw rank: %lld", (long long)s.rank);
+        return mr_invalid("Rank of input SparseTensor should be > 1, but saw rank: %lld",
+                          (long long)s.rank);
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){s.dims[0], 3}, &out));
     return mr_sparse_cut(r, &s, write_row, out);
 }
@@ -120,10 +122,12 @@ MR_OP(SerializeManySparse,
 static mr_status *read_one(const mr_tensor *t, int64_t i, mr_tensor **out)
 {
     if (t->dtype == MR_STRING)
-        return mr_status_prepend(mr_tensor_decode(NULL, mr_tensor_str_at(t, i), out), "Could not parse serialized_sparse: ");
+        return mr_status_prepend(mr_tensor_decode(NULL, mr_tensor_str_at(t, i), out),
+                                 "Could not parse serialized_sparse: ");
     const mr_object *o = MR_DATA(mr_object *, t)[i];
     if (!o || o->type != &boxed_type)
-        return mr_invalid("Could not get a tensor from serialized_sparse[%lld, %lld]", (long long)(i / 3), (long long)(i % 3));
+        return mr_invalid("Could not get a tensor from serialized_sparse[%lld, %lld]",
+                          (long long)(i / 3), (long long)(i % 3));
     *out = mr_tensor_ref(((const boxed *)o)->t);
     return NULL;
 }
@@ -144,7 +148,8 @@ static mr_status *deserialize_at(mr_run *r, int lead_rank)
     const mr_tensor *t = mr_in(r, 0);
     int64_t n = t->n / 3;
     if (n == 0)
-        return mr_invalid("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
+        return mr_invalid(
+            "Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
     mr_sparse_part *parts = mr_try_calloc((size_t)n, sizeof *parts);
     if (!parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors", (long long)n);
@@ -161,9 +166,12 @@ static mr_status *deserialize(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     if (t->rank < 1)
-        return mr_invalid("Serialized sparse should have non-zero rank but received shape %s", MR_TENSOR_SHAPE(t));
+        return mr_invalid("Serialized sparse should have non-zero rank but received shape %s",
+                          MR_TENSOR_SHAPE(t));
     if (t->dims[t->rank - 1] != 3)
-        return mr_invalid("Serialized sparse should have 3 as the last dimension but received shape %s", MR_TENSOR_SHAPE(t));
+        return mr_invalid(
+            "Serialized sparse should have 3 as the last dimension but received shape %s",
+            MR_TENSOR_SHAPE(t));
     return deserialize_at(r, t->rank - 1);
 }
 
@@ -171,8 +179,9 @@ static mr_status *deserialize_many(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     if (t->rank != 2 || t->dims[1] != 3)
-        return mr_invalid("Serialized sparse should have 2 dimensions, the last of size 3, but received shape %s",
-                          MR_TENSOR_SHAPE(t));
+        return mr_invalid(
+            "Serialized sparse should have 2 dimensions, the last of size 3, but received shape %s",
+            MR_TENSOR_SHAPE(t));
     return deserialize_at(r, 1);
 }
 

@@ -4,28 +4,33 @@
 #include "base/memory.h"
 #include "ops/array/index.h"
 
-mr_status *mr_sparse_of(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape, const char *what,
-                        mr_sparse *out)
+mr_status *mr_sparse_of(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape,
+                        const char *what, mr_sparse *out)
 {
     *out = (mr_sparse){indices, values, shape, 0, 0, indices->data, shape->data};
     if (indices->rank != 2)
-        return mr_invalid("Input %sindices should be a matrix but received shape %s", what, MR_TENSOR_SHAPE(indices));
+        return mr_invalid("Input %sindices should be a matrix but received shape %s", what,
+                          MR_TENSOR_SHAPE(indices));
     if (values && values->rank != 1)
-        return mr_invalid("Input %svalues should be a vector but received shape %s", what, MR_TENSOR_SHAPE(values));
+        return mr_invalid("Input %svalues should be a vector but received shape %s", what,
+                          MR_TENSOR_SHAPE(values));
     if (shape->rank != 1)
-        return mr_invalid("Input %sshape should be a vector but received shape %s", what, MR_TENSOR_SHAPE(shape));
+        return mr_invalid("Input %sshape should be a vector but received shape %s", what,
+                          MR_TENSOR_SHAPE(shape));
     out->n = indices->dims[0];
     out->rank = shape->n;
     if (values && values->n != out->n)
-        return mr_invalid("Number of %svalues must match first dimension of %sindices. Got %lld values, indices shape: %s", what,
-                          what, (long long)values->n, MR_TENSOR_SHAPE(indices));
+        return mr_invalid("Number of %svalues must match first dimension of %sindices. Got %lld "
+                          "values, indices shape: %s",
+                          what, what, (long long)values->n, MR_TENSOR_SHAPE(indices));
     if (indices->dims[1] != out->rank)
-        return mr_invalid("Number of dimensions must match second dimension of %sindices. Got %lld dimensions, indices shape: %s",
+        return mr_invalid("Number of dimensions must match second dimension of %sindices. Got %lld "
+                          "dimensions, indices shape: %s",
                           what, (long long)out->rank, MR_TENSOR_SHAPE(indices));
     for (int64_t d = 0; d < out->rank; d++)
         if (out->dims[d] < 0)
-            return mr_invalid("Dimension %lld of the %sshape must be >= 0, got %lld", (long long)d, what,
-                              (long long)out->dims[d]);
+            return mr_invalid("Dimension %lld of the %sshape must be >= 0, got %lld", (long long)d,
+                              what, (long long)out->dims[d]);
     return NULL;
 }
 
@@ -50,9 +55,10 @@ static bool in_bounds(const mr_sparse *s, const int64_t *at)
 static mr_status *check_row(const mr_sparse *s, int64_t i)
 {
     const int64_t *at = mr_sparse_at(s, i);
-    return in_bounds(s, at) ? NULL
-                            : mr_invalid("indices[%lld] = %s is out of bounds: need 0 <= index < %s", (long long)i,
-                                         ROW_TEXT(at, s->rank), ROW_TEXT(s->dims, s->rank));
+    return in_bounds(s, at)
+               ? NULL
+               : mr_invalid("indices[%lld] = %s is out of bounds: need 0 <= index < %s",
+                            (long long)i, ROW_TEXT(at, s->rank), ROW_TEXT(s->dims, s->rank));
 }
 
 mr_status *mr_sparse_check_bounds(const mr_sparse *s)
@@ -69,11 +75,13 @@ mr_status *mr_sparse_check_order(const mr_sparse *s)
         MR_TRY(check_row(s, i));
         int c = i > 0 ? mr_sparse_compare(at - s->rank, at, s->rank) : -1;
         if (c == 0)
-            return mr_invalid("indices[%lld] = %s is repeated", (long long)i, ROW_TEXT(at, s->rank));
+            return mr_invalid("indices[%lld] = %s is repeated", (long long)i,
+                              ROW_TEXT(at, s->rank));
         if (c > 0)
-            return mr_invalid("indices[%lld] = %s is out of order. Many sparse ops require sorted indices.\n"
-                              "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n",
-                              (long long)i, ROW_TEXT(at, s->rank));
+            return mr_invalid(
+                "indices[%lld] = %s is out of order. Many sparse ops require sorted indices.\n"
+                "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n",
+                (long long)i, ROW_TEXT(at, s->rank));
     }
     return NULL;
 }
@@ -81,7 +89,8 @@ mr_status *mr_sparse_check_order(const mr_sparse *s)
 mr_status *mr_sparse_elements(const mr_sparse *s, int64_t *n)
 {
     if (s->rank > MR_MAX_RANK)
-        return mr_invalid("a dense shape of %lld dimensions: at most %d are possible", (long long)s->rank, MR_MAX_RANK);
+        return mr_invalid("a dense shape of %lld dimensions: at most %d are possible",
+                          (long long)s->rank, MR_MAX_RANK);
     return mr_shape_elements((int)s->rank, s->dims, n);
 }
 
@@ -100,15 +109,19 @@ mr_status *mr_new_i64(int64_t n, int64_t **out)
 {
     size_t bytes;
     *out = mr_size_mul((size_t)n + 1, sizeof(int64_t), &bytes) ? mr_try_alloc(bytes) : NULL;
-    return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld indices", (long long)n);
+    return *out ? NULL
+                : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld indices", (long long)n);
 }
 
 /* Merges runs of `width` of from into `to`; equal rows keep their order. */
-static void merge(const mr_sparse *s, const int64_t *from, int64_t *to, int64_t begin, int64_t middle, int64_t end)
+static void merge(const mr_sparse *s, const int64_t *from, int64_t *to, int64_t begin,
+                  int64_t middle, int64_t end)
 {
     int64_t a = begin, b = middle;
     for (int64_t k = begin; k < end; k++) {
-        bool left = b >= end || (a < middle && mr_sparse_compare(mr_sparse_at(s, from[a]), mr_sparse_at(s, from[b]), s->rank) <= 0);
+        bool left =
+            b >= end || (a < middle && mr_sparse_compare(mr_sparse_at(s, from[a]),
+                                                         mr_sparse_at(s, from[b]), s->rank) <= 0);
         to[k] = left ? from[a++] : from[b++];
     }
 }
@@ -148,7 +161,8 @@ mr_status *mr_sparse_sort(const mr_sparse *s, int64_t **order)
 
 /* ---- results ---- */
 
-mr_status *mr_sparse_output(mr_run *r, int i, int64_t n, int64_t rank, mr_tensor **indices, mr_tensor **values)
+mr_status *mr_sparse_output(mr_run *r, int i, int64_t n, int64_t rank, mr_tensor **indices,
+                            mr_tensor **values)
 {
     MR_TRY(mr_run_output(r, i, 2, (int64_t[]){n, rank}, indices));
     return mr_run_output(r, i + 1, 1, &n, values);

@@ -1,8 +1,9 @@
 /* ops/sparse/sparse.h -- sparse tensors as ops get them: three tensors, checked.
  *
- * A sparse tensor is indices (int64 [n, rank]), values [n] and a dense shape [rank].  Its dense form may have more
- * elements than can be counted, so indices are compared row by row and never flattened unless the product of the shape
- * was checked.  Most ops accept any order; those that need it ask for row-major order without repetitions. */
+ * A sparse tensor is indices (int64 [n, rank]), values [n] and a dense shape [rank].  Its dense
+ * form may have more elements than can be counted, so indices are compared row by row and never
+ * flattened unless the product of the shape was checked.  Most ops accept any order; those that
+ * need it ask for row-major order without repetitions. */
 #ifndef MR_OPS_SPARSE_SPARSE_H
 #define MR_OPS_SPARSE_SPARSE_H
 
@@ -17,14 +18,18 @@ typedef struct mr_sparse {
     const int64_t *dims; /* rank of them, none negative */
 } mr_sparse;
 
-/* Three tensors, whose shapes must agree; INVALID_ARGUMENT says how not.  Indices are not looked at.  `what` is put
- * before the names in errors ("a_", "input_" or ""); values NULL: there are none. */
-mr_status *mr_sparse_of(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape, const char *what,
-                        mr_sparse *out);
+/* Three tensors, whose shapes must agree; INVALID_ARGUMENT says how not.  Indices are not looked
+ * at.  `what` is put before the names in errors ("a_", "input_" or ""); values NULL: there are
+ * none. */
+mr_status *mr_sparse_of(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape,
+                        const char *what, mr_sparse *out);
 /* Inputs first, first + 1, first + 2. */
 mr_status *mr_sparse_read(const mr_run *r, int first, const char *what, mr_sparse *out);
 
-static inline const int64_t *mr_sparse_at(const mr_sparse *s, int64_t i) { return s->at + i * s->rank; }
+static inline const int64_t *mr_sparse_at(const mr_sparse *s, int64_t i)
+{
+    return s->at + i * s->rank;
+}
 /* < 0, 0, > 0: by the first number that differs. */
 static inline int mr_sparse_compare(const int64_t *a, const int64_t *b, int64_t rank)
 {
@@ -55,7 +60,8 @@ static inline int64_t mr_sparse_flat(const int64_t *at, const int64_t *strides, 
 mr_status *mr_sparse_sort(const mr_sparse *s, int64_t **order);
 
 /* Outputs i and i + 1: room for n indices of this rank and n values. */
-mr_status *mr_sparse_output(mr_run *r, int i, int64_t n, int64_t rank, mr_tensor **indices, mr_tensor **values);
+mr_status *mr_sparse_output(mr_run *r, int i, int64_t n, int64_t rank, mr_tensor **indices,
+                            mr_tensor **values);
 /* Output i is an int64 vector. */
 mr_status *mr_give_vector(mr_run *r, int i, int64_t n, const int64_t *v);
 /* values[k] = from[rows[k]] for all of values. */
@@ -64,7 +70,8 @@ mr_status *mr_sparse_pick(mr_run *r, mr_tensor *values, const mr_tensor *from, c
 mr_status *mr_new_i64(int64_t n, int64_t **out);
 
 /* ---- shape functions ---- */
-/* Inputs first.. are a sparse tensor: ranks are checked; *n and *rank are its sizes, -1 when unknown. */
+/* Inputs first.. are a sparse tensor: ranks are checked; *n and *rank are its sizes, -1 when
+ * unknown. */
 mr_status *mr_infer_sparse(mr_infer *c, int first, int64_t *n, int64_t *rank);
 /* Outputs i, i + 1 and, with a shape, i + 2. */
 void mr_infer_out_sparse(mr_infer *c, int i, int64_t n, int64_t rank, bool with_shape);

@@ -1,7 +1,8 @@
-/* ops/sparse/sparse_add.c -- two sparse tensors joined element by element: SparseAdd and its gradient,
- * SparseSparseMaximum, SparseSparseMinimum.
+/* ops/sparse/sparse_add.c -- two sparse tensors joined element by element: SparseAdd and its
+ * gradient, SparseSparseMaximum, SparseSparseMinimum.
  *
- * Both are walked side by side in row-major order, as a merge does.  Elements that stand in one only meet a zero. */
+ * Both are walked side by side in row-major order, as a merge does.  Elements that stand in one
+ * only meet a zero. */
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
 #include "ops/state/update.h"
@@ -15,12 +16,12 @@ typedef struct meeting {
 static mr_status *check_pair(const mr_sparse *a, const mr_sparse *b)
 {
     if (a->rank != b->rank)
-        return mr_invalid("Ranks of input tensors must match, but saw ranks: %lld and %lld", (long long)a->rank,
-                          (long long)b->rank);
+        return mr_invalid("Ranks of input tensors must match, but saw ranks: %lld and %lld",
+                          (long long)a->rank, (long long)b->rank);
     for (int64_t d = 0; d < a->rank; d++)
         if (a->dims[d] != b->dims[d])
-            return mr_invalid("Input shapes must match: got %lld and %lld for dimension %lld", (long long)a->dims[d],
-                              (long long)b->dims[d], (long long)d);
+            return mr_invalid("Input shapes must match: got %lld and %lld for dimension %lld",
+                              (long long)a->dims[d], (long long)b->dims[d], (long long)d);
     MR_TRY(mr_sparse_check_bounds(a));
     return mr_sparse_check_bounds(b);
 }
@@ -29,12 +30,16 @@ static mr_status *check_pair(const mr_sparse *a, const mr_sparse *b)
 static mr_status *meet(const mr_sparse *a, const mr_sparse *b, meeting **out, int64_t *n)
 {
     size_t bytes;
-    *out = mr_size_mul((size_t)a->n + (size_t)b->n + 1, sizeof **out, &bytes) ? mr_try_alloc(bytes) : NULL;
+    *out = mr_size_mul((size_t)a->n + (size_t)b->n + 1, sizeof **out, &bytes) ? mr_try_alloc(bytes)
+                                                                              : NULL;
     if (!*out)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to join %lld and %lld elements", (long long)a->n, (long long)b->n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to join %lld and %lld elements",
+                        (long long)a->n, (long long)b->n);
     *n = 0;
     for (int64_t i = 0, k = 0; i < a->n || k < b->n;) {
-        int c = i == a->n ? 1 : k == b->n ? -1 : mr_sparse_compare(mr_sparse_at(a, i), mr_sparse_at(b, k), a->rank);
+        int c = i == a->n   ? 1
+                : k == b->n ? -1
+                            : mr_sparse_compare(mr_sparse_at(a, i), mr_sparse_at(b, k), a->rank);
         (*out)[(*n)++] = (meeting){c <= 0 ? i : -1, c >= 0 ? k : -1};
         i += c <= 0;
         k += c >= 0;
@@ -42,15 +47,17 @@ static mr_status *meet(const mr_sparse *a, const mr_sparse *b, meeting **out, in
     return NULL;
 }
 
-static void write_indices(const mr_sparse *a, const mr_sparse *b, const meeting *m, int64_t n, int64_t *out)
+static void write_indices(const mr_sparse *a, const mr_sparse *b, const meeting *m, int64_t n,
+                          int64_t *out)
 {
     for (int64_t i = 0; i < n; i++, out += a->rank)
-        memcpy(out, m[i].a >= 0 ? mr_sparse_at(a, m[i].a) : mr_sparse_at(b, m[i].b), (size_t)a->rank * sizeof *out);
+        memcpy(out, m[i].a >= 0 ? mr_sparse_at(a, m[i].a) : mr_sparse_at(b, m[i].b),
+               (size_t)a->rank * sizeof *out);
 }
 
 /* out[i] = a OP b, a missing one being what is in `zero` (NULL: the other stands alone). */
-static void join_values(mr_update_kind kind, const mr_sparse *a, const mr_sparse *b, const meeting *m, int64_t n,
-                        const void *zero, mr_tensor *out)
+static void join_values(mr_update_kind kind, const mr_sparse *a, const mr_sparse *b,
+                        const meeting *m, int64_t n, const void *zero, mr_tensor *out)
 {
     size_t size = mr_dtype_size((mr_dtype)out->dtype);
     mr_update_loop *loop = mr_update_find(kind, (mr_dtype)out->dtype);
@@ -117,7 +124,8 @@ static mr_status *run_add(mr_run *r)
     MR_TRY(mr_sparse_read(r, 0, "a_", &a));
     MR_TRY(mr_sparse_read(r, 3, "b_", &b));
     if (mr_in(r, 6)->rank != 0)
-        return mr_invalid("The magnitude threshold must be a scalar: got shape %s", MR_TENSOR_SHAPE(mr_in(r, 6)));
+        return mr_invalid("The magnitude threshold must be a scalar: got shape %s",
+                          MR_TENSOR_SHAPE(mr_in(r, 6)));
     MR_TRY(check_pair(&a, &b));
     MR_TRY(meet(&a, &b, &m, &n));
     MR_GO(mr_run_temp(r, (mr_dtype)a.values->dtype, 1, &n, &sums));
@@ -185,9 +193,11 @@ static mr_status *spread_sums(mr_run *r, int o, const mr_tensor *indices)
     mr_run_set(r, o, out);
     for (int64_t i = 0; i < out->n; i++) {
         const int64_t *at = MR_DATA(const int64_t, indices) + i * rank;
-        while (k < sums->dims[0] && mr_sparse_compare(MR_DATA(const int64_t, sums) + k * rank, at, rank) < 0)
+        while (k < sums->dims[0] &&
+               mr_sparse_compare(MR_DATA(const int64_t, sums) + k * rank, at, rank) < 0)
             k++;
-        if (k < sums->dims[0] && mr_sparse_compare(MR_DATA(const int64_t, sums) + k * rank, at, rank) == 0)
+        if (k < sums->dims[0] &&
+            mr_sparse_compare(MR_DATA(const int64_t, sums) + k * rank, at, rank) == 0)
             MR_TRY(mr_tensor_try_copy_elements(out, i, grad, k, 1));
     }
     return NULL;
@@ -197,14 +207,16 @@ static mr_status *run_add_grad(mr_run *r)
 {
     const mr_tensor *grad = mr_in(r, 0), *a = mr_in(r, 1), *b = mr_in(r, 2), *sums = mr_in(r, 3);
     if (a->rank != 2 || b->rank != 2 || sums->rank != 2)
-        return mr_invalid("a_indices, b_indices and sum_indices should be matrices but received shapes: %s, %s and %s",
+        return mr_invalid("a_indices, b_indices and sum_indices should be matrices but received "
+                          "shapes: %s, %s and %s",
                           MR_TENSOR_SHAPE(a), MR_TENSOR_SHAPE(b), MR_TENSOR_SHAPE(sums));
     if (grad->rank != 1 || grad->n != sums->dims[0])
-        return mr_invalid("# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of sum): shapes %s and %s",
+        return mr_invalid("# elements of backprop_val_grad and # rows of sum_indices should match "
+                          "(#nnz of sum): shapes %s and %s",
                           MR_TENSOR_SHAPE(grad), MR_TENSOR_SHAPE(sums));
     if (a->dims[1] != b->dims[1] || a->dims[1] != sums->dims[1])
-        return mr_invalid("The densified operands should have the same ndims: %s, %s and %s", MR_TENSOR_SHAPE(a),
-                          MR_TENSOR_SHAPE(b), MR_TENSOR_SHAPE(sums));
+        return mr_invalid("The densified operands should have the same ndims: %s, %s and %s",
+                          MR_TENSOR_SHAPE(a), MR_TENSOR_SHAPE(b), MR_TENSOR_SHAPE(sums));
     MR_TRY(spread_sums(r, 0, a));
     return spread_sums(r, 1, b);
 }

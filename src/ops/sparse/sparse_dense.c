@@ -1,5 +1,5 @@
-/* ops/sparse/sparse_dense.c -- sparse tensors beside dense ones: SparseToDense, SparseTensorDenseAdd,
- * SparseDenseCwiseAdd, Mul and Div. */
+/* ops/sparse/sparse_dense.c -- sparse tensors beside dense ones: SparseToDense,
+ * SparseTensorDenseAdd, SparseDenseCwiseAdd, Mul and Div. */
 #include "base/memory.h"
 #include "ops/array/add_run.h"
 #include "ops/array/blit.h"
@@ -11,27 +11,31 @@
 /* ---- SparseToDense ---- */
 
 /* Numbers of n places, in a type indices come in, in a matrix [n, rank]: as one of int64, owned. */
-static mr_status *wide_matrix(mr_run *r, const mr_tensor *t, int64_t n, int64_t rank, mr_tensor **out)
+static mr_status *wide_matrix(mr_run *r, const mr_tensor *t, int64_t n, int64_t rank,
+                              mr_tensor **out)
 {
     MR_TRY(mr_run_temp(r, MR_INT64, 2, (int64_t[]){n, rank}, out));
     mr_dtype_convert((mr_dtype)t->dtype, t->data, MR_INT64, (*out)->data, t->n, false);
     return NULL;
 }
 
-static mr_status *check_to_dense(const mr_tensor *indices, const mr_tensor *shape, const mr_tensor *values, const mr_tensor *rest,
-                                 int64_t *n, int64_t *rank)
+static mr_status *check_to_dense(const mr_tensor *indices, const mr_tensor *shape,
+                                 const mr_tensor *values, const mr_tensor *rest, int64_t *n,
+                                 int64_t *rank)
 {
     if (indices->rank > 2)
-        return mr_invalid("sparse_indices should be a scalar, vector, or matrix, got shape %s", MR_TENSOR_SHAPE(indices));
+        return mr_invalid("sparse_indices should be a scalar, vector, or matrix, got shape %s",
+                          MR_TENSOR_SHAPE(indices));
     *n = indices->rank > 0 ? indices->dims[0] : 1;
     *rank = indices->rank > 1 ? indices->dims[1] : 1;
     if (shape->rank != 1)
         return mr_invalid("output_shape must be rank 1, got shape %s", MR_TENSOR_SHAPE(shape));
     if (shape->n != *rank)
-        return mr_invalid("output_shape has incorrect number of elements: %lld should be: %lld", (long long)shape->n,
-                          (long long)*rank);
+        return mr_invalid("output_shape has incorrect number of elements: %lld should be: %lld",
+                          (long long)shape->n, (long long)*rank);
     if (values->rank > 1 || (values->rank == 1 && values->n != *n))
-        return mr_invalid("sparse_values has incorrect shape %s, should be [] or [%lld]", MR_TENSOR_SHAPE(values), (long long)*n);
+        return mr_invalid("sparse_values has incorrect shape %s, should be [] or [%lld]",
+                          MR_TENSOR_SHAPE(values), (long long)*n);
     return rest->rank == 0 ? NULL : mr_invalid("default_value should be a scalar.");
 }
 
@@ -50,8 +54,9 @@ static mr_status *place(mr_run *r, const mr_sparse *s, const mr_tensor *values, 
     mr_sparse_strides(s, strides);
     MR_TRY(fill_default(r, out, mr_in(r, 3)));
     for (int64_t i = 0; i < s->n; i++)
-        MR_TRY(mr_tensor_try_copy_elements(out, mr_sparse_flat(mr_sparse_at(s, i), strides, s->rank), values,
-                                           values->rank ? i : 0, 1));
+        MR_TRY(mr_tensor_try_copy_elements(out,
+                                           mr_sparse_flat(mr_sparse_at(s, i), strides, s->rank),
+                                           values, values->rank ? i : 0, 1));
     return NULL;
 }
 
@@ -77,11 +82,15 @@ out:
     return st;
 }
 
-static mr_status *to_dense_init(mr_make *m, void *state) { return mr_node_get_bool(m->node, "validate_indices", state); }
+static mr_status *to_dense_init(mr_make *m, void *state)
+{
+    return mr_node_get_bool(m->node, "validate_indices", state);
+}
 
 static mr_status *to_dense_shape(mr_infer *c) { return mr_infer_shape_value(c, 1, &c->out[0]); }
 
-/* Indices that are scalars or vectors become a matrix; of a value that went to all places the gradients are added. */
+/* Indices that are scalars or vectors become a matrix; of a value that went to all places the
+ * gradients are added. */
 static void to_dense_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -114,18 +123,22 @@ MR_OP(SparseToDense,
 
 /* ---- SparseTensorDenseAdd ---- */
 
-static mr_status *check_dense_add(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape, const mr_tensor *b)
+static mr_status *check_dense_add(const mr_tensor *indices, const mr_tensor *values,
+                                  const mr_tensor *shape, const mr_tensor *b)
 {
-    if (indices->rank != 2 || values->rank != 1 || shape->rank != 1 || values->n != indices->dims[0] ||
-        shape->n != indices->dims[1])
-        return mr_invalid("a_indices, a_values and a_shape of shapes %s, %s and %s are no sparse tensor", MR_TENSOR_SHAPE(indices),
-                          MR_TENSOR_SHAPE(values), MR_TENSOR_SHAPE(shape));
+    if (indices->rank != 2 || values->rank != 1 || shape->rank != 1 ||
+        values->n != indices->dims[0] || shape->n != indices->dims[1])
+        return mr_invalid(
+            "a_indices, a_values and a_shape of shapes %s, %s and %s are no sparse tensor",
+            MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(values), MR_TENSOR_SHAPE(shape));
     if (shape->n != b->rank)
-        return mr_invalid("Two operands have different ndims: %lld vs. %d", (long long)shape->n, b->rank);
+        return mr_invalid("Two operands have different ndims: %lld vs. %d", (long long)shape->n,
+                          b->rank);
     for (int d = 0; d < b->rank; d++)
         if (mr_index_at(shape, d) != b->dims[d])
-            return mr_invalid("Dimension %d does not equal (no broadcasting is supported): sparse side %lld vs dense side %lld", d,
-                              (long long)mr_index_at(shape, d), (long long)b->dims[d]);
+            return mr_invalid("Dimension %d does not equal (no broadcasting is supported): sparse "
+                              "side %lld vs dense side %lld",
+                              d, (long long)mr_index_at(shape, d), (long long)b->dims[d]);
     return NULL;
 }
 
@@ -140,7 +153,8 @@ static mr_status *run_dense_add(mr_run *r)
     MR_TRY(mr_index_load_nd(indices, b->rank, b->dims, "shape", &rows));
     mr_status *st = mr_take_over(r, 3, 0, &out);
     for (int64_t i = 0; i < values->n && !st; i++)
-        add((char *)out->data + (size_t)rows[i] * size, (const char *)values->data + (size_t)i * size, 1, 1);
+        add((char *)out->data + (size_t)rows[i] * size,
+            (const char *)values->data + (size_t)i * size, 1, 1);
     mr_free(rows);
     return st;
 }
@@ -171,7 +185,8 @@ MR_OP(SparseTensorDenseAdd,
         "int32[[0]], [5], int32[3], [1, 2] -> !INVALID_ARGUMENT Dimension 0 does not equal (no broadcasting is supported)",
         "int32[[0]], [5], int32[2], [[1, 2]] -> !INVALID_ARGUMENT Two operands have different ndims: 1 vs. 2"));
 
-/* ---- SparseDenseCwise*: the dense one is broadcast, only elements of the sparse one are computed ---- */
+/* ---- SparseDenseCwise*: the dense one is broadcast, only elements of the sparse one are computed
+ * ---- */
 
 /* Strides of the dense tensor along the dimensions of the sparse one, 0 where it is repeated. */
 static mr_status *dense_strides(const mr_sparse *s, const mr_tensor *dense, int64_t *out)
@@ -185,12 +200,15 @@ static mr_status *dense_strides(const mr_sparse *s, const mr_tensor *dense, int6
         step *= n;
     }
     return fits ? NULL
-                : mr_invalid("SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: %s vs. %s",
-                             MR_SHAPE_TEXT((int)MR_MIN(s->rank, MR_MAX_RANK), s->dims), MR_TENSOR_SHAPE(dense));
+                : mr_invalid("SparseDenseBinaryOpShared broadcasts dense to sparse only; got "
+                             "incompatible shapes: %s vs. %s",
+                             MR_SHAPE_TEXT((int)MR_MIN(s->rank, MR_MAX_RANK), s->dims),
+                             MR_TENSOR_SHAPE(dense));
 }
 
 /* The dense values under the elements of s, in a tensor of their own. */
-static mr_status *gather_dense(mr_run *r, const mr_sparse *s, const mr_tensor *dense, mr_tensor **out)
+static mr_status *gather_dense(mr_run *r, const mr_sparse *s, const mr_tensor *dense,
+                               mr_tensor **out)
 {
     int64_t strides[MR_MAX_RANK], *rows;
     MR_TRY(dense_strides(s, dense, strides));
@@ -234,7 +252,8 @@ static mr_status *cwise_shape(mr_infer *c)
     return NULL;
 }
 
-/* The dense tensor seen with as many dimensions as the sparse one, and the places in it of the sparse one's elements. */
+/* The dense tensor seen with as many dimensions as the sparse one, and the places in it of the
+ * sparse one's elements. */
 typedef struct under {
     mr_out shape, places, values;
 } under;
@@ -245,7 +264,8 @@ static under look_under(mr_grad *g)
     mr_out dense = mr_xi(g, 3), rank = mr_emit(s, "Size", mr_xi(g, 2));
     mr_out shape = mr_cast(g, mr_shape_of(g, dense), MR_INT64);
     mr_out more = mr_emit(s, "Sub", rank, mr_emit(s, "Size", shape));
-    mr_out ones = mr_emit(s, "Fill", mr_emit(s, "ExpandDims", more, mr_const_i32(s, 0)), mr_const_i64(s, 1));
+    mr_out ones =
+        mr_emit(s, "Fill", mr_emit(s, "ExpandDims", more, mr_const_i32(s, 0)), mr_const_i64(s, 1));
     under u = {.shape = mr_emit(s, "ConcatV2", ones, shape, mr_const_i32(s, 0))};
     /* along a dimension that is repeated all places are 0 */
     mr_out moves = mr_cast(g, mr_emit(s, "NotEqual", u.shape, mr_const_i64(s, 1)), MR_INT64);
@@ -278,7 +298,8 @@ static void div_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     under u = look_under(g);
-    mr_out d = mr_emit(s, "RealDiv", mr_emit(s, "Neg", mr_xi(g, 1)), mr_emit(s, "Square", u.values));
+    mr_out d =
+        mr_emit(s, "RealDiv", mr_emit(s, "Neg", mr_xi(g, 1)), mr_emit(s, "Square", u.values));
     mr_dxi(g, 1, mr_emit(s, "RealDiv", mr_dyi(g, 0), mr_conj(g, u.values)));
     give_dense(g, &u, mr_emit(s, "Mul", mr_dyi(g, 0), mr_conj(g, d)));
 }

@@ -1,5 +1,5 @@
-/* ops/sparse/sparse_matmul.c -- SparseTensorDenseMatMul, and SparseMatMul, the product of dense matrices that hold many
- * zeros. */
+/* ops/sparse/sparse_matmul.c -- SparseTensorDenseMatMul, and SparseMatMul, the product of dense
+ * matrices that hold many zeros. */
 #include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/linalg/gemm.h"
@@ -9,7 +9,8 @@
 
 /* ---- a row of the result takes in a multiple of a row of b ---- */
 
-typedef void mr_axpy(void *y, const void *a, const void *x, int64_t step, int64_t n, bool conj_a, bool conj_x);
+typedef void mr_axpy(void *y, const void *a, const void *x, int64_t step, int64_t n, bool conj_a,
+                     bool conj_x);
 
 #define AXPY(E, name, number, S, C, MUL_ADD)                                                                          \
     static void axpy_##name(void *y, const void *a, const void *x, int64_t step, int64_t n, bool conj_a, bool conj_x) \
@@ -32,8 +33,7 @@ static mr_axpy *axpy_of(mr_dtype t)
 #define CASE(E, name, number, S, C, ...) \
     case MR_##E: return axpy_##name;
     switch (t) {
-        MR_FLOATS32(CASE, ) MR_INTS(CASE, ) MR_COMPLEXES(CASE, )
-    default: return NULL;
+        MR_FLOATS32(CASE, ) MR_INTS(CASE, ) MR_COMPLEXES(CASE, ) default : return NULL;
     }
 }
 
@@ -55,32 +55,40 @@ static mr_status *check_product(product *p, const mr_tensor *shape)
     if (p->indices->rank != 2)
         return mr_invalid("Tensor 'a_indices' is not a matrix");
     if (p->indices->dims[0] != p->values->n)
-        return mr_invalid("Number of rows of a_indices does not match number of entries in a_values");
+        return mr_invalid(
+            "Number of rows of a_indices does not match number of entries in a_values");
     if (p->indices->dims[1] != 2)
-        return mr_invalid("Number of columns of a_indices does not match number of entries in a_shape");
+        return mr_invalid(
+            "Number of columns of a_indices does not match number of entries in a_shape");
     const int64_t *a = shape->data;
     p->m = a[p->adjoint_a];
     p->k = a[!p->adjoint_a];
     p->n = p->b->dims[!p->adjoint_b];
     int64_t inner = p->b->dims[p->adjoint_b];
     if (a[0] < 0 || a[1] < 0)
-        return mr_invalid("the sizes of A must not be negative: [%lld, %lld]", (long long)a[0], (long long)a[1]);
-    return inner == p->k ? NULL
-                         : mr_invalid("Cannot multiply A and B because inner dimension does not match: %lld vs. %lld.  Did you "
-                                      "forget a transpose?  Dimensions of A: [%lld, %lld).  Dimensions of B: %s",
-                                      (long long)p->k, (long long)inner, (long long)a[0], (long long)a[1], MR_TENSOR_SHAPE(p->b));
+        return mr_invalid("the sizes of A must not be negative: [%lld, %lld]", (long long)a[0],
+                          (long long)a[1]);
+    return inner == p->k
+               ? NULL
+               : mr_invalid(
+                     "Cannot multiply A and B because inner dimension does not match: %lld vs. "
+                     "%lld.  Did you "
+                     "forget a transpose?  Dimensions of A: [%lld, %lld).  Dimensions of B: %s",
+                     (long long)p->k, (long long)inner, (long long)a[0], (long long)a[1],
+                     MR_TENSOR_SHAPE(p->b));
 }
 
 static mr_status *check_indices(const product *p)
 {
     for (int64_t i = 0; i < p->values->n; i++) {
-        int64_t row = mr_index_at(p->indices, 2 * i + p->adjoint_a), col = mr_index_at(p->indices, 2 * i + !p->adjoint_a);
+        int64_t row = mr_index_at(p->indices, 2 * i + p->adjoint_a),
+                col = mr_index_at(p->indices, 2 * i + !p->adjoint_a);
         if ((uint64_t)col >= (uint64_t)p->k)
-            return mr_invalid("k (%lld) from index[%lld,%d] out of bounds (>=%lld)", (long long)col, (long long)i, !p->adjoint_a,
-                              (long long)p->k);
+            return mr_invalid("k (%lld) from index[%lld,%d] out of bounds (>=%lld)", (long long)col,
+                              (long long)i, !p->adjoint_a, (long long)p->k);
         if ((uint64_t)row >= (uint64_t)p->m)
-            return mr_invalid("m (%lld) from index[%lld,%d] out of bounds (>=%lld)", (long long)row, (long long)i, p->adjoint_a,
-                              (long long)p->m);
+            return mr_invalid("m (%lld) from index[%lld,%d] out of bounds (>=%lld)", (long long)row,
+                              (long long)i, p->adjoint_a, (long long)p->m);
     }
     return NULL;
 }
@@ -93,10 +101,12 @@ static void columns(void *ctx, int64_t begin, int64_t end)
     mr_axpy *axpy = axpy_of((mr_dtype)p->out->dtype);
     int64_t step = p->adjoint_b ? p->k : 1, along = p->adjoint_b ? 1 : p->n;
     for (int64_t i = 0; i < p->values->n; i++) {
-        int64_t row = mr_index_at(p->indices, 2 * i + p->adjoint_a), col = mr_index_at(p->indices, 2 * i + !p->adjoint_a);
-        axpy((char *)p->out->data + (size_t)(row * p->n + begin) * size, (const char *)p->values->data + (size_t)i * size,
-             (const char *)p->b->data + (size_t)(col * along + begin * step) * size, step, end - begin, p->adjoint_a,
-             p->adjoint_b);
+        int64_t row = mr_index_at(p->indices, 2 * i + p->adjoint_a),
+                col = mr_index_at(p->indices, 2 * i + !p->adjoint_a);
+        axpy((char *)p->out->data + (size_t)(row * p->n + begin) * size,
+             (const char *)p->values->data + (size_t)i * size,
+             (const char *)p->b->data + (size_t)(col * along + begin * step) * size, step,
+             end - begin, p->adjoint_a, p->adjoint_b);
     }
 }
 
@@ -190,12 +200,13 @@ static void product_backward(mr_grad *g)
     mr_scope_fail(s, mr_node_get_bool(g->node, "adjoint_a", &aa));
     mr_scope_fail(s, mr_node_get_bool(g->node, "adjoint_b", &ab));
     mr_out indices = mr_xi(g, 0), dy = mr_dyi(g, 0), b = mr_xi(g, 3), axis = mr_const_i32(s, 0);
-    mr_out db = mr_emit_with(s, "SparseTensorDenseMatMul", MR_ATTRS({"adjoint_a", mr_a_bool(!aa)}), indices, mr_xi(g, 1),
-                             mr_xi(g, 2), dy);
+    mr_out db = mr_emit_with(s, "SparseTensorDenseMatMul", MR_ATTRS({"adjoint_a", mr_a_bool(!aa)}),
+                             indices, mr_xi(g, 1), mr_xi(g, 2), dy);
     mr_dxi(g, 3, ab ? adjoint(g, db) : db);
     mr_out left = mr_emit(s, "GatherV2", dy, column(g, indices, aa), axis);
     mr_out right = mr_emit(s, "GatherV2", ab ? adjoint(g, b) : b, column(g, indices, !aa), axis);
-    mr_out both = aa ? mr_emit(s, "Mul", right, mr_conj(g, left)) : mr_emit(s, "Mul", left, mr_conj(g, right));
+    mr_out both = aa ? mr_emit(s, "Mul", right, mr_conj(g, left))
+                     : mr_emit(s, "Mul", left, mr_conj(g, right));
     mr_dxi(g, 1, mr_emit(s, "Sum", both, mr_const_i32(s, 1)));
 }
 
@@ -250,9 +261,15 @@ static mr_status *run_sparse_matmul(mr_run *r)
     mr_status *st = NULL;
     if (x->rank != 2 || y->rank != 2)
         return mr_invalid("%s is not a matrix", x->rank != 2 ? "a" : "b");
-    mr_gemm one = {.type = MR_FLOAT, .m = x->dims[s->a], .k = x->dims[!s->a], .n = y->dims[!s->b], .ta = s->a, .tb = s->b};
+    mr_gemm one = {.type = MR_FLOAT,
+                   .m = x->dims[s->a],
+                   .k = x->dims[!s->a],
+                   .n = y->dims[!s->b],
+                   .ta = s->a,
+                   .tb = s->b};
     if (one.k != y->dims[s->b])
-        return mr_invalid("Matrix size incompatible: a: %s, b: %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
+        return mr_invalid("Matrix size incompatible: a: %s, b: %s", MR_TENSOR_SHAPE(x),
+                          MR_TENSOR_SHAPE(y));
     MR_GO(mr_run_output(r, 0, 2, (int64_t[]){one.m, one.n}, &out));
     if (one.k == 0)
         mr_tensor_zero(out);
@@ -260,7 +277,12 @@ static mr_status *run_sparse_matmul(mr_run *r)
         goto out;
     MR_GO(as_float(r, x, &a));
     MR_GO(as_float(r, y, &b));
-    st = mr_gemm_run(r, &(mr_gemm_batch){.one = one, .n_batch = 1, .a = a->data, .b = b->data, .a_n = a->n, .b_n = b->n,
+    st = mr_gemm_run(r, &(mr_gemm_batch){.one = one,
+                                         .n_batch = 1,
+                                         .a = a->data,
+                                         .b = b->data,
+                                         .a_n = a->n,
+                                         .b_n = b->n,
                                          .c = out->data});
 out:
     mr_tensor_unref(a);
@@ -285,7 +307,9 @@ static mr_status *sparse_matmul_shape(mr_infer *c)
 /* One product of the gradient, in the type of input i. */
 static void give_product(mr_grad *g, int i, mr_out a, mr_out b, bool ta, bool tb)
 {
-    mr_out d = mr_emit_with(g->s, "SparseMatMul", MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}), a, b);
+    mr_out d = mr_emit_with(
+        g->s, "SparseMatMul",
+        MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}), a, b);
     mr_dtype t = mr_out_type(mr_xi(g, i));
     mr_dxi(g, i, t == MR_FLOAT ? d : mr_cast(g, d, t));
 }

@@ -1,7 +1,8 @@
-/* ops/sparse/sparse_reduce.c -- SparseReduceSum, SparseReduceMax, their sparse forms, SparseSoftmax.
+/* ops/sparse/sparse_reduce.c -- SparseReduceSum, SparseReduceMax, their sparse forms,
+ * SparseSoftmax.
  *
- * A reduction is a join by segments (ops/segment/segment.h): elements that differ only along the axes folded belong
- * together. */
+ * A reduction is a join by segments (ops/segment/segment.h): elements that differ only along the
+ * axes folded belong together. */
 #include "base/memory.h"
 #include "ops/maths.h"
 #include "ops/segment/segment.h"
@@ -18,14 +19,15 @@ typedef struct folding {
 static mr_status *read_axes(folding *f, const mr_tensor *axes)
 {
     if (axes->rank > 1)
-        return mr_invalid("Expected reduction_axes to be a scalar or a vector, got shape %s", MR_TENSOR_SHAPE(axes));
+        return mr_invalid("Expected reduction_axes to be a scalar or a vector, got shape %s",
+                          MR_TENSOR_SHAPE(axes));
     for (int64_t d = 0; d < f->s.rank; d++)
         f->fold[d] = axes->n == 0;
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t axis = mr_tensor_int_at(axes, i);
         if (axis < -f->s.rank || axis >= f->s.rank)
-            return mr_invalid("Invalid reduction dimension %lld, for input with %lld dimensions.", (long long)axis,
-                              (long long)f->s.rank);
+            return mr_invalid("Invalid reduction dimension %lld, for input with %lld dimensions.",
+                              (long long)axis, (long long)f->s.rank);
         f->fold[axis < 0 ? axis + f->s.rank : axis] = true;
     }
     return NULL;
@@ -35,7 +37,8 @@ static mr_status *read_folding(mr_run *r, folding *f)
 {
     MR_TRY(mr_sparse_read(r, 0, "", &f->s));
     if (f->s.rank > MR_MAX_RANK)
-        return mr_invalid("a shape of %lld dimensions: at most %d are possible", (long long)f->s.rank, MR_MAX_RANK);
+        return mr_invalid("a shape of %lld dimensions: at most %d are possible",
+                          (long long)f->s.rank, MR_MAX_RANK);
     MR_TRY(read_axes(f, mr_in(r, 3)));
     MR_TRY(mr_sparse_check_bounds(&f->s));
     f->keep_dims = *(const bool *)r->state;
@@ -55,11 +58,13 @@ static void result_index(const folding *f, const int64_t *at, int64_t *out)
             out[k++] = f->fold[d] ? 0 : at[d];
 }
 
-static mr_status *join(mr_run *r, const folding *f, mr_update_kind kind, const mr_tensor *ids, mr_tensor *out)
+static mr_status *join(mr_run *r, const folding *f, mr_update_kind kind, const mr_tensor *ids,
+                       mr_tensor *out)
 {
     mr_tensor *flat;
     MR_TRY(mr_tensor_view(out, (mr_dtype)out->dtype, 1, &out->n, &flat));
-    mr_status *st = mr_segments_join(r, &(mr_segments){.kind = kind, .data = f->s.values, .n = f->s.n, .ids = ids}, flat);
+    mr_status *st = mr_segments_join(
+        r, &(mr_segments){.kind = kind, .data = f->s.values, .n = f->s.n, .ids = ids}, flat);
     mr_tensor_unref(flat);
     return st;
 }
@@ -91,7 +96,10 @@ static mr_status *reduce(mr_run *r, mr_update_kind kind)
 static mr_status *reduce_sum(mr_run *r) { return reduce(r, MR_UPDATE_ADD); }
 static mr_status *reduce_max(mr_run *r) { return reduce(r, MR_UPDATE_MAX); }
 
-static mr_status *keep_init(mr_make *m, void *state) { return mr_node_get_bool(m->node, "keep_dims", state); }
+static mr_status *keep_init(mr_make *m, void *state)
+{
+    return mr_node_get_bool(m->node, "keep_dims", state);
+}
 
 static mr_status *reduce_shape(mr_infer *c)
 {
@@ -110,7 +118,8 @@ static mr_status *reduce_shape(mr_infer *c)
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t axis = mr_tensor_int_at(axes, i);
         if (axis < -in->rank || axis >= in->rank)
-            return mr_invalid("Invalid reduction dimension %lld, for input with %d dimensions.", (long long)axis, in->rank);
+            return mr_invalid("Invalid reduction dimension %lld, for input with %d dimensions.",
+                              (long long)axis, in->rank);
         fold[axis < 0 ? axis + in->rank : axis] = true;
     }
     out->rank = 0;
@@ -131,7 +140,8 @@ static mr_out kept_shape(mr_grad *g)
     axes = mr_emit(s, "FloorMod", mr_emit(s, "AddV2", axes, rank), rank);
     mr_out ones = mr_emit(s, "Fill", mr_emit(s, "Shape", axes), mr_const_i64(s, 1));
     mr_out in[] = {mr_emit(s, "Range", zero, rank, mr_const_i32(s, 1)), axes, shape, ones};
-    mr_out some = mr_emit_lists(s, "DynamicStitch", NULL, 0, (mr_emit_arg[]){{2, in}, {2, in + 2}}, 2);
+    mr_out some =
+        mr_emit_lists(s, "DynamicStitch", NULL, 0, (mr_emit_arg[]){{2, in}, {2, in + 2}}, 2);
     return mr_emit(s, "SelectV2", none, mr_ones_like(g, shape), some);
 }
 
@@ -171,9 +181,10 @@ MR_OP(SparseReduceMax,
 
 /* ---- sparse results ---- */
 
-/* Elements by the index they have in the result: `order` sorts them, ids[i] is the place of element i among the
- * distinct ones, first[k] an element of the k-th. */
-static mr_status *group(mr_run *r, const folding *f, const mr_tensor *keys, mr_tensor **ids, int64_t **first, int64_t *n)
+/* Elements by the index they have in the result: `order` sorts them, ids[i] is the place of element
+ * i among the distinct ones, first[k] an element of the k-th. */
+static mr_status *group(mr_run *r, const folding *f, const mr_tensor *keys, mr_tensor **ids,
+                        int64_t **first, int64_t *n)
 {
     mr_sparse k = {.n = f->s.n, .rank = f->shape.rank, .at = keys->data, .dims = f->shape.dims};
     int64_t *order;
@@ -184,7 +195,8 @@ static mr_status *group(mr_run *r, const folding *f, const mr_tensor *keys, mr_t
     if (!st)
         st = mr_run_temp(r, MR_INT64, 1, &k.n, ids);
     for (int64_t i = 0; i < k.n && !st; i++) {
-        bool same = i > 0 && mr_sparse_compare(mr_sparse_at(&k, order[i - 1]), mr_sparse_at(&k, order[i]), k.rank) == 0;
+        bool same = i > 0 && mr_sparse_compare(mr_sparse_at(&k, order[i - 1]),
+                                               mr_sparse_at(&k, order[i]), k.rank) == 0;
         if (!same)
             (*first)[(*n)++] = order[i];
         MR_DATA(int64_t, *ids)[order[i]] = *n - 1;
@@ -207,7 +219,8 @@ static mr_status *reduce_sparse(mr_run *r, mr_update_kind kind)
     MR_GO(group(r, &f, keys, &ids, &first, &n));
     MR_GO(mr_sparse_output(r, 0, n, width, &indices, &values));
     for (int64_t i = 0; i < n; i++)
-        memcpy(MR_DATA(int64_t, indices) + i * width, MR_DATA(int64_t, keys) + first[i] * width, (size_t)width * sizeof(int64_t));
+        memcpy(MR_DATA(int64_t, indices) + i * width, MR_DATA(int64_t, keys) + first[i] * width,
+               (size_t)width * sizeof(int64_t));
     MR_GO(join(r, &f, kind, ids, values));
     st = mr_give_vector(r, 2, width, f.shape.dims);
 out:
@@ -268,7 +281,8 @@ static mr_status *run_softmax(mr_run *r)
     mr_tensor *wide, *out;
     MR_TRY(mr_sparse_read(r, 0, "sp_", &s));
     if (s.rank < 2)
-        return mr_invalid("Input should have rank >= 2, but received shape of %lld dimensions", (long long)s.rank);
+        return mr_invalid("Input should have rank >= 2, but received shape of %lld dimensions",
+                          (long long)s.rank);
     MR_TRY(mr_sparse_check_order(&s));
     MR_TRY(mr_run_output(r, 0, 1, &s.n, &out));
     MR_TRY(mr_run_temp(r, MR_DOUBLE, 1, &s.n, &wide));
@@ -297,8 +311,9 @@ static void softmax_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out y = mr_yi(g, 0), dy = mr_dyi(g, 0), indices = mr_xi(g, 0), shape = mr_xi(g, 2);
-    mr_out sum = mr_emit_with(s, "SparseReduceSum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), indices, mr_emit(s, "Mul", y, dy),
-                              shape, mr_const_vec_i32(s, 1, (int32_t[]){-1}));
+    mr_out sum =
+        mr_emit_with(s, "SparseReduceSum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), indices,
+                     mr_emit(s, "Mul", y, dy), shape, mr_const_vec_i32(s, 1, (int32_t[]){-1}));
     mr_out left = mr_emit(s, "SparseDenseCwiseAdd", indices, dy, shape, mr_emit(s, "Neg", sum));
     mr_dxi(g, 1, mr_emit(s, "Mul", left, y));
 }

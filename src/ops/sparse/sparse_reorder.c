@@ -1,5 +1,5 @@
-/* ops/sparse/sparse_reorder.c -- the same elements elsewhere: SparseReorder, SparseReshape, SparseConcat, SparseSplit,
- * SparseSlice and its gradient. */
+/* ops/sparse/sparse_reorder.c -- the same elements elsewhere: SparseReorder, SparseReshape,
+ * SparseConcat, SparseSplit, SparseSlice and its gradient. */
 #include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/sparse/sparse.h"
@@ -16,7 +16,8 @@ static mr_status *run_reorder(mr_run *r)
     MR_TRY(mr_sparse_sort(&s, &order));
     mr_status *st = mr_sparse_output(r, 0, s.n, s.rank, &indices, &values);
     for (int64_t i = 0; i < s.n && !st; i++)
-        memcpy(MR_DATA(int64_t, indices) + i * s.rank, mr_sparse_at(&s, order[i]), (size_t)s.rank * sizeof(int64_t));
+        memcpy(MR_DATA(int64_t, indices) + i * s.rank, mr_sparse_at(&s, order[i]),
+               (size_t)s.rank * sizeof(int64_t));
     if (!st)
         st = mr_sparse_pick(r, values, s.values, order);
     mr_free(order);
@@ -31,8 +32,8 @@ static mr_status *reorder_shape(mr_infer *c)
     return NULL;
 }
 
-/* Numbers of the elements, reordered in the same way, say where each came from; sorted once more they say where each
- * went. */
+/* Numbers of the elements, reordered in the same way, say where each came from; sorted once more
+ * they say where each went. */
 static void reorder_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -65,7 +66,8 @@ static mr_status *new_dims(const mr_tensor *t, int64_t total, mr_shape *out)
     int64_t known = 1;
     int open = -1;
     if (t->n > MR_MAX_RANK)
-        return mr_invalid("a shape of %lld dimensions: at most %d are possible", (long long)t->n, MR_MAX_RANK);
+        return mr_invalid("a shape of %lld dimensions: at most %d are possible", (long long)t->n,
+                          MR_MAX_RANK);
     mr_shape_set(out, (int)t->n, t->data);
     for (int d = 0; d < out->rank; d++) {
         if (out->dims[d] == -1 && open >= 0)
@@ -78,14 +80,16 @@ static mr_status *new_dims(const mr_tensor *t, int64_t total, mr_shape *out)
             return mr_invalid("the new shape has too many elements to count");
     }
     if (open >= 0 && (known == 0 || total % known != 0))
-        return mr_invalid("Input to reshape is a SparseTensor with %lld dense values, but the requested shape requires a "
+        return mr_invalid("Input to reshape is a SparseTensor with %lld dense values, but the "
+                          "requested shape requires a "
                           "multiple of %lld",
                           (long long)total, (long long)known);
     if (open >= 0)
         out->dims[open] = total / known;
     else if (known != total)
-        return mr_invalid("Input to reshape is a tensor with %lld dense values, but the requested shape has %lld",
-                          (long long)total, (long long)known);
+        return mr_invalid(
+            "Input to reshape is a tensor with %lld dense values, but the requested shape has %lld",
+            (long long)total, (long long)known);
     return NULL;
 }
 
@@ -110,7 +114,8 @@ static mr_status *run_reshape(mr_run *r)
     int64_t total;
     MR_TRY(mr_sparse_of(mr_in(r, 0), NULL, mr_in(r, 1), "", &s));
     if (mr_in(r, 2)->rank != 1)
-        return mr_invalid("Target shape should be a vector but received shape %s", MR_TENSOR_SHAPE(mr_in(r, 2)));
+        return mr_invalid("Target shape should be a vector but received shape %s",
+                          MR_TENSOR_SHAPE(mr_in(r, 2)));
     MR_TRY(mr_sparse_elements(&s, &total));
     MR_TRY(new_dims(mr_in(r, 2), total, &to));
     MR_TRY(mr_sparse_check_bounds(&s));
@@ -157,19 +162,23 @@ static mr_status *concat_dims(part *parts, int n, int64_t dim, mr_shape *out)
 {
     const mr_sparse *first = &parts[0].s;
     if (first->rank > MR_MAX_RANK || first->rank < 1)
-        return mr_invalid("Input shapes must be of 1 to %d dimensions, got %lld", MR_MAX_RANK, (long long)first->rank);
+        return mr_invalid("Input shapes must be of 1 to %d dimensions, got %lld", MR_MAX_RANK,
+                          (long long)first->rank);
     dim = dim < 0 ? dim + first->rank : dim;
     if (dim < 0 || dim >= first->rank)
-        return mr_invalid("Concat dimension must be in range [%lld, %lld)", -(long long)first->rank, (long long)first->rank);
+        return mr_invalid("Concat dimension must be in range [%lld, %lld)", -(long long)first->rank,
+                          (long long)first->rank);
     mr_shape_set(out, (int)first->rank, first->dims);
     for (int i = 1; i < n; i++) {
         const mr_sparse *s = &parts[i].s;
         if (s->rank != first->rank)
-            return mr_invalid("Ranks of all input tensors must match: expected %lld but got %lld at position %d",
-                              (long long)first->rank, (long long)s->rank, i);
+            return mr_invalid(
+                "Ranks of all input tensors must match: expected %lld but got %lld at position %d",
+                (long long)first->rank, (long long)s->rank, i);
         for (int d = 0; d < out->rank; d++)
             if (d != dim && s->dims[d] != out->dims[d])
-                return mr_invalid("Input shapes must match: expected %lld for dimension %d but got %lld at position %d",
+                return mr_invalid("Input shapes must match: expected %lld for dimension %d but got "
+                                  "%lld at position %d",
                                   (long long)out->dims[d], d, (long long)s->dims[d], i);
         parts[i].offset = out->dims[dim];
         if (!mr_i64_add(out->dims[dim], s->dims[dim], &out->dims[dim]))
@@ -236,7 +245,10 @@ out:
     return st;
 }
 
-static mr_status *concat_init(mr_make *m, void *state) { return mr_node_get_int(m->node, "concat_dim", state); }
+static mr_status *concat_init(mr_make *m, void *state)
+{
+    return mr_node_get_int(m->node, "concat_dim", state);
+}
 
 static mr_status *concat_shape(mr_infer *c)
 {
@@ -258,8 +270,9 @@ static mr_status *concat_shape(mr_infer *c)
     return NULL;
 }
 
-/* The gradient of an input: of what SparseConcat made, the slices where the input went, in the input's own order.  The
- * inputs' elements are told apart by position, so their numbers are concatenated in the same way. */
+/* The gradient of an input: of what SparseConcat made, the slices where the input went, in the
+ * input's own order.  The inputs' elements are told apart by position, so their numbers are
+ * concatenated in the same way. */
 static void concat_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -275,9 +288,12 @@ static void concat_backward(mr_grad *g)
         in[2 * n + i] = mr_xi(g, 2 * n + i);
     }
     const mr_attr *dim = mr_node_attr(g->node, "concat_dim");
-    mr_out numbers = mr_nth(mr_emit_lists(s, "SparseConcat", MR_ATTRS({"concat_dim", *dim}),
-                                          (mr_emit_arg[]){{n, in}, {n, in + n}, {n, in + 2 * n}}, 3), 1);
-    mr_out all = mr_emit(s, "GatherV2", mr_dyi(g, 1), mr_emit(s, "InvertPermutation", numbers), mr_const_i32(s, 0));
+    mr_out numbers =
+        mr_nth(mr_emit_lists(s, "SparseConcat", MR_ATTRS({"concat_dim", *dim}),
+                             (mr_emit_arg[]){{n, in}, {n, in + n}, {n, in + 2 * n}}, 3),
+               1);
+    mr_out all = mr_emit(s, "GatherV2", mr_dyi(g, 1), mr_emit(s, "InvertPermutation", numbers),
+                         mr_const_i32(s, 0));
     for (int i = 0; i < n; i++)
         mr_dxi(g, n + i, mr_emit(s, "GatherV2", all, in[n + i], mr_const_i32(s, 0)));
     mr_free(in);
@@ -303,8 +319,10 @@ MR_OP(SparseConcat,
 
 /* ---- parts: SparseSlice and SparseSplit ---- */
 
-/* Elements of s with start <= index < end in every dimension become output o, counted from start. */
-static mr_status *write_block(mr_run *r, const mr_sparse *s, const int64_t *start, const int64_t *end, int o, int step)
+/* Elements of s with start <= index < end in every dimension become output o, counted from start.
+ */
+static mr_status *write_block(mr_run *r, const mr_sparse *s, const int64_t *start,
+                              const int64_t *end, int o, int step)
 {
     mr_tensor *indices, *values;
     int64_t *rows, n = 0;
@@ -335,14 +353,16 @@ static mr_status *run_slice(mr_run *r)
     mr_sparse s;
     int64_t end[MR_MAX_RANK], dims[MR_MAX_RANK];
     MR_TRY(mr_sparse_read(r, 0, "", &s));
-    if (start->rank != 1 || size->rank != 1 || start->n != s.rank || size->n != s.rank || s.rank > MR_MAX_RANK)
-        return mr_invalid("Expected start and size to be vectors of length %lld, got shapes %s and %s", (long long)s.rank,
-                          MR_TENSOR_SHAPE(start), MR_TENSOR_SHAPE(size));
+    if (start->rank != 1 || size->rank != 1 || start->n != s.rank || size->n != s.rank ||
+        s.rank > MR_MAX_RANK)
+        return mr_invalid(
+            "Expected start and size to be vectors of length %lld, got shapes %s and %s",
+            (long long)s.rank, MR_TENSOR_SHAPE(start), MR_TENSOR_SHAPE(size));
     for (int64_t d = 0; d < s.rank; d++) {
         int64_t a = MR_DATA(const int64_t, start)[d], n = MR_DATA(const int64_t, size)[d];
         if (a < 0 || n < 0)
-            return mr_invalid("start[%lld] = %lld and size[%lld] = %lld must not be negative", (long long)d, (long long)a,
-                              (long long)d, (long long)n);
+            return mr_invalid("start[%lld] = %lld and size[%lld] = %lld must not be negative",
+                              (long long)d, (long long)a, (long long)d, (long long)n);
         end[d] = a >= s.dims[d] ? a : n > s.dims[d] - a ? s.dims[d] : a + n;
         dims[d] = end[d] - a;
     }
@@ -363,7 +383,8 @@ static mr_status *slice_shape(mr_infer *c)
 
 static void slice_backward(mr_grad *g)
 {
-    mr_dxi(g, 1, mr_emit(g->s, "SparseSliceGrad", mr_dyi(g, 1), mr_xi(g, 0), mr_xi(g, 3), mr_yi(g, 0)));
+    mr_dxi(g, 1,
+           mr_emit(g->s, "SparseSliceGrad", mr_dyi(g, 1), mr_xi(g, 0), mr_xi(g, 3), mr_yi(g, 0)));
 }
 
 MR_OP(SparseSlice,
@@ -384,12 +405,15 @@ MR_OP(SparseSlice,
 /* Elements of the output are those of the input within the block, both in one order. */
 static mr_status *run_slice_grad(mr_run *r)
 {
-    const mr_tensor *grad = mr_in(r, 0), *in = mr_in(r, 1), *start = mr_in(r, 2), *out = mr_in(r, 3);
+    const mr_tensor *grad = mr_in(r, 0), *in = mr_in(r, 1), *start = mr_in(r, 2),
+                    *out = mr_in(r, 3);
     mr_tensor *dx;
-    if (grad->rank != 1 || in->rank != 2 || start->rank != 1 || out->rank != 2 || out->dims[0] != grad->n ||
-        in->dims[1] != out->dims[1] || start->n != in->dims[1])
-        return mr_invalid("the gradient %s, the indices %s and %s and the start %s of a slice do not belong together",
-                          MR_TENSOR_SHAPE(grad), MR_TENSOR_SHAPE(in), MR_TENSOR_SHAPE(out), MR_TENSOR_SHAPE(start));
+    if (grad->rank != 1 || in->rank != 2 || start->rank != 1 || out->rank != 2 ||
+        out->dims[0] != grad->n || in->dims[1] != out->dims[1] || start->n != in->dims[1])
+        return mr_invalid("the gradient %s, the indices %s and %s and the start %s of a slice do "
+                          "not belong together",
+                          MR_TENSOR_SHAPE(grad), MR_TENSOR_SHAPE(in), MR_TENSOR_SHAPE(out),
+                          MR_TENSOR_SHAPE(start));
     int64_t rank = start->n, k = 0;
     const int64_t *a = in->data, *b = out->data, *from = start->data;
     MR_TRY(mr_tensor_zeros(mr_run_allocator(r), (mr_dtype)grad->dtype, 1, in->dims, &dx));
@@ -402,7 +426,9 @@ static mr_status *run_slice_grad(mr_run *r)
             MR_TRY(mr_tensor_try_copy_elements(dx, i, grad, k++, 1));
     }
     return k == grad->n ? NULL
-                        : mr_error(MR_INTERNAL, "Elements of backprop_val_grad aren't all propagated. Num elements:%lld, used: %lld",
+                        : mr_error(MR_INTERNAL,
+                                   "Elements of backprop_val_grad aren't all propagated. Num "
+                                   "elements:%lld, used: %lld",
                                    (long long)grad->n, (long long)k);
 }
 
@@ -435,11 +461,13 @@ static mr_status *run_split(mr_run *r)
     MR_TRY(mr_in_scalar_int(r, 0, "split_dim", &dim));
     MR_TRY(mr_sparse_read(r, 1, "", &s));
     if (s.rank > MR_MAX_RANK || dim < -s.rank || dim >= s.rank)
-        return mr_invalid("Input split_dim should be between [0, rank (%lld)), got %lld", (long long)s.rank, (long long)dim);
+        return mr_invalid("Input split_dim should be between [0, rank (%lld)), got %lld",
+                          (long long)s.rank, (long long)dim);
     dim = dim < 0 ? dim + s.rank : dim;
     if (n > s.dims[dim])
-        return mr_invalid("Input num_split should be between 1 and the splitting dimension size (%lld), got %d",
-                          (long long)s.dims[dim], n);
+        return mr_invalid(
+            "Input num_split should be between 1 and the splitting dimension size (%lld), got %d",
+            (long long)s.dims[dim], n);
     MR_TRY(mr_sparse_check_bounds(&s));
     memcpy(end, s.dims, (size_t)s.rank * sizeof(int64_t));
     memcpy(dims, s.dims, (size_t)s.rank * sizeof(int64_t));

@@ -1,5 +1,6 @@
-/* ops/sparse/tensors_map.c -- AddSparseToTensorsMap, AddManySparseToTensorsMap, TakeManySparseFromTensorsMap: sparse
- * tensors kept in a resource under numbers, so that queues can carry them. */
+/* ops/sparse/tensors_map.c -- AddSparseToTensorsMap, AddManySparseToTensorsMap,
+ * TakeManySparseFromTensorsMap: sparse tensors kept in a resource under numbers, so that queues can
+ * carry them. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "ops/maths.h"
@@ -125,7 +126,8 @@ static mr_status *add_many(mr_run *r)
     adding a;
     MR_TRY(mr_sparse_read(r, 0, "", &s));
     if (s.rank < 2)
-        return mr_invalid("Rank of input SparseTensor should be > 1, but saw rank: %lld", (long long)s.rank);
+        return mr_invalid("Rank of input SparseTensor should be > 1, but saw rank: %lld",
+                          (long long)s.rank);
     MR_TRY(mr_run_output(r, 0, 1, s.dims, &a.handles));
     MR_TRY(open_map(r, true, &a.m));
     mr_status *st = mr_sparse_cut(r, &s, add_row, &a);
@@ -178,7 +180,9 @@ static mr_status *take(tensors_map *m, const mr_tensor *handles, mr_dtype type, 
         mr_sparse_part *p = mr_imap_remove(&m->parts, (uint64_t)handle);
         mr_unlock(&m->mu);
         if (!p)
-            return mr_invalid("Unable to find SparseTensor: %lld in map: it was taken before, or never added", (long long)handle);
+            return mr_invalid(
+                "Unable to find SparseTensor: %lld in map: it was taken before, or never added",
+                (long long)handle);
         out[i] = *p;
         mr_free(p);
         MR_TRY(mr_sparse_part_check(&out[i], type, i));
@@ -191,13 +195,16 @@ static mr_status *take_many(mr_run *r)
     const mr_tensor *handles = mr_in(r, 0);
     tensors_map *m;
     if (handles->rank != 1)
-        return mr_invalid("sparse_handles should be a vector but received shape %s", MR_TENSOR_SHAPE(handles));
+        return mr_invalid("sparse_handles should be a vector but received shape %s",
+                          MR_TENSOR_SHAPE(handles));
     if (handles->n == 0)
-        return mr_invalid("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
+        return mr_invalid(
+            "Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
     MR_TRY(open_map(r, false, &m));
     mr_sparse_part *parts = mr_try_calloc((size_t)handles->n, sizeof *parts);
     mr_status *st = parts ? take(m, handles, mr_out_dtype(r, 1), parts)
-                          : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors", (long long)handles->n);
+                          : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors",
+                                     (long long)handles->n);
     if (!st)
         st = mr_sparse_stack(r, parts, handles->n, 1, handles->dims);
     for (int64_t i = 0; parts && i < handles->n; i++)

@@ -1,5 +1,6 @@
-/* ops/state/resource_more.c -- more of variables behind handles: many handles or values at once (_VarHandlesOp,
- * _ReadVariablesOp), counting (ResourceCountUpTo), DisableCopyOnRead; and the time (Timestamp). */
+/* ops/state/resource_more.c -- more of variables behind handles: many handles or values at once
+ * (_VarHandlesOp, _ReadVariablesOp), counting (ResourceCountUpTo), DisableCopyOnRead; and the time
+ * (Timestamp). */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -13,12 +14,15 @@ typedef struct handles {
     mr_tensor **t; /* made once, given out by every run */
 } handles;
 
-static mr_status *make_handle(const mr_device *d, mr_sv container, mr_sv name, struct mr_handle_part part, mr_tensor **out)
+static mr_status *make_handle(const mr_device *d, mr_sv container, mr_sv name,
+                              struct mr_handle_part part, mr_tensor **out)
 {
     MR_TRY(mr_resource_check_names(container, name));
-    char *c = container.n ? mr_strndup(container.p, container.n) : mr_strdup(mr_resources_default(d->resources));
+    char *c = container.n ? mr_strndup(container.p, container.n)
+                          : mr_strdup(mr_resources_default(d->resources));
     char *z = mr_strndup(name.p, name.n);
-    mr_status *st = mr_handle_tensor(mr_handle_new(d->name, c, z, mr_variable_type.name, 1, &part), out);
+    mr_status *st =
+        mr_handle_tensor(mr_handle_new(d->name, c, z, mr_variable_type.name, 1, &part), out);
     mr_free(c);
     mr_free(z);
     return st;
@@ -30,12 +34,13 @@ typedef struct lists {
 
 static mr_status *read_lists(const mr_node *n, int count, lists *l)
 {
-    *l = (lists){mr_node_attr(n, "containers"), mr_node_attr(n, "shared_names"), mr_node_attr(n, "dtypes"),
-                 mr_node_attr(n, "shapes")};
+    *l = (lists){mr_node_attr(n, "containers"), mr_node_attr(n, "shared_names"),
+                 mr_node_attr(n, "dtypes"), mr_node_attr(n, "shapes")};
     const mr_attr *all[] = {l->containers, l->names, l->types, l->shapes};
     for (int i = 0; i < 4; i++)
         if (!all[i] || !all[i]->is_list || all[i]->n != count)
-            return mr_invalid("containers, shared_names, dtypes and shapes must have %d entries each", count);
+            return mr_invalid(
+                "containers, shared_names, dtypes and shapes must have %d entries each", count);
     return NULL;
 }
 
@@ -57,7 +62,8 @@ static mr_status *handles_init(mr_make *m, void *p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %d handles", m->node->n_out);
     for (; h->n < m->node->n_out; h->n++) {
         struct mr_handle_part part = {mr_dtype_base(l.types->types[h->n]), l.shapes->shapes[h->n]};
-        MR_TRY(make_handle(m->device, l.containers->ss[h->n], l.names->ss[h->n], part, &h->t[h->n]));
+        MR_TRY(
+            make_handle(m->device, l.containers->ss[h->n], l.names->ss[h->n], part, &h->t[h->n]));
         h->t[h->n]->readonly = true;
     }
     return NULL;
@@ -106,12 +112,13 @@ static mr_status *read_one(mr_run *r, int i)
     MR_TRY(mr_run_variable(r, i, &v));
     mr_status *st = NULL;
     if (v->dtype != mr_out_dtype(r, i))
-        st = mr_invalid("Trying to read variable with wrong dtype. Expected %s got %s", mr_dtype_name(v->dtype),
-                        mr_dtype_name(mr_out_dtype(r, i)));
+        st = mr_invalid("Trying to read variable with wrong dtype. Expected %s got %s",
+                        mr_dtype_name(v->dtype), mr_dtype_name(mr_out_dtype(r, i)));
     else
         st = mr_variable_read(v, mr_run_allocator(r), &t);
     if (!st && !t)
-        st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value", v->name);
+        st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value",
+                      v->name);
     mr_variable_unref(v);
     if (!st)
         mr_run_set(r, i, t);
@@ -135,7 +142,8 @@ static mr_status *reads_shape(mr_infer *c)
             continue;
         if (h->parts[0].dtype != mr_dtype_base(c->node->out_types[i]))
             return mr_invalid("Trying to read variable with wrong dtype. Expected %s got %s",
-                              mr_dtype_name(h->parts[0].dtype), mr_dtype_name(c->node->out_types[i]));
+                              mr_dtype_name(h->parts[0].dtype),
+                              mr_dtype_name(c->node->out_types[i]));
         c->out[i] = h->parts[0].shape;
     }
     return NULL;
@@ -157,9 +165,11 @@ static mr_status *count_locked(mr_run *r, mr_variable *v, int64_t limit) MR_REQU
 {
     mr_tensor *t, *out;
     if (v->dtype != mr_out_dtype(r, 0))
-        return mr_invalid("the variable is of type %s, not %s", mr_dtype_name(v->dtype), mr_dtype_name(mr_out_dtype(r, 0)));
+        return mr_invalid("the variable is of type %s, not %s", mr_dtype_name(v->dtype),
+                          mr_dtype_name(mr_out_dtype(r, 0)));
     if (!v->t)
-        return mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value", v->name);
+        return mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value",
+                        v->name);
     if (v->t->rank != 0)
         return mr_invalid("input is not a scalar: %s", MR_TENSOR_SHAPE(v->t));
     int64_t now = mr_tensor_int_at(v->t, 0);
@@ -175,7 +185,10 @@ static mr_status *count_locked(mr_run *r, mr_variable *v, int64_t limit) MR_REQU
     return NULL;
 }
 
-static mr_status *count_init(mr_make *m, void *state) { return mr_node_get_int(m->node, "limit", state); }
+static mr_status *count_init(mr_make *m, void *state)
+{
+    return mr_node_get_int(m->node, "limit", state);
+}
 
 static mr_status *count_up_to(mr_run *r)
 {
@@ -207,7 +220,8 @@ static mr_status *disable_copy_on_read(mr_run *r)
     mr_variable *v;
     MR_TRY(mr_run_variable(r, 0, &v));
     mr_lock(&v->mu);
-    v->copy_on_read = false; /* a writer copies while a reader holds the value, so nothing is lost */
+    v->copy_on_read =
+        false; /* a writer copies while a reader holds the value, so nothing is lost */
     mr_unlock(&v->mu);
     mr_variable_unref(v);
     return NULL;

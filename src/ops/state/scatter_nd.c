@@ -1,8 +1,9 @@
-/* ops/state/scatter_nd.c -- slices named by index tuples, changed in a variable or in a copy of a tensor:
- * ScatterNd*, ResourceScatterNd*, TensorScatter*, ScatterNdNonAliasingAdd; and ResourceGatherNd.
+/* ops/state/scatter_nd.c -- slices named by index tuples, changed in a variable or in a copy of a
+ * tensor: ScatterNd*, ResourceScatterNd*, TensorScatter*, ScatterNdNonAliasingAdd; and
+ * ResourceGatherNd.
  *
- * A tuple becomes the number of a row (mr_index_load_nd); rows are updated in the order of the tuples.  Everything is
- * checked before anything is changed. */
+ * A tuple becomes the number of a row (mr_index_load_nd); rows are updated in the order of the
+ * tuples.  Everything is checked before anything is changed. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -20,7 +21,8 @@ static mr_status *check(const mr_run *r, mr_update_kind kind, const mr_tensor *t
         return mr_invalid("a variable of type %s cannot be updated by %s", mr_dtype_name(t->dtype),
                           mr_dtype_name(updates->dtype));
     if (t->n == 0 && (indices->n > 0 || updates->n > 0))
-        return mr_invalid("Indices and updates specified for empty output. indices shape: %s", MR_TENSOR_SHAPE(indices));
+        return mr_invalid("Indices and updates specified for empty output. indices shape: %s",
+                          MR_TENSOR_SHAPE(indices));
     MR_TRY(mr_scatter_nd_check(indices, updates, t->rank, t->dims));
     return mr_update_check(kind, updates);
 }
@@ -36,7 +38,8 @@ static mr_status *set_rows(const job *j)
 {
     mr_status *st = NULL;
     for (int64_t k = 0; k < j->n && !st; k++)
-        st = mr_tensor_try_copy_elements(j->t, j->rows[k] * j->inner, j->updates, k * j->inner, j->inner);
+        st = mr_tensor_try_copy_elements(j->t, j->rows[k] * j->inner, j->updates, k * j->inner,
+                                         j->inner);
     return st;
 }
 
@@ -71,7 +74,8 @@ static mr_status *apply(mr_update_kind kind, const job *j)
     if (kind == MR_UPDATE_ADD && type == MR_STRING)
         return add_strings(j);
     if (!loop && !add)
-        return mr_error(MR_UNIMPLEMENTED, "elements of type %s have no such arithmetic", mr_dtype_name(type));
+        return mr_error(MR_UNIMPLEMENTED, "elements of type %s have no such arithmetic",
+                        mr_dtype_name(type));
     update_rows(j, loop, add);
     return NULL;
 }
@@ -99,7 +103,8 @@ static mr_status *change_locked(mr_run *r, mr_update_kind kind, mr_variable *v) 
 {
     mr_tensor *t;
     if (!v->t)
-        return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name);
+        return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s",
+                        v->name);
     MR_TRY(check(r, kind, v->t));
     MR_TRY(mr_variable_writable(v, mr_run_allocator(r), &t));
     return change(r, kind, t);
@@ -163,10 +168,13 @@ static mr_status *nd_shape(mr_infer *c)
     if (t->rank < 0 || updates->rank < 0 || k < 0)
         return NULL;
     if (k > t->rank)
-        return mr_invalid("indices.shape[-1] = %lld is more than the %d dimensions of the output", (long long)k, t->rank);
-    const mr_pshape *want = mr_infer_concat(c, mr_infer_sub(c, indices, 0, -1), mr_infer_sub(c, t, (int)k, MR_MAX_RANK));
-    return mr_status_prepend(mr_infer_merge(c, updates, want, &ignored),
-                             "updates must have the shape of indices[:-1] and of the output's rows: ");
+        return mr_invalid("indices.shape[-1] = %lld is more than the %d dimensions of the output",
+                          (long long)k, t->rank);
+    const mr_pshape *want = mr_infer_concat(c, mr_infer_sub(c, indices, 0, -1),
+                                            mr_infer_sub(c, t, (int)k, MR_MAX_RANK));
+    return mr_status_prepend(
+        mr_infer_merge(c, updates, want, &ignored),
+        "updates must have the shape of indices[:-1] and of the output's rows: ");
 }
 
 /* ---- gradients ---- */
@@ -176,13 +184,16 @@ static mr_out plain_indices(mr_grad *g)
 {
     mr_out v = mr_xi(g, 1);
     mr_dtype t = mr_out_type(v);
-    return t == MR_INT32 || t == MR_INT64 ? v : mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), v);
+    return t == MR_INT32 || t == MR_INT64
+               ? v
+               : mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), v);
 }
 
 static void update_backward(mr_grad *g)
 {
     mr_out dy = mr_dyi(g, 0);
-    mr_dxi(g, 0, mr_emit(g->s, "TensorScatterUpdate", dy, mr_xi(g, 1), mr_zeros_like(g, mr_xi(g, 2))));
+    mr_dxi(g, 0,
+           mr_emit(g->s, "TensorScatterUpdate", dy, mr_xi(g, 1), mr_zeros_like(g, mr_xi(g, 2))));
     mr_dxi(g, 2, mr_emit(g->s, "GatherNd", dy, plain_indices(g)));
 }
 
@@ -200,7 +211,8 @@ static void sub_backward(mr_grad *g)
 
 static mr_out ones_where_equal(mr_grad *g, mr_out a, mr_out b)
 {
-    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_out_type(a))}), mr_emit(g->s, "Equal", a, b));
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_out_type(a))}),
+                        mr_emit(g->s, "Equal", a, b));
 }
 
 /* Those that gave the extreme share its gradient in equal parts. */
@@ -336,9 +348,11 @@ static mr_status *gather_nd_shape(mr_infer *c)
     if (t->rank < 0 || k < 0)
         return NULL;
     if (k > t->rank)
-        return mr_invalid("indices.shape[-1] must be <= params.rank, but saw indices shape: %s and params shape: %s",
+        return mr_invalid("indices.shape[-1] must be <= params.rank, but saw indices shape: %s and "
+                          "params shape: %s",
                           MR_PSHAPE_TEXT(indices), MR_PSHAPE_TEXT(t));
-    c->out[0] = mr_infer_concat(c, mr_infer_sub(c, indices, 0, -1), mr_infer_sub(c, t, (int)k, MR_MAX_RANK));
+    c->out[0] = mr_infer_concat(c, mr_infer_sub(c, indices, 0, -1),
+                                mr_infer_sub(c, t, (int)k, MR_MAX_RANK));
     return NULL;
 }
 
@@ -349,20 +363,24 @@ static mr_status *gather_from(mr_run *r, const mr_tensor *params)
     mr_tensor *out;
     int64_t *rows;
     if (params->rank < 1 || indices->rank < 1 || indices->dims[indices->rank - 1] > params->rank)
-        return mr_invalid("index innermost dimension length must be <= params rank; saw indices %s, params %s",
-                          MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(params));
+        return mr_invalid(
+            "index innermost dimension length must be <= params rank; saw indices %s, params %s",
+            MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(params));
     int k = (int)indices->dims[indices->rank - 1];
     mr_shape_set(&shape, indices->rank - 1, indices->dims);
     for (int d = k; d < params->rank; d++)
         MR_TRY(mr_shape_push(&shape, params->dims[d]));
     int64_t n = mr_dims_product(indices->dims, 0, indices->rank - 1);
     if (n > 0 && params->n == 0 && k > 0)
-        return mr_invalid("Requested more than 0 entries, but params is empty. Params shape: %s", MR_TENSOR_SHAPE(params));
+        return mr_invalid("Requested more than 0 entries, but params is empty. Params shape: %s",
+                          MR_TENSOR_SHAPE(params));
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     if (out->n == 0)
         return NULL;
     MR_TRY(mr_index_load_nd(indices, params->rank, params->dims, "param shape", &rows));
-    mr_gather_rows(r, &(mr_gather){out, params, mr_dims_product(params->dims, k, params->rank), n, rows}, 1, 0, 1);
+    mr_gather_rows(
+        r, &(mr_gather){out, params, mr_dims_product(params->dims, k, params->rank), n, rows}, 1, 0,
+        1);
     mr_free(rows);
     return NULL;
 }
@@ -376,7 +394,8 @@ static mr_status *resource_gather_nd(mr_run *r)
     mr_tensor *params = mr_tensor_ref(v->t); /* a snapshot: a writer copies while we read */
     mr_unlock(&v->mu);
     if (!params)
-        st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value", v->name);
+        st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value",
+                      v->name);
     else if (params->dtype != mr_out_dtype(r, 0))
         st = mr_invalid("the variable is of type %s", mr_dtype_name(params->dtype));
     else

@@ -1,5 +1,5 @@
-/* ops/state/strided_slice_assign.c -- x[a:b:c] = value, in a variable or in a copy of a tensor: StridedSliceAssign,
- * ResourceStridedSliceAssign, TensorStridedSliceUpdate. */
+/* ops/state/strided_slice_assign.c -- x[a:b:c] = value, in a variable or in a copy of a tensor:
+ * StridedSliceAssign, ResourceStridedSliceAssign, TensorStridedSliceUpdate. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/strided_slice.h"
@@ -12,15 +12,16 @@ static mr_status *parse(const mr_run *r, const mr_tensor *t, mr_slicing *s)
     const mr_tensor *value = mr_in(r, 4);
     bool empty = false;
     if (t->dtype != value->dtype)
-        return mr_invalid("l-value dtype %s does not match r-value dtype %s", mr_dtype_name(t->dtype),
-                          mr_dtype_name(value->dtype));
+        return mr_invalid("l-value dtype %s does not match r-value dtype %s",
+                          mr_dtype_name(t->dtype), mr_dtype_name(value->dtype));
     MR_TRY(mr_slicing_parse(r->node, mr_in(r, 1), mr_in(r, 2), mr_in(r, 3), t->rank, t->dims, s));
     for (int d = 0; d < s->rank; d++)
         empty |= s->ranges[d].size == 0;
     if (empty || mr_shape_eq(value->rank, value->dims, s->shape.rank, s->shape.dims))
         return NULL;
     return mr_error(MR_UNIMPLEMENTED,
-                    "sliced l-value shape %s does not match r-value shape %s. Automatic broadcasting not yet implemented.",
+                    "sliced l-value shape %s does not match r-value shape %s. Automatic "
+                    "broadcasting not yet implemented.",
                     MR_SHAPE_TEXT(s->shape.rank, s->shape.dims), MR_TENSOR_SHAPE(value));
 }
 
@@ -38,7 +39,8 @@ static mr_status *assign_locked(mr_run *r, mr_variable *v) MR_REQUIRES(v->mu)
     mr_slicing s;
     mr_tensor *t;
     if (!v->t)
-        return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name);
+        return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s",
+                        v->name);
     MR_TRY(parse(r, v->t, &s));
     MR_TRY(mr_variable_writable(v, mr_run_allocator(r), &t));
     return write_slice(r, &s, t);
@@ -82,25 +84,29 @@ static mr_status *assign_shape(mr_infer *c)
     return NULL;
 }
 
-/* What a slice got as gradient, for the value: of its shape, and zeros where the slice had no elements and so took a
- * value of another shape. */
+/* What a slice got as gradient, for the value: of its shape, and zeros where the slice had no
+ * elements and so took a value of another shape. */
 static mr_out as_value(mr_grad *g, mr_out d)
 {
     mr_scope *s = g->s;
-    mr_out value = mr_xi(g, 4), zero = mr_const_i32(s, 0), all = mr_const_vec_i32(s, 1, (int32_t[]){-1});
+    mr_out value = mr_xi(g, 4), zero = mr_const_i32(s, 0),
+           all = mr_const_vec_i32(s, 1, (int32_t[]){-1});
     const mr_pshape *a = mr_out_shape(d), *b = mr_out_shape(value);
     if (mr_pshape_full(a) && mr_pshape_eq(a, b))
         return d;
     mr_out missing = mr_emit(s, "Sub", mr_emit(s, "Size", value), mr_emit(s, "Size", d));
-    mr_out pads = mr_emit(s, "Reshape", mr_emit(s, "Pack", zero, missing), mr_const_vec_i32(s, 2, (int32_t[]){1, 2}));
-    return mr_emit(s, "Reshape", mr_emit(s, "Pad", mr_emit(s, "Reshape", d, all), pads), mr_shape_of(g, value));
+    mr_out pads = mr_emit(s, "Reshape", mr_emit(s, "Pack", zero, missing),
+                          mr_const_vec_i32(s, 2, (int32_t[]){1, 2}));
+    return mr_emit(s, "Reshape", mr_emit(s, "Pad", mr_emit(s, "Reshape", d, all), pads),
+                   mr_shape_of(g, value));
 }
 
 static void update_backward(mr_grad *g)
 {
     mr_out dy = mr_dyi(g, 0), b = mr_xi(g, 1), e = mr_xi(g, 2), s = mr_xi(g, 3);
     mr_out zeros = mr_zeros_like(g, mr_xi(g, 4));
-    mr_dxi(g, 0, mr_emit_like(g, "TensorStridedSliceUpdate", MASKS, (mr_out[]){dy, b, e, s, zeros}, 5));
+    mr_dxi(g, 0,
+           mr_emit_like(g, "TensorStridedSliceUpdate", MASKS, (mr_out[]){dy, b, e, s, zeros}, 5));
     mr_dxi(g, 4, as_value(g, mr_emit_like(g, "StridedSlice", MASKS, (mr_out[]){dy, b, e, s}, 4)));
 }
 
