@@ -1,6 +1,6 @@
 /* run/call.c -- a kernel that is a call: all inputs in, all outputs from the function. */
 #include "base/memory.h"
-#include "run/run.h"
+#include "run/result.h"
 
 typedef struct call {
     mr_run *run;
@@ -13,13 +13,23 @@ static size_t call_bytes(int n_in, int n_out)
     return sizeof(call) + (size_t)(n_in + n_out) * sizeof(mr_tensor *);
 }
 
-/* What a function returns has the types that its body says, which need not be those that the call was promised. */
-static mr_status *check_types(const mr_run *r, mr_tensor *const *rets)
+mr_status *mr_run_check_result(const mr_run *r, int i, const mr_tensor *t)
+{
+    const mr_pshape *s = r->node->out_shapes[i];
+    if (t->dtype != mr_out_dtype(r, i))
+        return mr_invalid("Expected type %s for return value %d, got %s", mr_dtype_name(mr_out_dtype(r, i)), i,
+                          mr_dtype_name(t->dtype));
+    bool fits = s->rank < 0 || s->rank == t->rank;
+    for (int k = 0; fits && k < s->rank; k++)
+        fits = s->dims[k] < 0 || s->dims[k] == t->dims[k];
+    return fits ? NULL
+                : mr_invalid("Expected shape %s for return value %d, got %s", MR_PSHAPE_TEXT(s), i, MR_TENSOR_SHAPE(t));
+}
+
+static mr_status *check_results(const mr_run *r, mr_tensor *const *rets)
 {
     for (int i = 0; i < r->n_out; i++)
-        if (rets[i]->dtype != mr_out_dtype(r, i))
-            return mr_invalid("Expected type %s for return value %d, got %s", mr_dtype_name(mr_out_dtype(r, i)), i,
-                              mr_dtype_name(rets[i]->dtype));
+        MR_TRY(mr_run_check_result(r, i, rets[i]));
     return NULL;
 }
 
@@ -29,7 +39,7 @@ static void call_done(void *ctx, mr_status *st)
     mr_run *r = c->run;
     mr_tensor **rets = c->tensors + c->n_in;
     if (!st) {
-        st = check_types(r, rets);
+        st = check_results(r, rets);
         for (int i = 0; i < c->n_out; i++)
             if (st)
                 mr_tensor_unref(rets[i]);

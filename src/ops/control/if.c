@@ -116,11 +116,17 @@ MR_OP(StatelessCase,
     .shape   = case_shape,
     .kernels = BY_CONDITION(run_case));
 
-/* Stands for a result that only another branch has: nobody reads it, so it is the cheapest thing there is. */
+/* Stands for a result that only another branch has.  Nobody reads it, but it has the shape that was promised for the result:
+ * where that leaves a size open, none. */
 static mr_status *fake_param(mr_run *r)
 {
+    const mr_pshape *s;
     mr_tensor *y;
-    MR_TRY(mr_run_output(r, 0, 0, NULL, &y));
+    mr_shape shape = {.rank = 0};
+    MR_TRY(mr_node_get_shape(r->node, "shape", &s));
+    for (int i = 0; i < s->rank; i++)
+        MR_TRY(mr_shape_push(&shape, MR_MAX(s->dims[i], 0)));
+    MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &y));
     mr_tensor_zero(y);
     return NULL;
 }
@@ -130,6 +136,6 @@ MR_OP(FakeParam,
     .sig      = "-> output: dtype",
     .attrs    = "dtype: type; shape: shape",
     .flags    = MR_NO_FOLD,
-    .shape    = mr_shape_unknown, /* the attr tells of the other branch's value */
+    .shape    = mr_shape_from_attr,
     .kernels  = MR_KERNELS(MR_CPU_ANY(fake_param)),
-    .examples = MR_EXAMPLES("dtype=$T shape=[] -> shape()", "dtype=float shape=? -> shape()"));
+    .examples = MR_EXAMPLES("dtype=$T shape=[] -> shape()", "dtype=float shape=? -> shape()", "dtype=float shape=[2,?] -> shape(2,0)"));

@@ -4,6 +4,29 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
+/* Of any plain element; a float of few bits is 0 when all but its sign are. */
+static bool is_not_zero(const mr_tensor *t)
+{
+    const unsigned char *p = t->data;
+    switch (t->dtype) {
+    case MR_FLOAT: return *MR_DATA(float, t) != 0;
+    case MR_DOUBLE: return *MR_DATA(double, t) != 0;
+    case MR_COMPLEX64: return MR_DATA(float, t)[0] != 0 || MR_DATA(float, t)[1] != 0;
+    case MR_COMPLEX128: return MR_DATA(double, t)[0] != 0 || MR_DATA(double, t)[1] != 0;
+    case MR_HALF:
+    case MR_BFLOAT16: return (*MR_DATA(uint16_t, t) & 0x7fff) != 0;
+    case MR_FLOAT8_E5M2:
+    case MR_FLOAT8_E4M3FN: return (p[0] & 0x7f) != 0;
+    case MR_INT4:
+    case MR_UINT4: return (p[0] & 0x0f) != 0;
+    default: break;
+    }
+    for (size_t i = 0; i < mr_dtype_size(t->dtype); i++)
+        if (p[i])
+            return true;
+    return false;
+}
+
 mr_status *mr_tensor_truth(const mr_tensor *t, bool *out)
 {
     if (t->rank > 0) {
@@ -23,13 +46,7 @@ mr_status *mr_tensor_truth(const mr_tensor *t, bool *out)
     }
     if (!mr_dtype_is_plain(t->dtype))
         return mr_invalid("%s cannot be converted to a boolean", mr_dtype_name(t->dtype));
-    if (mr_dtype_is_complex(t->dtype)) { /* as a number either part of which is not 0 */
-        double parts[2];
-        mr_dtype_convert(t->dtype, t->data, MR_COMPLEX128, parts, 1, false);
-        *out = parts[0] != 0 || parts[1] != 0;
-        return NULL;
-    }
-    mr_dtype_convert(t->dtype, t->data, MR_BOOL, out, 1, false);
+    *out = is_not_zero(t);
     return NULL;
 }
 

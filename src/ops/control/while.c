@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/control/truth.h"
-#include "run/run.h"
+#include "run/result.h"
 
 typedef struct loop {
     mr_run *r;
@@ -37,6 +37,8 @@ static loop *loop_new(mr_run *r, int n)
 static void loop_end(loop *l, mr_status *st)
 {
     mr_run *r = l->r;
+    for (int i = 0; i < l->n && !st; i++)
+        st = mr_run_check_result(r, i, l->args[l->first + i]);
     for (int i = 0; i < l->n; i++) {
         if (st)
             mr_tensor_unref(l->args[l->first + i]);
