@@ -276,7 +276,6 @@ static void start_call(batch *x)
     }
     x->n_rets = r->n_out;
     x->f = *f;
-    x->later = mr_later_new(r);
     mr_later_call call = {.f = &x->f, .args = x->args, .rets = x->rets, .n_args = x->n_args, .n_rets = x->n_rets};
     mr_later_start(x->later, &call, call_done, x);
 }
@@ -334,13 +333,34 @@ static void run_from_pool(mr_task *t)
     mr_object_unref(&b->base);
 }
 
+/* While the timers' thread hands a batch on, the session whose threads it uses must not end: as during a call. */
+static mr_later *hold(mr_later *l)
+{
+    mr_later_ref(l);
+    mr_lock(&l->mu);
+    l->busy++;
+    mr_unlock(&l->mu);
+    return l;
+}
+
+static void let_go(mr_later *l)
+{
+    mr_lock(&l->mu);
+    if (--l->busy == 0)
+        mr_cond_broadcast(&l->idle);
+    mr_unlock(&l->mu);
+    mr_later_unref(l);
+}
+
 /* On the timers' thread, which must not wait: the batch goes on elsewhere. */
 static void time_is_over(mr_timer *t)
 {
     batcher *b = (batcher *)((char *)t - offsetof(batcher, timer));
+    mr_later *l = NULL;
     bool kick = false;
     mr_lock(&b->mu);
-    if (b->open) { /* which holds a reference, so there is one to be had */
+    if (b->open) { /* which holds a reference, so there is one to be had; its runs keep their session */
+        l = hold(b->open->later);
         close_locked(b);
         kick = !b->kicked;
         b->kicked = true;
@@ -348,10 +368,12 @@ static void time_is_over(mr_timer *t)
             mr_object_ref(&b->base);
     }
     mr_unlock(&b->mu);
-    if (!kick)
-        return;
-    b->kick.fn = run_from_pool;
-    mr_pool_submit(b->pool, &b->kick);
+    if (kick) {
+        b->kick.fn = run_from_pool;
+        mr_pool_submit(b->pool, &b->kick);
+    }
+    if (l)
+        let_go(l);
 }
 
 static void set_timer(batcher *b, int64_t timeout_ns)
@@ -362,10 +384,11 @@ static void set_timer(batcher *b, int64_t timeout_ns)
     mr_unlock(&b->timer_mu);
 }
 
-static batch *open_batch_locked(batcher *b, bool *fresh) MR_REQUIRES(b->mu)
+static batch *open_batch_locked(batcher *b, mr_run *r, bool *fresh) MR_REQUIRES(b->mu)
 {
     if (!b->open) {
         b->open = mr_new(batch);
+        b->open->later = mr_later_new(r);
         b->open->b = (batcher *)mr_object_ref(&b->base);
         *fresh = true;
     }
@@ -374,7 +397,7 @@ static batch *open_batch_locked(batcher *b, bool *fresh) MR_REQUIRES(b->mu)
 
 static void add_piece_locked(batcher *b, const options *o, piece *p, bool *fresh) MR_REQUIRES(b->mu)
 {
-    batch *x = open_batch_locked(b, fresh);
+    batch *x = open_batch_locked(b, p->q->r, fresh);
     if (x->last)
         x->last->next = p;
     else
