@@ -114,6 +114,10 @@ static mr_status *run_maker(mr_run *r)
     return st;
 }
 
+/* Kernels for each type of key, so that what cannot be a key has none; shared by both forms of an op. */
+#define KEYED(name, fn) \
+    static const mr_kernel name[] = {MR_CPU_ONE(fn, MR_PLAIN) {"CPU", MR_STRING, fn}, {0}}
+
 /* The older handle is two strings. */
 static mr_status *handle_shape(mr_infer *c)
 {
@@ -139,44 +143,44 @@ static mr_status *handle_shape(mr_infer *c)
 MR_OP(HashTableV2,
     .doc      = "a table that is initialised once",
     MAKER("", "resource", init_static, NAMES TYPES),
-    .examples = MR_EXAMPLES("value_dtype=int64: -> shape()", "value_dtype=float: -> shape()",
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()", "key_dtype=string value_dtype=float: -> shape()",
         "h = HashTableV2 key_dtype=string value_dtype=int32 shared_name=\"t\"; shared_name=\"t\" "
         "key_dtype=string value_dtype=float: -> !INVALID_ARGUMENT Conflicting key/value dtypes "
         "string->float with string-int32 for table t"));
 MR_OP(HashTable, .doc = "the older form of HashTableV2",
     MAKER("", "Ref(string)", init_static, NAMES TYPES),
-    .examples = MR_EXAMPLES("value_dtype=int64: -> shape(2)"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape(2)"));
 MR_OP(AnonymousHashTable, .doc = "a HashTableV2 that lives as long as its handles",
     MAKER("", "resource", init_static, TYPES),
-    .examples = MR_EXAMPLES("value_dtype=int64: -> shape()"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()"));
 MR_OP(MutableHashTableV2,
     .doc      = "a table that may be changed at any time",
     MAKER("", "resource", init_mutable, NAMES TYPES),
-    .examples = MR_EXAMPLES("value_dtype=int64: -> shape()"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()"));
 MR_OP(MutableHashTable, .doc = "the older form of MutableHashTableV2",
     MAKER("", "Ref(string)", init_mutable, NAMES TYPES),
-    .examples = MR_EXAMPLES("value_dtype=int64: -> shape(2)"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape(2)"));
 MR_OP(AnonymousMutableHashTable, .doc = "a MutableHashTableV2 that lives as long as its handles",
     MAKER("", "resource", init_mutable, TYPES),
-    .examples = MR_EXAMPLES("value_dtype=int64: -> shape()"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()"));
 MR_OP(MutableHashTableOfTensorsV2,
     .doc      = "a table of vectors that may be changed at any time",
     MAKER("", "resource", init_mutable, NAMES SHAPED),
-    .examples = MR_EXAMPLES("value_dtype=int64 value_shape=[2]: -> shape()",
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape()",
         "key_dtype=string value_dtype=int64 value_shape=[2,2]: -> !INVALID_ARGUMENT must be a vector",
         "key_dtype=string value_dtype=int64 value_shape=[?]: -> !INVALID_ARGUMENT must be known"));
 MR_OP(MutableHashTableOfTensors, .doc = "the older form of MutableHashTableOfTensorsV2",
     MAKER("", "Ref(string)", init_mutable, NAMES SHAPED),
-    .examples = MR_EXAMPLES("value_dtype=int64 value_shape=[2]: -> shape(2)"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape(2)"));
 MR_OP(AnonymousMutableHashTableOfTensors,
     .doc      = "a MutableHashTableOfTensorsV2 that lives as long as its handles",
     MAKER("", "resource", init_mutable, SHAPED),
-    .examples = MR_EXAMPLES("value_dtype=int64 value_shape=[2]: -> shape()"));
+    .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape()"));
 MR_OP(MutableDenseHashTableV2,
     .doc      = "a table of tensors that may be changed, in which two keys are never used",
     MAKER(TWO_KEYS, "resource", init_dense, NAMES BUCKETS),
-    .examples = MR_EXAMPLES("value_dtype=float: 0, 1 -> shape()",
-        "value_dtype=float: \"a\", \"b\" -> shape()",
+    .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0, 1 -> shape()",
+        "key_dtype=string value_dtype=float: \"a\", \"b\" -> shape()",
         "key_dtype=int64 value_dtype=int64: [0, 0], [0, 1] -> shape()",
         "key_dtype=int64 value_dtype=int64: 0, 0 -> !INVALID_ARGUMENT Empty and deleted keys cannot be equal",
         "key_dtype=int64 value_dtype=int64: 0, [1] -> !INVALID_ARGUMENT Empty and deleted keys must "
@@ -187,12 +191,12 @@ MR_OP(MutableDenseHashTableV2,
         "max_load_factor must be between 0 and 1, got: 1.5"));
 MR_OP(MutableDenseHashTable, .doc = "an older form of MutableDenseHashTableV2",
     MAKER(ONE_KEY, "Ref(string)", init_dense, NAMES BUCKETS),
-    .examples = MR_EXAMPLES("value_dtype=float: 0 -> shape(2)", "value_dtype=float: \"a\" -> shape(2)"));
+    .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0 -> shape(2)", "key_dtype=string value_dtype=float: \"a\" -> shape(2)"));
 MR_OP(AnonymousMutableDenseHashTable,
     .doc      = "a MutableDenseHashTableV2 that lives as long as its handles",
     MAKER(TWO_KEYS, "resource", init_dense, BUCKETS),
-    .examples = MR_EXAMPLES("value_dtype=float: 0, 1 -> shape()",
-                            "value_dtype=float: \"a\", \"b\" -> shape()"));
+    .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0, 1 -> shape()",
+                            "key_dtype=string value_dtype=float: \"a\", \"b\" -> shape()"));
 
 /* ---- using them ---- */
 
@@ -356,23 +360,30 @@ static mr_status *initialize_shape(mr_infer *c)
 
 /* ---- the ops ---- */
 
+KEYED(find_kernels, run_find);
+KEYED(insert_kernels, run_insert);
+KEYED(import_kernels, run_import);
+KEYED(remove_kernels, run_remove);
+KEYED(export_kernels, run_export);
+KEYED(initialize_kernels, run_initialize);
+
 #define NEW_FORM .flags = MR_STATEFUL | MR_NO_GRADIENT
 #define OLD_FORM .flags = MR_NO_FOLD | MR_NO_GRADIENT
 #define USE(handle, in, out, attrs_, shape_, kernel)                                     \
     .sig = "table_handle: " handle in " ->" out, .attrs = attrs_, .shape = shape_,         \
-    .kernels = MR_KERNELS(MR_CPU_ANY(kernel))
+    .kernels = kernel
 #define FIND(handle)                                                                     \
     USE(handle, ", keys: Tin, default_value: Tout", " values: Tout", "Tin: type; Tout: type", \
-        find_shape, run_find)
+        find_shape, find_kernels)
 #define CHANGE(handle, kernel)                                                           \
     USE(handle, ", keys: Tin, values: Tout", "", "Tin: type; Tout: type", check_handle, kernel)
-#define SIZE(handle) USE(handle, "", " size: int64", "", size_shape, run_size)
+#define SIZE(handle) USE(handle, "", " size: int64", "", size_shape, MR_KERNELS(MR_CPU_ANY(run_size)))
 #define EXPORT(handle)                                                                   \
     USE(handle, "", " keys: Tkeys, values: Tvalues", "Tkeys: type; Tvalues: type", check_handle, \
-        run_export)
+        export_kernels)
 #define INITIALIZE(handle)                                                               \
     USE(handle, ", keys: Tkey, values: Tval", "", "Tkey: type; Tval: type", initialize_shape, \
-        run_initialize)
+        initialize_kernels)
 
 #define ANY(in, out) "h = AnonymousMutableHashTable key_dtype=$" in " value_dtype=$" out "; "
 #define ANY_PUT(in, out) \
@@ -421,7 +432,7 @@ MR_OP(LookupTableFind, .doc = "the older form of LookupTableFindV2",
         OLD_ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0) -> fill(0, 3)"));
 MR_OP(LookupTableInsertV2,
     .doc      = "sets the values of keys",
-    CHANGE("resource", run_insert), NEW_FORM,
+    CHANGE("resource", insert_kernels), NEW_FORM,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string Tout=int64: h, [\"b\", \"c\", \"b\"], [5, 6, 7] ->",
         T("int64") "Tin=string Tout=int64: h, shape(0), shape(0) ->",
@@ -432,13 +443,13 @@ MR_OP(LookupTableInsertV2,
              "InitializableLookupTable",
         ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableInsert, .doc = "the older form of LookupTableInsertV2",
-    CHANGE("Ref(string)", run_insert), OLD_FORM,
+    CHANGE("Ref(string)", insert_kernels), OLD_FORM,
     .examples = MR_EXAMPLES(
         OLD "Tin=string Tout=int64: h, [\"b\", \"c\"], [5, 6] ->",
         OLD_ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableImportV2,
     .doc      = "makes these pairs all that a table holds",
-    CHANGE("resource", run_import), NEW_FORM,
+    CHANGE("resource", import_kernels), NEW_FORM,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string Tout=int64: h, [\"c\"], [6] ->",
         DENSE("") "Tin=int64 Tout=int64: h, [1, 0, -1, 2], [1, 0, 0, 2] ->",
@@ -446,13 +457,13 @@ MR_OP(LookupTableImportV2,
              "InitializableLookupTable",
         ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableImport, .doc = "the older form of LookupTableImportV2",
-    CHANGE("Ref(string)", run_import), OLD_FORM,
+    CHANGE("Ref(string)", import_kernels), OLD_FORM,
     .examples = MR_EXAMPLES(
         OLD "Tin=string Tout=int64: h, [\"b\", \"c\"], [5, 6] ->",
         OLD_ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableRemoveV2,
     .doc      = "forgets keys and their values; those that are not there are no matter",
-    USE("resource", ", keys: Tin", "", "Tin: type", check_handle, run_remove), NEW_FORM,
+    USE("resource", ", keys: Tin", "", "Tin: type", check_handle, remove_kernels), NEW_FORM,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string: h, [\"b\", \"x\"] ->",
         DENSE("") "Tin=int64: h, [5] ->",
