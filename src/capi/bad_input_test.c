@@ -122,10 +122,7 @@ MR_TEST(bad_input_unknown_op)
 {
     kit k = kit_new();
     MR_CHECK(!TF_FinishOperation(TF_NewOperation(k.g, "NoSuchOp", "x"), k.s));
-    CHECK_EXACT(
-        k.s, TF_NOT_FOUND,
-        "Op type not registered 'NoSuchOp' in this binary. Make sure the op and its kernels "
-        "are registered in the process that runs the graph");
+    CHECK_CODE(k.s, TF_NOT_FOUND, "Op type not registered 'NoSuchOp' in binary running on ");
     kit_free(&k);
 }
 

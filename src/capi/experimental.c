@@ -245,7 +245,7 @@ void TF_AttrBuilderCheckCanRunOnDevice(TF_AttrBuilder *builder, const char *devi
         mr_kernel_each(q.def, look, &q);
     mr_status *st = NULL;
     if (!q.def)
-        st = mr_error(MR_NOT_FOUND, "Op type not registered '%s'", builder ? builder->op : "");
+        st = mr_op_unknown(mr_sv_of(builder ? builder->op : ""));
     else if (!q.found)
         st = mr_invalid("No OpKernel registered on %s that supports the given types of op %s", q.device, builder->op);
     mr_capi_set_status(status, st);
@@ -257,7 +257,7 @@ const char *TF_GetNumberAttrForOpListInput(const char *op_name, int input_index,
     const mr_op_def *d = op_name ? mr_op_find(mr_sv_of(op_name)) : NULL;
     mr_status *st = NULL;
     if (!d)
-        st = mr_error(MR_NOT_FOUND, "Op type not registered '%s'", op_name ? op_name : "");
+        st = mr_op_unknown(mr_sv_of(op_name ? op_name : ""));
     else if (input_index < 0 || input_index >= d->n_in)
         st = mr_invalid("%d is not an input of op %s, which has %d", input_index, op_name, d->n_in);
     mr_capi_set_status(status, st);
@@ -268,7 +268,7 @@ int TF_OpIsStateful(const char *op_type, TF_Status *status)
 {
     mr_capi_init();
     const mr_op_def *d = op_type ? mr_op_find(mr_sv_of(op_type)) : NULL;
-    mr_capi_set_status(status, d ? NULL : mr_error(MR_NOT_FOUND, "Op type not registered '%s'", op_type ? op_type : ""));
+    mr_capi_set_status(status, d ? NULL : mr_op_unknown(mr_sv_of(op_type ? op_type : "")));
     return d && (d->flags & MR_STATEFUL);
 }
 

@@ -197,7 +197,7 @@ void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op
         if (d)
             mr_op_def_encode(d, &bytes);
         else
-            st = mr_error(MR_NOT_FOUND, "Op type not registered '%s' in this binary", op_name);
+            st = mr_op_unknown(mr_sv_of(op_name));
         mr_unlock(&graph->mu);
     }
     if (!st)

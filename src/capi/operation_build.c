@@ -14,6 +14,7 @@ TF_OperationDescription *TF_NewOperation(TF_Graph *graph, const char *op_type,
     TF_OperationDescription *d = mr_new(TF_OperationDescription);
     d->graph = graph;
     d->b = mr_node_begin(graph->graph, op_type ? op_type : "", oper_name ? oper_name : "");
+    mr_nb_client(d->b);
     return d;
 }
 

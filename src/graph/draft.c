@@ -44,11 +44,7 @@ mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int
         d = f ? &f->def : NULL;
     }
     if (!d)
-        return mr_error(
-            MR_NOT_FOUND,
-            "Op type not registered '%.*s' in this binary. Make sure the op and its kernels are "
-            "registered in the process that runs the graph",
-            MR_SV_ARG(op));
+        return mr_op_unknown(op);
     /* Functions made by TensorFlow 2 start with '_' too; internal ops are those of the registry. */
     if (!internal_ok && d->name[0] == '_' && !d->function)
         return mr_invalid("Op type '%s' is internal and cannot be used in a graph of a client",

@@ -135,6 +135,8 @@ void mr_nb_input_later(mr_node_builder *b, int type);
 /* Names starting with '_' and internal ops are refused unless this was called (nodes made by the
  * runtime). */
 void mr_nb_internal(mr_node_builder *b);
+/* Any name that mr_name_valid_client takes. */
+void mr_nb_client(mr_node_builder *b);
 /* Always frees the builder.  On error the graph is as before. */
 mr_status *mr_node_finish(mr_node_builder *b, mr_node **out);
 void mr_nb_abandon(mr_node_builder *b);
@@ -169,6 +171,9 @@ mr_status *mr_graph_topological(const mr_graph *g, mr_node ***order, int *n);
 /* ---- names ---- */
 bool mr_name_valid_node(mr_sv name);     /* [A-Za-z0-9.][A-Za-z0-9_.\\-/>]* */
 bool mr_name_valid_internal(mr_sv name); /* may start with '_' */
+/* What the C API lets pass, as TensorFlow's does, though no GraphDef with it can be imported: "const [1 2]".  Not what would be
+ * taken for a tensor, a control input or a part of a rendezvous key. */
+bool mr_name_valid_client(mr_sv name);
 /* "^n", "n", "n:3" */
 typedef struct mr_tensor_name {
     mr_sv node;

@@ -25,6 +25,14 @@ static bool valid(mr_sv name, bool underscore_first)
 bool mr_name_valid_node(mr_sv name) { return valid(name, false); }
 bool mr_name_valid_internal(mr_sv name) { return valid(name, true); }
 
+bool mr_name_valid_client(mr_sv name)
+{
+    for (size_t i = 0; i < name.n; i++)
+        if (name.p[i] == ':' || name.p[i] == ';' || (unsigned char)name.p[i] < ' ')
+            return false;
+    return name.n > 0 && name.p[0] != '_' && name.p[0] != '^';
+}
+
 bool mr_tensor_name_parse(mr_sv text, mr_tensor_name *out)
 {
     if (text.n && text.p[0] == '^') {

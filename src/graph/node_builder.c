@@ -28,7 +28,7 @@ struct mr_node_builder {
     MR_VEC(mr_named_attr) attrs;
     MR_VEC(mr_sv) classes; /* the list _class will have */
     mr_sv extra;
-    bool internal;
+    bool internal, client;
     mr_status *st; /* first error */
 };
 
@@ -164,6 +164,7 @@ void mr_nb_extra(mr_node_builder *b, mr_sv node_def_fields)
 }
 
 void mr_nb_internal(mr_node_builder *b) { b->internal = true; }
+void mr_nb_client(mr_node_builder *b) { b->client = true; }
 
 /* ---- attrs that inputs determine ---- */
 
@@ -303,7 +304,8 @@ static void add_classes(mr_node_builder *b)
 static mr_status *check_name(const mr_node_builder *b)
 {
     mr_sv name = mr_sv_of(b->name);
-    if (b->internal ? !mr_name_valid_internal(name) : !mr_name_valid_node(name))
+    bool ok = b->internal ? mr_name_valid_internal(name) : b->client ? mr_name_valid_client(name) : mr_name_valid_node(name);
+    if (!ok)
         return mr_invalid("Node '%s': Node name contains invalid characters", b->name);
     if (mr_graph_find(b->graph, name))
         return mr_invalid("Duplicate node name in graph: '%s'", b->name);

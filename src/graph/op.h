@@ -148,6 +148,8 @@ mr_status *mr_op_register(const mr_op *op);
 /* A kernel for an existing or later op. */
 mr_status *mr_kernel_register(const char *op_name, const mr_kernel *k);
 const mr_op_def *mr_op_find(mr_sv name); /* NULL when unknown */
+/* NOT_FOUND "Op type not registered 'X' in binary running on HOST. .." */
+mr_status *mr_op_unknown(mr_sv name);
 /* Parses all ops: the first definition that is not well-formed. */
 mr_status *mr_op_check_all(void);
 /* All ops, sorted by name; the caller frees the array with mr_free. */

@@ -10,6 +10,7 @@
  *
  * Lock: `registry.mu`, innermost but for the log; no callback runs under it. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/map.h"
@@ -93,6 +94,16 @@ static mr_status *builtin_def(int i, const mr_op_def **out)
     }
     *out = d;
     return st;
+}
+
+mr_status *mr_op_unknown(mr_sv name)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return mr_error(MR_NOT_FOUND,
+                    "Op type not registered '%.*s' in binary running on %s. Make sure the Op and Kernel are registered in the binary "
+                    "running in this process.",
+                    MR_SV_ARG(name), host);
 }
 
 const mr_op_def *mr_op_find(mr_sv name)
