@@ -10,7 +10,7 @@ typedef struct state {
     mr_collective_call call; /* as far as the attrs say */
     bool by_attrs;           /* the group is told by attrs, else by inputs from `first` on */
     int first;
-    const mr_pshape *shape;  /* of a receiver, by attr; NULL: none */
+    const mr_pshape *shape;  /* of the result, as attrs declare it; NULL: they do not */
 } state;
 
 /* ---- attrs ---- */
@@ -44,6 +44,8 @@ static mr_status *init_common(mr_make *m, state *s, mr_collective_kind kind)
     s->by_attrs = mr_node_attr(n, "group_size") != NULL;
     if (!s->by_attrs)
         return NULL;
+    if (mr_node_attr(n, "shape"))
+        MR_TRY(mr_node_get_shape(n, "shape", &s->shape));
     MR_TRY(mr_node_get_int(n, "group_size", &s->call.group_size));
     MR_TRY(mr_node_get_int(n, "group_key", &s->call.group_key));
     MR_TRY(mr_node_get_int(n, "instance_key", &s->call.instance_key));
@@ -69,7 +71,6 @@ INIT(receive_v2, MR_BROADCAST, 0)
 
 static mr_status *init_receive(mr_make *m, void *p)
 {
-    MR_TRY(mr_node_get_shape(m->node, "shape", &((state *)p)->shape));
     return init_common(m, p, MR_BROADCAST);
 }
 
@@ -94,11 +95,29 @@ static void start(mr_run *r, mr_collective_call *c, mr_status *st)
         mr_collective_local()->start(mr_collective_local(), r, c);
 }
 
+/* The shape that the node declares is that of the result. */
+static mr_status *check_declared(const mr_run *r, const mr_collective_call *c)
+{
+    const mr_pshape *want = ((state *)r->state)->shape;
+    const mr_tensor *t = c->in;
+    int64_t rows = t->rank ? t->dims[0] : 0;
+    bool same = !want || want->rank < 0 || want->rank == t->rank;
+    if (c->kind == MR_GATHER && !mr_i64_mul(rows, c->group_size, &rows))
+        same = false;
+    for (int d = 0; same && want && d < want->rank; d++)
+        same = want->dims[d] < 0 || want->dims[d] == (d == 0 ? rows : t->dims[d]);
+    return same ? NULL
+                : mr_invalid("Declared shape of op %s does not match shape of input: %s and %s",
+                             r->node->name, MR_PSHAPE_TEXT(want), MR_TENSOR_SHAPE(t));
+}
+
 static void run_with_input(mr_run *r)
 {
     mr_collective_call c;
     mr_status *st = group_of(r, &c);
     c.in = mr_in(r, 0);
+    if (!st)
+        st = check_declared(r, &c);
     start(r, &c, st);
 }
 
@@ -140,11 +159,8 @@ static mr_status *unknown_rows(mr_infer *c)
     return NULL;
 }
 
-static mr_status *receive_v2_shape(mr_infer *c)
-{
-    MR_TRY(check_scalars(c, 0));
-    return mr_infer_shape_value(c, 3, &c->out[0]);
-}
+/* What comes is of the sender's shape, whatever is declared here. */
+static mr_status *receive_v2_shape(mr_infer *c) { return check_scalars(c, 0); }
 
 /* ---- the ops ---- */
 
@@ -222,7 +238,7 @@ MR_OP(CollectiveBcastRecv,
     .doc      = "the tensor that another member of a group gives to all",
     .sig      = "-> data: T",
     .attrs    = "T: " MOVED "; " GROUP "shape: shape; " HINT,
-    .shape    = mr_shape_from_attr, COMMON(run_receive, init_receive),
+    .shape    = mr_shape_unknown, COMMON(run_receive, init_receive),
     .examples = MR_EXAMPLES(ALONE("bool"), ALONE("float"), ALONE("half"), ALONE("double"),
                             ALONE("int32"), ALONE("int64")));
 MR_OP(CollectiveBcastRecvV2,

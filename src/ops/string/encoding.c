@@ -38,9 +38,9 @@ static const mr_encoding encodings[] = {
 static bool has_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
-    for (const char *p = strstr(words, word); p; p = strstr(p + 1, word))
+    for (const char *p = n ? strstr(words, word) : NULL; p; p = strstr(p + 1, word))
         if ((p == words || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
-            return n > 0;
+            return true;
     return false;
 }
 
