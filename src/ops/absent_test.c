@@ -30,3 +30,40 @@ MR_TEST(absent_ops_say_that_they_are)
     mr_free(all);
     MR_CHECK(n_absent > 0);
 }
+
+static FILE *open_list(const char *name)
+{
+    const char *dir = getenv("MILLRACE_REFERENCE");
+    char *path = mr_printf("%s/%s", dir ? dir : "../shared/reference", name);
+    FILE *f = fopen(path, "r");
+    mr_free(path);
+    if (!f)
+        mr_test_skip("no %s: set MILLRACE_REFERENCE", name);
+    return f;
+}
+
+/* The first word of each line of the list; what a tier that must be there lacks is told, then the test fails. */
+MR_TEST(absent_ops_are_in_none_of_the_tiers_that_programs_lean_on)
+{
+    enum { LEAST = 900 };
+    static char line[1 << 12];
+    FILE *f = open_list("op_priority.tsv");
+    int n_there = 0, n_lacking = 0;
+    mr_ops_register();
+    while (fgets(line, sizeof line, f)) {
+        char *tab = strchr(line, '\t');
+        if (line[0] == '#' || !tab)
+            continue;
+        *tab = '\0';
+        const mr_op_def *d = mr_op_find(mr_sv_of(line));
+        bool there = d && !mr_op_absent(d), must = tab[1] == 'A' || tab[1] == 'B';
+        if (!d || (must && !there)) {
+            fprintf(stderr, "%s, of tier %c, is %s\n", line, tab[1], d ? "not implemented" : "not known");
+            n_lacking++;
+        }
+        n_there += there;
+    }
+    fclose(f);
+    MR_CHECK_INT(n_lacking, 0);
+    MR_CHECK(n_there >= LEAST);
+}

@@ -147,7 +147,7 @@ static bool may_run(mr_sv graph_def)
 {
     static const char *const no[] = {"Abort", "WriteFile", "Save", "Print", "Merge", "Summary", "Dataset", "Shard"};
     for (int i = 0; i < MR_COUNT(no); i++)
-        if (memmem(graph_def.p, graph_def.n, no[i], strlen(no[i])))
+        if (graph_def.n && memmem(graph_def.p, graph_def.n, no[i], strlen(no[i])))
             return false;
     return true;
 }

@@ -192,6 +192,8 @@ mr_status *mr_handle_from_string(mr_run *r, const mr_object_type *type, mr_objec
     if (s->n != 1 || s->rank != 0)
         return mr_invalid("string_handle must be a scalar");
     mr_status *st = mr_handle_decode(mr_tensor_str_at(s, 0), &h);
+    if (mr_status_code(st) == MR_RESOURCE_EXHAUSTED)
+        return st;
     if (st) {
         mr_status_free(st);
         return mr_invalid("Could not parse string_handle as a valid ResourceHandle");

@@ -9,7 +9,8 @@ void mr_gathered_drop(mr_gathered *e, int64_t n)
         mr_element_drop(e->p[i], e->width);
         mr_free(e->p[i]);
     }
-    memmove(e->p, e->p + n, sizeof *e->p * (size_t)(e->n - n));
+    if (e->n > n)
+        memmove(e->p, e->p + n, sizeof *e->p * (size_t)(e->n - n));
     e->n -= n;
 }
 
