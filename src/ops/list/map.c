@@ -242,7 +242,7 @@ static mr_status *give(mr_run *r, map *m)
 static mr_status *check_key(const mr_tensor *key)
 {
     return key->dtype == MR_RESOURCE || key->dtype == MR_VARIANT
-               ? mr_invalid("A %s cannot be a key of a map", mr_dtype_name(key->dtype))
+               ? mr_error(MR_UNIMPLEMENTED, "A %s cannot be a key of a map", mr_dtype_name(key->dtype))
                : NULL;
 }
 

@@ -24,11 +24,11 @@ static void sigmoid_backward(mr_grad *g)
 static void sigmoid_grad_backward(mr_grad *g)
 {
     mr_out y = mr_conj(g, mr_x(g, "y")), dz = mr_dy(g, "z");
-    mr_out both = mr_emit(g->s, "Mul", dz, mr_conj(g, mr_x(g, "dy")));
+    mr_out both = mr_emit(g->s, "Mul", dz, mr_grad_shaped(g, mr_conj(g, mr_x(g, "dy")), y));
     mr_out twice = mr_emit(g->s, "Mul", y, mr_scalar_like(g, 2, y));
     mr_out slope = mr_emit(g->s, "Sub", mr_scalar_like(g, 1, y), twice);
     mr_dx(g, "y", mr_emit(g->s, "Mul", both, slope));
-    mr_dx(g, "dy", mr_emit(g->s, "SigmoidGrad", y, dz));
+    mr_dx(g, "dy", mr_grad_shaped(g, mr_emit(g->s, "SigmoidGrad", y, dz), mr_x(g, "dy")));
 }
 
 /* 2 / sqrt(pi) exp(-x^2) */

@@ -42,23 +42,23 @@ static void sqrt_grad_backward(mr_grad *g)
 {
     mr_out a = mr_emit(g->s, "RealDiv", mr_dyi(g, 0), mr_xi(g, 0));
     mr_dxi(g, 0, mr_emit(g->s, "Neg", mul(g, mr_conj(g, a), mr_yi(g, 0))));
-    mr_dxi(g, 1, scale(g, 0.5, a));
+    mr_dxi(g, 1, mr_grad_shaped(g, scale(g, 0.5, a), mr_xi(g, 1)));
 }
 
 /* z = -dy conj(y)^3 / 2. */
 static void rsqrt_grad_backward(mr_grad *g)
 {
-    mr_out y = mr_xi(g, 0), dy = mr_xi(g, 1), dz = mr_dyi(g, 0), back = mr_conj(g, y);
+    mr_out y = mr_xi(g, 0), dy = mr_grad_shaped(g, mr_xi(g, 1), y), dz = mr_dyi(g, 0), back = mr_conj(g, y);
     mr_dxi(g, 0, scale(g, -1.5, mul(g, mul(g, mr_conj(g, dz), dy), mr_emit(g->s, "Square", back))));
-    mr_dxi(g, 1, mr_emit(g->s, "RsqrtGrad", back, dz));
+    mr_dxi(g, 1, mr_grad_shaped(g, mr_emit(g->s, "RsqrtGrad", back, dz), mr_xi(g, 1)));
 }
 
 /* z = -dy conj(y)^2. */
 static void inverse_grad_backward(mr_grad *g, const char *op)
 {
-    mr_out y = mr_xi(g, 0), dy = mr_xi(g, 1), dz = mr_dyi(g, 0), back = mr_conj(g, y);
+    mr_out y = mr_xi(g, 0), dy = mr_grad_shaped(g, mr_xi(g, 1), y), dz = mr_dyi(g, 0), back = mr_conj(g, y);
     mr_dxi(g, 0, scale(g, -2, mul(g, mul(g, mr_conj(g, dz), dy), back)));
-    mr_dxi(g, 1, mr_emit(g->s, op, back, dz));
+    mr_dxi(g, 1, mr_grad_shaped(g, mr_emit(g->s, op, back, dz), mr_xi(g, 1)));
 }
 
 static void reciprocal_grad_backward(mr_grad *g) { inverse_grad_backward(g, "ReciprocalGrad"); }

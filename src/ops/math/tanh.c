@@ -13,10 +13,11 @@ static void tanh_backward(mr_grad *g)
 /* Of dy (1 - y^2): by y -2 y dy, by dy 1 - y^2. */
 static void tanh_grad_backward(mr_grad *g)
 {
-    mr_out y = mr_conj(g, mr_x(g, "y")), dy = mr_conj(g, mr_x(g, "dy")), dz = mr_dy(g, "z");
+    mr_out y = mr_conj(g, mr_x(g, "y")), dz = mr_dy(g, "z");
+    mr_out dy = mr_grad_shaped(g, mr_conj(g, mr_x(g, "dy")), y);
     mr_out scaled = mr_emit(g->s, "Mul", dz, mr_scalar_like(g, -2, dz));
     mr_dx(g, "y", mr_emit(g->s, "Mul", mr_emit(g->s, "Mul", scaled, dy), y));
-    mr_dx(g, "dy", mr_emit(g->s, "TanhGrad", y, dz));
+    mr_dx(g, "dy", mr_grad_shaped(g, mr_emit(g->s, "TanhGrad", y, dz), mr_x(g, "dy")));
 }
 
 MR_OP(Tanh,
@@ -43,5 +44,5 @@ MR_OP(TanhGrad,
     .examples = MR_EXAMPLES(
         "[0, 0.5, 1], [1, 2, 3] -> [1, 1.5, 0]",
         "[1i], [1+1i] -> [2+2i]",
-        "T=float: 0.5, [4] -> 3",
+        "0.5, [4] -> 3",
         "[1, 2], [1] -> !INVALID_ARGUMENT same number of elements"));

@@ -1,6 +1,8 @@
 /* ops/nn/each_same.c -- runs element-wise loops over inputs of equal shapes, or as many elements. */
 #include "ops/nn/each_same.h"
 
+#include "graph/grad.h"
+
 mr_status *mr_check_same_shape(const mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
@@ -49,4 +51,14 @@ mr_status *mr_each_flat_run_accel(mr_run *r)
 {
     MR_TRY(reshape_second(r));
     return mr_each_run_accel(r);
+}
+
+mr_out mr_grad_shaped(mr_grad *g, mr_out v, mr_out like)
+{
+    if (!v.node || !like.node)
+        return v;
+    const mr_pshape *have = v.node->out_shapes[v.index], *want = like.node->out_shapes[like.index];
+    if (mr_pshape_full(want) && mr_pshape_eq(have, want))
+        return v;
+    return mr_emit(g->s, "Reshape", v, mr_emit(g->s, "Shape", like));
 }

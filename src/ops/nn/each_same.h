@@ -15,6 +15,10 @@ mr_status *mr_each_same_run_accel(mr_run *r);
 mr_status *mr_each_flat_run(mr_run *r);
 mr_status *mr_each_flat_run_accel(mr_run *r);
 
+/* For their gradients: v in the shape of `like`, which has as many elements; v itself where both are known to have one shape. */
+struct mr_grad;
+mr_out mr_grad_shaped(struct mr_grad *g, mr_out v, mr_out like);
+
 /* Rows for MR_KERNELS. */
 #define MR_GPU_EACH_FLAT(fn) MR_GPU_EACH_BY(fn, mr_each_flat_run_accel)
 #define MR_CPU_EACH_FLAT(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_flat_run)
