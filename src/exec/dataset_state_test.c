@@ -260,8 +260,8 @@ MR_TEST(dataset_groups_by_window)
     b = mr_dbody_new(&rig, 1, MR_INT64);
     b.args[1] = mr_placeholder(&b.s, MR_VARIANT, "d", NULL);
     b.n_args = 2;
-    mr_dbody_end(&b, &rig, "Batch", MR_OUTS(mr_emit_with(&b.s, "BatchDataset", MR_ATTRS(INT64_TYPES), b.args[1], mr_const_i64(&b.s, 9))));
-    mr_func_ref key = {"Mod2", 0, NULL}, reduce = {"Batch", 0, NULL}, size = {"SizeOf", 0, NULL};
+    mr_dbody_end(&b, &rig, "BatchOf", MR_OUTS(mr_emit_with(&b.s, "BatchDataset", MR_ATTRS(INT64_TYPES), b.args[1], mr_const_i64(&b.s, 9))));
+    mr_func_ref key = {"Mod2", 0, NULL}, reduce = {"BatchOf", 0, NULL}, size = {"SizeOf", 0, NULL};
     mr_named_attr attrs[] = {{"key_func", {MR_ATTR_FUNC, .func = &key}}, {"reduce_func", {MR_ATTR_FUNC, .func = &reduce}},
                              {"window_size_func", {MR_ATTR_FUNC, .func = &size}},
                              {"Tkey_func_other_arguments", mr_a_types(0, int64s)},

@@ -156,8 +156,8 @@ static void number(reader *r, mr_literal *l)
 static char escaped(reader *r)
 {
     char c = r->p < r->end ? *r->p++ : 0;
-    if (c == 'n')
-        return '\n';
+    if (c == 'n' || c == 't')
+        return c == 'n' ? '\n' : '\t';
     if (c != 'x')
         return c;
     char hex[3] = {0};

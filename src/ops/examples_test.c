@@ -151,6 +151,10 @@ static void run_trial(const mr_op_def *d, const mr_example *e, const char *text,
     mr_trial_deinit(&t);
 }
 
+/* A writer of summaries writes files, which examples must not leave behind: those of these ops show what they refuse, and
+ * ops/summary/writer_test.c runs them. */
+static bool shows_errors_only(const char *op) { return strncmp(op, "Write", 5) == 0 && strstr(op, "Summary"); }
+
 static void check_values(const mr_op_def *d)
 {
     n_covered = 0;
@@ -165,7 +169,7 @@ static void check_values(const mr_op_def *d)
     bool limited = n > 0 && (d->key->n_allowed > 0 ||
                              d->op->kernels->type); /* else one text serves all types */
     for (int i = 0; i < n && d->op->examples && limited; i++)
-        if (!is_covered(types[i]))
+        if (!is_covered(types[i]) && !shows_errors_only(d->name))
             report(d, types[i], "", mr_invalid("no example runs in this type"));
 }
 
@@ -482,6 +486,7 @@ static void run_gradient(const mr_op_def *d, const mr_example *e, const char *te
 static const struct {
     const char *op, *arg, *reason;
 } no_comparison[] = {
+    {"OptionalFromValue", "components", "what it gives is an optional: its gradient is one too"},
     {"Betainc", "a", "none in TensorFlow either"},
     {"Betainc", "b", "none in TensorFlow either"},
     {"FusedBatchNorm", "mean", "a statistic of earlier steps"},

@@ -321,6 +321,8 @@ MR_OP(DenseToSparseSetOperation,
     .examples = MR_EXAMPLES(
         "set_operation=\"intersection\": [[1, 2], [3, 4]], [[0, 0], [1, 3]], [2, 3], [2, 5] -> "
         "[[0, 0], [1, 0]], [2, 3], [2, 1]",
+        "T=string set_operation=\"intersection\": [[\"a\", \"b\"], [\"c\", \"d\"]], [[0, 0], [1, 3]], [\"b\", \"c\"], [2, 5] -> "
+        "[[0, 0], [1, 0]], [\"b\", \"c\"], [2, 1]",
         "set_operation=\"b-a\": [[1, 2], [3, 4]], shape(0,2), shape(0), [2, 5] -> shape(0,2), shape(0), [2, 0]",
         "T=int32 set_operation=\"union\": [[1]], [[0, 5]], [2], [1, 5] -> !INVALID_ARGUMENT out of bounds",
         "T=int32 set_operation=\"union\": [[1]], shape(0,2), shape(0), [2, 5] -> !INVALID_ARGUMENT Mismatched "
@@ -332,6 +334,8 @@ MR_OP(SparseToSparseSetOperation,
     .examples = MR_EXAMPLES(
         "set_operation=\"union\": [[0, 0], [0, 1]], [2, 1], [2, 2], [[0, 0], [1, 0]], [1, 7], [2, 1] -> "
         "[[0, 0], [0, 1], [1, 0]], [1, 2, 7], [2, 2]",
+        "T=string set_operation=\"union\": [[0, 0], [0, 1]], [\"b\", \"a\"], [2, 2], [[0, 0], [1, 0]], [\"a\", \"g\"], [2, 1] -> "
+        "[[0, 0], [0, 1], [1, 0]], [\"a\", \"b\", \"g\"], [2, 2]",
         "set_operation=\"intersection\": [[0, 0, 0]], [5], [1, 2, 1], [[0, 0, 3]], [5], [1, 2, 4] -> "
         "[[0, 0, 0]], [5], [1, 2, 1]",
         "T=int32 set_operation=\"union\": [[1, 0], [0, 0]], [1, 2], [2, 2], shape(0,2), shape(0), [2, 2] -> "

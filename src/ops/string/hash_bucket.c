@@ -74,7 +74,7 @@ MR_OP(StringToHashBucketFast,
     BUCKETS(run_fast, init_buckets),
     .examples = MR_EXAMPLES(
         "num_buckets=10: [\"a\", \"b\", \"c\"] -> [9, 2, 2]", "num_buckets=1: \"x\" -> 0",
-        "num_buckets=9223372036854775807: \"\" -> 1935739661972635727",
+        "num_buckets=9223372036854775807: \"\" -> 1936946117179621456",
         "num_buckets=3: shape(0) -> shape(0)"));
 MR_OP(StringToHashBucketStrong,
     .doc      = "which of num_buckets each string falls into, by a hash with a secret key",
