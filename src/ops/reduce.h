@@ -138,8 +138,8 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
             ((A *)totals)[r] = a;                                           \
         }                                                                   \
     }
-typedef float mr_v8f __attribute__((vector_size(32)));
-typedef double mr_v4d __attribute__((vector_size(32)));
+typedef float mr_lanes8f __attribute__((vector_size(32), aligned(4), may_alias)); /* anywhere in memory */
+typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias));
 /* Accumulators and elements are never the same memory; a few elements need no unrolled code. */
 #if defined(__clang__)
 #define MR_REDUCE_ROLLED _Pragma("clang loop unroll(disable)")
@@ -170,8 +170,8 @@ typedef double mr_v4d __attribute__((vector_size(32)));
     MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, __VA_ARGS__)                            \
     MR_REDUCE_ADD(MR_CLONES, fn##_float_merge, double, float, __VA_ARGS__)                         \
     MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, __VA_ARGS__)                         \
-    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, double, float, mr_v8f, empty, __VA_ARGS__, __VA_ARGS__) \
-    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, empty, __VA_ARGS__,            \
+    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, double, float, mr_lanes8f, empty, __VA_ARGS__, __VA_ARGS__) \
+    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_lanes4d, empty, __VA_ARGS__,            \
                           __VA_ARGS__)                                                             \
     static const float fn##_float_empty = empty;                                                   \
     static const double fn##_double_empty = empty;

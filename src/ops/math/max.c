@@ -8,10 +8,10 @@ typedef int64_t v4i __attribute__((vector_size(32)));
 #define FLOATS(fn, top, cmp)                                                                       \
     MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, x cmp a || x != x ? x : a)              \
     MR_REDUCE_ADD(MR_CLONES, fn##_double_add, double, double, x cmp a || x != x ? x : a)           \
-    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, float, float, mr_v8f, top, x cmp a || x != x ? x : a,   \
-                          CHOOSE(mr_v8f, v8i, cmp))                                                \
-    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_v4d, top, x cmp a || x != x ? x : a,\
-                          CHOOSE(mr_v4d, v4i, cmp))                                                \
+    MR_REDUCE_FOLD_VECTOR(fn##_float_fold, float, float, mr_lanes8f, top, x cmp a || x != x ? x : a,   \
+                          CHOOSE(mr_lanes8f, v8i, cmp))                                                \
+    MR_REDUCE_FOLD_VECTOR(fn##_double_fold, double, double, mr_lanes4d, top, x cmp a || x != x ? x : a,\
+                          CHOOSE(mr_lanes4d, v4i, cmp))                                                \
     MR_REDUCER_ONE(fn, float, float, top, true)                                                    \
     MR_REDUCER_ONE(fn, double, double, top, true)
 FLOATS(max, -INFINITY, >)

@@ -177,15 +177,16 @@ mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out)
     mr_status *st = NULL;
     mr_dtype t = (mr_dtype)out->dtype;
     bool wide = t == MR_HALF || t == MR_BFLOAT16;
-    mr_tensor *sums = NULL;
+    mr_tensor *sums = NULL, *counted = NULL, *firsts = NULL; /* of the device's memory: a warm step calls no malloc */
     if (out->n == 0)
         return NULL;
     MR_TRY(fill_empty(r, s->empty, out));
-    int64_t *counts = mr_try_calloc((size_t)out->dims[0], sizeof(int64_t));
-    bool *first = mr_try_calloc((size_t)s->n + 1, sizeof(bool));
-    if (!counts || !first)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld segments",
-                       (long long)out->dims[0]));
+    MR_GO(mr_run_temp(r, MR_INT64, 1, &out->dims[0], &counted));
+    MR_GO(mr_run_temp(r, MR_BOOL, 1, (const int64_t[]){s->n + 1}, &firsts));
+    mr_tensor_zero(counted);
+    mr_tensor_zero(firsts);
+    int64_t *counts = counted->data;
+    bool *first = firsts->data;
     count_rows(s, first, counts);
     if (wide)
         MR_GO(mr_run_temp(r, MR_FLOAT, out->rank, out->dims, &sums));
@@ -195,8 +196,8 @@ mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out)
     j.out = out;
     mr_run_for(r, j.width, 1.0 + (double)s->n, join_columns, &j);
 out:
-    mr_free(counts);
-    mr_free(first);
+    mr_tensor_unref(counted);
+    mr_tensor_unref(firsts);
     mr_tensor_unref(sums);
     return st;
 }
