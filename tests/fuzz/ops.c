@@ -31,6 +31,7 @@
 #include "tests/fuzz/values.h"
 
 enum { TOTAL_RUNS = 2000000, LEAST_RUNS = 1000 };
+enum { MOST_WAITS = 2000, WAIT_US = 1000 }; /* for memory to come back */
 enum { PATIENCE_MS = 3, WHOLE_ONCE_IN = 8, GROWN_ONCE_IN = 20, MOST_GROWN = 20000 };
 
 /* Counts of an op. */
@@ -420,6 +421,10 @@ static void run_trial(op_run *x, const fuzz_script *c, mr_dtype key)
     mr_status_free(st);
     mr_trial_deinit(&t);
     mr_allocator_get_stats(budget, &stats);
+    for (int i = 0; i < MOST_WAITS && stats.in_use; i++) { /* threads of iterators end by themselves, a little later */
+        usleep(WAIT_US);
+        mr_allocator_get_stats(budget, &stats);
+    }
     if (stats.in_use)
         fuzz_fail("%s: %lld bytes of tensors are lost;%s", x->s->def->name, (long long)stats.in_use,
                   mr_str_z(&x->what));

@@ -62,7 +62,7 @@ static bool compare(const mr_suppress *s, candidate *c, const int32_t *taken, in
             c->score *= overlap <= s->threshold ? expf(-0.5f / s->sigma * overlap * overlap) : 0;
         else if (overlap > s->threshold)
             return false;
-        if (c->score <= s->score_threshold)
+        if (!(c->score > s->score_threshold)) /* nor when it has become a NaN */
             return false;
     }
     c->seen = (int32_t)n_taken;

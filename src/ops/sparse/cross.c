@@ -68,7 +68,10 @@ static mr_status *sparse_column(crossing *c, const mr_tensor *indices, const mr_
     for (int64_t i = 1; i < s.n; i++)
         if (mr_sparse_at(&s, i)[0] < mr_sparse_at(&s, i - 1)[0])
             return mr_invalid("indices[%lld] is out of order: its row falls", (long long)i);
-    MR_TRY(mr_new_i64(s.dims[0] + 1, &starts));
+    int64_t n_starts;
+    if (!mr_i64_add(s.dims[0], 1, &n_starts))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)s.dims[0]);
+    MR_TRY(mr_new_i64(n_starts, &starts));
     for (int64_t b = 0; b < s.dims[0]; b++) {
         starts[b] = at;
         while (at < s.n && mr_sparse_at(&s, at)[0] == b)
