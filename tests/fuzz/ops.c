@@ -191,10 +191,11 @@ static bool told_by_inputs(const mr_op_def *d, const char *attr)
 }
 
 /* A function that could be called; examples have no word for one. */
-static void give_function(op_run *x, const mr_attr_def *d, mr_node_builder *b)
+static void give_function(op_run *x, const mr_op_def *op, const mr_attr_def *d, mr_node_builder *b)
 {
-    const mr_named_attr type = {"T", mr_a_type(x->first_type ? x->first_type : MR_FLOAT)};
-    const mr_func_ref f = {fuzz_function_for(d, x->n_args), 1, &type};
+    mr_dtype t = x->first_type == MR_VARIANT ? MR_INT64 : x->first_type; /* what the datasets of scenes give */
+    const mr_named_attr type = {"T", mr_a_type(t ? t : MR_FLOAT)};
+    const mr_func_ref f = {fuzz_function_for(op, d, x->n_args), 1, &type};
     const mr_func_ref *both[] = {&f, &f};
     mr_nb_attr(b, d->name,
                d->is_list ? (mr_attr){MR_ATTR_FUNC, true, MR_COUNT(both), .funcs = both}
@@ -206,7 +207,7 @@ static void change_attrs(void *ctx, const mr_op_def *d, mr_node_builder *b)
     op_run *x = ctx;
     for (int i = 0; i < d->n_attrs; i++) {
         if (d->attrs[i].kind == MR_ATTR_FUNC)
-            give_function(x, &d->attrs[i], b);
+            give_function(x, d, &d->attrs[i], b);
         if (!changes(x, told_by_inputs(d, d->attrs[i].name) ? 60 : 4))
             continue;
         mr_attr v = fuzz_attr(&x->r->rng, &x->trial->arena, &d->attrs[i], &x->held);

@@ -1,6 +1,8 @@
 /* tests/fuzz/scenes.c -- small graphs around ops that cannot be run alone. */
 #include "tests/fuzz/scenes.h"
 
+#include <fnmatch.h>
+
 #include "base/memory.h"
 #include "graph/library.h"
 #include "proto/graph.pb-c.h"
@@ -18,6 +20,8 @@
     "tensor_name=\"x\" send_device=\"/device:CPU:0\" send_device_incarnation=1 " \
     "recv_device=\"/device:CPU:0\""
 #define REF "v = VariableV2 dtype=$T shape=[2]; r = Assign: v, [1, 2]; "
+#define RANGE "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 1, 1; "
+#define ELEMENT "output_types=[int64] output_shapes=[[]]"
 #define LOOP                                                                                  \
     "e = Enter frame_name=\"f\": int32[0]; k = Enter frame_name=\"f\" is_constant=true: int32[2]; " \
     "o = Enter frame_name=\"f\" is_constant=true: int32[1]; m = Merge: (e, n); "              \
@@ -67,6 +71,39 @@ static const fuzz_scene scenes[] = {
     {"RefSelect", NULL, REF ": 1, (r, [3, 4]) -> ?"},
     {"RefSwitch", NULL, REF ": r, true -> ?, ?"},
     {"RefSwitch", "RefMerge", REF "s = RefSwitch: r, false; : (s, s:1) -> ?, ?"},
+    {"MapDataset", "DatasetToSingleElement",
+     RANGE "d = MapDataset output_types=[int64] output_shapes=[[]]: r, (); " ELEMENT ": d -> ?"},
+    {"FilterDataset", "DatasetToSingleElement",
+     RANGE "d = FilterDataset output_types=[int64] output_shapes=[[]]: r, (); " ELEMENT ": d -> ?"},
+    {"TakeWhileDataset", "DatasetToSingleElement",
+     RANGE "d = TakeWhileDataset output_types=[int64] output_shapes=[[]]: r, (); " ELEMENT ": d -> ?"},
+    {"FlatMapDataset", "DatasetToSingleElement",
+     RANGE "d = FlatMapDataset output_types=[int64] output_shapes=[[]]: r, (); " ELEMENT ": d -> ?"},
+    {"InterleaveDataset", "DatasetToSingleElement",
+     RANGE "d = InterleaveDataset output_types=[int64] output_shapes=[[]]: r, (), 2, 1; " ELEMENT ": d -> ?"},
+    {"ParallelMapDataset", "DatasetToSingleElement",
+     RANGE "d = ParallelMapDataset output_types=[int64] output_shapes=[[]]: r, (), 2; " ELEMENT ": d -> ?"},
+    {"ParallelMapDatasetV2", "DatasetToSingleElement",
+     RANGE "d = ParallelMapDatasetV2 output_types=[int64] output_shapes=[[]]: r, (), 2; " ELEMENT ": d -> ?"},
+    {"ParallelFilterDataset", "DatasetToSingleElement",
+     RANGE "d = ParallelFilterDataset output_types=[int64] output_shapes=[[]]: r, (), 2; " ELEMENT ": d -> ?"},
+    {"ParallelInterleaveDataset", "DatasetToSingleElement",
+     RANGE "d = ParallelInterleaveDataset output_types=[int64] output_shapes=[[]]: r, (), 2, 1, false, 1, 1; " ELEMENT ": d -> ?"},
+    {"ParallelInterleaveDatasetV2", "DatasetToSingleElement",
+     RANGE "d = ParallelInterleaveDatasetV2 output_types=[int64] output_shapes=[[]]: r, (), 2, 1, 2; " ELEMENT ": d -> ?"},
+    {"ParallelInterleaveDatasetV3", "DatasetToSingleElement",
+     RANGE "d = ParallelInterleaveDatasetV3 output_types=[int64] output_shapes=[[]]: r, (), 2, 1, 2; " ELEMENT ": d -> ?"},
+    {"ParallelInterleaveDatasetV4", "DatasetToSingleElement",
+     RANGE "d = ParallelInterleaveDatasetV4 output_types=[int64] output_shapes=[[]]: r, (), 2, 1, 1, 1, 2; " ELEMENT ": d -> ?"},
+    {"MapAndBatchDataset", "DatasetToSingleElement",
+     RANGE "d = MapAndBatchDataset output_types=[int64] output_shapes=[[]]: r, (), 1, 1, false; " ELEMENT ": d -> ?"},
+    {"ScanDataset", "DatasetToSingleElement",
+     RANGE "d = ScanDataset output_types=[int64] output_shapes=[[]]: r, (int64[1]), (); " ELEMENT ": d -> ?"},
+    {"GroupByWindowDataset", "DatasetToSingleElement",
+     RANGE "d = GroupByWindowDataset output_types=[int64] output_shapes=[[]]: r, (), (), (); " ELEMENT ": d -> ?"},
+    {"GroupByReducerDataset", "DatasetToSingleElement",
+     RANGE "d = GroupByReducerDataset output_types=[int64] output_shapes=[[]]: r, (), (), (), (); " ELEMENT ": d -> ?"},
+    {"ReduceDataset", NULL, RANGE "output_types=[int64] output_shapes=[[]]: r, (int64[1]), () -> ?"},
     {"PartitionedCall", NULL, "Tout=[float]: (float[1, 2], float[3, 4]) -> ?"},
     {"PartitionedCall", NULL, "Tout=[int32]: (int32[1, 2]) -> ?"},
     {"StatefulPartitionedCall", NULL, "Tout=[float]: (float[1, 2], float[3, 4]) -> ?"},
@@ -178,6 +215,9 @@ void fuzz_scene_guess(const mr_op_def *d, mr_str *out)
 #define A(n) "input_arg { name: '" n "' type_attr: 'T' } "
 #define Z(n) "output_arg { name: '" n "' type_attr: 'T' } "
 #define T_ATTR "attr { key: 'T' value { placeholder: 'T' } } "
+#define INT64_NODE(name, v)                                                                    \
+    "node_def { name: '" name "' op: 'Const' attr { key: 'dtype' value { type: DT_INT64 } } "  \
+    "attr { key: 'value' value { tensor { dtype: DT_INT64 tensor_shape { } int64_val: " v " } } } } "
 static const char functions[] =
     FUNCTION("F0", "", "", "node_def { name: 'n' op: 'NoOp' }")
     FUNCTION("F1", A("a"), Z("z"),
@@ -192,7 +232,14 @@ static const char functions[] =
     FUNCTION("C1", A("a"), "output_arg { name: 'z' type: DT_BOOL } ",
              "node_def { name: 'n' op: 'Const' attr { key: 'dtype' value { type: DT_BOOL } } "
              "attr { key: 'value' value { tensor { dtype: DT_BOOL tensor_shape { } bool_val: "
-             "false } } } } ret { key: 'z' value: 'n:output:0' }");
+             "false } } } } ret { key: 'z' value: 'n:output:0' }")
+    FUNCTION("D1", A("a"), "output_arg { name: 'z' type: DT_VARIANT } ",
+             INT64_NODE("zero", "0") INT64_NODE("one", "1")
+             "node_def { name: 'd' op: 'RangeDataset' input: 'zero:output:0' input: 'a' input: 'one:output:0' "
+             "attr { key: 'output_types' value { list { type: DT_INT64 } } } attr { key: 'output_shapes' value { list { shape { } } } } } "
+             "ret { key: 'z' value: 'd:handle:0' }")
+    FUNCTION("W2", A("a") "input_arg { name: 'b' type: DT_VARIANT } ", "output_arg { name: 'z' type: DT_VARIANT } ",
+             "ret { key: 'z' value: 'b' }");
 
 void fuzz_add_functions(mr_graph *g)
 {
@@ -202,9 +249,28 @@ void fuzz_add_functions(mr_graph *g)
     fuzz_must(mr_library_decode(mr_str_view(&bytes), g->library), "the functions of scenes");
 }
 
-const char *fuzz_function_for(const mr_attr_def *attr, int n_args)
+/* What the functions of datasets must take and give. */
+static const char *dataset_function(const char *op, const char *attr)
+{
+    static const struct {
+        const char *op, *attr, *f;
+    } rows[] = {
+        {"*Dataset*", "*predicate", "C1"},           {"FlatMapDataset", "f", "D1"},  {"*InterleaveDataset*", "f", "D1"},
+        {"ScanDataset", "f", "G2"},                  {"ReduceDataset", "f", "F2"},   {"GroupByWindowDataset", "reduce_func", "W2"},
+        {"GroupByReducerDataset", "reduce_func", "F2"}, {"*Dataset*", "*", "F1"},
+    };
+    for (int i = 0; i < MR_COUNT(rows); i++)
+        if (fnmatch(rows[i].op, op, 0) == 0 && fnmatch(rows[i].attr, attr, 0) == 0)
+            return rows[i].f;
+    return NULL;
+}
+
+const char *fuzz_function_for(const mr_op_def *op, const mr_attr_def *attr, int n_args)
 {
     static const char *const by_args[] = {"F0", "F1", "F2", "F2"};
+    const char *of_dataset = dataset_function(op->name, attr->name);
+    if (of_dataset)
+        return of_dataset;
     if (strcmp(attr->name, "cond") == 0)
         return "C1";
     return by_args[MR_MIN(n_args, MR_COUNT(by_args) - 1)];

@@ -23,7 +23,7 @@ void fuzz_scene_guess(const mr_op_def *d, mr_str *out);
 
 /* Functions for attrs of such a kind; all have an attr T, the type of their arguments. */
 void fuzz_add_functions(mr_graph *g);
-/* The name of one that takes so many arguments. */
-const char *fuzz_function_for(const mr_attr_def *attr, int n_args);
+/* The name of one that takes so many arguments, or those that a dataset gives. */
+const char *fuzz_function_for(const mr_op_def *op, const mr_attr_def *attr, int n_args);
 
 #endif
