@@ -51,6 +51,9 @@ uint64_t mr_writer_offset(const mr_writer *w); /* of the next byte, from the fil
 mr_status *mr_writer_commit(mr_writer *w);
 void mr_writer_free(mr_writer *w); /* NULL is fine */
 
+/* The whole of a file, which appears whole or not at all. */
+mr_status *mr_file_write_all(const char *path, mr_sv bytes);
+
 /* Tests: writes, syncs and renames, in all threads, fail with this errno once n bytes were written (a
  * sync or rename counts as one) until it is switched off (err 0).  EINTR comes once only. */
 void mr_file_fail_after(int64_t n_bytes, int err);

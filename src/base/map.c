@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/siphash.h"
 
 /* Chance makes chains of about 27 ln n slots at a load of 3/4: under 600 for 2^32 keys. */
 #define MAX_CHAIN 1024
@@ -20,42 +21,10 @@ static const char removed_key[1]; /* its address marks a removed slot of mr_map 
 
 static bool in_use(const mr_map_slot *s) { return s->key && s->key != removed_key; }
 
-static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1], v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0], v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[1], v[0] += v[3];
-    v[1] = rotate(v[1], 17) ^ v[2], v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 by Aumasson and Bernstein, the secret being both halves of its key. */
-static uint64_t sip_hash(uint64_t secret, mr_sv key)
-{
-    uint64_t v[4] = {secret ^ 0x736f6d6570736575u, secret ^ 0x646f72616e646f6du,
-                     secret ^ 0x6c7967656e657261u, secret ^ 0x7465646279746573u};
-    for (size_t at = 0; at <= key.n; at += 8) { /* the last word holds the length too */
-        uint64_t word = 0;
-        if (at < key.n)
-            memcpy(&word, key.p + at, MR_MIN(key.n - at, (size_t)8));
-        if (key.n - at < 8)
-            word |= (uint64_t)key.n << 56;
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-    }
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
 static uint32_t hash_of(const mr_map *m, mr_sv key)
 {
-    uint64_t h = MR_LIKELY(!m->secret) ? mr_hash64(key.p, key.n) : sip_hash(m->secret, key);
+    const uint64_t secret[2] = {m->secret, m->secret};
+    uint64_t h = MR_LIKELY(!m->secret) ? mr_hash64(key.p, key.n) : mr_siphash_quick(secret, key.p, key.n);
     return (uint32_t)(h ^ h >> 32);
 }
 

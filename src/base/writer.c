@@ -288,3 +288,14 @@ void mr_writer_free(mr_writer *w)
     mr_free(w->buf);
     mr_free(w);
 }
+
+mr_status *mr_file_write_all(const char *path, mr_sv bytes)
+{
+    mr_writer *w;
+    MR_TRY(mr_writer_open(path, &w));
+    mr_status *st = mr_writer_write(w, bytes.p, bytes.n);
+    if (!st)
+        st = mr_writer_commit(w);
+    mr_writer_free(w);
+    return st;
+}

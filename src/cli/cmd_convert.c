@@ -21,14 +21,6 @@
 static bool freeze, strip, eight_bit;
 static const char *inputs, *outputs, *checkpoint, *tags = "serve", *signature = "serving_default";
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && strcmp(s + n - k, end) == 0;
-}
-
-static bool is_text(const char *path) { return ends_with(path, ".pbtxt") || ends_with(path, ".txt"); }
-
 /* ---- reading ---- */
 
 typedef struct source {
@@ -39,16 +31,6 @@ typedef struct source {
     const mr_meta_graph *meta;
     mr_names outputs;
 } source;
-
-static mr_status *to_bytes(const ProtobufCMessageDescriptor *d, mr_str *text)
-{
-    ProtobufCMessage *m;
-    MR_TRY(mr_text_parse(d, mr_str_view(text), &m));
-    mr_str_clear(text);
-    mr_status *st = mr_message_pack(m, text);
-    mr_message_free(m);
-    return st;
-}
 
 static mr_status *read_meta(source *s)
 {
@@ -86,7 +68,7 @@ static mr_status *read_source(const char *file, source *s)
     case MR_FILE_GRAPH: return mr_file_read_all(s->path, &s->graph);
     case MR_FILE_GRAPH_TEXT:
         MR_TRY(mr_file_read_all(s->path, &s->graph));
-        return mr_status_prepend(to_bytes(&tensorflow__graph_def__descriptor, &s->graph), "%s: ", s->path);
+        return mr_status_prepend(mr_text_to_bytes(&tensorflow__graph_def__descriptor, &s->graph), "%s: ", s->path);
     default: return mr_invalid("%s is not a graph or SavedModel", file);
     }
 }
@@ -279,22 +261,18 @@ static mr_status *shrink_source(source *s)
 static mr_status *write_message(const char *path, const ProtobufCMessageDescriptor *d, mr_sv bytes)
 {
     mr_str text = {0};
-    mr_writer *w = NULL;
     ProtobufCMessage *m = NULL;
     mr_status *st = NULL;
     char size[32];
-    if (is_text(path)) {
+    if (mr_file_is_text(path)) {
         MR_GO(mr_message_unpack(d, bytes, d->short_name, &m));
         MR_GO(mr_text_print(m, &text));
         bytes = mr_str_view(&text);
     }
-    MR_GO(mr_writer_open(path, &w));
-    MR_GO(mr_writer_write(w, bytes.p, bytes.n));
-    MR_GO(mr_writer_commit(w));
+    MR_GO(mr_file_write_all(path, bytes));
     printf("%s: %s\n", path, mr_bytes_text((double)bytes.n, size));
 out:
     mr_message_free(m);
-    mr_writer_free(w);
     mr_str_deinit(&text);
     return st;
 }

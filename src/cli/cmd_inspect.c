@@ -6,29 +6,16 @@
 #include "cli/inspect.h"
 #include "graph/graph_def.h"
 #include "proto/graph.pb-c.h"
-#include "wire/message.h"
 #include "wire/text_format.h"
 
 static bool all;
 
-/* A text graph is shown by way of its bytes. */
-static mr_status *read_graph(const char *path, bool is_text, mr_str *out)
-{
-    ProtobufCMessage *m;
-    MR_TRY(mr_file_read_all(path, out));
-    if (!is_text)
-        return NULL;
-    MR_TRY(mr_text_parse(&tensorflow__graph_def__descriptor, mr_str_view(out), &m));
-    mr_str_clear(out);
-    mr_status *st = mr_message_pack(m, out);
-    mr_message_free(m);
-    return st;
-}
-
 static mr_status *inspect_bytes(const char *path, mr_file_kind kind, const mr_inspect_options *o, mr_str *out)
 {
     mr_str bytes = {0};
-    mr_status *st = read_graph(path, kind == MR_FILE_GRAPH_TEXT, &bytes);
+    mr_status *st = mr_file_read_all(path, &bytes);
+    if (!st && kind == MR_FILE_GRAPH_TEXT)
+        st = mr_text_to_bytes(&tensorflow__graph_def__descriptor, &bytes);
     if (!st)
         st = kind == MR_FILE_META_GRAPH ? mr_inspect_meta_graph(mr_str_view(&bytes), o, out)
                                         : mr_inspect_graph(mr_str_view(&bytes), o, out);

@@ -17,6 +17,8 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
+bool mr_file_is_text(const char *path) { return ends_with(path, ".pbtxt") || ends_with(path, ".txt"); }
+
 /* The first record's length carries a checksum of its own: nothing else looks like it. */
 static bool begins_a_record(mr_file *f)
 {
@@ -126,7 +128,7 @@ mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path)
         return NULL;
     }
     *path = mr_strdup(file);
-    if (ends_with(file, ".pbtxt") || ends_with(file, ".txt")) {
+    if (mr_file_is_text(file)) {
         *kind = MR_FILE_GRAPH_TEXT;
         return NULL;
     }

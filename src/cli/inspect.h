@@ -14,6 +14,8 @@ typedef enum mr_file_kind {
     MR_FILE_EVENTS,       /* the same, of Events */
 } mr_file_kind;
 
+/* A name that says: a message as text. */
+bool mr_file_is_text(const char *path);
 /* Looks at the name and the first bytes.  *path is what to open (mr_free): a checkpoint's prefix, a model's folder. */
 mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/siphash.h"
 
 static const char magic[MR_HELLO_MAGIC + 1] = "MRLOCAL1";
 
@@ -17,38 +18,10 @@ static uint64_t load_le64(const uint8_t *p)
     return le64toh(v);
 }
 
-static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
-
-static void sip_round(uint64_t v[4])
+static uint64_t keyed_hash(const uint8_t key[16], const void *data, size_t n)
 {
-    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
-    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
-}
-
-static void sip_word(uint64_t v[4], uint64_t word)
-{
-    v[3] ^= word;
-    sip_round(v), sip_round(v);
-    v[0] ^= word;
-}
-
-uint64_t mr_siphash(const uint8_t key[16], const void *data, size_t n)
-{
-    const uint8_t *p = data;
-    uint64_t k0 = load_le64(key), k1 = load_le64(key + 8), last = (uint64_t)n << 56;
-    uint64_t v[4] = {k0 ^ 0x736f6d6570736575u, k1 ^ 0x646f72616e646f6du, k0 ^ 0x6c7967656e657261u,
-                     k1 ^ 0x7465646279746573u};
-    for (size_t i = 0; i < n / 8; i++)
-        sip_word(v, load_le64(p + 8 * i));
-    for (size_t i = n & ~(size_t)7; i < n; i++)
-        last |= (uint64_t)p[i] << (8 * (i & 7));
-    sip_word(v, last);
-    v[2] ^= 0xff;
-    for (int i = 0; i < 4; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    const uint64_t words[2] = {load_le64(key), load_le64(key + 8)};
+    return mr_siphash(words, data, n);
 }
 
 /* ---- messages ---- */
@@ -68,7 +41,7 @@ static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
     memcpy(text + 1, h->client, MR_HELLO_NONCE);
     memcpy(text + 1 + MR_HELLO_NONCE, h->server, MR_HELLO_NONCE);
     for (int i = 0; i < 2; i++) {
-        uint64_t half = htole64(mr_siphash(h->token + 16 * i, text, sizeof(text)));
+        uint64_t half = htole64(keyed_hash(h->token + 16 * i, text, sizeof(text)));
         memcpy(out + 8 * i, &half, 8);
     }
 }

@@ -38,7 +38,4 @@ mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
                            uint8_t out[MR_HELLO_PROOF]);
 mr_status *mr_hello_check(const mr_hello *h, const uint8_t in[MR_HELLO_PROOF]);
 
-/* SipHash-2-4 (Aumasson, Bernstein): a keyed hash that nobody without the key can foretell. */
-uint64_t mr_siphash(const uint8_t key[16], const void *data, size_t n);
-
 #endif

@@ -7,15 +7,11 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "proto/saved_model.pb-c.h"
-#include "wire/message.h"
+#include "store/meta_graph_fields.h"
 #include "wire/pb.h"
 #include "wire/text_format.h"
 
-/* Field numbers. */
-enum { MODEL_VERSION = 1, MODEL_META_GRAPHS = 2 };
-enum { META_INFO = 1, META_GRAPH = 2, META_SAVER = 3, META_COLLECTION = 4, META_SIGNATURE = 5, META_ASSET = 6, META_OBJECTS = 7 };
-enum { INFO_TAGS = 4, INFO_TENSORFLOW_VERSION = 5 };
-enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
+enum { MODEL_VERSION = 1, MODEL_META_GRAPHS = 2 }; /* fields of SavedModel */
 
 /* ---- a MetaGraph ---- */
 
@@ -139,17 +135,6 @@ void mr_saved_model_deinit(mr_saved_model *m)
     mr_str_deinit(&m->bytes);
 }
 
-/* The text becomes bytes, so that all that follows has one form. */
-static mr_status *bytes_of_text(mr_str *text)
-{
-    ProtobufCMessage *m;
-    MR_TRY(mr_text_parse(&tensorflow__saved_model__descriptor, mr_str_view(text), &m));
-    mr_str_clear(text);
-    mr_status *st = mr_message_pack(m, text);
-    mr_message_free(m);
-    return st;
-}
-
 static char *file_in(const char *dir, const char *name) { return mr_printf("%s/%s", dir, name); }
 
 bool mr_saved_model_exists(const char *dir)
@@ -170,7 +155,7 @@ static mr_status *read_bytes(const char *dir, mr_str *out)
     } else if (mr_file_exists(text)) {
         st = mr_file_read_all(text, out);
         if (!st)
-            st = bytes_of_text(out);
+            st = mr_text_to_bytes(&tensorflow__saved_model__descriptor, out); /* all that follows has one form */
     } else {
         st = mr_error(MR_NOT_FOUND,
                       "Could not find SavedModel .pb or .pbtxt at supplied export directory path: %s. Check that the directory "
@@ -247,16 +232,6 @@ mr_status *mr_saved_model_find(const mr_saved_model *m, const char *const *tags,
 
 /* ---- writing ---- */
 
-static mr_status *write_whole(const char *path, mr_sv bytes)
-{
-    mr_writer *w;
-    MR_TRY(mr_writer_open(path, &w));
-    mr_status *st = mr_writer_write(w, bytes.p, bytes.n);
-    mr_status_update(&st, mr_writer_commit(w));
-    mr_writer_free(w);
-    return st;
-}
-
 mr_status *mr_saved_model_write(const char *dir, const mr_sv *meta_graphs, int n)
 {
     enum { SCHEMA = 1 };
@@ -270,7 +245,7 @@ mr_status *mr_saved_model_write(const char *dir, const mr_sv *meta_graphs, int n
         mr_pb_put_bytes(&w, MODEL_META_GRAPHS, meta_graphs[i]);
     MR_GO(mr_pb_writer_status(&w, "SavedModel"));
     MR_GO(mr_dir_make(dir));
-    MR_GO(write_whole(path, mr_str_view(&out)));
+    MR_GO(mr_file_write_all(path, mr_str_view(&out)));
 out:
     mr_free(path);
     mr_str_deinit(&out);

@@ -4,17 +4,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
+#include "store/meta_graph_fields.h"
 #include "store/saved_model.h"
 #include "wire/pb.h"
-
-/* Field numbers of the messages written here. */
-enum { META_INFO = 1, META_GRAPH = 2, META_SAVER = 3, META_SIGNATURE = 5, META_ASSET = 6 };
-enum { INFO_TAGS = 4, INFO_TENSORFLOW_VERSION = 5 };
-enum { SAVER_FILE = 1, SAVER_SAVE = 2, SAVER_RESTORE = 3, SAVER_KEEP = 4, SAVER_VERSION = 7 };
-enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
-enum { SIGNATURE_INPUTS = 1, SIGNATURE_OUTPUTS = 2, SIGNATURE_METHOD = 3 };
-enum { TENSOR_NAME = 1, TENSOR_TYPE = 2, TENSOR_SHAPE = 3 };
-enum { ASSET_TENSOR = 1, ASSET_FILE = 2 };
 
 static const char init_key[] = "__saved_model_init_op";
 
@@ -138,14 +130,9 @@ mr_status *mr_meta_graph_write(const mr_graph *g, const mr_net_saver *saver, con
 static mr_status *copy_file(const char *from, const char *to)
 {
     mr_str bytes = {0};
-    mr_writer *w = NULL;
-    mr_status *st = NULL;
-    MR_GO(mr_file_read_all(from, &bytes));
-    MR_GO(mr_writer_open(to, &w));
-    MR_GO(mr_writer_write(w, bytes.p, bytes.n));
-    MR_GO(mr_writer_commit(w));
-out:
-    mr_writer_free(w);
+    mr_status *st = mr_file_read_all(from, &bytes);
+    if (!st)
+        st = mr_file_write_all(to, mr_str_view(&bytes));
     mr_str_deinit(&bytes);
     return st;
 }

@@ -16,6 +16,9 @@
  * line and column, both from 1. */
 mr_status *mr_text_parse(const ProtobufCMessageDescriptor *d, mr_sv text, ProtobufCMessage **out);
 
+/* Makes a message's bytes of its text, in place. */
+mr_status *mr_text_to_bytes(const ProtobufCMessageDescriptor *d, mr_str *text);
+
 /* Appended to out.  RESOURCE_EXHAUSTED when memory is out. */
 mr_status *mr_text_print(const ProtobufCMessage *m, mr_str *out);
 

@@ -346,3 +346,13 @@ mr_status *mr_text_parse(const ProtobufCMessageDescriptor *d, mr_sv text, Protob
         *out = m;
     return mr_status_prepend(st, "%s text ", d->short_name);
 }
+
+mr_status *mr_text_to_bytes(const ProtobufCMessageDescriptor *d, mr_str *text)
+{
+    ProtobufCMessage *m;
+    MR_TRY(mr_text_parse(d, mr_str_view(text), &m));
+    mr_str_clear(text);
+    mr_status *st = mr_message_pack(m, text);
+    mr_message_free(m);
+    return st;
+}

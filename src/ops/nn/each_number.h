@@ -1,12 +1,15 @@
 /* ops/nn/each_number.h -- reads MR_TYPED_FILE again, once for each type of real numbers: float
  * and double, integers of 8 to 64 bits.
  *
- * There T is the type, FN(f) is f_float, f_int8 and so on, LOWEST is the lowest number, and PLUS
- * adds two: integers wrap. */
+ * There T is the type, FN(f) is f_float, f_int8 and so on, LOWEST is the lowest number, PLUS adds
+ * two (integers wrap), and CLONES is MR_CLONES for floats: CPU variants only where they are worth their size. */
 #include <math.h>
 #include <stdint.h>
 
+#include "base/simd.h"
+
 #define PLUS(a, b) ((a) + (b))
+#define CLONES MR_CLONES
 #define LOWEST -INFINITY
 #define T float
 #define FN(f) f##_float
@@ -22,6 +25,8 @@
 #undef LOWEST
 
 #undef PLUS
+#undef CLONES
+#define CLONES
 #define PLUS(a, b) (T)((uint64_t)(a) + (uint64_t)(b))
 #define T int8_t
 #define LOWEST INT8_MIN
@@ -81,3 +86,4 @@
 #undef FN
 #undef LOWEST
 #undef PLUS
+#undef CLONES

@@ -63,85 +63,8 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 
 #define LARGER(p, q) ((q) > (p) ? (q) : (p))
 
-/* CPU variants only where they are worth their size. */
-#define PLUS(a, b) ((a) + (b))
-#define T float
-#define LOWEST -INFINITY
-#define CLONES MR_CLONES
-#define FN(f) f##_float
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef LOWEST
-#undef CLONES
-#undef FN
-
-#define T double
-#define LOWEST -INFINITY
-#define CLONES MR_CLONES
-#define FN(f) f##_double
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef LOWEST
-#undef CLONES
-#undef FN
-
-#undef PLUS
-#define PLUS(a, b) (T)((uint64_t)(a) + (uint64_t)(b)) /* integers wrap */
-#define CLONES
-#define T int8_t
-#define LOWEST INT8_MIN
-#define FN(f) f##_int8
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef LOWEST
-#undef FN
-
-#define T int16_t
-#define LOWEST INT16_MIN
-#define FN(f) f##_int16
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef LOWEST
-#undef FN
-
-#define T int32_t
-#define LOWEST INT32_MIN
-#define FN(f) f##_int32
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef LOWEST
-#undef FN
-
-#define T int64_t
-#define LOWEST INT64_MIN
-#define FN(f) f##_int64
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef LOWEST
-#undef FN
-
-#define LOWEST 0
-#define T uint8_t
-#define FN(f) f##_uint8
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef FN
-
-#define T uint16_t
-#define FN(f) f##_uint16
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef FN
-
-#define T uint32_t
-#define FN(f) f##_uint32
-#include "ops/nn/max_pool_loops.c"
-#undef T
-#undef FN
-
-#define T uint64_t
-#define FN(f) f##_uint64
-#include "ops/nn/max_pool_loops.c"
+#define MR_TYPED_FILE "ops/nn/max_pool_loops.c"
+#include "ops/nn/each_number.h"
 
 #else /* ---- read once a type ---- */
 

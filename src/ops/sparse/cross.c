@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/siphash.h"
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/sparse.h"
 #include "ops/string/hashes.h"
@@ -139,7 +140,7 @@ static uint64_t fingerprint(const crossing *c, const column *col, int64_t i)
     if (col->values->dtype == MR_INT64)
         return (uint64_t)MR_DATA(const int64_t, col->values)[i];
     mr_sv s = mr_tensor_str_at(col->values, i);
-    return c->strong ? mr_strong_hash(c->salt, s) : mr_fingerprint64(s);
+    return c->strong ? mr_siphash(c->salt, s.p, s.n) : mr_fingerprint64(s);
 }
 
 /* at[k] is the feature of column k. */

@@ -208,22 +208,7 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     return st;
 }
 
-static mr_status *scatter(mr_run *r, mr_update_kind kind)
-{
-    bool by_ref = mr_dtype_is_ref(r->node->in_types[0]);
-    mr_variable *v = NULL;
-    if (by_ref)
-        v = mr_variable_ref(mr_in_ref(r, 0));
-    else
-        MR_TRY(mr_run_variable(r, 0, &v));
-    mr_lock(&v->mu);
-    mr_status *st = scatter_locked(r, v, kind);
-    mr_unlock(&v->mu);
-    if (!st && by_ref)
-        mr_run_set_ref(r, 0, mr_variable_ref(v));
-    mr_variable_unref(v);
-    return st;
-}
+static mr_status *scatter(mr_run *r, mr_update_kind kind) { return mr_update_variable(r, kind, scatter_locked); }
 
 static mr_status *scatter_update(mr_run *r) { return scatter(r, MR_UPDATE_SET); }
 static mr_status *scatter_add(mr_run *r) { return scatter(r, MR_UPDATE_ADD); }

@@ -99,7 +99,7 @@ static mr_status *change(const mr_run *r, mr_update_kind kind, mr_tensor *t)
 
 /* ---- variables ---- */
 
-static mr_status *change_locked(mr_run *r, mr_update_kind kind, mr_variable *v) MR_REQUIRES(v->mu)
+static mr_status *change_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
 {
     mr_tensor *t;
     if (!v->t)
@@ -110,22 +110,7 @@ static mr_status *change_locked(mr_run *r, mr_update_kind kind, mr_variable *v) 
     return change(r, kind, t);
 }
 
-static mr_status *scatter_variable(mr_run *r, mr_update_kind kind)
-{
-    bool by_ref = mr_dtype_is_ref(r->node->in_types[0]);
-    mr_variable *v = NULL;
-    if (by_ref)
-        v = mr_variable_ref(mr_in_ref(r, 0));
-    else
-        MR_TRY(mr_run_variable(r, 0, &v));
-    mr_lock(&v->mu);
-    mr_status *st = change_locked(r, kind, v);
-    mr_unlock(&v->mu);
-    if (!st && by_ref)
-        mr_run_set_ref(r, 0, mr_variable_ref(v));
-    mr_variable_unref(v);
-    return st;
-}
+static mr_status *scatter_variable(mr_run *r, mr_update_kind kind) { return mr_update_variable(r, kind, change_locked); }
 
 static mr_status *scatter_tensor(mr_run *r, mr_update_kind kind)
 {

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/strided_slice.h"
+#include "ops/state/update.h"
 
 #define MASKS "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
@@ -34,8 +35,9 @@ static mr_status *write_slice(mr_run *r, const mr_slicing *s, mr_tensor *t)
     return b.empty ? NULL : mr_blit_copy(r, &b, t, start, mr_in(r, 4), 0);
 }
 
-static mr_status *assign_locked(mr_run *r, mr_variable *v) MR_REQUIRES(v->mu)
+static mr_status *assign_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
 {
+    (void)kind; /* it always sets */
     mr_slicing s;
     mr_tensor *t;
     if (!v->t)
@@ -46,22 +48,7 @@ static mr_status *assign_locked(mr_run *r, mr_variable *v) MR_REQUIRES(v->mu)
     return write_slice(r, &s, t);
 }
 
-static mr_status *assign(mr_run *r)
-{
-    bool by_ref = mr_dtype_is_ref(r->node->in_types[0]);
-    mr_variable *v = NULL;
-    if (by_ref)
-        v = mr_variable_ref(mr_in_ref(r, 0));
-    else
-        MR_TRY(mr_run_variable(r, 0, &v));
-    mr_lock(&v->mu);
-    mr_status *st = assign_locked(r, v);
-    mr_unlock(&v->mu);
-    if (!st && by_ref)
-        mr_run_set_ref(r, 0, mr_variable_ref(v));
-    mr_variable_unref(v);
-    return st;
-}
+static mr_status *assign(mr_run *r) { return mr_update_variable(r, MR_UPDATE_SET, assign_locked); }
 
 static mr_status *update(mr_run *r)
 {

@@ -71,3 +71,20 @@ mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, m
     loop(dst->data, src->data, dst->n);
     return NULL;
 }
+
+mr_status *mr_update_variable(mr_run *r, mr_update_kind kind, mr_status *(*change_locked)(mr_run *r, mr_variable *v, mr_update_kind kind))
+{
+    bool by_ref = mr_dtype_is_ref(r->node->in_types[0]);
+    mr_variable *v = NULL;
+    if (by_ref)
+        v = mr_variable_ref(mr_in_ref(r, 0));
+    else
+        MR_TRY(mr_run_variable(r, 0, &v));
+    mr_lock(&v->mu);
+    mr_status *st = change_locked(r, v, kind);
+    mr_unlock(&v->mu);
+    if (!st && by_ref)
+        mr_run_set_ref(r, 0, mr_variable_ref(v));
+    mr_variable_unref(v);
+    return st;
+}

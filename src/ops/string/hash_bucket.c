@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/siphash.h"
 #include "graph/infer.h"
 #include "ops/string/hashes.h"
 #include "ops/string/strings.h"
@@ -48,7 +49,7 @@ static mr_status *hash_all(mr_run *r, uint64_t (*hash)(const buckets *b, mr_sv s
 
 static uint64_t hash_old(const buckets *b, mr_sv s) { return (void)b, mr_hash64(s.p, s.n); }
 static uint64_t hash_fast(const buckets *b, mr_sv s) { return (void)b, mr_fingerprint64(s); }
-static uint64_t hash_strong(const buckets *b, mr_sv s) { return mr_strong_hash(b->key, s); }
+static uint64_t hash_strong(const buckets *b, mr_sv s) { return mr_siphash(b->key, s.p, s.n); }
 
 static mr_status *run_old(mr_run *r) { return hash_all(r, hash_old); }
 static mr_status *run_fast(mr_run *r) { return hash_all(r, hash_fast); }

@@ -1,4 +1,4 @@
-/* ops/string/hashes.c -- FarmHash's Fingerprint64 and SipHash-2-4.
+/* ops/string/hashes.c -- FarmHash's Fingerprint64.
  *
  * Both are defined by their results, which are stored in models: buckets of words, keys of crossed
  * features.  Numbers are read with the lowest byte first whatever the machine. */
@@ -133,47 +133,4 @@ uint64_t mr_fingerprint64(mr_sv s)
            : s.n <= 32 ? up_to_32(s.p, s.n)
            : s.n <= 64 ? up_to_64(s.p, s.n)
                        : over_64(s.p, s.n);
-}
-
-/* ---- SipHash ---- */
-
-static void sip_rounds(uint64_t v[4], int n)
-{
-    for (; n > 0; n--) {
-        v[0] += v[1];
-        v[1] = turn(v[1], 64 - 13) ^ v[0];
-        v[0] = turn(v[0], 32);
-        v[2] += v[3];
-        v[3] = turn(v[3], 64 - 16) ^ v[2];
-        v[0] += v[3];
-        v[3] = turn(v[3], 64 - 21) ^ v[0];
-        v[2] += v[1];
-        v[1] = turn(v[1], 64 - 17) ^ v[2];
-        v[2] = turn(v[2], 32);
-    }
-}
-
-static void sip_add(uint64_t v[4], const char *p)
-{
-    uint64_t m = get64(p);
-    v[3] ^= m;
-    sip_rounds(v, 2);
-    v[0] ^= m;
-}
-
-uint64_t mr_strong_hash(const uint64_t key[2], mr_sv s)
-{
-    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
-                     key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-    char last[8] = {0};
-    size_t at = 0;
-    for (; at + 8 <= s.n; at += 8)
-        sip_add(v, s.p + at);
-    if (at < s.n)
-        memcpy(last, s.p + at, s.n - at);
-    last[7] = (char)s.n; /* the rest is always under 8 bytes */
-    sip_add(v, last);
-    v[2] ^= 0xff;
-    sip_rounds(v, 4);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
 }

@@ -6,7 +6,5 @@
 
 /* Fingerprint64 of FarmHash (the `na` variant). */
 uint64_t mr_fingerprint64(mr_sv s);
-/* SipHash-2-4. */
-uint64_t mr_strong_hash(const uint64_t key[2], mr_sv s);
 
 #endif

@@ -37,12 +37,3 @@ MR_TEST(fingerprint64_of_each_kind_of_length)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         MR_CHECK(of_length(cases[i].n) == cases[i].expected);
 }
-
-MR_TEST(strong_hash_is_that_of_the_paper_on_siphash)
-{
-    const uint64_t key[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
-    char text[15];
-    for (int i = 0; i < 15; i++)
-        text[i] = (char)i;
-    MR_CHECK(mr_strong_hash(key, (mr_sv){text, 15}) == 0xa129ca6149be45e5u);
-}

@@ -150,7 +150,7 @@ static mr_status *cut_at_spaces(words *w, mr_sv s, int64_t cuts)
         while (i < s.n && !is_space(s.p[i]))
             i++;
         MR_TRY(add_word(w, s.p + start, i - start));
-        cuts--;
+        cuts -= cuts > 0;
     }
 }
 
@@ -159,7 +159,7 @@ static mr_status *cut_at_string(words *w, mr_sv s, mr_sv sep, const void *state)
     int64_t cuts = *(const int64_t *)state;
     if (sep.n == 0)
         return cut_at_spaces(w, s, cuts);
-    for (; cuts != 0; cuts--) {
+    for (; cuts != 0; cuts -= cuts > 0) { /* a negative number of cuts means any */
         const char *at = memmem(s.p, s.n, sep.p, sep.n);
         if (!at)
             break;

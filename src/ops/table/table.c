@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/siphash.h"
 #include "ops/queue/named.h"
 #include "ops/string/hashes.h"
 
@@ -159,12 +160,15 @@ static uint64_t hash_row(const mr_lookup *t, const mr_tensor *keys, int64_t i)
     size_t bytes = (size_t)t->key_width * mr_dtype_size(t->key);
     if (t->key == MR_STRING) {
         for (int64_t e = 0; e < t->key_width; e++)
-            h = mix(h ^ mr_strong_hash(t->secret, mr_tensor_str_at(keys, i * t->key_width + e)));
+{
+            mr_sv word = mr_tensor_str_at(keys, i * t->key_width + e);
+            h = mix(h ^ mr_siphash(t->secret, word.p, word.n));
+        }
         return h;
     }
     const char *p = (const char *)keys->data + (size_t)i * bytes;
     if (bytes > 8)
-        return mr_strong_hash(t->secret, (mr_sv){p, bytes});
+        return mr_siphash(t->secret, p, bytes);
     v = 0;
     memcpy(&v, p, bytes);
     return mix(mix(v ^ t->secret[0]) + t->secret[1]);
