@@ -54,7 +54,7 @@ ZK_O    := $(ZK_C:%.c=$(B)/%.o)
 ZK_SO   := $(if $(wildcard /usr/include/zookeeper/zookeeper.h /usr/local/include/zookeeper/zookeeper.h),$(B)/lib/libmillrace-zookeeper.so)
 
 # Likewise OpenCL and CLBlast, where their headers are (src/exec/opencl/driver.h).
-CL_C    := $(filter src/exec/opencl/driver/%,$(ALL_C)) $(addprefix src/base/,clock.c log.c map.c memory.c status.c str.c thread.c)
+CL_C    := $(filter src/exec/opencl/driver/%,$(ALL_C)) $(addprefix src/base/,clock.c log.c map.c memory.c siphash.c status.c str.c thread.c)
 CL_O    := $(CL_C:%.c=$(B)/%.o)
 CL_SO   := $(if $(wildcard /usr/include/CL/cl.h),$(if $(wildcard /usr/include/clblast_c.h),$(B)/lib/libmillrace-opencl.so))
 
@@ -67,6 +67,9 @@ SO      := $(B)/lib/libtensorflow.so.2
 LIBA    := $(B)/lib/libmillrace.a
 UNIT    := $(B)/test
 CLI     := $(B)/bin/millrace
+
+# A library of our own that lacks something must fail here, not when it is opened; sanitizers bring their symbols at run time.
+WHOLE := $(if $(SAN),,-Wl,-z,defs)
 
 q := $(if $(filter 0,$(V)),@)
 say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
@@ -134,28 +137,28 @@ $(NET_SO): $(NET_O)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	@echo '{ global: mr_net_library_get; local: *; };' > $(B)/net.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-net.so -Wl,--version-script=$(B)/net.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-net.so $(WHOLE) -Wl,--version-script=$(B)/net.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(NET_O) $(LDFLAGS) -lgrpc -lgpr -lcrypto -pthread
 
 $(B)/lib/libmillrace-zookeeper.so: $(ZK_O)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	@echo '{ global: mr_naming_library_get; local: *; };' > $(B)/zookeeper.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-zookeeper.so -Wl,--version-script=$(B)/zookeeper.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-zookeeper.so $(WHOLE) -Wl,--version-script=$(B)/zookeeper.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(ZK_O) $(LDFLAGS) -lzookeeper_mt -pthread
 
 $(B)/lib/libmillrace-opencl.so: $(CL_O)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	@echo '{ global: mr_cl_driver_get; local: *; };' > $(B)/opencl.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-opencl.so -Wl,--version-script=$(B)/opencl.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-opencl.so $(WHOLE) -Wl,--version-script=$(B)/opencl.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(CL_O) $(LDFLAGS) -lOpenCL -lclblast -pthread
 
 $(B)/lib/libmillrace-image.so: $(IMAGE_O)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	@echo '{ global: mr_jpeg_get; local: *; };' > $(B)/image.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-image.so -Wl,--version-script=$(B)/image.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-image.so $(WHOLE) -Wl,--version-script=$(B)/image.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(IMAGE_O) $(LDFLAGS) -ljpeg
 
 $(LIBA): $(LIB_O)
