@@ -5,6 +5,7 @@
 
 #include "capi/internal.h"
 #include "store/bundle.h"
+#include "store/checkpoint_v1.h"
 #include "tests/harness/test.h"
 
 #define OK(status) MR_CHECK_OK(mr_capi_status_copy(status))
@@ -81,6 +82,70 @@ MR_TEST(experimental_checkpoint_is_read)
     MR_CHECK(!TF_NewCheckpointReader("/no/such/file", s));
     mr_tensor_unref(t);
     mr_free(prefix);
+    TF_DeleteStatus(s);
+}
+
+/* Rows [begin, begin + 1) of a tensor "rows" of two; with `more`, a whole "all" beside it. */
+static void write_old_file(const char *path, int64_t begin, bool more)
+{
+    mr_v1_writer *w;
+    mr_slice part, whole;
+    mr_shape full = {.rank = 2, .dims = {2, 2}};
+    const float row[] = {10 * (float)begin, 10 * (float)begin + 1};
+    mr_tensor *t = mr_tensor_of(MR_FLOAT, 2, (const int64_t[]){1, 2}, row);
+    mr_slice_all(&part, 2);
+    part.start[0] = begin;
+    part.length[0] = 1;
+    mr_slice_all(&whole, 1);
+    MR_CHECK_OK(mr_v1_writer_new(path, &w));
+    MR_CHECK_OK(mr_v1_add(w, MR_SV("rows"), &full, &part, t));
+    if (more) {
+        mr_tensor *all = mr_tensor_of(MR_INT32, 1, (const int64_t[]){3}, (const int32_t[]){7, 8, 9});
+        MR_CHECK_OK(mr_v1_add(w, MR_SV("all"), &(mr_shape){.rank = 1, .dims = {3}}, &whole, all));
+        mr_tensor_unref(all);
+    }
+    MR_CHECK_OK(mr_v1_finish(w));
+    mr_v1_writer_free(w);
+    mr_tensor_unref(t);
+}
+
+MR_TEST(experimental_checkpoint_of_the_first_format_is_read)
+{
+    TF_Status *s = TF_NewStatus();
+    char *one = mr_printf("%s/old-00000-of-00002", mr_test_dir());
+    char *two = mr_printf("%s/old-00001-of-00002", mr_test_dir());
+    char *both = mr_printf("%s/old-*", mr_test_dir());
+    int64_t dims[2];
+    write_old_file(one, 0, true);
+    write_old_file(two, 1, false);
+    TF_CheckpointReader *r = TF_NewCheckpointReader(both, s);
+    OK(s);
+    MR_CHECK_INT(TF_CheckpointReaderSize(r), 2);
+    MR_CHECK_STR(TF_CheckpointReaderGetVariable(r, 0), "all");
+    MR_CHECK_STR(TF_CheckpointReaderGetVariable(r, 1), "rows");
+    MR_CHECK(TF_CheckpointReaderHasTensor(r, "rows") && !TF_CheckpointReaderHasTensor(r, "c"));
+    MR_CHECK_INT(TF_CheckpointReaderGetVariableDataType(r, "all"), TF_INT32);
+    MR_CHECK_INT(TF_CheckpointReaderGetVariableNumDims(r, "rows"), 2);
+    MR_CHECK_INT(TF_CheckpointReaderGetVariableNumDims(r, "c"), -1);
+    TF_CheckpointReaderGetVariableShape(r, "rows", dims, 2, s);
+    OK(s);
+    MR_CHECK(dims[0] == 2 && dims[1] == 2);
+    TF_Tensor *read = TF_CheckpointReaderGetTensor(r, "rows", s);
+    OK(s);
+    MR_CHECK_NEAR(((float *)TF_TensorData(read))[3], 11, 0);
+    TF_DeleteTensor(read);
+    MR_CHECK(!TF_CheckpointReaderGetTensor(r, "c", s));
+    MR_CHECK_INT(TF_GetCode(s), TF_NOT_FOUND);
+    TF_DeleteCheckpointReader(r);
+    /* A part alone is known, but it is not a tensor. */
+    r = TF_NewCheckpointReader(two, s);
+    OK(s);
+    MR_CHECK(TF_CheckpointReaderHasTensor(r, "rows") && !TF_CheckpointReaderGetTensor(r, "rows", s));
+    MR_CHECK_INT(TF_GetCode(s), TF_NOT_FOUND);
+    TF_DeleteCheckpointReader(r);
+    mr_free(one);
+    mr_free(two);
+    mr_free(both);
     TF_DeleteStatus(s);
 }
 

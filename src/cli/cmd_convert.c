@@ -14,7 +14,7 @@
 #include "graph/scope.h"
 #include "passes/passes.h"
 #include "proto/saved_model.pb-c.h"
-#include "store/bundle.h"
+#include "store/checkpoint.h"
 #include "wire/message.h"
 #include "wire/text_format.h"
 
@@ -107,15 +107,15 @@ static bool is_variable(const mr_node *n)
 }
 
 /* A variable is saved under its own name or the one it is shared by. */
-static mr_status *value_from_checkpoint(mr_bundle *b, const mr_node *n, mr_tensor **out)
+static mr_status *value_from_checkpoint(mr_checkpoint *c, const mr_node *n, mr_tensor **out)
 {
     mr_sv shared;
-    mr_status *st = mr_bundle_read(b, mr_sv_of(n->name), NULL, out);
+    mr_status *st = mr_checkpoint_read(c, mr_sv_of(n->name), NULL, out);
     if (mr_status_code(st) != MR_NOT_FOUND)
         return st;
     mr_status *second = mr_node_get_str(n, "shared_name", &shared);
     if (!second && shared.n)
-        second = mr_bundle_read(b, shared, NULL, out);
+        second = mr_checkpoint_read(c, shared, NULL, out);
     else
         mr_status_update(&second, mr_status_copy(st));
     mr_status_free(st);
@@ -124,15 +124,15 @@ static mr_status *value_from_checkpoint(mr_bundle *b, const mr_node *n, mr_tenso
 
 static mr_status *values_from_checkpoint(const mr_graph *g, const char *prefix, mr_map *values)
 {
-    mr_bundle *b;
+    mr_checkpoint *c;
     mr_status *st = NULL;
-    MR_TRY(mr_bundle_open(prefix, &b));
+    MR_TRY(mr_checkpoint_open(prefix, &c));
     for (int i = 0; i < g->nodes.n && !st; i++) {
         mr_tensor *t;
-        if (is_variable(g->nodes.p[i]) && !(st = value_from_checkpoint(b, g->nodes.p[i], &t)))
+        if (is_variable(g->nodes.p[i]) && !(st = value_from_checkpoint(c, g->nodes.p[i], &t)))
             mr_map_putz(values, g->nodes.p[i]->name, t);
     }
-    mr_bundle_close(b);
+    mr_checkpoint_close(c);
     return st;
 }
 

@@ -58,4 +58,4 @@ static const mr_option options[] = {
 MR_COMMAND(inspect, .summary = "show what a graph, SavedModel, checkpoint, TFRecord or event file holds", .usage = "FILE",
            .options = options, .min_args = 1, .max_args = 1, .run = inspect,
            .notes = "FILE is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta), the folder of a SavedModel, the prefix of a\n"
-                    "checkpoint or a folder with checkpoints, a TFRecord file or an event file.\n");
+                    "checkpoint (or the file of an old one) or a folder with checkpoints, a TFRecord file or an event file.\n");

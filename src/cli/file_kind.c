@@ -6,8 +6,10 @@
 #include "cli/inspect.h"
 #include "store/bundle.h"
 #include "store/checkpoint_state.h"
+#include "store/matching.h"
 #include "store/record.h"
 #include "store/saved_model.h"
+#include "store/table.h"
 #include "wire/crc32c.h"
 #include "wire/pb.h"
 
@@ -78,10 +80,37 @@ static mr_status *kind_of_bytes(const char *path, mr_file_kind *kind)
         *kind = first_is_event(path) ? MR_FILE_EVENTS : MR_FILE_RECORDS;
         return NULL;
     }
+    if (mr_table_is(path)) { /* what is no index of a bundle (those have a name) is a checkpoint of the first format */
+        *kind = MR_FILE_CHECKPOINT;
+        return NULL;
+    }
     mr_status *st = mr_file_read_all(path, &bytes);
     *kind = !st && is_meta_graph(mr_str_view(&bytes)) ? MR_FILE_META_GRAPH : MR_FILE_GRAPH;
     mr_str_deinit(&bytes);
     return st;
+}
+
+static bool matches(const char *pattern)
+{
+    mr_file_names names = {0};
+    mr_status *st = mr_files_match(mr_sv_of(pattern), &names);
+    bool any = !st && names.v.n > 0;
+    mr_status_free(st);
+    mr_file_names_deinit(&names);
+    return any;
+}
+
+/* What to open for the checkpoint of a prefix, or NULL.  One of the first format is a file of that name, a pattern of
+ * its files, or files whose names go on with -00000-of-00002. */
+static char *checkpoint_at(const char *prefix)
+{
+    if (mr_bundle_exists(prefix) || matches(prefix))
+        return mr_strdup(prefix);
+    char *parts = mr_printf("%s-?\?\?\?\?-of-?\?\?\?\?", prefix);
+    if (matches(parts))
+        return parts;
+    mr_free(parts);
+    return NULL;
 }
 
 /* A folder: a model, or checkpoints of which the newest is meant. */
@@ -97,11 +126,15 @@ static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **pat
     if (!st && s.paths.n > 0) {
         const char *newest = mr_vec_last(&s.paths);
         *kind = MR_FILE_CHECKPOINT;
-        *path = mr_checkpoint_resolve(dir, newest);
-        if (!mr_bundle_exists(*path)) { /* the folder was moved since */
-            mr_free(*path);
-            *path = mr_checkpoint_resolve(dir, mr_path_basename(newest).p);
+        char *where = mr_checkpoint_resolve(dir, newest);
+        if (!(*path = checkpoint_at(where))) { /* the folder was moved since */
+            mr_free(where);
+            where = mr_checkpoint_resolve(dir, mr_path_basename(newest).p);
+            *path = checkpoint_at(where);
         }
+        if (!*path) /* opening it says what is missing */
+            *path = mr_strdup(where);
+        mr_free(where);
     }
     mr_checkpoint_state_deinit(&s);
     mr_status_free(st);
@@ -125,6 +158,10 @@ mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path)
     if (ends_with(file, ".index") || mr_bundle_exists(file)) {
         *kind = MR_FILE_CHECKPOINT;
         *path = ends_with(file, ".index") ? without(file, strlen(".index")) : mr_strdup(file);
+        return NULL;
+    }
+    if (!mr_file_exists(file) && (*path = checkpoint_at(file))) {
+        *kind = MR_FILE_CHECKPOINT;
         return NULL;
     }
     *path = mr_strdup(file);

@@ -9,14 +9,14 @@ typedef enum mr_file_kind {
     MR_FILE_GRAPH_TEXT,
     MR_FILE_META_GRAPH,   /* MetaGraphDef */
     MR_FILE_SAVED_MODEL,  /* a folder */
-    MR_FILE_CHECKPOINT,   /* a prefix */
+    MR_FILE_CHECKPOINT,   /* a prefix; of the first format: a file, or a pattern of its files */
     MR_FILE_RECORDS,      /* TFRecord */
     MR_FILE_EVENTS,       /* the same, of Events */
 } mr_file_kind;
 
 /* A name that says: a message as text. */
 bool mr_file_is_text(const char *path);
-/* Looks at the name and the first bytes.  *path is what to open (mr_free): a checkpoint's prefix, a model's folder. */
+/* Looks at the name and the first bytes.  *path is what to open (mr_free): a checkpoint's prefix or pattern, a model's folder. */
 mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path);
 
 typedef struct mr_inspect_options {

@@ -8,7 +8,7 @@
 #include "cli/columns.h"
 #include "cli/inspect.h"
 #include "proto/event.pb-c.h"
-#include "store/bundle.h"
+#include "store/checkpoint.h"
 #include "store/record.h"
 #include "tensor/dtype.h"
 #include "wire/message.h"
@@ -17,31 +17,31 @@
 
 mr_status *mr_inspect_checkpoint(const char *prefix, mr_str *out)
 {
-    mr_bundle *b;
+    mr_checkpoint *c;
     mr_columns rows = {0};
-    mr_bundle_entry *e = mr_new(mr_bundle_entry);
-    mr_status *st = mr_bundle_open(prefix, &b);
+    mr_checkpoint_entry *e = mr_new(mr_checkpoint_entry);
+    mr_status *st = mr_checkpoint_open(prefix, &c);
     double total = 0;
     char size[32];
     if (st) {
         mr_free(e);
         return st;
     }
-    for (int i = 0; i < mr_bundle_count(b) && !st; i++) {
-        mr_sv name = mr_bundle_name(b, i);
+    for (int i = 0; i < mr_checkpoint_count(c) && !st; i++) {
+        mr_sv name = mr_checkpoint_name(c, i);
         char *z = mr_strndup(name.p, name.n);
-        if (!(st = mr_bundle_lookup(b, name, e))) {
+        if (!(st = mr_checkpoint_lookup(c, name, e))) {
             mr_columns_row(&rows, z, mr_dtype_name(e->dtype), MR_SHAPE_TEXT(e->shape.rank, e->shape.dims),
-                           mr_bytes_text((double)e->size, size), e->n_slices ? "in slices" : "");
-            total += (double)e->size;
+                           mr_bytes_text((double)e->bytes, size), e->in_slices ? "in slices" : "");
+            total += (double)e->bytes;
         }
         mr_free(z);
     }
     mr_columns_print(&rows, 0, out);
     if (!st)
-        mr_str_printf(out, "%d tensors, %s\n", mr_bundle_count(b), mr_bytes_text(total, size));
+        mr_str_printf(out, "%d tensors, %s\n", mr_checkpoint_count(c), mr_bytes_text(total, size));
     mr_free(e);
-    mr_bundle_close(b);
+    mr_checkpoint_close(c);
     return st;
 }
 

@@ -30,6 +30,8 @@ int mr_v1_count(const mr_v1_reader *r);
 mr_sv mr_v1_name(const mr_v1_reader *r, int i); /* in no order */
 /* false when there is no such tensor. */
 bool mr_v1_lookup(const mr_v1_reader *r, mr_sv name, mr_dtype *dtype, const mr_shape **shape);
+/* Whether a tensor lies in parts, and how many bytes the entries of its parts have.  NOT_FOUND, DATA_LOSS. */
+mr_status *mr_v1_stored(const mr_v1_reader *r, mr_sv name, bool *in_slices, uint64_t *bytes);
 /* The part of a tensor, or all of it (NULL); put together from parts where it was saved so. */
 mr_status *mr_v1_read(mr_v1_reader *r, mr_sv name, const mr_slice *slice, mr_allocator *a,
                       mr_tensor **out);

@@ -54,6 +54,11 @@ static mr_status *loss(const mr_v1_reader *r, int file, const char *why)
     return mr_error(MR_DATA_LOSS, "%s: %s", r->paths.p[file], why);
 }
 
+static mr_status *not_found(mr_sv name)
+{
+    return mr_error(MR_NOT_FOUND, "Tensor name \"%.*s\" not found in checkpoint files", MR_SV_ARG(name));
+}
+
 /* ---- what is listed ---- */
 
 static void read_shape(mr_pb_reader *r, mr_shape *out)
@@ -255,19 +260,44 @@ typedef struct assembly {
     mr_allocator *a;
 } assembly;
 
+static mr_status *part_entry(const mr_v1_reader *r, int file, mr_sv name, const mr_slice *slice, mr_sv *out)
+{
+    mr_str key = {0};
+    mr_slice_key(name, slice, &key);
+    const mr_table_entry *e = mr_table_find(&r->files.p[file], mr_str_view(&key));
+    mr_str_deinit(&key);
+    if (!e)
+        return loss(r, file, "a part that is listed is not there");
+    *out = e->value;
+    return NULL;
+}
+
+mr_status *mr_v1_stored(const mr_v1_reader *r, mr_sv name, bool *in_slices, uint64_t *bytes)
+{
+    const listed *t = mr_map_get(&r->names, name);
+    if (!t)
+        return not_found(name);
+    *in_slices = t->parts.n > 1;
+    *bytes = 0;
+    for (int i = 0; i < t->parts.n; i++) {
+        mr_slice slice;
+        mr_sv entry;
+        MR_TRY(mr_slice_decode(t->parts.p[i].slice, &slice));
+        MR_TRY(part_entry(r, t->parts.p[i].file, t->name, &slice, &entry));
+        *bytes += entry.n;
+    }
+    return NULL;
+}
+
 /* The TensorProto inside a part's entry. */
 static mr_status *part_values(const assembly *s, int file, const mr_slice *slice, mr_sv *out)
 {
-    mr_str key = {0};
     mr_pb_reader r, data;
+    mr_sv entry;
     uint32_t field, wire;
-    mr_slice_key(s->t->name, slice, &key);
-    const mr_table_entry *e = mr_table_find(&s->r->files.p[file], mr_str_view(&key));
-    mr_str_deinit(&key);
-    if (!e)
-        return loss(s->r, file, "a part that is listed is not there");
+    MR_TRY(part_entry(s->r, file, s->t->name, slice, &entry));
     *out = MR_SV("");
-    mr_pb_reader_init(&r, e->value);
+    mr_pb_reader_init(&r, entry);
     while (mr_pb_next(&r, &field, &wire)) {
         if (field != 2) {
             mr_pb_skip(&r);
@@ -330,8 +360,7 @@ mr_status *mr_v1_read(mr_v1_reader *r, mr_sv name, const mr_slice *slice, mr_all
     mr_slice all;
     const listed *t = mr_map_get(&r->names, name);
     if (!t)
-        return mr_error(MR_NOT_FOUND, "Tensor name \"%.*s\" not found in checkpoint files",
-                        MR_SV_ARG(name));
+        return not_found(name);
     mr_slice_all(&all, t->shape.rank);
     assembly s = {.r = r, .t = t, .want = slice ? slice : &all, .a = a};
     mr_status *st = assemble(&s);

@@ -207,6 +207,18 @@ mr_status *mr_table_parse(mr_sv bytes, const char *name, mr_table *out)
     return NULL;
 }
 
+bool mr_table_is(const char *path)
+{
+    uint64_t found = 0;
+    mr_file *f = NULL;
+    mr_status *st = mr_file_open(path, &f);
+    if (!st && mr_file_bytes(f) >= FOOTER_BYTES)
+        st = mr_file_read_at(f, mr_file_bytes(f) - sizeof found, sizeof found, &found);
+    mr_status_free(st);
+    mr_file_close(f);
+    return found == magic;
+}
+
 mr_status *mr_table_read(const char *path, mr_table *out)
 {
     mr_str bytes = {0};

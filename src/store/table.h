@@ -17,6 +17,8 @@ typedef struct mr_table {
     struct mr_table_memory *memory;
 } mr_table;
 
+/* Whether a file ends as a table does. */
+bool mr_table_is(const char *path);
 /* DATA_LOSS when anything about the file is wrong. */
 mr_status *mr_table_read(const char *path, mr_table *out);
 /* The same from bytes; `name` stands in error texts. */

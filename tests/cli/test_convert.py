@@ -1,5 +1,6 @@
 """tests/cli/test_convert.py -- `millrace inspect` and `millrace convert`: files in, what is said or written out."""
 import os
+import struct
 
 from harness import HERE, check, has, has_not
 
@@ -126,3 +127,80 @@ def test_inspect_shows_models_records_and_events(t):
     has(text, "child/z/.ATTRIBUTES/VARIABLE_VALUE")
     has(out(t, "inspect", golden("tfrecord", "test.tfrecord")), "records  418")
     has(out(t, "inspect", golden("events", "events.out.tfevents.cifar")), "39 times  steps 1553625 to 1558375")
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def table(entries):
+    """A sorted table of one block; all lengths are under 128, so each is a byte."""
+    def block(pairs):
+        body = b"".join(bytes([0, len(k), len(v)]) + k + v for k, v in pairs)
+        body += struct.pack("<II", 0, 1) + b"\0"
+        crc = crc32c(body)
+        return body + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    def handle(at, size):
+        return bytes([at & 127 | 128, at >> 7, size - 5 & 127 | 128, size - 5 >> 7])
+
+    data, empty = block(entries), block([])
+    index = block([(entries[-1][0], handle(0, len(data)))])
+    foot = handle(len(data), len(empty)) + handle(len(data) + len(empty), len(index))
+    return data + empty + index + foot.ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+
+
+def old_checkpoint(name, values):
+    """Of the first format, with a vector of floats."""
+    def field(number, value):
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    whole = field(4, field(1, b""))
+    shape = field(2, field(2, bytes([8, len(values)])))
+    meta = field(1, field(1, field(1, name) + shape + bytes([3 << 3, 1]) + whole))
+    data = field(2, field(1, name) + field(2, field(1, b"")) + field(3, field(5, struct.pack("<%df" % len(values), *values))))
+    return table([(b"", meta), (b"\0" + name + b"\0\1" + b"\1\1" + b"\x80\x7f", data)])
+
+
+def write_bytes(t, name, data):
+    path = os.path.join(t.dir, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def test_inspect_shows_checkpoints_of_the_first_format(t):
+    whole = write_bytes(t, "old.ckpt", old_checkpoint(b"w", [1, 2, 3]))
+    has(out(t, "inspect", whole), "w  float  [3]")
+    has(out(t, "inspect", whole), "1 tensors")
+    write_bytes(t, "parts-00000-of-00002", old_checkpoint(b"a", [1]))
+    write_bytes(t, "parts-00001-of-00002", old_checkpoint(b"b", [1, 2]))
+    for name in "parts", "parts-*":
+        text = out(t, "inspect", os.path.join(t.dir, name))
+        has(text, "a  float  [1]")
+        has(text, "b  float  [2]")
+    t.file("checkpoint", 'model_checkpoint_path: "parts-?????-of-00002"\n'
+                         'all_model_checkpoint_paths: "parts-?????-of-00002"\n')
+    has(out(t, "inspect", t.dir), "2 tensors")
+    r = t.run("inspect", write_bytes(t, "bad.ckpt", old_checkpoint(b"w", [1])[8:]))
+    check(r.code != 0, r.out)
+    has(r.err, "bad.ckpt")
+
+
+def test_convert_freezes_a_checkpoint_of_the_first_format(t):
+    graph = t.file("vars.pbtxt", '''
+node { name: "w" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } }
+       attr { key: "shape" value { shape { dim { size: 3 } } } } }
+node { name: "y" op: "Neg" input: "w" attr { key: "T" value { type: DT_FLOAT } } }
+''')
+    values = write_bytes(t, "old.ckpt", old_checkpoint(b"w", [1, 2, 3]))
+    frozen = os.path.join(t.dir, "frozen.pb")
+    out(t, "convert", "--freeze", "--checkpoint", values, "--outputs", "y", graph, frozen)
+    text = out(t, "inspect", frozen)
+    has_not(text, "variable")
+    has(text, "output  y")
