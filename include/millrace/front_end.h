@@ -1,0 +1,43 @@
+/* millrace/front_end.h -- for front ends in other languages: operations whose work is done by functions of the front end.
+ *
+ * The rules of c_api.h hold. */
+#ifndef MILLRACE_FRONT_END_H
+#define MILLRACE_FRONT_END_H
+
+#include "millrace/millrace.h"
+#include "tensorflow/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- functions of the front end ----
+ *
+ * PyFunc, PyFuncStateless and EagerPyFunc hand their inputs to one hook of the process, which finds the function by the
+ * operation's token.  The hook may finish the call later and in another thread; it must not wait for another operation of the
+ * same step. */
+
+typedef struct mr_function_call mr_function_call;
+typedef void mr_function_hook(void *ctx, mr_function_call *call);
+
+/* NULL takes it away; who does so sees to it that nothing runs. */
+MR_EXPORT extern void mr_set_function_hook(mr_function_hook *hook, void *ctx);
+
+/* Not NUL-terminated; *length has its length. */
+MR_EXPORT extern const char *mr_function_call_token(const mr_function_call *c, size_t *length);
+MR_EXPORT extern int mr_function_call_num_inputs(const mr_function_call *c);
+/* To be deleted; NULL when there is no such input, or no memory. */
+MR_EXPORT extern TF_Tensor *mr_function_call_input(const mr_function_call *c, int i);
+MR_EXPORT extern int mr_function_call_num_outputs(const mr_function_call *c);
+MR_EXPORT extern TF_DataType mr_function_call_output_type(const mr_function_call *c, int i);
+/* Takes the tensor over. */
+MR_EXPORT extern void mr_function_call_set_output(mr_function_call *c, int i, TF_Tensor *t);
+/* Once; the call is gone afterwards.  status has an error of the function, or OK (NULL too): then an output that was not set, or
+ * of another type than the operation's, fails the operation. */
+MR_EXPORT extern void mr_function_call_finish(mr_function_call *c, const TF_Status *status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
