@@ -105,7 +105,12 @@ $(G)/kernels_cl.inc: tools/cl-kernels $(CL_TEXT)
 	@tools/cl-kernels $(CL_TEXT) > $@.tmp
 	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
 
-GEN := $(PB_H) $(G)/kernels_cl.inc $(G)/ops.inc $(G)/tests.inc $(G)/commands.inc
+# All messages, for front ends that make theirs at run time (src/capi/messages.c).
+$(G)/messages.inc: tools/message-table $(PB_H)
+	@tools/message-table $(PB_H) > $@.tmp
+	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
+
+GEN := $(PB_H) $(G)/messages.inc $(G)/kernels_cl.inc $(G)/ops.inc $(G)/tests.inc $(G)/commands.inc
 
 # ---- compile and link ---------------------------------------------------------------------------
 $(B)/%.o: %.c | $(GEN)

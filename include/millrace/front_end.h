@@ -1,4 +1,5 @@
-/* millrace/front_end.h -- for front ends in other languages: operations whose work is done by functions of the front end.
+/* millrace/front_end.h -- for front ends in other languages: operations whose work is done by functions of the front end,
+ * and the protocol messages without generated code.
  *
  * The rules of c_api.h hold. */
 #ifndef MILLRACE_FRONT_END_H
@@ -35,6 +36,21 @@ MR_EXPORT extern void mr_function_call_set_output(mr_function_call *c, int i, TF
 /* Once; the call is gone afterwards.  status has an error of the function, or OK (NULL too): then an output that was not set, or
  * of another type than the operation's, fails the operation. */
 MR_EXPORT extern void mr_function_call_finish(mr_function_call *c, const TF_Status *status);
+
+/* ---- protocol messages ----
+ *
+ * By their names in the package tensorflow: "GraphDef", "Summary.Value"; enums likewise.  All that proto/ has are known.
+ * Buffers are to be deleted; NULL after an error. */
+
+/* A line for each field, in the order of the numbers, its parts between tabs: name, number, "one" or "many" or "map",
+ * type ("int32", "float", "string", "bytes", "message", "enum", ..), the name of its message or enum or "", the name of its
+ * oneof or "", and 1 when it is written packed. */
+MR_EXPORT extern TF_Buffer *mr_message_describe(const char *message, TF_Status *status);
+/* A line for each value: name, tab, number. */
+MR_EXPORT extern TF_Buffer *mr_enum_describe(const char *name, TF_Status *status);
+/* The text format of a message, and back. */
+MR_EXPORT extern TF_Buffer *mr_message_to_text(const char *message, const void *proto, size_t proto_len, TF_Status *status);
+MR_EXPORT extern TF_Buffer *mr_message_from_text(const char *message, const char *text, size_t text_len, TF_Status *status);
 
 #ifdef __cplusplus
 }
