@@ -39,6 +39,35 @@ void *realloc(void *p, size_t n)
 
 enum { ROWS = 16, WARM = 50, RUNS = 200 };
 
+typedef struct step {
+    TF_Session *session;
+    int n_feeds, n_sets, n_targets;
+    const TF_Output *feeds;
+    TF_Tensor **sets[3]; /* values of the feeds, taken by turns */
+    TF_Output loss;
+    const TF_Operation *const *targets;
+} step;
+
+/* Runs it until it is warm, then counts. */
+static void check_warm(const char *name, const step *p, TF_Status *s)
+{
+    long before = 0;
+    TF_Tensor *out = NULL;
+    for (int i = 0; i < WARM + RUNS; i++) {
+        if (i == WARM)
+            before = __atomic_load_n(&n_calls, __ATOMIC_RELAXED);
+        TF_SessionRun(p->session, NULL, p->feeds, p->sets[i % p->n_sets], p->n_feeds, &p->loss, &out, 1,
+                      p->targets, p->n_targets, NULL, s);
+        CHECK_OK(s);
+        TF_DeleteTensor(out);
+    }
+    long calls = __atomic_load_n(&n_calls, __ATOMIC_RELAXED) - before;
+    if (calls)
+        fprintf(stderr, "%s: %ld calls of malloc in %d runs\n", name, calls, RUNS);
+    CHECK(calls == 0);
+    CHECK(!COUNTING || before > 100); /* we did count */
+}
+
 /* Training of y = relu(x W) W2 by gradient descent, with 40 feeds besides: more than a few. */
 static void train(TF_Status *s)
 {
@@ -83,25 +112,163 @@ static void train(TF_Status *s)
     TF_Session *session = session_on(g, s);
     TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, s);
     CHECK_OK(s);
-    TF_Tensor *values[EXTRA + 1], *out = NULL;
+    TF_Tensor *values[EXTRA + 1];
     values[0] = tensor_of(TF_FLOAT, (const int64_t[]){ROWS, 8}, 2, x);
     for (int i = 1; i <= EXTRA; i++)
         values[i] = float_of(1);
-    long before = 0;
-    for (int i = 0; i < WARM + RUNS; i++) {
-        if (i == WARM)
-            before = __atomic_load_n(&n_calls, __ATOMIC_RELAXED);
-        TF_SessionRun(session, NULL, feeds, values, EXTRA + 1, &loss, &out, 1, &step, 1, NULL, s);
-        CHECK_OK(s);
-        TF_DeleteTensor(out);
-    }
-    long calls = __atomic_load_n(&n_calls, __ATOMIC_RELAXED) - before;
-    if (calls)
-        fprintf(stderr, "%ld calls of malloc in %d runs\n", calls, RUNS);
-    CHECK(calls == 0);
-    CHECK(!COUNTING || before > 100); /* we did count */
+    check_warm("dense", &(struct step){session, EXTRA + 1, 1, 1, feeds, {values}, loss, &step}, s);
     for (int i = 0; i <= EXTRA; i++)
         TF_DeleteTensor(values[i]);
+    end_session(session, s);
+    TF_DeleteGraph(g);
+}
+
+/* ---- embeddings ---- */
+
+enum { IDS = 24, BAGS = 8, SAMPLED = 10, VOCABULARY = 100, WIDTH = 16 };
+
+/* The first output of an op whose attrs follow from its inputs; output k is {.oper, k}. */
+static TF_Output node(TF_Graph *g, const char *op, const char *name, TF_Status *s, int n, const TF_Output *in)
+{
+    TF_OperationDescription *d = TF_NewOperation(g, op, name);
+    for (int i = 0; i < n; i++)
+        TF_AddInput(d, in[i]);
+    TF_Output o = {TF_FinishOperation(d, s), 0};
+    CHECK_OK(s);
+    return o;
+}
+#define NODE(op, name, ...) \
+    node(g, op, name, s, (int)(sizeof((TF_Output[]){__VA_ARGS__}) / sizeof(TF_Output)), (TF_Output[]){__VA_ARGS__})
+
+static TF_Output nth(TF_Output o, int k) { return (TF_Output){o.oper, k}; }
+
+/* A table of embeddings; *init sets all of it to v. */
+static TF_Output table(TF_Graph *g, const char *name, float v, const TF_Operation **init, TF_Status *s)
+{
+    char at[40];
+    TF_OperationDescription *d = TF_NewOperation(g, "VariableV2", name);
+    TF_SetAttrType(d, "dtype", TF_FLOAT);
+    TF_SetAttrShape(d, "shape", (const int64_t[]){VOCABULARY, WIDTH}, 2);
+    TF_Output var = {TF_FinishOperation(d, s), 0};
+    CHECK_OK(s);
+    static float values[VOCABULARY * WIDTH];
+    for (int i = 0; i < VOCABULARY * WIDTH; i++)
+        values[i] = v + (float)(i % 7) / 100;
+    snprintf(at, sizeof at, "%s/start", name);
+    TF_Output start =
+        constant(g, tensor_of(TF_FLOAT, (const int64_t[]){VOCABULARY, WIDTH}, 2, values), at, s);
+    snprintf(at, sizeof at, "%s/init", name);
+    *init = binary(g, "Assign", var, start, at, s).oper;
+    return var;
+}
+
+static TF_Output sample(TF_Graph *g, TF_Output classes, TF_Status *s)
+{
+    TF_OperationDescription *d = TF_NewOperation(g, "LogUniformCandidateSampler", "sample");
+    TF_AddInput(d, classes);
+    TF_SetAttrInt(d, "num_true", 1);
+    TF_SetAttrInt(d, "num_sampled", SAMPLED);
+    TF_SetAttrBool(d, "unique", 1);
+    TF_SetAttrInt(d, "range_max", VOCABULARY);
+    TF_Output sampled = {TF_FinishOperation(d, s), 0};
+    CHECK_OK(s);
+    return sampled;
+}
+
+/* What else such a step is made of, to be run along with it: the operations that end it. */
+static int bystanders(TF_Graph *g, TF_Output ids, TF_Output bags, TF_Output logits, TF_Output classes,
+                      TF_Output sampled, const TF_Operation **out, TF_Status *s)
+{
+    int n = 0;
+    TF_Output three = constant(g, int_of(3), "three", s), zero = constant(g, int_of(0), "0", s);
+    TF_Output parts = constant(g, tensor_of(TF_INT32, (const int64_t[]){BAGS}, 1,
+                                            (const int32_t[]){0, 1, 1, 0, 1, 0, 0, 1}), "parts", s);
+    TF_Output all = constant(g, tensor_of(TF_INT32, (const int64_t[]){BAGS}, 1,
+                                          (const int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}), "all", s);
+    TF_OperationDescription *d = TF_NewOperation(g, "ComputeAccidentalHits", "hits");
+    TF_AddInput(d, classes);
+    TF_AddInput(d, sampled);
+    TF_SetAttrInt(d, "num_true", 1);
+    out[n++] = TF_FinishOperation(d, s);
+    CHECK_OK(s);
+    TF_Output dealt[2][2];
+    for (int i = 0; i < 2; i++) {
+        d = TF_NewOperation(g, "DynamicPartition", i ? "deal_rows" : "deal");
+        TF_AddInput(d, i ? bags : all);
+        TF_AddInput(d, parts);
+        TF_SetAttrInt(d, "num_partitions", 2);
+        dealt[i][0] = (TF_Output){TF_FinishOperation(d, s), 0};
+        dealt[i][1] = nth(dealt[i][0], 1);
+        CHECK_OK(s);
+    }
+    d = TF_NewOperation(g, "DynamicStitch", "stitch");
+    TF_AddInputList(d, dealt[0], 2);
+    TF_AddInputList(d, dealt[1], 2);
+    out[n++] = TF_FinishOperation(d, s);
+    CHECK_OK(s);
+    d = TF_NewOperation(g, "SplitV", "split");
+    TF_AddInput(d, bags);
+    TF_AddInput(d, constant(g, tensor_of(TF_INT32, (const int64_t[]){2}, 1, (const int32_t[]){-1, 3}), "sizes", s));
+    TF_AddInput(d, zero);
+    TF_SetAttrInt(d, "num_split", 2);
+    out[n++] = TF_FinishOperation(d, s);
+    CHECK_OK(s);
+    out[n++] = NODE("TopKV2", "top", logits, three).oper;
+    out[n++] = NODE("Multinomial", "draw", logits, three).oper;
+    out[n++] = NODE("RandomShuffle", "shuffle", ids).oper;
+    return n;
+}
+
+/* Bags of ids looked up in one table, sampled classes in another; each is trained where it was read. */
+static void train_embeddings(TF_Status *s)
+{
+    TF_Graph *g = TF_NewGraph();
+    const TF_Operation *init[3], *targets[16];
+    int32_t bag_of[IDS];
+    for (int i = 0; i < IDS; i++)
+        bag_of[i] = i * BAGS / IDS;
+    TF_Output ids = placeholder(g, TF_INT64, "ids", s), classes = placeholder(g, TF_INT64, "classes", s);
+    TF_Output zero = constant(g, int_of(0), "zero", s), rate = constant(g, float_of(1e-3f), "rate", s);
+    TF_Output in = table(g, "in", 0.1f, &init[0], s), sums = table(g, "sums", 1, &init[1], s);
+    TF_Output weights = table(g, "weights", 0.2f, &init[2], s);
+
+    TF_Output used = NODE("Unique", "used", ids);
+    TF_Output rows = NODE("GatherV2", "rows", in, used, zero);
+    TF_Output bag = constant(g, tensor_of(TF_INT32, (const int64_t[]){IDS}, 1, bag_of), "bag_of", s);
+    TF_Output bags = NODE("SparseSegmentMean", "bags", rows, nth(used, 1), bag);
+    TF_Output sampled = sample(g, classes, s);
+    TF_Output w = NODE("GatherV2", "w", weights, sampled, zero);
+    TF_OperationDescription *d = TF_NewOperation(g, "MatMul", "logits");
+    TF_AddInput(d, bags);
+    TF_AddInput(d, w);
+    TF_SetAttrBool(d, "transpose_b", 1);
+    TF_Output logits = {TF_FinishOperation(d, s), 0}, grads[2];
+    CHECK_OK(s);
+    TF_Output axes =
+        constant(g, tensor_of(TF_INT32, (const int64_t[]){2}, 1, (const int32_t[]){0, 1}), "axes", s);
+    TF_Output loss = binary(g, "Mean", unary(g, "Square", logits, "sq", s), axes, "loss", s);
+    TF_AddGradients(g, &loss, 1, (TF_Output[]){rows, w}, 2, NULL, s, grads);
+    CHECK_OK(s);
+    int n = bystanders(g, ids, bags, logits, classes, sampled, targets, s);
+    targets[n++] = NODE("SparseApplyAdagrad", "step", in, sums, rate, grads[0], used).oper;
+    targets[n++] = NODE("ScatterSub", "step_w", weights, sampled, grads[1]).oper;
+
+    TF_Session *session = session_on(g, s);
+    TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, init, 3, NULL, s);
+    CHECK_OK(s);
+    step p = {session, 2, 3, n, (TF_Output[]){ids, classes}, {0}, loss, targets};
+    TF_Tensor *values[3][2];
+    for (int k = 0; k < p.n_sets; k++) { /* of different numbers of different ids */
+        int64_t v[IDS];
+        for (int i = 0; i < IDS; i++)
+            v[i] = i * (k + 3) * (k + 3) % (VOCABULARY - 30 * k);
+        values[k][0] = tensor_of(TF_INT64, (const int64_t[]){IDS}, 1, v);
+        values[k][1] = tensor_of(TF_INT64, (const int64_t[]){BAGS, 1}, 2, v);
+        p.sets[k] = values[k];
+    }
+    check_warm("embeddings", &p, s);
+    for (int k = 0; k < 2 * p.n_sets; k++)
+        TF_DeleteTensor(values[k / 2][k % 2]);
     end_session(session, s);
     TF_DeleteGraph(g);
 }
@@ -110,6 +277,7 @@ int main(void)
 {
     TF_Status *s = TF_NewStatus();
     train(s);
+    train_embeddings(s);
     if (!COUNTING)
         puts("skipped: a sanitizer has malloc of its own");
     TF_DeleteStatus(s);

@@ -4,6 +4,7 @@
 #include "graph/grad.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
+#include "run/scratch.h"
 
 /* ---- DynamicPartition ---- */
 
@@ -59,15 +60,15 @@ static mr_status *run_partition(mr_run *r)
     mr_status *st = NULL;
     MR_TRY(check_partitions(data, partitions));
     MR_TRY(mr_index_check(partitions, "partitions", r->n_out));
-    int64_t *counts = mr_try_calloc((size_t)r->n_out, sizeof(int64_t));
-    int64_t *rows = mr_try_calloc((size_t)partitions->n + 1, sizeof(int64_t));
+    int64_t *counts = mr_scratch_zeroed(r, (size_t)r->n_out, sizeof(int64_t));
+    int64_t *rows = mr_scratch_zeroed(r, (size_t)partitions->n + 1, sizeof(int64_t));
     if (!counts || !rows)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)partitions->n));
     deal(partitions, r->n_out, counts, rows);
     st = write_parts(r, counts, rows);
 out:
-    mr_free(counts);
-    mr_free(rows);
+    mr_scratch_free(counts);
+    mr_scratch_free(rows);
     return st;
 }
 
@@ -212,16 +213,16 @@ static mr_status *stitch(mr_run *r, mr_tensor *out, int64_t n_rows)
 {
     stitching s = {r, out, out->n / n_rows, NULL, NULL};
     mr_status *st = NULL;
-    s.place = mr_try_calloc((size_t)n_rows, sizeof(int64_t));
-    s.owner = mr_try_calloc((size_t)n_rows, sizeof(int32_t));
+    s.place = mr_scratch_zeroed(r, (size_t)n_rows, sizeof(int64_t));
+    s.owner = mr_scratch_zeroed(r, (size_t)n_rows, sizeof(int32_t));
     if (s.place && s.owner) {
         find_owners(&s);
         mr_run_for(r, n_rows, 5 + 0.1 * (double)s.inner, write_rows, &s);
     } else {
         st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)n_rows);
     }
-    mr_free(s.place);
-    mr_free(s.owner);
+    mr_scratch_free(s.place);
+    mr_scratch_free(s.owner);
     return st;
 }
 

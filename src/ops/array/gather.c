@@ -2,10 +2,10 @@
  *
  * params is seen as [batch, outer, n, inner] and indices as [batch, k]: the result is [batch,
  * outer, k, inner], a copy of `inner` elements for every (batch, outer, k). */
-#include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
+#include "run/scratch.h"
 
 /* ---- kernel ---- */
 
@@ -60,12 +60,12 @@ static mr_status *gather(mr_run *r, int axis, int batch)
         MR_TRY(mr_index_check(indices, "indices", n));
         return mr_share(r, 0, 0, mr_index_at(indices, 0) * inner, s.rank, s.dims);
     }
-    MR_TRY(mr_index_load(indices, "indices", n, &rows));
+    MR_TRY(mr_index_load(r, indices, "indices", n, &rows));
     mr_status *st = mr_run_output(r, 0, s.rank, s.dims, &out);
     if (!st && out->n > 0)
         mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows},
                        batches * outer, n, outer);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 

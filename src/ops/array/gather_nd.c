@@ -2,11 +2,11 @@
  *
  * The last dimension of indices holds tuples into the first k dimensions of a tensor.  A tuple is
  * turned into the number of a row of the rest, then both are about rows. */
-#include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/add_run.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
+#include "run/scratch.h"
 
 /* ---- GatherNd ---- */
 
@@ -42,10 +42,10 @@ static mr_status *run_gather_nd(mr_run *r)
     MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &out));
     if (n == 0 || params->n == 0)
         return NULL;
-    MR_TRY(mr_index_load_nd(indices, params->rank, params->dims, "param shape", &rows));
+    MR_TRY(mr_index_load_nd(r, indices, params->rank, params->dims, "param shape", &rows));
     int64_t inner = mr_dims_product(params->dims, k, params->rank);
     mr_gather_rows(r, &(mr_gather){out, params, inner, n, rows}, 1, 0, 1);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return NULL;
 }
 
@@ -159,7 +159,7 @@ static mr_status *run_scatter_nd(mr_run *r)
     mr_run_set(r, 0, s.out);
     if (updates->n == 0 || total == 0)
         return NULL;
-    MR_TRY(mr_index_load_nd(indices, shape.rank, shape.dims, "shape", &rows));
+    MR_TRY(mr_index_load_nd(r, indices, shape.rank, shape.dims, "shape", &rows));
     int k = (int)indices->dims[indices->rank - 1];
     s.rows = rows;
     s.n = mr_dims_product(indices->dims, 0, indices->rank - 1);
@@ -168,7 +168,7 @@ static mr_status *run_scatter_nd(mr_run *r)
         mr_run_for(r, s.inner, 0.5 * (double)s.n, add_columns, &s);
     else
         st = add_strings(&s);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 

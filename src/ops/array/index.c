@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "run/scratch.h"
 
 int64_t mr_index_at(const mr_tensor *t, int64_t i)
 {
@@ -79,21 +80,21 @@ mr_status *mr_index_check(const mr_tensor *t, const char *what, int64_t limit)
     return bad < 0 ? NULL : bad_index(t, what, bad, limit);
 }
 
-static mr_status *new_rows(int64_t n, int64_t **out)
+static mr_status *new_rows(const mr_run *r, int64_t n, int64_t **out)
 {
     size_t bytes;
-    *out = mr_size_mul((size_t)n, sizeof(int64_t), &bytes) ? mr_try_alloc(bytes) : NULL;
+    *out = mr_size_mul((size_t)n, sizeof(int64_t), &bytes) ? mr_scratch(r, bytes) : NULL;
     return *out ? NULL
                 : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld indices", (long long)n);
 }
 
-mr_status *mr_index_load(const mr_tensor *t, const char *what, int64_t limit, int64_t **out)
+mr_status *mr_index_load(const mr_run *r, const mr_tensor *t, const char *what, int64_t limit, int64_t **out)
 {
     *out = NULL;
     MR_TRY(mr_index_check(t, what, limit));
     if (t->n == 0)
         return NULL;
-    MR_TRY(new_rows(t->n, out));
+    MR_TRY(new_rows(r, t->n, out));
     mr_index_read(t, *out);
     return NULL;
 }
@@ -114,21 +115,21 @@ static mr_status *bad_tuple(const mr_tensor *t, int64_t i, int rank, const int64
     return st;
 }
 
-mr_status *mr_index_load_nd(const mr_tensor *t, int rank, const int64_t *dims, const char *what,
-                            int64_t **out)
+mr_status *mr_index_load_nd(const mr_run *r, const mr_tensor *t, int rank, const int64_t *dims,
+                            const char *what, int64_t **out)
 {
     int64_t k = t->dims[t->rank - 1], n = 1;
     MR_ASSERT(k <= rank);
     for (int d = 0; d < t->rank - 1; d++)
         n *= t->dims[d];
     *out = NULL;
-    MR_TRY(new_rows(n, out));
+    MR_TRY(new_rows(r, n, out));
     for (int64_t i = 0; i < n; i++) {
         int64_t row = 0;
         for (int64_t d = 0; d < k; d++) {
             int64_t v = mr_index_at(t, i * k + d);
             if ((uint64_t)v >= (uint64_t)dims[d]) {
-                mr_free(*out);
+                mr_scratch_free(*out);
                 *out = NULL;
                 return bad_tuple(t, i, rank, dims, what);
             }

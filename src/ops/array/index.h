@@ -2,7 +2,7 @@
 #ifndef MR_OPS_ARRAY_INDEX_H
 #define MR_OPS_ARRAY_INDEX_H
 
-#include "run/run.h"
+#include "run/scratch.h"
 
 /* Element i of any integer type that indices come in: uint8, int16, uint16, int32, int64. */
 int64_t mr_index_at(const mr_tensor *t, int64_t i);
@@ -15,8 +15,8 @@ const char *mr_index_place(char *buf, size_t n, int rank, const int64_t *dims, i
 /* INVALID_ARGUMENT "indices[i,j] = v is not in [0, n)" for the first that is not; `what` is
  * "indices". */
 mr_status *mr_index_check(const mr_tensor *t, const char *what, int64_t limit);
-/* The same, and all of them in an array for mr_free (NULL when there are none). */
-mr_status *mr_index_load(const mr_tensor *t, const char *what, int64_t limit, int64_t **out);
+/* The same, and all of them in an array for mr_scratch_free (NULL when there are none). */
+mr_status *mr_index_load(const mr_run *r, const mr_tensor *t, const char *what, int64_t limit, int64_t **out);
 
 /* Rows of `inner` elements by number: dst row d0 + k is src row s0 + rows[k], k < n; a negative
  * number means a row of zeros.  dst starts out fresh. */
@@ -31,10 +31,10 @@ typedef struct mr_gather {
 void mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat);
 
 /* A tensor [.., k] of indices into the first k dims of a shape.  The flat numbers of rows so named,
- * in an array for mr_free.  INVALID_ARGUMENT "indices[i] = [a, b] does not index into <what> [..]".
+ * in an array for mr_scratch_free.  INVALID_ARGUMENT "indices[i] = [a, b] does not index into <what> [..]".
  */
-mr_status *mr_index_load_nd(const mr_tensor *t, int rank, const int64_t *dims, const char *what,
-                            int64_t **out);
+mr_status *mr_index_load_nd(const mr_run *r, const mr_tensor *t, int rank, const int64_t *dims,
+                            const char *what, int64_t **out);
 /* Updates have the shape of indices without its last dimension, then that of the rows so named.  INVALID_ARGUMENT "Must
  * have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got .." */
 mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims);

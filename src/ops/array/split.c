@@ -7,6 +7,7 @@
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
 #include "run/accel.h"
+#include "run/scratch.h"
 
 /* Output i is `size` elements of the axis from `start` on. */
 static mr_status *cut(mr_run *r, int in, int i, int axis, int64_t start, int64_t size)
@@ -182,14 +183,16 @@ static mr_status *run_split_v(mr_run *r)
         return mr_invalid(
             "size_splits must be a vector of %d elements, one per output, got shape %s", r->n_out,
             MR_TENSOR_SHAPE(t));
-    int64_t *sizes = mr_new_array(int64_t, r->n_out);
+    int64_t *sizes = mr_scratch(r, sizeof(int64_t) * (size_t)r->n_out);
+    if (!sizes)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %d sizes", r->n_out);
     for (int i = 0; i < r->n_out; i++)
         sizes[i] = mr_tensor_int_at(t, i);
     MR_GO(resolve_sizes(sizes, r->n_out, x->dims[axis]));
     for (int i = 0; i < r->n_out; at += sizes[i++])
         MR_GO(cut(r, 0, i, axis, at, sizes[i]));
 out:
-    mr_free(sizes);
+    mr_scratch_free(sizes);
     return st;
 }
 

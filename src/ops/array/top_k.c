@@ -7,6 +7,7 @@
 #include "graph/grad.h"
 #include "ops/array/layout.h"
 #include "ops/array/order.h"
+#include "run/scratch.h"
 
 #define BLOCK 256
 
@@ -83,6 +84,7 @@ static void push(entry *heap, int64_t n, entry e)
 }
 
 typedef struct selection {
+    const mr_run *run;
     const mr_tensor *x;
     mr_tensor *values, *indices;
     int64_t n, k;
@@ -117,7 +119,7 @@ static void select_rows(void *ctx, int64_t begin, int64_t end)
 {
     const selection *s = ctx;
     size_t elem = mr_dtype_size(s->x->dtype);
-    entry *heap = mr_try_calloc((size_t)s->k, sizeof(entry));
+    entry *heap = mr_scratch_zeroed(s->run, (size_t)s->k, sizeof(entry));
     if (!heap)
         __atomic_store_n(s->failed, true, __ATOMIC_RELAXED);
     for (int64_t r = begin; heap && r < end; r++) {
@@ -130,14 +132,14 @@ static void select_rows(void *ctx, int64_t begin, int64_t end)
             memcpy(values + (size_t)i * elem, row + (size_t)heap[i].index * elem, elem);
         }
     }
-    mr_free(heap);
+    mr_scratch_free(heap);
 }
 
 static mr_status *select_k(mr_run *r, int64_t k)
 {
     const mr_tensor *x = mr_in(r, 0);
     bool failed = false;
-    selection s = {.x = x, .k = k, .keys = mr_order_of(x->dtype), .failed = &failed};
+    selection s = {.run = r, .x = x, .k = k, .keys = mr_order_of(x->dtype), .failed = &failed};
     mr_shape shape;
     if (x->rank < 1)
         return mr_invalid("input must be >= 1-D, got shape %s", MR_TENSOR_SHAPE(x));
@@ -291,6 +293,7 @@ MR_OP(TopK,
 /* ---- NthElement ---- */
 
 typedef struct nth {
+    const mr_run *run;
     const mr_tensor *x;
     mr_tensor *out;
     int64_t n, at; /* of a row: its length, and which of its elements in order */
@@ -331,7 +334,7 @@ static void nth_rows(void *ctx, int64_t begin, int64_t end)
 {
     const nth *s = ctx;
     size_t elem = mr_dtype_size(s->x->dtype);
-    uint64_t *keys = mr_try_calloc((size_t)s->n, sizeof(uint64_t)), one;
+    uint64_t *keys = mr_scratch_zeroed(s->run, (size_t)s->n, sizeof(uint64_t)), one;
     if (!keys)
         __atomic_store_n(s->failed, true, __ATOMIC_RELAXED);
     for (int64_t r = begin; keys && r < end; r++) {
@@ -347,7 +350,7 @@ static void nth_rows(void *ctx, int64_t begin, int64_t end)
         }
         memcpy((char *)s->out->data + (size_t)r * elem, row + (size_t)found * elem, elem);
     }
-    mr_free(keys);
+    mr_scratch_free(keys);
 }
 
 typedef struct nth_state {
@@ -363,7 +366,7 @@ static mr_status *run_nth(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
     bool failed = false;
-    nth s = {.x = x, .keys = mr_order_of(x->dtype), .failed = &failed};
+    nth s = {.run = r, .x = x, .keys = mr_order_of(x->dtype), .failed = &failed};
     MR_TRY(mr_in_scalar_int(r, 1, "n", &s.at));
     if (s.at < 0)
         return mr_invalid("n must be non-negative, got %lld", (long long)s.at);

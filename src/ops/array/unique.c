@@ -9,7 +9,7 @@
 #include "ops/array/blit.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
-#include "run/run.h"
+#include "run/scratch.h"
 
 /* ---- hash and equality by type ---- */
 
@@ -98,16 +98,16 @@ typedef struct table {
     int64_t width;  /* elements of a value */
 } table;
 
-static mr_status *table_init(table *t, int64_t n, int64_t width)
+static mr_status *table_init(const mr_run *r, table *t, int64_t n, int64_t width)
 {
     size_t size = 16;
     t->width = width;
     while (size < (size_t)n * 2)
         size *= 2;
     t->mask = size - 1;
-    t->slots = mr_try_calloc(size, sizeof(int64_t));
+    t->slots = mr_scratch_zeroed(r, size, sizeof(int64_t));
     t->seed = mix((uint64_t)mr_now_ns() ^ (uint64_t)(uintptr_t)t->slots);
-    t->first = mr_try_calloc((size_t)n + 1, sizeof(int64_t));
+    t->first = mr_scratch_zeroed(r, (size_t)n + 1, sizeof(int64_t));
     return t->slots && t->first ? NULL
                                 : mr_error(MR_RESOURCE_EXHAUSTED,
                                            "no memory for a table of %lld values", (long long)n);
@@ -115,8 +115,8 @@ static mr_status *table_init(table *t, int64_t n, int64_t width)
 
 static void table_deinit(table *t)
 {
-    mr_free(t->slots);
-    mr_free(t->first);
+    mr_scratch_free(t->slots);
+    mr_scratch_free(t->first);
 }
 
 static uint64_t row_hash(const table *t, const mr_tensor *x, int64_t i, comparison c)
@@ -228,7 +228,7 @@ static mr_status *unique_along(mr_run *r, int axis)
         return mr_invalid("unique does not support input tensors larger than %d elements",
                           INT32_MAX);
     MR_TRY(mr_run_output(r, 1, 1, &n, &idx));
-    MR_GO(table_init(&t, n, outer * inner));
+    MR_GO(table_init(r, &t, n, outer * inner));
     if (outer != 1) {
         MR_GO(mr_run_temp(r, (mr_dtype)x->dtype, 2, (int64_t[]){n, t.width}, &rows));
         MR_GO(swap_axis(r, rows, x, outer, n, inner, false));
@@ -405,14 +405,14 @@ static mr_status *list_diff(mr_run *r)
     if (mr_out_dtype(r, 1) == MR_INT32 && x->n > INT32_MAX)
         return mr_invalid("ListDiff of more than %d elements needs out_idx=int64", INT32_MAX);
     MR_TRY(join(r, y, x, &both));
-    MR_GO(table_init(&t, both->n, 1));
-    only = mr_try_alloc(sizeof *only * (size_t)(x->n + 1));
+    MR_GO(table_init(r, &t, both->n, 1));
+    only = mr_scratch(r, sizeof *only * (size_t)(x->n + 1));
     if (!only)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to compare %lld values", (long long)x->n));
     MR_GO(give_difference(r, x, only, positions_only_in_x(&t, both, y->n, only)));
 out:
     table_deinit(&t);
-    mr_free(only);
+    mr_scratch_free(only);
     mr_tensor_unref(both);
     return st;
 }

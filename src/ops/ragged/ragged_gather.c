@@ -4,6 +4,7 @@
 #include "ops/array/layout.h"
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 /* ---- RaggedGather ---- */
 
@@ -26,11 +27,11 @@ static int64_t follow(const gathering *g, int64_t row, int level)
 static mr_status *give_index_splits(mr_run *r, const gathering *g, int d)
 {
     int64_t n = mr_dims_product(g->indices->dims, 0, d + 1), size = g->indices->dims[d + 1], *v;
-    MR_TRY(mr_new_i64(n + 1, &v));
+    MR_TRY(mr_new_i64(r, n + 1, &v));
     for (int64_t i = 0; i <= n; i++)
         v[i] = i * size;
     mr_status *st = mr_give_splits(r, d, n + 1, v);
-    mr_free(v);
+    mr_scratch_free(v);
     return st;
 }
 
@@ -43,7 +44,7 @@ static mr_status *give_level(mr_run *r, const gathering *g, int level, int o)
         if (!mr_i64_add(total, follow(g, g->rows[i] + 1, level) - follow(g, g->rows[i], level),
                         &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "too many rows to gather");
-    MR_TRY(mr_new_i64(total + 1, &v));
+    MR_TRY(mr_new_i64(r, total + 1, &v));
     v[0] = 0;
     for (int64_t i = 0; i < g->indices->n; i++) {
         int64_t begin = follow(g, g->rows[i], level), end = follow(g, g->rows[i] + 1, level);
@@ -51,7 +52,7 @@ static mr_status *give_level(mr_run *r, const gathering *g, int level, int o)
             v[at + 1] = v[at] + mr_tensor_int_at(s, k + 1) - mr_tensor_int_at(s, k);
     }
     mr_status *st = mr_give_splits(r, o, total + 1, v);
-    mr_free(v);
+    mr_scratch_free(v);
     return st;
 }
 
@@ -102,10 +103,10 @@ static mr_status *run_gather(mr_run *r)
     for (int i = 0; i < g.depth; i++)
         g.splits[i] = mr_in(r, i);
     MR_TRY(mr_ragged_check(g.splits, g.depth, g.values));
-    MR_TRY(mr_index_load(g.indices, "indices", g.splits[0]->n - 1, &rows));
+    MR_TRY(mr_index_load(r, g.indices, "indices", g.splits[0]->n - 1, &rows));
     g.rows = rows;
     mr_status *st = gather(r, &g);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 
@@ -232,13 +233,13 @@ static mr_status *run_to_sparse(mr_run *r)
     MR_TRY(mr_tensor_try_copy_elements(out, 0, values, 0, values->n));
     if (values->n > 0) {
         int64_t inner = values->n / values->dims[0];
-        MR_TRY(mr_new_i64(values->dims[0], &owner));
+        MR_TRY(mr_new_i64(r, values->dims[0], &owner));
         for (int64_t k = 0; k < values->dims[0]; k++)
             owner[k] = k;
         for (int i = depth - 1; i >= 0; i--)
             write_level(splits[i], values->dims[0], inner, shape.rank, i + 1, owner, indices->data);
         write_rest(values, inner, shape.rank, depth + 1, indices->data);
-        mr_free(owner);
+        mr_scratch_free(owner);
     }
     return mr_give_vector(r, 2, shape.rank, shape.dims);
 }

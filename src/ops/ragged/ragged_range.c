@@ -3,6 +3,7 @@
 #include "ops/maths.h"
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 typedef struct ranges {
     const mr_tensor *starts, *limits, *deltas;
@@ -110,7 +111,7 @@ static mr_status *run_range(mr_run *r)
     mr_tensor *values = NULL;
     MR_TRY(read_ranges(r, &g));
     range_type t = type_of((mr_dtype)g.starts->dtype);
-    MR_TRY(mr_new_i64(g.n + 1, &splits));
+    MR_TRY(mr_new_i64(r, g.n + 1, &splits));
     mr_status *st = count_rows(&g, t, splits);
     if (!st)
         st = mr_give_splits(r, 0, g.n + 1, splits);
@@ -119,7 +120,7 @@ static mr_status *run_range(mr_run *r)
     for (int64_t i = 0; i < g.n && !st; i++)
         t.write((char *)values->data + (size_t)splits[i] * mr_dtype_size((mr_dtype)values->dtype),
                 element(g.starts, i), element(g.deltas, i), splits[i + 1] - splits[i]);
-    mr_free(splits);
+    mr_scratch_free(splits);
     return st;
 }
 

@@ -9,6 +9,7 @@
 #include "ops/array/layout.h"
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 typedef enum kind { FIRST_DIM_SIZE, VALUE_ROWIDS, ROW_SPLITS, N_KINDS } kind;
 static const char *const kind_names[N_KINDS] = {"FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"};
@@ -173,12 +174,12 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
 
 /* Rows of the next level: place of the parent times `size` plus the number within it; -1 when
  * either is cut off. */
-static mr_status *next_places(const padding *p, int i, int64_t size, int64_t **places)
+static mr_status *next_places(const mr_run *r, const padding *p, int i, int64_t size, int64_t **places)
 {
     const mr_tensor *t = p->parts[i];
     bool by_id = p->kinds[i] == VALUE_ROWIDS;
     int64_t n = by_id ? t->n : mr_tensor_int_at(t, t->n - 1), *next, row = 0, within = 0;
-    MR_TRY(mr_new_i64(n, &next));
+    MR_TRY(mr_new_i64(r, n, &next));
     for (int64_t k = 0; k < n; k++, within++) {
         int64_t before = row;
         if (by_id)
@@ -190,19 +191,19 @@ static mr_status *next_places(const padding *p, int i, int64_t size, int64_t **p
         int64_t parent = (*places)[row];
         next[k] = parent < 0 || within >= size ? -1 : parent * size + within;
     }
-    mr_free(*places);
+    mr_scratch_free(*places);
     *places = next;
     return NULL;
 }
 
-static mr_status *find_places(const padding *p, int64_t **places)
+static mr_status *find_places(const mr_run *r, const padding *p, int64_t **places)
 {
     int first = p->kinds[0] == FIRST_DIM_SIZE ? 1 : 0;
-    MR_TRY(mr_new_i64(p->rows, places));
+    MR_TRY(mr_new_i64(r, p->rows, places));
     for (int64_t i = 0; i < p->rows; i++)
         (*places)[i] = i < p->shape.dims[0] ? i : -1;
     for (int i = first; i < p->n; i++)
-        MR_TRY(next_places(p, i, p->shape.dims[1 + i - first], places));
+        MR_TRY(next_places(r, p, i, p->shape.dims[1 + i - first], places));
     return NULL;
 }
 
@@ -250,12 +251,12 @@ static mr_status *run_to_tensor(mr_run *r)
     MR_TRY(result_shape(&p, mr_in(r, 0)));
     MR_TRY(mr_run_output(r, 0, p.shape.rank, p.shape.dims, &out));
     MR_TRY(fill_default(r, &p, out));
-    mr_status *st = out->n > 0 ? find_places(&p, &places) : NULL;
+    mr_status *st = out->n > 0 ? find_places(r, &p, &places) : NULL;
     for (int64_t i = 0; out->n > 0 && !st && i < p.values->dims[0]; i++)
         if (places[i] >= 0)
             st = mr_tensor_try_copy_elements(out, places[i] * p.inner, p.values, i * p.inner,
                                              p.inner);
-    mr_free(places);
+    mr_scratch_free(places);
     return st;
 }
 

@@ -7,6 +7,7 @@
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/sparse.h"
 #include "ops/state/update.h"
+#include "run/scratch.h"
 #include "tensor/variant.h"
 
 typedef struct ragged {
@@ -304,12 +305,12 @@ static int64_t rows_of(const ragged *g, int level)
 static mr_status *give_outer(mr_run *r, const joining *j, int o)
 {
     int64_t *v;
-    MR_TRY(mr_new_i64(j->n + 1, &v));
+    MR_TRY(mr_new_i64(r, j->n + 1, &v));
     v[0] = 0;
     for (int64_t i = 0; i < j->n; i++)
         v[i + 1] = v[i] + rows_of(j->in[i], 0);
     mr_status *st = mr_give_splits(r, o, j->n + 1, v);
-    mr_free(v);
+    mr_scratch_free(v);
     return st;
 }
 
@@ -318,7 +319,7 @@ static mr_status *give_level(mr_run *r, const joining *j, int level, int o)
     int64_t total = 0, at = 0, *v;
     for (int64_t i = 0; i < j->n; i++)
         total += rows_of(j->in[i], level);
-    MR_TRY(mr_new_i64(total + 1, &v));
+    MR_TRY(mr_new_i64(r, total + 1, &v));
     v[0] = 0;
     for (int64_t i = 0; i < j->n; i++) {
         const mr_tensor *s = j->in[i]->splits[level];
@@ -326,7 +327,7 @@ static mr_status *give_level(mr_run *r, const joining *j, int level, int o)
             v[at + 1] = v[at] + mr_tensor_int_at(s, k) - mr_tensor_int_at(s, k - 1);
     }
     mr_status *st = mr_give_splits(r, o, total + 1, v);
-    mr_free(v);
+    mr_scratch_free(v);
     return st;
 }
 
@@ -359,11 +360,11 @@ static mr_status *give_dims(mr_run *r, const mr_tensor *t)
 {
     for (int d = 0; d + 1 < t->rank; d++) {
         int64_t n = mr_dims_product(t->dims, 0, d + 1), *v;
-        MR_TRY(mr_new_i64(n + 1, &v));
+        MR_TRY(mr_new_i64(r, n + 1, &v));
         for (int64_t i = 0; i <= n; i++)
             v[i] = i * t->dims[d + 1];
         mr_status *st = mr_give_splits(r, d, n + 1, v);
-        mr_free(v);
+        mr_scratch_free(v);
         MR_TRY(st);
     }
     return NULL;
@@ -404,7 +405,7 @@ static mr_status *from_variant(mr_run *r)
                           "encoded_ragged.dims(); output_ragged_rank: %d, "
                           "input_ragged_rank: %lld, encoded_ragged.dims(): %d",
                           out_depth, (long long)depth, t->rank);
-    joining j = {t->n, mr_try_calloc((size_t)t->n + 1, sizeof *j.in), (int)depth};
+    joining j = {t->n, mr_scratch_zeroed(r, (size_t)t->n + 1, sizeof *j.in), (int)depth};
     mr_dtype splits = r->n_out > 1 ? mr_out_dtype(r, 0) : MR_INT64;
     mr_status *st =
         j.in ? NULL
@@ -413,7 +414,7 @@ static mr_status *from_variant(mr_run *r)
         st = read_one(t, i, j.depth, splits, mr_out_dtype(r, out_depth), &j.in[i]);
     if (!st)
         st = join(r, t, &j, out_depth);
-    mr_free(j.in);
+    mr_scratch_free(j.in);
     return st;
 }
 

@@ -5,10 +5,9 @@
  * follows from its probability and, where no class may come twice, from how many draws it took. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/memory.h"
 #include "ops/random/candidate_sampler.h"
+#include "run/scratch.h"
 
 static mr_status *positive_int32(const mr_node *n, const char *attr, int64_t *out)
 {
@@ -70,15 +69,13 @@ typedef struct id_set { /* ids >= 0; open addressing */
     uint64_t mask;
 } id_set;
 
-static bool id_set_init(id_set *s, int64_t n)
+static bool id_set_init(const mr_run *r, id_set *s, int64_t n)
 {
     uint64_t cap = 16;
     while (cap < 2 * (uint64_t)n)
         cap *= 2;
     s->mask = cap - 1;
-    s->slots = mr_try_alloc(sizeof(int64_t) * cap);
-    if (s->slots)
-        memset(s->slots, 0, sizeof(int64_t) * cap);
+    s->slots = mr_scratch_zeroed(r, cap, sizeof(int64_t));
     return s->slots != NULL;
 }
 
@@ -100,7 +97,7 @@ static mr_status *draw_unique(mr_run *r, const mr_sampler *d, const void *ctx, m
     const mr_sampler_state *s = r->state;
     mr_status *st = NULL;
     id_set seen;
-    if (!id_set_init(&seen, s->num_sampled))
+    if (!id_set_init(r, &seen, s->num_sampled))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to draw %lld classes",
                         (long long)s->num_sampled);
     int64_t n = 0;
@@ -115,7 +112,7 @@ static mr_status *draw_unique(mr_run *r, const mr_sampler *d, const void *ctx, m
                  mr_cancel_started(r->step->cancel))
             st = mr_error(MR_CANCELLED, "drawing of candidates was cancelled");
     }
-    mr_free(seen.slots);
+    mr_scratch_free(seen.slots);
     return st;
 }
 
@@ -264,10 +261,22 @@ typedef struct place {
     int64_t id, at;
 } place;
 
-static int by_id(const void *a_, const void *b_)
+/* By id, equal ones in the order they stand: runs twice as long each time, from one array to the other.  (qsort would
+ * ask malloc for the other.) */
+static const place *sort_by_id(place *from, place *to, int64_t n)
 {
-    const place *a = a_, *b = b_;
-    return a->id != b->id ? (a->id < b->id ? -1 : 1) : (a->at > b->at) - (a->at < b->at);
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t middle = MR_MIN(begin + width, n), end = MR_MIN(middle + width, n);
+            int64_t a = begin, b = middle;
+            for (int64_t k = begin; k < end; k++)
+                to[k] = b >= end || (a < middle && from[a].id <= from[b].id) ? from[a++] : from[b++];
+        }
+        place *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    return from;
 }
 
 /* The last place of an id among n sorted ones, or -1. */
@@ -318,15 +327,14 @@ static mr_status *accidental_hits(mr_run *r)
     if (sampled->rank != 1)
         return mr_invalid("sampled_candidates must be a vector, which is typically an output from "
                           "CandidateSampler");
-    place *places = mr_try_alloc(sizeof(place) * (size_t)(sampled->n + 1));
+    place *places = mr_scratch(r, 2 * sizeof(place) * (size_t)(sampled->n + 1));
     if (!places)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld candidates",
                         (long long)sampled->n);
     for (int64_t i = 0; i < sampled->n; i++)
         places[i] = (place){MR_DATA(int64_t, sampled)[i], i};
-    qsort(places, (size_t)sampled->n, sizeof(place), by_id);
-    mr_status *st = hits(r, places, sampled->n);
-    mr_free(places);
+    mr_status *st = hits(r, sort_by_id(places, places + sampled->n, sampled->n), sampled->n);
+    mr_scratch_free(places);
     return st;
 }
 

@@ -8,11 +8,12 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/random/key.h"
+#include "run/scratch.h"
 
 typedef struct job {
+    const mr_run *run;
     const mr_tensor *logits;
     mr_tensor *out;
     int64_t n_classes, n_samples;
@@ -71,14 +72,14 @@ static void draw_row(const job *j, int64_t row, double *sums)
 static void draw_rows(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
-    double *sums = mr_try_alloc(sizeof(double) * (size_t)j->n_classes);
+    double *sums = mr_scratch(j->run, sizeof(double) * (size_t)j->n_classes);
     if (!sums) {
         j->no_memory = true;
         return;
     }
     for (int64_t row = begin; row < end; row++)
         draw_row(j, row, sums);
-    mr_free(sums);
+    mr_scratch_free(sums);
 }
 
 static mr_status *check(const mr_run *r, job *j)
@@ -112,7 +113,7 @@ static mr_status *draw_all(mr_run *r, job *j)
 
 static mr_status *multinomial(mr_run *r)
 {
-    job j = {.logits = mr_in(r, 0)};
+    job j = {.run = r, .logits = mr_in(r, 0)};
     MR_TRY(check(r, &j));
     int64_t rows = j.logits->dims[0];
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){rows, j.n_samples}, &j.out));
@@ -126,7 +127,7 @@ static mr_status *multinomial(mr_run *r)
 
 static mr_status *stateless(mr_run *r)
 {
-    job j = {.logits = mr_in(r, 0)};
+    job j = {.run = r, .logits = mr_in(r, 0)};
     MR_TRY(check(r, &j));
     MR_TRY(mr_seed_stream(r, 2, &j.start));
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){j.logits->dims[0], j.n_samples}, &j.out));

@@ -2,6 +2,7 @@
  * place of such an order alone: RandomIndexShuffle. */
 #include "base/memory.h"
 #include "ops/random/key.h"
+#include "run/scratch.h"
 
 /* Every row but the last changes places with one behind it, or stays. */
 static void permute(mr_philox *p, int64_t *order, int64_t n)
@@ -26,14 +27,14 @@ static mr_status *shuffle_by(mr_run *r, mr_philox p)
     const mr_tensor *x = mr_in(r, 0);
     int64_t n = n_rows(x), row = x->n / n;
     mr_tensor *y;
-    int64_t *order = mr_try_alloc(sizeof(int64_t) * (size_t)n);
+    int64_t *order = mr_scratch(r, sizeof(int64_t) * (size_t)n);
     if (!order)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a permutation of %lld", (long long)n);
     permute(&p, order, n);
     mr_status *st = mr_run_output(r, 0, x->rank, x->dims, &y);
     for (int64_t i = 0; !st && i < n; i++)
         st = mr_tensor_try_copy_elements(y, i * row, x, order[i] * row, row);
-    mr_free(order);
+    mr_scratch_free(order);
     return st;
 }
 

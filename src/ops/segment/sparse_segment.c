@@ -2,9 +2,9 @@
  * do not fall, and the gradients of that. */
 #include <stdlib.h>
 
-#include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/segment/segment.h"
+#include "run/scratch.h"
 
 /* ---- forward ---- */
 
@@ -168,16 +168,16 @@ static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, co
 }
 
 /* Entry k is what the gradient of row k's segment is multiplied by.  NULL when by nothing. */
-static mr_status *new_weights(const mr_tensor *ids, int64_t segments, mr_segment_scale scale,
-                              double **out)
+static mr_status *new_weights(const mr_run *r, const mr_tensor *ids, int64_t segments,
+                              mr_segment_scale scale, double **out)
 {
     *out = NULL;
     if (scale == MR_SEGMENT_PLAIN)
         return NULL;
-    int64_t *counts = mr_try_calloc((size_t)segments + 1, sizeof(int64_t));
-    *out = mr_try_alloc(((size_t)ids->n + 1) * sizeof(double));
+    int64_t *counts = mr_scratch_zeroed(r, (size_t)segments + 1, sizeof(int64_t));
+    *out = mr_scratch(r, ((size_t)ids->n + 1) * sizeof(double));
     if (!counts || !*out) {
-        mr_free(counts);
+        mr_scratch_free(counts);
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld segments", (long long)segments);
     }
     for (int64_t i = 0; i < ids->n; i++)
@@ -186,7 +186,7 @@ static mr_status *new_weights(const mr_tensor *ids, int64_t segments, mr_segment
         double n = (double)counts[mr_tensor_int_at(ids, i)];
         (*out)[i] = 1 / (scale == MR_SEGMENT_MEAN ? n : sqrt(n));
     }
-    mr_free(counts);
+    mr_scratch_free(counts);
     return NULL;
 }
 
@@ -195,7 +195,7 @@ static mr_status *sum_grads(mr_run *r, const mr_tensor *to, mr_segment_scale sca
 {
     const mr_tensor *grad = mr_in(r, 0), *ids = mr_in(r, 2);
     double *weights;
-    mr_status *st = new_weights(ids, grad->dims[0], scale, &weights);
+    mr_status *st = new_weights(r, ids, grad->dims[0], scale, &weights);
     mr_segments s = {.kind = MR_UPDATE_ADD,
                      .data = grad,
                      .n = ids->n,
@@ -204,7 +204,7 @@ static mr_status *sum_grads(mr_run *r, const mr_tensor *to, mr_segment_scale sca
                      .weights = weights};
     if (!st)
         st = mr_segments_join(r, &s, out);
-    mr_free(weights);
+    mr_scratch_free(weights);
     return st;
 }
 
@@ -229,10 +229,36 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t sort_unique(int64_t *v, int64_t n)
+/* v in order, by one byte of the numbers after the other from the lowest; none is negative.  (qsort would ask malloc
+ * for the second array.) */
+static mr_status *sort(const mr_run *r, int64_t *v, int64_t n)
+{
+    int64_t most = 0, *other = mr_scratch(r, (size_t)n * sizeof *v), *from = v, *to = other;
+    if (!other)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to sort %lld rows", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        most = MR_MAX(most, v[i]);
+    for (int shift = 0; shift < 64 && most >> shift > 0; shift += 8) {
+        int64_t next[257] = {0}, *turn = from;
+        for (int64_t i = 0; i < n; i++)
+            next[(from[i] >> shift & 255) + 1]++;
+        for (int i = 0; i < 256; i++)
+            next[i + 1] += next[i];
+        for (int64_t i = 0; i < n; i++)
+            to[next[from[i] >> shift & 255]++] = from[i];
+        from = to;
+        to = turn;
+    }
+    if (from != v)
+        memcpy(v, from, (size_t)n * sizeof *v);
+    mr_scratch_free(other);
+    return NULL;
+}
+
+/* How many are left when of equal ones, which stand together, one is kept. */
+static int64_t drop_repeated(int64_t *v, int64_t n)
 {
     int64_t kept = 0;
-    qsort(v, (size_t)n, sizeof *v, compare);
     for (int64_t i = 0; i < n; i++)
         if (i == 0 || v[i] != v[kept - 1])
             v[kept++] = v[i];
@@ -255,8 +281,9 @@ static mr_status *grad_v2(mr_run *r, mr_segment_scale scale)
     int64_t rows, *used = NULL;
     MR_TRY(mr_in_scalar_int(r, 3, "dense_output_dim0", &rows));
     MR_TRY(check_grad(mr_in(r, 0), indices, mr_in(r, 2), rows));
-    MR_TRY(mr_index_load(indices, "indices", rows, &used));
-    int64_t n = used ? sort_unique(used, indices->n) : 0;
+    MR_TRY(mr_index_load(r, indices, "indices", rows, &used));
+    MR_GO(sort(r, used, indices->n));
+    int64_t n = drop_repeated(used, indices->n);
     MR_GO(mr_run_temp(r, MR_INT64, 1, indices->dims, &to));
     number_rows(indices, used, n, to->data);
     MR_GO(mr_run_output(r, 1, 1, &n, &list));
@@ -264,7 +291,7 @@ static mr_status *grad_v2(mr_run *r, mr_segment_scale scale)
     MR_GO(mr_segments_output(r, 0, mr_in(r, 0), 1, n, &out));
     st = sum_grads(r, to, scale, out);
 out:
-    mr_free(used);
+    mr_scratch_free(used);
     mr_tensor_unref(to);
     return st;
 }

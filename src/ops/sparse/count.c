@@ -3,6 +3,7 @@
  * results). */
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 /* Values dealt out to rows: dense, sparse and ragged inputs come to this. */
 typedef struct counted {
@@ -41,7 +42,7 @@ static mr_status *read_dense(const mr_tensor *values, const mr_tensor *weights, 
     return NULL;
 }
 
-static mr_status *read_sparse(const mr_tensor *indices, const mr_tensor *values,
+static mr_status *read_sparse(const mr_run *r, const mr_tensor *indices, const mr_tensor *values,
                               const mr_tensor *shape, const mr_tensor *weights, counted *c)
 {
     mr_sparse s;
@@ -54,13 +55,13 @@ static mr_status *read_sparse(const mr_tensor *indices, const mr_tensor *values,
     *c = (counted){values, weights, s.n, s.rank == 2 ? s.dims[0] : 1, s.rank == 1};
     if (c->one)
         return NULL;
-    MR_TRY(mr_new_i64(s.n, &c->row));
+    MR_TRY(mr_new_i64(r, s.n, &c->row));
     for (int64_t i = 0; i < s.n; i++)
         c->row[i] = mr_sparse_at(&s, i)[0];
     return NULL;
 }
 
-static mr_status *read_ragged(const mr_tensor *splits, const mr_tensor *values,
+static mr_status *read_ragged(const mr_run *r, const mr_tensor *splits, const mr_tensor *values,
                               const mr_tensor *weights, counted *c)
 {
     const int64_t *at = splits->data;
@@ -80,7 +81,7 @@ static mr_status *read_ragged(const mr_tensor *splits, const mr_tensor *values,
                               (long long)at[i]);
     MR_TRY(check_weights(values, weights));
     *c = (counted){values, weights, values->n, splits->n - 1, false};
-    MR_TRY(mr_new_i64(values->n, &c->row));
+    MR_TRY(mr_new_i64(r, values->n, &c->row));
     for (int64_t row = 0; row + 1 < splits->n; row++)
         for (int64_t i = at[row]; i < at[row + 1]; i++)
             c->row[i] = row;
@@ -147,18 +148,18 @@ static mr_status *bincount(mr_run *r, const counted *c, int size_input)
 static mr_status *sparse_bincount(mr_run *r)
 {
     counted c = {0};
-    MR_TRY(read_sparse(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 4), &c));
+    MR_TRY(read_sparse(r, mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 4), &c));
     mr_status *st = bincount(r, &c, 3);
-    mr_free(c.row);
+    mr_scratch_free(c.row);
     return st;
 }
 
 static mr_status *ragged_bincount(mr_run *r)
 {
     counted c = {0};
-    MR_TRY(read_ragged(mr_in(r, 0), mr_in(r, 1), mr_in(r, 3), &c));
+    MR_TRY(read_ragged(r, mr_in(r, 0), mr_in(r, 1), mr_in(r, 3), &c));
     mr_status *st = bincount(r, &c, 2);
-    mr_free(c.row);
+    mr_scratch_free(c.row);
     return st;
 }
 
@@ -240,16 +241,16 @@ static mr_status *limits_init(mr_make *m, void *p)
 }
 
 /* The values below maxlength, as keys [row, value]; which[k] is the value behind key k. */
-static mr_status *collect(const counted *c, const limits *l, int64_t **keys, int64_t **which,
-                          int64_t *n, int64_t *top)
+static mr_status *collect(const mr_run *r, const counted *c, const limits *l, int64_t **keys,
+                          int64_t **which, int64_t *n, int64_t *top)
 {
     *n = *top = 0;
     *which = NULL;
     int64_t two;
     if (!mr_i64_mul(c->n, 2, &two))
         return mr_error(MR_RESOURCE_EXHAUSTED, "too many values to count");
-    MR_TRY(mr_new_i64(two, keys));
-    MR_TRY(mr_new_i64(c->n, which));
+    MR_TRY(mr_new_i64(r, two, keys));
+    MR_TRY(mr_new_i64(r, c->n, which));
     for (int64_t i = 0; i < c->n; i++) {
         int64_t v = mr_tensor_int_at(c->values, i);
         if (l->max >= 0 && v >= l->max)
@@ -291,16 +292,16 @@ static mr_status *count_sparse(mr_run *r, const counted *c)
     int64_t *keys = NULL, *which = NULL, *order = NULL, n, top;
     mr_status *st = NULL;
     MR_TRY(check_values(c));
-    MR_GO(collect(c, l, &keys, &which, &n, &top));
+    MR_GO(collect(r, c, l, &keys, &which, &n, &top));
     mr_sparse k = {.n = n, .rank = 2, .at = keys};
-    MR_GO(mr_sparse_sort(&k, &order));
+    MR_GO(mr_sparse_sort(r, &k, &order));
     MR_GO(write_counts(r, c, l, &k, which, order));
     int64_t size = l->max >= 0 ? l->max : MR_MAX(top == INT64_MAX ? top : top + 1, l->min);
     st = mr_give_vector(r, 2, c->one ? 1 : 2, c->one ? &size : (int64_t[]){c->rows, size});
 out:
-    mr_free(keys);
-    mr_free(which);
-    mr_free(order);
+    mr_scratch_free(keys);
+    mr_scratch_free(which);
+    mr_scratch_free(order);
     return st;
 }
 
@@ -314,18 +315,18 @@ static mr_status *dense_count(mr_run *r)
 static mr_status *sparse_count(mr_run *r)
 {
     counted c = {0};
-    MR_TRY(read_sparse(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 3), &c));
+    MR_TRY(read_sparse(r, mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 3), &c));
     mr_status *st = count_sparse(r, &c);
-    mr_free(c.row);
+    mr_scratch_free(c.row);
     return st;
 }
 
 static mr_status *ragged_count(mr_run *r)
 {
     counted c = {0};
-    MR_TRY(read_ragged(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), &c));
+    MR_TRY(read_ragged(r, mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), &c));
     mr_status *st = count_sparse(r, &c);
-    mr_free(c.row);
+    mr_scratch_free(c.row);
     return st;
 }
 

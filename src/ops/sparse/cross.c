@@ -12,6 +12,7 @@
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/sparse.h"
 #include "ops/string/hashes.h"
+#include "run/scratch.h"
 
 typedef struct column {
     const mr_tensor *values; /* int64 or string */
@@ -20,6 +21,7 @@ typedef struct column {
 } column;
 
 typedef struct crossing {
+    const mr_run *run;
     int n;
     column *columns;
     int64_t batch;
@@ -72,7 +74,7 @@ static mr_status *sparse_column(crossing *c, const mr_tensor *indices, const mr_
     int64_t n_starts;
     if (!mr_i64_add(s.dims[0], 1, &n_starts))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)s.dims[0]);
-    MR_TRY(mr_new_i64(n_starts, &starts));
+    MR_TRY(mr_new_i64(c->run, n_starts, &starts));
     for (int64_t b = 0; b < s.dims[0]; b++) {
         starts[b] = at;
         while (at < s.n && mr_sparse_at(&s, at)[0] == b)
@@ -92,25 +94,26 @@ static mr_status *ragged_column(crossing *c, mr_tensor *values, mr_tensor *split
             MR_TENSOR_SHAPE(values));
     MR_TRY(mr_ragged_check(&splits, 1, values));
     MR_TRY(check_batch(c, splits->n - 1));
-    MR_TRY(mr_new_i64(splits->n, &starts));
+    MR_TRY(mr_new_i64(c->run, splits->n, &starts));
     for (int64_t i = 0; i < splits->n; i++)
         starts[i] = mr_tensor_int_at(splits, i);
     c->columns[c->n++] = (column){values, -1, starts};
     return NULL;
 }
 
-static mr_status *crossing_init(crossing *c, int max)
+static mr_status *crossing_init(const mr_run *r, crossing *c, int max)
 {
+    c->run = r;
     c->batch = -1;
-    c->columns = mr_try_calloc((size_t)max + 1, sizeof *c->columns);
+    c->columns = mr_scratch_zeroed(r, (size_t)max + 1, sizeof *c->columns);
     return c->columns ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %d columns", max);
 }
 
 static void crossing_deinit(crossing *c)
 {
     for (int i = 0; i < c->n; i++)
-        mr_free(c->columns[i].starts);
-    mr_free(c->columns);
+        mr_scratch_free(c->columns[i].starts);
+    mr_scratch_free(c->columns);
 }
 
 static int64_t first_feature(const column *c, int64_t b)
@@ -224,14 +227,14 @@ static mr_status *write_values(mr_run *r, const crossing *c, const int64_t *coun
 {
     int64_t *at, to = 0;
     mr_str text = {0};
-    MR_TRY(mr_new_i64(c->n, &at));
+    MR_TRY(mr_new_i64(r, c->n, &at));
     mr_status *st = NULL;
     for (int64_t b = 0; b < c->batch && !st; to += counts[b++]) {
         st = write_row(c, b, counts[b], values, to, at, &text);
         if (!st && r->step->cancel && mr_cancel_started(r->step->cancel))
             st = mr_error(MR_CANCELLED, "crossing of features was cancelled");
     }
-    mr_free(at);
+    mr_scratch_free(at);
     mr_str_deinit(&text);
     return st;
 }
@@ -240,7 +243,7 @@ static mr_status *give_sparse(mr_run *r, const crossing *c)
 {
     int64_t *counts, total, most, to = 0, batch = MR_MAX(c->batch, 0);
     mr_tensor *indices, *values;
-    MR_TRY(mr_new_i64(batch, &counts));
+    MR_TRY(mr_new_i64(r, batch, &counts));
     mr_status *st = NULL;
     MR_GO(count(c, counts, &total, &most));
     MR_GO(mr_sparse_output(r, 0, total, 2, &indices, &values));
@@ -252,7 +255,7 @@ static mr_status *give_sparse(mr_run *r, const crossing *c)
     MR_GO(write_values(r, c, counts, values));
     st = mr_give_vector(r, 2, 2, (int64_t[]){batch, most});
 out:
-    mr_free(counts);
+    mr_scratch_free(counts);
     return st;
 }
 
@@ -260,10 +263,10 @@ static mr_status *give_ragged(mr_run *r, const crossing *c)
 {
     int64_t *counts, *splits = NULL, total, most, batch = MR_MAX(c->batch, 0);
     mr_tensor *values;
-    MR_TRY(mr_new_i64(batch, &counts));
+    MR_TRY(mr_new_i64(r, batch, &counts));
     mr_status *st = NULL;
     MR_GO(count(c, counts, &total, &most));
-    MR_GO(mr_new_i64(batch + 1, &splits));
+    MR_GO(mr_new_i64(r, batch + 1, &splits));
     splits[0] = 0;
     for (int64_t b = 0; b < batch; b++)
         splits[b + 1] = splits[b] + counts[b];
@@ -271,8 +274,8 @@ static mr_status *give_ragged(mr_run *r, const crossing *c)
     MR_GO(mr_run_output(r, 0, 1, &total, &values));
     st = write_values(r, c, counts, values);
 out:
-    mr_free(counts);
-    mr_free(splits);
+    mr_scratch_free(counts);
+    mr_scratch_free(splits);
     return st;
 }
 
@@ -322,7 +325,7 @@ static mr_status *cross_init(mr_make *m, void *p)
 static mr_status *read_columns(const mr_run *r, crossing *c)
 {
     const cross_state *s = r->state;
-    MR_TRY(crossing_init(c, s->n + s->n_dense));
+    MR_TRY(crossing_init(r, c, s->n + s->n_dense));
     for (int i = 0; i < s->n; i++)
         MR_TRY(sparse_column(c, mr_in(r, i), mr_in(r, s->n + i), mr_in(r, 2 * s->n + i)));
     for (int i = 0; i < s->n_dense; i++)
@@ -496,7 +499,7 @@ static mr_status *ragged_columns(const mr_run *r, crossing *c)
 {
     const ragged_state *s = r->state;
     int sparse = 2 * s->n_ragged, dense = sparse + 3 * s->n_sparse, at[3] = {0};
-    MR_TRY(crossing_init(c, s->n_ragged + s->n_sparse + s->n_dense));
+    MR_TRY(crossing_init(r, c, s->n_ragged + s->n_sparse + s->n_dense));
     for (const char *p = s->order; *p; p++) {
         if (*p == 'R') {
             int i = at[0]++;

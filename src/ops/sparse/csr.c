@@ -117,7 +117,8 @@ mr_status *mr_csr_wide(const mr_csr *m, mr_c128 **out)
 mr_status *mr_csr_builder_init(mr_csr_builder *b, int64_t rows)
 {
     *b = (mr_csr_builder){0};
-    return mr_new_i64(rows, &b->ends);
+    b->ends = mr_try_calloc((size_t)rows + 1, sizeof *b->ends);
+    return b->ends ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)rows);
 }
 
 void mr_csr_builder_deinit(mr_csr_builder *b)

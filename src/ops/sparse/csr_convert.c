@@ -6,6 +6,7 @@
 #include "ops/segment/segment.h"
 #include "ops/sparse/csr.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 #define FIELD "{float, double, complex64, complex128}"
 
@@ -96,7 +97,7 @@ static mr_status *from_dense(mr_run *r)
     mr_status *st = NULL;
     MR_GO(mr_sparse_of(mr_in(r, 1), NULL, shape, "", &s));
     MR_GO(from_indices(r, &s, (mr_dtype)x->dtype, &m));
-    MR_GO(mr_new_i64(s.n, &rows));
+    MR_GO(mr_new_i64(r, s.n, &rows));
     mr_sparse_strides(&s, strides);
     for (int64_t i = 0; i < s.n; i++)
         rows[i] = mr_sparse_flat(mr_sparse_at(&s, i), strides, s.rank);
@@ -106,7 +107,7 @@ static mr_status *from_dense(mr_run *r)
 out:
     mr_object_unref(m ? &m->base : NULL);
     mr_tensor_unref(shape);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 

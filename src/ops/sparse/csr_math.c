@@ -440,9 +440,10 @@ static mr_status *row_sum_init(row_sum *s, int64_t cols)
 {
     s->sums = mr_try_calloc((size_t)cols + 1, sizeof *s->sums);
     s->there = mr_try_calloc((size_t)cols + 1, sizeof *s->there);
-    return s->sums && s->there ? mr_new_i64(cols, &s->cols)
-                               : mr_error(MR_RESOURCE_EXHAUSTED,
-                                          "no memory for a row of %lld columns", (long long)cols);
+    s->cols = mr_try_calloc((size_t)cols + 1, sizeof *s->cols);
+    return s->sums && s->there && s->cols
+               ? NULL
+               : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a row of %lld columns", (long long)cols);
 }
 
 static void row_sum_deinit(row_sum *s)

@@ -8,6 +8,7 @@
 #include "ops/array/index.h"
 #include "ops/maths.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 /* ---- dealing out ---- */
 
@@ -39,7 +40,7 @@ static mr_status *count_rows(mr_run *r, filling *f)
 {
     mr_tensor *empty;
     MR_TRY(mr_run_output(r, 2, 1, &f->rows, &empty));
-    MR_TRY(mr_new_i64(f->rows, &f->next));
+    MR_TRY(mr_new_i64(r, f->rows, &f->next));
     memset(f->next, 0, (size_t)f->rows * sizeof(int64_t));
     for (int64_t i = 0; i < f->n; i++)
         f->next[f->at[i * f->width]]++;
@@ -86,7 +87,7 @@ static mr_status *fill(mr_run *r, filling *f, const char *name, bool matrix)
         st = mr_run_output(r, 0, matrix ? 2 : 1, (int64_t[]){f->total, f->width}, &indices);
     if (!st)
         st = deal(r, f, indices);
-    mr_free(f->next);
+    mr_scratch_free(f->next);
     return st;
 }
 
@@ -227,13 +228,13 @@ static mr_status *fill_grad(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 1, map->dims, &values));
     MR_TRY(mr_run_output(r, 1, 0, NULL, &rest));
     MR_TRY(mr_sparse_pick(r, values, grad, map->data));
-    bool *used = mr_try_calloc((size_t)grad->n + 1, sizeof(bool));
+    bool *used = mr_scratch_zeroed(r, (size_t)grad->n + 1, sizeof(bool));
     if (!used)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld elements", (long long)grad->n);
     for (int64_t i = 0; i < map->n; i++)
         used[MR_DATA(const int64_t, map)[i]] = true;
     add_unused(grad, used, rest);
-    mr_free(used);
+    mr_scratch_free(used);
     return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "ops/maths.h"
 #include "ops/sparse/parts.h"
+#include "run/scratch.h"
 
 /* ---- a tensor as an element of a variant tensor ---- */
 
@@ -150,7 +151,7 @@ static mr_status *deserialize_at(mr_run *r, int lead_rank)
     if (n == 0)
         return mr_invalid(
             "Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
-    mr_sparse_part *parts = mr_try_calloc((size_t)n, sizeof *parts);
+    mr_sparse_part *parts = mr_scratch_zeroed(r, (size_t)n, sizeof *parts);
     if (!parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors", (long long)n);
     mr_status *st = read_parts(t, n, mr_out_dtype(r, 1), parts);
@@ -158,7 +159,7 @@ static mr_status *deserialize_at(mr_run *r, int lead_rank)
         st = mr_sparse_stack(r, parts, n, lead_rank, t->dims);
     for (int64_t i = 0; i < n; i++)
         mr_sparse_part_deinit(&parts[i]);
-    mr_free(parts);
+    mr_scratch_free(parts);
     return st;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "ops/array/index.h"
+#include "run/scratch.h"
 
 mr_status *mr_sparse_of(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape,
                         const char *what, mr_sparse *out)
@@ -105,10 +106,10 @@ void mr_sparse_strides(const mr_sparse *s, int64_t *out)
 
 /* ---- sorting ---- */
 
-mr_status *mr_new_i64(int64_t n, int64_t **out)
+mr_status *mr_new_i64(const mr_run *r, int64_t n, int64_t **out)
 {
     size_t bytes;
-    *out = mr_size_mul((size_t)n + 1, sizeof(int64_t), &bytes) ? mr_try_alloc(bytes) : NULL;
+    *out = mr_size_mul((size_t)n + 1, sizeof(int64_t), &bytes) ? mr_scratch(r, bytes) : NULL;
     return *out ? NULL
                 : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld indices", (long long)n);
 }
@@ -134,17 +135,17 @@ static bool is_sorted(const mr_sparse *s)
     return true;
 }
 
-mr_status *mr_sparse_sort(const mr_sparse *s, int64_t **order)
+mr_status *mr_sparse_sort(const mr_run *r, const mr_sparse *s, int64_t **order)
 {
     int64_t *other;
-    MR_TRY(mr_new_i64(s->n, order));
+    MR_TRY(mr_new_i64(r, s->n, order));
     for (int64_t i = 0; i < s->n; i++)
         (*order)[i] = i;
     if (is_sorted(s))
         return NULL;
-    mr_status *st = mr_new_i64(s->n, &other);
+    mr_status *st = mr_new_i64(r, s->n, &other);
     if (st) {
-        mr_free(*order);
+        mr_scratch_free(*order);
         *order = NULL;
         return st;
     }
@@ -155,7 +156,7 @@ mr_status *mr_sparse_sort(const mr_sparse *s, int64_t **order)
         other = *order;
         *order = sorted;
     }
-    mr_free(other);
+    mr_scratch_free(other);
     return NULL;
 }
 

@@ -9,7 +9,7 @@
 
 #include "graph/grad.h"
 #include "graph/infer.h"
-#include "run/run.h"
+#include "run/scratch.h"
 
 typedef struct mr_sparse {
     const mr_tensor *indices, *values, *shape;
@@ -56,8 +56,9 @@ static inline int64_t mr_sparse_flat(const int64_t *at, const int64_t *strides, 
     return flat;
 }
 
-/* The numbers of the rows in row-major order, equal ones in the order they stand; mr_free. */
-mr_status *mr_sparse_sort(const mr_sparse *s, int64_t **order);
+/* The numbers of the rows in row-major order, equal ones in the order they stand;
+ * mr_scratch_free. */
+mr_status *mr_sparse_sort(const mr_run *r, const mr_sparse *s, int64_t **order);
 
 /* Outputs i and i + 1: room for n indices of this rank and n values. */
 mr_status *mr_sparse_output(mr_run *r, int i, int64_t n, int64_t rank, mr_tensor **indices,
@@ -66,8 +67,8 @@ mr_status *mr_sparse_output(mr_run *r, int i, int64_t n, int64_t rank, mr_tensor
 mr_status *mr_give_vector(mr_run *r, int i, int64_t n, const int64_t *v);
 /* values[k] = from[rows[k]] for all of values. */
 mr_status *mr_sparse_pick(mr_run *r, mr_tensor *values, const mr_tensor *from, const int64_t *rows);
-/* Room for n numbers, or RESOURCE_EXHAUSTED; mr_free. */
-mr_status *mr_new_i64(int64_t n, int64_t **out);
+/* Room for n numbers, or RESOURCE_EXHAUSTED; mr_scratch_free. */
+mr_status *mr_new_i64(const mr_run *r, int64_t n, int64_t **out);
 
 /* ---- shape functions ---- */
 /* Inputs first.. are a sparse tensor: ranks are checked; *n and *rank are its sizes, -1 when

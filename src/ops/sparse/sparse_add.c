@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
 #include "ops/state/update.h"
+#include "run/scratch.h"
 
 /* ---- the merge ---- */
 
@@ -27,10 +28,11 @@ static mr_status *check_pair(const mr_sparse *a, const mr_sparse *b)
 }
 
 /* All places of either, in order. */
-static mr_status *meet(const mr_sparse *a, const mr_sparse *b, meeting **out, int64_t *n)
+static mr_status *meet(const mr_run *r, const mr_sparse *a, const mr_sparse *b, meeting **out,
+                       int64_t *n)
 {
     size_t bytes;
-    *out = mr_size_mul((size_t)a->n + (size_t)b->n + 1, sizeof **out, &bytes) ? mr_try_alloc(bytes)
+    *out = mr_size_mul((size_t)a->n + (size_t)b->n + 1, sizeof **out, &bytes) ? mr_scratch(r, bytes)
                                                                               : NULL;
     if (!*out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to join %lld and %lld elements",
@@ -127,7 +129,7 @@ static mr_status *run_add(mr_run *r)
         return mr_invalid("The magnitude threshold must be a scalar: got shape %s",
                           MR_TENSOR_SHAPE(mr_in(r, 6)));
     MR_TRY(check_pair(&a, &b));
-    MR_TRY(meet(&a, &b, &m, &n));
+    MR_TRY(meet(r, &a, &b, &m, &n));
     MR_GO(mr_run_temp(r, (mr_dtype)a.values->dtype, 1, &n, &sums));
     join_values(MR_UPDATE_ADD, &a, &b, m, n, NULL, sums);
     n = keep_large(m, sums, n, threshold_of(mr_in(r, 6)));
@@ -136,7 +138,7 @@ static mr_status *run_add(mr_run *r)
     MR_GO(mr_tensor_try_copy_elements(values, 0, sums, 0, n));
     st = mr_give_vector(r, 2, a.rank, a.dims);
 out:
-    mr_free(m);
+    mr_scratch_free(m);
     mr_tensor_unref(sums);
     return st;
 }
@@ -257,13 +259,13 @@ static mr_status *run_extreme(mr_run *r, mr_update_kind kind)
     MR_TRY(mr_sparse_read(r, 0, "a_", &a));
     MR_TRY(mr_sparse_read(r, 3, "b_", &b));
     MR_TRY(check_pair(&a, &b));
-    MR_TRY(meet(&a, &b, &m, &n));
+    MR_TRY(meet(r, &a, &b, &m, &n));
     mr_status *st = mr_sparse_output(r, 0, n, a.rank, &indices, &values);
     if (!st) {
         write_indices(&a, &b, m, n, indices->data);
         join_values(kind, &a, &b, m, n, zero, values);
     }
-    mr_free(m);
+    mr_scratch_free(m);
     return st;
 }
 

@@ -7,6 +7,7 @@
 #include "ops/array/layout.h"
 #include "ops/segment/segment.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 /* ---- SparseToDense ---- */
 
@@ -150,12 +151,12 @@ static mr_status *run_dense_add(mr_run *r)
     int64_t *rows;
     mr_tensor *out;
     MR_TRY(check_dense_add(indices, values, mr_in(r, 2), b));
-    MR_TRY(mr_index_load_nd(indices, b->rank, b->dims, "shape", &rows));
+    MR_TRY(mr_index_load_nd(r, indices, b->rank, b->dims, "shape", &rows));
     mr_status *st = mr_take_over(r, 3, 0, &out);
     for (int64_t i = 0; i < values->n && !st; i++)
         add((char *)out->data + (size_t)rows[i] * size,
             (const char *)values->data + (size_t)i * size, 1, 1);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 
@@ -213,13 +214,13 @@ static mr_status *gather_dense(mr_run *r, const mr_sparse *s, const mr_tensor *d
     int64_t strides[MR_MAX_RANK], *rows;
     MR_TRY(dense_strides(s, dense, strides));
     MR_TRY(mr_sparse_check_bounds(s));
-    MR_TRY(mr_new_i64(s->n, &rows));
+    MR_TRY(mr_new_i64(r, s->n, &rows));
     for (int64_t i = 0; i < s->n; i++)
         rows[i] = mr_sparse_flat(mr_sparse_at(s, i), strides, s->rank);
     mr_status *st = mr_run_temp(r, (mr_dtype)dense->dtype, 1, &s->n, out);
     if (!st)
         st = mr_sparse_pick(r, *out, dense, rows);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 

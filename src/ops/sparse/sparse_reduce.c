@@ -7,6 +7,7 @@
 #include "ops/maths.h"
 #include "ops/segment/segment.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 typedef struct folding {
     mr_sparse s;
@@ -190,8 +191,8 @@ static mr_status *group(mr_run *r, const folding *f, const mr_tensor *keys, mr_t
     int64_t *order;
     *n = 0;
     *ids = NULL;
-    MR_TRY(mr_sparse_sort(&k, &order));
-    mr_status *st = mr_new_i64(k.n, first);
+    MR_TRY(mr_sparse_sort(r, &k, &order));
+    mr_status *st = mr_new_i64(r, k.n, first);
     if (!st)
         st = mr_run_temp(r, MR_INT64, 1, &k.n, ids);
     for (int64_t i = 0; i < k.n && !st; i++) {
@@ -201,7 +202,7 @@ static mr_status *group(mr_run *r, const folding *f, const mr_tensor *keys, mr_t
             (*first)[(*n)++] = order[i];
         MR_DATA(int64_t, *ids)[order[i]] = *n - 1;
     }
-    mr_free(order);
+    mr_scratch_free(order);
     return st;
 }
 
@@ -224,7 +225,7 @@ static mr_status *reduce_sparse(mr_run *r, mr_update_kind kind)
     MR_GO(join(r, &f, kind, ids, values));
     st = mr_give_vector(r, 2, width, f.shape.dims);
 out:
-    mr_free(first);
+    mr_scratch_free(first);
     mr_tensor_unref(keys);
     mr_tensor_unref(ids);
     return st;

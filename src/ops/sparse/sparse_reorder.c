@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/sparse/sparse.h"
+#include "run/scratch.h"
 
 /* ---- SparseReorder ---- */
 
@@ -13,14 +14,14 @@ static mr_status *run_reorder(mr_run *r)
     int64_t *order;
     MR_TRY(mr_sparse_read(r, 0, "", &s));
     MR_TRY(mr_sparse_check_bounds(&s));
-    MR_TRY(mr_sparse_sort(&s, &order));
+    MR_TRY(mr_sparse_sort(r, &s, &order));
     mr_status *st = mr_sparse_output(r, 0, s.n, s.rank, &indices, &values);
     for (int64_t i = 0; i < s.n && !st; i++)
         memcpy(MR_DATA(int64_t, indices) + i * s.rank, mr_sparse_at(&s, order[i]),
                (size_t)s.rank * sizeof(int64_t));
     if (!st)
         st = mr_sparse_pick(r, values, s.values, order);
-    mr_free(order);
+    mr_scratch_free(order);
     return st;
 }
 
@@ -227,7 +228,7 @@ static mr_status *run_concat(mr_run *r)
     int64_t dim = *(const int64_t *)r->state;
     mr_shape shape;
     mr_status *st = NULL;
-    part *parts = mr_try_calloc((size_t)n, sizeof *parts);
+    part *parts = mr_scratch_zeroed(r, (size_t)n, sizeof *parts);
     if (!parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %d inputs", n);
     for (int i = 0; i < n; i++)
@@ -235,13 +236,13 @@ static mr_status *run_concat(mr_run *r)
     MR_GO(concat_dims(parts, n, dim, &shape));
     for (int i = 0; i < n; i++) {
         MR_GO(mr_sparse_check_bounds(&parts[i].s));
-        MR_GO(mr_sparse_sort(&parts[i].s, &parts[i].order));
+        MR_GO(mr_sparse_sort(r, &parts[i].s, &parts[i].order));
     }
     st = write_concat(r, parts, n, dim < 0 ? dim + shape.rank : dim, &shape);
 out:
     for (int i = 0; i < n; i++)
-        mr_free(parts[i].order);
-    mr_free(parts);
+        mr_scratch_free(parts[i].order);
+    mr_scratch_free(parts);
     return st;
 }
 
@@ -326,7 +327,7 @@ static mr_status *write_block(mr_run *r, const mr_sparse *s, const int64_t *star
 {
     mr_tensor *indices, *values;
     int64_t *rows, n = 0;
-    MR_TRY(mr_new_i64(s->n, &rows));
+    MR_TRY(mr_new_i64(r, s->n, &rows));
     for (int64_t i = 0; i < s->n; i++) {
         const int64_t *at = mr_sparse_at(s, i);
         bool in = true;
@@ -343,7 +344,7 @@ static mr_status *write_block(mr_run *r, const mr_sparse *s, const int64_t *star
     for (int64_t i = 0; i < n && !st; i++)
         for (int64_t d = 0; d < s->rank; d++)
             MR_DATA(int64_t, indices)[i * s->rank + d] = mr_sparse_at(s, rows[i])[d] - start[d];
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "ops/maths.h"
 #include "ops/sparse/parts.h"
+#include "run/scratch.h"
 
 typedef struct tensors_map {
     mr_object base;
@@ -201,7 +202,7 @@ static mr_status *take_many(mr_run *r)
         return mr_invalid(
             "Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
     MR_TRY(open_map(r, false, &m));
-    mr_sparse_part *parts = mr_try_calloc((size_t)handles->n, sizeof *parts);
+    mr_sparse_part *parts = mr_scratch_zeroed(r, (size_t)handles->n, sizeof *parts);
     mr_status *st = parts ? take(m, handles, mr_out_dtype(r, 1), parts)
                           : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors",
                                      (long long)handles->n);
@@ -209,7 +210,7 @@ static mr_status *take_many(mr_run *r)
         st = mr_sparse_stack(r, parts, handles->n, 1, handles->dims);
     for (int64_t i = 0; parts && i < handles->n; i++)
         mr_sparse_part_deinit(&parts[i]);
-    mr_free(parts);
+    mr_scratch_free(parts);
     mr_object_unref(&m->base);
     return st;
 }

@@ -6,6 +6,7 @@
 #include "graph/infer.h"
 #include "ops/array/index.h"
 #include "ops/state/update.h"
+#include "run/scratch.h"
 
 /* ---- gathering ---- */
 
@@ -53,11 +54,11 @@ static mr_status *gather_from(mr_run *r, const mr_tensor *params, int b)
         MR_TRY(mr_shape_push(&shape, params->dims[i]));
         inner *= params->dims[i];
     }
-    MR_TRY(mr_index_load(indices, "indices", params->dims[b], &rows));
+    MR_TRY(mr_index_load(r, indices, "indices", params->dims[b], &rows));
     mr_status *st = mr_run_output(r, 0, shape.rank, shape.dims, &out);
     if (!st && out->n > 0)
         mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows}, batches, params->dims[b], 1);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 
@@ -199,12 +200,12 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
         return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name);
     MR_TRY(check_updates(v->t, indices, updates));
     MR_TRY(mr_update_check(kind, updates));
-    MR_TRY(mr_index_load(indices, "indices", v->t->dims[0], &rows));
+    MR_TRY(mr_index_load(r, indices, "indices", v->t->dims[0], &rows));
     mr_status *st = mr_variable_writable(v, mr_run_allocator(r), &t);
     int64_t inner = !st && t->dims[0] ? t->n / t->dims[0] : 0;
     for (int64_t k = 0; !st && k < indices->n; k++)
         apply_row(kind, t, rows[k] * inner, updates, k, inner);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 

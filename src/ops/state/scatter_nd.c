@@ -4,13 +4,13 @@
  *
  * A tuple becomes the number of a row (mr_index_load_nd); rows are updated in the order of the
  * tuples.  Everything is checked before anything is changed. */
-#include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/add_run.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
 #include "ops/state/update.h"
+#include "run/scratch.h"
 
 /* ---- what all of them do to a tensor ---- */
 
@@ -90,10 +90,10 @@ static mr_status *change(const mr_run *r, mr_update_kind kind, mr_tensor *t)
     int64_t *rows;
     if (updates->n == 0)
         return NULL;
-    MR_TRY(mr_index_load_nd(indices, t->rank, t->dims, "shape", &rows));
+    MR_TRY(mr_index_load_nd(r, indices, t->rank, t->dims, "shape", &rows));
     j.rows = rows;
     mr_status *st = apply(kind, &j);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return st;
 }
 
@@ -362,11 +362,11 @@ static mr_status *gather_from(mr_run *r, const mr_tensor *params)
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     if (out->n == 0)
         return NULL;
-    MR_TRY(mr_index_load_nd(indices, params->rank, params->dims, "param shape", &rows));
+    MR_TRY(mr_index_load_nd(r, indices, params->rank, params->dims, "param shape", &rows));
     mr_gather_rows(
         r, &(mr_gather){out, params, mr_dims_product(params->dims, k, params->rank), n, rows}, 1, 0,
         1);
-    mr_free(rows);
+    mr_scratch_free(rows);
     return NULL;
 }
 
