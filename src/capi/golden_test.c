@@ -94,7 +94,7 @@ static mr_tensor *move_channels(mr_tensor *t, bool to_last)
         for (int64_t k = 0; k < c; k++)
             for (int64_t i = 0; i < inner; i++) {
                 int64_t first = (o * c + k) * inner + i, last = (o * inner + i) * c + k;
-                mr_tensor_copy_elements(out, to_last ? last : first, t, to_last ? first : last, 1);
+                MR_CHECK_OK(mr_tensor_try_copy_elements(out, to_last ? last : first, t, to_last ? first : last, 1));
             }
     mr_tensor_unref(t);
     return out;

@@ -240,7 +240,7 @@ static mr_status *take_part(assembly *s, const mr_slice *part, const mr_slice *c
     if (e->dtype != s->e->dtype || !mr_shape_eq(shape.rank, shape.dims, e->shape.rank, e->shape.dims))
         MR_GO(corrupt(s->b, s->name, "a slice disagrees with its tensor"));
     MR_GO(read_stored(s->b, s->name, e, s->a, &t));
-    mr_slice_copy(t, part, s->t, s->want, common);
+    MR_GO(mr_slice_copy(t, part, s->t, s->want, common));
     int64_t n = 1;
     for (int i = 0; i < common->rank; i++)
         n *= common->length[i];
@@ -300,12 +300,18 @@ static mr_status *cut_slice(mr_tensor *whole, const mr_slice *slice, mr_allocato
 {
     mr_shape shape;
     mr_slice all, region;
+    mr_tensor *part;
+    mr_status *st = NULL;
     MR_TRY(mr_slice_shape(slice, whole->rank, whole->dims, &shape));
-    MR_TRY(mr_tensor_new(a, (mr_dtype)whole->dtype, shape.rank, shape.dims, out));
+    MR_TRY(mr_tensor_new(a, (mr_dtype)whole->dtype, shape.rank, shape.dims, &part));
     mr_slice_all(&all, whole->rank);
     if (mr_slice_intersect(&all, slice, whole->dims, &region))
-        mr_slice_copy(whole, &all, *out, slice, &region);
-    return NULL;
+        st = mr_slice_copy(whole, &all, part, slice, &region);
+    if (st)
+        mr_tensor_unref(part);
+    else
+        *out = part;
+    return st;
 }
 
 static mr_status *read_region(mr_bundle *b, mr_sv name, const mr_slice *slice, mr_allocator *a, mr_tensor **out)

@@ -330,12 +330,12 @@ static mr_status *take_part(assembly *s, const part *p)
     if ((uint64_t)n > values.n) /* a value is a byte at least */
         return loss(s->r, p->file, "a part has fewer values than its shape");
     MR_TRY(mr_tensor_decode_as(s->a, s->t->dtype, shape.rank, shape.dims, values, &t));
-    mr_slice_copy(t, &slice, s->out, s->want, &common);
+    mr_status *st = mr_slice_copy(t, &slice, s->out, s->want, &common);
     for (int i = 0; i < common.rank; i++)
         copied *= common.length[i];
     s->filled += copied;
     mr_tensor_unref(t);
-    return NULL;
+    return st;
 }
 
 static mr_status *assemble(assembly *s)

@@ -122,23 +122,21 @@ static int64_t offset_in(const mr_tensor *t, const mr_slice *at, const mr_slice 
     return off;
 }
 
-void mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst, const mr_slice *dst_at,
-                   const mr_slice *what)
+mr_status *mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst, const mr_slice *dst_at,
+                         const mr_slice *what)
 {
     int64_t index[MR_MAX_RANK] = {0};
     int last = what->rank - 1;
-    if (what->rank == 0) {
-        mr_tensor_copy_elements(dst, 0, src, 0, 1);
-        return;
-    }
+    if (what->rank == 0)
+        return mr_tensor_try_copy_elements(dst, 0, src, 0, 1);
     for (;;) { /* one run along the last dimension at a time */
-        mr_tensor_copy_elements(dst, offset_in(dst, dst_at, what, index), src, offset_in(src, src_at, what, index),
-                                what->length[last]);
+        MR_TRY(mr_tensor_try_copy_elements(dst, offset_in(dst, dst_at, what, index), src,
+                                           offset_in(src, src_at, what, index), what->length[last]));
         int i = last - 1;
         while (i >= 0 && ++index[i] == what->length[i])
             index[i--] = 0;
         if (i < 0)
-            return;
+            return NULL;
     }
 }
 

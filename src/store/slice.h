@@ -25,9 +25,10 @@ mr_status *mr_shape_and_slice_parse(mr_sv text, mr_shape *shape, mr_slice *slice
 mr_status *mr_slice_shape(const mr_slice *s, int rank, const int64_t *dims, mr_shape *out);
 /* What two parts of one tensor have in common; false when nothing. */
 bool mr_slice_intersect(const mr_slice *a, const mr_slice *b, const int64_t *dims, mr_slice *out);
-/* Copies the region `what` of the whole tensor from src (which holds the part src_at) to dst (the part dst_at). */
-void mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst, const mr_slice *dst_at,
-                   const mr_slice *what);
+/* Copies the region `what` of the whole tensor from src (which holds the part src_at) to dst (the part dst_at).
+ * Only strings can fail: RESOURCE_EXHAUSTED. */
+mr_status *mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst, const mr_slice *dst_at,
+                         const mr_slice *what);
 
 /* TensorSliceProto. */
 void mr_slice_encode(const mr_slice *s, mr_str *out);

@@ -339,14 +339,6 @@ mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tens
     return mr_elements_copy(src->dtype, to, of, n, b->data, b->data + b->bytes);
 }
 
-void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from,
-                             int64_t n)
-{
-    mr_status *st = mr_tensor_try_copy_elements(dst, at, src, from, n);
-    if (st) /* only memory can be missing */
-        mr_out_of_memory((size_t)n * mr_dtype_size(src->dtype));
-}
-
 mr_status *mr_tensor_copy(mr_allocator *a, const mr_tensor *t, mr_tensor **out)
 {
     mr_tensor *copy;

@@ -59,10 +59,8 @@ mr_status *mr_tensor_view(const mr_tensor *t, mr_dtype dtype, int rank, const in
 mr_status *mr_tensor_rows(const mr_tensor *t, int64_t start, int64_t n, mr_tensor **out);
 /* A copy that shares nothing. */
 mr_status *mr_tensor_copy(mr_allocator *a, const mr_tensor *t, mr_tensor **out);
-/* Copies n elements (strings and handles properly) into a tensor that nobody else sees.  Ends the
- * process when memory for a string is out; the second one says RESOURCE_EXHAUSTED. */
-void mr_tensor_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from,
-                             int64_t n);
+/* Copies n elements (strings and handles properly) into a tensor that nobody else sees.
+ * RESOURCE_EXHAUSTED when memory for a string is out; in host memory nothing else can fail. */
 mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src,
                                        int64_t from, int64_t n);
 

@@ -141,7 +141,7 @@ static void grow_input(op_run *x, mr_trial_input *in)
         return;
     fuzz_must(mr_tensor_new(NULL, (mr_dtype)in->t->dtype, s.rank, s.dims, &larger), "larger");
     for (int64_t at = 0; at < larger->n; at += in->t->n)
-        mr_tensor_copy_elements(larger, at, in->t, 0, MR_MIN(in->t->n, larger->n - at));
+        fuzz_must(mr_tensor_try_copy_elements(larger, at, in->t, 0, MR_MIN(in->t->n, larger->n - at)), "larger");
     replace(in, larger);
 }
 

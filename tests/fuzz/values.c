@@ -228,7 +228,7 @@ mr_tensor *fuzz_tensor(fuzz_rng *r, mr_dtype type, int rank, const int64_t *dims
     style s = (style)fuzz_below(r, N_STYLES);
     for (int64_t i = 0; i < t->n; i++) {
         if (s == SAME && i > 0 && mr_dtype_is_plain(type))
-            mr_tensor_copy_elements(t, i, t, 0, 1);
+            must(mr_tensor_try_copy_elements(t, i, t, 0, 1));
         else
             put_element(r, t, i, s == SAME ? MIXED : s);
     }

@@ -68,6 +68,25 @@ static const char strings[] =
     "tensor_shape { dim { size: 2 } } string_val: 'a string that is longer than what fits inside of one' string_val: 'b' } } } } "
     "node { name: 'y' op: 'StringJoin' input: 'x' input: 'x' attr { key: 'N' value { i: 2 } } } versions { producer: 1087 }";
 
+#define STRINGS_CONST(name, shape, values)                                                                                 \
+    "node { name: '" name "' op: 'Const' attr { key: 'dtype' value { type: DT_STRING } } attr { key: 'value' value { "      \
+    "tensor { dtype: DT_STRING tensor_shape { " shape " } " values " } } } } "
+#define INTS_CONST(name, shape, values)                                                                                    \
+    "node { name: '" name "' op: 'Const' attr { key: 'dtype' value { type: DT_INT32 } } attr { key: 'value' value { "       \
+    "tensor { dtype: DT_INT32 tensor_shape { " shape " } " values " } } } } "
+#define STRINGS(key) "attr { key: '" key "' value { type: DT_STRING } } "
+
+static const char string_arrays[] =
+    STRINGS_CONST("x", "dim { size: 2 } dim { size: 1 }",
+                  "string_val: 'a string that is longer than what fits inside of one' string_val: 'another that is longer than what fits'")
+    INTS_CONST("two", "", "int_val: 2") INTS_CONST("rows", "dim { size: 2 }", "int_val: [1, 0]")
+    NODE("array", "TensorArrayV3", IN("two"), STRINGS("dtype") "attr { key: 'clear_after_read' value { b: false } } ")
+    NODE("write", "TensorArrayScatterV3", IN("array") IN("rows") IN("x") IN("array:1"), STRINGS("T"))
+    NODE("stack", "TensorArrayGatherV3", IN("array") IN("rows") IN("write"), STRINGS("dtype"))
+    NODE("join", "TensorArrayConcatV3", IN("array") IN("write"), STRINGS("dtype"))
+    NODE("flat", "Squeeze", IN("stack"), STRINGS("T"))
+    NODE("y", "StringJoin", IN("join") IN("flat"), "attr { key: 'N' value { i: 2 } } ") "versions { producer: 1087 }";
+
 static mr_status *bytes_of(const char *text, mr_str *out)
 {
     ProtobufCMessage *m;
@@ -528,7 +547,8 @@ static const char tf_config[] = "{\"cluster\": {\"ps\": [\"a:1\"], \"worker\": [
 
 #define TEXT(t) (void *)(uintptr_t)(t)
 #define FOR_GRAPHS(S)                                                                                                      \
-    S(network, "a network") S(loop, "a loop") S(calls, "a call") S(variables, "variables") S(strings, "strings")
+    S(network, "a network") S(loop, "a loop") S(calls, "a call") S(variables, "variables") S(strings, "strings")     \
+        S(string_arrays, "arrays of strings")
 #define IMPORT(g, name) {"import " name, TEXT(g), NULL, import_bytes}, {"import " name " as text", TEXT(g), NULL, import_text},
 #define EXPORT(g, name) {"export " name, TEXT(g), NULL, export_graph}, {"export " name " as text", TEXT(g), NULL, export_text},
 #define RUN(g, name) {"first run of " name, TEXT(g), NULL, first_run}, {"another run of " name, TEXT(g), NULL, warm_run},

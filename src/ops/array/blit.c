@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "ops/first_error.h"
 #include "run/accel.h"
 
 #define BLOCK_BYTES 65536
@@ -39,6 +40,7 @@ struct plan {
     const char *from;
     mr_tensor *dst;       /* of elements that are not plain, else NULL */
     const mr_tensor *src;
+    mr_first_error *failed; /* of those */
 };
 
 void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to)
@@ -111,16 +113,17 @@ static void plane_objects(const plan *p, char *d, const char *s, int64_t n0, int
 {
     int64_t e = (int64_t)p->elem;
     bool run = p->d1.from == e && p->d1.to == e;
-    for (int64_t i = 0; i < n0; i++) {
+    mr_status *st = NULL;
+    for (int64_t i = 0; i < n0 && !st && !mr_first_error_any(p->failed); i++) {
         int64_t at = (d - (char *)p->dst->data + i * p->d0.to) / e;
         int64_t from = (s - (const char *)p->src->data + i * p->d0.from) / e;
         if (run)
-            mr_tensor_copy_elements(p->dst, at, p->src, from, n1);
-        else
-            for (int64_t k = 0; k < n1; k++)
-                mr_tensor_copy_elements(p->dst, at + k * (p->d1.to / e), p->src,
-                                        from + k * (p->d1.from / e), 1);
+            st = mr_tensor_try_copy_elements(p->dst, at, p->src, from, n1);
+        for (int64_t k = 0; !run && !st && k < n1; k++)
+            st = mr_tensor_try_copy_elements(p->dst, at + k * (p->d1.to / e), p->src,
+                                             from + k * (p->d1.from / e), 1);
     }
+    mr_first_error_note(p->failed, st);
 }
 
 /* ---- transposition: neighbours of the output along n1, of the input along n0 ---- */
@@ -476,16 +479,18 @@ mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at,
         return NULL;
     MR_ASSERT(dst->dtype == src->dtype && at >= 0 && at < dst->n && from >= 0 && from < src->n);
     bool plain = mr_dtype_is_plain(dst->dtype);
+    mr_first_error failed = {0};
     plan p;
     p.elem = mr_dtype_size(dst->dtype);
     p.to = (char *)dst->data + (size_t)at * p.elem;
     p.from = (const char *)src->data + (size_t)from * p.elem;
     p.dst = plain ? NULL : dst;
     p.src = plain ? NULL : src;
+    p.failed = &failed;
     if (MR_UNLIKELY(!mr_tensor_on_host(dst)))
         return run_on_device(r, &p, b, dst, src);
     run_plan(r, &p, b);
-    return NULL;
+    return plain ? NULL : mr_first_error_take(&failed);
 }
 
 mr_status *mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value)
@@ -499,6 +504,7 @@ mr_status *mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at,
     p.from = value;
     p.dst = NULL;
     p.src = NULL;
+    p.failed = NULL;
     if (MR_UNLIKELY(!mr_tensor_on_host(dst)))
         return run_on_device(r, &p, b, dst, NULL);
     run_plan(r, &p, b);

@@ -12,7 +12,7 @@
  *     mr_blit_copy(r, &b, output, 0, input, 0);
  *
  * The type does not matter: plain elements are moved by size, strings and handles by
- * mr_tensor_copy_elements. */
+ * mr_tensor_try_copy_elements. */
 #ifndef MR_OPS_ARRAY_BLIT_H
 #define MR_OPS_ARRAY_BLIT_H
 
@@ -39,7 +39,7 @@ void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to);
 /* Moves the block; `at` and `from` are where its first element goes to and comes from.  Every
  * element of dst may be named only once, dst and src must not share memory.  Large blocks are split
  * over the device's threads; r may be NULL: then they are not.  In memory of a device it is a kernel's work
- * (UNIMPLEMENTED beyond 8 dimensions); in host memory nothing can fail. */
+ * (UNIMPLEMENTED beyond 8 dimensions); in host memory only strings can fail: RESOURCE_EXHAUSTED. */
 mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
                   int64_t from);
 /* The same from one value of a plain type; the strides `from` must be 0. */

@@ -89,7 +89,7 @@ static void plain_walk(const block *b, mr_tensor *dst, const mr_tensor *src)
             at += index[d] * b->to[d];
             from += index[d] * b->from[d];
         }
-        mr_tensor_copy_elements(dst, at, src, from, 1);
+        MR_CHECK_OK(mr_tensor_try_copy_elements(dst, at, src, from, 1));
         for (int d = b->rank - 1; d >= 0 && ++index[d] == b->dims[d]; d--)
             index[d] = 0;
     }
@@ -108,7 +108,7 @@ static void check_block(mr_dtype type)
     mr_blit_init(&w);
     for (int d = 0; d < b.rank; d++)
         mr_blit_dim(&w, b.dims[d], b.from[d], b.to[d]);
-    mr_blit_copy(NULL, &w, got, b.first_to, src, b.first_from);
+    MR_CHECK_OK(mr_blit_copy(NULL, &w, got, b.first_to, src, b.first_from));
     MR_CHECK(mr_tensor_equal(got, want));
     mr_tensor_unref(src);
     mr_tensor_unref(got);
@@ -135,7 +135,7 @@ MR_TEST(blit_of_an_empty_block_touches_nothing)
     mr_blit_init(&w);
     mr_blit_dim(&w, 3, 1, 1);
     mr_blit_dim(&w, 0, 1 << 20, 1 << 20);
-    mr_blit_copy(NULL, &w, t, 0, t, 0);
+    MR_CHECK_OK(mr_blit_copy(NULL, &w, t, 0, t, 0));
     mr_tensor_unref(t);
 }
 
@@ -177,7 +177,7 @@ static void check_large(many *m, mr_dtype type, int64_t rows, int64_t cols, int6
     mr_blit_init(&w);
     for (int d = 0; d < 3; d++)
         mr_blit_dim(&w, b.dims[d], b.from[d], b.to[d]);
-    mr_blit_copy(&m->run, &w, got, 0, src, 0);
+    MR_CHECK_OK(mr_blit_copy(&m->run, &w, got, 0, src, 0));
     MR_CHECK(mr_tensor_equal(got, want));
     mr_tensor_unref(src);
     mr_tensor_unref(got);
@@ -205,10 +205,10 @@ MR_TEST(blit_fills_and_moves_large_runs)
     mr_tensor *a, *b = numbered(MR_FLOAT, n);
     float seven = 7;
     MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 1, &n, &a));
-    mr_move_fill(&m.run, a, 0, &seven, n);
+    MR_CHECK_OK(mr_move_fill(&m.run, a, 0, &seven, n));
     for (int64_t i = 0; i < n; i++)
         MR_CHECK(MR_DATA(float, a)[i] == 7);
-    mr_move(&m.run, a, 1, b, 0, n - 1);
+    MR_CHECK_OK(mr_move(&m.run, a, 1, b, 0, n - 1));
     MR_CHECK(memcmp(MR_DATA(float, a) + 1, b->data, (size_t)(n - 1) * sizeof(float)) == 0);
     MR_CHECK(MR_DATA(float, a)[0] == 7);
     mr_tensor_unref(a);

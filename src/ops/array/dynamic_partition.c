@@ -4,6 +4,7 @@
 #include "graph/grad.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
+#include "ops/first_error.h"
 #include "run/scratch.h"
 
 /* ---- DynamicPartition ---- */
@@ -49,7 +50,7 @@ static mr_status *write_parts(mr_run *r, const int64_t *counts, const int64_t *r
         mr_tensor *out;
         s.dims[0] = counts[i];
         MR_TRY(mr_run_output(r, i, s.rank, s.dims, &out));
-        mr_gather_rows(r, &(mr_gather){out, data, inner, counts[i], rows}, 1, 0, 1);
+        MR_TRY(mr_gather_rows(r, &(mr_gather){out, data, inner, counts[i], rows}, 1, 0, 1));
     }
     return NULL;
 }
@@ -176,6 +177,7 @@ typedef struct stitching {
     int64_t inner;
     int64_t *place; /* the row of the input that goes there */
     int32_t *owner; /* the input + 1; 0: nobody */
+    mr_first_error failed;
 } stitching;
 
 static void find_owners(stitching *s)
@@ -192,16 +194,17 @@ static void find_owners(stitching *s)
 
 static void write_rows(void *ctx, int64_t begin, int64_t end)
 {
-    const stitching *s = ctx;
+    stitching *s = ctx;
     size_t bytes = (size_t)s->inner * mr_dtype_size(s->out->dtype);
     bool plain = mr_dtype_is_plain(s->out->dtype);
-    for (int64_t row = begin; row < end; row++) {
+    for (int64_t row = begin; row < end && !mr_first_error_any(&s->failed); row++) {
         int from = s->owner[row];
         const mr_tensor *data = from ? mr_in(s->r, s->r->n_in / 2 + from - 1) : NULL;
         char *to = (char *)s->out->data + (size_t)row * bytes;
         if (!plain && data)
-            mr_tensor_copy_elements(s->out, row * s->inner, data, s->place[row] * s->inner,
-                                    s->inner);
+            mr_first_error_note(&s->failed,
+                                mr_tensor_try_copy_elements(s->out, row * s->inner, data,
+                                                            s->place[row] * s->inner, s->inner));
         else if (plain && data)
             memcpy(to, (const char *)data->data + (size_t)s->place[row] * bytes, bytes);
         else if (plain)
@@ -211,13 +214,14 @@ static void write_rows(void *ctx, int64_t begin, int64_t end)
 
 static mr_status *stitch(mr_run *r, mr_tensor *out, int64_t n_rows)
 {
-    stitching s = {r, out, out->n / n_rows, NULL, NULL};
+    stitching s = {.r = r, .out = out, .inner = out->n / n_rows};
     mr_status *st = NULL;
     s.place = mr_scratch_zeroed(r, (size_t)n_rows, sizeof(int64_t));
     s.owner = mr_scratch_zeroed(r, (size_t)n_rows, sizeof(int32_t));
     if (s.place && s.owner) {
         find_owners(&s);
         mr_run_for(r, n_rows, 5 + 0.1 * (double)s.inner, write_rows, &s);
+        st = mr_first_error_take(&s.failed);
     } else {
         st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)n_rows);
     }

@@ -63,8 +63,8 @@ static mr_status *gather(mr_run *r, int axis, int batch)
     MR_TRY(mr_index_load(r, indices, "indices", n, &rows));
     mr_status *st = mr_run_output(r, 0, s.rank, s.dims, &out);
     if (!st && out->n > 0)
-        mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows},
-                       batches * outer, n, outer);
+        st = mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows},
+                            batches * outer, n, outer);
     mr_scratch_free(rows);
     return st;
 }

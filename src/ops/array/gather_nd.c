@@ -44,9 +44,9 @@ static mr_status *run_gather_nd(mr_run *r)
         return NULL;
     MR_TRY(mr_index_load_nd(r, indices, params->rank, params->dims, "param shape", &rows));
     int64_t inner = mr_dims_product(params->dims, k, params->rank);
-    mr_gather_rows(r, &(mr_gather){out, params, inner, n, rows}, 1, 0, 1);
+    mr_status *st = mr_gather_rows(r, &(mr_gather){out, params, inner, n, rows}, 1, 0, 1);
     mr_scratch_free(rows);
-    return NULL;
+    return st;
 }
 
 static mr_status *gather_nd_shape(mr_infer *c)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "ops/first_error.h"
 #include "run/scratch.h"
 
 int64_t mr_index_at(const mr_tensor *t, int64_t i)
@@ -164,6 +165,7 @@ typedef struct gather {
     const mr_gather *g;
     int64_t src_rows, repeat;
     size_t row_bytes;
+    mr_first_error failed;
 } gather;
 
 /* Where the rows of a part of the work come from and go to. */
@@ -194,23 +196,24 @@ static inline __attribute__((always_inline)) void copy_rows(const gather *c, str
 }
 
 /* Strings and handles; a fresh tensor holds empty ones. */
-static void copy_objects(const gather *c, stretch s)
+static mr_status *copy_objects(const gather *c, stretch s)
 {
     int64_t inner = c->g->inner;
     for (int64_t i = 0; i < s.n; i++)
         if (s.rows[i] >= 0)
-            mr_tensor_copy_elements(c->g->dst, (s.dst + i) * inner, c->g->src,
-                                    (s.src + s.rows[i]) * inner, inner);
+            MR_TRY(mr_tensor_try_copy_elements(c->g->dst, (s.dst + i) * inner, c->g->src,
+                                               (s.src + s.rows[i]) * inner, inner));
+    return NULL;
 }
 
 static void gather_part(void *ctx, int64_t begin, int64_t end)
 {
-    const gather *c = ctx;
+    gather *c = ctx;
     bool plain = mr_dtype_is_plain(c->g->dst->dtype);
-    while (begin < end) {
+    while (begin < end && !mr_first_error_any(&c->failed)) {
         stretch s = stretch_at(c, begin, end);
         if (!plain)
-            copy_objects(c, s);
+            mr_first_error_note(&c->failed, copy_objects(c, s));
         else if (c->row_bytes == 4)
             copy_rows(c, s, 4);
         else if (c->row_bytes == 8)
@@ -223,10 +226,11 @@ static void gather_part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-void mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat)
+mr_status *mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat)
 {
-    gather c = {g, src_rows, repeat, (size_t)g->inner * mr_dtype_size(g->dst->dtype)};
+    gather c = {g, src_rows, repeat, (size_t)g->inner * mr_dtype_size(g->dst->dtype), {0}};
     if (sets * g->n == 0 || g->inner == 0)
-        return;
+        return NULL;
     mr_run_for(r, sets * g->n, 3 + 0.15 * (double)c.row_bytes, gather_part, &c);
+    return mr_first_error_take(&c.failed);
 }

@@ -27,8 +27,9 @@ typedef struct mr_gather {
     const int64_t *rows;
 } mr_gather;
 /* `sets` such gathers at once: set i goes to dst row i * n and its rows are counted from src row
- * i * src_rows; rows are those of set (i / repeat), rows + (i / repeat) * n. */
-void mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat);
+ * i * src_rows; rows are those of set (i / repeat), rows + (i / repeat) * n.  Only strings can fail:
+ * RESOURCE_EXHAUSTED. */
+mr_status *mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat);
 
 /* A tensor [.., k] of indices into the first k dims of a shape.  The flat numbers of rows so named,
  * in an array for mr_scratch_free.  INVALID_ARGUMENT "indices[i] = [a, b] does not index into <what> [..]".

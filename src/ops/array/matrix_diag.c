@@ -18,13 +18,13 @@ static diagonals diagonals_of(const mr_tensor *m)
 }
 
 /* From packed diagonals into matrices. */
-static void put_diagonals(mr_run *r, diagonals d, mr_tensor *m, const mr_tensor *diag)
+static mr_status *put_diagonals(mr_run *r, diagonals d, mr_tensor *m, const mr_tensor *diag)
 {
     mr_blit b;
     mr_blit_init(&b);
     mr_blit_dim(&b, d.batch, d.n, d.rows * d.cols);
     mr_blit_dim(&b, d.n, 1, d.cols + 1);
-    mr_blit_copy(r, &b, m, 0, diag, 0);
+    return mr_blit_copy(r, &b, m, 0, diag, 0);
 }
 
 /* ---- MatrixDiag ---- */
@@ -42,9 +42,8 @@ static mr_status *run_diag(mr_run *r)
     if (out->n == 0)
         return NULL;
     if (mr_dtype_is_plain(out->dtype))
-        mr_move_fill(r, out, 0, (char[16]){0}, out->n);
-    put_diagonals(r, diagonals_of(out), out, x);
-    return NULL;
+        MR_TRY(mr_move_fill(r, out, 0, (char[16]){0}, out->n));
+    return put_diagonals(r, diagonals_of(out), out, x);
 }
 
 static mr_status *diag_shape(mr_infer *c)
@@ -91,8 +90,7 @@ static mr_status *run_diag_part(mr_run *r)
     mr_blit_init(&b);
     mr_blit_dim(&b, d.batch, d.rows * d.cols, d.n);
     mr_blit_dim(&b, d.n, d.cols + 1, 1);
-    mr_blit_copy(r, &b, out, 0, x, 0);
-    return NULL;
+    return mr_blit_copy(r, &b, out, 0, x, 0);
 }
 
 /* The shape of the diagonals of matrices of shape m, which has a rank of at least 2. */
@@ -151,10 +149,8 @@ static mr_status *run_set_diag(mr_run *r)
             MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(diag));
     MR_TRY(mr_run_forward(r, 0, 0, x->rank, x->dims, &out));
     if (out->data != x->data && x->n > 0)
-        mr_move(r, out, 0, x, 0, x->n);
-    if (diag->n > 0)
-        put_diagonals(r, d, out, diag);
-    return NULL;
+        MR_TRY(mr_move(r, out, 0, x, 0, x->n));
+    return diag->n > 0 ? put_diagonals(r, d, out, diag) : NULL;
 }
 
 static mr_status *set_diag_shape(mr_infer *c)

@@ -50,8 +50,8 @@ static void sides(const mr_pads *p, const int64_t *size, int d, int64_t stride, 
 
 /* ---- MirrorPad ---- */
 
-static void write_side(mr_run *r, mr_tensor *out, const mr_pads *p, const int64_t *size, int d,
-                       const int64_t *to, side s)
+static mr_status *write_side(mr_run *r, mr_tensor *out, const mr_pads *p, const int64_t *size, int d,
+                             const int64_t *to, side s)
 {
     mr_blit b;
     int64_t base = 0;
@@ -63,8 +63,7 @@ static void write_side(mr_run *r, mr_tensor *out, const mr_pads *p, const int64_
             mr_blit_dim(&b, k < d ? size[k] : p->dims[k], to[k], to[k]);
         base += k < d ? p->before[k] * to[k] : 0;
     }
-    if (s.n > 0)
-        mr_blit_copy(r, &b, out, base + s.border, out, base + s.inside);
+    return s.n > 0 ? mr_blit_copy(r, &b, out, base + s.border, out, base + s.inside) : NULL;
 }
 
 static mr_status *run_mirror_pad(mr_run *r)
@@ -93,12 +92,12 @@ static mr_status *run_mirror_pad(mr_run *r)
         mr_blit_dim(&b, x->dims[d], from[d], to[d]);
         at += p.before[d] * to[d];
     }
-    mr_blit_copy(r, &b, out, at, x, 0);
+    MR_TRY(mr_blit_copy(r, &b, out, at, x, 0));
     for (int d = rank - 1; d >= 0; d--) {
         side s[2];
         sides(&p, x->dims, d, to[d], offset, s);
-        write_side(r, out, &p, x->dims, d, to, s[0]);
-        write_side(r, out, &p, x->dims, d, to, s[1]);
+        MR_TRY(write_side(r, out, &p, x->dims, d, to, s[0]));
+        MR_TRY(write_side(r, out, &p, x->dims, d, to, s[1]));
     }
     return NULL;
 }
@@ -178,9 +177,9 @@ static mr_status *run_mirror_pad_grad(mr_run *r)
         mr_blit_dim(&b, size[d], from[d], to[d]);
         at += p.before[d] * from[d];
     }
-    mr_blit_copy(r, &b, out, 0, t, at);
+    mr_status *st = mr_blit_copy(r, &b, out, 0, t, at);
     mr_tensor_unref(t);
-    return NULL;
+    return st;
 }
 
 static mr_status *mirror_pad_shape(mr_infer *c) { return mr_pads_shape(c, 1); }

@@ -26,7 +26,7 @@ static mr_status *check_values(mr_run *r)
 }
 
 /* All off, then on where an index points inside. */
-static void write_hot(mr_run *r, mr_tensor *out, int64_t depth, int64_t suffix)
+static mr_status *write_hot(mr_run *r, mr_tensor *out, int64_t depth, int64_t suffix)
 {
     const mr_tensor *indices = mr_in(r, 0), *on = mr_in(r, 2);
     size_t elem = mr_dtype_size(out->dtype);
@@ -34,7 +34,7 @@ static void write_hot(mr_run *r, mr_tensor *out, int64_t depth, int64_t suffix)
     mr_blit b;
     mr_blit_init(&b);
     mr_blit_dim(&b, out->n, 0, 1);
-    mr_blit_copy(r, &b, out, 0, mr_in(r, 3), 0);
+    MR_TRY(mr_blit_copy(r, &b, out, 0, mr_in(r, 3), 0));
     for (int64_t i = 0; i < indices->n; i++) {
         int64_t v = mr_index_at(indices, i);
         if (v < 0 || v >= depth)
@@ -43,8 +43,9 @@ static void write_hot(mr_run *r, mr_tensor *out, int64_t depth, int64_t suffix)
         if (plain)
             memcpy((char *)out->data + (size_t)at * elem, on->data, elem);
         else
-            mr_tensor_copy_elements(out, at, on, 0, 1);
+            MR_TRY(mr_tensor_try_copy_elements(out, at, on, 0, 1));
     }
+    return NULL;
 }
 
 static mr_status *run_one_hot(mr_run *r)
@@ -64,9 +65,7 @@ static mr_status *run_one_hot(mr_run *r)
     for (int d = axis; d < indices->rank; d++)
         MR_TRY(mr_shape_push(&s, indices->dims[d]));
     MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &out));
-    if (out->n > 0)
-        write_hot(r, out, depth, mr_dims_product(indices->dims, axis, indices->rank));
-    return NULL;
+    return out->n > 0 ? write_hot(r, out, depth, mr_dims_product(indices->dims, axis, indices->rank)) : NULL;
 }
 
 static mr_status *one_hot_shape(mr_infer *c)

@@ -108,12 +108,12 @@ static void add_dim(const mover *m, mr_blit *w, int64_t n, int64_t space, int64_
     mr_blit_dim(w, n, m->to_batch ? space : batch, m->to_batch ? batch : space);
 }
 
-static void run_walk(const mover *m, const mr_blit *w, int64_t space, int64_t batch)
+static mr_status *run_walk(const mover *m, const mr_blit *w, int64_t space, int64_t batch)
 {
-    mr_blit_copy(m->r, w, m->out, m->to_batch ? batch : space, m->in, m->to_batch ? space : batch);
+    return mr_blit_copy(m->r, w, m->out, m->to_batch ? batch : space, m->in, m->to_batch ? space : batch);
 }
 
-static void move_whole(const mover *m)
+static mr_status *move_whole(const mover *m)
 {
     const blocks *b = m->b;
     mr_blit w;
@@ -126,11 +126,11 @@ static void move_whole(const mover *m)
         add_dim(m, &w, b->block[d], m->space_stride[d + 1], step);
         step *= b->block[d];
     }
-    run_walk(m, &w, 0, 0);
+    return run_walk(m, &w, 0, 0);
 }
 
 /* The elements at one offset within all blocks; number counts the offsets. */
-static void move_offset(const mover *m, const int64_t *offset, int64_t number)
+static mr_status *move_offset(const mover *m, const int64_t *offset, int64_t number)
 {
     const blocks *b = m->b;
     mr_blit w;
@@ -144,29 +144,28 @@ static void move_offset(const mover *m, const int64_t *offset, int64_t number)
         int64_t first = low <= 0 ? 0 : (low + b->block[d] - 1) / b->block[d];
         int64_t end = high <= 0 ? 0 : MR_MIN(b->count[d], (high + b->block[d] - 1) / b->block[d]);
         if (first >= end)
-            return;
+            return NULL;
         add_dim(m, &w, end - first, b->block[d] * m->space_stride[d + 1], m->batch_stride[d + 1]);
         space += (first * b->block[d] - low) * m->space_stride[d + 1];
         batch += first * m->batch_stride[d + 1];
     }
-    run_walk(m, &w, space, batch);
+    return run_walk(m, &w, space, batch);
 }
 
-static void move_all(mover *m)
+static mr_status *move_all(mover *m)
 {
     const blocks *b = m->b;
     int64_t offset[MR_MAX_RANK] = {0};
     strides_of(b, b->space, m->rest, m->space_stride);
     strides_of(b, b->count, m->rest, m->batch_stride);
-    if (!b->padded) {
-        move_whole(m);
-        return;
-    }
+    if (!b->padded)
+        return move_whole(m);
     for (int64_t i = 0; i < b->product; i++) {
-        move_offset(m, offset, i);
+        MR_TRY(move_offset(m, offset, i));
         for (int d = b->m - 1; d >= 0 && ++offset[d] == b->block[d]; d--)
             offset[d] = 0;
     }
+    return NULL;
 }
 
 /* ---- kernels ---- */
@@ -190,12 +189,10 @@ static mr_status *to_batch(mr_run *r, const mr_tensor *block, const mr_tensor *p
     if (m.out->n == 0)
         return NULL;
     if (b.padded && mr_dtype_is_plain(x->dtype))
-        mr_move_fill(r, m.out, 0, (char[16]){0}, m.out->n);
+        MR_TRY(mr_move_fill(r, m.out, 0, (char[16]){0}, m.out->n));
     m.batch = x->dims[0];
     m.rest = mr_dims_product(x->dims, b.m + 1, x->rank);
-    if (x->n > 0)
-        move_all(&m);
-    return NULL;
+    return x->n > 0 ? move_all(&m) : NULL;
 }
 
 static mr_status *to_space(mr_run *r, const mr_tensor *block, const mr_tensor *crops)
@@ -218,9 +215,7 @@ static mr_status *to_space(mr_run *r, const mr_tensor *block, const mr_tensor *c
     }
     MR_TRY(mr_run_output(r, 0, x->rank, dims, &m.out));
     m.rest = mr_dims_product(x->dims, b.m + 1, x->rank);
-    if (m.out->n > 0)
-        move_all(&m);
-    return NULL;
+    return m.out->n > 0 ? move_all(&m) : NULL;
 }
 
 static mr_status *run_space_to_batch(mr_run *r) { return to_batch(r, mr_in(r, 1), mr_in(r, 2)); }

@@ -205,13 +205,12 @@ static mr_status *give_slices(mr_run *r, const table *t, const mr_tensor *x, con
     MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &y));
     if (y->n == 0)
         return NULL;
-    if (outer == 1) {
-        mr_gather_rows(r, &(mr_gather){y, rows, inner, t->n, t->first}, 1, 0, 1);
-        return NULL;
-    }
+    if (outer == 1)
+        return mr_gather_rows(r, &(mr_gather){y, rows, inner, t->n, t->first}, 1, 0, 1);
     MR_TRY(mr_run_temp(r, (mr_dtype)x->dtype, 2, (int64_t[]){t->n, t->width}, &picked));
-    mr_gather_rows(r, &(mr_gather){picked, rows, t->width, t->n, t->first}, 1, 0, 1);
-    mr_status *st = swap_axis(r, y, picked, outer, t->n, inner, true);
+    mr_status *st = mr_gather_rows(r, &(mr_gather){picked, rows, t->width, t->n, t->first}, 1, 0, 1);
+    if (!st)
+        st = swap_axis(r, y, picked, outer, t->n, inner, true);
     mr_tensor_unref(picked);
     return st;
 }
@@ -386,7 +385,7 @@ static mr_status *give_difference(mr_run *r, const mr_tensor *x, const int64_t *
     mr_tensor *out, *idx;
     MR_TRY(mr_run_output(r, 0, 1, &n, &out));
     MR_TRY(mr_run_output(r, 1, 1, &n, &idx));
-    mr_gather_rows(r, &(mr_gather){out, x, 1, n, only}, 1, 0, 1);
+    MR_TRY(mr_gather_rows(r, &(mr_gather){out, x, 1, n, only}, 1, 0, 1));
     for (int64_t i = 0; i < n; i++)
         set_index(idx, i, only[i]);
     return NULL;

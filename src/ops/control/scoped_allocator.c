@@ -59,7 +59,7 @@ static mr_status *concat(mr_run *r)
         const mr_tensor *t = mr_in(r, i);
         if (!place_next(&at, t->n, y->n, mr_dtype_size(y->dtype), &begin))
             return too_small(r, buffer, i);
-        mr_tensor_copy_elements(y, begin, t, 0, t->n);
+        MR_TRY(mr_tensor_try_copy_elements(y, begin, t, 0, t->n));
     }
     return NULL;
 }
@@ -77,7 +77,7 @@ static mr_status *split(mr_run *r)
         if (!place_next(&at, like->n, buffer->n, mr_dtype_size(buffer->dtype), &begin))
             return too_small(r, buffer, i);
         MR_TRY(mr_run_output(r, i, like->rank, like->dims, &y));
-        mr_tensor_copy_elements(y, 0, buffer, begin, y->n);
+        MR_TRY(mr_tensor_try_copy_elements(y, 0, buffer, begin, y->n));
     }
     return NULL;
 }

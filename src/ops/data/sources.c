@@ -389,7 +389,7 @@ static mr_status *sparse_dataset(mr_run *r)
     mr_status *st = mr_tensor_new(NULL, MR_INT64, 1, (int64_t[]){shape->n - 1}, &d->row_shape);
     if (!st) {
         mr_vec_push(&d->base.held, d->row_shape);
-        mr_tensor_copy_elements(d->row_shape, 0, shape, 1, shape->n - 1);
+        st = mr_tensor_try_copy_elements(d->row_shape, 0, shape, 1, shape->n - 1);
         mr_arena *a = &d->base.arena;
         mr_dataset_set_types(&d->base, 3, (int[]){MR_INT64, d->values->dtype, MR_INT64},
                              (const mr_pshape *const[]){mr_pshape_matrix(a, -1, shape->n - 1), mr_pshape_vector(a, -1),

@@ -30,18 +30,15 @@ mr_status *mr_in_square_matrices(const mr_run *r, int i)
 static void part(void *ctx, int64_t begin, int64_t end)
 {
     mr_matrix_job *j = ctx;
-    for (int64_t i = begin; i < end && !j->st; i++) {
-        mr_status *st = j->one(j, i), *none = NULL;
-        if (st && !atomic_compare_exchange_strong(&j->st, &none, st))
-            mr_status_free(st);
-    }
+    for (int64_t i = begin; i < end && !mr_first_error_any(&j->failed); i++)
+        mr_first_error_note(&j->failed, j->one(j, i));
 }
 
 mr_status *mr_matrix_job_run(mr_matrix_job *j, int64_t n, double flops)
 {
     MR_ENSURE(j->dense);
     mr_run_for(j->r, n, 20 + 0.5 * flops, part, j);
-    return j->st;
+    return mr_first_error_take(&j->failed);
 }
 
 void mr_matrices_copy(mr_run *r, const mr_tensor *from, mr_tensor *to)

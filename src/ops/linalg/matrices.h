@@ -6,6 +6,7 @@
 #define MR_OPS_LINALG_MATRICES_H
 
 #include "graph/infer.h"
+#include "ops/first_error.h"
 #include "ops/linalg/dense.h"
 #include "ops/nn/wide.h"
 
@@ -27,7 +28,7 @@ typedef struct mr_matrix_job {
     mr_run *r;
     const mr_dense *dense;
     mr_status *(*one)(struct mr_matrix_job *j, int64_t i);
-    _Atomic(mr_status *) st; /* the first error */
+    mr_first_error failed;
 } mr_matrix_job;
 /* Calls job->one for each; flops is a guess of the multiplications for one. */
 mr_status *mr_matrix_job_run(mr_matrix_job *j, int64_t n, double flops);

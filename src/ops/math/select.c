@@ -54,7 +54,7 @@ static mr_status *select_objects(mr_run *r)
     const uint8_t *c = mr_in(r, 0)->data;
     for (int64_t i = 0; i < b.n; i++) {
         int from = c[mr_broadcast_offset(&b, 0, i)] ? 1 : 2;
-        mr_tensor_copy_elements(y, i, mr_in(r, from), mr_broadcast_offset(&b, from, i), 1);
+        MR_TRY(mr_tensor_try_copy_elements(y, i, mr_in(r, from), mr_broadcast_offset(&b, from, i), 1));
     }
     return NULL;
 }
@@ -97,7 +97,7 @@ static mr_status *select_rows(mr_run *r)
     MR_TRY(mr_run_output(r, 0, t->rank, t->dims, &y));
     int64_t rows = t->dims[0], width = rows > 0 ? t->n / rows : 0;
     for (int64_t i = 0; i < rows; i++)
-        mr_tensor_copy_elements(y, i * width, c[i] ? t : e, i * width, width);
+        MR_TRY(mr_tensor_try_copy_elements(y, i * width, c[i] ? t : e, i * width, width));
     return NULL;
 }
 

@@ -9,6 +9,7 @@
  * part of the batch, in units as large as can be, and the sums of the parts are added in order. */
 #include "base/simd.h"
 #include "ops/dnnl_conv.h"
+#include "ops/first_error.h"
 #include "ops/nn/conv_float.h"
 
 enum {
@@ -32,7 +33,7 @@ typedef struct job {
     mr_dnnl_filter *filter;      /* passes over images: the filter, in the form of all units */
     float *sums; /* filter's gradient: one of `size` floats a part, then one more each */
     int64_t size, parts;
-    _Atomic(mr_status *) failed; /* the first error of any part */
+    mr_first_error failed; /* of any part */
 } job;
 
 static int power_of(int64_t unit) { return __builtin_ctzll((unsigned long long)unit); }
@@ -41,19 +42,14 @@ static int64_t power_below(int64_t n)
     return INT64_C(1) << (63 - __builtin_clzll((unsigned long long)n));
 }
 
-static void job_fail(job *j, mr_status *st)
-{
-    mr_status *none = NULL;
-    if (st && !atomic_compare_exchange_strong(&j->failed, &none, st))
-        mr_status_free(st);
-}
+static void job_fail(job *j, mr_status *st) { mr_first_error_note(&j->failed, st); }
 
 static mr_status *job_end(job *j, mr_status *st)
 {
     for (int i = 0; i < POWERS; i++)
         mr_dnnl_conv_unref(j->units[i]);
     mr_dnnl_filter_unref(j->filter);
-    mr_status *failed = atomic_load(&j->failed);
+    mr_status *failed = mr_first_error_take(&j->failed);
     if (!st)
         return failed;
     mr_status_free(failed);

@@ -40,7 +40,7 @@ static mr_status *crop(mr_run *r)
             at[i] = (int64_t)(mr_words_next(&w) % (uint64_t)(x->dims[i] - size[i] + 1));
     int64_t channels = x->dims[2], row = size[1] * channels;
     for (int64_t i = 0; i < size[0] && y->n > 0; i++)
-        mr_tensor_copy_elements(y, i * row, x, ((at[0] + i) * x->dims[1] + at[1]) * channels, row);
+        MR_TRY(mr_tensor_try_copy_elements(y, i * row, x, ((at[0] + i) * x->dims[1] + at[1]) * channels, row));
     return NULL;
 }
 

@@ -233,8 +233,8 @@ static mr_status *to_dense(mr_run *r)
     for (int64_t b = 0; b < m->batch; b++)
         for (int64_t i = 0; i < m->rows; i++)
             for (int64_t k = mr_csr_begin(m, b, i); k < mr_csr_end(m, b, i); k++)
-                mr_tensor_copy_elements(out, (b * m->rows + i) * m->cols + mr_csr_col(m, k),
-                                        m->values, k, 1);
+                MR_TRY(mr_tensor_try_copy_elements(out, (b * m->rows + i) * m->cols + mr_csr_col(m, k),
+                                                   m->values, k, 1));
     return NULL;
 }
 
@@ -275,10 +275,9 @@ static mr_status *components(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 1, (int64_t[]){m->rows + 1}, &ptrs));
     MR_TRY(mr_run_output(r, 1, 1, &n, &cols));
     MR_TRY(mr_run_output(r, 2, 1, &n, &values));
-    mr_tensor_copy_elements(ptrs, 0, m->row_ptrs, b * (m->rows + 1), m->rows + 1);
-    mr_tensor_copy_elements(cols, 0, m->col_inds, begin, n);
-    mr_tensor_copy_elements(values, 0, m->values, begin, n);
-    return NULL;
+    MR_TRY(mr_tensor_try_copy_elements(ptrs, 0, m->row_ptrs, b * (m->rows + 1), m->rows + 1));
+    MR_TRY(mr_tensor_try_copy_elements(cols, 0, m->col_inds, begin, n));
+    return mr_tensor_try_copy_elements(values, 0, m->values, begin, n);
 }
 
 static mr_status *components_shape(mr_infer *c)

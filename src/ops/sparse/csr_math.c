@@ -24,6 +24,17 @@ static mr_status *type_init(mr_make *m, void *state)
     return mr_node_get_type(m->node, "type", state);
 }
 
+/* A matrix with entries where a has them, their values unset. */
+static mr_status *copy_pattern(const mr_csr *a, mr_allocator *alloc, mr_csr **out)
+{
+    MR_TRY(mr_csr_new(alloc, a->type, a->rank, a->batch, a->rows, a->cols, a->nnz, out));
+    memcpy((*out)->batch_ptrs->data, a->batch_ptrs->data, mr_tensor_bytes(a->batch_ptrs));
+    memcpy((*out)->row_ptrs->data, a->row_ptrs->data, mr_tensor_bytes(a->row_ptrs));
+    if (a->nnz > 0)
+        memcpy((*out)->col_inds->data, a->col_inds->data, (size_t)a->nnz * sizeof(int32_t));
+    return NULL;
+}
+
 /* ---- transposing ---- */
 
 /* Entries are counted by column, then dealt out: within a row of the result columns rise, as rows
@@ -198,11 +209,7 @@ static mr_status *run_mul(mr_run *r)
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t k = ptrs[b]; k < ptrs[b + 1]; k++)
             values[k] *= factors[by->rank ? b : 0];
-    MR_GO(mr_csr_new(mr_run_allocator(r), a->type, a->rank, a->batch, a->rows, a->cols, a->nnz,
-                     &out));
-    mr_tensor_copy_elements(out->batch_ptrs, 0, a->batch_ptrs, 0, a->batch_ptrs->n);
-    mr_tensor_copy_elements(out->row_ptrs, 0, a->row_ptrs, 0, a->row_ptrs->n);
-    mr_tensor_copy_elements(out->col_inds, 0, a->col_inds, 0, a->nnz);
+    MR_GO(copy_pattern(a, mr_run_allocator(r), &out));
     mr_dtype_convert(MR_COMPLEX128, values, a->type, out->values->data, a->nnz, false);
     st = mr_csr_give(r, 0, out);
 out:
@@ -587,15 +594,6 @@ MR_OP(SparseMatrixSparseMatMul,
         "a = SparseMatrixZeros type=$T: [2, 2]; b = SparseMatrixZeros type=$T: [3, 2]; : a, b -> !INVALID_ARGUMENT Inner dimensions"));
 
 /* ---- softmax ---- */
-
-static mr_status *copy_pattern(const mr_csr *a, mr_allocator *alloc, mr_csr **out)
-{
-    MR_TRY(mr_csr_new(alloc, a->type, a->rank, a->batch, a->rows, a->cols, a->nnz, out));
-    mr_tensor_copy_elements((*out)->batch_ptrs, 0, a->batch_ptrs, 0, a->batch_ptrs->n);
-    mr_tensor_copy_elements((*out)->row_ptrs, 0, a->row_ptrs, 0, a->row_ptrs->n);
-    mr_tensor_copy_elements((*out)->col_inds, 0, a->col_inds, 0, a->nnz);
-    return NULL;
-}
 
 static void softmax_row(mr_c128 *v, int64_t n)
 {

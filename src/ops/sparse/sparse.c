@@ -180,9 +180,7 @@ mr_status *mr_give_vector(mr_run *r, int i, int64_t n, const int64_t *v)
 
 mr_status *mr_sparse_pick(mr_run *r, mr_tensor *values, const mr_tensor *from, const int64_t *rows)
 {
-    if (values->n > 0)
-        mr_gather_rows(r, &(mr_gather){values, from, 1, values->n, rows}, 1, 0, 1);
-    return NULL;
+    return values->n > 0 ? mr_gather_rows(r, &(mr_gather){values, from, 1, values->n, rows}, 1, 0, 1) : NULL;
 }
 
 /* ---- shapes ---- */

@@ -57,7 +57,7 @@ static mr_status *gather_from(mr_run *r, const mr_tensor *params, int b)
     MR_TRY(mr_index_load(r, indices, "indices", params->dims[b], &rows));
     mr_status *st = mr_run_output(r, 0, shape.rank, shape.dims, &out);
     if (!st && out->n > 0)
-        mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows}, batches, params->dims[b], 1);
+        st = mr_gather_rows(r, &(mr_gather){out, params, inner, indices->n / batches, rows}, batches, params->dims[b], 1);
     mr_scratch_free(rows);
     return st;
 }
@@ -168,23 +168,22 @@ static mr_status *check_updates(const mr_tensor *var, const mr_tensor *indices, 
 }
 
 /* One row: `src` row k, or the scalar for each of its elements. */
-static void apply_row(mr_update_kind kind, mr_tensor *var, int64_t at, const mr_tensor *updates, int64_t k, int64_t inner)
+static mr_status *apply_row(mr_update_kind kind, mr_tensor *var, int64_t at, const mr_tensor *updates, int64_t k, int64_t inner)
 {
     bool scalar = updates->rank == 0;
     size_t size = mr_dtype_size((mr_dtype)var->dtype);
     mr_update_loop *loop = mr_update_find(kind, (mr_dtype)var->dtype);
     if (kind == MR_UPDATE_SET) {
         for (int64_t i = 0; scalar && i < inner; i++)
-            mr_tensor_copy_elements(var, at + i, updates, 0, 1);
-        if (!scalar)
-            mr_tensor_copy_elements(var, at, updates, k * inner, inner);
-        return;
+            MR_TRY(mr_tensor_try_copy_elements(var, at + i, updates, 0, 1));
+        return scalar ? NULL : mr_tensor_try_copy_elements(var, at, updates, k * inner, inner);
     }
     char *dst = (char *)var->data + (size_t)at * size;
     for (int64_t i = 0; scalar && i < inner; i++)
         loop(dst + (size_t)i * size, updates->data, 1);
     if (!scalar)
         loop(dst, (const char *)updates->data + (size_t)(k * inner) * size, inner);
+    return NULL;
 }
 
 static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
@@ -204,7 +203,7 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     mr_status *st = mr_variable_writable(v, mr_run_allocator(r), &t);
     int64_t inner = !st && t->dims[0] ? t->n / t->dims[0] : 0;
     for (int64_t k = 0; !st && k < indices->n; k++)
-        apply_row(kind, t, rows[k] * inner, updates, k, inner);
+        st = apply_row(kind, t, rows[k] * inner, updates, k, inner);
     mr_scratch_free(rows);
     return st;
 }

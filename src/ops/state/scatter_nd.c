@@ -363,11 +363,11 @@ static mr_status *gather_from(mr_run *r, const mr_tensor *params)
     if (out->n == 0)
         return NULL;
     MR_TRY(mr_index_load_nd(r, indices, params->rank, params->dims, "param shape", &rows));
-    mr_gather_rows(
+    mr_status *st = mr_gather_rows(
         r, &(mr_gather){out, params, mr_dims_product(params->dims, k, params->rank), n, rows}, 1, 0,
         1);
     mr_scratch_free(rows);
-    return NULL;
+    return st;
 }
 
 static mr_status *resource_gather_nd(mr_run *r)

@@ -269,10 +269,11 @@ static mr_status *write_parts(mr_run *r, array *a, const mr_tensor *v, int64_t n
         st = mr_tensor_new(mr_run_allocator(r), (mr_dtype)v->dtype, v->rank - skip, shape.dims + skip, &part);
         if (st)
             return st;
-        mr_tensor_copy_elements(part, 0, v, row * each, shape.dims[0] * each);
+        st = mr_tensor_try_copy_elements(part, 0, v, row * each, shape.dims[0] * each);
         row += shape.dims[0];
         mr_lock(&a->mu);
-        st = write_locked(a, at ? mr_tensor_int_at(at, k) : k, part, mr_run_allocator(r));
+        if (!st)
+            st = write_locked(a, at ? mr_tensor_int_at(at, k) : k, part, mr_run_allocator(r));
         mr_unlock(&a->mu);
         mr_tensor_unref(part);
     }
@@ -445,7 +446,7 @@ static mr_status *stack_parts(mr_run *r, const parts *p)
                               MR_TENSOR_SHAPE(first), i, MR_TENSOR_SHAPE(p->p[i]));
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     for (int i = 0; i < p->n; i++)
-        mr_tensor_copy_elements(out, i * first->n, p->p[i], 0, first->n);
+        MR_TRY(mr_tensor_try_copy_elements(out, i * first->n, p->p[i], 0, first->n));
     return NULL;
 }
 
@@ -504,7 +505,7 @@ static mr_status *join_parts(mr_run *r, const parts *p)
     shape.dims[0] = rows;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     for (int i = 0; i < p->n; at += p->p[i++]->n)
-        mr_tensor_copy_elements(out, at, p->p[i], 0, p->p[i]->n);
+        MR_TRY(mr_tensor_try_copy_elements(out, at, p->p[i], 0, p->p[i]->n));
     return NULL;
 }
 
