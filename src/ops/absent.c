@@ -45,15 +45,6 @@ MR_OP(AutoShardDataset,
         "output_shapes: list(shape) >= 1; num_replicas: int = 0",
     ABSENT);
 
-MR_OP(Batch,
-    .sig = "in_tensors: T -> batched_tensors: T, batch_index: int64, id: int64",
-    .attrs = "num_batch_threads: int; max_batch_size: int; max_enqueued_batches: int = 10; "
-        "batch_timeout_micros: int; allowed_batch_sizes: list(int) = []; grad_timeout_micros: int; "
-        "container: string = ''; shared_name: string = ''; batching_queue: string = ''; "
-        "T: list(type) >= 1",
-    .flags = MR_DISTCOMM,
-    ABSENT);
-
 MR_OP(BytesProducedStatsDataset,
     .sig = "input_dataset: variant, tag: string -> handle: variant",
     .attrs = "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
@@ -63,11 +54,6 @@ MR_OP(CheckNumericsV2,
     .sig = "tensor: T -> output: T",
     .attrs = "T: {bfloat16, half, float, double}; message: string",
     .flags = MR_STATEFUL,
-    ABSENT);
-
-MR_OP(CheckPinned,
-    .sig = "tensor: T -> output: T",
-    .attrs = "T: type",
     ABSENT);
 
 MR_OP(ChooseFastestBranchDataset,
@@ -619,16 +605,6 @@ MR_OP(TryRpc,
         "status_message: string",
     .attrs = "protocol: string = ''; fail_fast: bool = true; timeout_in_ms: int = 0",
     .flags = MR_STATEFUL,
-    ABSENT);
-
-MR_OP(Unbatch,
-    .sig = "batched_tensor: T, batch_index: int64, id: int64 -> unbatched_tensor: T",
-    .attrs = "timeout_micros: int; container: string = ''; shared_name: string = ''; T: type",
-    ABSENT);
-
-MR_OP(UnbatchGrad,
-    .sig = "original_input: T, batch_index: int64, grad: T, id: int64 -> batched_grad: T",
-    .attrs = "container: string = ''; shared_name: string = ''; T: type",
     ABSENT);
 
 MR_OP(UncompressElement,

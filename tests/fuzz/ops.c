@@ -283,8 +283,8 @@ static bool is_pure(const mr_node *n)
         if (mr_dtype_is_ref(n->out_types[i]) || n->out_types[i] == MR_RESOURCE ||
             n->out_types[i] == MR_VARIANT)
             return false;
-    /* Fractional pools draw by chance unless they are told not to. */
-    return !(n->def->flags & MR_STATEFUL) && !mr_op_def_attr(n->def, "deterministic");
+    /* Fractional pools draw by chance unless they are told not to; Batch and its kin meet other runs at what they share. */
+    return !(n->def->flags & MR_STATEFUL) && !mr_op_def_attr(n->def, "deterministic") && !mr_op_def_attr(n->def, "shared_name");
 }
 
 /* Bits that nobody set differ between two runs in differently dirty memory. */
