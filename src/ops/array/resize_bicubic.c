@@ -11,6 +11,7 @@
 #include "graph/grad.h"
 #include "ops/array/resize.h"
 #include "ops/image/pixels.h"
+#include "run/scratch.h"
 
 #define STEPS 1024
 
@@ -62,10 +63,10 @@ static place find(const mr_resize *z, int64_t i, float scale, int64_t n)
 }
 
 /* The places of all rows, then of all columns. */
-static mr_status *find_all(const mr_resize *z, place **out)
+static mr_status *find_all(const mr_run *r, const mr_resize *z, place **out)
 {
     size_t n = (size_t)z->out_h + (size_t)z->out_w;
-    if (!(*out = mr_try_calloc(n, sizeof(place))))
+    if (!(*out = mr_scratch_zeroed(r, n, sizeof(place))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
     for (int64_t i = 0; i < z->out_h; i++)
         (*out)[i] = find(z, i, z->scale_h, z->in_h);
@@ -129,7 +130,7 @@ static mr_status *run_resize(mr_run *r)
     if (out->n == 0)
         return NULL;
     MR_GO(mr_pixels_in(r, 0, MR_FLOAT, &x));
-    MR_GO(find_all(&j.z, &places));
+    MR_GO(find_all(r, &j.z, &places));
     j.rows = places;
     j.cols = places + j.z.out_h;
     j.x = x.t->data;
@@ -137,7 +138,7 @@ static mr_status *run_resize(mr_run *r)
     mr_run_for(r, j.z.batch * j.z.out_h, 12.0 * (double)(j.z.out_w * j.z.channels), make_rows, &j);
 out:
     mr_wide_deinit(&x);
-    mr_free(places);
+    mr_scratch_free(places);
     return st;
 }
 
@@ -209,13 +210,13 @@ static mr_status *run_resize_grad(mr_run *r)
     if (out->n == 0)
         return NULL;
     mr_tensor_zero(out);
-    MR_TRY(find_all(&j.z, &places));
+    MR_TRY(find_all(r, &j.z, &places));
     j.rows = places;
     j.cols = places + j.z.out_h;
     j.out = out->data;
     mr_run_for(r, j.z.batch, 16.0 * (double)(j.z.out_h * j.z.out_w * j.z.channels),
                out->dtype == MR_FLOAT ? add_images_float : add_images_double, &j);
-    mr_free(places);
+    mr_scratch_free(places);
     return NULL;
 }
 

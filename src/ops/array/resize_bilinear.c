@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/resize.h"
+#include "run/scratch.h"
 
 typedef struct between {
     int64_t lower, upper;
@@ -24,10 +25,10 @@ static between find(const mr_resize *z, int64_t i, float scale, int64_t n)
 }
 
 /* The places of all rows, then of all columns. */
-static mr_status *find_all(const mr_resize *z, between **out)
+static mr_status *find_all(const mr_run *r, const mr_resize *z, between **out)
 {
     size_t n = (size_t)z->out_h + (size_t)z->out_w;
-    if (!(*out = mr_try_calloc(n, sizeof(between))))
+    if (!(*out = mr_scratch_zeroed(r, n, sizeof(between))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
     for (int64_t i = 0; i < z->out_h; i++)
         (*out)[i] = find(z, i, z->scale_h, z->in_h);
@@ -96,11 +97,11 @@ static mr_status *run_resize(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 4, dims, &j.out));
     if (j.out->n == 0)
         return NULL;
-    MR_TRY(find_all(&j.z, &places));
+    MR_TRY(find_all(r, &j.z, &places));
     j.rows = places;
     j.cols = places + j.z.out_h;
     mr_run_for(r, j.z.batch * j.z.out_h, 2.0 * (double)(j.z.out_w * j.z.channels), rows_any, &j);
-    mr_free(places);
+    mr_scratch_free(places);
     return NULL;
 }
 
@@ -179,7 +180,7 @@ static mr_status *run_resize_grad(mr_run *r)
     if (out->n == 0)
         return NULL;
     MR_GO(mr_tensor_zeros(mr_run_allocator(r), MR_FLOAT, 4, image->dims, &sums));
-    MR_GO(find_all(&j.z, &places));
+    MR_GO(find_all(r, &j.z, &places));
     j.rows = places;
     j.cols = places + j.z.out_h;
     j.out = sums;
@@ -187,7 +188,7 @@ static mr_status *run_resize_grad(mr_run *r)
     mr_dtype_convert(MR_FLOAT, sums->data, out->dtype, out->data, out->n, false);
 out:
     mr_tensor_unref(sums);
-    mr_free(places);
+    mr_scratch_free(places);
     return st;
 }
 

@@ -7,6 +7,7 @@
 #include "graph/grad.h"
 #include "ops/array/add_run.h"
 #include "ops/array/resize.h"
+#include "run/scratch.h"
 
 static int64_t nearest(const mr_resize *z, int64_t i, float scale, int64_t n)
 {
@@ -16,10 +17,10 @@ static int64_t nearest(const mr_resize *z, int64_t i, float scale, int64_t n)
 }
 
 /* The places of all rows, then of all columns. */
-static mr_status *find_all(const mr_resize *z, int64_t **out)
+static mr_status *find_all(const mr_run *r, const mr_resize *z, int64_t **out)
 {
     size_t n = (size_t)z->out_h + (size_t)z->out_w;
-    if (!(*out = mr_try_calloc(n, sizeof(int64_t))))
+    if (!(*out = mr_scratch_zeroed(r, n, sizeof(int64_t))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
     for (int64_t i = 0; i < z->out_h; i++)
         (*out)[i] = nearest(z, i, z->scale_h, z->in_h);
@@ -61,12 +62,12 @@ static mr_status *run_resize(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 4, dims, &j.out));
     if (j.out->n == 0)
         return NULL;
-    MR_TRY(find_all(&j.z, &places));
+    MR_TRY(find_all(r, &j.z, &places));
     j.rows = places;
     j.cols = places + j.z.out_h;
     double row = (double)j.z.out_w * (4 + 0.1 * (double)j.z.channels);
     mr_run_for(r, j.z.batch * j.z.out_h, row, copy_rows, &j);
-    mr_free(places);
+    mr_scratch_free(places);
     return NULL;
 }
 
@@ -141,12 +142,12 @@ static mr_status *run_resize_grad(mr_run *r)
     mr_run_set(r, 0, j.out);
     if (j.x->n == 0)
         return NULL;
-    MR_TRY(find_all(&j.z, &places));
+    MR_TRY(find_all(r, &j.z, &places));
     j.rows = places;
     j.cols = places + j.z.out_h;
     double image = (double)(j.z.out_h * j.z.out_w) * (4 + 0.5 * (double)j.z.channels);
     mr_run_for(r, j.z.batch, image, add_images, &j);
-    mr_free(places);
+    mr_scratch_free(places);
     return NULL;
 }
 

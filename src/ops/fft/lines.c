@@ -1,9 +1,10 @@
 /* ops/fft/lines.c -- brings the lines of a tensor to mr_fft_run and back. */
 #include "ops/fft/lines.h"
 
-#include "base/memory.h"
+#include "run/scratch.h"
 
 typedef struct job {
+    const mr_run *run;
     mr_fft_pass p;
     const mr_fft *plan;
     mr_fft_array src, dst;
@@ -102,12 +103,12 @@ static void part(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
     size_t numbers = (size_t)j->p.n + (size_t)mr_fft_room(j->plan);
-    mr_c128 *x = mr_try_alloc(sizeof(mr_c128) * numbers);
+    mr_c128 *x = mr_scratch(j->run, sizeof(mr_c128) * numbers);
     if (!x)
         __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
     for (int64_t i = begin; x && i < end; i++)
         one_line(j, line_start(j, j->src.dims, i), line_start(j, j->dst.dims, i), x, x + j->p.n);
-    mr_free(x);
+    mr_scratch_free(x);
 }
 
 static int64_t step_of(const mr_fft_array *a, int axis)
@@ -128,7 +129,7 @@ mr_status *mr_fft_lines(mr_run *r, mr_fft_cache *cache, const mr_fft_pass *p,
     if (lines == 0 || p->n == 0)
         return NULL;
     MR_TRY(mr_fft_cache_get(cache, p->n, &plan));
-    job j = {.p = *p, .plan = plan, .src = *src, .dst = *dst};
+    job j = {.run = r, .p = *p, .plan = plan, .src = *src, .dst = *dst};
     j.src_step = step_of(src, p->axis);
     j.dst_step = step_of(dst, p->axis);
     j.n_read = p->kind == MR_FFT_TO_REAL ? half : p->n;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "ops/image/pixels.h"
 #include "ops/image/suppress.h"
+#include "run/scratch.h"
 
 /* ---- CombinedNonMaxSuppression ---- */
 
@@ -21,7 +22,7 @@ typedef struct combined {
     float threshold, score_threshold;
     const float *boxes, *scores;
     bool clip;
-    const mr_cancel *cancel;
+    const mr_run *run;
     /* room */
     float *column, *taken_scores;
     int32_t *taken;
@@ -44,8 +45,8 @@ static mr_status *suppress_class(combined *c, int64_t b, int64_t class, int64_t 
         c->column[i] = c->scores[(b * c->n + i) * c->classes + class];
     mr_suppress s = {.n = c->n, .scores = c->column, .overlap = mr_overlap_of_boxes,
                      .data = c->boxes + (b * c->n * c->kinds + kind) * 4, .stride = c->kinds * 4, .threshold = c->threshold,
-                     .score_threshold = c->score_threshold, .limit = MR_MIN(c->per_class, c->n), .cancel = c->cancel};
-    MR_TRY(mr_suppress_run(&s, c->taken, c->taken_scores, &n_taken));
+                     .score_threshold = c->score_threshold, .limit = MR_MIN(c->per_class, c->n), .cancel = c->run->step->cancel};
+    MR_TRY(mr_suppress_run(c->run, &s, c->taken, c->taken_scores, &n_taken));
     for (int64_t i = 0; i < n_taken; i++, (*n_found)++)
         c->found[*n_found] = (found){c->taken_scores[i], (int32_t)class, c->taken[i], *n_found};
     return NULL;
@@ -94,7 +95,7 @@ static mr_status *check_combined(const mr_run *r, combined *c)
     c->batch = boxes->dims[0], c->n = boxes->dims[1], c->kinds = boxes->dims[2], c->classes = scores->dims[2];
     c->boxes = boxes->data;
     c->scores = scores->data;
-    c->cancel = r->step->cancel;
+    c->run = r;
     return NULL;
 }
 
@@ -104,10 +105,10 @@ static mr_status *make_room(combined *c)
     size_t n = (size_t)c->n + 1;
     if (!mr_i64_mul(MR_MIN(c->per_class, c->n), c->classes, &most))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for boxes of %lld classes", (long long)c->classes);
-    c->column = mr_try_calloc(n, sizeof(float));
-    c->taken_scores = mr_try_calloc(n, sizeof(float));
-    c->taken = mr_try_calloc(n, sizeof(int32_t));
-    c->found = mr_try_calloc((size_t)most + 1, sizeof(found));
+    c->column = mr_scratch_zeroed(c->run, n, sizeof(float));
+    c->taken_scores = mr_scratch_zeroed(c->run, n, sizeof(float));
+    c->taken = mr_scratch_zeroed(c->run, n, sizeof(int32_t));
+    c->found = mr_scratch_zeroed(c->run, (size_t)most + 1, sizeof(found));
     if (c->column && c->taken_scores && c->taken && c->found)
         return NULL;
     return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)most);
@@ -156,10 +157,10 @@ static mr_status *combined_suppression(mr_run *r)
     combined c = {.clip = s->clip};
     MR_TRY(check_combined(r, &c));
     mr_status *st = run_combined(r, &c, rows_of(s->per_class, c.total, c.per_class, c.classes));
-    mr_free(c.column);
-    mr_free(c.taken_scores);
-    mr_free(c.taken);
-    mr_free(c.found);
+    mr_scratch_free(c.column);
+    mr_scratch_free(c.taken_scores);
+    mr_scratch_free(c.taken);
+    mr_scratch_free(c.found);
     return st;
 }
 
@@ -254,7 +255,7 @@ static mr_status *propose(mr_run *r, proposals *p, int64_t image)
     }
     mr_suppress s = {.n = n, .scores = p->scores, .overlap = mr_overlap_of_boxes, .data = p->boxes, .stride = 4,
                      .threshold = p->threshold, .score_threshold = -INFINITY, .limit = p->rows, .cancel = r->step->cancel};
-    MR_TRY(mr_suppress_run(&s, p->taken, p->taken_scores, &n_taken));
+    MR_TRY(mr_suppress_run(r, &s, p->taken, p->taken_scores, &n_taken));
     for (int64_t i = 0; i < n_taken; i++) {
         memcpy(MR_DATA(float, r->out[0].t) + (image * p->rows + i) * 4, p->boxes + 4 * p->taken[i], 4 * sizeof(float));
         MR_DATA(float, r->out[1].t)[image * p->rows + i] = p->taken_scores[i];
@@ -294,11 +295,11 @@ static mr_status *run_proposals(mr_run *r, proposals *p)
         MR_TRY(mr_run_output(r, i, 3 - i, dims, &t));
         mr_tensor_zero(t);
     }
-    p->boxes = mr_try_calloc(n, 4 * sizeof(float));
-    p->scores = mr_try_calloc(n, sizeof(float));
-    p->taken_scores = mr_try_calloc(n, sizeof(float));
-    p->taken = mr_try_calloc(n, sizeof(int32_t));
-    p->order = mr_try_calloc(n, sizeof(found));
+    p->boxes = mr_scratch_zeroed(r, n, 4 * sizeof(float));
+    p->scores = mr_scratch_zeroed(r, n, sizeof(float));
+    p->taken_scores = mr_scratch_zeroed(r, n, sizeof(float));
+    p->taken = mr_scratch_zeroed(r, n, sizeof(int32_t));
+    p->order = mr_scratch_zeroed(r, n, sizeof(found));
     if (!p->boxes || !p->scores || !p->taken_scores || !p->taken || !p->order)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)p->n);
     for (int64_t i = 0; i < images; i++)
@@ -311,11 +312,11 @@ static mr_status *generate_proposals(mr_run *r)
     proposals p = {.rows = *(const int64_t *)r->state};
     MR_TRY(check_proposals(r, &p));
     mr_status *st = run_proposals(r, &p);
-    mr_free(p.boxes);
-    mr_free(p.scores);
-    mr_free(p.taken_scores);
-    mr_free(p.taken);
-    mr_free(p.order);
+    mr_scratch_free(p.boxes);
+    mr_scratch_free(p.scores);
+    mr_scratch_free(p.taken_scores);
+    mr_scratch_free(p.taken);
+    mr_scratch_free(p.order);
     return st;
 }
 

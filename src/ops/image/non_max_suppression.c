@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "ops/image/pixels.h"
 #include "ops/image/suppress.h"
+#include "run/scratch.h"
 
 /* ---- reading the inputs ---- */
 
@@ -87,8 +88,8 @@ static mr_status *run(mr_run *r, mr_suppress *s, const outputs *o)
     mr_status *st = NULL;
     mr_wide data = {0}, scores = {0};
     int64_t room = MR_MIN(s->limit, s->n), n_taken;
-    int32_t *taken = mr_try_calloc((size_t)room + 1, sizeof(*taken));
-    float *taken_scores = mr_try_calloc((size_t)room + 1, sizeof(*taken_scores));
+    int32_t *taken = mr_scratch_zeroed(r, (size_t)room + 1, sizeof(*taken));
+    float *taken_scores = mr_scratch_zeroed(r, (size_t)room + 1, sizeof(*taken_scores));
     if (!taken || !taken_scores)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)room));
     MR_GO(mr_pixels_in(r, 0, MR_FLOAT, &data));
@@ -96,13 +97,13 @@ static mr_status *run(mr_run *r, mr_suppress *s, const outputs *o)
     s->data = data.t->data;
     s->scores = scores.t->data;
     s->cancel = r->step->cancel;
-    MR_GO(mr_suppress_run(s, taken, taken_scores, &n_taken));
+    MR_GO(mr_suppress_run(r, s, taken, taken_scores, &n_taken));
     MR_GO(put(r, o, s->limit, taken, taken_scores, n_taken));
 out:
     mr_wide_deinit(&data);
     mr_wide_deinit(&scores);
-    mr_free(taken);
-    mr_free(taken_scores);
+    mr_scratch_free(taken);
+    mr_scratch_free(taken_scores);
     return st;
 }
 

@@ -9,6 +9,7 @@
 #include "ops/image/pixels.h"
 #include "ops/random/key.h"
 #include "ops/random/philox.h"
+#include "run/scratch.h"
 
 typedef struct state {
     mr_random_state random; /* first: mr_random_init fills it */
@@ -150,14 +151,14 @@ static bool is_covered(rect crop, float wanted, const rect *boxes, int64_t n)
 
 /* ---- the op ---- */
 
-static mr_status *read_boxes(const mr_tensor *t, const state *s, rect image, rect **out, int64_t *n)
+static mr_status *read_boxes(const mr_run *r, const mr_tensor *t, const state *s, rect image, rect **out, int64_t *n)
 {
     const float *b = t->data;
     *n = t->n / 4;
     if (*n == 0 && !s->use_image)
         return mr_invalid("No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes if you wish to "
                           "not provide any bounding boxes.");
-    if (!(*out = mr_try_calloc((size_t)MR_MAX(*n, 1), sizeof(rect))))
+    if (!(*out = mr_scratch_zeroed(r, (size_t)MR_MAX(*n, 1), sizeof(rect))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)*n);
     for (int64_t i = 0; i < t->n; i++)
         if (!(b[i] >= 0 && b[i] <= 1))
@@ -217,7 +218,7 @@ static mr_status *sample(mr_run *r)
         MR_TRY(mr_seed_stream(r, 3, &stream));
     else
         stream = mr_random_reserve(&s->random, (uint64_t)s->max_attempts);
-    mr_status *st = read_boxes(mr_in(r, 1), s, image, &boxes, &n);
+    mr_status *st = read_boxes(r, mr_in(r, 1), s, image, &boxes, &n);
     mr_words words = mr_words_at(stream, 0);
     bool found = false;
     for (int64_t i = 0; !st && !found && i < s->max_attempts; i++) {
@@ -225,7 +226,7 @@ static mr_status *sample(mr_run *r)
         if (i % 1024 == 1023 && r->step->cancel && mr_cancel_started(r->step->cancel))
             st = mr_error(MR_CANCELLED, "the sampling of boxes was cancelled");
     }
-    mr_free(boxes);
+    mr_scratch_free(boxes);
     return st ? st : put(r, found ? crop : image, image);
 }
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "base/memory.h"
+#include "run/scratch.h"
 
 typedef struct candidate {
     float score;
@@ -69,9 +69,9 @@ static bool compare(const mr_suppress *s, candidate *c, const int32_t *taken, in
     return true;
 }
 
-static mr_status *gather(const mr_suppress *s, heap *h)
+static mr_status *gather(const mr_run *r, const mr_suppress *s, heap *h)
 {
-    if (!(h->p = mr_try_calloc((size_t)s->n, sizeof(candidate))))
+    if (!(h->p = mr_scratch_zeroed(r, (size_t)s->n, sizeof(candidate))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)s->n);
     for (int64_t i = 0; i < s->n; i++)
         if (s->scores[i] > s->score_threshold) /* NaN is not */
@@ -81,14 +81,14 @@ static mr_status *gather(const mr_suppress *s, heap *h)
     return NULL;
 }
 
-mr_status *mr_suppress_run(const mr_suppress *s, int32_t *indices, float *scores, int64_t *n_taken)
+mr_status *mr_suppress_run(const mr_run *r, const mr_suppress *s, int32_t *indices, float *scores, int64_t *n_taken)
 {
     heap h = {0};
     mr_status *st = NULL;
     *n_taken = 0;
     if (s->limit <= 0)
         return NULL;
-    MR_GO(gather(s, &h));
+    MR_GO(gather(r, s, &h));
     for (uint64_t turn = 1; *n_taken < s->limit && h.n > 0; turn++) {
         candidate *best = &h.p[0];
         float score = best->score;
@@ -106,6 +106,6 @@ mr_status *mr_suppress_run(const mr_suppress *s, int32_t *indices, float *scores
             sift_down(&h, 0);
     }
 out:
-    mr_free(h.p);
+    mr_scratch_free(h.p);
     return st;
 }

@@ -23,6 +23,6 @@ typedef struct mr_suppress {
 /* The share of their union that two boxes have in common; their corners may come in any order. */
 float mr_overlap_of_boxes(const mr_suppress *s, int64_t i, int64_t k);
 /* Fills indices and (unless NULL) scores, each with room for min(limit, n).  CANCELLED, RESOURCE_EXHAUSTED. */
-mr_status *mr_suppress_run(const mr_suppress *s, int32_t *indices, float *scores, int64_t *n_taken);
+mr_status *mr_suppress_run(const mr_run *r, const mr_suppress *s, int32_t *indices, float *scores, int64_t *n_taken);
 
 #endif

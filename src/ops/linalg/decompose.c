@@ -65,21 +65,21 @@ static mr_c128 dot_complex128(const mr_c128 *x, const mr_c128 *y, int64_t n)
 
 mr_dtype mr_full_type(mr_dtype t) { return mr_dtype_is_complex(t) ? MR_COMPLEX128 : MR_DOUBLE; }
 
-mr_status *mr_matrix_room(mr_dtype full, int64_t rows, int64_t cols, void **out)
+mr_status *mr_matrix_room(const mr_run *r, mr_dtype full, int64_t rows, int64_t cols, void **out)
 {
     size_t n, bytes;
     *out = NULL;
     if (!mr_size_mul((size_t)rows, (size_t)cols, &n) ||
-        !mr_size_mul(n, mr_dtype_size(full), &bytes) || !(*out = mr_try_alloc(bytes ? bytes : 1)))
+        !mr_size_mul(n, mr_dtype_size(full), &bytes) || !(*out = mr_scratch(r, bytes)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld",
                         (long long)rows, (long long)cols);
     return NULL;
 }
 
-mr_status *mr_unpack(const mr_tensor *t, int64_t at, int64_t n, void **out)
+mr_status *mr_unpack(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, void **out)
 {
     mr_dtype type = (mr_dtype)t->dtype, full = mr_full_type(type);
-    MR_TRY(mr_matrix_room(full, n, 1, out));
+    MR_TRY(mr_matrix_room(r, full, n, 1, out));
     if (n > 0)
         mr_dtype_convert(type, (char *)t->data + (size_t)at * mr_dtype_size(type), full, *out, n,
                          false);
@@ -157,6 +157,7 @@ static bool ql(double *d, double *e, int64_t n, void *rows, rotate_fn *rotate)
 #define IM(x) 0.0
 #define MUL(x, y) ((x) * (y))
 #include "ops/linalg/decompose.c"
+#include "run/scratch.h"
 #undef T
 #undef TYPE
 #undef FN
@@ -253,12 +254,12 @@ static void FN(identity)(int64_t rows, int64_t cols, T *a)
 
 /* ---- QR ---- */
 
-static mr_status *FN(qr)(int64_t m, int64_t n, int64_t k, void *matrix, void *orthogonal)
+static mr_status *FN(qr)(const mr_run *run, int64_t m, int64_t n, int64_t k, void *matrix, void *orthogonal)
 {
     T *a = matrix, *q = orthogonal, *room;
     int64_t p = MR_MIN(m, n);
     /* the vectors, one a row, their factors, and a row to work in */
-    MR_TRY(mr_matrix_room(TYPE, p + 2, MR_MAX(MR_MAX(m, n), 1), (void **)&room));
+    MR_TRY(mr_matrix_room(run, TYPE, p + 2, MR_MAX(MR_MAX(m, n), 1), (void **)&room));
     int64_t wide = MR_MAX(MR_MAX(m, n), 1);
     T *tau = room + p * wide, *w = tau + wide;
     for (int64_t i = 0; i < p; i++) {
@@ -273,7 +274,7 @@ static mr_status *FN(qr)(int64_t m, int64_t n, int64_t k, void *matrix, void *or
         FN(identity)(m, k, q);
     for (int64_t i = p - 1; q && i >= 0; i--)
         FN(reflect)(m - i, k - i, tau[i], room + i * wide, q + i * k + i, k, w);
-    mr_free(room);
+    mr_scratch_free(room);
     return NULL;
 }
 
@@ -380,13 +381,14 @@ static void FN(sort_values)(int64_t n, double *e, T *z)
     }
 }
 
-static mr_status *FN(eigh)(int64_t n, void *matrix, double *e, void *vectors, bool *ok)
+static mr_status *FN(eigh)(const mr_run *run, int64_t n, void *matrix, double *e, void *vectors,
+                          bool *ok)
 {
     T *a = matrix, *z = vectors, *room;
     *ok = true;
     if (n == 0)
         return NULL;
-    MR_TRY(mr_matrix_room(TYPE, 4, n, (void **)&room));
+    MR_TRY(mr_matrix_room(run, TYPE, 4, n, (void **)&room));
     double scale = FN(make_hermitian)(n, a), *beside = (double *)(room + 3 * n);
     if (z)
         FN(identity)(n, n, z);
@@ -403,7 +405,7 @@ static mr_status *FN(eigh)(int64_t n, void *matrix, double *e, void *vectors, bo
             z[i * n + j] = z[j * n + i];
             z[j * n + i] = w;
         }
-    mr_free(room);
+    mr_scratch_free(room);
     return NULL;
 }
 
@@ -451,9 +453,9 @@ static bool FN(jacobi_pair)(int64_t n, T *w, T *v, double *squares, double noise
     return true;
 }
 
-static mr_status *FN(jacobi)(int64_t n, T *w, T *v, bool *ok)
+static mr_status *FN(jacobi)(const mr_run *run, int64_t n, T *w, T *v, bool *ok)
 {
-    double *squares = mr_try_calloc((size_t)n, sizeof(double));
+    double *squares = mr_scratch_zeroed(run, (size_t)n, sizeof(double));
     if (!squares)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld singular values", (long long)n);
     *ok = false;
@@ -469,7 +471,7 @@ static mr_status *FN(jacobi)(int64_t n, T *w, T *v, bool *ok)
                 if (FN(jacobi_pair)(n, w, v, squares, NOISE(n) * NOISE(n) * top, p, q))
                     *ok = false;
     }
-    mr_free(squares);
+    mr_scratch_free(squares);
     return NULL;
 }
 
@@ -506,9 +508,9 @@ static void FN(fill_row)(int64_t n, T *w, int64_t j, const bool *done)
 }
 
 /* Lengths of the rows, which become unit vectors, in descending order with those of V. */
-static mr_status *FN(finish_rows)(int64_t n, T *w, T *v, double *s)
+static mr_status *FN(finish_rows)(const mr_run *run, int64_t n, T *w, T *v, double *s)
 {
-    bool *done = mr_try_calloc((size_t)n, sizeof(bool));
+    bool *done = mr_scratch_zeroed(run, (size_t)n, sizeof(bool));
     if (!done)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld singular values", (long long)n);
     for (int64_t i = 0; i < n; i++)
@@ -540,7 +542,7 @@ static mr_status *FN(finish_rows)(int64_t n, T *w, T *v, double *s)
             FN(fill_row)(n, w, i, done);
             done[i] = true;
         }
-    mr_free(done);
+    mr_scratch_free(done);
     return NULL;
 }
 
@@ -587,22 +589,22 @@ static void FN(settle_signs)(int64_t n, T *w, T *v)
 
 /* For m >= n.  A = Q R, and the columns of R^H are made orthogonal, which takes fewer sweeps than
  * those of R: R^H Z = W, so A = Q Z diag(s) (W / s)^H.  Columns are kept as rows. */
-static mr_status *FN(svd_tall)(int64_t m, int64_t n, T *a, double *s, int64_t ku, T *u, T *v,
-                               bool *ok)
+static mr_status *FN(svd_tall)(const mr_run *run, int64_t m, int64_t n, T *a, double *s,
+                               int64_t ku, T *u, T *v, bool *ok)
 {
     mr_status *st = NULL;
     T *q = NULL, *w = NULL, *z = NULL;
-    MR_GO(mr_matrix_room(TYPE, n, n, (void **)&w));
+    MR_GO(mr_matrix_room(run, TYPE, n, n, (void **)&w));
     if (u) {
-        MR_GO(mr_matrix_room(TYPE, m, ku, (void **)&q));
-        MR_GO(mr_matrix_room(TYPE, n, n, (void **)&z));
+        MR_GO(mr_matrix_room(run, TYPE, m, ku, (void **)&q));
+        MR_GO(mr_matrix_room(run, TYPE, n, n, (void **)&z));
         FN(identity)(n, n, z);
     }
-    MR_GO(FN(qr)(m, n, ku, a, q));
+    MR_GO(FN(qr)(run, m, n, ku, a, q));
     for (int64_t i = 0; i < n * n; i++)
         w[i] = CONJ(a[i]); /* the columns of R^H */
-    MR_GO(FN(jacobi)(n, w, z, ok));
-    MR_GO(FN(finish_rows)(n, w, z, s));
+    MR_GO(FN(jacobi)(run, n, w, z, ok));
+    MR_GO(FN(finish_rows)(run, n, w, z, s));
     if (u) {
         FN(settle_signs)(n, z, w);
         FN(times_rows)(m, ku, n, q, z, u);
@@ -611,9 +613,9 @@ static mr_status *FN(svd_tall)(int64_t m, int64_t n, T *a, double *s, int64_t ku
                 v[j * n + i] = w[i * n + j];
     }
 out:
-    mr_free(q);
-    mr_free(w);
-    mr_free(z);
+    mr_scratch_free(q);
+    mr_scratch_free(w);
+    mr_scratch_free(z);
     return st;
 }
 
@@ -632,8 +634,8 @@ static double FN(rescale)(int64_t n, T *a)
     return ldexp(1, power);
 }
 
-static mr_status *FN(svd)(int64_t m, int64_t n, void *matrix, double *s, int64_t ku, void *u,
-                          int64_t kv, void *v, bool *ok)
+static mr_status *FN(svd)(const mr_run *run, int64_t m, int64_t n, void *matrix, double *s,
+                          int64_t ku, void *u, int64_t kv, void *v, bool *ok)
 {
     mr_status *st = NULL;
     T *a = matrix, *turned = NULL;
@@ -648,16 +650,16 @@ static mr_status *FN(svd)(int64_t m, int64_t n, void *matrix, double *s, int64_t
     }
     double scale = FN(rescale)(m * n, a);
     if (m >= n) {
-        MR_GO(FN(svd_tall)(m, n, a, s, ku, u, v, ok));
+        MR_GO(FN(svd_tall)(run, m, n, a, s, ku, u, v, ok));
     } else { /* A^H = V diag(s) U^H */
-        MR_GO(mr_matrix_room(TYPE, n, m, (void **)&turned));
+        MR_GO(mr_matrix_room(run, TYPE, n, m, (void **)&turned));
         FN(adjoint_of)(m, n, a, n, turned);
-        MR_GO(FN(svd_tall)(n, m, turned, s, kv, v, u, ok));
+        MR_GO(FN(svd_tall)(run, n, m, turned, s, kv, v, u, ok));
     }
     for (int64_t i = 0; i < p; i++)
         s[i] *= scale;
 out:
-    mr_free(turned);
+    mr_scratch_free(turned);
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/linalg/matrices.h"
+#include "run/scratch.h"
 
 typedef struct job {
     mr_matrix_job base;
@@ -63,7 +64,7 @@ static mr_status *run(mr_run *r, bool log)
     int64_t count = mr_matrix_count(x);
     MR_GO(mr_run_temp(r, type, x->rank, x->dims, &j.lu));
     mr_matrices_copy(r, x, j.lu);
-    j.pivots = mr_try_alloc(sizeof(int64_t) * (size_t)(count * j.n + 1));
+    j.pivots = mr_scratch(r, sizeof(int64_t) * (size_t)(count * j.n + 1));
     if (!j.pivots)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s",
                        MR_TENSOR_SHAPE(x)));
@@ -71,7 +72,7 @@ static mr_status *run(mr_run *r, bool log)
     for (int i = 0; i <= log; i++)
         mr_wide_store(r, i, &j.out[i]);
 out:
-    mr_free(j.pivots);
+    mr_scratch_free(j.pivots);
     mr_tensor_unref(j.lu);
     mr_wide_deinit(&j.out[0]);
     mr_wide_deinit(&j.out[1]);

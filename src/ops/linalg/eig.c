@@ -1,9 +1,9 @@
 /* ops/linalg/eig.c -- Eig: eigenvalues and eigenvectors of any square matrices, which are complex.
  * */
-#include "base/memory.h"
 #include "ops/linalg/emit.h"
 #include "ops/linalg/matrices.h"
 #include "ops/linalg/schur.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool vectors;
@@ -35,21 +35,21 @@ static mr_status *eig_one(mr_matrix_job *base, int64_t i)
     job *j = (job *)base;
     int64_t n = j->n;
     bool ok;
-    mr_c128 *room = mr_try_calloc((size_t)(2 * n * n + n), sizeof(mr_c128));
+    mr_c128 *room = mr_scratch_zeroed(j->base.r, (size_t)(2 * n * n + n), sizeof(mr_c128));
     if (!room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld",
                         (long long)n, (long long)n);
     mr_c128 *v = room + n * n, *e = v + n * n;
     mr_dtype_convert((mr_dtype)j->a->dtype, mr_matrix_at(j->a, i), MR_COMPLEX128, room, n * n,
                      false);
-    MR_GO(mr_eig(n, room, e, j->vectors ? v : NULL, &ok));
+    MR_GO(mr_eig(j->base.r, n, room, e, j->vectors ? v : NULL, &ok));
     if (!ok)
         MR_GO(mr_invalid("Eigen decomposition was not successful. The input might not be valid."));
     store(e, n, j->e, i * n);
     if (j->vectors)
         store(v, n * n, j->v, i * n * n);
 out:
-    mr_free(room);
+    mr_scratch_free(room);
     return st;
 }
 

@@ -1,8 +1,8 @@
 /* ops/linalg/eigh.c -- SelfAdjointEigV2 and its older forms: eigenvalues of Hermitian matrices,
  * whose lower triangle is read. */
-#include "base/memory.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool vectors;
@@ -29,11 +29,11 @@ static mr_status *eigh_one(mr_matrix_job *base, int64_t i)
     void *a = NULL, *e = NULL, *v = NULL;
     mr_dtype full = mr_full_type((mr_dtype)j->a->dtype);
     bool ok;
-    MR_GO(mr_unpack(j->a, i * n * n, n * n, &a));
-    MR_GO(mr_matrix_room(MR_DOUBLE, n, 1, &e));
+    MR_GO(mr_unpack(j->base.r, j->a, i * n * n, n * n, &a));
+    MR_GO(mr_matrix_room(j->base.r, MR_DOUBLE, n, 1, &e));
     if (j->vectors)
-        MR_GO(mr_matrix_room(full, n, n, &v));
-    MR_GO(mr_decompose_of(full)->eigh(n, a, e, v, &ok));
+        MR_GO(mr_matrix_room(j->base.r, full, n, n, &v));
+    MR_GO(mr_decompose_of(full)->eigh(j->base.r, n, a, e, v, &ok));
     if (!ok)
         MR_GO(mr_invalid("Self-adjoint eigen decomposition was not successful. The input might not "
                          "be valid."));
@@ -42,9 +42,9 @@ static mr_status *eigh_one(mr_matrix_job *base, int64_t i)
     if (j->vectors)
         mr_repack(v, full, n * n, j->stacked ? j->e : j->v, j->stacked ? at + n : i * n * n);
 out:
-    mr_free(a);
-    mr_free(e);
-    mr_free(v);
+    mr_scratch_free(a);
+    mr_scratch_free(e);
+    mr_scratch_free(v);
     return st;
 }
 

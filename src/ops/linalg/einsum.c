@@ -12,6 +12,7 @@
 #include "ops/linalg/einsum_spec.h"
 #include "ops/linalg/gemm.h"
 #include "ops/reduce.h"
+#include "run/scratch.h"
 
 enum { BATCH, OWN, COMMON, SUMMED, N_KINDS };
 
@@ -269,7 +270,7 @@ static mr_status *einsum(mr_run *r)
     mr_status *st = NULL;
     mr_tensor *out;
     int64_t dims[MR_MAX_RANK];
-    plan *p = mr_try_calloc(1, sizeof(plan));
+    plan *p = mr_scratch_zeroed(r, 1, sizeof(plan));
     if (!p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for an Einsum");
     MR_GO(prepare(r, r->state, p));
@@ -284,7 +285,7 @@ static mr_status *einsum(mr_run *r)
 out:
     mr_tensor_unref(p->in[0].room);
     mr_tensor_unref(p->in[1].room);
-    mr_free(p);
+    mr_scratch_free(p);
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* ops/linalg/lu.c -- Lu: P A = L U, packed in one matrix, with the order of rows. */
-#include "base/memory.h"
 #include "ops/linalg/matrices.h"
+#include "run/scratch.h"
 
 typedef struct job {
     mr_matrix_job base;
@@ -62,7 +62,7 @@ static mr_status *lu(mr_run *r)
     j.lu = y.t;
     if (a->n == 0)
         goto out;
-    j.pivots = mr_try_alloc(sizeof(int64_t) * (size_t)(count * j.n));
+    j.pivots = mr_scratch(r, sizeof(int64_t) * (size_t)(count * j.n));
     if (!j.pivots)
         MR_GO(
             mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s", MR_TENSOR_SHAPE(a)));
@@ -70,7 +70,7 @@ static mr_status *lu(mr_run *r)
     MR_GO(mr_matrix_job_run(&j.base, count, n * n * n / 3));
     mr_wide_store(r, 0, &y);
 out:
-    mr_free(j.pivots);
+    mr_scratch_free(j.pivots);
     mr_wide_deinit(&y);
     return st;
 }

@@ -2,12 +2,12 @@
 #include <complex.h>
 #include <math.h>
 
-#include "base/memory.h"
 #include "ops/linalg/emit.h"
 #include "ops/linalg/matrices.h"
 #include "ops/linalg/schur.h"
+#include "run/scratch.h"
 
-typedef mr_status *function(int64_t n, mr_c128 *a, bool *ok);
+typedef mr_status *function(const mr_run *r, int64_t n, mr_c128 *a, bool *ok);
 
 typedef struct job {
     mr_matrix_job base;
@@ -36,19 +36,19 @@ static mr_status *one(mr_matrix_job *base, int64_t i)
     int64_t n = j->n * j->n;
     mr_dtype type = (mr_dtype)j->a->dtype;
     bool ok = true;
-    mr_c128 *a = mr_try_calloc((size_t)n, sizeof(mr_c128));
+    mr_c128 *a = mr_scratch_zeroed(j->base.r, (size_t)n, sizeof(mr_c128));
     if (!a)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld",
                         (long long)j->n, (long long)j->n);
     mr_dtype_convert(type, mr_matrix_at(j->a, i), MR_COMPLEX128, a, n, false);
-    MR_GO(j->f(j->n, a, &ok));
+    MR_GO(j->f(base->r, j->n, a, &ok));
     if (ok && !mr_dtype_is_complex(type))
         only_real(a, n);
     for (int64_t k = 0; k < n && !ok; k++)
         a[k] = NAN;
     mr_dtype_convert(MR_COMPLEX128, a, type, mr_matrix_at(j->out, i), n, false);
 out:
-    mr_free(a);
+    mr_scratch_free(a);
     return st;
 }
 
@@ -65,10 +65,10 @@ static mr_status *apply(mr_run *r, function *f)
     return mr_matrix_job_run(&j.base, mr_matrix_count(a), 60 * n * n * n);
 }
 
-static mr_status *exp_of(int64_t n, mr_c128 *a, bool *ok)
+static mr_status *exp_of(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
 {
     *ok = true;
-    return mr_matrix_exp(n, a);
+    return mr_matrix_exp(r, n, a);
 }
 
 static mr_status *square_root(mr_run *r) { return apply(r, mr_matrix_sqrt); }

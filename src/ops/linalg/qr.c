@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool full;
@@ -25,14 +26,14 @@ static mr_status *qr_one(mr_matrix_job *base, int64_t i)
     job *j = (job *)base;
     void *a = NULL, *q = NULL;
     mr_dtype full = mr_full_type((mr_dtype)j->a->dtype);
-    MR_GO(mr_unpack(j->a, i * j->m * j->n, j->m * j->n, &a));
-    MR_GO(mr_matrix_room(full, j->m, j->k, &q));
-    MR_GO(mr_decompose_of(full)->qr(j->m, j->n, j->k, a, q));
+    MR_GO(mr_unpack(j->base.r, j->a, i * j->m * j->n, j->m * j->n, &a));
+    MR_GO(mr_matrix_room(j->base.r, full, j->m, j->k, &q));
+    MR_GO(mr_decompose_of(full)->qr(j->base.r, j->m, j->n, j->k, a, q));
     mr_repack(q, full, j->m * j->k, j->q, i * j->m * j->k);
     mr_repack(a, full, j->k * j->n, j->r, i * j->k * j->n);
 out:
-    mr_free(a);
-    mr_free(q);
+    mr_scratch_free(a);
+    mr_scratch_free(q);
     return st;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "run/scratch.h"
 
 typedef mr_c128 cx;
 
@@ -26,11 +27,11 @@ MR_INLINE cx mul(cx x, cx y)
 /* |Re| + |Im| */
 MR_INLINE double size1(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
 
-static mr_status *room(int64_t n, cx **out)
+static mr_status *room(const mr_run *r, int64_t n, cx **out)
 {
     size_t bytes;
     *out = NULL;
-    if (!mr_size_mul((size_t)n, sizeof(cx), &bytes) || !(*out = mr_try_alloc(bytes ? bytes : 1)))
+    if (!mr_size_mul((size_t)n, sizeof(cx), &bytes) || !(*out = mr_scratch(r, bytes)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld complex numbers", (long long)n);
     return NULL;
 }
@@ -210,14 +211,14 @@ static bool iterate(int64_t n, cx *a, cx *z, double *cs, cx *sn)
     return true;
 }
 
-mr_status *mr_schur(int64_t n, mr_c128 *a, mr_c128 *z, bool *ok)
+mr_status *mr_schur(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *z, bool *ok)
 {
     mr_status *st = NULL;
     cx *v = NULL;
     *ok = true;
     if (n == 0)
         return NULL;
-    MR_GO(room(3 * n, &v));
+    MR_GO(room(r, 3 * n, &v));
     if (z)
         identity(n, z);
     for (int64_t i = 0; i < n * n && *ok; i++)
@@ -227,7 +228,7 @@ mr_status *mr_schur(int64_t n, mr_c128 *a, mr_c128 *z, bool *ok)
     hessenberg(n, a, z, v, v + n);
     *ok = iterate(n, a, z, (double *)v, v + n);
 out:
-    mr_free(v);
+    mr_scratch_free(v);
     return st;
 }
 
@@ -266,15 +267,15 @@ static void set_column(int64_t n, const cx *z, const cx *x, int64_t k, cx *v)
         v[i * n + k] /= length;
 }
 
-mr_status *mr_eig(int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v, bool *ok)
+mr_status *mr_eig(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v, bool *ok)
 {
     mr_status *st = NULL;
     cx *z = NULL, *x = NULL;
     if (v) {
-        MR_GO(room(n * n, &z));
-        MR_GO(room(n, &x));
+        MR_GO(room(r, n * n, &z));
+        MR_GO(room(r, n, &x));
     }
-    MR_GO(mr_schur(n, a, z, ok));
+    MR_GO(mr_schur(r, n, a, z, ok));
     double top = 0;
     for (int64_t i = 0; i < n; i++) {
         e[i] = a[i * n + i];
@@ -286,8 +287,8 @@ mr_status *mr_eig(int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v, bool *ok)
         set_column(n, z, x, k, v);
     }
 out:
-    mr_free(z);
-    mr_free(x);
+    mr_scratch_free(z);
+    mr_scratch_free(x);
     return st;
 }
 
@@ -320,23 +321,23 @@ static void put_together(int64_t n, const cx *z, const cx *t, cx *a, cx *w)
         }
 }
 
-mr_status *mr_matrix_sqrt(int64_t n, mr_c128 *a, bool *ok)
+mr_status *mr_matrix_sqrt(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
 {
     mr_status *st = NULL;
     cx *z = NULL, *w = NULL, *t = NULL;
-    MR_GO(room(n * n, &z));
-    MR_GO(room(n * n, &w));
-    MR_GO(room(n * n, &t));
+    MR_GO(room(r, n * n, &z));
+    MR_GO(room(r, n * n, &w));
+    MR_GO(room(r, n * n, &t));
     memcpy(t, a, sizeof(cx) * (size_t)(n * n));
-    MR_GO(mr_schur(n, t, z, ok));
+    MR_GO(mr_schur(r, n, t, z, ok));
     if (*ok) {
         triangle_sqrt(n, t);
         put_together(n, z, t, a, w);
     }
 out:
-    mr_free(z);
-    mr_free(w);
-    mr_free(t);
+    mr_scratch_free(z);
+    mr_scratch_free(w);
+    mr_scratch_free(t);
     return st;
 }
 
@@ -397,16 +398,16 @@ static void triangle_log(int64_t n, cx *t, cx *x, cx *sum, cx *diagonal)
         t[i * n + i] = diagonal[i];
 }
 
-mr_status *mr_matrix_log(int64_t n, mr_c128 *a, bool *ok)
+mr_status *mr_matrix_log(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
 {
     mr_status *st = NULL;
     cx *z = NULL, *w = NULL, *t = NULL, *d = NULL;
-    MR_GO(room(n * n, &z));
-    MR_GO(room(n * n, &w));
-    MR_GO(room(n * n, &t));
-    MR_GO(room(n, &d));
+    MR_GO(room(r, n * n, &z));
+    MR_GO(room(r, n * n, &w));
+    MR_GO(room(r, n * n, &t));
+    MR_GO(room(r, n, &d));
     memcpy(t, a, sizeof(cx) * (size_t)(n * n));
-    MR_GO(mr_schur(n, t, z, ok));
+    MR_GO(mr_schur(r, n, t, z, ok));
     if (*ok) {
         for (int64_t i = 0; i < n; i++) /* rotations leave rounding errors below the diagonal */
             memset(t + i * n, 0, sizeof(cx) * (size_t)i);
@@ -414,10 +415,10 @@ mr_status *mr_matrix_log(int64_t n, mr_c128 *a, bool *ok)
         put_together(n, z, t, a, w);
     }
 out:
-    mr_free(z);
-    mr_free(w);
-    mr_free(t);
-    mr_free(d);
+    mr_scratch_free(z);
+    mr_scratch_free(w);
+    mr_scratch_free(t);
+    mr_scratch_free(d);
     return st;
 }
 
@@ -482,13 +483,13 @@ static void add_to(int64_t n, cx *to, double f, const cx *from)
         to[i] += f * from[i];
 }
 
-mr_status *mr_matrix_exp(int64_t n, mr_c128 *a)
+mr_status *mr_matrix_exp(const mr_run *r, int64_t n, mr_c128 *a)
 {
     mr_status *st = NULL;
     cx *w = NULL;
     double c[14], size = norm1(n, a);
     int halvings = size > 5 && isfinite(size) ? ilogb(size / 5) + 1 : 0;
-    MR_GO(room(5 * n * n, &w));
+    MR_GO(room(r, 5 * n * n, &w));
     cx *square = w, *power = w + n * n, *next = power + n * n, *even = next + n * n,
        *odd = even + n * n;
     pade(c);
@@ -517,6 +518,6 @@ mr_status *mr_matrix_exp(int64_t n, mr_c128 *a)
         memcpy(a, next, sizeof(cx) * (size_t)(n * n));
     }
 out:
-    mr_free(w);
+    mr_scratch_free(w);
     return st;
 }

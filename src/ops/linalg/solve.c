@@ -1,9 +1,9 @@
 /* ops/linalg/solve.c -- MatrixSolve and MatrixInverse, by LU factorization, and
  * MatrixTriangularSolve. */
-#include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/broadcast.h"
 #include "ops/linalg/matrices.h"
+#include "run/scratch.h"
 
 typedef struct state { /* attrs of a kernel */
     bool adjoint, lower;
@@ -68,13 +68,13 @@ static mr_status *run_lu(mr_run *r, job *j)
     j->adjoint = ((state *)r->state)->adjoint;
     MR_GO(mr_run_temp(r, (mr_dtype)j->out->dtype, x->rank, x->dims, &j->lu));
     mr_matrices_copy(r, x, j->lu);
-    j->pivots = mr_try_alloc(sizeof(int64_t) * (size_t)(count * j->n));
+    j->pivots = mr_scratch(r, sizeof(int64_t) * (size_t)(count * j->n));
     if (!j->pivots)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pivots of %s",
                        MR_TENSOR_SHAPE(x)));
     MR_GO(mr_matrix_job_run(&j->base, count, n * n * (n / 3 + (double)j->k)));
 out:
-    mr_free(j->pivots);
+    mr_scratch_free(j->pivots);
     mr_tensor_unref(j->lu);
     return st;
 }

@@ -9,6 +9,7 @@
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
 #include "ops/linalg/gemm.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool fast;
@@ -74,7 +75,7 @@ static mr_status *solve_fast(const job *j, const void *a, void *b, void *x)
     mr_status *st = NULL;
     void *gram = NULL;
     int64_t p = MR_MIN(j->m, j->n);
-    MR_GO(mr_matrix_room(j->full, p, p, &gram));
+    MR_GO(mr_matrix_room(j->base.r, j->full, p, p, &gram));
     if (j->m >= j->n) { /* (A^H A + l)^-1 A^H B */
         MR_GO(multiply(j, p, p, j->m, true, a, false, a, gram));
         MR_GO(multiply(j, j->n, j->k, j->m, true, a, false, b, x));
@@ -85,7 +86,7 @@ static mr_status *solve_fast(const job *j, const void *a, void *b, void *x)
         MR_GO(multiply(j, j->n, j->k, j->m, true, a, false, b, x));
     }
 out:
-    mr_free(gram);
+    mr_scratch_free(gram);
     return st;
 }
 
@@ -96,11 +97,11 @@ static mr_status *solve_by_values(const job *j, void *a, const void *b, void *x)
     void *s = NULL, *u = NULL, *v = NULL, *t = NULL;
     int64_t p = MR_MIN(j->m, j->n);
     bool ok;
-    MR_GO(mr_matrix_room(MR_DOUBLE, p, 1, &s));
-    MR_GO(mr_matrix_room(j->full, j->m, p, &u));
-    MR_GO(mr_matrix_room(j->full, j->n, p, &v));
-    MR_GO(mr_matrix_room(j->full, p, j->k, &t));
-    MR_GO(mr_decompose_of(j->full)->svd(j->m, j->n, a, s, p, u, p, v, &ok));
+    MR_GO(mr_matrix_room(j->base.r, MR_DOUBLE, p, 1, &s));
+    MR_GO(mr_matrix_room(j->base.r, j->full, j->m, p, &u));
+    MR_GO(mr_matrix_room(j->base.r, j->full, j->n, p, &v));
+    MR_GO(mr_matrix_room(j->base.r, j->full, p, j->k, &t));
+    MR_GO(mr_decompose_of(j->full)->svd(j->base.r, j->m, j->n, a, s, p, u, p, v, &ok));
     MR_GO(multiply(j, p, j->k, j->m, true, u, false, b, t));
     const double *values = s;
     double own = j->a->dtype == MR_FLOAT || j->a->dtype == MR_COMPLEX64 ? FLT_EPSILON
@@ -116,10 +117,10 @@ static mr_status *solve_by_values(const job *j, void *a, const void *b, void *x)
     }
     MR_GO(multiply(j, j->n, j->k, p, false, v, false, t, x));
 out:
-    mr_free(s);
-    mr_free(u);
-    mr_free(v);
-    mr_free(t);
+    mr_scratch_free(s);
+    mr_scratch_free(u);
+    mr_scratch_free(v);
+    mr_scratch_free(t);
     return st;
 }
 
@@ -128,15 +129,15 @@ static mr_status *one(mr_matrix_job *base, int64_t i)
     mr_status *st = NULL;
     job *j = (job *)base;
     void *a = NULL, *b = NULL, *x = NULL;
-    MR_GO(mr_unpack(j->a, i * j->m * j->n, j->m * j->n, &a));
-    MR_GO(mr_unpack(j->b, i * j->m * j->k, j->m * j->k, &b));
-    MR_GO(mr_matrix_room(j->full, j->n, j->k, &x));
+    MR_GO(mr_unpack(j->base.r, j->a, i * j->m * j->n, j->m * j->n, &a));
+    MR_GO(mr_unpack(j->base.r, j->b, i * j->m * j->k, j->m * j->k, &b));
+    MR_GO(mr_matrix_room(j->base.r, j->full, j->n, j->k, &x));
     MR_GO(j->fast ? solve_fast(j, a, b, x) : solve_by_values(j, a, b, x));
     mr_repack(x, j->full, j->n * j->k, j->x, i * j->n * j->k);
 out:
-    mr_free(a);
-    mr_free(b);
-    mr_free(x);
+    mr_scratch_free(a);
+    mr_scratch_free(b);
+    mr_scratch_free(x);
     return st;
 }
 

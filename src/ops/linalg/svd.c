@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool vectors, full;
@@ -29,13 +30,13 @@ static mr_status *svd_one(mr_matrix_job *base, int64_t i)
     void *a = NULL, *s = NULL, *u = NULL, *v = NULL;
     mr_dtype full = mr_full_type((mr_dtype)j->a->dtype);
     bool ok;
-    MR_GO(mr_unpack(j->a, i * j->m * j->n, j->m * j->n, &a));
-    MR_GO(mr_matrix_room(MR_DOUBLE, j->p, 1, &s));
+    MR_GO(mr_unpack(j->base.r, j->a, i * j->m * j->n, j->m * j->n, &a));
+    MR_GO(mr_matrix_room(j->base.r, MR_DOUBLE, j->p, 1, &s));
     if (j->vectors) {
-        MR_GO(mr_matrix_room(full, j->m, j->ku, &u));
-        MR_GO(mr_matrix_room(full, j->n, j->kv, &v));
+        MR_GO(mr_matrix_room(j->base.r, full, j->m, j->ku, &u));
+        MR_GO(mr_matrix_room(j->base.r, full, j->n, j->kv, &v));
     }
-    MR_GO(mr_decompose_of(full)->svd(j->m, j->n, a, s, j->ku, u, j->kv, v, &ok));
+    MR_GO(mr_decompose_of(full)->svd(j->base.r, j->m, j->n, a, s, j->ku, u, j->kv, v, &ok));
     if (!ok)
         MR_GO(mr_invalid("the singular values of a matrix of %lld x %lld do not converge",
                          (long long)j->m, (long long)j->n));
@@ -45,10 +46,10 @@ static mr_status *svd_one(mr_matrix_job *base, int64_t i)
         mr_repack(v, full, j->n * j->kv, j->v, i * j->n * j->kv);
     }
 out:
-    mr_free(a);
-    mr_free(s);
-    mr_free(u);
-    mr_free(v);
+    mr_scratch_free(a);
+    mr_scratch_free(s);
+    mr_scratch_free(u);
+    mr_scratch_free(v);
     return st;
 }
 

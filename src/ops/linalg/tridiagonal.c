@@ -6,18 +6,18 @@
 #include <complex.h>
 #include <math.h>
 
-#include "base/memory.h"
 #include "ops/broadcast.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
+#include "run/scratch.h"
 
 typedef mr_c128 cx;
 
 /* n elements of a tensor of any type from `at` on, as complex numbers in new memory. */
-static mr_status *load(const mr_tensor *t, int64_t at, int64_t n, cx **out)
+static mr_status *load(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, cx **out)
 {
     void *p;
-    MR_TRY(mr_matrix_room(MR_COMPLEX128, n, 1, &p));
+    MR_TRY(mr_matrix_room(r, MR_COMPLEX128, n, 1, &p));
     size_t size = mr_dtype_size((mr_dtype)t->dtype);
     mr_dtype_convert((mr_dtype)t->dtype, (char *)t->data + (size_t)at * size, MR_COMPLEX128, p, n,
                      false);
@@ -56,9 +56,9 @@ static mr_status *multiply_one(mr_matrix_job *base, int64_t i)
     int64_t m = j->m, k = j->k;
     cx *d[3] = {NULL}, *x = NULL, *y = NULL;
     for (int n = 0; n < 3; n++)
-        MR_GO(load(j->diagonals[n], i * m, m, &d[n]));
-    MR_GO(load(j->rhs, i * m * k, m * k, &x));
-    y = mr_try_calloc((size_t)(m * k), sizeof(cx));
+        MR_GO(load(base->r, j->diagonals[n], i * m, m, &d[n]));
+    MR_GO(load(base->r, j->rhs, i * m * k, m * k, &x));
+    y = mr_scratch_zeroed(base->r, (size_t)(m * k), sizeof(cx));
     if (!y)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld x %lld numbers", (long long)m,
                        (long long)k));
@@ -72,9 +72,9 @@ static mr_status *multiply_one(mr_matrix_job *base, int64_t i)
     store(y, m * k, j->out, i * m * k);
 out:
     for (int n = 0; n < 3; n++)
-        mr_free(d[n]);
-    mr_free(x);
-    mr_free(y);
+        mr_scratch_free(d[n]);
+    mr_scratch_free(x);
+    mr_scratch_free(y);
     return st;
 }
 
@@ -263,17 +263,17 @@ static mr_status *solve_one(mr_matrix_job *base, int64_t i)
     job *j = (job *)base;
     cx *d = NULL, *b = NULL;
     void *u = NULL;
-    MR_GO(load(j->diagonals[0], i * 3 * j->m, 3 * j->m, &d));
-    MR_GO(load(j->rhs, i * j->m * j->k, j->m * j->k, &b));
-    MR_GO(mr_matrix_room(MR_COMPLEX128, j->m, 3, &u));
+    MR_GO(load(base->r, j->diagonals[0], i * 3 * j->m, 3 * j->m, &d));
+    MR_GO(load(base->r, j->rhs, i * j->m * j->k, j->m * j->k, &b));
+    MR_GO(mr_matrix_room(base->r, MR_COMPLEX128, j->m, 3, &u));
     d[j->m - 1] = d[2 * j->m] = 0; /* not part of the matrix */
     MR_GO(eliminate(j, d, u, b));
     substitute(j, u, b);
     store(b, j->m * j->k, j->out, i * j->m * j->k);
 out:
-    mr_free(d);
-    mr_free(b);
-    mr_free(u);
+    mr_scratch_free(d);
+    mr_scratch_free(b);
+    mr_scratch_free(u);
     return st;
 }
 
@@ -421,13 +421,13 @@ static mr_status *banded_one(mr_matrix_job *base, int64_t i)
     banded_job *j = (banded_job *)base;
     cx *a = NULL, *x = NULL;
     int64_t size = j->bands * j->m, right = j->m * j->k;
-    MR_GO(load(j->a, mr_broadcast_offset(&j->walk, 0, i) * size, size, &a));
-    MR_GO(load(j->b, mr_broadcast_offset(&j->walk, 1, i) * right, right, &x));
+    MR_GO(load(base->r, j->a, mr_broadcast_offset(&j->walk, 0, i) * size, size, &a));
+    MR_GO(load(base->r, j->b, mr_broadcast_offset(&j->walk, 1, i) * right, right, &x));
     substitute_banded(j, a, x);
     store(x, right, j->out, i * right);
 out:
-    mr_free(a);
-    mr_free(x);
+    mr_scratch_free(a);
+    mr_scratch_free(x);
     return st;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "graph/infer.h"
-#include "run/run.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool merge;
@@ -41,11 +41,11 @@ typedef struct path {
     int64_t *ends; /* of sequence b */
 } path;
 
-static bool path_push(path *q, int32_t label)
+static bool path_push(const mr_run *r, path *q, int32_t label)
 {
     if (q->n == q->cap) {
         int64_t cap = q->cap ? 2 * q->cap : 64;
-        int32_t *more = mr_try_realloc(q->labels, sizeof(int32_t) * (size_t)cap);
+        int32_t *more = mr_scratch_more(r, q->labels, sizeof(int32_t) * (size_t)cap);
         if (!more)
             return false;
         q->labels = more;
@@ -88,9 +88,9 @@ static mr_status *decoding_open(mr_run *r, decoding *d)
         return mr_invalid("num_classes cannot exceed max int");
     int64_t dims[2] = {d->batch, d->s->top_paths};
     MR_TRY(mr_run_output(r, (int)(3 * d->s->top_paths), 2, dims, &d->log_p));
-    bool made = (d->paths = mr_try_calloc((size_t)d->s->top_paths, sizeof(path))) != NULL;
+    bool made = (d->paths = mr_scratch_zeroed(r, (size_t)d->s->top_paths, sizeof(path))) != NULL;
     for (int64_t p = 0; p < d->s->top_paths && made; p++) {
-        d->paths[p].ends = mr_try_calloc((size_t)d->batch, sizeof(int64_t));
+        d->paths[p].ends = mr_scratch_zeroed(r, (size_t)d->batch, sizeof(int64_t));
         made = d->paths[p].ends != NULL;
     }
     return made ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld paths",
@@ -100,10 +100,10 @@ static mr_status *decoding_open(mr_run *r, decoding *d)
 static void decoding_close(decoding *d)
 {
     for (int64_t p = 0; d->paths && p < d->s->top_paths; p++) {
-        mr_free(d->paths[p].labels);
-        mr_free(d->paths[p].ends);
+        mr_scratch_free(d->paths[p].labels);
+        mr_scratch_free(d->paths[p].ends);
     }
-    mr_free(d->paths);
+    mr_scratch_free(d->paths);
 }
 
 static int64_t length_of(const decoding *d, int64_t b)
@@ -189,7 +189,7 @@ static bool greedy_sequence(decoding *d, int64_t b, int64_t blank, double *row)
             best = row[c] > row[best] ? c : best;
         sum -= row[best];
         bool said = best != blank && !(d->s->merge && best == last);
-        if (said && !path_push(q, (int32_t)best))
+        if (said && !path_push(d->r, q, (int32_t)best))
             return false;
         last = best;
     }
@@ -208,7 +208,7 @@ static mr_status *greedy(mr_run *r)
     if (blank < 0 || blank >= d.classes)
         MR_GO(mr_invalid("blank_index expected to be between %lld and %lld but was %lld",
                          (long long)-d.classes, (long long)d.classes - 1, (long long)d.s->blank));
-    row = mr_try_alloc(sizeof(double) * (size_t)d.classes);
+    row = mr_scratch(r, sizeof(double) * (size_t)d.classes);
     if (!row)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld classes", (long long)d.classes));
     for (int64_t b = 0; b < d.batch; b++)
@@ -216,7 +216,7 @@ static mr_status *greedy(mr_run *r)
             MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the labels"));
     st = store_paths(&d);
 out:
-    mr_free(row);
+    mr_scratch_free(row);
     decoding_close(&d);
     return st;
 }
@@ -234,6 +234,7 @@ typedef struct entry {
 } entry;
 
 typedef struct beam {
+    const mr_run *run;
     entry *all;      /* [0] is the empty sequence */
     int32_t n, cap;
     int32_t *leaves; /* by falling probability: at most `width` */
@@ -254,7 +255,7 @@ static bool beam_add(beam *m, int32_t parent, int32_t label)
     if (m->n == m->cap) {
         if (m->cap > INT32_MAX / 2)
             return false;
-        entry *more = mr_try_realloc(m->all, sizeof(entry) * 2 * (size_t)m->cap);
+        entry *more = mr_scratch_more(m->run, m->all, sizeof(entry) * 2 * (size_t)m->cap);
         if (!more)
             return false;
         m->all = more;
@@ -272,9 +273,9 @@ static bool beam_push(beam *m, int32_t e)
 {
     if (m->n_leaves == m->leaves_cap) {
         int64_t cap = 2 * m->leaves_cap;
-        int32_t *a = mr_try_realloc(m->leaves, sizeof(int32_t) * (size_t)cap);
+        int32_t *a = mr_scratch_more(m->run, m->leaves, sizeof(int32_t) * (size_t)cap);
         m->leaves = a ? a : m->leaves;
-        int32_t *b = mr_try_realloc(m->branches, sizeof(int32_t) * (size_t)cap);
+        int32_t *b = mr_scratch_more(m->run, m->branches, sizeof(int32_t) * (size_t)cap);
         m->branches = b ? b : m->branches;
         if (!a || !b)
             return false;
@@ -391,7 +392,7 @@ static bool take_path(const beam *m, int32_t at, bool merge, int64_t b, path *q)
 {
     int64_t first = q->n, last = -1;
     for (; m->all[at].parent >= 0; at = m->all[at].parent) {
-        if ((!merge || m->all[at].label != last) && !path_push(q, m->all[at].label))
+        if ((!merge || m->all[at].label != last) && !path_push(m->run, q, m->all[at].label))
             return false;
         last = m->all[at].label;
     }
@@ -430,17 +431,17 @@ static mr_status *beam_search(mr_run *r)
     enum { FIRST = 64 };
     mr_status *st = NULL;
     double *row = NULL;
-    beam m = {.cap = FIRST, .leaves_cap = FIRST};
+    beam m = {.run = r, .cap = FIRST, .leaves_cap = FIRST};
     decoding d;
     MR_GO(decoding_open(r, &d));
     m.width = d.s->width;
     if (d.s->top_paths > d.s->width)
         MR_GO(mr_invalid("requested more paths than the beam width."));
-    row = mr_try_alloc(sizeof(double) * (size_t)d.classes);
-    m.children = mr_try_alloc(sizeof(int32_t) * (size_t)d.classes);
-    m.all = mr_try_alloc(sizeof(entry) * FIRST);
-    m.leaves = mr_try_alloc(sizeof(int32_t) * FIRST);
-    m.branches = mr_try_alloc(sizeof(int32_t) * FIRST);
+    row = mr_scratch(r, sizeof(double) * (size_t)d.classes);
+    m.children = mr_scratch(r, sizeof(int32_t) * (size_t)d.classes);
+    m.all = mr_scratch(r, sizeof(entry) * FIRST);
+    m.leaves = mr_scratch(r, sizeof(int32_t) * FIRST);
+    m.branches = mr_scratch(r, sizeof(int32_t) * FIRST);
     if (!row || !m.children || !m.all || !m.leaves || !m.branches)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld classes", (long long)d.classes));
     for (int64_t c = 0; c < d.classes; c++)
@@ -449,11 +450,11 @@ static mr_status *beam_search(mr_run *r)
         MR_GO(beam_sequence(&d, &m, b, row));
     st = store_paths(&d);
 out:
-    mr_free(row);
-    mr_free(m.children);
-    mr_free(m.all);
-    mr_free(m.leaves);
-    mr_free(m.branches);
+    mr_scratch_free(row);
+    mr_scratch_free(m.children);
+    mr_scratch_free(m.all);
+    mr_scratch_free(m.leaves);
+    mr_scratch_free(m.branches);
     decoding_close(&d);
     return st;
 }

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
-#include "run/run.h"
+#include "run/scratch.h"
 
 typedef struct state {
     bool collapse, merge, ignore_longer;
@@ -75,7 +75,7 @@ static mr_status *split_labels(batch *q)
     const mr_tensor *indices = mr_in(q->r, INDICES);
     const int64_t *at = MR_DATA(int64_t, indices);
     int64_t n = indices->dims[0], b = 0;
-    q->begin = mr_try_alloc(sizeof(int64_t) * (size_t)(q->n + 1));
+    q->begin = mr_scratch(q->r, sizeof(int64_t) * (size_t)(q->n + 1));
     if (!q->begin)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sequences", (long long)q->n);
     q->begin[0] = 0;
@@ -128,7 +128,7 @@ static mr_status *clean(const batch *q, int64_t b, int32_t *out, int64_t *n)
 static mr_status *check_labels(const batch *q)
 {
     mr_status *st = NULL;
-    int32_t *room = mr_try_alloc(sizeof(int32_t) * (size_t)(q->begin[q->n] + 1));
+    int32_t *room = mr_scratch(q->r, sizeof(int32_t) * (size_t)(q->begin[q->n] + 1));
     if (!room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for labels");
     for (int64_t b = 0; b < q->n && !st; b++) {
@@ -141,7 +141,7 @@ static mr_status *check_labels(const batch *q)
                             "flag ignore_longer_outputs_than_inputs", (long long)given,
                             q->lengths[b], (long long)b);
     }
-    mr_free(room);
+    mr_scratch_free(room);
     return st;
 }
 
@@ -300,12 +300,12 @@ static bool sequence(batch *q, int64_t b)
     size_t cells, rows = (size_t)(l.n_t * q->classes);
     if (!mr_size_mul((size_t)l.n_t * sizeof(double), (size_t)(2 * given + 1), &cells))
         return false;
-    int32_t *labels = mr_try_alloc(sizeof(int32_t) * (size_t)given);
-    double *sums = mr_try_alloc(sizeof(double) * (size_t)q->classes);
-    l.u = mr_try_alloc(sizeof(int32_t) * (size_t)(2 * given + 1));
-    l.log_y = mr_try_alloc(sizeof(double) * rows);
-    l.alpha = mr_try_alloc(cells);
-    l.beta = mr_try_alloc(cells);
+    int32_t *labels = mr_scratch(q->r, sizeof(int32_t) * (size_t)given);
+    double *sums = mr_scratch(q->r, sizeof(double) * (size_t)q->classes);
+    l.u = mr_scratch(q->r, sizeof(int32_t) * (size_t)(2 * given + 1));
+    l.log_y = mr_scratch(q->r, sizeof(double) * rows);
+    l.alpha = mr_scratch(q->r, cells);
+    l.beta = mr_scratch(q->r, cells);
     bool made = labels && sums && l.u && l.log_y && l.alpha && l.beta;
     if (made) {
         mr_status_free(clean(q, b, labels, &n)); /* was checked before */
@@ -314,7 +314,7 @@ static bool sequence(batch *q, int64_t b)
     }
     void *all[] = {labels, sums, l.u, l.log_y, l.alpha, l.beta};
     for (int i = 0; i < MR_COUNT(all); i++)
-        mr_free(all[i]);
+        mr_scratch_free(all[i]);
     return made;
 }
 
@@ -351,7 +351,7 @@ static mr_status *ctc_loss(mr_run *r)
     else if (q.no_memory)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the paths of a sequence");
 out:
-    mr_free(q.begin);
+    mr_scratch_free(q.begin);
     return st;
 }
 

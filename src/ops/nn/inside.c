@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "run/scratch.h"
 
 /* A node "in<i>" for each input, then what fn emits, then an Identity for each output, so that
  * every output has a reader. */
@@ -84,14 +85,14 @@ typedef struct values {
     int n;
 } values;
 
-static bool values_init(values *v, const mr_inside *s)
+static bool values_init(const mr_run *r, values *v, const mr_inside *s)
 {
-    v->first = mr_try_alloc(sizeof(int) * (size_t)(s->graph->nodes.n + 1));
+    v->first = mr_scratch(r, sizeof(int) * (size_t)(s->graph->nodes.n + 1));
     for (int i = 0; v->first && i < s->graph->nodes.n; i++) {
         v->first[i] = v->n;
         v->n += s->graph->nodes.p[i]->n_out;
     }
-    v->all = mr_try_calloc((size_t)v->n + 1, sizeof(mr_value));
+    v->all = mr_scratch_zeroed(r, (size_t)v->n + 1, sizeof(mr_value));
     return v->first && v->all;
 }
 
@@ -99,15 +100,15 @@ static void values_deinit(values *v)
 {
     for (int i = 0; v->all && i < v->n; i++)
         mr_value_drop(&v->all[i]);
-    mr_free(v->all);
-    mr_free(v->first);
+    mr_scratch_free(v->all);
+    mr_scratch_free(v->first);
 }
 
 static mr_status *run_node(mr_run *r, const mr_inside *s, const values *v, int i)
 {
     mr_node *n = s->graph->nodes.p[i];
     const mr_instance *k = s->kernels[i];
-    mr_value *in = mr_try_calloc((size_t)n->n_in + 1, sizeof(mr_value));
+    mr_value *in = mr_scratch_zeroed(r, (size_t)n->n_in + 1, sizeof(mr_value));
     if (!in)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the inputs of %s", n->name);
     for (int a = 0; a < n->n_in; a++) {
@@ -121,7 +122,7 @@ static mr_status *run_node(mr_run *r, const mr_inside *s, const values *v, int i
                                    : mr_error(MR_INTERNAL, "%s waits", n->def->name);
     for (int a = 0; a < n->n_in; a++)
         mr_value_drop(&in[a]);
-    mr_free(in);
+    mr_scratch_free(in);
     return st;
 }
 
@@ -130,7 +131,7 @@ mr_status *mr_inside_run(mr_run *r)
     const mr_inside *s = r->state;
     mr_status *st = NULL;
     values v = {0};
-    if (!values_init(&v, s))
+    if (!values_init(r, &v, s))
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for what is inside of %s", r->node->name));
     for (int i = 0; i < s->n_inputs; i++)
         v.all[v.first[i]] = (mr_value){.t = mr_tensor_ref(mr_in(r, i)), .kind = MR_LIVE};

@@ -5,10 +5,9 @@
  * line inside the range; outside, what arrives belongs to the end that cut it off. */
 #include <math.h>
 
-#include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
-#include "run/run.h"
+#include "run/scratch.h"
 
 typedef struct state {
     float min, max;   /* of Args */
@@ -163,7 +162,7 @@ static mr_status *read_ranges(const mr_run *r, const mr_tensor *x, int i, bool p
     if (max->rank != per_channel || max->n != *channels)
         return mr_invalid("max has incorrect size, expected %lld was %s", (long long)*channels,
                           MR_TENSOR_SHAPE(max));
-    *out = mr_try_alloc(sizeof(nudged) * (size_t)(*channels + 1));
+    *out = mr_scratch(r, sizeof(nudged) * (size_t)(*channels + 1));
     if (!*out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld ranges", (long long)*channels);
     for (int64_t k = 0; k < *channels; k++)
@@ -184,7 +183,7 @@ static mr_status *forward(mr_run *r, bool per_channel)
         j.out = y->data;
         mr_run_for(r, x->n, 2, quantize_rows, &j);
     }
-    mr_free(ranges);
+    mr_scratch_free(ranges);
     return st;
 }
 
@@ -198,7 +197,7 @@ static mr_status *backward(mr_run *r, bool per_channel)
     job j = {.x = x->data, .g = g->data};
     MR_TRY(check_same(r));
     MR_GO(read_ranges(r, x, 2, per_channel, &j.channels, &ranges));
-    ends = mr_try_calloc((size_t)(j.channels + 1), 2 * sizeof(double));
+    ends = mr_scratch_zeroed(r, (size_t)(j.channels + 1), 2 * sizeof(double));
     if (!ends)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sums", (long long)j.channels));
     MR_GO(mr_run_output(r, 0, g->rank, g->dims, &out[0]));
@@ -213,8 +212,8 @@ static mr_status *backward(mr_run *r, bool per_channel)
         MR_DATA(float, out[2])[i] = (float)ends[2 * i + 1];
     }
 out:
-    mr_free(ranges);
-    mr_free(ends);
+    mr_scratch_free(ranges);
+    mr_scratch_free(ends);
     return st;
 }
 

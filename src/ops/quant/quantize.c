@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "ops/quant/slices.h"
+#include "run/scratch.h"
 
 typedef enum mode { MIN_COMBINED, MIN_FIRST, SCALED } mode;
 
@@ -194,8 +195,8 @@ static mr_status *quantize(mr_run *r)
     if (sl.n != 1 && s->mode == MIN_FIRST)
         return mr_error(MR_UNIMPLEMENTED,
                         "MIN_FIRST mode is not implemented for Quantize with axis != -1.");
-    map *maps = mr_try_alloc(sizeof(map) * (size_t)(sl.n + 1));
-    range *ranges = mr_try_alloc(sizeof(range) * (size_t)(sl.n + 1));
+    map *maps = mr_scratch(r, sizeof(map) * (size_t)(sl.n + 1));
+    range *ranges = mr_scratch(r, sizeof(range) * (size_t)(sl.n + 1));
     if (!maps || !ranges)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld ranges", (long long)sl.n));
     MR_GO(mr_run_output(r, 0, x->rank, x->dims, &j.out));
@@ -205,8 +206,8 @@ static mr_status *quantize(mr_run *r)
     if (x->n > 0)
         mr_run_for(r, sl.outer * sl.n, 2.0 * (double)sl.inner, quantize_rows, &j);
 out:
-    mr_free(maps);
-    mr_free(ranges);
+    mr_scratch_free(maps);
+    mr_scratch_free(ranges);
     return st;
 }
 
