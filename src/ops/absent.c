@@ -215,13 +215,6 @@ MR_OP(ListSnapshotChunksDataset,
     .flags = MR_STATEFUL,
     ABSENT);
 
-MR_OP(LoadDataset,
-    .sig = "path: string, reader_func_other_args: Treader_func_args -> handle: variant",
-    .attrs = "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; compression: string = ''; "
-        "reader_func: func; Treader_func_args: list(type) >= 0",
-    .flags = MR_STATEFUL,
-    ABSENT);
-
 MR_OP(NearestNeighbors,
     .sig = "points: float, centers: float, k: int64 -> nearest_center_indices: int64, "
         "nearest_center_distances: float",
@@ -425,22 +418,6 @@ MR_OP(RewriteDataset,
 MR_OP(Rpc,
     .sig = "address: string, method: string, request: string -> response: string",
     .attrs = "protocol: string = ''; fail_fast: bool = true; timeout_in_ms: int = 0",
-    .flags = MR_STATEFUL,
-    ABSENT);
-
-MR_OP(SaveDataset,
-    .sig = "input_dataset: variant, path: string, shard_func_other_args: Tshard_func_args ->",
-    .attrs = "compression: string = ''; shard_func: func; use_shard_func: bool = true; "
-        "Tshard_func_args: list(type) >= 0",
-    .flags = MR_STATEFUL,
-    ABSENT);
-
-MR_OP(SaveDatasetV2,
-    .sig = "input_dataset: variant, path: string, "
-        "shard_func_other_args: Tshard_func_args -> handle: variant",
-    .attrs = "compression: string = ''; shard_func: func; use_shard_func: bool = true; "
-        "Tshard_func_args: list(type) >= 0; output_types: list(type) >= 1; "
-        "output_shapes: list(shape) >= 1",
     .flags = MR_STATEFUL,
     ABSENT);
 

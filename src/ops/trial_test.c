@@ -69,6 +69,8 @@ static const struct {
     {"GroupByReducerDataset", "calls a function of a library"},
     {"GeneratorDataset", "calls a function of a library"},
     {"LoadDataset", "calls a function of a library"},
+    {"SaveDataset", "calls a function of a library"},
+    {"SaveDatasetV2", "calls a function of a library"},
     {"StatefulPartitionedCall", "calls a function of a library"},
     {"SymbolicGradient", "calls a function of a library"},
     {"TensorArrayWrite", "uses an array of the same step"},

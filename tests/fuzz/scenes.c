@@ -103,6 +103,11 @@ static const fuzz_scene scenes[] = {
      RANGE "d = GroupByWindowDataset output_types=[int64] output_shapes=[[]]: r, (), (), (); " ELEMENT ": d -> ?"},
     {"GroupByReducerDataset", "DatasetToSingleElement",
      RANGE "d = GroupByReducerDataset output_types=[int64] output_shapes=[[]]: r, (), (), (), (); " ELEMENT ": d -> ?"},
+    {"SaveDataset", NULL, RANGE ": r, \"s\", () -> "},
+    {"SaveDatasetV2", "DatasetToSingleElement",
+     RANGE "d = SaveDatasetV2 output_types=[int64] output_shapes=[[]]: r, \"s\", (); " ELEMENT ": d -> ?"},
+    {"LoadDataset", "DatasetToSingleElement", /* what a run before has saved */
+     "d = LoadDataset output_types=[int64] output_shapes=[[]]: \"s\", (); " ELEMENT ": d -> ?"},
     {"ReduceDataset", NULL, RANGE "output_types=[int64] output_shapes=[[]]: r, (int64[1]), () -> ?"},
     {"PartitionedCall", NULL, "Tout=[float]: (float[1, 2], float[3, 4]) -> ?"},
     {"PartitionedCall", NULL, "Tout=[int32]: (int32[1, 2]) -> ?"},
@@ -238,6 +243,11 @@ static const char functions[] =
              "node_def { name: 'd' op: 'RangeDataset' input: 'zero:output:0' input: 'a' input: 'one:output:0' "
              "attr { key: 'output_types' value { list { type: DT_INT64 } } } attr { key: 'output_shapes' value { list { shape { } } } } } "
              "ret { key: 'z' value: 'd:handle:0' }")
+    FUNCTION("L1", "input_arg { name: 'a' type: DT_VARIANT } ", "output_arg { name: 'z' type: DT_VARIANT } ",
+             "node_def { name: 'd' op: 'FlatMapDataset' input: 'a' attr { key: 'Targuments' value { list { } } } "
+             "attr { key: 'f' value { func { name: 'F1' attr { key: 'T' value { type: DT_VARIANT } } } } } "
+             "attr { key: 'output_types' value { list { type: DT_INT64 } } } attr { key: 'output_shapes' value { list { shape { } } } } } "
+             "ret { key: 'z' value: 'd:handle:0' }")
     FUNCTION("W2", A("a") "input_arg { name: 'b' type: DT_VARIANT } ", "output_arg { name: 'z' type: DT_VARIANT } ",
              "ret { key: 'z' value: 'b' }");
 
@@ -257,7 +267,7 @@ static const char *dataset_function(const char *op, const char *attr)
     } rows[] = {
         {"*Dataset*", "*predicate", "C1"},           {"FlatMapDataset", "f", "D1"},  {"*InterleaveDataset*", "f", "D1"},
         {"ScanDataset", "f", "G2"},                  {"ReduceDataset", "f", "F2"},   {"GroupByWindowDataset", "reduce_func", "W2"},
-        {"GroupByReducerDataset", "reduce_func", "F2"}, {"*Dataset*", "*", "F1"},
+        {"GroupByReducerDataset", "reduce_func", "F2"}, {"LoadDataset", "reader_func", "L1"}, {"*Dataset*", "*", "F1"},
     };
     for (int i = 0; i < MR_COUNT(rows); i++)
         if (fnmatch(rows[i].op, op, 0) == 0 && fnmatch(rows[i].attr, attr, 0) == 0)

@@ -10,11 +10,11 @@
 
 static const char *const func_names[] = {"f", "predicate", "dataset_factory", "reader_func",
                                          "key_func", "init_func", "reduce_func", "window_size_func",
-                                         "next_func", "finalize_func"};
+                                         "next_func", "finalize_func", "shard_func"};
 static const char *const type_names[] = {"output_types", "Toutput_types"};
 /* Attrs of type bool that change what an op does; no op has two of them. */
 static const char *const flag_names[] = {"reshuffle_each_iteration", "sloppy", "require_non_empty", "stop_on_empty_dataset",
-                                         "rerandomize_each_iteration", "log_warning", "is_files"};
+                                         "rerandomize_each_iteration", "log_warning", "is_files", "use_shard_func"};
 
 static mr_status *read_types(mr_dataset_state *s, const mr_node *n)
 {
@@ -263,7 +263,7 @@ static bool is_scalar_argument(const char *name)
         "prefetch_input_elements", "size", "shift", "stride", "compression_type", "header_bytes", "record_bytes",
         "footer_bytes", "filename", "cardinality", "num_threads", "max_intra_op_parallelism", "rate",
         "window_size", "window_shift", "window_stride", "header", "field_delim", "use_quote_delim", "na_value",
-        "input_dataset", "another_dataset", "selector_input_dataset"};
+        "input_dataset", "another_dataset", "selector_input_dataset", "path"};
     for (int i = 0; i < MR_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
