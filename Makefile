@@ -63,6 +63,14 @@ IMAGE_C := $(filter src/ops/image/jpeg/%,$(ALL_C)) $(addprefix src/base/,memory.
 IMAGE_O := $(IMAGE_C:%.c=$(B)/%.o)
 IMAGE_SO := $(if $(wildcard /usr/include/jpeglib.h /usr/local/include/jpeglib.h),$(B)/lib/libmillrace-image.so)
 
+# The extension of Python, where an interpreter with its headers and numpy is.  PYTHON's own word counts, not the path's.
+PY_INCLUDE := $(shell $(PYTHON) -c 'import sysconfig, numpy, os; d = sysconfig.get_path("include"); \
+    os.path.exists(d + "/Python.h") and print("-isystem", d, "-isystem", numpy.get_include())' 2>/dev/null)
+PY_C    := $(sort $(wildcard python/core/*.c))
+PY_O    := $(PY_C:%.c=$(B)/%.o)
+PY_DIR  := $(B)/share/millrace/python
+PY_SO   := $(if $(PY_INCLUDE),$(PY_DIR)/_millrace.so)
+
 SO      := $(B)/lib/libtensorflow.so.2
 LIBA    := $(B)/lib/libmillrace.a
 UNIT    := $(B)/test
@@ -75,7 +83,7 @@ q := $(if $(filter 0,$(V)),@)
 say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-test deps-bench help clean unit
-all: lib $(CLI)                ## build the library and the millrace command
+all: lib $(CLI) python         ## build the library, the millrace command and the Python package
 lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
 	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
 	$(if $(IMAGE_SO),,@echo "  no JPEG: it needs the package libjpeg-dev")
@@ -165,6 +173,17 @@ $(B)/lib/libmillrace-image.so: $(IMAGE_O)
 	@echo '{ global: mr_jpeg_get; local: *; };' > $(B)/image.map
 	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-image.so $(WHOLE) -Wl,--version-script=$(B)/image.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(IMAGE_O) $(LDFLAGS) -ljpeg
+
+# In the build tree the package is a link, so that a changed file of it needs no build.
+.PHONY: python
+python: $(PY_SO)               ## build the Python package
+	$(if $(PY_SO),,@echo "  no Python package: it needs the packages python3-dev and python3-numpy")
+$(PY_O): CPPFLAGS += $(PY_INCLUDE)
+$(PY_DIR)/_millrace.so: $(PY_O) $(SO)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@for d in millrace tensorflow; do ln -sfn ../../../../../python/$$d $(@D)/$$d; done
+	$(q)$(CC) $(CFLAGS) -shared -o $@ $(PY_O) $(LDFLAGS) -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,'$$ORIGIN/../../../lib' -pthread
 
 $(LIBA): $(LIB_O)
 	$(call say,AR,$@)
@@ -412,4 +431,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d
+-include $(LIB_O:.o=.d) $(PY_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d

@@ -52,6 +52,11 @@ MR_EXPORT extern TF_Buffer *mr_enum_describe(const char *name, TF_Status *status
 MR_EXPORT extern TF_Buffer *mr_message_to_text(const char *message, const void *proto, size_t proto_len, TF_Status *status);
 MR_EXPORT extern TF_Buffer *mr_message_from_text(const char *message, const char *text, size_t text_len, TF_Status *status);
 
+/* ---- files ---- */
+
+/* The checksum of TFRecord files and checkpoints. */
+MR_EXPORT extern uint32_t mr_masked_crc32c(const void *data, size_t length);
+
 #ifdef __cplusplus
 }
 #endif

@@ -104,6 +104,8 @@ typedef struct mr_gradients_options {
      * {NULL, -1}: none) itself from grad_outputs, 0 for the operation's own gradient. */
     int (*override)(void *arg, TF_Graph *graph, TF_Operation *op, const TF_Output *grad_outputs, TF_Output *grad_inputs);
     void *override_arg;
+    /* Whether to ask `override` about an operation at all; NULL: always.  The others keep their sparse gradients. */
+    int (*overrides)(void *arg, TF_Operation *op);
 } mr_gradients_options;
 /* d(sum of ys)/dxs.  dense[i] is {NULL, -1} where the gradient is sparse (then sparse[i] has it) or where none
  * arrives.  With sparse NULL all results are dense.  options may be NULL. */

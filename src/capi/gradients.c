@@ -116,6 +116,13 @@ static bool override(void *ctx, mr_grad *g) MR_NO_TSA
 {
     const overriding *v = ctx;
     const mr_node *n = g->node;
+    if (v->o->overrides) {
+        mr_unlock(&v->graph->mu);
+        bool wanted = v->o->overrides(v->o->override_arg, mr_capi_op(n));
+        mr_lock(&v->graph->mu);
+        if (!wanted)
+            return false;
+    }
     TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1);
     TF_Output *dx = mr_new_array(TF_Output, n->n_in + 1);
     for (int i = 0; i < n->n_out; i++)

@@ -96,7 +96,7 @@ static bool inside(const job *j, int d, int64_t place, int64_t in_window, int64_
 static void copy_window(const job *j, const char *image, const int64_t *place, char *out)
 {
     const int64_t *size = j->p->size;
-    int64_t at[SPACE];
+    int64_t at[SPACE] = {0};
     for (int64_t a = 0; a < size[0]; a++)
         for (int64_t b = 0; b < size[1]; b++) {
             bool row = inside(j, 0, place[0], a, &at[0]) && inside(j, 1, place[1], b, &at[1]);

@@ -1,0 +1,91 @@
+/* core.h -- what the files of the extension module `_millrace` share.
+ *
+ * The module is the C API as Python objects: graphs, operations, outputs, sessions, servers, functions.  It knows dtypes by their
+ * numbers, shapes as tuples, tensors as numpy arrays, protocol messages as bytes; names, scopes and conversions are the business
+ * of the package in ../millrace, whose classes Operation and Tensor are subclasses of the ones here.
+ *
+ * The lock of the interpreter (GIL) is held everywhere but around calls that wait: runs, servers, partial runs. */
+#ifndef MR_PYTHON_CORE_H
+#define MR_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL mr_py_array_api
+#ifndef MR_PY_MODULE
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "millrace/front_end.h"
+#include "millrace/train.h"
+#include "tensorflow/c/c_api.h"
+
+/* Operations live as long as their graph, so each object holds on to the graph's. */
+typedef struct py_graph {
+    PyObject_HEAD
+    TF_Graph *graph;
+    PyObject *ops;   /* dict: address of an operation -> its object */
+    PyObject *dict;
+    PyObject *weak;
+} py_graph;
+
+typedef struct py_operation {
+    PyObject_HEAD
+    TF_Operation *op;
+    py_graph *graph;
+} py_operation;
+
+typedef struct py_output {
+    PyObject_HEAD
+    py_operation *op;
+    int index;
+} py_output;
+
+extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_session_type, py_server_type, py_function_type,
+    py_reader_type;
+
+/* ---- status.c ---- */
+/* A status to be handed to the C API; NULL with an exception set. */
+TF_Status *py_status_new(void);
+/* Deletes it; false with an exception set when it holds an error. */
+bool py_status_ok(TF_Status *s);
+PyObject *py_set_error_maker(PyObject *module, PyObject *maker);
+/* The message of the exception that is set, which is cleared, as a status. */
+void py_status_from_exception(TF_Status *s);
+
+/* ---- arrays.c ---- */
+/* New references and handles; NULL with an exception set. */
+TF_Tensor *py_tensor_from(PyObject *value, int dtype);
+PyObject *py_array_from(TF_Tensor *t); /* takes t over; a scalar of numpy for rank 0 */
+/* Releases arrays that tensors have let go of in threads without the interpreter's lock. */
+void py_release_arrays(void);
+PyObject *py_bytes_from(TF_Buffer *b); /* takes b over, which may be NULL */
+
+/* ---- graph.c ---- */
+PyObject *py_wrap(py_graph *g, TF_Operation *op); /* new reference; None for NULL */
+PyObject *py_wrap_output(py_graph *g, TF_Output o); /* an output of the operation's `outputs`; None for no operation */
+/* The outputs or operations in a sequence; the array is to be freed.  false with an exception set. */
+bool py_outputs(PyObject *sequence, TF_Output **out, int *n);
+bool py_operations(PyObject *sequence, TF_Operation ***out, int *n);
+PyObject *py_shape(int n_dims, const int64_t *dims); /* tuple of ints and None; n_dims -1: None */
+/* A shape from None or a sequence of ints and None (or -1).  n -1: unknown rank; dims to be freed. */
+bool py_shape_from(PyObject *o, int64_t **dims, int *n);
+
+/* ---- attrs.c ---- */
+bool py_set_attr(TF_OperationDescription *d, const char *name, const char *kind, PyObject *value);
+PyObject *py_get_attr(py_operation *o, PyObject *name);
+
+/* ---- signals.c ---- */
+/* Around a call that waits, both with the lock held: between them Ctrl-C ends runs of the main thread. */
+void py_waits(void);
+void py_waited(void);
+
+extern PyMethodDef py_signal_methods[], py_function_methods[], py_misc_methods[];
+
+#endif

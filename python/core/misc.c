@@ -1,0 +1,243 @@
+/* misc.c -- what is asked of the library itself: messages, ops, libraries of ops, checkpoints, checksums. */
+#include "core.h"
+
+#include "tensorflow/c/c_api_experimental.h"
+
+/* ---- messages ---- */
+
+/* Bytes that a function made, with what it said. */
+static PyObject *finish(TF_Buffer *b, TF_Status *s)
+{
+    if (py_status_ok(s))
+        return py_bytes_from(b);
+    TF_DeleteBuffer(b);
+    return NULL;
+}
+
+static PyObject *message_describe(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *n = PyUnicode_AsUTF8(name);
+    TF_Status *s = n ? py_status_new() : NULL;
+    return s ? finish(mr_message_describe(n, s), s) : NULL;
+}
+
+static PyObject *enum_describe(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *n = PyUnicode_AsUTF8(name);
+    TF_Status *s = n ? py_status_new() : NULL;
+    return s ? finish(mr_enum_describe(n, s), s) : NULL;
+}
+
+/* message_to_text(name, bytes) -> str */
+static PyObject *message_to_text(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *p;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "sy#", &name, &p, &n))
+        return NULL;
+    TF_Status *s = py_status_new();
+    TF_Buffer *b = s ? mr_message_to_text(name, p, (size_t)n, s) : NULL;
+    PyObject *text = b ? PyUnicode_DecodeUTF8(b->data ? b->data : "", (Py_ssize_t)b->length, "replace") : NULL;
+    TF_DeleteBuffer(b);
+    if (s && py_status_ok(s))
+        return text;
+    Py_XDECREF(text);
+    return NULL;
+}
+
+/* message_from_text(name, str) -> bytes */
+static PyObject *message_from_text(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *p;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "ss#", &name, &p, &n))
+        return NULL;
+    TF_Status *s = py_status_new();
+    return s ? finish(mr_message_from_text(name, p, (size_t)n, s), s) : NULL;
+}
+
+/* ---- ops ---- */
+
+static PyObject *all_ops(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return py_bytes_from(TF_GetAllOpList());
+}
+
+/* A library of ops; the serialized OpList of what it added. */
+static PyObject *load_library(PyObject *module, PyObject *path)
+{
+    (void)module;
+    const char *p = PyUnicode_AsUTF8(path);
+    TF_Status *s = p ? py_status_new() : NULL;
+    TF_Library *l = s ? TF_LoadLibrary(p, s) : NULL;
+    if (!s || !py_status_ok(s))
+        return NULL;
+    TF_Buffer b = TF_GetOpList(l); /* the library stays: its ops do */
+    return PyBytes_FromStringAndSize(b.data, (Py_ssize_t)b.length);
+}
+
+static PyObject *kernels_of(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *n = PyUnicode_AsUTF8(name);
+    TF_Status *s = n ? py_status_new() : NULL;
+    return s ? finish(TF_GetRegisteredKernelsForOp(n, s), s) : NULL;
+}
+
+/* reset(target, ConfigProto, containers) */
+static PyObject *reset(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *target, *config;
+    Py_ssize_t n;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "sy#O!", &target, &config, &n, &PyList_Type, &list))
+        return NULL;
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    const char **names = PyMem_Calloc((size_t)count + 1, sizeof(*names));
+    TF_Status *s = names ? py_status_new() : (TF_Status *)PyErr_NoMemory();
+    bool ok = s;
+    for (Py_ssize_t i = 0; ok && i < count; i++)
+        ok = (names[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i)));
+    if (ok) {
+        TF_SessionOptions *o = TF_NewSessionOptions();
+        TF_SetTarget(o, target);
+        TF_SetConfig(o, config, (size_t)n, s);
+        if (TF_GetCode(s) == TF_OK) {
+            Py_BEGIN_ALLOW_THREADS
+            TF_Reset(o, names, (int)count, s);
+            Py_END_ALLOW_THREADS
+        }
+        TF_DeleteSessionOptions(o);
+        ok = py_status_ok(s);
+    } else if (s)
+        TF_DeleteStatus(s);
+    PyMem_Free(names);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *version(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return Py_BuildValue("ss", mr_version(), TF_Version());
+}
+
+/* The masked CRC-32C of TFRecord files. */
+static PyObject *masked_crc(PyObject *module, PyObject *data)
+{
+    (void)module;
+    Py_buffer b;
+    if (PyObject_GetBuffer(data, &b, PyBUF_SIMPLE) < 0)
+        return NULL;
+    uint32_t crc = mr_masked_crc32c(b.buf, (size_t)b.len);
+    PyBuffer_Release(&b);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+/* A tensor of a serialized TensorProto, as an array. */
+static PyObject *array_from_proto(PyObject *module, PyObject *bytes)
+{
+    (void)module;
+    char *p;
+    Py_ssize_t n;
+    TF_Status *s = PyBytes_AsStringAndSize(bytes, &p, &n) == 0 ? py_status_new() : NULL;
+    if (!s)
+        return NULL;
+    TF_Buffer *b = TF_NewBufferFromString(p, (size_t)n);
+    TF_Tensor *t = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof(float)); /* takes on what the message says */
+    if (t && b)
+        TF_TensorFromProto(b, t, s);
+    TF_DeleteBuffer(b);
+    if (!py_status_ok(s)) {
+        TF_DeleteTensor(t);
+        return NULL;
+    }
+    return t ? py_array_from(t) : PyErr_NoMemory();
+}
+
+PyMethodDef py_misc_methods[] = {
+    {"set_error_maker", py_set_error_maker, METH_O, "set_error_maker(callable): callable(code, message) -> exception"},
+    {"message_describe", message_describe, METH_O, "The fields of a message, a line each."},
+    {"enum_describe", enum_describe, METH_O, "The values of an enum, a line each."},
+    {"message_to_text", message_to_text, METH_VARARGS, "message_to_text(name, bytes) -> str"},
+    {"message_from_text", message_from_text, METH_VARARGS, "message_from_text(name, str) -> bytes"},
+    {"all_ops", all_ops, METH_NOARGS, "The serialized OpList of all ops."},
+    {"load_library", load_library, METH_O, "Loads a library of ops; the serialized OpList of what it added."},
+    {"kernels_of", kernels_of, METH_O, "The serialized KernelList of an op."},
+    {"reset", reset, METH_VARARGS, "reset(target, ConfigProto, containers)"},
+    {"version", version, METH_NOARGS, "(of Millrace, of the C API)"},
+    {"masked_crc32c", masked_crc, METH_O, "The masked checksum of TFRecord files."},
+    {"array_from_proto", array_from_proto, METH_O, "The array in a serialized TensorProto."},
+    {0}};
+
+/* ---- checkpoints ---- */
+
+typedef struct py_reader {
+    PyObject_HEAD
+    TF_CheckpointReader *reader;
+} py_reader;
+
+static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)kwargs;
+    const char *path;
+    if (!PyArg_ParseTuple(args, "s", &path))
+        return NULL;
+    TF_Status *s = py_status_new();
+    TF_CheckpointReader *r = s ? TF_NewCheckpointReader(path, s) : NULL;
+    py_reader *o = s && py_status_ok(s) ? (py_reader *)type->tp_alloc(type, 0) : NULL;
+    if (o)
+        o->reader = r;
+    return (PyObject *)o;
+}
+
+static void reader_free(py_reader *o)
+{
+    TF_DeleteCheckpointReader(o->reader);
+    Py_TYPE(o)->tp_free(o);
+}
+
+/* {name: (dtype, shape)} */
+static PyObject *reader_variables(py_reader *o, PyObject *unused)
+{
+    (void)unused;
+    PyObject *d = PyDict_New();
+    for (int i = 0; d && i < TF_CheckpointReaderSize(o->reader); i++) {
+        const char *name = TF_CheckpointReaderGetVariable(o->reader, i);
+        int n = TF_CheckpointReaderGetVariableNumDims(o->reader, name);
+        int64_t dims[256];
+        TF_Status *s = n <= 256 ? py_status_new() : (TF_Status *)PyErr_NoMemory();
+        if (s)
+            TF_CheckpointReaderGetVariableShape(o->reader, name, dims, n, s);
+        PyObject *v = s && py_status_ok(s)
+                          ? Py_BuildValue("iN", (int)TF_CheckpointReaderGetVariableDataType(o->reader, name), py_shape(n, dims))
+                          : NULL;
+        if (!v || PyDict_SetItemString(d, name, v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+static PyObject *reader_get(py_reader *o, PyObject *name)
+{
+    const char *n = PyUnicode_AsUTF8(name);
+    TF_Status *s = n ? py_status_new() : NULL;
+    TF_Tensor *t = s ? TF_CheckpointReaderGetTensor(o->reader, n, s) : NULL;
+    return s && py_status_ok(s) ? py_array_from(t) : NULL;
+}
+
+static PyMethodDef reader_methods[] = {{"variables", (PyCFunction)reader_variables, METH_NOARGS, "{name: (dtype, shape)}"},
+                                       {"get_tensor", (PyCFunction)reader_get, METH_O, "The value of a variable."},
+                                       {0}};
+PyTypeObject py_reader_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.CheckpointReader",
+                               .tp_basicsize = sizeof(py_reader),
+                               .tp_flags = Py_TPFLAGS_DEFAULT,
+                               .tp_new = reader_new,
+                               .tp_dealloc = (destructor)reader_free,
+                               .tp_methods = reader_methods};

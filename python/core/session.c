@@ -1,0 +1,370 @@
+/* session.c -- Session: runs and partial runs.
+ *
+ * A run makes tensors of the feeds, lets go of the interpreter's lock, runs, takes the lock again and makes arrays of what was
+ * fetched. */
+#include "core.h"
+
+typedef struct py_session {
+    PyObject_HEAD
+    TF_Session *session;
+    py_graph *graph;
+} py_session;
+
+enum { ON_STACK = 32 };
+
+/* What one run works with; `small` serves up to ON_STACK of each. */
+typedef struct run {
+    TF_Output *feeds, *fetches;
+    TF_Operation **targets;
+    TF_Tensor **values, **results;
+    int n_feeds, n_fetches, n_targets;
+    TF_Output small_feeds[ON_STACK], small_fetches[ON_STACK];
+    TF_Operation *small_targets[ON_STACK];
+    TF_Tensor *small_values[ON_STACK], *small_results[ON_STACK];
+} run;
+
+static void *room(void *small, size_t n, size_t size)
+{
+    if (n <= ON_STACK)
+        return memset(small, 0, n * size);
+    void *p = PyMem_Calloc(n, size);
+    if (!p)
+        PyErr_NoMemory();
+    return p;
+}
+
+static void release(void *p, const void *small)
+{
+    if (p != small)
+        PyMem_Free(p);
+}
+
+static bool run_init(run *r, PyObject *feeds, PyObject *fetches, PyObject *targets)
+{
+    Py_ssize_t most = INT32_MAX / 64;
+    if (!PyList_Check(feeds) || !PyList_Check(fetches) || !PyList_Check(targets) || PyList_GET_SIZE(feeds) > most ||
+        PyList_GET_SIZE(fetches) > most || PyList_GET_SIZE(targets) > most) {
+        PyErr_SetString(PyExc_TypeError, "Feeds, fetches and targets are lists");
+        return false;
+    }
+    r->n_feeds = (int)PyList_GET_SIZE(feeds);
+    r->n_fetches = (int)PyList_GET_SIZE(fetches);
+    r->n_targets = (int)PyList_GET_SIZE(targets);
+    r->feeds = room(r->small_feeds, (size_t)r->n_feeds, sizeof(TF_Output));
+    r->fetches = room(r->small_fetches, (size_t)r->n_fetches, sizeof(TF_Output));
+    r->targets = room(r->small_targets, (size_t)r->n_targets, sizeof(TF_Operation *));
+    r->values = room(r->small_values, (size_t)r->n_feeds, sizeof(TF_Tensor *));
+    r->results = room(r->small_results, (size_t)r->n_fetches, sizeof(TF_Tensor *));
+    return r->feeds && r->fetches && r->targets && r->values && r->results;
+}
+
+static void run_deinit(run *r)
+{
+    for (int i = 0; r->values && i < r->n_feeds; i++)
+        TF_DeleteTensor(r->values[i]);
+    for (int i = 0; r->results && i < r->n_fetches; i++)
+        TF_DeleteTensor(r->results[i]);
+    release(r->feeds, r->small_feeds);
+    release(r->fetches, r->small_fetches);
+    release(r->targets, r->small_targets);
+    release(r->values, r->small_values);
+    release(r->results, r->small_results);
+}
+
+/* ---- what goes in ---- */
+
+static bool take_output(const py_session *s, PyObject *o, TF_Output *out)
+{
+    if (!PyObject_TypeCheck(o, &py_output_type)) {
+        PyErr_Format(PyExc_TypeError, "A tensor is expected, not %R", o);
+        return false;
+    }
+    const py_output *t = (const py_output *)o;
+    if (t->op->graph != s->graph) {
+        PyErr_Format(PyExc_ValueError, "%R is not an element of this graph.", o);
+        return false;
+    }
+    *out = (TF_Output){t->op->op, t->index};
+    return true;
+}
+
+/* What is fed must have a shape that the graph allows. */
+static bool check_shape(const py_session *s, PyObject *o, TF_Output out, const TF_Tensor *t)
+{
+    int64_t dims[64];
+    TF_Status *st = py_status_new();
+    if (!st)
+        return false;
+    int n = TF_GraphGetTensorNumDims(s->graph->graph, out, st);
+    if (n >= 0 && n <= 64)
+        TF_GraphGetTensorShape(s->graph->graph, out, dims, n, st);
+    if (!py_status_ok(st))
+        return false;
+    bool ok = n < 0 || n == TF_NumDims(t);
+    for (int i = 0; ok && i < n && n <= 64; i++)
+        ok = dims[i] < 0 || dims[i] == TF_Dim(t, i);
+    if (ok)
+        return true;
+    for (int i = 0; i < TF_NumDims(t) && i < 64; i++)
+        dims[i] = TF_Dim(t, i);
+    PyObject *given = py_shape(TF_NumDims(t) <= 64 ? TF_NumDims(t) : -1, dims);
+    PyObject *name = PyObject_GetAttrString(o, "name"), *shape = PyObject_GetAttrString(o, "shape");
+    if (given && name && shape)
+        PyErr_Format(PyExc_ValueError, "Cannot feed value of shape %R for Tensor %R, which has shape '%S'", given, name, shape);
+    Py_XDECREF(given);
+    Py_XDECREF(name);
+    Py_XDECREF(shape);
+    return false;
+}
+
+static bool take_feeds(const py_session *s, run *r, PyObject *feeds, PyObject *values)
+{
+    if (!PyList_Check(values) || PyList_GET_SIZE(values) != r->n_feeds) {
+        PyErr_SetString(PyExc_TypeError, "There must be a value for each feed");
+        return false;
+    }
+    for (int i = 0; i < r->n_feeds; i++) {
+        PyObject *o = PyList_GET_ITEM(feeds, i);
+        if (!take_output(s, o, &r->feeds[i]))
+            return false;
+        r->values[i] = py_tensor_from(PyList_GET_ITEM(values, i), (int)TF_OperationOutputType(r->feeds[i]) % 100);
+        if (!r->values[i] || !check_shape(s, o, r->feeds[i], r->values[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool take_rest(const py_session *s, run *r, PyObject *fetches, PyObject *targets)
+{
+    for (int i = 0; i < r->n_fetches; i++)
+        if (!take_output(s, PyList_GET_ITEM(fetches, i), &r->fetches[i]))
+            return false;
+    for (int i = 0; i < r->n_targets; i++) {
+        PyObject *o = PyList_GET_ITEM(targets, i);
+        if (!PyObject_TypeCheck(o, &py_operation_type) || ((py_operation *)o)->graph != s->graph) {
+            PyErr_Format(PyExc_ValueError, "%R is not an operation of this graph.", o);
+            return false;
+        }
+        r->targets[i] = ((py_operation *)o)->op;
+    }
+    return true;
+}
+
+/* ---- what comes out ---- */
+
+static PyObject *results(run *r)
+{
+    PyObject *list = PyList_New(r->n_fetches);
+    for (int i = 0; list && i < r->n_fetches; i++) {
+        TF_Tensor *t = r->results[i];
+        r->results[i] = NULL;
+        PyObject *a = py_array_from(t);
+        if (a)
+            PyList_SET_ITEM(list, i, a);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* ---- runs ---- */
+
+static bool is_open(const py_session *s)
+{
+    if (!s->session)
+        PyErr_SetString(PyExc_RuntimeError, "Attempted to use a closed Session.");
+    return s->session;
+}
+
+static PyObject *finish(run *r, TF_Status *st, TF_Buffer *metadata)
+{
+    PyObject *list = py_status_ok(st) ? results(r) : NULL;
+    if (!metadata)
+        return list;
+    PyObject *m = list ? py_bytes_from(metadata) : (TF_DeleteBuffer(metadata), NULL);
+    return list && m ? Py_BuildValue("NN", list, m) : (Py_XDECREF(list), NULL);
+}
+
+/* run(feeds, values, fetches, targets, options=None, metadata=False): a list of arrays, with metadata a pair of it and bytes */
+static PyObject *session_run(py_session *s, PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 4 || n > 6)
+        return PyErr_Format(PyExc_TypeError, "run takes 4 to 6 arguments, not %zd", n);
+    run r = {0};
+    TF_Status *st = NULL;
+    TF_Buffer *options = NULL, *metadata = NULL;
+    PyObject *out = NULL;
+    py_release_arrays();
+    if (!is_open(s) || !run_init(&r, args[0], args[2], args[3]) || !take_feeds(s, &r, args[0], args[1]) ||
+        !take_rest(s, &r, args[2], args[3]) || !(st = py_status_new()))
+        goto out;
+    if (n > 4 && PyBytes_Check(args[4]))
+        options = TF_NewBufferFromString(PyBytes_AS_STRING(args[4]), (size_t)PyBytes_GET_SIZE(args[4]));
+    if (n > 5 && PyObject_IsTrue(args[5]) > 0)
+        metadata = TF_NewBuffer();
+    py_waits();
+    Py_BEGIN_ALLOW_THREADS
+    TF_SessionRun(s->session, options, r.feeds, r.values, r.n_feeds, r.fetches, r.results, r.n_fetches,
+                  (const TF_Operation *const *)r.targets, r.n_targets, metadata, st);
+    Py_END_ALLOW_THREADS
+    py_waited();
+    TF_DeleteBuffer(options);
+    out = finish(&r, st, metadata);
+out:
+    run_deinit(&r);
+    return out;
+}
+
+/* prepare_partial(feeds, fetches, targets): a handle */
+static PyObject *session_partial_setup(py_session *s, PyObject *args)
+{
+    PyObject *feeds, *fetches, *targets, *out = NULL;
+    run r = {0};
+    const char *handle = NULL;
+    if (!PyArg_ParseTuple(args, "OOO", &feeds, &fetches, &targets) || !is_open(s))
+        return NULL;
+    bool ok = run_init(&r, feeds, fetches, targets) && take_rest(s, &r, fetches, targets);
+    for (int i = 0; ok && i < r.n_feeds; i++)
+        ok = take_output(s, PyList_GET_ITEM(feeds, i), &r.feeds[i]);
+    TF_Status *st = ok ? py_status_new() : NULL;
+    if (st)
+        TF_SessionPRunSetup(s->session, r.feeds, r.n_feeds, r.fetches, r.n_fetches, (const TF_Operation *const *)r.targets, r.n_targets,
+                            &handle, st);
+    if (st && py_status_ok(st))
+        out = PyUnicode_FromString(handle);
+    TF_DeletePRunHandle(handle);
+    run_deinit(&r);
+    return out;
+}
+
+/* run_partial(handle, feeds, values, fetches, targets) */
+static PyObject *session_partial_run(py_session *s, PyObject *args)
+{
+    PyObject *feeds, *values, *fetches, *targets, *out = NULL;
+    const char *handle;
+    run r = {0};
+    TF_Status *st = NULL;
+    if (!PyArg_ParseTuple(args, "sOOOO", &handle, &feeds, &values, &fetches, &targets) || !is_open(s))
+        return NULL;
+    py_release_arrays();
+    if (run_init(&r, feeds, fetches, targets) && take_feeds(s, &r, feeds, values) && take_rest(s, &r, fetches, targets) &&
+        (st = py_status_new())) {
+        py_waits();
+        Py_BEGIN_ALLOW_THREADS
+        TF_SessionPRun(s->session, handle, r.feeds, r.values, r.n_feeds, r.fetches, r.results, r.n_fetches,
+                       (const TF_Operation *const *)r.targets, r.n_targets, st);
+        Py_END_ALLOW_THREADS
+        py_waited();
+        out = finish(&r, st, NULL);
+    }
+    run_deinit(&r);
+    return out;
+}
+
+/* ---- life ---- */
+
+/* Session(graph, target, ConfigProto) */
+static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)kwargs;
+    py_graph *g;
+    const char *target, *config;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "O!sy#", &py_graph_type, &g, &target, &config, &n))
+        return NULL;
+    TF_Status *st = py_status_new();
+    if (!st)
+        return NULL;
+    TF_SessionOptions *o = TF_NewSessionOptions();
+    TF_SetTarget(o, target);
+    TF_SetConfig(o, config, (size_t)n, st);
+    TF_Session *session = NULL;
+    if (TF_GetCode(st) == TF_OK) {
+        py_waits();
+        Py_BEGIN_ALLOW_THREADS
+        session = TF_NewSession(g->graph, o, st);
+        Py_END_ALLOW_THREADS
+        py_waited();
+    }
+    TF_DeleteSessionOptions(o);
+    if (!py_status_ok(st))
+        return NULL;
+    py_session *s = (py_session *)type->tp_alloc(type, 0);
+    if (!s)
+        return NULL;
+    s->session = session;
+    s->graph = (py_graph *)Py_NewRef((PyObject *)g);
+    return (PyObject *)s;
+}
+
+static void close_and_delete(TF_Session *session)
+{
+    if (!session)
+        return;
+    TF_Status *st = TF_NewStatus();
+    Py_BEGIN_ALLOW_THREADS
+    TF_CloseSession(session, st);
+    TF_DeleteSession(session, st);
+    Py_END_ALLOW_THREADS
+    TF_DeleteStatus(st);
+}
+
+/* Runs of other threads end with an error; the session is deleted with the object, since they may still be in it. */
+static PyObject *session_close(py_session *s, PyObject *unused)
+{
+    (void)unused;
+    if (!s->session)
+        Py_RETURN_NONE;
+    TF_Status *st = py_status_new();
+    if (!st)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    TF_CloseSession(s->session, st);
+    Py_END_ALLOW_THREADS
+    return py_status_ok(st) ? Py_NewRef(Py_None) : NULL;
+}
+
+static void session_free(py_session *s)
+{
+    close_and_delete(s->session);
+    Py_CLEAR(s->graph);
+    py_release_arrays();
+    Py_TYPE(s)->tp_free(s);
+}
+
+/* [(name, type, memory, incarnation)] */
+static PyObject *session_devices(py_session *s, PyObject *unused)
+{
+    (void)unused;
+    TF_Status *st = is_open(s) ? py_status_new() : NULL;
+    if (!st)
+        return NULL;
+    TF_DeviceList *d = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    d = TF_SessionListDevices(s->session, st);
+    Py_END_ALLOW_THREADS
+    PyObject *list = d ? PyList_New(0) : NULL;
+    for (int i = 0; list && i < TF_DeviceListCount(d); i++) {
+        PyObject *o = Py_BuildValue("ssLK", TF_DeviceListName(d, i, st), TF_DeviceListType(d, i, st),
+                                    (long long)TF_DeviceListMemoryBytes(d, i, st), (unsigned long long)TF_DeviceListIncarnation(d, i, st));
+        if (!o || PyList_Append(list, o) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(o);
+    }
+    TF_DeleteDeviceList(d);
+    return py_status_ok(st) ? list : (Py_XDECREF(list), NULL);
+}
+
+static PyMethodDef session_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, "run(feeds, values, fetches, targets, options=None, metadata=False)"},
+    {"prepare_partial", (PyCFunction)session_partial_setup, METH_VARARGS, "prepare_partial(feeds, fetches, targets): a handle"},
+    {"run_partial", (PyCFunction)session_partial_run, METH_VARARGS, "run_partial(handle, feeds, values, fetches, targets)"},
+    {"close", (PyCFunction)session_close, METH_NOARGS, "Ends what runs and refuses new runs."},
+    {"devices", (PyCFunction)session_devices, METH_NOARGS, "[(name, type, memory, incarnation)]"},
+    {0}};
+PyTypeObject py_session_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Session",
+                                .tp_basicsize = sizeof(py_session),
+                                .tp_flags = Py_TPFLAGS_DEFAULT,
+                                .tp_new = session_new,
+                                .tp_dealloc = (destructor)session_free,
+                                .tp_methods = session_methods};

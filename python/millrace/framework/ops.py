@@ -1,0 +1,943 @@
+"""Graph, Operation and Tensor, and the scopes that new operations are made under.
+
+The extension keeps the graph itself; what is here is what Python adds to it: names that differ, scopes of names, devices,
+control dependencies and colocation, collections, and which graph is the default one.  There is one object for each operation and
+each of its outputs, made when it is first seen, so they can be compared by identity.
+"""
+
+import contextlib
+import re
+import sys
+import threading
+
+from .. import _core
+from . import device as device_lib
+from . import dtypes, shapes
+
+_VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\-/]*$")
+_VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\-/]*$")
+
+
+def _frames():
+    """Where Python is now, outermost first, without this package's own frames: (file, line, function, code)."""
+    frames, frame = [], sys._getframe(2)
+    while frame is not None and len(frames) < 24:
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            frames.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return frames
+
+
+_PACKAGE = __file__.rpartition("/framework/")[0] + "/"
+
+
+class Tensor(_core.Output):
+    """An output of an operation: what will flow along an edge of the graph."""
+
+    __array_priority__ = 100
+    OVERLOADABLE_OPERATORS = set()  # filled by ops.math
+
+    @property
+    def dtype(self):
+        return dtypes.as_dtype(self._dtype_number)
+
+    @property
+    def shape(self):
+        return shapes.TensorShape(self._dims)
+
+    def get_shape(self):
+        return shapes.TensorShape(self._dims)
+
+    def _shape_as_list(self):
+        return None if self._dims is None else list(self._dims)
+
+    def _shape_tuple(self):
+        return self._dims
+
+    def _rank(self):
+        return None if self._dims is None else len(self._dims)
+
+    def set_shape(self, shape):
+        """Adds to what is known of its shape; a contradiction is a ValueError."""
+        shape = shapes.as_shape(shape)
+        now = self.shape
+        if not now.is_compatible_with(shape):
+            raise ValueError("Tensor's shape %s is not compatible with supplied shape %s" % (now, shape))
+        if shape._tuple() is not None:
+            self.graph.merge_shape(self, shape._tuple())
+
+    @property
+    def device(self):
+        return self.op.device
+
+    def _as_node_def_input(self):
+        return self.op.name if self.value_index == 0 else self.name
+
+    def eval(self, feed_dict=None, session=None):
+        """Its value, from a run of the session or of the default one."""
+        return _session_for(session, self.graph, "evaluate tensor").run(self, feed_dict)
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+    def __iter__(self):
+        raise TypeError("Tensor objects are only iterable when eager execution is enabled. "
+                        "To iterate over this tensor use tf.map_fn.")
+
+    def __bool__(self):
+        raise TypeError("Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` "
+                        "to test if a tensor is defined, and use TensorFlow ops such as tf.cond to execute subgraphs "
+                        "conditioned on the value of a tensor.")
+
+    def __len__(self):
+        raise TypeError("object of type 'Tensor' has no len()")
+
+    def __copy__(self):
+        return self
+
+    def __array__(self, *unused):
+        raise NotImplementedError("Cannot convert a symbolic Tensor (%s) to a numpy array." % self.name)
+
+    def __repr__(self):
+        return "<tf.Tensor '%s' shape=%s dtype=%s>" % (self.name, self.shape, self.dtype.name)
+
+    def __str__(self):
+        shape = self.shape
+        return 'Tensor("%s"%s%s%s)' % (
+            self.name,
+            ", shape=%s" % shape if shape.ndims is not None else ", shape=<unknown>",
+            ", dtype=%s" % self.dtype.name,
+            ", device=%s" % self.device if self.device else "")
+
+    @staticmethod
+    def _override_operator(operator, function):
+        setattr(Tensor, operator, function)
+        Tensor.OVERLOADABLE_OPERATORS.add(operator)
+
+
+class Operation(_core.Operation):
+    """A node of the graph."""
+
+    def _made(self):
+        self.outputs = [Tensor(self, i) for i in range(self._num_outputs)]
+        self._control_flow_context = None
+        self._original_op = None
+        self._where = _frames()
+
+    @property
+    def inputs(self):
+        return self._inputs()
+
+    @property
+    def control_inputs(self):
+        return self._control_inputs()
+
+    @property
+    def traceback(self):
+        """Where it was made, outermost first: (file, line, function, text)."""
+        import linecache
+        return [(code.co_filename, line, code.co_name, linecache.getline(code.co_filename, line).strip())
+                for code, line in reversed(self._where)]
+
+    @property
+    def node_def(self):
+        from .. import protos
+        return protos.NodeDef.FromString(self._node_def())
+
+    @property
+    def op_def(self):
+        from . import op_defs
+        return op_defs.op_def(self.type, self.graph)
+
+    def values(self):
+        return tuple(self.outputs)
+
+    def get_attr(self, name):
+        """The value of an attr as Python has it."""
+        from . import op_defs
+        try:
+            kind, value = self._attr(name)
+        except Exception as e:
+            raise ValueError("Operation %r has no attr named %r." % (self.name, name)) from e
+        return op_defs.attr_to_python(kind, value)
+
+    def _set_attr(self, name, attr_value):
+        self.graph.set_attr(self, name, attr_value.SerializeToString())
+
+    def _clear_attr(self, name):
+        self.graph.clear_attr(self, name)
+
+    def _set_device(self, device):
+        self.graph.set_device(self, device_lib.canonical_name(device))
+
+    def _update_input(self, index, tensor):
+        self.graph.update_input(self, index, tensor)
+
+    def _add_control_inputs(self, ops):
+        for op in ops:
+            self.graph.add_control(self, op)
+
+    def _add_control_input(self, op):
+        self.graph.add_control(self, op)
+
+    def _remove_all_control_inputs(self):
+        self.graph.clear_controls(self)
+
+    def _get_control_flow_context(self):
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context):
+        self._control_flow_context = context
+
+    def colocation_groups(self):
+        """The groups it stands with: [b"loc:@name"]; its own when none was asked for."""
+        try:
+            groups = [g for g in self.get_attr("_class") if g.startswith(b"loc:@")]
+        except ValueError:
+            groups = []
+        return groups or [b"loc:@" + self.name.encode()]
+
+    def run(self, feed_dict=None, session=None):
+        _session_for(session, self.graph, "execute operation").run(self, feed_dict)
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+    def __repr__(self):
+        return "<tf.Operation '%s' type=%s>" % (self.name, self.type)
+
+    def __str__(self):
+        return str(self.node_def)
+
+
+def _session_for(session, graph, what):
+    if session is None:
+        session = get_default_session()
+        if session is None:
+            raise ValueError("Cannot %s using `%s`: No default session is registered. Use `with sess.as_default()` or pass "
+                             "an explicit session to it" % (what, "eval()" if "tensor" in what else "run()"))
+        if session.graph is not graph:
+            raise ValueError("Cannot use the default session to %s: the tensor's graph is different from the session's graph. "
+                             "Pass an explicit session." % what)
+    elif session.graph is not graph:
+        raise ValueError("Cannot use the given session to %s: the tensor's graph is different from the session's graph." % what)
+    return session
+
+
+class IndexedSlices:
+    """Rows of a tensor: values[i] belongs to row indices[i].  What gradients of lookups are."""
+
+    def __init__(self, values, indices, dense_shape=None):
+        self._values, self._indices, self._dense_shape = values, indices, dense_shape
+
+    values = property(lambda self: self._values)
+    indices = property(lambda self: self._indices)
+    dense_shape = property(lambda self: self._dense_shape)
+    name = property(lambda self: self._values.name)
+    device = property(lambda self: self._values.device)
+    op = property(lambda self: self._values.op)
+    dtype = property(lambda self: self._values.dtype)
+    graph = property(lambda self: self._values.graph)
+
+    @property
+    def shape(self):
+        from . import convert
+        return shapes.TensorShape(None) if self._dense_shape is None else convert.constant_value_as_shape(self._dense_shape)
+
+    def __neg__(self):
+        return IndexedSlices(-self._values, self._indices, self._dense_shape)
+
+    def __str__(self):
+        return "IndexedSlices(indices=%s, values=%s%s)" % (
+            self._indices, self._values, "" if self._dense_shape is None else ", dense_shape=%s" % self._dense_shape)
+
+
+class _ControlDependencies:
+    """One scope of control dependencies: what it asks for, and the operations made under it so far."""
+
+    def __init__(self, graph, controls):
+        self._graph, self.clears = graph, controls is None
+        self.ops = [] if controls is None else controls
+        self.seen = set()
+
+    def __enter__(self):
+        g = self._graph
+        self._former_context = g._control_flow_context
+        if self.clears:
+            self._former_stack, g._control_stack = g._control_stack, []
+            g._control_flow_context = None
+        g._control_stack.append(self)
+
+    def __exit__(self, *unused):
+        g = self._graph
+        g._control_stack.remove(self)
+        if self.clears:
+            g._control_stack = self._former_stack
+        g._control_flow_context = self._former_context
+
+
+class Graph(_core.Graph):
+    """Operations and the tensors between them."""
+
+    _operation_class = Operation
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        self._names_in_use = {}
+        self._name_stack = ""
+        self._collections = {}
+        self._device_stack = []       # of (function or spec), innermost last
+        self._control_stack = []
+        self._colocation_stack = []
+        self._control_flow_context = None
+        self._attr_scope_map = {}
+        self._gradient_override = {}
+        self._kernel_labels = {}
+        self._container = ""
+        self._seed = None
+        self._finalized = False
+        self._unfeedable, self._unfetchable = set(), set()
+        self._position = 0            # of operations that are known here
+        self._count = 0
+        self._functions = {}
+        self._building_function = False
+        self._outer = None
+        self._scoped = {}             # what other modules keep for a graph
+
+    # ---- names ----
+
+    def unique_name(self, name, mark_as_used=True):
+        """A name under the present scope that nobody has."""
+        if self._name_stack:
+            name = self._name_stack + "/" + name
+        key = name.lower()
+        i = self._names_in_use.get(key, 0)
+        if mark_as_used:
+            self._names_in_use[key] = i + 1
+        if i > 0:
+            base = key
+            while key in self._names_in_use:
+                key = "%s_%d" % (base, i)
+                i += 1
+            if mark_as_used:
+                self._names_in_use[key] = 1
+            name = "%s_%d" % (name, i - 1)
+        return name
+
+    def _take_notice(self):
+        """Learns the names of operations that the library made by itself."""
+        new, self._position = self.ops(self._position)
+        used = self._names_in_use
+        for op in new:
+            name = op.name.lower()
+            while name and name not in used:
+                used[name] = 1
+                name = name.rpartition("/")[0]
+        self._count += len(new)
+        return new
+
+    @contextlib.contextmanager
+    def name_scope(self, name):
+        if name:
+            if isinstance(name, bytes):
+                name = name.decode()
+            valid = _VALID_SCOPE_NAME if self._name_stack else _VALID_OP_NAME
+            if not valid.match(name):
+                raise ValueError("'%s' is not a valid scope name" % name)
+        former = self._name_stack
+        if not name:
+            self._name_stack = ""
+        elif name[-1] == "/":
+            self._name_stack = name[:-1]
+        else:
+            self._name_stack = self.unique_name(name)
+        try:
+            yield self._name_stack + "/" if self._name_stack else ""
+        finally:
+            self._name_stack = former
+
+    def get_name_scope(self):
+        return self._name_stack
+
+    # ---- making operations ----
+
+    def create_op(self, op_type, inputs, dtypes=None, input_types=None, name=None, attrs=None, op_def=None,
+                  compute_shapes=True, compute_device=True):
+        """Adds an operation; attrs are AttrValue messages by name, as in TensorFlow."""
+        coded = [(key, "p", value.SerializeToString()) for key, value in (attrs or {}).items()]
+        return self._add(op_type, name or op_type, list(inputs), coded)
+
+    def _add(self, op_type, name, inputs, attrs, controls=None):
+        """Adds an operation: inputs are tensors or lists of them, attrs triples as the extension has them."""
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+        flat = _flat(inputs)
+        for t in flat:
+            if t.graph is not self:
+                raise ValueError("%s must be from the same graph as %s." % (t, op_type))
+        if controls is None:
+            controls = self._controls_for(flat)
+        context = self._control_flow_context
+        if context is not None:
+            inputs, controls = context.take_inputs(op_type, inputs, controls)
+        name = name[:-1] if name[-1] == "/" else self.unique_name(name)
+        if not _VALID_OP_NAME.match(name):
+            raise ValueError("'%s' is not a valid node name" % name)
+        attrs = self._scoped_attrs(op_type, attrs)
+        with self._lock:
+            try:
+                op = self.new_op(op_type, name, inputs, controls, attrs)
+            except Exception as e:
+                if getattr(e, "error_code", None) == 3:  # the shapes or types do not fit: an error of the program
+                    raise ValueError(e.message) from None
+                raise
+            self._position += 1
+            self._count += 1
+        if context is not None:
+            op._control_flow_context = context
+            context.op_added(op)
+        for scope in self._control_stack:
+            scope.seen.add(op)
+        if self._colocation_stack or self._device_stack:
+            self._place(op)
+        return op
+
+    def _controls_for(self, inputs):
+        """The control inputs that the scopes ask for; not from a scope under which an input was made."""
+        if not self._control_stack:
+            return []
+        makers = {t.op for t in inputs}
+        controls = []
+        for scope in self._control_stack:
+            if makers.isdisjoint(scope.seen):
+                controls += [op for op in scope.ops if op not in makers and op not in controls]
+        return controls
+
+    def _scoped_attrs(self, op_type, attrs):
+        if not (self._attr_scope_map or self._gradient_override or self._kernel_labels or self._colocation_stack):
+            return attrs
+        attrs = list(attrs)
+        given = {a[0] for a in attrs}
+        for key, value in self._attr_scope_map.items():
+            value = value(op_type) if callable(value) else value
+            if key not in given and value is not None:
+                attrs.append((key, "p", value.SerializeToString()))
+        if op_type in self._gradient_override and "_gradient_op_type" not in given:
+            attrs.append(("_gradient_op_type", "s", self._gradient_override[op_type]))
+        if op_type in self._kernel_labels and "_kernel" not in given:
+            attrs.append(("_kernel", "s", self._kernel_labels[op_type]))
+        if self._colocation_stack and "_class" not in given:
+            groups = []
+            for op in self._colocation_stack:
+                groups += op.colocation_groups()
+            attrs.append(("_class", "[s", sorted(set(groups))))
+        return attrs
+
+    def _place(self, op):
+        """Gives a new operation the device of its scopes; what it is colocated with decides first."""
+        if self._colocation_stack:
+            device = self._colocation_stack[-1].device
+            if device:
+                self.set_device(op, device)
+                return
+        for function in reversed(self._device_stack):
+            if function is None:
+                break
+            self.set_device(op, device_lib.canonical_name(function(op)))
+
+    # ---- scopes ----
+
+    @contextlib.contextmanager
+    def device(self, device_name_or_function):
+        """New operations go to this device; a function is asked for each; None forgets the outer scopes."""
+        d = device_name_or_function
+        self._device_stack.append(d if d is None or callable(d) else device_lib.merge_device(d))
+        try:
+            yield
+        finally:
+            self._device_stack.pop()
+
+    def control_dependencies(self, control_inputs):
+        """New operations wait for these; None forgets the outer scopes."""
+        if control_inputs is None:
+            return _ControlDependencies(self, None)
+        controls = []
+        for c in control_inputs:
+            if hasattr(c, "_as_graph_element"):
+                c = c._as_graph_element()
+            if isinstance(c, IndexedSlices):
+                c = c.op
+            c = self.as_graph_element(c)
+            c = c.op if isinstance(c, Tensor) else c
+            if c not in controls:
+                controls.append(c)
+        return _ControlDependencies(self, controls)
+
+    @contextlib.contextmanager
+    def colocate_with(self, op, ignore_existing=False):
+        if op is None and not ignore_existing:
+            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
+        if op is not None:
+            op = op if isinstance(op, Operation) else convert_to_tensor_or_indexed_slices(op).op
+        former, devices = self._colocation_stack, self._device_stack
+        self._colocation_stack = [] if ignore_existing else list(former)
+        if op is not None:
+            self._colocation_stack.append(op)
+        self._device_stack = []
+        try:
+            yield
+        finally:
+            self._colocation_stack, self._device_stack = former, devices
+
+    @contextlib.contextmanager
+    def _attr_scope(self, attrs):
+        former = dict(self._attr_scope_map)
+        for key, value in attrs.items():
+            if value is None:
+                self._attr_scope_map.pop(key, None)
+            else:
+                self._attr_scope_map[key] = value
+        try:
+            yield
+        finally:
+            self._attr_scope_map = former
+
+    @contextlib.contextmanager
+    def gradient_override_map(self, op_type_map):
+        former = self._gradient_override
+        self._gradient_override = dict(former, **op_type_map)
+        try:
+            yield
+        finally:
+            self._gradient_override = former
+
+    @contextlib.contextmanager
+    def _kernel_label_map(self, op_to_kernel_label_map):
+        former = self._kernel_labels
+        self._kernel_labels = dict(former, **op_to_kernel_label_map)
+        try:
+            yield
+        finally:
+            self._kernel_labels = former
+
+    @contextlib.contextmanager
+    def container(self, container_name):
+        former, self._container = self._container, container_name
+        try:
+            yield container_name
+        finally:
+            self._container = former
+
+    def as_default(self):
+        return _default_graphs.entered(self)
+
+    def _get_control_flow_context(self):
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context):
+        self._control_flow_context = context
+
+    # ---- collections ----
+
+    def add_to_collection(self, name, value):
+        self._check_not_finalized()
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names, value):
+        names = (names,) if isinstance(names, str) else set(names)
+        for name in names:
+            self.add_to_collection(name, value)
+
+    def get_collection_ref(self, name):
+        return self._collections.setdefault(name, [])
+
+    def get_collection(self, name, scope=None):
+        values = self._collections.get(name, [])
+        if scope is None:
+            return list(values)
+        pattern = re.compile(scope)
+        return [v for v in values if hasattr(v, "name") and pattern.match(v.name)]
+
+    def get_all_collection_keys(self):
+        return [k for k in self._collections if isinstance(k, str)]
+
+    @property
+    def collections(self):
+        return list(self._collections)
+
+    def clear_collection(self, name):
+        self._check_not_finalized()
+        self._collections.pop(name, None)
+
+    # ---- finding ----
+
+    def get_operations(self):
+        return self.ops()[0]
+
+    def get_operation_by_name(self, name):
+        if not isinstance(name, str):
+            raise TypeError("Operation names are strings (or similar), not %s." % type(name).__name__)
+        return self.as_graph_element(name, allow_tensor=False, allow_operation=True)
+
+    def get_tensor_by_name(self, name):
+        if not isinstance(name, str):
+            raise TypeError("Tensor names are strings (or similar), not %s." % type(name).__name__)
+        return self.as_graph_element(name, allow_tensor=True, allow_operation=False)
+
+    def _get_operation_by_name_unsafe(self, name):
+        return self.op(name)
+
+    def as_graph_element(self, obj, allow_tensor=True, allow_operation=True):
+        """The tensor or operation meant by an object or a name."""
+        element = getattr(obj, "_as_graph_element", None)
+        if element is not None:
+            obj = element()
+        if isinstance(obj, bytes):
+            obj = obj.decode()
+        if isinstance(obj, str):
+            return self._element_by_name(obj, allow_tensor, allow_operation)
+        if isinstance(obj, Tensor) and allow_tensor or isinstance(obj, Operation) and allow_operation:
+            if obj.graph is not self:
+                raise ValueError("%s %s is not an element of this graph." % (type(obj).__name__, obj.name))
+            return obj
+        kinds = " or ".join(k for k, a in (("Tensor", allow_tensor), ("Operation", allow_operation)) if a)
+        raise TypeError("Can not convert a %s into a %s." % (type(obj).__name__, kinds))
+
+    def _element_by_name(self, name, allow_tensor, allow_operation):
+        if ":" in name and allow_tensor:
+            op_name, _, index = name.rpartition(":")
+            if not index.isdigit():
+                raise ValueError("The name %r looks a like a Tensor name, but is not a valid one. Tensor names must be of the "
+                                 "form \"<op_name>:<output_index>\"." % name)
+            op = self.op(op_name)
+            if op is None:
+                raise KeyError("The name %r refers to a Tensor which does not exist. The operation, %r, does not exist in the "
+                               "graph." % (name, op_name))
+            if int(index) >= len(op.outputs):
+                raise KeyError("The name %r refers to a Tensor which does not exist. The operation, %r, exists but only has %s "
+                               "outputs." % (name, op_name, len(op.outputs)))
+            return op.outputs[int(index)]
+        if ":" in name:
+            raise ValueError("Name %r appears to refer to a Tensor, not a Operation." % name)
+        if not allow_operation:
+            raise ValueError("Name %r %s refer to an Operation, not a Tensor." %
+                             (name, "appears to" if self.has_op(name) else "does not"))
+        op = self.op(name)
+        if op is None:
+            raise KeyError("The name %r refers to an Operation not in the graph." % name)
+        return op
+
+    # ---- the rest ----
+
+    def prevent_feeding(self, tensor):
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor):
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, op):
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op):
+        return getattr(tensor_or_op, "op", tensor_or_op) not in self._unfetchable
+
+    def as_graph_def(self, from_version=None, add_shapes=False):
+        from .. import protos
+        g = protos.GraphDef.FromString(self.to_graph_def())
+        if add_shapes:
+            for node in g.node:
+                shapes_ = [t.shape.as_proto() for t in self.op(node.name).outputs]
+                if shapes_:
+                    node.attr["_output_shapes"].list.shape.extend(shapes_)
+        return g
+
+    @property
+    def graph_def_versions(self):
+        from .. import protos
+        return protos.VersionDef.FromString(self.versions_proto())
+
+    @property
+    def version(self):
+        return self._count
+
+    @property
+    def _last_id(self):
+        return self._count
+
+    @property
+    def seed(self):
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed):
+        self._seed = seed
+
+    @property
+    def building_function(self):
+        return self._building_function
+
+    @property
+    def finalized(self):
+        return self._finalized
+
+    def finalize(self):
+        """From now on nothing can be added."""
+        self._finalized = True
+
+    def _unsafe_unfinalize(self):
+        self._finalized = False
+
+    def _check_not_finalized(self):
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+
+    def switch_to_thread_local(self):
+        """Scopes are of the graph here; programs that build one graph in several threads do it one after the other."""
+
+
+def _flat(inputs):
+    flat = []
+    for x in inputs:
+        if isinstance(x, (list, tuple)):
+            flat.extend(x)
+        else:
+            flat.append(x)
+    return flat
+
+
+# ---- defaults: a stack a thread ----
+
+class _Stack(threading.local):
+    """The objects entered in this thread, innermost last."""
+
+    def __init__(self):
+        super().__init__()
+        self.entries = []
+
+    def get(self):
+        return self.entries[-1] if self.entries else None
+
+    @contextlib.contextmanager
+    def entered(self, value):
+        self.entries.append(value)
+        try:
+            yield value
+        finally:
+            # Whoever leaves out of order is usual with interactive sessions.
+            for i in range(len(self.entries) - 1, -1, -1):
+                if self.entries[i] is value:
+                    del self.entries[i]
+                    break
+
+
+class _GraphStack(_Stack):
+    """The default graph: the innermost entered in this thread, else one for the process."""
+
+    _global = None
+    _making = threading.Lock()
+
+    def get(self):
+        if self.entries:
+            return self.entries[-1]
+        with _GraphStack._making:
+            if _GraphStack._global is None:
+                _GraphStack._global = Graph()
+            return _GraphStack._global
+
+    def reset(self):
+        _GraphStack._global = None
+
+
+_default_graphs = _GraphStack()
+_default_sessions = _Stack()
+
+
+def get_default_graph():
+    return _default_graphs.get()
+
+
+def reset_default_graph():
+    """Begins a new default graph."""
+    if _default_graphs.entries:
+        raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the "
+                             "nesting and create a new graph.")
+    _default_graphs.reset()
+
+
+def get_default_session():
+    return _default_sessions.get()
+
+
+def default_session(session):
+    return _default_sessions.entered(session)
+
+
+def has_default_graph():
+    return bool(_default_graphs.entries) or _GraphStack._global is not None
+
+
+# ---- the same on the default graph ----
+
+def device(device_name_or_function):
+    return get_default_graph().device(device_name_or_function)
+
+
+def container(container_name):
+    return get_default_graph().container(container_name)
+
+
+def control_dependencies(control_inputs):
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def colocate_with(op, ignore_existing=False):
+    return get_default_graph().colocate_with(op, ignore_existing)
+
+
+def add_to_collection(name, value):
+    get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names, value):
+    get_default_graph().add_to_collections(names, value)
+
+
+def get_collection_ref(key):
+    return get_default_graph().get_collection_ref(key)
+
+
+def get_collection(key, scope=None):
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_all_collection_keys():
+    return get_default_graph().get_all_collection_keys()
+
+
+class name_scope:  # noqa: N801 -- TensorFlow's name
+    """A scope for names, in the graph of `values` or the default one: `with tf.name_scope(name, "Default", [x]) as scope`."""
+
+    def __init__(self, name, default_name=None, values=None):
+        self._name = default_name if name is None else name
+        if self._name is None and values is not None:
+            raise ValueError("At least one of name (%s) and default_name (%s) must be provided." % (name, default_name))
+        self._values = values or ()
+
+    @property
+    def name(self):
+        return self._name
+
+    def __enter__(self):
+        graph = graph_of(self._values)
+        self._contexts = contextlib.ExitStack()
+        self._contexts.enter_context(graph.as_default())
+        return self._contexts.enter_context(graph.name_scope(self._name))
+
+    def __exit__(self, *exc):
+        return self._contexts.__exit__(*exc)
+
+
+op_scope = lambda values, name, default_name=None: name_scope(name, default_name, values)
+
+
+def graph_of(values):
+    """The graph that values are of, the default one when none is."""
+    for v in values:
+        g = getattr(v, "graph", None)
+        if isinstance(g, Graph):
+            return g
+    return get_default_graph()
+
+
+def get_name_scope():
+    return get_default_graph().get_name_scope()
+
+
+def strip_name_scope(name, export_scope):
+    if not export_scope:
+        return name
+    return re.sub(r"([\^]|loc:@|^)%s[\/]+" % re.escape(export_scope.rstrip("/")), r"\1", name)
+
+
+def prepend_name_scope(name, import_scope):
+    if not import_scope:
+        return name
+    return re.sub(r"([\^]|loc:@|^)(.*)", r"\1%s/\2" % import_scope.rstrip("/"), name)
+
+
+class GraphKeys:
+    """Names of the collections that the package itself uses."""
+    GLOBAL_VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    METRIC_VARIABLES = "metric_variables"
+    MODEL_VARIABLES = "model_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    SUMMARIES = "summaries"
+    QUEUE_RUNNERS = "queue_runners"
+    TABLE_INITIALIZERS = "table_initializer"
+    ASSET_FILEPATHS = "asset_filepaths"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    CONCATENATED_VARIABLES = "concatenated_variables"
+    SAVERS = "savers"
+    WEIGHTS = "weights"
+    BIASES = "biases"
+    ACTIVATIONS = "activations"
+    UPDATE_OPS = "update_ops"
+    LOSSES = "losses"
+    SAVEABLE_OBJECTS = "saveable_objects"
+    RESOURCES = "resources"
+    LOCAL_RESOURCES = "local_resources"
+    TRAINABLE_RESOURCE_VARIABLES = "trainable_resource_variables"
+    INIT_OP = "init_op"
+    LOCAL_INIT_OP = "local_init_op"
+    READY_OP = "ready_op"
+    READY_FOR_LOCAL_INIT_OP = "ready_for_local_init_op"
+    SUMMARY_OP = "summary_op"
+    GLOBAL_STEP = "global_step"
+    EVAL_STEP = "eval_step"
+    TRAIN_OP = "train_op"
+    COND_CONTEXT = "cond_context"
+    WHILE_CONTEXT = "while_context"
+    _SUMMARY_COLLECTION = "_SUMMARY_V2"
+    VARIABLES = "variables"
+    SPARSE_DATA = "sparse_data"
+
+
+def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
+    from . import convert
+    return value if isinstance(value, IndexedSlices) else convert.convert_to_tensor(value, dtype, name)
+
+
+# ---- gradients by functions of Python ----
+
+_gradient_functions = {}
+_NO_GRADIENT = object()
+
+
+class RegisterGradient:
+    """@tf.RegisterGradient("MyOp"): def _grad(op, *grads): ... returns a gradient for each input, or None."""
+
+    def __init__(self, op_type):
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f):
+        if self._op_type in _gradient_functions:
+            raise KeyError("Registering two gradient with name '%s'!" % self._op_type)
+        _gradient_functions[self._op_type] = f
+        return f
+
+
+def no_gradient(op_type):
+    """Gradients do not flow through operations of this type."""
+    if not isinstance(op_type, str):
+        raise TypeError("op_type must be a string")
+    _gradient_functions[op_type] = _NO_GRADIENT

@@ -1,0 +1,290 @@
+"""Sessions: running parts of a graph with feeds and fetches."""
+
+import collections
+import threading
+
+
+from .. import _core
+from . import errors, ops
+
+_watched = False
+
+
+def _watch_signals():
+    """Lets Ctrl-C end a run, unless the program has a wake-up descriptor of its own."""
+    global _watched
+    if _watched or threading.current_thread() is not threading.main_thread():
+        return
+    _watched = True
+    import signal
+    fd = _core.watch_signals()
+    former = signal.set_wakeup_fd(fd, warn_on_full_buffer=False) if fd >= 0 else -1
+    if former >= 0:
+        signal.set_wakeup_fd(former)
+
+
+# ---- fetches ----
+
+class _Fetches:
+    """What a run is to fetch: the tensors and operations in a nested structure, and the way back."""
+
+    __slots__ = ("tensors", "targets", "_at", "_build", "_graph")
+
+    def __init__(self, graph, fetches):
+        self._graph = graph
+        self.tensors, self.targets, self._at = [], [], {}
+        self._build = self._take(fetches)
+
+    def results(self, values):
+        return self._build(values)
+
+    def _take(self, f):
+        if isinstance(f, ops.Tensor):
+            return self._take_element(f)
+        if f is None:
+            raise TypeError("Fetch argument %r has invalid type %r" % (f, type(f)))
+        if isinstance(f, (list, tuple)):
+            return self._take_sequence(f)
+        if isinstance(f, collections.abc.Mapping):
+            keys, builders = list(f), [self._take(f[k]) for k in f]
+            kind = type(f) if isinstance(f, collections.OrderedDict) else dict
+            return lambda values: kind((k, b(values)) for k, b in zip(keys, builders))
+        if hasattr(f, "_fetch_parts"):
+            tensors, rebuild = f._fetch_parts()
+            builders = [self._take_element(t) for t in tensors]
+            return lambda values: rebuild([b(values) for b in builders])
+        return self._take_element(f)
+
+    def _take_sequence(self, f):
+        builders = [self._take(x) for x in f]
+        if isinstance(f, list):
+            return lambda values: [b(values) for b in builders]
+        if hasattr(f, "_fields"):
+            return lambda values: type(f)(*[b(values) for b in builders])
+        return lambda values: tuple(b(values) for b in builders)
+
+    def _take_element(self, f):
+        try:
+            e = self._graph.as_graph_element(f)
+        except TypeError as e:
+            raise TypeError("Fetch argument %r has invalid type %r, must be a string or Tensor. (%s)" % (f, type(f), e)) from None
+        except (ValueError, KeyError) as e:
+            raise ValueError("Fetch argument %r cannot be interpreted as a Tensor. (%s)" % (f, e)) from None
+        if not self._graph.is_fetchable(e):
+            raise ValueError("Operation %r has been marked as not fetchable." % e.name)
+        if isinstance(e, ops.Operation):
+            if e not in self.targets:
+                self.targets.append(e)
+            return _nothing
+        at = self._at.get(e)
+        if at is None:
+            at = self._at[e] = len(self.tensors)
+            self.tensors.append(e)
+        return lambda values: values[at]
+
+
+def _nothing(values):
+    return None
+
+
+# ---- feeds ----
+
+def _flat_feeds(key, value):
+    """A pair for each tensor: a structure may be fed by one of the same form."""
+    if hasattr(key, "_feed_parts"):
+        yield from key._feed_parts(value)
+    elif isinstance(key, (list, tuple)):
+        if len(key) != len(value):
+            raise ValueError("A feed of %d tensors has %d values" % (len(key), len(value)))
+        for k, v in zip(key, value):
+            yield from _flat_feeds(k, v)
+    else:
+        yield key, value
+
+
+def _check_value(tensor, value):
+    if isinstance(value, ops.Tensor) or isinstance(value, ops.IndexedSlices):
+        raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, "
+                        "lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was %s which was passed to the "
+                        "feed with key %s." % (value, tensor))
+    if isinstance(value, int) and not isinstance(value, bool):
+        dtype = tensor.dtype.base_dtype
+        if dtype.is_integer and not dtype.min <= value <= dtype.max:
+            raise TypeError("Type of feed value %s with type %s is not compatible with Tensor type %s. Try explicitly setting the "
+                            "type of the feed tensor to a larger type (e.g. int64)." % (value, type(value), dtype.as_numpy_dtype))
+
+
+class BaseSession:
+    """Runs parts of one graph."""
+
+    def __init__(self, target="", graph=None, config=None):
+        if isinstance(target, bytes):
+            target = target.decode()
+        if not isinstance(target, str):
+            raise TypeError("target must be a string, but got %s" % (target,))
+        if graph is not None and not isinstance(graph, ops.Graph):
+            raise TypeError("graph must be a tf.Graph, but got %s" % type(graph))
+        self._graph = graph or ops.get_default_graph()
+        self._target, self._config, self._closed = target, config, False
+        _watch_signals()
+        self._session = _core.Session(self._graph, target, b"" if config is None else config.SerializeToString())
+
+    graph = property(lambda self: self._graph)
+    sess_str = property(lambda self: self._target)
+
+    @property
+    def graph_def(self):
+        return self._graph.as_graph_def()
+
+    def close(self):
+        """Ends it; runs under way in other threads end with an error."""
+        self._closed = True
+        if self._session is not None:
+            self._session.close()
+
+    def list_devices(self):
+        return [_DeviceAttributes(*d) for d in self._session.devices()]
+
+    def as_default(self):
+        return ops.default_session(self)
+
+    # ---- runs ----
+
+    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        """The values of fetches, in the same nested form; operations in it are run and give None."""
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        graph = self._graph
+        feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
+        if type(fetches) is ops.Tensor and fetches.graph is graph:  # the usual case, without ceremony
+            if options is None and run_metadata is None and fetches.op not in graph._unfetchable:
+                return self._call(self._session.run, feeds, values, [fetches], [])[0]
+        f = _Fetches(graph, fetches)
+        if options is None and run_metadata is None:
+            return f.results(self._call(self._session.run, feeds, values, f.tensors, f.targets))
+        coded = None if options is None else options.SerializeToString()
+        if run_metadata is None:
+            return f.results(self._call(self._session.run, feeds, values, f.tensors, f.targets, coded))
+        results, metadata = self._call(self._session.run, feeds, values, f.tensors, f.targets, coded, True)
+        run_metadata.ParseFromString(metadata or b"")
+        return f.results(results)
+
+    def _feeds(self, feed_dict):
+        graph, feeds, values = self._graph, [], []
+        for key, value in feed_dict.items():
+            if type(key) is ops.Tensor and key.graph is graph:
+                pairs = ((key, value),)
+            else:
+                pairs = _flat_feeds(key, value)
+            for tensor, v in pairs:
+                try:
+                    t = graph.as_graph_element(tensor, allow_operation=False)
+                except Exception as e:
+                    raise TypeError("Cannot interpret feed_dict key as Tensor: %s" % e.args[0]) from None
+                if t in graph._unfeedable:
+                    raise ValueError("Tensor %s may not be fed." % t)
+                _check_value(t, v)
+                feeds.append(t)
+                values.append(v)
+        return feeds, values
+
+    def _call(self, f, *args):
+        try:
+            return f(*args)
+        except errors.OpError as e:
+            raise errors.with_operation(e, self._graph) from None
+
+    def partial_run_setup(self, fetches, feeds=None):
+        """A handle for partial_run: what will be fetched and fed in the parts of one run."""
+        f = _Fetches(self._graph, fetches)
+        tensors = [self._graph.as_graph_element(t, allow_operation=False) for t in feeds or []]
+        return self._call(self._session.prepare_partial, tensors, f.tensors, f.targets)
+
+    def partial_run(self, handle, fetches, feed_dict=None):
+        f = _Fetches(self._graph, fetches)
+        feeds, values = self._feeds(feed_dict or {})
+        return f.results(self._call(self._session.run_partial, handle, feeds, values, f.tensors, f.targets))
+
+    def make_callable(self, fetches, feed_list=None, accept_options=False):
+        """A function of the values of feed_list that runs fetches."""
+        f = _Fetches(self._graph, fetches)
+        feeds = [self._graph.as_graph_element(t, allow_operation=False) for t in feed_list or []]
+        session, tensors, targets, single = self._session, f.tensors, f.targets, f.results
+
+        def call(*values, options=None, run_metadata=None):
+            if self._closed:
+                raise RuntimeError("Attempted to use a closed Session.")
+            if len(values) != len(feeds):
+                raise TypeError("The callable takes %d values, %d were given" % (len(feeds), len(values)))
+            if options is None and run_metadata is None:
+                return single(self._call(session.run, feeds, list(values), tensors, targets))
+            coded = None if options is None else options.SerializeToString()
+            results, metadata = self._call(session.run, feeds, list(values), tensors, targets, coded, True)
+            if run_metadata is not None:
+                run_metadata.ParseFromString(metadata or b"")
+            return single(results)
+
+        return call
+
+
+class Session(BaseSession):
+    """`with tf.Session() as sess: sess.run(fetches, feed_dict)`"""
+
+    def __enter__(self):
+        self._contexts = getattr(self, "_contexts", [])
+        graph, session = self._graph.as_default(), self.as_default()
+        graph.__enter__()
+        session.__enter__()
+        self._contexts.append((graph, session))
+        return self
+
+    def __exit__(self, exc_type, exc, trace):
+        graph, session = self._contexts.pop()
+        session.__exit__(exc_type, exc, trace)
+        graph.__exit__(exc_type, exc, trace)
+        self.close()
+
+    @staticmethod
+    def reset(target, containers=None, config=None):
+        """Clears containers of the devices at a target and ends its sessions."""
+        _core.reset(target or "", b"" if config is None else config.SerializeToString(), list(containers or []))
+
+
+class InteractiveSession(BaseSession):
+    """A session that is the default one until it is closed, for a shell."""
+
+    def __init__(self, target="", graph=None, config=None):
+        super().__init__(target, graph, config)
+        self._default_session = self.as_default()
+        self._default_session.__enter__()
+        self._default_graph = graph.as_default() if graph is not None else None
+        if self._default_graph is not None:
+            self._default_graph.__enter__()
+
+    def close(self):
+        super().close()
+        if self._default_graph is not None:
+            self._default_graph.__exit__(None, None, None)
+            self._default_graph = None
+        if self._default_session is not None:
+            self._default_session.__exit__(None, None, None)
+            self._default_session = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+
+class _DeviceAttributes:
+    """A device of a session."""
+
+    def __init__(self, name, device_type, memory_limit_bytes, incarnation):
+        self.name, self.device_type = name, device_type
+        self.memory_limit_bytes, self.incarnation = memory_limit_bytes, incarnation
+
+    memory_limit = property(lambda self: self.memory_limit_bytes)
+
+    def __repr__(self):
+        return "_DeviceAttributes(%s, %s, %d, %d)" % (self.name, self.device_type, self.memory_limit_bytes, self.incarnation)

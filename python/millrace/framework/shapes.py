@@ -1,0 +1,333 @@
+"""Shapes of tensors that may be known in part.
+
+A TensorShape is a list of Dimensions or, when not even the rank is known, None; a Dimension's value is an int or None.  As in
+TensorFlow 1.x, iterating over a shape gives Dimensions, and comparing an unknown dimension gives None.
+"""
+
+
+class Dimension:
+    """One dimension: a number, or None when it is not known."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value):
+        if isinstance(value, Dimension):
+            value = value._value
+        if value is None:
+            self._value = None
+            return
+        number = int(value)
+        if not isinstance(value, (str, bytes)) and number != value:
+            raise ValueError("Ambiguous dimension: %s" % value)
+        if number < 0:
+            raise ValueError("Dimension %d must be >= 0" % number)
+        self._value = number
+
+    @property
+    def value(self):
+        return self._value
+
+    def is_compatible_with(self, other):
+        other = as_dimension(other)
+        return self._value is None or other._value is None or self._value == other._value
+
+    def assert_is_compatible_with(self, other):
+        if not self.is_compatible_with(other):
+            raise ValueError("Dimensions %s and %s are not compatible" % (self, other))
+
+    def merge_with(self, other):
+        other = as_dimension(other)
+        self.assert_is_compatible_with(other)
+        return Dimension(other._value if self._value is None else self._value)
+
+    def _with(self, other, f):
+        try:
+            other = as_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self._value is None or other._value is None:
+            return Dimension(None)
+        return Dimension(f(self._value, other._value))
+
+    def __add__(self, other):
+        return self._with(other, lambda a, b: a + b)
+
+    def __radd__(self, other):
+        return self + other
+
+    def __sub__(self, other):
+        return self._with(other, lambda a, b: a - b)
+
+    def __rsub__(self, other):
+        return self._with(other, lambda a, b: b - a)
+
+    def __mul__(self, other):
+        return self._with(other, lambda a, b: a * b)
+
+    def __rmul__(self, other):
+        return self * other
+
+    def __floordiv__(self, other):
+        return self._with(other, lambda a, b: a // b)
+
+    def __rfloordiv__(self, other):
+        return self._with(other, lambda a, b: b // a)
+
+    __div__ = __truediv__ = __floordiv__
+
+    def __mod__(self, other):
+        return self._with(other, lambda a, b: a % b)
+
+    def __rmod__(self, other):
+        return self._with(other, lambda a, b: b % a)
+
+    def _compared(self, other, f):
+        try:
+            other = as_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return None if self._value is None or other._value is None else f(self._value, other._value)
+
+    def __eq__(self, other):
+        return self._compared(other, lambda a, b: a == b)
+
+    def __ne__(self, other):
+        return self._compared(other, lambda a, b: a != b)
+
+    def __lt__(self, other):
+        return self._compared(other, lambda a, b: a < b)
+
+    def __le__(self, other):
+        return self._compared(other, lambda a, b: a <= b)
+
+    def __gt__(self, other):
+        return self._compared(other, lambda a, b: a > b)
+
+    def __ge__(self, other):
+        return self._compared(other, lambda a, b: a >= b)
+
+    def __hash__(self):
+        return hash(self._value)
+
+    def __int__(self):
+        return self._value
+
+    def __index__(self):
+        if self._value is None:
+            raise TypeError("An unknown Dimension is no index")
+        return self._value
+
+    def __bool__(self):
+        return bool(self._value)
+
+    def __str__(self):
+        return "?" if self._value is None else str(self._value)
+
+    def __repr__(self):
+        return "Dimension(%s)" % self._value
+
+
+def as_dimension(value):
+    return value if isinstance(value, Dimension) else Dimension(value)
+
+
+class TensorShape:
+    """The shape of a tensor, as far as it is known."""
+
+    __slots__ = ("_dims",)
+
+    def __init__(self, dims):
+        if dims is None:
+            self._dims = None
+        elif isinstance(dims, TensorShape):
+            self._dims = None if dims._dims is None else list(dims._dims)
+        elif hasattr(dims, "unknown_rank") and hasattr(dims, "dim"):  # a TensorShapeProto
+            self._dims = None if dims.unknown_rank else [Dimension(d.size if d.size >= 0 else None) for d in dims.dim]
+        elif isinstance(dims, (int, Dimension)) or not hasattr(dims, "__iter__"):
+            self._dims = [as_dimension(dims)]
+        else:
+            self._dims = [as_dimension(None if d is None or (isinstance(d, int) and d == -1) else d) for d in dims]
+
+    @property
+    def dims(self):
+        return self._dims
+
+    @property
+    def ndims(self):
+        return None if self._dims is None else len(self._dims)
+
+    rank = ndims
+
+    def __len__(self):
+        if self._dims is None:
+            raise ValueError("Cannot take the length of shape with unknown rank.")
+        return len(self._dims)
+
+    def __bool__(self):
+        return self._dims is not None
+
+    def __iter__(self):
+        if self._dims is None:
+            raise ValueError("Cannot iterate over a shape with unknown rank.")
+        return iter(self._dims)
+
+    def __getitem__(self, key):
+        if self._dims is not None:
+            return TensorShape(self._dims[key]) if isinstance(key, slice) else self._dims[key]
+        if not isinstance(key, slice):
+            return Dimension(None)
+        start, stop = key.start or 0, key.stop
+        if key.step is not None or stop is None or start < 0 or stop < 0:
+            return unknown_shape()
+        return unknown_shape(ndims=max(0, stop - start))
+
+    def num_elements(self):
+        if not self.is_fully_defined():
+            return None
+        n = 1
+        for d in self._dims:
+            n *= d.value
+        return n
+
+    def is_fully_defined(self):
+        return self._dims is not None and all(d.value is not None for d in self._dims)
+
+    def assert_is_fully_defined(self):
+        if not self.is_fully_defined():
+            raise ValueError("Shape %s is not fully defined" % self)
+
+    def is_compatible_with(self, other):
+        other = as_shape(other)
+        if self._dims is None or other._dims is None:
+            return True
+        return len(self._dims) == len(other._dims) and all(a.is_compatible_with(b) for a, b in zip(self._dims, other._dims))
+
+    def assert_is_compatible_with(self, other):
+        if not self.is_compatible_with(other):
+            raise ValueError("Shapes %s and %s are incompatible" % (self, other))
+
+    def merge_with(self, other):
+        other = as_shape(other)
+        if self._dims is None:
+            return other
+        if other._dims is None:
+            return self
+        if len(self._dims) != len(other._dims) or not self.is_compatible_with(other):
+            raise ValueError("Shapes %s and %s are not compatible" % (self, other))
+        return TensorShape([a.merge_with(b) for a, b in zip(self._dims, other._dims)])
+
+    def most_specific_compatible_shape(self, other):
+        other = as_shape(other)
+        if self._dims is None or other._dims is None or len(self._dims) != len(other._dims):
+            return unknown_shape()
+        return TensorShape([a if a.value is not None and a.value == b.value else None
+                            for a, b in zip(self._dims, other._dims)])
+
+    def concatenate(self, other):
+        other = as_shape(other)
+        if self._dims is None or other._dims is None:
+            return unknown_shape()
+        return TensorShape(self._dims + other._dims)
+
+    def assert_same_rank(self, other):
+        other = as_shape(other)
+        if self.ndims is not None and other.ndims is not None and self.ndims != other.ndims:
+            raise ValueError("Shapes %s and %s must have the same rank" % (self, other))
+
+    def assert_has_rank(self, rank):
+        if self.ndims not in (None, rank):
+            raise ValueError("Shape %s must have rank %d" % (self, rank))
+
+    def with_rank(self, rank):
+        try:
+            return self.merge_with(unknown_shape(ndims=rank))
+        except ValueError:
+            raise ValueError("Shape %s must have rank %d" % (self, rank)) from None
+
+    def with_rank_at_least(self, rank):
+        if self.ndims is not None and self.ndims < rank:
+            raise ValueError("Shape %s must have rank at least %d" % (self, rank))
+        return self
+
+    def with_rank_at_most(self, rank):
+        if self.ndims is not None and self.ndims > rank:
+            raise ValueError("Shape %s must have rank at most %d" % (self, rank))
+        return self
+
+    def as_list(self):
+        """A list of ints and Nones."""
+        if self._dims is None:
+            raise ValueError("as_list() is not defined on an unknown TensorShape.")
+        return [d.value for d in self._dims]
+
+    def as_proto(self):
+        from .. import protos
+        if self._dims is None:
+            return protos.TensorShapeProto(unknown_rank=True)
+        dim = protos.TensorShapeProto.Dim
+        return protos.TensorShapeProto(dim=[dim(size=-1 if d.value is None else d.value) for d in self._dims])
+
+    def _tuple(self):
+        """As the extension wants it."""
+        return None if self._dims is None else tuple(d.value for d in self._dims)
+
+    def __eq__(self, other):
+        try:
+            other = as_shape(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return self._tuple() == other._tuple()
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash(self._tuple())
+
+    def __add__(self, other):
+        return self.concatenate(other)
+
+    def __radd__(self, other):
+        return as_shape(other).concatenate(self)
+
+    def __str__(self):
+        if self._dims is None:
+            return "<unknown>"
+        if len(self._dims) == 1:
+            return "(%s,)" % self._dims[0]
+        return "(%s)" % ", ".join(str(d) for d in self._dims)
+
+    def __repr__(self):
+        return "TensorShape(%r)" % (self._dims,)
+
+    def __reduce__(self):
+        return TensorShape, (self._tuple(),)
+
+
+def as_shape(shape):
+    return shape if isinstance(shape, TensorShape) else TensorShape(shape)
+
+
+def unknown_shape(ndims=None, rank=None):
+    n = ndims if ndims is not None else rank
+    return TensorShape(None) if n is None else TensorShape([None] * n)
+
+
+def scalar():
+    return TensorShape([])
+
+
+def vector(length):
+    return TensorShape([length])
+
+
+def matrix(rows, cols):
+    return TensorShape([rows, cols])
+
+
+def dimension_value(dimension):
+    """The number in a Dimension; anything else as it is."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+dimension_at_index = lambda shape, index: Dimension(None) if shape.ndims is None else shape.dims[index]

@@ -1,0 +1,100 @@
+"""Sparse tensors: the indices and values of the elements that are there, and the shape of the whole."""
+
+import collections
+
+
+
+from . import convert, dtypes, ops
+
+SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
+IndexedSlicesValue = collections.namedtuple("IndexedSlicesValue", ["values", "indices", "dense_shape"])
+
+
+class SparseTensor:
+    """indices [n, rank] int64, values [n], dense_shape [rank] int64."""
+
+    def __init__(self, indices, values, dense_shape):
+        with ops.name_scope(None, "SparseTensor", [indices, values, dense_shape]):
+            self._indices = convert.convert_to_tensor(indices, dtypes.int64, "indices")
+            self._values = convert.convert_to_tensor(values, name="values")
+            self._dense_shape = convert.convert_to_tensor(dense_shape, dtypes.int64, "dense_shape")
+        self._indices.shape.with_rank(2)
+        self._values.shape.with_rank(1)
+        self._dense_shape.shape.with_rank(1)
+
+    @classmethod
+    def from_value(cls, value):
+        if not isinstance(value, (SparseTensor, SparseTensorValue)):
+            raise TypeError("Neither a SparseTensor nor SparseTensorValue: %s." % (value,))
+        return cls(value.indices, value.values, value.dense_shape)
+
+    indices = property(lambda self: self._indices)
+    values = property(lambda self: self._values)
+    dense_shape = property(lambda self: self._dense_shape)
+    op = property(lambda self: self._values.op)
+    dtype = property(lambda self: self._values.dtype)
+    graph = property(lambda self: self._values.graph)
+    name = property(lambda self: self._values.name)
+
+    @property
+    def shape(self):
+        return convert.constant_value_as_shape(self._dense_shape)
+
+    def get_shape(self):
+        return self.shape
+
+    def eval(self, feed_dict=None, session=None):
+        return ops._session_for(session, self.graph, "evaluate tensor").run(self, feed_dict)
+
+    def consumers(self):
+        return self._values.consumers()
+
+    def __repr__(self):
+        return "SparseTensor(indices=%s, values=%s, dense_shape=%s)" % (self._indices, self._values, self._dense_shape)
+
+    # What a session fetches and feeds in its place.
+
+    def _fetch_parts(self):
+        return [self._indices, self._values, self._dense_shape], lambda parts: SparseTensorValue(*parts)
+
+    def _feed_parts(self, value):
+        if isinstance(value, SparseTensor):
+            raise TypeError("The value of a feed cannot be a SparseTensor")
+        return list(zip([self._indices, self._values, self._dense_shape], value))
+
+
+def convert_to_tensor_or_sparse_tensor(value, dtype=None, name=None):
+    if isinstance(value, SparseTensorValue):
+        value = SparseTensor.from_value(value)
+    if isinstance(value, SparseTensor):
+        if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+            raise RuntimeError("Sparse dtype: requested = %s, actual = %s" % (dtype, value.dtype))
+        return value
+    return convert.convert_to_tensor(value, dtype, name)
+
+
+def is_sparse(x):
+    return isinstance(x, (SparseTensor, SparseTensorValue))
+
+
+def _slices_fetch(self):
+    if self.dense_shape is None:
+        return [self.values, self.indices], lambda p: IndexedSlicesValue(p[0], p[1], None)
+    return [self.values, self.indices, self.dense_shape], lambda p: IndexedSlicesValue(*p)
+
+
+def _slices_feed(self, value):
+    tensors = [self.values, self.indices] + ([] if self.dense_shape is None else [self.dense_shape])
+    return list(zip(tensors, value))
+
+
+ops.IndexedSlices._fetch_parts = _slices_fetch
+ops.IndexedSlices._feed_parts = _slices_feed
+
+
+def _refuse(value, dtype=None, name=None, as_ref=False):
+    raise TypeError("Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported type." %
+                    (type(value), value))
+
+
+convert.register_tensor_conversion_function(SparseTensor, _refuse, 90)

@@ -1,0 +1,1 @@
+"""Functions that add operations, by kind."""
