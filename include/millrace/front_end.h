@@ -1,5 +1,5 @@
-/* millrace/front_end.h -- for front ends in other languages: operations whose work is done by functions of the front end,
- * and the protocol messages without generated code.
+/* millrace/front_end.h -- for front ends in other languages: ending runs from outside, operations whose work is done by functions
+ * of the front end, and the protocol messages without generated code.
  *
  * The rules of c_api.h hold. */
 #ifndef MILLRACE_FRONT_END_H
@@ -11,6 +11,23 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- ending runs ----
+ *
+ * A front end that is interrupted (by Ctrl-C, say) fires an interrupter: the runs under it end with CANCELLED, the session
+ * stays usable. */
+
+typedef struct mr_interrupter mr_interrupter;
+
+MR_EXPORT extern mr_interrupter *mr_interrupter_new(void);
+/* No thread may be under it any more. */
+MR_EXPORT extern void mr_interrupter_free(mr_interrupter *i);
+/* From any thread; not from a signal handler.  Runs that start under it later end at once too, until it is reset. */
+MR_EXPORT extern void mr_interrupter_fire(mr_interrupter *i);
+/* While nothing runs under it. */
+MR_EXPORT extern void mr_interrupter_reset(mr_interrupter *i);
+/* Puts the runs that this thread starts from now on (TF_SessionRun, TF_SessionPRun) under i; NULL: under none. */
+MR_EXPORT extern void mr_run_under(mr_interrupter *i);
 
 /* ---- functions of the front end ----
  *

@@ -108,6 +108,8 @@ mr_status *mr_capi_new_session(TF_Graph *graph, const TF_SessionOptions *opts, T
 void mr_capi_free_session(TF_Session *session); /* NULL is fine */
 /* INVALID_ARGUMENT "Unparseable RunOptions proto" */
 mr_status *mr_capi_run_options(const TF_Buffer *run_options, mr_run_options *o);
+/* What ends the runs that this thread starts (mr_run_under); NULL: nothing does. */
+struct mr_cancel *mr_capi_run_cancel(void);
 /* INVALID_ARGUMENT unless all it names is in the session's graph. */
 mr_status *mr_capi_check_operations(const TF_Session *s, const mr_run_args *a);
 /* NULL on error. */

@@ -283,15 +283,15 @@ mr_status *mr_capi_run_options(const TF_Buffer *run_options, mr_run_options *o)
 static mr_status *run(TF_Session *s, const TF_Buffer *run_options, const mr_run_args *a,
                       TF_Buffer *run_metadata)
 {
-    mr_run_options o;
+    mr_run_options o = {0};
     mr_str metadata = {0};
     if (run_metadata && run_metadata->data)
         return mr_invalid("Passing non-empty run_metadata is invalid.");
     MR_TRY(mr_capi_check_operations(s, a));
     if (run_options)
         MR_TRY(mr_capi_run_options(run_options, &o));
-    mr_status *st =
-        mr_session_run(s->session, a, run_options ? &o : NULL, run_metadata ? &metadata : NULL);
+    o.cancel = mr_capi_run_cancel();
+    mr_status *st = mr_session_run(s->session, a, run_options || o.cancel ? &o : NULL, run_metadata ? &metadata : NULL);
     if (run_metadata)
         mr_status_update(&st, mr_capi_buffer_fill(run_metadata, &metadata));
     return st;
@@ -341,7 +341,8 @@ void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *in
         mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, NULL, 0);
         st = mr_capi_check_operations(session, &a);
         if (!st)
-            st = session->session->ops->partial_run(session->session, handle ? handle : "", &a);
+            st = session->session->ops->partial_run(session->session, handle ? handle : "", &a,
+                                                    &(mr_run_options){.cancel = mr_capi_run_cancel()});
     }
     close_values(&v, output_values);
     mr_capi_set_status(status, st);

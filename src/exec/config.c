@@ -78,6 +78,13 @@ mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out)
     return NULL;
 }
 
+mr_status *mr_run_interrupted(void) { return mr_error(MR_CANCELLED, "The run was interrupted"); }
+
+mr_status *mr_run_options_check(const mr_run_options *o)
+{
+    return o && o->cancel && mr_cancel_started(o->cancel) ? mr_run_interrupted() : NULL;
+}
+
 void mr_device_infos_free(mr_device_info *d, int n)
 {
     for (int i = 0; d && i < n; i++) {

@@ -380,7 +380,7 @@ MR_TEST(dead_sides_cannot_be_fetched_in_a_partial_run)
         char *handle;
         *MR_DATA(double, b.r.feed[0]) = i ? taken : untaken;
         MR_CHECK_OK(b.r.session->ops->partial_setup(b.r.session, &a, &handle));
-        mr_status *st = b.r.session->ops->partial_run(b.r.session, handle, &a);
+        mr_status *st = b.r.session->ops->partial_run(b.r.session, handle, &a, NULL);
         if (i)
             MR_CHECK_OK(st);
         else

@@ -172,16 +172,42 @@ void mr_direct_wait(mr_flow *f, int64_t deadline_ns)
     mr_runner_wait(&f->own_runner, 0);
 }
 
+static void guard_fired(mr_cancel_entry *e)
+{
+    mr_direct_guard *g = (mr_direct_guard *)e;
+    mr_flow_fail(g->flow, mr_run_interrupted());
+}
+
+void mr_direct_guard_begin(mr_direct_guard *g, mr_flow *f, const mr_run_options *o)
+{
+    g->cancel = o ? o->cancel : NULL;
+    if (MR_LIKELY(!g->cancel))
+        return;
+    g->entry.fn = guard_fired;
+    g->flow = f;
+    if (!mr_cancel_register(g->cancel, &g->entry))
+        guard_fired(&g->entry);
+}
+
+void mr_direct_guard_end(mr_direct_guard *g)
+{
+    if (g->cancel)
+        mr_cancel_unregister(g->cancel, &g->entry);
+}
+
 static void flow_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
 
 static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
 {
+    mr_direct_guard g;
     int64_t timeout_ms = o && o->timeout_ms > 0 ? o->timeout_ms : s->env.config.timeout_ms;
     f->deadline_ns =
         timeout_ms > 0 ? mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000 : 0;
     mr_runner_reset(&f->own_runner, o && o->inter_op_in_caller ? NULL : s->env.inter, true);
     mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, s->env.cancel, NULL, flow_done, NULL});
+    mr_direct_guard_begin(&g, f, o);
     mr_direct_wait(f, f->deadline_ns);
+    mr_direct_guard_end(&g);
     return mr_flow_take_status(f);
 }
 
@@ -241,6 +267,7 @@ static mr_status *direct_run(mr_session *base, const mr_run_args *a, const mr_ru
     mr_direct *s = (mr_direct *)base;
     for (int i = 0; i < a->n_fetches; i++)
         a->fetched[i] = NULL;
+    MR_TRY(mr_run_options_check(o));
     MR_TRY(mr_direct_enter(s));
     mr_status *st = run_entered(s, a, o, metadata);
     mr_direct_leave(s);

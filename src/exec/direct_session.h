@@ -41,6 +41,15 @@ mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i)
 /* Waits until f is over; after the deadline (0: none) it is stopped. */
 void mr_direct_wait(mr_flow *f, int64_t deadline_ns);
 
+/* A flow that runs is failed with CANCELLED when the cancellation of its run starts, or has started. */
+typedef struct mr_direct_guard {
+    mr_cancel_entry entry;
+    mr_cancel *cancel; /* NULL: there is none */
+    mr_flow *flow;
+} mr_direct_guard;
+void mr_direct_guard_begin(mr_direct_guard *g, mr_flow *f, const mr_run_options *o); /* o may be NULL */
+void mr_direct_guard_end(mr_direct_guard *g); /* before the flow is given back */
+
 /* ---- exec/direct_placing.c: placement by cost as the client sees it ---- */
 mr_status *mr_direct_placing_new(mr_direct *s); /* with what MILLRACE_COSTS has */
 void mr_direct_placing_free(mr_direct *s);
@@ -50,7 +59,7 @@ mr_status *mr_direct_slow(mr_session *s, const char *device, double factor);
 
 /* ---- exec/partial_run.c ---- */
 mr_status *mr_partial_setup(mr_session *s, const mr_run_args *a, char **handle);
-mr_status *mr_partial_run_step(mr_session *s, const char *handle, const mr_run_args *a);
+mr_status *mr_partial_run_step(mr_session *s, const char *handle, const mr_run_args *a, const mr_run_options *o);
 /* Ends all that are left (the session is closed). */
 void mr_partial_runs_end(mr_direct *s);
 

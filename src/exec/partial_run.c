@@ -276,6 +276,14 @@ static void wait_for_fetches(mr_partial_run *p, int64_t deadline_ns)
     wait_for_fetches(p, 0); /* the aborted rendezvous ends them */
 }
 
+static void drop_fetched(const mr_run_args *a)
+{
+    for (int i = 0; i < a->n_fetches; i++) {
+        mr_tensor_unref(a->fetched[i]);
+        a->fetched[i] = NULL;
+    }
+}
+
 /* What came; on error nothing is handed out. */
 static mr_status *take_fetches(const mr_run_args *a, fetch *f)
 {
@@ -290,10 +298,8 @@ static mr_status *take_fetches(const mr_run_args *a, fetch *f)
     }
     for (int i = 0; i < a->n_fetches; i++)
         mr_tensor_unref(f[i].t);
-    for (int i = 0; st && i < a->n_fetches; i++) {
-        mr_tensor_unref(a->fetched[i]);
-        a->fetched[i] = NULL;
-    }
+    if (st)
+        drop_fetched(a);
     return st;
 }
 
@@ -313,7 +319,7 @@ static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t dead
 }
 
 static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *p,
-                              const mr_run_args *a)
+                              const mr_run_args *a, const mr_run_options *o)
 {
     int64_t timeout_ms = s->env.config.timeout_ms;
     int64_t deadline_ns = timeout_ms > 0 ? mr_now_ns() + timeout_ms * 1000000 : 0;
@@ -325,24 +331,31 @@ static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *
         mr_flow_fail(p->flow, mr_status_copy(st));
     if (st || mr_partial_use_all(&p->use)) {
         end_run(s, handle, p, deadline_ns);
-        if (st)
+        bool cut = o && o->cancel && mr_cancel_started(o->cancel); /* else errors after the last fetch are nobody's */
+        if (st || cut)
             mr_status_update(&st, mr_flow_take_status(p->flow));
+        if (st)
+            drop_fetched(a);
     }
     return st;
 }
 
-mr_status *mr_partial_run_step(mr_session *base, const char *handle, const mr_run_args *a)
+mr_status *mr_partial_run_step(mr_session *base, const char *handle, const mr_run_args *a, const mr_run_options *o)
 {
     mr_direct *s = (mr_direct *)base;
     for (int i = 0; i < a->n_fetches; i++)
         a->fetched[i] = NULL;
+    MR_TRY(mr_run_options_check(o));
     MR_TRY(mr_direct_enter(s));
     mr_status *st = NULL;
+    mr_direct_guard g;
     mr_partial_run *p = find_run(s, handle);
     if (p) {
+        mr_direct_guard_begin(&g, p->flow, o); /* another call may keep this one waiting */
         mr_lock(&p->calls);
-        st = call_locked(s, handle, p, a);
+        st = call_locked(s, handle, p, a, o);
         mr_unlock(&p->calls);
+        mr_direct_guard_end(&g);
         partial_unref(p);
     } else {
         st = mr_invalid("Must run 'setup' before performing partial runs!");

@@ -8,6 +8,7 @@
 
 #include "base/thread.h"
 #include "graph/graph.h"
+#include "run/cancel.h"
 
 typedef struct mr_session mr_session;
 
@@ -48,6 +49,7 @@ typedef struct mr_run_options {
     int trace_level;  /* RunOptions.TraceLevel; MR_FULL_TRACE fills step_stats */
     bool output_partition_graphs;
     bool inter_op_in_caller; /* inter_op_thread_pool -1 */
+    mr_cancel *cancel;       /* starting it ends the run with CANCELLED; NULL: none.  Not part of RunOptions */
 } mr_run_options;
 mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out);
 
@@ -70,7 +72,8 @@ typedef struct mr_session_ops {
     mr_status *(*run)(mr_session *s, const mr_run_args *a, const mr_run_options *o,
                       mr_str *metadata);
     mr_status *(*partial_setup)(mr_session *s, const mr_run_args *a, char **handle); /* mr_free */
-    mr_status *(*partial_run)(mr_session *s, const char *handle, const mr_run_args *a);
+    /* Of the options (may be NULL) only cancel counts: it ends the partial run, unless it had started before the call. */
+    mr_status *(*partial_run)(mr_session *s, const char *handle, const mr_run_args *a, const mr_run_options *o);
     /* Cancels running steps and refuses new ones. */
     mr_status *(*close)(mr_session *s);
     mr_status *(*list_devices)(mr_session *s, mr_device_info **out,
@@ -98,6 +101,9 @@ static inline void mr_session_free(mr_session *s)
         s->ops->free(s);
 }
 void mr_device_infos_free(mr_device_info *d, int n);
+/* CANCELLED when the options (may be NULL) have a cancellation that has started: there is nothing to begin. */
+mr_status *mr_run_options_check(const mr_run_options *o);
+mr_status *mr_run_interrupted(void); /* that error */
 
 /* The graph is referenced; graph_mu (may be NULL: nobody else touches the graph) guards it while
  * plans are made. */

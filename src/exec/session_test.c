@@ -726,7 +726,7 @@ static mr_status *partial_step(partial *p, mr_out feed, float v, mr_out fetch, f
                      .fetches = &fetch,
                      .fetched = &got,
                      .n_fetches = fetch.node != NULL};
-    mr_status *st = s->ops->partial_run(s, p->handle, &a);
+    mr_status *st = s->ops->partial_run(s, p->handle, &a, NULL);
     if (got)
         *out = *MR_DATA(float, got);
     mr_tensor_unref(got);

@@ -49,7 +49,7 @@ static mr_status *step(partial *p, mr_out f1, float v1, mr_out f2, float v2, mr_
     mr_tensor *values[] = {mr_tensor_scalar_f32(v1), mr_tensor_scalar_f32(v2)}, *got = NULL;
     mr_run_args a = {.feeds = feeds, .feed_values = values, .n_feeds = (f1.node != NULL) + (f2.node != NULL),
                      .fetches = &fetch, .fetched = &got, .n_fetches = fetch.node != NULL};
-    mr_status *st = s->ops->partial_run(s, p->handle, &a);
+    mr_status *st = s->ops->partial_run(s, p->handle, &a, NULL);
     if (!st && got)
         *out = *MR_DATA(float, got);
     mr_tensor_unref(got);

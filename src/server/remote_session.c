@@ -1,7 +1,8 @@
 /* server/remote_session.c -- a session of a master in another process, or in this one.
  *
  * The client's graph is sent when the session is made; nodes added later are sent before the next run.  A run is one
- * RunStep call; the calling thread waits for it. */
+ * RunStep call; the calling thread waits for it.  What ends it from outside cancels that call: the client is told at once,
+ * the master stops the step at its tasks meanwhile. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
@@ -43,6 +44,8 @@ typedef struct waited {
 
 typedef struct call { /* one of those waited for */
     mr_net_request request; /* first */
+    mr_cancel_entry on_cancel; /* of an ask under a cancellation */
+    mr_net *net;
     waited *w;
     bool done; /* under the lock */
     mr_status *st;
@@ -154,18 +157,38 @@ static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
     }
 }
 
-/* Takes the body.  timeout_ms 0: as long as it takes. */
-static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes *body, int64_t timeout_ms, mr_bytes *reply)
+static void cancel_call(mr_cancel_entry *e)
+{
+    call *c = (call *)((char *)e - offsetof(call, on_cancel));
+    c->net->cancel(&c->request);
+}
+
+/* wait_for, in which the call is cancelled when the cancellation (NULL: none) starts.  The call is done, or given up. */
+static mr_status *wait_under(mr_net *net, mr_net_peer *p, waited *w, call *c, mr_cancel *cancel)
+{
+    c->on_cancel.fn = cancel_call;
+    if (cancel && !mr_cancel_register(cancel, &c->on_cancel))
+        cancel_call(&c->on_cancel);
+    mr_status *st = wait_for(net, p, w, c);
+    if (cancel)
+        mr_cancel_unregister(cancel, &c->on_cancel);
+    return st;
+}
+
+/* Takes the body.  timeout_ms 0: as long as it takes.  cancel may be NULL. */
+static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes *body, int64_t timeout_ms,
+                      mr_cancel *cancel, mr_bytes *reply)
 {
     waited w = {0};
-    call c = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came}, .w = &w};
+    call c = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came},
+              .net = net, .w = &w};
     if (timeout_ms > 0)
         c.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
     *body = (mr_bytes){0};
     mr_mutex_init(&w.mu);
     mr_cond_init(&w.changed);
     net->start(p, &c.request);
-    mr_status *silent = wait_for(net, p, &w, &c);
+    mr_status *silent = wait_under(net, p, &w, &c, cancel);
     if (silent)
         net->cancel(&c.request);
     mr_lock(&w.mu);
@@ -186,7 +209,7 @@ static mr_status *ask_str(mr_net *net, mr_net_peer *p, const char *method, mr_st
 {
     mr_bytes b = {0};
     mr_bytes_add_str(&b, body);
-    return ask(net, p, method, &b, timeout_ms, reply);
+    return ask(net, p, method, &b, timeout_ms, NULL, reply);
 }
 
 /* ---- the graph ---- */
@@ -331,7 +354,7 @@ static mr_status *encode_run(remote *s, const mr_run_args *a, const run_call *c,
     mr_status *st = NULL;
     mr_wire_init(&w);
     put_common(s, a, &w.pb);
-    if (c->options)
+    if (c->options && !c->partial)
         put_options(c->options, c->metadata != NULL, &w.pb);
     if (c->partial)
         mr_pb_put_bytes(&w.pb, 6, mr_sv_of(c->partial));
@@ -421,9 +444,14 @@ static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c
     MR_TRY(check_args(s, a));
     MR_TRY(extend(s));
     MR_TRY(encode_run(s, a, c, &body));
-    mr_status *st = ask(s->net, s->peer, MR_MASTER_SERVICE "RunStep", &body, 0, &reply);
+    mr_cancel *cancel = c->options ? c->options->cancel : NULL;
+    mr_status *st = ask(s->net, s->peer, MR_MASTER_SERVICE "RunStep", &body, 0, cancel, &reply);
     if (!st)
         st = decode_run(&reply, a, c->metadata);
+    if (cancel && mr_cancel_started(cancel) && mr_status_code(st) == MR_CANCELLED) {
+        mr_status_free(st); /* it says what became of a call */
+        st = mr_run_interrupted();
+    }
     mr_bytes_deinit(&reply);
     return st;
 }
@@ -432,6 +460,7 @@ static mr_status *run(remote *s, const mr_run_args *a, const run_call *c)
 {
     for (int i = 0; i < a->n_fetches; i++)
         a->fetched[i] = NULL;
+    MR_TRY(mr_run_options_check(c->options));
     MR_TRY(enter(s));
     mr_status *st = run_entered(s, a, c);
     leave(s);
@@ -484,11 +513,11 @@ static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, c
     return st;
 }
 
-static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a)
+static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a, const mr_run_options *o)
 {
     if (!handle || !handle[0]) /* it would be a step of its own */
         return mr_invalid("Must run 'setup' before performing partial runs!");
-    return run((remote *)base, a, &(run_call){.partial = handle});
+    return run((remote *)base, a, &(run_call){.options = o, .partial = handle});
 }
 
 /* ---- devices ---- */
