@@ -8,6 +8,8 @@
         sess.run(tf.global_variables_initializer())
 """
 
+import _millrace
+
 from .framework import dtypes as _dtypes
 from .framework.convert import constant, convert_to_tensor, register_tensor_conversion_function
 from .framework.device import DeviceSpec

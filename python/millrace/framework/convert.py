@@ -6,7 +6,7 @@ become constants.
 
 import numpy as np
 
-from .. import _core
+import _millrace as _core
 from . import dtypes, ops, shapes
 
 _conversions = []  # (priority, number, class, function), sorted

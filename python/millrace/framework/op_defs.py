@@ -14,7 +14,7 @@ import re
 
 import numpy as np
 
-from .. import _core
+import _millrace as _core
 from . import convert, dtypes, ops, shapes
 
 _plans = {}

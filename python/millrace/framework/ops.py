@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 
-from .. import _core
+import _millrace as _core
 from . import device as device_lib
 from . import dtypes, shapes
 

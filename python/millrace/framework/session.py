@@ -3,8 +3,9 @@
 import collections
 import threading
 
+import numpy as np
 
-from .. import _core
+import _millrace as _core
 from . import errors, ops
 
 _watched = False
@@ -28,14 +29,24 @@ def _watch_signals():
 class _Fetches:
     """What a run is to fetch: the tensors and operations in a nested structure, and the way back."""
 
-    __slots__ = ("tensors", "targets", "_at", "_build", "_graph")
+    __slots__ = ("tensors", "targets", "_at", "_build", "_graph", "_fed")
 
     def __init__(self, graph, fetches):
         self._graph = graph
-        self.tensors, self.targets, self._at = [], [], {}
+        self.tensors, self.targets, self._at, self._fed = [], [], {}, None
         self._build = self._take(fetches)
 
+    def give_back(self, feeds, values):
+        """What is both fed and fetched does not go through the graph."""
+        fed = {self._at[t]: np.asarray(v, t.dtype.as_numpy_dtype) for t, v in zip(feeds, values) if t in self._at}
+        if fed:
+            self._fed = [fed.get(i) for i in range(len(self.tensors))]
+            self.tensors = [t for i, t in enumerate(self.tensors) if i not in fed]
+
     def results(self, values):
+        if self._fed is not None:
+            values = iter(values)
+            values = [next(values) if v is None else v for v in self._fed]
         return self._build(values)
 
     def _take(self, f):
@@ -158,8 +169,10 @@ class BaseSession:
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
         if type(fetches) is ops.Tensor and fetches.graph is graph:  # the usual case, without ceremony
             if options is None and run_metadata is None and fetches.op not in graph._unfetchable:
-                return self._call(self._session.run, feeds, values, [fetches], [])[0]
+                if fetches not in feeds:
+                    return self._call(self._session.run, feeds, values, [fetches], [])[0]
         f = _Fetches(graph, fetches)
+        f.give_back(feeds, values)
         if options is None and run_metadata is None:
             return f.results(self._call(self._session.run, feeds, values, f.tensors, f.targets))
         coded = None if options is None else options.SerializeToString()
