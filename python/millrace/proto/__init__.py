@@ -1,0 +1,13 @@
+"""Protocol messages made at run time from what the library tells of them.
+
+millrace.protos has their names.
+
+    wire        bytes: varints, tags, packed arrays
+    scalars     values: what may be assigned, how it is written
+    fields      one field of a message: its description, its property, its bytes
+    containers  repeated fields and maps
+    message     messages
+    enums       enums
+    schema      classes by name
+    text_format, json_format
+"""
