@@ -69,7 +69,9 @@ for row in [("TF_NewStatus", P), ("TF_DeleteStatus", None, P), ("TF_GetCode", I,
             ("TF_CloseSession", None, P, P), ("TF_DeleteSession", None, P, P), ("TF_DeleteSessionOptions", None, P),
             ("TF_GraphGetTensorNumDims", I, P, Output, P), ("TF_GraphGetTensorShape", None, P, Output, P, I, P),
             ("TF_StringInit", None, P), ("TF_StringCopy", None, P, S, c.c_size_t), ("TF_StringGetSize", c.c_size_t, P),
-            ("TF_StringGetDataPointer", P, P)]:
+            ("TF_StringGetDataPointer", P, P), ("TF_SetAttrFuncName", None, P, S, S, c.c_size_t),
+            ("TF_GraphToFunction", P, P, S, c.c_ubyte, I, P, I, P, I, P, P, P, S, P), ("TF_DeleteFunction", None, P),
+            ("TF_GraphCopyFunction", None, P, P, P, P)]:
     declare(*row)
 
 
@@ -119,6 +121,10 @@ class Type(int):
         return int.__new__(cls, TYPES[np.dtype(t)])
 
 
+class Func(str):
+    """An attr that is a function, by its name."""
+
+
 class Graph:
     def __init__(self, handle=None):
         self.handle, self.n, self.session = handle or lib.TF_NewGraph(), 0, None
@@ -138,6 +144,8 @@ class Graph:
             k = k.encode()
             if isinstance(v, Type):
                 lib.TF_SetAttrType(d, k, v)
+            elif isinstance(v, Func):
+                lib.TF_SetAttrFuncName(d, k, v.encode(), len(v))
             elif isinstance(v, bool):
                 lib.TF_SetAttrBool(d, k, v)
             elif isinstance(v, int):
@@ -162,10 +170,10 @@ class Graph:
             elif v and isinstance(v[0], bytes):
                 lib.TF_SetAttrStringList(d, k, (P * len(v))(*[c.cast(c.c_char_p(x), P) for x in v]), (c.c_size_t * len(v))(
                     *[len(x) for x in v]), len(v))
-            elif v and isinstance(v[0], tuple):
-                dims = [(c.c_int64 * max(1, len(x)))(*x) for x in v]
+            elif v and (v[0] is None or isinstance(v[0], tuple)):
+                dims = [(c.c_int64 * max(1, len(x or ())))(*(x or ())) for x in v]
                 lib.TF_SetAttrShapeList(d, k, (P * len(v))(*[c.cast(x, P) for x in dims]), (c.c_int * len(v))(
-                    *[len(x) for x in v]), len(v))
+                    *[-1 if x is None else len(x) for x in v]), len(v))
             elif v and isinstance(v[0], float):
                 lib.TF_SetAttrFloatList(d, k, (c.c_float * len(v))(*v), len(v))
             else:
@@ -217,6 +225,21 @@ class Graph:
         lib.TF_FinishWhile(c.byref(p), STATUS, out)
         check()
         return [Output(o.oper, o.index) for o in out]
+
+    def function(self, types, body):
+        """A new function of arguments of these types; body gets (graph, arguments) and gives its results."""
+        self.n += 1
+        inner, name = Graph(), f"Function_{self.n}"
+        args = [inner.op("Placeholder", [], dtype=t) for t in types]
+        results = body(inner, args)
+        f = lib.TF_GraphToFunction(inner.handle, name.encode(), 0, -1, None, len(args), (Output * len(args))(*args), len(results),
+                                   (Output * len(results))(*results), None, None, None, STATUS)
+        check()
+        lib.TF_GraphCopyFunction(self.handle, f, None, STATUS)
+        check()
+        lib.TF_DeleteFunction(f)
+        inner.close()
+        return Func(name)
 
     def run(self, fetches, feeds=None, targets=()):
         if not self.session:
