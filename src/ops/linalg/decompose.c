@@ -131,9 +131,10 @@ static void ql_step(double *d, double *e, int64_t l, int64_t m, int64_t n, void 
 }
 
 /* d: diagonal, e: what stands beside it, n - 1 of them and room for one more. */
-static bool ql(double *d, double *e, int64_t n, void *rows, rotate_fn *rotate)
+static mr_status *ql(const mr_run *run, double *d, double *e, int64_t n, void *rows, rotate_fn *rotate, bool *ok)
 {
     e[n - 1] = 0;
+    *ok = true;
     for (int64_t l = 0; l < n; l++)
         for (int round = 0;; round++) {
             int64_t m = l;
@@ -142,11 +143,13 @@ static bool ql(double *d, double *e, int64_t n, void *rows, rotate_fn *rotate)
                 m++;
             if (m == l)
                 break;
-            if (round == MAX_QL)
-                return false;
+            *ok = round < MAX_QL;
+            if (!*ok)
+                return NULL;
+            MR_TRY(mr_matrix_cancelled(run));
             ql_step(d, e, l, m, n, rows, rotate);
         }
-    return true;
+    return NULL;
 }
 
 #define T double
@@ -252,10 +255,21 @@ static void FN(identity)(int64_t rows, int64_t cols, T *a)
         a[i * cols + i] = 1;
 }
 
+static void FN(transpose)(int64_t n, T *a)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            T w = a[i * n + j];
+            a[i * n + j] = a[j * n + i];
+            a[j * n + i] = w;
+        }
+}
+
 /* ---- QR ---- */
 
 static mr_status *FN(qr)(const mr_run *run, int64_t m, int64_t n, int64_t k, void *matrix, void *orthogonal)
 {
+    mr_status *st = NULL;
     T *a = matrix, *q = orthogonal, *room;
     int64_t p = MR_MIN(m, n);
     /* the vectors, one a row, their factors, and a row to work in */
@@ -265,6 +279,7 @@ static mr_status *FN(qr)(const mr_run *run, int64_t m, int64_t n, int64_t k, voi
     for (int64_t i = 0; i < p; i++) {
         T *v = room + i * wide, *column = a + i * n + i;
         double becomes;
+        MR_GO(mr_matrix_cancelled(run));
         tau[i] = FN(reflection)(column, m - i, n, v, &becomes);
         FN(reflect)(m - i, n - i - 1, CONJ(tau[i]), v, column + 1, n, w);
         for (int64_t r = 0; r < m - i; r++)
@@ -274,8 +289,9 @@ static mr_status *FN(qr)(const mr_run *run, int64_t m, int64_t n, int64_t k, voi
         FN(identity)(m, k, q);
     for (int64_t i = p - 1; q && i >= 0; i--)
         FN(reflect)(m - i, k - i, tau[i], room + i * wide, q + i * k + i, k, w);
+out:
     mr_scratch_free(room);
-    return NULL;
+    return st;
 }
 
 /* ---- Hermitian eigenvalues ---- */
@@ -315,30 +331,43 @@ MR_CLONES static void FN(reflect_both)(int64_t n, T tau, const T *v, T *a, int64
     }
 }
 
+/* Q H, where rows of z are n columns of Q: column j loses tau conj(v_j) (Q v).  u is room for n numbers. */
+MR_CLONES static void FN(reflect_columns)(int64_t n, int64_t m, T tau, const T *v, T *z, T *u)
+{
+    for (int64_t i = 0; i < n; i++)
+        u[i] = 0;
+    for (int64_t j = 0; j < m; j++) {
+        const T f = v[j], *row = z + j * n;
+        MR_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            u[i] += MUL(f, row[i]);
+    }
+    for (int64_t j = 0; j < m; j++) {
+        const T f = MUL(tau, CONJ(v[j]));
+        T *row = z + j * n;
+        MR_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            row[i] -= MUL(f, u[i]);
+    }
+}
+
 /* A becomes tridiagonal: d and e.  Row j of z becomes column j of the product of the reflections.
  * */
-static void FN(tridiagonal)(int64_t n, T *a, double *d, double *e, T *z, T *v, T *u, T *w)
+static mr_status *FN(tridiagonal)(const mr_run *run, int64_t n, T *a, double *d, double *e, T *z, T *v, T *u, T *w)
 {
     for (int64_t k = 0; k < n - 1; k++) {
         T *below = a + (k + 1) * n + k;
+        MR_TRY(mr_matrix_cancelled(run));
         T tau = FN(reflection)(below, n - k - 1, n, v, &e[k]);
         d[k] = RE(a[k * n + k]);
         if (tau == 0)
             continue;
         FN(reflect_both)(n - k - 1, tau, v, below + 1, n, u, w);
-        /* Q H: column j loses tau conj(v_j) (Q v); in rows */
-        for (int64_t i = 0; z && i < n; i++)
-            u[i] = 0;
-        for (int64_t j = 0; z && j < n - k - 1; j++)
-            for (int64_t i = 0; i < n; i++)
-                u[i] += MUL(v[j], z[(k + 1 + j) * n + i]);
-        for (int64_t j = 0; z && j < n - k - 1; j++) {
-            const T f = MUL(tau, CONJ(v[j]));
-            for (int64_t i = 0; i < n; i++)
-                z[(k + 1 + j) * n + i] -= MUL(f, u[i]);
-        }
+        if (z)
+            FN(reflect_columns)(n, n - k - 1, tau, v, z + (k + 1) * n, u);
     }
     d[n - 1] = RE(a[n * n - 1]);
+    return NULL;
 }
 
 /* Both triangles from the lower one, in a size whose squares are harmless. */
@@ -384,6 +413,7 @@ static void FN(sort_values)(int64_t n, double *e, T *z)
 static mr_status *FN(eigh)(const mr_run *run, int64_t n, void *matrix, double *e, void *vectors,
                           bool *ok)
 {
+    mr_status *st = NULL;
     T *a = matrix, *z = vectors, *room;
     *ok = true;
     if (n == 0)
@@ -392,21 +422,18 @@ static mr_status *FN(eigh)(const mr_run *run, int64_t n, void *matrix, double *e
     double scale = FN(make_hermitian)(n, a), *beside = (double *)(room + 3 * n);
     if (z)
         FN(identity)(n, n, z);
-    FN(tridiagonal)(n, a, e, beside, z, room, room + n, room + 2 * n);
-    *ok = ql(e, beside, n, z, FN(rotate));
+    MR_GO(FN(tridiagonal)(run, n, a, e, beside, z, room, room + n, room + 2 * n));
+    MR_GO(ql(run, e, beside, n, z, FN(rotate), ok));
     FN(sort_values)(n, e, z);
     for (int64_t i = 0; i < n; i++) {
         *ok &= !isnan(e[i]);
         e[i] *= scale;
     }
-    for (int64_t i = 0; z && i < n; i++) /* vectors as columns */
-        for (int64_t j = 0; j < i; j++) {
-            T w = z[i * n + j];
-            z[i * n + j] = z[j * n + i];
-            z[j * n + i] = w;
-        }
+    if (z)
+        FN(transpose)(n, z); /* vectors as columns */
+out:
     mr_scratch_free(room);
-    return NULL;
+    return st;
 }
 
 /* ---- singular values ---- */
@@ -458,21 +485,22 @@ static mr_status *FN(jacobi)(const mr_run *run, int64_t n, T *w, T *v, bool *ok)
     double *squares = mr_scratch_zeroed(run, (size_t)n, sizeof(double));
     if (!squares)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld singular values", (long long)n);
+    mr_status *st = NULL;
     *ok = false;
-    for (int sweep = 0; sweep < MAX_SWEEPS && !*ok; sweep++) {
+    for (int sweep = 0; sweep < MAX_SWEEPS && !*ok && !st; sweep++) {
         double top = 0;
         *ok = true;
         for (int64_t i = 0; i < n; i++) { /* anew: differences lose digits */
             squares[i] = RE(FN(dot)(w + i * n, w + i * n, n));
             top = fmax(top, squares[i]);
         }
-        for (int64_t p = 0; p + 1 < n; p++)
+        for (int64_t p = 0; p + 1 < n && !(st = mr_matrix_cancelled(run)); p++)
             for (int64_t q = p + 1; q < n; q++)
                 if (FN(jacobi_pair)(n, w, v, squares, NOISE(n) * NOISE(n) * top, p, q))
                     *ok = false;
     }
     mr_scratch_free(squares);
-    return NULL;
+    return st;
 }
 
 /* Row j of W becomes a unit vector orthogonal to all that are done: a coordinate axis that they
@@ -554,17 +582,20 @@ static void FN(adjoint_of)(int64_t rows, int64_t cols, const T *from, int64_t ld
             to[j * rows + i] = CONJ(from[i * ld + j]);
 }
 
-/* to (m x k) = q (m x k) times the n x n matrix whose columns are the rows of w, for the first n
- * columns; the others are those of q. */
-static void FN(times_rows)(int64_t m, int64_t k, int64_t n, const T *q, const T *w, T *to)
+/* to (m x k) = q (m x k) times the n x n matrix w, for the first n columns; the others are those of q. */
+MR_CLONES static void FN(times)(int64_t m, int64_t k, int64_t n, const T *q, const T *w, T *to)
 {
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < k; j++) {
-            T sum = j < n ? 0 : q[i * k + j];
-            for (int64_t l = 0; j < n && l < n; l++)
-                sum += MUL(q[i * k + l], w[j * n + l]);
-            to[i * k + j] = sum;
+    for (int64_t i = 0; i < m; i++) {
+        T *row = to + i * k;
+        for (int64_t j = 0; j < k; j++)
+            row[j] = j < n ? 0 : q[i * k + j];
+        for (int64_t l = 0; l < n; l++) {
+            const T f = q[i * k + l], *x = w + l * n;
+            MR_IVDEP
+            for (int64_t j = 0; j < n; j++)
+                row[j] += MUL(f, x[j]);
         }
+    }
 }
 
 /* Signs and phases are free; that the largest entry of each row of V is positive makes them steady.
@@ -607,7 +638,8 @@ static mr_status *FN(svd_tall)(const mr_run *run, int64_t m, int64_t n, T *a, do
     MR_GO(FN(finish_rows)(run, n, w, z, s));
     if (u) {
         FN(settle_signs)(n, z, w);
-        FN(times_rows)(m, ku, n, q, z, u);
+        FN(transpose)(n, z);
+        FN(times)(m, ku, n, q, z, u);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++)
                 v[j * n + i] = w[i * n + j];

@@ -34,6 +34,12 @@ static void part(void *ctx, int64_t begin, int64_t end)
         mr_first_error_note(&j->failed, j->one(j, i));
 }
 
+mr_status *mr_matrix_cancelled(const mr_run *r)
+{
+    bool cancelled = r->step->cancel && mr_cancel_started(r->step->cancel);
+    return cancelled ? mr_error(MR_CANCELLED, "%s was cancelled", r->node->def->name) : NULL;
+}
+
 mr_status *mr_matrix_job_run(mr_matrix_job *j, int64_t n, double flops)
 {
     MR_ENSURE(j->dense);

@@ -33,6 +33,9 @@ typedef struct mr_matrix_job {
 /* Calls job->one for each; flops is a guess of the multiplications for one. */
 mr_status *mr_matrix_job_run(mr_matrix_job *j, int64_t n, double flops);
 
+/* CANCELLED when the step of r is; asked between the rounds of what may take long. */
+mr_status *mr_matrix_cancelled(const mr_run *r);
+
 /* Matrix i of the packed matrices of t. */
 static inline void *mr_matrix_at(const mr_tensor *t, int64_t i)
 {

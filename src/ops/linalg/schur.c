@@ -12,11 +12,12 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "ops/linalg/matrices.h"
 #include "run/scratch.h"
 
 typedef mr_c128 cx;
 
-enum { MAX_ROUNDS = 60, MAX_ROOTS = 100 };
+enum { MAX_ROUNDS = 60, MAX_ROOTS = 100, LANES = 8 };
 
 MR_INLINE cx mul(cx x, cx y)
 {
@@ -81,46 +82,73 @@ static cx reflection(const cx *x, int64_t m, int64_t n, cx *v, double *beta)
     return (*beta - x[0]) / *beta;
 }
 
+/* to += f from, for n numbers */
+MR_CLONES static void add_row(int64_t n, cx f, const cx *from, cx *to)
+{
+    const double re = creal(f), im = cimag(f), *x = (const double *)from;
+    double *y = (double *)to;
+    MR_IVDEP
+    for (int64_t j = 0; j < n; j++) {
+        y[2 * j] += re * x[2 * j] - im * x[2 * j + 1];
+        y[2 * j + 1] += re * x[2 * j + 1] + im * x[2 * j];
+    }
+}
+
 /* Rows of a (m of them, n apart): a -= f v (v^H a), on `cols` columns. */
 static void reflect_rows(int64_t m, int64_t cols, cx f, const cx *v, cx *a, int64_t n, cx *w)
 {
     memset(w, 0, sizeof(cx) * (size_t)cols);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < cols; j++)
-            w[j] += mul(conj(v[i]), a[i * n + j]);
+        add_row(cols, conj(v[i]), a + i * n, w);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < cols; j++)
-            a[i * n + j] -= mul(mul(f, v[i]), w[j]);
+        add_row(cols, -mul(f, v[i]), w, a + i * n);
 }
 
-/* Columns of a (m of them): a -= f (a v) v^H, on `rows` rows. */
-static void reflect_columns(int64_t rows, int64_t m, cx f, const cx *v, cx *a, int64_t n)
+/* The sum of x[j] y[j], several sums at a time, since none may wait for the one before. */
+MR_CLONES static cx sum_products(int64_t n, const cx *x, const cx *y)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        cx sum = 0, *row = a + i * n;
-        for (int64_t j = 0; j < m; j++)
-            sum += mul(row[j], v[j]);
-        sum = mul(f, sum);
-        for (int64_t j = 0; j < m; j++)
-            row[j] -= mul(sum, conj(v[j]));
-    }
+    double re[LANES] = {0}, im[LANES] = {0};
+    const double *p = (const double *)x, *q = (const double *)y;
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES, p += 2 * LANES, q += 2 * LANES)
+        for (int l = 0; l < LANES; l++) {
+            re[l] += p[2 * l] * q[2 * l] - p[2 * l + 1] * q[2 * l + 1];
+            im[l] += p[2 * l] * q[2 * l + 1] + p[2 * l + 1] * q[2 * l];
+        }
+    cx sum = 0;
+    for (; j < n; j++)
+        sum += mul(x[j], y[j]);
+    for (int l = 0; l < LANES; l++)
+        sum += __builtin_complex(re[l], im[l]);
+    return sum;
 }
 
-static void hessenberg(int64_t n, cx *a, cx *z, cx *v, cx *w)
+/* Columns of a (m of them): a -= f (a v) v^H, on `rows` rows; turned is conj(v). */
+static void reflect_columns(int64_t rows, int64_t m, cx f, const cx *v, const cx *turned, cx *a, int64_t n)
+{
+    for (int64_t i = 0; i < rows; i++)
+        add_row(m, -mul(f, sum_products(m, a + i * n, v)), turned, a + i * n);
+}
+
+static mr_status *hessenberg(const mr_run *r, int64_t n, cx *a, cx *z, cx *v, cx *w)
 {
     for (int64_t k = 0; k + 2 < n; k++) {
         double beta;
         int64_t m = n - k - 1;
+        MR_TRY(mr_matrix_cancelled(r));
         cx *below = a + (k + 1) * n + k, tau = reflection(below, m, n, v, &beta);
         if (tau == 0)
             continue;
         reflect_rows(m, n - k - 1, conj(tau), v, below + 1, n, w);
-        reflect_columns(n, m, tau, v, a + k + 1, n);
+        for (int64_t i = 0; i < m; i++)
+            w[i] = conj(v[i]);
+        reflect_columns(n, m, tau, v, w, a + k + 1, n);
         if (z)
-            reflect_columns(n, m, tau, v, z + k + 1, n);
+            reflect_columns(n, m, tau, v, w, z + k + 1, n);
         for (int64_t i = 0; i < m; i++)
             below[i * n] = i == 0 ? beta : 0;
     }
+    return NULL;
 }
 
 /* ---- the QR algorithm ---- */
@@ -155,37 +183,101 @@ static cx rotation(cx x, cx y, double *c, cx *s)
     return x / a * length;
 }
 
-/* One step on rows and columns first .. last, with the factors kept in turns. */
-static void qr_step(int64_t n, cx *a, cx *z, int64_t first, int64_t last, cx by, double *cs, cx *sn)
+typedef struct turns { /* the rotations of one step: of k and k + 1 */
+    double *c;
+    cx *s;
+    double *room; /* for LANES rows of n numbers */
+} turns;
+
+/* x = c x + s y, y = c y - conj(s) x, for n numbers of two rows */
+MR_CLONES static void turn_rows(int64_t n, double c, cx s, cx *row, cx *next)
 {
+    const double re = creal(s), im = cimag(s);
+    double *x = (double *)row, *y = (double *)next;
+    MR_IVDEP
+    for (int64_t j = 0; j < n; j++) {
+        const double a = x[2 * j], b = x[2 * j + 1], p = y[2 * j], q = y[2 * j + 1];
+        x[2 * j] = c * a + (re * p - im * q);
+        x[2 * j + 1] = c * b + (re * q + im * p);
+        y[2 * j] = c * p - (re * a + im * b);
+        y[2 * j + 1] = c * q - (re * b - im * a);
+    }
+}
+
+/* The rotations from `first` to `last` one after the other, on columns of LANES rows: number k of row l has its real
+ * part in x[l], its imaginary part in x[LANES + l], and number k + 1 stands behind that. */
+MR_INLINE void turn_lanes(int64_t first, int64_t last, const turns *t, double *x)
+{
+    for (int64_t k = first; k < last; k++, x += 2 * LANES) {
+        const double c = t->c[k], re = creal(t->s[k]), im = cimag(t->s[k]);
+        MR_IVDEP
+        for (int l = 0; l < LANES; l++) {
+            const double a = x[l], b = x[LANES + l], p = x[2 * LANES + l], q = x[3 * LANES + l];
+            x[l] = c * a + (re * p + im * q);
+            x[LANES + l] = c * b + (re * q - im * p);
+            x[2 * LANES + l] = c * p - (re * a - im * b);
+            x[3 * LANES + l] = c * q - (re * b + im * a);
+        }
+    }
+}
+
+/* Rows begin .. end of an upper triangle times the adjoints of the rotations.  In one row each waits for the one before,
+ * so LANES rows are laid side by side.  Left of a row's diagonal there are zeros and nothing is to be turned. */
+MR_CLONES static void turn_columns(int64_t n, int64_t begin, int64_t end, int64_t first, int64_t last, const turns *t,
+                                   cx *a)
+{
+    for (int64_t i = begin; i < end; i += LANES) {
+        int64_t from = MR_MAX(first, i - 1), rows = MR_MIN(LANES, end - i);
+        double *x = t->room, *row = (double *)(a + i * n);
+        for (int64_t k = from; k <= last; k++, x += 2 * LANES)
+            for (int64_t l = 0; l < LANES; l++) { /* where rows end, the last one stands in */
+                x[l] = row[2 * (MR_MIN(l, rows - 1) * n + k)];
+                x[LANES + l] = row[2 * (MR_MIN(l, rows - 1) * n + k) + 1];
+            }
+        turn_lanes(from, last, t, t->room);
+        x = t->room;
+        for (int64_t k = from; k <= last; k++, x += 2 * LANES)
+            for (int64_t l = 0; l < rows; l++) {
+                row[2 * (l * n + k)] = x[l];
+                row[2 * (l * n + k) + 1] = x[LANES + l];
+            }
+    }
+}
+
+static void transpose(int64_t n, cx *a)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            cx t = a[i * n + j];
+            a[i * n + j] = a[j * n + i];
+            a[j * n + i] = t;
+        }
+}
+
+/* One step on rows and columns first .. last; z is transposed, that is its columns are rows.  Without z only the
+ * eigenvalues count, and what is outside of these rows and columns is left alone. */
+static void qr_step(int64_t n, cx *a, cx *z, int64_t first, int64_t last, cx by, const turns *t)
+{
+    int64_t cols = z ? n : last + 1;
     for (int64_t i = first; i <= last; i++)
         a[i * n + i] -= by;
     for (int64_t k = first; k < last; k++) {
         cx *x = a + k * n, *y = x + n;
-        x[k] = rotation(x[k], y[k], &cs[k], &sn[k]);
+        x[k] = rotation(x[k], y[k], &t->c[k], &t->s[k]);
         y[k] = 0;
-        for (int64_t j = k + 1; j < n; j++) {
-            cx t = x[j];
-            x[j] = cs[k] * t + mul(sn[k], y[j]);
-            y[j] = cs[k] * y[j] - mul(conj(sn[k]), t);
-        }
+        turn_rows(cols - k - 1, t->c[k], t->s[k], x + k + 1, y + k + 1);
     }
-    for (int64_t pass = 0; pass < (z ? 2 : 1); pass++)
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t k = first; k < last; k++) {
-                if (pass == 0 && i > k + 1)
-                    continue; /* zero there */
-                cx *x = (pass ? z : a) + i * n + k, t = x[0];
-                x[0] = cs[k] * t + mul(conj(sn[k]), x[1]);
-                x[1] = cs[k] * x[1] - mul(sn[k], t);
-            }
+    turn_columns(n, z ? 0 : first, last + 1, first, last, t, a);
+    for (int64_t k = first; z && k < last; k++)
+        turn_rows(n, t->c[k], conj(t->s[k]), z + k * n, z + (k + 1) * n);
     for (int64_t i = first; i <= last; i++)
         a[i * n + i] += by;
 }
 
-static bool iterate(int64_t n, cx *a, cx *z, double *cs, cx *sn)
+static mr_status *iterate(const mr_run *r, int64_t n, cx *a, cx *z, const turns *t, bool *ok)
 {
     int round = 0;
+    *ok = true;
     for (int64_t last = n - 1; last > 0;) {
         int64_t first = last;
         for (; first > 0; first--) {
@@ -201,14 +293,16 @@ static bool iterate(int64_t n, cx *a, cx *z, double *cs, cx *sn)
             round = 0;
             continue;
         }
-        if (round++ == MAX_ROUNDS || isnan(creal(a[last * n + last])))
-            return false;
+        *ok = round++ < MAX_ROUNDS && !isnan(creal(a[last * n + last]));
+        if (!*ok)
+            return NULL;
+        MR_TRY(mr_matrix_cancelled(r));
         cx by = shift(a, n, last);
         if (round % 11 == 10) /* a shift out of order, should it go in circles */
             by += size1(a[last * n + last - 1]);
-        qr_step(n, a, z, first, last, by, cs, sn);
+        qr_step(n, a, z, first, last, by, t);
     }
-    return true;
+    return NULL;
 }
 
 mr_status *mr_schur(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *z, bool *ok)
@@ -218,15 +312,19 @@ mr_status *mr_schur(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *z, bool *ok
     *ok = true;
     if (n == 0)
         return NULL;
-    MR_GO(room(r, 3 * n, &v));
+    MR_GO(room(r, (3 + LANES) * n, &v));
     if (z)
         identity(n, z);
     for (int64_t i = 0; i < n * n && *ok; i++)
         *ok = isfinite(creal(a[i])) && isfinite(cimag(a[i]));
     if (!*ok)
         goto out;
-    hessenberg(n, a, z, v, v + n);
-    *ok = iterate(n, a, z, (double *)v, v + n);
+    MR_GO(hessenberg(r, n, a, z, v, v + n));
+    if (z)
+        transpose(n, z);
+    st = iterate(r, n, a, z, &(turns){(double *)v, v + n, (double *)(v + 2 * n)}, ok);
+    if (z)
+        transpose(n, z);
 out:
     mr_scratch_free(v);
     return st;
@@ -240,9 +338,7 @@ static void triangle_vector(int64_t n, const cx *t, int64_t k, double least, cx 
     for (int64_t i = n - 1; i >= 0; i--)
         x[i] = i == k ? 1 : 0;
     for (int64_t i = k - 1; i >= 0; i--) {
-        cx sum = 0, gap = t[i * n + i] - t[k * n + k];
-        for (int64_t j = i + 1; j <= k; j++)
-            sum += mul(t[i * n + j], x[j]);
+        cx sum = sum_products(k - i, t + i * n + i + 1, x + i + 1), gap = t[i * n + i] - t[k * n + k];
         if (size1(gap) < least)
             gap = least;
         x[i] = -sum / gap;
@@ -252,19 +348,21 @@ static void triangle_vector(int64_t n, const cx *t, int64_t k, double least, cx 
     }
 }
 
-/* v column k = z x, of length 1. */
-static void set_column(int64_t n, const cx *z, const cx *x, int64_t k, cx *v)
+/* v column k = z x, of length 1; first made so small that squares are harmless. */
+static void set_column(int64_t n, const cx *z, cx *x, int64_t k, cx *v)
 {
-    double length = 0;
+    double top = 0, squares = 0;
+    for (int64_t i = 0; i <= k; i++)
+        top = fmax(top, size1(x[i]));
+    for (int64_t i = 0; i <= k; i++)
+        x[i] /= top; /* x[k] was 1 or a part of the largest */
     for (int64_t i = 0; i < n; i++) {
-        cx sum = 0;
-        for (int64_t j = 0; j <= k; j++)
-            sum += mul(z[i * n + j], x[j]);
+        cx sum = sum_products(k + 1, z + i * n, x);
         v[i * n + k] = sum;
-        length = hypot(length, cabs(sum));
+        squares += creal(sum) * creal(sum) + cimag(sum) * cimag(sum);
     }
-    for (int64_t i = 0; i < n && length > 0; i++)
-        v[i * n + k] /= length;
+    for (int64_t i = 0; i < n && squares > 0; i++)
+        v[i * n + k] /= sqrt(squares);
 }
 
 mr_status *mr_eig(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v, bool *ok)

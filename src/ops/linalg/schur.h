@@ -8,7 +8,7 @@
 
 #include "run/scratch.h"
 
-/* A becomes T; z may be NULL. */
+/* A becomes T; z NULL: only its diagonal does. */
 mr_status *mr_schur(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *z, bool *ok);
 /* Eigenvalues, and eigenvectors of length 1 as columns of v, which may be NULL.  A is written over. */
 mr_status *mr_eig(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v, bool *ok);
