@@ -316,13 +316,23 @@ run: deps-run                  ## train the MNIST network on a local cluster, MO
 	$(q)$(if $(filter local,$(MODE)),,$(CLI) launch --ps 1 --workers 2 --bare-chief --quiet -- )$(B)/examples/$(RUN) \
 	    --dir "$$(tools/mnist)" $(RUN_ARGS)
 
-install: lib $(CLI)            ## copy library, headers and command to PREFIX
+install: lib $(CLI) python     ## copy library, headers, command and Python package to PREFIX
 	@mkdir -p $(PREFIX)/lib/pkgconfig $(PREFIX)/include $(PREFIX)/bin
 	cp -P $(B)/lib/*.so* $(LIBA) $(PREFIX)/lib/
 	cp -R include/tensorflow include/millrace $(PREFIX)/include/
 	cp $(CLI) $(PREFIX)/bin/
 	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/millrace.pc.in > $(PREFIX)/lib/pkgconfig/millrace.pc
 	sed -e 's|Name: Millrace|Name: tensorflow|' $(PREFIX)/lib/pkgconfig/millrace.pc > $(PREFIX)/lib/pkgconfig/tensorflow.pc
+	$(if $(PY_SO),$(install_python))
+
+# What Python makes of the files is made here, for a user may not write into PREFIX.
+define install_python
+mkdir -p $(PREFIX)/share/millrace/python
+rm -rf $(PREFIX)/share/millrace/python/millrace $(PREFIX)/share/millrace/python/tensorflow
+cp -R python/millrace python/tensorflow $(PY_SO) $(PREFIX)/share/millrace/python/
+find $(PREFIX)/share/millrace/python -name __pycache__ -prune -exec rm -rf {} +
+$(PYTHON) -m compileall -q $(PREFIX)/share/millrace/python
+endef
 
 # ---- measuring it -------------------------------------------------------------------------------
 # One program a question; they see the insides, so they link the static library.
@@ -389,11 +399,16 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 test-cli: $(CLI) $(NET_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
+.PHONY: test-python
+test-python: $(CLI) $(NET_SO) python ## the Python package (T=part of a name)
+	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
+
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
+	$(q)$(MAKE) --no-print-directory test-python
 	$(q)$(MAKE) --no-print-directory test-cli
 	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1

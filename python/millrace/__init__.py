@@ -28,3 +28,13 @@ NoGradient = NotDifferentiable = no_gradient
 globals().update(_dtypes.public_names())
 as_dtype, DType = _dtypes.as_dtype, _dtypes.DType
 newaxis = None
+from .behavior import *
+from .version import COMPILER_VERSION, GIT_VERSION, GRAPH_DEF_VERSION, VERSION, __version__
+
+from . import lazy as _lazy
+
+# Names that are imported when they are first asked for, and where from.  Modules of this package need no entry.
+_LATER = dict.fromkeys(
+    "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions HistogramProto LogMessage MetaGraphDef NameAttrList NodeDef "
+    "OptimizerOptions RunMetadata RunOptions SessionLog Summary SummaryMetadata TensorInfo".split(), "protos")
+__getattr__ = _lazy.attributes(__name__, _LATER)

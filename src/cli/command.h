@@ -27,6 +27,7 @@ typedef struct mr_command {
     const mr_option *options; /* may be NULL */
     const char *notes;        /* below the options in --help, whole lines; may be NULL */
     int min_args, max_args;   /* max -1: any number */
+    bool ends_at_argument;    /* what stands behind the first argument is one too, also when it looks like an option */
     mr_status *(*run)(int n_args, char **args); /* an error is printed and gives exit code 1 */
 } mr_command;
 

@@ -95,7 +95,7 @@ static int run_command(const mr_command *c, int argc, char **argv)
 {
     char **args = calloc((size_t)argc + 1, sizeof *args);
     int n = 0, took = 1, code = 2;
-    bool plain = false; /* behind "--" */
+    bool plain = false; /* behind "--", or behind an argument that ends the options */
     for (int i = 0; i < argc && took; i += took) {
         took = 1;
         if (plain || strcmp(argv[i], "--") == 0) {
@@ -111,8 +111,10 @@ static int run_command(const mr_command *c, int argc, char **argv)
         }
         if (strncmp(argv[i], "--", 2) == 0)
             took = read_option(c, argc, argv, i);
-        else
+        else {
             args[n++] = argv[i];
+            plain = c->ends_at_argument;
+        }
     }
     if (took && (n < c->min_args || (c->max_args >= 0 && n > c->max_args)))
         code = usage_error(c, n < c->min_args ? "an argument is missing" : "too many arguments", NULL);

@@ -1,0 +1,34 @@
+"""Switches between the behaviour of 1.x and 2.x.  Only that of 1.x is here: asking for it is free, for the other an error."""
+
+__all__ = ["disable_v2_behavior", "disable_eager_execution", "disable_v2_tensorshape", "disable_resource_variables",
+           "disable_control_flow_v2", "disable_tensor_equality", "enable_eager_execution", "enable_v2_behavior",
+           "enable_v2_tensorshape", "enable_control_flow_v2", "enable_tensor_equality", "executing_eagerly",
+           "control_flow_v2_enabled"]
+
+
+def _free(name):
+    def switch():
+        return None
+    switch.__name__ = switch.__qualname__ = name
+    switch.__doc__ = "What it asks for is so already."
+    return switch
+
+
+def _refused(name):
+    def switch(*unused, **unused_too):
+        raise NotImplementedError("tf.%s: Millrace has the graphs and sessions of TensorFlow 1.x only" % name)
+    switch.__name__ = switch.__qualname__ = name
+    return switch
+
+
+for _name in __all__:
+    if _name.startswith(("disable_", "enable_")):
+        globals()[_name] = (_free if _name.startswith("disable_") else _refused)(_name)
+
+
+def executing_eagerly():
+    return False
+
+
+def control_flow_v2_enabled():
+    return False

@@ -1,0 +1,62 @@
+"""tf.compat: text and bytes, and the interface of 1.x by the name it has in 2.x (tf.compat.v1 is this package itself)."""
+import numbers
+import sys
+
+import numpy as np
+
+v1 = sys.modules["millrace"]
+
+
+def as_bytes(bytes_or_text, encoding="utf-8"):
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text.encode(encoding)
+    if isinstance(bytes_or_text, (bytes, bytearray)):
+        return bytes(bytes_or_text)
+    raise TypeError("Expected binary or unicode string, got %r" % (bytes_or_text,))
+
+
+def as_text(bytes_or_text, encoding="utf-8"):
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text
+    if isinstance(bytes_or_text, bytes):
+        return bytes_or_text.decode(encoding)
+    raise TypeError("Expected binary or unicode string, got %r" % (bytes_or_text,))
+
+
+as_str = as_text
+
+
+def as_str_any(value):
+    """Bytes are decoded, anything else is shown by str()."""
+    return as_str(value) if isinstance(value, bytes) else str(value)
+
+
+def path_to_str(path):
+    """A path of pathlib as text; other things as they are."""
+    return as_str_any(path.__fspath__()) if hasattr(path, "__fspath__") else path
+
+
+path_to_bytes = lambda path: as_bytes(path_to_str(path))
+
+integral_types = (numbers.Integral, np.integer)
+real_types = (numbers.Real, np.integer, np.floating)
+complex_types = (numbers.Complex, np.number)
+bytes_or_text_types = (bytes, str)
+
+
+def forward_compatible(year, month, day):
+    """Whether graphs may be made that only programs of this day or later can read: 1.15 says so of the days before it came out."""
+    return (year, month, day) < (2019, 10, 14)
+
+
+class forward_compatibility_horizon:  # noqa: N801 -- reads like a function
+    """For tests of TensorFlow; there is nothing that depends on it here."""
+
+    def __init__(self, year, month, day):
+        pass
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *unused):
+        return False

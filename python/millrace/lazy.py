@@ -1,0 +1,34 @@
+"""Parts of a package that are imported when they are first asked for, so that importing the package stays quick.
+
+    __getattr__ = lazy.attributes(__name__, {"GraphDef": "protos", "FileWriter": "summary.writer:FileWriter"})
+
+A name that the table does not have may be a module of the package; what is neither is an AttributeError that says so.
+"""
+import importlib
+import importlib.util
+import sys
+
+
+def attributes(package, table=None):
+    """The __getattr__ of a package.  Table: {name: "module" or "module:its name there"}, modules seen from the package."""
+    table = table or {}
+
+    def __getattr__(name):
+        found = _from_table(package, table, name) if name in table else _submodule(package, name)
+        setattr(sys.modules[package], name, found)  # the next time it is found at once
+        return found
+
+    return __getattr__
+
+
+def _from_table(package, table, name):
+    module, _, there = table[name].partition(":")
+    found = importlib.import_module("." + module, package) if module else sys.modules[package]
+    return getattr(found, there or name)
+
+
+def _submodule(package, name):
+    full = package + "." + name
+    if not name.startswith("_") and name.isidentifier() and importlib.util.find_spec(full) is not None:
+        return importlib.import_module(full)
+    raise AttributeError("module '%s' has no attribute '%s'" % (package, name))

@@ -1,0 +1,11 @@
+"""The package millrace by TensorFlow's name: `tensorflow` and `millrace` are one module, and so are their parts.
+
+Private paths (tensorflow.python.framework.ops, tensorflow.core.framework.graph_pb2) are found by millrace.aliases.
+"""
+import sys
+
+import millrace
+from millrace import aliases
+
+aliases.install()
+sys.modules[__name__] = millrace

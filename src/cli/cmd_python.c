@@ -1,0 +1,75 @@
+/* cli/cmd_python.c -- `millrace python`: the interpreter with our package, also under the name tensorflow, in front of any other.
+ *
+ * The package lies at ../share/millrace/python from the command, in the build tree as under PREFIX. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/str.h"
+#include "cli/command.h"
+
+static const char *interpreter;
+
+static mr_status *find_package(mr_str *out)
+{
+    char self[4096], real[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return mr_error(MR_INTERNAL, "cannot tell where this command is: %s", strerror(errno));
+    self[n] = '\0';
+    mr_sv bin = mr_path_dirname(self);
+    mr_str folder = {0};
+    mr_str_printf(&folder, "%.*s/../share/millrace/python", (int)bin.n, bin.p);
+    mr_str_printf(out, "%s/_millrace.so", mr_str_z(&folder));
+    bool there = mr_file_exists(mr_str_z(out)) && realpath(mr_str_z(&folder), real);
+    mr_str_deinit(&folder);
+    if (!there)
+        return mr_error(MR_NOT_FOUND, "there is no %s: the Python package was not built (it needs python3-dev and python3-numpy)",
+                        mr_str_z(out));
+    mr_str_clear(out);
+    mr_str_appendz(out, real);
+    return NULL;
+}
+
+/* What the environment names already stays behind ours. */
+static void put_in_front(mr_str *path)
+{
+    const char *former = getenv("PYTHONPATH");
+    if (former && former[0])
+        mr_str_printf(path, ":%s", former);
+    setenv("PYTHONPATH", mr_str_z(path), 1);
+}
+
+static mr_status *python(int n_args, char **args)
+{
+    mr_str path = {0};
+    mr_status *st = find_package(&path);
+    if (!st) {
+        const char *named = getenv("PYTHON");
+        if (!interpreter)
+            interpreter = named && named[0] ? named : "/usr/bin/python3";
+        put_in_front(&path);
+        char **argv = mr_calloc((size_t)n_args + 2, sizeof *argv);
+        argv[0] = (char *)interpreter;
+        memcpy(argv + 1, args, (size_t)n_args * sizeof *argv);
+        execvp(interpreter, argv); /* comes back only when it cannot */
+        st = mr_error(MR_NOT_FOUND, "cannot run %s: %s", interpreter, strerror(errno));
+        mr_free(argv);
+    }
+    mr_str_deinit(&path);
+    return st;
+}
+
+static const mr_option options[] = {
+    {"interpreter", MR_OPT_STRING, &interpreter, "FILE", "the Python to run (default: PYTHON, else /usr/bin/python3)"},
+    {0},
+};
+
+static const char notes[] = "In the script, `import millrace as tf` and `import tensorflow as tf` are the same package.\n"
+                            "Everything behind SCRIPT is for it; -c CODE and -m MODULE work as for Python itself.\n";
+
+MR_COMMAND(python, .summary = "run a Python script that uses millrace or TensorFlow 1.x", .usage = "[SCRIPT [ARGUMENT...]]",
+           .options = options, .notes = notes, .max_args = -1, .ends_at_argument = true, .run = python);

@@ -1,0 +1,94 @@
+"""tests/python/main.py BUILD [PART] -- runs tests/python/test_*.py, each in a process of its own.
+
+A test is named FILE.CLASS.METHOD (test_flags.Parsing.test_lists); PART is any part of that.  Two files at most run at a time, for
+tests with sessions have threads of their own.  A file's output is shown when a test of it failed, or when it did not end.
+"""
+import concurrent.futures
+import glob
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEADLINE_S = 300
+PROCESSES = 2
+
+
+def flat(suite):
+    for t in suite:
+        if isinstance(t, unittest.TestSuite):
+            yield from flat(t)
+        else:
+            yield t
+
+
+def short_id(test):
+    """test_flags.Parsing.test_lists; a file that cannot be imported is named as unittest does."""
+    return test.id().replace("unittest.loader._FailedTest.", "")
+
+
+def run_file(name, part):
+    """In the process for one file: its tests, and `== passed failed` at the end."""
+    sys.path.insert(0, HERE)
+    tests = list(flat(unittest.defaultTestLoader.loadTestsFromName(name)))
+    wanted = [t for t in tests if part in short_id(t)]
+    out = io.StringIO()
+    result = unittest.TextTestRunner(stream=out, verbosity=0).run(unittest.TestSuite(wanted))
+    bad = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    sys.stdout.flush()
+    if bad:
+        print(out.getvalue())
+    print("== %d %d %d" % (result.testsRun - bad, bad, len(result.skipped)), flush=True)
+
+
+def run_in_process(name, part):
+    begin = time.monotonic()
+    try:
+        p = subprocess.run([sys.executable, "-B", __file__, "--file", name, part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           timeout=DEADLINE_S)
+        out, code = p.stdout.decode(errors="replace"), p.returncode
+    except subprocess.TimeoutExpired as e:
+        out, code = (e.stdout or b"").decode(errors="replace") + "\n%s: not done after %d s" % (name, DEADLINE_S), -1
+    counts = re.findall(r"^== (\d+) (\d+) (\d+)$", out, re.M)
+    passed, failed, skipped = (int(n) for n in counts[-1]) if counts else (0, 1, 0)
+    if counts and code and not failed:
+        out, failed = out + "\n%s: the process ended with code %d" % (name, code), 1
+    elif not counts:
+        out += "\n%s: the process ended with code %d in the middle" % (name, code)
+    return name, passed, failed, skipped, out, time.monotonic() - begin
+
+
+def environment(build):
+    build = os.path.abspath(build)
+    os.environ["PYTHONPATH"] = os.path.join(build, "share", "millrace", "python")
+    os.environ["MILLRACE_BUILD"] = build
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def main(build, part=""):
+    environment(build)
+    files = sorted(os.path.splitext(os.path.basename(f))[0] for f in glob.glob(os.path.join(HERE, "test_*.py")))
+    own = [f for f in files if part.startswith(f)]  # the name says which file: no need to open the others
+    total = [0, 0, 0]
+    with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
+        for name, *counts, out, seconds in pool.map(lambda f: run_in_process(f, part), own or files):
+            total = [a + b for a, b in zip(total, counts)]
+            if counts[1]:
+                print(out)
+            if sum(counts):
+                print("%-6s %s: %d passed, %d failed%s  %.1f s" % ("FAILED" if counts[1] else "ok", name, counts[0], counts[1],
+                                                                  ", %d of them skipped" % counts[2] if counts[2] else "", seconds),
+                      flush=True)
+    print("%d passed, %d failed" % tuple(total[:2]))
+    return 1 if total[1] or not total[0] else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--file":
+        run_file(*sys.argv[2:4])
+    else:
+        sys.exit(main(*sys.argv[1:3]))

@@ -1,0 +1,95 @@
+"""The package by the name tensorflow, and TensorFlow's module paths."""
+import importlib
+import os
+import subprocess
+import sys
+import unittest
+
+import tensorflow as tf
+import millrace
+from millrace import aliases
+
+
+class Names(unittest.TestCase):
+    def test_it_is_the_same_module(self):
+        self.assertIs(tf, millrace)
+        self.assertEqual(tf.__version__, "1.15.0")
+        self.assertEqual(tf.VERSION, "1.15.0")
+        self.assertNotEqual(tf.version.MILLRACE, tf.version.VERSION)
+
+    def test_a_module_keeps_its_identity(self):
+        import tensorflow.errors as by_alias
+        self.assertIs(by_alias, millrace.errors)
+        self.assertEqual(by_alias.__spec__.name, by_alias.__name__)
+
+    def test_private_paths_are_views_of_our_modules(self):
+        from tensorflow.python.framework import ops
+        from tensorflow.python.framework.ops import Graph, convert_to_tensor
+        self.assertIs(Graph, tf.Graph)
+        self.assertIs(ops.reset_default_graph, tf.reset_default_graph)
+        self.assertIs(convert_to_tensor, tf.convert_to_tensor)
+
+    def test_a_module_comes_before_a_function_of_its_name(self):
+        from tensorflow.python.ops import variable_scope
+        from tensorflow.python.framework import device
+        self.assertEqual(variable_scope.__name__, "tensorflow.python.ops.variable_scope")
+        self.assertIs(device.DeviceSpec, tf.DeviceSpec)
+
+    def test_ops_by_their_generated_modules(self):
+        from tensorflow.python.ops import gen_math_ops
+        self.assertIs(gen_math_ops.mat_mul, tf.raw.mat_mul)
+
+    def test_messages(self):
+        from tensorflow.core.framework import graph_pb2, types_pb2
+        from tensorflow.core.protobuf.config_pb2 import ConfigProto
+        self.assertIs(graph_pb2.GraphDef, tf.GraphDef)
+        self.assertIs(ConfigProto, tf.ConfigProto)
+        self.assertEqual(types_pb2.DT_INT32, 3)
+
+    def test_version_1_of_version_2(self):
+        import tensorflow.compat.v1 as v1
+        from tensorflow.compat import v1 as again
+        self.assertIs(v1, millrace)
+        self.assertIs(again, millrace)
+        v1.disable_v2_behavior()
+        v1.disable_eager_execution()
+
+    def test_attributes_reach_private_modules_after_an_import(self):
+        import tensorflow.python.framework.ops  # noqa: F401
+        self.assertIs(tf.python.framework.ops.Tensor, tf.Tensor)
+
+    def test_all_private_paths_can_be_imported(self):
+        for path in sorted(aliases.PRIVATE):
+            importlib.import_module("tensorflow." + path)
+
+
+class Missing(unittest.TestCase):
+    def test_modules_are_named(self):
+        for name in ("tensorflow.nothing", "tensorflow.python.nothing", "tensorflow.core.framework.nothing_pb2"):
+            with self.assertRaisesRegex(ImportError, name):
+                importlib.import_module(name)
+
+    def test_names_are_named(self):
+        from tensorflow.python.ops import math_ops
+        with self.assertRaisesRegex(AttributeError, "millrace.*no_such_thing"):
+            tf.no_such_thing
+        with self.assertRaisesRegex(AttributeError, "tensorflow.python.ops.math_ops.*no_such_thing"):
+            math_ops.no_such_thing
+        with self.assertRaisesRegex(ImportError, "no_such_thing"):
+            from tensorflow.python.ops import no_such_thing  # noqa: F401
+
+
+class Command(unittest.TestCase):
+    """`millrace python`."""
+
+    @unittest.skipUnless("MILLRACE_BUILD" in os.environ, "needs the build's folder in MILLRACE_BUILD")
+    def test_it_passes_on_what_stands_behind_the_script(self):
+        code = "import tensorflow as tf, sys; print(tf.__version__, sys.argv[1:])"
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        out = subprocess.run([os.path.join(os.environ["MILLRACE_BUILD"], "bin", "millrace"), "python", "--interpreter", sys.executable,
+                              "-c", code, "--help", "--x=1", "--"], env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(out.stdout, "1.15.0 ['--help', '--x=1', '--']\n", out.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
