@@ -185,7 +185,7 @@ static bool exception_used[MR_COUNT(type_exceptions)];
 static const struct {
     const char *op, *reason;
 } not_forced[] = {
-    {"*Dataset*", "output_types says what the dataset before gives; elements pass as they are"},
+    {"*Dataset*", "output_types says what the dataset before gives; elements pass as they are: see the test of that"},
     {"*IteratorGetNext*", "output_types says what the dataset gives; elements pass as they are"},
     {"_ListToArray", "the types of both lists must be the same"},
     {"_ArrayToList", "the types of both lists must be the same"},
@@ -387,4 +387,97 @@ MR_TEST(ops_run_in_every_type_of_their_signature)
         if (!exception_used[i])
             lacks(type_exceptions[i].op, "nothing, but is an exception", type_exceptions[i].types);
     end_of_walk();
+}
+
+/* ---- elements of datasets ---- */
+
+/* Datasets that take, or give, elements of these types only. */
+static const struct {
+    const char *op, *types, *reason;
+} few_types[] = {
+    {"DirectedInterleaveDataset", "int64", "in its example the numbers of datasets and their elements are the same"},
+    {"UniqueDataset", "int32 int64 string", "TensorFlow compares these"},
+    {"WindowDataset", "variant", "gives datasets"},
+};
+
+static bool is_passed(const char *op, mr_dtype t)
+{
+    for (int i = 0; i < MR_COUNT(few_types); i++)
+        if (strcmp(few_types[i].op, op) == 0)
+            return has_word(few_types[i].types, mr_dtype_name(t));
+    return true;
+}
+
+/* "output_types=[..]" with as many unknown shapes. */
+static void print_element(mr_str *out, const char *types, const char *end)
+{
+    mr_str_printf(out, "%.*s output_shapes=[?", (int)(end - types), types);
+    for (const char *p = types; p < end; p++)
+        if (*p == ',')
+            mr_str_printf(out, ", ?");
+    mr_str_printf(out, "]");
+}
+
+/* An example of a dataset over a range: the same over rows of any type, and one element of that; false for other examples. */
+static bool over_rows(const mr_op_def *d, const char *text, mr_str *out)
+{
+    const char *range = strstr(text, " = RangeDataset "), *first = strchr(text, ';'), *last = strrchr(text, ';');
+    const char *arrow = last ? strstr(last, " -> shape()") : NULL, *types = last ? strstr(last, "output_types=[") : NULL;
+    if (!range || range > first || !arrow || !types)
+        return false;
+    const char *end = strchr(types, ']') + 1;
+    mr_str_printf(out, "%.*s = TensorSliceDataset output_shapes=[[]]: ([1, 0, 1, 1, 0, 0, 1, 0, 1, 1]);%.*s x = %s%.*s; t = TakeDataset ",
+                  (int)(range - text), text, (int)(last - first), first + 1, d->name, (int)(arrow - last - 1), last + 1);
+    print_element(out, types, end);
+    mr_str_printf(out, ": x, 1; ");
+    print_element(out, types, end);
+    mr_str_printf(out, ": t -> ?");
+    return true;
+}
+
+/* Whether there was an element: some examples are about none. */
+static bool pass_type(const mr_op_def *d, const char *text, mr_dtype t)
+{
+    combination c;
+    mr_status *why = NULL;
+    collect_attrs(&c, mr_op_find(MR_SV("DatasetToSingleElement")));
+    c.forced[0].v = mr_a_type(t);
+    bool ran = try_example(&c, text, &why), empty = why && strstr(mr_status_message(why), "Dataset was empty.");
+    if (!empty && ran != is_passed(d->name, t))
+        lacks(d->name, mr_dtype_name(t), why ? mr_status_message(why) : "it should not pass");
+    mr_status_free(why);
+    return !empty;
+}
+
+/* In how many types, over all examples. */
+static int pass_types(const mr_op_def *d)
+{
+    mr_str text = {0};
+    int n = 0;
+    for (const char *const *x = d->op->examples; x && *x; x++) {
+        mr_str_clear(&text);
+        if (!over_rows(d, *x, &text))
+            continue;
+        for (int t = 1; t <= LAST_TYPE; t++)
+            if (mr_dtype_valid(t))
+                n += pass_type(d, mr_str_z(&text), (mr_dtype)t);
+    }
+    mr_str_deinit(&text);
+    return n;
+}
+
+MR_TEST(datasets_pass_elements_of_every_type)
+{
+    enum { LEAST = 30, TYPES = 20 };
+    int n, n_tried = 0;
+    mr_ops_register();
+    mr_test_deadline(120);
+    MR_CHECK_INT(chdir(mr_test_dir()), 0);
+    const mr_op_def **all = mr_op_all(&n);
+    for (int i = 0; i < n; i++)
+        if (fnmatch("*Dataset*", all[i]->name, 0) == 0)
+            n_tried += pass_types(all[i]) >= TYPES;
+    mr_free(all);
+    end_of_walk();
+    MR_CHECK(n_tried >= LEAST);
 }
