@@ -6,27 +6,36 @@
     ...
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
+
+What most programs use is imported here; the rest is loaded when it is first asked for.
 """
 
 import _millrace
 
 from .framework import dtypes as _dtypes
+from .framework import errors
 from .framework.convert import constant, convert_to_tensor, register_tensor_conversion_function
 from .framework.device import DeviceSpec
+from .framework.op_defs import raw as raw_ops
 from .framework.ops import (Graph, GraphKeys, IndexedSlices, Operation, RegisterGradient, Tensor, add_to_collection,
                             add_to_collections, colocate_with, container, control_dependencies, device, get_collection,
                             get_collection_ref, get_default_graph, get_default_session, name_scope, no_gradient, op_scope,
                             reset_default_graph)
-from .framework.op_defs import raw
+from .framework.ops import convert_to_tensor_or_indexed_slices
 from .framework.session import InteractiveSession, Session
 from .framework.shapes import Dimension, TensorShape
 from .framework.sparse import SparseTensor, SparseTensorValue, convert_to_tensor_or_sparse_tensor
-from .framework import errors
+from .ops.math import *
+from .ops.array import *
+from .ops.random import *
+from .ops.clip import *
+from .ops.check import *
 
 NoGradient = NotDifferentiable = no_gradient
 
 globals().update(_dtypes.public_names())
 as_dtype, DType = _dtypes.as_dtype, _dtypes.DType
+QUANTIZED_DTYPES = _dtypes.QUANTIZED_DTYPES
 newaxis = None
 from .behavior import *
 from .version import COMPILER_VERSION, GIT_VERSION, GRAPH_DEF_VERSION, VERSION, __version__

@@ -1,0 +1,724 @@
+"""Making, shaping, joining and cutting tensors; slicing of tensors."""
+
+import builtins
+
+import numpy as np
+
+from ..framework import convert, dtypes, op_defs, ops, shapes
+
+from .math import _same, cast, deprecated, range as _range
+
+__all__ = []
+
+
+def public(f):
+    __all__.append(f.__name__)
+    return f
+
+
+_same({
+    "batch_to_space_nd": "BatchToSpaceND", "broadcast_to": "BroadcastTo", "check_numerics": "CheckNumerics",
+    "dynamic_partition": "DynamicPartition", "dynamic_stitch": "DynamicStitch", "fake_quant_with_min_max_args": "FakeQuantWithMinMaxArgs",
+    "fake_quant_with_min_max_vars": "FakeQuantWithMinMaxVars",
+    "fake_quant_with_min_max_vars_per_channel": "FakeQuantWithMinMaxVarsPerChannel",
+    "fake_quant_with_min_max_args_gradient": "FakeQuantWithMinMaxArgsGradient",
+    "fake_quant_with_min_max_vars_gradient": "FakeQuantWithMinMaxVarsGradient",
+    "gather_nd": "GatherNd", "guarantee_const": "GuaranteeConst", "parallel_concat": "ParallelConcat",
+    "scatter_nd": "ScatterNd", "space_to_batch_nd": "SpaceToBatchND", "stop_gradient": "StopGradient",
+    "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub", "tensor_scatter_update": "TensorScatterUpdate",
+    "tensor_scatter_nd_add": "TensorScatterAdd", "tensor_scatter_nd_sub": "TensorScatterSub",
+    "tensor_scatter_nd_update": "TensorScatterUpdate", "tile": "Tile", "mirror_pad": "MirrorPad",
+    "quantize_v2": "QuantizeV2", "dequantize": "Dequantize",
+    "quantized_concat": "QuantizedConcat", "unravel_index": "UnravelIndex",
+}, globals())
+
+
+# ---- making ----
+
+@public
+def placeholder(dtype, shape=None, name=None):
+    """A tensor that must be fed."""
+    return op_defs.call("Placeholder", name, dtype=dtype, shape=shape)
+
+
+@public
+def placeholder_with_default(input, shape, name=None):  # noqa: A002 -- tf's argument names are Python's here and below
+    return op_defs.call("PlaceholderWithDefault", name, input=input, shape=shape)
+
+
+@public
+def sparse_placeholder(dtype, shape=None, name=None):
+    from ..framework.sparse import SparseTensor
+    base = (name + "/") if name is not None else ""
+    static = None if shape is None else shapes.as_shape(shape)
+    if static is None:
+        rank, dense = None, placeholder(dtypes.int64, [None], base + "shape" if name else None)
+    else:
+        rank = static.ndims
+        if static.is_fully_defined():
+            dense = convert.constant(np.array(static.as_list(), np.int64), name=base + "shape" if name else "Const")
+        else:
+            unknown = np.array([-1 if d is None else d for d in static.as_list()], np.int64)
+            dense = placeholder_with_default(unknown, [rank], base + "shape" if name else None)
+    return SparseTensor(indices=placeholder(dtypes.int64, [None, rank], base + "indices" if name else None),
+                        values=placeholder(dtype, [None], base + "values" if name else None), dense_shape=dense)
+
+
+def _shape_tensor(shape, dtype=dtypes.int32):
+    """A shape as a vector: a constant where it is known."""
+    if isinstance(shape, ops.Tensor):
+        return shape
+    if isinstance(shape, (int, np.integer)):
+        shape = [shape]
+    if isinstance(shape, shapes.TensorShape):
+        return convert.convert_to_tensor(shape, dtype)
+    if isinstance(shape, (list, tuple)) and all(isinstance(d, (int, np.integer, shapes.Dimension)) for d in shape):
+        return convert.constant(np.array([int(d) for d in shape], dtype.as_numpy_dtype), name="shape")
+    return convert.convert_to_tensor(shape if not isinstance(shape, (list, tuple)) or shape else np.array([], np.int32), name="shape")
+
+
+def _static_dims(shape):
+    """The dimensions of a shape that is known now, else None."""
+    try:
+        s = shapes.as_shape(shape) if not isinstance(shape, ops.Tensor) else None
+    except (TypeError, ValueError):
+        return None
+    return s.as_list() if s is not None and s.is_fully_defined() else None
+
+
+def _filled(shape, dtype, name, default_name, value):
+    dtype = dtypes.as_dtype(dtype).base_dtype
+    with ops.name_scope(name, default_name, [shape]) as name:
+        number = ("" if value == 0 else None) if dtype is dtypes.string else np.array(value).astype(dtype.as_numpy_dtype)
+        dims = _static_dims(shape)
+        if dims is not None and np.prod(dims, dtype=np.int64) < 1000:  # small ones are constants, as TensorFlow makes them
+            array = np.full(dims, number, object if dtype is dtypes.string else dtype.as_numpy_dtype)
+            return convert._const(array, dtype, name)
+        return op_defs.call("Fill", name, dims=_shape_tensor(shape), value=convert._const(np.asarray(number), dtype, "Const"))
+
+
+@public
+def zeros(shape, dtype=dtypes.float32, name=None):
+    return _filled(shape, dtype, name, "zeros", 0)
+
+
+@public
+def ones(shape, dtype=dtypes.float32, name=None):
+    return _filled(shape, dtype, name, "ones", 1)
+
+
+def _like(tensor, dtype, name, default_name, op_type, make, optimize):
+    with ops.name_scope(name, default_name, [tensor]) as name:
+        tensor = convert.convert_to_tensor(tensor, name="tensor")
+        wanted = tensor.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
+        if optimize and tensor.shape.is_fully_defined() and tensor.dtype is not dtypes.variant:
+            return make(tensor.shape, wanted, name)
+        if wanted is tensor.dtype.base_dtype:
+            return op_defs.call(op_type, name, x=tensor)
+        return make(shape(tensor), wanted, name)
+
+
+@public
+def zeros_like(tensor, dtype=None, name=None, optimize=True):
+    return _like(tensor, dtype, name, "zeros_like", "ZerosLike", zeros, optimize)
+
+
+@public
+def ones_like(tensor, dtype=None, name=None, optimize=True):
+    return _like(tensor, dtype, name, "ones_like", "OnesLike", ones, optimize)
+
+
+@public
+def fill(dims, value, name=None):
+    return op_defs.call("Fill", name, dims=_shape_tensor(dims), value=value)
+
+
+@public
+def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name=None):
+    with ops.name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
+        columns = num_rows if num_columns is None else num_columns
+        batch = [] if batch_shape is None else batch_shape
+        if all(isinstance(n, (int, np.integer)) for n in (num_rows, columns)) and _static_dims(batch) is not None:
+            square = np.broadcast_to(np.eye(num_rows, columns, dtype=dtypes.as_dtype(dtype).as_numpy_dtype),
+                                     list(batch) + [num_rows, columns])
+            return convert._const(np.ascontiguousarray(square), dtypes.as_dtype(dtype), "eye")
+        batch = _shape_tensor(batch)
+        from .math import minimum
+        size = minimum(num_rows, columns)
+        diagonal = ones(concat([batch, [size]], 0), dtype)
+        if num_columns is None:
+            return op_defs.call("MatrixDiag", None, diagonal=diagonal)
+        return op_defs.call("MatrixSetDiag", None, input=zeros(concat([batch, [num_rows, columns]], 0), dtype), diagonal=diagonal)
+
+
+@public
+def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
+    with ops.name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as name:
+        given = [dtypes.as_dtype(v.dtype).base_dtype if hasattr(v, "dtype") else convert.as_array(v)[1]
+                 for v in (on_value, off_value) if v is not None]
+        if dtype is None:
+            dtype = given[0] if given else dtypes.float32
+        dtype = dtypes.as_dtype(dtype).base_dtype
+        tensors = [v for v in (on_value, off_value) if hasattr(v, "dtype")]
+        if any(dtypes.as_dtype(t.dtype).base_dtype is not dtype for t in tensors):
+            raise TypeError("dtypes of on_value, off_value do not match dtype parameter %s" % dtype.name)
+        on = convert.convert_to_tensor(1 if on_value is None and dtype is not dtypes.bool_ else True if on_value is None else on_value,
+                                       dtype, name="on_value")
+        off = convert.convert_to_tensor(0 if off_value is None and dtype is not dtypes.bool_ else False if off_value is None else off_value,
+                                        dtype, name="off_value")
+        return op_defs.call("OneHot", name, indices=indices, depth=depth, on_value=on, off_value=off, axis=-1 if axis is None else axis)
+
+
+@public
+def meshgrid(*args, **kwargs):
+    indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
+    if kwargs:
+        raise TypeError("'%s' is an invalid keyword argument for this function" % next(iter(kwargs)))
+    if indexing not in ("xy", "ij"):
+        raise ValueError("indexing parameter must be either 'xy' or 'ij'")
+    with ops.name_scope(name, "meshgrid", list(args)):
+        n = len(args)
+        parts = [reshape(x, [-1 if j == i else 1 for j in range(n)]) for i, x in enumerate(args)]
+        sizes = [size(x) for x in args]
+        if indexing == "xy" and n > 1:
+            parts[0] = reshape(args[0], [1, -1] + [1] * (n - 2))
+            parts[1] = reshape(args[1], [-1, 1] + [1] * (n - 2))
+            sizes[0], sizes[1] = sizes[1], sizes[0]
+        whole = ones(stack(sizes), parts[0].dtype.base_dtype) if parts else None
+        return [p * cast(whole, p.dtype.base_dtype) for p in parts]
+
+
+# ---- asking ----
+
+@public
+def shape(input, name=None, out_type=dtypes.int32):  # noqa: A002
+    """Its shape as a tensor, a constant where it is known."""
+    with ops.name_scope(name, "Shape", [input]) as name:
+        if hasattr(input, "dense_shape") and not isinstance(input, ops.Tensor):
+            return cast(input.dense_shape, out_type)
+        x = convert.convert_to_tensor(input)
+        if x.shape.is_fully_defined():
+            return convert._const(np.array(x.shape.as_list(), dtypes.as_dtype(out_type).as_numpy_dtype), dtypes.as_dtype(out_type), name)
+        return op_defs.call("Shape", name, input=x, out_type=out_type)
+
+
+@public
+def shape_n(input, out_type=dtypes.int32, name=None):  # noqa: A002
+    return op_defs.call("ShapeN", name, input=input, out_type=out_type)
+
+
+@public
+def size(input, name=None, out_type=dtypes.int32):  # noqa: A002
+    with ops.name_scope(name, "Size", [input]) as name:
+        if hasattr(input, "dense_shape") and not isinstance(input, ops.Tensor):
+            from .math import reduce_prod
+            return reduce_prod(cast(input.dense_shape, out_type), 0, name=name)
+        x = convert.convert_to_tensor(input)
+        n = x.shape.num_elements()
+        if n is not None:
+            return convert._const(np.array(n, dtypes.as_dtype(out_type).as_numpy_dtype), dtypes.as_dtype(out_type), name)
+        return op_defs.call("Size", name, input=x, out_type=out_type)
+
+
+@public
+def rank(input, name=None):  # noqa: A002
+    with ops.name_scope(name, "Rank", [input]) as name:
+        if hasattr(input, "dense_shape") and not isinstance(input, ops.Tensor):
+            return op_defs.call("Size", name, input=input.dense_shape)
+        x = convert.convert_to_tensor(input)
+        if x._rank() is not None:
+            return convert._const(np.array(x._rank(), np.int32), dtypes.int32, name)
+        return op_defs.call("Rank", name, input=x)
+
+
+# ---- shaping ----
+
+@public
+def identity(input, name=None):  # noqa: A002
+    return op_defs.call("Identity", name, input=input)
+
+
+@public
+def identity_n(input, name=None):  # noqa: A002
+    return op_defs.call("IdentityN", name, input=input)
+
+
+@public
+def reshape(tensor, shape, name=None):
+    return op_defs.call("Reshape", name, tensor=tensor, shape=_minus_one(shape))
+
+
+def _minus_one(shape):
+    """Shapes given as Python values may have None, or Dimensions."""
+    if isinstance(shape, shapes.TensorShape) and shape.ndims is not None:
+        shape = shape.as_list()
+    if isinstance(shape, (list, tuple)):
+        if not shape:
+            return np.array([], np.int32)
+        return [(-1 if d.value is None else d.value) if isinstance(d, shapes.Dimension) else d for d in shape]
+    return shape
+
+
+@public
+def expand_dims(input, axis=None, name=None, dim=None):  # noqa: A002
+    axis = deprecated(axis, "axis", dim, "dim")
+    if axis is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims()")
+    return op_defs.call("ExpandDims", name, input=input, dim=axis)
+
+
+@public
+def squeeze(input, axis=None, name=None, squeeze_dims=None):  # noqa: A002
+    axis = deprecated(axis, "axis", squeeze_dims, "squeeze_dims")
+    if axis is None:
+        axis = []
+    return op_defs.call("Squeeze", name, input=input, squeeze_dims=[axis] if isinstance(axis, (int, np.integer)) else list(axis))
+
+
+@public
+def transpose(a, perm=None, name="transpose", conjugate=False):
+    with ops.name_scope(name, "transpose", [a]) as name:
+        a = convert.convert_to_tensor(a, name="a")
+        op_type = "ConjugateTranspose" if conjugate and a.dtype.is_complex else "Transpose"
+        if perm is None:
+            if a._rank() is not None:
+                perm = np.arange(a._rank() - 1, -1, -1, dtype=np.int32)
+            else:
+                n = rank(a)
+                perm = (n - 1) - _range(0, n, 1)
+        return op_defs.call(op_type, name, x=a, perm=perm)
+
+
+@public
+def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
+    mode = mode.upper()
+    if mode in ("REFLECT", "SYMMETRIC"):
+        return op_defs.call("MirrorPad", name, input=tensor, paddings=paddings, mode=mode)
+    if mode != "CONSTANT":
+        raise ValueError("Unknown padding mode: %s" % mode)
+    if not isinstance(constant_values, ops.Tensor) and np.ndim(constant_values) == 0 and constant_values == 0:
+        return op_defs.call("Pad", name, input=tensor, paddings=paddings)
+    tensor = convert.convert_to_tensor(tensor)
+    return op_defs.call("PadV2", name, input=tensor, paddings=paddings,
+                        constant_values=convert.convert_to_tensor(constant_values, tensor.dtype.base_dtype))
+
+
+@public
+def reverse(tensor, axis, name=None):
+    return op_defs.call("ReverseV2", name, tensor=tensor, axis=[axis] if isinstance(axis, (int, np.integer)) else axis)
+
+
+reverse_v2 = reverse
+__all__.append("reverse_v2")
+
+
+@public
+def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None, name=None, seq_dim=None, batch_dim=None):  # noqa: A002
+    seq = deprecated(seq_axis, "seq_axis", seq_dim, "seq_dim")
+    batch = deprecated(batch_axis, "batch_axis", batch_dim, "batch_dim")
+    return op_defs.call("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
+
+
+@public
+def roll(input, shift, axis, name=None):  # noqa: A002
+    return op_defs.call("Roll", name, input=input, shift=shift, axis=axis)
+
+
+@public
+def space_to_depth(input, block_size, name=None, data_format="NHWC"):  # noqa: A002
+    return op_defs.call("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
+
+
+@public
+def depth_to_space(input, block_size, name=None, data_format="NHWC"):  # noqa: A002
+    return op_defs.call("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
+
+
+@public
+def space_to_batch(input, paddings, block_size=None, name=None, block_shape=None):  # noqa: A002
+    if block_shape is not None:
+        return space_to_batch_nd(input, block_shape, paddings, name=name)  # noqa: F821
+    return op_defs.call("SpaceToBatch", name, input=input, paddings=paddings, block_size=block_size)
+
+
+@public
+def batch_to_space(input, crops, block_size=None, name=None, block_shape=None):  # noqa: A002
+    if block_shape is not None:
+        return batch_to_space_nd(input, block_shape, crops, name=name)  # noqa: F821
+    return op_defs.call("BatchToSpace", name, input=input, crops=crops, block_size=block_size)
+
+
+@public
+def extract_image_patches(images, ksizes=None, strides=None, rates=None, padding=None, name=None, sizes=None):
+    return op_defs.call("ExtractImagePatches", name, images=images, ksizes=deprecated(sizes, "sizes", ksizes, "ksizes"),
+                        strides=strides, rates=rates, padding=padding)
+
+
+# ---- joining and cutting ----
+
+@public
+def concat(values, axis, name="concat"):
+    if isinstance(axis, (list, tuple)) and axis and isinstance(axis[0], ops.Tensor) or isinstance(values, (int, np.integer)):
+        values, axis = axis, values  # before 1.0 the dimension came first
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if len(values) == 1:
+        with ops.name_scope(name) as scope:
+            convert.convert_to_tensor(axis, dtypes.int32, name="concat_dim")
+            return identity(values[0], name=scope)
+    return op_defs.call("ConcatV2", name, values=values, axis=axis)
+
+
+concat_v2 = concat
+__all__.append("concat_v2")
+
+
+@public
+def stack(values, axis=0, name="stack"):
+    if axis == 0 and not isinstance(values, ops.Tensor):
+        try:
+            return convert.convert_to_tensor(values, name=name) if not convert._contains_tensor(list(values)) \
+                else op_defs.call("Pack", name, values=values, axis=0)
+        except (TypeError, ValueError):
+            pass
+    return op_defs.call("Pack", name, values=unstack(values) if isinstance(values, ops.Tensor) else values, axis=axis)
+
+
+@public
+def unstack(value, num=None, axis=0, name="unstack"):
+    if num is None:
+        value = convert.convert_to_tensor(value)
+        n = value._rank()
+        if n is not None:
+            if not -n <= axis < n:
+                raise ValueError("axis = %d not in [%d, %d)" % (axis, -n, n))
+            num = value._dims[axis]
+    if num is None:
+        raise ValueError("Cannot infer num from shape %s" % value.shape)
+    return op_defs.call("Unpack", name, value=value, num=num, axis=axis)
+
+
+pack, unpack = stack, unstack
+__all__ += ["pack", "unpack"]
+
+
+@public
+def parallel_stack(values, name="parallel_stack"):
+    with ops.name_scope(name):
+        values = [convert.convert_to_tensor(v) for v in values]
+        dims = values[0].shape.as_list()
+        return op_defs.call("ParallelConcat", None, values=[expand_dims(v, 0) for v in values], shape=[len(values)] + dims)
+
+
+@public
+def split(value, num_or_size_splits, axis=0, num=None, name="split"):
+    if isinstance(value, (int, np.integer)) and isinstance(axis, ops.Tensor):  # before 1.0: split(dim, num, value)
+        value, axis = axis, value
+    sizes = num_or_size_splits
+    if isinstance(sizes, (int, np.integer, shapes.Dimension)):
+        return op_defs.call("Split", name, split_dim=axis, value=value, num_split=int(sizes))
+    sizes = convert.convert_to_tensor(sizes)
+    if sizes._rank() == 0 and sizes.dtype.is_integer and num is None:
+        raise ValueError("Rank-0 tensors are not supported as the num_or_size_splits argument to split.")
+    num = sizes._dims[0] if num is None and sizes._dims else num
+    if num is None:
+        raise ValueError("Cannot infer num from shape %s" % sizes.shape)
+    return op_defs.call("SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num)
+
+
+@public
+def slice(input_, begin, size, name=None):  # noqa: A001
+    return op_defs.call("Slice", name, input=input_, begin=begin, size=size)
+
+
+@public
+def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                  shrink_axis_mask=0, var=None, name=None):
+    if strides is None:
+        strides = ones_like(begin)
+    out = op_defs.call("StridedSlice", name, input=input_, begin=begin, end=end, strides=strides, begin_mask=begin_mask,
+                       end_mask=end_mask, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
+    if var is not None:
+        out.assign = lambda value, name=None: _assign_slice(var, out.op, value, name)
+    return out
+
+
+def _assign_slice(var, op, value, name):
+    _, begin, end, strides = op.inputs
+    masks = {m: op.get_attr(m) for m in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")}
+    if hasattr(var, "handle"):
+        return op_defs.call("ResourceStridedSliceAssign", name, ref=var.handle, begin=begin, end=end, strides=strides, value=value, **masks)
+    return op_defs.call("StridedSliceAssign", name, ref=var._ref(), begin=begin, end=end, strides=strides, value=value, **masks)
+
+
+@public
+def gather(params, indices, validate_indices=None, name=None, axis=None, batch_dims=0):
+    if hasattr(params, "sparse_read") and axis in (None, 0) and not batch_dims:
+        return params.sparse_read(indices, name=name)
+    if batch_dims == 0 and axis in (None, 0) and not isinstance(axis, ops.Tensor):
+        return op_defs.call("GatherV2", name, params=params, indices=indices, axis=0)
+    return op_defs.call("GatherV2", name, params=params, indices=indices, axis=batch_dims if axis is None else axis, batch_dims=batch_dims)
+
+
+@public
+def batch_gather(params, indices, name=None):
+    with ops.name_scope(name, "BatchGather", [params, indices]):
+        indices = convert.convert_to_tensor(indices, name="indices")
+        if indices._rank() is None:
+            raise ValueError("batch_gather does not allow indices with unknown shape.")
+        n = indices._rank() - 1
+        return gather(params, indices, axis=n, batch_dims=n)
+
+
+@public
+def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
+    with ops.name_scope(name, values=[tensor, mask]):
+        tensor = convert.convert_to_tensor(tensor, name="tensor")
+        mask = convert.convert_to_tensor(mask, name="mask")
+        n = mask._rank()
+        if n == 0:
+            raise ValueError("mask cannot be scalar.")
+        if n is None:
+            raise ValueError("Number of mask dimensions must be specified, even if some dimensions are None.  E.g. shape=[None] is "
+                             "ok, but shape=None is not.")
+        axis = 0 if axis is None else axis
+        tensor.shape[axis:axis + n].assert_is_compatible_with(mask.shape)
+        from .math import reduce_prod
+        dims = shape(tensor)
+        flat = reshape(tensor, concat([dims[:axis], [reduce_prod(dims[axis:axis + n])], dims[axis + n:]], 0))
+        kept = squeeze(where(reshape(mask, [-1])), axis=[1])
+        out = gather(flat, kept, axis=axis)
+        if tensor.shape.ndims is not None:
+            out.set_shape(tensor.shape[:axis].concatenate([None]).concatenate(tensor.shape[axis + n:]))
+        return out
+
+
+@public
+def where(condition, x=None, y=None, name=None):
+    if x is None and y is None:
+        with ops.name_scope(name, "Where", [condition]) as name:
+            return op_defs.call("Where", name, input=convert.convert_to_tensor(condition, preferred_dtype=dtypes.bool_))
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return op_defs.call("Select", name, condition=condition, t=x, e=y)
+
+
+@public
+def where_v2(condition, x=None, y=None, name=None):
+    if x is None and y is None:
+        return where(condition, name=name)
+    return op_defs.call("SelectV2", name, condition=condition, t=x, e=y)
+
+
+select = where
+__all__.append("select")
+
+
+@public
+def unique(x, out_idx=dtypes.int32, name=None):
+    return op_defs.call("Unique", name, x=x, out_idx=out_idx)
+
+
+@public
+def unique_with_counts(x, out_idx=dtypes.int32, name=None):
+    return op_defs.call("UniqueWithCounts", name, x=x, out_idx=out_idx)
+
+
+@public
+def setdiff1d(x, y, index_dtype=dtypes.int32, name=None):
+    return op_defs.call("ListDiff", name, x=x, y=y, out_idx=index_dtype)
+
+
+listdiff = setdiff1d
+__all__.append("listdiff")
+
+
+@public
+def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
+    with ops.name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert.convert_to_tensor(lengths)
+        if maxlen is None:
+            from .math import maximum, reduce_max
+            maxlen = maximum(reduce_max(lengths), convert.constant(0, lengths.dtype.base_dtype))
+        else:
+            maxlen = convert.convert_to_tensor(maxlen)
+        if maxlen.shape.ndims not in (None, 0):
+            raise ValueError("maxlen must be scalar for sequence_mask")
+        row = _range(convert.constant(0, maxlen.dtype.base_dtype), maxlen, convert.constant(1, maxlen.dtype.base_dtype))
+        out = op_defs.call("Less", None, x=row, y=cast(expand_dims(lengths, -1), maxlen.dtype.base_dtype))
+        return out if dtypes.as_dtype(dtype).base_dtype is dtypes.bool_ else cast(out, dtype)
+
+
+@public
+def required_space_to_batch_paddings(input_shape, block_shape, base_paddings=None, name=None):
+    with ops.name_scope(name, "required_space_to_batch_paddings"):
+        block = np.asarray(block_shape, np.int32)
+        base = np.zeros([len(block), 2], np.int32) if base_paddings is None else np.asarray(base_paddings, np.int32)
+        full = np.asarray(input_shape, np.int32) + base.sum(1)
+        extra = (block - full % block) % block
+        paddings = np.stack([base[:, 0], base[:, 1] + extra], 1)
+        crops = np.stack([np.zeros_like(extra), extra], 1)
+        return convert.constant(paddings), convert.constant(crops)
+
+
+@public
+def broadcast_static_shape(shape_x, shape_y):
+    x, y = shapes.as_shape(shape_x), shapes.as_shape(shape_y)
+    if x.ndims is None or y.ndims is None:
+        return shapes.unknown_shape()
+    n = max(x.ndims, y.ndims)
+    xs, ys = [1] * (n - x.ndims) + x.as_list(), [1] * (n - y.ndims) + y.as_list()
+    out = []
+    for a, b in zip(xs, ys):
+        if a is None or b is None:
+            out.append(a if b == 1 else b if a == 1 else a if a not in (None, 1) else b if b not in (None, 1) else None)
+        elif a == b or b == 1 or a == 1:
+            out.append(b if a == 1 else a)
+        else:
+            raise ValueError("Incompatible shapes for broadcasting: %s and %s" % (x, y))
+    return shapes.TensorShape(out)
+
+
+@public
+def broadcast_dynamic_shape(shape_x, shape_y):
+    return op_defs.call("BroadcastArgs", None, s0=shape_x, s1=shape_y)
+
+
+@public
+def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, name=None):
+    sequence = convert.convert_to_tensor(sorted_sequence)
+    values = convert.convert_to_tensor(values, sequence.dtype.base_dtype)
+    last = shape(sequence)[-1]
+    flat, flat_values = reshape(sequence, [-1, last]), reshape(values, [-1, shape(values)[-1]])
+    op_type = {"left": "LowerBound", "right": "UpperBound"}.get(side)
+    if op_type is None:
+        raise ValueError("side must be either 'right' or 'left'.  Saw: %s." % side)
+    out = op_defs.call(op_type, name, sorted_inputs=flat, values=flat_values, out_type=out_type)
+    return reshape(out, shape(values))
+
+
+def _order(values, axis, descending, name):
+    """Positions that sort values along an axis; ties keep their order."""
+    values = convert.convert_to_tensor(values)
+    n = values._rank()
+    if n is None:
+        raise NotImplementedError("Sorting a tensor of unknown rank")
+    axis = axis % n
+    perm = [i for i in range(n) if i != axis] + [axis]
+    moved = transpose(values, perm) if axis != n - 1 else values
+    top = op_defs.call("TopKV2", None, input=moved if descending else _negated(moved), k=shape(moved)[-1])
+    back = [perm.index(i) for i in range(n)]
+    return values, (transpose(top.indices, back) if axis != n - 1 else top.indices), axis
+
+
+def _negated(x):
+    """In the opposite order; integers without the overflow of the smallest."""
+    if x.dtype.is_unsigned:
+        return x.dtype.max - x
+    return -1 - x if x.dtype.is_integer else -x
+
+
+@public
+def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
+    with ops.name_scope(name, "argsort", [values]):
+        return _order(values, axis, direction == "DESCENDING", name)[1]
+
+
+@public
+def sort(values, axis=-1, direction="ASCENDING", name=None):
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
+    with ops.name_scope(name, "sort", [values]):
+        values, order, axis = _order(values, axis, direction == "DESCENDING", name)
+        n = values._rank()
+        perm = [i for i in range(n) if i != axis] + [axis]
+        moved, places = (transpose(values, perm), transpose(order, perm)) if axis != n - 1 else (values, order)
+        out = gather(moved, places, axis=n - 1, batch_dims=n - 1)
+        return transpose(out, [perm.index(i) for i in range(n)]) if axis != n - 1 else out
+
+
+@public
+def repeat(input, repeats, axis=None, name=None):  # noqa: A002
+    with ops.name_scope(name, "Repeat", [input, repeats]):
+        x = convert.convert_to_tensor(input)
+        if axis is None:
+            x, axis = reshape(x, [-1]), 0
+        axis = axis % x._rank()
+        n = shape(x)[axis]
+        counts = op_defs.call("BroadcastTo", None, input=convert.convert_to_tensor(repeats, dtypes.int32), shape=reshape(n, [1]))
+        from .math import reduce_max
+        mask = sequence_mask(counts, reduce_max(counts))
+        places = boolean_mask(tile(expand_dims(_range(n), 1), stack([1, reduce_max(counts)])), mask)  # noqa: F821
+        return gather(x, places, axis=axis)
+
+
+@public
+def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
+    return op_defs.call("EditDistance", name, hypothesis_indices=hypothesis.indices, hypothesis_values=hypothesis.values,
+                        hypothesis_shape=hypothesis.dense_shape, truth_indices=truth.indices, truth_values=truth.values,
+                        truth_shape=truth.dense_shape, normalize=normalize)
+
+
+# ---- slicing ----
+
+def _slice_tensor(tensor, key, var=None):
+    """tensor[key] with Python's rules: numbers, slices, Ellipsis, tf.newaxis, tensors; a mask of bools picks elements."""
+    if isinstance(key, (ops.Tensor, np.ndarray)) and getattr(key, "dtype", None) in (dtypes.bool_, np.dtype(bool)):
+        return boolean_mask(tensor, key)
+    keys = list(key) if isinstance(key, (list, tuple)) else [key]
+    begin, end, strides = [], [], []
+    masks = dict(begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0)
+    for i, k in enumerate(keys):
+        bit = 1 << i
+        if isinstance(k, builtins_slice):
+            begin.append(0 if k.start is None else k.start)
+            end.append(0 if k.stop is None else k.stop)
+            strides.append(1 if k.step is None else k.step)
+            masks["begin_mask"] |= bit if k.start is None else 0
+            masks["end_mask"] |= bit if k.stop is None else 0
+        elif k is Ellipsis:
+            begin.append(0), end.append(0), strides.append(1)
+            masks["ellipsis_mask"] |= bit
+        elif k is None:
+            begin.append(0), end.append(0), strides.append(1)
+            masks["new_axis_mask"] |= bit
+        else:
+            _check_index(k)
+            begin.append(k), end.append(k + 1), strides.append(1)
+            masks["shrink_axis_mask"] |= bit
+    with ops.name_scope(None, "strided_slice", [tensor]) as name:
+        parts = [_bounds(p) for p in (begin, end, strides)]
+        if any(p.dtype.base_dtype is dtypes.int64 for p in parts):
+            parts = [cast(p, dtypes.int64) for p in parts]
+        return strided_slice(tensor, *parts, name=name, var=var, **masks)
+
+
+builtins_slice = builtins.slice
+
+
+def _check_index(k):
+    if isinstance(k, (int, np.integer, shapes.Dimension)) and not isinstance(k, bool):
+        return
+    if isinstance(k, ops.Tensor) or hasattr(k, "_as_graph_element"):
+        return
+    if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iu":
+        return
+    raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are "
+                    "valid indices, got %r" % (k,))
+
+
+def _bounds(values):
+    values = [v.value if isinstance(v, shapes.Dimension) else v for v in values]
+    if convert._contains_tensor(values):
+        tensors = [v for v in values if isinstance(v, ops.Tensor)]
+        dtype = dtypes.int64 if any(t.dtype.base_dtype is dtypes.int64 for t in tensors) else dtypes.int32
+        values = [cast(v, dtype) if isinstance(v, ops.Tensor) else v for v in values]
+        return op_defs.call("Pack", "stack", values=[convert.convert_to_tensor(v, dtype) for v in values])
+    array = np.array(values, np.int64)
+    small = array.astype(np.int32)
+    return convert.constant(small if np.array_equal(array, small) else array, name="stack")
+
+
+ops.Tensor._override_operator("__getitem__", _slice_tensor)

@@ -1,0 +1,180 @@
+"""Assertions about tensors: at once where values are known, else operations that fail the step."""
+
+import numpy as np
+
+from ..framework import convert, dtypes, errors, op_defs, ops
+from . import array, math
+
+__all__ = []
+
+
+def public(f):
+    __all__.append(f.__name__)
+    return f
+
+
+def _assert(condition, data, message, name, summarize=3):
+    return op_defs.call("Assert", name, condition=condition, data=data, summarize=summarize or 3)
+
+
+def _binary(called, holds, text, op):
+    def f(x, y, data=None, summarize=None, message=None, name=None):
+        with ops.name_scope(name, called, [x, y, data]) as scope:
+            x = convert.convert_to_tensor(x, name="x")
+            y = convert.convert_to_tensor(y, name="y")
+            a, b = convert.constant_value(x), convert.constant_value(y)
+            known = a is not None and b is not None
+            if known and not np.all(holds(a, b)):
+                raise errors.InvalidArgumentError(None, None, "%s\nCondition x %s y did not hold.\nx: %s\ny: %s" %
+                                                  (message or "", text, a, b))
+            if known:
+                return op_defs.call("NoOp", scope)
+            shown = data or [message or "", "Condition x %s y did not hold element-wise:" % text,
+                             "x (%s) = " % x.name, x, "y (%s) = " % y.name, y]
+            return _assert(math.reduce_all(op(x, y)), shown, message, scope, summarize)
+    f.__name__ = f.__qualname__ = called
+    f.__doc__ = "An operation that fails unless x %s y everywhere." % text
+    return public(f)
+
+
+assert_equal = _binary("assert_equal", lambda a, b: a == b, "==", math.equal)
+assert_none_equal = _binary("assert_none_equal", lambda a, b: a != b, "!=", math.not_equal)
+assert_less = _binary("assert_less", lambda a, b: a < b, "<", lambda x, y: x < y)
+assert_less_equal = _binary("assert_less_equal", lambda a, b: a <= b, "<=", lambda x, y: x <= y)
+assert_greater = _binary("assert_greater", lambda a, b: a > b, ">", lambda x, y: x > y)
+assert_greater_equal = _binary("assert_greater_equal", lambda a, b: a >= b, ">=", lambda x, y: x >= y)
+
+
+def _sign(called, compare):
+    def f(x, data=None, summarize=None, message=None, name=None):
+        with ops.name_scope(name, called, [x, data]):
+            x = convert.convert_to_tensor(x, name="x")
+            return compare(convert.convert_to_tensor(0, x.dtype.base_dtype), x, data=data, summarize=summarize,
+                           message=message or "Condition for %s did not hold." % x.name)
+    f.__name__ = f.__qualname__ = called
+    return public(f)
+
+
+assert_positive = _sign("assert_positive", assert_less)
+assert_negative = _sign("assert_negative", assert_greater)
+assert_non_negative = _sign("assert_non_negative", assert_less_equal)
+assert_non_positive = _sign("assert_non_positive", assert_greater_equal)
+
+
+@public
+def assert_near(x, y, rtol=None, atol=None, data=None, summarize=None, message=None, name=None):
+    with ops.name_scope(name, "assert_near", [x, y]):
+        x = convert.convert_to_tensor(x, name="x")
+        y = convert.convert_to_tensor(y, x.dtype.base_dtype, name="y")
+        eps = np.finfo(x.dtype.as_numpy_dtype).eps
+        limit = (10 * eps if atol is None else atol) + (10 * eps if rtol is None else rtol) * math.abs(y)
+        return assert_less_equal(math.abs(x - y), limit, data=data, summarize=summarize, message=message)
+
+
+def _rank_check(called, fits, text):
+    def f(x, rank, data=None, summarize=None, message=None, name=None):
+        with ops.name_scope(name, called, [x, rank]) as scope:
+            x = convert.convert_to_tensor(x, name="x")
+            wanted = convert.constant_value(convert.convert_to_tensor(rank))
+            if x._rank() is not None and wanted is not None:
+                if not fits(x._rank(), wanted):
+                    raise ValueError("%s. Tensor %s must have rank %s %s. Received rank %d, shape %s" %
+                                     (message or "", x.name, text, wanted, x._rank(), x.shape))
+                return op_defs.call("NoOp", scope)
+            n = array.rank(x)
+            held = {"": math.equal(n, rank), "at least": n >= rank}[text]
+            return _assert(held, data or [message or "", "Tensor %s must have rank %s" % (x.name, text), rank, n], message, scope, summarize)
+    f.__name__ = f.__qualname__ = called
+    return public(f)
+
+
+assert_rank = _rank_check("assert_rank", lambda n, w: n == w, "")
+assert_rank_at_least = _rank_check("assert_rank_at_least", lambda n, w: n >= w, "at least")
+
+
+@public
+def assert_rank_in(x, ranks, data=None, summarize=None, message=None, name=None):
+    with ops.name_scope(name, "assert_rank_in", [x]) as scope:
+        x = convert.convert_to_tensor(x, name="x")
+        if x._rank() is not None:
+            if x._rank() not in tuple(ranks):
+                raise ValueError("%s. Tensor %s must have rank in %s. Received rank %d, shape %s" %
+                                 (message or "", x.name, tuple(ranks), x._rank(), x.shape))
+            return op_defs.call("NoOp", scope)
+        n = array.rank(x)
+        held = math.reduce_any(array.stack([math.equal(n, r) for r in ranks]))
+        return _assert(held, data or [message or "", "Tensor %s has the wrong rank" % x.name, n], message, scope, summarize)
+
+
+@public
+def assert_integer(x, message=None, name=None):
+    x = convert.convert_to_tensor(x, name="x")
+    if not x.dtype.is_integer:
+        raise TypeError("%s  Expected \"x\" to be integer type.  Found: %s of dtype %s" % (message or "", x.name, x.dtype))
+    return op_defs.call("NoOp", name or "assert_type")
+
+
+@public
+def assert_type(tensor, tf_type, message=None, name=None):
+    tensor = convert.convert_to_tensor(tensor, name="tensor")
+    if tensor.dtype.base_dtype is not dtypes.as_dtype(tf_type).base_dtype:
+        raise TypeError("%s  %s must be of type %s" % (message or "", tensor.name, tf_type))
+    return op_defs.call("NoOp", name or "assert_type")
+
+
+@public
+def assert_scalar(tensor, name=None, message=None):
+    tensor = convert.convert_to_tensor(tensor)
+    if tensor.shape.ndims not in (None, 0):
+        raise ValueError("%sExpected scalar shape, saw shape: %s." % (message or "", tensor.shape))
+    return tensor
+
+
+@public
+def assert_same_float_dtype(tensors=None, dtype=None):
+    """The one floating-point type of all tensors."""
+    for t in tensors or ():
+        if t is None:
+            continue
+        t = t.dtype.base_dtype
+        if dtype is None:
+            dtype = t
+        elif dtypes.as_dtype(dtype).base_dtype is not t:
+            raise ValueError("Expected %s, got %s." % (dtypes.as_dtype(dtype).name, t.name))
+    dtype = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
+    if not dtype.is_floating:
+        raise ValueError("Expected floating point type, got %s." % dtype)
+    return dtype
+
+
+@public
+def is_numeric_tensor(tensor):
+    d = getattr(tensor, "dtype", None)
+    return isinstance(tensor, ops.Tensor) and (d.is_floating or d.is_integer or d.is_complex or d.is_quantized) and not d.is_bool
+
+
+@public
+def is_non_decreasing(x, name=None):
+    with ops.name_scope(name, "is_non_decreasing", [x]):
+        x = array.reshape(x, [-1])
+        return math.reduce_all(x[1:] >= x[:-1])
+
+
+@public
+def is_strictly_increasing(x, name=None):
+    with ops.name_scope(name, "is_strictly_increasing", [x]):
+        x = array.reshape(x, [-1])
+        return math.reduce_all(x[1:] > x[:-1])
+
+
+@public
+def ensure_shape(x, shape, name=None):
+    return op_defs.call("EnsureShape", name, input=x, shape=shape)
+
+
+def assert_proper_iterable(values):
+    if isinstance(values, (ops.Tensor, np.ndarray, bytes, str)) or not hasattr(values, "__iter__"):
+        raise TypeError("Expected argument \"values\" to be a \"proper\" iterable.  Found: %s" % type(values))
+
+
+__all__.append("assert_proper_iterable")

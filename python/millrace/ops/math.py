@@ -1,0 +1,867 @@
+"""Arithmetic, reductions, matrices, segments; and the operators of tensors."""
+
+import builtins
+
+import numpy as np
+
+from ..framework import convert, dtypes, op_defs, ops
+from ..framework.op_defs import raw
+
+__all__ = []  # filled by @public and _same below
+
+builtin_range = builtins.range  # `range` is tf's here
+
+
+def public(f):
+    """Makes a function one of tf's."""
+    __all__.append(f.__name__)
+    return f
+
+
+def _same(names, namespace):
+    """Ops whose function in tf has the arguments of the op itself: {name: op}, made when they are first called."""
+    for name, op_type in names.items():
+        namespace[name] = _delayed(name, op_type)
+        namespace["__all__"].append(name)
+
+
+def _delayed(name, op_type, rename=None):
+    """The function of an op, looked up at the first call: to import the package is not to read a thousand definitions.  `rename`
+    has the argument names that tf's function has in place of the op's."""
+    made = []
+
+    def f(*args, **kwargs):
+        if not made:
+            made.append(op_defs.function_for(op_type))
+        for theirs in rename or ():
+            if theirs in kwargs:
+                kwargs[rename[theirs]] = kwargs.pop(theirs)
+        return made[0](*args, **kwargs)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = "The op %s." % op_type
+    return f
+
+
+_same({
+    "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atan2": "Atan2", "atanh": "Atanh",
+    "betainc": "Betainc", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "cross": "Cross", "digamma": "Digamma", "erf": "Erf",
+    "erfc": "Erfc", "exp": "Exp", "expm1": "Expm1", "floor": "Floor", "greater": "Greater", "greater_equal": "GreaterEqual",
+    "igamma": "Igamma", "igammac": "Igammac", "invert_permutation": "InvertPermutation", "is_finite": "IsFinite",
+    "is_inf": "IsInf", "is_nan": "IsNan", "less": "Less", "less_equal": "LessEqual", "lgamma": "Lgamma", "log": "Log",
+    "log1p": "Log1p", "logical_and": "LogicalAnd", "logical_not": "LogicalNot", "logical_or": "LogicalOr",
+    "matrix_determinant": "MatrixDeterminant", "matrix_inverse": "MatrixInverse", "matrix_solve": "MatrixSolve",
+    "matrix_triangular_solve": "MatrixTriangularSolve", "matrix_band_part": "MatrixBandPart",
+    "matrix_diag": "MatrixDiag", "matrix_diag_part": "MatrixDiagPart", "matrix_set_diag": "MatrixSetDiag",
+    "maximum": "Maximum", "minimum": "Minimum", "polygamma": "Polygamma", "reciprocal": "Reciprocal",
+    "rint": "Rint", "rsqrt": "Rsqrt", "segment_max": "SegmentMax", "segment_mean": "SegmentMean", "segment_min": "SegmentMin",
+    "segment_prod": "SegmentProd", "segment_sum": "SegmentSum", "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "square": "Square",
+    "squared_difference": "SquaredDifference", "tan": "Tan", "tanh": "Tanh", "unsorted_segment_max": "UnsortedSegmentMax",
+    "unsorted_segment_min": "UnsortedSegmentMin", "unsorted_segment_prod": "UnsortedSegmentProd",
+    "unsorted_segment_sum": "UnsortedSegmentSum", "zeta": "Zeta", "truncatediv": "TruncateDiv", "truncatemod": "TruncateMod",
+    "floormod": "FloorMod", "real_div": "RealDiv", "bitcast": "Bitcast", "cholesky": "Cholesky",
+    "diag": "Diag", "diag_part": "DiagPart", "bessel_i0e": "BesselI0e",
+    "bessel_i1e": "BesselI1e", "add": "Add", "add_v2": "AddV2", "xdivy": "Xdivy", "xlogy": "Xlogy",
+    "fft": "FFT", "fft2d": "FFT2D", "fft3d": "FFT3D", "ifft": "IFFT", "ifft2d": "IFFT2D", "ifft3d": "IFFT3D",
+    "approximate_equal": "ApproximateEqual",
+}, globals())
+
+
+def deprecated(new, new_name, old, old_name):
+    """The value of an argument that has an old name too; both at once is an error."""
+    if old is not None:
+        if new is not None:
+            raise ValueError("Cannot specify both '%s' and '%s'" % (old_name, new_name))
+        return old
+    return new
+
+
+# ---- element by element ----
+
+@public
+def abs(x, name=None):  # noqa: A001 -- tf's names are Python's here and below
+    with ops.name_scope(name, "Abs", [x]) as name:
+        if hasattr(x, "indices") and hasattr(x, "dense_shape"):
+            from ..framework.sparse import SparseTensor
+            return SparseTensor(x.indices, abs(x.values), x.dense_shape)
+        x = convert.convert_to_tensor(x, name="x")
+        if x.dtype.is_complex:
+            return raw.complex_abs(x, Tout=x.dtype.real_dtype, name=name)
+        return op_defs.call("Abs", name, x=x)
+
+
+@public
+def negative(x, name=None):
+    return _on_values(x, lambda v: op_defs.call("Neg", name, x=v))
+
+
+@public
+def sign(x, name=None):
+    return _on_values(x, lambda v: op_defs.call("Sign", name, x=v))
+
+
+@public
+def sigmoid(x, name=None):
+    return op_defs.call("Sigmoid", name, x=x)
+
+
+@public
+def log_sigmoid(x, name=None):
+    with ops.name_scope(name, "LogSigmoid", [x]) as name:
+        return negative(op_defs.call("Softplus", None, features=negative(x)), name=name)
+
+
+def _on_values(x, f):
+    """Of a sparse tensor only the values are computed on."""
+    from ..framework.sparse import SparseTensor
+    return SparseTensor(x.indices, f(x.values), x.dense_shape) if isinstance(x, SparseTensor) else f(x)
+
+
+@public
+def subtract(x, y, name=None):
+    return op_defs.call("Sub", name, x=x, y=y)
+
+
+@public
+def multiply(x, y, name=None):
+    return op_defs.call("Mul", name, x=x, y=y)
+
+
+@public
+def equal(x, y, name=None):
+    return op_defs.call("Equal", name, x=x, y=y)
+
+
+@public
+def not_equal(x, y, name=None):
+    return op_defs.call("NotEqual", name, x=x, y=y)
+
+
+@public
+def pow(x, y, name=None):  # noqa: A001
+    with ops.name_scope(name, "Pow", [x]) as name:
+        return op_defs.call("Pow", name, x=x, y=y)
+
+
+@public
+def logical_xor(x, y, name="LogicalXor"):
+    return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)  # noqa: F821
+
+
+@public
+def round(x, name=None):  # noqa: A001
+    x = convert.convert_to_tensor(x, name="x")
+    return x if x.dtype.is_integer else op_defs.call("Round", name, x=x)
+
+
+@public
+def div(x, y, name=None):
+    """Python 2's division: of integers it rounds down."""
+    return _div(x, y, name)
+
+
+def _div(x, y, name=None):
+    with ops.name_scope(name, "div", [x, y]) as name:
+        x = convert.convert_to_tensor(x, name="x")
+        y = convert.convert_to_tensor(y, x.dtype.base_dtype, name="y")
+        if x.dtype.is_floating or x.dtype.is_complex:
+            return op_defs.call("RealDiv", name, x=x, y=y)
+        return op_defs.call("FloorDiv", name, x=x, y=y)
+
+
+_DIVIDED_AS = {dtypes.uint8: dtypes.float32, dtypes.int8: dtypes.float32, dtypes.uint16: dtypes.float32,
+               dtypes.int16: dtypes.float32, dtypes.int32: dtypes.float64, dtypes.int64: dtypes.float64}
+
+
+@public
+def truediv(x, y, name=None):
+    """Python 3's division: integers become floats."""
+    with ops.name_scope(name, "truediv", [x, y]) as name:
+        x, y = _pair(x, y)
+        wider = _DIVIDED_AS.get(x.dtype.base_dtype)
+        if wider is not None:
+            x, y = cast(x, wider), cast(y, wider)
+        return op_defs.call("RealDiv", name, x=x, y=y)
+
+
+def _pair(x, y):
+    x = convert.convert_to_tensor(x, name="x")
+    y = convert.convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
+    if x.dtype.base_dtype is not y.dtype.base_dtype:
+        raise TypeError("x and y must have the same dtype, got %r != %r" % (x.dtype.base_dtype, y.dtype.base_dtype))
+    return x, y
+
+
+@public
+def divide(x, y, name=None):
+    if name is not None:
+        return truediv(x, y, name)
+    return convert.convert_to_tensor(x) / y if not isinstance(x, ops.Tensor) else x / y
+
+
+@public
+def floordiv(x, y, name=None):
+    with ops.name_scope(name, "floordiv", [x, y]) as name:
+        return op_defs.call("FloorDiv", name, x=x, y=y)
+
+
+floor_div = public(floordiv)
+__all__.append("floor_div")
+
+
+@public
+def mod(x, y, name=None):
+    return op_defs.call("FloorMod", name, x=x, y=y)
+
+
+@public
+def div_no_nan(x, y, name=None):
+    with ops.name_scope(name, "div_no_nan", [x, y]) as name:
+        x = convert.convert_to_tensor(x, name="x")
+        return op_defs.call("DivNoNan", name, x=x, y=convert.convert_to_tensor(y, x.dtype.base_dtype, name="y"))
+
+
+@public
+def multiply_no_nan(x, y, name=None):
+    return op_defs.call("MulNoNan", name, x=x, y=y)
+
+
+@public
+def add_n(inputs, name=None):
+    """The sum of tensors of one shape; rows (IndexedSlices) among them become dense."""
+    inputs = [inputs] if isinstance(inputs, ops.Tensor) else list(inputs)
+    if not inputs:
+        raise ValueError("inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and shape")
+    tensors = [convert.convert_to_tensor(x) for x in inputs]
+    if len(tensors) == 1:
+        return op_defs.call("Identity", name, input=tensors[0]) if name else tensors[0]
+    return op_defs.call("AddN", name, inputs=tensors)
+
+
+@public
+def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
+    if not inputs:
+        raise ValueError("inputs must be a list of at least one Tensor")
+    tensors = [convert.convert_to_tensor(x) for x in inputs]
+    if shape is not None:
+        for t in tensors:
+            t.shape.assert_is_compatible_with(shape)
+    return add_n(tensors, name or "AccumulateN")
+
+
+@public
+def cast(x, dtype, name=None):
+    base = dtypes.as_dtype(dtype).base_dtype
+    if isinstance(x, (ops.Tensor,)) and x.dtype is base:
+        return x
+    with ops.name_scope(name, "Cast", [x]) as name:
+        if isinstance(x, ops.IndexedSlices):
+            return ops.IndexedSlices(cast(x.values, base), x.indices, x.dense_shape)
+        if hasattr(x, "indices") and hasattr(x, "dense_shape"):
+            from ..framework.sparse import SparseTensor
+            return SparseTensor(x.indices, cast(x.values, base, name=name), x.dense_shape)
+        x = convert.convert_to_tensor(x, name="x")
+        return x if x.dtype.base_dtype is base else op_defs.call("Cast", name, x=x, DstT=base)
+
+
+@public
+def saturate_cast(value, dtype, name=None):
+    with ops.name_scope(name, "saturate_cast", [value]) as name:
+        value = convert.convert_to_tensor(value, name="value")
+        dtype = dtypes.as_dtype(dtype).base_dtype
+        if value.dtype.min < dtype.min:
+            value = maximum(value, convert.convert_to_tensor(dtype.min, value.dtype, name="min"))  # noqa: F821
+        if value.dtype.max > dtype.max:
+            value = minimum(value, convert.convert_to_tensor(dtype.max, value.dtype, name="max"))  # noqa: F821
+        return cast(value, dtype, name=name)
+
+
+def _to(dtype, called):
+    def f(x, name=called):
+        return cast(x, dtype, name=name)
+    f.__name__ = f.__qualname__ = "to_" + ("double" if dtype is dtypes.float64 else "float" if dtype is dtypes.float32 else dtype.name)
+    f.__doc__ = "The same as %s." % dtype.name
+    return public(f)
+
+
+to_float, to_double = _to(dtypes.float32, "ToFloat"), _to(dtypes.float64, "ToDouble")
+to_int32, to_int64 = _to(dtypes.int32, "ToInt32"), _to(dtypes.int64, "ToInt64")
+to_bfloat16 = _to(dtypes.bfloat16, "ToBFloat16")
+to_complex64, to_complex128 = _to(dtypes.complex64, "ToComplex64"), _to(dtypes.complex128, "ToComplex128")
+
+
+# ---- complex numbers ----
+
+@public
+def complex(real, imag, name=None):  # noqa: A001
+    real = convert.convert_to_tensor(real, name="real")
+    imag = convert.convert_to_tensor(imag, name="imag")
+    out = {(dtypes.float64, dtypes.float64): dtypes.complex128, (dtypes.float32, dtypes.float32): dtypes.complex64}
+    key = (real.dtype.base_dtype, imag.dtype.base_dtype)
+    if key not in out:
+        raise TypeError("real and imag have incorrect types: %s %s" % (real.dtype.name, imag.dtype.name))
+    with ops.name_scope(name, "Complex", [real, imag]) as name:
+        return op_defs.call("Complex", name, real=real, imag=imag, Tout=out[key])
+
+
+@public
+def real(input, name=None):  # noqa: A002 -- tf's argument names are Python's here and below
+    with ops.name_scope(name, "Real", [input]) as name:
+        x = convert.convert_to_tensor(input)
+        return op_defs.call("Real", name, input=x, Tout=x.dtype.real_dtype) if x.dtype.is_complex else x
+
+
+@public
+def imag(input, name=None):  # noqa: A002
+    with ops.name_scope(name, "Imag", [input]) as name:
+        x = convert.convert_to_tensor(input)
+        if x.dtype.is_complex:
+            return op_defs.call("Imag", name, input=x, Tout=x.dtype.real_dtype)
+        return op_defs.call("ZerosLike", name, x=x)
+
+
+@public
+def angle(input, name=None):  # noqa: A002
+    with ops.name_scope(name, "Angle", [input]) as name:
+        x = convert.convert_to_tensor(input)
+        if x.dtype.is_complex:
+            return op_defs.call("Angle", name, input=x, Tout=x.dtype.real_dtype)
+        return op_defs.call("ZerosLike", name, x=x)
+
+
+@public
+def conj(x, name=None):
+    x = convert.convert_to_tensor(x, name="x")
+    return op_defs.call("Conj", name, input=x) if x.dtype.is_complex or x.dtype is dtypes.variant else x
+
+
+# ---- reductions ----
+
+def _axes(x, axis):
+    """All dimensions when none is given, as a constant where the rank is known."""
+    if axis is not None:
+        return axis
+    rank = x.values.shape.ndims if isinstance(x, ops.IndexedSlices) else x._rank()
+    if rank is not None:
+        return convert.constant(np.arange(rank, dtype=np.int32), name="Const")
+    return op_defs.call("Range", None, start=0, limit=op_defs.call("Rank", None, input=x), delta=1)
+
+
+def _reduction(name_in_tf, op_type, dtype=None, extra=()):
+    def f(input_tensor, axis=None, keepdims=None, name=None, reduction_indices=None, keep_dims=None):
+        keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
+        axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
+        x = convert.convert_to_tensor(input_tensor, dtype)
+        return _may_reduce_to_scalar(keep, axis, op_defs.call(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep))
+    f.__name__ = f.__qualname__ = name_in_tf
+    f.__doc__ = "%s over the dimensions `axis`, all when None." % op_type
+    return public(f)
+
+
+def _may_reduce_to_scalar(keep, axis, out):
+    if axis is None and not keep:
+        out.set_shape(())
+    return out
+
+
+reduce_sum = _reduction("reduce_sum", "Sum")
+reduce_mean = _reduction("reduce_mean", "Mean")
+reduce_prod = _reduction("reduce_prod", "Prod")
+reduce_max = _reduction("reduce_max", "Max")
+reduce_min = _reduction("reduce_min", "Min")
+reduce_all = _reduction("reduce_all", "All", dtypes.bool_)
+reduce_any = _reduction("reduce_any", "Any", dtypes.bool_)
+
+
+@public
+def count_nonzero(input_tensor=None, axis=None, keepdims=None, dtype=dtypes.int64, name=None, reduction_indices=None,
+                  keep_dims=None, input=None):  # noqa: A002
+    keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
+    axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
+    x = deprecated(input, "input", input_tensor, "input_tensor")
+    with ops.name_scope(name, "count_nonzero", [x]):
+        x = convert.convert_to_tensor(x, name="input_tensor")
+        zero = "" if x.dtype is dtypes.string else np.zeros([], x.dtype.as_numpy_dtype)
+        return cast(reduce_sum(cast(not_equal(x, zero), dtypes.int64), axis=axis, keepdims=keep), dtype)
+
+
+@public
+def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None, reduction_indices=None, keep_dims=None):
+    keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
+    axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
+    x = convert.convert_to_tensor(input_tensor)
+    with ops.name_scope(name, "ReduceLogSumExp", [x]) as name:
+        peak = reduce_max(x, axis, keepdims=True)
+        peak = op_defs.call("StopGradient", None, input=op_defs.call(
+            "SelectV2", None, condition=is_finite(peak), t=peak, e=op_defs.call("ZerosLike", None, x=peak)))  # noqa: F821
+        out = log(reduce_sum(exp(x - peak), axis, keepdims=keep))  # noqa: F821
+        if not keep:
+            peak = op_defs.call("Reshape", None, tensor=peak, shape=op_defs.call("Shape", None, input=out))
+        return op_defs.call("Add", name, x=out, y=peak)
+
+
+@public
+def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
+    with ops.name_scope(name, "reduce_variance", [input_tensor]):
+        means = reduce_mean(input_tensor, axis=axis, keepdims=True)
+        return reduce_mean(square(input_tensor - means), axis=axis, keepdims=keepdims)  # noqa: F821
+
+
+@public
+def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
+    with ops.name_scope(name, "reduce_std", [input_tensor]):
+        return sqrt(reduce_variance(input_tensor, axis, keepdims))  # noqa: F821
+
+
+@public
+def reduce_euclidean_norm(input_tensor, axis=None, keepdims=False, name=None):
+    x = convert.convert_to_tensor(input_tensor)
+    return op_defs.call("EuclideanNorm", name, input=x, reduction_indices=_axes(x, axis), keep_dims=bool(keepdims))
+
+
+@public
+def argmax(input, axis=None, name=None, dimension=None, output_type=dtypes.int64):  # noqa: A002
+    axis = deprecated(axis, "axis", dimension, "dimension")
+    return op_defs.call("ArgMax", name, input=input, dimension=0 if axis is None else axis, output_type=output_type)
+
+
+@public
+def argmin(input, axis=None, name=None, dimension=None, output_type=dtypes.int64):  # noqa: A002
+    axis = deprecated(axis, "axis", dimension, "dimension")
+    return op_defs.call("ArgMin", name, input=input, dimension=0 if axis is None else axis, output_type=output_type)
+
+
+@public
+def arg_max(input, dimension, output_type=dtypes.int64, name=None):  # noqa: A002
+    return argmax(input, dimension, name, output_type=output_type)
+
+
+@public
+def arg_min(input, dimension, output_type=dtypes.int64, name=None):  # noqa: A002
+    return argmin(input, dimension, name, output_type=output_type)
+
+
+@public
+def cumsum(x, axis=0, exclusive=False, reverse=False, name=None):
+    with ops.name_scope(name, "Cumsum", [x]) as name:
+        return op_defs.call("Cumsum", name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@public
+def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
+    with ops.name_scope(name, "Cumprod", [x]) as name:
+        return op_defs.call("Cumprod", name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@public
+def cumulative_logsumexp(x, axis=0, exclusive=False, reverse=False, name=None):
+    return op_defs.call("CumulativeLogsumexp", name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@public
+def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int32, name=None):
+    with ops.name_scope(name, "bincount", [arr]):
+        arr = convert.convert_to_tensor(arr, dtypes.int32, name="arr")
+        size = cast(reduce_any(not_equal(op_defs.call("Size", None, input=arr), 0)), dtypes.int32) * (reduce_max(arr) + 1)
+        if minlength is not None:
+            size = maximum(convert.convert_to_tensor(minlength, dtypes.int32), size)  # noqa: F821
+        if maxlength is not None:
+            size = minimum(convert.convert_to_tensor(maxlength, dtypes.int32), size)  # noqa: F821
+        weights = convert.constant([], dtypes.as_dtype(dtype)) if weights is None else weights
+        return op_defs.call("Bincount", None, arr=arr, size=size, weights=weights)
+
+
+# ---- matrices ----
+
+@public
+def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_b=False, a_is_sparse=False, b_is_sparse=False,
+           name=None):
+    with ops.name_scope(name, "MatMul", [a, b]) as name:
+        if transpose_a and adjoint_a:
+            raise ValueError("Only one of transpose_a and adjoint_a can be True.")
+        if transpose_b and adjoint_b:
+            raise ValueError("Only one of transpose_b and adjoint_b can be True.")
+        a = convert.convert_to_tensor(a, name="a")
+        b = convert.convert_to_tensor(b, a.dtype.base_dtype, name="b") if not isinstance(b, ops.Tensor) else b
+        ranks = a._rank(), b._rank()
+        if all(r is None or r > 2 for r in ranks) and any(r is not None for r in ranks):
+            return _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name)
+        if any(r is not None and r > 2 for r in ranks):
+            return _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name)
+        if adjoint_a:
+            a, transpose_a = conj(a), True
+        if adjoint_b:
+            b, transpose_b = conj(b), True
+        if (a_is_sparse or b_is_sparse) and a.dtype.base_dtype in (dtypes.float32, dtypes.bfloat16):
+            return op_defs.call("SparseMatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b,
+                                a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+        return op_defs.call("MatMul", name, a=a, b=b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
+
+
+def _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name):
+    if transpose_a:
+        a, adjoint_a = conj(a), True
+    if transpose_b:
+        b, adjoint_b = conj(b), True
+    return op_defs.call("BatchMatMulV2", name, x=a, y=b, adj_x=bool(adjoint_a), adj_y=bool(adjoint_b))
+
+
+batch_matmul = public(_delayed("batch_matmul", "BatchMatMul"))
+sparse_matmul = public(_delayed("sparse_matmul", "SparseMatMul"))
+
+
+@public
+def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None):
+    with ops.name_scope(name, "MatVec", [a, b]) as name:
+        b = op_defs.call("ExpandDims", None, input=b, dim=-1)
+        out = matmul(a, b, transpose_a=transpose_a, adjoint_a=adjoint_a, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+        return op_defs.call("Squeeze", None, input=out, squeeze_dims=[-1])
+
+
+@public
+def matrix_transpose(a, name="matrix_transpose", conjugate=False):
+    with ops.name_scope(name, values=[a]):
+        a = convert.convert_to_tensor(a, name="a")
+        n = a._rank()
+        if n is None:
+            rank = op_defs.call("Rank", None, input=a)
+            perm = op_defs.call("ConcatV2", None, values=[
+                op_defs.call("Range", None, start=0, limit=rank - 2, delta=1), [rank - 1, rank - 2]], axis=0)
+        else:
+            if n < 2:
+                raise ValueError("Argument 'a' should be a (batch) matrix, with rank >= 2.  Found: %s" % a.shape)
+            perm = list(builtin_range(n - 2)) + [n - 1, n - 2]
+        return op_defs.call("ConjugateTranspose" if conjugate else "Transpose", None, x=a, perm=perm)
+
+
+@public
+def cholesky_solve(chol, rhs, name=None):
+    with ops.name_scope(name, "cholesky_solve", [chol, rhs]):
+        y = matrix_triangular_solve(chol, rhs, adjoint=False, lower=True)  # noqa: F821
+        return matrix_triangular_solve(chol, y, adjoint=True, lower=True)  # noqa: F821
+
+
+@public
+def self_adjoint_eig(tensor, name=None):
+    return op_defs.call("SelfAdjointEigV2", name, input=tensor, compute_v=True)
+
+
+@public
+def self_adjoint_eigvals(tensor, name=None):
+    return op_defs.call("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]
+
+
+@public
+def svd(tensor, full_matrices=False, compute_uv=True, name=None):
+    s, u, v = op_defs.call("Svd", name, input=tensor, compute_uv=compute_uv, full_matrices=full_matrices)
+    return (s, u, v) if compute_uv else s
+
+
+@public
+def qr(input, full_matrices=False, name=None):  # noqa: A002
+    return op_defs.call("Qr", name, input=input, full_matrices=full_matrices)
+
+
+@public
+def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
+    return op_defs.call("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2_regularizer, fast=fast)
+
+
+@public
+def trace(x, name=None):
+    with ops.name_scope(name, "Trace", [x]) as name:
+        return reduce_sum(op_defs.call("MatrixDiagPart", None, input=x), [-1], name=name)
+
+
+@public
+def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None, keep_dims=None):  # noqa: A002
+    keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
+    is_matrix = isinstance(axis, (tuple, list)) and len(axis) == 2
+    allowed = ["euclidean", "fro", 1, 2, np.inf] if is_matrix else ["euclidean", 1, 2, np.inf]
+    if ord not in allowed and (is_matrix or not isinstance(ord, (int, float)) or ord <= 0):
+        raise ValueError("'ord' must be a supported %s norm, got %s" % ("matrix" if is_matrix else "vector", ord))
+    axes = list(axis) if is_matrix else axis
+    with ops.name_scope(name, "norm", [tensor]):
+        x = convert.convert_to_tensor(tensor)
+        if ord in ("fro", "euclidean") or (ord == 2 and not is_matrix):
+            return sqrt(reduce_sum(x * conj(x), axes, keepdims=True) if keep else reduce_sum(x * conj(x), axes))  # noqa: F821
+        if is_matrix and ord == 2:
+            return _spectral_norm(x, axes, keep)
+        x = abs(x)
+        if ord == np.inf:
+            out = reduce_max(x, axes if not is_matrix else axes[1], keepdims=True)
+            if is_matrix:
+                out = reduce_max(reduce_sum(x, axes[1], keepdims=True), axes[0], keepdims=True)
+        elif ord == 1:
+            out = reduce_sum(x, axes if not is_matrix else axes[0], keepdims=True)
+            if is_matrix:
+                out = reduce_max(out, axes[1], keepdims=True)
+        else:
+            out = pow(reduce_sum(pow(x, ord), axes, keepdims=True), 1.0 / ord)
+        return out if keep else op_defs.call("Squeeze", None, input=out, squeeze_dims=_squeezed(axes, out))
+
+
+def _squeezed(axes, out):
+    if axes is None:
+        return list(builtin_range(out._rank())) if out._rank() is not None else []
+    return axes if isinstance(axes, list) else [axes]
+
+
+def _spectral_norm(x, axes, keep):
+    n = x._rank()
+    if n is None:
+        raise NotImplementedError("tf.norm(ord=2) of matrices of unknown rank")
+    axes = [a % n for a in axes]
+    perm = [i for i in builtin_range(n) if i not in axes] + axes
+    s = svd(op_defs.call("Transpose", None, x=x, perm=perm), compute_uv=False)
+    out = reduce_max(s, -1)
+    for a in sorted(axes) if keep else ():
+        out = op_defs.call("ExpandDims", None, input=out, dim=a)
+    return out
+
+
+@public
+def einsum(equation, *inputs, **kwargs):
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise TypeError("einsum() got an unexpected argument %r" % next(iter(kwargs)))
+    equation = equation.replace(" ", "")
+    if "->" not in equation:
+        counted = "".join(c for c in equation if c.isalpha())
+        equation += "->" + "".join(sorted(c for c in set(counted) if counted.count(c) == 1))
+    tensors = [convert.convert_to_tensor(x) for x in inputs]
+    while len(tensors) > 2:  # two at a time: what both do not need any more is summed
+        left, out = equation.split("->")
+        parts = left.split(",")
+        rest = set("".join(parts[2:]) + out)
+        kept = "".join(c for c in dict.fromkeys(parts[0] + parts[1]) if c in rest)
+        joined = op_defs.call("Einsum", None, inputs=tensors[:2], equation="%s,%s->%s" % (parts[0], parts[1], kept))
+        tensors, equation = [joined] + tensors[2:], ",".join([kept] + parts[2:]) + "->" + out
+    return op_defs.call("Einsum", name, inputs=tensors, equation=equation)
+
+
+@public
+def tensordot(a, b, axes, name=None):
+    """Sums products over the given axes of a and b, as numpy's tensordot."""
+    with ops.name_scope(name, "Tensordot", [a, b, axes]) as name:
+        a, b = convert.convert_to_tensor(a, name="a"), convert.convert_to_tensor(b, name="b")
+        ra, rb = a._rank(), b._rank()
+        if ra is None or rb is None:
+            raise NotImplementedError("tf.tensordot of tensors of unknown rank")
+        a_axes, b_axes = _contracted(axes, ra, rb)
+        a_free = [i for i in builtin_range(ra) if i not in a_axes]
+        b_free = [i for i in builtin_range(rb) if i not in b_axes]
+        x = _as_matrix(a, a_free, a_axes)
+        y = _as_matrix(b, b_axes, b_free)
+        out = op_defs.call("MatMul", None, a=x, b=y)
+        dims = [a._dims[i] for i in a_free] + [b._dims[i] for i in b_free]
+        if all(d is not None for d in dims):
+            return op_defs.call("Reshape", name, tensor=out, shape=convert.constant(np.array(dims, np.int32)))
+        shape = op_defs.call("ConcatV2", None, values=[_dims_at(a, a_free), _dims_at(b, b_free)], axis=0)
+        out = op_defs.call("Reshape", name, tensor=out, shape=shape)
+        out.set_shape(dims)
+        return out
+
+
+def _contracted(axes, ra, rb):
+    if isinstance(axes, (int, np.integer)):
+        if axes < 0:
+            raise ValueError("'axes' must be at least 0.")
+        return list(builtin_range(ra - axes, ra)), list(builtin_range(axes))
+    axes = axes.tolist() if isinstance(axes, np.ndarray) else axes
+    if len(axes) != 2:
+        raise ValueError("'axes' must be an integer or have length 2.")
+    a, b = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
+    if len(a) != len(b):
+        raise ValueError("Different number of contraction axes 'a' and 'b', %d != %d." % (len(a), len(b)))
+    return [i % ra for i in a], [i % rb for i in b]
+
+
+def _dims_at(x, places):
+    shape = op_defs.call("Shape", None, input=x)
+    return op_defs.call("GatherV2", None, params=shape, indices=convert.constant(np.array(places, np.int32)), axis=0)
+
+
+def _as_matrix(x, rows, columns):
+    n_rows = int(np.prod([x._dims[i] for i in rows])) if all(x._dims[i] is not None for i in rows) else None
+    n_columns = int(np.prod([x._dims[i] for i in columns])) if all(x._dims[i] is not None for i in columns) else None
+    perm = rows + columns
+    if perm != list(builtin_range(len(perm))):
+        x = op_defs.call("Transpose", None, x=x, perm=convert.constant(np.array(perm, np.int32)))
+    rows_now, columns_now = list(builtin_range(len(rows))), list(builtin_range(len(rows), len(perm)))
+    if n_rows is not None and n_columns is not None:
+        shape = convert.constant(np.array([n_rows, n_columns], np.int32))
+    else:
+        shape = [n_rows if n_rows is not None else reduce_prod(_dims_at(x, rows_now)),
+                 n_columns if n_columns is not None else reduce_prod(_dims_at(x, columns_now))]
+    return op_defs.call("Reshape", None, tensor=x, shape=shape)
+
+
+# ---- ranges and the rest ----
+
+@public
+def range(start, limit=None, delta=1, dtype=None, name="range"):  # noqa: A001
+    if limit is None:
+        start, limit = 0, start
+    with ops.name_scope(name, "Range", [start, limit, delta]) as name:
+        start = convert.convert_to_tensor(start, dtype, name="start")
+        limit = convert.convert_to_tensor(limit, dtype, name="limit")
+        delta = convert.convert_to_tensor(delta, dtype, name="delta")
+        if dtype is None:
+            order = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
+            dtype = max((x.dtype.base_dtype for x in (start, limit, delta)), key=order.index)
+            start, limit, delta = (cast(x, dtype) for x in (start, limit, delta))
+        return op_defs.call("Range", name, start=start, limit=limit, delta=delta)
+
+
+@public
+def linspace(start, stop, num, name=None):
+    return op_defs.call("LinSpace", name, start=start, stop=stop, num=num)
+
+
+lin_space = linspace
+__all__.append("lin_space")
+
+
+@public
+def scalar_mul(scalar, x, name=None):
+    scalar = convert.convert_to_tensor(scalar, x.dtype.base_dtype, name="scalar")
+    if scalar.shape.ndims not in (None, 0):
+        raise ValueError("Only scalar multiply works, got shape %s" % scalar.shape)
+    if isinstance(x, ops.IndexedSlices):
+        return ops.IndexedSlices(op_defs.call("Mul", name, x=scalar, y=x.values), x.indices, x.dense_shape)
+    return op_defs.call("Mul", name, x=scalar, y=x)
+
+
+@public
+def sparse_segment_sum(data, indices, segment_ids, name=None, num_segments=None):
+    if num_segments is not None:
+        return op_defs.call("SparseSegmentSumWithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids,
+                            num_segments=num_segments)
+    return op_defs.call("SparseSegmentSum", name, data=data, indices=indices, segment_ids=segment_ids)
+
+
+@public
+def sparse_segment_mean(data, indices, segment_ids, name=None, num_segments=None):
+    if num_segments is not None:
+        return op_defs.call("SparseSegmentMeanWithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids,
+                            num_segments=num_segments)
+    return op_defs.call("SparseSegmentMean", name, data=data, indices=indices, segment_ids=segment_ids)
+
+
+@public
+def sparse_segment_sqrt_n(data, indices, segment_ids, name=None, num_segments=None):
+    if num_segments is not None:
+        return op_defs.call("SparseSegmentSqrtNWithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids,
+                            num_segments=num_segments)
+    return op_defs.call("SparseSegmentSqrtN", name, data=data, indices=indices, segment_ids=segment_ids)
+
+
+@public
+def unsorted_segment_mean(data, segment_ids, num_segments, name=None):
+    with ops.name_scope(name, "UnsortedSegmentMean", [data]):
+        data = convert.convert_to_tensor(data)
+        return unsorted_segment_sum(data, segment_ids, num_segments) / _segment_sizes(data, segment_ids, num_segments)  # noqa: F821
+
+
+@public
+def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
+    with ops.name_scope(name, "UnsortedSegmentSqrtN", [data]):
+        data = convert.convert_to_tensor(data)
+        sizes = _segment_sizes(data, segment_ids, num_segments)
+        return unsorted_segment_sum(data, segment_ids, num_segments) / sqrt(sizes)  # noqa: F821
+
+
+def _segment_sizes(data, segment_ids, num_segments):
+    """How many rows each segment has, at least 1, in a shape that divides sums of data."""
+    ids = convert.convert_to_tensor(segment_ids)
+    ones = op_defs.call("OnesLike", None, x=cast(ids, data.dtype.base_dtype))
+    n = unsorted_segment_sum(ones, ids, num_segments)  # noqa: F821
+    for _ in builtin_range(data._rank() - ids._rank()):
+        n = op_defs.call("ExpandDims", None, input=n, dim=-1)
+    return maximum(n, convert.constant(1, data.dtype.base_dtype))  # noqa: F821
+
+
+@public
+def confusion_matrix(labels, predictions, num_classes=None, dtype=dtypes.int32, name=None, weights=None):
+    with ops.name_scope(name, "confusion_matrix", [predictions, labels]):
+        labels = cast(op_defs.call("Reshape", None, tensor=labels, shape=[-1]), dtypes.int64)
+        predictions = cast(op_defs.call("Reshape", None, tensor=predictions, shape=[-1]), dtypes.int64)
+        if num_classes is None:
+            num_classes = maximum(reduce_max(predictions), reduce_max(labels)) + 1  # noqa: F821
+        n = cast(num_classes, dtypes.int64)
+        values = (op_defs.call("OnesLike", None, x=cast(predictions, dtype)) if weights is None
+                  else cast(op_defs.call("Reshape", None, tensor=weights, shape=[-1]), dtype))
+        flat = unsorted_segment_sum(values, labels * n + predictions, n * n)  # noqa: F821
+        return op_defs.call("Reshape", None, tensor=flat, shape=op_defs.call("Pack", None, values=[n, n]))
+
+
+# ---- operators ----
+
+def _binary(op_name, f, name):
+    """x OP y and its mirror; what is no tensor becomes one of the tensor's type."""
+    def forward(x, y):
+        if isinstance(y, _sparse_class()):
+            return NotImplemented
+        with ops.name_scope(None, name, [x, y]) as scope:
+            if not isinstance(y, ops.Tensor):
+                try:
+                    y = convert.convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y") \
+                        if hasattr(y, "dtype") and not isinstance(y, np.generic) and not isinstance(y, np.ndarray) \
+                        else convert.convert_to_tensor(y, x.dtype.base_dtype, name="y")
+                except TypeError:
+                    if hasattr(type(y), "__r%s__" % op_name):
+                        return NotImplemented
+                    raise
+            return f(x, y, scope)
+
+    def mirrored(y, x):
+        with ops.name_scope(None, name, [x, y]) as scope:
+            x = convert.convert_to_tensor(x, y.dtype.base_dtype, name="x")
+            return f(x, y, scope)
+
+    ops.Tensor._override_operator("__%s__" % op_name, forward)
+    ops.Tensor._override_operator("__r%s__" % op_name, mirrored)
+
+
+def _sparse_class():
+    from ..framework.sparse import SparseTensor
+    return SparseTensor
+
+
+def _op(op_type):
+    return lambda x, y, name: op_defs.call(op_type, name, x=x, y=y)
+
+
+def _bits_or_truth(bits, truth):
+    return lambda x, y, name: op_defs.call(truth if x.dtype.base_dtype is dtypes.bool_ else bits, name, x=x, y=y)
+
+
+_binary("add", _op("Add"), "add")
+_binary("sub", _op("Sub"), "sub")
+_binary("mul", _op("Mul"), "mul")
+_binary("truediv", lambda x, y, name: truediv(x, y, name), "truediv")
+_binary("div", lambda x, y, name: _div(x, y, name), "div")
+_binary("floordiv", lambda x, y, name: op_defs.call("FloorDiv", name, x=x, y=y), "floordiv")
+_binary("mod", _op("FloorMod"), "mod")
+_binary("pow", lambda x, y, name: op_defs.call("Pow", name, x=x, y=y), "pow")
+_binary("matmul", lambda x, y, name: matmul(x, y, name=name), "matmul")
+_binary("and", _bits_or_truth("BitwiseAnd", "LogicalAnd"), "and")
+_binary("or", _bits_or_truth("BitwiseOr", "LogicalOr"), "or")
+_binary("xor", lambda x, y, name: logical_xor(x, y, name) if x.dtype.base_dtype is dtypes.bool_
+        else op_defs.call("BitwiseXor", name, x=x, y=y), "xor")
+for _name, _type in (("lt", "Less"), ("le", "LessEqual"), ("gt", "Greater"), ("ge", "GreaterEqual")):
+    ops.Tensor._override_operator("__%s__" % _name, lambda x, y, _type=_type: op_defs.call(_type, None, x=x, y=y))
+ops.Tensor._override_operator("__neg__", lambda x: op_defs.call("Neg", None, x=x))
+ops.Tensor._override_operator("__abs__", lambda x: abs(x))
+ops.Tensor._override_operator("__invert__", lambda x: op_defs.call(
+    "LogicalNot" if x.dtype.base_dtype is dtypes.bool_ else "Invert", None, x=x))
+
+# Names of TensorFlow before 1.0.
+mul, sub, neg = multiply, subtract, negative
+__all__ += ["mul", "sub", "neg"]
+complex_abs = abs
+batch_self_adjoint_eig, batch_svd, batch_cholesky = self_adjoint_eig, svd, cholesky  # noqa: F821
+batch_matrix_inverse, batch_matrix_determinant = matrix_inverse, matrix_determinant  # noqa: F821
+__all__ += ["complex_abs", "batch_self_adjoint_eig", "batch_svd", "batch_cholesky", "batch_matrix_inverse", "batch_matrix_determinant"]
+__all__ = [n for i, n in enumerate(__all__) if n not in __all__[:i]]
