@@ -78,9 +78,7 @@ class RepeatedScalar(Container, MutableSequence):
     def __eq__(self, other):
         if isinstance(other, RepeatedScalar):
             return self is other or self._plain() == other._plain()
-        if isinstance(other, (str, bytes)) or not isinstance(other, (list, Sequence)):
-            return NotImplemented
-        return self._plain() == list(other)
+        return self._plain() == other if isinstance(other, list) else NotImplemented
 
     def __array__(self, dtype=None):
         return np.array(self._items, dtype)
@@ -189,8 +187,6 @@ class RepeatedMessage(Container, Sequence):
             self._changed()
 
     def extend(self, values):
-        if values is None:
-            return
         self._items.extend([self._checked(v)._clone() for v in values])
         if self._owner is not None:
             self._changed()

@@ -145,11 +145,12 @@ class Field:
         number = self.number
         if not self.is_repeated and self.scalar:
             values[number] = value
-        elif number not in values:
-            values[number] = value._copy() if self.is_repeated else value._clone()
-            into._drop_ghost(number)
-        else:
+        elif number in values:
             values[number].MergeFrom(value)
+        elif into._ghosts and number in into._ghosts:
+            into._ghosts[number].MergeFrom(value)
+        else:
+            values[number] = value._copy() if self.is_repeated else value._clone()
         for other in self.others:
             into._forget(other)
 

@@ -12,8 +12,6 @@ keep their ghosts, so that asking twice gives the same object.
 """
 import struct
 
-import _millrace
-
 from . import schema, wire
 from .containers import Container
 from .fields import BIG, Field
@@ -210,7 +208,7 @@ class Message(metaclass=MessageType):
         values = self._load() if self._values is None else self._values
         unknown = self._parse(values, data, self._depth)
         self._unknown = (self._unknown or []) + unknown if unknown else self._unknown
-        self._drop_ghosts()
+        self._fill_ghosts()
 
     # ---- ghosts ----
 
@@ -244,11 +242,14 @@ class Message(metaclass=MessageType):
         if ghost is not None:
             ghost._owner = None
 
-    def _drop_ghosts(self):
-        """Those whose fields are set now."""
+    def _fill_ghosts(self):
+        """Those whose fields are set now become what was set: who holds them shall see it."""
         for number in list(self._ghosts or ()):
-            if number in self._values:
-                self._drop_ghost(number)
+            new = self._values.get(number)
+            if new is not None:
+                ghost = self._values[number] = self._ghosts.pop(number)
+                ghost._owner = None
+                ghost._merge_bytes(new._bytes())
 
     def _forget(self, number):
         """What was given out before stays as it is, but belongs to nobody."""
@@ -287,9 +288,8 @@ class Message(metaclass=MessageType):
 
     def MergeFromString(self, serialized):
         data = serialized if type(serialized) is bytes else _to_bytes(serialized)
-        if self._values is not None and not self._values and not self._unknown:
+        if self._values is not None and not self._values and not self._unknown and not self._ghosts:
             wire.check(data)
-            self._drop_all_ghosts()
             self._raw, self._values = data if len(data) < BIG else memoryview(data), None
         else:
             self._merge_bytes(data if len(data) < BIG else memoryview(data))
@@ -330,9 +330,11 @@ class Message(metaclass=MessageType):
     def ClearField(self, name):
         if name in self.DESCRIPTOR.oneofs_by_name:
             name = self.WhichOneof(name)
+            if name is None:
+                return
+        field = self._field(name)
         self._loaded()
-        if name is not None:
-            self._forget(self._field(name).number)
+        self._forget(field.number)
         self._attach()
 
     def WhichOneof(self, name):
@@ -436,11 +438,8 @@ class Message(metaclass=MessageType):
     __hash__ = None
 
     def __str__(self):
-        try:
-            return _millrace.message_to_text(self.DESCRIPTOR._path, self.SerializeToString())
-        except Exception:  # what the library cannot hold: a NUL in a string, a tag of another type
-            from . import text_format
-            return text_format.MessageToString(self)
+        from . import text_format
+        return text_format.MessageToString(self)
 
     __repr__ = __str__
 

@@ -1,7 +1,7 @@
 """Protobuf's text format, as the module of that name in google.protobuf has it.
 
-Reading is the library's.  Writing is done here: Python's form of numbers (1.0) is not that of C++
-(1), which str() of a message gives, and there are options.
+Reading is the library's.  Writing is done here, because Python's form (1.0; no key where it is the
+default) is not that of C++ (1; all keys), and there are options.
 """
 import re
 
@@ -9,6 +9,7 @@ import numpy as np
 
 import _millrace
 
+from .fields import is_default
 from .wire import Error
 
 
@@ -138,8 +139,10 @@ class _Printer:
     def entry(self, field, name, key, value, level):
         self.lines.append((level, name + self.begin))
         names = ("1", "2") if self.numbers else ("key", "value")
-        self.value(field.key, names[0], key, level + 1)
-        self.value(field.value, names[1], value, level + 1)
+        if not is_default(key):
+            self.value(field.key, names[0], key, level + 1)
+        if field.value.scalar is None or not is_default(value):
+            self.value(field.value, names[1], value, level + 1)
         self.lines.append((level, self.end))
 
     def message(self, message, level):

@@ -69,20 +69,19 @@ def tag(number, wire):
 
 def skip(data, i, n, key):
     """Behind the value whose tag is key."""
-    depth = 0  # of groups: a loop, because hostile bytes nest them as deep as they are long
+    groups = []  # tags that end them; a loop, as hostile bytes nest them as deep as they are long
     while True:
         wire = key & 7
         if key < 8 or key >> 32 or wire > FIXED32:
             raise DecodeError("Error parsing message: a field has the tag %d" % key)
         if wire == GROUP:
-            depth += 1
+            groups.append(key + 1)
         elif wire == END_GROUP:
-            depth -= 1
-            if depth < 0:
+            if not groups or groups.pop() != key:
                 raise DecodeError("Error parsing message: the end of a group that has no begin")
         else:
             i = _skip_value(data, i, n, wire)
-        if depth == 0:
+        if not groups:
             return i
         key, i = read_varint(data, i)
 
