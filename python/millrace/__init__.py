@@ -37,6 +37,8 @@ globals().update(_dtypes.public_names())
 as_dtype, DType = _dtypes.as_dtype, _dtypes.DType
 QUANTIZED_DTYPES = _dtypes.QUANTIZED_DTYPES
 newaxis = None
+from .ops.control_flow import *
+from .ops.gradients import *
 from .behavior import *
 from .version import COMPILER_VERSION, GIT_VERSION, GRAPH_DEF_VERSION, VERSION, __version__
 

@@ -250,6 +250,12 @@ class IndexedSlices:
         from . import convert
         return shapes.TensorShape(None) if self._dense_shape is None else convert.constant_value_as_shape(self._dense_shape)
 
+    def _composite_parts(self):
+        """For framework.nest."""
+        if self._dense_shape is None:
+            return [self._values, self._indices], lambda parts: IndexedSlices(*parts)
+        return [self._values, self._indices, self._dense_shape], lambda parts: IndexedSlices(*parts)
+
     def __neg__(self):
         return IndexedSlices(-self._values, self._indices, self._dense_shape)
 

@@ -52,6 +52,10 @@ class SparseTensor:
     def __repr__(self):
         return "SparseTensor(indices=%s, values=%s, dense_shape=%s)" % (self._indices, self._values, self._dense_shape)
 
+    def _composite_parts(self):
+        """For framework.nest."""
+        return [self._indices, self._values, self._dense_shape], lambda parts: SparseTensor(*parts)
+
     # What a session fetches and feeds in its place.
 
     def _fetch_parts(self):
