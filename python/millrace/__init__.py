@@ -19,8 +19,8 @@ from .framework.device import DeviceSpec
 from .framework.op_defs import raw as raw_ops
 from .framework.ops import (Graph, GraphKeys, IndexedSlices, Operation, RegisterGradient, Tensor, add_to_collection,
                             add_to_collections, colocate_with, container, control_dependencies, device, get_collection,
-                            get_collection_ref, get_default_graph, get_default_session, name_scope, no_gradient, op_scope,
-                            reset_default_graph)
+                            get_collection_ref, get_default_graph, get_default_session, init_scope, name_scope, no_gradient,
+                            op_scope, reset_default_graph)
 from .framework.ops import convert_to_tensor_or_indexed_slices
 from .framework.session import InteractiveSession, Session
 from .framework.shapes import Dimension, TensorShape
@@ -30,6 +30,9 @@ from .ops.array import *
 from .ops.random import *
 from .ops.clip import *
 from .ops.check import *
+from .ops.state import *
+from .ops.variables import *
+from .ops.variable_scope import *
 
 NoGradient = NotDifferentiable = no_gradient
 
@@ -48,4 +51,7 @@ from . import lazy as _lazy
 _LATER = dict.fromkeys(
     "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions HistogramProto LogMessage MetaGraphDef NameAttrList NodeDef "
     "OptimizerOptions RunMetadata RunOptions SessionLog Summary SummaryMetadata TensorInfo".split(), "protos")
+_LATER.update((n + "_initializer", "initializers:" + n) for n in (
+    "constant glorot_normal glorot_uniform ones orthogonal random_normal random_uniform truncated_normal uniform_unit_scaling "
+    "variance_scaling zeros").split())
 __getattr__ = _lazy.attributes(__name__, _LATER)

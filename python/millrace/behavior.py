@@ -1,6 +1,6 @@
 """Switches between the behaviour of 1.x and 2.x.  Only that of 1.x is here: asking for it is free, for the other an error."""
 
-__all__ = ["disable_v2_behavior", "disable_eager_execution", "disable_v2_tensorshape", "disable_resource_variables",
+__all__ = ["disable_v2_behavior", "disable_eager_execution", "disable_v2_tensorshape",
            "disable_control_flow_v2", "disable_tensor_equality", "enable_eager_execution", "enable_v2_behavior",
            "enable_v2_tensorshape", "enable_control_flow_v2", "enable_tensor_equality", "executing_eagerly",
            "control_flow_v2_enabled"]

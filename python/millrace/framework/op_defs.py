@@ -8,6 +8,7 @@ What a definition asks for is worked out once an op (_Plan), when it is first us
 """
 
 import collections
+import contextlib
 import inspect
 import keyword
 import re
@@ -374,7 +375,13 @@ def add(op_type, name, given):
         attrs = _attrs(p, given, types, numbers, lists)
         if p.is_stateful and graph._container and "container" in p.attrs and not given.get("container"):
             attrs = [a for a in attrs if a[0] != "container"] + [("container", "s", graph._container)]
-        return graph._add(op_type, scope, inputs, attrs), p
+        refs = [t.op for arg, t in zip(p.inputs, inputs) if arg.is_ref and not arg.is_list]
+        if not refs:
+            return graph._add(op_type, scope, inputs, attrs), p
+        with contextlib.ExitStack() as stack:  # what changes a variable runs where the variable is
+            for op in refs:
+                stack.enter_context(graph.colocate_with(op))
+            return graph._add(op_type, scope, inputs, attrs), p
 
 
 def _graph_of_inputs(given):

@@ -430,6 +430,12 @@ class Graph(_core.Graph):
             return attrs
         attrs = list(attrs)
         given = {a[0] for a in attrs}
+        if self._colocation_stack and "_class" not in given:  # decides over an attr scope's
+            groups = []
+            for op in self._colocation_stack:
+                groups += op.colocation_groups()
+            attrs.append(("_class", "[s", sorted(set(groups))))
+            given.add("_class")
         for key, value in self._attr_scope_map.items():
             value = value(op_type) if callable(value) else value
             if key not in given and value is not None:
@@ -438,11 +444,6 @@ class Graph(_core.Graph):
             attrs.append(("_gradient_op_type", "s", self._gradient_override[op_type]))
         if op_type in self._kernel_labels and "_kernel" not in given:
             attrs.append(("_kernel", "s", self._kernel_labels[op_type]))
-        if self._colocation_stack and "_class" not in given:
-            groups = []
-            for op in self._colocation_stack:
-                groups += op.colocation_groups()
-            attrs.append(("_class", "[s", sorted(set(groups))))
         return attrs
 
     def _place(self, op):
@@ -847,6 +848,17 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
 
     def __exit__(self, *exc):
         return self._contexts.__exit__(*exc)
+
+
+@contextlib.contextmanager
+def init_scope():
+    """Out of loops, conditionals and control dependencies, but in the same name scope: for what makes variables."""
+    graph = get_default_graph()
+    while graph._building_function and graph._outer is not None:
+        graph = graph._outer
+    scope = get_default_graph().get_name_scope()
+    with graph.as_default(), graph.control_dependencies(None), graph.name_scope(scope + "/" if scope else None):
+        yield
 
 
 op_scope = lambda values, name, default_name=None: name_scope(name, default_name, values)

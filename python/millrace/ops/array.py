@@ -446,9 +446,7 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, el
 def _assign_slice(var, op, value, name):
     _, begin, end, strides = op.inputs
     masks = {m: op.get_attr(m) for m in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")}
-    if hasattr(var, "handle"):
-        return op_defs.call("ResourceStridedSliceAssign", name, ref=var.handle, begin=begin, end=end, strides=strides, value=value, **masks)
-    return op_defs.call("StridedSliceAssign", name, ref=var._ref(), begin=begin, end=end, strides=strides, value=value, **masks)
+    return var._strided_slice_assign(begin, end, strides, value, name or op.name + "_assign", **masks)
 
 
 @public
