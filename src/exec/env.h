@@ -9,6 +9,23 @@
 
 typedef struct mr_functions mr_functions;
 
+/* A function called on a device of another task; for a worker.  args are borrowed until done is called, which gets n_rets
+ * owned tensors in rets, none on failure.  Cancelled with the step of the run. */
+typedef struct mr_remote_args {
+    mr_sv device;
+    const mr_func_ref *f;
+    mr_tensor *const *args;
+    mr_tensor **rets;
+    int n_args, n_rets;
+    int depth; /* of calls, with this one */
+    void (*done)(void *ctx, mr_status *st);
+    void *ctx;
+} mr_remote_args;
+typedef struct mr_remote_caller mr_remote_caller;
+struct mr_remote_caller {
+    void (*call)(mr_remote_caller *c, mr_run *r, const mr_remote_args *a); /* a is borrowed for the call */
+};
+
 typedef struct mr_env {
     mr_session_config config;
     int n_devices;
@@ -21,6 +38,7 @@ typedef struct mr_env {
     mr_kernel_cache *kernels;
     mr_functions *functions;
     mr_cancel *cancel;
+    mr_remote_caller *remote; /* NULL: there are no other tasks */
 } mr_env;
 
 /* Devices TASK/device:CPU:i; task NULL: "/job:localhost/replica:0/task:0". */

@@ -292,13 +292,17 @@ static origin origin_of_run(const mr_run *r)
     return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes, outer->deadline_ns};
 }
 
+static mr_status *too_deep(const mr_func_ref *f)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d", f->name, MAX_DEPTH);
+}
+
 static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_ref *f, int n_args,
                                int n_rets, mr_program **out)
 {
     wanted w;
     if (o->depth >= MAX_DEPTH)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d",
-                        f->name, MAX_DEPTH);
+        return too_deep(f);
     if (o->deadline_ns && mr_now_ns() > o->deadline_ns) /* a loop of calls asks nowhere else */
         return mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
     MR_TRY(resolve(o->library, o->device, f, &w));
@@ -348,7 +352,7 @@ static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tens
     start_call(c, r, &o, f, args, n_args, rets, n_rets, done, ctx);
 }
 
-/* The session's device of this name, in full or as far as it is told. */
+/* The session's device of this name, in full or as far as it is told; NULL when it is of another task. */
 static mr_status *find_device(const mr_env *e, const mr_device *home, mr_sv name, mr_device **out)
 {
     mr_device_name asked, own, full;
@@ -361,18 +365,32 @@ static mr_status *find_device(const mr_env *e, const mr_device *home, mr_sv name
         }
     bool here = mr_device_name_parse(mr_sv_of(home->name), &own) && (!asked.has_job || strcmp(asked.job, own.job) == 0) &&
                 (asked.task < 0 || asked.task == own.task);
-    return here ? mr_invalid("There is no device '%.*s' to run a function on", MR_SV_ARG(name))
-                : mr_error(MR_UNIMPLEMENTED, "A function cannot be run on '%.*s', a device of another task than %s",
-                           MR_SV_ARG(name), home->name);
+    *out = NULL;
+    return here ? mr_invalid("There is no device '%.*s' to run a function on", MR_SV_ARG(name)) : NULL;
+}
+
+static void call_other_task(const mr_env *e, mr_run *r, int depth, const mr_remote_args *a)
+{
+    if (!e->remote)
+        a->done(a->ctx, mr_error(MR_UNIMPLEMENTED, "A function cannot be run on '%.*s', a device of another task than %s",
+                                 MR_SV_ARG(a->device), r->step->device->name));
+    else if (depth >= MAX_DEPTH)
+        a->done(a->ctx, too_deep(a->f));
+    else
+        e->remote->call(e->remote, r, a);
 }
 
 static void call_on(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                     mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     origin o = origin_of_run(r);
-    mr_status *st = find_device(((mr_functions *)c)->env, r->step->device, device, &o.device);
+    const mr_env *e = ((mr_functions *)c)->env;
+    mr_status *st = find_device(e, r->step->device, device, &o.device);
     if (st)
         done(ctx, st);
+    else if (!o.device)
+        call_other_task(e, r, o.depth,
+                        &(mr_remote_args){device, f, args, rets, n_args, n_rets, o.depth + 1, done, ctx});
     else
         start_call(c, r, &o, f, args, n_args, rets, n_rets, done, ctx);
 }

@@ -179,7 +179,7 @@ struct mr_caller {
     void (*keep)(mr_caller *c, struct mr_later *l, mr_run *r);
     void (*keep_like)(mr_caller *c, struct mr_later *l, const struct mr_later *like);
     void (*forget)(mr_caller *c, struct mr_later *l);
-    /* call with another device as the function's home: UNIMPLEMENTED when that belongs to another task. */
+    /* call with another device as the function's home, also of another task of the cluster. */
     void (*call_on)(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                     mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
 };

@@ -1,6 +1,7 @@
 /* server/host.c -- what the services of one task share. */
 #include "server/host.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 enum { SERVING_THREADS = 2 };
@@ -95,6 +96,12 @@ void mr_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
         st = marked;
     }
     c->net->reply(c, st, body ? body : &none);
+}
+
+int64_t mr_step_id_new(void)
+{
+    int64_t id = (int64_t)(mr_random64() >> 7);
+    return id ? id : 1;
 }
 
 void mr_reply_str(mr_net_call *c, mr_status *st, mr_str *body)

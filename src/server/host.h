@@ -30,6 +30,9 @@ struct mr_host {
     void *arg; /* of these */
 };
 
+/* For a step, or a call that happens once: random, never 0. */
+int64_t mr_step_id_new(void);
+
 static inline const char *mr_host_name(const mr_host *h) { return mr_fellows_name(h->peers); }
 
 /* The cluster is copied. */

@@ -292,6 +292,7 @@ mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns)
     mr_cond_init(&m->quiet);
     m->host = h;
     m->timers = timers;
+    mr_errands_init(&m->errands, timers);
     m->gc_ns = gc_ns;
     if (gc_ns > 0)
         mr_master_sweep(m);
@@ -303,13 +304,14 @@ void mr_master_stop(mr_master *m)
     mr_lock(&m->mu);
     m->stopped = true;
     mr_unlock(&m->mu);
+    mr_errands_hurry(&m->errands);
     mr_master_sweep_no_more(m);
     mr_master_close_all(m);
     mr_lock(&m->mu);
     while (m->n_closing > 0)
         mr_cond_wait(&m->quiet, &m->mu);
     mr_unlock(&m->mu);
-    mr_master_tell_no_more(m);
+    mr_errands_wait_no_more(&m->errands);
 }
 
 void mr_master_free(mr_master *m)
@@ -320,6 +322,7 @@ void mr_master_free(mr_master *m)
         mr_sleep_ns(100000);
     mr_map_deinit(&m->sessions);
     mr_recent_deinit(&m->requests);
+    mr_errands_deinit(&m->errands);
     mr_cond_deinit(&m->quiet);
     mr_mutex_deinit(&m->mu);
     mr_free(m);

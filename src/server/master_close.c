@@ -32,7 +32,7 @@ void mr_msession_closed(mr_msession *s)
             continue;
         mr_pb_writer_init(&w, &body);
         mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-        mr_master_tell(m, s->peers, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+        mr_errands_send(&m->errands, s->peers, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
     }
     mr_msession_release(s);
     mr_lock(&s->mu);

@@ -253,7 +253,7 @@ static void delete_at(creation *c, int task)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(c->session->handle));
-    mr_master_tell(c->session->master, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+    mr_errands_send(&c->session->master->errands, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
 }
 
 static void gather(creation *c)

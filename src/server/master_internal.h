@@ -6,12 +6,12 @@
 #include "dist/recent.h"
 #include "exec/partial_use.h"
 #include "exec/placing.h"
+#include "server/errands.h"
 #include "server/watch.h"
 #include "server/master.h"
 
 typedef struct mr_mstep mr_mstep;
 typedef struct mr_msession mr_msession;
-typedef struct mr_errand mr_errand;
 typedef struct mr_mregister mr_mregister;
 typedef struct mr_mpartial mr_mpartial;
 typedef struct mr_mcallable mr_mcallable;
@@ -80,7 +80,7 @@ struct mr_master {
     mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_msession */
     bool stopped MR_GUARDED_BY(mu);
     mr_recent requests MR_GUARDED_BY(mu); /* of RunStep */
-    mr_errand *errands MR_GUARDED_BY(mu);
+    mr_errands errands;
     int n_closing MR_GUARDED_BY(mu); /* sessions whose calls have not all left, and resets */
     mr_cond quiet;                   /* it fell to 0 */
     _Atomic int n_sessions;          /* that are not freed, in the table or not */
@@ -119,12 +119,6 @@ void mr_master_sweep(mr_master *m);
 void mr_master_sweep_no_more(mr_master *m);
 /* The last call has left a closed session: once. */
 void mr_msession_closed(mr_msession *s);
-
-/* ---- master_tell.c ---- */
-/* A request that nobody waits for, tried again for a while; takes the body. */
-void mr_master_tell(mr_master *m, mr_fellows *p, int task, const char *method, mr_str *body);
-/* Once the master is stopped: no errand waits any more. */
-void mr_master_tell_no_more(mr_master *m);
 
 /* ---- master_program.c ---- */
 typedef struct mr_mrequest { /* a RunStepRequest, views into its bytes */
@@ -205,7 +199,6 @@ void mr_mstep_go(mr_mstep *t, mr_status *st);
 void mr_mstep_begin(mr_mstep *t);
 /* With the step's last work done. */
 void mr_mstep_answer(mr_mstep *t, mr_status *st);
-int64_t mr_mstep_new_id(void);
 /* Stops all that runs. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
 /* Stops what counts on a life of a task that has ended. */
@@ -219,13 +212,6 @@ void mr_msession_place_anew(mr_msession *s);
 void mr_mstep_learn(mr_mstep *t);
 
 /* ---- master_trace.c ---- */
-typedef struct mr_run_reply { /* a RunGraphResponse */
-    MR_VEC(mr_sv) named;  /* NamedTensorProtos */
-    MR_VEC(mr_sv) graphs; /* GraphDefs */
-    mr_sv stats;          /* StepStats */
-} mr_run_reply;
-mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out);
-void mr_run_reply_deinit(mr_run_reply *r);
 bool mr_mstep_is_timed(const mr_mstep *t);  /* its nodes are */
 bool mr_mstep_is_traced(const mr_mstep *t); /* anything is recorded of it */
 /* A timed step begins: from now on its time counts. */

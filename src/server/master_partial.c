@@ -64,7 +64,7 @@ static mr_status *add_partial(mr_msession *s, const mr_mrequest *q, mr_str *hand
     mr_mpartial *p = mr_new(mr_mpartial);
     mr_refs_init(&p->refs);
     p->program = program;
-    p->id = mr_mstep_new_id();
+    p->id = mr_step_id_new();
     mr_lock(&s->making);
     mr_status *st = mr_mnamed_find(s->graph, q, &p->named);
     mr_unlock(&s->making);

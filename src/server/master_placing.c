@@ -5,6 +5,7 @@
  * found any more and stay until the session ends, for steps may be in them. */
 #include "base/memory.h"
 #include "server/master_internal.h"
+#include "server/wire.h"
 
 void mr_msession_placing_init(mr_msession *s)
 {

@@ -42,7 +42,7 @@ static void deregister(mr_mprogram *p)
         mr_pb_put_bytes(&w, 1, mr_sv_of(p->parts[i].handle));
         mr_pb_put_bytes(&w, 2, mr_sv_of(p->session->handle));
         mr_pb_put_varint(&w, 3, 1);
-        mr_master_tell(p->session->master, p->session->peers, p->parts[i].task, MR_WORKER_SERVICE "DeregisterGraph", &body);
+        mr_errands_send(&p->session->master->errands, p->session->peers, p->parts[i].task, MR_WORKER_SERVICE "DeregisterGraph", &body);
     }
 }
 

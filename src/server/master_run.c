@@ -158,7 +158,7 @@ static void encode_options(mr_mstep *t, mr_pb_writer *out)
     if (t->partial) {
         mr_pb_put_varint(out, 6, 1);
         mr_pb_opt_varint(out, 7, t->last);
-        mr_pb_put_varint(out, 11, (uint64_t)mr_mstep_new_id()); /* a piece happens once, as a step does */
+        mr_pb_put_varint(out, 11, (uint64_t)mr_step_id_new()); /* a piece happens once, as a step does */
     }
 }
 
@@ -230,7 +230,7 @@ static void clean_up(mr_mstep *t, int part)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)t->id);
-    mr_master_tell(t->session->master, t->session->peers, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body);
+    mr_errands_send(&t->session->master->errands, t->session->peers, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body);
 }
 
 /* The caller holds a reference to the step. */
@@ -356,12 +356,6 @@ static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
     return NULL;
 }
 
-int64_t mr_mstep_new_id(void)
-{
-    int64_t id = (int64_t)(mr_random64() >> 7);
-    return id ? id : 1;
-}
-
 void mr_mstep_begin(mr_mstep *t)
 {
     mr_step_actions a = {0};
@@ -369,7 +363,7 @@ void mr_mstep_begin(mr_mstep *t)
     mr_msession *s = t->session;
     int64_t ms = t->q.options.timeout_ms > 0 ? t->q.options.timeout_ms : s->config.timeout_ms;
     if (!t->partial)
-        t->id = mr_mstep_new_id();
+        t->id = mr_step_id_new();
     t->n_parts = p->n_parts;
     t->parts = mr_new_array(mr_mpart_call, p->n_parts + 1);
     mr_master_step_init(&t->state, p->n_parts);

@@ -30,36 +30,6 @@ void mr_mtrace_free(mr_mtrace *x)
     mr_free(x);
 }
 
-/* ---- RunGraphResponse ---- */
-
-void mr_run_reply_deinit(mr_run_reply *r)
-{
-    mr_vec_deinit(&r->named);
-    mr_vec_deinit(&r->graphs);
-}
-
-mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out)
-{
-    mr_pb_reader r;
-    uint32_t field, wire;
-    mr_sv bytes, text = MR_SV("");
-    int64_t code = 0;
-    MR_TRY(mr_bytes_flat(body, &bytes));
-    mr_pb_reader_init(&r, bytes);
-    while (mr_pb_next(&r, &field, &wire)) {
-        switch (field) {
-        case 1: mr_vec_push(&out->named, mr_pb_bytes(&r)); break;
-        case 2: out->stats = mr_pb_bytes(&r); break;
-        case 4: mr_vec_push(&out->graphs, mr_pb_bytes(&r)); break;
-        case 5: code = mr_pb_int64(&r); break;
-        case 6: text = mr_pb_bytes(&r); break;
-        default: mr_pb_skip(&r);
-        }
-    }
-    MR_TRY(mr_pb_reader_status(&r, "RunGraphResponse"));
-    return mr_wire_error(code, text);
-}
-
 /* ---- times ---- */
 
 void mr_mstep_trace_begin(mr_mstep *t)

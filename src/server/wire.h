@@ -6,6 +6,7 @@
 #define MR_SERVER_WIRE_H
 
 #include "base/bytes.h"
+#include "base/vec.h"
 #include "tensor/tensor.h"
 #include "wire/pb.h"
 
@@ -39,6 +40,15 @@ mr_status *mr_wire_recv_decode(mr_bytes *b, mr_allocator *a, mr_tensor **t, bool
 
 /* RecvBufResponse: the bytes of a tensor, in a RecvBufRespExtra. */
 mr_status *mr_wire_buf_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out);
+
+/* ---- RunGraphResponse ---- */
+typedef struct mr_run_reply { /* a RunGraphResponse */
+    MR_VEC(mr_sv) named;  /* NamedTensorProtos */
+    MR_VEC(mr_sv) graphs; /* GraphDefs */
+    mr_sv stats;          /* StepStats */
+} mr_run_reply;
+mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out);
+void mr_run_reply_deinit(mr_run_reply *r);
 
 /* ---- errors in messages ---- */
 /* A derived error travels with TensorFlow's mark in front of its text. */

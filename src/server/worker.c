@@ -22,8 +22,10 @@ void mr_wsession_unref(mr_wsession *s)
         return;
     mr_worker_service *w = s->worker;
     mr_env_deinit(&s->env);
+    mr_remote_calls_deinit(&s->remote);
     mr_status_free(s->ended);
     mr_fellows_unref(s->peers);
+    mr_free(s->handle);
     mr_free(s->prefix);
     mr_free(s);
     mr_lock(&w->mu); /* the worker may go, once this is unlocked */
@@ -34,7 +36,7 @@ void mr_wsession_unref(mr_wsession *s)
 
 /* Takes the reference to the peers.  Devices of a cluster that was brought have names of their own, so they are
  * isolated. */
-static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, bool isolated, mr_wsession **out)
+static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);
     const mr_env *host = &w->host->env;
@@ -43,18 +45,23 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, bool isolate
     s->master = -1;
     s->peers = p;
     s->prefix = mr_printf("%s/", mr_fellows_name(p));
+    s->handle = mr_strndup(handle.p, handle.n);
+    mr_remote_calls_init(&s->remote, s);
     mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_fellows_name(p))
                              : mr_env_init_beside(&s->env, &host->config, host);
     for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers know the host's */
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
     if (st) {
         mr_env_deinit(&s->env);
+        mr_remote_calls_deinit(&s->remote);
         mr_fellows_unref(p);
+        mr_free(s->handle);
         mr_free(s->prefix);
         mr_free(s);
         s = NULL;
     } else {
         s->worker = w;
+        s->env.remote = &s->remote.caller;
         atomic_fetch_add(&w->n_sessions, 1);
     }
     *out = s;
@@ -68,7 +75,7 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
     mr_sv key = created ? handle : MR_SV("");
     mr_wsession *made = NULL;
     if (!created)
-        MR_TRY(wsession_new(w, mr_fellows_ref(w->host->peers), false, &made));
+        MR_TRY(wsession_new(w, mr_fellows_ref(w->host->peers), MR_SV(""), false, &made));
     mr_lock(&w->mu);
     mr_worker_session *have = mr_worker_sessions_find(&w->sessions, key);
     mr_wsession *s = have ? have->host : NULL;
@@ -209,14 +216,16 @@ static mr_status *parse_create(mr_sv body, create_request *q)
     return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
 }
 
-/* The master tells whom it means: a task that was restarted since it was asked is another one. */
-static mr_status *check_device(const mr_wsession *s, mr_sv attributes)
+/* A device of the session.  The master tells whom it means: a task that was restarted since it was asked is another one. */
+static mr_status *take_device(mr_wsession *s, mr_sv attributes)
 {
     mr_device *d = NULL;
     MR_TRY(mr_device_attributes_decode(attributes, &d));
     bool other = false;
     for (int i = 0; d && i < s->env.n_devices; i++)
         other |= strcmp(d->name, s->env.devices[i]->name) == 0 && d->incarnation != s->env.devices[i]->incarnation;
+    if (d)
+        mr_remote_calls_add_device(&s->remote, d);
     mr_device_free(d);
     return other ? mr_error(MR_ABORTED, "%s was restarted", mr_fellows_name(s->peers)) : NULL;
 }
@@ -303,9 +312,9 @@ static mr_status *open_session(mr_worker_service *w, mr_sv body, const char *pee
     MR_GO(parse_create(body, &q));
     MR_GO(check_master(w, &q, peer));
     MR_GO(choose_cluster(w, &q, &p));
-    MR_GO(wsession_new(w, p, q.isolated, &s));
+    MR_GO(wsession_new(w, p, q.handle, q.isolated, &s));
     for (int i = 0; i < q.devices.n; i++)
-        MR_GO(check_device(s, q.devices.p[i]));
+        MR_GO(take_device(s, q.devices.p[i]));
     st = add_session(w, &q, s);
     s = NULL;
 out:
@@ -355,6 +364,7 @@ void mr_worker_lost(mr_worker_service *w, const mr_fellows *p, int task)
 {
     end_sessions_of(w, p, task);
     mr_wsteps_lost(w, p, task);
+    mr_remote_calls_lost(w, p, task);
 }
 
 /* ---- graphs ---- */
@@ -643,8 +653,10 @@ mr_worker_service *mr_worker_new(mr_host *h)
 {
     mr_worker_service *w = mr_new(mr_worker_service);
     mr_mutex_init(&w->mu);
+    mr_mutex_init(&w->calls_mu);
     mr_cond_init(&w->session_gone);
     w->host = h;
+    mr_errands_init(&w->errands, h->timers);
     w->steps = mr_worker_steps_new();
     w->skew_ns = mr_clock_skew_ns(mr_host_name(h));
     mr_transfers_init(&w->transfers);
@@ -656,6 +668,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
 void mr_worker_stop(mr_worker_service *w, const mr_status *why)
 {
     wgraph_vec graphs = {0};
+    mr_errands_hurry(&w->errands);
     mr_lock(&w->mu);
     if (!w->stopped)
         w->stopped = mr_status_copy(why);
@@ -698,12 +711,15 @@ void mr_worker_free(mr_worker_service *w)
     mr_worker_stop(w, why);
     mr_status_free(why);
     wait_for_sessions(w);
+    mr_errands_wait_no_more(&w->errands);
+    mr_errands_deinit(&w->errands);
     mr_worker_steps_free(w->steps);
     mr_transfers_deinit(&w->transfers);
     mr_worker_sessions_deinit(&w->sessions);
     mr_map_deinit(&w->graphs);
     mr_status_free(w->stopped);
     mr_cond_deinit(&w->session_gone);
+    mr_mutex_deinit(&w->calls_mu);
     mr_mutex_deinit(&w->mu);
     mr_free(w);
 }

@@ -4,18 +4,26 @@
 
 #include "dist/session.h"
 #include "dist/worker_steps.h"
+#include "server/errands.h"
+#include "server/remote_call.h"
 #include "server/transfers.h"
 #include "server/watch.h"
 #include "server/worker.h"
+
+/* A field of RunGraphRequest that TensorFlow does not know and passes over: how many calls of functions the step is
+ * inside of.  Functions that call each other over tasks without an end are stopped as those of one task are. */
+enum { MR_RUN_GRAPH_DEPTH = 1000 };
 
 /* What a master's session has here. */
 typedef struct mr_wsession {
     mr_refs refs; /* the table's, of graphs and of steps */
     mr_worker_service *worker;
     mr_fellows *peers; /* the host's, or of a cluster that the master brought */
+    char *handle;    /* of masters of old: "" */
     char *prefix;    /* of this task's devices in it: "/job:w/replica:0/task:0/" */
     int master;      /* its task, which is watched while the session is in the table; -1: not one of the cluster */
     mr_env env;   /* devices of the host, or isolated ones */
+    mr_remote_calls remote;
     mr_status *ended; /* why; under the worker's lock */
 } mr_wsession;
 
@@ -28,6 +36,7 @@ typedef struct mr_wgraph {
 } mr_wgraph;
 
 typedef struct mr_wreceive mr_wreceive;
+typedef struct mr_wcall mr_wcall; /* of a function, at another task */
 
 /* A step, from the first that is heard of it until it is cleaned up.  A flow that was cancelled keeps the rendezvous for
  * longer than anybody works on the step, and may tell it of its end: so the memory goes with the rendezvous. */
@@ -57,6 +66,9 @@ struct mr_worker_service {
     mr_cond session_gone;
     _Atomic uint64_t next_request;
     mr_transfers transfers;
+    mr_errands errands;
+    mr_mutex calls_mu;
+    mr_wcall *calls MR_GUARDED_BY(calls_mu);
     int64_t skew_ns; /* of its clock, in tests */
 };
 

@@ -13,6 +13,7 @@ typedef struct run_request {
     int64_t step, request;
     bool partial, last, errors_in_body, session_made;
     bool timeline, graphs; /* what is to be recorded */
+    int depth;             /* of calls of functions, over tasks */
     MR_VEC(mr_sv) send; /* NamedTensorProtos */
     MR_VEC(mr_sv) recv; /* keys */
 } run_request;
@@ -37,6 +38,13 @@ static void parse_recorded(mr_pb_reader *r, run_request *q)
         }
 }
 
+/* What is no depth is too deep. */
+static int parse_depth(mr_pb_reader *r)
+{
+    int64_t depth = mr_pb_int64(r);
+    return depth < 0 || depth > INT32_MAX ? INT32_MAX : (int)depth;
+}
+
 static mr_status *parse_run(mr_sv body, run_request *q)
 {
     mr_pb_reader r;
@@ -59,6 +67,7 @@ static mr_status *parse_run(mr_sv body, run_request *q)
         case 9: q->errors_in_body = mr_pb_bool(&r); break;
         case 10: q->session_made = mr_pb_bool(&r); break;
         case 11: q->request = mr_pb_int64(&r); break;
+        case MR_RUN_GRAPH_DEPTH: q->depth = parse_depth(&r); break;
         default: mr_pb_skip(&r);
         }
     }
@@ -366,6 +375,7 @@ static void start(wrun *r)
         f->trace = p->trace = mr_trace_new();
         mr_trace_skew(p->trace, r->worker->skew_ns);
     }
+    f->depth = r->q.depth;
     mr_refs_take(&r->step->refs);
     p->step = r->step;
     /* What is light runs where its values come: in threads of the transports. */

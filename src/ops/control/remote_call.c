@@ -1,4 +1,4 @@
-/* ops/control/remote_call.c -- a function called on another device of the session. */
+/* ops/control/remote_call.c -- a function called on another device of the session, also of another task (server/remote_call.h). */
 #include "graph/infer.h"
 #include "run/run.h"
 
