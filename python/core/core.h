@@ -77,6 +77,17 @@ PyObject *py_shape(int n_dims, const int64_t *dims); /* tuple of ints and None; 
 /* A shape from None or a sequence of ints and None (or -1).  n -1: unknown rank; dims to be freed. */
 bool py_shape_from(PyObject *o, int64_t **dims, int *n);
 
+bool py_output_of(PyObject *o, TF_Output *out); /* false with an exception set */
+/* For functions of the C API that fill a buffer: both new, false with an exception set; then the bytes, or the exception. */
+bool py_new_buffer(TF_Buffer **b, TF_Status **s);
+PyObject *py_finish_buffer(TF_Buffer *b, TF_Status *s);
+
+/* ---- import.c, gradient.c, function.c: methods of Graph ---- */
+PyObject *py_graph_import(py_graph *g, PyObject *args);
+PyObject *py_graph_gradients(py_graph *g, PyObject *args);
+PyObject *py_graph_to_function(py_graph *g, PyObject *args);
+PyObject *py_graph_add_function(py_graph *g, PyObject *args);
+
 /* ---- attrs.c ---- */
 bool py_set_attr(TF_OperationDescription *d, const char *name, const char *kind, PyObject *value);
 PyObject *py_get_attr(py_operation *o, PyObject *name);

@@ -1,4 +1,4 @@
-/* functions.c -- tf.py_func: operations whose work is done by Python.
+/* callback.c -- tf.py_func: operations whose work is done by Python.
  *
  * One callable of the package is given the token of an operation and its inputs as arrays, and returns a sequence of values for
  * its outputs.  Threads of the library call it with the interpreter's lock. */
