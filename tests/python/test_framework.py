@@ -1,0 +1,357 @@
+"""Graphs, names, scopes, conversions, sessions, errors."""
+
+import gc
+import os
+import signal
+import threading
+import time
+import unittest
+import weakref
+
+import numpy as np
+
+import millrace as tf
+from millrace.framework import convert, op_defs
+
+
+class FreshGraph(unittest.TestCase):
+    def setUp(self):
+        tf.reset_default_graph()
+
+
+class Names(FreshGraph):
+    def test_ops_get_names_that_differ(self):
+        names = [tf.constant(1).op.name for _ in range(3)]
+        self.assertEqual(names, ["Const", "Const_1", "Const_2"])
+
+    def test_names_differ_in_more_than_case(self):
+        tf.constant(1, name="a")
+        self.assertEqual(tf.constant(1, name="A").op.name, "A_1")
+
+    def test_scopes_nest_and_are_made_unique(self):
+        with tf.name_scope("s"):
+            self.assertEqual(tf.constant(1).op.name, "s/Const")
+            with tf.name_scope("t") as scope:
+                self.assertEqual(scope, "s/t/")
+        with tf.name_scope("s"):
+            self.assertEqual(tf.constant(1).op.name, "s_1/Const")
+        with tf.name_scope("s/t/"):
+            self.assertEqual(tf.constant(1).op.name, "s/t/Const")
+        with tf.name_scope(None):
+            self.assertEqual(tf.constant(1).op.name, "Const")
+
+    def test_a_bad_scope_name_is_refused(self):
+        with self.assertRaises(ValueError):
+            with tf.name_scope("-a"):
+                pass
+
+    def test_names_the_library_makes_are_not_used_again(self):
+        x = tf.constant([1.0])
+        g = tf.get_default_graph()
+        g.gradients([tf.square(x)], [x], None, [], "gradients", False, None, None)
+        g._take_notice()
+        with tf.name_scope("gradients") as scope:
+            self.assertEqual(scope, "gradients_1/")
+
+    def test_function_names_of_ops_are_tensorflows(self):
+        for op, name in [("MatMul", "mat_mul"), ("Conv2D", "conv2d"), ("FIFOQueueV2", "fifo_queue_v2"), ("LRN", "lrn"),
+                         ("AddN", "add_n"), ("ResizeBilinear", "resize_bilinear"), ("MaxPool3D", "max_pool3d")]:
+            self.assertEqual(op_defs.snake_case(op), name)
+
+
+class Elements(FreshGraph):
+    def test_tensors_and_operations_are_found_by_name(self):
+        x = tf.constant(1, name="x")
+        g = tf.get_default_graph()
+        self.assertIs(g.get_tensor_by_name("x:0"), x)
+        self.assertIs(g.get_operation_by_name("x"), x.op)
+        self.assertIs(x.op.outputs[0], x)
+        for bad, error in [("y:0", KeyError), ("x:1", KeyError), ("x", ValueError), ("x:a", ValueError)]:
+            with self.assertRaises(error):
+                g.get_tensor_by_name(bad)
+
+    def test_an_element_of_another_graph_is_refused(self):
+        with tf.Graph().as_default():
+            other = tf.constant(1.0)
+        with self.assertRaises(ValueError):
+            tf.add(tf.constant(1.0), other)
+        with self.assertRaises(ValueError):
+            tf.Session().run(other)
+
+    def test_attrs_come_back_as_python_values(self):
+        op = tf.placeholder(tf.float32, [None, 3], name="p").op
+        self.assertEqual(op.get_attr("dtype"), tf.float32)
+        self.assertEqual(op.get_attr("shape").as_list(), [None, 3])
+        self.assertEqual(op.node_def.name, "p")
+        with self.assertRaises(ValueError):
+            op.get_attr("none_such")
+
+    def test_shapes_are_inferred_and_merged(self):
+        x = tf.placeholder(tf.float32)
+        self.assertIsNone(x.shape.ndims)
+        x.set_shape([None, 2])
+        self.assertEqual(x.shape.as_list(), [None, 2])
+        with self.assertRaises(ValueError):
+            x.set_shape([3])
+        self.assertEqual(tf.matmul(x, tf.ones([2, 5])).shape.as_list(), [None, 5])
+
+    def test_a_finalized_graph_takes_nothing(self):
+        tf.get_default_graph().finalize()
+        with self.assertRaises(RuntimeError):
+            tf.constant(1)
+
+    def test_a_graph_goes_when_nobody_has_it(self):
+        g = tf.Graph()
+        with g.as_default():
+            tf.add(tf.constant(1), 2)
+        gone = weakref.ref(g)
+        del g
+        gc.collect()
+        self.assertIsNone(gone())
+
+
+class Scopes(FreshGraph):
+    def test_control_dependencies_are_added_unless_an_input_has_them(self):
+        a, b = tf.constant(1), tf.constant(2)
+        with tf.control_dependencies([a]):
+            c = tf.identity(b)
+            d = tf.identity(c)
+            with tf.control_dependencies(None):
+                e = tf.identity(b)
+        self.assertEqual(c.op.control_inputs, [a.op])
+        self.assertEqual(d.op.control_inputs, [])
+        self.assertEqual(e.op.control_inputs, [])
+
+    def test_devices_merge_inner_over_outer(self):
+        with tf.device("/job:ps/task:1"):
+            with tf.device("/gpu:0"):
+                self.assertEqual(tf.constant(1).device, "/job:ps/task:1/device:GPU:0")
+            with tf.device("/task:3"):
+                self.assertEqual(tf.constant(1).device, "/job:ps/task:3")
+            with tf.device(None):
+                self.assertEqual(tf.constant(1).device, "")
+
+    def test_a_device_function_is_asked_for_each_op(self):
+        with tf.device(lambda op: "/cpu:1" if op.type == "Const" else "/cpu:0"):
+            x = tf.constant(1)
+            self.assertEqual((x.device, tf.identity(x).device), ("/device:CPU:1", "/device:CPU:0"))
+
+    def test_colocation_is_an_attr(self):
+        with tf.device("/cpu:0"):
+            a = tf.constant(1, name="a")
+        with tf.colocate_with(a):
+            b = tf.constant(2)
+        self.assertEqual(b.op.get_attr("_class"), [b"loc:@a"])
+        self.assertEqual(b.device, "/device:CPU:0")
+
+    def test_collections_can_be_asked_by_scope(self):
+        with tf.name_scope("s"):
+            x = tf.constant(1)
+        y = tf.constant(1)
+        tf.add_to_collection("c", x)
+        tf.add_to_collection("c", y)
+        self.assertEqual(tf.get_collection("c"), [x, y])
+        self.assertEqual(tf.get_collection("c", "s"), [x])
+
+
+class Conversions(FreshGraph):
+    def test_types_of_python_values(self):
+        for value, dtype in [(1, tf.int32), (1.0, tf.float32), (True, tf.bool), ("a", tf.string), (2 ** 40, tf.int64),
+                             ([1, 2.5], tf.float32), (np.float64(1), tf.float64), (np.array([1]), tf.int64), (1j, tf.complex128)]:
+            self.assertEqual(tf.constant(value).dtype, dtype, value)
+
+    def test_values_that_do_not_fit_are_type_errors(self):
+        for value, dtype in [(1.5, tf.int32), ("a", tf.float32), (1, tf.string), (True, tf.int32)]:
+            with self.assertRaises(TypeError):
+                tf.constant(value, dtype)
+        with self.assertRaises(ValueError):
+            tf.constant([[1], [1, 2]])
+        with self.assertRaises(ValueError):
+            tf.constant(None)
+
+    def test_inputs_of_ops_must_agree(self):
+        with self.assertRaisesRegex(TypeError, "does not match type float32 of argument 'x'"):
+            tf.multiply(tf.constant(1.0), tf.constant(1))
+        with self.assertRaises(ValueError):
+            tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]))
+
+    def test_lists_of_tensors_are_packed(self):
+        t = tf.convert_to_tensor([tf.constant(1), 2])
+        self.assertEqual(tf.Session().run(t).tolist(), [1, 2])
+
+    def test_known_values(self):
+        self.assertEqual(convert.constant_value(tf.constant([1, 2])).tolist(), [1, 2])
+        self.assertIsNone(convert.constant_value(tf.placeholder(tf.int32)))
+
+    def test_a_class_may_register_its_conversion(self):
+        class Celsius:
+            degrees = 20.0
+        tf.register_tensor_conversion_function(Celsius, lambda v, dtype=None, name=None, as_ref=False: tf.constant(v.degrees))
+        self.assertEqual(tf.Session().run(tf.add(Celsius(), 1.0)), 21)
+
+
+class Shapes(unittest.TestCase):
+    def test_partly_known_shapes(self):
+        s = tf.TensorShape([None, 3])
+        self.assertEqual(str(s), "(?, 3)")
+        self.assertEqual(s[1].value, 3)
+        self.assertIsNone(s.num_elements())
+        self.assertTrue(s.is_compatible_with([5, 3]))
+        self.assertEqual(s.merge_with([5, None]).as_list(), [5, 3])
+        self.assertEqual(s.concatenate([2]).as_list(), [None, 3, 2])
+        self.assertEqual(s[1:].as_list(), [3])
+        with self.assertRaises(ValueError):
+            s.merge_with([5, 4])
+        with self.assertRaises(ValueError):
+            tf.TensorShape(None).as_list()
+
+    def test_dimensions_compute(self):
+        d = tf.Dimension(3)
+        self.assertEqual((d * 2).value, 6)
+        self.assertIsNone((d + None).value)
+        self.assertIsNone(d == tf.Dimension(None))
+        self.assertEqual(int(d), 3)
+        self.assertEqual([0, 1, 2, 3][d], 3)
+
+
+class Sessions(FreshGraph):
+    def test_fetches_keep_their_form(self):
+        x = tf.constant(1.0)
+        y = {"a": [x, (x, x.op)], "b": x.name}
+        self.assertEqual(tf.Session().run(y), {"a": [1.0, (1.0, None)], "b": 1.0})
+
+    def test_what_is_fed_can_be_fetched(self):
+        x = tf.placeholder(tf.float32, [2])
+        value, double = tf.Session().run([x, x * 2], {x: [1, 2]})
+        self.assertEqual((value.tolist(), double.tolist()), ([1, 2], [2, 4]))
+
+    def test_any_tensor_can_be_fed(self):
+        x = tf.constant(1.0)
+        y = x * 2
+        self.assertEqual(tf.Session().run(y + 1, {y: 10}), 11)
+
+    def test_feeds_are_checked(self):
+        x = tf.placeholder(tf.float32, [None, 2])
+        s = tf.Session()
+        with self.assertRaisesRegex(ValueError, "Cannot feed value of shape"):
+            s.run(x + 1, {x: [1, 2]})
+        with self.assertRaises(TypeError):
+            s.run(x + 1, {x: tf.constant([[1.0, 2.0]])})
+        with self.assertRaises(TypeError):
+            s.run(tf.constant(1), {"nothing:0": 1})
+
+    def test_values_of_all_types_come_back(self):
+        s = tf.Session()
+        for dtype in (tf.float16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64,
+                      tf.uint64, tf.bool, tf.complex64, tf.complex128, tf.bfloat16):
+            x = tf.placeholder(dtype, [2])
+            got = s.run(tf.identity(x), {x: np.array([1, 0])})
+            self.assertEqual(got.dtype, dtype.as_numpy_dtype)
+            self.assertEqual(got.tolist(), [1, 0])
+
+    def test_strings(self):
+        x = tf.placeholder(tf.string)
+        got = tf.Session().run(tf.identity(x), {x: [["a", b"\x00\xff"], ["\u00e9", "y" * 100]]})
+        self.assertEqual(got.tolist(), [[b"a", b"\x00\xff"], [b"\xc3\xa9", b"y" * 100]])
+        self.assertEqual(tf.Session().run(tf.constant("s")), b"s")
+
+    def test_large_arrays_are_not_changed_by_a_run(self):
+        x = tf.placeholder(tf.float32, [100000])
+        fed = np.ones(100000, np.float32)
+        y = tf.exp(tf.negative(x)) + 1
+        s = tf.Session()
+        first = s.run(y, {x: fed})
+        first += 100  # what was fetched is the caller's own
+        self.assertEqual(fed.sum(), 100000)
+        self.assertAlmostEqual(float(s.run(y, {x: fed})[0]), 1.3678794, 5)
+
+    def test_strided_and_swapped_arrays(self):
+        x = tf.placeholder(tf.int32, [None, None])
+        a = np.arange(12, dtype=">i4").reshape(3, 4).T[::2]
+        self.assertEqual(tf.Session().run(tf.identity(x), {x: a}).tolist(), a.tolist())
+
+    def test_a_failed_run_names_the_operation_and_where_it_was_made(self):
+        x = tf.placeholder(tf.float32, name="missing")
+        with self.assertRaises(tf.errors.InvalidArgumentError) as caught:
+            tf.Session().run(x + 1)
+        self.assertEqual(caught.exception.op, x.op)
+        self.assertIn("test_framework.py", str(caught.exception))
+        self.assertEqual(caught.exception.error_code, 3)
+
+    def test_a_closed_session_runs_nothing(self):
+        with tf.Session() as s:
+            self.assertIs(tf.get_default_session(), s)
+            self.assertEqual(tf.constant(3).eval(), 3)
+        with self.assertRaisesRegex(RuntimeError, "closed Session"):
+            s.run(tf.constant(1))
+
+    def test_interactive_sessions_are_the_default(self):
+        s = tf.InteractiveSession()
+        self.assertEqual(tf.constant(3).eval(), 3)
+        s.close()
+        self.assertIsNone(tf.get_default_session())
+
+    def test_partial_runs_go_on_where_they_stopped(self):
+        a, b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+        first, second = a + 1, (a + 1) * b
+        s = tf.Session()
+        h = s.partial_run_setup([first, second], [a, b])
+        got = s.partial_run(h, first, {a: 1})
+        self.assertEqual(s.partial_run(h, second, {b: got * 10}), 40)
+
+    def test_callables(self):
+        a = tf.placeholder(tf.float32, [])
+        f = tf.Session().make_callable([a * 2, a.op], [a])
+        self.assertEqual(f(4), [8, None])
+        with self.assertRaises(TypeError):
+            f()
+
+    def test_threads_run_at_once(self):
+        x = tf.placeholder(tf.float32, [])
+        y, s, got = x * 2, tf.Session(), []
+        def work(i):
+            for _ in range(50):
+                got.append(s.run(y, {x: i}) == 2 * i)
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        self.assertEqual((len(got), all(got)), (200, True))
+
+    def test_metadata_of_a_traced_run(self):
+        from millrace import protos
+        metadata = protos.RunMetadata()
+        tf.Session().run(tf.constant(1) + 1, options=protos.RunOptions(trace_level=protos.RunOptions.FULL_TRACE),
+                         run_metadata=metadata)
+        self.assertTrue(metadata.step_stats.dev_stats)
+
+    def test_ctrl_c_ends_a_step_and_the_session_goes_on(self):
+        q = op_defs.call("FIFOQueueV2", None, component_types=[tf.int32])
+        stuck = op_defs.call("QueueDequeueV2", None, handle=q, component_types=[tf.int32])
+        s = tf.Session()
+        threading.Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
+        with self.assertRaises(KeyboardInterrupt):
+            s.run(stuck)
+        self.assertEqual(s.run(tf.constant(5)), 5)
+
+
+class Leaks(FreshGraph):
+    def test_runs_and_errors_keep_no_memory(self):
+        import resource
+        x = tf.placeholder(tf.float32, [None])
+        y, s = x + 1, tf.Session()
+        big = np.ones(10000, np.float32)
+        def some(n):
+            for _ in range(n):
+                s.run([y, {"a": y}], {x: big})
+                try:
+                    s.run(y, {x: [[1]]})
+                except ValueError:
+                    pass
+        some(300)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        some(3000)
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 4000)  # KiB; 3000 leaks would be 120 MB
+
+
+if __name__ == "__main__":
+    unittest.main()
