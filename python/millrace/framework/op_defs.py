@@ -385,6 +385,9 @@ def add(op_type, name, given):
 
 
 def _graph_of_inputs(given):
+    default = ops._default_graphs.entries[-1] if ops._default_graphs.entries else None
+    if default is not None and default._building_function:
+        return default
     for v in given.values():
         if isinstance(v, (list, tuple)):
             for x in v:

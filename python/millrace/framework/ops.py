@@ -384,9 +384,9 @@ class Graph(_core.Graph):
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         flat = _flat(inputs)
-        for t in flat:
-            if t.graph is not self:
-                raise ValueError("%s must be from the same graph as %s." % (t, op_type))
+        if any(t.graph is not self for t in flat):
+            inputs = [[self._own(t, op_type) for t in x] if isinstance(x, (list, tuple)) else self._own(x, op_type) for x in inputs]
+            flat = _flat(inputs)
         if controls is None:
             controls = self._controls_for(flat)
         context = self._control_flow_context
@@ -413,6 +413,12 @@ class Graph(_core.Graph):
         if self._colocation_stack or self._device_stack:
             self._place(op)
         return op
+
+    def _own(self, tensor, what):
+        """The tensor as one of this graph; a function's graph takes it over."""
+        if tensor.graph is not self:
+            raise ValueError("%s must be from the same graph as %s." % (tensor, what))
+        return tensor
 
     def _controls_for(self, inputs):
         """The control inputs that the scopes ask for; not from a scope under which an input was made."""
@@ -865,7 +871,10 @@ op_scope = lambda values, name, default_name=None: name_scope(name, default_name
 
 
 def graph_of(values):
-    """The graph that values are of, the default one when none is."""
+    """The graph that values are of, the default one when none is.  While a function is built, it takes in what it needs."""
+    default = _default_graphs.entries[-1] if _default_graphs.entries else None
+    if default is not None and default._building_function:
+        return default
     for v in values:
         g = getattr(v, "graph", None)
         if isinstance(g, Graph):
