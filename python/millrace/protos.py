@@ -8,9 +8,11 @@ made, when it is first asked for, from what the library tells of the message (pa
 millrace.proto).  MODULES has the names that each of TensorFlow's *_pb2 modules has; a name may be
 asked of this module when no two of them differ about it, and module_contents() knows them all.
 """
-from .proto import json_format, schema, text_format  # noqa: F401
-from .proto.message import Message  # noqa: F401
-from .proto.wire import DecodeError, EncodeError, Error  # noqa: F401
+import types
+
+from .proto import json_format, schema, text_format
+from .proto.message import Message
+from .proto.wire import DecodeError, EncodeError, Error
 
 _IN_MODULES = {
     "core.example.example_parser_configuration_pb2":
@@ -151,6 +153,24 @@ def _enum_value(name):
     kinds = [kind for module in MODULES for kind in _enums_in(module) if name in kind.keys()]
     numbers = {kind.Value(name) for kind in kinds}
     return numbers.pop() if len(numbers) == 1 else None
+
+
+def google_modules():
+    """What programs import of google.protobuf, by name: for where that package is not installed."""
+    from .proto import fields, message
+    made = {
+        "message": dict(Message=Message, Error=Error, DecodeError=DecodeError,
+                        EncodeError=EncodeError),
+        "descriptor": dict(FieldDescriptor=fields.Field, Descriptor=message.Descriptor),
+        "any_pb2": dict(Any=_find("Any")),
+        "wrappers_pb2": dict(BoolValue=_find("BoolValue")),
+    }
+    found = {"google.protobuf.text_format": text_format, "google.protobuf.json_format": json_format}
+    for name, contents in made.items():
+        name = "google.protobuf." + name
+        found[name] = types.ModuleType(name)
+        found[name].__dict__.update(contents)
+    return found
 
 
 def __getattr__(name):

@@ -501,8 +501,8 @@ class Bytes(unittest.TestCase):
 
 class Damage(unittest.TestCase):
     WRONG = [b"\x0a", b"\x0a\x05ab", b"\x08", b"\x80", b"\x00\x00", b"\x07", b"\x0b", b"\x0c",
-             b"\x0e", b"\x0b\x14", b"\xff" * 11, b"\x0a" + b"\xff" * 9 + b"\x01", b"\x09\x01", b"\x0d\x01",
-             b"\x0b" * 100000]
+             b"\x0e", b"\x0b\x14", b"\xff" * 11, b"\x0a" + b"\xff" * 9 + b"\x01", b"\x09\x01",
+             b"\x0d\x01", b"\x0b" * 100000]
 
     def test_wrong_bytes_at_the_top(self):
         for data in self.WRONG:
@@ -815,6 +815,12 @@ class Descriptions(unittest.TestCase):
         self.assertEqual(protos.Any.DESCRIPTOR.full_name, "google.protobuf.Any")
         self.assertEqual(protos.Code.Name(5), "NOT_FOUND")
 
+    def test_modules_of_google_protobuf(self):
+        found = protos.google_modules()
+        self.assertIs(found["google.protobuf.message"].DecodeError, protos.DecodeError)
+        self.assertIs(found["google.protobuf.any_pb2"].Any, protos.Any)
+        self.assertIs(found["google.protobuf.text_format"].Merge, text_format.Merge)
+
     def test_every_enum_of_a_message_is_its_attribute(self):
         for path in glob.glob(os.path.join(ROOT, "proto/*.proto")):
             outer = []
@@ -884,6 +890,44 @@ attr {
         job = json_format.MessageToDict(protos.JobDef(tasks={1: "a"}),
                                         including_default_value_fields=True)
         self.assertEqual(job, {"name": "", "tasks": {"1": "a"}})
+
+    def test_json_is_read_as_it_was_written(self):
+        rng = random.Random(9)
+        for kind in (protos.GraphDef, protos.ConfigProto, protos.Summary, protos.SequenceExample,
+                     protos.RunMetadata, protos.StructuredValue):
+            m = random_message(kind, rng, 4)
+            self.assertEqual(json_format.Parse(json_format.MessageToJson(m), kind()), m)
+            plain = json_format.MessageToDict(m, preserving_proto_field_name=True,
+                                              including_default_value_fields=True)
+            self.assertEqual(json_format.ParseDict(plain, kind()), m)
+
+    def test_any_in_json(self):
+        packed = protos.Any(type_url="type.googleapis.com/tensorflow.NodeDef",
+                            value=protos.NodeDef(name="n").SerializeToString())
+        plain = json_format.MessageToDict(packed)
+        self.assertEqual(plain, {"@type": packed.type_url, "name": "n"})
+        self.assertEqual(json_format.ParseDict(plain, protos.Any()), packed)
+        with self.assertRaises(TypeError):
+            json_format.MessageToDict(protos.Any(type_url="x/tensorflow.Nothing"))
+
+    def test_wrong_json(self):
+        deep = []
+        for _ in range(200):
+            deep = {"args": [deep] if deep else []}
+        for kind, wrong in ((protos.NodeDef, '{"nme": 1}'), (protos.NodeDef, '{"name": 1}'),
+                            (protos.NodeDef, '{"input": "a"}'), (protos.NodeDef, "[]"),
+                            (protos.NodeDef, '{"name": "a", "name": "b"}'), (protos.NodeDef, "{"),
+                            (protos.AttrValue, '{"i": "1", "f": 2}'),
+                            (protos.AttrValue, '{"b": 1}'),
+                            (protos.AttrValue, '{"i": 1.5}'), (protos.AttrValue, '{"i": "x"}'),
+                            (protos.AttrValue, '{"s": 3}'), (protos.TensorProto, '{"dtype": "DT"}'),
+                            (protos.TensorProto, '{"intVal": [null]}'), (protos.Any, '{"a": 1}'),
+                            (protos.FullTypeDef, json.dumps(deep)), (protos.NodeDef, "[" * 100000)):
+            with self.assertRaises(json_format.ParseError, msg=wrong[:40]):
+                json_format.Parse(wrong, kind())
+        node = protos.NodeDef()
+        json_format.Parse('{"nme": 1, "op": "o"}', node, ignore_unknown_fields=True)
+        self.assertEqual(node.op, "o")
 
 
 @unittest.skipUnless(os.path.isdir(GOLDEN), "no golden files")

@@ -427,13 +427,13 @@ class Message(metaclass=MessageType):
             return True
         if self._values is None and other._values is None and self._joined() == other._joined():
             return True
-        mine, theirs = self._set_values(), other._set_values()
-        return mine == theirs and sorted(self._unknown or ()) == sorted(other._unknown or ())
+        if self._loaded() != other._loaded() and self._set_values() != other._set_values():
+            return False
+        return sorted(self._unknown or ()) == sorted(other._unknown or ())
 
     def _set_values(self):
-        """Without empty containers."""
-        values = self._loaded()
-        return {n: v for n, v in values.items() if not isinstance(v, Container) or v._items}
+        """Without empty containers, which one of two equal messages may have."""
+        return {n: v for n, v in self._values.items() if not isinstance(v, Container) or v._items}
 
     __hash__ = None
 
