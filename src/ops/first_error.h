@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-typedef struct mr_first_error { /* {0} at first */
+typedef struct mr_first_error { /* {NULL} at first */
     _Atomic(mr_status *) st;
 } mr_first_error;
 

@@ -479,7 +479,7 @@ mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at,
         return NULL;
     MR_ASSERT(dst->dtype == src->dtype && at >= 0 && at < dst->n && from >= 0 && from < src->n);
     bool plain = mr_dtype_is_plain(dst->dtype);
-    mr_first_error failed = {0};
+    mr_first_error failed = {NULL};
     plan p;
     p.elem = mr_dtype_size(dst->dtype);
     p.to = (char *)dst->data + (size_t)at * p.elem;

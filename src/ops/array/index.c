@@ -228,7 +228,7 @@ static void gather_part(void *ctx, int64_t begin, int64_t end)
 
 mr_status *mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t src_rows, int64_t repeat)
 {
-    gather c = {g, src_rows, repeat, (size_t)g->inner * mr_dtype_size(g->dst->dtype), {0}};
+    gather c = {g, src_rows, repeat, (size_t)g->inner * mr_dtype_size(g->dst->dtype), {NULL}};
     if (sets * g->n == 0 || g->inner == 0)
         return NULL;
     mr_run_for(r, sets * g->n, 3 + 0.15 * (double)c.row_bytes, gather_part, &c);
