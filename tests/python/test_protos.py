@@ -459,6 +459,8 @@ class Bytes(unittest.TestCase):
         self.assertEqual(g.versions, protos.VersionDef(producer=1, min_consumer=2))
         many = protos.GraphDef.FromString(b"\x22\x02\x08\x01" * 20000)  # linear time
         self.assertEqual(many.versions.producer, 1)
+        many.MergeFromString(b"\x22\x03\xf8\x07\x01" * 100000)  # unknown, into what was read
+        self.assertEqual(many.versions.ByteSize(), 2 + 300000)
 
     def test_the_last_of_a_oneof_counts(self):
         data = (protos.AttrValue(list={"i": [1]}).SerializeToString()

@@ -207,8 +207,15 @@ class Message(metaclass=MessageType):
     def _merge_bytes(self, data):
         values = self._load() if self._values is None else self._values
         unknown = self._parse(values, data, self._depth)
-        self._unknown = (self._unknown or []) + unknown if unknown else self._unknown
+        self._add_unknown(unknown)
         self._fill_ghosts()
+
+    def _add_unknown(self, unknown):
+        """In place: a part may come very often."""
+        if unknown and self._unknown:
+            self._unknown.extend(unknown)
+        elif unknown:
+            self._unknown = list(unknown)
 
     # ---- ghosts ----
 
@@ -380,7 +387,7 @@ class Message(metaclass=MessageType):
             by_number = self.DESCRIPTOR.fields_by_number
             for number, value in other._loaded().items():
                 by_number[number].merge(self, values, value)
-            self._unknown = (self._unknown or []) + (other._unknown or []) or None
+            self._add_unknown(other._unknown)
         self._attach()
 
     def CopyFrom(self, other):
