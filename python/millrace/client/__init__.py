@@ -1,0 +1,1 @@
+"""What TensorFlow keeps in tensorflow.python.client: devices and timelines."""

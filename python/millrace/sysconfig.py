@@ -1,0 +1,33 @@
+"""tf.sysconfig: where the headers and the library are, to compile ops against them."""
+import os
+
+import _millrace
+
+from .version import CXX11_ABI_FLAG
+
+__all__ = ["get_include", "get_lib", "get_compile_flags", "get_link_flags"]
+
+
+def _root():
+    """PREFIX, or the folder of the build: the extension lies at share/millrace/python below it."""
+    here = os.path.dirname(os.path.abspath(_millrace.__file__))
+    return os.path.dirname(os.path.dirname(os.path.dirname(here)))
+
+
+def get_include():
+    root = _root()
+    if os.path.isdir(os.path.join(root, "include")):
+        return os.path.join(root, "include")
+    return os.path.join(os.path.dirname(os.path.dirname(root)), "include")  # the build tree is build/VARIANT of the sources
+
+
+def get_lib():
+    return os.path.join(_root(), "lib")
+
+
+def get_compile_flags():
+    return ["-I%s" % get_include(), "-D_GLIBCXX_USE_CXX11_ABI=%d" % CXX11_ABI_FLAG]
+
+
+def get_link_flags():
+    return ["-L%s" % get_lib(), "-l:libtensorflow.so.2"]
