@@ -244,7 +244,7 @@ class View(types.ModuleType):
             if _plan(_path(self.__name__ + "." + name)) is not None:
                 return importlib.import_module(self.__name__ + "." + name)
             ours = sys.modules["millrace"]
-            for module in _present(self._sources) + [ours, ours.raw]:
+            for module in _present(self._sources) + [ours, ours.raw_ops]:
                 try:
                     return getattr(module, name)
                 except AttributeError:

@@ -37,7 +37,7 @@ class Names(unittest.TestCase):
 
     def test_ops_by_their_generated_modules(self):
         from tensorflow.python.ops import gen_math_ops
-        self.assertIs(gen_math_ops.mat_mul, tf.raw.mat_mul)
+        self.assertIs(gen_math_ops.mat_mul, tf.raw_ops.mat_mul)
 
     def test_messages(self):
         from tensorflow.core.framework import graph_pb2, types_pb2

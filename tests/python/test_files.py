@@ -219,8 +219,8 @@ class Rest(unittest.TestCase):
         import json
         from millrace.client import timeline
         with tf.Graph().as_default() as g:
-            a = tf.raw.placeholder(tf.float32, [1, 2], name="a")
-            b = tf.raw.mat_mul(a, tf.raw.transpose(a, [1, 0]), name="product")
+            a = tf.raw_ops.placeholder(tf.float32, [1, 2], name="a")
+            b = tf.raw_ops.mat_mul(a, tf.raw_ops.transpose(a, [1, 0]), name="product")
             metadata = tf.RunMetadata()
             with tf.Session(graph=g) as sess:
                 sess.run(b, {a: [[1, 2]]}, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
