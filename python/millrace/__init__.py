@@ -42,7 +42,9 @@ QUANTIZED_DTYPES = _dtypes.QUANTIZED_DTYPES
 newaxis = None
 from .ops.control_flow import *
 from .ops.gradients import *
+from .ops.custom_gradient import *
 from .ops.functional import *
+from .ops.script import *
 from .ops.tensor_array import *
 from .behavior import *
 from .version import COMPILER_VERSION, GIT_VERSION, GRAPH_DEF_VERSION, VERSION, __version__

@@ -173,7 +173,7 @@ def _function_for(op):
     """The gradient function of Python for an operation; None: the library's own; ops._NO_GRADIENT: nothing flows."""
     name = _override_name(op)
     if name is not None:
-        function = ops._gradient_functions.get(name)
+        function = op.graph._scoped.get("gradient functions", {}).get(name) or ops._gradient_functions.get(name)
         if function is not None:
             return function
         if name == op.type:
