@@ -58,4 +58,6 @@ _LATER = dict.fromkeys(
 _LATER.update((n + "_initializer", "initializers:" + n) for n in (
     "constant glorot_normal glorot_uniform ones orthogonal random_normal random_uniform truncated_normal uniform_unit_scaling "
     "variance_scaling zeros").split())
+_LATER.update((n, "summary.old") for n in (
+    "audio_summary histogram_summary image_summary merge_all_summaries merge_summary scalar_summary").split())
 __getattr__ = _lazy.attributes(__name__, _LATER)

@@ -56,6 +56,12 @@ class TFRecordOptions:
                                          self.compression_strategy or 0)
 
 
+def framed(record):
+    """The bytes of a record with its length and checksums."""
+    length = struct.pack("<Q", len(record))
+    return length + struct.pack("<I", masked_crc32c(length)) + record + struct.pack("<I", masked_crc32c(record))
+
+
 class TFRecordWriter:
     """Writes records; `with` closes it."""
 
@@ -69,9 +75,7 @@ class TFRecordWriter:
     def write(self, record):
         if self._file is None:
             raise errors.FailedPreconditionError(None, None, "Writer not initialized or previously closed")
-        record = as_bytes(record)
-        length = struct.pack("<Q", len(record))
-        self._put(length + struct.pack("<I", masked_crc32c(length)) + record + struct.pack("<I", masked_crc32c(record)))
+        self._put(framed(as_bytes(record)))
 
     def _put(self, data):
         with _Errors(self._path):
