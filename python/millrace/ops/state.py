@@ -16,12 +16,6 @@ def _is_ref(ref):
     return ref.dtype._is_ref_dtype
 
 
-def group(operations, name):
-    """An operation that is done when all of these are."""
-    with ops.control_dependencies(operations):
-        return raw.no_op(name=name)
-
-
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
     if _is_ref(ref):
         return call("Assign", name, ref=ref, value=value, validate_shape=validate_shape, use_locking=use_locking)

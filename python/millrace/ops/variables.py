@@ -192,7 +192,7 @@ class Variable(metaclass=_VariableKind):
         """Its value, or the initial value while it has none."""
         from . import control_flow
         with ops.init_scope():
-            return control_flow.cond(is_variable_initialized(self), self.read_value, lambda: self.initial_value)
+            return control_flow.cond(is_variable_initialized(self), self.read_value, lambda: self._safe_initial_value)
 
     def _AsTensor(self):  # noqa: N802 -- TensorFlow's name
         return self.value()
@@ -236,6 +236,7 @@ class Variable(metaclass=_VariableKind):
         element = lambda name: graph.as_graph_element(ops.prepend_name_scope(name, import_scope))
         self._initializer_op = element(d.initializer_name)
         self._initial_value = element(d.initial_value_name) if d.initial_value_name else None
+        self._safe_initial_value = self._initializer_op.inputs[1]
         self._snapshot = element(d.snapshot_name)
         self._trainable, self._constraint = d.trainable, None
         self._synchronization = VariableSynchronization(int(d.synchronization))
@@ -332,8 +333,8 @@ class RefVariable(Variable):
         if validate_shape and not value.shape.is_fully_defined():
             raise ValueError("initial_value must have a shape specified: %s" % value)
         self._variable = raw.variable_v2(shape=shape, dtype=value.dtype.base_dtype, name=scope)
-        guarded = _guarded(self._variable.op.name, value)
-        self._initializer_op = raw.assign(self._variable, guarded, validate_shape=validate_shape).op
+        self._safe_initial_value = _guarded(self._variable.op.name, value)
+        self._initializer_op = raw.assign(self._variable, self._safe_initial_value, validate_shape=validate_shape).op
         placed = ops.colocate_with(self._variable.op) if caching_device is None else ops.device(caching_device)
         with placed:
             self._snapshot = raw.identity(self._variable, name="read")
@@ -463,7 +464,8 @@ class ResourceVariable(Variable):
         with ops.name_scope("IsInitialized"):
             self._is_initialized_op = raw.var_is_initialized_op(self._handle)
         with ops.name_scope("Assign") as n, ops.colocate_with(self._handle.op):
-            self._initializer_op = raw.assign_variable_op(self._handle, _guarded(scope.rstrip("/"), value), name=n)
+            self._safe_initial_value = _guarded(scope.rstrip("/"), value)
+            self._initializer_op = raw.assign_variable_op(self._handle, self._safe_initial_value, name=n)
         with ops.name_scope("Read"):
             self._snapshot = self._graph_element = self._read_op()
             self._cached_value = None
@@ -760,9 +762,11 @@ def _guarded(name, value):
 
 
 class _Guard:
-    """Copies what depends on variables; every operation at most once."""
+    """Copies what depends on variables; every operation at most once.
 
-    _READ_AT_WILL = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp")
+    What comes out of a conditional is left alone: it is an initialized value mostly."""
+
+    _AS_IT_IS = ("IsVariableInitialized", "VarIsInitializedOp", "Merge", "RefMerge", "If", "StatelessIf")
 
     def __init__(self, name):
         self._name, self._copies = name, {}
@@ -782,7 +786,7 @@ class _Guard:
             seen.add(o)
             if o.type in ("NextIteration", "RefNextIteration"):
                 return False
-            if o.type in self._READ_AT_WILL:
+            if o.type in self._AS_IT_IS:
                 continue
             found = found or o.type in ("Variable", "VariableV2", "VarHandleOp")
             stack.extend(t.op for t in o.inputs)
@@ -790,10 +794,13 @@ class _Guard:
 
     def _copied(self, t):
         op = t.op
-        if op.type in self._READ_AT_WILL:
+        if op.type in self._AS_IT_IS:
             return t
+        if op.type == "ReadVariableOp":
+            op = op.inputs[0].op
         if op.type in ("Variable", "VariableV2", "VarHandleOp"):
-            return self._initialized(op) or t
+            initialized = self._initialized(op)
+            return t if initialized is None else initialized
         if op not in self._copies:
             inputs = [self._copied(x) for x in op.inputs]
             same = all(a is b for a, b in zip(inputs, op.inputs))
@@ -856,7 +863,8 @@ def moving_average_variables(scope=None):
 
 def variables_initializer(var_list, name="init"):
     """An operation that runs the initializers of all of them."""
-    return state.group([v.initializer for v in var_list or []], name)
+    from . import control_flow
+    return control_flow.group(*[v.initializer for v in var_list or []], name=name)
 
 
 def initialize_variables(var_list, name="init"):
