@@ -1,0 +1,140 @@
+"""tf.import_graph_def: the nodes of a GraphDef as operations of the default graph."""
+
+from . import convert, device as device_lib, function, op_defs, ops
+
+
+def import_graph_def(graph_def, input_map=None, return_elements=None, name=None, op_dict=None, producer_op_list=None):
+    """Adds the nodes under a scope ("import" unless a name is given; "" for none); what return_elements names, or None."""
+    graph = ops.get_default_graph()
+    graph._check_not_finalized()
+    graph_def = _as_graph_def(graph_def)
+    input_map = _checked_map(input_map)
+    return_elements = _checked_elements(return_elements)
+    if graph._control_flow_context is not None:
+        raise NotImplementedError("import_graph_def within tf.cond or tf.while_loop")
+    if producer_op_list is not None:
+        graph_def = _without_unknown_defaults(graph_def, producer_op_list)
+    mapping = _mapping(graph, input_map)
+    with ops.name_scope(name, "import", []) as scope:
+        returns = [_named(e) for e in return_elements or ()]
+        try:
+            outputs, operations, unused = graph.import_proto(graph_def.SerializeToString(), scope[:-1] if scope else "", mapping, [],
+                                                             returns, True)
+        except Exception as e:
+            if getattr(e, "error_code", None) in (3, 5):
+                raise ValueError(e.message) from None
+            raise
+        finally:
+            new = graph._take_notice()
+    for d in graph_def.library.function:
+        graph._functions.setdefault(d.signature.name, function.ImportedFunction(d))
+    _place(graph, new)
+    _check_used(input_map, unused)
+    if return_elements is None:
+        return None
+    outputs, operations = iter(outputs), iter(operations)
+    return [next(operations) if index < 0 else next(outputs) for _, index in returns]
+
+
+def _as_graph_def(graph_def):
+    from .. import protos
+    if isinstance(graph_def, protos.GraphDef):
+        return graph_def
+    if hasattr(graph_def, "SerializeToString"):  # of another library, or of a compatible message
+        return protos.GraphDef.FromString(graph_def.SerializeToString())
+    raise TypeError("graph_def must be a GraphDef proto.")
+
+
+def _text(x, what):
+    if isinstance(x, bytes):
+        return x.decode()
+    if isinstance(x, str):
+        return x
+    raise TypeError(what)
+
+
+def _checked_map(input_map):
+    message = "input_map must be a dictionary mapping strings to Tensor objects."
+    if input_map is None:
+        return {}
+    if not hasattr(input_map, "items"):
+        raise TypeError(message)
+    return {_text(k, message): v for k, v in input_map.items()}
+
+
+def _checked_elements(return_elements):
+    message = "return_elements must be a list of strings."
+    if return_elements is None:
+        return None
+    if isinstance(return_elements, (str, bytes)) or not hasattr(return_elements, "__iter__"):
+        raise TypeError(message)
+    return [_text(e, message) for e in return_elements]
+
+
+def _named(element):
+    """(name of a node, number of its output or -1 for the node)"""
+    name, colon, index = element.rpartition(":")
+    if not colon:
+        return element, -1
+    if not index.isdigit():
+        raise ValueError("Cannot convert %r to a tensor name." % element)
+    return name, int(index)
+
+
+def _mapping(graph, input_map):
+    out = []
+    for key, value in input_map.items():
+        if key.startswith("^"):
+            out.append((key[1:], -1, value if isinstance(value, ops.Operation) else value.op))
+            continue
+        name, index = _named(key)
+        if not isinstance(value, ops.Tensor):
+            with ops.name_scope("import_inputs"):
+                value = convert.convert_to_tensor(value)
+        if value.graph is not graph:
+            raise ValueError("input_map[%r] must be of the graph that is imported into" % key)
+        out.append((name, max(index, 0), value))
+    return out
+
+
+def _check_used(input_map, unused):
+    missing = []
+    for name, index in unused:
+        for key in ("%s:%d" % (name, index), name, "^" + name):
+            if key in input_map:
+                missing.append(key)
+                break
+    if missing:
+        raise ValueError("Attempted to map inputs that were not found in graph_def: [%s]" % ", ".join(missing))
+
+
+def _place(graph, new):
+    """Devices of the scopes, as far as the nodes have none; what is colocated goes with the other."""
+    if not graph._device_stack:
+        return
+    for op in new:
+        if op.colocation_groups() == [b"loc:@" + op.name.encode()]:
+            for d in reversed(graph._device_stack):
+                if d is None:
+                    break
+                graph.set_device(op, device_lib.canonical_name(d(op)))
+
+
+def _without_unknown_defaults(graph_def, producer_op_list):
+    """Attrs that this library does not know go when they have the value that is meant without them anyway."""
+    from .. import protos
+    theirs = {d.name: d for d in producer_op_list.op}
+    copied = None
+    for i, node in enumerate(graph_def.node):
+        if node.op not in theirs or node.op not in op_defs.op_types().values():
+            continue
+        known = op_defs.plan(node.op).attrs
+        defaults = {a.name: a.default_value for a in theirs[node.op].attr if a.HasField("default_value")}
+        gone = [k for k, v in node.attr.items() if not k.startswith("_") and k not in known and k in defaults and v == defaults[k]]
+        if gone:
+            if copied is None:
+                copied = protos.GraphDef()
+                copied.CopyFrom(graph_def)
+            for key in gone:
+                del copied.node[i].attr[key]
+    return graph_def if copied is None else copied

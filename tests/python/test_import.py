@@ -1,0 +1,127 @@
+"""Graphs as messages: importing, cutting, freezing."""
+
+import unittest
+
+import numpy as np
+
+import millrace as tf
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        tf.reset_default_graph()
+
+
+def line():
+    """GraphDef of y = x * 2 + 1."""
+    with tf.Graph().as_default() as g:
+        x = tf.placeholder(tf.float32, [None], name="x")
+        tf.add(tf.multiply(x, 2.0, name="twice"), 1.0, name="y")
+        return g.as_graph_def()
+
+
+class ImportTest(Case):
+    def test_names_and_elements(self):
+        x, y = tf.import_graph_def(line(), return_elements=["x:0", "y"])
+        self.assertEqual((x.name, y.name), ("import/x:0", "import/y"))
+        again, = tf.import_graph_def(line(), return_elements=["y:0"])
+        self.assertEqual(again.name, "import_1/y:0")
+        plain, = tf.import_graph_def(line(), return_elements=["y:0"], name="")
+        self.assertEqual(plain.name, "y:0")
+        with tf.name_scope("model"):
+            named, = tf.import_graph_def(line(), return_elements=["y:0"], name="net")
+        self.assertEqual(named.name, "model/net/y:0")
+        with tf.Session() as s:
+            np.testing.assert_array_equal(s.run(y.outputs[0], {x: [1, 2]}), [3, 5])
+
+    def test_names_are_taken(self):
+        tf.import_graph_def(line(), name="")
+        self.assertEqual(tf.constant(1, name="y").op.name, "y_1")
+        y, = tf.import_graph_def(line(), name="", return_elements=["y"])
+        self.assertNotEqual(y.name, "y")
+
+    def test_input_map_and_gradient(self):
+        mine = tf.constant([5.0])
+        y, = tf.import_graph_def(line(), input_map={"x": mine}, return_elements=["y:0"])
+        z, = tf.import_graph_def(line(), input_map={"x:0": [7.0]}, return_elements=["y:0"])
+        with tf.Session() as s:
+            got = s.run([y, z] + tf.gradients(y, mine))
+        self.assertEqual([v.tolist() for v in got], [[11], [15], [2]])
+
+    def test_devices(self):
+        with tf.device("/cpu:0"):
+            y, = tf.import_graph_def(line(), return_elements=["y"])
+        self.assertEqual(y.device, "/device:CPU:0")
+
+    def test_loops_differentiate(self):
+        with tf.Graph().as_default() as g:
+            x = tf.constant(3.0, name="x")
+            tf.identity(tf.while_loop(lambda i, v: i < 4, lambda i, v: (i + 1, v * x), [0, 1.0])[1], name="y")
+        x, y = tf.import_graph_def(g.as_graph_def(), return_elements=["x:0", "y:0"])
+        with tf.Session() as s:
+            self.assertEqual(s.run([y] + tf.gradients(y, x)), [81, 108])
+
+    def test_functions(self):
+        from millrace.framework.function import Defun
+        with tf.Graph().as_default() as g:
+            @Defun(tf.float32)
+            def f(a):
+                return a * a
+            tf.identity(f(3.0), name="y")
+        y, = tf.import_graph_def(g.as_graph_def(), return_elements=["y:0"])
+        with tf.Session() as s:
+            self.assertEqual(s.run(y), 9)
+
+    def test_errors(self):
+        with self.assertRaisesRegex(TypeError, "GraphDef"):
+            tf.import_graph_def(3)
+        with self.assertRaisesRegex(TypeError, "return_elements"):
+            tf.import_graph_def(line(), return_elements="y")
+        with self.assertRaises(ValueError):
+            tf.import_graph_def(line(), return_elements=["nothing"])
+        with self.assertRaisesRegex(ValueError, "nowhere"):
+            tf.import_graph_def(line(), input_map={"nowhere": tf.constant(1.0)})
+        bad = tf.GraphDef()
+        bad.node.add(name="a", op="NoSuchOp")
+        with self.assertRaises(ValueError):
+            tf.import_graph_def(bad)
+
+
+class FreezeTest(Case):
+    def freeze(self, use_resource):
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        w = tf.get_variable("w", initializer=[[1.0], [2.0]], use_resource=use_resource)
+        table = tf.get_variable("table", initializer=[10.0, 20.0], use_resource=use_resource)
+        p = tf.placeholder(tf.bool, [], name="p")
+        y = tf.matmul(x, w) + tf.gather(table, [1])
+        y = tf.cond(p, lambda: y + tf.reduce_sum(w), lambda: y)
+        tf.identity(y, name="y")
+        with tf.Session() as s:
+            s.run(tf.global_variables_initializer())
+            return tf.graph_util.convert_variables_to_constants(s, s.graph.as_graph_def(), ["y"])
+
+    def test_freeze(self):
+        for use_resource in (False, True):
+            tf.reset_default_graph()
+            frozen = self.freeze(use_resource)
+            self.assertFalse({n.op for n in frozen.node} & {"VariableV2", "VarHandleOp", "ReadVariableOp", "Assign"})
+            with tf.Graph().as_default(), tf.Session() as s:
+                x, p, y = tf.import_graph_def(frozen, return_elements=["x:0", "p:0", "y:0"])
+                np.testing.assert_array_equal(s.run(y, {x: [[1, 1]], p: True}), [[26]])
+                np.testing.assert_array_equal(s.run(y, {x: [[1, 1]], p: False}), [[23]])
+                cut = tf.graph_util.remove_training_nodes(frozen, ["y"])
+                self.assertLess(len(cut.node), len(frozen.node))
+                x, p, y = tf.import_graph_def(cut, return_elements=["x:0", "p:0", "y:0"])
+                np.testing.assert_array_equal(s.run(y, {x: [[1, 1]], p: True}), [[26]])
+
+    def test_extract(self):
+        part = tf.graph_util.extract_sub_graph(line(), ["twice"])
+        self.assertEqual([n.name for n in part.node], ["x", "twice/y", "twice"])
+        with self.assertRaises(AssertionError):
+            tf.graph_util.extract_sub_graph(line(), ["nothing"])
+        with self.assertRaises(TypeError):
+            tf.graph_util.extract_sub_graph(line(), "y")
+
+
+if __name__ == "__main__":
+    unittest.main()
