@@ -248,7 +248,7 @@ static void partial_steps(life *l, mr_session *s)
                              .fetches = &c->outs[i],
                              .fetched = &got,
                              .n_fetches = 1};
-        st = s->ops->partial_run(s, handle, &piece);
+        st = s->ops->partial_run(s, handle, &piece, NULL);
         mr_tensor_unref(got);
         got = NULL;
     }
