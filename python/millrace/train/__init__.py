@@ -1,0 +1,24 @@
+"""tf.train: optimizers, savers, sessions that are watched over, queues of input, and clusters.
+
+Each part is a module of its own, imported when one of its names is first asked for.
+"""
+
+from .. import lazy as _lazy
+
+_WHERE = {
+    "protos": "BytesList CheckpointState ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List JobDef "
+              "SaverDef SequenceExample ServerDef",
+    "optimizer": "Optimizer",
+    "optimizers": "AdadeltaOptimizer AdagradDAOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer "
+                  "MomentumOptimizer ProximalAdagradOptimizer ProximalGradientDescentOptimizer RMSPropOptimizer",
+    "learning_rate": "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay linear_cosine_decay "
+                     "natural_exp_decay noisy_linear_cosine_decay piecewise_constant piecewise_constant_decay polynomial_decay",
+    "steps": "assert_global_step create_global_step get_global_step get_or_create_global_step global_step write_graph",
+    "moving_averages": "ExponentialMovingAverage",
+}
+_TABLE = {name: (".." if module == "protos" else "") + module for module, names in _WHERE.items() for name in names.split()}
+__getattr__ = _lazy.attributes(__name__, _TABLE)
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_TABLE))
