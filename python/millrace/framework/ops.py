@@ -937,6 +937,27 @@ class GraphKeys:
     SPARSE_DATA = "sparse_data"
 
 
+# How the members of collections are written into a MetaGraphDef: {collection: (message class, to_proto, from_proto)}
+_proto_functions = {}
+
+
+def register_proto_function(collection_name, proto_type=None, to_proto=None, from_proto=None):
+    """to_proto(member, export_scope) gives a message, from_proto(message, import_scope) a member of the collection."""
+    _proto_functions[collection_name] = (proto_type, to_proto, from_proto)
+
+
+def get_collection_proto_type(collection_name):
+    return _proto_functions.get(collection_name, (None, None, None))[0]
+
+
+def get_to_proto_function(collection_name):
+    return _proto_functions.get(collection_name, (None, None, None))[1]
+
+
+def get_from_proto_function(collection_name):
+    return _proto_functions.get(collection_name, (None, None, None))[2]
+
+
 def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
     from . import convert
     return value if isinstance(value, IndexedSlices) else convert.convert_to_tensor(value, dtype, name)

@@ -68,7 +68,9 @@ class ControlFlowContext:
         self._graph = ops.get_default_graph()
         self._outer = self._graph._control_flow_context
         self._values, self._external = set(), {}
-        self._former = []
+        self._former, self._nested = [], []
+        if self._outer is not None:
+            self._outer._nested.append(self)
 
     outer_context = property(lambda self: self._outer)
     name = property(lambda self: self._name)
@@ -168,6 +170,53 @@ class ControlFlowContext:
         return op
 
 
+    # ---- as messages: a MetaGraphDef has those that no other is around ----
+
+    def _values_def(self, scope):
+        from .. import protos
+        d = protos.ValuesDef()
+        inside = sorted(t.name for t in self._values if _is_under(t.name, scope))
+        d.values.extend([ops.strip_name_scope(name, scope) for name in inside])
+        for outer, inner in self._external.items():
+            if _is_under(outer.name, scope):
+                d.external_values[ops.strip_name_scope(outer.name, scope)] = ops.strip_name_scope(inner.name, scope)
+        return d
+
+    def _take_values(self, d, scope):
+        """What a message says that it knows; the operations are told where they are."""
+        named = lambda name: self._graph.get_tensor_by_name(ops.prepend_name_scope(name, scope))
+        self._values = {named(name) for name in d.values}
+        self._external = {named(outer): named(inner) for outer, inner in d.external_values.items()}
+        for t in self._values:
+            if t not in self._external:
+                t.op._control_flow_context = self
+
+    def to_control_flow_context_def(self, context_def, export_scope=None):
+        field = "cond_ctxt" if isinstance(self, CondContext) else "while_ctxt"
+        getattr(context_def, field).CopyFrom(self.to_proto(export_scope))
+
+    def _add_nested(self, d, scope):
+        for nested in self._nested:
+            nested.to_control_flow_context_def(d.nested_contexts.add(), scope)
+
+    @classmethod
+    def _from(cls, d, scope, build):
+        context = cls.__new__(cls)
+        ControlFlowContext.__init__(context)
+        context._name = ops.prepend_name_scope(d.context_name, scope)
+        build(context, lambda name: context._graph.as_graph_element(ops.prepend_name_scope(name, scope)))
+        context._take_values(d.values_def, scope)
+        with context:
+            for nested in d.nested_contexts:
+                kind = {"cond_ctxt": CondContext, "while_ctxt": WhileContext}[nested.WhichOneof("ctxt")]
+                kind.from_proto(getattr(nested, nested.WhichOneof("ctxt")), scope)
+        return context
+
+
+def _is_under(name, scope):
+    return not scope or name.startswith(scope.rstrip("/") + "/")
+
+
 class CondContext(ControlFlowContext):
     """A branch: what is made here runs when the predicate is what the branch stands for."""
 
@@ -176,6 +225,24 @@ class CondContext(ControlFlowContext):
         self._name = self._graph.unique_name(name)
         self._pred, self._pivot, self._branch = pred, pivot, branch
         self._values.update([pred, pivot])
+
+    def to_proto(self, export_scope=None):
+        """The CondContextDef, None when it is not under the scope."""
+        from .. import protos
+        if not _is_under(self._name, export_scope):
+            return None
+        strip = lambda name: ops.strip_name_scope(name, export_scope)
+        d = protos.CondContextDef(context_name=strip(self._name), pred_name=strip(self._pred.name), pivot_name=strip(self._pivot.name),
+                                  branch=self._branch, values_def=self._values_def(export_scope))
+        self._add_nested(d, export_scope)
+        return d
+
+    @classmethod
+    def from_proto(cls, context_def, import_scope=None):
+        def build(context, element):
+            context._pred, context._pivot = element(context_def.pred_name), element(context_def.pivot_name)
+            context._branch = context_def.branch
+        return cls._from(context_def, import_scope, build)
 
     pred = property(lambda self: self._pred)
     pivot = property(lambda self: self._pivot)
@@ -221,6 +288,39 @@ class WhileContext(ControlFlowContext):
         self._brought = {}       # operation outside -> one in here that comes after it
         # All of the loop comes after what its ways in wait for.
         self._waited_for = {op for scope in self._graph._control_stack for op in scope.ops}
+
+    def to_proto(self, export_scope=None):
+        """The WhileContextDef, None when it is not under the scope."""
+        from .. import protos
+        if not _is_under(self._name, export_scope):
+            return None
+        strip = lambda t: ops.strip_name_scope(t.name, export_scope)
+        d = protos.WhileContextDef(
+            context_name=ops.strip_name_scope(self._name, export_scope), parallel_iterations=self._parallel_iterations,
+            back_prop=bool(self._back_prop), swap_memory=bool(self._swap_memory), pivot_name=strip(self.pivot),
+            pivot_for_pred_name=strip(self.pivot_for_pred), pivot_for_body_name=strip(self.pivot_for_body),
+            loop_exit_names=[strip(t) for t in self.loop_exits], loop_enter_names=[strip(t) for t in self.loop_enters],
+            values_def=self._values_def(export_scope))
+        if self._maximum_iterations is not None:
+            d.maximum_iterations_name = strip(self._maximum_iterations)
+        self._add_nested(d, export_scope)
+        return d
+
+    @classmethod
+    def from_proto(cls, context_def, import_scope=None):
+        def build(context, element):
+            d = context_def
+            context._parallel_iterations, context._back_prop, context._swap_memory = d.parallel_iterations, d.back_prop, d.swap_memory
+            context._maximum_iterations = element(d.maximum_iterations_name) if d.maximum_iterations_name else None
+            context.pivot, context.pivot_for_pred = element(d.pivot_name), element(d.pivot_for_pred_name)
+            context.pivot_for_body = element(d.pivot_for_body_name)
+            context.loop_enters = [element(name) for name in d.loop_enter_names]
+            context.loop_exits = [element(name) for name in d.loop_exit_names]
+            context._brought, context._waited_for = {}, set()
+            context._constants = set()
+        context = cls._from(context_def, import_scope, build)
+        context._constants = {t.op for t in context._external.values()}
+        return context
 
     maximum_iterations = property(lambda self: self._maximum_iterations)
     parallel_iterations = property(lambda self: self._parallel_iterations)
