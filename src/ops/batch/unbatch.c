@@ -325,7 +325,7 @@ MR_OP(Unbatch,
     .examples = MR_EXAMPLES(
         "timeout_micros=1000000: [1, 2, 3], [[7, 0, 3]], 7 -> [1, 2, 3]",
         "nograd timeout_micros=1000000: [[1], [2], [3]], [[8, 0, 1], [7, 1, 3]], 7 -> [[2], [3]]",
-        "nograd timeout_micros=1000000: [1, 2, 3], [[7, 0, 2]], 7 -> [1, 2]",
+        "timeout_micros=1000000: [1, 2, 3], [[7, 0, 2]], 7 -> [1, 2]",
         EARLIER "nograd timeout_micros=60000000: shape(0), shape(0,3), 7 -> [2, 3]",
         EARLIER "nograd timeout_micros=60000000: [1], [[7, 0, 1]], 9 -> !ALREADY_EXISTS Multiple tensors returned for same batch key.",
         EARLIER "timeout_micros=60000000: shape(0,2), shape(0,3), 7 -> !INVALID_ARGUMENT of shape [2], expected",

@@ -1,7 +1,8 @@
 /* ops/batch/unbatch_grad.c -- UnbatchGrad: gradients of the rows of many runs as those of one batch.
  *
  * The run that brought the batch waits until the gradients of all runs in its table are here, and gets them joined in the table's order.
- * The others leave theirs and go on with no rows.  There is no timeout, as in TensorFlow: a run that waits in vain ends
+ * The others leave theirs and go on with no rows.  Rows of the batch that belong to no run, which are padding, get zeros: what is given
+ * is a gradient of original_input.  (TensorFlow leaves them out, and then the shapes do not fit.)  There is no timeout, as in TensorFlow: a run that waits in vain ends
  * when it is cancelled, and what was left for it goes with it. */
 #include "base/map.h"
 #include "base/memory.h"
@@ -90,14 +91,27 @@ static mr_status *joined_shape(const asker *a, mr_shape *shape)
     return NULL;
 }
 
+/* Rows of original_input where they are like those of a gradient of this shape, else 0. */
+static int64_t rows_before(const mr_run *r, int rank, const int64_t *dims)
+{
+    const mr_tensor *x = mr_in(r, 0);
+    return x->rank == rank && mr_shape_eq(rank - 1, x->dims + 1, rank - 1, dims + 1) ? x->dims[0] : 0;
+}
+
 static mr_status *give_joined(const asker *a)
 {
     mr_shape shape;
     mr_tensor *y;
     int64_t at = 0;
     MR_TRY(joined_shape(a, &shape));
+    int64_t rows = rows_before(a->w.r, shape.rank, shape.dims);
+    bool padded = rows > shape.dims[0];
+    if (padded)
+        shape.dims[0] = rows;
     MR_TRY(mr_batch_check_output(a->w.r, (mr_dtype)a->parts[0]->dtype, shape.rank, shape.dims));
     MR_TRY(mr_run_output(a->w.r, 0, shape.rank, shape.dims, &y));
+    if (padded)
+        mr_tensor_zero(y);
     for (int64_t i = 0; i < a->n; at += a->parts[i++]->n)
         MR_TRY(mr_tensor_try_copy_elements(y, at, a->parts[i], 0, a->parts[i]->n));
     return NULL;
@@ -111,7 +125,7 @@ static mr_status *give(mr_waiter *w)
     if (a->parts)
         return give_joined(a);
     mr_shape_set(&shape, mr_in(w->r, 2)->rank, mr_in(w->r, 2)->dims);
-    shape.dims[0] = 0;
+    shape.dims[0] = rows_before(w->r, shape.rank, shape.dims); /* there are no elements in them */
     return mr_run_output(w->r, 0, shape.rank, shape.dims, &none);
 }
 
@@ -218,7 +232,8 @@ MR_OP(UnbatchGrad,
     .shape   = unbatch_grad_shape,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(unbatch_grad)),
     .examples = MR_EXAMPLES(
-        "[1, 2], [[7, 0, 2]], [3, 4], 7 -> [3, 4]", "shape(0,2), shape(0,3), [[3, 4]], 7 -> shape(0,2)",
+        "[1, 2], [[7, 0, 2]], [3, 4], 7 -> [3, 4]", "[1, 2, 3], [[7, 0, 2]], [3, 4], 7 -> [3, 4, 0]",
+        "shape(2,0), shape(0,3), shape(1,0), 7 -> shape(2,0)", "shape(0,2), shape(0,3), [[3, 4]], 7 -> shape(0,2)",
         LEFT "[1, 2, 3], [[8, 0, 1], [7, 1, 3]], [2, 3], 7 -> [1, 2, 3]", LEFT "[1, 2, 3], [[7, 0, 2], [8, 2, 3]], [2, 3], 7 -> [2, 3, 1]",
         LEFT "shape(0), shape(0,3), [5], 8 -> !INVALID_ARGUMENT Two runs with the same batch key.",
         LEFT "[1, 2], [[8, 0, 1], [7, 1, 2]], [[2]], 7 -> !INVALID_ARGUMENT in shapes [1] and [1,1]",
