@@ -497,7 +497,7 @@ class Graph(_core.Graph):
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
         if op is not None:
-            op = op if isinstance(op, Operation) else convert_to_tensor_or_indexed_slices(op).op
+            op = op if isinstance(op, Operation) else _placed_with(op)
         former, devices = self._colocation_stack, self._device_stack
         self._colocation_stack = [] if ignore_existing else list(former)
         if op is not None:
@@ -722,6 +722,12 @@ def _flat(inputs):
         else:
             flat.append(x)
     return flat
+
+
+def _placed_with(value):
+    """The operation that tells where something is: of a variable its own, not a read of it."""
+    holder = getattr(value, "handle", value)
+    return holder.op if isinstance(getattr(holder, "op", None), Operation) else convert_to_tensor_or_indexed_slices(value).op
 
 
 # ---- defaults: a stack a thread ----
