@@ -403,6 +403,10 @@ test-cli: $(CLI) $(NET_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program ## the m
 test-python: $(CLI) $(NET_SO) python ## the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
+.PHONY: python-coverage
+python-coverage: python        ## how much of what public TF 1.x scripts use is there (COVERAGE_ARGS=--missing names the rest)
+	$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) -B tools/python-coverage $(COVERAGE_ARGS)
+
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SOAK_KILL) $(SIM)
