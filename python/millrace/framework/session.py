@@ -173,6 +173,8 @@ class BaseSession:
                     return self._call(self._session.run, feeds, values, [fetches], [])[0]
         f = _Fetches(graph, fetches)
         f.give_back(feeds, values)
+        if not f.tensors and not f.targets:  # nothing is asked for that is not known
+            return f.results([])
         if options is None and run_metadata is None:
             return f.results(self._call(self._session.run, feeds, values, f.tensors, f.targets))
         coded = None if options is None else options.SerializeToString()
