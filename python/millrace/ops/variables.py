@@ -719,6 +719,8 @@ class PartitionedVariable:
         """Calls a method of each part with its part of a value that may come in parts or whole."""
         if not isinstance(value, (list, tuple)):
             value = self._split(value)
+        if len(value) != len(self._variable_list):
+            raise ValueError("%s has %d parts, %d values were given" % (self._name, len(self._variable_list), len(value)))
         return [getattr(v, method)(x, **kwargs) for v, x in zip(self._variable_list, value)]
 
     def _split(self, value):
