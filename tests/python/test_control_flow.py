@@ -1,5 +1,7 @@
 """Conditionals, loops and their gradients, against values worked out by hand."""
 
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -188,6 +190,28 @@ class WhileTest(Case):
         _, y = tf.while_loop(lambda i, v: raw.less(i, 3), body, [tf.constant(0), tf.constant(8.0)])
         self.assertEqual(self.run_(y), 1)
 
+    def test_without_gradients(self):
+        y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * self.x), [0, self.x], back_prop=False)[1]
+        self.assertEqual(tf.gradients(y, self.x), [None])
+        self.assertEqual(self.run_(tf.gradients(y * self.x, self.x)), [81])
+
+    def test_graph_is_as_before_after_an_error_in_the_body(self):
+        def body(v):
+            raise RuntimeError("in the body")
+        with self.assertRaisesRegex(RuntimeError, "in the body"):
+            tf.while_loop(lambda v: True, body, [0])
+        self.assertEqual(self.run_(tf.constant(4, name="after") + 1), 5)
+        self.assertEqual(tf.get_default_graph().get_name_scope(), "")
+
+    def test_in_several_runs_and_grown_graphs(self):
+        with tf.Session() as s:
+            y = self.power(3)
+            self.assertEqual(s.run(y), 27)
+            dx, = tf.gradients(y, self.x)
+            self.assertEqual([s.run(dx) for _ in range(3)], [27, 27, 27])
+            z = self.power(2, y)
+            self.assertEqual(s.run([z] + tf.gradients(z, self.x)), [243, 405])
+
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, "No loop variables"):
             tf.while_loop(lambda: True, lambda: 1, [])
@@ -224,6 +248,31 @@ class OrderTest(Case):
         self.run_(check, {x: 0})
         with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "too big"):
             self.run_(check, {x: 2})
+
+
+class PrintTest(Case):
+    def printed(self, *args, **kwargs):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            op = tf.print(*args, output_stream="file://" + path, **kwargs)
+            self.run_(op)
+            with open(path) as f:
+                return f.read()
+
+    def test_print(self):
+        self.assertEqual(self.printed("x:", tf.constant([1, 2, 3]), 4), "x: [1 2 3] 4\n")
+        self.assertEqual(self.printed("a", "b", sep="-", end="!"), "a-b!")
+        self.assertEqual(self.printed("{}", 1.5), "{} 1.5\n")
+        self.assertEqual(self.printed([tf.constant(1), {"k": "v"}]), "[1, {'k': 'v'}]\n")
+        self.assertEqual(self.printed(tf.range(10)), "[0 1 2 ... 7 8 9]\n")
+        self.assertEqual(self.printed(tf.constant("text")), "text\n")
+        with self.assertRaises(ValueError):
+            tf.print("a", output_stream="nowhere")
+        with self.assertRaises(ValueError):
+            tf.print("a", colour="red")
+
+    def test_old_print_passes_its_input_on(self):
+        self.assertEqual(self.run_(tf.Print(tf.constant(3), [tf.constant(1)], message="seen: ", first_n=0)), 3)
 
 
 class NestTest(unittest.TestCase):

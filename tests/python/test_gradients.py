@@ -218,6 +218,17 @@ class PythonGradientsTest(Case):
         z = clipped(x, y)
         self.assertEqual(self.run_([z] + tf.gradients(z * 5.0, [x, y])), [60, 1, 35])
 
+    def test_recompute(self):
+        v = tf.get_variable("v", initializer=4.0)
+        f = tf.recompute_grad(lambda x: tf.square(x) * v)
+        x = tf.constant(3.0)
+        y = f(x)
+        before = len([op for op in tf.get_default_graph().get_operations() if op.type == "Square"])
+        dx, dv = tf.gradients(y, [x, v])
+        after = len([op for op in tf.get_default_graph().get_operations() if op.type == "Square"])
+        self.assertEqual((before, after), (1, 2))
+        self.assertEqual(self.run_([y, dx, dv]), [36, 24, 9])
+
     def test_custom_gradient_with_variables(self):
         v = tf.get_variable("v", initializer=4.0, use_resource=True)
 

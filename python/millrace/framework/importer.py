@@ -15,11 +15,13 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
     if producer_op_list is not None:
         graph_def = _without_unknown_defaults(graph_def, producer_op_list)
     mapping = _mapping(graph, input_map)
+    data = graph_def.SerializeToString()
+    if b"_gradient_op_type" in data:
+        graph._scoped["overrides gradients"] = True
     with ops.name_scope(name, "import", []) as scope:
         returns = [_named(e) for e in return_elements or ()]
         try:
-            outputs, operations, unused = graph.import_proto(graph_def.SerializeToString(), scope[:-1] if scope else "", mapping, [],
-                                                             returns, True)
+            outputs, operations, unused = graph.import_proto(data, scope[:-1] if scope else "", mapping, [], returns, True)
         except Exception as e:
             if getattr(e, "error_code", None) in (3, 5):
                 raise ValueError(e.message) from None

@@ -525,6 +525,7 @@ class Graph(_core.Graph):
     def gradient_override_map(self, op_type_map):
         former = self._gradient_override
         self._gradient_override = dict(former, **op_type_map)
+        self._scoped["overrides gradients"] = True
         try:
             yield
         finally:

@@ -366,6 +366,8 @@ def _build_loop(cond, body, loop_vars, shape_invariants, parallel, back_prop, sw
     starts = nest.flatten(converted, expand_composites=True)
     with context:
         returned, exits = _Loop(context, loop_vars, leaves, converted, originals).build(cond, body, starts, invariants)
+    if not back_prop:
+        context._graph._scoped.setdefault("loops without gradients", []).extend(exits)
     packed = nest.pack_sequence_as(returned, _with_flows(nest.flatten(returned, expand_composites=True), exits),
                                    expand_composites=True)
     return packed[0] if not same_structure and len(exits) == 1 else packed
@@ -516,58 +518,54 @@ def print(*inputs, **kwargs):  # noqa: A001
     if kwargs:
         raise ValueError("Unrecognized keyword arguments for tf.print: %s" % kwargs)
     with ops.name_scope(name, "print", [x for x in nest.flatten(inputs) if isinstance(x, ops.Tensor)]):
-        template, tensors = _print_template(inputs, sep or "")
-        text = op_defs.call("StringFormat", "StringFormat", inputs=tensors, template=template, placeholder=_HOLE,
-                            summarize=-1 if summarize is None else summarize)
+        only = convert.convert_to_tensor(inputs[0]) if len(inputs) == 1 and _is_tensor(inputs[0]) else None
+        if only is not None and only.dtype == dtypes.string and only.shape.ndims == 0:
+            text = only  # as it is, without quotes
+        else:
+            hole, template, tensors = _print_template(inputs, sep or "")
+            text = op_defs.call("StringFormat", "StringFormat", inputs=tensors, template=template, placeholder=hole,
+                                summarize=-1 if summarize is None else summarize)
         return op_defs.call("PrintV2", "PrintV2", input=text, output_stream=_stream_name(output_stream), end=end)
 
 
-_HOLE = "{}"
+def _is_tensor(x):
+    return isinstance(x, ops.Tensor) or hasattr(x, "_as_graph_element")
 
 
 def _print_template(inputs, sep):
-    """The text with holes, and the tensors for them; a text that has braces goes into a hole itself."""
-    pieces, tensors = [], []
-    for x in inputs:
-        if isinstance(x, str) and _HOLE not in x:
-            pieces.append(x)
-            continue
-        leaves = nest.flatten(x, expand_composites=True)
-        if not nest.is_sequence(x) and len(leaves) == 1:
-            pieces.append(_HOLE)
-            tensors.append(_printable(leaves[0]))
-        else:
-            shown, held = _print_nested(x)
-            pieces.append(shown)
-            tensors += held
-    return sep.join(pieces), tensors
+    """(what stands for a tensor, the text with it, the tensors)"""
+    pieces, tensors = [], []  # a piece is a text, or None for a tensor
 
-
-def _print_nested(x):
-    held = []
-
-    def show(v):
+    def show(v, nested):
         if isinstance(v, collections.abc.Mapping):
-            return "{" + ", ".join("%r: %s" % (k, show(v[k])) for k in v) + "}"
-        if isinstance(v, list):
-            return "[" + ", ".join(show(c) for c in v) + "]"
-        if isinstance(v, _tuple):
-            return "(" + ", ".join(show(c) for c in v) + ")"
-        if nest.is_composite(v):
+            between(("{", "}"), [("%r: " % (k,), v[k]) for k in v])
+        elif isinstance(v, (list, _tuple)):
+            between("[]" if isinstance(v, list) else "()", [("", c) for c in v])
+        elif nest.is_composite(v):
             parts = v._composite_parts()[0]
             names = ["indices", "values", "shape"] if len(parts) == 3 else ["values", "indices"]
-            return "%s(%s)" % (type(v).__name__, ", ".join("%s=%s" % (n, show(p)) for n, p in zip(names, parts)))
-        if isinstance(v, str) and _HOLE not in v:
-            return "'%s'" % v
-        held.append(_printable(v))
-        return _HOLE
-    return show(x), held
+            between((type(v).__name__ + "(", ")"), [(n + "=", p) for n, p in zip(names, parts)])
+        elif _is_tensor(v):
+            pieces.append(None)
+            tensors.append(convert.convert_to_tensor(v))
+        else:
+            pieces.append("'%s'" % v if nested and isinstance(v, str) else str(v))
 
+    def between(brackets, members):
+        pieces.append(brackets[0])
+        for i, (label, member) in enumerate(members):
+            pieces.append((", " if i else "") + label)
+            show(member, True)
+        pieces.append(brackets[1])
 
-def _printable(x):
-    if isinstance(x, ops.Tensor) or hasattr(x, "_as_graph_element") or hasattr(x, "dtype"):
-        return convert.convert_to_tensor(x)
-    return convert.constant(x if isinstance(x, str) else str(x), dtypes.string)
+    for i, x in enumerate(inputs):
+        if i:
+            pieces.append(sep)
+        show(x, False)
+    hole, literal = "{}", "".join("\0" if p is None else p for p in pieces)
+    while hole in literal:
+        hole = "{%s}" % hole
+    return hole, "".join(hole if p is None else p for p in pieces), tensors
 
 
 def _stream_name(stream):

@@ -10,7 +10,7 @@ import inspect
 from ..framework import convert, nest, ops
 from . import array
 
-__all__ = ["custom_gradient"]
+__all__ = ["custom_gradient", "recompute_grad"]
 
 
 def custom_gradient(f):
@@ -21,6 +21,24 @@ def custom_gradient(f):
         with _scope(f):
             return _apply(f, args, kwargs)
     return decorated
+
+
+def recompute_grad(f):
+    """f, but what it computes on the way is computed again for the gradient instead of being kept until then."""
+
+    @custom_gradient
+    def recomputed(*args):
+        def grad(*dys, variables=None):
+            from .gradients import gradients
+            inputs = list(args)
+            with ops.control_dependencies(dys):
+                again = f(*[array.identity(x) for x in inputs])
+            found = gradients(nest.flatten(again), inputs + list(variables or []), grad_ys=list(dys))
+            dxs = found[:len(inputs)]
+            return (dxs, found[len(inputs):]) if variables else dxs
+        return f(*args), grad
+
+    return functools.wraps(f)(recomputed)
 
 
 def _scope(f):

@@ -5,7 +5,7 @@ on the way whether Python has a gradient for it; if so, `make` gives the gradien
 (IndexedSlices) is a triple there.
 """
 
-from ..framework import convert, dtypes, op_defs, ops
+from ..framework import convert, dtypes, errors, op_defs, ops
 from . import contexts
 
 __all__ = ["AggregationMethod", "UnconnectedGradients", "gradients", "hessians", "stop_gradient"]
@@ -111,50 +111,44 @@ def _seed(y, g, i):
 
 
 def _differentiate(ys, xs, seeds, stops, scope, colocate):
-    graph = xs[0].graph if xs else ops.get_default_graph()
     if not xs:
         return []
     if not ys:
         return [None] * len(xs)
+    graph = xs[0].graph
     graph._check_not_finalized()
     python = _PythonGradients(graph, scope, colocate)
-    former = graph._control_flow_context
-    # Operations that the library adds belong where ys are; a loop's context must know of them, a branch takes them in.
-    home = _home(ys)
+    asked = (python.wants, python.make) if python.are_there() else (None, None)
+    stops = stops + graph._scoped.get("loops without gradients", [])
     try:
-        found = graph.gradients(ys, xs, seeds, stops, scope[:-1] if scope else "gradients", bool(colocate), python.wants, python.make)
-    except LookupError:
-        raise
-    except Exception as e:
-        graph._take_notice()
-        if getattr(e, "error_code", None) == 5:  # NOT_FOUND
+        found = graph.gradients(ys, xs, seeds, stops, scope[:-1] if scope else "gradients", bool(colocate), *asked)
+    except errors.OpError as e:
+        if e.error_code == errors.NOT_FOUND:
             raise LookupError(_no_gradient_message(e.message)) from None
-        if getattr(e, "error_code", None) == 3:
+        if e.error_code == errors.INVALID_ARGUMENT:
             raise ValueError(e.message) from None
         raise
     finally:
-        graph._control_flow_context = former
-    new = set(graph._take_notice())
-    return [_result(g, new, home) for g in found]
+        new = graph._take_notice()
+    # What the library adds is where ys are.  A loop's context must know of results there; a branch takes them in by itself.
+    context = contexts.output_context(ys[0].op)
+    loop = None if context is None else context.while_context
+    new = set(new) if loop is not None else ()
+    return [_result(g, new, loop) for g in found]
 
 
 def _no_gradient_message(message):
     return message.replace("No gradient defined for op: ", "No gradient defined for operation of type ", 1)
 
 
-def _home(ys):
-    context = contexts.output_context(ys[0].op)
-    return None if context is None else context.while_context
-
-
-def _result(g, new, home):
+def _result(g, new, loop):
     if g is None:
         return None
     parts = g if isinstance(g, tuple) else (g,)
     for t in parts:
-        if home is not None and t.op in new:
-            t.op._control_flow_context = home
-            home.op_added(t.op)
+        if t.op in new:
+            t.op._control_flow_context = loop
+            loop.op_added(t.op)
     return ops.IndexedSlices(*parts) if len(parts) == 3 else g
 
 
@@ -171,7 +165,7 @@ def _override_name(op):
 
 def _function_for(op):
     """The gradient function of Python for an operation; None: the library's own; ops._NO_GRADIENT: nothing flows."""
-    name = _override_name(op)
+    name = _override_name(op) if op.graph._scoped.get("overrides gradients") else None
     if name is not None:
         function = op.graph._scoped.get("gradient functions", {}).get(name) or ops._gradient_functions.get(name)
         if function is not None:
@@ -195,6 +189,12 @@ class _PythonGradients:
     def __init__(self, graph, scope, colocate):
         self._graph, self._scope, self._colocate = graph, scope, colocate
         self._functions = {}
+
+    def are_there(self):
+        """Whether there are any at all; asking for each operation takes its time."""
+        graph = self._graph
+        return bool(ops._gradient_functions or graph._scoped.get("overrides gradients") or
+                    any(f.python_grad_func is not None for f in graph._functions.values()))
 
     def wants(self, op):
         found = _function_for(op)
