@@ -82,7 +82,7 @@ WHOLE := $(if $(SAN),,-Wl,-z,defs)
 q := $(if $(filter 0,$(V)),@)
 say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
-.PHONY: all lib deps-run deps-test deps-bench help clean unit
+.PHONY: all lib deps-run deps-python deps-test deps-bench help clean unit
 all: lib $(CLI) python         ## build the library, the millrace command and the Python package
 lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
 	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
@@ -279,6 +279,7 @@ calibrate: $(CALIBRATE)        ## fit the training simulator to the ends of publ
 	$(q)$(CALIBRATE) $(CALIBRATE_ARGS)
 
 deps-run: ; @tools/deps run
+deps-python: ; @tools/deps python
 deps-test: ; @tools/deps test
 deps-bench: ; @tools/deps bench
 
@@ -315,6 +316,11 @@ run: deps-run                  ## train the MNIST network on a local cluster, MO
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/$(RUN) $(if $(filter local,$(MODE)),,$(CLI) $(NET_SO))
 	$(q)$(if $(filter local,$(MODE)),,$(CLI) launch --ps 1 --workers 2 --bare-chief --quiet -- )$(B)/examples/$(RUN) \
 	    --dir "$$(tools/mnist)" $(RUN_ARGS)
+
+.PHONY: run-python
+run-python: deps-python        ## train an MNIST network from Python (SCRIPT=examples/python/mnist.py; RUN_ARGS are passed on)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all
+	$(q)MNIST_DIR="$$(tools/mnist)" PYTHON=$(PYTHON) $(CLI) python $(or $(SCRIPT),examples/python/mnist.py) $(RUN_ARGS)
 
 install: lib $(CLI) python     ## copy library, headers, command and Python package to PREFIX
 	@mkdir -p $(PREFIX)/lib/pkgconfig $(PREFIX)/include $(PREFIX)/bin
