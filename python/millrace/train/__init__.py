@@ -6,7 +6,7 @@ Each part is a module of its own, imported when one of its names is first asked 
 from .. import lazy as _lazy
 
 _WHERE = {
-    "protos": "BytesList CheckpointState ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List JobDef "
+    ".protos": "BytesList CheckpointState ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List JobDef "
               "SaverDef SequenceExample ServerDef",
     "optimizer": "Optimizer",
     "optimizers": "AdadeltaOptimizer AdagradDAOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer "
@@ -14,9 +14,15 @@ _WHERE = {
     "learning_rate": "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay linear_cosine_decay "
                      "natural_exp_decay noisy_linear_cosine_decay piecewise_constant piecewise_constant_decay polynomial_decay",
     "steps": "assert_global_step create_global_step get_global_step get_or_create_global_step global_step write_graph",
+    "checkpoints": "NewCheckpointReader VocabInfo checkpoint_exists checkpoints_iterator generate_checkpoint_state_proto "
+                   "get_checkpoint_mtimes get_checkpoint_state init_from_checkpoint latest_checkpoint list_variables "
+                   "load_checkpoint load_variable meta_graph_filename remove_checkpoint update_checkpoint_state warm_start",
+    "saver": "BaseSaverBuilder BulkSaverBuilder Saver",
+    "saveable": "SaveableObject",
+    ".framework.meta_graph": "export_meta_graph import_meta_graph",
     "moving_averages": "ExponentialMovingAverage",
 }
-_TABLE = {name: (".." if module == "protos" else "") + module for module, names in _WHERE.items() for name in names.split()}
+_TABLE = {name: module for module, names in _WHERE.items() for name in names.split()}
 __getattr__ = _lazy.attributes(__name__, _TABLE)
 
 
