@@ -549,14 +549,23 @@ def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
 
 @public
 def required_space_to_batch_paddings(input_shape, block_shape, base_paddings=None, name=None):
+    """(paddings, crops) that make each dimension divisible by its block; constants where all is known."""
     with ops.name_scope(name, "required_space_to_batch_paddings"):
-        block = np.asarray(block_shape, np.int32)
-        base = np.zeros([len(block), 2], np.int32) if base_paddings is None else np.asarray(base_paddings, np.int32)
-        full = np.asarray(input_shape, np.int32) + base.sum(1)
-        extra = (block - full % block) % block
-        paddings = np.stack([base[:, 0], base[:, 1] + extra], 1)
-        crops = np.stack([np.zeros_like(extra), extra], 1)
-        return convert.constant(paddings), convert.constant(crops)
+        size, block = _known_array(input_shape), _known_array(block_shape)
+        n = block.shape[0] if isinstance(block, np.ndarray) else block.shape.as_list()[0]
+        base = np.zeros([n, 2], np.int32) if base_paddings is None else _known_array(base_paddings)
+        is_known = all(isinstance(x, np.ndarray) for x in (size, block, base))
+        join = np.stack if is_known else stack
+        extra = (block - (size + base[:, 0] + base[:, 1]) % block) % block
+        paddings = join([base[:, 0], base[:, 1] + extra], 1)
+        crops = join([extra * 0, extra], 1)
+        return (convert.constant(paddings), convert.constant(crops)) if is_known else (paddings, crops)
+
+
+def _known_array(x):
+    """An int32 array, of a tensor if its value is known; else the tensor."""
+    value = convert.constant_value(x) if isinstance(x, ops.Tensor) else np.asarray(x)
+    return x if value is None else value.astype(np.int32)
 
 
 @public

@@ -1,0 +1,30 @@
+"""tf.nn: what neural networks are made of.  Recurrent parts are loaded when they are first asked for."""
+
+from .. import lazy as _lazy
+from ..ops.math import _delayed, sigmoid, tanh
+from ..ops.math import log_sigmoid  # noqa: F401
+from .activations import *  # noqa: F403
+from .basic import *  # noqa: F403
+from .basic import dropout_v2  # noqa: F401
+from .conv import *  # noqa: F403
+from .cross_entropy import *  # noqa: F403
+from .ctc import *  # noqa: F403
+from .embedding import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .pool import *  # noqa: F403
+from .sampling import *  # noqa: F403
+
+for _name, _op in {
+        "quantized_avg_pool": "QuantizedAvgPool", "quantized_conv2d": "QuantizedConv2D", "quantized_max_pool": "QuantizedMaxPool",
+        "quantized_relu_x": "QuantizedReluX", "quantized_relu": "QuantizedRelu", "quantized_relu6": "QuantizedRelu6",
+        "quantized_bias_add": "QuantizedBiasAdd", "data_format_dim_map": "DataFormatDimMap",
+        "data_format_vec_permute": "DataFormatVecPermute", "depth_to_space": "DepthToSpace",
+        "space_to_depth": "SpaceToDepth"}.items():
+    globals()[_name] = _delayed(_name, _op)
+
+from ..ops.array import depth_to_space, space_to_batch, space_to_depth  # noqa: F401, E402
+
+_RNN = "bidirectional_dynamic_rnn dynamic_rnn raw_rnn static_bidirectional_rnn static_rnn static_state_saving_rnn".split()
+__getattr__ = _lazy.attributes(__name__, {**dict.fromkeys(_RNN, "rnn"), "rnn": "rnn:static_rnn",
+                                          "bidirectional_rnn": "rnn:static_bidirectional_rnn",
+                                          "state_saving_rnn": "rnn:static_state_saving_rnn"})
