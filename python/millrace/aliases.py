@@ -321,23 +321,47 @@ def _message_module(name, path):
 
 # ---- imports ----
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules of ours keep their own __spec__: they are lent, not made."""
+class Package(types.ModuleType):
+    """A package without a file; its modules may also be reached as attributes."""
+
+    __path__ = []
+
+    def __getattr__(self, name):
+        if not name.startswith("__"):
+            try:
+                return importlib.import_module(self.__name__ + "." + name)
+            except ModuleNotFoundError:
+                pass
+        raise AttributeError("module '%s' has no attribute '%s'" % (self.__name__, name))
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A finder of imports by plans.  Modules that exist keep their own __spec__: they are lent, not made."""
+
+    def plan(self, name):
+        """("module", its real name), ("view", sources), ("messages", path), ("made", module), or None."""
+        return _plan(_path(name)) if name.startswith(ROOT + ".") else None
+
+    def missing(self, name):
+        """When there is no plan: whether that is an error here already."""
+        if name.startswith(ROOT + "."):
+            raise ModuleNotFoundError("No module named '%s': millrace has none of that name" % name, name=name)
 
     def find_spec(self, fullname, path=None, target=None):
-        if not fullname.startswith(ROOT + "."):
-            return None
-        plan = _plan(_path(fullname))
+        plan = self.plan(fullname)
         if plan is None:
-            raise ModuleNotFoundError("No module named '%s': millrace has none of that name" % fullname, name=fullname)
-        return importlib.util.spec_from_loader(fullname, self, is_package=plan[0] == "view")
+            return self.missing(fullname)
+        is_package = plan[0] == "view" or isinstance(plan[1], Package)
+        return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
 
     def create_module(self, spec):
-        kind, what = _plan(_path(spec.name))
+        kind, what = self.plan(spec.name)
         if kind == "view":
             return View(spec.name, what)
         if kind == "messages":
             return _message_module(spec.name, what)
+        if kind == "made":
+            return what
         module = importlib.import_module(what)
         spec.loader_state = module.__spec__
         if not hasattr(module, "__path__") and _has_children(_path(spec.name)):
@@ -352,5 +376,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def install():
     """From now on `import tensorflow.x` is answered here."""
-    if not any(isinstance(f, _Finder) for f in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if not any(type(f) is Finder for f in sys.meta_path):
+        sys.meta_path.insert(0, Finder())

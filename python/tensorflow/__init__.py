@@ -5,7 +5,8 @@ Private paths (tensorflow.python.framework.ops, tensorflow.core.framework.graph_
 import sys
 
 import millrace
-from millrace import aliases
+from millrace import aliases, stand_ins
 
 aliases.install()
+stand_ins.install()
 sys.modules[__name__] = millrace

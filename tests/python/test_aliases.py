@@ -79,6 +79,46 @@ class Missing(unittest.TestCase):
             from tensorflow.python.ops import no_such_thing  # noqa: F401
 
 
+class StandIns(unittest.TestCase):
+    """six, absl and google.protobuf where they are not installed: a process that cannot see them tries."""
+
+    CODE = '''
+import sys
+class Hides:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("six", "absl") or name.startswith("google.protobuf"):
+            return STAND_INS.find_spec(name)
+sys.meta_path.insert(0, Hides())
+import tensorflow as tf
+STAND_INS = next(f for f in sys.meta_path if type(f).__module__ == "millrace.stand_ins")
+'''
+
+    def run_code(self, code):
+        r = subprocess.run([sys.executable, "-c", self.CODE + code], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r.stdout
+
+    def test_six(self):
+        self.assertEqual(self.run_code(
+            "import six\nfrom six.moves import xrange, urllib, cPickle as pickle\nimport six.moves.urllib.request as r\n"
+            "from six.moves.urllib.parse import quote\nimport pickle as p\n"
+            "print(six.__name__, list(xrange(2)), pickle is p, urllib.request is r, six.moves.range is range, quote(' '))\n"
+            "print(sorted(six.iteritems({1: 2})), isinstance('', six.string_types))\n"
+            "import abc\n@six.add_metaclass(abc.ABCMeta)\nclass A(object): pass\nprint(type(A).__name__)\n"
+            "class B(six.with_metaclass(abc.ABCMeta, A)): pass\nprint(type(B).__name__, B.__bases__ == (A,))"),
+            "millrace.stand_ins.six [0, 1] True True True %20\n[(1, 2)] True\nABCMeta\nABCMeta True\n")
+
+    def test_absl(self):
+        self.assertEqual(self.run_code("from absl import app, flags, logging\nimport absl.flags\nlogging.set_verbosity(logging.WARNING)\n"
+                                       "print(app is tf.app, flags.FLAGS is tf.flags.FLAGS, absl.flags is flags)"),
+                         "True True True\n")
+
+    def test_google_protobuf(self):
+        self.assertEqual(self.run_code("from google.protobuf import text_format\nfrom google.protobuf.message import Message\n"
+                                       "print(text_format.Parse('name: \"a\"', tf.NodeDef()).name, issubclass(tf.NodeDef, Message))"),
+                         "a True\n")
+
+
 class Command(unittest.TestCase):
     """`millrace python`."""
 
