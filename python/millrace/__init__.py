@@ -33,6 +33,8 @@ from .ops.check import *
 from .ops.state import *
 from .ops.variables import *
 from .ops.variable_scope import *
+from .ops.partitioners import *
+from .ops.template import *
 
 NoGradient = NotDifferentiable = no_gradient
 

@@ -1,8 +1,8 @@
 """Initializers: objects that make the initial value of a variable of a given shape and type.
 
-`initializer(shape, dtype=None, partition_info=None)`; partition_info (ops.variable_scope.PartitionInfo) tells of the whole variable
-when the value is of a part of it, so that the spread of the values follows the size of the whole.  get_config() gives the arguments
-that make an equal one.
+`initializer(shape, dtype=None, partition_info=None)`; partition_info (ops.variable_scope.PartitionInfo) tells of the whole
+variable when the value is of a part of it, so that the spread of the values follows the size of the whole.  get_config() gives
+the arguments that make an equal one.
 """
 
 import math
@@ -12,9 +12,10 @@ import numpy as np
 from .framework import convert, dtypes
 from .framework.op_defs import raw
 
-__all__ = ["Initializer", "constant", "global_variables", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity",
-           "lecun_normal", "lecun_uniform", "local_variables", "ones", "orthogonal", "random_normal", "random_uniform", "tables_initializer",
-           "truncated_normal", "uniform_unit_scaling", "variables", "variance_scaling", "zeros"]
+__all__ = ["Initializer", "constant", "global_variables", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
+           "identity", "lecun_normal", "lecun_uniform", "local_variables", "ones", "orthogonal", "random_normal",
+           "random_uniform", "tables_initializer", "truncated_normal", "uniform_unit_scaling", "variables",
+           "variance_scaling", "zeros"]
 
 
 class Initializer:
@@ -81,8 +82,8 @@ class Constant(Initializer):
 
     def __init__(self, value=0, dtype=dtypes.float32, verify_shape=False):
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
-            raise TypeError("Invalid type for initial value: %s (expected Python scalar, list or tuple of values, or numpy.ndarray)." %
-                            type(value))
+            raise TypeError("Invalid type for initial value: %s (expected Python scalar, list or tuple of values, or "
+                            "numpy.ndarray)." % type(value))
         self.value, self.dtype, self._verify_shape = value, dtypes.as_dtype(dtype), verify_shape
 
     def __call__(self, shape, dtype=None, partition_info=None, verify_shape=None):

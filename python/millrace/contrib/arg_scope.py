@@ -6,8 +6,8 @@
     with arg_scope([conv2d], activation=tf.nn.relu) as scope:
         conv2d(x, 32)
 
-A scope is a dictionary {key of a function: {argument: value}}; scopes in scopes add to what is outside, and a scope that was kept
-can be entered again instead of a list of functions.
+A scope is a dictionary {key of a function: {argument: value}}; scopes in scopes add to what is outside, and a scope that was
+kept can be entered again instead of a list of functions.
 """
 
 import contextlib

@@ -258,7 +258,8 @@ def reduce_sum_n(tensors, name=None):
 def with_shape(expected_shape, tensor):
     """The tensor, with what its shape is to be."""
     tensor = convert.convert_to_tensor(tensor)
-    tensor.set_shape(convert.constant_value_as_shape(expected_shape) if isinstance(expected_shape, ops.Tensor) else expected_shape)
+    known = isinstance(expected_shape, ops.Tensor) and convert.constant_value_as_shape(expected_shape)
+    tensor.set_shape(known or expected_shape)
     return tensor
 
 

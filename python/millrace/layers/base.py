@@ -1,8 +1,8 @@
 """Layers: objects that own variables and can be called with tensors.
 
-BaseLayer is what all layers do: it builds itself for the first input it gets (build), computes (call), and keeps its weights, updates
-and losses.  How variables are made, how operations are named and what surrounds a call are methods that its two families answer
-differently: Layer here, which names by variable scopes as TensorFlow 1.x's tf.layers, and the layers of Keras.
+BaseLayer is what all layers do: it builds itself for the first input it gets (build), computes (call), and keeps its weights,
+updates and losses.  How variables are made, how operations are named and what surrounds a call are methods that its two
+families answer differently: Layer here, which names by variable scopes as TensorFlow 1.x's tf.layers, and the layers of Keras.
 
 The computing classes (core.py, convolutional.py, ...) are written over BaseLayer only and mixed with a family:
 `class Dense(DenseBase, Layer)`.
@@ -70,7 +70,8 @@ class InputSpec:
         for axis, value in self.axes.items():
             value = shapes.dimension_value(value)
             if value is not None and dims[axis] not in (value, None):
-                self._fail(index, layer_name, "expected axis %s of input shape to have value %s but received input with shape %s" %
+                self._fail(index, layer_name,
+                           "expected axis %s of input shape to have value %s but received input with shape %s" %
                            (axis, value, dims))
         if self.shape is not None and not shape.is_compatible_with(self.shape):
             self._fail(index, layer_name, "expected shape=%s, found shape=%s" % (self.shape, shape))
@@ -201,8 +202,8 @@ class BaseLayer:
     def set_weights(self, weights):
         session, mine = _session(), self.weights
         if len(mine) != len(weights):
-            raise ValueError('You called `set_weights(weights)` on layer "%s" with a weight list of length %d, but the layer was '
-                             "expecting %d weights." % (self.name, len(weights), len(mine)))
+            raise ValueError('You called `set_weights(weights)` on layer "%s" with a weight list of length %d, but '
+                             "the layer was expecting %d weights." % (self.name, len(weights), len(mine)))
         for v, value in zip(mine, weights):
             value = np.asarray(value)
             if not v.shape.is_compatible_with(value.shape):
@@ -218,7 +219,8 @@ class BaseLayer:
         if kwargs:
             raise TypeError("Unknown keyword argument: %s" % ", ".join(sorted(kwargs)))
         if trainable and synchronization is variables.VariableSynchronization.ON_READ:
-            raise ValueError("Synchronization value can be set to VariableSynchronization.ON_READ only for non-trainable variables.")
+            raise ValueError("Synchronization value can be set to VariableSynchronization.ON_READ only for non-trainable "
+                             "variables.")
         if trainable is None:
             trainable = synchronization is not variables.VariableSynchronization.ON_READ
         v = self._get_weight(name, shape=shape, dtype=dtypes.as_dtype(dtype or self.dtype or dtypes.float32),
@@ -344,9 +346,9 @@ class Layer(BaseLayer):
     @property
     def scope_name(self):
         if not self._scope:
-            raise ValueError('No name available for layer scope because the layer "%s" has not been used yet. The scope name is '
-                             "determined the first time the layer instance is called. You must therefore call the layer before "
-                             "querying `scope_name`." % self._name)
+            raise ValueError('No name available for layer scope because the layer "%s" has not been used yet. The scope name '
+                             "is determined the first time the layer instance is called. You must therefore call the layer "
+                             "before querying `scope_name`." % self._name)
         return self._scope.name
 
     def _name_scope(self):

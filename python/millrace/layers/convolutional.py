@@ -11,10 +11,10 @@ from .base import BaseLayer, InputSpec, Layer
 class ConvBase(BaseLayer):
     """A convolution of any rank, or what is like one: kernel, bias, activation."""
 
-    def __init__(self, rank, filters, kernel_size, strides=1, padding="valid", data_format=None, dilation_rate=1, activation=None,
-                 use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(), kernel_regularizer=None,
-                 bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, trainable=True,
-                 name=None, **kwargs):
+    def __init__(self, rank, filters, kernel_size, strides=1, padding="valid", data_format=None, dilation_rate=1,
+                 activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
+                 kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
+                 bias_constraint=None, trainable=True, name=None, **kwargs):
         super().__init__(trainable=trainable, name=name, activity_regularizer=activity_regularizer, **kwargs)
         self.rank = rank
         self.filters = None if filters is None else int(filters)
@@ -154,7 +154,8 @@ class ConvTransposeBase(ConvBase):
 
     def _lengths(self, lengths):
         more = self.output_padding or [None] * self.rank
-        return [utils.deconv_output_length(d, self.kernel_size[i], self.padding, more[i], self.strides[i], self.dilation_rate[i])
+        return [utils.deconv_output_length(d, self.kernel_size[i], self.padding, more[i], self.strides[i],
+                                           self.dilation_rate[i])
                 for i, d in enumerate(lengths)]
 
     def call(self, inputs):
@@ -164,7 +165,8 @@ class ConvTransposeBase(ConvBase):
         space = self._lengths([now[i] if dims[i] is None else dims[i] for i in at])
         batch = now[0] if dims[0] is None else dims[0]
         sizes = array.stack([batch, self.filters] + space if first else [batch] + space + [self.filters])
-        how = dict(strides=self._per_dim(self.strides), padding=self.padding.upper(), dilations=self._per_dim(self.dilation_rate),
+        how = dict(strides=self._per_dim(self.strides), padding=self.padding.upper(),
+                   dilations=self._per_dim(self.dilation_rate),
                    data_format=utils.convert_data_format(self.data_format, self.rank + 2))
         if self.rank == 2:
             outputs = raw.conv2d_backprop_input(sizes, self.kernel, inputs, name="conv2d_transpose", **how)
@@ -212,7 +214,8 @@ class SeparableConvBase(ConvBase):
         channels = self._channels(input_shape)
         self.depthwise_kernel = self.add_weight(
             "depthwise_kernel", shape=self.kernel_size + (channels, self.depth_multiplier), dtype=self.dtype, trainable=True,
-            initializer=self.depthwise_initializer, regularizer=self.depthwise_regularizer, constraint=self.depthwise_constraint)
+            initializer=self.depthwise_initializer, regularizer=self.depthwise_regularizer,
+            constraint=self.depthwise_constraint)
         self.pointwise_kernel = self.add_weight(
             "pointwise_kernel", shape=(1,) * self.rank + (channels * self.depth_multiplier, self.filters), dtype=self.dtype,
             initializer=self.pointwise_initializer, regularizer=self.pointwise_regularizer, trainable=True,
@@ -269,7 +272,8 @@ class DepthwiseConv2DBase(ConvBase):
         self.filters = channels * self.depth_multiplier
         self.depthwise_kernel = self.add_weight(
             "depthwise_kernel", shape=self.kernel_size + (channels, self.depth_multiplier), dtype=self.dtype, trainable=True,
-            initializer=self.depthwise_initializer, regularizer=self.depthwise_regularizer, constraint=self.depthwise_constraint)
+            initializer=self.depthwise_initializer, regularizer=self.depthwise_regularizer,
+            constraint=self.depthwise_constraint)
         self.bias = self._add_bias(self.filters)
         self.built = True
 
@@ -314,37 +318,37 @@ class SeparableConv2D(SeparableConv2DBase, Layer):
     pass
 
 
-def conv1d(inputs, filters, kernel_size, strides=1, padding="valid", data_format="channels_last", dilation_rate=1, activation=None,
-           use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(), kernel_regularizer=None,
-           bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, trainable=True,
-           name=None, reuse=None):
+def conv1d(inputs, filters, kernel_size, strides=1, padding="valid", data_format="channels_last", dilation_rate=1,
+           activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
+           kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
+           bias_constraint=None, trainable=True, name=None, reuse=None):
     return Conv1D(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, kernel_initializer,
                   bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                   bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
 
 
 def conv2d(inputs, filters, kernel_size, strides=(1, 1), padding="valid", data_format="channels_last", dilation_rate=(1, 1),
-           activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(), kernel_regularizer=None,
-           bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, trainable=True,
-           name=None, reuse=None):
+           activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
+           kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
+           bias_constraint=None, trainable=True, name=None, reuse=None):
     return Conv2D(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, kernel_initializer,
                   bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                   bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
 
 
-def conv3d(inputs, filters, kernel_size, strides=(1, 1, 1), padding="valid", data_format="channels_last", dilation_rate=(1, 1, 1),
-           activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(), kernel_regularizer=None,
-           bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, trainable=True,
-           name=None, reuse=None):
+def conv3d(inputs, filters, kernel_size, strides=(1, 1, 1), padding="valid", data_format="channels_last",
+           dilation_rate=(1, 1, 1), activation=None, use_bias=True, kernel_initializer=None,
+           bias_initializer=initializers.zeros(), kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None,
+           kernel_constraint=None, bias_constraint=None, trainable=True, name=None, reuse=None):
     return Conv3D(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, kernel_initializer,
                   bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                   bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
 
 
-def conv2d_transpose(inputs, filters, kernel_size, strides=(1, 1), padding="valid", data_format="channels_last", activation=None,
-                     use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(), kernel_regularizer=None,
-                     bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None,
-                     trainable=True, name=None, reuse=None):
+def conv2d_transpose(inputs, filters, kernel_size, strides=(1, 1), padding="valid", data_format="channels_last",
+                     activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
+                     kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
+                     bias_constraint=None, trainable=True, name=None, reuse=None):
     return Conv2DTranspose(filters, kernel_size, strides, padding, data_format, activation, use_bias, kernel_initializer,
                            bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                            bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)

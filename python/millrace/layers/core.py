@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import initializers
-from ..framework import dtypes, ops, shapes
+from ..framework import dtypes, shapes
 from ..framework.op_defs import raw
 from ..framework.sparse import SparseTensor
 from ..ops import array, math
@@ -42,8 +42,10 @@ class DenseBase(BaseLayer):
         self.input_spec = InputSpec(min_ndim=2, axes={-1: last})
         self.kernel = self.add_weight("kernel", shape=[last, self.units], initializer=self.kernel_initializer, dtype=dtype,
                                       regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, trainable=True)
-        self.bias = self.add_weight("bias", shape=[self.units], initializer=self.bias_initializer, dtype=dtype, trainable=True,
-                                    regularizer=self.bias_regularizer, constraint=self.bias_constraint) if self.use_bias else None
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight("bias", shape=[self.units], initializer=self.bias_initializer, dtype=dtype,
+                                        regularizer=self.bias_regularizer, constraint=self.bias_constraint, trainable=True)
         self.built = True
 
     def call(self, inputs):
@@ -136,8 +138,8 @@ FullyConnected = Dense
 
 
 def dense(inputs, units, activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
-          kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None,
-          trainable=True, name=None, reuse=None):
+          kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
+          bias_constraint=None, trainable=True, name=None, reuse=None):
     layer = Dense(units, activation, use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
                   activity_regularizer, kernel_constraint, bias_constraint, trainable, name, _scope=name, _reuse=reuse)
     return layer.apply(inputs)

@@ -11,8 +11,8 @@ from .base import BaseLayer, InputSpec, Layer
 
 
 class BatchNormalizationBase(BaseLayer):
-    """Shifts and scales its inputs so that each channel has mean `beta` and deviation `gamma` in a batch; outside of training by
-    averages over the batches of training.  Operations that update these averages are the layer's updates.
+    """Shifts and scales its inputs so that each channel has mean `beta` and deviation `gamma` in a batch; outside of training
+    by averages over the batches of training.  Operations that update these averages are the layer's updates.
 
     Where it can, one op does it all (fused): four dimensions, channels last or second.
     """
@@ -20,8 +20,8 @@ class BatchNormalizationBase(BaseLayer):
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True, beta_initializer=initializers.zeros(),
                  gamma_initializer=initializers.ones(), moving_mean_initializer=initializers.zeros(),
                  moving_variance_initializer=initializers.ones(), beta_regularizer=None, gamma_regularizer=None,
-                 beta_constraint=None, gamma_constraint=None, renorm=False, renorm_clipping=None, renorm_momentum=0.99, fused=None,
-                 trainable=True, virtual_batch_size=None, adjustment=None, name=None, **kwargs):
+                 beta_constraint=None, gamma_constraint=None, renorm=False, renorm_clipping=None, renorm_momentum=0.99,
+                 fused=None, trainable=True, virtual_batch_size=None, adjustment=None, name=None, **kwargs):
         super().__init__(name=name, trainable=trainable, **kwargs)
         self.axis = list(axis) if isinstance(axis, (list, tuple)) else axis
         self.momentum, self.epsilon, self.center, self.scale = momentum, epsilon, center, scale
@@ -58,8 +58,8 @@ class BatchNormalizationBase(BaseLayer):
     def _decide_fused(self, shape):
         can = shape.ndims == 4 and self.axis in ([1], [3])
         if self._fused_asked and not can:
-            raise ValueError("Batch normalization layers support fused operations only for 4 dimensional inputs with axis 1 or 3; "
-                             "got %d dimensions and axis %s" % (shape.ndims, self.axis))
+            raise ValueError("Batch normalization layers support fused operations only for 4 dimensional inputs with axis 1 or "
+                             "3; got %d dimensions and axis %s" % (shape.ndims, self.axis))
         self.fused = can if self._fused_asked is None else bool(self._fused_asked)
         self._data_format = "NCHW" if self.axis == [1] else "NHWC"
 
@@ -170,7 +170,8 @@ class BatchNormalizationBase(BaseLayer):
                 scale, offset = _composed(wide(raw.stop_gradient(r)), wide(raw.stop_gradient(d)), scale, offset)
             self._add_average_updates(training, new_mean, new_variance)
         cast = lambda v: v if v is None else math.cast(v, inputs.dtype)
-        outputs = nn.batch_normalization(inputs, cast(wide(mean)), cast(wide(variance)), cast(offset), cast(scale), self.epsilon)
+        outputs = nn.batch_normalization(inputs, cast(wide(mean)), cast(wide(variance)), cast(offset), cast(scale),
+                                         self.epsilon)
         outputs.set_shape(inputs.shape)
         return outputs
 
@@ -231,9 +232,9 @@ BatchNorm = BatchNormalization
 def batch_normalization(inputs, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True,
                         beta_initializer=initializers.zeros(), gamma_initializer=initializers.ones(),
                         moving_mean_initializer=initializers.zeros(), moving_variance_initializer=initializers.ones(),
-                        beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, training=False,
-                        trainable=True, name=None, reuse=None, renorm=False, renorm_clipping=None, renorm_momentum=0.99,
-                        fused=None, virtual_batch_size=None, adjustment=None):
+                        beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None,
+                        training=False, trainable=True, name=None, reuse=None, renorm=False, renorm_clipping=None,
+                        renorm_momentum=0.99, fused=None, virtual_batch_size=None, adjustment=None):
     layer = BatchNormalization(
         axis, momentum, epsilon, center, scale, beta_initializer, gamma_initializer, moving_mean_initializer,
         moving_variance_initializer, beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint, renorm,

@@ -1,7 +1,7 @@
 """Functions that change variables: tf.assign and its kin.
 
-A reference (RefVariable, or the tensor of one) is changed by the op of that name; anything else that is given, a ResourceVariable
-most of all, by its own method.  Both give what the variable is afterwards.
+A reference (RefVariable, or the tensor of one) is changed by the op of that name; anything else that is given, a
+ResourceVariable most of all, by its own method.  Both give what the variable is afterwards.
 """
 
 from ..framework import convert, ops

@@ -1,8 +1,9 @@
 """Scopes of variables: tf.get_variable finds or makes a variable by name, tf.variable_scope says under which name and how.
 
-A graph has one store of the variables made by get_variable, and for each thread the scope it is in together with how often a scope
-of a name was opened (so that default names differ).  Names of variables depend on variable scopes only, those of operations on name
-scopes; a variable scope opens a name scope of the same name too, which gets a number when the name was used before.
+A graph has one store of the variables made by get_variable, and for each thread the scope it is in together with how often a
+scope of a name was opened (so that default names differ).  Names of variables depend on variable scopes only, those of
+operations on name scopes; a variable scope opens a name scope of the same name too, which gets a number when the name was used
+before.
 """
 
 import contextlib
@@ -15,8 +16,7 @@ from ..framework import convert, dtypes, ops, shapes
 from ..framework.op_defs import raw
 from . import variables
 
-__all__ = ["AUTO_REUSE", "VariableScope", "fixed_size_partitioner", "get_local_variable", "get_variable", "get_variable_scope",
-           "make_template", "min_max_variable_partitioner", "no_regularizer", "variable_axis_size_partitioner",
+__all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "no_regularizer",
            "variable_op_scope", "variable_scope"]
 
 
@@ -25,7 +25,8 @@ class _ReuseMode(enum.Enum):
 
 
 AUTO_REUSE = _ReuseMode.AUTO_REUSE
-_INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "custom_getter", "dtype", "use_resource", "constraint")
+_INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "custom_getter", "dtype", "use_resource",
+              "constraint")
 
 
 def no_regularizer(unused_tensor):
@@ -53,12 +54,12 @@ class PartitionInfo:
 
     def single_slice_dim(self, shape):
         if len(shape) != len(self.full_shape):
-            raise ValueError("Expected equal length, but received shape=%s of length %d while self.full_shape=%s is of length %d." %
-                             (shape, len(shape), self.full_shape, len(self.full_shape)))
+            raise ValueError("Expected equal length, but received shape=%s of length %d while self.full_shape=%s is of length "
+                             "%d." % (shape, len(shape), self.full_shape, len(self.full_shape)))
         cut = [i for i, (part, full) in enumerate(zip(shape, self.full_shape)) if part != full]
         if len(cut) > 1:
-            raise ValueError("Cannot use single_slice_dim() with shape=%s and self.full_shape=%s since slice dim could be either "
-                             "dimension %d or %d." % (shape, self.full_shape, cut[0], cut[1]))
+            raise ValueError("Cannot use single_slice_dim() with shape=%s and self.full_shape=%s since slice dim could be "
+                             "either dimension %d or %d." % (shape, self.full_shape, cut[0], cut[1]))
         return cut[0] if cut else None
 
 
@@ -99,8 +100,8 @@ class VariableStore:
         if reuse is True and partitioner is None and name in self._partitioned_vars:
             return self._get_partitioned(name, None, shape, dtype, initializer, how)
         if "%s/part_0" % name in self._vars:
-            raise ValueError("No partitioner was provided, but a partitioned version of the variable was found: %s/part_0. Perhaps a "
-                             "variable of the same name was already created with partitioning?" % name)
+            raise ValueError("No partitioner was provided, but a partitioned version of the variable was found: %s/part_0. "
+                             "Perhaps a variable of the same name was already created with partitioning?" % name)
         return self._get_single(name, shape, dtype, initializer, how)
 
     def _get_single(self, name, shape, dtype, initializer, how, partition_info=None):
@@ -141,8 +142,8 @@ class VariableStore:
 
     def _get_partitioned(self, name, partitioner, shape, dtype, initializer, how):
         if name in self._vars:
-            raise ValueError("A partitioner was provided, but an unpartitioned version of the variable was found: %s.  Perhaps a "
-                             "variable of the same name was already created without partitioning?" % name)
+            raise ValueError("A partitioner was provided, but an unpartitioned version of the variable was found: %s.  "
+                             "Perhaps a variable of the same name was already created without partitioning?" % name)
         shape = shapes.as_shape(shape)
         if initializer is not None and not callable(initializer):
             initializer = convert.convert_to_tensor(initializer, None if isinstance(initializer, ops.Tensor) else dtype)
@@ -151,8 +152,8 @@ class VariableStore:
         if name in self._partitioned_vars:
             return self._found_partitioned(name, shape, dtype, partitions, how["reuse"])
         if how["reuse"] is True:
-            raise ValueError("PartitionedVariable %s does not exist, or was not created with tf.get_variable(). Did you mean to set "
-                             "reuse=False or reuse=tf.AUTO_REUSE in VarScope?" % name)
+            raise ValueError("PartitionedVariable %s does not exist, or was not created with tf.get_variable(). Did you mean "
+                             "to set reuse=False or reuse=tf.AUTO_REUSE in VarScope?" % name)
         parts = [self._part(name, i, shape.as_list(), offset, part_shape, dtype, initializer, how)
                  for i, (offset, part_shape) in enumerate(_slices(shape.as_list(), partitions))]
         whole = variables.PartitionedVariable(name, shape, dtype, parts, partitions)
@@ -248,7 +249,8 @@ def _partitions(partitioner, shape, dtype):
     if not isinstance(counts, (list, tuple)):
         raise ValueError("Partitioner must return a sequence, but saw: %s" % (counts,))
     if len(counts) != shape.ndims:
-        raise ValueError("Partitioner returned a partition list that does not match the Variable's rank: %s vs. %s" % (counts, shape))
+        raise ValueError("Partitioner returned a partition list that does not match the Variable's rank: %s vs. %s" %
+                         (counts, shape))
     if any(p < 1 for p in counts):
         raise ValueError("Partitioner returned zero partitions for some axes: %s." % (counts,))
     if sum(p > 1 for p in counts) > 1:
@@ -408,14 +410,15 @@ def get_variable_scope():
 
 
 def get_variable(name, shape=None, dtype=None, initializer=None, regularizer=None, trainable=None, collections=None,
-                 caching_device=None, partitioner=None, validate_shape=True, use_resource=None, custom_getter=None, constraint=None,
-                 synchronization=variables.VariableSynchronization.AUTO, aggregation=variables.VariableAggregation.NONE):
+                 caching_device=None, partitioner=None, validate_shape=True, use_resource=None, custom_getter=None,
+                 constraint=None, synchronization=variables.VariableSynchronization.AUTO,
+                 aggregation=variables.VariableAggregation.NONE):
     """The variable of this name in the present scope, made if it is not there and the scope allows it."""
     return get_variable_scope().get_variable(
-        _variable_store(), name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer, trainable=trainable,
-        collections=collections, caching_device=caching_device, partitioner=partitioner, validate_shape=validate_shape,
-        use_resource=use_resource, custom_getter=custom_getter, constraint=constraint, synchronization=synchronization,
-        aggregation=aggregation)
+        _variable_store(), name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,
+        trainable=trainable, collections=collections, caching_device=caching_device, partitioner=partitioner,
+        validate_shape=validate_shape, use_resource=use_resource, custom_getter=custom_getter, constraint=constraint,
+        synchronization=synchronization, aggregation=aggregation)
 
 
 def get_local_variable(name, shape=None, dtype=None, initializer=None, regularizer=None, trainable=False, collections=None,
@@ -551,132 +554,8 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
 def variable_op_scope(values, name_or_scope, default_name=None, initializer=None, regularizer=None, caching_device=None,
                       partitioner=None, custom_getter=None, reuse=None, dtype=None, use_resource=None, constraint=None):
     """variable_scope with its arguments in an older order."""
-    with variable_scope(name_or_scope, default_name=default_name, values=values, initializer=initializer, regularizer=regularizer,
-                        caching_device=caching_device, partitioner=partitioner, custom_getter=custom_getter, reuse=reuse,
-                        dtype=dtype, use_resource=use_resource, constraint=constraint) as scope:
+    with variable_scope(name_or_scope, default_name=default_name, values=values, initializer=initializer,
+                        regularizer=regularizer, caching_device=caching_device, partitioner=partitioner,
+                        custom_getter=custom_getter, reuse=reuse, dtype=dtype, use_resource=use_resource,
+                        constraint=constraint) as scope:
         yield scope
-
-
-# ---- partitioners: functions that say into how many parts each dimension is cut ----
-
-def _bytes_each(dtype, bytes_per_string_element):
-    return bytes_per_string_element if dtype.base_dtype is dtypes.string else dtype.size
-
-
-def variable_axis_size_partitioner(max_shard_bytes, axis=0, bytes_per_string_element=16, max_shards=None):
-    """Parts of at most so many bytes."""
-    if max_shard_bytes < 1 or bytes_per_string_element < 1:
-        raise ValueError("Both max_shard_bytes and bytes_per_string_element must be positive.")
-    if max_shards is not None and max_shards < 1:
-        raise ValueError("max_shards must be positive.")
-
-    def partitioner(shape, dtype):
-        shape = _partitioned_shape(shape)
-        parts = [1] * shape.ndims
-        each = _bytes_each(dtype, bytes_per_string_element)
-        row = shape.num_elements() // max(shape.as_list()[axis], 1) * each
-        if max_shard_bytes < each or shape.num_elements() == 0:
-            return parts
-        rows_each = max(1, max_shard_bytes // row)
-        parts[axis] = min(-(-shape.as_list()[axis] // rows_each), shape.as_list()[axis])
-        if max_shards is not None:
-            parts[axis] = min(parts[axis], max_shards)
-        return parts
-
-    return partitioner
-
-
-def min_max_variable_partitioner(max_partitions=1, axis=0, min_slice_size=256 << 10, bytes_per_string_element=16):
-    """At most so many parts, none below a size in bytes."""
-    def partitioner(shape, dtype):
-        shape = _partitioned_shape(shape)
-        whole = shape.num_elements() * _bytes_each(dtype, bytes_per_string_element)
-        parts = [1] * shape.ndims
-        parts[axis] = max(1, min(shape.as_list()[axis], max_partitions, -(-whole // min_slice_size)))
-        return parts
-
-    return partitioner
-
-
-def fixed_size_partitioner(num_shards, axis=0):
-    """Always so many parts, at most one a row."""
-    def partitioner(shape, **unused):
-        parts = [1] * len(shape)
-        parts[axis] = min(num_shards, shapes.as_shape(shape).as_list()[axis])
-        return parts
-
-    return partitioner
-
-
-def _partitioned_shape(shape):
-    shape = shapes.as_shape(shape)
-    if not shape.is_fully_defined():
-        raise ValueError("The shape of a variable in parts must be known: %s" % shape)
-    return shape
-
-
-# ---- templates ----
-
-class Template:
-    """A function that makes its variables in its first call and uses the same ones in the others."""
-
-    def __init__(self, name, func, create_scope_now=False, unique_name=None, custom_getter=None):
-        if name is None:
-            raise ValueError("name cannot be None.")
-        self._name, self._func, self._unique_name, self._custom_getter = name, func, unique_name, custom_getter
-        self._called = False
-        self._scope = None
-        if create_scope_now:
-            with pure_variable_scope(unique_name or unique_variable_scope_name(name), custom_getter=custom_getter) as scope:
-                self._scope = scope
-
-    def __call__(self, *args, **kwargs):
-        if self._scope is not None:
-            where = variable_scope(self._scope, reuse=self._called)
-        else:
-            where = variable_scope(self._unique_name, self._name, custom_getter=self._custom_getter)
-        with where as scope:
-            self._scope = self._scope or scope
-            return self._call(args, kwargs)
-
-    def _call(self, args, kwargs):
-        trainable = len(ops.get_collection_ref(ops.GraphKeys.TRAINABLE_VARIABLES))
-        was_called, self._called = self._called, True
-        result = self._func(*args, **kwargs)
-        if was_called and len(ops.get_collection_ref(ops.GraphKeys.TRAINABLE_VARIABLES)) != trainable:
-            raise ValueError("Trainable variable created when calling a template after the first time, perhaps you used tf.Variable "
-                             "when you meant tf.get_variable: %s" %
-                             ops.get_collection_ref(ops.GraphKeys.TRAINABLE_VARIABLES)[trainable:])
-        return result
-
-    name = property(lambda self: self._name)
-    func = property(lambda self: self._func)
-    variable_scope = property(lambda self: self._scope)
-
-    @property
-    def variable_scope_name(self):
-        return None if self._scope is None else self._scope.name
-
-    def _collection(self, key):
-        return [] if self._scope is None else self._scope.get_collection(key)
-
-    variables = property(lambda self: self.global_variables + self.local_variables)
-    weights = variables
-    trainable_variables = property(lambda self: self._collection(ops.GraphKeys.TRAINABLE_VARIABLES))
-    trainable_weights = trainable_variables
-    global_variables = property(lambda self: self._collection(ops.GraphKeys.GLOBAL_VARIABLES))
-    local_variables = property(lambda self: self._collection(ops.GraphKeys.LOCAL_VARIABLES))
-
-    @property
-    def non_trainable_variables(self):
-        trainable = set(map(id, self.trainable_variables))
-        return [v for v in self.variables if id(v) not in trainable]
-
-    non_trainable_weights = non_trainable_variables
-
-
-def make_template(name_, func_, create_scope_now_=False, unique_name_=None, custom_getter_=None, **kwargs):
-    """A function whose calls share their variables; kwargs are given to it each time."""
-    if kwargs:
-        func_ = functools.partial(func_, **kwargs)
-    return Template(name_, func_, create_scope_now_, unique_name_, custom_getter_)

@@ -89,7 +89,7 @@ class ExponentialMovingAverage:
                     debiased.add(id(var))
         with ops.name_scope(self._name) as scope:
             decay = self._decay_now()
-            updates = [assign_moving_average(self._averages[id(v)][1], v, decay, zero_debias=id(v) in debiased) for v in var_list]
+            updates = [assign_moving_average(self.average(v), v, decay, zero_debias=id(v) in debiased) for v in var_list]
             return control_flow.group(*updates, name=scope)
 
     def _make(self, var):

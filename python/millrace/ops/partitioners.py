@@ -1,0 +1,61 @@
+"""Partitioners: functions that say into how many parts each dimension of a variable is cut."""
+
+from ..framework import dtypes, shapes
+
+__all__ = ["fixed_size_partitioner", "min_max_variable_partitioner", "variable_axis_size_partitioner"]
+
+
+def _bytes_each(dtype, bytes_per_string_element):
+    return bytes_per_string_element if dtype.base_dtype is dtypes.string else dtype.size
+
+
+def variable_axis_size_partitioner(max_shard_bytes, axis=0, bytes_per_string_element=16, max_shards=None):
+    """Parts of at most so many bytes."""
+    if max_shard_bytes < 1 or bytes_per_string_element < 1:
+        raise ValueError("Both max_shard_bytes and bytes_per_string_element must be positive.")
+    if max_shards is not None and max_shards < 1:
+        raise ValueError("max_shards must be positive.")
+
+    def partitioner(shape, dtype):
+        shape = _partitioned_shape(shape)
+        parts = [1] * shape.ndims
+        each = _bytes_each(dtype, bytes_per_string_element)
+        row = shape.num_elements() // max(shape.as_list()[axis], 1) * each
+        if max_shard_bytes < each or shape.num_elements() == 0:
+            return parts
+        rows_each = max(1, max_shard_bytes // row)
+        parts[axis] = min(-(-shape.as_list()[axis] // rows_each), shape.as_list()[axis])
+        if max_shards is not None:
+            parts[axis] = min(parts[axis], max_shards)
+        return parts
+
+    return partitioner
+
+
+def min_max_variable_partitioner(max_partitions=1, axis=0, min_slice_size=256 << 10, bytes_per_string_element=16):
+    """At most so many parts, none below a size in bytes."""
+    def partitioner(shape, dtype):
+        shape = _partitioned_shape(shape)
+        whole = shape.num_elements() * _bytes_each(dtype, bytes_per_string_element)
+        parts = [1] * shape.ndims
+        parts[axis] = max(1, min(shape.as_list()[axis], max_partitions, -(-whole // min_slice_size)))
+        return parts
+
+    return partitioner
+
+
+def fixed_size_partitioner(num_shards, axis=0):
+    """Always so many parts, at most one a row."""
+    def partitioner(shape, **unused):
+        parts = [1] * len(shape)
+        parts[axis] = min(num_shards, shapes.as_shape(shape).as_list()[axis])
+        return parts
+
+    return partitioner
+
+
+def _partitioned_shape(shape):
+    shape = shapes.as_shape(shape)
+    if not shape.is_fully_defined():
+        raise ValueError("The shape of a variable in parts must be known: %s" % shape)
+    return shape
