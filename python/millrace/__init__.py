@@ -63,4 +63,5 @@ _LATER.update((n + "_initializer", "initializers:" + n) for n in (
     "variance_scaling zeros").split())
 _LATER.update((n, "summary.old") for n in (
     "audio_summary histogram_summary image_summary merge_all_summaries merge_summary scalar_summary").split())
+_LATER.update(TensorSpec="framework.type_spec", SparseTensorSpec="framework.type_spec")
 __getattr__ = _lazy.attributes(__name__, _LATER)

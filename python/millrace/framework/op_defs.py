@@ -396,7 +396,7 @@ def _graph_of_inputs(given):
                     return g
         else:
             g = getattr(v, "graph", None)
-            if isinstance(g, ops.Graph):
+            if isinstance(g, ops.Graph) and not hasattr(v, "add_to_graph"):  # a function's own graph says nothing
                 return g
     return ops.get_default_graph()
 

@@ -1,0 +1,74 @@
+"""tf.data.Options: wishes about how a dataset is run.  They change no result, so the library is free in how it heeds them."""
+
+
+class _Wishes:
+    """Attributes that are None until they are set; others are errors."""
+
+    _names = ()
+
+    def __init__(self):
+        for name in self._names:
+            super().__setattr__(name, None)
+
+    def __setattr__(self, name, value):
+        if name not in self._names:
+            raise AttributeError("Cannot set the property %s on %s." % (name, type(self).__name__))
+        super().__setattr__(name, value)
+
+    def __eq__(self, other):
+        return type(self) is type(other) and all(getattr(self, n) == getattr(other, n) for n in self._names)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = None
+
+    def merge(self, options):
+        """Both together; what `options` has comes first."""
+        merged = type(self)()
+        for name in self._names:
+            first, second = getattr(options, name), getattr(self, name)
+            if isinstance(first, _Wishes) and isinstance(second, _Wishes):
+                first = second.merge(first)
+            object.__setattr__(merged, name, second if first is None else first)
+        return merged
+
+
+class MapVectorizationOptions(_Wishes):
+    _names = ("enabled", "use_choose_fastest")
+
+
+class OptimizationOptions(_Wishes):
+    _names = ("apply_default_optimizations", "autotune", "autotune_algorithm", "autotune_buffers", "autotune_cpu_budget",
+              "filter_fusion", "filter_with_random_uniform_fusion", "hoist_random_uniform", "map_and_batch_fusion",
+              "map_and_filter_fusion", "map_fusion", "map_parallelization", "map_vectorization", "noop_elimination",
+              "parallel_batch", "shuffle_and_repeat_fusion")
+
+    def __init__(self):
+        super().__init__()
+        self.map_vectorization = MapVectorizationOptions()
+
+
+class ThreadingOptions(_Wishes):
+    _names = ("max_intra_op_parallelism", "private_threadpool_size")
+
+
+class DistributeOptions(_Wishes):
+    _names = ("auto_shard", "auto_shard_policy", "num_devices", "make_stateless")
+
+
+class StatsOptions(_Wishes):
+    _names = ("aggregator", "prefix", "counter_prefix", "latency_all_edges")
+
+
+class Options(_Wishes):
+    _names = ("experimental_deterministic", "experimental_distribute", "experimental_external_state_policy",
+              "experimental_optimization", "experimental_slack", "experimental_stateful_whitelist", "experimental_stats",
+              "experimental_threading", "experimental_autotune")
+
+    def __init__(self):
+        super().__init__()
+        self.experimental_distribute = DistributeOptions()
+        self.experimental_optimization = OptimizationOptions()
+        self.experimental_stats = StatsOptions()
+        self.experimental_threading = ThreadingOptions()

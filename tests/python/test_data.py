@@ -1,0 +1,280 @@
+"""tf.data: sources, transformations, structures and iterators."""
+
+import os
+import tempfile
+import unittest
+
+import numpy as np
+
+import millrace as tf
+from millrace.data import experimental
+
+Dataset = tf.data.Dataset
+
+
+def as_lists(x):
+    if isinstance(x, tuple) and not isinstance(x, tf.SparseTensorValue):
+        return tuple(as_lists(v) for v in x)
+    if isinstance(x, dict):
+        return {k: as_lists(v) for k, v in x.items()}
+    return x.tolist() if isinstance(x, (np.ndarray, np.generic)) else x
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        tf.reset_default_graph()
+
+    def items(self, dataset, iterator=None):
+        iterator = iterator or dataset.make_one_shot_iterator()
+        following, out = iterator.get_next(), []
+        with tf.Session() as session:
+            try:
+                while True:
+                    out.append(as_lists(session.run(following)))
+            except tf.errors.OutOfRangeError:
+                return out
+
+    def assert_items(self, dataset, expected):
+        self.assertEqual(self.items(dataset), expected)
+
+
+class Sources(Case):
+    def test_range(self):
+        self.assert_items(Dataset.range(3), [0, 1, 2])
+        self.assert_items(Dataset.range(1, 7, 2), [1, 3, 5])
+        self.assertRaises(ValueError, Dataset.range)
+
+    def test_slices_of_a_structure(self):
+        d = Dataset.from_tensor_slices(([1, 2], {"a": np.arange(4).reshape(2, 2)}))
+        self.assertEqual(d.output_types, (tf.int32, {"a": tf.int64}))
+        self.assertEqual(d.output_shapes, (tf.TensorShape([]), {"a": tf.TensorShape([2])}))
+        self.assert_items(d, [(1, {"a": [0, 1]}), (2, {"a": [2, 3]})])
+
+    def test_slices_must_agree(self):
+        self.assertRaises(ValueError, Dataset.from_tensor_slices, ([1, 2], [1, 2, 3]))
+        self.assertRaises(ValueError, Dataset.from_tensor_slices, 1)
+
+    def test_sparse_tensors(self):
+        x = tf.SparseTensor([[0, 0], [1, 2]], [1.0, 2.0], [2, 3])
+        self.assertIs(Dataset.from_tensors(x).output_classes, tf.SparseTensor)
+        (value,) = self.items(Dataset.from_tensor_slices(x).batch(2))
+        np.testing.assert_array_equal(value.indices, [[0, 0], [1, 2]])
+        np.testing.assert_array_equal(value.values, [1, 2])
+        np.testing.assert_array_equal(value.dense_shape, [2, 3])
+
+    def test_generator(self):
+        def pairs():
+            for i in range(3):
+                yield i, [i] * i
+        d = Dataset.from_generator(pairs, (tf.int32, tf.float32), ([], [None]))
+        self.assertEqual(d.output_shapes[1].as_list(), [None])
+        self.assert_items(d.repeat(2).skip(2).take(2), [(2, [2.0, 2.0]), (0, [])])
+        self.assert_items(Dataset.from_generator(lambda n: iter(range(n)), tf.int64, args=(3,)), [0, 1, 2])
+        self.assertRaises(TypeError, Dataset.from_generator, 5, tf.int32)
+
+    def test_generator_that_breaks_its_promise(self):
+        d = Dataset.from_generator(lambda: iter([[1, 2, 3]]), tf.int32, [2])
+        with tf.Session() as session, self.assertRaisesRegex(tf.errors.InvalidArgumentError, "expected"):
+            session.run(d.make_one_shot_iterator().get_next())
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in ("a.txt", "1\n2\n"), ("b.txt", "3\n"):
+                with open(os.path.join(folder, name), "w") as f:
+                    f.write(text)
+            names = [os.path.join(folder, n) for n in ("a.txt", "b.txt")]
+            self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False), [n.encode() for n in names])
+            self.assert_items(tf.data.TextLineDataset(names), [b"1", b"2", b"3"])
+            self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False).flat_map(tf.data.TextLineDataset), [b"1", b"2", b"3"])
+            self.assert_items(tf.data.TextLineDataset(Dataset.from_tensor_slices(names)), [b"1", b"2", b"3"])
+            self.assert_items(tf.data.FixedLengthRecordDataset(names[0], 2, header_bytes=2), [b"2\n"])
+            record = os.path.join(folder, "r")
+            with tf.Session() as session:
+                session.run(experimental.TFRecordWriter(record).write(Dataset.from_tensor_slices(["x", "y"])))
+            self.assert_items(tf.data.TFRecordDataset([record]), [b"x", b"y"])
+            self.assert_items(tf.data.TFRecordDataset(record, num_parallel_reads=2), [b"x", b"y"])
+            with tf.Session() as session, self.assertRaisesRegex(tf.errors.InvalidArgumentError, "No files matched"):
+                session.run(Dataset.list_files(folder + "/none*").make_one_shot_iterator().get_next())
+
+    def test_csv(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as f:
+            f.write("a,b,c\n1,x,2.5\n3,y,1e3\n")
+            f.flush()
+            d = experimental.make_csv_dataset(f.name, 2, label_name="c", shuffle=False, num_epochs=1)
+            self.assert_items(d, [({"a": [1, 3], "b": [b"x", b"y"]}, [2.5, 1000.0])])
+            self.assert_items(experimental.CsvDataset(f.name, [tf.int32, [""]], header=True, select_cols=[0, 1]),
+                              [(1, b"x"), (3, b"y")])
+
+
+class Transformations(Case):
+    def test_map_takes_tuples_apart(self):
+        d = Dataset.from_tensor_slices(([1, 2], [3, 4]))
+        self.assert_items(d.map(lambda x, y: x + y), [4, 6])
+        self.assert_items(d.map(lambda x, y: {"s": x * y}, num_parallel_calls=2), [{"s": 3}, {"s": 8}])
+        self.assert_items(d.map(lambda x, y: [x, tf.to_float(y)]), [(1, 3.0), (2, 4.0)])
+
+    def test_map_captures(self):
+        y = tf.constant(10, tf.int64)
+        self.assert_items(Dataset.range(2).map(lambda x: x + y), [10, 11])
+
+    def test_map_of_nothing(self):
+        self.assertRaises(TypeError, Dataset.range(2).map, lambda x: None)
+
+    def test_py_func_inside(self):
+        d = Dataset.range(3).map(lambda x: tf.py_func(lambda v: v * 2, [x], tf.int64))
+        self.assert_items(d, [0, 2, 4])
+
+    def test_filter(self):
+        self.assert_items(Dataset.range(5).filter(lambda x: tf.equal(x % 2, 0)), [0, 2, 4])
+        self.assertRaises(ValueError, Dataset.range(5).filter, lambda x: x)
+
+    def test_flat_map_and_interleave(self):
+        self.assert_items(Dataset.range(4).flat_map(Dataset.range), [0, 0, 1, 0, 1, 2])
+        repeated = lambda x: Dataset.from_tensors(x).repeat(3)  # noqa: E731
+        self.assert_items(Dataset.range(2).interleave(repeated, cycle_length=2, block_length=2), [0, 0, 1, 1, 0, 1])
+        self.assert_items(Dataset.range(2).interleave(repeated, 2, 1, num_parallel_calls=2), [0, 1, 0, 1, 0, 1])
+        self.assertRaises(TypeError, Dataset.range(2).flat_map, lambda x: x)
+
+    def test_batch(self):
+        d = Dataset.range(5).batch(2)
+        self.assertEqual(d.output_shapes.as_list(), [None])
+        self.assert_items(d, [[0, 1], [2, 3], [4]])
+        d = Dataset.range(5).batch(2, drop_remainder=True)
+        self.assertEqual(d.output_shapes.as_list(), [2])
+        self.assert_items(d, [[0, 1], [2, 3]])
+        self.assert_items(d.unbatch(), [0, 1, 2, 3])
+
+    def test_padded_batch(self):
+        d = Dataset.range(1, 4).map(lambda n: tf.fill([n], n))
+        self.assert_items(d.padded_batch(2, [None], np.int64(-1)), [[[1, -1], [2, 2]], [[3, 3, 3]]])
+        self.assert_items(d.padded_batch(3, [4]), [[[1, 0, 0, 0], [2, 2, 0, 0], [3, 3, 3, 0]]])
+        self.assertRaises(TypeError, d.padded_batch, 2, [None], 0.5)
+        self.assertRaises(ValueError, d.padded_batch, 2, [None, None])
+
+    def test_order_and_number(self):
+        d = Dataset.range(4)
+        self.assert_items(d.repeat(2), [0, 1, 2, 3] * 2)
+        self.assert_items(d.skip(1).take(2), [1, 2])
+        self.assert_items(d.shard(2, 1), [1, 3])
+        self.assertEqual(sorted(self.items(d.shuffle(4))), [0, 1, 2, 3])
+        self.assertEqual(self.items(d.shuffle(4, seed=5)), self.items(d.shuffle(4, seed=5)))
+        self.assert_items(d.concatenate(Dataset.range(1)), [0, 1, 2, 3, 0])
+        self.assert_items(d.take(2).enumerate(start=5), [(5, 0), (6, 1)])
+        self.assert_items(d.cache().prefetch(2), [0, 1, 2, 3])
+        self.assertRaises(ValueError, d.shard, 2, 2)
+        self.assertRaises(TypeError, d.concatenate, Dataset.from_tensors(1.0))
+
+    def test_zip(self):
+        d = Dataset.zip((Dataset.range(3), {"b": Dataset.range(5, 7)}))
+        self.assert_items(d, [(0, {"b": 5}), (1, {"b": 6})])
+        self.assertRaises(TypeError, Dataset.zip, [Dataset.range(1)])
+
+    def test_window(self):
+        windows = Dataset.range(5).window(2, shift=2, drop_remainder=True)
+        self.assert_items(windows.flat_map(lambda w: w.batch(2)), [[0, 1], [2, 3]])
+
+    def test_reduce(self):
+        total, count = Dataset.range(5).reduce((np.int64(0), 0), lambda s, x: (s[0] + x, s[1] + 1))
+        with tf.Session() as session:
+            self.assertEqual(session.run([total, count]), [10, 5])
+
+    def test_options(self):
+        options = tf.data.Options()
+        options.experimental_deterministic = False
+        self.assertFalse(Dataset.range(2).with_options(options).map(lambda x: x).options().experimental_deterministic)
+        with self.assertRaises(AttributeError):
+            options.nonsense = 1
+
+
+class Experimental(Case):
+    def test_fused(self):
+        self.assert_items(Dataset.range(5).apply(experimental.map_and_batch(lambda x: x + 1, 3)), [[1, 2, 3], [4, 5]])
+        d = Dataset.range(3).apply(experimental.shuffle_and_repeat(3, 2, seed=1))
+        self.assertEqual(sorted(self.items(d)), [0, 0, 1, 1, 2, 2])
+
+    def test_groups(self):
+        d = Dataset.range(6)
+        self.assert_items(d.apply(experimental.group_by_window(lambda x: x % 2, lambda k, g: g.batch(3), 3)), [[0, 2, 4], [1, 3, 5]])
+        adds = experimental.Reducer(lambda k: np.int64(0), lambda s, x: s + x, lambda s: s)
+        self.assert_items(d.apply(experimental.group_by_reducer(lambda x: x % 2, adds)), [6, 9])
+
+    def test_buckets(self):
+        d = Dataset.range(1, 6).map(lambda n: tf.fill([n], n))
+        d = d.apply(experimental.bucket_by_sequence_length(tf.size, [3], [2, 2]))
+        self.assert_items(d, [[[1, 0], [2, 2]], [[3, 3, 3, 0], [4, 4, 4, 4]], [[5] * 5]])
+
+    def test_single_ones(self):
+        d = Dataset.range(5)
+        self.assert_items(d.apply(experimental.scan(np.int64(0), lambda s, x: (s + x, s))), [0, 0, 1, 3, 6])
+        self.assert_items(d.apply(experimental.take_while(lambda x: x < 2)), [0, 1])
+        self.assert_items(Dataset.from_tensor_slices([1, 1, 2]).apply(experimental.unique()), [1, 2])
+        self.assert_items(experimental.choose_from_datasets([d, d], Dataset.from_tensor_slices(np.array([0, 1, 0]))), [0, 0, 1])
+        self.assertEqual(sorted(self.items(experimental.sample_from_datasets([d, d], seed=1))), sorted(2 * [0, 1, 2, 3, 4]))
+        failing = Dataset.from_tensor_slices([1.0, 0.0]).map(lambda x: tf.check_numerics(1 / x, "no"))
+        self.assert_items(failing.apply(experimental.ignore_errors()), [1.0])
+        self.assert_items(experimental.Counter(3).take(2), [3, 4])
+        with tf.Session() as session:
+            self.assertEqual(session.run(experimental.cardinality(d)), 5)
+            self.assertEqual(session.run(experimental.get_single_element(d.batch(5))).tolist(), [0, 1, 2, 3, 4])
+
+
+class Iterators(Case):
+    def test_initializable_with_a_feed(self):
+        n = tf.placeholder(tf.int64, [])
+        iterator = Dataset.range(n).make_initializable_iterator()
+        following = iterator.get_next()
+        with tf.Session() as session:
+            for count in 2, 3:
+                session.run(iterator.initializer, {n: count})
+                for i in range(count):
+                    self.assertEqual(session.run(following), i)
+                with self.assertRaises(tf.errors.OutOfRangeError):
+                    session.run(following)
+
+    def test_not_initialized(self):
+        following = Dataset.range(1).make_initializable_iterator().get_next()
+        with tf.Session() as session, self.assertRaises(tf.errors.FailedPreconditionError):
+            session.run(following)
+
+    def test_reinitializable(self):
+        iterator = tf.data.Iterator.from_structure(tf.int64, [])
+        a, b = iterator.make_initializer(Dataset.range(2)), iterator.make_initializer(Dataset.range(7, 9))
+        following = iterator.get_next()
+        with tf.Session() as session:
+            session.run(a)
+            self.assertEqual(session.run(following), 0)
+            session.run(b)
+            self.assertEqual(session.run(following), 7)
+        self.assertRaises(TypeError, iterator.make_initializer, Dataset.from_tensors(1.0))
+        self.assertRaises(TypeError, iterator.make_initializer, Dataset.range(2).batch(2))
+        with self.assertRaisesRegex(ValueError, "does not have an initializer"):
+            iterator.initializer
+
+    def test_handles(self):
+        first, second = Dataset.range(2).make_one_shot_iterator(), Dataset.range(5, 7).make_initializable_iterator()
+        handle = tf.placeholder(tf.string, [])
+        following = tf.data.Iterator.from_string_handle(handle, first.output_types, first.output_shapes).get_next()
+        with tf.Session() as session:
+            one, two = session.run([first.string_handle(), second.string_handle()])
+            session.run(second.initializer)
+            self.assertEqual([session.run(following, {handle: h}) for h in (one, two, one, two)], [0, 5, 1, 6])
+
+    def test_one_shot_takes_no_state(self):
+        with self.assertRaisesRegex(ValueError, "make_initializable_iterator"):
+            Dataset.from_tensors(tf.placeholder(tf.int32)).make_one_shot_iterator()
+        v = tf.Variable(3, dtype=tf.int64)
+        with self.assertRaisesRegex(ValueError, "make_initializable_iterator"):
+            Dataset.range(2).map(lambda x: x + v).make_one_shot_iterator()
+
+    def test_variables_in_functions(self):
+        v = tf.Variable(np.int64(3))
+        iterator = Dataset.range(2).map(lambda x: x + v).make_initializable_iterator()
+        following = iterator.get_next()
+        with tf.Session() as session:
+            session.run(v.initializer)
+            session.run(iterator.initializer)
+            self.assertEqual(session.run(following), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
