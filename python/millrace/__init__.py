@@ -64,4 +64,7 @@ _LATER.update((n + "_initializer", "initializers:" + n) for n in (
 _LATER.update((n, "summary.old") for n in (
     "audio_summary histogram_summary image_summary merge_all_summaries merge_summary scalar_summary").split())
 _LATER.update(TensorSpec="framework.type_spec", SparseTensorSpec="framework.type_spec")
+_LATER.update((n, "framework.tensor_util") for n in "is_tensor make_ndarray make_tensor_proto".split())
+_LATER.update((n, "op_libraries") for n in "load_file_system_library load_library load_op_library".split())
+_LATER.update(get_static_value="framework.convert:constant_value", SummaryDescription="protos", TaggedRunMetadata="protos")
 __getattr__ = _lazy.attributes(__name__, _LATER)

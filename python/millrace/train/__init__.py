@@ -19,6 +19,8 @@ _WHERE = {
                    "load_checkpoint load_variable meta_graph_filename remove_checkpoint update_checkpoint_state warm_start",
     "saver": "BaseSaverBuilder BulkSaverBuilder Saver",
     "saveable": "SaveableObject",
+    ".summary.old": "SummaryWriter",
+    ".summary.writer": "summary_iterator",
     ".framework.meta_graph": "export_meta_graph import_meta_graph",
     "moving_averages": "ExponentialMovingAverage",
 }
