@@ -146,7 +146,7 @@ PRIVATE = {
     "python.ops.partitioned_variables": [],
     "python.ops.random_ops": ["millrace.ops.random"],
     "python.ops.resource_variable_ops": ["millrace.ops.variables"],
-    "python.ops.rnn": ["millrace.nn.rnn", "millrace.nn"],
+    "python.ops.rnn": ["millrace.nn.recurrent", "millrace.nn"],
     "python.ops.rnn_cell": ["millrace.nn.rnn_cell", "millrace.nn"],
     "python.ops.rnn_cell_impl": ["millrace.nn.rnn_cell", "millrace.nn"],
     "python.ops.script_ops": ["millrace.ops.script"],
