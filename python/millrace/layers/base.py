@@ -367,7 +367,7 @@ class Layer(BaseLayer):
 
     def _get_weight(self, name, regularizer=None, use_resource=None, trainable=True, initializer=None, getter=None, **how):
         self._set_scope()
-        known = set(map(id, variables.global_variables()))
+        known = set(map(id, variables.global_variables())) if regularizer else ()
         with vs.variable_scope(self._scope, reuse=self.built or self._reuse, auxiliary_name_scope=False) as scope:
             self._current_scope = scope
             with ops.name_scope(self._name_scope()):

@@ -190,21 +190,32 @@ def _where(v):
     return "\n".join('  File "%s", line %d, in %s\n    %s' % frame for frame in v.op.traceback[::-1][:5])
 
 
-def _takes(f, name):
-    """Whether a function has a parameter of this name, or takes any."""
+_call_parameters = {}  # class of callable objects -> what calling one takes; functions come and go and are not kept
+
+
+def _parameters(f):
+    """The parameters of a callable, None when nothing is known of them."""
+    kind = type(f)
+    if kind in _call_parameters:
+        return _call_parameters[kind]
     try:
-        parameters = inspect.signature(f).parameters
+        found = tuple(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
-        return False
-    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        found = None
+    if not isinstance(f, type) and inspect.isfunction(getattr(kind, "__call__", None)):
+        _call_parameters[kind] = found
+    return found
+
+
+def _takes(f, name):
+    """Whether a callable has a parameter of this name, or takes any."""
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in _parameters(f) or ())
 
 
 def _needs_no_arguments(f):
-    try:
-        parameters = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+    parameters = _parameters(f)
+    return parameters is not None and all(
+        p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
 def default_initializer(name, dtype):
