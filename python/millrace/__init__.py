@@ -67,4 +67,8 @@ _LATER.update(TensorSpec="framework.type_spec", SparseTensorSpec="framework.type
 _LATER.update((n, "framework.tensor_util") for n in "is_tensor make_ndarray make_tensor_proto".split())
 _LATER.update((n, "op_libraries") for n in "load_file_system_library load_library load_op_library".split())
 _LATER.update(get_static_value="framework.convert:constant_value", SummaryDescription="protos", TaggedRunMetadata="protos")
+_LATER.update(dict.fromkeys(("Barrier ConditionalAccumulator ConditionalAccumulatorBase FIFOQueue PaddingFIFOQueue PriorityQueue "
+                             "QueueBase RandomShuffleQueue SparseConditionalAccumulator").split(), "ops.data_flow"))
+_LATER.update(dict.fromkeys(("FixedLengthRecordReader IdentityReader LMDBReader ReaderBase TFRecordReader TextLineReader "
+                             "WholeFileReader").split(), "ops.io"))
 __getattr__ = _lazy.attributes(__name__, _LATER)

@@ -21,6 +21,11 @@ _WHERE = {
     "saveable": "SaveableObject",
     ".summary.old": "SummaryWriter",
     ".summary.writer": "summary_iterator",
+    "coordinator": "Coordinator LooperThread",
+    "queue_runner": "QueueRunner add_queue_runner start_queue_runners",
+    "input": "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch maybe_batch_join maybe_shuffle_batch "
+             "maybe_shuffle_batch_join range_input_producer shuffle_batch shuffle_batch_join slice_input_producer "
+             "string_input_producer",
     ".framework.meta_graph": "export_meta_graph import_meta_graph",
     "moving_averages": "ExponentialMovingAverage",
 }

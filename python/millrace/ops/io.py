@@ -1,0 +1,93 @@
+"""Readers: objects that make records of files whose names come from a queue."""
+
+from ..framework import dtypes, ops
+from ..framework.op_defs import raw
+
+__all__ = ["FixedLengthRecordReader", "IdentityReader", "LMDBReader", "ReaderBase", "TFRecordReader", "TextLineReader",
+           "WholeFileReader"]
+
+
+def _queue_ref(queue):
+    return queue if isinstance(queue, ops.Tensor) else queue.queue_ref
+
+
+class ReaderBase:
+    """The base of readers: keys tell the file and the place in it."""
+
+    def __init__(self, reader_ref, supports_serialize=False):
+        self._reader_ref, self._supports_serialize = reader_ref, supports_serialize
+
+    reader_ref = property(lambda self: self._reader_ref)
+    supports_serialize = property(lambda self: self._supports_serialize)
+
+    def read(self, queue, name=None):
+        """(key, value) of the next record."""
+        return raw.reader_read_v2(self._reader_ref, _queue_ref(queue), name=name)
+
+    def read_up_to(self, queue, num_records, name=None):
+        """(keys, values) of up to so many records."""
+        return raw.reader_read_up_to_v2(self._reader_ref, _queue_ref(queue), raw.cast(num_records, DstT=dtypes.int64), name=name)
+
+    def num_records_produced(self, name=None):
+        return raw.reader_num_records_produced_v2(self._reader_ref, name=name)
+
+    def num_work_units_completed(self, name=None):
+        return raw.reader_num_work_units_completed_v2(self._reader_ref, name=name)
+
+    def serialize_state(self, name=None):
+        return raw.reader_serialize_state_v2(self._reader_ref, name=name)
+
+    def restore_state(self, state, name=None):
+        return raw.reader_restore_state_v2(self._reader_ref, state, name=name)
+
+    def reset(self, name=None):
+        return raw.reader_reset_v2(self._reader_ref, name=name)
+
+
+class WholeFileReader(ReaderBase):
+    """A file is a record."""
+
+    def __init__(self, name=None):
+        super().__init__(raw.whole_file_reader_v2(name=name), True)
+
+
+class TextLineReader(ReaderBase):
+    """A line is a record, without its end."""
+
+    def __init__(self, skip_header_lines=None, name=None):
+        super().__init__(raw.text_line_reader_v2(skip_header_lines=skip_header_lines, name=name))
+
+
+class FixedLengthRecordReader(ReaderBase):
+    """So many bytes are a record."""
+
+    def __init__(self, record_bytes, header_bytes=None, footer_bytes=None, hop_bytes=None, name=None, encoding=None):
+        super().__init__(raw.fixed_length_record_reader_v2(record_bytes=record_bytes, header_bytes=header_bytes,
+                                                           footer_bytes=footer_bytes, hop_bytes=hop_bytes, encoding=encoding,
+                                                           name=name))
+
+
+class TFRecordReader(ReaderBase):
+    """Records of TFRecord files."""
+
+    def __init__(self, name=None, options=None):
+        super().__init__(raw.tf_record_reader_v2(compression_type=_compression(options), name=name))
+
+
+def _compression(options):
+    from ..python_io import TFRecordOptions
+    return TFRecordOptions.get_compression_type_string(options)
+
+
+class LMDBReader(ReaderBase):
+    """Records of an LMDB file."""
+
+    def __init__(self, name=None, options=None):
+        super().__init__(raw.lmdb_reader(name=name))
+
+
+class IdentityReader(ReaderBase):
+    """What comes from the queue is a record, as key and as value."""
+
+    def __init__(self, name=None):
+        super().__init__(raw.identity_reader_v2(name=name), True)
