@@ -409,6 +409,10 @@ test-cli: $(CLI) $(NET_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program ## the m
 test-python: $(CLI) $(NET_SO) python ## the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
+.PHONY: test-examples
+test-examples: $(CLI) $(NET_SO) python ## run the Python examples to their stated results (T=part of a name)
+	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
+
 .PHONY: python-coverage
 python-coverage: python        ## how much of what public TF 1.x scripts use is there (COVERAGE_ARGS=--missing names the rest)
 	$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) -B tools/python-coverage $(COVERAGE_ARGS)

@@ -1,6 +1,7 @@
 /* misc.c -- what is asked of the library itself: messages, ops, libraries of ops, checkpoints, checksums. */
 #include "core.h"
 
+#include "millrace/data.h"
 #include "tensorflow/c/c_api_experimental.h"
 
 /* ---- messages ---- */
@@ -160,6 +161,27 @@ static PyObject *array_from_proto(PyObject *module, PyObject *bytes)
     return t ? py_array_from(t) : PyErr_NoMemory();
 }
 
+/* Digits that are drawn here, for programs that cannot have MNIST: (images, labels); with `test` those to test with. */
+static PyObject *generated_digits(PyObject *module, PyObject *test)
+{
+    (void)module;
+    int split = PyObject_IsTrue(test);
+    TF_Status *s = split >= 0 ? py_status_new() : NULL;
+    mr_digits *d = s ? mr_digits_open(NULL, s) : NULL;
+    TF_Tensor *images = NULL, *labels = NULL;
+    if (d) {
+        mr_split which = split ? MR_SPLIT_TEST : MR_SPLIT_TRAIN;
+        mr_digits_batch(d, which, 0, 0, mr_digits_count(d, which), &images, &labels, s);
+        mr_digits_free(d);
+    }
+    if (!s || !py_status_ok(s))
+        return NULL;
+    PyObject *i = py_array_from(images), *l = py_array_from(labels), *both = i && l ? PyTuple_Pack(2, i, l) : NULL;
+    Py_XDECREF(i);
+    Py_XDECREF(l);
+    return both;
+}
+
 PyMethodDef py_misc_methods[] = {
     {"set_error_maker", py_set_error_maker, METH_O, "set_error_maker(callable): callable(code, message) -> exception"},
     {"message_describe", message_describe, METH_O, "The fields of a message, a line each."},
@@ -172,6 +194,7 @@ PyMethodDef py_misc_methods[] = {
     {"reset", reset, METH_VARARGS, "reset(target, ConfigProto, containers)"},
     {"version", version, METH_NOARGS, "(of Millrace, of the C API)"},
     {"masked_crc32c", masked_crc, METH_O, "The masked checksum of TFRecord files."},
+    {"generated_digits", generated_digits, METH_O, "generated_digits(test) -> (images, labels)"},
     {"array_from_proto", array_from_proto, METH_O, "The array in a serialized TensorProto."},
     {0}};
 
