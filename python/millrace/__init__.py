@@ -72,3 +72,4 @@ _LATER.update(dict.fromkeys(("Barrier ConditionalAccumulator ConditionalAccumula
 _LATER.update(dict.fromkeys(("FixedLengthRecordReader IdentityReader LMDBReader ReaderBase TFRecordReader TextLineReader "
                              "WholeFileReader").split(), "ops.io"))
 __getattr__ = _lazy.attributes(__name__, _LATER)
+__dir__ = _lazy.listing(__name__, _LATER)

@@ -21,6 +21,17 @@ def attributes(package, table=None):
     return __getattr__
 
 
+def listing(package, table=None):
+    """The __dir__ of such a package: what is there, and what would be there."""
+    def __dir__():
+        import pkgutil
+        module = sys.modules[package]
+        modules = {m.name for m in pkgutil.iter_modules(getattr(module, "__path__", [])) if not m.name.startswith("_")}
+        return sorted(set(vars(module)) | set(table or ()) | modules)
+
+    return __dir__
+
+
 def _from_table(package, table, name):
     module, _, there = table[name].partition(":")
     found = importlib.import_module("." + module, package) if module else sys.modules[package]

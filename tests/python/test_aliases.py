@@ -63,6 +63,10 @@ class Names(unittest.TestCase):
             importlib.import_module("tensorflow." + path)
 
 
+    def test_what_is_loaded_later_is_listed(self):
+        self.assertLessEqual({"ConfigProto", "summary", "Graph"}, set(dir(tf)))
+
+
 class Missing(unittest.TestCase):
     def test_modules_are_named(self):
         for name in ("tensorflow.nothing", "tensorflow.python.nothing", "tensorflow.core.framework.nothing_pb2"):

@@ -36,6 +36,19 @@ class Util(unittest.TestCase):
         self.assertFalse(tf.is_tensor([1]))
 
 
+class Resources(unittest.TestCase):
+    def test_which_are_ready(self):
+        from tensorflow.python.ops import resources
+        with tf.Graph().as_default(), tf.Session() as sess:
+            self.assertEqual(sess.run(resources.report_uninitialized_resources()).tolist(), [])
+            v = tf.Variable(0)
+            resources.register_resource(v, v.initializer, tf.is_variable_initialized(v))
+            left = resources.report_uninitialized_resources()
+            self.assertEqual(sess.run(left).tolist(), [b"Variable:0"])
+            sess.run(resources.initialize_resources(resources.shared_resources()))
+            self.assertEqual(sess.run(left).tolist(), [])
+
+
 class Hyperparameters(unittest.TestCase):
     def setUp(self):
         self.h = tf.contrib.training.HParams(rate=0.1, layers=[64, 32], act="relu", on=True, steps=5)

@@ -1,0 +1,29 @@
+"""What TensorFlow's modules ask of tensorflow.python.eager.context: here operations always become nodes of a graph."""
+import contextlib
+
+EAGER_MODE, GRAPH_MODE = 1, 0
+
+
+def executing_eagerly():
+    return False
+
+
+in_eager_mode = executing_eagerly
+
+
+def in_graph_mode():
+    return True
+
+
+@contextlib.contextmanager
+def graph_mode():
+    yield
+
+
+def eager_mode():
+    raise NotImplementedError("eager_mode: Millrace has the graphs and sessions of TensorFlow 1.x only")
+
+
+def num_gpus():
+    from .client import device_lib
+    return sum(d.device_type == "GPU" for d in device_lib.list_local_devices())
