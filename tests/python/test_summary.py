@@ -81,6 +81,22 @@ class Ops(unittest.TestCase):
         self.assertEqual([v.tag for v in values], ["some tag", "h"])
 
 
+class Projector(unittest.TestCase):
+    def test_the_file_beside_the_events(self):
+        from tensorflow.contrib.tensorboard.plugins import projector
+        with tempfile.TemporaryDirectory() as d:
+            config = projector.ProjectorConfig()
+            e = config.embeddings.add()
+            e.tensor_name, e.metadata_path = "embedding:0", "labels.tsv"
+            e.sprite.image_path = "sprite.png"
+            e.sprite.single_image_dim.extend([28, 28])
+            with tf.summary.FileWriter(d) as w:
+                projector.visualize_embeddings(w, config)
+            with open(os.path.join(d, "projector_config.pbtxt")) as f:
+                back = protos.text_format.Parse(f.read(), projector.ProjectorConfig())
+        self.assertEqual(back, config)
+
+
 class Writer(unittest.TestCase):
     def setUp(self):
         tf.reset_default_graph()

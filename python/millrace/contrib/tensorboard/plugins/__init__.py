@@ -1,0 +1,2 @@
+"""Plugins of TensorBoard: the projector of embeddings."""
+from . import projector  # noqa: F401
