@@ -168,6 +168,7 @@ PRIVATE = {
     "python.ops.variable_scope": ["millrace.ops.variable_scope"],
     "python.ops.variable_v1": [],
     "python.ops.variables": ["millrace.ops.variables"],
+    "python.ops.weights_broadcast_ops": ["millrace.ops.weights"],
     "python.ops.while_v2": [],
     "python.pywrap_tensorflow": ["millrace.pywrap_tensorflow"],
     "python.platform.app": ["millrace.app"],
