@@ -230,7 +230,7 @@ class Making(Case):
             tf.get_variable("a", dtype=tf.float32, initializer=[1, 2])
 
     def test_shape_must_be_known(self):
-        with self.assertRaisesRegex(ValueError, "must be fully defined"):
+        with self.assertRaisesRegex(ValueError, "should be fully defined"):
             tf.get_variable("a", [None, 2])
 
     def test_collections(self):

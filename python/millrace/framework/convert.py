@@ -143,7 +143,8 @@ def as_array(value, dtype=None):
     except ValueError as e:
         raise ValueError("Can't convert non-rectangular Python sequence to Tensor.") from e
     if array.dtype.kind == "O":
-        raise ValueError("Can't convert %r to a Tensor: its elements are no numbers, or of uneven number." % (value,))
+        raise TypeError("Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported "
+                        "type." % (type(value), value))
     if array.dtype.kind in "SU":
         raise TypeError("Can't convert Python sequence with mixed types to Tensor.")
     if array.dtype == np.float64 and not _has_numpy(value):

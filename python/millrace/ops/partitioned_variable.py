@@ -19,7 +19,12 @@ class PartitionedVariable:
             raise ValueError("variable_list may not be empty")
         if any(v._get_save_slice_info() is None for v in variable_list):
             raise ValueError("All variables must have a save_slice_info available: %s" % [v.name for v in variable_list])
-        self._name, self._shape, self._dtype = name, shapes.as_shape(shape), dtypes.as_dtype(dtype)
+        shape = shapes.as_shape(shape)
+        for v in variable_list:
+            if list(v._get_save_slice_info().full_shape) != shape.as_list():
+                raise ValueError("All variables' full shapes must match shape: %s; %s has %s" %
+                                 (shape, v.name, v._get_save_slice_info().full_shape))
+        self._name, self._shape, self._dtype = name, shape, dtypes.as_dtype(dtype)
         self._variable_list = sorted(variable_list, key=lambda v: v._get_save_slice_info().var_offset)
         self._partitions = partitions
         self._as_one = None

@@ -9,6 +9,8 @@ from .variable_base import Variable, checked_dtype, guarded, slices_of
 class RefVariable(Variable):
     """A variable that operations change through a reference to its memory."""
 
+    _takes_any_shape = False  # made with shape=TensorShape(None)
+
     def __init__(self, initial_value=None, trainable=None, collections=None, validate_shape=True, caching_device=None,
                  name=None,
                  variable_def=None, dtype=None, expected_shape=None, import_scope=None, constraint=None,
@@ -34,6 +36,7 @@ class RefVariable(Variable):
             shape = value.shape if validate_shape else shapes.unknown_shape()
         if validate_shape and not value.shape.is_fully_defined():
             raise ValueError("initial_value must have a shape specified: %s" % value)
+        self._takes_any_shape = not shapes.as_shape(shape).is_fully_defined() and validate_shape
         self._variable = raw.variable_v2(shape=shape, dtype=value.dtype.base_dtype, name=scope)
         self._safe_initial_value = guarded(self._variable.op.name, value)
         self._initializer_op = raw.assign(self._variable, self._safe_initial_value, validate_shape=validate_shape).op
@@ -79,7 +82,7 @@ class RefVariable(Variable):
         return result if read_value else result.op
 
     def assign(self, value, use_locking=False, name=None, read_value=True):
-        return self._changed("Assign", name, use_locking, read_value, value=value)
+        return self._changed("Assign", name, use_locking, read_value, value=value, validate_shape=not self._takes_any_shape)
 
     def assign_add(self, delta, use_locking=False, name=None, read_value=True):
         return self._changed("AssignAdd", name, use_locking, read_value, value=delta)

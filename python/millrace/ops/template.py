@@ -15,7 +15,7 @@ class Template:
         if name is None:
             raise ValueError("name cannot be None.")
         self._name, self._func, self._unique_name, self._custom_getter = name, func, unique_name, custom_getter
-        self._called = False
+        self._variables_created = False
         self._scope = None
         if create_scope_now:
             with pure_variable_scope(unique_name or unique_variable_scope_name(name), custom_getter=custom_getter) as scope:
@@ -23,7 +23,7 @@ class Template:
 
     def __call__(self, *args, **kwargs):
         if self._scope is not None:
-            where = variable_scope(self._scope, reuse=self._called)
+            where = variable_scope(self._scope, reuse=self._variables_created)
         else:
             where = variable_scope(self._unique_name, self._name, custom_getter=self._custom_getter)
         with where as scope:
@@ -32,8 +32,8 @@ class Template:
 
     def _call(self, args, kwargs):
         trainable = len(ops.get_collection_ref(ops.GraphKeys.TRAINABLE_VARIABLES))
-        was_called, self._called = self._called, True
         result = self._func(*args, **kwargs)
+        was_called, self._variables_created = self._variables_created, True
         if was_called and len(ops.get_collection_ref(ops.GraphKeys.TRAINABLE_VARIABLES)) != trainable:
             raise ValueError("Trainable variable created when calling a template after the first time, perhaps you used "
                              "tf.Variable when you meant tf.get_variable: %s" %
@@ -46,10 +46,14 @@ class Template:
 
     @property
     def variable_scope_name(self):
-        return None if self._scope is None else self._scope.name
+        """The scope's name with a slash behind it."""
+        if self._scope is None:
+            return None
+        name = self._scope.name
+        return name if not name or name[-1] == "/" else name + "/"
 
     def _collection(self, key):
-        return [] if self._scope is None else self._scope.get_collection(key)
+        return [] if self._scope is None else ops.get_collection(key, self.variable_scope_name)
 
     variables = property(lambda self: self.global_variables + self.local_variables)
     weights = variables

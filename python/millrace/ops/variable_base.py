@@ -69,7 +69,9 @@ def variable_creator_scope(variable_creator):
     try:
         yield
     finally:
-        stack.remove(variable_creator)
+        if stack[-1] is not variable_creator:
+            raise RuntimeError("Exiting variable_creator_scope without proper nesting.")
+        stack.pop()
 
 
 def _bound(creator, next_creator):

@@ -240,7 +240,9 @@ def _initial_value_function(name, shape, dtype, initializer, partition_info):
         return lambda: initializer(shape.as_list(), dtype, **more), dtype
     if _needs_no_arguments(initializer):
         return initializer, None
-    raise ValueError("Shape of a new variable (%s) must be fully defined, but instead was %s." % (name, shape))
+    raise ValueError("The initializer passed is not valid. It should be a callable with no arguments and the shape should not "
+                     "be provided or an instance of `tf.keras.initializers.*' and `shape` should be fully defined. (Variable %s "
+                     "has the shape %s.)" % (name, shape))
 
 
 def _regularize(v, name, regularizer):
@@ -532,11 +534,15 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
         except BaseException:
             stack.close()
             raise
-        self._entered.append(stack)
+        self._entered.append((stack, scope))
         return scope
 
     def __exit__(self, *exc):
-        return self._entered.pop().__exit__(*exc)
+        stack, scope = self._entered[-1]
+        if get_variable_scope() is not scope:
+            raise RuntimeError("Improper nesting of variable_scope.")
+        self._entered.pop()
+        return stack.__exit__(*exc)
 
     def _enter(self, stack):
         where = self._name_or_scope
@@ -570,3 +576,16 @@ def variable_op_scope(values, name_or_scope, default_name=None, initializer=None
                         custom_getter=custom_getter, reuse=reuse, dtype=dtype, use_resource=use_resource,
                         constraint=constraint) as scope:
         yield scope
+
+
+def variable(initial_value=None, trainable=None, collections=None, validate_shape=True, caching_device=None, name=None,
+             dtype=None, use_resource=None, synchronization=variables.VariableSynchronization.AUTO,
+             aggregation=variables.VariableAggregation.NONE):
+    """A new variable, never a shared one."""
+    return variables.Variable(initial_value, trainable, collections, validate_shape, caching_device, name, dtype=dtype,
+                              use_resource=use_resource, synchronization=synchronization, aggregation=aggregation)
+
+
+# What programs call that look behind TensorFlow's interface.
+_get_default_variable_store, _pure_variable_scope, _PartitionInfo = _variable_store, pure_variable_scope, PartitionInfo
+_VariableStore = VariableStore
