@@ -125,5 +125,37 @@ class Tables(unittest.TestCase):
         self.assertIs(m.read_data_sets, i.read_data_sets)
 
 
+class Words(unittest.TestCase):
+    def test_documents_as_numbers(self):
+        p = tf.contrib.learn.preprocessing.VocabularyProcessor(4)
+        rows = list(p.fit_transform(["I like pie", "I don't like HTTPServer at all"]))
+        self.assertEqual([r.tolist() for r in rows], [[1, 2, 3, 0], [1, 4, 2, 5]])
+        self.assertEqual(rows[0].dtype, np.int64)
+        self.assertEqual(len(p.vocabulary_), 9)
+        self.assertEqual([r.tolist() for r in p.transform(["pie is new"])], [[3, 0, 0, 0]])
+        self.assertEqual(list(p.reverse([[1, 2, 3, 0]])), ["I like pie <UNK>"])
+
+    def test_rare_words_are_left_out(self):
+        p = tf.contrib.learn.preprocessing.VocabularyProcessor(max_document_length=3, min_frequency=1)
+        p.fit(["b a a", "b c a"])
+        self.assertEqual(p.vocabulary_._mapping, {"<UNK>": 0, "a": 1, "b": 2})
+        self.assertEqual(next(p.transform(["c b a"])).tolist(), [0, 2, 1])
+
+    def test_saving(self):
+        p = tf.contrib.learn.preprocessing.VocabularyProcessor(2).fit(["x y"])
+        with tempfile.TemporaryDirectory() as d:
+            p.save(os.path.join(d, "vocab"))
+            again = tf.contrib.learn.preprocessing.VocabularyProcessor.restore(os.path.join(d, "vocab"))
+        self.assertEqual(next(again.transform(["y x"])).tolist(), [2, 1])
+
+    def test_bytes_and_categories(self):
+        p = tf.contrib.learn.preprocessing.ByteProcessor(3)
+        rows = list(p.fit_transform(["ab", "\u00e4xyz"]))
+        self.assertEqual([r.tolist() for r in rows], [[97, 98, 0], [195, 164, 120]])
+        self.assertEqual(list(p.reverse(rows)), ["ab", "\u00e4x"])
+        c = tf.contrib.learn.preprocessing.CategoricalProcessor()
+        self.assertEqual([r.tolist() for r in c.fit_transform([["0", "m"], ["1", "m"], ["1", float("nan")]])], [[1, 1], [2, 1], [2, 0]])
+
+
 if __name__ == "__main__":
     unittest.main()
