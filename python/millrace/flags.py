@@ -248,6 +248,9 @@ class Flag:
     def __lt__(self, other):
         return self.name < other.name
 
+    def __repr__(self):
+        return "<Flag --%s=%r>" % (self.name, self.value)
+
     def _set_default(self, value):
         self.default_unparsed = value
         self.default = None if value is None else self._parse(value)
@@ -333,13 +336,15 @@ class FlagValues:
     """The flags by name; FLAGS is the one that DEFINE_... adds to.  Calling it parses a command line."""
 
     def __init__(self):
-        self.__dict__.update(_flags={}, _parsed=False, _gnu=True, _mutual=[], _lazy=False)
+        table = {}
+        self.__dict__.update(_table=table, _parsed=False, _gnu=True, _mutual=[], _lazy=False)
+        self.__dict__["__flags"] = table  # where scripts of all ages look
 
-    # Scripts of all ages look here.
+    def _flags(self):
+        return self._table
+
     def __getattr__(self, name):
-        flags = self.__dict__["_flags"]
-        if name == "__flags":
-            return dict(flags)
+        flags = self.__dict__["_table"]
         if name.startswith("__") or name not in flags:
             raise AttributeError(name)
         if not self._parsed:
@@ -355,9 +360,9 @@ class FlagValues:
         if name in ("_parsed", "_gnu", "_lazy"):
             self.__dict__[name] = value
             return
-        if name not in self._flags:
+        if name not in self._table:
             raise AttributeError("There is no flag '%s'" % name)
-        flag = self._flags[name]
+        flag = self._table[name]
         former = flag.value
         flag.value = value
         try:
@@ -368,16 +373,16 @@ class FlagValues:
         flag.using_default_value = False
 
     def __delattr__(self, name):
-        if name not in self._flags:
+        if name not in self._table:
             raise AttributeError(name)
-        flag = self._flags[name]
-        for key in [k for k, f in self._flags.items() if f is flag]:
-            del self._flags[key]
+        flag = self._table[name]
+        for key in [k for k, f in self._table.items() if f is flag]:
+            del self._table[key]
 
     remove_flag_values = lambda self, names: [delattr(self, n) for n in names]
 
     def __getitem__(self, name):
-        return self._flags[name]
+        return self._table[name]
 
     def __setitem__(self, name, flag):
         """Adds a flag."""
@@ -388,27 +393,27 @@ class FlagValues:
             raise Error("Flag name must be a string, and not empty: %r" % (name,))
         if " " in name:
             raise Error("Flag name cannot contain a space.")
-        known = self._flags.get(name)
+        known = self._table.get(name)
         if known is not None and not (flag.allow_override or known.allow_override):
             raise DuplicateFlagError("The flag '%s' is defined twice. First from %s, Second from %s.  Description from first "
                                      "occurrence: %s" % (name, known.module, flag.module, known.help))
-        self._flags[name] = flag
+        self._table[name] = flag
         if flag.short_name:
-            self._flags[flag.short_name] = flag
+            self._table[flag.short_name] = flag
 
     def __contains__(self, name):
-        return name in self._flags
+        return name in self._table
 
     has_key = __contains__
 
     def __iter__(self):
-        return iter(self._flags)
+        return iter(self._table)
 
     def __len__(self):
-        return len(self._flags)
+        return len(self._table)
 
     def __dir__(self):
-        return sorted(set(super().__dir__()) | set(self._flags))
+        return sorted(set(super().__dir__()) | set(self._table))
 
     def __bool__(self):
         return True
@@ -445,11 +450,11 @@ class FlagValues:
     def _read_flag(self, word, words, i, rest, known_only):
         """Reads the flag words[i - 1]; where the next word is."""
         name, has_value, value = word.lstrip("-").partition("=")
-        flag = self._flags.get(name)
-        if flag is None and name.startswith("no") and getattr(self._flags.get(name[2:]), "boolean", False):
+        flag = self._table.get(name)
+        if flag is None and name.startswith("no") and getattr(self._table.get(name[2:]), "boolean", False):
             if has_value:
                 raise IllegalFlagValueError("%s does not take an argument" % name)
-            flag, has_value, value = self._flags[name[2:]], True, "false"
+            flag, has_value, value = self._table[name[2:]], True, "false"
         if flag is None:
             if known_only or name.startswith("test_"):
                 rest.append(word)
@@ -466,7 +471,7 @@ class FlagValues:
 
     def _similar(self, name):
         import difflib
-        return difflib.get_close_matches(name, [n for n in self._flags if len(n) > 1])
+        return difflib.get_close_matches(name, [n for n in self._table if len(n) > 1])
 
     def _with_files(self, words, depth=0):
         """--flagfile=PATH is replaced by the flags in the file, a line each."""
@@ -502,7 +507,7 @@ class FlagValues:
         self._parsed = True
 
     def unparse_flags(self):
-        for flag in self._flags.values():
+        for flag in self._table.values():
             flag.unparse()
         self._parsed = False
 
@@ -520,8 +525,8 @@ class FlagValues:
                 self._check(lambda f=flag, c=check: c(f.value), "flag --%s=%s: %s" % (flag.name, flag.value, message))
         for names, check, message in self._mutual:
             if any(f.name in names for f in flags):
-                shown = ", ".join("--%s=%s" % (n, self._flags[n].value) for n in names)
-                self._check(lambda: check({n: self._flags[n].value for n in names}), "flags %s: %s" % (shown, message))
+                shown = ", ".join("--%s=%s" % (n, self._table[n].value) for n in names)
+                self._check(lambda: check({n: self._table[n].value for n in names}), "flags %s: %s" % (shown, message))
 
     @staticmethod
     def _check(check, message):
@@ -533,30 +538,30 @@ class FlagValues:
             raise IllegalFlagValueError(message)
 
     def validate_all_flags(self):
-        self._validate(list({id(f): f for f in self._flags.values()}.values()))
+        self._validate(list({id(f): f for f in self._table.values()}.values()))
 
     # ---- what there is ----
 
     def set_default(self, name, value):
-        if name not in self._flags:
+        if name not in self._table:
             raise UnrecognizedFlagError(name)
-        self._flags[name]._set_default(value)
-        self._validate([self._flags[name]])
+        self._table[name]._set_default(value)
+        self._validate([self._table[name]])
 
     def flag_values_dict(self):
-        return {name: flag.value for name, flag in self._flags.items()}
+        return {name: flag.value for name, flag in self._table.items()}
 
     FlagValuesDict = flag_values_dict
 
     def append_flag_values(self, flag_values):
-        for name, flag in flag_values._flags.items():
+        for name, flag in flag_values._table.items():
             if name == flag.name:
                 self[name] = flag
 
     def flags_by_module_dict(self):
         modules = {}
-        for name in sorted(self._flags):
-            flag = self._flags[name]
+        for name in sorted(self._table):
+            flag = self._table[name]
             if name == flag.name:
                 modules.setdefault(flag.module or "", []).append(flag)
         return modules
@@ -568,7 +573,7 @@ class FlagValues:
         return self.flags_by_module_dict().get(_main_name() if name == "__main__" else name, [])
 
     def find_module_defining_flag(self, flagname, default=None):
-        flag = self._flags.get(flagname)
+        flag = self._table.get(flagname)
         return default if flag is None else flag.module
 
     def flags_into_string(self):

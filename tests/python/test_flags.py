@@ -86,6 +86,15 @@ class Parsing(unittest.TestCase):
         self.assertEqual(flag.serialize(), "--n=8")
         self.assertEqual(self.f["on"].serialize(), "--noon")
 
+    def test_how_old_scripts_look_at_all_flags(self):
+        self.f._parse_flags(["--n=2"])
+        self.assertEqual(getattr(self.f, "__flags")["n"].value, 2)
+        self.assertEqual(self.f.__dict__["__flags"]["n"].value, 2)
+        for name in list(self.f._flags()):
+            if name in self.f:
+                self.f.__delattr__(name)
+        self.assertEqual(len(self.f), 0)
+
     def test_lists_enums_and_flags_that_stand_several_times(self):
         flags.DEFINE_list("hosts", "a,b", "", flag_values=self.f)
         flags.DEFINE_spaceseplist("words", [], "", flag_values=self.f)
