@@ -178,6 +178,7 @@ PRIVATE = {
     "python.platform.googletest": ["millrace.test"],
     "python.platform.resource_loader": ["millrace.resource_loader"],
     "python.platform.sysconfig": ["millrace.sysconfig"],
+    "python.ops.gradient_checker": ["millrace.test.gradient_checker"],
     "python.platform.test": ["millrace.test"],
     "python.platform.tf_logging": ["millrace.logging"],
     "python.saved_model.builder": ["millrace.saved_model"],
