@@ -71,5 +71,13 @@ _LATER.update(dict.fromkeys(("Barrier ConditionalAccumulator ConditionalAccumula
                              "QueueBase RandomShuffleQueue SparseConditionalAccumulator").split(), "ops.data_flow"))
 _LATER.update(dict.fromkeys(("FixedLengthRecordReader IdentityReader LMDBReader ReaderBase TFRecordReader TextLineReader "
                              "WholeFileReader").split(), "ops.io"))
-__getattr__ = _lazy.attributes(__name__, _LATER)
+_LATER.update(dict.fromkeys(
+    "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature decode_compressed decode_csv decode_json_example decode_raw "
+    "parse_example parse_sequence_example parse_single_example parse_single_sequence_example parse_tensor".split(), "ops.parsing"))
+_LATER.update(dict.fromkeys("matching_files read_file serialize_tensor write_file".split(), "io"))
+_LATER.update(dict.fromkeys(
+    "as_string decode_base64 encode_base64 reduce_join regex_full_match regex_replace string_join string_length string_lower "
+    "string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number "
+    "string_upper substr unicode_script unicode_transcode".split(), "strings"))
 __dir__ = _lazy.listing(__name__, _LATER)
+__getattr__ = _lazy.attributes(__name__, _LATER)

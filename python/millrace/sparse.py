@@ -1,0 +1,342 @@
+"""tf.sparse, and the sparse_* functions of tf itself: operations on SparseTensors."""
+
+from .framework import convert, dtypes, ops
+from .framework.op_defs import call
+from .framework.sparse import SparseTensor, SparseTensorValue
+from .ops import array, math
+from .ops.array import sparse_placeholder
+from .ops.math import sparse_segment_mean, sparse_segment_sqrt_n, sparse_segment_sum
+
+TF_NAMES = ["deserialize_many_sparse", "serialize_many_sparse", "serialize_sparse", "sparse_add", "sparse_concat",
+            "sparse_fill_empty_rows", "sparse_mask", "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_reduce_max",
+            "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
+            "sparse_reshape", "sparse_retain", "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul",
+            "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator", "sparse_transpose"]
+
+
+def as_sparse(value):
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
+    if not isinstance(value, SparseTensor):
+        raise TypeError("Input must be a SparseTensor.")
+    return value
+
+
+def _parts(x, prefix, indices="indices", values="values", shape="shape"):
+    """A sparse tensor as arguments of an op."""
+    return {prefix + indices: x.indices, prefix + values: x.values, prefix + shape: x.dense_shape}
+
+
+def sparse_add(a, b, threshold=None, thresh=None):
+    """The sum of two sparse tensors, or of a sparse and a dense one; of a sparse sum, values below the threshold are left out."""
+    limit = thresh if threshold is None else threshold
+    limit = 0 if limit is None else limit
+    if not any(isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)):
+        raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
+    if all(isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)):
+        a, b = as_sparse(a), as_sparse(b)
+        limit = convert.convert_to_tensor(limit, a.values.dtype.real_dtype.base_dtype, name="thresh")
+        return SparseTensor(*call("SparseAdd", None, thresh=limit, **_parts(a, "a_"), **_parts(b, "b_")))
+    if isinstance(b, (SparseTensor, SparseTensorValue)):
+        a, b = b, a
+    return call("SparseTensorDenseAdd", None, b=b, **_parts(as_sparse(a), "a_"))
+
+
+def sparse_concat(axis=None, sp_inputs=None, name=None, expand_nonconcat_dim=False, concat_dim=None, expand_nonconcat_dims=None):
+    """One after the other along a dimension; with expand_nonconcat_dims the others are as long as the longest."""
+    axis = concat_dim if axis is None else axis
+    expand = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
+    inputs = [as_sparse(x) for x in sp_inputs]
+    if len(inputs) == 1:
+        return inputs[0]
+    dense_shapes = [x.dense_shape for x in inputs]
+    if expand:
+        longest = math.reduce_max(array.stack(dense_shapes), 0)
+        at = axis if axis >= 0 else inputs[0].shape.ndims + axis
+        dense_shapes = [array.concat([longest[:at], s[at:at + 1], longest[at + 1:]], 0) for s in dense_shapes]
+    return SparseTensor(*call("SparseConcat", name, indices=[x.indices for x in inputs], values=[x.values for x in inputs],
+                              shapes=dense_shapes, concat_dim=axis))
+
+
+def sparse_split(keyword_required=None, sp_input=None, num_split=None, axis=None, name=None, split_dim=None):
+    if not isinstance(keyword_required, type(None)):
+        raise ValueError("Keyword arguments are required for this function.")
+    axis = split_dim if axis is None else axis
+    if sp_input is None or num_split is None or axis is None:
+        raise ValueError("sp_input, num_split and axis are required")
+    x = as_sparse(sp_input)
+    made = call("SparseSplit", name, split_dim=axis, num_split=num_split, **_parts(x, ""))
+    return [SparseTensor(*parts) for parts in zip(*made)]
+
+
+def sparse_slice(sp_input, start, size, name=None):
+    x = as_sparse(sp_input)
+    start, size = (convert.convert_to_tensor(v, dtypes.int64) for v in (start, size))
+    return SparseTensor(*call("SparseSlice", name, start=start, size=size, **_parts(x, "")))
+
+
+def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
+    """A tensor of the default with values at indices."""
+    return call("SparseToDense", name, sparse_indices=sparse_indices, output_shape=output_shape, sparse_values=sparse_values,
+                default_value=default_value, validate_indices=validate_indices)
+
+
+def sparse_tensor_to_dense(sp_input, default_value=None, validate_indices=True, name=None):
+    x = as_sparse(sp_input)
+    if default_value is None:
+        default_value = array.zeros([], x.dtype)
+    return sparse_to_dense(x.indices, x.dense_shape, x.values, default_value, validate_indices, name)
+
+
+def from_dense(tensor, name=None):
+    """The elements that are not zero."""
+    with ops.name_scope(name, "dense_to_sparse"):
+        tensor = convert.convert_to_tensor(tensor)
+        indices = array.where(math.not_equal(tensor, array.zeros_like(tensor)))
+        return SparseTensor(indices, array.gather_nd(tensor, indices), array.shape(tensor, out_type=dtypes.int64))
+
+
+def sparse_to_indicator(sp_input, vocab_size, name=None):
+    """Dense booleans: true at the ids that are the values."""
+    x = as_sparse(sp_input)
+    with ops.name_scope(name, "SparseToIndicator", [x.values]):
+        ones = SparseTensor(x.indices, array.fill(array.shape(x.values), True), x.dense_shape)
+        merged = sparse_merge(x, ones, vocab_size)
+        return sparse_tensor_to_dense(merged, default_value=False, validate_indices=False)
+
+
+def sparse_merge(sp_ids, sp_values, vocab_size, name=None, already_sorted=False):
+    """Values at positions whose last coordinates are the ids."""
+    if isinstance(sp_ids, (SparseTensor, SparseTensorValue)):
+        sp_ids, vocab_size = [sp_ids], [vocab_size]
+    elif not isinstance(sp_ids, (list, tuple)):
+        raise TypeError("sp_ids has to be a SparseTensor or list thereof. Found %s" % type(sp_ids))
+    if not isinstance(vocab_size, (list, tuple)):
+        raise TypeError("vocab_size has to be a list of Tensors or Python ints. Found %s" % type(vocab_size))
+    if len(sp_ids) != len(vocab_size):
+        raise ValueError("sp_ids and vocab_size have to have equal lengths.")
+    with ops.name_scope(name, "SparseMerge"):
+        ids, values = [as_sparse(x) for x in sp_ids], as_sparse(sp_values)
+        columns = [array.expand_dims(math.cast(x.values, dtypes.int64), 1) for x in ids]
+        sizes = [array.reshape(math.cast(convert.convert_to_tensor(v), dtypes.int64), [1]) for v in vocab_size]
+        first = ids[0]
+        made = SparseTensor(array.concat([first.indices[:, :-1]] + columns, 1), values.values,
+                            array.concat([first.dense_shape[:-1]] + sizes, 0))
+        return made if already_sorted else sparse_reorder(made)
+
+
+def sparse_retain(sp_input, to_retain):
+    """The elements for which to_retain is true."""
+    x = as_sparse(sp_input)
+    where = array.reshape(array.where(convert.convert_to_tensor(to_retain)), [-1])
+    return SparseTensor(array.gather(x.indices, where), array.gather(x.values, where), x.dense_shape)
+
+
+def sparse_reset_shape(sp_input, new_shape=None):
+    """The same elements in a larger shape, or in the smallest that has room for them."""
+    x = as_sparse(sp_input)
+    if new_shape is None:
+        needed = math.maximum(math.reduce_max(x.indices, 0) + 1, 0)
+        return SparseTensor(x.indices, x.values, needed)
+    wanted = convert.convert_to_tensor(new_shape, dtypes.int64)
+    wanted.shape.with_rank(1)
+    if wanted.shape[0].value is not None and x.shape.ndims is not None and wanted.shape[0].value != x.shape.ndims:
+        raise ValueError("The ranks of the shapes differ: %s and %s" % (wanted.shape[0], x.shape.ndims))
+    check = call("Assert", None, condition=math.reduce_all(math.less_equal(x.dense_shape, wanted)),
+                 data=["The new shape has no room for the old one", wanted])
+    with ops.control_dependencies([check]):
+        return SparseTensor(x.indices, x.values, array.identity(wanted))
+
+
+def sparse_fill_empty_rows(sp_input, default_value, name=None):
+    """(with default_value in the rows that had nothing, which rows these are)"""
+    x = as_sparse(sp_input)
+    with ops.name_scope(name, "SparseFillEmptyRows", [x.values]):
+        default = convert.convert_to_tensor(default_value, x.dtype)
+        indices, values, empty, _ = call("SparseFillEmptyRows", None, indices=x.indices, values=x.values, dense_shape=x.dense_shape,
+                                         default_value=default)
+        return SparseTensor(indices, values, x.dense_shape), empty
+
+
+def sparse_reorder(sp_input, name=None):
+    """With its elements in row-major order."""
+    x = as_sparse(sp_input)
+    indices, values = call("SparseReorder", name, **_parts(x, "input_"))
+    return SparseTensor(indices, values, array.identity(x.dense_shape))
+
+
+def sparse_reshape(sp_input, shape, name=None):
+    x = as_sparse(sp_input)
+    shape = math.cast(convert.convert_to_tensor(shape), dtypes.int64)
+    with ops.name_scope(name, "SparseReshape", [x.values]) as scope:
+        indices, made = call("SparseReshape", scope, input_indices=x.indices, input_shape=x.dense_shape, new_shape=shape)
+        known = convert.constant_value(shape)
+        if known is not None and (known >= 0).all():  # keeps what is known, which the op's output does not
+            made = convert.constant(known, dtypes.int64)
+        return SparseTensor(indices, array.identity(x.values), made)
+
+
+def sparse_transpose(sp_input, perm=None, name=None):
+    with ops.name_scope(name, "SparseTranspose"):
+        x = as_sparse(sp_input)
+        if perm is None:
+            rank = x.shape.ndims
+            perm = list(range(rank - 1, -1, -1)) if rank is not None else math.range(array.size(x.dense_shape) - 1, -1, -1)
+        turned = SparseTensor(array.gather(x.indices, perm, axis=1), x.values, array.gather(x.dense_shape, perm))
+        return sparse_reorder(turned)
+
+
+def expand_dims(sp_input, axis=None, name=None):
+    """With a dimension of one more."""
+    x = as_sparse(sp_input)
+    rank = x.shape.ndims
+    if rank is None:
+        raise NotImplementedError("tf.sparse.expand_dims of unknown rank")
+    at = -1 if axis is None else axis
+    at = rank + 1 + at if at < 0 else at
+    if not 0 <= at <= rank:
+        raise ValueError("axis %d is not of a tensor of rank %d" % (at, rank))
+    with ops.name_scope(name, "expand_dims"):
+        column = array.zeros(array.stack([array.shape(x.indices)[0], 1]), dtypes.int64)
+        return SparseTensor(array.concat([x.indices[:, :at], column, x.indices[:, at:]], 1), x.values,
+                            array.concat([x.dense_shape[:at], [1], x.dense_shape[at:]], 0))
+
+
+def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
+    with ops.name_scope(name, "eye"):
+        rows = math.cast(convert.convert_to_tensor(num_rows), dtypes.int64)
+        columns = rows if num_columns is None else math.cast(convert.convert_to_tensor(num_columns), dtypes.int64)
+        n = math.range(math.minimum(rows, columns))
+        return SparseTensor(array.stack([n, n], axis=1), array.ones(array.shape(n), dtype), array.stack([rows, columns]))
+
+
+def sparse_softmax(sp_input, name=None):
+    x = as_sparse(sp_input)
+    return SparseTensor(x.indices, call("SparseSoftmax", name, **_parts(x, "sp_")), x.dense_shape)
+
+
+def sparse_maximum(sp_a, sp_b, name=None):
+    a, b = as_sparse(sp_a), as_sparse(sp_b)
+    return SparseTensor(*call("SparseSparseMaximum", name, **_parts(a, "a_"), **_parts(b, "b_")), a.dense_shape)
+
+
+def sparse_minimum(sp_a, sp_b, name=None):
+    a, b = as_sparse(sp_a), as_sparse(sp_b)
+    return SparseTensor(*call("SparseSparseMinimum", name, **_parts(a, "a_"), **_parts(b, "b_")), a.dense_shape)
+
+
+def sparse_tensor_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False, name=None):
+    """A sparse matrix times a dense one."""
+    a = as_sparse(sp_a)
+    with ops.name_scope(name, "SparseTensorDenseMatMul", [a.indices, a.values, b]) as scope:
+        b = convert.convert_to_tensor(b, name="b")
+        return call("SparseTensorDenseMatMul", scope, b=b, adjoint_a=adjoint_a, adjoint_b=adjoint_b, **_parts(a, "a_"))
+
+
+# ---- reductions ----
+
+def _reduced(op_type, sp_input, axis, keepdims, reduction_axes, keep_dims):
+    x = as_sparse(sp_input)
+    axis = reduction_axes if axis is None else axis
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    if axis is None:
+        rank = x.shape.ndims
+        axis = list(range(rank)) if rank is not None else math.range(array.size(x.dense_shape))
+    axes = array.reshape(convert.convert_to_tensor(axis, dtypes.int32), [-1])
+    made = call(op_type, None, reduction_axes=axes, keep_dims=keep, **_parts(x, "input_"))
+    return SparseTensor(*made) if op_type.endswith("Sparse") else made
+
+
+def sparse_reduce_sum(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    return _reduced("SparseReduceSum", sp_input, axis, keepdims, reduction_axes, keep_dims)
+
+
+def sparse_reduce_sum_sparse(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    return _reduced("SparseReduceSumSparse", sp_input, axis, keepdims, reduction_axes, keep_dims)
+
+
+def sparse_reduce_max(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    return _reduced("SparseReduceMax", sp_input, axis, keepdims, reduction_axes, keep_dims)
+
+
+def sparse_reduce_max_sparse(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    return _reduced("SparseReduceMaxSparse", sp_input, axis, keepdims, reduction_axes, keep_dims)
+
+
+# ---- packing ----
+
+def serialize_sparse(sp_input, name=None, out_type=dtypes.string):
+    return call("SerializeSparse", name, out_type=out_type, **_parts(as_sparse(sp_input), "sparse_"))
+
+
+def serialize_many_sparse(sp_input, name=None, out_type=dtypes.string):
+    return call("SerializeManySparse", name, out_type=out_type, **_parts(as_sparse(sp_input), "sparse_"))
+
+
+def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
+    indices, values, shape = call("DeserializeManySparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
+def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
+    indices, values, shape = call("DeserializeSparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
+# ---- crosses of features ----
+
+_HASH_KEY = 0xDECAFCAFFE
+
+
+def _crossed(inputs, hashed, num_buckets, hash_key, name):
+    inputs = [as_sparse(x) if isinstance(x, (SparseTensor, SparseTensorValue)) else convert.convert_to_tensor(x) for x in inputs]
+    some = [x for x in inputs if isinstance(x, SparseTensor)]
+    dense = [x for x in inputs if not isinstance(x, SparseTensor)]
+
+    def wide(x):
+        return math.cast(x, dtypes.int64) if x.dtype.is_integer and x.dtype is not dtypes.int64 else x
+    values, dense = [wide(x.values) for x in some], [wide(x) for x in dense]
+    internal = dtypes.string if any(x.dtype is dtypes.string for x in values + dense) else dtypes.int64
+    return SparseTensor(*call(
+        "SparseCross", name, indices=[x.indices for x in some], values=values, shapes=[x.dense_shape for x in some], dense_inputs=dense,
+        hashed_output=hashed, num_buckets=num_buckets, hash_key=hash_key or _HASH_KEY,
+        out_type=dtypes.int64 if hashed else dtypes.string, internal_type=internal))
+
+
+def cross(inputs, name=None):
+    """All combinations of the values of a row, as strings joined by _X_."""
+    return _crossed(inputs, False, 0, None, name)
+
+
+def cross_hashed(inputs, num_buckets=0, hash_key=None, name=None):
+    return _crossed(inputs, True, num_buckets, hash_key, name)
+
+
+def sparse_mask(a, mask_indices, name=None):
+    """The rows of IndexedSlices that mask_indices does not name."""
+    with ops.name_scope(name, "sparse_mask"):
+        kept, where = call("ListDiff", None, x=a.indices, y=mask_indices)
+        return ops.IndexedSlices(array.gather(a.values, where), kept, a.dense_shape)
+
+
+add, concat, fill_empty_rows, mask, maximum, merge, minimum = (
+    sparse_add, sparse_concat, sparse_fill_empty_rows, sparse_mask, sparse_maximum, sparse_merge, sparse_minimum)
+matmul = sparse_dense_matmul = sparse_tensor_dense_matmul
+placeholder, reduce_max, reduce_max_sparse, reduce_sum, reduce_sum_sparse = (
+    sparse_placeholder, sparse_reduce_max, sparse_reduce_max_sparse, sparse_reduce_sum, sparse_reduce_sum_sparse)
+reorder, reset_shape, reshape, retain, softmax, split, to_dense, to_indicator, transpose = (
+    sparse_reorder, sparse_reset_shape, sparse_reshape, sparse_retain, sparse_softmax, sparse_split, sparse_tensor_to_dense,
+    sparse_to_indicator, sparse_transpose)
+segment_mean, segment_sqrt_n, segment_sum = sparse_segment_mean, sparse_segment_sqrt_n, sparse_segment_sum
+slice = sparse_slice  # noqa: A001
+
+
+def __getattr__(name):
+    if name == "SparseConditionalAccumulator":
+        from .ops.data_flow import SparseConditionalAccumulator
+        return SparseConditionalAccumulator
+    raise AttributeError("module 'millrace.sparse' has no attribute '%s'" % name)

@@ -1,0 +1,124 @@
+"""tf.strings, and the names of strings' functions in tf itself."""
+
+from .framework import convert, dtypes, sparse
+from .framework.op_defs import call
+from .ops.math import _delayed
+
+__all__ = ["as_string", "decode_base64", "encode_base64", "reduce_join", "regex_full_match", "regex_replace", "string_join",
+           "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast",
+           "string_to_hash_bucket_strong", "string_to_number", "string_upper", "substr", "unicode_script", "unicode_transcode"]
+
+as_string = _delayed("as_string", "AsString")
+decode_base64 = _delayed("decode_base64", "DecodeBase64")
+encode_base64 = _delayed("encode_base64", "EncodeBase64")
+string_strip = strip = _delayed("strip", "StringStrip")
+unicode_script = _delayed("unicode_script", "UnicodeScript")
+unicode_transcode = _delayed("unicode_transcode", "UnicodeTranscode")
+unsorted_segment_join = _delayed("unsorted_segment_join", "UnsortedSegmentJoin")
+
+
+def string_to_hash_bucket_fast(input, num_buckets, name=None):  # noqa: A002
+    return call("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
+
+
+def string_to_hash_bucket_strong(input, num_buckets, key, name=None):  # noqa: A002
+    return call("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=key)
+
+
+def string_to_hash_bucket(string_tensor=None, num_buckets=None, name=None, input=None):  # noqa: A002
+    return call("StringToHashBucket", name, string_tensor=_either(string_tensor, input), num_buckets=num_buckets)
+
+
+to_hash_bucket, to_hash_bucket_fast, to_hash_bucket_strong = (string_to_hash_bucket, string_to_hash_bucket_fast,
+                                                              string_to_hash_bucket_strong)
+
+
+def _either(value, other):
+    if (value is None) == (other is None):
+        raise ValueError("Exactly one of the two names of the argument is to be given")
+    return other if value is None else value
+
+
+def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None, input=None):  # noqa: A002
+    return call("StringToNumber", name, string_tensor=_either(string_tensor, input), out_type=out_type)
+
+
+to_number = string_to_number
+
+
+def string_join(inputs, separator="", name=None):
+    """Strings of several tensors put together, element by element; scalars go with any shape."""
+    return call("StringJoin", name, inputs=list(inputs), separator=separator)
+
+
+def string_length(input, name=None, unit="BYTE"):  # noqa: A002
+    return call("StringLength", name, input=input, unit=unit)
+
+
+def string_lower(input, encoding="", name=None):  # noqa: A002
+    return call("StringLower", name, input=input, encoding=encoding)
+
+
+def string_upper(input, encoding="", name=None):  # noqa: A002
+    return call("StringUpper", name, input=input, encoding=encoding)
+
+
+join, length, lower, upper = string_join, string_length, string_lower, string_upper
+
+
+def substr(input, pos, len, name=None, unit="BYTE"):  # noqa: A002
+    return call("Substr", name, input=input, pos=pos, len=len, unit=unit)
+
+
+def regex_replace(input, pattern, rewrite, replace_global=True, name=None):  # noqa: A002
+    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
+        return call("StaticRegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
+    return call("RegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
+
+
+def regex_full_match(input, pattern, name=None):  # noqa: A002
+    if isinstance(pattern, (str, bytes)):
+        return call("StaticRegexFullMatch", name, input=input, pattern=pattern)
+    return call("RegexFullMatch", name, input=input, pattern=pattern)
+
+
+def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None, reduction_indices=None, keepdims=None):
+    """Joins the strings along dimensions, all of them when none is given."""
+    axis = reduction_indices if axis is None else axis
+    keep = bool(keepdims if keep_dims is None else keep_dims)
+    inputs = convert.convert_to_tensor(inputs, dtypes.string)
+    if axis is None:
+        rank = inputs.shape.ndims
+        axis = list(range(rank - 1, -1, -1)) if rank is not None else call(
+            "Range", None, start=call("Sub", None, x=call("Rank", None, input=inputs), y=1), limit=-1, delta=-1)
+    return call("ReduceJoin", name, inputs=inputs, reduction_indices=convert.convert_to_tensor(axis, dtypes.int32), keep_dims=keep,
+                separator=separator)
+
+
+def string_split(source, sep=None, skip_empty=True, delimiter=" ", result_type="SparseTensor", name=None):
+    """The parts of each string of a vector, as a SparseTensor [strings, most parts]."""
+    if result_type != "SparseTensor":
+        raise NotImplementedError("string_split with result_type=%r: there are no ragged tensors" % result_type)
+    delimiter = convert.convert_to_tensor(delimiter if sep is None else sep, dtypes.string)
+    source = convert.convert_to_tensor(source, dtypes.string)
+    return sparse.SparseTensor(*call("StringSplit", name, input=source, delimiter=delimiter, skip_empty=skip_empty))
+
+
+def split(input=None, sep=None, maxsplit=-1, result_type="SparseTensor", source=None, name=None):  # noqa: A002
+    """As Python's str.split, of each string."""
+    if result_type != "SparseTensor":
+        raise NotImplementedError("split with result_type=%r: there are no ragged tensors" % result_type)
+    source = convert.convert_to_tensor(_either(input, source), dtypes.string)
+    if source.shape.ndims == 0:
+        source = call("ExpandDims", None, input=source, dim=0)
+    return sparse.SparseTensor(*call("StringSplitV2", name, input=source, sep="" if sep is None else sep, maxsplit=maxsplit))
+
+
+def format(template, inputs, placeholder="{}", summarize=3, name=None):  # noqa: A002
+    """The template with values for its placeholders."""
+    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    return call("StringFormat", name, inputs=inputs, template=template, placeholder=placeholder, summarize=summarize)
+
+
+def bytes_split(input, name=None):  # noqa: A002
+    raise NotImplementedError("tf.strings.bytes_split: there are no ragged tensors")
