@@ -79,5 +79,11 @@ _LATER.update(dict.fromkeys(
     "as_string decode_base64 encode_base64 reduce_join regex_full_match regex_replace string_join string_length string_lower "
     "string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number "
     "string_upper substr unicode_script unicode_transcode".split(), "strings"))
+_LATER.update(dict.fromkeys(
+    "deserialize_many_sparse serialize_many_sparse serialize_sparse sparse_add sparse_concat sparse_fill_empty_rows sparse_mask "
+    "sparse_maximum sparse_merge sparse_minimum sparse_reduce_max sparse_reduce_max_sparse sparse_reduce_sum sparse_reduce_sum_sparse "
+    "sparse_reorder sparse_reset_shape sparse_reshape sparse_retain sparse_slice sparse_softmax sparse_split "
+    "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose".split(), "sparse"))
+_LATER.update(tables_initializer="ops.lookup", initialize_all_tables="ops.lookup")
 __dir__ = _lazy.listing(__name__, _LATER)
 __getattr__ = _lazy.attributes(__name__, _LATER)

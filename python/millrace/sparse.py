@@ -7,12 +7,6 @@ from .ops import array, math
 from .ops.array import sparse_placeholder
 from .ops.math import sparse_segment_mean, sparse_segment_sqrt_n, sparse_segment_sum
 
-TF_NAMES = ["deserialize_many_sparse", "serialize_many_sparse", "serialize_sparse", "sparse_add", "sparse_concat",
-            "sparse_fill_empty_rows", "sparse_mask", "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_reduce_max",
-            "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
-            "sparse_reshape", "sparse_retain", "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul",
-            "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator", "sparse_transpose"]
-
 
 def as_sparse(value):
     if isinstance(value, SparseTensorValue):

@@ -1,0 +1,84 @@
+"""tf.linalg: matrices, and batches of them in the last two dimensions."""
+
+import numpy as np
+
+from .framework import convert, dtypes, ops
+from .framework.op_defs import call
+from .ops import array, math
+from .ops.array import eye
+from .ops.math import (diag as tensor_diag, diag_part as tensor_diag_part, matrix_band_part as band_part, matrix_diag as diag,
+                       matrix_diag_part as diag_part, matrix_set_diag as set_diag)
+from .ops.math import _delayed, cholesky, cholesky_solve, cross, einsum, matmul, matvec, norm, qr, svd, tensordot, trace
+from .ops.math import (matrix_determinant as det, matrix_inverse as inv, matrix_solve as solve, matrix_solve_ls as lstsq,
+                       matrix_transpose, matrix_triangular_solve as triangular_solve, self_adjoint_eig as eigh,
+                       self_adjoint_eigvals as eigvalsh)
+
+transpose = matrix_transpose
+expm = _delayed("expm", "MatrixExponential")
+logm = _delayed("logm", "MatrixLogarithm")
+sqrtm = _delayed("sqrtm", "MatrixSquareRoot")
+
+
+def adjoint(matrix, name=None):
+    """The conjugate of the transpose."""
+    with ops.name_scope(name, "adjoint", [matrix]):
+        return matrix_transpose(convert.convert_to_tensor(matrix, name="matrix"), conjugate=True)
+
+
+def slogdet(input, name=None):  # noqa: A002
+    """(sign, log of the absolute value) of the determinant"""
+    return call("LogMatrixDeterminant", name, input=input)
+
+
+def logdet(matrix, name=None):
+    """The log of the determinant of a positive definite matrix."""
+    with ops.name_scope(name, "logdet", [matrix]):
+        return 2.0 * math.reduce_sum(math.log(math.real(diag_part(cholesky(matrix)))), [-1])
+
+
+def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
+    with ops.name_scope(name, "l2_normalize", [x]) as scope:
+        x = convert.convert_to_tensor(x, name="x")
+        length = math.reduce_sum(math.square(x), dim if axis is None else axis, keepdims=True)
+        return math.multiply(x, math.rsqrt(math.maximum(length, epsilon)), name=scope)
+
+
+def global_norm(t_list, name=None):
+    from .ops import clip
+    return clip.global_norm(t_list, name)
+
+
+def lu(input, output_idx_type=dtypes.int32, name=None):  # noqa: A002
+    return call("Lu", name, input=input, output_idx_type=output_idx_type)
+
+
+def tridiagonal_solve(diagonals, rhs, diagonals_format="compact", transpose_rhs=False, conjugate_rhs=False, name=None,
+                      partial_pivoting=True):
+    """The solution for matrices of three diagonals: "compact" has them as rows [upper, main, lower]."""
+    if diagonals_format not in ("compact", "sequence"):
+        raise NotImplementedError("tridiagonal_solve with diagonals_format=%r" % diagonals_format)
+    with ops.name_scope(name, "tridiagonal_solve"):
+        if diagonals_format == "sequence":
+            upper, main, lower = (convert.convert_to_tensor(d) for d in diagonals)
+            pad = [[0, 0]] * (main.shape.ndims - 1)
+            upper = upper if upper.shape[-1] == main.shape[-1] else array.pad(upper, pad + [[0, 1]])
+            lower = lower if lower.shape[-1] == main.shape[-1] else array.pad(lower, pad + [[1, 0]])
+            diagonals = array.stack([upper, main, lower], axis=-2)
+        diagonals, rhs = convert.convert_to_tensor(diagonals), convert.convert_to_tensor(rhs)
+        is_vector = rhs.shape.ndims == diagonals.shape.ndims - 1
+        rhs = array.expand_dims(rhs, -1) if is_vector else matrix_transpose(rhs) if transpose_rhs else rhs
+        rhs = math.conj(rhs) if conjugate_rhs else rhs
+        made = call("TridiagonalSolve", None, diagonals=diagonals, rhs=rhs, partial_pivoting=partial_pivoting)
+        return array.squeeze(made, -1) if is_vector else matrix_transpose(made) if transpose_rhs else made
+
+
+def pinv(a, rcond=None, validate_args=False, name=None):
+    """The pseudo-inverse."""
+    with ops.name_scope(name, "pinv", [a]):
+        a = convert.convert_to_tensor(a, name="a")
+        if rcond is None:
+            rcond = 10.0 * max(a.shape.as_list()[-2:]) * np.finfo(a.dtype.as_numpy_dtype).eps
+        s, u, v = svd(a)
+        least = math.cast(rcond, a.dtype) * math.reduce_max(s, -1, keepdims=True)
+        inverse = array.where(math.greater(s, least), 1 / s, array.zeros_like(s))
+        return matmul(v * array.expand_dims(inverse, -2), u, adjoint_b=True)

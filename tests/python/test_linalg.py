@@ -1,0 +1,68 @@
+"""tf.linalg and tf.signal, against numpy."""
+
+import unittest
+
+import numpy as np
+
+import millrace as tf
+
+R = np.random.RandomState(0)
+A = R.rand(3, 3).astype(np.float32)
+P = A @ A.T + np.eye(3, dtype=np.float32)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        tf.reset_default_graph()
+
+    def assert_value(self, tensor, expected, tolerance=1e-4):
+        with tf.Session() as session:
+            np.testing.assert_allclose(session.run(tensor), expected, atol=tolerance, rtol=tolerance)
+
+
+class Matrices(Case):
+    def test_of_one(self):
+        self.assert_value(tf.linalg.det(P), np.linalg.det(P))
+        self.assert_value(tf.linalg.inv(P), np.linalg.inv(P))
+        self.assert_value(tf.linalg.logdet(P), np.linalg.slogdet(P)[1])
+        self.assert_value(tf.linalg.slogdet(P)[1], np.linalg.slogdet(P)[1])
+        self.assert_value(tf.linalg.cholesky(P), np.linalg.cholesky(P))
+        self.assert_value(tf.linalg.eigvalsh(P), np.linalg.eigvalsh(P))
+        self.assert_value(tf.linalg.adjoint(A), A.T)
+        self.assert_value(tf.linalg.pinv(A[:, :2]), np.linalg.pinv(A[:, :2]))
+        self.assert_value(tf.linalg.expm(np.zeros([2, 2], np.float32)), np.eye(2))
+        self.assert_value(tf.linalg.diag_part(A), np.diag(A))
+        self.assert_value(tf.linalg.l2_normalize(A, 1), A / np.linalg.norm(A, axis=1, keepdims=True))
+
+    def test_of_two(self):
+        self.assert_value(tf.linalg.solve(P, A), np.linalg.solve(P, A))
+        self.assert_value(tf.linalg.lstsq(P, A), np.linalg.solve(P, A), 1e-3)
+        diagonals = np.array([[1, 1, 0], [4, 4, 4], [0, 1, 1]], np.float32)
+        m = np.array([[4, 1, 0], [1, 4, 1], [0, 1, 4]], np.float32)
+        self.assert_value(tf.linalg.tridiagonal_solve(diagonals, [1.0, 2, 3]), np.linalg.solve(m, [1, 2, 3]))
+
+
+class Signals(Case):
+    def test_transforms(self):
+        x = R.rand(2, 8).astype(np.float32)
+        self.assert_value(tf.signal.rfft(x), np.fft.rfft(x))
+        self.assert_value(tf.spectral.irfft(tf.spectral.rfft(x)), x)
+        self.assert_value(tf.signal.rfft(x, [16]), np.fft.rfft(x, 16))
+        self.assert_value(tf.signal.rfft2d(x), np.fft.rfft2(x))
+        self.assert_value(tf.signal.fftshift(x, 1), np.fft.fftshift(x, 1))
+        self.assert_value(tf.signal.idct(tf.signal.dct(x, norm="ortho"), norm="ortho"), x)
+        self.assert_value(tf.signal.dct(x)[:, 0], 2 * x.sum(1))
+
+    def test_frames(self):
+        x = np.arange(6, dtype=np.float32)
+        self.assert_value(tf.signal.frame(x, 4, 2), [[0, 1, 2, 3], [2, 3, 4, 5]])
+        self.assert_value(tf.signal.frame(x, 4, 4, pad_end=True), [[0, 1, 2, 3], [4, 5, 0, 0]])
+        self.assert_value(tf.signal.overlap_and_add(tf.constant([[1.0, 1], [1, 1]]), 1), [1, 2, 1])
+        self.assert_value(tf.signal.hann_window(4), np.hanning(5)[:4])
+        self.assert_value(tf.signal.stft(x, 4, 2), np.fft.rfft(np.stack([x[:4], x[2:]]) * np.hanning(5)[:4]))
+        m = tf.signal.linear_to_mel_weight_matrix(8, 65)
+        self.assertEqual(m.shape.as_list(), [65, 8])
+
+
+if __name__ == "__main__":
+    unittest.main()
