@@ -4,7 +4,7 @@ import numpy as np
 
 from .framework import convert, dtypes, ops
 from .framework.op_defs import call
-from .ops import array, math
+from .ops import array, control_flow, math
 from .ops.array import eye
 from .ops.math import (diag as tensor_diag, diag_part as tensor_diag_part, matrix_band_part as band_part, matrix_diag as diag,
                        matrix_diag_part as diag_part, matrix_set_diag as set_diag)
@@ -14,9 +14,30 @@ from .ops.math import (matrix_determinant as det, matrix_inverse as inv, matrix_
                        self_adjoint_eigvals as eigvalsh)
 
 transpose = matrix_transpose
-expm = _delayed("expm", "MatrixExponential")
 logm = _delayed("logm", "MatrixLogarithm")
 sqrtm = _delayed("sqrtm", "MatrixSquareRoot")
+
+
+_PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,
+         670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0)
+
+
+def expm(input, name=None):  # noqa: A002
+    """The exponential: a rational approximation of the matrix made small, squared as often as it was halved."""
+    with ops.name_scope(name, "matrix_exponential", [input]):
+        a = convert.convert_to_tensor(input, name="input")
+        size = math.reduce_max(math.reduce_sum(math.abs(a), -2))
+        halvings = math.maximum(math.cast(math.ceil(math.log(math.maximum(size, 1e-30)) / np.log(2.0)), dtypes.int32), 0)
+        a = a / math.cast(math.pow(2.0, math.cast(halvings, dtypes.float32)), a.dtype)
+        one = eye(a.shape.as_list()[-1], dtype=a.dtype) + array.zeros_like(a)
+        odd, even, power, square = _PADE[1] * one, _PADE[0] * one, one, matmul(a, a)
+        for i in range(2, 14, 2):
+            power = matmul(power, square)
+            even, odd = even + _PADE[i] * power, odd + _PADE[i + 1] * power
+        odd = matmul(a, odd)
+        _, made = control_flow.while_loop(lambda i, x: i < halvings, lambda i, x: (i + 1, matmul(x, x)),
+                                          (0, solve(even - odd, even + odd)))
+        return made
 
 
 def adjoint(matrix, name=None):

@@ -30,7 +30,8 @@ class Matrices(Case):
         self.assert_value(tf.linalg.eigvalsh(P), np.linalg.eigvalsh(P))
         self.assert_value(tf.linalg.adjoint(A), A.T)
         self.assert_value(tf.linalg.pinv(A[:, :2]), np.linalg.pinv(A[:, :2]))
-        self.assert_value(tf.linalg.expm(np.zeros([2, 2], np.float32)), np.eye(2))
+        values, vectors = np.linalg.eigh(P)
+        self.assert_value(tf.linalg.expm(P), (vectors * np.exp(values)) @ vectors.T, 1e-3)
         self.assert_value(tf.linalg.diag_part(A), np.diag(A))
         self.assert_value(tf.linalg.l2_normalize(A, 1), A / np.linalg.norm(A, axis=1, keepdims=True))
 
