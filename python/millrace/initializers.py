@@ -292,6 +292,8 @@ def __getattr__(name):
         from .ops import variables as v
         return {"global_variables": v.global_variables_initializer, "local_variables": v.local_variables_initializer,
                 "variables": v.variables_initializer}[name]
+    if name.endswith("_initializer") and name[:-12] in __all__:
+        return globals()[name[:-12]]
     if name == "tables_initializer":
         from . import tables_initializer
         return tables_initializer

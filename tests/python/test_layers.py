@@ -444,13 +444,30 @@ class BatchNormalization(Case):
 
     def test_refused(self):
         with self.assertRaises(ValueError):
-            tf.layers.batch_normalization(tf.zeros([2, 3]), fused=True)
-        with self.assertRaises(ValueError):
             tf.layers.batch_normalization(tf.zeros([2, 3]), axis=2)
         with self.assertRaises(ValueError):
             tf.layers.batch_normalization(tf.placeholder(tf.float32, [2, None]))
-        with self.assertRaises(NotImplementedError):
-            tf.layers.BatchNormalization(virtual_batch_size=2)
+        with self.assertRaises(ValueError):
+            tf.layers.batch_normalization(tf.zeros([2, 3]), virtual_batch_size=0)
+
+    def test_fused_where_it_can_be(self):
+        layer = tf.layers.BatchNormalization(fused=True)
+        layer(tf.zeros([2, 3]))
+        self.assertFalse(layer.fused)
+
+    def test_virtual_batches(self):
+        x = self.numbers(6, 3)
+        y = tf.layers.batch_normalization(tf.constant(x), virtual_batch_size=2, training=True)
+        cut = x.reshape(2, 3, 3)
+        expected = (cut - cut.mean(0)) / np.sqrt(cut.var(0) + 1e-3)
+        self.close(self.run_all(y)[0], expected.reshape(6, 3), 1e-4)
+
+    def test_averages_are_not_cut(self):
+        with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)):
+            tf.layers.batch_normalization(tf.zeros([2, 4]))
+        self.assertEqual([n for n, _ in self.variables()][-2:], ["s/batch_normalization/moving_mean",
+                                                                 "s/batch_normalization/moving_variance"])
+        self.assertEqual(len(tf.global_variables()), 6)
 
 
 if __name__ == "__main__":

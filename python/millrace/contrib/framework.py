@@ -2,6 +2,7 @@
 
 import functools
 import re
+import sys
 
 import numpy as np
 
@@ -216,9 +217,9 @@ def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False, r
 
 
 def zero_initializer(ref, use_locking=True, name="zero_initializer"):
-    """An operation that sets a variable to zero."""
+    """Sets a variable to zero."""
     with ops.name_scope(name):
-        return state.assign(ref, array.zeros(ref.shape, ref.dtype.base_dtype), validate_shape=False, use_locking=use_locking).op
+        return state.assign(ref, array.zeros(ref.shape, ref.dtype.base_dtype), validate_shape=False, use_locking=use_locking)
 
 
 # ---- tensors ----
@@ -292,6 +293,8 @@ _ELSEWHERE.update(argsort="ops.array", sort="ops.array")
 
 
 def __getattr__(name):
+    if name == "variables":  # a module of TensorFlow's that has the functions of this one
+        return sys.modules[__name__]
     if name not in _ELSEWHERE:
         raise AttributeError("module 'tf.contrib.framework' has no attribute %r" % name)
     import importlib

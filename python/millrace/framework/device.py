@@ -11,8 +11,9 @@ class DeviceSpec:
         self.device_type = device_type.upper() if device_type in ("cpu", "gpu") else device_type
         self.device_index = device_index
 
-    _PART = re.compile(r"/(?:job:([^/]+)|replica:(\d+)|task:(\d+)|(?:device:)?([A-Za-z_][A-Za-z0-9_]*):(\d+|\*)"
-                       r"|device:([A-Za-z_][A-Za-z0-9_]*))")
+    # The first slash may be missing ("cpu:0"), and the index of a device.
+    _PART = re.compile(r"/?(?:job:([^/]+)|replica:(\d+)|task:(\d+)|(?:device:)?([A-Za-z_][A-Za-z0-9_]*):(\d+|\*)"
+                       r"|device:([A-Za-z_][A-Za-z0-9_]*)|([cCgG][pP][uU]))(?=/|$)")
 
     @classmethod
     def from_string(cls, text):
@@ -23,9 +24,9 @@ class DeviceSpec:
         at = 0
         while at < len(text):
             m = self._PART.match(text, at)
-            if not m or (m.group(4) and self.device_type):
+            if not m or (m.lastindex > 3 and self.device_type):
                 raise ValueError("Unknown attribute or more than one device type in device specification: '%s'" % text)
-            job, replica, task, kind, index, bare = m.groups()
+            job, replica, task, kind, index, bare, unit = m.groups()
             if job:
                 self.job = job
             elif replica:
@@ -33,8 +34,8 @@ class DeviceSpec:
             elif task:
                 self.task = int(task)
             else:
-                kind = kind or bare
-                self.device_type = kind.upper() if kind in ("cpu", "gpu") else kind
+                kind = kind or bare or unit
+                self.device_type = kind.upper() if kind.lower() in ("cpu", "gpu") else kind
                 self.device_index = None if index in (None, "*") else int(index)
             at = m.end()
         return self

@@ -81,6 +81,25 @@ class InputSpec:
         raise ValueError("Input %s of layer %s is incompatible with the layer: %s" % (index, layer_name, what))
 
 
+# Attributes that hold no parts of a layer.
+_OWN_ATTRIBUTES = {"_trainable_weights", "_non_trainable_weights", "_updates", "_losses", "_call_inputs", "_depends_on_call"}
+
+
+def _find_parts(value, found):
+    if isinstance(value, (variables.Variable, BaseLayer)):
+        found.append(value)
+    elif isinstance(value, (list, tuple, variables.PartitionedVariable)):
+        for v in value:
+            _find_parts(v, found)
+    elif isinstance(value, dict):
+        for v in value.values():
+            _find_parts(v, found)
+
+
+def _unique(values):
+    return list({id(v): v for v in values}.values())
+
+
 _KEYWORDS = {"input_shape", "batch_input_shape", "batch_size", "weights", "activity_regularizer", "input_dtype", "dynamic",
              "autocast", "input_dim"}
 
@@ -100,6 +119,7 @@ class BaseLayer:
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype).base_dtype.name
         self._trainable_weights, self._non_trainable_weights = [], []
         self._updates, self._losses = [], []
+        self._call_inputs, self._depends_on_call = (), {}
         self._activity_regularizer = kwargs.get("activity_regularizer")
         self._constructor_kwargs = kwargs
         self.input_spec = None
@@ -166,15 +186,31 @@ class BaseLayer:
     def activity_regularizer(self, regularizer):
         self._activity_regularizer = regularizer
 
+    def _parts(self):
+        """The variables and layers that are attributes of it, also in lists."""
+        found = []
+        for k, v in vars(self).items():
+            if k not in _OWN_ATTRIBUTES:
+                _find_parts(v, found)
+        return found
+
     @property
     def trainable_weights(self):
-        return list(self._trainable_weights) if self.trainable else []
+        if not self.trainable:
+            return []
+        own, parts = list(self._trainable_weights), self._parts()
+        own += [p for p in parts if isinstance(p, variables.Variable) and p.trainable]
+        return _unique(own + [w for p in parts if isinstance(p, BaseLayer) for w in p.trainable_weights])
 
     @property
     def non_trainable_weights(self):
-        if self.trainable:
-            return list(self._non_trainable_weights)
-        return list(self._trainable_weights) + list(self._non_trainable_weights)
+        own, parts = list(self._non_trainable_weights), self._parts()
+        own += [p for p in parts if isinstance(p, variables.Variable) and not p.trainable]
+        own += [w for p in parts if isinstance(p, BaseLayer) for w in p.non_trainable_weights]
+        if not self.trainable:
+            own = list(self._trainable_weights) + [w for p in parts for w in (
+                p.trainable_weights if isinstance(p, BaseLayer) else [p] if p.trainable else [])] + own
+        return _unique(own)
 
     weights = property(lambda self: self.trainable_weights + self.non_trainable_weights)
     variables = property(lambda self: self.weights)
@@ -220,7 +256,8 @@ class BaseLayer:
             raise TypeError("Unknown keyword argument: %s" % ", ".join(sorted(kwargs)))
         if trainable and synchronization is variables.VariableSynchronization.ON_READ:
             raise ValueError("Synchronization value can be set to VariableSynchronization.ON_READ only for non-trainable "
-                             "variables.")
+                             "variables. You have specified trainable=True and "
+                             "synchronization=VariableSynchronization.ON_READ.")
         if trainable is None:
             trainable = synchronization is not variables.VariableSynchronization.ON_READ
         v = self._get_weight(name, shape=shape, dtype=dtypes.as_dtype(dtype or self.dtype or dtypes.float32),
@@ -236,22 +273,31 @@ class BaseLayer:
 
     def add_update(self, updates, inputs=None):
         """Operations (or functions that make them) that are to run with each step of training."""
-        for u in updates if isinstance(updates, (list, tuple)) else [updates]:
-            u = u() if callable(u) and not isinstance(u, ops.Tensor) else u
-            if u is not None:
-                self._updates.append(u)
+        self._keep(updates, self._updates)
 
     def add_loss(self, losses, inputs=None):
-        for loss in losses if isinstance(losses, (list, tuple)) else [losses]:
-            loss = loss() if callable(loss) and not isinstance(loss, ops.Tensor) else loss
-            if loss is not None:
-                self._losses.append(loss)
+        self._keep(losses, self._losses)
+
+    def _keep(self, values, kept):
+        """Adds to the updates or losses, and notes of each whether it depends on what the layer was called with."""
+        for v in values if isinstance(values, (list, tuple)) else [values]:
+            v = v() if callable(v) and not isinstance(v, ops.Tensor) else v
+            if v is not None:
+                kept.append(v)
+                self._depends_on_call[id(v)] = _depends(v, self._call_inputs)
 
     def get_updates_for(self, inputs):
-        return self.updates
+        """The updates that depend on these inputs; for None those that depend on no input of a call."""
+        return self._those_for(self.updates, inputs)
 
     def get_losses_for(self, inputs):
-        return self.losses
+        return self._those_for(self.losses, inputs)
+
+    def _those_for(self, values, inputs):
+        if inputs is None:
+            return [v for v in values if not self._depends_on_call.get(id(v))]
+        inputs = nest.flatten(inputs)
+        return [v for v in values if self._depends_on_call.get(id(v)) and _depends(v, inputs)]
 
     def _regularize(self, name, v, regularizer):
         """Adds the penalty on a weight."""
@@ -266,8 +312,12 @@ class BaseLayer:
         flat = nest.flatten(inputs)
         with ops.graph_of(flat).as_default(), ops.name_scope(self._name_scope()):
             self._prepare(inputs, flat)
-            outputs = self.call(inputs, *args, **kwargs)
-            self._penalize_activity(outputs)
+            before, self._call_inputs = self._call_inputs, flat
+            try:
+                outputs = self.call(inputs, *args, **kwargs)
+                self._penalize_activity(outputs)
+            finally:
+                self._call_inputs = before
         self._called(inputs, outputs, args, kwargs)
         return outputs
 
@@ -307,6 +357,31 @@ class BaseLayer:
         for t in nest.flatten(outputs):
             with ops.name_scope("ActivityRegularizer"):
                 self.add_loss(self._activity_regularizer(t))
+
+
+def _depends(value, inputs):
+    """Whether a tensor or operation is computed from one of the inputs."""
+    wanted = {t.op for t in inputs if isinstance(t, ops.Tensor)}
+    if not wanted:
+        return False
+    element = value._as_graph_element() if hasattr(value, "_as_graph_element") else value
+    seen, stack = set(), [getattr(element, "op", element)]
+    while stack:
+        op = stack.pop()
+        if op in wanted:
+            return True
+        if op not in seen and isinstance(op, ops.Operation):
+            seen.add(op)
+            stack.extend(t.op for t in op.inputs)
+            stack.extend(op.control_inputs)
+    return False
+
+
+def _is_of_graph(value):
+    """Whether it belongs to a graph, of which there is no copy: a tensor, a variable, or a list of them."""
+    if isinstance(value, (list, tuple)) and value:
+        return all(_is_of_graph(v) for v in value)
+    return isinstance(value, (ops.Tensor, ops.Operation, variables.Variable, variables.PartitionedVariable))
 
 
 def _as_tensor(x):
@@ -399,11 +474,11 @@ class Layer(BaseLayer):
 
     def __deepcopy__(self, memo):
         import copy
-        same = {"_graph", "_scope", "_current_scope", "_trainable_weights", "_non_trainable_weights", "_updates", "_losses"}
+        same = {"_graph", "_scope", "_current_scope"}
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         for k, v in vars(self).items():
-            setattr(new, k, v if k in same or isinstance(v, variables.Variable) else copy.deepcopy(v, memo))
+            setattr(new, k, v if k in same or _is_of_graph(v) else copy.deepcopy(v, memo))
         return new
 
 

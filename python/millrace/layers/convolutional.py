@@ -154,7 +154,7 @@ class ConvTransposeBase(ConvBase):
 
     def _lengths(self, lengths):
         more = self.output_padding or [None] * self.rank
-        return [utils.deconv_output_length(d, self.kernel_size[i], self.padding, more[i], self.strides[i],
+        return [utils.deconv_output_length(d, self.kernel_size[i], self.padding, self.strides[i], more[i],
                                            self.dilation_rate[i])
                 for i, d in enumerate(lengths)]
 

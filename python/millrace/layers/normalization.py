@@ -1,11 +1,13 @@
 """Batch normalization."""
 
+import contextlib
 import math as pymath
 
 from .. import initializers
 from ..framework import convert, dtypes, ops, shapes
 from ..framework.op_defs import raw
 from ..ops import array, math, state
+from ..ops.variables import VariableAggregation, VariableSynchronization
 from . import utils
 from .base import BaseLayer, InputSpec, Layer
 
@@ -14,7 +16,7 @@ class BatchNormalizationBase(BaseLayer):
     """Shifts and scales its inputs so that each channel has mean `beta` and deviation `gamma` in a batch; outside of training
     by averages over the batches of training.  Operations that update these averages are the layer's updates.
 
-    Where it can, one op does it all (fused): four dimensions, channels last or second.
+    Where it can, one op does it all (fused): four dimensions, channels last or second, and no renorm or the like.
     """
 
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True, beta_initializer=initializers.zeros(),
@@ -36,12 +38,7 @@ class BatchNormalizationBase(BaseLayer):
         unknown = set(self.renorm_clipping) - {"rmax", "rmin", "dmax"}
         if unknown:
             raise ValueError("renorm_clipping %s contains keys not in %s" % (renorm_clipping, ["dmax", "rmax", "rmin"]))
-        if virtual_batch_size is not None:
-            raise NotImplementedError("tf.layers.BatchNormalization: virtual_batch_size")
-        if fused and (renorm or adjustment is not None):
-            raise ValueError("Passing both fused=True and %s is not supported" % ("renorm=True" if renorm else "`adjustment`"))
-        self._fused_asked = False if renorm or adjustment is not None else fused
-        self.fused = self._fused_asked
+        self.fused = fused is not False
 
     # ---- building ----
 
@@ -56,12 +53,18 @@ class BatchNormalizationBase(BaseLayer):
         self.axis = axes
 
     def _decide_fused(self, shape):
-        can = shape.ndims == 4 and self.axis in ([1], [3])
-        if self._fused_asked and not can:
-            raise ValueError("Batch normalization layers support fused operations only for 4 dimensional inputs with axis 1 or "
-                             "3; got %d dimensions and axis %s" % (shape.ndims, self.axis))
-        self.fused = can if self._fused_asked is None else bool(self._fused_asked)
+        simple = not self.renorm and self.adjustment is None and self.virtual_batch_size is None
+        self.fused = self.fused and simple and shape.ndims == 4 and self.axis in ([1], [3])
         self._data_format = "NCHW" if self.axis == [1] else "NHWC"
+
+    def _check_virtual_batches(self):
+        if self.virtual_batch_size <= 0:
+            raise ValueError("virtual_batch_size must be a positive integer that divides the true batch size of the input "
+                             "Tensor")
+        if 0 in self.axis:
+            raise ValueError("When using virtual_batch_size, the batch dimension must be 0 and thus axis cannot include 0")
+        if self.adjustment is not None:
+            raise ValueError("When using virtual_batch_size, adjustment cannot be specified")
 
     def build(self, input_shape):
         shape = shapes.as_shape(input_shape)
@@ -73,10 +76,13 @@ class BatchNormalizationBase(BaseLayer):
         if None in dims.values():
             raise ValueError("Input has undefined `axis` dimension. Input shape: %s" % shape)
         self.input_spec = InputSpec(ndim=shape.ndims, axes=dims)
-        if len(dims) == 1:
-            size = (dims[self.axis[0]],)
-        else:
-            size = tuple(dims.get(i, 1) for i in range(shape.ndims))
+        size = [dims.get(i, 1) for i in range(shape.ndims)]
+        if self.virtual_batch_size is not None:
+            self._check_virtual_batches()
+            size.insert(1, 1)  # a dimension more: which of the virtual batches
+            self.axis = [a + 1 for a in self.axis]
+        elif len(dims) == 1:
+            size = [dims[self.axis[0]]]
         self._add_weights(size)
         self.built = True
 
@@ -85,27 +91,53 @@ class BatchNormalizationBase(BaseLayer):
         return dtypes.float32 if self.dtype in (None, "float16", "bfloat16") else dtypes.as_dtype(self.dtype)
 
     def _add_weights(self, size):
-        def weight(name, initializer, trainable=False, regularizer=None, constraint=None):
+        def weight(name, initializer, trainable=False, regularizer=None, constraint=None, **how):
             return self.add_weight(name, shape=size, dtype=self._param_dtype, initializer=initializer, regularizer=regularizer,
-                                   constraint=constraint, trainable=trainable)
+                                   constraint=constraint, trainable=trainable, **how)
+
+        def average(name, initializer):
+            return weight(name, initializer, synchronization=VariableSynchronization.ON_READ,
+                          aggregation=VariableAggregation.MEAN)
+
+        def deviation(shape, dtype=None, partition_info=None):
+            return math.sqrt(self.moving_variance_initializer(shape, dtype=dtype, partition_info=partition_info))
 
         self.gamma = self.beta = None
         if self.scale:
             self.gamma = weight("gamma", self.gamma_initializer, True, self.gamma_regularizer, self.gamma_constraint)
         if self.center:
             self.beta = weight("beta", self.beta_initializer, True, self.beta_regularizer, self.beta_constraint)
-        self.moving_mean = weight("moving_mean", self.moving_mean_initializer)
-        self.moving_variance = weight("moving_variance", self.moving_variance_initializer)
-        if self.renorm:
-            self.renorm_mean = weight("renorm_mean", initializers.zeros())
-            self.renorm_stddev = weight("renorm_stddev", initializers.ones())
+        with self._whole_variables():
+            self.moving_mean = average("moving_mean", self.moving_mean_initializer)
+            self.moving_variance = average("moving_variance", self.moving_variance_initializer)
+            if self.renorm:
+                self.moving_stddev = average("moving_stddev", deviation)
+                self.renorm_mean = average("renorm_mean", self.moving_mean_initializer)
+                self.renorm_stddev = average("renorm_stddev", deviation)
+
+    @contextlib.contextmanager
+    def _whole_variables(self):
+        """Averages are not kept in parts, whatever the scope says."""
+        scope = getattr(self, "_scope", None)
+        partitioner = None if scope is None else scope.partitioner
+        if partitioner is not None:
+            scope.set_partitioner(None)
+        try:
+            yield
+        finally:
+            if partitioner is not None:
+                scope.set_partitioner(partitioner)
 
     # ---- calling ----
 
     def call(self, inputs, training=False):
         if self.fused:
             return self._fused(inputs, training)
-        return self._plain(inputs, training)
+        if self.virtual_batch_size is None:
+            return self._plain(inputs, training)
+        shape = [-1] + inputs.shape.as_list()[1:]
+        cut = array.reshape(inputs, [self.virtual_batch_size, -1] + shape[1:])
+        return array.reshape(self._plain(cut, training), shape)
 
     def _assign_moving_average(self, variable, value, momentum):
         with ops.name_scope("AssignMovingAvg") as scope, ops.colocate_with(variable.op):
@@ -120,8 +152,19 @@ class BatchNormalizationBase(BaseLayer):
             return
         momentum = self.momentum if known else utils.smart_cond(
             training, lambda: convert.constant(self.momentum), lambda: convert.constant(1.0))
-        self.add_update([self._assign_moving_average(self.moving_mean, mean, momentum),
-                         self._assign_moving_average(self.moving_variance, variance, momentum)])
+        self.add_update(self._assign_moving_average(self.moving_mean, mean, momentum))
+        if not self.renorm:
+            self.add_update(self._assign_moving_average(self.moving_variance, variance, momentum))
+            return
+        self.add_update(utils.smart_cond(training, lambda: self._move_variance_of_renorm(variance),
+                                         lambda: array.identity(self.moving_variance)))
+
+    def _move_variance_of_renorm(self, variance):
+        """With renorm the deviation is averaged, and the variance follows from it."""
+        deviation = self._assign_moving_average(self.moving_stddev, math.sqrt(variance + self.epsilon), self.momentum)
+        with ops.name_scope("AssignNewValue") as scope, ops.colocate_with(self.moving_variance.op):
+            value = raw.relu(deviation * deviation - self.epsilon)
+            return array.identity(state.assign(self.moving_variance, value, name=scope))
 
     def _fused(self, inputs, training):
         n = self.moving_mean.shape
@@ -146,6 +189,8 @@ class BatchNormalizationBase(BaseLayer):
         from .. import nn
         ndims = inputs.shape.ndims
         others = [i for i in range(ndims) if i not in self.axis]
+        if self.virtual_batch_size is not None:
+            del others[1]  # each virtual batch by itself
         spread = [inputs.shape.as_list()[i] if i in self.axis else 1 for i in range(ndims)]
 
         def wide(v):
@@ -160,13 +205,17 @@ class BatchNormalizationBase(BaseLayer):
         else:
             if self.adjustment is not None:
                 scale, offset = self._adjusted(array.shape(inputs), training, scale, offset)
-            mean, variance = nn.moments(inputs, others, keep_dims=len(self.axis) > 1)
+            keep = self.virtual_batch_size is not None or len(self.axis) > 1
+            mean, variance = nn.moments(math.cast(inputs, self._param_dtype), others, keep_dims=keep)
             batch = mean, variance
             mean, variance = utils.smart_cond(training, lambda: list(batch),
                                               lambda: [array.identity(self.moving_mean), array.identity(self.moving_variance)])
             new_mean, new_variance = mean, variance
+            if self.virtual_batch_size is not None:
+                new_mean = math.reduce_mean(mean, axis=1, keepdims=True)
+                new_variance = math.reduce_mean(variance, axis=1, keepdims=True)
             if self.renorm:
-                r, d, new_mean, new_variance = self._renorm(mean, variance, training)
+                r, d, new_mean, new_variance = self._renorm(new_mean, new_variance, training)
                 scale, offset = _composed(wide(raw.stop_gradient(r)), wide(raw.stop_gradient(d)), scale, offset)
             self._add_average_updates(training, new_mean, new_variance)
         cast = lambda v: v if v is None else math.cast(v, inputs.dtype)

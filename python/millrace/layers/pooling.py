@@ -55,6 +55,8 @@ AveragePooling1DBase, AveragePooling2DBase, AveragePooling3DBase = (_base("avg",
 def _pair(base, name):
     """A class of tf.layers, which unlike Keras wants the strides, and the function of the same kind."""
     def init(self, pool_size, strides, padding="valid", data_format="channels_last", name=None, **kwargs):
+        if strides is None:
+            raise ValueError("Argument `strides` must not be None.")
         base.__init__(self, pool_size, strides, padding, data_format, name, **kwargs)
 
     cls = type(name, (base, Layer), {"__init__": init, "__module__": __name__})

@@ -52,7 +52,15 @@ def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
     return (length + stride - 1) // stride
 
 
-def deconv_output_length(input_length, filter_size, padding, output_padding=None, stride=0, dilation=1):
+def conv_input_length(output_length, filter_size, padding, stride):
+    """How long the input was."""
+    if output_length is None:
+        return None
+    pad = {"same": filter_size // 2, "valid": 0, "full": filter_size - 1}[padding]
+    return (output_length - 1) * stride - 2 * pad + filter_size
+
+
+def deconv_output_length(input_length, filter_size, padding, stride, output_padding=None, dilation=1):
     """The same for a transposed convolution; the length may be a tensor."""
     if input_length is None:
         return None

@@ -55,7 +55,7 @@ class PartitionedVariable:
 
     def as_tensor(self):
         """All parts put together."""
-        with ops.name_scope(None):
+        with ops.control_dependencies(None):
             return self._concat()
 
     def _concat(self):

@@ -1,8 +1,10 @@
 """Partitioners: functions that say into how many parts each dimension of a variable is cut."""
 
-from ..framework import dtypes, shapes
+from ..framework import dtypes, ops, shapes
+from . import variable_scope as vs
 
-__all__ = ["fixed_size_partitioner", "min_max_variable_partitioner", "variable_axis_size_partitioner"]
+__all__ = ["create_partitioned_variables", "fixed_size_partitioner", "min_max_variable_partitioner",
+           "variable_axis_size_partitioner"]
 
 
 def _bytes_each(dtype, bytes_per_string_element):
@@ -59,3 +61,18 @@ def _partitioned_shape(shape):
     if not shape.is_fully_defined():
         raise ValueError("The shape of a variable in parts must be known: %s" % shape)
     return shape
+
+
+def create_partitioned_variables(shape, slicing, initializer, dtype=dtypes.float32, trainable=True, collections=None, name=None,
+                                 reuse=None):
+    """The parts of a variable that is cut as `slicing` says."""
+    if len(shape) != len(slicing):
+        raise ValueError("The 'shape' and 'slicing' of a partitioned Variable must have the length: shape: %s, slicing: %s" %
+                         (shape, slicing))
+    if len(shape) < 1:
+        raise ValueError("A partitioned Variable must have rank at least 1: shape: %s" % (shape,))
+    with vs.variable_scope(name, "PartitionedVariable", reuse=reuse) as scope, ops.name_scope(None):
+        given = dict(shape=shape) if callable(initializer) else {}
+        return list(vs._variable_store().get_variable(
+            scope.name, dtype=dtype, initializer=initializer, trainable=trainable, collections=collections, reuse=scope.reuse,
+            partitioner=lambda **unused: list(slicing), use_resource=scope.use_resource, **given))

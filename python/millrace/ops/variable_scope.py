@@ -45,6 +45,10 @@ class PartitionInfo:
         if len(full_shape) != len(var_offset):
             raise ValueError("Expected equal length, but var_offset is of length %d while full_shape is of length %d." %
                              (len(var_offset), len(full_shape)))
+        for offset, size in zip(var_offset, full_shape):
+            if offset < 0 or offset >= size:
+                raise ValueError("Expected 0 <= offset < shape but found offset=%s, shape=%s for var_offset=%s, full_shape=%s" %
+                                 (offset, size, var_offset, full_shape))
         self.full_shape, self.var_offset = list(full_shape), list(var_offset)
 
     def single_offset(self, shape):
@@ -56,6 +60,10 @@ class PartitionInfo:
         if len(shape) != len(self.full_shape):
             raise ValueError("Expected equal length, but received shape=%s of length %d while self.full_shape=%s is of length "
                              "%d." % (shape, len(shape), self.full_shape, len(self.full_shape)))
+        for offset, part, full in zip(self.var_offset, shape, self.full_shape):
+            if offset + part > full:
+                raise ValueError("With self.var_offset=%s, a partition of shape=%s would exceed self.full_shape=%s." %
+                                 (self.var_offset, shape, self.full_shape))
         cut = [i for i, (part, full) in enumerate(zip(shape, self.full_shape)) if part != full]
         if len(cut) > 1:
             raise ValueError("Cannot use single_slice_dim() with shape=%s and self.full_shape=%s since slice dim could be "
@@ -69,24 +77,29 @@ class VariableStore:
     def __init__(self):
         self._vars, self._partitioned_vars = {}, {}
 
-    def get_variable(self, name, custom_getter=None, **how):
+    def get_variable(self, name, shape=None, dtype=dtypes.float32, initializer=None, regularizer=None, reuse=None,
+                     trainable=None, collections=None, caching_device=None, partitioner=None, validate_shape=True,
+                     use_resource=None, custom_getter=None, constraint=None,
+                     synchronization=variables.VariableSynchronization.AUTO, aggregation=variables.VariableAggregation.NONE):
+        """The variable of this full name.  With reuse=None it is found or made."""
         if custom_getter is not None and not callable(custom_getter):
             raise ValueError("Passed a custom_getter which is not callable: %s" % custom_getter)
-        how["dtype"] = dtypes.as_dtype(how.get("dtype") or dtypes.float32).base_dtype
-        if how.get("trainable") is None:
-            how["trainable"] = how.get("synchronization") is not variables.VariableSynchronization.ON_READ
+        if trainable is None:
+            trainable = synchronization is not variables.VariableSynchronization.ON_READ
+        how = dict(shape=shape, dtype=dtypes.as_dtype(dtype or dtypes.float32).base_dtype, initializer=initializer,
+                   regularizer=regularizer, reuse=reuse, trainable=trainable, collections=collections,
+                   caching_device=caching_device, partitioner=partitioner, validate_shape=validate_shape,
+                   use_resource=use_resource, synchronization=synchronization, aggregation=aggregation)
         if custom_getter is None:
-            return self._get(name, **how)
-        if not _takes(custom_getter, "constraint"):
-            constraint = how.pop("constraint", None)
-            return custom_getter(getter=functools.partial(self._get, constraint=constraint), name=name, **how)
-        return custom_getter(getter=self._get, name=name, **how)
+            return self._get(name, constraint=constraint, **how)
+        if _takes(custom_getter, "constraint"):
+            return custom_getter(getter=self._get, name=name, constraint=constraint, **how)
+        return custom_getter(getter=functools.partial(self._get, constraint=constraint), name=name, **how)
 
     def _get(self, name, shape=None, dtype=dtypes.float32, initializer=None, regularizer=None, reuse=None, trainable=None,
              collections=None, caching_device=None, partitioner=None, validate_shape=True, use_resource=None, constraint=None,
              synchronization=variables.VariableSynchronization.AUTO, aggregation=variables.VariableAggregation.NONE):
         """What custom getters call in the end."""
-        reuse = reuse or False
         how = dict(regularizer=regularizer, reuse=reuse, trainable=trainable, collections=collections, constraint=constraint,
                    caching_device=caching_device, validate_shape=validate_shape, use_resource=use_resource,
                    synchronization=synchronization, aggregation=aggregation)
@@ -241,8 +254,8 @@ def _initial_value_function(name, shape, dtype, initializer, partition_info):
     if _needs_no_arguments(initializer):
         return initializer, None
     raise ValueError("The initializer passed is not valid. It should be a callable with no arguments and the shape should not "
-                     "be provided or an instance of `tf.keras.initializers.*' and `shape` should be fully defined. (Variable %s "
-                     "has the shape %s.)" % (name, shape))
+                     "be provided or an instance of `tf.keras.initializers.*' and `shape` should be fully defined. (Variable "
+                     "%s has the shape %s.)" % (name, shape))
 
 
 def _regularize(v, name, regularizer):
