@@ -113,6 +113,8 @@ mr_node *mr_backward_node(mr_backward *w, mr_spec spec); /* NULL after an error 
 
 /* ---- gradient_stack.c: forward values of a loop, kept for its backward loop ---- */
 mr_out mr_backward_stash(mr_backward *w, mr_level *l, mr_out v);
+/* What runs once an iteration beside y: where y is of the loop's body, not in the last one. */
+mr_node *mr_backward_body_pivot(mr_backward *w, mr_level *l, mr_out y);
 /* Ties a node of a level to the sides of conditionals that a guard names. */
 void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node *n);
 

@@ -203,6 +203,57 @@ MR_TEST(gradients_of_a_conditional_in_a_loop)
     mr_gtrial_deinit(&t);
 }
 
+/* A value from outside as front ends bring it into a body: only there in iterations that are run. */
+static mr_out brought(mr_gtrial *t, mr_out v, mr_out var)
+{
+    mr_out o = mr_fb1(&t->b, "Identity", v);
+    mr_node_add_control(o.node, var.node);
+    return o;
+}
+
+/* The predicate does not change in the loop, and one side does not hang on the loop's variable. */
+MR_TEST(gradients_of_a_conditional_in_a_loop_that_is_decided_outside)
+{
+    for (int taken = 0; taken < 2; taken++) {
+        mr_gtrial t;
+        mr_gtrial_init(&t, 2);
+        mr_out v[3] = {{0}, t.x[0]}, pred = mr_fb2(&t.b, "Less", t.x[0], mr_gtrial_num(&t, taken));
+        mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+        mr_fb_cond(&t.b, brought(&t, pred, v[1]));
+        mr_out a = mr_fb2(&t.b, "Mul", v[1], t.x[1]);
+        mr_fb_cond_else(&t.b, &a, 1);
+        mr_out b = mr_gtrial_num(&t, 10);
+        mr_fb_cond_end(&t.b, &b, &v[1]);
+        mr_fb_end_for(&t.b, v + 1, 1);
+        mr_gtrial_check(&t, v[1]);
+        mr_gtrial_deinit(&t);
+    }
+}
+
+/* The same, asked for within the body: the loop ends. */
+MR_TEST(gradients_within_the_body_of_a_conditional_that_is_decided_outside)
+{
+    mr_gtrial t;
+    mr_gtrial_init(&t, 1);
+    mr_out v[3] = {{0}, t.x[0]}, pred = mr_fb2(&t.b, "Less", t.x[0], mr_gtrial_num(&t, 0)), y, ten;
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 10, v + 1, 1);
+    mr_out x = v[1];
+    mr_fb_cond(&t.b, brought(&t, pred, x));
+    mr_out a = mr_fb2(&t.b, "Mul", x, x);
+    mr_fb_cond_else(&t.b, &a, 1);
+    ten = mr_gtrial_num(&t, 10);
+    mr_fb_cond_end(&t.b, &ten, &y);
+    mr_gradient dx;
+    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, &x, 1, NULL, &dx));
+    mr_fb_adopt(&t.b, dx.dense);
+    v[1] = dx.dense;
+    mr_fb_end_for(&t.b, v + 1, 1);
+    mr_mini_value got;
+    MR_CHECK_OK(mr_mini_run(t.g, t.feed, 1, &v[1], 1, 7, &got));
+    MR_CHECK_NEAR(got.v[0], 0, 1e-12);
+    mr_gtrial_deinit(&t);
+}
+
 MR_TEST(gradients_of_a_loop_in_a_conditional)
 {
     for (int taken = 0; taken < 2; taken++) {

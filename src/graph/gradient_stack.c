@@ -35,7 +35,8 @@ static selector *find_selector(mr_backward *w, mr_level *l, mr_out sel, int n_si
     if (!mr_scope_ok(&w->s))
         return NULL;
     bool binary = mr_dtype_base(mr_out_type(v)) == MR_BOOL;
-    mr_spec spec = {binary ? "Switch" : "_SwitchN", .in = {v, v}};
+    /* An invariant selector is there in the last iteration too, which is not run to its end. */
+    mr_spec spec = {binary ? "Switch" : "_SwitchN", .in = {v, v}, .after = l->pivot};
     if (!binary)
         spec.attrs[0] = (mr_named_attr){"num_outs", mr_a_int(n_sides)};
     found = mr_arena_new(&w->arena, selector);
@@ -95,6 +96,18 @@ static bool goes_on(const mr_guard *g, const mr_node *cond)
         if (g->sides[i].node == cond->id && g->sides[i].side == 1)
             return true;
     return false;
+}
+
+mr_node *mr_backward_body_pivot(mr_backward *w, mr_level *l, mr_out y)
+{
+    mr_node *cond = l->frame->cond;
+    if (!cond || !goes_on(mr_cflow_value_guard(&w->flow, y), cond))
+        return cond;
+    mr_node *split = mr_backward_node(w, (mr_spec){"Switch", .in = {{cond, 0}, {cond, 0}}});
+    mr_node *pivot = split ? mr_backward_node(w, (mr_spec){"Identity", .in = {{split, 1}}}) : NULL;
+    mr_backward_claim(w, l, split);
+    mr_backward_claim(w, l, pivot);
+    return pivot;
 }
 
 /* The value in iterations that are run to their end.  The part of a loop before its Switches runs

@@ -518,7 +518,8 @@ static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_o
     MR_TRY(check_frames(w, ys, n_y, xs, n_x, &frame));
     w->frame_state = mr_arena_array(&w->arena, uint8_t, w->flow.frames.n);
     w->base = mr_backward_level(w, NULL, frame);
-    w->base->pivot = frame->cond;
+    w->level = w->base;
+    w->base->pivot = mr_backward_body_pivot(w, w->base, ys[0]);
     seed(w, ys, n_y);
     if (mr_scope_ok(&w->s))
         mr_backward_walk(w, w->base);

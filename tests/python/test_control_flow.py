@@ -144,6 +144,19 @@ class WhileTest(Case):
         dx, = tf.gradients(y, self.x)
         self.assertEqual(self.run_([y, dx]), [729, 1458])
 
+    def test_conditional_decided_outside(self):
+        pred = tf.placeholder(tf.bool, [])
+
+        def choice(v):
+            return tf.cond(pred, lambda: v * 2.0, lambda: tf.constant(10.0))
+        _, y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, choice(v)), [0, self.x])
+        dx, = tf.gradients(y, self.x)
+        self.assertEqual(self.run_([y, dx], {pred: True}), [24, 8])
+        self.assertEqual(self.run_([y, dx], {pred: False}), [10, 0])
+        _, slope = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, tf.gradients(choice(v), v)[0]), [0, self.x])
+        self.assertEqual(self.run_(slope, {pred: True}), 2)
+        self.assertEqual(self.run_(slope, {pred: False}), 0)
+
     def test_loop_within_a_branch(self):
         pred = raw.placeholder(tf.bool, shape=[])
         y = tf.cond(pred, lambda: self.power(5), lambda: raw.mul(self.x, 2.0))
