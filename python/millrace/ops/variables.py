@@ -83,10 +83,9 @@ def initialize_local_variables():
 def assert_variables_initialized(var_list=None):
     """An operation that fails while one of them has no value; None when there are none."""
     if var_list is None:
-        var_list = global_variables() + local_variables()
-    if not var_list:
-        var_list = [op.outputs[0] for op in ops.get_default_graph().get_operations()
-                    if op.type in ("Variable", "VariableV2", "AutoReloadVariable")]
+        var_list = global_variables() + local_variables() or [
+            op.outputs[0] for op in ops.get_default_graph().get_operations()
+            if op.type in ("Variable", "VariableV2", "AutoReloadVariable")]
     if not var_list:
         return None
     ranks = [raw.rank(v.value() if isinstance(v, ResourceVariable) else v) for v in var_list]
@@ -96,10 +95,9 @@ def assert_variables_initialized(var_list=None):
 def report_uninitialized_variables(var_list=None, name="report_uninitialized_variables"):
     """The names of those that have no value yet, as a string vector."""
     if var_list is None:
-        var_list = global_variables() + local_variables()
-    if not var_list:
-        var_list = [op.outputs[0] for op in ops.get_default_graph().get_operations()
-                    if op.type in ("Variable", "VariableV2", "AutoReloadVariable")]
+        var_list = global_variables() + local_variables() or [
+            op.outputs[0] for op in ops.get_default_graph().get_operations()
+            if op.type in ("Variable", "VariableV2", "AutoReloadVariable")]
     with ops.name_scope(name):
         known = [is_variable_initialized(v) for v in var_list]
         with ops.device(os.environ.get("TF_DEVICE_FOR_UNINITIALIZED_VARIABLE_REPORTING", "/cpu:0")):

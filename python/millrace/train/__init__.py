@@ -26,6 +26,16 @@ _WHERE = {
     "input": "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch maybe_batch_join maybe_shuffle_batch "
              "maybe_shuffle_batch_join range_input_producer shuffle_batch shuffle_batch_join slice_input_producer "
              "string_input_producer",
+    "server": "ClusterSpec Server",
+    "device_setter": "replica_device_setter",
+    "session_manager": "SessionManager",
+    "hooks": "CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook LoggingTensorHook "
+             "NanLossDuringTrainingError NanTensorHook NeverTriggerTimer ProfilerHook SecondOrStepTimer SessionRunArgs "
+             "SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook SummarySaverHook",
+    "monitored_session": "ChiefSessionCreator MonitoredSession MonitoredTrainingSession Scaffold SessionCreator "
+                         "SingularMonitoredSession WorkerSessionCreator",
+    "supervisor": "Supervisor basic_train_loop",
+    "sync_replicas": "SyncReplicasOptimizer SyncReplicasOptimizerV2",
     ".framework.meta_graph": "export_meta_graph import_meta_graph",
     "moving_averages": "ExponentialMovingAverage",
 }

@@ -16,7 +16,7 @@ __all__ = ["Coordinator", "LooperThread"]
 
 class Coordinator:
     def __init__(self, clean_stop_exception_types=None):
-        self._clean_types = tuple(clean_stop_exception_types or (errors.OutOfRangeError,))
+        self._clean_types = (errors.OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
         self._lock = threading.Lock()
         self._stop_event = threading.Event()
         self._raise = None

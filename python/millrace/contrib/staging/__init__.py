@@ -1,0 +1,2 @@
+"""tf.contrib.staging"""
+from ...ops.data_flow import StagingArea  # noqa: F401
