@@ -431,12 +431,12 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers
 
-RUN_DOCS := docs/sim.md docs/tour.md
-docs: $(CLI)                   ## write docs/ops.md from the registry, and what commands say into the pages that show it
+RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md)
+docs: $(CLI) python              ## write docs/ops.md from the registry, and what commands say into the pages that show it
 	$(q)$(CLI) ops --markdown > docs/ops.md
 	$(q)$(PYTHON) tools/run-docs $(B) $(RUN_DOCS)
 
-docs-check: $(CLI)             ## docs/ops.md says what the registry does, the other pages what commands do
+docs-check: $(CLI) python      ## docs/ops.md says what the registry does, the other pages what commands do
 	$(q)$(CLI) ops --markdown | cmp -s - docs/ops.md || { echo "docs/ops.md is out of date: run make docs"; exit 1; }
 	$(q)$(PYTHON) tools/run-docs --check $(B) $(RUN_DOCS)
 
