@@ -45,6 +45,8 @@ def _is_under(name, scope):
 def _kind(x):
     if isinstance(x, (str, bytes)):
         return "bytes_list"
+    if isinstance(x, protos.Any):
+        return "any_list"
     if isinstance(x, bool):
         return "int64_list"
     return "int64_list" if isinstance(x, int) else "float_list" if isinstance(x, float) else "node_list"
@@ -82,6 +84,8 @@ def _collection_def(key, members, scope):
         if kind == "node_list":
             if _is_under(x.name, scope):
                 values.append(ops.strip_name_scope(x.name, scope))
+        elif kind == "any_list":
+            values.add().CopyFrom(x)
         else:
             values.append(x.encode() if isinstance(x, str) else x)
     return d
