@@ -465,9 +465,10 @@ def op_types():
     global _names
     if _names is None:
         from .. import protos
-        _names = {}
+        names = {}
         for d in protos.OpList.FromString(_core.all_ops()).op:
-            _names.setdefault(snake_case(d.name), d.name)
+            names.setdefault(snake_case(d.name), d.name)
+        _names = names  # other threads see it when it is complete
     return _names
 
 

@@ -71,7 +71,9 @@ class QueueRunner:
                         self._try(sess, self._close_op)
                     return
         except Exception as e:
-            if coord:
+            if coord and coord.joined and isinstance(e, errors.CancelledError):
+                pass  # nobody waits any more, and the session was closed meanwhile
+            elif coord:
                 coord.request_stop(e)
                 if not isinstance(e, errors.CancelledError):
                     logging.error("Exception in QueueRunner: %s", e)

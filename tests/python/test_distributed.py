@@ -1,0 +1,267 @@
+"""Clusters in this process: servers, where operations are placed, training by several workers, in step and not."""
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import millrace as tf
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    try:
+        for s in sockets:
+            s.bind(("localhost", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+class Specs(unittest.TestCase):
+    def test_forms(self):
+        c = tf.train.ClusterSpec({"ps": ["h0:1", "h1:1"], "worker": {0: "h2:1", 2: "h3:1"}})
+        self.assertEqual(sorted(c.jobs), ["ps", "worker"])
+        self.assertEqual(c.as_dict(), {"ps": ["h0:1", "h1:1"], "worker": {0: "h2:1", 2: "h3:1"}})
+        self.assertEqual((c.num_tasks("worker"), c.task_indices("worker")), (2, [0, 2]))
+        self.assertEqual(c.task_address("ps", 1), "h1:1")
+        self.assertEqual(c.job_tasks("worker"), ["h2:1", None, "h3:1"])
+        self.assertEqual(tf.train.ClusterSpec(c.as_cluster_def()), c)
+        self.assertEqual(tf.train.ClusterSpec(c), c)
+        self.assertNotEqual(tf.train.ClusterSpec({}), c)
+        self.assertFalse(tf.train.ClusterSpec({}))
+        self.assertRaises(ValueError, c.num_tasks, "x")
+        self.assertRaises(ValueError, c.task_address, "ps", 7)
+        self.assertRaises(TypeError, tf.train.ClusterSpec, ["a"])
+        self.assertRaises(TypeError, tf.train.ClusterSpec, {"ps": "a"})
+
+    def test_server_def(self):
+        self.assertRaises(ValueError, tf.train.Server, {"a": ["x:1"], "b": ["x:2"]})
+        self.assertRaises(ValueError, tf.train.Server, {"a": ["x:1", "x:2"]})
+        s = tf.train.Server.create_local_server()
+        self.assertEqual((s.server_def.job_name, s.server_def.task_index, s.server_def.protocol), ("local", 0, "grpc"))
+        with tf.Graph().as_default(), tf.Session(s.target) as sess:
+            self.assertEqual(sess.run(tf.constant(2) + 3), 5)
+
+
+class Devices(unittest.TestCase):
+    def devices(self, **kwargs):
+        with tf.Graph().as_default():
+            with tf.device(tf.train.replica_device_setter(**kwargs)):
+                a, b, c = tf.Variable(1.0), tf.Variable(2.0), tf.get_variable("c", [], use_resource=True)
+                with tf.device("/job:worker/device:GPU:1"):
+                    d = a + b
+                e = d * 2
+            return [x.device for x in (a, b, c, d, e)]
+
+    def test_round_robin(self):
+        cluster = {"ps": ["a:1", "b:1"], "worker": ["c:1"]}
+        self.assertEqual(self.devices(cluster=cluster, worker_device="/job:worker/task:3"),
+                         ["/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", "/job:worker/task:3/device:GPU:1",
+                          "/job:worker/task:3"])
+        self.assertEqual(self.devices(ps_tasks=1)[:2], ["/job:ps/task:0"] * 2)
+        self.assertIsNone(tf.train.replica_device_setter())
+        self.assertIsNone(tf.train.replica_device_setter(cluster={"worker": ["c:1"]}))
+        self.assertRaises(TypeError, tf.train.replica_device_setter, ps_tasks=2, ps_strategy=1)
+
+    def test_by_size(self):
+        greedy = tf.contrib.training.GreedyLoadBalancingStrategy(2, tf.contrib.training.byte_size_load_fn)
+        with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(ps_tasks=2, ps_strategy=greedy)):
+            big = tf.Variable(np.zeros((100,)))
+            small = [tf.Variable(np.zeros(1)) for _ in range(3)]
+        self.assertEqual(big.device, "/job:ps/task:0")
+        self.assertEqual([v.device for v in small], ["/job:ps/task:1"] * 3)
+
+    def test_slots_and_saver(self):
+        with tf.Graph().as_default() as g:
+            with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
+                a, b = tf.Variable(1.0), tf.Variable(2.0)
+                tf.train.AdamOptimizer().minimize(a * b)
+            self.assertEqual({v.op.name: v.device for v in tf.global_variables()},
+                             {"Variable": "/job:ps/task:0", "Variable_1": "/job:ps/task:1", "beta1_power": "/job:ps/task:0",
+                              "beta2_power": "/job:ps/task:0", "Variable/Adam": "/job:ps/task:0",
+                              "Variable/Adam_1": "/job:ps/task:0", "Variable_1/Adam": "/job:ps/task:1",
+                              "Variable_1/Adam_1": "/job:ps/task:1"})
+            tf.train.Saver(sharded=True)
+            shards = [op.device for op in g.get_operations() if op.type == "SaveV2"]
+            self.assertEqual(shards, ["/job:ps/task:0", "/job:ps/task:1"])
+
+
+class Cluster(unittest.TestCase):
+    """Two parameter servers and two workers; each worker is a thread with its own graph, as its own process would have."""
+
+    @classmethod
+    def setUpClass(cls):
+        ports = free_ports(4)
+        address = ["localhost:%d" % p for p in ports]
+        cls.spec = tf.train.ClusterSpec({"ps": address[:2], "worker": address[2:]})
+        cls.servers = {(job, i): tf.train.Server(cls.spec, job_name=job, task_index=i)
+                       for job in ("ps", "worker") for i in range(2)}
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="cluster")
+        self.addCleanup(shutil.rmtree, self.dir)
+        tf.Session.reset(self.servers["worker", 0].target)
+
+    def workers(self, body):
+        """body(task, target) in a thread each; what one raises is raised here."""
+        failed = []
+
+        def run(task):
+            try:
+                with tf.Graph().as_default():
+                    body(task, self.servers["worker", task].target)
+            except BaseException as e:
+                failed.append(e)
+
+        threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(2)]
+        for t in threads:
+            t.start()
+        for _ in range(600):
+            for t in threads:
+                t.join(0.05)
+            if failed:
+                raise failed[0]
+            if not any(t.is_alive() for t in threads):
+                return
+        self.fail("a worker did not end")
+
+    def setter(self, task):
+        return tf.device(tf.train.replica_device_setter(cluster=self.spec, worker_device="/job:worker/task:%d" % task))
+
+    def regression(self, optimizer, sparse=False):
+        """y = 2 x + 1, learned."""
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", [1], initializer=tf.zeros_initializer())
+        b = tf.get_variable("b", [], initializer=tf.zeros_initializer())
+        x = tf.random_uniform([16], seed=1)
+        weight = tf.gather(w, [0, 0])[0] if sparse else w[0]
+        loss = tf.reduce_mean(tf.square(weight * x + b - (2 * x + 1)))
+        opt = optimizer(0.3)
+        return step, loss, opt, opt.minimize(loss, global_step=step), w, b
+
+    def test_asynchronous(self):
+        done = []
+
+        def body(task, target):
+            with self.setter(task):
+                step, loss, _, train, w, b = self.regression(tf.train.GradientDescentOptimizer)
+            hooks = [tf.train.StopAtStepHook(last_step=300)]
+            with tf.train.MonitoredTrainingSession(master=target, is_chief=task == 0, hooks=hooks,
+                                                   checkpoint_dir=self.dir if task == 0 else None) as sess:
+                while not sess.should_stop():
+                    sess.run(train)
+            done.append(task)
+
+        self.workers(body)
+        self.assertEqual(sorted(done), [0, 1])
+        self.assertAlmostEqual(float(tf.train.load_variable(self.dir, "w")[0]), 2.0, delta=0.5)
+        self.assertGreaterEqual(int(tf.train.load_variable(self.dir, "global_step")), 300)
+
+    def synchronous(self, steps, sparse=False, replicas=2):
+        counts = {}
+
+        def body(task, target):
+            def sync(rate):
+                return tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(rate), replicas_to_aggregate=replicas,
+                                                      total_num_replicas=2)
+            with self.setter(task):
+                step, loss, opt, train, w, b = self.regression(sync, sparse)
+            hooks = [opt.make_session_run_hook(task == 0, num_tokens=0 if replicas == 2 else -1),
+                     tf.train.StopAtStepHook(last_step=steps)]
+            with tf.train.MonitoredTrainingSession(master=target, is_chief=task == 0, hooks=hooks, stop_grace_period_secs=0.5,
+                                                   checkpoint_dir=self.dir if task == 0 else None) as sess:
+                n = 0
+                while not sess.should_stop():
+                    sess.run(train)
+                    n += 1
+                counts[task] = n
+
+        self.workers(body)
+        return counts
+
+    def test_synchronous(self):
+        counts = self.synchronous(20)
+        # Each step takes one gradient of each worker.
+        self.assertLessEqual(abs(counts[0] - counts[1]), 1)
+        self.assertIn(int(tf.train.load_variable(self.dir, "global_step")), (20, 21))
+
+    def test_synchronous_rows(self):
+        self.synchronous(5, sparse=True)
+        self.assertGreaterEqual(int(tf.train.load_variable(self.dir, "global_step")), 5)
+
+    def test_backup_worker(self):
+        self.synchronous(10, replicas=1)
+        self.assertGreaterEqual(int(tf.train.load_variable(self.dir, "global_step")), 10)
+
+    def test_supervisor_synchronous(self):
+        """The older form: the chief's queue runner and tokens are started by hand."""
+        values = {}
+
+        def body(task, target):
+            is_chief = task == 0
+            with self.setter(task):
+                step = tf.Variable(0, name="global_step", trainable=False)
+                w = tf.Variable([0.0], name="w")
+                loss = tf.reduce_sum(tf.square(w - [float(task * 2)]))  # the workers pull to 0 and to 2
+                opt = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=2,
+                                                     total_num_replicas=2, replica_id=task, name="sync")
+                train = opt.minimize(loss, global_step=step)
+                local_init = opt.chief_init_op if is_chief else opt.local_step_init_op
+                runner, tokens = opt.get_chief_queue_runner(), opt.get_init_tokens_op(num_tokens=0)
+                init = tf.global_variables_initializer()
+            sv = tf.train.Supervisor(is_chief=is_chief, logdir=self.dir, init_op=init, local_init_op=local_init,
+                                     ready_for_local_init_op=opt.ready_for_local_init_op, recovery_wait_secs=0.1, global_step=step,
+                                     save_model_secs=0, summary_op=None, stop_grace_secs=0.5)
+            sess = sv.prepare_or_wait_for_session(target)
+            if is_chief:
+                sv.start_queue_runners(sess, [runner])
+                sess.run(tokens)
+            for _ in range(3):
+                sess.run(train)
+            barrier.wait(30)
+            values[task] = sess.run([w, step])
+            barrier.wait(30)
+            sv.request_stop()
+            sv.stop(ignore_live_threads=True)
+            sess.close()
+
+        barrier = threading.Barrier(2)
+        self.workers(body)
+        # w = 0 at first; the mean gradient is 2 (w - 1), so w comes half way to 1 each step.
+        np.testing.assert_allclose(values[0][0], [1 - 0.5 ** 3], rtol=1e-6)
+        self.assertEqual([int(values[t][1]) for t in (0, 1)], [3, 3])
+
+    def test_sharded_checkpoint(self):
+        with tf.Graph().as_default():
+            with self.setter(0):
+                a, b = tf.Variable([1.0], name="a"), tf.Variable([2.0], name="b")
+                saver = tf.train.Saver(sharded=True)
+                init = tf.global_variables_initializer()
+                clear = tf.group(a.assign([0.0]), b.assign([0.0]))
+            with tf.Session(self.servers["worker", 0].target) as sess:
+                sess.run(init)
+                path = saver.save(sess, os.path.join(self.dir, "m"))
+                sess.run(clear)
+                saver.restore(sess, path)
+                self.assertEqual([x.tolist() for x in sess.run([a, b])], [[1.0], [2.0]])
+            self.assertEqual(tf.train.list_variables(path), [("a", [1]), ("b", [1])])
+
+    def test_checks(self):
+        with tf.Graph().as_default():
+            v = tf.Variable(1.0)
+            opt = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=3, total_num_replicas=2)
+            self.assertRaises(ValueError, opt.get_chief_queue_runner)
+            self.assertRaises(ValueError, opt.minimize, v * v)
+            opt.minimize(v * v, global_step=tf.train.get_or_create_global_step())
+            self.assertRaises(ValueError, opt.get_init_tokens_op, 0)
+            self.assertRaises(ValueError, tf.train.Supervisor, is_chief=False)
+
+
+if __name__ == "__main__":
+    unittest.main()
