@@ -1,0 +1,20 @@
+"""tf.contrib.layers: layers as functions, initializers, regularizers, summaries and optimize_loss."""
+
+from ... import lazy as _lazy
+from .initializers import *  # noqa: F403
+from .layers import *  # noqa: F403
+from .regularizers import *  # noqa: F403
+from . import utils  # noqa: F401
+from .utils import collect_named_outputs  # noqa: F401
+
+_LATER = {**dict.fromkeys(("OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "adaptive_clipping_fn", "optimize_loss"), "optimizers"),
+          **dict.fromkeys(("summarize_activation", "summarize_activations", "summarize_biases", "summarize_collection",
+                           "summarize_tensor", "summarize_tensors", "summarize_variables", "summarize_weights"), "summaries")}
+__getattr__ = _lazy.attributes(__name__, _LATER)
+
+
+def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=None, combiner=None, default_id=None, name=None,
+                                 partition_strategy="div", max_norm=None):
+    from ... import nn
+    return nn.safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights, combiner or "mean", default_id, name,
+                                           partition_strategy, max_norm)
