@@ -90,7 +90,7 @@ PRIVATE = {
     "python.framework.load_library": ["millrace.op_libraries"],
     "python.framework.meta_graph": ["millrace.framework.meta_graph"],
     "python.framework.op_def_library": ["millrace.framework.op_defs"],
-    "python.framework.ops": ["millrace.framework.ops", "millrace.framework.convert"],
+    "python.framework.ops": ["millrace.framework.ops", "millrace.framework.convert", "millrace.framework.sparse"],
     "python.framework.random_seed": ["millrace.framework.random_seed"],
     "python.framework.smart_cond": ["millrace.ops.control_flow"],
     "python.framework.sparse_tensor": ["millrace.framework.sparse"],

@@ -208,6 +208,14 @@ class WhileTest(Case):
         self.assertEqual(tf.gradients(y, self.x), [None])
         self.assertEqual(self.run_(tf.gradients(y * self.x, self.x)), [81])
 
+    def test_values_of_a_loop_are_only_there(self):
+        inside = []
+        tf.while_loop(lambda i: i < 3, lambda i: inside.append(i + 1) or inside[0], [0])
+        with self.assertRaisesRegex(ValueError, "while/add.* is in a while loop"):
+            tf.negative(inside[0])
+        with self.assertRaisesRegex(ValueError, "different while loops"):
+            tf.while_loop(lambda i: i < 3, lambda i: i + inside[0], [0])
+
     def test_graph_is_as_before_after_an_error_in_the_body(self):
         def body(v):
             raise RuntimeError("in the body")

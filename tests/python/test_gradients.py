@@ -79,18 +79,19 @@ class GradientsTest(Case):
         np.testing.assert_array_equal(gradient, [[2], [1]])
 
     def test_variables_assigned_in_loops(self):
-        v = tf.Variable(0.0)
-        n = tf.while_loop(lambda i: i < 5, lambda i: tf.group(tf.assign_add(v, 1.0)) and i + 1, [0])
+        v = tf.Variable(2.0)
 
         def body(i):
-            with tf.control_dependencies([tf.assign_add(v, 1.0)]):
+            with tf.control_dependencies([tf.assign(v, tf.square(v))]):
                 return i + 1
-        m = tf.while_loop(lambda i: i < 5, body, [0])
+        n = tf.while_loop(lambda i: i < 4, body, [0])
+        w = tf.Variable(0)
+        m = tf.while_loop(lambda i: tf.less(w, 5), lambda i: tf.identity(tf.assign_add(w, 1)), [0])
         with tf.Session() as session:
-            session.run(v.initializer)
-            session.run(m)
-            self.assertEqual(session.run(v), 5)
-        del n
+            session.run([v.initializer, w.initializer])
+            self.assertEqual(session.run(n), 4)
+            self.assertEqual(session.run(v), 65536)
+            self.assertEqual(session.run(m), 5)
 
     def test_conditional_assignment(self):
         v = tf.Variable(1.0)

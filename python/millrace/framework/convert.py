@@ -274,9 +274,16 @@ def _sequence_conversion(value, dtype=None, name=None, as_ref=False):
     if dtype is None:
         dtype = _dtype_inside(value)
     from . import op_defs
-    parts = [_sequence_conversion(v, dtype, None) if isinstance(v, (list, tuple)) else internal_convert_to_tensor(v, dtype)
-             for v in value]
+    parts = [_sequence_conversion(v, dtype, None) if isinstance(v, (list, tuple)) else _packable(v, dtype) for v in value]
     return op_defs.call("Pack", name or "packed", values=parts)
+
+
+def _packable(v, dtype):
+    """A member of a list with tensors; a tensor of another type is cast."""
+    if isinstance(v, ops.Tensor) and not dtype.is_compatible_with(v.dtype.base_dtype):
+        from . import op_defs
+        return op_defs.call("Cast", None, x=v, DstT=dtype)
+    return internal_convert_to_tensor(v, dtype)
 
 
 def _dtype_inside(value):

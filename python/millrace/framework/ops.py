@@ -390,6 +390,10 @@ class Graph(_core.Graph):
         if controls is None:
             controls = self._controls_for(flat)
         context = self._control_flow_context
+        for t in flat:
+            there = t.op._control_flow_context
+            if there is not context and there is not None:
+                there.check_use(t, name[:-1] if name[-1] == "/" else self.unique_name(name, False), context, op_type)
         if context is not None:
             inputs, controls = context.take_inputs(op_type, inputs, controls)
         name = name[:-1] if name[-1] == "/" else self.unique_name(name)

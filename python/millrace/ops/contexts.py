@@ -67,6 +67,7 @@ class ControlFlowContext:
     def __init__(self):
         self._graph = ops.get_default_graph()
         self._outer = self._graph._control_flow_context
+        self._name = ""
         self._values, self._external = set(), {}
         self._former, self._nested = [], []
         if self._outer is not None:
@@ -159,6 +160,21 @@ class ControlFlowContext:
             return self._external.get(value, value)
         return self._take_in(value)
 
+    def check_use(self, value, name, context, op_type):
+        """That an operation made in another context may take a value of this one: what is in a loop is only there."""
+        here = output_context(value.op)
+        loop = None if here is None else here.while_context
+        if loop is None or isinstance(context, Anywhere):
+            return
+        if context is None or context.while_context is None:
+            if op_type in _DOORS:
+                return
+            raise ValueError("Cannot use '%s' as input to '%s' because '%s' is in a while loop. See info log for more details." %
+                             (value.op.name, name, value.op.name))
+        if loop not in context.while_context.chain():
+            raise ValueError("Cannot use '%s' as input to '%s' because they are in different while loops. See info log for more "
+                             "details." % (value.op.name, name))
+
     def _outside(self):
         """A scope for operations that belong to the context around this one, free of control dependencies."""
         return self._graph.control_dependencies(None)
@@ -215,6 +231,25 @@ class ControlFlowContext:
 
 def _is_under(name, scope):
     return not scope or name.startswith(scope.rstrip("/") + "/")
+
+
+_DOORS = ("Enter", "RefEnter", "Switch", "RefSwitch")  # what leads from a loop into a loop or branch within it
+
+
+class Anywhere(ControlFlowContext):
+    """For operations whose place the library finds: those of gradients that functions of Python make."""
+
+    def take_inputs(self, op_type, inputs, controls):
+        return inputs, controls
+
+    def take_controls(self, controls):
+        return list(controls)
+
+    def add_value(self, value):
+        return value
+
+    def op_added(self, op):
+        pass
 
 
 class CondContext(ControlFlowContext):
@@ -284,6 +319,7 @@ class WhileContext(ControlFlowContext):
         self._back_prop, self._swap_memory = back_prop, swap_memory
         self.pivot_for_pred = self.pivot_for_body = self.pivot = None
         self.loop_enters, self.loop_exits = [], []
+        self._early = set()      # operations of the condition
         self._constants = set()  # Enters of values that the loop does not change
         self._brought = {}       # operation outside -> one in here that comes after it
         # All of the loop comes after what its ways in wait for.
@@ -317,7 +353,7 @@ class WhileContext(ControlFlowContext):
             context.loop_enters = [element(name) for name in d.loop_enter_names]
             context.loop_exits = [element(name) for name in d.loop_exit_names]
             context._brought, context._waited_for = {}, set()
-            context._constants = set()
+            context._constants, context._early = set(), set()
         context = cls._from(context_def, import_scope, build)
         context._constants = {t.op for t in context._external.values()}
         return context
@@ -326,6 +362,34 @@ class WhileContext(ControlFlowContext):
     parallel_iterations = property(lambda self: self._parallel_iterations)
     back_prop = property(lambda self: self._back_prop)
     swap_memory = property(lambda self: self._swap_memory)
+
+    def op_added(self, op):
+        super().op_added(op)
+        if self.pivot_for_body is None:
+            self._early.add(op)
+
+    def read_anew(self):
+        """Once the loop is built: what it reads of a variable that it changes is read where it is used, in every iteration.
+
+        A read of a variable (of the old kind) stands outside of the loop, so it would have the value from before it.
+        """
+        for value, enter in list(self._external.items()):
+            if value.op.type != "Identity" or not value.op.inputs[0].dtype._is_ref_dtype:
+                continue
+            variable = self._external.get(value.op.inputs[0])  # only what changes it takes it in itself
+            if variable is None:
+                continue
+            for op in dict.fromkeys(enter.consumers()):
+                pivot = self.pivot_for_pred if op in self._early else self.pivot_for_body
+                controls = [c for c in op.control_inputs if self._is_within(c)] + [pivot.op]
+                read = add_op("Identity", "read", [variable], [_type(variable)], controls).outputs[0]
+                for i, x in enumerate(op.inputs):
+                    if x is enter:
+                        op._update_input(i, read)
+
+    def _is_within(self, op):
+        context = output_context(op)
+        return context is not None and context.while_context is self
 
     def enter_variable(self, value):
         """A loop variable's way in."""

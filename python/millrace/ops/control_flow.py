@@ -7,7 +7,7 @@ TensorArrays pass through them as their flows; SparseTensors and IndexedSlices a
 import collections
 import sys
 
-from ..framework import convert, dtypes, nest, op_defs, ops, shapes
+from ..framework import convert, dtypes, nest, op_defs, ops, shapes, sparse
 from . import contexts
 
 __all__ = ["Assert", "Print", "case", "cond", "group", "no_op", "print", "tuple", "while_loop"]
@@ -66,8 +66,8 @@ def with_dependencies(dependencies, output_tensor, name=None):
         with ops.colocate_with(output_tensor), ops.control_dependencies(dependencies):
             output_tensor = ops.convert_to_tensor_or_indexed_slices(output_tensor)
             if isinstance(output_tensor, ops.IndexedSlices):
-                return ops.IndexedSlices(contexts.identity_of(output_tensor.values, scope), output_tensor.indices,
-                                         output_tensor.dense_shape)
+                values = convert.internal_convert_to_tensor(output_tensor.values, as_ref=True)
+                return ops.IndexedSlices(contexts.identity_of(values, scope), output_tensor.indices, output_tensor.dense_shape)
             return contexts.identity_of(output_tensor, scope)
 
 
@@ -178,6 +178,7 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None, f
         false_result, false_flat = _branch(other, false_fn, "false_fn")
         if not strict:
             true_result, false_result = _unpacked(true_result), _unpacked(false_result)
+        _same_indices(taken, true_result, true_flat, other, false_result, false_flat)
         merged = _merged(true_result, true_flat, false_result, false_flat)
         if taken.outer_context is None:
             ops.add_to_collection(ops.GraphKeys.COND_CONTEXT, taken)
@@ -191,6 +192,20 @@ def _renamed(value, old, old_name, new_name):
     if value is not None:
         raise TypeError("cond(): %s and %s are the same argument" % (old_name, new_name))
     return old
+
+
+def _same_indices(taken, true_result, true_flat, other, false_result, false_flat):
+    """Rows that are numbered by int32 in one branch and by int64 in the other get int64."""
+    for context, result, mine, theirs in ((taken, true_result, true_flat, false_flat), (other, false_result, false_flat, true_flat)):
+        at = 0
+        for x in nest.flatten(result):
+            n = len(x._composite_parts()[0]) if nest.is_composite(x) else 1
+            if isinstance(x, ops.IndexedSlices) and at + 1 < len(theirs):
+                for i in range(at + 1, at + n):
+                    if mine[i].dtype == dtypes.int32 and i < len(theirs) and theirs[i].dtype == dtypes.int64:
+                        with context:
+                            mine[i] = op_defs.call("Cast", "Cast", x=mine[i], DstT=dtypes.int64)
+            at += n
 
 
 def _merged(true_result, true_flat, false_result, false_flat):
@@ -361,11 +376,16 @@ def _build_loop(cond, body, loop_vars, shape_invariants, parallel, back_prop, sw
         ops.add_to_collection(ops.GraphKeys.WHILE_CONTEXT, context)
     leaves = nest.flatten(loop_vars)
     converted = [_convert(x) for x in leaves]
+    if shape_invariants is None and any(isinstance(x, sparse.SparseTensor) for x in converted):
+        # The number of a sparse tensor's elements may change; of others the shape may not.
+        shape_invariants = nest.pack_sequence_as(loop_vars, [x.dense_shape.shape if isinstance(x, sparse.SparseTensor)
+                                                             else getattr(x, "values", x).shape for x in converted])
     invariants = None if shape_invariants is None else _flat_invariants(loop_vars, converted, shape_invariants)
     originals = nest.flatten([x if hasattr(x, "_with_flow") else c for x, c in zip(leaves, converted)], expand_composites=True)
     starts = nest.flatten(converted, expand_composites=True)
     with context:
         returned, exits = _Loop(context, loop_vars, leaves, converted, originals).build(cond, body, starts, invariants)
+        context.read_anew()
     if not back_prop:
         context._graph._scoped.setdefault("loops without gradients", []).extend(exits)
     packed = nest.pack_sequence_as(returned, _with_flows(nest.flatten(returned, expand_composites=True), exits),
@@ -385,7 +405,7 @@ def _flat_invariants(loop_vars, converted, given):
             out += [shape, shapes.TensorShape([shape.dims[0] if shape.ndims else None])]
             if value.dense_shape is not None:
                 out.append(shapes.TensorShape([shape.ndims]))
-        else:
+        else:  # the shape is that of the dense_shape
             rank = shape.dims[0].value if shape.ndims == 1 else None
             out += [shapes.TensorShape([None, rank]), shapes.TensorShape([None]), shapes.TensorShape([rank])]
     return out

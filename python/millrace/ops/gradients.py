@@ -208,10 +208,9 @@ class _PythonGradients:
             return [None] * len(inputs)
         graph = self._graph
         graph._take_notice()
-        context = graph._control_flow_context
-        graph._control_flow_context = None
+        context, graph._control_flow_context = graph._control_flow_context, None
         try:
-            with graph.as_default(), graph.name_scope(self._scope), graph.name_scope(op.name + "_grad"):
+            with graph.as_default(), contexts.Anywhere(), graph.name_scope(self._scope), graph.name_scope(op.name + "_grad"):
                 grads = [_zeros_like(op, i) if g is None else g for i, g in enumerate(grads)]
                 with _maybe_colocate(graph, op, self._colocate):
                     made = function(op, *grads)
