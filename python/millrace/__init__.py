@@ -50,7 +50,8 @@ from .ops.functional import *
 from .ops.script import *
 from .ops.tensor_array import *
 from .behavior import *
-from .version import COMPILER_VERSION, GIT_VERSION, GRAPH_DEF_VERSION, VERSION, __version__
+from .version import (COMPILER_VERSION, CXX11_ABI_FLAG, GIT_VERSION, GRAPH_DEF_VERSION, MONOLITHIC_BUILD, VERSION,
+                      __compiler_version__, __git_version__, __version__)
 
 from . import lazy as _lazy
 
