@@ -1,0 +1,78 @@
+"""slim.evaluation: measures of a model that was saved."""
+
+import time
+
+from ...ops import variables as _variables
+from ... import logging
+
+__all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
+
+
+def wait_for_new_checkpoint(checkpoint_dir, last_checkpoint=None, seconds_to_sleep=1, timeout=None):
+    """The path of a checkpoint other than the last one, None when it takes longer than timeout."""
+    from ... import train
+    end = None if timeout is None else time.time() + timeout
+    while True:
+        path = train.latest_checkpoint(checkpoint_dir)
+        if path is not None and path != last_checkpoint:
+            return path
+        if end is not None and time.time() + seconds_to_sleep > end:
+            return None
+        time.sleep(seconds_to_sleep)
+
+
+def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None, timeout_fn=None):
+    from ... import train
+    return train.checkpoints_iterator(checkpoint_dir, min_interval_secs, timeout, timeout_fn)
+
+
+def evaluate_once(master, checkpoint_path, logdir, num_evals=1, initial_op=None, initial_op_feed_dict=None, eval_op=None,
+                  eval_op_feed_dict=None, final_op=None, final_op_feed_dict=None, summary_op=0, summary_op_feed_dict=None,
+                  variables_to_restore=None, session_config=None, hooks=None):
+    """Restores a checkpoint, runs eval_op num_evals times, and gives the value of final_op."""
+    from ... import summary, train
+    if hooks:
+        raise NotImplementedError("slim.evaluation: hooks")
+    if summary_op is not None and isinstance(summary_op, int):
+        summary_op = summary.merge_all()
+    saver = train.Saver(variables_to_restore or _variables.global_variables())
+    local = initial_op if initial_op is not None else _variables.local_variables_initializer()
+    from ... import tables_initializer
+    tables = tables_initializer()
+    from ... import Session
+    writer = summary.FileWriter(logdir) if logdir else None
+    with Session(master, config=session_config) as sess:
+        saver.restore(sess, checkpoint_path)
+        sess.run(_variables.local_variables_initializer())
+        sess.run(local, initial_op_feed_dict)
+        sess.run(tables)
+        coord = train.Coordinator()
+        threads = train.start_queue_runners(sess, coord)
+        for i in range(num_evals if eval_op is not None else 0):
+            logging.info("Evaluation [%d/%d]", i + 1, num_evals)
+            sess.run(eval_op, eval_op_feed_dict)
+        value = sess.run(final_op, final_op_feed_dict) if final_op is not None else None
+        if writer is not None and summary_op is not None:
+            step = train.get_global_step()
+            writer.add_summary(sess.run(summary_op, summary_op_feed_dict), None if step is None else train.global_step(sess, step))
+        coord.request_stop()
+        coord.join(threads, stop_grace_period_secs=10, ignore_live_threads=True)
+    if writer is not None:
+        writer.close()
+    return value
+
+
+def evaluation_loop(master, checkpoint_dir, logdir, num_evals=1, initial_op=None, initial_op_feed_dict=None, init_fn=None,
+                    eval_op=None, eval_op_feed_dict=None, final_op=None, final_op_feed_dict=None, summary_op=0,
+                    summary_op_feed_dict=None, variables_to_restore=None, eval_interval_secs=60, max_number_of_evaluations=None,
+                    session_config=None, timeout=None, timeout_fn=None, hooks=None):
+    """evaluate_once of each checkpoint that comes; the value of final_op for the last one."""
+    value, count = None, 0
+    for path in checkpoints_iterator(checkpoint_dir, eval_interval_secs, timeout, timeout_fn):
+        value = evaluate_once(master, path, logdir, num_evals, initial_op, initial_op_feed_dict, eval_op, eval_op_feed_dict,
+                              final_op, final_op_feed_dict, summary_op, summary_op_feed_dict, variables_to_restore, session_config,
+                              hooks)
+        count += 1
+        if max_number_of_evaluations is not None and count >= max_number_of_evaluations:
+            return value
+    return value
