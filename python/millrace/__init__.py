@@ -47,6 +47,7 @@ from .ops.control_flow import *
 from .ops.gradients import *
 from .ops.custom_gradient import *
 from .ops.functional import *
+from .ops.logging import *
 from .ops.script import *
 from .ops.tensor_array import *
 from .behavior import *

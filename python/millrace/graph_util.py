@@ -35,8 +35,7 @@ def extract_sub_graph(graph_def, dest_nodes):
             todo.extend(_node_name(x) for x in by_name[name].input)
     out = protos.GraphDef()
     out.node.extend([n for n in graph_def.node if n.name in needed])
-    out.library.CopyFrom(graph_def.library)
-    out.versions.CopyFrom(graph_def.versions)
+    _copy_rest(graph_def, out)
     return out
 
 
@@ -86,8 +85,7 @@ def convert_variables_to_constants(sess, input_graph_def, output_node_names, var
             out.node.extend([_const_node(node.name, *frozen[node.name])])
         else:
             out.node.extend(_converted(node, types, by_name))
-    out.library.CopyFrom(part.library)
-    out.versions.CopyFrom(part.versions)
+    _copy_rest(part, out)
     logging.info("Converted %d variables to const ops.", len(frozen))
     return out
 
@@ -160,32 +158,29 @@ def _converted(node, types, by_name):
 # ---- nodes that are only for training ----
 
 def remove_training_nodes(input_graph, protected_nodes=None):
-    """The graph without the Identities and CheckNumerics that stand between others."""
+    """The graph without CheckNumerics and without Identities that only stand between others."""
     protected = set(protected_nodes or ())
-    through = {}
-    controlled = {x[1:] for n in input_graph.node for x in n.input if x.startswith("^")}
-    by_name = {n.name: n for n in input_graph.node}
-    for node in input_graph.node:
-        if node.op not in ("Identity", "CheckNumerics") or node.name in protected or node.name in controlled:
-            continue
-        if len(node.input) != 1 or node.input[0].startswith("^"):
-            continue
-        source = by_name.get(_node_name(node.input[0]))
-        if source is not None and source.op in ("Switch", "RefSwitch", "Merge") or source is None:
-            continue  # what hangs on a side of a conditional keeps something to hang on
-        through[node.name] = node.input[0]
+    gone = {n.name: n.input[0] for n in input_graph.node if n.op == "CheckNumerics" and n.name not in protected and n.input}
+    inputs = {n.name: [x for x in n.input if not (x.startswith("^") and x[1:] in gone)] for n in input_graph.node}
+    waited_for = {x[1:] for names in inputs.values() for x in names if x.startswith("^")}
+    for node in input_graph.node:  # one that waits for others, or is waited for, has a purpose
+        if node.op == "Identity" and node.name not in protected and node.name not in waited_for and len(inputs[node.name]) == 1:
+            gone[node.name] = inputs[node.name][0]
     out = protos.GraphDef()
     for node in input_graph.node:
-        if node.name in through:
-            continue
-        copy = protos.NodeDef()
-        copy.CopyFrom(node)
-        del copy.input[:]
-        copy.input.extend([_past(x, through) for x in node.input])
-        out.node.extend([copy])
-    out.library.CopyFrom(input_graph.library)
-    out.versions.CopyFrom(input_graph.versions)
+        if node.name not in gone:
+            copy = out.node.add()
+            copy.CopyFrom(node)
+            del copy.input[:]
+            copy.input.extend([_past(x, gone) for x in inputs[node.name]])
+    _copy_rest(input_graph, out)
     return out
+
+
+def _copy_rest(graph_def, out):
+    for field in ("library", "versions"):
+        if graph_def.HasField(field):
+            getattr(out, field).CopyFrom(getattr(graph_def, field))
 
 
 def _past(name, through):

@@ -96,6 +96,17 @@ class CondTest(Case):
             self.run_(without, {n: 2})
 
 
+    def test_switch_case(self):
+        n = tf.placeholder(tf.int32, [])
+        y = tf.switch_case(n, [lambda: 10, lambda: 20], default=lambda: 30)
+        z = tf.switch_case(n, {1: lambda: 1, 0: lambda: 0})
+        self.assertEqual([self.run_([y, z], {n: i}) for i in (0, 1, 2)], [[10, 0], [20, 1], [30, 1]])
+        with self.assertRaisesRegex(ValueError, "contiguous"):
+            tf.switch_case(n, {0: lambda: 1, 2: lambda: 2})
+        with self.assertRaises(TypeError):
+            tf.switch_case(1.5, [lambda: 1])
+
+
 class WhileTest(Case):
     def setUp(self):
         super().setUp()

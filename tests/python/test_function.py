@@ -88,6 +88,20 @@ class FunctionTest(unittest.TestCase):
         z = tf.cond(p, lambda: double(y), lambda: y)
         self.assertEqual(self.run_([z] + tf.gradients(z, x), {p: True}), [16, 16])
 
+    def test_variables(self):
+        @Defun(tf.float32)
+        def f(x):
+            return x * tf.get_variable("w", initializer=tf.constant_initializer(3.0), shape=[])
+        with tf.variable_scope("layer"):
+            y = f(2.0)
+            z = f(5.0)
+        w, = tf.global_variables()
+        self.assertEqual(w.name, "layer/w:0")
+        dw, = tf.gradients(y + z, w)
+        with tf.Session() as session:
+            session.run(w.initializer)
+            self.assertEqual(session.run([y, z, dw]), [6, 15, 7])
+
     def test_errors(self):
         @Defun(tf.float32)
         def f(a):

@@ -61,6 +61,17 @@ class ImportTest(Case):
         with tf.Session() as s:
             self.assertEqual(s.run([y] + tf.gradients(y, x)), [81, 108])
 
+    def test_within_a_branch_and_a_loop(self):
+        p = tf.placeholder(tf.bool, [])
+        mine = tf.constant([5.0])
+        y = tf.cond(p, lambda: tf.import_graph_def(line(), input_map={"x": mine}, return_elements=["y:0"])[0], lambda: mine)
+        _, z = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, tf.import_graph_def(
+            line(), input_map={"x": v}, return_elements=["y:0"])[0]), [0, mine])
+        with tf.Session() as s:
+            self.assertEqual(s.run([y] + tf.gradients(y, mine), {p: True}), [[11], [2]])
+            self.assertEqual(s.run([y] + tf.gradients(y, mine), {p: False}), [[5], [1]])
+            self.assertEqual(s.run([z] + tf.gradients(z, mine)), [[47], [8]])
+
     def test_functions(self):
         from millrace.framework.function import Defun
         with tf.Graph().as_default() as g:

@@ -25,6 +25,8 @@ class FunctionGraph(ops.Graph):
         self._seed = outer._seed
         self._by_value = capture_by_value
         self._gradient_override = outer._gradient_override
+        self._scoped = outer._scoped  # variables, their scopes and what else belongs to the program, not to this graph
+        self._collections = {key: list(members) for key, members in outer._collections.items()}
         self.inputs, self.captures = [], {}  # tensor outside -> the argument that stands for it
 
     outer_graph = property(lambda self: self._outer)
@@ -159,7 +161,7 @@ class ImportedFunction:
 
 
 def build(fn, arg_dtypes, arg_shapes=None, name=None, arg_names=None, out_names=None, capture_by_value=False, graph=None,
-          unique=True, attrs=None):
+          unique=True, attrs=None, description=None):
     """The function of what fn returns for arguments of these types; arguments and results are flat lists of tensors.
 
     structured_outputs is what fn returned, with tensors of the function's graph at its leaves.  With `unique` the name gets a
@@ -182,7 +184,7 @@ def build(fn, arg_dtypes, arg_shapes=None, name=None, arg_names=None, out_names=
     converted = [next(given) if isinstance(x, ops.Tensor) else x for x in converted]
     structured = None if returned is None else nest.pack_sequence_as(returned, converted, expand_composites=True)
     name = name or _name_of(fn)
-    handle = body.to_function(name, unique, None, body.inputs + body.extra_args, outputs, out_names)
+    handle = body.to_function(name, unique, None, body.inputs + body.extra_args, outputs, out_names, description)
     for key, value in (attrs or {}).items():
         handle.set_attr(key, value.SerializeToString())
     body._finalized = True
@@ -258,7 +260,7 @@ class DefinedFunction:
         if found is None:
             names = self._arg_names if len(self._arg_names) == len(types) else None
             found = build(self._func, types, name=self._func_name or self.__name__, arg_names=names, out_names=self._out_names,
-                          capture_by_value=self._by_value, graph=graph, unique=self._func_name is None,
+                          capture_by_value=self._by_value, graph=graph, unique=self._func_name is None, description=self.__doc__,
                           attrs={k: _attr_value(v) for k, v in self._attrs.items()})
             found.python_grad_func = self._python_grad_func
             if self._grad_func is not None:
@@ -270,8 +272,9 @@ class DefinedFunction:
         name = kwargs.pop("name", None)
         if kwargs:
             raise ValueError("Unknown keyword arguments: %s" % list(kwargs))
-        if self._types and len(args) != len(self._types):
-            raise ValueError("Expected number of arguments: %d, received: %d" % (len(self._types), len(args)))
+        wanted = len(self._types or self._arg_names)
+        if len(args) != wanted and not (self._takes_any and not self._types):
+            raise ValueError("Expected number of arguments: %d, received: %d" % (wanted, len(args)))
         args = [convert.convert_to_tensor(a, t) for a, t in zip(args, self._types or [None] * len(args))]
         f = self.instantiate([a.dtype for a in args], ops.graph_of(args))
         op = call(f, args, name)
@@ -292,6 +295,23 @@ class DefinedFunction:
     stateful_ops = property(lambda self: self.instantiate().stateful_ops)
     declared_input_types = property(lambda self: list(self._types))
     python_grad_func = property(lambda self: self._python_grad_func)
+
+
+def _function_graph():
+    graph = ops.get_default_graph()
+    return graph if isinstance(graph, FunctionGraph) else None
+
+
+def get_extra_inputs():
+    """Within the body of a function: the tensors that it has captured so far."""
+    graph = _function_graph()
+    return [] if graph is None else graph.captured_inputs
+
+
+def get_extra_args():
+    """The arguments that stand for them."""
+    graph = _function_graph()
+    return [] if graph is None else graph.extra_args
 
 
 def _attr_value(value):

@@ -10,8 +10,6 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
     graph_def = _as_graph_def(graph_def)
     input_map = _checked_map(input_map)
     return_elements = _checked_elements(return_elements)
-    if graph._control_flow_context is not None:
-        raise NotImplementedError("import_graph_def within tf.cond or tf.while_loop")
     if producer_op_list is not None:
         graph_def = _without_unknown_defaults(graph_def, producer_op_list)
     mapping = _mapping(graph, input_map)
@@ -31,6 +29,8 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
     for d in graph_def.library.function:
         graph._functions.setdefault(d.signature.name, function.ImportedFunction(d))
     _place(graph, new)
+    if graph._control_flow_context is not None:
+        _take_part(graph._control_flow_context, new)
     _check_used(input_map, unused)
     if return_elements is None:
         return None
@@ -93,6 +93,8 @@ def _mapping(graph, input_map):
         if not isinstance(value, ops.Tensor):
             with ops.name_scope("import_inputs"):
                 value = convert.convert_to_tensor(value)
+        if graph._control_flow_context is not None and value.graph is graph:
+            value = graph._control_flow_context.add_value(value)
         if value.graph is not graph:
             raise ValueError("input_map[%r] must be of the graph that is imported into" % key)
         out.append((name, max(index, 0), value))
@@ -108,6 +110,15 @@ def _check_used(input_map, unused):
                 break
     if missing:
         raise ValueError("Attempted to map inputs that were not found in graph_def: [%s]" % ", ".join(missing))
+
+
+def _take_part(context, new):
+    """Makes the operations part of a branch or loop: those that nothing of it leads to wait for its pivot."""
+    for op in new:
+        if not op.inputs and not op.control_inputs:
+            op._add_control_inputs(context.take_inputs(op.type, [], [])[1])
+        op._control_flow_context = context
+        context.op_added(op)
 
 
 def _place(graph, new):

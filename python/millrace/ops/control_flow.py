@@ -5,14 +5,13 @@ TensorArrays pass through them as their flows; SparseTensors and IndexedSlices a
 """
 
 import collections
-import sys
 
 from ..framework import convert, dtypes, nest, op_defs, ops, shapes, sparse
 from . import contexts
 
-__all__ = ["Assert", "Print", "case", "cond", "group", "no_op", "print", "tuple", "while_loop"]
+__all__ = ["Assert", "case", "cond", "group", "no_op", "switch_case", "tuple", "while_loop"]
 
-_tuple, _print = tuple, print
+_tuple = tuple
 
 
 # ---- order ----
@@ -262,7 +261,7 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False, name="case"
             checks.append(_at_most_one(packed))
         if default is None:  # the last one is taken when no other is; that it is meant to be is checked
             any_true = op_defs.call("Any", "Any", input=packed, reduction_indices=[0])
-            checks.append(Assert(any_true, ["None of conditions evaluated as True. Conditions: (%s), Values:" %
+            checks.append(Assert(any_true, ["Input error: None of conditions evaluated as True. Conditions: (%s), Values:" %
                                             ", ".join(p.name for p in preds), packed], summarize=len(preds),
                                  name="AssertGuard"))
         last = default if default is not None else pairs[-1][1]
@@ -307,17 +306,37 @@ def _case_pairs(given):
 
 def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
     """The result of the function of that number; of default, else the last, for other numbers."""
-    if isinstance(branch_fns, collections.abc.Mapping):
-        branch_fns = list(branch_fns.items())
-    numbered = [f if isinstance(f, _tuple) else (i, f) for i, f in enumerate(branch_fns)]
-    if not numbered or not all(callable(f) for _, f in numbered):
-        raise TypeError("branch_fns must be a non-empty list of callables")
-    numbered.sort(key=lambda pair: pair[0])
+    if isinstance(branch_index, bool) or not (isinstance(branch_index, (int, ops.Tensor)) or hasattr(branch_index, "dtype")):
+        raise TypeError("branch_index must be a Tensor, got %s" % type(branch_index))
+    numbered = _numbered_branches(branch_fns)
     with ops.name_scope(name):
-        index = convert.convert_to_tensor(branch_index, dtypes.int32, name="branch_index")
+        index = convert.convert_to_tensor(branch_index, name="branch_index")
+        if not index.dtype.base_dtype.is_integer:
+            raise TypeError("branch_index must be an integer, got %s" % index.dtype.name)
         last = default if default is not None else numbered[-1][1]
         pairs = [(op_defs.call("Equal", "Equal", x=index, y=i), f) for i, f in numbered]
         return case(pairs, default=last, name="indexed_case")
+
+
+def _numbered_branches(branch_fns):
+    if isinstance(branch_fns, collections.abc.Mapping):
+        branch_fns = list(branch_fns.items())
+    if not isinstance(branch_fns, (list, _tuple)) or not branch_fns:
+        raise TypeError("branch_fns must be a list, tuple, or dict that is not empty")
+    if any(isinstance(f, _tuple) for f in branch_fns):
+        for pair in branch_fns:
+            if not isinstance(pair, _tuple) or len(pair) != 2 or not isinstance(pair[0], int):
+                raise TypeError("Each entry in branch_fns must be a pair of an int and a callable, not %s" % (pair,))
+        numbered = sorted(branch_fns, key=lambda pair: pair[0])
+    else:
+        numbered = list(enumerate(branch_fns))
+    for i, f in numbered:
+        if not callable(f):
+            raise TypeError("fn for index %s must be callable." % i)
+    if [i for i, _ in numbered] != list(range(len(numbered))):
+        raise ValueError("branch indices must form contiguous range of [0 to %d) but found {%s}" %
+                         (len(numbered), ",".join(str(i) for i, _ in numbered)))
+    return numbered
 
 
 # ---- loops ----
@@ -365,9 +384,7 @@ def _counted_loop(cond, body, loop_vars, shape_invariants, parallel, back_prop, 
     if shape_invariants is not None:
         shape_invariants = (shapes.TensorShape([]), shape_invariants)
     result = _build_loop(goes_on, step, (counter, loop_vars), shape_invariants, parallel, back_prop, swap, maximum, True)[1]
-    if same_structure or not isinstance(result, (list, _tuple)):
-        return result
-    return result[0] if len(nest.flatten(result, expand_composites=True)) == 1 else result
+    return result[0] if len(loop_vars) == 1 and not same_structure else result
 
 
 def _build_loop(cond, body, loop_vars, shape_invariants, parallel, back_prop, swap, maximum, same_structure):
@@ -507,7 +524,7 @@ def _is_less_specific(general, shape):
     return all(g is None or g == s for g, s in zip(general.as_list(), shape.as_list()))
 
 
-# ---- checks and messages ----
+# ---- checks ----
 
 def Assert(condition, data, summarize=None, name=None):  # noqa: N802
     """An operation that fails when the condition is false, with the data in its message."""
@@ -524,83 +541,3 @@ def Assert(condition, data, summarize=None, name=None):  # noqa: N802
 
 def _assert_op(condition, data, summarize):
     return op_defs.call("Assert", "Assert", condition=condition, data=data, summarize=summarize)
-
-
-def Print(input_, data, message=None, first_n=None, summarize=None, name=None):  # noqa: N802
-    """The input as it is; the data are written to stderr when it is computed."""
-    return op_defs.call("Print", name, input=input_, data=data, message=message, first_n=first_n, summarize=summarize)
-
-
-def print(*inputs, **kwargs):  # noqa: A001
-    """An operation that writes the inputs, as Python's print would."""
-    output_stream, summarize = kwargs.pop("output_stream", sys.stderr), kwargs.pop("summarize", 3)
-    sep, end, name = kwargs.pop("sep", " "), kwargs.pop("end", "\n"), kwargs.pop("name", None)
-    if kwargs:
-        raise ValueError("Unrecognized keyword arguments for tf.print: %s" % kwargs)
-    with ops.name_scope(name, "print", [x for x in nest.flatten(inputs) if isinstance(x, ops.Tensor)]):
-        only = convert.convert_to_tensor(inputs[0]) if len(inputs) == 1 and _is_tensor(inputs[0]) else None
-        if only is not None and only.dtype == dtypes.string and only.shape.ndims == 0:
-            text = only  # as it is, without quotes
-        else:
-            hole, template, tensors = _print_template(inputs, sep or "")
-            text = op_defs.call("StringFormat", "StringFormat", inputs=tensors, template=template, placeholder=hole,
-                                summarize=-1 if summarize is None else summarize)
-        return op_defs.call("PrintV2", "PrintV2", input=text, output_stream=_stream_name(output_stream), end=end)
-
-
-def _is_tensor(x):
-    return isinstance(x, ops.Tensor) or hasattr(x, "_as_graph_element")
-
-
-def _print_template(inputs, sep):
-    """(what stands for a tensor, the text with it, the tensors)"""
-    pieces, tensors = [], []  # a piece is a text, or None for a tensor
-
-    def show(v, nested):
-        if isinstance(v, collections.abc.Mapping):
-            between(("{", "}"), [("%r: " % (k,), v[k]) for k in v])
-        elif isinstance(v, (list, _tuple)):
-            between("[]" if isinstance(v, list) else "()", [("", c) for c in v])
-        elif nest.is_composite(v):
-            parts = v._composite_parts()[0]
-            names = ["indices", "values", "shape"] if len(parts) == 3 else ["values", "indices"]
-            between((type(v).__name__ + "(", ")"), [(n + "=", p) for n, p in zip(names, parts)])
-        elif _is_tensor(v):
-            pieces.append(None)
-            tensors.append(convert.convert_to_tensor(v))
-        else:
-            pieces.append("'%s'" % v if nested and isinstance(v, str) else str(v))
-
-    def between(brackets, members):
-        pieces.append(brackets[0])
-        for i, (label, member) in enumerate(members):
-            pieces.append((", " if i else "") + label)
-            show(member, True)
-        pieces.append(brackets[1])
-
-    for i, x in enumerate(inputs):
-        if i:
-            pieces.append(sep)
-        show(x, False)
-    hole, literal = "{}", "".join("\0" if p is None else p for p in pieces)
-    while hole in literal:
-        hole = "{%s}" % hole
-    return hole, "".join(hole if p is None else p for p in pieces), tensors
-
-
-def _stream_name(stream):
-    if isinstance(stream, str):
-        if stream.startswith("file://"):
-            return stream
-        raise ValueError("A file to print to is given as \"file://\" and its path, not %r" % stream)
-    import logging
-    named = {id(sys.stdout): "stdout", id(sys.stderr): "stderr"}
-    if id(stream) in named:
-        return named[id(stream)]
-    for level, function in (("info", logging.info), ("warning", logging.warning), ("error", logging.error)):
-        if stream is function:
-            return "log(%s)" % level
-    name = getattr(stream, "__name__", None)
-    if name in ("info", "warn", "warning", "error"):
-        return "log(%s)" % ("warning" if name == "warn" else name)
-    raise ValueError("Unsupported output stream, logging level, or file %r" % (stream,))

@@ -119,7 +119,7 @@ def _differentiate(ys, xs, seeds, stops, scope, colocate):
     graph._check_not_finalized()
     python = _PythonGradients(graph, scope, colocate)
     asked = (python.wants, python.make) if python.are_there() else (None, None)
-    stops = stops + graph._scoped.get("loops without gradients", [])
+    stops = stops + [t for t in graph._scoped.get("loops without gradients", ()) if t.graph is graph]
     try:
         found = graph.gradients(ys, xs, seeds, stops, scope[:-1] if scope else "gradients", bool(colocate), *asked)
     except errors.OpError as e:

@@ -152,7 +152,8 @@ class TensorArray:
             if value.shape.ndims is not None:
                 known = convert.constant_value(lengths)
                 same = known is not None and known.size and (known == known[0]).all()
-                self._check_shape(shapes.TensorShape([int(known[0]) if same else None]).concatenate(value.shape[1:]))
+                if same:
+                    self._check_shape(shapes.TensorShape([int(known[0])]).concatenate(value.shape[1:]))
             with self._placed(value):
                 return self._with_flow(op_defs.call("TensorArraySplitV3", None, handle=self._handle, value=value, lengths=lengths,
                                                     flow_in=self._flow))
@@ -164,6 +165,9 @@ class TensorArray:
     def close(self, name=None):
         with ops.colocate_with(self._handle):
             return op_defs.call("TensorArrayCloseV3", name, handle=self._handle)
+
+    def mark_used(self):
+        """For programs that say so; here nobody complains about arrays that are not used."""
 
     pack, unpack = stack, unstack  # older names
 
