@@ -1,0 +1,84 @@
+"""Functions that layers end with."""
+
+from ..framework.op_defs import raw
+from . import backend as K
+from .utils import generic
+
+
+def softmax(x, axis=-1):
+    rank = K.ndim(x)
+    if rank is not None and rank < 2:
+        raise ValueError("Cannot apply softmax to a tensor that is 1D. Received input: %s" % (x,))
+    return K.softmax(x, axis=axis)
+
+
+def elu(x, alpha=1.0):
+    return K.elu(x, alpha)
+
+
+def selu(x):
+    return raw.selu(x)
+
+
+def softplus(x):
+    return raw.softplus(x)
+
+
+def softsign(x):
+    return raw.softsign(x)
+
+
+def relu(x, alpha=0.0, max_value=None, threshold=0):
+    return K.relu(x, alpha=alpha, max_value=max_value, threshold=threshold)
+
+
+def tanh(x):
+    return raw.tanh(x)
+
+
+def sigmoid(x):
+    return raw.sigmoid(x)
+
+
+def exponential(x):
+    return raw.exp(x)
+
+
+def hard_sigmoid(x):
+    return K.hard_sigmoid(x)
+
+
+def linear(x):
+    return x
+
+
+_NAMES = {f.__name__: f for f in (softmax, elu, selu, softplus, softsign, relu, tanh, sigmoid, exponential, hard_sigmoid, linear)}
+
+
+def serialize(activation):
+    """Its name; functions of tf.nn have the same ones."""
+    if hasattr(activation, "get_config"):
+        return generic.serialize_keras_object(activation)
+    return getattr(activation, "__name__", activation)
+
+
+def deserialize(name, custom_objects=None):
+    if isinstance(name, str) and name not in _NAMES and name not in (custom_objects or {}) and name not in generic.get_custom_objects():
+        import millrace
+        found = getattr(millrace.nn, name, None)
+        if found is not None:
+            return found
+    return generic.deserialize_keras_object(name, _NAMES, custom_objects, "activation function")
+
+
+def get(identifier):
+    if identifier is None:
+        return linear
+    if callable(identifier):
+        return identifier
+    if isinstance(identifier, dict):
+        from .layers import serialization
+        return serialization.deserialize(identifier)
+    if isinstance(identifier, str):
+        return deserialize(identifier)
+    raise TypeError("Could not interpret activation function identifier: %s" % repr(identifier))
