@@ -8,7 +8,7 @@ import numpy as np
 
 from ..framework import convert, dtypes, nest, ops  # noqa: F401 -- nest is a public name here
 from ..framework.device import DeviceSpec
-from ..ops import array, control_flow, state
+from ..ops import array, control_flow, math, state
 from ..ops import variable_scope as vs
 from ..ops import variables as _variables
 from .arg_scope import (add_arg_scope, arg_scope, arg_scope_func_key, arg_scoped_arguments, current_arg_scope,  # noqa: F401
@@ -217,9 +217,12 @@ def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False, r
 
 
 def zero_initializer(ref, use_locking=True, name="zero_initializer"):
-    """Sets a variable to zero."""
+    """Sets a variable that has no value yet to zero; one that has is an error of the run."""
     with ops.name_scope(name):
-        return state.assign(ref, array.zeros(ref.shape, ref.dtype.base_dtype), validate_shape=False, use_locking=use_locking)
+        unset = control_flow.Assert(math.logical_not(state.is_variable_initialized(ref)), ["input is already initialized"])
+        with ops.control_dependencies([unset]):
+            return state.assign(ref, array.zeros(ref.shape, ref.dtype.base_dtype), validate_shape=False,
+                                use_locking=use_locking)
 
 
 # ---- tensors ----
@@ -248,7 +251,6 @@ def assert_scalar_int(tensor, name=None):
 
 def reduce_sum_n(tensors, name=None):
     """The sum of all elements of all of them."""
-    from ..ops import math
     if not tensors:
         raise ValueError("No tensors provided.")
     with ops.name_scope(name, "reduce_sum_n", tensors):

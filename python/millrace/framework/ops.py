@@ -486,10 +486,10 @@ class Graph(_core.Graph):
             return _ControlDependencies(self, None)
         controls = []
         for c in control_inputs:
-            if hasattr(c, "_as_graph_element"):
+            if isinstance(c, IndexedSlices) or hasattr(c, "handle") and hasattr(c, "op"):
+                c = c.op  # of a resource variable its operation, or the one that changed it: not a read
+            elif hasattr(c, "_as_graph_element"):
                 c = c._as_graph_element()
-            if isinstance(c, IndexedSlices):
-                c = c.op
             c = self.as_graph_element(c)
             c = c.op if isinstance(c, Tensor) else c
             if c not in controls:

@@ -22,7 +22,8 @@ def no_op(name=None):
 
 
 def _as_op(x):
-    x = x._as_graph_element() if hasattr(x, "_as_graph_element") else x
+    if hasattr(x, "_as_graph_element") and not hasattr(x, "handle"):  # what a resource variable waits for is its own operation
+        x = x._as_graph_element()
     op = x if isinstance(x, ops.Operation) else getattr(x, "op", None)
     if not isinstance(op, ops.Operation):
         raise TypeError("Expected tf.Tensor or tf.Operation expected in `group`, got %s" % type(x).__name__)

@@ -72,9 +72,9 @@ def _target(y):
     if isinstance(y, ops.Tensor) or hasattr(y, "_composite_parts"):
         return getattr(y, "values", y)
     handle = getattr(y, "handle", None)
-    if isinstance(handle, ops.Tensor) and handle.dtype == dtypes.resource:
+    if isinstance(handle, ops.Tensor) and handle.dtype == dtypes.resource and not hasattr(y, "read_value"):
         return handle
-    return convert.convert_to_tensor(y, name="y")
+    return convert.convert_to_tensor(y, name="y")  # of a variable its value
 
 
 def _zeros_for(x):

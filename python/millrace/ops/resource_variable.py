@@ -70,6 +70,9 @@ class ResourceVariable(Variable):
     def _defined_by(self):
         return self._handle
 
+    def _snapshot_tensor(self):
+        return self._snapshot if self._cached_value is None else self._cached_value
+
     handle = property(lambda self: self._handle)
     dtype = property(lambda self: self._dtype)
     name = property(lambda self: self._handle.name)
@@ -118,8 +121,13 @@ class ResourceVariable(Variable):
     def _lazy_read(self, op):
         return _UnreadVariable(self, op)
 
+    def _tensor(self, value):
+        """A value for it, made in its graph."""
+        with self.graph.as_default():
+            return convert.convert_to_tensor(value, self._dtype)
+
     def _changed(self, op_type, value, name, read_value):
-        value = convert.convert_to_tensor(value, self._dtype)
+        value = self._tensor(value)
         if not self._shape.is_compatible_with(value.shape):
             raise ValueError("Shapes %s and %s are incompatible" % (self._shape, value.shape))
         op = call(op_type, name, resource=self._handle, value=value)
@@ -136,7 +144,7 @@ class ResourceVariable(Variable):
 
     def _scatter(self, op_type, sparse_delta, name):
         s = slices_of(sparse_delta)
-        s["updates"] = convert.convert_to_tensor(s["updates"], self._dtype)
+        s["updates"] = self._tensor(s["updates"])
         return self._lazy_read(call(op_type, name, resource=self._handle, **s))
 
     def scatter_add(self, sparse_delta, use_locking=False, name=None):
@@ -166,7 +174,7 @@ class ResourceVariable(Variable):
 
     def _scatter_nd(self, op_type, indices, updates, name):
         return self._lazy_read(call(op_type, name, ref=self._handle, indices=indices,
-                                    updates=convert.convert_to_tensor(updates, self._dtype)))
+                                    updates=self._tensor(updates)))
 
     def scatter_nd_add(self, indices, updates, name=None):
         return self._scatter_nd("ResourceScatterNdAdd", indices, updates, name)
@@ -179,7 +187,7 @@ class ResourceVariable(Variable):
 
     def _strided_slice_assign(self, begin, end, strides, value, name, **masks):
         return self._lazy_read(call("ResourceStridedSliceAssign", name, ref=self._handle, begin=begin, end=end, strides=strides,
-                                    value=convert.convert_to_tensor(value, self._dtype), **masks))
+                                    value=self._tensor(value), **masks))
 
 
 class _UnreadVariable(ResourceVariable):
@@ -190,7 +198,8 @@ class _UnreadVariable(ResourceVariable):
         self._parent_op, self._cached_value, self._element = changed_by, None, None
 
     op = property(lambda self: self._parent_op)
-    name = property(lambda self: self._handle.name)
+    name = property(lambda self: self._parent_op.name)
+    _shared_name = property(lambda self: self._handle.op.name)
 
     def _read_op(self):
         with ops.control_dependencies([self._parent_op]):

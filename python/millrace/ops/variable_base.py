@@ -203,13 +203,16 @@ class Variable(metaclass=_VariableKind):
         if self._initial_value is not None:
             d.initial_value_name = ops.strip_name_scope(self._initial_value.name, export_scope)
         d.initializer_name = ops.strip_name_scope(self.initializer.name, export_scope)
-        d.snapshot_name = ops.strip_name_scope(self._snapshot.name, export_scope)
+        d.snapshot_name = ops.strip_name_scope(self._snapshot_tensor().name, export_scope)
         d.trainable = bool(self.trainable)
         d.synchronization, d.aggregation = self._synchronization.value, self._aggregation.value
         d.is_resource = hasattr(self, "handle")
         if self._save_slice_info is not None:
             d.save_slice_info_def.MergeFrom(self._save_slice_info.to_proto(export_scope))
         return d
+
+    def _snapshot_tensor(self):
+        return self._snapshot
 
     @staticmethod
     def from_proto(variable_def, import_scope=None):
