@@ -2,7 +2,7 @@
 from ..framework import ops as _ops
 from ..framework.op_defs import raw as _raw
 from . import _collect
-from .writer import FileWriter
+from .writer import FileWriter, FileWriterCache
 
 
 def scalar_summary(tags, values, collections=None, name=None):
@@ -35,4 +35,4 @@ def merge_all_summaries(key=_ops.GraphKeys.SUMMARIES):
     return merge_summary(found) if found else None
 
 
-SummaryWriter = FileWriter
+SummaryWriter, SummaryWriterCache = FileWriter, FileWriterCache
