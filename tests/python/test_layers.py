@@ -185,6 +185,43 @@ class OwnLayers(Case):
         self.close(self.run_all(y)[0], np.full([2, 2], 3))
         self.assertTrue(layer.built)
 
+    def test_weights_of_its_parts(self):
+        class Two(tf.layers.Layer):
+            def build(self, input_shape):
+                self.factor = tf.get_variable("factor", [])
+                self.steps = [tf.layers.Dense(2, name="a"), tf.layers.Dense(2, name="b", trainable=False)]
+                super().build(input_shape)
+
+            def call(self, inputs):
+                return self.steps[1](self.steps[0](inputs)) * self.factor
+
+        layer = Two(name="two")
+        layer(tf.ones([1, 2]))
+        self.assertEqual([v.op.name for v in layer.trainable_weights], ["two/factor", "two/a/kernel", "two/a/bias"])
+        self.assertEqual([v.op.name for v in layer.non_trainable_weights], ["two/b/kernel", "two/b/bias"])
+
+    def test_updates_and_losses_of_inputs(self):
+        class Counted(tf.layers.Layer):
+            def build(self, input_shape):
+                self.count = self.add_variable("count", [], initializer=tf.zeros_initializer(), trainable=False)
+                self.add_loss(self.count * 2)
+
+            def call(self, inputs):
+                self.add_update(tf.assign_add(self.count, tf.reduce_sum(inputs)))
+                return inputs
+
+        layer, x = Counted(), tf.placeholder(tf.float32, [2])
+        layer(x)
+        self.assertEqual([len(layer.get_updates_for(i)) for i in (None, [x])], [0, 1])
+        self.assertEqual([len(layer.get_losses_for(i)) for i in (None, [x])], [1, 0])
+        self.assertEqual(tf.get_collection(tf.GraphKeys.UPDATE_OPS), layer.updates)
+
+    def test_copies(self):
+        import copy
+        layer = tf.layers.Dense(2, name="d")
+        layer(tf.ones([1, 2]))
+        self.assertIs(copy.deepcopy(layer).kernel, layer.kernel)
+
     def test_scope_is_handed_to_call(self):
         class Named(tf.layers.Layer):
             def call(self, inputs, scope=None):
@@ -270,7 +307,8 @@ class Convolutions(Case):
         x = self.numbers(2, 5, 5, 3)
         y = tf.layers.separable_conv2d(tf.constant(x), 4, 2, depth_multiplier=2)
         self.assertEqual(self.variables(), [("separable_conv2d/depthwise_kernel", [2, 2, 3, 2]),
-                                            ("separable_conv2d/pointwise_kernel", [1, 1, 6, 4]), ("separable_conv2d/bias", [4])])
+                                            ("separable_conv2d/pointwise_kernel", [1, 1, 6, 4]), ("separable_conv2d/bias",
+                                                                                                  [4])])
         depth, point, got = self.run_all(*tf.global_variables()[:2], y)
         each = np.concatenate([self.conv(x[..., c:c + 1], depth[:, :, c:c + 1]) for c in range(3)], 3)
         self.close(got, each @ point[0, 0])
@@ -305,7 +343,8 @@ class Pooling(Case):
     def test_2d(self):
         x = self.numbers(2, 4, 4, 3)
         cut = x.reshape(2, 2, 2, 2, 2, 3)
-        biggest, mean = self.run_all(tf.layers.max_pooling2d(tf.constant(x), 2, 2), tf.layers.average_pooling2d(tf.constant(x), 2, 2))
+        biggest, mean = self.run_all(tf.layers.max_pooling2d(tf.constant(x), 2, 2),
+                                     tf.layers.average_pooling2d(tf.constant(x), 2, 2))
         self.close(biggest, cut.max((2, 4)))
         self.close(mean, cut.mean((2, 4)))
 
@@ -319,7 +358,8 @@ class Pooling(Case):
 
     def test_channels_first_and_same(self):
         x = self.numbers(2, 3, 5, 5)
-        got, = self.run_all(tf.layers.max_pooling2d(tf.constant(x), (2, 3), (2, 1), padding="same", data_format="channels_first"))
+        got, = self.run_all(tf.layers.max_pooling2d(tf.constant(x), (2, 3), (2, 1), padding="same",
+                                                    data_format="channels_first"))
         self.assertEqual(got.shape, (2, 3, 3, 5))
 
     def test_names(self):
@@ -363,7 +403,8 @@ class BatchNormalization(Case):
         x = self.numbers(*shape) * 3 + 1
         others = tuple(i for i in range(len(shape)) if i != axis % len(shape))
         p, on = tf.placeholder(tf.float32, shape), tf.placeholder(tf.bool, [])
-        y = tf.layers.batch_normalization(p, axis=axis, training=on, momentum=0.9, gamma_initializer=tf.constant_initializer(2.0),
+        y = tf.layers.batch_normalization(p, axis=axis, training=on, momentum=0.9,
+                                          gamma_initializer=tf.constant_initializer(2.0),
                                           beta_initializer=tf.constant_initializer(1.0), name="bn", **how)
         mean, variance = x.mean(others, keepdims=True), x.var(others, keepdims=True)
         updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
@@ -404,7 +445,8 @@ class BatchNormalization(Case):
     def test_variables(self):
         tf.layers.batch_normalization(tf.zeros([2, 3]))
         self.assertEqual([n for n, _ in self.variables()], ["batch_normalization/gamma", "batch_normalization/beta",
-                                                            "batch_normalization/moving_mean", "batch_normalization/moving_variance"])
+                                                            "batch_normalization/moving_mean",
+                                                            "batch_normalization/moving_variance"])
         self.assertEqual(len(tf.trainable_variables()), 2)
         self.assertEqual(tf.get_collection(tf.GraphKeys.UPDATE_OPS), [])
 

@@ -131,7 +131,8 @@ class Framework(Case):
     def test_finding(self):
         f = tf.contrib.framework
         a, b = f.model_variable("x/w", [2]), f.variable("y/w", [2])
-        self.assertEqual((f.get_variables("x"), f.get_variables_by_name("w"), f.get_variables_by_suffix("w")), ([a], [a, b], [a, b]))
+        self.assertEqual((f.get_variables("x"), f.get_variables_by_name("w"), f.get_variables_by_suffix("w")), ([a], [a, b],
+                                                                                                                [a, b]))
         self.assertEqual((f.get_model_variables(), tf.model_variables()), ([a], [a]))
         self.assertEqual(f.get_variables_to_restore(exclude=["x"]), [b])
         self.assertEqual(f.get_variables_to_restore(include=["x"]), [a])

@@ -138,6 +138,14 @@ class Names(Case):
             t.join()
         self.assertEqual(names, [""])
 
+    def test_left_in_another_order(self):
+        scope = tf.variable_scope("a")
+        scope.__enter__()
+        with tf.variable_scope("b"):
+            with self.assertRaises(RuntimeError):
+                scope.__exit__(None, None, None)
+        scope.__exit__(None, None, None)
+
     def test_after_an_error_the_scope_is_left(self):
         with self.assertRaises(KeyError):
             with tf.variable_scope("a"):
@@ -360,6 +368,10 @@ class Parts(Case):
             s.run(changes)
             np.testing.assert_array_equal(s.run(v.as_tensor()), [1, 2, 3])
 
+    def test_parts_at_once(self):
+        parts = tf.create_partitioned_variables([4, 2], [2, 1], tf.ones_initializer(), name="p")
+        self.assertEqual([(p.op.name, p.shape.as_list()) for p in parts], [("p/part_0", [2, 2]), ("p/part_1", [2, 2])])
+
     def test_partitioners(self):
         shape = tf.TensorShape([64, 4])
         self.assertEqual(tf.fixed_size_partitioner(5, axis=1)(shape=shape), [1, 4])
@@ -369,6 +381,23 @@ class Parts(Case):
         self.assertEqual(tf.min_max_variable_partitioner(8, min_slice_size=1)(shape=shape, dtype=tf.float32), [8, 1])
         with self.assertRaises(ValueError):
             tf.variable_axis_size_partitioner(0)
+
+
+class Averaged(Case):
+    def test_a_second_network_of_averages(self):
+        x = tf.ones([2, 3])
+
+        def network(reuse=None, custom_getter=None):
+            with tf.variable_scope("net", reuse=reuse, custom_getter=custom_getter):
+                return tf.layers.dense(x, 2, name="layer")
+
+        first = network()
+        averages = tf.train.ExponentialMovingAverage(0.9)
+        averages.apply(tf.trainable_variables())
+        second = network(True, lambda getter, name, *args, **kwargs: averages.average(getter(name, *args, **kwargs)))
+        self.assertIn("net/layer/kernel/ExponentialMovingAverage/read", [t.op.name for t in second.op.inputs[0].op.inputs])
+        a, b = self.values(first, second)
+        np.testing.assert_allclose(a, b)
 
 
 class Templates(Case):
@@ -390,6 +419,16 @@ class Templates(Case):
         f = tf.make_template("t", lambda: tf.get_variable("w", []), create_scope_now_=True)
         with tf.variable_scope("elsewhere"):
             self.assertEqual(f().name, "t/w:0")
+
+    def test_a_first_call_that_fails_does_not_count(self):
+        def scaled(x):
+            return x * tf.get_variable("w", [])
+
+        f = tf.make_template("t", scaled)
+        with self.assertRaises(TypeError):
+            f(1.0, 2.0)
+        f(1.0)
+        self.assertEqual([v.name for v in f.variables], ["t/w:0"])
 
     def test_new_variables_in_a_later_call(self):
         f = tf.make_template("t", lambda: tf.Variable(1.0))

@@ -246,6 +246,42 @@ class BothKinds:
         self.assertEqual(s.run(b), True)
 
 
+class OtherVariables(Case):
+    """Initial values that are made of other variables."""
+
+    def test_in_any_order(self):
+        a = tf.Variable(2.0, name="a")
+        b = tf.Variable(a * 3, name="b")
+        c = tf.Variable(b.initialized_value() + a, name="c")
+        with tf.Session() as s:
+            s.run(c.initializer)
+            self.assertEqual(s.run(c), 8)
+            s.run([a.initializer, b.initializer])
+            self.assertEqual(s.run([a, b]), [2, 6])
+
+    def test_resources(self):
+        a = tf.Variable(2.0, name="a", use_resource=True)
+        b = tf.Variable(a + 1, name="b", use_resource=True)
+        with tf.Session() as s:
+            s.run(b.initializer)
+            self.assertEqual(s.run(b), 3)
+
+    def test_initialized_value_of_one_that_was_changed(self):
+        a = tf.Variable(2.0)
+        value = a.initialized_value()
+        with tf.Session() as s:
+            self.assertEqual(s.run(value), 2)
+            s.run(a.assign(5.0).op)
+            self.assertEqual(s.run(value), 5)
+
+    def test_not_from_inside_a_conditional(self):
+        def branch():
+            return tf.Variable(tf.constant(1.0)) + 1
+
+        with self.assertRaisesRegex(ValueError, "use a lambda as the initializer"):
+            tf.cond(tf.constant(True), branch, lambda: tf.constant(0.0))
+
+
 class RefVariables(BothKinds, Case):
     use_resource = False
 
@@ -289,6 +325,23 @@ class ResourceVariables(BothKinds, Case):
         rows = tf.gather(v, [2, 0])
         np.testing.assert_array_equal(self.session().run(rows), [[3], [1]])
         self.assertIn("ResourceGather", [op.type for op in tf.get_default_graph().get_operations()])
+
+    def test_waiting_for_a_change_reads_nothing(self):
+        v = tf.Variable(1.0, use_resource=True)
+        change = v.assign_add(1.0)
+        self.assertEqual([op.type for op in tf.group(change).control_inputs], ["AssignAddVariableOp"])
+        with tf.control_dependencies([change]):
+            self.assertEqual([op.type for op in tf.no_op().control_inputs], ["AssignAddVariableOp"])
+
+    def test_changed_from_elsewhere(self):
+        v = tf.Variable(1.0, use_resource=True)
+        with tf.Graph().as_default():
+            change = v.assign(2.0)
+        self.assertEqual(self.session().run(change), 2)
+
+    def test_gradients_of_a_variable(self):
+        v = tf.Variable(3.0, use_resource=True)
+        self.assertEqual(self.session().run(tf.gradients(v, v)), [1])
 
     def test_made_by_default_where_enabled(self):
         tf.enable_resource_variables()

@@ -4,7 +4,7 @@ A reference (RefVariable, or the tensor of one) is changed by the op of that nam
 ResourceVariable most of all, by its own method.  Both give what the variable is afterwards.
 """
 
-from ..framework import convert, ops
+from ..framework import convert, ops, shapes
 from ..framework.op_defs import call, raw
 
 __all__ = [
@@ -14,6 +14,26 @@ __all__ = [
 
 def _is_ref(ref):
     return ref.dtype._is_ref_dtype
+
+
+def variable_op_v2(shape, dtype, name="Variable", container="", shared_name=""):
+    """The operation of a variable by itself: a reference, without initializer or read."""
+    return raw.variable_v2(shape=shape, dtype=dtype, container=container, shared_name=shared_name, name=name)
+
+
+def variable_op(shape, dtype, name="Variable", set_shape=True, container="", shared_name=""):
+    """The same, of a shape that the graph may not know."""
+    return variable_op_v2(shape if set_shape else shapes.unknown_shape(), dtype, name, container, shared_name)
+
+
+def init_variable(v, init, name="init"):
+    """An operation that gives a variable its first value: a tensor, or what a function of shape and type makes."""
+    with ops.name_scope(None, v.op.name + "/", [v, init]), ops.name_scope(name) as scope, ops.colocate_with(v):
+        if callable(init):
+            if not v.get_shape().is_fully_defined():
+                raise ValueError("The shape of %s must be known for a function that initializes it" % v.op.name)
+            init = init(v.get_shape().as_list(), v.dtype.base_dtype)
+        return assign(v, convert.convert_to_tensor(init, name="init"), name=scope).op
 
 
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
