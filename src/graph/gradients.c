@@ -35,12 +35,14 @@ static bool mark(mr_backward *w, const mr_node *n, int flag)
     return true;
 }
 
+/* Of one output, or of all (-1) that gradients flow through.  Those of an x arrive at it, though it
+ * may be a place to stop at. */
 static void mark_consumers(mr_backward *w, mr_node *n, int output, node_vec *todo)
 {
     for (int i = 0; i < n->uses.n; i++) {
         mr_use u = n->uses.p[i];
-        if (u.input < 0 || (output >= 0 && u.output != output) ||
-            !carries_gradient(n->out_types[u.output]) || is_stop(w, (mr_out){n, u.output}))
+        bool flows = output < 0 ? !is_stop(w, (mr_out){n, u.output}) : u.output == output;
+        if (u.input < 0 || !flows || !carries_gradient(n->out_types[u.output]))
             continue;
         if (mark(w, u.node, FROM_X))
             mr_vec_push(todo, u.node);

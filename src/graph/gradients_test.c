@@ -139,6 +139,27 @@ MR_TEST(gradients_in_tensorflow_s_way_refuse_the_unreachable)
     mr_gtrial_deinit(&t);
 }
 
+/* z = x + y with y = 2 x */
+MR_TEST(gradients_arrive_at_what_they_stop_at)
+{
+    mr_gtrial t;
+    mr_gtrial_init(&t, 1);
+    mr_out y = mr_fb2(&t.b, "Mul", t.x[0], mr_gtrial_num(&t, 2)), z = mr_fb2(&t.b, "Add", t.x[0], y);
+    mr_out xs[] = {t.x[0], y};
+    const double want[][2] = {{3, 1}, {1, 1}, {1, 1}};
+    for (int i = 0; i < 3; i++) { /* stop at x; at y; at both */
+        mr_gradient dx[2];
+        mr_gradient_options o = {.stop = &xs[i == 1], .n_stop = i == 2 ? 2 : 1};
+        MR_CHECK_OK(mr_graph_gradients(t.g, &z, 1, xs, 2, &o, dx));
+        for (int j = 0; j < 2; j++) {
+            mr_mini_value got;
+            MR_CHECK_OK(mr_mini_run(t.g, t.feed, 1, &dx[j].dense, 1, 7, &got));
+            MR_CHECK_NEAR(got.v[0], want[i][j], 1e-12);
+        }
+    }
+    mr_gtrial_deinit(&t);
+}
+
 MR_TEST(gradients_in_tensorflow_s_way_are_none_behind_what_stops_them)
 {
     mr_gtrial t;
