@@ -311,7 +311,7 @@ class NestTest(unittest.TestCase):
     def test_flatten_and_pack(self):
         s = {"b": [1, (2, 3)], "a": 4}
         self.assertEqual(nest.flatten(s), [4, 1, 2, 3])
-        self.assertEqual(nest.pack_sequence_as(s, "wxyz"), {"a": "w", "b": ["x", ("y", "z")]})
+        self.assertEqual(nest.pack_sequence_as(s, list("wxyz")), {"a": "w", "b": ["x", ("y", "z")]})
         self.assertEqual(nest.map_structure(lambda a, b: a + b, [1, (2,)], [3, (4,)]), [4, (6,)])
         with self.assertRaises(ValueError):
             nest.assert_same_structure([1, 2], [1])

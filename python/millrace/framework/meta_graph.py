@@ -105,6 +105,10 @@ def _used_ops(graph_def, graph):
     return out
 
 
+def stripped_op_list_for_graph(graph_def):
+    return _used_ops(graph_def, None)
+
+
 def _strip_defaults(graph_def):
     """Removes attrs that have the value that is meant without them."""
     known = op_defs.op_types().values()
@@ -131,8 +135,6 @@ def _scoped_graph_def(graph_def, scope, unbound_name, unbound):
             plain = name.lstrip("^")
             if _is_under(plain, scope):
                 copy.input[i] = ops.strip_name_scope(name, scope)
-            elif not unbound_name:
-                raise ValueError("The exported subgraph hangs on %r outside of %r" % (name, scope))
             else:
                 copy.input[i] = ("^" if name.startswith("^") else "") + "$unbound_inputs_" + plain
                 unbound.append(plain)
@@ -177,7 +179,7 @@ def export_scoped_meta_graph(filename=None, graph_def=None, graph=None, export_s
     unbound = []
     if export_scope:
         exported = _scoped_graph_def(exported, export_scope, unbound_inputs_col_name, unbound)
-        if unbound:
+        if unbound and unbound_inputs_col_name:
             graph.clear_collection(unbound_inputs_col_name)
             for name in dict.fromkeys(unbound):
                 graph.add_to_collection(unbound_inputs_col_name, name)
@@ -257,29 +259,15 @@ def import_scoped_meta_graph_with_return_elements(meta_graph_or_file, clear_devi
         producer = m.meta_info_def.stripped_op_list if m.meta_info_def.HasField("stripped_op_list") else None
         graph_def = _without_devices(m.graph_def) if clear_devices else m.graph_def
         bound = _bound_inputs(m, input_map, unbound_inputs_col_name)
-        scope = "" if not import_scope else import_scope
-        with graph.name_scope(scope) if scope and scope.endswith("/") else _noscope():
-            elements = importer.import_graph_def(graph_def, name=scope, input_map=bound, producer_op_list=producer,
-                                                 return_elements=return_elements)
-        # The scope may have become another, when its name was taken.
-        full = _full_scope(graph, import_scope)
+        # Where it will be, which is another scope when the name is taken.
+        full = graph.unique_name(import_scope or "", mark_as_used=False).rstrip("/")
+        elements = importer.import_graph_def(graph_def, name=import_scope or (full + "/" if full else ""), input_map=bound,
+                                             producer_op_list=producer, return_elements=return_elements)
         _restore_collections(m, graph, full, unbound_inputs_col_name, restore_collections_predicate)
         prefix = full + "/" if full else ""
         variables = {ops.strip_name_scope(v.name, full): v
                      for v in graph.get_collection(ops.GraphKeys.GLOBAL_VARIABLES, scope=prefix or None)}
     return variables, elements
-
-
-def _noscope():
-    import contextlib
-    return contextlib.nullcontext()
-
-
-def _full_scope(graph, import_scope):
-    if not import_scope:
-        return graph.get_name_scope()
-    outer = graph.get_name_scope()
-    return (outer + "/" if outer else "") + import_scope.rstrip("/")
 
 
 def _bound_inputs(m, input_map, column):

@@ -15,7 +15,7 @@ def _is_named_tuple(x):
 
 def is_sequence(x):
     """Whether it is a structure and no leaf."""
-    return isinstance(x, (list, tuple, collections.abc.Mapping)) or hasattr(type(x), "__attrs_attrs__")
+    return isinstance(x, (list, tuple, collections.abc.Mapping, collections.abc.MappingView)) or hasattr(type(x), "__attrs_attrs__")
 
 
 is_nested = is_sequence
@@ -53,6 +53,8 @@ def _like(x, children):
         return type(x)((k, by_key[k]) for k in x)
     if hasattr(type(x), "__attrs_attrs__") or _is_named_tuple(x):
         return type(x)(*children)
+    if isinstance(x, collections.abc.MappingView):
+        return list(children)
     return type(x)(children)
 
 
@@ -75,6 +77,8 @@ def _flatten(x, out, composites):
 
 def pack_sequence_as(structure, flat_sequence, expand_composites=False):
     """The leaves of flat_sequence in the form of structure."""
+    if isinstance(flat_sequence, (str, bytes)) or not hasattr(flat_sequence, "__iter__"):
+        raise TypeError("flat_sequence must be a sequence, not %r" % (flat_sequence,))
     flat = list(flat_sequence)
     if not is_sequence(structure) and not (expand_composites and is_composite(structure)):
         if len(flat) != 1:

@@ -98,7 +98,7 @@ def _seed(y, g, i):
     if g is None:
         return op_defs.call("OnesLike", "grad_ys_%d" % i, x=y)
     if isinstance(g, ops.IndexedSlices):
-        dense = convert.convert_to_tensor(g, name="grad_ys_%d" % i)
+        dense = _dense(g, y)
         dense.set_shape(y.shape)
         return dense
     t = y.dtype.base_dtype
@@ -235,15 +235,20 @@ def _zeros_like(op, i):
     return op_defs.call("ZerosLike", None, x=y)
 
 
+def _dense(g, x):
+    """Rows as a tensor of the form of x."""
+    shape = op_defs.call("Shape", None, input=x) if g.dense_shape is None else g.dense_shape
+    rows = op_defs.call("StridedSlice", None, input=shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
+    return op_defs.call("UnsortedSegmentSum", None, data=g.values, segment_ids=g.indices, num_segments=rows)
+
+
 def _checked(g, x):
     """A gradient as the library takes it."""
     if g is None:
         return None
     t = x.dtype.base_dtype
     if isinstance(g, ops.IndexedSlices):
-        shape = op_defs.call("Shape", None, input=x) if g.dense_shape is None else g.dense_shape
-        rows = op_defs.call("StridedSlice", None, input=shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
-        return op_defs.call("UnsortedSegmentSum", None, data=g.values, segment_ids=g.indices, num_segments=rows)
+        return _dense(g, x)
     return convert.convert_to_tensor(g, None if t in (dtypes.resource, dtypes.variant) else t)
 
 

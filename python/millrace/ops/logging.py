@@ -19,15 +19,14 @@ def print(*inputs, **kwargs):  # noqa: A001
     sep, end, name = kwargs.pop("sep", " "), kwargs.pop("end", "\n"), kwargs.pop("name", None)
     if kwargs:
         raise ValueError("Unrecognized keyword arguments for tf.print: %s" % kwargs)
-    with ops.name_scope(name, "print", [x for x in nest.flatten(inputs) if isinstance(x, ops.Tensor)]):
-        only = convert.convert_to_tensor(inputs[0]) if len(inputs) == 1 and _is_tensor(inputs[0]) else None
-        if only is not None and only.dtype == dtypes.string and only.shape.ndims == 0:
-            text = only  # as it is, without quotes
-        else:
-            hole, template, tensors = _print_template(inputs, sep or "")
-            text = op_defs.call("StringFormat", "StringFormat", inputs=tensors, template=template, placeholder=hole,
-                                summarize=-1 if summarize is None else summarize)
-        return op_defs.call("PrintV2", "PrintV2", input=text, output_stream=_stream_name(output_stream), end=end)
+    only = convert.convert_to_tensor(inputs[0]) if len(inputs) == 1 and _is_tensor(inputs[0]) else None
+    if only is not None and only.dtype == dtypes.string and only.shape.ndims == 0:
+        text = only  # as it is, without quotes
+    else:
+        hole, template, tensors = _print_template(inputs, sep or "")
+        text = op_defs.call("StringFormat", name and name + "_format", inputs=tensors, template=template, placeholder=hole,
+                            summarize=-1 if summarize is None else summarize)
+    return op_defs.call("PrintV2", name, input=text, output_stream=_stream_name(output_stream), end=end)
 
 
 def _is_tensor(x):

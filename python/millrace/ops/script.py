@@ -101,3 +101,6 @@ def numpy_function(func, inp, Tout, name=None):  # noqa: N803
 def py_function(func, inp, Tout, name=None):  # noqa: N803
     """py_func for functions that take values with a method numpy(); no gradient flows through it."""
     return _operation("EagerPyFunc", func, inp, Tout, name, takes_values=True)
+
+
+eager_py_func = py_function

@@ -195,23 +195,23 @@ class TestCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def captureWritesToStream(self, stream):  # noqa: N802
-        """What is written to a file descriptor's stream meanwhile: .contents()."""
-        with tempfile.TemporaryFile() as f:
-            stream.flush()
-            former = os.dup(stream.fileno())
-            os.dup2(f.fileno(), stream.fileno())
+        """What is written to a file descriptor's stream meanwhile: .contents(), also afterwards."""
+        f = tempfile.TemporaryFile()
+        stream.flush()
+        former = os.dup(stream.fileno())
+        os.dup2(f.fileno(), stream.fileno())
 
-            class Capture:
-                def contents(self):
-                    stream.flush()
-                    f.seek(0)
-                    return f.read().decode()
-            try:
-                yield Capture()
-            finally:
+        class Capture:
+            def contents(self):
                 stream.flush()
-                os.dup2(former, stream.fileno())
-                os.close(former)
+                f.seek(0)
+                return f.read().decode()
+        try:
+            yield Capture()
+        finally:
+            stream.flush()
+            os.dup2(former, stream.fileno())
+            os.close(former)
 
     # ---- values ----
 
