@@ -39,13 +39,13 @@ def _print_template(inputs, sep):
 
     def show(v, nested):
         if isinstance(v, collections.abc.Mapping):
-            between(("{", "}"), [("%r: " % (k,), v[k]) for k in v])
+            between(("{", "}"), [("%r: " % (k,), v[k]) for k in nest._sorted_keys(v)])
         elif isinstance(v, (list, tuple)):
             between("[]" if isinstance(v, list) else "()", [("", c) for c in v])
         elif nest.is_composite(v):
             parts = v._composite_parts()[0]
             names = ["indices", "values", "shape"] if len(parts) == 3 else ["values", "indices"]
-            between((type(v).__name__ + "(", ")"), [(n + "=", p) for n, p in zip(names, parts)])
+            between(("'%s(" % type(v).__name__, ")'"), [(n + "=", p) for n, p in zip(names, parts)])
         elif _is_tensor(v):
             pieces.append(None)
             tensors.append(convert.convert_to_tensor(v))
