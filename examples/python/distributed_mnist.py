@@ -70,9 +70,13 @@ def main(_):
     data = digits.read(FLAGS.dir, seed=index + 1)  # batches of its own
     x, y, loss, accuracy, train, step, hooks = build(cluster, index, n_workers)
     hooks.append(tf.train.StopAtStepHook(last_step=FLAGS.steps))
+    # A session waits for all tasks that it sees: other workers, which may start later and end sooner, are no business of this one.
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % index])
     own = 0
+    # With --sync a thread of the chief waits for gradients that nobody will make any more: a second is grace enough.
     with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0, checkpoint_dir=FLAGS.checkpoints, hooks=hooks,
-                                           save_summaries_steps=None, save_summaries_secs=None) as sess:
+                                           save_summaries_steps=None, save_summaries_secs=None,
+                                           stop_grace_period_secs=1, config=config) as sess:
         while not sess.should_stop():
             images, labels = data.train.next_batch(100)
             _, value, at = sess.run([train, loss, step], feed_dict={x: images, y: labels})
@@ -81,7 +85,7 @@ def main(_):
                 print("worker %d: step %d loss %.4f" % (index, at, value), flush=True)
     print("worker %d: made %d steps" % (index, own), flush=True)
     if index == 0:
-        with tf.Session(server.target) as sess:  # the variables are on the parameter servers still
+        with tf.Session(server.target, config=config) as sess:  # the variables are on the parameter servers still
             right = sess.run(accuracy, feed_dict={x: data.test.images, y: data.test.labels})
         print("%s on %s: accuracy %.2f %%" % ("sync" if hooks[1:] else "async", data.name, 100 * right), flush=True)
 

@@ -108,21 +108,40 @@ mr_status *mr_server_def_from_json(mr_sv text, mr_server_def *out)
     return mr_status_prepend(st, "TF_CONFIG: ");
 }
 
+/* The tasks of the job that begins at `first` end before this one; `*whole`: their numbers are 0, 1, 2, ... */
+static int job_end(const mr_cluster *c, int first, bool *whole)
+{
+    int i = first;
+    for (*whole = true; i < c->tasks.n && strcmp(c->tasks.p[i].job, c->tasks.p[first].job) == 0; i++)
+        *whole &= c->tasks.p[i].number == i - first;
+    return i;
+}
+
+/* A list where it can be: programs that read TF_CONFIG for themselves expect one. */
+static int write_job(const mr_cluster *c, int first, mr_str *out)
+{
+    bool whole;
+    int end = job_end(c, first, &whole);
+    mr_json_quote(out, mr_sv_of(c->tasks.p[first].job));
+    mr_str_appendz(out, whole ? ": [" : ": {");
+    for (int i = first; i < end; i++) {
+        mr_str_appendz(out, i > first ? ", " : "");
+        if (!whole)
+            mr_str_printf(out, "\"%d\": ", c->tasks.p[i].number);
+        mr_json_quote(out, mr_sv_of(c->tasks.p[i].address));
+    }
+    mr_str_appendz(out, whole ? "]" : "}");
+    return end;
+}
+
 void mr_server_def_to_json(const mr_cluster *c, const char *job, int number, mr_str *out)
 {
     mr_str_appendz(out, "{\"cluster\": {");
-    for (int i = 0; i < c->tasks.n; i++) {
-        const mr_task_address *t = &c->tasks.p[i];
-        bool first = i == 0 || strcmp(c->tasks.p[i - 1].job, t->job) != 0;
-        if (first) {
-            mr_str_appendz(out, i ? "}, " : "");
-            mr_json_quote(out, mr_sv_of(t->job));
-            mr_str_appendz(out, ": {");
-        }
-        mr_str_printf(out, "%s\"%d\": ", first ? "" : ", ", t->number);
-        mr_json_quote(out, mr_sv_of(t->address));
+    for (int i = 0; i < c->tasks.n;) {
+        mr_str_appendz(out, i ? ", " : "");
+        i = write_job(c, i, out);
     }
-    mr_str_appendz(out, c->tasks.n ? "}}, \"task\": {\"type\": " : "}, \"task\": {\"type\": ");
+    mr_str_appendz(out, "}, \"task\": {\"type\": ");
     mr_json_quote(out, mr_sv_of(job));
     mr_str_printf(out, ", \"index\": %d}}", number);
 }

@@ -70,6 +70,8 @@ MR_TEST(cluster_comes_from_tf_config)
     MR_CHECK_STR(d.cluster.tasks.p[0].name, "/job:ps/replica:0/task:3");
     MR_CHECK(strcmp(d.job, "worker") == 0 && d.task == 1);
     mr_server_def_to_json(&d.cluster, d.job, d.task, &text);
+    MR_CHECK_STR(mr_str_z(&text), "{\"cluster\": {\"ps\": {\"3\": \"a:1\"}, \"worker\": [\"b:1\", \"b:2\"]}, "
+                                  "\"task\": {\"type\": \"worker\", \"index\": 1}}");
     MR_CHECK_OK(mr_server_def_from_json(mr_str_view(&text), &e));
     MR_CHECK_INT(e.cluster.tasks.n, 3);
     MR_CHECK_STR(e.cluster.tasks.p[2].address, "b:2");

@@ -152,7 +152,7 @@ def test_launch_takes_the_cluster_from_a_file_from_flags_and_from_tf_config(t):
         check(r.code == 0, "%s: %s" % (args, r.err))
         for name in ("worker/0", "worker/1"):
             has(r.out, "] %s {" % name)
-        has(r.out, '"worker": {"0": "%s", "1": "%s"}' % (a[1], a[2]))
+        has(r.out, '"worker": ["%s", "%s"]' % (a[1], a[2]))
 
 
 def test_launch_is_the_task_that_tf_config_names(t):

@@ -25,7 +25,7 @@ def test_ranks_of_mpirun_are_tasks_that_end_together(t):
     has(done[0].err, "[ps/0] serving /job:ps/task:0 at grpc://127.0.0.1:%d" % port)
     for i in (1, 2, 3):
         has(done[i].out, "[worker/%d] I am worker/%d " % (i - 1, i - 1))
-        has(done[i].out, '"worker": {"0": "127.0.0.1:%d", "1": "127.0.0.1:%d", "2": "127.0.0.1:%d"}' % (port + 1, port + 2, port + 3))
+        has(done[i].out, '"worker": ["127.0.0.1:%d", "127.0.0.1:%d", "127.0.0.1:%d"]' % (port + 1, port + 2, port + 3))
 
 
 def test_ranks_of_slurm_all_give_the_exit_code_of_the_one_that_failed(t):
@@ -47,7 +47,7 @@ def test_ranks_on_many_hosts_use_shared_keys(t):
 
     done = all_ranks(t, 3, env, "--ps", "1", "--workers", "2", "--hosts", hosts, "--port", str(port), "--", p)
     check([r.code for r in done] == [0] * 3, str([(r.code, r.err) for r in done]))
-    has(done[1].out, '"worker": {"0": "127.0.0.2:%d", "1": "127.0.0.3:%d"}' % (port + 1, port + 2))
+    has(done[1].out, '"worker": ["127.0.0.2:%d", "127.0.0.3:%d"]' % (port + 1, port + 2))
 
 
 def test_ranks_on_public_addresses_without_keys_are_refused(t):
