@@ -93,6 +93,10 @@ MR_EXPORT extern TF_Output mr_accuracy(mr_model *m, TF_Output logits, TF_Output 
 typedef struct mr_sparse_output { /* rows of a gradient: values[i] belongs to row indices[i] */
     TF_Output values, indices, dense_shape;
 } mr_sparse_output;
+typedef struct mr_gradient_value { /* dense, or rows (dense.oper NULL), or nothing (all NULL) */
+    TF_Output dense;
+    mr_sparse_output sparse; /* its dense_shape: int32 */
+} mr_gradient_value;
 typedef struct mr_gradients_options {
     size_t struct_size;         /* sizeof(mr_gradients_options) */
     const char *prefix;         /* of the new operations; NULL: "gradients" */
@@ -106,6 +110,9 @@ typedef struct mr_gradients_options {
     void *override_arg;
     /* Whether to ask `override` about an operation at all; NULL: always.  The others keep their sparse gradients. */
     int (*overrides)(void *arg, TF_Operation *op);
+    /* Asked instead of `override` when it is set: gradients come as they are, and may be rows.  grad_inputs are set to
+     * nothing. */
+    int (*override_any)(void *arg, TF_Graph *graph, TF_Operation *op, const mr_gradient_value *grad_outputs, mr_gradient_value *grad_inputs);
 } mr_gradients_options;
 /* d(sum of ys)/dxs.  dense[i] is {NULL, -1} where the gradient is sparse (then sparse[i] has it) or where none
  * arrives.  With sparse NULL all results are dense.  options may be NULL. */

@@ -19,11 +19,20 @@ static int wants(void *arg, TF_Operation *op)
     return r > 0;
 }
 
-static PyObject *output_list(py_graph *g, const TF_Output *outs, int n)
+/* A tensor, or a triple of values, indices and dense shape, or None. */
+static PyObject *wrap_gradient(py_graph *g, TF_Output dense, const mr_sparse_output *sparse)
+{
+    if (dense.oper || !sparse->values.oper)
+        return py_wrap_output(g, dense);
+    return Py_BuildValue("NNN", py_wrap_output(g, sparse->values), py_wrap_output(g, sparse->indices),
+                         py_wrap_output(g, sparse->dense_shape));
+}
+
+static PyObject *arrived(py_graph *g, const mr_gradient_value *dy, int n)
 {
     PyObject *list = PyList_New(n);
     for (int i = 0; list && i < n; i++) {
-        PyObject *o = py_wrap_output(g, outs[i]);
+        PyObject *o = wrap_gradient(g, dy[i].dense, &dy[i].sparse);
         if (o)
             PyList_SET_ITEM(list, i, o);
         else
@@ -32,7 +41,18 @@ static PyObject *output_list(py_graph *g, const TF_Output *outs, int n)
     return list;
 }
 
-static bool take_gradients(PyObject *list, TF_Output *dx, int n)
+static bool take_gradient(PyObject *o, mr_gradient_value *dx)
+{
+    if (o == Py_None)
+        return true;
+    if (!PyTuple_Check(o))
+        return py_output_of(o, &dx->dense);
+    PyObject *values, *indices, *shape;
+    return PyArg_ParseTuple(o, "OOO", &values, &indices, &shape) && py_output_of(values, &dx->sparse.values) &&
+           py_output_of(indices, &dx->sparse.indices) && py_output_of(shape, &dx->sparse.dense_shape);
+}
+
+static bool take_gradients(PyObject *list, mr_gradient_value *dx, int n)
 {
     PyObject *fast = PySequence_Fast(list, "Gradients are a sequence");
     bool ok = fast;
@@ -40,22 +60,20 @@ static bool take_gradients(PyObject *list, TF_Output *dx, int n)
         PyErr_Format(PyExc_ValueError, "Num gradients %zd generated for an op does not match num inputs %d", PySequence_Fast_GET_SIZE(fast), n);
         ok = false;
     }
-    for (int i = 0; ok && i < n; i++) {
-        PyObject *o = PySequence_Fast_GET_ITEM(fast, i);
-        ok = o == Py_None || py_output_of(o, &dx[i]);
-    }
+    for (int i = 0; ok && i < n; i++)
+        ok = take_gradient(PySequence_Fast_GET_ITEM(fast, i), &dx[i]);
     Py_XDECREF(fast);
     return ok;
 }
 
-static int make_gradients(void *arg, TF_Graph *graph, TF_Operation *op, const TF_Output *dy, TF_Output *dx)
+static int make_gradients(void *arg, TF_Graph *graph, TF_Operation *op, const mr_gradient_value *dy, mr_gradient_value *dx)
 {
     (void)graph;
     custom *c = arg;
     if (c->failed)
         return 1;
     PyObject *o = py_wrap(c->graph, op);
-    PyObject *in = o ? output_list(c->graph, dy, TF_OperationNumOutputs(op)) : NULL;
+    PyObject *in = o ? arrived(c->graph, dy, TF_OperationNumOutputs(op)) : NULL;
     PyObject *out = in ? PyObject_CallFunctionObjArgs(c->make, o, in, NULL) : NULL;
     c->failed = !out || !take_gradients(out, dx, TF_OperationNumInputs(op));
     Py_XDECREF(o);
@@ -68,10 +86,7 @@ static PyObject *gradient_list(py_graph *g, const TF_Output *dense, const mr_spa
 {
     PyObject *list = PyList_New(n);
     for (int i = 0; list && i < n; i++) {
-        PyObject *o = dense[i].oper || !sparse[i].values.oper
-                          ? py_wrap_output(g, dense[i])
-                          : Py_BuildValue("NNN", py_wrap_output(g, sparse[i].values), py_wrap_output(g, sparse[i].indices),
-                                          py_wrap_output(g, sparse[i].dense_shape));
+        PyObject *o = wrap_gradient(g, dense[i], &sparse[i]);
         if (o)
             PyList_SET_ITEM(list, i, o);
         else
@@ -129,7 +144,7 @@ PyObject *py_graph_gradients(py_graph *g, PyObject *args)
     custom c = {.graph = g, .wants = want, .make = make};
     mr_gradients_options o = {.struct_size = sizeof o, .prefix = prefix, .colocate = (unsigned char)colocate, .override_arg = &c};
     if (make != Py_None) {
-        o.override = make_gradients;
+        o.override_any = make_gradients;
         o.overrides = wants;
     }
     return differentiate(g, ys, xs, stop, &o, grad_ys);

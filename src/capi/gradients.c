@@ -97,46 +97,98 @@ typedef struct overriding {
 } overriding;
 
 /* What the callback set, as far as it can be. */
-static void take_gradients(const overriding *v, mr_grad *g, const TF_Output *dx)
+static void take_dense(const overriding *v, mr_grad *g, int i, TF_Output dx)
 {
-    for (int i = 0; i < g->node->n_in; i++) {
-        if (!dx[i].oper)
-            continue;
-        mr_status *st = mr_capi_check_output(v->graph, dx[i]);
-        if (st)
-            mr_scope_fail(g->s, st);
-        else
-            mr_dxi(g, i, mr_capi_out(dx[i]));
-    }
+    mr_status *st = mr_capi_check_output(v->graph, dx);
+    if (st)
+        mr_scope_fail(g->s, st);
+    else
+        mr_dxi(g, i, mr_capi_out(dx));
 }
 
-/* Lets the client's callback set the gradients of a node's inputs.  The graph is unlocked
- * meanwhile: the callback adds operations through the C API, which takes the lock. */
+static void take_rows(const overriding *v, mr_grad *g, int i, const mr_sparse_output *dx)
+{
+    const TF_Output parts[] = {dx->values, dx->indices, dx->dense_shape};
+    mr_status *st = NULL;
+    for (int j = 0; j < 3 && !st; j++)
+        st = mr_capi_check_output(v->graph, parts[j]);
+    if (!st && mr_dtype_base(mr_out_type(mr_capi_out(dx->dense_shape))) != MR_INT32)
+        st = mr_invalid("The dense shape of a gradient of rows of '%s' is not of type int32",
+                        g->node->name);
+    if (st)
+        mr_scope_fail(g->s, st);
+    else
+        mr_dxi_sparse(g, i, mr_capi_out(dx->values), mr_capi_out(dx->indices),
+                      mr_capi_out(dx->dense_shape));
+}
+
+static TF_Output none(void) { return mr_capi_output(MR_NO_OUT); }
+
+static mr_gradient_value value_of(const mr_gradient *g)
+{
+    return (mr_gradient_value){mr_capi_output(g->dense),
+                               {mr_capi_output(g->values), mr_capi_output(g->indices),
+                                mr_capi_output(g->dense_shape)}};
+}
+
+/* The graph is unlocked while a callback runs: it adds operations through the C API, which takes
+ * the lock. */
+static bool override_dense(const overriding *v, mr_grad *g) MR_NO_TSA
+{
+    const mr_node *n = g->node;
+    TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1);
+    TF_Output *dx = mr_new_array(TF_Output, n->n_in + 1);
+    for (int i = 0; i < n->n_out; i++)
+        dy[i] = mr_has_dy(g, i) ? mr_capi_output(mr_dyi(g, i)) : none();
+    for (int i = 0; i < n->n_in; i++)
+        dx[i] = none();
+    mr_unlock(&v->graph->mu);
+    bool handled = v->o->override(v->o->override_arg, v->graph, mr_capi_op(n), dy, dx);
+    mr_lock(&v->graph->mu);
+    for (int i = 0; handled && i < n->n_in; i++)
+        if (dx[i].oper)
+            take_dense(v, g, i, dx[i]);
+    mr_free(dy);
+    mr_free(dx);
+    return handled;
+}
+
+static bool override_any(const overriding *v, mr_grad *g) MR_NO_TSA
+{
+    const mr_gradient nothing = MR_NO_GRAD;
+    const mr_node *n = g->node;
+    mr_gradient_value *dy = mr_new_array(mr_gradient_value, n->n_out + 1);
+    mr_gradient_value *dx = mr_new_array(mr_gradient_value, n->n_in + 1);
+    for (int i = 0; i < n->n_out; i++)
+        dy[i] = value_of(mr_has_dy(g, i) ? mr_dy_any(g, i) : &nothing);
+    for (int i = 0; i < n->n_in; i++)
+        dx[i] = value_of(&nothing);
+    mr_unlock(&v->graph->mu);
+    bool handled = v->o->override_any(v->o->override_arg, v->graph, mr_capi_op(n), dy, dx);
+    mr_lock(&v->graph->mu);
+    for (int i = 0; handled && i < n->n_in; i++) {
+        if (dx[i].dense.oper)
+            take_dense(v, g, i, dx[i].dense);
+        else if (dx[i].sparse.values.oper)
+            take_rows(v, g, i, &dx[i].sparse);
+    }
+    mr_free(dy);
+    mr_free(dx);
+    return handled;
+}
+
+/* Lets the client's callback set the gradients of a node's inputs. */
 static bool override(void *ctx, mr_grad *g) MR_NO_TSA
 {
     const overriding *v = ctx;
-    const mr_node *n = g->node;
     if (v->o->overrides) {
         mr_unlock(&v->graph->mu);
-        bool wanted = v->o->overrides(v->o->override_arg, mr_capi_op(n));
+        bool wanted = v->o->overrides(v->o->override_arg, mr_capi_op(g->node));
         mr_lock(&v->graph->mu);
         if (!wanted)
             return false;
     }
-    TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1);
-    TF_Output *dx = mr_new_array(TF_Output, n->n_in + 1);
-    for (int i = 0; i < n->n_out; i++)
-        dy[i] = mr_capi_output(mr_has_dy(g, i) ? mr_dyi(g, i) : MR_NO_OUT);
-    for (int i = 0; i < n->n_in; i++)
-        dx[i] = mr_capi_output(MR_NO_OUT);
-    mr_unlock(&v->graph->mu);
-    bool handled = v->o->override(v->o->override_arg, v->graph, mr_capi_op(n), dy, dx);
-    mr_lock(&v->graph->mu);
-    if (handled)
-        take_gradients(v, g, dx);
-    mr_free(dy);
-    mr_free(dx);
-    return handled;
+    return v->o->override_any ? override_any(v, g) : override_dense(v, g);
 }
 
 static void give(const mr_gradient *g, int n, TF_Output *dense, mr_sparse_output *sparse)
@@ -144,9 +196,7 @@ static void give(const mr_gradient *g, int n, TF_Output *dense, mr_sparse_output
     for (int i = 0; g && i < n; i++) {
         dense[i] = mr_capi_output(g[i].dense);
         if (sparse)
-            sparse[i] =
-                (mr_sparse_output){mr_capi_output(g[i].values), mr_capi_output(g[i].indices),
-                                   mr_capi_output(g[i].dense_shape)};
+            sparse[i] = value_of(&g[i]).sparse;
     }
 }
 
@@ -179,7 +229,7 @@ void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Out
                                                  .stop = mr_capi_outs(o.stop),
                                                  .colocate = o.colocate,
                                                  .sparse = sparse != NULL,
-                                                 .override = o.override ? override : NULL,
+                                                 .override = o.override || o.override_any ? override : NULL,
                                                  .ctx = &over},
                            &found);
     give(found, num_xs, dense, sparse);

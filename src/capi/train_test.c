@@ -228,6 +228,37 @@ MR_TEST(capi_train_gradients_by_a_callback)
     kit_free(&k);
 }
 
+/* The gradient of Square as rows; their shape is of the wrong type once there is such a node. */
+static int one_row(void *arg, TF_Graph *g, TF_Operation *op, const mr_gradient_value *dy, mr_gradient_value *dx)
+{
+    (void)arg;
+    if (strcmp(TF_OperationName(op), "square") != 0)
+        return 0;
+    MR_CHECK(dy[0].dense.oper && !dy[0].sparse.values.oper && !dx[0].dense.oper && !dx[0].sparse.values.oper);
+    TF_Output shape = TF_GraphOperationByName(g, "float_shape")
+                          ? (TF_Output){TF_GraphOperationByName(g, "float_shape"), 0}
+                          : (TF_Output){TF_GraphOperationByName(g, "shape"), 0};
+    dx[0].sparse = (mr_sparse_output){dy[0].dense, {TF_GraphOperationByName(g, "index"), 0}, shape};
+    return 1;
+}
+
+MR_TEST(capi_train_gradients_by_a_callback_may_be_rows)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), y = kit_unary(&k, "Square", "square", x), dx;
+    TF_Output index = kit_placeholder(&k, "index", TF_INT32), shape = kit_placeholder(&k, "shape", TF_INT32);
+    mr_sparse_output rows;
+    mr_gradients_options o = {.struct_size = sizeof o, .override_any = one_row, .override_arg = &k};
+    mr_gradients(k.g, &y, 1, &x, 1, &o, &dx, &rows, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(!dx.oper && rows.values.oper);
+    MR_CHECK(rows.indices.oper == index.oper && rows.dense_shape.oper == shape.oper);
+    kit_placeholder(&k, "float_shape", TF_FLOAT);
+    mr_gradients(k.g, &y, 1, &x, 1, &o, &dx, &rows, k.s);
+    MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
+    kit_free(&k);
+}
+
 MR_TEST(capi_train_gradients_stop_and_may_be_sparse)
 {
     kit k = kit_new();

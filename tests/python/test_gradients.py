@@ -169,8 +169,20 @@ class PythonGradientsTest(Case):
         x = tf.constant([1.0, 2.0, 3.0])
         with tf.get_default_graph().gradient_override_map({"GatherV2": name}):
             y = tf.gather(x, [1, 1])
-        dx = tf.convert_to_tensor(tf.gradients(y, x)[0])
-        np.testing.assert_array_equal(self.run_(dx), [0, 4, 0])
+        rows, = tf.gradients(y, x)
+        self.assertIsInstance(rows, tf.IndexedSlices)
+        np.testing.assert_array_equal(self.run_(tf.convert_to_tensor(rows)), [0, 4, 0])
+        seen = []
+
+        @tf.RegisterGradient(name + "Identity")
+        def identity(op, dy):
+            seen.append(dy)
+            return tf.IndexedSlices(dy.values * 3.0, dy.indices)
+        with tf.get_default_graph().gradient_override_map({"Identity": name + "Identity"}):
+            z = tf.gather(tf.identity(x), [1, 1])
+        dx, = tf.gradients(z, x)
+        self.assertIsInstance(seen[0], tf.IndexedSlices)
+        np.testing.assert_array_equal(self.run_(tf.convert_to_tensor(dx)), [0, 6, 0])
 
     def test_in_a_loop(self):
         name = "TestDouble%d" % id(self)
@@ -185,6 +197,23 @@ class PythonGradientsTest(Case):
                 return i + 1, tf.square(v)
         _, y = tf.while_loop(lambda i, v: i < 2, body, [0, x])
         self.assertEqual(self.run_([y] + tf.gradients(y, x)), [16, 3200])
+
+    def test_rows_in_a_loop(self):
+        name = "TestGatherLoop%d" % id(self)
+
+        @tf.RegisterGradient(name)
+        def gather(op, dy):
+            return [tf.IndexedSlices(dy * 2.0, op.inputs[1]), None, None]
+        x = tf.constant([1.0, 2.0, 3.0])
+
+        def body(i, v):
+            with tf.get_default_graph().gradient_override_map({"GatherV2": name}):
+                return i + 1, v + tf.reduce_sum(tf.gather(x, [i, 0]))
+        _, y = tf.while_loop(lambda i, v: i < 2, body, [0, 0.0])
+        dx = tf.convert_to_tensor(tf.gradients(y, x)[0])
+        value, gradient = self.run_([y, dx])
+        self.assertEqual(value, 5)
+        np.testing.assert_array_equal(gradient, [6, 2, 0])
 
     def test_wrong_number(self):
         name = "TestWrong%d" % id(self)

@@ -211,20 +211,27 @@ class _PythonGradients:
         context, graph._control_flow_context = graph._control_flow_context, None
         try:
             with graph.as_default(), contexts.Anywhere(), graph.name_scope(self._scope), graph.name_scope(op.name + "_grad"):
-                grads = [_zeros_like(op, i) if g is None else g for i, g in enumerate(grads)]
+                grads = [_arrived(op, i, g) for i, g in enumerate(grads)]
                 with _maybe_colocate(graph, op, self._colocate):
-                    made = function(op, *grads)
+                    made = _as_list(function(op, *grads))
+                if len(made) != len(inputs):
+                    raise ValueError("Num gradients %d generated for op %s do not match num inputs %d" %
+                                     (len(made), op.node_def, len(inputs)))
+                return [_checked(g, x) for g, x in zip(made, inputs)]
         finally:
             graph._control_flow_context = context
-        made = _as_list(made)
-        if len(made) != len(inputs):
-            raise ValueError("Num gradients %d generated for op %s do not match num inputs %d" % (len(made), op.node_def, len(inputs)))
-        return [_checked(g, x) for g, x in zip(made, inputs)]
 
 
 def _maybe_colocate(graph, op, colocate):
     import contextlib
     return graph.colocate_with(op) if colocate else contextlib.nullcontext()
+
+
+def _arrived(op, i, g):
+    """A gradient as a function of Python gets it."""
+    if g is None:
+        return _zeros_like(op, i)
+    return ops.IndexedSlices(*g) if isinstance(g, tuple) else g
 
 
 def _zeros_like(op, i):
@@ -248,7 +255,10 @@ def _checked(g, x):
         return None
     t = x.dtype.base_dtype
     if isinstance(g, ops.IndexedSlices):
-        return _dense(g, x)
+        shape = op_defs.call("Shape", None, input=x) if g.dense_shape is None else convert.convert_to_tensor(g.dense_shape)
+        if shape.dtype != dtypes.int32:
+            shape = op_defs.call("Cast", None, x=shape, DstT=dtypes.int32)
+        return convert.convert_to_tensor(g.values), convert.convert_to_tensor(g.indices), shape
     return convert.convert_to_tensor(g, None if t in (dtypes.resource, dtypes.variant) else t)
 
 
