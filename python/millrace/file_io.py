@@ -8,6 +8,7 @@ import glob as _glob
 import os
 import shutil
 import tempfile
+import zlib
 
 from .compat import as_bytes, as_str_any, path_to_str
 from .framework import errors
@@ -51,29 +52,37 @@ class _Errors:
 
 
 class FileIO:
-    """A file for reading ("r"), writing ("w", "a") or both ("r+", "w+", "a+"); with "b" it gives bytes, else text."""
+    """A file for reading ("r"), writing ("w", "a") or both ("r+", "w+", "a+"); with "b" it gives bytes, else text.
+
+    Reading and writing have a place in the file each, as in TensorFlow; writing begins a new file unless it appends.
+    """
 
     def __init__(self, name, mode="r"):
-        if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
-            raise errors.InvalidArgumentError(None, None, "mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+' ...: %r" % mode)
-        self._name, self._mode, self._binary, self._file = name, mode, "b" in mode, None
-        self._path = as_path(name)
         plain = mode.replace("b", "")
-        self._reads, self._writes = plain[0] == "r" or "+" in plain, plain[0] in "wa" or "+" in plain
+        if plain not in ("r", "w", "a", "r+", "w+", "a+"):
+            raise errors.InvalidArgumentError(None, None, "mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+': %r" % mode)
+        self._reader = self._writer = None
+        self._name, self._mode, self._binary, self._path = name, mode, "b" in mode, as_path(name)
+        self._reads, self._writes, self._appends = plain[0] == "r" or "+" in plain, plain != "r", plain[0] == "a"
 
     name = property(lambda self: self._name)
     mode = property(lambda self: self._mode)
 
-    def _open(self):
-        if self._file is None:
-            with _Errors(self._path):
-                self._file = open(self._path, self._mode.replace("b", "") + "b")
-        return self._file
-
     def _to_read(self):
         if not self._reads:
             raise errors.PermissionDeniedError(None, None, "File isn't open for reading")
-        return self._open()
+        if self._reader is None:
+            with _Errors(self._path):
+                self._reader = open(self._path, "rb")
+        return self._reader
+
+    def _to_write(self):
+        if not self._writes:
+            raise errors.PermissionDeniedError(None, None, "File isn't open for writing")
+        if self._writer is None:
+            with _Errors(self._path):
+                self._writer = open(self._path, "ab" if self._appends else "wb")
+        return self._writer
 
     def _text(self, data):
         return data if self._binary else data.decode("utf-8")
@@ -106,13 +115,14 @@ class FileIO:
     next = __next__
 
     def write(self, file_content):
-        if not self._writes:
-            raise errors.PermissionDeniedError(None, None, "File isn't open for writing")
-        f = self._open()
+        f = self._to_write()
         with _Errors(self._path):
             f.write(as_bytes(file_content))
+            if self._reads:
+                f.flush()
 
     def seek(self, offset=None, whence=0, position=None):
+        """Where to read next."""
         if offset is None:
             if position is None:
                 raise TypeError("seek(): offset argument required")
@@ -124,18 +134,19 @@ class FileIO:
             f.seek(offset, whence)
 
     def tell(self):
-        return self._open().tell()
+        return (self._to_read() if self._reads else self._to_write()).tell()
 
     def flush(self):
-        if self._file is not None and self._writes:
+        if self._writer is not None:
             with _Errors(self._path):
-                self._file.flush()
+                self._writer.flush()
 
     def close(self):
-        if self._file is not None:
-            with _Errors(self._path):
-                self._file.close()
-            self._file = None
+        with _Errors(self._path):
+            for f in (self._reader, self._writer):
+                if f is not None:
+                    f.close()
+        self._reader = self._writer = None
 
     def seekable(self):
         return True
@@ -147,8 +158,9 @@ class FileIO:
         self.close()
 
     def __del__(self):
-        if getattr(self, "_file", None) is not None:
-            self._file.close()
+        for f in (getattr(self, "_reader", None), getattr(self, "_writer", None)):
+            if f is not None:
+                f.close()
 
 
 class FileStatistics:
@@ -223,6 +235,15 @@ def filecmp(filename_a, filename_b):
     if stat(filename_a).length != stat(filename_b).length:
         return False
     return read_file_to_string(filename_a, True) == read_file_to_string(filename_b, True)
+
+
+def file_crc32(filename, block_size=1 << 24):
+    """Its checksum (zlib's), in hexadecimal."""
+    crc = 0
+    with FileIO(filename, "rb") as f:
+        for block in iter(lambda: f.read(block_size), b""):
+            crc = zlib.crc32(block, crc)
+    return hex(crc & 0xFFFFFFFF)
 
 
 # ---- folders ----

@@ -73,15 +73,19 @@ class TFRecordWriter:
             self._file = open(self._path, "wb")
 
     def write(self, record):
+        self._check_open()
+        self._put(framed(as_bytes(record)))
+
+    def _check_open(self):
         if self._file is None:
             raise errors.FailedPreconditionError(None, None, "Writer not initialized or previously closed")
-        self._put(framed(as_bytes(record)))
 
     def _put(self, data):
         with _Errors(self._path):
             self._file.write(self._packer.compress(data) if self._packer else data)
 
     def flush(self):
+        self._check_open()
         with _Errors(self._path):
             if self._packer:
                 self._file.write(self._packer.flush(zlib.Z_SYNC_FLUSH))

@@ -117,6 +117,21 @@ STAND_INS = next(f for f in sys.meta_path if type(f).__module__ == "millrace.sta
                                        "print(app is tf.app, flags.FLAGS is tf.flags.FLAGS, absl.flags is flags)"),
                          "True True True\n")
 
+    def test_parameters_of_tests(self):
+        self.assertEqual(self.run_code(
+            "from absl.testing import parameterized\n"
+            "class T(parameterized.TestCase):\n"
+            "  @parameterized.parameters((1, 2), (3, 4))\n"
+            "  def testSum(self, a, b): print(a + b)\n"
+            "  @parameterized.named_parameters(('Big', 9), dict(testcase_name='_small', n=1))\n"
+            "  def testN(self, n): print(n)\n"
+            "print(sorted(x for x in dir(T) if x.startswith('testS') or x.startswith('testN')))\n"
+            "T('testNBig').testNBig()\nT('testN_small').testN_small()\nT('testSum1').testSum1()"),
+            "['testNBig', 'testN_small', 'testSum0', 'testSum1']\n9\n1\n7\n")
+
+    def test_names_that_numpy_dropped(self):
+        self.assertEqual(self.run_code("import numpy as np\nprint(np.zeros(2, np.float).dtype, np.bool is bool)"), "float64 True\n")
+
     def test_google_protobuf(self):
         self.assertEqual(self.run_code("from google.protobuf import text_format\nfrom google.protobuf.message import Message\n"
                                        "print(text_format.Parse('name: \"a\"', tf.NodeDef()).name, issubclass(tf.NodeDef, Message))"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 import numpy as np
 
@@ -35,6 +36,14 @@ class Files(Folder):
         self.assertEqual((f.size(), f.readline(), f.readlines()), (17, "h\u00e4llo\n", ["world\n", "more"]))
         f.seek(0)
         self.assertEqual((f.read(1), f.tell()), ("h", 1))
+
+    def test_reading_and_writing_have_a_place_each(self):
+        with tf.gfile.GFile(self.path("a"), "w+") as f:
+            f.write("one\ntwo\n")
+            self.assertEqual((f.size(), f.readline()), (8, "one\n"))
+            f.write("three")
+            self.assertEqual((f.readline(), f.read(), f.tell()), ("two\n", "three", 13))
+        self.assertEqual(file_io.file_crc32(self.path("a")), hex(zlib.crc32(b"one\ntwo\nthree")))
 
     def test_a_file_is_opened_when_it_is_used(self):
         f = tf.gfile.GFile(self.path("missing"))
@@ -143,8 +152,9 @@ class Records(Folder):
         w = tf.python_io.TFRecordWriter(self.path("r"))
         w.close()
         w.close()
-        with self.assertRaises(tf.errors.FailedPreconditionError):
-            w.write(b"x")
+        for f in (w.flush, lambda: w.write(b"x")):
+            with self.assertRaises(tf.errors.FailedPreconditionError):
+                f()
 
 
 class Messages(unittest.TestCase):

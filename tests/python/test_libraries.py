@@ -77,8 +77,12 @@ class Hyperparameters(unittest.TestCase):
         self.assertIn('"rate": 2.0', self.h.to_json())
         with self.assertRaises(ValueError):
             self.h.override_from_dict({"steps": 1.5})
-        with self.assertRaises(ValueError):
-            self.h.set_hparam("layers", 3)
+        for name, value in (("layers", 3), ("on", 1), ("steps", True), ("act", 2), ("rate", "x")):
+            with self.assertRaises(ValueError, msg=name):
+                self.h.set_hparam(name, value)
+        with self.assertRaisesRegex(ValueError, "Must pass a list"):
+            self.h.parse("layers=3")
+        self.h.parse(str(self.h))
 
 
 if __name__ == "__main__":

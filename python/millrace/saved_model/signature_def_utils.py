@@ -60,6 +60,25 @@ def classification_signature_def(examples, classes, scores):
                                names.CLASSIFY_METHOD_NAME)
 
 
+def _supervised_signature_def(method_name, inputs, loss, predictions, metrics):
+    if not inputs:
+        raise ValueError("%s inputs cannot be None or empty." % method_name)
+    outputs = {"loss": build_tensor_info(loss)} if loss is not None else {}
+    for prefix, given in (("predictions", predictions), ("metrics", metrics)):
+        for key, value in (given or {}).items():
+            for suffix, t in zip(("/value", "/update_op"), value) if isinstance(value, tuple) else [("", value)]:
+                outputs["%s%s" % (key if key.startswith(prefix) else "%s/%s" % (prefix, key), suffix)] = build_tensor_info(t)
+    return build_signature_def(_infos(inputs), outputs, method_name)
+
+
+def supervised_train_signature_def(inputs, loss, predictions=None, metrics=None):
+    return _supervised_signature_def(names.SUPERVISED_TRAIN_METHOD_NAME, inputs, loss, predictions, metrics)
+
+
+def supervised_eval_signature_def(inputs, loss, predictions=None, metrics=None):
+    return _supervised_signature_def(names.SUPERVISED_EVAL_METHOD_NAME, inputs, loss, predictions, metrics)
+
+
 def is_valid_signature(signature_def):
     """Whether a server of models would take it."""
     if signature_def is None:

@@ -14,7 +14,7 @@ def build_tensor_info(tensor):
         info.coo_sparse.dense_shape_tensor_name = tensor.dense_shape.name
         shape = tensor.get_shape()
     else:
-        if not isinstance(tensor, ops.Tensor):
+        if not hasattr(tensor, "name"):
             tensor = convert_to_tensor(tensor)
         info.name = tensor.name
         shape = tensor.get_shape()

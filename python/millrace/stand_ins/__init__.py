@@ -1,8 +1,7 @@
 """Packages that scripts of TensorFlow 1.x import because it brought them along: six, absl and google.protobuf.
 
-Where one is installed, it is used: this finder is asked last.
+Where one is installed, it is used: this finder is asked last.  Names that numpy has dropped since are put back too.
 """
-import importlib
 import sys
 
 from .. import aliases
@@ -14,6 +13,7 @@ _OURS = {
     "absl.flags": "millrace.flags",
     "absl.logging": "millrace.stand_ins.absl_logging",
     "absl.testing.absltest": "millrace.test",
+    "absl.testing.parameterized": "millrace.stand_ins.absl_parameterized",
 }
 _PACKAGES = ("absl", "absl.testing", "google", "google.protobuf")
 
@@ -40,6 +40,15 @@ class _Finder(aliases.Finder):
         return None
 
 
+def _restore_names_of_numpy():
+    """numpy 1.24 has no np.float and its kin any more, which scripts of that time are full of."""
+    import numpy
+    for name, kind in (("bool", bool), ("int", int), ("float", float), ("complex", complex), ("object", object), ("str", str)):
+        if name not in vars(numpy):
+            setattr(numpy, name, kind)
+
+
 def install():
+    _restore_names_of_numpy()
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -24,8 +24,12 @@ def _names(text):
     return [n.strip() for n in (text or "").split(",") if n.strip()]
 
 
-def _restore(sess, checkpoint):
-    """Gives the variables of the session's graph the values of a checkpoint."""
+def _restore(sess, checkpoint, restore_op_name, filename_tensor_name):
+    """Gives the variables of the session's graph the values of a checkpoint: by the graph's own saver, else by their names."""
+    restore, filename = restore_op_name or "save/restore_all", filename_tensor_name or "save/Const:0"
+    if sess.graph.has_op(restore) and sess.graph.has_op(filename.partition(":")[0]):
+        sess.run(restore, {filename: checkpoint})
+        return
     from ..train import NewCheckpointReader
     reader = NewCheckpointReader(checkpoint)
     there, assigns, feeds = reader.get_variable_to_shape_map(), [], {}
@@ -63,7 +67,7 @@ def freeze_graph_with_def_protos(input_graph_def, input_saver_def, input_checkpo
         if initializer_nodes:
             sess.run([graph.as_graph_element(n) for n in _names(initializer_nodes)])
         if input_checkpoint:
-            _restore(sess, input_checkpoint)
+            _restore(sess, input_checkpoint, restore_op_name, filename_tensor_name)
         frozen = graph_util.convert_variables_to_constants(
             sess, graph_def, _names(output_node_names), _names(variable_names_whitelist) or None,
             _names(variable_names_blacklist) or None)

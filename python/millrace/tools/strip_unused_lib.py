@@ -15,8 +15,9 @@ def strip_unused(input_graph_def, input_node_names, output_node_names, placehold
             out.node.extend([_placeholder(node, list(input_node_names).index(node.name), placeholder_type_enum)])
         else:
             out.node.extend([node])
-    out.library.CopyFrom(input_graph_def.library)
-    out.versions.CopyFrom(input_graph_def.versions)
+    for part in ("library", "versions"):
+        if input_graph_def.HasField(part):
+            getattr(out, part).CopyFrom(getattr(input_graph_def, part))
     return graph_util.extract_sub_graph(out, list(output_node_names))
 
 
@@ -28,3 +29,17 @@ def _placeholder(node, index, types):
         if key in node.attr:
             made.attr[key].CopyFrom(node.attr[key])
     return made
+
+
+def strip_unused_from_files(input_graph, input_binary, output_graph, output_binary, input_node_names, output_node_names,
+                            placeholder_type_enum):
+    """The same from file to file; names with commas between them."""
+    from ..file_io import FileIO
+    from .freeze_graph import read_message
+    if not output_node_names:
+        raise ValueError("You need to supply the name of a node to --output_node_names.")
+    graph_def = strip_unused(read_message(protos.GraphDef, input_graph, input_binary), input_node_names.split(","),
+                             output_node_names.split(","), placeholder_type_enum)
+    with FileIO(output_graph, "wb" if output_binary else "w") as f:
+        f.write(graph_def.SerializeToString() if output_binary else str(graph_def))
+    return graph_def

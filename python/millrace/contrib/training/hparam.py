@@ -6,6 +6,7 @@
 A value keeps the type, and a list the kind of its elements, that it was made with.
 """
 import json
+import numbers
 import re
 
 # name, [index], then a list in brackets or anything up to the next comma.
@@ -15,24 +16,28 @@ _ASSIGNMENT = re.compile(r"""
     ((?P<value>[^,\[]*)|\[(?P<list>[^\]]*)\])($|,\s*)""", re.VERBOSE)
 
 
+def _parsed(name, kind, text):
+    """The value that a text means."""
+    if kind is bool:
+        if text.lower() in ("true", "1", "false", "0"):
+            return text.lower() in ("true", "1")
+        raise ValueError("Could not parse boolean '%s' for hparam '%s'" % (text, name))
+    try:
+        return text if kind is type(None) else kind(text)
+    except ValueError:
+        raise ValueError("Could not parse hparam '%s' of type '%s' with value '%s'" % (name, kind.__name__, text)) from None
+
+
 def _cast(name, kind, value):
-    """A value of the kind of what it replaces; what would lose something is refused."""
-    if kind is bool and isinstance(value, str):
-        if value.lower() in ("true", "1", "false", "0"):
-            return value.lower() in ("true", "1")
-        raise ValueError("Could not parse boolean '%s' for hparam '%s'" % (value, name))
-    if kind in (str, bytes) or isinstance(value, kind):
-        if kind is str and not isinstance(value, str) or isinstance(value, bool) and kind is int:
-            raise ValueError("Could not cast hparam '%s' of type '%s' from value %r" % (name, kind, value))
+    """A value of the kind of what it replaces.  Numbers, texts and booleans do not become each other, nor floats integers."""
+    if kind is type(None) or value is None:
         return value
-    if isinstance(value, str):
-        try:
-            return kind(value)
-        except ValueError:
-            raise ValueError("Could not parse hparam '%s' of type '%s' with value '%s'" % (name, kind.__name__, value)) from None
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError("Could not cast hparam '%s' of type '%s' from value %r" % (name, kind, value))
+    same = (issubclass(kind, (str, bytes)) == isinstance(value, (str, bytes)) and issubclass(kind, bool) == isinstance(value, bool) and
+            (not issubclass(kind, numbers.Integral) or isinstance(value, numbers.Integral)) and
+            (not issubclass(kind, numbers.Number) or isinstance(value, numbers.Number)))
+    if not same:
+        raise ValueError("Could not cast hparam '%s' of type '%s' from value %r" % (name, kind, value))
+    return value if isinstance(value, kind) else kind(value)
 
 
 def parse_values(values, type_map, ignore_unknown=False):
@@ -50,18 +55,20 @@ def parse_values(values, type_map, ignore_unknown=False):
             raise ValueError("Unknown hyperparameter type for %s" % name)
         if m.group("index") is not None:
             if m.group("list") is not None:
-                raise ValueError("%s[%s] cannot be a list" % (name, m.group("index")))
+                raise ValueError("Assignment of a list to a list index.")
             chosen = results.setdefault(name, {})
-            if not isinstance(chosen, dict) or int(m.group("index")) in chosen:
+            if not isinstance(chosen, dict):
                 raise ValueError("Multiple assignments to variable '%s'" % name)
-            chosen[int(m.group("index"))] = _cast(name, type_map[name], m.group("value"))
+            if int(m.group("index")) in chosen:
+                raise ValueError("Multiple assignments to variable '%s[%s]'" % (name, m.group("index")))
+            chosen[int(m.group("index"))] = _parsed(name, type_map[name], m.group("value"))
             continue
         if name in results:
             raise ValueError("Multiple assignments to variable '%s'" % name)
         if m.group("list") is not None:
-            results[name] = [_cast(name, type_map[name], v.strip()) for v in m.group("list").split(",") if v.strip()]
+            results[name] = [_parsed(name, type_map[name], v.strip()) for v in m.group("list").split(",") if v.strip()]
         else:
-            results[name] = _cast(name, type_map[name], m.group("value"))
+            results[name] = _parsed(name, type_map[name], m.group("value"))
     return results
 
 
@@ -106,8 +113,6 @@ class HParams:
                 for i, v in value.items():
                     now[i] = v
                 value = now
-            elif self._hparam_types[name][1] and not isinstance(value, list):
-                value = [value]
             self.set_hparam(name, value)
         return self
 
@@ -131,8 +136,11 @@ class HParams:
     def get(self, key, default=None):
         if key in self._hparam_types:
             kind, is_list = self._hparam_types[key]
-            if default is not None and is_list != isinstance(default, list):
-                raise ValueError("The default of hparam '%s' is of another kind: %r" % (key, default))
+            if default is not None:
+                if is_list != isinstance(default, list):
+                    raise ValueError("The default of hparam '%s' is of another kind: %r" % (key, default))
+                for value in default if is_list else [default]:
+                    _cast(key, kind, value)
             return getattr(self, key)
         return default
 
@@ -146,7 +154,8 @@ class HParams:
         return key in self._hparam_types
 
     def __str__(self):
-        return str(sorted(self.values().items()))
+        """What parse() reads."""
+        return ",".join("%s=%s" % item for item in self.values().items())
 
     def __repr__(self):
-        return "%s(%s)" % (type(self).__name__, self)
+        return "%s(%s)" % (type(self).__name__, sorted(self.values().items()))
