@@ -1,0 +1,69 @@
+"""Columns of tf.contrib.layers: the older names and arguments of tf.feature_column."""
+
+from ... import feature_column as fc
+from ...framework import dtypes
+
+UNNAMED = "features"  # the name of the only feature, when features are one tensor
+
+
+def real_valued_column(column_name, dimension=1, default_value=None, dtype=dtypes.float32, normalizer=None):
+    return fc.numeric_column(column_name or UNNAMED, (dimension or 1,), default_value, dtype, normalizer)
+
+
+def bucketized_column(source_column, boundaries):
+    return fc.bucketized_column(source_column, sorted(set(boundaries)))
+
+
+def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner="sum", dtype=dtypes.string, hash_keys=None):
+    if hash_keys is not None:
+        raise NotImplementedError("sparse_column_with_hash_bucket with hash_keys")
+    return fc.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype)
+
+
+def sparse_column_with_keys(column_name, keys, default_value=-1, combiner="sum", dtype=dtypes.string):
+    return fc.categorical_column_with_vocabulary_list(column_name, list(keys), dtype, default_value)
+
+
+def sparse_column_with_integerized_feature(column_name, bucket_size, combiner="sum", dtype=dtypes.int64):
+    return fc.categorical_column_with_identity(column_name, bucket_size)
+
+
+def sparse_column_with_vocabulary_file(column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1,
+                                       combiner="sum", dtype=dtypes.string):
+    return fc.categorical_column_with_vocabulary_file(column_name, vocabulary_file, vocab_size, num_oov_buckets, default_value, dtype)
+
+
+def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=dtypes.float32):
+    return fc.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
+
+
+def crossed_column(columns, hash_bucket_size, combiner="sum", ckpt_to_load_from=None, tensor_name_in_ckpt=None, hash_key=None):
+    """Hashed columns are crossed by the strings of their features."""
+    keys = [c.key if isinstance(c, fc.HashedColumn) else c for c in columns]
+    return fc.crossed_column(keys, hash_bucket_size, hash_key)
+
+
+def embedding_column(sparse_id_column, dimension, combiner="mean", initializer=None, ckpt_to_load_from=None, tensor_name_in_ckpt=None,
+                     max_norm=None, trainable=True):
+    return fc.embedding_column(sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt, max_norm,
+                               trainable)
+
+
+def one_hot_column(sparse_id_column):
+    return fc.indicator_column(sparse_id_column)
+
+
+def create_feature_spec_for_parsing(feature_columns):
+    return fc.make_parse_example_spec(feature_columns)
+
+
+def input_from_feature_columns(columns_to_tensors, feature_columns, weight_collections=None, trainable=True, scope=None,
+                               cols_to_outs=None):
+    from ...ops import variable_scope as vs
+    with vs.variable_scope(scope, default_name="input_from_feature_columns"):
+        return fc.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable)
+
+
+def parse_feature_columns_from_examples(serialized, feature_columns, name=None, example_names=None):
+    from ...ops import parsing
+    return parsing.parse_example(serialized, fc.make_parse_example_spec(feature_columns), name, example_names)

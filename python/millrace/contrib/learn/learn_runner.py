@@ -1,0 +1,3 @@
+"""tf.contrib.learn.learn_runner."""
+
+from .experiment import Experiment, run

@@ -1,0 +1,3 @@
+"""tf.contrib.learn.utils."""
+
+from . import input_fn_utils
