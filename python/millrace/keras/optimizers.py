@@ -535,6 +535,6 @@ def get(identifier):
 
 def __getattr__(name):
     if name == "schedules":
-        import importlib
-        return importlib.import_module(".schedules", __package__)
+        from . import schedules
+        return schedules
     raise AttributeError("module 'tf.keras.optimizers' has no attribute %r" % name)

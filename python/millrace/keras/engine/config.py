@@ -100,3 +100,31 @@ def to_network(cls, config, custom_objects=None):
 def _is_input(layer):
     from .network import InputLayer
     return isinstance(layer, InputLayer)
+
+
+def clone(model, input_tensors=None, clone_function=None):
+    """A model with new layers, made by the function or by their configurations, on other inputs if they are given."""
+    from .network import Input, InputLayer
+    make = clone_function or (lambda layer: type(layer).from_config(layer.get_config()))
+    if not model._is_graph_network:
+        raise ValueError("A model that is a class of its own cannot be cloned")
+    fresh = {layer: make(layer) for layer in model._model_layers if not isinstance(layer, InputLayer)}
+    given = nest.flatten(input_tensors) if input_tensors is not None else [
+        Input(batch_shape=tuple(t.shape.as_list()), dtype=t.dtype.base_dtype.name, name=name)
+        for t, name in zip(model.inputs, model.input_names)]
+    inputs = [t if hasattr(t, "_keras_history") else Input(tensor=t) for t in given]
+    values = {id(old): new for old, new in zip(model.inputs, inputs)}
+    for node in model._nodes:
+        if isinstance(node.layer, InputLayer):
+            continue
+        swap = lambda x: values.get(id(x), x)
+        out = fresh[node.layer](*nest.map_structure(swap, node.args), **nest.map_structure(swap, node.kwargs))
+        values.update((id(a), b) for a, b in zip(node.output_tensors, nest.flatten(out)))
+    outputs = [values[id(t)] for t in model.outputs]
+    cls = type(model) if type(model).__name__ == "Model" else _model_class()
+    return cls(generic.unpack_singleton(inputs), generic.unpack_singleton(outputs), name=model.name)
+
+
+def _model_class():
+    from .training import Model
+    return Model

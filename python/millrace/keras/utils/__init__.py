@@ -7,6 +7,5 @@ _LATER = dict.fromkeys("CustomObjectScope custom_object_scope deserialize_keras_
 _LATER.update(dict.fromkeys(["to_categorical", "normalize"], "np_utils"))
 _LATER.update(dict.fromkeys(["Sequence", "get_file"], "data_utils"))
 _LATER.update(Progbar="generic_utils", get_source_inputs="layer_utils", plot_model="vis_utils", model_to_dot="vis_utils",
-              HDF5Matrix="io_utils", multi_gpu_model="multi", GeneratorEnqueuer="enqueue", OrderedEnqueuer="enqueue",
-              SequenceEnqueuer="enqueue")
+              register_keras_serializable="generic")
 __getattr__ = _lazy.attributes(__name__, _LATER)

@@ -1,0 +1,5 @@
+"""tf.keras.datasets: MNIST from the cache; the others from ~/.keras/datasets, where they are."""
+
+from ... import lazy as _lazy
+
+__getattr__ = _lazy.attributes(__name__)

@@ -1,0 +1,5 @@
+"""tf.keras.preprocessing: sequences, text and images as arrays."""
+
+from ... import lazy as _lazy
+
+__getattr__ = _lazy.attributes(__name__)

@@ -1,0 +1,10 @@
+"""Pictures of models."""
+
+
+def model_to_dot(model, show_shapes=False, show_layer_names=True, rankdir="TB", expand_nested=False, dpi=96, subgraph=False):
+    raise ImportError("Failed to import pydot, which pictures of models are made with. model.summary() prints the layers")
+
+
+def plot_model(model, to_file="model.png", show_shapes=False, show_layer_names=True, rankdir="TB", expand_nested=False, dpi=96):
+    """Needs pydot and graphviz."""
+    model_to_dot(model, show_shapes, show_layer_names, rankdir, expand_nested, dpi)
