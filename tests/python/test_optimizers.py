@@ -1,6 +1,7 @@
 """Optimizers against the same steps in numpy, for both kinds of variables, by dense gradients and by rows; rates; steps."""
 
 import math
+import tempfile
 import unittest
 
 import numpy as np
@@ -32,6 +33,23 @@ def adam(w, g, s, t):
     s["v"] = s.get("v", 0) * 0.999 + 0.001 * g * g
     rate = 0.5 * math.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
     return w - rate * s["m"] / (np.sqrt(s["v"]) + 1e-8)
+
+
+def adamax(w, g, s, t):
+    s["m"] = s.get("m", 0) * 0.9 + 0.1 * g
+    s["v"] = np.maximum(s.get("v", 0) * 0.999, np.abs(g))
+    return w - 0.5 / (1 - 0.9 ** t) * s["m"] / (s["v"] + 1e-8)
+
+
+def nadam(w, g, s, t):
+    s["m"] = s.get("m", 0) * 0.9 + 0.1 * g
+    s["v"] = s.get("v", 0) * 0.999 + 0.001 * g * g
+    rate = 0.5 * math.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
+    return w - rate * (0.9 * s["m"] + 0.1 * g) / (np.sqrt(s["v"]) + 1e-8)
+
+
+def adamw(w, g, s, t):
+    return adam(w * 0.9, g, s, t)
 
 
 def adagrad(w, g, s, t):
@@ -96,6 +114,9 @@ RULES = [
     (lambda: tf.train.MomentumOptimizer(0.5, 0.9), momentum),
     (lambda: tf.train.MomentumOptimizer(0.5, 0.9, use_nesterov=True), nesterov),
     (lambda: tf.train.AdamOptimizer(0.5), adam),
+    (lambda: tf.contrib.opt.AdaMaxOptimizer(0.5), adamax),
+    (lambda: tf.contrib.opt.NadamOptimizer(0.5), nadam),
+    (lambda: tf.contrib.opt.AdamWOptimizer(0.1, 0.5), adamw),
     (lambda: tf.train.AdagradOptimizer(0.5), adagrad),
     (lambda: tf.train.AdadeltaOptimizer(0.5), adadelta),
     (lambda: tf.train.RMSPropOptimizer(0.5, 0.8, 0.3, 1e-3), rmsprop),
@@ -120,7 +141,7 @@ class Rules(unittest.TestCase):
                 step = make().apply_gradients([(g, w)], global_step=tf.train.get_or_create_global_step())
                 with tf.Session() as sess:
                     sess.run(tf.global_variables_initializer())
-                    rows = [0, 2] if sparse and rule is not adam else [0, 1, 2]
+                    rows = [0, 2] if sparse and rule not in (adam, nadam, adamw) else [0, 1, 2]
                     kept, want = {}, START.copy()
                     grad = GRAD * [[1], [0], [1]] if sparse else GRAD
                     for t in range(1, 4):
@@ -228,6 +249,21 @@ class Steps(unittest.TestCase):
             sess.run(train)
             np.testing.assert_allclose(sess.run(w), [2.9, 3.2], rtol=1e-6)
 
+    def test_reads_that_wait_for_a_step_see_it(self):
+        w = tf.Variable([1.0])
+        train = tf.train.GradientDescentOptimizer(1.0).minimize(w * 3.0)
+        with tf.control_dependencies([train]):
+            after = w * 1.0
+            other = tf.cond(tf.constant(True), lambda: w + 0.5, lambda: w)
+        before = tf.get_default_graph().get_operations()
+        with tf.control_dependencies([tf.no_op()]):  # no change of w is waited for
+            w.value()
+        self.assertEqual(len(tf.get_default_graph().get_operations()), len(before) + 1)
+        with tf.Session() as sess:
+            for f, expected in ((after, -2.0), (other, -1.5)):
+                sess.run(tf.global_variables_initializer())
+                self.assertEqual(sess.run(f).tolist(), [expected])
+
     def test_grad_loss_and_gates(self):
         for gate in (tf.train.Optimizer.GATE_NONE, tf.train.Optimizer.GATE_OP, tf.train.Optimizer.GATE_GRAPH):
             w = tf.Variable([1.0, 2.0], use_resource=True)
@@ -267,6 +303,52 @@ class Steps(unittest.TestCase):
             sess.run(train)
             self.assertEqual(sess.run([v, e])[0].tolist(), [4.0, -4.0])
             self.assertEqual(sess.run(e).tolist(), [[1.0], [1.0]])
+
+
+class Contrib(unittest.TestCase):
+    def setUp(self):
+        tf.reset_default_graph()
+
+    def test_signs(self):
+        g = np.float32([1.0, -2.0])
+        for opt, factor in ((tf.contrib.opt.AddSignOptimizer(0.1), 2.0), (tf.contrib.opt.PowerSignOptimizer(0.1), math.e)):
+            w = tf.Variable([1.0, 1.0])
+            train = opt.apply_gradients([(tf.constant(g), w)])
+            with tf.Session() as sess:
+                sess.run(tf.global_variables_initializer())
+                sess.run(train)
+                np.testing.assert_allclose(sess.run(w), 1 - 0.1 * factor * g, rtol=1e-5)
+
+    def test_lazy(self):
+        w = tf.Variable(START)
+        g = tf.IndexedSlices(tf.constant(GRAD[:1]), tf.constant([0]), tf.constant([3, 2]))
+        train = tf.contrib.opt.LazyAdamOptimizer(0.5).apply_gradients([(g, w)])
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            sess.run(train)
+            np.testing.assert_allclose(sess.run(w)[0], START[0] - 0.5 * np.sign(GRAD[0]), rtol=1e-4)
+            np.testing.assert_allclose(sess.run(w)[1:], START[1:])
+
+    def test_moving_average(self):
+        w = tf.Variable(1.0, name="w")
+        opt = tf.contrib.opt.MovingAverageOptimizer(tf.train.GradientDescentOptimizer(1.0), average_decay=0.5)
+        train = opt.minimize(w * 1.0)
+        saver = opt.swapping_saver()
+        with tf.Session() as sess, tempfile.TemporaryDirectory() as folder:
+            sess.run(tf.global_variables_initializer())
+            sess.run(train)
+            path = saver.save(sess, folder + "/m", write_meta_graph=False)
+            self.assertEqual(tf.train.load_variable(path, "w"), 0.5)
+            self.assertEqual(tf.train.load_variable(path, "w/ExponentialMovingAverage"), 0.0)
+
+    def test_clipping(self):
+        w = tf.Variable([[3.0, 4.0], [0.3, 0.4]])
+        opt = tf.contrib.opt.VariableClippingOptimizer(tf.train.GradientDescentOptimizer(0.0), {w: [1]}, 1.0)
+        train = opt.minimize(tf.reduce_sum(w))
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            sess.run(train)
+            np.testing.assert_allclose(sess.run(w), [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
 
 
 class Rates(unittest.TestCase):

@@ -271,6 +271,18 @@ class _ControlDependencies:
         self._graph, self.clears = graph, controls is None
         self.ops = [] if controls is None else controls
         self.seen = set()
+        self._before = None
+
+    def waits_for(self, ops):
+        """Whether one of these comes before what is made under the scope, by any way.  Found out once a scope."""
+        if self._before is None:
+            self._before, waiting = set(self.ops), list(self.ops)
+            while waiting:
+                op = waiting.pop()
+                new = {t.op for t in op.inputs}.union(op.control_inputs) - self._before
+                self._before |= new
+                waiting += new
+        return not self._before.isdisjoint(ops)
 
     def __enter__(self):
         g = self._graph

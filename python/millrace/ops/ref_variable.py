@@ -5,6 +5,9 @@ from ..framework.op_defs import call, raw
 from . import state
 from .variable_base import Variable, checked_dtype, guarded, slices_of
 
+# How the ops begin that change what a reference refers to.
+_CHANGES = ("Apply", "Assign", "CountUpTo", "Scatter", "SparseApply", "StridedSliceAssign")
+
 
 class RefVariable(Variable):
     """A variable that operations change through a reference to its memory."""
@@ -48,8 +51,15 @@ class RefVariable(Variable):
         return self._variable
 
     def value(self):
-        """Its value as a tensor; reads of one variable share it."""
+        """Its value as a tensor.  Reads of one variable share it, but for those that wait for a change of the variable."""
+        if self.graph._control_stack and self._caching_device is None and self._waits_for_change():
+            with ops.colocate_with(self._variable.op):
+                return self.read_value()
         return self._snapshot
+
+    def _waits_for_change(self):
+        changes = [op for op in self._variable.consumers() if op is not self._initializer_op and op.type.startswith(_CHANGES)]
+        return bool(changes) and any(scope.waits_for(changes) for scope in self.graph._control_stack)
 
     def read_value(self):
         """A tensor of its value when that operation runs."""
