@@ -127,8 +127,12 @@ def _session():
 
 def _initialize(session):
     """Variables that neither Keras nor the program has initialized so far."""
-    graph = session.graph
-    found = {id(v): v for v in tf.global_variables() + _state(graph)["variables"]}
+    candidates = ops.get_collection_ref(ops.GraphKeys.GLOBAL_VARIABLES), _state(session.graph)["variables"]
+    counts = [len(c) for c in candidates]
+    if session.__dict__.get("_keras_counts") == counts:
+        return  # nothing new since the last time
+    session._keras_counts = counts
+    found = {id(v): v for c in candidates for v in c}
     # A variable is asked for once a session: what has a value keeps one.
     seen = session.__dict__.setdefault("_keras_initialized", set())
     new = [v for v in found.values() if v.name not in seen]

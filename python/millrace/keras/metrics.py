@@ -5,6 +5,7 @@ does both, the result coming after the update.
 """
 
 import inspect
+import re
 
 import numpy as np
 
@@ -61,14 +62,15 @@ class Metric(Layer):
     def __init__(self, name=None, dtype=None, **kwargs):
         super().__init__(name=name, dtype=dtype or K.floatx(), **kwargs)
         self.stateful, self.built = True, True
+        self._scope = re.sub("[^A-Za-z0-9_.-]", "", self.name) or "metric"  # a function may be called <lambda>
 
     def add_weight(self, name, shape=(), initializer="zeros", dtype=None, **kwargs):  # noqa: D102
-        with tf.name_scope(self.name):
+        with tf.name_scope(self._scope):
             return super().add_weight(name, shape=shape, dtype=dtype or self.dtype, initializer=initializer, trainable=False,
                                       collections=[])
 
     def __call__(self, *args, **kwargs):
-        with tf.name_scope("metrics/" + self.name):
+        with tf.name_scope("metrics/" + self._scope):
             update = self.update_state(*args, **kwargs)
             with tf.control_dependencies([update] if not isinstance(update, (list, tuple)) else list(update)):
                 return self.result()
