@@ -42,6 +42,7 @@ globals().update(_dtypes.public_names())
 as_dtype, DType = _dtypes.as_dtype, _dtypes.DType
 QUANTIZED_DTYPES = _dtypes.QUANTIZED_DTYPES
 newaxis = None
+timestamp = raw_ops.timestamp
 from .framework.importer import import_graph_def
 from .ops.control_flow import *
 from .ops.gradients import *
