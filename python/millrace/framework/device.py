@@ -11,8 +11,8 @@ class DeviceSpec:
         self.device_type = device_type.upper() if device_type in ("cpu", "gpu") else device_type
         self.device_index = device_index
 
-    # The first slash may be missing ("cpu:0"), and the index of a device.
-    _PART = re.compile(r"/?(?:job:([^/]+)|replica:(\d+)|task:(\d+)|(?:device:)?([A-Za-z_][A-Za-z0-9_]*):(\d+|\*)"
+    # The first slash may be missing ("cpu:0") or there twice, and the index of a device missing.
+    _PART = re.compile(r"/*(?:job:([^/]+)|replica:(\d+)|task:(\d+)|(?:device:)?([A-Za-z_][A-Za-z0-9_]*):(\d+|\*)"
                        r"|device:([A-Za-z_][A-Za-z0-9_]*)|([cCgG][pP][uU]))(?=/|$)")
 
     @classmethod
