@@ -29,7 +29,6 @@ class AttentionMechanism:
 
 def _prepare_memory(memory, lengths, check_inner_dims_defined=True):
     """Zeros after the end of each sequence of the memory."""
-    memory = nest.map_structure(lambda m: convert.convert_to_tensor(m, name="memory"), memory)
     if check_inner_dims_defined:
         for m in nest.flatten(memory):
             if None in m.shape.as_list()[2:]:
@@ -53,6 +52,7 @@ class _BaseAttentionMechanism(AttentionMechanism):
         if not callable(probability_fn):
             raise TypeError("probability_fn must be callable, saw type: %s" % type(probability_fn).__name__)
         self._query_layer, self._memory_layer = query_layer, memory_layer
+        memory = nest.map_structure(lambda m: convert.convert_to_tensor(m, name="memory"), memory)
         dtype = nest.flatten(memory)[0].dtype.base_dtype
         self._dtype = getattr(memory_layer, "dtype", None) or dtype.name
         mask_value = dtypes.as_dtype(self._dtype).as_numpy_dtype(-np.inf) if score_mask_value is None else score_mask_value

@@ -128,9 +128,10 @@ def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wra
             with supervisor.managed_session(master, start_standard_services=False, config=config) as sess:
                 logging.info("Starting Session.")
                 sess = wrapper(sess) if wrapper is not None else sess
+                services = []
                 if is_chief:
                     if logdir:
-                        supervisor.start_standard_services(sess)
+                        services = supervisor.start_standard_services(sess) or []
                 elif delay > 0:
                     _wait_for_step(sess, global_step, min(delay, number_of_steps or 2 ** 62))
                 supervisor.start_queue_runners(sess)
@@ -142,10 +143,12 @@ def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wra
                         total_loss, stop = step_fn(sess, train_op, global_step, kwargs)
                         if stop:
                             logging.info("Stopping Training.")
-                            supervisor.request_stop()
                             break
                 except errors.OutOfRangeError as e:
                     logging.info("Caught OutOfRangeError. Stopping Training. %s", e)
+                supervisor.request_stop()
+                for thread in services:  # a save that has begun must not end after the last one
+                    thread.join()
                 if logdir and supervisor.is_chief:
                     logging.info("Finished training! Saving model to disk.")
                     supervisor.saver.save(sess, supervisor.save_path, global_step=supervisor.global_step)
