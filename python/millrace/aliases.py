@@ -326,7 +326,8 @@ def _plan(path):
         return "messages", path
     moved = _moved(path)
     if moved is not None and _exists(moved):
-        return "module", moved
+        # Only below a view are private modules found: `from tensorflow.python.summary.writer import writer`.
+        return ("view", [moved]) if any(known.startswith(path + ".") for known in PRIVATE) else ("module", moved)
     if _has_children(path):
         return "view", []
     if path.endswith("_impl"):  # where TensorFlow keeps what the module of the plain name offers

@@ -127,6 +127,8 @@ class FileIO:
             if position is None:
                 raise TypeError("seek(): offset argument required")
             offset = position
+        elif position is not None:
+            raise TypeError("seek(): offset and position may not be set simultaneously.")
         if whence not in (0, 1, 2):
             raise errors.InvalidArgumentError(None, None, "Invalid whence argument: %s" % whence)
         f = self._to_read()

@@ -176,6 +176,22 @@ class Messages(unittest.TestCase):
         self.assertEqual(tensor_util.make_ndarray(proto).tolist(), [b"a", b"b"])
         self.assertEqual(tensor_util.make_ndarray(tensor_util.make_tensor_proto("x")).item(), b"x")
 
+    def test_which_types_go_as_bytes(self):
+        from millrace.framework import tensor_util
+        for dtype, field in ((np.float16, "half_val"), (np.complex64, "scomplex_val"), (np.bool_, "bool_val"), (np.uint16, "int_val")):
+            proto = tensor_util.make_tensor_proto(np.array([1, 0], dtype))
+            self.assertEqual(proto.tensor_content, b"")
+            self.assertTrue(len(getattr(proto, field)), field)
+        self.assertTrue(tensor_util.ShapeEquals(proto, [2]))
+        self.assertTrue(tensor_util.ShapeEquals(proto, proto.tensor_shape))
+
+    def test_values_that_are_known(self):
+        with tf.Graph().as_default():
+            self.assertIsNone(tf.get_static_value(tf.Variable(1.0)))
+            self.assertEqual(tf.get_static_value(tf.constant([1, 2])).tolist(), [1, 2])
+            # An array takes on the type of the tensors beside it.
+            self.assertEqual(tf.stack([np.ones(2), tf.placeholder(tf.float32, [2])]).dtype, tf.float32)
+
     def test_shapes(self):
         from millrace.framework import tensor_util
         proto = tensor_util.make_tensor_proto(3, dtype=tf.int32, shape=[2, 2])

@@ -1,4 +1,5 @@
 """tf.compat: text and bytes, and the interface of 1.x by the name it has in 2.x (tf.compat.v1 is this package itself)."""
+import collections.abc as collections_abc  # noqa: F401 -- TensorFlow has it here
 import numbers
 import sys
 

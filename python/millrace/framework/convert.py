@@ -222,7 +222,7 @@ def is_constant(tensor_or_op):
 def constant_value(tensor, partial=False):
     """The value of a tensor when it is known before any run, else None."""
     if not isinstance(tensor, ops.Tensor):
-        return np.asarray(tensor)
+        return None if hasattr(tensor, "_as_graph_element") else np.asarray(tensor)
     value = tensor.graph.constant(tensor)
     if value is None:
         return None
@@ -292,7 +292,7 @@ def _dtype_inside(value):
             found = _dtype_inside(v)
             if found is not None:
                 return found
-        elif hasattr(v, "dtype") and not isinstance(v, np.generic):
+        elif hasattr(v, "dtype") and not isinstance(v, (np.generic, np.ndarray)):
             return dtypes.as_dtype(v.dtype).base_dtype
     return None
 

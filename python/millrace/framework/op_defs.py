@@ -305,7 +305,7 @@ def _take_many(p, arg, value, types, numbers):
     known = types.get(arg.type_attr) if arg.type_attr else dtypes.as_dtype(arg.type)
     if known is None:  # the type of what is a tensor already decides over that of numbers beside it
         for v in value:
-            if hasattr(v, "dtype") and not isinstance(v, np.generic):
+            if hasattr(v, "dtype") and not isinstance(v, (np.generic, np.ndarray)):
                 known = dtypes.as_dtype(v.dtype).base_dtype
                 break
     out = []

@@ -1012,3 +1012,13 @@ def no_gradient(op_type):
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")
     _gradient_functions[op_type] = _NO_GRADIENT
+
+
+class RegisterShape:
+    """@ops.RegisterShape("MyOp") of old programs: shapes are the business of the library that defines the op."""
+
+    def __init__(self, op_type):
+        self._op_type = op_type
+
+    def __call__(self, f):
+        return f

@@ -8,6 +8,8 @@ from .convert import constant_value, constant_value_as_shape  # noqa: F401 -- Te
 
 _INT_VAL = {dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint16, dtypes.uint8, dtypes.qint8, dtypes.quint8, dtypes.qint16,
             dtypes.quint16, dtypes.qint32}
+# Types whose tensors go as one block of bytes; the others go value by value, as TensorFlow writes them.
+_IN_BYTES = _INT_VAL - {dtypes.uint16} | {dtypes.float32, dtypes.float64, dtypes.int64, dtypes.uint32, dtypes.uint64}
 _FIELDS = {dtypes.float32: "float_val", dtypes.float64: "double_val", dtypes.int64: "int64_val", dtypes.bool_: "bool_val",
            dtypes.uint32: "uint32_val", dtypes.uint64: "uint64_val", **dict.fromkeys(_INT_VAL, "int_val")}
 
@@ -25,7 +27,7 @@ def make_tensor_proto(values, dtype=None, shape=None, verify_shape=False, allow_
     for d in dims:
         proto.tensor_shape.dim.add().size = d
     n = int(np.prod(dims, dtype=np.int64))
-    if dtype is not dtypes.string and dtype is not dtypes.bfloat16 and array.size == n > 1:
+    if dtype in _IN_BYTES and array.size == n > 1:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     else:
         _append(proto, dtype, array.ravel())
@@ -74,7 +76,7 @@ MakeNdarray = make_ndarray
 
 
 def shape_equals(tensor_proto, shape):
-    return [d.size for d in tensor_proto.tensor_shape.dim] == [int(d) for d in getattr(shape, "as_list", lambda: shape)()]
+    return [d.size for d in tensor_proto.tensor_shape.dim] == shapes.as_shape(shape).as_list()
 
 
 ShapeEquals = shape_equals

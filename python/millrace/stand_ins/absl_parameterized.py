@@ -1,7 +1,6 @@
 """absl.testing.parameterized: one test method for each of several sets of arguments."""
 import functools
-
-from ..test import TestCase as _Base
+import unittest
 
 
 class _Cases:
@@ -61,7 +60,7 @@ def _replace(cls, name, cases):
         setattr(cls, new, f)
 
 
-class TestCase(_Base):
+class TestCase(unittest.TestCase):
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         for name, value in list(vars(cls).items()):
