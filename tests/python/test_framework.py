@@ -328,6 +328,9 @@ class Sessions(FreshGraph):
         q = op_defs.call("FIFOQueueV2", None, component_types=[tf.int32])
         stuck = op_defs.call("QueueDequeueV2", None, handle=q, component_types=[tf.int32])
         s = tf.Session()
+        # A program that was started in the background has inherited that SIGINT is ignored.
+        former = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, former)
         threading.Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
         with self.assertRaises(KeyboardInterrupt):
             s.run(stuck)
