@@ -1,0 +1,3 @@
+"""tf.contrib.tensor_forest.python."""
+
+from . import tensor_forest
