@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 import unittest
 
 import numpy as np
@@ -253,6 +254,28 @@ class WhileTest(Case):
             tf.while_loop(lambda a, b: True, lambda a, b: [a], [tf.constant(1), tf.constant(2)])
         with self.assertRaisesRegex(TypeError, "type"):
             tf.while_loop(lambda a: True, lambda a: raw.cast(a, DstT=tf.float32), [tf.constant(1)])
+
+
+class ThreadsTest(Case):
+    def test_threads_build_one_graph(self):
+        graph, results, barrier = tf.get_default_graph(), [], threading.Barrier(4)
+
+        def build(n):
+            with graph.as_default():
+                barrier.wait()
+                for _ in range(10):
+                    with tf.name_scope("thread%d" % n):
+                        x = tf.constant(float(n))
+                        _, y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, tf.cond(i > 0, lambda: v * x, lambda: v)), [0, x])
+                    results.append((n, x, y))
+        threads = [threading.Thread(target=build, args=(n,)) for n in range(1, 5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(len(results), 40)
+        for (n, x, _), value in zip(results, self.run_([y for _, _, y in results])):
+            self.assertEqual((value, x.name.partition("_")[0].partition("/")[0]), (n ** 3, "thread%d" % n))
 
 
 class OrderTest(Case):

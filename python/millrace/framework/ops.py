@@ -300,6 +300,26 @@ class _ControlDependencies:
         g._control_flow_context = self._former_context
 
 
+class _ThreadScopes(threading.local):
+    """The scopes that a thread is in, of a graph that it builds."""
+
+    def __init__(self, devices):
+        super().__init__()
+        self.names, self.context = "", None
+        self.controls, self.colocation = [], []
+        self.devices = list(devices)  # where the graph's own thread is when this one begins
+
+
+def _scope_of_thread(name):
+    """An attribute of the graph that each thread has for itself."""
+    def get(self):
+        return getattr(self._thread, name)
+
+    def set_(self, value):
+        setattr(self._thread, name, value)
+    return property(get, set_)
+
+
 class Graph(_core.Graph):
     """Operations and the tensors between them."""
 
@@ -307,13 +327,11 @@ class Graph(_core.Graph):
 
     def __init__(self):
         self._lock = threading.RLock()
+        devices = []
+        self._thread = _ThreadScopes(devices)
+        self._thread.devices = devices  # the very list, which others begin with
         self._names_in_use = {}
-        self._name_stack = ""
         self._collections = {}
-        self._device_stack = []       # of (function or spec), innermost last
-        self._control_stack = []
-        self._colocation_stack = []
-        self._control_flow_context = None
         self._attr_scope_map = {}
         self._gradient_override = {}
         self._kernel_labels = {}
@@ -328,12 +346,22 @@ class Graph(_core.Graph):
         self._outer = None
         self._scoped = {}             # what other modules keep for a graph
 
+    _name_stack = _scope_of_thread("names")
+    _control_flow_context = _scope_of_thread("context")
+    _control_stack = _scope_of_thread("controls")
+    _colocation_stack = _scope_of_thread("colocation")
+    _device_stack = _scope_of_thread("devices")  # of (function or spec), innermost last
+
     # ---- names ----
 
     def unique_name(self, name, mark_as_used=True):
         """A name under the present scope that nobody has."""
         if self._name_stack:
             name = self._name_stack + "/" + name
+        with self._lock:
+            return self._unique(name, mark_as_used)
+
+    def _unique(self, name, mark_as_used):
         key = name.lower()
         i = self._names_in_use.get(key, 0)
         if mark_as_used:
@@ -350,7 +378,8 @@ class Graph(_core.Graph):
 
     def _take_notice(self):
         """Learns the names of operations that the library made by itself."""
-        new, self._position = self.ops(self._position)
+        with self._lock:
+            new, self._position = self.ops(self._position)
         used = self._names_in_use
         for op in new:
             name = op.name.lower()
@@ -728,7 +757,7 @@ class Graph(_core.Graph):
             raise RuntimeError("Graph is finalized and cannot be modified.")
 
     def switch_to_thread_local(self):
-        """Scopes are of the graph here; programs that build one graph in several threads do it one after the other."""
+        """Each thread has its own scopes here anyway."""
 
 
 def _flat(inputs):
