@@ -150,7 +150,7 @@ class Writer(unittest.TestCase):
             warnings.simplefilter("always")
             w.add_event(tf.Event(step=2))
             w.add_summary(tf.Summary(), 3)
-        self.assertEqual(len(caught), 1)
+        self.assertEqual(len(caught), 2)
         w.reopen()
         w.add_event(tf.Event(step=4))
         w.close()

@@ -14,7 +14,7 @@ import weakref
 from .. import protos
 from ..compat import path_to_str
 from ..file_io import _Errors, as_path
-from ..framework import op_defs, ops
+from ..framework import ops
 from ..python_io import framed, tf_record_iterator
 
 _open_writers = weakref.WeakSet()
@@ -187,17 +187,8 @@ class SummaryToEventTransformer:
 
 def _meta_graph(graph):
     """A MetaGraphDef with the graph and the definitions of its ops."""
-    graph_def = graph.as_graph_def(add_shapes=True) if isinstance(graph, ops.Graph) else graph
-    meta = protos.MetaGraphDef(graph_def=graph_def)
-    from ..version import GIT_VERSION, VERSION
-    meta.meta_info_def.tensorflow_version, meta.meta_info_def.tensorflow_git_version = VERSION, GIT_VERSION
-    defined = {f.signature.name for f in graph_def.library.function}
-    for op_type in sorted({n.op for n in graph_def.node} - defined):
-        try:
-            meta.meta_info_def.stripped_op_list.op.add().CopyFrom(op_defs.op_def(op_type))
-        except ValueError:  # an op that only the graph's maker knows
-            del meta.meta_info_def.stripped_op_list.op[-1]
-    return meta
+    from ..framework.meta_graph import create_meta_graph_def
+    return create_meta_graph_def(graph_def=graph.as_graph_def(add_shapes=True) if isinstance(graph, ops.Graph) else graph)
 
 
 class FileWriter(SummaryToEventTransformer):
@@ -206,7 +197,6 @@ class FileWriter(SummaryToEventTransformer):
     def __init__(self, logdir, graph=None, max_queue=10, flush_secs=120, graph_def=None, filename_suffix=None, session=None):
         if session is not None:
             raise NotImplementedError("tf.summary.FileWriter(session=...): writing by ops of a session's graph")
-        self._warned = False
         super().__init__(EventFileWriter(path_to_str(logdir), max_queue, flush_secs, filename_suffix), graph, graph_def)
 
     def get_logdir(self):
@@ -221,9 +211,8 @@ class FileWriter(SummaryToEventTransformer):
         super()._add_event(event, step)
 
     def _warn_if_closed(self):
-        if self.event_writer.is_closed and not self._warned:
+        if self.event_writer.is_closed:
             import warnings
-            self._warned = True
             warnings.warn("Attempting to use a closed FileWriter. The operation will be a noop unless the FileWriter is explicitly "
                           "reopened.", stacklevel=3)
 
@@ -237,7 +226,6 @@ class FileWriter(SummaryToEventTransformer):
 
     def reopen(self):
         self.event_writer.reopen()
-        self._warned = False
 
     def __enter__(self):
         return self

@@ -244,10 +244,9 @@ class TestCase(unittest.TestCase):
 
     def _close(self, a, b, rtol, atol, path, msg):
         at = "".join("[%r]" % p for p in path)
-        if hasattr(a, "_asdict") and hasattr(b, "_asdict"):
-            a, b = a._asdict(), b._asdict()
+        a, b = (x._asdict() if hasattr(x, "_asdict") else x for x in (a, b))
         if isinstance(a, dict) != isinstance(b, dict):
-            self.fail("%sa dict and no dict: %r and %r at %s" % (_intro(msg), a, b, at))
+            raise ValueError("%sCan't compare dict to non-dict, %r vs %r at %s" % (_intro(msg), a, b, at))
         if isinstance(a, dict):
             if sorted(a) != sorted(b):
                 self.fail("%smismatched keys: %s and %s at %s" % (_intro(msg), sorted(a), sorted(b), at))
@@ -267,7 +266,7 @@ class TestCase(unittest.TestCase):
         if not good.all():
             bad = np.argwhere(~good)[0] if a.ndim else ()
             i = tuple(bad)
-            self.fail("%snot close%s (rtol=%g, atol=%g), %d of %d, first at %s: %r and %r\nlhs = %s\nrhs = %s" %
+            self.fail("%sNot equal to tolerance%s rtol=%g, atol=%g: %d of %d, first at %s: %r and %r\nlhs = %s\nrhs = %s" %
                       (_intro(msg), at, rtol, atol, np.sum(~good), good.size, list(i), a[i], b[i], a, b))
 
     def assertAllCloseAccordingToType(self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,  # noqa: N802
