@@ -24,6 +24,8 @@ MOVED = {
     "compat.v1.compat": "compat",
     "compat.v1.estimator": "estimator",
     "contrib.keras": "keras",
+    "contrib.keras.api.keras": "keras",
+    "contrib.keras.python.keras": "keras",
     "errors": "framework.errors",
     "contrib.learn.python.learn.datasets": "contrib.learn.datasets",
     "contrib.learn.python.learn": "contrib.learn",

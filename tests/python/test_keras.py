@@ -4,8 +4,11 @@ import contextlib
 import io
 import json
 import os
+import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -281,6 +284,92 @@ class Files(Case):
             other.load_weights(tf.train.latest_checkpoint(folder))
             with self.assertRaises(ValueError):
                 tf.keras.Sequential([L.Dense(4, input_shape=(2,))]).load_weights(path)
+
+    def test_names_in_checkpoints(self):
+        class Own(tf.keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.a, self.many = L.Dense(2), [L.Dense(2), L.Dense(1)]
+
+            def call(self, x):
+                x = self.a(x)
+                for layer in self.many:
+                    x = layer(x)
+                return x
+
+        end = "/.ATTRIBUTES/VARIABLE_VALUE"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "w")
+            own = Own()
+            own.predict(np.ones((1, 2)))
+            own.save_weights(path)
+            self.assertEqual({n + end for n in ("a/kernel", "a/bias", "many/0/kernel", "many/0/bias", "many/1/kernel", "many/1/bias")},
+                             {n for n, _ in tf.train.list_variables(path)})
+            inner = tf.keras.Sequential([L.Dense(1, use_bias=False, input_shape=(3,))])
+            row = tf.keras.Sequential([L.Bidirectional(L.GRU(2, use_bias=False), input_shape=(4, 2), merge_mode="sum"), L.Dense(3), inner])
+            row.save_weights(path)
+            self.assertEqual({"layer_with_weights-%s%s" % (n, end) for n in (
+                "0/forward_layer/cell/kernel", "0/forward_layer/cell/recurrent_kernel", "0/backward_layer/cell/kernel",
+                "0/backward_layer/cell/recurrent_kernel", "1/kernel", "1/bias", "2/layer_with_weights-0/kernel")},
+                {n for n, _ in tf.train.list_variables(path)})
+            before = row.get_weights()
+            row.set_weights([w + 1 for w in before])
+            row.load_weights(path)
+            for a, b in zip(before, row.get_weights()):
+                np.testing.assert_array_equal(a, b)
+
+    def test_hdf5(self):
+        """With a module in h5py's place that keeps groups in memory."""
+        class Group(dict):
+            def __init__(self):
+                super().__init__()
+                self.attrs = {}
+
+            def create_group(self, name):
+                self[name] = Group()
+                return self[name]
+
+            def create_dataset(self, name, data):
+                self[name] = np.array(data)
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *unused):
+                pass
+
+        files = {}
+        fake = types.ModuleType("h5py")
+        fake.File = lambda path, mode: files.setdefault(path, Group()) if mode == "w" else files[path]
+        with unittest.mock.patch.dict(sys.modules, h5py=fake), tempfile.TemporaryDirectory() as folder:
+            model, path = self.make(), os.path.join(folder, "model.h5")
+            model.fit(np.random.randn(8, 2), np.ones((8, 1)), verbose=0)
+            x = np.random.randn(5, 2)
+            expected = model.predict(x)
+            model.save(path)
+            model.save_weights(path + "weights.h5")
+            open(path, "w").close()
+            other = tf.keras.models.load_model(path)
+            np.testing.assert_allclose(other.predict(x), expected, rtol=1e-6)
+            other.set_weights([w * 0 for w in other.get_weights()])
+            other.load_weights(path + "weights.h5")
+            np.testing.assert_allclose(other.predict(x), expected, rtol=1e-6)
+            self.assertEqual(1, K.get_value(other.optimizer.iterations))
+
+    def test_estimator(self):
+        x = np.random.randn(200, 2).astype(np.float32)
+        y = (x.sum(1, keepdims=True) > 0).astype(np.float32)
+        model = tf.keras.Sequential([L.Dense(1, activation="sigmoid", input_shape=(2,), name="only")])
+        model.compile(tf.keras.optimizers.SGD(1.0), "binary_crossentropy", metrics=["accuracy"])
+        with tempfile.TemporaryDirectory() as folder:
+            estimator = tf.keras.estimator.model_to_estimator(model, model_dir=folder)
+            given = lambda repeat: lambda: tf.data.Dataset.from_tensor_slices(({model.input_names[0]: x}, y)).repeat(repeat).batch(50)
+            estimator.train(given(None), steps=60)
+            results = estimator.evaluate(given(1))
+            self.assertGreater(results["acc"], 0.95)
+            self.assertEqual(60, results["global_step"])
+            p = np.array([r["only"] for r in estimator.predict(given(1))])
+            self.assertAlmostEqual(((p > 0.5) == y).mean(), results["acc"], places=5)
 
     def test_hdf5_needs_h5py(self):
         try:

@@ -389,6 +389,27 @@ class Recurrent(Case):
         model = self.model(L.RNN(Sum()), (5, 4))
         self.near(model.predict(self.x), self.x.sum(1))
 
+    def test_convolutional(self):
+        x = np.random.randn(2, 3, 4, 4, 1)
+        layer = L.ConvLSTM2D(2, 3, padding="same")
+        out = self.apply(layer, x)
+        w, u, b = (K.constant(v) for v in layer.get_weights())
+        h = c = tf.zeros([2, 4, 4, 2])
+        for t in range(3):
+            z = K.conv2d(tf.constant(x[:, t], tf.float32), w, padding="same") + K.conv2d(h, u, padding="same") + b
+            i, f, g, o = (z[..., 2 * k:2 * k + 2] for k in range(4))
+            c = K.hard_sigmoid(f) * c + K.hard_sigmoid(i) * K.tanh(g)
+            h = K.hard_sigmoid(o) * K.tanh(c)
+        self.near(out, K.get_value(h))
+
+    def test_attention(self):
+        q, v = np.random.randn(2, 3, 4), np.random.randn(2, 5, 4)
+        a, b = L.Input((3, 4)), L.Input((5, 4))
+        got = tf.keras.Model([a, b], [L.Attention()([a, b]), L.AdditiveAttention(use_scale=False)([a, b])]).predict([q, v])
+        for scores, out in zip((q @ v.transpose(0, 2, 1), np.tanh(q[:, :, None] + v[:, None]).sum(-1)), got):
+            e = np.exp(scores)
+            self.near(out, e / e.sum(-1, keepdims=True) @ v)
+
     def test_gradients_train_an_lstm(self):
         x = np.random.randint(0, 2, (200, 6, 1)).astype("f")
         y = (x.sum((1, 2)) > 3).astype("f")

@@ -381,6 +381,27 @@ class Preprocessing(Case):
         self.near(x[0, 0, 0], [3 - 103.939, 2 - 116.779, 1 - 123.68])
 
 
+class ScikitLearn(Case):
+    def test_classifier_and_regressor(self):
+        x = np.random.randn(200, 2)
+        names = np.where(x[:, 0] > 0, "right", "left")
+
+        def build(size=4, loss="binary_crossentropy", end="sigmoid"):
+            model = keras.Sequential([L.Dense(size, activation="tanh", input_shape=(2,)), L.Dense(1, activation=end)])
+            model.compile(keras.optimizers.Adam(0.05), loss, metrics=["accuracy"] if end == "sigmoid" else None)
+            return model
+
+        c = keras.wrappers.scikit_learn.KerasClassifier(build, size=3, epochs=10, verbose=0)
+        c.fit(x, names)
+        self.assertGreater(c.score(x, names), 0.95)
+        self.assertGreater((c.predict(x)[:, 0] == names).mean(), 0.95)
+        r = keras.wrappers.scikit_learn.KerasRegressor(build, loss="mse", end="linear", epochs=20, verbose=0)
+        r.fit(x, x[:, 1])
+        self.assertGreater(r.score(x, x[:, 1]), -0.1)
+        with self.assertRaisesRegex(ValueError, "no_such is not a legal parameter"):
+            keras.wrappers.scikit_learn.KerasClassifier(build, no_such=1)
+
+
 class Backend(Case):
     def test_function_and_updates(self):
         x, v = K.placeholder((2,)), K.variable([1.0, 2.0])

@@ -21,7 +21,7 @@ class _Totals:
     def values(self):
         if not self._count:
             return []
-        return [float(v) for v in self._sums / self._count] + [v if np.ndim(v) else v for v in self._last]
+        return [float(v) for v in self._sums / self._count] + self._last
 
 
 def _number_of_losses(model):

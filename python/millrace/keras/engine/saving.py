@@ -1,7 +1,7 @@
 """Weights and models in files.
 
-Weights are checkpoints of TensorFlow's format: the entry of a weight is named by the place of its layer among those with weights
-and by its own name.  Names that end in .h5 or .keras are HDF5 files, for which h5py must be there.
+Weights are checkpoints of TensorFlow's format, whose entries are named as TensorFlow 1.15 does (by places of layers and names of
+attributes), so that its checkpoints of the same layers can be loaded.  Names that end in .h5 or .keras are HDF5 files, for which h5py must be there.
 """
 
 import json
@@ -15,6 +15,7 @@ from ...framework.op_defs import raw
 from .. import backend as K
 from .. import optimizers
 from ..utils import generic
+from .base_layer import Layer
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -41,18 +42,35 @@ def _is_hdf5(path, save_format):
 
 # ---- checkpoints ----
 
+def _held(owner):
+    """(path, variable) of what a layer or model holds, as TensorFlow names it: by attributes, and for the layers of a graph of calls
+    by their place among those with weights."""
+    from ..engine.network import Network
+    if isinstance(owner, Network) and owner._is_graph_network:
+        for i, layer in enumerate(x for x in owner._sublayers() if x.weights):
+            yield from (("layer_with_weights-%d/%s" % (i, path), v) for path, v in _held(layer))
+        return
+    for name, value in vars(owner).items():
+        if name.startswith("_"):
+            continue
+        for key, x in [(name, value)] if not isinstance(value, (list, tuple)) else [
+                ("%s/%d" % (name, i), x) for i, x in enumerate(value)]:
+            if isinstance(x, tf.Variable):
+                yield key, x
+            elif isinstance(x, Layer):
+                yield from (("%s/%s" % (key, path), v) for path, v in _held(x))
+
+
 def _entries(model):
-    """{name in the checkpoint: variable}"""
-    found, with_weights = {}, [layer for layer in model.layers if layer.weights]
-    for i, layer in enumerate(with_weights):
-        for w in layer.weights:
-            name = w.op.name.rpartition("/")[2]
-            key, n = "layer_with_weights-%d/%s%s" % (i, name, _SUFFIX), 1
-            while key in found:
-                key, n = "layer_with_weights-%d/%s_%d%s" % (i, name, n, _SUFFIX), n + 1
-            found[key] = w
-    own = [w for w in model.weights if not any(w is x for x in found.values())]
-    found.update(("%s%s" % (w.op.name, _SUFFIX), w) for w in own)
+    """{name in the checkpoint: variable}; weights that no attribute holds go by their own names."""
+    found, seen = {}, set()
+    for path, v in _held(model):
+        if id(v) not in seen:
+            seen.add(id(v))
+            found[path + _SUFFIX] = v
+    wanted = {id(v) for v in model.weights}
+    found = {k: v for k, v in found.items() if id(v) in wanted}
+    found.update((w.op.name + _SUFFIX, w) for w in model.weights if id(w) not in seen)
     return found
 
 
@@ -69,7 +87,7 @@ def save_weights(model, filepath, overwrite=True, save_format=None):
     if folder:
         os.makedirs(folder, exist_ok=True)
     _write(model, filepath, entries)
-    tf.train.update_checkpoint_state(folder or ".", os.path.abspath(filepath) if not folder else filepath, [filepath])
+    tf.train.update_checkpoint_state(folder or ".", filepath, [filepath], save_relative_paths=True)
 
 
 def _ask_before(path, overwrite):

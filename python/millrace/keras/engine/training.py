@@ -26,7 +26,8 @@ class _Output:
         self.fn = losses_lib.get(loss)
         self.is_sparse = _is_loss(self.fn, "sparse_categorical_crossentropy")
         self.is_binary = _is_loss(self.fn, "binary_crossentropy")
-        self.is_fed = target is None
+        self.is_fed = target is None or K.is_placeholder(target)
+        self._own_target = target is None
         self.target = target if target is not None else K.placeholder(
             ndim=len(tensor.shape), name=name + "_target", dtype="int64" if self.is_sparse else K.dtype(tensor))
         self.weight = tf.placeholder_with_default(tf.constant(1.0, dtype=K.floatx()), None, name=name + "_sample_weights")
@@ -58,6 +59,8 @@ class _Output:
         return y[..., None] if self.is_sparse and y.ndim == rank - 1 else y
 
     def target_shape(self):
+        if not self._own_target:
+            return K.int_shape(self.target)
         shape = K.int_shape(self.tensor)
         if self.is_sparse:
             return shape[:-1] + (1,)

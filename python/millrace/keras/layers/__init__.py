@@ -18,6 +18,8 @@ _MODULES = {
     "merge": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "noise": "AlphaDropout GaussianDropout GaussianNoise",
     "recurrent": "GRU GRUCell LSTM LSTMCell RNN SimpleRNN SimpleRNNCell StackedRNNCells",
+    "conv_recurrent": "ConvLSTM2D ConvLSTM2DCell",
+    "attention": "AdditiveAttention Attention",
     "wrappers": "Bidirectional TimeDistributed Wrapper",
 }
 _ALIASES = {"Convolution1D": "Conv1D", "Convolution2D": "Conv2D", "Convolution3D": "Conv3D", "Convolution2DTranspose": "Conv2DTranspose",
