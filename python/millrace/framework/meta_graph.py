@@ -7,7 +7,7 @@ operations and tensors as their names.  What cannot be written is left out with 
 import os
 
 from .. import logging, protos, version
-from . import importer, op_defs, ops
+from . import graph_bytes, importer, op_defs, ops
 
 _VARIABLE_COLLECTIONS = ("variables", "local_variables", "trainable_variables", "model_variables", "moving_average_variables",
                          "metric_variables", "trainable_resource_variables", "global_step")
@@ -94,7 +94,7 @@ def _collection_def(key, members, scope):
 def _used_ops(graph_def, graph):
     """The definitions of the ops that nodes, those of functions too, are of."""
     own = {f.signature.name for f in graph_def.library.function}
-    used = {n.op for n in graph_def.node} | {n.op for f in graph_def.library.function for n in f.node_def}
+    used = graph_bytes.node_ops(graph_def.SerializeToString()) | {n.op for f in graph_def.library.function for n in f.node_def}
     out = protos.OpList()
     for name in sorted(used - own):
         d = protos.OpDef()

@@ -338,6 +338,7 @@ class Graph(_core.Graph):
         self._container = ""
         self._seed = None
         self._finalized = False
+        self._written = {}            # the graph as bytes, while it is finalized
         self._unfeedable, self._unfetchable = set(), set()
         self._position = 0            # of operations that are known here
         self._count = 0
@@ -708,13 +709,20 @@ class Graph(_core.Graph):
 
     def as_graph_def(self, from_version=None, add_shapes=False):
         from .. import protos
-        g = protos.GraphDef.FromString(self.to_graph_def())
-        if add_shapes:
-            for node in g.node:
-                shapes_ = [t.shape.as_proto() for t in self.op(node.name).outputs]
-                if shapes_:
-                    node.attr["_output_shapes"].list.shape.extend(shapes_)
-        return g
+        return protos.GraphDef.FromString(self._graph_def_bytes(add_shapes))
+
+    def _graph_def_bytes(self, add_shapes):
+        """The serialized GraphDef.  While the graph is finalized it stays the same."""
+        key = bool(add_shapes), self.version
+        data = self._written.get(key) if self._finalized else None
+        if data is None:
+            data = self.to_graph_def()
+            if add_shapes:
+                from . import graph_bytes
+                data = graph_bytes.with_shapes(data, lambda name: tuple(t._dims for t in self.op(name).outputs))
+            if self._finalized:
+                self._written[key] = data
+        return data
 
     @property
     def graph_def_versions(self):
@@ -747,10 +755,10 @@ class Graph(_core.Graph):
 
     def finalize(self):
         """From now on nothing can be added."""
-        self._finalized = True
+        self._finalized, self._written = True, {}
 
     def _unsafe_unfinalize(self):
-        self._finalized = False
+        self._finalized, self._written = False, {}
 
     def _check_not_finalized(self):
         if self._finalized:

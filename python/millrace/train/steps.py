@@ -2,6 +2,7 @@
 
 import os
 
+import _millrace as _core
 from ..framework import dtypes, ops
 from ..ops import variable_scope, variables
 from .. import initializers
@@ -66,7 +67,8 @@ def write_graph(graph_or_graph_def, logdir, name, as_text=True):
         os.makedirs(logdir, exist_ok=True)
     path = os.path.join(logdir, name)
     with open(path, "wb") as f:
-        f.write(str(graph_def).encode() if as_text else graph_def.SerializeToString())
+        data = graph_def.SerializeToString()
+        f.write(_core.message_to_text("GraphDef", data).encode() if as_text else data)
     return path
 
 
