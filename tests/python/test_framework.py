@@ -356,5 +356,21 @@ class Leaks(FreshGraph):
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 4000)  # KiB; 3000 leaks would be 120 MB
 
 
+class CallableTest(unittest.TestCase):
+    def test_fed_and_fetched(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [])
+            self.assertEqual(session.make_callable([x, x * 2.0], [x])(3.0), [3, 6])
+
+    def test_refuses(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            with self.assertRaisesRegex(RuntimeError, "empty"):
+                session.run([])
+        with self.assertRaisesRegex(TypeError, "config"):
+            tf.Session(config=37)
+        with tf.Graph().as_default():
+            self.assertEqual(tf.constant(1, name=b"bytes").op.name, "bytes")
+
+
 if __name__ == "__main__":
     unittest.main()

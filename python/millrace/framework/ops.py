@@ -423,6 +423,8 @@ class Graph(_core.Graph):
 
     def _add(self, op_type, name, inputs, attrs, controls=None):
         """Adds an operation: inputs are tensors or lists of them, attrs triples as the extension has them."""
+        if isinstance(name, bytes):
+            name = name.decode()
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         flat = _flat(inputs)

@@ -135,6 +135,8 @@ class BaseSession:
             raise TypeError("target must be a string, but got %s" % (target,))
         if graph is not None and not isinstance(graph, ops.Graph):
             raise TypeError("graph must be a tf.Graph, but got %s" % type(graph))
+        if config is not None and not hasattr(config, "SerializeToString"):
+            raise TypeError("config must be a tf.ConfigProto, but got %s" % type(config))
         self._graph = graph or ops.get_default_graph()
         self._target, self._config, self._closed = target, config, False
         _watch_signals()
@@ -171,6 +173,8 @@ class BaseSession:
             if options is None and run_metadata is None and fetches.op not in graph._unfetchable:
                 if fetches not in feeds:
                     return self._call(self._session.run, feeds, values, [fetches], [])[0]
+        if not graph._count:
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
         f = _Fetches(graph, fetches)
         f.give_back(feeds, values)
         if not f.tensors and not f.targets:  # nothing is asked for that is not known
@@ -225,12 +229,15 @@ class BaseSession:
         f = _Fetches(self._graph, fetches)
         feeds = [self._graph.as_graph_element(t, allow_operation=False) for t in feed_list or []]
         session, tensors, targets, single = self._session, f.tensors, f.targets, f.results
+        given_back = any(t in f._at for t in feeds)  # both fed and fetched
 
         def call(*values, options=None, run_metadata=None):
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
             if len(values) != len(feeds):
                 raise TypeError("The callable takes %d values, %d were given" % (len(feeds), len(values)))
+            if given_back:
+                return self.run(fetches, dict(zip(feeds, values)), options, run_metadata)
             if options is None and run_metadata is None:
                 return single(self._call(session.run, feeds, list(values), tensors, targets))
             coded = None if options is None else options.SerializeToString()
