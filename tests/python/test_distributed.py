@@ -40,6 +40,19 @@ class Specs(unittest.TestCase):
         self.assertRaises(TypeError, tf.train.ClusterSpec, ["a"])
         self.assertRaises(TypeError, tf.train.ClusterSpec, {"ps": "a"})
 
+    def test_resolvers(self):
+        r = tf.contrib.cluster_resolver
+        simple = r.SimpleClusterResolver(tf.train.ClusterSpec({"worker": ["a:1", "b:1"]}))
+        self.assertEqual(simple.master("worker", 1, "grpc"), "grpc://b:1")
+        other = r.SimpleClusterResolver(tf.train.ClusterSpec({"worker": ["x:1"], "ps": ["p:1"]}))
+        self.assertEqual(r.UnionClusterResolver(simple, other).cluster_spec().as_dict(), {"worker": ["a:1", "b:1"], "ps": ["p:1"]})
+        os.environ["TF_CONFIG"] = '{"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "worker", "index": 0}}'
+        try:
+            found = r.TFConfigClusterResolver()
+            self.assertEqual((found.task_type, found.task_id, found.master()), ("worker", 0, "grpc://w:1"))
+        finally:
+            del os.environ["TF_CONFIG"]
+
     def test_server_def(self):
         self.assertRaises(ValueError, tf.train.Server, {"a": ["x:1"], "b": ["x:2"]})
         self.assertRaises(ValueError, tf.train.Server, {"a": ["x:1", "x:2"]})

@@ -304,6 +304,13 @@ class Input(Base):
         odd = tf.train.maybe_batch([x], tf.equal(x % 2, 1), 2, enqueue_many=True)
         self.assertEqual([b.tolist() for b in self.run_all(odd)], [[1, 3], [5, 7]])
 
+    def test_buckets(self):
+        n = tf.train.input_producer([1, 5, 2, 6], num_epochs=1, shuffle=False).dequeue()
+        lengths, (values,) = tf.contrib.training.bucket_by_sequence_length(n, [tf.fill([n], n)], 2, [4], dynamic_pad=True)
+        got = self.run_all([lengths, values])
+        self.assertEqual(sorted((a.tolist(), b.tolist()) for a, b in got),
+                         [([1, 2], [[1, 0], [2, 2]]), ([5, 6], [[5] * 5 + [0], [6] * 6])])
+
     def test_sparse(self):
         x = tf.train.input_producer([1, 2], num_epochs=1, shuffle=False).dequeue()
         s = tf.SparseTensor(tf.cast([[x]], tf.int64), [x * 10], [4])

@@ -3,6 +3,7 @@ from ... import lazy as _lazy
 
 _WHERE = {
     "hparam": "HParams parse_values",
+    "bucketing": "bucket bucket_by_sequence_length",
     "device_setter": "GreedyLoadBalancingStrategy RandomStrategy byte_size_load_fn",
     "train_op": "add_gradients_summaries clip_gradient_norms clip_gradient_norms_fn create_train_op multiply_gradients",
 }
