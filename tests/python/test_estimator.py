@@ -198,8 +198,8 @@ class Canned(Case):
                 fc.numeric_column("x"), [0.3])], 50)],
             dnn_feature_columns=[fc.numeric_column("x"), fc.embedding_column(category, 3)], dnn_hidden_units=[8],
             linear_optimizer=tf.train.FtrlOptimizer(0.3), config=estimator.RunConfig(tf_random_seed=1))
-        c.train(estimator.inputs.numpy_input_fn({"w": words, "x": x}, labels, batch_size=40, num_epochs=None, shuffle=False), steps=60)
-        self.assertEqual(c.get_variable_value("global_step"), 60)
+        c.train(estimator.inputs.numpy_input_fn({"w": words, "x": x}, labels, batch_size=40, num_epochs=None, shuffle=False), steps=300)
+        self.assertEqual(c.get_variable_value("global_step"), 300)
         self.assertIn("dnn/input_from_feature_columns/input_layer/w_embedding/embedding_weights", c.get_variable_names())
         found = c.evaluate(estimator.inputs.numpy_input_fn({"w": words, "x": x}, labels, shuffle=False))
         self.assertGreater(found["accuracy"], 0.95)

@@ -76,6 +76,10 @@ class ActivationsTest(NnTest):
 
 
 class CrossEntropyTest(NnTest):
+    def test_labels_of_another_rank_are_rows_all_the_same(self):
+        x, y = self.floats(3, 4), np.eye(4, dtype=np.float32)[[0, 2, 3]]
+        self.check(tf.nn.softmax_cross_entropy_with_logits_v2(labels=y[np.newaxis], logits=x), -(y * np.log(softmax(x, 1))).sum(1))
+
     def test_softmax_along_an_axis(self):
         x, y = self.floats(2, 3, 4), softmax(self.floats(2, 3, 4), 1)
         self.check(tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=x, dim=1), -(y * np.log(softmax(x, 1))).sum(1))

@@ -45,7 +45,7 @@ def _softmax_cross_entropy(labels, logits, axis, name):
 def _rows(x, y, axis, name):
     """Costs along an axis, which is made the last one; all others become rows of a matrix."""
     rank = x.shape.ndims
-    if rank == 2 and axis in (-1, 1):
+    if rank == 2 and y.shape.ndims in (None, 2) and axis in (-1, 1):
         return op_defs.call("SoftmaxCrossEntropyWithLogits", name, features=x, labels=y)[0]
     at = axis % rank if rank is not None else axis
     shape = x.shape.as_list() if rank is not None else None

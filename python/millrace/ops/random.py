@@ -29,21 +29,22 @@ def _shaped(out, shape):
 @public
 def random_normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=None):
     with ops.name_scope(name, "random_normal", [shape, mean, stddev]) as name:
-        numbers = op_defs.call("RandomStandardNormal", None, shape=_shape_tensor(shape), dtype=dtype, **_seeds(seed))
-        return _shaped(_scaled(numbers, mean, stddev, dtype, name), shape)
+        return _normal("RandomStandardNormal", shape, mean, stddev, dtype, name, lambda: _seeds(seed))
 
 
-def _scaled(numbers, mean, stddev, dtype, name):
+def _normal(op_type, shape, mean, stddev, dtype, name, seeds):
+    """The seed of an operation may count the operations before it: it is asked for once all that go into it are there."""
+    size = _shape_tensor(shape)
     mean = convert.convert_to_tensor(mean, dtype, name="mean")
     stddev = convert.convert_to_tensor(stddev, dtype, name="stddev")
-    return op_defs.call("Add", name, x=op_defs.call("Mul", "mul", x=numbers, y=stddev), y=mean)
+    numbers = op_defs.call(op_type, None, shape=size, dtype=dtype, **seeds())
+    return _shaped(op_defs.call("Add", name, x=op_defs.call("Mul", "mul", x=numbers, y=stddev), y=mean), shape)
 
 
 @public
 def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=None):
     with ops.name_scope(name, "truncated_normal", [shape, mean, stddev]) as name:
-        numbers = op_defs.call("TruncatedNormal", None, shape=_shape_tensor(shape), dtype=dtype, **_seeds(seed))
-        return _shaped(_scaled(numbers, mean, stddev, dtype, name), shape)
+        return _normal("TruncatedNormal", shape, mean, stddev, dtype, name, lambda: _seeds(seed))
 
 
 @public
@@ -122,8 +123,7 @@ def random_poisson(lam, shape, dtype=dtypes.float32, seed=None, name=None):
 def _stateless(op_type, default):
     def f(shape, seed, mean=0.0, stddev=1.0, dtype=dtypes.float32, name=None):
         with ops.name_scope(name, default, [shape, seed, mean, stddev]) as name:
-            numbers = op_defs.call(op_type, None, shape=_shape_tensor(shape), seed=seed, dtype=dtype)
-            return _scaled(numbers, mean, stddev, dtype, name)
+            return _normal(op_type, shape, mean, stddev, dtype, name, lambda: {"seed": seed})
     f.__name__ = f.__qualname__ = default
     return public(f)
 
