@@ -1,9 +1,9 @@
-"""A generative adversarial network: one network makes points, another tells them from real ones, and each learns from the other.
+"""A generative adversarial network: one network makes points, another tells them from real ones; each learns from the other.
 
     millrace python examples/python/gan.py
 
-Real points lie on a ring of eight heaps.  What the generator has learnt is told by how many of its points lie on a heap, and on how
-many heaps they lie.
+Real points lie on a ring of eight heaps.  What the generator has learnt is told by how many of its points lie on a heap, and
+on how many heaps they lie.
 """
 import numpy as np
 

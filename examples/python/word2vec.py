@@ -2,8 +2,8 @@
 
     millrace python examples/python/word2vec.py
 
-The text is made here: sentences about animals, food, numbers and colours, each kind with verbs of its own.  A word is trained to tell
-the words around it from others drawn at random (noise-contrastive estimation).
+The text is made here: sentences about animals, food, numbers and colours, each kind with verbs of its own.  A word is
+trained to tell the words around it from others drawn at random (noise-contrastive estimation).
 """
 import collections
 

@@ -97,8 +97,8 @@ class Building(Case):
         model = tf.keras.Sequential([L.Dense(3, input_shape=(2,)), L.Dropout(0.5)])
         lines = []
         model.summary(print_fn=lines.append)
-        self.assertEqual(['Model: "sequential"', "_" * 65, "Layer (type)                 Output Shape              Param #   ", "=" * 65,
-                          "dense (Dense)                (None, 3)                 9         ", "_" * 65,
+        self.assertEqual(['Model: "sequential"', "_" * 65, "Layer (type)                 Output Shape              Param #   ",
+                          "=" * 65, "dense (Dense)                (None, 3)                 9         ", "_" * 65,
                           "dropout (Dropout)            (None, 3)                 0         ", "=" * 65,
                           "Total params: 9", "Trainable params: 9", "Non-trainable params: 0", "_" * 65], lines)
 
@@ -247,7 +247,8 @@ class Training(Case):
     def test_progress(self):
         model = tf.keras.Sequential([L.Dense(1, kernel_initializer="zeros", input_shape=(1,))])
         model.compile(tf.keras.optimizers.SGD(0.0), "mse")
-        _, text = quiet(model.fit, np.ones((4, 1)), np.ones((4, 1)), batch_size=2, epochs=1, validation_data=(np.ones((2, 1)), np.ones(2)))
+        _, text = quiet(model.fit, np.ones((4, 1)), np.ones((4, 1)), batch_size=2, epochs=1,
+                        validation_data=(np.ones((2, 1)), np.ones(2)))
         self.assertIn("Train on 4 samples, validate on 2 samples\nEpoch 1/1\n", text)
         self.assertRegex(text, r"4/4 \[={30}\] - \d+s \d+[mu]?s/sample - loss: 1.0000 - val_loss: 1.0000\n$")
 
@@ -303,10 +304,12 @@ class Files(Case):
             own = Own()
             own.predict(np.ones((1, 2)))
             own.save_weights(path)
-            self.assertEqual({n + end for n in ("a/kernel", "a/bias", "many/0/kernel", "many/0/bias", "many/1/kernel", "many/1/bias")},
+            self.assertEqual({n + end for n in ("a/kernel", "a/bias", "many/0/kernel", "many/0/bias", "many/1/kernel",
+                                                "many/1/bias")},
                              {n for n, _ in tf.train.list_variables(path)})
             inner = tf.keras.Sequential([L.Dense(1, use_bias=False, input_shape=(3,))])
-            row = tf.keras.Sequential([L.Bidirectional(L.GRU(2, use_bias=False), input_shape=(4, 2), merge_mode="sum"), L.Dense(3), inner])
+            row = tf.keras.Sequential([L.Bidirectional(L.GRU(2, use_bias=False), input_shape=(4, 2), merge_mode="sum"),
+                                       L.Dense(3), inner])
             row.save_weights(path)
             self.assertEqual({"layer_with_weights-%s%s" % (n, end) for n in (
                 "0/forward_layer/cell/kernel", "0/forward_layer/cell/recurrent_kernel", "0/backward_layer/cell/kernel",
@@ -363,7 +366,8 @@ class Files(Case):
         model.compile(tf.keras.optimizers.SGD(1.0), "binary_crossentropy", metrics=["accuracy"])
         with tempfile.TemporaryDirectory() as folder:
             estimator = tf.keras.estimator.model_to_estimator(model, model_dir=folder)
-            given = lambda repeat: lambda: tf.data.Dataset.from_tensor_slices(({model.input_names[0]: x}, y)).repeat(repeat).batch(50)
+            given = lambda repeat: lambda: tf.data.Dataset.from_tensor_slices(({model.input_names[0]: x},
+                                                                               y)).repeat(repeat).batch(50)
             estimator.train(given(None), steps=60)
             results = estimator.evaluate(given(1))
             self.assertGreater(results["acc"], 0.95)

@@ -36,7 +36,8 @@ class Case(unittest.TestCase):
         other = self.model(copy, x.shape[1:], dtype)
         other.set_weights(model.get_weights())
         np.testing.assert_allclose(other.predict(x), out, rtol=1e-5, atol=1e-6)
-        self.assertEqual([None] + list(out.shape[1:]), tf.TensorShape(layer.compute_output_shape((None,) + x.shape[1:])).as_list())
+        self.assertEqual([None] + list(out.shape[1:]), tf.TensorShape(layer.compute_output_shape((None,
+                                                                                                  ) + x.shape[1:])).as_list())
         self.assertEqual((None,) + out.shape[1:], model.output_shape)
         return out
 
@@ -63,9 +64,9 @@ class Core(Case):
     def test_activations(self):
         x = np.random.randn(3, 4) * 3
         e = np.exp(x - x.max(-1, keepdims=True))
-        cases = {"relu": np.maximum(x, 0), "softmax": e / e.sum(-1, keepdims=True), "sigmoid": sigmoid(x), "hard_sigmoid": hard_sigmoid(x),
-                 "elu": np.where(x > 0, x, np.expm1(x)), "softplus": np.log1p(np.exp(x)), "softsign": x / (1 + np.abs(x)),
-                 "exponential": np.exp(x), "linear": x, "tanh": np.tanh(x)}
+        cases = {"relu": np.maximum(x, 0), "softmax": e / e.sum(-1, keepdims=True), "sigmoid": sigmoid(x),
+                 "hard_sigmoid": hard_sigmoid(x), "elu": np.where(x > 0, x, np.expm1(x)), "softplus": np.log1p(np.exp(x)),
+                 "softsign": x / (1 + np.abs(x)), "exponential": np.exp(x), "linear": x, "tanh": np.tanh(x)}
         for name, expected in cases.items():
             self.near(self.apply(L.Activation(name), x), expected)
         with self.assertRaisesRegex(ValueError, "Unknown activation function"):
@@ -148,7 +149,8 @@ class Core(Case):
 
     def test_layer_normalization(self):
         x = np.random.randn(4, 5)
-        self.near(self.apply(L.LayerNormalization(), x), (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-3))
+        self.near(self.apply(L.LayerNormalization(), x),
+                  (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-3))
 
     def test_a_layer_of_ones_own(self):
         class Scale(L.Layer):

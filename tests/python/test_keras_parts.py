@@ -59,7 +59,8 @@ class Losses(Case):
         logits = np.array([[1.0, 2.0], [3.0, 0.0]], "f")
         e = np.exp(logits)
         expected = -np.log(e[[0, 1], [1, 1]] / e.sum(1)).mean()
-        self.near(K.get_value(keras.losses.SparseCategoricalCrossentropy(from_logits=True)(tf.constant([1, 1]), tf.constant(logits))), expected)
+        self.near(K.get_value(keras.losses.SparseCategoricalCrossentropy(from_logits=True)(tf.constant([1, 1]),
+                                                                                           tf.constant(logits))), expected)
 
     def test_unknown(self):
         with self.assertRaisesRegex(ValueError, "Unknown loss function"):
@@ -214,8 +215,9 @@ class Optimizers(Case):
         self.assertEqual(2, K.get_value(o.iterations))
 
     def test_slices_of_rows(self):
-        for make in (lambda: keras.optimizers.SGD(1.0), lambda: keras.optimizers.Adam(0.1), lambda: keras.optimizers.Adagrad(0.1),
-                     lambda: keras.optimizers.SGD(0.1, momentum=0.5), lambda: keras.optimizers.Adadelta(1.0)):
+        for make in (lambda: keras.optimizers.SGD(1.0), lambda: keras.optimizers.Adam(0.1),
+                     lambda: keras.optimizers.Adagrad(0.1), lambda: keras.optimizers.SGD(0.1, momentum=0.5),
+                     lambda: keras.optimizers.Adadelta(1.0)):
             v = tf.Variable(np.ones((3, 2), "f"), use_resource=True)
             loss = tf.reduce_sum(tf.gather(v, [1, 1]))
             o = make()
@@ -270,7 +272,8 @@ class Callbacks(Case):
     def test_rates(self):
         _, h = self.fit([keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (epoch + 1))], epochs=3)
         self.near(h.history["lr"], [0.1, 0.05, 0.1 / 3])
-        model, h = self.fit([keras.callbacks.ReduceLROnPlateau(monitor="val_loss", factor=0.5, patience=1, min_lr=0.02)], lr=0.0, epochs=4)
+        model, h = self.fit([keras.callbacks.ReduceLROnPlateau(monitor="val_loss", factor=0.5, patience=1, min_lr=0.02)],
+                            lr=0.0, epochs=4)
         self.near(h.history["lr"], [0, 0, 0, 0])
         stuck = keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=1, min_lr=0.02, min_delta=1e9)
         model, h = self.fit([stuck], epochs=4)
@@ -280,7 +283,8 @@ class Callbacks(Case):
     def test_checkpoints(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "w-{epoch:02d}-{val_loss:.2f}")
-            self.fit([keras.callbacks.ModelCheckpoint(filepath=path, save_weights_only=True, verbose=0, monitor="val_loss")], epochs=2)
+            self.fit([keras.callbacks.ModelCheckpoint(filepath=path, save_weights_only=True, verbose=0, monitor="val_loss")],
+                     epochs=2)
             made = sorted(f for f in os.listdir(folder) if f.endswith(".index"))
             self.assertEqual(["w-01", "w-02"], [f[:4] for f in made])
             best = os.path.join(folder, "best")
@@ -294,7 +298,8 @@ class Callbacks(Case):
     def test_csv_and_lambda(self):
         with tempfile.TemporaryDirectory() as folder:
             path, seen = os.path.join(folder, "log.csv"), []
-            self.fit([keras.callbacks.CSVLogger(path), keras.callbacks.LambdaCallback(on_epoch_end=lambda e, logs: seen.append(e))], epochs=2)
+            self.fit([keras.callbacks.CSVLogger(path), keras.callbacks.LambdaCallback(on_epoch_end=lambda e,
+                                                                                      logs: seen.append(e))], epochs=2)
             with open(path, newline="") as f:
                 rows = list(csv.DictReader(f))
             self.assertEqual([["epoch", "loss", "val_loss"], ["0", "1"]], [list(rows[0]), [r["epoch"] for r in rows]])
@@ -308,7 +313,8 @@ class Callbacks(Case):
 
     def test_tensorboard(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.fit([keras.callbacks.TensorBoard(log_dir=folder, histogram_freq=1, write_graph=True, write_images=True, write_grads=True)],
+            self.fit([keras.callbacks.TensorBoard(log_dir=folder, histogram_freq=1, write_graph=True, write_images=True,
+                                                  write_grads=True)],
                      epochs=2)
             file, = [os.path.join(folder, f) for f in os.listdir(folder)]
             tags = {}
@@ -323,7 +329,8 @@ class Preprocessing(Case):
     def test_pad_sequences(self):
         pad = keras.preprocessing.sequence.pad_sequences
         np.testing.assert_array_equal(pad([[1], [2, 3, 4]]), [[0, 0, 1], [2, 3, 4]])
-        np.testing.assert_array_equal(pad([[1], [2, 3, 4]], maxlen=2, padding="post", truncating="post", value=9), [[1, 9], [2, 3]])
+        np.testing.assert_array_equal(pad([[1], [2, 3, 4]], maxlen=2, padding="post", truncating="post", value=9),
+                                      [[1, 9], [2, 3]])
         with self.assertRaises(ValueError):
             pad([[1]], padding="middle")
 
@@ -348,8 +355,9 @@ class Preprocessing(Case):
         self.near(turn(x[0, :3, :3], theta=90), np.rot90(x[0, :3, :3], -1))
         self.near(turn(x[0], tx=1, fill_mode="constant", cval=-1)[:2], x[0, 1:])
         self.near(turn(x[0], tx=1, fill_mode="constant", cval=-1)[2], np.full((4, 1), -1))
-        g = keras.preprocessing.image.ImageDataGenerator(rotation_range=20, width_shift_range=0.1, height_shift_range=0.1, shear_range=5,
-                                                         zoom_range=0.2, horizontal_flip=True, vertical_flip=True, fill_mode="reflect")
+        g = keras.preprocessing.image.ImageDataGenerator(rotation_range=20, width_shift_range=0.1, height_shift_range=0.1,
+                                                         shear_range=5, zoom_range=0.2, horizontal_flip=True,
+                                                         vertical_flip=True, fill_mode="reflect")
         out = g.random_transform(x[0])
         self.assertEqual(x[0].shape, out.shape)
         self.assertTrue(out.min() >= 0 and out.max() <= 11)

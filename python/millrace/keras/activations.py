@@ -52,7 +52,8 @@ def linear(x):
     return x
 
 
-_NAMES = {f.__name__: f for f in (softmax, elu, selu, softplus, softsign, relu, tanh, sigmoid, exponential, hard_sigmoid, linear)}
+_NAMES = {f.__name__: f for f in (softmax, elu, selu, softplus, softsign, relu, tanh, sigmoid, exponential, hard_sigmoid,
+                                  linear)}
 
 
 def serialize(activation):
@@ -63,7 +64,8 @@ def serialize(activation):
 
 
 def deserialize(name, custom_objects=None):
-    if isinstance(name, str) and name not in _NAMES and name not in (custom_objects or {}) and name not in generic.get_custom_objects():
+    known = {**_NAMES, **generic.get_custom_objects(), **(custom_objects or {})}
+    if isinstance(name, str) and name not in known:
         import millrace
         found = getattr(millrace.nn, name, None)
         if found is not None:

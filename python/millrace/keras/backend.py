@@ -223,7 +223,8 @@ def variable(value, dtype=None, name=None, constraint=None):
     if hasattr(value, "tocoo"):
         coo = value.tocoo()
         return SparseTensor(np.stack([coo.row, coo.col], 1).astype(np.int64), coo.data, coo.shape)
-    initial = value if isinstance(value, ops.Tensor) or callable(value) else np.asarray(value, dtypes.as_dtype(dtype).as_numpy_dtype)
+    initial = value if isinstance(value, ops.Tensor) or callable(value) else np.asarray(value,
+                                                                                        dtypes.as_dtype(dtype).as_numpy_dtype)
     v = tf.Variable(initial, dtype=dtypes.as_dtype(dtype), name=name, constraint=constraint, use_resource=True)
     track_variable(v)
     return v
@@ -455,7 +456,8 @@ def concatenate(tensors, axis=-1):
     if axis < 0:
         axis = axis % ndim(tensors[0]) if ndim(tensors[0]) else 0
     if builtins.all(is_sparse(x) for x in tensors):
-        joined = raw.sparse_concat([t.indices for t in tensors], [t.values for t in tensors], [t.dense_shape for t in tensors], axis)
+        joined = raw.sparse_concat([t.indices for t in tensors], [t.values for t in tensors], [t.dense_shape for t in tensors],
+                                   axis)
         return SparseTensor(*joined)
     return tf.concat([to_dense(x) for x in tensors], axis)
 
@@ -706,14 +708,15 @@ def batch_dot(x, y, axes=None):
     """A product for each sample."""
     rx, ry = ndim(x), ndim(y)
     if rx < 2 or ry < 2:
-        raise ValueError("Can not do batch_dot on inputs with rank < 2. Received inputs with shapes %s and %s." % (x.shape, y.shape))
+        raise ValueError("Can not do batch_dot on inputs with rank < 2. Received inputs with shapes %s and %s." %
+                         (x.shape, y.shape))
     if axes is None:
         axes = (rx - 1, ry - 1 if ry == 2 else ry - 2)
     axes = (axes, axes) if isinstance(axes, int) else tuple(axes)
     ax, ay = (a + r if a < 0 else a for a, r in zip(axes, (rx, ry)))
     if 0 in (ax, ay):
-        raise ValueError("Can not perform batch_dot over axis 0. If your inputs are not batched, add a dummy batch dimension to "
-                         "your inputs using K.expand_dims(x, 0)")
+        raise ValueError("Can not perform batch_dot over axis 0. If your inputs are not batched, add a dummy batch dimension "
+                         "to your inputs using K.expand_dims(x, 0)")
     x = tf.transpose(x, [i for i in range(rx) if i != ax] + [ax]) if ax != rx - 1 else x
     y = tf.transpose(y, [0, ay] + [i for i in range(1, ry) if i != ay]) if ay != 1 else y
     left, right = tf.shape(x)[1:-1], tf.shape(y)[2:]
@@ -762,8 +765,8 @@ def _conv(rank, x, kernel, strides, padding, data_format, dilation_rate):
 def conv2d_transpose(x, kernel, output_shape, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
     data_format = layer_utils.convert_data_format(data_format or image_data_format(), 4)
     per_dim = lambda v: [1, 1] + list(v) if data_format == "NCHW" else [1] + list(v) + [1]
-    return raw.conv2d_backprop_input(tf.stack(list(output_shape)) if isinstance(output_shape, (tuple, list)) else output_shape, kernel,
-                                     x, strides=per_dim(strides), padding=padding.upper(), data_format=data_format,
+    return raw.conv2d_backprop_input(tf.stack(list(output_shape)) if isinstance(output_shape, (tuple, list)) else output_shape,
+                                     kernel, x, strides=per_dim(strides), padding=padding.upper(), data_format=data_format,
                                      dilations=per_dim(dilation_rate))
 
 
@@ -774,7 +777,8 @@ def depthwise_conv2d(x, depthwise_kernel, strides=(1, 1), padding="valid", data_
                                        data_format=data_format, dilations=per_dim(dilation_rate))
 
 
-def separable_conv2d(x, depthwise_kernel, pointwise_kernel, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
+def separable_conv2d(x, depthwise_kernel, pointwise_kernel, strides=(1, 1), padding="valid", data_format=None,
+                     dilation_rate=(1, 1)):
     each = depthwise_conv2d(x, depthwise_kernel, strides, padding, data_format, dilation_rate)
     return conv2d(each, pointwise_kernel, data_format=data_format)
 
@@ -872,7 +876,8 @@ def sparse_categorical_crossentropy(target, output, from_logits=False, axis=-1):
     target = tf.cast(target, tf.int64)
     if rank is not None and ndim(target) == rank:
         target = tf.squeeze(target, [-1])
-    rows = raw.sparse_softmax_cross_entropy_with_logits(tf.reshape(output, tf.stack([-1, tf.shape(output)[-1]])), tf.reshape(target, [-1]))[0]
+    rows = raw.sparse_softmax_cross_entropy_with_logits(tf.reshape(output, tf.stack([-1, tf.shape(output)[-1]])),
+                                                        tf.reshape(target, [-1]))[0]
     if rank is None or rank == 2:
         return rows
     out = tf.reshape(rows, tf.shape(output)[:-1])

@@ -124,8 +124,8 @@ class CallbackList:
         return iter(self.callbacks)
 
 
-def configure(callbacks, model, do_validation=False, batch_size=None, epochs=None, steps=None, samples=None, verbose=1, mode="train",
-              names=None):
+def configure(callbacks, model, do_validation=False, batch_size=None, epochs=None, steps=None, samples=None, verbose=1,
+              mode="train", names=None):
     """The callbacks of a run, with those that are always there."""
     if isinstance(callbacks, CallbackList):
         return callbacks
@@ -175,7 +175,8 @@ class ProgbarLogger(Callback):
         self._target = self.params.get("steps" if self._by_steps else "samples")
         self._seen, self._values = 0, []
         # Metrics keep their totals themselves; what comes after a validation is shown as it is.
-        kept = set() if self._mode == "predict" else set(self.model._metric_names) | {"val_" + n for n in self.model.metrics_names}
+        kept = set() if self._mode == "predict" else set(self.model._metric_names) | {"val_" + n
+                                                                                      for n in self.model.metrics_names}
         self._bar = Progbar(target=self._target, verbose=self.params["verbose"], stateful_metrics=kept,
                             unit_name="step" if self._by_steps else "sample")
 
@@ -256,7 +257,8 @@ class ModelCheckpoint(Callback):
         if save_freq != "epoch" and not isinstance(save_freq, int):
             raise ValueError("Unrecognized save_freq: %s" % save_freq)
         self.filepath, self.monitor, self.verbose = filepath, monitor, verbose
-        self.save_best_only, self.save_weights_only, self.save_freq, self.period = save_best_only, save_weights_only, save_freq, period
+        self.save_best_only, self.save_weights_only = save_best_only, save_weights_only
+        self.save_freq, self.period = save_freq, period
         self.load_weights_on_restart = load_weights_on_restart
         self._watch = _Watch(monitor, mode, "ModelCheckpoint")
         self.best, self.epochs_since_last_save = self._watch.first, 0
@@ -295,7 +297,8 @@ class ModelCheckpoint(Callback):
                     print("\nEpoch %05d: %s did not improve from %0.5f" % (epoch + 1, self.monitor, self.best))
                 return
             if self.verbose:
-                print("\nEpoch %05d: %s improved from %0.5f to %0.5f, saving model to %s" % (epoch + 1, self.monitor, self.best, now, path))
+                print("\nEpoch %05d: %s improved from %0.5f to %0.5f, saving model to %s" %
+                      (epoch + 1, self.monitor, self.best, now, path))
             self.best = now
         elif self.verbose:
             print("\nEpoch %05d: saving model to %s" % (epoch + 1, path))
@@ -308,7 +311,8 @@ class ModelCheckpoint(Callback):
 class EarlyStopping(Callback):
     """Ends training when a value stops getting better."""
 
-    def __init__(self, monitor="val_loss", min_delta=0, patience=0, verbose=0, mode="auto", baseline=None, restore_best_weights=False):
+    def __init__(self, monitor="val_loss", min_delta=0, patience=0, verbose=0, mode="auto", baseline=None,
+                 restore_best_weights=False):
         super().__init__()
         self.monitor, self.patience, self.verbose, self.baseline = monitor, patience, verbose, baseline
         self.min_delta, self.restore_best_weights = min_delta, restore_best_weights
@@ -371,8 +375,8 @@ class LearningRateScheduler(Callback):
 class ReduceLROnPlateau(Callback):
     """A smaller learning rate when a value stops getting better."""
 
-    def __init__(self, monitor="val_loss", factor=0.1, patience=10, verbose=0, mode="auto", min_delta=1e-4, cooldown=0, min_lr=0,
-                 **kwargs):
+    def __init__(self, monitor="val_loss", factor=0.1, patience=10, verbose=0, mode="auto", min_delta=1e-4, cooldown=0,
+                 min_lr=0, **kwargs):
         super().__init__()
         if factor >= 1.0:
             raise ValueError("ReduceLROnPlateau does not support a factor >= 1.0.")
@@ -396,7 +400,8 @@ class ReduceLROnPlateau(Callback):
         logs["lr"] = float(K.get_value(self.model.optimizer.lr))
         now = logs.get(self.monitor)
         if now is None:
-            tf.logging.warning("Reduce LR on plateau conditioned on metric `%s` which is not available. Available metrics are: %s" %
+            tf.logging.warning("Reduce LR on plateau conditioned on metric `%s` which is not available. Available metrics are: "
+                               "%s" %
                                (self.monitor, ",".join(logs)))
             return
         if self.cooldown_counter > 0:
@@ -467,7 +472,8 @@ class LambdaCallback(Callback):
 class RemoteMonitor(Callback):
     """Sends the logs of epochs to a server of the program's own."""
 
-    def __init__(self, root="http://localhost:9000", path="/publish/epoch/end/", field="data", headers=None, send_as_json=False):
+    def __init__(self, root="http://localhost:9000", path="/publish/epoch/end/", field="data", headers=None,
+                 send_as_json=False):
         super().__init__()
         self.root, self.path, self.field, self.headers, self.send_as_json = root, path, field, headers, send_as_json
 
@@ -490,9 +496,9 @@ class RemoteMonitor(Callback):
 class TensorBoard(Callback):
     """Event files: logs of epochs, the graph, histograms of weights."""
 
-    def __init__(self, log_dir="./logs", histogram_freq=0, batch_size=32, write_graph=True, write_grads=False, write_images=False,
-                 embeddings_freq=0, embeddings_layer_names=None, embeddings_metadata=None, embeddings_data=None, update_freq="epoch",
-                 profile_batch=2):
+    def __init__(self, log_dir="./logs", histogram_freq=0, batch_size=32, write_graph=True, write_grads=False,
+                 write_images=False, embeddings_freq=0, embeddings_layer_names=None, embeddings_metadata=None,
+                 embeddings_data=None, update_freq="epoch", profile_batch=2):
         super().__init__()
         if embeddings_freq:
             raise NotImplementedError("TensorBoard(embeddings_freq=...)")

@@ -20,8 +20,8 @@ def model_to_estimator(keras_model=None, keras_model_path=None, custom_objects=N
         from .models import load_model
         keras_model = load_model(keras_model_path, custom_objects)
     if not keras_model._is_compiled or not keras_model.optimizer:
-        raise ValueError("The given keras model has not been compiled yet. Please compile the model with `model.compile()` before calling "
-                         "`model_to_estimator()`.")
+        raise ValueError("The given keras model has not been compiled yet. Please compile the model with `model.compile()` "
+                         "before calling `model_to_estimator()`.")
     return tf.estimator.Estimator(_model_fn(keras_model, custom_objects), model_dir=model_dir, config=config)
 
 
@@ -55,7 +55,8 @@ def _model_fn(model, custom_objects):
                          weighted_metrics=_names(model, "weighted_metrics"),
                          target_tensors=_fitted(made, _in_order(labels, model.output_names, "labels")))
             if mode == tf.estimator.ModeKeys.EVAL:
-                return tf.estimator.EstimatorSpec(mode, predictions=predictions, loss=made.total_loss, eval_metric_ops=_metrics(made))
+                return tf.estimator.EstimatorSpec(mode, predictions=predictions, loss=made.total_loss,
+                                                  eval_metric_ops=_metrics(made))
             return tf.estimator.EstimatorSpec(mode, predictions=predictions, loss=made.total_loss, train_op=_train_op(made),
                                               scaffold=_scaffold(made, dict(zip(weights, values))))
 

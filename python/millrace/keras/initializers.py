@@ -2,7 +2,8 @@
 
 from .. import initializers as _all
 from ..framework import dtypes
-from ..initializers import (Constant, GlorotNormal, GlorotUniform, Identity, Initializer, Ones, Orthogonal, VarianceScaling,  # noqa: F401
+from ..initializers import (Constant, GlorotNormal, GlorotUniform, Identity, Initializer, Ones, Orthogonal, VarianceScaling,
+                            # noqa: F401
                             Zeros, he_normal, he_uniform, lecun_normal, lecun_uniform)
 from .utils import generic
 

@@ -208,7 +208,8 @@ def _class(name, fn, arguments=()):
         if unknown:
             raise TypeError("%s() got an unexpected keyword argument %r" % (name, sorted(unknown)[0]))
         values.update({k: v for k, v in kwargs.items() if k in values})
-        LossFunctionWrapper.__init__(self, fn, kwargs.get("reduction", Reduction.AUTO), kwargs.get("name", default_name), **values)
+        LossFunctionWrapper.__init__(self, fn, kwargs.get("reduction", Reduction.AUTO), kwargs.get("name", default_name),
+                                     **values)
 
     return type(name, (LossFunctionWrapper,), {"__init__": __init__, "__module__": __name__, "__doc__": fn.__doc__})
 
@@ -218,8 +219,10 @@ MeanAbsoluteError = _class("MeanAbsoluteError", mean_absolute_error)
 MeanAbsolutePercentageError = _class("MeanAbsolutePercentageError", mean_absolute_percentage_error)
 MeanSquaredLogarithmicError = _class("MeanSquaredLogarithmicError", mean_squared_logarithmic_error)
 BinaryCrossentropy = _class("BinaryCrossentropy", binary_crossentropy, (("from_logits", False), ("label_smoothing", 0)))
-CategoricalCrossentropy = _class("CategoricalCrossentropy", categorical_crossentropy, (("from_logits", False), ("label_smoothing", 0)))
-SparseCategoricalCrossentropy = _class("SparseCategoricalCrossentropy", sparse_categorical_crossentropy, (("from_logits", False),))
+CategoricalCrossentropy = _class("CategoricalCrossentropy", categorical_crossentropy,
+                                 (("from_logits", False), ("label_smoothing", 0)))
+SparseCategoricalCrossentropy = _class("SparseCategoricalCrossentropy", sparse_categorical_crossentropy,
+                                       (("from_logits", False),))
 Hinge, SquaredHinge = _class("Hinge", hinge), _class("SquaredHinge", squared_hinge)
 CategoricalHinge = _class("CategoricalHinge", categorical_hinge)
 Poisson, LogCosh = _class("Poisson", poisson), _class("LogCosh", logcosh)

@@ -1,7 +1,7 @@
 """Metrics: functions of a batch, and objects that keep totals over many batches in variables.
 
-A metric object's update_state makes the operation that adds a batch to its totals, result a tensor of what they mean; calling it
-does both, the result coming after the update.
+A metric object's update_state makes the operation that adds a batch to its totals, result a tensor of what they mean;
+calling it does both, the result coming after the update.
 """
 
 import inspect
@@ -16,8 +16,8 @@ from . import backend as K
 from .engine.base_layer import Layer
 from .losses import (MAE, MAPE, MSE, MSLE, binary_crossentropy, categorical_crossentropy, categorical_hinge,  # noqa: F401
                      cosine_proximity, cosine_similarity, hinge, kullback_leibler_divergence, logcosh, mae, mape,
-                     mean_absolute_error, mean_absolute_percentage_error, mean_squared_error, mean_squared_logarithmic_error, mse,
-                     msle, poisson, sparse_categorical_crossentropy, squared_hinge, weighted, kld, KLD)
+                     mean_absolute_error, mean_absolute_percentage_error, mean_squared_error, mean_squared_logarithmic_error,
+                     mse, msle, poisson, sparse_categorical_crossentropy, squared_hinge, weighted, kld, KLD)
 from .losses import _like
 from .utils import generic
 
@@ -171,7 +171,8 @@ Hinge, SquaredHinge = _class("Hinge", hinge), _class("SquaredHinge", squared_hin
 CategoricalHinge, LogCoshError = _class("CategoricalHinge", categorical_hinge), _class("LogCoshError", logcosh)
 Poisson, KLDivergence = _class("Poisson", poisson), _class("KLDivergence", kullback_leibler_divergence)
 BinaryCrossentropy = _class("BinaryCrossentropy", binary_crossentropy, (("from_logits", False), ("label_smoothing", 0)))
-CategoricalCrossentropy = _class("CategoricalCrossentropy", categorical_crossentropy, (("from_logits", False), ("label_smoothing", 0)))
+CategoricalCrossentropy = _class("CategoricalCrossentropy", categorical_crossentropy,
+                                 (("from_logits", False), ("label_smoothing", 0)))
 SparseCategoricalCrossentropy = _class("SparseCategoricalCrossentropy", sparse_categorical_crossentropy,
                                        (("from_logits", False), ("axis", -1)))
 
@@ -244,8 +245,10 @@ def _count_class(name, count):
     return type(name, (_Confusion,), {"__init__": __init__, "result": result, "__module__": __name__})
 
 
-TruePositives, FalsePositives = _count_class("TruePositives", "true_positives"), _count_class("FalsePositives", "false_positives")
-TrueNegatives, FalseNegatives = _count_class("TrueNegatives", "true_negatives"), _count_class("FalseNegatives", "false_negatives")
+TruePositives, FalsePositives = _count_class("TruePositives", "true_positives"), _count_class("FalsePositives",
+                                                                                              "false_positives")
+TrueNegatives, FalseNegatives = _count_class("TrueNegatives", "true_negatives"), _count_class("FalseNegatives",
+                                                                                              "false_negatives")
 
 
 class _Share(_Confusion):
@@ -284,14 +287,16 @@ class Recall(_Share):
 class AUC(_Confusion):
     """The area under the curve of receiver operating characteristic, or of precision and recall."""
 
-    def __init__(self, num_thresholds=200, curve="ROC", summation_method="interpolation", name="auc", dtype=None, thresholds=None):
+    def __init__(self, num_thresholds=200, curve="ROC", summation_method="interpolation", name="auc", dtype=None,
+                 thresholds=None):
         super().__init__(name=name, dtype=dtype)
         if curve not in ("ROC", "PR"):
             raise ValueError('Invalid AUC curve value "%s".' % curve)
         if summation_method not in ("interpolation", "minoring", "majoring"):
             raise ValueError('Invalid AUC summation method value "%s".' % summation_method)
         self.curve, self.summation_method = curve, summation_method
-        between = sorted(thresholds) if thresholds is not None else [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
+        between = sorted(thresholds) if thresholds is not None else [(i + 1) / (num_thresholds - 1)
+                                                                     for i in range(num_thresholds - 2)]
         self.num_thresholds = len(between) + 2
         self._make([-K.epsilon()] + list(between) + [1.0 + K.epsilon()], list(self._counts))
 
@@ -302,7 +307,8 @@ class AUC(_Confusion):
         recall = tf.div_no_nan(tp, tp + fn)
         x = tf.div_no_nan(fp, fp + tn) if self.curve == "ROC" else recall
         y = recall if self.curve == "ROC" else tf.div_no_nan(tp, tp + fp)
-        height = {"interpolation": lambda a, b: (a + b) / 2.0, "minoring": tf.minimum, "majoring": tf.maximum}[self.summation_method]
+        height = {"interpolation": lambda a, b: (a + b) / 2.0, "minoring": tf.minimum,
+                  "majoring": tf.maximum}[self.summation_method]
         return tf.reduce_sum((x[:-1] - x[1:]) * height(y[:-1], y[1:]))
 
     @staticmethod
@@ -311,7 +317,8 @@ class AUC(_Confusion):
         dtp, p = tp[:-1] - tp[1:], tp + fp
         slope = tf.div_no_nan(dtp, tf.maximum(p[:-1] - p[1:], 0))
         intercept = tp[1:] - slope * p[1:]
-        ratio = tf.where(tf.logical_and(p[:-1] > 0, p[1:] > 0), tf.div_no_nan(p[:-1], tf.maximum(p[1:], 0)), tf.ones_like(p[1:]))
+        ratio = tf.where(tf.logical_and(p[:-1] > 0, p[1:] > 0), tf.div_no_nan(p[:-1], tf.maximum(p[1:], 0)),
+                         tf.ones_like(p[1:]))
         return tf.reduce_sum(tf.div_no_nan(slope * (dtp + intercept * tf.log(ratio)), tf.maximum(tp[1:] + fn[1:], 0)))
 
 

@@ -12,5 +12,6 @@ def clone_model(model, input_tensors=None, clone_function=None):
     if not isinstance(model, Model):
         raise ValueError("Expected `model` argument to be a `Model` instance, got %s" % (model,))
     if clone_function is None and input_tensors is None:
-        return type(model).from_config(model.get_config()) if type(model) in (Model, Sequential) else Model.from_config(model.get_config())
+        cls = Sequential if isinstance(model, Sequential) else Model
+        return cls.from_config(model.get_config())
     return config_lib.clone(model, input_tensors, clone_function)

@@ -129,8 +129,8 @@ class Optimizer:
     def set_weights(self, weights):
         mine = self.weights
         if len(mine) != len(weights):
-            raise ValueError("You called `set_weights(weights)` on optimizer %s with a  weight list of length %d, but the optimizer was "
-                             "expecting %d weights." % (self._name, len(weights), len(mine)))
+            raise ValueError("You called `set_weights(weights)` on optimizer %s with a  weight list of length %d, but the "
+                             "optimizer was expecting %d weights." % (self._name, len(weights), len(mine)))
         K.batch_set_value(list(zip(mine, weights)))
 
     # ---- steps ----
@@ -139,8 +139,9 @@ class Optimizer:
         grads = tf.gradients(loss, params)
         for g, p in zip(grads, params):
             if g is None:
-                raise ValueError("Variable %s has `None` for gradient. Please make sure that all of your ops have a gradient defined "
-                                 "(i.e. are differentiable). Common ops without gradient: K.argmax, K.round, K.eval." % p)
+                raise ValueError("Variable %s has `None` for gradient. Please make sure that all of your ops have a gradient "
+                                 "defined (i.e. are differentiable). Common ops without gradient: K.argmax, K.round, K.eval." %
+                                 p)
         return self._clipped(grads)
 
     def _clipped(self, grads):
@@ -208,7 +209,8 @@ class Optimizer:
         for k, v in numbers.items():
             numbers[k] = v if isinstance(v, bool) else tf.cast(v, var.dtype.base_dtype)
         if not resource:  # its slots are resources; what is left is to do it with operations
-            raise NotImplementedError("Optimizers of Keras change resource variables only: %s is none; tf.train's change it" % var.name)
+            raise NotImplementedError("Optimizers of Keras change resource variables only: %s is none; tf.train's change it" %
+                                      var.name)
         out = op_defs.call("ResourceApply" + kind, None, var=_handle(var), grad=grad, use_locking=True, **made, **numbers)
         return out
 
@@ -260,7 +262,8 @@ class SGD(Optimizer):
 
     def _apply_dense(self, var, grad):
         if not self._momentum:
-            return raw.resource_apply_gradient_descent(_handle(var), tf.cast(self._lr, var.dtype.base_dtype), grad, use_locking=True)
+            return raw.resource_apply_gradient_descent(_handle(var), tf.cast(self._lr, var.dtype.base_dtype), grad,
+                                                       use_locking=True)
         return self._fused("KerasMomentum", var, {"accum": self.get_slot(var, "momentum")}, grad, lr=self._lr,
                            momentum=self._hyper("momentum"), use_nesterov=self.nesterov)
 
@@ -314,8 +317,8 @@ class Adamax(Adam):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, False, name, **kwargs)
 
     def _apply_dense(self, var, grad):
-        return self._fused("AdaMax", var, {s: self.get_slot(var, s) for s in ("m", "v")}, grad, beta1_power=self._p1, lr=self._lr,
-                           beta1=self._b1, beta2=self._b2, epsilon=self.epsilon)
+        return self._fused("AdaMax", var, {s: self.get_slot(var, s) for s in ("m", "v")}, grad, beta1_power=self._p1,
+                           lr=self._lr, beta1=self._b1, beta2=self._b2, epsilon=self.epsilon)
 
 
 class Nadam(Adam):
@@ -437,8 +440,9 @@ class Ftrl(Optimizer):
 
     _hyper_names = ("initial_accumulator_value",)
 
-    def __init__(self, learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1, l1_regularization_strength=0.0,
-                 l2_regularization_strength=0.0, name="Ftrl", l2_shrinkage_regularization_strength=0.0, **kwargs):
+    def __init__(self, learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1,
+                 l1_regularization_strength=0.0, l2_regularization_strength=0.0, name="Ftrl",
+                 l2_shrinkage_regularization_strength=0.0, **kwargs):
         super().__init__(name, learning_rate, **kwargs)
         for what, value in (("initial_accumulator_value", initial_accumulator_value), ("l1_regularization_strength",
                             l1_regularization_strength), ("l2_regularization_strength", l2_regularization_strength),

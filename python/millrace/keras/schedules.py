@@ -58,7 +58,8 @@ class PolynomialDecay(_Kept):
             total = total * tf.where(tf.equal(step, 0), 1.0, tf.ceil(step / total))
         else:
             step = tf.minimum(step, total)
-        return (self.initial_learning_rate - self.end_learning_rate) * tf.pow(1 - step / total, float(self.power)) + self.end_learning_rate
+        return (self.initial_learning_rate - self.end_learning_rate) * tf.pow(1 - step / total,
+                                                                              float(self.power)) + self.end_learning_rate
 
 
 class CosineDecay(_Kept):

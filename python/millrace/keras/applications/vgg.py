@@ -17,7 +17,8 @@ def build(name, blocks, include_top, weights, input_tensor, input_shape, pooling
     first = K.image_data_format() == "channels_first"
     usual = (3, 224, 224) if first else (224, 224, 3)
     if include_top and input_shape is not None and weights == "imagenet" and tuple(input_shape) != usual:
-        raise ValueError("When setting `include_top=True` and loading `imagenet` weights, `input_shape` should be %s." % (usual,))
+        raise ValueError("When setting `include_top=True` and loading `imagenet` weights, `input_shape` should be %s." %
+                         (usual,))
     shape = input_shape or (usual if include_top else ((3, None, None) if first else (None, None, 3)))
     image = input_tensor if input_tensor is not None and hasattr(input_tensor, "_keras_history") else Input(
         tensor=input_tensor) if input_tensor is not None else Input(shape=shape)

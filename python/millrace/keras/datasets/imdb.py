@@ -10,7 +10,8 @@ from .texts import prepared
 _ORIGIN = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
 
 
-def load_data(path="imdb.npz", num_words=None, skip_top=0, maxlen=None, seed=113, start_char=1, oov_char=2, index_from=3, **kwargs):
+def load_data(path="imdb.npz", num_words=None, skip_top=0, maxlen=None, seed=113, start_char=1, oov_char=2, index_from=3,
+              **kwargs):
     """The lists are objects in the file: it must come from where it is trusted."""
     if "nb_words" in kwargs:
         num_words = kwargs.pop("nb_words")

@@ -13,7 +13,8 @@ def prepared(texts, labels, num_words, skip_top, maxlen, start_char, oov_char, i
         kept = [(t, y) for t, y in zip(texts, labels) if len(t) < maxlen]
         texts, labels = [t for t, _ in kept], [y for _, y in kept]
         if not texts:
-            raise ValueError("After filtering for sequences shorter than maxlen=%s, no sequence was kept. Increase maxlen." % maxlen)
+            raise ValueError("After filtering for sequences shorter than maxlen=%s, no sequence was kept. Increase maxlen." %
+                             maxlen)
     num_words = num_words or max(max(t) for t in texts)
     if oov_char is not None:
         texts = [[w if skip_top <= w < num_words else oov_char for w in t] for t in texts]

@@ -1,8 +1,8 @@
 """Layer: what all layers of Keras do.
 
-A layer that is called with tensors of Keras (those that have _keras_history, which begins at Input) notes the call as a Node; of
-these notes models are made.  A tensor's _keras_history is (layer, number of the node, number of the tensor among its outputs), its
-_keras_mask tells which steps of it count.
+A layer that is called with tensors of Keras (those that have _keras_history, which begins at Input) notes the call as a Node;
+of these notes models are made.  A tensor's _keras_history is (layer, number of the node, number of the tensor among its
+outputs), its _keras_mask tells which steps of it count.
 """
 
 import collections
@@ -82,6 +82,10 @@ def _accepts(layer, name):
     return _signatures[key]
 
 
+def _accepts_any(layer):
+    return any(p.kind == p.VAR_KEYWORD for p in inspect.signature(layer.call).parameters.values())
+
+
 def _unique(items):
     return list({id(x): x for x in items}.values())
 
@@ -132,8 +136,9 @@ class Layer(BaseLayer):
         if initializer is None:
             initializer = "glorot_uniform" if dtype.is_floating else "zeros"
         initializer = initializers.get(initializer)
-        how = dict(name=name, trainable=bool(trainable), dtype=dtype, use_resource=True if use_resource is None else use_resource,
-                   collections=collections, constraint=constraints.get(constraint))
+        how = dict(name=name, trainable=bool(trainable), dtype=dtype,
+                   use_resource=True if use_resource is None else use_resource, collections=collections,
+                   constraint=constraints.get(constraint))
         with ops.init_scope():
             if getter is not None:
                 v = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, trainable=bool(trainable))
@@ -183,18 +188,20 @@ class Layer(BaseLayer):
     def set_weights(self, weights):
         mine = self.weights
         if len(mine) != len(weights):
-            raise ValueError('You called `set_weights(weights)` on layer "%s" with a  weight list of length %d, but the layer was '
-                             "expecting %d weights." % (self.name, len(weights), len(mine)))
+            raise ValueError('You called `set_weights(weights)` on layer "%s" with a  weight list of length %d, but the layer '
+                             "was expecting %d weights." % (self.name, len(weights), len(mine)))
         for v, value in zip(mine, weights):
             if not v.shape.is_compatible_with(np.shape(value)):
-                raise ValueError("Layer weight shape %s not compatible with provided weight shape %s" % (v.shape, np.shape(value)))
+                raise ValueError("Layer weight shape %s not compatible with provided weight shape %s" %
+                                 (v.shape, np.shape(value)))
         K.batch_set_value(list(zip(mine, weights)))
 
     def add_metric(self, value, aggregation=None, name=None):
         """A value that is shown with the metrics of the model."""
         from .. import metrics
         if aggregation not in (None, "mean"):
-            raise ValueError("We currently support only `mean` sample-wise metric aggregation. You provided aggregation=`%s`" % aggregation)
+            raise ValueError("We currently support only `mean` sample-wise metric aggregation. You provided aggregation=`%s`" %
+                             aggregation)
         if name is None:
             raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "
                              "name='mean_activation', aggregation='mean')`")
@@ -248,7 +255,7 @@ class Layer(BaseLayer):
         if _accepts(self, "training"):
             if training is None and outer is not None and len(args) == 0:
                 training = kwargs["training"] = outer
-        elif "training" in kwargs and not any(p.kind == p.VAR_KEYWORD for p in inspect.signature(self.call).parameters.values()):
+        elif "training" in kwargs and not _accepts_any(self):
             training = kwargs.pop("training")  # it is meant for layers within
         _calls.training = outer if training is None else training
         try:
@@ -309,7 +316,8 @@ class Layer(BaseLayer):
             raise (AttributeError if index is None else RuntimeError)(
                 "The layer has never been called and thus has no defined %s." % what)
         if index is None:
-            if len(self._inbound_nodes) > 1 and len({str(getattr(n, what.replace(" ", "_") + "s", None)) if "shape" in what else id(n)
+            if len(self._inbound_nodes) > 1 and len({str(getattr(n, what.replace(" ", "_") + "s", None)) if "shape" in what
+                                                     else id(n)
                                                      for n in self._inbound_nodes}) > 1:
                 raise AttributeError('Layer %s has multiple inbound nodes, hence the notion of "layer %s" is ill-defined. Use '
                                      "`get_%s_at(node_index)` instead." % (self.name, what, what.replace(" ", "_")))
@@ -341,7 +349,7 @@ class Layer(BaseLayer):
     # ---- configuration ----
 
     def get_config(self):
-        """The arguments of the constructor: of the nearest class that is one of Keras' own, by the attributes of their names."""
+        """The arguments of the constructor of the nearest class that is one of Keras' own: they are attributes too."""
         config = super().get_config()
         cls = next(c for c in type(self).__mro__ if c.__module__.startswith("millrace."))
         for name in _constructor_arguments(cls):
@@ -354,8 +362,8 @@ class Layer(BaseLayer):
                 self.build(shapes.TensorShape(self._batch_input_shape))
                 self.built = True
             else:
-                raise ValueError("You tried to call `count_params` on %s, but the layer isn't built. You can build it manually via: "
-                                 "`%s.build(batch_input_shape)`." % (self.name, self.name))
+                raise ValueError("You tried to call `count_params` on %s, but the layer isn't built. You can build it manually "
+                                 "via: `%s.build(batch_input_shape)`." % (self.name, self.name))
         return int(sum(np.prod(w.shape.as_list()) for w in self.weights))
 
 

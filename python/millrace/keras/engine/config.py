@@ -31,7 +31,8 @@ def of_network(network):
             if id(node) in numbers and not (node.keras_inputs and node.keras_inputs[0] in node.output_tensors):
                 kwargs = {k: _encoded(v, numbers) for k, v in node.kwargs.items() if v is not None}
                 calls.append([_where(t, numbers) + [kwargs] for t in node.input_tensors if hasattr(t, "_keras_history")])
-        layers.append({"name": layer.name, "class_name": type(layer).__name__, "config": layer.get_config(), "inbound_nodes": calls})
+        layers.append({"name": layer.name, "class_name": type(layer).__name__, "config": layer.get_config(),
+                       "inbound_nodes": calls})
     return {"name": network.name, "layers": layers, "input_layers": [_where(t, numbers) for t in network.inputs],
             "output_layers": [_where(t, numbers) for t in network.outputs]}
 

@@ -32,8 +32,9 @@ def as_list(data, names, what):
         data = [data]
     data = [_as_array(x) for x in data]
     if len(data) != len(names):
-        raise ValueError("Error when checking model %s: the list of Numpy arrays that you are passing to your model is not the size "
-                         "the model expected. Expected to see %d array(s), but instead got the following list of %d arrays: %s..." %
+        raise ValueError("Error when checking model %s: the list of Numpy arrays that you are passing to your model is not the "
+                         "size the model expected. Expected to see %d array(s), but instead got the following list of %d "
+                         "arrays: %s..." %
                          (what, len(names), len(data), str(data)[:200]))
     return data
 
@@ -67,8 +68,9 @@ def check_lengths(inputs, targets, weights):
             raise ValueError("All %s arrays (x) should have the same number of samples. Got array sizes: %s" % (what, n))
     found = sorted({n[0] for n in counts if n})
     if len(found) > 1:
-        raise ValueError("Input arrays should have the same number of samples as target arrays. Found %d input samples and %d target "
-                         "samples." % (counts[0][0] if counts[0] else 0, next(n[0] for n in counts[1:] if n and n != counts[0])))
+        raise ValueError("Input arrays should have the same number of samples as target arrays. Found %d input samples and %d "
+                         "target samples." % (counts[0][0] if counts[0] else 0,
+                                              next(n[0] for n in counts[1:] if n and n != counts[0])))
 
 
 # ---- weights ----
@@ -80,11 +82,13 @@ def sample_weights(given, names):
     if isinstance(given, dict):
         unknown = set(given) - set(names)
         if unknown:
-            raise ValueError("Unknown entries in sample_weight dictionary: %s. Only expected following keys: %s" % (sorted(unknown), names))
+            raise ValueError("Unknown entries in sample_weight dictionary: %s. Only expected following keys: %s" %
+                             (sorted(unknown), names))
         return [None if given.get(n) is None else np.asarray(given[n]) for n in names]
     if isinstance(given, (list, tuple)) and len(names) > 1:
         if len(given) != len(names):
-            raise ValueError("Provided `sample_weight` was a list of %d elements, but the model has %d outputs." % (len(given), len(names)))
+            raise ValueError("Provided `sample_weight` was a list of %d elements, but the model has %d outputs." %
+                             (len(given), len(names)))
         return [None if w is None else np.asarray(w) for w in given]
     if len(names) != 1:
         raise ValueError("The model has multiple outputs, so `sample_weight` should be either a list or a dict.")
@@ -150,7 +154,7 @@ class Arrays:
 
 
 class Steps:
-    """Batches that come one by one.  take(batch) brings one into the model's form; steps may be None when they come to an end."""
+    """Batches that come one by one.  take(batch) brings one into the model's form; steps is None where they come to an end."""
 
     samples, batch_size = None, None
 
@@ -165,9 +169,9 @@ class Steps:
             if self.steps is not None and done >= self.steps:
                 return
         if self.steps is not None and done < self.steps:
-            tf.logging.warning("Your dataset iterator ran out of data; interrupting training. Make sure that your iterator can generate at "
-                               "least `steps_per_epoch * epochs` batches (in this case, %d batches). You may need to use the repeat() "
-                               "function when building your dataset." % self.steps)
+            tf.logging.warning("Your dataset iterator ran out of data; interrupting training. Make sure that your iterator can "
+                               "generate at least `steps_per_epoch * epochs` batches (in this case, %d batches). You may need "
+                               "to use the repeat() function when building your dataset." % self.steps)
         elif self.steps is None:
             self.steps = done
 

@@ -84,8 +84,8 @@ def _test(model, source, watchers, progress=None):
 
 
 def evaluate(model, source, verbose, callbacks):
-    watchers = callbacks_lib.configure(callbacks, model, batch_size=source.batch_size, steps=source.steps, samples=source.samples,
-                                       verbose=verbose, mode="test", epochs=1)
+    watchers = callbacks_lib.configure(callbacks, model, batch_size=source.batch_size, steps=source.steps,
+                                       samples=source.samples, verbose=verbose, mode="test", epochs=1)
     model.reset_metrics()
     watchers.call("on_test_begin")
     values = _test(model, source, watchers)
@@ -94,8 +94,8 @@ def evaluate(model, source, verbose, callbacks):
 
 
 def predict(model, source, verbose, callbacks):
-    watchers = callbacks_lib.configure(callbacks, model, batch_size=source.batch_size, steps=source.steps, samples=source.samples,
-                                       verbose=verbose, mode="predict", epochs=1)
+    watchers = callbacks_lib.configure(callbacks, model, batch_size=source.batch_size, steps=source.steps,
+                                       samples=source.samples, verbose=verbose, mode="predict", epochs=1)
     watchers.call("on_predict_begin")
     parts = []
     for i, (inputs, _, _, n) in enumerate(source.epoch()):

@@ -59,8 +59,8 @@ def Input(shape=None, batch_size=None, name=None, dtype=None, sparse=False, tens
             raise ValueError("Only provide the `shape` OR `batch_shape` argument to Input, not both at the same time.")
         batch_size, shape = batch_shape[0], tuple(batch_shape[1:])
     if shape is None and tensor is None:
-        raise ValueError("Please provide to Input either a `shape` or a `tensor` argument. Note that `shape` does not include the "
-                         "batch dimension.")
+        raise ValueError("Please provide to Input either a `shape` or a `tensor` argument. Note that `shape` does not include "
+                         "the batch dimension.")
     layer = InputLayer(input_shape=shape, batch_size=batch_size, name=name, dtype=dtype, sparse=sparse, input_tensor=tensor)
     return layer._inbound_nodes[0].output_tensors[0]
 
@@ -131,8 +131,8 @@ def _check_connected(inputs, nodes):
         own = isinstance(node.layer, InputLayer) or any(id(t) in there for t in node.output_tensors)
         for t in [] if own else node.keras_inputs:
             if id(t) not in there:
-                raise ValueError('Graph disconnected: cannot obtain value for tensor %s at layer "%s". The following previous layers '
-                                 "were accessed without issue: %s" % (t, node.layer.name, passed))
+                raise ValueError('Graph disconnected: cannot obtain value for tensor %s at layer "%s". The following previous '
+                                 "layers were accessed without issue: %s" % (t, node.layer.name, passed))
         if isinstance(node.layer, InputLayer) and not any(id(t) in there for t in node.output_tensors):
             continue
         there.update(id(t) for t in node.output_tensors)
@@ -165,10 +165,12 @@ class Network(Layer):
         op_layers.give_history(flat_out)
         for t in flat_in + flat_out:
             if not hasattr(t, "_keras_history"):
-                raise ValueError("%s tensors to a %s must be the output of a TensorFlow `Layer` (thus holding past layer metadata). "
-                                 "Found: %s" % ("Input" if any(t is x for x in flat_in) else "Output", type(self).__name__, t))
+                raise ValueError("%s tensors to a %s must be the output of a TensorFlow `Layer` (thus holding past layer "
+                                 "metadata). Found: %s" %
+                                 ("Input" if any(t is x for x in flat_in) else "Output", type(self).__name__, t))
         if len({id(t) for t in flat_in}) != len(flat_in):
-            raise ValueError("The list of inputs passed to the model is redundant. All inputs should only appear once. Found: %s" % flat_in)
+            raise ValueError("The list of inputs passed to the model is redundant. All inputs should only appear once. Found: "
+                             "%s" % flat_in)
         self._graph = ops.graph_of(flat_in)
         self.inputs, self.outputs = flat_in, flat_out
         self._nested_inputs, self._nested_outputs = inputs, outputs
@@ -182,7 +184,8 @@ class Network(Layer):
         self.input_names = [t._keras_history.layer.name for t in self.inputs]
         names, self.output_names = [t._keras_history.layer.name for t in self.outputs], []
         for name in names:  # a layer may give several outputs
-            n = self.output_names.count(name) + sum(x.startswith(name + "_") and x[len(name) + 1:].isdigit() for x in self.output_names)
+            n = self.output_names.count(name) + sum(x.startswith(name + "_") and x[len(name) + 1:].isdigit()
+                                                    for x in self.output_names)
             self.output_names.append(name if names.count(name) == 1 or n == 0 else "%s_%d" % (name, n))
 
     _is_graph_network = False
@@ -248,11 +251,12 @@ class Network(Layer):
     def set_weights(self, weights):
         pairs, weights = [], list(weights)
         if len(weights) != len(self.weights):
-            raise ValueError('You called `set_weights(weights)` on layer "%s" with a  weight list of length %d, but the layer was '
-                             "expecting %d weights." % (self.name, len(weights), len(self.weights)))
+            raise ValueError('You called `set_weights(weights)` on layer "%s" with a  weight list of length %d, but the layer '
+                             "was expecting %d weights." % (self.name, len(weights), len(self.weights)))
         for v, value in zip(self.weights, weights):
             if not v.shape.is_compatible_with(np.shape(value)):
-                raise ValueError("Layer weight shape %s not compatible with provided weight shape %s" % (v.shape, np.shape(value)))
+                raise ValueError("Layer weight shape %s not compatible with provided weight shape %s" %
+                                 (v.shape, np.shape(value)))
             pairs.append((v, value))
         with self._graph.as_default():
             K.batch_set_value(pairs)
@@ -264,7 +268,8 @@ class Network(Layer):
     # ---- calling ----
 
     input = property(lambda self: generic.unpack_singleton(self.inputs) if self.inputs is not None else Layer.input.fget(self))
-    output = property(lambda self: generic.unpack_singleton(self.outputs) if self.outputs is not None else Layer.output.fget(self))
+    output = property(lambda self: generic.unpack_singleton(self.outputs) if self.outputs is not None
+                      else Layer.output.fget(self))
     input_shape = property(lambda self: generic.unpack_singleton([K.int_shape(t) for t in self.inputs]))
     output_shape = property(lambda self: generic.unpack_singleton([K.int_shape(t) for t in self.outputs]))
 
@@ -325,7 +330,8 @@ class Network(Layer):
         return config_lib.to_network(cls, config, custom_objects)
 
     def _updated_config(self):
-        return {"class_name": type(self).__name__, "config": self.get_config(), "keras_version": "2.2.4-tf", "backend": K.backend()}
+        return {"class_name": type(self).__name__, "config": self.get_config(), "keras_version": "2.2.4-tf",
+                "backend": K.backend()}
 
     def to_json(self, **kwargs):
         return json.dumps(generic.plain(self._updated_config()), **kwargs)
@@ -340,8 +346,8 @@ class Network(Layer):
     def summary(self, line_length=None, positions=None, print_fn=None):
         from ..utils import layer_utils
         if not self.built and not self.weights:
-            raise ValueError("This model has not yet been built. Build the model first by calling `build()` or calling `fit()` with "
-                             "some data, or specify an `input_shape` argument in the first layer(s) for automatic build.")
+            raise ValueError("This model has not yet been built. Build the model first by calling `build()` or calling `fit()` "
+                             "with some data, or specify an `input_shape` argument in the first layer(s) for automatic build.")
         layer_utils.print_summary(self, line_length=line_length, positions=positions, print_fn=print_fn)
 
     # ---- files ----

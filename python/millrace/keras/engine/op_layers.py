@@ -87,7 +87,8 @@ class OpLayer(base_layer.Layer):
         layer = cls.__new__(cls)
         base_layer.Layer.__init__(layer, name=config["name"], trainable=config["trainable"], dtype=config["dtype"])
         with ops.name_scope(config["name"] + "_pattern"):
-            inputs = [tf.constant(constants[i], dtype=types[i]) if i in constants else tf.placeholder(types[i]) for i in sorted(types)]
+            inputs = [tf.constant(constants[i], dtype=types[i]) if i in constants else tf.placeholder(types[i])
+                      for i in sorted(types)]
             coded = [(key, "p", value.SerializeToString()) for key, value in node.attr.items() if key != "_class"]
             layer._op = _like_pattern(node, inputs, coded)
         layer._from_keras, layer.built = [i not in constants for i in sorted(types)], True

@@ -1,7 +1,8 @@
 """Weights and models in files.
 
-Weights are checkpoints of TensorFlow's format, whose entries are named as TensorFlow 1.15 does (by places of layers and names of
-attributes), so that its checkpoints of the same layers can be loaded.  Names that end in .h5 or .keras are HDF5 files, for which h5py must be there.
+Weights are checkpoints of TensorFlow's format, whose entries are named as TensorFlow 1.15 does (by places of layers and names
+of attributes), so that its checkpoints of the same layers can be loaded.  Names that end in .h5 or .keras are HDF5 files, for
+which h5py must be there.
 """
 
 import json
@@ -43,8 +44,8 @@ def _is_hdf5(path, save_format):
 # ---- checkpoints ----
 
 def _held(owner):
-    """(path, variable) of what a layer or model holds, as TensorFlow names it: by attributes, and for the layers of a graph of calls
-    by their place among those with weights."""
+    """(path, variable) of what a layer or model holds, as TensorFlow names it: by attributes, and for the layers of a graph of
+    calls by their place among those with weights."""
     from ..engine.network import Network
     if isinstance(owner, Network) and owner._is_graph_network:
         for i, layer in enumerate(x for x in owner._sublayers() if x.weights):
@@ -117,13 +118,13 @@ def load_weights(model, filepath, by_name=False):
             _from_group(model, f["model_weights"] if "model_weights" in f else f, by_name)
         return None
     if by_name:
-        raise NotImplementedError("Weights may only be loaded based on topology into Models when loading TensorFlow-formatted weights "
-                                  "(got by_name=True to load_weights).")
+        raise NotImplementedError("Weights may only be loaded based on topology into Models when loading TensorFlow-formatted "
+                                  "weights (got by_name=True to load_weights).")
     if not os.path.exists(filepath + ".index"):
         latest = tf.train.latest_checkpoint(filepath) if os.path.isdir(filepath) else None
         if latest is None:
-            raise tf.errors.NotFoundError(None, None, "Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
-                                          "for %s" % filepath)
+            raise tf.errors.NotFoundError(None, None, "Unsuccessful TensorSliceReader constructor: Failed to find any matching "
+                                          "files for %s" % filepath)
         filepath = latest
     if not model.weights:
         raise NotImplementedError("The model has no weights yet: build it or call it on data, then load them")
@@ -203,8 +204,9 @@ def _training_config(model):
         return None
     name = lambda x: generic.serialize_keras_object(x) if callable(x) else x
     a = model._compile_arguments
-    return generic.plain({"optimizer_config": generic.serialize_keras_object(model.optimizer), "loss": _mapped(name, model.loss),
-                          "metrics": _mapped(name, a["metrics"]), "weighted_metrics": _mapped(name, a["weighted_metrics"]),
+    return generic.plain({"optimizer_config": generic.serialize_keras_object(model.optimizer),
+                          "loss": _mapped(name, model.loss), "metrics": _mapped(name, a["metrics"]),
+                          "weighted_metrics": _mapped(name, a["weighted_metrics"]),
                           "sample_weight_mode": model.sample_weight_mode, "loss_weights": model.loss_weights})
 
 
@@ -283,7 +285,8 @@ def load_model(filepath, custom_objects=None, compile=True):  # noqa: A002 -- Ke
 
 def _compile(model, training, custom_objects):
     optimizer = optimizers.deserialize(training["optimizer_config"], custom_objects)
-    named = lambda x: generic.find_object(x, None, custom_objects, "") if isinstance(x, str) and x in (custom_objects or {}) else x
+    named = lambda x: generic.find_object(x, None, custom_objects, "") if isinstance(x,
+                                                                                     str) and x in (custom_objects or {}) else x
     model.compile(optimizer, _mapped(named, training["loss"]), metrics=_mapped(named, training["metrics"]),
                   weighted_metrics=_mapped(named, training["weighted_metrics"]), loss_weights=training["loss_weights"],
                   sample_weight_mode=training["sample_weight_mode"])
@@ -309,7 +312,8 @@ def _restore_optimizer(model, prefix):
 
 def model_from_config(config, custom_objects=None):
     if isinstance(config, list):
-        raise TypeError("`model_from_config` expects a dictionary, not a list. Maybe you meant to use `Sequential.from_config(config)`?")
+        raise TypeError("`model_from_config` expects a dictionary, not a list. Maybe you meant to use "
+                        "`Sequential.from_config(config)`?")
     from ..layers import serialization
     return serialization.deserialize(config, custom_objects=custom_objects)
 

@@ -34,8 +34,8 @@ class Sequential(Model):
             out = layer(self.outputs[0])
             if len(nest.flatten(out)) != 1:
                 self._row.pop()
-                raise TypeError("All layers in a Sequential model should have a single output tensor. For multi-output layers, use "
-                                "the functional API.")
+                raise TypeError("All layers in a Sequential model should have a single output tensor. For multi-output layers, "
+                                "use the functional API.")
             self._connect(self.inputs[0], out)
 
     def _add_first(self, layer):
@@ -56,8 +56,8 @@ class Sequential(Model):
         for layer in self._row[1:]:
             x = layer(x)
         if len(nest.flatten(x)) != 1:
-            raise TypeError("All layers in a Sequential model should have a single output tensor. For multi-output layers, use the "
-                            "functional API.")
+            raise TypeError("All layers in a Sequential model should have a single output tensor. For multi-output layers, use "
+                            "the functional API.")
         self._connect(begin, x)
 
     def _connect(self, begin, end):

@@ -83,8 +83,8 @@ class Model(Network):
 
     # ---- compiling ----
 
-    def compile(self, optimizer="rmsprop", loss=None, metrics=None, loss_weights=None, sample_weight_mode=None, weighted_metrics=None,
-                target_tensors=None, distribute=None, **kwargs):
+    def compile(self, optimizer="rmsprop", loss=None, metrics=None, loss_weights=None, sample_weight_mode=None,
+                weighted_metrics=None, target_tensors=None, distribute=None, **kwargs):
         """Says what to train, and how."""
         kwargs.pop("run_eagerly", None)
         if kwargs:
@@ -113,12 +113,13 @@ class Model(Network):
         if isinstance(given, dict):
             unknown = set(given) - set(names)
             if unknown:
-                raise ValueError("Unknown entries in %s dictionary: %s. Only expected following keys: %s" % (what, sorted(unknown), names))
+                raise ValueError("Unknown entries in %s dictionary: %s. Only expected following keys: %s" %
+                                 (what, sorted(unknown), names))
             return [given.get(n, default) for n in names]
         if isinstance(given, (list, tuple)):
             if len(given) != len(names):
-                raise ValueError("When passing a list as %s, it should have one entry per model output. The model has %d outputs, but "
-                                 "you passed %s=%s" % (what, len(names), what, given))
+                raise ValueError("When passing a list as %s, it should have one entry per model output. The model has %d "
+                                 "outputs, but you passed %s=%s" % (what, len(names), what, given))
             return list(given)
         return [given if given is not None else default] * len(names)
 
@@ -155,8 +156,8 @@ class Model(Network):
             raise TypeError("Type of `metrics` argument not understood. Expected a list or dictionary, found: %s" % (given,))
         if any(isinstance(m, (list, tuple)) for m in given):
             if len(given) != len(self.output_names):
-                raise ValueError("When passing a list of lists as `metrics`, it should have one entry per model output. The model has %d "
-                                 "outputs, but you passed metrics=%s" % (len(self.output_names), given))
+                raise ValueError("When passing a list of lists as `metrics`, it should have one entry per model output. The "
+                                 "model has %d outputs, but you passed metrics=%s" % (len(self.output_names), given))
             return [generic.to_list(m) for n, m in zip(self.output_names, given) if n in names]
         return [list(given) for _ in names]
 
@@ -193,7 +194,8 @@ class Model(Network):
                 fn = getattr(metrics_lib, "binary_" + kind)
             else:
                 fn = getattr(metrics_lib, ("sparse_categorical_" if output.is_sparse else "categorical_") + kind)
-            return metrics_lib.MeanMetricWrapper(fn, name="acc" if kind == "accuracy" else "ce"), "acc" if kind == "accuracy" else "ce"
+            return metrics_lib.MeanMetricWrapper(fn, name="acc" if kind == "accuracy"
+                                                 else "ce"), "acc" if kind == "accuracy" else "ce"
         fn = metrics_lib.get(given)
         if isinstance(fn, metrics_lib.Metric):
             return fn, fn.name
@@ -222,7 +224,8 @@ class Model(Network):
     # ---- what is run ----
 
     def _feed_inputs(self):
-        return [t for t in self.inputs if not isinstance(t._keras_history.layer, InputLayer) or t._keras_history.layer.is_placeholder]
+        return [t for t in self.inputs if not isinstance(t._keras_history.layer, InputLayer)
+                or t._keras_history.layer.is_placeholder]
 
     def _feed_names(self):
         fed = {id(t) for t in self._feed_inputs()}
@@ -295,8 +298,8 @@ class Model(Network):
             self._compile()
             self._is_compiled = True
         elif self._collected_trainable != [v.name for v in self.trainable_weights]:
-            tf.logging.warning("Discrepancy between trainable weights and collected trainable weights, did you set `model.trainable` "
-                               "without calling `model.compile` after ?")
+            tf.logging.warning("Discrepancy between trainable weights and collected trainable weights, did you set "
+                               "`model.trainable` without calling `model.compile` after ?")
             self._collected_trainable = [v.name for v in self.trainable_weights]
 
     def _build_from(self, x):
@@ -319,7 +322,8 @@ class Model(Network):
 
     def build(self, input_shape=None):
         """For a model that is a class of its own: its weights, for inputs of this shape."""
-        if self._is_graph_network or self.inputs is not None or input_shape is None or getattr(base_layer._calls, "building", False):
+        if self._is_graph_network or self.inputs is not None or input_shape is None or getattr(base_layer._calls, "building",
+                                                                                               False):
             self.built = True
             return
         many = isinstance(input_shape, list)
@@ -349,7 +353,8 @@ class Model(Network):
         def take(batch):
             parts = batch if isinstance(batch, tuple) else (batch,)
             if len(parts) > 3:
-                raise ValueError("Output of generator should be a tuple `(x, y, sample_weight)` or `(x, y)`. Found: %s" % (batch,))
+                raise ValueError("Output of generator should be a tuple `(x, y, sample_weight)` or `(x, y)`. Found: %s" %
+                                 (batch,))
             made = self._standardize(parts[0], parts[1] if len(parts) > 1 else None, parts[2] if len(parts) > 2 else None,
                                      class_weight, with_targets)
             return made + (len(made[0][0]) if made[0] else 1,)
@@ -365,9 +370,9 @@ class Model(Network):
 
     # ---- fit, evaluate, predict ----
 
-    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose=1, callbacks=None, validation_split=0.0, validation_data=None,
-            shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None, validation_steps=None,
-            validation_freq=1, max_queue_size=10, workers=1, use_multiprocessing=False, **kwargs):
+    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose=1, callbacks=None, validation_split=0.0,
+            validation_data=None, shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None,
+            validation_steps=None, validation_freq=1, max_queue_size=10, workers=1, use_multiprocessing=False, **kwargs):
         if "nb_epoch" in kwargs:
             epochs = kwargs.pop("nb_epoch")
         if kwargs:
@@ -406,12 +411,12 @@ class Model(Network):
         if data.is_batches(given) and not isinstance(given, (list, tuple)):
             return self._source(given, None, None, batch_size, steps)
         if len(given) not in (2, 3):
-            raise ValueError("When passing a `validation_data` argument, it must contain either 2 items (x_val, y_val), or 3 items "
-                             "(x_val, y_val, val_sample_weights). However we received `validation_data=%s`" % (given,))
+            raise ValueError("When passing a `validation_data` argument, it must contain either 2 items (x_val, y_val), or 3 "
+                             "items (x_val, y_val, val_sample_weights). However we received `validation_data=%s`" % (given,))
         return self._source(given[0], given[1], given[2] if len(given) == 3 else None, batch_size, steps)
 
-    def evaluate(self, x=None, y=None, batch_size=None, verbose=1, sample_weight=None, steps=None, callbacks=None, max_queue_size=10,
-                 workers=1, use_multiprocessing=False):
+    def evaluate(self, x=None, y=None, batch_size=None, verbose=1, sample_weight=None, steps=None, callbacks=None,
+                 max_queue_size=10, workers=1, use_multiprocessing=False):
         from . import loops
         with self._graph.as_default():
             return loops.evaluate(self, self._source(x, y, sample_weight, batch_size, steps), verbose, callbacks)

@@ -42,9 +42,10 @@ class PReLU(_Elementwise):
     def build(self, input_shape):
         dims = shapes.as_shape(input_shape).as_list()
         size = [1 if i in (self.shared_axes or ()) else d for i, d in enumerate(dims)][1:]
-        self.alpha = self.add_weight("alpha", shape=size, initializer=self.alpha_initializer, regularizer=self.alpha_regularizer,
-                                     constraint=self.alpha_constraint)
-        self.input_spec = InputSpec(ndim=len(dims), axes={i: dims[i] for i in range(1, len(dims)) if i not in (self.shared_axes or ())})
+        self.alpha = self.add_weight("alpha", shape=size, initializer=self.alpha_initializer,
+                                     regularizer=self.alpha_regularizer, constraint=self.alpha_constraint)
+        self.input_spec = InputSpec(ndim=len(dims), axes={i: dims[i] for i in range(1, len(dims))
+                                                          if i not in (self.shared_axes or ())})
         self.built = True
 
     def call(self, inputs):

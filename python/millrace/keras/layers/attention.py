@@ -64,7 +64,8 @@ class AdditiveAttention(_Attention):
 
     def build(self, input_shape):
         if self.use_scale:
-            self.scale = self.add_weight("scale", shape=(int(tf.TensorShape(input_shape[1])[-1]),), initializer="glorot_uniform")
+            self.scale = self.add_weight("scale", shape=(int(tf.TensorShape(input_shape[1])[-1]),),
+                                         initializer="glorot_uniform")
         self.built = True
 
     def _calculate_scores(self, query, key):

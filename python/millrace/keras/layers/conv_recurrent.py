@@ -16,8 +16,8 @@ from .arguments import resolved
 
 
 class ConvLSTM2DCell(Layer):
-    def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1), activation="tanh",
-                 recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
+    def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1),
+                 activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, kernel_regularizer=None,
                  recurrent_regularizer=None, bias_regularizer=None, kernel_constraint=None, recurrent_constraint=None,
                  bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, **kwargs):
@@ -29,9 +29,10 @@ class ConvLSTM2DCell(Layer):
         self.dropout, self.recurrent_dropout = min(1.0, max(0.0, dropout)), min(1.0, max(0.0, recurrent_dropout))
         self.__dict__.update(resolved(
             activation=activation, recurrent_activation=recurrent_activation, kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer, bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint, bias_constraint=bias_constraint))
+            recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer, recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint, recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint))
         self._mask = self._recurrent_mask = None
 
     @property
@@ -53,7 +54,8 @@ class ConvLSTM2DCell(Layer):
         self.built = True
 
     def input_conv(self, x, w, b=None):
-        out = K.conv2d(x, w, strides=self.strides, padding=self.padding, data_format=self.data_format, dilation_rate=self.dilation_rate)
+        out = K.conv2d(x, w, strides=self.strides, padding=self.padding, data_format=self.data_format,
+                       dilation_rate=self.dilation_rate)
         return out if b is None else K.bias_add(out, b, data_format=self.data_format)
 
     def recurrent_conv(self, x, w):
@@ -81,8 +83,8 @@ _CELL = [p for p in inspect.signature(ConvLSTM2DCell.__init__).parameters if p n
 class ConvLSTM2D(Layer):
     """Over (samples, time, rows, columns, channels)."""
 
-    def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1), activation="tanh",
-                 recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
+    def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1),
+                 activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, kernel_regularizer=None,
                  recurrent_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
                  recurrent_constraint=None, bias_constraint=None, return_sequences=False, go_backwards=False, stateful=False,
@@ -93,7 +95,8 @@ class ConvLSTM2D(Layer):
         self.return_state = kwargs.pop("return_state", False)
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.cell = ConvLSTM2DCell(**{n: given[n] for n in _CELL})
-        self.return_sequences, self.go_backwards, self.stateful, self.supports_masking = return_sequences, go_backwards, stateful, True
+        self.return_sequences, self.go_backwards, self.stateful = return_sequences, go_backwards, stateful
+        self.supports_masking = True
 
     def build(self, input_shape):
         dims = shapes.as_shape(input_shape).as_list()
@@ -127,5 +130,6 @@ class ConvLSTM2D(Layer):
         config = base_layer.BaseLayer.get_config(self)
         config.update((n, base_layer._encoded(getattr(self.cell, n))) for n in _CELL)
         config.update(return_sequences=self.return_sequences, go_backwards=self.go_backwards, stateful=self.stateful,
-                      return_state=self.return_state, activity_regularizer=generic.serialize_keras_object(self.activity_regularizer))
+                      return_state=self.return_state,
+                      activity_regularizer=generic.serialize_keras_object(self.activity_regularizer))
         return config

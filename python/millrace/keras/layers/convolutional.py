@@ -33,9 +33,9 @@ Conv3D = _conv(base.Conv3DBase, "Conv3D", (1, 1, 1))
 
 class Conv2DTranspose(base.Conv2DTransposeBase, Layer):
     def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", output_padding=None, data_format=None,
-                 dilation_rate=(1, 1), activation=None, use_bias=True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
-                 bias_constraint=None, **kwargs):
+                 dilation_rate=(1, 1), activation=None, use_bias=True, kernel_initializer="glorot_uniform",
+                 bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None,
+                 kernel_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(filters, kernel_size, strides=strides, padding=padding, data_format=_data_format(data_format),
                          use_bias=use_bias, output_padding=output_padding, dilation_rate=dilation_rate, **resolved(
             activation=activation, kernel_initializer=kernel_initializer, bias_initializer=bias_initializer,
@@ -56,10 +56,11 @@ class Conv3DTranspose(base.Conv3DTransposeBase, Layer):
 
 
 def _separable(kernel_base, name, one):
-    def __init__(self, filters, kernel_size, strides=one, padding="valid", data_format=None, dilation_rate=one, depth_multiplier=1,
-                 activation=None, use_bias=True, depthwise_initializer="glorot_uniform", pointwise_initializer="glorot_uniform",
-                 bias_initializer="zeros", depthwise_regularizer=None, pointwise_regularizer=None, bias_regularizer=None,
-                 activity_regularizer=None, depthwise_constraint=None, pointwise_constraint=None, bias_constraint=None, **kwargs):
+    def __init__(self, filters, kernel_size, strides=one, padding="valid", data_format=None, dilation_rate=one,
+                 depth_multiplier=1, activation=None, use_bias=True, depthwise_initializer="glorot_uniform",
+                 pointwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None,
+                 pointwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None,
+                 pointwise_constraint=None, bias_constraint=None, **kwargs):
         kernel_base.__init__(
             self, filters, kernel_size, strides, padding, _data_format(data_format), dilation_rate, depth_multiplier,
             use_bias=use_bias, **resolved(
@@ -85,8 +86,8 @@ class DepthwiseConv2D(base.DepthwiseConv2DBase, Layer):
                          use_bias=use_bias, **resolved(
             activation=activation, depthwise_initializer=depthwise_initializer, bias_initializer=bias_initializer,
             depthwise_regularizer=depthwise_regularizer, bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer, depthwise_constraint=depthwise_constraint, bias_constraint=bias_constraint),
-            **kwargs)
+            activity_regularizer=activity_regularizer, depthwise_constraint=depthwise_constraint,
+            bias_constraint=bias_constraint), **kwargs)
 
 
 # ---- layers whose weights are not shared between places ----
@@ -115,7 +116,8 @@ class _LocallyConnected(Layer):
         first = self.data_format == "channels_first"
         given = dims[2:] if first else dims[1:-1]
         if None in given:
-            raise ValueError("The spatial dimensions of the inputs to %s should be fully-defined, but layer received the inputs shape %s" %
+            raise ValueError("The spatial dimensions of the inputs to %s should be fully-defined, but layer received the "
+                             "inputs shape %s" %
                              (type(self).__name__, dims))
         return [(d - k) // s + 1 for d, k, s in zip(given, self.kernel_size, self.strides)], dims[1 if first else -1]
 
@@ -124,16 +126,18 @@ class _LocallyConnected(Layer):
         places = window = 1
         for n, k in zip(space, self.kernel_size):
             places, window = places * n, window * k
-        self.kernel = self.add_weight("kernel", shape=(places, window * channels, self.filters), initializer=self.kernel_initializer,
-                                      regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)
+        self.kernel = self.add_weight("kernel", shape=(places, window * channels, self.filters),
+                                      initializer=self.kernel_initializer, regularizer=self.kernel_regularizer,
+                                      constraint=self.kernel_constraint)
         self.bias = self.add_weight("bias", shape=tuple(space) + (self.filters,), initializer=self.bias_initializer,
-                                    regularizer=self.bias_regularizer, constraint=self.bias_constraint) if self.use_bias else None
+                                    regularizer=self.bias_regularizer,
+                                    constraint=self.bias_constraint) if self.use_bias else None
         self.built = True
 
     def call(self, inputs):
         out = K.local_conv(inputs, self.kernel, self.kernel_size, self.strides, None, self.data_format)
         if self.use_bias:
-            out = K.bias_add(out, self.bias, data_format=self.data_format) if self.data_format == "channels_first" else out + self.bias
+            out = K.bias_add(out, self.bias, data_format=self.data_format)
         return self.activation(out)
 
     def compute_output_shape(self, input_shape):
@@ -208,7 +212,8 @@ def _cropping(rank_):
     class Cropping(_Resized):
         rank = rank_
 
-        def __init__(self, cropping=(1, 1) if rank_ == 1 else ((0, 0) if rank_ == 2 else (1, 1, 1)), data_format=None, **kwargs):
+        def __init__(self, cropping=(1, 1) if rank_ == 1 else ((0, 0) if rank_ == 2 else (1, 1, 1)), data_format=None,
+                     **kwargs):
             super().__init__(**kwargs)
             self.data_format = _data_format(data_format) if rank_ > 1 else "channels_last"
             self._cuts = _pairs(cropping, rank_, "cropping")

@@ -126,8 +126,8 @@ class Permute(Layer):
         super().__init__(**kwargs)
         self.dims = tuple(dims)
         if sorted(dims) != list(range(1, len(dims) + 1)):
-            raise ValueError("Invalid permutation `dims` for Permute Layer: %s. The set of indices in `dims` must be consecutive and "
-                             "start from 1." % (dims,))
+            raise ValueError("Invalid permutation `dims` for Permute Layer: %s. The set of indices in `dims` must be "
+                             "consecutive and start from 1." % (dims,))
         self.input_spec = InputSpec(ndim=len(self.dims) + 1)
 
     def compute_output_shape(self, input_shape):
@@ -207,7 +207,8 @@ class Lambda(Layer):
 
     def get_config(self):
         import marshal
-        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype, "arguments": generic.plain(self.arguments)}
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype,
+                  "arguments": generic.plain(self.arguments)}
         if isinstance(self.function, types.LambdaType) and self.function.__name__ == "<lambda>":
             free = [c.cell_contents for c in self.function.__closure__ or ()]
             config["function"] = [marshal.dumps(self.function.__code__).hex(), self.function.__defaults__, free]

@@ -9,8 +9,8 @@ from .. import backend as K
 
 
 class Embedding(_MaskMakers, Layer):
-    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", embeddings_regularizer=None, activity_regularizer=None,
-                 embeddings_constraint=None, mask_zero=False, input_length=None, **kwargs):
+    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", embeddings_regularizer=None,
+                 activity_regularizer=None, embeddings_constraint=None, mask_zero=False, input_length=None, **kwargs):
         if "input_shape" not in kwargs and "batch_input_shape" not in kwargs:
             if input_length is not None:
                 kwargs["input_shape"] = tuple(input_length) if isinstance(input_length, (list, tuple)) else (input_length,)
@@ -18,7 +18,8 @@ class Embedding(_MaskMakers, Layer):
                 kwargs["input_shape"] = (None,)
         super().__init__(dtype=kwargs.pop("dtype", None) or K.floatx(), activity_regularizer=activity_regularizer, **kwargs)
         self.input_dim, self.output_dim = input_dim, output_dim
-        self.__dict__.update(resolved(embeddings_initializer=embeddings_initializer, embeddings_regularizer=embeddings_regularizer,
+        self.__dict__.update(resolved(embeddings_initializer=embeddings_initializer,
+                                      embeddings_regularizer=embeddings_regularizer,
                                       embeddings_constraint=embeddings_constraint))
         self.mask_zero, self.supports_masking, self.input_length = mask_zero, mask_zero, input_length
         self._input_dtype = K.floatx()  # numbers of rows come as floats too

@@ -32,7 +32,8 @@ class _Merge(Layer):
             return shapes.TensorShape(None)
         batches = {s.as_list()[0] for s in out} - {None}
         if len(batches) > 1:
-            raise ValueError("Can not merge tensors with different batch sizes. Got tensors with shapes : %s" % [s.as_list() for s in out])
+            raise ValueError("Can not merge tensors with different batch sizes. Got tensors with shapes : %s" %
+                             [s.as_list() for s in out])
         rest = [s[1:] for s in out]
         joined = functools.reduce(_broadcast, rest)
         return shapes.TensorShape([batches.pop() if batches else None]).concatenate(joined)
@@ -61,7 +62,8 @@ def _broadcast(a, b):
     try:
         return tf.broadcast_static_shape(a, b)
     except ValueError:
-        raise ValueError("Operands could not be broadcast together with shapes %s %s" % (tuple(a.as_list()), tuple(b.as_list()))) from None
+        raise ValueError("Operands could not be broadcast together with shapes %s %s" %
+                         (tuple(a.as_list()), tuple(b.as_list()))) from None
 
 
 class Add(_Merge):
@@ -114,7 +116,8 @@ class Concatenate(_Merge):
             kept.add(tuple(dims))
         first = shapes.TensorShape(list(next(iter(kept))))
         if any(not first.is_compatible_with(list(k)) for k in kept):
-            raise ValueError("A `Concatenate` layer requires inputs with matching shapes except for the concat axis. Got inputs shapes: %s" %
+            raise ValueError("A `Concatenate` layer requires inputs with matching shapes except for the concat axis. Got "
+                             "inputs shapes: %s" %
                              [shapes.as_shape(s).as_list() for s in input_shape])
         self.built = True
 
@@ -135,7 +138,8 @@ class Concatenate(_Merge):
             if m is None:
                 masks.append(tf.ones_like(x, dtype=tf.bool))
             else:
-                masks.append(tf.logical_and(tf.expand_dims(m, -1), tf.ones_like(x, dtype=tf.bool)) if K.ndim(m) < K.ndim(x) else m)
+                masks.append(tf.logical_and(tf.expand_dims(m, -1), tf.ones_like(x, dtype=tf.bool)) if K.ndim(m) < K.ndim(x)
+                             else m)
         return tf.reduce_all(tf.concat(masks, self.axis % K.ndim(inputs[0])), axis=-1)
 
 
@@ -158,7 +162,8 @@ class Dot(_Merge):
         dims = [shapes.as_shape(s).as_list() for s in input_shape]
         a, b = self._pair([len(d) for d in dims])
         if dims[0][a] != dims[1][b]:
-            raise ValueError("Dimension incompatibility %s != %s. Layer shapes: %s, %s" % (dims[0][a], dims[1][b], dims[0], dims[1]))
+            raise ValueError("Dimension incompatibility %s != %s. Layer shapes: %s, %s" %
+                             (dims[0][a], dims[1][b], dims[0], dims[1]))
         self.built = True
 
     def call(self, inputs):

@@ -45,8 +45,8 @@ def _global(name, rank, reduce):
     def __init__(self, data_format=None, **kwargs):
         _Global.__init__(self, data_format, **kwargs)
 
-    return type(name, (_Global,), {"rank": rank, "call": lambda self, inputs: reduce(inputs, axis=self._axes()), "__init__": __init__,
-                                   "__module__": __name__})
+    return type(name, (_Global,), {"rank": rank, "call": lambda self, inputs: reduce(inputs, axis=self._axes()),
+                                   "__init__": __init__, "__module__": __name__})
 
 
 GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D = (

@@ -83,8 +83,8 @@ def _looped(step, inputs, states, mask, constants, zero_output):
         return (i + 1, out.write(i, shown), kept if masks is not None else before) + tuple(new)
 
     invariants = [tf.TensorShape([]), tf.TensorShape(None), before.shape] + [s.shape for s in states]
-    done = tf.while_loop(lambda i, *unused: i < n, body, (tf.constant(0), given, before) + tuple(states), parallel_iterations=32,
-                         swap_memory=True, shape_invariants=tuple(invariants))
+    done = tf.while_loop(lambda i, *unused: i < n, body, (tf.constant(0), given, before) + tuple(states),
+                         parallel_iterations=32, swap_memory=True, shape_invariants=tuple(invariants))
     outputs = done[1].stack()
     outputs.set_shape([size] + like.shape.as_list())
     last = done[1].read(n - 1)

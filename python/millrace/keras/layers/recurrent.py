@@ -33,7 +33,8 @@ class StackedRNNCells(Layer):
     def __init__(self, cells, **kwargs):
         for cell in cells:
             if not hasattr(cell, "call") or not hasattr(cell, "state_size"):
-                raise ValueError("All cells must have a `call` method and a `state_size` attribute. received cells: %s" % (cells,))
+                raise ValueError("All cells must have a `call` method and a `state_size` attribute. received cells: %s" %
+                                 (cells,))
         super().__init__(**kwargs)
         self.cells = list(cells)
 
@@ -94,7 +95,8 @@ class RNN(Layer):
         if not hasattr(cell, "call"):
             raise ValueError("`cell` should have a `call` method. The RNN was passed: %s" % (cell,))
         if not hasattr(cell, "state_size"):
-            raise ValueError("The RNN cell should have an attribute `state_size` (tuple of integers, one integer per RNN state).")
+            raise ValueError("The RNN cell should have an attribute `state_size` (tuple of integers, one integer per RNN "
+                             "state).")
         if "input_length" in kwargs or "input_dim" in kwargs and "input_shape" not in kwargs:
             kwargs["input_shape"] = (kwargs.pop("input_length", None), kwargs.pop("input_dim", None))
         self._state_variables = None
@@ -122,11 +124,12 @@ class RNN(Layer):
 
     def _make_states(self, batch):
         if batch is None:
-            raise ValueError("If a RNN is stateful, it needs to know its batch size. Specify the batch size of your input tensors: \n- If "
-                             "using a Sequential model, specify the batch size by passing a `batch_input_shape` argument to your first "
-                             "layer.\n- If using the functional API, specify the batch size by passing a `batch_shape` argument to your "
-                             "Input layer.")
-        made = [tf.Variable(np.zeros([batch] + _dims(s), K.floatx()), trainable=False, use_resource=True, name="state", collections=[])
+            raise ValueError("If a RNN is stateful, it needs to know its batch size. Specify the batch size of your input "
+                             "tensors: \n- If using a Sequential model, specify the batch size by passing a "
+                             "`batch_input_shape` argument to your first layer.\n- If using the functional API, specify the "
+                             "batch size by passing a `batch_shape` argument to your Input layer.")
+        made = [tf.Variable(np.zeros([batch] + _dims(s), K.floatx()), trainable=False, use_resource=True, name="state",
+                            collections=[])
                 for s in _sizes(self.cell)]
         for v in made:
             K.track_variable(v)
@@ -203,7 +206,8 @@ class RNN(Layer):
                 return self.cell.call(x, now[:n], constants=now[n:], **kwargs)
             return self.cell.call(x, now, **kwargs)
 
-        last, outputs, new = recurrence.rnn(step, inputs, states, self.go_backwards, mask, constants, self.unroll, self.time_major)
+        last, outputs, new = recurrence.rnn(step, inputs, states, self.go_backwards, mask, constants, self.unroll,
+                                            self.time_major)
         if self.stateful:
             self.add_update([tf.assign(v, s).op for v, s in zip(self._state_variables, new)])
         output = outputs if self.return_sequences else last
@@ -266,9 +270,11 @@ class _Cell(Layer):
         last, wide = shapes.as_shape(input_shape).as_list()[-1], self.units * self.gates
         self.kernel = self.add_weight("kernel", shape=(last, wide), initializer=self.kernel_initializer,
                                       regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)
-        self.recurrent_kernel = self.add_weight("recurrent_kernel", shape=(self.units, wide), initializer=self.recurrent_initializer,
-                                                regularizer=self.recurrent_regularizer, constraint=self.recurrent_constraint)
-        self.bias = self.add_weight("bias", shape=self._bias_shape(), initializer=self._first_bias(), regularizer=self.bias_regularizer,
+        self.recurrent_kernel = self.add_weight("recurrent_kernel", shape=(self.units, wide),
+                                                initializer=self.recurrent_initializer, regularizer=self.recurrent_regularizer,
+                                                constraint=self.recurrent_constraint)
+        self.bias = self.add_weight("bias", shape=self._bias_shape(), initializer=self._first_bias(),
+                                    regularizer=self.bias_regularizer,
                                     constraint=self.bias_constraint) if self.use_bias else None
         self.built = True
 
@@ -320,13 +326,15 @@ class _Cell(Layer):
 
 
 class SimpleRNNCell(_Cell):
-    def __init__(self, units, activation="tanh", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
-                 bias_initializer="zeros", kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None,
-                 kernel_constraint=None, recurrent_constraint=None, bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, **kwargs):
+    def __init__(self, units, activation="tanh", use_bias=True, kernel_initializer="glorot_uniform",
+                 recurrent_initializer="orthogonal", bias_initializer="zeros", kernel_regularizer=None,
+                 recurrent_regularizer=None, bias_regularizer=None, kernel_constraint=None, recurrent_constraint=None,
+                 bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self._take(units, activation, use_bias, dropout, recurrent_dropout, kernel_initializer=kernel_initializer,
-                   recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer,
-                   recurrent_regularizer=recurrent_regularizer, bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
+                   recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer,
+                   kernel_regularizer=kernel_regularizer, recurrent_regularizer=recurrent_regularizer,
+                   bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
                    recurrent_constraint=recurrent_constraint, bias_constraint=bias_constraint)
 
     def call(self, inputs, states, training=None):
@@ -339,16 +347,18 @@ class SimpleRNNCell(_Cell):
 class GRUCell(_Cell):
     gates = 3
 
-    def __init__(self, units, activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
-                 recurrent_initializer="orthogonal", bias_initializer="zeros", kernel_regularizer=None, recurrent_regularizer=None,
-                 bias_regularizer=None, kernel_constraint=None, recurrent_constraint=None, bias_constraint=None, dropout=0.0,
-                 recurrent_dropout=0.0, implementation=1, reset_after=False, **kwargs):
+    def __init__(self, units, activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True,
+                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros",
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, kernel_constraint=None,
+                 recurrent_constraint=None, bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, implementation=1,
+                 reset_after=False, **kwargs):
         super().__init__(**kwargs)
         self._take(units, activation, use_bias, dropout, recurrent_dropout, recurrent_activation=recurrent_activation,
                    kernel_initializer=kernel_initializer, recurrent_initializer=recurrent_initializer,
                    bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer,
-                   recurrent_regularizer=recurrent_regularizer, bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
-                   recurrent_constraint=recurrent_constraint, bias_constraint=bias_constraint)
+                   recurrent_regularizer=recurrent_regularizer, bias_regularizer=bias_regularizer,
+                   kernel_constraint=kernel_constraint, recurrent_constraint=recurrent_constraint,
+                   bias_constraint=bias_constraint)
         self.implementation, self.reset_after = implementation, reset_after
 
     def _bias_shape(self):
@@ -378,16 +388,18 @@ class GRUCell(_Cell):
 class LSTMCell(_Cell):
     gates = 4
 
-    def __init__(self, units, activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
-                 recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, kernel_regularizer=None,
-                 recurrent_regularizer=None, bias_regularizer=None, kernel_constraint=None, recurrent_constraint=None,
-                 bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, implementation=1, **kwargs):
+    def __init__(self, units, activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True,
+                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros",
+                 unit_forget_bias=True, kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None,
+                 kernel_constraint=None, recurrent_constraint=None, bias_constraint=None, dropout=0.0, recurrent_dropout=0.0,
+                 implementation=1, **kwargs):
         super().__init__(**kwargs)
         self._take(units, activation, use_bias, dropout, recurrent_dropout, recurrent_activation=recurrent_activation,
                    kernel_initializer=kernel_initializer, recurrent_initializer=recurrent_initializer,
                    bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer,
-                   recurrent_regularizer=recurrent_regularizer, bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
-                   recurrent_constraint=recurrent_constraint, bias_constraint=bias_constraint)
+                   recurrent_regularizer=recurrent_regularizer, bias_regularizer=bias_regularizer,
+                   kernel_constraint=kernel_constraint, recurrent_constraint=recurrent_constraint,
+                   bias_constraint=bias_constraint)
         self.implementation, self.unit_forget_bias = implementation, unit_forget_bias
 
     @property
@@ -416,7 +428,8 @@ class LSTMCell(_Cell):
 
 def _layer(name, cell_class):
     """The RNN of a cell; its arguments are the cell's and RNN's, and it has them as attributes."""
-    cell_parameters = [p for p in inspect.signature(cell_class.__init__).parameters.values() if p.name not in ("self", "kwargs")]
+    cell_parameters = [p for p in inspect.signature(cell_class.__init__).parameters.values()
+                       if p.name not in ("self", "kwargs")]
     names = [p.name for p in cell_parameters]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     more = [("activity_regularizer", None), ("return_sequences", False), ("return_state", False), ("go_backwards", False),

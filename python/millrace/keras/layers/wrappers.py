@@ -14,8 +14,8 @@ class Wrapper(Layer):
 
     def __init__(self, layer, **kwargs):
         if not isinstance(layer, Layer):
-            raise ValueError("Layer %s supplied to wrapper is not a supported layer type. Please ensure wrapped layer is a valid Keras "
-                             "layer." % (layer,))
+            raise ValueError("Layer %s supplied to wrapper is not a supported layer type. Please ensure wrapped layer is a "
+                             "valid Keras layer." % (layer,))
         self.__dict__["layer"] = layer
         super().__init__(**kwargs)
         self.layer = layer
@@ -25,7 +25,8 @@ class Wrapper(Layer):
         return getattr(self.layer, "activity_regularizer", None)
 
     def get_config(self):
-        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype, "layer": generic.serialize_keras_object(self.layer)}
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype,
+                  "layer": generic.serialize_keras_object(self.layer)}
         if "batch_input_shape" in self._constructor_kwargs:
             config["batch_input_shape"] = self._constructor_kwargs["batch_input_shape"]
         return config
@@ -46,7 +47,8 @@ class TimeDistributed(Wrapper):
 
     def build(self, input_shape):
         if shapes.as_shape(input_shape).ndims < 3:
-            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape` with at least 3 dimensions, received: %s" %
+            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape` with at least 3 dimensions, received: "
+                             "%s" %
                              input_shape)
         self.built = True
 
@@ -97,8 +99,8 @@ class Bidirectional(Wrapper):
         if constants is not None:
             raise NotImplementedError("Bidirectional(...)(x, constants=...)")
         if states and len(states) % 2:
-            raise ValueError("When passing `initial_state` to a Bidirectional RNN, the state should be a list containing the states of "
-                             "the underlying RNNs. Found: %s" % (initial_state,))
+            raise ValueError("When passing `initial_state` to a Bidirectional RNN, the state should be a list containing the "
+                             "states of the underlying RNNs. Found: %s" % (initial_state,))
         return super().__call__([inputs] + states if states else inputs, **kwargs)
 
     def call(self, inputs, training=None, mask=None):
@@ -116,8 +118,8 @@ class Bidirectional(Wrapper):
             self._first_weights = None
         states = y[1:] + z[1:]
         a, b = y[0], tf.reverse(z[0], [1]) if self.return_sequences else z[0]
-        merged = {"concat": lambda: tf.concat([a, b], -1), "sum": lambda: a + b, "ave": lambda: (a + b) / 2, "mul": lambda: a * b,
-                  None: lambda: [a, b]}[self.merge_mode]()
+        merged = {"concat": lambda: tf.concat([a, b], -1), "sum": lambda: a + b, "ave": lambda: (a + b) / 2,
+                  "mul": lambda: a * b, None: lambda: [a, b]}[self.merge_mode]()
         if not self.return_state:
             return merged
         return generic.to_list(merged) + states
@@ -130,7 +132,9 @@ class Bidirectional(Wrapper):
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         out = mask if self.return_sequences else None
         out = [out, out] if self.merge_mode is None else [out]
-        return out + [None] * (2 * len(generic.to_list(self.forward_layer.cell.state_size))) if self.return_state else generic.unpack_singleton(out)
+        if not self.return_state:
+            return generic.unpack_singleton(out)
+        return out + [None] * (2 * len(generic.to_list(self.forward_layer.cell.state_size)))
 
     def get_config(self):
         config = super().get_config()

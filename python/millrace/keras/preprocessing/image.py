@@ -32,8 +32,8 @@ def _places(p, n, fill_mode):
     raise ValueError("Unknown fill_mode: %s" % fill_mode)
 
 
-def apply_affine_transform(x, theta=0, tx=0, ty=0, shear=0, zx=1, zy=1, row_axis=0, col_axis=1, channel_axis=2, fill_mode="nearest",
-                           cval=0.0, order=1):
+def apply_affine_transform(x, theta=0, tx=0, ty=0, shear=0, zx=1, zy=1, row_axis=0, col_axis=1, channel_axis=2,
+                           fill_mode="nearest", cval=0.0, order=1):
     """Turned by theta degrees, moved, sheared and zoomed, about the middle; linear between pixels (order=0: the nearest)."""
     x = np.moveaxis(x, (row_axis, col_axis, channel_axis), (0, 1, 2))
     t, s = np.deg2rad(theta), np.deg2rad(shear)
@@ -67,15 +67,15 @@ def _sampled(x, rows, cols, fill_mode, cval, order):
 
 
 def random_rotation(x, rg, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
-    return apply_affine_transform(x, theta=np.random.uniform(-rg, rg), row_axis=row_axis, col_axis=col_axis, channel_axis=channel_axis,
-                                  fill_mode=fill_mode, cval=cval, order=interpolation_order)
+    return apply_affine_transform(x, theta=np.random.uniform(-rg, rg), row_axis=row_axis, col_axis=col_axis,
+                                  channel_axis=channel_axis, fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_shift(x, wrg, hrg, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
     tx = np.random.uniform(-hrg, hrg) * x.shape[row_axis]
     ty = np.random.uniform(-wrg, wrg) * x.shape[col_axis]
-    return apply_affine_transform(x, tx=tx, ty=ty, row_axis=row_axis, col_axis=col_axis, channel_axis=channel_axis, fill_mode=fill_mode,
-                                  cval=cval, order=interpolation_order)
+    return apply_affine_transform(x, tx=tx, ty=ty, row_axis=row_axis, col_axis=col_axis, channel_axis=channel_axis,
+                                  fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_shear(x, intensity, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
@@ -87,8 +87,8 @@ def random_zoom(x, zoom_range, row_axis=1, col_axis=2, channel_axis=0, fill_mode
     if len(zoom_range) != 2:
         raise ValueError("`zoom_range` should be a tuple or list of two floats. Received: %s" % (zoom_range,))
     zx, zy = (1, 1) if zoom_range[0] == 1 and zoom_range[1] == 1 else np.random.uniform(zoom_range[0], zoom_range[1], 2)
-    return apply_affine_transform(x, zx=zx, zy=zy, row_axis=row_axis, col_axis=col_axis, channel_axis=channel_axis, fill_mode=fill_mode,
-                                  cval=cval, order=interpolation_order)
+    return apply_affine_transform(x, zx=zx, zy=zy, row_axis=row_axis, col_axis=col_axis, channel_axis=channel_axis,
+                                  fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def apply_channel_shift(x, intensity, channel_axis=0):
@@ -124,7 +124,8 @@ def load_img(path, grayscale=False, color_mode="rgb", target_size=None, interpol
     if target_size is not None and image.size != (target_size[1], target_size[0]):
         kinds = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
         if interpolation not in kinds:
-            raise ValueError("Invalid interpolation method %s specified. Supported methods are %s" % (interpolation, ", ".join(kinds)))
+            raise ValueError("Invalid interpolation method %s specified. Supported methods are %s" %
+                             (interpolation, ", ".join(kinds)))
         image = image.resize((target_size[1], target_size[0]), kinds[interpolation])
     return image
 
@@ -205,14 +206,16 @@ class Iterator(Sequence):
 
 
 class NumpyArrayIterator(Iterator):
-    def __init__(self, x, y, image_data_generator, batch_size=32, shuffle=False, sample_weight=None, seed=None, data_format=None,
-                 save_to_dir=None, save_prefix="", save_format="png", subset=None, dtype=None):
+    def __init__(self, x, y, image_data_generator, batch_size=32, shuffle=False, sample_weight=None, seed=None,
+                 data_format=None, save_to_dir=None, save_prefix="", save_format="png", subset=None, dtype=None):
         x = np.asarray(x, dtype or K.floatx())
         if y is not None and len(x) != len(y):
-            raise ValueError("`x` (images tensor) and `y` (labels) should have the same length. Found: x.shape = %s, y.shape = %s" %
+            raise ValueError("`x` (images tensor) and `y` (labels) should have the same length. Found: x.shape = %s, y.shape = "
+                             "%s" %
                              (x.shape, np.shape(y)))
         if x.ndim != 4:
-            raise ValueError("Input data in `NumpyArrayIterator` should have rank 4. You passed an array with shape %s" % (x.shape,))
+            raise ValueError("Input data in `NumpyArrayIterator` should have rank 4. You passed an array with shape %s" %
+                             (x.shape,))
         part = image_data_generator._part(len(x), subset)
         self.x, self.y = x[part], None if y is None else np.asarray(y)[part]
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight)[part]
@@ -238,9 +241,9 @@ class DirectoryIterator(Iterator):
 
     _ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".tif", ".tiff")
 
-    def __init__(self, directory, image_data_generator, target_size=(256, 256), color_mode="rgb", classes=None, class_mode="categorical",
-                 batch_size=32, shuffle=True, seed=None, data_format=None, save_to_dir=None, save_prefix="", save_format="png",
-                 follow_links=False, subset=None, interpolation="nearest", dtype=None):
+    def __init__(self, directory, image_data_generator, target_size=(256, 256), color_mode="rgb", classes=None,
+                 class_mode="categorical", batch_size=32, shuffle=True, seed=None, data_format=None, save_to_dir=None,
+                 save_prefix="", save_format="png", follow_links=False, subset=None, interpolation="nearest", dtype=None):
         if class_mode not in ("categorical", "binary", "sparse", "input", None):
             raise ValueError("Invalid class_mode: %s; expected one of: categorical, binary, sparse, input, None" % class_mode)
         classes = classes or sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
@@ -249,13 +252,15 @@ class DirectoryIterator(Iterator):
         for c in classes:
             files = []
             for root, _, names in sorted(os.walk(os.path.join(directory, c), followlinks=follow_links)):
-                files += [os.path.relpath(os.path.join(root, f), directory) for f in sorted(names) if f.lower().endswith(self._ENDINGS)]
+                files += [os.path.relpath(os.path.join(root, f), directory) for f in sorted(names)
+                          if f.lower().endswith(self._ENDINGS)]
             files = [files[i] for i in range(len(files))[image_data_generator._part(len(files), subset)]]
             self.filenames += files
             self.classes += [self.class_indices[c]] * len(files)
         self.classes, self.num_classes, self.samples = np.array(self.classes, "int32"), len(classes), len(self.filenames)
         self.directory, self.class_mode, self.target_size = directory, class_mode, tuple(target_size)
-        self._generator, self._load = image_data_generator, dict(color_mode=color_mode, target_size=target_size, interpolation=interpolation)
+        self._generator, self._load = image_data_generator, dict(color_mode=color_mode, target_size=target_size,
+                                                                 interpolation=interpolation)
         self._save = save_to_dir, save_prefix, save_format
         print("Found %d images belonging to %d classes." % (self.samples, self.num_classes))
         super().__init__(self.samples, batch_size, shuffle, seed)
@@ -280,10 +285,10 @@ class ImageDataGenerator:
     """Changes images at random, within ranges, and brings them to one scale."""
 
     def __init__(self, featurewise_center=False, samplewise_center=False, featurewise_std_normalization=False,
-                 samplewise_std_normalization=False, zca_whitening=False, zca_epsilon=1e-6, rotation_range=0, width_shift_range=0.0,
-                 height_shift_range=0.0, brightness_range=None, shear_range=0.0, zoom_range=0.0, channel_shift_range=0.0,
-                 fill_mode="nearest", cval=0.0, horizontal_flip=False, vertical_flip=False, rescale=None, preprocessing_function=None,
-                 data_format=None, validation_split=0.0, dtype=None):
+                 samplewise_std_normalization=False, zca_whitening=False, zca_epsilon=1e-6, rotation_range=0,
+                 width_shift_range=0.0, height_shift_range=0.0, brightness_range=None, shear_range=0.0, zoom_range=0.0,
+                 channel_shift_range=0.0, fill_mode="nearest", cval=0.0, horizontal_flip=False, vertical_flip=False,
+                 rescale=None, preprocessing_function=None, data_format=None, validation_split=0.0, dtype=None):
         if zca_whitening:
             raise NotImplementedError("ImageDataGenerator(zca_whitening=True)")
         if fill_mode not in ("constant", "nearest", "reflect", "wrap"):
@@ -310,8 +315,8 @@ class ImageDataGenerator:
 
     def flow(self, x, y=None, batch_size=32, shuffle=True, sample_weight=None, seed=None, save_to_dir=None, save_prefix="",
              save_format="png", subset=None):
-        return NumpyArrayIterator(x, y, self, batch_size, shuffle, sample_weight, seed, self.data_format, save_to_dir, save_prefix,
-                                  save_format, subset, self.dtype)
+        return NumpyArrayIterator(x, y, self, batch_size, shuffle, sample_weight, seed, self.data_format, save_to_dir,
+                                  save_prefix, save_format, subset, self.dtype)
 
     def flow_from_directory(self, directory, target_size=(256, 256), color_mode="rgb", classes=None, class_mode="categorical",
                             batch_size=32, shuffle=True, seed=None, save_to_dir=None, save_prefix="", save_format="png",
@@ -330,8 +335,8 @@ class ImageDataGenerator:
         if self.samplewise_std_normalization:
             x = x / (np.std(x, keepdims=True) + 1e-6)
         if (self.featurewise_center or self.featurewise_std_normalization) and self.mean is None:
-            raise ValueError("This ImageDataGenerator specifies `featurewise_center`, but it hasn't been fit on any training data. Fit it "
-                             "first by calling `.fit(numpy_data)`.")
+            raise ValueError("This ImageDataGenerator specifies `featurewise_center`, but it hasn't been fit on any training "
+                             "data. Fit it first by calling `.fit(numpy_data)`.")
         if self.featurewise_center:
             x = x - self.mean
         if self.featurewise_std_normalization:
@@ -359,7 +364,8 @@ class ImageDataGenerator:
         row, col, channel = self.row_axis - 1, self.col_axis - 1, self.channel_axis - 1
         moved = {k: p.get(k, d) for k, d in (("theta", 0), ("tx", 0), ("ty", 0), ("shear", 0), ("zx", 1), ("zy", 1))}
         if any(moved[k] != d for k, d in (("theta", 0), ("tx", 0), ("ty", 0), ("shear", 0), ("zx", 1), ("zy", 1))):
-            x = apply_affine_transform(x, row_axis=row, col_axis=col, channel_axis=channel, fill_mode=self.fill_mode, cval=self.cval, **moved)
+            x = apply_affine_transform(x, row_axis=row, col_axis=col, channel_axis=channel, fill_mode=self.fill_mode,
+                                       cval=self.cval, **moved)
         if p.get("channel_shift_intensity") is not None:
             x = apply_channel_shift(x, p["channel_shift_intensity"], channel)
         if p.get("flip_horizontal"):

@@ -19,8 +19,8 @@ def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncati
     if truncating not in ("pre", "post"):
         raise ValueError('Truncating type "%s" not understood' % truncating)
     if isinstance(value, str) and dtype != object and not np.issubdtype(dtype, np.str_):
-        raise ValueError("`dtype` %s is not compatible with `value`'s type: %s\nYou should set `dtype=object` for variable length "
-                         "strings." % (dtype, type(value)))
+        raise ValueError("`dtype` %s is not compatible with `value`'s type: %s\nYou should set `dtype=object` for variable "
+                         "length strings." % (dtype, type(value)))
     maxlen = maxlen if maxlen is not None else max((len(s) for s in sequences), default=0)
     sample = next((np.asarray(s).shape[1:] for s in sequences if len(s)), ())
     out = np.full((len(sequences), maxlen) + sample, value, dtype=dtype)
@@ -46,8 +46,8 @@ def make_sampling_table(size, sampling_factor=1e-5):
     return np.minimum(1.0, f / np.sqrt(f))
 
 
-def skipgrams(sequence, vocabulary_size, window_size=4, negative_samples=1.0, shuffle=True, categorical=False, sampling_table=None,
-              seed=None):
+def skipgrams(sequence, vocabulary_size, window_size=4, negative_samples=1.0, shuffle=True, categorical=False,
+              sampling_table=None, seed=None):
     """(pairs of words, labels): 1 for a word and one near it, 0 for a word and any one."""
     couples, labels = [], []
     for i, word in enumerate(sequence):
@@ -73,8 +73,8 @@ def skipgrams(sequence, vocabulary_size, window_size=4, negative_samples=1.0, sh
 class TimeseriesGenerator(Sequence):
     """Batches of windows of a series, each with what follows it."""
 
-    def __init__(self, data, targets, length, sampling_rate=1, stride=1, start_index=0, end_index=None, shuffle=False, reverse=False,
-                 batch_size=128):
+    def __init__(self, data, targets, length, sampling_rate=1, stride=1, start_index=0, end_index=None, shuffle=False,
+                 reverse=False, batch_size=128):
         if len(data) != len(targets):
             raise ValueError("Data and targets have to be of same length. Data length is %d while target length is %d" %
                              (len(data), len(targets)))
@@ -82,8 +82,8 @@ class TimeseriesGenerator(Sequence):
         self.start_index, self.end_index = start_index + length, len(data) - 1 if end_index is None else end_index
         self.shuffle, self.reverse, self.batch_size = shuffle, reverse, batch_size
         if self.start_index > self.end_index:
-            raise ValueError("`start_index+length=%i > end_index=%i` is disallowed, as no part of the sequence would be left to be used "
-                             "as current step." % (self.start_index, self.end_index))
+            raise ValueError("`start_index+length=%i > end_index=%i` is disallowed, as no part of the sequence would be left "
+                             "to be used as current step." % (self.start_index, self.end_index))
 
     def __len__(self):
         return (self.end_index - self.start_index + self.batch_size * self.stride) // (self.batch_size * self.stride)

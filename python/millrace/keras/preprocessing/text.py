@@ -32,15 +32,16 @@ def hashing_trick(text, n, hash_function=None, filters=_FILTERS, lower=True, spl
 class Tokenizer:
     """Numbers words, or characters, the more frequent the lower; 0 is no word."""
 
-    def __init__(self, num_words=None, filters=_FILTERS, lower=True, split=" ", char_level=False, oov_token=None, document_count=0,
-                 **kwargs):
+    def __init__(self, num_words=None, filters=_FILTERS, lower=True, split=" ", char_level=False, oov_token=None,
+                 document_count=0, **kwargs):
         if "nb_words" in kwargs:
             num_words = kwargs.pop("nb_words")
         if kwargs:
             raise TypeError("Unrecognized keyword arguments: " + str(kwargs))
         self.num_words, self.filters, self.lower, self.split = num_words, filters, lower, split
         self.char_level, self.oov_token, self.document_count = char_level, oov_token, document_count
-        self.word_counts, self.word_docs, self.index_docs = collections.OrderedDict(), collections.defaultdict(int), collections.defaultdict(int)
+        self.word_counts = collections.OrderedDict()
+        self.word_docs, self.index_docs = collections.defaultdict(int), collections.defaultdict(int)
         self.word_index, self.index_word = {}, {}
 
     def _words(self, text):

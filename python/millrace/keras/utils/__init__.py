@@ -2,7 +2,8 @@
 
 from ... import lazy as _lazy
 
-_LATER = dict.fromkeys("CustomObjectScope custom_object_scope deserialize_keras_object get_custom_objects serialize_keras_object".split(),
+_LATER = dict.fromkeys("CustomObjectScope custom_object_scope deserialize_keras_object get_custom_objects "
+                       "serialize_keras_object".split(),
                        "generic")
 _LATER.update(dict.fromkeys(["to_categorical", "normalize"], "np_utils"))
 _LATER.update(dict.fromkeys(["Sequence", "get_file"], "data_utils"))

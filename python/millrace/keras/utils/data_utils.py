@@ -37,15 +37,16 @@ def _hash_fits(path, wanted, algorithm):
     return _file_hash(path, algorithm) == wanted
 
 
-def get_file(fname, origin, untar=False, md5_hash=None, file_hash=None, cache_subdir="datasets", hash_algorithm="auto", extract=False,
-             archive_format="auto", cache_dir=None):
+def get_file(fname, origin, untar=False, md5_hash=None, file_hash=None, cache_subdir="datasets", hash_algorithm="auto",
+             extract=False, archive_format="auto", cache_dir=None):
     """The path of a file that is in the cache (~/.keras) already.  Millrace itself fetches nothing from the network."""
     cache_dir = cache_dir or os.path.join(os.path.expanduser("~"), ".keras")
     folder = os.path.join(cache_dir, cache_subdir)
     path = os.path.join(folder, fname + ".tar.gz" if untar else fname)
     wanted = file_hash or md5_hash
     if not os.path.exists(path):
-        raise FileNotFoundError("%s is not there, and millrace does not fetch files: put what is at %s into that place" % (path, origin))
+        raise FileNotFoundError("%s is not there, and millrace does not fetch files: put what is at %s into that place" %
+                                (path, origin))
     if wanted and not _hash_fits(path, wanted, "md5" if file_hash is None else hash_algorithm):
         raise ValueError("%s is not the file that was asked for: its hash differs from %s" % (path, wanted))
     if untar or extract:

@@ -66,7 +66,8 @@ class Progbar:
     def _bar(self, current):
         digits = len(str(self.target))
         filled = int(self.width * float(current) / self.target) if self.target else self.width
-        bar = "=" * self.width if current >= self.target else ("=" * max(filled - 1, 0) + (">" if filled else "")).ljust(self.width, ".")
+        bar = "=" * self.width if current >= self.target else ("=" * max(filled - 1,
+                                                                         0) + (">" if filled else "")).ljust(self.width, ".")
         return "%*d/%d [%s]" % (digits, current, self.target, bar)
 
     def _values(self):

@@ -15,7 +15,8 @@ def _is_row(model):
         return True
     depths = [n for n in model._nodes if len(n.keras_inputs) > 1]
     return not depths and len(model.inputs) == 1 and len(model.outputs) == 1 and all(
-        len([n for n in layer._inbound_nodes if any(n is x for x in model._nodes)]) == 1 for layer in model._model_layers) and len(
+        len([n for n in layer._inbound_nodes if any(n is x for x in model._nodes)]) == 1
+        for layer in model._model_layers) and len(
         model._nodes) == len(model._model_layers) and _in_line(model)
 
 
