@@ -66,6 +66,18 @@ class Saving(Base):
         self.assertIn("model-7", os.listdir(self.dir))
         self.assertTrue(tf.train.checkpoint_exists(path))
 
+    def test_old_format_in_shards(self):
+        a = tf.Variable(1.0, name="a")
+        saver = tf.train.Saver(sharded=True, write_version=tf.train.SaverDef.V1, max_to_keep=1)
+        with tf.Session() as sess:
+            sess.run(a.initializer)
+            paths = [saver.save(sess, self.path("m"), global_step=i) for i in range(2)]
+            self.assertEqual(paths[1], self.path("m-1-?????-of-00001"))
+            sess.run(a.assign(0.0))
+            saver.restore(sess, tf.train.latest_checkpoint(self.dir))
+            self.assertEqual(sess.run(a), 1.0)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["checkpoint", "m-1-00000-of-00001", "m-1.meta"])
+
     def test_names_in_the_graph(self):
         tf.Variable(1.0, name="v")
         saver = tf.train.Saver()
