@@ -57,7 +57,8 @@ static bool take_gradients(PyObject *list, mr_gradient_value *dx, int n)
     PyObject *fast = PySequence_Fast(list, "Gradients are a sequence");
     bool ok = fast;
     if (ok && PySequence_Fast_GET_SIZE(fast) != n) {
-        PyErr_Format(PyExc_ValueError, "Num gradients %zd generated for an op does not match num inputs %d", PySequence_Fast_GET_SIZE(fast), n);
+        PyErr_Format(PyExc_ValueError, "Num gradients %zd generated for an op does not match num inputs %d",
+                     PySequence_Fast_GET_SIZE(fast), n);
         ok = false;
     }
     for (int i = 0; ok && i < n; i++)

@@ -194,7 +194,7 @@ class WhileTest(Case):
     def test_sparse_variables(self):
         s = tf.SparseTensor([[0, 0]], [1.0], [2, 2])
         i, out = tf.while_loop(lambda i, s: raw.less(i, 3),
-                               lambda i, s: (raw.add_v2(i, 1), tf.SparseTensor(s.indices, raw.mul(s.values, 2.0), s.dense_shape)),
+                               lambda i, s: (i + 1, tf.SparseTensor(s.indices, s.values * 2.0, s.dense_shape)),
                                [tf.constant(0), s])
         np.testing.assert_array_equal(self.run_(out).values, [8])
 
@@ -266,7 +266,8 @@ class ThreadsTest(Case):
                 for _ in range(10):
                     with tf.name_scope("thread%d" % n):
                         x = tf.constant(float(n))
-                        _, y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, tf.cond(i > 0, lambda: v * x, lambda: v)), [0, x])
+                        _, y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (
+                            i + 1, tf.cond(i > 0, lambda: v * x, lambda: v)), [0, x])
                     results.append((n, x, y))
         threads = [threading.Thread(target=build, args=(n,)) for n in range(1, 5)]
         for t in threads:

@@ -72,7 +72,8 @@ class FunctionGraph(ops.Graph):
         with self.as_default(), self.control_dependencies(None), self.device(None):
             former, self._name_stack = self._name_stack, ""
             try:
-                return self._add("Placeholder", name, [], [("dtype", "t", int(dtype)), ("shape", "h", shape._tuple())]).outputs[0]
+                attrs = [("dtype", "t", int(dtype)), ("shape", "h", shape._tuple())]
+                return self._add("Placeholder", name, [], attrs).outputs[0]
             finally:
                 self._name_stack = former
 
@@ -237,10 +238,10 @@ class Defun:
 
 
 class DefinedFunction:
-    """A declared function; its body is built for the types it is declared with, or for those of the first call that has others."""
+    """A declared function; its body is built for the types it is declared with, or for those of a call."""
 
-    def __init__(self, func, input_types, func_name=None, grad_func=None, python_grad_func=None, out_names=None, shape_func=None,
-                 capture_by_value=False, noinline=False, **attrs):
+    def __init__(self, func, input_types, func_name=None, grad_func=None, python_grad_func=None, out_names=None,
+                 shape_func=None, capture_by_value=False, noinline=False, **attrs):
         self._func, self._types, self._func_name = func, input_types, func_name
         self._grad_func, self._python_grad_func = grad_func, python_grad_func
         self._out_names, self._shape_func, self._by_value = out_names, shape_func, capture_by_value
@@ -250,7 +251,8 @@ class DefinedFunction:
         self._takes_any = any(p.kind is p.VAR_POSITIONAL for p in names)
         self._arg_names = [p.name for p in names if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         if input_types and not self._takes_any and len(input_types) != len(self._arg_names):
-            raise ValueError("The function has %d arguments, but %d types are declared" % (len(self._arg_names), len(input_types)))
+            raise ValueError("The function has %d arguments, but %d types are declared" %
+                             (len(self._arg_names), len(input_types)))
 
     def instantiate(self, types=None, graph=None):
         """The function for these types, in a graph."""
@@ -260,7 +262,8 @@ class DefinedFunction:
         if found is None:
             names = self._arg_names if len(self._arg_names) == len(types) else None
             found = build(self._func, types, name=self._func_name or self.__name__, arg_names=names, out_names=self._out_names,
-                          capture_by_value=self._by_value, graph=graph, unique=self._func_name is None, description=self.__doc__,
+                          capture_by_value=self._by_value, graph=graph, unique=self._func_name is None,
+                          description=self.__doc__,
                           attrs={k: _attr_value(v) for k, v in self._attrs.items()})
             found.python_grad_func = self._python_grad_func
             if self._grad_func is not None:

@@ -143,7 +143,8 @@ def _without_unknown_defaults(graph_def, producer_op_list):
             continue
         known = op_defs.plan(node.op).attrs
         defaults = {a.name: a.default_value for a in theirs[node.op].attr if a.HasField("default_value")}
-        gone = [k for k, v in node.attr.items() if not k.startswith("_") and k not in known and k in defaults and v == defaults[k]]
+        gone = [k for k, v in node.attr.items()
+                if not k.startswith("_") and k not in known and k in defaults and v == defaults[k]]
         if gone:
             if copied is None:
                 copied = protos.GraphDef()

@@ -146,8 +146,8 @@ def _scoped_graph_def(graph_def, scope, unbound_name, unbound):
     return out
 
 
-def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None, collection_list=None, graph=None, export_scope=None,
-                          exclude_nodes=None, clear_extraneous_savers=False, strip_default_attrs=False):
+def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None, collection_list=None, graph=None,
+                          export_scope=None, exclude_nodes=None, clear_extraneous_savers=False, strip_default_attrs=False):
     """The MetaGraphDef of a graph, or of a GraphDef that was made of it."""
     graph = graph or ops.get_default_graph()
     m = protos.MetaGraphDef()
@@ -186,7 +186,8 @@ def export_scoped_meta_graph(filename=None, graph_def=None, graph=None, export_s
     if clear_devices:
         exported = _without_devices(exported)
     m = create_meta_graph_def(graph_def=exported, graph=graph, export_scope=export_scope, saver_def=saver_def,
-                              clear_extraneous_savers=clear_extraneous_savers, strip_default_attrs=strip_default_attrs, **kwargs)
+                              clear_extraneous_savers=clear_extraneous_savers, strip_default_attrs=strip_default_attrs,
+                              **kwargs)
     if filename:
         write(m, filename, as_text)
     variables = {ops.strip_name_scope(v.name, export_scope): v
@@ -214,12 +215,12 @@ def write(message, filename, as_text=False):
 
 
 def export_meta_graph(filename=None, meta_info_def=None, graph_def=None, saver_def=None, collection_list=None, as_text=False,
-                      graph=None, export_scope=None, clear_devices=False, clear_extraneous_savers=False, strip_default_attrs=False,
-                      save_debug_info=False, **kwargs):
+                      graph=None, export_scope=None, clear_devices=False, clear_extraneous_savers=False,
+                      strip_default_attrs=False, save_debug_info=False, **kwargs):
     """tf.train.export_meta_graph: the MetaGraphDef, written to a file when one is given."""
     return export_scoped_meta_graph(
-        filename=filename, meta_info_def=meta_info_def, graph_def=graph_def, saver_def=saver_def, collection_list=collection_list,
-        as_text=as_text, graph=graph, export_scope=export_scope, clear_devices=clear_devices,
+        filename=filename, meta_info_def=meta_info_def, graph_def=graph_def, saver_def=saver_def,
+        collection_list=collection_list, as_text=as_text, graph=graph, export_scope=export_scope, clear_devices=clear_devices,
         clear_extraneous_savers=clear_extraneous_savers, strip_default_attrs=strip_default_attrs,
         save_debug_info=save_debug_info, **kwargs)[0]
 

@@ -15,7 +15,8 @@ def _is_named_tuple(x):
 
 def is_sequence(x):
     """Whether it is a structure and no leaf."""
-    return isinstance(x, (list, tuple, collections.abc.Mapping, collections.abc.MappingView)) or hasattr(type(x), "__attrs_attrs__")
+    return isinstance(x, (list, tuple, collections.abc.Mapping, collections.abc.MappingView)) or \
+        hasattr(type(x), "__attrs_attrs__")
 
 
 is_nested = is_sequence
@@ -122,8 +123,8 @@ def assert_same_structure(nest1, nest2, check_types=True, expand_composites=Fals
     try:
         _compare(nest1, nest2, check_types, expand_composites)
     except (ValueError, TypeError) as e:
-        raise type(e)("The two structures don't have the same nested structure.\n\nFirst structure: %s\n\nSecond structure: %s\n\n"
-                      "More specifically: %s" % (nest1, nest2, e)) from None
+        raise type(e)("The two structures don't have the same nested structure.\n\nFirst structure: %s\n\n"
+                      "Second structure: %s\n\nMore specifically: %s" % (nest1, nest2, e)) from None
 
 
 def _compare(a, b, check_types, composites):
@@ -161,23 +162,30 @@ def _compare_types(a, b):
 
 # ---- structures that go deeper than another ----
 
+def _are_alike(shallow, deep):
+    if isinstance(shallow, collections.abc.Mapping) and isinstance(deep, collections.abc.Mapping):
+        return True
+    if _is_named_tuple(shallow) and _is_named_tuple(deep) and shallow._fields == deep._fields:
+        return True
+    return isinstance(deep, type(shallow))
+
+
 def assert_shallow_structure(shallow_tree, input_tree, check_types=True, expand_composites=False):
     """That input_tree has the form of shallow_tree, with structures in place of its leaves perhaps."""
     if not is_sequence(shallow_tree):
         return
     if not is_sequence(input_tree):
-        raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input has type: %s." % type(input_tree))
-    if check_types and not isinstance(input_tree, type(shallow_tree)) and not (
-            _is_named_tuple(shallow_tree) and _is_named_tuple(input_tree) and shallow_tree._fields == input_tree._fields) and not (
-            isinstance(shallow_tree, collections.abc.Mapping) and isinstance(input_tree, collections.abc.Mapping)):
-        raise TypeError("The two structures don't have the same sequence type. Input structure has type %s, while shallow structure "
-                        "has type %s." % (type(input_tree), type(shallow_tree)))
+        raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input has type: %s." %
+                        type(input_tree))
+    if check_types and not _are_alike(shallow_tree, input_tree):
+        raise TypeError("The two structures don't have the same sequence type. Input structure has type %s, while shallow "
+                        "structure has type %s." % (type(input_tree), type(shallow_tree)))
     if len(input_tree) != len(shallow_tree):
         raise ValueError("The two structures don't have the same sequence length. Input structure has length %d, while shallow "
                          "structure has length %d." % (len(input_tree), len(shallow_tree)))
     if isinstance(shallow_tree, collections.abc.Mapping) and set(shallow_tree) != set(input_tree):
-        raise ValueError("The two structures don't have the same keys. Input structure has keys %s, while shallow structure has "
-                         "keys %s." % (list(input_tree), list(shallow_tree)))
+        raise ValueError("The two structures don't have the same keys. Input structure has keys %s, while shallow structure "
+                         "has keys %s." % (list(input_tree), list(shallow_tree)))
     for s, t in zip(_children(shallow_tree), _children(input_tree)):
         assert_shallow_structure(s, t, check_types, expand_composites)
 
@@ -212,8 +220,8 @@ def flatten_dict_items(dictionary):
         keys = flatten(key) if is_sequence(key) else [key]
         values = flatten(value) if is_sequence(key) else [value]
         if len(keys) != len(values):
-            raise ValueError("Could not flatten dictionary. Key had %d elements, but value had %d elements. Key: %s, value: %s." %
-                             (len(keys), len(values), keys, values))
+            raise ValueError("Could not flatten dictionary. Key had %d elements, but value had %d elements. Key: %s, "
+                             "value: %s." % (len(keys), len(values), keys, values))
         for k, v in zip(keys, values):
             if k in out:
                 raise ValueError("Could not flatten dictionary: key %s is not unique." % (k,))

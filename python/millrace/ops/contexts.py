@@ -1,16 +1,16 @@
 """Contexts: the branches of conditionals and the loops that new operations are made in.
 
-A graph knows no "cond" and "while": there are only Switch and Merge, Enter, Exit and NextIteration.  A context sees to it that an
-operation made under it gets what it needs to be part of its branch or loop: a value from outside comes in through a Switch (in a
-branch) or an Enter (in a loop), and an operation without inputs waits for the pivot, a value that is there when the branch is
-taken, or once an iteration.
+A graph knows no "cond" and "while": there are only Switch and Merge, Enter, Exit and NextIteration.  A context sees to it
+that an operation made under it gets what it needs to be part of its branch or loop: a value from outside comes in through a
+Switch (in a branch) or an Enter (in a loop), and an operation without inputs waits for the pivot, a value that is there when
+the branch is taken, or once an iteration.
 
-The graph asks the innermost context before it adds an operation (take_inputs) and tells it afterwards (op_added).  What a context
-knows of: `_values`, all tensors that may be used in it as they are, and `_external`, those that stand for one from outside.
-Inner contexts tell outer ones of all that is made in them.
+The graph asks the innermost context before it adds an operation (take_inputs) and tells it afterwards (op_added).  What a
+context knows of: `_values`, all tensors that may be used in it as they are, and `_external`, those that stand for one from
+outside. Inner contexts tell outer ones of all that is made in them.
 """
 
-from ..framework import convert, dtypes, ops
+from ..framework import convert, ops
 
 
 def add_op(op_type, name, inputs, attrs=(), controls=None):
@@ -169,11 +169,11 @@ class ControlFlowContext:
         if context is None or context.while_context is None:
             if op_type in _DOORS:
                 return
-            raise ValueError("Cannot use '%s' as input to '%s' because '%s' is in a while loop. See info log for more details." %
-                             (value.op.name, name, value.op.name))
+            raise ValueError("Cannot use '%s' as input to '%s' because '%s' is in a while loop. See info log for more "
+                             "details." % (value.op.name, name, value.op.name))
         if loop not in context.while_context.chain():
-            raise ValueError("Cannot use '%s' as input to '%s' because they are in different while loops. See info log for more "
-                             "details." % (value.op.name, name))
+            raise ValueError("Cannot use '%s' as input to '%s' because they are in different while loops. See info log for "
+                             "more details." % (value.op.name, name))
 
     def _outside(self):
         """A scope for operations that belong to the context around this one, free of control dependencies."""
@@ -267,8 +267,9 @@ class CondContext(ControlFlowContext):
         if not _is_under(self._name, export_scope):
             return None
         strip = lambda name: ops.strip_name_scope(name, export_scope)
-        d = protos.CondContextDef(context_name=strip(self._name), pred_name=strip(self._pred.name), pivot_name=strip(self._pivot.name),
-                                  branch=self._branch, values_def=self._values_def(export_scope))
+        d = protos.CondContextDef(context_name=strip(self._name), pred_name=strip(self._pred.name),
+                                  pivot_name=strip(self._pivot.name), branch=self._branch,
+                                  values_def=self._values_def(export_scope))
         self._add_nested(d, export_scope)
         return d
 
@@ -310,7 +311,8 @@ class CondContext(ControlFlowContext):
 class WhileContext(ControlFlowContext):
     """A loop; first its condition is built, then its body."""
 
-    def __init__(self, maximum_iterations=None, parallel_iterations=10, back_prop=True, swap_memory=False, name="while_context"):
+    def __init__(self, maximum_iterations=None, parallel_iterations=10, back_prop=True, swap_memory=False,
+                 name="while_context"):
         super().__init__()
         if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
             raise ValueError("parallel_iterations must be a positive integer: %s" % (parallel_iterations,))
@@ -346,7 +348,8 @@ class WhileContext(ControlFlowContext):
     def from_proto(cls, context_def, import_scope=None):
         def build(context, element):
             d = context_def
-            context._parallel_iterations, context._back_prop, context._swap_memory = d.parallel_iterations, d.back_prop, d.swap_memory
+            context._parallel_iterations = d.parallel_iterations
+            context._back_prop, context._swap_memory = d.back_prop, d.swap_memory
             context._maximum_iterations = element(d.maximum_iterations_name) if d.maximum_iterations_name else None
             context.pivot, context.pivot_for_pred = element(d.pivot_name), element(d.pivot_for_pred_name)
             context.pivot_for_body = element(d.pivot_for_body_name)

@@ -196,7 +196,8 @@ def _renamed(value, old, old_name, new_name):
 
 def _same_indices(taken, true_result, true_flat, other, false_result, false_flat):
     """Rows that are numbered by int32 in one branch and by int64 in the other get int64."""
-    for context, result, mine, theirs in ((taken, true_result, true_flat, false_flat), (other, false_result, false_flat, true_flat)):
+    sides = ((taken, true_result, true_flat, false_flat), (other, false_result, false_flat, true_flat))
+    for context, result, mine, theirs in sides:
         at = 0
         for x in nest.flatten(result):
             n = len(x._composite_parts()[0]) if nest.is_composite(x) else 1
@@ -257,7 +258,9 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False, name="case"
     with ops.name_scope(name, "case", [p for p, _ in pairs]):
         preds = [convert.convert_to_tensor(p) for p, _ in pairs]
         checks = []
-        packed = op_defs.call("Pack", "preds_c" if exclusive else "stack", values=preds) if exclusive or default is None else None
+        packed = None
+        if exclusive or default is None:
+            packed = op_defs.call("Pack", "preds_c" if exclusive else "stack", values=preds)
         if exclusive:
             checks.append(_at_most_one(packed))
         if default is None:  # the last one is taken when no other is; that it is meant to be is checked
@@ -282,7 +285,8 @@ def _choice(pred, fn, otherwise, strict):
 
 
 def _at_most_one(packed):
-    count = op_defs.call("Sum", "count_true", input=op_defs.call("Cast", "Cast", x=packed, DstT=dtypes.int32), reduction_indices=[0])
+    numbers = op_defs.call("Cast", "Cast", x=packed, DstT=dtypes.int32)
+    count = op_defs.call("Sum", "count_true", input=numbers, reduction_indices=[0])
     return Assert(op_defs.call("LessEqual", "at_most_one", x=count, y=1),
                   ["Input error: exclusive=True: more than 1 condition evaluated as True. Values:", packed], name="exclusive")
 
@@ -342,8 +346,8 @@ def _numbered_branches(branch_fns):
 
 # ---- loops ----
 
-def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations=10, back_prop=True, swap_memory=False, name=None,
-               maximum_iterations=None, return_same_structure=False):
+def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations=10, back_prop=True, swap_memory=False,
+               name=None, maximum_iterations=None, return_same_structure=False):
     """Repeats loop_vars = body(*loop_vars) while cond(*loop_vars) is true; what they are then."""
     if not callable(cond):
         raise TypeError("cond must be callable.")
@@ -399,10 +403,9 @@ def _build_loop(cond, body, loop_vars, shape_invariants, parallel, back_prop, sw
         shape_invariants = nest.pack_sequence_as(loop_vars, [x.dense_shape.shape if isinstance(x, sparse.SparseTensor)
                                                              else getattr(x, "values", x).shape for x in converted])
     invariants = None if shape_invariants is None else _flat_invariants(loop_vars, converted, shape_invariants)
-    originals = nest.flatten([x if hasattr(x, "_with_flow") else c for x, c in zip(leaves, converted)], expand_composites=True)
     starts = nest.flatten(converted, expand_composites=True)
     with context:
-        returned, exits = _Loop(context, loop_vars, leaves, converted, originals).build(cond, body, starts, invariants)
+        returned, exits = _Loop(context, loop_vars, leaves, converted).build(cond, body, starts, invariants)
         context.read_anew()
     if not back_prop:
         context._graph._scoped.setdefault("loops without gradients", []).extend(exits)
@@ -432,10 +435,9 @@ def _flat_invariants(loop_vars, converted, given):
 class _Loop:
     """A loop being built: its variables, from the way in to the way out."""
 
-    def __init__(self, context, loop_vars, leaves, converted, originals):
+    def __init__(self, context, loop_vars, leaves, converted):
         self._context, self._structure = context, loop_vars
         self._leaves = [x if hasattr(x, "_with_flow") else c for x, c in zip(leaves, converted)]
-        self._originals = originals
 
     def _pack(self, tensors):
         """Tensors in the form of the loop variables."""
@@ -461,7 +463,7 @@ class _Loop:
         merges = [contexts.merge_of([x, x])[0] for x in enters]
         context.pivot_for_pred = merges[0]
         verdict, _ = self._call(cond, merges)
-        verdict = convert.convert_to_tensor(verdict[0] if isinstance(verdict, (list, _tuple)) and len(verdict) == 1 else verdict)
+        verdict = convert.convert_to_tensor(_unpacked(verdict))
         context.pivot = contexts.add_op("LoopCond", "LoopCond", [verdict]).outputs[0]
         splits = [contexts.switch_of(x, context.pivot) for x in merges]
         values = [contexts.identity_of(s[1]) for s in splits]
@@ -503,16 +505,17 @@ class _Loop:
     def _close(self, merges, values, enters):
         """The way back for each variable, which must not change its type or what is known of its shape."""
         context = self._context
-        for merge, value, enter, start in zip(merges, values, enters, self._originals):
+        for merge, value, enter in zip(merges, values, enters):
             if value.dtype.base_dtype != merge.dtype.base_dtype:
                 raise TypeError("The type of loop variable '%s' changes in the loop: from %s to %s." %
                                 (enter.op.inputs[0].name, merge.dtype.base_dtype.name, value.dtype.base_dtype.name))
             with context._graph.colocate_with(merge.op, ignore_existing=True):
                 back = contexts.next_iteration_of(value)
             if not _is_less_specific(merge.shape, back.shape):
-                raise ValueError("Input tensor '%s' enters the loop with shape %s, but has shape %s after one iteration. To allow the "
-                                 "shape to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify "
-                                 "a less-specific shape." % (enter.op.inputs[0].name, merge.shape, back.shape))
+                raise ValueError("Input tensor '%s' enters the loop with shape %s, but has shape %s after one iteration. To "
+                                 "allow the shape to vary across iterations, use the `shape_invariants` argument of "
+                                 "tf.while_loop to specify a less-specific shape." %
+                                 (enter.op.inputs[0].name, merge.shape, back.shape))
             merge.op._update_input(1, back)
 
 

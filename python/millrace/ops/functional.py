@@ -1,7 +1,7 @@
 """Loops over the first dimension of tensors: map_fn, scan, foldl, foldr."""
 
 from ..framework import convert, dtypes, nest, ops, shapes, sparse
-from . import array, control_flow, math
+from . import array, control_flow
 from .tensor_array import TensorArray
 
 __all__ = ["foldl", "foldr", "map_fn", "scan"]
@@ -13,8 +13,9 @@ def _elements(elems, what):
     if not flat:
         raise ValueError("elems must be a Tensor or a sequence of Tensors.")
     if any(isinstance(x, sparse.SparseTensor) for x in flat):
-        raise TypeError("To perform a %s over the values of a sparse tensor use either SparseTensor(input.indices, fn(input.values), "
-                        "input.dense_shape) or SparseTensor(input.indices, %s(fn, input.values), input.dense_shape)" % (what, what))
+        raise TypeError("To perform a %s over the values of a sparse tensor use either SparseTensor(input.indices, "
+                        "fn(input.values), input.dense_shape) or SparseTensor(input.indices, %s(fn, input.values), "
+                        "input.dense_shape)" % (what, what))
     flat = [convert.convert_to_tensor(x, name="elem") for x in flat]
     if flat[0].shape.ndims == 0:
         raise ValueError("elements in elems must be 1+ dimensional Tensors, not scalars")
@@ -67,8 +68,8 @@ def _stacked(arrays, like):
     return out
 
 
-def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, infer_shape=True, reverse=False,
-         name=None):
+def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, infer_shape=True,
+         reverse=False, name=None):
     """a = fn(a, element) for one element after the other; all values of a, stacked."""
     _check(fn)
     with ops.name_scope(name, "scan", nest.flatten(elems)):

@@ -1,8 +1,8 @@
 """tf.gradients: what the library derives, and gradients that are functions of Python.
 
-The library walks back through the graph (conditionals and loops are found in the graph itself) and asks `wants` of each operation
-on the way whether Python has a gradient for it; if so, `make` gives the gradients of its inputs.  A gradient of rows
-(IndexedSlices) is a triple there.
+The library walks back through the graph (conditionals and loops are found in the graph itself) and asks `wants` of each
+operation on the way whether Python has a gradient for it; if so, `make` gives the gradients of its inputs.  A gradient of
+rows (IndexedSlices) is a triple there.
 """
 
 from ..framework import convert, dtypes, errors, op_defs, ops
@@ -106,7 +106,8 @@ def _seed(y, g, i):
     if not y.shape.is_compatible_with(g.shape) and t != dtypes.resource:
         raise ValueError("The shape %s of grad_ys[%d] does not fit that of ys[%d]: %s" % (g.shape, i, i, y.shape))
     if g.dtype.is_complex != t.is_complex and t != dtypes.resource:
-        raise TypeError("Gradient type %s generated for tensor %s with type %s must be the same kind" % (g.dtype.name, y, t.name))
+        raise TypeError("Gradient type %s generated for tensor %s with type %s must be the same kind" %
+                        (g.dtype.name, y, t.name))
     return g
 
 

@@ -1,7 +1,8 @@
 """Operations whose work is done by a function of Python: tf.py_func.
 
-An operation names its function by a token.  The functions belong to the graph, so they live as long as it does; the table that
-tokens are looked up in only knows where they are.  A run in another process than the one that made the graph does not find them.
+An operation names its function by a token.  The functions belong to the graph, so they live as long as it does; the table
+that tokens are looked up in only knows where they are.  A run in another process than the one that made the graph does not
+find them.
 """
 
 import itertools
@@ -10,7 +11,7 @@ import weakref
 import numpy as np
 
 import _millrace as _core
-from ..framework import dtypes, errors, op_defs, ops
+from ..framework import dtypes, errors, op_defs
 
 __all__ = ["numpy_function", "py_func", "py_function"]
 

@@ -1,7 +1,7 @@
 """TensorArray: tensors by their number, each written once, mostly by the iterations of a loop.
 
-The elements are with the handle.  Each change gives a new `flow`, a number that the next operation takes, so that reads come after
-the writes they need: use the array that a method returns, not the one it was called on.
+The elements are with the handle.  Each change gives a new `flow`, a number that the next operation takes, so that reads come
+after the writes they need: use the array that a method returns, not the one it was called on.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ __all__ = ["TensorArray"]
 class TensorArray:
     """An array of tensors of one type."""
 
-    def __init__(self, dtype, size=None, dynamic_size=None, clear_after_read=None, tensor_array_name=None, handle=None, flow=None,
-                 infer_shape=True, element_shape=None, colocate_with_first_write_call=True, name=None):
+    def __init__(self, dtype, size=None, dynamic_size=None, clear_after_read=None, tensor_array_name=None, handle=None,
+                 flow=None, infer_shape=True, element_shape=None, colocate_with_first_write_call=True, name=None):
         if handle is not None and tensor_array_name:
             raise ValueError("Cannot construct with both handle and tensor_array_name")
         if (handle is None) == (size is None):
@@ -38,7 +38,8 @@ class TensorArray:
             return
         with ops.name_scope(name, "TensorArray", [size]) as scope, ops.device(None):
             self._handle, self._flow = op_defs.call(
-                "TensorArrayV3", scope, size=size, dtype=self._dtype, element_shape=self._shape[0], dynamic_size=self._dynamic_size,
+                "TensorArrayV3", scope, size=size, dtype=self._dtype, element_shape=self._shape[0],
+                dynamic_size=self._dynamic_size,
                 clear_after_read=True if clear_after_read is None else clear_after_read,
                 identical_element_shapes=infer_shape, tensor_array_name=tensor_array_name or "")
 
@@ -96,7 +97,8 @@ class TensorArray:
 
     def read(self, index, name=None):
         with ops.colocate_with(self._handle):
-            value = op_defs.call("TensorArrayReadV3", name, handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype)
+            value = op_defs.call("TensorArrayReadV3", name, handle=self._handle, index=index, flow_in=self._flow,
+                                 dtype=self._dtype)
         value.set_shape(self._shape[0])
         return value
 
@@ -141,8 +143,8 @@ class TensorArray:
             if value.shape.ndims is not None:
                 self._check_shape(value.shape[1:])
             with self._placed(value):
-                return self._with_flow(op_defs.call("TensorArrayScatterV3", None, handle=self._handle, indices=indices, value=value,
-                                                    flow_in=self._flow))
+                return self._with_flow(op_defs.call("TensorArrayScatterV3", None, handle=self._handle, indices=indices,
+                                                    value=value, flow_in=self._flow))
 
     def split(self, value, lengths, name=None):
         """Pieces of a tensor of these lengths as the elements."""
@@ -155,8 +157,8 @@ class TensorArray:
                 if same:
                     self._check_shape(shapes.TensorShape([int(known[0])]).concatenate(value.shape[1:]))
             with self._placed(value):
-                return self._with_flow(op_defs.call("TensorArraySplitV3", None, handle=self._handle, value=value, lengths=lengths,
-                                                    flow_in=self._flow))
+                return self._with_flow(op_defs.call("TensorArraySplitV3", None, handle=self._handle, value=value,
+                                                    lengths=lengths, flow_in=self._flow))
 
     def size(self, name=None):
         with ops.colocate_with(self._handle):
