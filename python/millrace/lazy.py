@@ -43,3 +43,19 @@ def _submodule(package, name):
     if not name.startswith("_") and name.isidentifier() and importlib.util.find_spec(full) is not None:
         return importlib.import_module(full)
     raise AttributeError("module '%s' has no attribute '%s'" % (package, name))
+
+
+def selection(module, names, renamed=None):
+    """The __getattr__ of a module that has names of tf and tf.nn: some as they are, some under another name {here: there}."""
+    there = {**{n: n for n in names.split()}, **(renamed or {})}
+
+    def __getattr__(name):
+        if name not in there:
+            raise AttributeError("module '%s' has no attribute '%s'" % (module.replace("millrace", "tf", 1), name))
+        tf = importlib.import_module("millrace")
+        found = getattr(tf, there[name], None)
+        found = getattr(tf.nn, there[name]) if found is None else found
+        setattr(sys.modules[module], name, found)
+        return found
+
+    return __getattr__

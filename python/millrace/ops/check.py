@@ -178,3 +178,14 @@ def assert_proper_iterable(values):
 
 
 __all__.append("assert_proper_iterable")
+
+
+@public
+def verify_tensor_all_finite(t=None, msg=None, name=None, x=None, message=None):
+    """The tensor; its computation fails when it has an infinity or what is no number."""
+    t = t if x is None else x
+    with ops.name_scope(name, "VerifyFinite", [t]):
+        t = convert.convert_to_tensor(t, name="t")
+        checked = op_defs.call("CheckNumerics", None, tensor=t, message=msg if message is None else message)
+        with ops.control_dependencies([checked]):
+            return op_defs.call("Identity", None, input=t)

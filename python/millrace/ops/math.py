@@ -796,6 +796,14 @@ def confusion_matrix(labels, predictions, num_classes=None, dtype=dtypes.int32, 
         return op_defs.call("Reshape", None, tensor=flat, shape=op_defs.call("Pack", None, values=[n, n]))
 
 
+@public
+def lbeta(x, name=None):
+    """log |Beta(x)|, over the last dimension."""
+    with ops.name_scope(name, "lbeta", [x]):
+        x = convert.convert_to_tensor(x, name="x")
+        return reduce_sum(lgamma(x), [-1]) - lgamma(reduce_sum(x, [-1]))  # noqa: F821
+
+
 # ---- operators ----
 
 def _binary(op_name, f, name):
