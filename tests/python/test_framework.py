@@ -371,6 +371,17 @@ class CallableTest(unittest.TestCase):
         with tf.Graph().as_default():
             self.assertEqual(tf.constant(1, name=b"bytes").op.name, "bytes")
 
+    def test_entered_twice(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            with self.assertRaisesRegex(RuntimeError, "not re-entrant"):
+                session.__enter__()
+
+    def test_number_for_a_string(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.string)
+            with self.assertRaisesRegex(TypeError, "Type of feed value 1 with type"):
+                session.run(x, {x: 1})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -120,7 +120,7 @@ def _check_value(tensor, value):
                         "feed with key %s." % (value, tensor))
     if isinstance(value, int) and not isinstance(value, bool):
         dtype = tensor.dtype.base_dtype
-        if dtype.is_integer and not dtype.min <= value <= dtype.max:
+        if dtype.name == "string" or dtype.is_integer and not dtype.min <= value <= dtype.max:
             raise TypeError("Type of feed value %s with type %s is not compatible with Tensor type %s. Try explicitly setting the "
                             "type of the feed tensor to a larger type (e.g. int64)." % (value, type(value), dtype.as_numpy_dtype))
 
@@ -254,6 +254,9 @@ class Session(BaseSession):
 
     def __enter__(self):
         self._contexts = getattr(self, "_contexts", [])
+        if self._contexts:
+            raise RuntimeError("Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a "
+                               "session multiple times.")
         graph, session = self._graph.as_default(), self.as_default()
         graph.__enter__()
         session.__enter__()
