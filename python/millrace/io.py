@@ -35,6 +35,6 @@ _LATER.update(dict.fromkeys("FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase 
 
 def __getattr__(name):
     if name == "gfile" or name in _LATER:
-        module = importlib.import_module("millrace." + _LATER.get(name, "gfile"))
+        module = importlib.import_module("millrace." + _LATER.get(name, "io_gfile"))
         return getattr(module, name) if name in _LATER else module
     raise AttributeError("module 'millrace.io' has no attribute '%s'" % name)

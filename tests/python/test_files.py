@@ -24,6 +24,21 @@ class Folder(unittest.TestCase):
 
 
 class Files(Folder):
+    def test_newer_names(self):
+        g = tf.io.gfile
+        g.makedirs(self.path("deep/er"))
+        with g.GFile(self.path("deep/a"), "w") as f:
+            f.write("x")
+        g.copy(src=self.path("deep/a"), dst=self.path("deep/b"))
+        g.rename(src=self.path("deep/b"), dst=self.path("deep/c"))
+        self.assertEqual(sorted(g.listdir(self.path("deep"))), ["a", "c", "er"])
+        self.assertEqual(g.glob(self.path("deep/?")), [self.path("deep/a"), self.path("deep/c")])
+        self.assertEqual([(d, sorted(f)) for _, d, f in g.walk(self.path("deep"))], [(["er"], ["a", "c"]), ([], [])])
+        g.remove(self.path("deep/a"))
+        self.assertTrue(g.isdir(self.path("deep/er")) and not g.exists(self.path("deep/a")) and g.stat(self.path("deep/c")).length == 1)
+        g.rmtree(self.path("deep"))
+        self.assertFalse(g.exists(self.path("deep")))
+
     def test_text_and_bytes(self):
         with tf.gfile.GFile(self.path("a"), "w") as f:
             f.write("h\u00e4llo\nworld\n")
