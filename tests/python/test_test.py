@@ -96,6 +96,33 @@ class Sessions(tf.test.TestCase):
             self.assertAllEqual(sess.run(x, {x: [1, 2]}), [1, 2])
             self.assertEqual(sess.run([]), [])
             self.assertEqual(sess.run({}), {})
+            self.assertAllEqual(sess.make_callable([x, x + 1], [x])([1, 2]), [[1, 2], [2, 3]])
+
+    def test_wrong_use_of_sessions(self):
+        with tf.Session(graph=tf.Graph()) as sess, self.assertRaisesRegex(RuntimeError, "graph is empty"):
+            sess.run([])
+        with self.assertRaisesRegex(TypeError, "config must be a tf.ConfigProto"):
+            tf.Session(config=37)
+        with self.session() as sess:
+            text = tf.placeholder(tf.string)
+            with self.assertRaisesRegex(TypeError, "Type of feed value 1"):
+                sess.run(text, {text: 1})
+
+    def test_classes_of_programs_in_feeds_and_fetches(self):
+        from tensorflow.python.client import session
+
+        class Squared:
+            def __init__(self, x):
+                self.x, self.y = x, tf.square(x)
+
+        session.register_session_run_conversion_functions(
+            Squared, lambda s: ([s.y], lambda values: values[0]), lambda s, value: [(s.x, value)])
+        with self.session() as sess:
+            s = Squared(tf.placeholder(tf.float32, []))
+            self.assertEqual(sess.run(s, {s: 3.0}), 9.0)
+            self.assertEqual(sess.run([s], {s.x: 4.0}), [16.0])
+        with self.assertRaisesRegex(ValueError, "already been registered"):
+            session.register_session_run_conversion_functions(Squared, None)
 
     def test_a_folder_of_its_own(self):
         self.assertTrue(os.path.isdir(self.get_temp_dir()))

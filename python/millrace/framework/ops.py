@@ -427,6 +427,8 @@ class Graph(_core.Graph):
             name = name.decode()
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
+        if isinstance(name, bytes):
+            name = name.decode()
         flat = _flat(inputs)
         if any(t.graph is not self for t in flat):
             inputs = [[self._own(t, op_type) for t in x] if isinstance(x, (list, tuple)) else self._own(x, op_type) for x in inputs]

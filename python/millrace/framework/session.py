@@ -2,6 +2,7 @@
 
 import collections
 import threading
+import warnings
 
 import numpy as np
 
@@ -22,6 +23,18 @@ def _watch_signals():
     former = signal.set_wakeup_fd(fd, warn_on_full_buffer=False) if fd >= 0 else -1
     if former >= 0:
         signal.set_wakeup_fd(former)
+
+
+# ---- what programs of their own feed and fetch ----
+
+_conversions = []  # (class, function for fetches, function for feeds or None), the newest first
+
+
+def register_session_run_conversion_functions(tensor_type, fetch_function, feed_function=None, feed_function_for_partial_run=None):
+    """fetch_function(x) is (tensors, function of their values), feed_function(x, value) pairs of tensors and values."""
+    if any(tensor_type is kind for kind, _, _ in _conversions):
+        raise ValueError("%s has already been registered." % tensor_type)
+    _conversions.insert(0, (tensor_type, fetch_function, feed_function))
 
 
 # ---- fetches ----
@@ -61,10 +74,15 @@ class _Fetches:
             kind = type(f) if isinstance(f, collections.OrderedDict) else dict
             return lambda values: kind((k, b(values)) for k, b in zip(keys, builders))
         if hasattr(f, "_fetch_parts"):
-            tensors, rebuild = f._fetch_parts()
-            builders = [self._take_element(t) for t in tensors]
-            return lambda values: rebuild([b(values) for b in builders])
+            return self._take_parts(*f._fetch_parts())
+        for kind, fetch, _ in _conversions:
+            if isinstance(f, kind):
+                return self._take_parts(*fetch(f))
         return self._take_element(f)
+
+    def _take_parts(self, tensors, rebuild):
+        builders = [self._take_element(t) for t in tensors]
+        return lambda values: rebuild([b(values) for b in builders])
 
     def _take_sequence(self, f):
         builders = [self._take(x) for x in f]
@@ -104,6 +122,9 @@ def _flat_feeds(key, value):
     """A pair for each tensor: a structure may be fed by one of the same form."""
     if hasattr(key, "_feed_parts"):
         yield from key._feed_parts(value)
+    elif any(isinstance(key, kind) and feed for kind, _, feed in _conversions):
+        feed, = [feed for kind, _, feed in _conversions if isinstance(key, kind) and feed][:1]
+        yield from feed(key, value)
     elif isinstance(key, (list, tuple)):
         if len(key) != len(value):
             raise ValueError("A feed of %d tensors has %d values" % (len(key), len(value)))
@@ -278,8 +299,14 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that is the default one until it is closed, for a shell."""
 
+    _open = 0
+
     def __init__(self, target="", graph=None, config=None):
         super().__init__(target, graph, config)
+        if InteractiveSession._open:
+            warnings.warn("An interactive session is already active. This can cause out-of-memory errors in some cases. You must "
+                          "explicitly call `InteractiveSession.close()` to release resources held by the other session(s).")
+        InteractiveSession._open += 1
         self._default_session = self.as_default()
         self._default_session.__enter__()
         self._default_graph = graph.as_default() if graph is not None else None
@@ -287,6 +314,7 @@ class InteractiveSession(BaseSession):
             self._default_graph.__enter__()
 
     def close(self):
+        InteractiveSession._open -= not self._closed
         super().close()
         if self._default_graph is not None:
             self._default_graph.__exit__(None, None, None)
