@@ -3,7 +3,7 @@
 import math as _math
 
 from ..framework import convert, dtypes, ops
-from ..ops import array, check, control_flow, math, random, variables
+from ..ops import array, control_flow, math, random
 
 __all__ = ["cosine_decay", "cosine_decay_restarts", "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
            "natural_exp_decay", "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay"]

@@ -7,7 +7,7 @@ class (_Rule) says the name of the op, which slots go to which of its inputs, an
 from .. import initializers
 from ..framework import convert, dtypes, ops
 from ..framework.op_defs import call, raw
-from ..ops import array, control_flow, math, state, variables
+from ..ops import array, control_flow, math, state
 from .optimizer import Optimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer",

@@ -4,7 +4,7 @@ A variable is one (by reference or resource); a variable in parts is one for eac
 Other things, tables say, bring their own SaveableObject.
 """
 
-from ..framework import convert, ops
+from ..framework import ops
 from ..framework.op_defs import raw
 from ..ops import array, state, variables
 

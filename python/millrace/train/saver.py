@@ -6,12 +6,13 @@ three names in a SaverDef; and, in Python, which checkpoints it wrote and which 
 """
 
 import os
+import threading
 import time
 import uuid
 
 from .. import logging, protos
 from ..file_io import as_path
-from ..framework import convert, device, errors, op_defs, ops
+from ..framework import convert, device, errors, ops
 from ..framework.op_defs import raw
 from ..ops import control_flow
 from . import checkpoints, saveable, steps
@@ -127,6 +128,7 @@ class Saver:
         self._pad_step_number, self._save_relative_paths, self._filename = pad_step_number, save_relative_paths, filename
         self.saver_def, self._is_built, self._is_empty = saver_def, False, False
         self._last_checkpoints, self._checkpoints_to_be_deleted = [], []
+        self._saving = threading.RLock()  # a supervisor's thread saves too, and an older step must not become the latest
         if not defer_build:
             self.build()
         elif saver_def is not None:
@@ -243,20 +245,26 @@ class Saver:
         if os.path.split(latest_filename)[0]:
             raise ValueError("'latest_filename' must not contain path components")
         save_path = os.fspath(save_path)
-        prefix = self._prefix(sess, save_path, global_step, latest_filename)
-        written = None
-        if not self._is_empty:
-            written = self._write(sess, prefix)
-            if write_state:
-                self._record(written)
-                checkpoints.update_checkpoint_state(
-                    os.path.dirname(save_path), written, all_model_checkpoint_paths=self.last_checkpoints,
-                    latest_filename=latest_filename, save_relative_paths=self._save_relative_paths)
-                self._delete_old(meta_graph_suffix)
-        if write_meta_graph:
-            with sess.graph.as_default():
-                self.export_meta_graph(checkpoints.meta_graph_filename(prefix, meta_graph_suffix),
-                                       strip_default_attrs=strip_default_attrs)
+        with self._saving:
+            prefix = self._prefix(sess, save_path, global_step, latest_filename)
+            written = self._save_variables(sess, save_path, prefix, latest_filename, meta_graph_suffix, write_state)
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(checkpoints.meta_graph_filename(prefix, meta_graph_suffix),
+                                           strip_default_attrs=strip_default_attrs)
+        return written
+
+    def _save_variables(self, sess, save_path, prefix, latest_filename, meta_graph_suffix, write_state):
+        """The prefix that was written; None when there are no variables."""
+        if self._is_empty:
+            return None
+        written = self._write(sess, prefix)
+        if write_state:
+            self._record(written)
+            checkpoints.update_checkpoint_state(
+                os.path.dirname(save_path), written, all_model_checkpoint_paths=self.last_checkpoints,
+                latest_filename=latest_filename, save_relative_paths=self._save_relative_paths)
+            self._delete_old(meta_graph_suffix)
         return written
 
     def _prefix(self, sess, save_path, global_step, latest_filename):
