@@ -9,7 +9,7 @@ import numpy as np
 
 import millrace as tf
 
-HEAPS, DEVIATION, NOISE, BATCH, STEPS = 8, 0.05, 8, 256, 4000
+HEAPS, DEVIATION, NOISE, BATCH, STEPS = 8, 0.05, 8, 256, 2500
 
 
 def centres():
@@ -61,7 +61,7 @@ def main():
             feeds = {real: real_points(random, BATCH), z: random.normal(size=(BATCH, NOISE))}
             _, d = sess.run([d_train, d_loss], feeds)
             _, g = sess.run([g_train, g_loss], {z: random.normal(size=(BATCH, NOISE))})
-            if step % 1000 == 0:
+            if step % 500 == 0:
                 print("step %d: discriminator %.3f, generator %.3f" % (step, d, g))
         points = sess.run(made, {z: random.normal(size=(2000, NOISE))})
 

@@ -199,10 +199,38 @@ class Training(Case):
         np.testing.assert_array_equal(before[0], after[0])
         self.assertTrue((before[2] != after[2]).any())
 
+    def test_a_layer_frozen_for_another_model(self):
+        judge = tf.keras.Sequential([L.Dense(1, input_shape=(2,), activation="sigmoid")], name="judge")
+        judge.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy")
+        judge.trainable = False
+        maker = tf.keras.Sequential([L.Dense(2, input_shape=(3,))], name="maker")
+        z = L.Input((3,))
+        both = tf.keras.Model(z, judge(maker(z)))
+        both.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy")
+        before = judge.get_weights(), maker.get_weights()
+        both.train_on_batch(np.ones((4, 3)), np.ones(4))
+        np.testing.assert_array_equal(before[0][0], judge.get_weights()[0])
+        self.assertTrue((before[1][0] != maker.get_weights()[0]).any())
+        before = judge.get_weights()
+        judge.train_on_batch(np.ones((4, 2)), np.ones(4))
+        self.assertTrue((before[0] != judge.get_weights()[0]).any())
+
+    def test_inputs_that_are_tensors(self):
+        x = L.Input(tensor=tf.constant(np.ones((4, 2), "f")))
+        model = tf.keras.Model(x, L.Dense(1, kernel_initializer="zeros")(x))
+        model.compile(tf.keras.optimizers.SGD(0.1), "mse", target_tensors=[tf.ones([4, 1])])
+        history = model.fit(steps_per_epoch=2, epochs=3, verbose=0)
+        self.assertAlmostEqual((1 + 0.4 ** 2) / 2, history.history["loss"][0], places=5)
+
     def test_generators_and_sequences(self):
+        ends = []
+
         class Batches(tf.keras.utils.Sequence):
             def __len__(self):
                 return 5
+
+            def on_epoch_end(self):
+                ends.append(1)
 
             def __getitem__(self, i):
                 return np.full((2, 1), float(i)), np.full((2, 1), 2.0 * i)
@@ -210,6 +238,7 @@ class Training(Case):
         model = tf.keras.Sequential([L.Dense(1, use_bias=False, input_shape=(1,))])
         model.compile(tf.keras.optimizers.SGD(0.05), "mse")
         model.fit_generator(Batches(), epochs=10, verbose=0)
+        self.assertEqual(10, len(ends))
         np.testing.assert_allclose(model.get_weights()[0], [[2.0]], atol=1e-3)
         endless = iter(lambda: (np.ones((2, 1)), np.ones((2, 1))), None)
         h = model.fit_generator(endless, steps_per_epoch=3, epochs=2, verbose=0, validation_data=Batches())
@@ -290,7 +319,9 @@ class Files(Case):
         class Own(tf.keras.Model):
             def __init__(self):
                 super().__init__()
-                self.a, self.many = L.Dense(2), [L.Dense(2), L.Dense(1)]
+                self.a, self.many = L.Dense(2), []
+                for n in (2, 1):
+                    self.many.append(L.Dense(n))
 
             def call(self, x):
                 x = self.a(x)

@@ -59,6 +59,8 @@ def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5):
 class Metric(Layer):
     """Totals in variables, which are in no collection; reset_states makes them zero."""
 
+    _is_metric = True
+
     def __init__(self, name=None, dtype=None, **kwargs):
         super().__init__(name=name, dtype=dtype or K.floatx(), **kwargs)
         self.stateful, self.built = True, True

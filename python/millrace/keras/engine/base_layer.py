@@ -93,6 +93,8 @@ def _unique(items):
 class Layer(BaseLayer):
     """A layer of Keras.  Its variables are named by the scope of its first call, and are resource variables."""
 
+    _is_metric = False  # metrics are layers, but their totals are nobody's weights
+
     def __init__(self, trainable=True, name=None, dtype=None, dynamic=False, **kwargs):
         shape = _keywords_to_shape(kwargs, self)
         self._inbound_nodes, self._outbound_nodes = [], []
@@ -118,13 +120,14 @@ class Layer(BaseLayer):
         elif isinstance(value, tf.Variable):
             if not any(value is v for v in self._trainable_weights + self._non_trainable_weights):
                 (self._trainable_weights if value.trainable else self._non_trainable_weights).append(value)
-        elif isinstance(value, (list, tuple)) and value and not hasattr(value, "_fields"):
-            for v in value:
-                if isinstance(v, Layer):
-                    self._track(v)
 
     def _sublayers(self):
-        return self.__dict__.get("_tracked_layers", [])
+        """Its own layers, and those in lists and dicts of its attributes, which may have grown since."""
+        found = list(self.__dict__.get("_tracked_layers", []))
+        for name, value in self.__dict__.items():
+            if isinstance(value, (list, tuple, dict)) and value and name[0] != "_":
+                found += [x for x in (value.values() if isinstance(value, dict) else value) if isinstance(x, Layer)]
+        return _unique(x for x in found if not x._is_metric)
 
     # ---- weights ----
 

@@ -197,9 +197,11 @@ def batches_of(x, y=None, sample_weight=None, shuffle=False):
             order = np.arange(len(x))
             if shuffle:
                 np.random.shuffle(order)
-            for i in order:
-                yield x[int(i)]
-            x.on_epoch_end()
+            try:
+                for i in order:
+                    yield x[int(i)]
+            finally:  # the last batch may be the last that is asked for
+                x.on_epoch_end()
         return numbered, len(x)
     if _is_dataset(x):
         return _of_dataset(x), None

@@ -191,8 +191,7 @@ class Network(Layer):
     _is_graph_network = False
 
     def _sublayers(self):
-        tracked = [x for x in self.__dict__.get("_tracked_layers", []) if not any(x is y for y in self._model_layers)]
-        return self._model_layers + tracked
+        return base_layer._unique(self._model_layers + super()._sublayers())
 
     # ---- layers and weights ----
 

@@ -101,11 +101,11 @@ class Model(Network):
                 self._compile()
 
     def _compile(self):
-        self._steps = {}
+        self._steps, self._told_of_change = {}, False
         self._trained = [o for o in self._make_outputs(self._compile_arguments["target_tensors"])]
         self._make_metrics()
         self._make_total_loss()
-        self._collected_trainable = [v.name for v in self.trainable_weights]
+        self._to_train = list(self.trainable_weights)  # what compile finds: layers may be frozen for another model later
 
     def _per_output(self, given, what, default=None):
         """One entry for each output, from a list or dict."""
@@ -242,7 +242,7 @@ class Model(Network):
         if kind == "test":
             return self._values(), self.state_updates
         with ops.name_scope("training"), ops.control_dependencies([self.total_loss]):
-            params = self.trainable_weights
+            params = self._to_train
             done = list(self.optimizer.get_updates(loss=self.total_loss, params=params)) if params else []
         return self._values(), done + dependence.for_model(self.updates, self.inputs)
 
@@ -297,10 +297,10 @@ class Model(Network):
         if not self._is_compiled:
             self._compile()
             self._is_compiled = True
-        elif self._collected_trainable != [v.name for v in self.trainable_weights]:
+        elif not self._told_of_change and [id(v) for v in self._to_train] != [id(v) for v in self.trainable_weights]:
             tf.logging.warning("Discrepancy between trainable weights and collected trainable weights, did you set "
                                "`model.trainable` without calling `model.compile` after ?")
-            self._collected_trainable = [v.name for v in self.trainable_weights]
+            self._told_of_change = True
 
     def _build_from(self, x):
         """Inputs and outputs by the shapes of the data, for a model that does not know them yet."""
