@@ -63,6 +63,11 @@ class Names(unittest.TestCase):
             importlib.import_module("tensorflow." + path)
 
 
+    def test_what_the_tables_name_is_there(self):
+        named = [n for sources in aliases.PRIVATE.values() for n in sources]
+        named += [".".join(filter(None, ["millrace", path])) for path in aliases.MOVED.values()]
+        self.assertEqual(sorted({n for n in named if not aliases._exists(n)}), [])
+
     def test_what_is_loaded_later_is_listed(self):
         self.assertLessEqual({"ConfigProto", "summary", "Graph"}, set(dir(tf)))
 
