@@ -45,7 +45,8 @@ class Specs(unittest.TestCase):
         simple = r.SimpleClusterResolver(tf.train.ClusterSpec({"worker": ["a:1", "b:1"]}))
         self.assertEqual(simple.master("worker", 1, "grpc"), "grpc://b:1")
         other = r.SimpleClusterResolver(tf.train.ClusterSpec({"worker": ["x:1"], "ps": ["p:1"]}))
-        self.assertEqual(r.UnionClusterResolver(simple, other).cluster_spec().as_dict(), {"worker": ["a:1", "b:1"], "ps": ["p:1"]})
+        self.assertEqual(r.UnionClusterResolver(simple, other).cluster_spec().as_dict(),
+                         {"worker": ["a:1", "b:1"], "ps": ["p:1"]})
         os.environ["TF_CONFIG"] = '{"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "worker", "index": 0}}'
         try:
             found = r.TFConfigClusterResolver()
@@ -229,7 +230,8 @@ class Cluster(unittest.TestCase):
                 runner, tokens = opt.get_chief_queue_runner(), opt.get_init_tokens_op(num_tokens=0)
                 init = tf.global_variables_initializer()
             sv = tf.train.Supervisor(is_chief=is_chief, logdir=self.dir, init_op=init, local_init_op=local_init,
-                                     ready_for_local_init_op=opt.ready_for_local_init_op, recovery_wait_secs=0.1, global_step=step,
+                                     ready_for_local_init_op=opt.ready_for_local_init_op, recovery_wait_secs=0.1,
+                                     global_step=step,
                                      save_model_secs=0, summary_op=None, stop_grace_secs=0.5)
             sess = sv.prepare_or_wait_for_session(target)
             if is_chief:
@@ -268,7 +270,8 @@ class Cluster(unittest.TestCase):
     def test_checks(self):
         with tf.Graph().as_default():
             v = tf.Variable(1.0)
-            opt = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=3, total_num_replicas=2)
+            opt = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=3,
+                                                 total_num_replicas=2)
             self.assertRaises(ValueError, opt.get_chief_queue_runner)
             self.assertRaises(ValueError, opt.minimize, v * v)
             opt.minimize(v * v, global_step=tf.train.get_or_create_global_step())

@@ -134,7 +134,8 @@ class Rules(unittest.TestCase):
             with self.subTest(rule.__name__), tf.Graph().as_default():
                 w = tf.Variable(START, name="w", use_resource=resource)
                 if sparse:  # row 0 twice, row 2 once; row 1 not at all
-                    g = tf.IndexedSlices(tf.constant(np.stack([GRAD[0] * 0.25, GRAD[2], GRAD[0] * 0.75])), tf.constant([0, 2, 0]),
+                    g = tf.IndexedSlices(tf.constant(np.stack([GRAD[0] * 0.25, GRAD[2], GRAD[0] * 0.75])),
+                                         tf.constant([0, 2, 0]),
                                          tf.constant([3, 2]))
                 else:
                     g = tf.constant(GRAD)
@@ -175,7 +176,8 @@ class Names(unittest.TestCase):
             b = tf.get_variable("b", [2], initializer=tf.zeros_initializer())
         opt = tf.train.AdamOptimizer()
         train = opt.minimize(tf.reduce_sum(w * b + w))
-        self.assertEqual(self.names(), ["w:0", "s/b:0", "beta1_power:0", "beta2_power:0", "w/Adam:0", "w/Adam_1:0", "s/b/Adam:0",
+        self.assertEqual(self.names(), ["w:0", "s/b:0", "beta1_power:0", "beta2_power:0", "w/Adam:0", "w/Adam_1:0",
+                                        "s/b/Adam:0",
                                         "s/b/Adam_1:0"])
         self.assertEqual(train.name, "Adam")
         self.assertEqual(opt.get_slot_names(), ["m", "v"])

@@ -105,7 +105,8 @@ class Queues(Base):
             self.assertEqual(sess.run([b.ready_size(), b.incomplete_size()]), [0, 2])
             sess.run(b.insert_many(1, ["b", "a"], [20, 10]))
             _, keys, values = sess.run(taken)
-            self.assertEqual(sorted(zip(keys.tolist(), values[0].tolist(), values[1].tolist())), [(b"a", 1.0, 10), (b"b", 2.0, 20)])
+            self.assertEqual(sorted(zip(keys.tolist(), values[0].tolist(), values[1].tolist())),
+                             [(b"a", 1.0, 10), (b"b", 2.0, 20)])
 
     def test_accumulators(self):
         a = tf.ConditionalAccumulator(tf.float32, shape=[2])
@@ -117,7 +118,8 @@ class Queues(Base):
             self.assertEqual(sess.run(a.num_accumulated()), 2)
             self.assertEqual(sess.run(a.take_grad(2)).tolist(), [2, 3])
             taken = sess.run(s.take_indexed_slices_grad(2))
-            self.assertEqual((taken.indices.tolist(), taken.values.tolist()), ([0, 2], [[1.0], [3.0]]))  # by how often each row came
+            self.assertEqual((taken.indices.tolist(), taken.values.tolist()),
+                             ([0, 2], [[1.0], [3.0]]))  # by how often each row came
             sess.run(a.set_global_step(5))
             sess.run(a.apply_grad([1.0, 1.0], local_step=4))  # too old
             self.assertEqual(sess.run(a.num_accumulated()), 0)

@@ -26,7 +26,8 @@ def _attr(shapes):
 
 
 def _fields(data):
-    """(tag, bytes of the whole field, where its content begins in it) of a message whose fields are messages or small numbers."""
+    """(tag, bytes of the whole field, where its content begins in it) of a message whose fields are messages or small
+    numbers."""
     i, n = 0, len(data)
     while i < n:
         start = i

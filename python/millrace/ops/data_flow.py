@@ -340,7 +340,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     def apply_grad(self, grad_indices, grad_values, grad_shape=None, local_step=0, name=None):
         return raw.sparse_accumulator_apply_gradient(
-            self._accumulator_ref, _int64(local_step), _int64(grad_indices), convert.convert_to_tensor(grad_values, self._dtype),
+            self._accumulator_ref, _int64(local_step), _int64(grad_indices),
+            convert.convert_to_tensor(grad_values, self._dtype),
             convert.constant([], dtypes.int64) if grad_shape is None else _int64(grad_shape),
             has_known_shape=grad_shape is not None, name=name)
 

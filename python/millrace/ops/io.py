@@ -26,7 +26,8 @@ class ReaderBase:
 
     def read_up_to(self, queue, num_records, name=None):
         """(keys, values) of up to so many records."""
-        return raw.reader_read_up_to_v2(self._reader_ref, _queue_ref(queue), raw.cast(num_records, DstT=dtypes.int64), name=name)
+        return raw.reader_read_up_to_v2(self._reader_ref, _queue_ref(queue), raw.cast(num_records, DstT=dtypes.int64),
+                                        name=name)
 
     def num_records_produced(self, name=None):
         return raw.reader_num_records_produced_v2(self._reader_ref, name=name)

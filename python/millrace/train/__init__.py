@@ -6,7 +6,8 @@ Each part is a module of its own, imported when one of its names is first asked 
 from .. import lazy as _lazy
 
 _WHERE = {
-    ".protos": "BytesList CheckpointState ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List JobDef "
+    ".protos": "BytesList CheckpointState ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List "
+    "JobDef "
               "SaverDef SequenceExample ServerDef",
     "optimizer": "Optimizer",
     "optimizers": "AdadeltaOptimizer AdagradDAOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer "
@@ -23,7 +24,8 @@ _WHERE = {
     ".summary.writer": "summary_iterator",
     "coordinator": "Coordinator LooperThread",
     "queue_runner": "QueueRunner add_queue_runner start_queue_runners",
-    "input": "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch maybe_batch_join maybe_shuffle_batch "
+    "input": "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch maybe_batch_join "
+    "maybe_shuffle_batch "
              "maybe_shuffle_batch_join range_input_producer shuffle_batch shuffle_batch_join slice_input_producer "
              "string_input_producer",
     "server": "ClusterSpec Server",

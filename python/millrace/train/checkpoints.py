@@ -1,5 +1,5 @@
-"""Checkpoints as files: which there are (the file "checkpoint" of a folder says it), what is in them, removing them, and starting
-variables from them.
+"""Checkpoints as files: which there are (the file "checkpoint" of a folder says it), what is in them, removing them, and
+starting variables from them.
 
 A checkpoint is named by the prefix of its files.  In format V2 these are PREFIX.index and PREFIX.data-*; in V1 the file has the
 name itself, which may be a pattern of several.
@@ -139,7 +139,8 @@ def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=None, meta_gr
     version = protos.SaverDef.V2 if checkpoint_format_version is None else checkpoint_format_version
     doomed = _files(meta_graph_filename(checkpoint_prefix, meta_graph_suffix), "")
     if version == protos.SaverDef.V2:
-        doomed += _files(checkpoint_prefix, ".index") + glob.glob(glob.escape(as_path(checkpoint_prefix)) + ".data-?????-of-?????")
+        doomed += _files(checkpoint_prefix, ".index") + glob.glob(glob.escape(as_path(checkpoint_prefix)) +
+                                                                  ".data-?????-of-?????")
     else:
         doomed += _files(checkpoint_prefix, "")
     for path in doomed:
@@ -236,8 +237,8 @@ def list_variables(ckpt_dir_or_file):
 def init_from_checkpoint(ckpt_dir_or_file, assignment_map):
     """Changes the initializers of variables so that they read a checkpoint.
 
-    assignment_map has names in the checkpoint and variables, lists of the parts of one, or names of them here; names that end in
-    "/" are scopes, and "/" is the whole checkpoint."""
+    assignment_map has names in the checkpoint and variables, lists of the parts of one, or names of them here; names that end
+    in "/" are scopes, and "/" is the whole checkpoint."""
     path = _checkpoint_filename(ckpt_dir_or_file)
     reader = load_checkpoint(ckpt_dir_or_file)
     shapes = reader.get_variable_to_shape_map()
@@ -277,7 +278,8 @@ def _meant(there, here, shapes, where):
         yield there, parts
         return
     if not there.endswith("/"):
-        raise ValueError("Assignment map with scope only name %s should map to scope only %s. Should be 'scope/': 'other_scope/'." %
+        raise ValueError("Assignment map with scope only name %s should map to scope only %s. Should be 'scope/': "
+                         "'other_scope/'." %
                          (here, there))
     names = {re.sub(r"/part_\d+$", "", n) for n in _store() if n.startswith(here) or here == "/"}
     for name in sorted(names):
@@ -331,7 +333,8 @@ def warm_start(ckpt_to_initialize_from, vars_to_warm_start=".*", var_name_to_voc
     groups = _warm_groups(vars_to_warm_start)
     unused = set(previous) - set(groups)
     if unused:
-        raise ValueError("You provided the following variables in var_name_to_prev_var_name that were not used: %s" % sorted(unused))
+        raise ValueError("You provided the following variables in var_name_to_prev_var_name that were not used: %s" %
+                         sorted(unused))
     init_from_checkpoint(ckpt_to_initialize_from, {previous.get(name, name): parts for name, parts in groups.items()})
 
 

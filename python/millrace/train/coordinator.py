@@ -16,7 +16,8 @@ __all__ = ["Coordinator", "LooperThread"]
 
 class Coordinator:
     def __init__(self, clean_stop_exception_types=None):
-        self._clean_types = (errors.OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
+        clean = (errors.OutOfRangeError,) if clean_stop_exception_types is None else clean_stop_exception_types
+        self._clean_types = tuple(clean)
         self._lock = threading.Lock()
         self._stop_event = threading.Event()
         self._raise = None

@@ -412,7 +412,8 @@ class CheckpointSaverListener:
 class CheckpointSaverHook(SessionRunHook):
     """Writes a checkpoint at the beginning, now and then, and at the end."""
 
-    def __init__(self, checkpoint_dir, save_secs=None, save_steps=None, saver=None, checkpoint_basename="model.ckpt", scaffold=None,
+    def __init__(self, checkpoint_dir, save_secs=None, save_steps=None, saver=None, checkpoint_basename="model.ckpt",
+                 scaffold=None,
                  listeners=None, save_graph_def=True):
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
@@ -481,7 +482,7 @@ class CheckpointSaverHook(SessionRunHook):
         if self._saver is None:
             found = ops.get_collection(ops.GraphKeys.SAVERS)
             if len(found) != 1:
-                raise RuntimeError("There must be one item in collection SAVERS, not %d. Please provide a saver or a scaffold." %
-                                   len(found))
+                raise RuntimeError("There must be one item in collection SAVERS, not %d. Please provide a saver or a "
+                                   "scaffold." % len(found))
             self._saver = found[0]
         return self._saver

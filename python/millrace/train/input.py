@@ -179,7 +179,8 @@ def _batched(what, given, batch_size, make_queue, fullness, keep_input, threads,
             raise ValueError("Expected at least one set of tensors")
         if any(not e.same_as(elements[0]) for e in elements[1:]):
             raise TypeError("All of the sets of tensors to join must have the same keys and types")
-        queue = make_queue([t.dtype.base_dtype for t in elements[0].tensors], _element_shapes(elements, given_shapes, enqueue_many))
+        queue = make_queue([t.dtype.base_dtype for t in elements[0].tensors],
+                           _element_shapes(elements, given_shapes, enqueue_many))
         _start(queue, elements, threads, enqueue_many, keep_input)
         label, value = fullness(queue)
         summary.scalar(label, value)
@@ -187,19 +188,22 @@ def _batched(what, given, batch_size, make_queue, fullness, keep_input, threads,
         return elements[0].dense(taken if isinstance(taken, list) else [taken])
 
 
-def _plain(what, given, batch_size, keep_input, threads, capacity, enqueue_many, given_shapes, dynamic_pad, smaller, shared_name, name):
+def _plain(what, given, batch_size, keep_input, threads, capacity, enqueue_many, given_shapes, dynamic_pad, smaller,
+           shared_name, name):
     kind = data_flow.PaddingFIFOQueue if dynamic_pad else data_flow.FIFOQueue
     make = lambda types, shape_list: kind(capacity=capacity, dtypes=types, shapes=shape_list, shared_name=shared_name)
     fullness = lambda q: ("fraction_of_%d_full" % capacity, math.cast(q.size(), dtypes.float32) * (1.0 / capacity))
     return _batched(what, given, batch_size, make, fullness, keep_input, threads, enqueue_many, given_shapes, smaller, name)
 
 
-def _shuffled(what, given, batch_size, capacity, min_after_dequeue, keep_input, threads, seed, enqueue_many, given_shapes, smaller,
+def _shuffled(what, given, batch_size, capacity, min_after_dequeue, keep_input, threads, seed, enqueue_many, given_shapes,
+              smaller,
               shared_name, name):
     if capacity <= min_after_dequeue:
         raise ValueError("capacity %d must be bigger than min_after_dequeue %d." % (capacity, min_after_dequeue))
     make = lambda types, shape_list: data_flow.RandomShuffleQueue(
-        capacity=capacity, min_after_dequeue=min_after_dequeue, seed=seed, dtypes=types, shapes=shape_list, shared_name=shared_name)
+        capacity=capacity, min_after_dequeue=min_after_dequeue, seed=seed, dtypes=types, shapes=shape_list,
+        shared_name=shared_name)
     fullness = lambda q: ("fraction_over_%d_of_%d_full" % (min_after_dequeue, capacity),
                           math.cast(math.maximum(0, q.size() - min_after_dequeue), dtypes.float32) *
                           (1.0 / (capacity - min_after_dequeue)))
@@ -228,7 +232,8 @@ def batch_join(tensors_list, batch_size, capacity=32, enqueue_many=False, shapes
 
 def maybe_batch_join(tensors_list, keep_input, batch_size, capacity=32, enqueue_many=False, shapes=None, dynamic_pad=False,
                      allow_smaller_final_batch=False, shared_name=None, name=None):
-    return _plain("maybe_batch_join", _list_of(tensors_list), batch_size, keep_input, 1, capacity, enqueue_many, shapes, dynamic_pad,
+    return _plain("maybe_batch_join", _list_of(tensors_list), batch_size, keep_input, 1, capacity, enqueue_many, shapes,
+                  dynamic_pad,
                   allow_smaller_final_batch, shared_name, name)
 
 
@@ -239,7 +244,8 @@ def shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, num_threads=
                      shapes, allow_smaller_final_batch, shared_name, name)
 
 
-def maybe_shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, keep_input, num_threads=1, seed=None, enqueue_many=False,
+def maybe_shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, keep_input, num_threads=1, seed=None,
+                        enqueue_many=False,
                         shapes=None, allow_smaller_final_batch=False, shared_name=None, name=None):
     return _shuffled("maybe_shuffle_batch", [tensors], batch_size, capacity, min_after_dequeue, keep_input, num_threads, seed,
                      enqueue_many, shapes, allow_smaller_final_batch, shared_name, name)
@@ -253,7 +259,8 @@ def shuffle_batch_join(tensors_list, batch_size, capacity, min_after_dequeue, se
 
 def maybe_shuffle_batch_join(tensors_list, batch_size, capacity, min_after_dequeue, keep_input, seed=None, enqueue_many=False,
                              shapes=None, allow_smaller_final_batch=False, shared_name=None, name=None):
-    return _shuffled("maybe_shuffle_batch_join", _list_of(tensors_list), batch_size, capacity, min_after_dequeue, keep_input, 1, seed,
+    return _shuffled("maybe_shuffle_batch_join", _list_of(tensors_list), batch_size, capacity, min_after_dequeue, keep_input, 1,
+                     seed,
                      enqueue_many, shapes, allow_smaller_final_batch, shared_name, name)
 
 

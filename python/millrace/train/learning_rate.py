@@ -6,7 +6,8 @@ from ..framework import convert, dtypes, ops
 from ..ops import array, control_flow, math, random
 
 __all__ = ["cosine_decay", "cosine_decay_restarts", "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
-           "natural_exp_decay", "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay"]
+           "natural_exp_decay", "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay",
+           "polynomial_decay"]
 
 
 def _steps_asked(global_step, what):
@@ -135,7 +136,8 @@ def linear_cosine_decay(learning_rate, global_step, decay_steps, num_periods=0.5
         return _linear_cosine(learning_rate, global_step, decay_steps, num_periods, alpha, beta, None, scope)
 
 
-def noisy_linear_cosine_decay(learning_rate, global_step, decay_steps, initial_variance=1.0, variance_decay=0.55, num_periods=0.5,
+def noisy_linear_cosine_decay(learning_rate, global_step, decay_steps, initial_variance=1.0, variance_decay=0.55,
+                              num_periods=0.5,
                               alpha=0.0, beta=0.001, name=None):
     """linear_cosine_decay with noise that gets smaller."""
     _steps_asked(global_step, "noisy linear cosine decay")

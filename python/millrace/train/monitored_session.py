@@ -1,5 +1,5 @@
-"""Monitored sessions: sessions that initialize or restore themselves, run hooks, stop when asked to, and come back after a task of
-the cluster was lost.
+"""Monitored sessions: sessions that initialize or restore themselves, run hooks, stop when asked to, and come back after a
+task of the cluster was lost.
 
 A MonitoredSession is made of layers, each of which answers should_stop(), run() and close(): the innermost calls the hooks, the
 next ends the threads with the session, the outermost makes a new session when a run fails with an error of
@@ -108,7 +108,8 @@ class Scaffold:
     @staticmethod
     def default_local_init_op():
         return control_flow.group(variables.local_variables_initializer(),
-                                  control_flow.group(*ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS), name="init_all_tables"),
+                                  control_flow.group(*ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS),
+                                                     name="init_all_tables"),
                                   *_initialize(_resources(ops.GraphKeys.LOCAL_RESOURCES)))
 
 
@@ -432,7 +433,8 @@ class _MonitoredSession:
     def run_step_fn(self, step_fn):
         """step_fn(step_context), which may run parts of the graph without the hooks."""
         if list(inspect.signature(step_fn).parameters) not in (["step_context"], ["self", "step_context"]):
-            raise ValueError("`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments if it's "
+            raise ValueError("`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments "
+                             "if it's "
                              "an instance method.")
         return self._open().run_step_fn(step_fn, self._tf_sess(), run_with_hooks=None)
 
@@ -515,6 +517,7 @@ def MonitoredTrainingSession(master="", is_chief=True, checkpoint_dir=None, scaf
         if any(x and x > 0 for x in summaries.values()):
             all_hooks.append(hooks_lib.SummarySaverHook(scaffold=scaffold, output_dir=summary_dir, **summaries))
     if checkpoint_dir and any(x and x > 0 for x in saves.values()):
-        all_hooks.append(hooks_lib.CheckpointSaverHook(checkpoint_dir, scaffold=scaffold, save_graph_def=save_graph_def, **saves))
+        all_hooks.append(hooks_lib.CheckpointSaverHook(checkpoint_dir, scaffold=scaffold, save_graph_def=save_graph_def,
+                                                       **saves))
     return MonitoredSession(session_creator=creator, hooks=all_hooks + list(hooks or []),
                             stop_grace_period_secs=stop_grace_period_secs)

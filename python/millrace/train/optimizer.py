@@ -1,9 +1,9 @@
 """Optimizer: what all optimizers do.
 
 minimize() is compute_gradients() and apply_gradients().  A class of optimizers says what it keeps beside a variable
-(_create_slots), what it needs before a step (_prepare), how a variable changes by a gradient (_apply_dense, _apply_sparse and the
-same for resource variables), and what is left to do afterwards (_finish).  Rows that come more than once in a sparse gradient are
-added up before _apply_sparse sees them.
+(_create_slots), what it needs before a step (_prepare), how a variable changes by a gradient (_apply_dense, _apply_sparse and
+the same for resource variables), and what is left to do afterwards (_finish).  Rows that come more than once in a sparse
+gradient are added up before _apply_sparse sees them.
 """
 
 from ..framework import convert, dtypes, nest, ops
@@ -47,7 +47,8 @@ class Optimizer:
     def minimize(self, loss, global_step=None, var_list=None, gate_gradients=GATE_OP, aggregation_method=None,
                  colocate_gradients_with_ops=False, name=None, grad_loss=None):
         """An operation that changes variables so that the loss gets smaller, and counts the step."""
-        pairs = self.compute_gradients(loss, var_list=var_list, gate_gradients=gate_gradients, aggregation_method=aggregation_method,
+        pairs = self.compute_gradients(loss, var_list=var_list, gate_gradients=gate_gradients,
+                                       aggregation_method=aggregation_method,
                                        colocate_gradients_with_ops=colocate_gradients_with_ops, grad_loss=grad_loss)
         if all(g is None for g, _ in pairs):
             raise ValueError("No gradients provided for any variable, check your graph for ops that do not support gradients, "
@@ -58,9 +59,11 @@ class Optimizer:
                           colocate_gradients_with_ops=False, grad_loss=None):
         """[(gradient or None, variable)]"""
         if callable(loss):
-            raise RuntimeError("`loss` passed to Optimizer.compute_gradients should be a tensor when eager execution is not enabled.")
+            raise RuntimeError("`loss` passed to Optimizer.compute_gradients should be a tensor when eager execution is not "
+                               "enabled.")
         if gate_gradients not in (Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH):
-            raise ValueError("gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. Not %s" %
+            raise ValueError("gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. "
+                             "Not %s" %
                              gate_gradients)
         self._assert_valid_dtypes([loss])
         if grad_loss is not None:
@@ -74,7 +77,8 @@ class Optimizer:
             if not isinstance(v, (variables.Variable, ops.Tensor)):
                 raise TypeError("Variable %s is not a tf.Variable: %s" % (v, type(v)))
         grads = gradients.gradients(loss, var_list, grad_ys=grad_loss, gate_gradients=gate_gradients == Optimizer.GATE_OP,
-                                    aggregation_method=aggregation_method, colocate_gradients_with_ops=colocate_gradients_with_ops)
+                                    aggregation_method=aggregation_method,
+                                    colocate_gradients_with_ops=colocate_gradients_with_ops)
         if gate_gradients == Optimizer.GATE_GRAPH:
             grads = control_flow.tuple(grads)
         pairs = list(zip(grads, var_list))
@@ -109,7 +113,8 @@ class Optimizer:
         """Adds one to the step when the updates are done."""
         with ops.control_dependencies([self._finish(updates, "update")]), ops.colocate_with(global_step):
             if variables.is_resource_variable(global_step):
-                return raw.assign_add_variable_op(global_step.handle, convert.constant(1, global_step.dtype.base_dtype), name=scope)
+                return raw.assign_add_variable_op(global_step.handle, convert.constant(1, global_step.dtype.base_dtype),
+                                                  name=scope)
             return state.assign_add(global_step, 1, name=scope)
 
     def _update(self, g, v):

@@ -1,7 +1,8 @@
 """The optimizers of tf.train.
 
-Most are a rule that the library has as an op in four forms: for a reference or a resource, by a dense gradient or by rows.  Such a
-class (_Rule) says the name of the op, which slots go to which of its inputs, and which numbers; the four forms are the same call.
+Most are a rule that the library has as an op in four forms: for a reference or a resource, by a dense gradient or by rows.
+Such a class (_Rule) says the name of the op, which slots go to which of its inputs, and which numbers; the four forms are the
+same call.
 """
 
 from .. import initializers
@@ -78,7 +79,8 @@ class GradientDescentOptimizer(_Rule):
         return var.scatter_sub(change, use_locking=self._use_locking)
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        return raw.resource_scatter_add(handle.handle, indices, -grad * math.cast(self._learning_rate_tensor, grad.dtype.base_dtype))
+        rate = math.cast(self._learning_rate_tensor, grad.dtype.base_dtype)
+        return raw.resource_scatter_add(handle.handle, indices, -grad * rate)
 
 
 class MomentumOptimizer(_Rule):
@@ -199,7 +201,8 @@ class AdagradDAOptimizer(_Rule):
     _numbers = (("lr", "_learning_rate", "learning_rate"), ("l1", "_l1_regularization_strength", "l1"),
                 ("l2", "_l2_regularization_strength", "l2"))
 
-    def __init__(self, learning_rate, global_step, initial_gradient_squared_accumulator_value=0.1, l1_regularization_strength=0.0,
+    def __init__(self, learning_rate, global_step, initial_gradient_squared_accumulator_value=0.1,
+                 l1_regularization_strength=0.0,
                  l2_regularization_strength=0.0, use_locking=False, name="AdagradDA"):
         if initial_gradient_squared_accumulator_value <= 0.0:
             raise ValueError("initial_gradient_squared_accumulator_value must be positive: %s" %
@@ -213,7 +216,8 @@ class AdagradDAOptimizer(_Rule):
     def _create_slots(self, var_list):
         for v in var_list:
             _constant_slot(self, v, 0.0, "gradient_accumulator", self._name)
-            _constant_slot(self, v, self._initial_gradient_squared_accumulator_value, "gradient_squared_accumulator", self._name)
+            _constant_slot(self, v, self._initial_gradient_squared_accumulator_value, "gradient_squared_accumulator",
+                           self._name)
 
     def _prepare(self):
         super()._prepare()
@@ -247,7 +251,8 @@ class RMSPropOptimizer(_Rule):
     _numbers = (("lr", "_learning_rate", "learning_rate"), ("rho", "_decay", "decay"), ("momentum", "_momentum", "momentum"),
                 ("epsilon", "_epsilon", "epsilon"))
 
-    def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10, use_locking=False, centered=False, name="RMSProp"):
+    def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10, use_locking=False, centered=False,
+                 name="RMSProp"):
         super().__init__(use_locking, name)
         self._learning_rate, self._decay, self._momentum, self._epsilon = learning_rate, decay, momentum, epsilon
         self._centered = centered
@@ -285,13 +290,15 @@ class FtrlOptimizer(_Rule):
         self._l2_regularization_strength = l2_regularization_strength
         self._l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
         self._accum_name, self._linear_name = accum_name, linear_name
-        self._numbers = (("lr", "_learning_rate", "learning_rate"), ("l1", "_l1_regularization_strength", "l1_regularization_strength"),
+        self._numbers = (("lr", "_learning_rate", "learning_rate"),
+                         ("l1", "_l1_regularization_strength", "l1_regularization_strength"),
                          ("l2", "_l2_regularization_strength", "l2_regularization_strength"),
                          ("lr_power", "_learning_rate_power", "learning_rate_power"))
         self._op = "Ftrl"
         if l2_shrinkage_regularization_strength > 0:
             self._op = "FtrlV2"
-            self._numbers += (("l2_shrinkage", "_l2_shrinkage_regularization_strength", "l2_shrinkage_regularization_strength"),)
+            self._numbers += (("l2_shrinkage", "_l2_shrinkage_regularization_strength",
+                               "l2_shrinkage_regularization_strength"),)
 
     def _create_slots(self, var_list):
         for v in var_list:
@@ -303,7 +310,8 @@ class ProximalGradientDescentOptimizer(_Rule):
     """Gradient descent, then the proximal step for L1 and L2."""
 
     _op, _dense_gradient = "ProximalGradientDescent", "delta"
-    _numbers = (("alpha", "_learning_rate", "learning_rate"), ("l1", "_l1_regularization_strength", "l1_regularization_strength"),
+    _numbers = (("alpha", "_learning_rate", "learning_rate"),
+                ("l1", "_l1_regularization_strength", "l1_regularization_strength"),
                 ("l2", "_l2_regularization_strength", "l2_regularization_strength"))
 
     def __init__(self, learning_rate, l1_regularization_strength=0.0, l2_regularization_strength=0.0, use_locking=False,

@@ -45,7 +45,8 @@ class QueueRunner:
                 return []
             self._runs[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
-        threads = [threading.Thread(target=self._run, args=(sess, op, coord), name="QueueRunnerThread-%s-%s" % (self.name, op.name))
+        threads = [threading.Thread(target=self._run, args=(sess, op, coord), name="QueueRunnerThread-%s-%s" %
+                                    (self.name, op.name))
                    for op in self._enqueue_ops]
         if coord:
             threads.append(threading.Thread(target=self._close_on_stop, args=(sess, coord),
@@ -130,8 +131,10 @@ class QueueRunner:
 
 
 def _checked_types(types):
-    if not isinstance(types, tuple) or not types or not all(isinstance(t, type) and issubclass(t, errors.OpError) for t in types):
-        raise TypeError("queue_closed_exception_types, when provided, must be a tuple of tf.error types, but saw: %s" % (types,))
+    if not isinstance(types, tuple) or not types or not all(isinstance(t, type) and issubclass(t, errors.OpError)
+                                                            for t in types):
+        raise TypeError("queue_closed_exception_types, when provided, must be a tuple of tf.error types, but saw: %s" %
+                        (types,))
     return types
 
 
@@ -145,7 +148,8 @@ def start_queue_runners(sess=None, coord=None, daemon=True, start=True, collecti
     if sess is None:
         sess = ops.get_default_session()
         if not sess:
-            raise ValueError("Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an "
+            raise ValueError("Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or "
+                             "pass an "
                              "explicit session to tf.start_queue_runners(sess=sess)")
     if not isinstance(sess, BaseSession):
         if type(sess).__name__ in ("MonitoredSession", "SingularMonitoredSession"):

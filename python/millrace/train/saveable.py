@@ -12,7 +12,8 @@ __all__ = ["SaveSpec", "SaveableObject"]
 
 
 class SaveSpec:
-    """A tensor (or a function that makes it), which slice of which shape it is ("" for a whole), and its name in checkpoints."""
+    """A tensor (or a function that makes it), which slice of which shape it is ("" for a whole), and its name in
+    checkpoints."""
 
     def __init__(self, tensor, slice_spec, name, dtype=None, device=None):
         self._tensor, self.slice_spec, self.name = tensor, slice_spec, name
@@ -78,7 +79,8 @@ def of_variable(v, slice_spec, name):
     if isinstance(v, variables.Variable):
         v = v._ref()
     if not isinstance(v, ops.Tensor) or not v.dtype._is_ref_dtype:
-        raise TypeError("names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a variable: %s" % (v,))
+        raise TypeError("names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a variable: %s" %
+                        (v,))
     return _Reference(v, slice_spec, name)
 
 
@@ -123,7 +125,8 @@ def saveables(var_list):
     out, seen = [], set()
     for name, given in sorted(by_name(var_list).items()):
         if not isinstance(name, str):
-            raise TypeError("names_to_saveables must be a dict mapping string names to checkpointable operations. Name is not a "
+            raise TypeError("names_to_saveables must be a dict mapping string names to checkpointable operations. Name is not "
+                            "a "
                             "string: %s" % (name,))
         for s in _of_entry(name, given):
             key = getattr(s.op, "op", s.op)

@@ -1,8 +1,8 @@
 """tf.train.Saver: saves variables to checkpoints and restores them.
 
 A saver is operations in the graph, with the names that TensorFlow gives them (save/Const takes the file's prefix,
-save/control_dependency gives it back when all is written, save/restore_all puts values back), so that it can be described by the
-three names in a SaverDef; and, in Python, which checkpoints it wrote and which of them it keeps.
+save/control_dependency gives it back when all is written, save/restore_all puts values back), so that it can be described by
+the three names in a SaverDef; and, in Python, which checkpoints it wrote and which of them it keeps.
 """
 
 import os
@@ -115,8 +115,10 @@ def _by_task(saveables):
 class Saver:
     """Saves and restores variables; by default all global ones."""
 
-    def __init__(self, var_list=None, reshape=False, sharded=False, max_to_keep=5, keep_checkpoint_every_n_hours=10000.0, name=None,
-                 restore_sequentially=False, saver_def=None, builder=None, defer_build=False, allow_empty=False, write_version=None,
+    def __init__(self, var_list=None, reshape=False, sharded=False, max_to_keep=5, keep_checkpoint_every_n_hours=10000.0,
+                 name=None,
+                 restore_sequentially=False, saver_def=None, builder=None, defer_build=False, allow_empty=False,
+                 write_version=None,
                  pad_step_number=False, save_relative_paths=False, filename=None):
         if defer_build and var_list:
             raise ValueError("If `var_list` is provided then build cannot be deferred. Either set defer_build=False or "
@@ -143,7 +145,8 @@ class Saver:
         if self.saver_def is None:
             var_list = self._var_list
             if var_list is None:
-                var_list = ops.get_collection(ops.GraphKeys.GLOBAL_VARIABLES) + ops.get_collection(ops.GraphKeys.SAVEABLE_OBJECTS)
+                var_list = (ops.get_collection(ops.GraphKeys.GLOBAL_VARIABLES) +
+                            ops.get_collection(ops.GraphKeys.SAVEABLE_OBJECTS))
             if not var_list:
                 if not self._allow_empty:
                     raise ValueError("No variables to save")
@@ -300,12 +303,15 @@ class Saver:
         try:
             sess.run(d.restore_op_name, {d.filename_tensor_name: save_path})
         except errors.NotFoundError as e:
-            raise errors.NotFoundError(e.node_def, e.op, "Restoring from checkpoint failed. This is most likely due to a Variable "
-                                       "name or other graph key that is missing from the checkpoint. Please ensure that you have "
+            raise errors.NotFoundError(e.node_def, e.op, "Restoring from checkpoint failed. This is most likely due to a "
+                                       "Variable "
+                                       "name or other graph key that is missing from the checkpoint. Please ensure that you "
+                                       "have "
                                        "not altered the graph expected based on the checkpoint. Original error:\n\n" +
                                        e.message) from None
         except errors.InvalidArgumentError as e:
-            raise errors.InvalidArgumentError(e.node_def, e.op, "Restoring from checkpoint failed. This is most likely due to a "
+            raise errors.InvalidArgumentError(e.node_def, e.op, "Restoring from checkpoint failed. This is most likely due to "
+                                              "a "
                                               "mismatch between the current graph and the graph from the checkpoint. Please "
                                               "ensure that you have not altered the graph expected based on the checkpoint. "
                                               "Original error:\n\n" + e.message) from None

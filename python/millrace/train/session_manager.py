@@ -32,7 +32,8 @@ class SessionManager:
     def __init__(self, local_init_op=None, ready_op=None, ready_for_local_init_op=None, graph=None, recovery_wait_secs=30,
                  local_init_run_options=None):
         if ready_for_local_init_op is not None and local_init_op is None:
-            raise ValueError("If you pass a ready_for_local_init_op you must also pass a local_init_op , ready_for_local_init_op [%s]" %
+            raise ValueError("If you pass a ready_for_local_init_op you must also pass a local_init_op , "
+                             "ready_for_local_init_op [%s]" %
                              ready_for_local_init_op)
         self._local_init_op, self._ready_op = local_init_op, ready_op
         self._ready_for_local_init_op = ready_for_local_init_op
@@ -94,7 +95,8 @@ class SessionManager:
                                (_name(init_op), init_fn, why))
         ready, why = self._model_ready(sess)
         if not ready:
-            raise RuntimeError("Init operations did not make model ready.  Init op: %s, init fn: %s, local_init_op: %s, error: %s" %
+            raise RuntimeError("Init operations did not make model ready.  Init op: %s, init fn: %s, local_init_op: %s, "
+                               "error: %s" %
                                (_name(init_op), init_fn, self._local_init_op, why))
         return sess
 

@@ -7,7 +7,8 @@ from ..framework import dtypes, ops
 from ..ops import variable_scope, variables
 from .. import initializers
 
-__all__ = ["assert_global_step", "create_global_step", "get_global_step", "get_or_create_global_step", "global_step", "write_graph"]
+__all__ = ["assert_global_step", "create_global_step", "get_global_step", "get_or_create_global_step", "global_step",
+           "write_graph"]
 
 
 def global_step(sess, global_step_tensor):

@@ -29,9 +29,11 @@ class Supervisor:
 
     USE_DEFAULT = 0
 
-    def __init__(self, graph=None, ready_op=USE_DEFAULT, ready_for_local_init_op=USE_DEFAULT, is_chief=True, init_op=USE_DEFAULT,
+    def __init__(self, graph=None, ready_op=USE_DEFAULT, ready_for_local_init_op=USE_DEFAULT, is_chief=True,
+                 init_op=USE_DEFAULT,
                  init_feed_dict=None, local_init_op=USE_DEFAULT, logdir=None, summary_op=USE_DEFAULT, saver=USE_DEFAULT,
-                 global_step=USE_DEFAULT, save_summaries_secs=120, save_model_secs=600, recovery_wait_secs=30, stop_grace_secs=120,
+                 global_step=USE_DEFAULT, save_summaries_secs=120, save_model_secs=600, recovery_wait_secs=30,
+                 stop_grace_secs=120,
                  checkpoint_basename="model.ckpt", session_manager=None, summary_writer=USE_DEFAULT, init_fn=None,
                  local_init_run_options=None):
         self._graph = graph or ops.get_default_graph()
@@ -137,7 +139,8 @@ class Supervisor:
         """A session for a with-block, at whose end everything is stopped; the end of input is a good end."""
         sess = None
         try:
-            sess = self.prepare_or_wait_for_session(master=master, config=config, start_standard_services=start_standard_services)
+            sess = self.prepare_or_wait_for_session(master=master, config=config,
+                                                    start_standard_services=start_standard_services)
             yield sess
         except Exception as e:
             self.request_stop(e)
@@ -160,7 +163,8 @@ class Supervisor:
     def start_standard_services(self, sess):
         """The chief's threads: summaries, steps a second, checkpoints."""
         if not self._is_chief:
-            raise RuntimeError("Only chief supervisor can start standard services. Because only chief supervisors can write events.")
+            raise RuntimeError("Only chief supervisor can start standard services. Because only chief supervisors can write "
+                               "events.")
         if not self._logdir:
             logging.warning("Standard services need a 'logdir' passed to the SessionManager")
             return None

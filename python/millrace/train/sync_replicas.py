@@ -1,8 +1,9 @@
 """SyncReplicasOptimizer: workers whose gradients are put together into one step.
 
 Gradients go to accumulators beside the variables, which drop those of earlier steps.  One thread of the chief takes their mean
-when enough have come, changes the variables, and puts as many tokens with the new step into a queue as workers may go on; a worker
-ends its step by taking one, which becomes its local step.  With fewer gradients than workers, the slowest ones are backups.
+when enough have come, changes the variables, and puts as many tokens with the new step into a queue as workers may go on; a
+worker ends its step by taking one, which becomes its local step.  With fewer gradients than workers, the slowest ones are
+backups.
 """
 
 from ..framework import ops
@@ -156,7 +157,8 @@ class _Hook(hooks.SessionRunHook):
     def after_create_session(self, session, coord):
         ready, why = session_manager._ready(self._ready, session, "Model is not ready for SyncReplicasOptimizer local init.")
         if not ready:
-            raise RuntimeError("Init operations did not make model ready for SyncReplicasOptimizer local_init. Init op: %s, error: "
+            raise RuntimeError("Init operations did not make model ready for SyncReplicasOptimizer local_init. Init op: %s, "
+                               "error: "
                                "%s" % (self._init.name, why))
         session.run(self._init)
         if self._tokens is not None:

@@ -35,7 +35,9 @@ def bucket(tensors, which_bucket, batch_size, num_buckets, num_threads=1, capaci
             summary.scalar("bucket/%s/size" % q.name, math.cast(q.size(), dtypes.float32))
         summary.scalar("bucket/fraction_of_%d_full" % capacity, math.cast(top.size(), dtypes.float32) * (1.0 / capacity))
         taken = top.dequeue(name=scope)
-        size = None if allow_smaller_final_batch or len(set(sizes)) > 1 else convert.constant_value(convert.convert_to_tensor(sizes[0]))
+        size = None
+        if not allow_smaller_final_batch and len(set(sizes)) == 1:
+            size = convert.constant_value(convert.convert_to_tensor(sizes[0]))
         for t, shape in zip(taken[1:], part_shapes):
             t.set_shape(_batch_shape(size, shape))
         return taken[0], element.dense(taken[1:])
@@ -48,7 +50,8 @@ def _batch_shape(size, shape):
 def _fill(queues, tensors, which_bucket, keep_input, threads):
     """Threads that put elements into the queues of their buckets."""
     def put():
-        return control_flow.group(*[control_flow.cond(math.equal(which_bucket, i), lambda q=q: q.enqueue(tensors), control_flow.no_op)
+        return control_flow.group(*[control_flow.cond(math.equal(which_bucket, i), lambda q=q: q.enqueue(tensors),
+                                                      control_flow.no_op)
                                     for i, q in enumerate(queues)], name="group_enqueue")
     if keep_input is not True:
         enqueue = control_flow.cond(convert.convert_to_tensor(keep_input, dtypes.bool_), put, control_flow.no_op)
