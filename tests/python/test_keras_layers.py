@@ -391,6 +391,22 @@ class Recurrent(Case):
         model = self.model(L.RNN(Sum()), (5, 4))
         self.near(model.predict(self.x), self.x.sum(1))
 
+    def test_those_of_cudnn(self):
+        layer = L.CuDNNLSTM(2)
+        model = self.model(layer, (5, 4))
+        w, u, b = layer.get_weights()
+        self.near(b, [0] * 10 + [1] * 2 + [0] * 4)
+        b = np.random.randn(16)
+        layer.set_weights([w, u, b])
+        self.near(model.predict(self.x), self.lstm(self.x, w, u, b[:8] + b[8:], sigmoid)[1])
+        layer, same = L.CuDNNGRU(2), L.GRU(2, reset_after=True, recurrent_activation="sigmoid")
+        model, other = self.model(layer, (5, 4)), self.model(same, (5, 4))
+        w, u, _ = layer.get_weights()
+        b = np.random.randn(12)
+        layer.set_weights([w, u, b])
+        same.set_weights([w, u, b.reshape(2, 6)])
+        self.near(model.predict(self.x), other.predict(self.x))
+
     def test_convolutional(self):
         x = np.random.randn(2, 3, 4, 4, 1)
         layer = L.ConvLSTM2D(2, 3, padding="same")

@@ -188,7 +188,7 @@ def cosine_proximity(y_true, y_pred, axis=-1):
     return -tf.reduce_sum(K.l2_normalize(y_true, axis) * K.l2_normalize(y_pred, axis), axis=axis)
 
 
-cosine_similarity = cosine_proximity
+cosine = cosine_similarity = cosine_proximity
 
 
 # ---- classes ----

@@ -15,7 +15,7 @@ from ..framework.op_defs import raw
 from . import backend as K
 from .engine.base_layer import Layer
 from .losses import (MAE, MAPE, MSE, MSLE, binary_crossentropy, categorical_crossentropy, categorical_hinge,  # noqa: F401
-                     cosine_proximity, cosine_similarity, hinge, kullback_leibler_divergence, logcosh, mae, mape,
+                     cosine, cosine_proximity, cosine_similarity, hinge, kullback_leibler_divergence, logcosh, mae, mape,
                      mean_absolute_error, mean_absolute_percentage_error, mean_squared_error, mean_squared_logarithmic_error,
                      mse, msle, poisson, sparse_categorical_crossentropy, squared_hinge, weighted, kld, KLD)
 from .losses import _like

@@ -246,8 +246,29 @@ class RNN(Layer):
 
 # ---- cells ----
 
+class AbstractRNNCell(Layer):
+    """What a cell of a program's own has to have."""
 
-class _Cell(Layer):
+    state_size = property(lambda self: self._missing("state_size"))
+    output_size = property(lambda self: self._missing("output_size"))
+
+    def _missing(self, what):
+        raise NotImplementedError("%s has no %s" % (type(self).__name__, what))
+
+    def call(self, inputs, states):
+        self._missing("call")
+
+    def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
+        batch, made = tf.shape(inputs)[0] if inputs is not None else batch_size, []
+        for s in _sizes(self):
+            zeros = tf.zeros(tf.stack([batch] + _dims(s)), dtype or K.floatx())
+            zeros.set_shape([None] + _dims(s))
+            made.append(zeros)
+        return made if len(made) > 1 else made[0]
+
+
+
+class _Cell(AbstractRNNCell):
     """Weights for a number of gates, which stand beside each other."""
 
     gates = 1
@@ -306,14 +327,6 @@ class _Cell(Layer):
         out = tf.matmul(x if masks is None else x * masks[0], kernel)
         out = out if bias is None else K.bias_add(out, bias)
         return [out] if self.gates == 1 else tf.split(out, self.gates, axis=1)
-
-    def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
-        made = []
-        for s in _sizes(self):
-            zeros = tf.zeros(tf.stack([tf.shape(inputs)[0] if inputs is not None else batch_size, s]), dtype or K.floatx())
-            zeros.set_shape([None, s])
-            made.append(zeros)
-        return made if len(made) > 1 else made[0]
 
     def __call__(self, inputs, states, training=None, **kwargs):
         """A cell by itself: one step."""
@@ -426,7 +439,7 @@ class LSTMCell(_Cell):
 
 # ---- layers of cells ----
 
-def _layer(name, cell_class):
+def _layer(name, cell_class, module=__name__):
     """The RNN of a cell; its arguments are the cell's and RNN's, and it has them as attributes."""
     cell_parameters = [p for p in inspect.signature(cell_class.__init__).parameters.values()
                        if p.name not in ("self", "kwargs")]
@@ -456,7 +469,7 @@ def _layer(name, cell_class):
         return config
 
     __init__.__signature__ = signature
-    members = {"__init__": __init__, "get_config": get_config, "__module__": __name__}
+    members = {"__init__": __init__, "get_config": get_config, "__module__": module}
     for n in names:
         members[n] = property(lambda self, n=n: getattr(self.cell, n))
     return type(name, (RNN,), members)
