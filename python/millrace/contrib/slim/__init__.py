@@ -22,6 +22,10 @@ _own = _lazy.attributes(__name__)
 
 def __getattr__(name):
     import importlib
+    if name == "python":  # slim.python.slim.nets, as its folders were
+        import sys
+        import types
+        return types.SimpleNamespace(slim=sys.modules[__name__])
     if name in _MODULES:
         return importlib.import_module("millrace.contrib." + _MODULES[name])
     if name in _WHERE:
