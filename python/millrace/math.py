@@ -3,14 +3,21 @@
 from . import lazy as _lazy
 
 __getattr__ = _lazy.selection(
-    __name__, "abs accumulate_n acos acosh add add_n angle argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e betainc "
-    "bincount ceil confusion_matrix conj cos cosh count_nonzero cross cumprod cumsum digamma div_no_nan divide equal erf erfc exp "
-    "expm1 floor floordiv floormod greater greater_equal igamma igammac imag in_top_k invert_permutation is_finite is_inf is_nan "
+    __name__, "abs accumulate_n acos acosh add add_n angle argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e "
+              "betainc "
+    "bincount ceil confusion_matrix conj cos cosh count_nonzero cross cumprod cumsum digamma div_no_nan divide equal erf erfc "
+    "exp "
+    "expm1 floor floordiv floormod greater greater_equal igamma igammac imag in_top_k invert_permutation is_finite is_inf "
+    "is_nan "
     "is_non_decreasing is_strictly_increasing l2_normalize lbeta less less_equal lgamma log log1p log_sigmoid log_softmax "
-    "logical_and logical_not logical_or logical_xor maximum minimum mod multiply multiply_no_nan negative not_equal polygamma pow "
-    "real reciprocal reduce_all reduce_any reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod reduce_sum rint round "
-    "rsqrt scalar_mul segment_max segment_mean segment_min segment_prod segment_sum sigmoid sign sin sinh softmax softplus softsign "
-    "sqrt square squared_difference subtract tan tanh top_k truediv unsorted_segment_max unsorted_segment_mean unsorted_segment_min "
+    "logical_and logical_not logical_or logical_xor maximum minimum mod multiply multiply_no_nan negative not_equal polygamma "
+    "pow "
+    "real reciprocal reduce_all reduce_any reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod reduce_sum rint "
+    "round "
+    "rsqrt scalar_mul segment_max segment_mean segment_min segment_prod segment_sum sigmoid sign sin sinh softmax softplus "
+    "softsign "
+    "sqrt square squared_difference subtract tan tanh top_k truediv unsorted_segment_max unsorted_segment_mean "
+    "unsorted_segment_min "
     "unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum xdivy xlogy zero_fraction zeta",
     {"divide_no_nan": "div_no_nan"})
 

@@ -17,7 +17,8 @@ from .ops.weights import as_float, broadcast_weights, remove_squeezable_dimensio
 
 __all__ = ["accuracy", "auc", "average_precision_at_k", "false_negatives", "false_negatives_at_thresholds", "false_positives",
            "false_positives_at_thresholds", "mean", "mean_absolute_error", "mean_cosine_distance", "mean_iou",
-           "mean_per_class_accuracy", "mean_relative_error", "mean_squared_error", "mean_tensor", "percentage_below", "precision",
+           "mean_per_class_accuracy", "mean_relative_error", "mean_squared_error", "mean_tensor", "percentage_below",
+           "precision",
            "precision_at_k", "precision_at_thresholds", "precision_at_top_k", "recall", "recall_at_k", "recall_at_thresholds",
            "recall_at_top_k", "root_mean_squared_error", "sensitivity_at_specificity", "sparse_average_precision_at_k",
            "sparse_precision_at_k", "specificity_at_sensitivity", "true_negatives", "true_negatives_at_thresholds",
@@ -99,7 +100,8 @@ def accuracy(labels, predictions, weights=None, metrics_collections=None, update
 
 def mean_absolute_error(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
     predictions, labels, weights = _matched(predictions, labels, weights)
-    return mean(math.abs(predictions - labels), weights, metrics_collections, updates_collections, name or "mean_absolute_error")
+    return mean(math.abs(predictions - labels), weights, metrics_collections, updates_collections,
+                name or "mean_absolute_error")
 
 
 def mean_squared_error(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
@@ -207,7 +209,8 @@ def _count(values, weights, metrics_collections, updates_collections):
 def _counter(name_in_tf, default_name, label, prediction):
     def f(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
         with vs.variable_scope(name, default_name, [predictions, labels, weights]):
-            predictions, labels, weights = _matched(math.cast(predictions, dtypes.bool_), math.cast(labels, dtypes.bool_), weights)
+            predictions, labels, weights = _matched(math.cast(predictions, dtypes.bool_), math.cast(labels, dtypes.bool_),
+                                                    weights)
             both = math.logical_and(math.equal(labels, label), math.equal(predictions, prediction))
             return _count(both, weights, metrics_collections, updates_collections)
     f.__name__ = f.__qualname__ = name_in_tf
@@ -421,7 +424,8 @@ def _set_sizes(a, b, operation):
     if isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
         a, b, operation = b, a, _MIRRORED[operation]
     if isinstance(a, SparseTensor):
-        out = raw.sparse_to_sparse_set_operation(a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape, operation)
+        out = raw.sparse_to_sparse_set_operation(a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape,
+                                                 operation)
     elif isinstance(b, SparseTensor):
         out = raw.dense_to_sparse_set_operation(a, b.indices, b.values, b.dense_shape, operation)
     else:
@@ -454,7 +458,8 @@ def _k_name(name, k, class_id):
     return "%s_at_%d_class%d" % (name, k, class_id) if class_id is not None else "%s_at_%d" % (name, k)
 
 
-def recall_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None, name=None):
+def recall_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None,
+                name=None):
     """How many of the labels are among the k best predictions."""
     with ops.name_scope(name, _k_name("recall", k, class_id), [predictions, labels, weights]) as scope:
         _, best = raw.top_kv2(predictions, k)
@@ -480,11 +485,12 @@ def precision_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=N
                        updates_collections=None, name=None):
     with ops.name_scope(name, "precision_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]) as scope:
         best = convert.convert_to_tensor(predictions_idx)
-        return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, scope, "precision")
+        return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, scope,
+                     "precision")
 
 
-def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None,
-                          name=None):
+def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None,
+                          updates_collections=None, name=None):
     return precision_at_k(labels, predictions, k, class_id, weights, metrics_collections, updates_collections, name)
 
 

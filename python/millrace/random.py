@@ -4,10 +4,11 @@ from . import lazy as _lazy
 
 __getattr__ = _lazy.selection(
     __name__, "all_candidate_sampler fixed_unigram_candidate_sampler get_seed learned_unigram_candidate_sampler "
-    "log_uniform_candidate_sampler multinomial set_random_seed stateless_multinomial stateless_truncated_normal truncated_normal "
+    "log_uniform_candidate_sampler multinomial set_random_seed stateless_multinomial stateless_truncated_normal "
+    "truncated_normal "
     "uniform_candidate_sampler",
-    dict(gamma="random_gamma", normal="random_normal", poisson="random_poisson", shuffle="random_shuffle", uniform="random_uniform",
-         stateless_normal="stateless_random_normal", stateless_uniform="stateless_random_uniform"))
+    dict(gamma="random_gamma", normal="random_normal", poisson="random_poisson", shuffle="random_shuffle",
+         uniform="random_uniform", stateless_normal="stateless_random_normal", stateless_uniform="stateless_random_uniform"))
 
 
 def categorical(logits, num_samples, dtype=None, seed=None, name=None):

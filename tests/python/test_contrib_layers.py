@@ -45,7 +45,8 @@ class LayersTest(Case):
         self.assertEqual(layers.conv2d_transpose(x, 6, 3, stride=2, scope="up").shape.as_list(), [2, 16, 16, 6])
         self.assertEqual(layers.separable_conv2d(x, 6, [3, 3], 2, stride=2).shape.as_list(), [2, 4, 4, 6])
         self.assertEqual(layers.separable_conv2d(x, None, [3, 3], depth_multiplier=2, scope="dw").shape.as_list(), [2, 8, 8, 6])
-        self.assertEqual(self.names(), ["Conv/weights", "Conv/biases", "up/weights", "up/biases", "SeparableConv2d/depthwise_weights",
+        self.assertEqual(self.names(), ["Conv/weights", "Conv/biases", "up/weights", "up/biases",
+                                        "SeparableConv2d/depthwise_weights",
                                         "SeparableConv2d/pointwise_weights", "SeparableConv2d/biases", "dw/depthwise_weights",
                                         "dw/biases"])
 
@@ -54,7 +55,8 @@ class LayersTest(Case):
                                             normalizer_fn=layers.batch_norm, outputs_collections="ends"):
             net = layers.repeat(tf.zeros([2, 8, 8, 3]), 2, layers.conv2d, 4, [3, 3], scope="conv")
         layers.flatten(layers.max_pool2d(net, 2))
-        self.assertEqual(self.names()[:5], ["conv/conv_1/weights", "conv/conv_1/BatchNorm/beta", "conv/conv_1/BatchNorm/moving_mean",
+        self.assertEqual(self.names()[:5], ["conv/conv_1/weights", "conv/conv_1/BatchNorm/beta",
+                                            "conv/conv_1/BatchNorm/moving_mean",
                                             "conv/conv_1/BatchNorm/moving_variance", "conv/conv_2/weights"])
         self.assertEqual(list(layers.utils.convert_collection_to_dict("ends")), ["conv/conv_1", "conv/conv_2"])
         losses = tf.losses.get_regularization_losses()

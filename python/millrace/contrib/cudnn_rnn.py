@@ -1,7 +1,7 @@
 """tf.contrib.cudnn_rnn: recurrent networks of several layers in one call, by time.
 
-Their variables are those of the compatible cells in stack_bidirectional_dynamic_rnn or MultiRNNCell, under the names that checkpoints
-of TensorFlow have for them, so what one trained the other can use.
+Their variables are those of the compatible cells in stack_bidirectional_dynamic_rnn or MultiRNNCell, under the names that
+checkpoints of TensorFlow have for them, so what one trained the other can use.
 """
 
 from ..framework import dtypes, shapes
@@ -93,7 +93,8 @@ class _CudnnRNN(base.Layer):
                  seed=None, dtype=dtypes.float32, kernel_initializer=None, bias_initializer=None, name=None):
         super().__init__(dtype=dtype, name=name)
         if direction not in (CUDNN_RNN_UNIDIRECTION, CUDNN_RNN_BIDIRECTION):
-            raise ValueError("Invalid direction: %s, expect %s or %s" % (direction, CUDNN_RNN_UNIDIRECTION, CUDNN_RNN_BIDIRECTION))
+            raise ValueError("Invalid direction: %s, expect %s or %s" %
+                             (direction, CUDNN_RNN_UNIDIRECTION, CUDNN_RNN_BIDIRECTION))
         if input_mode not in (CUDNN_INPUT_LINEAR_MODE, CUDNN_INPUT_AUTO_MODE):
             raise NotImplementedError("tf.contrib.cudnn_rnn: input_mode=%r" % input_mode)
         if bias_initializer is not None:
@@ -157,7 +158,8 @@ class _CudnnRNN(base.Layer):
         initial = LSTMStateTuple(c=state[1], h=state[0]) if self._is_lstm else state[0]
         with vs.variable_scope(scope) as where:
             where.set_initializer(self._kernel_initializer or where.initializer)
-            out, final = dynamic_rnn(cell, turned(x), sequence_length=lengths, initial_state=initial, time_major=True, scope=where)
+            out, final = dynamic_rnn(cell, turned(x), sequence_length=lengths, initial_state=initial, time_major=True,
+                                     scope=where)
         return turned(out), (final.h, final.c) if self._is_lstm else (final,)
 
     @property
@@ -196,7 +198,8 @@ class RNNParamsSaveable:
     """For parameters in the form of one device's library, which there is none of here."""
 
     def __init__(self, *args, **kwargs):
-        raise NotImplementedError("tf.contrib.cudnn_rnn.RNNParamsSaveable: parameters are plain variables here, and are saved as such")
+        raise NotImplementedError("tf.contrib.cudnn_rnn.RNNParamsSaveable: parameters are plain variables here, and are saved "
+                                  "as such")
 
 
 CudnnLSTMSaveable = CudnnGRUSaveable = CudnnRNNTanhSaveable = CudnnRNNReluSaveable = RNNParamsSaveable

@@ -133,7 +133,8 @@ def embedding_tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell, num_symbols
             cell = OutputProjectionWrapper(cell, outputs_size)
         loop = _extract_argmax_and_embed(embedding, output_projection, True)
         return _with_or_without_feeding(
-            lambda feed: tied_rnn_seq2seq(encoder, decoder, cell, loop_function=loop if feed else None, dtype=dtype), feed_previous)
+            lambda feed: tied_rnn_seq2seq(encoder, decoder, cell, loop_function=loop if feed else None, dtype=dtype),
+            feed_previous)
 
 
 # ---- with attention ----
@@ -210,8 +211,8 @@ def attention_decoder(decoder_inputs, initial_state, attention_states, cell, out
 
 
 def embedding_attention_decoder(decoder_inputs, initial_state, attention_states, cell, num_symbols, embedding_size, num_heads=1,
-                                output_size=None, output_projection=None, feed_previous=False, update_embedding_for_previous=True,
-                                dtype=None, scope=None, initial_state_attention=False):
+                                output_size=None, output_projection=None, feed_previous=False,
+                                update_embedding_for_previous=True, dtype=None, scope=None, initial_state_attention=False):
     output_size = cell.output_size if output_size is None else output_size
     if output_projection is not None:
         output_projection[1].shape.assert_is_compatible_with([num_symbols])
@@ -219,8 +220,8 @@ def embedding_attention_decoder(decoder_inputs, initial_state, attention_states,
         embedding = vs.get_variable("embedding", [num_symbols, embedding_size])
         loop_function = _extract_argmax_and_embed(embedding, output_projection, update_embedding_for_previous) \
             if feed_previous else None
-        return attention_decoder([nn.embedding_lookup(embedding, i) for i in decoder_inputs], initial_state, attention_states, cell,
-                                 output_size=output_size, num_heads=num_heads, loop_function=loop_function,
+        return attention_decoder([nn.embedding_lookup(embedding, i) for i in decoder_inputs], initial_state, attention_states,
+                                 cell, output_size=output_size, num_heads=num_heads, loop_function=loop_function,
                                  initial_state_attention=initial_state_attention)
 
 
@@ -292,8 +293,8 @@ def sequence_loss_by_example(logits, targets, weights, average_across_timesteps=
         return total
 
 
-def sequence_loss(logits, targets, weights, average_across_timesteps=True, average_across_batch=True, softmax_loss_function=None,
-                  name=None):
+def sequence_loss(logits, targets, weights, average_across_timesteps=True, average_across_batch=True,
+                  softmax_loss_function=None, name=None):
     with ops.name_scope(name, "sequence_loss", list(logits) + list(targets) + list(weights)):
         cost = math.reduce_sum(sequence_loss_by_example(
             logits, targets, weights, average_across_timesteps=average_across_timesteps,
@@ -311,7 +312,8 @@ def model_with_buckets(encoder_inputs, decoder_inputs, targets, weights, buckets
         if len(given) < need:
             raise ValueError("Length of %s (%d) must be at least that of last bucket (%d)." % (what, len(given), need))
     losses, outputs = [], []
-    with ops.name_scope(name, "model_with_buckets", list(encoder_inputs) + list(decoder_inputs) + list(targets) + list(weights)):
+    with ops.name_scope(name, "model_with_buckets",
+                        list(encoder_inputs) + list(decoder_inputs) + list(targets) + list(weights)):
         for j, (encoder_length, decoder_length) in enumerate(buckets):
             with vs.variable_scope(vs.get_variable_scope(), reuse=True if j > 0 else None):
                 made, _ = seq2seq(encoder_inputs[:encoder_length], decoder_inputs[:decoder_length])

@@ -8,7 +8,7 @@ from ..nn.basic import bias_add, dropout
 from ..nn.recurrent import bidirectional_dynamic_rnn as _bidirectional_dynamic_rnn
 from ..nn.recurrent import static_bidirectional_rnn, static_rnn, static_state_saving_rnn
 from ..nn.recurrent import _transpose_batch_time
-from ..nn.rnn_cell import (BasicLSTMCell, BasicRNNCell, DeviceWrapper, DropoutWrapper, GRUCell, LayerRNNCell, LSTMCell,  # noqa: F401
+from ..nn.rnn_cell import (BasicLSTMCell, BasicRNNCell, DeviceWrapper, DropoutWrapper, GRUCell, LayerRNNCell, LSTMCell,
                            LSTMStateTuple, MultiRNNCell, ResidualWrapper, RNNCell, RNNCellWrapper, _Lstm, _linear,
                            assert_like_rnncell)
 from ..ops import array, math
@@ -32,7 +32,8 @@ transpose_batch_time = _transpose_batch_time
 class LSTMBlockCell(LayerRNNCell):
     """LSTM whose step is one op."""
 
-    def __init__(self, num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, dtype=None, reuse=None, name="lstm_cell"):
+    def __init__(self, num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, dtype=None, reuse=None,
+                 name="lstm_cell"):
         super().__init__(_reuse=reuse, dtype=dtype, name=name)
         self.input_spec = InputSpec(ndim=2)
         self._num_units, self._forget_bias, self._use_peephole = num_units, forget_bias, use_peephole
@@ -86,7 +87,8 @@ class GRUBlockCell(LayerRNNCell):
         self.built = True
 
     def call(self, inputs, state):
-        h = raw.gru_block_cell(inputs, state, self._gate_kernel, self._candidate_kernel, self._gate_bias, self._candidate_bias).h
+        h = raw.gru_block_cell(inputs, state, self._gate_kernel, self._candidate_kernel, self._gate_bias,
+                               self._candidate_bias).h
         return h, h
 
 
@@ -316,7 +318,8 @@ class NASCell(LayerRNNCell):
         sums = [a + b for a, b in zip(x, m)]
         a = [math.sigmoid(sums[0]), nn.relu(sums[1]), math.sigmoid(sums[2]), nn.relu(x[3] * m[3]), math.tanh(sums[4]),
              math.sigmoid(sums[5]), math.tanh(sums[6]), math.sigmoid(sums[7])]
-        b = [math.tanh(math.tanh(a[0] * a[1]) + c_prev), math.tanh(a[2] + a[3]), math.tanh(a[4] * a[5]), math.sigmoid(a[6] + a[7])]
+        b = [math.tanh(math.tanh(a[0] * a[1]) + c_prev), math.tanh(a[2] + a[3]), math.tanh(a[4] * a[5]),
+             math.sigmoid(a[6] + a[7])]
         new_c = b[0] * b[1]
         new_m = math.tanh(new_c * math.tanh(b[2] + b[3]))
         if self._num_proj is not None:
@@ -366,7 +369,8 @@ class ConvLSTMCell(RNNCell):
         cell, hidden = state
         channels = 4 * self._output_channels
         args = array.concat([inputs, hidden], self._conv_ndims + 1)
-        kernel = vs.get_variable("kernel", self._kernel_shape + [args.shape.as_list()[-1], channels], dtype=args.dtype.base_dtype)
+        kernel = vs.get_variable("kernel", self._kernel_shape + [args.shape.as_list()[-1], channels],
+                                 dtype=args.dtype.base_dtype)
         out = nn.convolution(args, kernel, padding="SAME")
         if self._use_bias:
             out = out + vs.get_variable("biases", [channels], dtype=args.dtype.base_dtype,
@@ -398,7 +402,8 @@ class EmbeddingWrapper(RNNCell):
         super().__init__(_reuse=reuse)
         assert_like_rnncell("cell", cell)
         if embedding_classes <= 0 or embedding_size <= 0:
-            raise ValueError("Both embedding_classes and embedding_size must be > 0: %d, %d." % (embedding_classes, embedding_size))
+            raise ValueError("Both embedding_classes and embedding_size must be > 0: %d, %d." %
+                             (embedding_classes, embedding_size))
         self._cell, self._classes, self._size, self._initializer = cell, embedding_classes, embedding_size, initializer
 
     state_size = property(lambda self: self._cell.state_size)
@@ -410,7 +415,8 @@ class EmbeddingWrapper(RNNCell):
 
     def call(self, inputs, state):
         with ops.device("/cpu:0"):
-            initializer = self._initializer or vs.get_variable_scope().initializer or initializers.random_uniform(-3 ** .5, 3 ** .5)
+            even = initializers.random_uniform(-3 ** .5, 3 ** .5)  # of variance 1
+            initializer = self._initializer or vs.get_variable_scope().initializer or even
             dtype = nest.flatten(state)[0].dtype.base_dtype
             table = vs.get_variable("embedding", [self._classes, self._size], initializer=initializer, dtype=dtype)
             rows = nn.embedding_lookup(table, array.reshape(inputs, [-1]))

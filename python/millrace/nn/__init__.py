@@ -15,7 +15,8 @@ from .pool import *  # noqa: F403
 from .sampling import *  # noqa: F403
 
 for _name, _op in {
-        "quantized_avg_pool": "QuantizedAvgPool", "quantized_conv2d": "QuantizedConv2D", "quantized_max_pool": "QuantizedMaxPool",
+        "quantized_avg_pool": "QuantizedAvgPool", "quantized_conv2d": "QuantizedConv2D",
+        "quantized_max_pool": "QuantizedMaxPool",
         "quantized_relu_x": "QuantizedReluX", "quantized_relu": "QuantizedRelu", "quantized_relu6": "QuantizedRelu6",
         "quantized_bias_add": "QuantizedBiasAdd", "data_format_dim_map": "DataFormatDimMap",
         "data_format_vec_permute": "DataFormatVecPermute", "depth_to_space": "DepthToSpace",

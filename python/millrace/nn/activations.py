@@ -3,8 +3,8 @@
 from ..framework import convert, op_defs, ops
 from ..ops import array, math
 
-__all__ = ["crelu", "elu", "leaky_relu", "log_softmax", "relu", "relu6", "relu_layer", "selu", "softmax", "softplus", "softsign",
-           "swish", "zero_fraction"]
+__all__ = ["crelu", "elu", "leaky_relu", "log_softmax", "relu", "relu6", "relu_layer", "selu", "softmax", "softplus",
+           "softsign", "swish", "zero_fraction"]
 
 
 def _simple(name_in_tf, op_type):

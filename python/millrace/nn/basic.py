@@ -63,7 +63,8 @@ def _dropout(x, rate, noise_shape, seed, name):
     with ops.name_scope(name, "dropout", [x]) as name:
         x = convert.convert_to_tensor(x, name="x")
         if not x.dtype.is_floating:
-            raise ValueError("x has to be a floating point tensor since it's going to be scaled. Got a %s tensor instead." % x.dtype)
+            raise ValueError("x has to be a floating point tensor since it's going to be scaled. Got a %s tensor instead." %
+                             x.dtype)
         if isinstance(rate, (numbers.Real, np.number)):
             if not 0 <= rate < 1:
                 raise ValueError("rate must be a scalar tensor or a float in the range [0, 1), got %g" % rate)

@@ -1,7 +1,7 @@
 """Convolutions, forward and transposed, in one to three dimensions.
 
-The arguments came to have several names over the versions (filter and filters, value and input, rate and dilations): each function
-takes all of them.  Strides and dilations may be given for all dimensions, for the spatial ones, or as one number.
+The arguments came to have several names over the versions (filter and filters, value and input, rate and dilations): each
+function takes all of them.  Strides and dilations may be given for all dimensions, for the spatial ones, or as one number.
 """
 
 import numpy as np
@@ -11,7 +11,8 @@ from ..ops import array, math
 from ..ops.math import deprecated
 
 __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "conv1d", "conv1d_transpose", "conv2d", "conv2d_backprop_filter",
-           "conv2d_backprop_input", "conv2d_transpose", "conv3d", "conv3d_backprop_filter_v2", "conv3d_transpose", "conv_transpose",
+           "conv2d_backprop_input", "conv2d_transpose", "conv3d", "conv3d_backprop_filter_v2", "conv3d_transpose",
+           "conv_transpose",
            "convolution", "deconv2d", "depthwise_conv2d", "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input",
            "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input",
            "dilation2d", "erosion2d", "separable_conv2d", "with_space_to_batch"]
@@ -52,7 +53,8 @@ def padding_attrs(padding, data_format):
     flat = []
     for i, pair in enumerate(padding):
         if len(pair) != 2:
-            raise ValueError("When padding is a list, each element must be a list/tuple of size 2. Element with index %d is not." % i)
+            raise ValueError("When padding is a list, each element must be a list/tuple of size 2. Element with index %d is "
+                             "not." % i)
         flat += [int(n) for n in pair]
     channel = 1 if channels_first(data_format) else 3
     if any(flat[:2]) or any(flat[2 * channel:2 * channel + 2]):
@@ -69,7 +71,8 @@ def conv2d(input, filter=None, strides=None, padding=None, use_cudnn_on_gpu=True
     data_format = data_format or "NHWC"
     return op_defs.call("Conv2D", name, input=input, filter=filter, strides=per_dimension(strides, 2, data_format, "strides"),
                         use_cudnn_on_gpu=use_cudnn_on_gpu, data_format=data_format,
-                        dilations=per_dimension(dilations, 2, data_format, "dilations"), **padding_attrs(padding, data_format))
+                        dilations=per_dimension(dilations, 2, data_format, "dilations"),
+                        **padding_attrs(padding, data_format))
 
 
 def conv3d(input, filter=None, strides=None, padding=None, data_format="NDHWC", dilations=[1, 1, 1, 1, 1],  # noqa: A002, B006
@@ -158,7 +161,9 @@ def _output_shape(shape):
 
 
 def _is_known(shape):
-    return isinstance(shape, (shapes.TensorShape, np.ndarray)) or all(isinstance(d, (int, np.integer, shapes.Dimension)) for d in shape)
+    if isinstance(shape, (shapes.TensorShape, np.ndarray)):
+        return True
+    return all(isinstance(d, (int, np.integer, shapes.Dimension)) for d in shape)
 
 
 def conv2d_transpose(value=None, filter=None, output_shape=None, strides=None, padding="SAME", data_format="NHWC",  # noqa: A002
@@ -169,11 +174,13 @@ def conv2d_transpose(value=None, filter=None, output_shape=None, strides=None, p
     if data_format not in ("NCHW", "NHWC", "NCHW_VECT_C"):
         raise ValueError("data_format has to be either NCHW or NHWC.")
     with ops.name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as name:
-        value, filter = convert.convert_to_tensor(value, name="value"), convert.convert_to_tensor(filter, name="filter")  # noqa: A001
+        value, filter = convert.convert_to_tensor(value, name="value"), convert.convert_to_tensor(filter, name="filter")
         _check_transposed(value, filter, output_shape, 2, data_format)
-        return op_defs.call("Conv2DBackpropInput", name, input_sizes=_output_shape(output_shape), filter=filter, out_backprop=value,
+        return op_defs.call("Conv2DBackpropInput", name, input_sizes=_output_shape(output_shape), filter=filter,
+                            out_backprop=value,
                             strides=per_dimension(strides, 2, data_format, "strides"), data_format=data_format,
-                            dilations=per_dimension(dilations, 2, data_format, "dilations"), **padding_attrs(padding, data_format))
+                            dilations=per_dimension(dilations, 2, data_format, "dilations"),
+                            **padding_attrs(padding, data_format))
 
 
 def _check_transposed(value, filter, output_shape, n, data_format):  # noqa: A002
@@ -194,13 +201,13 @@ def _check_transposed(value, filter, output_shape, n, data_format):  # noqa: A00
 deconv2d = conv2d_transpose  # its first name
 
 
-def conv3d_transpose(value=None, filter=None, output_shape=None, strides=None, padding="SAME", data_format="NDHWC",  # noqa: A002
+def conv3d_transpose(value=None, filter=None, output_shape=None, strides=None, padding="SAME", data_format="NDHWC",
                      name=None, input=None, filters=None, dilations=None):  # noqa: A002
     value = deprecated(input, "input", value, "value")
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     required(value=value, filter=filter, output_shape=output_shape)
     with ops.name_scope(name, "conv3d_transpose", [value, filter, output_shape]) as name:
-        value, filter = convert.convert_to_tensor(value, name="value"), convert.convert_to_tensor(filter, name="filter")  # noqa: A001
+        value, filter = convert.convert_to_tensor(value, name="value"), convert.convert_to_tensor(filter, name="filter")
         _check_transposed(value, filter, output_shape, 3, data_format)
         return op_defs.call("Conv3DBackpropInputV2", name, input_sizes=_output_shape(output_shape), filter=filter,
                             out_backprop=value, strides=per_dimension(strides, 3, data_format, "strides"),
@@ -244,7 +251,7 @@ def atrous_conv2d_transpose(value, filters, output_shape, rate, padding, name=No
 
 
 def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None, strides=None, padding=None,  # noqa: A002
-                          use_cudnn_on_gpu=True, data_format="NHWC", dilations=[1, 1, 1, 1], name=None, filters=None):  # noqa: B006
+                          use_cudnn_on_gpu=True, data_format="NHWC", dilations=[1, 1, 1, 1], name=None, filters=None):
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     return op_defs.call("Conv2DBackpropInput", name, input_sizes=input_sizes, filter=filter, out_backprop=out_backprop,
                         strides=per_dimension(strides, 2, data_format, "strides"), use_cudnn_on_gpu=use_cudnn_on_gpu,
@@ -281,19 +288,22 @@ def depthwise_conv2d_native(input, filter, strides, padding, data_format="NHWC",
                             name=None):
     return op_defs.call("DepthwiseConv2dNative", name, input=input, filter=filter, data_format=data_format,
                         strides=per_dimension(strides, 2, data_format, "strides"),
-                        dilations=per_dimension(dilations, 2, data_format, "dilations"), **padding_attrs(padding, data_format))
+                        dilations=per_dimension(dilations, 2, data_format, "dilations"),
+                        **padding_attrs(padding, data_format))
 
 
-def depthwise_conv2d_native_backprop_input(input_sizes, filter, out_backprop, strides, padding, data_format="NHWC",  # noqa: A002
+def depthwise_conv2d_native_backprop_input(input_sizes, filter, out_backprop, strides, padding, data_format="NHWC",
                                            dilations=[1, 1, 1, 1], name=None):  # noqa: B006
     return op_defs.call("DepthwiseConv2dNativeBackpropInput", name, input_sizes=input_sizes, filter=filter,
-                        out_backprop=out_backprop, strides=strides, padding=padding, data_format=data_format, dilations=dilations)
+                        out_backprop=out_backprop, strides=strides, padding=padding, data_format=data_format,
+                        dilations=dilations)
 
 
-def depthwise_conv2d_native_backprop_filter(input, filter_sizes, out_backprop, strides, padding, data_format="NHWC",  # noqa: A002
+def depthwise_conv2d_native_backprop_filter(input, filter_sizes, out_backprop, strides, padding, data_format="NHWC",
                                             dilations=[1, 1, 1, 1], name=None):  # noqa: B006
     return op_defs.call("DepthwiseConv2dNativeBackpropFilter", name, input=input, filter_sizes=filter_sizes,
-                        out_backprop=out_backprop, strides=strides, padding=padding, data_format=data_format, dilations=dilations)
+                        out_backprop=out_backprop, strides=strides, padding=padding, data_format=data_format,
+                        dilations=dilations)
 
 
 depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input
@@ -316,7 +326,7 @@ def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding
 
 # ---- grey-scale morphology ----
 
-def dilation2d(input, filter=None, strides=None, rates=None, padding=None, name=None, filters=None, dilations=None):  # noqa: A002
+def dilation2d(input, filter=None, strides=None, rates=None, padding=None, name=None, filters=None, dilations=None):
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     rates = deprecated(dilations, "dilations", rates, "rates")
     return op_defs.call("Dilation2D", name, input=input, filter=filter, strides=strides, rates=rates, padding=padding)
@@ -324,12 +334,13 @@ def dilation2d(input, filter=None, strides=None, rates=None, padding=None, name=
 
 def erosion2d(value, kernel, strides, rates, padding, name=None):
     with ops.name_scope(name, "erosion2d", [value, kernel]) as name:
-        return math.negative(dilation2d(math.negative(value), array.reverse(kernel, [0, 1]), strides, rates, padding), name=name)
+        return math.negative(dilation2d(math.negative(value), array.reverse(kernel, [0, 1]), strides, rates, padding),
+                             name=name)
 
 
 # ---- dilation by moving blocks into the batch ----
 
-def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None, spatial_dims=None, data_format=None):  # noqa: A002
+def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None, spatial_dims=None, data_format=None):
     """op(x, number of spatial dimensions, padding) with holes: it runs on every rate-th element, once for each offset."""
     input = convert.convert_to_tensor(input, name="input")  # noqa: A001
     rate = [int(r) for r in convert.constant_value(convert.convert_to_tensor(dilation_rate, dtypes.int32))]

@@ -4,7 +4,8 @@ from ..framework import convert, dtypes, op_defs, ops
 from ..ops import array, math
 
 __all__ = ["log_poisson_loss", "sigmoid_cross_entropy_with_logits", "softmax_cross_entropy_with_logits",
-           "softmax_cross_entropy_with_logits_v2", "sparse_softmax_cross_entropy_with_logits", "weighted_cross_entropy_with_logits"]
+           "softmax_cross_entropy_with_logits_v2", "sparse_softmax_cross_entropy_with_logits",
+           "weighted_cross_entropy_with_logits"]
 
 
 def _only_named(function, sentinel, labels, logits, first="labels"):
@@ -106,8 +107,8 @@ def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, 
     _only_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     with ops.name_scope(name, "logistic_loss", [logits, labels]) as name:
         logits = convert.convert_to_tensor(logits, name="logits")
-        labels = convert.convert_to_tensor(labels, logits.dtype.base_dtype, name="labels") if not isinstance(labels, ops.Tensor) \
-            else labels
+        if not isinstance(labels, ops.Tensor):
+            labels = convert.convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
         _same_shape(logits, labels, "labels")
         zeros = array.zeros_like(logits, dtype=logits.dtype)
         positive = logits >= zeros

@@ -24,7 +24,7 @@ def _parts(params):
 def _lookup(params, ids, strategy, name, max_norm):
     params = _parts(params)
     with ops.name_scope(name, "embedding_lookup", params + [ids]) as name:
-        params = [p if hasattr(p, "sparse_read") or isinstance(p, variables.Variable) else convert.convert_to_tensor(p) for p in params]
+        params = [p if isinstance(p, variables.Variable) else convert.convert_to_tensor(p) for p in params]
         ids = convert.convert_to_tensor(ids, name="ids")
         if len(params) == 1:
             with ops.colocate_with(params[0]):
@@ -105,7 +105,8 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights, partition_strategy="mod"
         if rows.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16):
             rows = math.to_float(rows)
         if sp_weights is None:
-            f = {"sum": math.sparse_segment_sum, "mean": math.sparse_segment_mean, "sqrtn": math.sparse_segment_sqrt_n}[combiner]
+            f = {"sum": math.sparse_segment_sum, "mean": math.sparse_segment_mean,
+                 "sqrtn": math.sparse_segment_sqrt_n}[combiner]
             return f(rows, places, segments, name=name)
         return _weighted(array.gather(rows, places), sp_weights.values, segments, combiner, name)
 
@@ -127,10 +128,10 @@ def _weighted(rows, weights, segments, combiner, name):
     return math.divide(total, math.sqrt(math.segment_sum(math.pow(column, 2), segments)), name=name)
 
 
-def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=None, combiner="mean", default_id=None, name=None,
-                                 partition_strategy="div", max_norm=None):
-    """embedding_lookup_sparse in which ids below 0 and weights of 0 or less do not count, and rows without any give zeros (or the
-    row default_id)."""
+def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=None, combiner="mean", default_id=None,
+                                 name=None, partition_strategy="div", max_norm=None):
+    """embedding_lookup_sparse in which ids below 0 and weights of 0 or less do not count, and rows without any give zeros (or
+    the row default_id)."""
     parts = _parts(embedding_weights)
     with ops.name_scope(name, "embedding_lookup", parts + [sparse_ids.values]) as scope:
         shape = sparse_ids.dense_shape
@@ -146,8 +147,8 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=N
             more = raw.sparse_fill_empty_rows(weights.indices, weights.values, weights.dense_shape,
                                               math.cast(1.0, weights.values.dtype.base_dtype))
             weights = SparseTensor(more[0], more[1], weights.dense_shape)
-        found = embedding_lookup_sparse(parts, ids, weights, partition_strategy, None if default_id is None else scope, combiner,
-                                        max_norm)
+        found = embedding_lookup_sparse(parts, ids, weights, partition_strategy, None if default_id is None else scope,
+                                        combiner, max_norm)
         if default_id is None:
             empty = array.tile(array.reshape(filled[2], [-1, 1]), array.stack([1, array.shape(found)[1]]))
             found = array.where(empty, array.zeros_like(found), found, name=scope)

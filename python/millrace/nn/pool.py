@@ -8,8 +8,8 @@ from ..ops.math import deprecated
 from .conv import channels_first, padding_attrs, per_dimension, with_space_to_batch
 
 __all__ = ["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "fractional_avg_pool", "fractional_max_pool",
-           "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax", "max_pool_with_argmax_v2",
-           "pool"]
+           "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax",
+           "max_pool_with_argmax_v2", "pool"]
 
 
 def _pool(op_type, spatial, name_in_tf, first, default_format):
@@ -22,7 +22,7 @@ def _pool(op_type, spatial, name_in_tf, first, default_format):
                                 ksize=per_dimension(ksize, spatial, data_format, "ksize"),
                                 strides=per_dimension(strides, spatial, data_format, "strides"), data_format=data_format, **how)
 
-    def with_value(value=None, ksize=None, strides=None, padding=None, data_format=default_format, name=None, input=None):  # noqa: A002
+    def with_value(value=None, ksize=None, strides=None, padding=None, data_format=default_format, name=None, input=None):
         x = deprecated(input, "input", value, "value")
         if x is None or ksize is None or strides is None or padding is None:
             raise TypeError("%s() needs value, ksize, strides and padding" % name_in_tf)
@@ -102,15 +102,15 @@ def _fractional(op_type):
             seeds = {"seed": seed, "seed2": seed2}
         ratio = [1.0, float(pooling_ratio), float(pooling_ratio), 1.0] if isinstance(pooling_ratio, (int, float)) else \
             [1.0] + list(pooling_ratio) + [1.0] if len(pooling_ratio) == 2 else list(pooling_ratio)
-        return op_defs.call(op_type, name, value=value, pooling_ratio=ratio, pseudo_random=pseudo_random, overlapping=overlapping,
-                            deterministic=deterministic, **seeds)
+        return op_defs.call(op_type, name, value=value, pooling_ratio=ratio, pseudo_random=pseudo_random,
+                            overlapping=overlapping, deterministic=deterministic, **seeds)
     return f
 
 
 fractional_max_pool, fractional_avg_pool = _fractional("FractionalMaxPool"), _fractional("FractionalAvgPool")
 
 
-def pool(input, window_shape, pooling_type, padding, dilation_rate=None, strides=None, name=None, data_format=None,  # noqa: A002
+def pool(input, window_shape, pooling_type, padding, dilation_rate=None, strides=None, name=None, data_format=None,
          dilations=None):
     """In as many dimensions as the window has, with holes too."""
     with ops.name_scope(name, "%s_pool" % pooling_type.lower(), [input]) as scope:
@@ -126,7 +126,8 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None, strides
             raise ValueError("strides > 1 not supported in conjunction with dilation_rate > 1")
         if padding == "SAME" and any(w > s for w, s in zip(window_shape, strides)) and any(r > 1 for r in rate):
             raise ValueError("pooling with SAME padding is not implemented for dilation_rate > 1")
-        one, two, three = (max_pool1d, max_pool2d, max_pool3d) if pooling_type == "MAX" else (avg_pool1d, avg_pool2d, avg_pool3d)
+        is_max = pooling_type == "MAX"
+        one, two, three = (max_pool1d, max_pool2d, max_pool3d) if is_max else (avg_pool1d, avg_pool2d, avg_pool3d)
         f, default = {1: (one, "NWC"), 2: (two, "NHWC"), 3: (three, "NDHWC")}[n]
         fmt = data_format or default
         plain = all(r == 1 for r in rate)

@@ -1,7 +1,7 @@
 """Recurrent networks: a cell over the steps of a sequence, unrolled into the graph (static) or in a loop (dynamic).
 
-Sequences in a batch may differ in length: after the end of one its outputs are zeros and its state stays.  In a loop, all inputs
-are in TensorArrays by time, and so are the outputs.
+Sequences in a batch may differ in length: after the end of one its outputs are zeros and its state stays.  In a loop, all
+inputs are in TensorArrays by time, and so are the outputs.
 """
 
 from ..framework import convert, dtypes, nest, ops, shapes

@@ -1,6 +1,7 @@
 """Cells of recurrent networks: (output, new state) = cell(input, state).
 
-A cell is a layer whose variables are named "kernel" and "bias", under a scope of the cell's class.  state_size and output_size are
+A cell is a layer whose variables are named "kernel" and "bias", under a scope of the cell's class.  state_size and output_size
+are
 numbers, shapes, or structures of them; a state has the same structure.  Wrappers change what goes into a cell or comes out, and
 open no scope of their own.
 """
@@ -109,9 +110,13 @@ class RNNCell(base.Layer):
                              (batch_size, dtype))
         return self.zero_state(batch_size, dtype)
 
+    def _zero_scope(self, batch_size):
+        values = [batch_size] if isinstance(batch_size, ops.Tensor) else None
+        return ops.name_scope(type(self).__name__ + "ZeroState", values=values)
+
     def zero_state(self, batch_size, dtype):
         """A state of zeros."""
-        with ops.name_scope(type(self).__name__ + "ZeroState", values=[batch_size] if isinstance(batch_size, ops.Tensor) else None):
+        with self._zero_scope(batch_size):
             return zero_state_tensors(self.state_size, batch_size, dtype)
 
 
@@ -188,7 +193,8 @@ class GRUCell(LayerRNNCell):
         # The gates begin open: what was remembered is kept.
         self._gate_bias = self.add_variable("gates/" + _BIAS, shape=[2 * n],
                                             initializer=bias or initializers.constant(1.0, dtype=self.dtype))
-        self._candidate_kernel = self.add_variable("candidate/" + _WEIGHTS, shape=[rows, n], initializer=self._kernel_initializer)
+        self._candidate_kernel = self.add_variable("candidate/" + _WEIGHTS, shape=[rows, n],
+                                                   initializer=self._kernel_initializer)
         self._candidate_bias = self.add_variable("candidate/" + _BIAS, shape=[n],
                                                  initializer=bias or initializers.zeros(dtype=self.dtype))
         self.built = True
@@ -232,7 +238,8 @@ class _Lstm(LayerRNNCell):
 class BasicLSTMCell(_Lstm):
     """LSTM without peepholes, projection or clipping."""
 
-    def __init__(self, num_units, forget_bias=1.0, state_is_tuple=True, activation=None, reuse=None, name=None, dtype=None, **kwargs):
+    def __init__(self, num_units, forget_bias=1.0, state_is_tuple=True, activation=None, reuse=None, name=None, dtype=None,
+                 **kwargs):
         super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
         self.input_spec = InputSpec(ndim=2)
         self._num_units, self._forget_bias, self._state_is_tuple = num_units, forget_bias, state_is_tuple
@@ -321,7 +328,7 @@ class MultiRNNCell(RNNCell):
             raise TypeError("cells must be a list or tuple, but saw: %s." % cells)
         self._cells, self._state_is_tuple = cells, state_is_tuple
         if not state_is_tuple and any(nest.is_sequence(c.state_size) for c in cells):
-            raise ValueError("Some cells return tuples of states, but the flag state_is_tuple is not set.  State sizes are: %s" %
+            raise ValueError("Some cells return tuples of states, but the flag state_is_tuple is not set. State sizes are: %s" %
                              [c.state_size for c in cells])
 
     @property
@@ -338,11 +345,12 @@ class MultiRNNCell(RNNCell):
 
     @property
     def non_trainable_weights(self):
-        own = [w for c in self._cells if isinstance(c, base.Layer) for w in c.non_trainable_weights]
-        return own if self.trainable else [w for c in self._cells if isinstance(c, base.Layer) for w in c.trainable_weights] + own
+        layers = [c for c in self._cells if isinstance(c, base.Layer)]
+        own = [w for c in layers for w in c.non_trainable_weights]
+        return own if self.trainable else [w for c in layers for w in c.trainable_weights] + own
 
     def zero_state(self, batch_size, dtype):
-        with ops.name_scope(type(self).__name__ + "ZeroState", values=[batch_size] if isinstance(batch_size, ops.Tensor) else None):
+        with self._zero_scope(batch_size):
             if self._state_is_tuple:
                 return tuple(c.zero_state(batch_size, dtype) for c in self._cells)
             return super().zero_state(batch_size, dtype)
@@ -379,11 +387,12 @@ class RNNCellWrapper(RNNCell):
     non_trainable_weights = property(lambda self: list(getattr(self._cell, "non_trainable_weights", [])))
 
     def zero_state(self, batch_size, dtype):
-        with ops.name_scope(type(self).__name__ + "ZeroState", values=[batch_size] if isinstance(batch_size, ops.Tensor) else None):
+        with self._zero_scope(batch_size):
             return self._cell.zero_state(batch_size, dtype)
 
     def __call__(self, inputs, state, scope=None):
-        return self._around(inputs, state, lambda x, s: self._cell(x, s, scope=scope) if scope is not None else self._cell(x, s))
+        more = {} if scope is None else {"scope": scope}
+        return self._around(inputs, state, lambda x, s: self._cell(x, s, **more))
 
     call = __call__
 
@@ -516,7 +525,7 @@ class DeviceWrapper(RNNCellWrapper):
         self._device = device
 
     def zero_state(self, batch_size, dtype):
-        with ops.name_scope(type(self).__name__ + "ZeroState", values=[batch_size] if isinstance(batch_size, ops.Tensor) else None):
+        with self._zero_scope(batch_size):
             with ops.device(self._device):
                 return self._cell.zero_state(batch_size, dtype)
 

@@ -28,8 +28,8 @@ learned_unigram_candidate_sampler = _sampler("LearnedUnigramCandidateSampler", "
 def fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, vocab_file="", distortion=1.0,
                                     num_reserved_ids=0, num_shards=1, shard=0, unigrams=(), seed=None, name=None):
     return op_defs.call("FixedUnigramCandidateSampler", name, true_classes=true_classes, num_true=num_true,
-                        num_sampled=num_sampled, unique=unique, range_max=range_max, vocab_file=vocab_file, distortion=distortion,
-                        num_reserved_ids=num_reserved_ids, num_shards=num_shards, shard=shard,
+                        num_sampled=num_sampled, unique=unique, range_max=range_max, vocab_file=vocab_file,
+                        distortion=distortion, num_reserved_ids=num_reserved_ids, num_shards=num_shards, shard=shard,
                         unigrams=[float(u) for u in unigrams], **random._seeds(seed))
 
 

@@ -31,7 +31,8 @@ def _fits(weights, values):
         w, v = array.shape(weights), array.shape(values)
         return math.reduce_all(math.logical_or(math.equal(w, v), math.equal(w, 1)))
     ranks = math.equal(array.rank(weights), array.rank(values))
-    return math.logical_or(math.equal(array.rank(weights), 0), control_flow.cond(ranks, same_rank, lambda: convert.constant(False)))
+    fit = control_flow.cond(ranks, same_rank, lambda: convert.constant(False))
+    return math.logical_or(math.equal(array.rank(weights), 0), fit)
 
 
 def assert_broadcastable(weights, values):

@@ -7,7 +7,8 @@ from .regularizers import *  # noqa: F403
 from . import utils  # noqa: F401
 from .utils import collect_named_outputs  # noqa: F401
 
-_LATER = {**dict.fromkeys(("OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "adaptive_clipping_fn", "optimize_loss"), "optimizers"),
+_LATER = {**dict.fromkeys(("OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "adaptive_clipping_fn", "optimize_loss"),
+                          "optimizers"),
           **dict.fromkeys(("summarize_activation", "summarize_activations", "summarize_biases", "summarize_collection",
                            "summarize_tensor", "summarize_tensors", "summarize_variables", "summarize_weights"), "summaries")}
 _LATER.update(dict.fromkeys("bucketized_column create_feature_spec_for_parsing crossed_column embedding_column "

@@ -3,8 +3,7 @@
     net = conv2d(images, 32, [3, 3], scope="conv1")
 
 Their arguments can be set by arg_scope.  normalizer_fn takes the place of biases; outputs_collections gather the outputs by the
-names of the scopes.
-"""
+names of the scopes. """
 
 import functools
 
@@ -23,8 +22,8 @@ __all__ = ["avg_pool2d", "avg_pool3d", "batch_norm", "bias_add", "bow_encoder", 
            "conv2d_transpose", "conv3d", "conv3d_transpose", "convolution", "convolution1d", "convolution2d",
            "convolution2d_in_plane", "convolution2d_transpose", "convolution3d", "convolution3d_transpose", "dense_to_sparse",
            "dropout", "elu", "embed_sequence", "embedding_lookup_unique", "flatten", "fully_connected", "group_norm",
-           "images_to_sequence", "instance_norm", "layer_norm", "legacy_fully_connected", "legacy_linear", "legacy_relu", "linear",
-           "max_pool2d", "max_pool3d", "maxout", "one_hot_encoding", "pool", "poincare_normalize", "relu",
+           "images_to_sequence", "instance_norm", "layer_norm", "legacy_fully_connected", "legacy_linear", "legacy_relu",
+           "linear", "max_pool2d", "max_pool3d", "maxout", "one_hot_encoding", "pool", "poincare_normalize", "relu",
            "relu6", "repeat", "scale_gradient", "separable_conv2d", "separable_convolution2d", "sequence_to_images", "softmax",
            "spatial_softmax", "stack", "unit_norm"]
 
@@ -77,10 +76,11 @@ def _with_biases(outputs, biases, data_format):
 
 @add_arg_scope
 def fully_connected(inputs, num_outputs, activation_fn=nn.relu, normalizer_fn=None, normalizer_params=None,
-                    weights_initializer=_xavier(), weights_regularizer=None, biases_initializer=_zeros(), biases_regularizer=None,
+                    weights_initializer=_xavier(), weights_regularizer=None, biases_initializer=_zeros(),
+                    biases_regularizer=None,
                     reuse=None, variables_collections=None, outputs_collections=None, trainable=True, scope=None):
     """activation(inputs @ weights + biases), along the last dimension of the inputs."""
-    if isinstance(num_outputs, (float, str)) or not isinstance(num_outputs, (int, np.integer)) and not hasattr(num_outputs, "value"):
+    if not isinstance(num_outputs, (int, np.integer)) and not hasattr(num_outputs, "value"):  # a Dimension has one
         raise ValueError("num_outputs type should be one of %s, got %s." % ("int", type(num_outputs)))
     num_outputs = int(num_outputs)
     how = _How(activation_fn, normalizer_fn, normalizer_params, weights_initializer, weights_regularizer, biases_initializer,
@@ -113,11 +113,13 @@ def legacy_fully_connected(x, num_output_units, activation_fn=None, weight_init=
         flat = x if len(dims) == 2 else array.reshape(x, [-1, dims[-1]])
         keys = [ops.GraphKeys.GLOBAL_VARIABLES]
         w = vs.get_variable("weights", shape=[dims[-1], num_output_units], dtype=x.dtype.base_dtype, initializer=weight_init,
-                            collections=keys + list(weight_collections or ()), regularizer=weight_regularizer, trainable=trainable)
+                            collections=keys + list(weight_collections or ()), regularizer=weight_regularizer,
+                            trainable=trainable)
         y = math.matmul(flat, w)
         if bias_init is not None:
             b = vs.get_variable("bias", shape=[num_output_units], dtype=x.dtype.base_dtype, initializer=bias_init,
-                                collections=keys + list(bias_collections or ()), regularizer=bias_regularizer, trainable=trainable)
+                                collections=keys + list(bias_collections or ()), regularizer=bias_regularizer,
+                                trainable=trainable)
             y = nn.bias_add(y, b)
         if len(dims) > 2:
             y = array.reshape(y, array.concat([array.shape(x)[:-1], [num_output_units]], 0))
@@ -163,8 +165,8 @@ def _of_dims(n, called):
     @add_arg_scope
     def f(inputs, num_outputs, kernel_size, stride=1, padding="SAME", data_format=None, rate=1, activation_fn=nn.relu,
           normalizer_fn=None, normalizer_params=None, weights_initializer=_xavier(), weights_regularizer=None,
-          biases_initializer=_zeros(), biases_regularizer=None, reuse=None, variables_collections=None, outputs_collections=None,
-          trainable=True, scope=None):
+          biases_initializer=_zeros(), biases_regularizer=None, reuse=None, variables_collections=None,
+          outputs_collections=None, trainable=True, scope=None):
         return convolution(inputs, num_outputs, kernel_size, stride, padding, data_format, rate, activation_fn, normalizer_fn,
                            normalizer_params, weights_initializer, weights_regularizer, biases_initializer, biases_regularizer,
                            reuse, variables_collections, outputs_collections, trainable, scope, conv_dims=n)
@@ -199,8 +201,8 @@ def _transposed(n, default_scope, formats, f):
               biases_initializer=_zeros(), biases_regularizer=None, reuse=None, variables_collections=None,
               outputs_collections=None, trainable=True, scope=None):
         _check_format(data_format, formats)
-        how = _How(activation_fn, normalizer_fn, normalizer_params, weights_initializer, weights_regularizer, biases_initializer,
-                   biases_regularizer, variables_collections, outputs_collections, trainable)
+        how = _How(activation_fn, normalizer_fn, normalizer_params, weights_initializer, weights_regularizer,
+                   biases_initializer, biases_regularizer, variables_collections, outputs_collections, trainable)
         with vs.variable_scope(scope, default_scope, [inputs], reuse=reuse) as sc:
             inputs = convert.convert_to_tensor(inputs)
             kernel, strides = utils.n_positive_integers(n, kernel_size), utils.n_positive_integers(n, stride)
@@ -307,8 +309,8 @@ def batch_norm(inputs, decay=0.999, center=True, scale=False, epsilon=0.001, act
                variables_collections=None, outputs_collections=None, trainable=True, batch_weights=None, fused=None,
                data_format="NHWC", zero_debias_moving_mean=False, scope=None, renorm=False, renorm_clipping=None,
                renorm_decay=0.99, adjustment=None):
-    """Batch normalization.  The averages move when the operations in updates_collections run; with None there, when the output is
-    computed."""
+    """Batch normalization.  The averages move when the operations in updates_collections run; with None there, when the output
+    is computed."""
     _check_format(data_format, ("NHWC", "NCHW"))
     if (renorm or adjustment is not None) and (batch_weights is not None or fused):
         raise ValueError("batch_weights and fused are not supported with renorm or adjustment")
@@ -342,8 +344,8 @@ def _normalized(inputs, decay, center, scale, epsilon, initializers_, regularize
     dtype = dtypes.float32 if inputs.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16) else inputs.dtype.base_dtype
 
     def made(name, initializer, is_trained):
-        return _variable(name, [channels], dtype, initializers_.get(name, initializer), regularizers.get(name) if is_trained else None,
-                         collections, trainable and is_trained)
+        return _variable(name, [channels], dtype, initializers_.get(name, initializer),
+                         regularizers.get(name) if is_trained else None, collections, trainable and is_trained)
 
     beta = made("beta", _zeros(), True) if center else None
     gamma = made("gamma", _ones(), True) if scale else None
@@ -441,7 +443,8 @@ def layer_norm(inputs, center=True, scale=True, activation_fn=None, reuse=None, 
                              (begin_params_axis, first, rank))
         shape = inputs.shape[begin_params_axis:]
         if not shape.is_fully_defined():
-            raise ValueError("Inputs %s: shape(inputs)[%s:] is not fully defined: %s" % (inputs.name, begin_params_axis, inputs.shape))
+            raise ValueError("Inputs %s: shape(inputs)[%s:] is not fully defined: %s" %
+                             (inputs.name, begin_params_axis, inputs.shape))
         dtype = inputs.dtype.base_dtype
         beta = _variable("beta", shape, dtype, _zeros(), None, variables_collections, trainable) if center else None
         gamma = _variable("gamma", shape, dtype, _ones(), None, variables_collections, trainable) if scale else None
@@ -470,7 +473,8 @@ def instance_norm(inputs, center=True, scale=True, epsilon=1e-6, activation_fn=N
         spread = [n if i == channel else 1 for i in range(rank)]
         beta = gamma = None
         if center:
-            beta = array.reshape(_variable("beta", [n], dtype, initial.get("beta", _zeros()), None, variables_collections, trainable),
+            beta = array.reshape(_variable("beta", [n], dtype, initial.get("beta", _zeros()), None, variables_collections,
+                                           trainable),
                                  spread)
         if scale:
             gamma = array.reshape(_variable("gamma", [n], dtype, initial.get("gamma", _ones()), None, variables_collections,
@@ -513,7 +517,8 @@ def group_norm(inputs, groups=32, channels_axis=-1, reduction_axes=(-3, -2), cen
         spread[channel], spread[channel + 1] = groups, n // groups
         beta = gamma = None
         if center:
-            beta = array.reshape(_variable("beta", [n], dtype, initial.get("beta", _zeros()), None, variables_collections, trainable),
+            beta = array.reshape(_variable("beta", [n], dtype, initial.get("beta", _zeros()), None, variables_collections,
+                                           trainable),
                                  spread)
         if scale:
             gamma = array.reshape(_variable("gamma", [n], dtype, initial.get("gamma", _ones()), None, variables_collections,
@@ -562,8 +567,9 @@ def bias_add(inputs, activation_fn=None, initializer=_zeros(), regularizer=None,
 def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True, outputs_collections=None, scope=None, seed=None):
     with vs.variable_scope(scope, "Dropout", [inputs]) as sc:
         inputs = convert.convert_to_tensor(inputs)
-        outputs = utils.smart_cond(is_training, lambda: nn.dropout(inputs, keep_prob=keep_prob, noise_shape=noise_shape, seed=seed),
-                                   lambda: array.identity(inputs))
+        outputs = utils.smart_cond(
+            is_training, lambda: nn.dropout(inputs, keep_prob=keep_prob, noise_shape=noise_shape, seed=seed),
+            lambda: array.identity(inputs))
         return utils.collect_named_outputs(outputs_collections, sc.name, outputs)
 
 
@@ -683,7 +689,7 @@ def embed_sequence(ids, vocab_size=None, embed_dim=None, unique=False, initializ
                    scope=None, reuse=None):
     """Rows of a table "embeddings" by ids."""
     if not (reuse or (vocab_size and embed_dim)):
-        raise ValueError("Must specify vocab size and embedding dimension when not reusing. Got vocab_size=%s and embed_dim=%s" %
+        raise ValueError("Must specify vocab size and embedding dimension when not reusing. Got vocab_size=%s, embed_dim=%s" %
                          (vocab_size, embed_dim))
     with vs.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None

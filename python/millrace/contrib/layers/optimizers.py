@@ -143,7 +143,8 @@ def _multiplied(pairs, multipliers):
         factor = next((f for k, f in multipliers.items() if k is v or k == v.name), None)
         if g is not None and factor is not None:
             factor = convert.constant(factor, dtypes.float32)
-            g = ops.IndexedSlices(g.values * factor, g.indices, g.dense_shape) if isinstance(g, ops.IndexedSlices) else g * factor
+            is_rows = isinstance(g, ops.IndexedSlices)
+            g = ops.IndexedSlices(g.values * factor, g.indices, g.dense_shape) if is_rows else g * factor
         out.append((g, v))
     return out
 

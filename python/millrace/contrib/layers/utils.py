@@ -6,7 +6,8 @@ from ...framework import ops
 from ...ops import array
 from ...layers.utils import constant_value, smart_cond  # noqa: F401 -- public names here
 
-__all__ = ["append_tensor_alias", "collect_named_outputs", "constant_value", "convert_collection_to_dict", "gather_tensors_aliases",
+__all__ = ["append_tensor_alias", "collect_named_outputs", "constant_value", "convert_collection_to_dict",
+           "gather_tensors_aliases",
            "get_tensor_aliases", "get_variable_collections", "last_dimension", "n_positive_integers", "smart_cond",
            "static_cond", "two_element_tuple"]
 

@@ -1,4 +1,5 @@
-"""Attention: a cell that in each step looks at a memory, the outputs of an encoder, by weights (alignments) that it computes."""
+"""Attention: a cell that in each step looks at a memory, the outputs of an encoder, by weights (alignments) that it
+computes."""
 
 import collections
 
@@ -59,7 +60,8 @@ class _BaseAttentionMechanism(AttentionMechanism):
         if memory_sequence_length is not None:
             memory_sequence_length = convert.convert_to_tensor(memory_sequence_length, name="memory_sequence_length")
         self._lengths = memory_sequence_length
-        self._probability_fn = lambda score, previous: probability_fn(_masked_score(score, memory_sequence_length, mask_value), previous)
+        self._probability_fn = lambda score, previous: probability_fn(
+            _masked_score(score, memory_sequence_length, mask_value), previous)
         with ops.name_scope(name, "BaseAttentionMechanismInit", nest.flatten(memory)):
             self._values = _prepare_memory(memory, memory_sequence_length, check_inner_dims_defined)
             self._keys = memory_layer(self._values) if memory_layer is not None else self._values
@@ -94,7 +96,8 @@ def _zeros(batch_size, size, dtype):
 def _masked_score(score, lengths, value):
     if lengths is None:
         return score
-    with ops.control_dependencies([check.assert_positive(lengths, message="All values in memory_sequence_length must greater than "
+    with ops.control_dependencies([check.assert_positive(lengths,
+                                                         message="All values in memory_sequence_length must greater than "
                                                                           "zero.")]):
         mask = array.sequence_mask(lengths, maxlen=array.shape(score)[1])
         return array.where(mask, score, value * array.ones_like(score))
@@ -107,7 +110,8 @@ def _with_previous(probability_fn):
 
 def _luong_score(query, keys, scale):
     if query.shape.as_list()[-1] != keys.shape.as_list()[-1]:
-        raise ValueError("Incompatible or unknown inner dimensions between query and keys.  Query (%s) has units: %s.  Keys (%s) have "
+        raise ValueError("Incompatible or unknown inner dimensions between query and keys.  Query (%s) has units: %s.  Keys "
+                         "(%s) have "
                          "units: %s.  Perhaps you need to set num_units to the keys' dimension (%s)?" %
                          (query, query.shape[-1], keys, keys.shape[-1], keys.shape[-1]))
     score = array.squeeze(math.matmul(array.expand_dims(query, 1), keys, transpose_b=True), [1])
@@ -151,11 +155,11 @@ class LuongAttention(_BaseAttentionMechanism):
 class BahdanauAttention(_BaseAttentionMechanism):
     """Scores are by a hidden layer of query and memory."""
 
-    def __init__(self, num_units, memory, memory_sequence_length=None, normalize=False, probability_fn=None, score_mask_value=None,
-                 dtype=None, custom_key_value_fn=None, name="BahdanauAttention"):
+    def __init__(self, num_units, memory, memory_sequence_length=None, normalize=False, probability_fn=None,
+                 score_mask_value=None, dtype=None, custom_key_value_fn=None, name="BahdanauAttention"):
         dtype = dtype or dtypes.float32
-        super().__init__(_dense(num_units, "query_layer", dtype), memory, _with_previous(probability_fn), memory_sequence_length,
-                         _dense(num_units, "memory_layer", dtype), score_mask_value=score_mask_value,
+        super().__init__(_dense(num_units, "query_layer", dtype), memory, _with_previous(probability_fn),
+                         memory_sequence_length, _dense(num_units, "memory_layer", dtype), score_mask_value=score_mask_value,
                          custom_key_value_fn=custom_key_value_fn, name=name)
         self._num_units, self._normalize, self._name = num_units, normalize, name
 
@@ -185,7 +189,8 @@ def monotonic_attention(p_choose_i, previous_attention, mode):
         batch = array.shape(p)[0]
         shifted = array.concat([array.ones(array.stack([batch, 1]), p.dtype), 1 - p[:, :-1]], 1)
         found = functional.scan(lambda x, yz: array.reshape(yz[0] * x + yz[1], array.reshape(batch, [1])),
-                                [array.transpose(shifted), array.transpose(previous)], array.zeros(array.reshape(batch, [1]), p.dtype))
+                                [array.transpose(shifted), array.transpose(previous)],
+                                array.zeros(array.reshape(batch, [1]), p.dtype))
         return p * array.transpose(found)
     if mode == "parallel":
         products = safe_cumprod(1 - p, axis=1, exclusive=True)
@@ -239,8 +244,8 @@ class LuongMonotonicAttention(_Monotonic, LuongAttention):
                  sigmoid_noise_seed=None, score_bias_init=0., mode="parallel", dtype=None, name="LuongMonotonicAttention"):
         _BaseAttentionMechanism.__init__(
             self, None, memory, lambda s, p: _monotonic_probability_fn(s, p, sigmoid_noise, mode, sigmoid_noise_seed),
-            memory_sequence_length, _dense(num_units, "memory_layer", dtype or dtypes.float32), score_mask_value=score_mask_value,
-            name=name)
+            memory_sequence_length, _dense(num_units, "memory_layer", dtype or dtypes.float32),
+            score_mask_value=score_mask_value, name=name)
         self._num_units, self._scale, self._name, self._score_bias_init = num_units, scale, name, score_bias_init
 
     def __call__(self, query, state):
@@ -268,7 +273,8 @@ class AttentionWrapperState(collections.namedtuple(
         def shaped(old, new):
             if isinstance(old, ops.Tensor) and isinstance(new, ops.Tensor):
                 if not old.shape.is_compatible_with(new.shape):
-                    raise ValueError("The shape of the AttentionWrapperState is expected to be same as the one to clone. self.shape: "
+                    raise ValueError("The shape of the AttentionWrapperState is expected to be same as the one to clone. "
+                                     "self.shape: "
                                      "%s, input.shape: %s" % (old.shape, new.shape))
             return new
         replaced = self._replace(**kwargs)
@@ -291,7 +297,8 @@ class AttentionWrapper(RNNCell):
     """A cell whose inputs have the last attention beside them, and whose output queries the memory."""
 
     def __init__(self, cell, attention_mechanism, attention_layer_size=None, alignment_history=False, cell_input_fn=None,
-                 output_attention=True, initial_cell_state=None, name=None, attention_layer=None, attention_fn=None, dtype=None):
+                 output_attention=True, initial_cell_state=None, name=None, attention_layer=None, attention_fn=None,
+                 dtype=None):
         super().__init__(name=name, dtype=dtype)
         assert_like_rnncell("cell", cell)
         self._is_multi = isinstance(attention_mechanism, (list, tuple))
@@ -319,7 +326,8 @@ class AttentionWrapper(RNNCell):
         if size is not None:
             sizes = list(size) if isinstance(size, (list, tuple)) else [size]
             if len(sizes) != len(mechanisms):
-                raise ValueError("If provided, attention_layer_size must contain exactly one integer per attention_mechanism, saw: "
+                raise ValueError("If provided, attention_layer_size must contain exactly one integer per attention_mechanism, "
+                                 "saw: "
                                  "%d vs %d" % (len(sizes), len(mechanisms)))
             made = [layers_core.Dense(n, name="attention_layer", use_bias=False, dtype=dtype) for n in sizes]
             return made, sum(sizes)
@@ -374,6 +382,7 @@ class AttentionWrapper(RNNCell):
         attention = array.concat([f[0] for f in found], 1)
         kept = [h.write(state.time, f[1]) if self._alignment_history else () for h, f in zip(histories, found)]
         new_state = AttentionWrapperState(
-            time=state.time + 1, cell_state=cell_state, attention=attention, attention_state=self._one_or_all(f[2] for f in found),
+            time=state.time + 1, cell_state=cell_state, attention=attention,
+            attention_state=self._one_or_all(f[2] for f in found),
             alignments=self._one_or_all(f[1] for f in found), alignment_history=self._one_or_all(kept))
         return (attention if self._output_attention else cell_output), new_state

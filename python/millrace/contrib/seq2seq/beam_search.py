@@ -13,8 +13,8 @@ from ...ops import array, functional, math
 from ... import nn
 from .decoder import Decoder
 
-__all__ = ["BeamSearchDecoder", "BeamSearchDecoderOutput", "BeamSearchDecoderState", "FinalBeamSearchDecoderOutput", "gather_tree",
-           "gather_tree_from_array", "tile_batch"]
+__all__ = ["BeamSearchDecoder", "BeamSearchDecoderOutput", "BeamSearchDecoderState", "FinalBeamSearchDecoderOutput",
+           "gather_tree", "gather_tree_from_array", "tile_batch"]
 
 
 class BeamSearchDecoderState(collections.namedtuple(
@@ -69,7 +69,8 @@ def gather_tree(step_ids, parent_ids, max_sequence_lengths, end_token, name=None
             found = array.where(inside, array.gather(ids, parent, axis=1, batch_dims=1), array.zeros_like(ids) + end)
             return found, array.where(inside, array.gather(parents, parent, axis=1, batch_dims=1), here)
 
-        ids, _ = functional.scan(back, (step_ids, parent_ids, math.range(steps)), (array.zeros_like(step_ids[0]), here), reverse=True)
+        ids, _ = functional.scan(back, (step_ids, parent_ids, math.range(steps)), (array.zeros_like(step_ids[0]), here),
+                                 reverse=True)
         ended = math.cumsum(math.to_int32(math.equal(ids, end)), axis=0, exclusive=True) > 0
         out = array.where(ended, array.zeros_like(ids) + end, ids)
         out.set_shape(step_ids.shape)
@@ -114,8 +115,8 @@ class BeamSearchDecoder(Decoder):
         self._initial_cell_state = nest.map_structure(self._split_beams, initial_state)
         tiled = array.tile(array.expand_dims(self._start_tokens, 1), [1, beam_width])
         self._start_inputs = self._embedding_fn(tiled)
-        self._finished = array.one_hot(array.zeros(array.stack([self._batch_size]), dtypes.int32), depth=beam_width, on_value=False,
-                                       off_value=True, dtype=dtypes.bool_)
+        self._finished = array.one_hot(array.zeros(array.stack([self._batch_size]), dtypes.int32), depth=beam_width,
+                                       on_value=False, off_value=True, dtype=dtypes.bool_)
 
     batch_size = property(lambda self: self._batch_size)
     tracks_own_finished = property(lambda self: True)
@@ -164,7 +165,8 @@ class BeamSearchDecoder(Decoder):
                                   off_value=convert.constant(-np.inf, dtype), dtype=dtype)
         state = BeamSearchDecoderState(
             cell_state=self._initial_cell_state, log_probs=log_probs, finished=self._finished,
-            lengths=array.zeros(array.stack([self._batch_size, self._beam_width]), dtypes.int64), accumulated_attention_probs=())
+            lengths=array.zeros(array.stack([self._batch_size, self._beam_width]), dtypes.int64),
+            accumulated_attention_probs=())
         return self._finished, self._start_inputs, state
 
     def step(self, time, inputs, state, name=None):
@@ -186,8 +188,8 @@ class BeamSearchDecoder(Decoder):
         finished = state.finished
         step = _masked(nn.log_softmax(logits), self._end_token, finished)
         total = array.expand_dims(state.log_probs, 2) + step
-        adds = math.logical_not(array.one_hot(math.cast(array.fill(array.shape(total)[:2], self._end_token), dtypes.int64), vocabulary,
-                                              on_value=True, off_value=False, dtype=dtypes.bool_))
+        adds = math.logical_not(array.one_hot(math.cast(array.fill(array.shape(total)[:2], self._end_token), dtypes.int64),
+                                              vocabulary, on_value=True, off_value=False, dtype=dtypes.bool_))
         grows = math.to_int64(math.logical_and(array.expand_dims(math.logical_not(finished), 2), adds))
         lengths = array.expand_dims(state.lengths, 2) + grows
         scores = total / _length_penalty(lengths, self._length_penalty_weight, total.dtype)

@@ -111,8 +111,8 @@ def _state_kept(finished, old, new):
 
 def dynamic_decode(decoder, output_time_major=False, impute_finished=False, maximum_iterations=None, parallel_iterations=32,
                    swap_memory=False, scope=None, **kwargs):
-    """(outputs, last state, lengths of the sequences); with impute_finished outputs after a sequence's end are zeros, and its state
-    stays."""
+    """(outputs, last state, lengths of the sequences); with impute_finished outputs after a sequence's end are zeros, and its
+    state stays."""
     if not isinstance(decoder, Decoder):
         raise TypeError("Expected decoder to be type Decoder, but saw: %s" % type(decoder))
     if kwargs:

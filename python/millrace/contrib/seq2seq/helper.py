@@ -87,7 +87,8 @@ class TrainingHelper(Helper):
             self._input_tas = nest.map_structure(_by_time, inputs)
             self._sequence_length = convert.convert_to_tensor(sequence_length, name="sequence_length")
             if self._sequence_length.shape.ndims != 1:
-                raise ValueError("Expected sequence_length to be a vector, but received shape: %s" % self._sequence_length.shape)
+                raise ValueError("Expected sequence_length to be a vector, but received shape: %s" %
+                                 self._sequence_length.shape)
             self._zero_inputs = nest.map_structure(lambda x: array.zeros_like(x[0, :]), inputs)
             self._batch_size = array.size(sequence_length)
 
@@ -117,8 +118,8 @@ class TrainingHelper(Helper):
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     """Training in which an input is by chance the embedding of what the model put out."""
 
-    def __init__(self, inputs, sequence_length, embedding, sampling_probability, time_major=False, seed=None, scheduling_seed=None,
-                 name=None):
+    def __init__(self, inputs, sequence_length, embedding, sampling_probability, time_major=False, seed=None,
+                 scheduling_seed=None, name=None):
         with ops.name_scope(name, "ScheduledEmbeddingSamplingWrapper", [sampling_probability]):
             self._embedding_fn = embedding if callable(embedding) else lambda ids: nn.embedding_lookup(embedding, ids)
             self._sampling_probability = convert.convert_to_tensor(sampling_probability, name="sampling_probability")
@@ -204,7 +205,8 @@ class GreedyEmbeddingHelper(Helper):
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         finished = math.equal(sample_ids, self._end_token)
-        inputs = control_flow.cond(math.reduce_all(finished), lambda: self._start_inputs, lambda: self._embedding_fn(sample_ids))
+        inputs = control_flow.cond(math.reduce_all(finished), lambda: self._start_inputs,
+                                   lambda: self._embedding_fn(sample_ids))
         return finished, inputs, state
 
 

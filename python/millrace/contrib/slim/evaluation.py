@@ -54,7 +54,8 @@ def evaluate_once(master, checkpoint_path, logdir, num_evals=1, initial_op=None,
         value = sess.run(final_op, final_op_feed_dict) if final_op is not None else None
         if writer is not None and summary_op is not None:
             step = train.get_global_step()
-            writer.add_summary(sess.run(summary_op, summary_op_feed_dict), None if step is None else train.global_step(sess, step))
+            number = None if step is None else train.global_step(sess, step)
+            writer.add_summary(sess.run(summary_op, summary_op_feed_dict), number)
         coord.request_stop()
         coord.join(threads, stop_grace_period_secs=10, ignore_live_threads=True)
     if writer is not None:
@@ -70,8 +71,8 @@ def evaluation_loop(master, checkpoint_dir, logdir, num_evals=1, initial_op=None
     value, count = None, 0
     for path in checkpoints_iterator(checkpoint_dir, eval_interval_secs, timeout, timeout_fn):
         value = evaluate_once(master, path, logdir, num_evals, initial_op, initial_op_feed_dict, eval_op, eval_op_feed_dict,
-                              final_op, final_op_feed_dict, summary_op, summary_op_feed_dict, variables_to_restore, session_config,
-                              hooks)
+                              final_op, final_op_feed_dict, summary_op, summary_op_feed_dict, variables_to_restore,
+                              session_config, hooks)
         count += 1
         if max_number_of_evaluations is not None and count >= max_number_of_evaluations:
             return value

@@ -48,8 +48,8 @@ def _step_kwargs(global_step, number_of_steps, log_every_n_steps):
     return kwargs
 
 
-def train(train_op, logdir, train_step_fn=train_step, train_step_kwargs=_USE_DEFAULT, log_every_n_steps=1, graph=None, master="",
-          is_chief=True, global_step=None, number_of_steps=None, init_op=_USE_DEFAULT, init_feed_dict=None,
+def train(train_op, logdir, train_step_fn=train_step, train_step_kwargs=_USE_DEFAULT, log_every_n_steps=1, graph=None,
+          master="", is_chief=True, global_step=None, number_of_steps=None, init_op=_USE_DEFAULT, init_feed_dict=None,
           local_init_op=_USE_DEFAULT, init_fn=None, ready_op=_USE_DEFAULT, summary_op=_USE_DEFAULT, save_summaries_secs=600,
           summary_writer=_USE_DEFAULT, startup_delay_steps=0, saver=None, save_interval_secs=600, sync_optimizer=None,
           session_config=None, session_wrapper=None, trace_every_n_steps=None, ignore_live_threads=False):
@@ -73,7 +73,8 @@ def train(train_op, logdir, train_step_fn=train_step, train_step_kwargs=_USE_DEF
         saver = saver or train_lib.Saver()
         if train_step_kwargs is _USE_DEFAULT:
             train_step_kwargs = _step_kwargs(global_step, number_of_steps, log_every_n_steps)
-        init_op, local_init_op, ready_op, queue_ops = _session_operations(init_op, local_init_op, ready_op, sync_optimizer, is_chief)
+        init_op, local_init_op, ready_op, queue_ops = _session_operations(
+            init_op, local_init_op, ready_op, sync_optimizer, is_chief)
     summary_op = None if logdir is None else summary_op
     supervisor = train_lib.Supervisor(
         graph=graph, is_chief=is_chief, logdir=logdir, init_op=init_op, init_feed_dict=init_feed_dict,
@@ -118,8 +119,8 @@ def _session_operations(init_op, local_init_op, ready_op, sync_optimizer, is_chi
     return init_op, local_init_op, ready_op, queue_ops
 
 
-def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wrapper, delay, number_of_steps, queue_ops, is_chief,
-         logdir):
+def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wrapper, delay, number_of_steps, queue_ops,
+         is_chief, logdir):
     total_loss, should_retry = None, True
     from ...framework import errors
     while should_retry:

@@ -9,7 +9,8 @@ __all__ = ["prefetch_queue"]
 def prefetch_queue(tensors, capacity=8, num_threads=1, dynamic_pad=False, shared_name=None, name=None):
     """A queue of such tensors, given as a list or a dictionary; dequeue gives the same form."""
     from ... import FIFOQueue, PaddingFIFOQueue, summary, train
-    names, parts = (sorted(tensors), [tensors[k] for k in sorted(tensors)]) if isinstance(tensors, dict) else (None, list(tensors))
+    names = sorted(tensors) if isinstance(tensors, dict) else None
+    parts = [tensors[k] for k in names] if names else list(tensors)
     with ops.name_scope(name, "prefetch_queue", parts):
         types, shapes = [t.dtype.base_dtype for t in parts], [t.shape for t in parts]
         if not dynamic_pad and not all(s.is_fully_defined() for s in shapes):

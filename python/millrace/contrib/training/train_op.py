@@ -57,7 +57,8 @@ def multiply_gradients(grads_and_vars, gradient_multipliers):
             if g is None:
                 raise ValueError("Requested multiple of `None` gradient.")
             factor = convert.convert_to_tensor(factor, g.dtype.base_dtype)
-            g = ops.IndexedSlices(g.values * factor, g.indices, g.dense_shape) if isinstance(g, ops.IndexedSlices) else g * factor
+            is_rows = isinstance(g, ops.IndexedSlices)
+            g = ops.IndexedSlices(g.values * factor, g.indices, g.dense_shape) if is_rows else g * factor
         out.append((g, v))
     return out
 

@@ -38,7 +38,8 @@ def _block_e(upper):
     """8 x 8; `upper` is the name of the upright part of the second branch's fork, which differs between the two blocks."""
     return [[(320, 1, "Conv2d_0a_1x1")],
             [(384, 1, "Conv2d_0a_1x1"), [(384, [1, 3], "Conv2d_0b_1x3"), (384, [3, 1], upper)]],
-            [(448, 1, "Conv2d_0a_1x1"), (384, 3, "Conv2d_0b_3x3"), [(384, [1, 3], "Conv2d_0c_1x3"), (384, [3, 1], "Conv2d_0d_3x1")]],
+            [(448, 1, "Conv2d_0a_1x1"), (384, 3, "Conv2d_0b_3x3"),
+             [(384, [1, 3], "Conv2d_0c_1x3"), (384, [3, 1], "Conv2d_0d_3x1")]],
             [(_AVG, 3, "AvgPool_0a_3x3"), (192, 1, "Conv2d_0b_1x1")]]
 
 
@@ -152,7 +153,8 @@ def _aux_logits(x, build, num_classes, spatial_squeeze):
     """A second classifier half way up, which helps the training of the lower layers."""
     from .... import initializers
     narrow = initializers.truncated_normal(0.0, 0.01)
-    with arg_scope([layers.conv2d, layers.max_pool2d, layers.avg_pool2d], stride=1, padding="SAME"), vs.variable_scope("AuxLogits"):
+    with arg_scope([layers.conv2d, layers.max_pool2d, layers.avg_pool2d], stride=1,
+                   padding="SAME"), vs.variable_scope("AuxLogits"):
         x = layers.avg_pool2d(x, [5, 5], stride=3, padding="VALID", scope="AvgPool_1a_5x5")
         x = layers.conv2d(x, build.depth(128), [1, 1], scope="Conv2d_1b_1x1")
         size = _kernel(x, [5, 5])
