@@ -269,6 +269,22 @@ class Training(Case):
         self.assertGreater(model.evaluate(x, y, verbose=0)[1], 0.9)
         self.assertEqual(4, len(model.weights))
 
+    def test_a_subclass_is_built_by_batches(self):
+        class One(tf.keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.only = L.Dense(1, kernel_initializer="zeros")
+
+            def call(self, x):
+                return self.only(x)
+
+        model = One()
+        model.compile(tf.keras.optimizers.SGD(0.0), "mse", metrics=["mae"])
+        data = tf.data.Dataset.from_tensor_slices((np.ones((6, 2), "f"), 2 * np.ones((6, 1), "f"))).batch(2)
+        history, text = quiet(model.fit, data, epochs=2)
+        self.assertEqual({"loss": [4.0, 4.0], "mean_absolute_error": [2.0, 2.0]}, history.history)
+        self.assertRegex(text, r"Epoch 2/2\n(.*\n)*.*3/3 \[={30}\] - .* - loss: 4.0000 - mean_absolute_error: 2.0000\n$")
+
     def test_not_compiled(self):
         with self.assertRaisesRegex(RuntimeError, "compile your model"):
             tf.keras.Sequential([L.Dense(1, input_shape=(1,))]).fit(np.ones((1, 1)), np.ones((1, 1)))

@@ -174,13 +174,17 @@ class ProgbarLogger(Callback):
     def _begin(self):
         self._target = self.params.get("steps" if self._by_steps else "samples")
         self._seen, self._values = 0, []
-        # Metrics keep their totals themselves; what comes after a validation is shown as it is.
-        kept = set() if self._mode == "predict" else set(self.model._metric_names) | {"val_" + n
-                                                                                      for n in self.model.metrics_names}
-        self._bar = Progbar(target=self._target, verbose=self.params["verbose"], stateful_metrics=kept,
-                            unit_name="step" if self._by_steps else "sample")
+        self._bar = Progbar(target=self._target, verbose=self.params["verbose"], unit_name="step" if self._by_steps else "sample")
+
+    def _kept(self):
+        """Metrics keep their totals themselves; what comes after a validation is shown as it is."""
+        if self._mode == "predict":
+            return set()
+        return set(self.model._metric_names) | {"val_" + n for n in self.model.metrics_names}
 
     def _step(self, logs):
+        if not self._seen:  # by now a model that is built by its data knows its metrics
+            self._bar.stateful_metrics = self._kept()
         self._seen += 1 if self._by_steps else logs.get("size", 0)
         names = self.model.metrics_names if self._mode != "predict" else []
         self._values = [(n, logs[n]) for n in names if n in logs]

@@ -67,6 +67,9 @@ class OpLayer(base_layer.Layer):
         made = ops.get_default_graph()._add(op.type, op.name.rpartition("/")[2], _nested_like(op, full), attrs)
         return list(made.outputs)
 
+    def compute_mask(self, inputs, mask=None):
+        return None
+
     def get_config(self):
         config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
         fixed = {i: t for i, (t, keras) in enumerate(zip(self._op.inputs, self._from_keras)) if not keras}

@@ -80,6 +80,7 @@ class Model(Network):
         self.optimizer = self.loss = self.history = None
         self.stop_training, self._compile_arguments, self._is_compiled = False, None, False
         self.sample_weight_mode = self.metrics = self.loss_weights = None
+        self._trained, self._metric_names = [], []  # outputs that have a loss; names in the order of values
 
     # ---- compiling ----
 
