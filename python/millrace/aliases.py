@@ -5,8 +5,8 @@
     tensorflow.python.framework.ops             a view of the modules in PRIVATE; what they lack is looked for in millrace
     tensorflow.python.keras.layers              what MOVED says: millrace.keras.layers
 
-The nearest entry decides.  A path that is none of these is an ImportError that names it, and a name that a view cannot find is an
-AttributeError that names it.
+The nearest entry decides.  A path that is none of these is an ImportError that names it, and a name that a view cannot find is
+an AttributeError that names it.
 """
 import importlib
 import importlib.abc

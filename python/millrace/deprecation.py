@@ -1,4 +1,6 @@
-"""Decorators that TensorFlow's own modules put on functions (tensorflow.python.util.deprecation, tf_export), for programs that use them."""
+"""Decorators that TensorFlow's own modules put on functions (tensorflow.python.util.deprecation, tf_export), for programs that
+use them.
+"""
 import functools
 import inspect
 
@@ -24,7 +26,8 @@ def deprecated(date, instructions, warn_once=True):
     def decorate(f):
         @functools.wraps(f)
         def told(*args, **kwargs):
-            _tell(f, "%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s", f.__name__, f.__module__,
+            _tell(f, "%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s", f.__name__,
+                  f.__module__,
                   _when(date), instructions)
             return f(*args, **kwargs)
         return told
@@ -43,7 +46,8 @@ def deprecated_args(date, instructions, *deprecated_arg_names_or_tuples, **kwarg
             given = signature.bind(*args, **kw).arguments
             for name in names:
                 if name in given:
-                    _tell((f, name), "calling %s (from %s) with %s is deprecated and will be removed %s.\nInstructions for updating:\n%s",
+                    _tell((f, name), "calling %s (from %s) with %s is deprecated and will be removed %s.\nInstructions for "
+                          "updating:\n%s",
                           f.__name__, f.__module__, name, _when(date), instructions)
             return f(*args, **kw)
         return told
@@ -76,7 +80,9 @@ def deprecated_argument_lookup(new_name, new_value, old_name, old_value):
 
 
 def deprecated_alias(deprecated_name, name, func_or_class, warn_once=True):
-    return deprecated(None, "Please use %s instead." % name)(func_or_class) if inspect.isfunction(func_or_class) else func_or_class
+    if not inspect.isfunction(func_or_class):
+        return func_or_class
+    return deprecated(None, "Please use %s instead." % name)(func_or_class)
 
 
 class silence:  # noqa: N801 -- TensorFlow's name

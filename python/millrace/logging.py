@@ -1,4 +1,5 @@
-"""tf.logging: messages on standard error by Python's logger "tensorflow", warnings and worse unless set_verbosity says otherwise.
+"""tf.logging: messages on standard error by Python's logger "tensorflow", warnings and worse unless set_verbosity says
+otherwise.
 
     INFO:tensorflow:loss = 0.25, step = 100
 """
@@ -9,7 +10,8 @@ import time
 
 from logging import DEBUG, ERROR, FATAL, INFO, WARN  # noqa: F401
 
-__all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "TaskLevelStatusMessage", "debug", "error", "fatal", "flush", "get_verbosity",
+__all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "TaskLevelStatusMessage", "debug", "error", "fatal", "flush",
+           "get_verbosity",
            "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity", "vlog", "warn", "warning"]
 
 _LETTERS = {DEBUG: "D", INFO: "I", WARN: "W", ERROR: "E", FATAL: "F"}

@@ -15,7 +15,8 @@ __all__ = ["load_file_system_library", "load_library", "load_op_library"]
 def load_op_library(library_filename):
     """Loads a library; a module with a function for each op that it adds, and OP_LIST."""
     if not os.path.exists(library_filename) and "/" in library_filename:
-        raise errors.NotFoundError(None, None, "%s: cannot open shared object file: No such file or directory" % library_filename)
+        raise errors.NotFoundError(None, None,
+                                   "%s: cannot open shared object file: No such file or directory" % library_filename)
     added = protos.OpList.FromString(_millrace.load_library(library_filename))
     op_defs.forget_names()
     name = "millrace.loaded_" + hashlib.md5(added.SerializeToString()).hexdigest()

@@ -5,9 +5,9 @@
     profiler.add_step(0, metadata)
     profiler.profile_name_scope(tf.profiler.ProfileOptionBuilder.time_and_memory())
 
-Parameters are elements of variables, float_ops multiplications and additions of products and convolutions whose shapes are known,
-times and bytes what the steps that were added tell.  Views are trees by name ("scope", "graph"), or lists by op ("op") or by line
-of the program ("code").
+Parameters are elements of variables, float_ops multiplications and additions of products and convolutions whose shapes are
+known, times and bytes what the steps that were added tell.  Views are trees by name ("scope", "graph"), or lists by op ("op")
+or by line of the program ("code").
 """
 import collections
 import copy
@@ -19,7 +19,8 @@ from .framework import ops as _ops
 
 __all__ = ["ProfileOptionBuilder", "Profiler", "advise", "profile", "write_op_log"]
 
-_FIELDS = ["params", "float_ops", "bytes", "micros", "accelerator_micros", "cpu_micros", "peak_bytes", "output_bytes", "occurrence"]
+_FIELDS = ["params", "float_ops", "bytes", "micros", "accelerator_micros", "cpu_micros", "peak_bytes", "output_bytes",
+           "occurrence"]
 _DEFAULTS = {
     "max_depth": 10000, "min_bytes": 0, "min_micros": 0, "min_params": 0, "min_float_ops": 0, "min_occurrence": 0,
     "order_by": "name", "account_type_regexes": [".*"], "start_name_regexes": [".*"], "trim_name_regexes": [],
@@ -43,7 +44,8 @@ class ProfileOptionBuilder:
         return dict(copy.deepcopy(_DEFAULTS), min_float_ops=1, select=["float_ops"], order_by="float_ops")
 
     @staticmethod
-    def time_and_memory(min_micros=1, min_bytes=1, min_accelerator_micros=0, min_cpu_micros=0, min_peak_bytes=0, min_residual_bytes=0,
+    def time_and_memory(min_micros=1, min_bytes=1, min_accelerator_micros=0, min_cpu_micros=0, min_peak_bytes=0,
+                        min_residual_bytes=0,
                         min_output_bytes=0):
         return dict(copy.deepcopy(_DEFAULTS), min_micros=min_micros, min_bytes=min_bytes, order_by="micros",
                     select=["micros", "bytes"])
@@ -237,7 +239,8 @@ def _groups(nodes, key):
 
 
 def _is_accounted(node, options):
-    return any(_matches(kind, options["account_type_regexes"]) for kind in node.kinds) or options["account_type_regexes"] == [".*"]
+    return any(_matches(kind, options["account_type_regexes"])
+               for kind in node.kinds) or options["account_type_regexes"] == [".*"]
 
 
 def _shown(node, options, depth=0):
@@ -295,7 +298,8 @@ class Profiler:
         """The operations that took most of the time, by what each is a share of it."""
         root = self._nodes("op", dict(_DEFAULTS))
         total = root._all["micros"] or 1
-        found = {n.name: round(n._all["micros"] / total, 4) for n in sorted(root.children, key=lambda n: -n._all["micros"])[:10]}
+        found = {n.name: round(n._all["micros"] / total, 4)
+                 for n in sorted(root.children, key=lambda n: -n._all["micros"])[:10]}
         for name, share in found.items():
             sys.stdout.write("%-30s %6.2f %% of the time\n" % (name, 100 * share))
         return found

@@ -27,7 +27,8 @@ class TFRecordOptions:
 
     compression_type_map = _NAMES
 
-    def __init__(self, compression_type=None, flush_mode=None, input_buffer_size=None, output_buffer_size=None, window_bits=None,
+    def __init__(self, compression_type=None, flush_mode=None, input_buffer_size=None, output_buffer_size=None,
+                 window_bits=None,
                  compression_level=None, compression_method=None, mem_level=None, compression_strategy=None):
         self.get_compression_type_string(compression_type)
         self.compression_type, self.compression_level = compression_type, compression_level

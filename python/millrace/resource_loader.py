@@ -2,7 +2,8 @@
 import os
 import sys
 
-__all__ = ["get_data_files_path", "get_path_to_datafile", "get_root_dir_with_all_resources", "load_resource", "readahead_file_path"]
+__all__ = ["get_data_files_path", "get_path_to_datafile", "get_root_dir_with_all_resources", "load_resource",
+           "readahead_file_path"]
 
 
 def _folder_of(frame):

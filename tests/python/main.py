@@ -1,7 +1,7 @@
 """tests/python/main.py BUILD [PART] -- runs tests/python/test_*.py, each in a process of its own.
 
-A test is named FILE.CLASS.METHOD (test_flags.Parsing.test_lists); PART is any part of that.  Two files at most run at a time, for
-tests with sessions have threads of their own.  A file's output is shown when a test of it failed, or when it did not end.
+A test is named FILE.CLASS.METHOD (test_flags.Parsing.test_lists); PART is any part of that.  Two files at most run at a time,
+for tests with sessions have threads of their own.  A file's output is shown when a test of it failed, or when it did not end.
 """
 import concurrent.futures
 import glob
@@ -49,7 +49,8 @@ def run_file(name, part):
 def run_in_process(name, part):
     begin = time.monotonic()
     try:
-        p = subprocess.run([sys.executable, "-B", __file__, "--file", name, part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        p = subprocess.run([sys.executable, "-B", __file__, "--file", name, part], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT,
                            timeout=DEADLINE_S)
         out, code = p.stdout.decode(errors="replace"), p.returncode
     except subprocess.TimeoutExpired as e:
@@ -82,7 +83,8 @@ def main(build, part=""):
                 print(out)
             if sum(counts):
                 print("%-6s %s: %d passed, %d failed%s  %.1f s" % ("FAILED" if counts[1] else "ok", name, counts[0], counts[1],
-                                                                  ", %d of them skipped" % counts[2] if counts[2] else "", seconds),
+                                                                  ", %d of them skipped" % counts[2] if counts[2] else "",
+                                                                  seconds),
                       flush=True)
     print("%d passed, %d failed" % tuple(total[:2]))
     return 1 if total[1] or not total[0] else 0

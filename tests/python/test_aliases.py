@@ -118,7 +118,8 @@ STAND_INS = next(f for f in sys.meta_path if type(f).__module__ == "millrace.sta
             "millrace.stand_ins.six [0, 1] True True True %20\n[(1, 2)] True\nABCMeta\nABCMeta True\n")
 
     def test_absl(self):
-        self.assertEqual(self.run_code("from absl import app, flags, logging\nimport absl.flags\nlogging.set_verbosity(logging.WARNING)\n"
+        self.assertEqual(self.run_code("from absl import app, flags, logging\nimport "
+                                       "absl.flags\nlogging.set_verbosity(logging.WARNING)\n"
                                        "print(app is tf.app, flags.FLAGS is tf.flags.FLAGS, absl.flags is flags)"),
                          "True True True\n")
 
@@ -135,11 +136,13 @@ STAND_INS = next(f for f in sys.meta_path if type(f).__module__ == "millrace.sta
             "['testNBig', 'testN_small', 'testSum0', 'testSum1']\n9\n1\n7\n")
 
     def test_names_that_numpy_dropped(self):
-        self.assertEqual(self.run_code("import numpy as np\nprint(np.zeros(2, np.float).dtype, np.bool is bool)"), "float64 True\n")
+        self.assertEqual(self.run_code("import numpy as np\nprint(np.zeros(2, np.float).dtype, np.bool is bool)"),
+                         "float64 True\n")
 
     def test_google_protobuf(self):
         self.assertEqual(self.run_code("from google.protobuf import text_format\nfrom google.protobuf.message import Message\n"
-                                       "print(text_format.Parse('name: \"a\"', tf.NodeDef()).name, issubclass(tf.NodeDef, Message))"),
+                                       "print(text_format.Parse('name: \"a\"', tf.NodeDef()).name, issubclass(tf.NodeDef, "
+                                       "Message))"),
                          "a True\n")
 
 
@@ -150,7 +153,8 @@ class Command(unittest.TestCase):
     def test_it_passes_on_what_stands_behind_the_script(self):
         code = "import tensorflow as tf, sys; print(tf.__version__, sys.argv[1:])"
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        out = subprocess.run([os.path.join(os.environ["MILLRACE_BUILD"], "bin", "millrace"), "python", "--interpreter", sys.executable,
+        out = subprocess.run([os.path.join(os.environ["MILLRACE_BUILD"], "bin", "millrace"), "python", "--interpreter",
+                              sys.executable,
                               "-c", code, "--help", "--x=1", "--"], env=environment, capture_output=True, text=True, timeout=60)
         self.assertEqual(out.stdout, "1.15.0 ['--help', '--x=1', '--']\n", out.stderr)
 

@@ -23,7 +23,8 @@ class Mnist(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="millrace-py-")
         self.addCleanup(shutil.rmtree, self.dir, True)
         former = {k: os.environ.pop(k, None) for k in ("MNIST_DIR", "MILLRACE_CACHE")}
-        self.addCleanup(lambda: [os.environ.pop(k, None) if v is None else os.environ.__setitem__(k, v) for k, v in former.items()])
+        self.addCleanup(lambda: [os.environ.pop(k, None) if v is None else os.environ.__setitem__(k, v) for k,
+                                 v in former.items()])
         os.environ["MILLRACE_CACHE"] = os.path.join(self.dir, "cache")
 
     def write(self, folder, packed=True, n=20):
@@ -154,7 +155,8 @@ class Words(unittest.TestCase):
         self.assertEqual([r.tolist() for r in rows], [[97, 98, 0], [195, 164, 120]])
         self.assertEqual(list(p.reverse(rows)), ["ab", "\u00e4x"])
         c = tf.contrib.learn.preprocessing.CategoricalProcessor()
-        self.assertEqual([r.tolist() for r in c.fit_transform([["0", "m"], ["1", "m"], ["1", float("nan")]])], [[1, 1], [2, 1], [2, 0]])
+        self.assertEqual([r.tolist() for r in c.fit_transform([["0", "m"], ["1", "m"], ["1", float("nan")]])],
+                         [[1, 1], [2, 1], [2, 0]])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ class Files(Folder):
         self.assertEqual(g.glob(self.path("deep/?")), [self.path("deep/a"), self.path("deep/c")])
         self.assertEqual([(d, sorted(f)) for _, d, f in g.walk(self.path("deep"))], [(["er"], ["a", "c"]), ([], [])])
         g.remove(self.path("deep/a"))
-        self.assertTrue(g.isdir(self.path("deep/er")) and not g.exists(self.path("deep/a")) and g.stat(self.path("deep/c")).length == 1)
+        self.assertTrue(g.isdir(self.path("deep/er")) and not g.exists(self.path("deep/a"))
+                        and g.stat(self.path("deep/c")).length == 1)
         g.rmtree(self.path("deep"))
         self.assertFalse(g.exists(self.path("deep")))
 
@@ -87,7 +88,8 @@ class Files(Folder):
         self.assertFalse(tf.gfile.IsDirectory(self.path("a", "x.txt")))
         self.assertEqual(list(tf.gfile.Walk(self.path("a"))),
                          [(self.path("a"), ["b"], ["x.txt"]), (self.path("a", "b"), [], [".y.txt"])])
-        self.assertEqual([d for d, _, _ in tf.gfile.Walk(self.path("a"), in_order=False)], [self.path("a", "b"), self.path("a")])
+        self.assertEqual([d for d, _, _ in tf.gfile.Walk(self.path("a"), in_order=False)],
+                         [self.path("a", "b"), self.path("a")])
         self.assertEqual(tf.gfile.Glob(self.path("*", "*.txt")), [self.path("a", "x.txt")])
         self.assertEqual(tf.gfile.Glob(self.path("a", "b", "*")), [self.path("a", "b", ".y.txt")])
         self.assertEqual(tf.gfile.Glob([self.path("nothing*"), self.path("a")]), [self.path("a")])
@@ -131,7 +133,8 @@ class Records(Folder):
         kind = tf.python_io.TFRecordCompressionType
         records = [b"", b"a", b"x" * 100000, bytes(range(256)) * 3]
         for options in (None, tf.python_io.TFRecordOptions(kind.NONE), tf.python_io.TFRecordOptions(kind.ZLIB),
-                        tf.python_io.TFRecordOptions(kind.GZIP), tf.python_io.TFRecordOptions("GZIP", compression_level=9), "ZLIB"):
+                        tf.python_io.TFRecordOptions(kind.GZIP), tf.python_io.TFRecordOptions("GZIP", compression_level=9),
+                        "ZLIB"):
             self.check_round(options, records)
 
     def test_the_bytes(self):
@@ -142,7 +145,8 @@ class Records(Folder):
         self.assertEqual((len(data), data[:8], data[12:15]), (19, b"\x03" + 7 * b"\0", b"abc"))
 
     def test_gzip_is_gzip(self):
-        with tf.python_io.TFRecordWriter(self.path("r"), tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.GZIP)) as w:
+        with tf.python_io.TFRecordWriter(self.path("r"),
+                                         tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.GZIP)) as w:
             w.write(b"abc")
         with gzip.open(self.path("r")) as f:
             self.assertEqual(f.read()[12:15], b"abc")
@@ -193,7 +197,8 @@ class Messages(unittest.TestCase):
 
     def test_which_types_go_as_bytes(self):
         from millrace.framework import tensor_util
-        for dtype, field in ((np.float16, "half_val"), (np.complex64, "scomplex_val"), (np.bool_, "bool_val"), (np.uint16, "int_val")):
+        for dtype, field in ((np.float16, "half_val"), (np.complex64, "scomplex_val"), (np.bool_, "bool_val"),
+                             (np.uint16, "int_val")):
             proto = tensor_util.make_tensor_proto(np.array([1, 0], dtype))
             self.assertEqual(proto.tensor_content, b"")
             self.assertTrue(len(getattr(proto, field)), field)
@@ -221,7 +226,8 @@ class Messages(unittest.TestCase):
 
 class Logging(unittest.TestCase):
     def run_code(self, code):
-        return subprocess.run([sys.executable, "-c", "import millrace as tf\n" + code], capture_output=True, text=True, timeout=60)
+        return subprocess.run([sys.executable, "-c", "import millrace as tf\n" + code], capture_output=True, text=True,
+                              timeout=60)
 
     def test_warnings_are_shown_and_infos_when_asked_for(self):
         r = self.run_code("tf.logging.info('one')\ntf.logging.warn('two %d', 2)\ntf.logging.set_verbosity(tf.logging.INFO)\n"
@@ -232,7 +238,8 @@ class Logging(unittest.TestCase):
 
     def test_some_of_many(self):
         r = self.run_code("for i in range(7):\n  tf.logging.log_every_n(tf.logging.ERROR, 'a%d', 3, i)\n"
-                          "  tf.logging.log_first_n(tf.logging.ERROR, 'b%d', 2, i)\n  tf.logging.log_if(tf.logging.ERROR, 'c', i == 6)")
+                          "  tf.logging.log_first_n(tf.logging.ERROR, 'b%d', 2, i)\n  tf.logging.log_if(tf.logging.ERROR, "
+                          "'c', i == 6)")
         self.assertEqual([line.rpartition(":")[2] for line in r.stderr.splitlines()], ["a0", "b0", "b1", "a3", "a6", "c"])
 
 

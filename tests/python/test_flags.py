@@ -25,12 +25,14 @@ class Parsing(unittest.TestCase):
 
     def test_defaults(self):
         self.assertEqual(self.parse(), ["prog"])
-        self.assertEqual((self.f.name, self.f.n, self.f.rate, self.f.on, self.f.quiet, self.f.none), ("a", 3, 0.5, False, True, None))
+        self.assertEqual((self.f.name, self.f.n, self.f.rate, self.f.on, self.f.quiet, self.f.none),
+                         ("a", 3, 0.5, False, True, None))
 
     def test_values_with_and_without_equals_sign(self):
         rest = self.parse("--name=b", "-n", "4", "x", "--rate", "1e-3", "--on", "--noquiet", "y", "--none=")
         self.assertEqual(rest, ["prog", "x", "y"])
-        self.assertEqual((self.f.name, self.f.n, self.f.rate, self.f.on, self.f.quiet, self.f.none), ("b", 4, 1e-3, True, False, ""))
+        self.assertEqual((self.f.name, self.f.n, self.f.rate, self.f.on, self.f.quiet, self.f.none),
+                         ("b", 4, 1e-3, True, False, ""))
 
     def test_booleans_with_values(self):
         self.parse("--on=true", "--quiet=0")
@@ -185,7 +187,8 @@ class App(unittest.TestCase):
         self.assertIn("--task_index=x", r.stderr)
 
     def test_the_first_look_parses_the_command_line(self):
-        r = self.run_script("import millrace as tf\ntf.flags.DEFINE_float('rate', 1, '')\nprint(tf.flags.FLAGS.rate)\n", "--rate=2")
+        r = self.run_script("import millrace as tf\ntf.flags.DEFINE_float('rate', 1, '')\nprint(tf.flags.FLAGS.rate)\n",
+                            "--rate=2")
         self.assertEqual(r.stdout, "2.0\n", r.stderr)
 
     def test_it_is_in_the_namespace(self):

@@ -31,7 +31,8 @@ class Util(unittest.TestCase):
         self.assertEqual([op.name for op in ops.op], ["Add", "Const"])
 
     def test_names(self):
-        self.assertEqual(tf.contrib.util.make_ndarray(tf.contrib.util.make_tensor_proto([1, 2], shape=[2], dtype=tf.int64)).tolist(), [1, 2])
+        self.assertEqual(tf.contrib.util.make_ndarray(tf.contrib.util.make_tensor_proto([1, 2], shape=[2],
+                                                                                        dtype=tf.int64)).tolist(), [1, 2])
         self.assertTrue(tf.is_tensor(tf.constant(1)))
         self.assertFalse(tf.is_tensor([1]))
 

@@ -45,7 +45,8 @@ class Profiles(unittest.TestCase):
     def test_times(self):
         profiler = tf.profiler.Profiler(tf.get_default_graph())
         profiler.add_step(3, self.run_step())
-        options = tf.profiler.ProfileOptionBuilder(tf.profiler.ProfileOptionBuilder.time_and_memory()).with_empty_output().build()
+        b = tf.profiler.ProfileOptionBuilder
+        options = b(b.time_and_memory()).with_empty_output().build()
         self.assertGreater(profiler.profile_name_scope(options).total_exec_micros, 0)
         self.assertIn("MatMul", [n.name for n in profiler.profile_operations(options).children])
         self.assertTrue(any(__file__ in n.name for n in profiler.profile_python(options).children))

@@ -69,7 +69,8 @@ class Models(unittest.TestCase):
             text = tf.Variable("", name="text", collections=[tf.GraphKeys.LOCAL_VARIABLES])
             main = tf.group(text.assign(tf.raw_ops.read_file(path)))
             builder = sm.builder.SavedModelBuilder(self.model)
-            builder.add_meta_graph_and_variables(sess, ["serve"], assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
+            builder.add_meta_graph_and_variables(sess, ["serve"],
+                                                 assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
                                                  main_op=main)
             with self.assertRaisesRegex(ValueError, "already contains"):
                 builder.add_meta_graph(["other"], main_op=main)
@@ -122,7 +123,8 @@ class Signatures(unittest.TestCase):
     def test_kinds(self):
         text, real = tf.placeholder(tf.string, [None]), tf.placeholder(tf.float32, [None, 3])
         s = sm.classification_signature_def(text, None, real)
-        self.assertEqual((s.method_name, list(s.inputs), list(s.outputs)), ("tensorflow/serving/classify", ["inputs"], ["scores"]))
+        self.assertEqual((s.method_name, list(s.inputs), list(s.outputs)),
+                         ("tensorflow/serving/classify", ["inputs"], ["scores"]))
         self.assertTrue(sm.is_valid_signature(s))
         s = sm.regression_signature_def(text, real)
         self.assertTrue(sm.is_valid_signature(s))

@@ -48,7 +48,8 @@ class Ops(unittest.TestCase):
     def test_image(self):
         values = self.run_summary(tf.summary.image("i", tf.constant(np.zeros([5, 2, 3, 1], np.uint8)), max_outputs=2))
         self.assertEqual([v.tag for v in values], ["i/image/0", "i/image/1"])
-        self.assertEqual((values[0].image.height, values[0].image.width, values[0].image.encoded_image_string[1:4]), (2, 3, b"PNG"))
+        self.assertEqual((values[0].image.height, values[0].image.width, values[0].image.encoded_image_string[1:4]),
+                         (2, 3, b"PNG"))
 
     def test_audio(self):
         values = self.run_summary(tf.summary.audio("a", tf.constant(np.zeros([1, 8, 1], np.float32)), 8000))
@@ -57,7 +58,8 @@ class Ops(unittest.TestCase):
 
     def test_text_and_tensor(self):
         value, = self.run_summary(tf.summary.text("t", tf.constant("hello")))
-        self.assertEqual((value.tag, value.metadata.plugin_data.plugin_name, list(value.tensor.string_val)), ("t", "text", [b"hello"]))
+        self.assertEqual((value.tag, value.metadata.plugin_data.plugin_name, list(value.tensor.string_val)),
+                         ("t", "text", [b"hello"]))
         with self.assertRaisesRegex(ValueError, "dtype string"):
             tf.summary.text("t", tf.constant(1))
         value, = self.run_summary(tf.summary.tensor_summary("x", tf.constant([1, 2]), "what", display_name="X"))
@@ -122,7 +124,8 @@ class Writer(unittest.TestCase):
             w.close()
         e = self.events()
         self.assertEqual([x.WhichOneof("what") for x in e],
-                         ["file_version", "graph_def", "meta_graph_def"] + ["summary"] * 4 + ["session_log", "tagged_run_metadata"])
+                         ["file_version", "graph_def", "meta_graph_def"] + ["summary"] * 4 +
+                         ["session_log", "tagged_run_metadata"])
         self.assertEqual(e[0].file_version, "brain.Event:2")
         graph = protos.GraphDef.FromString(e[1].graph_def)
         self.assertEqual([n.name for n in graph.node], ["loss_in", "loss/tags", "loss"])
@@ -176,7 +179,8 @@ class Writer(unittest.TestCase):
 
     def test_the_end_of_the_program_flushes(self):
         import sys
-        code = ("import millrace as tf\nw = tf.summary.FileWriter(%r)\nfor i in range(5):\n  w.add_event(tf.Event(step=1))" % self.dir)
+        code = ("import millrace as tf\nw = tf.summary.FileWriter(%r)\nfor i in range(5):\n  w.add_event(tf.Event(step=1))" %
+                self.dir)
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
         self.assertEqual(sum(e.step for e in self.events()), 5)
 
@@ -185,7 +189,8 @@ class Writer(unittest.TestCase):
         with tf.summary.FileWriter(self.dir, tf.get_default_graph()) as w:
             w.add_summary(tf.Summary(value=[tf.Summary.Value(tag="accuracy", simple_value=0.5)]), 12)
         file, = glob.glob(os.path.join(self.dir, "*"))
-        r = subprocess.run([os.path.join(os.environ["MILLRACE_BUILD"], "bin", "millrace"), "inspect", file], capture_output=True,
+        r = subprocess.run([os.path.join(os.environ["MILLRACE_BUILD"], "bin", "millrace"), "inspect", file],
+                           capture_output=True,
                            text=True, timeout=60)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("accuracy", r.stdout)

@@ -36,7 +36,8 @@ class Tools(unittest.TestCase):
 
     def test_freezing_files(self):
         out = os.path.join(self.dir, "frozen.pb")
-        freeze_graph.freeze_graph(self.pbtxt, "", False, self.checkpoint, "y", "save/restore_all", "save/Const:0", out, True, "")
+        freeze_graph.freeze_graph(self.pbtxt, "", False, self.checkpoint, "y", "save/restore_all", "save/Const:0", out, True,
+                                  "")
         with open(out, "rb") as f:
             frozen = tf.GraphDef.FromString(f.read())
         self.assertEqual(self.value(frozen), [[9.5]])

@@ -79,7 +79,8 @@ class Timeline:
                 for m in node.memory:
                     if m.total_bytes:
                         begin, took = _span(node, "schedule")
-                        changes[m.allocator_name] += [(begin, m.total_bytes, node.node_name), (begin + took, -m.total_bytes, "")]
+                        changes[m.allocator_name] += [(begin, m.total_bytes, node.node_name),
+                                                      (begin + took, -m.total_bytes, "")]
         maximums = {}
         pid = len(self._stats.dev_stats)
         for allocator, list_ in changes.items():

@@ -46,7 +46,9 @@ bytes_or_text_types = (bytes, str)
 
 
 def forward_compatible(year, month, day):
-    """Whether graphs may be made that only programs of this day or later can read: 1.15 says so of the days before it came out."""
+    """Whether graphs may be made that only programs of this day or later can read: 1.15 says so of the days before it came
+    out.
+    """
     return (year, month, day) < (2019, 10, 14)
 
 

@@ -4,9 +4,9 @@
     FLAGS = tf.flags.FLAGS
     ... FLAGS.batch_size ...
 
-A flag is written --name=value, --name value or with one dash; a boolean one --name or --noname.  The first look at a value parses
-the command line, if tf.app.run has not done so before.  Everything is kept in FlagValues; a Flag has a parser that makes values of
-texts and a serializer that makes texts of values.
+A flag is written --name=value, --name value or with one dash; a boolean one --name or --noname.  The first look at a value
+parses the command line, if tf.app.run has not done so before.  Everything is kept in FlagValues; a Flag has a parser that
+makes values of texts and a serializer that makes texts of values.
 """
 import functools
 import sys
@@ -76,7 +76,8 @@ def _bounded(flag, flag_values):
     """Values that the program sets are held against the bounds too."""
     parser = flag.parser
     if parser.lower_bound is not None or parser.upper_bound is not None:
-        register_validator(flag.name, lambda v: v is None or not parser.is_outside_bounds(v), "must be " + parser.syntactic_help,
+        register_validator(flag.name, lambda v: v is None or not parser.is_outside_bounds(v),
+                           "must be " + parser.syntactic_help,
                            flag_values)
     return flag
 
@@ -113,7 +114,8 @@ def DEFINE_multi_string(name, default, help, flag_values=FLAGS, **args):  # noqa
     return DEFINE_multi(ArgumentParser(), ArgumentSerializer(), name, default, help, flag_values, **args)
 
 
-def DEFINE_multi_integer(name, default, help, lower_bound=None, upper_bound=None, flag_values=FLAGS, **args):  # noqa: N802, A002
+def DEFINE_multi_integer(name, default, help, lower_bound=None, upper_bound=None, flag_values=FLAGS,
+                         **args):  # noqa: N802, A002
     return DEFINE_multi(IntegerParser(lower_bound, upper_bound), ArgumentSerializer(), name, default, help, flag_values, **args)
 
 

@@ -96,6 +96,7 @@ class MultiFlag(Flag):
     def _set_default(self, value):
         self.default_unparsed = value
         self.default = None if value is None else self._parse(value)
-        self.default_as_str = None if self.default is None else repr(",".join(self.serializer.serialize(v) for v in self.default))
+        self.default_as_str = None if self.default is None else repr(",".join(self.serializer.serialize(v)
+                                                                              for v in self.default))
         if self.using_default_value:
             self.value = self.default

@@ -63,7 +63,8 @@ class FlagValues:
     def __setitem__(self, name, flag):
         """Adds a flag."""
         if not isinstance(flag, Flag):
-            raise IllegalFlagValueError("Expect Flag instances, found type %s. Maybe you didn't mean to use FlagValue.__setitem__?"
+            raise IllegalFlagValueError("Expect Flag instances, found type %s. Maybe you didn't mean to use "
+                                        "FlagValue.__setitem__?"
                                         % type(flag))
         if not isinstance(name, str) or not name:
             raise Error("Flag name must be a string, and not empty: %r" % (name,))

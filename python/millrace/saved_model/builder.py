@@ -20,7 +20,8 @@ class SavedModelBuilder:
         self._export_dir = os.fspath(export_dir) if not isinstance(export_dir, bytes) else export_dir.decode()
         if file_io.file_exists(self._export_dir):
             if file_io.list_directory(self._export_dir):
-                raise AssertionError("Export directory already exists, and isn't empty. Please choose a different export directory, "
+                raise AssertionError("Export directory already exists, and isn't empty. Please choose a different export "
+                                     "directory, "
                                      "or delete all the contents of the specified directory: %s" % self._export_dir)
         else:
             file_io.recursive_create_dir(self._export_dir)
@@ -120,10 +121,12 @@ def _check_signatures(signatures):
         for infos in (signature.inputs, signature.outputs):
             for key, info in infos.items():
                 if info.WhichOneof("encoding") is None:
-                    raise AssertionError("All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields: "
+                    raise AssertionError("All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' "
+                                         "fields: "
                                          "%s: %s" % (key, info))
                 if info.dtype == 0:
-                    raise AssertionError("All TensorInfo protos used in the SignatureDefs must have the dtype field set: %s: %s" %
+                    raise AssertionError("All TensorInfo protos used in the SignatureDefs must have the dtype field set: %s: "
+                                         "%s" %
                                          (key, info))
 
 

@@ -56,7 +56,8 @@ def classification_signature_def(examples, classes, scores):
         outputs[names.CLASSIFY_OUTPUT_CLASSES] = _must_be(classes, dtypes.string, "Classification classes")
     if scores is not None:
         outputs[names.CLASSIFY_OUTPUT_SCORES] = _must_be(scores, dtypes.float32, "Classification scores")
-    return build_signature_def({names.CLASSIFY_INPUTS: _must_be(examples, dtypes.string, "Classification input tensors")}, outputs,
+    return build_signature_def({names.CLASSIFY_INPUTS: _must_be(examples, dtypes.string, "Classification input tensors")},
+                               outputs,
                                names.CLASSIFY_METHOD_NAME)
 
 
@@ -88,7 +89,8 @@ def is_valid_signature(signature_def):
         return bool(len(s.inputs) and len(s.outputs))
     if s.method_name == names.CLASSIFY_METHOD_NAME:
         allowed = {names.CLASSIFY_OUTPUT_CLASSES: text, names.CLASSIFY_OUTPUT_SCORES: real}
-        return (set(s.inputs) == {names.CLASSIFY_INPUTS} and s.inputs[names.CLASSIFY_INPUTS].dtype == text and len(s.outputs) > 0 and
+        return (set(s.inputs) == {names.CLASSIFY_INPUTS} and s.inputs[names.CLASSIFY_INPUTS].dtype == text
+                and len(s.outputs) > 0 and
                 all(key in allowed and s.outputs[key].dtype == allowed[key] for key in s.outputs))
     if s.method_name == names.REGRESS_METHOD_NAME:
         return (set(s.inputs) == {names.REGRESS_INPUTS} and s.inputs[names.REGRESS_INPUTS].dtype == text and

@@ -12,5 +12,6 @@ def simple_save(session, export_dir, inputs, outputs, legacy_init_op=None):
     builder.add_meta_graph_and_variables(
         session, tags=[tag_constants.SERVING],
         signature_def_map={signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signature},
-        assets_collection=session.graph.get_collection(ops.GraphKeys.ASSET_FILEPATHS), main_op=legacy_init_op, clear_devices=True)
+        assets_collection=session.graph.get_collection(ops.GraphKeys.ASSET_FILEPATHS), main_op=legacy_init_op,
+        clear_devices=True)
     builder.save()

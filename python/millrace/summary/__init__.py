@@ -16,7 +16,8 @@ from ..framework.op_defs import raw as _raw
 from ..protos import Event, SessionLog, Summary, SummaryDescription, SummaryMetadata, TaggedRunMetadata
 from .writer import FileWriter, FileWriterCache, summary_iterator  # noqa: F401
 
-__all__ = ["Event", "FileWriter", "FileWriterCache", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata", "audio",
+__all__ = ["Event", "FileWriter", "FileWriterCache", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata",
+           "audio",
            "get_summary_description", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text"]
 
 _NOT_IN_TAGS = re.compile(r"[^-/\w\.]")
@@ -74,7 +75,8 @@ def audio(name, tensor, sample_rate, max_outputs=3, collections=None, family=Non
         return _collect(_raw.audio_summary_v2(tag, tensor, rate, max_outputs=max_outputs, name=scope), collections)
 
 
-def tensor_summary(name, tensor, summary_description=None, collections=None, summary_metadata=None, family=None, display_name=None):
+def tensor_summary(name, tensor, summary_description=None, collections=None, summary_metadata=None, family=None,
+                   display_name=None):
     """A tensor as it is, with what a plugin of TensorBoard wants to know of it."""
     metadata = SummaryMetadata()
     if summary_metadata is not None:

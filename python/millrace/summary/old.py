@@ -1,4 +1,6 @@
-"""Summaries by the names they had before 1.0: tf.scalar_summary(tag, value).  The tag is the text that is given, without scopes."""
+"""Summaries by the names they had before 1.0: tf.scalar_summary(tag, value).  The tag is the text that is given, without
+scopes.
+"""
 from ..framework import ops as _ops
 from ..framework.op_defs import raw as _raw
 from . import _collect
@@ -22,7 +24,8 @@ def image_summary(tag, tensor, max_images=3, collections=None, name=None):
 
 def audio_summary(tag, tensor, sample_rate, max_outputs=3, collections=None, name=None):
     with _ops.name_scope(name, "AudioSummary", [tag, tensor]) as scope:
-        return _collect(_raw.audio_summary_v2(tag, tensor, float(sample_rate), max_outputs=max_outputs, name=scope), collections)
+        return _collect(_raw.audio_summary_v2(tag, tensor, float(sample_rate), max_outputs=max_outputs, name=scope),
+                        collections)
 
 
 def merge_summary(inputs, collections=None, name=None):

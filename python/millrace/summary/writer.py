@@ -1,7 +1,7 @@
 """Event files, as TensorBoard reads them: records of Event messages, the first of which tells the version.
 
-A thread writes what is put into a queue, so that a training does not wait for the disk; flush() waits until all of it is written.
-Writers that are still open when the program ends are flushed.
+A thread writes what is put into a queue, so that a training does not wait for the disk; flush() waits until all of it is
+written. Writers that are still open when the program ends are flushed.
 """
 import atexit
 import os
@@ -213,7 +213,8 @@ class FileWriter(SummaryToEventTransformer):
     def _warn_if_closed(self):
         if self.event_writer.is_closed:
             import warnings
-            warnings.warn("Attempting to use a closed FileWriter. The operation will be a noop unless the FileWriter is explicitly "
+            warnings.warn("Attempting to use a closed FileWriter. The operation will be a noop unless the FileWriter is "
+                          "explicitly "
                           "reopened.", stacklevel=3)
 
     def flush(self):

@@ -158,7 +158,8 @@ class TestCase(unittest.TestCase):
         if self._cached is None:
             self._cached = self._session(graph, config)
         elif graph is not None and self._cached.graph is not graph:
-            raise ValueError("The graph used to get the cached session is different than the one that was used to create the session.")
+            raise ValueError("The graph used to get the cached session is different than the one that was used to create the "
+                             "session.")
         s = self._cached
         with s.graph.as_default(), s.as_default(), self._on_device(s, use_gpu, force_gpu):
             yield s
@@ -318,7 +319,8 @@ class TestCase(unittest.TestCase):
         self._all(target, lambda x: np.isin(x, list(expected_set)), "in %s" % (expected_set,))
 
     def assertNear(self, f1, f2, err, msg=None):  # noqa: N802
-        self.assertTrue(f1 == f2 or math.fabs(f1 - f2) <= err, "%f != %f +/- %f%s" % (f1, f2, err, " (%s)" % msg if msg else ""))
+        self.assertTrue(f1 == f2 or math.fabs(f1 - f2) <= err,
+                        "%f != %f +/- %f%s" % (f1, f2, err, " (%s)" % msg if msg else ""))
 
     def assertArrayNear(self, farray1, farray2, err, msg=None):  # noqa: N802
         self.assertEqual(len(farray1), len(farray2), msg=msg)
@@ -356,7 +358,8 @@ class TestCase(unittest.TestCase):
             self.assertMultiLineEqual(str(expected), str(message), msg)
             self.fail("the messages differ: %s and %s" % (expected, message))
 
-    def assertProtoEqualsVersion(self, expected, actual, producer=1087, min_consumer=0, bad_consumers=None, msg=None):  # noqa: N802
+    def assertProtoEqualsVersion(self, expected, actual, producer=1087, min_consumer=0, bad_consumers=None,
+                                 msg=None):  # noqa: N802
         from ..protos import text_format
         wanted = text_format.Parse(expected, type(actual)()) if isinstance(expected, str) else expected
         wanted.versions.producer, wanted.versions.min_consumer = producer, min_consumer
@@ -478,7 +481,8 @@ def create_local_cluster(num_workers, num_ps, protocol="grpc", worker_config=Non
     cluster = train.ClusterSpec({"worker": hosts[:num_workers], "ps": hosts[num_workers:]})
 
     def servers(job, n, config):
-        return [train.Server(cluster, job_name=job, protocol=protocol, task_index=i, config=config, start=True) for i in range(n)]
+        return [train.Server(cluster, job_name=job, protocol=protocol, task_index=i, config=config, start=True)
+                for i in range(n)]
     return servers("worker", num_workers, worker_config), servers("ps", num_ps, ps_config)
 
 
@@ -501,7 +505,8 @@ class Benchmark:
         return result
 
     def report_benchmark(self, iters=None, cpu_time=None, wall_time=None, throughput=None, extras=None, name=None):
-        shown = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput, "extras": extras or None}
+        shown = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput,
+                 "extras": extras or None}
         sys.stderr.write("%s: %s\n" % (name or type(self).__name__, {k: v for k, v in shown.items() if v is not None}))
 
     def evaluate(self, tensors):

@@ -5,7 +5,9 @@ from ..framework import convert, ops
 
 
 def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3, init_targets=None, extra_feed_dict=None):
-    """(by the gradient, by differences): matrices dy/dx, elements of x by elements of y.  For lists of x, a list of such pairs."""
+    """(by the gradient, by differences): matrices dy/dx, elements of x by elements of y.  For lists of x, a list of such
+    pairs.
+    """
     if extra_feed_dict is None:
         extra_feed_dict = {}
     _run_targets(init_targets)
@@ -13,7 +15,8 @@ def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3, init
         return _gradient_pair(x, x_shape, y, y_shape, x_init_value, delta, extra_feed_dict)
     values = x_init_value or [None] * len(x)
     feeds = {xi: vi for xi, vi in zip(x, values) if vi is not None}
-    return [_gradient_pair(xi, si, y, y_shape, vi, delta, {**feeds, **extra_feed_dict}) for xi, si, vi in zip(x, x_shape, values)]
+    return [_gradient_pair(xi, si, y, y_shape, vi, delta, {**feeds, **extra_feed_dict}) for xi, si,
+            vi in zip(x, x_shape, values)]
 
 
 def _run_targets(targets):

@@ -77,7 +77,8 @@ def freeze_graph_with_def_protos(input_graph_def, input_saver_def, input_checkpo
     return frozen
 
 
-def freeze_graph(input_graph, input_saver, input_binary, input_checkpoint, output_node_names, restore_op_name, filename_tensor_name,
+def freeze_graph(input_graph, input_saver, input_binary, input_checkpoint, output_node_names, restore_op_name,
+                 filename_tensor_name,
                  output_graph, clear_devices, initializer_nodes, variable_names_whitelist="", variable_names_blacklist="",
                  input_meta_graph=None, input_saved_model_dir=None, saved_model_tags="serve", checkpoint_version=2):
     """The same from files: a GraphDef, a MetaGraphDef, or the folder of a SavedModel."""
@@ -97,7 +98,8 @@ def freeze_graph(input_graph, input_saver, input_binary, input_checkpoint, outpu
         meta_graph_def = read_message(protos.MetaGraphDef, input_meta_graph, input_binary)
     if graph_def is None and meta_graph_def is None:
         raise ValueError("freeze_graph needs input_graph, input_meta_graph or input_saved_model_dir")
-    return freeze_graph_with_def_protos(graph_def, None, input_checkpoint, output_node_names, restore_op_name, filename_tensor_name,
+    return freeze_graph_with_def_protos(graph_def, None, input_checkpoint, output_node_names, restore_op_name,
+                                        filename_tensor_name,
                                         output_graph, clear_devices, initializer_nodes, variable_names_whitelist,
                                         variable_names_blacklist, meta_graph_def)
 

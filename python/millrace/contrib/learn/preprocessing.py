@@ -54,7 +54,9 @@ class CategoricalVocabulary:
             self._freq[category] += count
 
     def trim(self, min_frequency, max_frequency=-1):
-        """Keeps words seen more than min_frequency and, if that is positive, less than max_frequency times, the most frequent first."""
+        """Keeps words seen more than min_frequency and, if that is positive, less than max_frequency times, the most frequent
+        first.
+        """
         by_name = sorted(self._freq.items(), key=lambda x: (isinstance(x[0], str), x[0]))
         kept = [(c, n) for c, n in sorted(by_name, key=lambda x: x[1], reverse=True)
                 if n > min_frequency and not 0 < max_frequency <= n]

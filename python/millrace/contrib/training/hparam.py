@@ -32,7 +32,8 @@ def _cast(name, kind, value):
     """A value of the kind of what it replaces.  Numbers, texts and booleans do not become each other, nor floats integers."""
     if kind is type(None) or value is None:
         return value
-    same = (issubclass(kind, (str, bytes)) == isinstance(value, (str, bytes)) and issubclass(kind, bool) == isinstance(value, bool) and
+    same = (issubclass(kind, (str, bytes)) == isinstance(value, (str, bytes))
+            and issubclass(kind, bool) == isinstance(value, bool) and
             (not issubclass(kind, numbers.Integral) or isinstance(value, numbers.Integral)) and
             (not issubclass(kind, numbers.Number) or isinstance(value, numbers.Number)))
     if not same:

@@ -3,7 +3,8 @@ from . import base, mnist
 from .base import Dataset, Datasets, load_boston, load_csv_with_header, load_csv_without_header, load_iris
 from .mnist import load_mnist, read_data_sets
 
-__all__ = ["DATASETS", "Dataset", "Datasets", "base", "load_boston", "load_csv_with_header", "load_csv_without_header", "load_dataset",
+__all__ = ["DATASETS", "Dataset", "Datasets", "base", "load_boston", "load_csv_with_header", "load_csv_without_header",
+           "load_dataset",
            "load_iris", "load_mnist", "mnist", "read_data_sets"]
 
 DATASETS = {"iris": load_iris, "boston": load_boston, "mnist": load_mnist}

@@ -47,7 +47,8 @@ def _table(what, data_path):
     """The file of a well-known table: what is given, or NAME.csv in MILLRACE_DATA."""
     path = data_path or os.path.join(os.environ.get("MILLRACE_DATA", ""), what + ".csv")
     if not os.path.exists(path):
-        raise FileNotFoundError("The data set '%s' is not part of Millrace. Put %s.csv (with TensorFlow's header: rows, columns, "
+        raise FileNotFoundError("The data set '%s' is not part of Millrace. Put %s.csv (with TensorFlow's header: rows, "
+                                "columns, "
                                 "names) into a folder and name that in MILLRACE_DATA, or give data_path." % (what, what))
     return path
 

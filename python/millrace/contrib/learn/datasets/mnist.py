@@ -1,7 +1,7 @@
 """MNIST: 70,000 handwritten digits, from the four files of its makers (idx, plain or as .gz).
 
-They are looked for in the folder that the program names, in MNIST_DIR, and in the cache that tools/mnist (and `make run`) fills.
-Nothing is fetched from here.
+They are looked for in the folder that the program names, in MNIST_DIR, and in the cache that tools/mnist (and `make run`)
+fills. Nothing is fetched from here.
 """
 import gzip
 import os
@@ -32,7 +32,8 @@ def find_file(name, train_dir=None):
             if os.path.exists(path):
                 return path
     raise FileNotFoundError(
-        "MNIST's file %s is in none of: %s. Run tools/mnist of Millrace once, which fetches the four files into the cache, or name a "
+        "MNIST's file %s is in none of: %s. Run tools/mnist of Millrace once, which fetches the four files into the cache, or "
+        "name a "
         "folder that has them in MNIST_DIR." % (plain, ", ".join(os.path.abspath(f) for f in folders(train_dir))))
 
 
@@ -101,7 +102,9 @@ class DataSet:
     epochs_completed = property(lambda self: self._epochs_completed)
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True):
-        """The next images and labels.  At the end of all of them they are shuffled anew, and a batch may have some of both rounds."""
+        """The next images and labels.  At the end of all of them they are shuffled anew, and a batch may have some of both
+        rounds.
+        """
         if fake_data or self._fake:
             label = [1] + [0] * 9 if self.one_hot else 0
             return [[1] * 784 for _ in range(batch_size)], [label for _ in range(batch_size)]
@@ -126,7 +129,8 @@ class DataSet:
         self._images, self._labels = self._images[order], self._labels[order]
 
 
-def read_data_sets(train_dir, fake_data=False, one_hot=False, dtype=dtypes.float32, reshape=True, validation_size=5000, seed=None,
+def read_data_sets(train_dir, fake_data=False, one_hot=False, dtype=dtypes.float32, reshape=True, validation_size=5000,
+                   seed=None,
                    source_url=DEFAULT_SOURCE_URL):
     """Datasets(train, validation, test); the validation set is the first of the 60,000 for training."""
     if fake_data:
