@@ -140,6 +140,7 @@ class Config(Case):
         c = self.config(cluster=cluster, task={"type": "worker", "index": 1})
         self.assertEqual((c.master, c.is_chief, c.num_ps_replicas, c.num_worker_replicas, c.global_id_in_cluster),
                          ("grpc://c:1", False, 1, 3, 2))
+        self.assertEqual(list(c.session_config.device_filters), ["/job:ps", "/job:worker/task:1"])
         self.assertTrue(self.config(cluster=cluster, task={"type": "chief", "index": 0}).is_chief)
         c = self.config(cluster=cluster, task={"type": "evaluator", "index": 0})
         self.assertEqual((c.master, c.is_chief, c.num_worker_replicas), ("", False, 0))

@@ -240,6 +240,13 @@ class Sessions(FreshGraph):
         with self.assertRaises(TypeError):
             s.run(tf.constant(1), {"nothing:0": 1})
 
+    def test_lists_are_of_small_types_even_with_numbers_of_numpy(self):
+        self.assertEqual(tf.constant([np.int64(1), np.int64(2)]).dtype, tf.int32)
+        self.assertEqual(tf.constant([np.float64(1)]).dtype, tf.float32)
+        self.assertEqual(tf.constant([np.int64(2 ** 40)]).dtype, tf.int64)
+        self.assertEqual(tf.constant(np.array([1, 2])).dtype, tf.int64)
+        self.assertEqual(tf.constant(np.int64(1)).dtype, tf.int64)
+
     def test_values_of_all_types_come_back(self):
         s = tf.Session()
         for dtype in (tf.float16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64,

@@ -49,6 +49,8 @@ class RunConfig:
             "session_creation_timeout_secs": session_creation_timeout_secs}
         self._check()
         self._take_cluster(config)
+        if session_config is None and self._master:
+            self._values["session_config"] = self._config_of_task()
 
     def _check(self):
         v = self._values
@@ -92,6 +94,12 @@ class RunConfig:
         self._is_chief = self._task_type in (TaskType.CHIEF, TaskType.MASTER)
         self._num_ps_replicas = len(cluster.get(TaskType.PS, ()))
         self._num_worker_replicas = sum(len(cluster.get(t, ())) for t in (TaskType.WORKER, TaskType.CHIEF, TaskType.MASTER))
+
+    def _config_of_task(self):
+        """Sessions that know of this task and the parameter servers only, so that they need not wait for other workers."""
+        from .. import protos
+        own = "/job:%s" % self._task_type if self._is_chief else "/job:%s/task:%d" % (self._task_type, self._task_id)
+        return protos.ConfigProto(allow_soft_placement=True, device_filters=["/job:ps", own])
 
     def _take_single(self, config):
         self._task_type, self._task_id = self._task_type or TaskType.WORKER, int(self._task_id or 0)

@@ -147,18 +147,13 @@ def as_array(value, dtype=None):
                         "type." % (type(value), value))
     if array.dtype.kind in "SU":
         raise TypeError("Can't convert Python sequence with mixed types to Tensor.")
-    if array.dtype == np.float64 and not _has_numpy(value):
-        array = array.astype(np.float32)  # Python's floats mean float32
-    elif array.dtype == np.int64 and not _has_numpy(value):
+    # A list means float32 and int32, also one of numpy's own numbers: TensorFlow does not look at what is in it.
+    if array.dtype == np.float64:
+        array = array.astype(np.float32)
+    elif array.dtype == np.int64:
         small = array.astype(np.int32)
         array = small if np.array_equal(small, array) else array
     return array, dtypes.as_dtype(array.dtype)
-
-
-def _has_numpy(value):
-    """Numbers that come from numpy keep their type."""
-    x = _scalar(value)
-    return isinstance(x, (np.ndarray, np.generic))
 
 
 def _as_array_of(value, dtype):
