@@ -11,11 +11,11 @@ from ..ops import array, math
 from ..ops.math import deprecated
 
 __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "conv1d", "conv1d_transpose", "conv2d", "conv2d_backprop_filter",
-           "conv2d_backprop_input", "conv2d_transpose", "conv3d", "conv3d_backprop_filter_v2", "conv3d_transpose",
-           "conv_transpose",
-           "convolution", "deconv2d", "depthwise_conv2d", "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input",
-           "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input",
-           "dilation2d", "erosion2d", "separable_conv2d", "with_space_to_batch"]
+           "conv2d_backprop_input", "conv2d_transpose", "conv3d", "conv3d_backprop_filter", "conv3d_backprop_filter_v2",
+           "conv3d_transpose", "conv_transpose", "convolution", "deconv2d", "depthwise_conv2d",
+           "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input", "depthwise_conv2d_native",
+           "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input", "dilation2d", "erosion2d",
+           "separable_conv2d", "with_space_to_batch"]
 
 
 def required(**values):
@@ -267,10 +267,13 @@ def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, 
                         **padding_attrs(padding, data_format))
 
 
-def conv3d_backprop_filter_v2(input, filter_sizes, out_backprop, strides, padding, data_format="NDHWC",  # noqa: A002
-                              dilations=[1, 1, 1, 1, 1], name=None):  # noqa: B006
+def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, data_format="NDHWC",  # noqa: A002
+                           dilations=[1, 1, 1, 1, 1], name=None):  # noqa: B006
     return op_defs.call("Conv3DBackpropFilterV2", name, input=input, filter_sizes=filter_sizes, out_backprop=out_backprop,
                         strides=strides, padding=padding, data_format=data_format, dilations=dilations)
+
+
+conv3d_backprop_filter_v2 = conv3d_backprop_filter
 
 
 # ---- a channel at a time ----
