@@ -228,6 +228,44 @@ MR_TEST(run_gradients_of_an_array_split_and_joined)
     mr_grig_deinit(&l.r);
 }
 
+/* An element more behind the parts: the gradient of the whole value has no rows of it. */
+MR_TEST(run_gradients_of_an_array_that_has_grown_after_a_split)
+{
+    mr_grig r;
+    mr_grig_init(&r);
+    mr_fb *b = &r.b;
+    mr_named_attr attrs[] = {{"dtype", mr_a_type(MR_DOUBLE)}, {"dynamic_size", mr_a_bool(true)}};
+    mr_out x = mr_grig_input(&r, 2, (const int64_t[]){5, 2}, false), size = mr_grig_i32(&r, 0);
+    mr_out a = mr_fb_emit(b, "TensorArrayV3", attrs, 2, &size, 1);
+    mr_out lengths = mr_fb_const(b, mr_tensor_vector_i64(2, (const int64_t[]){2, 3}));
+    mr_out parts[] = {a, mr_fb1(b, "Tanh", x), lengths, mr_nth(a, 1)};
+    mr_out flow = mr_fb_emit(b, "TensorArraySplitV3", NULL, 0, parts, 4);
+    mr_out last[] = {a, mr_grig_i32(&r, 2), mr_fb2(b, "Mul", x, x), flow};
+    flow = mr_fb_emit(b, "TensorArrayWriteV3", NULL, 0, last, 4);
+    mr_out y = mr_fb_emit(b, "TensorArrayConcatV3", attrs, 1, (mr_out[]){a, flow}, 2);
+    mr_grig_check(&r, mr_fb2(b, "Mul", y, y));
+    mr_grig_deinit(&r);
+}
+
+/* Through the arrays of the first gradient, too. */
+MR_TEST(run_gradients_of_the_gradients_of_an_array)
+{
+    mr_grig r;
+    mr_grig_init(&r);
+    mr_fb *b = &r.b;
+    mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
+    mr_out x = mr_grig_input(&r, 0, NULL, true), size = mr_grig_i32(&r, 1), zero = mr_grig_i32(&r, 0);
+    mr_gradient dx;
+    mr_out a = mr_fb_emit(b, "TensorArrayV3", &dtype, 1, &size, 1);
+    mr_out write[] = {a, zero, mr_fb1(b, "Tanh", x), mr_nth(a, 1)};
+    mr_out flow = mr_fb_emit(b, "TensorArrayWriteV3", NULL, 0, write, 4);
+    mr_out y = mr_fb_emit(b, "TensorArrayReadV3", &dtype, 1, (mr_out[]){a, zero, flow}, 3);
+    y = mr_fb2(b, "Mul", y, y);
+    MR_CHECK_OK(mr_graph_gradients(r.g, &y, 1, &x, 1, NULL, &dx));
+    mr_grig_check(&r, dx.dense);
+    mr_grig_deinit(&r);
+}
+
 MR_TEST(run_gradients_of_a_loop_over_two_devices)
 {
     mr_grig r;

@@ -684,7 +684,8 @@ mr_status *mr_array_run_unpack(mr_run *r)
 
 /* ---- gradients of the ops ---- */
 
-/* The gradient array, behind `flow`; output 1 is its flow.  Two gradients of one array do not mix. */
+/* The gradient array, behind `flow`.  Two gradients of one array do not mix.  What uses it takes `flow` itself, not the
+ * array's own: no gradient goes through that one, and gradients of gradients would end there. */
 static mr_out gradient_array(mr_grad *g, mr_out flow)
 {
     return mr_emit_with(g->s, "TensorArrayGradV3", MR_ATTRS({"source", mr_a_str(mr_grad_source(g))}), mr_x(g, "handle"), flow);
@@ -692,8 +693,8 @@ static mr_out gradient_array(mr_grad *g, mr_out flow)
 
 static void read_backward(mr_grad *g)
 {
-    mr_out ta = gradient_array(g, mr_x(g, "flow_in"));
-    mr_dx(g, "flow_in", mr_emit(g->s, "TensorArrayWriteV3", ta, mr_x(g, "index"), mr_dy(g, "value"), mr_nth(ta, 1)));
+    mr_out flow = mr_x(g, "flow_in"), ta = gradient_array(g, flow);
+    mr_dx(g, "flow_in", mr_emit(g->s, "TensorArrayWriteV3", ta, mr_x(g, "index"), mr_dy(g, "value"), flow));
 }
 
 static mr_attr element_type(mr_grad *g, const char *arg) { return mr_a_type(mr_dtype_base(mr_out_type(mr_x(g, arg)))); }
@@ -702,36 +703,38 @@ static void write_backward(mr_grad *g)
 {
     mr_out flow = mr_dy(g, "flow_out"), ta = gradient_array(g, flow);
     mr_dx(g, "value", mr_emit_with(g->s, "TensorArrayReadV3", MR_ATTRS({"dtype", element_type(g, "value")}), ta,
-                                   mr_x(g, "index"), mr_nth(ta, 1)));
+                                   mr_x(g, "index"), flow));
     mr_dx(g, "flow_in", flow);
 }
 
 static void gather_backward(mr_grad *g)
 {
-    mr_out ta = gradient_array(g, mr_x(g, "flow_in"));
-    mr_dx(g, "flow_in", mr_emit(g->s, "TensorArrayScatterV3", ta, mr_x(g, "indices"), mr_dy(g, "value"), mr_nth(ta, 1)));
+    mr_out flow = mr_x(g, "flow_in"), ta = gradient_array(g, flow);
+    mr_dx(g, "flow_in", mr_emit(g->s, "TensorArrayScatterV3", ta, mr_x(g, "indices"), mr_dy(g, "value"), flow));
 }
 
 static void scatter_backward(mr_grad *g)
 {
     mr_out flow = mr_dy(g, "flow_out"), ta = gradient_array(g, flow);
     mr_dx(g, "value", mr_emit_with(g->s, "TensorArrayGatherV3", MR_ATTRS({"dtype", element_type(g, "value")}), ta,
-                                   mr_x(g, "indices"), mr_nth(ta, 1)));
+                                   mr_x(g, "indices"), flow));
     mr_dx(g, "flow_in", flow);
 }
 
 static void concat_backward(mr_grad *g)
 {
-    mr_out ta = gradient_array(g, mr_x(g, "flow_in"));
+    mr_out flow = mr_x(g, "flow_in"), ta = gradient_array(g, flow);
     mr_dx(g, "flow_in",
-          mr_emit(g->s, "TensorArraySplitV3", ta, mr_dy(g, "value"), mr_y(g, "lengths"), mr_nth(ta, 1)));
+          mr_emit(g->s, "TensorArraySplitV3", ta, mr_dy(g, "value"), mr_y(g, "lengths"), flow));
 }
 
+/* The rows of a split went to the first elements.  An array that has grown since has more behind them. */
 static void split_backward(mr_grad *g)
 {
     mr_out flow = mr_dy(g, "flow_out"), ta = gradient_array(g, flow);
-    mr_dx(g, "value", mr_emit_with(g->s, "TensorArrayConcatV3", MR_ATTRS({"dtype", element_type(g, "value")}), ta,
-                                   mr_nth(ta, 1)));
+    mr_out all = mr_emit_with(g->s, "TensorArrayConcatV3", MR_ATTRS({"dtype", element_type(g, "value")}), ta, flow);
+    mr_out shape = mr_emit(g->s, "Shape", mr_x(g, "value"));
+    mr_dx(g, "value", mr_emit(g->s, "Slice", all, mr_emit(g->s, "ZerosLike", shape), shape));
     mr_dx(g, "flow_in", flow);
 }
 

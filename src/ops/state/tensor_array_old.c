@@ -49,10 +49,13 @@ static void concat_backward(mr_grad *g)
     mr_dx(g, "flow_in", mr_emit(g->s, "TensorArraySplitV2", ta, mr_dy(g, "value"), mr_y(g, "lengths"), flow));
 }
 
+/* The first rows only: an array that has grown since has more. */
 static void split_backward(mr_grad *g)
 {
     mr_out flow = mr_dy(g, "flow_out"), ta = gradient_array(g, flow);
-    mr_dx(g, "value", mr_emit_with(g->s, "TensorArrayConcatV2", MR_ATTRS({"dtype", element_type(g, "value")}), ta, flow));
+    mr_out all = mr_emit_with(g->s, "TensorArrayConcatV2", MR_ATTRS({"dtype", element_type(g, "value")}), ta, flow);
+    mr_out shape = mr_emit(g->s, "Shape", mr_x(g, "value"));
+    mr_dx(g, "value", mr_emit(g->s, "Slice", all, mr_emit(g->s, "ZerosLike", shape), shape));
     mr_dx(g, "flow_in", flow);
 }
 
