@@ -455,6 +455,8 @@ static mr_status *open_session(mr_msession *s, mr_sv body)
         }
     MR_TRY(mr_pb_reader_status(&r, "CreateSessionRequest"));
     MR_TRY(mr_session_config_parse(q.config, &s->config));
+    if (s->config.timeout_ms == 0)
+        s->config.timeout_ms = s->master->host->step_timeout_ms;
     mr_str_append(&s->config_proto, q.config.p, q.config.n);
     MR_TRY(choose_cluster(s, &q));
     MR_TRY(choose_members(s, q.config));

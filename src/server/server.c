@@ -211,6 +211,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     s->net = o ? o->net : NULL;
     s->host.timers = s->timers;
     s->host.times = times_of(o);
+    s->host.step_timeout_ms = config.timeout_ms;
     s->host.connect = connect_task;
     s->host.life_changed = life_changed;
     s->host.arg = s;

@@ -400,3 +400,33 @@ MR_TEST(server_filters_single_devices)
     mr_device_infos_free(d, n);
     bench_end(&b);
 }
+
+/* ---- how long a step may take ---- */
+
+/* A step that would wait for ever, of a session with this ConfigProto and a server with that one. */
+static void check_step_ends(mr_sv of_session, mr_sv of_server)
+{
+    bench b;
+    static const int types[] = {MR_FLOAT};
+    mr_test_deadline(60);
+    bench_begin(&b, 0, 1);
+    bench_stop_task(&b, 0);
+    b.task_config = of_server;
+    bench_start_task(&b, 0);
+    mr_str_append(&b.config, of_session.p, of_session.n);
+    mr_out q = mr_emit0_with(&b.s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}));
+    mr_out v = mr_emit_with(&b.s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
+    float got;
+    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, v, NULL, &got), MR_DEADLINE_EXCEEDED, "");
+    bench_end(&b);
+}
+
+MR_TEST(server_gives_its_timeout_to_sessions_without_one)
+{
+    check_step_ends(MR_SV(""), MR_SV("\x58\x64")); /* operation_timeout_in_ms: 100 */
+}
+
+MR_TEST(server_leaves_sessions_the_timeout_they_have)
+{
+    check_step_ends(MR_SV("\x58\x64"), MR_SV("\x58\x80\xdd\xdb\x01")); /* 100; 3600000 */
+}
