@@ -1,7 +1,7 @@
 """tf.distributions: random variables with samples, densities and moments.
 
-A distribution is a batch of random variables, one for each element of its (broadcast) parameters.  Subclasses say how samples are
-drawn (_sample: [n] + batch + event), and what the logarithm of the density is; the base class gives the rest.
+A distribution is a batch of random variables, one for each element of its (broadcast) parameters.  Subclasses say how samples
+are drawn (_sample: [n] + batch + event), and what the logarithm of the density is; the base class gives the rest.
 """
 
 import contextlib
@@ -77,7 +77,8 @@ class Distribution:
         return shape if not self._event_ndims else shape[:-self._event_ndims]
 
     def event_shape_tensor(self, name="event_shape_tensor"):
-        return array.shape(self._shape_of_all())[-self._event_ndims:] if self._event_ndims else convert.constant([], dtypes.int32)
+        return array.shape(self._shape_of_all())[-self._event_ndims:] if self._event_ndims else convert.constant([],
+                                                                                                                 dtypes.int32)
 
     def is_scalar_event(self, name="is_scalar_event"):
         return convert.constant(self._event_ndims == 0)
@@ -267,7 +268,8 @@ class StudentT(Distribution):
     def __init__(self, df, loc, scale, validate_args=False, allow_nan_stats=True, name="StudentT"):
         with ops.name_scope(name, values=[df, loc, scale]) as scope:
             self._df, self._loc, self._scale = _floats(df, loc, scale)
-        super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, dict(df=df, loc=loc, scale=scale),
+        super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
+                         dict(df=df, loc=loc, scale=scale),
                          scope.rstrip("/"))
 
     df = property(lambda self: self._df)
@@ -286,12 +288,14 @@ class StudentT(Distribution):
 
     def _log_prob(self, value):
         y = (value - self._loc) / self._scale
-        return (-0.5 * (self._df + 1) * math.log1p(math.square(y) / self._df) - math.log(math.abs(self._scale)) - 0.5 * math.log(self._df) -
+        return (-0.5 * (self._df + 1) * math.log1p(math.square(y) / self._df) - math.log(math.abs(self._scale)) - 0.5 *
+                math.log(self._df) -
                 0.5 * float(np.log(np.pi)) - math.lgamma(0.5 * self._df) + math.lgamma(0.5 * (self._df + 1)))
 
     def _mean(self):
         mean = self._loc * array.ones(array.shape(self._shape_of_all()), self._dtype)
-        return array.where(self._df * array.ones_like(mean) > 1, mean, array.fill(array.shape(mean), np.array(np.nan, np.float32)))
+        return array.where(self._df * array.ones_like(mean) > 1, mean,
+                           array.fill(array.shape(mean), np.array(np.nan, np.float32)))
 
     def _mode(self):
         return self._loc * array.ones(array.shape(self._shape_of_all()), self._dtype)
@@ -384,7 +388,8 @@ class Exponential(Gamma):
         self._parameters = dict(rate=rate)
 
     def _sample(self, n, seed):
-        u = random.random_uniform(array.concat([[n], array.shape(self._rate)], 0), np.finfo(np.float32).tiny, 1.0, dtype=self._dtype,
+        u = random.random_uniform(array.concat([[n], array.shape(self._rate)], 0), np.finfo(np.float32).tiny, 1.0,
+                                  dtype=self._dtype,
                                   seed=seed)
         return -math.log(u) / self._rate
 
@@ -445,7 +450,8 @@ def _logits_and_probs(logits, probs, many=False):
 
 
 class Bernoulli(Distribution):
-    def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True, name="Bernoulli"):
+    def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True,
+                 name="Bernoulli"):
         with ops.name_scope(name) as scope:
             self._logits, self._probs = _logits_and_probs(logits, probs)
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
@@ -482,7 +488,8 @@ class Bernoulli(Distribution):
 class Categorical(Distribution):
     """One of n classes, which the last dimension of the parameters is."""
 
-    def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True, name="Categorical"):
+    def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True,
+                 name="Categorical"):
         with ops.name_scope(name) as scope:
             self._logits, self._probs = _logits_and_probs(logits, probs, many=True)
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
@@ -502,7 +509,8 @@ class Categorical(Distribution):
     def _sample(self, n, seed):
         rows = array.reshape(self._logits, [-1, self.event_size])
         drawn = random.multinomial(rows, n, seed=seed)
-        return math.cast(array.reshape(array.transpose(drawn), array.concat([[n], array.shape(self._logits)[:-1]], 0)), self._dtype)
+        return math.cast(array.reshape(array.transpose(drawn), array.concat([[n], array.shape(self._logits)[:-1]], 0)),
+                         self._dtype)
 
     def _log_prob(self, k):
         k = math.cast(k, dtypes.int32)
@@ -645,7 +653,8 @@ class MultivariateNormalDiag(Distribution):
             diagonal = array.ones_like(first) if scale_diag is None else convert.convert_to_tensor(scale_diag, first.dtype)
             self._one = Normal(array.zeros_like(first) if loc is None else first, diagonal * multiplier)
         super().__init__(first.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(loc=loc, scale_diag=scale_diag, scale_identity_multiplier=scale_identity_multiplier), scope.rstrip("/"))
+                         dict(loc=loc, scale_diag=scale_diag, scale_identity_multiplier=scale_identity_multiplier),
+                         scope.rstrip("/"))
 
     loc = property(lambda self: self._one.loc)
 
@@ -674,12 +683,14 @@ class MultivariateNormalDiag(Distribution):
 
 
 class Poisson(Distribution):
-    def __init__(self, rate=None, log_rate=None, dtype=dtypes.float32, validate_args=False, allow_nan_stats=True, name="Poisson"):
+    def __init__(self, rate=None, log_rate=None, dtype=dtypes.float32, validate_args=False, allow_nan_stats=True,
+                 name="Poisson"):
         if (rate is None) == (log_rate is None):
             raise ValueError("Must specify exactly one of `rate` and `log_rate`.")
         with ops.name_scope(name) as scope:
             self._rate = _floats(rate)[0] if rate is not None else math.exp(_floats(log_rate)[0])
-        super().__init__(self._rate.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, dict(rate=rate, log_rate=log_rate),
+        super().__init__(self._rate.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
+                         dict(rate=rate, log_rate=log_rate),
                          scope.rstrip("/"))
 
     rate = property(lambda self: self._rate)
@@ -727,7 +738,8 @@ def kl_divergence(distribution_a, distribution_b, allow_nan_stats=True, name=Non
             if (a, b) in _divergences:
                 with ops.name_scope(name, "KullbackLeibler"):
                     return _divergences[a, b](distribution_a, distribution_b, name=name)
-    raise NotImplementedError("No KL(distribution_a || distribution_b) registered for distribution_a type %s and distribution_b type %s" %
+    raise NotImplementedError("No KL(distribution_a || distribution_b) registered for distribution_a type %s and "
+                              "distribution_b type %s" %
                               (type(distribution_a).__name__, type(distribution_b).__name__))
 
 

@@ -1,6 +1,7 @@
 """tf.image: images as tensors [height, width, channels], or batches of them.
 
-Functions that compute with intensities convert to float (integers become 0..1) and back, so they can be given images of any type.
+Functions that compute with intensities convert to float (integers become 0..1) and back, so they can be given images of any
+type.
 """
 
 import numpy as np
@@ -37,7 +38,8 @@ def decode_image(contents, channels=None, dtype=dtypes.uint8, name=None, expand_
         raise ValueError("channels must be in (None, 0, 1, 3, 4)")
     dtype = dtypes.as_dtype(dtype)
     if dtype in (dtypes.uint8, dtypes.uint16, dtypes.float32):
-        return call("DecodeImage", name, contents=contents, channels=channels or 0, dtype=dtype, expand_animations=expand_animations)
+        return call("DecodeImage", name, contents=contents, channels=channels or 0, dtype=dtype,
+                    expand_animations=expand_animations)
     decoded = call("DecodeImage", name, contents=contents, channels=channels or 0, expand_animations=expand_animations)
     return convert_image_dtype(decoded, dtype)
 
@@ -150,7 +152,8 @@ def rot90(image, k=1, name=None):
     """Turned counter-clockwise by k right angles."""
     with ops.name_scope(name, "rot90", [image, k]):
         batch, single = _as_batch(image)
-        turns = [lambda: batch, lambda: array.reverse(array.transpose(batch, [0, 2, 1, 3]), [1]), lambda: array.reverse(batch, [1, 2]),
+        turns = [lambda: batch, lambda: array.reverse(array.transpose(batch, [0, 2, 1, 3]), [1]),
+                 lambda: array.reverse(batch, [1, 2]),
                  lambda: array.transpose(array.reverse(batch, [1]), [0, 2, 1, 3])]
         if not isinstance(k, ops.Tensor):
             return _back(turns[k % 4](), single)
@@ -200,8 +203,10 @@ def pad_to_bounding_box(image, offset_height, offset_width, target_height, targe
         batch, single = _as_batch(image)
         _, height, width, _ = _sizes(batch)
         below, right = target_height - offset_height - height, target_width - offset_width - width
-        checks = (_check(offset_height >= 0, "offset_height must be >= 0") + _check(offset_width >= 0, "offset_width must be >= 0") +
-                  _check(right >= 0, "width must be <= target - offset") + _check(below >= 0, "height must be <= target - offset"))
+        checks = (_check(offset_height >= 0, "offset_height must be >= 0") +
+                  _check(offset_width >= 0, "offset_width must be >= 0") +
+                  _check(right >= 0, "width must be <= target - offset") +
+                  _check(below >= 0, "height must be <= target - offset"))
         batch = _after(checks, batch)
         paddings = array.reshape(array.stack([0, 0, offset_height, below, offset_width, right, 0, 0]), [4, 2])
         padded = array.pad(batch, paddings)
@@ -214,12 +219,15 @@ def crop_to_bounding_box(image, offset_height, offset_width, target_height, targ
     with ops.name_scope(None, "crop_to_bounding_box", [image]):
         batch, single = _as_batch(image)
         _, height, width, _ = _sizes(batch)
-        checks = (_check(offset_width >= 0, "offset_width must be >= 0.") + _check(offset_height >= 0, "offset_height must be >= 0.") +
-                  _check(target_width > 0, "target_width must be > 0.") + _check(target_height > 0, "target_height must be > 0.") +
+        checks = (_check(offset_width >= 0, "offset_width must be >= 0.") +
+                  _check(offset_height >= 0, "offset_height must be >= 0.") +
+                  _check(target_width > 0, "target_width must be > 0.") +
+                  _check(target_height > 0, "target_height must be > 0.") +
                   _check(width >= target_width + offset_width, "width must be >= target + offset.") +
                   _check(height >= target_height + offset_height, "height must be >= target + offset."))
         batch = _after(checks, batch)
-        cut = array.slice(batch, array.stack([0, offset_height, offset_width, 0]), array.stack([-1, target_height, target_width, -1]))
+        cut = array.slice(batch, array.stack([0, offset_height, offset_width, 0]),
+                          array.stack([-1, target_height, target_width, -1]))
         cut.set_shape([batch.shape[0], _static(target_height), _static(target_width), batch.shape[3]])
         return _back(cut, single)
 
@@ -242,14 +250,16 @@ def resize_image_with_crop_or_pad(image, target_height, target_width):
         more_rows, more_columns = target_height - height, target_width - width
         cut = crop_to_bounding_box(batch, _at_least_zero(-more_rows // 2), _at_least_zero(-more_columns // 2),
                                    _smaller(target_height, height), _smaller(target_width, width))
-        padded = pad_to_bounding_box(cut, _at_least_zero(more_rows // 2), _at_least_zero(more_columns // 2), target_height, target_width)
+        padded = pad_to_bounding_box(cut, _at_least_zero(more_rows // 2), _at_least_zero(more_columns // 2), target_height,
+                                     target_width)
         return _back(padded, single)
 
 
 resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
-def sample_distorted_bounding_box(image_size, bounding_boxes, seed=None, seed2=None, min_object_covered=0.1, aspect_ratio_range=None,
+def sample_distorted_bounding_box(image_size, bounding_boxes, seed=None, seed2=None, min_object_covered=0.1,
+                                  aspect_ratio_range=None,
                                   area_range=None, max_attempts=None, use_image_if_no_bounding_boxes=None, name=None):
     """(begin, size, box) of a random part of an image that has enough of the boxes."""
     with ops.name_scope(name, "sample_distorted_bounding_box") as scope:
@@ -331,7 +341,8 @@ def _largest_inside(batch, size):
     wanted = convert.constant_value(size)
     if wanted is not None and not isinstance(height, ops.Tensor) and not isinstance(width, ops.Tensor):
         scale = min(np.float32(wanted[0]) / np.float32(height), np.float32(wanted[1]) / np.float32(width))
-        return convert.constant([int(np.round(scale * np.float32(height))), int(np.round(scale * np.float32(width)))], dtypes.int32)
+        return convert.constant([int(np.round(scale * np.float32(height))), int(np.round(scale * np.float32(width)))],
+                                dtypes.int32)
     sides = math.cast(array.stack([height, width]), dtypes.float32)
     scale = math.reduce_min(math.cast(size, dtypes.float32) / sides)
     return math.cast(math.round(scale * sides), dtypes.int32)
@@ -361,7 +372,8 @@ def _largest_inside_floor(batch, target_height, target_width):
     return math.cast(math.floor(sides / math.reduce_max(sides / target)), dtypes.int32)
 
 
-def crop_and_resize(image, boxes, box_ind=None, crop_size=None, method="bilinear", extrapolation_value=0, name=None, box_indices=None):
+def crop_and_resize(image, boxes, box_ind=None, crop_size=None, method="bilinear", extrapolation_value=0, name=None,
+                    box_indices=None):
     box_ind = box_indices if box_ind is None else box_ind
     return call("CropAndResize", name, image=image, boxes=boxes, box_ind=box_ind, crop_size=crop_size, method=method,
                 extrapolation_value=extrapolation_value)
@@ -408,7 +420,8 @@ def adjust_brightness(image, delta):
 
 def adjust_contrast(images, contrast_factor):
     """(x - mean of its channel) * factor + mean"""
-    return _in_floats("adjust_contrast", images, lambda x: call("AdjustContrastv2", None, images=x, contrast_factor=contrast_factor))
+    return _in_floats("adjust_contrast", images, lambda x: call("AdjustContrastv2", None, images=x,
+                                                                contrast_factor=contrast_factor))
 
 
 def adjust_gamma(image, gamma=1, gain=1):
@@ -423,7 +436,8 @@ def adjust_hue(image, delta, name=None):
 
 
 def adjust_saturation(image, saturation_factor, name=None):
-    return _in_floats(name or "adjust_saturation", image, lambda x: call("AdjustSaturation", None, images=x, scale=saturation_factor))
+    return _in_floats(name or "adjust_saturation", image, lambda x: call("AdjustSaturation", None, images=x,
+                                                                         scale=saturation_factor))
 
 
 def adjust_jpeg_quality(image, jpeg_quality, name=None):
@@ -469,7 +483,8 @@ def random_saturation(image, lower, upper, seed=None):
 def random_jpeg_quality(image, min_jpeg_quality, max_jpeg_quality, seed=None):
     if not 0 <= min_jpeg_quality < max_jpeg_quality <= 100:
         raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`, and both between 0 and 100.")
-    return adjust_jpeg_quality(image, random.random_uniform([], min_jpeg_quality, max_jpeg_quality, seed=seed, dtype=dtypes.int32))
+    return adjust_jpeg_quality(image, random.random_uniform([], min_jpeg_quality, max_jpeg_quality, seed=seed,
+                                                            dtype=dtypes.int32))
 
 
 def per_image_standardization(image):
@@ -547,7 +562,8 @@ def non_max_suppression(boxes, scores, max_output_size, iou_threshold=0.5, score
 def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"),
                                     soft_nms_sigma=0.0, name=None):
     with ops.name_scope(name, "non_max_suppression_with_scores"):
-        made = call("NonMaxSuppressionV5", None, boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,
+        made = call("NonMaxSuppressionV5", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
+                    iou_threshold=iou_threshold,
                     score_threshold=score_threshold, soft_nms_sigma=soft_nms_sigma, pad_to_max_output_size=False)
         return made[0], made[1]
 
@@ -555,11 +571,13 @@ def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshol
 def non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"),
                                pad_to_max_output_size=False, name=None):
     with ops.name_scope(name, "non_max_suppression_padded"):
-        return call("NonMaxSuppressionV4", None, boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,
+        return call("NonMaxSuppressionV4", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
+                    iou_threshold=iou_threshold,
                     score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size)
 
 
-def non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_threshold=0.5, score_threshold=float("-inf"), name=None):
+def non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_threshold=0.5, score_threshold=float("-inf"),
+                                 name=None):
     with ops.name_scope(name, "non_max_suppression_overlaps"):
         return call("NonMaxSuppressionWithOverlaps", None, overlaps=overlaps, scores=scores, max_output_size=max_output_size,
                     overlap_threshold=overlap_threshold, score_threshold=score_threshold)
@@ -568,7 +586,8 @@ def non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_thre
 def combined_non_max_suppression(boxes, scores, max_output_size_per_class, max_total_size, iou_threshold=0.5,
                                  score_threshold=float("-inf"), pad_per_class=False, clip_boxes=True, name=None):
     with ops.name_scope(name, "combined_non_max_suppression"):
-        return call("CombinedNonMaxSuppression", None, boxes=boxes, scores=scores, max_output_size_per_class=max_output_size_per_class,
+        return call("CombinedNonMaxSuppression", None, boxes=boxes, scores=scores,
+                    max_output_size_per_class=max_output_size_per_class,
                     max_total_size=max_total_size, iou_threshold=iou_threshold, score_threshold=score_threshold,
                     pad_per_class=pad_per_class, clip_boxes=clip_boxes)
 
@@ -601,7 +620,8 @@ def sobel_edges(image):
     depth = image.shape.as_list()[3]
     filters = np.tile(kernels.transpose(1, 2, 0)[:, :, None, :], [1, 1, depth, 1])
     padded = array.pad(image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
-    made = call("DepthwiseConv2dNative", None, input=padded, filter=convert.constant(filters), strides=[1, 1, 1, 1], padding="VALID")
+    made = call("DepthwiseConv2dNative", None, input=padded, filter=convert.constant(filters), strides=[1, 1, 1, 1],
+                padding="VALID")
     made = array.reshape(made, array.concat([array.shape(image), [2]], 0))
     made.set_shape(image.shape.concatenate([2]))
     return made
@@ -628,7 +648,8 @@ def psnr(a, b, max_val, name=None):
         a, b = _two_images(a, b)
         a, b, most = _floats_with_maximum(a, b, max_val)
         error = math.reduce_mean(math.squared_difference(a, b), [-3, -2, -1])
-        return math.subtract(20 * math.log(most) / np.float32(np.log(10.0)), np.float32(10 / np.log(10)) * math.log(error), name=scope)
+        return math.subtract(20 * math.log(most) / np.float32(np.log(10.0)), np.float32(10 / np.log(10)) * math.log(error),
+                             name=scope)
 
 
 def _gauss(size, sigma):

@@ -3,7 +3,8 @@
 import importlib
 
 from .framework.op_defs import call
-from .image import (decode_and_crop_jpeg, decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png,
+from .image import (decode_and_crop_jpeg, decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg,
+                    encode_png,
                     extract_jpeg_shape, is_jpeg)
 from .ops.parsing import *
 from .strings import decode_base64, encode_base64

@@ -2,7 +2,8 @@
 
 import types as _types
 
-from .ops.lookup import (KeyValueTensorInitializer, MutableDenseHashTable, StaticHashTable, StaticVocabularyTable, TextFileIndex,
+from .ops.lookup import (KeyValueTensorInitializer, MutableDenseHashTable, StaticHashTable, StaticVocabularyTable,
+                         TextFileIndex,
                          TextFileInitializer)
 
 experimental = _types.SimpleNamespace(DenseHashTable=MutableDenseHashTable)

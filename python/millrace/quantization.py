@@ -1,7 +1,8 @@
 """tf.quantization: tensors of small integers that stand for floats."""
 
 from .framework.op_defs import call
-from .ops.array import (dequantize, fake_quant_with_min_max_args, fake_quant_with_min_max_args_gradient, fake_quant_with_min_max_vars,
+from .ops.array import (dequantize, fake_quant_with_min_max_args, fake_quant_with_min_max_args_gradient,
+                        fake_quant_with_min_max_vars,
                         fake_quant_with_min_max_vars_gradient, fake_quant_with_min_max_vars_per_channel, quantized_concat)
 from .ops.math import _delayed
 
@@ -9,5 +10,7 @@ fake_quant_with_min_max_vars_per_channel_gradient = _delayed("fake_quant_with_mi
                                                              "FakeQuantWithMinMaxVarsPerChannelGradient")
 
 
-def quantize(input, min_range, max_range, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZERO", name=None):  # noqa: A002, N803
-    return call("QuantizeV2", name, input=input, min_range=min_range, max_range=max_range, T=T, mode=mode, round_mode=round_mode)
+def quantize(input, min_range, max_range, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZERO",
+             name=None):  # noqa: A002, N803
+    return call("QuantizeV2", name, input=input, min_range=min_range, max_range=max_range, T=T, mode=mode,
+                round_mode=round_mode)

@@ -40,7 +40,8 @@ def set_size(a, validate_indices=True):
     a = sparse.convert_to_tensor_or_sparse_tensor(a)
     if not isinstance(a, sparse.SparseTensor):
         raise TypeError("Expected `SparseTensor`, got %s." % a)
-    return call("SetSize", None, set_indices=a.indices, set_values=a.values, set_shape=a.dense_shape, validate_indices=validate_indices)
+    return call("SetSize", None, set_indices=a.indices, set_values=a.values, set_shape=a.dense_shape,
+                validate_indices=validate_indices)
 
 
 intersection, union, difference, size = set_intersection, set_union, set_difference, set_size

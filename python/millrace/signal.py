@@ -40,7 +40,8 @@ def _fitted(x, rank, length, inverse):
 
 
 rfft, rfft2d, rfft3d = (_real_transform("rfft" + d, "RFFT" + d.upper(), n, False) for n, d in ((1, ""), (2, "2d"), (3, "3d")))
-irfft, irfft2d, irfft3d = (_real_transform("irfft" + d, "IRFFT" + d.upper(), n, True) for n, d in ((1, ""), (2, "2d"), (3, "3d")))
+irfft, irfft2d, irfft3d = (_real_transform("irfft" + d, "IRFFT" + d.upper(), n, True) for n,
+                           d in ((1, ""), (2, "2d"), (3, "3d")))
 
 
 def fftshift(x, axes=None, name=None):
@@ -142,7 +143,8 @@ def frame(signal, frame_length, frame_step, pad_end=False, pad_value=0, axis=-1,
         if pad_end:
             number = -(-length // frame_step)
             more = math.maximum(0, frame_length + frame_step * (number - 1) - length)
-            paddings = array.reshape(array.concat([array.zeros([2 * signal.shape.ndims - 1], dtypes.int32), [more]], 0), [-1, 2])
+            paddings = array.reshape(array.concat([array.zeros([2 * signal.shape.ndims - 1], dtypes.int32), [more]], 0),
+                                     [-1, 2])
             signal = array.pad(signal, paddings, constant_values=pad_value)
         else:
             number = math.maximum(0, 1 + (length - frame_length) // frame_step)
@@ -199,7 +201,8 @@ def linear_to_mel_weight_matrix(num_mel_bins=20, num_spectrogram_bins=129, sampl
     edges = np.linspace(mel(lower_edge_hertz), mel(upper_edge_hertz), num_mel_bins + 2)
     low, middle, high = edges[:-2][None], edges[1:-1][None], edges[2:][None]
     weights = np.maximum(0, np.minimum((bins - low) / (middle - low), (high - bins) / (high - middle)))
-    return convert.constant(np.pad(weights, [[1, 0], [0, 0]]).astype(dtypes.as_dtype(dtype).as_numpy_dtype), name=name or "Const")
+    return convert.constant(np.pad(weights, [[1, 0], [0, 0]]).astype(dtypes.as_dtype(dtype).as_numpy_dtype),
+                            name=name or "Const")
 
 
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms, name=None):

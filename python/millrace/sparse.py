@@ -22,7 +22,8 @@ def _parts(x, prefix, indices="indices", values="values", shape="shape"):
 
 
 def sparse_add(a, b, threshold=None, thresh=None):
-    """The sum of two sparse tensors, or of a sparse and a dense one; of a sparse sum, values below the threshold are left out."""
+    """The sum of two sparse tensors, or of a sparse and a dense one; of a sparse sum, values below the threshold are left
+    out."""
     limit = thresh if threshold is None else threshold
     limit = 0 if limit is None else limit
     if not any(isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)):
@@ -36,7 +37,8 @@ def sparse_add(a, b, threshold=None, thresh=None):
     return call("SparseTensorDenseAdd", None, b=b, **_parts(as_sparse(a), "a_"))
 
 
-def sparse_concat(axis=None, sp_inputs=None, name=None, expand_nonconcat_dim=False, concat_dim=None, expand_nonconcat_dims=None):
+def sparse_concat(axis=None, sp_inputs=None, name=None, expand_nonconcat_dim=False, concat_dim=None,
+                  expand_nonconcat_dims=None):
     """One after the other along a dimension; with expand_nonconcat_dims the others are as long as the longest."""
     axis = concat_dim if axis is None else axis
     expand = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
@@ -147,7 +149,8 @@ def sparse_fill_empty_rows(sp_input, default_value, name=None):
     x = as_sparse(sp_input)
     with ops.name_scope(name, "SparseFillEmptyRows", [x.values]):
         default = convert.convert_to_tensor(default_value, x.dtype)
-        indices, values, empty, _ = call("SparseFillEmptyRows", None, indices=x.indices, values=x.values, dense_shape=x.dense_shape,
+        indices, values, empty, _ = call("SparseFillEmptyRows", None, indices=x.indices, values=x.values,
+                                         dense_shape=x.dense_shape,
                                          default_value=default)
         return SparseTensor(indices, values, x.dense_shape), empty
 
@@ -287,7 +290,8 @@ _HASH_KEY = 0xDECAFCAFFE
 
 
 def _crossed(inputs, hashed, num_buckets, hash_key, name):
-    inputs = [as_sparse(x) if isinstance(x, (SparseTensor, SparseTensorValue)) else convert.convert_to_tensor(x) for x in inputs]
+    inputs = [as_sparse(x) if isinstance(x, (SparseTensor, SparseTensorValue)) else convert.convert_to_tensor(x)
+              for x in inputs]
     some = [x for x in inputs if isinstance(x, SparseTensor)]
     dense = [x for x in inputs if not isinstance(x, SparseTensor)]
 
@@ -296,7 +300,8 @@ def _crossed(inputs, hashed, num_buckets, hash_key, name):
     values, dense = [wide(x.values) for x in some], [wide(x) for x in dense]
     internal = dtypes.string if any(x.dtype is dtypes.string for x in values + dense) else dtypes.int64
     return SparseTensor(*call(
-        "SparseCross", name, indices=[x.indices for x in some], values=values, shapes=[x.dense_shape for x in some], dense_inputs=dense,
+        "SparseCross", name, indices=[x.indices for x in some], values=values, shapes=[x.dense_shape for x in some],
+        dense_inputs=dense,
         hashed_output=hashed, num_buckets=num_buckets, hash_key=hash_key or _HASH_KEY,
         out_type=dtypes.int64 if hashed else dtypes.string, internal_type=internal))
 

@@ -5,7 +5,8 @@ from .framework.op_defs import call
 from .ops.math import _delayed
 
 __all__ = ["as_string", "decode_base64", "encode_base64", "reduce_join", "regex_full_match", "regex_replace", "string_join",
-           "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast",
+           "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
+           "string_to_hash_bucket_fast",
            "string_to_hash_bucket_strong", "string_to_number", "string_upper", "substr", "unicode_script", "unicode_transcode"]
 
 as_string = _delayed("as_string", "AsString")
@@ -91,7 +92,8 @@ def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None, redu
         rank = inputs.shape.ndims
         axis = list(range(rank - 1, -1, -1)) if rank is not None else call(
             "Range", None, start=call("Sub", None, x=call("Rank", None, input=inputs), y=1), limit=-1, delta=-1)
-    return call("ReduceJoin", name, inputs=inputs, reduction_indices=convert.convert_to_tensor(axis, dtypes.int32), keep_dims=keep,
+    return call("ReduceJoin", name, inputs=inputs, reduction_indices=convert.convert_to_tensor(axis, dtypes.int32),
+                keep_dims=keep,
                 separator=separator)
 
 

@@ -55,7 +55,8 @@ class Case(unittest.TestCase):
         def experiment_fn(run_config, hparams):
             c = learn.LinearClassifier(learn.infer_real_valued_columns_from_input(X), config=run_config)
             whole = tf.estimator.inputs.numpy_input_fn(X, Y, batch_size=20, num_epochs=None, shuffle=False)
-            return learn.Experiment(c, train_input_fn=whole, eval_input_fn=whole, train_steps=30, eval_steps=2, min_eval_frequency=15)
+            return learn.Experiment(c, train_input_fn=whole, eval_input_fn=whole, train_steps=30, eval_steps=2,
+                                    min_eval_frequency=15)
         found, _ = learn.learn_runner.run(experiment_fn, run_config=learn.RunConfig(model_dir=self.folder), hparams=None)
         self.assertEqual(found["global_step"], 30)
 

@@ -58,7 +58,8 @@ class Forest(unittest.TestCase):
 
     def params(self):
         from millrace.contrib.tensor_forest.python import tensor_forest
-        return tensor_forest.ForestHParams(num_classes=4, num_features=4, num_trees=3, max_nodes=50, split_after_samples=50).fill()
+        return tensor_forest.ForestHParams(num_classes=4, num_features=4, num_trees=3, max_nodes=50,
+                                           split_after_samples=50).fill()
 
     def test_graphs(self):
         from millrace.contrib.tensor_forest.python import tensor_forest

@@ -85,7 +85,8 @@ class Sources(Case):
             names = [os.path.join(folder, n) for n in ("a.txt", "b.txt")]
             self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False), [n.encode() for n in names])
             self.assert_items(tf.data.TextLineDataset(names), [b"1", b"2", b"3"])
-            self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False).flat_map(tf.data.TextLineDataset), [b"1", b"2", b"3"])
+            self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False).flat_map(tf.data.TextLineDataset),
+                              [b"1", b"2", b"3"])
             self.assert_items(tf.data.TextLineDataset(Dataset.from_tensor_slices(names)), [b"1", b"2", b"3"])
             self.assert_items(tf.data.FixedLengthRecordDataset(names[0], 2, header_bytes=2), [b"2\n"])
             record = os.path.join(folder, "r")
@@ -194,7 +195,8 @@ class Experimental(Case):
 
     def test_groups(self):
         d = Dataset.range(6)
-        self.assert_items(d.apply(experimental.group_by_window(lambda x: x % 2, lambda k, g: g.batch(3), 3)), [[0, 2, 4], [1, 3, 5]])
+        self.assert_items(d.apply(experimental.group_by_window(lambda x: x % 2, lambda k, g: g.batch(3), 3)),
+                          [[0, 2, 4], [1, 3, 5]])
         adds = experimental.Reducer(lambda k: np.int64(0), lambda s, x: s + x, lambda s: s)
         self.assert_items(d.apply(experimental.group_by_reducer(lambda x: x % 2, adds)), [6, 9])
 

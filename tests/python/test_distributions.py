@@ -32,7 +32,8 @@ class Case(unittest.TestCase):
         self.assertEqual(n.batch_shape.as_list(), [2])
         self.assertEqual(n.sample([3, 4]).shape.as_list(), [3, 4, 2])
         self.close(n.log_prob([1.0, -2.0]), -np.log([2, 0.5]) - 0.5 * math.log(2 * math.pi))
-        self.close(n.prob(0.0), [math.exp(-0.125) / (2 * math.sqrt(2 * math.pi)), math.exp(-8) / (0.5 * math.sqrt(2 * math.pi))])
+        self.close(n.prob(0.0), [math.exp(-0.125) / (2 * math.sqrt(2 * math.pi)),
+                                 math.exp(-8) / (0.5 * math.sqrt(2 * math.pi))])
         self.close(n.cdf([1.0, -2.0]), [0.5, 0.5])
         self.close(n.quantile([0.975, 0.5]), [1 + 2 * 1.959964, -2], 1e-3)
         self.close(n.stddev(), [2, 0.5])
@@ -70,7 +71,8 @@ class Case(unittest.TestCase):
         self.close(tf.contrib.distributions.Poisson(2.0).prob(3.0), math.exp(-2) * 8 / 6)
 
     def test_divergences(self):
-        for a in (d.Bernoulli(probs=0.3), d.Categorical(probs=[0.3, 0.7]), d.Gamma(2.0, 1.0), d.Beta(2.0, 3.0), d.Dirichlet([1.0, 2.0])):
+        for a in (d.Bernoulli(probs=0.3), d.Categorical(probs=[0.3, 0.7]), d.Gamma(2.0, 1.0), d.Beta(2.0, 3.0),
+                  d.Dirichlet([1.0, 2.0])):
             self.close(d.kl_divergence(a, a), 0)
         self.close(d.kl_divergence(d.Categorical(probs=[0.5, 0.5]), d.Categorical(probs=[0.25, 0.75])),
                    0.5 * math.log(2) + 0.5 * math.log(0.5 / 0.75))

@@ -76,14 +76,16 @@ class Own(Case):
         e = self.linear()
         e.train(arrays(num_epochs=None), steps=100)
         spec = {"x": tf.FixedLenFeature([1], tf.float32)}
-        path = e.export_savedmodel(os.path.join(self.folder, "export"), estimator.export.build_parsing_serving_input_receiver_fn(spec))
+        path = e.export_savedmodel(os.path.join(self.folder, "export"),
+                                   estimator.export.build_parsing_serving_input_receiver_fn(spec))
         example = tf.train.Example()
         example.features.feature["x"].float_list.value.append(0.5)
         with tf.Session(graph=tf.Graph()) as session:
             meta = tf.saved_model.loader.load(session, ["serve"], path.decode())
             signature = meta.signature_def["serving_default"]
             out = session.run(signature.outputs["p"].name, {signature.inputs["examples"].name: [example.SerializeToString()]})
-        np.testing.assert_allclose(out, [e.get_variable_value("dense/kernel")[0, 0] * 0.5 + e.get_variable_value("dense/bias")[0]],
+        np.testing.assert_allclose(out, [e.get_variable_value("dense/kernel")[0, 0] * 0.5 +
+                                         e.get_variable_value("dense/bias")[0]],
                                    rtol=1e-5)
 
     def test_errors(self):
@@ -158,7 +160,8 @@ class Canned(Case):
                                     config=estimator.RunConfig(tf_random_seed=1), optimizer=tf.train.AdamOptimizer(0.05))
         c.train(fn, steps=150)
         self.assertEqual(sorted(n for n in c.get_variable_names() if "Adam" not in n and "power" not in n),
-                         ["dnn/hiddenlayer_0/bias", "dnn/hiddenlayer_0/kernel", "dnn/logits/bias", "dnn/logits/kernel", "global_step"])
+                         ["dnn/hiddenlayer_0/bias", "dnn/hiddenlayer_0/kernel", "dnn/logits/bias", "dnn/logits/kernel",
+                          "global_step"])
         found = c.evaluate(estimator.inputs.numpy_input_fn({"x": x}, y, shuffle=False))
         self.assertGreater(found["accuracy"], 0.9)
         self.assertAlmostEqual(found["loss"], found["average_loss"] * 120, places=2)
@@ -199,7 +202,8 @@ class Canned(Case):
                 fc.numeric_column("x"), [0.3])], 50)],
             dnn_feature_columns=[fc.numeric_column("x"), fc.embedding_column(category, 3)], dnn_hidden_units=[8],
             linear_optimizer=tf.train.FtrlOptimizer(0.3), config=estimator.RunConfig(tf_random_seed=1))
-        c.train(estimator.inputs.numpy_input_fn({"w": words, "x": x}, labels, batch_size=40, num_epochs=None, shuffle=False), steps=300)
+        c.train(estimator.inputs.numpy_input_fn({"w": words, "x": x}, labels, batch_size=40, num_epochs=None, shuffle=False),
+                steps=300)
         self.assertEqual(c.get_variable_value("global_step"), 300)
         self.assertIn("dnn/input_from_feature_columns/input_layer/w_embedding/embedding_weights", c.get_variable_names())
         found = c.evaluate(estimator.inputs.numpy_input_fn({"w": words, "x": x}, labels, shuffle=False))

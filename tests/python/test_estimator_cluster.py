@@ -34,7 +34,8 @@ def free_address():
 class Cluster(unittest.TestCase):
     def start(self, cluster, task, folder):
         environment = dict(os.environ, TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}}))
-        p = subprocess.Popen([sys.executable, "-c", TASK, folder], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        p = subprocess.Popen([sys.executable, "-c", TASK, folder], env=environment, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)
         self.addCleanup(self.stop, p)
         return p
 

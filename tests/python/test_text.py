@@ -152,7 +152,8 @@ class Tables(Case):
             self.assertEqual(self.value(back.lookup(tf.constant([0, 5], tf.int64))), [b"x", b"UNK"])
 
     def test_hash_table(self):
-        table = tf.contrib.lookup.HashTable(tf.contrib.lookup.KeyValueTensorInitializer([1, 2], [10.0, 20.0], tf.int64, tf.float32), -1)
+        table = tf.contrib.lookup.HashTable(tf.contrib.lookup.KeyValueTensorInitializer([1, 2], [10.0, 20.0], tf.int64,
+                                                                                        tf.float32), -1)
         self.assertEqual(self.value(table.lookup(tf.constant([2, 3], tf.int64))), [20, -1])
         s = tf.SparseTensor([[0, 1]], tf.constant([1], tf.int64), [1, 2])
         self.assertEqual(self.dense(table.lookup(s)), [[0, 10]])

@@ -31,8 +31,8 @@ class KMeans:
         self._mini_batch, self._seed = use_mini_batch, random_seed or None
 
     def training_graph(self):
-        """(all_scores, cluster_idx, scores, cluster_centers_initialized, cluster_centers, init_op, training_op): the first three are
-        lists with an element for each input."""
+        """(all_scores, cluster_idx, scores, cluster_centers_initialized, cluster_centers, init_op, training_op): the first
+        three are lists with an element for each input."""
         dims = self._inputs[0].shape.as_list()[1]
         if dims is None:
             raise ValueError("The number of dimensions of the inputs must be known")
@@ -48,7 +48,8 @@ class KMeans:
                 index.append(nearest)
                 scores.append(math.reduce_min(distances, 1))
         init_op = control_flow.cond(initialized, lambda: control_flow.no_op(), lambda: self._initialize(centers, initialized))
-        return tuple(all_scores), tuple(index), tuple(scores), initialized, centers, _as_op(init_op), self._update(centers, counts, index)
+        update = self._update(centers, counts, index)
+        return tuple(all_scores), tuple(index), tuple(scores), initialized, centers, _as_op(init_op), update
 
     def _distances(self, x, centers):
         if self._cosine:

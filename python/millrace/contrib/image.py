@@ -114,7 +114,8 @@ def adjust_hsv_in_yiq(image, delta_hue=0, saturation_scale=1, value_scale=1, nam
         v, s, h = (math.cast(convert.convert_to_tensor(a), dtypes.float32) for a in (value_scale, saturation_scale, delta_hue))
         cos, sin, zero = v * s * math.cos(h), v * s * math.sin(h), array.zeros([])
         turned = array.stack([array.stack([v, zero, zero]), array.stack([zero, cos, -sin]), array.stack([zero, sin, cos])])
-        whole = math.matmul(math.matmul(convert.constant(np.linalg.inv(_YIQ).astype(np.float32)), turned), convert.constant(_YIQ))
+        whole = math.matmul(math.matmul(convert.constant(np.linalg.inv(_YIQ).astype(np.float32)), turned),
+                            convert.constant(_YIQ))
         shape = array.shape(x)
         made = array.reshape(math.matmul(array.reshape(x, [-1, 3]), whole, transpose_b=True), shape)
         made.set_shape(image.shape)

@@ -73,7 +73,8 @@ def dataset(**options):
     if len(set(names)) != len(names):
         raise ValueError("Cannot have duplicate column names.")
     selected = options["select_columns"]
-    columns = list(range(len(names))) if selected is None else sorted(names.index(s) if isinstance(s, str) else s for s in selected)
+    columns = [names.index(s) if isinstance(s, str) else s for s in (names if selected is None else selected)]
+    columns.sort()
     names = [names[c] for c in columns]
     label = options["label_name"]
     if label is not None and label not in names:
@@ -83,7 +84,8 @@ def dataset(**options):
 
     def read(name):
         return CsvDataset(name, defaults, compression_type=options["compression_type"], header=options["header"],
-                          field_delim=options["field_delim"], use_quote_delim=options["use_quote_delim"], na_value=options["na_value"],
+                          field_delim=options["field_delim"], use_quote_delim=options["use_quote_delim"],
+                          na_value=options["na_value"],
                           select_cols=columns if selected is not None else None)
 
     def named(*row):

@@ -1,7 +1,7 @@
 """tf.data.Dataset: a sequence of elements, made by an operation of the graph and changed by others.
 
-A dataset is a variant tensor and the specs of its elements (structure.py).  Each method adds the operation of one transformation;
-nothing runs before an iterator (iterator.py) asks for elements.
+A dataset is a variant tensor and the specs of its elements (structure.py).  Each method adds the operation of one
+transformation; nothing runs before an iterator (iterator.py) asks for elements.
 """
 
 import builtins
@@ -31,7 +31,8 @@ def _count(value, default):
 def seeds(seed):
     """The two seeds of an operation of a dataset, as tensors; a seed may be a tensor itself."""
     if isinstance(seed, ops.Tensor):
-        return int64(ops.get_default_graph().seed or random_seed.DEFAULT_GRAPH_SEED), call("Cast", None, x=seed, DstT=dtypes.int64)
+        return int64(ops.get_default_graph().seed or random_seed.DEFAULT_GRAPH_SEED), call("Cast", None, x=seed,
+                                                                                           DstT=dtypes.int64)
     first, second = random_seed.get_seed(seed)
     return int64(first or 0, "seed"), int64(second or 0, "seed2")
 
@@ -86,7 +87,8 @@ class Dataset:
         """One element: the tensors."""
         values = structure.as_values(tensors)
         specs = structure.specs_of(values)
-        return Dataset(call("TensorDataset", None, components=structure.encode(values), output_shapes=structure.shapes_of(specs)), specs)
+        return Dataset(call("TensorDataset", None, components=structure.encode(values),
+                            output_shapes=structure.shapes_of(specs)), specs)
 
     @staticmethod
     def from_tensor_slices(tensors):
@@ -140,7 +142,8 @@ class Dataset:
                 if isinstance(d, list):
                     raise TypeError("The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects. Nested "
                                     "structures do not support Python lists; please use a tuple instead.")
-                raise TypeError("The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects, not %s." % type(d))
+                raise TypeError("The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects, not %s." %
+                                type(d))
         specs = structure.pack(datasets, [d.element_spec for d in parts])
         options = functools.reduce(Options.merge, [d._options for d in parts])
         return Dataset(dataset_op("ZipDataset", specs, input_datasets=[d._variant_tensor for d in parts]), specs, options)
@@ -153,7 +156,8 @@ class Dataset:
             files = call("MatchingFiles", None, pattern=pattern)
             number = call("Size", None, input=files, out_type=dtypes.int64)
             message = convert.convert_to_tensor("No files matched pattern: ")
-            check = call("Assert", "assert_not_empty", condition=call("Greater", None, x=number, y=int64(0)), data=[message, pattern])
+            check = call("Assert", "assert_not_empty", condition=call("Greater", None, x=number, y=int64(0)),
+                         data=[message, pattern])
             with ops.control_dependencies([check]):
                 files = call("Identity", None, input=files)
             dataset = Dataset.from_tensor_slices(files)
@@ -194,7 +198,8 @@ class Dataset:
         f, specs = self._dataset_function(map_func, "Dataset.interleave()")
         if not isinstance(cycle_length, ops.Tensor) and cycle_length == AUTOTUNE:
             cycle_length = len(os.sched_getaffinity(0))
-        arguments = dict(f=f, other_arguments=f.captured_inputs, cycle_length=int64(cycle_length), block_length=int64(block_length))
+        arguments = dict(f=f, other_arguments=f.captured_inputs, cycle_length=int64(cycle_length),
+                         block_length=int64(block_length))
         if num_parallel_calls is None:
             return self._new("InterleaveDataset", specs, **arguments)
         return self._new("ParallelInterleaveDatasetV2", specs, num_parallel_calls=int64(num_parallel_calls), **arguments)
@@ -216,7 +221,8 @@ class Dataset:
                 break
             state = wider
         flat = call("ReduceDataset", None, input_dataset=self._variant_tensor, initial_state=structure.encode(values), f=f,
-                    other_arguments=f.captured_inputs, output_types=structure.types(state), output_shapes=structure.shapes_of(state))
+                    other_arguments=f.captured_inputs, output_types=structure.types(state),
+                    output_shapes=structure.shapes_of(state))
         return structure.decode(state, flat)
 
     # ---- how many, in which order ----
@@ -280,7 +286,8 @@ class Dataset:
         flat = structure.flatten(self.element_spec)
         if not all(isinstance(s, type_spec.TensorSpec) for s in flat):
             raise TypeError("Batching of padded sparse tensors is not currently supported")
-        wanted = [_padded_shape(p, s.shape) for p, s in builtins.zip(structure.flatten_up_to(self.element_spec, padded_shapes), flat)]
+        wanted = [_padded_shape(p, s.shape) for p, s in builtins.zip(structure.flatten_up_to(self.element_spec, padded_shapes),
+                                                                     flat)]
         given = [None] * len(flat) if padding_values is None else structure.flatten_up_to(self.element_spec, padding_values)
         values = [_padding_value(v, s.dtype) for v, s in builtins.zip(given, flat)]
         size = int64(batch_size, "batch_size")
@@ -333,10 +340,12 @@ def _padded_shape(wanted, shape):
     given = shapes.as_shape([None if isinstance(d, (int, np.integer)) and d == -1 else d for d in wanted]
                             if isinstance(wanted, (list, tuple, np.ndarray)) else wanted)
     if given.ndims is None or shape.ndims is not None and shape.ndims != given.ndims:
-        raise ValueError("The padded shape %s is not compatible with the corresponding input component shape %s." % (given, shape))
+        raise ValueError("The padded shape %s is not compatible with the corresponding input component shape %s." %
+                         (given, shape))
     for want, have in builtins.zip(given.as_list(), shape.as_list() if shape.ndims is not None else given.as_list()):
         if want is not None and have is not None and have > want:
-            raise ValueError("The padded shape %s is not compatible with the corresponding input component shape %s." % (given, shape))
+            raise ValueError("The padded shape %s is not compatible with the corresponding input component shape %s." %
+                             (given, shape))
     return int64([-1 if d is None else d for d in given.as_list()])
 
 

@@ -73,7 +73,8 @@ def parallel_interleave(map_func, cycle_length, block_length=1, sloppy=False, bu
     def apply(dataset):
         f, specs = dataset._dataset_function(map_func, "tf.data.experimental.parallel_interleave()")
         length = int64(cycle_length)
-        buffered = call("Mul", None, x=int64(2), y=int64(block_length)) if buffer_output_elements is None else buffer_output_elements
+        buffered = call("Mul", None, x=int64(2),
+                        y=int64(block_length)) if buffer_output_elements is None else buffer_output_elements
         ahead = call("Mul", None, x=int64(2), y=length) if prefetch_input_elements is None else prefetch_input_elements
         return dataset._new("ParallelInterleaveDataset", specs, f=f, other_arguments=f.captured_inputs, cycle_length=length,
                             block_length=int64(block_length), sloppy=convert.convert_to_tensor(sloppy, dtypes.bool_),
@@ -99,7 +100,8 @@ def group_by_window(key_func, reduce_func, window_size=None, window_size_func=No
         reduced, specs = built(reduce_func, (key_spec, structure.DatasetSpec(dataset.element_spec)), what, several=True)
         if not isinstance(specs, structure.DatasetSpec):
             raise TypeError("`reduce_func` must return a `Dataset` object.")
-        return dataset._new("GroupByWindowDataset", specs.element_spec, key_func=key, reduce_func=reduced, window_size_func=window,
+        return dataset._new("GroupByWindowDataset", specs.element_spec, key_func=key, reduce_func=reduced,
+                            window_size_func=window,
                             key_func_other_arguments=key.captured_inputs, reduce_func_other_arguments=reduced.captured_inputs,
                             window_size_func_other_arguments=window.captured_inputs)
     return apply
@@ -134,14 +136,16 @@ def group_by_reducer(key_func, reducer):
                 break
             state = wider
         final, specs = built(reducer.finalize_func, state, what)
-        return dataset._new("GroupByReducerDataset", specs, key_func=key, init_func=init, reduce_func=reduced, finalize_func=final,
+        return dataset._new("GroupByReducerDataset", specs, key_func=key, init_func=init, reduce_func=reduced,
+                            finalize_func=final,
                             key_func_other_arguments=key.captured_inputs, init_func_other_arguments=init.captured_inputs,
                             reduce_func_other_arguments=reduced.captured_inputs,
                             finalize_func_other_arguments=final.captured_inputs)
     return apply
 
 
-def bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes=None, padding_values=None,
+def bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes=None,
+                              padding_values=None,
                               pad_to_bucket_boundary=False, no_padding=False, drop_remainder=False):
     """Padded batches of elements of similar length; the i-th bucket ends before the i-th boundary."""
     if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
@@ -200,7 +204,8 @@ def scan(initial_state, scan_func):
             if wider == state:
                 break
             state = wider
-        return dataset._new("ScanDataset", specs[1], initial_state=structure.encode(values), f=f, other_arguments=f.captured_inputs,
+        return dataset._new("ScanDataset", specs[1], initial_state=structure.encode(values), f=f,
+                            other_arguments=f.captured_inputs,
                             preserve_cardinality=True)
     return apply
 
@@ -234,7 +239,8 @@ def sliding_window_batch(window_size, stride=None, window_shift=None, window_str
         raise ValueError("Cannot specify both `stride` and `window_shift`")
     shift = window_shift or stride or 1
     return lambda dataset: dataset._new("SlidingWindowDataset", structure.batched(dataset.element_spec, None),
-                                        window_size=int64(window_size), window_shift=int64(shift), window_stride=int64(window_stride))
+                                        window_size=int64(window_size), window_shift=int64(shift),
+                                        window_stride=int64(window_stride))
 
 
 def assert_element_shape(expected_shapes):
@@ -275,7 +281,8 @@ def rejection_resample(class_func, target_dist, initial_dist=None, seed=None):
 
         def kept(class_, *_):
             first, second = random_seed.get_seed(seed)
-            drawn = call("RandomUniform", None, shape=np.zeros(0, np.int32), dtype=dtypes.float32, seed=first or 0, seed2=second or 0)
+            drawn = call("RandomUniform", None, shape=np.zeros(0, np.int32), dtype=dtypes.float32, seed=first or 0,
+                         seed2=second or 0)
             return call("Less", None, x=drawn, y=call("GatherV2", None, params=accept, indices=class_, axis=0))
         return classed.filter(kept)
     return apply
@@ -320,35 +327,42 @@ def sample_from_datasets(datasets, weights=None, seed=None):
         logits = Dataset.from_tensors(call("Log", None, x=given)).repeat()
 
     def draw(logit, number_seed):
-        return call("Reshape", None, tensor=call("StatelessMultinomial", None, logits=call("Reshape", None, tensor=logit, shape=[1, -1]),
-                                                 num_samples=1, seed=number_seed, output_dtype=dtypes.int64), shape=np.zeros(0, np.int32))
+        return call("Reshape", None, tensor=call("StatelessMultinomial", None,
+                                                 logits=call("Reshape", None, tensor=logit, shape=[1, -1]),
+                                                 num_samples=1, seed=number_seed, output_dtype=dtypes.int64),
+                                                 shape=np.zeros(0, np.int32))
     return choose_from_datasets(datasets, Dataset.zip((logits, RandomDataset(seed).batch(2))).map(draw))
 
 
 def make_csv_dataset(file_pattern, batch_size, column_names=None, column_defaults=None, label_name=None, select_columns=None,
                      field_delim=",", use_quote_delim=True, na_value="", header=True, num_epochs=None, shuffle=True,
-                     shuffle_buffer_size=10000, shuffle_seed=None, prefetch_buffer_size=None, num_parallel_reads=None, sloppy=False,
+                     shuffle_buffer_size=10000, shuffle_seed=None, prefetch_buffer_size=None, num_parallel_reads=None,
+                     sloppy=False,
                      num_rows_for_inference=100, compression_type=None, ignore_errors=False):  # noqa: A002
     """Batches {column: values}, or (such, label), of CSV files whose first lines name the columns."""
     from . import csv_files
     return csv_files.dataset(**locals())
 
 
-def make_batched_features_dataset(file_pattern, batch_size, features, reader=None, label_key=None, reader_args=None, num_epochs=None,
+def make_batched_features_dataset(file_pattern, batch_size, features, reader=None, label_key=None, reader_args=None,
+                                  num_epochs=None,
                                   shuffle=True, shuffle_buffer_size=10000, shuffle_seed=None, prefetch_buffer_size=None,
-                                  reader_num_threads=None, parser_num_threads=None, sloppy_ordering=False, drop_final_batch=False):
+                                  reader_num_threads=None, parser_num_threads=None, sloppy_ordering=False,
+                                  drop_final_batch=False):
     """Batches of parsed Examples from TFRecord files."""
     from .. import io
     from .readers import TFRecordDataset
     reader = reader or TFRecordDataset
     files = Dataset.list_files(file_pattern, shuffle=shuffle, seed=shuffle_seed)
     threads = reader_num_threads or 1
-    read = files.apply(parallel_interleave(lambda name: reader(name, *(reader_args or [])), cycle_length=threads, sloppy=sloppy_ordering))
+    read = files.apply(parallel_interleave(lambda name: reader(name, *(reader_args or [])), cycle_length=threads,
+                                           sloppy=sloppy_ordering))
     if read.output_types == (dtypes.string, dtypes.string):  # (key, value)
         read = read.map(lambda _, value: value)
     read = read.repeat(num_epochs) if num_epochs != 1 else read
     read = read.shuffle(shuffle_buffer_size, shuffle_seed) if shuffle else read
-    parsed = read.batch(batch_size, drop_final_batch or num_epochs is None).map(lambda s: io.parse_example(s, features), parser_num_threads)
+    parsed = read.batch(batch_size, drop_final_batch or num_epochs is None).map(lambda s: io.parse_example(s, features),
+                                                                                parser_num_threads)
     if label_key:
         if label_key not in features:
             raise ValueError("The `label_key` provided (%r) must be one of the `features` keys." % label_key)
@@ -367,7 +381,8 @@ def get_single_element(dataset):
     """The one element of a dataset, as tensors."""
     if not isinstance(dataset, Dataset):
         raise TypeError("`dataset` must be a `tf.data.Dataset` object.")
-    flat = op_defs.call("DatasetToSingleElement", None, dataset=dataset._variant_tensor, output_types=structure.types(dataset.element_spec),
+    flat = op_defs.call("DatasetToSingleElement", None, dataset=dataset._variant_tensor,
+                        output_types=structure.types(dataset.element_spec),
                         output_shapes=structure.shapes_of(dataset.element_spec))
     return structure.decode(dataset.element_spec, flat)
 

@@ -41,4 +41,5 @@ def returns_scalar(specs, dtype):
 
 def dataset_op(op_type, specs, **arguments):
     """The variant of a dataset whose elements are of these specs."""
-    return op_defs.call(op_type, None, output_types=structure.types(specs), output_shapes=structure.shapes_of(specs), **arguments)
+    return op_defs.call(op_type, None, output_types=structure.types(specs), output_shapes=structure.shapes_of(specs),
+                        **arguments)

@@ -1,7 +1,7 @@
 """Datasets of what Python yields.
 
-The library calls three functions: one that begins an iteration and returns its number, one that returns the next element for such a
-number, one that ends it.  They are py_funcs, so the dataset is of the process that made it.
+The library calls three functions: one that begins an iteration and returns its number, one that returns the next element for
+such a number, one that ends it.  They are py_funcs, so the dataset is of the process that made it.
 """
 
 import itertools
@@ -43,10 +43,15 @@ def _component(value, spec):
     """A yielded value as an array of the promised type and shape."""
     dtype = spec.dtype.as_numpy_dtype
     try:
-        array = np.asarray(value, dtype=object) if spec.dtype is dtypes.string else np.asarray(value).astype(dtype, casting="same_kind") \
-            if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype=dtype)
+        if spec.dtype is dtypes.string:
+            array = np.asarray(value, dtype=object)
+        elif isinstance(value, (np.ndarray, np.generic)):
+            array = np.asarray(value).astype(dtype, casting="same_kind")
+        else:
+            array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError) as e:
-        raise TypeError("`generator` yielded an element that could not be converted to the expected type. The expected type was %s, "
+        raise TypeError("`generator` yielded an element that could not be converted to the expected type. The expected type "
+                        "was %s, "
                         "but the yielded element was %s." % (spec.dtype.name, value)) from e
     if not spec.shape.is_compatible_with(array.shape):
         raise ValueError("`generator` yielded an element of shape %s where an element of shape %s was expected." %
@@ -58,7 +63,8 @@ def _flat_element(value, specs):
     try:
         flat = structure.flatten_up_to(specs, value)
     except (TypeError, ValueError) as e:
-        raise TypeError("`generator` yielded an element that did not match the expected structure. The expected structure was %s, but "
+        raise TypeError("`generator` yielded an element that did not match the expected structure. The expected structure was "
+                        "%s, but "
                         "the yielded element was %s." % (structure.legacy_types(specs), value)) from e
     return [_component(v, s) for v, s in zip(flat, structure.flatten(specs))]
 

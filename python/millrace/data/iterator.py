@@ -1,7 +1,7 @@
 """tf.data.Iterator: what the elements of a dataset are fetched from.
 
-An iterator is a resource; get_next adds an operation that takes one element from it, so it is called once, outside of the training
-loop.  A run that finds no more elements ends with OutOfRangeError.
+An iterator is a resource; get_next adds an operation that takes one element from it, so it is called once, outside of the
+training loop.  A run that finds no more elements ends with OutOfRangeError.
 """
 
 import warnings
@@ -12,9 +12,12 @@ from . import structure
 from .functions import dataset_op
 
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
-_TOO_OFTEN = ("An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that `Iterator.get_next()` is "
-              "being called inside a training loop, which will cause gradual slowdown and eventual resource exhaustion. If this is the "
-              "case, restructure your code to call `next_element = iterator.get_next()` once outside the loop, and use `next_element` as "
+_TOO_OFTEN = ("An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that "
+              "`Iterator.get_next()` is "
+              "being called inside a training loop, which will cause gradual slowdown and eventual resource exhaustion. If "
+              "this is the "
+              "case, restructure your code to call `next_element = iterator.get_next()` once outside the loop, and use "
+              "`next_element` as "
               "the input to some computation that is invoked inside the loop.")
 
 
@@ -68,7 +71,8 @@ class Iterator:
         if self._get_next_calls > GET_NEXT_CALL_WARNING_THRESHOLD:
             warnings.warn(_TOO_OFTEN)
         with ops.colocate_with(self._iterator_resource.op):
-            flat = op_defs.call("IteratorGetNext", name, iterator=self._iterator_resource, output_types=structure.types(self.element_spec),
+            flat = op_defs.call("IteratorGetNext", name, iterator=self._iterator_resource,
+                                output_types=structure.types(self.element_spec),
                                 output_shapes=structure.shapes_of(self.element_spec))
         return structure.decode(self.element_spec, flat)
 
@@ -97,14 +101,17 @@ def initializable(dataset, shared_name=None):
 def one_shot(dataset):
     """The dataset is made anew by a function, when the iterator is first used; the function takes nothing from outside."""
     try:
-        factory = function.build(lambda: _Copier(ops.get_default_graph()).tensor(dataset._variant_tensor), [], [], "_make_dataset",
+        factory = function.build(lambda: _Copier(ops.get_default_graph()).tensor(dataset._variant_tensor), [], [],
+                                 "_make_dataset",
                                  graph=dataset._graph)
     except ValueError as e:
-        raise ValueError("Failed to create a one-shot iterator for a dataset. `Dataset.make_one_shot_iterator()` does not support "
+        raise ValueError("Failed to create a one-shot iterator for a dataset. `Dataset.make_one_shot_iterator()` does not "
+                         "support "
                          "datasets that capture stateful objects, such as a `Variable` or `LookupTable`. In these cases, use "
                          "`Dataset.make_initializable_iterator()`. (Original error: %s)" % e) from None
     with dataset._graph.as_default():
-        return Iterator(dataset_op("OneShotIterator", dataset.element_spec, dataset_factory=factory), None, dataset.element_spec)
+        return Iterator(dataset_op("OneShotIterator", dataset.element_spec, dataset_factory=factory), None,
+                        dataset.element_spec)
 
 
 class _Copier:
@@ -145,5 +152,6 @@ class _Copier:
             f.add_to_graph(self._graph)
         inputs = [self._copies[t.op].outputs[t.value_index] for t in op.inputs]
         attrs = [(key, "p", value.SerializeToString()) for key, value in op.node_def.attr.items() if key != "_class"]
-        with self._graph.control_dependencies(None), self._graph.control_dependencies([self._copies[c] for c in op.control_inputs]):
+        with self._graph.control_dependencies(None), self._graph.control_dependencies([self._copies[c]
+                                                                                       for c in op.control_inputs]):
             return self._graph._add(op.type, op.name, function._grouped(op, inputs), attrs)

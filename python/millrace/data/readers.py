@@ -60,7 +60,8 @@ class TFRecordDataset(_Records):
         from .experimental import parallel_interleave
         files = _file_names(filenames)
         # As in TensorFlow, the order is by turns but fixed.
-        whole = files.apply(parallel_interleave(lambda name: Dataset(make(call("Reshape", None, tensor=name, shape=[-1])), _STRING),
+        whole = files.apply(parallel_interleave(lambda name: Dataset(make(call("Reshape", None, tensor=name, shape=[-1])),
+                                                                     _STRING),
                                                 num_parallel_reads, sloppy=False))
         Dataset.__init__(self, whole._variant_tensor, _STRING)
 
@@ -70,7 +71,8 @@ class FixedLengthRecordDataset(_Records):
 
     def __init__(self, filenames, record_bytes, header_bytes=None, footer_bytes=None, buffer_size=None, compression_type=None,
                  num_parallel_reads=None):
-        sizes = dict(header_bytes=int64(header_bytes or 0), record_bytes=int64(record_bytes), footer_bytes=int64(footer_bytes or 0),
+        sizes = dict(header_bytes=int64(header_bytes or 0), record_bytes=int64(record_bytes),
+                     footer_bytes=int64(footer_bytes or 0),
                      buffer_size=int64(_BUFFER if buffer_size is None else buffer_size))
         self._begin(filenames, lambda names: call("FixedLengthRecordDatasetV2", None, filenames=names,
                                                   compression_type=_text(compression_type, "compression_type"), **sizes))
@@ -89,7 +91,8 @@ class CsvDataset(Dataset):
         specs = tuple(type_spec.TensorSpec([], d.dtype) for d in defaults)
         variant = call("CSVDataset", None, filenames=convert.convert_to_tensor(filenames, dtypes.string),
                        compression_type=_text(compression_type, "compression_type"),
-                       buffer_size=int64(4 << 20 if buffer_size is None else buffer_size), header=header, field_delim=field_delim,
+                       buffer_size=int64(4 << 20 if buffer_size is None else buffer_size), header=header,
+                       field_delim=field_delim,
                        use_quote_delim=use_quote_delim, na_value=na_value, select_cols=int64(sorted(select_cols or [])),
                        record_defaults=defaults, output_shapes=[s.shape for s in specs])
         super().__init__(variant, specs)

@@ -1,8 +1,8 @@
 """What the elements of a dataset are: tuples and dicts with tensors, sparse tensors or datasets at their leaves.
 
 The library knows an element as a flat list of tensors, its components.  A leaf is one component: a tensor is itself, a sparse
-tensor is packed into a vector of three variants, a dataset is the variant that stands for it.  Codecs (one a kind of leaf) say how;
-a structure is a nest of their specs.  Lists are no structures here but values that become one tensor.
+tensor is packed into a vector of three variants, a dataset is the variant that stands for it.  Codecs (one a kind of leaf) say
+how; a structure is a nest of their specs.  Lists are no structures here but values that become one tensor.
 """
 
 import collections.abc

@@ -9,7 +9,8 @@ from .training import BestExporter, EvalSpec, Exporter, FinalExporter, LatestExp
 _TABLE = dict.fromkeys("BaselineClassifier BaselineRegressor DNNClassifier DNNEstimator DNNLinearCombinedClassifier "
                        "DNNLinearCombinedEstimator DNNLinearCombinedRegressor DNNRegressor LinearClassifier LinearEstimator "
                        "LinearRegressor".split(), "canned")
-_TABLE.update(dict.fromkeys("Head MultiClassHead MultiLabelHead RegressionHead".split(), "heads"), BinaryClassHead="heads:BinaryHead")
+_TABLE.update(dict.fromkeys("Head MultiClassHead MultiLabelHead RegressionHead".split(), "heads"),
+              BinaryClassHead="heads:BinaryHead")
 _TABLE["VocabInfo"] = ".train"
 __getattr__ = _lazy.attributes(__name__, _TABLE)
 
@@ -18,7 +19,8 @@ def classifier_parse_example_spec(feature_columns, label_key, label_dtype="int64
     """What an Example needs for a classifier."""
     from ..framework import dtypes
     from ..ops.parsing import FixedLenFeature
-    return _with_label(feature_columns, label_key, FixedLenFeature((1,), dtypes.as_dtype(label_dtype), label_default), weight_column)
+    return _with_label(feature_columns, label_key, FixedLenFeature((1,), dtypes.as_dtype(label_dtype), label_default),
+                       weight_column)
 
 
 def regressor_parse_example_spec(feature_columns, label_key, label_dtype="float32", label_default=None, label_dimension=1,

@@ -64,7 +64,8 @@ def dnn_logits(features, mode, columns, hidden_units, units, activation_fn, drop
     return logits
 
 
-def _dnn_model(features, labels, mode, head, hidden_units, columns, optimizer, activation_fn, dropout, batch_norm, partitioner, config):
+def _dnn_model(features, labels, mode, head, hidden_units, columns, optimizer, activation_fn, dropout, batch_norm, partitioner,
+               config):
     _check_features(features)
     optimizer = optimizer_instance(optimizer, learning_rate=0.05)
     with vs.variable_scope("dnn", values=tuple(features.values()), partitioner=_partitioner(None, config)):
@@ -96,15 +97,19 @@ def _combined_model(features, labels, mode, head, linear_columns, linear_optimiz
         if not hidden_units:
             raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
         with vs.variable_scope("dnn", values=tuple(features.values()), partitioner=_partitioner(None, config)) as scope:
-            parts.append(dnn_logits(features, mode, dnn_columns, hidden_units, head.logits_dimension, activation_fn, dropout, batch_norm,
+            parts.append(dnn_logits(features, mode, dnn_columns, hidden_units, head.logits_dimension, activation_fn, dropout,
+                                    batch_norm,
                                     _partitioner(partitioner, config)))
             trained.append((optimizer_instance(dnn_optimizer, learning_rate=0.05), scope.name))
     if linear_columns:
-        with vs.variable_scope("linear", values=tuple(features.values()), partitioner=_partitioner(partitioner, config)) as scope:
-            logits = feature_column.linear_model(features, linear_columns, units=head.logits_dimension, sparse_combiner=sparse_combiner)
+        with vs.variable_scope("linear", values=tuple(features.values()),
+                               partitioner=_partitioner(partitioner, config)) as scope:
+            logits = feature_column.linear_model(features, linear_columns, units=head.logits_dimension,
+                                                 sparse_combiner=sparse_combiner)
             _summaries(logits, scope.name)
             parts.append(logits)
-            trained.append((optimizer_instance(linear_optimizer, learning_rate=_linear_rate(linear_columns, 0.005)), scope.name))
+            trained.append((optimizer_instance(linear_optimizer, learning_rate=_linear_rate(linear_columns, 0.005)),
+                            scope.name))
 
     def train_op_fn(loss):
         steps = [optimizer.minimize(loss, var_list=ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES, scope=name))
@@ -131,9 +136,11 @@ class _Canned(Estimator):
 
 
 class DNNEstimator(_Canned):
-    def __init__(self, head, hidden_units, feature_columns, model_dir=None, optimizer="Adagrad", activation_fn=nn.relu, dropout=None,
+    def __init__(self, head, hidden_units, feature_columns, model_dir=None, optimizer="Adagrad", activation_fn=nn.relu,
+                 dropout=None,
                  input_layer_partitioner=None, config=None, warm_start_from=None, batch_norm=False):
-        self._begin(_dnn_model, head, model_dir, config, warm_start_from, hidden_units=hidden_units, columns=tuple(feature_columns or []),
+        self._begin(_dnn_model, head, model_dir, config, warm_start_from, hidden_units=hidden_units,
+                    columns=tuple(feature_columns or []),
                     optimizer=optimizer, activation_fn=activation_fn, dropout=dropout, batch_norm=batch_norm,
                     partitioner=input_layer_partitioner)
 
@@ -148,40 +155,50 @@ class DNNClassifier(DNNEstimator):
 
 
 class DNNRegressor(DNNEstimator):
-    def __init__(self, hidden_units, feature_columns, model_dir=None, label_dimension=1, weight_column=None, optimizer="Adagrad",
+    def __init__(self, hidden_units, feature_columns, model_dir=None, label_dimension=1, weight_column=None,
+                 optimizer="Adagrad",
                  activation_fn=nn.relu, dropout=None, input_layer_partitioner=None, config=None, warm_start_from=None,
                  loss_reduction=_SUM, batch_norm=False):
-        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), hidden_units, feature_columns, model_dir,
+        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), hidden_units, feature_columns,
+                         model_dir,
                          optimizer, activation_fn, dropout, input_layer_partitioner, config, warm_start_from, batch_norm)
 
 
 class LinearEstimator(_Canned):
-    def __init__(self, head, feature_columns, model_dir=None, optimizer="Ftrl", config=None, partitioner=None, sparse_combiner="sum",
+    def __init__(self, head, feature_columns, model_dir=None, optimizer="Ftrl", config=None, partitioner=None,
+                 sparse_combiner="sum",
                  warm_start_from=None):
-        self._begin(_linear_model, head, model_dir, config, warm_start_from, columns=tuple(feature_columns or []), optimizer=optimizer,
+        self._begin(_linear_model, head, model_dir, config, warm_start_from, columns=tuple(feature_columns or []),
+                    optimizer=optimizer,
                     partitioner=partitioner, sparse_combiner=sparse_combiner)
 
 
 class LinearClassifier(LinearEstimator):
-    def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column=None, label_vocabulary=None, optimizer="Ftrl",
+    def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column=None, label_vocabulary=None,
+                 optimizer="Ftrl",
                  config=None, partitioner=None, warm_start_from=None, loss_reduction=_SUM, sparse_combiner="sum"):
-        super().__init__(heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction), feature_columns, model_dir,
+        super().__init__(heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction), feature_columns,
+                         model_dir,
                          optimizer, config, partitioner, sparse_combiner, warm_start_from)
 
 
 class LinearRegressor(LinearEstimator):
     def __init__(self, feature_columns, model_dir=None, label_dimension=1, weight_column=None, optimizer="Ftrl", config=None,
                  partitioner=None, warm_start_from=None, loss_reduction=_SUM, sparse_combiner="sum"):
-        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), feature_columns, model_dir, optimizer, config,
+        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), feature_columns, model_dir,
+                         optimizer, config,
                          partitioner, sparse_combiner, warm_start_from)
 
 
 class DNNLinearCombinedEstimator(_Canned):
     def __init__(self, head, model_dir=None, linear_feature_columns=None, linear_optimizer="Ftrl", dnn_feature_columns=None,
                  dnn_optimizer="Adagrad", dnn_hidden_units=None, dnn_activation_fn=nn.relu, dnn_dropout=None,
-                 input_layer_partitioner=None, config=None, linear_sparse_combiner="sum", warm_start_from=None, batch_norm=False):
-        self._begin(_combined_model, head, model_dir, config, warm_start_from, linear_columns=tuple(linear_feature_columns or []),
-                    linear_optimizer=linear_optimizer, dnn_columns=tuple(dnn_feature_columns or []), dnn_optimizer=dnn_optimizer,
+                 input_layer_partitioner=None, config=None, linear_sparse_combiner="sum", warm_start_from=None,
+                 batch_norm=False):
+        self._begin(_combined_model, head, model_dir, config, warm_start_from,
+                    linear_columns=tuple(linear_feature_columns or []),
+                    linear_optimizer=linear_optimizer, dnn_columns=tuple(dnn_feature_columns or []),
+                    dnn_optimizer=dnn_optimizer,
                     hidden_units=dnn_hidden_units, activation_fn=dnn_activation_fn, dropout=dnn_dropout,
                     partitioner=input_layer_partitioner, batch_norm=batch_norm, sparse_combiner=linear_sparse_combiner)
 
@@ -193,7 +210,8 @@ class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
                  loss_reduction=_SUM, batch_norm=False, linear_sparse_combiner="sum"):
         super().__init__(heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction), model_dir,
                          linear_feature_columns, linear_optimizer, dnn_feature_columns, dnn_optimizer, dnn_hidden_units,
-                         dnn_activation_fn, dnn_dropout, input_layer_partitioner, config, linear_sparse_combiner, warm_start_from,
+                         dnn_activation_fn, dnn_dropout, input_layer_partitioner, config, linear_sparse_combiner,
+                         warm_start_from,
                          batch_norm)
 
 
@@ -202,7 +220,8 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
                  dnn_optimizer="Adagrad", dnn_hidden_units=None, dnn_activation_fn=nn.relu, dnn_dropout=None, label_dimension=1,
                  weight_column=None, input_layer_partitioner=None, config=None, warm_start_from=None, loss_reduction=_SUM,
                  batch_norm=False, linear_sparse_combiner="sum"):
-        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), model_dir, linear_feature_columns,
+        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), model_dir,
+                         linear_feature_columns,
                          linear_optimizer, dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
                          input_layer_partitioner, config, linear_sparse_combiner, warm_start_from, batch_norm)
 
@@ -226,13 +245,16 @@ class BaselineClassifier(_Canned):
 
     def __init__(self, model_dir=None, n_classes=2, weight_column=None, label_vocabulary=None, optimizer="Ftrl", config=None,
                  loss_reduction=_SUM):
-        self._begin(_baseline_model, heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction), model_dir, config,
+        self._begin(_baseline_model, heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction),
+                    model_dir, config,
                     None, optimizer=optimizer)
 
 
 class BaselineRegressor(_Canned):
     """The mean of the labels."""
 
-    def __init__(self, model_dir=None, label_dimension=1, weight_column=None, optimizer="Ftrl", config=None, loss_reduction=_SUM):
-        self._begin(_baseline_model, heads.RegressionHead(weight_column, label_dimension, loss_reduction), model_dir, config, None,
+    def __init__(self, model_dir=None, label_dimension=1, weight_column=None, optimizer="Ftrl", config=None,
+                 loss_reduction=_SUM):
+        self._begin(_baseline_model, heads.RegressionHead(weight_column, label_dimension, loss_reduction), model_dir, config,
+                    None,
                     optimizer=optimizer)

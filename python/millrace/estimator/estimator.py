@@ -29,7 +29,8 @@ def _arguments(function):
 class WarmStartSettings:
     """Which variables begin with values of a checkpoint."""
 
-    def __init__(self, ckpt_to_initialize_from, vars_to_warm_start=".*", var_name_to_vocab_info=None, var_name_to_prev_var_name=None):
+    def __init__(self, ckpt_to_initialize_from, vars_to_warm_start=".*", var_name_to_vocab_info=None,
+                 var_name_to_prev_var_name=None):
         if not ckpt_to_initialize_from:
             raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
         self.ckpt_to_initialize_from, self.vars_to_warm_start = ckpt_to_initialize_from, vars_to_warm_start
@@ -37,7 +38,8 @@ class WarmStartSettings:
         self.var_name_to_prev_var_name = var_name_to_prev_var_name or {}
 
     def apply(self):
-        train.warm_start(self.ckpt_to_initialize_from, self.vars_to_warm_start, self.var_name_to_vocab_info, self.var_name_to_prev_var_name)
+        train.warm_start(self.ckpt_to_initialize_from, self.vars_to_warm_start, self.var_name_to_vocab_info,
+                         self.var_name_to_prev_var_name)
 
 
 class _StopAfter(train.SessionRunHook):
@@ -75,7 +77,8 @@ class Estimator:
         if "features" not in names:
             raise ValueError("model_fn (%s) must include features argument." % model_fn)
         if params is not None and "params" not in names:
-            raise ValueError("model_fn (%s) does not include params argument, but params (%s) is passed to Estimator." % (model_fn, params))
+            raise ValueError("model_fn (%s) does not include params argument, but params (%s) is passed to Estimator." %
+                             (model_fn, params))
         unknown = set(names) - {"features", "labels", "mode", "params", "self", "config"}
         if unknown:
             raise ValueError("model_fn (%s) has following not expected args: %s" % (model_fn, sorted(unknown)))
@@ -90,7 +93,8 @@ class Estimator:
         if not isinstance(config, RunConfig):
             raise ValueError("config must be an instance of `RunConfig`, but provided %s." % (config,))
         if model_dir is not None and config.model_dir is not None and str(model_dir) != str(config.model_dir):
-            raise ValueError("`model_dir` are set both in constructor and `RunConfig`, but with different values. In constructor: '%s', in "
+            raise ValueError("`model_dir` are set both in constructor and `RunConfig`, but with different values. In "
+                             "constructor: '%s', in "
                              "`RunConfig`: '%s' " % (model_dir, config.model_dir))
         model_dir = model_dir or config.model_dir
         if model_dir is None:
@@ -225,7 +229,8 @@ class Estimator:
             hooks.append(train.LoggingTensorHook({"loss": spec.loss, "step": step}, every_n_iter=every))
         if not (spec.scaffold.saver or ops.get_collection(ops.GraphKeys.SAVERS)):
             ops.add_to_collection(ops.GraphKeys.SAVERS, train.Saver(
-                sharded=True, max_to_keep=config.keep_checkpoint_max, keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+                sharded=True, max_to_keep=config.keep_checkpoint_max,
+                keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
                 defer_build=True, save_relative_paths=True))
         chief_hooks = self._saving_hooks(hooks + list(spec.training_chief_hooks), spec.scaffold, listeners)
         with train.MonitoredTrainingSession(
@@ -252,7 +257,8 @@ class Estimator:
                 raise ValueError("There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
                                  "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs.")
             return []
-        return [train.CheckpointSaverHook(self._model_dir, save_secs=config.save_checkpoints_secs, save_steps=config.save_checkpoints_steps,
+        return [train.CheckpointSaverHook(self._model_dir, save_secs=config.save_checkpoints_secs,
+                                          save_steps=config.save_checkpoints_steps,
                                           scaffold=scaffold, listeners=listeners)]
 
     # ---- evaluation ----
@@ -270,7 +276,8 @@ class Estimator:
             step = train.create_global_step()
             features, labels, input_hooks = self._inputs(input_fn, ModeKeys.EVAL)
             spec = self._call_model_fn(features, labels, ModeKeys.EVAL, self._config)
-            results = self._run_evaluation(spec, step, input_hooks + hooks + ([_StopAfter(steps)] if steps else []), checkpoint_path)
+            results = self._run_evaluation(spec, step, input_hooks + hooks + ([_StopAfter(steps)] if steps else []),
+                                           checkpoint_path)
         self._write_results(results, self.eval_dir(name), checkpoint_path)
         return results
 
@@ -278,13 +285,15 @@ class Estimator:
         from .. import metrics
         measures = dict(spec.eval_metric_ops)
         if "loss" in measures:
-            raise ValueError("Metric with name \"loss\" is not allowed, because Estimator already defines a default metric with the same "
+            raise ValueError("Metric with name \"loss\" is not allowed, because Estimator already defines a default metric "
+                             "with the same "
                              "name.")
         measures["loss"] = metrics.mean(spec.loss)
         update = control_flow.group(*[m[1] for m in measures.values()])
         final = {name: m[0] for name, m in measures.items()}
         if ops.GraphKeys.GLOBAL_STEP in final:
-            raise ValueError("Metric with name `global_step` is not allowed, because Estimator already defines a default metric with the "
+            raise ValueError("Metric with name `global_step` is not allowed, because Estimator already defines a default "
+                             "metric with the "
                              "same name.")
         final[ops.GraphKeys.GLOBAL_STEP] = step
         last = train.FinalOpsHook(final)
@@ -338,7 +347,8 @@ class Estimator:
 
     # ---- export ----
 
-    def export_saved_model(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False, checkpoint_path=None,
+    def export_saved_model(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False,
+                           checkpoint_path=None,
                            experimental_mode=ModeKeys.PREDICT):
         """Writes a SavedModel below export_dir_base, in a folder named by the time; its path, as bytes."""
         if experimental_mode != ModeKeys.PREDICT:
@@ -350,20 +360,23 @@ class Estimator:
             self._seeded()
             receiver = serving_input_receiver_fn()
             spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT, self._config)
-            signatures = export.signatures(receiver.receiver_tensors, spec.export_outputs, receiver.receiver_tensors_alternatives)
+            signatures = export.signatures(receiver.receiver_tensors, spec.export_outputs,
+                                           receiver.receiver_tensors_alternatives)
             with Session(config=self._config.session_config) as session:
                 saver = spec.scaffold.saver or train.Saver(sharded=True)
                 saver.restore(session, checkpoint_path)
                 init = spec.scaffold.local_init_op or train.Scaffold.default_local_init_op()
                 builder = saved_model.builder.SavedModelBuilder(folder + ".tmp")
                 builder.add_meta_graph_and_variables(session, [saved_model.tag_constants.SERVING], signature_def_map=signatures,
-                                                     assets_collection=ops.get_collection(ops.GraphKeys.ASSET_FILEPATHS), main_op=init)
+                                                     assets_collection=ops.get_collection(ops.GraphKeys.ASSET_FILEPATHS),
+                                                     main_op=init)
                 builder.save(as_text)
         _copy_assets(assets_extra, folder + ".tmp")
         os.rename(folder + ".tmp", folder)
         return folder.encode()
 
-    def export_savedmodel(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False, checkpoint_path=None,
+    def export_savedmodel(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False,
+                          checkpoint_path=None,
                           strip_default_attrs=False):
         return self.export_saved_model(export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path)
 

@@ -82,7 +82,8 @@ def signatures(receiver_tensors, export_outputs, alternatives=None):
     for name, tensors in (alternatives or {}).items():
         for key, output in export_outputs.items():
             try:
-                made["%s:%s" % (name, key)] = output.as_signature_def(tensors if isinstance(tensors, dict) else {_SINGLE_RECEIVER: tensors})
+                made["%s:%s" % (name, key)] = output.as_signature_def(tensors if isinstance(tensors, dict)
+                                                                      else {_SINGLE_RECEIVER: tensors})
             except ValueError as e:
                 impossible["%s:%s" % (name, key)] = str(e)
     if DEFAULT_SERVING in impossible:
@@ -103,7 +104,8 @@ def _named(tensors, single):
     return tensors
 
 
-class ServingInputReceiver(collections.namedtuple("ServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"])):
+class ServingInputReceiver(collections.namedtuple("ServingInputReceiver",
+                                                  ["features", "receiver_tensors", "receiver_tensors_alternatives"])):
     """The features that a model gets, and the tensors that are fed for them."""
 
     def __new__(cls, features, receiver_tensors, receiver_tensors_alternatives=None):

@@ -17,7 +17,8 @@ def _two_dimensions(tensor):
 def _labels(labels, dimension):
     """Labels [batch, dimension], as the model function got them."""
     if labels is None:
-        raise ValueError("You must provide a labels Tensor. Given: None. Suggested troubleshooting steps: Check that your data contain "
+        raise ValueError("You must provide a labels Tensor. Given: None. Suggested troubleshooting steps: Check that your data "
+                         "contain "
                          "your label feature. Check that your input_fn properly parses and returns labels.")
     if hasattr(labels, "dense_shape"):
         raise ValueError("SparseTensor labels are not supported.")
@@ -51,7 +52,8 @@ class Head:
     def _reduced(self, unweighted, weights):
         return losses.compute_weighted_loss(unweighted, weights, reduction=self._reduction)
 
-    def create_estimator_spec(self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, regularization_losses=None,
+    def create_estimator_spec(self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None,
+                              regularization_losses=None,
                               trainable_variables=None, update_ops=None):
         """The EstimatorSpec for logits."""
         with ops.name_scope(self.name, "head"):
@@ -91,7 +93,8 @@ class Head:
 class MultiClassHead(Head):
     """One of n classes."""
 
-    def __init__(self, n_classes, weight_column=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM, loss_fn=None, name=None):
+    def __init__(self, n_classes, weight_column=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM, loss_fn=None,
+                 name=None):
         if n_classes is None or n_classes <= 2:
             raise ValueError("n_classes must be > 2: %s." % n_classes)
         super().__init__(weight_column, loss_reduction, loss_fn, name)
@@ -124,13 +127,15 @@ class MultiClassHead(Head):
             n = array.shape(logits)[0]
             every = array.tile(array.expand_dims(math.range(logits.shape.as_list()[-1]), 0), [n, 1])
             return {"logits": logits, "probabilities": nn.softmax(logits, name="probabilities"), "class_ids": ids,
-                    "classes": self._names(ids), "all_class_ids": every, "all_classes": self._names(math.cast(every, dtypes.int64))}
+                    "classes": self._names(ids), "all_class_ids": every,
+                    "all_classes": self._names(math.cast(every, dtypes.int64))}
 
     def _losses(self, labels, logits, features):
         ids = self._ids(labels)
         if self._loss_fn is not None:
             return ids, _called_loss(self._loss_fn, ids, logits, features)
-        return ids, array.expand_dims(nn.sparse_softmax_cross_entropy_with_logits(labels=array.squeeze(ids, [-1]), logits=logits), -1)
+        return ids, array.expand_dims(nn.sparse_softmax_cross_entropy_with_logits(labels=array.squeeze(ids, [-1]),
+                                                                                  logits=logits), -1)
 
     def _metrics(self, labels, logits, predictions, unweighted, weights):
         of = None if isinstance(weights, float) else weights
@@ -154,7 +159,8 @@ def _called_loss(loss_fn, labels, logits, features):
 class BinaryHead(MultiClassHead):
     """Yes or no, by one logit."""
 
-    def __init__(self, weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM, loss_fn=None,
+    def __init__(self, weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM,
+                 loss_fn=None,
                  name=None):
         Head.__init__(self, weight_column, loss_reduction, loss_fn, name)
         self._n, self._vocabulary, self._thresholds = 2, label_vocabulary, tuple(thresholds or ())
@@ -178,7 +184,8 @@ class BinaryHead(MultiClassHead):
             logistic = math.sigmoid(logits, name="logistic")
             two = array.concat([array.zeros_like(logits), logits], -1, name="two_class_logits")
             made = super().predictions(two)
-            return {"logits": logits, "logistic": logistic, "probabilities": made["probabilities"], "class_ids": made["class_ids"],
+            return {"logits": logits, "logistic": logistic, "probabilities": made["probabilities"],
+                    "class_ids": made["class_ids"],
                     "classes": made["classes"], "all_class_ids": made["all_class_ids"], "all_classes": made["all_classes"]}
 
     def _losses(self, labels, logits, features):
@@ -193,12 +200,14 @@ class BinaryHead(MultiClassHead):
         found = self._mean("average_loss", unweighted, weights)
         mean_label = metrics.mean(labels, of)
         found.update({
-            self._key("accuracy"): metrics.accuracy(labels, ids, of), self._key("precision"): metrics.precision(labels, ids, of),
+            self._key("accuracy"): metrics.accuracy(labels, ids, of),
+            self._key("precision"): metrics.precision(labels, ids, of),
             self._key("recall"): metrics.recall(labels, ids, of), self._key("prediction/mean"): metrics.mean(logistic, of),
             self._key("label/mean"): mean_label,
             self._key("accuracy_baseline"): (math.maximum(mean_label[0], 1.0 - mean_label[0]), mean_label[1]),
             self._key("auc"): metrics.auc(labels, logistic, of),
-            self._key("auc_precision_recall"): metrics.auc(labels, logistic, of, curve="PR", summation_method="careful_interpolation")})
+            self._key("auc_precision_recall"): metrics.auc(labels, logistic, of, curve="PR",
+                                                           summation_method="careful_interpolation")})
         for t in self._thresholds:
             at = math.cast(math.greater(logistic, t), dtypes.float32)
             found[self._key("accuracy/positive_threshold_%g" % t)] = metrics.accuracy(labels, at, of)
@@ -215,7 +224,8 @@ class BinaryHead(MultiClassHead):
 class RegressionHead(Head):
     """Numbers."""
 
-    def __init__(self, weight_column=None, label_dimension=1, loss_reduction=losses.Reduction.SUM, loss_fn=None, inverse_link_fn=None,
+    def __init__(self, weight_column=None, label_dimension=1, loss_reduction=losses.Reduction.SUM, loss_fn=None,
+                 inverse_link_fn=None,
                  name=None):
         if label_dimension < 1:
             raise ValueError("Invalid label_dimension %s." % label_dimension)
@@ -250,7 +260,8 @@ class RegressionHead(Head):
 class MultiLabelHead(Head):
     """Any of n classes, each yes or no."""
 
-    def __init__(self, n_classes, weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM,
+    def __init__(self, n_classes, weight_column=None, thresholds=None, label_vocabulary=None,
+                 loss_reduction=losses.Reduction.SUM,
                  loss_fn=None, name=None):
         if n_classes is None or n_classes < 2:
             raise ValueError("n_classes must be > 1 for multi-label classification. Given: %s" % n_classes)

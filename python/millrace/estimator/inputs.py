@@ -35,7 +35,8 @@ def _type_of(array):
 
 def _check(shuffle, batch_size):
     if not isinstance(shuffle, bool):
-        raise ValueError("shuffle must be provided and explicitly set as boolean (it is recommended to set it as True for training); "
+        raise ValueError("shuffle must be provided and explicitly set as boolean (it is recommended to set it as True for "
+                         "training); "
                          "got %s" % shuffle)
     if batch_size < 1:
         raise ValueError("batch_size must be positive")
@@ -68,7 +69,8 @@ def numpy_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_
         labels = {} if y is None else collections.OrderedDict(sorted(y.items())) if isinstance(y, dict) else {None: y}
         arrays = [np.asarray(a) for a in list(features.values()) + list(labels.values())]
         if len({len(a) for a in arrays}) != 1:
-            raise ValueError("Length of tensors in x and y is mismatched. All elements in x and y must have the same length. Shapes: %s" %
+            raise ValueError("Length of tensors in x and y is mismatched. All elements in x and y must have the same length. "
+                             "Shapes: %s" %
                              [a.shape for a in arrays])
         made = _tensors(arrays, batch_size, num_epochs, shuffle)
         given, wanted = dict(zip(features, made)), dict(zip(labels, made[len(features):]))
@@ -80,7 +82,8 @@ def numpy_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_
     return input_fn
 
 
-def pandas_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_capacity=1000, num_threads=1, target_column="target"):
+def pandas_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_capacity=1000, num_threads=1,
+                    target_column="target"):
     """A function that gives batches of a DataFrame's columns."""
     _check(shuffle, batch_size)
     if not hasattr(x, "columns"):

@@ -24,7 +24,8 @@ class RunConfig:
                     "experimental_max_worker_delay_secs", "session_creation_timeout_secs")
 
     def __init__(self, model_dir=None, tf_random_seed=None, save_summary_steps=100, save_checkpoints_steps=_DEFAULT,
-                 save_checkpoints_secs=_DEFAULT, session_config=None, keep_checkpoint_max=5, keep_checkpoint_every_n_hours=10000,
+                 save_checkpoints_secs=_DEFAULT, session_config=None, keep_checkpoint_max=5,
+                 keep_checkpoint_every_n_hours=10000,
                  log_step_count_steps=100, train_distribute=None, device_fn=None, protocol=None, eval_distribute=None,
                  experimental_distribute=None, experimental_max_worker_delay_secs=None, session_creation_timeout_secs=7200):
         if save_checkpoints_steps is _DEFAULT and save_checkpoints_secs is _DEFAULT:
@@ -40,7 +41,8 @@ class RunConfig:
                 raise NotImplementedError("RunConfig with a DistributionStrategy")
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
         self._values = {
-            "model_dir": _model_dir(model_dir, config), "tf_random_seed": tf_random_seed, "save_summary_steps": save_summary_steps,
+            "model_dir": _model_dir(model_dir, config), "tf_random_seed": tf_random_seed,
+            "save_summary_steps": save_summary_steps,
             "save_checkpoints_steps": save_checkpoints_steps, "save_checkpoints_secs": save_checkpoints_secs,
             "session_config": session_config, "keep_checkpoint_max": keep_checkpoint_max,
             "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours, "log_step_count_steps": log_step_count_steps,
@@ -153,6 +155,7 @@ for _name in RunConfig._REPLACEABLE:
 def _model_dir(given, config):
     found = config.get("model_dir")
     if given is not None and found is not None and given != found:
-        raise ValueError("`model_dir` provided in RunConfig construct, if set, must have the same value as the model_dir in TF_CONFIG. "
+        raise ValueError("`model_dir` provided in RunConfig construct, if set, must have the same value as the model_dir in "
+                         "TF_CONFIG. "
                          "model_dir: %s TF_CONFIG[\"model_dir\"]: %s." % (given, found))
     return given if found is None else found

@@ -11,7 +11,8 @@ class ModeKeys:
 
 
 class EstimatorSpec(collections.namedtuple("EstimatorSpec", [
-        "mode", "predictions", "loss", "train_op", "eval_metric_ops", "export_outputs", "training_chief_hooks", "training_hooks",
+        "mode", "predictions", "loss", "train_op", "eval_metric_ops", "export_outputs", "training_chief_hooks",
+        "training_hooks",
         "scaffold", "evaluation_hooks", "prediction_hooks"])):
     """The operations and tensors of a model for a mode; what the mode needs must be there."""
 
@@ -23,9 +24,11 @@ class EstimatorSpec(collections.namedtuple("EstimatorSpec", [
             raise ValueError("Missing predictions.")
         hooks = [tuple(h or ()) for h in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)]
         _check_hooks(hooks)
-        return super().__new__(cls, mode, {} if predictions is None else _checked_predictions(predictions), _checked_loss(loss, mode),
+        return super().__new__(cls, mode, {} if predictions is None else _checked_predictions(predictions),
+                               _checked_loss(loss, mode),
                                _checked_train_op(train_op), _checked_metrics(eval_metric_ops),
-                               _checked_exports(export_outputs, predictions, mode), hooks[0], hooks[1], _checked_scaffold(scaffold),
+                               _checked_exports(export_outputs, predictions, mode), hooks[0], hooks[1],
+                               _checked_scaffold(scaffold),
                                hooks[2], hooks[3])
 
 
@@ -59,7 +62,8 @@ def _checked_metrics(metrics):
         raise TypeError("eval_metric_ops must be a dict, given: %s" % (metrics,))
     for name, pair in metrics.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError("Values of eval_metric_ops must be (metric_value, update_op) tuples, given: %s for key: %s" % (pair, name))
+            raise TypeError("Values of eval_metric_ops must be (metric_value, update_op) tuples, given: %s for key: %s" %
+                            (pair, name))
     return metrics
 
 
@@ -75,7 +79,8 @@ def _checked_exports(outputs, predictions, mode):
             raise TypeError("Values in `export_outputs` must be ExportOutput objects. Given: %s" % (outputs,))
     if export.DEFAULT_SERVING not in outputs:
         if len(outputs) > 1:
-            raise ValueError("Multiple export_outputs were provided, but none of them is specified as the default. Do this by naming one of "
+            raise ValueError("Multiple export_outputs were provided, but none of them is specified as the default. Do this by "
+                             "naming one of "
                              "them with signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY.")
         outputs = dict(outputs, **{export.DEFAULT_SERVING: next(iter(outputs.values()))})
     return outputs

@@ -1,7 +1,7 @@
 """train_and_evaluate: training with an evaluation of its checkpoints, in one process or as a task of a cluster.
 
-In one process an evaluation is made when a checkpoint was saved.  In a cluster the chief and the workers train, parameter servers
-serve, and an evaluator looks for new checkpoints.
+In one process an evaluation is made when a checkpoint was saved.  In a cluster the chief and the workers train, parameter
+servers serve, and an evaluator looks for new checkpoints.
 """
 
 import collections
@@ -66,7 +66,8 @@ class _ModelExporter(Exporter):
         self._assets_extra, self._as_text = assets_extra, as_text
 
     def _write(self, estimator, export_path, checkpoint_path):
-        return estimator.export_saved_model(export_path, self._receiver_fn, assets_extra=self._assets_extra, as_text=self._as_text,
+        return estimator.export_saved_model(export_path, self._receiver_fn, assets_extra=self._assets_extra,
+                                            as_text=self._as_text,
                                             checkpoint_path=checkpoint_path)
 
 
@@ -137,10 +138,12 @@ class _Evaluator:
         if not path or path == self._last:
             return
         spec, self._last, self._time = self._spec, path, time.time()
-        self.metrics = self._estimator.evaluate(spec.input_fn, steps=spec.steps, name=spec.name, checkpoint_path=path, hooks=spec.hooks)
+        self.metrics = self._estimator.evaluate(spec.input_fn, steps=spec.steps, name=spec.name, checkpoint_path=path,
+                                                hooks=spec.hooks)
         step = int(self.metrics["global_step"])
         self.is_final = at_end or bool(self._max_steps and step >= self._max_steps)
-        self.exports = [e.export(estimator=self._estimator, export_path=os.path.join(self._estimator.model_dir, "export", e.name),
+        self.exports = [e.export(estimator=self._estimator, export_path=os.path.join(self._estimator.model_dir, "export",
+                                                                                     e.name),
                                  checkpoint_path=path, eval_result=self.metrics, is_the_final_export=self.is_final)
                         for e in spec.exporters]
 
@@ -177,7 +180,8 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     config = estimator.config
     if not config.cluster_spec.jobs and config.task_type != TaskType.EVALUATOR:
         return _run_local(estimator, train_spec, eval_spec)
-    {TaskType.PS: _run_ps, TaskType.EVALUATOR: _run_evaluator}.get(config.task_type, _run_training)(estimator, train_spec, eval_spec)
+    {TaskType.PS: _run_ps, TaskType.EVALUATOR: _run_evaluator}.get(config.task_type, _run_training)(estimator, train_spec,
+                                                                                                    eval_spec)
     return None
 
 

@@ -3,13 +3,16 @@
 import numpy as np
 
 from ..framework import dtypes
-from .columns import (BucketizedColumn, CategoricalColumn, CrossedColumn, DenseColumn, EmbeddingColumn, FeatureColumn, HashedColumn,
-                      IdentityColumn, IndicatorColumn, NumericColumn, SharedEmbeddingColumn, VocabularyFileColumn, VocabularyListColumn,
+from .columns import (BucketizedColumn, CategoricalColumn, CrossedColumn, DenseColumn, EmbeddingColumn, FeatureColumn,
+                      HashedColumn,
+                      IdentityColumn, IndicatorColumn, NumericColumn, SharedEmbeddingColumn, VocabularyFileColumn,
+                      VocabularyListColumn,
                       WeightedColumn)
 from .layers import InputLayer, input_layer, linear_model
 
 _FeatureColumn, _DenseColumn, _CategoricalColumn = FeatureColumn, DenseColumn, CategoricalColumn  # their names in TensorFlow
-_NumericColumn, _BucketizedColumn, _EmbeddingColumn, _IndicatorColumn = NumericColumn, BucketizedColumn, EmbeddingColumn, IndicatorColumn
+_NumericColumn, _BucketizedColumn = NumericColumn, BucketizedColumn
+_EmbeddingColumn, _IndicatorColumn = EmbeddingColumn, IndicatorColumn
 
 
 def _check_key(key):
@@ -101,7 +104,8 @@ def categorical_column_with_vocabulary_list(key, vocabulary_list, dtype=None, de
     dtype = _check_type(found if dtype is None else dtype, key)
     if dtype.is_integer != found.is_integer:
         raise ValueError("dtype %s and vocabulary dtype %s do not match, column_name: %s" % (dtype, found, key))
-    return VocabularyListColumn(key, tuple(vocabulary_list), dtype, _check_oov(num_oov_buckets, default_value, key), num_oov_buckets or 0)
+    return VocabularyListColumn(key, tuple(vocabulary_list), dtype, _check_oov(num_oov_buckets, default_value, key),
+                                num_oov_buckets or 0)
 
 
 def categorical_column_with_identity(key, num_buckets, default_value=None):
@@ -158,21 +162,25 @@ def embedding_column(categorical_column, dimension, combiner="mean", initializer
                      tensor_name_in_ckpt=None, max_norm=None, trainable=True, use_safe_embedding_lookup=True):
     """A row of a matrix that is trained for each category; those of an example are combined."""
     initializer = _check_embedding(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
-    return EmbeddingColumn(categorical_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt, max_norm,
+    return EmbeddingColumn(categorical_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt,
+                           max_norm,
                            trainable)
 
 
-def shared_embedding_columns(categorical_columns, dimension, combiner="mean", initializer=None, shared_embedding_collection_name=None,
+def shared_embedding_columns(categorical_columns, dimension, combiner="mean", initializer=None,
+                             shared_embedding_collection_name=None,
                              ckpt_to_load_from=None, tensor_name_in_ckpt=None, max_norm=None, trainable=True,
                              use_safe_embedding_lookup=True):
     """Embeddings of several columns by one matrix."""
     initializer = _check_embedding(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
     ordered = sorted(categorical_columns, key=lambda c: c.name)
     if len({c.num_buckets for c in ordered}) != 1:
-        raise ValueError("To use shared_embedding_column, all categorical_columns must have the same number of buckets. Given columns: %s"
+        raise ValueError("To use shared_embedding_column, all categorical_columns must have the same number of buckets. Given "
+                         "columns: %s"
                          % ordered)
     name = shared_embedding_collection_name or "_".join(c.name for c in ordered) + "_shared_embedding"
-    return [SharedEmbeddingColumn(c, dimension, combiner, initializer, name, ckpt_to_load_from, tensor_name_in_ckpt, max_norm, trainable)
+    return [SharedEmbeddingColumn(c, dimension, combiner, initializer, name, ckpt_to_load_from, tensor_name_in_ckpt, max_norm,
+                                  trainable)
             for c in categorical_columns]
 
 
@@ -184,5 +192,6 @@ def make_parse_example_spec(feature_columns):
             raise ValueError("All feature_columns must be _FeatureColumn instances. Given: %s" % (column,))
         for key, value in column.parse_example_spec.items():
             if spec.setdefault(key, value) != value:
-                raise ValueError("feature_columns contain different parse_spec for key %s. Given %s and %s" % (key, value, spec[key]))
+                raise ValueError("feature_columns contain different parse_spec for key %s. Given %s and %s" %
+                                 (key, value, spec[key]))
     return spec

@@ -1,7 +1,7 @@
 """Columns: how features of examples become numbers that models can take.
 
-A categorical column gives ids (sparse_tensors); a dense column gives a float tensor [batch] + shape (dense_tensor).  Columns ask a
-Features object for raw features and for what other columns made of them, so that each is computed once.
+A categorical column gives ids (sparse_tensors); a dense column gives a float tensor [batch] + shape (dense_tensor).  Columns
+ask a Features object for raw features and for what other columns made of them, so that each is computed once.
 """
 
 import collections
@@ -96,7 +96,8 @@ class NumericColumn(DenseColumn, collections.namedtuple("NumericColumn", "key sh
     def transform(self, features):
         tensor = features.get(self.key)
         if isinstance(tensor, sparse.SparseTensor):
-            raise ValueError("The corresponding Tensor of numerical column must be a Tensor. SparseTensor is not supported. key: %s" %
+            raise ValueError("The corresponding Tensor of numerical column must be a Tensor. SparseTensor is not supported. "
+                             "key: %s" %
                              self.key)
         tensor = self.normalizer_fn(tensor) if self.normalizer_fn is not None else tensor
         return math.cast(tensor, dtypes.float32)
@@ -143,10 +144,12 @@ class _KeyedColumn(CategoricalColumn):
     def transform(self, features):
         tensor = _as_sparse(features.get(self.key))
         if self.dtype.is_integer != tensor.dtype.is_integer:
-            raise ValueError("Column dtype and SparseTensors dtype must be compatible. key: %s, column dtype: %s, tensor dtype: %s" %
+            raise ValueError("Column dtype and SparseTensors dtype must be compatible. key: %s, column dtype: %s, tensor "
+                             "dtype: %s" %
                              (self.key, self.dtype, tensor.dtype))
         if not (tensor.dtype is dtypes.string or tensor.dtype.is_integer):
-            raise ValueError("SparseTensor dtype must be string or integer. key: %s, tensor dtype: %s" % (self.key, tensor.dtype))
+            raise ValueError("SparseTensor dtype must be string or integer. key: %s, tensor dtype: %s" %
+                             (self.key, tensor.dtype))
         return self._ids(tensor)
 
 
@@ -171,8 +174,10 @@ class VocabularyFileColumn(_KeyedColumn, collections.namedtuple(
     num_buckets = property(lambda self: self.vocabulary_size + self.num_oov_buckets)
 
     def _ids(self, tensor):
-        table = lookup.index_table_from_file(self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size, self.default_value,
-                                             key_dtype=dtypes.int64 if self.dtype.is_integer else self.dtype, name="%s_lookup" % self.key)
+        table = lookup.index_table_from_file(self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size,
+                                             self.default_value,
+                                             key_dtype=dtypes.int64 if self.dtype.is_integer else self.dtype,
+                                             name="%s_lookup" % self.key)
         return table.lookup(_wide(tensor))
 
 
@@ -182,7 +187,8 @@ class VocabularyListColumn(_KeyedColumn, collections.namedtuple(
 
     def _ids(self, tensor):
         table = lookup.index_table_from_tensor(list(self.vocabulary_list), self.num_oov_buckets, self.default_value,
-                                               dtype=dtypes.int64 if self.dtype.is_integer else self.dtype, name="%s_lookup" % self.key)
+                                               dtype=dtypes.int64 if self.dtype.is_integer else self.dtype,
+                                               name="%s_lookup" % self.key)
         return table.lookup(_wide(tensor))
 
 
@@ -203,7 +209,8 @@ class IdentityColumn(_KeyedColumn, collections.namedtuple("IdentityColumn", "key
         return sparse.SparseTensor(tensor.indices, ids, tensor.dense_shape)
 
 
-class WeightedColumn(CategoricalColumn, collections.namedtuple("WeightedColumn", "categorical_column weight_feature_key dtype")):
+class WeightedColumn(CategoricalColumn, collections.namedtuple("WeightedColumn",
+                                                               "categorical_column weight_feature_key dtype")):
     name = property(lambda self: "%s_weighted_by_%s" % (self.categorical_column.name, self.weight_feature_key))
     num_buckets = property(lambda self: self.categorical_column.num_buckets)
 
@@ -216,8 +223,10 @@ class WeightedColumn(CategoricalColumn, collections.namedtuple("WeightedColumn",
         if not weights.dtype.is_compatible_with(self.dtype):
             raise ValueError("Bad dtype, expected %s, but got %s." % (self.dtype, weights.dtype))
         if not isinstance(weights, sparse.SparseTensor):
-            indices = array.where(math.greater_equal(math.cast(weights, dtypes.float32), float("-inf")))  # zeros are weights too
-            weights = sparse.SparseTensor(indices, array.gather_nd(weights, indices), array.shape(weights, out_type=dtypes.int64))
+            indices = array.where(math.greater_equal(math.cast(weights, dtypes.float32),
+                                                     float("-inf")))  # zeros are weights too
+            weights = sparse.SparseTensor(indices, array.gather_nd(weights, indices),
+                                          array.shape(weights, out_type=dtypes.int64))
         if not weights.dtype.is_floating:
             weights = sparse.SparseTensor(weights.indices, math.cast(weights.values, dtypes.float32), weights.dense_shape)
         return features.get(self.categorical_column), weights
@@ -289,8 +298,10 @@ class _EmbeddingLookup(DenseColumn):
         return self.categorical_column.sparse_tensors(features)
 
     def _weights(self, weight_collections, trainable):
-        made = vs.get_variable("embedding_weights", shape=(self.categorical_column.num_buckets, self.dimension), dtype=dtypes.float32,
-                               initializer=self.initializer, trainable=self.trainable and trainable, collections=weight_collections)
+        made = vs.get_variable("embedding_weights", shape=(self.categorical_column.num_buckets, self.dimension),
+                               dtype=dtypes.float32,
+                               initializer=self.initializer, trainable=self.trainable and trainable,
+                               collections=weight_collections)
         if self.ckpt_to_load_from is not None:
             from .. import train
             train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: made})
@@ -305,12 +316,14 @@ class _EmbeddingLookup(DenseColumn):
 
 
 class EmbeddingColumn(_EmbeddingLookup, collections.namedtuple(
-        "EmbeddingColumn", "categorical_column dimension combiner initializer ckpt_to_load_from tensor_name_in_ckpt max_norm trainable")):
+        "EmbeddingColumn",
+        "categorical_column dimension combiner initializer ckpt_to_load_from tensor_name_in_ckpt max_norm trainable")):
     name = property(lambda self: "%s_embedding" % self.categorical_column.name)
 
 
 class SharedEmbeddingColumn(_EmbeddingLookup, collections.namedtuple(
-        "SharedEmbeddingColumn", "categorical_column dimension combiner initializer shared_embedding_collection_name ckpt_to_load_from "
+        "SharedEmbeddingColumn",
+        "categorical_column dimension combiner initializer shared_embedding_collection_name ckpt_to_load_from "
         "tensor_name_in_ckpt max_norm trainable")):
     name = property(lambda self: "%s_shared_embedding" % self.categorical_column.name)
     var_scope_name = property(lambda self: self.shared_embedding_collection_name)

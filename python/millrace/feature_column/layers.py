@@ -27,8 +27,10 @@ def _checked(feature_columns):
     names = [c.name for c in columns]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError("Duplicate feature column name found for columns: %s. This usually means that these columns refer to same "
-                             "base feature. Either one must be discarded or a duplicated but renamed item must be inserted in features "
+            raise ValueError("Duplicate feature column name found for columns: %s. This usually means that these columns refer "
+                             "to same "
+                             "base feature. Either one must be discarded or a duplicated but renamed item must be inserted in "
+                             "features "
                              "dict." % name)
     return sorted(columns, key=lambda c: c.name)
 
@@ -57,12 +59,14 @@ def _flat(column, features, weight_collections, trainable):
     return array.reshape(tensor, [array.shape(tensor)[0], _elements(column.variable_shape)])
 
 
-def input_layer(features, feature_columns, weight_collections=None, trainable=True, cols_to_vars=None, cols_to_output_tensors=None):
+def input_layer(features, feature_columns, weight_collections=None, trainable=True, cols_to_vars=None,
+                cols_to_output_tensors=None):
     """Dense columns side by side, in the order of their names: [batch, elements of all]."""
     columns = _checked(feature_columns)
     for c in columns:
         if not isinstance(c, DenseColumn):
-            raise ValueError("Items of feature_columns must be a _DenseColumn. You can wrap a categorical column with an embedding_column "
+            raise ValueError("Items of feature_columns must be a _DenseColumn. You can wrap a categorical column with an "
+                             "embedding_column "
                              "or indicator_column. Given: %s" % (c,))
     features = features if isinstance(features, Features) else Features(features)
     collections_ = _weight_collections(weight_collections)
@@ -83,17 +87,21 @@ def input_layer(features, feature_columns, weight_collections=None, trainable=Tr
 class InputLayer:
     """input_layer as an object that keeps its variables from call to call."""
 
-    def __init__(self, feature_columns, weight_collections=None, trainable=True, cols_to_vars=None, name="feature_column_input_layer",
+    def __init__(self, feature_columns, weight_collections=None, trainable=True, cols_to_vars=None,
+                 name="feature_column_input_layer",
                  create_scope_now=True):
         from ..ops import template
-        self._call = template.make_template(name, input_layer, create_scope_now_=create_scope_now, feature_columns=feature_columns,
-                                            weight_collections=weight_collections, trainable=trainable, cols_to_vars=cols_to_vars)
+        self._call = template.make_template(name, input_layer, create_scope_now_=create_scope_now,
+                                            feature_columns=feature_columns,
+                                            weight_collections=weight_collections, trainable=trainable,
+                                            cols_to_vars=cols_to_vars)
 
     def __call__(self, features):
         return self._call(features)
 
 
-def linear_model(features, feature_columns, units=1, sparse_combiner="sum", weight_collections=None, trainable=True, cols_to_vars=None):
+def linear_model(features, feature_columns, units=1, sparse_combiner="sum", weight_collections=None, trainable=True,
+                 cols_to_vars=None):
     """Sums of columns times weights that begin at zero, and a bias: [batch, units]."""
     columns = _checked(feature_columns)
     for c in columns:
@@ -135,6 +143,7 @@ def _weighted(column, features, units, combiner, collections_, trainable, zeros)
     if isinstance(column, CategoricalColumn):
         from .. import nn
         ids, id_weights = (_two_dimensions(x) for x in column.sparse_tensors(features))
-        return nn.safe_embedding_lookup_sparse(weights(column.num_buckets), ids, id_weights, combiner=combiner, name="weighted_sum")
+        return nn.safe_embedding_lookup_sparse(weights(column.num_buckets), ids, id_weights, combiner=combiner,
+                                               name="weighted_sum")
     tensor = _flat(column, features, collections_, trainable)
     return math.matmul(tensor, weights(_elements(column.variable_shape)), name="weighted_sum")

@@ -1,7 +1,7 @@
 """Tables from keys to values: tf.lookup, tf.contrib.lookup.
 
-A table is a resource.  One that is filled once has an initializer, which is put into the collection that tf.tables_initializer runs;
-a mutable one is changed by operations.  Keys may be sparse tensors; then the values are too.
+A table is a resource.  One that is filled once has an initializer, which is put into the collection that tf.tables_initializer
+runs; a mutable one is changed by operations.  Keys may be sparse tensors; then the values are too.
 """
 
 import collections
@@ -100,7 +100,8 @@ class TextFileStringTableInitializer(TextFileInitializer):
 
     def __init__(self, filename, key_column_index=TextFileIndex.LINE_NUMBER, value_column_index=TextFileIndex.WHOLE_LINE,
                  vocab_size=None, delimiter="\t", name="text_file_string_table_init"):
-        super().__init__(filename, dtypes.int64, key_column_index, dtypes.string, value_column_index, vocab_size, delimiter, name)
+        super().__init__(filename, dtypes.int64, key_column_index, dtypes.string, value_column_index, vocab_size, delimiter,
+                         name)
 
 
 class TextFileIdTableInitializer(TextFileInitializer):
@@ -212,7 +213,8 @@ class MutableHashTable(_Mutable):
 class MutableDenseHashTable(_Mutable):
     """One of open addressing; empty_key and deleted_key cannot be keys."""
 
-    def __init__(self, key_dtype, value_dtype, default_value, empty_key, deleted_key=None, initial_num_buckets=None, shared_name=None,
+    def __init__(self, key_dtype, value_dtype, default_value, empty_key, deleted_key=None, initial_num_buckets=None,
+                 shared_name=None,
                  name="MutableDenseHashTable", checkpoint=True):
         super().__init__(key_dtype, value_dtype)
         if deleted_key is None:
@@ -221,7 +223,8 @@ class MutableDenseHashTable(_Mutable):
         self._value_shape = self._default_value.shape
         self._table = call("MutableDenseHashTableV2", name, empty_key=convert.convert_to_tensor(empty_key, self._key_dtype),
                            deleted_key=convert.convert_to_tensor(deleted_key, self._key_dtype), shared_name=shared_name or "",
-                           value_dtype=self._value_dtype, value_shape=self._value_shape, initial_num_buckets=initial_num_buckets or 131072)
+                           value_dtype=self._value_dtype, value_shape=self._value_shape,
+                           initial_num_buckets=initial_num_buckets or 131072)
 
 
 # ---- numbers for keys that no table has ----
@@ -320,7 +323,8 @@ def index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=No
         return _index_table(initializer, num_oov_buckets, default_value, hasher_spec, None, key_dtype)
 
 
-def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_value=-1, hasher_spec=FastHashSpec, dtype=dtypes.string,
+def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_value=-1, hasher_spec=FastHashSpec,
+                            dtype=dtypes.string,
                             name=None, mapping=None):
     """From the elements of a vector to their positions."""
     vocabulary_list = mapping if vocabulary_list is None else vocabulary_list
@@ -349,7 +353,8 @@ def index_to_string_table_from_file(vocabulary_file, vocab_size=None, default_va
     if not isinstance(vocabulary_file, ops.Tensor) and not vocabulary_file:
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     with ops.name_scope(name, "index_to_string"):
-        return StaticHashTable(TextFileStringTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size, delimiter,
+        return StaticHashTable(TextFileStringTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size,
+                                                              delimiter,
                                                               "table_init"), default_value)
 
 
@@ -360,7 +365,8 @@ def index_to_string_table_from_tensor(vocabulary_list=None, default_value="UNK",
     with ops.name_scope(name, "index_to_string"):
         values = convert.convert_to_tensor(vocabulary_list, dtypes.string)
         keys = math.cast(math.range(array.size(values)), dtypes.int64)
-        return StaticHashTable(KeyValueTensorInitializer(keys, values, dtypes.int64, dtypes.string, name="table_init"), default_value)
+        return StaticHashTable(KeyValueTensorInitializer(keys, values, dtypes.int64, dtypes.string, name="table_init"),
+                               default_value)
 
 
 index_to_string_table_from_mapping, index_table_from_mapping = index_to_string_table_from_tensor, index_table_from_tensor

@@ -1,7 +1,7 @@
 """Examples, CSV and raw bytes as tensors.
 
-What is wanted of an Example is told by a dict {key: FixedLenFeature | VarLenFeature | ...}.  _Wanted sorts it into the lists that
-the ops take: sparse features (of any length) and dense ones (of a fixed shape, or of a varying number of such shapes).
+What is wanted of an Example is told by a dict {key: FixedLenFeature | VarLenFeature | ...}.  _Wanted sorts it into the lists
+that the ops take: sparse features (of any length) and dense ones (of a fixed shape, or of a varying number of such shapes).
 """
 
 import collections
@@ -34,7 +34,8 @@ class FixedLenFeature(collections.namedtuple("FixedLenFeature", ["shape", "dtype
         return super().__new__(cls, shape, dtype, default_value)
 
 
-class FixedLenSequenceFeature(collections.namedtuple("FixedLenSequenceFeature", ["shape", "dtype", "allow_missing", "default_value"])):
+class FixedLenSequenceFeature(collections.namedtuple("FixedLenSequenceFeature",
+                                                     ["shape", "dtype", "allow_missing", "default_value"])):
     """Any number of values of a fixed shape: a Tensor, padded with the default where examples of a batch differ."""
 
     def __new__(cls, shape, dtype, allow_missing=False, default_value=None):
@@ -104,11 +105,13 @@ class _Wanted:
                 raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
             if default is None:
                 default = "" if dtype is dtypes.string else np.zeros((), dtype.as_numpy_dtype)
-            return call("Reshape", None, tensor=convert.convert_to_tensor(default, dtype, name=name), shape=np.zeros(0, np.int32))
+            return call("Reshape", None, tensor=convert.convert_to_tensor(default, dtype, name=name),
+                        shape=np.zeros(0, np.int32))
         if default is None:
             return convert.constant([], dtype)
         default = convert.convert_to_tensor(default, dtype, name=name)
-        return default if shape.ndims is None or default.shape == shape else call("Reshape", None, tensor=default, shape=shape.as_list())
+        return default if shape.ndims is None or default.shape == shape else call("Reshape", None, tensor=default,
+                                                                                  shape=shape.as_list())
 
     def collected(self, indices, values, sparse_shapes, dense):
         """What the op made, by the keys of the features."""
@@ -141,8 +144,10 @@ def parse_example(serialized, features, name=None, example_names=None):
     wanted = _Wanted(features)
     with ops.name_scope(name, "ParseExample", [serialized, example_names]) as scope:
         op, plan = op_defs.add("ParseExample", scope, dict(
-            serialized=serialized, names=convert.convert_to_tensor([] if example_names is None else example_names, dtypes.string),
-            sparse_keys=[convert.constant(k) for k in wanted.sparse_keys], dense_keys=[convert.constant(k) for k in wanted.dense_keys],
+            serialized=serialized, names=convert.convert_to_tensor([] if example_names is None else example_names,
+                                                                   dtypes.string),
+            sparse_keys=[convert.constant(k) for k in wanted.sparse_keys],
+            dense_keys=[convert.constant(k) for k in wanted.dense_keys],
             dense_defaults=wanted.dense_defaults(), sparse_types=wanted.sparse_types, dense_shapes=wanted.dense_shapes()))
         return wanted.collected(*_outputs(op, plan))
 
@@ -157,7 +162,8 @@ def parse_single_example(serialized, features, name=None, example_names=None):
         if serialized.shape.ndims not in (None, 0):
             raise ValueError("Input serialized must be a scalar")
         op, plan = op_defs.add("ParseSingleExample", scope, dict(
-            serialized=serialized, dense_defaults=wanted.dense_defaults(), num_sparse=len(wanted.sparse), sparse_keys=wanted.sparse_keys,
+            serialized=serialized, dense_defaults=wanted.dense_defaults(), num_sparse=len(wanted.sparse),
+            sparse_keys=wanted.sparse_keys,
             dense_keys=wanted.dense_keys, sparse_types=wanted.sparse_types, dense_shapes=wanted.dense_shapes()))
         return wanted.collected(*_outputs(op, plan))
 
@@ -185,7 +191,8 @@ def parse_single_sequence_example(serialized, context_features=None, sequence_fe
             serialized=serialized, feature_list_dense_missing_assumed_empty=convert.constant(lists.may_miss, dtypes.string),
             context_sparse_keys=text(context.sparse_keys), context_dense_keys=text(context.dense_keys),
             feature_list_sparse_keys=text(lists.sparse_keys), feature_list_dense_keys=text(lists.dense_keys),
-            context_dense_defaults=context.dense_defaults(), debug_name=example_name or "", context_sparse_types=context.sparse_types,
+            context_dense_defaults=context.dense_defaults(), debug_name=example_name or "",
+            context_sparse_types=context.sparse_types,
             feature_list_dense_types=lists.dense_types, context_dense_shapes=context.dense_shapes(),
             feature_list_sparse_types=lists.sparse_types, feature_list_dense_shapes=lists.dense_shapes(sequences=False)))
         made = _outputs(op, plan)
@@ -198,9 +205,11 @@ def parse_sequence_example(serialized, context_features=None, sequence_features=
     _no_defaults(lists)
     with ops.name_scope(name, "ParseSequenceExample", [serialized]) as scope:
         op, plan = op_defs.add("ParseSequenceExample", scope, dict(
-            serialized=serialized, debug_name=convert.convert_to_tensor([] if example_names is None else example_names, dtypes.string),
+            serialized=serialized, debug_name=convert.convert_to_tensor([] if example_names is None else example_names,
+                                                                        dtypes.string),
             feature_list_dense_missing_assumed_empty=lists.may_miss, context_sparse_keys=context.sparse_keys,
-            context_dense_keys=context.dense_keys, feature_list_sparse_keys=lists.sparse_keys, feature_list_dense_keys=lists.dense_keys,
+            context_dense_keys=context.dense_keys, feature_list_sparse_keys=lists.sparse_keys,
+            feature_list_dense_keys=lists.dense_keys,
             Ncontext_sparse=len(context.sparse), Ncontext_dense=len(context.dense), Nfeature_list_sparse=len(lists.sparse),
             Nfeature_list_dense=len(lists.dense), context_dense_defaults=context.dense_defaults(),
             context_sparse_types=context.sparse_types, feature_list_dense_types=lists.dense_types,
@@ -222,8 +231,10 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True, 
             raise ValueError("select_cols contains negative values.")
         if len(select_cols) != len(record_defaults):
             raise ValueError("Length of select_cols and record_defaults do not match.")
-    defaults = [convert.constant([], d) if isinstance(d, dtypes.DType) else convert.convert_to_tensor(d) for d in record_defaults]
-    return call("DecodeCSV", name, records=records, record_defaults=defaults, field_delim=field_delim, use_quote_delim=use_quote_delim,
+    defaults = [convert.constant([], d) if isinstance(d, dtypes.DType) else convert.convert_to_tensor(d)
+                for d in record_defaults]
+    return call("DecodeCSV", name, records=records, record_defaults=defaults, field_delim=field_delim,
+                use_quote_delim=use_quote_delim,
                 na_value=na_value, select_cols=select_cols or [])
 
 

@@ -30,7 +30,8 @@ def sparse_column_with_integerized_feature(column_name, bucket_size, combiner="s
 
 def sparse_column_with_vocabulary_file(column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1,
                                        combiner="sum", dtype=dtypes.string):
-    return fc.categorical_column_with_vocabulary_file(column_name, vocabulary_file, vocab_size, num_oov_buckets, default_value, dtype)
+    return fc.categorical_column_with_vocabulary_file(column_name, vocabulary_file, vocab_size, num_oov_buckets, default_value,
+                                                      dtype)
 
 
 def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=dtypes.float32):
@@ -43,9 +44,11 @@ def crossed_column(columns, hash_bucket_size, combiner="sum", ckpt_to_load_from=
     return fc.crossed_column(keys, hash_bucket_size, hash_key)
 
 
-def embedding_column(sparse_id_column, dimension, combiner="mean", initializer=None, ckpt_to_load_from=None, tensor_name_in_ckpt=None,
+def embedding_column(sparse_id_column, dimension, combiner="mean", initializer=None, ckpt_to_load_from=None,
+                     tensor_name_in_ckpt=None,
                      max_norm=None, trainable=True):
-    return fc.embedding_column(sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt, max_norm,
+    return fc.embedding_column(sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt,
+                               max_norm,
                                trainable)
 
 

@@ -20,13 +20,15 @@ class PredictionKey:
     CLASSES, PROBABILITIES, LOGITS, LOGISTIC, SCORES = "classes", "probabilities", "logits", "logistic", "scores"
 
 
-class ModelFnOps(collections.namedtuple("ModelFnOps", ["predictions", "loss", "train_op", "eval_metric_ops", "output_alternatives",
+class ModelFnOps(collections.namedtuple("ModelFnOps", ["predictions", "loss", "train_op", "eval_metric_ops",
+                                                       "output_alternatives",
                                                        "training_chief_hooks", "training_hooks", "scaffold", "mode"])):
     """What a model function of tf.contrib.learn returns."""
 
     def __new__(cls, mode, predictions=None, loss=None, train_op=None, eval_metric_ops=None, output_alternatives=None,
                 training_chief_hooks=None, training_hooks=None, scaffold=None):
-        return super().__new__(cls, predictions, loss, train_op, eval_metric_ops or {}, output_alternatives, training_chief_hooks or [],
+        return super().__new__(cls, predictions, loss, train_op, eval_metric_ops or {}, output_alternatives,
+                               training_chief_hooks or [],
                                training_hooks or [], scaffold, mode)
 
     def spec(self):
@@ -143,7 +145,8 @@ class Estimator(BaseEstimator):
         names = list(inspect.signature(model_fn).parameters)
 
         def spec_fn(features, labels, mode, params, config):
-            more = {k: v for k, v in (("mode", mode), ("params", params), ("config", config), ("model_dir", model_dir)) if k in names}
+            more = {k: v for k, v in (("mode", mode), ("params", params), ("config", config), ("model_dir", model_dir))
+                    if k in names}
             made = model_fn(features, labels, **more)
             if isinstance(made, core.EstimatorSpec):
                 return made
@@ -186,7 +189,8 @@ class DNNClassifier(_Classifier, core.DNNClassifier):
 
 
 class DNNRegressor(_Regressor, core.DNNRegressor):
-    def __init__(self, hidden_units, feature_columns, model_dir=None, weight_column_name=None, optimizer=None, activation_fn=None,
+    def __init__(self, hidden_units, feature_columns, model_dir=None, weight_column_name=None, optimizer=None,
+                 activation_fn=None,
                  dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None, feature_engineering_fn=None,
                  label_dimension=1, embedding_lr_multipliers=None, input_layer_min_slice_size=None):
         _no("gradient_clip_norm", gradient_clip_norm)
@@ -195,7 +199,8 @@ class DNNRegressor(_Regressor, core.DNNRegressor):
 
 
 class LinearClassifier(_Classifier, core.LinearClassifier):
-    def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column_name=None, optimizer=None, gradient_clip_norm=None,
+    def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column_name=None, optimizer=None,
+                 gradient_clip_norm=None,
                  enable_centered_bias=False, _joint_weight=False, config=None, feature_engineering_fn=None, label_keys=None):
         _no("gradient_clip_norm", gradient_clip_norm)
         core.LinearClassifier.__init__(self, feature_columns, model_dir, n_classes, weight_column_name, label_keys,
@@ -226,7 +231,8 @@ class DNNLinearCombinedClassifier(_Classifier, core.DNNLinearCombinedClassifier)
 class DNNLinearCombinedRegressor(_Regressor, core.DNNLinearCombinedRegressor):
     def __init__(self, model_dir=None, weight_column_name=None, linear_feature_columns=None, linear_optimizer=None,
                  _joint_linear_weights=False, dnn_feature_columns=None, dnn_optimizer=None, dnn_hidden_units=None,
-                 dnn_activation_fn=None, dnn_dropout=None, gradient_clip_norm=None, enable_centered_bias=False, label_dimension=1,
+                 dnn_activation_fn=None, dnn_dropout=None, gradient_clip_norm=None, enable_centered_bias=False,
+                 label_dimension=1,
                  config=None, feature_engineering_fn=None, embedding_lr_multipliers=None, input_layer_min_slice_size=None,
                  fix_global_step_increment_bug=False):
         _no("gradient_clip_norm", gradient_clip_norm)
@@ -257,7 +263,8 @@ class SKCompat:
         return self
 
     def score(self, x, y, batch_size=128, steps=None, metrics=None, name=None):
-        return self._estimator.evaluate(x, y, batch_size=batch_size, steps=steps, metrics=metrics, name="score" if name is None else name)
+        return self._estimator.evaluate(x, y, batch_size=batch_size, steps=steps, metrics=metrics,
+                                        name="score" if name is None else name)
 
     def predict(self, x, batch_size=128, outputs=None):
         return self._estimator.predict(x, batch_size=batch_size, outputs=outputs, as_iterable=False)

@@ -33,7 +33,8 @@ class Experiment:
     def _train(self, max_steps):
         if hasattr(self._estimator, "fit"):
             return self._estimator.fit(input_fn=self._train_input_fn, max_steps=max_steps, monitors=self._monitors)
-        return self._estimator.train(self._train_input_fn, max_steps=max_steps, hooks=self._monitors, saving_listeners=self._listeners)
+        return self._estimator.train(self._train_input_fn, max_steps=max_steps, hooks=self._monitors,
+                                     saving_listeners=self._listeners)
 
     def evaluate(self, delay_secs=None, name=None):
         time.sleep(0 if delay_secs is None else delay_secs)
@@ -41,7 +42,8 @@ class Experiment:
 
     def _evaluate(self, name=None):
         more = {"metrics": self._metrics} if self._metrics else {}
-        return self._estimator.evaluate(input_fn=self._eval_input_fn, steps=self._eval_steps, name=name, hooks=self._hooks, **more)
+        return self._estimator.evaluate(input_fn=self._eval_input_fn, steps=self._eval_steps, name=name, hooks=self._hooks,
+                                        **more)
 
     def train_and_evaluate(self):
         """Trains with evaluations every min_eval_frequency steps, and one at the end."""
@@ -114,4 +116,5 @@ def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=
 def _schedule(config):
     if not config.cluster_spec.jobs:
         return "train_and_evaluate"
-    return {"ps": "run_std_server", "master": "train_and_evaluate", "evaluator": "continuous_eval"}.get(config.task_type, "train")
+    schedules = {"ps": "run_std_server", "master": "train_and_evaluate", "evaluator": "continuous_eval"}
+    return schedules.get(config.task_type, "train")

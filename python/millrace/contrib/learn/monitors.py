@@ -14,12 +14,14 @@ class BaseMonitor(train.SessionRunHook):
 class ValidationMonitor(BaseMonitor):
     """Evaluates each new checkpoint, and stops training when that did not get better for some steps."""
 
-    def __init__(self, x=None, y=None, input_fn=None, batch_size=None, eval_steps=None, every_n_steps=100, metrics=None, hooks=None,
+    def __init__(self, x=None, y=None, input_fn=None, batch_size=None, eval_steps=None, every_n_steps=100, metrics=None,
+                 hooks=None,
                  early_stopping_rounds=None, early_stopping_metric="loss", early_stopping_metric_minimize=True, name=None,
                  check_interval_secs=5):
         if x is None and input_fn is None:
             raise ValueError("Either x or input_fn should be provided.")
-        self._what = dict(x=x, y=y, input_fn=input_fn, batch_size=batch_size, steps=eval_steps, metrics=metrics, hooks=hooks, name=name)
+        self._what = dict(x=x, y=y, input_fn=input_fn, batch_size=batch_size, steps=eval_steps, metrics=metrics, hooks=hooks,
+                          name=name)
         self._every, self._rounds = every_n_steps, early_stopping_rounds
         self._metric, self._minimize = early_stopping_metric, early_stopping_metric_minimize
         self._last_path, self._last_step = None, None

@@ -10,13 +10,17 @@ from .eval_metrics import INFERENCE_PRED_NAME, INFERENCE_PROB_NAME
 def _one_tensor(features):
     if not isinstance(features, dict):
         return features
-    return array.concat([array.reshape(math.cast(features[k], "float32"), [array.shape(features[k])[0], -1]) for k in sorted(features)], 1)
+    return array.concat([array.reshape(math.cast(features[k], "float32"), [array.shape(features[k])[0], -1])
+                         for k in sorted(features)], 1)
 
 
 class TensorForestEstimator(Estimator):
-    def __init__(self, params, device_assigner=None, model_dir=None, feature_engineering_fn=None, config=None, weights_name=None,
-                 keys_name=None, graph_builder_class=tensor_forest.RandomForestGraphs, early_stopping_rounds=100, num_trainers=1,
-                 trainer_id=0, report_feature_importances=False, local_eval=False, version=None, head=None, include_all_in_serving=False):
+    def __init__(self, params, device_assigner=None, model_dir=None, feature_engineering_fn=None, config=None,
+                 weights_name=None,
+                 keys_name=None, graph_builder_class=tensor_forest.RandomForestGraphs, early_stopping_rounds=100,
+                 num_trainers=1,
+                 trainer_id=0, report_feature_importances=False, local_eval=False, version=None, head=None,
+                 include_all_in_serving=False):
         params = params.fill()
 
         def model_fn(features, labels, mode):

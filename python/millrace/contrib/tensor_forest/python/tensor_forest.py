@@ -1,9 +1,9 @@
 """Random forests that learn from batches.
 
-A tree is a set of variables with a row a node: the feature and threshold of its split, its left child (0: it is a leaf; the right
-child is the next one), and how many examples of each class came there.  A leaf has candidates for a split, made of one of its
-examples: random features with the example's values as thresholds.  When enough examples have passed a leaf, the candidate with the
-purest sides becomes its split.  Everything is operations of the graph over all nodes at once.
+A tree is a set of variables with a row a node: the feature and threshold of its split, its left child (0: it is a leaf; the
+right child is the next one), and how many examples of each class came there.  A leaf has candidates for a split, made of one of
+its examples: random features with the example's values as thresholds.  When enough examples have passed a leaf, the candidate
+with the purest sides becomes its split.  Everything is operations of the graph over all nodes at once.
 """
 
 import math as _math
@@ -15,7 +15,8 @@ from ....ops import array, control_flow, math, random, state, variables
 class ForestHParams:
     """Settings; fill() adds those that follow from others."""
 
-    def __init__(self, num_trees=100, max_nodes=10000, bagging_fraction=1.0, num_splits_to_consider=0, feature_bagging_fraction=1.0,
+    def __init__(self, num_trees=100, max_nodes=10000, bagging_fraction=1.0, num_splits_to_consider=0,
+                 feature_bagging_fraction=1.0,
                  max_fertile_nodes=0, split_after_samples=250, valid_leaf_threshold=1, dominate_method="bootstrap",
                  dominate_fraction=0.99, model_name="all_dense", split_finish_name="basic", split_pruning_name="none",
                  prune_every_samples=0, early_finish_check_every_samples=0, collate_examples=False, checkpoint_stats=False,
@@ -150,7 +151,8 @@ def _impurity(counts):
 class RandomForestGraphs:
     """The graphs for training and inference of a forest."""
 
-    def __init__(self, params, device_assigner=None, variables=None, tree_variables_class=None, tree_graphs=None, training=True):
+    def __init__(self, params, device_assigner=None, variables=None, tree_variables_class=None, tree_graphs=None,
+                 training=True):
         self.params = params
         self.trees = [_Tree(params, i) for i in range(params.num_trees)]
 
