@@ -43,6 +43,19 @@ class TensorArrayTest(Case):
         np.testing.assert_array_equal(self.run_(a.stack()), [0, 1, 4, 9])
         self.assertEqual(a.stack().shape.as_list(), [None])
 
+    def test_gradients_of_one_element_add_up(self):
+        x = tf.constant([1.0, 2, 3])
+        a = tf.TensorArray(tf.float32, 0, dynamic_size=True, clear_after_read=False, infer_shape=False).split(x, [1, 1, 1])
+        a = a.write(3, x * x)
+        ys = [a.read(0), a.gather([0, 0]), a.concat(), tf.reduce_sum(a.read(0)), a.read(0)[0], a.read(3)]
+        np.testing.assert_array_equal(self.run_(tf.gradients(ys, x)[0]), [1 + 2 + 1 + 1 + 1 + 4, 1 + 8, 1 + 12])
+
+    def test_second_gradients(self):
+        x = tf.constant(2.0)
+        a = tf.TensorArray(tf.float32, 2).write(0, x).write(1, x * x).stack()
+        first = tf.gradients(tf.reduce_sum(a * a), x)[0]
+        self.assertEqual(self.run_([first, tf.gradients(first, x)[0]]), [2 * 2 + 4 * 8, 2 + 12 * 4])
+
     def test_gradients_in_a_loop(self):
         x = tf.placeholder(tf.float32, [None])
         w = tf.constant(2.0)

@@ -310,6 +310,45 @@ class RefVariables(BothKinds, Case):
 class ResourceVariables(BothKinds, Case):
     use_resource = True
 
+    def test_a_read_of_what_was_assigned_comes_after_it(self):
+        v = self.variable(1.0)
+        now = v.assign_add(2.0).read_value()
+        self.assertEqual((now.op.type, [o.type for o in now.op.control_inputs]), ("ReadVariableOp", ["AssignAddVariableOp"]))
+        s = self.session()
+        self.assertEqual([s.run(now), s.run(now), s.run(v)], [3, 5, 5])
+
+    def test_what_was_assigned_has_the_methods_of_the_variable(self):
+        v = self.variable([1.0, 2.0])
+        changed = v.assign([3.0, 4.0])
+        self.assertEqual((changed.shape.as_list(), changed.dtype, changed.op.type), ([2], tf.float32, "AssignVariableOp"))
+        s = self.session()
+        np.testing.assert_array_equal(s.run(changed.value() * 2), [6, 8])
+        s.run(v.initializer)
+        np.testing.assert_array_equal(s.run(changed.sparse_read([1])), [4])
+        s.run(v.initializer)
+        np.testing.assert_array_equal(s.run(changed[1]), 4)
+
+    def test_changes_of_what_was_assigned_come_after_it(self):
+        v = self.variable(1.0)
+        third = v.assign(5.0).assign_add(2.0).assign_sub(1.0)
+        self.assertEqual(self.session().run(third), 6)
+        rows = self.variable([1.0, 2.0])
+        both = rows.assign([5.0, 6.0]).scatter_add(tf.IndexedSlices(tf.constant([1.0]), tf.constant([0])))
+        np.testing.assert_array_equal(self.session().run(both), [6, 6])
+
+    def test_what_was_assigned_is_fetched_from_a_finalized_graph(self):
+        v = self.variable(1.0)
+        changed = v.assign_add(1.0)
+        s = self.session()
+        tf.get_default_graph().finalize()
+        self.assertEqual(s.run(changed), 2)
+
+    def test_assignment_outside_of_its_graph(self):
+        v = self.variable(1.0)
+        with tf.Graph().as_default():
+            changed = v.assign(4.0)
+        self.assertEqual(self.session().run(changed), 4)
+
     def test_operations(self):
         tf.Variable([1.0, 2.0], name="v", use_resource=True)
         self.assertEqual(self.names(), ["v/Initializer/initial_value", "v", "v/IsInitialized/VarIsInitializedOp", "v/Assign",

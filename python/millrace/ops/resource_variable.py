@@ -1,6 +1,7 @@
 """ResourceVariable: a variable that is reached through the handle that an operation VarHandleOp gives."""
 
 import contextlib
+import functools
 
 from ..framework import convert, dtypes, ops, shapes
 from ..framework.op_defs import call, raw
@@ -191,30 +192,49 @@ class ResourceVariable(Variable):
 
 
 class _UnreadVariable(ResourceVariable):
-    """A resource variable after an operation that changes it: reads wait for that operation."""
+    """A resource variable after an operation that changes it: reads, and further changes, wait for that operation.
+
+    What a session fetches of it is made at once: the graph may be finalized by then."""
 
     def __init__(self, variable, changed_by):
         self.__dict__.update(variable.__dict__)
-        self._parent_op, self._cached_value, self._element = changed_by, None, None
+        self._parent_op, self._cached_value = changed_by, None
+        with changed_by.graph.as_default():
+            self._graph_element = self._read_op()
 
     op = property(lambda self: self._parent_op)
     name = property(lambda self: self._parent_op.name)
     _shared_name = property(lambda self: self._handle.op.name)
 
+    def _after(self):
+        return ops.control_dependencies([self._parent_op])
+
     def _read_op(self):
-        with ops.control_dependencies([self._parent_op]):
+        with self._after():
             return super()._read_op()
 
     def value(self):
         return self._read_op()
 
     def read_value(self):
-        return raw.identity(self._read_op())
+        return self._read_op()
 
-    def _as_graph_element(self):
-        if self._element is None:
-            self._element = self._read_op()
-        return self._element
+
+def _waiting(method):
+    """A method of ResourceVariable, whose operations come after the one that made an _UnreadVariable."""
+    change = getattr(ResourceVariable, method)
+
+    @functools.wraps(change)
+    def f(self, *args, **kwargs):
+        with self._after():
+            return change(self, *args, **kwargs)
+    return f
+
+
+for _method in ("assign assign_add assign_sub scatter_add scatter_sub scatter_mul scatter_div scatter_min scatter_max "
+                "scatter_update batch_scatter_update scatter_nd_add scatter_nd_sub scatter_nd_update count_up_to sparse_read "
+                "gather_nd _strided_slice_assign").split():
+    setattr(_UnreadVariable, _method, _waiting(_method))
 
 
 BaseResourceVariable = ResourceVariable
