@@ -50,6 +50,27 @@ class TensorArrayTest(Case):
         ys = [a.read(0), a.gather([0, 0]), a.concat(), tf.reduce_sum(a.read(0)), a.read(0)[0], a.read(3)]
         np.testing.assert_array_equal(self.run_(tf.gradients(ys, x)[0]), [1 + 2 + 1 + 1 + 1 + 4, 1 + 8, 1 + 12])
 
+    def refused(self, fetch, message, feeds=None):
+        with self.assertRaisesRegex(tf.errors.InvalidArgumentError, message):
+            self.run_(fetch, feeds)
+
+    def test_gradients_of_one_element_have_one_shape(self):
+        g = tf.TensorArray(tf.float32, 3, infer_shape=False).grad("g")
+        self.assertEqual(self.run_(g.write(1, 1.0).write(1, 2.0).read(1)), 3)
+        self.refused(g.write(1, 1.0).write(1, [1.0]).flow, r"Could not aggregate to TensorArray index 1 because the existing "
+                     r"shape is \[\] but the new input shape is \[1\]")
+
+    def test_shapes_that_do_not_fit_together(self):
+        array = lambda: tf.TensorArray(tf.float32, 3, infer_shape=False)
+        uneven = array().write(0, [3.0]).write(1, [4.0]).write(2, [[3.0]])
+        self.refused(uneven.stack(), r"inconsistent shapes.  Index 0 has shape: \[1\] but index 2 has shape: \[1,1\]")
+        self.refused(uneven.concat(), r"Index 0 has \(excepting dimension 0\) shape: \[\] but index 2 has "
+                     r"\(excepting dimension 0\) shape: \[1\]")
+        lengths, value = tf.placeholder(tf.int64), tf.placeholder(tf.float32)
+        split = array().split(value, lengths).flow
+        self.refused(split, r"Expected lengths to be a vector, received shape: \[\]", {value: [1.0], lengths: 1})
+        self.refused(split, r"Expected value to be at least a vector, but received shape: \[\]", {value: 1.0, lengths: [1]})
+
     def test_second_gradients(self):
         x = tf.constant(2.0)
         a = tf.TensorArray(tf.float32, 2).write(0, x).write(1, x * x).stack()

@@ -193,14 +193,16 @@ static mr_status *check_index_locked(array *a, int64_t i) MR_REQUIRES(a->mu)
 }
 
 /* A second write to an index of a gradient array adds to what is there. */
-static mr_status *add_locked(array *a, element *e, const mr_tensor *v, mr_allocator *alloc) MR_REQUIRES(a->mu)
+static mr_status *add_locked(array *a, int64_t i, const mr_tensor *v, mr_allocator *alloc) MR_REQUIRES(a->mu)
 {
+    element *e = &a->e.p[i];
     mr_update_loop *add = mr_update_find(MR_UPDATE_ADD, a->dtype);
     if (!add)
         return mr_error(MR_UNIMPLEMENTED, "TensorArray %s: adding gradients of type %s", a->name, mr_dtype_name(a->dtype));
     if (!mr_tensor_same_shape(e->t, v))
-        return mr_invalid("TensorArray %s: gradients of different shapes for one index: %s and %s", a->name,
-                          MR_TENSOR_SHAPE(e->t), MR_TENSOR_SHAPE(v));
+        return mr_invalid("TensorArray %s: Could not aggregate to TensorArray index %lld because the existing shape is %s but "
+                          "the new input shape is %s.",
+                          a->name, (long long)i, MR_TENSOR_SHAPE(e->t), MR_TENSOR_SHAPE(v));
     if (!mr_tensor_sole(e->t)) {
         mr_tensor *copy;
         MR_TRY(mr_tensor_copy(alloc, e->t, &copy));
@@ -226,7 +228,7 @@ static mr_status *write_locked(array *a, int64_t i, mr_tensor *v, mr_allocator *
         return mr_invalid("TensorArray %s: Could not write to TensorArray index %lld because it has already been written to.",
                           a->name, (long long)i);
     if (e->written)
-        return add_locked(a, e, v, alloc);
+        return add_locked(a, i, v, alloc);
     e->t = mr_tensor_ref(v);
     e->written = true;
     return NULL;
@@ -296,9 +298,10 @@ mr_status *mr_array_run_scatter(mr_run *r)
 static mr_status *check_lengths(const mr_tensor *lengths, const mr_tensor *v)
 {
     int64_t sum = 0;
-    if (lengths->rank != 1 || v->rank < 1)
-        return mr_invalid("Expected lengths to be a vector and value to have rows: %s and %s", MR_TENSOR_SHAPE(lengths),
-                          MR_TENSOR_SHAPE(v));
+    if (lengths->rank != 1)
+        return mr_invalid("Expected lengths to be a vector, received shape: %s", MR_TENSOR_SHAPE(lengths));
+    if (v->rank < 1)
+        return mr_invalid("Expected value to be at least a vector, but received shape: %s", MR_TENSOR_SHAPE(v));
     for (int64_t i = 0; i < lengths->n; i++) {
         int64_t n = MR_DATA(int64_t, lengths)[i];
         if (n < 0 || !mr_i64_add(sum, n, &sum))
@@ -442,7 +445,7 @@ static mr_status *stack_parts(mr_run *r, const parts *p)
         MR_TRY(mr_shape_push(&shape, first->dims[i]));
     for (int i = 1; i < p->n; i++)
         if (!mr_tensor_same_shape(p->p[i], first))
-            return mr_invalid("TensorArray has inconsistent shapes. Index 0 has shape: %s but index %d has shape: %s",
+            return mr_invalid("TensorArray has inconsistent shapes.  Index 0 has shape: %s but index %d has shape: %s",
                               MR_TENSOR_SHAPE(first), i, MR_TENSOR_SHAPE(p->p[i]));
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     for (int i = 0; i < p->n; i++)
@@ -495,9 +498,9 @@ static mr_status *join_parts(mr_run *r, const parts *p)
         if (t->rank < 1)
             return mr_invalid("Concat saw a scalar shape at index %d but requires at least vectors.", i);
         if (t->rank != first->rank || !mr_shape_eq(t->rank - 1, t->dims + 1, first->rank - 1, first->dims + 1))
-            return mr_invalid("TensorArray has inconsistent shapes. Index 0 has (excepting dimension 0) shape: %s but index %d "
-                              "has %s",
-                              MR_TENSOR_SHAPE(first), i, MR_TENSOR_SHAPE(t));
+            return mr_invalid("TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index %d "
+                              "has (excepting dimension 0) shape: %s",
+                              MR_SHAPE_TEXT(first->rank - 1, first->dims + 1), i, MR_SHAPE_TEXT(t->rank - 1, t->dims + 1));
         if (!mr_i64_add(rows, t->dims[0], &rows)) /* rows of no elements may be that many */
             return mr_invalid("Concat of too many rows");
         MR_DATA(int64_t, lengths)[i] = t->dims[0];
