@@ -360,9 +360,10 @@ $(B)/bench/%_lib.so: bench/%_lib.c
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c,$(wildcard bench/*.c))) \
            $(patsubst bench/%.c,$(B)/bench/%.so,$(wildcard bench/*_lib.c))
 bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES) $(CLI) $(NET_SO)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES) $(CLI) $(NET_SO) python
 	$(q)$(B)/bench/null_ops
 	$(q)$(B)/bench/import
+	$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) bench/python.py
 	$(q)$(B)/bench/net_recv
 	$(q)$(B)/bench/master_steps
 	$(q)$(B)/bench/null_step

@@ -42,7 +42,6 @@ globals().update(_dtypes.public_names())
 as_dtype, DType = _dtypes.as_dtype, _dtypes.DType
 QUANTIZED_DTYPES = _dtypes.QUANTIZED_DTYPES
 newaxis = None
-timestamp = raw_ops.timestamp
 from .framework.importer import import_graph_def
 from .ops.control_flow import *
 from .ops.gradients import *

@@ -63,7 +63,7 @@ _same({
     "diag": "Diag", "diag_part": "DiagPart", "bessel_i0e": "BesselI0e",
     "bessel_i1e": "BesselI1e", "add": "Add", "add_v2": "AddV2", "xdivy": "Xdivy", "xlogy": "Xlogy",
     "fft": "FFT", "fft2d": "FFT2D", "fft3d": "FFT3D", "ifft": "IFFT", "ifft2d": "IFFT2D", "ifft3d": "IFFT3D",
-    "approximate_equal": "ApproximateEqual",
+    "approximate_equal": "ApproximateEqual", "timestamp": "Timestamp",
 }, globals())
 
 
