@@ -64,10 +64,34 @@ class Case(unittest.TestCase):
         c = learn.LinearClassifier(learn.infer_real_valued_columns_from_input(X), model_dir=self.folder,
                                    optimizer=tf.train.GradientDescentOptimizer(0.0),
                                    config=learn.RunConfig(save_checkpoints_steps=5))
-        monitor = learn.monitors.ValidationMonitor(X, Y, every_n_steps=5, early_stopping_rounds=10)
+        monitor = learn.monitors.ValidationMonitor(X, Y, every_n_steps=5, early_stopping_rounds=10, check_interval_secs=0)
         c.fit(X, Y, steps=1000, monitors=[monitor])
         self.assertTrue(monitor.early_stopped)
         self.assertLess(c.get_variable_value("global_step"), 100)
+
+    def test_batches_of_predictions(self):
+        columns = learn.infer_real_valued_columns_from_input(X)
+        c = learn.LinearClassifier(columns, model_dir=self.folder).fit(X, Y, steps=2)
+        batches = list(c.predict(X, batch_size=30, iterate_batches=True))
+        self.assertEqual([len(b) for b in batches], [30, 30, 20])
+        np.testing.assert_array_equal(np.concatenate(batches), list(c.predict(X)))
+        r = learn.DNNRegressor([2], columns, input_layer_min_slice_size=64).fit(X, X[:, 0], steps=2)
+        self.assertEqual(r.predict(X, batch_size=30, iterate_batches=True, as_iterable=False).shape, (80,))
+
+    def test_what_is_refused(self):
+        columns = learn.infer_real_valued_columns_from_input(X)
+        for setting in (dict(gradient_clip_norm=1.0), dict(enable_centered_bias=True), dict(feature_engineering_fn=len)):
+            with self.assertRaisesRegex(NotImplementedError, next(iter(setting))):
+                learn.LinearClassifier(columns, model_dir=self.folder, **setting)
+        with self.assertRaisesRegex(NotImplementedError, "embedding_lr_multipliers"):
+            learn.DNNRegressor([2], columns, model_dir=self.folder, embedding_lr_multipliers={"a": 2.0})
+        c = learn.LinearClassifier(columns, model_dir=self.folder)
+        with self.assertRaisesRegex(NotImplementedError, "feed_fn"):
+            c.evaluate(X, Y, feed_fn=dict)
+        with self.assertRaisesRegex(NotImplementedError, "checkpoint_and_export"):
+            learn.Experiment(c, len, len, checkpoint_and_export=True)
+        with self.assertRaisesRegex(ValueError, "saving_listeners"):
+            learn.Experiment(c, len, len, saving_listeners=[tf.train.CheckpointSaverListener()])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import estimator as core
 from ...framework import ops
-from ...ops import array
+from ...ops import array, partitioners
 from ..layers.feature_columns import UNNAMED, real_valued_column
 
 
@@ -81,6 +81,8 @@ class BaseEstimator(core.Estimator):
 
     def evaluate(self, x=None, y=None, input_fn=None, feed_fn=None, batch_size=None, steps=None, metrics=None, name=None,
                  checkpoint_path=None, hooks=None, log_progress=True):
+        """{metric: value}; log_progress is of an older interface, and what is logged does not depend on it."""
+        _no(feed_fn=feed_fn)
         if callable(x) and input_fn is None:
             x, input_fn = None, x
         whole = _input_fn(x, y, input_fn, batch_size, False, 1)
@@ -107,18 +109,20 @@ class BaseEstimator(core.Estimator):
     def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
         if callable(x) and input_fn is None:
             x, input_fn = None, x
-        made = core.Estimator.predict(self, _input_fn(x, None, input_fn, batch_size, False, 1))
+        made = core.Estimator.predict(self, _input_fn(x, None, input_fn, batch_size, False, 1),
+                                      yield_single_examples=not iterate_batches)
         made = (self._prediction(p, outputs) for p in made)
         if as_iterable:
             return made
-        rows = list(made)
-        return {k: np.array([r[k] for r in rows]) for k in rows[0]} if rows and isinstance(rows[0], dict) else np.array(rows)
+        rows, join = list(made), np.concatenate if iterate_batches else np.array
+        return {k: join([r[k] for r in rows]) for k in rows[0]} if rows and isinstance(rows[0], dict) else join(rows)
 
     _key = None
 
     def _prediction(self, p, outputs):
+        """Of an example or of a batch: the class is the last dimension in both."""
         if isinstance(p, dict) and "class_ids" in p:
-            p = dict(p, classes=p["class_ids"][0])
+            p = dict(p, classes=p["class_ids"][..., 0])
         if outputs:
             return {k: p[k] for k in outputs}
         return p[self._key] if self._key else p
@@ -169,7 +173,8 @@ class _Regressor(BaseEstimator):
     _key = "scores"
 
     def _prediction(self, p, outputs):
-        return super()._prediction({"scores": p["predictions"][0] if len(p["predictions"]) == 1 else p["predictions"]}, outputs)
+        made = p["predictions"]
+        return super()._prediction({"scores": made[..., 0] if made.shape[-1] == 1 else made}, outputs)
 
     def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
         return self.predict(x, input_fn, batch_size, as_iterable=as_iterable)
@@ -183,9 +188,11 @@ class DNNClassifier(_Classifier, core.DNNClassifier):
     def __init__(self, hidden_units, feature_columns, model_dir=None, n_classes=2, weight_column_name=None, optimizer=None,
                  activation_fn=None, dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None,
                  feature_engineering_fn=None, embedding_lr_multipliers=None, input_layer_min_slice_size=None, label_keys=None):
-        _no("gradient_clip_norm", gradient_clip_norm)
+        _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
+            feature_engineering_fn=feature_engineering_fn, embedding_lr_multipliers=embedding_lr_multipliers)
         core.DNNClassifier.__init__(self, hidden_units, feature_columns, model_dir, n_classes, weight_column_name, label_keys,
-                                    _optimizer(optimizer, "Adagrad"), activation_fn or _relu(), dropout, config=config)
+                                    _optimizer(optimizer, "Adagrad"), activation_fn or _relu(), dropout,
+                                    _slices(input_layer_min_slice_size, config), config)
 
 
 class DNNRegressor(_Regressor, core.DNNRegressor):
@@ -193,16 +200,19 @@ class DNNRegressor(_Regressor, core.DNNRegressor):
                  activation_fn=None,
                  dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None, feature_engineering_fn=None,
                  label_dimension=1, embedding_lr_multipliers=None, input_layer_min_slice_size=None):
-        _no("gradient_clip_norm", gradient_clip_norm)
+        _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
+            feature_engineering_fn=feature_engineering_fn, embedding_lr_multipliers=embedding_lr_multipliers)
         core.DNNRegressor.__init__(self, hidden_units, feature_columns, model_dir, label_dimension, weight_column_name,
-                                   _optimizer(optimizer, "Adagrad"), activation_fn or _relu(), dropout, config=config)
+                                   _optimizer(optimizer, "Adagrad"), activation_fn or _relu(), dropout,
+                                   _slices(input_layer_min_slice_size, config), config)
 
 
 class LinearClassifier(_Classifier, core.LinearClassifier):
     def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column_name=None, optimizer=None,
                  gradient_clip_norm=None,
                  enable_centered_bias=False, _joint_weight=False, config=None, feature_engineering_fn=None, label_keys=None):
-        _no("gradient_clip_norm", gradient_clip_norm)
+        _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
+            feature_engineering_fn=feature_engineering_fn, _joint_weight=_joint_weight)
         core.LinearClassifier.__init__(self, feature_columns, model_dir, n_classes, weight_column_name, label_keys,
                                        _optimizer(optimizer, "Ftrl"), config)
 
@@ -210,7 +220,8 @@ class LinearClassifier(_Classifier, core.LinearClassifier):
 class LinearRegressor(_Regressor, core.LinearRegressor):
     def __init__(self, feature_columns, model_dir=None, weight_column_name=None, optimizer=None, gradient_clip_norm=None,
                  enable_centered_bias=False, label_dimension=1, _joint_weights=False, config=None, feature_engineering_fn=None):
-        _no("gradient_clip_norm", gradient_clip_norm)
+        _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
+            feature_engineering_fn=feature_engineering_fn, _joint_weights=_joint_weights)
         core.LinearRegressor.__init__(self, feature_columns, model_dir, label_dimension, weight_column_name,
                                       _optimizer(optimizer, "Ftrl"), config)
 
@@ -221,11 +232,13 @@ class DNNLinearCombinedClassifier(_Classifier, core.DNNLinearCombinedClassifier)
                  dnn_activation_fn=None, dnn_dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None,
                  feature_engineering_fn=None, embedding_lr_multipliers=None, input_layer_min_slice_size=None, label_keys=None,
                  fix_global_step_increment_bug=False):
-        _no("gradient_clip_norm", gradient_clip_norm)
+        _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
+            feature_engineering_fn=feature_engineering_fn, embedding_lr_multipliers=embedding_lr_multipliers,
+            _joint_linear_weights=_joint_linear_weights)
         core.DNNLinearCombinedClassifier.__init__(
             self, model_dir, linear_feature_columns, _optimizer(linear_optimizer, "Ftrl"), dnn_feature_columns,
             _optimizer(dnn_optimizer, "Adagrad"), dnn_hidden_units, dnn_activation_fn or _relu(), dnn_dropout, n_classes,
-            weight_column_name, label_keys, config=config)
+            weight_column_name, label_keys, _slices(input_layer_min_slice_size, config), config)
 
 
 class DNNLinearCombinedRegressor(_Regressor, core.DNNLinearCombinedRegressor):
@@ -235,16 +248,28 @@ class DNNLinearCombinedRegressor(_Regressor, core.DNNLinearCombinedRegressor):
                  label_dimension=1,
                  config=None, feature_engineering_fn=None, embedding_lr_multipliers=None, input_layer_min_slice_size=None,
                  fix_global_step_increment_bug=False):
-        _no("gradient_clip_norm", gradient_clip_norm)
+        _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
+            feature_engineering_fn=feature_engineering_fn, embedding_lr_multipliers=embedding_lr_multipliers,
+            _joint_linear_weights=_joint_linear_weights)
         core.DNNLinearCombinedRegressor.__init__(
             self, model_dir, linear_feature_columns, _optimizer(linear_optimizer, "Ftrl"), dnn_feature_columns,
             _optimizer(dnn_optimizer, "Adagrad"), dnn_hidden_units, dnn_activation_fn or _relu(), dnn_dropout, label_dimension,
-            weight_column_name, config=config)
+            weight_column_name, _slices(input_layer_min_slice_size, config), config)
 
 
-def _no(name, value):
-    if value is not None:
-        raise NotImplementedError("tf.contrib.learn's estimators with %s" % name)
+def _no(**settings):
+    """Refuses settings that would change the model, unless they are off."""
+    for name, value in settings.items():
+        if value is not None and value is not False:
+            raise NotImplementedError("tf.contrib.learn's estimators with %s" % name)
+
+
+def _slices(min_slice_size, config):
+    """A partitioner for the inputs of deep models, when their smallest part is given."""
+    if min_slice_size is None:
+        return None
+    servers = (core.RunConfig() if config is None else config).num_ps_replicas
+    return partitioners.min_max_variable_partitioner(max_partitions=servers or 1, min_slice_size=min_slice_size)
 
 
 def _relu():

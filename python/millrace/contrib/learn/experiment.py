@@ -12,6 +12,13 @@ class Experiment:
                  export_strategies=None, train_steps_per_iteration=None, checkpoint_and_export=False, saving_listeners=None):
         if export_strategies:
             raise NotImplementedError("Experiment with export_strategies")
+        for name, value in (("delay_workers_by_global_step", delay_workers_by_global_step),
+                            ("train_steps_per_iteration", train_steps_per_iteration),
+                            ("checkpoint_and_export", checkpoint_and_export)):
+            if value:
+                raise NotImplementedError("Experiment with %s" % name)
+        if saving_listeners and hasattr(estimator, "fit"):
+            raise ValueError("`saving_listeners` must be `None` with `tf.contrib.learn.Estimator`.")
         self._estimator, self._train_input_fn, self._eval_input_fn = estimator, train_input_fn, eval_input_fn
         self._metrics, self._train_steps, self._eval_steps = eval_metrics, train_steps, eval_steps
         self._monitors, self._hooks = list(train_monitors or []), list(eval_hooks or [])
@@ -37,7 +44,7 @@ class Experiment:
                                      saving_listeners=self._listeners)
 
     def evaluate(self, delay_secs=None, name=None):
-        time.sleep(0 if delay_secs is None else delay_secs)
+        time.sleep(self._delay if delay_secs is None else delay_secs)
         return self._evaluate(name)
 
     def _evaluate(self, name=None):
@@ -71,7 +78,7 @@ class Experiment:
         last = found = None
         while continuous_eval_predicate_fn is None or continuous_eval_predicate_fn(found):
             path = train.latest_checkpoint(self._estimator.model_dir)
-            if path and path != last:
+            if path and not (evaluate_checkpoint_only_once and path == last):
                 last, found = path, self._evaluate("continuous")
                 if self._train_steps and found["global_step"] >= self._train_steps:
                     break

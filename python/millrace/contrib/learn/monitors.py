@@ -1,5 +1,7 @@
 """tf.contrib.learn.monitors: hooks that know the estimator."""
 
+import time
+
 from ... import logging, train
 from ...train import LoggingTensorHook, NanTensorHook, StepCounterHook, SummarySaverHook
 
@@ -25,6 +27,7 @@ class ValidationMonitor(BaseMonitor):
         self._every, self._rounds = every_n_steps, early_stopping_rounds
         self._metric, self._minimize = early_stopping_metric, early_stopping_metric_minimize
         self._last_path, self._last_step = None, None
+        self._pause, self._looked = check_interval_secs, None
         self.best_step = self.best_value = self.best_metrics = None
         self.early_stopped = False
 
@@ -34,9 +37,19 @@ class ValidationMonitor(BaseMonitor):
     def before_run(self, run_context):
         return train.SessionRunArgs(self._step)
 
+    def _may_look(self):
+        """Whether the folder was not looked into for some seconds."""
+        now = time.time()
+        if self._looked is not None and now - self._looked < self._pause:
+            return False
+        self._looked = now
+        return True
+
     def after_run(self, run_context, run_values):
         step = int(run_values.results)
         if self._last_step is not None and step - self._last_step < self._every:
+            return
+        if not self._may_look():
             return
         path = train.latest_checkpoint(self._estimator.model_dir)
         if not path or path == self._last_path:
