@@ -10,7 +10,7 @@ import numpy as np
 
 from .framework import convert, dtypes, ops, shapes
 from .framework.op_defs import call
-from .ops import array, math, random
+from .ops import array, check, control_flow, math, random
 from . import nn
 
 
@@ -36,14 +36,22 @@ class Distribution:
     def __init__(self, dtype, reparameterization_type, validate_args, allow_nan_stats, parameters, name):
         self._dtype, self._reparameterization_type = dtype, reparameterization_type
         self._validate_args, self._allow_nan_stats = validate_args, allow_nan_stats
-        self._parameters, self._name = parameters, name
+        if not name or not name.endswith("/"):
+            with ops.name_scope(name or type(self).__name__) as name:
+                pass
+        self._parameters, self._name = parameters, name  # the name is a scope, which each method enters again
 
     name = property(lambda self: self._name)
     dtype = property(lambda self: self._dtype)
-    parameters = property(lambda self: dict(self._parameters))
+    parameters = property(lambda self: dict(self._parameters, validate_args=self._validate_args,
+                                            allow_nan_stats=self._allow_nan_stats, name=self._own_name()))
     reparameterization_type = property(lambda self: self._reparameterization_type)
     validate_args = property(lambda self: self._validate_args)
     allow_nan_stats = property(lambda self: self._allow_nan_stats)
+
+    def _own_name(self):
+        """Without the scopes around it, so that a copy gets a scope of its own."""
+        return self._name.rstrip("/").rpartition("/")[2]
 
     # ---- what subclasses say ----
 
@@ -73,18 +81,23 @@ class Distribution:
         return shapes.TensorShape([]) if not self._event_ndims else shape[-self._event_ndims:]
 
     def batch_shape_tensor(self, name="batch_shape_tensor"):
-        shape = array.shape(self._shape_of_all())
-        return shape if not self._event_ndims else shape[:-self._event_ndims]
+        with self._scope(name):
+            shape = array.shape(self._shape_of_all())
+            return shape[:-self._event_ndims] if self._event_ndims else shape
 
     def event_shape_tensor(self, name="event_shape_tensor"):
-        return array.shape(self._shape_of_all())[-self._event_ndims:] if self._event_ndims else convert.constant([],
-                                                                                                                 dtypes.int32)
+        with self._scope(name):
+            if not self._event_ndims:
+                return convert.constant([], dtypes.int32)
+            return array.shape(self._shape_of_all())[-self._event_ndims:]
 
     def is_scalar_event(self, name="is_scalar_event"):
-        return convert.constant(self._event_ndims == 0)
+        with self._scope(name):
+            return convert.constant(self._event_ndims == 0)
 
     def is_scalar_batch(self, name="is_scalar_batch"):
-        return math.equal(array.size(self.batch_shape_tensor()), 0)
+        with self._scope(name):
+            return math.equal(array.size(self.batch_shape_tensor()), 0)
 
     # ---- what everyone can ask ----
 
@@ -125,29 +138,34 @@ class Distribution:
             return self._cdf(convert.convert_to_tensor(value, self._value_type(value)))
 
     def log_cdf(self, value, name="log_cdf"):
-        return math.log(self.cdf(value, name))
+        with self._scope(name, [value]):
+            return math.log(self.cdf(value))
 
     def survival_function(self, value, name="survival_function"):
-        return 1 - self.cdf(value, name)
+        with self._scope(name, [value]):
+            return 1 - self.cdf(value)
 
     def log_survival_function(self, value, name="log_survival_function"):
-        return math.log(self.survival_function(value, name))
+        with self._scope(name, [value]):
+            return math.log(self.survival_function(value))
 
     def stddev(self, name="stddev"):
         with self._scope(name):
             return math.sqrt(self._variance())
 
     def cross_entropy(self, other, name="cross_entropy"):
-        return self.entropy() + kl_divergence(self, other)
+        with self._scope(name):
+            return self.entropy() + kl_divergence(self, other, self._allow_nan_stats)
 
     def kl_divergence(self, other, name="kl_divergence"):
-        return kl_divergence(self, other)
+        with self._scope(name):
+            return kl_divergence(self, other, self._allow_nan_stats)
 
     def copy(self, **override_parameters_kwargs):
-        return type(self)(**dict(self._parameters, **override_parameters_kwargs))
+        return type(self)(**dict(self.parameters, **override_parameters_kwargs))
 
     def __repr__(self):
-        return "<tf.distributions.%s '%s/' batch_shape=%s event_shape=%s dtype=%s>" % (
+        return "<tf.distributions.%s '%s' batch_shape=%s event_shape=%s dtype=%s>" % (
             type(self).__name__, self._name, self.batch_shape, self.event_shape, self._dtype.name)
 
 
@@ -183,6 +201,39 @@ def _floats(*values):
     return [convert.convert_to_tensor(v, dtype) for v in values]
 
 
+def _checked(validate_args, tensor, *checks):
+    """The tensor, which cannot be had unless the checks hold if arguments are to be validated."""
+    if not validate_args:
+        return tensor
+    with ops.control_dependencies([f(tensor) for f in checks]):
+        return array.identity(tensor)
+
+
+def _all_positive(validate_args, *tensors):
+    return [_checked(validate_args, t, check.assert_positive) for t in tensors]
+
+
+def _whole(tensor):
+    return check.assert_equal(tensor, math.floor(tensor), message="must be whole numbers")
+
+
+def _less_than_one(tensor):
+    return check.assert_less_equal(tensor, array.ones([], tensor.dtype), message="probs has components greater than 1.")
+
+
+def _sums_to_one(tensor):
+    return check.assert_near(math.reduce_sum(tensor, -1), array.ones([], tensor.dtype), message="probs does not sum to 1.")
+
+
+def _nan_where_not(defined, value, allow_nan_stats, what):
+    """A statistic that is not defined for all parameters is NaN for those, or an error if that is not allowed."""
+    defined = math.logical_and(defined, array.ones_like(value, dtype="bool"))
+    if allow_nan_stats:
+        return array.where(defined, value, array.ones_like(value) * np.nan)
+    with ops.control_dependencies([control_flow.Assert(math.reduce_all(defined), [what + " is not defined for all of them"])]):
+        return array.identity(value)
+
+
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -192,11 +243,8 @@ class _LocationScale(Distribution):
     def __init__(self, loc, scale, validate_args, allow_nan_stats, parameters, name):
         with ops.name_scope(name, values=[loc, scale]) as scope:
             self._loc, self._scale = _floats(loc, scale)
-            if validate_args:
-                from .ops import check
-                with ops.control_dependencies([check.assert_positive(self._scale)]):
-                    self._scale = array.identity(self._scale)
-        super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, scope.rstrip("/"))
+            (self._scale,) = _all_positive(validate_args, self._scale)
+        super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, scope)
 
     loc = property(lambda self: self._loc)
     scale = property(lambda self: self._scale)
@@ -268,9 +316,9 @@ class StudentT(Distribution):
     def __init__(self, df, loc, scale, validate_args=False, allow_nan_stats=True, name="StudentT"):
         with ops.name_scope(name, values=[df, loc, scale]) as scope:
             self._df, self._loc, self._scale = _floats(df, loc, scale)
+            (self._df,) = _all_positive(validate_args, self._df)
         super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(df=df, loc=loc, scale=scale),
-                         scope.rstrip("/"))
+                         dict(df=df, loc=loc, scale=scale), scope)
 
     df = property(lambda self: self._df)
     loc = property(lambda self: self._loc)
@@ -292,27 +340,54 @@ class StudentT(Distribution):
                 math.log(self._df) -
                 0.5 * float(np.log(np.pi)) - math.lgamma(0.5 * self._df) + math.lgamma(0.5 * (self._df + 1)))
 
+    def _cdf(self, value):
+        y = (value - self._loc) / math.abs(self._scale)
+        df = self._df * array.ones_like(y)
+        tail = 0.5 * math.betainc(0.5 * df, array.fill(array.shape(y), math.cast(0.5, self._dtype)), df / (df + math.square(y)))
+        return array.where(math.less(y, 0), tail, 1 - tail)
+
+    def _entropy(self):
+        half, more = 0.5 * self._df, 0.5 * (self._df + 1)
+        log_beta = math.lgamma(half) + float(0.5 * np.log(np.pi)) - math.lgamma(more)
+        one = self._everywhere(1.0)
+        return one * (math.log(math.abs(self._scale)) + 0.5 * math.log(self._df) + log_beta +
+                      more * (math.digamma(more) - math.digamma(half)))
+
+    def _everywhere(self, x):
+        return x * array.ones(array.shape(self._shape_of_all()), self._dtype)
+
     def _mean(self):
-        mean = self._loc * array.ones(array.shape(self._shape_of_all()), self._dtype)
-        return array.where(self._df * array.ones_like(mean) > 1, mean,
-                           array.fill(array.shape(mean), np.array(np.nan, np.float32)))
+        return _nan_where_not(self._everywhere(self._df) > 1, self._everywhere(self._loc), self._allow_nan_stats,
+                              "the mean of StudentT with df <= 1")
+
+    def _variance(self):
+        df = self._everywhere(self._df)
+        finite = df > 2
+        variance = math.square(self._everywhere(self._scale)) * df / array.where(finite, df - 2, array.ones_like(df))
+        return _nan_where_not(df > 1, array.where(finite, variance, array.ones_like(df) * np.inf), self._allow_nan_stats,
+                              "the variance of StudentT with df <= 1")
 
     def _mode(self):
-        return self._loc * array.ones(array.shape(self._shape_of_all()), self._dtype)
+        return self._everywhere(self._loc)
 
 
 class Uniform(Distribution):
     def __init__(self, low=0.0, high=1.0, validate_args=False, allow_nan_stats=True, name="Uniform"):
         with ops.name_scope(name, values=[low, high]) as scope:
             self._low, self._high = _floats(low, high)
+            if validate_args:
+                ordered = check.assert_less(self._low, self._high, message="uniform not defined when low >= high.")
+                with ops.control_dependencies([ordered]):
+                    self._low, self._high = array.identity(self._low), array.identity(self._high)
         super().__init__(self._low.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, dict(low=low, high=high),
-                         scope.rstrip("/"))
+                         scope)
 
     low = property(lambda self: self._low)
     high = property(lambda self: self._high)
 
-    def range(self, name="range"):
-        return self._high - self._low
+    def range(self, name="range"):  # noqa: A003 -- TensorFlow's name
+        with self._scope(name):
+            return self._high - self._low
 
     def _shape_of_all(self):
         return self._low + self._high
@@ -346,9 +421,9 @@ class Uniform(Distribution):
 class Gamma(Distribution):
     def __init__(self, concentration, rate, validate_args=False, allow_nan_stats=True, name="Gamma"):
         with ops.name_scope(name, values=[concentration, rate]) as scope:
-            self._concentration, self._rate = _floats(concentration, rate)
+            self._concentration, self._rate = _all_positive(validate_args, *_floats(concentration, rate))
         super().__init__(self._rate.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(concentration=concentration, rate=rate), scope.rstrip("/"))
+                         dict(concentration=concentration, rate=rate), scope)
 
     concentration = property(lambda self: self._concentration)
     rate = property(lambda self: self._rate)
@@ -378,7 +453,8 @@ class Gamma(Distribution):
 
     def _mode(self):
         mode = (self._concentration - 1) / self._rate
-        return array.where(self._concentration * array.ones_like(mode) > 1, mode, mode * np.nan)
+        return _nan_where_not(self._concentration * array.ones_like(mode) > 1, mode, self._allow_nan_stats,
+                              "the mode of Gamma with concentration <= 1")
 
 
 class Exponential(Gamma):
@@ -397,9 +473,9 @@ class Exponential(Gamma):
 class Beta(Distribution):
     def __init__(self, concentration1=None, concentration0=None, validate_args=False, allow_nan_stats=True, name="Beta"):
         with ops.name_scope(name, values=[concentration1, concentration0]) as scope:
-            self._a, self._b = _floats(concentration1, concentration0)
+            self._a, self._b = _all_positive(validate_args, *_floats(concentration1, concentration0))
         super().__init__(self._a.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(concentration1=concentration1, concentration0=concentration0), scope.rstrip("/"))
+                         dict(concentration1=concentration1, concentration0=concentration0), scope)
 
     concentration1 = property(lambda self: self._a)
     concentration0 = property(lambda self: self._b)
@@ -436,14 +512,17 @@ class Beta(Distribution):
         return self._a * self._b / (math.square(total) * (total + 1))
 
     def _mode(self):
-        return (self._a - 1) / (self._a + self._b - 2)
+        mode = (self._a - 1) / (self._a + self._b - 2)
+        return _nan_where_not(math.logical_and(self._a > 1, self._b > 1), mode, self._allow_nan_stats,
+                              "the mode of Beta with a concentration <= 1")
 
 
-def _logits_and_probs(logits, probs, many=False):
+def _logits_and_probs(logits, probs, validate_args, many=False):
     if (logits is None) == (probs is None):
         raise ValueError("Must pass probs or logits, but not both.")
     if probs is not None:
         (probs,) = _floats(probs)
+        probs = _checked(validate_args, probs, check.assert_non_negative, _sums_to_one if many else _less_than_one)
         return (math.log(probs) if many else math.log(probs) - math.log1p(-probs)), probs
     (logits,) = _floats(logits)
     return logits, nn.softmax(logits) if many else math.sigmoid(logits)
@@ -453,9 +532,9 @@ class Bernoulli(Distribution):
     def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True,
                  name="Bernoulli"):
         with ops.name_scope(name) as scope:
-            self._logits, self._probs = _logits_and_probs(logits, probs)
+            self._logits, self._probs = _logits_and_probs(logits, probs, validate_args)
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(logits=logits, probs=probs, dtype=dtype), scope.rstrip("/"))
+                         dict(logits=logits, probs=probs, dtype=dtype), scope)
 
     logits = property(lambda self: self._logits)
     probs = property(lambda self: self._probs)
@@ -491,9 +570,9 @@ class Categorical(Distribution):
     def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True,
                  name="Categorical"):
         with ops.name_scope(name) as scope:
-            self._logits, self._probs = _logits_and_probs(logits, probs, many=True)
+            self._logits, self._probs = _logits_and_probs(logits, probs, validate_args, many=True)
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(logits=logits, probs=probs, dtype=dtype), scope.rstrip("/"))
+                         dict(logits=logits, probs=probs, dtype=dtype), scope)
 
     logits = property(lambda self: self._logits)
     probs = property(lambda self: self._probs)
@@ -535,10 +614,11 @@ class Multinomial(Distribution):
 
     def __init__(self, total_count, logits=None, probs=None, validate_args=False, allow_nan_stats=True, name="Multinomial"):
         with ops.name_scope(name) as scope:
-            self._logits, self._probs = _logits_and_probs(logits, probs, many=True)
-            self._total = convert.convert_to_tensor(total_count, self._logits.dtype)
+            self._logits, self._probs = _logits_and_probs(logits, probs, validate_args, many=True)
+            self._total = _checked(validate_args, convert.convert_to_tensor(total_count, self._logits.dtype),
+                                   check.assert_non_negative, _whole)
         super().__init__(self._logits.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(total_count=total_count, logits=logits, probs=probs), scope.rstrip("/"))
+                         dict(total_count=total_count, logits=logits, probs=probs), scope)
 
     logits = property(lambda self: self._logits)
     probs = property(lambda self: self._probs)
@@ -574,9 +654,9 @@ class Dirichlet(Distribution):
 
     def __init__(self, concentration, validate_args=False, allow_nan_stats=True, name="Dirichlet"):
         with ops.name_scope(name) as scope:
-            (self._concentration,) = _floats(concentration)
+            (self._concentration,) = _all_positive(validate_args, *_floats(concentration))
         super().__init__(self._concentration.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(concentration=concentration), scope.rstrip("/"))
+                         dict(concentration=concentration), scope)
 
     concentration = property(lambda self: self._concentration)
     total_concentration = property(lambda self: math.reduce_sum(self._concentration, -1))
@@ -616,10 +696,11 @@ class DirichletMultinomial(Distribution):
 
     def __init__(self, total_count, concentration, validate_args=False, allow_nan_stats=True, name="DirichletMultinomial"):
         with ops.name_scope(name) as scope:
-            (self._concentration,) = _floats(concentration)
-            self._total = convert.convert_to_tensor(total_count, self._concentration.dtype)
+            (self._concentration,) = _all_positive(validate_args, *_floats(concentration))
+            self._total = _checked(validate_args, convert.convert_to_tensor(total_count, self._concentration.dtype),
+                                   check.assert_non_negative, _whole)
         super().__init__(self._concentration.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(total_count=total_count, concentration=concentration), scope.rstrip("/"))
+                         dict(total_count=total_count, concentration=concentration), scope)
 
     concentration = property(lambda self: self._concentration)
     total_count = property(lambda self: self._total)
@@ -651,10 +732,11 @@ class MultivariateNormalDiag(Distribution):
             multiplier = 1.0 if scale_identity_multiplier is None else scale_identity_multiplier
             (first,) = _floats(scale_diag if loc is None else loc)
             diagonal = array.ones_like(first) if scale_diag is None else convert.convert_to_tensor(scale_diag, first.dtype)
-            self._one = Normal(array.zeros_like(first) if loc is None else first, diagonal * multiplier)
+            self._one = Normal(array.zeros_like(first) if loc is None else first, diagonal * multiplier,
+                               validate_args)
         super().__init__(first.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(loc=loc, scale_diag=scale_diag, scale_identity_multiplier=scale_identity_multiplier),
-                         scope.rstrip("/"))
+                         scope)
 
     loc = property(lambda self: self._one.loc)
 
@@ -683,15 +765,16 @@ class MultivariateNormalDiag(Distribution):
 
 
 class Poisson(Distribution):
-    def __init__(self, rate=None, log_rate=None, dtype=dtypes.float32, validate_args=False, allow_nan_stats=True,
+    def __init__(self, rate=None, log_rate=None, interpolate_nondiscrete=True, validate_args=False, allow_nan_stats=True,
                  name="Poisson"):
         if (rate is None) == (log_rate is None):
             raise ValueError("Must specify exactly one of `rate` and `log_rate`.")
         with ops.name_scope(name) as scope:
             self._rate = _floats(rate)[0] if rate is not None else math.exp(_floats(log_rate)[0])
+            (self._rate,) = _all_positive(validate_args, self._rate)
+        self._between_whole_numbers = interpolate_nondiscrete
         super().__init__(self._rate.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
-                         dict(rate=rate, log_rate=log_rate),
-                         scope.rstrip("/"))
+                         dict(rate=rate, log_rate=log_rate, interpolate_nondiscrete=interpolate_nondiscrete), scope)
 
     rate = property(lambda self: self._rate)
 
@@ -702,7 +785,20 @@ class Poisson(Distribution):
         return random.random_poisson(self._rate, [n], dtype=self._dtype, seed=seed)
 
     def _log_prob(self, x):
-        return math.xlogy(x, self._rate) - self._rate - math.lgamma(x + 1)
+        made = math.xlogy(x, self._rate) - self._rate - math.lgamma(x + 1)
+        if self._between_whole_numbers:
+            return made
+        whole = math.equal(x, math.floor(x) + array.zeros_like(made))
+        return array.where(whole, made, array.ones_like(made) * -np.inf)
+
+    def _cdf(self, x):
+        """igammac(floor(x) + 1, rate); nothing is below zero."""
+        x = math.maximum(x if self._between_whole_numbers else math.floor(x), -1)
+        one = array.ones_like(x * self._rate)
+        return array.where(one * x < 0, array.zeros_like(one), math.igammac((math.maximum(x, 0) + 1) * one, self._rate * one))
+
+    def _mode(self):
+        return math.floor(self._rate)
 
     def _mean(self):
         return array.identity(self._rate)
@@ -731,13 +827,21 @@ class RegisterKL:
         return kl_fn
 
 
+def _without_nan(divergence, allow_nan_stats):
+    if allow_nan_stats:
+        return divergence
+    good = math.logical_not(math.reduce_any(math.is_nan(divergence)))
+    with ops.control_dependencies([control_flow.Assert(good, ["KL calculation returned NaN values", divergence])]):
+        return array.identity(divergence)
+
+
 def kl_divergence(distribution_a, distribution_b, allow_nan_stats=True, name=None):
     """The Kullback-Leibler divergence KL(a || b)."""
     for a in type(distribution_a).__mro__:
         for b in type(distribution_b).__mro__:
             if (a, b) in _divergences:
                 with ops.name_scope(name, "KullbackLeibler"):
-                    return _divergences[a, b](distribution_a, distribution_b, name=name)
+                    return _without_nan(_divergences[a, b](distribution_a, distribution_b, name=name), allow_nan_stats)
     raise NotImplementedError("No KL(distribution_a || distribution_b) registered for distribution_a type %s and "
                               "distribution_b type %s" %
                               (type(distribution_a).__name__, type(distribution_b).__name__))

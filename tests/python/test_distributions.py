@@ -83,6 +83,53 @@ class Case(unittest.TestCase):
         self.assertEqual((n.batch_shape.as_list(), n.event_shape.as_list()), ([], [2]))
         self.close(n.log_prob([0.0, 1.0]), -math.log(2 * math.pi) - math.log(2))
 
+    def test_names_are_scopes_and_copies_keep_the_arguments(self):
+        with tf.name_scope("outer"):
+            n = d.Normal(0.0, 1.0, validate_args=True)
+        self.assertEqual(n.name, "outer/Normal/")
+        self.assertTrue(n.sample().name.startswith("outer/Normal/sample/"))
+        other = n.copy(loc=3.0)
+        self.assertTrue(other.validate_args)
+        self.assertEqual(other.name, "Normal/")
+        self.close(other.mean(), 3.0)
+
+    def test_validated_arguments(self):
+        for make in (lambda v: d.Normal(0.0, v), lambda v: d.StudentT(v, 0.0, 1.0), lambda v: d.Uniform(0.0, v),
+                     lambda v: d.Gamma(v, 1.0), lambda v: d.Beta(1.0, v), lambda v: d.Bernoulli(probs=v),
+                     lambda v: d.Categorical(probs=[v, 2.0]), lambda v: d.Dirichlet([v, 1.0]),
+                     lambda v: tf.contrib.distributions.Poisson(v)):
+            bad = tf.placeholder(tf.float32, [])
+            for strict in (False, True):
+                dist = make(bad).copy(validate_args=strict)
+                drawn = dist.log_prob(array_for(dist))
+                with tf.Session() as session:
+                    if strict:
+                        with self.assertRaises(tf.errors.InvalidArgumentError, msg=str(dist)):
+                            session.run(drawn, {bad: -1.0})
+                    else:
+                        session.run(drawn, {bad: -1.0})
+
+    def test_undefined_statistics(self):
+        for make in (lambda **kw: d.StudentT([0.5, 3.0], 2.0, 1.0, **kw).mean(),
+                     lambda **kw: d.Gamma([0.5, 3.0], 1.0, **kw).mode(),
+                     lambda **kw: d.Beta([0.5, 3.0], 2.0, **kw).mode()):
+            np.testing.assert_array_equal(np.isnan(self.value(make())), [True, False])
+            with self.assertRaises(tf.errors.InvalidArgumentError):
+                self.value(make(allow_nan_stats=False))
+        self.close(d.StudentT(np.array([1.5, 4.0]), 0.0, 2.0).variance(), [np.inf, 8.0])
+        self.close(d.StudentT(1.0, 0.0, 1.0).cdf([-1.0, 0.0, 1.0]), [0.25, 0.5, 0.75])
+        self.close(d.StudentT(1.0, 0.0, 1.0).entropy(), math.log(4 * math.pi))
+
+    def test_poisson(self):
+        p = tf.contrib.distributions.Poisson([2.0], interpolate_nondiscrete=False)
+        self.close(p.prob([[1.0], [1.5]]), [[2 * math.exp(-2)], [0.0]])
+        self.close(p.cdf([[-1.0], [1.5]]), [[0.0], [3 * math.exp(-2)]])
+
+
+def array_for(dist):
+    """A value of the shape of an event."""
+    return np.full(dist.event_shape.as_list(), 0.5 if dist.dtype.is_floating else 1, dist.dtype.as_numpy_dtype)
+
 
 if __name__ == "__main__":
     unittest.main()
