@@ -231,5 +231,67 @@ class CellsTest(Case):
         self.close(a, b)
 
 
+class ContribCellsTest(Case):
+    """Cells of tf.contrib.rnn whose variables have names of their own."""
+
+    def names(self):
+        return sorted(v.op.name for v in tf.global_variables())
+
+    def step(self, cell, x, state):
+        with tf.variable_scope("s"):
+            out, new = cell(tf.constant(x), tf.nn.rnn_cell.LSTMStateTuple(*map(tf.constant, state)))
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            return sess.run([out, new, {v.op.name.split("/", 2)[2]: v for v in tf.global_variables()}])
+
+    def test_coupled_gates_with_shards_and_projection(self):
+        rng = np.random.RandomState(0)
+        x, c, h = (rng.randn(2, n).astype(np.float32) for n in (3, 4, 2))
+        cell = tf.contrib.rnn.CoupledInputForgetGateLSTMCell(4, use_peepholes=True, num_proj=2, proj_clip=0.1,
+                                                             num_unit_shards=2, num_proj_shards=3,
+                                                             initializer=tf.random_normal_initializer())
+        out, (new_c, new_h), v = self.step(cell, x, (c, h))
+        self.assertEqual(sorted(v), ["B", "W_0", "W_1", "W_F_diag", "W_O_diag", "W_P_0", "W_P_1", "W_P_2"])
+        self.assertEqual(self.names()[0], "s/coupled_input_forget_gate_lstm_cell/B")
+        self.assertEqual([v["W_%d" % i].shape for i in range(2)], [(3, 12), (2, 12)])
+        self.assertEqual([v["W_P_%d" % i].shape for i in range(3)], [(2, 2), (1, 2), (1, 2)])
+        gates = np.concatenate([x, h], 1) @ np.concatenate([v["W_0"], v["W_1"]]) + v["B"]
+        j, f, o = np.split(gates, 3, 1)
+        f = sigmoid(f + 1 + v["W_F_diag"] * c)
+        want_c = f * c + (1 - f) * np.tanh(j)
+        want = sigmoid(o + v["W_O_diag"] * want_c) * np.tanh(want_c) @ np.concatenate([v["W_P_%d" % i] for i in range(3)])
+        self.close(new_c, want_c)
+        self.close(out, np.clip(want, -0.1, 0.1))
+        self.close(new_h, out)
+        with self.assertRaisesRegex(ValueError, "Too many shards"):
+            tf.contrib.rnn.CoupledInputForgetGateLSTMCell(4, num_unit_shards=9)(tf.constant(x), cell.zero_state(2, tf.float32))
+
+    def test_normalized_memory_is_the_state(self):
+        x, c = np.ones([2, 3], np.float32), np.random.RandomState(0).randn(2, 4).astype(np.float32)
+        made = (tf.contrib.rnn.LayerNormBasicLSTMCell(4, norm_gain=2.0, norm_shift=0.5),
+                tf.contrib.rnn.CoupledInputForgetGateLSTMCell(4, layer_norm=True, norm_gain=2.0, norm_shift=0.5))
+        for cell in made:
+            with tf.Graph().as_default():
+                _, (new_c, _), v = self.step(cell, x, (c, np.zeros([2, 4], np.float32)))
+            self.assertIn("state/gamma", v)
+            self.close(new_c.mean(1), [0.5, 0.5])
+            self.close(new_c.std(1), [2.0, 2.0])
+
+    def test_highway(self):
+        x = np.array([[0.5, -1.0]], np.float32)
+        cell = tf.contrib.rnn.HighwayWrapper(tf.nn.rnn_cell.BasicRNNCell(2), couple_carry_transform_gates=False,
+                                             carry_bias_init=2.0)
+        with tf.variable_scope("s"):
+            inner, _ = cell.wrapped_cell(tf.constant(x), tf.zeros([1, 2]))
+            out, _ = cell(tf.constant(x), tf.zeros([1, 2]))
+        self.assertEqual(self.names(), ["s/basic_rnn_cell/bias", "s/basic_rnn_cell/kernel", "s/carry_b", "s/carry_w",
+                                        "s/transform_b", "s/transform_w"])
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            got, y, v = sess.run([out, inner, {v.op.name: v for v in tf.global_variables()}])
+        carry, transform = (sigmoid(x @ v["s/%s_w" % g] + b) for g, b in (("carry", 2), ("transform", -2)))
+        self.close(got, x * carry + y * transform)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -9,9 +9,9 @@ from ..nn.recurrent import bidirectional_dynamic_rnn as _bidirectional_dynamic_r
 from ..nn.recurrent import static_bidirectional_rnn, static_rnn, static_state_saving_rnn
 from ..nn.recurrent import _transpose_batch_time
 from ..nn.rnn_cell import (BasicLSTMCell, BasicRNNCell, DeviceWrapper, DropoutWrapper, GRUCell, LayerRNNCell, LSTMCell,
-                           LSTMStateTuple, MultiRNNCell, ResidualWrapper, RNNCell, RNNCellWrapper, _Lstm, _linear,
+                           LSTMStateTuple, MultiRNNCell, ResidualWrapper, RNNCell, RNNCellWrapper, _linear, _LstmState,
                            assert_like_rnncell)
-from ..ops import array, math
+from ..ops import array, clip, math
 from ..ops import variable_scope as vs
 from .. import initializers, nn
 
@@ -203,6 +203,16 @@ class TimeReversedFusedRNN(FusedRNNCell):
 
 # ---- more cells ----
 
+def _normed(x, scope, gain, shift):
+    """layer_norm of a gate, whose parameters begin as gain and shift."""
+    from .layers import layer_norm
+    shape, dtype = x.shape[-1:], x.dtype.base_dtype
+    with vs.variable_scope(scope):
+        vs.get_variable("gamma", shape=shape, dtype=dtype, initializer=initializers.constant(gain))
+        vs.get_variable("beta", shape=shape, dtype=dtype, initializer=initializers.constant(shift))
+    return layer_norm(x, reuse=True, scope=scope)
+
+
 class LayerNormBasicLSTMCell(RNNCell):
     """LSTM with normalized gates and dropout of the new values."""
 
@@ -217,12 +227,7 @@ class LayerNormBasicLSTMCell(RNNCell):
     output_size = property(lambda self: self._num_units)
 
     def _norm(self, x, scope):
-        shape = x.shape[-1:]
-        with vs.variable_scope(scope):
-            vs.get_variable("gamma", shape=shape, dtype=x.dtype.base_dtype, initializer=initializers.constant(self._norm_gain))
-            vs.get_variable("beta", shape=shape, dtype=x.dtype.base_dtype, initializer=initializers.constant(self._norm_shift))
-        from .layers import layer_norm
-        return layer_norm(x, reuse=True, scope=scope)
+        return _normed(x, scope, self._norm_gain, self._norm_shift)
 
     def call(self, inputs, state):
         c, h = state
@@ -239,51 +244,65 @@ class LayerNormBasicLSTMCell(RNNCell):
         if isinstance(self._keep_prob, ops.Tensor) or self._keep_prob < 1:
             g = dropout(g, self._keep_prob, seed=self._seed)
         new_c = c * math.sigmoid(f + self._forget_bias) + math.sigmoid(i) * g
-        shown = self._norm(new_c, "state") if self._layer_norm else new_c
-        new_h = self._activation(shown) * math.sigmoid(o)
+        if self._layer_norm:
+            new_c = self._norm(new_c, "state")
+        new_h = self._activation(new_c) * math.sigmoid(o)
         return new_h, LSTMStateTuple(new_c, new_h)
 
 
-class CoupledInputForgetGateLSTMCell(_Lstm):
+def _in_shards(name, shape, dtype, number):
+    """A variable in `number` parts name_0, name_1, ... along its rows, as one tensor."""
+    if number > shape[0]:
+        raise ValueError("Too many shards: shape=%s, num_shards=%d" % (shape, number))
+    each, more = divmod(shape[0], number)
+    parts = [vs.get_variable("%s_%d" % (name, i), [each + (i < more)] + shape[1:], dtype=dtype) for i in range(number)]
+    return parts[0] if number == 1 else array.concat(parts, 0, name=name + "/concat")
+
+
+class CoupledInputForgetGateLSTMCell(RNNCell, _LstmState):
     """LSTM that takes in what it forgets."""
 
     def __init__(self, num_units, use_peepholes=False, initializer=None, num_proj=None, proj_clip=None, num_unit_shards=1,
                  num_proj_shards=1, forget_bias=1.0, state_is_tuple=True, activation=math.tanh, reuse=None, layer_norm=False,
                  norm_gain=1.0, norm_shift=0.0):
         super().__init__(_reuse=reuse)
-        if layer_norm:
-            raise NotImplementedError("tf.contrib.rnn.CoupledInputForgetGateLSTMCell: layer_norm")
         self._num_units, self._use_peepholes, self._initializer = num_units, use_peepholes, initializer
         self._num_proj, self._proj_clip, self._forget_bias = num_proj, proj_clip, forget_bias
+        self._num_unit_shards, self._num_proj_shards = num_unit_shards, num_proj_shards
         self._state_is_tuple, self._activation = state_is_tuple, activation
+        self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
 
     state_size = property(lambda self: self._sizes(self._num_units, self.output_size))
     output_size = property(lambda self: self._num_proj or self._num_units)
 
-    def build(self, inputs_shape):
-        n = self._num_units
-        self._kernel = self.add_variable("kernel", [self._depth(inputs_shape) + self.output_size, 3 * n],
-                                         initializer=self._initializer)
-        self._bias = self.add_variable("bias", [3 * n], initializer=initializers.zeros())
-        if self._use_peepholes:
-            self._w_f_diag = self.add_variable("w_f_diag", [n], initializer=self._initializer)
-            self._w_o_diag = self.add_variable("w_o_diag", [n], initializer=self._initializer)
-        if self._num_proj is not None:
-            self._proj = self.add_variable("projection/kernel", [n, self._num_proj], initializer=self._initializer)
-        self.built = True
+    def _norm(self, x, scope):
+        return _normed(x, scope, self._norm_gain, self._norm_shift) if self._layer_norm else x
+
+    def _peephole(self, gate, name, c):
+        if not self._use_peepholes:
+            return gate
+        return gate + vs.get_variable(name, [self._num_units], dtype=c.dtype.base_dtype) * c
 
     def call(self, inputs, state):
-        c_prev, h_prev = self._split(state, self._num_units)
-        gates = bias_add(math.matmul(array.concat([inputs, h_prev], 1), self._kernel), self._bias)
-        j, f, o = array.split(gates, 3, axis=1)
-        f = f + self._forget_bias + (self._w_f_diag * c_prev if self._use_peepholes else 0.0)
-        forget = math.sigmoid(f)
-        c = forget * c_prev + (1 - forget) * self._activation(j)
-        h = math.sigmoid(o + self._w_o_diag * c if self._use_peepholes else o) * self._activation(c)
+        with vs.variable_scope(vs.get_variable_scope(), initializer=self._initializer):
+            return self._step(inputs, *self._split(state, self._num_units))
+
+    def _step(self, inputs, c_prev, h_prev):
+        n, dtype, depth = self._num_units, inputs.dtype.base_dtype, inputs.shape.with_rank(2).as_list()[1]
+        if depth is None:
+            raise ValueError("Could not infer input size from inputs.get_shape()[-1]")
+        kernel = _in_shards("W", [depth + self.output_size, 3 * n], dtype, self._num_unit_shards)
+        bias = vs.get_variable("B", [3 * n], dtype=dtype, initializer=initializers.zeros())
+        gates = math.matmul(array.concat([inputs, h_prev], 1), kernel)
+        if not self._layer_norm:  # which has shifts of its own
+            gates = bias_add(gates, bias)
+        j, f, o = (self._norm(g, name) for g, name in zip(array.split(gates, 3, axis=1), ("transform", "forget", "output")))
+        forget = math.sigmoid(self._peephole(f + self._forget_bias, "W_F_diag", c_prev))
+        c = self._norm(forget * c_prev + (1 - forget) * self._activation(j), "state")
+        h = math.sigmoid(self._peephole(o, "W_O_diag", c)) * self._activation(c)
         if self._num_proj is not None:
-            h = math.matmul(h, self._proj)
+            h = math.matmul(h, _in_shards("W_P", [n, self._num_proj], dtype, self._num_proj_shards))
             if self._proj_clip is not None:
-                from ..ops import clip
                 h = clip.clip_by_value(h, -self._proj_clip, self._proj_clip)
         return h, self._joined(c, h)
 
@@ -473,24 +492,22 @@ class HighwayWrapper(RNNCellWrapper):
         super().__init__(cell)
         self._couple, self._carry_bias = couple_carry_transform_gates, carry_bias_init
 
-    def _gate(self, x, bias):
-        n = x.shape.as_list()[-1]
-        w = vs.get_variable("w", [n, n])
-        b = vs.get_variable("b", [n], initializer=initializers.constant(bias))
+    def _gate(self, x, name, bias):
+        n = x.shape.with_rank(2).as_list()[1]
+        w = vs.get_variable(name + "_w", [n, n])
+        b = vs.get_variable(name + "_b", [n], initializer=initializers.constant(bias))
         return math.sigmoid(nn.xw_plus_b(x, w, b))
+
+    def _mixed(self, x, y):
+        carry = self._gate(x, "carry", self._carry_bias)
+        transform = 1 - carry if self._couple else self._gate(x, "transform", -self._carry_bias)
+        return x * carry + y * transform
 
     def _around(self, inputs, state, cell):
         outputs, new_state = cell(inputs, state)
         nest.assert_same_structure(inputs, outputs)
-
-        def mixed(x, y):
-            with vs.variable_scope("carry"):
-                carry = self._gate(x, self._carry_bias)
-            if self._couple:
-                return x * carry + y * (1 - carry)
-            with vs.variable_scope("transform"):
-                return x * carry + y * self._gate(x, -self._carry_bias)
-        return nest.map_structure(mixed, inputs, outputs), new_state
+        nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), inputs, outputs)
+        return nest.map_structure(self._mixed, inputs, outputs), new_state
 
 
 class AttentionCellWrapper(RNNCell):

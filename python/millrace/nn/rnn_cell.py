@@ -1,9 +1,8 @@
 """Cells of recurrent networks: (output, new state) = cell(input, state).
 
 A cell is a layer whose variables are named "kernel" and "bias", under a scope of the cell's class.  state_size and output_size
-are
-numbers, shapes, or structures of them; a state has the same structure.  Wrappers change what goes into a cell or comes out, and
-open no scope of their own.
+are numbers, shapes, or structures of them; a state has the same structure.  Wrappers change what goes into a cell or comes
+out, and open no scope of their own.
 """
 
 import collections
@@ -220,7 +219,7 @@ class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
         return self.c.dtype
 
 
-class _Lstm(LayerRNNCell):
+class _LstmState:
     """What LSTMs share: the form of the state."""
 
     def _sizes(self, c, h):
@@ -235,7 +234,7 @@ class _Lstm(LayerRNNCell):
         return LSTMStateTuple(c, h) if self._state_is_tuple else array.concat([c, h], 1)
 
 
-class BasicLSTMCell(_Lstm):
+class BasicLSTMCell(LayerRNNCell, _LstmState):
     """LSTM without peepholes, projection or clipping."""
 
     def __init__(self, num_units, forget_bias=1.0, state_is_tuple=True, activation=None, reuse=None, name=None, dtype=None,
@@ -264,7 +263,7 @@ class BasicLSTMCell(_Lstm):
         return new_h, self._joined(new_c, new_h)
 
 
-class LSTMCell(_Lstm):
+class LSTMCell(LayerRNNCell, _LstmState):
     """LSTM with peepholes, clipping and a projection of the output if asked for."""
 
     def __init__(self, num_units, use_peepholes=False, cell_clip=None, initializer=None, num_proj=None, proj_clip=None,
