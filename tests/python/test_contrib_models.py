@@ -37,6 +37,11 @@ class KMeans(unittest.TestCase):
         self.assertLess(distance, 0.05)
         self.assertEqual(len(set(index[:50])), 1)
 
+    def test_draws_of_a_beginning(self):
+        for retries in (0, 5, -1):
+            tf.reset_default_graph()
+            self.check(self.run_(10, initial_clusters="kmeans_plus_plus", kmeans_plus_plus_num_retries=retries)[0])
+
     def test_mini_batches(self):
         centers, distance, _ = self.run_(30, initial_clusters="kmeans_plus_plus", use_mini_batch=True)
         self.check(centers)
@@ -86,6 +91,26 @@ class Forest(unittest.TestCase):
         metric = {"accuracy": tf.contrib.learn.MetricSpec(eval_metrics.get_metric("accuracy"),
                                                           prediction_key=eval_metrics.get_prediction_key("accuracy"))}
         self.assertGreater(e.evaluate(self.x, self.y, metrics=metric)["accuracy"], 0.9)
+
+    def test_what_is_refused(self):
+        from millrace.contrib.tensor_forest.client import random_forest
+        from millrace.contrib.tensor_forest.python import tensor_forest
+        given = dict(num_classes=2, num_features=2, num_trees=1)
+        for setting in (dict(feature_bagging_fraction=0.5), dict(split_name="oblique"), dict(max_fertile_nodes=3)):
+            with self.assertRaisesRegex(NotImplementedError, next(iter(setting))):
+                tensor_forest.ForestHParams(**given, **setting).fill()
+        graphs = tensor_forest.RandomForestGraphs(tensor_forest.ForestHParams(**given).fill())
+        with self.assertRaisesRegex(NotImplementedError, "data_spec"):
+            graphs.inference_graph([[1.0, 2.0]], data_spec=object())
+        with self.assertRaisesRegex(NotImplementedError, "weights_name"):
+            random_forest.TensorForestEstimator(self.params(), weights_name="w")
+
+    def test_training_ends_when_it_does_not_get_better(self):
+        from millrace.contrib.tensor_forest.client import random_forest
+        e = random_forest.TensorForestEstimator(self.params(), early_stopping_rounds=3)
+        whole = tf.estimator.inputs.numpy_input_fn(self.x, np.zeros(600, np.int32), 100, num_epochs=None, shuffle=False)
+        e.fit(input_fn=whole, steps=1000)  # one class only: trees do not grow
+        self.assertLess(e.get_variable_value("global_step"), 20)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """tf.contrib.factorization: k-means."""
 
+import math as _math
+
 from ..framework import convert, dtypes, ops
 from ..framework.op_defs import call
 from ..ops import array, control_flow, math, random, state, variables
@@ -17,6 +19,7 @@ class KMeans:
 
     SQUARED_EUCLIDEAN_DISTANCE, COSINE_DISTANCE = SQUARED_EUCLIDEAN_DISTANCE, COSINE_DISTANCE
 
+    # kmc2_chain_length is of the one beginning that is refused.
     def __init__(self, inputs, num_clusters, initial_clusters=RANDOM_INIT, distance_metric=SQUARED_EUCLIDEAN_DISTANCE,
                  use_mini_batch=False, mini_batch_steps_per_iteration=1, random_seed=0, kmeans_plus_plus_num_retries=2,
                  kmc2_chain_length=200):
@@ -29,6 +32,7 @@ class KMeans:
         self._inputs = [convert.convert_to_tensor(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
         self._k, self._initial, self._cosine = int(num_clusters), initial_clusters, distance_metric == COSINE_DISTANCE
         self._mini_batch, self._seed = use_mini_batch, random_seed or None
+        self._retries = kmeans_plus_plus_num_retries
 
     def training_graph(self):
         """(all_scores, cluster_idx, scores, cluster_centers_initialized, cluster_centers, init_op, training_op): the first
@@ -82,13 +86,18 @@ class KMeans:
         return self._spread(points)
 
     def _spread(self, points):
-        """Each next center is drawn among the points by its distance to those that are chosen."""
+        """Each next center is drawn among the points by its distance to those that are chosen: the best of some draws, whose
+        number follows from that of the clusters when retries are negative."""
+        draws = 1 + self._retries if self._retries >= 0 else 2 + int(_math.log(self._k))
         n = array.shape(points)[0]
         chosen = [array.gather(points, random.random_uniform([1], maxval=n, dtype=dtypes.int32, seed=self._seed))]
         while len(chosen) < self._k:
             nearest = math.reduce_min(self._distances(points, array.concat(chosen, 0)), 1)
-            drawn = random.multinomial(array.expand_dims(math.log(nearest), 0), 1, seed=self._seed)
-            chosen.append(array.gather(points, array.reshape(drawn, [1])))
+            drawn = random.multinomial(array.expand_dims(math.log(nearest), 0), draws, seed=self._seed)
+            candidates = array.gather(points, drawn[0])
+            left = math.minimum(array.expand_dims(nearest, 1), self._distances(points, candidates))
+            best = math.argmin(math.reduce_sum(left, 0), 0)
+            chosen.append(array.gather(candidates, array.expand_dims(best, 0)))
         return array.concat(chosen, 0)
 
     # ---- a step ----

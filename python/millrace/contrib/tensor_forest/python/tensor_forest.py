@@ -12,6 +12,18 @@ from ....framework import convert, dtypes, ops
 from ....ops import array, control_flow, math, random, state, variables
 
 
+# Settings of growing trees in other ways; only the value here, which is TensorFlow's own, is followed.
+_ONLY = dict(feature_bagging_fraction=1.0, max_fertile_nodes=0, valid_leaf_threshold=1, model_name="all_dense",
+             split_finish_name="basic", split_pruning_name="none", prune_every_samples=0, initialize_average_splits=False,
+             inference_tree_paths=False, param_file=None, split_name="less_or_equal")
+
+
+def _refuse(what, **settings):
+    for name, value in settings.items():
+        if value is not None and value is not False:
+            raise NotImplementedError("%s with %s" % (what, name))
+
+
 class ForestHParams:
     """Settings; fill() adds those that follow from others."""
 
@@ -37,6 +49,9 @@ class ForestHParams:
             raise ValueError("num_classes and num_features must be set")
         if self.bagging_fraction <= 0 or self.bagging_fraction > 1:
             raise ValueError("bagging_fraction must be in (0, 1]")
+        for name, followed in _ONLY.items():
+            if getattr(self, name) != followed:
+                raise NotImplementedError("Random forests with %s=%r" % (name, getattr(self, name)))
         self.regression = getattr(self, "regression", False)
         if self.regression:
             raise NotImplementedError("Random forests for regression")
@@ -153,11 +168,14 @@ class RandomForestGraphs:
 
     def __init__(self, params, device_assigner=None, variables=None, tree_variables_class=None, tree_graphs=None,
                  training=True):
+        _refuse("RandomForestGraphs", device_assigner=device_assigner, variables=variables,
+                tree_variables_class=tree_variables_class, tree_graphs=tree_graphs, not_training=not training)
         self.params = params
         self.trees = [_Tree(params, i) for i in range(params.num_trees)]
 
     def training_graph(self, input_data, input_labels, num_trainers=1, trainer_id=0, **tree_kwargs):
         """The operation of a step."""
+        _refuse("training_graph", **tree_kwargs)
         x = math.cast(convert.convert_to_tensor(input_data), dtypes.float32)
         y = array.reshape(math.cast(convert.convert_to_tensor(input_labels), dtypes.int32), [-1])
         steps = []
@@ -175,6 +193,7 @@ class RandomForestGraphs:
 
     def inference_graph(self, input_data, **inference_args):
         """(probabilities [examples, classes], paths in the trees: None, variance over the trees)"""
+        _refuse("inference_graph", **inference_args)
         x = math.cast(convert.convert_to_tensor(input_data), dtypes.float32)
         every = array.stack([tree.probabilities(x) for tree in self.trees])
         mean = math.reduce_mean(every, 0, name="probabilities")
