@@ -157,6 +157,52 @@ class Values(unittest.TestCase):
         with self.assertRaises(ValueError):
             tf.reduce_sum(x, axis=1, reduction_indices=1)
 
+    def test_an_axis_that_is_not_there_is_refused(self):
+        for f in (lambda: tf.sort(self.x, axis=2), lambda: tf.argsort(self.x, axis=-3), lambda: tf.repeat(self.x, 2, axis=2),
+                  lambda: tf.tensordot(self.x, self.x, [[2], [0]]), lambda: tf.tensordot(self.x, self.x, 3),
+                  lambda: tf.norm(self.x, axis=[1]), lambda: tf.sort(tf.constant(1.0))):
+            with self.assertRaises(ValueError):
+                f()
+
+    def test_an_index_is_an_integer(self):
+        self.check(self.x[:, tf.constant(1)], self.a[:, 1])
+        self.check(self.x[:np.int64(1)], self.a[:1])
+        for key in (1.5, slice(1.5, None), slice(None, 1.5), tf.constant(1.5), tf.constant([0, 1]), "a"):
+            with self.assertRaises(TypeError):
+                self.x[key]
+
+    def test_a_class_without_a_place_in_the_confusion_matrix_fails(self):
+        self.check(tf.confusion_matrix([0, 1, 1], [0, 1, 0], num_classes=2), [[1, 0], [1, 1]])
+        label = tf.placeholder(tf.int64, [1])
+        for value in (-1, 2):
+            with self.assertRaises(tf.errors.InvalidArgumentError):
+                self.session.run(tf.confusion_matrix(label, [0], num_classes=2), {label: [value]})
+
+    def test_accumulate_n(self):
+        unknown = tf.placeholder(tf.float32)
+        self.assertEqual([2, 3], tf.accumulate_n([unknown, unknown], shape=[2, 3]).shape.as_list())
+        self.check(tf.accumulate_n([self.x, self.x], tensor_dtype=tf.float32), self.a * 2)
+        with self.assertRaises(TypeError):
+            tf.accumulate_n([self.x], tensor_dtype=tf.int32)
+
+    def test_values_of_sparse_tensors(self):
+        sparse = tf.SparseTensor([[0], [2]], [4.0, 9.0], [3])
+        np.testing.assert_allclose([2, 3], self.session.run(tf.sqrt(sparse)).values)
+        np.testing.assert_allclose([16, 81], self.session.run(tf.square(sparse)).values)
+        np.testing.assert_allclose(np.tanh([4, 9]), self.session.run(tf.tanh(sparse)).values)
+
+    def test_means_of_segments_of_a_rank_that_shows_later(self):
+        data = tf.placeholder(tf.float32)
+        means = self.session.run(tf.unsorted_segment_mean(data, [0, 0], 2), {data: self.a})
+        np.testing.assert_allclose([self.a.mean(0), [0, 0, 0]], means)
+
+    def test_names_of_what_is_clipped(self):
+        clipped, norm = tf.clip_by_global_norm([self.x, None, [3.0, 4.0]], 1.0)
+        self.assertEqual("clip_by_global_norm/clip_by_global_norm/_2:0", clipped[2].name)
+        self.assertEqual("global_norm/global_norm:0", norm.name)
+        self.check(clipped[0], self.a / np.sqrt((self.a ** 2).sum() + 25))
+        self.check(tf.clip_by_global_norm([], 1.0)[1], 0)
+
     def test_a_missing_name_is_told(self):
         with self.assertRaisesRegex(AttributeError, "none_such"):
             tf.none_such

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..framework import convert, dtypes, op_defs, ops, shapes
 
-from .math import _same, cast, deprecated, range as _range
+from .math import _same, cast, deprecated, place_of, range as _range
 
 __all__ = []
 
@@ -18,14 +18,16 @@ def public(f):
 
 _same({
     "batch_to_space_nd": "BatchToSpaceND", "broadcast_to": "BroadcastTo", "check_numerics": "CheckNumerics",
-    "dynamic_partition": "DynamicPartition", "dynamic_stitch": "DynamicStitch", "fake_quant_with_min_max_args": "FakeQuantWithMinMaxArgs",
+    "dynamic_partition": "DynamicPartition", "dynamic_stitch": "DynamicStitch",
+    "fake_quant_with_min_max_args": "FakeQuantWithMinMaxArgs",
     "fake_quant_with_min_max_vars": "FakeQuantWithMinMaxVars",
     "fake_quant_with_min_max_vars_per_channel": "FakeQuantWithMinMaxVarsPerChannel",
     "fake_quant_with_min_max_args_gradient": "FakeQuantWithMinMaxArgsGradient",
     "fake_quant_with_min_max_vars_gradient": "FakeQuantWithMinMaxVarsGradient",
     "gather_nd": "GatherNd", "guarantee_const": "GuaranteeConst", "parallel_concat": "ParallelConcat",
     "scatter_nd": "ScatterNd", "space_to_batch_nd": "SpaceToBatchND", "stop_gradient": "StopGradient",
-    "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub", "tensor_scatter_update": "TensorScatterUpdate",
+    "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
+    "tensor_scatter_update": "TensorScatterUpdate",
     "tensor_scatter_nd_add": "TensorScatterAdd", "tensor_scatter_nd_sub": "TensorScatterSub",
     "tensor_scatter_nd_update": "TensorScatterUpdate", "tile": "Tile", "mirror_pad": "MirrorPad",
     "quantize_v2": "QuantizeV2", "dequantize": "Dequantize",
@@ -74,7 +76,7 @@ def _shape_tensor(shape, dtype=dtypes.int32):
         return convert.convert_to_tensor(shape, dtype)
     if isinstance(shape, (list, tuple)) and all(isinstance(d, (int, np.integer, shapes.Dimension)) for d in shape):
         return convert.constant(np.array([int(d) for d in shape], dtype.as_numpy_dtype), name="shape")
-    return convert.convert_to_tensor(shape if not isinstance(shape, (list, tuple)) or shape else np.array([], np.int32), name="shape")
+    return convert.convert_to_tensor(shape, name="shape")
 
 
 def _static_dims(shape):
@@ -148,7 +150,8 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name
         diagonal = ones(concat([batch, [size]], 0), dtype)
         if num_columns is None:
             return op_defs.call("MatrixDiag", None, diagonal=diagonal)
-        return op_defs.call("MatrixSetDiag", None, input=zeros(concat([batch, [num_rows, columns]], 0), dtype), diagonal=diagonal)
+        empty = zeros(concat([batch, [num_rows, columns]], 0), dtype)
+        return op_defs.call("MatrixSetDiag", None, input=empty, diagonal=diagonal)
 
 
 @public
@@ -162,11 +165,11 @@ def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None
         tensors = [v for v in (on_value, off_value) if hasattr(v, "dtype")]
         if any(dtypes.as_dtype(t.dtype).base_dtype is not dtype for t in tensors):
             raise TypeError("dtypes of on_value, off_value do not match dtype parameter %s" % dtype.name)
-        on = convert.convert_to_tensor(1 if on_value is None and dtype is not dtypes.bool_ else True if on_value is None else on_value,
-                                       dtype, name="on_value")
-        off = convert.convert_to_tensor(0 if off_value is None and dtype is not dtypes.bool_ else False if off_value is None else off_value,
-                                        dtype, name="off_value")
-        return op_defs.call("OneHot", name, indices=indices, depth=depth, on_value=on, off_value=off, axis=-1 if axis is None else axis)
+        usual = (True, False) if dtype is dtypes.bool_ else (1, 0)
+        on = convert.convert_to_tensor(usual[0] if on_value is None else on_value, dtype, name="on_value")
+        off = convert.convert_to_tensor(usual[1] if off_value is None else off_value, dtype, name="off_value")
+        return op_defs.call("OneHot", name, indices=indices, depth=depth, on_value=on, off_value=off,
+                            axis=-1 if axis is None else axis)
 
 
 @public
@@ -198,7 +201,8 @@ def shape(input, name=None, out_type=dtypes.int32):  # noqa: A002
             return cast(input.dense_shape, out_type)
         x = convert.convert_to_tensor(input)
         if x.shape.is_fully_defined():
-            return convert._const(np.array(x.shape.as_list(), dtypes.as_dtype(out_type).as_numpy_dtype), dtypes.as_dtype(out_type), name)
+            out_type = dtypes.as_dtype(out_type)
+            return convert._const(np.array(x.shape.as_list(), out_type.as_numpy_dtype), out_type, name)
         return op_defs.call("Shape", name, input=x, out_type=out_type)
 
 
@@ -270,9 +274,8 @@ def expand_dims(input, axis=None, name=None, dim=None):  # noqa: A002
 @public
 def squeeze(input, axis=None, name=None, squeeze_dims=None):  # noqa: A002
     axis = deprecated(axis, "axis", squeeze_dims, "squeeze_dims")
-    if axis is None:
-        axis = []
-    return op_defs.call("Squeeze", name, input=input, squeeze_dims=[axis] if isinstance(axis, (int, np.integer)) else list(axis))
+    axes = [] if axis is None else [axis] if isinstance(axis, (int, np.integer)) else list(axis)
+    return op_defs.call("Squeeze", name, input=input, squeeze_dims=axes)
 
 
 @public
@@ -406,6 +409,8 @@ __all__ += ["pack", "unpack"]
 def parallel_stack(values, name="parallel_stack"):
     with ops.name_scope(name):
         values = [convert.convert_to_tensor(v) for v in values]
+        if not values:
+            raise ValueError("tf.parallel_stack needs at least one tensor")
         dims = values[0].shape.as_list()
         return op_defs.call("ParallelConcat", None, values=[expand_dims(v, 0) for v in values], shape=[len(values)] + dims)
 
@@ -437,7 +442,8 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, el
     if strides is None:
         strides = ones_like(begin)
     out = op_defs.call("StridedSlice", name, input=input_, begin=begin, end=end, strides=strides, begin_mask=begin_mask,
-                       end_mask=end_mask, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
+                       end_mask=end_mask, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask,
+                       shrink_axis_mask=shrink_axis_mask)
     if var is not None:
         out.assign = lambda value, name=None: _assign_slice(var, out.op, value, name)
     return out
@@ -455,7 +461,8 @@ def gather(params, indices, validate_indices=None, name=None, axis=None, batch_d
         return params.sparse_read(indices, name=name)
     if batch_dims == 0 and axis in (None, 0) and not isinstance(axis, ops.Tensor):
         return op_defs.call("GatherV2", name, params=params, indices=indices, axis=0)
-    return op_defs.call("GatherV2", name, params=params, indices=indices, axis=batch_dims if axis is None else axis, batch_dims=batch_dims)
+    return op_defs.call("GatherV2", name, params=params, indices=indices, axis=batch_dims if axis is None else axis,
+                        batch_dims=batch_dims)
 
 
 @public
@@ -477,8 +484,8 @@ def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
         if n == 0:
             raise ValueError("mask cannot be scalar.")
         if n is None:
-            raise ValueError("Number of mask dimensions must be specified, even if some dimensions are None.  E.g. shape=[None] is "
-                             "ok, but shape=None is not.")
+            raise ValueError("Number of mask dimensions must be specified, even if some dimensions are None.  "
+                             "E.g. shape=[None] is ok, but shape=None is not.")
         axis = 0 if axis is None else axis
         tensor.shape[axis:axis + n].assert_is_compatible_with(mask.shape)
         from .math import reduce_prod
@@ -604,13 +611,13 @@ def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, na
     return reshape(out, shape(values))
 
 
-def _order(values, axis, descending, name):
+def _order(values, axis, descending):
     """Positions that sort values along an axis; ties keep their order."""
     values = convert.convert_to_tensor(values)
     n = values._rank()
     if n is None:
         raise NotImplementedError("Sorting a tensor of unknown rank")
-    axis = axis % n
+    axis = place_of(axis, n)
     perm = [i for i in range(n) if i != axis] + [axis]
     moved = transpose(values, perm) if axis != n - 1 else values
     top = op_defs.call("TopKV2", None, input=moved if descending else _negated(moved), k=shape(moved)[-1])
@@ -630,7 +637,7 @@ def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
     with ops.name_scope(name, "argsort", [values]):
-        return _order(values, axis, direction == "DESCENDING", name)[1]
+        return _order(values, axis, direction == "DESCENDING")[1]
 
 
 @public
@@ -638,7 +645,7 @@ def sort(values, axis=-1, direction="ASCENDING", name=None):
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
     with ops.name_scope(name, "sort", [values]):
-        values, order, axis = _order(values, axis, direction == "DESCENDING", name)
+        values, order, axis = _order(values, axis, direction == "DESCENDING")
         n = values._rank()
         perm = [i for i in range(n) if i != axis] + [axis]
         moved, places = (transpose(values, perm), transpose(order, perm)) if axis != n - 1 else (values, order)
@@ -652,9 +659,12 @@ def repeat(input, repeats, axis=None, name=None):  # noqa: A002
         x = convert.convert_to_tensor(input)
         if axis is None:
             x, axis = reshape(x, [-1]), 0
-        axis = axis % x._rank()
+        if x._rank() is None:
+            raise NotImplementedError("tf.repeat along an axis of a tensor of unknown rank")
+        axis = place_of(axis, x._rank())
         n = shape(x)[axis]
-        counts = op_defs.call("BroadcastTo", None, input=convert.convert_to_tensor(repeats, dtypes.int32), shape=reshape(n, [1]))
+        repeats = convert.convert_to_tensor(repeats, dtypes.int32)
+        counts = op_defs.call("BroadcastTo", None, input=repeats, shape=reshape(n, [1]))
         from .math import reduce_max
         mask = sequence_mask(counts, reduce_max(counts))
         places = boolean_mask(tile(expand_dims(_range(n), 1), stack([1, reduce_max(counts)])), mask)  # noqa: F821
@@ -663,6 +673,9 @@ def repeat(input, repeats, axis=None, name=None):  # noqa: A002
 
 @public
 def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
+    for what, value in (("Hypothesis", hypothesis), ("Truth", truth)):
+        if not all(hasattr(value, part) for part in ("indices", "values", "dense_shape")):
+            raise TypeError("%s must be a SparseTensor." % what)
     return op_defs.call("EditDistance", name, hypothesis_indices=hypothesis.indices, hypothesis_values=hypothesis.values,
                         hypothesis_shape=hypothesis.dense_shape, truth_indices=truth.indices, truth_values=truth.values,
                         truth_shape=truth.dense_shape, normalize=normalize)
@@ -680,6 +693,9 @@ def _slice_tensor(tensor, key, var=None):
     for i, k in enumerate(keys):
         bit = 1 << i
         if isinstance(k, builtins_slice):
+            for bound in (k.start, k.stop, k.step):
+                if bound is not None:
+                    _check_index(bound)
             begin.append(0 if k.start is None else k.start)
             end.append(0 if k.stop is None else k.stop)
             strides.append(1 if k.step is None else k.step)
@@ -709,11 +725,12 @@ def _check_index(k):
     if isinstance(k, (int, np.integer, shapes.Dimension)) and not isinstance(k, bool):
         return
     if isinstance(k, ops.Tensor) or hasattr(k, "_as_graph_element"):
-        return
+        if k.dtype.base_dtype.is_integer and k.shape.ndims in (None, 0):
+            return
     if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iu":
         return
-    raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are "
-                    "valid indices, got %r" % (k,))
+    raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
+                    "are valid indices, got %r" % (k,))
 
 
 def _bounds(values):

@@ -13,7 +13,7 @@ def public(f):
     return f
 
 
-def _assert(condition, data, message, name, summarize=3):
+def _assert(condition, data, name, summarize=3):
     return op_defs.call("Assert", name, condition=condition, data=data, summarize=summarize or 3)
 
 
@@ -31,7 +31,7 @@ def _binary(called, holds, text, op):
                 return op_defs.call("NoOp", scope)
             shown = data or [message or "", "Condition x %s y did not hold element-wise:" % text,
                              "x (%s) = " % x.name, x, "y (%s) = " % y.name, y]
-            return _assert(math.reduce_all(op(x, y)), shown, message, scope, summarize)
+            return _assert(math.reduce_all(op(x, y)), shown, scope, summarize)
     f.__name__ = f.__qualname__ = called
     f.__doc__ = "An operation that fails unless x %s y everywhere." % text
     return public(f)
@@ -83,7 +83,8 @@ def _rank_check(called, fits, text):
                 return op_defs.call("NoOp", scope)
             n = array.rank(x)
             held = {"": math.equal(n, rank), "at least": n >= rank}[text]
-            return _assert(held, data or [message or "", "Tensor %s must have rank %s" % (x.name, text), rank, n], message, scope, summarize)
+            shown = data or [message or "", "Tensor %s must have rank %s" % (x.name, text), rank, n]
+            return _assert(held, shown, scope, summarize)
     f.__name__ = f.__qualname__ = called
     return public(f)
 
@@ -103,7 +104,7 @@ def assert_rank_in(x, ranks, data=None, summarize=None, message=None, name=None)
             return op_defs.call("NoOp", scope)
         n = array.rank(x)
         held = math.reduce_any(array.stack([math.equal(n, r) for r in ranks]))
-        return _assert(held, data or [message or "", "Tensor %s has the wrong rank" % x.name, n], message, scope, summarize)
+        return _assert(held, data or [message or "", "Tensor %s has the wrong rank" % x.name, n], scope, summarize)
 
 
 @public
@@ -124,7 +125,8 @@ def assert_type(tensor, tf_type, message=None, name=None):
 
 @public
 def assert_scalar(tensor, name=None, message=None):
-    tensor = convert.convert_to_tensor(tensor)
+    with ops.name_scope(name, "assert_scalar", [tensor]):
+        tensor = convert.convert_to_tensor(tensor)
     if tensor.shape.ndims not in (None, 0):
         raise ValueError("%sExpected scalar shape, saw shape: %s." % (message or "", tensor.shape))
     return tensor
@@ -149,8 +151,10 @@ def assert_same_float_dtype(tensors=None, dtype=None):
 
 @public
 def is_numeric_tensor(tensor):
-    d = getattr(tensor, "dtype", None)
-    return isinstance(tensor, ops.Tensor) and (d.is_floating or d.is_integer or d.is_complex or d.is_quantized) and not d.is_bool
+    if not isinstance(tensor, ops.Tensor):
+        return False
+    d = tensor.dtype
+    return d.is_floating or d.is_integer or d.is_complex or d.is_quantized
 
 
 @public

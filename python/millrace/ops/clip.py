@@ -1,5 +1,7 @@
 """Clipping, of gradients mostly."""
 
+import functools
+
 from ..framework import convert, dtypes, op_defs, ops
 from . import array, math
 
@@ -46,9 +48,10 @@ def clip_by_average_norm(t, clip_norm, name=None):
 def global_norm(t_list, name=None):
     """The root of the sum of squares of all elements of all tensors; None among them is left out."""
     with ops.name_scope(name, "global_norm", [t for t in t_list if t is not None]) as name:
-        parts = [t.values if isinstance(t, ops.IndexedSlices) else convert.convert_to_tensor(t) for t in t_list if t is not None]
-        halves = [op_defs.call("L2Loss", None, t=p) for p in parts]
-        return math.sqrt(math.reduce_sum(array.stack(halves)) * convert.constant(2.0, halves[0].dtype), name="global_norm")
+        parts = [t.values if isinstance(t, ops.IndexedSlices) else convert.convert_to_tensor(t)
+                 for t in t_list if t is not None]
+        half = math.reduce_sum(array.stack([op_defs.call("L2Loss", None, t=p) for p in parts]))
+        return math.sqrt(half * convert.constant(2.0, half.dtype), name="global_norm")
 
 
 def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
@@ -56,10 +59,14 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
     if not isinstance(t_list, (list, tuple)) or isinstance(t_list, str):
         raise TypeError("t_list should be a sequence")
     t_list = list(t_list)
-    norm = global_norm(t_list, name) if use_norm is None else use_norm
-    with ops.name_scope(name, "clip_by_global_norm", [t for t in t_list if t is not None] + [clip_norm]):
+    norm = global_norm(t_list, name) if use_norm is None else convert.convert_to_tensor(use_norm)
+    with ops.name_scope(name, "clip_by_global_norm", [t for t in t_list if t is not None] + [clip_norm]) as scope:
         one = convert.constant(1.0, norm.dtype)
         scale = clip_norm * math.minimum(one / norm, one / convert.convert_to_tensor(clip_norm, norm.dtype))
         # A norm that is not finite must be seen, not hidden by the minimum.
         scale = scale + (norm - norm)
-        return [None if t is None else _rows(t, lambda v: array.identity(v * math.cast(scale, v.dtype.base_dtype))) for t in t_list], norm
+
+        def scaled(i, v):
+            v = convert.convert_to_tensor(v)
+            return array.identity(v * math.cast(scale, v.dtype.base_dtype), name="%s_%d" % (scope, i))
+        return [None if t is None else _rows(t, functools.partial(scaled, i)) for i, t in enumerate(t_list)], norm

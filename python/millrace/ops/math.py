@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 
-from ..framework import convert, dtypes, op_defs, ops
+from ..framework import convert, dtypes, op_defs, ops, shapes
 from ..framework.op_defs import raw
 
 __all__ = []  # filled by @public and _same below
@@ -26,8 +26,9 @@ def _same(names, namespace):
 
 
 def _delayed(name, op_type, rename=None):
-    """The function of an op, looked up at the first call: to import the package is not to read a thousand definitions.  `rename`
-    has the argument names that tf's function has in place of the op's."""
+    """The function of an op, looked up at the first call: to import the package is not to read a thousand definitions.
+
+    `rename` has the argument names that tf's function has in place of the op's."""
     made = []
 
     def f(*args, **kwargs):
@@ -45,7 +46,7 @@ def _delayed(name, op_type, rename=None):
 
 _same({
     "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atan2": "Atan2", "atanh": "Atanh",
-    "betainc": "Betainc", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "cross": "Cross", "digamma": "Digamma", "erf": "Erf",
+    "betainc": "Betainc", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "cross": "Cross", "digamma": "Digamma",
     "erfc": "Erfc", "exp": "Exp", "expm1": "Expm1", "floor": "Floor", "greater": "Greater", "greater_equal": "GreaterEqual",
     "igamma": "Igamma", "igammac": "Igammac", "invert_permutation": "InvertPermutation", "is_finite": "IsFinite",
     "is_inf": "IsInf", "is_nan": "IsNan", "less": "Less", "less_equal": "LessEqual", "lgamma": "Lgamma", "log": "Log",
@@ -55,8 +56,8 @@ _same({
     "matrix_diag": "MatrixDiag", "matrix_diag_part": "MatrixDiagPart", "matrix_set_diag": "MatrixSetDiag",
     "maximum": "Maximum", "minimum": "Minimum", "polygamma": "Polygamma", "reciprocal": "Reciprocal",
     "rint": "Rint", "rsqrt": "Rsqrt", "segment_max": "SegmentMax", "segment_mean": "SegmentMean", "segment_min": "SegmentMin",
-    "segment_prod": "SegmentProd", "segment_sum": "SegmentSum", "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "square": "Square",
-    "squared_difference": "SquaredDifference", "tan": "Tan", "tanh": "Tanh", "unsorted_segment_max": "UnsortedSegmentMax",
+    "segment_prod": "SegmentProd", "segment_sum": "SegmentSum", "sin": "Sin", "sinh": "Sinh",
+    "squared_difference": "SquaredDifference", "tan": "Tan", "unsorted_segment_max": "UnsortedSegmentMax",
     "unsorted_segment_min": "UnsortedSegmentMin", "unsorted_segment_prod": "UnsortedSegmentProd",
     "unsorted_segment_sum": "UnsortedSegmentSum", "zeta": "Zeta", "truncatediv": "TruncateDiv", "truncatemod": "TruncateMod",
     "floormod": "FloorMod", "real_div": "RealDiv", "bitcast": "Bitcast", "cholesky": "Cholesky",
@@ -76,6 +77,13 @@ def deprecated(new, new_name, old, old_name):
     return new
 
 
+def place_of(axis, rank):
+    """The axis counted from the front; one that a tensor of this rank does not have is a ValueError."""
+    if not -rank <= axis < rank:
+        raise ValueError("axis = %d not in [%d, %d)" % (axis, -rank, rank))
+    return axis % rank
+
+
 # ---- element by element ----
 
 @public
@@ -90,14 +98,16 @@ def abs(x, name=None):  # noqa: A001 -- tf's names are Python's here and below
         return op_defs.call("Abs", name, x=x)
 
 
-@public
-def negative(x, name=None):
-    return _on_values(x, lambda v: op_defs.call("Neg", name, x=v))
+def _also_sparse(called, op_type):
+    def f(x, name=None):
+        return _on_values(x, lambda v: op_defs.call(op_type, name, x=v))
+    f.__name__ = f.__qualname__ = called
+    f.__doc__ = "The op %s; of a sparse tensor it takes the values." % op_type
+    return public(f)
 
 
-@public
-def sign(x, name=None):
-    return _on_values(x, lambda v: op_defs.call("Sign", name, x=v))
+negative, sign, square = _also_sparse("negative", "Neg"), _also_sparse("sign", "Sign"), _also_sparse("square", "Square")
+sqrt, erf, tanh = _also_sparse("sqrt", "Sqrt"), _also_sparse("erf", "Erf"), _also_sparse("tanh", "Tanh")
 
 
 @public
@@ -205,7 +215,7 @@ def floordiv(x, y, name=None):
         return op_defs.call("FloorDiv", name, x=x, y=y)
 
 
-floor_div = public(floordiv)
+floor_div = floordiv
 __all__.append("floor_div")
 
 
@@ -243,10 +253,14 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
     if not inputs:
         raise ValueError("inputs must be a list of at least one Tensor")
     tensors = [convert.convert_to_tensor(x) for x in inputs]
-    if shape is not None:
-        for t in tensors:
-            t.shape.assert_is_compatible_with(shape)
-    return add_n(tensors, name or "AccumulateN")
+    if tensor_dtype is not None and dtypes.as_dtype(tensor_dtype).base_dtype is not tensors[0].dtype.base_dtype:
+        raise TypeError("tensor_dtype is %s, but input is of type %s" % (tensor_dtype, tensors[0].dtype))
+    shape = shapes.as_shape(shape)
+    for t in tensors:
+        shape = shape.merge_with(t.shape)
+    out = add_n(tensors, name or "AccumulateN")
+    out.set_shape(shape)
+    return out
 
 
 @public
@@ -279,7 +293,7 @@ def saturate_cast(value, dtype, name=None):
 def _to(dtype, called):
     def f(x, name=called):
         return cast(x, dtype, name=name)
-    f.__name__ = f.__qualname__ = "to_" + ("double" if dtype is dtypes.float64 else "float" if dtype is dtypes.float32 else dtype.name)
+    f.__name__ = f.__qualname__ = "to_" + {dtypes.float64: "double", dtypes.float32: "float"}.get(dtype, dtype.name)
     f.__doc__ = "The same as %s." % dtype.name
     return public(f)
 
@@ -347,21 +361,18 @@ def _axes(x, axis):
     return op_defs.call("Range", None, start=0, limit=op_defs.call("Rank", None, input=x), delta=1)
 
 
-def _reduction(name_in_tf, op_type, dtype=None, extra=()):
+def _reduction(name_in_tf, op_type, dtype=None):
     def f(input_tensor, axis=None, keepdims=None, name=None, reduction_indices=None, keep_dims=None):
         keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
         axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
         x = convert.convert_to_tensor(input_tensor, dtype)
-        return _may_reduce_to_scalar(keep, axis, op_defs.call(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep))
+        out = op_defs.call(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep)
+        if axis is None and not keep:
+            out.set_shape(())
+        return out
     f.__name__ = f.__qualname__ = name_in_tf
     f.__doc__ = "%s over the dimensions `axis`, all when None." % op_type
     return public(f)
-
-
-def _may_reduce_to_scalar(keep, axis, out):
-    if axis is None and not keep:
-        out.set_shape(())
-    return out
 
 
 reduce_sum = _reduction("reduce_sum", "Sum")
@@ -484,8 +495,6 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_
         a = convert.convert_to_tensor(a, name="a")
         b = convert.convert_to_tensor(b, a.dtype.base_dtype, name="b") if not isinstance(b, ops.Tensor) else b
         ranks = a._rank(), b._rank()
-        if all(r is None or r > 2 for r in ranks) and any(r is not None for r in ranks):
-            return _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name)
         if any(r is not None and r > 2 for r in ranks):
             return _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name)
         if adjoint_a:
@@ -576,7 +585,9 @@ def trace(x, name=None):
 @public
 def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None, keep_dims=None):  # noqa: A002
     keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
-    is_matrix = isinstance(axis, (tuple, list)) and len(axis) == 2
+    is_matrix = isinstance(axis, (tuple, list))
+    if is_matrix and (len(axis) != 2 or axis[0] == axis[1] or not all(isinstance(a, (int, np.integer)) for a in axis)):
+        raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
     allowed = ["euclidean", "fro", 1, 2, np.inf] if is_matrix else ["euclidean", 1, 2, np.inf]
     if ord not in allowed and (is_matrix or not isinstance(ord, (int, float)) or ord <= 0):
         raise ValueError("'ord' must be a supported %s norm, got %s" % ("matrix" if is_matrix else "vector", ord))
@@ -667,6 +678,9 @@ def _contracted(axes, ra, rb):
     if isinstance(axes, (int, np.integer)):
         if axes < 0:
             raise ValueError("'axes' must be at least 0.")
+        if axes > ra or axes > rb:
+            raise ValueError("'axes' must not be larger than the number of dimensions of each tensor, which are %d and %d." %
+                             (ra, rb))
         return list(builtin_range(ra - axes, ra)), list(builtin_range(axes))
     axes = axes.tolist() if isinstance(axes, np.ndarray) else axes
     if len(axes) != 2:
@@ -674,7 +688,7 @@ def _contracted(axes, ra, rb):
     a, b = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
     if len(a) != len(b):
         raise ValueError("Different number of contraction axes 'a' and 'b', %d != %d." % (len(a), len(b)))
-    return [i % ra for i in a], [i % rb for i in b]
+    return [place_of(i, ra) for i in a], [place_of(i, rb) for i in b]
 
 
 def _dims_at(x, places):
@@ -761,7 +775,8 @@ def sparse_segment_sqrt_n(data, indices, segment_ids, name=None, num_segments=No
 def unsorted_segment_mean(data, segment_ids, num_segments, name=None):
     with ops.name_scope(name, "UnsortedSegmentMean", [data]):
         data = convert.convert_to_tensor(data)
-        return unsorted_segment_sum(data, segment_ids, num_segments) / _segment_sizes(data, segment_ids, num_segments)  # noqa: F821
+        sizes = _segment_sizes(data, segment_ids, num_segments)
+        return unsorted_segment_sum(data, segment_ids, num_segments) / sizes  # noqa: F821
 
 
 @public
@@ -777,8 +792,14 @@ def _segment_sizes(data, segment_ids, num_segments):
     ids = convert.convert_to_tensor(segment_ids)
     ones = op_defs.call("OnesLike", None, x=cast(ids, data.dtype.base_dtype))
     n = unsorted_segment_sum(ones, ids, num_segments)  # noqa: F821
-    for _ in builtin_range(data._rank() - ids._rank()):
-        n = op_defs.call("ExpandDims", None, input=n, dim=-1)
+    if data._rank() is None or ids._rank() is None:
+        more = op_defs.call("Rank", None, input=data) - op_defs.call("Rank", None, input=ids)
+        ones = op_defs.call("Fill", None, dims=op_defs.call("ExpandDims", None, input=more, dim=0), value=1)
+        n = op_defs.call("Reshape", None, tensor=n, shape=op_defs.call(
+            "ConcatV2", None, values=[op_defs.call("Shape", None, input=n), ones], axis=0))
+    else:
+        for _ in builtin_range(data._rank() - ids._rank()):
+            n = op_defs.call("ExpandDims", None, input=n, dim=-1)
     return maximum(n, convert.constant(1, data.dtype.base_dtype))  # noqa: F821
 
 
@@ -790,10 +811,20 @@ def confusion_matrix(labels, predictions, num_classes=None, dtype=dtypes.int32, 
         if num_classes is None:
             num_classes = maximum(reduce_max(predictions), reduce_max(labels)) + 1  # noqa: F821
         n = cast(num_classes, dtypes.int64)
+        # A class that the matrix has no place for would be counted at another's.
+        labels, predictions = _checked_classes(labels, n, "labels"), _checked_classes(predictions, n, "predictions")
         values = (op_defs.call("OnesLike", None, x=cast(predictions, dtype)) if weights is None
                   else cast(op_defs.call("Reshape", None, tensor=weights, shape=[-1]), dtype))
         flat = unsorted_segment_sum(values, labels * n + predictions, n * n)  # noqa: F821
         return op_defs.call("Reshape", None, tensor=flat, shape=op_defs.call("Pack", None, values=[n, n]))
+
+
+def _checked_classes(classes, n, called):
+    from . import check
+    checks = [check.assert_non_negative(classes, message="`%s` contains negative values" % called),
+              check.assert_less(classes, n, message="`%s` out of bound" % called)]
+    with ops.control_dependencies(checks):
+        return op_defs.call("Identity", None, input=classes)
 
 
 @public
@@ -871,5 +902,6 @@ __all__ += ["mul", "sub", "neg"]
 complex_abs = abs
 batch_self_adjoint_eig, batch_svd, batch_cholesky = self_adjoint_eig, svd, cholesky  # noqa: F821
 batch_matrix_inverse, batch_matrix_determinant = matrix_inverse, matrix_determinant  # noqa: F821
-__all__ += ["complex_abs", "batch_self_adjoint_eig", "batch_svd", "batch_cholesky", "batch_matrix_inverse", "batch_matrix_determinant"]
+__all__ += ["complex_abs", "batch_self_adjoint_eig", "batch_svd", "batch_cholesky", "batch_matrix_inverse",
+            "batch_matrix_determinant"]
 __all__ = [n for i, n in enumerate(__all__) if n not in __all__[:i]]

@@ -1,5 +1,7 @@
 """Random tensors."""
 
+import numpy as np
+
 from ..framework import convert, dtypes, op_defs, ops
 from ..framework.random_seed import get_seed, set_random_seed
 from .array import _shape_tensor
@@ -97,8 +99,8 @@ def random_crop(value, size, seed=None, name=None):
 @public
 def multinomial(logits, num_samples, seed=None, name=None, output_dtype=None):
     with ops.name_scope(name, "multinomial", [logits]):
-        return op_defs.call("Multinomial", None, logits=logits, num_samples=num_samples, output_dtype=output_dtype or dtypes.int64,
-                            **_seeds(seed))
+        return op_defs.call("Multinomial", None, logits=logits, num_samples=num_samples,
+                            output_dtype=output_dtype or dtypes.int64, **_seeds(seed))
 
 
 @public
@@ -106,12 +108,13 @@ def random_gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None, name=
     with ops.name_scope(name, "random_gamma", [shape, alpha, beta]):
         alpha = convert.convert_to_tensor(alpha, dtype, name="alpha")
         beta = convert.convert_to_tensor(1 if beta is None else beta, dtype, name="beta")
-        both = op_defs.call("BroadcastArgs", None, s0=op_defs.call("Shape", None, input=alpha), s1=op_defs.call("Shape", None, input=beta))
+        sizes = [op_defs.call("Shape", None, input=x) for x in (alpha, beta)]
+        both = op_defs.call("BroadcastArgs", None, s0=sizes[0], s1=sizes[1])
         wide = op_defs.call("BroadcastTo", None, input=alpha, shape=both)
-        tiny = convert.constant(dtypes.as_dtype(dtype).as_numpy_dtype(2.0 ** -126 if dtypes.as_dtype(dtype) is dtypes.float32 else 1e-300))
+        # Gammas are positive: what is too small for the type becomes its smallest normal number.
+        tiny = convert.constant(np.finfo(alpha.dtype.as_numpy_dtype).tiny, alpha.dtype)
         drawn = op_defs.call("RandomGamma", None, shape=_shape_tensor(shape), alpha=wide, **_seeds(seed))
-        return op_defs.call("Maximum", None, x=tiny, y=op_defs.call("RealDiv", None, x=drawn, y=beta)) \
-            if dtypes.as_dtype(dtype) is not dtypes.float16 else op_defs.call("RealDiv", None, x=drawn, y=beta)
+        return op_defs.call("Maximum", None, x=tiny, y=op_defs.call("RealDiv", None, x=drawn, y=beta))
 
 
 @public
@@ -143,11 +146,13 @@ def stateless_random_uniform(shape, seed, minval=0, maxval=None, dtype=dtypes.fl
         low = convert.convert_to_tensor(minval, dtype, name="min")
         high = convert.convert_to_tensor(maxval, dtype, name="max")
         if dtype.is_integer:
-            return op_defs.call("StatelessRandomUniformInt", name, shape=_shape_tensor(shape), seed=seed, minval=low, maxval=high)
+            return op_defs.call("StatelessRandomUniformInt", name, shape=_shape_tensor(shape), seed=seed, minval=low,
+                                maxval=high)
         numbers = op_defs.call("StatelessRandomUniform", None, shape=_shape_tensor(shape), seed=seed, dtype=dtype)
         return op_defs.call("Add", name, x=numbers * (high - low), y=low)
 
 
 @public
 def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64, name=None):
-    return op_defs.call("StatelessMultinomial", name, logits=logits, num_samples=num_samples, seed=seed, output_dtype=output_dtype)
+    return op_defs.call("StatelessMultinomial", name, logits=logits, num_samples=num_samples, seed=seed,
+                        output_dtype=output_dtype)
