@@ -85,6 +85,7 @@ class Sources(Case):
             names = [os.path.join(folder, n) for n in ("a.txt", "b.txt")]
             self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False), [n.encode() for n in names])
             self.assert_items(tf.data.TextLineDataset(names), [b"1", b"2", b"3"])
+            self.assert_items(tf.data.TextLineDataset(names, num_parallel_reads=2), [b"1", b"3", b"2"])
             self.assert_items(Dataset.list_files(folder + "/*.txt", shuffle=False).flat_map(tf.data.TextLineDataset),
                               [b"1", b"2", b"3"])
             self.assert_items(tf.data.TextLineDataset(Dataset.from_tensor_slices(names)), [b"1", b"2", b"3"])

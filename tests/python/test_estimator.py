@@ -108,6 +108,63 @@ class Own(Case):
         self.assertTrue(os.path.isdir(exports[0]))
 
 
+    def test_best_exporter(self):
+        e = self.linear()
+        e.train(arrays(), steps=1)
+        receiver = estimator.export.build_raw_serving_input_receiver_fn({"x": tf.placeholder(tf.float32, [None, 1])})
+        path = os.path.join(self.folder, "export")
+
+        def exported(exporter):
+            return exporter.export(e, path, e.latest_checkpoint(), e.evaluate(arrays()), False)
+        first = estimator.BestExporter("best", receiver, event_file_pattern="eval/*.tfevents.*")
+        self.assertIsNotNone(exported(first))
+        self.assertIsNone(exported(first))
+        again = estimator.BestExporter("best", receiver, event_file_pattern="eval/*.tfevents.*")
+        self.assertIsNone(exported(again))  # as good as that of the first one, which the files tell
+        e.train(arrays(), steps=3)
+        self.assertIsNotNone(exported(again))
+        self.assertRaises(ValueError, estimator.BestExporter, "best", receiver, exports_to_keep=0)
+        self.assertRaisesRegex(ValueError, "best_eval_result", estimator.BestExporter, "b", receiver, compare_fn=lambda a, b: 1)
+
+    def test_default_attrs_of_exports(self):
+        e = self.linear()
+        e.train(arrays(), steps=1)
+        receiver = estimator.export.build_raw_serving_input_receiver_fn({"x": tf.placeholder(tf.float32, [None, 1])})
+
+        def stripped(path):
+            model = tf.saved_model.loader.SavedModelLoader(path)
+            return model.saved_model.meta_graphs[0].meta_info_def.stripped_default_attrs
+        self.assertTrue(stripped(e.export_saved_model(self.folder + "/a", receiver)))
+        self.assertFalse(stripped(e.export_savedmodel(self.folder + "/b", receiver)))
+        self.assertTrue(stripped(e.export_savedmodel(self.folder + "/c", receiver, strip_default_attrs=True)))
+
+
+class Heads(Case):
+    def test_thresholds(self):
+        head = estimator.MultiLabelHead(2, thresholds=[0.4])
+        spec = head.create_estimator_spec({}, "eval", tf.constant([[0.0, 9.0], [-9.0, 9.0]]), labels=[[1, 1], [0, 0]])
+        values = {k: v[1] for k, v in spec.eval_metric_ops.items()}
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            found = session.run(values)
+        self.assertAlmostEqual(float(found["accuracy/positive_threshold_0.4"]), 0.75)
+        self.assertAlmostEqual(float(found["precision/positive_threshold_0.4"]), 2 / 3, places=6)
+        self.assertAlmostEqual(float(found["recall/positive_threshold_0.4"]), 1.0)
+        self.assertRaises(ValueError, estimator.MultiLabelHead, 2, thresholds=[1.0])
+
+    def test_what_is_trained_and_updated(self):
+        tf.train.create_global_step()
+        a, b, c = (tf.get_variable(n, initializer=1.0) for n in "abc")
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign(c, 7.0))
+        spec = estimator.RegressionHead().create_estimator_spec(
+            {}, "train", tf.reshape(a + b, [1, 1]), labels=[0.0], optimizer=tf.train.GradientDescentOptimizer(0.1),
+            trainable_variables=[a], update_ops=[])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(spec.train_op)
+            np.testing.assert_allclose(session.run([a, b, c]), [0.6, 1, 1], rtol=1e-6)
+
+
 class Inputs(Case):
     def test_batches_go_over_the_end_of_epochs(self):
         x = np.arange(3)

@@ -77,6 +77,17 @@ class Dense(Case):
         self.assert_layer({"w": [["x", "y"], ["y", ""]]}, [e], [[2, 3], [3, 4]])
         self.assertEqual([v.name for v in tf.trainable_variables()], ["input_layer/w_embedding/embedding_weights:0"])
 
+    def test_plain_lookup(self):
+        """Without the safe lookup a weight of zero or less counts."""
+        ids = fc.categorical_column_with_identity("i", 2)
+        weighted = fc.weighted_categorical_column(ids, "n")
+        rows = tf.constant_initializer([[1.0], [3.0]])
+        given = {"i": tf.SparseTensor([[0, 0], [0, 1]], np.array([0, 1], np.int64), [1, 2]),
+                 "n": tf.SparseTensor([[0, 0], [0, 1]], [2.0, -1.0], [1, 2])}
+        for safe, result in ((True, 1), (False, -1)):
+            e = fc.embedding_column(weighted, 1, initializer=rows, use_safe_embedding_lookup=safe)
+            self.assert_layer(given, [e], [[result]])
+
     def test_shared_embeddings(self):
         a, b = (fc.categorical_column_with_identity(k, 2) for k in "ab")
         columns = fc.shared_embedding_columns([a, b], 1, initializer=tf.constant_initializer([[5.0], [6.0]]))

@@ -24,11 +24,17 @@ def _file_names(filenames):
 class _Records(Dataset):
     """Strings, one after the other, of files; `make` gives the variant for names of files."""
 
-    def _begin(self, filenames, make):
-        if isinstance(filenames, Dataset):
-            files = _file_names(filenames)
-            whole = files.flat_map(lambda name: Dataset(make(call("Reshape", None, tensor=name, shape=[-1])), _STRING))
+    def _begin(self, filenames, make, num_parallel_reads=None):
+        def of_file(name):
+            return Dataset(make(call("Reshape", None, tensor=name, shape=[-1])), _STRING)
+
+        if num_parallel_reads is not None:
+            from .experimental import parallel_interleave
+            # As in TensorFlow, the order is by turns but fixed.
+            whole = _file_names(filenames).apply(parallel_interleave(of_file, num_parallel_reads, sloppy=False))
             variant = whole._variant_tensor
+        elif isinstance(filenames, Dataset):
+            variant = _file_names(filenames).flat_map(of_file)._variant_tensor
         else:
             variant = make(convert.convert_to_tensor(filenames, dtypes.string, name="filenames"))
         Dataset.__init__(self, variant, _STRING, Options())
@@ -43,7 +49,7 @@ class TextLineDataset(_Records):
     def __init__(self, filenames, compression_type=None, buffer_size=None, num_parallel_reads=None):
         self._begin(filenames, lambda names: call(
             "TextLineDataset", None, filenames=names, compression_type=_text(compression_type, "compression_type"),
-            buffer_size=int64(_BUFFER if buffer_size is None else buffer_size)))
+            buffer_size=int64(_BUFFER if buffer_size is None else buffer_size)), num_parallel_reads)
 
 
 class TFRecordDataset(_Records):
@@ -54,16 +60,7 @@ class TFRecordDataset(_Records):
             return call("TFRecordDataset", None, filenames=names, compression_type=_text(compression_type, "compression_type"),
                         buffer_size=int64(_BUFFER if buffer_size is None else buffer_size))
 
-        if num_parallel_reads is None:
-            self._begin(filenames, make)
-            return
-        from .experimental import parallel_interleave
-        files = _file_names(filenames)
-        # As in TensorFlow, the order is by turns but fixed.
-        whole = files.apply(parallel_interleave(lambda name: Dataset(make(call("Reshape", None, tensor=name, shape=[-1])),
-                                                                     _STRING),
-                                                num_parallel_reads, sloppy=False))
-        Dataset.__init__(self, whole._variant_tensor, _STRING)
+        self._begin(filenames, make, num_parallel_reads)
 
 
 class FixedLengthRecordDataset(_Records):
@@ -75,7 +72,8 @@ class FixedLengthRecordDataset(_Records):
                      footer_bytes=int64(footer_bytes or 0),
                      buffer_size=int64(_BUFFER if buffer_size is None else buffer_size))
         self._begin(filenames, lambda names: call("FixedLengthRecordDatasetV2", None, filenames=names,
-                                                  compression_type=_text(compression_type, "compression_type"), **sizes))
+                                                  compression_type=_text(compression_type, "compression_type"), **sizes),
+                    num_parallel_reads)
 
 
 class CsvDataset(Dataset):

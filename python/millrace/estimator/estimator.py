@@ -278,7 +278,7 @@ class Estimator:
             spec = self._call_model_fn(features, labels, ModeKeys.EVAL, self._config)
             results = self._run_evaluation(spec, step, input_hooks + hooks + ([_StopAfter(steps)] if steps else []),
                                            checkpoint_path)
-        self._write_results(results, self.eval_dir(name), checkpoint_path)
+        self._write_results(results, self.eval_dir(name))
         return results
 
     def _run_evaluation(self, spec, step, hooks, checkpoint_path):
@@ -306,7 +306,7 @@ class Estimator:
         return last.final_ops_values
 
     @staticmethod
-    def _write_results(results, folder, checkpoint_path):
+    def _write_results(results, folder):
         from .. import protos, summary
         step = int(results[ops.GraphKeys.GLOBAL_STEP])
         logging.info("Saving dict for global step %d: %s", step, ", ".join("%s = %s" % i for i in sorted(results.items())))
@@ -348,11 +348,13 @@ class Estimator:
     # ---- export ----
 
     def export_saved_model(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False,
-                           checkpoint_path=None,
-                           experimental_mode=ModeKeys.PREDICT):
+                           checkpoint_path=None, experimental_mode=ModeKeys.PREDICT):
         """Writes a SavedModel below export_dir_base, in a folder named by the time; its path, as bytes."""
         if experimental_mode != ModeKeys.PREDICT:
             raise NotImplementedError("export_saved_model for the mode %r" % experimental_mode)
+        return self._export(export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path, True)
+
+    def _export(self, export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path, strip_default_attrs):
         checkpoint_path = checkpoint_path or self._trained()
         folder = _time_folder(export_dir_base)
         with ops.Graph().as_default():
@@ -369,16 +371,16 @@ class Estimator:
                 builder = saved_model.builder.SavedModelBuilder(folder + ".tmp")
                 builder.add_meta_graph_and_variables(session, [saved_model.tag_constants.SERVING], signature_def_map=signatures,
                                                      assets_collection=ops.get_collection(ops.GraphKeys.ASSET_FILEPATHS),
-                                                     main_op=init)
+                                                     main_op=init, strip_default_attrs=strip_default_attrs)
                 builder.save(as_text)
         _copy_assets(assets_extra, folder + ".tmp")
         os.rename(folder + ".tmp", folder)
         return folder.encode()
 
     def export_savedmodel(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False,
-                          checkpoint_path=None,
-                          strip_default_attrs=False):
-        return self.export_saved_model(export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path)
+                          checkpoint_path=None, strip_default_attrs=False):
+        return self._export(export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path,
+                            strip_default_attrs)
 
 
 def _warm_start(given):

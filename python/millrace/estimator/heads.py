@@ -71,7 +71,7 @@ class Head:
             if mode == ModeKeys.EVAL:
                 return EstimatorSpec(mode, predictions=predictions, loss=loss,
                                      eval_metric_ops=self._metrics(labels, logits, predictions, unweighted, weights))
-            train_op = self._training(loss, optimizer, train_op_fn)
+            train_op = self._training(loss, optimizer, train_op_fn, trainable_variables, update_ops)
         from .. import summary
         with ops.name_scope(""):
             summary.scalar(self._key("loss"), loss)
@@ -79,12 +79,24 @@ class Head:
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train_op)
 
     @staticmethod
-    def _training(loss, optimizer, train_op_fn):
+    def _training(loss, optimizer, train_op_fn, trainable_variables, update_ops):
         if (optimizer is None) == (train_op_fn is None):
             raise ValueError("train_op_fn and optimizer cannot both be set or both be None.")
-        updates = ops.get_collection(ops.GraphKeys.UPDATE_OPS)
-        train_op = optimizer.minimize(loss, global_step=train.get_global_step()) if optimizer is not None else train_op_fn(loss)
+        updates = ops.get_collection(ops.GraphKeys.UPDATE_OPS) if update_ops is None else list(update_ops)
+        if optimizer is not None:
+            train_op = optimizer.minimize(loss, global_step=train.get_global_step(), var_list=trainable_variables)
+        else:
+            train_op = train_op_fn(loss)
         return control_flow.group(train_op, *updates) if updates else train_op
+
+    def _at_thresholds(self, labels, scores, weights, thresholds):
+        """Accuracy, precision and recall when scores above a threshold count as yes."""
+        found = {}
+        for t in thresholds:
+            yes = math.cast(math.greater(scores, t), dtypes.float32)
+            for name in ("accuracy", "precision", "recall"):
+                found[self._key("%s/positive_threshold_%g" % (name, t))] = getattr(metrics, name)(labels, yes, weights)
+        return found
 
     def _mean(self, name, values, weights):
         return {self._key(name): metrics.mean(values, None if isinstance(weights, float) else weights)}
@@ -156,6 +168,13 @@ def _called_loss(loss_fn, labels, logits, features):
     return _two_dimensions(made)
 
 
+def _checked_thresholds(thresholds):
+    thresholds = tuple(thresholds or ())
+    if any(not 0 < t < 1 for t in thresholds):
+        raise ValueError("thresholds must be in (0, 1): %s" % (thresholds,))
+    return thresholds
+
+
 class BinaryHead(MultiClassHead):
     """Yes or no, by one logit."""
 
@@ -163,9 +182,7 @@ class BinaryHead(MultiClassHead):
                  loss_fn=None,
                  name=None):
         Head.__init__(self, weight_column, loss_reduction, loss_fn, name)
-        self._n, self._vocabulary, self._thresholds = 2, label_vocabulary, tuple(thresholds or ())
-        if any(not 0 < t < 1 for t in self._thresholds):
-            raise ValueError("thresholds must be in (0, 1): %s" % (self._thresholds,))
+        self._n, self._vocabulary, self._thresholds = 2, label_vocabulary, _checked_thresholds(thresholds)
 
     logits_dimension = property(lambda self: 1)
 
@@ -208,11 +225,7 @@ class BinaryHead(MultiClassHead):
             self._key("auc"): metrics.auc(labels, logistic, of),
             self._key("auc_precision_recall"): metrics.auc(labels, logistic, of, curve="PR",
                                                            summation_method="careful_interpolation")})
-        for t in self._thresholds:
-            at = math.cast(math.greater(logistic, t), dtypes.float32)
-            found[self._key("accuracy/positive_threshold_%g" % t)] = metrics.accuracy(labels, at, of)
-            found[self._key("precision/positive_threshold_%g" % t)] = metrics.precision(labels, at, of)
-            found[self._key("recall/positive_threshold_%g" % t)] = metrics.recall(labels, at, of)
+        found.update(self._at_thresholds(labels, logistic, of, self._thresholds))
         return found
 
     def _exports(self, predictions):
@@ -268,7 +281,7 @@ class MultiLabelHead(Head):
         if label_vocabulary is not None:
             raise NotImplementedError("multi_label_head with a label_vocabulary")
         super().__init__(weight_column, loss_reduction, loss_fn, name)
-        self._n = n_classes
+        self._n, self._thresholds = n_classes, _checked_thresholds(thresholds)
 
     logits_dimension = property(lambda self: self._n)
 
@@ -286,6 +299,9 @@ class MultiLabelHead(Head):
         of = None if isinstance(weights, float) else weights
         found = self._mean("average_loss", unweighted, weights)
         found[self._key("auc")] = metrics.auc(labels, predictions["probabilities"], of)
+        found[self._key("auc_precision_recall")] = metrics.auc(labels, predictions["probabilities"], of, curve="PR",
+                                                               summation_method="careful_interpolation")
+        found.update(self._at_thresholds(labels, predictions["probabilities"], of, self._thresholds))
         return found
 
     def _exports(self, predictions):

@@ -5,6 +5,8 @@ servers serve, and an evaluator looks for new checkpoints.
 """
 
 import collections
+import glob
+import inspect
 import os
 import shutil
 import time
@@ -78,12 +80,20 @@ class FinalExporter(_ModelExporter):
         return self._write(estimator, export_path, checkpoint_path) if is_the_final_export else None
 
 
+def _exports(folder):
+    """The names of the exports in a folder, the oldest first."""
+    return sorted((n for n in os.listdir(folder) if n.isdigit()), key=int) if os.path.isdir(folder) else []
+
+
 def _keep_newest(folder, number):
     """Removes older exports."""
-    if number is None or not os.path.isdir(folder):
-        return
-    for name in sorted((n for n in os.listdir(folder) if n.isdigit()), key=int)[:-number]:
+    for name in [] if number is None else _exports(folder)[:-number]:
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+
+
+def _check_number(exports_to_keep):
+    if exports_to_keep is not None and exports_to_keep <= 0:
+        raise ValueError("`exports_to_keep`, if provided, must be positive number")
 
 
 class LatestExporter(_ModelExporter):
@@ -91,8 +101,7 @@ class LatestExporter(_ModelExporter):
 
     def __init__(self, name, serving_input_receiver_fn, assets_extra=None, as_text=False, exports_to_keep=5):
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
-        if exports_to_keep is not None and exports_to_keep <= 0:
-            raise ValueError("`exports_to_keep`, if provided, must be positive number")
+        _check_number(exports_to_keep)
         self._number = exports_to_keep
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
@@ -101,25 +110,55 @@ class LatestExporter(_ModelExporter):
         return made
 
 
+def _check_compare(compare_fn):
+    if compare_fn is None:
+        raise ValueError("`compare_fn` must not be None.")
+    names = set(inspect.signature(compare_fn).parameters)
+    for name in ("best_eval_result", "current_eval_result"):
+        if name not in names:
+            raise ValueError("compare_fn (%s) must include %s argument." % (compare_fn, name))
+    unknown = names - {"best_eval_result", "current_eval_result"}
+    if unknown:
+        raise ValueError("compare_fn (%s) has following not expected args: %s" % (compare_fn, sorted(unknown)))
+
+
 def _loss_is_smaller(best_eval_result, current_eval_result):
     return current_eval_result["loss"] < best_eval_result["loss"]
 
 
 class BestExporter(_ModelExporter):
-    """After each evaluation that is better than all before."""
+    """After each evaluation that is better than all before; those of earlier processes count too when event_file_pattern
+    says where below model_dir their results are."""
 
-    def __init__(self, name="best_exporter", serving_input_receiver_fn=None, event_file_pattern="eval/*.tfevents.*",
+    def __init__(self, name="best_exporter", serving_input_receiver_fn=None, event_file_pattern=None,
                  compare_fn=_loss_is_smaller, assets_extra=None, as_text=False, exports_to_keep=5):
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
+        _check_compare(compare_fn)
+        _check_number(exports_to_keep)
         self._compare, self._number, self._best = compare_fn, exports_to_keep, None
+        self._pattern, self._model_dir = event_file_pattern, None
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        if self._best is not None and not self._compare(best_eval_result=self._best, current_eval_result=eval_result):
+        if self._pattern and self._model_dir != estimator.model_dir:
+            self._model_dir = estimator.model_dir
+            self._best = self._best_of_files(os.path.join(self._model_dir, self._pattern))
+        # The files have this evaluation as well, which is not better than itself: what is exported first is the best so far.
+        if self._best is not None and _exports(export_path) and \
+                not self._compare(best_eval_result=self._best, current_eval_result=eval_result):
             return None
         self._best = eval_result
         made = self._write(estimator, export_path, checkpoint_path)
         _keep_newest(export_path, self._number)
         return made
+
+    def _best_of_files(self, pattern):
+        best = None
+        for path in sorted(glob.glob(pattern)):
+            for event in train.summary_iterator(path):
+                found = {v.tag: v.simple_value for v in event.summary.value if v.HasField("simple_value")}
+                if found and (best is None or self._compare(best_eval_result=best, current_eval_result=found)):
+                    best = found
+        return best
 
 
 # ---- evaluations ----

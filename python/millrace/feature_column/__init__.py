@@ -163,8 +163,7 @@ def embedding_column(categorical_column, dimension, combiner="mean", initializer
     """A row of a matrix that is trained for each category; those of an example are combined."""
     initializer = _check_embedding(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
     return EmbeddingColumn(categorical_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt,
-                           max_norm,
-                           trainable)
+                           max_norm, trainable, use_safe_embedding_lookup)
 
 
 def shared_embedding_columns(categorical_columns, dimension, combiner="mean", initializer=None,
@@ -180,7 +179,7 @@ def shared_embedding_columns(categorical_columns, dimension, combiner="mean", in
                          % ordered)
     name = shared_embedding_collection_name or "_".join(c.name for c in ordered) + "_shared_embedding"
     return [SharedEmbeddingColumn(c, dimension, combiner, initializer, name, ckpt_to_load_from, tensor_name_in_ckpt, max_norm,
-                                  trainable)
+                                  trainable, use_safe_embedding_lookup)
             for c in categorical_columns]
 
 

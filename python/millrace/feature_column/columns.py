@@ -311,20 +311,24 @@ class _EmbeddingLookup(DenseColumn):
         from .. import nn
         ids, weights = features.get(self)
         table = self._weights(weight_collections, trainable)
-        return nn.safe_embedding_lookup_sparse(table, ids, weights, combiner=self.combiner, max_norm=self.max_norm,
-                                               name="%s_weights" % self.name)
+        matrix = ids.dense_shape.shape.as_list()[0] in (1, 2)  # the plain lookup combines rows of a matrix
+        look_up = nn.embedding_lookup_sparse if matrix and not self.use_safe_embedding_lookup else \
+            nn.safe_embedding_lookup_sparse
+        return look_up(table, ids, weights, combiner=self.combiner, max_norm=self.max_norm, partition_strategy="div",
+                       name="%s_weights" % self.name)
 
 
 class EmbeddingColumn(_EmbeddingLookup, collections.namedtuple(
         "EmbeddingColumn",
-        "categorical_column dimension combiner initializer ckpt_to_load_from tensor_name_in_ckpt max_norm trainable")):
+        "categorical_column dimension combiner initializer ckpt_to_load_from tensor_name_in_ckpt max_norm trainable "
+        "use_safe_embedding_lookup")):
     name = property(lambda self: "%s_embedding" % self.categorical_column.name)
 
 
 class SharedEmbeddingColumn(_EmbeddingLookup, collections.namedtuple(
         "SharedEmbeddingColumn",
         "categorical_column dimension combiner initializer shared_embedding_collection_name ckpt_to_load_from "
-        "tensor_name_in_ckpt max_norm trainable")):
+        "tensor_name_in_ckpt max_norm trainable use_safe_embedding_lookup")):
     name = property(lambda self: "%s_shared_embedding" % self.categorical_column.name)
     var_scope_name = property(lambda self: self.shared_embedding_collection_name)
 

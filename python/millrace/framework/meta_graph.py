@@ -174,6 +174,8 @@ def export_scoped_meta_graph(filename=None, graph_def=None, graph=None, export_s
                              unbound_inputs_col_name="unbound_inputs", clear_devices=False, saver_def=None,
                              clear_extraneous_savers=False, strip_default_attrs=False, save_debug_info=False, **kwargs):
     """(the MetaGraphDef, the variables in it by their names); of a scope's part when export_scope is given."""
+    if save_debug_info:
+        raise NotImplementedError("export_meta_graph with save_debug_info")
     graph = graph or ops.get_default_graph()
     exported = graph_def if graph_def is not None else graph.as_graph_def(add_shapes=True)
     unbound = []

@@ -30,7 +30,7 @@ class BaseSaverBuilder:
 
     def build(self, names_to_saveables, reshape=False, sharded=False, max_to_keep=5, keep_checkpoint_every_n_hours=10000.0,
               name=None, restore_sequentially=False, filename="model"):
-        """The SaverDef of new operations."""
+        """The SaverDef of new operations; values are restored by one operation, which reads one after the other anyway."""
         found = saveable.saveables(names_to_saveables)
         with ops.name_scope(name, "save", [getattr(s.op, "op", s.op) for s in found]):
             prefix = raw.placeholder_with_default(convert.constant(filename or "model", name="filename/input"), shape=[],
@@ -254,7 +254,7 @@ class Saver:
             if write_meta_graph:
                 with sess.graph.as_default():
                     self.export_meta_graph(checkpoints.meta_graph_filename(prefix, meta_graph_suffix),
-                                           strip_default_attrs=strip_default_attrs)
+                                           strip_default_attrs=strip_default_attrs, save_debug_info=save_debug_info)
         return written
 
     def _save_variables(self, sess, save_path, prefix, latest_filename, meta_graph_suffix, write_state):
@@ -323,4 +323,5 @@ class Saver:
         return meta_graph.export_meta_graph(
             filename=filename, saver_def=self.saver_def, collection_list=collection_list, as_text=as_text,
             graph=ops.get_default_graph(), export_scope=export_scope, clear_devices=clear_devices,
-            clear_extraneous_savers=clear_extraneous_savers, strip_default_attrs=strip_default_attrs)
+            clear_extraneous_savers=clear_extraneous_savers, strip_default_attrs=strip_default_attrs,
+            save_debug_info=save_debug_info)
