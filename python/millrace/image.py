@@ -60,12 +60,19 @@ def _image(image, name="image"):
 
 
 def _as_batch(image):
-    """(batch, whether it was a single image)"""
+    """(batch, whether it was a single image); what is not known to be a batch is taken for a single one"""
     image = _image(image)
-    single = image.shape.ndims == 3 if image.shape.ndims is not None else None
-    if single is None:
-        raise ValueError("'images' contains no shape.")
-    return (array.expand_dims(image, 0) if single else image), single
+    if image.shape.ndims == 4:
+        return image, False
+    return array.expand_dims(_as_single(image), 0), True
+
+
+def _as_single(image):
+    """The tensor, which has three dimensions if nothing is known of it, as what decode_image gives."""
+    if image.shape.ndims is None:
+        image = array.identity(image)
+        image.set_shape([None, None, None])
+    return image
 
 
 def _back(batch, single):
@@ -111,9 +118,7 @@ def _after(checks, tensor):
 
 def _flip(image, axis, name):
     with ops.name_scope(None, name, [image]):
-        image = _image(image)
-        if image.shape.ndims is None:
-            return array.reverse(image, [axis - 3])  # axes from the end fit both ranks
+        image = _as_single(_image(image))
         return array.reverse(image, [axis if image.shape.ndims == 3 else axis + 1])
 
 
@@ -127,7 +132,7 @@ def flip_up_down(image):
 
 def _random_flip(image, axis, seed, name):
     with ops.name_scope(None, name, [image]) as scope:
-        image = _image(image)
+        image = _as_single(_image(image))
         if image.shape.ndims == 4:
             n = array.shape(image)[0]
             turn = math.round(array.reshape(random.random_uniform([n], 0, 1.0, seed=seed), [n, 1, 1, 1]))
@@ -180,13 +185,17 @@ def central_crop(image, central_fraction):
         if central_fraction <= 0.0 or central_fraction > 1.0:
             raise ValueError("central_fraction must be within (0, 1]")
         image = _image(image)
+        if image.shape.ndims is None:
+            raise ValueError("`image` should either be a Tensor with rank = 3 or rank = 4. Had rank = None.")
         if central_fraction == 1.0:
             return image
         batch, single = _as_batch(image)
         _, height, width, _ = _sizes(batch)
         top, rows = _middle(height, central_fraction)
         left, columns = _middle(width, central_fraction)
-        return _back(array.slice(batch, array.stack([0, top, left, 0]), array.stack([-1, rows, columns, -1])), single)
+        middle = array.slice(batch, array.stack([0, top, left, 0]), array.stack([-1, rows, columns, -1]))
+        middle.set_shape([batch.shape[0], None, None, batch.shape[3]])
+        return _back(middle, single)
 
 
 def _middle(size, fraction):
@@ -259,8 +268,8 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
 def sample_distorted_bounding_box(image_size, bounding_boxes, seed=None, seed2=None, min_object_covered=0.1,
-                                  aspect_ratio_range=None,
-                                  area_range=None, max_attempts=None, use_image_if_no_bounding_boxes=None, name=None):
+                                  aspect_ratio_range=None, area_range=None, max_attempts=None,
+                                  use_image_if_no_bounding_boxes=None, name=None):
     """(begin, size, box) of a random part of an image that has enough of the boxes."""
     with ops.name_scope(name, "sample_distorted_bounding_box") as scope:
         return call("SampleDistortedBoundingBoxV2", scope, image_size=image_size, bounding_boxes=bounding_boxes, seed=seed or 0,
@@ -563,8 +572,8 @@ def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshol
                                     soft_nms_sigma=0.0, name=None):
     with ops.name_scope(name, "non_max_suppression_with_scores"):
         made = call("NonMaxSuppressionV5", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
-                    iou_threshold=iou_threshold,
-                    score_threshold=score_threshold, soft_nms_sigma=soft_nms_sigma, pad_to_max_output_size=False)
+                    iou_threshold=iou_threshold, score_threshold=score_threshold, soft_nms_sigma=soft_nms_sigma,
+                    pad_to_max_output_size=False)
         return made[0], made[1]
 
 
@@ -572,8 +581,7 @@ def non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold=0.5
                                pad_to_max_output_size=False, name=None):
     with ops.name_scope(name, "non_max_suppression_padded"):
         return call("NonMaxSuppressionV4", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
-                    iou_threshold=iou_threshold,
-                    score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size)
+                    iou_threshold=iou_threshold, score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size)
 
 
 def non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_threshold=0.5, score_threshold=float("-inf"),

@@ -4,7 +4,7 @@ import numpy as np
 
 from .framework import convert, dtypes, ops
 from .framework.op_defs import call
-from .ops import array, control_flow, math
+from .ops import array, check, control_flow, math
 from .ops.array import eye
 from .ops.math import (diag as tensor_diag, diag_part as tensor_diag_part, matrix_band_part as band_part, matrix_diag as diag,
                        matrix_diag_part as diag_part, matrix_set_diag as set_diag)
@@ -23,21 +23,44 @@ _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 118735379
 
 
 def expm(input, name=None):  # noqa: A002
-    """The exponential: a rational approximation of the matrix made small, squared as often as it was halved."""
+    """The exponential: a rational approximation of each matrix made small, squared as often as it was halved."""
     with ops.name_scope(name, "matrix_exponential", [input]):
         a = convert.convert_to_tensor(input, name="input")
-        size = math.reduce_max(math.reduce_sum(math.abs(a), -2))
-        halvings = math.maximum(math.cast(math.ceil(math.log(math.maximum(size, 1e-30)) / np.log(2.0)), dtypes.int32), 0)
-        a = a / math.cast(math.pow(2.0, math.cast(halvings, dtypes.float32)), a.dtype)
-        one = eye(a.shape.as_list()[-1], dtype=a.dtype) + array.zeros_like(a)
+        halvings = _halvings(a)
+        a = a / math.cast(array.reshape(math.pow(math.cast(2.0, halvings.dtype), halvings), _as_matrices(halvings)), a.dtype)
+        one = eye(array.shape(a)[-1], dtype=a.dtype) + array.zeros_like(a)
         odd, even, power, square = _PADE[1] * one, _PADE[0] * one, one, matmul(a, a)
         for i in range(2, 14, 2):
             power = matmul(power, square)
             even, odd = even + _PADE[i] * power, odd + _PADE[i + 1] * power
         odd = matmul(a, odd)
-        _, made = control_flow.while_loop(lambda i, x: i < halvings, lambda i, x: (i + 1, matmul(x, x)),
-                                          (0, solve(even - odd, even + odd)))
+        made = _squared(solve(even - odd, even + odd), halvings)
+        made.set_shape(a.shape)
         return made
+
+
+def _halvings(a):
+    """How often each matrix is to be halved until no column's sum is above one; so often only that a double cannot overflow."""
+    size = math.reduce_max(math.reduce_sum(math.abs(a), -2), -1)
+    return math.minimum(math.maximum(math.ceil(math.log(math.maximum(size, 1e-30)) / np.log(2.0)), 0.0), 1023.0)
+
+
+def _as_matrices(x):
+    """The shape that makes numbers into matrices of one element."""
+    return array.concat([array.shape(x), [1, 1]], 0)
+
+
+def _squared(x, times):
+    """Each matrix squared as often as it says."""
+    times = array.reshape(times, _as_matrices(times))
+    most = math.reduce_max(times) if times.shape.num_elements() != 0 else 0.0
+
+    def again(i, x):
+        wanted = math.logical_and(i < times, array.ones_like(x, dtype="bool"))
+        return i + 1, array.where(wanted, matmul(x, x), x)
+    first = array.zeros([], times.dtype)
+    shape = x.shape if x.shape.ndims is None else x.shape[:-2].concatenate([None, None])
+    return control_flow.while_loop(lambda i, x: i < most, again, (first, x), shape_invariants=(first.shape, shape))[1]
 
 
 def adjoint(matrix, name=None):
@@ -76,9 +99,13 @@ def lu(input, output_idx_type=dtypes.int32, name=None):  # noqa: A002
 def tridiagonal_solve(diagonals, rhs, diagonals_format="compact", transpose_rhs=False, conjugate_rhs=False, name=None,
                       partial_pivoting=True):
     """The solution for matrices of three diagonals: "compact" has them as rows [upper, main, lower]."""
-    if diagonals_format not in ("compact", "sequence"):
-        raise NotImplementedError("tridiagonal_solve with diagonals_format=%r" % diagonals_format)
+    if diagonals_format not in ("compact", "sequence", "matrix"):
+        raise ValueError("Unrecognized diagonals_format: %s" % diagonals_format)
     with ops.name_scope(name, "tridiagonal_solve"):
+        if diagonals_format == "matrix":
+            whole = convert.convert_to_tensor(diagonals)
+            diagonals = diag_part(whole[..., :-1, 1:]), diag_part(whole), diag_part(whole[..., 1:, :-1])
+            diagonals_format = "sequence"
         if diagonals_format == "sequence":
             upper, main, lower = (convert.convert_to_tensor(d) for d in diagonals)
             pad = [[0, 0]] * (main.shape.ndims - 1)
@@ -94,12 +121,21 @@ def tridiagonal_solve(diagonals, rhs, diagonals_format="compact", transpose_rhs=
 
 
 def pinv(a, rcond=None, validate_args=False, name=None):
-    """The pseudo-inverse."""
-    with ops.name_scope(name, "pinv", [a]):
+    """The pseudo-inverse; singular values of at most rcond of the largest count as zero."""
+    with ops.name_scope(name, "pinv", [a, rcond]):
         a = convert.convert_to_tensor(a, name="a")
+        if not a.dtype.is_floating:
+            raise TypeError("Input `a` must have `float`-like `dtype` (saw %s)." % a.dtype.name)
+        if a.shape.ndims is not None and a.shape.ndims < 2:
+            raise ValueError("Input `a` must have at least 2 dimensions (saw: %d)." % a.shape.ndims)
+        if validate_args and a.shape.ndims is None:
+            with ops.control_dependencies([check.assert_rank_at_least(a, 2)]):
+                a = array.identity(a)
         if rcond is None:
-            rcond = 10.0 * max(a.shape.as_list()[-2:]) * np.finfo(a.dtype.as_numpy_dtype).eps
+            longest = math.cast(math.reduce_max(array.shape(a)[-2:]), a.dtype)
+            rcond = longest * (10.0 * float(np.finfo(a.dtype.as_numpy_dtype).eps))
         s, u, v = svd(a)
-        least = math.cast(rcond, a.dtype) * math.reduce_max(s, -1, keepdims=True)
-        inverse = array.where(math.greater(s, least), 1 / s, array.zeros_like(s))
+        rcond = array.expand_dims(convert.convert_to_tensor(rcond, a.dtype), -1)  # one for each matrix
+        too_small = math.less_equal(s, rcond * math.reduce_max(s, -1, keepdims=True))
+        inverse = 1 / array.where(too_small, array.ones_like(s) * np.inf, s)  # the order keeps gradients finite
         return matmul(v * array.expand_dims(inverse, -2), u, adjoint_b=True)

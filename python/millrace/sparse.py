@@ -124,7 +124,9 @@ def sparse_merge(sp_ids, sp_values, vocab_size, name=None, already_sorted=False)
 def sparse_retain(sp_input, to_retain):
     """The elements for which to_retain is true."""
     x = as_sparse(sp_input)
-    where = array.reshape(array.where(convert.convert_to_tensor(to_retain)), [-1])
+    to_retain = convert.convert_to_tensor(to_retain)
+    to_retain.shape.with_rank(1)[0].merge_with(x.values.shape[0])
+    where = array.reshape(array.where(to_retain), [-1])
     return SparseTensor(array.gather(x.indices, where), array.gather(x.values, where), x.dense_shape)
 
 
@@ -150,8 +152,7 @@ def sparse_fill_empty_rows(sp_input, default_value, name=None):
     with ops.name_scope(name, "SparseFillEmptyRows", [x.values]):
         default = convert.convert_to_tensor(default_value, x.dtype)
         indices, values, empty, _ = call("SparseFillEmptyRows", None, indices=x.indices, values=x.values,
-                                         dense_shape=x.dense_shape,
-                                         default_value=default)
+                                         dense_shape=x.dense_shape, default_value=default)
         return SparseTensor(indices, values, x.dense_shape), empty
 
 
@@ -270,18 +271,19 @@ def serialize_many_sparse(sp_input, name=None, out_type=dtypes.string):
     return call("SerializeManySparse", name, out_type=out_type, **_parts(as_sparse(sp_input), "sparse_"))
 
 
-def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
-    indices, values, shape = call("DeserializeManySparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
+def _deserialized(op_type, serialized_sparse, dtype, rank, name):
+    indices, values, shape = call(op_type, name, serialized_sparse=serialized_sparse, dtype=dtype)
     indices.set_shape([None, rank])
     shape.set_shape([rank])
     return SparseTensor(indices, values, shape)
+
+
+def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
+    return _deserialized("DeserializeManySparse", serialized_sparse, dtype, rank, name)
 
 
 def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
-    indices, values, shape = call("DeserializeSparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
-    indices.set_shape([None, rank])
-    shape.set_shape([rank])
-    return SparseTensor(indices, values, shape)
+    return _deserialized("DeserializeSparse", serialized_sparse, dtype, rank, name)
 
 
 # ---- crosses of features ----
@@ -301,8 +303,7 @@ def _crossed(inputs, hashed, num_buckets, hash_key, name):
     internal = dtypes.string if any(x.dtype is dtypes.string for x in values + dense) else dtypes.int64
     return SparseTensor(*call(
         "SparseCross", name, indices=[x.indices for x in some], values=values, shapes=[x.dense_shape for x in some],
-        dense_inputs=dense,
-        hashed_output=hashed, num_buckets=num_buckets, hash_key=hash_key or _HASH_KEY,
+        dense_inputs=dense, hashed_output=hashed, num_buckets=num_buckets, hash_key=hash_key or _HASH_KEY,
         out_type=dtypes.int64 if hashed else dtypes.string, internal_type=internal))
 
 

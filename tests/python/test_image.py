@@ -168,6 +168,24 @@ class Contrib(Case):
         y = np.random.RandomState(0).rand(2, 2, 3).astype(np.float32)
         self.assert_value(contrib_image.adjust_hsv_in_yiq(y), y, 1e-5)
 
+    def test_images_of_unknown_rank_are_taken_for_single_ones(self):
+        pixels = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+        unknown = tf.placeholder_with_default(pixels, None)
+        flipped = tf.image.flip_left_right(unknown)
+        self.assertEqual(flipped.shape.as_list(), [None, None, None])
+        cut = tf.image.resize_image_with_crop_or_pad(unknown, 2, 2)
+        self.assertEqual(tf.image.random_flip_up_down(unknown).shape.ndims, 3)
+        self.assertEqual(cut.shape.as_list(), [2, 2, None])
+        with tf.Session() as session:
+            np.testing.assert_array_equal(session.run(flipped), pixels[:, ::-1])
+            np.testing.assert_array_equal(session.run(cut), pixels[:, 1:3])
+        self.assertRaises(ValueError, tf.image.central_crop, unknown, 0.5)
+        self.assertRaises(ValueError, tf.image.resize_images, unknown, [2, 2])
+
+    def test_central_crop_keeps_the_channels(self):
+        self.assertEqual(tf.image.central_crop(tf.placeholder(tf.float32, [None, None, 3]), 0.5).shape.as_list(),
+                         [None, None, 3])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -43,6 +43,34 @@ class Matrices(Case):
         self.assert_value(tf.linalg.tridiagonal_solve(diagonals, [1.0, 2, 3]), np.linalg.solve(m, [1, 2, 3]))
 
 
+class Hidden(Case):
+    """Matrices of shapes that only a run shows."""
+
+    def test_products(self):
+        a = np.arange(8.0).reshape(2, 2, 2)
+        hidden = tf.placeholder_with_default(a, None)
+        self.assert_value(tf.matmul(hidden, hidden, transpose_b=True), a @ a.transpose(0, 2, 1))
+
+    def test_exponentials(self):
+        small, large = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[3.0, 0.0], [0.0, 5.0]])
+        both = tf.placeholder_with_default(np.stack([small, large]), None)
+        self.assert_value(tf.linalg.expm(both), [[[1, 1], [0, 1]], [[np.exp(3), 0], [0, np.exp(5)]]])
+        self.assert_value(tf.linalg.expm(tf.placeholder_with_default(large, [None, None])), [[np.exp(3), 0], [0, np.exp(5)]])
+        self.assertEqual(tf.linalg.expm(np.zeros((3, 2, 2))).shape.as_list(), [3, 2, 2])
+
+    def test_pseudo_inverses(self):
+        flat = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+        self.assert_value(tf.linalg.pinv(tf.placeholder_with_default(flat, None), validate_args=True), np.linalg.pinv(flat))
+        self.assertRaises(TypeError, tf.linalg.pinv, [[1, 2]])
+        self.assertRaises(ValueError, tf.linalg.pinv, [1.0, 2.0])
+
+    def test_three_diagonals_of_a_matrix(self):
+        a = np.array([[4.0, 1, 0], [2, 5, 1], [0, 3, 6]])
+        made = tf.linalg.tridiagonal_solve(a, np.array([1.0, 2.0, 3.0]), diagonals_format="matrix")
+        self.assert_value(made, np.linalg.solve(a, [1, 2, 3]))
+        self.assertRaises(ValueError, tf.linalg.tridiagonal_solve, a, [1.0, 2.0, 3.0], diagonals_format="diagonal")
+
+
 class Signals(Case):
     def test_transforms(self):
         x = R.rand(2, 8).astype(np.float32)

@@ -210,13 +210,23 @@ class Sparse(Case):
         filled, empty = tf.sparse_fill_empty_rows(tf.SparseTensor([[1, 0]], [5.0], [2, 1]), -1.0)
         self.assertEqual((self.dense(filled), self.value(empty)), ([[-1], [5]], [True, False]))
 
+    def test_lengths_must_agree(self):
+        self.assertRaises(ValueError, tf.sparse_retain, self.a, [True])
+        self.assertRaises(ValueError, tf.SparseTensor, [[0, 0]], [1.0, 2.0], [2, 2])
+        self.assertRaises(ValueError, tf.SparseTensor, [[0, 0]], [1.0], [2, 2, 2])
+
+    def test_with_dense(self):
+        dense = np.array([[2.0, 2, 2], [4, 4, 4]], np.float32)
+        self.assertEqual(self.dense(self.a * dense), (self.dense_a * dense).tolist())
+        self.assertEqual(self.dense(self.a / dense), (self.dense_a / dense).tolist())
+
     def test_indicator_and_merge(self):
         ids = tf.SparseTensor([[0, 0], [1, 0]], tf.constant([2, 0], tf.int64), [2, 1])
         self.assertEqual(self.value(tf.sparse_to_indicator(ids, 3)), [[False, False, True], [True, False, False]])
 
     def test_packed(self):
         packed = tf.serialize_many_sparse(self.a)
-        self.assertEqual(self.dense(tf.deserialize_many_sparse(packed, tf.float32, rank=1)), self.dense_a.tolist())
+        self.assertEqual(self.dense(tf.deserialize_many_sparse(packed, tf.float32, rank=2)), self.dense_a.tolist())
 
     def test_sets(self):
         self.assertEqual(self.dense(tf.sets.set_intersection([[1, 2]], [[2, 3]])), [[2]])

@@ -2,8 +2,6 @@
 
 import collections
 
-
-
 from . import convert, dtypes, ops
 
 SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
@@ -18,9 +16,9 @@ class SparseTensor:
             self._indices = convert.convert_to_tensor(indices, dtypes.int64, "indices")
             self._values = convert.convert_to_tensor(values, name="values")
             self._dense_shape = convert.convert_to_tensor(dense_shape, dtypes.int64, "dense_shape")
-        self._indices.shape.with_rank(2)
-        self._values.shape.with_rank(1)
-        self._dense_shape.shape.with_rank(1)
+        elements, rank = self._indices.shape.with_rank(2)
+        elements.merge_with(self._values.shape.with_rank(1)[0])
+        rank.merge_with(self._dense_shape.shape.with_rank(1)[0])
 
     @classmethod
     def from_value(cls, value):
@@ -48,6 +46,18 @@ class SparseTensor:
 
     def consumers(self):
         return self._values.consumers()
+
+    def _with_dense(self, op_type, dense):
+        """Element by element with a tensor, where this one has elements."""
+        from .op_defs import call
+        values = call(op_type, None, sp_indices=self._indices, sp_values=self._values, sp_shape=self._dense_shape, dense=dense)
+        return SparseTensor(self._indices, values, self._dense_shape)
+
+    def __mul__(self, dense):
+        return self._with_dense("SparseDenseCwiseMul", dense)
+
+    def __truediv__(self, dense):
+        return self._with_dense("SparseDenseCwiseDiv", dense)
 
     def __repr__(self):
         return "SparseTensor(indices=%s, values=%s, dense_shape=%s)" % (self._indices, self._values, self._dense_shape)

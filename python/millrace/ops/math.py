@@ -495,7 +495,8 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_
         a = convert.convert_to_tensor(a, name="a")
         b = convert.convert_to_tensor(b, a.dtype.base_dtype, name="b") if not isinstance(b, ops.Tensor) else b
         ranks = a._rank(), b._rank()
-        if any(r is not None and r > 2 for r in ranks):
+        unknown = ranks == (None, None) and not (a_is_sparse or b_is_sparse)  # they may turn out to be batches
+        if unknown or any(r is not None and r > 2 for r in ranks):
             return _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name)
         if adjoint_a:
             a, transpose_a = conj(a), True

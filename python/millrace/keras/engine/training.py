@@ -87,7 +87,8 @@ class Model(Network):
     def compile(self, optimizer="rmsprop", loss=None, metrics=None, loss_weights=None, sample_weight_mode=None,
                 weighted_metrics=None, target_tensors=None, distribute=None, **kwargs):
         """Says what to train, and how."""
-        kwargs.pop("run_eagerly", None)
+        if kwargs.pop("run_eagerly", None):
+            raise ValueError("You can only set `run_eagerly=True` if eager execution is enabled.")
         if kwargs:
             raise TypeError("Invalid keyword arguments in `compile`: %s" % ", ".join(sorted(kwargs)))
         if distribute is not None:
@@ -341,7 +342,7 @@ class Model(Network):
     def _source(self, x, y, sample_weight, batch_size, steps, class_weight=None, shuffle=False, with_targets=True):
         if not data.is_batches(x):
             if x is None and not self._feed_inputs() if self.inputs is not None else False:
-                return self._source_without_inputs(y, steps)
+                return self._source_without_inputs(steps)
             arrays = self._standardize(x, y, sample_weight, class_weight, with_targets)
             size = batch_size or (-(-len(arrays[0][0]) // steps) if steps else 32)
             return data.Arrays(*arrays, size, shuffle)
@@ -362,7 +363,7 @@ class Model(Network):
 
         return data.Steps(batches, take, steps or known)
 
-    def _source_without_inputs(self, y, steps):
+    def _source_without_inputs(self, steps):
         """All inputs are tensors of the graph: nothing is fed, or targets only."""
         if steps is None:
             raise ValueError("When using data tensors as input to a model, you should specify the `steps_per_epoch` argument.")
