@@ -95,6 +95,13 @@ class Elements(FreshGraph):
             x.set_shape([3])
         self.assertEqual(tf.matmul(x, tf.ones([2, 5])).shape.as_list(), [None, 5])
 
+    def test_the_part_of_a_graph_that_is_new(self):
+        tf.constant(1, name="old")
+        version = tf.get_default_graph().version
+        tf.constant(1, name="new")
+        nodes = tf.get_default_graph().as_graph_def(from_version=version).node
+        self.assertEqual(["new"], [n.name for n in nodes])
+
     def test_a_finalized_graph_takes_nothing(self):
         tf.get_default_graph().finalize()
         with self.assertRaises(RuntimeError):
@@ -161,9 +168,11 @@ class Conversions(FreshGraph):
             self.assertEqual(tf.constant(value).dtype, dtype, value)
 
     def test_values_that_do_not_fit_are_type_errors(self):
-        for value, dtype in [(1.5, tf.int32), ("a", tf.float32), (1, tf.string), (True, tf.int32)]:
+        for value, dtype in [(1.5, tf.int32), ("a", tf.float32), (1, tf.string), (1, tf.bool),
+                             (np.array(["a"]), tf.float32), (np.array([], "U1"), tf.int32)]:
             with self.assertRaises(TypeError):
                 tf.constant(value, dtype)
+        self.assertEqual(1.0, tf.Session().run(tf.constant(True, tf.float32)))  # a bool is a number, as in Python
         with self.assertRaises(ValueError):
             tf.constant([[1], [1, 2]])
         with self.assertRaises(ValueError):
@@ -175,9 +184,23 @@ class Conversions(FreshGraph):
         with self.assertRaises(ValueError):
             tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]))
 
+    def test_types_that_are_compatible(self):
+        self.assertTrue(tf.float32.is_compatible_with(tf.float32_ref))
+        self.assertFalse(tf.float32_ref.is_compatible_with(tf.float32))
+        self.assertEqual(((0, 1), (0, 255)), (tf.float32.limits, tf.uint8.limits))
+        for text in ("(", "f4,(", "none"):
+            with self.assertRaises(TypeError):
+                tf.as_dtype(text)
+
     def test_lists_of_tensors_are_packed(self):
         t = tf.convert_to_tensor([tf.constant(1), 2])
         self.assertEqual(tf.Session().run(t).tolist(), [1, 2])
+
+    def test_values_known_in_part(self):
+        from millrace.framework.tensor_util import constant_value
+        packed = tf.stack([tf.constant(2), tf.placeholder(tf.int32, [])])
+        self.assertIsNone(constant_value(packed))
+        self.assertEqual([2, None], constant_value(packed, partial=True).tolist())
 
     def test_known_values(self):
         self.assertEqual(convert.constant_value(tf.constant([1, 2])).tolist(), [1, 2])
@@ -297,6 +320,20 @@ class Sessions(FreshGraph):
         self.assertEqual(tf.constant(3).eval(), 3)
         s.close()
         self.assertIsNone(tf.get_default_session())
+
+    def test_partial_runs_of_classes_of_programs(self):
+        from millrace.framework import session
+
+        class Pair:
+            def __init__(self):
+                self.parts = [tf.placeholder(tf.float32, []) for _ in range(2)]
+        session.register_session_run_conversion_functions(
+            Pair, lambda p: (p.parts, list), lambda p, value: list(zip(p.parts, value)), lambda p: p.parts)
+        pair = Pair()
+        total = pair.parts[0] + pair.parts[1]
+        with tf.Session() as s:
+            handle = s.partial_run_setup([total], [pair])
+            self.assertEqual([3], s.partial_run(handle, [total], {pair: [1, 2]}))
 
     def test_partial_runs_go_on_where_they_stopped(self):
         a, b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])

@@ -176,6 +176,26 @@ class Tables(Case):
             session.run(table.remove(["a"]))
             self.assertEqual(session.run(table.size()), 0)
 
+    def test_mutable_tables_are_in_checkpoints(self):
+        with tf.name_scope("s"):
+            table = tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1, name="pairs")
+        dense = tf.contrib.lookup.MutableDenseHashTable(tf.int64, tf.float32, [0.0, 0.0], empty_key=-1, deleted_key=-2)
+        tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1, name="pairs", checkpoint=False)
+        saver = tf.train.Saver()
+        tf.identity(table.lookup(tf.placeholder(tf.string, [1], name="key")), name="found")
+        with tempfile.TemporaryDirectory() as folder, tf.Session() as session:
+            session.run([table.insert(["a"], [5]), dense.insert([3], [[1.0, 2.0]])])
+            prefix = saver.save(session, folder + "/tables")
+            with tf.Graph().as_default(), tf.Session() as other:
+                tf.train.import_meta_graph(prefix + ".meta").restore(other, prefix)
+                found = other.run("found:0", {"key:0": ["a"]})
+            self.assertEqual([5], found.tolist())
+            self.assertIn("pairs-keys", [name for name, _ in tf.train.list_variables(prefix)])
+            session.run([table.remove(["a"]), table.insert(["b"], [6])])
+            saver.restore(session, prefix)
+            self.assertEqual([5, -1], session.run(table.lookup(tf.constant(["a", "b"]))).tolist())
+            self.assertEqual([[1, 2]], session.run(dense.lookup(tf.constant([3], tf.int64))).tolist())
+
 
 class Sparse(Case):
     def setUp(self):

@@ -1,7 +1,7 @@
 """Values of Python as tensors: constants, and the conversions that classes register.
 
-convert_to_tensor asks the conversions registered for the value's class in the order of their priority; numbers, lists and arrays
-become constants.
+convert_to_tensor asks the conversions registered for the value's class in the order of their priority; numbers, lists and
+arrays become constants.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None, dtype_
 
 def internal_convert_to_tensor(value, dtype=None, name=None, as_ref=False, preferred_dtype=None, ctx=None):
     if dtype is not None:
-        dtype = dtypes.as_dtype(dtype)
+        dtype = dtypes.as_dtype(dtype).base_dtype
     if isinstance(value, ops.Tensor):
         if dtype is not None and not dtype.is_compatible_with(value.dtype.base_dtype):
             raise ValueError("Tensor conversion requested dtype %s for Tensor with dtype %s: %r" %
@@ -60,7 +60,8 @@ def _converted(value, dtype, name, as_ref):
         if t is NotImplemented:
             continue
         if dtype is not None and not dtype.is_compatible_with(t.dtype.base_dtype):
-            raise TypeError("%s: Conversion function returned a tensor of dtype %s, %s was asked for" % (name, t.dtype.name, dtype.name))
+            raise TypeError("%s: Conversion function returned a tensor of dtype %s, %s was asked for" %
+                            (name, t.dtype.name, dtype.name))
         return t
     raise TypeError("Cannot convert %r with type %s to Tensor" % (value, type(value)))
 
@@ -98,9 +99,9 @@ def _is_fit(x, dtype):
     if isinstance(x, (str, bytes)):
         return False
     if dtype.is_integer or dtype.is_quantized:
-        return isinstance(x, (int, np.integer, shapes.Dimension)) and not isinstance(x, bool)
+        return isinstance(x, (int, np.integer, shapes.Dimension))  # True is 1 here, as Python has it
     if dtype.is_floating:
-        return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, bool)
+        return isinstance(x, (int, float, np.integer, np.floating))
     return isinstance(x, (int, float, complex, np.number))
 
 
@@ -159,8 +160,8 @@ def as_array(value, dtype=None):
 def _as_array_of(value, dtype):
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
-        if dtype is not dtypes.string and array.dtype.kind in "SUO" and array.dtype.kind != "O":
-            _wrong(array.flat[0], dtype)
+        if dtype is not dtypes.string and array.dtype.kind in "SU":
+            raise TypeError("Expected %s, got an array of %s instead." % (dtype.name, array.dtype))
         return (array.astype(object) if dtype is dtypes.string else array.astype(dtype.as_numpy_dtype)), dtype
     if _none_inside(value):
         raise ValueError("None values not supported.")
@@ -215,13 +216,13 @@ def is_constant(tensor_or_op):
 # ---- values that are known already ----
 
 def constant_value(tensor, partial=False):
-    """The value of a tensor when it is known before any run, else None."""
+    """The value of a tensor when it is known before any run, else None; `partial` allows None within a packed vector."""
     if not isinstance(tensor, ops.Tensor):
         return None if hasattr(tensor, "_as_graph_element") else np.asarray(tensor)
     value = tensor.graph.constant(tensor)
-    if value is None:
-        return None
-    return np.asarray(value)
+    if value is None and partial and tensor.op.type == "Pack" and tensor._rank() == 1:
+        return np.array([constant_value(x) for x in tensor.op.inputs], dtype=object)
+    return None if value is None else np.asarray(value)
 
 
 def constant_value_as_shape(tensor):
@@ -311,8 +312,9 @@ def _dimension_conversion(value, dtype=None, name=None, as_ref=False):
 
 def _indexed_slices_conversion(value, dtype=None, name=None, as_ref=False):
     from . import op_defs
-    if dtype is not None and not dtype.is_compatible_with(value.dtype):
-        raise ValueError("Tensor conversion requested dtype %s for IndexedSlices with dtype %s" % (dtype.name, value.dtype.name))
+    if dtype is not None and not dtype.is_compatible_with(value.dtype.base_dtype):
+        raise ValueError("Tensor conversion requested dtype %s for IndexedSlices with dtype %s" %
+                         (dtype.name, value.dtype.name))
     if value.dense_shape is None:
         raise ValueError("Tensor conversion requested for IndexedSlices without dense_shape: %s" % value)
     return op_defs.call("UnsortedSegmentSum", name, data=value.values, segment_ids=value.indices,

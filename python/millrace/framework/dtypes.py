@@ -105,12 +105,14 @@ class DType:
 
     @property
     def limits(self, clip_negative=True):
-        low, high = self._limits()
+        """(smallest, largest) brightness that an image of this type has: floats are between 0 and 1."""
+        low, high = (-1, 1) if self.is_floating else self._limits()
         return (0 if clip_negative and low < 0 else low), high
 
     def is_compatible_with(self, other):
+        """Whether tensors of the other type will do: a reference for its type, but not the type for a reference."""
         other = as_dtype(other)
-        return self is other or self.base_dtype is other
+        return self is other or self is other.base_dtype
 
     def __eq__(self, other):
         if other is None:
@@ -181,7 +183,7 @@ def as_dtype(value):
         return _BY_PYTHON[value]
     try:
         t = np.dtype(value) if value is not None else None
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # a text that begins like a type of numpy has errors of its own
         t = None
     if t is not None:
         if t.kind in "SUO":

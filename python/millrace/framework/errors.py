@@ -74,6 +74,8 @@ _CLASSES = [CancelledError, UnknownError, InvalidArgumentError, DeadlineExceeded
 
 
 def exception_type_from_error_code(code):
+    if not 0 < code <= len(_CLASSES):
+        raise KeyError(code)
     return _CLASSES[code - 1]
 
 

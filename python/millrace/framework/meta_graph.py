@@ -54,18 +54,26 @@ def _kind(x):
 
 def add_collection_def(meta_graph_def, key, graph=None, export_scope=None, exclude_nodes=None, override_contents=None):
     """Writes a collection into the message."""
+    _refuse(exclude_nodes=exclude_nodes)
     graph = graph or ops.get_default_graph()
     members = override_contents if override_contents else graph.get_collection(key)
     if not members or not isinstance(key, str):
         return
     try:
         d = _collection_def(key, members, export_scope)
-    except Exception as e:  # a member may be of any kind
+    except (TypeError, ValueError, AttributeError) as e:  # a member may be of any kind
         logging.warning("Issue encountered when serializing %s.\n"
                         "Type is unsupported, or the types of the items don't match field type in CollectionDef. "
                         "Note this is a warning and probably safe to ignore.\n%s", key, e)
         return
     meta_graph_def.collection_def[key].CopyFrom(d)
+
+
+def _refuse(**given):
+    """For arguments of TensorFlow's functions that nothing is done for here."""
+    for name, value in given.items():
+        if value:
+            raise NotImplementedError("A MetaGraphDef with %s=%r" % (name, value))
 
 
 def _collection_def(key, members, scope):
@@ -120,7 +128,7 @@ def _strip_defaults(graph_def):
                 del node.attr[a.name]
 
 
-def _scoped_graph_def(graph_def, scope, unbound_name, unbound):
+def _scoped_graph_def(graph_def, scope, unbound):
     """The nodes under a scope, without its name; inputs from outside are named by the scope's own placeholders."""
     out = protos.GraphDef()
     out.versions.CopyFrom(graph_def.versions)
@@ -149,6 +157,7 @@ def _scoped_graph_def(graph_def, scope, unbound_name, unbound):
 def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None, collection_list=None, graph=None,
                           export_scope=None, exclude_nodes=None, clear_extraneous_savers=False, strip_default_attrs=False):
     """The MetaGraphDef of a graph, or of a GraphDef that was made of it."""
+    _refuse(exclude_nodes=exclude_nodes)
     graph = graph or ops.get_default_graph()
     m = protos.MetaGraphDef()
     if meta_info_def is not None:
@@ -166,6 +175,8 @@ def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None, co
     for key in (graph.get_all_collection_keys() if collection_list is None else collection_list):
         if clear_extraneous_savers and key == ops.GraphKeys.SAVERS:
             continue
+        if key == ops.GraphKeys.SAVEABLE_OBJECTS:  # objects that no message holds; what a saver does with them is in the graph
+            continue
         add_collection_def(m, key, graph, export_scope)
     return m
 
@@ -174,13 +185,12 @@ def export_scoped_meta_graph(filename=None, graph_def=None, graph=None, export_s
                              unbound_inputs_col_name="unbound_inputs", clear_devices=False, saver_def=None,
                              clear_extraneous_savers=False, strip_default_attrs=False, save_debug_info=False, **kwargs):
     """(the MetaGraphDef, the variables in it by their names); of a scope's part when export_scope is given."""
-    if save_debug_info:
-        raise NotImplementedError("export_meta_graph with save_debug_info")
+    _refuse(save_debug_info=save_debug_info)
     graph = graph or ops.get_default_graph()
     exported = graph_def if graph_def is not None else graph.as_graph_def(add_shapes=True)
     unbound = []
     if export_scope:
-        exported = _scoped_graph_def(exported, export_scope, unbound_inputs_col_name, unbound)
+        exported = _scoped_graph_def(exported, export_scope, unbound)
         if unbound and unbound_inputs_col_name:
             graph.clear_collection(unbound_inputs_col_name)
             for name in dict.fromkeys(unbound):

@@ -233,7 +233,8 @@ def _code(p, a, value):
         shown = ", ".join(dtypes.as_dtype(x).name if a.kind == "t" else '"%s"' % x.decode() for x in sorted(a.allowed))
         what = dtypes.as_dtype(coded).name if a.kind == "t" else '"%s"' % coded.decode()
         if a.kind == "t":
-            raise TypeError("Value passed to parameter '%s' has DataType %s not in list of allowed values: %s" % (a.name, what, shown))
+            raise TypeError("Value passed to parameter '%s' has DataType %s not in list of allowed values: %s" %
+                            (a.name, what, shown))
         raise ValueError('Attr \'%s\' of \'%s\' Op passed string %s not in: %s.' % (a.name, p.name, what, shown))
     if a.kind == "i" and a.minimum is not None and coded < a.minimum:
         raise ValueError("Attr '%s' of '%s' Op passed %d less than minimum %d." % (a.name, p.name, coded, a.minimum))

@@ -1,8 +1,8 @@
 """Graph, Operation and Tensor, and the scopes that new operations are made under.
 
 The extension keeps the graph itself; what is here is what Python adds to it: names that differ, scopes of names, devices,
-control dependencies and colocation, collections, and which graph is the default one.  There is one object for each operation and
-each of its outputs, made when it is first seen, so they can be compared by identity.
+control dependencies and colocation, collections, and which graph is the default one.  There is one object for each operation
+and each of its outputs, made when it is first seen, so they can be compared by identity.
 """
 
 import contextlib
@@ -427,11 +427,10 @@ class Graph(_core.Graph):
             name = name.decode()
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
-        if isinstance(name, bytes):
-            name = name.decode()
         flat = _flat(inputs)
         if any(t.graph is not self for t in flat):
-            inputs = [[self._own(t, op_type) for t in x] if isinstance(x, (list, tuple)) else self._own(x, op_type) for x in inputs]
+            inputs = [[self._own(t, op_type) for t in x] if isinstance(x, (list, tuple)) else self._own(x, op_type)
+                      for x in inputs]
             flat = _flat(inputs)
         if controls is None:
             controls = self._controls_for(flat)
@@ -690,8 +689,9 @@ class Graph(_core.Graph):
         if ":" in name:
             raise ValueError("Name %r appears to refer to a Tensor, not a Operation." % name)
         if not allow_operation:
-            raise ValueError("Name %r %s refer to an Operation, not a Tensor." %
-                             (name, "appears to" if self.has_op(name) else "does not"))
+            raise ValueError("The name %r %s, not a Tensor. Tensor names must be of the form \"<op_name>:<output_index>\"." %
+                             (name, "refers to an Operation" if self.has_op(name) else
+                              "looks like an (invalid) Operation name"))
         op = self.op(name)
         if op is None:
             raise KeyError("The name %r refers to an Operation not in the graph." % name)
@@ -712,8 +712,12 @@ class Graph(_core.Graph):
         return getattr(tensor_or_op, "op", tensor_or_op) not in self._unfetchable
 
     def as_graph_def(self, from_version=None, add_shapes=False):
+        """The graph as a message; only what came after the graph had that version, if one is given."""
         from .. import protos
-        return protos.GraphDef.FromString(self._graph_def_bytes(add_shapes))
+        graph_def = protos.GraphDef.FromString(self._graph_def_bytes(add_shapes))
+        if from_version is not None:
+            del graph_def.node[:from_version]
+        return graph_def
 
     def _graph_def_bytes(self, add_shapes):
         """The serialized GraphDef.  While the graph is finalized it stays the same."""
@@ -842,8 +846,8 @@ def get_default_graph():
 def reset_default_graph():
     """Begins a new default graph."""
     if _default_graphs.entries:
-        raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the "
-                             "nesting and create a new graph.")
+        raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit "
+                             "the nesting and create a new graph.")
     _default_graphs.reset()
 
 
@@ -901,6 +905,9 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
     """A scope for names, in the graph of `values` or the default one: `with tf.name_scope(name, "Default", [x]) as scope`."""
 
     def __init__(self, name, default_name=None, values=None):
+        if default_name is not None and not isinstance(default_name, (str, bytes)):
+            raise TypeError("`default_name` type (%s) is not a string type. You likely meant to pass this into the `values` "
+                            "kwarg." % type(default_name))
         self._name = default_name if name is None else name
         if self._name is None and values is not None:
             raise ValueError("At least one of name (%s) and default_name (%s) must be provided." % (name, default_name))

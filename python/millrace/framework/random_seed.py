@@ -1,7 +1,7 @@
 """Seeds of random operations.
 
-An operation has two: the graph's and its own.  With only the graph's set, an operation's own is the number of operations made so
-far, so that a program gets the same numbers each time; with neither, both are 0, which means: other ones each time.
+An operation has two: the graph's and its own.  With only the graph's set, an operation's own is the number of operations made
+so far, so that a program gets the same numbers each time; with neither, both are 0, which means: other ones each time.
 """
 
 from . import ops

@@ -27,14 +27,22 @@ def _watch_signals():
 
 # ---- what programs of their own feed and fetch ----
 
-_conversions = []  # (class, function for fetches, function for feeds or None), the newest first
+_Conversion = collections.namedtuple("_Conversion", ["kind", "fetch", "feed", "fed"])
+_conversions = []  # the newest first; `feed` and `fed` may be None
 
 
-def register_session_run_conversion_functions(tensor_type, fetch_function, feed_function=None, feed_function_for_partial_run=None):
-    """fetch_function(x) is (tensors, function of their values), feed_function(x, value) pairs of tensors and values."""
-    if any(tensor_type is kind for kind, _, _ in _conversions):
+def register_session_run_conversion_functions(tensor_type, fetch_function, feed_function=None,
+                                              feed_function_for_partial_run=None):
+    """fetch_function(x) is (tensors, function of their values), feed_function(x, value) pairs of tensors and values,
+    feed_function_for_partial_run(x) the tensors alone."""
+    if any(tensor_type is c.kind for c in _conversions):
         raise ValueError("%s has already been registered." % tensor_type)
-    _conversions.insert(0, (tensor_type, fetch_function, feed_function))
+    _conversions.insert(0, _Conversion(tensor_type, fetch_function, feed_function, feed_function_for_partial_run))
+
+
+def _conversion_of(x, way):
+    """The function for `way` ("fetch", "feed" or "fed") that the newest class that x is of has; None when there is none."""
+    return next((getattr(c, way) for c in _conversions if isinstance(x, c.kind) and getattr(c, way)), None)
 
 
 # ---- fetches ----
@@ -75,10 +83,8 @@ class _Fetches:
             return lambda values: kind((k, b(values)) for k, b in zip(keys, builders))
         if hasattr(f, "_fetch_parts"):
             return self._take_parts(*f._fetch_parts())
-        for kind, fetch, _ in _conversions:
-            if isinstance(f, kind):
-                return self._take_parts(*fetch(f))
-        return self._take_element(f)
+        fetch = _conversion_of(f, "fetch")
+        return self._take_element(f) if fetch is None else self._take_parts(*fetch(f))
 
     def _take_parts(self, tensors, rebuild):
         builders = [self._take_element(t) for t in tensors]
@@ -96,7 +102,8 @@ class _Fetches:
         try:
             e = self._graph.as_graph_element(f)
         except TypeError as e:
-            raise TypeError("Fetch argument %r has invalid type %r, must be a string or Tensor. (%s)" % (f, type(f), e)) from None
+            raise TypeError("Fetch argument %r has invalid type %r, must be a string or Tensor. (%s)" %
+                            (f, type(f), e)) from None
         except (ValueError, KeyError) as e:
             raise ValueError("Fetch argument %r cannot be interpreted as a Tensor. (%s)" % (f, e)) from None
         if not self._graph.is_fetchable(e):
@@ -120,10 +127,10 @@ def _nothing(values):
 
 def _flat_feeds(key, value):
     """A pair for each tensor: a structure may be fed by one of the same form."""
+    feed = _conversion_of(key, "feed")
     if hasattr(key, "_feed_parts"):
         yield from key._feed_parts(value)
-    elif any(isinstance(key, kind) and feed for kind, _, feed in _conversions):
-        feed, = [feed for kind, _, feed in _conversions if isinstance(key, kind) and feed][:1]
+    elif feed is not None:
         yield from feed(key, value)
     elif isinstance(key, (list, tuple)):
         if len(key) != len(value):
@@ -136,14 +143,15 @@ def _flat_feeds(key, value):
 
 def _check_value(tensor, value):
     if isinstance(value, ops.Tensor) or isinstance(value, ops.IndexedSlices):
-        raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, "
-                        "lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was %s which was passed to the "
-                        "feed with key %s." % (value, tensor))
+        raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, "
+                        "strings, lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was %s which was "
+                        "passed to the feed with key %s." % (value, tensor))
     if isinstance(value, int) and not isinstance(value, bool):
         dtype = tensor.dtype.base_dtype
         if dtype.name == "string" or dtype.is_integer and not dtype.min <= value <= dtype.max:
-            raise TypeError("Type of feed value %s with type %s is not compatible with Tensor type %s. Try explicitly setting the "
-                            "type of the feed tensor to a larger type (e.g. int64)." % (value, type(value), dtype.as_numpy_dtype))
+            raise TypeError("Type of feed value %s with type %s is not compatible with Tensor type %s. Try explicitly setting "
+                            "the type of the feed tensor to a larger type (e.g. int64)." %
+                            (value, type(value), dtype.as_numpy_dtype))
 
 
 class BaseSession:
@@ -237,7 +245,10 @@ class BaseSession:
     def partial_run_setup(self, fetches, feeds=None):
         """A handle for partial_run: what will be fetched and fed in the parts of one run."""
         f = _Fetches(self._graph, fetches)
-        tensors = [self._graph.as_graph_element(t, allow_operation=False) for t in feeds or []]
+        tensors = []
+        for feed in feeds or []:
+            parts = _conversion_of(feed, "fed")
+            tensors += [self._graph.as_graph_element(t, allow_operation=False) for t in (parts(feed) if parts else [feed])]
         return self._call(self._session.prepare_partial, tensors, f.tensors, f.targets)
 
     def partial_run(self, handle, fetches, feed_dict=None):

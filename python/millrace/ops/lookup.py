@@ -180,7 +180,29 @@ class StaticHashTable(LookupInterface):
 StaticHashTableV1 = HashTable = StaticHashTable
 
 
+def _saveable(table, name):
+    """What a saver saves of a table: its keys and its values."""
+    from ..train.saveable import SaveableObject, SaveSpec  # which comes after the ops
+
+    class Saveable(SaveableObject):
+        """All pairs of a table; what it had goes when it is restored."""
+
+        def __init__(self):
+            keys, values = table.export()
+            super().__init__(table, [SaveSpec(keys, "", name + "-keys"), SaveSpec(values, "", name + "-values")], name)
+
+        def restore(self, restored_tensors, restored_shapes):
+            keys, values = restored_tensors
+            with ops.colocate_with(table.resource_handle.op):
+                return call("LookupTableImportV2", None, table_handle=table.resource_handle, keys=keys, values=values)
+
+    return Saveable()
+
+
 class _Mutable(LookupInterface):
+    def _keep_in_checkpoints(self, name):
+        ops.add_to_collection(ops.GraphKeys.SAVEABLE_OBJECTS, _saveable(self, name))
+
     def insert(self, keys, values, name=None):
         """The operation that puts pairs in, over former values."""
         with ops.name_scope(name, "%s_lookup_table_insert" % self.name):
@@ -208,6 +230,8 @@ class MutableHashTable(_Mutable):
             self._table = call("MutableHashTableV2", name, **of)
         else:
             self._table = call("MutableHashTableOfTensorsV2", name, value_shape=self._value_shape, **of)
+        if checkpoint:
+            self._keep_in_checkpoints(name)
 
 
 class MutableDenseHashTable(_Mutable):
@@ -225,6 +249,8 @@ class MutableDenseHashTable(_Mutable):
                            deleted_key=convert.convert_to_tensor(deleted_key, self._key_dtype), shared_name=shared_name or "",
                            value_dtype=self._value_dtype, value_shape=self._value_shape,
                            initial_num_buckets=initial_num_buckets or 131072)
+        if checkpoint:
+            self._keep_in_checkpoints(name)
 
 
 # ---- numbers for keys that no table has ----

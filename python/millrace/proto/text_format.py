@@ -27,24 +27,37 @@ class ParseError(Error):
         return self._column
 
 
+# What protobuf's functions would pass over with these is a ParseError here all the same.
+_READING = {"allow_unknown_extension", "allow_field_number", "descriptor_pool", "allow_unknown_field"}
+_WRITING = {"message_formatter", "print_unknown_fields", "force_colon"}
+
+
+def _check_options(options, known):
+    for name in options:
+        if name not in known:
+            raise TypeError("text_format has no option %r" % name)
+
+
 def Parse(text, message, **options):
     """Reads the text into the message, which is emptied before."""
+    _check_options(options, _READING)
     data = _parsed(text, message)
     message.ParseFromString(data)
     return message
 
 
 def Merge(text, message, **options):
+    _check_options(options, _READING)
     message.MergeFromString(_parsed(text, message))
     return message
 
 
 def ParseLines(lines, message, **options):
-    return Parse("\n".join(_text(line) for line in lines), message)
+    return Parse("\n".join(_text(line) for line in lines), message, **options)
 
 
 def MergeLines(lines, message, **options):
-    return Merge("\n".join(_text(line) for line in lines), message)
+    return Merge("\n".join(_text(line) for line in lines), message, **options)
 
 
 def _text(text):
@@ -157,7 +170,11 @@ def MessageToString(message, as_utf8=False, as_one_line=False, use_short_repeate
                     pointy_brackets=False, use_index_order=False, float_format=None,
                     double_format=None, use_field_number=False, descriptor_pool=None, indent=0,
                     **options):
-    """The text.  Options that concern extensions and expanded Any have no effect."""
+    """The text."""
+    _check_options(options, _WRITING)
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError("MessageToString(%s=%r)" % (name, value))
     p = _Printer(as_utf8, use_short_repeated_primitives, use_index_order, float_format,
                  double_format, use_field_number, pointy_brackets)
     p.message(message, 0)
