@@ -114,8 +114,7 @@ static TF_Tensor *bfloat16_tensor(PyArrayObject *a)
     return t;
 }
 
-/* The bytes of a Python string of either kind; NULL with an exception set. */
-static const char *text_of(PyObject *o, Py_ssize_t *n)
+const char *py_string(PyObject *o, Py_ssize_t *n)
 {
     char *p = NULL;
     if (PyUnicode_Check(o))
@@ -139,7 +138,8 @@ static TF_Tensor *string_tensor(PyArrayObject *a)
         TF_TString_Init(&to[i]);
     for (npy_intp i = 0; to && i < n; i++) {
         Py_ssize_t length;
-        const char *p = text_of(((PyObject **)PyArray_DATA(a))[i], &length);
+        PyObject *o = ((PyObject **)PyArray_DATA(a))[i]; /* numpy means None by NULL */
+        const char *p = py_string(o ? o : Py_None, &length);
         if (!p) {
             TF_DeleteTensor(t);
             return NULL;

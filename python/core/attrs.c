@@ -6,19 +6,10 @@
 
 /* ---- setting ---- */
 
-
-static const char *text(PyObject *o, Py_ssize_t *n)
-{
-    char *p = NULL;
-    if (PyUnicode_Check(o))
-        return PyUnicode_AsUTF8AndSize(o, n);
-    return PyBytes_AsStringAndSize(o, &p, n) == 0 ? p : NULL;
-}
-
 static bool set_string(TF_OperationDescription *d, const char *name, PyObject *v)
 {
     Py_ssize_t n;
-    const char *p = text(v, &n);
+    const char *p = py_string(v, &n);
     if (p)
         TF_SetAttrString(d, name, p, (size_t)n);
     return p;
@@ -71,7 +62,7 @@ static bool set_one(TF_OperationDescription *d, const char *name, char kind, PyO
     case 'x': return set_tensor(d, name, v);
     case 'n': {
         Py_ssize_t n;
-        const char *p = text(v, &n);
+        const char *p = py_string(v, &n);
         if (!p)
             return false;
         TF_SetAttrFuncName(d, name, p, (size_t)n);
@@ -90,7 +81,7 @@ static bool set_strings(TF_OperationDescription *d, const char *name, PyObject *
     bool ok = p && length;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         Py_ssize_t l = 0;
-        ok = (p[i] = text(PySequence_Fast_GET_ITEM(list, i), &l));
+        ok = (p[i] = py_string(PyTuple_GET_ITEM(list, i), &l));
         length[i] = (size_t)l;
     }
     if (ok)
@@ -106,7 +97,7 @@ static bool set_shapes(TF_OperationDescription *d, const char *name, PyObject *l
     int *n_dims = PyMem_Calloc((size_t)n + 1, sizeof(*n_dims));
     bool ok = dims && n_dims;
     for (Py_ssize_t i = 0; ok && i < n; i++)
-        ok = py_shape_from(PySequence_Fast_GET_ITEM(list, i), &dims[i], &n_dims[i]);
+        ok = py_shape_from(PyTuple_GET_ITEM(list, i), &dims[i], &n_dims[i]);
     if (ok)
         TF_SetAttrShapeList(d, name, (const int64_t *const *)dims, n_dims, (int)n);
     for (Py_ssize_t i = 0; dims && i < n; i++)
@@ -122,8 +113,8 @@ static bool set_numbers(TF_OperationDescription *d, const char *name, char kind,
     int64_t *at = PyMem_Calloc((size_t)n + 1, sizeof(*at)); /* large enough for any kind */
     if (!at)
         return PyErr_NoMemory(), false;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *v = PySequence_Fast_GET_ITEM(list, i);
+    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
+        PyObject *v = PyTuple_GET_ITEM(list, i);
         if (kind == 'i')
             at[i] = PyLong_AsLongLong(v);
         else if (kind == 'f')
@@ -148,23 +139,19 @@ static bool set_numbers(TF_OperationDescription *d, const char *name, char kind,
 
 static bool set_list(TF_OperationDescription *d, const char *name, char kind, PyObject *v)
 {
-    PyObject *list = PySequence_Fast(v, "A list is expected for this attr");
+    PyObject *list = py_items(v, "A list is expected for this attr");
     if (!list)
         return false;
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
-    bool ok = n <= INT32_MAX;
-    if (!ok)
-        PyErr_SetString(PyExc_ValueError, "A list that long is no attr");
-    else if (strchr("ifbt", kind))
+    Py_ssize_t n = PyTuple_GET_SIZE(list);
+    bool ok = false;
+    if (strchr("ifbt", kind))
         ok = set_numbers(d, name, kind, list, n);
     else if (kind == 's')
         ok = set_strings(d, name, list, n);
     else if (kind == 'h')
         ok = set_shapes(d, name, list, n);
-    else {
+    else
         PyErr_Format(PyExc_ValueError, "No kind '[%c' of an attr", kind);
-        ok = false;
-    }
     Py_DECREF(list);
     return ok;
 }
@@ -178,15 +165,12 @@ bool py_set_attr(TF_OperationDescription *d, const char *name, const char *kind,
 
 static PyObject *get_proto(TF_Operation *op, const char *name)
 {
-    TF_Status *s = py_status_new();
-    TF_Buffer *b = s ? TF_NewBuffer() : NULL;
-    if (b)
-        TF_OperationGetAttrValueProto(op, name, b, s);
-    if (!s || !py_status_ok(s)) {
-        TF_DeleteBuffer(b);
+    TF_Buffer *b;
+    TF_Status *s;
+    if (!py_new_buffer(&b, &s))
         return NULL;
-    }
-    return py_bytes_from(b);
+    TF_OperationGetAttrValueProto(op, name, b, s);
+    return py_finish_buffer(b, s);
 }
 
 static PyObject *get_one(TF_Operation *op, const char *name, const TF_AttrMetadata *m, TF_Status *s)
@@ -235,7 +219,7 @@ static char letter_of(TF_AttrType t)
 /* (kind, value); lists and functions come as a serialized AttrValue. */
 PyObject *py_get_attr(py_operation *o, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
     if (!s)
         return NULL;

@@ -23,15 +23,15 @@ static PyObject *inputs_of(const mr_function_call *c)
 
 static bool give_outputs(mr_function_call *c, PyObject *values)
 {
-    PyObject *list = PySequence_Fast(values, "A function of py_func returns a sequence");
+    PyObject *list = py_items(values, "A function of py_func returns a sequence");
     int n = mr_function_call_num_outputs(c);
     bool ok = list;
-    if (ok && PySequence_Fast_GET_SIZE(list) != n) {
-        PyErr_Format(PyExc_ValueError, "The function returned %zd values, the operation has %d outputs", PySequence_Fast_GET_SIZE(list), n);
+    if (ok && PyTuple_GET_SIZE(list) != n) {
+        PyErr_Format(PyExc_ValueError, "The function returned %zd values, the operation has %d outputs", PyTuple_GET_SIZE(list), n);
         ok = false;
     }
     for (int i = 0; ok && i < n; i++) {
-        TF_Tensor *t = py_tensor_from(PySequence_Fast_GET_ITEM(list, i), (int)mr_function_call_output_type(c, i));
+        TF_Tensor *t = py_tensor_from(PyTuple_GET_ITEM(list, i), (int)mr_function_call_output_type(c, i));
         ok = t;
         if (ok)
             mr_function_call_set_output(c, i, t);
@@ -45,8 +45,10 @@ static bool call_python(mr_function_call *c)
     size_t n;
     const char *token = mr_function_call_token(c, &n);
     PyObject *in = inputs_of(c);
-    PyObject *out = in ? PyObject_CallFunction(caller, "s#O", token, (Py_ssize_t)n, in) : NULL;
+    PyObject *f = Py_NewRef(caller); /* another may be set while it works */
+    PyObject *out = in ? PyObject_CallFunction(f, "s#O", token, (Py_ssize_t)n, in) : NULL;
     bool ok = out && give_outputs(c, out);
+    Py_DECREF(f);
     Py_XDECREF(in);
     Py_XDECREF(out);
     return ok;

@@ -65,11 +65,16 @@ TF_Tensor *py_tensor_from(PyObject *value, int dtype);
 PyObject *py_array_from(TF_Tensor *t); /* takes t over; a scalar of numpy for rank 0 */
 /* Releases arrays that tensors have let go of in threads without the interpreter's lock. */
 void py_release_arrays(void);
+/* The bytes of a Python string of either kind; NULL with an exception set. */
+const char *py_string(PyObject *o, Py_ssize_t *n);
 PyObject *py_bytes_from(TF_Buffer *b); /* takes b over, which may be NULL */
 
 /* ---- graph.c ---- */
 PyObject *py_wrap(py_graph *g, TF_Operation *op); /* new reference; None for NULL */
 PyObject *py_wrap_output(py_graph *g, TF_Output o); /* an output of the operation's `outputs`; None for no operation */
+/* The items of a sequence as a tuple, which no Python code that runs meanwhile can change; NULL with an exception set. */
+PyObject *py_items(PyObject *sequence, const char *complaint);
+const char *py_text(PyObject *o); /* of a str without a NUL, which lasts as long as it does; NULL with an exception set */
 /* The outputs or operations in a sequence; the array is to be freed.  false with an exception set. */
 bool py_outputs(PyObject *sequence, TF_Output **out, int *n);
 bool py_operations(PyObject *sequence, TF_Operation ***out, int *n);
@@ -77,6 +82,7 @@ PyObject *py_shape(int n_dims, const int64_t *dims); /* tuple of ints and None; 
 /* A shape from None or a sequence of ints and None (or -1).  n -1: unknown rank; dims to be freed. */
 bool py_shape_from(PyObject *o, int64_t **dims, int *n);
 
+bool py_in_graph(const py_graph *g, const py_operation *op); /* false with an exception set */
 bool py_output_of(PyObject *o, TF_Output *out); /* false with an exception set */
 /* For functions of the C API that fill a buffer: both new, false with an exception set; then the bytes, or the exception. */
 bool py_new_buffer(TF_Buffer **b, TF_Status **s);

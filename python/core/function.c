@@ -74,19 +74,19 @@ PyTypeObject py_function_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_mill
                                  .tp_methods = function_methods,
                                  .tp_getset = function_getset};
 
-/* Pointers to the texts of a list of str; to be freed.  The strings belong to the list, which must stay. */
-static const char **texts_of(PyObject *list, int n)
+/* Pointers to the texts of a tuple of str; to be freed.  The strings belong to the tuple, which must stay. */
+static const char **texts_of(PyObject *names, int n)
 {
-    PyObject *fast = PySequence_Fast(list, "A sequence of names is expected");
-    const char **p = fast && PySequence_Fast_GET_SIZE(fast) == n ? PyMem_Calloc((size_t)n + 1, sizeof(*p)) : NULL;
-    for (int i = 0; p && i < n; i++)
-        if (!(p[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(fast, i)))) {
+    if (PyTuple_GET_SIZE(names) != n)
+        return (void *)PyErr_Format(PyExc_ValueError, "Expected a list of %d names", n);
+    const char **p = PyMem_Calloc((size_t)n + 1, sizeof(*p));
+    if (!p)
+        return (void *)PyErr_NoMemory();
+    for (int i = 0; i < n; i++)
+        if (!(p[i] = py_text(PyTuple_GET_ITEM(names, i)))) {
             PyMem_Free(p);
-            p = NULL;
+            return NULL;
         }
-    if (!p && !PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "Expected a list of %d names", n);
-    Py_XDECREF(fast);
     return p;
 }
 
@@ -95,15 +95,17 @@ PyObject *py_graph_to_function(py_graph *g, PyObject *args)
 {
     const char *name, *description = NULL, **names = NULL;
     int append, n_ops = -1, n_in, n_out;
-    PyObject *ops, *inputs, *outputs, *output_names;
+    PyObject *ops, *inputs, *outputs, *output_names, *items = NULL;
     TF_Operation **op = NULL;
     TF_Output *in = NULL, *out = NULL;
     TF_Function *f = NULL;
     TF_Status *s = NULL;
     if (!PyArg_ParseTuple(args, "spOOOO|z", &name, &append, &ops, &inputs, &outputs, &output_names, &description))
         return NULL;
-    bool ok = (ops == Py_None || py_operations(ops, &op, &n_ops)) && py_outputs(inputs, &in, &n_in) && py_outputs(outputs, &out, &n_out) &&
-              (output_names == Py_None || (names = texts_of(output_names, n_out)));
+    bool ok = (ops == Py_None || py_operations(ops, &op, &n_ops)) && py_outputs(inputs, &in, &n_in) &&
+              py_outputs(outputs, &out, &n_out) &&
+              (output_names == Py_None ||
+               ((items = py_items(output_names, "A sequence of names is expected")) && (names = texts_of(items, n_out))));
     if (ok && (s = py_status_new()))
         f = TF_GraphToFunction(g->graph, name, (unsigned char)append, n_ops, (const TF_Operation *const *)op, n_in, in, n_out, out,
                                (const char *const *)names, NULL, description, s);
@@ -111,6 +113,7 @@ PyObject *py_graph_to_function(py_graph *g, PyObject *args)
     PyMem_Free(in);
     PyMem_Free(out);
     PyMem_Free(names);
+    Py_XDECREF(items);
     return s && py_status_ok(s) ? wrap_function(f) : NULL;
 }
 

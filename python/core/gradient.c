@@ -54,16 +54,16 @@ static bool take_gradient(PyObject *o, mr_gradient_value *dx)
 
 static bool take_gradients(PyObject *list, mr_gradient_value *dx, int n)
 {
-    PyObject *fast = PySequence_Fast(list, "Gradients are a sequence");
-    bool ok = fast;
-    if (ok && PySequence_Fast_GET_SIZE(fast) != n) {
+    PyObject *items = py_items(list, "Gradients are a sequence");
+    bool ok = items;
+    if (ok && PyTuple_GET_SIZE(items) != n) {
         PyErr_Format(PyExc_ValueError, "Num gradients %zd generated for an op does not match num inputs %d",
-                     PySequence_Fast_GET_SIZE(fast), n);
+                     PyTuple_GET_SIZE(items), n);
         ok = false;
     }
     for (int i = 0; ok && i < n; i++)
-        ok = take_gradient(PySequence_Fast_GET_ITEM(fast, i), &dx[i]);
-    Py_XDECREF(fast);
+        ok = take_gradient(PyTuple_GET_ITEM(items, i), &dx[i]);
+    Py_XDECREF(items);
     return ok;
 }
 

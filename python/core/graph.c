@@ -4,7 +4,31 @@
  * object is a list of its outputs (the package sees to that). */
 #include "core.h"
 
-/* ---- shapes and sequences ---- */
+/* ---- texts, sequences and shapes ---- */
+
+const char *py_text(PyObject *o)
+{
+    Py_ssize_t n;
+    const char *p = PyUnicode_AsUTF8AndSize(o, &n);
+    if (!p || strlen(p) == (size_t)n)
+        return p;
+    PyErr_SetString(PyExc_ValueError, "A name cannot have a null character in it");
+    return NULL;
+}
+
+PyObject *py_items(PyObject *sequence, const char *complaint)
+{
+    if (PyTuple_CheckExact(sequence))
+        return Py_NewRef(sequence);
+    PyObject *items = PySequence_Tuple(sequence);
+    if (!items && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_SetString(PyExc_TypeError, complaint);
+    else if (items && PyTuple_GET_SIZE(items) > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "A sequence that long is too long");
+        Py_CLEAR(items);
+    }
+    return items;
+}
 
 PyObject *py_shape(int n_dims, const int64_t *dims)
 {
@@ -28,15 +52,15 @@ bool py_shape_from(PyObject *o, int64_t **dims, int *n)
     *n = -1;
     if (o == Py_None)
         return true;
-    PyObject *list = PySequence_Fast(o, "A shape is None or a sequence of dimensions");
+    PyObject *list = py_items(o, "A shape is None or a sequence of dimensions");
     if (!list)
         return false;
-    Py_ssize_t size = PySequence_Fast_GET_SIZE(list);
+    Py_ssize_t size = PyTuple_GET_SIZE(list);
     *dims = size < 1000000 ? PyMem_Calloc((size_t)size + 1, sizeof(**dims)) : NULL;
     if (!*dims)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; *dims && i < size && !PyErr_Occurred(); i++) {
-        PyObject *d = PySequence_Fast_GET_ITEM(list, i);
+        PyObject *d = PyTuple_GET_ITEM(list, i);
         (*dims)[i] = d == Py_None ? -1 : PyLong_AsLongLong(d);
     }
     Py_DECREF(list);
@@ -45,6 +69,14 @@ bool py_shape_from(PyObject *o, int64_t **dims, int *n)
         return true;
     PyMem_Free(*dims);
     *dims = NULL;
+    return false;
+}
+
+bool py_in_graph(const py_graph *g, const py_operation *op)
+{
+    if (op->graph == g)
+        return true;
+    PyErr_Format(PyExc_ValueError, "Operation '%s' is not an element of this graph.", TF_OperationName(op->op));
     return false;
 }
 
@@ -60,15 +92,15 @@ bool py_output_of(PyObject *o, TF_Output *out)
 
 bool py_outputs(PyObject *sequence, TF_Output **out, int *n)
 {
-    PyObject *list = PySequence_Fast(sequence, "A sequence of tensors is expected");
+    PyObject *list = py_items(sequence, "A sequence of tensors is expected");
     if (!list)
         return false;
-    Py_ssize_t size = PySequence_Fast_GET_SIZE(list);
+    Py_ssize_t size = PyTuple_GET_SIZE(list);
     *n = (int)size;
     *out = PyMem_Calloc((size_t)size + 1, sizeof(**out));
     bool ok = *out || (PyErr_NoMemory(), false);
     for (Py_ssize_t i = 0; ok && i < size; i++)
-        ok = py_output_of(PySequence_Fast_GET_ITEM(list, i), &(*out)[i]);
+        ok = py_output_of(PyTuple_GET_ITEM(list, i), &(*out)[i]);
     Py_DECREF(list);
     if (!ok) {
         PyMem_Free(*out);
@@ -79,15 +111,15 @@ bool py_outputs(PyObject *sequence, TF_Output **out, int *n)
 
 bool py_operations(PyObject *sequence, TF_Operation ***out, int *n)
 {
-    PyObject *list = PySequence_Fast(sequence, "A sequence of operations is expected");
+    PyObject *list = py_items(sequence, "A sequence of operations is expected");
     if (!list)
         return false;
-    Py_ssize_t size = PySequence_Fast_GET_SIZE(list);
+    Py_ssize_t size = PyTuple_GET_SIZE(list);
     *n = (int)size;
     *out = PyMem_Calloc((size_t)size + 1, sizeof(**out));
     bool ok = *out || (PyErr_NoMemory(), false);
     for (Py_ssize_t i = 0; ok && i < size; i++) {
-        PyObject *o = PySequence_Fast_GET_ITEM(list, i);
+        PyObject *o = PyTuple_GET_ITEM(list, i);
         ok = PyObject_TypeCheck(o, &py_operation_type);
         if (ok)
             (*out)[i] = ((py_operation *)o)->op;
@@ -104,6 +136,16 @@ bool py_operations(PyObject *sequence, TF_Operation ***out, int *n)
 
 /* ---- one object an operation ---- */
 
+/* An object that could not be finished is not found again; the exception stays. */
+static void forget(py_graph *g, PyObject *key)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyDict_DelItem(g->ops, key) < 0)
+        PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+}
+
 static PyObject *new_operation(py_graph *g, TF_Operation *op, PyObject *key)
 {
     PyObject *class = PyObject_GetAttrString((PyObject *)g, "_operation_class");
@@ -119,9 +161,15 @@ static PyObject *new_operation(py_graph *g, TF_Operation *op, PyObject *key)
         return NULL;
     o->op = op;
     o->graph = (py_graph *)Py_NewRef((PyObject *)g);
-    PyObject *made = PyDict_SetItem(g->ops, key, (PyObject *)o) == 0 ? PyObject_CallMethod((PyObject *)o, "_made", NULL) : NULL;
-    if (!made)
+    if (PyDict_SetItem(g->ops, key, (PyObject *)o) < 0) {
+        Py_DECREF(o);
+        return NULL;
+    }
+    PyObject *made = PyObject_CallMethod((PyObject *)o, "_made", NULL);
+    if (!made) {
+        forget(g, key);
         Py_CLEAR(o);
+    }
     Py_XDECREF(made);
     return (PyObject *)o;
 }
@@ -130,6 +178,8 @@ PyObject *py_wrap(py_graph *g, TF_Operation *op)
 {
     if (!op)
         Py_RETURN_NONE;
+    if (!g->ops)
+        return PyErr_Format(PyExc_RuntimeError, "The graph is being collected");
     PyObject *key = PyLong_FromVoidPtr(op);
     if (!key)
         return NULL;
@@ -195,9 +245,9 @@ static void graph_free(py_graph *g)
 
 static bool add_inputs(TF_OperationDescription *d, PyObject *inputs)
 {
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(inputs);
+    Py_ssize_t n = PyTuple_GET_SIZE(inputs);
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *o = PySequence_Fast_GET_ITEM(inputs, i);
+        PyObject *o = PyTuple_GET_ITEM(inputs, i);
         TF_Output one, *many;
         int size;
         if (!PyList_Check(o) && !PyTuple_Check(o)) {
@@ -228,11 +278,11 @@ static bool add_controls(TF_OperationDescription *d, PyObject *controls)
 
 static bool add_attrs(TF_OperationDescription *d, PyObject *attrs)
 {
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(attrs);
+    Py_ssize_t n = PyTuple_GET_SIZE(attrs);
     for (Py_ssize_t i = 0; i < n; i++) {
         const char *name, *kind;
         PyObject *value;
-        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(attrs, i), "ssO", &name, &kind, &value))
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(attrs, i), "ssO", &name, &kind, &value))
             return false;
         if (!py_set_attr(d, name, kind, value))
             return false;
@@ -242,8 +292,8 @@ static bool add_attrs(TF_OperationDescription *d, PyObject *attrs)
 
 static bool describe(TF_OperationDescription *d, PyObject *inputs, PyObject *controls, PyObject *attrs, const char *device)
 {
-    PyObject *in = PySequence_Fast(inputs, "Inputs are a sequence");
-    PyObject *at = in ? PySequence_Fast(attrs, "Attrs are a sequence") : NULL;
+    PyObject *in = py_items(inputs, "Inputs are a sequence");
+    PyObject *at = in ? py_items(attrs, "Attrs are a sequence") : NULL;
     bool ok = at && add_inputs(d, in) && add_controls(d, controls) && add_attrs(d, at);
     if (ok && device && device[0])
         TF_SetDevice(d, device);
@@ -277,13 +327,13 @@ static PyObject *graph_new_op(py_graph *g, PyObject *args)
 
 static PyObject *graph_op(py_graph *g, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     return n ? py_wrap(g, TF_GraphOperationByName(g->graph, n)) : NULL;
 }
 
 static PyObject *graph_has_op(py_graph *g, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     return n ? PyBool_FromLong(TF_GraphOperationByName(g->graph, n) != NULL) : NULL;
 }
 
@@ -339,7 +389,7 @@ static PyObject *graph_to_graph_def(py_graph *g, PyObject *unused)
 
 static PyObject *graph_op_def(py_graph *g, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Buffer *b;
     TF_Status *s;
     if (!n || !py_new_buffer(&b, &s))
@@ -394,7 +444,8 @@ static PyObject *graph_update_input(py_graph *g, PyObject *args)
 static PyObject *graph_add_control(py_graph *g, PyObject *args)
 {
     py_operation *op, *input;
-    if (!PyArg_ParseTuple(args, "O!O!", &py_operation_type, &op, &py_operation_type, &input))
+    if (!PyArg_ParseTuple(args, "O!O!", &py_operation_type, &op, &py_operation_type, &input) || !py_in_graph(g, op) ||
+        !py_in_graph(g, input))
         return NULL;
     TF_AddOperationControlInput(g->graph, op->op, input->op);
     Py_RETURN_NONE;
@@ -404,6 +455,8 @@ static PyObject *graph_clear_controls(py_graph *g, PyObject *op)
 {
     if (!PyObject_TypeCheck(op, &py_operation_type))
         return PyErr_Format(PyExc_TypeError, "An operation is expected, not %R", op);
+    if (!py_in_graph(g, (py_operation *)op))
+        return NULL;
     TF_RemoveAllControlInputs(g->graph, ((py_operation *)op)->op);
     Py_RETURN_NONE;
 }
@@ -412,7 +465,7 @@ static PyObject *graph_set_device(py_graph *g, PyObject *args)
 {
     py_operation *op;
     const char *device;
-    if (!PyArg_ParseTuple(args, "O!s", &py_operation_type, &op, &device))
+    if (!PyArg_ParseTuple(args, "O!s", &py_operation_type, &op, &device) || !py_in_graph(g, op))
         return NULL;
     TF_SetRequestedDevice(g->graph, op->op, device);
     Py_RETURN_NONE;

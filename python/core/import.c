@@ -3,11 +3,11 @@
 
 static bool each_pair(PyObject *list, bool (*take)(TF_ImportGraphDefOptions *, PyObject *), TF_ImportGraphDefOptions *o)
 {
-    PyObject *fast = PySequence_Fast(list, "A sequence is expected");
-    bool ok = fast;
-    for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(fast); i++)
-        ok = take(o, PySequence_Fast_GET_ITEM(fast, i));
-    Py_XDECREF(fast);
+    PyObject *items = py_items(list, "A sequence is expected");
+    bool ok = items;
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(items); i++)
+        ok = take(o, PyTuple_GET_ITEM(items, i));
+    Py_XDECREF(items);
     return ok;
 }
 
@@ -17,7 +17,7 @@ static bool take_mapping(TF_ImportGraphDefOptions *o, PyObject *item)
     int index;
     PyObject *to;
     TF_Output out;
-    if (!PyArg_ParseTuple(item, "siO", &name, &index, &to) )
+    if (!PyArg_ParseTuple(item, "siO", &name, &index, &to))
         return false;
     if (PyObject_TypeCheck(to, &py_operation_type)) {
         TF_ImportGraphDefOptionsRemapControlDependency(o, name, ((py_operation *)to)->op);

@@ -6,29 +6,20 @@
 
 /* ---- messages ---- */
 
-/* Bytes that a function made, with what it said. */
-static PyObject *finish(TF_Buffer *b, TF_Status *s)
-{
-    if (py_status_ok(s))
-        return py_bytes_from(b);
-    TF_DeleteBuffer(b);
-    return NULL;
-}
-
 static PyObject *message_describe(PyObject *module, PyObject *name)
 {
     (void)module;
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
-    return s ? finish(mr_message_describe(n, s), s) : NULL;
+    return s ? py_finish_buffer(mr_message_describe(n, s), s) : NULL;
 }
 
 static PyObject *enum_describe(PyObject *module, PyObject *name)
 {
     (void)module;
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
-    return s ? finish(mr_enum_describe(n, s), s) : NULL;
+    return s ? py_finish_buffer(mr_enum_describe(n, s), s) : NULL;
 }
 
 /* message_to_text(name, bytes) -> str */
@@ -58,7 +49,7 @@ static PyObject *message_from_text(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "ss#", &name, &p, &n))
         return NULL;
     TF_Status *s = py_status_new();
-    return s ? finish(mr_message_from_text(name, p, (size_t)n, s), s) : NULL;
+    return s ? py_finish_buffer(mr_message_from_text(name, p, (size_t)n, s), s) : NULL;
 }
 
 /* ---- ops ---- */
@@ -73,7 +64,7 @@ static PyObject *all_ops(PyObject *module, PyObject *unused)
 static PyObject *load_library(PyObject *module, PyObject *path)
 {
     (void)module;
-    const char *p = PyUnicode_AsUTF8(path);
+    const char *p = py_text(path);
     TF_Status *s = p ? py_status_new() : NULL;
     TF_Library *l = s ? TF_LoadLibrary(p, s) : NULL;
     if (!s || !py_status_ok(s))
@@ -85,9 +76,9 @@ static PyObject *load_library(PyObject *module, PyObject *path)
 static PyObject *kernels_of(PyObject *module, PyObject *name)
 {
     (void)module;
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
-    return s ? finish(TF_GetRegisteredKernelsForOp(n, s), s) : NULL;
+    return s ? py_finish_buffer(TF_GetRegisteredKernelsForOp(n, s), s) : NULL;
 }
 
 /* reset(target, ConfigProto, containers) */
@@ -96,15 +87,18 @@ static PyObject *reset(PyObject *module, PyObject *args)
     (void)module;
     const char *target, *config;
     Py_ssize_t n;
-    PyObject *list;
-    if (!PyArg_ParseTuple(args, "sy#O!", &target, &config, &n, &PyList_Type, &list))
+    PyObject *containers;
+    if (!PyArg_ParseTuple(args, "sy#O", &target, &config, &n, &containers))
         return NULL;
-    Py_ssize_t count = PyList_GET_SIZE(list);
+    PyObject *list = py_items(containers, "Containers are a sequence of names");
+    if (!list)
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(list);
     const char **names = PyMem_Calloc((size_t)count + 1, sizeof(*names));
     TF_Status *s = names ? py_status_new() : (TF_Status *)PyErr_NoMemory();
     bool ok = s;
     for (Py_ssize_t i = 0; ok && i < count; i++)
-        ok = (names[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i)));
+        ok = (names[i] = py_text(PyTuple_GET_ITEM(list, i)));
     if (ok) {
         TF_SessionOptions *o = TF_NewSessionOptions();
         TF_SetTarget(o, target);
@@ -119,6 +113,7 @@ static PyObject *reset(PyObject *module, PyObject *args)
     } else if (s)
         TF_DeleteStatus(s);
     PyMem_Free(names);
+    Py_DECREF(list);
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -153,12 +148,14 @@ static PyObject *array_from_proto(PyObject *module, PyObject *bytes)
     TF_Tensor *t = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof(float)); /* takes on what the message says */
     if (t && b)
         TF_TensorFromProto(b, t, s);
+    else
+        TF_SetStatus(s, TF_RESOURCE_EXHAUSTED, "No memory for a tensor");
     TF_DeleteBuffer(b);
     if (!py_status_ok(s)) {
         TF_DeleteTensor(t);
         return NULL;
     }
-    return t ? py_array_from(t) : PyErr_NoMemory();
+    return py_array_from(t);
 }
 
 /* Digits that are drawn here, for programs that cannot have MNIST: (images, labels); with `test` those to test with. */
@@ -249,7 +246,7 @@ static PyObject *reader_variables(py_reader *o, PyObject *unused)
 
 static PyObject *reader_get(py_reader *o, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
     TF_Tensor *t = s ? TF_CheckpointReaderGetTensor(o->reader, n, s) : NULL;
     return s && py_status_ok(s) ? py_array_from(t) : NULL;

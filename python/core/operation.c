@@ -33,7 +33,6 @@ static PyObject *operation_num_outputs(py_operation *o, void *unused)
     return PyLong_FromLong(TF_OperationNumOutputs(o->op));
 }
 
-/* [(operation, index)] */
 static PyObject *operation_inputs(py_operation *o, PyObject *unused)
 {
     (void)unused;
@@ -88,20 +87,17 @@ static PyObject *operation_control_outputs(py_operation *o, PyObject *unused)
 static PyObject *operation_node_def(py_operation *o, PyObject *unused)
 {
     (void)unused;
-    TF_Status *s = py_status_new();
-    TF_Buffer *b = s ? TF_NewBuffer() : NULL;
-    if (b)
-        TF_OperationToNodeDef(o->op, b, s);
-    if (!s || !py_status_ok(s)) {
-        TF_DeleteBuffer(b);
+    TF_Buffer *b;
+    TF_Status *s;
+    if (!py_new_buffer(&b, &s))
         return NULL;
-    }
-    return py_bytes_from(b);
+    TF_OperationToNodeDef(o->op, b, s);
+    return py_finish_buffer(b, s);
 }
 
 static PyObject *operation_input_length(py_operation *o, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
     int length = s ? TF_OperationInputListLength(o->op, n, s) : 0;
     return s && py_status_ok(s) ? PyLong_FromLong(length) : NULL;
@@ -109,7 +105,7 @@ static PyObject *operation_input_length(py_operation *o, PyObject *name)
 
 static PyObject *operation_output_length(py_operation *o, PyObject *name)
 {
-    const char *n = PyUnicode_AsUTF8(name);
+    const char *n = py_text(name);
     TF_Status *s = n ? py_status_new() : NULL;
     int length = s ? TF_OperationOutputListLength(o->op, n, s) : 0;
     return s && py_status_ok(s) ? PyLong_FromLong(length) : NULL;

@@ -117,37 +117,62 @@ static bool check_shape(const py_session *s, PyObject *o, TF_Output out, const T
     return false;
 }
 
+/* An item of a list that was checked before Python code ran, which may have changed it; a new reference. */
+static PyObject *item(PyObject *list, int i)
+{
+    if (i < PyList_GET_SIZE(list))
+        return Py_NewRef(PyList_GET_ITEM(list, i));
+    return PyErr_Format(PyExc_RuntimeError, "Feeds or fetches changed while they were read");
+}
+
+static bool take_feed(const py_session *s, run *r, int i, PyObject *o, PyObject *value)
+{
+    if (!take_output(s, o, &r->feeds[i]))
+        return false;
+    r->values[i] = py_tensor_from(value, (int)TF_OperationOutputType(r->feeds[i]) % 100);
+    return r->values[i] && check_shape(s, o, r->feeds[i], r->values[i]);
+}
+
 static bool take_feeds(const py_session *s, run *r, PyObject *feeds, PyObject *values)
 {
     if (!PyList_Check(values) || PyList_GET_SIZE(values) != r->n_feeds) {
         PyErr_SetString(PyExc_TypeError, "There must be a value for each feed");
         return false;
     }
-    for (int i = 0; i < r->n_feeds; i++) {
-        PyObject *o = PyList_GET_ITEM(feeds, i);
-        if (!take_output(s, o, &r->feeds[i]))
-            return false;
-        r->values[i] = py_tensor_from(PyList_GET_ITEM(values, i), (int)TF_OperationOutputType(r->feeds[i]) % 100);
-        if (!r->values[i] || !check_shape(s, o, r->feeds[i], r->values[i]))
-            return false;
+    bool ok = true;
+    for (int i = 0; ok && i < r->n_feeds; i++) {
+        PyObject *o = item(feeds, i), *value = o ? item(values, i) : NULL;
+        ok = value && take_feed(s, r, i, o, value);
+        Py_XDECREF(o);
+        Py_XDECREF(value);
     }
+    return ok;
+}
+
+static bool take_target(const py_session *s, PyObject *o, TF_Operation **out)
+{
+    if (!PyObject_TypeCheck(o, &py_operation_type) || ((py_operation *)o)->graph != s->graph) {
+        PyErr_Format(PyExc_ValueError, "%R is not an operation of this graph.", o);
+        return false;
+    }
+    *out = ((py_operation *)o)->op;
     return true;
 }
 
 static bool take_rest(const py_session *s, run *r, PyObject *fetches, PyObject *targets)
 {
-    for (int i = 0; i < r->n_fetches; i++)
-        if (!take_output(s, PyList_GET_ITEM(fetches, i), &r->fetches[i]))
-            return false;
-    for (int i = 0; i < r->n_targets; i++) {
-        PyObject *o = PyList_GET_ITEM(targets, i);
-        if (!PyObject_TypeCheck(o, &py_operation_type) || ((py_operation *)o)->graph != s->graph) {
-            PyErr_Format(PyExc_ValueError, "%R is not an operation of this graph.", o);
-            return false;
-        }
-        r->targets[i] = ((py_operation *)o)->op;
+    bool ok = true;
+    for (int i = 0; ok && i < r->n_fetches; i++) {
+        PyObject *o = item(fetches, i);
+        ok = o && take_output(s, o, &r->fetches[i]);
+        Py_XDECREF(o);
     }
-    return true;
+    for (int i = 0; ok && i < r->n_targets; i++) {
+        PyObject *o = item(targets, i);
+        ok = o && take_target(s, o, &r->targets[i]);
+        Py_XDECREF(o);
+    }
+    return ok;
 }
 
 /* ---- what comes out ---- */
@@ -185,6 +210,25 @@ static PyObject *finish(run *r, TF_Status *st, TF_Buffer *metadata)
     return list && m ? Py_BuildValue("NN", list, m) : (Py_XDECREF(list), NULL);
 }
 
+/* The serialized RunOptions, or none; whether metadata are wanted.  false with an exception set. */
+static bool take_options(PyObject *const *args, Py_ssize_t n, TF_Buffer **options, TF_Buffer **metadata)
+{
+    PyObject *o = n > 4 ? args[4] : Py_None;
+    int wanted = n > 5 ? PyObject_IsTrue(args[5]) : 0;
+    if (wanted < 0)
+        return false;
+    if (o != Py_None && !PyBytes_Check(o)) {
+        PyErr_Format(PyExc_TypeError, "Options are bytes or None, not %R", o);
+        return false;
+    }
+    *options = o == Py_None ? NULL : TF_NewBufferFromString(PyBytes_AS_STRING(o), (size_t)PyBytes_GET_SIZE(o));
+    *metadata = wanted ? TF_NewBuffer() : NULL;
+    if ((o == Py_None || *options) && (!wanted || *metadata))
+        return true;
+    PyErr_NoMemory();
+    return false;
+}
+
 /* run(feeds, values, fetches, targets, options=None, metadata=False): a list of arrays, with metadata a pair of it and bytes */
 static PyObject *session_run(py_session *s, PyObject *const *args, Py_ssize_t n)
 {
@@ -196,21 +240,19 @@ static PyObject *session_run(py_session *s, PyObject *const *args, Py_ssize_t n)
     PyObject *out = NULL;
     py_release_arrays();
     if (!is_open(s) || !run_init(&r, args[0], args[2], args[3]) || !take_feeds(s, &r, args[0], args[1]) ||
-        !take_rest(s, &r, args[2], args[3]) || !(st = py_status_new()))
+        !take_rest(s, &r, args[2], args[3]) || !take_options(args, n, &options, &metadata) || !(st = py_status_new())) {
+        TF_DeleteBuffer(metadata);
         goto out;
-    if (n > 4 && PyBytes_Check(args[4]))
-        options = TF_NewBufferFromString(PyBytes_AS_STRING(args[4]), (size_t)PyBytes_GET_SIZE(args[4]));
-    if (n > 5 && PyObject_IsTrue(args[5]) > 0)
-        metadata = TF_NewBuffer();
+    }
     py_waits();
     Py_BEGIN_ALLOW_THREADS
     TF_SessionRun(s->session, options, r.feeds, r.values, r.n_feeds, r.fetches, r.results, r.n_fetches,
                   (const TF_Operation *const *)r.targets, r.n_targets, metadata, st);
     Py_END_ALLOW_THREADS
     py_waited();
-    TF_DeleteBuffer(options);
     out = finish(&r, st, metadata);
 out:
+    TF_DeleteBuffer(options);
     run_deinit(&r);
     return out;
 }
@@ -224,8 +266,11 @@ static PyObject *session_partial_setup(py_session *s, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOO", &feeds, &fetches, &targets) || !is_open(s))
         return NULL;
     bool ok = run_init(&r, feeds, fetches, targets) && take_rest(s, &r, fetches, targets);
-    for (int i = 0; ok && i < r.n_feeds; i++)
-        ok = take_output(s, PyList_GET_ITEM(feeds, i), &r.feeds[i]);
+    for (int i = 0; ok && i < r.n_feeds; i++) {
+        PyObject *o = item(feeds, i);
+        ok = o && take_output(s, o, &r.feeds[i]);
+        Py_XDECREF(o);
+    }
     TF_Status *st = ok ? py_status_new() : NULL;
     if (st)
         TF_SessionPRunSetup(s->session, r.feeds, r.n_feeds, r.fetches, r.n_fetches, (const TF_Operation *const *)r.targets, r.n_targets,
@@ -324,8 +369,16 @@ static PyObject *session_close(py_session *s, PyObject *unused)
     return py_status_ok(st) ? Py_NewRef(Py_None) : NULL;
 }
 
+/* A graph may hold on to a session of its own; its dict breaks that circle. */
+static int session_traverse(py_session *s, visitproc visit, void *arg)
+{
+    Py_VISIT(s->graph);
+    return 0;
+}
+
 static void session_free(py_session *s)
 {
+    PyObject_GC_UnTrack(s);
     close_and_delete(s->session);
     Py_CLEAR(s->graph);
     py_release_arrays();
@@ -364,7 +417,8 @@ static PyMethodDef session_methods[] = {
     {0}};
 PyTypeObject py_session_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Session",
                                 .tp_basicsize = sizeof(py_session),
-                                .tp_flags = Py_TPFLAGS_DEFAULT,
+                                .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                 .tp_new = session_new,
                                 .tp_dealloc = (destructor)session_free,
+                                .tp_traverse = (traverseproc)session_traverse,
                                 .tp_methods = session_methods};

@@ -26,7 +26,9 @@ static void raise_error(int code, const char *message)
     PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
     if (!text)
         return;
-    PyObject *e = error_maker ? PyObject_CallFunction(error_maker, "iO", code, text) : NULL;
+    PyObject *maker = Py_XNewRef(error_maker); /* another may be set while it works */
+    PyObject *e = maker ? PyObject_CallFunction(maker, "iO", code, text) : NULL;
+    Py_XDECREF(maker);
     if (e)
         PyErr_SetObject((PyObject *)Py_TYPE(e), e);
     else if (!PyErr_Occurred())

@@ -1,0 +1,262 @@
+"""The extension module under arguments that nobody should give it: it raises, and the process lives on."""
+
+import gc
+import itertools
+import os
+import subprocess
+import sys
+import unittest
+import weakref
+
+import numpy as np
+
+import _millrace
+import millrace as tf
+
+
+def make_graph():
+    g = tf.Graph()
+    with g.as_default():
+        x = tf.placeholder(tf.float32, name="x")
+        c = tf.constant(1.0, name="c")
+        tf.identity(x + c, name="i")
+    return g
+
+
+class Changing:
+    """Whoever looks at it closely finds the list it is in emptied."""
+
+    def __init__(self, *lists):
+        self.lists = lists
+
+    def _change(self):
+        for l in self.lists:
+            l.clear()
+
+    def __index__(self):
+        self._change()
+        return 1
+
+    def __float__(self):
+        self._change()
+        return 1.0
+
+    def __bool__(self):
+        self._change()
+        return True
+
+    def __array__(self, *unused):
+        self._change()
+        return np.zeros(3, np.float32)
+
+
+class Raising:
+    def __getattr__(self, name):
+        raise ZeroDivisionError(name)
+
+    def __len__(self):
+        raise ZeroDivisionError("len")
+
+    __iter__ = __index__ = __float__ = __bool__ = __repr__ = __str__ = __array__ = __len__
+
+
+class EveryMethod(unittest.TestCase):
+    """Calls by the thousand: no combination of these values may do more than raise."""
+
+    # A server that nobody stops is waited for; digits take a second to draw whatever is asked.
+    WAITS = {"join", "watch_signals", "generated_digits"}
+    GLOBAL = {"set_error_maker", "set_function_caller"}  # what they set stays for the tests behind this one
+
+    def values(self):
+        g, other = make_graph(), make_graph()
+        loner = make_graph().get_operation_by_name("c")  # nobody else holds its graph
+        closed = _millrace.Session(g, "", b"")
+        closed.close()
+        return [None, 0, -1, 2**31, 2**64, 1.5, True, "", "c", "a\0b", "\ud800", b"", b"\xff" * 9, bytearray(b"x"), [], (), [None],
+                [[]], ("c", 0), [("c", "i", 1)], {}, object(), object, np.zeros(3), np.empty(2, object), Raising(), [Raising()], g,
+                other.get_operation_by_name("i"), other.get_tensor_by_name("c:0"), [g.get_tensor_by_name("i:0")],
+                [other.get_tensor_by_name("i:0")], [loner], g.to_graph_def(), closed]
+
+    def call_all(self, f, most):
+        values = self.values()
+        for n in range(most + 1):
+            for args in itertools.product(values, repeat=n):
+                self.call(f, args)
+        for n in range(most + 1, 9):  # too many for all combinations: each value at each place
+            for at, value in itertools.product(range(n), values):
+                self.call(f, (values[0],) * at + (value,) + (values[14],) * (n - at - 1))
+        self.call(f, (), {"name": 1})
+
+    def call(self, f, args, kwargs={}):
+        try:
+            f(*args, **kwargs)
+        except Exception as e:
+            if isinstance(e, SystemError):
+                self.fail("%s of %s: %s" % (f, [type(a).__name__ for a in args], e))
+
+    def methods_of(self, target):
+        for name in dir(target):
+            if name not in self.WAITS | self.GLOBAL and not name.startswith("__"):
+                yield name
+
+    def test_functions_of_the_module(self):
+        for name in self.methods_of(_millrace):
+            self.call_all(getattr(_millrace, name), 1)
+
+    def test_methods_of_objects(self):
+        g = make_graph()
+        closed = _millrace.Session(g, "", b"")
+        closed.close()
+        function = g.to_function("f", False, None, [], [g.get_tensor_by_name("c:0")], None)
+        for o in (g, g.get_operation_by_name("i"), g.get_tensor_by_name("i:0"), _millrace.Session(g, "", b""), closed, function):
+            base = next(c for c in type(o).__mro__ if c in vars(_millrace).values())
+            for name in self.methods_of(base):
+                f = getattr(base, name)
+                if callable(f):
+                    self.call_all(lambda *a, **k: f(o, *a, **k), 1)
+                    self.call(f, (object(),))
+                    self.call(f, ())
+
+    def test_names_of_objects(self):
+        for base in (_millrace.Graph, _millrace.Operation, _millrace.Output, _millrace.Function):
+            for name in self.methods_of(base):
+                f = getattr(base, name)
+                if not callable(f):
+                    for value in self.values():
+                        self.call(f.__get__, (value,))
+                        self.call(f.__set__, (value, value))
+
+    def test_runs(self):
+        g = make_graph()
+        s = _millrace.Session(g, "", b"")
+        values = self.values() + [[g.get_tensor_by_name("x:0")], [1.0]]
+        for feeds, value, fetches in itertools.product(values, values, values[:20] + values[-9:]):
+            self.call(s.run, (feeds, value, fetches, []))
+        for value in values:
+            self.call(s.run, ([], [], [], value))
+            self.call(s.run, ([], [], [g.get_tensor_by_name("c:0")], [], value))
+            self.call(s.run, ([], [], [g.get_tensor_by_name("c:0")], [], None, value))
+
+    def test_attrs(self):
+        g = make_graph()
+        for i, (kind, value) in enumerate(itertools.product("sifbthxnp", self.values() + [(1, 2.0), (10**9, 1), (7, [1])])):
+            for k in (kind, "[" + kind):
+                self.call(g.new_op, ("Placeholder", "p%d" % i, [], [], [("dtype", "t", 1), ("a", k, value)]))
+                self.call(g.new_op, ("Placeholder", "q%d" % i, [], [], [("dtype", "t", 1), ("a", k, [value, value])]))
+        for kind in ("", "[", "z", "[z", "[[", "é"):
+            self.assertRaises((ValueError, OverflowError), g.new_op, "NoOp", "n", [], [], [("a", kind, 1)])
+
+    def test_no_instance_without_what_it_needs(self):
+        for kind in (_millrace.Operation, _millrace.Function, tf.Operation):
+            self.assertRaises(TypeError, object.__new__, kind)
+            self.assertRaises(TypeError, kind.__new__, kind)
+        for kind in (_millrace.Output, _millrace.Session, _millrace.Server, _millrace.CheckpointReader):
+            self.assertRaises(TypeError, kind)
+
+
+class Changes(unittest.TestCase):
+    """Python code that runs while arguments are read may change what they are in."""
+
+    def test_dimensions(self):
+        dims = []
+        dims += [Changing(dims)] + [object() for _ in range(1000)]
+        self.assertRaises(TypeError, make_graph().new_op, "Placeholder", "p", [], [], [("dtype", "t", 1), ("shape", "h", dims)])
+
+    def test_numbers(self):
+        for kind in "ifb":
+            numbers = []
+            numbers += [Changing(numbers) for _ in range(1000)]
+            op = make_graph().new_op("Placeholder", "p", [], [], [("dtype", "t", 1), ("_a", "[" + kind, numbers)])
+            self.assertEqual(op.name, "p")
+            self.assertEqual(numbers, [])
+
+    def test_attrs(self):
+        attrs = []
+        attrs += [("dtype", "t", 1)] + [("_a%d" % i, "b", Changing(attrs)) for i in range(1000)]
+        self.assertEqual(make_graph().new_op("Placeholder", "p", [], [], attrs)._attr("_a999"), ("b", True))
+
+    def test_feeds_and_fetches(self):
+        g = make_graph()
+        x, i = g.get_tensor_by_name("x:0"), g.get_tensor_by_name("i:0")
+        s = _millrace.Session(g, "", b"")
+        for which in range(3):
+            lists = [[x] * 50, [], [i] * 50]
+            lists[1] += [Changing(lists[which]) for _ in range(50)]
+            with self.assertRaisesRegex(RuntimeError, "changed"):
+                s.run(lists[0], lists[1], lists[2], [])
+
+    def test_names_that_nobody_holds(self):
+        g = make_graph()
+        names = ("".join(["out", str(i)]) for i in range(1))
+        f = g.to_function("f", False, None, [], [g.get_tensor_by_name("c:0")], names)
+        self.assertIn(b"out0", f.to_def())
+
+
+class Wrong(unittest.TestCase):
+    def test_operations_of_another_graph(self):
+        g, other = make_graph(), make_graph().get_operation_by_name("i")
+        mine = g.get_operation_by_name("i")
+        for f, args in ((g.add_control, (mine, other)), (g.add_control, (other, mine)), (g.clear_controls, (other,)),
+                        (g.set_device, (other, "/cpu:0")), (g.update_input, (mine, 0, other.outputs[0])),
+                        (g.constant, (other.outputs[0],)), (g.merge_shape, (other.outputs[0], [1])),
+                        (g.new_op, ("NoOp", "n", [], [other], []))):
+            with self.assertRaises((ValueError, tf.errors.InvalidArgumentError), msg=f):
+                f(*args)
+
+    def test_options_that_are_none(self):
+        g = make_graph()
+        s = _millrace.Session(g, "", b"")
+        self.assertRaises(TypeError, s.run, [], [], [g.get_tensor_by_name("c:0")], [], "full trace")
+        self.assertRaises(ZeroDivisionError, s.run, [], [], [g.get_tensor_by_name("c:0")], [], None, Raising())
+
+    def test_names_with_a_null(self):
+        self.assertRaises(ValueError, make_graph().op, "c\0d")
+        self.assertRaises(ValueError, _millrace.kernels_of, "NoOp\0d")
+
+    def test_an_operation_whose_object_fails(self):
+        class Failing(tf.Operation):
+            def _made(self):
+                raise ZeroDivisionError()
+
+        g = make_graph()
+        g._operation_class = Failing
+        self.assertRaises(ZeroDivisionError, g.new_op, "NoOp", "n", [], [], [])
+        g._operation_class = tf.Operation
+        self.assertEqual(g.op("n").outputs, [])
+
+    def test_an_error_maker_that_fails(self):
+        script = ("import _millrace\n"
+                  "for maker in (5, lambda *a: 5, lambda *a: 1 / 0, lambda: 0):\n"
+                  "    _millrace.set_error_maker(maker)\n"
+                  "    try:\n"
+                  "        _millrace.Graph().op_def('Nothing')\n"
+                  "    except (TypeError, SystemError, ZeroDivisionError) as e:\n"
+                  "        print(type(e).__name__)\n")
+        out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(out.split(), ["TypeError", "SystemError", "ZeroDivisionError", "TypeError"])
+
+
+class Lives(unittest.TestCase):
+    def test_operations_keep_their_graph(self):
+        op = make_graph().get_operation_by_name("i")
+        gc.collect()
+        self.assertEqual([o.name for o in op.graph.get_operations()], ["x", "c", "add", "i"])
+
+    def test_a_graph_that_holds_its_session_is_collected(self):
+        g = make_graph()
+        g.session = tf.Session(graph=g)
+        gone = weakref.ref(g)
+        del g
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_a_session_outlives_its_graph(self):
+        g = make_graph()
+        s, c = _millrace.Session(g, "", b""), g.get_tensor_by_name("c:0")
+        del g
+        gc.collect()
+        self.assertEqual(s.run([], [], [c], []), [1.0])
+
+
+if __name__ == "__main__":
+    unittest.main()
