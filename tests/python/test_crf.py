@@ -46,6 +46,16 @@ class CrfTest(unittest.TestCase):
             self.assertEqual(found, list(best))
             self.assertAlmostEqual(value, scores[best], places=4)
 
+    def test_one_step_whose_number_is_not_known(self):
+        inputs = tf.placeholder(tf.float32, [None, None, 3])
+        norm = tf.contrib.crf.crf_log_norm(inputs, [1, 1], self.transitions)
+        tags, score = tf.contrib.crf.crf_decode(inputs, self.transitions, [1, 1])
+        given = self.inputs[:2, :1]
+        found = self.session.run([norm, tags, score], {inputs: given})
+        np.testing.assert_allclose(found[0], np.log(np.exp(given[:, 0]).sum(1)), rtol=1e-5)
+        self.assertEqual(found[1].tolist(), given.argmax(2).tolist())
+        np.testing.assert_allclose(found[2], given[:, 0].max(1))
+
     def test_training(self):
         likelihood, params = tf.contrib.crf.crf_log_likelihood(tf.constant(self.inputs), np.zeros((3, 4), np.int32), self.lengths)
         self.assertEqual(params.name, "transitions:0")

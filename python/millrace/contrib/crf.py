@@ -59,13 +59,14 @@ def crf_log_norm(inputs, sequence_lengths, transition_params):
 
     def step(alphas, x):
         scores, time = x
+        # The first step is where the sum begins; it is among the steps so that there always is one.
+        inside = math.logical_and(time > 0, time < lengths)
         new = scores + math.reduce_logsumexp(array.expand_dims(alphas, 2) + params, 1)
-        return array.where(time < lengths, new, alphas)
+        return array.where(inside, new, alphas)
 
     steps = _by_time(inputs)
-    first = array.expand_dims(steps[0], 0)
-    later = functional.scan(step, (steps[1:], math.range(1, array.shape(steps)[0])), steps[0])
-    norm = math.reduce_logsumexp(array.concat([first, later], 0)[-1], 1)
+    alphas = functional.scan(step, (steps, math.range(array.shape(steps)[0])), steps[0])
+    norm = math.reduce_logsumexp(alphas[-1], 1)
     return array.where(lengths <= 0, array.zeros_like(norm), norm)
 
 
@@ -107,17 +108,16 @@ def crf_decode(potentials, transition_params, sequence_length):
         state, _ = carry
         scores, time = x
         reached = array.expand_dims(state, 2) + params
-        inside = time < lengths
+        inside = math.logical_and(time > 0, time < lengths)
         new = array.where(inside, scores + math.reduce_max(reached, 1), state)
-        # After the end each tag points to itself, so that the way back begins at the end.
+        # In the first step and after the end each tag points to itself, so that the way back begins at the end.
         return new, array.where(inside, math.cast(math.argmax(reached, 1), dtypes.int32), here)
 
-    times = math.range(1, array.shape(steps)[0])
-    states, pointers = functional.scan(forward, (steps[1:], times), (steps[0], here))
-    final = array.concat([array.expand_dims(steps[0], 0), states], 0)[-1]
+    states, pointers = functional.scan(forward, (steps, math.range(array.shape(steps)[0])), (steps[0], here))
+    final = states[-1]
     last = math.cast(math.argmax(final, 1), dtypes.int32)
     before = functional.scan(lambda tag, p: array.gather(p, tag, axis=1, batch_dims=1), pointers, last, reverse=True)
-    tags = array.transpose(array.concat([before, array.expand_dims(last, 0)], 0))
+    tags = array.transpose(array.concat([before[1:], array.expand_dims(last, 0)], 0))
     tags = tags * array.sequence_mask(lengths, array.shape(tags)[1], dtypes.int32)
     tags.set_shape(potentials.shape[:2])
     return tags, math.reduce_max(final, 1)
