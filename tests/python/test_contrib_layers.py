@@ -1,7 +1,9 @@
 """tf.contrib.layers, slim, losses and metrics: names and collections of variables, values against numpy, loops of training."""
 
 import tempfile
+import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -23,6 +25,96 @@ class Case(unittest.TestCase):
 
     def start(self):
         self.session.run(tf.global_variables_initializer())
+
+
+class NormalizationTest(Case):
+    def test_fused_is_a_wish(self):
+        x = self.floats(3, 5, 4)
+        y = layers.batch_norm(tf.constant(x), fused=True)
+        self.start()
+        np.testing.assert_allclose(self.session.run(y), (x - x.mean((0, 1))) / np.sqrt(x.var((0, 1)) + .001), rtol=1e-3,
+                                   atol=1e-4)
+        layers.batch_norm(tf.zeros([2, 4, 4, 3]), fused=True, renorm=True)
+        layers.batch_norm(tf.zeros([2, 4, 4, 3]), fused=True, batch_weights=tf.ones([2]))
+        with self.assertRaises(ValueError):
+            layers.batch_norm(tf.zeros([2, 4, 4, 3]), renorm=True, batch_weights=tf.ones([2]))
+
+    def test_decay_that_is_a_tensor(self):
+        is_training = tf.placeholder_with_default(True, [])
+        y = layers.batch_norm(tf.ones([2, 3]), decay=tf.constant(.5), is_training=is_training, updates_collections=None)
+        self.start()
+        self.session.run(y, {is_training: False})
+        mean = tf.contrib.framework.get_variables_by_name("moving_mean")[0]
+        self.assertEqual(self.session.run(mean).tolist(), [0] * 3)
+        self.session.run(y)
+        self.assertEqual(self.session.run(mean).tolist(), [.5] * 3)
+
+    def test_groups(self):
+        x = self.floats(2, 3, 3, 4)
+        plain, other = layers.group_norm(tf.constant(x), 2), layers.group_norm(tf.constant(x), 2, mean_close_to_zero=True)
+        self.start()
+        plain, other = self.session.run([plain, other])
+        np.testing.assert_allclose(plain, other, rtol=1e-3, atol=1e-4)
+        cut = x.reshape(2, 3, 3, 2, 2)
+        wanted = (cut - cut.mean((1, 2, 4), keepdims=True)) / np.sqrt(cut.var((1, 2, 4), keepdims=True) + 1e-6)
+        np.testing.assert_allclose(plain, wanted.reshape(x.shape), rtol=1e-3, atol=1e-4)
+
+
+class ColumnsTest(Case):
+    def test_integers_are_taken_modulo_the_buckets(self):
+        column = layers.one_hot_column(layers.sparse_column_with_integerized_feature("x", 3))
+        outs = {}
+        found = layers.input_from_feature_columns({"x": tf.constant([[4], [2], [8]])}, [column], cols_to_outs=outs)
+        self.assertEqual(self.session.run(found).tolist(), [[0, 1, 0], [0, 0, 1], [0, 0, 1]])
+        self.assertEqual(list(outs), [column])
+        with self.assertRaises(ValueError):
+            layers.sparse_column_with_integerized_feature("x", 3, dtype=tf.float32)
+
+    def test_other_combiners(self):
+        for make in (lambda: layers.sparse_column_with_hash_bucket("x", 3, combiner="mean"),
+                     lambda: layers.sparse_column_with_keys("x", ["a"], combiner="sqrtn"),
+                     lambda: layers.crossed_column(["x", "y"], 5, combiner="mean"),
+                     lambda: layers.crossed_column(["x", "y"], 5, ckpt_to_load_from="a")):
+            with self.assertRaises(NotImplementedError):
+                make()
+
+
+class OptimizeLossTest(Case):
+    def test_summaries_of_norms(self):
+        w = tf.get_variable("w", initializer=[3.0, 4.0])
+        layers.optimize_loss(tf.reduce_sum(w * w) / 2, tf.train.get_or_create_global_step(), .1, "SGD", clip_gradients=1.0,
+                             summaries=["global_gradient_norm"])
+        self.start()
+        merged = tf.Summary.FromString(self.session.run(tf.summary.merge_all()))
+        found = {v.tag.split("global_norm/")[1]: v.simple_value for v in merged.value}
+        self.assertEqual(found.keys(), {"gradient_norm", "clipped_gradient_norm"})
+        self.assertAlmostEqual(found["gradient_norm"], 5.0, places=5)
+        self.assertAlmostEqual(found["clipped_gradient_norm"], 1.0, places=5)
+
+    def test_names_of_optimizers(self):
+        from millrace.contrib.layers.optimizers import OPTIMIZER_CLS_NAMES
+        self.assertIn("Adam", OPTIMIZER_CLS_NAMES)
+        self.assertEqual(OPTIMIZER_CLS_NAMES["SGD"], tf.train.GradientDescentOptimizer)
+        with self.assertRaisesRegex(ValueError, "Optimizer name should be one of"):
+            layers.optimize_loss(tf.constant(1.0), None, .1, "Best")
+
+
+class _Endless:
+    """A queue runner whose thread waits for an event, whatever the coordinator says."""
+
+    def __init__(self, event):
+        self._event = event
+
+    def create_threads(self, sess, coord=None, daemon=False, start=False):
+        thread = threading.Thread(target=self._event.wait, daemon=daemon)
+        coord.register_thread(thread)
+        thread.start()
+        return [thread]
+
+
+class _Hasty(tf.train.Supervisor):
+    def __init__(self, **kwargs):
+        super().__init__(stop_grace_secs=0.1, **kwargs)
 
 
 class LayersTest(Case):
@@ -165,6 +257,36 @@ class SlimTest(Case):
         slim.model_variable("b", [2], initializer=tf.zeros_initializer())
         self.assertEqual([v.op.name for v in slim.get_variables("a")], ["a/weights", "a/biases"])
         self.assertEqual(slim.model_analyzer.analyze_vars(slim.get_model_variables()), (18, 72))
+
+    def test_with_shape(self):
+        with_shape = tf.contrib.framework.with_shape
+        x = tf.placeholder(tf.float32)
+        self.assertEqual(with_shape([2, 3], x).shape.as_list(), [2, 3])
+        expected = tf.placeholder(tf.int64, [None])
+        for got in (with_shape([3, 3], x), with_shape(expected, x)):
+            self.assertEqual(self.session.run(got, {x: np.ones([3, 3]), expected: [3, 3]}).shape, (3, 3))
+            for wrong in (np.ones([3]), np.ones([3, 2]), np.ones([1, 3, 3])):
+                with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "Wrong shape"):
+                    self.session.run(got, {x: wrong, expected: [3, 3]})
+        with self.assertRaisesRegex(ValueError, "Incompatible shapes"):
+            with_shape([2, 3], tf.zeros([3, 2]))
+        self.assertEqual(with_shape([None, 3], tf.placeholder(tf.float32, [2, None])).shape.as_list(), [2, 3])
+
+    def test_live_threads(self):
+        """A runner that does not end: training ends all the same if it is told to."""
+        blocked = threading.Event()
+        self.addCleanup(blocked.set)
+
+        def trained(**how):
+            with tf.Graph().as_default():
+                tf.train.add_queue_runner(_Endless(blocked))
+                step = tf.train.get_or_create_global_step()
+                return slim.learning.train(tf.assign_add(step, 1), None, number_of_steps=2, log_every_n_steps=0, **how)
+
+        with mock.patch.object(tf.train, "Supervisor", _Hasty):
+            self.assertEqual(trained(ignore_live_threads=True), 2)
+            with self.assertRaisesRegex(RuntimeError, "threads still running"):
+                trained()
 
     def test_streaming_measures_have_predictions_first(self):
         value, update = tf.contrib.metrics.streaming_precision(tf.constant([1, 1, 0, 0]), tf.constant([1, 0, 1, 1]))

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from ..framework import convert, dtypes, nest, ops  # noqa: F401 -- nest is a public name here
+from ..framework import convert, dtypes, nest, ops, shapes  # noqa: F401 -- nest is a public name here
 from ..framework.device import DeviceSpec
 from ..ops import array, control_flow, math, state
 from ..ops import variable_scope as vs
@@ -259,11 +259,26 @@ def reduce_sum_n(tensors, name=None):
 
 
 def with_shape(expected_shape, tensor):
-    """The tensor, with what its shape is to be."""
+    """The tensor, whose shape must be this: what is known of both is compared now, the rest when it is computed."""
     tensor = convert.convert_to_tensor(tensor)
-    known = isinstance(expected_shape, ops.Tensor) and convert.constant_value_as_shape(expected_shape)
-    tensor.set_shape(known or expected_shape)
+    is_tensor_ = isinstance(expected_shape, ops.Tensor)
+    known = convert.constant_value_as_shape(expected_shape) if is_tensor_ else shapes.as_shape(expected_shape)
+    if not tensor.shape.is_compatible_with(known):
+        raise ValueError("Incompatible shapes for %s, expected %s, got %s." % (tensor.name, known, tensor.shape))
+    is_open = is_tensor_ and not known.is_fully_defined() or known.is_fully_defined() and not tensor.shape.is_fully_defined()
+    if is_open:
+        with ops.control_dependencies([_assert_shape(tensor, math.to_int32(expected_shape if is_tensor_ else known.as_list()))]):
+            tensor = array.identity(tensor)
+    tensor.set_shape(known)
     return tensor
+
+
+def _assert_shape(tensor, expected):
+    """Ranks first: shapes of other ranks could be equal by broadcasting."""
+    found = array.shape(tensor)
+    what = ["Wrong shape for %s [expected] [actual]." % tensor.name, expected, found]
+    with ops.control_dependencies([control_flow.Assert(math.equal(array.size(found), array.size(expected)), what)]):
+        return control_flow.Assert(math.reduce_all(math.equal(found, expected)), what)
 
 
 def with_same_shape(expected_tensor, tensor):

@@ -1,9 +1,16 @@
 """Columns of tf.contrib.layers: the older names and arguments of tf.feature_column."""
 
 from ... import feature_column as fc
-from ...framework import dtypes
+from ...framework import dtypes, sparse
+from ...ops import math
 
 UNNAMED = "features"  # the name of the only feature, when features are one tensor
+
+
+def _only_sum(combiner):
+    """A linear model adds the weights of a column's values; each column cannot have a way of its own."""
+    if combiner != "sum":
+        raise NotImplementedError("tf.contrib.layers: columns with combiner=%r" % combiner)
 
 
 def real_valued_column(column_name, dimension=1, default_value=None, dtype=dtypes.float32, normalizer=None):
@@ -15,21 +22,37 @@ def bucketized_column(source_column, boundaries):
 
 
 def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner="sum", dtype=dtypes.string, hash_keys=None):
+    _only_sum(combiner)
     if hash_keys is not None:
         raise NotImplementedError("sparse_column_with_hash_bucket with hash_keys")
     return fc.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype)
 
 
 def sparse_column_with_keys(column_name, keys, default_value=-1, combiner="sum", dtype=dtypes.string):
+    _only_sum(combiner)
     return fc.categorical_column_with_vocabulary_list(column_name, list(keys), dtype, default_value)
 
 
+class _IntegerizedColumn(fc.IdentityColumn):
+    """Integers modulo the number of buckets."""
+
+    def _ids(self, tensor):
+        ids = math.floormod(math.cast(tensor.values, dtypes.int64), self.number_buckets)
+        return sparse.SparseTensor(tensor.indices, ids, tensor.dense_shape)
+
+
 def sparse_column_with_integerized_feature(column_name, bucket_size, combiner="sum", dtype=dtypes.int64):
-    return fc.categorical_column_with_identity(column_name, bucket_size)
+    _only_sum(combiner)
+    if not dtypes.as_dtype(dtype).is_integer:
+        raise ValueError("dtype must be an integer. dtype: %s, column_name: %s" % (dtype, column_name))
+    if bucket_size < 1:
+        raise ValueError("bucket_size must be at least 1. bucket_size: %s, column_name: %s" % (bucket_size, column_name))
+    return _IntegerizedColumn(column_name, bucket_size, None)
 
 
 def sparse_column_with_vocabulary_file(column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1,
                                        combiner="sum", dtype=dtypes.string):
+    _only_sum(combiner)
     return fc.categorical_column_with_vocabulary_file(column_name, vocabulary_file, vocab_size, num_oov_buckets, default_value,
                                                       dtype)
 
@@ -40,16 +63,17 @@ def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=dtypes.fl
 
 def crossed_column(columns, hash_bucket_size, combiner="sum", ckpt_to_load_from=None, tensor_name_in_ckpt=None, hash_key=None):
     """Hashed columns are crossed by the strings of their features."""
+    _only_sum(combiner)
+    if ckpt_to_load_from is not None or tensor_name_in_ckpt is not None:
+        raise NotImplementedError("tf.contrib.layers.crossed_column: ckpt_to_load_from and tensor_name_in_ckpt")
     keys = [c.key if isinstance(c, fc.HashedColumn) else c for c in columns]
     return fc.crossed_column(keys, hash_bucket_size, hash_key)
 
 
 def embedding_column(sparse_id_column, dimension, combiner="mean", initializer=None, ckpt_to_load_from=None,
-                     tensor_name_in_ckpt=None,
-                     max_norm=None, trainable=True):
+                     tensor_name_in_ckpt=None, max_norm=None, trainable=True):
     return fc.embedding_column(sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt,
-                               max_norm,
-                               trainable)
+                               max_norm, trainable)
 
 
 def one_hot_column(sparse_id_column):
@@ -64,7 +88,8 @@ def input_from_feature_columns(columns_to_tensors, feature_columns, weight_colle
                                cols_to_outs=None):
     from ...ops import variable_scope as vs
     with vs.variable_scope(scope, default_name="input_from_feature_columns"):
-        return fc.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable)
+        return fc.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable,
+                              cols_to_output_tensors=cols_to_outs)
 
 
 def parse_feature_columns_from_examples(serialized, feature_columns, name=None, example_names=None):

@@ -312,8 +312,8 @@ def batch_norm(inputs, decay=0.999, center=True, scale=False, epsilon=0.001, act
     """Batch normalization.  The averages move when the operations in updates_collections run; with None there, when the output
     is computed."""
     _check_format(data_format, ("NHWC", "NCHW"))
-    if (renorm or adjustment is not None) and (batch_weights is not None or fused):
-        raise ValueError("batch_weights and fused are not supported with renorm or adjustment")
+    if (renorm or adjustment is not None) and batch_weights is not None:
+        raise ValueError("batch_weights are not supported with renorm or adjustment")
     initializers_, regularizers = param_initializers or {}, param_regularizers or {}
     with vs.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as sc:
         inputs = convert.convert_to_tensor(inputs)
@@ -350,9 +350,8 @@ def _normalized(inputs, decay, center, scale, epsilon, initializers_, regularize
     beta = made("beta", _zeros(), True) if center else None
     gamma = made("gamma", _ones(), True) if scale else None
     averages = made("moving_mean", _zeros(), False), made("moving_variance", _ones(), False)
+    # As in TensorFlow `fused` is a wish: what one op cannot do is done by several.
     can_fuse = rank in (2, 4) and batch_weights is None and inputs.dtype.base_dtype is not dtypes.float64
-    if fused and not can_fuse:
-        raise ValueError("fused batch norm takes inputs of rank 2 or 4 without batch_weights")
     if can_fuse and fused is not False:
         f = functools.partial(_fused, inputs, beta, gamma, averages, epsilon, data_format)
     else:
@@ -364,7 +363,8 @@ def _normalized(inputs, decay, center, scale, epsilon, initializers_, regularize
         outputs, mean, variance = f(True)
     else:
         outputs, mean, variance = utils.smart_cond(is_training, lambda: list(f(True)), lambda: list(f(False)))
-        decay = utils.smart_cond(is_training, lambda: convert.constant(float(decay)), lambda: convert.constant(1.0))
+        decay = utils.smart_cond(is_training, lambda: convert.convert_to_tensor(decay, dtypes.float32),
+                                 lambda: convert.constant(1.0))
     from ...train.moving_averages import assign_moving_average
     return outputs, [assign_moving_average(averages[0], mean, decay, zero_debias=zero_debias),
                      assign_moving_average(averages[1], variance, decay, zero_debias=False)]
@@ -457,12 +457,19 @@ def layer_norm(inputs, center=True, scale=True, activation_fn=None, reuse=None, 
         return utils.collect_named_outputs(outputs_collections, sc.name, outputs)
 
 
+def _spread_parameters(center, scale, n, dtype, initial, collections, trainable, shape):
+    """(beta, gamma) of n channels in the shape in which they meet the inputs; None for what is not wanted."""
+    def made(name, initializer):
+        initializer = (initial or {}).get(name, initializer)
+        return array.reshape(_variable(name, [n], dtype, initializer, None, collections, trainable), shape)
+    return made("beta", _zeros()) if center else None, made("gamma", _ones()) if scale else None
+
+
 @add_arg_scope
 def instance_norm(inputs, center=True, scale=True, epsilon=1e-6, activation_fn=None, param_initializers=None, reuse=None,
                   variables_collections=None, outputs_collections=None, trainable=True, data_format="NHWC", scope=None):
     """Each channel of each example by its own mean and variance."""
     _check_format(data_format, ("NHWC", "NCHW"))
-    initial = param_initializers or {}
     with vs.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
         inputs = convert.convert_to_tensor(inputs)
         rank = inputs.shape.ndims
@@ -471,14 +478,7 @@ def instance_norm(inputs, center=True, scale=True, epsilon=1e-6, activation_fn=N
         channel = rank - 1 if data_format == "NHWC" else 1
         n, dtype = utils.channel_dimension(inputs.shape, data_format), inputs.dtype.base_dtype
         spread = [n if i == channel else 1 for i in range(rank)]
-        beta = gamma = None
-        if center:
-            beta = array.reshape(_variable("beta", [n], dtype, initial.get("beta", _zeros()), None, variables_collections,
-                                           trainable),
-                                 spread)
-        if scale:
-            gamma = array.reshape(_variable("gamma", [n], dtype, initial.get("gamma", _ones()), None, variables_collections,
-                                            trainable), spread)
+        beta, gamma = _spread_parameters(center, scale, n, dtype, param_initializers, variables_collections, trainable, spread)
         mean, variance = nn.moments(inputs, [i for i in range(1, rank) if i != channel], keep_dims=True)
         outputs = nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
         outputs.set_shape(inputs.shape)
@@ -492,7 +492,6 @@ def group_norm(inputs, groups=32, channels_axis=-1, reduction_axes=(-3, -2), cen
                activation_fn=None, param_initializers=None, reuse=None, variables_collections=None, outputs_collections=None,
                trainable=True, scope=None, mean_close_to_zero=False):
     """Groups of channels of each example by their own mean and variance."""
-    initial = param_initializers or {}
     with vs.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as sc:
         inputs = convert.convert_to_tensor(inputs)
         rank = inputs.shape.ndims
@@ -512,17 +511,14 @@ def group_norm(inputs, groups=32, channels_axis=-1, reduction_axes=(-3, -2), cen
         split = array.stack(parts[:channel] + [groups, n // groups] + parts[channel + 1:])
         x = array.reshape(inputs, split)
         axes = [a + 1 if a > channel else a for a in axes] + [channel + 1]
-        mean, variance = nn.moments(x, axes, keep_dims=True)
+        if mean_close_to_zero:  # then the mean of the squares is precise, and one pass finds both
+            counts, sums, squares, _ = nn.sufficient_statistics(x, axes, keep_dims=True)
+            mean, variance = nn.normalize_moments(counts, sums, squares, shift=None)
+        else:
+            mean, variance = nn.moments(x, axes, keep_dims=True)
         spread = [1] * (rank + 1)
         spread[channel], spread[channel + 1] = groups, n // groups
-        beta = gamma = None
-        if center:
-            beta = array.reshape(_variable("beta", [n], dtype, initial.get("beta", _zeros()), None, variables_collections,
-                                           trainable),
-                                 spread)
-        if scale:
-            gamma = array.reshape(_variable("gamma", [n], dtype, initial.get("gamma", _ones()), None, variables_collections,
-                                            trainable), spread)
+        beta, gamma = _spread_parameters(center, scale, n, dtype, param_initializers, variables_collections, trainable, spread)
         outputs = array.reshape(nn.batch_normalization(x, mean, variance, beta, gamma, epsilon), shape)
         outputs.set_shape(inputs.shape)
         if activation_fn is not None:

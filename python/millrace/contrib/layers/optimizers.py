@@ -1,5 +1,7 @@
 """optimize_loss: the operation that trains, with decay, clipping, noise and summaries by arguments."""
 
+import collections.abc
+
 from ...framework import convert, dtypes, ops
 from ...ops import array, clip, control_flow, math, random
 from ...ops import variable_scope as vs
@@ -10,18 +12,24 @@ __all__ = ["OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "adaptive_clipping_fn",
 OPTIMIZER_SUMMARIES = ["learning_rate", "loss", "gradients", "gradient_norm", "global_gradient_norm"]
 
 
-class _Classes(dict):
-    """{name: optimizer}, found when it is first asked for."""
+class _Classes(collections.abc.Mapping):
+    """{name: optimizer}, whose module is loaded when one is first asked for."""
 
-    def __missing__(self, name):
+    _NAMES = {"Adagrad": "AdagradOptimizer", "Adam": "AdamOptimizer", "Ftrl": "FtrlOptimizer",
+              "Momentum": "MomentumOptimizer", "RMSProp": "RMSPropOptimizer", "SGD": "GradientDescentOptimizer"}
+
+    def __getitem__(self, name):
+        found = self._NAMES[name]
         from ... import train
-        classes = {"Adagrad": "AdagradOptimizer", "Adam": "AdamOptimizer", "Ftrl": "FtrlOptimizer",
-                   "Momentum": "MomentumOptimizer", "RMSProp": "RMSPropOptimizer", "SGD": "GradientDescentOptimizer"}
-        if name not in classes:
-            raise ValueError("Optimizer name should be one of [%s], you provided %s." % (", ".join(sorted(classes)), name))
         if name == "Momentum":
             return lambda learning_rate: train.MomentumOptimizer(learning_rate, momentum=0.9)
-        return getattr(train, classes[name])
+        return getattr(train, found)
+
+    def __iter__(self):
+        return iter(self._NAMES)
+
+    def __len__(self):
+        return len(self._NAMES)
 
 
 OPTIMIZER_CLS_NAMES = _Classes()
@@ -45,6 +53,9 @@ def _rate(learning_rate):
 def _made(optimizer, rate):
     from ...train.optimizer import Optimizer
     if isinstance(optimizer, str):
+        if optimizer not in OPTIMIZER_CLS_NAMES:
+            raise ValueError("Optimizer name should be one of [%s], you provided %s." %
+                             (", ".join(OPTIMIZER_CLS_NAMES), optimizer))
         return OPTIMIZER_CLS_NAMES[optimizer](learning_rate=rate)
     if isinstance(optimizer, Optimizer):
         return optimizer
@@ -92,12 +103,15 @@ def optimize_loss(loss, global_step, learning_rate, optimizer, gradient_noise_sc
             pairs = _multiplied(pairs, gradient_multipliers)
             if not pairs:
                 raise ValueError("Empty list of (gradient, var) pairs encountered.")
-        if "global_gradient_norm" in wanted or "gradient_norm" in wanted:
+        wants_norm = "global_gradient_norm" in wanted or "gradient_norm" in wanted
+        if wants_norm:
             summary.scalar("global_norm/gradient_norm", clip.global_norm([g for g, _ in pairs]))
         pairs = _clipped(pairs, clip_gradients)
         if "loss" in wanted:
             summary.scalar("loss", loss)
         _summarize_gradients(pairs, wanted, summary)
+        if wants_norm and clip_gradients is not None:
+            summary.scalar("global_norm/clipped_gradient_norm", clip.global_norm([g for g, _ in pairs]))
         step = opt.apply_gradients(pairs, global_step=global_step if increment_global_step else None, name="train")
         return control_flow.with_dependencies([step], loss)
 

@@ -9,7 +9,6 @@ __all__ = ["summarize_activation", "summarize_activations", "summarize_biases", 
            "summarize_tensors", "summarize_variables", "summarize_weights"]
 
 
-
 def summarize_activation(op):
     """A histogram, and of what relu makes how much is zero."""
     if op.op.type in ("Relu", "Softplus", "Relu6"):

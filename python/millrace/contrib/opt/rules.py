@@ -1,5 +1,7 @@
 """Optimizers by further rules."""
 
+import contextlib
+
 from ...framework import convert, ops
 from ...framework.op_defs import raw
 from ...ops import clip, control_flow, math, state
@@ -143,6 +145,7 @@ class VariableClippingOptimizer(Optimizer):
                  name="VariableClipping"):
         super().__init__(use_locking, name)
         self._opt, self._vars_to_clip_dims, self._max_norm = opt, dict(vars_to_clip_dims), max_norm
+        self._colocate_clip_ops = colocate_clip_ops_with_vars
 
     def compute_gradients(self, *args, **kwargs):
         return self._opt.compute_gradients(*args, **kwargs)
@@ -162,5 +165,6 @@ class VariableClippingOptimizer(Optimizer):
             return control_flow.group(update, *clipped, name=scope)
 
     def _clip(self, v):
-        with ops.colocate_with(v):
-            return v.assign(clip.clip_by_norm(v.read_value(), self._max_norm, self._vars_to_clip_dims[v]))
+        with ops.colocate_with(v) if self._colocate_clip_ops else contextlib.nullcontext():
+            clipped = clip.clip_by_norm(v.read_value(), self._max_norm, self._vars_to_clip_dims[v])
+        return v.assign(clipped, use_locking=self._use_locking)

@@ -67,7 +67,10 @@ def evaluation_loop(master, checkpoint_dir, logdir, num_evals=1, initial_op=None
                     eval_op=None, eval_op_feed_dict=None, final_op=None, final_op_feed_dict=None, summary_op=0,
                     summary_op_feed_dict=None, variables_to_restore=None, eval_interval_secs=60, max_number_of_evaluations=None,
                     session_config=None, timeout=None, timeout_fn=None, hooks=None):
-    """evaluate_once of each checkpoint that comes; the value of final_op for the last one."""
+    """evaluate_once of each checkpoint that comes; the value of final_op for the last one.
+
+    init_fn is for a session that begins without a checkpoint, which none does here: as in TensorFlow it is not called.
+    """
     value, count = None, 0
     for path in checkpoints_iterator(checkpoint_dir, eval_interval_secs, timeout, timeout_fn):
         value = evaluate_once(master, path, logdir, num_evals, initial_op, initial_op_feed_dict, eval_op, eval_op_feed_dict,

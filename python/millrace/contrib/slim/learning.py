@@ -84,11 +84,11 @@ def train(train_op, logdir, train_step_fn=train_step, train_step_kwargs=_USE_DEF
         global_step=global_step, saver=saver, save_summaries_secs=save_summaries_secs, save_model_secs=save_interval_secs,
         init_fn=init_fn)
     return _run(supervisor, train_op, train_step_fn, train_step_kwargs, global_step, master, session_config, session_wrapper,
-                startup_delay_steps, number_of_steps, queue_ops, is_chief, logdir)
+                startup_delay_steps, number_of_steps, queue_ops, is_chief, logdir, ignore_live_threads)
 
 
 def _of_supervisor(train_lib, value):
-    return train_lib.Supervisor.USE_DEFAULT if isinstance(value, int) and value == _USE_DEFAULT else value
+    return train_lib.Supervisor.USE_DEFAULT if _is_default(value) else value
 
 
 def _all_ready_for_local(sync_optimizer):
@@ -120,7 +120,7 @@ def _session_operations(init_op, local_init_op, ready_op, sync_optimizer, is_chi
 
 
 def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wrapper, delay, number_of_steps, queue_ops,
-         is_chief, logdir):
+         is_chief, logdir, ignore_live_threads):
     total_loss, should_retry = None, True
     from ...framework import errors
     while should_retry:
@@ -135,9 +135,9 @@ def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wra
                         services = supervisor.start_standard_services(sess) or []
                 elif delay > 0:
                     _wait_for_step(sess, global_step, min(delay, number_of_steps or 2 ** 62))
-                supervisor.start_queue_runners(sess)
+                threads = supervisor.start_queue_runners(sess)
                 if is_chief and queue_ops[0]:
-                    supervisor.start_queue_runners(sess, queue_ops[1])
+                    threads += supervisor.start_queue_runners(sess, queue_ops[1])
                     sess.run(queue_ops[0])
                 try:
                     while not supervisor.should_stop():
@@ -153,6 +153,7 @@ def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wra
                 if logdir and supervisor.is_chief:
                     logging.info("Finished training! Saving model to disk.")
                     supervisor.saver.save(sess, supervisor.save_path, global_step=supervisor.global_step)
+                supervisor.stop(threads, close_summary_writer=False, ignore_live_threads=ignore_live_threads)
         except errors.AbortedError:  # the cluster was restarted: begin again with what was saved
             logging.info("Retrying training!")
             should_retry = True
