@@ -18,8 +18,7 @@ from .ops.weights import as_float, broadcast_weights, remove_squeezable_dimensio
 __all__ = ["accuracy", "auc", "average_precision_at_k", "false_negatives", "false_negatives_at_thresholds", "false_positives",
            "false_positives_at_thresholds", "mean", "mean_absolute_error", "mean_cosine_distance", "mean_iou",
            "mean_per_class_accuracy", "mean_relative_error", "mean_squared_error", "mean_tensor", "percentage_below",
-           "precision",
-           "precision_at_k", "precision_at_thresholds", "precision_at_top_k", "recall", "recall_at_k", "recall_at_thresholds",
+           "precision", "precision_at_k", "precision_at_thresholds", "precision_at_top_k", "recall", "recall_at_k", "recall_at_thresholds",
            "recall_at_top_k", "root_mean_squared_error", "sensitivity_at_specificity", "sparse_average_precision_at_k",
            "sparse_precision_at_k", "specificity_at_sensitivity", "true_negatives", "true_negatives_at_thresholds",
            "true_positives", "true_positives_at_thresholds"]
@@ -433,7 +432,7 @@ def _set_sizes(a, b, operation):
     return math.to_double(raw.set_size(*out))
 
 
-def _at_k(labels, predictions_idx, k, class_id, weights, collections, updates_collections, name, what):
+def _at_k(labels, predictions_idx, k, class_id, weights, collections, updates_collections, what):
     """precision or recall of the k classes predictions_idx, streaming."""
     labels = _labels_as_sets(labels, predictions_idx.shape.ndims)
     predictions_idx = math.to_int64(predictions_idx)
@@ -461,32 +460,31 @@ def _k_name(name, k, class_id):
 def recall_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None,
                 name=None):
     """How many of the labels are among the k best predictions."""
-    with ops.name_scope(name, _k_name("recall", k, class_id), [predictions, labels, weights]) as scope:
+    with ops.name_scope(name, _k_name("recall", k, class_id), [predictions, labels, weights]):
         _, best = raw.top_kv2(predictions, k)
-        return _at_k(labels, best, k, class_id, weights, metrics_collections, updates_collections, scope, "recall")
+        return _at_k(labels, best, k, class_id, weights, metrics_collections, updates_collections, "recall")
 
 
 def precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None,
                    name=None):
     """How many of the k best predictions are labels."""
-    with ops.name_scope(name, _k_name("precision", k, class_id), [predictions, labels, weights]) as scope:
+    with ops.name_scope(name, _k_name("precision", k, class_id), [predictions, labels, weights]):
         _, best = raw.top_kv2(predictions, k)
-        return _at_k(labels, best, k, class_id, weights, metrics_collections, updates_collections, scope, "precision")
+        return _at_k(labels, best, k, class_id, weights, metrics_collections, updates_collections, "precision")
 
 
 def recall_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=None, metrics_collections=None,
                     updates_collections=None, name=None):
-    with ops.name_scope(name, "recall_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]) as scope:
+    with ops.name_scope(name, "recall_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]):
         best = convert.convert_to_tensor(predictions_idx)
-        return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, scope, "recall")
+        return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, "recall")
 
 
 def precision_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=None, metrics_collections=None,
                        updates_collections=None, name=None):
-    with ops.name_scope(name, "precision_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]) as scope:
+    with ops.name_scope(name, "precision_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]):
         best = convert.convert_to_tensor(predictions_idx)
-        return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, scope,
-                     "precision")
+        return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, "precision")
 
 
 def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None,

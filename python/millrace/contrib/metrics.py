@@ -68,7 +68,6 @@ def accuracy(predictions, labels, weights=None, name=None):
         return math.reduce_mean(right)
 
 
-
 def aggregate_metrics(*value_update_tuples):
     """([values], [update operations])"""
     if not value_update_tuples:
@@ -85,8 +84,6 @@ def aggregate_metric_map(names_to_tuples):
 def set_size(a, validate_indices=True):
     from ..framework.op_defs import raw
     return raw.set_size(a.indices, a.values, a.dense_shape, validate_indices)
-
-
 
 
 def __getattr__(name):

@@ -22,13 +22,13 @@ def moments(x, axes, shift=None, name=None, keep_dims=None, keepdims=None):
         mean = math.reduce_mean(y, axes, keepdims=True, name="mean")
         variance = math.reduce_mean(math.squared_difference(y, array.stop_gradient(mean)), axes, keepdims=True, name="variance")
         if not keep:
-            mean, variance = _squeezed(mean, axes, x), _squeezed(variance, axes, x)
+            mean, variance = _squeezed(mean, axes), _squeezed(variance, axes)
         if y is not x:
             return math.cast(mean, x.dtype.base_dtype), math.cast(variance, x.dtype.base_dtype)
         return mean, variance
 
 
-def _squeezed(t, axes, x):
+def _squeezed(t, axes):
     """Without the axes, which are 1 long."""
     if isinstance(axes, ops.Tensor):
         known = convert.constant_value(axes)
@@ -52,7 +52,7 @@ def weighted_moments(x, axes, frequency_weights, name=None, keep_dims=None, keep
         mean = math.reduce_sum(w * y, axes, keepdims=True, name="weighted_input_sum") / total
         variance = math.reduce_sum(w * math.squared_difference(y, mean), axes, keepdims=True, name="weighted_distsq") / total
         if not keep:
-            mean, variance = _squeezed(mean, axes, x), _squeezed(variance, axes, x)
+            mean, variance = _squeezed(mean, axes), _squeezed(variance, axes)
         return math.cast(mean, wanted), math.cast(variance, wanted)
 
 

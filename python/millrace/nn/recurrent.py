@@ -50,7 +50,7 @@ def _state_dtype(explicit, state):
     return found.pop()
 
 
-def _initial_state(cell, initial_state, batch_size, dtype, inputs=None):
+def _initial_state(cell, initial_state, batch_size, dtype):
     if initial_state is not None:
         return initial_state
     if not dtype:
@@ -60,7 +60,7 @@ def _initial_state(cell, initial_state, batch_size, dtype, inputs=None):
     return cell.zero_state(batch_size, dtype)
 
 
-def _checked_lengths(sequence_length, batch_size):
+def _checked_lengths(sequence_length):
     if sequence_length is None:
         return None
     sequence_length = math.to_int32(sequence_length)
@@ -98,7 +98,7 @@ def dynamic_rnn(cell, inputs, sequence_length=None, initial_state=None, dtype=No
         if not time_major:
             flat = [_transpose_batch_time(x) for x in flat]
         batch_size = _batch_size(flat)
-        sequence_length = _checked_lengths(sequence_length, batch_size)
+        sequence_length = _checked_lengths(sequence_length)
         state = _initial_state(cell, initial_state, batch_size, dtype)
         if sequence_length is not None:
             sequence_length = _same_batch(sequence_length, batch_size)
@@ -277,7 +277,7 @@ def static_rnn(cell, inputs, initial_state=None, dtype=None, sequence_length=Non
         batch_size = _batch_size(nest.flatten(inputs), time_major=False)
         state = _initial_state(cell, initial_state, batch_size, dtype)
         if sequence_length is not None:
-            sequence_length = _checked_lengths(sequence_length, batch_size)
+            sequence_length = _checked_lengths(sequence_length)
             zero = zero_state_tensors(cell.output_size, batch_size, _state_dtype(dtype, state))
         outputs = []
         for time, x in enumerate(inputs):
