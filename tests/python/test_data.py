@@ -1,5 +1,6 @@
 """tf.data: sources, transformations, structures and iterators."""
 
+import gzip
 import os
 import tempfile
 import unittest
@@ -76,6 +77,20 @@ class Sources(Case):
         d = Dataset.from_generator(lambda: iter([[1, 2, 3]]), tf.int32, [2])
         with tf.Session() as session, self.assertRaisesRegex(tf.errors.InvalidArgumentError, "expected"):
             session.run(d.make_one_shot_iterator().get_next())
+
+    def test_probing_of_csv_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "c.gz")
+            with gzip.open(name, "wt") as f:
+                f.write("a,b\n1,x\n")
+            whole = experimental.make_csv_dataset(name, 1, num_epochs=1, shuffle=False, compression_type="GZIP")
+            self.assertEqual([d.name for d in whole.output_types.values()], ["int32", "string"])
+            with gzip.open(name, "at") as f:
+                f.write("2\n")
+            with self.assertRaisesRegex(ValueError, "Problem inferring types"):
+                experimental.make_csv_dataset(name, 1, compression_type="GZIP")
+            with self.assertRaisesRegex(ValueError, "ZLIB"):
+                experimental.make_csv_dataset(name, 1, compression_type="ZLIB")
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:

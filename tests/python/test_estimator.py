@@ -152,6 +152,24 @@ class Heads(Case):
         self.assertAlmostEqual(float(found["recall/positive_threshold_0.4"]), 1.0)
         self.assertRaises(ValueError, estimator.MultiLabelHead, 2, thresholds=[1.0])
 
+    def test_reductions(self):
+        logits = tf.constant([[1.0], [3.0]])
+        for reduction, expected in ((None, 5.0), ("sum_over_batch_size", 5.0), ("sum", 10.0), (tf.losses.Reduction.SUM, 10.0)):
+            more = {} if reduction is None else {"loss_reduction": reduction}
+            spec = estimator.RegressionHead(**more).create_estimator_spec({}, "eval", logits, labels=[0.0, 0.0])
+            with tf.Session() as session:
+                self.assertAlmostEqual(float(session.run(spec.loss)), expected, places=5)
+
+    def test_links(self):
+        logits, labels = tf.constant([[0.0], [0.0]]), [[1.0], [0.0]]
+        logistic = estimator.LogisticRegressionHead().create_estimator_spec({}, "eval", logits, labels=labels)
+        counts = estimator.PoissonRegressionHead(compute_full_loss=False)
+        poisson = counts.create_estimator_spec({}, "eval", logits, labels=labels)
+        with tf.Session() as session:
+            np.testing.assert_allclose(session.run([logistic.loss, poisson.loss]), [np.log(2), 1.0], rtol=1e-6)
+            np.testing.assert_allclose(session.run(logistic.predictions["predictions"]), [[0.5], [0.5]])
+            np.testing.assert_allclose(session.run(poisson.predictions["predictions"]), [[1.0], [1.0]])
+
     def test_what_is_trained_and_updated(self):
         tf.train.create_global_step()
         a, b, c = (tf.get_variable(n, initializer=1.0) for n in "abc")

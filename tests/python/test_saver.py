@@ -232,6 +232,10 @@ class Reading(Base):
                     return [tf.get_variable("c", [2, 1], partitioner=tf.fixed_size_partitioner(2))]
         self.check_init({"/": "n/"}, build, [[[4.0], [5.0]]])
 
+    def test_reader_says_what_is_there(self):
+        reader = tf.train.NewCheckpointReader(self.saved({"a": [[1.0, 2.0]], "b": 3.0}))
+        self.assertEqual(reader.debug_string(), b"a (DT_FLOAT) [1,2]\nb (DT_FLOAT) []\n")
+
     def test_init_errors(self):
         path = self.saved({"a": [1.0, 2.0]})
         v = tf.get_variable("v", [3])

@@ -1,8 +1,9 @@
 """tf.contrib.distributions: those of tf.distributions and some more."""
 
 from ..distributions import (FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Bernoulli, Beta, Categorical, Dirichlet,
-                             DirichletMultinomial, Distribution, Exponential, Gamma, Laplace, Multinomial, MultivariateNormalDiag, Normal, Poisson,
-                             RegisterKL, ReparameterizationType, StudentT, Uniform, kl_divergence)
+                             DirichletMultinomial, Distribution, Exponential, Gamma, Laplace, Multinomial,
+                             MultivariateNormalDiag, Normal, Poisson, RegisterKL, ReparameterizationType, StudentT, Uniform,
+                             kl_divergence)
 
 kl = kl_divergence
 

@@ -3,6 +3,7 @@
 import collections
 import csv
 import glob
+import gzip
 
 import numpy as np
 
@@ -21,7 +22,10 @@ def _files(pattern):
 
 
 def _rows(name, options):
-    with open(name, newline="") as f:
+    kind = options["compression_type"]
+    if kind not in (None, "", "GZIP"):
+        raise ValueError("compression_type (%s) is not supported for probing columns" % kind)
+    with gzip.open(name, "rt", newline="") if kind == "GZIP" else open(name, newline="") as f:
         quoting = csv.QUOTE_MINIMAL if options["use_quote_delim"] else csv.QUOTE_NONE
         yield from csv.reader(f, delimiter=options["field_delim"], quoting=quoting)
 
@@ -47,7 +51,7 @@ def _narrowest(text):
         return dtypes.string
 
 
-def _defaults(files, columns, options):
+def _defaults(files, columns, width, options):
     found = [None] * len(columns)
     left = options["num_rows_for_inference"]
     for name in files:
@@ -58,6 +62,8 @@ def _defaults(files, columns, options):
                 if left == 0:
                     break
                 left -= 1
+            if len(row) != width:
+                raise ValueError("Problem inferring types: CSV row %s has %d fields. Expected: %d." % (row, len(row), width))
             found = [_type_of(row[c], former, options["na_value"]) for c, former in zip(columns, found)]
     return [convert.constant([""] if t in (None, dtypes.string) else np.zeros(1, t.as_numpy_dtype)) for t in found]
 
@@ -75,12 +81,12 @@ def dataset(**options):
     selected = options["select_columns"]
     columns = [names.index(s) if isinstance(s, str) else s for s in (names if selected is None else selected)]
     columns.sort()
-    names = [names[c] for c in columns]
+    width, names = len(names), [names[c] for c in columns]
     label = options["label_name"]
     if label is not None and label not in names:
         raise ValueError("`label_name` provided must be one of the columns.")
     defaults = options["column_defaults"]
-    defaults = _defaults(files, columns, options) if defaults is None else defaults
+    defaults = _defaults(files, columns, width, options) if defaults is None else defaults
 
     def read(name):
         return CsvDataset(name, defaults, compression_type=options["compression_type"], header=options["header"],

@@ -6,12 +6,16 @@ from .run_config import RunConfig
 from .spec import EstimatorSpec, ModeKeys
 from .training import BestExporter, EvalSpec, Exporter, FinalExporter, LatestExporter, TrainSpec, train_and_evaluate
 
-_TABLE = dict.fromkeys("BaselineClassifier BaselineRegressor DNNClassifier DNNEstimator DNNLinearCombinedClassifier "
-                       "DNNLinearCombinedEstimator DNNLinearCombinedRegressor DNNRegressor LinearClassifier LinearEstimator "
-                       "LinearRegressor".split(), "canned")
-_TABLE.update(dict.fromkeys("Head MultiClassHead MultiLabelHead RegressionHead".split(), "heads"),
+_TABLE = dict.fromkeys("BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator "
+                       "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor DNNRegressor "
+                       "LinearClassifier LinearEstimator LinearRegressor".split(), "canned")
+_TABLE.update(dict.fromkeys("Head LogisticRegressionHead MultiClassHead MultiLabelHead PoissonRegressionHead "
+                                   "RegressionHead".split(), "heads"),
               BinaryClassHead="heads:BinaryHead")
-_TABLE["VocabInfo"] = ".train"
+_TABLE.update(dict.fromkeys("CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook "
+                            "LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook SecondOrStepTimer "
+                            "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook "
+                            "SummarySaverHook VocabInfo".split(), ".train"))
 __getattr__ = _lazy.attributes(__name__, _TABLE)
 
 

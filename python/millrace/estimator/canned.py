@@ -240,21 +240,23 @@ def _baseline_model(features, labels, mode, head, optimizer, config):
     return head.create_estimator_spec(features=features, mode=mode, labels=labels, optimizer=optimizer, logits=logits)
 
 
-class BaselineClassifier(_Canned):
+class BaselineEstimator(_Canned):
+    def __init__(self, head, model_dir=None, optimizer="Ftrl", config=None):
+        self._begin(_baseline_model, head, model_dir, config, None, optimizer=optimizer)
+
+
+class BaselineClassifier(BaselineEstimator):
     """The shares of the classes, whatever the features."""
 
     def __init__(self, model_dir=None, n_classes=2, weight_column=None, label_vocabulary=None, optimizer="Ftrl", config=None,
                  loss_reduction=_SUM):
-        self._begin(_baseline_model, heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction),
-                    model_dir, config,
-                    None, optimizer=optimizer)
+        super().__init__(heads.classification_head(n_classes, weight_column, label_vocabulary, loss_reduction), model_dir,
+                         optimizer, config)
 
 
-class BaselineRegressor(_Canned):
+class BaselineRegressor(BaselineEstimator):
     """The mean of the labels."""
 
     def __init__(self, model_dir=None, label_dimension=1, weight_column=None, optimizer="Ftrl", config=None,
                  loss_reduction=_SUM):
-        self._begin(_baseline_model, heads.RegressionHead(weight_column, label_dimension, loss_reduction), model_dir, config,
-                    None,
-                    optimizer=optimizer)
+        super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), model_dir, optimizer, config)

@@ -7,6 +7,8 @@ from ..ops import array, control_flow, lookup, math
 from . import export
 from .spec import EstimatorSpec, ModeKeys
 
+_MEAN = losses.Reduction.SUM_OVER_BATCH_SIZE
+_KERAS = {"sum": losses.Reduction.SUM, "sum_over_batch_size": _MEAN, "auto": _MEAN}  # the same by Keras' names
 _PREDICT, _CLASSIFY, _REGRESS = "predict", "classification", "regression"
 
 
@@ -31,7 +33,8 @@ def _labels(labels, dimension):
 class Head:
     """The part that all heads share."""
 
-    def __init__(self, weight_column=None, loss_reduction=losses.Reduction.SUM, loss_fn=None, name=None):
+    def __init__(self, weight_column=None, loss_reduction=_MEAN, loss_fn=None, name=None):
+        loss_reduction = _KERAS.get(loss_reduction, loss_reduction)
         if loss_reduction not in losses.Reduction.all() or loss_reduction == losses.Reduction.NONE:
             raise ValueError("Invalid loss_reduction: %s" % loss_reduction)
         self._weight_column, self._reduction, self._loss_fn, self.name = weight_column, loss_reduction, loss_fn, name
@@ -105,7 +108,7 @@ class Head:
 class MultiClassHead(Head):
     """One of n classes."""
 
-    def __init__(self, n_classes, weight_column=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM, loss_fn=None,
+    def __init__(self, n_classes, weight_column=None, label_vocabulary=None, loss_reduction=_MEAN, loss_fn=None,
                  name=None):
         if n_classes is None or n_classes <= 2:
             raise ValueError("n_classes must be > 2: %s." % n_classes)
@@ -178,9 +181,8 @@ def _checked_thresholds(thresholds):
 class BinaryHead(MultiClassHead):
     """Yes or no, by one logit."""
 
-    def __init__(self, weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction=losses.Reduction.SUM,
-                 loss_fn=None,
-                 name=None):
+    def __init__(self, weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction=_MEAN,
+                 loss_fn=None, name=None):
         Head.__init__(self, weight_column, loss_reduction, loss_fn, name)
         self._n, self._vocabulary, self._thresholds = 2, label_vocabulary, _checked_thresholds(thresholds)
 
@@ -237,7 +239,7 @@ class BinaryHead(MultiClassHead):
 class RegressionHead(Head):
     """Numbers."""
 
-    def __init__(self, weight_column=None, label_dimension=1, loss_reduction=losses.Reduction.SUM, loss_fn=None,
+    def __init__(self, weight_column=None, label_dimension=1, loss_reduction=_MEAN, loss_fn=None,
                  inverse_link_fn=None,
                  name=None):
         if label_dimension < 1:
@@ -270,11 +272,27 @@ class RegressionHead(Head):
         return {export.DEFAULT_SERVING: regress, _REGRESS: regress, _PREDICT: export.PredictOutput(predictions)}
 
 
+class LogisticRegressionHead(RegressionHead):
+    """Numbers from 0 to 1."""
+
+    def __init__(self, weight_column=None, loss_reduction=_MEAN, name=None):
+        super().__init__(weight_column, 1, loss_reduction, nn.sigmoid_cross_entropy_with_logits, math.sigmoid, name)
+
+
+class PoissonRegressionHead(RegressionHead):
+    """Counts."""
+
+    def __init__(self, weight_column=None, label_dimension=1, loss_reduction=_MEAN, compute_full_loss=True, name=None):
+        def loss(labels, logits):
+            return nn.log_poisson_loss(labels, logits, compute_full_loss)
+        super().__init__(weight_column, label_dimension, loss_reduction, loss, math.exp, name)
+
+
 class MultiLabelHead(Head):
     """Any of n classes, each yes or no."""
 
     def __init__(self, n_classes, weight_column=None, thresholds=None, label_vocabulary=None,
-                 loss_reduction=losses.Reduction.SUM,
+                 loss_reduction=_MEAN,
                  loss_fn=None, name=None):
         if n_classes is None or n_classes < 2:
             raise ValueError("n_classes must be > 1 for multi-label classification. Given: %s" % n_classes)

@@ -201,8 +201,11 @@ class CheckpointReader:
         return self._reader.get_tensor(tensor_str)
 
     def debug_string(self):
-        return "\n".join("%s (%s) %s" % (name, "DT_" + dtypes.as_dtype(dtype).name.upper(), list(shape))
-                         for name, (dtype, shape) in sorted(self._variables.items())).encode()
+        """A line a tensor: NAME (DT_TYPE) [shape]."""
+        def kind(dtype):
+            return protos.DataType.Name(dtypes.as_dtype(dtype).as_datatype_enum)
+        return "".join("%s (%s) [%s]\n" % (name, kind(dtype), ",".join(map(str, shape)))
+                       for name, (dtype, shape) in sorted(self._variables.items())).encode()
 
 
 def NewCheckpointReader(filepattern):  # noqa: N802 -- TensorFlow's name
