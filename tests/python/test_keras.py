@@ -215,6 +215,15 @@ class Training(Case):
         judge.train_on_batch(np.ones((4, 2)), np.ones(4))
         self.assertTrue((before[0] != judge.get_weights()[0]).any())
 
+    def test_inputs_of_the_graph_and_targets_of_arrays(self):
+        x = L.Input(tensor=tf.constant(np.ones((4, 2), "f")))
+        model = tf.keras.Model(x, L.Dense(1, kernel_initializer="zeros")(x))
+        self.assertEqual(model.predict(None, steps=2).shape, (8, 1))  # which needs no compile
+        model.compile("sgd", "mse")
+        self.assertEqual(model.evaluate(None, np.full((4, 1), 3.0), steps=2, verbose=0), 9.0)
+        self.assertRaises(ValueError, model.fit, None, None, steps_per_epoch=1)
+        self.assertRaises(ValueError, model.compile, "sgd", "mse", run_eagerly=True)
+
     def test_inputs_that_are_tensors(self):
         x = L.Input(tensor=tf.constant(np.ones((4, 2), "f")))
         model = tf.keras.Model(x, L.Dense(1, kernel_initializer="zeros")(x))

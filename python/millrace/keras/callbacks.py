@@ -174,7 +174,8 @@ class ProgbarLogger(Callback):
     def _begin(self):
         self._target = self.params.get("steps" if self._by_steps else "samples")
         self._seen, self._values = 0, []
-        self._bar = Progbar(target=self._target, verbose=self.params["verbose"], unit_name="step" if self._by_steps else "sample")
+        self._bar = Progbar(target=self._target, verbose=self.params["verbose"],
+                            unit_name="step" if self._by_steps else "sample")
 
     def _kept(self):
         """Metrics keep their totals themselves; what comes after a validation is shown as it is."""
@@ -506,6 +507,9 @@ class TensorBoard(Callback):
         super().__init__()
         if embeddings_freq:
             raise NotImplementedError("TensorBoard(embeddings_freq=...)")
+        if profile_batch not in (0, 2):  # nobody asked for TensorFlow's default
+            raise NotImplementedError("TensorBoard(profile_batch=%r): RunMetadata and timeline.Timeline show a step" %
+                                      (profile_batch,))
         self.log_dir, self.histogram_freq, self.batch_size = log_dir, histogram_freq, batch_size
         self.write_graph, self.write_grads, self.write_images = write_graph, write_grads, write_images
         self.update_freq = 1 if update_freq == "batch" else update_freq

@@ -158,7 +158,7 @@ class Steps:
 
     samples, batch_size = None, None
 
-    def __init__(self, batches, take, steps, what="fit"):
+    def __init__(self, batches, take, steps):
         self._batches, self._take, self.steps = batches, take, steps
 
     def epoch(self):

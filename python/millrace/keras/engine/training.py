@@ -342,7 +342,7 @@ class Model(Network):
     def _source(self, x, y, sample_weight, batch_size, steps, class_weight=None, shuffle=False, with_targets=True):
         if not data.is_batches(x):
             if x is None and not self._feed_inputs() if self.inputs is not None else False:
-                return self._source_without_inputs(steps)
+                return self._source_without_inputs(self._standardize([], y, sample_weight, class_weight, with_targets), steps)
             arrays = self._standardize(x, y, sample_weight, class_weight, with_targets)
             size = batch_size or (-(-len(arrays[0][0]) // steps) if steps else 32)
             return data.Arrays(*arrays, size, shuffle)
@@ -363,12 +363,12 @@ class Model(Network):
 
         return data.Steps(batches, take, steps or known)
 
-    def _source_without_inputs(self, steps):
-        """All inputs are tensors of the graph: nothing is fed, or targets only."""
+    @staticmethod
+    def _source_without_inputs(fed, steps):
+        """All inputs are tensors of the graph: nothing is fed, or all targets in each step."""
         if steps is None:
             raise ValueError("When using data tensors as input to a model, you should specify the `steps_per_epoch` argument.")
-        self._check_compiled()
-        return data.Steps(lambda first: iter(lambda: (), None), lambda batch: ([], [], [], 1), steps)
+        return data.Steps(lambda first: iter(lambda: (), None), lambda batch: fed + (len(fed[1][0]) if fed[1] else 1,), steps)
 
     # ---- fit, evaluate, predict ----
 

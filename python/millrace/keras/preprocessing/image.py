@@ -219,7 +219,8 @@ class NumpyArrayIterator(Iterator):
         part = image_data_generator._part(len(x), subset)
         self.x, self.y = x[part], None if y is None else np.asarray(y)[part]
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight)[part]
-        self._generator, self._save = image_data_generator, (save_to_dir, save_prefix, save_format)
+        self._generator = image_data_generator
+        self._save = save_to_dir, save_prefix, save_format, data_format or image_data_generator.data_format
         super().__init__(len(self.x), batch_size, shuffle, seed)
 
     def _get_batches_of_transformed_samples(self, index_array):
@@ -231,9 +232,10 @@ class NumpyArrayIterator(Iterator):
         return out if self.sample_weight is None else out + (self.sample_weight[index_array],)
 
 
-def _save_batch(images, index_array, folder, prefix, file_format):
+def _save_batch(images, index_array, folder, prefix, file_format, data_format):
     for image, i in zip(images, index_array) if folder else ():
-        array_to_img(image).save(os.path.join(folder, "%s_%d_%d.%s" % (prefix, i, np.random.randint(10000), file_format)))
+        path = os.path.join(folder, "%s_%d_%d.%s" % (prefix, i, np.random.randint(10000), file_format))
+        array_to_img(image, data_format).save(path)
 
 
 class DirectoryIterator(Iterator):
@@ -261,7 +263,8 @@ class DirectoryIterator(Iterator):
         self.directory, self.class_mode, self.target_size = directory, class_mode, tuple(target_size)
         self._generator, self._load = image_data_generator, dict(color_mode=color_mode, target_size=target_size,
                                                                  interpolation=interpolation)
-        self._save = save_to_dir, save_prefix, save_format
+        self._data_format, self._dtype = data_format or image_data_generator.data_format, dtype
+        self._save = save_to_dir, save_prefix, save_format, self._data_format
         print("Found %d images belonging to %d classes." % (self.samples, self.num_classes))
         super().__init__(self.samples, batch_size, shuffle, seed)
 
@@ -269,7 +272,7 @@ class DirectoryIterator(Iterator):
         images = []
         for i in index_array:
             image = load_img(os.path.join(self.directory, self.filenames[i]), **self._load)
-            images.append(self._generator._changed(img_to_array(image, self._generator.data_format)))
+            images.append(self._generator._changed(img_to_array(image, self._data_format), self._dtype))
         images, labels = np.stack(images), self.classes[index_array]
         _save_batch(images, index_array, *self._save)
         if self.class_mode is None:
@@ -377,8 +380,8 @@ class ImageDataGenerator:
     def random_transform(self, x, seed=None):
         return self.apply_transform(x, self.get_random_transform(x.shape, seed))
 
-    def _changed(self, x):
-        return self.standardize(self.random_transform(np.asarray(x, self.dtype or K.floatx())))
+    def _changed(self, x, dtype=None):
+        return self.standardize(self.random_transform(np.asarray(x, dtype or self.dtype or K.floatx())))
 
     def fit(self, x, augment=False, rounds=1, seed=None):
         """Means and deviations of the data, for featurewise_*."""
