@@ -178,6 +178,17 @@ class Values(unittest.TestCase):
             with self.assertRaises(tf.errors.InvalidArgumentError):
                 self.session.run(tf.confusion_matrix(label, [0], num_classes=2), {label: [value]})
 
+    def test_gather_nd_of_a_batch(self):
+        a, at = np.arange(24).reshape(2, 3, 4), np.array([[[1], [2]], [[0], [1]]])
+        self.check(tf.gather_nd(a, at, batch_dims=1), np.stack([a[0, [1, 2]], a[1, [0, 1]]]))
+        self.check(tf.gather_nd(a, [[1, 2]]), a[1:2, 2])
+        with self.assertRaises(ValueError):
+            tf.gather_nd(a, at, batch_dims=3)
+
+    def test_sparse_segments(self):
+        self.check(tf.sparse_segment_sum(self.x, [0, 1, 1], [0, 0, 1]), [self.a.sum(0), self.a[1]])
+        self.check(tf.sparse_segment_mean(self.x, [0, 1], [0, 0], num_segments=2), [self.a.mean(0), [0, 0, 0]])
+
     def test_accumulate_n(self):
         unknown = tf.placeholder(tf.float32)
         self.assertEqual([2, 3], tf.accumulate_n([unknown, unknown], shape=[2, 3]).shape.as_list())

@@ -315,8 +315,9 @@ class InteractiveSession(BaseSession):
     def __init__(self, target="", graph=None, config=None):
         super().__init__(target, graph, config)
         if InteractiveSession._open:
-            warnings.warn("An interactive session is already active. This can cause out-of-memory errors in some cases. You must "
-                          "explicitly call `InteractiveSession.close()` to release resources held by the other session(s).")
+            warnings.warn("An interactive session is already active. This can cause out-of-memory errors in some cases. You "
+                          "must explicitly call `InteractiveSession.close()` to release resources held by the other "
+                          "session(s).")
         InteractiveSession._open += 1
         self._default_session = self.as_default()
         self._default_session.__enter__()

@@ -107,8 +107,8 @@ ops.IndexedSlices._feed_parts = _slices_feed
 
 
 def _refuse(value, dtype=None, name=None, as_ref=False):
-    raise TypeError("Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported type." %
-                    (type(value), value))
+    raise TypeError("Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported "
+                    "type." % (type(value), value))
 
 
 convert.register_tensor_conversion_function(SparseTensor, _refuse, 90)

@@ -24,7 +24,7 @@ _same({
     "fake_quant_with_min_max_vars_per_channel": "FakeQuantWithMinMaxVarsPerChannel",
     "fake_quant_with_min_max_args_gradient": "FakeQuantWithMinMaxArgsGradient",
     "fake_quant_with_min_max_vars_gradient": "FakeQuantWithMinMaxVarsGradient",
-    "gather_nd": "GatherNd", "guarantee_const": "GuaranteeConst", "parallel_concat": "ParallelConcat",
+    "guarantee_const": "GuaranteeConst", "parallel_concat": "ParallelConcat",
     "scatter_nd": "ScatterNd", "space_to_batch_nd": "SpaceToBatchND", "stop_gradient": "StopGradient",
     "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
     "tensor_scatter_update": "TensorScatterUpdate",
@@ -463,6 +463,32 @@ def gather(params, indices, validate_indices=None, name=None, axis=None, batch_d
         return op_defs.call("GatherV2", name, params=params, indices=indices, axis=0)
     return op_defs.call("GatherV2", name, params=params, indices=indices, axis=batch_dims if axis is None else axis,
                         batch_dims=batch_dims)
+
+
+@public
+def gather_nd(params, indices, name=None, batch_dims=0):
+    """The elements or slices of params at indices[..., :]; the first batch_dims dimensions of both go together."""
+    if batch_dims:
+        with ops.name_scope(name, "BatchGatherNd", [params, indices]):
+            return op_defs.call("GatherNd", None, params=params, indices=_with_batch_places(indices, batch_dims))
+    if hasattr(params, "gather_nd"):  # a resource variable reads no more than that of it
+        return params.gather_nd(indices, name=name)
+    return op_defs.call("GatherNd", name, params=params, indices=indices)
+
+
+def _with_batch_places(indices, batch_dims):
+    """Indices that begin with their own place in the batch."""
+    indices = convert.convert_to_tensor(indices, name="indices")
+    n = indices._rank()
+    if n is None:
+        raise NotImplementedError("tf.gather_nd with batch_dims and indices of unknown rank")
+    if not 0 <= batch_dims < n:
+        raise ValueError("batch_dims = %d must be in [0, %d), the rank of indices" % (batch_dims, n))
+    dims = shape(indices)
+    column = concat([dims[:-1], [1]], 0)
+    places = [broadcast_to(reshape(_range(dims[axis]), [-1 if i == axis else 1 for i in range(n)]), column)  # noqa: F821
+              for axis in range(batch_dims)]
+    return concat([cast(p, indices.dtype.base_dtype) for p in places] + [indices], n - 1)
 
 
 @public

@@ -8,6 +8,7 @@ import hashlib
 
 from ..framework import convert, dtypes, ops, random_seed, shapes
 from ..framework.op_defs import call, raw
+from .io import compression_name
 
 __all__ = ["Barrier", "ConditionalAccumulator", "ConditionalAccumulatorBase", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue",
            "QueueBase", "RandomShuffleQueue", "SparseConditionalAccumulator"]
@@ -411,7 +412,7 @@ class RecordInput:
         self._batches, self._name = batches, name
         self._attrs = dict(file_pattern=file_pattern, file_buffer_size=buffer_size, file_parallelism=parallelism,
                            file_shuffle_shift_ratio=shift_ratio, batch_size=self._batch_size, file_random_seed=seed,
-                           compression_type="" if compression_type is None else str(compression_type))
+                           compression_type=compression_name(compression_type))
 
     def get_yield_op(self):
         records = raw.record_input(name=self._name, **self._attrs)

@@ -72,10 +72,11 @@ class TFRecordReader(ReaderBase):
     """Records of TFRecord files."""
 
     def __init__(self, name=None, options=None):
-        super().__init__(raw.tf_record_reader_v2(compression_type=_compression(options), name=name))
+        super().__init__(raw.tf_record_reader_v2(compression_type=compression_name(options), name=name))
 
 
-def _compression(options):
+def compression_name(options):
+    """"", "ZLIB" or "GZIP", of TFRecordOptions or a TFRecordCompressionType."""
     from ..python_io import TFRecordOptions
     return TFRecordOptions.get_compression_type_string(options)
 

@@ -324,6 +324,15 @@ StaticVocabularyTableV1 = StaticVocabularyTable
 
 # ---- from vocabularies ----
 
+def _checked_keys(num_oov_buckets, dtype):
+    if num_oov_buckets < 0:
+        raise ValueError("num_oov_buckets must be greater or equal than 0, got %d." % num_oov_buckets)
+    dtype = dtypes.as_dtype(dtype)
+    if not dtype.is_integer and dtype is not dtypes.string:
+        raise TypeError("Only integer and string keys are supported.")
+    return dtype
+
+
 def _index_table(initializer, num_oov_buckets, default_value, hasher_spec, name, key_dtype):
     table = StaticHashTable(initializer, default_value, name=name)
     if num_oov_buckets:
@@ -337,11 +346,7 @@ def index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=No
     """From the lines of a file to their numbers."""
     if vocabulary_file is None or isinstance(vocabulary_file, str) and not vocabulary_file:
         raise ValueError("vocabulary_file must be specified and must not be empty.")
-    if num_oov_buckets < 0:
-        raise ValueError("num_oov_buckets must be greater or equal than 0, got %d." % num_oov_buckets)
-    key_dtype = dtypes.as_dtype(key_dtype)
-    if not key_dtype.is_integer and key_dtype is not dtypes.string:
-        raise TypeError("Only integer and string keys are supported.")
+    key_dtype = _checked_keys(num_oov_buckets, key_dtype)
     with ops.name_scope(name, "string_to_index"):
         stored = dtypes.int64 if key_dtype.is_integer else key_dtype
         initializer = TextFileIdTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size, delimiter,
@@ -356,11 +361,7 @@ def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_val
     vocabulary_list = mapping if vocabulary_list is None else vocabulary_list
     if vocabulary_list is None:
         raise ValueError("vocabulary_list must be specified.")
-    if num_oov_buckets < 0:
-        raise ValueError("num_oov_buckets must be greater or equal than 0, got %d." % num_oov_buckets)
-    dtype = dtypes.as_dtype(dtype)
-    if not dtype.is_integer and dtype is not dtypes.string:
-        raise TypeError("Only integer and string keys are supported.")
+    dtype = _checked_keys(num_oov_buckets, dtype)
     with ops.name_scope(name, "string_to_index"):
         keys = convert.convert_to_tensor(vocabulary_list)
         if keys.dtype.is_integer != dtype.is_integer:

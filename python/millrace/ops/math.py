@@ -748,28 +748,20 @@ def scalar_mul(scalar, x, name=None):
     return op_defs.call("Mul", name, x=scalar, y=x)
 
 
-@public
-def sparse_segment_sum(data, indices, segment_ids, name=None, num_segments=None):
-    if num_segments is not None:
-        return op_defs.call("SparseSegmentSumWithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids,
-                            num_segments=num_segments)
-    return op_defs.call("SparseSegmentSum", name, data=data, indices=indices, segment_ids=segment_ids)
+def _sparse_segments(called, op_type):
+    def f(data, indices, segment_ids, name=None, num_segments=None):
+        given = dict(data=data, indices=indices, segment_ids=segment_ids)
+        if num_segments is None:
+            return op_defs.call(op_type, name, **given)
+        return op_defs.call(op_type + "WithNumSegments", name, num_segments=num_segments, **given)
+    f.__name__ = f.__qualname__ = called
+    f.__doc__ = "The op %s: of the rows `indices` of data, which come in segments." % op_type
+    return public(f)
 
 
-@public
-def sparse_segment_mean(data, indices, segment_ids, name=None, num_segments=None):
-    if num_segments is not None:
-        return op_defs.call("SparseSegmentMeanWithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids,
-                            num_segments=num_segments)
-    return op_defs.call("SparseSegmentMean", name, data=data, indices=indices, segment_ids=segment_ids)
-
-
-@public
-def sparse_segment_sqrt_n(data, indices, segment_ids, name=None, num_segments=None):
-    if num_segments is not None:
-        return op_defs.call("SparseSegmentSqrtNWithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids,
-                            num_segments=num_segments)
-    return op_defs.call("SparseSegmentSqrtN", name, data=data, indices=indices, segment_ids=segment_ids)
+sparse_segment_sum = _sparse_segments("sparse_segment_sum", "SparseSegmentSum")
+sparse_segment_mean = _sparse_segments("sparse_segment_mean", "SparseSegmentMean")
+sparse_segment_sqrt_n = _sparse_segments("sparse_segment_sqrt_n", "SparseSegmentSqrtN")
 
 
 @public
