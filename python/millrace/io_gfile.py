@@ -1,5 +1,6 @@
 """tf.io.gfile: files and folders (file_io) by the newer names, which are Python's own."""
 from . import file_io
+from .framework import errors
 from .file_io import FileIO as GFile  # noqa: F401
 
 
@@ -48,10 +49,11 @@ def stat(path):
 
 
 def walk(top, topdown=True, onerror=None):
-    """(folder, its folders, its files) of all below; an error goes to onerror where there is one, else it is passed over."""
+    """(folder, its folders, its files) of all below; a folder that is not there goes to onerror, or is passed over."""
     try:
-        yield from file_io.walk(top, topdown)
-    except Exception as e:
-        if onerror is None:
-            return
-        onerror(e)
+        file_io.list_directory(top)
+    except errors.NotFoundError as e:
+        if onerror is not None:
+            onerror(e)
+        return
+    yield from file_io.walk(top, topdown)

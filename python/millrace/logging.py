@@ -11,8 +11,7 @@ import time
 from logging import DEBUG, ERROR, FATAL, INFO, WARN  # noqa: F401
 
 __all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "TaskLevelStatusMessage", "debug", "error", "fatal", "flush",
-           "get_verbosity",
-           "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity", "vlog", "warn", "warning"]
+           "get_verbosity", "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity", "vlog", "warn", "warning"]
 
 _LETTERS = {DEBUG: "D", INFO: "I", WARN: "W", ERROR: "E", FATAL: "F"}
 _NAMES = {FATAL: "FATAL", ERROR: "ERROR", WARN: "WARN", INFO: "INFO", DEBUG: "DEBUG"}
@@ -97,7 +96,6 @@ def log_every_n(level, msg, n, *args):
 
 def log_first_n(level, msg, n, *args):
     log_if(level, msg, _times_before() < n, *args)
-
 
 
 def get_verbosity():

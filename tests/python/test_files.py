@@ -39,6 +39,9 @@ class Files(Folder):
                         and g.stat(self.path("deep/c")).length == 1)
         g.rmtree(self.path("deep"))
         self.assertFalse(g.exists(self.path("deep")))
+        told = []
+        self.assertEqual(list(g.walk(self.path("deep"), onerror=told.append)) + list(g.walk(self.path("deep"))), [])
+        self.assertEqual([type(e) for e in told], [tf.errors.NotFoundError])
 
     def test_text_and_bytes(self):
         with tf.gfile.GFile(self.path("a"), "w") as f:

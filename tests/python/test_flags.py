@@ -1,4 +1,5 @@
 """tf.flags and tf.app."""
+import copy
 import enum
 import os
 import subprocess
@@ -33,6 +34,34 @@ class Parsing(unittest.TestCase):
         self.assertEqual(rest, ["prog", "x", "y"])
         self.assertEqual((self.f.name, self.f.n, self.f.rate, self.f.on, self.f.quiet, self.f.none),
                          ("b", 4, 1e-3, True, False, ""))
+
+    def test_undefined_flags_that_are_no_error(self):
+        self.assertEqual(self.parse("--undefok=other,more", "--other=3", "--nomore", "x"), ["prog", "x"])
+        self.assertEqual(self.parse("--undefok", "other", "--other", "x"), ["prog", "x"])
+        self.assertRaises(flags.UnrecognizedFlagError, self.parse, "--other=3")
+
+    def test_copies_stand_alone(self):
+        self.parse()
+        other = copy.deepcopy(self.f)
+        other.n = 7
+        self.assertEqual((self.f.n, other.n), (3, 7))
+
+    def test_names_of_methods(self):
+        with self.assertRaises(flags.FlagNameConflictsWithMethodError):
+            flags.DEFINE_string("is_parsed", "", "", flag_values=self.f)
+        flags.DEFINE_string("is_parsed", "", "", flag_values=self.f, allow_using_method_names=True)
+        self.assertEqual(self.f["is_parsed"].value, "")
+
+    def test_values_by_name(self):
+        self.parse()
+        self.assertEqual([self.f.get_flag_value(n, 5) for n in ("n", "none", "nothing")], [3, 5, 5])
+
+    def test_key_flags(self):
+        flags.DEFINE_integer("far", 1, "of another module", flag_values=self.f, module_name="elsewhere")
+        self.assertNotIn("--far", self.f.main_module_help())
+        flags.declare_key_flag("far", self.f)
+        self.assertIn("--far", self.f.main_module_help())
+        self.assertRaises(flags.UnrecognizedFlagError, flags.declare_key_flag, "nothing", self.f)
 
     def test_booleans_with_values(self):
         self.parse("--on=true", "--quiet=0")

@@ -133,7 +133,7 @@ class _Alias(Flag):
 
     def __init__(self, name, flag):
         self.__dict__.update(_flag=flag, name=name, help="Alias for --%s." % flag.name, allow_override=False, short_name=None,
-                             module=None)
+                             module=None, allow_using_method_names=False)
 
     def __getattr__(self, name):
         return getattr(self._flag, name)
@@ -208,20 +208,29 @@ def mark_bool_flags_as_mutual_exclusive(flag_names, required=False, flag_values=
                                    ("Exactly" if required else "At most", ", ".join(flag_names)), flag_values)
 
 
-# ---- which flags the help of a module shows: those it defines ----
+# ---- which flags the help of a module shows: those it defines, and those it declares ----
+
+def _declare(flag_names, flag_values):
+    declared = flag_values._key_flags.setdefault(_calling_module(), [])
+    declared += [n for n in flag_names if n not in declared]
+
 
 def declare_key_flag(flag_name, flag_values=FLAGS):
+    """The help of the calling module shows this flag of another one too."""
     if flag_name not in flag_values:
         raise UnrecognizedFlagError(flag_name)
+    _declare([flag_name], flag_values)
 
 
 def adopt_module_key_flags(module, flag_values=FLAGS):
+    """The help of the calling module shows the flags of that one too."""
     if not hasattr(module, "__name__"):
         raise Error("Expected a module object, not %r." % (module,))
+    _declare([f.name for f in flag_values.get_key_flags_for_module(module)], flag_values)
 
 
 def disclaim_key_flags():
-    """Nothing depends on it here."""
+    """A module that defines flags for others calls it.  Here the module that calls DEFINE_... has the flag in any case."""
 
 
 # ---- texts ----
@@ -253,5 +262,3 @@ def flag_dict_to_args(flag_map, multi_flags=None):
             yield from ("--%s=%s" % (key, v) for v in value)
         else:
             yield "--%s=%s" % (key, ",".join(str(v) for v in value))
-
-

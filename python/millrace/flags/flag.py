@@ -11,6 +11,7 @@ class Flag:
         self.parser, self.serializer, self.name = parser, serializer, name
         self.help = help_string or "(no help available)"
         self.short_name, self.boolean, self.allow_override = short_name, boolean, allow_override
+        self.allow_using_method_names = allow_using_method_names
         self.allow_overwrite, self.using_default_value, self.present = allow_overwrite, True, 0
         self.validators, self.module = [], None
         self._set_default(default)

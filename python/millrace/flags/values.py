@@ -4,7 +4,7 @@ import sys
 import textwrap
 
 from .errors import (CantOpenFlagFileError, DuplicateFlagError, Error, IllegalFlagValueError, UnparsedFlagAccessError,
-                     UnrecognizedFlagError, ValidationError)
+                     FlagNameConflictsWithMethodError, UnrecognizedFlagError, ValidationError)
 from .flag import Flag
 
 
@@ -13,14 +13,14 @@ class FlagValues:
 
     def __init__(self):
         table = {}
-        self.__dict__.update(_table=table, _parsed=False, _gnu=True, _mutual=[], _lazy=False)
+        self.__dict__.update(_table=table, _parsed=False, _gnu=True, _mutual=[], _lazy=False, _undefined_ok=(), _key_flags={})
         self.__dict__["__flags"] = table  # where scripts of all ages look
 
     def _flags(self):
         return self._table
 
     def __getattr__(self, name):
-        flags = self.__dict__["_table"]
+        flags = self.__dict__.get("_table", {})  # a copy is asked for methods before it has anything
         if name.startswith("__") or name not in flags:
             raise AttributeError(name)
         if not self._parsed:
@@ -33,7 +33,7 @@ class FlagValues:
         self(sys.argv, known_only=True)
 
     def __setattr__(self, name, value):
-        if name in ("_parsed", "_gnu", "_lazy"):
+        if name in ("_parsed", "_gnu", "_lazy", "_undefined_ok"):
             self.__dict__[name] = value
             return
         if name not in self._table:
@@ -70,6 +70,9 @@ class FlagValues:
             raise Error("Flag name must be a string, and not empty: %r" % (name,))
         if " " in name:
             raise Error("Flag name cannot contain a space.")
+        if hasattr(type(self), name) and not flag.allow_using_method_names:
+            raise FlagNameConflictsWithMethodError("Cannot define flag named \"%s\" as it conflicts with a method on class "
+                                                   "\"FlagValues\"" % name)
         known = self._table.get(name)
         if known is not None and not (flag.allow_override or known.allow_override):
             raise DuplicateFlagError("The flag '%s' is defined twice. First from %s, Second from %s.  Description from first "
@@ -103,11 +106,25 @@ class FlagValues:
             raise TypeError("argv should be a tuple/list of strings, not bytes or string.")
         if not argv:
             raise ValueError("argv cannot be an empty list, and must contain the program name as the first element.")
-        words = self._with_files(list(argv[1:]))
+        words = self._without_undefok(self._with_files(list(argv[1:])))
         rest = self._read(words, known_only)
         self._parsed = True
         self.validate_all_flags()
         return [argv[0]] + rest
+
+    def _without_undefok(self, words):
+        """--undefok=a,b names flags that may be given though nobody defines them."""
+        self._undefined_ok, out, words = set(), [], iter(words)
+        for word in words:
+            if word == "--":
+                return out + [word] + list(words)
+            name, has_value, names = word.lstrip("-").partition("=")
+            if name != "undefok" or not word.startswith("-"):
+                out.append(word)
+                continue
+            for n in (names if has_value else next(words, "")).split(","):
+                self._undefined_ok.update((n.strip(), "no" + n.strip()))
+        return out
 
     def _read(self, words, known_only):
         rest, i = [], 0
@@ -133,6 +150,8 @@ class FlagValues:
                 raise IllegalFlagValueError("%s does not take an argument" % name)
             flag, has_value, value = self._table[name[2:]], True, "false"
         if flag is None:
+            if name in self._undefined_ok:
+                return i
             if known_only or name.startswith("test_"):
                 rest.append(word)
                 return i
@@ -243,11 +262,21 @@ class FlagValues:
                 modules.setdefault(flag.module or "", []).append(flag)
         return modules
 
-    key_flags_by_module_dict = flags_by_module_dict
+    def key_flags_by_module_dict(self):
+        return {module: self.get_key_flags_for_module(module) for module in {**self.flags_by_module_dict(), **self._key_flags}}
 
     def get_key_flags_for_module(self, module):
+        """Those that the module defines, and those that it declares to be its key flags."""
         name = module if isinstance(module, str) else getattr(module, "__name__", "")
-        return self.flags_by_module_dict().get(main_name() if name == "__main__" else name, [])
+        name = main_name() if name == "__main__" else name
+        own = self.flags_by_module_dict().get(name, [])
+        more = [self._table[n] for n in self._key_flags.get(name, ()) if n in self._table]
+        return own + [f for f in more if f not in own]
+
+    def get_flag_value(self, name, default):
+        """The value of a flag, the default if it has none or does not exist."""
+        value = getattr(self, name) if name in self._table else None
+        return default if value is None else value
 
     def find_module_defining_flag(self, flagname, default=None):
         flag = self._table.get(flagname)
