@@ -156,5 +156,21 @@ class Main(unittest.TestCase):
             self.assertIn("Ran 2 tests", r.stderr)  # one of them is test_session, which is skipped
 
 
+class Graphs(tf.test.TestCase):
+    def made(self):
+        with tf.Graph().as_default() as g:
+            tf.train.Saver([tf.Variable(1.0, name="v")], sharded=True)
+            return g.as_graph_def()
+
+    def test_names_that_are_drawn_by_lot(self):
+        first, second = self.made(), self.made()
+        with self.assertRaises(AssertionError):
+            tf.test.assert_equal_graph_def(first, second)
+        tf.test.assert_equal_graph_def(first, second, checkpoint_v2=True)
+        second.node[0].op = "Other"
+        with self.assertRaises(AssertionError):
+            tf.test.assert_equal_graph_def(first, second, checkpoint_v2=True)
+
+
 if __name__ == "__main__":
     unittest.main()

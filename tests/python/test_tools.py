@@ -24,7 +24,8 @@ class Tools(unittest.TestCase):
             sess.run(tf.global_variables_initializer())
             sess.run([v.assign([[4.0], [5.0]]), r.assign(0.5)])
             self.checkpoint = saver.save(sess, os.path.join(self.dir, "model.ckpt"))
-            self.graph_def = g.as_graph_def()
+            self.graph_def, self.saver_def = g.as_graph_def(), saver.as_saver_def()
+            tf.saved_model.simple_save(sess, os.path.join(self.dir, "saved"), {"x": x}, {"y": g.get_tensor_by_name("y:0")})
         self.pbtxt = os.path.join(self.dir, "graph.pbtxt")
         with open(self.pbtxt, "w") as f:
             f.write(str(self.graph_def))
@@ -42,6 +43,23 @@ class Tools(unittest.TestCase):
             frozen = tf.GraphDef.FromString(f.read())
         self.assertEqual(self.value(frozen), [[9.5]])
         self.assertFalse([n.name for n in frozen.node if n.op in ("VariableV2", "VarHandleOp") or n.name == "unused"])
+
+    def test_freezing_by_a_saver(self):
+        path = os.path.join(self.dir, "saver.pbtxt")
+        with open(path, "w") as f:
+            f.write(str(self.saver_def))
+        frozen = freeze_graph.freeze_graph(self.pbtxt, path, False, self.checkpoint, "y", None, None, "", True, "")
+        self.assertEqual(self.value(frozen), [[9.5]])
+        self.saver_def.restore_op_name = "save/nothing"
+        with self.assertRaises((KeyError, ValueError)):
+            freeze_graph.freeze_graph_with_def_protos(self.graph_def, self.saver_def, self.checkpoint, "y")
+
+    def test_freezing_a_saved_model(self):
+        saved = os.path.join(self.dir, "saved")
+        for frozen in (freeze_graph.freeze_graph("", "", True, "", "y", None, None, "", True, "", input_saved_model_dir=saved),
+                       freeze_graph.freeze_graph_with_def_protos(None, None, None, "y", input_saved_model_dir=saved,
+                                                                 saved_model_tags=["serve"])):
+            self.assertEqual(self.value(frozen), [[9.5]])
 
     def test_what_is_missing_is_named(self):
         with self.assertRaisesRegex(FileNotFoundError, "nothing.pb"):

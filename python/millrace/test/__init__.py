@@ -363,6 +363,7 @@ class TestCase(unittest.TestCase):
         from ..protos import text_format
         wanted = text_format.Parse(expected, type(actual)()) if isinstance(expected, str) else expected
         wanted.versions.producer, wanted.versions.min_consumer = producer, min_consumer
+        wanted.versions.bad_consumers.extend(bad_consumers or [])
         self.assertProtoEquals(wanted, actual, msg)
 
     @contextlib.contextmanager
@@ -456,16 +457,32 @@ class StubOutForTesting:
 # ---- graphs and clusters ----
 
 def assert_equal_graph_def(actual, expected, checkpoint_v2=False, hash_table_shared_name=False):
-    """Two GraphDefs have the same nodes, in any order."""
+    """Two GraphDefs have the same nodes, in any order; names that a saver (checkpoint_v2) or a table drew by lot may differ."""
     for g in (actual, expected):
         if not isinstance(g, protos.GraphDef):
             raise TypeError("Expected a GraphDef, got %s" % type(g).__name__)
-    a, b = ({n.name: n for n in g.node} for g in (actual, expected))
+    a, b = ({n.name: _without_lots(n, checkpoint_v2, hash_table_shared_name) for n in g.node} for g in (actual, expected))
     if set(a) != set(b):
         raise AssertionError("Nodes that only one has: %s" % ", ".join(sorted(set(a) ^ set(b))))
     for name in sorted(a):
         if a[name] != b[name]:
             raise AssertionError("Node %s differs:\n%s\n%s" % (name, a[name], b[name]))
+
+
+def _without_lots(node, checkpoint_v2, hash_table_shared_name):
+    """The node without attributes that are different each time a graph is made."""
+    def is_lot(key, value):
+        if checkpoint_v2 and any(re.search(b"_temp_[0-9a-z]{32}/part", text) for text in value.tensor.string_val):
+            return True
+        return hash_table_shared_name and key == "shared_name" and re.search(rb"hash_table_[0-9a-z\-]+", value.s)
+    lots = [key for key, value in node.attr.items() if is_lot(key, value)]
+    if not lots:
+        return node
+    out = protos.NodeDef()
+    out.CopyFrom(node)
+    for key in lots:
+        del out.attr[key]
+    return out
 
 
 def create_local_cluster(num_workers, num_ps, protocol="grpc", worker_config=None, ps_config=None):
@@ -491,7 +508,10 @@ class Benchmark:
 
     def run_op_benchmark(self, sess, op_or_tensor, feed_dict=None, burn_iters=2, min_iters=10, store_trace=False,
                          store_memory_usage=True, name=None, extras=None, mbs=0):
+        """Runs it and reports the median time.  How much memory it took is not measured, so it is not reported either."""
         import time
+        if store_trace:
+            raise NotImplementedError("run_op_benchmark(store_trace=True): RunMetadata and timeline.Timeline show a step")
         for _ in range(burn_iters):
             sess.run(op_or_tensor, feed_dict=feed_dict)
         times = []
