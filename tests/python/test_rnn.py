@@ -231,6 +231,23 @@ class CellsTest(Case):
         self.close(a, b)
 
 
+class ShardsTest(Case):
+    def test_lstm_in_shards(self):
+        cell = tf.nn.rnn_cell.LSTMCell(4, num_unit_shards=2, num_proj=3, num_proj_shards=2)
+        out, _ = tf.nn.dynamic_rnn(cell, tf.constant(self.x), dtype=tf.float32, sequence_length=LENGTHS)
+        self.assertEqual([(v.op.name, v.shape.as_list()) for v in tf.global_variables()], [
+            ("rnn/lstm_cell/kernel/part_0", [4, 16]), ("rnn/lstm_cell/kernel/part_1", [3, 16]), ("rnn/lstm_cell/bias", [16]),
+            ("rnn/lstm_cell/projection/kernel/part_0", [2, 3]), ("rnn/lstm_cell/projection/kernel/part_1", [2, 3])])
+        got, w0, w1, b, p0, p1 = self.run_all(out, *tf.global_variables())
+        step, projection = lstm_step(np.concatenate([w0, w1]), b), np.concatenate([p0, p1])
+
+        def projected(x, c, h):
+            h, (c, _) = step(x, c, h)
+            return h @ projection, (c, h @ projection)
+        zeros = [np.zeros([3, n], np.float32) for n in (4, 3)]
+        self.close(got, over_steps(self.x, tuple(zeros), projected)[0])
+
+
 class ContribCellsTest(Case):
     """Cells of tf.contrib.rnn whose variables have names of their own."""
 

@@ -168,8 +168,8 @@ class _CudnnRNN(base.Layer):
 
     @property
     def saveable(self):
-        """Nothing but the variables needs saving here."""
-        return None
+        raise NotImplementedError("tf.contrib.cudnn_rnn: saveable: parameters are plain variables here, which a Saver saves by "
+                                  "itself")
 
 
 class CudnnLSTM(_CudnnRNN):

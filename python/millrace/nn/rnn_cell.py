@@ -263,6 +263,12 @@ class BasicLSTMCell(LayerRNNCell, _LstmState):
         return new_h, self._joined(new_c, new_h)
 
 
+def _shards(number):
+    """The partitioner that stores a matrix in so many parts."""
+    from ..ops import partitioners
+    return None if number is None else partitioners.fixed_size_partitioner(number)
+
+
 class LSTMCell(LayerRNNCell, _LstmState):
     """LSTM with peepholes, clipping and a projection of the output if asked for."""
 
@@ -283,14 +289,14 @@ class LSTMCell(LayerRNNCell, _LstmState):
     def build(self, inputs_shape):
         n = self._num_units
         rows = self._depth(inputs_shape) + self.output_size
-        cut = vs.fixed_size_partitioner(self._num_unit_shards) if self._num_unit_shards is not None else None
+        cut = _shards(self._num_unit_shards)
         self._kernel = self.add_variable(_WEIGHTS, shape=[rows, 4 * n], initializer=self._initializer, partitioner=cut)
         self._bias = self.add_variable(_BIAS, shape=[4 * n], initializer=initializers.zeros(dtype=self.dtype))
         if self._use_peepholes:
             self._w_f_diag, self._w_i_diag, self._w_o_diag = (
                 self.add_variable("w_%s_diag" % gate, shape=[n], initializer=self._initializer) for gate in "fio")
         if self._num_proj is not None:
-            cut = vs.fixed_size_partitioner(self._num_proj_shards) if self._num_proj_shards is not None else None
+            cut = _shards(self._num_proj_shards)
             self._proj_kernel = self.add_variable("projection/" + _WEIGHTS, shape=[n, self._num_proj],
                                                   initializer=self._initializer, partitioner=cut)
         self.built = True
