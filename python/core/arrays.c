@@ -1,8 +1,10 @@
-/* arrays.c -- numpy arrays as tensors and back, without a copy where memory allows.
+/* arrays.c -- numpy arrays as tensors and back, without a copy where nobody could tell.
  *
- * A tensor made of a large array borrows its memory and holds a reference; an array made of a tensor owns the tensor.  Tensors
- * end in threads that have no right to touch Python objects, so the reference is put on a list that is emptied when the
- * interpreter comes by again (py_release_arrays).  Small arrays are copied: that is cheaper. */
+ * A program may write into what it has fed or fetched, while variables, queues and constants keep the tensor: memory is shared
+ * only when nobody else has it.  A tensor made of a large array that the conversion itself made borrows its memory and holds a
+ * reference; a large array made of a tensor that is nobody else's owns the tensor.  Tensors end in threads that have no right
+ * to touch Python objects, so the reference is put on a list that is emptied when the interpreter comes by again
+ * (py_release_arrays).  Small arrays are copied: that is cheaper. */
 #include "core.h"
 
 #include <stdatomic.h>
@@ -152,7 +154,8 @@ static TF_Tensor *string_tensor(PyArrayObject *a)
 static TF_Tensor *number_tensor(PyArrayObject *a, int dtype)
 {
     size_t bytes = (size_t)PyArray_NBYTES(a);
-    if (bytes > COPIED_BYTES && (uintptr_t)PyArray_DATA(a) % 16 == 0)
+    bool ours = Py_REFCNT(a) == 1 && PyArray_CHKFLAGS(a, NPY_ARRAY_OWNDATA);
+    if (ours && bytes > COPIED_BYTES && (uintptr_t)PyArray_DATA(a) % 16 == 0)
         return borrow(a, dtype);
     TF_Tensor *t = allocate(a, dtype, bytes);
     if (t && bytes)
@@ -247,7 +250,7 @@ PyObject *py_array_from(TF_Tensor *t)
     PyObject *a = NULL;
     if (type < 0)
         PyErr_Format(PyExc_TypeError, "A tensor of dtype number %d has no value in Python", dtype);
-    else if (dtype != TF_STRING && dtype != TF_BFLOAT16 && TF_TensorByteSize(t) > COPIED_BYTES)
+    else if (dtype != TF_STRING && dtype != TF_BFLOAT16 && TF_TensorByteSize(t) > COPIED_BYTES && TF_TensorMaybeMove(t))
         return owning(t, type); /* too large to be a scalar */
     else
         a = dtype == TF_STRING ? strings_of(t) : dtype == TF_BFLOAT16 ? widened(t) : copied(t, type);

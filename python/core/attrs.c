@@ -30,7 +30,7 @@ static bool set_tensor(TF_OperationDescription *d, const char *name, PyObject *v
 {
     int dtype;
     PyObject *value;
-    if (!PyArg_ParseTuple(v, "iO", &dtype, &value))
+    if (!py_is_tuple(v) || !PyArg_ParseTuple(v, "iO", &dtype, &value))
         return false;
     TF_Tensor *t = py_tensor_from(value, dtype);
     TF_Status *s = t ? py_status_new() : NULL;

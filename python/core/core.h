@@ -74,6 +74,7 @@ PyObject *py_wrap(py_graph *g, TF_Operation *op); /* new reference; None for NUL
 PyObject *py_wrap_output(py_graph *g, TF_Output o); /* an output of the operation's `outputs`; None for no operation */
 /* The items of a sequence as a tuple, which no Python code that runs meanwhile can change; NULL with an exception set. */
 PyObject *py_items(PyObject *sequence, const char *complaint);
+bool py_is_tuple(PyObject *o);    /* false with an exception set */
 const char *py_text(PyObject *o); /* of a str without a NUL, which lasts as long as it does; NULL with an exception set */
 /* The outputs or operations in a sequence; the array is to be freed.  false with an exception set. */
 bool py_outputs(PyObject *sequence, TF_Output **out, int *n);

@@ -16,6 +16,13 @@ const char *py_text(PyObject *o)
     return NULL;
 }
 
+bool py_is_tuple(PyObject *o)
+{
+    if (!PyTuple_Check(o))
+        PyErr_Format(PyExc_TypeError, "A tuple is expected, not %R", o);
+    return PyTuple_Check(o);
+}
+
 PyObject *py_items(PyObject *sequence, const char *complaint)
 {
     if (PyTuple_CheckExact(sequence))
@@ -281,10 +288,8 @@ static bool add_attrs(TF_OperationDescription *d, PyObject *attrs)
     Py_ssize_t n = PyTuple_GET_SIZE(attrs);
     for (Py_ssize_t i = 0; i < n; i++) {
         const char *name, *kind;
-        PyObject *value;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(attrs, i), "ssO", &name, &kind, &value))
-            return false;
-        if (!py_set_attr(d, name, kind, value))
+        PyObject *value, *one = PyTuple_GET_ITEM(attrs, i);
+        if (!py_is_tuple(one) || !PyArg_ParseTuple(one, "ssO", &name, &kind, &value) || !py_set_attr(d, name, kind, value))
             return false;
     }
     return true;

@@ -17,7 +17,7 @@ static bool take_mapping(TF_ImportGraphDefOptions *o, PyObject *item)
     int index;
     PyObject *to;
     TF_Output out;
-    if (!PyArg_ParseTuple(item, "siO", &name, &index, &to))
+    if (!py_is_tuple(item) || !PyArg_ParseTuple(item, "siO", &name, &index, &to))
         return false;
     if (PyObject_TypeCheck(to, &py_operation_type)) {
         TF_ImportGraphDefOptionsRemapControlDependency(o, name, ((py_operation *)to)->op);
@@ -44,7 +44,7 @@ static bool take_return(TF_ImportGraphDefOptions *o, PyObject *item)
 {
     const char *name;
     int index;
-    if (!PyArg_ParseTuple(item, "si", &name, &index))
+    if (!py_is_tuple(item) || !PyArg_ParseTuple(item, "si", &name, &index))
         return false;
     if (index < 0)
         TF_ImportGraphDefOptionsAddReturnOperation(o, name);

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import subprocess
 import sys
 import unittest
@@ -72,8 +71,9 @@ class EveryMethod(unittest.TestCase):
         loner = make_graph().get_operation_by_name("c")  # nobody else holds its graph
         closed = _millrace.Session(g, "", b"")
         closed.close()
-        return [None, 0, -1, 2**31, 2**64, 1.5, True, "", "c", "a\0b", "\ud800", b"", b"\xff" * 9, bytearray(b"x"), [], (), [None],
-                [[]], ("c", 0), [("c", "i", 1)], {}, object(), object, np.zeros(3), np.empty(2, object), Raising(), [Raising()], g,
+        return [None, 0, -1, 2**31, 2**64, 1.5, True, "", "c", "a\0b", "\ud800", b"", b"\xff" * 9, bytearray(b"x"), [], (),
+                [None], [[]], ("c", 0), [("c", "i", 1)], {}, object(), object, np.zeros(3), np.empty(2, object), Raising(),
+                [Raising()], g,
                 other.get_operation_by_name("i"), other.get_tensor_by_name("c:0"), [g.get_tensor_by_name("i:0")],
                 [other.get_tensor_by_name("i:0")], [loner], g.to_graph_def(), closed]
 
@@ -108,7 +108,8 @@ class EveryMethod(unittest.TestCase):
         closed = _millrace.Session(g, "", b"")
         closed.close()
         function = g.to_function("f", False, None, [], [g.get_tensor_by_name("c:0")], None)
-        for o in (g, g.get_operation_by_name("i"), g.get_tensor_by_name("i:0"), _millrace.Session(g, "", b""), closed, function):
+        session = _millrace.Session(g, "", b"")
+        for o in (g, g.get_operation_by_name("i"), g.get_tensor_by_name("i:0"), session, closed, function):
             base = next(c for c in type(o).__mro__ if c in vars(_millrace).values())
             for name in self.methods_of(base):
                 f = getattr(base, name)
@@ -144,7 +145,7 @@ class EveryMethod(unittest.TestCase):
                 self.call(g.new_op, ("Placeholder", "p%d" % i, [], [], [("dtype", "t", 1), ("a", k, value)]))
                 self.call(g.new_op, ("Placeholder", "q%d" % i, [], [], [("dtype", "t", 1), ("a", k, [value, value])]))
         for kind in ("", "[", "z", "[z", "[[", "é"):
-            self.assertRaises((ValueError, OverflowError), g.new_op, "NoOp", "n", [], [], [("a", kind, 1)])
+            self.assertRaises((ValueError, OverflowError), g.new_op, "NoOp", "n", [], [], [("a", kind, [1])])
 
     def test_no_instance_without_what_it_needs(self):
         for kind in (_millrace.Operation, _millrace.Function, tf.Operation):
@@ -234,6 +235,63 @@ class Wrong(unittest.TestCase):
                   "        print(type(e).__name__)\n")
         out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
         self.assertEqual(out.split(), ["TypeError", "SystemError", "ZeroDivisionError", "TypeError"])
+
+
+class Sharing(unittest.TestCase):
+    """What a program writes into arrays it has fed or fetched changes nothing else; these are too large to be copied anyway."""
+
+    def setUp(self):
+        tf.reset_default_graph()
+        self.fed = np.full(5000, 3, np.float32)
+
+    def test_a_variable_keeps_what_was_fed(self):
+        x = tf.placeholder(tf.float32, [5000])
+        for use_resource in (False, True):
+            v = tf.Variable(tf.zeros([5000]), use_resource=use_resource)
+            with tf.Session() as s:
+                self.fed[:] = 3
+                s.run(v.assign(x).op, {x: self.fed})
+                self.fed[:] = 9
+                self.assertEqual(s.run(v)[0], 3)
+
+    def test_a_queue_keeps_what_was_fed(self):
+        x = tf.placeholder(tf.float32, [5000])
+        q = tf.FIFOQueue(2, tf.float32)
+        with tf.Session() as s:
+            s.run(q.enqueue(x), {x: self.fed})
+            self.fed[:] = 9
+            self.assertEqual(s.run(q.dequeue())[0], 3)
+
+    def test_writing_into_what_was_fetched(self):
+        c = tf.constant(self.fed)
+        v = tf.Variable(self.fed, use_resource=True)
+        with tf.Session() as s:
+            s.run(v.initializer)
+            for y in (c, tf.identity(c), v.read_value()):
+                s.run(y)[:] = 7
+                self.assertEqual(s.run(y)[0], 3)
+
+    def test_a_python_function_that_writes_into_its_inputs(self):
+        c = tf.constant(self.fed)
+
+        def add(a):
+            a += 1
+            return a
+
+        with tf.Session() as s:
+            self.assertEqual([s.run(tf.py_func(add, [c], tf.float32))[0], s.run(c)[0]], [4, 3])
+
+    def test_a_python_function_that_returns_the_same_array(self):
+        def count():
+            self.fed += 1
+            return self.fed
+
+        q = tf.FIFOQueue(2, tf.float32)
+        put = q.enqueue(tf.py_func(count, [], tf.float32))
+        with tf.Session() as s:
+            s.run(put)
+            s.run(put)
+            self.assertEqual([s.run(q.dequeue())[0], s.run(q.dequeue())[0]], [4, 5])
 
 
 class Lives(unittest.TestCase):
