@@ -9,7 +9,8 @@ or all at once, TF_CONFIG saying to each what it is:
 
     millrace launch --ps 1 --workers 2 -- millrace python examples/python/distributed_mnist.py [--sync] [--backup=N]
 
-Workers train each for itself; with --sync a step is made of the gradients of all, with --backup=N of the first but for the last N.
+Workers train each for itself; with --sync a step is made of the gradients of all, with --backup=N of the first but for the
+last N.
 Worker 0 is the chief: it initializes, saves checkpoints where --checkpoints says, and tests at the end.
 """
 import json
@@ -70,12 +71,13 @@ def main(_):
     data = digits.read(FLAGS.dir, seed=index + 1)  # batches of its own
     x, y, loss, accuracy, train, step, hooks = build(cluster, index, n_workers)
     hooks.append(tf.train.StopAtStepHook(last_step=FLAGS.steps))
-    # A session waits for all tasks that it sees: other workers, which may start later and end sooner, are no business of this one.
+    # A session waits for all tasks that it sees: other workers, which may start later and end sooner, are no business of
+    # this one.
     config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % index])
     own = 0
     # With --sync a thread of the chief waits for gradients that nobody will make any more: a second is grace enough.
-    with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0, checkpoint_dir=FLAGS.checkpoints, hooks=hooks,
-                                           save_summaries_steps=None, save_summaries_secs=None,
+    with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0, checkpoint_dir=FLAGS.checkpoints,
+                                           hooks=hooks, save_summaries_steps=None, save_summaries_secs=None,
                                            stop_grace_period_secs=1, config=config) as sess:
         while not sess.should_stop():
             images, labels = data.train.next_batch(100)

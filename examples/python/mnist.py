@@ -72,7 +72,8 @@ def main(_):
                     writer.add_summary(text, step)
         seconds = time.time() - start
         parts = range(0, data.test.num_examples, 1000)  # all at once would need much memory
-        right = [sess.run(accuracy, feed_dict={x: data.test.images[i:i + 1000], y: data.test.labels[i:i + 1000]}) for i in parts]
+        right = [sess.run(accuracy, feed_dict={x: data.test.images[i:i + 1000], y: data.test.labels[i:i + 1000]})
+                 for i in parts]
     print("%s on %s: accuracy %.2f %% after %.1f s" % (FLAGS.model, data.name, 100 * sum(right) / len(right), seconds))
 
 

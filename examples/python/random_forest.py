@@ -3,8 +3,8 @@
     millrace python examples/python/random_forest.py
 
 All trees grow a level at a time.  Every node of a level is offered some random splits (a feature and a threshold); the graph
-counts the classes on both sides of all of them at once, and the split with the least Gini impurity is taken.  A trained forest is
-three tensors, and a prediction is a loop down the trees.
+counts the classes on both sides of all of them at once, and the split with the least Gini impurity is taken.  A trained
+forest is three tensors, and a prediction is a loop down the trees.
 """
 import numpy as np
 
@@ -48,7 +48,7 @@ def leaves_graph():
 
 
 def grow(sess, levels, leaves, points, labels, random):
-    """One tree on examples drawn with replacement: features and thresholds in the order of a heap, and classes of its leaves."""
+    """One tree on examples drawn with replacement: features and thresholds in the order of a heap, classes of its leaves."""
     drawn = random.randint(len(points), size=len(points))
     points, labels = points[drawn], labels[drawn]
     node, features, thresholds = np.zeros(len(points), np.int32), [], []

@@ -333,6 +333,24 @@ class Recurrent(Case):
         w = total.get_weights()
         self.near(model.predict(self.x), self.gru(self.x, *w[:3])[:, -1] + self.gru(self.x[:, ::-1], *w[3:])[:, -1])
 
+    def test_another_layer_backwards(self):
+        layer = L.Bidirectional(L.GRU(2), backward_layer=L.LSTM(3, go_backwards=True))
+        model = self.model(layer, (5, 4))
+        self.assertEqual(model.output_shape, (None, 5))
+        again = L.Bidirectional.from_config(layer.get_config())
+        self.assertEqual((type(again.backward_layer).__name__, again.backward_layer.units), ("LSTM", 3))
+        for other in (L.LSTM(2), L.LSTM(2, go_backwards=True, return_sequences=True)):
+            self.assertRaises(ValueError, L.Bidirectional, L.GRU(2), backward_layer=other)
+
+    def test_constants_reach_stacked_cells_that_take_them(self):
+        class Adder(L.Layer):
+            state_size = output_size = 4
+
+            def call(self, inputs, states, constants=None):
+                return inputs + constants[0], [inputs]
+        out = L.RNN([Adder(), Adder()])(tf.constant(self.x, tf.float32), constants=tf.ones([self.x.shape[0], 4]))
+        self.near(tf.keras.backend.eval(out), self.x[:, -1] + 2)
+
     def test_time_distributed(self):
         layer = L.TimeDistributed(L.Dense(3))
         out = self.apply(layer, self.x)

@@ -6,6 +6,7 @@ import io
 import os
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 
@@ -380,6 +381,18 @@ class Preprocessing(Case):
             self.assertEqual(path, keras.utils.get_file("y", "http://x/y", cache_dir=folder))
             with self.assertRaisesRegex(ValueError, "hash"):
                 keras.utils.get_file("y", "http://x/y", cache_dir=folder, md5_hash="0" * 32)
+
+    def test_archives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "datasets"))
+            inner = os.path.join(folder, "datasets", "inner")
+            with zipfile.ZipFile(os.path.join(folder, "datasets", "a.zip"), "w") as f:
+                f.writestr("inner", "text")
+            for kind, there in ((None, False), ("tar", False), (["zip", "tar"], True)):
+                keras.utils.get_file("a.zip", "", cache_dir=folder, extract=True, archive_format=kind)
+                self.assertEqual(os.path.exists(inner), there)
+            with self.assertRaises(ValueError):
+                keras.utils.get_file("a.zip", "", cache_dir=folder, extract=True, archive_format="rar")
 
     def test_vgg(self):
         model = keras.applications.VGG16(weights=None, include_top=False, input_shape=(32, 32, 3))

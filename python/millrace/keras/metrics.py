@@ -66,7 +66,8 @@ class Metric(Layer):
         self.stateful, self.built = True, True
         self._scope = re.sub("[^A-Za-z0-9_.-]", "", self.name) or "metric"  # a function may be called <lambda>
 
-    def add_weight(self, name, shape=(), initializer="zeros", dtype=None, **kwargs):  # noqa: D102
+    def add_weight(self, name, shape=(), aggregation=None, synchronization=None, initializer="zeros", dtype=None):
+        """A total; how replicas would share it (aggregation, synchronization) is of no matter to one."""
         with tf.name_scope(self._scope):
             return super().add_weight(name, shape=shape, dtype=dtype or self.dtype, initializer=initializer, trainable=False,
                                       collections=[])

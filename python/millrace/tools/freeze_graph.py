@@ -115,14 +115,16 @@ def freeze_graph(input_graph, input_saver, input_binary, input_checkpoint, outpu
 def main(unused):
     from ..flags import FLAGS
     freeze_graph(FLAGS.input_graph, FLAGS.input_saver, FLAGS.input_binary, FLAGS.input_checkpoint, FLAGS.output_node_names,
-                 FLAGS.restore_op_name, FLAGS.filename_tensor_name, FLAGS.output_graph, FLAGS.clear_devices, FLAGS.initializer_nodes, FLAGS.variable_names_whitelist,
-                 FLAGS.variable_names_blacklist, FLAGS.input_meta_graph, FLAGS.input_saved_model_dir, FLAGS.saved_model_tags)
+                 FLAGS.restore_op_name, FLAGS.filename_tensor_name, FLAGS.output_graph, FLAGS.clear_devices,
+                 FLAGS.initializer_nodes, FLAGS.variable_names_whitelist, FLAGS.variable_names_blacklist,
+                 FLAGS.input_meta_graph, FLAGS.input_saved_model_dir, FLAGS.saved_model_tags)
 
 
 if __name__ == "__main__":
     from .. import app, flags
-    for _name, _help in (("input_graph", "GraphDef"), ("input_saver", "SaverDef"), ("input_checkpoint", "Checkpoint"), ("output_graph", "File to write"),
-                         ("output_node_names", "Names of nodes, with commas"), ("initializer_nodes", "Nodes to run first"),
+    for _name, _help in (("input_graph", "GraphDef"), ("input_saver", "SaverDef"), ("input_checkpoint", "Checkpoint"),
+                         ("output_graph", "File to write"), ("output_node_names", "Names of nodes, with commas"),
+                         ("initializer_nodes", "Nodes to run first"),
                          ("restore_op_name", "The op that restores"), ("filename_tensor_name", "What it reads"),
                          ("variable_names_whitelist", "Only these"), ("variable_names_blacklist", "Not these"),
                          ("input_meta_graph", "MetaGraphDef"), ("input_saved_model_dir", "Folder of a SavedModel")):

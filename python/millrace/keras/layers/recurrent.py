@@ -68,7 +68,8 @@ class StackedRNNCells(Layer):
         states, new = list(states), []
         for cell in self.cells:
             n = len(_sizes(cell))
-            inputs, changed = cell.call(inputs, states[:n], **kwargs)
+            more = {"constants": constants} if constants and "constants" in inspect.signature(cell.call).parameters else {}
+            inputs, changed = cell.call(inputs, states[:n], **more, **kwargs)
             states = states[n:]
             new += list(changed)
         return inputs, new
@@ -335,7 +336,7 @@ class _Cell(AbstractRNNCell):
                 self.build(inputs.shape)
                 self.built = True
             self.prepare(inputs, training)
-            return self.call(inputs, generic.to_list(states), training=training)
+            return self.call(inputs, generic.to_list(states), training=training, **kwargs)
 
 
 class SimpleRNNCell(_Cell):

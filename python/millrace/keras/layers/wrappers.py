@@ -86,6 +86,13 @@ class Bidirectional(Wrapper):
             backward = type(layer).from_config(dict(config, name="backward_" + layer.name, go_backwards=not layer.go_backwards))
         else:
             backward = backward_layer
+            if backward.go_backwards == layer.go_backwards:
+                raise ValueError("Forward layer and backward layer should have different `go_backwards` value.")
+            for what in ("stateful", "return_sequences", "return_state"):
+                if getattr(backward, what) != getattr(layer, what):
+                    raise ValueError("Forward layer and backward layer are expected to have the same value for attribute %s, "
+                                     "got %s and %s" % (what, getattr(layer, what), getattr(backward, what)))
+        self._has_own_backward = backward_layer is not None
         self._tracked_layers = []
         self.forward_layer, self.backward_layer, self.merge_mode = forward, backward, merge_mode
         self.stateful, self.return_sequences, self.return_state = layer.stateful, layer.return_sequences, layer.return_state
@@ -139,6 +146,16 @@ class Bidirectional(Wrapper):
     def get_config(self):
         config = super().get_config()
         config["merge_mode"] = self.merge_mode
+        if self._has_own_backward:
+            config["backward_layer"] = generic.serialize_keras_object(self.backward_layer)
         return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        from . import serialization
+        config = dict(config)
+        if config.get("backward_layer") is not None:
+            config["backward_layer"] = serialization.deserialize(config["backward_layer"], custom_objects=custom_objects)
+        return super().from_config(config, custom_objects)
 
 

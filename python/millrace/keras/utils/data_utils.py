@@ -50,16 +50,22 @@ def get_file(fname, origin, untar=False, md5_hash=None, file_hash=None, cache_su
     if wanted and not _hash_fits(path, wanted, "md5" if file_hash is None else hash_algorithm):
         raise ValueError("%s is not the file that was asked for: its hash differs from %s" % (path, wanted))
     if untar or extract:
-        _extract(path, folder)
+        _extract(path, folder, archive_format)
     return os.path.join(folder, fname) if untar else path
 
 
-def _extract(path, folder):
+def _extract(path, folder, archive_format):
+    """Of the formats that are named ("auto" is all), the one that the file has; a file of none stays as it is."""
     import tarfile
     import zipfile
-    if tarfile.is_tarfile(path):
+    formats = ("tar", "zip") if archive_format == "auto" else (archive_format,) if isinstance(archive_format, str) else (
+        archive_format or ())
+    unknown = set(formats) - {"tar", "zip"}
+    if unknown:
+        raise ValueError("archive_format is auto, tar, zip or None, not %s" % sorted(unknown))
+    if "tar" in formats and tarfile.is_tarfile(path):
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(folder)
-    elif zipfile.is_zipfile(path):
+    elif "zip" in formats and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             archive.extractall(folder)
