@@ -1,10 +1,22 @@
 /* callback.c -- tf.py_func: operations whose work is done by Python.
  *
  * One callable of the package is given the token of an operation and its inputs as arrays, and returns a sequence of values for
- * its outputs.  Threads of the library call it with the interpreter's lock. */
+ * its outputs.  Threads of the library call it with the interpreter's lock.
+ *
+ * An interpreter that ends kills threads that ask for its lock, and whoever waits for such a thread waits for ever.  So before
+ * it ends, calls are refused (CANCELLED) and those under way are waited for, a while. */
 #include "core.h"
 
+#include <pthread.h>
+#include <time.h>
+
+enum { PATIENCE_SECONDS = 3 };
+
 static PyObject *caller;
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t fewer = PTHREAD_COND_INITIALIZER;
+static int under_way; /* guarded by mu */
+static bool ending;   /* guarded by mu */
 
 static PyObject *inputs_of(const mr_function_call *c)
 {
@@ -54,17 +66,68 @@ static bool call_python(mr_function_call *c)
     return ok;
 }
 
+static bool begin(void)
+{
+    pthread_mutex_lock(&mu);
+    bool ok = !ending;
+    under_way += ok;
+    pthread_mutex_unlock(&mu);
+    return ok;
+}
+
+static void end(void)
+{
+    pthread_mutex_lock(&mu);
+    under_way--;
+    pthread_cond_signal(&fewer);
+    pthread_mutex_unlock(&mu);
+}
+
 static void hook(void *ctx, mr_function_call *c)
 {
     (void)ctx;
     TF_Status *s = TF_NewStatus();
-    PyGILState_STATE state = PyGILState_Ensure();
-    if (!call_python(c))
-        py_status_from_exception(s);
-    py_release_arrays();
-    PyGILState_Release(state);
+    if (begin()) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        if (!call_python(c))
+            py_status_from_exception(s);
+        py_release_arrays();
+        PyGILState_Release(state);
+        end();
+    } else
+        TF_SetStatus(s, TF_CANCELLED, "The interpreter of Python is ending");
     mr_function_call_finish(c, s);
     TF_DeleteStatus(s);
+}
+
+static void wait_for_calls(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_SECONDS;
+    pthread_mutex_lock(&mu);
+    ending = true;
+    for (int r = 0; under_way > 0 && r == 0;)
+        r = pthread_cond_timedwait(&fewer, &mu, &until);
+    pthread_mutex_unlock(&mu);
+}
+
+bool py_calls_under_way(void)
+{
+    pthread_mutex_lock(&mu);
+    bool some = ending && under_way > 0;
+    pthread_mutex_unlock(&mu);
+    return some;
+}
+
+/* end_function_calls(): for atexit; no function is called after it. */
+static PyObject *end_function_calls(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    wait_for_calls();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 /* set_function_caller(callable): callable(token, inputs) -> outputs */
@@ -77,4 +140,6 @@ static PyObject *set_function_caller(PyObject *module, PyObject *callable)
 }
 
 PyMethodDef py_function_methods[] = {
-    {"set_function_caller", set_function_caller, METH_O, "set_function_caller(callable): callable(token, inputs) -> outputs"}, {0}};
+    {"set_function_caller", set_function_caller, METH_O, "set_function_caller(callable): callable(token, inputs) -> outputs"},
+    {"end_function_calls", end_function_calls, METH_NOARGS, "For atexit: waits for calls, and refuses those that follow."},
+    {0}};

@@ -99,6 +99,10 @@ PyObject *py_graph_add_function(py_graph *g, PyObject *args);
 bool py_set_attr(TF_OperationDescription *d, const char *name, const char *kind, PyObject *value);
 PyObject *py_get_attr(py_operation *o, PyObject *name);
 
+/* ---- callback.c ---- */
+/* Whether a thread of the library will never come back, for the interpreter ended while it was in a function of Python. */
+bool py_calls_under_way(void);
+
 /* ---- signals.c ---- */
 /* Around a call that waits, both with the lock held: between them Ctrl-C ends runs of the main thread. */
 void py_waits(void);

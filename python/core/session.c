@@ -344,7 +344,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static void close_and_delete(TF_Session *session)
 {
-    if (!session)
+    if (!session || py_calls_under_way()) /* then the end of the process closes it */
         return;
     TF_Status *st = TF_NewStatus();
     Py_BEGIN_ALLOW_THREADS

@@ -4,7 +4,9 @@
  * But its handler writes a byte to a file descriptor if it is told one (signal.set_wakeup_fd), and here a thread reads it: when
  * the byte is SIGINT and the main thread is in a run, it fires the interrupter that these runs are under.  The run ends with
  * CANCELLED, and the interpreter raises KeyboardInterrupt.  A program that has a wake-up descriptor of its own keeps it, and its
- * runs then end as they like. */
+ * runs then end as they like.
+ *
+ * A process that is forked has no such thread, and the pipe is its parent's: it forgets both, and watches anew when asked. */
 #include "core.h"
 
 #include <fcntl.h>
@@ -49,10 +51,23 @@ static bool start_watching(void)
     return true;
 }
 
+/* In the child of a fork; the interrupter is left as it is, for another thread may have been in it. */
+static void forget(void)
+{
+    pthread_mutex_init(&mu, NULL);
+    for (int i = 0; watching && i < 2; i++)
+        close(pipe_ends[i]);
+    watching = fired = false;
+    waiting = 0;
+}
+
 /* watch_signals(): called in the main thread; the descriptor for signal.set_wakeup_fd, or -1. */
 static PyObject *watch_signals(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
+    static bool forks;
+    if (!forks)
+        forks = pthread_atfork(NULL, NULL, forget) == 0;
     if (!watching && pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) == 0) {
         fcntl(pipe_ends[0], F_SETFL, 0); /* the reader waits; a writer in a signal handler never does */
         main_thread = PyThread_get_thread_ident();
@@ -86,4 +101,5 @@ void py_waited(void)
         mr_interrupter_reset(interrupter);
 }
 
-PyMethodDef py_signal_methods[] = {{"watch_signals", watch_signals, METH_NOARGS, "The descriptor for signal.set_wakeup_fd, or -1."}, {0}};
+PyMethodDef py_signal_methods[] = {
+    {"watch_signals", watch_signals, METH_NOARGS, "The descriptor for signal.set_wakeup_fd, or -1."}, {0}};

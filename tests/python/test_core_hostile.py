@@ -64,7 +64,7 @@ class EveryMethod(unittest.TestCase):
 
     # A server that nobody stops is waited for; digits take a second to draw whatever is asked.
     WAITS = {"join", "watch_signals", "generated_digits"}
-    GLOBAL = {"set_error_maker", "set_function_caller"}  # what they set stays for the tests behind this one
+    GLOBAL = {"set_error_maker", "set_function_caller", "end_function_calls"}  # what they set stays for the tests behind this one
 
     def values(self):
         g, other = make_graph(), make_graph()
@@ -235,6 +235,74 @@ class Wrong(unittest.TestCase):
                   "        print(type(e).__name__)\n")
         out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
         self.assertEqual(out.split(), ["TypeError", "SystemError", "ZeroDivisionError", "TypeError"])
+
+
+class Processes(unittest.TestCase):
+    """How processes end, and what a fork takes along; each script is to print one line and to end by itself."""
+
+    def run_script(self, text):
+        script = "import os, signal, threading, time\nimport millrace as tf\n" + text
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.strip()
+
+    def test_a_dataset_calls_python_at_the_end(self):
+        self.assertEqual(self.run_script(
+            "def slow(a):\n"
+            "    time.sleep(0.001)\n"
+            "    return a\n"
+            "d = tf.data.Dataset.range(10**9).map(lambda x: tf.py_func(slow, [x], tf.int64), num_parallel_calls=4).prefetch(10)\n"
+            "n = d.make_one_shot_iterator().get_next()\n"
+            "s = tf.Session()\n"
+            "print(s.run(n))\n"), "0")
+
+    def test_a_function_that_never_returns(self):
+        self.assertEqual(self.run_script(
+            "y = tf.py_func(lambda: time.sleep(10**6), [], tf.float64)\n"
+            "s = tf.Session()\n"
+            "threading.Thread(target=lambda: s.run(y), daemon=True).start()\n"
+            "time.sleep(0.2)\n"
+            "print('end')\n"), "end")
+
+    def test_a_thread_that_waits_in_a_run(self):
+        self.assertEqual(self.run_script(
+            "y = tf.FIFOQueue(1, tf.float32).dequeue()\n"
+            "s = tf.Session()\n"
+            "threading.Thread(target=lambda: s.run(y), daemon=True).start()\n"
+            "time.sleep(0.2)\n"
+            "print('end')\n"), "end")
+
+    def test_a_signal_of_a_child_is_not_the_parents(self):
+        self.assertEqual(self.run_script(
+            "q = tf.FIFOQueue(1, tf.float32)\n"
+            "take, put = q.dequeue(), q.enqueue(1.0)\n"
+            "s = tf.Session()\n"
+            "def child():\n"
+            "    pid = os.fork()\n"
+            "    if pid == 0:\n"
+            "        signal.signal(signal.SIGINT, lambda *a: os._exit(0))\n"
+            "        os.kill(os.getpid(), signal.SIGINT)\n"
+            "        time.sleep(60)\n"
+            "    os.waitpid(pid, 0)\n"
+            "    time.sleep(0.2)\n"
+            "    s.run(put)\n"
+            "threading.Timer(0.2, child).start()\n"
+            "print(s.run(take))\n"), "1.0")
+
+    def test_ctrl_c_in_a_child(self):
+        self.assertEqual(self.run_script(
+            "y = tf.FIFOQueue(1, tf.float32).dequeue()\n"
+            "tf.Session().close()\n"
+            "pid = os.fork()\n"
+            "if pid:\n"
+            "    os.waitpid(pid, 0)\n"
+            "    os._exit(0)\n"
+            "s = tf.Session()\n"
+            "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "try:\n"
+            "    s.run(y)\n"
+            "except KeyboardInterrupt:\n"
+            "    print('interrupted', flush=True)\n"), "interrupted")
 
 
 class Sharing(unittest.TestCase):

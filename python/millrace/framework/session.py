@@ -1,6 +1,7 @@
 """Sessions: running parts of a graph with feeds and fetches."""
 
 import collections
+import os
 import threading
 import warnings
 
@@ -10,11 +11,26 @@ import _millrace as _core
 from . import errors, ops
 
 _watched = False
+_wakeup = -1  # the descriptor that the interpreter writes signals to, when it is ours
+
+
+def _forget_signals():
+    """In a child of a fork: the descriptor was its parent's, and its own first session gets another."""
+    global _watched, _wakeup
+    if _wakeup >= 0:
+        import signal
+        former = signal.set_wakeup_fd(-1)
+        if former not in (-1, _wakeup):
+            signal.set_wakeup_fd(former)
+    _watched, _wakeup = False, -1
+
+
+os.register_at_fork(after_in_child=_forget_signals)
 
 
 def _watch_signals():
     """Lets Ctrl-C end a run, unless the program has a wake-up descriptor of its own."""
-    global _watched
+    global _watched, _wakeup
     if _watched or threading.current_thread() is not threading.main_thread():
         return
     _watched = True
@@ -23,6 +39,8 @@ def _watch_signals():
     former = signal.set_wakeup_fd(fd, warn_on_full_buffer=False) if fd >= 0 else -1
     if former >= 0:
         signal.set_wakeup_fd(former)
+    elif fd >= 0:
+        _wakeup = fd
 
 
 # ---- what programs of their own feed and fetch ----

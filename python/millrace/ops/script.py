@@ -5,6 +5,7 @@ that tokens are looked up in only knows where they are.  A run in another proces
 find them.
 """
 
+import atexit
 import itertools
 import weakref
 
@@ -70,6 +71,7 @@ def _call(token, inputs):
 
 
 _core.set_function_caller(_call)
+atexit.register(_core.end_function_calls)
 
 
 def _operation(op_type, func, inp, types, name, takes_values=False):
