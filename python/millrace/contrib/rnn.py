@@ -414,23 +414,31 @@ Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell = _conv_lstm(1), _conv_lstm(2), _
 
 # ---- wrappers with variables of their own ----
 
-class EmbeddingWrapper(RNNCell):
-    """A cell whose inputs are ids, looked up in a table "embedding"."""
+class _OnCell(RNNCell):
+    """A cell with variables of its own around another one, whose state it has."""
 
-    def __init__(self, cell, embedding_classes, embedding_size, initializer=None, reuse=None):
+    def __init__(self, cell, reuse):
         super().__init__(_reuse=reuse)
         assert_like_rnncell("cell", cell)
-        if embedding_classes <= 0 or embedding_size <= 0:
-            raise ValueError("Both embedding_classes and embedding_size must be > 0: %d, %d." %
-                             (embedding_classes, embedding_size))
-        self._cell, self._classes, self._size, self._initializer = cell, embedding_classes, embedding_size, initializer
+        self._cell = cell
 
     state_size = property(lambda self: self._cell.state_size)
     output_size = property(lambda self: self._cell.output_size)
 
     def zero_state(self, batch_size, dtype):
-        with ops.name_scope(type(self).__name__ + "ZeroState"):
+        with self._zero_scope(batch_size):
             return self._cell.zero_state(batch_size, dtype)
+
+
+class EmbeddingWrapper(_OnCell):
+    """A cell whose inputs are ids, looked up in a table "embedding"."""
+
+    def __init__(self, cell, embedding_classes, embedding_size, initializer=None, reuse=None):
+        super().__init__(cell, reuse)
+        if embedding_classes <= 0 or embedding_size <= 0:
+            raise ValueError("Both embedding_classes and embedding_size must be > 0: %d, %d." %
+                             (embedding_classes, embedding_size))
+        self._classes, self._size, self._initializer = embedding_classes, embedding_size, initializer
 
     def call(self, inputs, state):
         with ops.device("/cpu:0"):
@@ -442,42 +450,28 @@ class EmbeddingWrapper(RNNCell):
         return self._cell(rows, state)
 
 
-class InputProjectionWrapper(RNNCell):
+class InputProjectionWrapper(_OnCell):
     """A linear map before a cell."""
 
     def __init__(self, cell, num_proj, activation=None, input_size=None, reuse=None):
-        super().__init__(_reuse=reuse)
-        assert_like_rnncell("cell", cell)
-        self._cell, self._num_proj, self._activation = cell, num_proj, activation
-
-    state_size = property(lambda self: self._cell.state_size)
-    output_size = property(lambda self: self._cell.output_size)
-
-    def zero_state(self, batch_size, dtype):
-        with ops.name_scope(type(self).__name__ + "ZeroState"):
-            return self._cell.zero_state(batch_size, dtype)
+        super().__init__(cell, reuse)
+        self._num_proj, self._activation = num_proj, activation
 
     def call(self, inputs, state):
         projected = _linear(inputs, self._num_proj, True)
         return self._cell(self._activation(projected) if self._activation else projected, state)
 
 
-class OutputProjectionWrapper(RNNCell):
+class OutputProjectionWrapper(_OnCell):
     """A linear map after a cell."""
 
     def __init__(self, cell, output_size, activation=None, reuse=None):
-        super().__init__(_reuse=reuse)
-        assert_like_rnncell("cell", cell)
+        super().__init__(cell, reuse)
         if output_size < 1:
             raise ValueError("Parameter output_size must be > 0: %d." % output_size)
-        self._cell, self._output_size, self._activation = cell, output_size, activation
+        self._output_size, self._activation = output_size, activation
 
-    state_size = property(lambda self: self._cell.state_size)
     output_size = property(lambda self: self._output_size)
-
-    def zero_state(self, batch_size, dtype):
-        with ops.name_scope(type(self).__name__ + "ZeroState"):
-            return self._cell.zero_state(batch_size, dtype)
 
     def call(self, inputs, state):
         output, state = self._cell(inputs, state)

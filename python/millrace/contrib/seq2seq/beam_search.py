@@ -12,6 +12,7 @@ from ...nn.rnn_cell import assert_like_rnncell
 from ...ops import array, functional, math
 from ... import nn
 from .decoder import Decoder
+from .helper import embedding_and_tokens
 
 __all__ = ["BeamSearchDecoder", "BeamSearchDecoderOutput", "BeamSearchDecoderState", "FinalBeamSearchDecoderOutput",
            "gather_tree", "gather_tree_from_array", "tile_batch"]
@@ -100,13 +101,7 @@ class BeamSearchDecoder(Decoder):
         if output_layer is not None and not callable(output_layer):
             raise TypeError("output_layer must be a Layer, received: %s" % type(output_layer))
         self._cell, self._output_layer, self._beam_width = cell, output_layer, beam_width
-        self._embedding_fn = embedding if callable(embedding) else lambda ids: nn.embedding_lookup(embedding, ids)
-        self._start_tokens = convert.convert_to_tensor(start_tokens, dtypes.int32, name="start_tokens")
-        self._end_token = convert.convert_to_tensor(end_token, dtypes.int32, name="end_token")
-        if self._start_tokens.shape.ndims != 1:
-            raise ValueError("start_tokens must be a vector")
-        if self._end_token.shape.ndims != 0:
-            raise ValueError("end_token must be a scalar")
+        self._embedding_fn, self._start_tokens, self._end_token = embedding_and_tokens(embedding, start_tokens, end_token)
         self._length_penalty_weight, self._coverage_penalty_weight = length_penalty_weight, coverage_penalty_weight
         if coverage_penalty_weight:
             raise NotImplementedError("tf.contrib.seq2seq.BeamSearchDecoder: coverage_penalty_weight")

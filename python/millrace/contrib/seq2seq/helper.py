@@ -181,17 +181,23 @@ def _chances(probability, batch_size, seed):
     return math.less(draws, probability)
 
 
+def embedding_and_tokens(embedding, start_tokens, end_token):
+    """(function from ids to embeddings, vector of first ids, the id that ends a sequence) from what a user gave."""
+    embed = embedding if callable(embedding) else lambda ids: nn.embedding_lookup(embedding, ids)
+    start_tokens = convert.convert_to_tensor(start_tokens, dtypes.int32, name="start_tokens")
+    end_token = convert.convert_to_tensor(end_token, dtypes.int32, name="end_token")
+    if start_tokens.shape.ndims != 1:
+        raise ValueError("start_tokens must be a vector")
+    if end_token.shape.ndims != 0:
+        raise ValueError("end_token must be a scalar")
+    return embed, start_tokens, end_token
+
+
 class GreedyEmbeddingHelper(Helper):
     """The next input is the embedding of the most likely symbol, until end_token."""
 
     def __init__(self, embedding, start_tokens, end_token):
-        self._embedding_fn = embedding if callable(embedding) else lambda ids: nn.embedding_lookup(embedding, ids)
-        self._start_tokens = convert.convert_to_tensor(start_tokens, dtypes.int32, name="start_tokens")
-        self._end_token = convert.convert_to_tensor(end_token, dtypes.int32, name="end_token")
-        if self._start_tokens.shape.ndims != 1:
-            raise ValueError("start_tokens must be a vector")
-        if self._end_token.shape.ndims != 0:
-            raise ValueError("end_token must be a scalar")
+        self._embedding_fn, self._start_tokens, self._end_token = embedding_and_tokens(embedding, start_tokens, end_token)
         self._batch_size = array.size(start_tokens)
         self._start_inputs = self._embedding_fn(self._start_tokens)
 
