@@ -13,14 +13,15 @@ from .framework.sparse import SparseTensor
 from .ops import array, check, math, state
 from .ops import variable_scope as vs
 from .ops.variables import Variable
+from . import sets
 from .ops.weights import as_float, broadcast_weights, remove_squeezable_dimensions, squeezed_weights
 
 __all__ = ["accuracy", "auc", "average_precision_at_k", "false_negatives", "false_negatives_at_thresholds", "false_positives",
            "false_positives_at_thresholds", "mean", "mean_absolute_error", "mean_cosine_distance", "mean_iou",
            "mean_per_class_accuracy", "mean_relative_error", "mean_squared_error", "mean_tensor", "percentage_below",
-           "precision", "precision_at_k", "precision_at_thresholds", "precision_at_top_k", "recall", "recall_at_k", "recall_at_thresholds",
-           "recall_at_top_k", "root_mean_squared_error", "sensitivity_at_specificity", "sparse_average_precision_at_k",
-           "sparse_precision_at_k", "specificity_at_sensitivity", "true_negatives", "true_negatives_at_thresholds",
+           "precision", "precision_at_k", "precision_at_thresholds", "precision_at_top_k", "recall", "recall_at_k",
+           "recall_at_thresholds", "recall_at_top_k", "root_mean_squared_error", "sensitivity_at_specificity",
+           "sparse_average_precision_at_k", "sparse_precision_at_k", "specificity_at_sensitivity", "true_negatives", "true_negatives_at_thresholds",
            "true_positives", "true_positives_at_thresholds"]
 
 _EPSILON = 1e-7
@@ -415,30 +416,13 @@ def _only(ids, class_id):
     return SparseTensor(at, array.gather_nd(ids, at), array.shape(ids, out_type=dtypes.int64))
 
 
-_MIRRORED = {"a-b": "b-a", "b-a": "a-b", "intersection": "intersection"}
-
-
-def _set_sizes(a, b, operation):
-    """The number of elements of a set operation, for each example."""
-    if isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
-        a, b, operation = b, a, _MIRRORED[operation]
-    if isinstance(a, SparseTensor):
-        out = raw.sparse_to_sparse_set_operation(a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape,
-                                                 operation)
-    elif isinstance(b, SparseTensor):
-        out = raw.dense_to_sparse_set_operation(a, b.indices, b.values, b.dense_shape, operation)
-    else:
-        out = raw.dense_to_dense_set_operation(a, b, operation)
-    return math.to_double(raw.set_size(*out))
-
-
 def _at_k(labels, predictions_idx, k, class_id, weights, collections, updates_collections, what):
     """precision or recall of the k classes predictions_idx, streaming."""
     labels = _labels_as_sets(labels, predictions_idx.shape.ndims)
     predictions_idx = math.to_int64(predictions_idx)
     ids, wanted = _only(predictions_idx, class_id), _only(labels, class_id)
-    hits = _set_sizes(ids, wanted, "intersection")
-    missed = _set_sizes(ids, wanted, "a-b" if what == "precision" else "b-a")
+    hits = math.to_double(sets.set_size(sets.set_intersection(ids, wanted)))
+    missed = math.to_double(sets.set_size(sets.set_difference(ids, wanted, aminusb=what == "precision")))
     if weights is not None:
         weights = math.to_double(weights)
         hits = hits * broadcast_weights(weights, hits)

@@ -288,6 +288,19 @@ class SlimTest(Case):
             with self.assertRaisesRegex(RuntimeError, "threads still running"):
                 trained()
 
+    def test_names_that_live_elsewhere(self):
+        f, t = tf.contrib.framework, tf.contrib.training
+        self.assertEqual(f.smart_cond(True, lambda: 1, lambda: 2), 1)
+        self.assertEqual(f.smart_constant_value(tf.constant(False)), False)
+        self.assertEqual(self.session.run(f.broadcast_to(tf.constant(1), [2])).tolist(), [1, 1])
+        labels, predictions = f.remove_squeezable_dimensions(tf.zeros([2, 1]), tf.zeros([2]))
+        self.assertEqual(labels.shape.as_list(), [2])
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIsNone(t.wait_for_new_checkpoint(folder, seconds_to_sleep=.01, timeout=.02))
+            self.assertEqual(list(slim.evaluation.checkpoints_iterator(folder, timeout=0)), [])
+        both = tf.contrib.metrics.set_intersection(tf.constant([[1, 2]]), tf.constant([[2, 3]]))
+        self.assertEqual(self.session.run(tf.contrib.metrics.set_size(both)).tolist(), [1])
+
     def test_streaming_measures_have_predictions_first(self):
         value, update = tf.contrib.metrics.streaming_precision(tf.constant([1, 1, 0, 0]), tf.constant([1, 0, 1, 1]))
         self.session.run(tf.local_variables_initializer())

@@ -267,7 +267,8 @@ def with_shape(expected_shape, tensor):
         raise ValueError("Incompatible shapes for %s, expected %s, got %s." % (tensor.name, known, tensor.shape))
     is_open = is_tensor_ and not known.is_fully_defined() or known.is_fully_defined() and not tensor.shape.is_fully_defined()
     if is_open:
-        with ops.control_dependencies([_assert_shape(tensor, math.to_int32(expected_shape if is_tensor_ else known.as_list()))]):
+        wanted = math.to_int32(expected_shape if is_tensor_ else known.as_list())
+        with ops.control_dependencies([_assert_shape(tensor, wanted)]):
             tensor = array.identity(tensor)
     tensor.set_shape(known)
     return tensor
@@ -306,7 +307,9 @@ def deprecated(date, instructions, warn_once=True):
 
 _ELSEWHERE = dict.fromkeys(("assert_global_step", "create_global_step", "get_global_step", "get_or_create_global_step",
                             "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"), "train")
-_ELSEWHERE.update(argsort="ops.array", sort="ops.array")
+_ELSEWHERE.update(argsort="ops.array", broadcast_to="ops.array", py_func="ops.script",
+                  remove_squeezable_dimensions="ops.weights", smart_cond="ops.control_flow",
+                  smart_constant_value="ops.control_flow", sort="ops.array")
 
 
 def __getattr__(name):

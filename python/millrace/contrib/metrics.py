@@ -7,8 +7,10 @@ from ..framework import dtypes
 from ..ops import math
 from ..ops.math import confusion_matrix  # noqa: F401
 from ..ops.weights import as_float, broadcast_weights
+from ..sets import set_difference, set_intersection, set_size, set_union  # noqa: F401
 
-__all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics", "confusion_matrix"]
+__all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics", "confusion_matrix", "set_difference", "set_intersection",
+           "set_size", "set_union"]
 
 
 def _streaming(name, of):
@@ -79,11 +81,6 @@ def aggregate_metrics(*value_update_tuples):
 def aggregate_metric_map(names_to_tuples):
     """({name: value}, {name: update operation})"""
     return ({n: t[0] for n, t in names_to_tuples.items()}, {n: t[1] for n, t in names_to_tuples.items()})
-
-
-def set_size(a, validate_indices=True):
-    from ..framework.op_defs import raw
-    return raw.set_size(a.indices, a.values, a.dense_shape, validate_indices)
 
 
 def __getattr__(name):

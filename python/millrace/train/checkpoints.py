@@ -154,7 +154,7 @@ def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None, time
     """Each new checkpoint of a folder as it appears."""
     last = None
     while True:
-        new = _wait_for_new(checkpoint_dir, last, timeout)
+        new = wait_for_new_checkpoint(checkpoint_dir, last, timeout=timeout)
         if new is None:
             if not timeout_fn or timeout_fn():
                 return
@@ -166,15 +166,16 @@ def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None, time
             time.sleep(left)
 
 
-def _wait_for_new(folder, last, timeout):
+def wait_for_new_checkpoint(checkpoint_dir, last_checkpoint=None, seconds_to_sleep=1, timeout=None):
+    """The path of a checkpoint other than the last one, None when it takes longer than timeout."""
     stop = None if timeout is None else time.time() + timeout
     while True:
-        found = latest_checkpoint(folder)
-        if found is not None and found != last:
+        found = latest_checkpoint(checkpoint_dir)
+        if found is not None and found != last_checkpoint:
             return found
-        if stop is not None and time.time() + 1 > stop:
+        if stop is not None and time.time() + seconds_to_sleep > stop:
             return None
-        time.sleep(1)
+        time.sleep(seconds_to_sleep)
 
 
 # ---- what is in a checkpoint ----

@@ -1,29 +1,10 @@
 """slim.evaluation: measures of a model that was saved."""
 
-import time
-
 from ...ops import variables as _variables
 from ... import logging
+from ...train.checkpoints import checkpoints_iterator, wait_for_new_checkpoint
 
 __all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
-
-
-def wait_for_new_checkpoint(checkpoint_dir, last_checkpoint=None, seconds_to_sleep=1, timeout=None):
-    """The path of a checkpoint other than the last one, None when it takes longer than timeout."""
-    from ... import train
-    end = None if timeout is None else time.time() + timeout
-    while True:
-        path = train.latest_checkpoint(checkpoint_dir)
-        if path is not None and path != last_checkpoint:
-            return path
-        if end is not None and time.time() + seconds_to_sleep > end:
-            return None
-        time.sleep(seconds_to_sleep)
-
-
-def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None, timeout_fn=None):
-    from ... import train
-    return train.checkpoints_iterator(checkpoint_dir, min_interval_secs, timeout, timeout_fn)
 
 
 def evaluate_once(master, checkpoint_path, logdir, num_evals=1, initial_op=None, initial_op_feed_dict=None, eval_op=None,
