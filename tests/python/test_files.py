@@ -276,6 +276,9 @@ class Rest(unittest.TestCase):
             with tf.Session(graph=g) as sess:
                 sess.run(b, {a: [[1, 2]]}, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
         trace = json.loads(timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=True))
+        with self.assertRaises(ValueError):
+            timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(op_time="other")
+        self.assertIn("traceEvents", timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(op_time="gpu"))
         ops = [e for e in trace["traceEvents"] if e["ph"] == "X"]
         self.assertIn("product", [e["args"]["name"] for e in ops])
         self.assertTrue(all(e["dur"] >= 1 for e in ops))

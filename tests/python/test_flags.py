@@ -52,6 +52,19 @@ class Parsing(unittest.TestCase):
         flags.DEFINE_string("is_parsed", "", "", flag_values=self.f, allow_using_method_names=True)
         self.assertEqual(self.f["is_parsed"].value, "")
 
+    def test_forgotten_flags(self):
+        self.f.remove_flag_values(["n", "k", "rate", "nothing"])
+        self.assertEqual([n in self.f for n in ("n", "k", "rate", "name")], [False, False, False, True])
+
+    def test_files_after_the_first_word_that_is_no_flag(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".flags") as f:
+            f.write("--n=8\n")
+            f.flush()
+            words = ["x", "--flagfile=" + f.name]
+            self.f.set_gnu_getopt(False)
+            self.assertEqual(self.f.read_flags_from_files(words, force_gnu=False), words)
+            self.assertEqual(self.f.read_flags_from_files(words), ["x", "--n=8"])
+
     def test_values_by_name(self):
         self.parse()
         self.assertEqual([self.f.get_flag_value(n, 5) for n in ("n", "none", "nothing")], [3, 5, 5])

@@ -27,6 +27,9 @@ class Timeline:
         return self.analyze_step_stats(show_dataflow, show_memory, op_time).chrome_trace.format_to_string(pretty=True)
 
     def analyze_step_stats(self, show_dataflow=True, show_memory=True, op_time="schedule"):
+        """op_time says what is shown as an operation's time: "schedule" and "all" all of it, "gpu" its kernel's alone."""
+        if op_time not in ("schedule", "gpu", "all"):
+            raise ValueError("op_time is schedule, gpu or all, not %r" % (op_time,))
         self._events = []
         made = {}  # name of an operation -> where its arrow begins
         ends = []  # (inputs, where their arrows end)
@@ -111,7 +114,7 @@ class _ChromeTrace:
 
 def _span(node, op_time):
     """When it began and how long it took, in microseconds: from its start to its end, or the kernel alone."""
-    if op_time == "kernel":
+    if op_time == "gpu":
         return node.all_start_micros + node.op_start_rel_micros, max(node.op_end_rel_micros - node.op_start_rel_micros, 1)
     return node.all_start_micros, max(node.all_end_rel_micros, 1)
 

@@ -55,7 +55,11 @@ class FlagValues:
         for key in [k for k, f in self._table.items() if f is flag]:
             del self._table[key]
 
-    remove_flag_values = lambda self, names: [delattr(self, n) for n in names]
+    def remove_flag_values(self, flag_values):
+        """Forgets flags: by their names, or those of another FlagValues."""
+        for name in [n for n in flag_values if n in self._table]:
+            if name in self._table:  # its other name may have gone with the first
+                delattr(self, name)
 
     def __getitem__(self, name):
         return self._table[name]
@@ -106,7 +110,7 @@ class FlagValues:
             raise TypeError("argv should be a tuple/list of strings, not bytes or string.")
         if not argv:
             raise ValueError("argv cannot be an empty list, and must contain the program name as the first element.")
-        words = self._without_undefok(self._with_files(list(argv[1:])))
+        words = self._without_undefok(self._with_files(list(argv[1:]), self._gnu))
         rest = self._read(words, known_only)
         self._parsed = True
         self.validate_all_flags()
@@ -169,13 +173,13 @@ class FlagValues:
         import difflib
         return difflib.get_close_matches(name, [n for n in self._table if len(n) > 1])
 
-    def _with_files(self, words, depth=0):
+    def _with_files(self, words, gnu, depth=0):
         """--flagfile=PATH is replaced by the flags in the file, a line each."""
         out, i = [], 0
         while i < len(words):
             word = words[i]
             i += 1
-            if word == "--":
+            if word == "--" or not (gnu or word.startswith("-")):
                 return out + words[i - 1:]
             name, has_value, path = word.lstrip("-").partition("=")
             if name != "flagfile" or not word.startswith("-"):
@@ -187,10 +191,14 @@ class FlagValues:
                 path, i = words[i], i + 1
             if depth > 20:
                 raise CantOpenFlagFileError("The files of --flagfile name each other: %s" % path)
-            out += self._with_files(_lines_of(path), depth + 1)
+            out += self._with_files(_lines_of(path), gnu, depth + 1)
         return out
 
-    read_flags_from_files = lambda self, argv, force_gnu=True: self._with_files(list(argv))
+    def read_flags_from_files(self, argv, force_gnu=True):
+        """The words with the flags of the files that --flagfile names; as far as the first that is no flag, unless GNU's way
+        is to be followed.
+        """
+        return self._with_files(list(argv), force_gnu or self._gnu)
 
     def _parse_flags(self, args=None):
         """Of TensorFlow before 1.5."""
