@@ -21,8 +21,8 @@ __all__ = ["accuracy", "auc", "average_precision_at_k", "false_negatives", "fals
            "mean_per_class_accuracy", "mean_relative_error", "mean_squared_error", "mean_tensor", "percentage_below",
            "precision", "precision_at_k", "precision_at_thresholds", "precision_at_top_k", "recall", "recall_at_k",
            "recall_at_thresholds", "recall_at_top_k", "root_mean_squared_error", "sensitivity_at_specificity",
-           "sparse_average_precision_at_k", "sparse_precision_at_k", "specificity_at_sensitivity", "true_negatives", "true_negatives_at_thresholds",
-           "true_positives", "true_positives_at_thresholds"]
+           "sparse_average_precision_at_k", "sparse_precision_at_k", "specificity_at_sensitivity", "true_negatives",
+           "true_negatives_at_thresholds", "true_positives", "true_positives_at_thresholds"]
 
 _EPSILON = 1e-7
 

@@ -249,7 +249,8 @@ class SlimTest(Case):
                 {"mse": slim.metrics.streaming_mean_squared_error(out, tf.constant(y))})
             path = tf.train.latest_checkpoint(folder)
             self.assertTrue(path.endswith("-60"))
-            found = slim.evaluation.evaluate_once("", path, None, num_evals=2, eval_op=list(updates.values()), final_op=values)
+            found = slim.evaluation.evaluate_once("", path, None, num_evals=2, eval_op=list(updates.values()), final_op=values,
+                                                  initial_op=tf.global_variables_initializer())
         self.assertAlmostEqual(found["mse"], loss, delta=.02)
 
     def test_variables(self):

@@ -17,16 +17,14 @@ def evaluate_once(master, checkpoint_path, logdir, num_evals=1, initial_op=None,
     if summary_op is not None and isinstance(summary_op, int):
         summary_op = summary.merge_all()
     saver = train.Saver(variables_to_restore or _variables.global_variables())
-    local = initial_op if initial_op is not None else _variables.local_variables_initializer()
-    from ... import tables_initializer
-    tables = tables_initializer()
-    from ... import Session
+    from ... import Session, tables_initializer
+    local, tables = _variables.local_variables_initializer(), tables_initializer()
     writer = summary.FileWriter(logdir) if logdir else None
     with Session(master, config=session_config) as sess:
+        if initial_op is not None:  # before what is restored, which it must not undo
+            sess.run(initial_op, initial_op_feed_dict)
         saver.restore(sess, checkpoint_path)
-        sess.run(_variables.local_variables_initializer())
-        sess.run(local, initial_op_feed_dict)
-        sess.run(tables)
+        sess.run([local, tables])
         coord = train.Coordinator()
         threads = train.start_queue_runners(sess, coord)
         for i in range(num_evals if eval_op is not None else 0):
