@@ -382,10 +382,12 @@ class Package(types.ModuleType):
 
     def __getattr__(self, name):
         if not name.startswith("__"):
+            full = self.__name__ + "." + name
             try:
-                return importlib.import_module(self.__name__ + "." + name)
-            except ModuleNotFoundError:
-                pass
+                return importlib.import_module(full)
+            except ModuleNotFoundError as e:
+                if e.name != full:  # it is there, but something that it needs is not
+                    raise
         raise AttributeError("module '%s' has no attribute '%s'" % (self.__name__, name))
 
 

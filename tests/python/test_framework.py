@@ -95,6 +95,10 @@ class Elements(FreshGraph):
             x.set_shape([3])
         self.assertEqual(tf.matmul(x, tf.ones([2, 5])).shape.as_list(), [None, 5])
 
+    def test_tensors_show_what_is_known(self):
+        self.assertEqual('Tensor("a:0", dtype=float32)', str(tf.placeholder(tf.float32, name="a")))
+        self.assertEqual('Tensor("b:0", shape=(?, 2), dtype=int32)', str(tf.placeholder(tf.int32, [None, 2], name="b")))
+
     def test_the_part_of_a_graph_that_is_new(self):
         tf.constant(1, name="old")
         version = tf.get_default_graph().version
@@ -137,6 +141,14 @@ class Scopes(FreshGraph):
                 self.assertEqual(tf.constant(1).device, "/job:ps/task:3")
             with tf.device(None):
                 self.assertEqual(tf.constant(1).device, "")
+
+    def test_names_of_devices(self):
+        for given, full in (("/job:w/task:1/gpu:0", "/job:w/task:1/device:GPU:0"), ("cpu", "/device:CPU:*"),
+                            ("/device:TPU:3", "/device:TPU:3"), ("/device:GPU", "/device:GPU:*")):
+            self.assertEqual(full, tf.DeviceSpec.from_string(given).to_string())
+        for wrong in ("/nonsense:3", "/cpu:x", "/gpu:0/cpu:0", "/task:a"):
+            with self.assertRaises(ValueError):
+                tf.device(wrong).__enter__()
 
     def test_a_device_function_is_asked_for_each_op(self):
         with tf.device(lambda op: "/cpu:1" if op.type == "Const" else "/cpu:0"):

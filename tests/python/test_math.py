@@ -189,6 +189,22 @@ class Values(unittest.TestCase):
         self.check(tf.sparse_segment_sum(self.x, [0, 1, 1], [0, 0, 1]), [self.a.sum(0), self.a[1]])
         self.check(tf.sparse_segment_mean(self.x, [0, 1], [0, 0], num_segments=2), [self.a.mean(0), [0, 0, 0]])
 
+    def test_histograms(self):
+        values = [-1.0, 0.0, 1.5, 2.0, 5.0, 15.0]
+        self.check(tf.histogram_fixed_width(values, [0.0, 5.0], nbins=5), [2, 1, 1, 0, 2])
+        self.check(tf.histogram_fixed_width_bins(values, [0.0, 5.0], nbins=5), [0, 0, 1, 2, 4, 4])
+        self.check(tf.histogram_fixed_width_bins([1, 3], [0, 4], nbins=2), [0, 1])
+
+    def test_ranks_that_are_tensors(self):
+        self.assertEqual("NoOp", tf.assert_rank_in(self.x, [tf.constant(1), tf.constant(2)]).type)
+        with self.assertRaises(ValueError):
+            tf.assert_rank_in(self.x, [tf.constant(1), 3])
+
+    def test_lists_of_tensors_are_asked_for(self):
+        for f in (lambda: tf.add_n(3), lambda: tf.add_n([]), lambda: tf.concat([self.x], [0])):
+            with self.assertRaises(ValueError):
+                f()
+
     def test_accumulate_n(self):
         unknown = tf.placeholder(tf.float32)
         self.assertEqual([2, 3], tf.accumulate_n([unknown, unknown], shape=[2, 3]).shape.as_list())

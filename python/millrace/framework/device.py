@@ -11,9 +11,10 @@ class DeviceSpec:
         self.device_type = device_type.upper() if device_type in ("cpu", "gpu") else device_type
         self.device_index = device_index
 
-    # The first slash may be missing ("cpu:0") or there twice, and the index of a device missing.
-    _PART = re.compile(r"/*(?:job:([^/]+)|replica:(\d+)|task:(\d+)|(?:device:)?([A-Za-z_][A-Za-z0-9_]*):(\d+|\*)"
-                       r"|device:([A-Za-z_][A-Za-z0-9_]*)|([cCgG][pP][uU]))(?=/|$)")
+    # The first slash may be missing ("cpu:0") or there twice, and the index of a device missing; only of these two kinds
+    # may "device:" be missing.
+    _PART = re.compile(r"/*(?:job:([^/]+)|replica:(\d+)|task:(\d+)"
+                       r"|(?:device:([A-Za-z_][A-Za-z0-9_]*)|([cCgG][pP][uU]))(?::(\d+|\*))?)(?=/|$)")
 
     @classmethod
     def from_string(cls, text):
@@ -26,7 +27,7 @@ class DeviceSpec:
             m = self._PART.match(text, at)
             if not m or (m.lastindex > 3 and self.device_type):
                 raise ValueError("Unknown attribute or more than one device type in device specification: '%s'" % text)
-            job, replica, task, kind, index, bare, unit = m.groups()
+            job, replica, task, kind, unit, index = m.groups()
             if job:
                 self.job = job
             elif replica:
@@ -34,7 +35,7 @@ class DeviceSpec:
             elif task:
                 self.task = int(task)
             else:
-                kind = kind or bare or unit
+                kind = kind or unit
                 self.device_type = kind.upper() if kind.lower() in ("cpu", "gpu") else kind
                 self.device_index = None if index in (None, "*") else int(index)
             at = m.end()

@@ -108,7 +108,7 @@ class Tensor(_core.Output):
         shape = self.shape
         return 'Tensor("%s"%s%s%s)' % (
             self.name,
-            ", shape=%s" % shape if shape.ndims is not None else ", shape=<unknown>",
+            ", shape=%s" % shape if shape.ndims is not None else "",
             ", dtype=%s" % self.dtype.name,
             ", device=%s" % self.device if self.device else "")
 

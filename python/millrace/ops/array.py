@@ -93,7 +93,8 @@ def _filled(shape, dtype, name, default_name, value):
     with ops.name_scope(name, default_name, [shape]) as name:
         number = ("" if value == 0 else None) if dtype is dtypes.string else np.array(value).astype(dtype.as_numpy_dtype)
         dims = _static_dims(shape)
-        if dims is not None and np.prod(dims, dtype=np.int64) < 1000:  # small ones are constants, as TensorFlow makes them
+        # Small ones are constants, as TensorFlow makes them.
+        if dims is not None and shapes.TensorShape(dims).num_elements() < 1000:
             array = np.full(dims, number, object if dtype is dtypes.string else dtype.as_numpy_dtype)
             return convert._const(array, dtype, name)
         return op_defs.call("Fill", name, dims=_shape_tensor(shape), value=convert._const(np.asarray(number), dtype, "Const"))
@@ -367,7 +368,7 @@ def concat(values, axis, name="concat"):
         values = [values]
     if len(values) == 1:
         with ops.name_scope(name) as scope:
-            convert.convert_to_tensor(axis, dtypes.int32, name="concat_dim")
+            convert.convert_to_tensor(axis, dtypes.int32, name="concat_dim").shape.assert_has_rank(0)
             return identity(values[0], name=scope)
     return op_defs.call("ConcatV2", name, values=values, axis=axis)
 

@@ -97,10 +97,11 @@ assert_rank_at_least = _rank_check("assert_rank_at_least", lambda n, w: n >= w, 
 def assert_rank_in(x, ranks, data=None, summarize=None, message=None, name=None):
     with ops.name_scope(name, "assert_rank_in", [x]) as scope:
         x = convert.convert_to_tensor(x, name="x")
-        if x._rank() is not None:
-            if x._rank() not in tuple(ranks):
+        known = [convert.constant_value(convert.convert_to_tensor(r)) for r in ranks]
+        if x._rank() is not None and all(r is not None for r in known):
+            if x._rank() not in known:
                 raise ValueError("%s. Tensor %s must have rank in %s. Received rank %d, shape %s" %
-                                 (message or "", x.name, tuple(ranks), x._rank(), x.shape))
+                                 (message or "", x.name, tuple(int(r) for r in known), x._rank(), x.shape))
             return op_defs.call("NoOp", scope)
         n = array.rank(x)
         held = math.reduce_any(array.stack([math.equal(n, r) for r in ranks]))

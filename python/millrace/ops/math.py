@@ -239,7 +239,7 @@ def multiply_no_nan(x, y, name=None):
 @public
 def add_n(inputs, name=None):
     """The sum of tensors of one shape; rows (IndexedSlices) among them become dense."""
-    inputs = [inputs] if isinstance(inputs, ops.Tensor) else list(inputs)
+    inputs = [inputs] if isinstance(inputs, ops.Tensor) else list(inputs) if hasattr(inputs, "__iter__") else []
     if not inputs:
         raise ValueError("inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and shape")
     tensors = [convert.convert_to_tensor(x) for x in inputs]
@@ -480,6 +480,27 @@ def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int
             size = minimum(convert.convert_to_tensor(maxlength, dtypes.int32), size)  # noqa: F821
         weights = convert.constant([], dtypes.as_dtype(dtype)) if weights is None else weights
         return op_defs.call("Bincount", None, arr=arr, size=size, weights=weights)
+
+
+@public
+def histogram_fixed_width_bins(values, value_range, nbins=100, dtype=dtypes.int32, name=None):
+    """For each value which of nbins equal parts of the range it is in; what lies outside is in the first or the last."""
+    with ops.name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
+        values = convert.convert_to_tensor(values, name="values")
+        low, high = op_defs.call("Unpack", None, value=convert.convert_to_tensor(
+            value_range, values.dtype.base_dtype, name="value_range"), num=2)
+        count = cast(nbins, dtypes.int32)
+        scaled = truediv(values - low, high - low)
+        places = floor(cast(count, scaled.dtype) * scaled)  # noqa: F821
+        last = cast(count - 1, scaled.dtype)
+        return cast(minimum(maximum(places, convert.constant(0, scaled.dtype)), last), dtype)  # noqa: F821
+
+
+@public
+def histogram_fixed_width(values, value_range, nbins=100, dtype=dtypes.int32, name=None):
+    """How many values are in each of nbins equal parts of the range."""
+    with ops.name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as name:
+        return op_defs.call("HistogramFixedWidth", name, values=values, value_range=value_range, nbins=nbins, dtype=dtype)
 
 
 # ---- matrices ----
