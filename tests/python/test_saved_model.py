@@ -43,6 +43,20 @@ class Models(unittest.TestCase):
             self.assertEqual(sess.run(y, {x: [1, 2]}).tolist(), [4, 7])
             self.assertEqual([v.name for v in g.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)], ["v:0"])
 
+    def test_a_damaged_file(self):
+        """Every error is one of reading a file or of a graph, wherever the message is wrong."""
+        path = self.build().save()
+        with open(path, "rb") as f:
+            whole = f.read()
+        for at in range(0, len(whole), len(whole) // 40):
+            with open(path, "wb") as f:
+                f.write(whole[:at] + bytes([whole[at] ^ 0xff]) + whole[at + 1:])
+            with tf.Graph().as_default(), tf.Session() as sess:
+                try:
+                    tf.saved_model.loader.load(sess, ["serve"], self.model)
+                except (IOError, ValueError, KeyError, RuntimeError, TypeError, tf.errors.OpError):
+                    pass  # which of them depends on the byte; some bytes do no harm
+
     def test_a_scope_and_other_tags(self):
         self.build().save()
         with tf.Graph().as_default(), tf.Session() as sess:

@@ -78,11 +78,14 @@ class SavedModelLoader:
                 sess.run(init, _asset_feeds(self._export_dir, meta, import_scope))
 
     def load(self, sess, tags, import_scope=None, **saver_kwargs):
-        saver, _ = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
-        with sess.graph.as_default():
-            self.restore_variables(sess, saver, import_scope)
-            self.run_init_ops(sess, tags, import_scope)
-        return self.get_meta_graph_def_from_tags(tags)
+        try:
+            saver, _ = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
+            with sess.graph.as_default():
+                self.restore_variables(sess, saver, import_scope)
+                self.run_init_ops(sess, tags, import_scope)
+            return self.get_meta_graph_def_from_tags(tags)
+        except protos.DecodeError as e:  # parts of a message are decoded when they are looked at
+            raise IOError("Cannot parse the SavedModel in %s: %s." % (self._export_dir, e)) from None
 
 
 def load(sess, tags, export_dir, import_scope=None, **saver_kwargs):
