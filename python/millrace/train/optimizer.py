@@ -220,17 +220,14 @@ class Optimizer:
         return self._apply_sparse(ops.IndexedSlices(values, indices, grad.dense_shape), var)
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        return self._resource_apply_sparse(*_reordered(handle, *_deduplicate_indexed_slices(grad, indices)))
+        values, indices = _deduplicate_indexed_slices(grad, indices)
+        return self._resource_apply_sparse(values, handle, indices)
 
     def _finish(self, update_ops, name_scope):
         return control_flow.group(*update_ops, name=name_scope)
 
     def _call_if_callable(self, param):
         return param() if callable(param) and not isinstance(param, (ops.Tensor, variables.Variable)) else param
-
-
-def _reordered(handle, values, indices):
-    return values, handle, indices
 
 
 def _flat_variables(var_list):
