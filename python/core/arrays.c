@@ -91,7 +91,8 @@ static TF_Tensor *borrow(PyArrayObject *a, int dtype)
         return NULL;
     }
     b->array = Py_NewRef((PyObject *)a);
-    TF_Tensor *t = TF_NewTensor((TF_DataType)dtype, dims, PyArray_NDIM(a), PyArray_DATA(a), (size_t)PyArray_NBYTES(a), give_back, b);
+    size_t bytes = (size_t)PyArray_NBYTES(a);
+    TF_Tensor *t = TF_NewTensor((TF_DataType)dtype, dims, PyArray_NDIM(a), PyArray_DATA(a), bytes, give_back, b);
     if (!t)
         PyErr_NoMemory(); /* b was given back */
     return t;
@@ -170,8 +171,8 @@ TF_Tensor *py_tensor_from(PyObject *value, int dtype)
         PyErr_Format(PyExc_TypeError, "A tensor of dtype number %d cannot be made of a Python value", dtype);
         return NULL;
     }
-    PyArrayObject *a = (PyArrayObject *)PyArray_FromAny(value, PyArray_DescrFromType(type), 0, 0,
-                                                        NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST, NULL);
+    int layout = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST;
+    PyArrayObject *a = (PyArrayObject *)PyArray_FromAny(value, PyArray_DescrFromType(type), 0, 0, layout, NULL);
     if (!a)
         return NULL;
     TF_Tensor *t = dtype == TF_STRING     ? string_tensor(a)

@@ -1,7 +1,7 @@
 /* attrs.c -- attributes of operations as Python values.
  *
- * The kind of a value is a letter: s string, i int, f float, b bool, t dtype (its number), h shape (tuple or None), x tensor (a pair
- * of dtype and value), n name of a function, p a serialized AttrValue; with a [ before it, a list of such. */
+ * The kind of a value is a letter: s string, i int, f float, b bool, t dtype (its number), h shape (tuple or None), x tensor (a
+ * pair of dtype and value), n name of a function, p a serialized AttrValue; with a [ before it, a list of such. */
 #include "core.h"
 
 /* ---- setting ---- */

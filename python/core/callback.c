@@ -39,7 +39,8 @@ static bool give_outputs(mr_function_call *c, PyObject *values)
     int n = mr_function_call_num_outputs(c);
     bool ok = list;
     if (ok && PyTuple_GET_SIZE(list) != n) {
-        PyErr_Format(PyExc_ValueError, "The function returned %zd values, the operation has %d outputs", PyTuple_GET_SIZE(list), n);
+        PyErr_Format(PyExc_ValueError, "The function returned %zd values, the operation has %d outputs",
+                     PyTuple_GET_SIZE(list), n);
         ok = false;
     }
     for (int i = 0; ok && i < n; i++) {

@@ -1,8 +1,8 @@
 /* core.h -- what the files of the extension module `_millrace` share.
  *
- * The module is the C API as Python objects: graphs, operations, outputs, sessions, servers, functions.  It knows dtypes by their
- * numbers, shapes as tuples, tensors as numpy arrays, protocol messages as bytes; names, scopes and conversions are the business
- * of the package in ../millrace, whose classes Operation and Tensor are subclasses of the ones here.
+ * The module is the C API as Python objects: graphs, operations, outputs, sessions, servers, functions.  It knows dtypes by
+ * their numbers, shapes as tuples, tensors as numpy arrays, protocol messages as bytes; names, scopes and conversions are the
+ * business of the package in ../millrace, whose classes Operation and Tensor are subclasses of the ones here.
  *
  * The lock of the interpreter (GIL) is held everywhere but around calls that wait: runs, servers, partial runs. */
 #ifndef MR_PYTHON_CORE_H
@@ -74,7 +74,8 @@ PyObject *py_wrap(py_graph *g, TF_Operation *op); /* new reference; None for NUL
 PyObject *py_wrap_output(py_graph *g, TF_Output o); /* an output of the operation's `outputs`; None for no operation */
 /* The items of a sequence as a tuple, which no Python code that runs meanwhile can change; NULL with an exception set. */
 PyObject *py_items(PyObject *sequence, const char *complaint);
-bool py_is_tuple(PyObject *o);    /* false with an exception set */
+bool py_no_keywords(PyTypeObject *type, PyObject *kwargs); /* false with an exception set */
+bool py_is_tuple(PyObject *o); /* false with an exception set */
 const char *py_text(PyObject *o); /* of a str without a NUL, which lasts as long as it does; NULL with an exception set */
 /* The outputs or operations in a sequence; the array is to be freed.  false with an exception set. */
 bool py_outputs(PyObject *sequence, TF_Output **out, int *n);

@@ -22,7 +22,11 @@ static void function_free(py_function *o)
     PyObject_Free(o);
 }
 
-static PyObject *function_name(py_function *o, void *unused) { return (void)unused, PyUnicode_FromString(TF_FunctionName(o->f)); }
+static PyObject *function_name(py_function *o, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(TF_FunctionName(o->f));
+}
 
 static PyObject *function_def(py_function *o, PyObject *unused)
 {
@@ -107,8 +111,8 @@ PyObject *py_graph_to_function(py_graph *g, PyObject *args)
               (output_names == Py_None ||
                ((items = py_items(output_names, "A sequence of names is expected")) && (names = texts_of(items, n_out))));
     if (ok && (s = py_status_new()))
-        f = TF_GraphToFunction(g->graph, name, (unsigned char)append, n_ops, (const TF_Operation *const *)op, n_in, in, n_out, out,
-                               (const char *const *)names, NULL, description, s);
+        f = TF_GraphToFunction(g->graph, name, (unsigned char)append, n_ops, (const TF_Operation *const *)op, n_in, in, n_out,
+                               out, (const char *const *)names, NULL, description, s);
     PyMem_Free(op);
     PyMem_Free(in);
     PyMem_Free(out);

@@ -96,7 +96,8 @@ static PyObject *gradient_list(py_graph *g, const TF_Output *dense, const mr_spa
     return list;
 }
 
-static PyObject *differentiate(py_graph *g, PyObject *ys, PyObject *xs, PyObject *stop, mr_gradients_options *o, PyObject *grad_ys)
+static PyObject *differentiate(py_graph *g, PyObject *ys, PyObject *xs, PyObject *stop, mr_gradients_options *o,
+                               PyObject *grad_ys)
 {
     TF_Output *y = NULL, *x = NULL, *halt = NULL, *gy = NULL, *dense = NULL;
     mr_sparse_output *sparse = NULL;
@@ -143,7 +144,8 @@ PyObject *py_graph_gradients(py_graph *g, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOOspOO", &ys, &xs, &grad_ys, &stop, &prefix, &colocate, &want, &make))
         return NULL;
     custom c = {.graph = g, .wants = want, .make = make};
-    mr_gradients_options o = {.struct_size = sizeof o, .prefix = prefix, .colocate = (unsigned char)colocate, .override_arg = &c};
+    mr_gradients_options o = {.struct_size = sizeof o, .prefix = prefix, .colocate = (unsigned char)colocate,
+                              .override_arg = &c};
     if (make != Py_None) {
         o.override_any = make_gradients;
         o.overrides = wants;

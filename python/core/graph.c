@@ -16,6 +16,13 @@ const char *py_text(PyObject *o)
     return NULL;
 }
 
+bool py_no_keywords(PyTypeObject *type, PyObject *kwargs)
+{
+    if (kwargs && PyDict_GET_SIZE(kwargs) > 0)
+        PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", type->tp_name);
+    return !PyErr_Occurred();
+}
+
 bool py_is_tuple(PyObject *o)
 {
     if (!PyTuple_Check(o))
@@ -521,10 +528,12 @@ static PyObject *graph_constant(py_graph *g, PyObject *out)
 /* ---- the type ---- */
 
 static PyMethodDef graph_methods[] = {
-    {"new_op", (PyCFunction)graph_new_op, METH_VARARGS, "new_op(type, name, inputs, controls, attrs, device): adds an operation."},
+    {"new_op", (PyCFunction)graph_new_op, METH_VARARGS,
+     "new_op(type, name, inputs, controls, attrs, device): adds an operation."},
     {"op", (PyCFunction)graph_op, METH_O, "The operation of that name, or None."},
     {"has_op", (PyCFunction)graph_has_op, METH_O, "Whether there is an operation of that name."},
-    {"ops", (PyCFunction)graph_ops, METH_VARARGS, "ops(position=0): the operations from there on, and the position behind them."},
+    {"ops", (PyCFunction)graph_ops, METH_VARARGS,
+     "ops(position=0): the operations from there on, and the position behind them."},
     {"to_graph_def", (PyCFunction)graph_to_graph_def, METH_NOARGS, "The serialized GraphDef."},
     {"op_def", (PyCFunction)graph_op_def, METH_O, "The serialized OpDef of a type of operations."},
     {"versions_proto", (PyCFunction)graph_versions, METH_NOARGS, "The serialized VersionDef."},
@@ -538,7 +547,8 @@ static PyMethodDef graph_methods[] = {
     {"constant", (PyCFunction)graph_constant, METH_O, "The value of an output, when it is known before a run, or None."},
     {"import_proto", (PyCFunction)py_graph_import, METH_VARARGS,
      "import_proto(GraphDef, prefix, mapping, controls, returns, uniquify, device): (outputs, operations, unused keys)"},
-    {"gradients", (PyCFunction)py_graph_gradients, METH_VARARGS, "gradients(ys, xs, grad_ys, stop, prefix, colocate, wants, make)"},
+    {"gradients", (PyCFunction)py_graph_gradients, METH_VARARGS,
+     "gradients(ys, xs, grad_ys, stop, prefix, colocate, wants, make)"},
     {"to_function", (PyCFunction)py_graph_to_function, METH_VARARGS,
      "to_function(name, append_hash, operations, inputs, outputs, output_names, description)"},
     {"add_function", (PyCFunction)py_graph_add_function, METH_VARARGS, "add_function(function, gradient=None)"},

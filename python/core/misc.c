@@ -204,9 +204,8 @@ typedef struct py_reader {
 
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)kwargs;
     const char *path;
-    if (!PyArg_ParseTuple(args, "s", &path))
+    if (!py_no_keywords(type, kwargs) || !PyArg_ParseTuple(args, "s", &path))
         return NULL;
     TF_Status *s = py_status_new();
     TF_CheckpointReader *r = s ? TF_NewCheckpointReader(path, s) : NULL;

@@ -22,9 +22,24 @@ static void operation_free(py_operation *o)
     Py_TYPE(o)->tp_free(o);
 }
 
-static PyObject *operation_name(py_operation *o, void *unused) { return (void)unused, PyUnicode_FromString(TF_OperationName(o->op)); }
-static PyObject *operation_type(py_operation *o, void *unused) { return (void)unused, PyUnicode_FromString(TF_OperationOpType(o->op)); }
-static PyObject *operation_device(py_operation *o, void *unused) { return (void)unused, PyUnicode_FromString(TF_OperationDevice(o->op)); }
+static PyObject *operation_name(py_operation *o, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(TF_OperationName(o->op));
+}
+
+static PyObject *operation_type(py_operation *o, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(TF_OperationOpType(o->op));
+}
+
+static PyObject *operation_device(py_operation *o, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(TF_OperationDevice(o->op));
+}
+
 static PyObject *operation_graph(py_operation *o, void *unused) { return (void)unused, Py_NewRef((PyObject *)o->graph); }
 
 static PyObject *operation_num_outputs(py_operation *o, void *unused)
@@ -124,7 +139,7 @@ static PyGetSetDef operation_getset[] = {{"name", (getter)operation_name, NULL, 
                                          {"type", (getter)operation_type, NULL, "Its type, as \"MatMul\".", NULL},
                                          {"device", (getter)operation_device, NULL, "The device asked for, or \"\".", NULL},
                                          {"graph", (getter)operation_graph, NULL, "The graph it is in.", NULL},
-                                         {"_num_outputs", (getter)operation_num_outputs, NULL, "How many outputs it has.", NULL},
+                                         {"_num_outputs", (getter)operation_num_outputs, NULL, "How many it makes.", NULL},
                                          {0}};
 PyTypeObject py_operation_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Operation",
                                   .tp_basicsize = sizeof(py_operation),
@@ -139,10 +154,9 @@ PyTypeObject py_operation_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_mil
 
 static PyObject *output_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)kwargs;
     py_operation *op;
     int index;
-    if (!PyArg_ParseTuple(args, "O!i", &py_operation_type, &op, &index))
+    if (!py_no_keywords(type, kwargs) || !PyArg_ParseTuple(args, "O!i", &py_operation_type, &op, &index))
         return NULL;
     if (index < 0 || index >= TF_OperationNumOutputs(op->op))
         return PyErr_Format(PyExc_IndexError, "The operation has no output %d", index);
@@ -172,7 +186,11 @@ static TF_Output handle(const py_output *o) { return (TF_Output){o->op->op, o->i
 static PyObject *output_op(py_output *o, void *unused) { return (void)unused, Py_NewRef((PyObject *)o->op); }
 static PyObject *output_graph(py_output *o, void *unused) { return (void)unused, Py_NewRef((PyObject *)o->op->graph); }
 static PyObject *output_index(py_output *o, void *unused) { return (void)unused, PyLong_FromLong(o->index); }
-static PyObject *output_dtype(py_output *o, void *unused) { return (void)unused, PyLong_FromLong(TF_OperationOutputType(handle(o))); }
+static PyObject *output_dtype(py_output *o, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(TF_OperationOutputType(handle(o)));
+}
 
 static PyObject *output_name(py_output *o, void *unused)
 {
@@ -217,7 +235,7 @@ static PyGetSetDef output_getset[] = {{"op", (getter)output_op, NULL, "The opera
                                       {"graph", (getter)output_graph, NULL, "The graph it is in.", NULL},
                                       {"value_index", (getter)output_index, NULL, "Which output of its operation it is.", NULL},
                                       {"name", (getter)output_name, NULL, "Its name, as \"MatMul:0\".", NULL},
-                                      {"_dtype_number", (getter)output_dtype, NULL, "Its dtype, 100 more for a reference.", NULL},
+                                      {"_dtype_number", (getter)output_dtype, NULL, "Its dtype, a reference's plus 100.", NULL},
                                       {"_dims", (getter)output_shape, NULL, "Its shape as a tuple, or None.", NULL},
                                       {0}};
 PyTypeObject py_output_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Output",

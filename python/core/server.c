@@ -12,10 +12,9 @@ typedef struct py_server {
 /* Server(ServerDef) */
 static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)kwargs;
     const char *p;
     Py_ssize_t n;
-    if (!PyArg_ParseTuple(args, "y#", &p, &n))
+    if (!py_no_keywords(type, kwargs) || !PyArg_ParseTuple(args, "y#", &p, &n))
         return NULL;
     TF_Status *st = py_status_new();
     if (!st)
@@ -27,6 +26,8 @@ static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     py_server *s = py_status_ok(st) ? (py_server *)type->tp_alloc(type, 0) : NULL;
     if (s)
         s->server = server;
+    else
+        TF_DeleteServer(server);
     return (PyObject *)s;
 }
 
@@ -146,7 +147,11 @@ static PyObject *server_join(py_server *s, PyObject *unused)
     return py_status_ok(st) ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *server_target(py_server *s, void *unused) { return (void)unused, PyUnicode_FromString(TF_ServerTarget(s->server)); }
+static PyObject *server_target(py_server *s, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(TF_ServerTarget(s->server));
+}
 
 static PyMethodDef server_methods[] = {{"start", (PyCFunction)server_start, METH_NOARGS, "Starts it."},
                                        {"stop", (PyCFunction)server_stop, METH_NOARGS, "Stops it."},

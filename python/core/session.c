@@ -273,8 +273,8 @@ static PyObject *session_partial_setup(py_session *s, PyObject *args)
     }
     TF_Status *st = ok ? py_status_new() : NULL;
     if (st)
-        TF_SessionPRunSetup(s->session, r.feeds, r.n_feeds, r.fetches, r.n_fetches, (const TF_Operation *const *)r.targets, r.n_targets,
-                            &handle, st);
+        TF_SessionPRunSetup(s->session, r.feeds, r.n_feeds, r.fetches, r.n_fetches, (const TF_Operation *const *)r.targets,
+                            r.n_targets, &handle, st);
     if (st && py_status_ok(st))
         out = PyUnicode_FromString(handle);
     TF_DeletePRunHandle(handle);
@@ -311,11 +311,10 @@ static PyObject *session_partial_run(py_session *s, PyObject *args)
 /* Session(graph, target, ConfigProto) */
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)kwargs;
     py_graph *g;
     const char *target, *config;
     Py_ssize_t n;
-    if (!PyArg_ParseTuple(args, "O!sy#", &py_graph_type, &g, &target, &config, &n))
+    if (!py_no_keywords(type, kwargs) || !PyArg_ParseTuple(args, "O!sy#", &py_graph_type, &g, &target, &config, &n))
         return NULL;
     TF_Status *st = py_status_new();
     if (!st)
@@ -399,7 +398,8 @@ static PyObject *session_devices(py_session *s, PyObject *unused)
     PyObject *list = d ? PyList_New(0) : NULL;
     for (int i = 0; list && i < TF_DeviceListCount(d); i++) {
         PyObject *o = Py_BuildValue("ssLK", TF_DeviceListName(d, i, st), TF_DeviceListType(d, i, st),
-                                    (long long)TF_DeviceListMemoryBytes(d, i, st), (unsigned long long)TF_DeviceListIncarnation(d, i, st));
+                                    (long long)TF_DeviceListMemoryBytes(d, i, st),
+                                    (unsigned long long)TF_DeviceListIncarnation(d, i, st));
         if (!o || PyList_Append(list, o) < 0)
             Py_CLEAR(list);
         Py_XDECREF(o);
@@ -409,7 +409,8 @@ static PyObject *session_devices(py_session *s, PyObject *unused)
 }
 
 static PyMethodDef session_methods[] = {
-    {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, "run(feeds, values, fetches, targets, options=None, metadata=False)"},
+    {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL,
+     "run(feeds, values, fetches, targets, options=None, metadata=False)"},
     {"prepare_partial", (PyCFunction)session_partial_setup, METH_VARARGS, "prepare_partial(feeds, fetches, targets): a handle"},
     {"run_partial", (PyCFunction)session_partial_run, METH_VARARGS, "run_partial(handle, feeds, values, fetches, targets)"},
     {"close", (PyCFunction)session_close, METH_NOARGS, "Ends what runs and refuses new runs."},

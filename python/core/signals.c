@@ -3,8 +3,8 @@
  * The interpreter notes a signal and looks at it between two instructions of Python, of which there are none while a run waits.
  * But its handler writes a byte to a file descriptor if it is told one (signal.set_wakeup_fd), and here a thread reads it: when
  * the byte is SIGINT and the main thread is in a run, it fires the interrupter that these runs are under.  The run ends with
- * CANCELLED, and the interpreter raises KeyboardInterrupt.  A program that has a wake-up descriptor of its own keeps it, and its
- * runs then end as they like.
+ * CANCELLED, and the interpreter raises KeyboardInterrupt.  A program that has a wake-up descriptor of its own keeps it, and
+ * its runs then end as they like.
  *
  * A process that is forked has no such thread, and the pipe is its parent's: it forgets both, and watches anew when asked. */
 #include "core.h"

@@ -72,7 +72,8 @@ void py_status_from_exception(TF_Status *s)
     PyObject *text = value ? PyUnicode_FromFormat("%s: %S", ((PyTypeObject *)type)->tp_name, value) : NULL;
     const char *message = text ? PyUnicode_AsUTF8(text) : NULL;
     bool known = number > TF_OK && number <= TF_UNAUTHENTICATED;
-    TF_SetStatus(s, known ? (TF_Code)number : type ? code_of(type) : TF_UNKNOWN, message ? message : "An exception without a text");
+    TF_Code meant = known ? (TF_Code)number : type ? code_of(type) : TF_UNKNOWN;
+    TF_SetStatus(s, meant, message ? message : "An exception without a text");
     PyErr_Clear();
     Py_XDECREF(code);
     Py_XDECREF(text);

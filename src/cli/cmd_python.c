@@ -1,4 +1,4 @@
-/* cli/cmd_python.c -- `millrace python`: the interpreter with our package, also under the name tensorflow, in front of any other.
+/* cli/cmd_python.c -- `millrace python`: the interpreter with our package, also as tensorflow, in front of any other.
  *
  * The package lies at ../share/millrace/python from the command, in the build tree as under PREFIX. */
 #include <errno.h>
@@ -27,8 +27,8 @@ static mr_status *find_package(mr_str *out)
     bool there = mr_file_exists(mr_str_z(out)) && realpath(mr_str_z(&folder), real);
     mr_str_deinit(&folder);
     if (!there)
-        return mr_error(MR_NOT_FOUND, "there is no %s: the Python package was not built (it needs python3-dev and python3-numpy)",
-                        mr_str_z(out));
+        return mr_error(MR_NOT_FOUND, "there is no %s: the Python package was not built (it needs python3-dev and "
+                        "python3-numpy)", mr_str_z(out));
     mr_str_clear(out);
     mr_str_appendz(out, real);
     return NULL;

@@ -64,7 +64,7 @@ class EveryMethod(unittest.TestCase):
 
     # A server that nobody stops is waited for; digits take a second to draw whatever is asked.
     WAITS = {"join", "watch_signals", "generated_digits"}
-    GLOBAL = {"set_error_maker", "set_function_caller", "end_function_calls"}  # what they set stays for the tests behind this one
+    GLOBAL = {"set_error_maker", "set_function_caller", "end_function_calls"}  # stays for the tests behind this one
 
     def values(self):
         g, other = make_graph(), make_graph()
@@ -210,6 +210,29 @@ class Wrong(unittest.TestCase):
         self.assertRaises(TypeError, s.run, [], [], [g.get_tensor_by_name("c:0")], [], "full trace")
         self.assertRaises(ZeroDivisionError, s.run, [], [], [g.get_tensor_by_name("c:0")], [], None, Raising())
 
+    def test_keywords_that_nothing_reads(self):
+        g = make_graph()
+        for kind, args in ((_millrace.Session, (g, "", b"")), (_millrace.Output, (g.op("c"), 0)), (_millrace.Server, (b"",)),
+                           (_millrace.CheckpointReader, ("none",))):
+            with self.assertRaisesRegex(TypeError, "keyword"):
+                kind(*args, nothing=1)
+
+    def test_a_circle(self):
+        g = make_graph()
+        i = g.op("i")
+        g.update_input(i, 0, i.outputs[0])
+        self.assertRaises(tf.errors.InvalidArgumentError, _millrace.Session(g, "", b"").run, [], [], [i.outputs[0]], [])
+
+    def test_an_operation_that_waits_for_itself(self):
+        g = make_graph()
+        g.add_control(g.op("c"), g.op("c"))
+        s = _millrace.Session(g, "", b"")
+        try:
+            s.run([], [], [g.op("c").outputs[0]], [])
+        except tf.errors.OpError:
+            pass
+        self.assertEqual(g.op("c")._node_def()[:3], b"\n\x01c")
+
     def test_names_with_a_null(self):
         self.assertRaises(ValueError, make_graph().op, "c\0d")
         self.assertRaises(ValueError, _millrace.kernels_of, "NoOp\0d")
@@ -251,8 +274,8 @@ class Processes(unittest.TestCase):
             "def slow(a):\n"
             "    time.sleep(0.001)\n"
             "    return a\n"
-            "d = tf.data.Dataset.range(10**9).map(lambda x: tf.py_func(slow, [x], tf.int64), num_parallel_calls=4).prefetch(10)\n"
-            "n = d.make_one_shot_iterator().get_next()\n"
+            "d = tf.data.Dataset.range(10**9).map(lambda x: tf.py_func(slow, [x], tf.int64), num_parallel_calls=4)\n"
+            "n = d.prefetch(10).make_one_shot_iterator().get_next()\n"
             "s = tf.Session()\n"
             "print(s.run(n))\n"), "0")
 
