@@ -1,6 +1,6 @@
 """tf.import_graph_def: the nodes of a GraphDef as operations of the default graph."""
 
-from . import convert, device as device_lib, function, op_defs, ops
+from . import convert, device as device_lib, errors, function, op_defs, ops
 
 
 def import_graph_def(graph_def, input_map=None, return_elements=None, name=None, op_dict=None, producer_op_list=None):
@@ -20,10 +20,8 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
         returns = [_named(e) for e in return_elements or ()]
         try:
             outputs, operations, unused = graph.import_proto(data, scope[:-1] if scope else "", mapping, [], returns, True)
-        except Exception as e:
-            if getattr(e, "error_code", None) in (3, 5):
-                raise ValueError(e.message) from None
-            raise
+        except (errors.InvalidArgumentError, errors.NotFoundError) as e:
+            raise ValueError(e.message) from None
         finally:
             new = graph._take_notice()
     for d in graph_def.library.function:

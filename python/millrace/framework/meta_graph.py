@@ -247,11 +247,11 @@ def read_meta_graph_file(filename):
         data = f.read()
     try:
         return protos.MetaGraphDef.FromString(data)
-    except Exception as binary:
+    except protos.DecodeError as binary:
         from ..proto import text_format
         try:
             return text_format.Parse(data.decode(), protos.MetaGraphDef())
-        except Exception:
+        except (text_format.ParseError, UnicodeDecodeError):
             raise IOError("Cannot parse file %s: %s" % (filename, binary)) from None
 
 

@@ -16,7 +16,7 @@ import re
 import numpy as np
 
 import _millrace as _core
-from . import convert, dtypes, ops, shapes
+from . import convert, dtypes, errors, ops, shapes
 
 _plans = {}
 _op_defs = {}
@@ -32,7 +32,7 @@ def op_def(op_type, graph=None):
         g = graph or ops.get_default_graph()
         try:
             found = protos.OpDef.FromString(g.op_def(op_type))
-        except Exception as e:
+        except errors.NotFoundError as e:
             raise ValueError("There is no op %r." % op_type) from e
         if graph is None or op_type not in graph._functions:
             _op_defs[op_type] = found

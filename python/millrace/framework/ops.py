@@ -12,7 +12,7 @@ import threading
 
 import _millrace as _core
 from . import device as device_lib
-from . import dtypes, shapes
+from . import dtypes, errors, shapes
 
 _VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\-/]*$")
 _VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\-/]*$")
@@ -160,7 +160,7 @@ class Operation(_core.Operation):
         from . import op_defs
         try:
             kind, value = self._attr(name)
-        except Exception as e:
+        except errors.InvalidArgumentError as e:
             raise ValueError("Operation %r has no attr named %r." % (self.name, name)) from e
         return op_defs.attr_to_python(kind, value)
 
@@ -448,10 +448,8 @@ class Graph(_core.Graph):
         with self._lock:
             try:
                 op = self.new_op(op_type, name, inputs, controls, attrs)
-            except Exception as e:
-                if getattr(e, "error_code", None) == 3:  # the shapes or types do not fit: an error of the program
-                    raise ValueError(e.message) from None
-                raise
+            except errors.InvalidArgumentError as e:  # the shapes or types do not fit: an error of the program
+                raise ValueError(e.message) from None
             self._position += 1
             self._count += 1
         if context is not None:

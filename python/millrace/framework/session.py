@@ -245,7 +245,7 @@ class BaseSession:
             for tensor, v in pairs:
                 try:
                     t = graph.as_graph_element(tensor, allow_operation=False)
-                except Exception as e:
+                except (KeyError, TypeError, ValueError) as e:
                     raise TypeError("Cannot interpret feed_dict key as Tensor: %s" % e.args[0]) from None
                 if t in graph._unfeedable:
                     raise ValueError("Tensor %s may not be fed." % t)

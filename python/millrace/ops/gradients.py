@@ -159,7 +159,7 @@ def _override_name(op):
     """What gradient_override_map says of an operation, or None."""
     try:
         kind, value = op._attr("_gradient_op_type")
-    except Exception:  # most have no such attr
+    except errors.InvalidArgumentError:  # most have no such attr
         return None
     return value.decode()
 
