@@ -14,8 +14,8 @@ import re
 import numpy as np
 
 from ..framework import convert, dtypes, nest, ops, shapes
+from ..ops import array, math, variables
 from ..ops import variable_scope as vs
-from ..ops import variables
 
 AUTO, NONE = variables.VariableSynchronization.AUTO, variables.VariableAggregation.NONE
 
@@ -352,11 +352,14 @@ class BaseLayer:
                 spec.check(t, i, self.name)
 
     def _penalize_activity(self, outputs):
+        """As a mean over the examples, so that it does not grow with the batch."""
         if self._activity_regularizer is None:
             return
         for t in nest.flatten(outputs):
             with ops.name_scope("ActivityRegularizer"):
-                self.add_loss(self._activity_regularizer(t))
+                loss = self._activity_regularizer(t)
+                if loss is not None:
+                    self.add_loss(loss / math.cast(array.shape(t)[0], loss.dtype.base_dtype))
 
 
 def _depends(value, inputs):

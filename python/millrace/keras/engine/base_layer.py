@@ -291,14 +291,6 @@ class Layer(BaseLayer):
             raise TypeError("Layer %s does not support masking, but was passed an input_mask: %s" % (self.name, mask))
         return None
 
-    def _penalize_activity(self, outputs):
-        """As a mean over the samples."""
-        if self._activity_regularizer is None:
-            return
-        for t in nest.flatten(outputs):
-            with ops.name_scope("ActivityRegularizer"):
-                self.add_loss(self._activity_regularizer(t) / tf.cast(tf.shape(t)[0], t.dtype))
-
     def compute_output_shape(self, input_shape):
         """By a call on placeholders of a graph of its own, where the layer does not say."""
         with tf.Graph().as_default(), ops.name_scope("shape"):
