@@ -571,6 +571,7 @@ class Categorical(Distribution):
                  name="Categorical"):
         with ops.name_scope(name) as scope:
             self._logits, self._probs = _logits_and_probs(logits, probs, validate_args, many=True)
+            self._logits.shape.with_rank_at_least(1)
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(logits=logits, probs=probs, dtype=dtype), scope)
 

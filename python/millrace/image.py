@@ -453,7 +453,7 @@ def adjust_jpeg_quality(image, jpeg_quality, name=None):
     """As it is after it was a JPEG file of that quality."""
     with ops.name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert.convert_to_tensor(image, name="image")
-        channels = image.shape.as_list()[-1]
+        channels = image.shape.with_rank(3).as_list()[-1]
         quality = convert.convert_to_tensor(jpeg_quality, dtypes.int32)
         coded = call("EncodeJpegVariableQuality", None, images=convert_image_dtype(image, dtypes.uint8), quality=quality)
         return convert_image_dtype(decode_jpeg(coded, channels=channels or 0), image.dtype, saturate=True)
@@ -614,6 +614,7 @@ def total_variation(images, name=None):
 
 def image_gradients(image):
     """(dy, dx): differences to the next row and column, zero in the last one."""
+    image = convert.convert_to_tensor(image, name="image")
     if image.shape.ndims != 4:
         raise ValueError("image_gradients expects a 4D tensor [batch_size, h, w, d], not %s." % image.shape)
     n, height, width, depth = array.unstack(array.shape(image), 4)
@@ -625,7 +626,8 @@ def image_gradients(image):
 def sobel_edges(image):
     """[batch, height, width, channels, 2]: the Sobel derivatives along rows and columns."""
     kernels = np.array([[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]], np.float32)
-    depth = image.shape.as_list()[3]
+    image = convert.convert_to_tensor(image, name="image")
+    depth = image.shape.with_rank(4).as_list()[3]
     filters = np.tile(kernels.transpose(1, 2, 0)[:, :, None, :], [1, 1, depth, 1])
     padded = array.pad(image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
     made = call("DepthwiseConv2dNative", None, input=padded, filter=convert.constant(filters), strides=[1, 1, 1, 1],

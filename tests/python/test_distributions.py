@@ -120,6 +120,9 @@ class Case(unittest.TestCase):
         self.close(d.StudentT(1.0, 0.0, 1.0).cdf([-1.0, 0.0, 1.0]), [0.25, 0.5, 0.75])
         self.close(d.StudentT(1.0, 0.0, 1.0).entropy(), math.log(4 * math.pi))
 
+    def test_one_number_is_no_category(self):
+        self.assertRaises(ValueError, d.Categorical, logits=1.0)
+
     def test_poisson(self):
         p = tf.contrib.distributions.Poisson([2.0], interpolate_nondiscrete=False)
         self.close(p.prob([[1.0], [1.5]]), [[2 * math.exp(-2)], [0.0]])

@@ -182,6 +182,15 @@ class Contrib(Case):
         self.assertRaises(ValueError, tf.image.central_crop, unknown, 0.5)
         self.assertRaises(ValueError, tf.image.resize_images, unknown, [2, 2])
 
+    def test_arrays_have_edges_too(self):
+        pixels = np.arange(9, dtype=np.float32).reshape(1, 3, 3, 1)
+        with tf.Session() as session:
+            dy, _ = session.run(tf.image.image_gradients(pixels))
+            self.assertEqual(dy[0, :, 0, 0].tolist(), [3, 3, 0])
+            self.assertEqual(session.run(tf.image.sobel_edges(pixels))[0, 1, 1, 0].tolist(), [24, 8])
+        self.assertRaises(ValueError, tf.image.sobel_edges, pixels[0])
+        self.assertRaises(ValueError, tf.image.adjust_jpeg_quality, pixels, 50)
+
     def test_central_crop_keeps_the_channels(self):
         self.assertEqual(tf.image.central_crop(tf.placeholder(tf.float32, [None, None, 3]), 0.5).shape.as_list(),
                          [None, None, 3])
