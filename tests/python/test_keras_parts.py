@@ -382,6 +382,12 @@ class Preprocessing(Case):
             with self.assertRaisesRegex(ValueError, "hash"):
                 keras.utils.get_file("y", "http://x/y", cache_dir=folder, md5_hash="0" * 32)
 
+    def test_names_are_listed_before_they_are_used(self):
+        self.assertLessEqual({"Sequential", "layers", "backend"}, set(dir(keras)))
+        self.assertLessEqual({"Dense", "LSTM", "Input", "add", "deserialize", "MaxPool2D"}, set(dir(keras.layers)))
+        for name in dir(keras.layers):
+            self.assertIsNotNone(getattr(keras.layers, name))
+
     def test_archives(self):
         with tempfile.TemporaryDirectory() as folder:
             os.makedirs(os.path.join(folder, "datasets"))

@@ -9,3 +9,4 @@ __version__ = "2.2.4-tf"
 
 _LATER = {"Input": "engine.network", "Model": "engine.training", "Sequential": "engine.sequential"}
 __getattr__ = _lazy.attributes(__name__, _LATER)
+__dir__ = _lazy.listing(__name__, _LATER)

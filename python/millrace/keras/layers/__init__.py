@@ -40,6 +40,7 @@ _LATER.update((alias, _WHERE[n] + ":" + n) for alias, n in _ALIASES.items())
 _LATER.update((n, "merge") for n in "add average concatenate dot maximum minimum multiply subtract".split())
 _lazily = _lazy.attributes(__name__, _LATER)
 _ENGINE = {"Input": "network", "InputLayer": "network", "InputSpec": "base_layer", "Layer": "base_layer"}
+__dir__ = _lazy.listing(__name__, {**_LATER, **_ENGINE, "serialize": "serialization", "deserialize": "serialization"})
 
 
 def __getattr__(name):

@@ -10,3 +10,4 @@ _LATER.update(dict.fromkeys(["Sequence", "get_file"], "data_utils"))
 _LATER.update(Progbar="generic_utils", get_source_inputs="layer_utils", plot_model="vis_utils", model_to_dot="vis_utils",
               register_keras_serializable="generic")
 __getattr__ = _lazy.attributes(__name__, _LATER)
+__dir__ = _lazy.listing(__name__, _LATER)
