@@ -264,7 +264,9 @@ class Processes(unittest.TestCase):
     """How processes end, and what a fork takes along; each script is to print one line and to end by itself."""
 
     def run_script(self, text):
-        script = "import os, signal, threading, time\nimport millrace as tf\n" + text
+        # A process that was started in the background has inherited that SIGINT is ignored.
+        script = ("import os, signal, threading, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                  "import millrace as tf\n" + text)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.strip()
