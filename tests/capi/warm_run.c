@@ -37,7 +37,7 @@ void *realloc(void *p, size_t n)
 }
 #endif
 
-enum { ROWS = 16, WARM = 50, RUNS = 200, STRETCHES = 5 };
+enum { ROWS = 16, WARM = 50, RUNS = 200 };
 
 typedef struct step {
     TF_Session *session;
@@ -62,14 +62,14 @@ static long calls_in(const step *p, int n, TF_Status *s)
     return __atomic_load_n(&n_calls, __ATOMIC_RELAXED) - before;
 }
 
-/* After some runs it calls malloc no more.  Threads help when a kernel turns out to be slow, and each brings its own
- * caches when it first does, which on a busy machine may be late: hence several stretches.  A kernel that calls malloc
- * does so in every one. */
-static void check_warm(const char *name, const step *p, TF_Status *s)
+/* After some runs it calls malloc no more, at the latest in the last stretch.  Where kernels are large enough for threads to
+ * help, each thread brings its own caches when it first does, which on a busy machine may be late: such steps get several
+ * stretches.  A kernel that calls malloc does so in every one. */
+static void check_warm(const char *name, const step *p, int stretches, TF_Status *s)
 {
     CHECK(calls_in(p, WARM, s) > 0 || !COUNTING); /* we do count */
     long calls = calls_in(p, RUNS, s);
-    for (int i = 1; calls && i < STRETCHES; i++)
+    for (int i = 1; calls && i < stretches; i++)
         calls = calls_in(p, RUNS, s);
     if (calls)
         fprintf(stderr, "%s: %ld calls of malloc in %d runs\n", name, calls, RUNS);
@@ -124,7 +124,7 @@ static void train(TF_Status *s)
     values[0] = tensor_of(TF_FLOAT, (const int64_t[]){ROWS, 8}, 2, x);
     for (int i = 1; i <= EXTRA; i++)
         values[i] = float_of(1);
-    check_warm("dense", &(struct step){session, EXTRA + 1, 1, 1, feeds, {values}, loss, &step}, s);
+    check_warm("dense", &(struct step){session, EXTRA + 1, 1, 1, feeds, {values}, loss, &step}, 1, s);
     for (int i = 0; i <= EXTRA; i++)
         TF_DeleteTensor(values[i]);
     end_session(session, s);
@@ -274,7 +274,7 @@ static void train_embeddings(TF_Status *s)
         values[k][1] = tensor_of(TF_INT64, (const int64_t[]){BAGS, 1}, 2, v);
         p.sets[k] = values[k];
     }
-    check_warm("embeddings", &p, s);
+    check_warm("embeddings", &p, 5, s);
     for (int k = 0; k < 2 * p.n_sets; k++)
         TF_DeleteTensor(values[k / 2][k % 2]);
     end_session(session, s);
@@ -341,7 +341,7 @@ static void run_roomy(TF_Status *s)
 
     TF_Session *session = session_on(g, s);
     TF_Tensor *value = tensor_of(TF_FLOAT, (const int64_t[]){8, 8}, 2, v);
-    check_warm("roomy kernels", &(step){session, 1, 1, n, &x, {&value}, loss, targets}, s);
+    check_warm("roomy kernels", &(step){session, 1, 1, n, &x, {&value}, loss, targets}, 5, s);
     TF_DeleteTensor(value);
     end_session(session, s);
     TF_DeleteGraph(g);
