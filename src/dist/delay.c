@@ -1,0 +1,298 @@
+/* dist/delay.c -- the clocks of workers, and the bound on how far they may be apart.
+ *
+ * Invariants between events: `slowest` is the lowest clock of who is there; who waits is more than `bound` ahead of it (else
+ * it would have begun); workers stand in the order of their ids, each once.
+ *
+ * The lowest clock is looked for anew only when somebody stood there who does no longer: n workers cost n for each of its
+ * steps, and not for each of theirs. */
+#include "dist/delay.h"
+
+#include "base/status.h"
+
+enum { MAX_PAUSE = 64 };
+#define GAIN 0.03
+#define WORTH_A_TRIAL 0.05 /* share of their time that workers wait */
+
+void mr_delay_init(mr_delay *d, const mr_delay_options *o, int64_t now_ns)
+{
+    *d = (mr_delay){.o = *o, .bound = o->bound, .slowest = MR_MAX(0, o->start), .last_ns = now_ns};
+    d->o.lo = MR_MAX(0, o->lo);
+    d->o.hi = MR_MAX(d->o.lo, o->hi > 0 ? o->hi : MR_DELAY_HI);
+    if (o->bound < MR_DELAY_EVENTUAL)
+        d->bound = d->o.lo;
+    d->trial = (mr_delay_trial){.from_clock = d->slowest, .from_ns = now_ns, .way = 1, .pause = 1};
+}
+
+void mr_delay_deinit(mr_delay *d)
+{
+    mr_vec_deinit(&d->workers);
+    *d = (mr_delay){0};
+}
+
+/* ---- workers ---- */
+
+/* The first place whose id is not below. */
+static int place_of(const mr_delay *d, int64_t worker)
+{
+    int from = 0, to = d->workers.n;
+    while (from < to) {
+        int mid = from + (to - from) / 2;
+        if (d->workers.p[mid].id < worker)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
+static mr_delay_worker *find(const mr_delay *d, int64_t worker)
+{
+    int at = place_of(d, worker);
+    return at < d->workers.n && d->workers.p[at].id == worker ? &d->workers.p[at] : NULL;
+}
+
+const mr_delay_worker *mr_delay_find(const mr_delay *d, int64_t worker) { return find(d, worker); }
+
+static mr_delay_worker *add(mr_delay *d, int64_t worker)
+{
+    int at = place_of(d, worker);
+    mr_delay_worker w = {.id = worker};
+    mr_vec_push(&d->workers, w);
+    for (int i = d->workers.n - 1; i > at; i--)
+        d->workers.p[i] = d->workers.p[i - 1];
+    d->workers.p[at] = w;
+    return &d->workers.p[at];
+}
+
+int64_t mr_delay_waited_ns(const mr_delay_worker *w, int64_t now_ns)
+{
+    return w->waited_ns + (w->state == MR_DELAY_WAITING ? MR_MAX(0, now_ns - w->since_ns) : 0);
+}
+
+double mr_delay_mean_staleness(const mr_delay_worker *w)
+{
+    return w->iterations ? (double)w->staleness_sum / (double)w->iterations : 0;
+}
+
+bool mr_delay_is_waited_for(const mr_delay *d, const mr_delay_worker *w)
+{
+    return d->n_waiting > 0 && w->state != MR_DELAY_GONE && w->state != MR_DELAY_WAITING && w->clock == d->slowest;
+}
+
+/* The time of the state that ends is counted with it. */
+static void become(mr_delay *d, mr_delay_worker *w, mr_delay_state state)
+{
+    int64_t spent_ns = d->last_ns - w->since_ns;
+    if (w->state == MR_DELAY_WAITING) {
+        w->waited_ns += spent_ns;
+        d->trial.waited_ns += spent_ns;
+        d->n_waiting--;
+    } else if (w->state == MR_DELAY_WORKING) {
+        w->worked_ns += spent_ns;
+        d->trial.worked_ns += spent_ns;
+    }
+    d->n_there += (state != MR_DELAY_GONE) - (w->state != MR_DELAY_GONE);
+    d->n_waiting += state == MR_DELAY_WAITING;
+    w->state = state;
+    w->since_ns = d->last_ns;
+}
+
+static void pass_time(mr_delay *d, int64_t now_ns)
+{
+    int64_t gap_ns = MR_MAX(0, now_ns - d->last_ns);
+    d->last_ns += gap_ns;
+    for (int i = 0; gap_ns > 0 && d->n_waiting > 0 && i < d->workers.n; i++)
+        if (mr_delay_is_waited_for(d, &d->workers.p[i]))
+            d->workers.p[i].blamed_ns += gap_ns;
+}
+
+/* ---- who may begin ---- */
+
+static void put(mr_delay_actions *out, mr_delay_do what, int64_t worker, int64_t iteration)
+{
+    mr_delay_action a = {what, worker, iteration};
+    mr_vec_push(out, a);
+}
+
+static bool may_begin(const mr_delay *d, const mr_delay_worker *w)
+{
+    return d->bound == MR_DELAY_EVENTUAL || w->clock - d->slowest <= d->bound;
+}
+
+static void begin(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
+{
+    int64_t lead = w->clock - d->slowest;
+    become(d, w, MR_DELAY_WORKING);
+    w->begun = d->finished - w->iterations;
+    w->lead_max = MR_MAX(w->lead_max, lead);
+    d->trial.lead = MR_MAX(d->trial.lead, lead);
+    put(out, MR_DELAY_BEGIN, w->id, w->clock);
+}
+
+static void begin_who_may(mr_delay *d, mr_delay_actions *out)
+{
+    for (int i = 0; d->n_waiting > 0 && i < d->workers.n; i++)
+        if (d->workers.p[i].state == MR_DELAY_WAITING && may_begin(d, &d->workers.p[i]))
+            begin(d, &d->workers.p[i], out);
+}
+
+static bool look_for_slowest(mr_delay *d)
+{
+    int64_t slowest = INT64_MAX;
+    for (int i = 0; i < d->workers.n; i++)
+        if (d->workers.p[i].state != MR_DELAY_GONE)
+            slowest = MR_MIN(slowest, d->workers.p[i].clock);
+    if (slowest == INT64_MAX || slowest == d->slowest)
+        return false;
+    MR_ASSERT(slowest > d->slowest);
+    d->slowest = slowest;
+    return true;
+}
+
+/* ---- the adaptive bound ---- */
+
+static void begin_window(mr_delay *d)
+{
+    mr_delay_trial *t = &d->trial;
+    t->from_clock = d->slowest;
+    t->from_ns = d->last_ns;
+    t->waited_ns = t->worked_ns = t->lead = 0;
+}
+
+static int64_t neighbour(const mr_delay *d, int way)
+{
+    int64_t to = d->bound + way * (1 + d->bound / 8);
+    return MR_MAX(d->o.lo, MR_MIN(d->o.hi, to));
+}
+
+/* In vain: back, and the other direction after a longer while. */
+static void end_trial(mr_delay *d, double rate)
+{
+    mr_delay_trial *t = &d->trial;
+    bool good = t->way > 0 ? rate >= t->rate * (1 + GAIN) : rate >= t->rate * (1 - GAIN);
+    t->on = false;
+    t->rested = 0;
+    if (good) {
+        t->pause = 1;
+        return;
+    }
+    d->bound = t->before;
+    t->way = -t->way;
+    t->pause = MR_MIN(2 * t->pause, MAX_PAUSE);
+}
+
+static void begin_trial(mr_delay *d, double rate)
+{
+    mr_delay_trial *t = &d->trial;
+    int64_t to = neighbour(d, t->way);
+    if (to == d->bound)
+        to = neighbour(d, t->way = -t->way);
+    if (to == d->bound)
+        return;
+    t->on = true;
+    t->rate = rate;
+    t->before = d->bound;
+    d->bound = to;
+}
+
+static void adapt(mr_delay *d)
+{
+    mr_delay_trial *t = &d->trial;
+    if (d->o.bound >= MR_DELAY_EVENTUAL || d->slowest - t->from_clock < MR_DELAY_WINDOW || d->last_ns <= t->from_ns)
+        return;
+    double rate = (double)(d->slowest - t->from_clock) / (double)(d->last_ns - t->from_ns);
+    double spent_ns = (double)t->waited_ns + (double)t->worked_ns;
+    if (t->on)
+        end_trial(d, rate);
+    else if (t->lead < d->bound)
+        d->bound = MR_MAX(d->o.lo, t->lead);
+    else if (++t->rested >= t->pause && (double)t->waited_ns > WORTH_A_TRIAL * spent_ns)
+        begin_trial(d, rate);
+    begin_window(d);
+}
+
+/* Somebody's clock went on, or somebody went away. */
+static void moved(mr_delay *d, mr_delay_actions *out)
+{
+    if (!look_for_slowest(d))
+        return;
+    adapt(d);
+    begin_who_may(d, out);
+}
+
+/* ---- words ---- */
+
+static void join(mr_delay *d, mr_delay_worker *w, int64_t worker, mr_delay_actions *out)
+{
+    if (!w)
+        w = add(d, worker);
+    if (w->state == MR_DELAY_GONE) { /* else it came twice, or began anew: its place is kept */
+        w->since_ns = d->last_ns;
+        w->clock = MR_MAX(w->clock, d->slowest);
+        become(d, w, MR_DELAY_RESTING);
+        moved(d, out); /* when it is the only one, and comes back */
+    }
+    put(out, MR_DELAY_JOINED, worker, w->clock);
+}
+
+static void finish(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
+{
+    int64_t stale = d->finished - w->iterations - w->begun;
+    w->staleness_sum += stale;
+    w->staleness_max = MR_MAX(w->staleness_max, stale);
+    w->iterations++;
+    d->finished++;
+    become(d, w, MR_DELAY_RESTING);
+    if (w->clock++ == d->slowest)
+        moved(d, out);
+}
+
+/* The answer to an earlier ASK may have been lost, and so may the word that the iteration before was finished. */
+static void ask(mr_delay *d, mr_delay_worker *w, int64_t iteration, mr_delay_actions *out)
+{
+    bool working = w->state == MR_DELAY_WORKING;
+    if (iteration < w->clock) /* late */
+        return;
+    if (iteration > w->clock + working) {
+        put(out, MR_DELAY_STRANGER, w->id, iteration);
+        return;
+    }
+    if (working && iteration == w->clock) {
+        put(out, MR_DELAY_BEGIN, w->id, iteration);
+        return;
+    }
+    if (working)
+        finish(d, w, out);
+    if (w->state == MR_DELAY_RESTING)
+        become(d, w, MR_DELAY_WAITING);
+    if (may_begin(d, w))
+        begin(d, w, out);
+}
+
+static void go(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
+{
+    become(d, w, MR_DELAY_GONE);
+    if (w->clock == d->slowest)
+        moved(d, out);
+}
+
+void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_delay_actions *out)
+{
+    pass_time(d, now_ns);
+    if (e->word < MR_DELAY_JOIN || e->word > MR_DELAY_LOST)
+        return;
+    mr_delay_worker *w = find(d, e->worker);
+    bool there = w && w->state != MR_DELAY_GONE;
+    if (e->word == MR_DELAY_JOIN)
+        join(d, w, e->worker, out);
+    else if (e->word == MR_DELAY_LEAVE || e->word == MR_DELAY_LOST) {
+        if (there)
+            go(d, w, out);
+    } else if (!there) {
+        put(out, MR_DELAY_STRANGER, e->worker, e->iteration);
+    } else if (e->word == MR_DELAY_FINISH && w->state == MR_DELAY_WORKING && e->iteration == w->clock) {
+        finish(d, w, out);
+    } else if (e->word == MR_DELAY_ASK) {
+        ask(d, w, e->iteration, out);
+    }
+}
