@@ -1,0 +1,139 @@
+/* group/schedule.c -- ring, recursive halving and doubling, and a tree.
+ *
+ * The ring.  In step s of the first half each member passes the part that it merged last to the right, beginning with the one
+ * before its own, so that after n - 1 steps its own part is merged of all; in the second half the merged parts go round.
+ *
+ * Halving.  Let p be the largest power of two up to n.  The n - p members beyond it first give all they have to a partner
+ * below, and get the result from it in the end.  The p others halve: with the partner at distance p/2, p/4, ... 1, each keeps
+ * one half of the range it still has, sends the other and merges what comes; then they double in the opposite order. */
+#include "group/schedule.h"
+
+#include <string.h>
+
+static void push(mr_group_steps *out, mr_group_step s)
+{
+    if (s.to < 0 && s.from < 0)
+        return;
+    mr_vec_push(out, s);
+}
+
+/* ---- ring ---- */
+
+static mr_group_step ring_step(int size, int rank, int64_t count, int send_part, bool merge)
+{
+    mr_group_step s = {.to = (rank + 1) % size, .from = (rank + size - 1) % size, .merge = merge};
+    mr_group_part(count, size, send_part, &s.send_at, &s.send_n);
+    mr_group_part(count, size, (send_part + size - 1) % size, &s.recv_at, &s.recv_n);
+    return s;
+}
+
+void mr_schedule_reduce_scatter(int size, int rank, int64_t count, mr_group_steps *out)
+{
+    for (int s = 0; s < size - 1; s++)
+        push(out, ring_step(size, rank, count, (rank + 2 * size - 1 - s) % size, true));
+}
+
+void mr_schedule_all_gather(int size, int rank, int64_t count, mr_group_steps *out)
+{
+    for (int s = 0; s < size - 1; s++)
+        push(out, ring_step(size, rank, count, (rank + size - s) % size, false));
+}
+
+/* ---- halving and doubling ---- */
+
+typedef struct range {
+    int64_t at, n;
+} range;
+
+static range lower(range r) { return (range){r.at, r.n / 2}; }
+static range upper(range r) { return (range){r.at + r.n / 2, r.n - r.n / 2}; }
+
+static mr_group_step exchange(int with, range send, range recv, bool merge)
+{
+    return (mr_group_step){.to = with, .from = with, .send_at = send.at, .send_n = send.n,
+                           .recv_at = recv.at, .recv_n = recv.n, .merge = merge};
+}
+
+static void halve(int p, int rank, int64_t count, mr_group_steps *out)
+{
+    enum { MOST = 31 };
+    range had[MOST], r = {0, count};
+    int depth = 0;
+    for (int far = p / 2; far >= 1; far /= 2, depth++) {
+        bool low = (rank & far) == 0;
+        had[depth] = r;
+        push(out, exchange(rank ^ far, low ? upper(r) : lower(r), low ? lower(r) : upper(r), true));
+        r = low ? lower(r) : upper(r);
+    }
+    for (int far = 1; far < p; far *= 2) {
+        range whole = had[--depth];
+        range other = (rank & far) == 0 ? upper(whole) : lower(whole);
+        push(out, exchange(rank ^ far, r, other, false));
+        r = whole;
+    }
+}
+
+static void halving(int size, int rank, int64_t count, mr_group_steps *out)
+{
+    int p = 1;
+    while (p * 2 <= size)
+        p *= 2;
+    bool extra = rank >= p, has_extra = !extra && rank + p < size;
+    if (has_extra)
+        push(out, (mr_group_step){.to = -1, .from = rank + p, .recv_n = count, .merge = true});
+    if (extra)
+        push(out, (mr_group_step){.to = rank - p, .from = -1, .send_n = count});
+    else
+        halve(p, rank, count, out);
+    if (has_extra)
+        push(out, (mr_group_step){.to = rank + p, .from = -1, .send_n = count});
+    if (extra)
+        push(out, (mr_group_step){.to = -1, .from = rank - p, .recv_n = count});
+}
+
+void mr_schedule_all_reduce(mr_group_algorithm a, int size, int rank, int64_t count, mr_group_steps *out)
+{
+    MR_ASSERT(rank >= 0 && rank < size && a != MR_GROUP_AUTO);
+    if (a == MR_GROUP_HALVING) {
+        halving(size, rank, count, out);
+        return;
+    }
+    mr_schedule_reduce_scatter(size, rank, count, out);
+    mr_schedule_all_gather(size, rank, count, out);
+}
+
+/* ---- tree ---- */
+
+/* Ranks count from the root: who has the data passes it on to the one whose next bit is set. */
+void mr_schedule_broadcast(int size, int rank, int root, int64_t count, mr_group_steps *out)
+{
+    int me = (rank + size - root) % size, bit = 1;
+    for (; bit < size; bit *= 2)
+        if (me & bit) {
+            push(out, (mr_group_step){.to = -1, .from = (me - bit + root) % size, .recv_n = count});
+            break;
+        }
+    for (bit /= 2; bit >= 1; bit /= 2)
+        if (me + bit < size)
+            push(out, (mr_group_step){.to = (me + bit + root) % size, .from = -1, .send_n = count});
+}
+
+/* ---- choice ---- */
+
+mr_group_algorithm mr_group_choose(mr_group_algorithm a, int64_t bytes)
+{
+    if (a != MR_GROUP_AUTO)
+        return a;
+    return bytes <= MR_GROUP_SMALL ? MR_GROUP_HALVING : MR_GROUP_RING;
+}
+
+bool mr_group_algorithm_from_name(const char *name, mr_group_algorithm *out)
+{
+    static const char *const names[] = {"auto", "ring", "halving", "direct"};
+    for (int i = 0; i < MR_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (mr_group_algorithm)i;
+            return true;
+        }
+    return false;
+}

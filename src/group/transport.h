@@ -1,0 +1,57 @@
+/* group/transport.h -- bytes between the members of a group.
+ *
+ * Members have ranks 0 .. size - 1, for as long as the transport lives: a group that changes gets a new one.  What one
+ * member sends to another arrives whole and in the order of sending; the receiver says how much it expects, and another size is
+ * an error on its side.  Three kinds: shared memory (shm.h), net/net.h's calls over gRPC or a local socket (net_transport.h), MPI
+ * (mpi.h).  One conformance test runs over all.
+ *
+ * One thread at a time uses a transport, but for `fail`.  Every wait ends: by its deadline (DEADLINE_EXCEEDED naming the
+ * rank), by a peer that is gone (UNAVAILABLE naming the rank), or by fail. */
+#ifndef MR_GROUP_TRANSPORT_H
+#define MR_GROUP_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct mr_transport mr_transport;
+typedef struct mr_group_work mr_group_work;
+
+/* A message under way; embedded in what waits. */
+typedef struct mr_transfer {
+    bool sending;
+    int peer;
+    void *data; /* of the caller, until finish; not written when sending */
+    size_t n;
+    void *impl; /* the transport's, as is the rest */
+    uint64_t number;
+    size_t done;
+    struct mr_transfer *next;
+} mr_transfer;
+
+typedef struct mr_transport_class {
+    const char *name; /* "shm", "grpc", "mpi" */
+    /* Begins to send or to receive; never waits.  Every transfer that was begun must be finished. */
+    void (*start)(mr_transport *t, mr_transfer *x);
+    /* Waits for its end.  In any case the transport does not touch its data any more. */
+    mr_status *(*finish)(mr_transport *t, mr_transfer *x, int64_t deadline_ns);
+    /* An operation done better than by messages; NULL, or *done false: it is not. */
+    mr_status *(*run)(mr_transport *t, const mr_group_work *w, int64_t deadline_ns, bool *done);
+    /* From any thread: whatever waits, now or later, ends with a copy of st (borrowed).  The first call counts. */
+    void (*fail)(mr_transport *t, const mr_status *st);
+    void (*free)(mr_transport *t);
+} mr_transport_class;
+
+struct mr_transport { /* the head of each kind */
+    const mr_transport_class *of;
+    int rank, size;
+};
+
+static inline void mr_transport_free(mr_transport *t)
+{
+    if (t)
+        t->of->free(t);
+}
+
+#endif
