@@ -1,0 +1,130 @@
+/* dist/downpour.c -- one replica of Downpour SGD.
+ *
+ * Every event changes a few flags; decide() then lists all that these flags allow.  Invariants:
+ *   - steps = pushed and acknowledged + on_way + accrued: no gradient is forgotten or counted twice;
+ *   - INSTALL is never listed while a step computes, since the step reads the parameters;
+ *   - a fetch is begun at most once before each step, so `steps - asked_at` is how stale its answer will be. */
+#include "dist/downpour.h"
+
+#include "base/status.h"
+
+void mr_downpour_init(mr_downpour_plan *d, const mr_downpour_rules *o)
+{
+    *d = (mr_downpour_plan){.o = *o, .asked_at = -1};
+    d->o.n_fetch = MR_MAX(o->n_fetch, 1);
+    d->o.n_push = MR_MAX(o->n_push, 1);
+    d->o.most_behind = MR_MAX(o->most_behind, 0);
+    d->warm = o->replica <= 0 || o->warm_steps <= 0;
+}
+
+static void add(mr_downpour_actions *out, mr_downpour_do what, int64_t steps)
+{
+    mr_vec_push(out, (mr_downpour_action){what, steps});
+}
+
+/* Too far ahead of the servers: of the fetch that is under way, or of the push. */
+static bool too_far(const mr_downpour_plan *d)
+{
+    bool stale = d->fetching && d->steps - d->asked_at > d->o.most_behind;
+    return stale || (d->pushing && d->on_way + d->accrued >= d->o.most_behind + d->o.n_push);
+}
+
+bool mr_downpour_waits(const mr_downpour_plan *d)
+{
+    return d->ready && !d->computing && !d->finishing && too_far(d);
+}
+
+/* A fetch is due before the first step, and once n_fetch steps lie behind the one it was last asked for at. */
+static bool fetch_due(const mr_downpour_plan *d)
+{
+    if (d->fetching || d->finishing)
+        return false;
+    return d->asked_at < 0 || d->steps - d->asked_at >= d->o.n_fetch;
+}
+
+static void decide_push(mr_downpour_plan *d, mr_downpour_actions *out)
+{
+    bool enough = d->accrued >= d->o.n_push || (d->finishing && !d->computing && d->accrued > 0);
+    if (d->pushing || !enough)
+        return;
+    d->pushing = true;
+    d->on_way = d->accrued;
+    d->accrued = 0;
+    add(out, MR_DOWNPOUR_PUSH, d->on_way);
+}
+
+static void decide_fetch(mr_downpour_plan *d, mr_downpour_actions *out)
+{
+    if (d->computing)
+        return; /* asked for at the next boundary of steps */
+    if (d->arrived) {
+        d->arrived = false;
+        d->ready = true;
+        add(out, MR_DOWNPOUR_INSTALL, 0);
+    }
+    if (!fetch_due(d))
+        return;
+    d->fetching = true;
+    d->asked_at = d->steps;
+    add(out, MR_DOWNPOUR_FETCH, 0);
+}
+
+static void decide(mr_downpour_plan *d, mr_downpour_actions *out)
+{
+    if (!d->warm && !d->finishing)
+        return;
+    decide_push(d, out); /* first, so that a fetch begun now is behind it on its way */
+    decide_fetch(d, out);
+    if (d->ready && !d->computing && !d->finishing && !too_far(d)) {
+        d->computing = true;
+        add(out, MR_DOWNPOUR_STEP, 0);
+    }
+    bool busy = d->computing || d->pushing || d->fetching || d->accrued > 0;
+    if (d->finishing && !busy && !d->ended) {
+        d->ended = true;
+        add(out, MR_DOWNPOUR_END, 0);
+    }
+}
+
+/* A job that moves is waited for; one that stands is taken over, by the lowest replica first. */
+static void take_progress(mr_downpour_plan *d, int64_t total, int64_t now_ns, mr_downpour_actions *out)
+{
+    if (d->warm)
+        return;
+    if (total > d->progress || d->progress_ns == 0) {
+        d->progress = MR_MAX(total, d->progress);
+        d->progress_ns = now_ns;
+    }
+    d->warm = d->progress >= d->o.warm_steps || (now_ns - d->progress_ns) / d->o.replica >= d->o.patience_ns;
+    if (!d->warm && !d->finishing)
+        add(out, MR_DOWNPOUR_WATCH, 0);
+}
+
+void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, int64_t now_ns, mr_downpour_actions *out)
+{
+    switch (e) {
+    case MR_DOWNPOUR_BEGIN:
+        if (!d->warm)
+            add(out, MR_DOWNPOUR_WATCH, 0);
+        break;
+    case MR_DOWNPOUR_PROGRESS: take_progress(d, value, now_ns, out); break;
+    case MR_DOWNPOUR_FETCHED:
+        MR_ASSERT(d->fetching);
+        d->fetching = false;
+        d->arrived = true;
+        break;
+    case MR_DOWNPOUR_STEPPED:
+        MR_ASSERT(d->computing);
+        d->computing = false;
+        d->steps++;
+        d->accrued++;
+        break;
+    case MR_DOWNPOUR_PUSHED:
+        MR_ASSERT(d->pushing);
+        d->pushing = false;
+        d->on_way = 0;
+        break;
+    case MR_DOWNPOUR_FINISH: d->finishing = true; break;
+    }
+    decide(d, out);
+}
