@@ -1,0 +1,304 @@
+/* dist/federated.c -- how a round of federated averaging goes on from what its clients do.
+ *
+ * At rest n_open and n_answered count the chosen clients, so "can this stage still succeed" is arithmetic.  Whatever changes
+ * these numbers ends in settle(), which alone moves to the next stage, completes, or gives up.
+ *
+ * In a secure round those who answered a stage are the chosen of the next one, and the threshold is fixed by those who
+ * gave keys: shares were dealt to them.  In TRAIN `counted` is set with the answer, and stays when the client goes
+ * away: its update is in the sum. */
+#include "dist/federated.h"
+
+#include <math.h>
+
+#include "base/status.h"
+
+const char *mr_fed_check(const mr_fed_options *o)
+{
+    if (o->n_clients < 1)
+        return "there are no clients";
+    if (!(o->fraction >= 0 && o->fraction <= 1))
+        return "the fraction of clients is not between 0 and 1";
+    if (!(o->over >= 0 && o->over <= 100))
+        return "over-selection is not between 0 and 100";
+    if (!(o->suffice >= 0 && o->suffice <= 1))
+        return "the share of updates that suffices is not between 0 and 1";
+    if (o->secure && !(o->threshold == 0 || (o->threshold >= 0.5 && o->threshold < 1)))
+        return "the threshold is not at least a half and below 1";
+    if (o->at_least < 0 || o->wait_for < 0 || o->stage_ns < 0 || o->pause_ns < 0 || o->most_tries < 0)
+        return "a count or a time is negative";
+    if (o->at_least > o->n_clients || o->wait_for > o->n_clients)
+        return "more clients are wanted than there can be";
+    return NULL;
+}
+
+void mr_fed_init(mr_fed *f, const mr_fed_options *o)
+{
+    MR_ASSERT(mr_fed_check(o) == NULL);
+    *f = (mr_fed){.o = *o, .round = 1, .clients = mr_new_array(mr_fed_client, o->n_clients)};
+}
+
+void mr_fed_deinit(mr_fed *f)
+{
+    mr_free(f->clients);
+    *f = (mr_fed){0};
+}
+
+int64_t mr_fed_next_ns(const mr_fed *f)
+{
+    if (f->failed)
+        return 0;
+    return f->stage != MR_FED_REST ? f->until_ns : f->hold ? 0 : f->not_before_ns;
+}
+
+/* ---- drawing ---- */
+
+static uint64_t next_random(uint64_t *s) /* splitmix64 */
+{
+    uint64_t z = *s += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* Without the bias of a remainder. */
+static int below(uint64_t *s, int n)
+{
+    uint64_t span = UINT64_MAX / (uint64_t)n * (uint64_t)n, v;
+    do
+        v = next_random(s);
+    while (v >= span);
+    return (int)(v % (uint64_t)n);
+}
+
+/* Products such as 0.1 * 100 are a hair above or below what was meant. */
+static int rounded_up(double x) { return (int)ceil(x - 1e-9); }
+
+static void draw(mr_fed *f, int n)
+{
+    uint64_t s = f->o.seed ^ (uint64_t)f->ticket * 0xD1342543DE82EF95u;
+    int *there = mr_new_array(int, f->n_there), k = 0;
+    for (int i = 0; i < f->o.n_clients; i++)
+        if (f->clients[i].there)
+            there[k++] = i;
+    MR_ASSERT(k == f->n_there && n <= k);
+    for (int i = 0; i < n; i++) {
+        int j = i + below(&s, k - i), c = there[j];
+        there[j] = there[i];
+        f->clients[c].chosen = true;
+    }
+    mr_free(there);
+}
+
+/* ---- stages ---- */
+
+static void act(mr_fed_actions *out, mr_fed_do what, const mr_fed *f, int client, int count)
+{
+    mr_vec_push(out, (mr_fed_action){what, f->stage, client, count, f->ticket});
+}
+
+static void enter(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions *out)
+{
+    f->stage = stage;
+    f->n_open = f->n_answered = 0;
+    f->until_ns = f->o.stage_ns ? now_ns + f->o.stage_ns : 0;
+    for (int i = 0; i < f->o.n_clients; i++) {
+        mr_fed_client *c = &f->clients[i];
+        c->answered = false;
+        if (!c->chosen)
+            continue;
+        f->n_open++;
+        act(out, MR_FED_ASK, f, i, 0);
+    }
+}
+
+static bool may_begin(const mr_fed *f, int64_t now_ns)
+{
+    int least = MR_MAX(1, f->o.wait_for);
+    if (f->o.secure)
+        least = MR_MAX(least, MR_FED_SECURE_LEAST);
+    return !f->hold && !f->failed && f->stage == MR_FED_REST && f->n_there >= least && now_ns >= f->not_before_ns;
+}
+
+static void begin(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+{
+    int there = f->n_there, least = f->o.secure ? MR_FED_SECURE_LEAST : 1;
+    f->ticket++;
+    f->tries++;
+    f->wanted = MR_MAX(rounded_up(f->o.fraction * there), MR_MAX(least, f->o.at_least));
+    f->wanted = MR_MIN(f->wanted, there);
+    f->suffice = MR_MAX(rounded_up(f->wanted * (f->o.suffice > 0 ? f->o.suffice : 0.5)), least);
+    f->threshold = f->n_counted = 0;
+    for (int i = 0; i < f->o.n_clients; i++)
+        f->clients[i].chosen = f->clients[i].counted = false;
+    draw(f, MR_MIN(rounded_up(f->wanted * (1 + f->o.over)), there));
+    enter(f, f->o.secure ? MR_FED_KEYS : MR_FED_TRAIN, now_ns, out);
+}
+
+static void rest(mr_fed *f)
+{
+    f->stage = MR_FED_REST;
+    f->n_open = f->n_answered = 0;
+    f->until_ns = 0;
+    for (int i = 0; i < f->o.n_clients; i++)
+        f->clients[i].chosen = false;
+}
+
+static void give_up(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+{
+    act(out, MR_FED_GIVE_UP, f, -1, 0);
+    rest(f);
+    f->not_before_ns = now_ns + f->o.pause_ns;
+    if (f->o.most_tries && f->tries >= f->o.most_tries) {
+        f->failed = true;
+        act(out, MR_FED_FAIL, f, -1, f->tries);
+    }
+}
+
+static void complete(mr_fed *f, mr_fed_actions *out)
+{
+    act(out, MR_FED_COMPLETE, f, -1, f->n_counted);
+    rest(f);
+    f->round++;
+    f->tries = 0;
+    f->hold = true;
+}
+
+/* Answers without which the present stage has failed. */
+static int needed(const mr_fed *f)
+{
+    switch (f->stage) {
+    case MR_FED_KEYS: return f->suffice;
+    case MR_FED_SHARES: return MR_MAX(f->threshold, f->suffice);
+    case MR_FED_TRAIN: return MR_MAX(f->threshold, f->suffice);
+    case MR_FED_UNMASK: return f->threshold;
+    default: return 0;
+    }
+}
+
+/* Answers at which the stage need not wait for more.  Keys and shares are quick, and whoever is left out there is lost for
+ * the round: all are waited for. */
+static int plenty(const mr_fed *f)
+{
+    if (f->stage == MR_FED_TRAIN)
+        return MR_MAX(f->wanted, f->threshold);
+    return f->stage == MR_FED_UNMASK ? f->threshold : INT32_MAX;
+}
+
+static void set_threshold(mr_fed *f)
+{
+    double share = f->o.threshold > 0 ? f->o.threshold : 2.0 / 3;
+    int n = f->n_answered;
+    f->threshold = MR_MAX((int)floor(share * n + 1e-9) + 1, 2);
+    f->threshold = MR_MIN(f->threshold, n);
+}
+
+static void next_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+{
+    int n = f->n_answered;
+    if (f->stage == MR_FED_UNMASK || !f->o.secure) {
+        complete(f, out);
+        return;
+    }
+    if (f->stage == MR_FED_KEYS)
+        set_threshold(f);
+    for (int i = 0; i < f->o.n_clients; i++)
+        f->clients[i].chosen &= f->clients[i].answered;
+    f->stage++;
+    act(out, MR_FED_NEXT, f, -1, n);
+    enter(f, f->stage, now_ns, out);
+}
+
+/* Moves on as far as what is known now allows.  Every turn ends a stage, so it ends. */
+static void settle(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+{
+    while (f->stage != MR_FED_REST) {
+        bool late = f->until_ns && now_ns >= f->until_ns;
+        bool over = late || f->n_open == 0 || f->n_answered >= plenty(f);
+        if (f->n_answered + (late ? 0 : f->n_open) < needed(f))
+            give_up(f, now_ns, out);
+        else if (over)
+            next_stage(f, now_ns, out);
+        else
+            break;
+    }
+    if (may_begin(f, now_ns))
+        begin(f, now_ns, out);
+}
+
+void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+{
+    f->hold = false;
+    settle(f, now_ns, out);
+}
+
+void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+{
+    if (f->stage == MR_FED_REST)
+        return;
+    give_up(f, now_ns, out);
+    settle(f, now_ns, out);
+}
+
+/* ---- what clients do ---- */
+
+/* Out of the try: what it has answered stays, but it is asked for no further stage. */
+static void leave(mr_fed *f, mr_fed_client *c)
+{
+    f->n_open -= c->chosen && !c->answered;
+    c->chosen = false;
+}
+
+static bool is_awaited(const mr_fed *f, const mr_fed_client *c, const mr_fed_event *e)
+{
+    return f->stage != MR_FED_REST && e->ticket == f->ticket && e->stage == (int64_t)f->stage && c->chosen && !c->answered;
+}
+
+static void take(mr_fed *f, mr_fed_client *c, int client, mr_fed_actions *out)
+{
+    c->answered = true;
+    f->n_open--;
+    f->n_answered++;
+    if (f->stage == MR_FED_TRAIN) {
+        c->counted = true;
+        f->n_counted++;
+    }
+    act(out, MR_FED_TAKE, f, client, 0);
+}
+
+static void hear(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
+{
+    int client = (int)e->client;
+    mr_fed_client *c = &f->clients[client];
+    switch (e->word) {
+    case MR_FED_JOIN:
+        f->n_there += !c->there;
+        c->there = true;
+        break;
+    case MR_FED_GONE:
+        f->n_there -= c->there;
+        c->there = false;
+        leave(f, c);
+        break;
+    case MR_FED_ANSWER:
+        if (is_awaited(f, c, e))
+            take(f, c, client, out);
+        else
+            act(out, MR_FED_DROP, f, client, 0);
+        break;
+    case MR_FED_REFUSE:
+        if (is_awaited(f, c, e))
+            leave(f, c);
+        break;
+    case MR_FED_TIME: break;
+    }
+}
+
+void mr_fed_step(mr_fed *f, const mr_fed_event *e, int64_t now_ns, mr_fed_actions *out)
+{
+    /* An answer at the very end of a stage is late. */
+    if (e->word == MR_FED_ANSWER && f->stage != MR_FED_REST && f->until_ns && now_ns >= f->until_ns)
+        settle(f, now_ns, out);
+    if (e->word == MR_FED_TIME || (e->client >= 0 && e->client < f->o.n_clients))
+        hear(f, &(mr_fed_event){e->word, e->word == MR_FED_TIME ? 0 : e->client, e->ticket, e->stage}, out);
+    settle(f, now_ns, out);
+}
