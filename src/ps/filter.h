@@ -7,9 +7,9 @@
 #ifndef MR_PS_FILTER_H
 #define MR_PS_FILTER_H
 
-#include "base/status.h"
-
 #include <stdint.h>
+
+#include "base/status.h"
 
 typedef struct mr_ps_filter_stats {
     int64_t seen;                     /* rows that came */

@@ -108,3 +108,64 @@ MR_TEST(snappy_random_blocks_do_no_harm)
         mr_free(block);
     }
 }
+
+/* ---- compression ---- */
+
+/* What comes back is what went in; returns the size of the block. */
+static size_t there_and_back(const void *p, size_t n)
+{
+    mr_str block = {0}, back = {0};
+    mr_str_appendz(&block, "kept");
+    MR_CHECK_OK(mr_snappy_compress((mr_sv){p, n}, &block));
+    size_t size = block.n - 4;
+    MR_CHECK(memcmp(block.p, "kept", 4) == 0 && size <= mr_snappy_most(n));
+    MR_CHECK_OK(mr_snappy_uncompress((mr_sv){block.p + 4, size}, &back));
+    MR_CHECK(mr_sv_eq(mr_str_view(&back), (mr_sv){p, n}));
+    mr_str_deinit(&block);
+    mr_str_deinit(&back);
+    return size;
+}
+
+MR_TEST(snappy_compresses_runs_of_every_length)
+{
+    static char run[140000];
+    for (size_t n = 0; n < 300; n++)
+        there_and_back(run, n);
+    MR_CHECK(there_and_back(run, sizeof run) < sizeof run / 20);
+    MR_CHECK(there_and_back(run, 65536) < 65536 / 20);
+    there_and_back(run, 65537);
+}
+
+MR_TEST(snappy_compresses_what_repeats_at_any_distance)
+{
+    static uint8_t bytes[70000];
+    for (size_t period = 1; period < 70000; period = period * 3 / 2 + 1) {
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = i < period ? (uint8_t)mr_test_random() : bytes[i - period];
+        size_t size = there_and_back(bytes, sizeof bytes);
+        MR_CHECK(period > 20000 || size < sizeof bytes * 2 / 3);
+    }
+}
+
+MR_TEST(snappy_hardly_grows_what_it_cannot_compress)
+{
+    static uint8_t bytes[200000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(mr_test_random() >> 20);
+    MR_CHECK(there_and_back(bytes, sizeof bytes) < sizeof bytes + 100);
+}
+
+MR_TEST(snappy_compresses_mixed_bytes)
+{
+    for (int round = 0; round < 300; round++) {
+        uint8_t bytes[4000];
+        size_t n = mr_test_random() % sizeof bytes, i = 0;
+        while (i < n) {
+            size_t len = 1 + mr_test_random() % 90, back = i ? 1 + mr_test_random() % i : 0;
+            bool copy = back && mr_test_random() % 2;
+            for (; len > 0 && i < n; len--, i++)
+                bytes[i] = copy ? bytes[i - back] : (uint8_t)mr_test_random();
+        }
+        there_and_back(bytes, n);
+    }
+}

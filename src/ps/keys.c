@@ -1,0 +1,289 @@
+/* ps/keys.c -- see keys.h.
+ *
+ * The cache is a table of chains over entries that also stand in one ring by use, newest behind the
+ * head.  Invariants: bytes is what all entries cost and at most the budget; every entry is in
+ * exactly one chain and in the ring. */
+#include "ps/keys.h"
+
+#include "base/memory.h"
+#include "base/siphash.h"
+#include "wire/pb.h"
+
+mr_status *mr_ps_keys_check(const uint64_t *keys, size_t n, uint64_t num_keys)
+{
+    bool rising = true;
+    for (size_t i = 1; i < n; i++) /* no early end: this way it is vectorised */
+        rising &= keys[i - 1] < keys[i];
+    if (!rising) {
+        size_t i = 1;
+        while (keys[i - 1] < keys[i])
+            i++;
+        return mr_invalid("keys: %llu at %zu is not above %llu before it: keys must rise",
+                          (unsigned long long)keys[i], i, (unsigned long long)keys[i - 1]);
+    }
+    if (n > 0 && keys[n - 1] >= num_keys)
+        return mr_invalid("keys: %llu is not below %llu, the number of keys",
+                          (unsigned long long)keys[n - 1], (unsigned long long)num_keys);
+    return NULL;
+}
+
+/* The first place from `at` on whose key is not below `key`; quick when that is near. */
+static size_t lower(const uint64_t *keys, size_t at, size_t n, uint64_t key)
+{
+    size_t step = 1, high = at;
+    while (high < n && keys[high] < key) {
+        at = high + 1;
+        high = step < n - high ? high + step : n;
+        step *= 2;
+    }
+    while (at < high) {
+        size_t middle = at + (high - at) / 2;
+        if (keys[middle] < key)
+            at = middle + 1;
+        else
+            high = middle;
+    }
+    return at;
+}
+
+void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, int n_slots, size_t *cuts)
+{
+    for (int i = 0; i <= n_slots; i++)
+        cuts[i] = lower(keys, i ? cuts[i - 1] : 0, n, bounds[i]);
+}
+
+uint64_t mr_ps_keys_hash(const uint64_t *keys, size_t n)
+{
+    /* A constant: both ends must agree.  It keeps chance collisions away, not people (`owner`). */
+    static const uint64_t key[2] = {0x6d696c6c72616365u, 0x6b65796c69737473u};
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "keys are hashed as they lie");
+    return mr_siphash_quick(key, keys, n * sizeof *keys);
+}
+
+/* ---- packed ---- */
+
+/* The first key as it is; then each difference less 1, for keys rise by at least that. */
+mr_status *mr_ps_keys_pack(const uint64_t *keys, size_t n, mr_str *out)
+{
+    size_t most;
+    if (!mr_size_mul(n, MR_PB_MAX_VARINT, &most) || !mr_str_try_reserve(out, most))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "keys: no memory to pack %zu", n);
+    uint8_t *p = (uint8_t *)out->p + out->n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t v = i ? keys[i] - keys[i - 1] - 1 : keys[i];
+        for (; v >= 0x80; v >>= 7)
+            *p++ = (uint8_t)(v | 0x80);
+        *p++ = (uint8_t)v;
+    }
+    out->n = (size_t)((char *)p - out->p);
+    out->p[out->n] = '\0';
+    return NULL;
+}
+
+mr_status *mr_ps_keys_unpack(mr_sv in, size_t n, uint64_t num_keys, uint64_t **out)
+{
+    if (n > in.n)
+        return mr_invalid("keys: %zu bytes cannot hold %zu keys", in.n, n);
+    uint64_t *keys = mr_try_alloc(n * sizeof *keys); /* at most 8 times the bytes that came */
+    if (!keys)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "keys: no memory for %zu", n);
+    mr_pb_reader r;
+    mr_pb_reader_init(&r, in);
+    uint64_t next = 0; /* the least key that may follow; at most num_keys */
+    bool fits = true;
+    for (size_t i = 0; i < n && fits; i++) {
+        uint64_t v = mr_pb_raw_varint(&r);
+        fits = !r.error && v < num_keys - next;
+        keys[i] = next + v;
+        next = keys[i] + 1;
+    }
+    if (!fits || mr_pb_more(&r)) {
+        mr_free(keys);
+        return mr_invalid("keys: %s", r.error ? r.error : fits ? "bytes behind the last" : "out of range");
+    }
+    *out = keys;
+    return NULL;
+}
+
+/* ---- shared lists ---- */
+
+mr_ps_key_list *mr_ps_key_list_new(const uint64_t *keys, size_t n)
+{
+    size_t bytes;
+    if (!mr_size_mul(n, sizeof *keys, &bytes) || !mr_size_add(bytes, sizeof(mr_ps_key_list), &bytes))
+        return NULL;
+    mr_ps_key_list *l = mr_try_alloc(bytes);
+    if (!l)
+        return NULL;
+    *l = (mr_ps_key_list){.refs = 1, .n = n};
+    if (keys) {
+        memcpy(l->keys, keys, n * sizeof *keys);
+        l->hash = mr_ps_keys_hash(keys, n);
+    }
+    return l;
+}
+
+mr_ps_key_list *mr_ps_key_list_ref(mr_ps_key_list *l)
+{
+    __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
+    return l;
+}
+
+void mr_ps_key_list_unref(mr_ps_key_list *l)
+{
+    if (l && __atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0)
+        mr_free(l);
+}
+
+/* ---- the cache ---- */
+
+typedef struct entry {
+    struct entry *newer, *older; /* the ring */
+    struct entry *next;          /* the chain */
+    uint64_t owner, hash;
+    mr_ps_key_list *list; /* NULL: the hash alone */
+} entry;
+
+struct mr_ps_key_cache {
+    entry **chains;
+    size_t n_chains; /* a power of two */
+    entry ring;      /* its head: ring.older is the newest, ring.newer the oldest */
+    size_t budget;
+    uint64_t secret[2]; /* for chains: owners and hashes are a stranger's choice */
+    mr_ps_key_cache_stats stats;
+};
+
+/* What an entry takes; the allocator's own share included, so that a budget is what it says. */
+static size_t cost(const mr_ps_key_list *l)
+{
+    return sizeof(entry) + 2 * sizeof(void *) + (l ? sizeof *l + 2 * sizeof(void *) + l->n * sizeof(uint64_t) : 0);
+}
+
+mr_ps_key_cache *mr_ps_key_cache_new(size_t budget_bytes)
+{
+    mr_ps_key_cache *c = mr_new(mr_ps_key_cache);
+    c->n_chains = 64;
+    c->chains = mr_new_array(entry *, c->n_chains);
+    c->ring.newer = c->ring.older = &c->ring;
+    c->budget = budget_bytes;
+    c->secret[0] = (uint64_t)(uintptr_t)c; /* as unknown outside as addresses are */
+    c->secret[1] = (uint64_t)(uintptr_t)c->chains;
+    return c;
+}
+
+static entry **chain_of(const mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
+{
+    const uint64_t both[2] = {owner, hash};
+    return &c->chains[mr_siphash_quick(c->secret, both, sizeof both) & (c->n_chains - 1)];
+}
+
+/* The link that leads to the entry, or the end of its chain. */
+static entry **find(const mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
+{
+    entry **at = chain_of(c, owner, hash);
+    while (*at && ((*at)->hash != hash || (*at)->owner != owner))
+        at = &(*at)->next;
+    return at;
+}
+
+static void ring_add(mr_ps_key_cache *c, entry *e)
+{
+    e->older = c->ring.older;
+    e->newer = &c->ring;
+    e->older->newer = e->newer->older = e;
+}
+
+static void ring_remove(entry *e)
+{
+    e->newer->older = e->older;
+    e->older->newer = e->newer;
+}
+
+static void remove_at(mr_ps_key_cache *c, entry **at)
+{
+    entry *e = *at;
+    *at = e->next;
+    ring_remove(e);
+    c->stats.bytes -= cost(e->list);
+    c->stats.entries--;
+    mr_ps_key_list_unref(e->list);
+    mr_free(e);
+}
+
+void mr_ps_key_cache_free(mr_ps_key_cache *c)
+{
+    if (!c)
+        return;
+    while (c->ring.newer != &c->ring)
+        remove_at(c, find(c, c->ring.newer->owner, c->ring.newer->hash));
+    mr_free(c->chains);
+    mr_free(c);
+}
+
+/* Twice the chains, as long as memory is there; long chains are slow but right. */
+static void grow(mr_ps_key_cache *c)
+{
+    entry **chains = mr_try_calloc(c->n_chains * 2, sizeof *chains);
+    if (!chains)
+        return;
+    mr_free(c->chains);
+    c->chains = chains;
+    c->n_chains *= 2;
+    for (entry *e = c->ring.older; e != &c->ring; e = e->older) {
+        entry **at = chain_of(c, e->owner, e->hash);
+        e->next = *at;
+        *at = e;
+    }
+}
+
+bool mr_ps_key_cache_get(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_ps_key_list **list)
+{
+    entry *e = *find(c, owner, hash);
+    if (list)
+        *list = e ? e->list : NULL;
+    c->stats.hits += e != NULL;
+    c->stats.misses += e == NULL;
+    if (e) {
+        ring_remove(e);
+        ring_add(c, e);
+    }
+    return e != NULL;
+}
+
+void mr_ps_key_cache_put(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_ps_key_list *list)
+{
+    mr_ps_key_cache_drop(c, owner, hash);
+    entry *e = cost(list) <= c->budget ? mr_try_calloc(1, sizeof *e) : NULL;
+    if (!e)
+        return;
+    while (c->stats.bytes + cost(list) > c->budget) {
+        remove_at(c, find(c, c->ring.newer->owner, c->ring.newer->hash));
+        c->stats.evictions++;
+    }
+    if (c->stats.entries >= c->n_chains)
+        grow(c);
+    entry **at = chain_of(c, owner, hash);
+    *e = (entry){.next = *at, .owner = owner, .hash = hash, .list = list ? mr_ps_key_list_ref(list) : NULL};
+    *at = e;
+    ring_add(c, e);
+    c->stats.bytes += cost(list);
+    c->stats.entries++;
+}
+
+void mr_ps_key_cache_drop(mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
+{
+    entry **at = find(c, owner, hash);
+    if (*at)
+        remove_at(c, at);
+}
+
+void mr_ps_key_cache_drop_owner(mr_ps_key_cache *c, uint64_t owner)
+{
+    for (entry *e = c->ring.older, *older; e != &c->ring; e = older) {
+        older = e->older;
+        if (e->owner == owner)
+            remove_at(c, find(c, e->owner, e->hash));
+    }
+}
+
+mr_ps_key_cache_stats mr_ps_key_cache_get_stats(const mr_ps_key_cache *c) { return c->stats; }
