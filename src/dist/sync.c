@@ -1,5 +1,8 @@
 /* dist/sync.c -- members of a barrier, and the count that opens it.
  *
+ * Only the count that a step asks for depends on the speed of workers, and within a step it can only fall: so whatever is
+ * chosen, every step is complete once and with gradients of its own stamp.
+ *
  * Invariant between events: fewer workers have arrived than the step requires (else it would have been applied), or the
  * start is still waiting for workers unheard of. */
 #include "dist/sync.h"
@@ -9,13 +12,16 @@
 
 void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns)
 {
-    *s = (mr_sync){.o = *o, .last_ns = now_ns, .stamp = stamp};
+    *s = (mr_sync){.o = *o, .last_ns = now_ns, .stamp = stamp, .first = stamp};
     s->members = mr_new_array(mr_sync_member, o->n_workers + 1);
+    if (o->aggregate == MR_SYNC_ADAPTIVE)
+        mr_backups_init(&s->backups, o->n_workers, 0);
 }
 
 void mr_sync_deinit(mr_sync *s)
 {
     mr_free(s->members);
+    mr_backups_deinit(&s->backups);
     *s = (mr_sync){0};
 }
 
@@ -61,7 +67,8 @@ int mr_sync_required(const mr_sync *s)
         return 0;
     for (int i = 0; i < s->o.n_workers; i++)
         n += s->members[i].state == MR_SYNC_ACTIVE || s->members[i].arrived;
-    return s->o.aggregate > 0 ? MR_MIN(s->o.aggregate, n) : n;
+    int enough = s->o.aggregate == MR_SYNC_ADAPTIVE ? s->wait_for : s->o.aggregate;
+    return enough > 0 ? MR_MIN(enough, n) : n;
 }
 
 static void token(mr_sync *s, int worker, mr_sync_actions *out)
@@ -71,6 +78,62 @@ static void token(mr_sync *s, int worker, mr_sync_actions *out)
     s->members[worker].told_ns = s->listened_ns;
 }
 
+/* ---- how long they take ---- */
+
+/* A worker takes the newest token that is there when it has nothing to do: so it began when that was given, or when it had
+ * given before.  Of a stamp from long ago it is the latter, too. */
+static int64_t began_ns(const mr_sync *s, const mr_sync_member *m, int64_t stamp)
+{
+    bool known = stamp <= s->stamp && s->stamp - stamp < MR_SYNC_REMEMBERED;
+    return known ? MR_MAX(m->free_ns, s->began_ns[(uint64_t)stamp % MR_SYNC_REMEMBERED]) : m->free_ns;
+}
+
+/* Words come again, and stamps of earlier chiefs mean nothing: each counts once. */
+static void note_arrival(mr_sync *s, int worker, int64_t stamp, int64_t now_ns)
+{
+    mr_sync_member *m = &s->members[worker];
+    if (stamp <= m->gave || stamp > s->stamp || stamp < s->first)
+        return;
+    m->took_ns = now_ns - began_ns(s, m, stamp);
+    if (s->o.aggregate == MR_SYNC_ADAPTIVE)
+        mr_backups_took(&s->backups, worker, m->took_ns);
+    m->gave = stamp;
+    m->free_ns = now_ns;
+    m->n_gave++;
+    m->n_late += stamp < s->stamp;
+}
+
+/* How long a worker has been at what it does; 0: it waits for a token. */
+static int64_t since_ns(const mr_sync *s, const mr_sync_member *m, int64_t now_ns)
+{
+    if (m->gave == s->stamp)
+        return 0;
+    return now_ns - (m->gave ? began_ns(s, m, m->gave + 1) : m->free_ns);
+}
+
+static void choose(mr_sync *s, int64_t now_ns)
+{
+    for (int i = 0; i < s->o.n_workers; i++) {
+        const mr_sync_member *m = &s->members[i];
+        mr_backups_there(&s->backups, i, m->state == MR_SYNC_ACTIVE || m->arrived, since_ns(s, m, now_ns));
+    }
+    s->wait_for = mr_backups_choose(&s->backups);
+    s->chosen_ns = now_ns;
+}
+
+/* Within a step, when it has lasted twice as long as it should, and again each time it has lasted half as long more. */
+static void wait_for_fewer(mr_sync *s, int64_t now_ns)
+{
+    int64_t began = s->began_ns[(uint64_t)s->stamp % MR_SYNC_REMEMBERED];
+    double lasted_ns = (double)(now_ns - began), thought_ns = (double)(s->chosen_ns - began);
+    double expected_ns = mr_backups_expected_ns(&s->backups, s->wait_for);
+    int before = s->wait_for;
+    if (expected_ns <= 0 || lasted_ns <= 2 * expected_ns || lasted_ns <= 1.5 * thought_ns)
+        return;
+    choose(s, now_ns);
+    s->wait_for = MR_MIN(before, s->wait_for);
+}
+
 /* Somebody spoke.  Who comes (back) gets a token, unless its gradient for this stamp is in already: the next one will
  * be for it too. */
 static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
@@ -78,6 +141,10 @@ static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_act
     mr_sync_member *m = &s->members[e->worker];
     bool comes = e->word == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
     m->heard_ns = now_ns;
+    if (e->word == MR_SYNC_ARRIVED)
+        note_arrival(s, (int)e->worker, e->stamp, now_ns);
+    if (comes)
+        m->free_ns = now_ns;
     if (e->word == MR_SYNC_LEAVE) {
         m->state = MR_SYNC_LEFT;
         return;
@@ -117,12 +184,15 @@ static void tell_again(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
     }
 }
 
-static void apply_if_complete(mr_sync *s, mr_sync_actions *out)
+static void apply_if_complete(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
 {
+    if (s->o.aggregate == MR_SYNC_ADAPTIVE)
+        wait_for_fewer(s, now_ns);
     int required = mr_sync_required(s), arrived = count_arrived(s);
     if (required == 0 || arrived < required)
         return;
     s->stamp++;
+    s->began_ns[(uint64_t)s->stamp % MR_SYNC_REMEMBERED] = now_ns;
     mr_sync_action a = {.what = MR_SYNC_APPLY, .count = arrived, .stamp = s->stamp};
     mr_vec_push(out, a);
     for (int i = 0; i < s->o.n_workers; i++) {
@@ -130,6 +200,8 @@ static void apply_if_complete(mr_sync *s, mr_sync_actions *out)
         if (s->members[i].state == MR_SYNC_ACTIVE)
             token(s, i, out);
     }
+    if (s->o.aggregate == MR_SYNC_ADAPTIVE)
+        choose(s, now_ns);
 }
 
 /* Who fell silent is not waited for in a step, but may only have been cut off or slow: the training ends without it when
@@ -153,7 +225,7 @@ void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_ac
     if (e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE)
         hear(s, e, now_ns, out);
     expire(s, now_ns);
-    apply_if_complete(s, out);
+    apply_if_complete(s, now_ns, out);
     tell_again(s, now_ns, out);
     if (nobody_is_left(s, now_ns)) {
         mr_sync_action end = {.what = MR_SYNC_END};

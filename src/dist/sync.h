@@ -9,7 +9,9 @@
  * The barrier knows its members.  All workers of the cluster are waited for at the start, for a while; who leaves or is
  * silent for longer than its lease is not waited for any more, and comes back with its next word.  Where there are leases
  * the chief says a word of its own several times in each, so that time passes: only then silence counts.  The first m of n:
- * with `aggregate` set, that many gradients complete a step and the rest are backups.
+ * with `aggregate` set, that many gradients complete a step and the rest are backups; with MR_SYNC_ADAPTIVE that number is
+ * chosen before each step from how long each worker has taken lately (dist/backups.h), and made smaller within a step that
+ * takes far too long.
  *
  * A chief that starts anew takes a stamp above all earlier ones (the time in microseconds: steps are rarer), so that
  * gradients and tokens from before count for nothing. */
@@ -20,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "dist/backups.h"
 
 typedef enum mr_sync_word {
     MR_SYNC_JOIN,    /* begins, or begins anew: wants a token */
@@ -46,7 +49,11 @@ typedef struct mr_sync_action {
 } mr_sync_action;
 typedef MR_VEC(mr_sync_action) mr_sync_actions;
 
-enum { MR_SYNC_PATIENCE = 2 };
+enum {
+    MR_SYNC_PATIENCE = 2,
+    MR_SYNC_ADAPTIVE = -1,
+    MR_SYNC_REMEMBERED = 32, /* stamps whose beginning is known */
+};
 
 typedef enum mr_sync_state {
     MR_SYNC_UNHEARD, /* since the chief started; waited for until join_ns */
@@ -59,11 +66,14 @@ typedef struct mr_sync_member {
     mr_sync_state state;
     bool arrived; /* for the present stamp */
     int64_t heard_ns, told_ns; /* in listened time */
+    int64_t gave, free_ns;     /* the newest stamp it has arrived for, and when that was, or when it joined */
+    int64_t n_gave, n_late;    /* gradients, and those of them that came too late */
+    int64_t took_ns;           /* the last one */
 } mr_sync_member;
 
 typedef struct mr_sync_options {
     int n_workers;
-    int aggregate;    /* m of n; 0: all */
+    int aggregate;    /* m of n; 0: all; MR_SYNC_ADAPTIVE */
     int64_t lease_ns; /* silence that ends a membership; 0: none does */
     int64_t join_ns;  /* how long workers never heard are waited for; 0: for ever */
 } mr_sync_options;
@@ -71,10 +81,14 @@ typedef struct mr_sync_options {
 typedef struct mr_sync {
     mr_sync_options o;
     mr_sync_member *members;
-    int64_t stamp;
+    int64_t stamp, first; /* first: at the start */
     int64_t last_ns;     /* of the newest word, by the caller's clock */
     int64_t listened_ns; /* since the start; what leases are counted in */
     bool ended;
+    mr_backups backups;  /* of MR_SYNC_ADAPTIVE */
+    int wait_for;        /* the choice for this step; 0: none was made yet, so all */
+    int64_t chosen_ns;   /* when it was last thought over */
+    int64_t began_ns[MR_SYNC_REMEMBERED]; /* by stamp: when its tokens were given */
 } mr_sync;
 
 void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t now_ns);

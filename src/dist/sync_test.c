@@ -77,6 +77,60 @@ MR_TEST(sync_first_m_of_n_complete_a_step)
     end(&t);
 }
 
+/* One step of 4 workers: all have arrived but the last after 1, which takes `late` and has not given yet. */
+static const char *all_but_one(story *t, int64_t stamp)
+{
+    const char *last = "";
+    t->now++;
+    for (int i = 0; i < 3; i++)
+        last = say(t, i, MR_SYNC_ARRIVED, stamp);
+    return last;
+}
+
+MR_TEST(backups_of_a_barrier_follow_the_times_of_workers)
+{
+    story t = begin(4, MR_SYNC_ADAPTIVE);
+    t.s.o.lease_ns = 0;
+    for (int i = 0; i < 4; i++)
+        say(&t, i, MR_SYNC_JOIN, 0);
+    for (int stamp = 0; stamp < 2; stamp++) { /* nothing is known: all are waited for, and are alike */
+        MR_CHECK_STR(all_but_one(&t, stamp), "");
+        say(&t, 3, MR_SYNC_ARRIVED, stamp);
+    }
+    for (int stamp = 2; stamp < 4; stamp++) { /* the last takes four times as long: once may be chance */
+        MR_CHECK_STR(all_but_one(&t, stamp), "");
+        t.now += 3;
+        say(&t, 3, MR_SYNC_ARRIVED, stamp);
+    }
+    MR_CHECK_STR(all_but_one(&t, 4), "apply 3 t0:5 t1:5 t2:5 t3:5");
+    MR_CHECK_STR(say(&t, 3, MR_SYNC_ARRIVED, 4), ""); /* too late, but as quick as ever */
+    MR_CHECK_INT(t.s.members[3].n_late, 1);
+    for (int stamp = 5; stamp < 14; stamp++) {
+        all_but_one(&t, stamp);
+        say(&t, 3, MR_SYNC_ARRIVED, stamp);
+    }
+    MR_CHECK_STR(all_but_one(&t, 14), ""); /* it is waited for again */
+    MR_CHECK_STR(say(&t, 3, MR_SYNC_ARRIVED, 14), "apply 4 t0:15 t1:15 t2:15 t3:15");
+    end(&t);
+}
+
+/* It lives, and does not come: the step that finds out is not held up by it for ever. */
+MR_TEST(backups_of_a_barrier_give_up_within_a_step)
+{
+    story t = begin(4, MR_SYNC_ADAPTIVE);
+    t.s.o.lease_ns = 0;
+    for (int i = 0; i < 4; i++)
+        say(&t, i, MR_SYNC_JOIN, 0);
+    for (int stamp = 0; stamp < 5; stamp++) {
+        all_but_one(&t, stamp);
+        say(&t, 3, MR_SYNC_ARRIVED, stamp);
+    }
+    MR_CHECK_STR(all_but_one(&t, 5), "");
+    t.now += 20;
+    MR_CHECK_STR(say(&t, 3, MR_SYNC_ALIVE, 0), "apply 3 t0:6 t1:6 t2:6 t3:6");
+    end(&t);
+}
+
 MR_TEST(sync_who_leaves_is_not_waited_for)
 {
     story t = begin(2, 0);

@@ -349,7 +349,7 @@ static void read_crashes(reader *r, void *cluster) { mr_sim_read_list(r, 1000, c
 static const field cluster_fields[] = {
     {"workers", MR_SIM_WHOLE, AT(mr_sim_cluster, workers), 1, 10000, 1, .about = "tasks that compute steps"},
     {"ps", MR_SIM_WHOLE, AT(mr_sim_cluster, ps), 1, 1000, 1, .about = "tasks that keep the parameters"},
-    {"mode", MR_SIM_WORD, AT(mr_sim_cluster, mode), .words = "async sync backup bounded",
+    {"mode", MR_SIM_WORD, AT(mr_sim_cluster, mode), .words = "async sync backup bounded adaptive",
      .about = "nobody waits; all wait for all; the slowest are dropped; nobody is far ahead"},
     {"backup", MR_SIM_WHOLE, AT(mr_sim_cluster, backup), 0, 1000, 0, .about = "workers beside the others, of sync and backup (there 1)"},
     {"delay", MR_SIM_WHOLE, AT(mr_sim_cluster, delay), 0, 1000000, 4, .about = "of bounded: steps a worker may be ahead"},
@@ -401,13 +401,15 @@ static void init_cluster(mr_sim_cluster *c)
 /* What the tables cannot hold: ints, and a mode that is two things. */
 static void settle_cluster(mr_sim_cluster *c)
 {
-    enum { ASYNC, SYNC, BACKUP, BOUNDED };
-    static const mr_simtrain_mode modes[] = {MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_BOUNDED};
+    enum { ASYNC, SYNC, BACKUP, BOUNDED, ADAPTIVE };
+    static const mr_simtrain_mode modes[] = {MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_BOUNDED,
+                                             MR_SIMTRAIN_SYNC};
     mr_simtrain_job *j = &c->job;
     j->mode = modes[c->mode];
     j->n_workers = (int)c->workers;
     j->n_ps = (int)c->ps;
     j->backup = c->mode == BACKUP ? (int)MR_MAX(c->backup, 1) : c->mode == SYNC ? (int)c->backup : 0;
+    j->adaptive = c->mode == ADAPTIVE;
     j->delay_bound = (int)c->delay;
     j->window = (int)c->window;
     j->n_hosts = (int)c->hosts;

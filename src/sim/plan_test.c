@@ -91,7 +91,7 @@ MR_TEST(sim_plan_errors_name_their_place)
     refused("{" GRAPH ", \"devices\": [{\"colour\": 1}]}", "plan.json: devices[0].colour: there is no such key; there are name, type");
     refused("{" GRAPH ", \"links\": [{\"from\": \"cpu0\", \"to\": \"x\"}]}", "plan.json: links[0].to: there is no device 'x'");
     refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"factor\": 1e9}]}}", "plan.json: cluster.slow[0].factor: 1e+09 is not");
-    refused("{" GRAPH ", \"cluster\": {\"mode\": \"both\"}}", "plan.json: cluster.mode: 'both' is none of: async sync backup bounded");
+    refused("{" GRAPH ", \"cluster\": {\"mode\": \"both\"}}", "plan.json: cluster.mode: 'both' is none of: async sync backup bounded adaptive");
 }
 
 MR_TEST(sim_plan_refuses_what_makes_no_sense)

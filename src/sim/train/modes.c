@@ -179,7 +179,8 @@ void mr_jobsim_lead(mr_jobsim *s)
 {
     const mr_simtrain_job *j = s->job;
     int64_t lease_ns = s->may_fail ? mr_jobsim_ns(j->lease_s) : 0;
-    mr_sync_options o = {s->n_workers, j->backup > 0 ? j->n_workers : 0, lease_ns, s->top_stamp > 0 ? lease_ns : 0};
+    int aggregate = j->adaptive ? MR_SYNC_ADAPTIVE : j->backup > 0 ? j->n_workers : 0;
+    mr_sync_options o = {s->n_workers, aggregate, lease_ns, s->top_stamp > 0 ? lease_ns : 0};
     mr_sync_deinit(&s->sync);
     mr_sync_init(&s->sync, &o, ++s->top_stamp, mr_jobsim_ns(s->now_s));
     s->leads = true;

@@ -142,6 +142,37 @@ MR_TEST(simtrain_a_backup_hides_a_slow_worker)
     mr_simtrain_result_deinit(&r);
 }
 
+/* The step of 8 workers, one of which computes 4 times as long, with a number of backups that is chosen as they go. */
+static mr_simtrain_result run_adaptive(double factor, double tail_s, int steps)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    mr_simtrain_slow slow = {5, factor};
+    j.mode = MR_SIMTRAIN_SYNC;
+    j.adaptive = true;
+    j.n_workers = 8;
+    j.steps = steps;
+    j.latency_s = 0.0005;
+    j.tail_s = tail_s;
+    j.slow = &slow;
+    j.n_slow = 1;
+    return run(&j);
+}
+
+MR_TEST(backups_adaptive_hide_a_straggler_in_virtual_time)
+{
+    for (int i = 0; i < 2; i++) {
+        double tail_s = i * 0.005;
+        mr_simtrain_result alike = run_adaptive(1, tail_s, 100), straggler = run_adaptive(4, tail_s, 100);
+        MR_CHECK(straggler.step.median <= 1.15 * alike.step.median);
+        MR_CHECK(straggler.total_s <= 1.15 * alike.total_s); /* with what it takes to see it */
+        MR_CHECK(straggler.applied >= 95 * 7);
+        MR_CHECK(alike.applied >= 98 * 8); /* and nobody is dropped without need */
+        mr_simtrain_result_deinit(&alike);
+        mr_simtrain_result_deinit(&straggler);
+    }
+}
+
 MR_TEST(simtrain_a_bound_on_the_delay_holds)
 {
     mr_simtrain_chunk c[4];
