@@ -1,0 +1,162 @@
+/* capi/ps.c -- millrace/ps.h on the client's types; the work is done in src/ps. */
+#include "millrace/ps.h"
+
+#include "capi/cluster_internal.h"
+#include "capi/internal.h"
+#include "ps/client.h"
+
+static mr_status *no_client(void) { return mr_invalid("There is no client of parameters"); }
+
+/* ---- a client ---- */
+
+mr_ps *mr_ps_connect(const mr_ps_options *options, TF_Status *status)
+{
+    mr_ps_options o;
+    mr_ps *ps = NULL;
+    mr_capi_init();
+    mr_status *st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st)
+        st = mr_ps_open(&o, &ps);
+    mr_capi_set_status(status, st);
+    return ps;
+}
+
+void mr_ps_free(mr_ps *ps) { mr_ps_close(ps); }
+
+int mr_ps_table(mr_ps *ps, const char *name, const mr_ps_table_options *options, TF_Status *status)
+{
+    mr_ps_table_options o;
+    int table = -1;
+    mr_status *st = ps ? NULL : no_client();
+    if (!st && (!name || !options))
+        st = mr_invalid("A table needs a name and options");
+    if (!st)
+        st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st)
+        st = mr_ps_make_table(ps, mr_sv_of(name), &o, &table);
+    mr_capi_set_status(status, st);
+    return st ? -1 : table;
+}
+
+/* ---- tasks ---- */
+
+typedef struct told { /* a client's callback */
+    void (*done)(void *arg, mr_ps_task t, const TF_Status *status);
+    void *arg;
+} told;
+
+static void tell(void *arg, mr_ps_task t, const mr_status *st)
+{
+    told *to = arg;
+    TF_Status status = {.error = mr_status_copy(st)};
+    to->done(to->arg, t, &status);
+    mr_status_free(status.error);
+    mr_free(to);
+}
+
+static mr_status *begin(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, mr_ps_task *task)
+{
+    mr_ps_call c;
+    if (!ps)
+        return no_client();
+    if (j->keys.n > 0 && !(j->pull ? (const void *)j->out : (const void *)j->floats))
+        return mr_invalid("There are no values for %zu keys", j->keys.n);
+    MR_TRY(mr_capi_take_options(call, &c, sizeof c));
+    if (c.num_after < 0 || (c.num_after > 0 && !c.after))
+        return mr_invalid("A task is to come after %d others", c.num_after);
+    j->call = &c;
+    if (c.done) {
+        told *to = mr_new(told);
+        *to = (told){c.done, c.arg};
+        j->done = tell;
+        j->arg = to;
+    }
+    mr_status *st = mr_ps_begin(ps, j, task);
+    if (st)
+        mr_free(j->arg);
+    return st;
+}
+
+static mr_ps_task begin_listed(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, TF_Status *status)
+{
+    mr_ps_task task = 0;
+    bool listed = j->keys.list || j->keys.n == 0;
+    mr_status *st = listed ? begin(ps, j, call, &task) : mr_invalid("There is no list of %zu keys", j->keys.n);
+    mr_capi_set_status(status, st);
+    return st ? 0 : task;
+}
+
+static mr_ps_task begin_range(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, TF_Status *status)
+{
+    mr_ps_task task = 0;
+    mr_status *st = begin(ps, j, call, &task);
+    mr_capi_set_status(status, st);
+    return st ? 0 : task;
+}
+
+mr_ps_task mr_ps_push(mr_ps *ps, int table, const uint64_t *keys, size_t n, const float *values, const mr_ps_call *call,
+                      TF_Status *status)
+{
+    mr_ps_job j = {.kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.list = keys, .n = n}, .floats = values};
+    return begin_listed(ps, &j, call, status);
+}
+
+mr_ps_task mr_ps_pull(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *values, const mr_ps_call *call, TF_Status *status)
+{
+    mr_ps_job j = {.pull = true, .table = table, .keys = {.list = keys, .n = n}, .out = values};
+    return begin_listed(ps, &j, call, status);
+}
+
+mr_ps_task mr_ps_push_range(mr_ps *ps, int table, uint64_t first, size_t n, const float *values, const mr_ps_call *call,
+                            TF_Status *status)
+{
+    mr_ps_job j = {.kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.first = first, .n = n}, .floats = values};
+    return begin_range(ps, &j, call, status);
+}
+
+mr_ps_task mr_ps_pull_range(mr_ps *ps, int table, uint64_t first, size_t n, float *values, const mr_ps_call *call, TF_Status *status)
+{
+    mr_ps_job j = {.pull = true, .table = table, .keys = {.first = first, .n = n}, .out = values};
+    return begin_range(ps, &j, call, status);
+}
+
+void mr_ps_wait(mr_ps *ps, mr_ps_task t, TF_Status *status) { mr_capi_set_status(status, ps ? mr_ps_end(ps, t) : no_client()); }
+void mr_ps_wait_all(mr_ps *ps, TF_Status *status) { mr_capi_set_status(status, ps ? mr_ps_end_all(ps) : no_client()); }
+
+mr_ps_task mr_ps_flush(mr_ps *ps, int table, TF_Status *status)
+{
+    mr_ps_task task = 0;
+    mr_status *st = ps ? mr_ps_begin_flush(ps, table, &task) : no_client();
+    mr_capi_set_status(status, st);
+    return st ? 0 : task;
+}
+
+/* ---- the rest ---- */
+
+void mr_ps_vector(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result, TF_Status *status)
+{
+    double none = 0;
+    mr_capi_set_status(status, ps ? mr_ps_compute(ps, what, a, b, alpha, result ? result : &none) : no_client());
+}
+
+int64_t mr_ps_iteration(mr_ps *ps, TF_Status *status)
+{
+    int64_t i = -1;
+    mr_status *st = ps ? mr_ps_next_iteration(ps, &i) : no_client();
+    mr_capi_set_status(status, st);
+    return st ? -1 : i;
+}
+
+void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out)
+{
+    mr_ps_stats s = {0};
+    if (!out || out->struct_size < sizeof(size_t) || out->struct_size > (1 << 16))
+        return;
+    size_t size = out->struct_size;
+    if (ps)
+        mr_ps_count(ps, &s);
+    memset(out, 0, size);
+    memcpy(out, &s, MR_MIN(size, sizeof s)); /* an older program's struct is shorter */
+    out->struct_size = size;
+}
+

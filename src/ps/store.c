@@ -1,0 +1,400 @@
+/* ps/store.c -- the rows that a server holds.
+ *
+ * A row's floats lie in several planes (values first); where a row is told whole (SET, snapshots), they follow each other. */
+#include "ps/store.h"
+
+#include <math.h>
+
+#include "ps/keys.h"
+
+enum { ROWS_AT_ONCE = 256 }; /* of a plane, when initial values are made only to be looked at */
+
+/* ---- where things lie ---- */
+
+static size_t slot_rows(const mr_ps_store *s, const mr_ps_table_spec *t, int slot, uint64_t *first)
+{
+    *first = mr_ps_slot_first(t->o.num_keys, s->n_slots, slot);
+    return (size_t)(mr_ps_slot_first(t->o.num_keys, s->n_slots, slot + 1) - *first);
+}
+
+static int n_planes(const mr_ps_table_spec *t)
+{
+    return t->o.update == MR_PS_GRAPH ? 1 + (t->o.graph_slots > 0) : mr_ps_rule_planes(&t->rule);
+}
+
+static size_t plane_width(const mr_ps_table_spec *t, int plane)
+{
+    return plane && t->o.update == MR_PS_GRAPH ? (size_t)t->o.graph_slots : (size_t)t->o.width;
+}
+
+/* A plane begins behind those before it, which all have the width of the values. */
+static float *plane_of(const mr_ps_table_spec *t, const mr_ps_part *p, size_t n_rows, int plane)
+{
+    return p->planes + (size_t)plane * n_rows * (size_t)t->o.width;
+}
+
+void mr_ps_store_init(mr_ps_store *s, int n_slots, size_t limit)
+{
+    *s = (mr_ps_store){.n_slots = n_slots, .limit = limit};
+}
+
+static void part_drop(mr_ps_store *s, const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
+{
+    if (p->planes)
+        s->used -= n_rows * mr_ps_table_row_floats(t) * sizeof(float);
+    if (p->sum)
+        s->used -= n_rows * ((size_t)mr_ps_table_push_width(t) * sizeof(float) + 1);
+    mr_free(p->planes);
+    mr_free(p->sum);
+    mr_free(p->seen);
+    *p = (mr_ps_part){0};
+}
+
+void mr_ps_store_drop(mr_ps_store *s, int slot)
+{
+    uint64_t first;
+    for (int i = 0; i < s->tables.n; i++)
+        part_drop(s, s->tables.p[i], &s->parts.p[i][slot], slot_rows(s, s->tables.p[i], slot, &first));
+}
+
+void mr_ps_store_deinit(mr_ps_store *s)
+{
+    for (int i = 0; i < s->n_slots; i++)
+        mr_ps_store_drop(s, i);
+    for (int i = 0; i < s->tables.n; i++) {
+        mr_ps_table_spec_deinit(s->tables.p[i]);
+        mr_free(s->tables.p[i]);
+        mr_free(s->parts.p[i]);
+    }
+    mr_vec_deinit(&s->tables);
+    mr_vec_deinit(&s->parts);
+}
+
+mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
+{
+    if (t->o.num_keys / (unsigned)s->n_slots >= UINT32_MAX - 1)
+        return mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name, (unsigned long long)t->o.num_keys, s->n_slots);
+    mr_ps_part *parts = mr_try_calloc((size_t)s->n_slots, sizeof *parts);
+    if (!parts)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for table '%s'", t->name);
+    mr_vec_push(&s->tables, t);
+    mr_vec_push(&s->parts, parts);
+    return NULL;
+}
+
+/* ---- memory ---- */
+
+static void *take(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
+{
+    size_t bytes;
+    if (!mr_size_mul(n_rows, bytes_a_row, &bytes) || (s->limit && (s->used > s->limit || bytes > s->limit - s->used)))
+        return NULL;
+    void *p = mr_try_alloc(bytes);
+    if (p)
+        s->used += bytes;
+    return p;
+}
+
+static mr_status *no_memory(const mr_ps_table_spec *t, int slot)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d", t->name, slot);
+}
+
+/* As a part begins. */
+static void begin_rows(const mr_ps_table_spec *t, float *planes, uint64_t first, size_t n_rows)
+{
+    mr_ps_rule_fill(planes, first, n_rows, t->o.width, t->o.start, t->o.spread, t->o.seed);
+    if (t->o.update != MR_PS_GRAPH)
+        mr_ps_rule_start(&t->rule, planes, n_rows);
+    else if (t->o.graph_slots)
+        memset(planes + n_rows * (size_t)t->o.width, 0, n_rows * (size_t)t->o.graph_slots * sizeof(float));
+}
+
+static mr_status *have_planes(mr_ps_store *s, int table, int slot)
+{
+    uint64_t first;
+    const mr_ps_table_spec *t = s->tables.p[table];
+    mr_ps_part *p = &s->parts.p[table][slot];
+    size_t n = slot_rows(s, t, slot, &first);
+    if (p->planes || n == 0)
+        return NULL;
+    p->planes = take(s, n, mr_ps_table_row_floats(t) * sizeof(float));
+    if (!p->planes)
+        return no_memory(t, slot);
+    begin_rows(t, p->planes, first, n);
+    return NULL;
+}
+
+static mr_status *have_sum(mr_ps_store *s, int table, int slot)
+{
+    uint64_t first;
+    const mr_ps_table_spec *t = s->tables.p[table];
+    mr_ps_part *p = &s->parts.p[table][slot];
+    size_t n = slot_rows(s, t, slot, &first), width = (size_t)mr_ps_table_push_width(t);
+    if (t->o.aggregate < 2 || p->sum || n == 0)
+        return NULL;
+    p->sum = take(s, n, width * sizeof(float) + 1);
+    p->seen = p->sum ? mr_try_calloc(n, 1) : NULL;
+    if (!p->seen) {
+        s->used -= p->sum ? n * (width * sizeof(float) + 1) : 0;
+        mr_free(p->sum);
+        p->sum = NULL;
+        return no_memory(t, slot);
+    }
+    memset(p->sum, 0, n * width * sizeof(float));
+    return NULL;
+}
+
+/* ---- checking ---- */
+
+mr_status *mr_ps_keys_in_slot(const mr_ps_store *s, int table, int slot, mr_ps_keys k)
+{
+    uint64_t first;
+    const mr_ps_table_spec *t = s->tables.p[table];
+    size_t n = slot_rows(s, t, slot, &first);
+    if (k.n == 0)
+        return NULL;
+    uint64_t from = k.list ? k.list[0] : k.first;
+    uint64_t last = k.list ? k.list[k.n - 1] : k.first + (k.n - 1);
+    if (k.n > n || from < first || last < from || last - first >= n)
+        return mr_invalid("Table '%s': keys %llu to %llu are not all of range %d", t->name, (unsigned long long)from,
+                          (unsigned long long)last, slot);
+    return k.list ? mr_ps_keys_check(k.list, k.n, t->o.num_keys) : NULL;
+}
+
+static mr_status *check_algebra(const mr_ps_store *s, mr_ps_algebra what, int a, int b, bool *two)
+{
+    *two = what == MR_PS_DOT || what == MR_PS_AXPY || what == MR_PS_COPY || what == MR_PS_MULTIPLY;
+    if ((unsigned)what > MR_PS_NORM1)
+        return mr_invalid("There is no algebra %d", (int)what);
+    if (!*two)
+        return NULL;
+    if (b < 0 || b >= s->tables.n)
+        return mr_error(MR_NOT_FOUND, "There is no table %d", b);
+    const mr_ps_table_spec *x = s->tables.p[a], *y = s->tables.p[b];
+    if (x->o.num_keys != y->o.num_keys || x->o.width != y->o.width)
+        return mr_invalid("Tables '%s' and '%s' differ in their keys or width", x->name, y->name);
+    return NULL;
+}
+
+size_t mr_ps_change_width(const mr_ps_table_spec *t, mr_ps_change_kind kind)
+{
+    return kind == MR_PS_CHANGE_PUSH ? (size_t)mr_ps_table_push_width(t) : kind == MR_PS_CHANGE_SET ? mr_ps_table_row_floats(t) : 0;
+}
+
+mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
+{
+    bool two;
+    if (c->table < 0 || c->table >= s->tables.n)
+        return mr_error(MR_NOT_FOUND, "There is no table %d", c->table);
+    if (slot < 0 || slot >= s->n_slots)
+        return mr_invalid("There is no range %d", slot);
+    switch (c->kind) {
+    case MR_PS_CHANGE_PUSH: MR_TRY(have_sum(s, c->table, slot)); /* fallthrough */
+    case MR_PS_CHANGE_SET: MR_TRY(mr_ps_keys_in_slot(s, c->table, slot, c->keys)); break;
+    case MR_PS_CHANGE_ALGEBRA:
+        MR_TRY(check_algebra(s, c->what, c->table, c->other, &two));
+        if (two)
+            MR_TRY(have_planes(s, c->other, slot));
+        break;
+    default: return mr_invalid("There is no change %d", (int)c->kind);
+    }
+    return have_planes(s, c->table, slot);
+}
+
+/* ---- changing ---- */
+
+static inline size_t row_at(mr_ps_keys k, uint64_t first, size_t i)
+{
+    return (size_t)((k.list ? k.list[i] : k.first + i) - first);
+}
+
+/* Rules take rows by 32-bit numbers; a slot with more rows is given to them in runs that fit. */
+static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k, const float *pushed)
+{
+    uint32_t rows[ROWS_AT_ONCE];
+    size_t width = (size_t)mr_ps_table_push_width(t);
+    if (!k.list && k.n == n_rows) {
+        mr_ps_rule_apply(&t->rule, p->planes, n_rows, NULL, n_rows, pushed);
+        return;
+    }
+    for (size_t i = 0; i < k.n;) {
+        size_t m = MR_MIN(k.n - i, (size_t)ROWS_AT_ONCE);
+        for (size_t j = 0; j < m; j++)
+            rows[j] = (uint32_t)row_at(k, first, i + j);
+        mr_ps_rule_apply(&t->rule, p->planes, n_rows, rows, m, pushed + i * width);
+        i += m;
+    }
+}
+
+static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
+{
+    size_t width = (size_t)mr_ps_table_push_width(t);
+    float scale = 1 / (float)t->o.aggregate;
+    for (size_t i = 0; i < n_rows; i++) {
+        if (!p->seen[i])
+            continue;
+        for (size_t j = 0; j < width; j++)
+            p->sum[i * width + j] *= scale;
+        uint32_t row = (uint32_t)i;
+        mr_ps_rule_apply(&t->rule, p->planes, n_rows, &row, 1, p->sum + i * width);
+    }
+    memset(p->sum, 0, n_rows * width * sizeof(float));
+    memset(p->seen, 0, n_rows);
+    p->n_pushed = 0;
+}
+
+static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k, const float *pushed)
+{
+    size_t width = (size_t)mr_ps_table_push_width(t);
+    for (size_t i = 0; i < k.n; i++) {
+        size_t row = row_at(k, first, i);
+        p->seen[row] = 1;
+        for (size_t j = 0; j < width; j++)
+            p->sum[row * width + j] += pushed[i * width + j];
+    }
+    if (++p->n_pushed >= t->o.aggregate)
+        update_by_sum(t, p, n_rows);
+}
+
+static void set_rows(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k, const float *from)
+{
+    for (size_t i = 0; i < k.n; i++)
+        for (int j = 0; j < n_planes(t); j++) {
+            size_t w = plane_width(t, j);
+            memcpy(plane_of(t, p, n_rows, j) + row_at(k, first, i) * w, from, w * sizeof(float));
+            from += w;
+        }
+}
+
+static void algebra(mr_ps_algebra what, float *a, const float *b, size_t n, double alpha)
+{
+    float f = (float)alpha;
+    switch (what) {
+    case MR_PS_SCALE:
+        for (size_t i = 0; i < n; i++)
+            a[i] *= f;
+        break;
+    case MR_PS_AXPY:
+        for (size_t i = 0; i < n; i++)
+            a[i] += f * b[i];
+        break;
+    case MR_PS_COPY: memmove(a, b, n * sizeof(float)); break;
+    case MR_PS_FILL:
+        for (size_t i = 0; i < n; i++)
+            a[i] = f;
+        break;
+    case MR_PS_MULTIPLY:
+        for (size_t i = 0; i < n; i++)
+            a[i] *= b[i];
+        break;
+    default: break; /* DOT and NORM1 change nothing */
+    }
+}
+
+void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
+{
+    uint64_t first;
+    const mr_ps_table_spec *t = s->tables.p[c->table];
+    mr_ps_part *p = &s->parts.p[c->table][slot];
+    size_t n = slot_rows(s, t, slot, &first);
+    if (n == 0)
+        return;
+    if (c->kind == MR_PS_CHANGE_SET) {
+        set_rows(t, p, n, first, c->keys, c->floats);
+    } else if (c->kind == MR_PS_CHANGE_ALGEBRA) {
+        const float *b = c->other >= 0 && c->other < s->tables.n ? s->parts.p[c->other][slot].planes : NULL;
+        algebra(c->what, p->planes, b, n * (size_t)t->o.width, c->alpha);
+    } else if (t->o.aggregate > 1) {
+        aggregate(t, p, n, first, c->keys, c->floats);
+    } else {
+        apply(t, p, n, first, c->keys, c->floats);
+    }
+}
+
+/* ---- reading ---- */
+
+/* Rows of a part that has no memory yet. */
+static void read_beginning(const mr_ps_table_spec *t, mr_ps_keys k, bool all, float *out)
+{
+    size_t row = all ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
+    if (!all && !k.list) {
+        mr_ps_rule_fill(out, k.first, k.n, t->o.width, t->o.start, t->o.spread, t->o.seed);
+        return;
+    }
+    for (size_t i = 0; i < k.n; i++, out += row) {
+        uint64_t key = k.list ? k.list[i] : k.first + i;
+        if (all)
+            begin_rows(t, out, key, 1); /* planes of a single row follow each other */
+        else
+            mr_ps_rule_fill(out, key, 1, t->o.width, t->o.start, t->o.spread, t->o.seed);
+    }
+}
+
+void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, bool all, float *out)
+{
+    uint64_t first;
+    const mr_ps_table_spec *t = s->tables.p[table];
+    const mr_ps_part *p = &s->parts.p[table][slot];
+    size_t n = slot_rows(s, t, slot, &first), w = (size_t)t->o.width;
+    if (k.n == 0)
+        return;
+    if (!p->planes) {
+        read_beginning(t, k, all, out);
+    } else if (!all && !k.list) {
+        memcpy(out, p->planes + row_at(k, first, 0) * w, k.n * w * sizeof(float));
+    } else if (!all && w == 1) {
+        for (size_t i = 0; i < k.n; i++)
+            out[i] = p->planes[k.list[i] - first];
+    } else {
+        int planes = all ? n_planes(t) : 1;
+        for (size_t i = 0; i < k.n; i++)
+            for (int j = 0; j < planes; j++) {
+                size_t pw = plane_width(t, j);
+                memcpy(out, plane_of(t, p, n, j) + row_at(k, first, i) * pw, pw * sizeof(float));
+                out += pw;
+            }
+    }
+}
+
+/* The values of rows at .. at + m - 1 of a slot, made for the moment where there are none. */
+static const float *values_at(const mr_ps_table_spec *t, const mr_ps_part *p, uint64_t first, size_t at, size_t m, float *memory)
+{
+    size_t w = (size_t)t->o.width;
+    if (p->planes)
+        return p->planes + at * w;
+    mr_ps_rule_fill(memory, first + at, m, t->o.width, t->o.start, t->o.spread, t->o.seed);
+    return memory;
+}
+
+static double reduce_run(const float *x, const float *y, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += y ? (double)x[i] * (double)y[i] : fabs((double)x[i]);
+    return sum;
+}
+
+mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what, int a, int b, double *out)
+{
+    bool two;
+    uint64_t first;
+    MR_TRY(check_algebra(s, what, a, b, &two));
+    if (what != MR_PS_DOT && what != MR_PS_NORM1)
+        return mr_invalid("Algebra %d has no result", (int)what);
+    const mr_ps_table_spec *t = s->tables.p[a], *u = two ? s->tables.p[b] : t;
+    const mr_ps_part *p = &s->parts.p[a][slot], *q = two ? &s->parts.p[b][slot] : p;
+    size_t n = slot_rows(s, t, slot, &first), w = (size_t)t->o.width, step = MR_MAX(1, ROWS_AT_ONCE / w);
+    float *x = mr_try_alloc(2 * step * w * sizeof(float));
+    if (!x)
+        return no_memory(t, slot);
+    double sum = 0;
+    for (size_t i = 0; i < n; i += step) {
+        size_t m = MR_MIN(step, n - i);
+        const float *v = values_at(t, p, first, i, m, x);
+        sum += reduce_run(v, two ? values_at(u, q, first, i, m, x + step * w) : NULL, m * w);
+    }
+    mr_free(x);
+    *out = sum;
+    return NULL;
+}

@@ -1,0 +1,147 @@
+/* ps/store_pack.c -- a slot as bytes: what a member that catches up is given.
+ *
+ *     message Slot { repeated Part parts = 1; }
+ *     message Part {
+ *       int32 table = 1;
+ *       bytes planes = 2;   // floats; not there: the part is as it began
+ *       bytes sum = 3;      // of a table that aggregates: floats, then `seen`
+ *       bytes seen = 4;     // a byte a row
+ *       int32 pushed = 5;   // pushes in the sum
+ *     }
+ *
+ * Parts that are as they began are left out. */
+#include "ps/store.h"
+
+static size_t rows_of(const mr_ps_store *s, int table, int slot)
+{
+    uint64_t n = s->tables.p[table]->o.num_keys;
+    return (size_t)(mr_ps_slot_first(n, s->n_slots, slot + 1) - mr_ps_slot_first(n, s->n_slots, slot));
+}
+
+static size_t planes_bytes(const mr_ps_table_spec *t, size_t n) { return n * mr_ps_table_row_floats(t) * sizeof(float); }
+static size_t sum_bytes(const mr_ps_table_spec *t, size_t n) { return n * (size_t)mr_ps_table_push_width(t) * sizeof(float); }
+
+static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int slot)
+{
+    const mr_ps_table_spec *t = s->tables.p[table];
+    const mr_ps_part *p = &s->parts.p[table][slot];
+    size_t n = rows_of(s, table, slot), mark;
+    if (!p->planes && !p->n_pushed)
+        return;
+    mark = mr_pb_begin(w, 1);
+    mr_pb_opt_varint(w, 1, (uint64_t)table);
+    if (p->planes)
+        mr_pb_put_bytes(w, 2, (mr_sv){(const char *)p->planes, planes_bytes(t, n)});
+    if (p->n_pushed) {
+        mr_pb_put_bytes(w, 3, (mr_sv){(const char *)p->sum, sum_bytes(t, n)});
+        mr_pb_put_bytes(w, 4, (mr_sv){(const char *)p->seen, n});
+        mr_pb_put_varint(w, 5, (uint64_t)p->n_pushed);
+    }
+    mr_pb_end(w, mark);
+}
+
+mr_status *mr_ps_store_pack(const mr_ps_store *s, int slot, mr_str *out)
+{
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, out);
+    for (int i = 0; i < s->tables.n; i++)
+        put_part(&w, s, i, slot);
+    return mr_pb_writer_status(&w, "Slot");
+}
+
+/* ---- reading ---- */
+
+typedef struct part_bytes {
+    uint64_t table;
+    mr_sv planes, sum, seen;
+    int pushed;
+} part_bytes;
+
+static part_bytes read_part(mr_pb_reader *r)
+{
+    part_bytes b = {.planes = MR_SV(""), .sum = MR_SV(""), .seen = MR_SV("")};
+    uint32_t field, wire;
+    while (mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: b.table = mr_pb_varint(r); break;
+        case 2: b.planes = mr_pb_bytes(r); break;
+        case 3: b.sum = mr_pb_bytes(r); break;
+        case 4: b.seen = mr_pb_bytes(r); break;
+        case 5: b.pushed = mr_pb_int32(r); break;
+        default: mr_pb_skip(r);
+        }
+    return b;
+}
+
+static mr_status *check_part(const mr_ps_store *s, int slot, const part_bytes *b)
+{
+    if (b->table >= (uint64_t)s->tables.n)
+        return mr_error(MR_NOT_FOUND, "There is no table %llu", (unsigned long long)b->table);
+    const mr_ps_table_spec *t = s->tables.p[b->table];
+    size_t n = rows_of(s, (int)b->table, slot);
+    bool right = b->planes.n == 0 || b->planes.n == planes_bytes(t, n);
+    if (b->pushed)
+        right = right && b->pushed > 0 && b->pushed < t->o.aggregate && b->sum.n == sum_bytes(t, n) && b->seen.n == n;
+    return right ? NULL : mr_invalid("Table '%s': a copy of range %d has the wrong size", t->name, slot);
+}
+
+static void *copied(mr_ps_store *s, mr_sv bytes, size_t counted)
+{
+    if (s->limit && (s->used > s->limit || counted > s->limit - s->used))
+        return NULL;
+    void *p = mr_try_alloc(bytes.n);
+    if (p) {
+        memcpy(p, bytes.p, bytes.n);
+        s->used += counted;
+    }
+    return p;
+}
+
+static mr_status *take_part(mr_ps_store *s, int slot, const part_bytes *b)
+{
+    mr_ps_part *p = &s->parts.p[b->table][slot];
+    bool ok = !p->planes && !p->sum; /* a table told of twice: the second time is a mistake */
+    if (ok && b->planes.n)
+        ok = (p->planes = copied(s, b->planes, b->planes.n)) != NULL;
+    if (ok && b->pushed) {
+        p->sum = copied(s, b->sum, b->sum.n + b->seen.n);
+        p->seen = p->sum ? mr_try_alloc(b->seen.n) : NULL;
+        ok = p->seen != NULL;
+        if (ok)
+            memcpy(p->seen, b->seen.p, b->seen.n);
+        p->n_pushed = ok ? b->pushed : 0;
+    }
+    return ok ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d", s->tables.p[b->table]->name, slot);
+}
+
+/* Twice over the bytes: nothing is touched before all of them are known to be right. */
+static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes, mr_status *(*fn)(mr_ps_store *, int, const part_bytes *))
+{
+    mr_pb_reader r, sub;
+    uint32_t field, wire;
+    mr_status *st = NULL;
+    mr_pb_reader_init(&r, bytes);
+    while (!st && mr_pb_next(&r, &field, &wire)) {
+        if (field != 1) {
+            mr_pb_skip(&r);
+            continue;
+        }
+        mr_pb_message(&r, &sub);
+        part_bytes b = read_part(&sub);
+        if (!r.error)
+            st = fn(s, slot, &b);
+    }
+    return st ? st : mr_pb_reader_status(&r, "Slot");
+}
+
+static mr_status *look_at(mr_ps_store *s, int slot, const part_bytes *b) { return check_part(s, slot, b); }
+
+mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes)
+{
+    MR_TRY(each_part(s, slot, bytes, look_at));
+    mr_ps_store_drop(s, slot);
+    mr_status *st = each_part(s, slot, bytes, take_part);
+    if (st)
+        mr_ps_store_drop(s, slot);
+    return st;
+}

@@ -1,0 +1,50 @@
+/* ps/table.h -- what a table is: its options, how its keys are cut, and both as bytes. */
+#ifndef MR_PS_TABLE_H
+#define MR_PS_TABLE_H
+
+#include "millrace/ps.h"
+#include "ps/update.h"
+#include "wire/pb.h"
+
+enum {
+    MR_PS_MAX_NAME = 1024,
+    MR_PS_MAX_WIDTH = 1 << 20,
+    MR_PS_MAX_TABLES = 1 << 12,
+    MR_PS_MAX_GRAPH = 64 << 20,
+    MR_PS_MAX_SLOTS = 1 << 16, /* pieces that a table is cut into */
+};
+#define MR_PS_MAX_KEYS ((uint64_t)1 << 48)
+
+typedef struct mr_ps_table_spec {
+    char *name;
+    mr_ps_table_options o; /* graph points to `graph` */
+    mr_str graph;
+    mr_ps_rule rule; /* of GRAPH: as ASSIGN, for its planes and widths only */
+} mr_ps_table_spec;
+
+/* Copies and checks; 0 of the options becomes what it stands for. */
+mr_status *mr_ps_table_spec_init(mr_ps_table_spec *t, mr_sv name, const mr_ps_table_options *o);
+void mr_ps_table_spec_deinit(mr_ps_table_spec *t);
+bool mr_ps_table_spec_same(const mr_ps_table_spec *a, const mr_ps_table_spec *b);
+
+/* As a message (docs/formats/ps.md, Table). */
+void mr_ps_table_spec_put(mr_pb_writer *w, const mr_ps_table_spec *t);
+mr_status *mr_ps_table_spec_get(mr_sv bytes, mr_ps_table_spec *out);
+
+static inline int mr_ps_table_push_width(const mr_ps_table_spec *t) { return mr_ps_rule_push_width(&t->rule); }
+/* Floats that are kept for each key: the values and what is beside them. */
+static inline size_t mr_ps_table_row_floats(const mr_ps_table_spec *t)
+{
+    return t->o.update == MR_PS_GRAPH ? (size_t)t->o.width + (size_t)t->o.graph_slots
+                                      : (size_t)mr_ps_rule_planes(&t->rule) * (size_t)t->o.width;
+}
+
+/* The first key of a slot of n_slots; of slot n_slots: num_keys. */
+static inline uint64_t mr_ps_slot_first(uint64_t num_keys, int n_slots, int slot)
+{
+    return (uint64_t)((unsigned __int128)num_keys * (unsigned)slot / (unsigned)n_slots);
+}
+/* Which slot a key is in. */
+int mr_ps_slot_of(uint64_t num_keys, int n_slots, uint64_t key);
+
+#endif
