@@ -1,0 +1,169 @@
+/* distbelief/lbfgs.c -- two loops and a line search over vectors that are elsewhere.
+ *
+ * The history is a ring of `history` pairs, of which the newest n_pairs count; pair i of an iteration is at next - 1 - i. */
+#include "distbelief/lbfgs.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "distbelief/line_search.h"
+
+typedef struct run {
+    const mr_lbfgs_space *v;
+    const mr_lbfgs_options *o;
+    mr_lbfgs_result *r;
+    int n_pairs, next;
+    double rho[MR_LBFGS_MOST_HISTORY]; /* 1 / (move * change) */
+    double gamma;                      /* the size of the inverse Hessian, from the newest pair */
+} run;
+
+static int pair(const run *x, int i) { return (x->next - 1 - i + 2 * x->o->history) % x->o->history; }
+static int move_of(int p) { return MR_LBFGS_HISTORY + 2 * p; }
+static int change_of(int p) { return MR_LBFGS_HISTORY + 2 * p + 1; }
+
+/* D = - H G by the pairs. */
+static mr_status *make_direction(run *x)
+{
+    const mr_lbfgs_space *v = x->v;
+    double alpha[MR_LBFGS_MOST_HISTORY], beta;
+    MR_TRY(v->copy(v->arg, MR_LBFGS_D, MR_LBFGS_G));
+    for (int i = 0; i < x->n_pairs; i++) {
+        int p = pair(x, i);
+        MR_TRY(v->dot(v->arg, move_of(p), MR_LBFGS_D, &alpha[i]));
+        alpha[i] *= x->rho[p];
+        MR_TRY(v->axpy(v->arg, MR_LBFGS_D, change_of(p), -alpha[i]));
+    }
+    MR_TRY(v->scale(v->arg, MR_LBFGS_D, x->n_pairs ? -x->gamma : -1));
+    for (int i = x->n_pairs - 1; i >= 0; i--) { /* D has its sign already */
+        int p = pair(x, i);
+        MR_TRY(v->dot(v->arg, change_of(p), MR_LBFGS_D, &beta));
+        MR_TRY(v->axpy(v->arg, MR_LBFGS_D, move_of(p), -alpha[i] - x->rho[p] * beta));
+    }
+    return NULL;
+}
+
+static mr_status *evaluate(run *x, double *loss)
+{
+    x->r->evaluations++;
+    return x->v->evaluate(x->v->arg, loss);
+}
+
+static mr_status *try_step(run *x, double step, double *loss, double *slope)
+{
+    const mr_lbfgs_space *v = x->v;
+    MR_TRY(v->copy(v->arg, MR_LBFGS_X, MR_LBFGS_X0));
+    MR_TRY(v->axpy(v->arg, MR_LBFGS_X, MR_LBFGS_D, step));
+    MR_TRY(evaluate(x, loss));
+    return v->dot(v->arg, MR_LBFGS_G, MR_LBFGS_D, slope);
+}
+
+/* The pair of the step just made; dropped when the curvature along it is not above zero, as rounding may have it. */
+static mr_status *remember(run *x)
+{
+    const mr_lbfgs_space *v = x->v;
+    int p = x->next, s = move_of(p), y = change_of(p);
+    double sy, yy;
+    MR_TRY(v->copy(v->arg, s, MR_LBFGS_X));
+    MR_TRY(v->axpy(v->arg, s, MR_LBFGS_X0, -1));
+    MR_TRY(v->copy(v->arg, y, MR_LBFGS_G));
+    MR_TRY(v->axpy(v->arg, y, MR_LBFGS_G0, -1));
+    MR_TRY(v->dot(v->arg, s, y, &sy));
+    MR_TRY(v->dot(v->arg, y, y, &yy));
+    bool over = x->n_pairs == x->o->history; /* the oldest was just written over */
+    if (!(sy > 1e-12 * yy) || !(yy > 0)) {
+        x->n_pairs -= over;
+        return NULL;
+    }
+    x->rho[p] = 1 / sy;
+    x->gamma = sy / yy;
+    x->next = (p + 1) % x->o->history;
+    x->n_pairs += !over;
+    return NULL;
+}
+
+/* Along D from X; *found is false and X where it was when there is no way down. */
+static mr_status *search(run *x, double slope, bool *found)
+{
+    const mr_lbfgs_space *v = x->v;
+    mr_line_search s;
+    double loss, first = x->n_pairs ? 1 : 1 / MR_MAX(x->r->gradient_norm, 1e-12);
+    mr_line_do next = MR_LINE_TRY;
+    MR_TRY(v->copy(v->arg, MR_LBFGS_X0, MR_LBFGS_X));
+    MR_TRY(v->copy(v->arg, MR_LBFGS_G0, MR_LBFGS_G));
+    for (mr_line_begin(&s, x->r->loss, slope, first, x->o->noise); next == MR_LINE_TRY;) {
+        MR_TRY(try_step(x, s.step, &loss, &slope));
+        next = mr_line_step(&s, loss, slope);
+    }
+    *found = next == MR_LINE_TAKE;
+    if (*found) {
+        x->r->loss = loss;
+        return remember(x);
+    }
+    MR_TRY(v->copy(v->arg, MR_LBFGS_X, MR_LBFGS_X0));
+    return v->copy(v->arg, MR_LBFGS_G, MR_LBFGS_G0);
+}
+
+static mr_status *measure_gradient(run *x)
+{
+    double square;
+    MR_TRY(x->v->dot(x->v->arg, MR_LBFGS_G, MR_LBFGS_G, &square));
+    x->r->gradient_norm = sqrt(square);
+    return NULL;
+}
+
+/* One iteration; a direction that leads nowhere is tried once more without history. */
+static mr_status *iterate(run *x, bool *found)
+{
+    double slope;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        MR_TRY(make_direction(x));
+        MR_TRY(x->v->dot(x->v->arg, MR_LBFGS_G, MR_LBFGS_D, &slope));
+        *found = false;
+        if (slope < 0)
+            MR_TRY(search(x, slope, found));
+        if (*found || x->n_pairs == 0)
+            break;
+        x->n_pairs = 0;
+    }
+    return measure_gradient(x);
+}
+
+static mr_status *check(const mr_lbfgs_options *o)
+{
+    if (o->history < 1 || o->history > MR_LBFGS_MOST_HISTORY)
+        return mr_invalid("A history of %d pairs: it must be from 1 to %d", o->history, MR_LBFGS_MOST_HISTORY);
+    return NULL;
+}
+
+mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_lbfgs_result *out)
+{
+    run x = {.v = v, .o = o, .r = out};
+    *out = (mr_lbfgs_result){.end = MR_LBFGS_ITERATIONS};
+    MR_TRY(check(o));
+    MR_TRY(evaluate(&x, &out->loss));
+    if (!isfinite(out->loss))
+        return mr_error(MR_FAILED_PRECONDITION, "The loss is %g where the search begins", out->loss);
+    MR_TRY(measure_gradient(&x));
+    for (int small = 0; out->iterations < o->most_iterations;) {
+        double before = out->loss;
+        bool found;
+        if (out->gradient_norm <= o->gradient_norm) {
+            out->end = MR_LBFGS_FLAT;
+            break;
+        }
+        MR_TRY(iterate(&x, &found));
+        if (!found) {
+            out->end = MR_LBFGS_NO_STEP;
+            break;
+        }
+        out->iterations++;
+        if (v->report)
+            MR_TRY(v->report(v->arg, out->iterations, out->loss, out->gradient_norm));
+        small = before - out->loss <= o->least_gain * fabs(out->loss) ? small + 1 : 0;
+        if (small >= 2) {
+            out->end = MR_LBFGS_SMALL_GAIN;
+            break;
+        }
+    }
+    return NULL;
+}
