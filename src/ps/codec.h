@@ -7,14 +7,16 @@
  *
  *     byte 0      bits 0-1 form: 0 float32, 1 bfloat16, 2 fixed point
  *                 bit 2    the rest is one Snappy block
- *                 bits 3-4 rows: 0 all are there, 1 a bit a row, 2 gaps between them as varints, 3 none is there
- *     rows        form 1: (n_rows + 7) / 8 bytes, bits from the lowest; form 2: varint count, then varints
- *     values      of the rows that are there, by column when width <= 8 (neighbours are alike then), else by row
+ *                 bits 3-4 rows: 0 all are there, 1 a bit a row, 2 gaps, 3 none is there
+ *     rows        1: (n_rows + 7) / 8 bytes, bits from the lowest
+ *                 2: varint of how many, then for each as a varint the rows left out before it
+ *     values      of the rows that are there: by column when width <= 8, for what stands in one
+ *                 column is alike; else by row
  *
- * float32 and bfloat16 values stand as they are, little-endian; of 16-bit kinds first all low bytes, then
- * all high ones, which Snappy finds easier.  Fixed point: runs of 256 values, each a float scale, then 16-bit integers of which
- * 32767 means the scale.  They are rounded up or down at random so that the mean is right; what is
- * not finite cannot be told so and is refused. */
+ * float32 stands as it is, little-endian.  Of 16-bit values all low bytes come first, then all high
+ * ones, in which Snappy finds more.  Fixed point: before them a float for each 256 values, their
+ * scale; a value is a signed integer of which 32767 means the scale.  It is rounded up or down at
+ * random, so that the mean is right.  What is not finite cannot be told so and is refused. */
 #ifndef MR_PS_CODEC_H
 #define MR_PS_CODEC_H
 

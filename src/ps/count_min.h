@@ -24,8 +24,9 @@ uint64_t mr_count_min_total(const mr_count_min *s);
 
 /* Adds what another worker has counted: INVALID_ARGUMENT unless of the same shape and seed. */
 mr_status *mr_count_min_merge(mr_count_min *into, const mr_count_min *from);
-/* Bytes for a message, and back from a stranger's. */
+/* Bytes for a message, and back from a stranger's: few bytes may name a huge sketch of zeros, so one of more
+ * than most_bytes is refused. */
 mr_status *mr_count_min_pack(const mr_count_min *s, mr_str *out);
-mr_status *mr_count_min_unpack(mr_sv in, mr_count_min **out);
+mr_status *mr_count_min_unpack(mr_sv in, size_t most_bytes, mr_count_min **out);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/status.h"
 
 typedef struct mr_ps_filter_stats {
-    int64_t seen;                     /* rows that came */
+    int64_t seen;                     /* rows that came: the caller counts them */
     int64_t kkt, unmodified, skipped; /* rows each of them kept back */
 } mr_ps_filter_stats;
 

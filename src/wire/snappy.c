@@ -52,6 +52,20 @@ static const char *literal(decoder *d, uint8_t tag)
     return NULL;
 }
 
+/* Copies n bytes from `offset` back, where a copy that overlaps means repetition: what has been
+ * repeated doubles what there is to copy from. */
+static void repeat(uint8_t *out, size_t offset, size_t n)
+{
+    const uint8_t *from = out - offset;
+    while (n > offset) {
+        memcpy(out, from, offset);
+        out += offset;
+        n -= offset;
+        offset *= 2;
+    }
+    memcpy(out, from, n);
+}
+
 static const char *copy(decoder *d, uint8_t tag)
 {
     static const int offset_bytes[] = {0, 1, 2, 4};
@@ -66,14 +80,7 @@ static const char *copy(decoder *d, uint8_t tag)
         return "copy from before the output";
     if (n > (size_t)(d->out_end - d->out))
         return "copy longer than the output";
-    /* offset reaches back into what is written already, so `from` holds at least one good byte. */
-    const uint8_t *from = d->out - offset;
-    if (offset >= n) {
-        memcpy(d->out, from, n);
-    } else {
-        for (size_t i = 0; i < n; i++) /* overlapping: byte by byte is the meaning */
-            d->out[i] = from[i];
-    }
+    repeat(d->out, offset, n);
     d->out += n;
     return NULL;
 }
