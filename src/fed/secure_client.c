@@ -1,0 +1,259 @@
+/* fed/secure_client.c -- a client of a secure sum.
+ *
+ * `next` is the only stage that may come: it moves on when a stage succeeds and to the end when one is refused, so no
+ * two different questions about the same sum are ever answered.  What could hurt is refused before a secret is
+ * used: lists that are not rising, thresholds of half or less, groups of less than three, sums that this client is not in. */
+#include "fed/chacha.h"
+#include "fed/secure_internal.h"
+#include "fed/shamir.h"
+#include "fed/x25519.h"
+
+enum { KEYS, SHARES, MASK, UNMASK, OVER };
+
+struct mr_secure_client {
+    int next;
+    uint8_t seed[32];                       /* everything below is made of it */
+    uint8_t sealing[32], masking[32], own[32]; /* secret keys, and the seed of its own mask */
+    uint8_t keys[MR_SECURE_KEYS];
+    uint8_t list[MR_SHA256]; /* of the SHARES message */
+    int n, t, self;          /* clients of U1, the threshold, its place among them */
+    mr_secure_peer *peers;   /* U1 */
+    uint32_t *ids;           /* U1 */
+    uint8_t *shares;         /* n * 64: of each client's masking key and seed, for this one */
+    bool *in_sum;            /* U2 */
+};
+
+static void derive(mr_secure_client *c, const char *label, uint8_t *out, size_t n)
+{
+    mr_hkdf_sha256(c->seed, sizeof c->seed, NULL, 0, label, strlen(label), out, n);
+}
+
+mr_secure_client *mr_secure_client_new(const uint8_t seed[MR_SECURE_SEED])
+{
+    mr_secure_client *c = mr_new(mr_secure_client);
+    memcpy(c->seed, seed, MR_SECURE_SEED);
+    derive(c, "millrace sealing", c->sealing, 32);
+    derive(c, "millrace masking", c->masking, 32);
+    derive(c, "millrace own mask", c->own, 32);
+    mr_x25519_public(c->sealing, c->keys + MR_KEYS_SEALING);
+    mr_x25519_public(c->masking, c->keys + MR_KEYS_MASKING);
+    mr_sha256_of(c->own, 32, c->keys + MR_KEYS_COMMITMENT);
+    return c;
+}
+
+void mr_secure_client_free(mr_secure_client *c)
+{
+    if (!c)
+        return;
+    if (c->shares)
+        mr_wipe(c->shares, (size_t)c->n * 64);
+    mr_free(c->peers);
+    mr_free(c->ids);
+    mr_free(c->shares);
+    mr_free(c->in_sum);
+    mr_wipe(c, sizeof *c);
+    mr_free(c);
+}
+
+/* Whatever comes of this stage, it is not begun again. */
+static mr_status *begin(mr_secure_client *c, int stage)
+{
+    bool due = c->next == stage;
+    c->next = OVER;
+    return due ? NULL : mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d is not due", stage);
+}
+
+static mr_status *finish(mr_secure_client *c, int stage, mr_status *st)
+{
+    if (!st)
+        c->next = stage + 1;
+    return st;
+}
+
+mr_status *mr_secure_client_keys(mr_secure_client *c, mr_str *out)
+{
+    MR_TRY(begin(c, KEYS));
+    mr_str_append(out, c->keys, sizeof c->keys);
+    return finish(c, KEYS, NULL);
+}
+
+/* ---- SHARES ---- */
+
+/* A count, and records of a size, and nothing more. */
+static mr_status *check_list(mr_sv ask, size_t head, size_t each, int *n)
+{
+    uint32_t count = ask.n >= head ? mr_get32(ask.p) : 0;
+    if (ask.n < head || count > MR_SECURE_MOST || ask.n - head != count * each)
+        return mr_invalid("secure sum: a list of %u clients in %zu bytes", count, ask.n);
+    *n = (int)count;
+    return NULL;
+}
+
+static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
+{
+    enum { HEAD = 8, EACH = 4 + MR_SECURE_KEYS };
+    MR_TRY(check_list(ask, HEAD, EACH, &c->n));
+    uint32_t t = mr_get32(ask.p + 4);
+    if (c->n < MR_SECURE_LEAST || t > (uint32_t)c->n || 2 * t <= (uint32_t)c->n)
+        return mr_invalid("secure sum: a threshold of %u among %d clients is refused", t, c->n);
+    c->t = (int)t;
+    c->peers = mr_try_calloc((size_t)c->n, sizeof *c->peers);
+    c->ids = mr_try_calloc((size_t)c->n, sizeof *c->ids);
+    c->shares = mr_try_calloc((size_t)c->n, 64);
+    c->in_sum = mr_try_calloc((size_t)c->n, sizeof *c->in_sum);
+    if (!c->peers || !c->ids || !c->shares || !c->in_sum)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %d clients", c->n);
+    c->self = -1;
+    for (int i = 0; i < c->n; i++) {
+        const char *p = ask.p + HEAD + (size_t)i * EACH;
+        c->ids[i] = c->peers[i].id = mr_get32(p);
+        memcpy(c->peers[i].keys, p + 4, MR_SECURE_KEYS);
+        if (i && c->ids[i] <= c->ids[i - 1])
+            return mr_invalid("secure sum: clients are not in rising order");
+        if (memcmp(c->peers[i].keys, c->keys, MR_SECURE_KEYS) == 0)
+            c->self = c->self < 0 ? i : c->n;
+    }
+    if (c->self < 0 || c->self == c->n)
+        return mr_invalid("secure sum: this client is not in it, or twice");
+    mr_sha256_of(ask.p, ask.n, c->list);
+    return NULL;
+}
+
+/* The polynomials of both secrets; random bytes of the seed alone, so they are made once. */
+static mr_status *deal(mr_secure_client *c, uint8_t **out)
+{
+    static const uint8_t nonce[MR_CHACHA_NONCE];
+    uint8_t key[32];
+    size_t n = (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2;
+    if (!(*out = mr_try_calloc(n, 1)))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %d shares", c->t);
+    derive(c, "millrace shares", key, 32);
+    mr_chacha20(key, nonce, 0, *out, n);
+    mr_wipe(key, sizeof key);
+    return NULL;
+}
+
+static bool share_key(const mr_secure_client *c, int with, bool from_self, uint8_t out[32])
+{
+    uint8_t shared[32];
+    uint32_t self = c->ids[c->self], peer = c->ids[with];
+    if (!mr_x25519(c->sealing, c->peers[with].keys + MR_KEYS_SEALING, shared))
+        return false;
+    mr_secure_pair_key(shared, c->list, "millrace share", from_self ? self : peer, from_self ? peer : self, out);
+    mr_wipe(shared, sizeof shared);
+    return true;
+}
+
+static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr_str *out)
+{
+    static const uint8_t nonce[MR_CHACHA_NONCE]; /* the key serves once */
+    uint8_t text[MR_SECURE_SEALED], key[32];
+    size_t half = (size_t)(c->t - 1) * MR_SHAMIR_SECRET;
+    mr_shamir_share(c->masking, random, c->t, (uint16_t)(i + 1), text);
+    mr_shamir_share(c->own, random + half, c->t, (uint16_t)(i + 1), text + 32);
+    if (i == c->self) {
+        memcpy(c->shares + (size_t)i * 64, text, 64);
+    } else if (share_key(c, i, true, key)) {
+        mr_seal(key, nonce, NULL, 0, text, 64);
+        mr_str_append(out, text, sizeof text);
+    } else {
+        return mr_invalid("secure sum: the key of client %u is none", c->ids[i]);
+    }
+    mr_wipe(text, 64);
+    mr_wipe(key, sizeof key);
+    return NULL;
+}
+
+mr_status *mr_secure_client_shares(mr_secure_client *c, mr_sv ask, mr_str *out)
+{
+    uint8_t *random = NULL;
+    MR_TRY(begin(c, SHARES));
+    mr_status *st = read_peers(c, ask);
+    if (!st)
+        st = deal(c, &random);
+    for (int i = 0; !st && i < c->n; i++)
+        st = seal_for(c, random, i, out);
+    if (random)
+        mr_wipe(random, (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2);
+    mr_free(random);
+    return finish(c, SHARES, st);
+}
+
+/* ---- TRAIN ---- */
+
+static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
+{
+    enum { HEAD = 4, EACH = 4 + MR_SECURE_SEALED };
+    static const uint8_t nonce[MR_CHACHA_NONCE];
+    int m, last = -1;
+    uint8_t text[MR_SECURE_SEALED], key[32];
+    MR_TRY(check_list(ask, HEAD, EACH, &m));
+    if (m + 1 < c->t)
+        return mr_invalid("secure sum: %d clients are fewer than the threshold of %d", m + 1, c->t);
+    for (int k = 0; k < m; k++) {
+        const char *p = ask.p + HEAD + (size_t)k * EACH;
+        int i = mr_secure_find(c->ids, c->n, mr_get32(p));
+        if (i <= last || i == c->self)
+            return mr_invalid("secure sum: client %u has no place in it", mr_get32(p));
+        memcpy(text, p + 4, sizeof text);
+        if (!share_key(c, i, false, key) || !mr_unseal(key, nonce, NULL, 0, text, 64))
+            return mr_invalid("secure sum: what client %u sent cannot be opened", c->ids[i]);
+        memcpy(c->shares + (size_t)i * 64, text, 64);
+        c->in_sum[i] = true;
+        last = i;
+    }
+    c->in_sum[c->self] = true;
+    mr_wipe(text, sizeof text);
+    mr_wipe(key, sizeof key);
+    return NULL;
+}
+
+static mr_status *add_masks(mr_secure_client *c, uint32_t *values, size_t n)
+{
+    uint32_t self = c->ids[c->self];
+    for (int i = 0; i < c->n; i++)
+        if (c->in_sum[i] && i != c->self &&
+            !mr_secure_add_pair_mask(c->masking, c->peers[i].keys + MR_KEYS_MASKING, c->list, self, c->ids[i], false, values, n))
+            return mr_invalid("secure sum: the key of client %u is none", c->ids[i]);
+    mr_secure_add_own_mask(c->own, c->list, self, false, values, n);
+    return NULL;
+}
+
+mr_status *mr_secure_client_mask(mr_secure_client *c, mr_sv ask, uint32_t *values, size_t n)
+{
+    MR_TRY(begin(c, MASK));
+    mr_status *st = open_shares(c, ask);
+    if (!st)
+        st = add_masks(c, values, n);
+    return finish(c, MASK, st);
+}
+
+/* ---- UNMASK ---- */
+
+static mr_status *read_survivors(mr_secure_client *c, mr_sv ask, bool *alive)
+{
+    int m, last = -1;
+    MR_TRY(check_list(ask, 4, 4, &m));
+    if (m < c->t)
+        return mr_invalid("secure sum: %d updates are fewer than the threshold of %d", m, c->t);
+    for (int k = 0; k < m; k++) {
+        int i = mr_secure_find(c->ids, c->n, mr_get32(ask.p + 4 + 4 * (size_t)k));
+        if (i <= last || !c->in_sum[i])
+            return mr_invalid("secure sum: an update of a client that is not in it");
+        alive[i] = true;
+        last = i;
+    }
+    return alive[c->self] ? NULL : mr_invalid("secure sum: the update of this client is left out");
+}
+
+mr_status *mr_secure_client_unmask(mr_secure_client *c, mr_sv ask, mr_str *out)
+{
+    MR_TRY(begin(c, UNMASK));
+    bool *alive = mr_try_calloc((size_t)c->n, sizeof *alive);
+    mr_status *st = alive ? read_survivors(c, ask, alive) : mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory");
+    for (int i = 0; !st && i < c->n; i++)
+        if (c->in_sum[i])
+            mr_str_append(out, c->shares + (size_t)i * 64 + (alive[i] ? 32 : 0), MR_SECURE_SHARE);
+    mr_free(alive);
+    return finish(c, UNMASK, st);
+}

@@ -1,0 +1,308 @@
+/* fed/secure_server.c -- the server of a secure sum: it collects, passes on, and adds.
+ *
+ * Members are those who gave keys (U1), in rising order once that is closed; `reached` tells which stage each has answered,
+ * so U2 and U3 are those who reached it.  Masked vectors are added up as they come: single ones are not kept. */
+#include <stdlib.h>
+
+#include "dist/federated.h"
+#include "fed/secure_internal.h"
+#include "fed/shamir.h"
+#include "fed/x25519.h"
+
+typedef struct member {
+    mr_secure_peer p;
+    mr_fed_stage reached;
+    uint8_t *sealed; /* (n-1) * MR_SECURE_SEALED, for the others in their order */
+    uint8_t *shares; /* |U2| * MR_SECURE_SHARE */
+} member;
+
+struct mr_secure_server {
+    mr_fed_stage stage;
+    MR_VEC(member) members;
+    uint32_t *ids; /* of the members, once closed */
+    int t;
+    int n_u2, n_u3;
+    mr_str list; /* the SHARES message */
+    uint8_t list_hash[MR_SHA256];
+    uint32_t *sum;
+    size_t n;
+};
+
+mr_secure_server *mr_secure_server_new(size_t n_values)
+{
+    mr_secure_server *s = mr_new(mr_secure_server);
+    s->stage = MR_FED_KEYS;
+    s->n = n_values;
+    return s;
+}
+
+void mr_secure_server_free(mr_secure_server *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->members.n; i++) {
+        mr_free(s->members.p[i].sealed);
+        mr_free(s->members.p[i].shares);
+    }
+    mr_vec_deinit(&s->members);
+    mr_free(s->ids);
+    mr_str_deinit(&s->list);
+    mr_free(s->sum);
+    mr_free(s);
+}
+
+int mr_secure_server_count(const mr_secure_server *s)
+{
+    return s->stage == MR_FED_UNMASK ? s->n_u3 : s->stage == MR_FED_TRAIN ? s->n_u2 : s->members.n;
+}
+
+static int place_of(const mr_secure_server *s, int64_t client)
+{
+    if (client < 0 || client > UINT32_MAX)
+        return -1;
+    if (s->ids)
+        return mr_secure_find(s->ids, s->members.n, (uint32_t)client);
+    for (int i = 0; i < s->members.n; i++)
+        if (s->members.p[i].p.id == client)
+            return i;
+    return -1;
+}
+
+/* ---- answers ---- */
+
+static mr_status *check_keys(const mr_secure_server *s, int64_t client, mr_sv answer)
+{
+    if (place_of(s, client) >= 0 || client < 0 || client > UINT32_MAX)
+        return mr_invalid("secure sum: client %lld has given keys already", (long long)client);
+    if (answer.n != MR_SECURE_KEYS || s->members.n >= MR_SECURE_MOST)
+        return mr_invalid("secure sum: keys of %zu bytes from client %lld", answer.n, (long long)client);
+    return NULL;
+}
+
+mr_status *mr_secure_server_check(const mr_secure_server *s, int stage, int64_t client, mr_sv answer)
+{
+    int i = place_of(s, client);
+    size_t want = stage == MR_FED_SHARES  ? (size_t)(s->members.n - 1) * MR_SECURE_SEALED
+                  : stage == MR_FED_TRAIN ? s->n * 4
+                                          : (size_t)s->n_u2 * MR_SECURE_SHARE;
+    if (stage != (int)s->stage)
+        return mr_invalid("secure sum: an answer to stage %d in stage %d", stage, (int)s->stage);
+    if (stage == MR_FED_KEYS)
+        return check_keys(s, client, answer);
+    if (i < 0 || (int)s->members.p[i].reached != stage - 1)
+        return mr_invalid("secure sum: client %lld has no part in stage %d, or had it", (long long)client, stage);
+    if (answer.n != want)
+        return mr_invalid("secure sum: client %lld answers stage %d with %zu bytes, expected %zu", (long long)client, stage, answer.n,
+                          want);
+    return NULL;
+}
+
+static mr_status *keep(mr_sv bytes, uint8_t **out)
+{
+    *out = mr_try_alloc(bytes.n);
+    if (!*out)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %zu bytes of shares", bytes.n);
+    memcpy(*out, bytes.p, bytes.n);
+    return NULL;
+}
+
+static mr_status *add_vector(mr_secure_server *s, mr_sv answer)
+{
+    if (!s->sum && !(s->sum = mr_try_calloc(MR_MAX(s->n, 1), sizeof *s->sum)))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %zu numbers", s->n);
+    for (size_t i = 0; i < s->n; i++)
+        s->sum[i] += mr_get32(answer.p + 4 * i);
+    return NULL;
+}
+
+mr_status *mr_secure_server_take(mr_secure_server *s, int stage, int64_t client, mr_sv answer)
+{
+    MR_TRY(mr_secure_server_check(s, stage, client, answer));
+    if (stage == MR_FED_KEYS) {
+        member m = {.p.id = (uint32_t)client, .reached = MR_FED_KEYS};
+        memcpy(m.p.keys, answer.p, MR_SECURE_KEYS);
+        mr_vec_push(&s->members, m);
+        return NULL;
+    }
+    member *m = &s->members.p[place_of(s, client)];
+    if (stage == MR_FED_SHARES)
+        MR_TRY(keep(answer, &m->sealed));
+    else if (stage == MR_FED_TRAIN)
+        MR_TRY(add_vector(s, answer));
+    else
+        MR_TRY(keep(answer, &m->shares));
+    m->reached = (mr_fed_stage)stage;
+    return NULL;
+}
+
+/* ---- asking ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const member *)a)->p.id, y = ((const member *)b)->p.id;
+    return (x > y) - (x < y);
+}
+
+mr_status *mr_secure_server_ask_shares(mr_secure_server *s, int t)
+{
+    int n = s->members.n;
+    if (s->stage != MR_FED_KEYS || n < MR_SECURE_LEAST || t > n || 2 * t <= n)
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: no shares for a threshold of %d among %d", t, n);
+    qsort(s->members.p, (size_t)n, sizeof *s->members.p, by_id);
+    s->ids = mr_new_array(uint32_t, n);
+    s->t = t;
+    mr_put32(&s->list, (uint32_t)n);
+    mr_put32(&s->list, (uint32_t)t);
+    for (int i = 0; i < n; i++) {
+        s->ids[i] = s->members.p[i].p.id;
+        mr_put32(&s->list, s->ids[i]);
+        mr_str_append(&s->list, s->members.p[i].p.keys, MR_SECURE_KEYS);
+    }
+    mr_sha256_of(s->list.p, s->list.n, s->list_hash);
+    s->stage = MR_FED_SHARES;
+    return NULL;
+}
+
+static mr_status *close_stage(mr_secure_server *s, mr_fed_stage stage, int *n)
+{
+    if (s->stage != stage)
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d is not the present one", (int)stage);
+    *n = 0;
+    for (int i = 0; i < s->members.n; i++)
+        *n += s->members.p[i].reached == stage;
+    if (*n < s->t)
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: %d answers are fewer than the threshold of %d", *n, s->t);
+    s->stage = stage + 1;
+    return NULL;
+}
+
+mr_status *mr_secure_server_ask_train(mr_secure_server *s) { return close_stage(s, MR_FED_SHARES, &s->n_u2); }
+mr_status *mr_secure_server_ask_unmask(mr_secure_server *s) { return close_stage(s, MR_FED_TRAIN, &s->n_u3); }
+
+/* What the others of U2 sealed for this one: in each list it has its place, one earlier behind the sender's own. */
+static void put_sealed(const mr_secure_server *s, int self, mr_str *out)
+{
+    mr_put32(out, (uint32_t)(s->n_u2 - 1));
+    for (int i = 0; i < s->members.n; i++) {
+        const member *m = &s->members.p[i];
+        if (i == self || m->reached < MR_FED_SHARES)
+            continue;
+        mr_put32(out, m->p.id);
+        mr_str_append(out, m->sealed + (size_t)(self < i ? self : self - 1) * MR_SECURE_SEALED, MR_SECURE_SEALED);
+    }
+}
+
+static void put_survivors(const mr_secure_server *s, mr_str *out)
+{
+    mr_put32(out, (uint32_t)s->n_u3);
+    for (int i = 0; i < s->members.n; i++)
+        if (s->members.p[i].reached >= MR_FED_TRAIN)
+            mr_put32(out, s->members.p[i].p.id);
+}
+
+mr_status *mr_secure_server_message(const mr_secure_server *s, int64_t client, mr_str *out)
+{
+    int i = place_of(s, client);
+    if (s->stage == MR_FED_KEYS)
+        return NULL;
+    if (i < 0 || s->members.p[i].reached < s->stage - 1)
+        return mr_invalid("secure sum: client %lld has no part in stage %d", (long long)client, (int)s->stage);
+    if (s->stage == MR_FED_SHARES)
+        mr_str_append(out, s->list.p, s->list.n);
+    else if (s->stage == MR_FED_TRAIN)
+        put_sealed(s, i, out);
+    else
+        put_survivors(s, out);
+    return NULL;
+}
+
+/* ---- the sum ---- */
+
+typedef struct tellers { /* t clients that answered UNMASK */
+    int n;
+    uint16_t *x, *weights;
+    const uint8_t **shares; /* theirs of one secret at a time */
+    const member **of;
+} tellers;
+
+static void tellers_deinit(tellers *t)
+{
+    mr_free(t->x);
+    mr_free(t->weights);
+    mr_free(t->shares);
+    mr_free(t->of);
+}
+
+static mr_status *find_tellers(const mr_secure_server *s, tellers *t)
+{
+    *t = (tellers){0, mr_new_array(uint16_t, s->t), mr_new_array(uint16_t, s->t), mr_new_array(const uint8_t *, s->t),
+                   mr_new_array(const member *, s->t)};
+    for (int i = 0; i < s->members.n && t->n < s->t; i++)
+        if (s->members.p[i].reached == MR_FED_UNMASK) {
+            t->x[t->n] = (uint16_t)(i + 1);
+            t->of[t->n++] = &s->members.p[i];
+        }
+    if (t->n < s->t || !mr_shamir_weights(t->x, t->n, t->weights))
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: %d of %d shares have come", t->n, s->t);
+    return NULL;
+}
+
+/* A lost client's key: what it shares with everybody whose update is in the sum is taken out of it. */
+static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const uint8_t key[32])
+{
+    uint8_t public[32];
+    mr_x25519_public(key, public);
+    if (memcmp(public, lost->p.keys + MR_KEYS_MASKING, 32) != 0)
+        return mr_error(MR_DATA_LOSS, "secure sum: the shares of client %u do not give its key", lost->p.id);
+    for (int i = 0; i < s->members.n; i++) {
+        const member *m = &s->members.p[i];
+        if (m->reached >= MR_FED_TRAIN && !mr_secure_add_pair_mask(key, m->p.keys + MR_KEYS_MASKING, s->list_hash, lost->p.id,
+                                                                   m->p.id, false, s->sum, s->n))
+            return mr_error(MR_DATA_LOSS, "secure sum: the key of client %u is none", m->p.id);
+    }
+    return NULL;
+}
+
+static mr_status *cancel_own(mr_secure_server *s, const member *m, const uint8_t seed[32])
+{
+    uint8_t hash[MR_SHA256];
+    mr_sha256_of(seed, 32, hash);
+    if (memcmp(hash, m->p.keys + MR_KEYS_COMMITMENT, MR_SHA256) != 0)
+        return mr_error(MR_DATA_LOSS, "secure sum: the shares of client %u do not give its seed", m->p.id);
+    mr_secure_add_own_mask(seed, s->list_hash, m->p.id, true, s->sum, s->n);
+    return NULL;
+}
+
+static mr_status *cancel_masks(mr_secure_server *s, tellers *t)
+{
+    mr_status *st = NULL;
+    size_t at = 0; /* of the client among U2 */
+    for (int i = 0; !st && i < s->members.n; i++) {
+        const member *m = &s->members.p[i];
+        uint8_t secret[32];
+        if (m->reached < MR_FED_SHARES)
+            continue;
+        for (int k = 0; k < t->n; k++)
+            t->shares[k] = t->of[k]->shares + at * MR_SECURE_SHARE;
+        mr_shamir_join(t->weights, t->shares, t->n, secret);
+        st = m->reached >= MR_FED_TRAIN ? cancel_own(s, m, secret) : cancel_pairs(s, m, secret);
+        mr_wipe(secret, sizeof secret);
+        at++;
+    }
+    return st;
+}
+
+mr_status *mr_secure_server_finish(mr_secure_server *s, uint32_t *sum)
+{
+    tellers t = {0};
+    if (s->stage != MR_FED_UNMASK)
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: it is not complete");
+    mr_status *st = find_tellers(s, &t);
+    if (!st)
+        st = cancel_masks(s, &t);
+    if (!st && s->n)
+        memcpy(sum, s->sum, s->n * sizeof *sum);
+    tellers_deinit(&t);
+    s->stage = MR_FED_REST; /* the masks are out of it: a second time would put them in again */
+    return st;
+}
