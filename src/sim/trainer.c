@@ -176,6 +176,8 @@ static void stamped(mr_sim *s, trainer *t, mr_sim_value v)
 {
     mr_sync_options o = {.n_workers = s->n_trainers - 1, .lease_ns = 8 * MR_SIM_S, .join_ns = 10 * MR_SIM_S};
     (void)v;
+    if (t->gave % 2) /* every other chief drops who is late */
+        o.aggregate = MR_SYNC_ADAPTIVE;
     mr_sync_init(&t->sync, &o, t->gave, s->now_ns);
     t->leads = true;
     t->todo.n = t->at = 0;
