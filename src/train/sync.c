@@ -298,7 +298,7 @@ mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer 
 {
     enum { MAX_WORKERS = 65536 };
     if (options->n_workers < 1 || options->n_workers > MAX_WORKERS || options->worker < 0 ||
-        options->worker >= options->n_workers || options->aggregate < 0 || options->aggregate > options->n_workers) {
+        options->worker >= options->n_workers || options->aggregate < MR_SYNC_ADAPTIVE || options->aggregate > options->n_workers) {
         mr_scope_fail(&n->s, mr_invalid("synchronous training: worker %d of %d, %d gradients a step", options->worker,
                                         options->n_workers, options->aggregate));
         return NULL;

@@ -14,7 +14,7 @@
 
 typedef struct mr_net_sync_options {
     int n_workers, worker; /* this one's number */
-    int aggregate;         /* gradients a step needs; 0: of all workers */
+    int aggregate;         /* gradients a step needs; 0: of all workers; MR_SYNC_ADAPTIVE: as many as make the most progress */
     int64_t lease_ms;      /* a worker silent for so long is not waited for; 0: it is */
     int64_t join_ms;       /* workers that have not come by then are not waited for; 0: they are */
 } mr_net_sync_options;
