@@ -377,6 +377,11 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(addprefix $(B)/bench/,scaling master_steps push_pull)
 	$(q)$(B)/bench/scaling $(B) "$$(tools/mnist)"
 
+.PHONY: bench-train
+bench-train: deps-run          ## training over many workers: stragglers, large tables
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups) $(NET_SO)
+	$(q)$(B)/bench/backups
+
 bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops
 	$(q)bench/op_peers $(B)/bench $(PYTHON)
