@@ -28,8 +28,7 @@ static bool round_up(size_t n, size_t *out)
     return mr_size_add(n, step - 1, out) && (*out -= *out % step, true);
 }
 
-/* A sealed file of this size with all its pages; -1. */
-static int make_file(size_t bytes)
+int mr_segment_file_new(size_t bytes)
 {
     int fd = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
@@ -50,7 +49,7 @@ bool mr_segment_make(mr_segment_pool *p, mr_segment *s)
     MR_ASSERT(s->lent && !s->data);
     if (!mr_net_budget_take(p->budget, s->bytes))
         return false;
-    int fd = make_file(s->bytes);
+    int fd = mr_segment_file_new(s->bytes);
     void *data = MAP_FAILED;
     if (fd >= 0)
         data = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -172,7 +171,7 @@ static void mapping_unref(mr_mapping *m)
 /* A file that cannot shrink has all its bytes for good; one of another kind (huge pages, a file on
  * disk) could still fail to deliver them, and one with holes would take our memory instead of the
  * sender's. */
-static mr_status *check_file(int fd, int64_t bytes)
+mr_status *mr_segment_file_check(int fd, int64_t bytes)
 {
     struct stat st;
     struct statfs fs;
@@ -217,7 +216,7 @@ mr_status *mr_segment_map(mr_segment_table *t, uint64_t id, int64_t bytes, int f
     MR_ASSERT(t->bytes <= t->limit);
     mr_status *st = check_new(t, id, bytes);
     if (!st)
-        st = check_file(fd, bytes);
+        st = mr_segment_file_check(fd, bytes);
     if (!st)
         st = map(t, id, (size_t)bytes, fd);
     close(fd);

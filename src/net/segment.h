@@ -22,6 +22,13 @@ enum {
     MR_SEGMENT_ALIGN = 64,
 };
 
+/* ---- files ---- */
+
+/* A sealed anonymous file of this size with all its pages; -1: the system has no memory for it. */
+int mr_segment_file_new(size_t bytes);
+/* Whether a file that came from a peer is such a one, of this size; INVALID_ARGUMENT. */
+mr_status *mr_segment_file_check(int fd, int64_t bytes);
+
 /* ---- sending ---- */
 
 typedef struct mr_segment {

@@ -1,0 +1,346 @@
+/* group/run.c -- operations over any transport, by messages.
+ *
+ * A step of a schedule starts all its messages at once, in chunks, and merges each chunk as it comes, so that merging and
+ * moving overlap. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "group/group.h"
+#include "group/merge.h"
+
+#define CHUNK ((size_t)1 << 20)
+
+/* ---- what may be asked ---- */
+
+static bool reduces(mr_group_kind k) { return k == MR_GROUP_ALL_REDUCE || k == MR_GROUP_REDUCE_SCATTER; }
+
+mr_status *mr_group_work_check(const mr_group_work *w, int size, int rank)
+{
+    size_t bytes;
+    if ((unsigned)w->kind > MR_GROUP_BARRIER)
+        return mr_invalid("group: there is no operation %d", (int)w->kind);
+    if (w->kind == MR_GROUP_BARRIER)
+        return NULL;
+    if (!mr_dtype_is_plain(w->type))
+        return mr_invalid("group: values of type %s cannot travel", mr_dtype_name(w->type));
+    if (w->count < 0 || !mr_size_mul((size_t)w->count, mr_dtype_size(w->type), &bytes) ||
+        !mr_size_mul(bytes, (size_t)size, &bytes) || bytes > INT64_MAX / 2)
+        return mr_invalid("group: %lld elements at each of %d members", (long long)w->count, size);
+    if (reduces(w->kind))
+        MR_TRY(mr_merge_check(w->type, w->merge));
+    if (reduces(w->kind) && w->mean && w->merge != MR_MERGE_ADD)
+        return mr_invalid("group: a mean is made of a sum");
+    if (w->kind == MR_GROUP_BROADCAST && (w->root < 0 || w->root >= size))
+        return mr_invalid("group: there is no member %d of %d to broadcast", w->root, size);
+    bool needs_in = w->kind != MR_GROUP_BROADCAST || w->root == rank;
+    if (w->count > 0 && (!w->out || (needs_in && !w->in)))
+        return mr_invalid("group: there is no buffer");
+    if (w->count > 0 && size > 1 && (w->kind == MR_GROUP_ALL_TO_ALL || w->kind == MR_GROUP_REDUCE_SCATTER ||
+                                     w->kind == MR_GROUP_ALL_GATHER) && w->in == w->out)
+        return mr_invalid("group: this operation cannot be done in place");
+    return NULL;
+}
+
+static mr_group_algorithm wanted;
+static void read_wanted(void)
+{
+    const char *name = getenv("MILLRACE_GROUP_ALGORITHM");
+    if (name && !mr_group_algorithm_from_name(name, &wanted))
+        wanted = MR_GROUP_AUTO;
+}
+
+/* What the user's environment says, where the caller leaves it open. */
+static mr_group_algorithm algorithm_of(const mr_group_work *w)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_wanted);
+    if (w->deterministic)
+        return MR_GROUP_DIRECT;
+    return w->algorithm == MR_GROUP_AUTO ? wanted : w->algorithm;
+}
+
+/* ---- messages ---- */
+
+typedef struct run {
+    mr_transport *t;
+    const mr_group_work *w;
+    size_t elem;
+    int64_t deadline_ns;
+    MR_VEC(mr_transfer) transfers;
+    char *aside; /* where values to be merged come */
+    size_t aside_bytes;
+} run;
+
+static mr_status *no_memory(size_t bytes)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for %zu bytes on their way", bytes);
+}
+
+static mr_status *reserve_aside(run *r, size_t bytes)
+{
+    if (bytes <= r->aside_bytes)
+        return NULL;
+    mr_free(r->aside);
+    r->aside = mr_try_alloc(bytes);
+    r->aside_bytes = r->aside ? bytes : 0;
+    return r->aside ? NULL : no_memory(bytes);
+}
+
+static void add(run *r, bool sending, int peer, void *data, size_t n)
+{
+    for (size_t at = 0; at < n; at += CHUNK)
+        mr_vec_push(&r->transfers,
+                    (mr_transfer){.sending = sending, .peer = peer, .data = (char *)data + at, .n = MR_MIN(CHUNK, n - at)});
+}
+
+static void start_all(run *r)
+{
+    for (int i = 0; i < r->transfers.n; i++)
+        r->t->of->start(r->t, &r->transfers.p[i]);
+}
+
+/* The end of one.  After an error the others end too, without waiting. */
+static void finish(run *r, int i, mr_status **st)
+{
+    mr_transfer *x = &r->transfers.p[i];
+    mr_status *end = r->t->of->finish(r->t, x, r->deadline_ns);
+    if (end && !*st)
+        r->t->of->fail(r->t, end);
+    mr_status_update(st, end);
+}
+
+/* Waits for all: what comes first, then what goes, for the receipt may be later. */
+static mr_status *finish_all(run *r, int first_send)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < first_send; i++)
+        finish(r, i, &st);
+    for (int i = first_send; i < r->transfers.n; i++)
+        finish(r, i, &st);
+    r->transfers.n = 0;
+    return st;
+}
+
+/* ---- schedules ---- */
+
+/* `buffer` is the working buffer. */
+static mr_status *do_step(run *r, const mr_group_step *s, char *buffer)
+{
+    mr_status *st = NULL;
+    size_t recv_bytes = s->from >= 0 ? (size_t)s->recv_n * r->elem : 0;
+    char *place = buffer + (size_t)s->recv_at * r->elem;
+    if (s->merge)
+        MR_TRY(reserve_aside(r, recv_bytes));
+    char *came = s->merge ? r->aside : place;
+    if (recv_bytes)
+        add(r, false, s->from, came, recv_bytes);
+    int n_recv = r->transfers.n;
+    if (s->to >= 0)
+        add(r, true, s->to, buffer + (size_t)s->send_at * r->elem, (size_t)s->send_n * r->elem);
+    start_all(r);
+    for (int i = 0; i < n_recv; i++) {
+        size_t at = (size_t)i * CHUNK, n = r->transfers.p[i].n;
+        finish(r, i, &st);
+        if (!st && s->merge)
+            mr_merge_two(r->w->type, r->w->merge, came + at, place + at, place + at, (int64_t)(n / r->elem));
+    }
+    for (int i = n_recv; i < r->transfers.n; i++)
+        finish(r, i, &st);
+    r->transfers.n = 0;
+    return st;
+}
+
+static mr_status *do_steps(run *r, mr_group_steps *steps, char *buffer)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < steps->n && !st; i++)
+        st = do_step(r, &steps->p[i], buffer);
+    mr_vec_deinit(steps);
+    return st;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes && to != from)
+        memcpy(to, from, bytes);
+}
+
+/* ---- in the order of ranks ---- */
+
+/* Part `rank` of all comes here and is merged to `to`. */
+static mr_status *reduce_direct(run *r, char *to)
+{
+    mr_transport *t = r->t;
+    const mr_group_work *w = r->w;
+    mr_status *st = NULL;
+    int64_t at, n;
+    size_t bytes;
+    mr_group_part(w->count, t->size, t->rank, &at, &n);
+    const char *own = (const char *)w->in + (size_t)at * r->elem;
+    if (!mr_size_mul((size_t)n * r->elem, (size_t)t->size, &bytes))
+        return no_memory(SIZE_MAX);
+    MR_TRY(reserve_aside(r, bytes));
+    bytes = (size_t)n * r->elem;
+    const void **in = mr_new_array(const void *, t->size);
+    for (int i = 0; i < t->size; i++) {
+        in[i] = i == t->rank ? own : r->aside + (size_t)i * bytes;
+        if (i != t->rank)
+            add(r, false, i, r->aside + (size_t)i * bytes, bytes);
+    }
+    int n_recv = r->transfers.n;
+    for (int i = 0; i < t->size; i++) {
+        int64_t to_at, to_n;
+        mr_group_part(w->count, t->size, i, &to_at, &to_n);
+        if (i != t->rank)
+            add(r, true, i, (char *)(uintptr_t)w->in + (size_t)to_at * r->elem, (size_t)to_n * r->elem);
+    }
+    start_all(r);
+    st = finish_all(r, n_recv);
+    if (!st)
+        mr_merge_many(w->type, w->merge, in, t->size, w->mean ? t->size : 1, to, n);
+    mr_free(in);
+    return st;
+}
+
+/* ---- the operations ---- */
+
+static mr_status *all_reduce(run *r, mr_group_algorithm a)
+{
+    const mr_group_work *w = r->w;
+    mr_group_steps steps = {0};
+    int64_t at, n;
+    size_t bytes = (size_t)w->count * r->elem;
+    if (a == MR_GROUP_DIRECT) {
+        mr_group_part(w->count, r->t->size, r->t->rank, &at, &n);
+        MR_TRY(reduce_direct(r, (char *)w->out + (size_t)at * r->elem));
+        mr_schedule_all_gather(r->t->size, r->t->rank, w->count, &steps);
+        return do_steps(r, &steps, w->out);
+    }
+    copy(w->out, w->in, bytes);
+    mr_schedule_all_reduce(mr_group_choose(a, (int64_t)bytes), r->t->size, r->t->rank, w->count, &steps);
+    MR_TRY(do_steps(r, &steps, w->out));
+    if (w->mean)
+        mr_merge_divide(w->type, w->out, r->t->size, w->count);
+    return NULL;
+}
+
+static mr_status *reduce_scatter(run *r, mr_group_algorithm a)
+{
+    const mr_group_work *w = r->w;
+    mr_group_steps steps = {0};
+    int64_t at, n;
+    size_t bytes = (size_t)w->count * r->elem;
+    if (a == MR_GROUP_DIRECT)
+        return reduce_direct(r, w->out);
+    char *buffer = mr_try_alloc(bytes);
+    if (!buffer)
+        return no_memory(bytes);
+    copy(buffer, w->in, bytes);
+    mr_schedule_reduce_scatter(r->t->size, r->t->rank, w->count, &steps);
+    mr_status *st = do_steps(r, &steps, buffer);
+    mr_group_part(w->count, r->t->size, r->t->rank, &at, &n);
+    if (!st) {
+        copy(w->out, buffer + (size_t)at * r->elem, (size_t)n * r->elem);
+        if (w->mean)
+            mr_merge_divide(w->type, w->out, r->t->size, n);
+    }
+    mr_free(buffer);
+    return st;
+}
+
+static mr_status *all_gather(run *r)
+{
+    const mr_group_work *w = r->w;
+    mr_group_steps steps = {0};
+    size_t bytes = (size_t)w->count * r->elem;
+    copy((char *)w->out + (size_t)r->t->rank * bytes, w->in, bytes);
+    mr_schedule_all_gather(r->t->size, r->t->rank, w->count * r->t->size, &steps);
+    return do_steps(r, &steps, w->out);
+}
+
+static mr_status *broadcast(run *r)
+{
+    const mr_group_work *w = r->w;
+    mr_group_steps steps = {0};
+    if (r->t->rank == w->root)
+        copy(w->out, w->in, (size_t)w->count * r->elem);
+    mr_schedule_broadcast(r->t->size, r->t->rank, w->root, w->count, &steps);
+    return do_steps(r, &steps, w->out);
+}
+
+static mr_status *all_to_all(run *r)
+{
+    const mr_group_work *w = r->w;
+    int size = r->t->size, rank = r->t->rank;
+    size_t bytes = (size_t)w->count * r->elem;
+    copy((char *)w->out + (size_t)rank * bytes, (const char *)w->in + (size_t)rank * bytes, bytes);
+    for (int i = 1; i < size; i++) {
+        int to = (rank + i) % size, from = (rank + size - i) % size;
+        add(r, false, from, (char *)w->out + (size_t)from * bytes, bytes);
+        int n_recv = r->transfers.n;
+        add(r, true, to, (char *)(uintptr_t)w->in + (size_t)to * bytes, bytes);
+        start_all(r);
+        MR_TRY(finish_all(r, n_recv));
+    }
+    return NULL;
+}
+
+/* After round k a member has heard, by way of others, of the 2^k before it. */
+static mr_status *barrier(run *r)
+{
+    char byte = 1, came;
+    for (int far = 1; far < r->t->size; far *= 2) {
+        add(r, false, (r->t->rank + r->t->size - far) % r->t->size, &came, 1);
+        add(r, true, (r->t->rank + far) % r->t->size, &byte, 1);
+        start_all(r);
+        MR_TRY(finish_all(r, 1));
+    }
+    return NULL;
+}
+
+static mr_status *by_messages(run *r, mr_group_algorithm a)
+{
+    switch (r->w->kind) {
+    case MR_GROUP_ALL_REDUCE:
+        return all_reduce(r, a);
+    case MR_GROUP_REDUCE_SCATTER:
+        return reduce_scatter(r, a);
+    case MR_GROUP_ALL_GATHER:
+        return all_gather(r);
+    case MR_GROUP_BROADCAST:
+        return broadcast(r);
+    case MR_GROUP_ALL_TO_ALL:
+        return all_to_all(r);
+    case MR_GROUP_BARRIER:
+        return barrier(r);
+    }
+    return mr_error(MR_INTERNAL, "group: operation %d", (int)r->w->kind);
+}
+
+/* One member has it all. */
+static mr_status *alone(const mr_group_work *w)
+{
+    if (w->kind != MR_GROUP_BARRIER)
+        copy(w->out, w->in, (size_t)w->count * mr_dtype_size(w->type));
+    return NULL;
+}
+
+mr_status *mr_group_run_on(mr_transport *t, const mr_group_work *w, int64_t deadline_ns)
+{
+    bool done = false;
+    MR_TRY(mr_group_work_check(w, t->size, t->rank));
+    if (t->size == 1)
+        return alone(w);
+    mr_group_work with = *w;
+    with.algorithm = algorithm_of(w);
+    if (t->of->run)
+        MR_TRY(t->of->run(t, &with, deadline_ns, &done));
+    if (done)
+        return NULL;
+    run r = {.t = t, .w = &with, .elem = w->kind == MR_GROUP_BARRIER ? 1 : mr_dtype_size(w->type), .deadline_ns = deadline_ns};
+    mr_status *st = by_messages(&r, with.algorithm);
+    mr_vec_deinit(&r.transfers);
+    mr_free(r.aside);
+    return st;
+}

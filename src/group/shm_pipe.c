@@ -1,0 +1,92 @@
+/* group/shm_pipe.c -- the places of pipes in a segment, and their counts.
+ *
+ * A count of the other end is believed only as far as it makes sense: heads are never more than the pipe's size before a tail. */
+#include "group/shm_pipe.h"
+
+/* Small enough for the pipes of a few members to stay in a second-level cache, large enough that a sleeper is woken for
+ * some work. */
+size_t mr_pipe_bytes(int size)
+{
+    size_t bytes = (size_t)512 << 10;
+    while (bytes > (size_t)16 << 10 && bytes * (size_t)size > (size_t)2 << 20)
+        bytes /= 2;
+    return bytes;
+}
+
+static size_t counts_bytes(int size)
+{
+    size_t one = sizeof(mr_pipe_count) * (1 + (size_t)size);
+    return (one * (size_t)size + MR_SHM_PAGE - 1) / MR_SHM_PAGE * MR_SHM_PAGE;
+}
+
+size_t mr_shm_file_bytes(int size)
+{
+    return MR_SHM_PAGE + counts_bytes(size) + mr_pipe_bytes(size) * (size_t)size;
+}
+
+void mr_pipe_init(mr_pipe *p, char *segment, int size, int writer, int reader, int self)
+{
+    size_t place = (size_t)(reader < 0 ? writer : reader);
+    mr_pipe_count *counts = (mr_pipe_count *)(segment + MR_SHM_PAGE) + place * (1 + (size_t)size);
+    MR_ASSERT(reader != writer);
+    *p = (mr_pipe){.head = counts, .tails = counts + 1, .reader = reader, .writer = writer, .size = size};
+    p->bytes = mr_pipe_bytes(size);
+    p->data = segment + MR_SHM_PAGE + counts_bytes(size) + place * p->bytes;
+    MR_ASSERT(self == writer || self == reader || reader < 0);
+    (void)self;
+}
+
+/* The least that a reader has taken. */
+static uint64_t slowest(const mr_pipe *p)
+{
+    uint64_t least = UINT64_MAX;
+    if (p->reader >= 0)
+        return atomic_load_explicit(&p->tails[p->reader].n, memory_order_acquire);
+    for (int i = 0; i < p->size; i++) {
+        uint64_t n = i == p->writer ? UINT64_MAX : atomic_load_explicit(&p->tails[i].n, memory_order_acquire);
+        least = MR_MIN(least, n);
+    }
+    return least;
+}
+
+size_t mr_pipe_room(mr_pipe *p, size_t want, char **at)
+{
+    size_t place = p->mine & (p->bytes - 1), whole = p->bytes - place;
+    want = MR_MIN(want, whole);
+    if (p->bytes - (p->mine - p->seen) < want) {
+        uint64_t seen = slowest(p);
+        if (seen > p->mine || seen < p->seen)
+            return MR_PIPE_BROKEN;
+        p->seen = seen;
+    }
+    *at = p->data + place;
+    return MR_MIN(want, p->bytes - (size_t)(p->mine - p->seen));
+}
+
+void mr_pipe_put(mr_pipe *p, size_t n)
+{
+    MR_ASSERT(n <= p->bytes - (p->mine - p->seen));
+    p->mine += n;
+    atomic_store_explicit(&p->head->n, p->mine, memory_order_release);
+}
+
+size_t mr_pipe_ready(mr_pipe *p, size_t want, const char **at)
+{
+    size_t place = p->mine & (p->bytes - 1), whole = p->bytes - place;
+    want = MR_MIN(want, whole);
+    if (p->seen - p->mine < want) {
+        uint64_t seen = atomic_load_explicit(&p->head->n, memory_order_acquire);
+        if (seen < p->seen || seen - p->mine > p->bytes)
+            return MR_PIPE_BROKEN;
+        p->seen = seen;
+    }
+    *at = p->data + place;
+    return MR_MIN(want, (size_t)(p->seen - p->mine));
+}
+
+void mr_pipe_take(mr_pipe *p, size_t n, int self)
+{
+    MR_ASSERT(n <= p->seen - p->mine);
+    p->mine += n;
+    atomic_store_explicit(&p->tails[self].n, p->mine, memory_order_release);
+}

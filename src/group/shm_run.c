@@ -1,0 +1,500 @@
+/* group/shm_run.c -- operations as streams through shared memory.
+ *
+ * A member does three things, in blocks, whichever can be done: it pushes values to the member that merges them, merges its own
+ * part of what all push to it, into its output and into its common pipe, and pulls the merged parts of others from theirs.  No
+ * one waits while one of the three can be done.  In place this is safe: a value is overwritten by its result, which could only
+ * be made after the value had been pushed.
+ *
+ * Every operation begins with a head in each pipe to a member, so that members that do different things find out.  Merges are in
+ * the order of ranks, whatever comes first: so the bits depend on nothing else. */
+#include "group/merge.h"
+#include "group/shm_internal.h"
+
+enum {
+    BLOCK = 64 << 10,
+    TINY = 4 << 10, /* all values go to all, who merge them all: one trip instead of two */
+};
+
+typedef struct op {
+    mr_shm *s;
+    const mr_group_work *w;
+    mr_shm_head head;
+    size_t elem;
+    const char *give; /* into the common pipe */
+    size_t give_n, given;
+    const char *own; /* the values that this member merges, with what comes */
+    char *merged_to;
+    size_t merge_n, merged;
+    bool publish; /* merged values go into the common pipe too */
+    bool from_commons; /* pulled from there; else from the pipe to this member */
+    bool tiny;
+    int heard, told; /* heads */
+    bool in_place; /* all values are in shared buffers */
+} op;
+
+/* ---- what is to be done ---- */
+
+static void plan_parts(op *o, bool scatter)
+{
+    const mr_group_work *w = o->w;
+    int self = o->s->t.rank, size = o->s->t.size;
+    for (int i = 0; i < size; i++) {
+        int64_t at, n;
+        mr_shm_lane *l = &o->s->lanes[i];
+        mr_group_part(w->count, size, i, &at, &n);
+        size_t begin = (size_t)at * o->elem, bytes = (size_t)n * o->elem;
+        l->push = (const char *)w->in + begin;
+        l->push_n = i == self ? 0 : bytes;
+        l->pull = scatter ? NULL : (char *)w->out + begin;
+        l->pull_n = scatter || i == self ? 0 : bytes;
+        if (i == self) {
+            o->own = l->push;
+            o->merged_to = scatter ? w->out : l->pull;
+            o->merge_n = bytes;
+        }
+    }
+    o->publish = !scatter;
+    o->from_commons = true;
+}
+
+static void plan_gather(op *o, bool only_root)
+{
+    const mr_group_work *w = o->w;
+    int self = o->s->t.rank;
+    size_t bytes = (size_t)w->count * o->elem;
+    for (int i = 0; i < o->s->t.size; i++) {
+        mr_shm_lane *l = &o->s->lanes[i];
+        l->pull = (char *)w->out + (only_root ? 0 : (size_t)i * bytes);
+        l->pull_n = i == self || (only_root && i != w->root) ? 0 : bytes;
+    }
+    if (!only_root || self == w->root) {
+        o->give = w->in;
+        o->give_n = bytes;
+        if (o->s->lanes[self].pull != w->in && bytes)
+            memcpy(o->s->lanes[self].pull, w->in, bytes);
+    }
+    o->from_commons = true;
+}
+
+static void plan_all_to_all(op *o)
+{
+    const mr_group_work *w = o->w;
+    int self = o->s->t.rank;
+    size_t bytes = (size_t)w->count * o->elem;
+    for (int i = 0; i < o->s->t.size; i++) {
+        mr_shm_lane *l = &o->s->lanes[i];
+        l->push = (const char *)w->in + (size_t)i * bytes;
+        l->pull = (char *)w->out + (size_t)i * bytes;
+        l->push_n = l->pull_n = i == self ? 0 : bytes;
+    }
+    if (bytes)
+        memcpy(o->s->lanes[self].pull, o->s->lanes[self].push, bytes);
+}
+
+static void plan_tiny(op *o)
+{
+    o->tiny = true;
+    o->give = o->own = o->w->in;
+    o->merged_to = o->w->out;
+    o->give_n = o->merge_n = (size_t)o->w->count * o->elem;
+}
+
+static void plan(op *o)
+{
+    const mr_group_work *w = o->w;
+    o->elem = mr_dtype_size(w->type);
+    switch (w->kind) {
+    case MR_GROUP_ALL_REDUCE:
+        if ((size_t)w->count * o->elem <= TINY)
+            plan_tiny(o);
+        else
+            plan_parts(o, false);
+        break;
+    case MR_GROUP_REDUCE_SCATTER:
+        plan_parts(o, true);
+        break;
+    case MR_GROUP_ALL_GATHER:
+        plan_gather(o, false);
+        break;
+    case MR_GROUP_BROADCAST:
+        plan_gather(o, true);
+        break;
+    case MR_GROUP_ALL_TO_ALL:
+        plan_all_to_all(o);
+        break;
+    case MR_GROUP_BARRIER:
+        break;
+    }
+}
+
+/* ---- heads ---- */
+
+static mr_shm_head make_head(op *o)
+{
+    const mr_group_work *w = o->w;
+    mr_shm *s = o->s;
+    size_t at = 0;
+    mr_shm_head h = {.magic = MR_SHM_MAGIC, .kind = (uint16_t)w->kind, .number = s->number};
+    if (w->kind == MR_GROUP_BARRIER)
+        return h;
+    h.type = (uint8_t)w->type;
+    h.count = w->count;
+    if (w->kind == MR_GROUP_BROADCAST)
+        h.root = w->root;
+    if (w->kind == MR_GROUP_ALL_REDUCE || w->kind == MR_GROUP_REDUCE_SCATTER) {
+        h.merge = (uint8_t)w->merge;
+        h.mean = w->mean;
+    }
+    if (w->kind == MR_GROUP_ALL_REDUCE && !o->tiny && w->in == w->out && s->memory.own &&
+        s->memory.own(s->memory.arg, w->in, (size_t)w->count * o->elem, &h.buffer, &at))
+        h.at = at;
+    else
+        h.buffer = 0;
+    return h;
+}
+
+static mr_status *check_head(const op *o, int rank, const mr_shm_head *got)
+{
+    const mr_shm_head *own = &o->head;
+    if (got->magic != MR_SHM_MAGIC)
+        return mr_shm_broken(o->s, rank);
+    if (got->kind == own->kind && got->number == own->number && got->type == own->type && got->merge == own->merge &&
+        got->count == own->count && got->root == own->root && got->mean == own->mean)
+        return NULL;
+    return mr_invalid("group: members do different things: operation %llu of member %d is of kind %d with %lld elements of %s, "
+                      "here operation %llu is of kind %d with %lld of %s",
+                      (unsigned long long)got->number, rank, got->kind, (long long)got->count, mr_dtype_name(got->type),
+                      (unsigned long long)own->number, own->kind, (long long)own->count, mr_dtype_name(own->type));
+}
+
+static mr_status *tell_head(op *o, int rank, const mr_shm_head *h, bool *told, bool *moved)
+{
+    char *at;
+    size_t room = mr_pipe_room(&o->s->to[rank], MR_PIPE_LINE, &at);
+    if (room == MR_PIPE_BROKEN)
+        return mr_shm_broken(o->s, rank);
+    if (room < MR_PIPE_LINE)
+        return NULL;
+    memcpy(at, h, sizeof(*h));
+    mr_pipe_put(&o->s->to[rank], MR_PIPE_LINE);
+    o->s->owed[rank] += MR_PIPE_LINE;
+    *told = *moved = true;
+    return NULL;
+}
+
+static mr_status *hear_head(op *o, int rank, mr_shm_head *h, bool *heard, bool *moved)
+{
+    const char *at;
+    size_t ready = mr_pipe_ready(&o->s->from[rank], MR_PIPE_LINE, &at);
+    if (ready == MR_PIPE_BROKEN)
+        return mr_shm_broken(o->s, rank);
+    if (ready < MR_PIPE_LINE)
+        return NULL;
+    memcpy(h, at, sizeof(*h));
+    mr_pipe_take(&o->s->from[rank], MR_PIPE_LINE, o->s->t.rank);
+    o->s->owed[rank] += MR_PIPE_LINE;
+    *heard = *moved = true;
+    return NULL;
+}
+
+static mr_status *heads(op *o, bool *moved)
+{
+    for (int i = 0; i < o->s->t.size; i++) {
+        mr_shm_lane *l = &o->s->lanes[i];
+        if (i == o->s->t.rank)
+            continue;
+        if (!l->told) {
+            MR_TRY(tell_head(o, i, &o->head, &l->told, moved));
+            o->told += l->told;
+        }
+        if (l->heard)
+            continue;
+        MR_TRY(hear_head(o, i, &l->head, &l->heard, moved));
+        if (!l->heard) {
+            o->s->waits_for = i;
+            continue;
+        }
+        MR_TRY(check_head(o, i, &l->head));
+        o->heard++;
+    }
+    return NULL;
+}
+
+/* ---- streams ---- */
+
+static mr_status *push(op *o, int rank, bool *moved)
+{
+    mr_shm_lane *l = &o->s->lanes[rank];
+    char *at;
+    if (!l->told || l->pushed == l->push_n)
+        return NULL;
+    size_t left = l->push_n - l->pushed;
+    size_t room = mr_pipe_room(&o->s->to[rank], MR_MIN((size_t)BLOCK, mr_shm_pad(left)), &at);
+    if (room == MR_PIPE_BROKEN)
+        return mr_shm_broken(o->s, rank);
+    if (room == 0) {
+        o->s->waits_for = rank;
+        return NULL;
+    }
+    size_t n = MR_MIN(room, left);
+    memcpy(at, l->push + l->pushed, n);
+    l->pushed += n;
+    mr_pipe_put(&o->s->to[rank], room);
+    mr_shm_moved(o->s, rank, room);
+    *moved = true;
+    return NULL;
+}
+
+/* All others may wait for what went into the common pipe. */
+static void published(op *o, size_t n)
+{
+    for (int i = 0; i < o->s->t.size; i++)
+        if (i != o->s->t.rank)
+            mr_shm_moved(o->s, i, n);
+}
+
+static mr_status *give(op *o, bool *moved)
+{
+    mr_pipe *p = &o->s->commons[o->s->t.rank];
+    char *at;
+    if (o->given == o->give_n)
+        return NULL;
+    size_t left = o->give_n - o->given, room = mr_pipe_room(p, MR_MIN((size_t)BLOCK, mr_shm_pad(left)), &at);
+    if (room == MR_PIPE_BROKEN)
+        return mr_shm_broken(o->s, o->s->t.rank);
+    if (room == 0)
+        return NULL;
+    size_t n = MR_MIN(room, left);
+    memcpy(at, o->give + o->given, n);
+    o->given += n;
+    mr_pipe_put(p, room);
+    published(o, room);
+    *moved = true;
+    return NULL;
+}
+
+static mr_status *pull(op *o, int rank, bool *moved)
+{
+    mr_shm_lane *l = &o->s->lanes[rank];
+    mr_pipe *p = o->from_commons ? &o->s->commons[rank] : &o->s->from[rank];
+    const char *at;
+    if (!l->heard || l->pulled == l->pull_n)
+        return NULL;
+    size_t left = l->pull_n - l->pulled, ready = mr_pipe_ready(p, MR_MIN((size_t)BLOCK, mr_shm_pad(left)), &at);
+    if (ready == MR_PIPE_BROKEN)
+        return mr_shm_broken(o->s, rank);
+    if (ready == 0) {
+        o->s->waits_for = rank;
+        return NULL;
+    }
+    size_t n = MR_MIN(ready, left);
+    memcpy(l->pull + l->pulled, at, n);
+    l->pulled += n;
+    mr_pipe_take(p, ready, o->s->t.rank);
+    mr_shm_moved(o->s, rank, ready);
+    *moved = true;
+    return NULL;
+}
+
+/* How much can be merged now: of what all have sent, and what the common pipe takes; 0: nothing. */
+static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *out)
+{
+    mr_shm *s = o->s;
+    size_t left = o->merge_n - o->merged, n = MR_MIN((size_t)BLOCK, mr_shm_pad(left));
+    *out = 0;
+    for (int i = 0; i < s->t.size && n; i++) {
+        const char *at = o->own + o->merged;
+        if (i != s->t.rank) {
+            n = mr_pipe_ready(o->tiny ? &s->commons[i] : &s->from[i], n, &at);
+            if (n == MR_PIPE_BROKEN)
+                return mr_shm_broken(s, i);
+            if (n == 0)
+                s->waits_for = i;
+        }
+        in[i] = at;
+    }
+    if (n && o->publish) {
+        n = mr_pipe_room(&s->commons[s->t.rank], n, publish_at);
+        if (n == MR_PIPE_BROKEN)
+            return mr_shm_broken(s, s->t.rank);
+    }
+    *out = n;
+    return NULL;
+}
+
+static mr_status *merge(op *o, bool *moved)
+{
+    mr_shm *s = o->s;
+    const void *in[MR_SHM_MOST];
+    char *publish_at = NULL, *to = o->merged_to + o->merged;
+    size_t padded;
+    if (o->merged == o->merge_n || o->heard < s->t.size - 1 || o->given < o->give_n)
+        return NULL; /* what is still to be given must not be overwritten */
+    MR_TRY(mergeable(o, in, &publish_at, &padded));
+    size_t n = MR_MIN(padded, o->merge_n - o->merged);
+    if (n == 0)
+        return NULL;
+    mr_merge_many(o->w->type, o->w->merge, in, s->t.size, o->w->mean ? s->t.size : 1, to, (int64_t)(n / o->elem));
+    o->merged += n;
+    if (o->publish) {
+        memcpy(publish_at, to, n);
+        mr_pipe_put(&s->commons[s->t.rank], padded);
+    }
+    for (int i = 0; i < s->t.size; i++) {
+        if (i == s->t.rank)
+            continue;
+        mr_pipe_take(o->tiny ? &s->commons[i] : &s->from[i], padded, s->t.rank);
+        mr_shm_moved(s, i, padded);
+    }
+    *moved = true;
+    return NULL;
+}
+
+/* ---- in place ---- */
+
+/* Whether all values lie in shared buffers, as all the heads say: then so do all members decide. */
+static mr_status *find_places(op *o)
+{
+    mr_shm *s = o->s;
+    size_t bytes = (size_t)o->w->count * o->elem, have;
+    o->in_place = false;
+    for (int i = 0; i < s->t.size; i++)
+        if (!(i == s->t.rank ? o->head.buffer : s->lanes[i].head.buffer))
+            return NULL;
+    for (int i = 0; i < s->t.size; i++) {
+        mr_shm_lane *l = &s->lanes[i];
+        if (i == s->t.rank) {
+            l->place = o->w->out;
+            continue;
+        }
+        char *base = s->memory.find(s->memory.arg, i, l->head.buffer, &have);
+        if (!base || l->head.at > have || bytes > have - l->head.at || l->head.at % o->elem)
+            return mr_error(MR_UNAVAILABLE, "group: the shared buffer of member %d cannot be mapped", i);
+        l->place = base + l->head.at;
+    }
+    o->in_place = true;
+    return NULL;
+}
+
+static void merge_in_place(op *o)
+{
+    mr_shm *s = o->s;
+    const void *in[MR_SHM_MOST];
+    size_t first = (size_t)((const char *)o->own - (const char *)o->w->in);
+    while (o->merged < o->merge_n) {
+        size_t at = first + o->merged, n = MR_MIN((size_t)BLOCK, o->merge_n - o->merged);
+        for (int i = 0; i < s->t.size; i++)
+            in[i] = s->lanes[i].place + at;
+        mr_merge_many(o->w->type, o->w->merge, in, s->t.size, o->w->mean ? s->t.size : 1, (char *)o->w->out + at,
+                      (int64_t)(n / o->elem));
+        for (int i = 0; i < s->t.size; i++)
+            if (i != s->t.rank)
+                memcpy(s->lanes[i].place + at, (char *)o->w->out + at, n);
+        o->merged += n;
+    }
+}
+
+/* ---- all of it ---- */
+
+typedef mr_status *(*look_fn)(op *o, bool *moved, bool *done);
+
+static mr_status *repeat(op *o, look_fn look, int64_t deadline_ns)
+{
+    mr_shm_wait w = {0};
+    mr_status *st = NULL;
+    for (bool done = false; !done;) {
+        bool moved = false;
+        MR_GO(look(o, &moved, &done));
+        if (moved)
+            mr_shm_busy(o->s, &w);
+        else if (!done)
+            MR_GO(mr_shm_idle(o->s, &w, deadline_ns));
+    }
+out:
+    mr_shm_tell(o->s); /* also after an error: the others find out by what is there already */
+    mr_shm_busy(o->s, &w);
+    return st;
+}
+
+static mr_status *look_for_heads(op *o, bool *moved, bool *done)
+{
+    MR_TRY(heads(o, moved));
+    *done = o->heard == o->s->t.size - 1 && o->told == o->s->t.size - 1;
+    return NULL;
+}
+
+static bool is_complete(const op *o)
+{
+    bool done = o->heard == o->s->t.size - 1 && o->told == o->heard && o->merged == o->merge_n && o->given == o->give_n;
+    for (int i = 0; i < o->s->t.size && done; i++) {
+        const mr_shm_lane *l = &o->s->lanes[i];
+        done = i == o->s->t.rank || (l->pushed == l->push_n && l->pulled == l->pull_n);
+    }
+    return done;
+}
+
+static mr_status *look_for_streams(op *o, bool *moved, bool *done)
+{
+    int size = o->s->t.size, self = o->s->t.rank;
+    if (o->heard < size - 1 || o->told < size - 1)
+        MR_TRY(heads(o, moved));
+    for (int i = 1; i < size; i++) /* each begins with another, so that not all wait for the same one */
+        MR_TRY(push(o, (self + i) % size, moved));
+    MR_TRY(give(o, moved));
+    MR_TRY(merge(o, moved));
+    for (int i = 1; i < size; i++)
+        MR_TRY(pull(o, (self + size - i) % size, moved));
+    *done = is_complete(o);
+    return NULL;
+}
+
+/* All have written into all buffers. */
+static mr_status *look_for_ends(op *o, bool *moved, bool *done)
+{
+    mr_shm_head end = o->head;
+    end.kind = MR_SHM_END;
+    *done = true;
+    for (int i = 0; i < o->s->t.size; i++) {
+        mr_shm_lane *l = &o->s->lanes[i];
+        if (i == o->s->t.rank)
+            continue;
+        if (!l->told)
+            MR_TRY(tell_head(o, i, &end, &l->told, moved));
+        if (!l->heard)
+            MR_TRY(hear_head(o, i, &l->head, &l->heard, moved));
+        if (l->heard && (l->head.magic != MR_SHM_MAGIC || l->head.kind != MR_SHM_END))
+            return mr_shm_broken(o->s, i);
+        if (!l->heard)
+            o->s->waits_for = i;
+        *done &= l->told && l->heard;
+    }
+    return NULL;
+}
+
+static mr_status *run_in_place(op *o, int64_t deadline_ns)
+{
+    merge_in_place(o);
+    for (int i = 0; i < o->s->t.size; i++)
+        o->s->lanes[i].told = o->s->lanes[i].heard = false;
+    return repeat(o, look_for_ends, deadline_ns);
+}
+
+mr_status *mr_shm_run(mr_transport *t, const mr_group_work *w, int64_t deadline_ns, bool *done)
+{
+    mr_shm *s = (mr_shm *)t;
+    op o = {.s = s, .w = w};
+    *done = w->algorithm == MR_GROUP_AUTO || w->algorithm == MR_GROUP_DIRECT;
+    if (!*done)
+        return NULL;
+    memset(s->lanes, 0, (size_t)t->size * sizeof(*s->lanes));
+    s->number++;
+    plan(&o);
+    o.head = make_head(&o);
+    if (o.head.buffer) { /* whether values travel at all is known when all have said where theirs are */
+        MR_TRY(repeat(&o, look_for_heads, deadline_ns));
+        MR_TRY(find_places(&o));
+        if (o.in_place)
+            return run_in_place(&o, deadline_ns);
+    }
+    return repeat(&o, look_for_streams, deadline_ns);
+}
