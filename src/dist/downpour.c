@@ -31,7 +31,7 @@ static bool too_far(const mr_downpour_plan *d)
 
 bool mr_downpour_waits(const mr_downpour_plan *d)
 {
-    return d->ready && !d->computing && !d->finishing && too_far(d);
+    return d->ready && d->wanted && !d->computing && !d->finishing && too_far(d);
 }
 
 /* A fetch is due before the first step, and once n_fetch steps lie behind the one it was last asked for at. */
@@ -75,8 +75,9 @@ static void decide(mr_downpour_plan *d, mr_downpour_actions *out)
         return;
     decide_push(d, out); /* first, so that a fetch begun now is behind it on its way */
     decide_fetch(d, out);
-    if (d->ready && !d->computing && !d->finishing && !too_far(d)) {
+    if (d->ready && d->wanted && !d->computing && !d->finishing && !too_far(d)) {
         d->computing = true;
+        d->wanted = false;
         add(out, MR_DOWNPOUR_STEP, 0);
     }
     bool busy = d->computing || d->pushing || d->fetching || d->accrued > 0;
@@ -108,6 +109,7 @@ void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, i
             add(out, MR_DOWNPOUR_WATCH, 0);
         break;
     case MR_DOWNPOUR_PROGRESS: take_progress(d, value, now_ns, out); break;
+    case MR_DOWNPOUR_WANT: d->wanted = true; break;
     case MR_DOWNPOUR_FETCHED:
         MR_ASSERT(d->fetching);
         d->fetching = false;
@@ -125,6 +127,10 @@ void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, i
         d->on_way = 0;
         break;
     case MR_DOWNPOUR_FINISH: d->finishing = true; break;
+    case MR_DOWNPOUR_UNDONE:
+        MR_ASSERT(d->computing);
+        d->computing = false;
+        break;
     }
     decide(d, out);
 }

@@ -30,8 +30,10 @@ typedef struct mr_downpour_rules {
 typedef enum mr_downpour_event {
     MR_DOWNPOUR_BEGIN,    /* first of all */
     MR_DOWNPOUR_PROGRESS, /* the answer to WATCH: the job has made so many steps */
+    MR_DOWNPOUR_WANT,     /* the client has data for a step */
     MR_DOWNPOUR_FETCHED,
     MR_DOWNPOUR_STEPPED,  /* its gradient has been added to the accrued ones */
+    MR_DOWNPOUR_UNDONE,   /* the step failed, and gave no gradient */
     MR_DOWNPOUR_PUSHED,
     MR_DOWNPOUR_FINISH,   /* no more steps are wanted */
 } mr_downpour_event;
@@ -59,7 +61,7 @@ typedef struct mr_downpour_plan {
     int64_t progress, progress_ns; /* of the job, and when it was seen to rise */
     bool warm, ready;         /* may begin; has parameters */
     bool fetching, arrived;   /* a fetch is under way; one waits to be installed */
-    bool computing, pushing, finishing, ended;
+    bool wanted, computing, pushing, finishing, ended;
 } mr_downpour_plan;
 
 void mr_downpour_init(mr_downpour_plan *d, const mr_downpour_rules *o);

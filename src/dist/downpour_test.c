@@ -23,6 +23,8 @@ static const char *say(story *t, mr_downpour_event e, int64_t value, int64_t now
     mr_downpour_actions out = {0};
     mr_str_clear(&t->log);
     mr_downpour_step(&t->d, e, value, now, &out);
+    if (e == MR_DOWNPOUR_BEGIN || e == MR_DOWNPOUR_STEPPED) /* there always is more data */
+        mr_downpour_step(&t->d, MR_DOWNPOUR_WANT, 0, now, &out);
     for (int i = 0; i < out.n; i++) {
         mr_str_printf(&t->log, "%s%s", i ? " " : "", names[out.p[i].what]);
         if (out.p[i].what == MR_DOWNPOUR_PUSH)
@@ -83,6 +85,18 @@ MR_TEST(downpour_finishes_when_all_is_pushed)
     MR_CHECK_STR(say(&t, MR_DOWNPOUR_STEPPED, 0, 1), "push2");
     MR_CHECK_STR(say(&t, MR_DOWNPOUR_PUSHED, 0, 1), "");
     MR_CHECK_STR(say(&t, MR_DOWNPOUR_FETCHED, 0, 1), "install end");
+    end(&t);
+}
+
+MR_TEST(downpour_installs_what_comes_while_no_step_is_wanted)
+{
+    story t = begin(1, 4, 8, 0, 0);
+    say(&t, MR_DOWNPOUR_BEGIN, 0, 1);
+    say(&t, MR_DOWNPOUR_FETCHED, 0, 1);
+    MR_CHECK_STR(say(&t, MR_DOWNPOUR_UNDONE, 0, 1), ""); /* the client's data were wrong */
+    MR_CHECK_STR(say(&t, MR_DOWNPOUR_WANT, 0, 1), "step");
+    MR_CHECK_STR(say(&t, MR_DOWNPOUR_UNDONE, 0, 1), "");
+    MR_CHECK_STR(say(&t, MR_DOWNPOUR_FINISH, 0, 1), "end"); /* nothing was computed */
     end(&t);
 }
 
@@ -148,6 +162,8 @@ static void carry_out(world *w)
 static void happen(world *w, mr_downpour_event e)
 {
     mr_downpour_step(&w->d, e, 0, 1, &w->todo);
+    if (e == MR_DOWNPOUR_BEGIN || e == MR_DOWNPOUR_STEPPED)
+        mr_downpour_step(&w->d, MR_DOWNPOUR_WANT, 0, 1, &w->todo);
     carry_out(w);
 }
 

@@ -257,6 +257,8 @@ static void carry_out(falls *f, replica *r)
 static void happen(falls *f, replica *r, mr_downpour_event e)
 {
     mr_downpour_step(&r->plan, e, f->steps, (int64_t)(f->now * 1e9) + 1, &f->todo);
+    if (e == MR_DOWNPOUR_BEGIN || e == MR_DOWNPOUR_STEPPED) /* there always is more data */
+        mr_downpour_step(&r->plan, MR_DOWNPOUR_WANT, 0, 0, &f->todo);
     carry_out(f, r);
 }
 

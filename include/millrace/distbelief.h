@@ -1,0 +1,78 @@
+/* millrace/distbelief.h -- DistBelief (Dean et al., 2012) on the parameter server: Downpour SGD and Sandblaster L-BFGS.
+ *
+ * Downpour.  Any number of replicas, each a process or a thread with a session of its own (on one device or many, here or on
+ * a cluster: any session will do), train the same model on data of their own.  They never wait for each other: each fetches
+ * parameters and pushes gradients when it likes, beside its computing, and one that dies is not missed.
+ *
+ *     mr_model *m = mr_model_new(graph);
+ *     ... loss = mr_softmax_loss(m, logits, labels) ...
+ *     mr_downpour *d = mr_downpour_new(m, loss, &(mr_downpour_options){sizeof(mr_downpour_options), .replica = 2, .rate = 0.05f});
+ *     ... run mr_initializer(m) ...
+ *     mr_ps *ps = mr_ps_connect(&(mr_ps_options){sizeof(mr_ps_options), .manager = "10.0.0.1:7000"}, status);
+ *     mr_downpour_start(d, session, ps, status);
+ *     for (...) mr_downpour_train(d, inputs, values, 2, &loss, &value, 1, status);
+ *     mr_downpour_finish(d, status);
+ *
+ * Structs of options begin with their size, and zero is a sensible value of every other field. */
+#ifndef MILLRACE_DISTBELIEF_H
+#define MILLRACE_DISTBELIEF_H
+
+#include "millrace/ps.h"
+#include "millrace/train.h"
+#include "tensorflow/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Downpour SGD ---- */
+
+typedef struct mr_downpour mr_downpour;
+
+typedef struct mr_downpour_options {
+    size_t struct_size; /* sizeof(mr_downpour_options) */
+    const char *name;   /* of the job: its tables begin with it; NULL: "downpour" */
+    int replica;        /* 0, 1, ..: the lowest one gives the servers its initial values and warms up */
+    int64_t n_fetch;    /* steps from one fetch to the next; 0: 1 */
+    int64_t n_push;     /* the same of pushes, of the gradients summed meanwhile; 0: 1 */
+    int64_t most_behind; /* steps it may be ahead of what the servers have answered, while they fail over, say; 0: 100 */
+    int64_t warm_steps; /* replicas but the first begin when the job has made so many; 0: at once */
+    int64_t patience_ms; /* a job that stands still for so long before it has begun is taken over by the next replica; 0: 1000 */
+    mr_ps_update update; /* of the servers; 0 (ASSIGN, which would be none): ADAGRAD */
+    float rate, a, b, epsilon; /* of that, as in mr_ps_table_options; rate 0: 0.05; Adagrad's a 0: 0.1 */
+    float local_rate;   /* the replica's own parameters move by this times each gradient until the next fetch; 0: they do not */
+    int64_t deadline_ms; /* for any wait for servers; 0: 60000 */
+} mr_downpour_options;
+
+/* To be made after the loss and before mr_initializer, instead of mr_minimize.  NULL after an error, which waits in
+ * mr_model_status.  All trainable variables of the model go to the servers, in equal shares; one whose gradient is rows (an
+ * embedding) goes row by row. */
+MR_EXPORT extern mr_downpour *mr_downpour_new(mr_model *m, TF_Output loss, const mr_downpour_options *options);
+/* Before the session's graph. */
+MR_EXPORT extern void mr_downpour_free(mr_downpour *d);
+/* The session's variables must have been initialised; it and ps must outlive d.  Where the job has begun already, its
+ * parameters are fetched. */
+MR_EXPORT extern void mr_downpour_start(mr_downpour *d, TF_Session *session, mr_ps *ps, TF_Status *status);
+/* One step; returns how many this replica has made, -1 after an error.  output_values are to be deleted. */
+MR_EXPORT extern int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values, int noutputs, TF_Status *status);
+/* Pushes what is left and waits until the servers have it.  mr_downpour_start begins again. */
+MR_EXPORT extern void mr_downpour_finish(mr_downpour *d, TF_Status *status);
+/* The session's variables become what the servers have now: to test the model, or save it. */
+MR_EXPORT extern void mr_downpour_fetch(mr_downpour *d, TF_Status *status);
+
+typedef struct mr_downpour_stats {
+    size_t struct_size;     /* sizeof(mr_downpour_stats) */
+    int64_t steps;          /* of this replica */
+    int64_t fetches, pushes;
+    int64_t steps_of_all;   /* pushed by all replicas, as last seen */
+    double waited_s;        /* for servers, after the first fetch */
+    double longest_step_s;  /* from one step's end to the next's, within mr_downpour_train */
+    unsigned char gave_values; /* this replica gave the servers their initial values */
+} mr_downpour_stats;
+MR_EXPORT extern void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+/* capi/distbelief.c -- millrace/distbelief.h on the client's types; the work is done in src/distbelief. */
+#include "millrace/distbelief.h"
+
+#include "capi/model.h"
+#include "distbelief/downpour.h"
+
+/* ---- runs ---- */
+
+typedef struct client_run { /* a client's arrays as ours */
+    mr_run_args a;
+    mr_tensor **in, **out;
+} client_run;
+
+static mr_status *take_run(client_run *r, const TF_Graph *g, const TF_Output *inputs, TF_Tensor *const *values, int n_in,
+                           const TF_Output *outputs, int n_out)
+{
+    if (n_in < 0 || n_out < 0 || (n_in && (!inputs || !values)) || (n_out && !outputs))
+        return mr_invalid("A step of %d inputs and %d outputs is not there", n_in, n_out);
+    r->in = mr_new_array(mr_tensor *, n_in + 1);
+    r->out = mr_new_array(mr_tensor *, n_out + 1);
+    for (int i = 0; i < n_in; i++) {
+        MR_TRY(mr_capi_check_output(g, inputs[i]));
+        if (!values[i])
+            return mr_invalid("Input %d has no value", i);
+        r->in[i] = values[i]->t;
+    }
+    for (int i = 0; i < n_out; i++)
+        MR_TRY(mr_capi_check_output(g, outputs[i]));
+    r->a = (mr_run_args){.feeds = mr_capi_outs(inputs), .fetches = mr_capi_outs(outputs), .feed_values = r->in,
+                         .fetched = r->out, .n_feeds = n_in, .n_fetches = n_out};
+    return NULL;
+}
+
+static mr_status *give_outputs(client_run *r, TF_Tensor **out)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < r->a.n_fetches && !st; i++) {
+        st = mr_capi_tensor_own(r->out[i], &out[i]);
+        r->out[i] = NULL;
+    }
+    return st;
+}
+
+static void drop_run(client_run *r)
+{
+    for (int i = 0; r->out && i < r->a.n_fetches; i++)
+        mr_tensor_unref(r->out[i]);
+    mr_free(r->in);
+    mr_free(r->out);
+}
+
+/* ---- Downpour ---- */
+
+struct mr_downpour {
+    mr_pour *pour;
+    TF_Graph *graph;
+};
+
+static mr_status *no_downpour(void) { return mr_invalid("There is no Downpour replica"); }
+
+mr_downpour *mr_downpour_new(mr_model *m, TF_Output loss, const mr_downpour_options *options)
+{
+    mr_downpour_options o;
+    mr_downpour *d = NULL;
+    if (!m)
+        return NULL;
+    mr_lock(&m->graph->mu);
+    mr_model_arg(m, loss);
+    mr_scope_fail(&m->net->s, mr_capi_take_options(options, &o, sizeof o));
+    mr_pour *p = mr_scope_ok(&m->net->s) ? mr_pour_new(m->net, mr_capi_out(loss), &o) : NULL;
+    if (p) {
+        d = mr_new(mr_downpour);
+        *d = (mr_downpour){p, m->graph};
+    }
+    mr_unlock(&m->graph->mu);
+    return d;
+}
+
+void mr_downpour_free(mr_downpour *d)
+{
+    if (!d)
+        return;
+    mr_pour_free(d->pour);
+    mr_free(d);
+}
+
+void mr_downpour_start(mr_downpour *d, TF_Session *session, mr_ps *ps, TF_Status *status)
+{
+    mr_status *st = d ? NULL : no_downpour();
+    if (!st && (!session || !ps))
+        st = mr_invalid("A replica needs a session and a client of parameters");
+    if (!st && session->graph != d->graph)
+        st = mr_invalid("The session is of another graph than the replica's model");
+    mr_capi_set_status(status, st ? st : mr_pour_start(d->pour, session->session, ps));
+}
+
+int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs,
+                          const TF_Output *outputs, TF_Tensor **output_values, int noutputs, TF_Status *status)
+{
+    client_run r = {0};
+    for (int i = 0; output_values && i < noutputs; i++)
+        output_values[i] = NULL;
+    mr_status *st = d ? NULL : no_downpour();
+    if (!st && noutputs > 0 && !output_values)
+        st = mr_invalid("There is no room for %d outputs", noutputs);
+    if (!st)
+        st = take_run(&r, d->graph, inputs, input_values, ninputs, outputs, noutputs);
+    if (!st)
+        st = mr_pour_train(d->pour, &r.a, mr_capi_run_cancel());
+    if (!st)
+        st = give_outputs(&r, output_values);
+    drop_run(&r);
+    mr_downpour_stats stats = {0};
+    if (!st)
+        mr_pour_count(d->pour, &stats);
+    int64_t steps = st ? -1 : stats.steps;
+    mr_capi_set_status(status, st);
+    return steps;
+}
+
+void mr_downpour_finish(mr_downpour *d, TF_Status *status)
+{
+    mr_capi_set_status(status, d ? mr_pour_finish(d->pour) : no_downpour());
+}
+
+void mr_downpour_fetch(mr_downpour *d, TF_Status *status)
+{
+    mr_capi_set_status(status, d ? mr_pour_fetch(d->pour) : no_downpour());
+}
+
+/* Fills as much as the client's struct has room for. */
+static void fill_stats(void *out, const void *from, size_t ours)
+{
+    size_t size;
+    memcpy(&size, out, sizeof size);
+    if (size < sizeof size || size > (1 << 16))
+        return;
+    memset(out, 0, size);
+    memcpy(out, from, MR_MIN(size, ours));
+    memcpy(out, &size, sizeof size);
+}
+
+void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out)
+{
+    mr_downpour_stats s = {0};
+    if (!out)
+        return;
+    if (d)
+        mr_pour_count(d->pour, &s);
+    fill_stats(out, &s, sizeof s);
+}

@@ -1,0 +1,605 @@
+/* distbelief/downpour.c -- a replica: dist/downpour.h carried out.
+ *
+ * The caller's thread does everything but the travelling.  A fetch is some pulls, a push some pushes (the vector, tables of
+ * rows, the job's count of steps); the client's thread tells when each has ended, and the caller looks at that between steps.
+ *
+ * Beside the model's tables a job has NAME/job with two keys: the steps that all replicas have pushed, and whether the
+ * tables have their initial values. */
+#include "distbelief/downpour.h"
+
+#include "base/clock.h"
+#include "dist/downpour.h"
+#include "distbelief/mirror.h"
+#include "ps/client.h"
+
+enum { KEY_STEPS, KEY_READY, JOB_KEYS, WATCH_MS = 5 };
+
+typedef struct group { /* tasks that end together */
+    MR_VEC(mr_ps_task) tasks;
+    int left MR_GUARDED_BY(mu);     /* that have not ended, and one while it is being begun */
+    bool under_way;
+} group;
+
+struct mr_pour {
+    mr_downpour_options o; /* nothing zero; the name is owned */
+    mr_mirror m;
+    mr_session *s;
+    mr_ps *ps;
+    int vector, job, *tables; /* numbers of tables; of parts with rows */
+    mr_mirror_values fetched, accrued;
+    uint8_t **touched; /* by part with rows: a byte a row */
+    mr_tensor **gradients;
+    mr_downpour_plan plan;
+    mr_downpour_actions todo;
+    bool started, step_due, watch_due, ended;
+    mr_status *failed; /* what ended the training: kept until it is started again */
+    mr_mutex mu;
+    mr_cond changed; /* a group has ended */
+    group fetch, push;
+    mr_downpour_stats stats;
+    int64_t last_step_ns;
+};
+
+/* ---- groups of tasks ---- */
+
+static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
+{
+    (void)t, (void)st; /* its error is asked for when the group is collected */
+    group *g = ((void **)arg)[0];
+    mr_pour *p = ((void **)arg)[1];
+    mr_lock(&p->mu);
+    if (--g->left == 0)
+        mr_cond_signal(&p->changed);
+    mr_unlock(&p->mu);
+    mr_free(arg);
+}
+
+static void count_task(mr_pour *p, group *g, int by)
+{
+    mr_lock(&p->mu);
+    g->left += by;
+    if (g->left == 0)
+        mr_cond_signal(&p->changed);
+    mr_unlock(&p->mu);
+}
+
+static mr_status *begin_task(mr_pour *p, group *g, mr_ps_job j)
+{
+    void **arg = mr_new_array(void *, 2);
+    mr_ps_task task;
+    arg[0] = g;
+    arg[1] = p;
+    j.done = task_ended;
+    j.arg = arg;
+    count_task(p, g, 1);
+    mr_status *st = mr_ps_begin(p->ps, &j, &task);
+    if (st) {
+        mr_free(arg);
+        count_task(p, g, -1);
+        return st;
+    }
+    mr_vec_push(&g->tasks, task);
+    return NULL;
+}
+
+static bool has_ended(mr_pour *p, group *g)
+{
+    mr_lock(&p->mu);
+    bool ended = g->under_way && g->left == 0;
+    mr_unlock(&p->mu);
+    return ended;
+}
+
+/* The group's first error; all its tasks have ended or are waited for. */
+static mr_status *collect(mr_pour *p, group *g)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < g->tasks.n; i++)
+        mr_status_update(&st, mr_ps_end(p->ps, g->tasks.p[i]));
+    g->tasks.n = 0;
+    g->under_way = false;
+    return st;
+}
+
+/* ---- tables ---- */
+
+static mr_ps_table_options table_options(const mr_downpour_options *o, uint64_t keys, int64_t width)
+{
+    return (mr_ps_table_options){.struct_size = sizeof(mr_ps_table_options), .num_keys = keys, .width = (int)width,
+                                 .update = o->update, .rate = o->rate, .a = o->a, .b = o->b, .epsilon = o->epsilon};
+}
+
+static mr_status *make_table(mr_pour *p, const char *what, uint64_t keys, int64_t width, bool model, int *out)
+{
+    mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = keys, .width = 1, .update = MR_PS_ADD};
+    if (width < 1 || width > MR_PS_MAX_WIDTH)
+        return mr_invalid("'%s': rows of %lld numbers: a key of the parameter server has at most %d", what, (long long)width,
+                          MR_PS_MAX_WIDTH);
+    if (model)
+        t = table_options(&p->o, keys, width);
+    char *name = mr_printf("%s/%s", p->o.name, what);
+    mr_status *st = mr_ps_make_table(p->ps, mr_sv_of(name), &t, out);
+    mr_free(name);
+    return st;
+}
+
+static mr_status *make_tables(mr_pour *p)
+{
+    p->vector = -1;
+    MR_TRY(make_table(p, "job", JOB_KEYS, 1, false, &p->job));
+    if (p->m.keys)
+        MR_TRY(make_table(p, "vector", p->m.keys, p->m.width, true, &p->vector));
+    for (int i = 0; i < p->m.parts.n; i++) {
+        const mr_mirror_part *part = &p->m.parts.p[i];
+        if (part->rows)
+            MR_TRY(make_table(p, part->name, (uint64_t)part->dims[0], part->columns, true, &p->tables[i]));
+    }
+    return NULL;
+}
+
+static mr_status *run_job(mr_pour *p, const mr_ps_job *j)
+{
+    mr_ps_task task;
+    MR_TRY(mr_ps_begin(p->ps, j, &task));
+    return mr_ps_end(p->ps, task);
+}
+
+static mr_status *read_job(mr_pour *p, float job[JOB_KEYS])
+{
+    MR_TRY(run_job(p, &(mr_ps_job){.pull = true, .table = p->job, .keys = {NULL, 0, JOB_KEYS}, .out = job}));
+    p->stats.steps_of_all = (int64_t)job[KEY_STEPS];
+    return NULL;
+}
+
+/* ---- initial values ---- */
+
+/* Floats that the servers keep for a key: its values and what is beside them. */
+static mr_status *row_floats(const mr_pour *p, uint64_t keys, int64_t width, size_t *out)
+{
+    mr_ps_table_spec spec;
+    mr_ps_table_options o = table_options(&p->o, keys, width);
+    MR_TRY(mr_ps_table_spec_init(&spec, MR_SV("values"), &o));
+    *out = mr_ps_table_row_floats(&spec);
+    mr_ps_table_spec_deinit(&spec);
+    return NULL;
+}
+
+/* Gives a table values and leaves what is beside them (sums of squares) as it begins. */
+static mr_status *set_table(mr_pour *p, int table, uint64_t keys, int64_t width, const float *values)
+{
+    size_t row, n;
+    MR_TRY(row_floats(p, keys, width, &row));
+    float *all = mr_size_mul((size_t)keys, row, &n) ? mr_try_calloc(n, sizeof *all) : NULL;
+    if (!all)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for the rows of %llu keys", (unsigned long long)keys);
+    mr_ps_keys whole = {NULL, 0, (size_t)keys};
+    mr_status *st = run_job(p, &(mr_ps_job){.pull = true, .whole = true, .table = table, .keys = whole, .out = all});
+    for (uint64_t k = 0; k < keys && !st; k++)
+        memcpy(all + k * row, values + k * (uint64_t)width, (size_t)width * sizeof *all);
+    if (!st)
+        st = run_job(p, &(mr_ps_job){.kind = MR_PS_CHANGE_SET, .table = table, .keys = whole, .floats = all});
+    mr_free(all);
+    return st;
+}
+
+static mr_status *give_values(mr_pour *p)
+{
+    MR_TRY(mr_mirror_read(&p->m, p->s, &p->fetched));
+    if (p->vector >= 0)
+        MR_TRY(set_table(p, p->vector, p->m.keys, p->m.width, p->fetched.vector));
+    for (int i = 0; i < p->m.parts.n; i++) {
+        const mr_mirror_part *part = &p->m.parts.p[i];
+        if (part->rows)
+            MR_TRY(set_table(p, p->tables[i], (uint64_t)part->dims[0], part->columns, p->fetched.tables[i]));
+    }
+    p->stats.gave_values = 1;
+    float one = 1;
+    return run_job(p, &(mr_ps_job){.table = p->job, .keys = {NULL, KEY_READY, 1}, .floats = &one});
+}
+
+/* The first replica gives the servers its variables' values, the others wait for that; the second does it when nothing has
+ * come of that for its patience, and so on.  Nobody trains before. */
+static mr_status *see_values(mr_pour *p)
+{
+    int64_t begin = mr_now_ns(), mine = begin + p->o.replica * p->o.patience_ms * 1000000;
+    int64_t end = mine + p->o.deadline_ms * 1000000;
+    float job[JOB_KEYS];
+    for (;;) {
+        MR_TRY(read_job(p, job));
+        if (job[KEY_READY] > 0)
+            return NULL;
+        int64_t now = mr_now_ns();
+        if (now >= mine)
+            return give_values(p);
+        if (now >= end)
+            return mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has given the servers initial values", p->o.name);
+        mr_sleep_ns(WATCH_MS * 1000000);
+    }
+}
+
+/* ---- actions ---- */
+
+static mr_status *begin_fetch(mr_pour *p)
+{
+    mr_status *st = NULL;
+    p->fetch.under_way = true;
+    p->stats.fetches++;
+    count_task(p, &p->fetch, 1);
+    if (p->vector >= 0)
+        st = begin_task(p, &p->fetch, (mr_ps_job){.pull = true, .table = p->vector, .keys = {NULL, 0, (size_t)p->m.keys},
+                                                  .out = p->fetched.vector});
+    for (int i = 0; i < p->m.parts.n && !st; i++)
+        if (p->m.parts.p[i].rows)
+            st = begin_task(p, &p->fetch, (mr_ps_job){.pull = true, .table = p->tables[i],
+                                                      .keys = {NULL, 0, (size_t)p->m.parts.p[i].dims[0]},
+                                                      .out = p->fetched.tables[i]});
+    count_task(p, &p->fetch, -1);
+    return st;
+}
+
+/* The rows that were touched since the last push, packed together; they are zero again afterwards. */
+static mr_status *push_rows(mr_pour *p, int part)
+{
+    const mr_mirror_part *m = &p->m.parts.p[part];
+    size_t columns = (size_t)m->columns, n = 0;
+    uint8_t *touched = p->touched[part];
+    float *sums = p->accrued.tables[part];
+    for (int64_t r = 0; r < m->dims[0]; r++)
+        n += touched[r];
+    uint64_t *keys = mr_try_alloc(n * sizeof *keys);
+    float *values = mr_try_alloc(n * columns * sizeof *values); /* not more than the table itself */
+    mr_status *st = keys && values ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "'%s': out of memory for %zu rows", m->name, n);
+    for (int64_t r = 0, i = 0; r < m->dims[0] && !st; r++)
+        if (touched[r]) {
+            keys[i] = (uint64_t)r;
+            memcpy(values + (size_t)i++ * columns, sums + r * m->columns, columns * sizeof *values);
+            memset(sums + r * m->columns, 0, columns * sizeof *sums);
+            touched[r] = 0;
+        }
+    if (!st && n)
+        st = begin_task(p, &p->push, (mr_ps_job){.table = p->tables[part], .keys = {keys, 0, n}, .floats = values});
+    mr_free(keys);
+    mr_free(values);
+    return st;
+}
+
+static mr_status *begin_push(mr_pour *p, int64_t steps)
+{
+    mr_status *st = NULL;
+    float made = (float)steps;
+    p->push.under_way = true;
+    p->stats.pushes++;
+    count_task(p, &p->push, 1);
+    if (p->vector >= 0) {
+        st = begin_task(p, &p->push, (mr_ps_job){.table = p->vector, .keys = {NULL, 0, (size_t)p->m.keys},
+                                                 .floats = p->accrued.vector});
+        memset(p->accrued.vector, 0, (size_t)p->m.n * sizeof(float));
+    }
+    for (int i = 0; i < p->m.parts.n && !st; i++)
+        if (p->m.parts.p[i].rows)
+            st = push_rows(p, i);
+    if (!st)
+        st = begin_task(p, &p->push, (mr_ps_job){.table = p->job, .keys = {NULL, KEY_STEPS, 1}, .floats = &made});
+    count_task(p, &p->push, -1);
+    return st;
+}
+
+/* What was fetched; with a rate of its own the replica's gradients that are not pushed yet stay in its parameters. */
+static mr_status *install(mr_pour *p)
+{
+    float by = p->o.local_rate;
+    if (by > 0)
+        for (int i = 0; i < p->m.parts.n; i++) {
+            float *to = mr_mirror_at(&p->m, &p->fetched, i);
+            const float *from = mr_mirror_at(&p->m, &p->accrued, i);
+            for (int64_t k = 0; k < p->m.parts.p[i].n; k++)
+                to[k] -= by * from[k];
+        }
+    return mr_mirror_install(&p->m, p->s, &p->fetched);
+}
+
+static mr_status *act(mr_pour *p, const mr_downpour_action *a)
+{
+    switch (a->what) {
+    case MR_DOWNPOUR_WATCH: p->watch_due = true; return NULL;
+    case MR_DOWNPOUR_FETCH: return begin_fetch(p);
+    case MR_DOWNPOUR_INSTALL: return install(p);
+    case MR_DOWNPOUR_STEP: p->step_due = true; return NULL;
+    case MR_DOWNPOUR_PUSH: return begin_push(p, a->steps);
+    case MR_DOWNPOUR_END: p->ended = true; return NULL;
+    }
+    return NULL;
+}
+
+/* Tells the plan, and does what follows. */
+static mr_status *happen(mr_pour *p, mr_downpour_event e, int64_t value)
+{
+    mr_status *st = NULL;
+    mr_downpour_step(&p->plan, e, value, mr_now_ns(), &p->todo);
+    for (int i = 0; i < p->todo.n && !st; i++)
+        st = act(p, &p->todo.p[i]);
+    p->todo.n = 0;
+    return st;
+}
+
+/* ---- the loop ---- */
+
+/* What has ended meanwhile. */
+static mr_status *look(mr_pour *p, bool *moved)
+{
+    *moved = false;
+    if (has_ended(p, &p->push)) {
+        *moved = true;
+        MR_TRY(collect(p, &p->push));
+        MR_TRY(happen(p, MR_DOWNPOUR_PUSHED, 0));
+    }
+    if (has_ended(p, &p->fetch)) {
+        *moved = true;
+        MR_TRY(collect(p, &p->fetch));
+        MR_TRY(happen(p, MR_DOWNPOUR_FETCHED, 0));
+    }
+    return NULL;
+}
+
+static mr_status *watch(mr_pour *p)
+{
+    float job[JOB_KEYS];
+    p->watch_due = false;
+    mr_sleep_ns(WATCH_MS * 1000000);
+    MR_TRY(read_job(p, job));
+    return happen(p, MR_DOWNPOUR_PROGRESS, (int64_t)job[KEY_STEPS]);
+}
+
+static mr_status *wait(mr_pour *p, int64_t deadline_ns)
+{
+    mr_status *st = NULL;
+    int64_t begin = mr_now_ns();
+    mr_lock(&p->mu);
+    bool ended = (p->push.under_way && !p->push.left) || (p->fetch.under_way && !p->fetch.left);
+    if (!ended && !mr_cond_wait_until(&p->changed, &p->mu, deadline_ns))
+        st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': replica %d has waited %lld ms for the parameter servers, which have not %s",
+                      p->o.name, p->o.replica, (long long)p->o.deadline_ms,
+                      p->push.left ? "acknowledged its push" : "answered its fetch");
+    mr_unlock(&p->mu);
+    if (p->plan.ready)
+        p->stats.waited_s += (double)(mr_now_ns() - begin) * 1e-9;
+    return st;
+}
+
+/* Until a step is due, or with `finish` all has ended. */
+static mr_status *pump(mr_pour *p, bool finish)
+{
+    int64_t deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
+    for (;;) {
+        bool moved;
+        MR_TRY(look(p, &moved));
+        if (finish ? p->ended : p->step_due)
+            return NULL;
+        if (p->watch_due) {
+            MR_TRY(watch(p));
+            deadline = mr_now_ns() + p->o.deadline_ms * 1000000; /* a job that moves may take its time */
+        } else if (moved) {
+            deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
+        } else {
+            MR_TRY(wait(p, deadline));
+        }
+    }
+}
+
+/* An error of the servers: gradients may be lost, so the training is over until it is started again. */
+static mr_status *keep_failure(mr_pour *p, mr_status *st)
+{
+    if (st && !p->failed)
+        p->failed = mr_status_copy(st);
+    return st;
+}
+
+/* All that is under way ends, whatever came of it. */
+static void drain(mr_pour *p)
+{
+    if (p->fetch.under_way)
+        mr_status_free(collect(p, &p->fetch));
+    if (p->push.under_way)
+        mr_status_free(collect(p, &p->push));
+}
+
+static void forget_accrued(mr_pour *p)
+{
+    memset(p->accrued.vector, 0, (size_t)p->m.n * sizeof(float));
+    for (int i = 0; i < p->m.parts.n; i++)
+        if (p->m.parts.p[i].rows) {
+            memset(p->accrued.tables[i], 0, (size_t)p->m.parts.p[i].n * sizeof(float));
+            memset(p->touched[i], 0, (size_t)p->m.parts.p[i].dims[0]);
+        }
+}
+
+static mr_status *start(mr_pour *p)
+{
+    MR_TRY(make_tables(p));
+    MR_TRY(see_values(p));
+    mr_downpour_init(&p->plan, &(mr_downpour_rules){p->o.n_fetch, p->o.n_push, p->o.most_behind, p->o.replica, p->o.warm_steps,
+                                                    p->o.patience_ms * 1000000});
+    p->step_due = p->watch_due = p->ended = false;
+    p->last_step_ns = 0;
+    MR_TRY(happen(p, MR_DOWNPOUR_BEGIN, 0));
+    MR_TRY(happen(p, MR_DOWNPOUR_WANT, 0));
+    return pump(p, false);
+}
+
+mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
+{
+    if (p->started)
+        return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d is training already", p->o.name, p->o.replica);
+    mr_status_free(p->failed);
+    p->failed = NULL;
+    p->s = s;
+    p->ps = ps;
+    forget_accrued(p);
+    mr_status *st = start(p);
+    p->started = !st;
+    if (st)
+        drain(p);
+    return st;
+}
+
+static void time_step(mr_pour *p)
+{
+    int64_t now = mr_now_ns();
+    if (p->last_step_ns)
+        p->stats.longest_step_s = MR_MAX(p->stats.longest_step_s, (double)(now - p->last_step_ns) * 1e-9);
+    p->last_step_ns = now;
+}
+
+static mr_status *check_running(const mr_pour *p)
+{
+    if (p->failed)
+        return mr_status_copy(p->failed);
+    if (!p->started)
+        return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
+    return NULL;
+}
+
+mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cancel)
+{
+    MR_TRY(check_running(p));
+    int64_t begin = mr_now_ns();
+    if (!p->step_due)
+        MR_TRY(keep_failure(p, happen(p, MR_DOWNPOUR_WANT, 0)));
+    MR_TRY(keep_failure(p, pump(p, false)));
+    p->step_due = false;
+    mr_status *st = mr_mirror_run(&p->m, p->s, client, cancel, p->gradients, NULL);
+    if (!st) {
+        st = mr_mirror_add(&p->m, p->gradients, 1, &p->accrued, p->touched);
+        mr_mirror_drop(&p->m, p->gradients);
+    }
+    if (st) {
+        mr_status_update(&st, keep_failure(p, happen(p, MR_DOWNPOUR_UNDONE, 0)));
+        return st;
+    }
+    p->stats.steps++;
+    if (!p->last_step_ns)
+        p->last_step_ns = begin;
+    time_step(p);
+    bool moved;
+    st = happen(p, MR_DOWNPOUR_STEPPED, 0);
+    if (!st)
+        st = look(p, &moved);
+    return keep_failure(p, st);
+}
+
+mr_status *mr_pour_finish(mr_pour *p)
+{
+    if (!p->started)
+        return p->failed ? mr_status_copy(p->failed) : NULL;
+    p->started = false;
+    mr_status *st = p->failed ? mr_status_copy(p->failed) : NULL;
+    if (!st && p->step_due)
+        st = happen(p, MR_DOWNPOUR_UNDONE, 0);
+    if (!st)
+        st = happen(p, MR_DOWNPOUR_FINISH, 0);
+    if (!st)
+        st = pump(p, true);
+    drain(p);
+    return st;
+}
+
+/* Beside the plan, which may have a fetch of its own under way into `fetched`: that one ends first. */
+mr_status *mr_pour_fetch(mr_pour *p)
+{
+    if (!p->s)
+        return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
+    bool moved;
+    while (p->fetch.under_way) {
+        MR_TRY(look(p, &moved));
+        if (!moved)
+            MR_TRY(wait(p, mr_now_ns() + p->o.deadline_ms * 1000000));
+    }
+    mr_status *st = begin_fetch(p);
+    mr_status_update(&st, collect(p, &p->fetch));
+    return st ? st : mr_mirror_install(&p->m, p->s, &p->fetched);
+}
+
+void mr_pour_count(const mr_pour *p, mr_downpour_stats *out)
+{
+    *out = p->stats;
+    out->struct_size = sizeof *out;
+}
+
+/* ---- making one ---- */
+
+static mr_status *check_options(mr_downpour_options *o)
+{
+    o->n_fetch = o->n_fetch ? o->n_fetch : 1;
+    o->n_push = o->n_push ? o->n_push : 1;
+    o->most_behind = o->most_behind ? o->most_behind : 100;
+    o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
+    o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;
+    o->update = o->update ? o->update : MR_PS_ADAGRAD;
+    o->rate = o->rate != 0 ? o->rate : 0.05f;
+    if (o->update == MR_PS_ADAGRAD && o->a == 0)
+        o->a = 0.1f;
+    if (o->n_fetch < 1 || o->n_push < 1 || o->most_behind < 0 || o->warm_steps < 0 || o->replica < 0)
+        return mr_invalid("Downpour: n_fetch %lld, n_push %lld, most_behind %lld, warm_steps %lld, replica %d: none may be below zero",
+                          (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind, (long long)o->warm_steps,
+                          o->replica);
+    if (o->patience_ms < 0 || o->deadline_ms < 0 || o->patience_ms > INT32_MAX || o->deadline_ms > INT32_MAX)
+        return mr_invalid("Downpour: a wait of less than nothing or more than 24 days");
+    if (o->update == MR_PS_PROXIMAL || (int)o->update < 0 || o->update > MR_PS_FTRL)
+        return mr_invalid("Downpour: update %d takes no gradients", (int)o->update);
+    return NULL;
+}
+
+static mr_status *make_room(mr_pour *p)
+{
+    int n = p->m.parts.n;
+    p->tables = mr_new_array(int, n + 1);
+    p->touched = mr_new_array(uint8_t *, n + 1);
+    p->gradients = mr_new_array(mr_tensor *, 2 * n + 1);
+    MR_TRY(mr_mirror_values_init(&p->m, &p->fetched));
+    MR_TRY(mr_mirror_values_init(&p->m, &p->accrued));
+    for (int i = 0; i < n; i++)
+        if (p->m.parts.p[i].rows && !(p->touched[i] = mr_try_calloc((size_t)p->m.parts.p[i].dims[0], 1)))
+            return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for the rows of '%s'", p->m.parts.p[i].name);
+    return NULL;
+}
+
+mr_pour *mr_pour_new(mr_network *n, mr_out loss, const mr_downpour_options *o)
+{
+    mr_pour *p = mr_new(mr_pour);
+    p->o = *o;
+    p->o.name = mr_strdup(o->name && o->name[0] ? o->name : "downpour");
+    mr_mutex_init(&p->mu);
+    mr_cond_init(&p->changed);
+    mr_scope_fail(&n->s, check_options(&p->o));
+    if (mr_scope_ok(&n->s))
+        mr_mirror_build(n, loss, true, p->o.local_rate, &p->m);
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, make_room(p));
+    if (mr_scope_ok(&n->s))
+        return p;
+    mr_pour_free(p);
+    return NULL;
+}
+
+void mr_pour_free(mr_pour *p)
+{
+    if (!p)
+        return;
+    drain(p);
+    mr_mirror_values_deinit(&p->m, &p->fetched);
+    mr_mirror_values_deinit(&p->m, &p->accrued);
+    for (int i = 0; p->touched && i < p->m.parts.n; i++)
+        mr_free(p->touched[i]);
+    mr_free(p->touched);
+    mr_free(p->tables);
+    mr_free(p->gradients);
+    mr_mirror_deinit(&p->m);
+    mr_vec_deinit(&p->todo);
+    mr_vec_deinit(&p->fetch.tasks);
+    mr_vec_deinit(&p->push.tasks);
+    mr_status_free(p->failed);
+    mr_cond_deinit(&p->changed);
+    mr_mutex_deinit(&p->mu);
+    mr_free((char *)(uintptr_t)p->o.name);
+    mr_free(p);
+}
