@@ -1,7 +1,8 @@
 /* run/collective.h -- what members of a group compute together: all-reduce, gather, broadcast and their kin.
  *
  * An op makes a call and is told when its result is there.  Who the members are, and how their data meets, is the
- * business of an mr_collective; the one in ops/collective/local.c joins members inside one process.  A call says
+ * business of an mr_collective; the one in ops/collective/local.c joins members inside one process, the one in
+ * server/collective.c those of a cluster.  A call says
  * everything a ring over transports needs as well: the group, which exchange of the group this is, how many
  * members there are and, where it is known, which of them this one is. */
 #ifndef MR_RUN_COLLECTIVE_H
@@ -42,5 +43,12 @@ struct mr_collective {
 
 /* Joins members inside this process. */
 mr_collective *mr_collective_local(void);
+
+/* ---- run/collective.c: which one an op uses ---- */
+/* Ops of the session that has this caller of functions use c from now on; NULL: no more.  Few ops ask, so a session is
+ * looked up rather than told to every step. */
+void mr_collective_bind(const mr_caller *session, mr_collective *c);
+/* That of the session of r; where there is none, the one that joins members inside this process. */
+mr_collective *mr_collective_of(const mr_run *r);
 
 #endif

@@ -9,6 +9,7 @@
 #include "exec/trace.h"
 #include "graph/graph_def.h"
 #include "server/clocks.h"
+#include "server/collective.h"
 #include "server/worker_internal.h"
 #include "wire/pb.h"
 
@@ -21,6 +22,7 @@ void mr_wsession_unref(mr_wsession *s)
     if (!s || !mr_refs_drop(&s->refs))
         return;
     mr_worker_service *w = s->worker;
+    mr_collective_bind(mr_functions_caller(s->env.functions), NULL);
     mr_env_deinit(&s->env);
     mr_remote_calls_deinit(&s->remote);
     mr_status_free(s->ended);
@@ -62,6 +64,8 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     } else {
         s->worker = w;
         s->env.remote = &s->remote.caller;
+        mr_session_collective_init(&s->collective, s);
+        mr_collective_bind(mr_functions_caller(s->env.functions), &s->collective.base);
         atomic_fetch_add(&w->n_sessions, 1);
     }
     *out = s;
@@ -171,6 +175,7 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
     mr_watch_release(s->peers->watch, s->master);
     mr_cancel_start(s->env.cancel);
     end_steps(w, s, why); /* whose clean-up was lost on its way */
+    mr_collectives_session_closed(w->collectives, s);
     mr_status_free(why);
     drop_graphs(&graphs);
     mr_wsession_unref(s);
@@ -365,6 +370,7 @@ void mr_worker_lost(mr_worker_service *w, const mr_fellows *p, int task)
     end_sessions_of(w, p, task);
     mr_wsteps_lost(w, p, task);
     mr_remote_calls_lost(w, p, task);
+    mr_collectives_lost(w->collectives, p, task);
 }
 
 /* ---- graphs ---- */
@@ -626,10 +632,34 @@ static void say_nothing(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, NULL, NULL);
 }
 
+static void complete_group(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_collectives_complete_group(((mr_worker_service *)service)->collectives, c, body);
+}
+
+static void complete_instance(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_collectives_complete_instance(((mr_worker_service *)service)->collectives, c, body);
+}
+
+static void abort_collective(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_collectives_abort(((mr_worker_service *)service)->collectives, c, body);
+}
+
+static void recv_buf(void *service, mr_net_call *c, mr_sv body)
+{
+    if (!mr_collectives_recv_buf(((mr_worker_service *)service)->collectives, c, body))
+        mr_worker_recv_buf(service, c, body);
+}
+
 static const mr_method methods[] = {
     {"RunGraph", mr_worker_run_graph},
     {"RecvTensor", mr_worker_recv_tensor},
-    {"RecvBuf", mr_worker_recv_buf},
+    {"RecvBuf", recv_buf},
+    {"CompleteGroup", complete_group},
+    {"CompleteInstance", complete_instance},
+    {"AbortCollective", abort_collective}, /* our own */
     {"CleanupGraph", mr_worker_cleanup_graph},
     {"GetStatus", get_status},
     {"CreateWorkerSession", create_session, true},
@@ -660,6 +690,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
     w->steps = mr_worker_steps_new();
     w->skew_ns = mr_clock_skew_ns(mr_host_name(h));
     mr_transfers_init(&w->transfers);
+    w->collectives = mr_collectives_new(w);
     /* Apart from those of other tasks and of an earlier life of this one. */
     atomic_init(&w->next_request, mr_random64() | 1);
     return w;
@@ -674,6 +705,7 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
         w->stopped = mr_status_copy(why);
     take_graphs_locked(w, NULL, &graphs);
     mr_unlock(&w->mu);
+    mr_collectives_stop(w->collectives, why);
     end_steps(w, NULL, why);
     for (;;) {
         mr_lock(&w->mu);
@@ -713,6 +745,7 @@ void mr_worker_free(mr_worker_service *w)
     wait_for_sessions(w);
     mr_errands_wait_no_more(&w->errands);
     mr_errands_deinit(&w->errands);
+    mr_collectives_free(w->collectives);
     mr_worker_steps_free(w->steps);
     mr_transfers_deinit(&w->transfers);
     mr_worker_sessions_deinit(&w->sessions);

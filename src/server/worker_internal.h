@@ -4,6 +4,7 @@
 
 #include "dist/session.h"
 #include "dist/worker_steps.h"
+#include "server/collective.h"
 #include "server/errands.h"
 #include "server/remote_call.h"
 #include "server/transfers.h"
@@ -24,6 +25,7 @@ typedef struct mr_wsession {
     int master;      /* its task, which is watched while the session is in the table; -1: not one of the cluster */
     mr_env env;   /* devices of the host, or isolated ones */
     mr_remote_calls remote;
+    mr_session_collective collective;
     mr_status *ended; /* why; under the worker's lock */
 } mr_wsession;
 
@@ -66,6 +68,7 @@ struct mr_worker_service {
     mr_cond session_gone;
     _Atomic uint64_t next_request;
     mr_transfers transfers;
+    mr_collectives *collectives;
     mr_errands errands;
     mr_mutex calls_mu;
     mr_wcall *calls MR_GUARDED_BY(calls_mu);

@@ -89,10 +89,12 @@ static mr_status *group_of(const mr_run *r, mr_collective_call *c)
 
 static void start(mr_run *r, mr_collective_call *c, mr_status *st)
 {
-    if (st)
+    if (st) {
         mr_run_done(r, st);
-    else
-        mr_collective_local()->start(mr_collective_local(), r, c);
+        return;
+    }
+    mr_collective *how = mr_collective_of(r);
+    how->start(how, r, c);
 }
 
 /* The shape that the node declares is that of the result. */

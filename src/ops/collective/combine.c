@@ -2,64 +2,63 @@
 #include "ops/collective/combine.h"
 
 #include "base/memory.h"
+#include "base/simd.h"
 
 /* ---- two tensors into one ---- */
 
-#define MERGE(name, S, type, load, store)                                             \
-    static void merge_##name(mr_merge op, void *to, const void *from, int64_t n)      \
-    {                                                                                 \
-        S *a = to;                                                                    \
-        const S *b = from;                                                            \
-        for (int64_t i = 0; i < n; i++) {                                             \
-            type x = load(a[i]), y = load(b[i]);                                      \
-            a[i] = store((type)(op == MR_MERGE_ADD   ? x + y                          \
-                                : op == MR_MERGE_MUL ? x * y                          \
-                                : op == MR_MERGE_MAX ? (x < y ? y : x)                \
-                                                     : (y < x ? y : x)));             \
-        }                                                                             \
-    }                                                                                 \
-    static void divide_##name(void *to, int64_t n, int64_t by)                        \
-    {                                                                                 \
-        S *a = to;                                                                    \
-        for (int64_t i = 0; i < n; i++)                                               \
-            a[i] = store((type)(load(a[i]) / (type)by));                              \
+/* `to` may be one of the two. */
+#define MERGE(name, op, S, expression)                                                         \
+    MR_CLONES static void op##_##name(void *to, const void *a, const void *b, int64_t n)       \
+    {                                                                                          \
+        S *o = to;                                                                             \
+        const S *p = a, *q = b;                                                                \
+        for (int64_t i = 0; i < n; i++)                                                        \
+            o[i] = expression;                                                                 \
     }
+#define DIVIDE(name, S, expression)                                                            \
+    static void divide_##name(void *to, int64_t n, int64_t by)                                 \
+    {                                                                                          \
+        S *o = to;                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                        \
+            o[i] = expression;                                                                 \
+    }
+#define MERGES(name, S, type, load, store)                                                     \
+    MERGE(name, add, S, store((type)(load(p[i]) + load(q[i]))))                                \
+    MERGE(name, mul, S, store((type)(load(p[i]) * load(q[i]))))                                \
+    MERGE(name, max, S, load(p[i]) < load(q[i]) ? q[i] : p[i])                                 \
+    MERGE(name, min, S, load(q[i]) < load(p[i]) ? q[i] : p[i])                                 \
+    DIVIDE(name, S, store((type)(load(o[i]) / (type)by)))
 #define AS_IS(x) (x)
-MERGE(float, float, float, AS_IS, AS_IS)
-MERGE(double, double, double, AS_IS, AS_IS)
-MERGE(half, mr_half, float, mr_half_to_float, mr_float_to_half)
-MERGE(bfloat16, mr_bf16, float, mr_bf16_to_float, mr_float_to_bf16)
+MERGES(float, float, float, AS_IS, AS_IS)
+MERGES(double, double, double, AS_IS, AS_IS)
+MERGES(half, mr_half, float, mr_half_to_float, mr_float_to_half)
+MERGES(bfloat16, mr_bf16, float, mr_bf16_to_float, mr_float_to_bf16)
 
 /* Sums of integers wrap, as everywhere. */
-#define MERGE_INT(name, S, U)                                                         \
-    static void merge_##name(mr_merge op, void *to, const void *from, int64_t n)      \
-    {                                                                                 \
-        S *a = to;                                                                    \
-        const S *b = from;                                                            \
-        for (int64_t i = 0; i < n; i++)                                               \
-            a[i] = op == MR_MERGE_ADD   ? (S)((U)a[i] + (U)b[i])                      \
-                   : op == MR_MERGE_MUL ? (S)((U)a[i] * (U)b[i])                      \
-                   : op == MR_MERGE_MAX ? MR_MAX(a[i], b[i])                          \
-                                        : MR_MIN(a[i], b[i]);                         \
-    }                                                                                 \
-    static void divide_##name(void *to, int64_t n, int64_t by)                        \
-    {                                                                                 \
-        S *a = to;                                                                    \
-        for (int64_t i = 0; i < n; i++)                                               \
-            a[i] = (S)(a[i] / by);                                                    \
-    }
-MERGE_INT(int32, int32_t, uint32_t)
-MERGE_INT(int64, int64_t, uint64_t)
+#define MERGES_INT(name, S, U)                                                                 \
+    MERGE(name, add, S, (S)((U)p[i] + (U)q[i]))                                                \
+    MERGE(name, mul, S, (S)((U)p[i] * (U)q[i]))                                                \
+    MERGE(name, max, S, MR_MAX(p[i], q[i]))                                                    \
+    MERGE(name, min, S, MR_MIN(p[i], q[i]))                                                    \
+    DIVIDE(name, S, (S)(o[i] / by))
+MERGES_INT(int32, int32_t, uint32_t)
+MERGES_INT(int64, int64_t, uint64_t)
 
-static const struct {
-    mr_dtype type;
-    void (*merge)(mr_merge op, void *to, const void *from, int64_t n);
-    void (*divide)(void *to, int64_t n, int64_t by);
-} arithmetic[] = {
-    {MR_FLOAT, merge_float, divide_float}, {MR_DOUBLE, merge_double, divide_double},
-    {MR_HALF, merge_half, divide_half},    {MR_BFLOAT16, merge_bfloat16, divide_bfloat16},
-    {MR_INT32, merge_int32, divide_int32}, {MR_INT64, merge_int64, divide_int64},
+#define ROW(E, name) {E, {add_##name, mul_##name, max_##name, min_##name}, divide_##name}
+static const mr_arithmetic arithmetic[] = {
+    ROW(MR_FLOAT, float), ROW(MR_DOUBLE, double), ROW(MR_HALF, half),
+    ROW(MR_BFLOAT16, bfloat16), ROW(MR_INT32, int32), ROW(MR_INT64, int64),
 };
+
+mr_status *mr_arithmetic_of(mr_dtype type, const mr_arithmetic **out)
+{
+    for (int i = 0; i < MR_COUNT(arithmetic); i++)
+        if (arithmetic[i].type == type) {
+            *out = &arithmetic[i];
+            return NULL;
+        }
+    return mr_error(MR_UNIMPLEMENTED, "a reduction of type %s", mr_dtype_name(type));
+}
 
 static mr_status *same_shapes(int64_t n, const mr_tensor *const *in)
 {
@@ -74,18 +73,15 @@ static mr_status *same_shapes(int64_t n, const mr_tensor *const *in)
 static mr_status *reduce(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
                          mr_tensor **out)
 {
+    const mr_arithmetic *how = NULL;
     MR_TRY(same_shapes(n, in));
-    for (int i = 0; i < MR_COUNT(arithmetic); i++) {
-        if (arithmetic[i].type != (mr_dtype)in[0]->dtype)
-            continue;
-        MR_TRY(mr_tensor_copy(NULL, in[0], out));
-        for (int64_t k = 1; k < n; k++)
-            arithmetic[i].merge(call->merge, (*out)->data, in[k]->data, in[k]->n);
-        if (call->mean)
-            arithmetic[i].divide((*out)->data, (*out)->n, n);
-        return NULL;
-    }
-    return mr_error(MR_UNIMPLEMENTED, "a reduction of type %s", mr_dtype_name(in[0]->dtype));
+    MR_TRY(mr_arithmetic_of(in[0]->dtype, &how));
+    MR_TRY(mr_tensor_copy(NULL, in[0], out));
+    for (int64_t k = 1; k < n; k++)
+        how->merge[call->merge]((*out)->data, (*out)->data, in[k]->data, in[k]->n);
+    if (call->mean)
+        how->divide((*out)->data, (*out)->n, n);
+    return NULL;
 }
 
 /* ---- the kinds ---- */

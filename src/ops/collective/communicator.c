@@ -146,10 +146,12 @@ static void run_v3(mr_run *r)
 {
     mr_collective_call c;
     mr_status *st = fill_call(r, &c);
-    if (st)
+    if (st) {
         mr_run_done(r, st);
-    else
-        mr_collective_local()->start(mr_collective_local(), r, &c);
+        return;
+    }
+    mr_collective *how = mr_collective_of(r);
+    how->start(how, r, &c);
 }
 
 #define NUMBERS "T: {bfloat16, float, half, double, int32, int64}"

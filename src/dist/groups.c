@@ -1,0 +1,379 @@
+/* dist/groups.c -- see groups.h. */
+#include "dist/groups.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+typedef struct instance {
+    int64_t source;   /* rank; -1: not known */
+    int64_t n_asked;  /* distinct members */
+    bool *asked;      /* by rank */
+    bool two;         /* sources */
+    MR_VEC(void *) waiting;
+} instance;
+
+enum { KEY_BYTES = 64 };
+
+static mr_sv record_key(int64_t key, int64_t part, char text[KEY_BYTES])
+{
+    snprintf(text, KEY_BYTES, "%lld %lld", (long long)key, (long long)part);
+    return mr_sv_of(text);
+}
+
+/* ---- life ---- */
+
+static void member_deinit(mr_group_member *m)
+{
+    mr_free(m->device);
+    mr_free(m->attributes);
+    mr_vec_deinit(&m->callers);
+}
+
+static void instance_free(instance *i)
+{
+    mr_vec_deinit(&i->waiting);
+    mr_free(i->asked);
+    mr_free(i);
+}
+
+static void record_free(mr_group_record *g)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    if (!g)
+        return;
+    for (int i = 0; i < g->members.n; i++)
+        member_deinit(&g->members.p[i]);
+    mr_vec_deinit(&g->members);
+    while (mr_map_next(&g->instances, &pos, &key, &v))
+        instance_free(v);
+    mr_map_deinit(&g->instances);
+    mr_free(g);
+}
+
+void mr_groups_deinit(mr_groups *t)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&t->records, &pos, &key, &v))
+        record_free(v);
+    mr_map_deinit(&t->records);
+}
+
+/* ---- answers ---- */
+
+static void tell(mr_group_answers *out, void *caller, mr_status *st, const mr_group_record *g, int64_t source)
+{
+    mr_vec_push(out, ((mr_group_answer){caller, st, g, source}));
+}
+
+static void tell_member(mr_group_member *m, const mr_status *why, const mr_group_record *g, mr_group_answers *out)
+{
+    for (int i = 0; i < m->callers.n; i++)
+        tell(out, m->callers.p[i], mr_status_copy(why), g, -1);
+    m->callers.n = 0;
+}
+
+/* Everybody who waits in a record. */
+static void fail_record(mr_group_record *g, const mr_status *why, mr_group_answers *out)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    for (int i = 0; i < g->members.n; i++)
+        tell_member(&g->members.p[i], why, NULL, out);
+    while (mr_map_next(&g->instances, &pos, &key, &v)) {
+        instance *in = v;
+        for (int k = 0; k < in->waiting.n; k++)
+            tell(out, in->waiting.p[k], mr_status_copy(why), NULL, -1);
+        in->waiting.n = 0;
+    }
+}
+
+static void drop_record(mr_groups *t, mr_group_record *g, const mr_status *why, mr_group_answers *out)
+{
+    char text[KEY_BYTES];
+    fail_record(g, why, out);
+    mr_map_remove(&t->records, record_key(g->key, g->part, text));
+    t->n_members -= g->members.n;
+    record_free(g);
+}
+
+/* ---- members ---- */
+
+static mr_group_member *find_member(mr_group_record *g, mr_sv device, int64_t rank)
+{
+    for (int i = 0; i < g->members.n; i++)
+        if (mr_sv_is(device, g->members.p[i].device) && g->members.p[i].rank == rank)
+            return &g->members.p[i];
+    return NULL;
+}
+
+/* Numbers inside of names count as numbers: task 2 stands before task 10. */
+static int compare_names(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        if (*a >= '0' && *a <= '9' && *b >= '0' && *b <= '9') {
+            char *ea, *eb;
+            unsigned long long x = strtoull(a, &ea, 10), y = strtoull(b, &eb, 10);
+            if (x != y)
+                return x < y ? -1 : 1;
+            a = ea - 1;
+            b = eb - 1;
+        } else if (*a != *b) {
+            return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+        }
+    }
+    return *a ? 1 : *b ? -1 : 0;
+}
+
+static int compare_members(const void *a, const void *b)
+{
+    const mr_group_member *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return compare_names(x->device, y->device);
+}
+
+/* Where ranks are told, they are all told, and each once. */
+static mr_status *check_ranks(const mr_group_record *g)
+{
+    for (int i = 0; i < g->members.n; i++)
+        if (g->members.p[0].rank >= 0 && g->members.p[i].rank != i)
+            return mr_invalid("members of group %lld: rank %lld of %lld is %s", (long long)g->key,
+                              (long long)g->members.p[i].rank, (long long)g->size, "there twice, or does not exist");
+        else if (g->members.p[0].rank < 0 && g->members.p[i].rank >= 0)
+            return mr_invalid("some members of group %lld tell their ranks, others do not", (long long)g->key);
+    return NULL;
+}
+
+static void complete(mr_groups *t, mr_group_record *g, uint64_t fresh, mr_group_answers *out)
+{
+    qsort(g->members.p, (size_t)g->members.n, sizeof *g->members.p, compare_members);
+    mr_status *st = check_ranks(g);
+    if (st) {
+        drop_record(t, g, st, out);
+        mr_status_free(st);
+        return;
+    }
+    g->communicator = fresh;
+    for (int i = 0; i < g->members.n; i++)
+        tell_member(&g->members.p[i], NULL, g, out);
+}
+
+/* Of no use to who asks: it was broken, or it has another life of the member, or not this member at all. */
+static bool is_stale(mr_group_record *g, const mr_group_ask *a)
+{
+    const mr_group_member *m = find_member(g, a->device, a->rank);
+    return g->communicator == a->useless || !m || m->incarnation != a->incarnation || g->size != a->size;
+}
+
+static mr_status *check_ask(const mr_groups *t, const mr_group_ask *a)
+{
+    char text[KEY_BYTES];
+    if (a->size < 1 || a->size > MR_GROUP_MAX_SIZE)
+        return mr_invalid("group_size must be from 1 to %d but is %lld", MR_GROUP_MAX_SIZE, (long long)a->size);
+    if (a->rank < -1 || a->rank >= a->size)
+        return mr_invalid("rank %lld in a group of %lld", (long long)a->rank, (long long)a->size);
+    if (a->attributes.n > MR_GROUP_MAX_TEXT || a->device.n > MR_GROUP_MAX_TEXT)
+        return mr_invalid("A device whose name or attributes have more than %d bytes", MR_GROUP_MAX_TEXT);
+    if (t->n_members >= MR_GROUPS_MAX_MEMBERS ||
+        (t->records.n >= MR_GROUPS_MAX && !mr_map_get(&t->records, record_key(a->key, a->part, text))))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "There are %u groups with %lld members; no room for more in group %lld",
+                        t->records.n, (long long)t->n_members, (long long)a->key);
+    return NULL;
+}
+
+/* One that came before, in the same life or in another one, is counted once. */
+static void add_member(mr_groups *t, mr_group_record *g, const mr_group_ask *a)
+{
+    mr_group_member *m = find_member(g, a->device, a->rank);
+    if (!m) {
+        mr_vec_push(&g->members, (mr_group_member){.device = mr_strndup(a->device.p, a->device.n), .rank = a->rank});
+        m = &g->members.p[g->members.n - 1];
+        t->n_members++;
+    }
+    mr_free(m->attributes);
+    m->attributes = mr_strndup(a->attributes.p, a->attributes.n);
+    m->attributes_n = a->attributes.n;
+    m->incarnation = a->incarnation;
+    mr_vec_push(&m->callers, a->caller);
+}
+
+void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group_answers *out)
+{
+    char text[KEY_BYTES];
+    mr_status *st = check_ask(t, a);
+    mr_group_record *g = mr_map_get(&t->records, record_key(a->key, a->part, text));
+    if (!st && g && g->communicator && is_stale(g, a)) {
+        mr_status *why = mr_error(MR_ABORTED, "group %lld is formed anew", (long long)a->key);
+        drop_record(t, g, why, out);
+        mr_status_free(why);
+        g = NULL;
+    }
+    if (!st && g && !g->communicator && g->size != a->size)
+        st = mr_invalid("members of group %lld disagree on its size: %lld and %lld", (long long)a->key,
+                        (long long)g->size, (long long)a->size);
+    if (st) {
+        tell(out, a->caller, st, NULL, -1);
+        return;
+    }
+    if (g && g->communicator) {
+        tell(out, a->caller, NULL, g, -1);
+        return;
+    }
+    if (!g) {
+        g = mr_new(mr_group_record);
+        g->key = a->key;
+        g->part = a->part;
+        g->size = a->size;
+        mr_map_put(&t->records, mr_sv_of(text), g);
+    }
+    add_member(t, g, a);
+    if (g->members.n == g->size)
+        complete(t, g, fresh, out);
+}
+
+/* ---- going ---- */
+
+static bool remove_caller(void **all, int *n, const void *caller)
+{
+    for (int i = 0; i < *n; i++)
+        if (all[i] == caller) {
+            all[i] = all[--*n];
+            return true;
+        }
+    return false;
+}
+
+/* Who waits for a group is no member of it once nobody waits for it any more: it may never come back. */
+static bool leave_record(mr_groups *t, mr_group_record *g, const void *caller)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    for (int i = 0; i < g->members.n; i++) {
+        mr_group_member *m = &g->members.p[i];
+        if (!remove_caller(m->callers.p, &m->callers.n, caller))
+            continue;
+        if (m->callers.n == 0) {
+            member_deinit(m);
+            mr_vec_remove_swap(&g->members, i);
+            t->n_members--;
+        }
+        return true;
+    }
+    while (mr_map_next(&g->instances, &pos, &key, &v))
+        if (remove_caller(((instance *)v)->waiting.p, &((instance *)v)->waiting.n, caller))
+            return true;
+    return false;
+}
+
+void mr_groups_leave(mr_groups *t, void *caller)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&t->records, &pos, &key, &v)) {
+        mr_group_record *g = v;
+        if (!leave_record(t, g, caller))
+            continue;
+        if (g->members.n == 0) {
+            mr_map_remove(&t->records, key);
+            record_free(g);
+        }
+        return;
+    }
+}
+
+void mr_groups_break(mr_groups *t, uint64_t communicator, const mr_status *why, mr_group_answers *out)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (communicator && mr_map_next(&t->records, &pos, &key, &v))
+        if (((mr_group_record *)v)->communicator == communicator) {
+            drop_record(t, v, why, out);
+            return;
+        }
+}
+
+void mr_groups_end(mr_groups *t, const mr_status *why, mr_group_answers *out)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&t->records, &pos, &key, &v))
+        fail_record(v, why, out);
+}
+
+/* ---- sources ---- */
+
+static mr_status *find_instance(mr_group_record *g, int64_t number, instance **out)
+{
+    char text[KEY_BYTES];
+    mr_sv key = record_key(number, 0, text);
+    *out = mr_map_get(&g->instances, key);
+    if (*out)
+        return NULL;
+    if ((int64_t)(g->instances.n + 1) * g->size > MR_GROUP_MAX_ASKED)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group %lld of %lld has %u instances that broadcast", (long long)g->key,
+                        (long long)g->size, g->instances.n);
+    *out = mr_new(instance);
+    (*out)->source = -1;
+    (*out)->asked = mr_new_array(bool, g->size);
+    mr_map_put(&g->instances, key, *out);
+    return NULL;
+}
+
+static int64_t rank_of(const mr_group_record *g, const mr_instance_ask *a)
+{
+    for (int i = 0; i < g->members.n; i++)
+        if (mr_sv_is(a->device, g->members.p[i].device) && (a->rank < 0 || a->rank == i))
+            return i;
+    return -1;
+}
+
+static void tell_source(mr_group_record *g, instance *in, mr_group_answers *out)
+{
+    for (int i = 0; i < in->waiting.n; i++)
+        if (in->two)
+            tell(out, in->waiting.p[i], mr_error(MR_INTERNAL, "a broadcast has two sources"), NULL, -1);
+        else if (in->source >= 0)
+            tell(out, in->waiting.p[i], NULL, g, in->source);
+        else
+            tell(out, in->waiting.p[i], mr_error(MR_INTERNAL, "a broadcast has no source: all members receive"), NULL, -1);
+    in->waiting.n = 0;
+}
+
+void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answers *out)
+{
+    char text[KEY_BYTES];
+    mr_group_record *g = mr_map_get(&t->records, record_key(a->key, a->part, text));
+    mr_status *st = NULL;
+    instance *in = NULL;
+    int64_t rank = -1;
+    if (!g || !g->communicator || (a->communicator && a->communicator != g->communicator))
+        st = mr_error(MR_ABORTED, "group %lld is not there, or was formed anew", (long long)a->key);
+    else if ((rank = rank_of(g, a)) < 0)
+        st = mr_invalid("%.*s is no member of group %lld", MR_SV_ARG(a->device), (long long)a->key);
+    else
+        st = find_instance(g, a->instance, &in);
+    if (st) {
+        tell(out, a->caller, st, NULL, -1);
+        return;
+    }
+    in->n_asked += !in->asked[rank];
+    in->asked[rank] = true;
+    if (a->is_source) {
+        in->two |= in->source >= 0 && in->source != rank;
+        in->source = rank;
+    }
+    mr_vec_push(&in->waiting, a->caller);
+    if (in->source >= 0 || in->n_asked == g->size)
+        tell_source(g, in, out);
+}

@@ -1,0 +1,34 @@
+/* run/collective.c -- which mr_collective the ops of a session use. */
+#include "run/collective.h"
+
+#include "base/map.h"
+#include "base/thread.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static mr_mutex mu;
+static mr_imap bound MR_GUARDED_BY(mu); /* address of a session's mr_caller -> mr_collective */
+
+static void make(void) { mr_mutex_init(&mu); }
+
+void mr_collective_bind(const mr_caller *session, mr_collective *c)
+{
+    uint64_t key = (uint64_t)(uintptr_t)session;
+    pthread_once(&once, make);
+    mr_lock(&mu);
+    if (c)
+        mr_imap_put(&bound, key, c);
+    else
+        mr_imap_remove(&bound, key);
+    if (bound.n == 0) /* so that nothing is left at the end of the process */
+        mr_imap_deinit(&bound);
+    mr_unlock(&mu);
+}
+
+mr_collective *mr_collective_of(const mr_run *r)
+{
+    pthread_once(&once, make);
+    mr_lock(&mu);
+    mr_collective *c = r->step->caller ? mr_imap_get(&bound, (uint64_t)(uintptr_t)r->step->caller) : NULL;
+    mr_unlock(&mu);
+    return c ? c : mr_collective_local();
+}

@@ -1,0 +1,47 @@
+/* server/collective.h -- collective ops between devices of the tasks of a cluster.
+ *
+ * The members of a group find each other through the leader of the cluster's collectives (CompleteGroup, decided in
+ * dist/groups.h), which gives each forming of a group a number, the communicator.  The n-th exchange of an instance in a
+ * communicator is the same one for all members, whatever their steps are called; its data is fetched by each member from
+ * the others (RecvBuf), in pieces.
+ *
+ * Whoever fails in an exchange breaks the communicator: all members are told who and why (AbortCollective, a method of our
+ * own), end what they do in it, and ask the leader anew before their next one.  So members that were apart are
+ * together again after every failure. */
+#ifndef MR_SERVER_COLLECTIVE_H
+#define MR_SERVER_COLLECTIVE_H
+
+#include "run/collective.h"
+#include "server/host.h"
+
+struct mr_worker_service;
+struct mr_wsession;
+
+typedef struct mr_collectives mr_collectives; /* of one task */
+
+mr_collectives *mr_collectives_new(struct mr_worker_service *w);
+/* Ends all exchanges, and who waits for something here; nothing begins any more. */
+void mr_collectives_stop(mr_collectives *c, const mr_status *why);
+void mr_collectives_free(mr_collectives *c); /* stopped, and no session is left */
+/* ConfigProto.experimental.collective_group_leader; "" (as at first): the first chief, worker or task of the cluster. */
+void mr_collectives_set_leader(mr_collectives *c, mr_sv task);
+/* A life of a task has ended. */
+void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task);
+
+/* Calls of the worker service. */
+void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv body);
+void mr_collectives_complete_instance(mr_collectives *c, mr_net_call *call, mr_sv body);
+void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body);
+/* True when the buffer is one of a collective: then the call is answered when it is there. */
+bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body);
+
+/* What a worker's session has. */
+typedef struct mr_session_collective {
+    mr_collective base; /* first */
+    struct mr_wsession *session; /* it is part of that */
+} mr_session_collective;
+void mr_session_collective_init(mr_session_collective *c, struct mr_wsession *s);
+/* The session is closed: groups it has last worked in are broken, so that nobody waits for it. */
+void mr_collectives_session_closed(mr_collectives *c, struct mr_wsession *s);
+
+#endif

@@ -1,0 +1,150 @@
+/* server/collective_internal.h -- the inside of collectives over tasks; for its own files.
+ *
+ *     collective.c          an exchange: its life, its requests, its end; groups as a member sees them
+ *     collective_leader.c   the leader's methods
+ *     collective_boxes.c    what members have for each other: offers and those who fetch them
+ *     collective_moves.c    which pieces go where: all-reduce and its kin
+ *
+ * One lock (mr_collectives.mu) guards all of it; calls are answered, requests made and runs ended without it. */
+#ifndef MR_SERVER_COLLECTIVE_INTERNAL_H
+#define MR_SERVER_COLLECTIVE_INTERNAL_H
+
+#include "dist/groups.h"
+#include "server/collective.h"
+#include "server/worker_internal.h"
+
+typedef struct mr_exchange mr_exchange;
+
+struct mr_collectives {
+    mr_worker_service *worker;
+    mr_mutex mu;
+    mr_groups led MR_GUARDED_BY(mu);        /* as the leader */
+    mr_map groups MR_GUARDED_BY(mu);        /* "peers key part" -> mr_cgroup, a reference; also broken ones */
+    mr_map boxes MR_GUARDED_BY(mu);         /* exchange's text -> mr_box */
+    mr_exchange *exchanges MR_GUARDED_BY(mu);
+    mr_status *stopped MR_GUARDED_BY(mu);
+    char *leader MR_GUARDED_BY(mu);
+    int64_t patience_ns; /* of exchanges that do not say how long they may take */
+    int64_t chunk_bytes;
+    int ring_from;       /* members: then data goes in a ring */
+};
+
+typedef struct mr_cmember {
+    char *device;
+    int task;
+    uint64_t incarnation;
+} mr_cmember;
+
+/* A group as it was formed once: a communicator. */
+typedef struct mr_cgroup {
+    mr_refs refs;
+    mr_fellows *peers;
+    int64_t key, part;
+    uint64_t communicator;
+    int n;
+    mr_cmember *members; /* by rank */
+    /* Under the lock: */
+    mr_status *broken;  /* why; NULL: it is not */
+    mr_map counts;      /* "instance rank" -> int64_t: exchanges begun here */
+    mr_map sources;     /* "instance" -> int64_t: rank of who broadcasts */
+    const mr_wsession *user; /* the last; not to be followed */
+} mr_cgroup;
+
+/* A request of an exchange to another task. */
+typedef struct mr_xrequest {
+    mr_net_request request; /* first */
+    mr_refs refs;           /* the call's, and of who cancels it */
+    mr_exchange *x;
+    int task, from;         /* from: the rank of whom is asked; -1: the leader */
+    void (*then)(struct mr_xrequest *q, mr_bytes *reply); /* it succeeded */
+    void *ctx;
+    int64_t bytes; /* that are expected */
+    int64_t at;    /* where they go */
+    int index;
+    bool started, cancelled; /* under the lock: it is cancelled once it is started */
+    struct mr_xrequest *next, **link;
+} mr_xrequest;
+
+/* One piece of an exchange's data: which way it is on (phase), part of the tensor, and piece of that. */
+typedef struct mr_xname {
+    int64_t phase, section, chunk;
+} mr_xname;
+
+/* One collective op of one member, from its start to its end. */
+struct mr_exchange {
+    mr_refs refs; /* of its way, of its requests, of who ends it */
+    mr_collectives *all;
+    mr_fellows *peers; /* a reference */
+    mr_wsession *session;
+    mr_run *r; /* until it is told the end */
+    mr_collective_call call;
+    const char *device; /* of the run */
+    uint64_t incarnation;
+    mr_cgroup *group;   /* once it is known; a reference */
+    int rank;
+    int64_t instance, number;
+    int source;     /* of a broadcast */
+    char *text;     /* names this exchange of this member to others: "communicator;instance;number;rank" */
+    mr_str signature; /* what members must agree on */
+    mr_tensor *out;
+    const struct mr_arithmetic *how;
+    struct mr_xpiece *pieces; /* of a reduction */
+    mr_cancel_entry on_cancel;
+    bool listens;
+    mr_timer timer;
+    bool holds; /* the watch of all members' tasks */
+    /* Under the lock: */
+    int64_t n_left;  /* its way, requests under way, offers not taken */
+    bool ended, over; /* it is to end; it has */
+    mr_status *st;
+    mr_xrequest *requests;
+    mr_exchange *next, **link;
+};
+
+/* ---- collective.c ---- */
+#define MR_ABORTED_BY "Collective ops is aborted by: "
+mr_exchange *mr_exchange_ref(mr_exchange *x);
+void mr_exchange_unref(mr_exchange *x);
+/* It ends with this (taken over), unless it ended before.  tell: the other members have to hear of it from here. */
+void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell);
+/* So many of what it waited for are done; with the last the run ends. */
+void mr_exchange_less(mr_exchange *x, int64_t n);
+/* Takes body and method; q->then is called when it succeeds, else the exchange fails.  Owned by itself. */
+mr_xrequest *mr_xrequest_new(mr_exchange *x, int task, int from, void (*then)(mr_xrequest *q, mr_bytes *reply));
+void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body);
+mr_cgroup *mr_cgroup_ref(mr_cgroup *g);
+void mr_cgroup_unref(mr_cgroup *g);
+/* The communicator is of no use any more: all that is done in it ends.  why is borrowed. */
+void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool tell);
+mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_REQUIRES(c->mu);
+
+/* ---- collective_leader.c ---- */
+/* Numbers of fields that TensorFlow does not know and passes over. */
+enum { MR_C_PART = 1000, MR_C_RANK = 1001, MR_C_COMMUNICATOR = 1002 };
+/* Those who wait for a communicator's group here are told why; 0: for any. */
+void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr_status *why);
+/* The leader's task among peers. */
+int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p);
+
+/* ---- collective_boxes.c ---- */
+/* Others may fetch from this exchange from now on. */
+void mr_exchange_open(mr_exchange *x);
+/* n others will fetch these bytes of t. */
+void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at_bytes, int64_t bytes, int64_t n);
+/* Asks a member for a piece; bytes -1: as many as there are. */
+void mr_exchange_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, mr_xrequest *q);
+/* The contents of a reply, where they begin in it; INVALID_ARGUMENT unless they are `bytes` (-1: any). */
+mr_status *mr_fetched_at(mr_bytes *reply, int64_t bytes, size_t *at, size_t *n);
+/* What an exchange has that ends leaves the table; who waits there is told why.  Returns how many offers were not taken. */
+int64_t mr_exchange_close(mr_exchange *x, const mr_status *why);
+/* Who waits for exchanges of a communicator that have not begun here. */
+void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *why); /* 0: of all */
+
+/* ---- collective_moves.c ---- */
+/* What members must agree on. */
+void mr_exchange_sign(mr_exchange *x);
+/* Makes the offers and the requests of its kind. */
+mr_status *mr_exchange_move(mr_exchange *x);
+void mr_exchange_forget_pieces(mr_exchange *x);
+
+#endif
