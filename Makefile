@@ -379,8 +379,9 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 
 .PHONY: bench-train
 bench-train: deps-run          ## training over many workers: stragglers, large tables
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups) $(NET_SO)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups embedding) $(NET_SO)
 	$(q)$(B)/bench/backups
+	$(q)$(B)/bench/embedding
 
 bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops

@@ -63,6 +63,28 @@ MR_EXPORT extern TF_Output mr_state(mr_model *m, const char *name, TF_DataType t
 MR_EXPORT extern TF_Output mr_parameter_handle(mr_model *m, TF_Output value);
 /* Rows of a variable by index; its gradient is sparse. */
 MR_EXPORT extern TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns);
+/* A table of rows in several variables, NAME/part_0 and so on, which mr_replicate lays on different parameter servers.  Rows are
+ * gathered where they lie: only those that are asked for travel, and so do their gradients. */
+typedef enum mr_sharding {
+    MR_SHARD_MOD, /* row i lies in shard i % n */
+    MR_SHARD_DIV, /* each shard has rows that follow each other */
+} mr_sharding;
+typedef struct mr_table_options {
+    size_t struct_size;   /* sizeof(mr_table_options) */
+    int shards;           /* 0: one for each parameter server, or one */
+    mr_sharding sharding;
+    unsigned char zeros;  /* rows begin as zeros, not as `init` says */
+    mr_init init;         /* all zero: uniform from -0.05 to 0.05 */
+} mr_table_options;
+/* ids of any shape -> [ids.., columns].  options may be NULL.  A step with mr_sgd, mr_momentum or mr_adagrad takes time by the rows
+ * that it touches, not by the size of the table. */
+MR_EXPORT extern TF_Output mr_embedding_sharded(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns, const mr_table_options *options);
+/* The softmax loss of a layer with so many classes that only the true one and num_sampled others are computed in a step.  x
+ * [n, k], labels int32 or int64 [n].  Others are drawn log-uniformly: class 0 is to be the most frequent one.  The layer is the
+ * tables NAME/weights and NAME/biases, made when they are not there yet. */
+MR_EXPORT extern TF_Output mr_sampled_softmax_loss(mr_model *m, const char *name, TF_Output x, TF_Output labels, int64_t num_classes, int64_t num_sampled, const mr_table_options *options);
+/* The same layer with all its classes: x [n, k] -> [n, num_classes], each shard's part computed beside it. */
+MR_EXPORT extern TF_Output mr_sharded_logits(mr_model *m, const char *name, TF_Output x, int64_t num_classes, const mr_table_options *options);
 /* int64 scalar, 0 at first, raised by one with each step of mr_minimize. */
 MR_EXPORT extern TF_Output mr_global_step(mr_model *m);
 

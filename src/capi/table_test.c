@@ -1,0 +1,341 @@
+/* capi/table_test.c -- sharded tables: rows come from the right shard, and only they travel and change. */
+#include "train/table.h"
+
+#include "base/memory.h"
+#include "capi/cluster_rig_test.h"
+#include "capi/kit_test.h"
+#include "exec/session.h"
+#include "millrace/train.h"
+#include "ops/table.h"
+#include "train/replicas.h"
+
+enum { ROWS = 11, COLUMNS = 3 };
+
+typedef struct bench {
+    mr_graph *graph;
+    mr_network *net;
+    mr_net_table t;
+    mr_out ids;
+    mr_session *s;
+} bench;
+
+static void begin(bench *b, int shards, mr_net_split split)
+{
+    mr_ops_register();
+    *b = (bench){.graph = mr_graph_new()};
+    b->net = mr_net_new(b->graph);
+    b->ids = mr_net_input(b->net, "ids", MR_INT32, 2, (int64_t[]){-1, 2});
+    MR_CHECK(mr_net_table_init(b->net, &b->t, "table", ROWS, COLUMNS, shards, split, (mr_net_init){MR_NET_UNIFORM, -1, 1}));
+}
+
+static void open_session(bench *b)
+{
+    mr_node *init = mr_net_initializer(b->net);
+    MR_CHECK_OK(mr_scope_status(&b->net->s));
+    MR_CHECK_OK(mr_direct_session_new(b->graph, NULL, &(mr_session_config){0}, &b->s));
+    MR_CHECK_OK(mr_session_run(b->s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL));
+}
+
+static void end(bench *b)
+{
+    mr_session_free(b->s);
+    mr_net_free(b->net);
+    mr_graph_unref(b->graph);
+}
+
+/* Runs with ids [n/2, 2]. */
+static mr_status *run(bench *b, int n, const int32_t *ids, mr_node *target, const mr_out *fetches, mr_tensor **out, int n_out)
+{
+    mr_tensor *t;
+    MR_CHECK_OK(mr_tensor_new(mr_cpu_allocator(), MR_INT32, 2, (int64_t[]){n / 2, 2}, &t));
+    memcpy(MR_DATA(int32_t, t), ids, sizeof *ids * (size_t)n);
+    mr_status *st = mr_session_run(b->s, &(mr_run_args){.feeds = &b->ids, .feed_values = &t, .n_feeds = 1, .fetches = fetches,
+                                                        .fetched = out, .n_fetches = n_out, .targets = &target,
+                                                        .n_targets = target != NULL}, NULL, NULL);
+    mr_tensor_unref(t);
+    return st;
+}
+
+/* The whole table in order, read shard by shard. */
+static void read_all(bench *b, float out[ROWS][COLUMNS])
+{
+    int next[ROWS] = {0};
+    mr_tensor *parts[ROWS] = {0};
+    mr_out values[ROWS];
+    for (int i = 0; i < b->t.n_shards; i++)
+        values[i] = b->net->vars.p[b->t.shards[i]].value;
+    MR_CHECK_OK(mr_session_run(b->s, &(mr_run_args){.fetches = values, .fetched = parts, .n_fetches = b->t.n_shards}, NULL, NULL));
+    for (int row = 0, shard = 0; row < ROWS; row++) {
+        if (b->t.split == MR_NET_MOD)
+            shard = row % b->t.n_shards;
+        else if (next[shard] == parts[shard]->dims[0])
+            shard++;
+        memcpy(out[row], MR_DATA(float, parts[shard]) + COLUMNS * next[shard]++, sizeof out[row]);
+    }
+    for (int i = 0; i < b->t.n_shards; i++) {
+        MR_CHECK_INT(next[i], parts[i]->dims[0]); /* nothing is left over */
+        mr_tensor_unref(parts[i]);
+    }
+}
+
+static void check_rows(int shards, mr_net_split split)
+{
+    const int32_t ids[] = {0, 10, 3, 3, 7, 1, 2, 0, 5, 4, 6, 8, 9, 9};
+    float all[ROWS][COLUMNS];
+    mr_tensor *got;
+    bench b;
+    begin(&b, shards, split);
+    mr_out rows = mr_net_table_rows(b.net, &b.t, b.ids);
+    open_session(&b);
+    read_all(&b, all);
+    MR_CHECK_OK(run(&b, MR_COUNT(ids), ids, NULL, &rows, &got, 1));
+    MR_CHECK_INT(got->rank, 3);
+    for (int i = 0; i < MR_COUNT(ids); i++)
+        MR_CHECK(memcmp(MR_DATA(float, got) + COLUMNS * i, all[ids[i]], sizeof all[0]) == 0);
+    mr_tensor_unref(got);
+    end(&b);
+}
+
+MR_TEST(embedding_rows_come_from_their_shards)
+{
+    for (int shards = 1; shards <= ROWS; shards++) {
+        check_rows(shards, MR_NET_MOD);
+        check_rows(shards, MR_NET_DIV);
+    }
+}
+
+MR_TEST(embedding_of_no_ids_is_empty)
+{
+    mr_tensor *got;
+    bench b;
+    begin(&b, 3, MR_NET_DIV);
+    mr_out rows = mr_net_table_rows(b.net, &b.t, b.ids);
+    open_session(&b);
+    MR_CHECK_OK(run(&b, 0, (int32_t[]){0}, NULL, &rows, &got, 1));
+    MR_CHECK_INT(got->n, 0);
+    mr_tensor_unref(got);
+    end(&b);
+}
+
+MR_TEST(embedding_refuses_numbers_that_are_no_rows)
+{
+    for (int split = MR_NET_MOD; split <= MR_NET_DIV; split++)
+        for (int i = 0; i < 3; i++) {
+            mr_tensor *got;
+            bench b;
+            begin(&b, 1 + i, (mr_net_split)split);
+            mr_out rows = mr_net_table_rows(b.net, &b.t, b.ids);
+            open_session(&b);
+            const int32_t bad[] = {-1, ROWS, ROWS + 1, 1000000, -1000000};
+            for (int k = 0; k < MR_COUNT(bad); k++)
+                MR_CHECK_ERR(run(&b, 2, (int32_t[]){1, bad[k]}, NULL, &rows, &got, 1), MR_INVALID_ARGUMENT, "");
+            end(&b);
+        }
+}
+
+/* The loss is the sum of the rows, so each row moves by the rate for each time it is asked for, and no other moves. */
+static void check_updates(mr_net_optimizer_kind kind)
+{
+    float before[ROWS][COLUMNS], after[ROWS][COLUMNS];
+    bench b;
+    begin(&b, 3, MR_NET_MOD);
+    mr_out axes = mr_const_vec_i32(&b.net->s, 3, (int32_t[]){0, 1, 2});
+    mr_out loss = mr_emit(&b.net->s, "Sum", mr_net_table_rows(b.net, &b.t, b.ids), axes);
+    mr_node *train = mr_net_minimize(b.net, loss, &(mr_net_optimizer){kind, 0.5f, MR_NO_OUT, 0, 0, 1e-7f, 0});
+    open_session(&b);
+    read_all(&b, before);
+    MR_CHECK_OK(run(&b, 4, (int32_t[]){4, 9, 4, 2}, train, NULL, NULL, 0));
+    read_all(&b, after);
+    for (int i = 0; i < ROWS; i++) {
+        int times = (i == 4) * 2 + (i == 9) + (i == 2);
+        for (int k = 0; k < COLUMNS; k++)
+            if (!times)
+                MR_CHECK(before[i][k] == after[i][k]);
+            else if (kind == MR_NET_SGD)
+                MR_CHECK_NEAR(before[i][k] - after[i][k], 0.5 * times, 1e-6);
+            else
+                MR_CHECK(before[i][k] > after[i][k]);
+    }
+    end(&b);
+}
+
+MR_TEST(embedding_changes_only_rows_that_were_asked_for)
+{
+    check_updates(MR_NET_SGD);
+    check_updates(MR_NET_MOMENTUM);
+}
+
+/* Whether a run of n runs `what`. */
+static bool needs(mr_node *n, const mr_node *what)
+{
+    if (n == what)
+        return true;
+    if (n->mark == 1)
+        return false;
+    n->mark = 1;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i].node && needs(n->in[i].node, what))
+            return true;
+    for (int i = 0; i < n->n_ctrl; i++)
+        if (needs(n->ctrl[i], what))
+            return true;
+    return false;
+}
+
+/* A step that reads a whole shard would send it. */
+MR_TEST(embedding_steps_read_no_whole_shard)
+{
+    bench b;
+    begin(&b, 4, MR_NET_DIV);
+    mr_out axes = mr_const_vec_i32(&b.net->s, 3, (int32_t[]){0, 1, 2});
+    mr_out loss = mr_emit(&b.net->s, "Sum", mr_emit(&b.net->s, "Square", mr_net_table_rows(b.net, &b.t, b.ids)), axes);
+    mr_node *train = mr_net_minimize(b.net, loss, &(mr_net_optimizer){MR_NET_ADAGRAD, 0.1f, MR_NO_OUT, 0.1f, 0, 0, 0});
+    MR_CHECK_OK(mr_scope_status(&b.net->s));
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < b.graph->nodes.n; k++)
+            b.graph->nodes.p[k]->mark = 0;
+        MR_CHECK(!needs(train, b.net->vars.p[b.t.shards[i]].value.node));
+    }
+    end(&b);
+}
+
+/* ---- over parameter servers ---- */
+
+/* The losses of some steps with a table over n_ps servers (0: all in one process), three shards in any case. */
+static void train_over(int n_ps, float *losses, int n)
+{
+    cluster_rig rig;
+    bench b = {.graph = mr_graph_new()};
+    if (n_ps)
+        rig_begin(&rig, n_ps, 1);
+    mr_ops_register();
+    b.net = mr_net_new(b.graph);
+    if (n_ps)
+        mr_net_replicate(b.net, "ps", n_ps, "/job:worker/task:0", MR_REPLICAS_ROUND_ROBIN);
+    b.ids = mr_net_input(b.net, "ids", MR_INT32, 2, (int64_t[]){-1, 2});
+    MR_CHECK(mr_net_table_init(b.net, &b.t, "table", ROWS, COLUMNS, 3, MR_NET_MOD, (mr_net_init){MR_NET_UNIFORM, -1, 1}));
+    mr_out axes = mr_const_vec_i32(&b.net->s, 3, (int32_t[]){0, 1, 2});
+    mr_out loss = mr_emit(&b.net->s, "Sum", mr_emit(&b.net->s, "Square", mr_net_table_rows(b.net, &b.t, b.ids)), axes);
+    mr_node *train = mr_net_minimize(b.net, loss, &(mr_net_optimizer){MR_NET_ADAGRAD, 0.1f, MR_NO_OUT, 0.1f, 0, 0, 0});
+    mr_node *init = mr_net_initializer(b.net);
+    MR_CHECK_OK(mr_scope_status(&b.net->s));
+    MR_CHECK_OK(n_ps ? rig_open(&rig, 0, b.graph, &b.s) : mr_direct_session_new(b.graph, NULL, &(mr_session_config){0}, &b.s));
+    MR_CHECK_OK(mr_session_run(b.s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL));
+    for (int i = 0; i < n; i++) {
+        mr_tensor *t;
+        MR_CHECK_OK(run(&b, 4, (int32_t[]){i % ROWS, 3 * i % ROWS, 7, i % 2}, train, &loss, &t, 1));
+        losses[i] = *MR_DATA(float, t);
+        mr_tensor_unref(t);
+    }
+    end(&b);
+    if (n_ps)
+        rig_end(&rig);
+}
+
+MR_TEST(embedding_over_parameter_servers_is_the_same_to_the_bit)
+{
+    enum { STEPS = 20 };
+    float here[STEPS], there[STEPS];
+    train_over(0, here, STEPS);
+    train_over(2, there, STEPS);
+    MR_CHECK(memcmp(here, there, sizeof here) == 0);
+    MR_CHECK(here[STEPS - 1] < here[0]);
+}
+
+/* ---- layers with many classes, by the public functions ---- */
+
+typedef struct words {
+    kit k;
+    mr_model *m;
+    TF_Output ids, labels, loss, logits;
+    const TF_Operation *train;
+    TF_Session *s;
+} words;
+
+enum { CLASSES = 50, SAMPLED = 12, BATCH = 25 };
+
+static void begin_words(words *w, const mr_table_options *o)
+{
+    *w = (words){.k = kit_new()};
+    w->m = mr_model_new(w->k.g);
+    w->ids = mr_input(w->m, "ids", TF_INT32, 1, (int64_t[]){-1});
+    w->labels = mr_input(w->m, "labels", TF_INT32, 1, (int64_t[]){-1});
+    TF_Output x = mr_embedding_sharded(w->m, "in", w->ids, CLASSES, 16, o);
+    TF_Output loss = mr_sampled_softmax_loss(w->m, "out", x, w->labels, CLASSES, SAMPLED, o);
+    w->logits = mr_sharded_logits(w->m, "out", x, CLASSES, o);
+    w->loss = mr_softmax_loss(w->m, w->logits, w->labels);
+    w->train = mr_minimize(w->m, loss, mr_adagrad(0.5f));
+    mr_model_status(w->m, w->k.s);
+    CHECK_OK(w->k.s);
+}
+
+static float run_words(words *w, int first, bool train)
+{
+    int32_t v[2][BATCH];
+    TF_Tensor *out = NULL;
+    for (int i = 0; i < BATCH; i++) {
+        v[0][i] = (first + i) % CLASSES;
+        v[1][i] = (v[0][i] * 7 + 3) % CLASSES; /* what is to be learnt */
+    }
+    TF_Tensor *in[2] = {kit_ints(1, (int64_t[]){BATCH}, v[0]), kit_ints(1, (int64_t[]){BATCH}, v[1])};
+    TF_Output feeds[2] = {w->ids, w->labels};
+    TF_SessionRun(w->s, NULL, feeds, in, 2, &w->loss, &out, 1, &w->train, train, NULL, w->k.s);
+    CHECK_OK(w->k.s);
+    TF_DeleteTensor(in[0]);
+    TF_DeleteTensor(in[1]);
+    return kit_take_float(out);
+}
+
+static void end_words(words *w)
+{
+    kit_close(&w->k, w->s);
+    mr_model_free(w->m);
+    kit_free(&w->k);
+}
+
+/* Trained with a quarter of the classes in each step, judged with all of them. */
+MR_TEST(embedding_sampled_softmax_learns_the_whole_softmax)
+{
+    for (int sharding = MR_SHARD_MOD; sharding <= MR_SHARD_DIV; sharding++) {
+        words w;
+        begin_words(&w, &(mr_table_options){sizeof(mr_table_options), .shards = 3, .sharding = (mr_sharding)sharding});
+        const TF_Operation *init = mr_initializer(w.m);
+        w.s = kit_session(&w.k);
+        TF_SessionRun(w.s, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, w.k.s);
+        CHECK_OK(w.k.s);
+        MR_CHECK_NEAR(run_words(&w, 0, false), logf(CLASSES), 0.1);
+        for (int i = 0; i < 200; i++)
+            run_words(&w, BATCH * (i % 2), true);
+        MR_CHECK(run_words(&w, 0, false) < 0.5f);
+        end_words(&w);
+    }
+}
+
+static void refuse(int64_t rows, int64_t columns, const mr_table_options *o, const char *text)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Output ids = mr_input(m, "ids", TF_INT32, 1, (int64_t[]){-1});
+    TF_Output y = mr_embedding_sharded(m, "table", ids, rows, columns, o);
+    MR_CHECK(y.oper == NULL);
+    mr_model_status(m, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, text);
+    mr_model_free(m);
+    kit_free(&k);
+}
+
+MR_TEST(embedding_refuses_tables_that_cannot_be)
+{
+    mr_table_options o = {sizeof o, .shards = 3};
+    refuse(0, 4, NULL, "'table': 0 rows");
+    refuse(4, -1, NULL, "-1 columns");
+    refuse(2, 4, &o, "in 3 shards");
+    refuse(INT64_MAX, INT64_MAX, NULL, "table");
+    o.shards = -1;
+    refuse(9, 4, &o, "-1 shards");
+    o = (mr_table_options){sizeof o, .sharding = (mr_sharding)7};
+    refuse(9, 4, &o, "way to split");
+    o = (mr_table_options){.struct_size = SIZE_MAX};
+    refuse(9, 4, &o, "struct");
+    MR_CHECK(mr_embedding_sharded(NULL, "t", (TF_Output){NULL, -1}, 1, 1, NULL).oper == NULL);
+}

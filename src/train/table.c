@@ -1,0 +1,245 @@
+/* train/table.c -- sharded tables: which shard a row is in, gather and stitch, and losses over a sample of the rows.
+ *
+ *     ids -> Unique -> (shard, row in it) -> DynamicPartition --+-> ResourceGather on shard 0 --+-> ParallelDynamicStitch
+ *                                                               +-> ResourceGather on shard 1 --+
+ *
+ * All but the gathers is where the ids are used.  Numbers are int64 throughout: a table may have more rows than an int32. */
+#include "train/table.h"
+
+#include "base/memory.h"
+#include "train/replicas.h"
+
+/* ---- making ---- */
+
+/* How many rows a shard has. */
+static int64_t rows_of(const mr_net_table *t, int shard)
+{
+    int64_t each = t->rows / t->n_shards, extra = t->rows % t->n_shards;
+    return each + (shard < extra); /* of both ways to split */
+}
+
+static void check(mr_network *n, const mr_net_table *t, const char *name)
+{
+    if (t->rows < 1 || t->columns < 1 || t->n_shards < 1 || t->n_shards > t->rows || t->n_shards > 65536)
+        mr_scope_fail(&n->s, mr_invalid("table '%s': %lld rows of %lld columns in %d shards", name, (long long)t->rows,
+                                        (long long)t->columns, t->n_shards));
+    else if (t->split != MR_NET_MOD && t->split != MR_NET_DIV)
+        mr_scope_fail(&n->s, mr_invalid("table '%s': unknown way to split it: %d", name, (int)t->split));
+}
+
+bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t rows, int64_t columns, int shards,
+                       mr_net_split split, mr_net_init init)
+{
+    const char *saved;
+    *t = (mr_net_table){rows, columns, shards ? shards : n->replicas ? n->replicas->n_ps : 1, split, NULL};
+    if (!shards)
+        t->n_shards = (int)MR_MIN(t->n_shards, MR_MAX(1, rows));
+    check(n, t, name);
+    if (!mr_scope_ok(&n->s))
+        return false;
+    t->shards = mr_arena_array(&n->s.graph->arena, int, t->n_shards);
+    mr_net_enter(n, name, &saved);
+    for (int i = 0; i < t->n_shards && mr_scope_ok(&n->s); i++) {
+        const char *part = mr_arena_printf(&n->s.graph->arena, "part_%d", i);
+        mr_out value = mr_net_variable(n, part, MR_FLOAT, 2, (int64_t[]){rows_of(t, i), columns}, init, true);
+        const mr_net_var *v = mr_net_find(n, value);
+        t->shards[i] = v ? (int)(v - n->vars.p) : 0;
+    }
+    mr_net_leave(n, saved);
+    return mr_scope_ok(&n->s);
+}
+
+/* ---- where a row is ---- */
+
+static mr_out cast(mr_network *n, mr_out x, mr_dtype to)
+{
+    return mr_scope_ok(&n->s) && mr_out_type(x) == (int)to ? x : mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), x);
+}
+
+/* A number beyond the table lands beyond its shard, or in no shard: either is seen by the op that gets it. */
+static void locate_mod(mr_network *n, const mr_net_table *t, mr_out ids, mr_out *shard, mr_out *row)
+{
+    mr_out k = mr_const_i64(&n->s, t->n_shards);
+    *shard = mr_emit(&n->s, "FloorMod", ids, k);
+    *row = mr_emit(&n->s, "FloorDiv", ids, k);
+}
+
+/* With e rows too many, the first e shards have q + 1 and the others q: the larger of both guesses is right. */
+static void locate_div(mr_network *n, const mr_net_table *t, mr_out ids, mr_out *shard, mr_out *row)
+{
+    int64_t q = t->rows / t->n_shards, e = t->rows % t->n_shards;
+    mr_out small = mr_const_i64(&n->s, q), large = mr_const_i64(&n->s, q + 1), extra = mr_const_i64(&n->s, e);
+    mr_out behind = mr_emit(&n->s, "Sub", ids, extra);
+    *shard = mr_emit(&n->s, "Maximum", mr_emit(&n->s, "FloorDiv", ids, large), mr_emit(&n->s, "FloorDiv", behind, small));
+    *row = mr_emit(&n->s, "SelectV2", mr_emit(&n->s, "Less", *shard, extra), mr_emit(&n->s, "FloorMod", ids, large),
+                   mr_emit(&n->s, "FloorMod", behind, small));
+}
+
+/* ---- gather and stitch ---- */
+
+static mr_out gather(mr_network *n, const mr_net_table *t, int shard, mr_out rows)
+{
+    const mr_net_var *v = &n->vars.p[t->shards[shard]];
+    const char *before = mr_net_at(n, v->device);
+    mr_out y = mr_emit_with(&n->s, "ResourceGather", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), v->handle, rows);
+    mr_net_at(n, before);
+    return y;
+}
+
+/* ids: int64, flat, each once. */
+static mr_out gather_all(mr_network *n, const mr_net_table *t, mr_out ids)
+{
+    mr_out shard, row;
+    if (t->n_shards == 1)
+        return gather(n, t, 0, ids);
+    (t->split == MR_NET_MOD ? locate_mod : locate_div)(n, t, ids, &shard, &row);
+    shard = cast(n, shard, MR_INT32);
+    mr_out places = mr_emit(&n->s, "Range", mr_const_i32(&n->s, 0), mr_emit(&n->s, "Size", ids), mr_const_i32(&n->s, 1));
+    mr_named_attr count = {"num_partitions", mr_a_int(t->n_shards)};
+    mr_out rows = mr_emit_n(&n->s, "DynamicPartition", &count, 1, MR_OUTS(row, shard));
+    mr_out where = mr_emit_n(&n->s, "DynamicPartition", &count, 1, MR_OUTS(places, shard));
+    mr_out *parts = mr_new_array(mr_out, 2 * t->n_shards);
+    for (int i = 0; i < t->n_shards; i++) {
+        parts[i] = mr_nth(where, i);
+        parts[t->n_shards + i] = gather(n, t, i, mr_nth(rows, i));
+    }
+    mr_out y = mr_emit_lists(&n->s, "ParallelDynamicStitch", NULL, 0,
+                             (mr_emit_arg[]){{t->n_shards, parts}, {t->n_shards, parts + t->n_shards}}, 2);
+    mr_free(parts);
+    return y;
+}
+
+/* The shape of ids with the columns behind it: as constant as it can be. */
+static mr_out shape_behind(mr_network *n, const mr_net_table *t, mr_out ids)
+{
+    const mr_pshape *s = mr_scope_ok(&n->s) ? mr_out_shape(ids) : NULL;
+    int unknown = s && s->rank >= 0 && s->rank < MR_MAX_RANK ? 0 : 2;
+    int64_t dims[MR_MAX_RANK];
+    for (int i = 0; unknown < 2 && i < s->rank; i++) {
+        dims[i] = s->dims[i];
+        unknown += dims[i] < 0;
+    }
+    if (unknown < 2) {
+        dims[s->rank] = t->columns;
+        return mr_const(&n->s, mr_tensor_vector_i64(s->rank + 1, dims));
+    }
+    mr_out parts[] = {mr_emit_with(&n->s, "Shape", MR_ATTRS({"out_type", mr_a_type(MR_INT64)}), ids),
+                      mr_const(&n->s, mr_tensor_vector_i64(1, &t->columns))};
+    mr_out axis = mr_const_i32(&n->s, 0);
+    return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, parts}, {-1, &axis}}, 2);
+}
+
+mr_out mr_net_table_rows(mr_network *n, const mr_net_table *t, mr_out ids)
+{
+    mr_out flat = mr_emit(&n->s, "Reshape", cast(n, ids, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
+    mr_out once = mr_emit(&n->s, "Unique", flat);
+    mr_out rows = mr_emit(&n->s, "GatherV2", gather_all(n, t, once), mr_nth(once, 1), mr_const_i32(&n->s, 0));
+    return mr_emit(&n->s, "Reshape", rows, shape_behind(n, t, ids));
+}
+
+/* ---- with every row ---- */
+
+static mr_out product_with(mr_network *n, const mr_net_var *v, mr_out x)
+{
+    const char *before = mr_net_at(n, v->device);
+    mr_out y = mr_emit_with(&n->s, "MatMul", MR_ATTRS({"transpose_b", mr_a_bool(true)}), x, v->value);
+    mr_net_at(n, before);
+    return y;
+}
+
+/* Columns stand shard by shard; of a table split by MOD they are put back in order. */
+static mr_out in_order(mr_network *n, const mr_net_table *t, mr_out y)
+{
+    if (t->split == MR_NET_DIV || t->n_shards == 1)
+        return y;
+    mr_tensor *order;
+    mr_status *st = mr_tensor_new(mr_cpu_allocator(), MR_INT64, 1, &t->rows, &order);
+    if (st) {
+        mr_scope_fail(&n->s, st);
+        return MR_NO_OUT;
+    }
+    int64_t first = 0;
+    for (int shard = 0; shard < t->n_shards; first += rows_of(t, shard++))
+        for (int64_t i = 0; i < rows_of(t, shard); i++)
+            MR_DATA(int64_t, order)[i * t->n_shards + shard] = first + i;
+    return mr_emit(&n->s, "GatherV2", y, mr_const(&n->s, order), mr_const_i32(&n->s, 1));
+}
+
+mr_out mr_net_table_product(mr_network *n, const mr_net_table *t, mr_out x)
+{
+    mr_out *parts = mr_new_array(mr_out, t->n_shards), axis = mr_const_i32(&n->s, 1);
+    for (int i = 0; i < t->n_shards; i++)
+        parts[i] = product_with(n, &n->vars.p[t->shards[i]], x);
+    mr_out y = t->n_shards == 1 ? parts[0]
+                                : mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{t->n_shards, parts}, {-1, &axis}}, 2);
+    mr_free(parts);
+    return in_order(n, t, y);
+}
+
+/* ---- with a sample of them ---- */
+
+typedef struct sample {
+    mr_out classes, expected_true, expected;
+} sample;
+
+static sample draw(mr_network *n, mr_out true_classes, int64_t sampled, int64_t classes)
+{
+    n->next_seed++;
+    mr_out drawn = mr_emit_with(&n->s, "LogUniformCandidateSampler",
+                                MR_ATTRS({"num_true", mr_a_int(1)}, {"num_sampled", mr_a_int(sampled)}, {"unique", mr_a_bool(true)},
+                                         {"range_max", mr_a_int(classes)}, {"seed", mr_a_int(n->seed)},
+                                         {"seed2", mr_a_int(n->next_seed)}),
+                                true_classes);
+    return (sample){drawn, mr_nth(drawn, 1), mr_nth(drawn, 2)};
+}
+
+/* The rows before and behind the size of the batch. */
+static void halves(mr_network *n, mr_out rows, mr_out batch, int64_t sampled, mr_out *first, mr_out *rest)
+{
+    mr_out sizes[2] = {batch, mr_const_i64(&n->s, sampled)}, axis = mr_const_i32(&n->s, 0);
+    mr_out both = mr_emit_lists(&n->s, "Pack", NULL, 0, (mr_emit_arg[]){{2, sizes}}, 1);
+    mr_out parts = mr_emit_with(&n->s, "SplitV", MR_ATTRS({"num_split", mr_a_int(2)}), rows, both, axis);
+    *first = parts;
+    *rest = mr_nth(parts, 1);
+}
+
+/* A class that is the true one of an example is no other class to it. */
+static mr_out without_hits(mr_network *n, mr_out logits, mr_out true_classes, mr_out classes)
+{
+    mr_out hit = cast(n, mr_emit(&n->s, "Equal", true_classes, classes), MR_FLOAT);
+    return mr_emit(&n->s, "Sub", logits, mr_emit(&n->s, "Mul", hit, mr_const_f32(&n->s, 1e30f)));
+}
+
+/* The logits of the true class, first, and of the sampled ones.  Each is lowered by how often it is expected to be there, so
+ * that the sample stands for all. */
+static mr_out sampled_logits(mr_network *n, const mr_net_table *weights, const mr_net_table *biases, mr_out x, mr_out labels,
+                             int64_t sampled)
+{
+    mr_scope *s = &n->s;
+    mr_out column = mr_emit(s, "ExpandDims", labels, mr_const_i32(s, 1)), axis = mr_const_i32(s, 0), one = mr_const_i32(s, 1);
+    sample d = draw(n, column, sampled, weights->rows);
+    mr_out ids[2] = {labels, d.classes}, true_w, other_w, true_b, other_b;
+    mr_out all = mr_emit_lists(s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, ids}, {-1, &axis}}, 2);
+    mr_out batch = mr_emit_with(s, "Size", MR_ATTRS({"out_type", mr_a_type(MR_INT64)}), labels);
+    halves(n, mr_net_table_rows(n, weights, all), batch, sampled, &true_w, &other_w);
+    halves(n, mr_net_table_rows(n, biases, all), batch, sampled, &true_b, &other_b);
+    mr_out right = mr_emit_with(s, "Sum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), mr_emit(s, "Mul", x, true_w), one);
+    right = mr_emit(s, "Sub", mr_emit(s, "AddV2", right, true_b), mr_emit(s, "Log", d.expected_true));
+    mr_out other = mr_emit_with(s, "MatMul", MR_ATTRS({"transpose_b", mr_a_bool(true)}), x, other_w);
+    other = mr_emit(s, "AddV2", other, mr_emit(s, "Reshape", other_b, mr_const_vec_i32(s, 1, (int32_t[]){-1})));
+    other = without_hits(n, mr_emit(s, "Sub", other, mr_emit(s, "Log", d.expected)), column, d.classes);
+    return mr_emit_lists(s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, (mr_out[]){right, other}}, {-1, &one}}, 2);
+}
+
+mr_out mr_net_sampled_softmax(mr_network *n, const mr_net_table *weights, const mr_net_table *biases, mr_out x, mr_out labels,
+                              int64_t sampled)
+{
+    if (sampled < 1 || sampled > weights->rows || biases->rows != weights->rows || biases->columns != 1) {
+        mr_scope_fail(&n->s, mr_invalid("sampled softmax: %lld of %lld classes, %lld biases of %lld columns", (long long)sampled,
+                                        (long long)weights->rows, (long long)biases->rows, (long long)biases->columns));
+        return MR_NO_OUT;
+    }
+    labels = mr_emit(&n->s, "Reshape", cast(n, labels, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
+    mr_out logits = sampled_logits(n, weights, biases, x, labels, sampled);
+    return mr_net_softmax_loss(n, logits, mr_emit(&n->s, "ZerosLike", labels));
+}
