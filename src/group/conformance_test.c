@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "group/post.h"
 #include "group/shm.h"
 #include "tests/harness/test.h"
 
@@ -322,4 +323,94 @@ MR_TEST(group_refuses_what_cannot_be_done)
     MR_CHECK_ERR(mr_group_work_check(&w, 2, 0), MR_INVALID_ARGUMENT, "no member 2");
     w = (mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .merge = MR_MERGE_MAX, .mean = true};
     MR_CHECK_ERR(mr_group_work_check(&w, 2, 0), MR_INVALID_ARGUMENT, "mean");
+}
+
+/* ---- by calls ---- */
+
+typedef struct office {
+    mr_post *post;
+    mr_net_server *server;
+    char address[256];
+    mr_post_way ways[MOST];
+} office;
+
+static void hand_over(void *arg, mr_net_call *c) { mr_post_handle(arg, c); }
+
+static void office_open(office *o, mr_net *net, int number)
+{
+    int port = 0;
+    o->post = mr_post_new();
+    snprintf(o->address, sizeof(o->address), "%s/%d", mr_test_dir(), number);
+    if (strcmp(net->name, "grpc") == 0)
+        snprintf(o->address, sizeof(o->address), "127.0.0.1:0");
+    mr_net_listen listen = {.address = o->address, .handle = hand_over, .arg = o->post};
+    MR_CHECK_OK(net->listen(net, &listen, &o->server, &port));
+    if (port)
+        snprintf(o->address, sizeof(o->address), "127.0.0.1:%d", port);
+}
+
+static void run_calls(mr_net *net, int size, void (*member)(mr_transport *t))
+{
+    office offices[MOST];
+    mr_transport *t[MOST];
+    mr_test_deadline(300);
+    for (int i = 0; i < size; i++)
+        office_open(&offices[i], net, i);
+    for (int i = 0; i < size; i++) {
+        for (int j = 0; j < size; j++) {
+            offices[i].ways[j].net = net;
+            MR_CHECK_OK(net->connect(net, offices[j].address, NULL, NULL, &offices[i].ways[j].peer));
+        }
+        t[i] = mr_post_transport(offices[i].post, 7, i, size, offices[i].ways);
+    }
+    conformance_threads(t, size, member);
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++)
+            net->disconnect(offices[i].ways[j].peer);
+    for (int i = 0; i < size; i++) {
+        net->stop(offices[i].server, 0);
+        mr_post_free(offices[i].post);
+    }
+}
+
+static void run_grpc(int size, void (*member)(mr_transport *t))
+{
+    mr_net *net;
+    MR_CHECK_OK(mr_net_grpc(&net));
+    run_calls(net, size, member);
+}
+
+MR_TEST(group_conformance_grpc_2_members) { run_grpc(2, conformance_run); }
+MR_TEST(group_conformance_grpc_3_members) { run_grpc(3, conformance_run); }
+MR_TEST(group_conformance_local_calls_3_members) { run_calls(mr_net_local(), 3, conformance_run); }
+MR_TEST(group_grpc_a_wait_ends_by_its_deadline) { run_grpc(2, stay_away); }
+
+static void send_less(mr_transport *t)
+{
+    char bytes[4] = {0};
+    mr_transfer x = {.sending = t->rank == 0, .peer = 1 - t->rank, .data = bytes, .n = t->rank == 0 ? 3 : 4};
+    t->of->start(t, &x);
+    if (t->rank == 0)
+        MR_CHECK_OK(t->of->finish(t, &x, soon()));
+    else
+        MR_CHECK_ERR(t->of->finish(t, &x, soon()), MR_INVALID_ARGUMENT, "3 bytes came from it, expected 4");
+}
+
+MR_TEST(group_post_another_size_is_an_error) { run_calls(mr_net_local(), 2, send_less); }
+MR_TEST(group_shm_another_size_is_an_error) { run_shm(2, send_less); }
+
+MR_TEST(group_post_refuses_heads_of_nobody)
+{
+    mr_post_head h = {.from = 1, .bytes = 5}, got;
+    uint8_t bytes[MR_POST_HEAD];
+    mr_bytes body = {0};
+    mr_post_head_write(&h, bytes);
+    MR_CHECK(mr_bytes_add_copy(&body, bytes, 20));
+    MR_CHECK_ERR(mr_post_head_read(&body, &got), MR_INVALID_ARGUMENT, "without a head");
+    MR_CHECK(mr_bytes_add_copy(&body, bytes + 20, 12));
+    MR_CHECK_ERR(mr_post_head_read(&body, &got), MR_INVALID_ARGUMENT, "5 bytes has 0");
+    MR_CHECK(mr_bytes_add_copy(&body, bytes, 5));
+    MR_CHECK_OK(mr_post_head_read(&body, &got));
+    MR_CHECK_INT(got.from, 1);
+    mr_bytes_deinit(&body);
 }

@@ -1,0 +1,427 @@
+/* group/post.c -- messages as calls.
+ *
+ * A message that comes meets its receive, in either order: the first waits in its transport, the second takes it out.  Receives
+ * and messages of a pair are numbered, so it does not matter how calls overtake each other.
+ *
+ * One lock guards the office, its transports and all their transfers.  Calls are answered and requests started without it. */
+#include "group/post.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+
+typedef struct parked { /* a call whose receive, or whose transport, is not there */
+    mr_net_call *call;
+    mr_post_head head;
+    struct parked *next;
+} parked;
+
+typedef struct letters {
+    mr_transport t;
+    mr_post *post;
+    uint64_t key;
+    const mr_post_way *ways;
+    uint64_t *next_send, *next_receive; /* numbers, by rank */
+    mr_transfer *receives;              /* begun, not met */
+    parked *early;
+    mr_status *failed;
+    struct letters *next;
+} letters;
+
+struct mr_post {
+    mr_mutex mu;
+    mr_cond changed;
+    letters *transports MR_GUARDED_BY(mu);
+    parked *parked MR_GUARDED_BY(mu);
+    int n_parked MR_GUARDED_BY(mu); /* also those in transports */
+    bool closed MR_GUARDED_BY(mu);
+};
+
+/* What a transfer has become; owned by it until finish. */
+typedef struct parcel {
+    mr_net_request request; /* of a send */
+    letters *l;
+    bool done;
+    mr_status *st;
+} parcel;
+
+/* ---- heads ---- */
+
+static void put(uint8_t *p, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *p, int n)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+void mr_post_head_write(const mr_post_head *h, uint8_t out[MR_POST_HEAD])
+{
+    memcpy(out, "MRGP", 4);
+    put(out + 4, h->from, 4);
+    put(out + 8, h->key, 8);
+    put(out + 16, h->number, 8);
+    put(out + 24, h->bytes, 8);
+}
+
+mr_status *mr_post_head_read(const mr_bytes *body, mr_post_head *out)
+{
+    uint8_t b[MR_POST_HEAD];
+    if (!mr_bytes_read(body, 0, b, sizeof(b)) || memcmp(b, "MRGP", 4) != 0)
+        return mr_invalid("group: a message without a head");
+    *out = (mr_post_head){(uint32_t)get(b + 4, 4), get(b + 8, 8), get(b + 16, 8), get(b + 24, 8)};
+    if (out->bytes != body->n - MR_POST_HEAD)
+        return mr_invalid("group: a message of %llu bytes has %zu", (unsigned long long)out->bytes, body->n - MR_POST_HEAD);
+    return NULL;
+}
+
+/* ---- the office ---- */
+
+mr_post *mr_post_new(void)
+{
+    mr_post *p = mr_new(mr_post);
+    mr_mutex_init(&p->mu);
+    mr_cond_init(&p->changed);
+    return p;
+}
+
+/* Ends calls with an error of this code; takes over the list, without the lock. */
+static void refuse(parked *list, mr_code code, const char *why)
+{
+    while (list) {
+        parked *next = list->next;
+        list->call->net->reply(list->call, mr_error(code, "group: %s", why), NULL);
+        mr_free(list);
+        list = next;
+    }
+}
+
+static int count(const parked *list)
+{
+    int n = 0;
+    for (; list; list = list->next)
+        n++;
+    return n;
+}
+
+void mr_post_free(mr_post *p)
+{
+    if (!p)
+        return;
+    MR_ASSERT(!p->transports);
+    refuse(p->parked, MR_UNAVAILABLE, "the member has left");
+    mr_cond_deinit(&p->changed);
+    mr_mutex_deinit(&p->mu);
+    mr_free(p);
+}
+
+static letters *find_locked(mr_post *p, uint64_t key) MR_REQUIRES(p->mu)
+{
+    letters *l = p->transports;
+    while (l && l->key != key)
+        l = l->next;
+    return l;
+}
+
+/* The body's bytes after the head, to where they are expected. */
+static void end_receive(mr_transfer *x, const mr_bytes *body, const mr_post_head *h)
+{
+    parcel *c = x->impl;
+    c->done = true;
+    if (h->bytes != x->n)
+        c->st = mr_invalid("group: member %d does something else: %llu bytes came from it, expected %zu", x->peer,
+                           (unsigned long long)h->bytes, x->n);
+    else if (x->n)
+        mr_bytes_read(body, MR_POST_HEAD, x->data, x->n);
+}
+
+/* The receive that waits for it, taken out; NULL: none does. */
+static mr_transfer *match_locked(letters *l, const mr_post_head *h)
+{
+    for (mr_transfer **x = &l->receives; *x; x = &(*x)->next)
+        if ((*x)->peer == (int)h->from && (*x)->number == h->number) {
+            mr_transfer *found = *x;
+            *x = found->next;
+            return found;
+        }
+    return NULL;
+}
+
+/* Keeps a call until its time; false: there are too many. */
+static bool park_locked(mr_post *p, parked **list, mr_net_call *c, const mr_post_head *h) MR_REQUIRES(p->mu)
+{
+    if (p->n_parked >= MR_POST_PARKED)
+        return false;
+    parked *k = mr_new(parked);
+    *k = (parked){c, *h, *list};
+    *list = k;
+    p->n_parked++;
+    return true;
+}
+
+/* What becomes of a call that is in order: *st NULL and true: it is to be answered now. */
+static bool accept_locked(mr_post *p, mr_net_call *c, const mr_post_head *h, mr_status **st) MR_REQUIRES(p->mu)
+{
+    letters *l = find_locked(p, h->key);
+    if (l && (h->from >= (uint32_t)l->t.size || (int)h->from == l->t.rank)) {
+        *st = mr_invalid("group: a message of member %u of %d", h->from, l->t.size);
+        return true;
+    }
+    if (l && h->number + 1 <= l->next_receive[h->from]) {
+        mr_transfer *x = match_locked(l, h);
+        if (x) {
+            end_receive(x, &c->body, h);
+            mr_cond_broadcast(&p->changed);
+        } else {
+            *st = mr_invalid("group: message %llu of member %u comes again", (unsigned long long)h->number, h->from);
+        }
+        return true;
+    }
+    if (!park_locked(p, l ? &l->early : &p->parked, c, h)) {
+        *st = mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages are waiting", (int)MR_POST_PARKED);
+        return true;
+    }
+    return false;
+}
+
+void mr_post_handle(mr_post *p, mr_net_call *c)
+{
+    mr_post_head h;
+    mr_status *st = mr_post_head_read(&c->body, &h);
+    bool answer = true;
+    if (!st) {
+        mr_lock(&p->mu);
+        answer = accept_locked(p, c, &h, &st);
+        mr_unlock(&p->mu);
+    }
+    mr_bytes none = {0};
+    if (answer)
+        c->net->reply(c, st, st ? NULL : &none);
+}
+
+/* ---- transfers ---- */
+
+static void sent(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    parcel *c = (parcel *)r;
+    (void)reply;
+    mr_lock(&c->l->post->mu);
+    c->st = st;
+    c->done = true;
+    mr_cond_broadcast(&c->l->post->changed);
+    mr_unlock(&c->l->post->mu);
+}
+
+/* The bytes are copied: a transport may hold them for longer than their owner. */
+static mr_status *compose(letters *l, mr_transfer *x, mr_bytes *out)
+{
+    uint8_t head[MR_POST_HEAD];
+    mr_post_head h = {(uint32_t)l->t.rank, l->key, x->number, x->n};
+    char *body = x->n ? mr_try_alloc(x->n) : NULL;
+    if (x->n && !body)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for %zu bytes to send", x->n);
+    mr_post_head_write(&h, head);
+    if (!mr_bytes_add_copy(out, head, sizeof(head))) {
+        mr_free(body);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for a message");
+    }
+    if (!x->n)
+        return NULL;
+    memcpy(body, x->data, x->n);
+    mr_bytes_add(out, (mr_piece){body, x->n, mr_free, body});
+    return NULL;
+}
+
+static void start_send(letters *l, mr_transfer *x)
+{
+    parcel *c = x->impl;
+    x->number = l->next_send[x->peer]++;
+    c->request = (mr_net_request){.method = MR_POST_METHOD, .wait_for_ready = true, .done = sent};
+    mr_status *st = compose(l, x, &c->request.body);
+    mr_lock(&l->post->mu);
+    if (!st && l->failed)
+        st = mr_status_copy(l->failed);
+    if (st) {
+        c->st = st;
+        c->done = true;
+    }
+    mr_unlock(&l->post->mu);
+    if (st)
+        mr_bytes_deinit(&c->request.body);
+    else
+        l->ways[x->peer].net->start(l->ways[x->peer].peer, &c->request);
+}
+
+/* The message of a receive, if it has come already, taken out. */
+static parked *take_early_locked(letters *l, const mr_transfer *x)
+{
+    for (parked **k = &l->early; *k; k = &(*k)->next)
+        if ((int)(*k)->head.from == x->peer && (*k)->head.number == x->number) {
+            parked *found = *k;
+            *k = found->next;
+            l->post->n_parked--;
+            return found;
+        }
+    return NULL;
+}
+
+static void start_receive(letters *l, mr_transfer *x)
+{
+    mr_post *p = l->post;
+    mr_bytes none = {0};
+    mr_lock(&p->mu);
+    x->number = l->next_receive[x->peer]++;
+    parked *k = take_early_locked(l, x);
+    if (k) {
+        end_receive(x, &k->call->body, &k->head);
+    } else {
+        x->next = l->receives;
+        l->receives = x;
+    }
+    mr_unlock(&p->mu);
+    if (k)
+        k->call->net->reply(k->call, NULL, &none);
+    mr_free(k);
+}
+
+static void start(mr_transport *t, mr_transfer *x)
+{
+    letters *l = (letters *)t;
+    parcel *c = mr_new(parcel);
+    c->l = l;
+    x->impl = c;
+    if (x->sending)
+        start_send(l, x);
+    else
+        start_receive(l, x);
+}
+
+static void forget_receive_locked(letters *l, const mr_transfer *x)
+{
+    for (mr_transfer **y = &l->receives; *y; y = &(*y)->next)
+        if (*y == x) {
+            *y = x->next;
+            return;
+        }
+}
+
+/* Gives up a send that is under way; its end still comes. */
+static void give_up_send(letters *l, mr_transfer *x)
+{
+    parcel *c = x->impl;
+    l->ways[x->peer].net->cancel(&c->request);
+    mr_lock(&l->post->mu);
+    while (!c->done)
+        mr_cond_wait(&l->post->changed, &l->post->mu);
+    mr_unlock(&l->post->mu);
+}
+
+static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
+{
+    letters *l = (letters *)t;
+    mr_post *p = l->post;
+    parcel *c = x->impl;
+    mr_status *why = NULL;
+    bool in_time = true;
+    mr_lock(&p->mu);
+    while (!c->done && !l->failed && in_time) {
+        if (deadline_ns)
+            in_time = mr_cond_wait_until(&p->changed, &p->mu, deadline_ns);
+        else
+            mr_cond_wait(&p->changed, &p->mu);
+    }
+    bool given_up = !c->done;
+    if (given_up)
+        why = l->failed ? mr_status_copy(l->failed)
+                        : mr_error(MR_DEADLINE_EXCEEDED, "group: member %d of %d was waited for until the deadline", x->peer, t->size);
+    if (given_up && !x->sending)
+        forget_receive_locked(l, x);
+    mr_unlock(&p->mu);
+    if (given_up && x->sending)
+        give_up_send(l, x);
+    mr_status *st = why ? why : c->st;
+    if (why)
+        mr_status_free(c->st);
+    else if (st && x->sending)
+        mr_status_prepend(st, "group: member %d of %d: ", x->peer, t->size);
+    mr_free(c);
+    x->impl = NULL;
+    return st;
+}
+
+/* ---- a transport's life ---- */
+
+static void fail(mr_transport *t, const mr_status *st)
+{
+    letters *l = (letters *)t;
+    mr_lock(&l->post->mu);
+    if (!l->failed)
+        l->failed = mr_status_copy(st);
+    mr_cond_broadcast(&l->post->changed);
+    mr_unlock(&l->post->mu);
+}
+
+static void letters_free(mr_transport *t)
+{
+    letters *l = (letters *)t;
+    mr_post *p = l->post;
+    mr_lock(&p->mu);
+    MR_ASSERT(!l->receives);
+    for (letters **at = &p->transports; *at; at = &(*at)->next)
+        if (*at == l) {
+            *at = l->next;
+            break;
+        }
+    p->n_parked -= count(l->early);
+    mr_unlock(&p->mu);
+    refuse(l->early, MR_ABORTED, "the receiver has ended this generation");
+    mr_status_free(l->failed);
+    mr_free(l->next_send);
+    mr_free(l->next_receive);
+    mr_free(l);
+}
+
+static const mr_transport_class class = {"grpc", start, finish, NULL, fail, letters_free};
+
+/* Calls that came before the transport was there. */
+static parked *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
+{
+    parked *bad = NULL;
+    for (parked **k = &p->parked; *k;) {
+        parked *it = *k;
+        if (it->head.key != l->key) {
+            k = &it->next;
+            continue;
+        }
+        bool good = it->head.from < (uint32_t)l->t.size && (int)it->head.from != l->t.rank;
+        *k = it->next;
+        it->next = good ? l->early : bad;
+        *(good ? &l->early : &bad) = it;
+        p->n_parked -= !good;
+    }
+    return bad;
+}
+
+mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_way *ways)
+{
+    letters *l = mr_new(letters);
+    l->t = (mr_transport){&class, rank, size};
+    l->post = p;
+    l->key = key;
+    l->ways = ways;
+    l->next_send = mr_new_array(uint64_t, size);
+    l->next_receive = mr_new_array(uint64_t, size);
+    mr_lock(&p->mu);
+    l->next = p->transports;
+    p->transports = l;
+    parked *bad = adopt_locked(p, l);
+    mr_unlock(&p->mu);
+    refuse(bad, MR_INVALID_ARGUMENT, "a message of no member");
+    return &l->t;
+}

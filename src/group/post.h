@@ -1,0 +1,46 @@
+/* group/post.h -- members that reach each other by the calls of net/net.h: gRPC between hosts, or a local socket.
+ *
+ * A message is one call, /millrace.Group/Put; its answer says that the receiver has taken it.  A process has one post office, to
+ * which its server hands such calls; each transport of its groups has a key there.  Calls for a key that is not there yet wait:
+ * members do not begin at the same time.
+ *
+ * The body of a call, numbers little-endian, then the message:
+ *
+ *     offset size
+ *          0    4  "MRGP"
+ *          4    4  from     the sender's rank
+ *          8    8  key      of group, generation and lane
+ *         16    8  number   of the message, from this sender to this receiver, from 0
+ *         24    8  bytes */
+#ifndef MR_GROUP_POST_H
+#define MR_GROUP_POST_H
+
+#include "group/transport.h"
+#include "net/net.h"
+
+#define MR_POST_METHOD "/millrace.Group/Put"
+enum { MR_POST_HEAD = 32, MR_POST_PARKED = 4096 /* calls that wait for their key */ };
+
+typedef struct mr_post mr_post;
+mr_post *mr_post_new(void);
+/* All its transports are freed; calls that wait end UNAVAILABLE. */
+void mr_post_free(mr_post *p);
+/* Takes over a call of MR_POST_METHOD, from the thread of a server. */
+void mr_post_handle(mr_post *p, mr_net_call *c);
+
+typedef struct mr_post_way {
+    mr_net *net;
+    mr_net_peer *peer;
+} mr_post_way;
+/* ways: by rank, borrowed until it is freed; the own one is not used. */
+mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_way *ways);
+
+typedef struct mr_post_head {
+    uint32_t from;
+    uint64_t key, number, bytes;
+} mr_post_head;
+void mr_post_head_write(const mr_post_head *h, uint8_t out[MR_POST_HEAD]);
+/* Of a whole body; INVALID_ARGUMENT when it is none. */
+mr_status *mr_post_head_read(const mr_bytes *body, mr_post_head *out);
+
+#endif
