@@ -1,14 +1,13 @@
 /* dist/ps_client.h -- a client of the parameter server: splits its pushes by slot, and sends them until each counts once.
  *
- * Pure: events in, actions out.  A push is a task with a part for each slot that it touches.  The task's number is the
- * timestamp of all its parts; each part names the previous one of this client at its slot too (dist/ps_clock.h).  Parts of
+ * Pure: events in, actions out.  A push is a task with a part for each slot that it touches.  When it begins it gets a
+ * timestamp, for all its parts; each names the previous one of this client at its slot too (dist/ps_clock.h).  Parts of
  * a slot are kept until they are acknowledged and are sent in their order, several under way at once; after a new view, a
  * broken connection or an answer that asks for it they are sent again, from the first that was not acknowledged.  Slots do
  * not wait for each other: the failure of a server stops pushes to its slots only.  Pulls are sent again freely.
  *
- * A task ends once, with the first real error or none.  When a push ends before its parts have been acknowledged (its
- * deadline, cancelled, an error of one of them), what is left of it is sent on without its payload: a part that says
- * nothing but closes the row of numbers.  If the real part had counted already it is a duplicate. So nothing counts twice, and
+ * A task ends once, with the first real error or none.  A part that fails, and whatever is left of a push that ended by its
+ * deadline or was cancelled, is sent on without its payload: a part that says nothing but closes the row of numbers.  If the real part had counted already it is a duplicate. So nothing counts twice, and
  * later pushes are not held up by a gap.
  *
  * A task begins when all that it comes after have ended, well or not.  Bytes of pushes that have not ended are bounded: who
@@ -56,7 +55,7 @@ void mr_psc_free(mr_psc *c);
 bool mr_psc_room(const mr_psc *c, size_t bytes);
 /* Begins a task, now or when those of `after` have ended.  Pieces: by rising slot, each slot once; none: ends at once.
  * deadline_ns: by the caller's clock; INT64_MAX: none.  The task's number is > 0 and rising.  INVALID_ARGUMENT for pieces or tasks
- * that cannot be; RESOURCE_EXHAUSTED without room. */
+ * that cannot be; RESOURCE_EXHAUSTED without room; UNAVAILABLE before the first view. */
 mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after,
                         int64_t deadline_ns, int64_t now_ns, int64_t *task, mr_psc_actions *out);
 void mr_psc_cancel(mr_psc *c, int64_t task, int64_t now_ns, mr_psc_actions *out);

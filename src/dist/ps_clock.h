@@ -44,8 +44,9 @@ void mr_ps_clock_init(mr_ps_clock *c, int num_slots, int max_clients); /* max_cl
 void mr_ps_clock_deinit(mr_ps_clock *c);
 
 uint64_t mr_ps_clock_get(const mr_ps_clock *c, uint64_t client, int slot);
-/* For one slot, or [first, end).  RESOURCE_EXHAUSTED: too many clients; INVALID_ARGUMENT: no such slots or client.
- * ts 0 takes the range out. */
+/* Whether this client is known, or one more may be: a head asks before it takes a push; what others took is followed. */
+bool mr_ps_clock_room(const mr_ps_clock *c, uint64_t client);
+/* For the slots [first, end); ts 0 takes them out.  INVALID_ARGUMENT: no such slots or client. */
 mr_status *mr_ps_clock_set(mr_ps_clock *c, uint64_t client, int first, int end, uint64_t ts);
 mr_ps_turn mr_ps_clock_turn(const mr_ps_clock *c, uint64_t client, int slot, uint64_t ts, uint64_t prev);
 /* The same, when `at` is known to be the client's last number there. */

@@ -71,7 +71,8 @@ void mr_psm_deinit(mr_psm *m);
  * that is no good is an error and the server is not taken. */
 mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_t now_ns, mr_psm_actions *out);
 void mr_psm_lost(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out);
-void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out); /* wants to leave */
+/* It wants to leave, and says so again now and then until it is let go or kept. */
+void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out);
 /* A heartbeat of a server or worker: it has the view of that epoch.  An unknown server is sent the view, sees that it is
  * not in it, and joins. */
 void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm_actions *out);

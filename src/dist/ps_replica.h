@@ -94,12 +94,14 @@ typedef struct mr_psr {
     bool copying;        /* a copy is on its way to it; records after copy_version are kept */
     uint64_t copy_version;
     bool awaited;        /* the catching one behind us counts for `stable` */
+    bool told_complete, told_drained; /* since the last tick or view */
     uint64_t told_stable; /* to the predecessor */
     int64_t retry_at_ns;
     bool asked;          /* for a view */
     MR_VEC(mr_psr_push) waiting; /* not in a record yet */
     MR_VEC(mr_psr_push) batch;   /* of the RECORD action */
     MR_VEC(mr_psr_answer) answers;
+    MR_VEC(uint64_t) undo; /* of the record at hand */
     int64_t n_pushes, n_records, n_duplicates, n_bad; /* so far */
 } mr_psr;
 

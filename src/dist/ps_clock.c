@@ -1,0 +1,204 @@
+/* dist/ps_clock.c -- range vector clocks.
+ *
+ * A client's ranges are an array in the order of their slots.  Setting a range replaces those that it overlaps by at most
+ * three: what is left before it, itself, what is left after it; then equal neighbours become one. */
+#include "dist/ps_clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "dist/recent.h"
+
+enum { MOST_CLIENTS = 1000000 };
+
+typedef mr_ps_client_clock line;
+
+void mr_ps_clock_init(mr_ps_clock *c, int num_slots, int max_clients)
+{
+    *c = (mr_ps_clock){.num_slots = num_slots, .max_clients = max_clients > 0 ? max_clients : MOST_CLIENTS};
+}
+
+static void free_line(line *l)
+{
+    mr_vec_deinit(&l->ranges);
+    mr_free(l);
+}
+
+void mr_ps_clock_deinit(mr_ps_clock *c)
+{
+    uint64_t key;
+    void *l;
+    for (uint32_t pos = 0; mr_imap_next(&c->clients, &pos, &key, &l);)
+        free_line(l);
+    mr_imap_deinit(&c->clients);
+}
+
+static line *line_of(const mr_ps_clock *c, uint64_t client) { return mr_imap_get(&c->clients, mr_id_mixed(client)); }
+
+const mr_ps_client_clock *mr_ps_clock_of(const mr_ps_clock *c, uint64_t client) { return line_of(c, client); }
+
+bool mr_ps_clock_room(const mr_ps_clock *c, uint64_t client)
+{
+    return c->clients.n < (uint32_t)c->max_clients || line_of(c, client) != NULL;
+}
+
+/* ---- reading ---- */
+
+/* The first range that ends after the slot. */
+static int find(const line *l, int slot)
+{
+    int low = 0, high = l->ranges.n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (l->ranges.p[mid].end <= slot)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static uint64_t ts_at(const line *l, int slot)
+{
+    int i = find(l, slot);
+    return i < l->ranges.n && l->ranges.p[i].first <= slot ? l->ranges.p[i].ts : 0;
+}
+
+uint64_t mr_ps_clock_get(const mr_ps_clock *c, uint64_t client, int slot)
+{
+    const line *l = line_of(c, client);
+    return l ? ts_at(l, slot) : 0;
+}
+
+mr_ps_turn mr_ps_turn_at(uint64_t at, uint64_t ts, uint64_t prev)
+{
+    if (ts == 0 || ts <= prev)
+        return MR_PS_BAD;
+    if (at >= ts)
+        return MR_PS_DUPLICATE;
+    return at == prev ? MR_PS_NEXT : MR_PS_GAP;
+}
+
+mr_ps_turn mr_ps_clock_turn(const mr_ps_clock *c, uint64_t client, int slot, uint64_t ts, uint64_t prev)
+{
+    if (client == 0 || slot < 0 || slot >= c->num_slots)
+        return MR_PS_BAD;
+    return mr_ps_turn_at(mr_ps_clock_get(c, client, slot), ts, prev);
+}
+
+/* ---- writing ---- */
+
+static void splice(line *l, int at, int n_old, const mr_ps_range *pieces, int n)
+{
+    int n_after = l->ranges.n - at - n_old;
+    mr_vec_reserve(&l->ranges, l->ranges.n - n_old + n);
+    if (n_after > 0)
+        memmove(l->ranges.p + at + n, l->ranges.p + at + n_old, sizeof *l->ranges.p * (size_t)n_after);
+    if (n > 0)
+        memcpy(l->ranges.p + at, pieces, sizeof *pieces * (size_t)n);
+    l->ranges.n += n - n_old;
+}
+
+/* Appends a piece, or lengthens the one before it. */
+static int add(mr_ps_range *pieces, int n, int first, int end, uint64_t ts)
+{
+    if (first >= end || ts == 0)
+        return n;
+    if (n > 0 && pieces[n - 1].end == first && pieces[n - 1].ts == ts) {
+        pieces[n - 1].end = end;
+        return n;
+    }
+    pieces[n] = (mr_ps_range){first, end, ts};
+    return n + 1;
+}
+
+static void set_range(line *l, int first, int end, uint64_t ts)
+{
+    mr_ps_range pieces[5];
+    int from = find(l, first), to = from, n = 0;
+    while (to < l->ranges.n && l->ranges.p[to].first < end)
+        to++;
+    /* The neighbours beyond are taken along, in case they become one with it. */
+    bool left = from > 0 && l->ranges.p[from - 1].end == first;
+    bool right = to < l->ranges.n && l->ranges.p[to].first == end;
+    if (left)
+        n = add(pieces, n, l->ranges.p[from - 1].first, l->ranges.p[from - 1].end, l->ranges.p[from - 1].ts);
+    if (to > from)
+        n = add(pieces, n, l->ranges.p[from].first, first, l->ranges.p[from].ts);
+    n = add(pieces, n, first, end, ts);
+    if (to > from)
+        n = add(pieces, n, end, l->ranges.p[to - 1].end, l->ranges.p[to - 1].ts);
+    if (right)
+        n = add(pieces, n, l->ranges.p[to].first, l->ranges.p[to].end, l->ranges.p[to].ts);
+    splice(l, from - left, to - from + left + right, pieces, n);
+}
+
+static void drop_line(mr_ps_clock *c, uint64_t client)
+{
+    line *l = mr_imap_remove(&c->clients, mr_id_mixed(client));
+    if (l)
+        free_line(l);
+}
+
+mr_status *mr_ps_clock_set(mr_ps_clock *c, uint64_t client, int first, int end, uint64_t ts)
+{
+    if (client == 0 || first < 0 || first >= end || end > c->num_slots)
+        return mr_invalid("client %llx: there are no slots %d to %d", (unsigned long long)client, first, end);
+    line *l = line_of(c, client);
+    if (!l) {
+        if (ts == 0)
+            return NULL;
+        l = mr_new(line);
+        l->client = client;
+        mr_imap_put(&c->clients, mr_id_mixed(client), l);
+    }
+    set_range(l, first, end, ts);
+    if (l->ranges.n == 0)
+        drop_line(c, client);
+    return NULL;
+}
+
+/* ---- one slot of all clients ---- */
+
+static int by_client(const void *a, const void *b)
+{
+    const mr_ps_stamp *p = a, *q = b;
+    return (p->client > q->client) - (p->client < q->client);
+}
+
+void mr_ps_clock_export(const mr_ps_clock *c, int slot, mr_ps_stamps *out)
+{
+    uint64_t key, ts;
+    void *l;
+    out->n = 0;
+    for (uint32_t pos = 0; mr_imap_next(&c->clients, &pos, &key, &l);)
+        if ((ts = ts_at(l, slot)) != 0)
+            mr_vec_push(out, (mr_ps_stamp){((line *)l)->client, ts});
+    if (out->n > 1)
+        qsort(out->p, (size_t)out->n, sizeof *out->p, by_client);
+}
+
+void mr_ps_clock_drop_slot(mr_ps_clock *c, int slot)
+{
+    mr_ps_stamps all = {0};
+    mr_ps_clock_export(c, slot, &all);
+    for (int i = 0; i < all.n; i++)
+        mr_status_free(mr_ps_clock_set(c, all.p[i].client, slot, slot + 1, 0));
+    mr_vec_deinit(&all);
+}
+
+mr_status *mr_ps_clock_import(mr_ps_clock *c, int slot, const mr_ps_stamp *stamps, int n)
+{
+    if (slot < 0 || slot >= c->num_slots)
+        return mr_invalid("there is no slot %d", slot);
+    for (int i = 0; i < n; i++)
+        if (stamps[i].client <= (i > 0 ? stamps[i - 1].client : 0) || stamps[i].ts == 0)
+            return mr_invalid("slot %d: its clocks are not in order", slot);
+    mr_ps_clock_drop_slot(c, slot);
+    for (int i = 0; i < n; i++)
+        MR_TRY(mr_ps_clock_set(c, stamps[i].client, slot, slot + 1, stamps[i].ts));
+    return NULL;
+}
+
+void mr_ps_clock_forget(mr_ps_clock *c, uint64_t client) { drop_line(c, client); }

@@ -1,0 +1,249 @@
+/* dist/ps_ring.c -- which servers a slot should be at.
+ *
+ * First heads, then the other places.  For each: who is there and within its bound stays; then what is left over walks
+ * the ring until it meets somebody with room.  A slot that needs a new head first looks among its present members, to whom
+ * nothing has to be copied. */
+#include "dist/ps_ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { POINTS = 32 }; /* of each server */
+
+typedef struct point {
+    uint64_t at;
+    int server;
+} point;
+
+typedef struct deal {
+    const uint64_t *ids;
+    int n, num_slots, k;
+    const mr_ps_slot *now;
+    uint64_t *order;
+    int n_dealt;   /* slots that are not lost */
+    point *ring;
+    int *heads;    /* of each server: slots that it is head of */
+    int *copies;   /* of each server: slots that it is at */
+    int *seen;     /* of each server: the walk that met it last */
+    int walk;
+    int low, extra; /* each is head of `low` slots, `extra` of them of one more */
+    int most_copies;
+} deal;
+
+/* A good mix of 64 bits into 64: points must not depend on how ids were made. */
+static uint64_t mixed(uint64_t z)
+{
+    z += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const point *p = a, *q = b;
+    if (p->at != q->at)
+        return p->at < q->at ? -1 : 1;
+    return (p->server > q->server) - (p->server < q->server);
+}
+
+static void make_ring(deal *d)
+{
+    for (int i = 0; i < d->n; i++)
+        for (int k = 0; k < POINTS; k++)
+            d->ring[i * POINTS + k] = (point){mixed(d->ids[i] ^ mixed((uint64_t)k)), i};
+    qsort(d->ring, (size_t)d->n * POINTS, sizeof *d->ring, by_place);
+}
+
+static int index_of(const deal *d, uint64_t id)
+{
+    int low = 0, high = d->n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (d->ids[mid] < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < d->n && d->ids[low] == id ? low : -1;
+}
+
+static bool is_lost(const deal *d, int slot) { return d->now && d->now[slot].lost; }
+
+/* Present member i of a slot, as an index; the one that catches up comes last.  -1: not a server any more; -2: no more. */
+static int present(const deal *d, int slot, int i)
+{
+    if (!d->now || i > d->now[slot].n)
+        return -2;
+    const mr_ps_slot *s = &d->now[slot];
+    return index_of(d, i < s->n ? s->chain[i].id : s->catching.id);
+}
+
+static uint64_t *places(const deal *d, int slot) { return d->order + (size_t)slot * (size_t)d->k; }
+
+static bool is_placed(const deal *d, int slot, int server)
+{
+    for (int i = 0; i < d->k; i++)
+        if (places(d, slot)[i] == d->ids[server])
+            return true;
+    return false;
+}
+
+static void place(deal *d, int slot, int i, int server)
+{
+    MR_ASSERT(places(d, slot)[i] == 0);
+    places(d, slot)[i] = d->ids[server];
+    d->copies[server]++;
+    d->heads[server] += i == 0;
+}
+
+/* ---- the walk ---- */
+
+static int start_of(const deal *d, int slot)
+{
+    uint64_t at = mixed(~(uint64_t)slot);
+    int low = 0, high = d->n * POINTS;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (d->ring[mid].at < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The first server on the slot's way that will do; -1: none. */
+static int walk(deal *d, int slot, bool (*will_do)(const deal *d, int slot, int server))
+{
+    int n_points = d->n * POINTS, start = start_of(d, slot), met = 0;
+    d->walk++;
+    for (int i = 0; i < n_points && met < d->n; i++) {
+        int server = d->ring[(start + i) % n_points].server;
+        if (d->seen[server] == d->walk)
+            continue;
+        d->seen[server] = d->walk;
+        met++;
+        if (will_do(d, slot, server))
+            return server;
+    }
+    return -1;
+}
+
+/* ---- heads ---- */
+
+static bool may_head(const deal *d, int slot, int server)
+{
+    (void)slot;
+    return d->heads[server] < d->low || (d->heads[server] == d->low && d->extra > 0);
+}
+
+static void place_head(deal *d, int slot, int server)
+{
+    d->extra -= d->heads[server] == d->low;
+    place(d, slot, 0, server);
+}
+
+/* Who is head stays so within its bound.  Extra ones are given out as they are met. */
+static void keep_heads(deal *d)
+{
+    for (int slot = 0; slot < d->num_slots; slot++) {
+        int head = is_lost(d, slot) ? -1 : present(d, slot, 0);
+        if (head >= 0 && d->now[slot].n > 0 && may_head(d, slot, head))
+            place_head(d, slot, head);
+    }
+}
+
+static int new_head(deal *d, int slot)
+{
+    for (int i = 1, server; (server = present(d, slot, i)) != -2; i++)
+        if (server >= 0 && may_head(d, slot, server))
+            return server;
+    return walk(d, slot, may_head);
+}
+
+static void find_heads(deal *d)
+{
+    for (int slot = 0; slot < d->num_slots; slot++)
+        if (!is_lost(d, slot) && places(d, slot)[0] == 0)
+            place_head(d, slot, new_head(d, slot));
+}
+
+/* ---- the other places ---- */
+
+static bool may_copy(const deal *d, int slot, int server)
+{
+    return d->copies[server] < d->most_copies && !is_placed(d, slot, server);
+}
+
+static int next_free(const deal *d, int slot)
+{
+    for (int i = 1; i < d->k; i++)
+        if (places(d, slot)[i] == 0)
+            return i;
+    return -1;
+}
+
+static void keep_copies(deal *d, int slot)
+{
+    for (int i = 0, server, at; (server = present(d, slot, i)) != -2 && (at = next_free(d, slot)) > 0; i++)
+        if (server >= 0 && may_copy(d, slot, server))
+            place(d, slot, at, server);
+}
+
+/* Nobody with room is left for this slot: the one who has least takes it. */
+static int least_loaded(const deal *d, int slot)
+{
+    int best = -1;
+    for (int i = 0; i < d->n; i++)
+        if (!is_placed(d, slot, i) && (best < 0 || d->copies[i] < d->copies[best]))
+            best = i;
+    return best;
+}
+
+static void find_copies(deal *d, int slot)
+{
+    for (int at; (at = next_free(d, slot)) > 0;) {
+        int server = walk(d, slot, may_copy);
+        place(d, slot, at, server >= 0 ? server : least_loaded(d, slot));
+    }
+}
+
+static void deal_all(deal *d)
+{
+    make_ring(d);
+    d->low = d->n_dealt / d->n;
+    d->extra = d->n_dealt % d->n;
+    d->most_copies = (int)(((int64_t)d->n_dealt * d->k + d->n - 1) / d->n);
+    keep_heads(d);
+    find_heads(d);
+    for (int slot = 0; slot < d->num_slots; slot++)
+        if (!is_lost(d, slot))
+            keep_copies(d, slot);
+    for (int slot = 0; slot < d->num_slots; slot++)
+        if (!is_lost(d, slot))
+            find_copies(d, slot);
+}
+
+mr_status *mr_ps_ring_deal(const uint64_t *ids, int n, int num_slots, int k, const mr_ps_slot *now, uint64_t *order)
+{
+    if (n < 1 || n > MR_PS_MAX_SERVERS || num_slots < 1 || num_slots > MR_PS_MAX_SLOTS || k < 1 || k > MR_PS_MAX_REPLICAS || k > n)
+        return mr_invalid("%d slots with %d copies each for %d servers", num_slots, k, n);
+    deal d = {.ids = ids, .n = n, .num_slots = num_slots, .k = k, .now = now, .order = order};
+    memset(order, 0, sizeof *order * (size_t)num_slots * (size_t)k);
+    for (int slot = 0; slot < num_slots; slot++)
+        d.n_dealt += !is_lost(&d, slot);
+    d.ring = mr_try_alloc(sizeof *d.ring * (size_t)n * POINTS);
+    d.heads = mr_try_calloc((size_t)n * 3, sizeof *d.heads);
+    mr_status *st = NULL;
+    if (d.ring && d.heads) {
+        d.copies = d.heads + n;
+        d.seen = d.copies + n;
+        deal_all(&d);
+    } else {
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory to deal out %d slots to %d servers", num_slots, n);
+    }
+    mr_free(d.ring);
+    mr_free(d.heads);
+    return st;
+}

@@ -1,0 +1,124 @@
+/* dist/ps_view.c -- the view: copies, checks, neighbours, and the cut of the keys into slots. */
+#include "dist/ps_view.h"
+
+void mr_ps_view_deinit(mr_ps_view *v)
+{
+    mr_vec_deinit(&v->servers);
+    mr_vec_deinit(&v->slots);
+    *v = (mr_ps_view){0};
+}
+
+void mr_ps_view_copy(mr_ps_view *to, const mr_ps_view *from)
+{
+    to->epoch = from->epoch;
+    to->replicas = from->replicas;
+    to->servers.n = to->slots.n = 0;
+    mr_vec_reserve(&to->servers, from->servers.n);
+    mr_vec_reserve(&to->slots, from->slots.n);
+    for (int i = 0; i < from->servers.n; i++)
+        mr_vec_push(&to->servers, from->servers.p[i]);
+    for (int i = 0; i < from->slots.n; i++)
+        mr_vec_push(&to->slots, from->slots.p[i]);
+}
+
+/* ---- checks ---- */
+
+static bool is_twice(const mr_ps_slot *s, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (s->chain[k].id == s->chain[i].id)
+            return true;
+    return s->chain[i].id == s->catching.id;
+}
+
+static bool is_member_good(const mr_ps_member *b, const mr_ps_slot *s)
+{
+    return b->id != 0 && b->since != 0 && b->since <= s->epoch;
+}
+
+static mr_status *check_slot(const mr_ps_view *v, int slot)
+{
+    const mr_ps_slot *s = &v->slots.p[slot];
+    if (s->n < 1 || s->n > MR_PS_MAX_CHAIN)
+        return mr_invalid("view %llu: slot %d has a chain of %d", (unsigned long long)v->epoch, slot, s->n);
+    if (s->epoch == 0 || s->epoch > v->epoch || s->generation == 0 || s->generation > s->epoch)
+        return mr_invalid("view %llu: slot %d is of epoch %llu", (unsigned long long)v->epoch, slot,
+                          (unsigned long long)s->epoch);
+    if (s->lost && (s->n != 1 || s->draining || s->catching.id))
+        return mr_invalid("view %llu: slot %d is lost and in motion", (unsigned long long)v->epoch, slot);
+    for (int i = 0; i < s->n; i++)
+        if (!is_member_good(&s->chain[i], s) || is_twice(s, i))
+            return mr_invalid("view %llu: slot %d has a member %llx that cannot be", (unsigned long long)v->epoch, slot,
+                              (unsigned long long)s->chain[i].id);
+    if (s->catching.id && !is_member_good(&s->catching, s))
+        return mr_invalid("view %llu: slot %d takes in a member of no epoch", (unsigned long long)v->epoch, slot);
+    return NULL;
+}
+
+mr_status *mr_ps_view_check(const mr_ps_view *v)
+{
+    if (v->slots.n < 1 || v->slots.n > MR_PS_MAX_SLOTS || v->servers.n < 0 || v->servers.n > MR_PS_MAX_SERVERS)
+        return mr_invalid("a view of %d slots and %d servers", v->slots.n, v->servers.n);
+    if (v->epoch == 0 || v->replicas < 1 || v->replicas > MR_PS_MAX_REPLICAS)
+        return mr_invalid("a view of epoch %llu and %d replicas", (unsigned long long)v->epoch, v->replicas);
+    for (int i = 0; i < v->servers.n; i++)
+        if (v->servers.p[i].id <= (i > 0 ? v->servers.p[i - 1].id : 0))
+            return mr_invalid("view %llu: its servers are not in order", (unsigned long long)v->epoch);
+    for (int i = 0; i < v->slots.n; i++)
+        MR_TRY(check_slot(v, i));
+    return NULL;
+}
+
+/* ---- who is where ---- */
+
+bool mr_ps_view_has_server(const mr_ps_view *v, uint64_t id)
+{
+    int low = 0, high = v->servers.n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (v->servers.p[mid].id == id)
+            return true;
+        if (v->servers.p[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return false;
+}
+
+int mr_ps_slot_index(const mr_ps_slot *s, uint64_t id)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->chain[i].id == id)
+            return i;
+    return -1;
+}
+
+uint64_t mr_ps_slot_before(const mr_ps_slot *s, uint64_t id)
+{
+    int i = id != 0 && s->catching.id == id ? s->n : mr_ps_slot_index(s, id);
+    return i > 0 ? s->chain[i - 1].id : 0;
+}
+
+uint64_t mr_ps_slot_after(const mr_ps_slot *s, uint64_t id)
+{
+    int i = mr_ps_slot_index(s, id);
+    if (i < 0)
+        return 0;
+    return i + 1 < s->n ? s->chain[i + 1].id : s->catching.id;
+}
+
+/* ---- the cut ---- */
+
+/* The products are of 64 and 17 bits. */
+uint64_t mr_ps_slot_first(uint64_t num_keys, int num_slots, int slot)
+{
+    return (uint64_t)((unsigned __int128)num_keys * (unsigned)slot / (unsigned)num_slots);
+}
+
+/* The largest i with first(i) <= key: first(i) rounds down, so i is the largest below (key + 1) * slots / keys. */
+int mr_ps_slot_of(uint64_t num_keys, int num_slots, uint64_t key)
+{
+    MR_ASSERT(key < num_keys);
+    return (int)((((unsigned __int128)key + 1) * (unsigned)num_slots - 1) / num_keys);
+}
