@@ -514,7 +514,6 @@ static void take_ack(mr_psc *c, part *p, int64_t now_ns, mr_psc_actions *out)
 /* One before it is missing at the server.  If that one was acknowledged, the server has forgotten us, and nothing helps. */
 static void take_gap(mr_psc *c, part *p, uint64_t last, int64_t now_ns, mr_psc_actions *out)
 {
-    row *r = &c->rows[p->slot];
     int slot = p->slot;
     if (p->was_first && last != p->prev) {
         finish(p, MR_ABORTED);
@@ -593,6 +592,7 @@ void mr_psc_broken(mr_psc *c, uint64_t server, int64_t now_ns, mr_psc_actions *o
 
 /* ---- time ---- */
 
+/* Those that begin now are looked at too, by what their slots have to wait for. */
 static void check_deadlines(mr_psc *c, int64_t now_ns, int64_t *next_ns, mr_psc_actions *out)
 {
     for (task *t = c->all, *next; t; t = next) {
@@ -607,23 +607,30 @@ static void check_deadlines(mr_psc *c, int64_t now_ns, int64_t *next_ns, mr_psc_
     begin_ready(c, now_ns, out);
 }
 
-static void check_overdue(mr_psc *c, row *r, int64_t now_ns, int64_t *next_ns, mr_psc_actions *out)
+static void check_overdue(mr_psc *c, row *r, int64_t now_ns, mr_psc_actions *out)
 {
     bool late = false;
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < (k ? r->pulls.n : r->pushes.n); i++) {
             part *p = k ? r->pulls.p[i] : r->pushes.p[i];
-            if (!p->under_way)
-                continue;
-            if (p->due_ns <= now_ns) {
+            if (p->under_way && p->due_ns <= now_ns) {
                 late = true;
                 set_back(c, p);
-            } else {
-                *next_ns = MR_MIN(*next_ns, p->due_ns);
             }
         }
     if (late)
         ask_view(c, now_ns, out);
+}
+
+static int64_t next_of(const row *r, int64_t now_ns)
+{
+    int64_t next_ns = INT64_MAX;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < (k ? r->pulls.n : r->pushes.n); i++) {
+            const part *p = k ? r->pulls.p[i] : r->pushes.p[i];
+            next_ns = p->under_way ? MR_MIN(next_ns, p->due_ns) : next_ns;
+        }
+    return has_something_to_send(r) && r->retry_at_ns > now_ns ? MR_MIN(next_ns, r->retry_at_ns) : next_ns;
 }
 
 int64_t mr_psc_tick(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
@@ -631,11 +638,9 @@ int64_t mr_psc_tick(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
     int64_t next_ns = INT64_MAX;
     check_deadlines(c, now_ns, &next_ns, out);
     for (int slot = 0; slot < c->view.slots.n; slot++) {
-        row *r = &c->rows[slot];
-        check_overdue(c, r, now_ns, &next_ns, out);
+        check_overdue(c, &c->rows[slot], now_ns, out);
         pump(c, slot, now_ns, out);
-        if (has_something_to_send(r) && r->retry_at_ns > now_ns)
-            next_ns = MR_MIN(next_ns, r->retry_at_ns);
+        next_ns = MR_MIN(next_ns, next_of(&c->rows[slot], now_ns));
     }
     return next_ns;
 }

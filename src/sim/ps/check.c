@@ -1,0 +1,134 @@
+/* sim/ps/check.c -- the ledger: every part of every push, and what must hold of it. */
+#include <string.h>
+
+#include "sim/ps/world.h"
+
+int mr_pss_new_part(mr_pss *w, int client, int slot, bool bad)
+{
+    if (w->n_parts + 1 >= MAX_PARTS) {
+        mr_pss_fail(w, "the ledger is full");
+        return 0;
+    }
+    w->parts[++w->n_parts] = (mr_pss_part){.client = client, .slot = slot, .bad = bad};
+    return w->n_parts;
+}
+
+/* ---- while it runs ---- */
+
+void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_record *r)
+{
+    mr_pss_holding *h = &s->slots[slot].h;
+    if (r->r.version != h->version + 1)
+        mr_pss_fail(w, "slot %d: record %llu comes after %llu", slot, (unsigned long long)r->r.version, (unsigned long long)h->version);
+    h->version = r->r.version;
+    for (int i = 0; i < r->r.n; i++) {
+        int p = r->parts[i];
+        h->hash = (h->hash ^ (uint64_t)p) * 1099511628211u;
+        if (p == 0)
+            continue;
+        if (has_bit(h->parts, p))
+            mr_pss_fail(w, "a push is doubled: part %d in slot %d", p, slot);
+        if (w->parts[p].bad || w->parts[p].slot != slot)
+            mr_pss_fail(w, "part %d was never to be applied in slot %d", p, slot);
+        set_bit(h->parts, p);
+    }
+    mr_pss_note(w, s->node, "slot %llu: record %llu of %llu pushes", (uint64_t)slot, r->r.version, (uint64_t)r->r.n, 0);
+}
+
+/* A head acknowledges: every complete member of the chain that lives has it. */
+void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int p)
+{
+    const mr_ps_slot *v = &s->replicas[slot].view;
+    if (p == 0 || w->parts[p].given_up)
+        return;
+    for (int i = 0; i < v->n; i++) {
+        const mr_pss_server *b = mr_pss_server_by_id(w, v->chain[i].id);
+        if (b->up && b->replicas[slot].since == v->chain[i].since && !has_bit(b->slots[slot].h.parts, p))
+            mr_pss_fail(w, "part %d is acknowledged, and member %d of slot %d does not have it", p, i, slot);
+    }
+}
+
+void mr_pss_take_ack(mr_pss *w, mr_pss_client *c, const mr_pss_message *m)
+{
+    w->parts[m->part].generation = m->generation;
+    if (c->generation[m->slot] != m->generation) {
+        c->generation[m->slot] = m->generation;
+        c->acked[m->slot] = (mr_pss_holding){0};
+    }
+    if (!w->parts[m->part].given_up)
+        set_bit(c->acked[m->slot].parts, m->part);
+}
+
+/* A client that pulls sees all that was acknowledged to it before. */
+void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
+{
+    const mr_psr *r = &s->replicas[m->slot];
+    const uint64_t *has = s->slots[m->slot].h.parts;
+    mr_code code = mr_psr_may_pull(r, m->epoch);
+    for (int i = 0; code == MR_OK && r->view.generation == m->generation && i < MAX_PARTS / 64; i++)
+        if (m->holds->parts[i] & ~has[i])
+            mr_pss_fail(w, "a pull of slot %d misses what its client had pushed", m->slot);
+    mr_pss_post(w, &(mr_pss_message){.kind = ANSWER, .from = s->node, .to = m->from, .slot = m->slot, .code = code, .task = m->task,
+                       .piece = m->piece, .try = m->try, .id = s->id, .epoch = r->view.epoch});
+}
+
+/* ---- at the end ---- */
+
+static void check_slot(mr_pss *w, int slot)
+{
+    const mr_ps_slot *v = &w->manager.m.view.slots.p[slot];
+    const mr_pss_holding *first = NULL;
+    for (int i = 0; i < v->n; i++) {
+        const mr_pss_server *s = mr_pss_server_by_id(w, v->chain[i].id);
+        const mr_pss_holding *h = &s->slots[slot].h;
+        if (!s->up) {
+            mr_pss_fail(w, "slot %d: a member is dead and nobody knows", slot);
+            return;
+        }
+        if (!first)
+            first = h;
+        if (h->version != first->version || h->hash != first->hash || memcmp(h->parts, first->parts, sizeof h->parts))
+            mr_pss_fail(w, "slot %d: member %d is at version %llu, the head at %llu, and they differ", slot, i,
+                 (unsigned long long)h->version, (unsigned long long)first->version);
+    }
+    for (int p = 1; p <= w->n_parts; p++)
+        if (w->parts[p].slot == slot && w->parts[p].acked && w->parts[p].generation == v->generation && !has_bit(first->parts, p))
+            mr_pss_fail(w, "a push is lost: part %d in slot %d was acknowledged", p, slot);
+}
+
+static void check_balance(mr_pss *w)
+{
+    const mr_ps_view *v = &w->manager.m.view;
+    int n = 0, least = MAX_SLOTS, most = 0;
+    for (int i = 0; i < v->servers.n; i++) {
+        int heads = 0;
+        for (int k = 0; k < v->slots.n; k++)
+            heads += mr_ps_slot_head(&v->slots.p[k]) == v->servers.p[i].id;
+        if (v->servers.p[i].leaving && heads == 0)
+            continue;
+        n++;
+        least = MR_MIN(least, heads);
+        most = MR_MAX(most, heads);
+    }
+    if (n > 0 && most - least > 1)
+        mr_pss_fail(w, "one server is head of %d slots, another of %d", most, least);
+    for (int i = 0; i < v->slots.n; i++)
+        if (v->slots.p[i].n != MR_MIN(w->replicas, n))
+            mr_pss_fail(w, "slot %d has %d copies", i, v->slots.p[i].n);
+}
+
+static void check_tasks(mr_pss *w)
+{
+    for (int i = 0; i < w->n_clients; i++)
+        for (int k = 0; w->clients[i].up && k < w->clients[i].tasks.n; k++)
+            if (!w->clients[i].tasks.p[k].ended)
+                mr_pss_fail(w, "task %d of client %d has no end", k + 1, i);
+}
+
+void mr_pss_check_end(mr_pss *w)
+{
+    check_tasks(w);
+    for (int i = 0; i < w->n_slots && !w->result->failure; i++)
+        check_slot(w, i);
+    check_balance(w);
+}

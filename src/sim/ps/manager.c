@@ -1,0 +1,177 @@
+/* sim/ps/manager.c -- the manager: carries out its decisions, and takes silence for death. */
+#include <string.h>
+
+#include "sim/ps/world.h"
+
+static int node_of(mr_pss *w, uint64_t id)
+{
+    const mr_pss_server *s = mr_pss_server_by_id(w, id);
+    for (int i = 0; !s && i < w->n_clients; i++)
+        if (w->clients[i].id == id)
+            return w->clients[i].node;
+    return s ? s->node : -1;
+}
+
+static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, const mr_ps_view *v)
+{
+    int node = node_of(w, to);
+    if (node >= 0)
+        mr_pss_post(w, &(mr_pss_message){.kind = k, .from = MANAGER, .to = node, .life = w->manager.life, .view = v});
+}
+
+static void publish(mr_pss *w)
+{
+    const mr_ps_view *v = mr_pss_frozen(w, &w->manager.m.view);
+    mr_status *st = mr_ps_view_check(v);
+    if (st)
+        mr_pss_fail(w, "a view that cannot be: %s", mr_status_message(st));
+    mr_status_free(st);
+    w->result->n_views++;
+    mr_pss_note(w, MANAGER, "publishes view %llu with %llu servers, %llu slots in motion", v->epoch, (uint64_t)v->servers.n,
+         (uint64_t)mr_psm_in_motion(&w->manager.m), 0);
+    for (int i = 0; i < v->servers.n; i++)
+        tell(w, VIEW, v->servers.p[i].id, v);
+    for (int i = 0; i < w->manager.m.workers.n; i++)
+        tell(w, VIEW, w->manager.m.workers.p[i], v);
+}
+
+/* ---- clients that have gone ---- */
+
+static void forget_client(mr_pss *w, void *arg)
+{
+    mr_pss_client *c = arg;
+    for (int i = 0; i < w->n_servers; i++)
+        mr_pss_post(w, &(mr_pss_message){.kind = FORGET, .from = MANAGER, .to = w->servers[i]->node, .id = c->id});
+}
+
+static void carry_out(mr_pss *w)
+{
+    mr_psm_actions *out = &w->manager.actions;
+    if (mr_psm_in_motion(&w->manager.m) > w->max_motion)
+        mr_pss_fail(w, "%d slots are in motion", mr_psm_in_motion(&w->manager.m));
+    for (int i = 0; i < out->n; i++) {
+        mr_psm_action a = out->p[i];
+        switch (a.what) {
+        case MR_PSM_PUBLISH: publish(w); break;
+        case MR_PSM_SEND_VIEW: tell(w, VIEW, a.id, mr_pss_frozen(w, &w->manager.m.view)); break;
+        case MR_PSM_LET_GO: tell(w, LET_GO, a.id, NULL); break;
+        case MR_PSM_KEEP: tell(w, KEEP, a.id, NULL); break;
+        case MR_PSM_LOST_SLOT:
+            w->result->n_lost++;
+            mr_pss_note(w, MANAGER, "slot %llu is lost with server %llx", (uint64_t)a.slot, a.id, 0, 0);
+            break;
+        case MR_PSM_FORGET_CLIENT:
+            mr_pss_at(w, FORGET_NS, forget_client, &w->clients[node_of(w, a.id) - FIRST_CLIENT]);
+            break;
+        case MR_PSM_WORKERS: break;
+        }
+    }
+    out->n = 0;
+}
+
+/* ---- life ---- */
+
+static void lose_silent(mr_pss *w)
+{
+    mr_pss_manager *m = &w->manager;
+    for (int i = 0; i < w->n_servers; i++) {
+        mr_pss_server *s = w->servers[i];
+        if (m->heard_ns[s->node] && w->now_ns - m->heard_ns[s->node] > LOST_NS) {
+            mr_pss_note(w, MANAGER, "server %llx is silent", s->id, 0, 0, 0);
+            m->heard_ns[s->node] = 0;
+            mr_psm_lost(&m->m, s->id, w->now_ns, &m->actions);
+            carry_out(w);
+        }
+    }
+}
+
+static void tick(mr_pss *w, void *arg)
+{
+    mr_pss_manager *m = &w->manager;
+    if (!m->up || m->life != (int)(intptr_t)arg)
+        return;
+    lose_silent(w);
+    mr_psm_tick(&m->m, w->now_ns, &m->actions);
+    carry_out(w);
+    mr_pss_at(w, TICK_NS, tick, arg);
+}
+
+void mr_pss_manager_start(mr_pss *w)
+{
+    mr_pss_manager *m = &w->manager;
+    mr_psm_options o = {.num_slots = w->n_slots,
+                        .replicas = w->replicas,
+                        .servers = m->life == 0 ? (int)mr_pss_between(w, 1, 2) : 1,
+                        .max_motion = w->max_motion,
+                        .settle_ns = m->life == 0 ? 0 : SETTLE_NS,
+                        .patience_ns = PATIENCE_NS,
+                        .stamp = (uint64_t)(w->now_ns / US) + 1};
+    m->life++;
+    m->up = true;
+    memset(m->heard_ns, 0, sizeof m->heard_ns);
+    mr_status *st = mr_psm_init(&m->m, &o, w->now_ns);
+    if (st)
+        mr_pss_fail(w, "%s", mr_status_message(st));
+    mr_status_free(st);
+    mr_pss_note(w, MANAGER, "begins life %llu", (uint64_t)m->life, 0, 0, 0);
+    mr_pss_at(w, TICK_NS, tick, (void *)(intptr_t)m->life);
+}
+
+void mr_pss_manager_end(mr_pss *w)
+{
+    w->manager.up = false;
+    mr_psm_deinit(&w->manager.m);
+    mr_vec_deinit(&w->manager.actions);
+}
+
+void mr_pss_manager_closed(mr_pss *w, void *arg)
+{
+    mr_pss_server *s = arg;
+    if (!w->manager.up)
+        return;
+    w->manager.heard_ns[s->node] = 0;
+    mr_psm_lost(&w->manager.m, s->id, w->now_ns, &w->manager.actions);
+    carry_out(w);
+}
+
+/* What is lost for good begins anew: a person reads a snapshot in. */
+void mr_pss_manager_restore(mr_pss *w)
+{
+    if (!w->manager.up || mr_psm_lost_slots(&w->manager.m) == 0)
+        return;
+    mr_pss_note(w, MANAGER, "restores %llu slots", (uint64_t)mr_psm_lost_slots(&w->manager.m), 0, 0, 0);
+    mr_psm_restore(&w->manager.m, false, &w->manager.actions);
+    carry_out(w);
+}
+
+bool mr_pss_manager_is_quiet(mr_pss *w)
+{
+    return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_slots(&w->manager.m) == 0;
+}
+
+void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
+{
+    mr_pss_manager *k = &w->manager;
+    bool server = m->kind != ASK_VIEW && m->kind != GOODBYE;
+    if (server && m->life != k->life)
+        return; /* of a connection to the one before */
+    if (server)
+        k->heard_ns[m->from] = w->now_ns;
+    switch (m->kind) {
+    case JOIN: {
+        mr_status *st = mr_psm_join(&k->m, m->id, m->view, w->now_ns, &k->actions);
+        if (st)
+            mr_pss_fail(w, "join: %s", mr_status_message(st));
+        mr_status_free(st);
+        break;
+    }
+    case HEARD: mr_psm_heard(&k->m, m->id, m->epoch, w->now_ns, &k->actions); break;
+    case LEAVE: mr_psm_leave(&k->m, m->id, w->now_ns, &k->actions); break;
+    case COMPLETE: mr_psm_complete(&k->m, m->id, m->slot, m->epoch, m->version, &k->actions); break;
+    case DRAINED: mr_psm_drained(&k->m, m->id, m->slot, m->epoch, &k->actions); break;
+    case ASK_VIEW: mr_psm_worker_join(&k->m, m->id, &k->actions); break;
+    case GOODBYE: mr_psm_worker_leave(&k->m, m->id, &k->actions); break;
+    default: mr_pss_fail(w, "the manager is told %d", m->kind); return;
+    }
+    carry_out(w);
+}

@@ -1,0 +1,108 @@
+/* sim/ps/net.c -- messages on their way.
+ *
+ * Each takes its own time, so they overtake each other.  They are lost when a node is cut off or the seed has it so: then a
+ * client may notice that its connection broke, or only its patience ends; a sender of a copy always learns. */
+#include <string.h>
+
+#include "sim/ps/world.h"
+
+static bool is_up(const mr_pss *w, int node)
+{
+    if (node == MANAGER)
+        return w->manager.up;
+    if (node < FIRST_CLIENT)
+        return w->servers[node - FIRST_SERVER]->up;
+    return w->clients[node - FIRST_CLIENT].up;
+}
+
+static int64_t latency(mr_pss *w)
+{
+    if (!w->calm && (w->faults & MR_PS_SIM_DELAY) && mr_pss_chance(w, 60))
+        return mr_pss_between(w, 1, 80) * MS;
+    return mr_pss_between(w, 50, 1000) * US;
+}
+
+static void arrive(mr_pss *w, void *arg);
+
+/* The network's own words do not get lost. */
+static void tell(mr_pss *w, int node, mr_pss_kind k, const mr_pss_message *about, bool ok)
+{
+    mr_pss_message *m = mr_arena_alloc(&w->arena, sizeof *m);
+    *m = (mr_pss_message){.kind = k, .from = about->to, .to = node, .slot = about->slot, .ok = ok, .id = about->id};
+    mr_pss_at(w, mr_pss_between(w, 100, 30000) * US, arrive, m);
+}
+
+static void lose(mr_pss *w, const mr_pss_message *m)
+{
+    if (m->kind == COPY)
+        tell(w, m->from, COPIED, m, false);
+    else if ((m->kind == PUSH || m->kind == PULL) && (mr_pss_chance(w, 500) || !is_up(w, m->to)))
+        tell(w, m->from, BROKEN, m, false);
+    else if (m->kind == ANSWER && mr_pss_chance(w, 500))
+        tell(w, m->to, BROKEN, &(mr_pss_message){.to = m->from, .id = m->id}, false);
+}
+
+static void hand_over(mr_pss *w, const mr_pss_message *m)
+{
+    if (m->to == MANAGER)
+        mr_pss_manager_take(w, m);
+    else if (m->to < FIRST_CLIENT)
+        mr_pss_server_take(w, w->servers[m->to - FIRST_SERVER], m);
+    else
+        mr_pss_client_take(w, &w->clients[m->to - FIRST_CLIENT], m);
+}
+
+static void arrive(mr_pss *w, void *arg)
+{
+    const mr_pss_message *m = arg;
+    bool network = m->kind == COPIED || m->kind == BROKEN;
+    if (!is_up(w, m->to) || (!network && w->cut[m->from][m->to])) {
+        if (!network)
+            lose(w, m);
+        return;
+    }
+    hand_over(w, m);
+    if (m->kind == COPY && is_up(w, m->from))
+        tell(w, m->from, COPIED, m, true);
+}
+
+void mr_pss_post(mr_pss *w, const mr_pss_message *m)
+{
+    bool troubled = !w->calm && m->from != m->to;
+    mr_pss_message *copy = mr_arena_alloc(&w->arena, sizeof *copy);
+    *copy = *m;
+    if (troubled && (w->faults & MR_PS_SIM_LOSS) && mr_pss_chance(w, 25)) {
+        lose(w, copy);
+        return;
+    }
+    mr_pss_at(w, latency(w), arrive, copy);
+    if (troubled && (w->faults & MR_PS_SIM_DUPLICATION) && m->kind != COPY && mr_pss_chance(w, 60))
+        mr_pss_at(w, latency(w) + (mr_pss_chance(w, 200) ? mr_pss_between(w, 1, 60) * MS : 0), arrive, copy);
+}
+
+const mr_ps_view *mr_pss_frozen(mr_pss *w, const mr_ps_view *v)
+{
+    mr_ps_view *copy = mr_arena_alloc(&w->arena, sizeof *copy);
+    *copy = *v;
+    copy->servers.p = mr_arena_alloc(&w->arena, sizeof *v->servers.p * (size_t)(v->servers.n + 1));
+    copy->slots.p = mr_arena_alloc(&w->arena, sizeof *v->slots.p * (size_t)(v->slots.n + 1));
+    if (v->servers.n)
+        memcpy(copy->servers.p, v->servers.p, sizeof *v->servers.p * (size_t)v->servers.n);
+    if (v->slots.n)
+        memcpy(copy->slots.p, v->slots.p, sizeof *v->slots.p * (size_t)v->slots.n);
+    return copy;
+}
+
+void mr_pss_cut(mr_pss *w, int a, int b, bool both, bool on)
+{
+    w->cut[a][b] = on;
+    if (both)
+        w->cut[b][a] = on;
+}
+
+void mr_pss_heal(mr_pss *w)
+{
+    for (int i = 0; i < MAX_NODES; i++)
+        for (int k = 0; k < MAX_NODES; k++)
+            w->cut[i][k] = false;
+}
