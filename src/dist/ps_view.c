@@ -1,4 +1,4 @@
-/* dist/ps_view.c -- the view: copies, checks, neighbours, and the cut of the keys into slots. */
+/* dist/ps_view.c -- the view: copies, checks, neighbours. */
 #include "dist/ps_view.h"
 
 void mr_ps_view_deinit(mr_ps_view *v)
@@ -106,19 +106,4 @@ uint64_t mr_ps_slot_after(const mr_ps_slot *s, uint64_t id)
     if (i < 0)
         return 0;
     return i + 1 < s->n ? s->chain[i + 1].id : s->catching.id;
-}
-
-/* ---- the cut ---- */
-
-/* The products are of 64 and 17 bits. */
-uint64_t mr_ps_slot_first(uint64_t num_keys, int num_slots, int slot)
-{
-    return (uint64_t)((unsigned __int128)num_keys * (unsigned)slot / (unsigned)num_slots);
-}
-
-/* The largest i with first(i) <= key: first(i) rounds down, so i is the largest below (key + 1) * slots / keys. */
-int mr_ps_slot_of(uint64_t num_keys, int num_slots, uint64_t key)
-{
-    MR_ASSERT(key < num_keys);
-    return (int)((((unsigned __int128)key + 1) * (unsigned)num_slots - 1) / num_keys);
 }

@@ -67,10 +67,4 @@ uint64_t mr_ps_slot_before(const mr_ps_slot *s, uint64_t id);
 uint64_t mr_ps_slot_after(const mr_ps_slot *s, uint64_t id);
 static inline uint64_t mr_ps_slot_head(const mr_ps_slot *s) { return s->n > 0 && !s->lost ? s->chain[0].id : 0; }
 
-/* ---- the cut ---- */
-
-/* Slot i of a table has the keys [first(i), first(i + 1)); slots may be empty when there are few keys. */
-uint64_t mr_ps_slot_first(uint64_t num_keys, int num_slots, int slot);
-int mr_ps_slot_of(uint64_t num_keys, int num_slots, uint64_t key); /* key < num_keys */
-
 #endif
