@@ -112,7 +112,7 @@ static void begin_again(mr_pss *w, void *arg)
 
 static void restart_manager(mr_pss *w, void *arg)
 {
-    if (!all_know(w)) {
+    if (w->calm || !all_know(w)) {
         if (!w->calm && w->manager.up)
             mr_pss_at(w, RETRY_NS, restart_manager, arg);
         return;
