@@ -1,0 +1,244 @@
+/* dist/group.c -- joining, ending, forming.
+ *
+ * Invariants between events: while a generation runs nobody is expected, and no member of it waits; while none runs, who is
+ * expected does not wait, and the generation could not be formed yet. */
+#include "dist/group.h"
+
+#include "base/memory.h"
+
+void mr_roster_init(mr_roster *r, const mr_roster_options *o)
+{
+    *r = (mr_roster){.o = *o};
+    MR_ASSERT(o->size >= 1 && o->size <= MR_ROSTER_MOST);
+}
+
+void mr_roster_deinit(mr_roster *r)
+{
+    mr_vec_deinit(&r->members);
+    mr_vec_deinit(&r->expected);
+    mr_vec_deinit(&r->waiting);
+}
+
+/* ---- lists ---- */
+
+static int find(const uint64_t *keys, int n, uint64_t who)
+{
+    for (int i = 0; i < n; i++)
+        if (keys[i] == who)
+            return i;
+    return -1;
+}
+
+int mr_roster_rank(const mr_roster *r, uint64_t who) { return find(r->members.p, r->members.n, who); }
+
+static void remove_key(mr_roster_keys *v, uint64_t who)
+{
+    int i = find(v->p, v->n, who);
+    if (i >= 0)
+        mr_vec_remove_swap(v, i);
+}
+
+static int seat_of(const mr_roster *r, uint64_t who)
+{
+    for (int i = 0; i < r->waiting.n; i++)
+        if (r->waiting.p[i].who == who)
+            return i;
+    return -1;
+}
+
+static void say(mr_roster_actions *out, mr_roster_do what, uint64_t who, const char *why)
+{
+    mr_vec_push(out, (mr_roster_action){.what = what, .who = who, .why = why});
+}
+
+/* ---- ending ---- */
+
+/* The generation is over because of `who`; all others are expected back. */
+static void end(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
+{
+    MR_ASSERT(r->running && r->expected.n == 0);
+    say(out, MR_ROSTER_END, who, why);
+    r->running = false;
+    r->since_ns = now_ns;
+    for (int i = 0; i < r->members.n; i++)
+        if (r->members.p[i] != who)
+            mr_vec_push(&r->expected, r->members.p[i]);
+}
+
+static void go(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
+{
+    int seat = seat_of(r, who);
+    if (seat >= 0)
+        mr_vec_remove_swap(&r->waiting, seat);
+    if (r->running && mr_roster_rank(r, who) >= 0)
+        end(r, who, why, now_ns, out);
+    else
+        remove_key(&r->expected, who);
+}
+
+/* ---- joining ---- */
+
+static bool is_sensible(const mr_roster_event *e)
+{
+    if (e->who == 0 || e->generation < 0 || e->generation == INT64_MAX || e->n_fellows < 0 || e->n_fellows > MR_ROSTER_MOST ||
+        (e->n_fellows > 0 && !e->fellows))
+        return false;
+    for (int i = 0; i < e->n_fellows; i++) /* keys are there once */
+        if (e->fellows[i] == 0 || find(e->fellows, i, e->fellows[i]) >= 0)
+            return false;
+    return true;
+}
+
+/* It comes from a later generation than any we know of: those who were in it are expected. */
+static void adopt(mr_roster *r, const mr_roster_event *e)
+{
+    r->generation = e->generation;
+    if (r->running)
+        return; /* ours goes on; the next one will be later than both */
+    r->members.n = r->expected.n = 0;
+    for (int i = 0; i < e->n_fellows; i++) {
+        mr_vec_push(&r->members, e->fellows[i]);
+        if (e->fellows[i] != e->lost && seat_of(r, e->fellows[i]) < 0)
+            mr_vec_push(&r->expected, e->fellows[i]);
+    }
+}
+
+static bool is_taken(const mr_roster *r, const mr_roster_event *e)
+{
+    for (int i = 0; i < r->waiting.n; i++)
+        if (e->wanted >= 0 && r->waiting.p[i].wanted == e->wanted && r->waiting.p[i].who != e->who)
+            return true;
+    return false;
+}
+
+static void refuse(mr_roster_actions *out, uint64_t who, mr_code code, const char *why)
+{
+    mr_vec_push(out, (mr_roster_action){.what = MR_ROSTER_REFUSE, .who = who, .code = code, .why = why});
+}
+
+/* Whether it may be let in at all. */
+static bool admit(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out)
+{
+    bool first = r->generation == 0 && e->generation == 0;
+    if (!is_sensible(e) || (first && e->wanted >= r->o.size))
+        refuse(out, e->who, MR_INVALID_ARGUMENT, "is not of this group");
+    else if (first && is_taken(r, e))
+        refuse(out, e->who, MR_ALREADY_EXISTS, "has the rank of another member");
+    else if (r->waiting.n >= MR_ROSTER_MOST)
+        refuse(out, e->who, MR_RESOURCE_EXHAUSTED, "comes after too many others");
+    else
+        return true;
+    return false;
+}
+
+static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
+{
+    if (!admit(r, e, out))
+        return;
+    if (r->running && mr_roster_rank(r, e->who) >= 0)
+        end(r, e->who, "wants to form the group anew", now_ns, out);
+    if (e->lost)
+        remove_key(&r->expected, e->lost);
+    if (e->generation > r->generation)
+        adopt(r, e);
+    remove_key(&r->expected, e->who);
+    if (r->waiting.n == 0 && !r->running && r->expected.n == 0)
+        r->since_ns = now_ns;
+    int seat = seat_of(r, e->who);
+    if (seat < 0)
+        mr_vec_push(&r->waiting, (mr_roster_seat){e->who, e->wanted});
+    else
+        r->waiting.p[seat].wanted = e->wanted;
+    if (r->running)
+        say(out, MR_ROSTER_WAITS, e->who, "waits");
+}
+
+/* ---- forming ---- */
+
+static int least(const mr_roster *r)
+{
+    if (r->o.least > 0)
+        return r->o.least;
+    return r->o.majority ? r->members.n / 2 + 1 : 1;
+}
+
+static bool passed(int64_t since_ns, int64_t wait_ns, int64_t now_ns)
+{
+    return wait_ns > 0 && now_ns - since_ns >= wait_ns;
+}
+
+static bool can_form(const mr_roster *r, int64_t now_ns)
+{
+    if (r->running || r->waiting.n == 0)
+        return false;
+    if (r->generation == 0)
+        return r->waiting.n >= r->o.size;
+    bool all = r->expected.n == 0 || passed(r->since_ns, r->o.rejoin_ns, now_ns);
+    return all && r->waiting.n >= least(r);
+}
+
+/* Those of the last generation come first, in the order they had; then by the rank they want; then as they came. */
+static bool is_before(const mr_roster_keys *old, const mr_roster_seat *a, const mr_roster_seat *b)
+{
+    int x = find(old->p, old->n, a->who), y = find(old->p, old->n, b->who);
+    if (x >= 0 || y >= 0)
+        return x >= 0 && (y < 0 || x < y);
+    return a->wanted >= 0 && (b->wanted < 0 || a->wanted < b->wanted);
+}
+
+static void sort_waiting(mr_roster *r)
+{
+    for (int i = 1; i < r->waiting.n; i++) { /* stable, and few */
+        mr_roster_seat s = r->waiting.p[i];
+        int j = i;
+        for (; j > 0 && is_before(&r->members, &s, &r->waiting.p[j - 1]); j--)
+            r->waiting.p[j] = r->waiting.p[j - 1];
+        r->waiting.p[j] = s;
+    }
+}
+
+static void form(mr_roster *r, mr_roster_actions *out)
+{
+    sort_waiting(r);
+    r->members.n = r->expected.n = 0;
+    for (int i = 0; i < r->waiting.n; i++)
+        mr_vec_push(&r->members, r->waiting.p[i].who);
+    r->waiting.n = 0;
+    r->generation++;
+    r->running = true;
+    say(out, MR_ROSTER_FORM, 0, "");
+}
+
+static void refuse_all(mr_roster *r, int64_t now_ns, mr_roster_actions *out)
+{
+    for (int i = 0; i < r->waiting.n; i++)
+        refuse(out, r->waiting.p[i].who, MR_DEADLINE_EXCEEDED, "waited for members that did not come");
+    r->waiting.n = r->expected.n = 0;
+    r->since_ns = now_ns;
+}
+
+void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
+{
+    if (e->word == MR_ROSTER_JOIN)
+        join(r, e, now_ns, out);
+    else if (e->word == MR_ROSTER_LEAVE)
+        go(r, e->who, "has left", now_ns, out);
+    else if (e->word == MR_ROSTER_GONE)
+        go(r, e->who, "is gone", now_ns, out);
+    if (can_form(r, now_ns))
+        form(r, out);
+    else if (!r->running && r->waiting.n && passed(r->since_ns, r->o.join_ns, now_ns))
+        refuse_all(r, now_ns, out);
+}
+
+int64_t mr_roster_next_ns(const mr_roster *r)
+{
+    int64_t next = INT64_MAX;
+    if (r->running || r->waiting.n == 0)
+        return next;
+    if (r->o.join_ns > 0)
+        next = r->since_ns + r->o.join_ns;
+    if (r->generation > 0 && r->expected.n && r->o.rejoin_ns > 0)
+        next = MR_MIN(next, r->since_ns + r->o.rejoin_ns);
+    return next;
+}

@@ -1,0 +1,420 @@
+/* Rosters: single stories, and thousands of random ones with processes that come, go and die. */
+#include "dist/group.h"
+
+#include "base/memory.h"
+#include "tests/harness/test.h"
+
+/* ---- stories ---- */
+
+static mr_roster_actions acts;
+
+static void hear(mr_roster *r, mr_roster_event e, int64_t now_ns)
+{
+    acts.n = 0;
+    mr_roster_step(r, &e, now_ns, &acts);
+}
+
+static void join(mr_roster *r, uint64_t who, int wanted, int64_t now_ns)
+{
+    hear(r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = who, .wanted = wanted}, now_ns);
+}
+
+static void start(mr_roster *r, int size)
+{
+    mr_roster_init(r, &(mr_roster_options){.size = size, .join_ns = 1000, .rejoin_ns = 100});
+    for (int i = 0; i < size; i++)
+        join(r, 10 + (uint64_t)i, i, 1);
+    MR_CHECK_INT(r->generation, 1);
+    MR_CHECK(r->running);
+}
+
+static void finish(mr_roster *r)
+{
+    mr_roster_deinit(r);
+    mr_vec_deinit(&acts);
+}
+
+MR_TEST(group_roster_forms_when_all_are_there)
+{
+    mr_roster r;
+    mr_roster_init(&r, &(mr_roster_options){.size = 2});
+    join(&r, 5, 1, 1);
+    MR_CHECK_INT(acts.n, 0);
+    join(&r, 6, 0, 2);
+    MR_CHECK_INT(acts.n, 1);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_FORM);
+    MR_CHECK_INT(mr_roster_rank(&r, 6), 0);
+    MR_CHECK_INT(mr_roster_rank(&r, 5), 1);
+    finish(&r);
+}
+
+MR_TEST(group_roster_refuses_a_rank_that_is_taken)
+{
+    mr_roster r;
+    mr_roster_init(&r, &(mr_roster_options){.size = 2});
+    join(&r, 5, 1, 1);
+    join(&r, 6, 1, 2);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_REFUSE);
+    MR_CHECK_INT(acts.p[0].code, MR_ALREADY_EXISTS);
+    join(&r, 7, 2, 2);
+    MR_CHECK_INT(acts.p[0].code, MR_INVALID_ARGUMENT);
+    finish(&r);
+}
+
+MR_TEST(group_roster_goes_on_without_who_is_gone)
+{
+    mr_roster r;
+    start(&r, 3);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_GONE, .who = 11}, 50);
+    MR_CHECK_INT(acts.n, 1);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_END);
+    MR_CHECK_INT(acts.p[0].who, 11);
+    MR_CHECK_STR(acts.p[0].why, "is gone");
+    join(&r, 12, -1, 51);
+    MR_CHECK_INT(acts.n, 0);
+    join(&r, 10, -1, 52);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_FORM);
+    MR_CHECK_INT(r.generation, 2);
+    MR_CHECK_INT(mr_roster_rank(&r, 10), 0); /* they keep their order */
+    MR_CHECK_INT(mr_roster_rank(&r, 12), 1);
+    finish(&r);
+}
+
+MR_TEST(group_roster_does_not_wait_for_ever_for_who_should_come_back)
+{
+    mr_roster r;
+    start(&r, 3);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_LEAVE, .who = 11}, 50);
+    join(&r, 10, -1, 51);
+    MR_CHECK_INT(mr_roster_next_ns(&r), 150);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_TICK}, 149);
+    MR_CHECK_INT(acts.n, 0);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_TICK}, 150);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_FORM);
+    MR_CHECK_INT(r.members.n, 1);
+    finish(&r);
+}
+
+MR_TEST(group_roster_lets_new_members_in_with_the_next_generation)
+{
+    mr_roster r;
+    start(&r, 2);
+    join(&r, 20, 0, 5);
+    MR_CHECK_INT(acts.n, 1);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_WAITS);
+    join(&r, 11, -1, 6);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_END);
+    MR_CHECK_INT(acts.p[0].who, 11);
+    join(&r, 10, -1, 7);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_FORM);
+    MR_CHECK_INT(r.members.n, 3);
+    MR_CHECK_INT(mr_roster_rank(&r, 20), 2);
+    finish(&r);
+}
+
+MR_TEST(group_roster_of_a_new_keeper_counts_on)
+{
+    mr_roster r;
+    uint64_t old[] = {10, 11, 12};
+    mr_roster_init(&r, &(mr_roster_options){.size = 3, .rejoin_ns = 100});
+    for (uint64_t who = 11; who <= 12; who++)
+        hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = who, .wanted = -1, .generation = 7, .fellows = old, .n_fellows = 3,
+                                   .lost = 10}, 1);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_FORM);
+    MR_CHECK_INT(r.generation, 8);
+    MR_CHECK_INT(r.members.n, 2);
+    finish(&r);
+}
+
+MR_TEST(group_roster_of_a_minority_is_not_formed)
+{
+    mr_roster r;
+    mr_roster_init(&r, &(mr_roster_options){.size = 4, .majority = true, .rejoin_ns = 10, .join_ns = 100});
+    for (uint64_t who = 1; who <= 4; who++)
+        join(&r, who, -1, 1);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_GONE, .who = 1}, 2);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_GONE, .who = 2}, 2);
+    join(&r, 3, -1, 3);
+    join(&r, 4, -1, 3);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_TICK}, 50);
+    MR_CHECK(!r.running);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_TICK}, 150);
+    MR_CHECK_INT(acts.n, 2);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_REFUSE);
+    MR_CHECK_INT(acts.p[0].code, MR_DEADLINE_EXCEEDED);
+    finish(&r);
+}
+
+MR_TEST(group_roster_ignores_words_that_make_no_sense)
+{
+    mr_roster r;
+    uint64_t twice[] = {7, 7};
+    start(&r, 2);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 9, .generation = -4}, 5);
+    MR_CHECK_INT(acts.p[0].code, MR_INVALID_ARGUMENT);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 9, .generation = 3, .fellows = twice, .n_fellows = 2}, 5);
+    MR_CHECK_INT(acts.p[0].code, MR_INVALID_ARGUMENT);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_GONE, .who = 99}, 5);
+    MR_CHECK_INT(acts.n, 0);
+    MR_CHECK(r.running);
+    finish(&r);
+}
+
+/* ---- random schedules ---- */
+
+enum { MOST = 7, WORDS = 4096 };
+
+typedef enum state { ABSENT, JOINING, IN } state;
+typedef struct process {
+    state state;
+    uint64_t key;
+    uint64_t keeper; /* whom it has joined with, or 0 */
+    int64_t generation;
+    uint64_t named; /* the keeper of that generation */
+    uint64_t fellows[MOST * 4];
+    int n_fellows;
+    uint64_t lost;
+} process;
+
+typedef struct word { /* under way between a process and a keeper */
+    int64_t at;
+    uint64_t from, to;
+    mr_roster_event e; /* to a keeper */
+    mr_roster_do what; /* to a process */
+    bool down;
+    int64_t generation;
+    uint64_t list[MOST * 4];
+    int n;
+} word;
+
+typedef struct world {
+    uint64_t random;
+    int64_t now;
+    process p[MOST];
+    uint64_t keeper; /* of the key; 0: nobody */
+    mr_roster roster;
+    word words[WORDS];
+    int n_words;
+    uint64_t next_key;
+    bool faults;
+    /* every generation that was ever formed: its name and list, to see that there is one */
+    struct {
+        int64_t generation;
+        uint64_t keeper, list[MOST * 4];
+        int n;
+    } formed[2048];
+    int n_formed;
+} world;
+
+static uint64_t roll(world *w, uint64_t n)
+{
+    w->random = w->random * 6364136223846793005u + 1442695040888963407u;
+    return (w->random >> 33) % n;
+}
+
+static process *by_key(world *w, uint64_t key)
+{
+    for (int i = 0; i < MOST; i++)
+        if (w->p[i].state != ABSENT && w->p[i].key == key)
+            return &w->p[i];
+    return NULL;
+}
+
+static word *post(world *w, uint64_t from, uint64_t to)
+{
+    MR_CHECK(w->n_words < WORDS);
+    word *x = &w->words[w->n_words++];
+    *x = (word){.from = from, .to = to, .at = w->now + 1 + (int64_t)roll(w, 20)};
+    for (int i = 0; i < w->n_words - 1; i++) /* a connection keeps the order */
+        if (w->words[i].from == from && w->words[i].to == to)
+            x->at = MR_MAX(x->at, w->words[i].at + 1);
+    return x;
+}
+
+/* A process joins with the keeper there is, or becomes it. */
+static void ask(world *w, process *p)
+{
+    p->state = JOINING;
+    if (!w->keeper) {
+        w->keeper = p->key;
+        mr_roster_init(&w->roster, &(mr_roster_options){.size = 3, .rejoin_ns = 200});
+    }
+    p->keeper = w->keeper;
+    word *x = post(w, p->key, w->keeper);
+    x->e = (mr_roster_event){.word = MR_ROSTER_JOIN, .who = p->key, .wanted = -1, .generation = p->generation,
+                             .n_fellows = p->n_fellows, .lost = p->lost};
+    memcpy(x->list, p->fellows, sizeof(p->fellows));
+}
+
+static void carry_out(world *w, const mr_roster_actions *a)
+{
+    const mr_roster *r = &w->roster;
+    for (int i = 0; i < a->n; i++) {
+        if (a->p[i].what == MR_ROSTER_FORM) {
+            MR_CHECK(w->n_formed < MR_COUNT(w->formed));
+            for (int k = 0; k < w->n_formed; k++)
+                MR_CHECK(w->formed[k].generation != r->generation || w->formed[k].keeper != w->keeper);
+            w->formed[w->n_formed].generation = r->generation;
+            w->formed[w->n_formed].keeper = w->keeper;
+            w->formed[w->n_formed++].n = r->members.n;
+        }
+        for (int m = 0; m < r->members.n && a->p[i].what != MR_ROSTER_REFUSE; m++) {
+            if (a->p[i].what == MR_ROSTER_END && r->members.p[m] == a->p[i].who)
+                continue;
+            word *x = post(w, w->keeper, r->members.p[m]);
+            x->down = true;
+            x->what = a->p[i].what;
+            x->generation = r->generation;
+            x->n = r->members.n;
+            x->e.lost = a->p[i].what == MR_ROSTER_END ? a->p[i].who : 0;
+            memcpy(x->list, r->members.p, (size_t)r->members.n * sizeof(uint64_t));
+        }
+    }
+}
+
+static void tell_keeper(world *w, mr_roster_event e)
+{
+    mr_roster_actions out = {0};
+    mr_roster_step(&w->roster, &e, w->now, &out);
+    carry_out(w, &out);
+    mr_vec_deinit(&out);
+}
+
+static void told(world *w, process *p, const word *x)
+{
+    if (p->keeper != x->from)
+        return; /* of a connection that it has closed */
+    if (x->what == MR_ROSTER_FORM) {
+        MR_CHECK(p->state == JOINING);
+        MR_CHECK(x->generation > p->generation); /* numbers rise */
+        int seen = 0;
+        for (int i = 0; i < x->n; i++)
+            seen += x->list[i] == p->key;
+        MR_CHECK_INT(seen, 1); /* it is in the list once */
+        p->state = IN;
+        p->generation = x->generation;
+        p->named = x->from;
+        p->n_fellows = x->n;
+        p->lost = 0;
+        memcpy(p->fellows, x->list, sizeof(p->fellows));
+    } else if (x->what == MR_ROSTER_END && p->state == IN && x->generation == p->generation) {
+        p->lost = x->e.lost;
+        ask(w, p);
+    } else if (x->what == MR_ROSTER_WAITS && p->state == IN) {
+        ask(w, p); /* forms the group anew, for the sake of who waits */
+    }
+}
+
+static void deliver(world *w, int i)
+{
+    word x = w->words[i];
+    w->words[i] = w->words[--w->n_words];
+    if (x.down) {
+        process *p = by_key(w, x.to);
+        if (p)
+            told(w, p, &x);
+    } else if (x.to == w->keeper) {
+        x.e.fellows = x.list;
+        tell_keeper(w, x.e);
+    }
+}
+
+/* The next word that is due, the earliest first. */
+static bool deliver_next(world *w)
+{
+    int best = -1;
+    for (int i = 0; i < w->n_words; i++)
+        if (w->words[i].at <= w->now && (best < 0 || w->words[i].at < w->words[best].at))
+            best = i;
+    if (best >= 0)
+        deliver(w, best);
+    return best >= 0;
+}
+
+static void die(world *w, process *p, bool leaves)
+{
+    uint64_t key = p->key;
+    p->state = ABSENT;
+    if (key != w->keeper) {
+        if (w->keeper) {
+            word *x = post(w, key, w->keeper); /* the end of its connection comes after all it said */
+            x->e = (mr_roster_event){.word = leaves ? MR_ROSTER_LEAVE : MR_ROSTER_GONE, .who = key};
+        }
+        return;
+    }
+    w->keeper = 0;
+    mr_roster_deinit(&w->roster);
+    for (int i = 0; i < MOST; i++) { /* who had a connection to it sees its end, at some time */
+        process *q = &w->p[i];
+        if (q->state == ABSENT || q->keeper != key)
+            continue;
+        q->lost = key;
+        ask(w, q);
+    }
+}
+
+static void come(world *w, process *p)
+{
+    *p = (process){.key = ++w->next_key};
+    ask(w, p);
+}
+
+static void something(world *w)
+{
+    process *p = &w->p[roll(w, MOST)];
+    if (p->state == ABSENT)
+        come(w, p);
+    else if (roll(w, 3) == 0)
+        die(w, p, roll(w, 2) == 0);
+}
+
+/* All that live are in one generation. */
+static bool is_settled(world *w)
+{
+    process *first = NULL;
+    int n = 0;
+    for (int i = 0; i < MOST; i++) {
+        process *p = &w->p[i];
+        if (p->state == ABSENT)
+            continue;
+        first = first ? first : p;
+        if (p->state != IN || p->generation != first->generation || p->named != first->named)
+            return false;
+        n++;
+    }
+    return !first || first->n_fellows == n;
+}
+
+static void story(uint64_t seed)
+{
+    world *w = mr_new(world);
+    w->random = seed * 977 + 11;
+    for (int i = 0; i < 4; i++)
+        come(w, &w->p[i]);
+    for (w->now = 0; w->now < 6000; w->now++) {
+        if (w->now < 1500 && roll(w, 60) == 0)
+            something(w);
+        if (w->now == 1500) /* enough for a first generation, whatever happened */
+            for (int i = 0; i < 4; i++)
+                if (w->p[i].state == ABSENT)
+                    come(w, &w->p[i]);
+        while (deliver_next(w))
+            ;
+        if (w->keeper && w->now >= mr_roster_next_ns(&w->roster))
+            tell_keeper(w, (mr_roster_event){.word = MR_ROSTER_TICK});
+        if (w->now > 1600 && w->n_words == 0 && is_settled(w))
+            break;
+    }
+    if (!is_settled(w))
+        mr_test_fail(__FILE__, __LINE__, "seed %llu: the living are not together at the end", (unsigned long long)seed);
+    if (w->keeper)
+        mr_roster_deinit(&w->roster);
+    mr_free(w);
+}
+
+MR_TEST(group_roster_brings_the_living_together_in_thousands_of_random_stories)
+{
+    mr_test_deadline(120);
+    for (uint64_t seed = 1; seed <= 4000; seed++)
+        story(seed);
+}
