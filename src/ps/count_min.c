@@ -124,13 +124,16 @@ void mr_count_min_get_many(const mr_count_min *s, const uint64_t *keys, size_t n
 
 uint64_t mr_count_min_total(const mr_count_min *s) { return s->total; }
 
+size_t mr_count_min_size(const mr_count_min *s) { return (size_t)(s->mask + 1) * (size_t)s->depth; }
+uint32_t *mr_count_min_counters(const mr_count_min *s) { return s->counts; }
+
 mr_status *mr_count_min_merge(mr_count_min *into, const mr_count_min *from)
 {
     if (into->mask != from->mask || into->depth != from->depth || into->seed != from->seed)
         return mr_invalid("count-min: %d rows of %llu counters by seed %llu cannot take %d of %llu by seed %llu",
                           into->depth, (unsigned long long)into->mask + 1, (unsigned long long)into->seed,
                           from->depth, (unsigned long long)from->mask + 1, (unsigned long long)from->seed);
-    size_t n = (size_t)(into->mask + 1) * (size_t)into->depth;
+    size_t n = mr_count_min_size(into);
     for (size_t i = 0; i < n; i++) {
         uint32_t sum = into->counts[i] + from->counts[i];
         into->counts[i] = sum < from->counts[i] ? UINT32_MAX : sum;
@@ -152,7 +155,7 @@ static void put(mr_str *out, uint64_t v) /* room is there */
 mr_status *mr_count_min_pack(const mr_count_min *s, mr_str *out)
 {
     enum { PIECE = 4096, MOST = 10 };
-    size_t n = (size_t)(s->mask + 1) * (size_t)s->depth, start = out->n, room = 5 * MR_PB_MAX_VARINT;
+    size_t n = mr_count_min_size(s), start = out->n, room = 5 * MR_PB_MAX_VARINT;
     const uint64_t head[] = {VERSION, s->mask + 1, (uint64_t)s->depth, s->seed, s->total};
     if (!mr_str_try_reserve(out, room))
         return mr_error(MR_RESOURCE_EXHAUSTED, "count-min: no memory to pack %zu counters", n);
@@ -177,7 +180,7 @@ mr_status *mr_count_min_pack(const mr_count_min *s, mr_str *out)
 
 static mr_status *read_counts(mr_pb_reader *r, mr_count_min *s)
 {
-    size_t n = (size_t)(s->mask + 1) * (size_t)s->depth;
+    size_t n = mr_count_min_size(s);
     for (size_t i = 0; i < n; i++) {
         uint64_t v = mr_pb_raw_varint(r), zeros = v == 0 ? mr_pb_raw_varint(r) : 0;
         if (r->error || v > UINT32_MAX || zeros >= n - i)

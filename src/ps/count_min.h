@@ -21,6 +21,9 @@ void mr_count_min_insert(mr_count_min *s, const uint64_t *keys, size_t n); /* ea
 uint32_t mr_count_min_get(const mr_count_min *s, uint64_t key);
 void mr_count_min_get_many(const mr_count_min *s, const uint64_t *keys, size_t n, uint32_t *counts);
 uint64_t mr_count_min_total(const mr_count_min *s);
+/* All counters, row by row: who changes them says what the sketch holds. */
+size_t mr_count_min_size(const mr_count_min *s);
+uint32_t *mr_count_min_counters(const mr_count_min *s);
 
 /* Adds what another worker has counted: INVALID_ARGUMENT unless of the same shape and seed. */
 mr_status *mr_count_min_merge(mr_count_min *into, const mr_count_min *from);
