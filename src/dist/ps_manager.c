@@ -38,7 +38,7 @@ void mr_psm_deinit(mr_psm *m)
 
 static void act(mr_psm_actions *out, mr_psm_do what, uint64_t id, int slot)
 {
-    mr_vec_push(out, (mr_psm_action){what, id, slot});
+    mr_vec_push(out, (mr_psm_action){.what = what, .id = id, .slot = slot});
 }
 
 static uint64_t next_epoch(const mr_psm *m) { return m->epoch + 1; }
@@ -325,6 +325,12 @@ static void publish(mr_psm *m, mr_psm_actions *out)
     act(out, MR_PSM_PUBLISH, 0, -1);
 }
 
+static void say_let_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
+{
+    act(out, MR_PSM_LET_GO, server, -1);
+    mr_vec_last(out).epoch = m->view.epoch;
+}
+
 /* What every event ends with. */
 static void plan(mr_psm *m, mr_psm_actions *out)
 {
@@ -342,7 +348,7 @@ static void plan(mr_psm *m, mr_psm_actions *out)
     }
     publish(m, out);
     for (int i = 0; i < gone.n; i++)
-        mr_vec_push(out, gone.p[i]);
+        say_let_go(m, gone.p[i].id, out);
     mr_vec_deinit(&gone);
 }
 
@@ -461,7 +467,7 @@ static void let_stranger_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
         return;
     }
     remove_here(m, server);
-    act(out, MR_PSM_LET_GO, server, -1);
+    say_let_go(m, server, out);
 }
 
 void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out)

@@ -33,7 +33,8 @@ typedef struct mr_psm_options {
 typedef enum mr_psm_do {
     MR_PSM_PUBLISH,       /* the view to all its servers and all workers */
     MR_PSM_SEND_VIEW,     /* the view to `id` (a server or a worker) */
-    MR_PSM_LET_GO,        /* server `id` holds nothing any more and may end */
+    MR_PSM_LET_GO,        /* server `id` holds nothing in view `epoch` and may end, unless it has a newer view: it may have
+                             been taken in again meanwhile */
     MR_PSM_KEEP,          /* server `id` cannot leave: there is nobody to take its slots (FAILED_PRECONDITION) */
     MR_PSM_LOST_SLOT,     /* all copies of `slot` are lost: to be reported */
     MR_PSM_FORGET_CLIENT, /* tell all servers: the clocks of client `id` are not needed any more */
@@ -42,8 +43,8 @@ typedef enum mr_psm_do {
 
 typedef struct mr_psm_action {
     mr_psm_do what;
-    uint64_t id;
     int slot;
+    uint64_t id, epoch;
 } mr_psm_action;
 typedef MR_VEC(mr_psm_action) mr_psm_actions;
 

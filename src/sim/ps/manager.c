@@ -12,11 +12,12 @@ static int node_of(mr_pss *w, uint64_t id)
     return s ? s->node : -1;
 }
 
-static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, const mr_ps_view *v)
+static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, uint64_t epoch, const mr_ps_view *v)
 {
     int node = node_of(w, to);
     if (node >= 0)
-        mr_pss_post(w, &(mr_pss_message){.kind = k, .from = MANAGER, .to = node, .life = w->manager.life, .view = v});
+        mr_pss_post(w, &(mr_pss_message){.kind = k, .from = MANAGER, .to = node, .life = w->manager.life, .epoch = epoch,
+                       .view = v});
 }
 
 static void publish(mr_pss *w)
@@ -30,9 +31,9 @@ static void publish(mr_pss *w)
     mr_pss_note(w, MANAGER, "publishes view %llu with %llu servers, %llu slots in motion", v->epoch, (uint64_t)v->servers.n,
          (uint64_t)mr_psm_in_motion(&w->manager.m), 0);
     for (int i = 0; i < v->servers.n; i++)
-        tell(w, VIEW, v->servers.p[i].id, v);
+        tell(w, VIEW, v->servers.p[i].id, 0, v);
     for (int i = 0; i < w->manager.m.workers.n; i++)
-        tell(w, VIEW, w->manager.m.workers.p[i], v);
+        tell(w, VIEW, w->manager.m.workers.p[i], 0, v);
 }
 
 /* ---- clients that have gone ---- */
@@ -53,9 +54,9 @@ static void carry_out(mr_pss *w)
         mr_psm_action a = out->p[i];
         switch (a.what) {
         case MR_PSM_PUBLISH: publish(w); break;
-        case MR_PSM_SEND_VIEW: tell(w, VIEW, a.id, mr_pss_frozen(w, &w->manager.m.view)); break;
-        case MR_PSM_LET_GO: tell(w, LET_GO, a.id, NULL); break;
-        case MR_PSM_KEEP: tell(w, KEEP, a.id, NULL); break;
+        case MR_PSM_SEND_VIEW: tell(w, VIEW, a.id, 0, mr_pss_frozen(w, &w->manager.m.view)); break;
+        case MR_PSM_LET_GO: tell(w, LET_GO, a.id, a.epoch, NULL); break;
+        case MR_PSM_KEEP: tell(w, KEEP, a.id, 0, NULL); break;
         case MR_PSM_LOST_SLOT:
             w->result->n_lost++;
             mr_pss_note(w, MANAGER, "slot %llu is lost with server %llx", (uint64_t)a.slot, a.id, 0, 0);

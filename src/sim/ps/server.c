@@ -271,7 +271,7 @@ void mr_pss_server_take(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     switch (m->kind) {
     case VIEW: take_view(w, s, m); return;
     case LET_GO:
-        if (m->life == s->manager_life && s->wants_to_leave)
+        if (m->life == s->manager_life && s->wants_to_leave && m->epoch >= s->view.epoch)
             mr_pss_server_end(w, s, true);
         return;
     case KEEP: s->wants_to_leave = false; return;
