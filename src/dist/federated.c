@@ -158,8 +158,6 @@ static void complete(mr_fed *f, mr_fed_actions *out)
 {
     act(out, MR_FED_COMPLETE, f, -1, f->n_counted);
     rest(f);
-    f->round++;
-    f->tries = 0;
     f->hold = true;
 }
 
@@ -227,14 +225,19 @@ static void settle(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 
 void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
-    f->hold = false;
+    if (f->hold) {
+        f->hold = false;
+        f->round++;
+        f->tries = 0;
+    }
     settle(f, now_ns, out);
 }
 
 void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
-    if (f->stage == MR_FED_REST)
+    if (f->stage == MR_FED_REST && !f->hold)
         return;
+    f->hold = false;
     give_up(f, now_ns, out);
     settle(f, now_ns, out);
 }

@@ -97,7 +97,7 @@ typedef struct mr_fed {
     int n_counted;
     int64_t until_ns;  /* the stage's end; 0: none */
     int64_t not_before_ns;
-    bool hold;         /* no new round begins: mr_fed_go */
+    bool hold;         /* the round is complete, and no new one begins: mr_fed_go */
     bool failed;
 } mr_fed;
 
@@ -106,11 +106,11 @@ void mr_fed_init(mr_fed *f, const mr_fed_options *o);
 void mr_fed_deinit(mr_fed *f);
 /* NULL, or what is wrong with the options; a constant text. */
 const char *mr_fed_check(const mr_fed_options *o);
-/* Rounds begin one at a time: after each that is complete nothing is asked until this.  At first they may. */
+/* Rounds begin one at a time: after each that is complete nothing is asked until this, which begins the next. */
 void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out);
 /* What happened, and what follows, in the order in which it is to be done.  Words of nobody are dropped. */
 void mr_fed_step(mr_fed *f, const mr_fed_event *e, int64_t now_ns, mr_fed_actions *out);
-/* What the caller took is of no use (shares that bring nothing back): the try is given up. */
+/* What the caller took is of no use (shares that bring nothing back): the try is given up, also when it was complete. */
 void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out);
 /* When time alone changes something; 0: never. */
 int64_t mr_fed_next_ns(const mr_fed *f);

@@ -79,8 +79,9 @@ MR_TEST(federated_round_asks_all_and_completes)
     MR_CHECK_STR(train(&t, 1, 1), "take");
     MR_CHECK_STR(train(&t, 0, 1), "take");
     MR_CHECK_STR(train(&t, 2, 1), "take, complete 3");
-    MR_CHECK_INT(t.f.round, 2);
+    MR_CHECK_STR(at(&t, 1000), ""); /* until the next is wanted */
     MR_CHECK_STR(go(&t), "ask 0 train#2, ask 1 train#2, ask 2 train#2");
+    MR_CHECK_INT(t.f.round, 2);
     end(&t);
 }
 
@@ -275,6 +276,12 @@ MR_TEST(federated_spoilt_try_is_given_up)
     train(&t, 0, 1);
     mr_fed_spoilt(&t.f, 5, &out);
     MR_CHECK_STR(tell(&t, &out), "give up, ask 0 train#2, ask 1 train#2");
+    train(&t, 0, 2);
+    MR_CHECK_STR(train(&t, 1, 2), "take, complete 2");
+    out = (mr_fed_actions){0};
+    mr_fed_spoilt(&t.f, 5, &out); /* behind its end, too */
+    MR_CHECK_STR(tell(&t, &out), "give up, ask 0 train#3, ask 1 train#3");
+    MR_CHECK_INT(t.f.round, 1);
     end(&t);
 }
 

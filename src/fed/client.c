@@ -1,0 +1,215 @@
+/* fed/client.c -- a client of a server elsewhere: stays, asks for work, does it, brings the answer.
+ *
+ * One Stay call is open all the time; when it ends, training ends between two steps.  A server that is gone is looked for
+ * again, with pauses that grow, until the deadline; a new visit has a new name, and knows nothing of rounds before. */
+#include "fed/client.h"
+
+#include "base/clock.h"
+#include "fed/server.h"
+#include "server/ways.h"
+
+#define MS INT64_C(1000000)
+#define WORK_NS (60000 * MS)     /* the server keeps a call for two seconds at most */
+#define QUICK_NS (100 * MS)      /* told to wait sooner than this, it waits by itself */
+#define PAUSE_NS (20 * MS)
+#define LONGEST_PAUSE_NS (2000 * MS)
+
+typedef struct asking { /* one call, waited for */
+    mr_net_request r; /* first */
+    mr_mutex mu;
+    mr_cond changed;
+    bool done MR_GUARDED_BY(mu);
+    mr_status *st;
+    mr_bytes reply;
+    _Atomic bool *also; /* set at its end, too; may be NULL */
+} asking;
+
+static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    asking *a = (asking *)r;
+    mr_lock(&a->mu);
+    a->st = st;
+    mr_bytes_append(&a->reply, reply);
+    a->done = true;
+    if (a->also)
+        *a->also = true;
+    mr_cond_broadcast(&a->changed);
+    mr_unlock(&a->mu);
+}
+
+static void asking_init(asking *a, const char *method, mr_str *body, int64_t deadline_ns, _Atomic bool *also)
+{
+    *a = (asking){.r = {.method = method, .done = came, .wait_for_ready = true, .deadline_ns = deadline_ns}, .also = also};
+    mr_bytes_add_str(&a->r.body, body);
+    mr_mutex_init(&a->mu);
+    mr_cond_init(&a->changed);
+}
+
+static void asking_wait(asking *a)
+{
+    mr_lock(&a->mu);
+    while (!a->done)
+        mr_cond_wait(&a->changed, &a->mu);
+    mr_unlock(&a->mu);
+}
+
+static void asking_deinit(asking *a)
+{
+    mr_status_free(a->st);
+    mr_bytes_deinit(&a->reply);
+    mr_cond_deinit(&a->changed);
+    mr_mutex_deinit(&a->mu);
+}
+
+typedef struct visit { /* from one Stay to its end */
+    const mr_fed_client_options *o;
+    mr_net *net;
+    mr_net_peer *peer;
+    uint64_t name[2];
+    mr_fed_worker worker;
+    _Atomic bool over; /* Stay has ended */
+    int64_t heard_ns;
+    int64_t *updates;
+} visit;
+
+static mr_sv name_of(const visit *v) { return (mr_sv){(const char *)v->name, sizeof v->name}; }
+
+/* Brings an answer and gets a task. */
+static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *out)
+{
+    asking q;
+    mr_str body = {0};
+    mr_sv flat;
+    mr_status *st = mr_fed_answer_encode(name_of(v), a, &body);
+    if (st) {
+        mr_str_deinit(&body);
+        return st;
+    }
+    int64_t wait = v->heard_ns ? WORK_NS : v->o->deadline_ns; /* the first call also waits for the server */
+    asking_init(&q, MR_FED_WORK_METHOD, &body, mr_now_ns() + wait, NULL);
+    v->net->start(v->peer, &q.r);
+    asking_wait(&q);
+    st = q.st;
+    q.st = NULL;
+    if (!st)
+        st = mr_bytes_flat(&q.reply, &flat);
+    if (!st)
+        st = mr_fed_task_decode(flat, out);
+    if (!st)
+        v->heard_ns = mr_now_ns();
+    asking_deinit(&q);
+    return st;
+}
+
+static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
+{
+    if (v->o->secure && !t->config.secure) {
+        *a = (mr_fed_answer){.ticket = t->ticket, .stage = t->stage, .refused = true};
+        mr_str_appendz(&a->body, "this client sends masked updates only");
+        return NULL;
+    }
+    return mr_fed_worker_do(&v->worker, v->o->learner, t, &v->over, a);
+}
+
+/* One turn.  *a is the answer to bring, and then the next one. */
+static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
+{
+    mr_fed_task t;
+    int64_t start_ns = mr_now_ns();
+    bool update = a->stage == MR_FED_TRAIN && !a->refused;
+    MR_TRY(ask_for_work(v, a, &t));
+    *v->updates += update;
+    mr_fed_answer_deinit(a);
+    mr_status *st = NULL;
+    *end = t.kind == MR_FED_END;
+    if (t.kind == MR_FED_WORK)
+        st = do_task(v, &t, a);
+    else if (!*end && mr_now_ns() - start_ns < QUICK_NS)
+        mr_sleep_ns(PAUSE_NS);
+    mr_fed_task_deinit(&t);
+    return st;
+}
+
+/* How Stay ended: an END is a success. */
+static mr_status *how_it_ended(asking *stay, bool *end)
+{
+    mr_fed_task t;
+    mr_sv flat;
+    mr_status *st = stay->st;
+    stay->st = NULL;
+    if (!st)
+        st = mr_bytes_flat(&stay->reply, &flat);
+    MR_TRY(st);
+    MR_TRY(mr_fed_task_decode(flat, &t));
+    *end = t.kind == MR_FED_END;
+    mr_fed_task_deinit(&t);
+    return NULL;
+}
+
+static mr_status *work(visit *v, asking *stay, bool *end)
+{
+    mr_fed_answer a = {0};
+    mr_status *st = NULL;
+    while (!st && !*end && !v->over)
+        st = turn(v, &a, end);
+    mr_fed_answer_deinit(&a);
+    if (*end)
+        return st;
+    bool over = v->over;
+    v->net->cancel(&stay->r);
+    asking_wait(stay);
+    if (!over)
+        return st;
+    mr_status_free(st); /* training that was ended, at most */
+    return how_it_ended(stay, end);
+}
+
+static mr_status *pay_visit(const mr_fed_client_options *o, int64_t *heard_ns, int64_t *updates, bool *end)
+{
+    visit v = {.o = o, .name = {mr_random64(), mr_random64()}, .worker.examples = o->examples, .updates = updates};
+    asking stay;
+    mr_str body = {0};
+    MR_TRY(mr_way_to(o->address, NULL, NULL, &v.net, &v.peer));
+    mr_status *st = mr_fed_answer_encode(name_of(&v), &(mr_fed_answer){0}, &body);
+    if (!st) {
+        asking_init(&stay, MR_FED_STAY, &body, 0, &v.over);
+        v.net->start(v.peer, &stay.r);
+        st = work(&v, &stay, end);
+        v.net->cancel(&stay.r);
+        asking_wait(&stay);
+        asking_deinit(&stay);
+    }
+    if (v.heard_ns)
+        *heard_ns = v.heard_ns;
+    mr_str_deinit(&body);
+    v.net->disconnect(v.peer);
+    mr_fed_worker_deinit(&v.worker);
+    return st;
+}
+
+static bool may_pass(const mr_status *st)
+{
+    mr_code c = mr_status_code(st);
+    return c == MR_OK || c == MR_UNAVAILABLE || c == MR_CANCELLED || c == MR_DEADLINE_EXCEEDED || c == MR_ABORTED;
+}
+
+mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
+{
+    int64_t heard_ns = mr_now_ns(), pause_ns = PAUSE_NS;
+    bool end = false;
+    *updates = 0;
+    for (;;) {
+        int64_t before = heard_ns;
+        mr_status *st = pay_visit(o, &heard_ns, updates, &end);
+        if (end) {
+            mr_status_free(st);
+            return NULL;
+        }
+        if (!may_pass(st) || mr_now_ns() - heard_ns >= o->deadline_ns)
+            return st ? mr_status_prepend(st, "federated server %s: ", o->address)
+                      : mr_error(MR_UNAVAILABLE, "federated server %s has gone", o->address);
+        mr_status_free(st);
+        pause_ns = heard_ns > before ? PAUSE_NS : MR_MIN(2 * pause_ns, LONGEST_PAUSE_NS);
+        mr_sleep_ns(pause_ns);
+    }
+}

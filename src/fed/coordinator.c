@@ -1,0 +1,520 @@
+/* fed/coordinator.c -- carries out what dist/federated.c decides.
+ *
+ * Everything is under `mu` but the averaging itself: while a round is complete and the next is not begun, no answer
+ * is taken, so the thread of mr_coordinator_round has the updates to itself.  Callbacks run without the lock: who was
+ * asked is collected first.
+ *
+ * Updates of a plain round are kept until its end and added in the order of their clients, so that the sum does not depend on
+ * who was faster. */
+#include "fed/coordinator.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "fed/fixed.h"
+#include "fed/secure.h"
+
+typedef struct client {
+    bool asked; /* for `stage` of the present ticket */
+    mr_fed_stage stage;
+    mr_fed_answer update; /* plain; empty until taken */
+} client;
+
+struct mr_coordinator {
+    mr_coordinator_options o;
+    mr_mutex mu;
+    mr_cond changed; /* a round ended, or is to end; or the time to look at has changed */
+    mr_fed rounds MR_GUARDED_BY(mu);
+    client *clients MR_GUARDED_BY(mu);
+    mr_secure_server *secure MR_GUARDED_BY(mu); /* of the present try */
+    mr_fed_weights *weights MR_GUARDED_BY(mu);
+    float *momentum; /* the round's thread's */
+    MR_VEC(int) told MR_GUARDED_BY(mu); /* clients to call back for */
+    int n_asked MR_GUARDED_BY(mu);      /* of the present try */
+    int sum_clients MR_GUARDED_BY(mu);  /* secure: those who dealt shares; the scale of fixed point is for so many */
+    bool complete, failed MR_GUARDED_BY(mu);
+    int next_free MR_GUARDED_BY(mu);
+    mr_status *error MR_GUARDED_BY(mu); /* of fail and stop */
+    mr_status *refusal MR_GUARDED_BY(mu); /* the newest, for people */
+};
+
+mr_status *mr_coordinator_new(const mr_coordinator_options *o, mr_fed_weights *weights, mr_coordinator **out)
+{
+    const char *wrong = mr_fed_check(&o->rounds);
+    mr_fixed f;
+    mr_status *st = wrong ? mr_invalid("federated: %s", wrong) : NULL;
+    if (!st && (!isfinite(o->server_rate) || !(o->server_momentum >= 0 && o->server_momentum < 1)))
+        st = mr_invalid("federated: the server's momentum is not at least 0 and below 1");
+    if (!st && o->rounds.secure)
+        st = mr_fixed_init(&f, o->rounds.n_clients, o->config.clip, o->config.most_examples);
+    if (st) {
+        mr_fed_weights_unref(weights);
+        return st;
+    }
+    mr_coordinator *c = mr_new(mr_coordinator);
+    c->o = *o;
+    c->o.config.secure = o->rounds.secure;
+    c->weights = weights;
+    c->clients = mr_new_array(client, o->rounds.n_clients);
+    mr_mutex_init(&c->mu);
+    mr_cond_init(&c->changed);
+    mr_fed_init(&c->rounds, &o->rounds);
+    c->rounds.hold = true; /* until the first mr_coordinator_round */
+    c->rounds.round = 0;
+    *out = c;
+    return NULL;
+}
+
+static void forget_try(mr_coordinator *c)
+{
+    for (int i = 0; i < c->rounds.o.n_clients; i++) {
+        mr_fed_answer_deinit(&c->clients[i].update);
+        c->clients[i].asked = false;
+    }
+    mr_secure_server_free(c->secure);
+    c->secure = NULL;
+}
+
+void mr_coordinator_free(mr_coordinator *c)
+{
+    if (!c)
+        return;
+    forget_try(c);
+    mr_fed_deinit(&c->rounds);
+    mr_fed_weights_unref(c->weights);
+    mr_free(c->clients);
+    mr_free(c->momentum);
+    mr_vec_deinit(&c->told);
+    mr_status_free(c->error);
+    mr_status_free(c->refusal);
+    mr_cond_deinit(&c->changed);
+    mr_mutex_deinit(&c->mu);
+    mr_free(c);
+}
+
+/* ---- carrying out ---- */
+
+static mr_status *next_secure_stage(mr_coordinator *c, mr_fed_stage stage)
+{
+    if (stage == MR_FED_SHARES)
+        return mr_secure_server_ask_shares(c->secure, c->rounds.threshold);
+    return stage == MR_FED_TRAIN ? mr_secure_server_ask_train(c->secure) : mr_secure_server_ask_unmask(c->secure);
+}
+
+static void ask_locked(mr_coordinator *c, const mr_fed_action *a) MR_REQUIRES(c->mu)
+{
+    bool first = a->stage == (c->rounds.o.secure ? MR_FED_KEYS : MR_FED_TRAIN);
+    if (first && c->rounds.o.secure && !c->secure)
+        c->secure = mr_secure_server_new(c->weights->n + 2); /* the loss and the examples behind the weights */
+    c->n_asked += first;
+    c->clients[a->client].asked = true;
+    c->clients[a->client].stage = a->stage;
+    mr_vec_push(&c->told, a->client);
+}
+
+/* The answer of this event counts.  What cannot be kept (no memory) spoils the try. */
+static mr_status *take_locked(mr_coordinator *c, const mr_fed_action *a, mr_fed_answer *answer) MR_REQUIRES(c->mu)
+{
+    client *k = &c->clients[a->client];
+    k->asked = false;
+    if (c->secure)
+        return mr_secure_server_take(c->secure, answer->stage, a->client, mr_str_view(&answer->body));
+    mr_fed_answer_deinit(&k->update);
+    k->update = *answer;
+    *answer = (mr_fed_answer){0};
+    return NULL;
+}
+
+static void unask_locked(mr_coordinator *c) MR_REQUIRES(c->mu)
+{
+    for (int i = 0; i < c->rounds.o.n_clients; i++)
+        c->clients[i].asked = false;
+}
+
+static void carry_out_locked(mr_coordinator *c, mr_fed_actions *todo, mr_fed_answer *answer) MR_REQUIRES(c->mu)
+{
+    mr_status *st = NULL;
+    for (int i = 0; i < todo->n && !st; i++) {
+        const mr_fed_action *a = &todo->p[i];
+        switch (a->what) {
+        case MR_FED_ASK: ask_locked(c, a); break;
+        case MR_FED_TAKE: st = take_locked(c, a, answer); break;
+        case MR_FED_NEXT:
+            unask_locked(c);
+            st = next_secure_stage(c, a->stage);
+            if (a->stage == MR_FED_TRAIN)
+                c->sum_clients = a->count;
+            break;
+        case MR_FED_COMPLETE:
+            unask_locked(c);
+            c->complete = true;
+            break;
+        case MR_FED_GIVE_UP:
+            forget_try(c);
+            c->n_asked = 0;
+            break;
+        case MR_FED_FAIL: c->failed = true; break;
+        case MR_FED_DROP: break;
+        }
+    }
+    todo->n = 0;
+    if (!st)
+        return;
+    mr_status_free(c->refusal);
+    c->refusal = st;
+    mr_fed_spoilt(&c->rounds, mr_now_ns(), todo);
+    c->complete = false;
+    carry_out_locked(c, todo, NULL); /* a new try at most: nothing of it can fail here */
+}
+
+/* What was collected under the lock is told without it. */
+static void tell(mr_coordinator *c, int *told, int n)
+{
+    for (int i = 0; i < n && c->o.asked; i++)
+        c->o.asked(c->o.arg, told[i]);
+    mr_free(told);
+}
+
+static void step_and_unlock(mr_coordinator *c, mr_fed_event e, mr_fed_answer *answer) MR_RELEASE(c->mu) MR_NO_TSA
+{
+    mr_fed_actions todo = {0};
+    mr_fed_step(&c->rounds, &e, mr_now_ns(), &todo);
+    carry_out_locked(c, &todo, answer);
+    mr_vec_deinit(&todo);
+    int *told = c->told.p, n = c->told.n;
+    c->told.p = NULL;
+    c->told.n = c->told.cap = 0;
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
+    tell(c, told, n);
+}
+
+/* ---- clients ---- */
+
+static bool is_client(const mr_coordinator *c, int i) { return i >= 0 && i < c->o.rounds.n_clients; }
+
+int mr_coordinator_join(mr_coordinator *c)
+{
+    mr_lock(&c->mu);
+    int n = c->rounds.o.n_clients, found = -1;
+    for (int k = 0; k < n && found < 0; k++) {
+        int i = (c->next_free + k) % n;
+        if (!c->rounds.clients[i].there)
+            found = i;
+    }
+    if (found < 0) {
+        mr_unlock(&c->mu);
+        return -1;
+    }
+    c->next_free = (found + 1) % n;
+    step_and_unlock(c, (mr_fed_event){.word = MR_FED_JOIN, .client = found}, NULL);
+    return found;
+}
+
+void mr_coordinator_join_as(mr_coordinator *c, int i)
+{
+    MR_ASSERT(is_client(c, i));
+    mr_lock(&c->mu);
+    step_and_unlock(c, (mr_fed_event){.word = MR_FED_JOIN, .client = i}, NULL);
+}
+
+void mr_coordinator_gone(mr_coordinator *c, int i)
+{
+    if (!is_client(c, i))
+        return;
+    mr_lock(&c->mu);
+    c->clients[i].asked = false;
+    step_and_unlock(c, (mr_fed_event){.word = MR_FED_GONE, .client = i}, NULL);
+}
+
+static uint64_t seed_for(const mr_coordinator *c, int i)
+{
+    uint64_t s[4] = {c->rounds.o.seed, (uint64_t)c->rounds.round, (uint64_t)i, (uint64_t)c->rounds.ticket};
+    return mr_hash64(s, sizeof s);
+}
+
+bool mr_coordinator_task(mr_coordinator *c, int i, mr_fed_task *out)
+{
+    mr_status *st = NULL;
+    *out = (mr_fed_task){.kind = MR_FED_WAIT};
+    if (!is_client(c, i))
+        return false;
+    mr_lock(&c->mu);
+    bool asked = c->clients[i].asked && c->rounds.stage == c->clients[i].stage;
+    if (asked) {
+        *out = (mr_fed_task){.kind = MR_FED_WORK, .ticket = c->rounds.ticket, .stage = c->rounds.stage, .config = c->o.config};
+        out->config.round = c->rounds.round;
+        out->config.learn.seed = seed_for(c, i);
+        if (c->secure) {
+            out->config.sum_clients = c->sum_clients;
+            st = mr_secure_server_message(c->secure, i, &out->ask);
+        }
+        if (out->stage == MR_FED_TRAIN)
+            out->weights = mr_fed_weights_ref(c->weights);
+    }
+    mr_unlock(&c->mu);
+    if (st) { /* it was asked, so it has a part in it: our own mistake */
+        MR_ASSERT(!st);
+        mr_status_free(st);
+        mr_fed_task_deinit(out);
+        return false;
+    }
+    return asked;
+}
+
+static bool all_finite(const float *v, size_t n)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += v[i] * 0; /* stays 0 unless one is not */
+    return sum == 0;
+}
+
+static mr_status *check_plain(const mr_coordinator *c, const mr_fed_answer *a)
+{
+    size_t want = c->weights->n * sizeof(float);
+    if (a->body.n != want)
+        return mr_invalid("federated: an update of %zu bytes, expected %zu", a->body.n, want);
+    if (a->examples < 1 || !isfinite(a->loss) || !all_finite((const float *)(const void *)a->body.p, c->weights->n))
+        return mr_invalid("federated: an update of %lld examples, or with values that are not finite", (long long)a->examples);
+    return NULL;
+}
+
+static mr_status *check_locked(mr_coordinator *c, int i, const mr_fed_answer *a) MR_REQUIRES(c->mu)
+{
+    if (a->refused)
+        return mr_error(MR_ABORTED, "federated: client %d refused: %.*s", i, (int)MR_MIN(a->body.n, 500), mr_str_z(&a->body));
+    if (!c->clients[i].asked || a->ticket != c->rounds.ticket || a->stage != c->rounds.stage)
+        return NULL; /* late: it will be dropped, whatever it is */
+    return c->secure ? mr_secure_server_check(c->secure, a->stage, i, mr_str_view(&a->body)) : check_plain(c, a);
+}
+
+mr_status *mr_coordinator_answer(mr_coordinator *c, int i, mr_fed_answer *a)
+{
+    if (!is_client(c, i)) {
+        mr_fed_answer_deinit(a);
+        return mr_invalid("federated: there is no client %d", i);
+    }
+    mr_lock(&c->mu);
+    mr_fed_event e = {MR_FED_ANSWER, i, a->ticket, a->stage};
+    mr_status *st = check_locked(c, i, a);
+    if (st) {
+        e.word = MR_FED_REFUSE;
+        if (c->clients[i].asked && a->ticket == c->rounds.ticket && a->stage == c->rounds.stage)
+            c->clients[i].asked = false;
+        mr_status_free(c->refusal);
+        c->refusal = mr_status_copy(st);
+    }
+    step_and_unlock(c, e, a);
+    bool refused = a->refused;
+    mr_fed_answer_deinit(a);
+    if (refused) { /* told by the client itself: nothing to tell it */
+        mr_status_free(st);
+        return NULL;
+    }
+    return st;
+}
+
+/* ---- averaging ---- */
+
+/* The weighted mean of the updates, by client. */
+static mr_status *mean_of_updates(mr_coordinator *c, float *mean, mr_coordinator_report *r)
+{
+    size_t n = c->weights->n;
+    double total = 0;
+    double *sum = mr_try_calloc(MR_MAX(n, 1), sizeof *sum);
+    if (!sum)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory to average %zu weights", n);
+    for (int k = 0; k < c->rounds.o.n_clients; k++) {
+        const mr_fed_answer *a = &c->clients[k].update;
+        if (!a->body.n)
+            continue;
+        const float *v = (const float *)(const void *)a->body.p;
+        double weight = (double)MR_MIN(a->examples, c->o.config.most_examples);
+        for (size_t i = 0; i < n; i++)
+            sum[i] += weight * v[i];
+        total += weight;
+        r->loss += weight * a->loss;
+        r->examples += a->examples;
+        r->updates++;
+    }
+    for (size_t i = 0; i < n; i++)
+        mean[i] = (float)(sum[i] / total);
+    r->loss /= total;
+    mr_free(sum);
+    return NULL;
+}
+
+static mr_status *mean_of_sum(mr_coordinator *c, float *mean, mr_coordinator_report *r)
+{
+    mr_status *st = NULL;
+    mr_fixed f;
+    size_t n = c->weights->n;
+    uint32_t *sum = mr_try_calloc(n + 2, sizeof *sum);
+    if (!sum)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory to average %zu weights", n);
+    r->updates = mr_secure_server_count(c->secure);
+    MR_GO(mr_fixed_init(&f, c->sum_clients, c->o.config.clip, c->o.config.most_examples));
+    MR_GO(mr_secure_server_finish(c->secure, sum));
+    MR_GO(mr_fixed_decode(&f, sum, n + 1, mean, &r->examples));
+    r->loss = mean[n];
+out:
+    mr_free(sum);
+    return st;
+}
+
+static mr_status *apply(mr_coordinator *c, const float *mean)
+{
+    size_t n = c->weights->n;
+    double rate = c->o.server_rate ? c->o.server_rate : 1;
+    mr_fed_weights *w = mr_fed_weights_new(n);
+    if (w && c->o.server_momentum > 0 && !c->momentum)
+        c->momentum = mr_try_calloc(MR_MAX(n, 1), sizeof *c->momentum);
+    if (!w || (c->o.server_momentum > 0 && !c->momentum)) {
+        mr_fed_weights_unref(w);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for %zu weights", n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double step = mean[i];
+        if (c->momentum)
+            c->momentum[i] = (float)(step += c->o.server_momentum * c->momentum[i]);
+        w->v[i] = (float)(c->weights->v[i] + rate * step);
+    }
+    mr_lock(&c->mu);
+    mr_fed_weights *former = c->weights;
+    c->weights = w;
+    mr_unlock(&c->mu);
+    mr_fed_weights_unref(former);
+    return NULL;
+}
+
+static mr_status *average(mr_coordinator *c, mr_coordinator_report *r)
+{
+    float *mean = mr_try_calloc(c->weights->n + 1, sizeof *mean);
+    if (!mean)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory to average %zu weights", c->weights->n);
+    mr_status *st = c->secure ? mean_of_sum(c, mean, r) : mean_of_updates(c, mean, r);
+    if (!st)
+        st = apply(c, mean);
+    mr_free(mean);
+    return st;
+}
+
+/* ---- rounds ---- */
+
+static mr_status *too_few(mr_coordinator *c)
+{
+    return mr_error(MR_DEADLINE_EXCEEDED, "federated: round %lld waited %.1f s for clients: %d are there", (long long)c->rounds.round,
+                    (double)c->o.wait_ns / 1e9, c->rounds.n_there);
+}
+
+static mr_status *too_often(mr_coordinator *c)
+{
+    return mr_error(MR_ABORTED, "federated: round %lld was given up %d times; the last trouble: %s", (long long)c->rounds.round,
+                    c->rounds.tries, c->refusal ? mr_status_message(c->refusal) : "too few updates in time");
+}
+
+/* Takes part in the waiting: lets time pass in dist/ when it is due.  Returns with the lock held. */
+static mr_status *wait_locked(mr_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
+{
+    int64_t idle_ns = mr_now_ns(); /* since when nothing is asked */
+    for (;;) {
+        int64_t now = mr_now_ns(), due = mr_fed_next_ns(&c->rounds);
+        if (c->error)
+            return mr_status_copy(c->error);
+        if (c->complete)
+            return NULL;
+        if (c->failed)
+            return too_often(c);
+        bool idle = c->rounds.stage == MR_FED_REST;
+        if (!idle)
+            idle_ns = now;
+        int64_t limit = idle && c->o.wait_ns ? idle_ns + c->o.wait_ns : 0;
+        if (limit && now >= limit)
+            return too_few(c);
+        if (due && due <= now && !idle) {
+            step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
+            mr_lock(&c->mu);
+            continue;
+        }
+        if (idle && due > now) /* a pause */
+            limit = limit ? MR_MIN(limit, due) : due;
+        else if (!idle && due)
+            limit = due;
+        if (!limit) {
+            mr_cond_wait(&c->changed, &c->mu);
+        } else if (!mr_cond_wait_until(&c->changed, &c->mu, limit) && idle) {
+            step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
+            mr_lock(&c->mu);
+        }
+    }
+}
+
+static void go_and_unlock(mr_coordinator *c, void (*what)(mr_fed *, int64_t, mr_fed_actions *)) MR_RELEASE(c->mu) MR_NO_TSA
+{
+    mr_fed_actions todo = {0};
+    if (c->rounds.stage == MR_FED_REST) {
+        forget_try(c);
+        c->n_asked = 0;
+    }
+    c->complete = false;
+    what(&c->rounds, mr_now_ns(), &todo);
+    carry_out_locked(c, &todo, NULL);
+    mr_vec_deinit(&todo);
+    step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
+}
+
+static mr_status *run_round(mr_coordinator *c, mr_coordinator_report *r)
+{
+    for (;;) {
+        mr_lock(&c->mu);
+        mr_status *st = wait_locked(c);
+        *r = (mr_coordinator_report){c->rounds.round, c->rounds.tries, c->n_asked, .there = c->rounds.n_there};
+        mr_unlock(&c->mu);
+        MR_TRY(st);
+        st = average(c, r);
+        if (mr_status_code(st) != MR_DATA_LOSS)
+            return st;
+        mr_lock(&c->mu); /* somebody lied: again, with others perhaps */
+        mr_status_free(c->refusal);
+        c->refusal = st;
+        go_and_unlock(c, mr_fed_spoilt);
+    }
+}
+
+mr_status *mr_coordinator_round(mr_coordinator *c, mr_coordinator_report *out)
+{
+    int64_t start_ns = mr_now_ns();
+    mr_coordinator_report unused;
+    out = out ? out : &unused;
+    mr_lock(&c->mu);
+    go_and_unlock(c, mr_fed_go);
+    MR_TRY(run_round(c, out));
+    out->seconds = (double)(mr_now_ns() - start_ns) / 1e9;
+    return NULL;
+}
+
+void mr_coordinator_rate(mr_coordinator *c, float rate)
+{
+    mr_lock(&c->mu);
+    c->o.config.learn.rate = rate;
+    mr_unlock(&c->mu);
+}
+
+mr_fed_weights *mr_coordinator_weights(mr_coordinator *c)
+{
+    mr_lock(&c->mu);
+    mr_fed_weights *w = mr_fed_weights_ref(c->weights);
+    mr_unlock(&c->mu);
+    return w;
+}
+
+void mr_coordinator_fail(mr_coordinator *c, mr_status *st)
+{
+    mr_lock(&c->mu);
+    mr_status_update(&c->error, st);
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
+}
+
+void mr_coordinator_stop(mr_coordinator *c) { mr_coordinator_fail(c, mr_error(MR_CANCELLED, "federated: rounds were ended")); }

@@ -1,0 +1,241 @@
+/* fed/learner.c -- training a client's model in a session. */
+#include "fed/learner.h"
+
+#include "base/memory.h"
+
+static size_t size_of(const mr_learner_parameter *p)
+{
+    const mr_pshape *s = mr_out_shape(p->feed);
+    size_t n = 1;
+    for (int i = 0; i < s->rank; i++)
+        n *= (size_t)s->dims[i];
+    return n;
+}
+
+static mr_status *check_parameter(const mr_learner_parameter *p, size_t *n)
+{
+    const mr_pshape *s = mr_out_shape(p->feed);
+    size_t count = 1;
+    if (mr_out_type(p->feed) != MR_FLOAT || mr_out_type(p->value) != MR_FLOAT)
+        return mr_invalid("federated: parameter '%s' is %s, expected float", p->value.node->name,
+                          mr_dtype_name(mr_out_type(p->value)));
+    if (!mr_pshape_full(s))
+        return mr_invalid("federated: the shape %s of parameter '%s' is not known", MR_PSHAPE_TEXT(s), p->value.node->name);
+    for (int i = 0; i < s->rank; i++)
+        if (!mr_size_mul(count, (size_t)s->dims[i], &count))
+            return mr_invalid("federated: parameter '%s' is too large", p->value.node->name);
+    if (!mr_size_add(*n, count, n))
+        return mr_invalid("federated: all parameters together are too large");
+    return NULL;
+}
+
+mr_status *mr_learner_size(const mr_learner_parameter *p, int n_parameters, size_t *out)
+{
+    *out = 0;
+    if (n_parameters < 1)
+        return mr_invalid("federated: there are no parameters to average");
+    for (int i = 0; i < n_parameters; i++)
+        MR_TRY(check_parameter(&p[i], out));
+    /* Bytes of them, and words in a secure sum, must be countable too. */
+    if (*out < 1 || *out > ((size_t)1 << 40) / sizeof(float))
+        return mr_invalid("federated: a model of %zu weights", *out);
+    return NULL;
+}
+
+mr_status *mr_learner_check_examples(const mr_learner *l, const mr_learner_examples *e)
+{
+    if (e->n < 1)
+        return mr_invalid("federated: a client has no examples");
+    for (int i = 0; i < l->n_inputs; i++) {
+        const mr_tensor *t = e->values[i];
+        if (!t || t->rank < 1 || t->dtype != mr_out_type(l->inputs[i]) || !mr_dtype_is_plain((mr_dtype)t->dtype))
+            return mr_invalid("federated: the examples for input '%s' are not an array of its type", l->inputs[i].node->name);
+        if (!e->rows && e->n > t->dims[0])
+            return mr_invalid("federated: input '%s' has %lld examples, not %lld", l->inputs[i].node->name, (long long)t->dims[0],
+                              (long long)e->n);
+        for (int64_t k = 0; e->rows && k < e->n; k++)
+            if (e->rows[k] < 0 || e->rows[k] >= t->dims[0])
+                return mr_invalid("federated: input '%s' has no example %lld", l->inputs[i].node->name, (long long)e->rows[k]);
+    }
+    return NULL;
+}
+
+/* ---- weights in and out ---- */
+
+static void drop_all(mr_tensor **t, int n)
+{
+    for (int i = 0; i < n; i++)
+        mr_tensor_unref(t[i]);
+    mr_free(t);
+}
+
+mr_status *mr_learner_load(mr_learner *l, const float *weights, size_t n)
+{
+    mr_status *st = NULL;
+    int np = l->n_parameters;
+    mr_tensor **values = mr_new_array(mr_tensor *, np);
+    mr_out *feeds = mr_new_array(mr_out, np);
+    mr_node **targets = mr_new_array(mr_node *, np);
+    size_t at = 0;
+    for (int i = 0; i < np; i++) {
+        const mr_learner_parameter *p = &l->parameters[i];
+        const mr_pshape *s = mr_out_shape(p->feed);
+        MR_GO(mr_tensor_new(NULL, MR_FLOAT, s->rank, s->dims, &values[i]));
+        if (at + size_of(p) > n)
+            MR_GO(mr_error(MR_INTERNAL, "federated: %zu weights are too few", n));
+        memcpy(values[i]->data, weights + at, mr_tensor_bytes(values[i]));
+        at += size_of(p);
+        feeds[i] = p->feed;
+        targets[i] = p->assign;
+    }
+    mr_run_args a = {.feeds = feeds, .feed_values = values, .n_feeds = np, .targets = targets, .n_targets = np};
+    MR_GO(mr_session_run(l->session, &a, NULL, NULL));
+out:
+    drop_all(values, np);
+    mr_free(feeds);
+    mr_free(targets);
+    return st;
+}
+
+mr_status *mr_learner_read(mr_learner *l, float *weights, size_t n)
+{
+    mr_status *st = NULL;
+    int np = l->n_parameters;
+    mr_tensor **values = mr_new_array(mr_tensor *, np);
+    mr_out *fetches = mr_new_array(mr_out, np);
+    size_t at = 0;
+    for (int i = 0; i < np; i++)
+        fetches[i] = l->parameters[i].value;
+    MR_GO(mr_session_run(l->session, &(mr_run_args){.fetches = fetches, .fetched = values, .n_fetches = np}, NULL, NULL));
+    for (int i = 0; i < np; i++) {
+        size_t k = size_of(&l->parameters[i]);
+        if (values[i]->dtype != MR_FLOAT || (size_t)values[i]->n != k || at + k > n)
+            MR_GO(mr_invalid("federated: parameter '%s' has another shape now", fetches[i].node->name));
+        memcpy(weights + at, values[i]->data, k * sizeof *weights);
+        at += k;
+    }
+out:
+    drop_all(values, np);
+    mr_free(fetches);
+    return st;
+}
+
+/* ---- steps ---- */
+
+static uint64_t next_random(uint64_t *s) /* splitmix64 */
+{
+    uint64_t z = *s += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static void shuffle(int64_t *order, int64_t n, uint64_t *seed)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = (int64_t)(next_random(seed) % (uint64_t)(i + 1)), keep = order[i];
+        order[i] = order[j];
+        order[j] = keep;
+    }
+}
+
+static mr_status *gather(const mr_tensor *t, const mr_learner_examples *e, const int64_t *order, int64_t n, mr_tensor **out)
+{
+    int64_t dims[MR_MAX_RANK];
+    memcpy(dims, t->dims, sizeof *dims * t->rank);
+    dims[0] = n;
+    MR_TRY(mr_tensor_new(NULL, (mr_dtype)t->dtype, t->rank, dims, out));
+    size_t each = t->dims[0] ? mr_tensor_bytes(t) / (size_t)t->dims[0] : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = e->rows ? e->rows[order[i]] : order[i];
+        memcpy((char *)(*out)->data + (size_t)i * each, (const char *)t->data + (size_t)row * each, each);
+    }
+    return NULL;
+}
+
+typedef struct steps { /* what all steps of one client need */
+    mr_learner *l;
+    const mr_learner_examples *e;
+    mr_out *feeds;
+    mr_tensor **values; /* n_inputs, and the rate behind them */
+    int n_feeds;
+} steps;
+
+static void steps_init(steps *s, mr_learner *l, const mr_learner_examples *e, float rate)
+{
+    *s = (steps){l, e, mr_new_array(mr_out, l->n_inputs + 1), mr_new_array(mr_tensor *, l->n_inputs + 1), l->n_inputs};
+    for (int i = 0; i < l->n_inputs; i++)
+        s->feeds[i] = l->inputs[i];
+    if (l->rate.node) {
+        s->feeds[s->n_feeds] = l->rate;
+        s->values[s->n_feeds++] = mr_tensor_scalar_f32(rate);
+    }
+}
+
+static void steps_deinit(steps *s)
+{
+    drop_all(s->values, s->n_feeds);
+    mr_free(s->feeds);
+}
+
+static mr_status *run_step(steps *s, const int64_t *order, int64_t n, mr_learner_result *r)
+{
+    mr_learner *l = s->l;
+    mr_tensor *loss = NULL;
+    for (int i = 0; i < l->n_inputs; i++) {
+        mr_tensor_unref(s->values[i]);
+        s->values[i] = NULL;
+        MR_TRY(gather(s->e->values[i], s->e, order, n, &s->values[i]));
+    }
+    mr_run_args a = {.feeds = s->feeds, .feed_values = s->values, .n_feeds = s->n_feeds, .targets = &l->train, .n_targets = 1,
+                     .fetches = &l->loss, .fetched = &loss, .n_fetches = l->loss.node != NULL};
+    MR_TRY(mr_session_run(l->session, &a, NULL, NULL));
+    if (loss && loss->dtype == MR_FLOAT && loss->n == 1)
+        r->loss += MR_DATA(float, loss)[0];
+    r->steps++;
+    mr_tensor_unref(loss);
+    return NULL;
+}
+
+static mr_status *run_epochs(steps *s, const mr_learner_config *c, _Atomic bool *stop, mr_learner_result *r)
+{
+    mr_status *st = NULL;
+    int64_t n = s->e->n, batch = c->batch > 0 ? MR_MIN(c->batch, n) : n;
+    uint64_t seed = c->seed;
+    int64_t *order = mr_try_calloc((size_t)n, sizeof *order);
+    if (!order)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for the order of %lld examples", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t epoch = 0; epoch < c->epochs; epoch++) {
+        shuffle(order, n, &seed);
+        for (int64_t i = 0; i < n; i += batch) {
+            if (stop && atomic_load_explicit(stop, memory_order_relaxed))
+                MR_GO(mr_error(MR_CANCELLED, "federated: training was ended"));
+            MR_GO(run_step(s, order + i, MR_MIN(batch, n - i), r));
+        }
+    }
+out:
+    mr_free(order);
+    return st;
+}
+
+mr_status *mr_learner_train(mr_learner *l, const mr_learner_config *c, const mr_learner_examples *e, const float *weights, size_t n,
+                            float *difference, _Atomic bool *stop, mr_learner_result *out)
+{
+    steps s;
+    *out = (mr_learner_result){0};
+    MR_TRY(mr_learner_load(l, weights, n));
+    if (l->reset)
+        MR_TRY(mr_session_run(l->session, &(mr_run_args){.targets = &l->reset, .n_targets = 1}, NULL, NULL));
+    steps_init(&s, l, e, c->rate);
+    mr_status *st = run_epochs(&s, c, stop, out);
+    steps_deinit(&s);
+    MR_TRY(st);
+    if (out->steps)
+        out->loss /= (double)out->steps;
+    MR_TRY(mr_learner_read(l, difference, n));
+    for (size_t i = 0; i < n; i++)
+        difference[i] -= weights[i];
+    return NULL;
+}

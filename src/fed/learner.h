@@ -1,0 +1,60 @@
+/* fed/learner.h -- a client's work: some epochs on its own examples, from the weights it was given.
+ *
+ * Clients of one process share sessions: variables stay where they are, a client's weights are assigned, what optimizers keep is
+ * reset, steps are run, and the weights are read again.  All weights together are one vector of floats, in the order of
+ * the parameters. */
+#ifndef MR_FED_LEARNER_H
+#define MR_FED_LEARNER_H
+
+#include <stdatomic.h>
+
+#include "exec/session.h"
+
+typedef struct mr_learner_parameter {
+    mr_out value; /* fetched */
+    mr_out feed;  /* a placeholder of known shape */
+    mr_node *assign; /* what is fed to the variable */
+} mr_learner_parameter;
+
+typedef struct mr_learner { /* one a thread */
+    mr_session *session;
+    const mr_learner_parameter *parameters;
+    int n_parameters;
+    mr_node *reset;       /* run when a client begins; NULL: nothing */
+    mr_node *train;       /* one step */
+    const mr_out *inputs; /* fed with rows of the examples */
+    int n_inputs;
+    mr_out loss; /* float scalar; node NULL: none */
+    mr_out rate; /* float scalar, fed; node NULL: not */
+} mr_learner;
+
+typedef struct mr_learner_examples {
+    mr_tensor *const *values; /* one an input, dimension 0 counts examples */
+    const int64_t *rows;      /* which of them; NULL: the first n */
+    int64_t n;
+} mr_learner_examples;
+
+typedef struct mr_learner_config {
+    int64_t epochs, batch; /* batch 0: all examples at once */
+    float rate;
+    uint64_t seed; /* of the order of examples */
+} mr_learner_config;
+
+typedef struct mr_learner_result {
+    double loss; /* mean over all steps; 0 without one */
+    int64_t steps;
+} mr_learner_result;
+
+/* How many floats all parameters have.  INVALID_ARGUMENT where a parameter is no float of known shape. */
+mr_status *mr_learner_size(const mr_learner_parameter *p, int n_parameters, size_t *out);
+/* INVALID_ARGUMENT where they do not fit the inputs, or a row is not there. */
+mr_status *mr_learner_check_examples(const mr_learner *l, const mr_learner_examples *e);
+
+/* n: of mr_learner_size, as whoever calls knows it. */
+mr_status *mr_learner_load(mr_learner *l, const float *weights, size_t n);
+mr_status *mr_learner_read(mr_learner *l, float *weights, size_t n);
+/* Trains from `weights`, and leaves in `difference` by how much they changed.  stop (may be NULL) ends it CANCELLED between steps. */
+mr_status *mr_learner_train(mr_learner *l, const mr_learner_config *c, const mr_learner_examples *e, const float *weights, size_t n,
+                            float *difference, _Atomic bool *stop, mr_learner_result *out);
+
+#endif

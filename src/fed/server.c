@@ -1,0 +1,307 @@
+/* fed/server.c -- clients of other processes: who stays, and calls that wait for something to do.
+ *
+ * A seat is a client that is there: its name, its Stay call, and at most one Work call that waits.  Whoever takes a call out of its seat
+ * under the lock answers it, without the lock: replying may wait for a callback that wants the lock.  A timer goes round and
+ * answers calls that have waited for HOLD_NS.
+ *
+ * Locks: mu is above the coordinator's, which never calls back with its own held. */
+#include "fed/server.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/timers.h"
+#include "server/ways.h"
+
+#define MS INT64_C(1000000)
+#define HOLD_NS (2000 * MS)
+#define TICK_NS (250 * MS)
+#define GRACE_NS (500 * MS)
+
+typedef struct seat {
+    mr_fed_server *server;
+    int number; /* of the coordinator */
+    mr_net_call *stay, *waiting;
+    int64_t since_ns; /* it waits */
+    char name[MR_FED_NAME];
+    size_t name_n;
+} seat;
+
+struct mr_fed_server {
+    mr_coordinator *coordinator;
+    mr_mutex mu;
+    mr_map by_name MR_GUARDED_BY(mu);
+    seat **seats MR_GUARDED_BY(mu); /* by number */
+    int n_seats;
+    bool closing MR_GUARDED_BY(mu);
+    mr_doors doors;
+    mr_timers *timers;
+    mr_timer tick;
+    char *address;
+};
+
+mr_coordinator *mr_fed_server_coordinator(mr_fed_server *s) { return s->coordinator; }
+const char *mr_fed_server_address(const mr_fed_server *s) { return s->address; }
+
+/* ---- answering ---- */
+
+static void reply_error(mr_net_call *c, mr_status *st)
+{
+    mr_bytes none = {0};
+    c->net->reply(c, st, &none);
+}
+
+static void reply_task(mr_net_call *c, mr_fed_task *t)
+{
+    mr_bytes body = {0};
+    mr_status *st = mr_fed_task_encode(t, &body);
+    mr_fed_task_deinit(t);
+    c->net->reply(c, st, &body);
+    mr_bytes_deinit(&body);
+}
+
+static void reply_kind(mr_net_call *c, mr_fed_kind kind) { reply_task(c, &(mr_fed_task){.kind = kind}); }
+
+/* Hands its task to the call that waits in a seat, if there are both. */
+static void asked(void *arg, int number)
+{
+    mr_fed_server *s = arg;
+    mr_fed_task t;
+    mr_net_call *call = NULL;
+    mr_lock(&s->mu);
+    seat *e = number < s->n_seats ? s->seats[number] : NULL;
+    if (e && e->waiting && mr_coordinator_task(s->coordinator, number, &t)) {
+        call = e->waiting;
+        e->waiting = NULL;
+    }
+    mr_unlock(&s->mu);
+    if (call)
+        reply_task(call, &t);
+}
+
+/* ---- coming and going ---- */
+
+static seat *find_locked(mr_fed_server *s, mr_sv name) MR_REQUIRES(s->mu) { return mr_map_get(&s->by_name, name); }
+
+/* Takes a seat away; its calls are the caller's to answer. */
+static void remove_locked(mr_fed_server *s, seat *e) MR_REQUIRES(s->mu)
+{
+    mr_map_remove(&s->by_name, (mr_sv){e->name, e->name_n});
+    s->seats[e->number] = NULL;
+}
+
+/* The client's process has gone, or it has left: from the transport, which frees the call once it is answered. */
+static void left(void *arg, mr_net_call *c)
+{
+    mr_fed_server *s = arg;
+    seat *e = NULL;
+    mr_lock(&s->mu);
+    for (int i = 0; i < s->n_seats && !e; i++)
+        if (s->seats[i] && s->seats[i]->stay == c)
+            e = s->seats[i];
+    if (e)
+        remove_locked(s, e);
+    mr_unlock(&s->mu);
+    if (!e)
+        return; /* somebody else answers it */
+    mr_coordinator_gone(s->coordinator, e->number);
+    if (e->waiting)
+        reply_error(e->waiting, mr_error(MR_CANCELLED, "federated: the client has left"));
+    reply_error(c, mr_error(MR_CANCELLED, "federated: the client has left"));
+    mr_free(e);
+}
+
+static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
+{
+    int number = mr_coordinator_join(s->coordinator);
+    if (number < 0)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: %d clients are there, there is no room for more", s->n_seats);
+    seat *e = mr_new(seat);
+    *e = (seat){.server = s, .number = number, .stay = c, .name_n = name.n};
+    memcpy(e->name, name.p, name.n);
+    mr_status *st = NULL;
+    mr_lock(&s->mu);
+    if (s->closing)
+        st = mr_error(MR_UNAVAILABLE, "federated: the server is ending");
+    else if (find_locked(s, name))
+        st = mr_error(MR_ALREADY_EXISTS, "federated: a client of this name is there");
+    else if (!c->net->on_cancel(c, left, s)) /* under the lock: nobody answers the call before it is watched */
+        st = mr_error(MR_CANCELLED, "federated: the client has left");
+    if (!st) {
+        s->seats[number] = e;
+        mr_map_put(&s->by_name, (mr_sv){e->name, e->name_n}, e);
+    }
+    mr_unlock(&s->mu);
+    if (st) {
+        mr_coordinator_gone(s->coordinator, number);
+        mr_free(e);
+    }
+    return st;
+}
+
+static void handle_stay(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_answer *a)
+{
+    mr_fed_answer_deinit(a);
+    mr_status *st = take_seat(s, name, c);
+    if (st)
+        reply_error(c, st);
+}
+
+/* ---- work ---- */
+
+/* Puts the call into its seat, or out again when there is a task. */
+static void wait_for_work(mr_fed_server *s, mr_net_call *c, mr_sv name)
+{
+    mr_fed_task t;
+    mr_net_call *former = NULL;
+    bool has = false, over = false;
+    mr_lock(&s->mu);
+    seat *e = find_locked(s, name);
+    if (e && !(over = s->closing) && !(has = mr_coordinator_task(s->coordinator, e->number, &t))) {
+        former = e->waiting; /* a client waits once */
+        e->waiting = c;
+        e->since_ns = mr_now_ns();
+    }
+    mr_unlock(&s->mu);
+    if (former)
+        reply_kind(former, MR_FED_WAIT);
+    if (!e) /* its Stay may still be on its way */
+        reply_kind(c, MR_FED_WAIT);
+    else if (over)
+        reply_kind(c, MR_FED_END);
+    else if (has)
+        reply_task(c, &t);
+}
+
+static void handle_work(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_answer *a)
+{
+    mr_status *st = NULL;
+    mr_lock(&s->mu);
+    seat *e = find_locked(s, name);
+    int number = e ? e->number : -1;
+    mr_unlock(&s->mu);
+    if (a->stage != MR_FED_REST && number >= 0)
+        st = mr_coordinator_answer(s->coordinator, number, a);
+    else
+        mr_fed_answer_deinit(a);
+    if (st)
+        reply_error(c, st);
+    else
+        wait_for_work(s, c, name);
+}
+
+static void handle(void *arg, mr_net_call *c)
+{
+    mr_fed_server *s = arg;
+    mr_sv body, name;
+    mr_fed_answer a;
+    bool stay = strcmp(c->method, MR_FED_STAY) == 0;
+    mr_status *st = NULL;
+    if (!stay && strcmp(c->method, MR_FED_WORK_METHOD) != 0)
+        st = mr_error(MR_UNIMPLEMENTED, "federated: there is no method %s", c->method);
+    if (!st)
+        st = mr_bytes_flat(&c->body, &body);
+    if (!st)
+        st = mr_fed_answer_decode(body, &name, &a);
+    if (st) {
+        reply_error(c, st);
+        return;
+    }
+    char kept[MR_FED_NAME]; /* the body goes with the call */
+    memcpy(kept, name.p, name.n);
+    (stay ? handle_stay : handle_work)(s, c, (mr_sv){kept, name.n}, &a);
+}
+
+/* Calls that have waited long enough. */
+static void tick(mr_timer *t)
+{
+    mr_fed_server *s = (mr_fed_server *)((char *)t - offsetof(mr_fed_server, tick));
+    MR_VEC(mr_net_call *) due = {0};
+    int64_t now = mr_now_ns();
+    mr_lock(&s->mu);
+    for (int i = 0; i < s->n_seats; i++)
+        if (s->seats[i] && s->seats[i]->waiting && now - s->seats[i]->since_ns >= HOLD_NS) {
+            mr_vec_push(&due, s->seats[i]->waiting);
+            s->seats[i]->waiting = NULL;
+        }
+    bool closing = s->closing;
+    mr_unlock(&s->mu);
+    for (int i = 0; i < due.n; i++)
+        reply_kind(due.p[i], MR_FED_WAIT);
+    mr_vec_deinit(&due);
+    if (!closing)
+        mr_timers_set(s->timers, t, now + TICK_NS, tick);
+}
+
+/* ---- beginning and ending ---- */
+
+static char *with_port(const char *address, int port)
+{
+    size_t n = strlen(address);
+    while (n && address[n - 1] != ':')
+        n--;
+    return mr_printf("%.*s%d", (int)n, address, port);
+}
+
+mr_status *mr_fed_server_new(const mr_coordinator_options *options, const char *address, mr_fed_weights *weights, mr_fed_server **out)
+{
+    mr_status *st = NULL;
+    mr_fed_server *s = mr_new(mr_fed_server);
+    mr_coordinator_options o = *options;
+    int port = 0;
+    o.asked = asked;
+    o.arg = s;
+    mr_mutex_init(&s->mu);
+    MR_GO(mr_coordinator_new(&o, weights, &s->coordinator));
+    s->n_seats = o.rounds.n_clients;
+    s->seats = mr_new_array(seat *, s->n_seats);
+    MR_GO(mr_timers_new(&s->timers));
+    mr_timers_set(s->timers, &s->tick, mr_now_ns() + TICK_NS, tick);
+    MR_GO(mr_doors_open(address, NULL, handle, s, &s->doors, &port));
+    s->address = with_port(address, port);
+    *out = s;
+    s = NULL;
+out:
+    mr_fed_server_free(s);
+    return st;
+}
+
+/* Everybody is told that it is over, by whichever call waits. */
+static void dismiss(mr_fed_server *s)
+{
+    mr_lock(&s->mu);
+    s->closing = true;
+    mr_unlock(&s->mu);
+    for (int i = 0; i < s->n_seats; i++) {
+        mr_lock(&s->mu);
+        seat *e = s->seats[i];
+        if (e)
+            remove_locked(s, e);
+        mr_unlock(&s->mu);
+        if (!e)
+            continue;
+        if (e->waiting)
+            reply_kind(e->waiting, MR_FED_END);
+        reply_kind(e->stay, MR_FED_END);
+        mr_free(e);
+    }
+}
+
+void mr_fed_server_free(mr_fed_server *s)
+{
+    if (!s)
+        return;
+    if (s->coordinator)
+        mr_coordinator_stop(s->coordinator);
+    if (s->seats)
+        dismiss(s);
+    if (s->timers && !mr_timers_clear(s->timers, &s->tick))
+        mr_timers_clear(s->timers, &s->tick); /* it ran, and may have set itself again before it saw the end */
+    mr_doors_close(&s->doors, GRACE_NS);
+    mr_timers_free(s->timers);
+    mr_map_deinit(&s->by_name);
+    mr_free(s->seats);
+    mr_coordinator_free(s->coordinator);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s->address);
+    mr_free(s);
+}

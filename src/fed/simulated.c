@@ -1,0 +1,169 @@
+/* fed/simulated.c -- a queue of clients that have something to do, and threads that do it.
+ *
+ * A client is in the queue or with one thread at most once for each thing it is asked: threads ask the coordinator what that
+ * is when they begin, so a client whose stage is over meanwhile costs nothing. */
+#include "fed/simulated.h"
+
+#include "base/memory.h"
+
+struct mr_simulated {
+    mr_simulated_options o;
+    mr_coordinator *coordinator;
+    mr_fed_worker *workers; /* one a client; its own mutex below */
+    mr_mutex *busy;         /* a client asked anew while it still works is done after that */
+    mr_thread *threads;
+    int n_threads;
+    mr_mutex mu;
+    mr_cond work; /* queue is not empty, or stop */
+    MR_VEC(int) queue MR_GUARDED_BY(mu);
+    int head MR_GUARDED_BY(mu);
+    _Atomic bool stop;
+};
+
+static void push(void *arg, int client)
+{
+    mr_simulated *s = arg;
+    mr_lock(&s->mu);
+    if (s->head == s->queue.n)
+        s->head = s->queue.n = 0;
+    mr_vec_push(&s->queue, client);
+    mr_cond_signal(&s->work);
+    mr_unlock(&s->mu);
+}
+
+/* -1: it is over. */
+static int pop(mr_simulated *s)
+{
+    int client = -1;
+    mr_lock(&s->mu);
+    while (s->head == s->queue.n && !s->stop)
+        mr_cond_wait(&s->work, &s->mu);
+    if (!s->stop)
+        client = s->queue.p[s->head++];
+    mr_unlock(&s->mu);
+    return client;
+}
+
+static bool is_lost(const mr_simulated *s, int client, const mr_fed_task *t)
+{
+    uint64_t key[4] = {s->o.coordinator.rounds.seed, (uint64_t)client, (uint64_t)t->ticket, (uint64_t)t->stage};
+    return s->o.lose > 0 && (double)(mr_hash64(key, sizeof key) >> 11) * 0x1p-53 < s->o.lose;
+}
+
+static void do_task(mr_simulated *s, mr_learner *l, int client, const mr_fed_task *t)
+{
+    mr_fed_answer a;
+    if (is_lost(s, client, t)) {
+        mr_coordinator_gone(s->coordinator, client);
+        mr_coordinator_join_as(s->coordinator, client);
+        return;
+    }
+    mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, &s->stop, &a);
+    if (st) /* the program's own graph or memory: no other client would fare better */
+        mr_coordinator_fail(s->coordinator, mr_status_prepend(st, "client %d: ", client));
+    mr_status_free(mr_coordinator_answer(s->coordinator, client, &a));
+}
+
+typedef struct place { /* of a thread */
+    mr_simulated *s;
+    int index;
+} place;
+
+static void run(void *arg)
+{
+    place p = *(place *)arg;
+    mr_free(arg);
+    for (int client; (client = pop(p.s)) >= 0;) {
+        mr_fed_task t;
+        mr_lock(&p.s->busy[client]);
+        if (mr_coordinator_task(p.s->coordinator, client, &t))
+            do_task(p.s, &p.s->o.learners[p.index], client, &t);
+        mr_unlock(&p.s->busy[client]);
+        mr_fed_task_deinit(&t);
+    }
+}
+
+static mr_status *start(mr_simulated *s)
+{
+    for (; s->n_threads < s->o.n_learners; s->n_threads++) {
+        place *p = mr_new(place);
+        *p = (place){s, s->n_threads};
+        if (mr_thread_start(&s->threads[s->n_threads], "mr-federated", run, p) != 0) {
+            mr_free(p);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no thread for clients");
+        }
+    }
+    return NULL;
+}
+
+static mr_status *check(const mr_simulated_options *o)
+{
+    if (o->n_clients < 1 || o->n_learners < 1)
+        return mr_invalid("federated: %d simulated clients on %d threads", o->n_clients, o->n_learners);
+    if (!(o->lose >= 0 && o->lose <= 1))
+        return mr_invalid("federated: clients are lost with probability %g", o->lose);
+    for (int i = 0; i < o->n_clients; i++) {
+        mr_status *st = mr_learner_check_examples(&o->learners[0], &o->clients[i]);
+        if (st)
+            return mr_status_prepend(st, "client %d: ", i);
+    }
+    return NULL;
+}
+
+mr_status *mr_simulated_new(const mr_simulated_options *o, mr_fed_weights *weights, mr_simulated **out)
+{
+    mr_status *st = check(o);
+    if (st) {
+        mr_fed_weights_unref(weights);
+        return st;
+    }
+    mr_simulated *s = mr_new(mr_simulated);
+    s->o = *o;
+    s->o.coordinator.rounds.n_clients = o->n_clients;
+    s->o.coordinator.asked = push;
+    s->o.coordinator.arg = s;
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->work);
+    s->workers = mr_new_array(mr_fed_worker, o->n_clients);
+    s->busy = mr_new_array(mr_mutex, o->n_clients);
+    s->threads = mr_new_array(mr_thread, o->n_learners);
+    for (int i = 0; i < o->n_clients; i++) {
+        s->workers[i].examples = o->clients[i];
+        mr_mutex_init(&s->busy[i]);
+    }
+    MR_GO(mr_coordinator_new(&s->o.coordinator, weights, &s->coordinator));
+    for (int i = 0; i < o->n_clients; i++)
+        mr_coordinator_join_as(s->coordinator, i);
+    MR_GO(start(s));
+    *out = s;
+    s = NULL;
+out:
+    mr_simulated_free(s);
+    return st;
+}
+
+void mr_simulated_free(mr_simulated *s)
+{
+    if (!s)
+        return;
+    mr_lock(&s->mu);
+    s->stop = true;
+    mr_cond_broadcast(&s->work);
+    mr_unlock(&s->mu);
+    for (int i = 0; i < s->n_threads; i++)
+        mr_thread_join(&s->threads[i]);
+    mr_coordinator_free(s->coordinator);
+    for (int i = 0; i < s->o.n_clients; i++) {
+        mr_fed_worker_deinit(&s->workers[i]);
+        mr_mutex_deinit(&s->busy[i]);
+    }
+    mr_vec_deinit(&s->queue);
+    mr_free(s->workers);
+    mr_free(s->busy);
+    mr_free(s->threads);
+    mr_cond_deinit(&s->work);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+}
+
+mr_coordinator *mr_simulated_coordinator(mr_simulated *s) { return s->coordinator; }

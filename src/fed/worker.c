@@ -1,0 +1,112 @@
+/* fed/worker.c -- a client's stages: training, and what a secure sum wants around it.
+ *
+ * In a secure sum the mean loss travels as one more value behind the differences, so that it is told as a sum, too. */
+#include "fed/worker.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sys/random.h>
+
+#include "fed/fixed.h"
+#include "fed/sha256.h"
+
+void mr_fed_worker_deinit(mr_fed_worker *w)
+{
+    mr_secure_client_free(w->secure);
+    *w = (mr_fed_worker){0};
+}
+
+static mr_status *draw_seed(uint8_t seed[MR_SECURE_SEED])
+{
+    ssize_t n;
+    do
+        n = getrandom(seed, MR_SECURE_SEED, 0);
+    while (n < 0 && errno == EINTR);
+    return n == MR_SECURE_SEED ? NULL : mr_error(MR_UNAVAILABLE, "federated: the system has no random bytes: %s", strerror(errno));
+}
+
+/* Tickets rise; keys are made for each anew. */
+static mr_status *do_keys(mr_fed_worker *w, const mr_fed_task *t, mr_str *out)
+{
+    uint8_t seed[MR_SECURE_SEED];
+    MR_TRY(draw_seed(seed));
+    mr_secure_client_free(w->secure);
+    w->secure = mr_secure_client_new(seed);
+    w->ticket = t->ticket;
+    mr_wipe(seed, sizeof seed);
+    return mr_secure_client_keys(w->secure, out);
+}
+
+static mr_status *check_secure(const mr_fed_worker *w, const mr_fed_task *t)
+{
+    if (w->secure && w->ticket == t->ticket)
+        return NULL;
+    return mr_error(MR_FAILED_PRECONDITION, "federated: this client has given no keys for ticket %lld", (long long)t->ticket);
+}
+
+static mr_status *put_floats(const float *v, size_t n, mr_str *out)
+{
+    if (!mr_str_try_append(out, v, n * sizeof *v))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for an update of %zu weights", n);
+    return NULL;
+}
+
+/* n differences and the loss behind them. */
+static mr_status *put_masked(mr_fed_worker *w, const mr_fed_task *t, const float *v, size_t n, mr_str *out)
+{
+    mr_fixed f;
+    MR_TRY(mr_fixed_init(&f, t->config.sum_clients, t->config.clip, t->config.most_examples));
+    if (!mr_str_try_reserve(out, (n + 2) * sizeof(uint32_t)))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for an update of %zu weights", n);
+    uint32_t *words = (uint32_t *)(void *)out->p;
+    MR_TRY(mr_fixed_encode(&f, v, n + 1, w->examples.n, words));
+    MR_TRY(mr_secure_client_mask(w->secure, mr_str_view(&t->ask), words, n + 2));
+    out->n = (n + 2) * sizeof *words;
+    return NULL;
+}
+
+static mr_status *do_training(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, _Atomic bool *stop, mr_fed_answer *out,
+                              mr_status **trouble)
+{
+    mr_status *st = NULL;
+    size_t n, had = t->weights->n;
+    mr_learner_result r;
+    MR_TRY(mr_learner_size(l->parameters, l->n_parameters, &n));
+    if (n != had)
+        return mr_invalid("federated: the model has %zu weights, this client's %zu", had, n);
+    float *v = mr_try_calloc(n + 1, sizeof *v);
+    if (!v)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for an update of %zu weights", n);
+    if ((*trouble = mr_learner_train(l, &t->config.learn, &w->examples, t->weights->v, n, v, stop, &r)))
+        MR_GO(mr_error(MR_ABORTED, "federated: training failed"));
+    v[n] = (float)r.loss;
+    out->examples = t->config.secure ? 0 : w->examples.n;
+    out->loss = t->config.secure ? 0 : r.loss;
+    MR_GO(t->config.secure ? put_masked(w, t, v, n, &out->body) : put_floats(v, n, &out->body));
+out:
+    mr_free(v);
+    return st;
+}
+
+mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, _Atomic bool *stop, mr_fed_answer *out)
+{
+    mr_status *st = NULL, *trouble = NULL;
+    *out = (mr_fed_answer){.ticket = t->ticket, .stage = t->stage};
+    if (t->config.secure && t->stage != MR_FED_KEYS)
+        st = check_secure(w, t);
+    if (!st)
+        switch (t->stage) {
+        case MR_FED_KEYS: st = do_keys(w, t, &out->body); break;
+        case MR_FED_SHARES: st = mr_secure_client_shares(w->secure, mr_str_view(&t->ask), &out->body); break;
+        case MR_FED_TRAIN: st = do_training(w, l, t, stop, out, &trouble); break;
+        case MR_FED_UNMASK: st = mr_secure_client_unmask(w->secure, mr_str_view(&t->ask), &out->body); break;
+        default: st = mr_invalid("federated: no stage %d", (int)t->stage);
+        }
+    if (st) { /* half a message is none */
+        out->refused = true;
+        mr_str_clear(&out->body);
+        mr_str_appendz(&out->body, mr_status_message(trouble ? trouble : st));
+        mr_status_free(st);
+    }
+    return trouble;
+}

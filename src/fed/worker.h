@@ -1,0 +1,19 @@
+/* fed/worker.h -- one client: does what a task says and has the answer.  The same for clients of this process and of others. */
+#ifndef MR_FED_WORKER_H
+#define MR_FED_WORKER_H
+
+#include "fed/secure.h"
+#include "fed/task.h"
+
+typedef struct mr_fed_worker {
+    mr_learner_examples examples;
+    mr_secure_client *secure; /* of the ticket below */
+    int64_t ticket;
+} mr_fed_worker;
+
+void mr_fed_worker_deinit(mr_fed_worker *w);
+/* Fills the answer.  What the task itself is to blame for becomes a refusal; what is returned is trouble of this process (the
+ * session, memory, CANCELLED), and the answer is a refusal then, too. */
+mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, _Atomic bool *stop, mr_fed_answer *out);
+
+#endif
