@@ -261,6 +261,7 @@ $(SIM): $(SIM_O) $(LIB_O)
 .PHONY: sim-soak sim-selftest
 sim-soak: $(SIM)               ## simulated clusters with all kinds of faults (SEEDS=100000)
 	$(q)$(SIM) --runs $(or $(SEEDS),100000) $(if $(FROM),--from $(FROM))
+	$(q)$(SIM) --ps --runs $(or $(SEEDS),100000) $(if $(FROM),--from $(FROM))
 
 # The script builds simulations with a bug in them out of the same objects, by the same flags.
 sim-selftest: $(SIM)           ## plant known bugs in dist/, one at a time: the simulation must find each

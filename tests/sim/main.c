@@ -1,6 +1,7 @@
 /* tests/sim/main.c -- many simulated clusters, each from its seed.
  *
  *     sim --runs 100000                  seeds 1 to 100000 on all cores
+ *     sim --ps --runs 100000             the same of parameter servers
  *     sim --runs 10000 --first           until one fails
  *     sim --seed 7 --trace               one run, told line by line
  *
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "sim/ps/ps_sim.h"
 #include "sim/sim.h"
 
 enum { SHOWN = 10 }; /* failing seeds */
@@ -27,7 +29,7 @@ typedef struct totals { /* shared by all processes */
 typedef struct job {
     uint64_t from, n;
     unsigned faults;
-    bool first;
+    bool first, ps;
     int index, n_jobs;
 } job;
 
@@ -36,6 +38,25 @@ static void print_line(void *arg, const char *line)
     (void)arg;
     puts(line);
 }
+
+typedef void run_fn(const mr_sim_options *o, mr_sim_result *out);
+
+/* A parameter server, told in the words of the other simulation: parts of pushes for steps, views for rounds. */
+static void run_ps(const mr_sim_options *o, mr_sim_result *out)
+{
+    mr_ps_sim_result r;
+    mr_ps_sim_run(&(mr_ps_sim_options){o->seed, o->faults, o->trace, o->trace_arg}, &r);
+    *out = (mr_sim_result){.failure = r.failure,
+                           .hash = r.hash,
+                           .end_ns = r.end_ns,
+                           .n_events = r.n_events,
+                           .n_steps_ok = r.n_acked,
+                           .n_steps_failed = r.n_failed,
+                           .n_rounds = r.n_views,
+                           .n_faults = r.n_faults};
+}
+
+static run_fn *run_of(bool ps) { return ps ? run_ps : mr_sim_run; }
 
 static void add(totals *t, const mr_sim_result *r)
 {
@@ -47,10 +68,10 @@ static void add(totals *t, const mr_sim_result *r)
     t->n_faults += r->n_faults;
 }
 
-static bool same_again(const mr_sim_options *o, const mr_sim_result *r)
+static bool same_again(run_fn *run, const mr_sim_options *o, const mr_sim_result *r)
 {
     mr_sim_result again;
-    mr_sim_run(o, &again);
+    run(o, &again);
     free(again.failure);
     return again.hash == r->hash && again.n_events == r->n_events;
 }
@@ -59,10 +80,10 @@ static void run_one(const job *j, totals *t, uint64_t seed)
 {
     mr_sim_options o = {.seed = seed, .faults = j->faults};
     mr_sim_result r;
-    mr_sim_run(&o, &r);
+    run_of(j->ps)(&o, &r);
     add(t, &r);
     const char *why = r.failure;
-    if (!why && seed % 100 == 0 && !same_again(&o, &r))
+    if (!why && seed % 100 == 0 && !same_again(run_of(j->ps), &o, &r))
         why = "a second run has another trace";
     if (why) {
         t->n_failed++;
@@ -96,18 +117,20 @@ static int run_many(job j)
         died |= status != 0;
     if (died)
         printf("FAIL a simulation ended its process\n");
-    printf("sim: %lld seeds, %lld failed: %lld steps done, %lld steps failed, %lld rounds, %lld faults; "
-           "%.0f seeds/s a core, %.1f s\n",
+    printf(j.ps ? "ps sim: %lld seeds, %lld failed: %lld parts of pushes acknowledged, %lld not, %lld views, %lld faults; "
+                  "%.0f seeds/s a core, %.1f s\n"
+                : "sim: %lld seeds, %lld failed: %lld steps done, %lld steps failed, %lld rounds, %lld faults; "
+                  "%.0f seeds/s a core, %.1f s\n",
            (long long)t->n_runs, (long long)t->n_failed, (long long)t->n_ok, (long long)t->n_errors, (long long)t->n_rounds,
            (long long)t->n_faults, (double)t->n_runs * 1e9 / (double)MR_MAX(t->cpu_ns, 1),
            (double)(mr_now_ns() - start_ns) / 1e9);
     return t->n_failed > 0 || died;
 }
 
-static int run_seed(uint64_t seed, unsigned faults, bool trace)
+static int run_seed(bool ps, uint64_t seed, unsigned faults, bool trace)
 {
     mr_sim_result r;
-    mr_sim_run(&(mr_sim_options){.seed = seed, .faults = faults, .trace = trace ? print_line : NULL}, &r);
+    run_of(ps)(&(mr_sim_options){.seed = seed, .faults = faults, .trace = trace ? print_line : NULL}, &r);
     printf("seed %llu: %s; %d events, trace %016llx\n", (unsigned long long)seed, r.failure ? r.failure : "holds", r.n_events,
            (unsigned long long)r.hash);
     int failed = r.failure != NULL;
@@ -124,6 +147,8 @@ int main(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : "0";
         if (strcmp(argv[i], "--trace") == 0)
             trace = true;
+        else if (strcmp(argv[i], "--ps") == 0)
+            j.ps = true;
         else if (strcmp(argv[i], "--first") == 0)
             j.first = true;
         else if (strcmp(argv[i], "--seed") == 0)
@@ -137,7 +162,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--faults") == 0)
             j.faults = (unsigned)strtoul(value, NULL, 0), i++;
         else
-            return fprintf(stderr, "sim [--runs N] [--from SEED] [--first] [--jobs N] [--faults BITS] | --seed N [--trace]\n"), 2;
+            return fprintf(stderr, "sim [--ps] [--runs N] [--from SEED] [--first] [--jobs N] [--faults BITS] | --seed N [--trace]\n"), 2;
     }
-    return one ? run_seed(seed, j.faults, trace) : run_many(j);
+    return one ? run_seed(j.ps, seed, j.faults, trace) : run_many(j);
 }

@@ -43,7 +43,8 @@ void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int p)
         return;
     for (int i = 0; i < v->n; i++) {
         const mr_pss_server *b = mr_pss_server_by_id(w, v->chain[i].id);
-        if (b->up && b->replicas[slot].since == v->chain[i].since && !has_bit(b->slots[slot].h.parts, p))
+        const mr_psr *r = &b->replicas[slot];
+        if (b->up && r->since == v->chain[i].since && r->view.generation == v->generation && !has_bit(b->slots[slot].h.parts, p))
             mr_pss_fail(w, "part %d is acknowledged, and member %d of slot %d does not have it", p, i, slot);
     }
 }

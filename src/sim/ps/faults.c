@@ -83,9 +83,20 @@ static void crash(mr_pss *w)
         mr_pss_at(w, mr_pss_between(w, 1, 300) * MS, start_another, NULL);
 }
 
+/* Somebody reads an old snapshot in: every slot begins anew, and what was counted is gone, as wanted. */
+static bool chance_of_restore(mr_pss *w)
+{
+    if (!mr_pss_chance(w, 60))
+        return false;
+    mr_pss_manager_restore(w, true);
+    return true;
+}
+
 static void change(mr_pss *w)
 {
     mr_pss_server *s = any_server(w);
+    if (chance_of_restore(w))
+        return;
     if (mr_pss_chance(w, 500) || !s)
         mr_pss_server_start(w);
     else
@@ -148,7 +159,7 @@ static void restore(mr_pss *w, void *arg)
         for_good = !s || !s->up;
     }
     if (for_good && m->dealt)
-        mr_pss_manager_restore(w);
+        mr_pss_manager_restore(w, false);
     mr_pss_at(w, 100 * MS, restore, arg);
 }
 

@@ -135,18 +135,24 @@ void mr_pss_manager_closed(mr_pss *w, void *arg)
     carry_out(w);
 }
 
-/* What is lost for good begins anew: a person reads a snapshot in. */
-void mr_pss_manager_restore(mr_pss *w)
+/* What is lost for good begins anew: somebody reads a snapshot in. */
+void mr_pss_manager_restore(mr_pss *w, bool all)
 {
-    if (!w->manager.up || mr_psm_lost_slots(&w->manager.m) == 0)
+    if (!w->manager.up || !w->manager.m.dealt || (!all && mr_psm_lost_slots(&w->manager.m) == 0))
         return;
-    mr_pss_note(w, MANAGER, "restores %llu slots", (uint64_t)mr_psm_lost_slots(&w->manager.m), 0, 0, 0);
-    mr_psm_restore(&w->manager.m, false, &w->manager.actions);
+    mr_pss_note(w, MANAGER, "restores %llu slots (all: %llu)", (uint64_t)mr_psm_lost_slots(&w->manager.m), all, 0, 0);
+    mr_psm_restore(&w->manager.m, all, &w->manager.actions);
     carry_out(w);
 }
 
 bool mr_pss_manager_is_quiet(mr_pss *w)
 {
+    for (int i = 0; i < w->n_servers; i++)
+        if (w->servers[i]->up && (!w->servers[i]->joined || w->servers[i]->view.epoch != w->manager.m.view.epoch))
+            return false; /* it is about to join, or to hear that it should */
+    for (int i = 0; w->manager.up && i < w->manager.m.view.servers.n; i++)
+        if (!mr_pss_server_by_id(w, w->manager.m.view.servers.p[i].id)->up)
+            return false; /* its silence will be noticed */
     return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_slots(&w->manager.m) == 0;
 }
 

@@ -136,7 +136,9 @@ static void run_until_rest(mr_pss *w)
         MR_ASSERT(e.at_ns >= w->now_ns);
         w->now_ns = e.at_ns;
         e.fn(w, e.arg);
-        if (w->calm && end_ns == INT64_MAX && clients_finished(w) && mr_pss_manager_is_quiet(w))
+        if (!w->calm || !clients_finished(w) || !mr_pss_manager_is_quiet(w))
+            end_ns = INT64_MAX;
+        else if (end_ns == INT64_MAX)
             end_ns = w->now_ns + REST_NS;
         if (++w->result->n_events > MAX_EVENTS)
             mr_pss_fail(w, "there is no end of events");

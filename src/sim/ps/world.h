@@ -171,7 +171,7 @@ void mr_pss_manager_start(mr_pss *w);
 void mr_pss_manager_end(mr_pss *w);
 void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m);
 void mr_pss_manager_closed(mr_pss *w, void *server); /* its connection is gone */
-void mr_pss_manager_restore(mr_pss *w);
+void mr_pss_manager_restore(mr_pss *w, bool all);
 bool mr_pss_manager_is_quiet(mr_pss *w);
 
 /* ---- client.c ---- */
