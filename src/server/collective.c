@@ -89,8 +89,19 @@ static mr_cgroup *keep_group(mr_collectives *c, mr_cgroup *g)
     return use;
 }
 
+void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_fixed64(&w, 1, communicator);
+    mr_pb_put_bytes(&w, 2, mr_sv_of(mr_status_message(why)));
+    mr_pb_opt_varint(&w, 3, left);
+    mr_errands_send(&c->worker->errands, p, task, MR_WORKER_SERVICE "AbortCollective", &body);
+}
+
 /* Tasks of the group, and the leader's, each once; not this one. */
-static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why)
+static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool left)
 {
     int n_tasks = g->peers->cluster.tasks.n, leader = mr_collectives_leader_of(c, g->peers);
     bool *marked = mr_new_array(bool, n_tasks + 1);
@@ -98,25 +109,18 @@ static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why)
     for (int i = 0; i < g->n; i++)
         marked[g->members[i].task] = true;
     marked[g->peers->self] = false;
-    for (int i = 0; i < n_tasks; i++) {
-        mr_str body = {0};
-        mr_pb_writer w;
-        if (!marked[i])
-            continue;
-        mr_pb_writer_init(&w, &body);
-        mr_pb_put_fixed64(&w, 1, g->communicator);
-        mr_pb_put_bytes(&w, 2, mr_sv_of(mr_status_message(why)));
-        mr_errands_send(&c->worker->errands, g->peers, i, MR_WORKER_SERVICE "AbortCollective", &body);
-    }
+    for (int i = 0; i < n_tasks; i++)
+        if (marked[i])
+            mr_collectives_tell(c, g->peers, i, g->communicator, why, left);
     mr_free(marked);
 }
 
-/* An exchange of the group that is not told yet; a reference. */
-static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g)
+/* An exchange of the group that is not told yet (left: of those that wait for others to fetch); a reference. */
+static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool left)
 {
     mr_lock(&c->mu);
     mr_exchange *x = c->exchanges;
-    while (x && (x->group != g || x->ended))
+    while (x && (x->group != g || x->ended || (left && x->call.kind != MR_BROADCAST)))
         x = x->next;
     if (x)
         mr_exchange_ref(x);
@@ -124,7 +128,8 @@ static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g)
     return x;
 }
 
-void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool tell)
+/* Who waits for the data of a member that has left is told by that member, which answers nobody any more. */
+void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how)
 {
     mr_lock(&c->mu);
     bool first = !g->broken;
@@ -133,14 +138,14 @@ void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool
     mr_unlock(&c->mu);
     if (!first)
         return;
-    for (mr_exchange *x; (x = take_exchange(c, g));) {
+    for (mr_exchange *x; (x = take_exchange(c, g, how == MR_BREAK_LEFT));) {
         mr_exchange_fail(x, mr_status_copy(g->broken), false);
         mr_exchange_unref(x);
     }
     mr_boxes_break(c, g->communicator, g->broken);
     mr_collectives_break_led(c, g->communicator, g->broken);
-    if (tell)
-        tell_all(c, g, g->broken);
+    if (how == MR_BREAK_TELL)
+        tell_all(c, g, g->broken, false);
 }
 
 /* ---- life of an exchange ---- */
@@ -272,7 +277,7 @@ void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell)
     int64_t untaken = mr_exchange_close(x, told);
     cancel_requests(x);
     if (g)
-        mr_cgroup_break(c, g, told, tell);
+        mr_cgroup_break(c, g, told, tell ? MR_BREAK_TELL : MR_BREAK_HERE);
     mr_cgroup_unref(g);
     mr_status_free(told);
     mr_status_free(st);
@@ -730,7 +735,7 @@ static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int ta
 /* The exchanges are told first, with the code of the loss: to them it is no consequence of something else. */
 static void fail_exchanges(mr_collectives *c, const mr_cgroup *g, const mr_status *why)
 {
-    for (mr_exchange *x; (x = take_exchange(c, g));) {
+    for (mr_exchange *x; (x = take_exchange(c, g, false));) {
         mr_exchange_fail(x, mr_status_copy(why), false);
         mr_exchange_unref(x);
     }
@@ -741,7 +746,7 @@ void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task)
     mr_status *why = NULL;
     for (mr_cgroup *g; (g = take_lost_group(c, p, task, &why));) {
         fail_exchanges(c, g, why);
-        mr_cgroup_break(c, g, why, false);
+        mr_cgroup_break(c, g, why, MR_BREAK_HERE);
         mr_cgroup_unref(g);
         mr_status_free(why);
         why = NULL;
@@ -778,7 +783,8 @@ void mr_collectives_session_closed(mr_collectives *c, mr_wsession *s)
         if (!found)
             return;
         mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_fellows_name(found->peers));
-        mr_cgroup_break(c, found, why, true);
+        mr_cgroup_break(c, found, why, MR_BREAK_LEFT);
+        tell_all(c, found, why, true);
         mr_status_free(why);
         if (found->peers->brought) /* the session's own cluster: nobody asks for the group again */
             forget_group(c, found);
@@ -792,12 +798,14 @@ void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body)
     mr_pb_reader r;
     uint32_t field, wire;
     uint64_t communicator = 0;
+    bool left = false;
     mr_sv text = MR_SV("");
     mr_pb_reader_init(&r, body);
     while (mr_pb_next(&r, &field, &wire))
         switch (field) {
         case 1: communicator = mr_pb_fixed64(&r); break;
         case 2: text = mr_pb_bytes(&r); break;
+        case 3: left = mr_pb_bool(&r); break;
         default: mr_pb_skip(&r);
         }
     mr_status *st = mr_pb_reader_status(&r, "AbortCollectiveRequest");
@@ -809,7 +817,7 @@ void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body)
             mr_cgroup_ref(g);
         mr_unlock(&c->mu);
         if (g)
-            mr_cgroup_break(c, g, why, false);
+            mr_cgroup_break(c, g, why, left ? MR_BREAK_LEFT : MR_BREAK_HERE);
         else
             mr_collectives_break_led(c, communicator, why);
         mr_cgroup_unref(g);
@@ -839,6 +847,7 @@ void mr_collectives_stop(mr_collectives *c, const mr_status *why)
     }
     mr_boxes_break(c, 0, why);
     mr_collectives_break_led(c, 0, why);
+    mr_collectives_end_joining(c, why);
 }
 
 /* ---- of a task ---- */
@@ -861,6 +870,7 @@ mr_collectives *mr_collectives_new(mr_worker_service *w)
     mr_collectives *c = mr_new(mr_collectives);
     mr_mutex_init(&c->mu);
     c->worker = w;
+    c->ticker.place = -1;
     c->patience_ns = setting("MILLRACE_COLLECTIVE_TIMEOUT_MS", PATIENCE_NS / 1000000, 1, INT64_C(1) << 40) * 1000000;
     c->chunk_bytes = setting("MILLRACE_COLLECTIVE_CHUNK", 1 << 20, 64, INT64_C(1) << 32);
     c->ring_from = (int)setting("MILLRACE_COLLECTIVE_RING_FROM", 9, 2, INT32_MAX);
@@ -888,6 +898,10 @@ void mr_collectives_free(mr_collectives *c)
     mr_map_deinit(&c->groups);
     mr_map_deinit(&c->boxes);
     mr_groups_deinit(&c->led);
+    for (int i = 0; i < MR_ELASTIC_SLOTS; i++) {
+        mr_elastic_deinit(&c->elastic[i].e);
+        mr_free(c->elastic[i].name);
+    }
     mr_status_free(c->stopped);
     mr_free(c->leader);
     mr_mutex_deinit(&c->mu);

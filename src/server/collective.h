@@ -13,6 +13,7 @@
 
 #include "run/collective.h"
 #include "server/host.h"
+#include "server/server.h"
 
 struct mr_worker_service;
 struct mr_wsession;
@@ -23,7 +24,8 @@ mr_collectives *mr_collectives_new(struct mr_worker_service *w);
 /* Ends all exchanges, and who waits for something here; nothing begins any more. */
 void mr_collectives_stop(mr_collectives *c, const mr_status *why);
 void mr_collectives_free(mr_collectives *c); /* stopped, and no session is left */
-/* ConfigProto.experimental.collective_group_leader; "" (as at first): the first chief, worker or task of the cluster. */
+/* ConfigProto.experimental.collective_group_leader; "" (as at first): the first ps, chief, worker or task of the
+ * cluster. */
 void mr_collectives_set_leader(mr_collectives *c, mr_sv task);
 /* A life of a task has ended. */
 void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task);
@@ -32,8 +34,12 @@ void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task);
 void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv body);
 void mr_collectives_complete_instance(mr_collectives *c, mr_net_call *call, mr_sv body);
 void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body);
+void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body);
 /* True when the buffer is one of a collective: then the call is answered when it is there. */
 bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body);
+
+/* Asks the leader, and waits.  The answer is an mr_joined of server.h. */
+mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_joined *out);
 
 /* What a worker's session has. */
 typedef struct mr_session_collective {

@@ -2,6 +2,7 @@
  *
  *     collective.c          an exchange: its life, its requests, its end; groups as a member sees them
  *     collective_leader.c   the leader's methods
+ *     collective_join.c     groups whose members come and go
  *     collective_boxes.c    what members have for each other: offers and those who fetch them
  *     collective_moves.c    which pieces go where: all-reduce and its kin
  *
@@ -9,11 +10,14 @@
 #ifndef MR_SERVER_COLLECTIVE_INTERNAL_H
 #define MR_SERVER_COLLECTIVE_INTERNAL_H
 
+#include "dist/elastic.h"
 #include "dist/groups.h"
 #include "server/collective.h"
 #include "server/worker_internal.h"
 
 typedef struct mr_exchange mr_exchange;
+
+enum { MR_ELASTIC_SLOTS = 64 }; /* groups whose members come and go */
 
 struct mr_collectives {
     mr_worker_service *worker;
@@ -24,6 +28,12 @@ struct mr_collectives {
     mr_exchange *exchanges MR_GUARDED_BY(mu);
     mr_status *stopped MR_GUARDED_BY(mu);
     char *leader MR_GUARDED_BY(mu);
+    struct {
+        char *name; /* NULL: no such group yet */
+        mr_elastic e;
+    } elastic[MR_ELASTIC_SLOTS] MR_GUARDED_BY(mu); /* as the leader */
+    mr_timer ticker;
+    bool ticking MR_GUARDED_BY(mu); /* the timer is set */
     int64_t patience_ns; /* of exchanges that do not say how long they may take */
     int64_t chunk_bytes;
     int ring_from;       /* members: then data goes in a ring */
@@ -115,7 +125,14 @@ void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body);
 mr_cgroup *mr_cgroup_ref(mr_cgroup *g);
 void mr_cgroup_unref(mr_cgroup *g);
 /* The communicator is of no use any more: all that is done in it ends.  why is borrowed. */
-void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool tell);
+typedef enum mr_break {
+    MR_BREAK_HERE, /* the others know */
+    MR_BREAK_TELL, /* they are told */
+    MR_BREAK_LEFT, /* somebody has left, done with what it had begun: only what waits for it ends */
+} mr_break;
+void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how);
+/* Tells a task that a communicator is broken.  left: because somebody has left that was done with what it had begun. */
+void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left);
 mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_REQUIRES(c->mu);
 
 /* ---- collective_leader.c ---- */
@@ -125,6 +142,11 @@ enum { MR_C_PART = 1000, MR_C_RANK = 1001, MR_C_COMMUNICATOR = 1002 };
 void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr_status *why);
 /* The leader's task among peers. */
 int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p);
+
+/* ---- collective_join.c ---- */
+/* The key is of a generation that has ended. */
+bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key) MR_REQUIRES(c->mu);
+void mr_collectives_end_joining(mr_collectives *c, const mr_status *why);
 
 /* ---- collective_boxes.c ---- */
 /* Others may fetch from this exchange from now on. */

@@ -23,7 +23,7 @@ static void waiting_unref(waiting_call *w)
 
 int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p)
 {
-    static const char *const jobs[] = {"chief", "worker"};
+    static const char *const jobs[] = {"ps", "chief", "worker"}; /* those that are least likely to go first */
     mr_lock(&c->mu);
     int task = c->leader ? mr_cluster_find_named(&p->cluster, mr_sv_of(c->leader)) : -1;
     mr_unlock(&c->mu);
@@ -215,6 +215,9 @@ void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv b
         mr_lock(&c->mu);
         if (c->stopped && !w->answered)
             mr_vec_push(&told, (mr_group_answer){w, mr_status_copy(c->stopped), NULL, -1});
+        else if (!w->answered && mr_collectives_is_over_locked(c, q.key))
+            mr_vec_push(&told, (mr_group_answer){w, mr_error(MR_ABORTED, "The generation of group %lld has ended",
+                                                             (long long)q.key), NULL, -1});
         else if (!w->answered)
             mr_groups_ask(&c->led, &q, fresh_number(), &told);
         write_locked(&told, &out);

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "exec/threads.h"
+#include "server/collective.h"
 #include "server/host.h"
 #include "server/master.h"
 #include "server/watch.h"
@@ -322,6 +323,11 @@ const char *mr_server_target(mr_server *s)
     const char *target = s->started_target ? s->started_target : s->target;
     mr_unlock(&s->mu);
     return target;
+}
+
+mr_status *mr_server_join_group(mr_server *s, const mr_join *q, mr_joined *out)
+{
+    return mr_collectives_ask_to_join(mr_worker_collectives(s->worker), q, out);
 }
 
 void mr_server_free(mr_server *s)

@@ -44,6 +44,25 @@ mr_status *mr_server_join(mr_server *s);
 const char *mr_server_target(mr_server *s);
 void mr_server_free(mr_server *s); /* stops it first; NULL is fine */
 
+/* ---- groups whose members come and go (server/collective_join.c) ---- */
+
+typedef struct mr_join {
+    const char *name; /* of the group */
+    int worker, n_workers;
+    int64_t generation; /* that this worker was in before; 0: none */
+    int64_t step;       /* how far it has come; -1: it has nothing */
+    int64_t wait_ms;    /* for all workers, at first */
+    int64_t settle_ms;  /* for others, later */
+    int64_t deadline_ms; /* for the answer; 0: none */
+} mr_join;
+typedef struct mr_joined {
+    int64_t generation;
+    int group_key;          /* of its collectives */
+    int size, rank, source; /* source: the rank of whoever has come farthest */
+} mr_joined;
+/* Waits for the next generation and is in it.  Asked of the leader of the cluster's collectives. */
+mr_status *mr_server_join_group(mr_server *s, const mr_join *q, mr_joined *out);
+
 /* ---- sessions on a cluster (server/remote_session.c) ---- */
 
 /* A session of the master at an address.  net NULL: by the address.  config: a serialized ConfigProto.  The graph is referenced; graph_mu

@@ -647,6 +647,11 @@ static void abort_collective(void *service, mr_net_call *c, mr_sv body)
     mr_collectives_abort(((mr_worker_service *)service)->collectives, c, body);
 }
 
+static void join_collective(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_collectives_join(((mr_worker_service *)service)->collectives, c, body);
+}
+
 static void recv_buf(void *service, mr_net_call *c, mr_sv body)
 {
     if (!mr_collectives_recv_buf(((mr_worker_service *)service)->collectives, c, body))
@@ -659,7 +664,8 @@ static const mr_method methods[] = {
     {"RecvBuf", recv_buf},
     {"CompleteGroup", complete_group},
     {"CompleteInstance", complete_instance},
-    {"AbortCollective", abort_collective}, /* our own */
+    {"AbortCollective", abort_collective}, /* our own, as the next */
+    {"JoinCollective", join_collective},
     {"CleanupGraph", mr_worker_cleanup_graph},
     {"GetStatus", get_status},
     {"CreateWorkerSession", create_session, true},
@@ -671,6 +677,8 @@ static const mr_method methods[] = {
     {"Tracing", tracing},
     {"MarkRecvFinished", say_nothing},
 };
+
+mr_collectives *mr_worker_collectives(mr_worker_service *w) { return w->collectives; }
 
 void mr_worker_handle(mr_worker_service *w, mr_net_call *c)
 {

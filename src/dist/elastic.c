@@ -1,0 +1,109 @@
+/* dist/elastic.c -- see elastic.h. */
+#include "dist/elastic.h"
+
+#include "base/memory.h"
+
+void mr_elastic_deinit(mr_elastic *e)
+{
+    mr_vec_deinit(&e->members);
+    mr_vec_deinit(&e->asks);
+}
+
+static void refuse(mr_elastic_answers *out, void *caller, mr_status *st)
+{
+    mr_vec_push(out, (mr_elastic_answer){.caller = caller, .st = st});
+}
+
+/* The asks in the order of workers; few, and nearly sorted. */
+static void sort_asks(mr_elastic *e)
+{
+    for (int i = 1; i < e->asks.n; i++)
+        for (int k = i; k > 0 && e->asks.p[k].worker < e->asks.p[k - 1].worker; k--) {
+            mr_elastic_ask t = e->asks.p[k];
+            e->asks.p[k] = e->asks.p[k - 1];
+            e->asks.p[k - 1] = t;
+        }
+}
+
+/* Numbers go on from the highest that anybody has heard of, also when the leader was started anew. */
+static void form(mr_elastic *e, mr_elastic_answers *out)
+{
+    int source = 0;
+    sort_asks(e);
+    e->members.n = 0;
+    for (int i = 0; i < e->asks.n; i++) {
+        const mr_elastic_ask *a = &e->asks.p[i];
+        e->generation = MR_MAX(e->generation, a->generation);
+        source = a->step > e->asks.p[source].step ? i : source;
+        mr_vec_push(&e->members, a->worker);
+    }
+    e->generation++;
+    e->formed_once = true;
+    for (int i = 0; i < e->asks.n; i++)
+        mr_vec_push(out, (mr_elastic_answer){e->asks.p[i].caller, NULL, e->generation, e->asks.n, i, source});
+    e->asks.n = 0;
+}
+
+static int64_t due_ns(const mr_elastic *e)
+{
+    int64_t wait = 0;
+    for (int i = 0; i < e->asks.n; i++)
+        wait = MR_MAX(wait, e->formed_once ? e->asks.p[i].settle_ns : e->asks.p[i].wait_ns);
+    return e->newest_ns + wait;
+}
+
+static bool is_complete(const mr_elastic *e)
+{
+    int64_t expected = 1;
+    for (int i = 0; i < e->asks.n; i++)
+        expected = MR_MAX(expected, e->asks.p[i].n_workers);
+    return e->asks.n >= expected;
+}
+
+int64_t mr_elastic_next_ns(const mr_elastic *e) { return e->asks.n ? due_ns(e) : 0; }
+
+void mr_elastic_tick(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
+{
+    if (e->asks.n && (is_complete(e) || now_ns >= due_ns(e)))
+        form(e, out);
+}
+
+/* A generation is at work until anybody asks for the next. */
+void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_elastic_answers *out, int64_t *ends)
+{
+    *ends = 0;
+    if (a->worker < 0 || a->n_workers < 1 || a->n_workers > MR_ELASTIC_MAX_WORKERS || a->worker >= a->n_workers ||
+        a->generation < 0 || a->generation > INT32_MAX / 2 || a->wait_ns < 0 || a->settle_ns < 0) {
+        refuse(out, a->caller, mr_invalid("worker %lld of %lld asks for the generation behind %lld", (long long)a->worker,
+                                          (long long)a->n_workers, (long long)a->generation));
+        return;
+    }
+    for (int i = 0; i < e->asks.n; i++)
+        if (e->asks.p[i].worker == a->worker) { /* another life of it, or a call that was lost */
+            refuse(out, e->asks.p[i].caller, mr_error(MR_ABORTED, "worker %lld asked again", (long long)a->worker));
+            mr_vec_remove_swap(&e->asks, i);
+            break;
+        }
+    if (e->members.n) /* who is in it must not wait for who asks */
+        *ends = e->generation;
+    e->members.n = 0;
+    mr_vec_push(&e->asks, *a);
+    e->newest_ns = now_ns;
+    mr_elastic_tick(e, now_ns, out);
+}
+
+void mr_elastic_leave(mr_elastic *e, const void *caller)
+{
+    for (int i = 0; i < e->asks.n; i++)
+        if (e->asks.p[i].caller == caller) {
+            mr_vec_remove_swap(&e->asks, i);
+            return;
+        }
+}
+
+void mr_elastic_end(mr_elastic *e, const mr_status *why, mr_elastic_answers *out)
+{
+    for (int i = 0; i < e->asks.n; i++)
+        refuse(out, e->asks.p[i].caller, mr_status_copy(why));
+    e->asks.n = 0;
+}
