@@ -94,6 +94,34 @@ typedef struct mr_barrier_options {
 MR_EXPORT extern mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options);
 MR_EXPORT extern void mr_barrier_free(mr_barrier *b);
 
+/* ---- training by all-reduce ---- */
+
+/* Every worker has all variables on its own device (mr_model_on_worker, not mr_replicate), and all make the same step from the
+ * mean of their gradients.  No parameter server is needed; one makes the group outlive any worker, since it leads then, else
+ * the first worker does. */
+typedef struct mr_all_reduce mr_all_reduce;
+
+typedef struct mr_all_reduce_options {
+    size_t struct_size; /* sizeof(mr_all_reduce_options) */
+    int num_workers, worker;
+    int64_t bucket_bytes; /* gradients travel together up to this size; 0: 4 MiB, below 0: each by itself */
+    unsigned char no_overlap; /* 1: buckets wait for the last gradient, instead of going while others are computed */
+    int64_t join_ms;   /* at first: workers that have not come by then are not waited for; 0: 60000 */
+    int64_t settle_ms; /* after a loss: how long the rest waits for each other; 0: 500 */
+    int64_t exchange_ms; /* how long an exchange may take; 0: ten minutes */
+} mr_all_reduce_options;
+
+/* In place of mr_minimize: steps are made from the mean of the workers' gradients, by all of them alike.  A worker that is lost is
+ * left out from then on; one that comes back takes the variables of the others and is in again.  To be freed after the
+ * supervisor.  NULL after an error, which waits in mr_model_status. */
+MR_EXPORT extern mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_all_reduce_options *options);
+/* How many workers are in the group now, and how often it was formed; 0: not yet. */
+MR_EXPORT extern int mr_all_reduce_size(const mr_all_reduce *r);
+MR_EXPORT extern int64_t mr_all_reduce_generation(const mr_all_reduce *r);
+MR_EXPORT extern void mr_all_reduce_free(mr_all_reduce *r);
+/* From now on all operations of the model go to this worker, variables too. */
+MR_EXPORT extern void mr_model_on_worker(mr_model *m, const mr_cluster_task *t);
+
 /* ---- sessions that mend themselves ---- */
 
 typedef struct mr_supervisor mr_supervisor;
@@ -115,6 +143,8 @@ typedef struct mr_supervisor_options {
                          replaced, until it is back; 0: 5000, below 0: it is worker 0 in any case */
     const char *trace; /* folder: some steps are traced (millrace/trace.h); NULL: the environment's MILLRACE_TRACE, if any */
     const char *trace_steps; /* which: "20-24,100"; NULL: MILLRACE_TRACE_STEPS, or 20-24 */
+    mr_all_reduce *all_reduce; /* of mr_minimize_all_reduce, in place of train and barrier; the chief is the first worker of the
+                                  group, and saves */
 } mr_supervisor_options;
 
 /* To be made when the model is complete; all its variables are saved.  NULL after an error. */

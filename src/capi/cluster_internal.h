@@ -5,6 +5,7 @@
 #include "capi/model.h"
 #include "millrace/cluster.h"
 #include "server/server.h"
+#include "train/all_reduce.h"
 #include "train/sync.h"
 
 struct mr_cluster_task {
@@ -14,6 +15,11 @@ struct mr_cluster_task {
 
 struct mr_barrier {
     mr_net_sync *sync;
+    TF_Graph *graph;
+};
+
+struct mr_all_reduce {
+    mr_net_reduce *reduce;
     TF_Graph *graph;
 };
 

@@ -11,14 +11,15 @@ struct mr_supervisor {
     mr_supervised *supervised;
 };
 
-/* Sees the tasks that hold variables and its own, so that another worker's death is none of its business. */
-static void filter_devices(mr_supervisor *s, const mr_cluster_task *t)
+/* Sees the tasks that hold variables and its own, so that another worker's death is none of its business.  With all-reduce the
+ * two are the same. */
+static void filter_devices(mr_supervisor *s, const mr_cluster_task *t, bool own_only)
 {
     mr_pb_writer w;
     char *own = mr_printf("/job:%s/task:%d", t->def.job, t->def.task);
     char *variables = mr_printf("/job:%s%s", mr_capi_variable_job(t), mr_cluster_task_num_ps(t) ? "" : "/task:0");
     mr_pb_writer_init(&w, &s->config);
-    mr_pb_put_bytes(&w, 4, mr_sv_of(variables)); /* ConfigProto.device_filters */
+    mr_pb_put_bytes(&w, 4, mr_sv_of(own_only ? own : variables)); /* ConfigProto.device_filters */
     mr_pb_put_bytes(&w, 4, mr_sv_of(own));
     mr_free(own);
     mr_free(variables);
@@ -33,12 +34,24 @@ static mr_status *open_session(void *arg, mr_session **out)
     return mr_server_session(s->task->server, s->graph->graph, &s->graph->mu, mr_str_view(&s->config), out);
 }
 
+static mr_status *join_group(void *arg, const mr_reduce_ask *a, mr_reduce_group *out)
+{
+    mr_supervisor *s = arg;
+    mr_joined in;
+    mr_join q = {"train", a->worker, a->n_workers, a->generation, a->step, a->wait_ms, a->settle_ms, a->deadline_ms};
+    MR_TRY(mr_server_join_group(s->task->server, &q, &in));
+    *out = (mr_reduce_group){in.generation, in.group_key, in.size, in.rank, in.source};
+    return NULL;
+}
+
 static mr_status *check_options(const mr_model *m, const mr_supervisor_options *o)
 {
     if (o->train)
         MR_TRY(mr_capi_check_op(m->graph, o->train));
     if (o->barrier && o->barrier->graph != m->graph)
         return mr_invalid("The barrier is of another model");
+    if (o->all_reduce && (o->all_reduce->graph != m->graph || o->train || o->barrier))
+        return mr_invalid("The all-reduce is of another model, or not the only kind of training");
     if (o->task && !mr_cluster_task_is_worker(o->task))
         return mr_invalid("A supervisor is for workers; this process is none");
     if (o->save_ms < 0 || o->max_to_keep < 0 || o->deadline_ms < 0)
@@ -52,7 +65,11 @@ static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_option
     s->options.target = mr_strdup(o->target ? o->target : "");
     s->task = o->task;
     if (s->task)
-        filter_devices(s, s->task);
+        filter_devices(s, s->task, o->all_reduce != NULL);
+    if (o->all_reduce) {
+        o->all_reduce->reduce->join = s->task ? join_group : NULL;
+        o->all_reduce->reduce->arg = s;
+    }
     mr_supervised_options with = {.chief = o->task ? mr_cluster_task_worker(o->task) == 0 : o->chief != 0,
                                   .worker = o->task ? mr_cluster_task_worker(o->task) : 0,
                                   .chief_ms = !o->task || o->chief_ms < 0 ? 0 : o->chief_ms ? o->chief_ms : 5000,
@@ -60,6 +77,7 @@ static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_option
                                   .arg = s,
                                   .train = mr_capi_node(o->train),
                                   .sync = o->barrier ? o->barrier->sync : NULL,
+                                  .reduce = o->all_reduce ? o->all_reduce->reduce : NULL,
                                   .folder = o->checkpoints,
                                   .save_ms = o->save_ms,
                                   .max_to_keep = o->max_to_keep,

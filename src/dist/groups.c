@@ -302,6 +302,14 @@ void mr_groups_break(mr_groups *t, uint64_t communicator, const mr_status *why, 
         }
 }
 
+void mr_groups_drop(mr_groups *t, int64_t key, const mr_status *why, mr_group_answers *out)
+{
+    char text[KEY_BYTES];
+    mr_group_record *g = mr_map_get(&t->records, record_key(key, 0, text));
+    if (g)
+        drop_record(t, g, why, out);
+}
+
 void mr_groups_end(mr_groups *t, const mr_status *why, mr_group_answers *out)
 {
     uint32_t pos = 0;

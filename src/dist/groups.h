@@ -69,6 +69,9 @@ void mr_groups_leave(mr_groups *t, void *caller);
 /* A communicator is of no use any more: who waits for its instances is told so (copies of why). */
 void mr_groups_break(mr_groups *t, uint64_t communicator, const mr_status *why, mr_group_answers *out);
 
+/* The same by the key of a group that is not cut, complete or not. */
+void mr_groups_drop(mr_groups *t, int64_t key, const mr_status *why, mr_group_answers *out);
+
 typedef struct mr_instance_ask {
     int64_t key, part, instance;
     uint64_t communicator; /* 0: whichever there is */

@@ -18,6 +18,7 @@
 #include "server/wire.h"
 
 #define PATIENCE_NS (600 * INT64_C(1000000000))
+#define GENERATION_PATIENCE_NS (10 * INT64_C(1000000000))
 
 /* ---- groups ---- */
 
@@ -496,9 +497,35 @@ static mr_status *lost_member(const mr_exchange *x)
     return NULL;
 }
 
+static void time_is_up(mr_timer *t)
+{
+    mr_exchange *x = mr_exchange_ref((mr_exchange *)((char *)t - offsetof(mr_exchange, timer)));
+    mr_lock(&x->all->mu);
+    bool formed = x->group != NULL;
+    mr_unlock(&x->all->mu);
+    mr_exchange_fail(x, mr_error(MR_DEADLINE_EXCEEDED, "Collective has timed out during %s.",
+                                 formed ? "execution" : "the search for the other members"), true);
+    mr_exchange_unref(x);
+}
+
+static void set_timer(mr_exchange *x, int64_t patience_ns)
+{
+    mr_timers_set(x->all->worker->host->timers, &x->timer, mr_now_ns() + patience_ns, time_is_up);
+}
+
+/* Members of a generation come together soon after it was formed, or one of them was lost on its way. */
+static int64_t patience_of(const mr_exchange *x, bool formed)
+{
+    double ns = x->call.timeout_s * 1e9;
+    int64_t all = x->call.timeout_s > 0 ? (ns > 1e18 ? (int64_t)1e18 : (int64_t)ns) : x->all->patience_ns;
+    return formed || !mr_collectives_is_generation(x->call.group_key) ? all : MR_MIN(all, GENERATION_PATIENCE_NS);
+}
+
 /* Takes the reference to the group. */
 static void with_group(mr_exchange *x, mr_cgroup *g)
 {
+    if (patience_of(x, true) != patience_of(x, false) && mr_timers_clear(x->all->worker->host->timers, &x->timer))
+        set_timer(x, patience_of(x, true));
     mr_lock(&x->all->mu);
     x->group = g;
     g->user = x->session;
@@ -608,10 +635,13 @@ static void find_group(mr_exchange *x)
     mr_lock(&c->mu);
     mr_cgroup *g = mr_map_get(&c->groups, group_text(x->peers, x->call.group_key, x->call.subgroup, text));
     uint64_t useless = g && (g->broken || g->n != x->call.group_size) ? g->communicator : 0;
+    mr_status *over = useless && mr_collectives_is_generation(x->call.group_key) ? mr_status_copy(g->broken) : NULL;
     g = g && !useless ? mr_cgroup_ref(g) : NULL;
     mr_unlock(&c->mu);
     if (g)
         with_group(x, g);
+    else if (over) /* the next one has another key */
+        mr_exchange_fail(x, over, false);
     else
         ask_group(x, useless);
 }
@@ -622,17 +652,6 @@ static void step_cancelled(mr_cancel_entry *e)
 {
     mr_exchange *x = mr_exchange_ref((mr_exchange *)((char *)e - offsetof(mr_exchange, on_cancel)));
     mr_exchange_fail(x, mr_error(MR_CANCELLED, "Collective op was cancelled"), true);
-    mr_exchange_unref(x);
-}
-
-static void time_is_up(mr_timer *t)
-{
-    mr_exchange *x = mr_exchange_ref((mr_exchange *)((char *)t - offsetof(mr_exchange, timer)));
-    mr_lock(&x->all->mu);
-    bool formed = x->group != NULL;
-    mr_unlock(&x->all->mu);
-    mr_exchange_fail(x, mr_error(MR_DEADLINE_EXCEEDED, "Collective has timed out during %s.",
-                                 formed ? "execution" : "the search for the other members"), true);
     mr_exchange_unref(x);
 }
 
@@ -684,16 +703,13 @@ static void start(mr_collective *base, mr_run *r, const mr_collective_call *call
         return;
     }
     mr_exchange *x = exchange_new(s, r, call);
-    mr_collectives *c = x->all;
     if (!enlist(x)) {
         mr_exchange_unref(x);
         mr_run_done(r, mr_error(MR_UNAVAILABLE, "The server was stopped"));
         return;
     }
-    double ns = call->timeout_s * 1e9;
-    int64_t patience = call->timeout_s > 0 ? (ns > 1e18 ? (int64_t)1e18 : (int64_t)ns) : c->patience_ns;
     mr_exchange_ref(x);
-    mr_timers_set(c->worker->host->timers, &x->timer, mr_now_ns() + patience, time_is_up);
+    set_timer(x, patience_of(x, false));
     x->on_cancel.fn = step_cancelled;
     x->listens = mr_cancel_register(r->step->cancel, &x->on_cancel);
     if (!x->listens)

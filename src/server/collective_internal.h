@@ -140,10 +140,13 @@ mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_RE
 enum { MR_C_PART = 1000, MR_C_RANK = 1001, MR_C_COMMUNICATOR = 1002 };
 /* Those who wait for a communicator's group here are told why; 0: for any. */
 void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr_status *why);
+/* The same by the group's key. */
+void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *why);
 /* The leader's task among peers. */
 int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p);
 
 /* ---- collective_join.c ---- */
+bool mr_collectives_is_generation(int64_t key);
 /* The key is of a generation that has ended. */
 bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key) MR_REQUIRES(c->mu);
 void mr_collectives_end_joining(mr_collectives *c, const mr_status *why);

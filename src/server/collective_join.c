@@ -128,10 +128,15 @@ void mr_collectives_end_joining(mr_collectives *c, const mr_status *why)
 
 /* ---- the end of a generation ---- */
 
+bool mr_collectives_is_generation(int64_t key)
+{
+    return key >= KEY_BASE && (key - KEY_BASE) >> SLOT_BITS < MR_ELASTIC_SLOTS;
+}
+
 bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key)
 {
     int64_t slot = (key - KEY_BASE) >> SLOT_BITS;
-    if (key < KEY_BASE || slot >= MR_ELASTIC_SLOTS)
+    if (!mr_collectives_is_generation(key))
         return false;
     const mr_elastic *e = &c->elastic[slot].e;
     return e->members.n == 0 || key_of((int)slot, e->generation) != key;
@@ -172,6 +177,8 @@ static void end_generation(mr_collectives *c, int64_t key, int64_t worker)
             mr_collectives_tell(c, p, i, communicator, why, false);
     if (communicator)
         mr_collectives_break_led(c, communicator, why);
+    else
+        mr_collectives_drop_led(c, key, why); /* some may wait for it to be complete */
     mr_status_free(why);
     mr_free(tasks);
 }

@@ -124,6 +124,17 @@ void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr
     reply_all(&out);
 }
 
+void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *why)
+{
+    mr_group_answers told = {0};
+    answers out = {0};
+    mr_lock(&c->mu);
+    mr_groups_drop(&c->led, key, why, &told);
+    write_locked(&told, &out);
+    mr_unlock(&c->mu);
+    reply_all(&out);
+}
+
 /* ---- calls ---- */
 
 static void caller_left(void *arg, mr_net_call *call)

@@ -87,7 +87,14 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     mr_mutex_init(&s->voting);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
-    mr_recovery_init(&s->recovery, o->chief, (o->deadline_ms > 0 ? o->deadline_ms : START_DEADLINE_MS) * 1000000);
+    if (o->reduce) {
+        s->o.train = o->reduce->train;
+        s->o.chief_ms = 0;
+        s->o.chief_saves = true;
+    }
+    s->deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : START_DEADLINE_MS;
+    mr_recovery_init(&s->recovery, o->chief || o->reduce, s->deadline_ms * 1000000);
+    o = &s->o;
     if (!o->open || !o->train == !o->sync)
         mr_scope_fail(&n->s, mr_invalid("a supervised session needs a way to open, and one kind of training"));
     mr_status *st = mr_tracer_init(&s->tracer, o->trace, o->trace_steps, MR_MAX(0, o->worker));
@@ -99,6 +106,8 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     if (o->chief_ms > 0)
         mr_net_vote_init(&s->vote, n);
     add_step(s, n);
+    if (o->reduce && mr_scope_ok(&n->s))
+        mr_net_reduce_complete(o->reduce, n);
     s->init = mr_net_initializer(n);
     s->saver = o->chief_saves ? mr_net_saver_new(n, o->max_to_keep) : mr_net_saver_new_sharded(n, o->max_to_keep);
     add_flags(s, n);
@@ -264,23 +273,37 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
     }
 }
 
+/* All is ready here; with all-reduce there are others to be together with. */
+static mr_recovery_do join(mr_supervised *s, mr_session *session)
+{
+    if (!s->o.reduce)
+        return MR_RECOVER_WORK;
+    mr_status *st = mr_net_reduce_join(s->o.reduce, session, s->deadline_ms);
+    return st ? mr_recovery_opened(&s->recovery, st, mr_now_ns()) : MR_RECOVER_WORK;
+}
+
 static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
 {
     mr_session *session = NULL;
-    while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL)
-        what = carry_out(s, what, &session);
+    do {
+        while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL)
+            what = carry_out(s, what, &session);
+        if (what == MR_RECOVER_WORK)
+            what = join(s, session);
+    } while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL);
     if (what == MR_RECOVER_FAIL) {
         mr_session_free(session);
         return mr_status_copy(s->recovery.why);
     }
-    if (s->recovery.chief && s->folder && !s->cleaned) {
+    bool chief = s->o.reduce ? s->o.reduce->group.rank == 0 : s->recovery.chief;
+    if (chief && s->folder && !s->cleaned) {
         mr_status_free(mr_net_saver_clean(s->prefix));
         s->cleaned = true;
     }
     mr_report_waiting("");
     mr_lock(&s->mu);
     s->session = session;
-    s->chief = s->recovery.chief;
+    s->chief = chief;
     s->era++;
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
@@ -370,6 +393,32 @@ static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t
     return NULL;
 }
 
+/* The client's feeds, and those of a generation behind them. */
+static mr_status *run_train(mr_supervised *s, mr_session *session, mr_run_args *a, mr_str *trace)
+{
+    mr_run_options o = {.trace_level = MR_FULL_TRACE};
+    int n = a->n_feeds;
+    if (!s->o.reduce)
+        return mr_session_run(session, a, trace ? &o : NULL, trace);
+    mr_out *feeds = mr_new_array(mr_out, n + 2);
+    mr_tensor **values = mr_new_array(mr_tensor *, n + 2);
+    for (int i = 0; i < n; i++) {
+        feeds[i] = a->feeds[i];
+        values[i] = a->feed_values[i];
+    }
+    mr_net_reduce_feeds(s->o.reduce, feeds + n, values + n);
+    a->feeds = feeds;
+    a->feed_values = values;
+    a->n_feeds = n + 2;
+    mr_report_blocked("the gradients of all workers");
+    mr_status *st = mr_session_run(session, a, trace ? &o : NULL, trace);
+    mr_tensor_unref(values[n]);
+    mr_tensor_unref(values[n + 1]);
+    mr_free(feeds);
+    mr_free(values);
+    return st;
+}
+
 /* The client's fetches and the step behind them; the client's targets and the training. */
 static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
 {
@@ -388,7 +437,7 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
     both.fetches = fetches;
     both.fetched = fetched;
     both.n_fetches = k + 1;
-    mr_status *st = mr_session_run(session, &both, t->trace ? &(mr_run_options){.trace_level = MR_FULL_TRACE} : NULL, t->trace);
+    mr_status *st = run_train(s, session, &both, t->trace);
     for (int i = 0; i < k; i++)
         t->a->fetched[i] = fetched[i];
     if (!st && (st = mr_fetched_i64(fetched[k], &t->step)))

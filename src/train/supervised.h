@@ -8,11 +8,15 @@
  * Who is the chief is settled beforehand (`chief`), or by the workers themselves (`chief_ms`, dist/election.h): then it is
  * the lowest worker that is alive, so training goes on without one that never comes back.
  *
+ * With all-reduce each worker has its own variables, and is in a generation (train/all_reduce.h) from the moment its session
+ * is open; the loss of another worker ends the era here too, and with the next session it is in the next generation.
+ *
  * A variable `ready` on each task that holds variables is set when they have been made ready; a task that was restarted
  * has none, so a loss between any two steps of the way is seen. */
 #ifndef MR_TRAIN_SUPERVISED_H
 #define MR_TRAIN_SUPERVISED_H
 
+#include "train/all_reduce.h"
 #include "train/saver.h"
 #include "train/sync.h"
 
@@ -24,8 +28,10 @@ typedef struct mr_supervised_options {
     int64_t chief_ms;    /* a chief that is not heard of for so long is replaced; 0: there is no election */
     mr_status *(*open)(void *arg, mr_session **out); /* a new session of the same graph */
     void *arg;
-    mr_node *train;      /* one step, unless `sync` is set */
+    mr_node *train;      /* one step, unless `sync` or `reduce` is set */
     mr_net_sync *sync;   /* borrowed */
+    mr_net_reduce *reduce; /* likewise: every worker makes its own variables ready, then takes those of the source; the first
+                              of a generation is the chief */
     const char *folder;  /* of checkpoints; NULL: none are made or read */
     int64_t save_ms;     /* between two of them; 0: one at the end */
     int max_to_keep;

@@ -19,6 +19,7 @@ struct mr_supervised {
     MR_VEC(mr_out) flags;
     mr_out step, step_after;
     bool started;
+    int64_t deadline_ms;
     /* the client's thread's own */
     mr_recovery recovery;
     mr_sync_worker worker;

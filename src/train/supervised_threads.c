@@ -190,7 +190,7 @@ static mr_status *start(mr_supervised *s, const char *name, void (*fn)(void *))
 
 mr_status *mr_supervised_start_threads(mr_supervised *s)
 {
-    bool may_lead = s->o.chief || s->o.chief_ms > 0;
+    bool may_lead = s->o.chief || s->o.chief_ms > 0 || s->o.reduce;
     if (s->o.sync && may_lead)
         MR_TRY(start(s, "mr_lead", lead));
     if ((s->o.sync && s->o.sync->o.lease_ms > 0) || s->o.chief_ms > 0)

@@ -1,0 +1,61 @@
+/* capi/all_reduce.c -- training by all-reduce of millrace/cluster.h on the client's types. */
+#include "capi/cluster_internal.h"
+
+static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_all_reduce_options *a)
+{
+    mr_net_reduce_options with = {.n_workers = a->num_workers,
+                                  .worker = a->worker,
+                                  .bucket_bytes = a->bucket_bytes,
+                                  .no_overlap = a->no_overlap != 0,
+                                  .wait_ms = a->join_ms,
+                                  .settle_ms = a->settle_ms,
+                                  .timeout_s = (float)((double)a->exchange_ms / 1000)};
+    mr_net_reduce *reduce = mr_net_reduce_new(m->net, mr_capi_out(loss), o, &with);
+    if (!reduce)
+        return NULL;
+    mr_all_reduce *out = mr_new(mr_all_reduce);
+    out->reduce = reduce;
+    out->graph = m->graph;
+    return out;
+}
+
+mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_all_reduce_options *options)
+{
+    mr_all_reduce_options a;
+    mr_all_reduce *out = NULL;
+    if (!m)
+        return NULL;
+    mr_lock(&m->graph->mu);
+    mr_model_arg(m, loss);
+    mr_net_optimizer o = mr_model_optimizer(m, optimizer);
+    mr_scope_fail(&m->net->s, mr_capi_take_options(options, &a, sizeof a));
+    if (mr_scope_ok(&m->net->s))
+        out = make(m, loss, &o, &a);
+    mr_unlock(&m->graph->mu);
+    return out;
+}
+
+int mr_all_reduce_size(const mr_all_reduce *r) { return r ? r->reduce->group.size : 0; }
+
+int64_t mr_all_reduce_generation(const mr_all_reduce *r) { return r ? r->reduce->group.generation : 0; }
+
+void mr_all_reduce_free(mr_all_reduce *r)
+{
+    if (!r)
+        return;
+    mr_net_reduce_free(r->reduce);
+    mr_free(r);
+}
+
+void mr_model_on_worker(mr_model *m, const mr_cluster_task *t)
+{
+    if (!m)
+        return;
+    if (!mr_cluster_task_is_worker(t)) {
+        mr_scope_fail(&m->net->s, mr_invalid("A model is trained by workers; this process is none"));
+        return;
+    }
+    char *worker = mr_printf("/job:%s/task:%d", t->def.job, t->def.task);
+    mr_model_device(m, worker);
+    mr_free(worker);
+}
