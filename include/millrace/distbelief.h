@@ -13,6 +13,18 @@
  *     for (...) mr_downpour_train(d, inputs, values, 2, &loss, &value, 1, status);
  *     mr_downpour_finish(d, status);
  *
+ * Sandblaster.  A coordinator minimises a loss over all data by L-BFGS without ever seeing a parameter: vectors are added and
+ * multiplied where they are, on the servers, and replicas compute small portions of the loss and its gradient, as many as each
+ * can.  Replicas may come, be slow and die at any time: every portion counts exactly once in each evaluation.
+ *
+ *     coordinator:  mr_sandblaster *s = mr_sandblaster_start(&(mr_sandblaster_options){sizeof(mr_sandblaster_options),
+ *                                                             .address = "0.0.0.0:7100", .portions = 64}, ps, status);
+ *                   double loss = mr_sandblaster_minimize(s, status);
+ *     a replica:    mr_sandblaster_replica *r = mr_sandblaster_replica_new(m, loss, inputs, 2);
+ *                   ... run mr_initializer(m) ...
+ *                   mr_sandblaster_replica_work(r, session, ps, &(mr_sandblaster_work){sizeof(mr_sandblaster_work),
+ *                                               .coordinator = "10.0.0.1:7100", .portion = read_portion}, status);
+ *
  * Structs of options begin with their size, and zero is a sensible value of every other field. */
 #ifndef MILLRACE_DISTBELIEF_H
 #define MILLRACE_DISTBELIEF_H
@@ -70,6 +82,75 @@ typedef struct mr_downpour_stats {
     unsigned char gave_values; /* this replica gave the servers their initial values */
 } mr_downpour_stats;
 MR_EXPORT extern void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out);
+
+/* ---- Sandblaster L-BFGS: the coordinator ---- */
+
+typedef struct mr_sandblaster mr_sandblaster;
+
+typedef struct mr_sandblaster_options {
+    size_t struct_size;   /* sizeof(mr_sandblaster_options) */
+    const char *name;     /* of the job: its tables begin with it; NULL: "sandblaster" */
+    const char *address;  /* "host:port" for replicas to come to; NULL: any port of the loopback */
+    int portions;         /* the data are cut into so many; several for each replica are best; 0: 32 */
+    int history;          /* pairs of vectors, at most 100; 0: 10 */
+    int64_t iterations;   /* at most; 0: 200 */
+    double gradient_norm; /* ends when the gradient is not longer than this; 0: 1e-6 */
+    double least_gain;    /* ends when two iterations in a row gain less than this part of the loss; 0: 1e-9 */
+    double l2;            /* l2 / 2 times the sum of squares of all parameters is added to the loss, by the servers */
+    int64_t patience_ms;  /* with a replica while another is idle; 0: 1000 */
+    int64_t deadline_ms;  /* no replica says anything for so long: an error; 0: 60000 */
+    /* After each iteration, from the thread that minimises; may be NULL. */
+    void (*report)(void *arg, int64_t iteration, double loss, double gradient_norm);
+    void *arg;
+} mr_sandblaster_options;
+
+/* Opens its address for replicas.  ps must outlive it. */
+MR_EXPORT extern mr_sandblaster *mr_sandblaster_start(const mr_sandblaster_options *options, mr_ps *ps, TF_Status *status);
+MR_EXPORT extern const char *mr_sandblaster_address(const mr_sandblaster *s);
+/* Waits for replicas, whose initial values are where it begins, and minimises; called again it goes on from where it is.
+ * Returns the loss, the penalty included; NAN after an error. */
+MR_EXPORT extern double mr_sandblaster_minimize(mr_sandblaster *s, TF_Status *status);
+
+typedef struct mr_sandblaster_stats {
+    size_t struct_size; /* sizeof(mr_sandblaster_stats) */
+    int64_t iterations, evaluations;
+    int64_t joined, lost; /* replicas */
+    int64_t given_twice;  /* portions computed by a second replica, because the first was not done yet */
+    int64_t dropped;      /* results that came second, and did not count */
+    int64_t bytes_sent, bytes_received; /* by the coordinator, to and from replicas */
+    double gradient_norm;
+} mr_sandblaster_stats;
+MR_EXPORT extern void mr_sandblaster_get_stats(mr_sandblaster *s, mr_sandblaster_stats *out);
+/* Lets the replicas go: their work ends well. */
+MR_EXPORT extern void mr_sandblaster_free(mr_sandblaster *s);
+
+/* ---- Sandblaster L-BFGS: a replica ---- */
+
+typedef struct mr_sandblaster_replica mr_sandblaster_replica;
+
+/* To be made after the loss (a mean over a portion's examples) and before mr_initializer; inputs are what a portion is fed to.
+ * NULL after an error, which waits in mr_model_status. */
+MR_EXPORT extern mr_sandblaster_replica *mr_sandblaster_replica_new(mr_model *m, TF_Output loss, const TF_Output *inputs, int ninputs);
+MR_EXPORT extern void mr_sandblaster_replica_free(mr_sandblaster_replica *r);
+
+typedef struct mr_sandblaster_work {
+    size_t struct_size;      /* sizeof(mr_sandblaster_work) */
+    const char *coordinator; /* "host:port" */
+    const char *name;        /* of the job; NULL: "sandblaster" */
+    /* Fills in the values of portion 0 .. portions - 1, which are deleted later.  The loss is the sum of weight * loss over
+     * all portions; *weight is 1 / portions before the call, which is right where portions are of the same size. */
+    void (*portion)(void *arg, int64_t portion, int64_t portions, TF_Tensor **input_values, double *weight, TF_Status *status);
+    void *arg;
+    int64_t deadline_ms; /* for the coordinator to be there; 0: 60000 */
+} mr_sandblaster_work;
+
+/* Computes portions until the coordinator is done, then returns.  The first replica to come gives the servers its variables'
+ * values. */
+MR_EXPORT extern void mr_sandblaster_replica_work(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const mr_sandblaster_work *work, TF_Status *status);
+/* From another thread: the work ends soon, with CANCELLED. */
+MR_EXPORT extern void mr_sandblaster_replica_cancel(mr_sandblaster_replica *r);
+/* The session's variables become the parameters of a job's minimum (or wherever it is). */
+MR_EXPORT extern void mr_sandblaster_replica_fetch(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const char *name, TF_Status *status);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,11 @@
 /* capi/distbelief.c -- millrace/distbelief.h on the client's types; the work is done in src/distbelief. */
 #include "millrace/distbelief.h"
 
+#include <math.h>
+
 #include "capi/model.h"
+#include "distbelief/blaster.h"
+#include "distbelief/coordinator.h"
 #include "distbelief/downpour.h"
 
 /* ---- runs ---- */
@@ -148,4 +152,158 @@ void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out)
     if (d)
         mr_pour_count(d->pour, &s);
     fill_stats(out, &s, sizeof s);
+}
+
+/* ---- Sandblaster: the coordinator ---- */
+
+struct mr_sandblaster {
+    mr_coordinator *c;
+};
+
+static mr_status *no_sandblaster(void) { return mr_invalid("There is no Sandblaster coordinator"); }
+
+mr_sandblaster *mr_sandblaster_start(const mr_sandblaster_options *options, mr_ps *ps, TF_Status *status)
+{
+    mr_sandblaster_options o;
+    mr_coordinator *c = NULL;
+    mr_sandblaster *s = NULL;
+    mr_capi_init();
+    mr_status *st = ps ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("There is no client of parameters");
+    if (!st)
+        st = mr_coordinator_new(&o, ps, &c);
+    if (!st) {
+        s = mr_new(mr_sandblaster);
+        s->c = c;
+    }
+    mr_capi_set_status(status, st);
+    return s;
+}
+
+const char *mr_sandblaster_address(const mr_sandblaster *s) { return s ? mr_coordinator_address(s->c) : ""; }
+
+double mr_sandblaster_minimize(mr_sandblaster *s, TF_Status *status)
+{
+    double loss = NAN;
+    mr_status *st = s ? mr_coordinator_minimize(s->c, &loss) : no_sandblaster();
+    if (st)
+        loss = NAN;
+    mr_capi_set_status(status, st);
+    return loss;
+}
+
+void mr_sandblaster_get_stats(mr_sandblaster *s, mr_sandblaster_stats *out)
+{
+    mr_sandblaster_stats stats = {0};
+    if (!out)
+        return;
+    if (s)
+        mr_coordinator_count(s->c, &stats);
+    fill_stats(out, &stats, sizeof stats);
+}
+
+void mr_sandblaster_free(mr_sandblaster *s)
+{
+    if (!s)
+        return;
+    mr_coordinator_free(s->c);
+    mr_free(s);
+}
+
+/* ---- Sandblaster: a replica ---- */
+
+struct mr_sandblaster_replica {
+    mr_blaster *b;
+    TF_Graph *graph;
+    int n_inputs;
+    const mr_sandblaster_work *work; /* while it works */
+};
+
+static mr_status *no_replica(void) { return mr_invalid("There is no Sandblaster replica"); }
+
+mr_sandblaster_replica *mr_sandblaster_replica_new(mr_model *m, TF_Output loss, const TF_Output *inputs, int ninputs)
+{
+    mr_sandblaster_replica *r = NULL;
+    mr_blaster *b = NULL;
+    if (!m)
+        return NULL;
+    mr_lock(&m->graph->mu);
+    mr_model_arg(m, loss);
+    if (ninputs < 0 || (ninputs && !inputs))
+        mr_scope_fail(&m->net->s, mr_invalid("A replica of %d inputs is not there", ninputs));
+    for (int i = 0; i < ninputs && mr_scope_ok(&m->net->s); i++)
+        mr_model_arg(m, inputs[i]);
+    if (mr_scope_ok(&m->net->s))
+        b = mr_blaster_new(m->net, mr_capi_out(loss), mr_capi_outs(inputs), ninputs);
+    if (b) {
+        r = mr_new(mr_sandblaster_replica);
+        *r = (mr_sandblaster_replica){.b = b, .graph = m->graph, .n_inputs = ninputs};
+    }
+    mr_unlock(&m->graph->mu);
+    return r;
+}
+
+void mr_sandblaster_replica_free(mr_sandblaster_replica *r)
+{
+    if (!r)
+        return;
+    mr_blaster_free(r->b);
+    mr_free(r);
+}
+
+/* A portion in the client's tensors; ours are theirs. */
+static mr_status *take_portion(void *arg, int64_t portion, int64_t portions, mr_tensor **values, double *weight)
+{
+    const mr_sandblaster_replica *r = arg;
+    TF_Tensor **in = mr_new_array(TF_Tensor *, r->n_inputs + 1);
+    TF_Status *s = TF_NewStatus();
+    r->work->portion(r->work->arg, portion, portions, in, weight, s);
+    mr_status *st = mr_capi_status_copy(s);
+    for (int i = 0; i < r->n_inputs; i++) {
+        values[i] = in[i] ? mr_tensor_ref(in[i]->t) : NULL;
+        TF_DeleteTensor(in[i]);
+    }
+    TF_DeleteStatus(s);
+    mr_free(in);
+    return st;
+}
+
+static mr_status *check_work(const mr_sandblaster_replica *r, const TF_Session *session, const mr_ps *ps,
+                             const mr_sandblaster_work *w)
+{
+    if (!session || !ps || !w->coordinator || !w->portion)
+        return mr_invalid("A replica needs a session, a client of parameters, a coordinator and a source of portions");
+    if (session->graph != r->graph)
+        return mr_invalid("The session is of another graph than the replica's model");
+    return w->deadline_ms < 0 || w->deadline_ms > INT32_MAX ? mr_invalid("A deadline of %lld ms", (long long)w->deadline_ms) : NULL;
+}
+
+void mr_sandblaster_replica_work(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const mr_sandblaster_work *work,
+                                 TF_Status *status)
+{
+    mr_sandblaster_work w;
+    mr_status *st = r ? mr_capi_take_options(work, &w, sizeof w) : no_replica();
+    if (!st)
+        st = check_work(r, session, ps, &w);
+    if (!st) {
+        r->work = &w;
+        st = mr_blaster_run(r->b, &(mr_blaster_work){session->session, ps, w.coordinator,
+                                                     w.name && w.name[0] ? w.name : "sandblaster",
+                                                     w.deadline_ms ? w.deadline_ms : 60000, take_portion, r});
+        r->work = NULL;
+    }
+    mr_capi_set_status(status, st);
+}
+
+void mr_sandblaster_replica_cancel(mr_sandblaster_replica *r)
+{
+    if (r)
+        mr_blaster_cancel(r->b);
+}
+
+void mr_sandblaster_replica_fetch(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const char *name, TF_Status *status)
+{
+    mr_status *st = r ? NULL : no_replica();
+    if (!st && (!session || !ps || session->graph != r->graph))
+        st = mr_invalid("A replica needs its session and a client of parameters");
+    mr_capi_set_status(status, st ? st : mr_blaster_fetch(r->b, session->session, ps, name && name[0] ? name : "sandblaster"));
 }

@@ -1,0 +1,56 @@
+/* distbelief/blast_words.h -- what Sandblaster's coordinator and replicas say to each other (over distbelief/desk.h).
+ *
+ *     hello    1: name of the job  2: keys  3: width   of the vector
+ *     report   1: kind  2: evaluation  3: portion  4: loss (double)  5: code  6: message
+ *     order    1: kind  2: evaluation  3: portion  4: lane  5: keep  6: portions
+ *
+ * No parameter is in any of them. */
+#ifndef MR_DISTBELIEF_BLAST_WORDS_H
+#define MR_DISTBELIEF_BLAST_WORDS_H
+
+#include "base/bytes.h"
+#include "millrace/ps.h"
+
+typedef struct mr_blast_hello {
+    mr_sv name;
+    uint64_t keys;
+    int64_t width;
+} mr_blast_hello;
+
+typedef enum mr_blast_told { MR_TOLD_NOTHING, MR_TOLD_STARTED, MR_TOLD_DONE, MR_TOLD_FLUSHED, MR_TOLD_FAILED } mr_blast_told;
+
+typedef struct mr_blast_report {
+    mr_blast_told kind;
+    int64_t evaluation, portion;
+    double loss;
+    int code; /* of FAILED */
+    mr_sv message;
+} mr_blast_report;
+
+typedef enum mr_blast_wish {
+    MR_WISH_NOTHING,
+    MR_WISH_START,   /* push your initial values to the lane */
+    MR_WISH_COMPUTE,
+    MR_WISH_FLUSH,
+    MR_WISH_END,     /* all is done: leave */
+} mr_blast_wish;
+
+typedef struct mr_blast_order {
+    mr_blast_wish kind;
+    int64_t evaluation, portion, portions;
+    int lane;
+    bool keep;
+} mr_blast_order;
+
+/* Each appends to out; reading checks what can be checked without knowing more. */
+mr_status *mr_blast_put_hello(const mr_blast_hello *h, mr_bytes *out);
+mr_status *mr_blast_get_hello(mr_sv bytes, mr_blast_hello *out); /* a view of the bytes */
+mr_status *mr_blast_put_report(const mr_blast_report *r, mr_bytes *out);
+mr_status *mr_blast_get_report(mr_sv bytes, mr_blast_report *out);
+mr_status *mr_blast_put_order(const mr_blast_order *o, mr_bytes *out);
+mr_status *mr_blast_get_order(mr_sv bytes, mr_blast_order *out);
+
+/* A vector of a job: "JOB/x", "JOB/lane 3". */
+mr_status *mr_blast_table(mr_ps *ps, mr_sv job, const char *vector, int number, uint64_t keys, int64_t width, int *out);
+
+#endif

@@ -1,0 +1,267 @@
+/* distbelief/blaster.c -- a replica of Sandblaster.
+ *
+ * One order at a time.  What it computed last is held until the coordinator says whether it counts; what counts is in `sum`, which
+ * is of one evaluation, and is written over its lane as a whole when it is told to flush. */
+#include "distbelief/blaster.h"
+
+#include "base/clock.h"
+#include "distbelief/blast_words.h"
+#include "distbelief/desk.h"
+#include "distbelief/mirror.h"
+#include "ps/client.h"
+
+struct mr_blaster {
+    mr_mirror m;
+    mr_out *inputs;
+    int n_inputs;
+    mr_mirror_values x, sum;
+    mr_tensor **held; /* gradients of the portion computed last, not yet in the sum */
+    bool holds;
+    float held_weight;
+    int64_t evaluation; /* that x and sum are of; 0: none */
+    const mr_blaster_work *w; /* while it works */
+    mr_mutex mu;
+    mr_hand *hand MR_GUARDED_BY(mu);
+    mr_cancel *cancel; /* of runs */
+    bool cancelled MR_GUARDED_BY(mu);
+};
+
+static mr_status *table(mr_blaster *b, const mr_blaster_work *w, const char *vector, int number, int *out)
+{
+    return mr_blast_table(w->ps, mr_sv_of(w->name), vector, number, b->m.keys, b->m.width, out);
+}
+
+static mr_status *move(mr_blaster *b, const mr_blaster_work *w, int table, bool pull, float *vector)
+{
+    mr_ps_task task;
+    mr_ps_job j = {.pull = pull, .table = table, .keys = {NULL, 0, (size_t)b->m.keys}, .floats = vector, .out = vector};
+    MR_TRY(mr_ps_begin(w->ps, &j, &task));
+    return mr_ps_end(w->ps, task);
+}
+
+/* ---- orders ---- */
+
+/* What was computed last, added or dropped.  The sum of another evaluation is worth nothing. */
+static mr_status *settle(mr_blaster *b, const mr_blast_order *o)
+{
+    mr_status *st = NULL;
+    if (b->holds && o->keep && o->evaluation == b->evaluation)
+        st = mr_mirror_add(&b->m, b->held, b->held_weight, &b->sum, NULL);
+    if (b->holds)
+        mr_mirror_drop(&b->m, b->held);
+    b->holds = false;
+    return st;
+}
+
+static mr_status *begin_evaluation(mr_blaster *b, int64_t evaluation)
+{
+    int x;
+    MR_TRY(table(b, b->w, "x", -1, &x));
+    MR_TRY(move(b, b->w, x, true, b->x.vector));
+    MR_TRY(mr_mirror_install(&b->m, b->w->session, &b->x));
+    memset(b->sum.vector, 0, (size_t)b->m.n * sizeof(float));
+    b->evaluation = evaluation;
+    return NULL;
+}
+
+static mr_status *compute(mr_blaster *b, const mr_blast_order *o, double *loss)
+{
+    float value = 0;
+    double weight = 1 / (double)o->portions;
+    mr_tensor **in = mr_new_array(mr_tensor *, b->n_inputs + 1);
+    mr_status *st = o->evaluation == b->evaluation ? NULL : begin_evaluation(b, o->evaluation);
+    if (!st)
+        st = b->w->portion(b->w->arg, o->portion, o->portions, in, &weight);
+    for (int i = 0; i < b->n_inputs && !st; i++)
+        if (!in[i])
+            st = mr_invalid("Portion %lld has no value for input %d", (long long)o->portion, i);
+    if (!st)
+        st = mr_mirror_run(&b->m, b->w->session,
+                           &(mr_run_args){.feeds = b->inputs, .feed_values = in, .n_feeds = b->n_inputs}, b->cancel, b->held,
+                           &value);
+    b->holds = !st;
+    b->held_weight = (float)weight;
+    *loss = (double)value * weight;
+    for (int i = 0; i < b->n_inputs; i++)
+        mr_tensor_unref(in[i]);
+    mr_free(in);
+    return st;
+}
+
+static mr_status *flush(mr_blaster *b, const mr_blast_order *o)
+{
+    int lane;
+    MR_TRY(table(b, b->w, "lane", o->lane, &lane));
+    return move(b, b->w, lane, false, b->sum.vector);
+}
+
+static mr_status *give_values(mr_blaster *b, const mr_blast_order *o)
+{
+    int lane;
+    MR_TRY(mr_mirror_read(&b->m, b->w->session, &b->x));
+    MR_TRY(table(b, b->w, "lane", o->lane, &lane));
+    return move(b, b->w, lane, false, b->x.vector);
+}
+
+/* Does what it is told and says what became of it; *end when there is no more to do. */
+static mr_status *obey(mr_blaster *b, const mr_blast_order *o, mr_blast_report *out, bool *end)
+{
+    *out = (mr_blast_report){.evaluation = o->evaluation, .portion = o->portion, .message = MR_SV("")};
+    MR_TRY(settle(b, o));
+    switch (o->kind) {
+    case MR_WISH_START: out->kind = MR_TOLD_STARTED; return give_values(b, o);
+    case MR_WISH_COMPUTE: out->kind = MR_TOLD_DONE; return compute(b, o, &out->loss);
+    case MR_WISH_FLUSH: out->kind = MR_TOLD_FLUSHED; return flush(b, o);
+    case MR_WISH_END: *end = true; return NULL;
+    case MR_WISH_NOTHING: break;
+    }
+    return NULL;
+}
+
+/* ---- work ---- */
+
+static mr_status *take_order(mr_hand *h, mr_bytes *report, mr_blast_order *out)
+{
+    mr_bytes bytes = {0};
+    mr_sv flat;
+    mr_status *st = mr_hand_ask(h, report, &bytes);
+    if (!st)
+        st = mr_bytes_flat(&bytes, &flat);
+    if (!st)
+        st = mr_blast_get_order(flat, out);
+    mr_bytes_deinit(&bytes);
+    return st;
+}
+
+/* Tells the coordinator why this replica goes, and hears that it may. */
+static void tell_failure(mr_hand *h, const mr_status *why)
+{
+    mr_bytes report = {0}, none = {0};
+    mr_blast_report r = {.kind = MR_TOLD_FAILED, .code = (int)mr_status_code(why), .message = mr_sv_of(mr_status_message(why))};
+    mr_status *st = mr_blast_put_report(&r, &report);
+    if (!st)
+        st = mr_hand_ask(h, &report, &none);
+    mr_status_free(st);
+    mr_bytes_deinit(&none);
+}
+
+static mr_status *work_at(mr_blaster *b, mr_hand *h)
+{
+    mr_bytes report = {0};
+    mr_blast_order o;
+    mr_blast_report r;
+    for (bool end = false;;) {
+        MR_TRY(take_order(h, &report, &o));
+        mr_status *st = obey(b, &o, &r, &end);
+        if (end || st) {
+            if (st && mr_status_code(st) != MR_CANCELLED)
+                tell_failure(h, st);
+            return st;
+        }
+        MR_TRY(mr_blast_put_report(&r, &report));
+    }
+}
+
+static mr_status *set_hand(mr_blaster *b, mr_hand *h)
+{
+    mr_lock(&b->mu);
+    b->hand = h;
+    bool cancelled = b->cancelled;
+    mr_unlock(&b->mu);
+    return h && cancelled ? mr_error(MR_CANCELLED, "The work was cancelled") : NULL;
+}
+
+static mr_status *work_once(mr_blaster *b)
+{
+    mr_bytes hello = {0};
+    mr_sv flat;
+    mr_hand *h = NULL;
+    mr_status *st = mr_blast_put_hello(&(mr_blast_hello){mr_sv_of(b->w->name), b->m.keys, b->m.width}, &hello);
+    if (!st)
+        st = mr_bytes_flat(&hello, &flat);
+    if (!st)
+        st = mr_hand_join(&(mr_hand_rules){b->w->coordinator, flat, b->w->deadline_ms}, &h);
+    if (!st)
+        st = set_hand(b, h);
+    if (!st)
+        st = work_at(b, h);
+    mr_status_free(set_hand(b, NULL));
+    mr_hand_leave(h);
+    mr_bytes_deinit(&hello);
+    if (b->holds)
+        mr_mirror_drop(&b->m, b->held);
+    b->holds = false;
+    b->evaluation = 0;
+    return st;
+}
+
+/* When its connection broke and the coordinator is still there, it comes back as another. */
+mr_status *mr_blaster_run(mr_blaster *b, const mr_blaster_work *w)
+{
+    int64_t end = mr_now_ns() + w->deadline_ms * 1000000;
+    b->w = w;
+    mr_status *st = work_once(b);
+    while (mr_status_code(st) == MR_ABORTED && mr_now_ns() < end) {
+        mr_status_free(st);
+        mr_sleep_ns(20 * 1000000);
+        st = work_once(b);
+    }
+    b->w = NULL;
+    return st ? mr_status_prepend(st, "Sandblaster '%s' at %s: ", w->name, w->coordinator) : NULL;
+}
+
+void mr_blaster_cancel(mr_blaster *b)
+{
+    mr_lock(&b->mu);
+    b->cancelled = true;
+    if (b->hand)
+        mr_hand_cancel(b->hand);
+    mr_unlock(&b->mu);
+    mr_cancel_start(b->cancel);
+}
+
+mr_status *mr_blaster_fetch(mr_blaster *b, mr_session *s, mr_ps *ps, const char *name)
+{
+    int x;
+    mr_blaster_work w = {.ps = ps, .name = name};
+    MR_TRY(table(b, &w, "x", -1, &x));
+    MR_TRY(move(b, &w, x, true, b->x.vector));
+    return mr_mirror_install(&b->m, s, &b->x);
+}
+
+/* ---- making one ---- */
+
+mr_blaster *mr_blaster_new(mr_network *n, mr_out loss, const mr_out *inputs, int n_inputs)
+{
+    mr_blaster *b = mr_new(mr_blaster);
+    b->n_inputs = n_inputs;
+    b->inputs = mr_new_array(mr_out, n_inputs + 1);
+    if (n_inputs)
+        memcpy(b->inputs, inputs, (size_t)n_inputs * sizeof *inputs);
+    b->cancel = mr_cancel_new(NULL);
+    mr_mutex_init(&b->mu);
+    mr_mirror_build(n, loss, false, 0, &b->m);
+    b->held = mr_new_array(mr_tensor *, 2 * b->m.parts.n + 1);
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, mr_mirror_values_init(&b->m, &b->x));
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, mr_mirror_values_init(&b->m, &b->sum));
+    if (mr_scope_ok(&n->s))
+        return b;
+    mr_blaster_free(b);
+    return NULL;
+}
+
+void mr_blaster_free(mr_blaster *b)
+{
+    if (!b)
+        return;
+    mr_mirror_values_deinit(&b->m, &b->x);
+    mr_mirror_values_deinit(&b->m, &b->sum);
+    mr_mirror_deinit(&b->m);
+    mr_cancel_free(b->cancel);
+    mr_mutex_deinit(&b->mu);
+    mr_free(b->held);
+    mr_free(b->inputs);
+    mr_free(b);
+}

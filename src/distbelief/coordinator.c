@@ -1,0 +1,491 @@
+/* distbelief/coordinator.c -- Sandblaster's coordinator.
+ *
+ * Two worlds meet here.  What replicas say comes as turns of the desk: there the ledger of portions is kept, and orders go out.
+ * The thread that minimises drives the vectors, and waits for an evaluation to be complete.  Between them stand `mu` and what it
+ * guards; the ledger is touched in turns only.
+ *
+ * The first replica pushes its initial values to a lane, as it would a gradient; once that is acknowledged X becomes a copy of the
+ * lane.  One that dies meanwhile leaves a lane in doubt, and another does it to another lane. */
+#include "distbelief/coordinator.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "dist/sandblaster.h"
+#include "distbelief/blast_words.h"
+#include "distbelief/desk.h"
+#include "distbelief/lbfgs.h"
+#include "ps/client.h"
+
+enum { MOST_FAILURES = 3, PARTING_MS = 2000 };
+
+struct mr_coordinator {
+    mr_sandblaster_options o; /* nothing zero; name and address are owned */
+    mr_ps *ps;
+    mr_desk *desk;
+    mr_blast b;       /* in turns, as are: */
+    int64_t starter;  /* who gives the initial values; 0: nobody yet */
+    int start_lane;
+    bool ending;
+    int failures; /* in this evaluation */
+    mr_mutex mu;
+    mr_cond changed;
+    int n_replicas MR_GUARDED_BY(mu);
+    uint64_t keys MR_GUARDED_BY(mu); /* of the vector; 0 until a replica has come */
+    int64_t width MR_GUARDED_BY(mu);
+    bool started MR_GUARDED_BY(mu);  /* the initial values are in start_lane */
+    bool complete MR_GUARDED_BY(mu);
+    double loss MR_GUARDED_BY(mu);
+    mr_status *failed MR_GUARDED_BY(mu);
+    int64_t heard_ns MR_GUARDED_BY(mu);
+    mr_sandblaster_stats stats MR_GUARDED_BY(mu);
+    int vectors[MR_LBFGS_HISTORY + 2 * MR_LBFGS_MOST_HISTORY]; /* tables; of the thread that minimises */
+    MR_VEC(int) lanes;                                         /* likewise */
+    bool made;
+};
+
+/* ---- orders ---- */
+
+static void order(mr_coordinator *c, int64_t replica, const mr_blast_order *o)
+{
+    mr_bytes bytes = {0};
+    mr_status *st = mr_blast_put_order(o, &bytes);
+    if (!st)
+        mr_desk_order(c->desk, replica, &bytes);
+    mr_status_free(st); /* out of memory for a few bytes: the replica is found too slow, and others do its work */
+}
+
+static void complete(mr_coordinator *c, double loss)
+{
+    mr_lock(&c->mu);
+    c->complete = true;
+    c->loss = loss;
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
+}
+
+/* Tells the ledger, and sends out what follows. */
+static void happen(mr_coordinator *c, mr_blast_event e)
+{
+    mr_blast_actions todo = {0};
+    if (c->ending)
+        return;
+    mr_blast_step(&c->b, &e, mr_now_ns(), &todo);
+    for (int i = 0; i < todo.n; i++) {
+        const mr_blast_action *a = &todo.p[i];
+        if (a->what == MR_BLAST_COMPLETE)
+            complete(c, a->loss);
+        else
+            order(c, a->replica, &(mr_blast_order){a->what == MR_BLAST_FLUSH ? MR_WISH_FLUSH : MR_WISH_COMPUTE, a->evaluation,
+                                                   MR_MAX(a->portion, 0), c->b.o.portions, MR_MAX(a->lane, 0), a->keep});
+    }
+    mr_vec_deinit(&todo);
+}
+
+static void heard(mr_coordinator *c)
+{
+    mr_lock(&c->mu);
+    c->heard_ns = mr_now_ns();
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
+}
+
+static bool has_started(mr_coordinator *c)
+{
+    mr_lock(&c->mu);
+    bool started = c->started;
+    mr_unlock(&c->mu);
+    return started;
+}
+
+static void let_start(mr_coordinator *c, int64_t replica)
+{
+    c->starter = replica;
+    c->start_lane = c->b.n_lanes++;
+    order(c, replica, &(mr_blast_order){.kind = MR_WISH_START, .lane = c->start_lane});
+}
+
+/* ---- turns of the desk ---- */
+
+static mr_status *check_hello(mr_coordinator *c, const mr_blast_hello *h)
+{
+    mr_status *st = NULL;
+    if (!mr_sv_eq(h->name, mr_sv_of(c->o.name)))
+        return mr_invalid("The coordinator's job is '%s', a replica came for '%.*s'", c->o.name, MR_SV_ARG(h->name));
+    mr_lock(&c->mu);
+    if (c->keys == 0) {
+        c->keys = h->keys;
+        c->width = h->width;
+    } else if (c->keys != h->keys || c->width != h->width) {
+        st = mr_invalid("The job has %llu keys of %lld numbers, this replica's model %llu of %lld", (unsigned long long)c->keys,
+                        (long long)c->width, (unsigned long long)h->keys, (long long)h->width);
+    }
+    if (!st) {
+        c->stats.joined++;
+        c->n_replicas++;
+    }
+    mr_unlock(&c->mu);
+    return st;
+}
+
+static void greet(mr_coordinator *c, int64_t replica)
+{
+    if (c->ending)
+        order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
+    else if (c->starter == 0)
+        let_start(c, replica);
+    else
+        happen(c, (mr_blast_event){.kind = MR_BLAST_JOIN, .replica = replica});
+}
+
+static mr_status *joined(void *arg, int64_t replica, mr_sv bytes)
+{
+    mr_coordinator *c = arg;
+    mr_blast_hello h;
+    MR_TRY(mr_blast_get_hello(bytes, &h));
+    MR_TRY(check_hello(c, &h));
+    heard(c);
+    greet(c, replica); /* the order waits until it asks */
+    return NULL;
+}
+
+static void take_started(mr_coordinator *c, int64_t replica)
+{
+    if (replica != c->starter || has_started(c))
+        return;
+    mr_lock(&c->mu);
+    c->started = true;
+    mr_unlock(&c->mu);
+    greet(c, replica);
+}
+
+/* A replica could not do what it was told, and goes.  The same may happen to the next: then the training ends with it. */
+static void take_failure(mr_coordinator *c, int64_t replica, const mr_blast_report *r)
+{
+    order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
+    if (++c->failures < MOST_FAILURES)
+        return;
+    mr_lock(&c->mu);
+    if (!c->failed)
+        c->failed = mr_error(r->code ? (mr_code)r->code : MR_UNKNOWN, "%d replicas failed in one evaluation, the last with: %.*s",
+                             c->failures, MR_SV_ARG(r->message));
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
+}
+
+static void said(void *arg, int64_t replica, mr_sv bytes)
+{
+    mr_coordinator *c = arg;
+    mr_blast_report r;
+    mr_status *st = mr_blast_get_report(bytes, &r);
+    if (st) { /* nothing that a replica of ours would say */
+        r = (mr_blast_report){.kind = MR_TOLD_FAILED, .code = (int)mr_status_code(st), .message = mr_sv_of(mr_status_message(st))};
+        take_failure(c, replica, &r);
+        mr_status_free(st);
+        return;
+    }
+    heard(c);
+    if (c->ending) {
+        order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
+        return;
+    }
+    switch (r.kind) {
+    case MR_TOLD_NOTHING: break;
+    case MR_TOLD_STARTED: take_started(c, replica); break;
+    case MR_TOLD_DONE:
+        happen(c, (mr_blast_event){MR_BLAST_DONE, replica, r.evaluation, r.portion, r.loss});
+        break;
+    case MR_TOLD_FLUSHED: happen(c, (mr_blast_event){MR_BLAST_FLUSHED, replica, r.evaluation, 0, 0}); break;
+    case MR_TOLD_FAILED: take_failure(c, replica, &r); break;
+    }
+}
+
+static void lost(void *arg, int64_t replica)
+{
+    mr_coordinator *c = arg;
+    if (replica == c->starter && !has_started(c)) {
+        c->starter = 0;
+        if (c->b.replicas.n) { /* all that wait are idle: nothing is evaluated yet */
+            int64_t next = c->b.replicas.p[0].id;
+            happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = next});
+            let_start(c, next);
+        }
+    } else {
+        happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = replica});
+    }
+    mr_lock(&c->mu);
+    c->n_replicas--;
+    c->stats.lost += !c->ending;
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
+}
+
+static void tick(void *arg)
+{
+    happen(arg, (mr_blast_event){.kind = MR_BLAST_TICK, .replica = -1});
+}
+
+/* ---- waiting ---- */
+
+/* Until the flag is set, as long as replicas say something. */
+static mr_status *wait_for(mr_coordinator *c, const bool *flag, const char *what)
+{
+    mr_status *st = NULL;
+    mr_lock(&c->mu);
+    c->heard_ns = mr_now_ns();
+    while (!*flag && !c->failed && !st) {
+        int64_t end = c->heard_ns + c->o.deadline_ms * 1000000;
+        if (!mr_cond_wait_until(&c->changed, &c->mu, end) && !*flag && mr_now_ns() >= c->heard_ns + c->o.deadline_ms * 1000000)
+            st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there", c->o.name,
+                          (long long)c->o.deadline_ms, what, c->n_replicas);
+    }
+    if (!*flag && c->failed) {
+        mr_status_free(st);
+        st = mr_status_copy(c->failed);
+    }
+    mr_unlock(&c->mu);
+    return st;
+}
+
+/* ---- vectors ---- */
+
+static mr_status *change(mr_coordinator *c, mr_ps_algebra what, int a, int b, double alpha)
+{
+    double none;
+    return mr_ps_compute(c->ps, what, a, b, alpha, &none);
+}
+
+static mr_status *dot(void *arg, int a, int b, double *out)
+{
+    mr_coordinator *c = arg;
+    return mr_ps_compute(c->ps, MR_PS_DOT, c->vectors[a], c->vectors[b], 0, out);
+}
+
+static mr_status *scale(void *arg, int a, double by)
+{
+    mr_coordinator *c = arg;
+    return change(c, MR_PS_SCALE, c->vectors[a], c->vectors[a], by);
+}
+
+static mr_status *axpy(void *arg, int a, int b, double by)
+{
+    mr_coordinator *c = arg;
+    return change(c, MR_PS_AXPY, c->vectors[a], c->vectors[b], by);
+}
+
+static mr_status *copy(void *arg, int a, int b)
+{
+    mr_coordinator *c = arg;
+    return change(c, MR_PS_COPY, c->vectors[a], c->vectors[b], 0);
+}
+
+static mr_status *lane_table(mr_coordinator *c, int lane, int *out)
+{
+    while (c->lanes.n <= lane)
+        mr_vec_push(&c->lanes, -1);
+    if (c->lanes.p[lane] < 0)
+        MR_TRY(mr_blast_table(c->ps, mr_sv_of(c->o.name), "lane", lane, c->keys, c->width, &c->lanes.p[lane]));
+    *out = c->lanes.p[lane];
+    return NULL;
+}
+
+typedef struct counting { /* which lanes an evaluation is the sum of */
+    mr_coordinator *c;
+    MR_VEC(int) lanes;
+} counting;
+
+static void list_lanes(void *arg)
+{
+    counting *l = arg;
+    for (int i = 0; i < l->c->b.n_lanes; i++)
+        if (mr_blast_counts(&l->c->b, i))
+            mr_vec_push(&l->lanes, i);
+}
+
+/* G is the sum of the lanes; and the penalty's gradient. */
+static mr_status *sum_lanes(mr_coordinator *c)
+{
+    counting l = {.c = c};
+    mr_status *st = change(c, MR_PS_FILL, c->vectors[MR_LBFGS_G], c->vectors[MR_LBFGS_G], 0);
+    mr_desk_turn(c->desk, list_lanes, &l);
+    for (int i = 0, table; i < l.lanes.n && !st; i++) {
+        st = lane_table(c, l.lanes.p[i], &table);
+        if (!st)
+            st = change(c, MR_PS_AXPY, c->vectors[MR_LBFGS_G], table, 1);
+    }
+    if (!st && c->o.l2 > 0)
+        st = axpy(c, MR_LBFGS_G, MR_LBFGS_X, c->o.l2);
+    mr_vec_deinit(&l.lanes);
+    return st;
+}
+
+static void begin_evaluation(void *arg)
+{
+    mr_coordinator *c = arg;
+    c->failures = 0;
+    mr_lock(&c->mu);
+    c->complete = false;
+    mr_unlock(&c->mu);
+    happen(c, (mr_blast_event){.kind = MR_BLAST_EVALUATE, .replica = -1});
+}
+
+static mr_status *evaluate(void *arg, double *loss)
+{
+    mr_coordinator *c = arg;
+    double square = 0;
+    mr_desk_turn(c->desk, begin_evaluation, c);
+    MR_TRY(wait_for(c, &c->complete, "a loss is computed"));
+    mr_lock(&c->mu);
+    *loss = c->loss;
+    c->stats.evaluations++;
+    mr_unlock(&c->mu);
+    MR_TRY(sum_lanes(c));
+    if (c->o.l2 > 0)
+        MR_TRY(dot(c, MR_LBFGS_X, MR_LBFGS_X, &square));
+    *loss += c->o.l2 / 2 * square;
+    return NULL;
+}
+
+static mr_status *report(void *arg, int64_t iteration, double loss, double gradient_norm)
+{
+    mr_coordinator *c = arg;
+    if (c->o.report)
+        c->o.report(c->o.arg, iteration, loss, gradient_norm);
+    return NULL;
+}
+
+/* ---- minimising ---- */
+
+static void give_lane_back(void *arg)
+{
+    mr_coordinator *c = arg;
+    mr_vec_push(&c->b.spare, c->start_lane);
+}
+
+static mr_status *make_vectors(mr_coordinator *c)
+{
+    static const char *const names[] = {"x", "g", "x0", "g0", "d"};
+    int n = MR_LBFGS_HISTORY + 2 * c->o.history, first;
+    for (int i = 0; i < n; i++)
+        MR_TRY(i < MR_LBFGS_HISTORY ? mr_blast_table(c->ps, mr_sv_of(c->o.name), names[i], -1, c->keys, c->width, &c->vectors[i])
+                                    : mr_blast_table(c->ps, mr_sv_of(c->o.name), "pair", i - MR_LBFGS_HISTORY, c->keys, c->width,
+                                                     &c->vectors[i]));
+    MR_TRY(lane_table(c, c->start_lane, &first));
+    MR_TRY(change(c, MR_PS_COPY, c->vectors[MR_LBFGS_X], first, 0));
+    mr_desk_turn(c->desk, give_lane_back, c);
+    c->made = true;
+    return NULL;
+}
+
+mr_status *mr_coordinator_minimize(mr_coordinator *c, double *loss)
+{
+    mr_lbfgs_space v = {c, dot, scale, axpy, copy, evaluate, report};
+    mr_lbfgs_options o = {c->o.history, c->o.iterations, c->o.gradient_norm, c->o.least_gain, 3e-7};
+    mr_lbfgs_result r;
+    MR_TRY(wait_for(c, &c->started, "initial values are awaited"));
+    if (!c->made)
+        MR_TRY(make_vectors(c));
+    MR_TRY(mr_lbfgs_run(&v, &o, &r));
+    mr_lock(&c->mu);
+    c->stats.iterations += r.iterations;
+    c->stats.gradient_norm = r.gradient_norm;
+    mr_unlock(&c->mu);
+    *loss = r.loss;
+    return NULL;
+}
+
+static void count_ledger(void *arg)
+{
+    mr_coordinator *c = arg;
+    mr_lock(&c->mu);
+    c->stats.given_twice = c->b.given_twice;
+    c->stats.dropped = c->b.dropped;
+    mr_unlock(&c->mu);
+}
+
+void mr_coordinator_count(mr_coordinator *c, mr_sandblaster_stats *out)
+{
+    mr_desk_turn(c->desk, count_ledger, c);
+    mr_lock(&c->mu);
+    *out = c->stats;
+    mr_unlock(&c->mu);
+    out->struct_size = sizeof *out;
+    mr_desk_count(c->desk, &out->bytes_sent, &out->bytes_received);
+}
+
+/* ---- beginning and end ---- */
+
+static mr_status *check_options(mr_sandblaster_options *o)
+{
+    o->portions = o->portions ? o->portions : 32;
+    o->history = o->history ? o->history : 10;
+    o->iterations = o->iterations ? o->iterations : 200;
+    o->gradient_norm = o->gradient_norm > 0 ? o->gradient_norm : 1e-6;
+    o->least_gain = o->least_gain > 0 ? o->least_gain : 1e-9;
+    o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
+    o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;
+    if (o->portions < 1 || o->portions > 1 << 20 || o->history < 1 || o->history > MR_LBFGS_MOST_HISTORY || o->iterations < 0)
+        return mr_invalid("Sandblaster: %d portions, a history of %d, %lld iterations", o->portions, o->history,
+                          (long long)o->iterations);
+    if (!(o->l2 >= 0) || o->patience_ms < 0 || o->deadline_ms < 0 || o->patience_ms > INT32_MAX || o->deadline_ms > INT32_MAX)
+        return mr_invalid("Sandblaster: a penalty or a wait below zero, or a wait of more than 24 days");
+    return NULL;
+}
+
+mr_status *mr_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_coordinator **out)
+{
+    mr_coordinator *c = mr_new(mr_coordinator);
+    c->o = *o;
+    c->ps = ps;
+    c->o.name = mr_strdup(o->name && o->name[0] ? o->name : "sandblaster");
+    mr_mutex_init(&c->mu);
+    mr_cond_init(&c->changed);
+    mr_status *st = check_options(&c->o);
+    mr_blast_init(&c->b, &(mr_blast_rules){c->o.portions, c->o.patience_ms * 1000000});
+    if (!st)
+        st = mr_desk_open(&(mr_desk_rules){o->address, c, joined, said, lost, tick}, &c->desk);
+    if (st)
+        mr_coordinator_free(c);
+    else
+        *out = c;
+    return st;
+}
+
+const char *mr_coordinator_address(const mr_coordinator *c) { return mr_desk_address(c->desk); }
+
+static void tell_end(void *arg)
+{
+    mr_coordinator *c = arg;
+    c->ending = true;
+    for (int i = 0; i < c->b.replicas.n; i++)
+        if (c->b.replicas.p[i].state == MR_BLAST_IDLE)
+            order(c, c->b.replicas.p[i].id, &(mr_blast_order){.kind = MR_WISH_END});
+}
+
+/* Replicas that are busy hear it with their next word, if that comes soon. */
+static void part(mr_coordinator *c)
+{
+    int64_t end = mr_now_ns() + PARTING_MS * 1000000ll;
+    mr_desk_turn(c->desk, tell_end, c);
+    mr_lock(&c->mu);
+    while (c->n_replicas > 0 && mr_cond_wait_until(&c->changed, &c->mu, end))
+        ;
+    mr_unlock(&c->mu);
+    mr_desk_close(c->desk);
+}
+
+void mr_coordinator_free(mr_coordinator *c)
+{
+    if (!c)
+        return;
+    if (c->desk)
+        part(c);
+    mr_blast_deinit(&c->b);
+    mr_vec_deinit(&c->lanes);
+    mr_status_free(c->failed);
+    mr_cond_deinit(&c->changed);
+    mr_mutex_deinit(&c->mu);
+    mr_free((char *)(uintptr_t)c->o.name);
+    mr_free(c);
+}

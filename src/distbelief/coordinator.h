@@ -1,0 +1,20 @@
+/* distbelief/coordinator.h -- Sandblaster's coordinator: L-BFGS over the servers' vectors and the replicas' portions.
+ *
+ * What millrace/distbelief.h says, in our own terms.  It holds no parameter and none passes through it: dist/sandblaster.h says
+ * who computes what, lbfgs.h what is done with vectors, and both are carried out by replicas and servers. */
+#ifndef MR_DISTBELIEF_COORDINATOR_H
+#define MR_DISTBELIEF_COORDINATOR_H
+
+#include "millrace/distbelief.h"
+#include "base/status.h"
+
+typedef struct mr_coordinator mr_coordinator;
+
+mr_status *mr_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_coordinator **out);
+/* Lets the replicas go. */
+void mr_coordinator_free(mr_coordinator *c);
+const char *mr_coordinator_address(const mr_coordinator *c);
+mr_status *mr_coordinator_minimize(mr_coordinator *c, double *loss);
+void mr_coordinator_count(mr_coordinator *c, mr_sandblaster_stats *out);
+
+#endif

@@ -1,0 +1,409 @@
+/* distbelief/desk.c -- the desk's side.
+ *
+ * Locks: `turn` is held while callbacks run, `mu` guards the list of workers and is taken inside it.  A call is answered with
+ * `mu` free, because answering waits for a cancellation of that call that runs, and that takes `mu`.  The call of a worker that
+ * stays is answered by nobody who has `turn`, since its cancellation takes that. */
+#include "distbelief/desk.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "base/timers.h"
+#include "server/ways.h"
+#include "wire/pb.h"
+
+enum { TICK_MS = 50, ASK_AGAIN_MS = 2000, MOST_GONE = 4096 };
+
+typedef struct worker {
+    int64_t id;
+    bool joined;
+    mr_net_call *stay, *ask; /* NULL: none is open */
+    int64_t asked_ns;
+    mr_bytes order; /* waits for its call */
+} worker;
+
+struct mr_desk {
+    mr_desk_rules o;
+    char *address;
+    mr_doors doors;
+    mr_timers *timers;
+    mr_timer tick;
+    mr_mutex turn;
+    mr_mutex mu;
+    MR_VEC(worker) workers MR_GUARDED_BY(mu);
+    MR_VEC(int64_t) gone MR_GUARDED_BY(mu); /* numbers that are not heard any more, the newest ones */
+    int next_gone MR_GUARDED_BY(mu);
+    bool closing MR_GUARDED_BY(mu);
+    _Atomic int64_t sent, received;
+};
+
+/* ---- workers ---- */
+
+static worker *find_locked(mr_desk *d, int64_t id) MR_REQUIRES(d->mu)
+{
+    for (int i = 0; i < d->workers.n; i++)
+        if (d->workers.p[i].id == id)
+            return &d->workers.p[i];
+    return NULL;
+}
+
+static worker *find_or_add_locked(mr_desk *d, int64_t id) MR_REQUIRES(d->mu)
+{
+    worker *w = find_locked(d, id);
+    if (!w) {
+        mr_vec_push(&d->workers, (worker){.id = id});
+        w = &mr_vec_last(&d->workers);
+    }
+    return w;
+}
+
+static bool is_gone_locked(const mr_desk *d, int64_t id) MR_REQUIRES(d->mu)
+{
+    for (int i = 0; i < d->gone.n; i++)
+        if (d->gone.p[i] == id)
+            return true;
+    return false;
+}
+
+static void forget_locked(mr_desk *d, worker *w) MR_REQUIRES(d->mu)
+{
+    if (d->gone.n < MOST_GONE)
+        mr_vec_push(&d->gone, w->id);
+    else
+        d->gone.p[d->next_gone++ % MOST_GONE] = w->id;
+    mr_bytes_deinit(&w->order);
+    mr_vec_remove_swap(&d->workers, w - d->workers.p);
+}
+
+static void reply(mr_desk *d, mr_net_call *c, mr_status *st, mr_bytes *body)
+{
+    if (body)
+        d->sent += (int64_t)body->n;
+    c->net->reply(c, st, body);
+}
+
+static mr_status *ended(void) { return mr_error(MR_UNAVAILABLE, "The coordinator has ended"); }
+
+/* ---- calls that end by themselves ---- */
+
+static void ask_cancelled(void *arg, mr_net_call *c)
+{
+    mr_desk *d = arg;
+    bool ours = false;
+    mr_lock(&d->mu);
+    for (int i = 0; i < d->workers.n && !ours; i++) {
+        worker *w = &d->workers.p[i];
+        if ((ours = w->ask == c)) {
+            w->ask = NULL;
+            if (!w->joined) /* it never came to stay */
+                forget_locked(d, w);
+        }
+    }
+    mr_unlock(&d->mu);
+    if (ours)
+        reply(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
+}
+
+/* The worker is lost, unless the desk is closing. */
+static void stay_ended(void *arg, mr_net_call *c)
+{
+    mr_desk *d = arg;
+    int64_t id = 0;
+    mr_net_call *ask = NULL;
+    bool ours = false;
+    mr_lock(&d->turn);
+    mr_lock(&d->mu);
+    for (int i = 0; i < d->workers.n && !ours; i++) {
+        worker *w = &d->workers.p[i];
+        if ((ours = w->stay == c)) {
+            id = w->id;
+            ask = w->ask;
+            forget_locked(d, w);
+        }
+    }
+    mr_unlock(&d->mu);
+    if (ours)
+        d->o.lost(d->o.arg, id);
+    mr_unlock(&d->turn);
+    if (ask)
+        reply(d, ask, mr_error(MR_ABORTED, "The connection of this worker was lost"), NULL);
+    if (ours)
+        reply(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
+}
+
+/* ---- what workers say ---- */
+
+typedef struct word {
+    int64_t id;
+    mr_sv text;
+} word;
+
+static mr_status *read_word(mr_sv bytes, word *out)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *out = (word){0, MR_SV("")};
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: out->id = mr_pb_int64(&r); break;
+        case 2: out->text = mr_pb_bytes(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_TRY(mr_pb_reader_status(&r, "word of a worker"));
+    return out->id > 0 ? NULL : mr_invalid("A worker has the number %lld", (long long)out->id);
+}
+
+static bool enter(mr_desk *d, mr_net_call *c, int64_t id)
+{
+    mr_lock(&d->mu);
+    worker *w = find_locked(d, id);
+    bool ok = !d->closing && !is_gone_locked(d, id) && !(w && w->joined);
+    if (ok) {
+        w = find_or_add_locked(d, id);
+        w->joined = true;
+        w->stay = c;
+    }
+    mr_unlock(&d->mu);
+    return ok;
+}
+
+/* Its number is used up; the call by which it asks, if any, is the caller's to answer. */
+static mr_net_call *send_away(mr_desk *d, int64_t id)
+{
+    mr_net_call *ask = NULL;
+    mr_lock(&d->mu);
+    worker *w = find_locked(d, id);
+    if (w) {
+        ask = w->ask;
+        forget_locked(d, w);
+    }
+    mr_unlock(&d->mu);
+    return ask;
+}
+
+/* In the list before its owner hears of it, who may have an order at once. */
+static mr_status *admit(mr_desk *d, mr_net_call *c, const word *w, mr_net_call **ask)
+{
+    if (!enter(d, c, w->id))
+        return mr_error(MR_FAILED_PRECONDITION, "The coordinator does not take this worker (any more)");
+    mr_status *st = d->o.joined(d->o.arg, w->id, w->text);
+    if (st)
+        *ask = send_away(d, w->id);
+    return st;
+}
+
+static void take_stay(mr_desk *d, mr_net_call *c, const word *w)
+{
+    mr_net_call *ask = NULL;
+    mr_lock(&d->turn);
+    mr_status *st = admit(d, c, w, &ask);
+    mr_unlock(&d->turn);
+    if (ask)
+        reply(d, ask, mr_status_copy(st), NULL);
+    if (st)
+        reply(d, c, st, NULL);
+    else if (!c->net->on_cancel(c, stay_ended, d))
+        stay_ended(d, c);
+}
+
+/* The call waits from now on, unless an order waits for it: then *order has it. */
+static mr_status *park_locked(mr_desk *d, mr_net_call *c, const word *w, mr_bytes *order, mr_net_call **older) MR_REQUIRES(d->mu)
+{
+    if (d->closing)
+        return ended();
+    if (is_gone_locked(d, w->id))
+        return mr_error(MR_ABORTED, "The connection of this worker was lost");
+    worker *k = find_or_add_locked(d, w->id);
+    if (!k->joined && w->text.n)
+        return mr_error(MR_FAILED_PRECONDITION, "A worker reports before it has joined");
+    *older = k->ask;
+    k->ask = NULL;
+    mr_bytes_append(order, &k->order);
+    if (!order->n) {
+        k->ask = c;
+        k->asked_ns = mr_now_ns();
+    }
+    return NULL;
+}
+
+static void take_ask(mr_desk *d, mr_net_call *c, const word *w)
+{
+    mr_bytes order = {0};
+    mr_net_call *older = NULL;
+    mr_lock(&d->turn);
+    mr_lock(&d->mu);
+    mr_status *st = park_locked(d, c, w, &order, &older);
+    mr_unlock(&d->mu);
+    bool parked = !st && !order.n;
+    if (parked && !c->net->on_cancel(c, ask_cancelled, d))
+        ask_cancelled(d, c);
+    if (!st && w->text.n)
+        d->o.said(d->o.arg, w->id, w->text);
+    mr_unlock(&d->turn);
+    if (older)
+        reply(d, older, NULL, &(mr_bytes){0});
+    if (!parked)
+        reply(d, c, st, &order);
+}
+
+static void handle(void *arg, mr_net_call *c)
+{
+    mr_desk *d = arg;
+    mr_sv bytes = MR_SV("");
+    word w;
+    mr_bytes body = c->body; /* the call may be answered, and gone, before its words are not needed any more */
+    c->body = (mr_bytes){0};
+    d->received += (int64_t)body.n;
+    mr_status *st = mr_bytes_flat(&body, &bytes);
+    if (!st)
+        st = read_word(bytes, &w);
+    if (st)
+        reply(d, c, st, NULL);
+    else if (strcmp(c->method, "/millrace.Desk/Stay") == 0)
+        take_stay(d, c, &w);
+    else if (strcmp(c->method, "/millrace.Desk/Ask") == 0)
+        take_ask(d, c, &w);
+    else
+        reply(d, c, mr_error(MR_UNIMPLEMENTED, "A coordinator has no %s", c->method), NULL);
+    mr_bytes_deinit(&body);
+}
+
+void mr_desk_order(mr_desk *d, int64_t id, mr_bytes *order)
+{
+    mr_net_call *c = NULL;
+    mr_lock(&d->mu);
+    worker *w = find_locked(d, id);
+    if (w && w->ask) {
+        c = w->ask;
+        w->ask = NULL;
+    } else if (w) {
+        MR_ASSERT(!w->order.n);
+        mr_bytes_append(&w->order, order);
+    }
+    mr_unlock(&d->mu);
+    if (c)
+        reply(d, c, NULL, order);
+    mr_bytes_deinit(order);
+}
+
+/* ---- time ---- */
+
+static mr_net_call *take_patient(mr_desk *d, int64_t before_ns)
+{
+    mr_net_call *c = NULL;
+    mr_lock(&d->mu);
+    for (int i = 0; i < d->workers.n && !c; i++)
+        if (d->workers.p[i].ask && d->workers.p[i].asked_ns < before_ns) {
+            c = d->workers.p[i].ask;
+            d->workers.p[i].ask = NULL;
+        }
+    mr_unlock(&d->mu);
+    return c;
+}
+
+static void tick(mr_timer *t)
+{
+    mr_desk *d = (mr_desk *)((char *)t - offsetof(mr_desk, tick));
+    int64_t now = mr_now_ns();
+    mr_net_call *c;
+    if (d->o.tick) {
+        mr_lock(&d->turn);
+        d->o.tick(d->o.arg);
+        mr_unlock(&d->turn);
+    }
+    while ((c = take_patient(d, now - ASK_AGAIN_MS * 1000000ll)))
+        reply(d, c, NULL, &(mr_bytes){0}); /* so that it sees that somebody is there */
+    mr_lock(&d->mu);
+    bool again = !d->closing;
+    mr_unlock(&d->mu);
+    if (again)
+        mr_timers_set(d->timers, t, now + TICK_MS * 1000000, tick);
+}
+
+void mr_desk_turn(mr_desk *d, void (*fn)(void *arg), void *arg)
+{
+    mr_lock(&d->turn);
+    fn(arg);
+    mr_unlock(&d->turn);
+}
+
+/* ---- opening and closing ---- */
+
+static mr_status *open_doors(mr_desk *d)
+{
+    int port = 0;
+    MR_TRY(mr_timers_new(&d->timers));
+    MR_TRY(mr_doors_open(d->o.address, NULL, handle, d, &d->doors, &port));
+    mr_sv a = mr_sv_of(d->o.address);
+    while (a.n && a.p[a.n - 1] != ':')
+        a.n--;
+    d->address = mr_printf("%.*s%d", MR_SV_ARG(a), port);
+    mr_timers_set(d->timers, &d->tick, mr_now_ns() + TICK_MS * 1000000, tick);
+    return NULL;
+}
+
+mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out)
+{
+    mr_desk *d = mr_new(mr_desk);
+    d->o = *o;
+    d->o.address = mr_strdup(o->address ? o->address : "127.0.0.1:0");
+    d->tick.place = -1;
+    mr_mutex_init(&d->turn);
+    mr_mutex_init(&d->mu);
+    mr_status *st = open_doors(d);
+    if (st)
+        mr_desk_close(d);
+    else
+        *out = d;
+    return st;
+}
+
+/* One open call of any worker; NULL: none is left. */
+static mr_net_call *take_any(mr_desk *d)
+{
+    mr_net_call *c = NULL;
+    mr_lock(&d->mu);
+    for (int i = 0; i < d->workers.n && !c; i++) {
+        worker *w = &d->workers.p[i];
+        mr_net_call **open = w->ask ? &w->ask : &w->stay;
+        c = *open;
+        *open = NULL;
+    }
+    mr_unlock(&d->mu);
+    return c;
+}
+
+void mr_desk_close(mr_desk *d)
+{
+    mr_net_call *c;
+    if (!d)
+        return;
+    mr_lock(&d->mu);
+    d->closing = true;
+    mr_unlock(&d->mu);
+    if (d->timers)
+        mr_timers_clear(d->timers, &d->tick); /* a tick that runs has seen, or will see, that it is the last */
+    while ((c = take_any(d)))
+        reply(d, c, ended(), NULL);
+    mr_doors_close(&d->doors, 1000000000);
+    if (d->timers)
+        mr_timers_clear(d->timers, &d->tick);
+    mr_timers_free(d->timers);
+    for (int i = 0; i < d->workers.n; i++)
+        mr_bytes_deinit(&d->workers.p[i].order);
+    mr_vec_deinit(&d->workers);
+    mr_vec_deinit(&d->gone);
+    mr_mutex_deinit(&d->mu);
+    mr_mutex_deinit(&d->turn);
+    mr_free((char *)(uintptr_t)d->o.address);
+    mr_free(d->address);
+    mr_free(d);
+}
+
+const char *mr_desk_address(const mr_desk *d) { return d->address; }
+
+void mr_desk_count(const mr_desk *d, int64_t *sent, int64_t *received)
+{
+    *sent = d->sent;
+    *received = d->received;
+}

@@ -1,0 +1,147 @@
+/* distbelief/hand.c -- a worker at a desk: one call that stays, one that asks. */
+#include "base/clock.h"
+#include "base/thread.h"
+#include "distbelief/desk.h"
+#include "server/ways.h"
+#include "wire/pb.h"
+
+typedef struct call { /* under way; the request is first */
+    mr_net_request r;
+    mr_hand *hand;
+    bool open MR_GUARDED_BY(mu);
+    mr_status *st MR_GUARDED_BY(mu);
+    mr_bytes reply MR_GUARDED_BY(mu);
+} call;
+
+struct mr_hand {
+    int64_t id;
+    int64_t deadline_ms;
+    mr_net *net;
+    mr_net_peer *peer;
+    mr_mutex mu;
+    mr_cond changed; /* a call has ended */
+    call stay, ask;
+    bool cancelled MR_GUARDED_BY(mu);
+};
+
+static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    call *c = (call *)r;
+    mr_hand *h = c->hand;
+    mr_lock(&h->mu);
+    c->st = st;
+    if (!st && reply)
+        mr_bytes_append(&c->reply, reply);
+    c->open = false;
+    mr_cond_broadcast(&h->changed);
+    mr_unlock(&h->mu);
+}
+
+/* Text is taken over. */
+static mr_status *start(mr_hand *h, call *c, const char *method, mr_bytes *text, int64_t deadline_ns)
+{
+    mr_str head = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &head);
+    mr_pb_put_varint(&w, 1, (uint64_t)h->id);
+    if (text->n)
+        mr_pb_put_header(&w, 2, text->n);
+    mr_status *st = mr_pb_writer_status(&w, "word of a worker");
+    if (st) {
+        mr_str_deinit(&head);
+        mr_bytes_deinit(text);
+        return st;
+    }
+    *c = (call){.hand = h, .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = done}};
+    mr_bytes_add_str(&c->r.body, &head);
+    mr_bytes_append(&c->r.body, text);
+    mr_lock(&h->mu);
+    c->open = true;
+    mr_unlock(&h->mu);
+    h->net->start(h->peer, &c->r);
+    return NULL;
+}
+
+/* Waits until the call has ended: its error, and its reply. */
+static mr_status *wait_for(mr_hand *h, call *c, mr_bytes *out)
+{
+    mr_lock(&h->mu);
+    while (c->open)
+        mr_cond_wait(&h->changed, &h->mu); /* every request ends, by its deadline if by nothing else */
+    mr_status *st = c->st;
+    c->st = NULL;
+    mr_bytes_append(out, &c->reply);
+    mr_unlock(&h->mu);
+    return st;
+}
+
+static bool stop_asked(mr_hand *h)
+{
+    mr_lock(&h->mu);
+    bool stop = h->cancelled;
+    mr_unlock(&h->mu);
+    return stop;
+}
+
+mr_status *mr_hand_ask(mr_hand *h, mr_bytes *report, mr_bytes *order)
+{
+    for (;;) {
+        if (stop_asked(h)) {
+            mr_bytes_deinit(report);
+            return mr_error(MR_CANCELLED, "The work was cancelled");
+        }
+        MR_TRY(start(h, &h->ask, "/millrace.Desk/Ask", report, mr_now_ns() + h->deadline_ms * 1000000));
+        if (stop_asked(h)) /* between the two looks it may have been too early to cancel the call */
+            h->net->cancel(&h->ask.r);
+        MR_TRY(wait_for(h, &h->ask, order));
+        if (order->n)
+            return NULL;
+    }
+}
+
+void mr_hand_cancel(mr_hand *h)
+{
+    mr_lock(&h->mu);
+    h->cancelled = true;
+    bool open = h->ask.open;
+    mr_unlock(&h->mu);
+    if (open)
+        h->net->cancel(&h->ask.r);
+}
+
+mr_status *mr_hand_join(const mr_hand_rules *o, mr_hand **out)
+{
+    mr_hand *h = mr_new(mr_hand);
+    mr_bytes hello = {0};
+    h->id = (int64_t)(mr_random64() >> 2) | 1;
+    h->deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : 60000;
+    mr_mutex_init(&h->mu);
+    mr_cond_init(&h->changed);
+    mr_status *st = mr_way_to(o->address, NULL, NULL, &h->net, &h->peer);
+    if (!st && !mr_bytes_add_copy(&hello, o->hello.p, o->hello.n))
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for a hello of %zu bytes", o->hello.n);
+    if (!st)
+        st = start(h, &h->stay, "/millrace.Desk/Stay", &hello, 0);
+    if (st)
+        mr_hand_leave(h);
+    else
+        *out = h;
+    return st;
+}
+
+void mr_hand_leave(mr_hand *h)
+{
+    if (!h)
+        return;
+    mr_bytes none = {0};
+    if (h->stay.hand) {
+        h->net->cancel(&h->stay.r);
+        mr_status_free(wait_for(h, &h->stay, &none));
+    }
+    mr_bytes_deinit(&none);
+    if (h->peer)
+        h->net->disconnect(h->peer);
+    mr_cond_deinit(&h->changed);
+    mr_mutex_deinit(&h->mu);
+    mr_free(h);
+}
