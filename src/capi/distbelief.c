@@ -157,7 +157,7 @@ void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out)
 /* ---- Sandblaster: the coordinator ---- */
 
 struct mr_sandblaster {
-    mr_coordinator *c;
+    mr_blast_coordinator *c;
 };
 
 static mr_status *no_sandblaster(void) { return mr_invalid("There is no Sandblaster coordinator"); }
@@ -165,12 +165,12 @@ static mr_status *no_sandblaster(void) { return mr_invalid("There is no Sandblas
 mr_sandblaster *mr_sandblaster_start(const mr_sandblaster_options *options, mr_ps *ps, TF_Status *status)
 {
     mr_sandblaster_options o;
-    mr_coordinator *c = NULL;
+    mr_blast_coordinator *c = NULL;
     mr_sandblaster *s = NULL;
     mr_capi_init();
     mr_status *st = ps ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("There is no client of parameters");
     if (!st)
-        st = mr_coordinator_new(&o, ps, &c);
+        st = mr_blast_coordinator_new(&o, ps, &c);
     if (!st) {
         s = mr_new(mr_sandblaster);
         s->c = c;
@@ -179,12 +179,12 @@ mr_sandblaster *mr_sandblaster_start(const mr_sandblaster_options *options, mr_p
     return s;
 }
 
-const char *mr_sandblaster_address(const mr_sandblaster *s) { return s ? mr_coordinator_address(s->c) : ""; }
+const char *mr_sandblaster_address(const mr_sandblaster *s) { return s ? mr_blast_coordinator_address(s->c) : ""; }
 
 double mr_sandblaster_minimize(mr_sandblaster *s, TF_Status *status)
 {
     double loss = NAN;
-    mr_status *st = s ? mr_coordinator_minimize(s->c, &loss) : no_sandblaster();
+    mr_status *st = s ? mr_blast_coordinator_minimize(s->c, &loss) : no_sandblaster();
     if (st)
         loss = NAN;
     mr_capi_set_status(status, st);
@@ -197,7 +197,7 @@ void mr_sandblaster_get_stats(mr_sandblaster *s, mr_sandblaster_stats *out)
     if (!out)
         return;
     if (s)
-        mr_coordinator_count(s->c, &stats);
+        mr_blast_coordinator_count(s->c, &stats);
     fill_stats(out, &stats, sizeof stats);
 }
 
@@ -205,7 +205,7 @@ void mr_sandblaster_free(mr_sandblaster *s)
 {
     if (!s)
         return;
-    mr_coordinator_free(s->c);
+    mr_blast_coordinator_free(s->c);
     mr_free(s);
 }
 

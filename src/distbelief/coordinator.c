@@ -20,7 +20,7 @@
 
 enum { MOST_FAILURES = 3, PARTING_MS = 2000 };
 
-struct mr_coordinator {
+struct mr_blast_coordinator {
     mr_sandblaster_options o; /* nothing zero; name and address are owned */
     mr_ps *ps;
     mr_desk *desk;
@@ -47,7 +47,7 @@ struct mr_coordinator {
 
 /* ---- orders ---- */
 
-static void order(mr_coordinator *c, int64_t replica, const mr_blast_order *o)
+static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order *o)
 {
     mr_bytes bytes = {0};
     mr_status *st = mr_blast_put_order(o, &bytes);
@@ -56,7 +56,7 @@ static void order(mr_coordinator *c, int64_t replica, const mr_blast_order *o)
     mr_status_free(st); /* out of memory for a few bytes: the replica is found too slow, and others do its work */
 }
 
-static void complete(mr_coordinator *c, double loss)
+static void complete(mr_blast_coordinator *c, double loss)
 {
     mr_lock(&c->mu);
     c->complete = true;
@@ -66,7 +66,7 @@ static void complete(mr_coordinator *c, double loss)
 }
 
 /* Tells the ledger, and sends out what follows. */
-static void happen(mr_coordinator *c, mr_blast_event e)
+static void happen(mr_blast_coordinator *c, mr_blast_event e)
 {
     mr_blast_actions todo = {0};
     if (c->ending)
@@ -83,7 +83,7 @@ static void happen(mr_coordinator *c, mr_blast_event e)
     mr_vec_deinit(&todo);
 }
 
-static void heard(mr_coordinator *c)
+static void heard(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
     c->heard_ns = mr_now_ns();
@@ -91,7 +91,7 @@ static void heard(mr_coordinator *c)
     mr_unlock(&c->mu);
 }
 
-static bool has_started(mr_coordinator *c)
+static bool has_started(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
     bool started = c->started;
@@ -99,7 +99,7 @@ static bool has_started(mr_coordinator *c)
     return started;
 }
 
-static void let_start(mr_coordinator *c, int64_t replica)
+static void let_start(mr_blast_coordinator *c, int64_t replica)
 {
     c->starter = replica;
     c->start_lane = c->b.n_lanes++;
@@ -108,7 +108,7 @@ static void let_start(mr_coordinator *c, int64_t replica)
 
 /* ---- turns of the desk ---- */
 
-static mr_status *check_hello(mr_coordinator *c, const mr_blast_hello *h)
+static mr_status *check_hello(mr_blast_coordinator *c, const mr_blast_hello *h)
 {
     mr_status *st = NULL;
     if (!mr_sv_eq(h->name, mr_sv_of(c->o.name)))
@@ -129,7 +129,7 @@ static mr_status *check_hello(mr_coordinator *c, const mr_blast_hello *h)
     return st;
 }
 
-static void greet(mr_coordinator *c, int64_t replica)
+static void greet(mr_blast_coordinator *c, int64_t replica)
 {
     if (c->ending)
         order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
@@ -141,7 +141,7 @@ static void greet(mr_coordinator *c, int64_t replica)
 
 static mr_status *joined(void *arg, int64_t replica, mr_sv bytes)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     mr_blast_hello h;
     MR_TRY(mr_blast_get_hello(bytes, &h));
     MR_TRY(check_hello(c, &h));
@@ -150,7 +150,7 @@ static mr_status *joined(void *arg, int64_t replica, mr_sv bytes)
     return NULL;
 }
 
-static void take_started(mr_coordinator *c, int64_t replica)
+static void take_started(mr_blast_coordinator *c, int64_t replica)
 {
     if (replica != c->starter || has_started(c))
         return;
@@ -161,7 +161,7 @@ static void take_started(mr_coordinator *c, int64_t replica)
 }
 
 /* A replica could not do what it was told, and goes.  The same may happen to the next: then the training ends with it. */
-static void take_failure(mr_coordinator *c, int64_t replica, const mr_blast_report *r)
+static void take_failure(mr_blast_coordinator *c, int64_t replica, const mr_blast_report *r)
 {
     order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
     if (++c->failures < MOST_FAILURES)
@@ -176,7 +176,7 @@ static void take_failure(mr_coordinator *c, int64_t replica, const mr_blast_repo
 
 static void said(void *arg, int64_t replica, mr_sv bytes)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     mr_blast_report r;
     mr_status *st = mr_blast_get_report(bytes, &r);
     if (st) { /* nothing that a replica of ours would say */
@@ -203,7 +203,7 @@ static void said(void *arg, int64_t replica, mr_sv bytes)
 
 static void lost(void *arg, int64_t replica)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     if (replica == c->starter && !has_started(c)) {
         c->starter = 0;
         if (c->b.replicas.n) { /* all that wait are idle: nothing is evaluated yet */
@@ -229,7 +229,7 @@ static void tick(void *arg)
 /* ---- waiting ---- */
 
 /* Until the flag is set, as long as replicas say something. */
-static mr_status *wait_for(mr_coordinator *c, const bool *flag, const char *what)
+static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char *what)
 {
     mr_status *st = NULL;
     mr_lock(&c->mu);
@@ -250,7 +250,7 @@ static mr_status *wait_for(mr_coordinator *c, const bool *flag, const char *what
 
 /* ---- vectors ---- */
 
-static mr_status *change(mr_coordinator *c, mr_ps_algebra what, int a, int b, double alpha)
+static mr_status *change(mr_blast_coordinator *c, mr_ps_algebra what, int a, int b, double alpha)
 {
     double none;
     return mr_ps_compute(c->ps, what, a, b, alpha, &none);
@@ -258,29 +258,29 @@ static mr_status *change(mr_coordinator *c, mr_ps_algebra what, int a, int b, do
 
 static mr_status *dot(void *arg, int a, int b, double *out)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     return mr_ps_compute(c->ps, MR_PS_DOT, c->vectors[a], c->vectors[b], 0, out);
 }
 
 static mr_status *scale(void *arg, int a, double by)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     return change(c, MR_PS_SCALE, c->vectors[a], c->vectors[a], by);
 }
 
 static mr_status *axpy(void *arg, int a, int b, double by)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     return change(c, MR_PS_AXPY, c->vectors[a], c->vectors[b], by);
 }
 
 static mr_status *copy(void *arg, int a, int b)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     return change(c, MR_PS_COPY, c->vectors[a], c->vectors[b], 0);
 }
 
-static mr_status *lane_table(mr_coordinator *c, int lane, int *out)
+static mr_status *lane_table(mr_blast_coordinator *c, int lane, int *out)
 {
     while (c->lanes.n <= lane)
         mr_vec_push(&c->lanes, -1);
@@ -291,7 +291,7 @@ static mr_status *lane_table(mr_coordinator *c, int lane, int *out)
 }
 
 typedef struct counting { /* which lanes an evaluation is the sum of */
-    mr_coordinator *c;
+    mr_blast_coordinator *c;
     MR_VEC(int) lanes;
 } counting;
 
@@ -304,7 +304,7 @@ static void list_lanes(void *arg)
 }
 
 /* G is the sum of the lanes; and the penalty's gradient. */
-static mr_status *sum_lanes(mr_coordinator *c)
+static mr_status *sum_lanes(mr_blast_coordinator *c)
 {
     counting l = {.c = c};
     mr_status *st = change(c, MR_PS_FILL, c->vectors[MR_LBFGS_G], c->vectors[MR_LBFGS_G], 0);
@@ -322,7 +322,7 @@ static mr_status *sum_lanes(mr_coordinator *c)
 
 static void begin_evaluation(void *arg)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     c->failures = 0;
     mr_lock(&c->mu);
     c->complete = false;
@@ -332,7 +332,7 @@ static void begin_evaluation(void *arg)
 
 static mr_status *evaluate(void *arg, double *loss)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     double square = 0;
     mr_desk_turn(c->desk, begin_evaluation, c);
     MR_TRY(wait_for(c, &c->complete, "a loss is computed"));
@@ -349,7 +349,7 @@ static mr_status *evaluate(void *arg, double *loss)
 
 static mr_status *report(void *arg, int64_t iteration, double loss, double gradient_norm)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     if (c->o.report)
         c->o.report(c->o.arg, iteration, loss, gradient_norm);
     return NULL;
@@ -359,11 +359,11 @@ static mr_status *report(void *arg, int64_t iteration, double loss, double gradi
 
 static void give_lane_back(void *arg)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     mr_vec_push(&c->b.spare, c->start_lane);
 }
 
-static mr_status *make_vectors(mr_coordinator *c)
+static mr_status *make_vectors(mr_blast_coordinator *c)
 {
     static const char *const names[] = {"x", "g", "x0", "g0", "d"};
     int n = MR_LBFGS_HISTORY + 2 * c->o.history, first;
@@ -378,7 +378,7 @@ static mr_status *make_vectors(mr_coordinator *c)
     return NULL;
 }
 
-mr_status *mr_coordinator_minimize(mr_coordinator *c, double *loss)
+mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss)
 {
     mr_lbfgs_space v = {c, dot, scale, axpy, copy, evaluate, report};
     mr_lbfgs_options o = {c->o.history, c->o.iterations, c->o.gradient_norm, c->o.least_gain, 3e-7};
@@ -397,14 +397,14 @@ mr_status *mr_coordinator_minimize(mr_coordinator *c, double *loss)
 
 static void count_ledger(void *arg)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     mr_lock(&c->mu);
     c->stats.given_twice = c->b.given_twice;
     c->stats.dropped = c->b.dropped;
     mr_unlock(&c->mu);
 }
 
-void mr_coordinator_count(mr_coordinator *c, mr_sandblaster_stats *out)
+void mr_blast_coordinator_count(mr_blast_coordinator *c, mr_sandblaster_stats *out)
 {
     mr_desk_turn(c->desk, count_ledger, c);
     mr_lock(&c->mu);
@@ -433,9 +433,9 @@ static mr_status *check_options(mr_sandblaster_options *o)
     return NULL;
 }
 
-mr_status *mr_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_coordinator **out)
+mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_blast_coordinator **out)
 {
-    mr_coordinator *c = mr_new(mr_coordinator);
+    mr_blast_coordinator *c = mr_new(mr_blast_coordinator);
     c->o = *o;
     c->ps = ps;
     c->o.name = mr_strdup(o->name && o->name[0] ? o->name : "sandblaster");
@@ -446,17 +446,17 @@ mr_status *mr_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_coo
     if (!st)
         st = mr_desk_open(&(mr_desk_rules){o->address, c, joined, said, lost, tick}, &c->desk);
     if (st)
-        mr_coordinator_free(c);
+        mr_blast_coordinator_free(c);
     else
         *out = c;
     return st;
 }
 
-const char *mr_coordinator_address(const mr_coordinator *c) { return mr_desk_address(c->desk); }
+const char *mr_blast_coordinator_address(const mr_blast_coordinator *c) { return mr_desk_address(c->desk); }
 
 static void tell_end(void *arg)
 {
-    mr_coordinator *c = arg;
+    mr_blast_coordinator *c = arg;
     c->ending = true;
     for (int i = 0; i < c->b.replicas.n; i++)
         if (c->b.replicas.p[i].state == MR_BLAST_IDLE)
@@ -464,7 +464,7 @@ static void tell_end(void *arg)
 }
 
 /* Replicas that are busy hear it with their next word, if that comes soon. */
-static void part(mr_coordinator *c)
+static void part(mr_blast_coordinator *c)
 {
     int64_t end = mr_now_ns() + PARTING_MS * 1000000ll;
     mr_desk_turn(c->desk, tell_end, c);
@@ -475,7 +475,7 @@ static void part(mr_coordinator *c)
     mr_desk_close(c->desk);
 }
 
-void mr_coordinator_free(mr_coordinator *c)
+void mr_blast_coordinator_free(mr_blast_coordinator *c)
 {
     if (!c)
         return;

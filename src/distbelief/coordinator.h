@@ -8,13 +8,13 @@
 #include "millrace/distbelief.h"
 #include "base/status.h"
 
-typedef struct mr_coordinator mr_coordinator;
+typedef struct mr_blast_coordinator mr_blast_coordinator;
 
-mr_status *mr_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_coordinator **out);
+mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_blast_coordinator **out);
 /* Lets the replicas go. */
-void mr_coordinator_free(mr_coordinator *c);
-const char *mr_coordinator_address(const mr_coordinator *c);
-mr_status *mr_coordinator_minimize(mr_coordinator *c, double *loss);
-void mr_coordinator_count(mr_coordinator *c, mr_sandblaster_stats *out);
+void mr_blast_coordinator_free(mr_blast_coordinator *c);
+const char *mr_blast_coordinator_address(const mr_blast_coordinator *c);
+mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss);
+void mr_blast_coordinator_count(mr_blast_coordinator *c, mr_sandblaster_stats *out);
 
 #endif
