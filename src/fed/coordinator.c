@@ -227,6 +227,14 @@ void mr_coordinator_gone(mr_coordinator *c, int i)
     step_and_unlock(c, (mr_fed_event){.word = MR_FED_GONE, .client = i}, NULL);
 }
 
+int mr_coordinator_there(mr_coordinator *c)
+{
+    mr_lock(&c->mu);
+    int n = c->rounds.n_there;
+    mr_unlock(&c->mu);
+    return n;
+}
+
 static uint64_t seed_for(const mr_coordinator *c, int i)
 {
     uint64_t s[4] = {c->rounds.o.seed, (uint64_t)c->rounds.round, (uint64_t)i, (uint64_t)c->rounds.ticket};

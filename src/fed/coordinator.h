@@ -42,6 +42,7 @@ int mr_coordinator_join(mr_coordinator *c);
 /* The same with a number the caller knows to be free. */
 void mr_coordinator_join_as(mr_coordinator *c, int client);
 void mr_coordinator_gone(mr_coordinator *c, int client);
+int mr_coordinator_there(mr_coordinator *c); /* how many clients are */
 /* What this client is asked for; false: nothing now. */
 bool mr_coordinator_task(mr_coordinator *c, int client, mr_fed_task *out);
 /* Takes over the answer.  INVALID_ARGUMENT when it is malformed: its client is out of the try.  Late and doubled ones are
