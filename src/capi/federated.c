@@ -14,13 +14,13 @@ struct mr_federated {
     mr_capi_examples *clients;   /* simulated */
     mr_learner_examples *plain;  /* the same as fed/ sees them */
     int n_clients;
-    mr_simulated *simulated;
+    mr_fed_simulated *simulated;
     mr_fed_server *server; /* one of the two */
 };
 
-static mr_coordinator *coordinator_of(mr_federated *f)
+static mr_fed_coordinator *coordinator_of(mr_federated *f)
 {
-    return f->simulated ? mr_simulated_coordinator(f->simulated) : mr_fed_server_coordinator(f->server);
+    return f->simulated ? mr_fed_simulated_coordinator(f->simulated) : mr_fed_server_coordinator(f->server);
 }
 
 /* ---- options ---- */
@@ -49,10 +49,10 @@ static double as_written(float v)
     return d > -1e9 && d < 1e9 && (float)tidy == v ? tidy : d;
 }
 
-static mr_coordinator_options coordinator_options(const mr_federated_options *o)
+static mr_fed_coordinator_options coordinator_options(const mr_federated_options *o)
 {
     int64_t deadline = o->deadline_ms ? o->deadline_ms : TEN_MINUTES_MS, wait = o->wait_ms ? o->wait_ms : TEN_MINUTES_MS;
-    mr_coordinator_options c = {
+    mr_fed_coordinator_options c = {
         .rounds = {.n_clients = o->clients ? o->num_clients : o->most_clients ? o->most_clients : MOST_CLIENTS,
                    .fraction = o->fraction > 0 || o->fraction < 0 ? as_written(o->fraction) : 0.1,
                    .at_least = o->at_least,
@@ -110,14 +110,14 @@ static mr_status *make(mr_federated *f, const mr_federated_options *o)
     MR_TRY(check_options(o));
     int threads = o->address ? 1 : o->threads ? o->threads : mr_cpu_count();
     MR_TRY(mr_capi_work_open(o->work, threads, &f->work));
-    mr_coordinator_options c = coordinator_options(o);
+    mr_fed_coordinator_options c = coordinator_options(o);
     if (o->clients)
         MR_TRY(take_clients(f, o));
     MR_TRY(initial_weights(f, &weights));
     if (o->address)
         return mr_fed_server_new(&c, o->address, weights, &f->server);
-    mr_simulated_options s = {c, f->plain, f->n_clients, f->work.learners, f->work.n_learners, as_written(o->lose)};
-    return mr_simulated_new(&s, weights, &f->simulated);
+    mr_fed_simulated_options s = {c, f->plain, f->n_clients, f->work.learners, f->work.n_learners, as_written(o->lose)};
+    return mr_fed_simulated_new(&s, weights, &f->simulated);
 }
 
 mr_federated *mr_federated_new(const mr_federated_options *options, TF_Status *status)
@@ -139,7 +139,7 @@ void mr_federated_free(mr_federated *f)
 {
     if (!f)
         return;
-    mr_simulated_free(f->simulated);
+    mr_fed_simulated_free(f->simulated);
     mr_fed_server_free(f->server);
     for (int i = 0; i < f->n_clients; i++)
         mr_capi_examples_drop(&f->clients[i]);
@@ -156,13 +156,13 @@ static mr_status *no_federated(void) { return mr_invalid("There is no federated 
 /* The first session has the model between rounds; its thread waits then. */
 static mr_status *show_weights(mr_federated *f)
 {
-    mr_fed_weights *w = mr_coordinator_weights(coordinator_of(f));
+    mr_fed_weights *w = mr_fed_coordinator_weights(coordinator_of(f));
     mr_status *st = mr_learner_load(&f->work.learners[0], w->v, w->n);
     mr_fed_weights_unref(w);
     return st;
 }
 
-static void put_report(const mr_coordinator_report *r, mr_federated_report *out)
+static void put_report(const mr_fed_coordinator_report *r, mr_federated_report *out)
 {
     size_t size = out->struct_size;
     mr_federated_report full = {.struct_size = size,
@@ -179,12 +179,12 @@ static void put_report(const mr_coordinator_report *r, mr_federated_report *out)
 
 void mr_federated_round(mr_federated *f, mr_federated_report *report, TF_Status *status)
 {
-    mr_coordinator_report r;
+    mr_fed_coordinator_report r;
     mr_status *st = f ? NULL : no_federated();
     if (!st && report && report->struct_size < sizeof(size_t))
         st = mr_invalid("The struct_size of an mr_federated_report is %zu", report->struct_size);
     if (!st)
-        st = mr_coordinator_round(coordinator_of(f), &r);
+        st = mr_fed_coordinator_round(coordinator_of(f), &r);
     if (!st)
         st = show_weights(f);
     if (!st && report)
@@ -195,13 +195,13 @@ void mr_federated_round(mr_federated *f, mr_federated_report *report, TF_Status 
 void mr_federated_stop(mr_federated *f)
 {
     if (f)
-        mr_coordinator_stop(coordinator_of(f));
+        mr_fed_coordinator_stop(coordinator_of(f));
 }
 
 void mr_federated_set_rate(mr_federated *f, float rate)
 {
     if (f && rate - rate == 0)
-        mr_coordinator_rate(coordinator_of(f), rate);
+        mr_fed_coordinator_rate(coordinator_of(f), rate);
 }
 
 TF_Session *mr_federated_session(mr_federated *f) { return f ? f->work.sessions[0] : NULL; }

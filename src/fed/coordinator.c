@@ -1,7 +1,7 @@
 /* fed/coordinator.c -- carries out what dist/federated.c decides.
  *
  * Everything is under `mu` but the averaging itself: while a round is complete and the next is not begun, no answer
- * is taken, so the thread of mr_coordinator_round has the updates to itself.  Callbacks run without the lock: who was
+ * is taken, so the thread of mr_fed_coordinator_round has the updates to itself.  Callbacks run without the lock: who was
  * asked is collected first.
  *
  * Updates of a plain round are kept until its end and added in the order of their clients, so that the sum does not depend on
@@ -20,8 +20,8 @@ typedef struct client {
     mr_fed_answer update; /* plain; empty until taken */
 } client;
 
-struct mr_coordinator {
-    mr_coordinator_options o;
+struct mr_fed_coordinator {
+    mr_fed_coordinator_options o;
     mr_mutex mu;
     mr_cond changed; /* a round ended, or is to end; or the time to look at has changed */
     mr_fed rounds MR_GUARDED_BY(mu);
@@ -38,7 +38,7 @@ struct mr_coordinator {
     mr_status *refusal MR_GUARDED_BY(mu); /* the newest, for people */
 };
 
-mr_status *mr_coordinator_new(const mr_coordinator_options *o, mr_fed_weights *weights, mr_coordinator **out)
+mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_weights *weights, mr_fed_coordinator **out)
 {
     const char *wrong = mr_fed_check(&o->rounds);
     mr_fixed f;
@@ -51,7 +51,7 @@ mr_status *mr_coordinator_new(const mr_coordinator_options *o, mr_fed_weights *w
         mr_fed_weights_unref(weights);
         return st;
     }
-    mr_coordinator *c = mr_new(mr_coordinator);
+    mr_fed_coordinator *c = mr_new(mr_fed_coordinator);
     c->o = *o;
     c->o.config.secure = o->rounds.secure;
     c->weights = weights;
@@ -59,13 +59,13 @@ mr_status *mr_coordinator_new(const mr_coordinator_options *o, mr_fed_weights *w
     mr_mutex_init(&c->mu);
     mr_cond_init(&c->changed);
     mr_fed_init(&c->rounds, &o->rounds);
-    c->rounds.hold = true; /* until the first mr_coordinator_round */
+    c->rounds.hold = true; /* until the first mr_fed_coordinator_round */
     c->rounds.round = 0;
     *out = c;
     return NULL;
 }
 
-static void forget_try(mr_coordinator *c)
+static void forget_try(mr_fed_coordinator *c)
 {
     for (int i = 0; i < c->rounds.o.n_clients; i++) {
         mr_fed_answer_deinit(&c->clients[i].update);
@@ -75,7 +75,7 @@ static void forget_try(mr_coordinator *c)
     c->secure = NULL;
 }
 
-void mr_coordinator_free(mr_coordinator *c)
+void mr_fed_coordinator_free(mr_fed_coordinator *c)
 {
     if (!c)
         return;
@@ -94,14 +94,14 @@ void mr_coordinator_free(mr_coordinator *c)
 
 /* ---- carrying out ---- */
 
-static mr_status *next_secure_stage(mr_coordinator *c, mr_fed_stage stage)
+static mr_status *next_secure_stage(mr_fed_coordinator *c, mr_fed_stage stage)
 {
     if (stage == MR_FED_SHARES)
         return mr_secure_server_ask_shares(c->secure, c->rounds.threshold);
     return stage == MR_FED_TRAIN ? mr_secure_server_ask_train(c->secure) : mr_secure_server_ask_unmask(c->secure);
 }
 
-static void ask_locked(mr_coordinator *c, const mr_fed_action *a) MR_REQUIRES(c->mu)
+static void ask_locked(mr_fed_coordinator *c, const mr_fed_action *a) MR_REQUIRES(c->mu)
 {
     bool first = a->stage == (c->rounds.o.secure ? MR_FED_KEYS : MR_FED_TRAIN);
     if (first && c->rounds.o.secure && !c->secure)
@@ -113,7 +113,7 @@ static void ask_locked(mr_coordinator *c, const mr_fed_action *a) MR_REQUIRES(c-
 }
 
 /* The answer of this event counts.  What cannot be kept (no memory) spoils the try. */
-static mr_status *take_locked(mr_coordinator *c, const mr_fed_action *a, mr_fed_answer *answer) MR_REQUIRES(c->mu)
+static mr_status *take_locked(mr_fed_coordinator *c, const mr_fed_action *a, mr_fed_answer *answer) MR_REQUIRES(c->mu)
 {
     client *k = &c->clients[a->client];
     k->asked = false;
@@ -125,13 +125,13 @@ static mr_status *take_locked(mr_coordinator *c, const mr_fed_action *a, mr_fed_
     return NULL;
 }
 
-static void unask_locked(mr_coordinator *c) MR_REQUIRES(c->mu)
+static void unask_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu)
 {
     for (int i = 0; i < c->rounds.o.n_clients; i++)
         c->clients[i].asked = false;
 }
 
-static void carry_out_locked(mr_coordinator *c, mr_fed_actions *todo, mr_fed_answer *answer) MR_REQUIRES(c->mu)
+static void carry_out_locked(mr_fed_coordinator *c, mr_fed_actions *todo, mr_fed_answer *answer) MR_REQUIRES(c->mu)
 {
     mr_status *st = NULL;
     for (int i = 0; i < todo->n && !st; i++) {
@@ -168,14 +168,14 @@ static void carry_out_locked(mr_coordinator *c, mr_fed_actions *todo, mr_fed_ans
 }
 
 /* What was collected under the lock is told without it. */
-static void tell(mr_coordinator *c, int *told, int n)
+static void tell(mr_fed_coordinator *c, int *told, int n)
 {
     for (int i = 0; i < n && c->o.asked; i++)
         c->o.asked(c->o.arg, told[i]);
     mr_free(told);
 }
 
-static void step_and_unlock(mr_coordinator *c, mr_fed_event e, mr_fed_answer *answer) MR_RELEASE(c->mu) MR_NO_TSA
+static void step_and_unlock(mr_fed_coordinator *c, mr_fed_event e, mr_fed_answer *answer) MR_RELEASE(c->mu) MR_NO_TSA
 {
     mr_fed_actions todo = {0};
     mr_fed_step(&c->rounds, &e, mr_now_ns(), &todo);
@@ -191,9 +191,9 @@ static void step_and_unlock(mr_coordinator *c, mr_fed_event e, mr_fed_answer *an
 
 /* ---- clients ---- */
 
-static bool is_client(const mr_coordinator *c, int i) { return i >= 0 && i < c->o.rounds.n_clients; }
+static bool is_client(const mr_fed_coordinator *c, int i) { return i >= 0 && i < c->o.rounds.n_clients; }
 
-int mr_coordinator_join(mr_coordinator *c)
+int mr_fed_coordinator_join(mr_fed_coordinator *c)
 {
     mr_lock(&c->mu);
     int n = c->rounds.o.n_clients, found = -1;
@@ -211,14 +211,14 @@ int mr_coordinator_join(mr_coordinator *c)
     return found;
 }
 
-void mr_coordinator_join_as(mr_coordinator *c, int i)
+void mr_fed_coordinator_join_as(mr_fed_coordinator *c, int i)
 {
     MR_ASSERT(is_client(c, i));
     mr_lock(&c->mu);
     step_and_unlock(c, (mr_fed_event){.word = MR_FED_JOIN, .client = i}, NULL);
 }
 
-void mr_coordinator_gone(mr_coordinator *c, int i)
+void mr_fed_coordinator_gone(mr_fed_coordinator *c, int i)
 {
     if (!is_client(c, i))
         return;
@@ -227,7 +227,7 @@ void mr_coordinator_gone(mr_coordinator *c, int i)
     step_and_unlock(c, (mr_fed_event){.word = MR_FED_GONE, .client = i}, NULL);
 }
 
-int mr_coordinator_there(mr_coordinator *c)
+int mr_fed_coordinator_there(mr_fed_coordinator *c)
 {
     mr_lock(&c->mu);
     int n = c->rounds.n_there;
@@ -235,13 +235,13 @@ int mr_coordinator_there(mr_coordinator *c)
     return n;
 }
 
-static uint64_t seed_for(const mr_coordinator *c, int i)
+static uint64_t seed_for(const mr_fed_coordinator *c, int i)
 {
     uint64_t s[4] = {c->rounds.o.seed, (uint64_t)c->rounds.round, (uint64_t)i, (uint64_t)c->rounds.ticket};
     return mr_hash64(s, sizeof s);
 }
 
-bool mr_coordinator_task(mr_coordinator *c, int i, mr_fed_task *out)
+bool mr_fed_coordinator_task(mr_fed_coordinator *c, int i, mr_fed_task *out)
 {
     mr_status *st = NULL;
     *out = (mr_fed_task){.kind = MR_FED_WAIT};
@@ -278,7 +278,7 @@ static bool all_finite(const float *v, size_t n)
     return sum == 0;
 }
 
-static mr_status *check_plain(const mr_coordinator *c, const mr_fed_answer *a)
+static mr_status *check_plain(const mr_fed_coordinator *c, const mr_fed_answer *a)
 {
     size_t want = c->weights->n * sizeof(float);
     if (a->body.n != want)
@@ -288,7 +288,7 @@ static mr_status *check_plain(const mr_coordinator *c, const mr_fed_answer *a)
     return NULL;
 }
 
-static mr_status *check_locked(mr_coordinator *c, int i, const mr_fed_answer *a) MR_REQUIRES(c->mu)
+static mr_status *check_locked(mr_fed_coordinator *c, int i, const mr_fed_answer *a) MR_REQUIRES(c->mu)
 {
     if (a->refused)
         return mr_error(MR_ABORTED, "federated: client %d refused: %.*s", i, (int)MR_MIN(a->body.n, 500), mr_str_z(&a->body));
@@ -297,7 +297,7 @@ static mr_status *check_locked(mr_coordinator *c, int i, const mr_fed_answer *a)
     return c->secure ? mr_secure_server_check(c->secure, a->stage, i, mr_str_view(&a->body)) : check_plain(c, a);
 }
 
-mr_status *mr_coordinator_answer(mr_coordinator *c, int i, mr_fed_answer *a)
+mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer *a)
 {
     if (!is_client(c, i)) {
         mr_fed_answer_deinit(a);
@@ -326,7 +326,7 @@ mr_status *mr_coordinator_answer(mr_coordinator *c, int i, mr_fed_answer *a)
 /* ---- averaging ---- */
 
 /* The weighted mean of the updates, by client. */
-static mr_status *mean_of_updates(mr_coordinator *c, float *mean, mr_coordinator_report *r)
+static mr_status *mean_of_updates(mr_fed_coordinator *c, float *mean, mr_fed_coordinator_report *r)
 {
     size_t n = c->weights->n;
     double total = 0;
@@ -353,7 +353,7 @@ static mr_status *mean_of_updates(mr_coordinator *c, float *mean, mr_coordinator
     return NULL;
 }
 
-static mr_status *mean_of_sum(mr_coordinator *c, float *mean, mr_coordinator_report *r)
+static mr_status *mean_of_sum(mr_fed_coordinator *c, float *mean, mr_fed_coordinator_report *r)
 {
     mr_status *st = NULL;
     mr_fixed f;
@@ -371,7 +371,7 @@ out:
     return st;
 }
 
-static mr_status *apply(mr_coordinator *c, const float *mean)
+static mr_status *apply(mr_fed_coordinator *c, const float *mean)
 {
     size_t n = c->weights->n;
     double rate = c->o.server_rate ? c->o.server_rate : 1;
@@ -396,7 +396,7 @@ static mr_status *apply(mr_coordinator *c, const float *mean)
     return NULL;
 }
 
-static mr_status *average(mr_coordinator *c, mr_coordinator_report *r)
+static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 {
     float *mean = mr_try_calloc(c->weights->n + 1, sizeof *mean);
     if (!mean)
@@ -410,20 +410,20 @@ static mr_status *average(mr_coordinator *c, mr_coordinator_report *r)
 
 /* ---- rounds ---- */
 
-static mr_status *too_few(mr_coordinator *c)
+static mr_status *too_few(mr_fed_coordinator *c)
 {
     return mr_error(MR_DEADLINE_EXCEEDED, "federated: round %lld waited %.1f s for clients: %d are there", (long long)c->rounds.round,
                     (double)c->o.wait_ns / 1e9, c->rounds.n_there);
 }
 
-static mr_status *too_often(mr_coordinator *c)
+static mr_status *too_often(mr_fed_coordinator *c)
 {
     return mr_error(MR_ABORTED, "federated: round %lld was given up %d times; the last trouble: %s", (long long)c->rounds.round,
                     c->rounds.tries, c->refusal ? mr_status_message(c->refusal) : "too few updates in time");
 }
 
 /* Takes part in the waiting: lets time pass in dist/ when it is due.  Returns with the lock held. */
-static mr_status *wait_locked(mr_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
+static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
 {
     int64_t idle_ns = mr_now_ns(); /* since when nothing is asked */
     for (;;) {
@@ -458,7 +458,7 @@ static mr_status *wait_locked(mr_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
     }
 }
 
-static void go_and_unlock(mr_coordinator *c, void (*what)(mr_fed *, int64_t, mr_fed_actions *)) MR_RELEASE(c->mu) MR_NO_TSA
+static void go_and_unlock(mr_fed_coordinator *c, void (*what)(mr_fed *, int64_t, mr_fed_actions *)) MR_RELEASE(c->mu) MR_NO_TSA
 {
     mr_fed_actions todo = {0};
     if (c->rounds.stage == MR_FED_REST) {
@@ -472,12 +472,12 @@ static void go_and_unlock(mr_coordinator *c, void (*what)(mr_fed *, int64_t, mr_
     step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
 }
 
-static mr_status *run_round(mr_coordinator *c, mr_coordinator_report *r)
+static mr_status *run_round(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 {
     for (;;) {
         mr_lock(&c->mu);
         mr_status *st = wait_locked(c);
-        *r = (mr_coordinator_report){c->rounds.round, c->rounds.tries, c->n_asked, .there = c->rounds.n_there};
+        *r = (mr_fed_coordinator_report){c->rounds.round, c->rounds.tries, c->n_asked, .there = c->rounds.n_there};
         mr_unlock(&c->mu);
         MR_TRY(st);
         st = average(c, r);
@@ -490,10 +490,10 @@ static mr_status *run_round(mr_coordinator *c, mr_coordinator_report *r)
     }
 }
 
-mr_status *mr_coordinator_round(mr_coordinator *c, mr_coordinator_report *out)
+mr_status *mr_fed_coordinator_round(mr_fed_coordinator *c, mr_fed_coordinator_report *out)
 {
     int64_t start_ns = mr_now_ns();
-    mr_coordinator_report unused;
+    mr_fed_coordinator_report unused;
     out = out ? out : &unused;
     mr_lock(&c->mu);
     go_and_unlock(c, mr_fed_go);
@@ -502,14 +502,14 @@ mr_status *mr_coordinator_round(mr_coordinator *c, mr_coordinator_report *out)
     return NULL;
 }
 
-void mr_coordinator_rate(mr_coordinator *c, float rate)
+void mr_fed_coordinator_rate(mr_fed_coordinator *c, float rate)
 {
     mr_lock(&c->mu);
     c->o.config.learn.rate = rate;
     mr_unlock(&c->mu);
 }
 
-mr_fed_weights *mr_coordinator_weights(mr_coordinator *c)
+mr_fed_weights *mr_fed_coordinator_weights(mr_fed_coordinator *c)
 {
     mr_lock(&c->mu);
     mr_fed_weights *w = mr_fed_weights_ref(c->weights);
@@ -517,7 +517,7 @@ mr_fed_weights *mr_coordinator_weights(mr_coordinator *c)
     return w;
 }
 
-void mr_coordinator_fail(mr_coordinator *c, mr_status *st)
+void mr_fed_coordinator_fail(mr_fed_coordinator *c, mr_status *st)
 {
     mr_lock(&c->mu);
     mr_status_update(&c->error, st);
@@ -525,4 +525,4 @@ void mr_coordinator_fail(mr_coordinator *c, mr_status *st)
     mr_unlock(&c->mu);
 }
 
-void mr_coordinator_stop(mr_coordinator *c) { mr_coordinator_fail(c, mr_error(MR_CANCELLED, "federated: rounds were ended")); }
+void mr_fed_coordinator_stop(mr_fed_coordinator *c) { mr_fed_coordinator_fail(c, mr_error(MR_CANCELLED, "federated: rounds were ended")); }

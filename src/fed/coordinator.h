@@ -4,26 +4,26 @@
  * try, the weights.  It does not know how clients are reached: whoever does (simulated.c, server.c) tells who came and
  * went, hands out tasks and brings answers, from any thread.
  *
- * A round is made by whoever calls mr_coordinator_round: that thread watches the time and averages. */
+ * A round is made by whoever calls mr_fed_coordinator_round: that thread watches the time and averages. */
 #ifndef MR_FED_COORDINATOR_H
 #define MR_FED_COORDINATOR_H
 
 #include "fed/task.h"
 
-typedef struct mr_coordinator mr_coordinator;
+typedef struct mr_fed_coordinator mr_fed_coordinator;
 
-typedef struct mr_coordinator_options {
+typedef struct mr_fed_coordinator_options {
     mr_fed_options rounds;
     mr_fed_config config; /* of every round; round, seed and sum_clients are filled in here */
     double server_rate;     /* the mean update is multiplied by it; 0: 1 */
     double server_momentum; /* of former updates that is added to the next */
     int64_t wait_ns;        /* how long a round waits for enough clients to be there; 0: for ever */
-    /* A client has something to do: mr_coordinator_task.  Without locks, from any thread. */
+    /* A client has something to do: mr_fed_coordinator_task.  Without locks, from any thread. */
     void (*asked)(void *arg, int client);
     void *arg;
-} mr_coordinator_options;
+} mr_fed_coordinator_options;
 
-typedef struct mr_coordinator_report {
+typedef struct mr_fed_coordinator_report {
     int64_t round;
     int tries;
     int asked, updates; /* of the try that succeeded */
@@ -31,31 +31,31 @@ typedef struct mr_coordinator_report {
     int64_t examples;
     double loss; /* weighted mean of the clients' means */
     double seconds;
-} mr_coordinator_report;
+} mr_fed_coordinator_report;
 
 /* The weights are taken over. */
-mr_status *mr_coordinator_new(const mr_coordinator_options *o, mr_fed_weights *weights, mr_coordinator **out);
-void mr_coordinator_free(mr_coordinator *c); /* nobody uses it any more; NULL is fine */
+mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_weights *weights, mr_fed_coordinator **out);
+void mr_fed_coordinator_free(mr_fed_coordinator *c); /* nobody uses it any more; NULL is fine */
 
 /* A free number, or -1: all are taken. */
-int mr_coordinator_join(mr_coordinator *c);
+int mr_fed_coordinator_join(mr_fed_coordinator *c);
 /* The same with a number the caller knows to be free. */
-void mr_coordinator_join_as(mr_coordinator *c, int client);
-void mr_coordinator_gone(mr_coordinator *c, int client);
-int mr_coordinator_there(mr_coordinator *c); /* how many clients are */
+void mr_fed_coordinator_join_as(mr_fed_coordinator *c, int client);
+void mr_fed_coordinator_gone(mr_fed_coordinator *c, int client);
+int mr_fed_coordinator_there(mr_fed_coordinator *c); /* how many clients are */
 /* What this client is asked for; false: nothing now. */
-bool mr_coordinator_task(mr_coordinator *c, int client, mr_fed_task *out);
+bool mr_fed_coordinator_task(mr_fed_coordinator *c, int client, mr_fed_task *out);
 /* Takes over the answer.  INVALID_ARGUMENT when it is malformed: its client is out of the try.  Late and doubled ones are
  * dropped without a word. */
-mr_status *mr_coordinator_answer(mr_coordinator *c, int client, mr_fed_answer *a);
+mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int client, mr_fed_answer *a);
 
 /* Until the next round is complete.  ABORTED when it was tried too often, DEADLINE_EXCEEDED when there are too few clients,
  * CANCELLED by stop, or the error of fail. */
-mr_status *mr_coordinator_round(mr_coordinator *c, mr_coordinator_report *out);
-void mr_coordinator_rate(mr_coordinator *c, float rate); /* of the clients, from the next round on */
-mr_fed_weights *mr_coordinator_weights(mr_coordinator *c); /* a reference */
+mr_status *mr_fed_coordinator_round(mr_fed_coordinator *c, mr_fed_coordinator_report *out);
+void mr_fed_coordinator_rate(mr_fed_coordinator *c, float rate); /* of the clients, from the next round on */
+mr_fed_weights *mr_fed_coordinator_weights(mr_fed_coordinator *c); /* a reference */
 /* Rounds end, now and for ever; takes st. */
-void mr_coordinator_fail(mr_coordinator *c, mr_status *st);
-void mr_coordinator_stop(mr_coordinator *c);
+void mr_fed_coordinator_fail(mr_fed_coordinator *c, mr_status *st);
+void mr_fed_coordinator_stop(mr_fed_coordinator *c);
 
 #endif

@@ -95,39 +95,39 @@ static mr_fed_weights *zeros(void)
     return w;
 }
 
-static mr_coordinator_options plain(void)
+static mr_fed_coordinator_options plain(void)
 {
-    return (mr_coordinator_options){
+    return (mr_fed_coordinator_options){
         .rounds = {.n_clients = CLIENTS, .fraction = 1, .stage_ns = 15000 * MS, .most_tries = 50, .seed = 3},
         .config = {.learn = {.epochs = 2, .batch = 5, .rate = 0.1f}, .clip = 4, .most_examples = 1000},
         .wait_ns = 15000 * MS};
 }
 
-static mr_coordinator_options secure(void)
+static mr_fed_coordinator_options secure(void)
 {
-    mr_coordinator_options o = plain();
+    mr_fed_coordinator_options o = plain();
     o.rounds.secure = true;
     o.rounds.threshold = 0.5;
     return o;
 }
 
-static mr_status *simulate(line *l, mr_coordinator_options o, double lose, mr_simulated **out)
+static mr_status *simulate(line *l, mr_fed_coordinator_options o, double lose, mr_fed_simulated **out)
 {
-    return mr_simulated_new(&(mr_simulated_options){o, l->examples, CLIENTS, l->learners, LEARNERS, lose}, zeros(), out);
+    return mr_fed_simulated_new(&(mr_fed_simulated_options){o, l->examples, CLIENTS, l->learners, LEARNERS, lose}, zeros(), out);
 }
 
-static void check_line(mr_coordinator *c, double tolerance)
+static void check_line(mr_fed_coordinator *c, double tolerance)
 {
-    mr_fed_weights *w = mr_coordinator_weights(c);
+    mr_fed_weights *w = mr_fed_coordinator_weights(c);
     MR_CHECK_NEAR(w->v[0], 2, tolerance);
     MR_CHECK_NEAR(w->v[1], -1, tolerance);
     mr_fed_weights_unref(w);
 }
 
-static void run_rounds(mr_coordinator *c, int n)
+static void run_rounds(mr_fed_coordinator *c, int n)
 {
     for (int i = 0; i < n; i++)
-        MR_CHECK_OK(mr_coordinator_round(c, NULL));
+        MR_CHECK_OK(mr_fed_coordinator_round(c, NULL));
 }
 
 /* ---- in this process ---- */
@@ -135,20 +135,20 @@ static void run_rounds(mr_coordinator *c, int n)
 MR_TEST(federated_clients_of_this_process_learn_a_line)
 {
     line *l = begin();
-    mr_simulated *s;
-    mr_coordinator_report r;
+    mr_fed_simulated *s;
+    mr_fed_coordinator_report r;
     MR_CHECK_OK(simulate(l, plain(), 0, &s));
-    MR_CHECK_OK(mr_coordinator_round(mr_simulated_coordinator(s), &r));
+    MR_CHECK_OK(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), &r));
     MR_CHECK_INT(r.round, 1);
     MR_CHECK_INT(r.updates, CLIENTS);
     MR_CHECK_INT(r.examples, CLIENTS * ROWS + CLIENTS * (CLIENTS - 1) / 2);
     double first = r.loss;
-    run_rounds(mr_simulated_coordinator(s), 30);
-    MR_CHECK_OK(mr_coordinator_round(mr_simulated_coordinator(s), &r));
+    run_rounds(mr_fed_simulated_coordinator(s), 30);
+    MR_CHECK_OK(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), &r));
     MR_CHECK_INT(r.round, 32);
     MR_CHECK(r.loss < first / 100);
-    check_line(mr_simulated_coordinator(s), 0.01);
-    mr_simulated_free(s);
+    check_line(mr_fed_simulated_coordinator(s), 0.01);
+    mr_fed_simulated_free(s);
     end(l);
 }
 
@@ -156,8 +156,8 @@ MR_TEST(federated_clients_of_this_process_learn_a_line)
 MR_TEST(federated_average_is_weighted_by_examples)
 {
     line *l = begin();
-    mr_simulated *s;
-    mr_coordinator_options o = plain();
+    mr_fed_simulated *s;
+    mr_fed_coordinator_options o = plain();
     float zero[2] = {0}, d[2];
     double sum[2] = {0}, total = 0;
     mr_learner_result unused;
@@ -171,12 +171,12 @@ MR_TEST(federated_average_is_weighted_by_examples)
     for (int k = 0; k < 2; k++) { /* the server's rate is a factor on it */
         o.server_rate = k ? 0.5 : 0;
         MR_CHECK_OK(simulate(l, o, 0, &s));
-        run_rounds(mr_simulated_coordinator(s), 1);
-        mr_fed_weights *w = mr_coordinator_weights(mr_simulated_coordinator(s));
+        run_rounds(mr_fed_simulated_coordinator(s), 1);
+        mr_fed_weights *w = mr_fed_coordinator_weights(mr_fed_simulated_coordinator(s));
         for (int i = 0; i < 2; i++)
             MR_CHECK_NEAR(w->v[i], sum[i] / total * (k ? 0.5 : 1), 1e-6);
         mr_fed_weights_unref(w);
-        mr_simulated_free(s);
+        mr_fed_simulated_free(s);
     }
     end(l);
 }
@@ -184,23 +184,23 @@ MR_TEST(federated_average_is_weighted_by_examples)
 MR_TEST(federated_server_momentum_adds_former_updates)
 {
     line *l = begin();
-    mr_simulated *s;
-    mr_coordinator_options o = plain();
+    mr_fed_simulated *s;
+    mr_fed_coordinator_options o = plain();
     o.config.learn.rate = 0; /* clients change nothing: what moves is momentum */
     o.server_momentum = 0.5;
     MR_CHECK_OK(simulate(l, o, 0, &s));
-    mr_coordinator *c = mr_simulated_coordinator(s);
-    mr_coordinator_rate(c, 0.1f);
+    mr_fed_coordinator *c = mr_fed_simulated_coordinator(s);
+    mr_fed_coordinator_rate(c, 0.1f);
     run_rounds(c, 1);
-    mr_fed_weights *w1 = mr_coordinator_weights(c);
-    mr_coordinator_rate(c, 0);
+    mr_fed_weights *w1 = mr_fed_coordinator_weights(c);
+    mr_fed_coordinator_rate(c, 0);
     run_rounds(c, 1);
-    mr_fed_weights *w2 = mr_coordinator_weights(c);
+    mr_fed_weights *w2 = mr_fed_coordinator_weights(c);
     for (int i = 0; i < 2; i++)
         MR_CHECK_NEAR(w2->v[i] - w1->v[i], w1->v[i] * 0.5, 1e-6);
     mr_fed_weights_unref(w1);
     mr_fed_weights_unref(w2);
-    mr_simulated_free(s);
+    mr_fed_simulated_free(s);
     end(l);
 }
 
@@ -209,15 +209,15 @@ MR_TEST(federated_runs_repeat_for_their_seed)
     float got[2][2];
     for (int k = 0; k < 2; k++) {
         line *l = begin();
-        mr_simulated *s;
-        mr_coordinator_options o = plain();
+        mr_fed_simulated *s;
+        mr_fed_coordinator_options o = plain();
         o.rounds.fraction = 0.5;
         MR_CHECK_OK(simulate(l, o, 0, &s));
-        run_rounds(mr_simulated_coordinator(s), 5);
-        mr_fed_weights *w = mr_coordinator_weights(mr_simulated_coordinator(s));
+        run_rounds(mr_fed_simulated_coordinator(s), 5);
+        mr_fed_weights *w = mr_fed_coordinator_weights(mr_fed_simulated_coordinator(s));
         memcpy(got[k], w->v, sizeof got[k]);
         mr_fed_weights_unref(w);
-        mr_simulated_free(s);
+        mr_fed_simulated_free(s);
         end(l);
     }
     MR_CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
@@ -228,15 +228,15 @@ MR_TEST(federated_secure_rounds_give_the_plain_average_to_the_quantum)
     float got[2][2];
     for (int k = 0; k < 2; k++) {
         line *l = begin();
-        mr_simulated *s;
-        mr_coordinator_report r;
+        mr_fed_simulated *s;
+        mr_fed_coordinator_report r;
         MR_CHECK_OK(simulate(l, k ? secure() : plain(), 0, &s));
-        MR_CHECK_OK(mr_coordinator_round(mr_simulated_coordinator(s), &r));
-        mr_fed_weights *w = mr_coordinator_weights(mr_simulated_coordinator(s));
+        MR_CHECK_OK(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), &r));
+        mr_fed_weights *w = mr_fed_coordinator_weights(mr_fed_simulated_coordinator(s));
         memcpy(got[k], w->v, sizeof got[k]);
         MR_CHECK_INT(r.updates, CLIENTS);
         mr_fed_weights_unref(w);
-        mr_simulated_free(s);
+        mr_fed_simulated_free(s);
         end(l);
     }
     for (int i = 0; i < 2; i++) /* half a unit for each client, of 2^-25 * 1000 examples in 188 */
@@ -247,14 +247,14 @@ MR_TEST(federated_rounds_go_on_when_clients_are_lost)
 {
     for (int k = 0; k < 2; k++) {
         line *l = begin();
-        mr_simulated *s;
-        mr_coordinator_options o = k ? secure() : plain();
+        mr_fed_simulated *s;
+        mr_fed_coordinator_options o = k ? secure() : plain();
         o.rounds.over = 0.25;
         o.rounds.fraction = 0.75;
         MR_CHECK_OK(simulate(l, o, k ? 0.05 : 0.3, &s));
-        run_rounds(mr_simulated_coordinator(s), 30);
-        check_line(mr_simulated_coordinator(s), 0.05);
-        mr_simulated_free(s);
+        run_rounds(mr_fed_simulated_coordinator(s), 30);
+        check_line(mr_fed_simulated_coordinator(s), 0.05);
+        mr_fed_simulated_free(s);
         end(l);
     }
 }
@@ -262,31 +262,31 @@ MR_TEST(federated_rounds_go_on_when_clients_are_lost)
 MR_TEST(federated_round_fails_when_all_are_always_lost)
 {
     line *l = begin();
-    mr_simulated *s;
-    mr_coordinator_options o = plain();
+    mr_fed_simulated *s;
+    mr_fed_coordinator_options o = plain();
     o.rounds.most_tries = 5;
     MR_CHECK_OK(simulate(l, o, 1, &s));
-    MR_CHECK_ERR(mr_coordinator_round(mr_simulated_coordinator(s), NULL), MR_ABORTED, "round 1 was given up 5 times");
-    mr_simulated_free(s);
+    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), NULL), MR_ABORTED, "round 1 was given up 5 times");
+    mr_fed_simulated_free(s);
     end(l);
 }
 
 MR_TEST(federated_trouble_of_the_program_ends_the_round_with_its_cause)
 {
     line *l = begin();
-    mr_simulated *s;
+    mr_fed_simulated *s;
     mr_out wrong[2] = {l->inputs[1], l->inputs[1]}; /* x is not fed */
     l->learners[0].inputs = l->learners[1].inputs = wrong;
     MR_CHECK_OK(simulate(l, plain(), 0, &s));
-    MR_CHECK_ERR(mr_coordinator_round(mr_simulated_coordinator(s), NULL), MR_INVALID_ARGUMENT, "client ");
-    mr_simulated_free(s);
+    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), NULL), MR_INVALID_ARGUMENT, "client ");
+    mr_fed_simulated_free(s);
     end(l);
 }
 
 MR_TEST(federated_examples_that_do_not_fit_are_refused)
 {
     line *l = begin();
-    mr_simulated *s;
+    mr_fed_simulated *s;
     l->examples[2].n = 1000;
     MR_CHECK_ERR(simulate(l, plain(), 0, &s), MR_INVALID_ARGUMENT, "client 2: federated: input 'x' has 22 examples, not 1000");
     l->examples[2] = (mr_learner_examples){l->values[2], (int64_t[]){5, 22}, 2};
@@ -296,16 +296,16 @@ MR_TEST(federated_examples_that_do_not_fit_are_refused)
 
 /* ---- answers that a coordinator must not believe ---- */
 
-static mr_coordinator *alone(mr_coordinator_options o)
+static mr_fed_coordinator *alone(mr_fed_coordinator_options o)
 {
-    mr_coordinator *c;
-    MR_CHECK_OK(mr_coordinator_new(&o, zeros(), &c));
+    mr_fed_coordinator *c;
+    MR_CHECK_OK(mr_fed_coordinator_new(&o, zeros(), &c));
     return c;
 }
 
 static void make_round(void *arg)
 {
-    mr_status_free(mr_coordinator_round(arg, NULL)); /* some of them are ended by stop */
+    mr_status_free(mr_fed_coordinator_round(arg, NULL)); /* some of them are ended by stop */
 }
 
 static mr_fed_answer update(int64_t ticket, float a, float b)
@@ -315,77 +315,77 @@ static mr_fed_answer update(int64_t ticket, float a, float b)
     return u;
 }
 
-static mr_fed_task wait_for_task(mr_coordinator *c, int client)
+static mr_fed_task wait_for_task(mr_fed_coordinator *c, int client)
 {
     mr_fed_task t;
-    while (!mr_coordinator_task(c, client, &t))
+    while (!mr_fed_coordinator_task(c, client, &t))
         mr_sleep_ns(MS);
     return t;
 }
 
 MR_TEST(federated_malformed_late_and_doubled_updates_change_nothing)
 {
-    mr_coordinator_options o = plain();
-    mr_coordinator *c = alone(o);
+    mr_fed_coordinator_options o = plain();
+    mr_fed_coordinator *c = alone(o);
     mr_thread thread;
     for (int i = 0; i < 3; i++)
-        MR_CHECK_INT(mr_coordinator_join(c), i);
+        MR_CHECK_INT(mr_fed_coordinator_join(c), i);
     mr_thread_start(&thread, "round", make_round, c);
     mr_fed_task t = wait_for_task(c, 2);
     mr_fed_answer a = update(t.ticket, NAN, 1);
-    MR_CHECK_ERR(mr_coordinator_answer(c, 2, &a), MR_INVALID_ARGUMENT, "not finite");
+    MR_CHECK_ERR(mr_fed_coordinator_answer(c, 2, &a), MR_INVALID_ARGUMENT, "not finite");
     a = update(t.ticket, 7, 7);
-    MR_CHECK_OK(mr_coordinator_answer(c, 2, &a)); /* it is out of the try */
+    MR_CHECK_OK(mr_fed_coordinator_answer(c, 2, &a)); /* it is out of the try */
     a = update(t.ticket + 1, 7, 7);
-    MR_CHECK_OK(mr_coordinator_answer(c, 0, &a));
+    MR_CHECK_OK(mr_fed_coordinator_answer(c, 0, &a));
     a = update(t.ticket, 1, 2);
-    MR_CHECK_OK(mr_coordinator_answer(c, 0, &a));
+    MR_CHECK_OK(mr_fed_coordinator_answer(c, 0, &a));
     a = update(t.ticket, 7, 7);
-    MR_CHECK_OK(mr_coordinator_answer(c, 0, &a));
+    MR_CHECK_OK(mr_fed_coordinator_answer(c, 0, &a));
     a = update(t.ticket, 3, 4);
     a.body.n -= 1;
-    MR_CHECK_ERR(mr_coordinator_answer(c, 77, &a), MR_INVALID_ARGUMENT, "no client 77");
+    MR_CHECK_ERR(mr_fed_coordinator_answer(c, 77, &a), MR_INVALID_ARGUMENT, "no client 77");
     a = update(t.ticket, 3, 4);
-    MR_CHECK_OK(mr_coordinator_answer(c, 1, &a));
+    MR_CHECK_OK(mr_fed_coordinator_answer(c, 1, &a));
     mr_thread_join(&thread);
-    mr_fed_weights *w = mr_coordinator_weights(c);
+    mr_fed_weights *w = mr_fed_coordinator_weights(c);
     MR_CHECK_NEAR(w->v[0], 2, 1e-6);
     MR_CHECK_NEAR(w->v[1], 3, 1e-6);
     mr_fed_weights_unref(w);
     mr_fed_task_deinit(&t);
-    mr_coordinator_free(c);
+    mr_fed_coordinator_free(c);
 }
 
 MR_TEST(federated_round_that_waits_can_be_stopped)
 {
-    mr_coordinator *c = alone(plain());
+    mr_fed_coordinator *c = alone(plain());
     mr_thread thread;
     mr_thread_start(&thread, "round", make_round, c);
-    mr_coordinator_stop(c);
+    mr_fed_coordinator_stop(c);
     mr_thread_join(&thread);
-    mr_coordinator_free(c);
+    mr_fed_coordinator_free(c);
 }
 
 MR_TEST(federated_round_does_not_wait_for_clients_for_ever)
 {
-    mr_coordinator_options o = plain();
+    mr_fed_coordinator_options o = plain();
     o.wait_ns = 10 * MS;
     o.rounds.wait_for = 2;
-    mr_coordinator *c = alone(o);
-    mr_coordinator_join(c);
-    MR_CHECK_ERR(mr_coordinator_round(c, NULL), MR_DEADLINE_EXCEEDED, "1 are there");
-    mr_coordinator_free(c);
+    mr_fed_coordinator *c = alone(o);
+    mr_fed_coordinator_join(c);
+    MR_CHECK_ERR(mr_fed_coordinator_round(c, NULL), MR_DEADLINE_EXCEEDED, "1 are there");
+    mr_fed_coordinator_free(c);
 }
 
 MR_TEST(federated_round_without_answers_is_given_up_in_time)
 {
-    mr_coordinator_options o = plain();
+    mr_fed_coordinator_options o = plain();
     o.rounds.stage_ns = 5 * MS;
     o.rounds.most_tries = 3;
-    mr_coordinator *c = alone(o);
-    mr_coordinator_join(c);
-    MR_CHECK_ERR(mr_coordinator_round(c, NULL), MR_ABORTED, "too few updates in time");
-    mr_coordinator_free(c);
+    mr_fed_coordinator *c = alone(o);
+    mr_fed_coordinator_join(c);
+    MR_CHECK_ERR(mr_fed_coordinator_round(c, NULL), MR_ABORTED, "too few updates in time");
+    mr_fed_coordinator_free(c);
 }
 
 /* ---- clients with calls ---- */
@@ -407,7 +407,7 @@ static void be_client(void *arg)
     c->st = mr_fed_client_run(&o, &c->updates);
 }
 
-static void learn_over_calls(mr_coordinator_options o, int rounds)
+static void learn_over_calls(mr_fed_coordinator_options o, int rounds)
 {
     enum { N = 4 };
     line *own = begin(), *lines[N];
@@ -442,7 +442,7 @@ MR_TEST(federated_clients_with_calls_learn_a_line_by_secure_sums) { learn_over_c
 MR_TEST(federated_client_that_wants_secure_rounds_refuses_plain_ones)
 {
     line *l = begin();
-    mr_coordinator_options o = plain();
+    mr_fed_coordinator_options o = plain();
     mr_fed_server *s;
     o.rounds.most_tries = 2;
     o.rounds.stage_ns = 10000 * MS;
@@ -450,7 +450,7 @@ MR_TEST(federated_client_that_wants_secure_rounds_refuses_plain_ones)
     char *address = mr_strdup(mr_fed_server_address(s));
     caller c = {.address = address, .l = l, .secure = true};
     mr_thread_start(&c.thread, "client", be_client, &c);
-    MR_CHECK_ERR(mr_coordinator_round(mr_fed_server_coordinator(s), NULL), MR_ABORTED, "masked updates only");
+    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_server_coordinator(s), NULL), MR_ABORTED, "masked updates only");
     mr_fed_server_free(s);
     mr_thread_join(&c.thread);
     MR_CHECK_OK(c.st);
@@ -505,7 +505,7 @@ static void be_process(int in, int number, int steps)
     _exit(st ? 1 : 0);
 }
 
-static void rounds_with_deaths(mr_coordinator_options o)
+static void rounds_with_deaths(mr_fed_coordinator_options o)
 {
     enum { N = 6 };
     static const int steps[N] = {1000000, 1000000, 30, 1000000, 7, 1000000}; /* ten a round: two die in the middle of one */
@@ -524,7 +524,7 @@ static void rounds_with_deaths(mr_coordinator_options o)
     const char *address = mr_fed_server_address(s);
     for (int i = 0; i < N; i++)
         MR_CHECK(write(pipes[i][1], address, strlen(address)) > 0);
-    while (mr_coordinator_there(mr_fed_server_coordinator(s)) < N)
+    while (mr_fed_coordinator_there(mr_fed_server_coordinator(s)) < N)
         mr_sleep_ns(MS);
     run_rounds(mr_fed_server_coordinator(s), 20);
     check_line(mr_fed_server_coordinator(s), 0.2);

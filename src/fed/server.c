@@ -27,7 +27,7 @@ typedef struct seat {
 } seat;
 
 struct mr_fed_server {
-    mr_coordinator *coordinator;
+    mr_fed_coordinator *coordinator;
     mr_mutex mu;
     mr_map by_name MR_GUARDED_BY(mu);
     seat **seats MR_GUARDED_BY(mu); /* by number */
@@ -39,7 +39,7 @@ struct mr_fed_server {
     char *address;
 };
 
-mr_coordinator *mr_fed_server_coordinator(mr_fed_server *s) { return s->coordinator; }
+mr_fed_coordinator *mr_fed_server_coordinator(mr_fed_server *s) { return s->coordinator; }
 const char *mr_fed_server_address(const mr_fed_server *s) { return s->address; }
 
 /* ---- answering ---- */
@@ -69,7 +69,7 @@ static void asked(void *arg, int number)
     mr_net_call *call = NULL;
     mr_lock(&s->mu);
     seat *e = number < s->n_seats ? s->seats[number] : NULL;
-    if (e && e->waiting && mr_coordinator_task(s->coordinator, number, &t)) {
+    if (e && e->waiting && mr_fed_coordinator_task(s->coordinator, number, &t)) {
         call = e->waiting;
         e->waiting = NULL;
     }
@@ -103,7 +103,7 @@ static void left(void *arg, mr_net_call *c)
     mr_unlock(&s->mu);
     if (!e)
         return; /* somebody else answers it */
-    mr_coordinator_gone(s->coordinator, e->number);
+    mr_fed_coordinator_gone(s->coordinator, e->number);
     if (e->waiting)
         reply_error(e->waiting, mr_error(MR_CANCELLED, "federated: the client has left"));
     reply_error(c, mr_error(MR_CANCELLED, "federated: the client has left"));
@@ -112,7 +112,7 @@ static void left(void *arg, mr_net_call *c)
 
 static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
 {
-    int number = mr_coordinator_join(s->coordinator);
+    int number = mr_fed_coordinator_join(s->coordinator);
     if (number < 0)
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: %d clients are there, there is no room for more", s->n_seats);
     seat *e = mr_new(seat);
@@ -132,7 +132,7 @@ static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
     }
     mr_unlock(&s->mu);
     if (st) {
-        mr_coordinator_gone(s->coordinator, number);
+        mr_fed_coordinator_gone(s->coordinator, number);
         mr_free(e);
     }
     return st;
@@ -156,7 +156,7 @@ static void wait_for_work(mr_fed_server *s, mr_net_call *c, mr_sv name)
     bool has = false, over = false;
     mr_lock(&s->mu);
     seat *e = find_locked(s, name);
-    if (e && !(over = s->closing) && !(has = mr_coordinator_task(s->coordinator, e->number, &t))) {
+    if (e && !(over = s->closing) && !(has = mr_fed_coordinator_task(s->coordinator, e->number, &t))) {
         former = e->waiting; /* a client waits once */
         e->waiting = c;
         e->since_ns = mr_now_ns();
@@ -180,7 +180,7 @@ static void handle_work(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_ans
     int number = e ? e->number : -1;
     mr_unlock(&s->mu);
     if (a->stage != MR_FED_REST && number >= 0)
-        st = mr_coordinator_answer(s->coordinator, number, a);
+        st = mr_fed_coordinator_answer(s->coordinator, number, a);
     else
         mr_fed_answer_deinit(a);
     if (st)
@@ -242,16 +242,16 @@ static char *with_port(const char *address, int port)
     return mr_printf("%.*s%d", (int)n, address, port);
 }
 
-mr_status *mr_fed_server_new(const mr_coordinator_options *options, const char *address, mr_fed_weights *weights, mr_fed_server **out)
+mr_status *mr_fed_server_new(const mr_fed_coordinator_options *options, const char *address, mr_fed_weights *weights, mr_fed_server **out)
 {
     mr_status *st = NULL;
     mr_fed_server *s = mr_new(mr_fed_server);
-    mr_coordinator_options o = *options;
+    mr_fed_coordinator_options o = *options;
     int port = 0;
     o.asked = asked;
     o.arg = s;
     mr_mutex_init(&s->mu);
-    MR_GO(mr_coordinator_new(&o, weights, &s->coordinator));
+    MR_GO(mr_fed_coordinator_new(&o, weights, &s->coordinator));
     s->n_seats = o.rounds.n_clients;
     s->seats = mr_new_array(seat *, s->n_seats);
     MR_GO(mr_timers_new(&s->timers));
@@ -291,7 +291,7 @@ void mr_fed_server_free(mr_fed_server *s)
     if (!s)
         return;
     if (s->coordinator)
-        mr_coordinator_stop(s->coordinator);
+        mr_fed_coordinator_stop(s->coordinator);
     if (s->seats)
         dismiss(s);
     if (s->timers && !mr_timers_clear(s->timers, &s->tick))
@@ -300,7 +300,7 @@ void mr_fed_server_free(mr_fed_server *s)
     mr_timers_free(s->timers);
     mr_map_deinit(&s->by_name);
     mr_free(s->seats);
-    mr_coordinator_free(s->coordinator);
+    mr_fed_coordinator_free(s->coordinator);
     mr_mutex_deinit(&s->mu);
     mr_free(s->address);
     mr_free(s);

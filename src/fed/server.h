@@ -14,9 +14,9 @@
 typedef struct mr_fed_server mr_fed_server;
 
 /* options: rounds.n_clients is how many may be there at once; asked and arg are set here.  Takes the weights. */
-mr_status *mr_fed_server_new(const mr_coordinator_options *o, const char *address, mr_fed_weights *weights, mr_fed_server **out);
+mr_status *mr_fed_server_new(const mr_fed_coordinator_options *o, const char *address, mr_fed_weights *weights, mr_fed_server **out);
 void mr_fed_server_free(mr_fed_server *s); /* tells all clients that it is over; NULL is fine */
-mr_coordinator *mr_fed_server_coordinator(mr_fed_server *s);
+mr_fed_coordinator *mr_fed_server_coordinator(mr_fed_server *s);
 const char *mr_fed_server_address(const mr_fed_server *s); /* "host:port" */
 
 #endif

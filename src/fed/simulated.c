@@ -6,9 +6,9 @@
 
 #include "base/memory.h"
 
-struct mr_simulated {
-    mr_simulated_options o;
-    mr_coordinator *coordinator;
+struct mr_fed_simulated {
+    mr_fed_simulated_options o;
+    mr_fed_coordinator *coordinator;
     mr_fed_worker *workers; /* one a client; its own mutex below */
     mr_mutex *busy;         /* a client asked anew while it still works is done after that */
     mr_thread *threads;
@@ -22,7 +22,7 @@ struct mr_simulated {
 
 static void push(void *arg, int client)
 {
-    mr_simulated *s = arg;
+    mr_fed_simulated *s = arg;
     mr_lock(&s->mu);
     if (s->head == s->queue.n)
         s->head = s->queue.n = 0;
@@ -32,7 +32,7 @@ static void push(void *arg, int client)
 }
 
 /* -1: it is over. */
-static int pop(mr_simulated *s)
+static int pop(mr_fed_simulated *s)
 {
     int client = -1;
     mr_lock(&s->mu);
@@ -44,28 +44,28 @@ static int pop(mr_simulated *s)
     return client;
 }
 
-static bool is_lost(const mr_simulated *s, int client, const mr_fed_task *t)
+static bool is_lost(const mr_fed_simulated *s, int client, const mr_fed_task *t)
 {
     uint64_t key[4] = {s->o.coordinator.rounds.seed, (uint64_t)client, (uint64_t)t->ticket, (uint64_t)t->stage};
     return s->o.lose > 0 && (double)(mr_hash64(key, sizeof key) >> 11) * 0x1p-53 < s->o.lose;
 }
 
-static void do_task(mr_simulated *s, mr_learner *l, int client, const mr_fed_task *t)
+static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed_task *t)
 {
     mr_fed_answer a;
     if (is_lost(s, client, t)) {
-        mr_coordinator_gone(s->coordinator, client);
-        mr_coordinator_join_as(s->coordinator, client);
+        mr_fed_coordinator_gone(s->coordinator, client);
+        mr_fed_coordinator_join_as(s->coordinator, client);
         return;
     }
     mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, &s->stop, &a);
     if (st) /* the program's own graph or memory: no other client would fare better */
-        mr_coordinator_fail(s->coordinator, mr_status_prepend(st, "client %d: ", client));
-    mr_status_free(mr_coordinator_answer(s->coordinator, client, &a));
+        mr_fed_coordinator_fail(s->coordinator, mr_status_prepend(st, "client %d: ", client));
+    mr_status_free(mr_fed_coordinator_answer(s->coordinator, client, &a));
 }
 
 typedef struct place { /* of a thread */
-    mr_simulated *s;
+    mr_fed_simulated *s;
     int index;
 } place;
 
@@ -76,14 +76,14 @@ static void run(void *arg)
     for (int client; (client = pop(p.s)) >= 0;) {
         mr_fed_task t;
         mr_lock(&p.s->busy[client]);
-        if (mr_coordinator_task(p.s->coordinator, client, &t))
+        if (mr_fed_coordinator_task(p.s->coordinator, client, &t))
             do_task(p.s, &p.s->o.learners[p.index], client, &t);
         mr_unlock(&p.s->busy[client]);
         mr_fed_task_deinit(&t);
     }
 }
 
-static mr_status *start(mr_simulated *s)
+static mr_status *start(mr_fed_simulated *s)
 {
     for (; s->n_threads < s->o.n_learners; s->n_threads++) {
         place *p = mr_new(place);
@@ -96,7 +96,7 @@ static mr_status *start(mr_simulated *s)
     return NULL;
 }
 
-static mr_status *check(const mr_simulated_options *o)
+static mr_status *check(const mr_fed_simulated_options *o)
 {
     if (o->n_clients < 1 || o->n_learners < 1)
         return mr_invalid("federated: %d simulated clients on %d threads", o->n_clients, o->n_learners);
@@ -110,14 +110,14 @@ static mr_status *check(const mr_simulated_options *o)
     return NULL;
 }
 
-mr_status *mr_simulated_new(const mr_simulated_options *o, mr_fed_weights *weights, mr_simulated **out)
+mr_status *mr_fed_simulated_new(const mr_fed_simulated_options *o, mr_fed_weights *weights, mr_fed_simulated **out)
 {
     mr_status *st = check(o);
     if (st) {
         mr_fed_weights_unref(weights);
         return st;
     }
-    mr_simulated *s = mr_new(mr_simulated);
+    mr_fed_simulated *s = mr_new(mr_fed_simulated);
     s->o = *o;
     s->o.coordinator.rounds.n_clients = o->n_clients;
     s->o.coordinator.asked = push;
@@ -131,18 +131,18 @@ mr_status *mr_simulated_new(const mr_simulated_options *o, mr_fed_weights *weigh
         s->workers[i].examples = o->clients[i];
         mr_mutex_init(&s->busy[i]);
     }
-    MR_GO(mr_coordinator_new(&s->o.coordinator, weights, &s->coordinator));
+    MR_GO(mr_fed_coordinator_new(&s->o.coordinator, weights, &s->coordinator));
     for (int i = 0; i < o->n_clients; i++)
-        mr_coordinator_join_as(s->coordinator, i);
+        mr_fed_coordinator_join_as(s->coordinator, i);
     MR_GO(start(s));
     *out = s;
     s = NULL;
 out:
-    mr_simulated_free(s);
+    mr_fed_simulated_free(s);
     return st;
 }
 
-void mr_simulated_free(mr_simulated *s)
+void mr_fed_simulated_free(mr_fed_simulated *s)
 {
     if (!s)
         return;
@@ -152,7 +152,7 @@ void mr_simulated_free(mr_simulated *s)
     mr_unlock(&s->mu);
     for (int i = 0; i < s->n_threads; i++)
         mr_thread_join(&s->threads[i]);
-    mr_coordinator_free(s->coordinator);
+    mr_fed_coordinator_free(s->coordinator);
     for (int i = 0; i < s->o.n_clients; i++) {
         mr_fed_worker_deinit(&s->workers[i]);
         mr_mutex_deinit(&s->busy[i]);
@@ -166,4 +166,4 @@ void mr_simulated_free(mr_simulated *s)
     mr_free(s);
 }
 
-mr_coordinator *mr_simulated_coordinator(mr_simulated *s) { return s->coordinator; }
+mr_fed_coordinator *mr_fed_simulated_coordinator(mr_fed_simulated *s) { return s->coordinator; }
