@@ -34,6 +34,49 @@
 extern "C" {
 #endif
 
+/* ---- the manager: knows who is there and who holds what ---- */
+
+typedef struct mr_ps_manager mr_ps_manager;
+
+typedef struct mr_ps_manager_options {
+    size_t struct_size;    /* sizeof(mr_ps_manager_options) */
+    const char *address;   /* "host:port", port 0: any; NULL: 127.0.0.1:0 */
+    int replicas;          /* copies of every range, 1: none beside the first; 0: 2 */
+    int servers;           /* wait for so many before ranges are dealt out; 0: 1 */
+    int64_t lost_ms;       /* a silent server or worker is lost after that; 0: 1000 (a closed connection is seen at once) */
+    int num_ranges;        /* the key space of each table is cut into so many pieces; 0: 240 */
+    mr_cluster_task *task; /* serves at this task's address instead of one of its own; to be freed before the task */
+} mr_ps_manager_options;
+
+/* NULL after an error. */
+MR_EXPORT extern mr_ps_manager *mr_ps_manager_start(const mr_ps_manager_options *options, TF_Status *status);
+/* "host:port", with the port that was taken. */
+MR_EXPORT extern const char *mr_ps_manager_address(const mr_ps_manager *m);
+/* Servers and workers go on by what they heard last, and look for a manager at that address: one that is started there anew
+ * learns from the servers what they hold. */
+MR_EXPORT extern void mr_ps_manager_free(mr_ps_manager *m);
+
+/* ---- a server ---- */
+
+typedef struct mr_ps_server mr_ps_server;
+
+typedef struct mr_ps_server_options {
+    size_t struct_size;    /* sizeof(mr_ps_server_options) */
+    const char *address;   /* NULL: 127.0.0.1:0 */
+    const char *manager;   /* "host:port"; NULL with a task: that of the cluster (see mr_ps_options) */
+    int64_t memory;        /* budget in bytes for tables and what is under way; 0: none */
+    mr_cluster_task *task; /* serves at this task's address instead of one of its own; to be freed before the task */
+} mr_ps_server_options;
+
+/* Joins: ranges come to it while training goes on.  NULL after an error. */
+MR_EXPORT extern mr_ps_server *mr_ps_server_start(const mr_ps_server_options *options, TF_Status *status);
+/* "host:port", with the port that was taken. */
+MR_EXPORT extern const char *mr_ps_server_address(const mr_ps_server *s);
+/* Hands its ranges over to the others; when it returns well, the server holds nothing and can be freed without loss. */
+MR_EXPORT extern void mr_ps_server_leave(mr_ps_server *s, TF_Status *status);
+/* Ends it at once: without mr_ps_server_leave others take it as lost. */
+MR_EXPORT extern void mr_ps_server_free(mr_ps_server *s);
+
 /* ---- a client ---- */
 
 typedef struct mr_ps mr_ps;
@@ -150,6 +193,14 @@ MR_EXPORT extern void mr_ps_vector(mr_ps *ps, mr_ps_algebra what, int a, int b, 
  * next one, by `delay`.  Returns its number, the first being 1; -1 after an error. */
 MR_EXPORT extern int64_t mr_ps_iteration(mr_ps *ps, TF_Status *status);
 
+/* ---- snapshots ---- */
+
+/* Writes a TensorBundle "folder/ps": every table, what its update keeps, and its options; a table's ranges are each of one
+ * moment.  The folder is one of this process. */
+MR_EXPORT extern void mr_ps_snapshot(mr_ps *ps, const char *folder, TF_Status *status);
+/* Makes the tables of a snapshot, or sets them when they are there, on however many servers there are now. */
+MR_EXPORT extern void mr_ps_restore(mr_ps *ps, const char *folder, TF_Status *status);
+
 /* ---- what happened ---- */
 
 typedef struct mr_ps_stats {
@@ -166,6 +217,15 @@ typedef struct mr_ps_stats {
 } mr_ps_stats;
 
 MR_EXPORT extern void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out);
+
+/* What every worker waited for others, as the manager knows: up to max rows, their number is returned. */
+typedef struct mr_ps_worker_stats {
+    char name[64];
+    int64_t iteration;
+    double waited_s;
+} mr_ps_worker_stats;
+
+MR_EXPORT extern int mr_ps_worker_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, TF_Status *status);
 
 #ifdef __cplusplus
 }

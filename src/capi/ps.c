@@ -4,8 +4,59 @@
 #include "capi/cluster_internal.h"
 #include "capi/internal.h"
 #include "ps/client.h"
+#include "ps/manager.h"
+#include "ps/server.h"
 
 static mr_status *no_client(void) { return mr_invalid("There is no client of parameters"); }
+
+/* ---- the manager and servers ---- */
+
+/* Where the manager of a cluster is: at the first ps. */
+static mr_status *manager_of(const mr_cluster_task *t, const char **out)
+{
+    int i = mr_cluster_find(&t->def.cluster, MR_SV("ps"), 0);
+    if (i < 0)
+        return mr_invalid("The cluster has no job 'ps', whose task 0 would have the manager of parameters");
+    *out = t->def.cluster.tasks.p[i].address;
+    return NULL;
+}
+
+mr_ps_manager *mr_ps_manager_start(const mr_ps_manager_options *options, TF_Status *status)
+{
+    mr_ps_manager_options o;
+    mr_ps_manager *m = NULL;
+    mr_capi_init();
+    mr_status *st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st)
+        st = mr_ps_manager_open(&o, o.task ? o.task->server : NULL, &m);
+    mr_capi_set_status(status, st);
+    return m;
+}
+
+const char *mr_ps_manager_address(const mr_ps_manager *m) { return m ? mr_ps_manager_where(m) : ""; }
+void mr_ps_manager_free(mr_ps_manager *m) { mr_ps_manager_close(m); }
+
+mr_ps_server *mr_ps_server_start(const mr_ps_server_options *options, TF_Status *status)
+{
+    mr_ps_server_options o;
+    mr_ps_server *s = NULL;
+    mr_capi_init();
+    mr_status *st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st && o.task && !o.manager)
+        st = manager_of(o.task, &o.manager);
+    if (!st)
+        st = mr_ps_server_open(&o, o.task ? o.task->server : NULL, &s);
+    mr_capi_set_status(status, st);
+    return s;
+}
+
+const char *mr_ps_server_address(const mr_ps_server *s) { return s ? mr_ps_server_where(s) : ""; }
+void mr_ps_server_free(mr_ps_server *s) { mr_ps_server_close(s); }
+
+void mr_ps_server_leave(mr_ps_server *s, TF_Status *status)
+{
+    mr_capi_set_status(status, s ? mr_ps_server_hand_over(s) : mr_invalid("There is no server of parameters"));
+}
 
 /* ---- a client ---- */
 
@@ -15,6 +66,8 @@ mr_ps *mr_ps_connect(const mr_ps_options *options, TF_Status *status)
     mr_ps *ps = NULL;
     mr_capi_init();
     mr_status *st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st && o.task)
+        st = manager_of(o.task, &o.manager);
     if (!st)
         st = mr_ps_open(&o, &ps);
     mr_capi_set_status(status, st);
@@ -147,6 +200,16 @@ int64_t mr_ps_iteration(mr_ps *ps, TF_Status *status)
     return st ? -1 : i;
 }
 
+void mr_ps_snapshot(mr_ps *ps, const char *folder, TF_Status *status)
+{
+    mr_capi_set_status(status, !ps ? no_client() : folder ? mr_ps_save(ps, folder) : mr_invalid("A snapshot needs a folder"));
+}
+
+void mr_ps_restore(mr_ps *ps, const char *folder, TF_Status *status)
+{
+    mr_capi_set_status(status, !ps ? no_client() : folder ? mr_ps_load(ps, folder) : mr_invalid("A snapshot needs a folder"));
+}
+
 void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out)
 {
     mr_ps_stats s = {0};
@@ -160,3 +223,10 @@ void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out)
     out->struct_size = size;
 }
 
+int mr_ps_worker_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, TF_Status *status)
+{
+    int n = 0;
+    mr_status *st = ps ? mr_ps_waits(ps, rows, max, &n) : no_client();
+    mr_capi_set_status(status, st);
+    return st ? 0 : n;
+}

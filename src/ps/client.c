@@ -1,176 +1,735 @@
-/* ps/client.c -- a worker's side of the parameter server. */
-#include "ps/client.h"
+/* ps/client.c -- the life of a client of parameters: tables, waiting, and what it asks of the manager. */
+#include "ps/client_internal.h"
 
-#include "base/thread.h"
-#include "ps/keys.h"
+#include <unistd.h>
 
-enum { N_SLOTS = 240 };
+#include "base/clock.h"
 
-struct mr_ps {
-    mr_mutex mu;
-    mr_ps_store store MR_GUARDED_BY(mu);
-    mr_ps_task last MR_GUARDED_BY(mu);
-    mr_ps_stats stats MR_GUARDED_BY(mu);
-    int64_t iteration MR_GUARDED_BY(mu);
-};
+#define MS INT64_C(1000000)
+#define TICK_NS (5 * MS)
+#define IDLE_NS (50 * MS)
+#define DEFAULT_TIMEOUT_MS 60000
+#define ITERATION_NS (600 * 1000 * MS) /* others may be slow; who is dead is not waited for */
 
-mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
+enum { KEY_CACHE_BYTES = 64 << 20, MAX_FAILED = 4096 };
+
+/* ---- what the manager says ---- */
+
+static void drop_lost_ways(mr_ps *ps, const mr_ps_map *m)
 {
-    if (o->manager || o->task)
-        return mr_error(MR_UNIMPLEMENTED, "Parameters are held in this process only");
-    mr_ps *ps = mr_new(mr_ps);
-    mr_mutex_init(&ps->mu);
-    mr_ps_store_init(&ps->store, N_SLOTS, 0);
-    *out = ps;
-    return NULL;
+    for (int i = ps->ways.to.n - 1; i >= 0; i--) {
+        uint64_t id = ps->ways.to.p[i].id;
+        if (id == MR_PS_TO_MANAGER || mr_ps_map_address(m, id))
+            continue;
+        mr_ps_key_cache_drop_owner(ps->keys, id);
+        mr_ps_ways_drop(&ps->ways, id);
+    }
 }
 
-void mr_ps_close(mr_ps *ps)
+static void take_view(mr_ps *ps, mr_ps_map *m)
 {
-    if (!ps)
+    drop_lost_ways(ps, m);
+    mr_ps_map_deinit(&ps->map);
+    ps->map = *m;
+    mr_lock(&ps->mu);
+    mr_status_free(mr_psc_view(ps->psc, &ps->map.view, mr_now_ns(), &ps->actions)); /* it was checked */
+    ps->stats.epoch = (int64_t)ps->map.view.epoch;
+    ps->stats.servers = ps->map.view.servers.n;
+    mr_cond_broadcast(&ps->changed);
+    mr_unlock(&ps->mu);
+}
+
+static void on_refused(void *owner, mr_status *st)
+{
+    mr_ps *ps = owner;
+    mr_lock(&ps->mu);
+    mr_status_update(&ps->refused, st);
+    mr_cond_broadcast(&ps->changed);
+    mr_unlock(&ps->mu);
+}
+
+static void add_table(mr_ps *ps, mr_ps_table_spec *t)
+{
+    mr_status *st = mr_ps_store_add(&ps->tables, t);
+    if (st) {
+        mr_ps_table_spec_deinit(t);
+        mr_free(t);
+        on_refused(ps, st); /* tables go by their number: without one there are no later ones */
         return;
-    mr_ps_store_deinit(&ps->store);
-    mr_mutex_deinit(&ps->mu);
-    mr_free(ps);
+    }
+    mr_lock(&ps->mu);
+    ps->table_at[ps->n_tables++] = t;
+    mr_cond_broadcast(&ps->changed);
+    mr_unlock(&ps->mu);
 }
 
-static mr_status *make_table_locked(mr_ps *ps, mr_ps_table_spec *t, int *out)
+static void on_news(void *owner, mr_ps_news *n)
 {
-    for (int i = 0; i < ps->store.tables.n; i++)
-        if (strcmp(ps->store.tables.p[i]->name, t->name) == 0) {
-            bool same = mr_ps_table_spec_same(ps->store.tables.p[i], t);
-            *out = i;
-            return same ? mr_error(MR_ALREADY_EXISTS, " ") : mr_invalid("Table '%s' is there with other options", t->name);
+    mr_ps *ps = owner;
+    if (!ps->tables.n_slots && n->num_slots >= 1 && n->num_slots <= MR_PS_MAX_SLOTS)
+        mr_ps_store_init(&ps->tables, n->num_slots, 0);
+    if (n->num_slots != ps->tables.n_slots || (n->map && n->map->view.slots.n != n->num_slots)) {
+        on_refused(ps, mr_error(MR_FAILED_PRECONDITION, "The manager cuts tables into %d ranges, and did otherwise before", n->num_slots));
+        return;
+    }
+    mr_lock(&ps->mu);
+    ps->n_slots = n->num_slots;
+    ps->workers = n->workers;
+    mr_unlock(&ps->mu);
+    for (int i = 0; i < n->tables.n && ps->n_tables < MR_PS_MAX_TABLES; i++) {
+        add_table(ps, n->tables.p[i]);
+        n->tables.p[i] = NULL;
+    }
+    if (n->map && n->map->view.epoch > ps->map.view.epoch) {
+        take_view(ps, n->map);
+        mr_free(n->map);
+        n->map = NULL;
+    }
+}
+
+/* ---- its thread ---- */
+
+static int64_t tick(void *owner, int64_t now_ns)
+{
+    mr_ps *ps = owner;
+    mr_ps_link_tick(&ps->link, now_ns);
+    mr_lock(&ps->mu);
+    bool busy = mr_psc_open(ps->psc) > 0;
+    mr_psc_tick(ps->psc, now_ns, &ps->actions);
+    mr_unlock(&ps->mu);
+    return now_ns + (busy ? TICK_NS : IDLE_NS);
+}
+
+static void turn(void *owner)
+{
+    mr_ps *ps = owner;
+    mr_ps_send_all(ps);
+    mr_lock(&ps->mu);
+    ps->stats.bytes_sent = ps->ways.bytes_sent;
+    ps->stats.bytes_received = ps->ways.bytes_received;
+    mr_unlock(&ps->mu);
+}
+
+static void on_nudge(void *owner, mr_ps_note *n)
+{
+    mr_ps *ps = owner;
+    (void)n;
+    mr_lock(&ps->mu);
+    ps->nudged = false;
+    mr_unlock(&ps->mu);
+}
+
+void mr_ps_nudge_locked(mr_ps *ps)
+{
+    if (!ps->nudged) {
+        ps->nudged = true;
+        mr_ps_inbox_put(&ps->inbox, &ps->nudge, on_nudge);
+    }
+}
+
+void mr_ps_task_unref_locked(mr_ps *ps, mr_ps_client_task *t)
+{
+    (void)ps;
+    if (--t->refs == 0)
+        mr_ps_task_free(t);
+}
+
+/* ---- calls to the manager that somebody waits for ---- */
+
+typedef struct question {
+    mr_ps_ask ask; /* first */
+    mr_ps_note note;
+    mr_ps *ps;
+    const char *method;
+    mr_bytes body;
+    int64_t until_ns;
+    bool done; /* under the client's lock */
+} question;
+
+static void on_answered(void *owner, mr_ps_ask *a)
+{
+    mr_ps *ps = owner;
+    mr_lock(&ps->mu);
+    ((question *)a)->done = true;
+    mr_cond_broadcast(&ps->changed);
+    mr_unlock(&ps->mu);
+}
+
+static void ask(void *owner, mr_ps_note *n)
+{
+    mr_ps *ps = owner;
+    question *q = (question *)((char *)n - offsetof(question, note));
+    mr_ps_ask_start(&ps->ways, &q->ask, MR_PS_TO_MANAGER, ps->link.manager, q->method, &q->body, q->until_ns);
+}
+
+static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns, mr_bytes *reply)
+{
+    question *q = mr_new(question);
+    q->ps = ps;
+    q->method = method;
+    q->until_ns = until_ns;
+    q->ask.answered = on_answered;
+    if (!mr_bytes_add_copy(&q->body, head->p, head->n)) {
+        mr_free(q);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the manager");
+    }
+    mr_ps_inbox_put(&ps->inbox, &q->note, ask);
+    mr_lock(&ps->mu);
+    while (!q->done)
+        mr_cond_wait(&ps->changed, &ps->mu);
+    mr_unlock(&ps->mu);
+    mr_status *st = q->ask.st;
+    if (!st && reply) {
+        *reply = q->ask.reply;
+        q->ask.reply = (mr_bytes){0};
+    }
+    q->ask.st = NULL;
+    mr_ps_ask_deinit(&q->ask);
+    mr_free(q);
+    return st;
+}
+
+mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns, mr_bytes *reply)
+{
+    int64_t until = mr_now_ns() + timeout_ns;
+    mr_status *st = mr_pb_writer_status(w, method);
+    if (!st) {
+        uint32_t n = (uint32_t)(head->n - sizeof n);
+        memcpy(head->p, &n, sizeof n);
+    }
+    for (bool again = !st; again;) {
+        st = ask_once(ps, method, head, until, reply);
+        mr_code code = mr_status_code(st);
+        mr_lock(&ps->mu);
+        again = (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED || code == MR_ABORTED) && !ps->refused &&
+                mr_now_ns() < until;
+        mr_unlock(&ps->mu);
+        if (again) {
+            mr_status_free(st);
+            st = NULL;
+            mr_sleep_ns(20 * MS);
         }
-    *out = ps->store.tables.n;
-    return mr_ps_store_add(&ps->store, t);
+    }
+    mr_str_deinit(head);
+    return st;
+}
+
+/* A question that has nothing but who asks, and a number. */
+static void begin_question(mr_ps *ps, mr_pb_writer *w, mr_str *head)
+{
+    mr_ps_head_begin(w, head);
+    mr_pb_put_fixed64(w, 1, ps->id);
+}
+
+/* A number that the manager answers in field 1. */
+static mr_status *read_number(const mr_bytes *reply, uint64_t *out)
+{
+    mr_ps_frame f;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_status *st = mr_ps_frame_open(reply, &f);
+    *out = 0;
+    mr_pb_reader_init(&r, f.head);
+    while (!st && mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            *out = mr_pb_varint(&r);
+        else
+            mr_pb_skip(&r);
+    if (!st)
+        st = mr_pb_reader_status(&r, "an answer of the manager");
+    mr_ps_frame_deinit(&f);
+    return st;
+}
+
+/* ---- tables ---- */
+
+const mr_ps_table_spec *mr_ps_find_table(mr_ps *ps, int table, mr_status **st)
+{
+    mr_lock(&ps->mu);
+    const mr_ps_table_spec *t = table >= 0 && table < ps->n_tables ? ps->table_at[table] : NULL;
+    mr_unlock(&ps->mu);
+    if (!t)
+        *st = mr_invalid("There is no table %d", table);
+    return t;
+}
+
+static mr_status *wait_for_table(mr_ps *ps, int table)
+{
+    bool in_time = true;
+    int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_lock(&ps->mu);
+    while (ps->n_tables <= table && !ps->refused && in_time)
+        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+    mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
+    mr_unlock(&ps->mu);
+    return st || in_time ? st : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of table %d", table);
 }
 
 mr_status *mr_ps_make_table(mr_ps *ps, mr_sv name, const mr_ps_table_options *o, int *out)
 {
-    mr_ps_table_spec *t = mr_new(mr_ps_table_spec);
-    mr_status *st = mr_ps_table_spec_init(t, name, o);
-    if (!st) {
-        mr_lock(&ps->mu);
-        st = make_table_locked(ps, t, out);
-        mr_unlock(&ps->mu);
-        if (!st)
-            return NULL;
-        mr_ps_table_spec_deinit(t);
-    }
-    mr_free(t);
-    if (mr_status_code(st) != MR_ALREADY_EXISTS)
-        return st;
-    mr_status_free(st);
-    return NULL;
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes reply = {0};
+    mr_ps_table_spec t;
+    uint64_t number = 0;
+    MR_TRY(mr_ps_table_spec_init(&t, name, o));
+    begin_question(ps, &w, &head);
+    size_t mark = mr_pb_begin(&w, 15);
+    mr_ps_table_spec_put(&w, &t);
+    mr_pb_end(&w, mark);
+    mr_ps_table_spec_deinit(&t);
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Table", &w, &head, ps->timeout_ns, &reply);
+    if (!st)
+        st = read_number(&reply, &number);
+    mr_bytes_deinit(&reply);
+    if (!st && number >= MR_PS_MAX_TABLES)
+        st = mr_error(MR_INTERNAL, "The manager calls a table number %llu", (unsigned long long)number);
+    if (!st)
+        st = wait_for_table(ps, (int)number);
+    *out = st ? -1 : (int)number;
+    return st;
 }
 
-static mr_status *do_slot(mr_ps *ps, const mr_ps_job *j, int slot, mr_ps_keys k, size_t at)
+int mr_ps_n_tables(mr_ps *ps)
 {
-    const mr_ps_table_spec *t = ps->store.tables.p[j->table];
-    if (j->pull) {
-        mr_ps_store_read(&ps->store, j->table, slot, k, j->whole, j->out + at * (j->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width));
-        return NULL;
-    }
-    mr_ps_change c = {.kind = j->kind, .table = j->table, .keys = k, .floats = j->floats + at * mr_ps_change_width(t, j->kind)};
-    MR_TRY(mr_ps_store_check(&ps->store, slot, &c));
-    mr_ps_store_change(&ps->store, slot, &c);
-    return NULL;
+    mr_lock(&ps->mu);
+    int n = ps->n_tables;
+    mr_unlock(&ps->mu);
+    return n;
 }
 
-static mr_status *do_all_locked(mr_ps *ps, const mr_ps_job *j)
-{
-    const mr_ps_table_spec *t = ps->store.tables.p[j->table];
-    mr_ps_keys k = j->keys;
-    for (size_t at = 0; at < k.n;) {
-        uint64_t first = k.list ? k.list[at] : k.first + at;
-        int slot = mr_ps_slot_of(t->o.num_keys, N_SLOTS, first);
-        uint64_t end = mr_ps_slot_first(t->o.num_keys, N_SLOTS, slot + 1);
-        size_t n = 1;
-        while (at + n < k.n && (k.list ? k.list[at + n] : k.first + at + n) < end)
-            n++;
-        MR_TRY(do_slot(ps, j, slot, (mr_ps_keys){k.list ? k.list + at : NULL, first, n}, at));
-        at += n;
-    }
-    return NULL;
-}
-
-mr_status *mr_ps_begin(mr_ps *ps, const mr_ps_job *j, mr_ps_task *task)
+const mr_ps_table_spec *mr_ps_table_at(mr_ps *ps, int table)
 {
     mr_status *st = NULL;
+    const mr_ps_table_spec *t = mr_ps_find_table(ps, table, &st);
+    mr_status_free(st);
+    return t;
+}
+
+int mr_ps_n_slots(mr_ps *ps)
+{
     mr_lock(&ps->mu);
-    if (j->table < 0 || j->table >= ps->store.tables.n)
-        st = mr_invalid("There is no table %d", j->table);
-    else if (j->keys.list)
-        st = mr_ps_keys_check(j->keys.list, j->keys.n, ps->store.tables.p[j->table]->o.num_keys);
-    else if (j->keys.n && (j->keys.first >= ps->store.tables.p[j->table]->o.num_keys ||
-                           j->keys.n > ps->store.tables.p[j->table]->o.num_keys - j->keys.first))
-        st = mr_invalid("Table '%s' has no such keys", ps->store.tables.p[j->table]->name);
-    if (!st)
-        st = do_all_locked(ps, j);
-    if (!st) {
-        *task = ++ps->last;
-        *(j->pull ? &ps->stats.pulls : &ps->stats.pushes) += 1;
-    }
+    int n = ps->n_slots;
     mr_unlock(&ps->mu);
-    if (!st && j->done)
-        j->done(j->arg, *task, NULL);
-    return st;
+    return n;
+}
+
+/* ---- ranges that were lost ---- */
+
+mr_status *mr_ps_renew(mr_ps *ps)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes reply = {0};
+    uint64_t epoch = 0;
+    bool in_time = true;
+    begin_question(ps, &w, &head);
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Restore", &w, &head, ps->timeout_ns, &reply);
+    if (!st)
+        st = read_number(&reply, &epoch);
+    mr_bytes_deinit(&reply);
+    int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_lock(&ps->mu);
+    while (!st && (uint64_t)ps->stats.epoch < epoch && !ps->refused && in_time)
+        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+    mr_unlock(&ps->mu);
+    return st || in_time ? st : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of lost ranges begun anew");
+}
+
+/* ---- waiting ---- */
+
+/* Takes the error of a task out of those that failed; NULL: it did not. */
+static mr_status *take_failed_locked(mr_ps *ps, int64_t number) MR_REQUIRES(ps->mu);
+static mr_status *take_failed_locked(mr_ps *ps, int64_t number)
+{
+    for (int i = 0; i < ps->failed.n; i++)
+        if (ps->failed.p[i].number == number) {
+            mr_status *st = ps->failed.p[i].st;
+            mr_vec_remove_swap(&ps->failed, i);
+            return st;
+        }
+    return NULL;
 }
 
 mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t)
 {
+    mr_status *st;
     mr_lock(&ps->mu);
-    bool known = t > 0 && t <= ps->last;
-    mr_unlock(&ps->mu);
-    return known ? NULL : mr_error(MR_NOT_FOUND, "There is no task %lld", (long long)t);
-}
-
-mr_status *mr_ps_end_all(mr_ps *ps)
-{
-    (void)ps;
-    return NULL;
-}
-
-mr_status *mr_ps_begin_flush(mr_ps *ps, int table, mr_ps_task *task)
-{
-    (void)ps, (void)table;
-    *task = 0;
-    return NULL;
-}
-
-mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result)
-{
-    mr_status *st = NULL;
-    mr_ps_change c = {.kind = MR_PS_CHANGE_ALGEBRA, .table = a, .what = what, .other = b, .alpha = alpha};
-    mr_lock(&ps->mu);
-    *result = 0;
-    for (int i = 0; !st && i < N_SLOTS; i++) {
-        double sum = 0;
-        st = mr_ps_store_check(&ps->store, i, &c);
-        if (!st && (what == MR_PS_DOT || what == MR_PS_NORM1))
-            st = mr_ps_store_reduce(&ps->store, i, what, a, b, &sum);
-        else if (!st)
-            mr_ps_store_change(&ps->store, i, &c);
-        *result += sum;
+    if (t <= 0 || t > ps->last) {
+        st = mr_error(MR_NOT_FOUND, "There is no task %lld", (long long)t);
+    } else {
+        while (mr_imap_get(&ps->tasks, (uint64_t)t))
+            mr_cond_wait(&ps->changed, &ps->mu);
+        st = take_failed_locked(ps, t);
     }
     mr_unlock(&ps->mu);
     return st;
 }
 
+static bool any_open_locked(mr_ps *ps, int64_t through) MR_REQUIRES(ps->mu);
+static bool any_open_locked(mr_ps *ps, int64_t through)
+{
+    uint32_t pos = 0;
+    uint64_t key;
+    void *task;
+    while (mr_imap_next(&ps->tasks, &pos, &key, &task))
+        if ((int64_t)key <= through)
+            return true;
+    return false;
+}
+
+static void wait_all_locked(mr_ps *ps) MR_REQUIRES(ps->mu);
+static void wait_all_locked(mr_ps *ps)
+{
+    int64_t last = ps->last;
+    while (any_open_locked(ps, last))
+        mr_cond_wait(&ps->changed, &ps->mu);
+}
+
+mr_status *mr_ps_end_all(mr_ps *ps)
+{
+    mr_status *st = NULL;
+    int64_t first = INT64_MAX;
+    mr_lock(&ps->mu);
+    wait_all_locked(ps);
+    for (int i = 0; i < ps->failed.n; i++)
+        first = MR_MIN(first, ps->failed.p[i].number);
+    if (ps->failed.n > 0)
+        st = take_failed_locked(ps, first);
+    for (int i = 0; i < ps->failed.n; i++)
+        mr_status_free(ps->failed.p[i].st);
+    ps->failed.n = 0;
+    mr_unlock(&ps->mu);
+    return st;
+}
+
+/* ---- algebra ---- */
+
+static mr_status *check_algebra(mr_ps *ps, mr_ps_algebra what, int a, int b)
+{
+    mr_status *st = NULL;
+    const mr_ps_table_spec *x = mr_ps_find_table(ps, a, &st), *y = x;
+    if ((unsigned)what > MR_PS_NORM1)
+        st = mr_invalid("There is no algebra %d", (int)what);
+    if (!st && (what == MR_PS_DOT || what == MR_PS_AXPY || what == MR_PS_COPY || what == MR_PS_MULTIPLY))
+        y = mr_ps_find_table(ps, b, &st);
+    if (!st && (x->o.num_keys != y->o.num_keys || x->o.width != y->o.width))
+        st = mr_invalid("Tables '%s' and '%s' differ in their keys or width", x->name, y->name);
+    return st;
+}
+
+mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result)
+{
+    mr_ps_task number;
+    bool reduce = what == MR_PS_DOT || what == MR_PS_NORM1;
+    *result = 0;
+    MR_TRY(check_algebra(ps, what, a, b));
+    mr_lock(&ps->mu);
+    wait_all_locked(ps);
+    int n = ps->n_slots;
+    mr_unlock(&ps->mu);
+    mr_ps_client_task *t = mr_new(mr_ps_client_task);
+    t->pull = t->reduce = reduce;
+    t->change = (mr_ps_change){.kind = MR_PS_CHANGE_ALGEBRA, .table = a, .what = what, .other = b, .alpha = alpha};
+    for (int i = 0; i < n; i++) {
+        mr_vec_push(&t->pieces, (mr_psc_piece){.slot = i});
+        mr_vec_push(&t->at, 0);
+    }
+    mr_vec_push(&t->at, 0);
+    double *sums = t->sums = mr_new_array(double, n); /* stays when the task is gone */
+    mr_status *st = mr_ps_task_begin(ps, t, NULL, 0, &number);
+    if (!st)
+        st = mr_ps_end(ps, number);
+    for (int i = 0; !st && i < n; i++)
+        *result += sums[i];
+    mr_free(sums);
+    return st;
+}
+
+/* ---- iterations ---- */
+
 mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out)
 {
+    mr_pb_writer w;
+    mr_str head = {0};
+    MR_TRY(mr_ps_end_all(ps));
     mr_lock(&ps->mu);
-    *out = ++ps->iteration;
+    int64_t n = ++ps->iteration;
     mr_unlock(&ps->mu);
-    return NULL;
+    *out = n;
+    if (ps->o.observer)
+        return NULL;
+    begin_question(ps, &w, &head);
+    mr_pb_put_varint(&w, 9, (uint64_t)n);
+    int64_t from = mr_now_ns();
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Iterate", &w, &head, ITERATION_NS, NULL);
+    mr_lock(&ps->mu);
+    ps->stats.waited_s += (double)(mr_now_ns() - from) / 1e9;
+    mr_unlock(&ps->mu);
+    return st;
 }
+
+/* ---- what happened ---- */
 
 void mr_ps_count(mr_ps *ps, mr_ps_stats *out)
 {
     mr_lock(&ps->mu);
     *out = ps->stats;
     out->iteration = ps->iteration;
-    out->servers = 1;
+    out->delay = ps->delay_now;
     mr_unlock(&ps->mu);
+    out->struct_size = sizeof *out;
+}
+
+static void read_worker(mr_pb_reader *r, mr_ps_worker_stats *out)
+{
+    uint32_t field, wire;
+    mr_sv name = MR_SV("");
+    while (mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: name = mr_pb_bytes(r); break;
+        case 2: out->iteration = mr_pb_int64(r); break;
+        case 3: out->waited_s = (double)mr_pb_int64(r) / 1e9; break;
+        default: mr_pb_skip(r);
+        }
+    memcpy(out->name, name.p, MR_MIN(name.n, sizeof out->name - 1));
+}
+
+static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_stats *rows, int max, int *n)
+{
+    mr_ps_frame f;
+    mr_pb_reader r, sub;
+    uint32_t field, wire;
+    mr_status *st = mr_ps_frame_open(reply, &f);
+    mr_lock(&ps->mu);
+    ps->quiet = false; /* unless it says so */
+    mr_unlock(&ps->mu);
+    mr_pb_reader_init(&r, f.head);
+    while (!st && mr_pb_next(&r, &field, &wire)) {
+        if (field == 1 && *n < max && mr_pb_message(&r, &sub)) {
+            rows[*n] = (mr_ps_worker_stats){0};
+            read_worker(&sub, &rows[(*n)++]);
+        } else if (field == 2) {
+            mr_lock(&ps->mu);
+            ps->delay_now = mr_pb_int64(&r);
+            mr_unlock(&ps->mu);
+        } else if (field == 3) {
+            mr_lock(&ps->mu);
+            ps->quiet = mr_pb_bool(&r);
+            mr_unlock(&ps->mu);
+        } else {
+            mr_pb_skip(&r);
+        }
+    }
+    if (!st)
+        st = mr_pb_reader_status(&r, "Workers");
+    mr_ps_frame_deinit(&f);
+    return st;
+}
+
+mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes reply = {0};
+    *n = 0;
+    if (max < 0 || (max > 0 && !rows))
+        return mr_invalid("There is no room for %d workers", max);
+    begin_question(ps, &w, &head);
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Workers", &w, &head, ps->timeout_ns, &reply);
+    if (!st)
+        st = read_workers(ps, &reply, rows, max, n);
+    mr_bytes_deinit(&reply);
+    return st;
+}
+
+mr_status *mr_ps_is_quiet(mr_ps *ps, bool *out)
+{
+    int n;
+    MR_TRY(mr_ps_waits(ps, NULL, 0, &n));
+    mr_lock(&ps->mu);
+    *out = ps->quiet;
+    mr_unlock(&ps->mu);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+/* A manager and a server of this process, which nobody else reaches. */
+static mr_status *open_inside(mr_ps *ps, char **manager)
+{
+    char *a = mr_printf(MR_PS_INSIDE "%d/%016llx/manager", (int)getpid(), (unsigned long long)ps->id);
+    char *b = mr_printf(MR_PS_INSIDE "%d/%016llx/server", (int)getpid(), (unsigned long long)ps->id);
+    mr_ps_manager_options m = {.struct_size = sizeof m, .address = a, .replicas = 1, .lost_ms = 60000};
+    mr_ps_server_options s = {.struct_size = sizeof s, .address = b, .manager = a};
+    mr_status *st = mr_ps_manager_open(&m, NULL, &ps->own_manager);
+    if (!st)
+        st = mr_ps_server_open(&s, NULL, &ps->own_server);
+    *manager = a;
+    mr_free(b);
+    return st;
+}
+
+static void begin_link(void *owner, void *arg)
+{
+    mr_ps *ps = owner;
+    ps->link = (mr_ps_link){.owner = ps,
+                            .ways = &ps->ways,
+                            .manager = mr_strdup(arg),
+                            .id = ps->id,
+                            .observer = ps->o.observer,
+                            .name = ps->name,
+                            .delay = ps->o.delay,
+                            .map = &ps->map,
+                            .tables = &ps->tables,
+                            .news = on_news,
+                            .refused = on_refused};
+    mr_ps_link_start(&ps->link);
+}
+
+static mr_status *wait_for_view(mr_ps *ps, const char *manager)
+{
+    bool in_time = true;
+    int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_lock(&ps->mu);
+    while (ps->stats.epoch == 0 && !ps->refused && in_time)
+        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+    mr_status *st = mr_status_copy(ps->refused);
+    bool met = ps->n_slots > 0;
+    mr_unlock(&ps->mu);
+    if (st || in_time)
+        return st;
+    return met ? mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s waits for more servers", manager)
+               : mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);
+}
+
+static mr_status *start(mr_ps *ps, const char *manager)
+{
+    char *inside = NULL;
+    mr_status *st = NULL;
+    if (!manager) {
+        MR_GO(open_inside(ps, &inside));
+        manager = inside;
+    }
+    ps->inbox.tick = tick;
+    ps->inbox.turn = turn;
+    MR_GO(mr_ps_inbox_start(&ps->inbox, "ps-client"));
+    mr_ps_inbox_ask(&ps->inbox, begin_link, (void *)(uintptr_t)manager);
+    MR_GO(wait_for_view(ps, manager));
+out:
+    mr_free(inside);
+    return st;
+}
+
+static mr_status *check_options(const mr_ps_options *o)
+{
+    if (o->delay < MR_PS_ADAPTIVE)
+        return mr_invalid("delay is %d", o->delay);
+    if (o->half > 2)
+        return mr_invalid("half is %d, expected 0 to 2", o->half);
+    if (o->timeout_ms < 0 || o->max_bytes < 0)
+        return mr_invalid("timeout_ms is %lld, max_bytes %lld", (long long)o->timeout_ms, (long long)o->max_bytes);
+    return NULL;
+}
+
+mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
+{
+    *out = NULL;
+    MR_TRY(check_options(o));
+    mr_ps *ps = mr_new(mr_ps);
+    mr_mutex_init(&ps->mu);
+    mr_cond_init(&ps->changed);
+    ps->o = *o;
+    ps->id = mr_random64() | 1;
+    ps->seed = ps->seed_sent = ps->id;
+    ps->delay_now = o->delay;
+    ps->name = o->name ? mr_strdup(o->name) : mr_printf("worker-%d-%04x", (int)getpid(), (unsigned)(ps->id & 0xffff));
+    ps->timeout_ns = (o->timeout_ms ? MR_MIN(o->timeout_ms, INT64_C(1) << 40) : DEFAULT_TIMEOUT_MS) * MS;
+    ps->psc = mr_psc_new(ps->id, &(mr_psc_options){.max_bytes = (size_t)o->max_bytes});
+    ps->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
+    ps->inbox.owner = ps;
+    ps->ways.inbox = &ps->inbox;
+    ps->link.closing = true; /* until it is begun */
+    mr_status *st = start(ps, o->manager);
+    ps->o.manager = ps->o.name = NULL;
+    if (st) {
+        mr_ps_close(ps);
+        return st;
+    }
+    *out = ps;
+    return NULL;
+}
+
+/* Everything that is open ends; nothing else is begun. */
+static void end(void *owner, void *arg)
+{
+    mr_ps *ps = owner;
+    uint32_t pos = 0;
+    uint64_t key;
+    void *task;
+    (void)arg;
+    ps->closing = true;
+    mr_ps_link_stop(&ps->link);
+    mr_lock(&ps->mu);
+    while (mr_imap_next(&ps->tasks, &pos, &key, &task))
+        mr_psc_cancel(ps->psc, (int64_t)key, mr_now_ns(), &ps->actions);
+    mr_unlock(&ps->mu);
+    mr_ps_send_all(ps); /* callers hear of it */
+    mr_ps_ways_close(&ps->ways);
+}
+
+static void say_goodbye(mr_ps *ps)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_lock(&ps->mu);
+    bool known = ps->n_slots > 0 && !ps->refused;
+    mr_unlock(&ps->mu);
+    if (!known)
+        return;
+    begin_question(ps, &w, &head);
+    mr_status_free(mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Leave", &w, &head, 300 * MS, NULL));
+}
+
+static void free_tasks(mr_ps *ps)
+{
+    uint32_t pos = 0;
+    uint64_t key;
+    void *task;
+    while (mr_imap_next(&ps->tasks, &pos, &key, &task))
+        mr_ps_task_free(task);
+    mr_imap_deinit(&ps->tasks);
+    for (int i = 0; i < ps->failed.n; i++)
+        mr_status_free(ps->failed.p[i].st);
+    for (int i = 0; i < ps->kept_back.n; i++)
+        mr_ps_residuals_free(ps->kept_back.p[i].residuals);
+    mr_vec_deinit(&ps->failed);
+    mr_vec_deinit(&ps->kept_back);
+}
+
+void mr_ps_close(mr_ps *ps)
+{
+    if (!ps)
+        return;
+    if (ps->inbox.running) {
+        if (!ps->own_manager)
+            say_goodbye(ps);
+        mr_ps_inbox_ask(&ps->inbox, end, NULL);
+        mr_ps_inbox_stop(&ps->inbox);
+    }
+    mr_ps_server_close(ps->own_server);
+    mr_ps_manager_close(ps->own_manager);
+    free_tasks(ps);
+    mr_vec_deinit(&ps->actions);
+    mr_vec_deinit(&ps->ways.to);
+    mr_ps_link_deinit(&ps->link);
+    mr_ps_map_deinit(&ps->map);
+    mr_ps_store_deinit(&ps->tables);
+    mr_ps_key_cache_free(ps->keys);
+    mr_psc_free(ps->psc);
+    mr_status_free(ps->refused);
+    mr_free(ps->name);
+    mr_cond_deinit(&ps->changed);
+    mr_mutex_deinit(&ps->mu);
+    mr_free(ps);
 }

@@ -38,7 +38,10 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
 mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out);
 mr_status *mr_ps_save(mr_ps *ps, const char *folder);
 mr_status *mr_ps_load(mr_ps *ps, const char *folder);
+mr_status *mr_ps_renew(mr_ps *ps); /* ranges of which all copies are lost begin anew, as tables begin */
 void mr_ps_count(mr_ps *ps, mr_ps_stats *out);
+mr_status *mr_ps_is_quiet(mr_ps *ps, bool *out); /* every range has its copies where they should be */
+mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n);
 
 /* For snapshots: tables by number, and how many slots they are cut into. */
 int mr_ps_n_tables(mr_ps *ps);

@@ -185,6 +185,8 @@ size_t mr_ps_change_width(const mr_ps_table_spec *t, mr_ps_change_kind kind)
 mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
 {
     bool two;
+    if (c->kind == MR_PS_CHANGE_NONE)
+        return NULL;
     if (c->table < 0 || c->table >= s->tables.n)
         return mr_error(MR_NOT_FOUND, "There is no table %d", c->table);
     if (slot < 0 || slot >= s->n_slots)
@@ -295,6 +297,8 @@ static void algebra(mr_ps_algebra what, float *a, const float *b, size_t n, doub
 void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
 {
     uint64_t first;
+    if (c->kind == MR_PS_CHANGE_NONE)
+        return;
     const mr_ps_table_spec *t = s->tables.p[c->table];
     mr_ps_part *p = &s->parts.p[c->table][slot];
     size_t n = slot_rows(s, t, slot, &first);

@@ -22,6 +22,7 @@ typedef enum mr_ps_change_kind {
     MR_PS_CHANGE_PUSH,    /* floats: push_width a key */
     MR_PS_CHANGE_SET,     /* floats: all that is kept for each key, plane after plane of a row */
     MR_PS_CHANGE_ALGEBRA, /* of the whole slot */
+    MR_PS_CHANGE_NONE,    /* nothing: a push that was given up, in its place */
     MR_PS_CHANGE_KINDS
 } mr_ps_change_kind;
 
@@ -71,6 +72,7 @@ mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what
 mr_status *mr_ps_store_pack(const mr_ps_store *s, int slot, mr_str *out);
 /* The slot becomes what the bytes say.  After an error it is as it was, or (RESOURCE_EXHAUSTED) as it began. */
 mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes);
+mr_status *mr_ps_store_try(mr_ps_store *s, int slot, mr_sv bytes); /* whether it could, but for memory */
 void mr_ps_store_drop(mr_ps_store *s, int slot); /* back to how it began */
 
 #endif

@@ -136,9 +136,11 @@ static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes, mr_status *(*
 
 static mr_status *look_at(mr_ps_store *s, int slot, const part_bytes *b) { return check_part(s, slot, b); }
 
+mr_status *mr_ps_store_try(mr_ps_store *s, int slot, mr_sv bytes) { return each_part(s, slot, bytes, look_at); }
+
 mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes)
 {
-    MR_TRY(each_part(s, slot, bytes, look_at));
+    MR_TRY(mr_ps_store_try(s, slot, bytes));
     mr_ps_store_drop(s, slot);
     mr_status *st = each_part(s, slot, bytes, take_part);
     if (st)

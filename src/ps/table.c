@@ -19,6 +19,8 @@ static mr_status *check(mr_sv name, const mr_ps_table_options *o)
         return mr_invalid("Table '%.*s': aggregate is %d", MR_SV_ARG(name), o->aggregate);
     if ((o->update == MR_PS_GRAPH) != (o->graph_bytes > 0) || o->graph_bytes > MR_PS_MAX_GRAPH || (o->graph_bytes && !o->graph))
         return mr_invalid("Table '%.*s': a graph of %zu bytes with update %d", MR_SV_ARG(name), o->graph_bytes, (int)o->update);
+    if (o->update == MR_PS_GRAPH && o->aggregate > 1)
+        return mr_invalid("Table '%.*s': a graph cannot aggregate pushes", MR_SV_ARG(name));
     if (o->graph_slots < 0 || o->graph_slots > MR_PS_MAX_WIDTH || (o->graph_slots && o->update != MR_PS_GRAPH))
         return mr_invalid("Table '%.*s': graph_slots is %d", MR_SV_ARG(name), o->graph_slots);
     return NULL;
@@ -128,10 +130,4 @@ mr_status *mr_ps_table_spec_get(mr_sv bytes, mr_ps_table_spec *out)
     o.graph = graph.p;
     o.graph_bytes = graph.n;
     return mr_ps_table_spec_init(out, name, &o);
-}
-
-int mr_ps_slot_of(uint64_t num_keys, int n_slots, uint64_t key)
-{
-    /* The largest s with floor(num_keys * s / n_slots) <= key: slots before it that begin at the same key are empty. */
-    return (int)((((unsigned __int128)key + 1) * (unsigned)n_slots - 1) / num_keys);
 }

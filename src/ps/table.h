@@ -2,6 +2,7 @@
 #ifndef MR_PS_TABLE_H
 #define MR_PS_TABLE_H
 
+#include "dist/ps_view.h"
 #include "millrace/ps.h"
 #include "ps/update.h"
 #include "wire/pb.h"
@@ -11,7 +12,6 @@ enum {
     MR_PS_MAX_WIDTH = 1 << 20,
     MR_PS_MAX_TABLES = 1 << 12,
     MR_PS_MAX_GRAPH = 64 << 20,
-    MR_PS_MAX_SLOTS = 1 << 16, /* pieces that a table is cut into */
 };
 #define MR_PS_MAX_KEYS ((uint64_t)1 << 48)
 
@@ -39,12 +39,15 @@ static inline size_t mr_ps_table_row_floats(const mr_ps_table_spec *t)
                                       : (size_t)mr_ps_rule_planes(&t->rule) * (size_t)t->o.width;
 }
 
-/* The first key of a slot of n_slots; of slot n_slots: num_keys. */
+/* The first key of a slot; of slot n_slots: num_keys.  Slots may be empty when there are few keys. */
 static inline uint64_t mr_ps_slot_first(uint64_t num_keys, int n_slots, int slot)
 {
     return (uint64_t)((unsigned __int128)num_keys * (unsigned)slot / (unsigned)n_slots);
 }
-/* Which slot a key is in. */
-int mr_ps_slot_of(uint64_t num_keys, int n_slots, uint64_t key);
+/* Which slot a key is in: the largest s with floor(num_keys * s / n_slots) <= key. */
+static inline int mr_ps_slot_of(uint64_t num_keys, int n_slots, uint64_t key)
+{
+    return (int)((((unsigned __int128)key + 1) * (unsigned)n_slots - 1) / num_keys);
+}
 
 #endif

@@ -18,6 +18,14 @@
 
 #define STOP_GRACE_NS (5 * INT64_C(1000000000))
 
+enum { MAX_MOUNTS = 8 };
+
+typedef struct mount { /* a service of somebody else at our address */
+    char *prefix;
+    void (*handle)(void *arg, mr_net_call *c);
+    void *arg;
+} mount;
+
 typedef enum server_state { MADE, STARTED, STOPPING, STOPPED } server_state;
 
 struct mr_server {
@@ -35,10 +43,55 @@ struct mr_server {
     char *target;
     char *started_target MR_GUARDED_BY(mu); /* with the port that was taken; NULL: as the other one says */
     mr_naming *naming;                      /* NULL: none */
+    mr_mutex mount_mu; /* also held while a mounted handler runs, so that none does once it is taken out */
+    mount mounts[MAX_MOUNTS] MR_GUARDED_BY(mount_mu);
+    int n_mounts MR_GUARDED_BY(mount_mu);
     mr_mutex mu;
     mr_cond changed;
     server_state state MR_GUARDED_BY(mu);
 };
+
+/* ---- services of others ---- */
+
+mr_status *mr_server_mount(mr_server *s, const char *prefix, void (*handle)(void *arg, mr_net_call *c), void *arg)
+{
+    mr_status *st = NULL;
+    mr_lock(&s->mount_mu);
+    for (int i = 0; i < s->n_mounts && !st; i++)
+        if (strcmp(s->mounts[i].prefix, prefix) == 0)
+            st = mr_error(MR_ALREADY_EXISTS, "%s serves %s already", s->name, prefix);
+    if (!st && s->n_mounts == MAX_MOUNTS)
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "%s serves %d other services already", s->name, MAX_MOUNTS);
+    if (!st)
+        s->mounts[s->n_mounts++] = (mount){mr_strdup(prefix), handle, arg};
+    mr_unlock(&s->mount_mu);
+    return st;
+}
+
+void mr_server_unmount(mr_server *s, const char *prefix)
+{
+    mr_lock(&s->mount_mu);
+    for (int i = 0; i < s->n_mounts; i++)
+        if (strcmp(s->mounts[i].prefix, prefix) == 0) {
+            mr_free(s->mounts[i].prefix);
+            s->mounts[i] = s->mounts[--s->n_mounts];
+            break;
+        }
+    mr_unlock(&s->mount_mu);
+}
+
+static bool handle_mounted(mr_server *s, mr_net_call *c)
+{
+    bool found = false;
+    mr_lock(&s->mount_mu);
+    for (int i = 0; i < s->n_mounts && !found; i++)
+        if (strncmp(c->method, s->mounts[i].prefix, strlen(s->mounts[i].prefix)) == 0) {
+            s->mounts[i].handle(s->mounts[i].arg, c);
+            found = true;
+        }
+    mr_unlock(&s->mount_mu);
+    return found;
+}
 
 static void handle(void *arg, mr_net_call *c)
 {
@@ -47,7 +100,7 @@ static void handle(void *arg, mr_net_call *c)
         mr_worker_handle(s->worker, c);
     else if (strncmp(c->method, MR_MASTER_SERVICE, sizeof MR_MASTER_SERVICE - 1) == 0)
         mr_master_handle(s->master, c);
-    else
+    else if (!handle_mounted(s, c))
         mr_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
 }
 
@@ -230,6 +283,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out)
 {
     mr_server *s = mr_new(mr_server);
+    mr_mutex_init(&s->mount_mu);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
     mr_status *st = make(s, def, o);
@@ -349,6 +403,9 @@ void mr_server_free(mr_server *s)
     mr_free(s->address);
     mr_free(s->target);
     mr_free(s->started_target);
+    for (int i = 0; i < s->n_mounts; i++)
+        mr_free(s->mounts[i].prefix);
+    mr_mutex_deinit(&s->mount_mu);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
     mr_free(s);

@@ -63,6 +63,11 @@ typedef struct mr_joined {
 /* Waits for the next generation and is in it.  Asked of the leader of the cluster's collectives. */
 mr_status *mr_server_join_group(mr_server *s, const mr_join *q, mr_joined *out);
 
+/* Methods that begin with the prefix ("/package.Service/") are handed to `handle`, which must not block, until they are unmounted:
+ * when that has returned, handle does not run any more.  Calls that it took are its own to answer. */
+mr_status *mr_server_mount(mr_server *s, const char *prefix, void (*handle)(void *arg, mr_net_call *c), void *arg);
+void mr_server_unmount(mr_server *s, const char *prefix);
+
 /* ---- sessions on a cluster (server/remote_session.c) ---- */
 
 /* A session of the master at an address.  net NULL: by the address.  config: a serialized ConfigProto.  The graph is referenced; graph_mu

@@ -1,0 +1,275 @@
+/* ps/client_begin.c -- pushes and pulls are checked, filtered, cut by slots and begun. */
+#include "ps/client_internal.h"
+
+#include "base/clock.h"
+
+void mr_ps_task_free(mr_ps_client_task *t)
+{
+    if (!t)
+        return;
+    mr_ps_blob_unref(t->blob);
+    mr_free(t->present);
+    mr_vec_deinit(&t->pieces);
+    mr_vec_deinit(&t->at);
+    mr_status_free(t->why);
+    mr_free(t);
+}
+
+/* ---- cutting ---- */
+
+static void add_piece(mr_ps_client_task *t, int slot, size_t rows, size_t at)
+{
+    mr_vec_push(&t->pieces, (mr_psc_piece){.slot = slot, .bytes = rows * (t->width * sizeof(float) + sizeof(uint64_t))});
+    mr_vec_push(&t->at, at);
+}
+
+/* The first row at or after `from` whose key is not below `end`. */
+static size_t find_end(mr_ps_keys k, size_t from, uint64_t end)
+{
+    size_t lo = from, hi = k.n;
+    if (!k.list)
+        return end <= k.first ? from : (size_t)MR_MIN((uint64_t)k.n, end - k.first);
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (k.list[mid] < end)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* all: slots without keys too, for tables that count pushes. */
+static void cut(mr_ps_client_task *t, uint64_t num_keys, int n_slots, mr_ps_keys k, bool all)
+{
+    size_t at = 0;
+    for (int slot = 0; slot < n_slots && (all || at < k.n);) {
+        if (!all) /* straight to the slot of the next key */
+            slot = mr_ps_slot_of(num_keys, n_slots, k.list ? k.list[at] : k.first + at);
+        size_t end = find_end(k, at, mr_ps_slot_first(num_keys, n_slots, slot + 1));
+        add_piece(t, slot, end - at, at);
+        at = end;
+        slot++;
+    }
+    mr_vec_push(&t->at, k.n);
+}
+
+/* ---- checking ---- */
+
+static mr_status *check_keys(const mr_ps_table_spec *t, mr_ps_keys k)
+{
+    if (k.list)
+        return mr_status_prepend(mr_ps_keys_check(k.list, k.n, t->o.num_keys), "Table '%s': ", t->name);
+    if (k.n && (k.first >= t->o.num_keys || k.n > t->o.num_keys - k.first))
+        return mr_invalid("Table '%s' has no %zu keys from %llu on", t->name, k.n, (unsigned long long)k.first);
+    return NULL;
+}
+
+static mr_status *check_call(const mr_ps_table_spec *t, const mr_ps_job *j)
+{
+    const mr_ps_call *c = j->call;
+    if (!c)
+        return NULL;
+    if (!(c->keep >= 0 && c->keep <= 1) || !(c->modified >= 0))
+        return mr_invalid("A push keeps rows with a probability of %g, or above a change of %g", (double)c->keep, (double)c->modified);
+    if (j->pull && (c->keep > 0 || c->modified > 0 || c->kkt))
+        return mr_invalid("A pull has no filters");
+    if (c->modified > 0 && t->o.update != MR_PS_ADD && t->o.update != MR_PS_SGD && t->o.update != MR_PS_ASSIGN)
+        return mr_invalid("Table '%s': only what adds up can be kept for later", t->name);
+    if (c->kkt && t->o.update != MR_PS_PROXIMAL)
+        return mr_invalid("Table '%s': the KKT filter is for proximal updates", t->name);
+    return NULL;
+}
+
+/* ---- filters ---- */
+
+static mr_ps_residuals *residuals_locked(mr_ps *ps, int table, const mr_ps_table_spec *t) MR_REQUIRES(ps->mu);
+static mr_ps_residuals *residuals_locked(mr_ps *ps, int table, const mr_ps_table_spec *t)
+{
+    while (ps->kept_back.n <= table)
+        mr_vec_push(&ps->kept_back, (mr_ps_kept_back){0});
+    mr_ps_residuals **r = &ps->kept_back.p[table].residuals;
+    if (!*r)
+        *r = mr_ps_residuals_new(mr_ps_table_push_width(t), t->o.update == MR_PS_ASSIGN);
+    return *r;
+}
+
+static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k, float *floats,
+                                  mr_ps_filter_stats *stats)
+{
+    uint64_t *made = NULL;
+    const uint64_t *keys = k->change.keys.list;
+    if (!keys) {
+        made = mr_try_alloc(j->keys.n * sizeof *made);
+        if (!made)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu keys", j->keys.n);
+        for (size_t i = 0; i < j->keys.n; i++)
+            made[i] = j->keys.first + i;
+        keys = made;
+    }
+    mr_lock(&ps->mu);
+    mr_status *st = mr_ps_filter_modified(residuals_locked(ps, j->table, t), keys, j->keys.n, floats, t->o.width, j->call->modified,
+                                          k->present, stats);
+    mr_unlock(&ps->mu);
+    mr_free(made);
+    return st;
+}
+
+static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k, float *floats)
+{
+    const mr_ps_call *c = j->call;
+    mr_ps_filter_stats stats = {0};
+    size_t n = j->keys.n;
+    int push_width = mr_ps_table_push_width(t);
+    k->present = mr_try_alloc(n + 1);
+    if (!k->present)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to filter %zu rows", n);
+    memset(k->present, 1, n);
+    if (c->kkt) {
+        mr_lock(&ps->mu);
+        int workers = MR_MAX(ps->workers, 1);
+        mr_unlock(&ps->mu);
+        float threshold = c->kkt_threshold > 0 ? c->kkt_threshold : t->o.l1 * 0.9f / (float)workers;
+        mr_ps_filter_kkt(c->kkt, floats, n, t->o.width, push_width, threshold, k->present, &stats);
+    }
+    if (c->modified > 0)
+        MR_TRY(filter_modified(ps, t, j, k, floats, &stats));
+    if (c->keep > 0 && c->keep < 1) {
+        mr_lock(&ps->mu);
+        uint64_t seed = ++ps->seed;
+        mr_unlock(&ps->mu);
+        mr_ps_filter_skip(floats, n, push_width, c->keep, seed, k->present, &stats);
+    }
+    return NULL;
+}
+
+/* ---- copying ---- */
+
+/* The caller's keys, and of a push its floats, in a blob of the task. */
+static mr_status *copy_in(mr_ps_client_task *k, const mr_ps_job *j)
+{
+    size_t keys = 0, floats = 0, bytes;
+    bool ok = !j->keys.list || mr_size_mul(j->keys.n, sizeof(uint64_t), &keys);
+    ok = ok && (j->pull || mr_size_mul(j->keys.n, k->width * sizeof(float), &floats)) && mr_size_add(keys, floats, &bytes);
+    k->blob = ok ? mr_ps_blob_new(bytes) : NULL;
+    if (!k->blob)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a task of %zu keys", j->keys.n);
+    if (keys)
+        memcpy(k->blob->data, j->keys.list, keys);
+    if (floats)
+        memcpy(k->blob->data + keys, j->floats, floats);
+    k->change.keys = (mr_ps_keys){keys ? (const uint64_t *)k->blob->data : NULL, j->keys.first, j->keys.n};
+    k->change.floats = (const float *)(k->blob->data + keys);
+    return NULL;
+}
+
+static void count_rows(mr_ps *ps, const mr_ps_client_task *k)
+{
+    size_t sent = k->change.keys.n;
+    for (size_t i = 0; k->present && i < k->change.keys.n; i++)
+        sent -= !k->present[i];
+    mr_lock(&ps->mu);
+    ps->stats.rows_offered += (int64_t)k->change.keys.n;
+    ps->stats.rows_sent += (int64_t)sent;
+    mr_unlock(&ps->mu);
+}
+
+static mr_status *make_task(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k)
+{
+    k->pull = j->pull;
+    k->whole = j->whole;
+    k->out = j->out;
+    k->done = j->done;
+    k->arg = j->arg;
+    k->change = (mr_ps_change){.kind = j->kind, .table = j->table};
+    k->width = !j->pull ? mr_ps_change_width(t, j->kind) : j->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
+    MR_TRY(copy_in(k, j));
+    if (!j->pull && j->call && (j->call->kkt || j->call->modified > 0 || (j->call->keep > 0 && j->call->keep < 1)))
+        MR_TRY(filter(ps, t, j, k, (float *)(uintptr_t)k->change.floats));
+    if (!j->pull && j->kind == MR_PS_CHANGE_PUSH)
+        count_rows(ps, k);
+    mr_lock(&ps->mu);
+    int n_slots = ps->n_slots;
+    mr_unlock(&ps->mu);
+    cut(k, t->o.num_keys, n_slots, k->change.keys, !j->pull && j->kind == MR_PS_CHANGE_PUSH && t->o.aggregate > 1);
+    return NULL;
+}
+
+/* ---- beginning ---- */
+
+static size_t bytes_of(const mr_ps_client_task *t)
+{
+    size_t n = 0;
+    for (int i = 0; !t->pull && i < t->pieces.n; i++)
+        n += t->pieces.p[i].bytes;
+    return n;
+}
+
+static mr_status *wait_for_room_locked(mr_ps *ps, size_t bytes, int64_t until_ns) MR_REQUIRES(ps->mu);
+static mr_status *wait_for_room_locked(mr_ps *ps, size_t bytes, int64_t until_ns)
+{
+    bool in_time = true;
+    while (!mr_psc_room(ps->psc, bytes) && !ps->refused && in_time)
+        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until_ns);
+    if (ps->refused)
+        return mr_status_copy(ps->refused);
+    return in_time ? NULL : mr_error(MR_DEADLINE_EXCEEDED, "There was no room for a push of %zu bytes", bytes);
+}
+
+mr_status *mr_ps_task_begin(mr_ps *ps, mr_ps_client_task *t, const mr_ps_task *after, int n_after, mr_ps_task *number)
+{
+    int64_t now = mr_now_ns(), until = now + ps->timeout_ns;
+    mr_lock(&ps->mu);
+    mr_status *st = t->pull ? mr_status_copy(ps->refused) : wait_for_room_locked(ps, bytes_of(t), until);
+    if (!st)
+        st = mr_psc_begin(ps->psc, !t->pull, t->pieces.p, t->pieces.n, after, n_after, until, mr_now_ns(), &t->number, &ps->actions);
+    if (!st) {
+        t->refs = 1;
+        mr_imap_put(&ps->tasks, (uint64_t)t->number, t);
+        *number = ps->last = t->number;
+        mr_ps_nudge_locked(ps);
+    }
+    mr_unlock(&ps->mu);
+    if (st)
+        mr_ps_task_free(t);
+    return st;
+}
+
+mr_status *mr_ps_begin(mr_ps *ps, const mr_ps_job *j, mr_ps_task *number)
+{
+    mr_status *st = NULL;
+    const mr_ps_table_spec *t = mr_ps_find_table(ps, j->table, &st);
+    mr_ps_client_task *k = mr_new(mr_ps_client_task);
+    if (!st)
+        st = check_keys(t, j->keys);
+    if (!st)
+        st = check_call(t, j);
+    if (!st)
+        st = make_task(ps, t, j, k);
+    if (st) {
+        mr_ps_task_free(k);
+        return st;
+    }
+    return mr_ps_task_begin(ps, k, j->call ? j->call->after : NULL, j->call ? j->call->num_after : 0, number);
+}
+
+mr_status *mr_ps_begin_flush(mr_ps *ps, int table, mr_ps_task *task)
+{
+    uint64_t *keys = NULL;
+    float *values = NULL;
+    size_t n = 0;
+    mr_status *st = NULL;
+    *task = 0;
+    if (!mr_ps_find_table(ps, table, &st))
+        return st;
+    mr_lock(&ps->mu);
+    mr_ps_residuals *r = table < ps->kept_back.n ? ps->kept_back.p[table].residuals : NULL;
+    if (r && mr_ps_residuals_count(r) > 0)
+        st = mr_ps_residuals_flush(r, &keys, &values, &n);
+    mr_unlock(&ps->mu);
+    if (!st && n > 0)
+        st = mr_ps_begin(ps, &(mr_ps_job){.kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.list = keys, .n = n}, .floats = values}, task);
+    mr_free(keys);
+    mr_free(values);
+    return st;
+}

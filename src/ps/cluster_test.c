@@ -1,0 +1,393 @@
+/* ps/cluster_test.c -- a manager, servers and workers in one process, over real sockets. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "ps/client.h"
+#include "ps/manager.h"
+#include "ps/server.h"
+#include "tests/harness/test.h"
+
+enum { MAX_SERVERS = 6 };
+
+typedef struct rig {
+    mr_ps_manager *manager;
+    char address[128];
+    mr_ps_server *servers[MAX_SERVERS];
+    mr_ps *ps;
+    int table;
+} rig;
+
+static void add_server(rig *r, int i)
+{
+    mr_ps_server_options o = {.struct_size = sizeof o, .manager = r->address};
+    MR_CHECK_OK(mr_ps_server_open(&o, NULL, &r->servers[i]));
+}
+
+static mr_ps *add_client(const rig *r, mr_ps_options o)
+{
+    mr_ps *ps;
+    o.struct_size = sizeof o;
+    o.manager = r->address;
+    MR_CHECK_OK(mr_ps_open(&o, &ps));
+    return ps;
+}
+
+static void open_manager(rig *r, const char *address, int n, int replicas)
+{
+    mr_ps_manager_options o = {.struct_size = sizeof o, .address = address, .replicas = replicas, .servers = n, .num_ranges = 24};
+    MR_CHECK_OK(mr_ps_manager_open(&o, NULL, &r->manager));
+    snprintf(r->address, sizeof r->address, "%s", mr_ps_manager_where(r->manager));
+}
+
+static void rig_open(rig *r, int n, int replicas, mr_ps_update update)
+{
+    *r = (rig){0};
+    mr_test_deadline(120);
+    open_manager(r, NULL, n, replicas);
+    for (int i = 0; i < n; i++)
+        add_server(r, i);
+    r->ps = add_client(r, (mr_ps_options){0});
+    mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = 1000, .update = update};
+    MR_CHECK_OK(mr_ps_make_table(r->ps, MR_SV("w"), &t, &r->table));
+}
+
+static void rig_close(rig *r)
+{
+    mr_ps_close(r->ps);
+    for (int i = 0; i < MAX_SERVERS; i++)
+        mr_ps_server_close(r->servers[i]);
+    mr_ps_manager_close(r->manager);
+}
+
+static void push_all(mr_ps *ps, int table, float amount)
+{
+    float v[1000];
+    mr_ps_task t;
+    for (int i = 0; i < 1000; i++)
+        v[i] = amount;
+    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.first = 0, .n = 1000}, .floats = v}, &t));
+    MR_CHECK_OK(mr_ps_end(ps, t));
+}
+
+static void check_all(mr_ps *ps, int table, float want)
+{
+    float v[1000];
+    mr_ps_task t;
+    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
+    MR_CHECK_OK(mr_ps_end(ps, t));
+    for (int i = 0; i < 1000; i++)
+        MR_CHECK_NEAR(v[i], want, 0);
+}
+
+/* Until every range has its copies where they should be. */
+static void wait_quiet(mr_ps *ps)
+{
+    bool quiet = false;
+    while (!quiet) {
+        MR_CHECK_OK(mr_ps_is_quiet(ps, &quiet));
+        if (!quiet)
+            mr_sleep_ns(5000000);
+    }
+}
+
+MR_TEST(ps_three_servers_hold_a_table)
+{
+    rig r;
+    rig_open(&r, 3, 2, MR_PS_ADD);
+    for (int i = 0; i < 20; i++)
+        push_all(r.ps, r.table, 1);
+    check_all(r.ps, r.table, 20);
+    mr_ps_stats s;
+    mr_ps_count(r.ps, &s);
+    MR_CHECK_INT(s.servers, 3);
+    rig_close(&r);
+}
+
+MR_TEST(ps_a_lost_server_takes_nothing_with_it)
+{
+    rig r;
+    rig_open(&r, 3, 2, MR_PS_ADD);
+    for (int i = 0; i < 10; i++)
+        push_all(r.ps, r.table, 1);
+    wait_quiet(r.ps);
+    mr_ps_server_close(r.servers[1]);
+    r.servers[1] = NULL;
+    for (int i = 0; i < 10; i++)
+        push_all(r.ps, r.table, 1);
+    check_all(r.ps, r.table, 20);
+    wait_quiet(r.ps); /* the others have copies of all now */
+    mr_ps_server_close(r.servers[0]);
+    r.servers[0] = NULL;
+    push_all(r.ps, r.table, 1);
+    check_all(r.ps, r.table, 21);
+    rig_close(&r);
+}
+
+MR_TEST(ps_servers_join_and_leave_while_workers_push)
+{
+    rig r;
+    rig_open(&r, 1, 2, MR_PS_ADD);
+    float sum = 0;
+    for (int i = 1; i < 5; i++) {
+        add_server(&r, i);
+        for (int k = 0; k < 20; k++, sum++)
+            push_all(r.ps, r.table, 1);
+    }
+    wait_quiet(r.ps);
+    check_all(r.ps, r.table, sum);
+    for (int i = 0; i < 3; i++) {
+        MR_CHECK_OK(mr_ps_server_hand_over(r.servers[i]));
+        mr_ps_server_close(r.servers[i]);
+        r.servers[i] = NULL;
+        push_all(r.ps, r.table, 1);
+        sum++;
+    }
+    check_all(r.ps, r.table, sum);
+    rig_close(&r);
+}
+
+MR_TEST(ps_the_last_server_cannot_leave)
+{
+    rig r;
+    rig_open(&r, 1, 2, MR_PS_ADD);
+    MR_CHECK_ERR(mr_ps_server_hand_over(r.servers[0]), MR_FAILED_PRECONDITION, "no other server");
+    push_all(r.ps, r.table, 3);
+    check_all(r.ps, r.table, 3);
+    rig_close(&r);
+}
+
+MR_TEST(ps_a_manager_that_is_started_anew_learns_from_the_servers)
+{
+    rig r;
+    rig_open(&r, 2, 2, MR_PS_ADD);
+    push_all(r.ps, r.table, 1);
+    wait_quiet(r.ps);
+    mr_ps_manager_close(r.manager);
+    push_all(r.ps, r.table, 1); /* nobody needs it for that */
+    open_manager(&r, r.address, 1, 2);
+    add_server(&r, 2);
+    wait_quiet(r.ps);
+    push_all(r.ps, r.table, 1);
+    check_all(r.ps, r.table, 3);
+    mr_ps_server_close(r.servers[0]);
+    r.servers[0] = NULL;
+    push_all(r.ps, r.table, 1);
+    check_all(r.ps, r.table, 4);
+    int again;
+    mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = 1000, .update = MR_PS_ADD};
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("w"), &t, &again));
+    MR_CHECK_INT(again, r.table);
+    rig_close(&r);
+}
+
+MR_TEST(ps_what_is_lost_with_all_copies_is_said)
+{
+    rig r;
+    rig_open(&r, 2, 1, MR_PS_ADD);
+    push_all(r.ps, r.table, 1);
+    wait_quiet(r.ps);
+    mr_ps_server_close(r.servers[0]);
+    r.servers[0] = NULL;
+    float v[1000] = {0};
+    mr_ps_task t;
+    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.pull = true, .table = r.table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
+    MR_CHECK_ERR(mr_ps_end(r.ps, t), MR_DATA_LOSS, "table 'w'");
+    rig_close(&r);
+}
+
+typedef struct worker {
+    mr_ps *ps;
+    int table, pushes;
+    mr_thread thread;
+} worker;
+
+static void work(void *arg)
+{
+    worker *w = arg;
+    for (int i = 0; i < w->pushes; i++)
+        push_all(w->ps, w->table, 1);
+}
+
+MR_TEST(ps_many_workers_add_up)
+{
+    rig r;
+    worker w[4];
+    rig_open(&r, 2, 2, MR_PS_ADD);
+    for (int i = 0; i < 4; i++) {
+        w[i] = (worker){.ps = add_client(&r, (mr_ps_options){.delay = MR_PS_EVENTUAL, .observer = 1}), .table = r.table, .pushes = 50};
+        MR_CHECK_OK(mr_ps_make_table(w[i].ps, MR_SV("w"), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD}, &w[i].table));
+        MR_CHECK_INT(mr_thread_start(&w[i].thread, "worker", work, &w[i]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        mr_thread_join(&w[i].thread);
+    check_all(r.ps, r.table, 200);
+    for (int i = 0; i < 4; i++)
+        mr_ps_close(w[i].ps);
+    rig_close(&r);
+}
+
+static void push_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, const float *v, const mr_ps_call *c)
+{
+    mr_ps_task t;
+    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.list = keys, .n = n}, .floats = v, .call = c}, &t));
+    MR_CHECK_OK(mr_ps_end(ps, t));
+}
+
+static void pull_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *v)
+{
+    mr_ps_task t;
+    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.list = keys, .n = n}, .out = v}, &t));
+    MR_CHECK_OK(mr_ps_end(ps, t));
+}
+
+/* However keys and values travel, small integers come through. */
+MR_TEST(ps_codecs_change_bytes_and_not_values)
+{
+    enum { N = 500 };
+    uint64_t keys[N];
+    float v[N], got[N];
+    rig r;
+    rig_open(&r, 2, 1, MR_PS_ADD);
+    for (int i = 0; i < N; i++) {
+        keys[i] = (uint64_t)(2 * i);
+        v[i] = (float)(i % 3);
+    }
+    int64_t plain = 0;
+    for (int how = 0; how < 4; how++) {
+        mr_ps *ps = add_client(&r, (mr_ps_options){.cache_keys = how & 1, .compress = how >> 1, .half = how >> 1, .observer = 1});
+        char name[8];
+        int t;
+        snprintf(name, sizeof name, "t%d", how);
+        MR_CHECK_OK(mr_ps_make_table(ps, mr_sv_of(name), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD}, &t));
+        for (int i = 0; i < 10; i++)
+            push_keys(ps, t, keys, N, v, NULL);
+        pull_keys(ps, t, keys, N, got);
+        for (int i = 0; i < N; i++)
+            MR_CHECK_NEAR(got[i], 10 * v[i], 0);
+        mr_ps_stats s;
+        mr_ps_count(ps, &s);
+        if (how == 0)
+            plain = s.bytes_sent;
+        else
+            MR_CHECK(s.bytes_sent < plain);
+        if (how & 1)
+            MR_CHECK(s.key_hits >= s.key_lists * 8 / 11);
+        mr_ps_close(ps);
+    }
+    rig_close(&r);
+}
+
+MR_TEST(ps_small_changes_are_kept_and_flushed)
+{
+    const uint64_t keys[2] = {5, 900};
+    float got[2];
+    rig r;
+    rig_open(&r, 2, 1, MR_PS_ADD);
+    mr_ps_call c = {.struct_size = sizeof c, .modified = 1.5f};
+    for (int i = 0; i < 3; i++)
+        push_keys(r.ps, r.table, keys, 2, (const float[]){1, 0.25f}, &c);
+    pull_keys(r.ps, r.table, keys, 2, got);
+    MR_CHECK_NEAR(got[0], 2, 0);
+    MR_CHECK_NEAR(got[1], 0, 0);
+    mr_ps_task t;
+    MR_CHECK_OK(mr_ps_begin_flush(r.ps, r.table, &t));
+    MR_CHECK_OK(mr_ps_end(r.ps, t));
+    pull_keys(r.ps, r.table, keys, 2, got);
+    MR_CHECK_NEAR(got[0], 3, 0);
+    MR_CHECK_NEAR(got[1], 0.75, 0);
+    rig_close(&r);
+}
+
+MR_TEST(ps_pushes_of_several_workers_make_one_update)
+{
+    rig r;
+    int t;
+    rig_open(&r, 2, 2, MR_PS_ADD);
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("sync"), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD, .aggregate = 2}, &t));
+    push_all(r.ps, t, 3);
+    check_all(r.ps, t, 0);
+    push_all(r.ps, t, 5);
+    check_all(r.ps, t, 4);
+    const uint64_t key = 7; /* a push of one key counts for all ranges */
+    push_keys(r.ps, t, &key, 1, (const float[]){2}, NULL);
+    push_all(r.ps, t, 2);
+    float got[2];
+    pull_keys(r.ps, t, (const uint64_t[]){7, 999}, 2, got);
+    MR_CHECK_NEAR(got[0], 6, 0);
+    MR_CHECK_NEAR(got[1], 5, 0);
+    rig_close(&r);
+}
+
+static void iterate(void *arg)
+{
+    worker *w = arg;
+    int64_t at;
+    for (int i = 0; i < w->pushes; i++)
+        MR_CHECK_OK(mr_ps_next_iteration(w->ps, &at));
+}
+
+MR_TEST(ps_iterations_wait_for_the_slowest)
+{
+    rig r;
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    mr_ps_close(r.ps);
+    r.ps = add_client(&r, (mr_ps_options){.delay = 2, .name = "slow"});
+    worker quick = {.ps = add_client(&r, (mr_ps_options){.delay = 2, .name = "quick"}), .pushes = 6};
+    int64_t at;
+    mr_ps_stats s;
+    MR_CHECK_INT(mr_thread_start(&quick.thread, "quick", iterate, &quick), 0);
+    for (int i = 1; i <= 4; i++) {
+        do /* it gets two ahead by itself */
+            mr_ps_count(quick.ps, &s);
+        while (s.iteration < i + 2);
+        mr_sleep_ns(20000000);
+        mr_ps_worker_stats rows[4];
+        int n;
+        MR_CHECK_OK(mr_ps_waits(r.ps, rows, 4, &n));
+        MR_CHECK_INT(n, 2);
+        mr_ps_count(quick.ps, &s);
+        MR_CHECK(s.iteration <= i + 2); /* and no further */
+        MR_CHECK_OK(mr_ps_next_iteration(r.ps, &at));
+        MR_CHECK_INT(at, i);
+    }
+    mr_ps_close(r.ps); /* who has left is not waited for */
+    r.ps = NULL;
+    mr_thread_join(&quick.thread);
+    mr_ps_close(quick.ps);
+    rig_close(&r);
+}
+
+MR_TEST(ps_snapshot_is_restored_to_other_servers)
+{
+    rig r;
+    int t;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
+    mr_ps_table_options o = {.num_keys = 1000, .width = 3, .update = MR_PS_ADAGRAD, .rate = 0.1f, .start = 1, .spread = 0.5f, .seed = 3};
+    static float ones[3000], before[3000], after[3000];
+    for (int i = 0; i < 3000; i++)
+        ones[i] = 1;
+    for (int round = 0; round < 2; round++) {
+        mr_ps_task k;
+        rig_open(&r, 1 + 2 * round, 1, MR_PS_ADD);
+        MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("ada"), &o, &t));
+        mr_ps_job pull = {.pull = true, .table = t, .keys = {.n = 1000}, .out = round ? after : before};
+        if (round == 0) {
+            MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = ones}, &k));
+            MR_CHECK_OK(mr_ps_end(r.ps, k));
+            push_all(r.ps, r.table, 8);
+            MR_CHECK_OK(mr_ps_save(r.ps, folder));
+        } else {
+            MR_CHECK_OK(mr_ps_load(r.ps, folder));
+            check_all(r.ps, r.table, 8);
+        }
+        /* What Adagrad keeps is there again too: the next push does the same. */
+        MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = ones}, &k));
+        MR_CHECK_OK(mr_ps_end(r.ps, k));
+        MR_CHECK_OK(mr_ps_begin(r.ps, &pull, &k));
+        MR_CHECK_OK(mr_ps_end(r.ps, k));
+        rig_close(&r);
+    }
+    MR_CHECK(memcmp(before, after, sizeof before) == 0);
+}

@@ -1,0 +1,370 @@
+/* ps/manager.c -- who is there, and what they are told.
+ *
+ * A person is a server or a worker that joined.  Its Live call tells when its process is gone; its Watch calls are signs of life
+ * and take views to it.  A server that is lost is forgotten here: when it speaks again, it is told to join.  A worker that
+ * is lost is not waited for any more, but what it pushed may still be on its way: only after a long silence its clocks are
+ * given up, and then it cannot come back. */
+#include "ps/manager_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define MS INT64_C(1000000)
+
+enum {
+    DEFAULT_SLOTS = 240,
+    DEFAULT_LOST_MS = 1000,
+    WORKER_PATIENCE = 30, /* times as long as a server */
+};
+
+/* ---- people ---- */
+
+/* Ids are of the peers' choice; mixed, they cannot be made to collide in the map without effort. */
+static uint64_t mixed(uint64_t id) { return mr_hash64(&id, sizeof id); }
+
+mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id)
+{
+    mr_ps_person *p = mr_imap_get(&m->by_id, mixed(id));
+    return p && p->id == id ? p : NULL;
+}
+
+mr_ps_person *mr_ps_person_add(mr_ps_manager *m, uint64_t id, bool server)
+{
+    if (m->people.n >= MR_PS_MAX_PEOPLE || mr_imap_get(&m->by_id, mixed(id)))
+        return NULL;
+    mr_ps_person *p = mr_new(mr_ps_person);
+    p->id = id;
+    p->server = server;
+    mr_vec_push(&m->people, p);
+    mr_imap_put(&m->by_id, mixed(id), p);
+    return p;
+}
+
+void mr_ps_manager_answer(mr_ps_held_call **place, mr_status *st, mr_bytes *body)
+{
+    mr_ps_held_call *h = *place;
+    *place = NULL;
+    if (h) {
+        mr_ps_held_reply(&h->held, st, body);
+    } else {
+        mr_status_free(st);
+        if (body)
+            mr_bytes_deinit(body);
+    }
+}
+
+void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why)
+{
+    mr_ps_held_call **held[] = {&p->live, &p->watch, &p->leave, &p->iterate};
+    for (int i = 0; i < MR_COUNT(held); i++)
+        mr_ps_manager_answer(held[i], mr_status_copy(why), NULL);
+    mr_status_free(why);
+    for (int i = 0; i < m->people.n; i++)
+        if (m->people.p[i] == p) {
+            mr_vec_remove_swap(&m->people, i);
+            break;
+        }
+    mr_imap_remove(&m->by_id, mixed(p->id));
+    mr_free(p->name);
+    mr_free(p->address);
+    mr_free(p);
+}
+
+/* Whoever called is gone. */
+static void on_gone(void *owner, mr_ps_held *h)
+{
+    mr_ps_manager *m = owner;
+    mr_ps_held_call *c = (mr_ps_held_call *)h;
+    mr_ps_person *p = mr_ps_person_find(m, c->id);
+    bool was_live = p && c->place == &p->live;
+    *c->place = NULL;
+    mr_ps_held_reply(h, mr_error(MR_CANCELLED, "The call was cancelled"), NULL);
+    if (was_live && !m->closing)
+        mr_ps_manager_lost(m, p);
+}
+
+void mr_ps_manager_keep(mr_ps_manager *m, mr_ps_person *p, mr_ps_held_call **place, mr_net_call *c)
+{
+    mr_ps_manager_answer(place, mr_error(MR_ABORTED, "The same call was made again"), NULL);
+    mr_ps_held_call *h = mr_new(mr_ps_held_call);
+    h->id = p->id;
+    h->place = place;
+    *place = h;
+    mr_ps_hold(&h->held, &m->inbox, c, on_gone);
+}
+
+/* ---- news ---- */
+
+bool mr_ps_manager_has_news(const mr_ps_manager *m, const mr_ps_person *p)
+{
+    return (m->psm.dealt && p->epoch != m->psm.view.epoch) || p->tables < m->tables.n || (p->server && p->forgot != m->forgot);
+}
+
+static const char *address_of(void *manager, uint64_t id)
+{
+    mr_ps_person *p = mr_ps_person_find(manager, id);
+    return p && p->address ? p->address : "";
+}
+
+static mr_status *view_bytes(mr_ps_manager *m, mr_sv *out)
+{
+    if (m->view_epoch != m->psm.view.epoch || !m->view.n) {
+        mr_pb_writer w;
+        mr_str_clear(&m->view);
+        mr_pb_writer_init(&w, &m->view);
+        mr_ps_view_put(&w, &m->psm.view, address_of, m);
+        m->view_epoch = m->psm.view.epoch;
+        MR_TRY(mr_pb_writer_status(&w, "View"));
+    }
+    *out = mr_str_view(&m->view);
+    return NULL;
+}
+
+/* The clients that were forgotten since a server heard of it; those of long ago are not known any more. */
+static void put_forgotten(mr_pb_writer *w, const mr_ps_manager *m, const mr_ps_person *p)
+{
+    uint64_t missed = m->forgot - MR_MIN(p->forgot, m->forgot);
+    int n = (int)MR_MIN(missed, (uint64_t)m->forgotten.n);
+    mr_ps_numbers last = {m->forgotten.p + m->forgotten.n - n, n, n};
+    if (n > 0)
+        mr_ps_put_numbers(w, 3, &last);
+}
+
+static int n_workers(const mr_ps_manager *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->people.n; i++)
+        n += !m->people.p[i]->server && !m->people.p[i]->observer && !m->people.p[i]->silent;
+    return n;
+}
+
+mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join, mr_bytes *out)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_sv view;
+    mr_ps_head_begin(&w, &head);
+    if (m->psm.dealt && p->epoch != m->psm.view.epoch) {
+        mr_status *st = view_bytes(m, &view);
+        if (st) {
+            mr_str_deinit(&head);
+            return st;
+        }
+        mr_pb_put_bytes(&w, 1, view);
+    }
+    for (int i = p->tables; i < m->tables.n; i++) {
+        size_t mark = mr_pb_begin(&w, 2);
+        mr_ps_table_spec_put(&w, m->tables.p[i]);
+        mr_pb_end(&w, mark);
+    }
+    if (p->server && !join)
+        put_forgotten(&w, m, p);
+    mr_pb_put_varint(&w, 4, (uint64_t)m->num_slots);
+    mr_pb_put_varint(&w, 5, (uint64_t)(m->lost_ns / MS));
+    mr_pb_opt_varint(&w, 6, (uint64_t)n_workers(m));
+    mr_pb_opt_varint(&w, 7, m->forgot);
+    return mr_ps_end_head(&w, &head, out);
+}
+
+void mr_ps_manager_tell(mr_ps_manager *m, mr_ps_person *p)
+{
+    mr_bytes body = {0};
+    if (!p->watch)
+        return;
+    mr_status *st = mr_ps_manager_news(m, p, false, &body);
+    mr_ps_manager_answer(&p->watch, st, &body);
+}
+
+static void tell_all(mr_ps_manager *m)
+{
+    for (int i = 0; i < m->people.n; i++)
+        if (m->people.p[i]->watch && mr_ps_manager_has_news(m, m->people.p[i]))
+            mr_ps_manager_tell(m, m->people.p[i]);
+}
+
+/* ---- what was decided ---- */
+
+static void forget(mr_ps_manager *m, uint64_t client)
+{
+    if (m->forgotten.n >= MR_PS_MAX_GONE) { /* half of them, the oldest */
+        int half = m->forgotten.n / 2;
+        memmove(m->forgotten.p, m->forgotten.p + half, (size_t)(m->forgotten.n - half) * sizeof *m->forgotten.p);
+        m->forgotten.n -= half;
+    }
+    mr_vec_push(&m->forgotten, client);
+    m->forgot++;
+}
+
+static void act(mr_ps_manager *m, const mr_psm_action *a)
+{
+    mr_ps_person *p = a->id ? mr_ps_person_find(m, a->id) : NULL;
+    switch (a->what) {
+    case MR_PSM_PUBLISH: break; /* tell_all, after all of them */
+    case MR_PSM_SEND_VIEW:
+        if (p && mr_ps_manager_has_news(m, p))
+            mr_ps_manager_tell(m, p);
+        break;
+    case MR_PSM_LET_GO:
+        if (p)
+            mr_ps_manager_answer(&p->leave, NULL, NULL);
+        break;
+    case MR_PSM_KEEP:
+        if (p)
+            mr_ps_manager_answer(&p->leave, mr_error(MR_FAILED_PRECONDITION, "There is no other server to take over the parameters"), NULL);
+        break;
+    case MR_PSM_LOST_SLOT: mr_warn("parameters: all copies of range %d are lost", a->slot); break;
+    case MR_PSM_FORGET_CLIENT: forget(m, a->id); break;
+    case MR_PSM_WORKERS: break;
+    }
+}
+
+void mr_ps_manager_act(mr_ps_manager *m)
+{
+    for (int i = 0; i < m->actions.n; i++) {
+        mr_psm_action a = m->actions.p[i];
+        act(m, &a);
+    }
+    m->actions.n = 0;
+    tell_all(m);
+}
+
+void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_word word, int64_t iteration)
+{
+    mr_delay_step(&m->delay, &(mr_delay_event){(int64_t)worker, word, iteration}, mr_now_ns(), &m->begun);
+    for (int i = 0; i < m->begun.n; i++) {
+        mr_delay_action a = m->begun.p[i];
+        mr_ps_person *p = mr_ps_person_find(m, (uint64_t)a.worker);
+        if (a.what == MR_DELAY_BEGIN && p)
+            mr_ps_manager_answer(&p->iterate, NULL, NULL);
+    }
+    m->begun.n = 0;
+}
+
+void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p)
+{
+    uint64_t id = p->id;
+    if (!p->server) {
+        if (!p->silent && !p->observer)
+            mr_ps_manager_delay(m, id, MR_DELAY_LOST, 0);
+        p->silent = true;
+        return;
+    }
+    mr_info("parameters: server %s is lost", p->address ? p->address : "");
+    mr_psm_lost(&m->psm, id, mr_now_ns(), &m->actions);
+    mr_ps_person_remove(m, p, mr_error(MR_UNAVAILABLE, "This server was taken as lost"));
+    mr_ps_manager_act(m);
+}
+
+/* ---- time ---- */
+
+static void look_at(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
+{
+    int64_t silent_ns = now_ns - p->heard_ns;
+    if (p->watch && now_ns - p->watched_ns >= m->lost_ns / 4)
+        mr_ps_manager_tell(m, p);
+    if (silent_ns > m->lost_ns && (p->server || !p->silent)) {
+        mr_ps_manager_lost(m, p);
+    } else if (!p->server && silent_ns > m->lost_ns * WORKER_PATIENCE) {
+        mr_psm_worker_leave(&m->psm, p->id, &m->actions);
+        mr_ps_person_remove(m, p, mr_error(MR_FAILED_PRECONDITION, "This worker was silent for too long"));
+        mr_ps_manager_act(m);
+    }
+}
+
+static int64_t tick(void *owner, int64_t now_ns)
+{
+    mr_ps_manager *m = owner;
+    for (int i = m->people.n - 1; i >= 0; i--)
+        if (i < m->people.n) /* looking at one may take it out */
+            look_at(m, m->people.p[i], now_ns);
+    int64_t next = mr_psm_tick(&m->psm, now_ns, &m->actions);
+    mr_ps_manager_act(m);
+    mr_ps_manager_check_tables(m, now_ns);
+    return MR_MIN(next, now_ns + MR_MAX(m->lost_ns / 40, 2 * MS));
+}
+
+/* ---- life ---- */
+
+static mr_status *check_options(const mr_ps_manager_options *o)
+{
+    if (o->replicas < 0 || o->replicas > MR_PS_MAX_REPLICAS)
+        return mr_invalid("replicas is %d, expected 1 to %d", o->replicas, MR_PS_MAX_REPLICAS);
+    if (o->num_ranges < 0 || o->num_ranges > MR_PS_MAX_SLOTS)
+        return mr_invalid("num_ranges is %d, expected 1 to %d", o->num_ranges, MR_PS_MAX_SLOTS);
+    if (o->servers < 0 || o->servers > MR_PS_MAX_SERVERS)
+        return mr_invalid("servers is %d, expected 1 to %d", o->servers, MR_PS_MAX_SERVERS);
+    if (o->lost_ms < 0 || o->lost_ms > 3600000)
+        return mr_invalid("lost_ms is %lld, expected up to an hour", (long long)o->lost_ms);
+    return NULL;
+}
+
+static mr_status *start(mr_ps_manager *m, const mr_ps_manager_options *o, struct mr_server *task)
+{
+    const char *address = o->address ? o->address : "127.0.0.1:0";
+    bool inside = strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0;
+    MR_TRY(check_options(o));
+    m->num_slots = o->num_ranges ? o->num_ranges : DEFAULT_SLOTS;
+    m->lost_ns = (o->lost_ms ? o->lost_ms : DEFAULT_LOST_MS) * MS;
+    mr_psm_options with = {.num_slots = m->num_slots,
+                           .replicas = o->replicas ? o->replicas : 2,
+                           .servers = o->servers ? o->servers : 1,
+                           .settle_ns = inside ? 0 : 150 * MS,
+                           .patience_ns = inside ? 0 : MR_MAX(2 * m->lost_ns, 1000 * MS),
+                           .stamp = (uint64_t)mr_wall_us()};
+    MR_TRY(mr_psm_init(&m->psm, &with, mr_now_ns()));
+    mr_delay_init(&m->delay, &(mr_delay_options){.bound = MR_DELAY_EVENTUAL}, mr_now_ns());
+    m->inbox.tick = tick;
+    MR_TRY(mr_ps_inbox_start(&m->inbox, "ps-manager"));
+    return mr_ps_doors_open(address, task, MR_PS_MANAGER_SERVICE, mr_ps_manager_handle, m, &m->doors);
+}
+
+mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *task, mr_ps_manager **out)
+{
+    mr_ps_manager *m = mr_new(mr_ps_manager);
+    m->inbox.owner = m;
+    mr_status *st = start(m, o, task);
+    if (st) {
+        mr_ps_manager_close(m);
+        m = NULL;
+    }
+    *out = m;
+    return st;
+}
+
+const char *mr_ps_manager_where(const mr_ps_manager *m) { return mr_ps_doors_address(m->doors); }
+
+static void end(void *owner, void *arg)
+{
+    mr_ps_manager *m = owner;
+    (void)arg;
+    m->closing = true;
+    while (m->people.n > 0)
+        mr_ps_person_remove(m, m->people.p[0], mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"));
+    while (m->new_tables.n > 0)
+        mr_ps_held_reply(&mr_vec_pop(&m->new_tables)->held, mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"), NULL);
+}
+
+void mr_ps_manager_close(mr_ps_manager *m)
+{
+    if (!m)
+        return;
+    mr_ps_inbox_ask(&m->inbox, end, NULL); /* what is held would be waited for */
+    mr_ps_doors_close(m->doors);
+    mr_ps_inbox_ask(&m->inbox, end, NULL);
+    mr_ps_inbox_stop(&m->inbox);
+    for (int i = 0; i < m->tables.n; i++) {
+        mr_ps_table_spec_deinit(m->tables.p[i]);
+        mr_free(m->tables.p[i]);
+    }
+    mr_vec_deinit(&m->tables);
+    mr_vec_deinit(&m->people);
+    mr_vec_deinit(&m->new_tables);
+    mr_vec_deinit(&m->forgotten);
+    mr_vec_deinit(&m->actions);
+    mr_vec_deinit(&m->begun);
+    mr_imap_deinit(&m->by_id);
+    mr_str_deinit(&m->view);
+    mr_delay_deinit(&m->delay);
+    mr_psm_deinit(&m->psm);
+    mr_free(m);
+}

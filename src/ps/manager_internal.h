@@ -1,0 +1,84 @@
+/* ps/manager_internal.h -- the manager's state, for its two files.
+ *
+ * manager.c knows people: who joined, who is silent, what they are told; manager_calls.c the methods. */
+#ifndef MR_PS_MANAGER_INTERNAL_H
+#define MR_PS_MANAGER_INTERNAL_H
+
+#include "dist/delay.h"
+#include "dist/ps_manager.h"
+#include "ps/manager.h"
+
+enum { MR_PS_MAX_PEOPLE = 1 << 16, MR_PS_MAX_GONE = 1 << 16 };
+
+typedef struct mr_ps_person mr_ps_person;
+
+typedef struct mr_ps_held_call { /* of a person */
+    mr_ps_held held; /* first */
+    uint64_t id;
+    struct mr_ps_held_call **place; /* where the person keeps it */
+} mr_ps_held_call;
+
+struct mr_ps_person { /* a server or a worker */
+    uint64_t id;
+    bool server, observer;
+    bool silent; /* a worker that is not waited for, but may be back */
+    char *name, *address;
+    int64_t heard_ns;
+    uint64_t epoch, forgot; /* as it said last */
+    int tables;
+    int64_t watched_ns;  /* since when its Watch is held */
+    int64_t n_done;      /* iterations of a worker */
+    mr_ps_held_call *live, *watch, *leave, *iterate; /* held; NULL: none */
+};
+
+typedef struct mr_ps_new_table { /* a Table call that waits until all servers know the table */
+    mr_ps_held held; /* first */
+    int table;
+    int64_t until_ns;
+} mr_ps_new_table;
+
+struct mr_ps_manager {
+    mr_ps_inbox inbox;
+    mr_ps_doors *doors;
+    int num_slots;
+    int64_t lost_ns;
+    mr_psm psm;
+    mr_psm_actions actions;
+    MR_VEC(mr_ps_person *) people;
+    mr_imap by_id;
+    MR_VEC(mr_ps_table_spec *) tables;
+    MR_VEC(mr_ps_new_table *) new_tables;
+    mr_ps_numbers forgotten; /* the last ones of `forgot` in all */
+    uint64_t forgot;
+    mr_delay delay;
+    mr_delay_actions begun;
+    int delay_told; /* by the worker that came first */
+    bool has_delay;
+    mr_str view;    /* as bytes */
+    uint64_t view_epoch; /* of these bytes */
+    bool closing;
+};
+
+/* ---- manager.c ---- */
+mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id); /* NULL: nobody */
+mr_ps_person *mr_ps_person_add(mr_ps_manager *m, uint64_t id, bool server);
+/* It is gone: its held calls end with `why`, which is taken over. */
+void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why);
+/* Carries out m->actions, and empties them. */
+void mr_ps_manager_act(mr_ps_manager *m);
+/* Somebody is lost, as its connection or its silence tells. */
+void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p);
+void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_word word, int64_t iteration);
+/* What a person does not know yet; false: nothing. */
+bool mr_ps_manager_has_news(const mr_ps_manager *m, const mr_ps_person *p);
+mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join, mr_bytes *out);
+void mr_ps_manager_tell(mr_ps_manager *m, mr_ps_person *p); /* answers its Watch */
+/* Keeps a call in a person's place; the one that was there before is answered. */
+void mr_ps_manager_keep(mr_ps_manager *m, mr_ps_person *p, mr_ps_held_call **place, mr_net_call *c);
+void mr_ps_manager_answer(mr_ps_held_call **place, mr_status *st, mr_bytes *body); /* NULL there: nothing happens */
+
+/* ---- manager_calls.c ---- */
+void mr_ps_manager_check_tables(mr_ps_manager *m, int64_t now_ns);
+void mr_ps_manager_handle(void *manager, mr_net_call *c); /* from any thread */
+
+#endif

@@ -1,0 +1,258 @@
+/* ps/request.c -- a client's push, pull or sum as a message. */
+#include "ps/request.h"
+
+void mr_ps_request_deinit(mr_ps_request *q)
+{
+    mr_vec_deinit(&q->slots);
+    mr_vec_deinit(&q->prevs);
+    mr_vec_deinit(&q->epochs);
+    mr_vec_deinit(&q->generations);
+    mr_vec_deinit(&q->counts);
+}
+
+void mr_ps_request_put(mr_pb_writer *w, const mr_ps_request *q)
+{
+    mr_pb_put_fixed64(w, 1, q->client);
+    mr_pb_opt_varint(w, 2, (uint64_t)q->table);
+    mr_pb_opt_varint(w, 3, (uint64_t)q->kind);
+    mr_pb_opt_varint(w, 4, q->ts);
+    mr_ps_put_numbers(w, 5, &q->slots);
+    mr_ps_put_numbers(w, 6, &q->prevs);
+    mr_ps_put_numbers(w, 7, &q->epochs);
+    mr_ps_put_numbers(w, 8, &q->generations);
+    mr_ps_put_numbers(w, 9, &q->counts);
+    mr_pb_opt_varint(w, 10, q->first);
+    mr_pb_opt_varint(w, 11, q->n);
+    mr_pb_opt_varint(w, 12, (uint64_t)q->key_form);
+    mr_pb_opt_fixed64(w, 13, q->key_hash);
+    mr_pb_opt_varint(w, 14, q->key_bytes);
+    mr_pb_opt_varint(w, 15, q->packed);
+    mr_pb_opt_varint(w, 16, q->value_bytes);
+    mr_pb_opt_varint(w, 17, (uint64_t)q->what);
+    mr_pb_opt_varint(w, 18, (uint64_t)(unsigned)q->other);
+    mr_pb_opt_double(w, 19, q->alpha);
+    mr_pb_opt_varint(w, 20, q->remember);
+    mr_pb_opt_varint(w, 21, q->whole);
+    mr_pb_opt_varint(w, 22, (uint64_t)q->answer_form);
+    mr_pb_opt_varint(w, 23, q->snappy);
+}
+
+static void get_fields(mr_pb_reader *r, int max, mr_ps_request *q)
+{
+    uint32_t field, wire;
+    while (mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: q->client = mr_pb_fixed64(r); break;
+        case 2: q->table = mr_pb_int32(r); break;
+        case 3: q->kind = (mr_ps_change_kind)mr_pb_int32(r); break;
+        case 4: q->ts = mr_pb_varint(r); break;
+        case 5: mr_ps_get_numbers(r, max, &q->slots); break;
+        case 6: mr_ps_get_numbers(r, max, &q->prevs); break;
+        case 7: mr_ps_get_numbers(r, max, &q->epochs); break;
+        case 8: mr_ps_get_numbers(r, max, &q->generations); break;
+        case 9: mr_ps_get_numbers(r, max, &q->counts); break;
+        case 10: q->first = mr_pb_varint(r); break;
+        case 11: q->n = mr_pb_varint(r); break;
+        case 12: q->key_form = (mr_ps_key_form)mr_pb_int32(r); break;
+        case 13: q->key_hash = mr_pb_fixed64(r); break;
+        case 14: q->key_bytes = mr_pb_varint(r); break;
+        case 15: q->packed = mr_pb_bool(r); break;
+        case 16: q->value_bytes = mr_pb_varint(r); break;
+        case 17: q->what = (mr_ps_algebra)mr_pb_int32(r); break;
+        case 18: q->other = mr_pb_int32(r); break;
+        case 19: q->alpha = mr_pb_double(r); break;
+        case 20: q->remember = mr_pb_bool(r); break;
+        case 21: q->whole = mr_pb_bool(r); break;
+        case 22: q->answer_form = mr_pb_int32(r); break;
+        case 23: q->snappy = mr_pb_bool(r); break;
+        default: mr_pb_skip(r);
+        }
+}
+
+mr_status *mr_ps_request_get(mr_sv head, int n_slots, mr_ps_request *q)
+{
+    mr_pb_reader r;
+    mr_pb_reader_init(&r, head);
+    get_fields(&r, n_slots, q);
+    MR_TRY(mr_pb_reader_status(&r, "a request of parameters"));
+    int n = q->slots.n;
+    if (q->epochs.n != n || (q->prevs.n && q->prevs.n != n) || (q->generations.n && q->generations.n != n) ||
+        (q->counts.n && q->counts.n != n))
+        return mr_invalid("A request of parameters has %d parts, but %d, %d, %d and %d words of them", n, q->epochs.n, q->prevs.n,
+                          q->generations.n, q->counts.n);
+    for (int i = 0; i < n; i++)
+        if (q->slots.p[i] >= (uint64_t)n_slots || (i > 0 && q->slots.p[i] <= q->slots.p[i - 1]))
+            return mr_invalid("A request's part %d is of range %llu of %d", i, (unsigned long long)q->slots.p[i], n_slots);
+    if ((unsigned)q->kind >= MR_PS_CHANGE_KINDS || (unsigned)q->key_form > MR_PS_KEYS_HASH || (unsigned)q->answer_form > 1 + MR_PS_FIXED16)
+        return mr_invalid("A request of kind %d with keys as %d, answered as %d", (int)q->kind, (int)q->key_form, q->answer_form);
+    return NULL;
+}
+
+mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_slots, int i)
+{
+    int slot = (int)q->slots.p[i];
+    uint64_t from = MR_MAX(q->first, mr_ps_slot_first(num_keys, n_slots, slot));
+    uint64_t end = MR_MIN(q->first + q->n, mr_ps_slot_first(num_keys, n_slots, slot + 1));
+    return (mr_ps_keys){.first = from, .n = end > from ? (size_t)(end - from) : 0};
+}
+
+/* ---- unpacking ---- */
+
+void mr_ps_unpacked_deinit(mr_ps_unpacked *u)
+{
+    mr_ps_blob_unref(u->blob);
+    mr_vec_deinit(&u->parts);
+    mr_vec_deinit(&u->at);
+    *u = (mr_ps_unpacked){0};
+}
+
+static mr_status *no_memory(size_t n) { return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu keys of a request", n); }
+
+/* Where each part's rows are, before absent ones are left out. */
+static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int n_slots, mr_ps_unpacked *u)
+{
+    size_t sum = 0;
+    if (q->n && (q->first >= t->o.num_keys || q->n > t->o.num_keys - q->first))
+        return mr_invalid("Table '%s' has no %llu keys from %llu on", t->name, (unsigned long long)q->n, (unsigned long long)q->first);
+    for (int i = 0; i < q->slots.n; i++) {
+        mr_ps_keys k = {0};
+        if (q->n)
+            k = mr_ps_request_range(q, t->o.num_keys, n_slots, i);
+        else if (q->counts.n)
+            k.n = (size_t)q->counts.p[i];
+        mr_vec_push(&u->parts, k);
+        mr_vec_push(&u->at, sum);
+        if (!mr_size_add(sum, k.n, &sum) || sum > MR_PS_MAX_KEYS)
+            return mr_invalid("A request has too many keys");
+    }
+    u->n_rows = sum;
+    return NULL;
+}
+
+/* The list of keys as it was sent, or is known. */
+static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, size_t n, mr_ps_key_cache *cache,
+                            mr_ps_key_list **out)
+{
+    mr_ps_key_list *l = NULL;
+    uint64_t *keys = NULL;
+    mr_ps_blob *b = NULL;
+    mr_status *st = NULL;
+    if (q->key_form == MR_PS_KEYS_HASH) {
+        if (!mr_ps_key_cache_get(cache, q->client, q->key_hash, &l) || !l || l->n != n)
+            return mr_error(MR_NOT_FOUND, "The list of keys is not known any more");
+        *out = mr_ps_key_list_ref(l);
+        return NULL;
+    }
+    if (q->key_form == MR_PS_KEYS_PACKED) {
+        MR_GO(mr_ps_frame_take(f, 0, (size_t)q->key_bytes, &b));
+        MR_GO(mr_ps_keys_unpack((mr_sv){b->data, b->n}, n, t->o.num_keys, &keys));
+    } else if (q->key_bytes / sizeof(uint64_t) != n || q->key_bytes % sizeof(uint64_t) || q->key_bytes > f->raw_n) {
+        MR_GO(mr_invalid("%zu keys in %llu bytes", n, (unsigned long long)q->key_bytes));
+    }
+    l = mr_ps_key_list_new(keys, n);
+    if (!l)
+        MR_GO(no_memory(n));
+    if (!keys)
+        MR_GO(mr_ps_frame_read(f, 0, (size_t)q->key_bytes, l->keys));
+    if (q->remember) {
+        l->hash = q->key_hash;
+        mr_ps_key_cache_put(cache, q->client, q->key_hash, l);
+    }
+    *out = l;
+    l = NULL;
+out:
+    mr_ps_key_list_unref(l);
+    mr_ps_blob_unref(b);
+    mr_free(keys);
+    return st;
+}
+
+/* Keys and floats in one blob, as they are. */
+static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width, mr_ps_unpacked *u)
+{
+    size_t floats, keys = l ? u->n_rows * sizeof(uint64_t) : 0, key_raw = l ? (size_t)q->key_bytes : 0;
+    if (!mr_size_mul(u->n_rows, width * sizeof(float), &floats) || q->value_bytes != floats || key_raw > f->raw_n ||
+        q->value_bytes > f->raw_n - key_raw)
+        return mr_invalid("%zu keys of %zu floats in %llu bytes", u->n_rows, width, (unsigned long long)q->value_bytes);
+    u->blob = keys < SIZE_MAX - floats ? mr_ps_blob_new(keys + floats) : NULL;
+    if (!u->blob)
+        return no_memory(u->n_rows);
+    if (l)
+        memcpy(u->blob->data, l->keys, keys);
+    u->list = l ? (const uint64_t *)u->blob->data : NULL;
+    u->floats = (const float *)(u->blob->data + keys);
+    return mr_ps_frame_read(f, key_raw, floats, u->blob->data + keys);
+}
+
+/* The same of values that were packed: rows that are absent are left out, of ranges too, which become lists. */
+static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows, size_t width, mr_ps_unpacked *u)
+{
+    size_t floats = rows->n * width * sizeof(float), keys = rows->n * sizeof(uint64_t), at = 0;
+    u->blob = mr_ps_blob_new(keys + floats);
+    if (!u->blob)
+        return no_memory(rows->n);
+    uint64_t *list = (uint64_t *)u->blob->data;
+    memcpy(u->blob->data + keys, rows->values, floats);
+    for (int i = 0; i < u->parts.n; i++) {
+        size_t end = u->at.p[i] + u->parts.p[i].n, begin = at;
+        for (; at < rows->n; at++) {
+            size_t row = rows->rows ? rows->rows[at] : at;
+            if (row >= end)
+                break;
+            list[at] = l ? l->keys[row] : u->parts.p[i].first + (row - u->at.p[i]);
+        }
+        u->parts.p[i] = (mr_ps_keys){.n = at - begin};
+        u->at.p[i] = begin;
+    }
+    (void)q;
+    u->n_rows = rows->n;
+    u->list = list;
+    u->floats = (const float *)(u->blob->data + keys);
+    return NULL;
+}
+
+static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width, mr_ps_unpacked *u)
+{
+    mr_ps_blob *b = NULL;
+    mr_ps_rows rows = {0};
+    mr_status *st = NULL;
+    if (u->n_rows > UINT32_MAX || width > INT32_MAX)
+        return mr_invalid("%zu packed rows of %zu floats", u->n_rows, width);
+    MR_GO(mr_ps_frame_take(f, q->n || q->key_form == MR_PS_KEYS_HASH ? 0 : (size_t)q->key_bytes, (size_t)q->value_bytes, &b));
+    MR_GO(mr_ps_rows_unpack((mr_sv){b->data, b->n}, u->n_rows, (int)width, &rows));
+    MR_GO(gather(q, l, &rows, width, u));
+out:
+    mr_ps_rows_deinit(&rows);
+    mr_ps_blob_unref(b);
+    return st;
+}
+
+/* What each part's list is, now that the list is where it stays. */
+static void point(mr_ps_unpacked *u)
+{
+    for (int i = 0; u->list && i < u->parts.n; i++)
+        u->parts.p[i].list = u->list + u->at.p[i];
+}
+
+mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, int n_slots, size_t width,
+                                mr_ps_key_cache *cache, mr_ps_unpacked *u)
+{
+    mr_ps_key_list *l = NULL;
+    mr_status *st = NULL;
+    *u = (mr_ps_unpacked){0};
+    MR_GO(lay_out(q, t, n_slots, u));
+    if (q->n == 0 && u->n_rows > 0) {
+        MR_GO(find_list(q, f, t, u->n_rows, cache, &l));
+        MR_GO(mr_ps_keys_check(l->keys, l->n, t->o.num_keys));
+    }
+    if (width == 0 && !l)
+        goto out; /* of a range nothing else is needed */
+    if (q->packed && width > 0)
+        MR_GO(fill_packed(q, f, l, width, u));
+    else
+        MR_GO(fill(q, f, l, width, u));
+    point(u);
+out:
+    mr_ps_key_list_unref(l);
+    return st;
+}

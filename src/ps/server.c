@@ -1,0 +1,328 @@
+/* ps/server.c -- the life of a server of parameters: it joins, follows views, and leaves. */
+#include "ps/server_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define MS INT64_C(1000000)
+#define TICK_NS (20 * MS)
+#define JOIN_NS (60000 * MS)
+#define LEAVE_NS (600000 * MS)
+
+enum { KEY_CACHE_BYTES = 256 << 20 };
+
+/* ---- what the manager says ---- */
+
+static void begin_slots(mr_ps_server *s, int n)
+{
+    mr_ps_store_init(&s->store, n, s->memory);
+    mr_ps_clock_init(&s->clock, n, 0);
+    s->slots = mr_new_array(mr_ps_slot_state, n);
+    for (int i = 0; i < n; i++)
+        mr_psr_init(&s->slots[i].r, s->id, i, &s->clock, NULL);
+}
+
+static void add_table(mr_ps_server *s, mr_ps_table_spec *t)
+{
+    mr_ps_graph_update *g = NULL;
+    mr_status *st = mr_ps_store_add(&s->store, t);
+    if (st) { /* tables go by their number: without one there are no later ones */
+        mr_ps_table_spec_deinit(t);
+        mr_free(t);
+        mr_ps_server_fail(s, st);
+        return;
+    }
+    if (t->o.update == MR_PS_GRAPH && (st = mr_ps_graph_update_new(t, &g))) {
+        mr_warn("parameters: table '%s': %s", t->name, mr_status_message(st));
+        mr_status_free(st); /* its pushes are refused */
+    }
+    mr_vec_push(&s->graphs, g);
+}
+
+static void take_view(mr_ps_server *s, mr_ps_map *m)
+{
+    int64_t now = mr_now_ns();
+    for (int i = s->ways.to.n - 1; i >= 0; i--) {
+        uint64_t id = s->ways.to.p[i].id;
+        if (id != MR_PS_TO_MANAGER && !mr_ps_map_address(m, id)) {
+            mr_ps_server_drop_peer(s, id);
+            mr_ps_ways_drop(&s->ways, id);
+        }
+    }
+    mr_ps_map_deinit(&s->map);
+    s->map = *m;
+    for (int i = 0; i < s->store.n_slots && i < s->map.view.slots.n; i++) {
+        mr_psr_view(&s->slots[i].r, &s->map.view.slots.p[i], now, &s->actions);
+        mr_ps_server_act(s, i, NULL);
+    }
+}
+
+static void on_news(void *owner, mr_ps_news *n)
+{
+    mr_ps_server *s = owner;
+    if (!s->slots && n->num_slots >= 1 && n->num_slots <= MR_PS_MAX_SLOTS)
+        begin_slots(s, n->num_slots);
+    if (!s->slots || n->num_slots != s->store.n_slots || (n->map && n->map->view.slots.n != s->store.n_slots)) {
+        mr_ps_server_fail(s, mr_error(MR_FAILED_PRECONDITION, "The manager cuts tables into %d ranges, this server's are others", n->num_slots));
+        return;
+    }
+    for (int i = 0; i < n->tables.n && !s->closing; i++) {
+        add_table(s, n->tables.p[i]);
+        n->tables.p[i] = NULL;
+    }
+    for (int i = 0; i < n->forget.n; i++) {
+        mr_ps_clock_forget(&s->clock, n->forget.p[i]);
+        mr_ps_key_cache_drop_owner(s->keys, n->forget.p[i]);
+    }
+    if (n->map && n->map->view.epoch > s->map.view.epoch && !s->closing) {
+        take_view(s, n->map);
+        mr_free(n->map);
+        n->map = NULL;
+    }
+    mr_lock(&s->mu);
+    s->joined = true;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+void mr_ps_server_fail(mr_ps_server *s, mr_status *st)
+{
+    mr_warn("parameters: this server ends: %s", mr_status_message(st));
+    s->closing = true;
+    mr_ps_link_stop(&s->link);
+    mr_lock(&s->mu);
+    mr_status_update(&s->failed, st);
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+static void on_refused(void *owner, mr_status *st) { mr_ps_server_fail(owner, st); }
+
+/* ---- what it says to the manager ---- */
+
+static void free_ask(void *owner, mr_ps_ask *a)
+{
+    (void)owner;
+    mr_ps_ask_deinit(a);
+    mr_free(a);
+}
+
+static void ask_manager(mr_ps_server *s, mr_ps_ask *a, const char *method, mr_pb_writer *w, mr_str *head, int64_t ns)
+{
+    mr_bytes body = {0};
+    mr_status_free(mr_ps_end_head(w, head, &body)); /* without memory it is empty, and refused */
+    mr_ps_ask_start(&s->ways, a, MR_PS_TO_MANAGER, s->link.manager, method, &body, mr_now_ns() + ns);
+}
+
+void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained, uint64_t member)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_ps_ask *a = mr_new(mr_ps_ask);
+    a->answered = free_ask; /* what is lost is said again */
+    mr_ps_head_begin(&w, &head);
+    mr_pb_put_fixed64(&w, 1, s->id);
+    mr_pb_opt_varint(&w, 10, epoch);
+    mr_pb_opt_varint(&w, 12, (uint64_t)slot);
+    mr_pb_opt_varint(&w, 13, drained);
+    mr_pb_opt_fixed64(&w, 14, member);
+    ask_manager(s, a, MR_PS_MANAGER_SERVICE "Report", &w, &head, 1000 * MS);
+}
+
+static void leave(void *owner, mr_ps_note *n);
+
+static void on_left(void *owner, mr_ps_ask *a)
+{
+    mr_ps_server *s = owner;
+    mr_code code = mr_status_code(a->st);
+    bool again = (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED) && !s->closing;
+    if (!again) {
+        mr_lock(&s->mu);
+        s->left = a->st == NULL;
+        s->leaving = false;
+        if (a->st)
+            mr_status_update(&s->failed_to_leave, mr_status_copy(a->st));
+        mr_cond_broadcast(&s->changed);
+        mr_unlock(&s->mu);
+    }
+    s->leave_again_ns = again ? mr_now_ns() + 50 * MS : 0;
+    free_ask(owner, a);
+}
+
+static void leave(void *owner, mr_ps_note *n)
+{
+    mr_ps_server *s = owner;
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_ps_ask *a = mr_new(mr_ps_ask);
+    (void)n;
+    a->answered = on_left;
+    mr_ps_head_begin(&w, &head);
+    mr_pb_put_fixed64(&w, 1, s->id);
+    ask_manager(s, a, MR_PS_MANAGER_SERVICE "Leave", &w, &head, LEAVE_NS);
+}
+
+mr_status *mr_ps_server_hand_over(mr_ps_server *s)
+{
+    mr_status *st = NULL;
+    mr_lock(&s->mu);
+    bool begin = !s->left && !s->leaving && !s->failed;
+    s->leaving |= begin;
+    mr_unlock(&s->mu);
+    if (begin)
+        mr_ps_inbox_put(&s->inbox, &s->leave_note, leave);
+    mr_lock(&s->mu);
+    while (s->leaving && !s->failed)
+        mr_cond_wait(&s->changed, &s->mu);
+    st = s->failed ? mr_status_copy(s->failed) : s->left ? NULL : s->failed_to_leave;
+    if (st == s->failed_to_leave)
+        s->failed_to_leave = NULL;
+    mr_unlock(&s->mu);
+    return st;
+}
+
+/* ---- time ---- */
+
+static int64_t tick(void *owner, int64_t now_ns)
+{
+    mr_ps_server *s = owner;
+    for (int i = 0; i < s->store.n_slots && s->slots && !s->closing; i++) {
+        mr_psr_tick(&s->slots[i].r, now_ns, &s->actions);
+        mr_ps_server_act(s, i, NULL);
+    }
+    if (s->leave_again_ns && now_ns >= s->leave_again_ns && !s->closing) {
+        s->leave_again_ns = 0;
+        leave(s, NULL);
+    }
+    mr_ps_link_tick(&s->link, now_ns);
+    return now_ns + TICK_NS;
+}
+
+static void turn(void *owner)
+{
+    mr_ps_server *s = owner;
+    if (s->closing && !s->closed) { /* what calls it made end, so that others see that it is gone */
+        s->closed = true;
+        mr_ps_server_end_pushes(s);
+        mr_ps_ways_close(&s->ways);
+    }
+    mr_ps_server_flush(s);
+}
+
+/* ---- life ---- */
+
+static mr_status *start(mr_ps_server *s, const mr_ps_server_options *o, struct mr_server *task)
+{
+    if (!o->manager || !o->manager[0])
+        return mr_invalid("A server of parameters needs the address of its manager");
+    if (o->memory < 0)
+        return mr_invalid("A server of parameters cannot do with %lld bytes", (long long)o->memory);
+    s->memory = (size_t)o->memory;
+    s->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
+    s->ways.inbox = &s->inbox;
+    s->inbox.tick = tick;
+    s->inbox.turn = turn;
+    MR_TRY(mr_ps_inbox_start(&s->inbox, "ps-server"));
+    return mr_ps_doors_open(o->address ? o->address : "127.0.0.1:0", task, MR_PS_SERVICE, mr_ps_server_handle, s, &s->doors);
+}
+
+static void begin_link(void *owner, void *arg)
+{
+    mr_ps_server *s = owner;
+    s->link = (mr_ps_link){.owner = s,
+                           .ways = &s->ways,
+                           .manager = mr_strdup(arg),
+                           .id = s->id,
+                           .server = true,
+                           .address = mr_ps_doors_address(s->doors),
+                           .map = &s->map,
+                           .tables = &s->store,
+                           .news = on_news,
+                           .refused = on_refused};
+    mr_ps_link_start(&s->link);
+}
+
+static mr_status *wait_joined(mr_ps_server *s, const char *manager)
+{
+    bool in_time = true;
+    int64_t until = mr_now_ns() + JOIN_NS;
+    mr_lock(&s->mu);
+    while (!s->joined && !s->failed && in_time)
+        in_time = mr_cond_wait_until(&s->changed, &s->mu, until);
+    mr_status *st = s->failed ? mr_status_copy(s->failed) : NULL;
+    if (!st && !s->joined)
+        st = mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);
+    mr_unlock(&s->mu);
+    return st;
+}
+
+mr_status *mr_ps_server_open(const mr_ps_server_options *o, struct mr_server *task, mr_ps_server **out)
+{
+    mr_ps_server *s = mr_new(mr_ps_server);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->changed);
+    s->inbox.owner = s;
+    s->link.closing = true; /* until it is begun */
+    s->id = mr_random64() | 1;
+    mr_status *st = start(s, o, task);
+    if (!st) {
+        mr_ps_inbox_ask(&s->inbox, begin_link, (void *)(uintptr_t)o->manager);
+        st = wait_joined(s, o->manager);
+    }
+    if (st) {
+        mr_ps_server_close(s);
+        s = NULL;
+    }
+    *out = s;
+    return st;
+}
+
+const char *mr_ps_server_where(const mr_ps_server *s) { return mr_ps_doors_address(s->doors); }
+
+static void end(void *owner, void *arg)
+{
+    mr_ps_server *s = owner;
+    (void)arg;
+    s->closing = true;
+    mr_ps_link_stop(&s->link);
+    turn(s);
+    mr_ps_server_end_pushes(s);
+}
+
+static void free_slots(mr_ps_server *s)
+{
+    for (int i = 0; s->slots && i < s->store.n_slots; i++)
+        mr_ps_slot_state_deinit(&s->slots[i]);
+    for (int i = 0; i < s->graphs.n; i++)
+        mr_ps_graph_update_free(s->graphs.p[i]);
+    if (s->slots)
+        mr_ps_clock_deinit(&s->clock);
+    mr_vec_deinit(&s->graphs);
+    mr_ps_store_deinit(&s->store);
+    mr_free(s->slots);
+}
+
+void mr_ps_server_close(mr_ps_server *s)
+{
+    if (!s)
+        return;
+    if (s->inbox.running) {
+        mr_ps_inbox_ask(&s->inbox, end, NULL);
+        mr_ps_doors_close(s->doors); /* while the thread still answers what is on its way */
+        mr_ps_inbox_stop(&s->inbox);
+    }
+    while (s->outboxes.n > 0)
+        mr_ps_server_drop_peer(s, s->outboxes.p[0]->to);
+    free_slots(s);
+    mr_vec_deinit(&s->outboxes);
+    mr_vec_deinit(&s->actions);
+    mr_vec_deinit(&s->ways.to);
+    mr_ps_link_deinit(&s->link);
+    mr_ps_map_deinit(&s->map);
+    mr_ps_key_cache_free(s->keys);
+    mr_status_free(s->failed);
+    mr_status_free(s->failed_to_leave);
+    mr_cond_deinit(&s->changed);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+}

@@ -1,0 +1,121 @@
+/* ps/server_internal.h -- a server's state, for its files.
+ *
+ *     server.c        its life: joining, views, leaving
+ *     server_calls.c  what clients ask: pushes, pulls, sums
+ *     server_chain.c  what members of a chain tell each other, and what was decided
+ *
+ * All of it belongs to the server's thread. */
+#ifndef MR_PS_SERVER_INTERNAL_H
+#define MR_PS_SERVER_INTERNAL_H
+
+#include "dist/ps_replica.h"
+#include "ps/graph_update.h"
+#include "ps/keys.h"
+#include "ps/link.h"
+#include "ps/request.h"
+#include "ps/server.h"
+
+typedef struct mr_ps_entry { /* a push in a record */
+    mr_ps_stamp stamp;
+    mr_ps_change change;
+    mr_ps_blob *blob; /* its keys and floats are in there; may be NULL */
+} mr_ps_entry;
+
+typedef struct mr_ps_record {
+    uint64_t version;
+    MR_VEC(mr_ps_entry) entries;
+} mr_ps_record;
+void mr_ps_record_deinit(mr_ps_record *r);
+
+typedef struct mr_ps_slot_state {
+    mr_psr r;
+    MR_VEC(mr_ps_record) kept; /* versions follow each other */
+} mr_ps_slot_state;
+
+/* ---- a client's push that is not answered yet ---- */
+
+typedef struct mr_ps_push_part {
+    struct mr_ps_push_call *of;
+    int slot;
+    mr_ps_change change; /* in the call's blob */
+    mr_status *st;       /* it counts, but its update failed */
+    bool answered;
+} mr_ps_push_part;
+
+typedef struct mr_ps_push_call {
+    mr_net_call *call;
+    struct mr_ps_push_call *next, **link; /* of those that are open */
+    mr_ps_blob *blob;
+    int n, left; /* parts; without an answer */
+    mr_ps_numbers codes, epochs, versions;
+    mr_ps_push_part parts[];
+} mr_ps_push_call;
+void mr_ps_push_answered(mr_ps_push_part *p, mr_code code, uint64_t epoch, uint64_t version);
+
+/* ---- messages to other servers ---- */
+
+typedef struct mr_ps_word { /* one of them, about one slot; its slot and epoch go along */
+    enum { MR_PS_WORD_APPEND, MR_PS_WORD_HAVE, MR_PS_WORD_REFUSE } kind;
+    int slot;
+    uint64_t epoch, version, stable;
+    bool again;
+    MR_VEC(mr_ps_record) records; /* APPEND: copies, whose blobs are shared */
+} mr_ps_word;
+
+typedef struct mr_ps_outbox { /* to one server: one message is under way at a time, the rest waits and travels together */
+    uint64_t to;
+    bool busy;
+    MR_VEC(mr_ps_word) words;
+} mr_ps_outbox;
+
+struct mr_ps_server {
+    mr_ps_inbox inbox;
+    mr_ps_ways ways;
+    mr_ps_link link;
+    mr_ps_doors *doors;
+    uint64_t id;
+    size_t memory;
+    mr_ps_map map; /* the newest */
+    mr_ps_store store;
+    mr_ps_clock clock;
+    mr_ps_slot_state *slots; /* store.n_slots of them; NULL: not joined yet */
+    mr_psr_actions actions;
+    MR_VEC(mr_ps_outbox *) outboxes;
+    mr_ps_key_cache *keys; /* lists of clients */
+    MR_VEC(mr_ps_graph_update *) graphs; /* by table; NULL: it needs none */
+    mr_ps_push_call *pushes; /* that are open */
+    mr_mutex mu;
+    mr_cond changed;
+    bool joined MR_GUARDED_BY(mu);
+    bool left MR_GUARDED_BY(mu), leaving MR_GUARDED_BY(mu);
+    mr_status *failed MR_GUARDED_BY(mu); /* it cannot go on */
+    mr_status *failed_to_leave MR_GUARDED_BY(mu);
+    mr_ps_note leave_note;
+    int64_t leave_again_ns; /* the manager was not there; 0: no */
+    bool closing; /* nothing is taken any more */
+    bool closed;  /* and all that was open has ended */
+};
+
+/* ---- server.c ---- */
+/* Ends its part in everything: others take it as lost.  Takes over st. */
+void mr_ps_server_fail(mr_ps_server *s, mr_status *st);
+void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained, uint64_t member);
+
+/* ---- server_calls.c ---- */
+void mr_ps_server_handle(void *server, mr_net_call *c); /* from any thread */
+void mr_ps_server_end_pushes(mr_ps_server *s);          /* UNAVAILABLE; their slots are not asked any more */
+
+/* ---- server_chain.c ---- */
+typedef struct mr_ps_hand { /* what an action may be about */
+    mr_ps_record *records; /* of an append; taken out where they are used */
+    mr_sv copy;            /* of a slot */
+} mr_ps_hand;
+/* Carries out s->actions for a slot, and empties them. */
+void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h);
+void mr_ps_server_flush(mr_ps_server *s); /* sends what waits */
+void mr_ps_server_chain(mr_ps_server *s, mr_net_call *c); /* the method Chain */
+void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c);  /* the method Copy */
+void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id);
+void mr_ps_slot_state_deinit(mr_ps_slot_state *s);
+
+#endif

@@ -1,0 +1,206 @@
+/* ps/snapshot.c -- all tables as a TensorBundle, and back.
+ *
+ * A snapshot is read and written by one client, through pulls of whole rows and pushes that set them: so it does not matter
+ * how many servers there are, then or later.  In the bundle "folder/ps" a table NAME is
+ *
+ *     NAME          float [num_keys, width]    its values
+ *     NAME/slots    float [num_keys, beside]   what its update keeps beside each key's values; not there: nothing
+ *     NAME/options  string []                  the table, as a message (Table of docs/formats/ps.md)
+ *
+ * Tensors are stored in slices of consecutive keys, so that no more than some of them are in memory at a time. */
+#include "ps/client.h"
+
+#include "base/file.h"
+#include "store/bundle.h"
+
+#define SLICE_BYTES ((size_t)16 << 20)
+
+static const char values_end[] = "", slots_end[] = "/slots", options_end[] = "/options";
+
+static size_t rows_at_once(const mr_ps_table_spec *t)
+{
+    return MR_MAX(1, SLICE_BYTES / (mr_ps_table_row_floats(t) * sizeof(float)));
+}
+
+static char *prefix_of(const char *folder) { return mr_printf("%s/ps", folder); }
+
+/* ---- rows and their columns ---- */
+
+static mr_status *columns(const float *rows, size_t n, size_t row, size_t from, size_t width, mr_tensor **out)
+{
+    MR_TRY(mr_tensor_new(NULL, MR_FLOAT, 2, (const int64_t[]){(int64_t)n, (int64_t)width}, out));
+    for (size_t i = 0; i < n; i++)
+        memcpy(MR_DATA(float, *out) + i * width, rows + i * row + from, width * sizeof(float));
+    return NULL;
+}
+
+static mr_slice slice_of(uint64_t first, size_t n, size_t width)
+{
+    mr_slice s = {.rank = 2};
+    s.start[0] = (int64_t)first;
+    s.length[0] = (int64_t)n;
+    s.start[1] = 0;
+    s.length[1] = (int64_t)width;
+    return s;
+}
+
+static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, const char *end, const float *rows, uint64_t first, size_t n,
+                              size_t from, size_t width)
+{
+    mr_tensor *part = NULL;
+    mr_shape full = {.rank = 2, .dims = {(int64_t)t->o.num_keys, (int64_t)width}};
+    mr_slice slice = slice_of(first, n, width);
+    char *name = mr_printf("%s%s", t->name, end);
+    mr_status *st = columns(rows, n, mr_ps_table_row_floats(t), from, width, &part);
+    if (!st)
+        st = mr_bundle_add_slice(w, mr_sv_of(name), &full, &slice, part);
+    mr_tensor_unref(part);
+    mr_free(name);
+    return st;
+}
+
+/* ---- writing ---- */
+
+static mr_status *pull_rows(mr_ps *ps, int table, uint64_t first, size_t n, float *out)
+{
+    mr_ps_task task;
+    MR_TRY(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .whole = true, .table = table, .keys = {.first = first, .n = n}, .out = out}, &task));
+    return mr_ps_end(ps, task);
+}
+
+static mr_status *save_rows(mr_ps *ps, int table, mr_bundle_writer *w)
+{
+    const mr_ps_table_spec *t = mr_ps_table_at(ps, table);
+    size_t row = mr_ps_table_row_floats(t), step = rows_at_once(t), width = (size_t)t->o.width;
+    float *rows = mr_try_alloc(step * row * sizeof(float));
+    mr_status *st = rows ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory to save table '%s'", t->name);
+    for (uint64_t at = 0; !st && at < t->o.num_keys; at += step) {
+        size_t n = (size_t)MR_MIN(step, t->o.num_keys - at);
+        st = pull_rows(ps, table, at, n, rows);
+        if (!st)
+            st = add_columns(w, t, values_end, rows, at, n, 0, width);
+        if (!st && row > width)
+            st = add_columns(w, t, slots_end, rows, at, n, width, row - width);
+    }
+    mr_free(rows);
+    return st;
+}
+
+static mr_status *save_options(const mr_ps_table_spec *t, mr_bundle_writer *w)
+{
+    mr_pb_writer pb;
+    mr_str bytes = {0};
+    mr_tensor *options = NULL;
+    char *name = mr_printf("%s%s", t->name, options_end);
+    mr_pb_writer_init(&pb, &bytes);
+    mr_ps_table_spec_put(&pb, t);
+    mr_status *st = mr_pb_writer_status(&pb, "Table");
+    if (!st) {
+        options = mr_tensor_scalar_str(mr_str_view(&bytes));
+        st = mr_bundle_add(w, mr_sv_of(name), options);
+    }
+    mr_tensor_unref(options);
+    mr_str_deinit(&bytes);
+    mr_free(name);
+    return st;
+}
+
+mr_status *mr_ps_save(mr_ps *ps, const char *folder)
+{
+    mr_bundle_writer *w = NULL;
+    char *prefix = prefix_of(folder);
+    mr_status *st = NULL;
+    MR_GO(mr_ps_end_all(ps));
+    MR_GO(mr_dir_make(folder));
+    MR_GO(mr_bundle_writer_new(prefix, &w));
+    for (int i = 0; i < mr_ps_n_tables(ps); i++) {
+        MR_GO(save_options(mr_ps_table_at(ps, i), w));
+        MR_GO(save_rows(ps, i, w));
+    }
+    MR_GO(mr_bundle_finish(w));
+out:
+    mr_bundle_writer_free(w);
+    mr_free(prefix);
+    return mr_status_prepend(st, "a snapshot in %s: ", folder);
+}
+
+/* ---- reading ---- */
+
+static mr_status *read_columns(mr_bundle *b, const mr_ps_table_spec *t, const char *end, uint64_t first, size_t n, size_t from, size_t width,
+                               float *rows)
+{
+    mr_tensor *part = NULL;
+    mr_slice slice = slice_of(first, n, width);
+    char *name = mr_printf("%s%s", t->name, end);
+    size_t row = mr_ps_table_row_floats(t);
+    mr_status *st = mr_bundle_read_slice(b, mr_sv_of(name), &slice, NULL, &part);
+    if (!st && (part->dtype != MR_FLOAT || part->rank != 2 || part->dims[0] != (int64_t)n || part->dims[1] != (int64_t)width))
+        st = mr_error(MR_DATA_LOSS, "%s has the shape %s", name, MR_TENSOR_SHAPE(part));
+    for (size_t i = 0; !st && i < n; i++)
+        memcpy(rows + i * row + from, MR_DATA(float, part) + i * width, width * sizeof(float));
+    mr_tensor_unref(part);
+    mr_free(name);
+    return st;
+}
+
+static mr_status *load_rows(mr_ps *ps, int table, mr_bundle *b)
+{
+    const mr_ps_table_spec *t = mr_ps_table_at(ps, table);
+    size_t row = mr_ps_table_row_floats(t), step = rows_at_once(t), width = (size_t)t->o.width;
+    float *rows = mr_try_alloc(step * row * sizeof(float));
+    mr_status *st = rows ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory to restore table '%s'", t->name);
+    for (uint64_t at = 0; !st && at < t->o.num_keys; at += step) {
+        mr_ps_task task;
+        size_t n = (size_t)MR_MIN(step, t->o.num_keys - at);
+        mr_ps_job j = {.kind = MR_PS_CHANGE_SET, .table = table, .keys = {.first = at, .n = n}, .floats = rows};
+        st = read_columns(b, t, values_end, at, n, 0, width, rows);
+        if (!st && row > width)
+            st = read_columns(b, t, slots_end, at, n, width, row - width, rows);
+        if (!st)
+            st = mr_ps_begin(ps, &j, &task);
+    }
+    mr_free(rows);
+    mr_status_update(&st, mr_ps_end_all(ps));
+    return st;
+}
+
+static mr_status *load_table(mr_ps *ps, mr_bundle *b, mr_sv options)
+{
+    mr_ps_table_spec t = {0};
+    mr_tensor *bytes = NULL;
+    int table;
+    mr_status *st = mr_bundle_read(b, options, NULL, &bytes);
+    if (!st && (bytes->dtype != MR_STRING || bytes->n != 1))
+        st = mr_error(MR_DATA_LOSS, "%.*s are no options of a table", MR_SV_ARG(options));
+    if (!st)
+        st = mr_ps_table_spec_get(mr_tensor_str_at(bytes, 0), &t);
+    if (!st) {
+        st = mr_ps_make_table(ps, mr_sv_of(t.name), &t.o, &table);
+        mr_ps_table_spec_deinit(&t);
+    }
+    mr_tensor_unref(bytes);
+    return st ? st : load_rows(ps, table, b);
+}
+
+static bool ends_with(mr_sv s, const char *end)
+{
+    size_t n = strlen(end);
+    return s.n > n && memcmp(s.p + s.n - n, end, n) == 0;
+}
+
+mr_status *mr_ps_load(mr_ps *ps, const char *folder)
+{
+    mr_bundle *b = NULL;
+    char *prefix = prefix_of(folder);
+    mr_status *st = NULL;
+    MR_GO(mr_ps_end_all(ps));
+    MR_GO(mr_bundle_open(prefix, &b));
+    MR_GO(mr_ps_renew(ps)); /* ranges that were lost begin anew */
+    for (int i = 0; i < mr_bundle_count(b); i++)
+        if (ends_with(mr_bundle_name(b, i), options_end))
+            MR_GO(load_table(ps, b, mr_bundle_name(b, i)));
+out:
+    mr_bundle_close(b);
+    mr_free(prefix);
+    return mr_status_prepend(st, "a snapshot in %s: ", folder);
+}

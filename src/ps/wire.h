@@ -1,0 +1,83 @@
+/* ps/wire.h -- messages of the parameter server as bytes; docs/formats/ps.md has the fields.
+ *
+ * Every body is a head (its size as 4 bytes, then protobuf) and raw bytes behind it: keys and floats, which are told of in the
+ * head and sent as they lie in memory.  Nothing that came is trusted: a head is copied before it is read, because a peer of
+ * this host may still write to it, and sizes are compared with what is there before memory is taken. */
+#ifndef MR_PS_WIRE_H
+#define MR_PS_WIRE_H
+
+#include "base/bytes.h"
+#include "base/thread.h"
+#include "dist/ps_clock.h"
+#include "dist/ps_view.h"
+#include "ps/store.h"
+#include "wire/pb.h"
+
+#define MR_PS_SERVICE "/millrace.ParameterService/"
+#define MR_PS_MANAGER_SERVICE "/millrace.ParameterManager/"
+
+/* ---- memory that several messages and records share ---- */
+
+typedef struct mr_ps_blob {
+    mr_refs refs;
+    size_t n;
+    _Alignas(16) char data[];
+} mr_ps_blob;
+mr_ps_blob *mr_ps_blob_new(size_t n); /* NULL: no memory */
+mr_ps_blob *mr_ps_blob_ref(mr_ps_blob *b);
+void mr_ps_blob_unref(mr_ps_blob *b); /* NULL is fine */
+/* A part of a blob as a piece of a message. */
+void mr_ps_bytes_add(mr_bytes *to, mr_ps_blob *b, const void *p, size_t n);
+
+/* ---- a body ---- */
+
+/* Writing: begin, put fields with w, end.  out is the body, which takes over raw (may be NULL). */
+void mr_ps_head_begin(mr_pb_writer *w, mr_str *head);
+mr_status *mr_ps_head_end(mr_pb_writer *w, mr_str *head, mr_bytes *raw, mr_bytes *out);
+
+typedef struct mr_ps_frame { /* reading */
+    mr_sv head;
+    char *memory;
+    const mr_bytes *body;
+    size_t raw_at, raw_n;
+} mr_ps_frame;
+mr_status *mr_ps_frame_open(const mr_bytes *body, mr_ps_frame *out);
+void mr_ps_frame_deinit(mr_ps_frame *f);
+/* Copies n raw bytes from `at` on, counted from the first; INVALID_ARGUMENT when they are not all there. */
+mr_status *mr_ps_frame_read(const mr_ps_frame *f, size_t at, size_t n, void *out);
+/* The same to a new blob. */
+mr_status *mr_ps_frame_take(const mr_ps_frame *f, size_t at, size_t n, mr_ps_blob **out);
+
+/* ---- rows of numbers, of which neighbours are alike ---- */
+
+typedef MR_VEC(uint64_t) mr_ps_numbers;
+/* Packed differences, zigzag. */
+void mr_ps_put_numbers(mr_pb_writer *w, uint32_t field, const mr_ps_numbers *v);
+/* Appends; more than `max` in all is an error of the reader. */
+void mr_ps_get_numbers(mr_pb_reader *r, int max, mr_ps_numbers *out);
+
+/* ---- views ---- */
+
+typedef struct mr_ps_map { /* a view, and where its servers are */
+    mr_ps_view view;
+    MR_VEC(char *) addresses; /* of view.servers, in their order */
+} mr_ps_map;
+void mr_ps_map_deinit(mr_ps_map *m);
+const char *mr_ps_map_address(const mr_ps_map *m, uint64_t id); /* NULL: not in it */
+/* address: of each server. */
+void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id), void *arg);
+/* Checked (mr_ps_view_check); *out is an empty one before. */
+mr_status *mr_ps_map_get(mr_sv bytes, mr_ps_map *out);
+
+/* ---- changes, in records ---- */
+
+/* A change in a message of its own or in a record: its keys and floats are raw, the keys first, each padded to 8 bytes. */
+size_t mr_ps_change_raw(const mr_ps_change *c, const mr_ps_table_spec *t); /* SIZE_MAX: too large for any memory */
+void mr_ps_change_put(mr_pb_writer *w, const mr_ps_change *c);
+/* Reads what mr_ps_change_put wrote, but for keys and floats. */
+void mr_ps_change_get(mr_pb_reader *r, mr_ps_change *out, bool *listed);
+
+/* The answer to a call that has nothing to say. */
+static inline mr_status *mr_ps_end_head(mr_pb_writer *w, mr_str *head, mr_bytes *out) { return mr_ps_head_end(w, head, NULL, out); }
+
+#endif
