@@ -18,7 +18,10 @@ typedef struct crew {
     int64_t lease_ms;
     float losses[MAX_WORKERS][MAX_STEPS];
     int64_t last_step[MAX_WORKERS];
-    int held; /* this worker stops after 6 steps until all others are done; 0: none */
+    bool bounded;
+    int64_t delay;
+    int held; /* this worker stops after 6 steps: until all others are done, or with `bounded` for a while; 0: none */
+    _Atomic int at[MAX_WORKERS];
     _Atomic int n_done;
 } crew;
 
@@ -52,7 +55,7 @@ static void build(crew *c, built *b, int n_ps, int worker, bool sync)
     mr_net_optimizer o = {c->kind, 0.1f, MR_NO_OUT, 0.9f, 0.99f, 1e-3f, 0};
     if (sync)
         b->sync = mr_net_sync_new(b->l.net, b->total, &o,
-                                  &(mr_net_sync_options){c->n_workers, worker, c->aggregate, c->lease_ms, 0});
+                                  &(mr_net_sync_options){c->n_workers, worker, c->aggregate, c->lease_ms, 0, c->bounded, c->delay});
     else
         b->train = mr_net_minimize(b->l.net, b->total, &o);
     b->init = mr_net_initializer(b->l.net);
@@ -74,6 +77,15 @@ static mr_status *one_step(crew *c, built *b, mr_session *s, int worker, int i, 
     return st;
 }
 
+/* The others go on as far as they may; how far that was is looked at, whatever time they had for it. */
+static void hold(crew *c)
+{
+    for (int k = 0; c->bounded ? k < 200 : c->n_done < c->n_workers - 1; k++)
+        mr_sleep_ns(1000000);
+    for (int i = 0; c->bounded && c->delay >= 0 && i < c->n_workers; i++)
+        MR_CHECK(c->at[i] <= 6 + c->delay); /* the token for the next is behind it */
+}
+
 static void work(void *arg)
 {
     member *m = arg;
@@ -83,9 +95,10 @@ static void work(void *arg)
     build(m->c, &b, m->c->n_ps, m->worker, true);
     MR_CHECK_OK(rig_open(&m->c->rig, m->worker, b.l.graph, &s));
     for (int i = 0; i < m->c->steps[m->worker]; i++) {
-        while (m->c->held && m->worker == m->c->held && i == 6 && m->c->n_done < m->c->n_workers - 1)
-            mr_sleep_ns(1000000);
+        if (m->c->held && m->worker == m->c->held && i == 6)
+            hold(m->c);
         MR_CHECK_OK(one_step(m->c, &b, s, m->worker, i, &w));
+        m->c->at[m->worker] = i + 1;
     }
     m->c->n_done++;
     m->c->last_step[m->worker] = w.step;
@@ -228,4 +241,23 @@ MR_TEST(backups_adaptive_training_goes_on_without_who_does_not_come)
     mr_net_sync_free(b.sync);
     line_end(&b.l);
     rig_end(&c.rig);
+}
+
+/* One worker stands still after 6 iterations; the bound holds the others, and lets them go on with it. */
+MR_TEST(delay_of_training_holds_workers_together)
+{
+    const int64_t bounds[] = {0, 2, MR_DELAY_ADAPTIVE, MR_DELAY_EVENTUAL};
+    for (int i = 0; i < MR_COUNT(bounds); i++) {
+        crew c = crew_of(2, 3, 24);
+        c.bounded = true;
+        c.delay = bounds[i];
+        c.held = 2;
+        c.embedding = i == 1;
+        train_crew(&c);
+        for (int k = 0; k < 3; k++)
+            MR_CHECK(c.last_step[k] >= 24); /* all updates of its own, and those of others that came before */
+        MR_CHECK(MR_MAX(MR_MAX(c.last_step[0], c.last_step[1]), c.last_step[2]) == 3 * 24);
+        MR_CHECK(c.losses[0][23] < c.losses[0][0]);
+        rig_end(&c.rig);
+    }
 }

@@ -16,12 +16,14 @@ void mr_sync_init(mr_sync *s, const mr_sync_options *o, int64_t stamp, int64_t n
     s->members = mr_new_array(mr_sync_member, o->n_workers + 1);
     if (o->aggregate == MR_SYNC_ADAPTIVE)
         mr_backups_init(&s->backups, o->n_workers, 0);
+    mr_delay_init(&s->delay, &(mr_delay_options){.bound = o->delay}, 0);
 }
 
 void mr_sync_deinit(mr_sync *s)
 {
     mr_free(s->members);
     mr_backups_deinit(&s->backups);
+    mr_delay_deinit(&s->delay);
     *s = (mr_sync){0};
 }
 
@@ -141,7 +143,7 @@ static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_act
     mr_sync_member *m = &s->members[e->worker];
     bool comes = e->word == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
     m->heard_ns = now_ns;
-    if (e->word == MR_SYNC_ARRIVED)
+    if (e->word == MR_SYNC_ARRIVED && !s->o.bounded)
         note_arrival(s, (int)e->worker, e->stamp, now_ns);
     if (comes)
         m->free_ns = now_ns;
@@ -152,6 +154,8 @@ static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_act
     if (m->state == MR_SYNC_LEFT && e->word != MR_SYNC_JOIN) /* said before it left */
         return;
     m->state = MR_SYNC_ACTIVE;
+    if (s->o.bounded)
+        return;
     if (e->word == MR_SYNC_ARRIVED && e->stamp == s->stamp)
         m->arrived = true;
     if (comes && !m->arrived)
@@ -197,8 +201,11 @@ static void apply_if_complete(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
     mr_vec_push(out, a);
     for (int i = 0; i < s->o.n_workers; i++) {
         s->members[i].arrived = false;
-        if (s->members[i].state == MR_SYNC_ACTIVE)
-            token(s, i, out);
+        if (s->members[i].state != MR_SYNC_ACTIVE)
+            continue;
+        if (s->members[i].gave == s->stamp - 1)
+            s->members[i].waited_ns += now_ns - s->members[i].free_ns;
+        token(s, i, out);
     }
     if (s->o.aggregate == MR_SYNC_ADAPTIVE)
         choose(s, now_ns);
@@ -217,16 +224,93 @@ static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
     return true;
 }
 
+/* ---- bounded delay ---- */
+
+static void delay_word(mr_sync *s, int64_t worker, mr_delay_word word, int64_t stamp, int64_t now_ns, mr_delay_actions *out)
+{
+    mr_delay_step(&s->delay, &(mr_delay_event){worker, word, stamp - s->first}, now_ns, out);
+}
+
+/* The same word for dist/delay.  Whoever speaks and is not there comes with it, and who comes wants to begin. */
+static void hear_bounded(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_delay_actions *out)
+{
+    const mr_delay_worker *w = mr_delay_find(&s->delay, e->worker);
+    bool there = w && w->state != MR_DELAY_GONE;
+    if (s->members[e->worker].state != MR_SYNC_ACTIVE) {
+        delay_word(s, e->worker, MR_DELAY_LEAVE, 0, now_ns, out);
+        return;
+    }
+    if (there && e->word == MR_SYNC_ARRIVED && e->stamp >= s->first && e->stamp - s->first == w->clock) {
+        delay_word(s, e->worker, MR_DELAY_FINISH, e->stamp, now_ns, out);
+        delay_word(s, e->worker, MR_DELAY_ASK, e->stamp + 1, now_ns, out);
+    } else if (!there || e->word == MR_SYNC_JOIN) {
+        delay_word(s, e->worker, MR_DELAY_JOIN, 0, now_ns, out);
+        w = mr_delay_find(&s->delay, e->worker);
+        delay_word(s, e->worker, MR_DELAY_ASK, s->first + w->clock, now_ns, out);
+    }
+}
+
+static void token_for(mr_sync *s, int64_t worker, int64_t iteration, mr_sync_actions *out)
+{
+    mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = (int)worker, .stamp = s->first + iteration};
+    mr_vec_push(out, a);
+    s->members[worker].told_ns = s->listened_ns;
+    s->stamp = MR_MAX(s->stamp, a.stamp);
+}
+
+/* Who is silent is lost to the others; what somebody works on for longer than a lease may be a token that was lost. */
+static void pass_bounded(mr_sync *s, int64_t now_ns, mr_delay_actions *begun, mr_sync_actions *out)
+{
+    for (int i = 0; i < s->o.n_workers; i++)
+        if (s->members[i].state == MR_SYNC_SILENT)
+            delay_word(s, i, MR_DELAY_LOST, 0, now_ns, begun);
+    for (int i = 0; i < begun->n; i++)
+        if (begun->p[i].what == MR_DELAY_BEGIN)
+            token_for(s, begun->p[i].worker, begun->p[i].iteration, out);
+    for (int i = 0; i < s->o.n_workers; i++) {
+        const mr_delay_worker *w = mr_delay_find(&s->delay, i);
+        if (w && w->state == MR_DELAY_WORKING && is_over(s->members[i].told_ns, now_ns, s->o.lease_ns))
+            token_for(s, i, w->clock, out);
+    }
+}
+
+static void step_bounded(mr_sync *s, const mr_sync_event *e, bool heard, int64_t now_ns, mr_sync_actions *out)
+{
+    mr_delay_actions begun = {0};
+    if (heard)
+        hear_bounded(s, e, now_ns, &begun);
+    expire(s, now_ns);
+    pass_bounded(s, now_ns, &begun, out);
+    mr_vec_deinit(&begun);
+}
+
+mr_sync_figures mr_sync_figures_of(const mr_sync *s, int worker)
+{
+    const mr_sync_member *m = &s->members[worker];
+    const mr_delay_worker *w = s->o.bounded ? mr_delay_find(&s->delay, worker) : NULL;
+    if (w)
+        return (mr_sync_figures){.iterations = w->iterations, .waited_ns = mr_delay_waited_ns(w, s->listened_ns),
+                                 .staleness = mr_delay_mean_staleness(w), .staleness_max = w->staleness_max,
+                                 .waited_for = mr_delay_is_waited_for(&s->delay, w)};
+    return (mr_sync_figures){.iterations = m->n_gave, .late = m->n_late, .waited_ns = m->waited_ns,
+                             .waited_for = !s->o.bounded && m->state == MR_SYNC_ACTIVE && !m->arrived && count_arrived(s) > 0};
+}
+
 void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
 {
     if (s->ended)
         return;
     now_ns = listened_ns(s, now_ns);
-    if (e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE)
+    bool heard = e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE;
+    if (heard)
         hear(s, e, now_ns, out);
-    expire(s, now_ns);
-    apply_if_complete(s, now_ns, out);
-    tell_again(s, now_ns, out);
+    if (s->o.bounded) {
+        step_bounded(s, e, heard, now_ns, out);
+    } else {
+        expire(s, now_ns);
+        apply_if_complete(s, now_ns, out);
+        tell_again(s, now_ns, out);
+    }
     if (nobody_is_left(s, now_ns)) {
         mr_sync_action end = {.what = MR_SYNC_END};
         mr_vec_push(out, end);

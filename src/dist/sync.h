@@ -13,6 +13,10 @@
  * chosen before each step from how long each worker has taken lately (dist/backups.h), and made smaller within a step that
  * takes far too long.
  *
+ * Workers may also be held together less tightly: with `bounded` nothing is collected, each worker makes its own update, and
+ * its token for the next iteration comes when that is at most so many ahead of the slowest (dist/delay.h).  The stamp is then
+ * the worker's own: the first one and its iterations.  Who is silent is not waited for, here too.
+ *
  * A chief that starts anew takes a stamp above all earlier ones (the time in microseconds: steps are rarer), so that
  * gradients and tokens from before count for nothing. */
 #ifndef MR_DIST_SYNC_H
@@ -23,6 +27,7 @@
 
 #include "base/vec.h"
 #include "dist/backups.h"
+#include "dist/delay.h"
 
 typedef enum mr_sync_word {
     MR_SYNC_JOIN,    /* begins, or begins anew: wants a token */
@@ -69,6 +74,7 @@ typedef struct mr_sync_member {
     int64_t gave, free_ns;     /* the newest stamp it has arrived for, and when that was, or when it joined */
     int64_t n_gave, n_late;    /* gradients, and those of them that came too late */
     int64_t took_ns;           /* the last one */
+    int64_t waited_ns;         /* for tokens, from its words to the tokens that followed */
 } mr_sync_member;
 
 typedef struct mr_sync_options {
@@ -76,6 +82,8 @@ typedef struct mr_sync_options {
     int aggregate;    /* m of n; 0: all; MR_SYNC_ADAPTIVE */
     int64_t lease_ns; /* silence that ends a membership; 0: none does */
     int64_t join_ns;  /* how long workers never heard are waited for; 0: for ever */
+    bool bounded;     /* each for itself, by `delay`; then `aggregate` means nothing */
+    int64_t delay;    /* as mr_delay_options.bound */
 } mr_sync_options;
 
 typedef struct mr_sync {
@@ -85,6 +93,7 @@ typedef struct mr_sync {
     int64_t last_ns;     /* of the newest word, by the caller's clock */
     int64_t listened_ns; /* since the start; what leases are counted in */
     bool ended;
+    mr_delay delay;      /* of `bounded` */
     mr_backups backups;  /* of MR_SYNC_ADAPTIVE */
     int wait_for;        /* the choice for this step; 0: none was made yet, so all */
     int64_t chosen_ns;   /* when it was last thought over */
@@ -98,6 +107,16 @@ void mr_sync_remember_left(mr_sync *s, int worker);
 /* What a worker said, and what follows; also from the mere passing of time.  Actions are in the order in which they are
  * to be done.  Words of nobody, or that are none, only let time pass. */
 void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out);
+/* Figures of a worker, all since the start. */
+typedef struct mr_sync_figures {
+    int64_t iterations; /* gradients given, or updates made */
+    int64_t late;       /* of them: came too late for their step */
+    int64_t waited_ns;
+    double staleness;   /* mean of updates by others while it worked on one; of a barrier 0 */
+    int64_t staleness_max;
+    bool waited_for;    /* at present: somebody waits, and for this one */
+} mr_sync_figures;
+mr_sync_figures mr_sync_figures_of(const mr_sync *s, int worker);
 /* Gradients that complete the present step; 0 while workers are still waited for, or none is left. */
 int mr_sync_required(const mr_sync *s);
 

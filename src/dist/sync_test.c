@@ -275,3 +275,66 @@ MR_TEST(sync_tokens_come_again)
     MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "apply 2 t0:1 t1:1");
     end(&t);
 }
+
+/* ---- bounded delay ---- */
+
+static story begin_bounded(int n, int64_t delay)
+{
+    story t = {0};
+    mr_sync_init(&t.s, &(mr_sync_options){.n_workers = n, .lease_ns = 10, .join_ns = 100, .bounded = true, .delay = delay}, 1000, 0);
+    return t;
+}
+
+MR_TEST(delay_of_a_barrier_gives_each_worker_its_own_tokens)
+{
+    story t = begin_bounded(2, 1);
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "t0:0");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_JOIN, 0), "t1:0");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "t0:1");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 1), ""); /* 2 would be too far ahead */
+    MR_CHECK(mr_sync_figures_of(&t.s, 1).waited_for);
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "t0:2 t1:1");
+    MR_CHECK_INT(mr_sync_figures_of(&t.s, 0).iterations, 2);
+    end(&t);
+}
+
+MR_TEST(delay_of_a_barrier_does_not_wait_for_the_silent_or_gone)
+{
+    story t = begin_bounded(3, 0);
+    for (int i = 0; i < 3; i++)
+        say(&t, i, MR_SYNC_JOIN, 0);
+    say(&t, 0, MR_SYNC_ARRIVED, 0);
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_LEAVE, 0), "");
+    t.now = 8;
+    say(&t, 0, MR_SYNC_ALIVE, 0);
+    t.now = 11; /* nothing was heard of 2 for longer than its lease */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "t0:1");
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_ALIVE, 0), "t2:1"); /* it lives, and goes on where the others are */
+    end(&t);
+}
+
+MR_TEST(delay_of_a_barrier_tells_lost_tokens_again)
+{
+    story t = begin_bounded(1, 0);
+    say(&t, 0, MR_SYNC_JOIN, 0);
+    t.now = 6;
+    say(&t, 0, MR_SYNC_ALIVE, 0);
+    t.now = 11;
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "t0:0");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), "t0:1");
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 0), ""); /* twice is once */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "t0:1"); /* its session was lost */
+    MR_CHECK_STR(say(&t, 0, MR_SYNC_LEAVE, 0), "end");
+    end(&t);
+}
+
+/* Words for an earlier chief mean nothing, but who says them is there. */
+MR_TEST(delay_of_a_barrier_takes_workers_of_an_earlier_chief)
+{
+    story t = begin_bounded(2, 0);
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, -500), "t1:0");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, -500), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, INT64_MAX - 2000), "");
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ARRIVED, 0), "t1:1");
+    end(&t);
+}

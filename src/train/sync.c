@@ -232,7 +232,7 @@ static void make_inputs(maker *m)
     for (int i = 0; i < 3; i++)
         y->word[i] = int64_input(n, words[i]);
     y->give[0] = int64_input(n, "token/stamp");
-    y->give[1] = int64_input(n, "token/step");
+    y->give[1] = y->o.bounded ? MR_NO_OUT : int64_input(n, "token/step");
     y->stamp = int64_input(n, "stamp");
     y->required = mr_placeholder(&n->s, MR_INT32, "required", &mr_pshape_scalar);
     y->to = mr_placeholder(&n->s, MR_INT32, "token/to", mr_pshape_of(&n->s.graph->arena, 1, (int64_t[]){y->o.n_workers}));
@@ -261,7 +261,8 @@ static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *t
         m->y->events[i] = mr_nth(words, i);
     m->y->set_stamp = group(m->n, "set_stamp", m->set.p, m->set.n);
     m->y->tell = give_tokens(m, "tell", tokens, NULL);
-    m->y->apply = give_tokens(m, "apply", tokens, train);
+    if (!m->y->o.bounded)
+        m->y->apply = give_tokens(m, "apply", tokens, train);
 }
 
 static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
@@ -274,13 +275,18 @@ static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
     mr_net_gradients_of(n, loss, &g);
     mr_net_enter(n, "sync", &saved);
     make_inputs(m);
-    sync_gradients(m, &g);
+    if (!m->y->o.bounded)
+        sync_gradients(m, &g);
     mr_net_leave(n, saved);
     mr_node *train = mr_net_apply(n, o, &g);
+    if (m->y->o.bounded && train)
+        mr_vec_push(&m->pushed, train); /* its own update: the word comes behind it */
     const mr_net_var *step = mr_net_find(n, m->y->step);
     if (train && step) {
         const char *worker = mr_net_at(n, step->device);
         mr_net_enter(n, "sync", &saved);
+        if (m->y->o.bounded) /* workers move the step themselves: it is read when it is told */
+            m->y->give[1] = mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_INT64)}), step->handle);
         mr_out events = queue(n, "sync_events", 3);
         for (int i = 0; i < m->y->o.n_workers; i++)
             tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
@@ -305,6 +311,7 @@ mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer 
     }
     maker m = {.n = n, .y = mr_new(mr_net_sync)};
     m.y->o = *options;
+    mr_mutex_init(&m.y->mu);
     m.y->knew_left = mr_new_array(bool, options->n_workers);
     make_all(&m, loss, o);
     mr_vec_deinit(&m.pushed);
@@ -321,6 +328,8 @@ void mr_net_sync_free(mr_net_sync *y)
     if (!y)
         return;
     mr_vec_deinit(&y->accumulators);
+    mr_mutex_deinit(&y->mu);
+    mr_free(y->figures);
     mr_free(y->knew_left);
     mr_free(y);
 }

@@ -4,7 +4,10 @@
  * applies it (dist/sync.h says when), so N workers with batches of b do what one process does with batches of N*b.
  * Words of the workers come to the chief by one queue, `sync_events`; tokens, which name the next step, go to each worker
  * by its own, `sync_token_q_I`.  All of that lies on the parameter servers: chief and workers never call each other, and
- * either may be started anew at any time. */
+ * either may be started anew at any time.
+ *
+ * With a bound on the delay instead there are no accumulators: a worker's own update comes before its word, and the token
+ * says that it is not too far ahead. */
 #ifndef MR_TRAIN_SYNC_H
 #define MR_TRAIN_SYNC_H
 
@@ -17,6 +20,8 @@ typedef struct mr_net_sync_options {
     int aggregate;         /* gradients a step needs; 0: of all workers; MR_SYNC_ADAPTIVE: as many as make the most progress */
     int64_t lease_ms;      /* a worker silent for so long is not waited for; 0: it is */
     int64_t join_ms;       /* workers that have not come by then are not waited for; 0: they are */
+    bool bounded;          /* every worker updates by itself, and waits when it is too far ahead (dist/delay.h) */
+    int64_t delay;         /* then: as mr_delay_options.bound */
 } mr_net_sync_options;
 
 typedef struct mr_net_sync mr_net_sync;
@@ -39,6 +44,9 @@ mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
 mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w);
 /* Tells the chief something; worker -1: only that time passes. */
 mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word);
+
+/* Of one worker as the chief of this process saw it when it last led, or leads; false: it never did. */
+bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out);
 
 /* The chief's part, in a thread of its own: returns when all workers have left (NULL), or with the error of
  * a run (CANCELLED when the session is closed). */

@@ -2,6 +2,7 @@
 #ifndef MR_TRAIN_SYNC_INTERNAL_H
 #define MR_TRAIN_SYNC_INTERNAL_H
 
+#include "base/thread.h"
 #include "train/sync.h"
 #include "train/tracer.h"
 
@@ -39,6 +40,8 @@ struct mr_net_sync {
     mr_node *set_stamp;
     mr_out step; /* the global step */
     mr_out left; /* bool [n_workers]: whose last word was that it leaves, since the task that holds the queues started */
+    mr_mutex mu;
+    mr_sync_figures *figures MR_GUARDED_BY(mu); /* by worker; NULL: this process never led */
     bool *knew_left; /* the same, as this process knew it when it last led */
     MR_VEC(mr_sync_accumulator) accumulators;
     mr_tracer *tracer; /* of updates; borrowed, may be NULL */

@@ -140,7 +140,7 @@ mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
         a->fetched[i] = NULL;
     mr_status *st = mr_net_sync_join(y, s, w);
     int64_t gave = w->stamp;
-    mr_report_blocked("the gradients of all workers");
+    mr_report_blocked(y->o.bounded ? "the slowest worker" : "the gradients of all workers");
     if (!st)
         st = run_with(y, s, a, w);
     if (!st)
@@ -175,6 +175,8 @@ static mr_status *set_stamp(chief *c, int64_t stamp)
 static mr_status *drain(chief *c)
 {
     int n = c->y->accumulators.n;
+    if (n == 0)
+        return NULL;
     mr_out *counts = mr_new_array(mr_out, n);
     mr_tensor **got = mr_new_array(mr_tensor *, n);
     small_run none = {.n = 0};
@@ -232,8 +234,8 @@ static mr_status *begin(chief *c)
         return st;
     const mr_net_sync_options *o = &c->y->o;
     int64_t join_ms = c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* some may have left already */
-    mr_sync_init(&c->sync, &(mr_sync_options){o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000},
-                 stamp + 1, mr_now_ns());
+    mr_sync_options with = {o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000, o->bounded, o->delay};
+    mr_sync_init(&c->sync, &with, stamp + 1, mr_now_ns());
     return find_left(c);
 }
 
@@ -253,12 +255,13 @@ static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **
     if (*st)
         return 1;
     memset(MR_DATA(int32_t, to), 0, sizeof(int32_t) * (size_t)n_workers);
-    for (; from + n < todo->n && todo->p[from + n].what == MR_SYNC_TOKEN; n++)
+    for (; from + n < todo->n && todo->p[from + n].what == MR_SYNC_TOKEN && (apply || todo->p[from + n].stamp == a->stamp); n++)
         MR_DATA(int32_t, to)[todo->p[from + n].worker] = 1;
     small_run r = {.n = 0};
     feed(&r, c->y->to, to);
     feed(&r, c->y->give[0], mr_tensor_scalar_i64(a->stamp));
-    feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
+    if (!c->y->o.bounded)
+        feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
     if (apply)
         feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
     /* All gradients are there, so this does not wait; unless the last run of a chief that was replaced took some of them. */
@@ -299,12 +302,34 @@ static mr_status *hear_some(chief *c)
     return st;
 }
 
+static void note_figures(chief *c)
+{
+    int n = c->y->o.n_workers;
+    mr_lock(&c->y->mu);
+    if (!c->y->figures)
+        c->y->figures = mr_new_array(mr_sync_figures, n);
+    for (int i = 0; i < n; i++)
+        c->y->figures[i] = mr_sync_figures_of(&c->sync, i);
+    mr_unlock(&c->y->mu);
+}
+
+bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out)
+{
+    mr_lock(&y->mu);
+    bool known = y->figures && worker >= 0 && worker < y->o.n_workers;
+    *out = known ? y->figures[worker] : (mr_sync_figures){0};
+    mr_unlock(&y->mu);
+    return known;
+}
+
 mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
 {
     chief c = {.y = y, .s = s};
     mr_status *st = begin(&c);
-    while (!st && !c.ended)
+    while (!st && !c.ended) {
         st = hear_some(&c);
+        note_figures(&c);
+    }
     remember_left(&c);
     mr_sync_deinit(&c.sync);
     return st;

@@ -1,0 +1,37 @@
+/* dist/synchrony.c -- reading the word. */
+#include "dist/synchrony.h"
+
+#include "base/memory.h"
+
+enum { MOST = 1000000 };
+
+/* ":" and a number behind the word; false: something else. */
+static bool read_number(mr_sv rest, int64_t *out)
+{
+    if (rest.n < 2 || rest.n > 8 || rest.p[0] != ':')
+        return false;
+    *out = 0;
+    for (size_t i = 1; i < rest.n; i++) {
+        if (rest.p[i] < '0' || rest.p[i] > '9')
+            return false;
+        *out = 10 * *out + (rest.p[i] - '0');
+    }
+    return *out <= MOST;
+}
+
+mr_status *mr_synchrony_parse(mr_sv text, mr_synchrony *out)
+{
+    static const char *const words[] = {"backup", "bounded"};
+    *out = (mr_synchrony){.together = mr_sv_is(text, "sync")};
+    if (out->together || mr_sv_is(text, "async"))
+        return NULL;
+    for (int i = 0; i < MR_COUNT(words); i++) {
+        size_t n = strlen(words[i]);
+        if (text.n < n || memcmp(text.p, words[i], n) != 0)
+            continue;
+        *out = (mr_synchrony){.together = i == 0, .bounded = i == 1, .adaptive = text.n == n};
+        if (out->adaptive || read_number((mr_sv){text.p + n, text.n - n}, &out->n))
+            return NULL;
+    }
+    return mr_invalid("Synchrony '%.*s' is none of async, sync, backup, backup:K, bounded, bounded:T", (int)MR_MIN(text.n, 100), text.p);
+}
