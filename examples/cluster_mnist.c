@@ -1,12 +1,13 @@
 /* cluster_mnist.c -- trains the network of mnist.c on a cluster: between-graph replication.
  *
  *     cluster_mnist [--ps_hosts A:1,B:1 --worker_hosts C:1,D:1 --job_name ps|worker --task_index I]
- *                   [--sync] [--backup N] [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER]
+ *                   [--synchrony async|sync|backup|backup:K|bounded|bounded:T] [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER]
  *                   [--trace FOLDER] [--trace_steps 20-24]
  *
  * The same program is every task; without hosts, TF_CONFIG says which.  Parameter servers serve until they are ended.
- * Workers train, each with batches of its own: every one for itself, or with --sync all together (--backup N: each step
- * takes the first gradients, without the last N).  Tasks may be killed and started again: variables that are lost come
+ * Workers train, each with batches of its own: every one for itself (async), all together (sync; backup: without those who
+ * come last), or each for itself but not too far ahead of the slowest (bounded).  Without --synchrony the launcher's flag
+ * of that name counts.  Tasks may be killed and started again: variables that are lost come
  * back from the newest checkpoint, which the chief makes beside training.  That is worker 0, or the next
  * one while worker 0 is gone.  With --trace every worker writes traces of some steps, for `millrace trace FOLDER`. */
 #include <millrace/cluster.h>
@@ -45,7 +46,9 @@ static int has(int argc, char **argv, const char *name)
 
 typedef struct plan { /* what the command line says */
     mr_cluster_task *task;
-    int worker, n_workers, aggregate; /* 0: asynchronous; else gradients a step */
+    int worker, n_workers;
+    const char *synchrony;
+    int share;                        /* workers that share out each large batch; 1: each has its own */
     int64_t batch, per_epoch, total;  /* steps */
     const char *checkpoints, *trace, *trace_steps;
 } plan;
@@ -59,7 +62,6 @@ typedef struct network {
 static network build(TF_Graph *graph, const plan *p)
 {
     network n = {.barrier = NULL};
-    TF_Operation *train = NULL;
     mr_model *m = mr_model_new(graph);
     mr_replicate(m, p->task, MR_BY_SIZE);
     n.images = mr_input(m, "images", TF_FLOAT, 4, (int64_t[]){-1, 28, 28, 1});
@@ -73,17 +75,12 @@ static network build(TF_Graph *graph, const plan *p)
     n.accuracy = mr_accuracy(m, logits, n.labels);
     mr_optimizer adam = mr_adam(0.001f);
     adam.schedule = mr_polynomial_decay(m, 0.0015f, p->total, 0.00005f, 1);
-    if (p->aggregate)
-        n.barrier = mr_minimize_sync(m, n.loss, adam,
-                                     &(mr_barrier_options){sizeof(mr_barrier_options), p->n_workers, p->worker, p->aggregate, 0, 0});
-    else
-        train = mr_minimize(m, n.loss, adam);
+    n.barrier = mr_minimize_as(m, n.loss, adam, p->synchrony, p->task);
     mr_model_status(m, status);
     check("building the network");
     n.supervisor = mr_supervisor_new(m,
                                      &(mr_supervisor_options){sizeof(mr_supervisor_options),
                                                               .task = p->task,
-                                                              .train = train,
                                                               .barrier = n.barrier,
                                                               .checkpoints = p->checkpoints,
                                                               .save_ms = 1000,
@@ -127,7 +124,7 @@ static int64_t train_step(const network *n, const plan *p, const mr_digits *d, i
 {
     uint64_t epoch = (uint64_t)(step / p->per_epoch);
     int64_t at = step % p->per_epoch;
-    if (p->aggregate)
+    if (p->share > 1)
         return run_batch(n, d, MR_SPLIT_TRAIN, 1 + epoch, (at * p->n_workers + p->worker) * p->batch, p->batch, figures);
     uint64_t seed = 1 + epoch * (uint64_t)p->n_workers + (uint64_t)p->worker;
     return run_batch(n, d, MR_SPLIT_TRAIN, seed, at * p->batch, p->batch, figures);
@@ -144,7 +141,7 @@ static double seconds(void)
 static int64_t train_from(const network *n, const plan *p, const mr_digits *d, int64_t step)
 {
     float figures[2], loss = 0, accuracy = 0; /* the last two smoothed over some fifty batches */
-    double began = seconds(), per_step = (double)(p->batch * (p->aggregate ? p->aggregate : 1));
+    double began = seconds(), per_step = (double)(p->batch * p->share);
     int64_t start = step;
     mr_progress *bar = p->worker == 0 ? mr_progress_new(stdout, "training", step, p->total) : NULL;
     while (step < p->total) {
@@ -184,6 +181,17 @@ static void test(const network *n, const mr_digits *d)
     printf("test accuracy %.1f %% (%s)\n", 100 * hits / n_test, mr_digits_name(d));
 }
 
+/* How the workers fared with each other, where this one knows it. */
+static void show_workers(const network *n, const plan *p)
+{
+    for (int i = 0; i < p->n_workers; i++) {
+        mr_worker_figures f = {.struct_size = sizeof f};
+        if (mr_supervisor_figures(n->supervisor, i, &f))
+            printf("worker %d: %lld iterations, %lld too late, waited %.1f s, staleness %.2f (at most %lld)\n", i,
+                   (long long)f.iterations, (long long)f.late, f.waited_s, f.staleness, (long long)f.staleness_max);
+    }
+}
+
 int main(int argc, char **argv)
 {
     mr_cluster_options o = {.struct_size = sizeof o,
@@ -199,12 +207,14 @@ int main(int argc, char **argv)
     check("serving");
     p.worker = mr_cluster_task_worker(p.task);
     p.n_workers = mr_cluster_task_num_workers(p.task);
-    int backup = atoi(option(argc, argv, "--backup", "0"));
-    p.aggregate = has(argc, argv, "--sync") ? p.n_workers - backup : 0;
+    p.synchrony = option(argc, argv, "--synchrony", getenv("MILLRACE_SYNCHRONY"));
+    if (!p.synchrony)
+        p.synchrony = has(argc, argv, "--sync") ? "sync" : "async";
+    p.share = strcmp(p.synchrony, "sync") == 0 || strncmp(p.synchrony, "backup", 6) == 0 ? p.n_workers : 1;
     mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
     check("reading the digits");
     p.batch = atoll(option(argc, argv, "--batch", "100"));
-    p.per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / (p.batch * (p.aggregate ? p.aggregate : 1));
+    p.per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / (p.batch * p.share);
     p.total = atoll(option(argc, argv, "--epochs", "3")) * p.per_epoch;
     p.checkpoints = option(argc, argv, "--checkpoints", "build/cluster-checkpoints");
     p.trace = option(argc, argv, "--trace", NULL);
@@ -216,6 +226,8 @@ int main(int argc, char **argv)
     train(&n, &p, digits);
     if (p.worker == 0 || mr_supervisor_is_chief(n.supervisor))
         test(&n, digits);
+    if (mr_supervisor_is_chief(n.supervisor))
+        show_workers(&n, &p);
     mr_supervisor_free(n.supervisor);
     mr_barrier_free(n.barrier);
     mr_cluster_task_free(p.task);

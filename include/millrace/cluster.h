@@ -87,11 +87,23 @@ typedef struct mr_barrier_options {
     int aggregate;    /* gradients a step needs, the other workers are backups; 0: those of all */
     int64_t lease_ms; /* a worker that is silent for so long is not waited for, until it is back; 0: 3000 */
     int64_t join_ms;  /* workers that have not come by then are not waited for; 0: 60000 */
+    /* How workers keep together, in place of `aggregate`; NULL: as that says.
+     *     "async"      nobody waits for anybody
+     *     "sync"       one update from the gradients of all workers
+     *     "backup"     the same without the slowest, as many as it pays to drop: chosen before each step from how long each takes
+     *     "backup:K"   the same without the K slowest
+     *     "bounded"    each updates by itself, not too far ahead of the slowest: as far as it pays
+     *     "bounded:T"  at most T iterations ahead */
+    const char *synchrony;
 } mr_barrier_options;
 
 /* In place of mr_minimize: steps are made from the mean of the workers' gradients.  To be freed after the supervisor.
  * NULL after an error, which waits in mr_model_status. */
 MR_EXPORT extern mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options);
+/* One flag for all of them: synchrony as in mr_barrier_options; NULL: the environment's MILLRACE_SYNCHRONY (`millrace launch
+ * --synchrony`), or "async".  Which of how many workers this is comes from the task.  The result goes to the supervisor's `barrier`
+ * in any case. */
+MR_EXPORT extern mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task);
 MR_EXPORT extern void mr_barrier_free(mr_barrier *b);
 
 /* ---- training by all-reduce ---- */
@@ -132,7 +144,7 @@ typedef struct mr_supervisor_options {
     const char *target;      /* as TF_SetTarget; NULL: this process */
     unsigned char chief;     /* without a task: makes variables ready, saves, leads.  With one: see chief_ms */
     TF_Operation *train;     /* of mr_minimize; or */
-    mr_barrier *barrier;     /* of mr_minimize_sync */
+    mr_barrier *barrier;     /* of mr_minimize_sync or mr_minimize_as */
     const char *checkpoints; /* folder; NULL: none are made or read */
     int64_t save_ms;         /* between two checkpoints; 0: one at the end */
     int max_to_keep;         /* 0: all */
@@ -167,6 +179,19 @@ MR_EXPORT extern int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *statu
 MR_EXPORT extern unsigned char mr_supervisor_is_chief(mr_supervisor *s);
 /* How often a session was lost. */
 MR_EXPORT extern int mr_supervisor_losses(const mr_supervisor *s);
+/* How a worker fares with the others. */
+typedef struct mr_worker_figures {
+    size_t struct_size;  /* sizeof(mr_worker_figures) */
+    int64_t iterations;  /* gradients given, or updates made */
+    int64_t late;        /* gradients that came too late for their step */
+    double waited_s;     /* for others */
+    double staleness;    /* updates by others while it worked on one of its own: mean and maximum.  0 in step with all */
+    int64_t staleness_max;
+    unsigned char waited_for; /* others wait at present, and for this one */
+} mr_worker_figures;
+/* Of one worker, as this process knows it: the chief knows all of them since it leads, others only themselves when they train
+ * asynchronously.  Returns 0 when it knows nothing. */
+MR_EXPORT extern unsigned char mr_supervisor_figures(mr_supervisor *s, int worker, mr_worker_figures *out);
 /* Before its barrier, its model's graph and its task. */
 MR_EXPORT extern void mr_supervisor_free(mr_supervisor *s);
 

@@ -107,6 +107,31 @@ void mr_report_beat(void)
     mr_unlock(&watch.mu);
 }
 
+void mr_report_tell_figures(const mr_report_figures *f)
+{
+    char text[MAX_TEXT];
+    if (!watched())
+        return;
+    int n = snprintf(text, sizeof text, "figures %lld %lld %lld %lld %lld %lld", (long long)f->worker, (long long)f->iterations,
+                     (long long)f->late, (long long)f->waited_ms, (long long)(f->staleness * 100 + 0.5), (long long)f->staleness_max);
+    (void)sendto(watch.fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&watch.to, sizeof watch.to);
+}
+
+bool mr_report_figures_parse(mr_sv text, mr_report_figures *out)
+{
+    mr_sv rest = text, word;
+    int64_t v[6];
+    if (!mr_sv_cut(&rest, ' ', &word) || !mr_sv_is(word, "figures"))
+        return false;
+    for (int i = 0; i < MR_COUNT(v); i++)
+        if (!mr_sv_cut(&rest, ' ', &word) || !mr_sv_to_i64(word, &v[i]) || v[i] < 0)
+            return false;
+    if (rest.p)
+        return false;
+    *out = (mr_report_figures){v[0], v[1], v[2], v[3], (double)v[4] / 100, v[5]};
+    return true;
+}
+
 bool mr_report_parse(mr_sv text, mr_report *out)
 {
     mr_sv rest = text, step, own;

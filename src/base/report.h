@@ -20,6 +20,19 @@ void mr_report_waiting(const char *what);
 void mr_report_blocked(const char *what);
 void mr_report_beat(void);
 
+/* What is known of a worker of this job: how it fared with the others.  Told by whoever knows. */
+typedef struct mr_report_figures {
+    int64_t worker;     /* its number */
+    int64_t iterations; /* of its own */
+    int64_t late;       /* gradients that were dropped */
+    int64_t waited_ms;  /* for others */
+    double staleness;   /* others' updates while it worked on one: mean */
+    int64_t staleness_max;
+} mr_report_figures;
+void mr_report_tell_figures(const mr_report_figures *f);
+/* "figures WORKER ITERATIONS LATE WAITED_MS STALENESS_IN_HUNDREDTHS STALENESS_MAX" */
+bool mr_report_figures_parse(mr_sv text, mr_report_figures *out);
+
 /* A report as it travels: "worker/1 GLOBAL_STEP OWN_STEPS WAITING", -1 while there is no step. */
 typedef struct mr_report {
     mr_sv task, waiting; /* views */

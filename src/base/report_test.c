@@ -83,6 +83,24 @@ MR_TEST(report_tells_a_wait_within_a_step_when_it_lasts)
     close(fd);
 }
 
+MR_TEST(report_tells_figures_of_workers)
+{
+    char text[256] = "";
+    mr_report_figures f;
+    int fd = listen_here();
+    mr_report_tell_figures(&(mr_report_figures){7, 120, 3, 4500, 1.25, 9});
+    ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    MR_CHECK(n > 0);
+    MR_CHECK(mr_report_figures_parse((mr_sv){text, (size_t)n}, &f));
+    MR_CHECK(f.worker == 7 && f.iterations == 120 && f.late == 3 && f.waited_ms == 4500 && f.staleness_max == 9);
+    MR_CHECK_NEAR(f.staleness, 1.25, 1e-9);
+    const char *const bad[] = {"", "figures", "figures 1 2 3 4 5", "figures 1 2 3 4 5 6 7", "figures 1 2 x 4 5 6", "figures -1 2 3 4 5 6",
+                               "worker/1 2 3 4 5 6 7"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        MR_CHECK(!mr_report_figures_parse(mr_sv_of(bad[i]), &f));
+    close(fd);
+}
+
 MR_TEST(report_without_a_watcher_does_nothing)
 {
     unsetenv("MILLRACE_STATUS");

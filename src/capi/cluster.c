@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "capi/cluster_internal.h"
+#include "dist/synchrony.h"
 #include "train/replicas.h"
 
 /* ---- tasks ---- */
@@ -153,17 +154,43 @@ TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_l
 
 /* ---- synchronous training ---- */
 
+/* `asynchronous`: there is nothing to keep together. */
+static mr_status *read_synchrony(const mr_barrier_options *b, mr_net_sync_options *with, bool *asynchronous)
+{
+    mr_synchrony how;
+    if (!b->synchrony)
+        return NULL;
+    MR_TRY(mr_synchrony_parse(mr_sv_of(b->synchrony), &how));
+    if (b->aggregate)
+        return mr_invalid("Synchrony '%s' and %d gradients a step: which?", b->synchrony, b->aggregate);
+    if (how.together && how.n > 0 && how.n >= b->num_workers)
+        return mr_invalid("Synchrony '%s' leaves none of %d workers", b->synchrony, b->num_workers);
+    *asynchronous = !how.together && !how.bounded;
+    with->bounded = how.bounded;
+    with->delay = how.adaptive ? MR_DELAY_ADAPTIVE : how.n;
+    if (how.together)
+        with->aggregate = how.adaptive ? MR_SYNC_ADAPTIVE : how.n ? b->num_workers - (int)how.n : 0;
+    return NULL;
+}
+
 static mr_barrier *make_barrier(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_barrier_options *b)
 {
     mr_net_sync_options with = {b->num_workers, b->worker, b->aggregate, b->lease_ms > 0 ? b->lease_ms : 3000,
-                                b->join_ms > 0 ? b->join_ms : 60000};
-    mr_net_sync *sync = mr_net_sync_new(m->net, mr_capi_out(loss), o, &with);
-    if (!sync)
-        return NULL;
+                                b->join_ms > 0 ? b->join_ms : 60000, false, 0};
+    bool asynchronous = false;
     mr_barrier *out = mr_new(mr_barrier);
-    out->sync = sync;
     out->graph = m->graph;
-    return out;
+    mr_status *st = b->aggregate < 0 ? mr_invalid("%d gradients a step", b->aggregate) : read_synchrony(b, &with, &asynchronous);
+    if (st)
+        mr_scope_fail(&m->net->s, st);
+    else if (asynchronous)
+        out->train = mr_net_minimize(m->net, mr_capi_out(loss), o);
+    else
+        out->sync = mr_net_sync_new(m->net, mr_capi_out(loss), o, &with);
+    if (out->sync || out->train)
+        return out;
+    mr_barrier_free(out);
+    return NULL;
 }
 
 mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options)
@@ -180,6 +207,20 @@ mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer
         out = make_barrier(m, loss, &o, &b);
     mr_unlock(&m->graph->mu);
     return out;
+}
+
+mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task)
+{
+    const char *told = getenv("MILLRACE_SYNCHRONY");
+    if (!synchrony)
+        synchrony = told && told[0] ? told : "async";
+    if (m && !mr_cluster_task_is_worker(task)) {
+        mr_scope_fail(&m->net->s, mr_invalid("A model is trained on workers; this process is none"));
+        return NULL;
+    }
+    mr_barrier_options b = {.struct_size = sizeof b, .num_workers = mr_cluster_task_num_workers(task),
+                            .worker = mr_cluster_task_worker(task), .synchrony = synchrony};
+    return mr_minimize_sync(m, loss, optimizer, &b);
 }
 
 void mr_barrier_free(mr_barrier *b)

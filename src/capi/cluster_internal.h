@@ -14,7 +14,8 @@ struct mr_cluster_task {
 };
 
 struct mr_barrier {
-    mr_net_sync *sync;
+    mr_net_sync *sync; /* or, when nobody waits for anybody: */
+    mr_node *train;
     TF_Graph *graph;
 };
 

@@ -58,7 +58,7 @@ static int64_t train_until(int64_t total, const char *folder, int sync, float *l
     TF_Operation *train = NULL;
     begin(&l);
     l.loss = part_of(&l);
-    mr_barrier_options one = {sizeof one, 1, 0, 0, 0, 0};
+    mr_barrier_options one = {sizeof one, 1, 0, 0, 0, 0, NULL};
     if (sync)
         b = mr_minimize_sync(l.m, l.loss, mr_sgd(0.2f), &one);
     else
@@ -103,6 +103,78 @@ MR_TEST(cluster_supervisor_trains_with_a_barrier_of_one)
     float loss;
     MR_CHECK_INT(train_until(60, NULL, 1, &loss), 0);
     MR_CHECK(loss < 0.001f);
+}
+
+/* One worker by each word; it never waits, and nothing it does is late. */
+static void train_as(const char *synchrony)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    TF_Tensor *in[2];
+    mr_worker_figures f = {.struct_size = sizeof f}, other = f;
+    begin(&l);
+    l.loss = part_of(&l);
+    mr_barrier *b = mr_minimize_sync(l.m, l.loss, mr_sgd(0.2f),
+                                     &(mr_barrier_options){sizeof(mr_barrier_options), .num_workers = 1, .synchrony = synchrony});
+    mr_model_status(l.m, st);
+    OK(st);
+    mr_supervisor *s = mr_supervisor_new(l.m, &(mr_supervisor_options){sizeof(mr_supervisor_options), .chief = 1, .barrier = b}, st);
+    OK(st);
+    MR_CHECK(!mr_supervisor_figures(s, 0, &f)); /* nothing yet */
+    mr_supervisor_start(s, st);
+    OK(st);
+    batch(in);
+    for (int i = 0; i < 12; i++) {
+        MR_CHECK_INT(mr_supervisor_train(s, (TF_Output[]){l.x, l.y}, in, 2, NULL, NULL, 0, st), i + 1);
+        OK(st);
+    }
+    MR_CHECK_INT(mr_supervisor_finish(s, st), 12);
+    OK(st);
+    MR_CHECK(mr_supervisor_figures(s, 0, &f));
+    MR_CHECK_INT(f.iterations, 12);
+    MR_CHECK_INT(f.late, 0);
+    MR_CHECK_INT(f.staleness_max, 0);
+    MR_CHECK(!mr_supervisor_figures(s, 1, &other) && !mr_supervisor_figures(s, -1, &other) && !mr_supervisor_figures(s, 0, NULL));
+    mr_supervisor_free(s);
+    mr_barrier_free(b);
+    TF_DeleteTensor(in[0]);
+    TF_DeleteTensor(in[1]);
+    TF_DeleteStatus(st);
+    end(&l);
+}
+
+MR_TEST(synchrony_of_a_barrier_is_one_word)
+{
+    const char *const all[] = {"async", "sync", "backup", "bounded", "bounded:0", "bounded:3"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        train_as(all[i]);
+}
+
+static void refuse_synchrony(const mr_barrier_options *o, const char *text)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    begin(&l);
+    l.loss = part_of(&l);
+    MR_CHECK(mr_minimize_sync(l.m, l.loss, mr_sgd(0.2f), o) == NULL);
+    mr_model_status(l.m, st);
+    FAILS(st, TF_INVALID_ARGUMENT);
+    MR_CHECK(strstr(TF_Message(st), text));
+    TF_DeleteStatus(st);
+    end(&l);
+}
+
+MR_TEST(synchrony_that_cannot_be_is_refused)
+{
+    mr_barrier_options o = {sizeof o, .num_workers = 2, .synchrony = "syncc"};
+    refuse_synchrony(&o, "none of async, sync");
+    o.synchrony = "backup:2";
+    refuse_synchrony(&o, "leaves none of 2 workers");
+    o.synchrony = "backup:1";
+    o.aggregate = 1;
+    refuse_synchrony(&o, "which?");
+    o = (mr_barrier_options){sizeof o, .num_workers = 2, .aggregate = -1};
+    refuse_synchrony(&o, "-1 gradients");
 }
 
 /* Towers on two devices do what one batch does on one. */

@@ -14,7 +14,7 @@ enum { N_PS = 2, N_WORKERS = 2, TOTAL = 150 };
 
 typedef struct team {
     cluster_rig rig;
-    bool sync;
+    bool sync, bounded; /* bounded: each for itself, at most 2 ahead */
     char *folder;
     _Atomic int64_t seen[N_WORKERS];   /* the newest step of each */
     _Atomic int n_seen[N_WORKERS];     /* how many it has made */
@@ -54,7 +54,7 @@ static mr_supervised *supervise(player *p)
     mr_supervised_options o = {.chief = p->worker == 0, .worker = p->worker, .chief_ms = p->t->chief_ms, .open = open_session, .arg = p, .folder = p->t->folder,
                                .save_ms = 5, .max_to_keep = 3, .deadline_ms = 20000};
     if (p->t->sync)
-        o.sync = p->sync = mr_net_sync_new(n, p->l.loss, &sgd, &(mr_net_sync_options){N_WORKERS, p->worker, 0, 600, 5000});
+        o.sync = p->sync = mr_net_sync_new(n, p->l.loss, &sgd, &(mr_net_sync_options){N_WORKERS, p->worker, 0, 600, 5000, p->t->bounded, 2});
     else
         o.train = mr_net_minimize(n, p->l.loss, &sgd);
     mr_supervised *s = mr_supervised_new(n, &o);
@@ -224,10 +224,11 @@ static void lose_worker(team *t, player *p, int worker)
 static void lose_chief(team *t, player *p) { lose_worker(t, p, 0); }
 static void lose_worker_1(team *t, player *p) { lose_worker(t, p, 1); }
 
-static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, player *players), bool restores)
+static void play_story(int64_t chief_ms, bool sync, bool bounded, void (*meanwhile)(team *t, player *players), bool restores)
 {
     team t;
     begin(&t, sync);
+    t.bounded = bounded;
     t.chief_ms = chief_ms;
     t.hold = meanwhile != nothing_happens;
     play_all(&t, meanwhile);
@@ -236,6 +237,11 @@ static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, p
     for (int i = 0; i < N_WORKERS; i++) /* from the newest checkpoint, not from the start */
         MR_CHECK(t.fell_to[i] == -1 || (restores && t.fell_to[i] >= t.saved));
     end(&t);
+}
+
+static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, player *players), bool restores)
+{
+    play_story(chief_ms, sync, false, meanwhile, restores);
 }
 
 static void story(bool sync, void (*meanwhile)(team *t, player *players), bool restores)
@@ -316,6 +322,14 @@ static void lose_chief_for_long(team *t, player *p)
     rig_start(&t->rig, "worker", 0);
     start_player(t, &p[0], 0);
 }
+
+MR_TEST(delay_supervised_trains) { play_story(0, true, true, nothing_happens, false); }
+MR_TEST(delay_supervised_goes_on_without_ps_0) { play_story(0, true, true, lose_ps_0, true); }
+MR_TEST(delay_supervised_goes_on_without_ps_1) { play_story(0, true, true, lose_ps_1, true); }
+MR_TEST(delay_supervised_goes_on_without_its_chief) { play_story(0, true, true, lose_chief, false); }
+MR_TEST(delay_supervised_goes_on_without_a_worker) { play_story(0, true, true, lose_worker_1, false); }
+MR_TEST(delay_supervised_chief_is_followed) { play_story(CHIEF_MS, true, true, lose_chief_for_good, false); }
+MR_TEST(delay_supervised_chief_comes_back) { play_story(CHIEF_MS, true, true, lose_chief_for_long, false); }
 
 MR_TEST(supervised_elects_its_chief) { story_with(CHIEF_MS, false, nothing_happens, false); }
 MR_TEST(supervised_sync_elects_its_chief) { story_with(CHIEF_MS, true, nothing_happens, false); }

@@ -52,6 +52,8 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
         return mr_invalid("The barrier is of another model");
     if (o->all_reduce && (o->all_reduce->graph != m->graph || o->train || o->barrier))
         return mr_invalid("The all-reduce is of another model, or not the only kind of training");
+    if (o->barrier && o->train)
+        return mr_invalid("A supervisor has one kind of training: train, or a barrier");
     if (o->task && !mr_cluster_task_is_worker(o->task))
         return mr_invalid("A supervisor is for workers; this process is none");
     if (o->save_ms < 0 || o->max_to_keep < 0 || o->deadline_ms < 0)
@@ -75,7 +77,7 @@ static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_option
                                   .chief_ms = !o->task || o->chief_ms < 0 ? 0 : o->chief_ms ? o->chief_ms : 5000,
                                   .open = open_session,
                                   .arg = s,
-                                  .train = mr_capi_node(o->train),
+                                  .train = o->barrier && o->barrier->train ? o->barrier->train : mr_capi_node(o->train),
                                   .sync = o->barrier ? o->barrier->sync : NULL,
                                   .reduce = o->all_reduce ? o->all_reduce->reduce : NULL,
                                   .folder = o->checkpoints,
@@ -151,6 +153,18 @@ int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *status)
 unsigned char mr_supervisor_is_chief(mr_supervisor *s) { return s && mr_supervised_is_chief(s->supervised); }
 
 int mr_supervisor_losses(const mr_supervisor *s) { return s ? mr_supervised_losses(s->supervised) : 0; }
+
+unsigned char mr_supervisor_figures(mr_supervisor *s, int worker, mr_worker_figures *out)
+{
+    mr_sync_figures f;
+    size_t size = out ? out->struct_size : 0;
+    if (!s || size < sizeof(size_t) || size > (1 << 16) || !mr_supervised_figures(s->supervised, worker, &f))
+        return 0;
+    mr_worker_figures all = {size, f.iterations, f.late, (double)f.waited_ns * 1e-9, f.staleness, f.staleness_max, f.waited_for};
+    memset(out, 0, size);
+    memcpy(out, &all, MR_MIN(size, sizeof all));
+    return 1;
+}
 
 int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status)
 {

@@ -17,13 +17,14 @@
 #include "cli/trace_report.h"
 #include "cli/warden.h"
 #include "exec/device_sim.h"
+#include "dist/synchrony.h"
 #include "server/server.h"
 #include "server/ways.h"
 
 static mr_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
 static bool quiet, no_tls, no_table, bare_chief, stay;
-static const char *remote, *env_names, *simulated, *trace, *trace_steps;
+static const char *remote, *env_names, *simulated, *trace, *trace_steps, *synchrony;
 
 static const mr_option options[] = {
     {"ps", MR_OPT_INT, &want.n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
@@ -39,6 +40,7 @@ static const mr_option options[] = {
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
     {"stay", MR_OPT_FLAG, &stay, NULL, "as one task (--job): when it is done, wait to be ended"},
+    {"synchrony", MR_OPT_STRING, &synchrony, "HOW", "async, sync, backup, backup:K, bounded or bounded:T, for programs that ask"},
     {"trace", MR_OPT_STRING, &trace, "FOLDER", "trace some steps of all workers, and put them in FOLDER/trace.json"},
     {"trace-steps", MR_OPT_STRING, &trace_steps, "LIST", "which: 20-24,100 (default 20-24)"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
@@ -79,7 +81,7 @@ static char **environment(const job *j, int i)
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
     bool here = !j->plan.hosts || !j->plan.hosts[i];
     mr_str config = {0};
-    char **env = mr_new_array(char *, 13);
+    char **env = mr_new_array(char *, 14);
     int n = 0;
     mr_str_appendz(&config, "TF_CONFIG=");
     mr_server_def_to_json(&j->plan.cluster, t->job, t->number, &config);
@@ -93,6 +95,8 @@ static char **environment(const job *j, int i)
         env[n++] = mr_strdup("MILLRACE_SHM=on");
     if (no_tls)
         env[n++] = mr_strdup("MILLRACE_TLS=off");
+    if (synchrony)
+        env[n++] = mr_printf("MILLRACE_SYNCHRONY=%s", synchrony);
     if (j->traces)
         env[n++] = mr_printf("MILLRACE_TRACE=%s", j->traces);
     if (j->traces && trace_steps)
@@ -110,6 +114,13 @@ static char **environment(const job *j, int i)
         mr_str_deinit(&devices);
     }
     return env;
+}
+
+static mr_status *check_synchrony(void)
+{
+    mr_synchrony how;
+    mr_status *st = synchrony ? mr_synchrony_parse(mr_sv_of(synchrony), &how) : NULL;
+    return st ? mr_status_prepend(st, "--synchrony: ") : NULL;
 }
 
 static mr_status *check_simulated(const job *j)
@@ -285,6 +296,7 @@ static mr_status *prepare(job *j)
 {
     int n = j->plan.cluster.tasks.n, only = j->plan.only;
     MR_TRY(check_simulated(j));
+    MR_TRY(check_synchrony());
     MR_TRY(mr_secrets_folder(&j->folder));
     if (only < 0)
         MR_TRY(mr_secrets_make(&j->plan.cluster, j->folder, !no_tls));

@@ -289,6 +289,10 @@ static mr_status *run(mr_launcher *l)
         due(l);
     }
     mr_screen_clear(l->screen);
+    if (l->status >= 0 && !l->o->bare) {
+        mr_launch_hear(l); /* the last words */
+        mr_launch_tell_figures(l);
+    }
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #ifndef MR_CLI_LAUNCH_INTERNAL_H
 #define MR_CLI_LAUNCH_INTERNAL_H
 
+#include "base/report.h"
 #include "cli/launch.h"
 #include "cli/process.h"
 #include "cli/screen.h"
@@ -25,6 +26,8 @@ typedef struct mr_launched { /* a task and its present life */
     int64_t own_ns, heard_ns;
     double rate;
     char *waiting;
+    bool judged; /* there are figures of it: of all its lives */
+    mr_report_figures figures;
 } mr_launched;
 
 typedef struct mr_launcher {
@@ -51,6 +54,8 @@ void mr_launch_forget(mr_launched *t);
 bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream);
 /* Draws, when it is time to; when the next time is, in draw_at_ns. */
 void mr_launch_show(mr_launcher *l);
+/* At the end: how workers fared with each other. */
+void mr_launch_tell_figures(mr_launcher *l);
 void mr_launch_say(mr_launcher *l, const char *fmt, ...) MR_PRINTF(2, 3);
 
 #endif

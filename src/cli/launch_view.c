@@ -93,9 +93,40 @@ static void hand_on(int stream, const char *mark, mr_sv line)
     mr_str_deinit(&out);
 }
 
+/* Workers are numbered through all jobs but those that only serve. */
+static void take_figures(mr_launcher *l, const mr_report_figures *f)
+{
+    int64_t number = 0;
+    for (int i = 0; i < l->n; i++) {
+        const char *job = l->tasks[i].what->job;
+        if ((strcmp(job, "worker") != 0 && strcmp(job, "chief") != 0) || number++ != f->worker)
+            continue;
+        l->tasks[i].judged = true;
+        l->tasks[i].figures = *f;
+    }
+}
+
+void mr_launch_tell_figures(mr_launcher *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        const mr_report_figures *f = &l->tasks[i].figures;
+        if (!l->tasks[i].judged)
+            continue;
+        mr_str late = {0};
+        if (f->late)
+            mr_str_printf(&late, ", %lld came too late", (long long)f->late);
+        mr_launch_say(l, "%s: %lld iterations%s, waited %.1f s for others, staleness %.2f, at most %lld", l->tasks[i].name,
+                      (long long)f->iterations, mr_str_z(&late), (double)f->waited_ms / 1000, f->staleness, (long long)f->staleness_max);
+        mr_str_deinit(&late);
+    }
+}
+
 static void hear_text(mr_launcher *l, mr_sv text)
 {
     mr_report r;
+    mr_report_figures f;
+    if (mr_report_figures_parse(text, &f))
+        take_figures(l, &f);
     if (!mr_report_parse(text, &r))
         return;
     if (l->o->bare && !memchr(text.p, '\n', text.n))

@@ -81,6 +81,7 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
 {
     mr_supervised *s = mr_new(mr_supervised);
     s->o = *o;
+    s->known_step = -1;
     s->folder = o->folder ? absolute(o->folder) : NULL;
     s->prefix = s->folder ? mr_printf("%s/model.ckpt", s->folder) : NULL;
     mr_mutex_init(&s->saving);
@@ -323,6 +324,7 @@ static mr_status *recover(mr_supervised *s)
     mr_unlock(&s->mu);
     mr_session_free(old);
     s->worker.stamp = 0;
+    s->known_step = -1;
     if (fatal) {
         mr_status_free(why);
         return fatal;
@@ -463,6 +465,39 @@ static void come_back(mr_supervised *s)
     mr_unlock(&s->mu);
 }
 
+/* Between the steps of two updates of one's own lie those of others. */
+static void note_own(mr_supervised *s, int64_t step)
+{
+    int64_t stale = s->known_step >= 0 ? step - s->known_step - 1 : 0;
+    s->known_step = step;
+    if (s->o.sync)
+        return;
+    mr_lock(&s->mu);
+    s->own.iterations++;
+    s->stale_sum += MR_MAX(0, stale);
+    s->own.staleness = (double)s->stale_sum / (double)s->own.iterations;
+    s->own.staleness_max = MR_MAX(s->own.staleness_max, stale);
+    mr_unlock(&s->mu);
+}
+
+bool mr_supervised_figures(mr_supervised *s, int worker, mr_sync_figures *out)
+{
+    if (s->o.sync)
+        return mr_net_sync_figures(s->o.sync, worker, out);
+    mr_lock(&s->mu);
+    *out = s->own;
+    mr_unlock(&s->mu);
+    return worker == s->o.worker && out->iterations > 0;
+}
+
+/* At the end, for whoever watches. */
+static void tell_own(mr_supervised *s)
+{
+    mr_sync_figures f;
+    if (!s->o.sync && mr_supervised_figures(s, s->o.worker, &f))
+        mr_report_tell_figures(&(mr_report_figures){s->o.worker, f.iterations, 0, 0, f.staleness, f.staleness_max});
+}
+
 mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step)
 {
     train_arg t = {.a = a, .trace = mr_tracer_begin(&s->tracer, s->last_step)};
@@ -471,6 +506,7 @@ mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *
     mr_tracer_end(&s->tracer, !st, t.step);
     if (st)
         return st;
+    note_own(s, t.step);
     mr_report_step(t.step);
     *step = s->last_step = t.step;
     return NULL;
@@ -534,6 +570,7 @@ static mr_status *save_once(mr_supervised *s, mr_session *session, void *arg) { 
 mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step)
 {
     *step = s->last_step;
+    tell_own(s);
     MR_TRY(with_session(s, confirm, NULL));
     if (s->o.sync) {
         mr_lock(&s->mu);

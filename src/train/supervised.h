@@ -59,6 +59,9 @@ mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step);
 void mr_supervised_free(mr_supervised *s);
 /* Whether this is the chief now. */
 bool mr_supervised_is_chief(mr_supervised *s);
+/* How a worker fares with the others: of all, where this is or was the chief of synchronous training; of itself, when it trains
+ * by itself.  False: nothing is known. */
+bool mr_supervised_figures(mr_supervised *s, int worker, mr_sync_figures *out);
 /* How often it had to recover. */
 int mr_supervised_losses(const mr_supervised *s);
 

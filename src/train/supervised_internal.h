@@ -25,6 +25,9 @@ struct mr_supervised {
     mr_sync_worker worker;
     int n_losses;
     int64_t last_step; /* the newest of this worker */
+    int64_t known_step; /* the same when it is known to be of the present variables; -1: it is not */
+    mr_sync_figures own; /* asynchronous: its own; others' updates are seen in the step */
+    int64_t stale_sum;
     bool cleaned; /* what killed saves had left */
     mr_tracer tracer;
 

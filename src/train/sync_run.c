@@ -161,6 +161,7 @@ typedef struct chief {
     mr_session *s;
     mr_sync sync;
     int64_t step; /* the global one */
+    int64_t told_ns; /* figures, to whoever watches */
     bool ended;
 } chief;
 
@@ -302,6 +303,21 @@ static mr_status *hear_some(chief *c)
     return st;
 }
 
+#define TELL_NS INT64_C(1000000000)
+
+/* Now and then, and at the end. */
+static void tell_figures(chief *c)
+{
+    int64_t now = mr_now_ns();
+    if (now - c->told_ns < TELL_NS && !c->ended)
+        return;
+    c->told_ns = now;
+    for (int i = 0; i < c->y->o.n_workers; i++) {
+        mr_sync_figures f = mr_sync_figures_of(&c->sync, i);
+        mr_report_tell_figures(&(mr_report_figures){i, f.iterations, f.late, f.waited_ns / 1000000, f.staleness, f.staleness_max});
+    }
+}
+
 static void note_figures(chief *c)
 {
     int n = c->y->o.n_workers;
@@ -329,6 +345,7 @@ mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
     while (!st && !c.ended) {
         st = hear_some(&c);
         note_figures(&c);
+        tell_figures(&c);
     }
     remember_left(&c);
     mr_sync_deinit(&c.sync);

@@ -96,7 +96,7 @@ static void build(program *p, int sync)
     p->bias = mr_parameter(m, "line/bias", TF_FLOAT, 1, (int64_t[]){OUTPUTS}, zero);
     mr_model_reuse(m, 0);
     TF_Output loss = mr_squared_loss(m, line, p->y);
-    mr_barrier_options all = {sizeof all, mr_cluster_task_num_workers(p->task), p->worker, 0, 0, 0};
+    mr_barrier_options all = {sizeof all, mr_cluster_task_num_workers(p->task), p->worker, 0, 0, 0, NULL};
     if (sync)
         p->barrier = mr_minimize_sync(m, loss, mr_sgd(0.5f), &all);
     else
