@@ -21,6 +21,7 @@ typedef struct part {
     bool under_way;
     bool was_first; /* when it was sent, none was before it in the row: the server has all it needs */
     bool empty;     /* without payload, and the task does not wait for it */
+    bool went_empty; /* the last time it was sent */
     bool out;              /* of its row: done with */
     uint64_t to, ts, prev;
     int64_t due_ns; /* an answer is expected until then */
@@ -142,6 +143,7 @@ static void send(mr_psc *c, part *p, int64_t now_ns, mr_psc_actions *out)
     p->try++;
     p->under_way = true;
     p->was_first = p->task->push && r->pushes.p[0] == p;
+    p->went_empty = p->empty;
     p->to = mr_ps_slot_head(s);
     p->due_ns = now_ns + c->o.answer_ns;
     r->n_under_way += p->task->push;
@@ -536,7 +538,7 @@ static void try_later(mr_psc *c, part *p, uint64_t epoch, int64_t now_ns, mr_psc
 /* A part that is wrong is so for ever; its number is sent without it.  If that is wrong too, nothing can be done. */
 static void take_error(mr_psc *c, part *p, mr_code code, int64_t now_ns, mr_psc_actions *out)
 {
-    bool hopeless = p->empty && code == MR_INVALID_ARGUMENT;
+    bool hopeless = p->went_empty && code == MR_INVALID_ARGUMENT;
     fail_part(c, p, code);
     if (hopeless)
         take_out(c, p);

@@ -35,6 +35,40 @@ void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_recor
     mr_pss_note(w, s->node, "slot %llu: record %llu of %llu pushes", (uint64_t)slot, r->r.version, (uint64_t)r->r.n, 0);
 }
 
+/* A slot begins anew only when it is restored, or when nobody is left who knew of it. */
+void mr_pss_check_view(mr_pss *w, const mr_ps_view *v)
+{
+    mr_status *st = mr_ps_view_check(v);
+    if (st)
+        mr_pss_fail(w, "a view that cannot be: %s", mr_status_message(st));
+    mr_status_free(st);
+    if (v->epoch <= w->newest_epoch)
+        mr_pss_fail(w, "view %llu comes after %llu", (unsigned long long)v->epoch, (unsigned long long)w->newest_epoch);
+    w->newest_epoch = v->epoch;
+    bool known = false;
+    for (int i = 0; i < w->n_servers; i++)
+        known |= w->servers[i]->up && w->servers[i]->view.epoch > 0;
+    for (int i = 0; i < v->slots.n; i++) {
+        if (v->slots.p[i].generation != w->generations[i] && w->generations[i] && !w->restoring && known)
+            mr_pss_fail(w, "slot %d is lost: it begins anew, unasked", i);
+        w->was_restored |= w->generations[i] && v->slots.p[i].generation != w->generations[i];
+        w->generations[i] = v->slots.p[i].generation;
+    }
+}
+
+/* A task ends well, or for a reason that there was. */
+void mr_pss_check_code(mr_pss *w, const mr_pss_task *t, mr_code code)
+{
+    bool bad = false;
+    for (int i = 0; t->push && i < t->n; i++)
+        bad |= w->parts[t->parts[i]].bad;
+    bool reason = code == MR_OK || (code == MR_INVALID_ARGUMENT && bad) || (code == MR_CANCELLED && t->is_cancelled) ||
+                  (code == MR_DEADLINE_EXCEEDED && t->has_deadline) ||
+                  (code == MR_DATA_LOSS && (w->result->n_lost > 0 || w->was_restored));
+    if (!reason)
+        mr_pss_fail(w, "task %lld ends with %s for no reason", (long long)t->id, mr_code_name(code));
+}
+
 /* A head acknowledges: every complete member of the chain that lives has it. */
 void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int p)
 {

@@ -35,6 +35,7 @@ static void end_task(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
     if (t->ended)
         mr_pss_fail(w, "task %lld of client %d ends twice", (long long)t->id, c->node - FIRST_CLIENT);
     t->ended = true;
+    mr_pss_check_code(w, t, a->code);
     for (int i = 0; t->push && i < t->n; i++) {
         mr_pss_part *p = &w->parts[t->parts[i]];
         if (a->code == MR_OK && p->bad)
@@ -104,6 +105,7 @@ static void cancel(mr_pss *w, void *arg)
     to_cancel *k = arg;
     if (!k->c->up || k->c->finished)
         return;
+    k->c->tasks.p[k->task - 1].is_cancelled = true;
     mr_psc_cancel(k->c->c, k->task, w->now_ns, &k->c->actions);
     go_on(w, k->c);
 }
@@ -118,9 +120,9 @@ static int make_pieces(mr_pss *w, mr_psc_piece *pieces)
     return n;
 }
 
-static void enter_task(mr_pss *w, mr_pss_client *c, int64_t id, const mr_psc_piece *pieces, int n, bool push)
+static void enter_task(mr_pss *w, mr_pss_client *c, const mr_psc_piece *pieces, int n, bool push, bool has_deadline)
 {
-    mr_pss_task t = {.id = id, .push = push, .n = n};
+    mr_pss_task t = {.id = c->tasks.n + 1, .push = push, .n = n, .has_deadline = has_deadline};
     for (int i = 0; push && i < n; i++)
         t.parts[i] = mr_pss_new_part(w, c->node - FIRST_CLIENT, pieces[i].slot, mr_pss_chance(w, 10));
     mr_vec_push(&c->tasks, t);
@@ -135,7 +137,7 @@ static void begin_one(mr_pss *w, mr_pss_client *c)
         after[i] = mr_pss_between(w, 1, c->tasks.n);
     bool push = mr_pss_chance(w, 800);
     int64_t deadline_ns = mr_pss_chance(w, 80) ? w->now_ns + mr_pss_between(w, 1, 300) * MS : INT64_MAX;
-    enter_task(w, c, c->tasks.n + 1, pieces, n, push); /* actions may be about it at once */
+    enter_task(w, c, pieces, n, push, deadline_ns < INT64_MAX); /* actions may be about it at once */
     mr_status *st = mr_psc_begin(c->c, push, pieces, n, after, n_after, deadline_ns, w->now_ns, &id, &c->actions);
     if (st || id != c->tasks.n)
         mr_pss_fail(w, "begin: %s", st ? mr_status_message(st) : "another number");

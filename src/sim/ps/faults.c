@@ -1,7 +1,7 @@
 /* sim/ps/faults.c -- what goes wrong, and when it is over.
  *
- * A manager dies only when every server has its last view, and nobody is cut off from its successor while that
- * listens: without a disk, a manager cannot know of a view that nobody reports. */
+ * A manager dies only when every server of its last view has it, one of them lives on, and nobody is cut off from its
+ * successor while that listens: without a disk, a manager cannot know of a view that nobody reports. */
 #include "sim/ps/world.h"
 
 #define RETRY_NS (40 * MS)
@@ -13,6 +13,15 @@ static mr_pss_server *any_server(mr_pss *w)
         if (w->servers[i]->up && k-- == 0)
             return w->servers[i];
     return NULL;
+}
+
+/* Servers that have the newest view. */
+static int n_knowing(const mr_pss *w)
+{
+    int n = 0;
+    for (int i = 0; i < w->n_servers; i++)
+        n += w->servers[i]->up && w->servers[i]->view.epoch == w->newest_epoch;
+    return n;
 }
 
 /* ---- partitions ---- */
@@ -78,6 +87,8 @@ static void crash(mr_pss *w)
     mr_pss_server *s = any_server(w);
     if (!s || mr_pss_servers_up(w) < 2)
         return;
+    if (s->view.epoch == w->newest_epoch && n_knowing(w) < 2 && !(w->manager.up && w->manager.m.dealt))
+        return; /* or a new manager would believe one that knows less */
     mr_pss_server_end(w, s, mr_pss_chance(w, 700));
     if (mr_pss_chance(w, 800))
         mr_pss_at(w, mr_pss_between(w, 1, 300) * MS, start_another, NULL);
@@ -105,14 +116,16 @@ static void change(mr_pss *w)
 
 /* ---- the manager ---- */
 
-static bool all_know(const mr_pss *w)
+/* Servers that the manager took for lost may be behind. */
+static bool all_know(mr_pss *w)
 {
     if (!w->manager.up || !w->manager.m.dealt)
         return false;
     for (int i = 0; i < w->n_servers; i++)
-        if (w->servers[i]->up && w->servers[i]->view.epoch != w->manager.m.view.epoch)
+        if (w->servers[i]->up && mr_ps_view_has_server(&w->manager.m.view, w->servers[i]->id) &&
+            w->servers[i]->view.epoch != w->manager.m.view.epoch)
             return false;
-    return true;
+    return n_knowing(w) > 0;
 }
 
 static void begin_again(mr_pss *w, void *arg)

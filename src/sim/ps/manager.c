@@ -23,10 +23,7 @@ static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, uint64_t epoch, const mr
 static void publish(mr_pss *w)
 {
     const mr_ps_view *v = mr_pss_frozen(w, &w->manager.m.view);
-    mr_status *st = mr_ps_view_check(v);
-    if (st)
-        mr_pss_fail(w, "a view that cannot be: %s", mr_status_message(st));
-    mr_status_free(st);
+    mr_pss_check_view(w, v);
     w->result->n_views++;
     mr_pss_note(w, MANAGER, "publishes view %llu with %llu servers, %llu slots in motion", v->epoch, (uint64_t)v->servers.n,
          (uint64_t)mr_psm_in_motion(&w->manager.m), 0);
@@ -141,8 +138,10 @@ void mr_pss_manager_restore(mr_pss *w, bool all)
     if (!w->manager.up || !w->manager.m.dealt || (!all && mr_psm_lost_slots(&w->manager.m) == 0))
         return;
     mr_pss_note(w, MANAGER, "restores %llu slots (all: %llu)", (uint64_t)mr_psm_lost_slots(&w->manager.m), all, 0, 0);
+    w->restoring = w->was_restored = true;
     mr_psm_restore(&w->manager.m, all, &w->manager.actions);
     carry_out(w);
+    w->restoring = false;
 }
 
 bool mr_pss_manager_is_quiet(mr_pss *w)

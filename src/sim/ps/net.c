@@ -17,8 +17,8 @@ static bool is_up(const mr_pss *w, int node)
 
 static int64_t latency(mr_pss *w)
 {
-    if (!w->calm && (w->faults & MR_PS_SIM_DELAY) && mr_pss_chance(w, 60))
-        return mr_pss_between(w, 1, 80) * MS;
+    if (!w->calm && (w->faults & MR_PS_SIM_DELAY) && mr_pss_chance(w, 60)) /* some for longer than silence is borne */
+        return mr_pss_between(w, 1, mr_pss_chance(w, 100) ? LONGEST_DELAY_MS : 80) * MS;
     return mr_pss_between(w, 50, 1000) * US;
 }
 

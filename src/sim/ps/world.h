@@ -23,7 +23,8 @@ enum { MAX_SLOTS = 6, MAX_SERVERS = 20, MAX_CLIENTS = 4, MAX_PARTS = 1024, MANAG
 #define LOST_NS (130 * MS)   /* of silence */
 #define SETTLE_NS (110 * MS) /* of a new manager */
 #define PATIENCE_NS (500 * MS)
-#define FORGET_NS (500 * MS) /* from a client's end until its clocks are forgotten: longer than any message is under way */
+#define LONGEST_DELAY_MS 400
+#define FORGET_NS (600 * MS) /* from a client's end until its clocks are forgotten: longer than any message is under way */
 
 typedef struct mr_pss mr_pss;
 
@@ -98,6 +99,7 @@ typedef struct mr_pss_part { /* of the ledger */
 typedef struct mr_pss_task {
     int64_t id;
     bool push, ended;
+    bool has_deadline, is_cancelled;
     int n;
     int parts[MAX_SLOTS]; /* of a push */
 } mr_pss_task;
@@ -138,6 +140,10 @@ struct mr_pss {
     mr_pss_server *servers[MAX_SERVERS];
     mr_pss_client clients[MAX_CLIENTS];
     bool cut[MAX_NODES][MAX_NODES]; /* from, to */
+    uint64_t generations[MAX_SLOTS]; /* of the newest view */
+    uint64_t newest_epoch;
+    bool restoring;     /* a generation may end */
+    bool was_restored;  /* ever */
     mr_pss_part parts[MAX_PARTS];          /* from 1 */
     const mr_ps_sim_options *options;
     mr_ps_sim_result *result;
@@ -184,6 +190,8 @@ void mr_pss_client_take(mr_pss *w, mr_pss_client *c, const mr_pss_message *m);
 void mr_pss_plan_faults(mr_pss *w);
 int mr_pss_new_part(mr_pss *w, int client, int slot, bool bad);
 void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_record *r);
+void mr_pss_check_view(mr_pss *w, const mr_ps_view *v); /* before it is published */
+void mr_pss_check_code(mr_pss *w, const mr_pss_task *t, mr_code code); /* of its end */
 void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int part);   /* as a head gives it */
 void mr_pss_take_ack(mr_pss *w, mr_pss_client *c, const mr_pss_message *m);      /* as the client gets it */
 void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m);
