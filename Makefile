@@ -289,7 +289,7 @@ deps-bench: ; @tools/deps bench
 $(B)/examples/%: examples/%.c $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) -std=c11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+	$(q)$(CC) -std=c11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib' -lm
 
 # Soaks and the benchmarks that use the library as a program does.
 $(B)/soak/%: tests/soak/%.c $(SO)
@@ -384,6 +384,16 @@ bench-train: deps-run          ## training over many workers: stragglers, large 
 	$(q)$(B)/bench/backups
 	$(q)$(B)/bench/embedding
 
+# The small form is a test: the same promises, in seconds.
+PS_TRAFFIC := $(B)/examples/sparse_logistic $(NET_SO)
+.PHONY: bench-ps-traffic test-ps-traffic
+bench-ps-traffic: deps-run     ## sparse logistic regression over parameter servers: bytes that filters save, time that bounded delay saves
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(PS_TRAFFIC) $(B)/bench/count_min
+	$(q)$(B)/bench/count_min
+	$(q)$(PYTHON) bench/ps_traffic.py $(B)
+test-ps-traffic: $(PS_TRAFFIC)
+	$(q)$(PYTHON) bench/ps_traffic.py $(B) --small
+
 bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops
 	$(q)bench/op_peers $(B)/bench $(PYTHON)
@@ -436,6 +446,7 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1
 	$(q)$(MAKE) --no-print-directory sim-soak SEEDS=2000
+	$(q)$(MAKE) --no-print-directory test-ps-traffic
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers
 
