@@ -46,7 +46,7 @@ static const mr_net_optimizer momentum = {.kind = MR_NET_MOMENTUM, .rate = 0.1f,
 typedef struct team {
     cluster_rig rig;
     mr_net_reduce_options o;
-    int64_t total;
+    _Atomic int64_t total;
     _Atomic int64_t seen[WORKERS]; /* the newest step of each */
     _Atomic int size[WORKERS];     /* of its group */
     _Atomic bool crash[WORKERS];   /* ends as if killed */

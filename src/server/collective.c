@@ -748,10 +748,31 @@ static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int ta
     return found;
 }
 
-/* The exchanges are told first, with the code of the loss: to them it is no consequence of something else. */
-static void fail_exchanges(mr_collectives *c, const mr_cgroup *g, const mr_status *why)
+/* Whether it still needs something of a task: one that was done with the exchange may go. */
+static bool needs_locked(const mr_exchange *x, int task)
 {
-    for (mr_exchange *x; (x = take_exchange(c, g, false));) {
+    for (const mr_xrequest *q = x->requests; q; q = q->next)
+        if (q->task == task)
+            return true;
+    return !x->text || mr_exchange_offers_locked(x);
+}
+
+static mr_exchange *take_needing(mr_collectives *c, const mr_cgroup *g, int task)
+{
+    mr_lock(&c->mu);
+    mr_exchange *x = c->exchanges;
+    while (x && (x->group != g || x->ended || !needs_locked(x, task)))
+        x = x->next;
+    if (x)
+        mr_exchange_ref(x);
+    mr_unlock(&c->mu);
+    return x;
+}
+
+/* The exchanges are told first, with the code of the loss: to them it is no consequence of something else. */
+static void fail_needing(mr_collectives *c, const mr_cgroup *g, int task, const mr_status *why)
+{
+    for (mr_exchange *x; (x = take_needing(c, g, task));) {
         mr_exchange_fail(x, mr_status_copy(why), false);
         mr_exchange_unref(x);
     }
@@ -761,8 +782,8 @@ void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task)
 {
     mr_status *why = NULL;
     for (mr_cgroup *g; (g = take_lost_group(c, p, task, &why));) {
-        fail_exchanges(c, g, why);
-        mr_cgroup_break(c, g, why, MR_BREAK_HERE);
+        fail_needing(c, g, task, why);
+        mr_cgroup_break(c, g, why, MR_BREAK_LEFT);
         mr_cgroup_unref(g);
         mr_status_free(why);
         why = NULL;

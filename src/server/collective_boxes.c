@@ -279,6 +279,12 @@ int64_t mr_exchange_close(mr_exchange *x, const mr_status *why)
     return n;
 }
 
+bool mr_exchange_offers_locked(const mr_exchange *x)
+{
+    const box *b = mr_map_getz(&x->all->boxes, x->text);
+    return b && b->x == x && b->offers;
+}
+
 void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *why)
 {
     deliveries out = {0};
