@@ -140,6 +140,7 @@ PRIVATE = {
     "python.ops.candidate_sampling_ops": ["millrace.nn"],
     "python.ops.check_ops": ["millrace.ops.check"],
     "python.ops.clip_ops": ["millrace.ops.clip"],
+    "python.ops.collective_ops": ["millrace.ops.collective"],
     "python.ops.confusion_matrix": [],
     "python.ops.control_flow_grad": [],
     "python.ops.control_flow_ops": ["millrace.ops.control_flow", "millrace.ops.contexts"],

@@ -172,6 +172,29 @@ def _check_value(tensor, value):
                             (value, type(value), dtype.as_numpy_dtype))
 
 
+# ---- where sessions are ----
+
+_home, _home_filters = "", []
+
+
+def set_home(target, device_filters):
+    """Sessions that name no target are sessions of this one from now on, and see these devices alone unless they say otherwise."""
+    global _home, _home_filters
+    _home, _home_filters = target, list(device_filters)
+
+
+def _at_home(target, config):
+    if target or not _home:
+        return target, config
+    from .. import protos
+    changed = protos.ConfigProto()
+    if config is not None:
+        changed.CopyFrom(config)
+    if not changed.device_filters:
+        changed.device_filters.extend(_home_filters)
+    return _home, changed
+
+
 class BaseSession:
     """Runs parts of one graph."""
 
@@ -185,6 +208,7 @@ class BaseSession:
         if config is not None and not hasattr(config, "SerializeToString"):
             raise TypeError("config must be a tf.ConfigProto, but got %s" % type(config))
         self._graph = graph or ops.get_default_graph()
+        target, config = _at_home(target, config)
         self._target, self._config, self._closed = target, config, False
         _watch_signals()
         self._session = _core.Session(self._graph, target, b"" if config is None else config.SerializeToString())
