@@ -156,6 +156,7 @@ static void take_started(mr_blast_coordinator *c, int64_t replica)
         return;
     mr_lock(&c->mu);
     c->started = true;
+    mr_cond_broadcast(&c->changed);
     mr_unlock(&c->mu);
     greet(c, replica);
 }
