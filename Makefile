@@ -297,7 +297,7 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill soak-zookeeper docs docs-check
+.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill soak-ps soak-zookeeper docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -305,6 +305,9 @@ SOAK_KILL := $(B)/soak/kill $(B)/soak/kill_program
 soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while clusters train (RUNS=30 KILLS=10 SEED=n)
 	$(q)$(B)/soak/kill --launcher $(CLI) --program $(B)/soak/kill_program --runs $(or $(RUNS),30) --kills $(or $(KILLS),10) \
 	    $(if $(SEED),--seed $(SEED))
+
+soak-ps: $(B)/soak/ps $(NET_SO) ## kill -9 of parameter servers under pushes: nothing acknowledged is lost or doubled (KILLS=200 SEED=n JUDGE=0: not by the clock)
+	$(q)$(B)/soak/ps --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED)) $(if $(JUDGE),--judge $(JUDGE))
 
 soak-zookeeper: all $(B)/soak/kill_program ## kill -9 and worse of tasks that come back at other ports and are found by ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
@@ -437,7 +440,7 @@ python-coverage: python        ## how much of what public TF 1.x scripts use is 
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(SOAK_KILL) $(SIM)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(B)/soak/ps $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory test-python
@@ -445,6 +448,7 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1
+	$(q)$(MAKE) --no-print-directory soak-ps KILLS=10 SEED=1 JUDGE=0
 	$(q)$(MAKE) --no-print-directory sim-soak SEEDS=2000
 	$(q)$(MAKE) --no-print-directory test-ps-traffic
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick

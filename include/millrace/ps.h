@@ -218,6 +218,9 @@ typedef struct mr_ps_stats {
 
 MR_EXPORT extern void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out);
 
+/* 1: every range has all its copies where they should be; 0: something is still on its way, or an error. */
+MR_EXPORT extern unsigned char mr_ps_settled(mr_ps *ps, TF_Status *status);
+
 /* What every worker waited for others, as the manager knows: up to max rows, their number is returned. */
 typedef struct mr_ps_worker_stats {
     char name[64];

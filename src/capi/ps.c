@@ -223,6 +223,14 @@ void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out)
     out->struct_size = size;
 }
 
+unsigned char mr_ps_settled(mr_ps *ps, TF_Status *status)
+{
+    bool quiet = false;
+    mr_status *st = ps ? mr_ps_is_quiet(ps, &quiet) : no_client();
+    mr_capi_set_status(status, st);
+    return !st && quiet;
+}
+
 int mr_ps_worker_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, TF_Status *status)
 {
     int n = 0;
