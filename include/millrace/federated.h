@@ -132,6 +132,7 @@ typedef struct mr_federated_client_options {
     const char *address;  /* the server's */
     int64_t deadline_ms;  /* how long it looks for a server that is not there, or not any more; 0: a minute */
     unsigned char secure; /* refuses to send updates that are not masked */
+    const volatile int *stop; /* another thread, or a handler of signals, ends the client (CANCELLED) by setting it to 1; NULL: none */
 } mr_federated_client_options;
 
 /* Works until the server says that it is over; returns how many updates it has sent (-1 after an error). */

@@ -220,7 +220,7 @@ static mr_status *run_client(const mr_federated_client_options *o, int64_t *upda
     MR_GO(mr_capi_examples_take(o->examples, work.learners[0].n_inputs, &examples));
     MR_GO(mr_learner_check_examples(&work.learners[0], &examples.e));
     mr_fed_client_options with = {o->address, &work.learners[0], examples.e, (o->deadline_ms ? o->deadline_ms : 60000) * MS,
-                                  o->secure != 0};
+                                  o->secure != 0, o->stop};
     MR_GO(mr_fed_client_run(&with, updates));
 out:
     mr_capi_examples_drop(&examples);

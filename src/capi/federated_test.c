@@ -148,7 +148,7 @@ typedef struct client_thread {
 static void *be_client(void *arg)
 {
     client_thread *c = arg;
-    c->updates = mr_federated_client(&(mr_federated_client_options){sizeof(mr_federated_client_options), &c->r.work, &c->r.clients[0], c->address, 20000, 0},
+    c->updates = mr_federated_client(&(mr_federated_client_options){sizeof(mr_federated_client_options), &c->r.work, &c->r.clients[0], c->address, 20000, 0, NULL},
                                      c->r.k.s);
     return NULL;
 }

@@ -12,6 +12,7 @@
 #define WORK_NS (60000 * MS)     /* the server keeps a call for two seconds at most */
 #define QUICK_NS (100 * MS)      /* told to wait sooner than this, it waits by itself */
 #define PAUSE_NS (20 * MS)
+#define LOOK_NS (100 * MS)
 #define LONGEST_PAUSE_NS (2000 * MS)
 
 typedef struct asking { /* one call, waited for */
@@ -53,6 +54,20 @@ static void asking_wait(asking *a)
     mr_unlock(&a->mu);
 }
 
+static bool is_stopped(const mr_fed_client_options *o) { return o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED); }
+
+/* Cancels it when the client is to stop. */
+static void asking_watch(asking *a, const mr_fed_client_options *o, mr_net *net)
+{
+    mr_lock(&a->mu);
+    while (!a->done && !is_stopped(o))
+        mr_cond_wait_until(&a->changed, &a->mu, mr_now_ns() + LOOK_NS);
+    mr_unlock(&a->mu);
+    if (is_stopped(o))
+        net->cancel(&a->r);
+    asking_wait(a);
+}
+
 static void asking_deinit(asking *a)
 {
     mr_status_free(a->st);
@@ -88,7 +103,7 @@ static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *ou
     int64_t wait = v->heard_ns ? WORK_NS : v->o->deadline_ns; /* the first call also waits for the server */
     asking_init(&q, MR_FED_WORK_METHOD, &body, mr_now_ns() + wait, NULL);
     v->net->start(v->peer, &q.r);
-    asking_wait(&q);
+    asking_watch(&q, v->o, v->net);
     st = q.st;
     q.st = NULL;
     if (!st)
@@ -101,6 +116,12 @@ static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *ou
     return st;
 }
 
+static bool is_over(void *arg)
+{
+    visit *v = arg;
+    return v->over || is_stopped(v->o);
+}
+
 static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
 {
     if (v->o->secure && !t->config.secure) {
@@ -108,7 +129,7 @@ static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
         mr_str_appendz(&a->body, "this client sends masked updates only");
         return NULL;
     }
-    return mr_fed_worker_do(&v->worker, v->o->learner, t, &v->over, a);
+    return mr_fed_worker_do(&v->worker, v->o->learner, t, (mr_learner_stop){is_over, v}, a);
 }
 
 /* One turn.  *a is the answer to bring, and then the next one. */
@@ -150,7 +171,7 @@ static mr_status *work(visit *v, asking *stay, bool *end)
 {
     mr_fed_answer a = {0};
     mr_status *st = NULL;
-    while (!st && !*end && !v->over)
+    while (!st && !*end && !is_over(v))
         st = turn(v, &a, end);
     mr_fed_answer_deinit(&a);
     if (*end)
@@ -204,6 +225,10 @@ mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
         if (end) {
             mr_status_free(st);
             return NULL;
+        }
+        if (is_stopped(o)) {
+            mr_status_free(st);
+            return mr_error(MR_CANCELLED, "federated: the client was stopped");
         }
         if (!may_pass(st) || mr_now_ns() - heard_ns >= o->deadline_ns)
             return st ? mr_status_prepend(st, "federated server %s: ", o->address)

@@ -10,6 +10,7 @@ typedef struct mr_fed_client_options {
     mr_learner_examples examples;
     int64_t deadline_ns; /* how long a server that is not there is looked for */
     bool secure;         /* plain rounds are refused */
+    const volatile int *stop; /* not 0: it is to end, CANCELLED; NULL: nothing does.  Looked at between steps and every tenth of a second */
 } mr_fed_client_options;
 
 /* Works until the server says that it is over. */

@@ -197,7 +197,7 @@ static mr_status *run_step(steps *s, const int64_t *order, int64_t n, mr_learner
     return NULL;
 }
 
-static mr_status *run_epochs(steps *s, const mr_learner_config *c, _Atomic bool *stop, mr_learner_result *r)
+static mr_status *run_epochs(steps *s, const mr_learner_config *c, mr_learner_stop stop, mr_learner_result *r)
 {
     mr_status *st = NULL;
     int64_t n = s->e->n, batch = c->batch > 0 ? MR_MIN(c->batch, n) : n;
@@ -210,7 +210,7 @@ static mr_status *run_epochs(steps *s, const mr_learner_config *c, _Atomic bool 
     for (int64_t epoch = 0; epoch < c->epochs; epoch++) {
         shuffle(order, n, &seed);
         for (int64_t i = 0; i < n; i += batch) {
-            if (stop && atomic_load_explicit(stop, memory_order_relaxed))
+            if (stop.fn && stop.fn(stop.arg))
                 MR_GO(mr_error(MR_CANCELLED, "federated: training was ended"));
             MR_GO(run_step(s, order + i, MR_MIN(batch, n - i), r));
         }
@@ -221,7 +221,7 @@ out:
 }
 
 mr_status *mr_learner_train(mr_learner *l, const mr_learner_config *c, const mr_learner_examples *e, const float *weights, size_t n,
-                            float *difference, _Atomic bool *stop, mr_learner_result *out)
+                            float *difference, mr_learner_stop stop, mr_learner_result *out)
 {
     steps s;
     *out = (mr_learner_result){0};

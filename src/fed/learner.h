@@ -6,8 +6,6 @@
 #ifndef MR_FED_LEARNER_H
 #define MR_FED_LEARNER_H
 
-#include <stdatomic.h>
-
 #include "exec/session.h"
 
 typedef struct mr_learner_parameter {
@@ -53,8 +51,13 @@ mr_status *mr_learner_check_examples(const mr_learner *l, const mr_learner_examp
 /* n: of mr_learner_size, as whoever calls knows it. */
 mr_status *mr_learner_load(mr_learner *l, const float *weights, size_t n);
 mr_status *mr_learner_read(mr_learner *l, float *weights, size_t n);
-/* Trains from `weights`, and leaves in `difference` by how much they changed.  stop (may be NULL) ends it CANCELLED between steps. */
+
+typedef struct mr_learner_stop { /* asked between steps: true ends training with CANCELLED */
+    bool (*fn)(void *arg); /* NULL: nothing does */
+    void *arg;
+} mr_learner_stop;
+/* Trains from `weights`, and leaves in `difference` by how much they changed. */
 mr_status *mr_learner_train(mr_learner *l, const mr_learner_config *c, const mr_learner_examples *e, const float *weights, size_t n,
-                            float *difference, _Atomic bool *stop, mr_learner_result *out);
+                            float *difference, mr_learner_stop stop, mr_learner_result *out);
 
 #endif

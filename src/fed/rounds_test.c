@@ -163,7 +163,7 @@ MR_TEST(federated_average_is_weighted_by_examples)
     mr_learner_result unused;
     o.config.learn.batch = 0; /* without batches no order */
     for (int c = 0; c < CLIENTS; c++) {
-        MR_CHECK_OK(mr_learner_train(&l->learners[0], &o.config.learn, &l->examples[c], zero, 2, d, NULL, &unused));
+        MR_CHECK_OK(mr_learner_train(&l->learners[0], &o.config.learn, &l->examples[c], zero, 2, d, (mr_learner_stop){0}, &unused));
         for (int i = 0; i < 2; i++)
             sum[i] += d[i] * (double)l->examples[c].n;
         total += (double)l->examples[c].n;
@@ -396,6 +396,7 @@ typedef struct caller {
     line *l;
     int number;
     bool secure;
+    volatile int *stop;
     mr_status *st;
     int64_t updates;
 } caller;
@@ -403,7 +404,7 @@ typedef struct caller {
 static void be_client(void *arg)
 {
     caller *c = arg;
-    mr_fed_client_options o = {c->address, &c->l->learners[0], c->l->examples[c->number], 15000 * MS, c->secure};
+    mr_fed_client_options o = {c->address, &c->l->learners[0], c->l->examples[c->number], 15000 * MS, c->secure, c->stop};
     c->st = mr_fed_client_run(&o, &c->updates);
 }
 
@@ -463,11 +464,31 @@ MR_TEST(federated_client_without_a_server_gives_up)
 {
     line *l = begin();
     int64_t updates;
-    mr_fed_client_options o = {"127.0.0.1:1", &l->learners[0], l->examples[0], 50 * MS, false};
+    mr_fed_client_options o = {"127.0.0.1:1", &l->learners[0], l->examples[0], 50 * MS, false, NULL};
     mr_status *st = mr_fed_client_run(&o, &updates);
     MR_CHECK(st != NULL);
     MR_CHECK(strstr(mr_status_message(st), "127.0.0.1:1"));
     mr_status_free(st);
+    end(l);
+}
+
+MR_TEST(federated_client_that_waits_can_be_stopped)
+{
+    line *l = begin();
+    mr_fed_coordinator_options o = plain();
+    mr_fed_server *s;
+    volatile int stop = 0;
+    MR_CHECK_OK(mr_fed_server_new(&o, "127.0.0.1:0", zeros(), &s)); /* and no round is made */
+    caller c = {.address = mr_fed_server_address(s), .l = l, .stop = &stop};
+    mr_thread_start(&c.thread, "client", be_client, &c);
+    while (!mr_fed_coordinator_there(mr_fed_server_coordinator(s)))
+        mr_sleep_ns(MS);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    mr_thread_join(&c.thread);
+    MR_CHECK_ERR(c.st, MR_CANCELLED, "stopped");
+    while (mr_fed_coordinator_there(mr_fed_server_coordinator(s))) /* it is missed */
+        mr_sleep_ns(MS);
+    mr_fed_server_free(s);
     end(l);
 }
 
@@ -500,7 +521,7 @@ static void be_process(int in, int number, int steps)
     deadly d = {{&ops}, l->sessions[0], l->train, steps};
     mr_learner learner = l->learners[0];
     learner.session = &d.base;
-    mr_fed_client_options o = {address, &learner, l->examples[number], 15000 * MS, false};
+    mr_fed_client_options o = {address, &learner, l->examples[number], 15000 * MS, false, NULL};
     mr_status *st = mr_fed_client_run(&o, &updates);
     _exit(st ? 1 : 0);
 }

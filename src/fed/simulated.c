@@ -50,6 +50,8 @@ static bool is_lost(const mr_fed_simulated *s, int client, const mr_fed_task *t)
     return s->o.lose > 0 && (double)(mr_hash64(key, sizeof key) >> 11) * 0x1p-53 < s->o.lose;
 }
 
+static bool is_stopped(void *arg) { return ((mr_fed_simulated *)arg)->stop; }
+
 static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed_task *t)
 {
     mr_fed_answer a;
@@ -58,7 +60,7 @@ static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed
         mr_fed_coordinator_join_as(s->coordinator, client);
         return;
     }
-    mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, &s->stop, &a);
+    mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, (mr_learner_stop){is_stopped, s}, &a);
     if (st) /* the program's own graph or memory: no other client would fare better */
         mr_fed_coordinator_fail(s->coordinator, mr_status_prepend(st, "client %d: ", client));
     mr_status_free(mr_fed_coordinator_answer(s->coordinator, client, &a));

@@ -65,7 +65,7 @@ static mr_status *put_masked(mr_fed_worker *w, const mr_fed_task *t, const float
     return NULL;
 }
 
-static mr_status *do_training(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, _Atomic bool *stop, mr_fed_answer *out,
+static mr_status *do_training(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out,
                               mr_status **trouble)
 {
     mr_status *st = NULL;
@@ -88,7 +88,7 @@ out:
     return st;
 }
 
-mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, _Atomic bool *stop, mr_fed_answer *out)
+mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out)
 {
     mr_status *st = NULL, *trouble = NULL;
     *out = (mr_fed_answer){.ticket = t->ticket, .stage = t->stage};

@@ -14,6 +14,6 @@ typedef struct mr_fed_worker {
 void mr_fed_worker_deinit(mr_fed_worker *w);
 /* Fills the answer.  What the task itself is to blame for becomes a refusal; what is returned is trouble of this process (the
  * session, memory, CANCELLED), and the answer is a refusal then, too. */
-mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, _Atomic bool *stop, mr_fed_answer *out);
+mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out);
 
 #endif
