@@ -48,7 +48,7 @@ typedef struct py_output {
 } py_output;
 
 extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_session_type, py_server_type, py_function_type,
-    py_reader_type;
+    py_reader_type, py_federated_type;
 
 /* ---- status.c ---- */
 /* A status to be handed to the C API; NULL with an exception set. */
@@ -109,6 +109,6 @@ bool py_calls_under_way(void);
 void py_waits(void);
 void py_waited(void);
 
-extern PyMethodDef py_signal_methods[], py_function_methods[], py_misc_methods[];
+extern PyMethodDef py_signal_methods[], py_function_methods[], py_misc_methods[], py_federated_methods[];
 
 #endif
