@@ -11,6 +11,18 @@
 
 #define STOP_GRACE_NS (2 * INT64_C(1000000000))
 
+/* ---- inside this process ---- */
+
+static mr_net *_Atomic inside_by;
+
+void mr_ps_inside_by(mr_net *net) { atomic_store(&inside_by, net); }
+
+static mr_net *inside_net(void)
+{
+    mr_net *n = atomic_load(&inside_by);
+    return n ? n : mr_net_loop();
+}
+
 /* ---- ways ---- */
 
 static bool is_inside(const char *address) { return strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0; }
@@ -19,7 +31,7 @@ static mr_status *open_way(const char *address, mr_net **net, mr_net_peer **peer
 {
     if (!is_inside(address))
         return mr_way_to(address, NULL, NULL, net, peer);
-    *net = mr_net_loop();
+    *net = inside_net();
     return (*net)->connect(*net, address, NULL, NULL, peer);
 }
 
@@ -124,7 +136,7 @@ static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)
     if (is_inside(address)) {
         mr_net_listen o = {.address = address, .handle = handle, .arg = arg};
         d->address = mr_strdup(address);
-        return mr_net_loop()->listen(mr_net_loop(), &o, &d->inside, &port);
+        return inside_net()->listen(inside_net(), &o, &d->inside, &port);
     }
     MR_TRY(mr_doors_open(address, NULL, handle, arg, &d->doors, &port));
     const char *colon = strrchr(address, ':');
@@ -163,7 +175,7 @@ void mr_ps_doors_close(mr_ps_doors *d)
     if (d->task)
         mr_server_unmount(d->task, d->service);
     if (d->inside)
-        mr_net_loop()->stop(d->inside, STOP_GRACE_NS);
+        inside_net()->stop(d->inside, STOP_GRACE_NS);
     mr_doors_close(&d->doors, STOP_GRACE_NS);
     mr_free(d->address);
     mr_free(d);

@@ -13,6 +13,8 @@
 
 /* An address that begins so is inside this process (net/loop.c). */
 #define MR_PS_INSIDE "inside:"
+/* For tests: another transport for such addresses, before the first of them is used; NULL: net/loop.c again. */
+void mr_ps_inside_by(mr_net *net);
 
 /* ---- asking ---- */
 
