@@ -60,6 +60,12 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
     out->placement_period = c->placement_period;
     if (c->graph_options)
         read_graph_options(c->graph_options, out);
+    if (c->experimental) {
+        const char *leader = c->experimental->collective_group_leader;
+        out->order_collectives = c->experimental->collective_deterministic_sequential_execution;
+        if (strlen(leader) < sizeof out->group_leader) /* else it is no task's name */
+            memcpy(out->group_leader, leader, strlen(leader) + 1);
+    }
     mr_message_free(&c->base);
     return NULL;
 }
@@ -74,6 +80,7 @@ mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out)
     out->trace_level = (int)o->trace_level;
     out->output_partition_graphs = o->output_partition_graphs;
     out->inter_op_in_caller = o->inter_op_thread_pool < 0;
+    out->graph_key = o->experimental ? o->experimental->collective_graph_key : 0;
     mr_message_free(&o->base);
     return NULL;
 }

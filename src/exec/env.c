@@ -164,5 +164,6 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e)
                                 .no_cse = c->no_cse,
                                 .schedule = (mr_schedule)c->schedule,
                                 .lossy = c->lossy_sends,
+                                .order_collectives = c->order_collectives,
                                 .max_folded_bytes = c->max_folded_bytes};
 }

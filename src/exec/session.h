@@ -38,6 +38,8 @@ typedef struct mr_session_config {
     const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE.  Borrowed
                                                until the session is made */
     int placement_period;      /* above 0: by cost, and chosen anew after so many steps */
+    bool order_collectives;    /* collective_deterministic_sequential_execution */
+    char group_leader[160];    /* collective_group_leader: the task that leads collectives; "": the server's choice */
 } mr_session_config;
 /* INVALID_ARGUMENT when the bytes are not a ConfigProto. */
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out);
@@ -49,6 +51,7 @@ typedef struct mr_run_options {
     int trace_level;  /* RunOptions.TraceLevel; MR_FULL_TRACE fills step_stats */
     bool output_partition_graphs;
     bool inter_op_in_caller; /* inter_op_thread_pool -1 */
+    int64_t graph_key;       /* collective_graph_key: masters that run it use the same step ids; 0: none */
     mr_cancel *cancel;       /* starting it ends the run with CANCELLED; NULL: none.  Not part of RunOptions */
 } mr_run_options;
 mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out);

@@ -49,6 +49,7 @@ typedef struct mr_prepare_options {
     const mr_place_costs *costs; /* devices are chosen by what a step would take; NULL: the first that can */
     bool no_fold, no_cse;
     mr_schedule schedule;
+    bool order_collectives; /* those of a device run one after the other */
     bool lossy; /* floats go to other tasks as bfloat16, but for nodes that say otherwise */
     int64_t max_folded_bytes;  /* 0: 10 MiB */
     bool rendezvous;           /* feeds and fetches become _Recv and _Send on the client device (partial runs) */
@@ -102,6 +103,8 @@ mr_status *mr_lower(mr_graph **g, bool *any);
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
 /* Merges nodes that compute the same. */
 mr_status *mr_cse(mr_graph *g);
+/* Collectives of each device of a placed graph one after the other, by their instance keys. */
+mr_status *mr_order_collectives(mr_graph *g);
 
 /* Cuts a placed graph (node->placed) into one graph a device, joined by _Send and _Recv, with a control loop on each
  * device that receives inside a loop; then schedules the Recvs.  out[i] belongs to o->devices[i] and is NULL when nothing

@@ -16,6 +16,8 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
         MR_TRY(mr_fold(g, o->max_folded_bytes));
     if (!o->no_cse)
         MR_TRY(mr_cse(g));
+    if (o->order_collectives)
+        MR_TRY(mr_order_collectives(g));
     return mr_partition(g, o, parts);
 }
 

@@ -104,9 +104,9 @@ void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t co
 /* Tasks of the group, and the leader's, each once; not this one. */
 static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool left)
 {
-    int n_tasks = g->peers->cluster.tasks.n, leader = mr_collectives_leader_of(c, g->peers);
+    int n_tasks = g->peers->cluster.tasks.n;
     bool *marked = mr_new_array(bool, n_tasks + 1);
-    marked[leader] = true;
+    marked[g->leader] = true;
     for (int i = 0; i < g->n; i++)
         marked[g->members[i].task] = true;
     marked[g->peers->self] = false;
@@ -456,7 +456,7 @@ static void ask_source(mr_exchange *x)
     mr_pb_opt_varint(&w, 11, x->call.in != NULL);
     mr_pb_opt_varint(&w, MR_C_PART, (uint64_t)x->call.subgroup);
     mr_pb_put_fixed64(&w, MR_C_COMMUNICATOR, x->group->communicator);
-    mr_xrequest *q = mr_xrequest_new(x, mr_collectives_leader_of(x->all, x->peers), -1, source_found);
+    mr_xrequest *q = mr_xrequest_new(x, x->leader, -1, source_found);
     mr_xrequest_send(q, MR_WORKER_SERVICE "CompleteInstance", &body);
 }
 
@@ -599,6 +599,7 @@ static void group_found(mr_xrequest *q, mr_bytes *reply)
     g->peers = mr_fellows_ref(x->peers);
     g->key = x->call.group_key;
     g->part = x->call.subgroup;
+    g->leader = x->leader;
     mr_status *st = mr_bytes_flat(reply, &body);
     if (!st)
         st = read_group(x, body, g);
@@ -624,7 +625,7 @@ static void ask_group(mr_exchange *x, uint64_t useless)
         mr_pb_put_varint(&w, MR_C_RANK, (uint64_t)x->call.rank);
     if (useless)
         mr_pb_put_fixed64(&w, MR_C_COMMUNICATOR, useless);
-    mr_xrequest *q = mr_xrequest_new(x, mr_collectives_leader_of(x->all, x->peers), -1, group_found);
+    mr_xrequest *q = mr_xrequest_new(x, x->leader, -1, group_found);
     mr_xrequest_send(q, MR_WORKER_SERVICE "CompleteGroup", &body);
 }
 
@@ -679,6 +680,9 @@ static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_c
     x->session = s->session;
     x->all = s->session->worker->collectives;
     x->peers = mr_fellows_ref(s->session->peers);
+    mr_lock(&s->mu);
+    x->leader = mr_collectives_leader_of(x->all, x->peers, s->leader);
+    mr_unlock(&s->mu);
     x->r = r;
     x->call = *call;
     x->device = r->step->device->name;
@@ -893,6 +897,26 @@ void mr_session_collective_init(mr_session_collective *c, mr_wsession *s)
 {
     c->base = (mr_collective){"cluster", start};
     c->session = s;
+    mr_mutex_init(&c->mu);
+}
+
+void mr_session_collective_deinit(mr_session_collective *c)
+{
+    mr_free(c->leader);
+    mr_mutex_deinit(&c->mu);
+}
+
+mr_status *mr_session_collective_configure(mr_session_collective *c, mr_sv config)
+{
+    mr_session_config parsed;
+    if (!config.n)
+        return NULL;
+    MR_TRY(mr_session_config_parse(config, &parsed));
+    mr_lock(&c->mu);
+    mr_free(c->leader);
+    c->leader = parsed.group_leader[0] ? mr_strdup(parsed.group_leader) : NULL;
+    mr_unlock(&c->mu);
+    return NULL;
 }
 
 static int64_t setting(const char *name, int64_t otherwise, int64_t least, int64_t most)
@@ -935,6 +959,7 @@ void mr_collectives_free(mr_collectives *c)
     mr_map_deinit(&c->groups);
     mr_map_deinit(&c->boxes);
     mr_groups_deinit(&c->led);
+    mr_collectives_forget_steps(c);
     for (int i = 0; i < MR_ELASTIC_SLOTS; i++) {
         mr_elastic_deinit(&c->elastic[i].e);
         mr_free(c->elastic[i].name);

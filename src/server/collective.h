@@ -35,6 +35,14 @@ void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv b
 void mr_collectives_complete_instance(mr_collectives *c, mr_net_call *call, mr_sv body);
 void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body);
 void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body);
+void mr_collectives_get_step_sequence(mr_collectives *c, mr_net_call *call, mr_sv body);
+
+/* ---- collective_steps.c: ids of steps that several masters make together (RunOptions' collective_graph_key) ---- */
+/* Calls done with the next id, maybe from here: the leader tells where the ids of a key begin, and from then on each task counts
+ * by itself. */
+void mr_collectives_next_step(mr_collectives *c, int64_t graph_key, void (*done)(void *ctx, mr_status *st, int64_t id), void *ctx);
+/* The step is over.  When it is not the one that was next, this task asks again. */
+void mr_collectives_retire_step(mr_collectives *c, int64_t graph_key, int64_t id);
 /* True when the buffer is one of a collective: then the call is answered when it is there. */
 bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body);
 
@@ -45,8 +53,13 @@ mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_jo
 typedef struct mr_session_collective {
     mr_collective base; /* first */
     struct mr_wsession *session; /* it is part of that */
+    mr_mutex mu;
+    char *leader MR_GUARDED_BY(mu); /* of its collectives; NULL: as the task says */
 } mr_session_collective;
 void mr_session_collective_init(mr_session_collective *c, struct mr_wsession *s);
+void mr_session_collective_deinit(mr_session_collective *c);
+/* What a ConfigProto (may be empty) says of the leader. */
+mr_status *mr_session_collective_configure(mr_session_collective *c, mr_sv config);
 /* The session is closed: groups it has last worked in are broken, so that nobody waits for it. */
 void mr_collectives_session_closed(mr_collectives *c, struct mr_wsession *s);
 

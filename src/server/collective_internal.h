@@ -3,6 +3,7 @@
  *     collective.c          an exchange: its life, its requests, its end; groups as a member sees them
  *     collective_leader.c   the leader's methods
  *     collective_join.c     groups whose members come and go
+ *     collective_steps.c    ids of steps that several masters make together
  *     collective_boxes.c    what members have for each other: offers and those who fetch them
  *     collective_moves.c    which pieces go where: all-reduce and its kin
  *
@@ -32,6 +33,7 @@ struct mr_collectives {
         char *name; /* NULL: no such group yet */
         mr_elastic e;
     } elastic[MR_ELASTIC_SLOTS] MR_GUARDED_BY(mu); /* as the leader */
+    mr_imap steps MR_GUARDED_BY(mu); /* graph key, mixed -> int64_t: the id of its next step */
     mr_timer ticker;
     bool ticking MR_GUARDED_BY(mu); /* the timer is set */
     int64_t patience_ns; /* of exchanges that do not say how long they may take */
@@ -51,6 +53,7 @@ typedef struct mr_cgroup {
     mr_fellows *peers;
     int64_t key, part;
     uint64_t communicator;
+    int leader; /* task */
     int n;
     mr_cmember *members; /* by rank */
     /* Under the lock: */
@@ -88,6 +91,7 @@ struct mr_exchange {
     mr_wsession *session;
     mr_run *r; /* until it is told the end */
     mr_collective_call call;
+    int leader;         /* task that knows the group */
     const char *device; /* of the run */
     uint64_t incarnation;
     mr_cgroup *group;   /* once it is known; a reference */
@@ -142,8 +146,10 @@ enum { MR_C_PART = 1000, MR_C_RANK = 1001, MR_C_COMMUNICATOR = 1002 };
 void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr_status *why);
 /* The same by the group's key. */
 void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *why);
-/* The leader's task among peers. */
-int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p);
+/* The leader's task among peers; by_session (may be NULL): whom a session names. */
+int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p, const char *by_session);
+/* ---- collective_steps.c ---- */
+void mr_collectives_forget_steps(mr_collectives *c);
 
 /* ---- collective_join.c ---- */
 bool mr_collectives_is_generation(int64_t key);

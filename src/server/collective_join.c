@@ -320,7 +320,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_joined *out)
 {
     mr_fellows *p = c->worker->host->peers;
-    int leader = mr_collectives_leader_of(c, p);
+    int leader = mr_collectives_leader_of(c, p, NULL);
     int64_t deadline = q->deadline_ms > 0 ? mr_now_ns() + MR_MIN(q->deadline_ms, MAX_WAIT_MS) * 1000000 : 0;
     waited w = {.request = {.method = MR_WORKER_SERVICE "JoinCollective", .done = came, .wait_for_ready = true,
                             .deadline_ns = deadline}, .out = out};

@@ -21,11 +21,13 @@ static void waiting_unref(waiting_call *w)
         mr_free(w);
 }
 
-int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p)
+int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p, const char *by_session)
 {
     static const char *const jobs[] = {"ps", "chief", "worker"}; /* those that are least likely to go first */
+    int task = by_session ? mr_cluster_find_named(&p->cluster, mr_sv_of(by_session)) : -1;
     mr_lock(&c->mu);
-    int task = c->leader ? mr_cluster_find_named(&p->cluster, mr_sv_of(c->leader)) : -1;
+    if (task < 0 && c->leader)
+        task = mr_cluster_find_named(&p->cluster, mr_sv_of(c->leader));
     mr_unlock(&c->mu);
     for (int i = 0; task < 0 && i < MR_COUNT(jobs); i++)
         task = mr_cluster_find(&p->cluster, mr_sv_of(jobs[i]), 0);

@@ -18,7 +18,7 @@ typedef struct member {
     mr_session *session;
     mr_tensor *in, *got;
     mr_status *st;
-    int64_t timeout_ms;
+    int64_t timeout_ms, graph_key;
     mr_thread thread;
 } member;
 
@@ -72,7 +72,7 @@ static void run_member(void *arg)
     mr_tensor_unref(m->got);
     m->got = NULL;
     mr_status_free(m->st);
-    m->st = mr_session_run(m->session, &a, &(mr_run_options){.timeout_ms = m->timeout_ms}, NULL);
+    m->st = mr_session_run(m->session, &a, &(mr_run_options){.timeout_ms = m->timeout_ms, .graph_key = m->graph_key}, NULL);
 }
 
 static void start_run(member *m) { MR_CHECK_INT(mr_thread_start(&m->thread, "member", run_member, m), 0); }
@@ -418,4 +418,172 @@ MR_TEST(server_collective_timeout_of_an_op_ends_it)
     MR_CHECK_INT(mr_status_code(m.st), MR_DEADLINE_EXCEEDED);
     MR_CHECK(says(m.st, "Collective has timed out"));
     end_all(&b, &m, 1);
+}
+
+/* ---- communicators, and several devices in a task ---- */
+
+MR_TEST(server_collective_communicators_of_two_tasks_work_in_parts)
+{
+    bench b;
+    mr_out outs[4];
+    mr_tensor *got[4];
+    bench_begin(&b, 0, 4);
+    for (int i = 0; i < 4; i++) {
+        mr_out x = input(&b, i, 2, 3);
+        mr_out c = mr_emit(&b.s, "CollectiveInitializeCommunicator", mr_const_i32(&b.s, 5), mr_const_i32(&b.s, i), mr_const_i32(&b.s, 4));
+        mr_tensor *parts;
+        MR_CHECK_OK(mr_tensor_new(NULL, MR_INT32, 2, (int64_t[]){2, 2}, &parts));
+        memcpy(parts->data, (const int32_t[]){0, 2, 3, 1}, 16);
+        outs[i] = mr_emit_with(&b.s, "CollectiveReduceV3", MR_ATTRS({"reduction", mr_a_str("Add")}), x, c, mr_const(&b.s, parts));
+    }
+    for (int round = 0; round < 2; round++) {
+        run_outs(&b, outs, 4, got);
+        for (int i = 0; i < 4; i++)
+            MR_CHECK(MR_DATA(float, got[i])[1] == (float)((i % 2 ? 6000 : 4000) + 2));
+        unref_all(got, 4);
+    }
+    bench_end(&b);
+}
+
+MR_TEST(server_collective_has_several_members_in_a_task)
+{
+    bench b;
+    mr_out outs[4];
+    mr_tensor *got[4];
+    mr_str config = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &config);
+    size_t count = mr_pb_begin(&w, 1); /* device_count { CPU: 2 } */
+    mr_pb_put_bytes(&w, 1, MR_SV("CPU"));
+    mr_pb_put_varint(&w, 2, 2);
+    mr_pb_end(&w, count);
+    bench_begin(&b, 0, 0);
+    b.task_config = mr_str_view(&config);
+    for (int i = 0; i < 2; i++) {
+        char *address = mr_printf("worker%d:1", i);
+        MR_CHECK_OK(mr_cluster_add(&b.cluster, MR_SV("worker"), i, mr_sv_of(address)));
+        mr_free(address);
+    }
+    for (b.n = 0; b.n < 2; b.n++)
+        bench_start_task(&b, b.n);
+    for (int i = 0; i < 4; i++) {
+        static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:worker/task:0/device:CPU:1",
+                                              "/job:worker/task:1/device:CPU:0", "/job:worker/task:1/device:CPU:1"};
+        b.s.device = devices[i];
+        mr_out x = mr_const(&b.s, numbers(i, 1, 30000));
+        outs[i] = collective(&b.s, "CollectiveReduceV2", x, 4, 1, 1, reduce_attrs, 3);
+    }
+    run_outs(&b, outs, 4, got);
+    for (int i = 0; i < 4; i++)
+        MR_CHECK(MR_DATA(float, got[i])[7] == 10028);
+    unref_all(got, 4);
+    bench_end(&b);
+    mr_str_deinit(&config);
+}
+
+/* ---- leaders, and ids of steps ---- */
+
+/* ConfigProto { experimental { collective_group_leader } } */
+static void put_leader(mr_str *config, const char *task)
+{
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, config);
+    size_t mark = mr_pb_begin(&w, 16);
+    mr_pb_put_bytes(&w, 1, mr_sv_of(task));
+    mr_pb_end(&w, mark);
+}
+
+/* The group is known to the task that the session names: the first worker need not be there. */
+MR_TEST(server_collective_group_is_known_to_the_leader_of_the_session)
+{
+    bench b;
+    member m[2];
+    mr_str config = {0};
+    put_leader(&config, "/job:worker/replica:0/task:2");
+    bench_begin(&b, 0, 3);
+    bench_stop_task(&b, 0);
+    for (int i = 0; i < 2; i++) {
+        mr_str filtered = {0};
+        mr_pb_writer w;
+        member_begin(&m[i], &b, i + 1);
+        m[i].out = collective(&m[i].s, "CollectiveReduceV2", m[i].x, 2, 7, 3, reduce_attrs, 3);
+        mr_str_append(&filtered, config.p, config.n);
+        mr_pb_writer_init(&w, &filtered);
+        mr_pb_put_bytes(&w, 4, MR_SV("/job:worker/task:1"));
+        mr_pb_put_bytes(&w, 4, MR_SV("/job:worker/task:2"));
+        MR_CHECK_OK(mr_remote_session_new(b.net, b.cluster.tasks.p[i + 1].address, m[i].g, NULL, mr_str_view(&filtered), &m[i].session));
+        mr_str_deinit(&filtered);
+        give(&m[i], numbers(i, 1, 2));
+    }
+    run_all(m, 2);
+    for (int i = 0; i < 2; i++) {
+        MR_CHECK_OK(m[i].st);
+        MR_CHECK(*MR_DATA(float, m[i].got) == 3000);
+    }
+    mr_str_deinit(&config);
+    end_all(&b, m, 2);
+}
+
+static int64_t step_of_key(bench *b, int task, int64_t key)
+{
+    mr_str body = {0}, reply = {0};
+    mr_pb_writer w;
+    mr_pb_reader r, one;
+    uint32_t field, wire;
+    int64_t id = 0;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_varint(&w, 1, (uint64_t)key);
+    MR_CHECK_OK(bench_call(b->net, b->cluster.tasks.p[task].address, "/tensorflow.WorkerService/GetStepSequence", &body, &reply));
+    mr_pb_reader_init(&r, mr_str_view(&reply));
+    MR_CHECK(mr_pb_next(&r, &field, &wire) && mr_pb_message(&r, &one));
+    while (mr_pb_next(&one, &field, &wire))
+        if (field == 2)
+            id = mr_pb_int64(&one);
+        else
+            MR_CHECK_INT(mr_pb_int64(&one), key);
+    mr_str_deinit(&reply);
+    return id;
+}
+
+MR_TEST(server_collective_steps_of_a_graph_key_have_the_same_ids_everywhere)
+{
+    bench b;
+    member m[2];
+    bench_begin(&b, 0, 2);
+    begin_reduce(&b, m, 2);
+    int64_t first = step_of_key(&b, 0, 77);
+    MR_CHECK(first > 0);
+    MR_CHECK_INT(step_of_key(&b, 0, 77), first);
+    for (int i = 0; i < 2; i++) {
+        m[i].graph_key = 77;
+        give(&m[i], numbers(i, 1, 2));
+    }
+    for (int round = 1; round <= 3; round++) {
+        run_all(m, 2);
+        for (int i = 0; i < 2; i++) {
+            MR_CHECK_OK(m[i].st);
+            MR_CHECK_INT(step_of_key(&b, i, 77), first + round); /* each counts by itself */
+        }
+    }
+    end_all(&b, m, 2);
+}
+
+MR_TEST(server_collective_in_a_fixed_order_gives_the_same)
+{
+    bench b;
+    mr_out outs[6];
+    mr_tensor *got[6];
+    bench_begin(&b, 0, 2);
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &b.config);
+    size_t mark = mr_pb_begin(&w, 16);
+    mr_pb_put_varint(&w, 6, 1); /* collective_deterministic_sequential_execution */
+    mr_pb_end(&w, mark);
+    for (int i = 0; i < 6; i++) /* made in another order by each */
+        outs[i] = collective(&b.s, "CollectiveReduceV2", input(&b, i % 2, 1, 2), 2, 1, i % 2 ? i : 5 - i, reduce_attrs, 3);
+    run_outs(&b, outs, 6, got);
+    for (int i = 0; i < 6; i++)
+        MR_CHECK(*MR_DATA(float, got[i]) == 3000);
+    unref_all(got, 6);
+    bench_end(&b);
 }

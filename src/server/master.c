@@ -285,9 +285,10 @@ void mr_master_handle(mr_master *m, mr_net_call *c)
     mr_dispatch(m->host, methods, MR_COUNT(methods), MR_MASTER_SERVICE, m, c);
 }
 
-mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns)
+mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr_collectives *collectives)
 {
     mr_master *m = mr_new(mr_master);
+    m->collectives = collectives;
     mr_mutex_init(&m->mu);
     mr_cond_init(&m->quiet);
     m->host = h;

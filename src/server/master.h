@@ -10,7 +10,8 @@
 
 typedef struct mr_master mr_master;
 /* gc_ns: sessions that no call has entered for that long are closed, also under their steps; 0: none. */
-mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns);
+struct mr_collectives; /* of the same task: who knows the ids of steps with a graph key */
+mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr_collectives *collectives);
 /* Closes all sessions and waits for their steps; calls that come later fail. */
 void mr_master_stop(mr_master *m);
 void mr_master_free(mr_master *m); /* stopped, no call of it is open */

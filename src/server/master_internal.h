@@ -75,6 +75,7 @@ struct mr_msession {
 
 struct mr_master {
     mr_host *host;
+    struct mr_collectives *collectives;
     mr_timers *timers;
     mr_mutex mu;
     mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_msession */

@@ -216,6 +216,7 @@ static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogr
                             .no_cse = s->config.no_cse,
                             .schedule = (mr_schedule)s->config.schedule,
                             .lossy = s->config.lossy_sends,
+                            .order_collectives = s->config.order_collectives,
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
                             .placements = own ? &s->placements : &local};

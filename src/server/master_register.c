@@ -123,6 +123,8 @@ static void register_part(mr_mprogram *p, int i)
     mr_pb_writer_init(&w, &head);
     mr_pb_put_bytes(&w, 1, mr_sv_of(p->session->handle));
     mr_pb_put_varint(&w, 6, 1);
+    if (p->session->config.group_leader[0]) /* all tasks of the session are to ask the same one */
+        mr_pb_put_bytes(&w, 8, mr_str_view(&p->session->config_proto));
     mr_pb_put_header(&w, 2, p->parts[i].graph_def.n);
     mr_bytes_add_str(&c->request.body, &head);
     mr_bytes_add_str(&c->request.body, &p->parts[i].graph_def);

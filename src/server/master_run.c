@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/trace.h"
+#include "server/collective.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
 
@@ -132,6 +133,8 @@ void mr_mstep_answer(mr_mstep *t, mr_status *st)
         mr_mstep_unref(t);
     if (t->partial)
         mr_mstep_leave_turn(t, st != NULL);
+    else if (t->q.options.graph_key)
+        mr_collectives_retire_step(s->master->collectives, t->q.options.graph_key, t->id);
     if (t->placing == MR_PLACING_MEASURE && !st)
         mr_mstep_learn(t);
     st = encode_answer(t, st, &body);
@@ -362,7 +365,7 @@ void mr_mstep_begin(mr_mstep *t)
     mr_mprogram *p = t->program;
     mr_msession *s = t->session;
     int64_t ms = t->q.options.timeout_ms > 0 ? t->q.options.timeout_ms : s->config.timeout_ms;
-    if (!t->partial)
+    if (!t->partial && !t->id)
         t->id = mr_step_id_new();
     t->n_parts = p->n_parts;
     t->parts = mr_new_array(mr_mpart_call, p->n_parts + 1);
@@ -433,11 +436,24 @@ mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t requ
     return st;
 }
 
+/* The id of a step that other masters make too. */
+static void id_found(void *ctx, mr_status *st, int64_t id)
+{
+    mr_mstep *t = ctx;
+    t->id = id;
+    if (st)
+        mr_mstep_answer(t, st);
+    else
+        mr_mstep_run_when_ready(t);
+}
+
 void mr_mstep_go(mr_mstep *t, mr_status *st)
 {
     if (!st)
         st = check_lives(t->session, t->program);
-    if (!st) {
+    if (!st && t->q.options.graph_key && !t->partial) {
+        mr_collectives_next_step(t->session->master->collectives, t->q.options.graph_key, id_found, t);
+    } else if (!st) {
         mr_mstep_run_when_ready(t);
     } else if (t->session) {
         mr_mstep_answer(t, st);

@@ -338,6 +338,11 @@ static void put_options(const mr_run_options *o, bool metadata, mr_pb_writer *w)
     }
     if (o->timeout_ms > 0)
         mr_pb_put_varint(w, 2, (uint64_t)o->timeout_ms);
+    if (o->graph_key) {
+        size_t experimental = mr_pb_begin(w, 8);
+        mr_pb_put_varint(w, 1, (uint64_t)o->graph_key);
+        mr_pb_end(w, experimental);
+    }
     mr_pb_end(w, mark);
 }
 

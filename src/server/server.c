@@ -272,7 +272,8 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     s->hosting = true;
     MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
     s->worker = mr_worker_new(&s->host);
-    s->master = mr_master_new(&s->host, s->timers, session_gc_ns(o));
+    mr_collectives_set_leader(mr_worker_collectives(s->worker), mr_sv_of(config.group_leader));
+    s->master = mr_master_new(&s->host, s->timers, session_gc_ns(o), mr_worker_collectives(s->worker));
     s->name = mr_printf("%s/%d", def->job, def->task);
     s->own_address = mr_printf("own %p", (void *)s);
     s->address = mr_server_place(o ? o->address : NULL, mr_fellows_task(s->host.peers, self)->address);

@@ -23,6 +23,7 @@ void mr_wsession_unref(mr_wsession *s)
         return;
     mr_worker_service *w = s->worker;
     mr_collective_bind(mr_functions_caller(s->env.functions), NULL);
+    mr_session_collective_deinit(&s->collective);
     mr_env_deinit(&s->env);
     mr_remote_calls_deinit(&s->remote);
     mr_status_free(s->ended);
@@ -463,7 +464,7 @@ out:
 }
 
 typedef struct register_request {
-    mr_sv session, graph_def;
+    mr_sv session, graph_def, config;
     bool created;
 } register_request;
 
@@ -478,6 +479,7 @@ static mr_status *parse_register(mr_sv body, register_request *q)
         case 1: q->session = mr_pb_bytes(&r); break;
         case 2: q->graph_def = mr_pb_bytes(&r); break;
         case 6: q->created = mr_pb_bool(&r); break;
+        case 8: q->config = mr_pb_bytes(&r); break;
         default: mr_pb_skip(&r);
         }
     return mr_pb_reader_status(&r, "RegisterGraphRequest");
@@ -514,6 +516,8 @@ static void register_graph(void *service, mr_net_call *c, mr_sv body)
     mr_status *st = parse_register(body, &q);
     if (!st)
         st = find_session(w, q.session, q.created, &s);
+    if (!st)
+        st = mr_session_collective_configure(&s->collective, q.config);
     if (!st)
         st = make_program(&s->env, q.graph_def, &p);
     if (!st)
@@ -652,6 +656,11 @@ static void join_collective(void *service, mr_net_call *c, mr_sv body)
     mr_collectives_join(((mr_worker_service *)service)->collectives, c, body);
 }
 
+static void get_step_sequence(void *service, mr_net_call *c, mr_sv body)
+{
+    mr_collectives_get_step_sequence(((mr_worker_service *)service)->collectives, c, body);
+}
+
 static void recv_buf(void *service, mr_net_call *c, mr_sv body)
 {
     if (!mr_collectives_recv_buf(((mr_worker_service *)service)->collectives, c, body))
@@ -666,6 +675,7 @@ static const mr_method methods[] = {
     {"CompleteInstance", complete_instance},
     {"AbortCollective", abort_collective}, /* our own, as the next */
     {"JoinCollective", join_collective},
+    {"GetStepSequence", get_step_sequence},
     {"CleanupGraph", mr_worker_cleanup_graph},
     {"GetStatus", get_status},
     {"CreateWorkerSession", create_session, true},

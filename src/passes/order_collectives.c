@@ -1,0 +1,142 @@
+/* passes/order_collectives.c -- collectives of a device one after the other, in an order that all members have.
+ *
+ * For sessions that ask for it (collective_deterministic_sequential_execution).  The order is that of the instance keys, as far
+ * as what they depend on lets it; those inside of loops, and those whose keys are not known, are left as they are.  One
+ * order is found for all devices together, and control edges lead along it within each device, so they close no circle. */
+#include "base/memory.h"
+#include "passes/passes.h"
+
+typedef struct call {
+    mr_node *node;
+    int64_t key;
+    bool placed;      /* in the order */
+    uint64_t *behind; /* a bit for each call that it depends on */
+} call;
+
+typedef struct orderer {
+    mr_graph *g;
+    MR_VEC(call) calls;
+    MR_VEC(int) stack;
+    bool *seen;
+} orderer;
+
+/* ---- keys ---- */
+
+static int key_input(const mr_node *n)
+{
+    if (strcmp(n->def->name, "CollectiveBcastRecvV2") == 0)
+        return 2;
+    return n->n_in > 3 ? 3 : -1;
+}
+
+static bool find_key(const mr_node *n, int64_t *key)
+{
+    mr_tensor *t = NULL;
+    if (strncmp(n->def->name, "Collective", 10) != 0)
+        return false;
+    const mr_attr *a = mr_node_attr(n, "instance_key");
+    if (a) {
+        *key = a->i;
+        return true;
+    }
+    int i = key_input(n);
+    const mr_node *from = i >= 0 ? n->in[i].node : NULL;
+    if (!from || strcmp(from->def->name, "Const") != 0)
+        return false;
+    mr_status *st = mr_node_get_tensor(from, "value", &t);
+    bool known = !st && t->dtype == MR_INT32 && t->n == 1;
+    if (known)
+        *key = *MR_DATA(int32_t, t);
+    mr_status_free(st);
+    mr_tensor_unref(t);
+    return known;
+}
+
+/* ---- who depends on whom ---- */
+
+static void push(orderer *o, const mr_node *n)
+{
+    if (!n || o->seen[n->id])
+        return;
+    o->seen[n->id] = true;
+    mr_vec_push(&o->stack, n->id);
+}
+
+static void look_behind(orderer *o, int which)
+{
+    memset(o->seen, 0, sizeof *o->seen * (size_t)o->g->nodes.n);
+    push(o, o->calls.p[which].node);
+    while (o->stack.n) {
+        const mr_node *n = o->g->nodes.p[mr_vec_pop(&o->stack)];
+        for (int i = 0; i < n->n_in; i++)
+            push(o, n->in[i].node);
+        for (int i = 0; i < n->n_ctrl; i++)
+            push(o, n->ctrl[i]);
+    }
+    for (int i = 0; i < o->calls.n; i++)
+        if (i != which && o->seen[o->calls.p[i].node->id])
+            o->calls.p[which].behind[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static bool is_free(const orderer *o, const call *c)
+{
+    for (int i = 0; i < o->calls.n; i++)
+        if (!o->calls.p[i].placed && (c->behind[i / 64] >> (i % 64) & 1))
+            return false;
+    return true;
+}
+
+/* The lowest key of those that depend on nothing that is left; -1: the rest goes in a circle. */
+static int next_of(const orderer *o)
+{
+    int best = -1;
+    for (int i = 0; i < o->calls.n; i++) {
+        const call *c = &o->calls.p[i];
+        if (!c->placed && (best < 0 || c->key < o->calls.p[best].key) && is_free(o, c))
+            best = i;
+    }
+    return best;
+}
+
+static void chain(orderer *o)
+{
+    mr_map last = {.borrow_keys = true}; /* device -> node */
+    for (int i; (i = next_of(o)) >= 0;) {
+        mr_node *n = o->calls.p[i].node;
+        o->calls.p[i].placed = true;
+        mr_node *before = mr_map_putz(&last, n->placed ? n->placed : "", n);
+        if (before)
+            mr_node_add_control(n, before);
+    }
+    mr_map_deinit(&last);
+}
+
+mr_status *mr_order_collectives(mr_graph *g)
+{
+    mr_frames frames;
+    mr_status *st = NULL;
+    orderer o = {.g = g};
+    MR_TRY(mr_frames_find(g, &frames));
+    for (int i = 0; i < g->nodes.n; i++) {
+        int64_t key;
+        if (g->nodes.p[i] && frames.of_node[i] == 0 && find_key(g->nodes.p[i], &key))
+            mr_vec_push(&o.calls, (call){.node = g->nodes.p[i], .key = key});
+    }
+    o.seen = mr_try_calloc((size_t)g->nodes.n + 1, sizeof *o.seen);
+    size_t words = ((size_t)o.calls.n + 63) / 64;
+    uint64_t *bits = mr_try_calloc((size_t)o.calls.n * words + 1, sizeof *bits);
+    if (!o.seen || !bits)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to order %d collectives", o.calls.n));
+    for (int i = 0; i < o.calls.n; i++)
+        o.calls.p[i].behind = bits + (size_t)i * words;
+    for (int i = 0; i < o.calls.n; i++)
+        look_behind(&o, i);
+    chain(&o);
+out:
+    mr_free(bits);
+    mr_free(o.seen);
+    mr_vec_deinit(&o.calls);
+    mr_vec_deinit(&o.stack);
+    mr_frames_deinit(&frames);
+    return st;
+}

@@ -1,0 +1,188 @@
+/* server/collective_steps.c -- ids of steps that several masters make together: GetStepSequence.
+ *
+ * Masters whose clients run the same graph with the same key (RunOptions.experimental.collective_graph_key) give its steps the same
+ * ids, as TensorFlow's buffers of collectives are told apart by them.  The leader makes the first id of a key up; each task
+ * asks once, counts by itself, and asks again when it has lost count. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "dist/recent.h"
+#include "server/collective_internal.h"
+
+enum { MAX_KEYS = 65536 };
+#define ID_MASK ((INT64_C(1) << 56) - 1)
+#define PATIENCE_NS (10 * INT64_C(1000000000))
+
+/* Keys are whatever clients say; mixed they fall apart. */
+static uint64_t mixed(int64_t key) { return mr_id_mixed((uint64_t)key); }
+
+/* 0: not known. */
+static int64_t next_locked(const mr_collectives *c, int64_t key)
+{
+    const int64_t *id = mr_imap_get(&c->steps, mixed(key));
+    return id ? *id : 0;
+}
+
+static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id) MR_REQUIRES(c->mu);
+static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id)
+{
+    int64_t *at = mr_imap_get(&c->steps, mixed(key));
+    if (!at) {
+        if (c->steps.n >= MAX_KEYS)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "There are %d keys of collective graphs", MAX_KEYS);
+        at = mr_new(int64_t);
+        mr_imap_put(&c->steps, mixed(key), at);
+    }
+    *at = id;
+    return NULL;
+}
+
+void mr_collectives_forget_steps(mr_collectives *c)
+{
+    uint32_t pos = 0;
+    uint64_t key;
+    void *v;
+    while (mr_imap_next(&c->steps, &pos, &key, &v))
+        mr_free(v);
+    mr_imap_deinit(&c->steps);
+}
+
+/* ---- the leader ---- */
+
+static mr_status *answer_key(mr_collectives *c, int64_t key, mr_pb_writer *w)
+{
+    mr_status *st = NULL;
+    mr_lock(&c->mu);
+    int64_t id = next_locked(c, key);
+    if (!id) {
+        id = (mr_step_id_new() & ID_MASK) | 1;
+        st = set_locked(c, key, id);
+    }
+    mr_unlock(&c->mu);
+    size_t mark = mr_pb_begin(w, 1); /* StepSequence */
+    mr_pb_put_varint(w, 1, (uint64_t)key);
+    mr_pb_put_varint(w, 2, (uint64_t)id);
+    mr_pb_end(w, mark);
+    return st;
+}
+
+/* Keys come packed or one by one. */
+static mr_status *answer_all(mr_collectives *c, mr_sv body, mr_pb_writer *w)
+{
+    mr_pb_reader r, packed;
+    uint32_t field, wire;
+    mr_status *st = NULL;
+    mr_pb_reader_init(&r, body);
+    while (!st && mr_pb_next(&r, &field, &wire)) {
+        if (field != 1) {
+            mr_pb_skip(&r);
+        } else if (wire == MR_WIRE_VARINT) {
+            int64_t key = mr_pb_int64(&r);
+            st = answer_key(c, key, w);
+        } else if (mr_pb_message(&r, &packed)) {
+            while (!st && mr_pb_more(&packed) && !packed.error) {
+                int64_t key = (int64_t)mr_pb_raw_varint(&packed);
+                st = packed.error ? NULL : answer_key(c, key, w);
+            }
+        }
+    }
+    mr_status_update(&st, mr_pb_reader_status(&r, "GetStepSequenceRequest"));
+    return st;
+}
+
+void mr_collectives_get_step_sequence(mr_collectives *c, mr_net_call *call, mr_sv body)
+{
+    mr_str reply = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &reply);
+    mr_status *st = answer_all(c, body, &w);
+    mr_status_update(&st, mr_pb_writer_status(&w, "GetStepSequenceResponse"));
+    mr_reply_str(call, st, &reply);
+    mr_str_deinit(&reply);
+}
+
+/* ---- who asks ---- */
+
+typedef struct question {
+    mr_net_request request; /* first */
+    mr_collectives *all;
+    int64_t key;
+    void (*done)(void *ctx, mr_status *st, int64_t id);
+    void *ctx;
+} question;
+
+static mr_status *read_sequence(mr_bytes *reply, int64_t key, int64_t *id)
+{
+    mr_pb_reader r, one;
+    uint32_t field, wire;
+    mr_sv body;
+    MR_TRY(mr_bytes_flat(reply, &body));
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire)) {
+        int64_t v[3] = {0};
+        if (field != 1 || !mr_pb_message(&r, &one)) {
+            if (field != 1)
+                mr_pb_skip(&r);
+            continue;
+        }
+        while (mr_pb_next(&one, &field, &wire))
+            if (field == 1 || field == 2)
+                v[field] = mr_pb_int64(&one);
+            else
+                mr_pb_skip(&one);
+        *id = v[1] == key ? v[2] : *id;
+    }
+    MR_TRY(mr_pb_reader_status(&r, "GetStepSequenceResponse"));
+    return *id > 0 ? NULL : mr_error(MR_INTERNAL, "No step id came for graph key %lld", (long long)key);
+}
+
+static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    question *q = (question *)r;
+    int64_t id = 0;
+    if (!st)
+        st = read_sequence(reply, q->key, &id);
+    if (!st) {
+        mr_lock(&q->all->mu);
+        st = set_locked(q->all, q->key, id);
+        mr_unlock(&q->all->mu);
+    }
+    void (*done)(void *ctx, mr_status *st, int64_t id) = q->done;
+    void *ctx = q->ctx;
+    mr_free(q);
+    done(ctx, st, id);
+}
+
+void mr_collectives_next_step(mr_collectives *c, int64_t graph_key, void (*done)(void *ctx, mr_status *st, int64_t id), void *ctx)
+{
+    mr_fellows *p = c->worker->host->peers;
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_lock(&c->mu);
+    int64_t id = next_locked(c, graph_key);
+    mr_unlock(&c->mu);
+    if (id) {
+        done(ctx, NULL, id);
+        return;
+    }
+    question *q = mr_new(question);
+    *q = (question){.all = c, .key = graph_key, .done = done, .ctx = ctx};
+    q->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStepSequence", .done = told, .wait_for_ready = true,
+                                  .deadline_ns = mr_now_ns() + PATIENCE_NS};
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_varint(&w, 1, (uint64_t)graph_key);
+    mr_bytes_add_str(&q->request.body, &body);
+    mr_fellows_ask(p, mr_collectives_leader_of(c, p, NULL), &q->request);
+}
+
+void mr_collectives_retire_step(mr_collectives *c, int64_t graph_key, int64_t id)
+{
+    mr_lock(&c->mu);
+    int64_t *at = mr_imap_get(&c->steps, mixed(graph_key));
+    if (at && *at == id) {
+        *at = ((id + 1) & ID_MASK) ? (id + 1) & ID_MASK : 1;
+    } else if (at) {
+        mr_imap_remove(&c->steps, mixed(graph_key));
+        mr_free(at);
+    }
+    mr_unlock(&c->mu);
+}
