@@ -77,6 +77,42 @@ MR_EXPORT extern void mr_model_reuse(mr_model *m, unsigned char reuse);
 /* As mr_minimize with the mean of the gradients of several losses, each computed where its loss is. */
 MR_EXPORT extern TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_losses, mr_optimizer optimizer);
 
+/* ---- pipelines: one network in stages on several devices ---- */
+
+/* The batch is cut into micro-batches that go through the stages one behind the other, forward and back; their gradients are
+ * added up and make one update.  So a step is that of the whole batch, to rounding. */
+typedef enum mr_pipeline_kind {
+    MR_PIPELINE_FILL_DRAIN, /* all forward, then all backward */
+    MR_PIPELINE_1F1B,       /* one backward for each forward as soon as it can be: the same time, fewer activations kept */
+} mr_pipeline_kind;
+
+typedef struct mr_pipeline_options {
+    size_t struct_size; /* sizeof(mr_pipeline_options) */
+    int num_stages;
+    const char *const *devices; /* by stage: where its operations and variables are */
+    int micro_batches;          /* the size of a batch is a multiple of it */
+    mr_pipeline_kind kind;
+    /* Builds a stage: x is the result of the one before (of stage 0 the first input), inputs are this micro-batch's shares of all
+     * inputs.  The last stage's result is the loss, a scalar.  Called once for each stage and micro-batch, with the same
+     * variables by the same names. */
+    TF_Output (*build)(void *arg, mr_model *m, int stage, TF_Output x, const TF_Output *inputs);
+    void *arg;
+} mr_pipeline_options;
+
+/* In place of mr_minimize.  The first dimension of all inputs is the batch; *loss (may be NULL) is the mean over it.  NULL after an
+ * error, which waits in mr_model_status. */
+MR_EXPORT extern TF_Operation *mr_pipeline_minimize(mr_model *m, const TF_Output *inputs, int num_inputs, mr_optimizer optimizer, const mr_pipeline_options *options, TF_Output *loss);
+
+typedef struct mr_pipeline_figures {
+    size_t struct_size; /* sizeof(mr_pipeline_figures) */
+    double step_s;      /* of a whole step */
+    double alone_s;     /* the same work one stage at a time */
+    double bubble;      /* share of its time that the mean stage has nothing to do */
+    int most_kept;      /* micro-batches whose activations a stage keeps, at most */
+} mr_pipeline_figures;
+/* What a pipeline will do, from how long a micro-batch takes in each stage, forward and back, and from one stage to the next. */
+MR_EXPORT extern void mr_pipeline_predict(const mr_pipeline_options *options, const double *forward_s, const double *backward_s, double transfer_s, mr_pipeline_figures *out, TF_Status *status);
+
 /* ---- synchronous training ---- */
 
 typedef struct mr_barrier mr_barrier;

@@ -1,0 +1,45 @@
+/* dist/pipeline.h -- in which order the stages of a pipeline do their work, and what that costs.
+ *
+ * A network is cut into stages, a batch into micro-batches.  Stage s does the forward part of each micro-batch when stage s - 1
+ * has done it, and the backward part when stage s + 1 has.  The order within a stage is free:
+ *
+ *     fill-drain   all forward, then all backward: what the forward parts leave is kept for all micro-batches at once
+ *     1F1B         forward only as far ahead as the stages behind need to be filled, then one backward for each forward: the
+ *                  same time, and at most (stages - s) micro-batches are kept by stage s
+ *
+ * Pure: no clock; times are told. */
+#ifndef MR_DIST_PIPELINE_H
+#define MR_DIST_PIPELINE_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+typedef enum mr_pipeline_order {
+    MR_ORDER_FILL_DRAIN,
+    MR_ORDER_1F1B,
+} mr_pipeline_order;
+
+typedef struct mr_pipeline_task {
+    int micro;
+    bool backward;
+} mr_pipeline_task;
+
+enum { MR_PIPELINE_MAX = 4096 }; /* stages, and micro-batches */
+
+/* What a stage does: 2 * n_micro tasks. */
+void mr_pipeline_tasks(mr_pipeline_order order, int n_stages, int n_micro, int stage, mr_pipeline_task *out);
+
+typedef struct mr_pipeline_cost {
+    double step_s;  /* from the first forward to the last backward */
+    double alone_s; /* the same work, one stage at a time */
+    double bubble;  /* share of the time that the mean stage does nothing */
+    int most_kept;  /* micro-batches whose forward is done and backward is not: the most in any one stage */
+} mr_pipeline_cost;
+
+/* forward_s and backward_s: of one micro-batch, by stage.  transfer_s: between two stages.  INVALID_ARGUMENT for counts or times
+ * that cannot be. */
+mr_status *mr_pipeline_simulate(mr_pipeline_order order, int n_stages, int n_micro, const double *forward_s,
+                                const double *backward_s, double transfer_s, mr_pipeline_cost *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* train/pipeline.h -- one network in stages on several devices, with micro-batches in flight.
+ *
+ * The batch is cut into equal micro-batches, which go through the stages one behind the other, forward and then backward, in the
+ * order of dist/pipeline.h; their gradients are added up, and one update follows.  So a step is that of the whole batch, to
+ * rounding.  All in one graph and one run: what makes the order are control edges within each stage. */
+#ifndef MR_TRAIN_PIPELINE_H
+#define MR_TRAIN_PIPELINE_H
+
+#include "dist/pipeline.h"
+#include "train/net.h"
+
+typedef struct mr_net_pipeline {
+    int n_stages, n_micro;
+    const char *const *devices; /* by stage: its operations and variables */
+    mr_pipeline_order order;
+    /* Builds a stage: x is the result of the one before (of stage 0 the first input), parts are all inputs, each its share of the
+     * batch.  The last stage's result is the loss, a scalar.  Called for each micro-batch, with the same variables. */
+    mr_out (*build)(void *arg, int stage, mr_out x, const mr_out *parts);
+    void *arg;
+} mr_net_pipeline;
+
+/* One step.  inputs have the batch as their first dimension, which must be a multiple of n_micro; *loss is the mean.  NULL after an
+ * error, which is in the scope. */
+mr_node *mr_net_pipeline_minimize(mr_network *n, const mr_net_pipeline *p, const mr_out *inputs, int n_inputs,
+                                  const mr_net_optimizer *o, mr_out *loss);
+
+#endif
