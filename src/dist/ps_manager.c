@@ -384,16 +384,17 @@ static void take_up(mr_psm *m, mr_psm_actions *out)
     list_servers(m);
 }
 
+/* The first to report may be one that was taken for lost long ago, whose view names nobody else: all get time to speak. */
 static void begin(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
-    if (m->dealt || m->here.n == 0)
+    if (m->dealt || m->here.n == 0 || now_ns - m->start_ns < m->o.settle_ns)
         return;
     bool all = true;
     for (int i = 0; i < m->view.servers.n; i++)
         all &= is_here(m, m->view.servers.p[i].id);
     if (m->view.epoch > 0 && (all || now_ns - m->start_ns >= m->o.patience_ns))
         take_up(m, out);
-    else if (m->view.epoch == 0 && m->here.n >= m->o.servers && now_ns - m->start_ns >= m->o.settle_ns)
+    else if (m->view.epoch == 0 && m->here.n >= m->o.servers)
         deal_fresh(m, out);
 }
 

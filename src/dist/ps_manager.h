@@ -12,7 +12,7 @@
  * replaced likewise and let go when it is in no chain.  Only some slots are in motion at a time.
  *
  * A manager that is started anew knows nothing.  It waits for what servers report: the view of the highest epoch wins,
- * and it is taken up when all its servers are there, or patience has run out: who is missing then is lost.  Meanwhile
+ * and after a while it is taken up when all its servers are there, or patience has run out: who is missing is lost.  Meanwhile
  * servers and clients go on by the view they have.  Epochs begin at a stamp (the time in microseconds), so no two
  * managers give out the same.  A server that reported to a manager must take no view from an earlier one any more. */
 #ifndef MR_DIST_PS_MANAGER_H
@@ -25,7 +25,8 @@ typedef struct mr_psm_options {
     int replicas;        /* copies of each slot, 1: no other */
     int servers;         /* so many before slots are dealt out */
     int max_motion;      /* slots that change hands at a time; 0: 16 */
-    int64_t settle_ns;   /* slots are not dealt out sooner after the start: servers of an earlier manager may report */
+    int64_t settle_ns;   /* nothing is decided sooner after the start: servers of an earlier manager may report.  0 where
+                            there can be none; else several times as long as they take to come back */
     int64_t patience_ns; /* for servers of the view that was reported, after the start; at least settle_ns */
     uint64_t stamp;      /* above all earlier epochs: the time in microseconds */
 } mr_psm_options;

@@ -45,6 +45,8 @@ static void mend(mr_pss *w, void *arg)
     const split *s = arg;
     mr_pss_note(w, s->node, "is reached again", 0, 0, 0, 0);
     set_split(w, s, false);
+    if (s->first == MANAGER && mr_pss_chance(w, 700)) /* its connection broke: it does not wait to hear that it was buried */
+        w->servers[s->node - FIRST_SERVER]->joined = false;
 }
 
 static void partition(mr_pss *w)
