@@ -34,7 +34,7 @@ PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/exec/opencl/driver/% src/ops/image/jpeg/%,$(ALL_C))
+LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/group/mpi/% src/exec/opencl/driver/% src/ops/image/jpeg/%,$(ALL_C))
 CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
@@ -52,6 +52,12 @@ ZK_C    := $(filter src/net/zookeeper/%,$(filter-out %_test.c,$(ALL_C))) src/net
            $(addprefix src/base/,clock.c log.c memory.c status.c str.c thread.c vec.c)
 ZK_O    := $(ZK_C:%.c=$(B)/%.o)
 ZK_SO   := $(if $(wildcard /usr/include/zookeeper/zookeeper.h /usr/local/include/zookeeper/zookeeper.h),$(B)/lib/libmillrace-zookeeper.so)
+
+# Likewise MPI (src/group/mpi.h), where its header is.
+MPI_H   := $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/openmpi/include/mpi.h /usr/include/mpi.h /usr/local/include/mpi.h))
+MPI_C   := $(filter src/group/mpi/%,$(ALL_C)) $(addprefix src/base/,clock.c memory.c status.c str.c thread.c)
+MPI_O   := $(MPI_C:%.c=$(B)/%.o)
+MPI_SO  := $(if $(MPI_H),$(B)/lib/libmillrace-mpi.so)
 
 # Likewise OpenCL and CLBlast, where their headers are (src/exec/opencl/driver.h).
 CL_C    := $(filter src/exec/opencl/driver/%,$(ALL_C)) $(addprefix src/base/,clock.c log.c map.c memory.c siphash.c status.c str.c thread.c)
@@ -84,7 +90,7 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-python deps-test deps-bench help clean unit
 all: lib $(CLI) python         ## build the library, the millrace command and the Python package
-lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
+lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO)
 	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
 	$(if $(IMAGE_SO),,@echo "  no JPEG: it needs the package libjpeg-dev")
 
@@ -160,6 +166,14 @@ $(B)/lib/libmillrace-zookeeper.so: $(ZK_O)
 	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-zookeeper.so $(WHOLE) -Wl,--version-script=$(B)/zookeeper.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(ZK_O) $(LDFLAGS) -lzookeeper_mt -pthread
 
+$(filter $(B)/src/group/%,$(MPI_O)): CPPFLAGS += $(addprefix -isystem ,$(filter-out /usr/include,$(patsubst %/,%,$(dir $(MPI_H)))))
+$(B)/lib/libmillrace-mpi.so: $(MPI_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@echo '{ global: mr_mpi_library_get; local: *; };' > $(B)/mpi.map
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-mpi.so $(WHOLE) -Wl,--version-script=$(B)/mpi.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $@ $(MPI_O) $(LDFLAGS) -lmpi -pthread
+
 $(B)/lib/libmillrace-opencl.so: $(CL_O)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
@@ -199,7 +213,7 @@ $(CLI): $(CLI_O) $(LIBA)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
-$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(CL_SO) $(IMAGE_SO)
+$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
 
@@ -483,4 +497,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(PY_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d
+-include $(LIB_O:.o=.d) $(PY_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(MPI_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d

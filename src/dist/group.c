@@ -90,11 +90,12 @@ static bool is_sensible(const mr_roster_event *e)
 }
 
 /* It comes from a later generation than any we know of: those who were in it are expected. */
-static void adopt(mr_roster *r, const mr_roster_event *e)
+static void adopt(mr_roster *r, const mr_roster_event *e, int64_t now_ns)
 {
     r->generation = e->generation;
     if (r->running)
         return; /* ours goes on; the next one will be later than both */
+    r->since_ns = now_ns;
     r->members.n = r->expected.n = 0;
     for (int i = 0; i < e->n_fellows; i++) {
         mr_vec_push(&r->members, e->fellows[i]);
@@ -140,9 +141,9 @@ static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_rost
     if (e->lost)
         remove_key(&r->expected, e->lost);
     if (e->generation > r->generation)
-        adopt(r, e);
+        adopt(r, e, now_ns);
     remove_key(&r->expected, e->who);
-    if (r->waiting.n == 0 && !r->running && r->expected.n == 0)
+    if (r->waiting.n == 0 && r->generation == 0)
         r->since_ns = now_ns;
     int seat = seat_of(r, e->who);
     if (seat < 0)

@@ -126,6 +126,18 @@ MR_TEST(group_roster_of_a_new_keeper_counts_on)
     finish(&r);
 }
 
+MR_TEST(group_roster_of_a_new_keeper_waits_for_the_fellows_of_who_joins)
+{
+    mr_roster r;
+    uint64_t old[] = {10, 11, 12};
+    mr_roster_init(&r, &(mr_roster_options){.size = 3, .rejoin_ns = 100, .join_ns = 1000});
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 11, .wanted = -1, .generation = 7, .fellows = old, .n_fellows = 3,
+                               .lost = 10}, 5000000);
+    MR_CHECK_INT(acts.n, 0);
+    MR_CHECK_INT(mr_roster_next_ns(&r), 5000100);
+    finish(&r);
+}
+
 MR_TEST(group_roster_of_a_minority_is_not_formed)
 {
     mr_roster r;
@@ -388,13 +400,15 @@ static bool is_settled(world *w)
 static void story(uint64_t seed)
 {
     world *w = mr_new(world);
+    const int64_t begin = 1000000; /* clocks do not begin at 0 */
     w->random = seed * 977 + 11;
+    w->now = begin;
     for (int i = 0; i < 4; i++)
         come(w, &w->p[i]);
-    for (w->now = 0; w->now < 6000; w->now++) {
-        if (w->now < 1500 && roll(w, 60) == 0)
+    for (w->now = begin; w->now < begin + 6000; w->now++) {
+        if (w->now < begin + 1500 && roll(w, 60) == 0)
             something(w);
-        if (w->now == 1500) /* enough for a first generation, whatever happened */
+        if (w->now == begin + 1500) /* enough for a first generation, whatever happened */
             for (int i = 0; i < 4; i++)
                 if (w->p[i].state == ABSENT)
                     come(w, &w->p[i]);
@@ -402,7 +416,7 @@ static void story(uint64_t seed)
             ;
         if (w->keeper && w->now >= mr_roster_next_ns(&w->roster))
             tell_keeper(w, (mr_roster_event){.word = MR_ROSTER_TICK});
-        if (w->now > 1600 && w->n_words == 0 && is_settled(w))
+        if (w->now > begin + 1600 && w->n_words == 0 && is_settled(w))
             break;
     }
     if (!is_settled(w))

@@ -380,7 +380,7 @@ static void letters_free(mr_transport *t)
         }
     p->n_parked -= count(l->early);
     mr_unlock(&p->mu);
-    refuse(l->early, MR_ABORTED, "the receiver has ended this generation");
+    refuse(l->early, MR_UNAVAILABLE, "the receiver has ended this generation");
     mr_status_free(l->failed);
     mr_free(l->next_send);
     mr_free(l->next_receive);

@@ -1,0 +1,271 @@
+/* group/gift.c -- a small server of descriptors, in the local transport's thread.
+ *
+ * A client sends 8 bytes, the number; the answer is 16: whether there is such a file (1) and its size, with the descriptor.  One
+ * question a connection.  A client that says nothing costs a descriptor, so only some may wait at a time. */
+#include "group/gift.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/vec.h"
+#include "net/local.h"
+#include "net/local_io.h"
+
+#define AGAIN_NS 1000000
+enum { MOST_WAITING = 256, BACKLOG = 256 };
+
+typedef struct gift {
+    uint64_t number;
+    int fd;
+    size_t bytes;
+} gift;
+
+typedef struct guest { /* a connection that has not asked yet */
+    mr_watch watch;
+    int fd;
+    mr_gifts *gifts;
+    mr_order bury;
+} guest;
+
+struct mr_gifts {
+    mr_watch watch;
+    int fd;
+    char *path;
+    MR_VEC(guest *) guests; /* the transport's thread */
+    mr_mutex mu;
+    MR_VEC(gift) gifts MR_GUARDED_BY(mu);
+};
+
+typedef struct reply {
+    uint64_t there, bytes;
+} reply;
+
+/* ---- answering ---- */
+
+static bool is_same_user(int fd)
+{
+    struct ucred c;
+    socklen_t n = sizeof(c);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == getuid();
+}
+
+/* A few bytes into an empty socket: it takes them at once, or the client is gone. */
+static void answer(mr_gifts *g, int to, uint64_t number)
+{
+    reply r = {0};
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec iov = {&r, sizeof(r)};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    mr_lock(&g->mu);
+    for (int i = 0; i < g->gifts.n; i++)
+        if (g->gifts.p[i].number == number) {
+            r = (reply){1, g->gifts.p[i].bytes};
+            m.msg_control = control;
+            m.msg_controllen = sizeof(control);
+            struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+            *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+            memcpy(CMSG_DATA(c), &g->gifts.p[i].fd, sizeof(int));
+        }
+    ssize_t rc = sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)rc; /* a client that hears nothing asks again */
+    mr_unlock(&g->mu);
+}
+
+static void bury(mr_order *o) { mr_free((char *)o - offsetof(guest, bury)); }
+
+static void dismiss(guest *v)
+{
+    mr_gifts *g = v->gifts;
+    for (int i = 0; i < g->guests.n; i++)
+        if (g->guests.p[i] == v) {
+            mr_vec_remove_swap(&g->guests, i);
+            break;
+        }
+    mr_watch_remove(v->fd);
+    close(v->fd);
+    v->bury.fn = bury;
+    mr_local_later(&v->bury); /* an event of it may still be at hand */
+}
+
+static void heard(mr_watch *w, uint32_t events)
+{
+    guest *v = (guest *)w;
+    uint64_t number;
+    (void)events;
+    ssize_t n = recv(v->fd, &number, sizeof(number), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == sizeof(number)) /* a part of it alone makes no sense: they are few bytes, sent at once */
+        answer(v->gifts, v->fd, number);
+    dismiss(v);
+}
+
+static void come(mr_watch *w, uint32_t events)
+{
+    mr_gifts *g = (mr_gifts *)w;
+    int fd = accept4(g->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    (void)events;
+    if (fd < 0)
+        return;
+    guest *v = mr_new(guest);
+    *v = (guest){.watch = {heard}, .fd = fd, .gifts = g};
+    if (!is_same_user(fd) || !mr_watch_add(&v->watch, fd, EPOLLIN)) {
+        close(fd);
+        mr_free(v);
+        return;
+    }
+    mr_vec_push(&g->guests, v);
+    if (g->guests.n > MOST_WAITING)
+        dismiss(g->guests.p[0]);
+}
+
+/* ---- its life ---- */
+
+static mr_status *listen_at(mr_gifts *g)
+{
+    struct sockaddr_un a;
+    MR_TRY(mr_local_address(g->path, &a));
+    unlink(g->path); /* the name is this process's own */
+    g->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (g->fd < 0 || bind(g->fd, (struct sockaddr *)&a, sizeof(a)) != 0 || chmod(g->path, 0600) != 0 ||
+        listen(g->fd, BACKLOG) != 0 || !mr_watch_add(&g->watch, g->fd, EPOLLIN))
+        return mr_errno_status(errno, "listen at", g->path);
+    return NULL;
+}
+
+mr_status *mr_gifts_new(const char *path, mr_gifts **out)
+{
+    MR_TRY(mr_local_io_start());
+    mr_gifts *g = mr_new(mr_gifts);
+    g->watch.ready = come;
+    g->path = mr_strdup(path);
+    g->fd = -1;
+    mr_mutex_init(&g->mu);
+    mr_status *st = listen_at(g);
+    if (st) {
+        if (g->fd >= 0)
+            close(g->fd);
+        mr_local_io_stop();
+        mr_mutex_deinit(&g->mu);
+        mr_free(g->path);
+        mr_free(g);
+        return st;
+    }
+    *out = g;
+    return NULL;
+}
+
+static void stop(void *arg)
+{
+    mr_gifts *g = arg;
+    mr_watch_remove(g->fd);
+    close(g->fd);
+    while (g->guests.n)
+        dismiss(g->guests.p[0]);
+}
+
+void mr_gifts_free(mr_gifts *g)
+{
+    if (!g)
+        return;
+    unlink(g->path);
+    mr_local_do(stop, g);
+    mr_local_io_stop();
+    for (int i = 0; i < g->gifts.n; i++)
+        close(g->gifts.p[i].fd);
+    mr_vec_deinit(&g->gifts);
+    mr_vec_deinit(&g->guests);
+    mr_mutex_deinit(&g->mu);
+    mr_free(g->path);
+    mr_free(g);
+}
+
+void mr_gifts_offer(mr_gifts *g, uint64_t number, int fd, size_t bytes)
+{
+    mr_lock(&g->mu);
+    mr_vec_push(&g->gifts, (gift){number, fd, bytes});
+    mr_unlock(&g->mu);
+}
+
+void mr_gifts_take_back(mr_gifts *g, uint64_t number)
+{
+    mr_lock(&g->mu);
+    for (int i = 0; i < g->gifts.n; i++)
+        if (g->gifts.p[i].number == number) {
+            close(g->gifts.p[i].fd);
+            mr_vec_remove_swap(&g->gifts, i);
+            break;
+        }
+    mr_unlock(&g->mu);
+}
+
+/* ---- asking ---- */
+
+static mr_status *receive(int from, int64_t deadline_ns, reply *r, int *fd)
+{
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = {r, sizeof(*r)};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    int64_t ms = MR_MAX(0, deadline_ns - mr_now_ns()) / 1000000 + 1;
+    struct pollfd p = {.fd = from, .events = POLLIN};
+    *fd = -1;
+    if (poll(&p, 1, (int)MR_MIN(ms, 60000)) <= 0)
+        return mr_error(MR_DEADLINE_EXCEEDED, "group: a member does not hand over its memory");
+    ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(fd, CMSG_DATA(c), sizeof(int));
+    if (n == sizeof(*r))
+        return NULL;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return mr_error(MR_UNAVAILABLE, "group: a member has gone");
+}
+
+static mr_status *ask_once(const char *path, uint64_t number, int64_t deadline_ns, reply *r, int *fd)
+{
+    struct sockaddr_un a;
+    MR_TRY(mr_local_address(path, &a));
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return mr_errno_status(errno, "open", "a socket");
+    mr_status *st = NULL;
+    if (connect(s, (struct sockaddr *)&a, sizeof(a)) != 0)
+        st = mr_error(MR_UNAVAILABLE, "group: nobody is at %s: %s", path, strerror(errno));
+    else if (!is_same_user(s))
+        st = mr_error(MR_PERMISSION_DENIED, "group: %s is another user's", path);
+    else if (send(s, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))
+        st = mr_error(MR_UNAVAILABLE, "group: %s: %s", path, strerror(errno));
+    else
+        st = receive(s, deadline_ns, r, fd);
+    close(s);
+    return st;
+}
+
+mr_status *mr_gift_ask(const char *path, uint64_t number, int64_t deadline_ns, const _Atomic bool *stop, int *fd, size_t *bytes)
+{
+    for (;;) {
+        reply r = {0};
+        MR_TRY(ask_once(path, number, deadline_ns, &r, fd));
+        if (r.there == 1 && *fd >= 0) {
+            *bytes = (size_t)r.bytes;
+            return NULL;
+        }
+        if (*fd >= 0)
+            close(*fd);
+        if (stop && atomic_load(stop))
+            return mr_error(MR_ABORTED, "group: the memory at %s is not asked for any more", path);
+        if (mr_now_ns() > deadline_ns)
+            return mr_error(MR_DEADLINE_EXCEEDED, "group: the member at %s does not hand over its memory", path);
+        mr_sleep_ns(AGAIN_NS);
+    }
+}

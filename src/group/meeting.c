@@ -1,0 +1,474 @@
+/* group/meeting.c -- attending: one call after the other, with whoever keeps the roster.
+ *
+ * A call that asks to join takes the place of the one that waits; answers to calls before it are not looked at (serial).  When a
+ * call fails, the keeper is lost: that ends the generation, and the next gather looks for another keeper. */
+#include "group/meeting.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "group/keeper.h"
+
+#define SILENCE_NS INT64_C(5000000000) /* a keeper answers once a second */
+#define REJOIN_NS INT64_C(2000000000)
+#define AGAIN_NS INT64_C(5000000)
+#define LINGER_NS INT64_C(250000000) /* of a keeper that leaves: until the others have heard that it does */
+
+struct mr_meeting {
+    char *name, *folder, *own_address;
+    mr_meeting_options o;
+    uint64_t key; /* of this process here */
+    mr_net *net;
+    mr_net_server *server; /* gRPC: always; else of the keeper */
+    mr_gifts *gifts;
+    mr_post *post;
+    int lock_fd;
+    mr_net_peer *peer; /* the keeper */
+    int candidate;     /* of gRPC: which of the addresses it is */
+
+    mr_mutex mu;
+    mr_cond changed;
+    mr_keeper *keeper MR_GUARDED_BY(mu);
+    uint64_t serial MR_GUARDED_BY(mu); /* of the call that counts */
+    int n_calls MR_GUARDED_BY(mu);     /* under way, also those that do not count */
+    bool formed MR_GUARDED_BY(mu), link_lost MR_GUARDED_BY(mu), not_keeping MR_GUARDED_BY(mu), waits MR_GUARDED_BY(mu),
+        ended MR_GUARDED_BY(mu), closing MR_GUARDED_BY(mu);
+    mr_status *refused MR_GUARDED_BY(mu);
+    mr_news news MR_GUARDED_BY(mu); /* of the generation; written by a join alone */
+    int rank MR_GUARDED_BY(mu);
+    uint64_t lost MR_GUARDED_BY(mu);
+};
+
+typedef struct attend_call {
+    mr_net_request r;
+    mr_meeting *m;
+    uint64_t serial;
+} attend_call;
+
+static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply);
+
+/* ---- attending ---- */
+
+static void compose_locked(mr_meeting *m, uint32_t flags, mr_bytes *out) MR_REQUIRES(m->mu)
+{
+    mr_str text = {0};
+    mr_attend a = {.flags = flags, .who = m->key, .lost = m->lost, .generation = m->news.generation, .wanted = m->o.rank};
+    mr_str_appendz(&a.name, m->name);
+    mr_str_appendz(&a.address, m->own_address);
+    for (int i = 0; i < m->news.members.n; i++)
+        mr_vec_push(&a.fellows, m->news.members.p[i].key);
+    mr_attend_write(&a, &text);
+    mr_bytes_add_str(out, &text);
+    mr_attend_deinit(&a);
+}
+
+/* Without the lock.  serial 0: a new one, before which no answer counts any more. */
+static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
+{
+    attend_call *c = mr_new(attend_call);
+    c->m = m;
+    c->r = (mr_net_request){.method = MR_ATTEND_METHOD, .deadline_ns = mr_now_ns() + SILENCE_NS, .done = answered};
+    mr_lock(&m->mu);
+    c->serial = serial ? serial : ++m->serial;
+    m->n_calls++;
+    compose_locked(m, flags, &c->r.body);
+    mr_net_peer *peer = m->peer;
+    mr_unlock(&m->mu);
+    m->net->start(peer, &c->r);
+}
+
+/* ---- news ---- */
+
+static void forget_news_locked(mr_meeting *m) MR_REQUIRES(m->mu)
+{
+    mr_news_deinit(&m->news);
+    m->news = (mr_news){0};
+}
+
+static int rank_in(const mr_news *n, uint64_t key)
+{
+    for (int i = 0; i < n->members.n; i++)
+        if (n->members.p[i].key == key)
+            return i;
+    return -1;
+}
+
+static void formed_locked(mr_meeting *m, mr_news *n) MR_REQUIRES(m->mu)
+{
+    int rank = rank_in(n, m->key);
+    if (rank < 0 || m->formed) {
+        m->link_lost = true; /* a keeper that says such things is none */
+        return;
+    }
+    forget_news_locked(m);
+    m->news = *n;
+    *n = (mr_news){0};
+    m->rank = rank;
+    m->formed = true;
+    m->waits = m->ended = false;
+    m->lost = 0;
+}
+
+/* The end of the generation, once; the status is to be told without the lock. */
+static mr_status *end_locked(mr_meeting *m, uint64_t who, const char *why) MR_REQUIRES(m->mu)
+{
+    if (!m->formed || m->ended)
+        return NULL;
+    m->ended = true;
+    m->lost = who;
+    return mr_error(MR_ABORTED, "group '%s': %s, generation %lld is over", m->name, why, (long long)m->news.generation);
+}
+
+/* What a keeper has said; whether the next call is to be made. */
+static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES(m->mu)
+{
+    switch (n->kind) {
+    case MR_NEWS_FORMED:
+        formed_locked(m, n);
+        break;
+    case MR_NEWS_ENDED:
+        if (n->generation == m->news.generation && n->keeper == m->news.keeper)
+            *over = end_locked(m, n->who, mr_str_z(&n->why));
+        break;
+    case MR_NEWS_WAITS:
+        m->waits = true;
+        break;
+    case MR_NEWS_REFUSED:
+        mr_status_free(m->refused);
+        m->refused = mr_error(n->generation > 0 && n->generation <= MR_UNAUTHENTICATED ? (mr_code)n->generation : MR_UNKNOWN, "%s",
+                              mr_str_z(&n->why));
+        return false;
+    default:
+        break;
+    }
+    return !m->link_lost;
+}
+
+static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m->mu)
+{
+    int rank = rank_in(&m->news, m->news.keeper);
+    m->link_lost = true;
+    m->not_keeping = mr_status_code(st) == MR_FAILED_PRECONDITION;
+    char *why = mr_printf("member %d is gone (%s)", rank, mr_status_message(st));
+    mr_status *over = end_locked(m, m->news.keeper, why);
+    mr_free(why);
+    return over;
+}
+
+static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    attend_call *c = (attend_call *)r;
+    mr_meeting *m = c->m;
+    mr_news n = {0};
+    mr_sv bytes;
+    mr_status *over = NULL;
+    bool again = false;
+    if (!st)
+        st = mr_bytes_flat(reply, &bytes);
+    if (!st)
+        st = mr_news_read(bytes, &n);
+    mr_lock(&m->mu);
+    if (c->serial == m->serial && !m->closing) {
+        if (st)
+            over = lose_locked(m, st);
+        else
+            again = hear_locked(m, &n, &over);
+    }
+    mr_unlock(&m->mu);
+    if (over)
+        m->o.ended(m->o.arg, over);
+    if (again)
+        attend(m, 0, c->serial);
+    mr_lock(&m->mu);
+    m->n_calls--;
+    mr_cond_broadcast(&m->changed);
+    mr_unlock(&m->mu);
+    mr_status_free(over);
+    mr_status_free(st);
+    mr_news_deinit(&n);
+    mr_free(c);
+}
+
+/* ---- finding the keeper ---- */
+
+static void handle(void *arg, mr_net_call *c)
+{
+    mr_meeting *m = arg;
+    mr_lock(&m->mu);
+    mr_keeper *k = m->keeper;
+    mr_unlock(&m->mu);
+    if (strcmp(c->method, MR_ATTEND_METHOD) == 0 && k)
+        mr_keeper_handle(k, c);
+    else if (strcmp(c->method, MR_ATTEND_METHOD) == 0)
+        c->net->reply(c, mr_error(MR_FAILED_PRECONDITION, "group '%s': this member does not keep its roster", m->name), NULL);
+    else if (strcmp(c->method, MR_POST_METHOD) == 0 && m->post)
+        mr_post_handle(m->post, c);
+    else
+        c->net->reply(c, mr_error(MR_UNIMPLEMENTED, "group: there is no %s", c->method), NULL);
+}
+
+static mr_status *become_keeper(mr_meeting *m)
+{
+    mr_keeper *k;
+    mr_roster_options o = {.size = m->o.size, .least = m->o.least, .majority = !m->folder, .join_ns = m->o.join_ns,
+                           .rejoin_ns = REJOIN_NS};
+    if (m->keeper)
+        return NULL;
+    MR_TRY(mr_keeper_new(m->name, m->key, &o, &k));
+    mr_lock(&m->mu);
+    m->keeper = k;
+    mr_unlock(&m->mu);
+    return NULL;
+}
+
+/* Tries to get the lock, and keeps the roster then. */
+static mr_status *try_to_keep(mr_meeting *m, const char *path)
+{
+    int port;
+    if (m->lock_fd >= 0 && m->server)
+        return NULL;
+    if (m->lock_fd < 0) {
+        char *lock = mr_printf("%s/%s.lock", m->folder, m->name);
+        m->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        mr_status *st = m->lock_fd < 0 ? mr_errno_status(errno, "open", lock) : NULL;
+        mr_free(lock);
+        MR_TRY(st);
+        if (flock(m->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+            close(m->lock_fd);
+            m->lock_fd = -1;
+            return NULL;
+        }
+    }
+    MR_TRY(become_keeper(m));
+    mr_net_listen listen = {.address = path, .handle = handle, .arg = m};
+    mr_status *st = m->net->listen(m->net, &listen, &m->server, &port);
+    if (mr_status_code(st) == MR_ALREADY_EXISTS) { /* the one before is about to close it */
+        mr_status_free(st);
+        st = NULL;
+    }
+    return st;
+}
+
+static mr_status *find_on_host(mr_meeting *m)
+{
+    char *path = mr_printf("%s/%s.sock", m->folder, m->name);
+    mr_status *st = try_to_keep(m, path);
+    if (!st)
+        st = m->net->connect(m->net, path, NULL, NULL, &m->peer);
+    mr_free(path);
+    return st;
+}
+
+/* Over gRPC.  After a generation was formed, its members in their order, those that did not answer left out until all did not. */
+static mr_status *find_by_address(mr_meeting *m)
+{
+    const char *address = m->o.addresses[0];
+    bool own = m->o.rank == 0;
+    if (m->news.members.n) {
+        int i = m->candidate % m->news.members.n;
+        address = m->news.members.p[i].address;
+        own = m->news.members.p[i].key == m->key;
+    }
+    if (own)
+        MR_TRY(become_keeper(m));
+    return m->net->connect(m->net, address, m->o.keys, NULL, &m->peer);
+}
+
+static mr_status *find_keeper(mr_meeting *m)
+{
+    if (m->peer) {
+        m->net->disconnect(m->peer);
+        m->peer = NULL;
+    }
+    return m->folder ? find_on_host(m) : find_by_address(m);
+}
+
+/* ---- gathering ---- */
+
+/* Asks to join, and waits: *formed, or the keeper was lost. */
+static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, bool *formed)
+{
+    mr_lock(&m->mu);
+    m->formed = m->link_lost = m->not_keeping = false;
+    mr_unlock(&m->mu);
+    attend(m, MR_ATTEND_JOIN, 0);
+    mr_status *st = NULL;
+    mr_lock(&m->mu);
+    bool in_time = true;
+    while (!m->formed && !m->link_lost && !m->refused && in_time)
+        in_time = mr_cond_wait_until(&m->changed, &m->mu, deadline_ns);
+    *formed = m->formed && !m->link_lost;
+    st = m->refused;
+    m->refused = NULL;
+    if (!*formed && !st && !in_time)
+        st = mr_error(MR_DEADLINE_EXCEEDED, "group '%s': waited for members that did not come", m->name);
+    mr_unlock(&m->mu);
+    return st;
+}
+
+/* The keeper that was asked last did not answer: the next one, if there was a generation. */
+static void try_another(mr_meeting *m)
+{
+    mr_lock(&m->mu);
+    m->candidate += m->news.members.n && !m->not_keeping;
+    mr_unlock(&m->mu);
+    mr_sleep_ns(AGAIN_NS);
+}
+
+mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
+{
+    for (bool formed = false; !formed;) {
+        mr_lock(&m->mu);
+        bool has_link = m->peer && !m->link_lost;
+        mr_unlock(&m->mu);
+        if (!has_link)
+            MR_TRY(find_keeper(m));
+        MR_TRY(ask_to_join(m, deadline_ns, &formed));
+        if (!formed && mr_now_ns() > deadline_ns)
+            return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': nobody answers who keeps its roster", m->name);
+        if (!formed)
+            try_another(m);
+    }
+    m->candidate = 0;
+    return NULL;
+}
+
+/* ---- what was gathered ---- */
+
+int64_t mr_meeting_generation(const mr_meeting *m) { return m->news.generation; }
+uint64_t mr_meeting_key(const mr_meeting *m)
+{
+    uint64_t parts[2] = {(uint64_t)m->news.generation, m->news.keeper};
+    return mr_hash64(parts, sizeof(parts)) ^ mr_hash64(m->name, strlen(m->name));
+}
+int mr_meeting_rank(const mr_meeting *m) { return m->rank; }
+int mr_meeting_size(const mr_meeting *m) { return m->news.members.n; }
+const char *mr_meeting_address(const mr_meeting *m, int rank) { return m->news.members.p[rank].address; }
+mr_gifts *mr_meeting_gifts(mr_meeting *m) { return m->gifts; }
+mr_post *mr_meeting_post(mr_meeting *m) { return m->post; }
+mr_net *mr_meeting_net(mr_meeting *m) { return m->net; }
+
+bool mr_meeting_waits(mr_meeting *m)
+{
+    mr_lock(&m->mu);
+    bool waits = m->waits;
+    mr_unlock(&m->mu);
+    return waits;
+}
+
+/* ---- its life ---- */
+
+static mr_status *check_name(const char *name)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > 64 || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != n || name[0] == '.')
+        return mr_invalid("group: '%s' is no name: up to 64 letters, digits, '_', '-' and '.'", name);
+    return NULL;
+}
+
+/* A folder that only this user can enter. */
+static mr_status *check_folder(const char *folder)
+{
+    struct stat s;
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return mr_errno_status(errno, "make", folder);
+    if (lstat(folder, &s) < 0 || !S_ISDIR(s.st_mode) || s.st_uid != getuid() || (s.st_mode & 022))
+        return mr_error(MR_FAILED_PRECONDITION, "group: %s belongs to somebody else, or others may write into it", folder);
+    return NULL;
+}
+
+static mr_status *open_host(mr_meeting *m)
+{
+    MR_TRY(check_folder(m->folder));
+    m->net = mr_net_local();
+    m->own_address = mr_printf("%s/%s.%016llx", m->folder, m->name, (unsigned long long)m->key);
+    return mr_gifts_new(m->own_address, &m->gifts);
+}
+
+static mr_status *open_grpc(mr_meeting *m)
+{
+    int port;
+    if (m->o.n_addresses != m->o.size || m->o.rank < 0 || m->o.rank >= m->o.size)
+        return mr_invalid("group '%s': %d addresses for %d members, and this one is member %d", m->name, m->o.n_addresses, m->o.size,
+                          m->o.rank);
+    MR_TRY(mr_net_grpc(&m->net));
+    m->own_address = mr_strdup(m->o.addresses[m->o.rank]);
+    m->post = mr_post_new();
+    mr_net_listen listen = {.address = m->own_address, .keys = m->o.keys, .handle = handle, .arg = m};
+    return m->net->listen(m->net, &listen, &m->server, &port);
+}
+
+mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
+{
+    MR_TRY(check_name(o->name));
+    if (o->size < 1 || o->size > MR_WORDS_MEMBERS || o->rank >= o->size)
+        return mr_invalid("group '%s': member %d of %d", o->name, o->rank, o->size);
+    mr_meeting *m = mr_new(mr_meeting);
+    m->o = *o;
+    m->name = mr_strdup(o->name);
+    m->folder = o->folder ? mr_strdup(o->folder) : NULL;
+    m->lock_fd = -1;
+    while (m->key == 0)
+        m->key = mr_random64();
+    mr_mutex_init(&m->mu);
+    mr_cond_init(&m->changed);
+    mr_status *st = m->folder ? open_host(m) : open_grpc(m);
+    if (st)
+        mr_meeting_free(m);
+    else
+        *out = m;
+    return st;
+}
+
+/* Says good-bye, if the keeper is another process or there are others left to tell. */
+static void leave(mr_meeting *m)
+{
+    mr_lock(&m->mu);
+    bool there = m->peer && !m->link_lost;
+    m->closing = true;
+    mr_unlock(&m->mu);
+    if (there)
+        attend(m, MR_ATTEND_LEAVE, 0);
+    int64_t until = mr_now_ns() + INT64_C(500000000);
+    mr_lock(&m->mu);
+    while (there && m->n_calls && mr_cond_wait_until(&m->changed, &m->mu, until))
+        ;
+    mr_unlock(&m->mu);
+    if (m->peer)
+        m->net->disconnect(m->peer); /* all that is open ends */
+    mr_lock(&m->mu);
+    while (m->n_calls)
+        mr_cond_wait(&m->changed, &m->mu);
+    mr_unlock(&m->mu);
+}
+
+void mr_meeting_free(mr_meeting *m)
+{
+    if (!m)
+        return;
+    leave(m);
+    if (m->keeper && mr_keeper_has_guests(m->keeper))
+        mr_sleep_ns(LINGER_NS);
+    if (m->server)
+        m->net->stop(m->server, INT64_C(100000000));
+    mr_keeper_free(m->keeper);
+    if (m->lock_fd >= 0)
+        close(m->lock_fd);
+    mr_gifts_free(m->gifts);
+    mr_post_free(m->post);
+    mr_status_free(m->refused);
+    mr_news_deinit(&m->news);
+    mr_cond_deinit(&m->changed);
+    mr_mutex_deinit(&m->mu);
+    mr_free(m->name);
+    mr_free(m->folder);
+    mr_free(m->own_address);
+    mr_free(m);
+}

@@ -1,0 +1,43 @@
+/* group/mpi_library.c -- opens libmillrace-mpi.so. */
+#include <dlfcn.h>
+
+#include "base/beside.h"
+#include "base/thread.h"
+#include "group/mpi.h"
+
+#define FILE_NAME "libmillrace-mpi.so"
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+static const mr_mpi_library *opened MR_GUARDED_BY(mu);
+
+static mr_status *open_at(const char *path)
+{
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "MPI is not there: %s.  It needs " FILE_NAME " (MILLRACE_MPI_LIB says where) and the package libopenmpi3",
+                        dlerror());
+    mr_mpi_library_fn get = (mr_mpi_library_fn)(uintptr_t)dlsym(lib, MR_MPI_SYMBOL);
+    const mr_mpi_library *l = get ? get() : NULL;
+    if (!l || l->abi != MR_MPI_ABI) {
+        dlclose(lib);
+        return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
+    }
+    opened = l; /* for good: MPI does not start twice */
+    return NULL;
+}
+
+mr_status *mr_mpi_open(int n, mr_transport **out)
+{
+    mr_status *st = NULL;
+    mr_lock(&mu);
+    if (!opened) {
+        mr_str path = {0};
+        mr_find_beside(FILE_NAME, "MILLRACE_MPI_LIB", &path);
+        st = open_at(mr_str_z(&path));
+        mr_str_deinit(&path);
+    }
+    const mr_mpi_library *l = opened;
+    mr_unlock(&mu);
+    return st ? st : l->open(n, out);
+}
