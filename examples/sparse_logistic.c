@@ -21,6 +21,7 @@
 #include <math.h>
 #include <millrace/ps.h>
 #include <millrace/sketch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,7 +355,7 @@ static void connect_worker(worker *w, const char *manager)
                        .cache_keys = set.cache_keys != 0,
                        .compress = set.compress != 0,
                        .half = (unsigned char)set.half,
-                       .timeout_ms = 600000}; /* others may still be making up their examples */
+                       .timeout_ms = 120000}; /* a busy machine takes its time */
     w->ps = mr_ps_connect(&o, status);
     check("connecting");
     /* The servers step by the mean of the workers' shares, so l1 is a share too. */
@@ -620,7 +621,7 @@ static int parse(int argc, char **argv)
         if (end == argv[i + 1] || *end || !(*options[k].value >= 0))
             return 0;
     }
-    int fits = set.workers >= 1 && set.workers <= MAX_WORKERS && set.servers >= 1 && set.blocks >= 1 && set.delay < set.blocks &&
+    int fits = set.workers >= 1 && set.workers <= MAX_WORKERS && set.servers >= 1 && set.servers <= MAX_WORKERS && set.blocks >= 1 && set.delay < set.blocks &&
                set.features >= set.blocks && set.features < 4e9 && set.per_example >= 1 && set.per_example * 4 <= set.features &&
                set.evaluations >= 1 && set.evaluations <= set.blocks;
     return fits;
@@ -648,7 +649,10 @@ static void tell(const report *r)
                r[k].waited_s);
 }
 
-/* Forks a child that has its own end of the pipe to the parent. */
+static pid_t children[2 * MAX_WORKERS];
+static int n_children;
+
+/* 0 in the child. */
 static pid_t start_child(void)
 {
     fflush(stdout);
@@ -659,14 +663,32 @@ static pid_t start_child(void)
     }
     if (p == 0)
         status = TF_NewStatus();
+    else
+        children[n_children++] = p;
     return p;
+}
+
+/* Waits for n children; when one fails the others would wait for it in vain. */
+static int wait_for(int n)
+{
+    int how, failed = 0;
+    for (pid_t p; n > 0 && (p = wait(&how)) > 0; n--) {
+        for (int i = 0; i < n_children; i++) {
+            if (children[i] == p)
+                children[i] = 0; /* the number may be somebody else's soon */
+            else if (how && !failed && children[i])
+                kill(children[i], SIGTERM);
+        }
+        failed |= how != 0;
+    }
+    return failed;
 }
 
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv))
         return show_help();
-    int workers = (int)set.workers, servers = (int)set.servers, told[2], stop[2], failed = 0;
+    int workers = (int)set.workers, servers = (int)set.servers, told[2], stop[2];
     report *reports = mmap(NULL, sizeof *reports * MAX_WORKERS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     char manager[ADDRESS] = {0};
     if (reports == MAP_FAILED || pipe(told) || pipe(stop))
@@ -689,14 +711,10 @@ int main(int argc, char **argv)
             run_worker(i, manager, &reports[i]);
             return 0;
         }
-    for (int i = 0, how; i < workers; i++) {
-        wait(&how);
-        failed |= how;
-    }
+    int failed = wait_for(workers);
     close(stop[1]);
-    for (int how; wait(&how) > 0;)
-        failed |= how;
+    failed |= wait_for(n_children - workers);
     if (!failed)
         tell(reports);
-    return failed != 0;
+    return failed;
 }
