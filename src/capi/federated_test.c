@@ -56,6 +56,7 @@ static float predict(rig *r, mr_federated *f, float x)
 {
     TF_Tensor *in = kit_floats(2, (int64_t[]){1, 1}, &x);
     TF_Tensor *out = kit_run(&r->k, mr_federated_session(f), r->inputs[0], in, r->prediction);
+    TF_DeleteTensor(in);
     CHECK_OK(r->k.s);
     float y = *(float *)TF_TensorData(out);
     TF_DeleteTensor(out);

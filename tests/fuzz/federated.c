@@ -270,7 +270,7 @@ static void try_rounds(fuzz_run *r)
 
 /* ---- the target ---- */
 
-static int64_t n_runs(void) { return 400000; }
+static int64_t n_runs(void) { return 100000; }
 static int n_counts(void) { return N_COUNTS; }
 
 static void run(fuzz_run *r)
