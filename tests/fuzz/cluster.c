@@ -130,17 +130,41 @@ static void add_flow(scene *c, mr_graph *g)
     mr_fb_deinit(&b);
 }
 
+/* One member of a group on each task: they reduce, and one gives the other what it has. */
+static mr_out member_of_two(mr_scope *s, const char *op, mr_out in, int instance)
+{
+    mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")}, {"final_op", mr_a_str("Div")}, {"Nordering_token", mr_a_int(0)}};
+    bool reduces = strcmp(op, "CollectiveReduceV2") == 0;
+    return mr_emit_n(s, op, attrs, reduces ? 3 : 0,
+                     MR_OUTS(in, mr_const_i32(s, 2), mr_const_i32(s, 1), mr_const_i32(s, instance)));
+}
+
+static void add_collective(scene *c, mr_scope *s)
+{
+    mr_named_attr type[] = {{"T", mr_a_type(MR_FLOAT)}};
+    mr_out dims = mr_const_vec_i32(s, 1, (const int32_t[]){6000});
+    s->device = PS;
+    mr_out a = member_of_two(mr_as(s, "ra"), "CollectiveReduceV2", mr_emit(s, "Fill", dims, c->x), 1);
+    mr_out sent = member_of_two(mr_as(s, "sent"), "CollectiveBcastSendV2", a, 2);
+    s->device = WORKER;
+    mr_out b = member_of_two(mr_as(s, "rb"), "CollectiveReduceV2", mr_emit(s, "Fill", dims, c->x), 1);
+    mr_out came = mr_emit_n(mr_as(s, "came"), "CollectiveBcastRecvV2", type, 1,
+                            MR_OUTS(mr_const_i32(s, 2), mr_const_i32(s, 1), mr_const_i32(s, 2), dims));
+    c->outs[c->n_outs++] = mr_emit(mr_as(s, "both"), "AddV2", mr_emit(s, "AddV2", a, b), mr_emit(s, "AddV2", sent, came));
+}
+
 static void scene_init(scene *c, uint64_t which)
 {
     mr_scope s;
     *c = (scene){.g = mr_graph_new()};
     mr_scope_init(&s, c->g, "");
     add_chain(c, &s);
-    switch (which % 5) {
+    switch (which % 6) {
     case 0: add_variable(c, &s); break;
     case 1: add_queue(c, &s); break;
     case 2: add_large(c, &s); break;
     case 3: add_flow(c, c->g); break;
+    case 4: add_collective(c, &s); break;
     }
     fuzz_must(mr_scope_status(&s), "a graph");
     mr_scope_deinit(&s);

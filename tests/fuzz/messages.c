@@ -77,6 +77,19 @@ const fuzz_method fuzz_methods[FUZZ_N_METHODS] = {
            "step_id: 1 buf_rendezvous_key: 'k' num_bytes: 8 src_device: "
            "'/job:ps/replica:0/task:0/device:CPU:0' dst_device: "
            "'/job:worker/replica:0/task:0/device:CPU:0'"),
+    WORKER(CompleteGroup, complete_group, true,
+           "group_key: 1 group_size: 2 device_type: 'CPU' device_attributes { name: "
+           "'/job:ps/replica:0/task:0/device:CPU:0' device_type: 'CPU' incarnation: 7 }",
+           "group_key: 9 group_size: 1 device_type: 'CPU' device_attributes { name: "
+           "'/job:worker/replica:0/task:0/device:CPU:0' device_type: 'CPU' incarnation: 7 }"),
+    WORKER(CompleteInstance, complete_instance, true,
+           "name: 'n' data_type: DT_FLOAT group_key: 1 group_size: 2 instance_key: 2 device: "
+           "'/job:ps/replica:0/task:0/device:CPU:0' is_source: true"),
+    WORKER(GetStepSequence, get_step_sequence, false, "graph_key: 1 graph_key: 2"),
+    WORKER(AbortCollective, abort_collective, false, "communicator: 1 reason: 'r' left: true"),
+    WORKER(JoinCollective, join_collective, false,
+           "name: 'g' worker: 0 num_workers: 1 step: 1 wait_ms: 1 settle_ms: 1",
+           "name: 'g' worker: 1 num_workers: 2 generation: 1 wait_ms: 5 settle_ms: 5"),
     WORKER(Logging, logging, false, "enable_rpc_logging: true", "clear: true fetch_step_id: 1"),
     WORKER(Tracing, tracing, false, "options { duration: 0.5 use_step_profiler: true }"),
     WORKER(MarkRecvFinished, mark_recv_finished, false, "request_id: 1"),

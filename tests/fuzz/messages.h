@@ -17,7 +17,7 @@ typedef struct fuzz_method {
     const char *seeds[2]; /* requests in text format, for what sessions rarely say */
 } fuzz_method;
 
-enum { FUZZ_N_METHODS = 23 };
+enum { FUZZ_N_METHODS = 28 };
 extern const fuzz_method fuzz_methods[FUZZ_N_METHODS];
 int fuzz_method_find(const char *name); /* -1 */
 
