@@ -5,7 +5,7 @@
  * R / n slots rounded up, nor of fewer than R / n rounded down.  Tight bounds on a ring let one arrival push others along
  * in a long row; therefore the present heads are looked at too: who is head and within its bound stays, and
  * only what is too much moves, to those who have too little.  So a join moves R / (n + 1) slots, a leave what the server
- * had, and no more.  The same goes for the other members, as far as k distinct servers allow.
+ * had, and no more.  The same goes for the other members, nearly: k must be distinct.
  *
  * Deterministic: the same servers, slots and heads give the same answer everywhere. */
 #ifndef MR_DIST_PS_RING_H

@@ -1,0 +1,365 @@
+/* dist/ps_manager_test.c -- the manager, told as stories. */
+#include "dist/ps_manager.h"
+
+#include "tests/harness/test.h"
+
+typedef struct story {
+    mr_psm m;
+    mr_psm_actions out;
+    int64_t now;
+} story;
+
+static void begin(story *t, mr_psm_options o)
+{
+    *t = (story){0};
+    o.stamp = 100;
+    MR_CHECK_OK(mr_psm_init(&t->m, &o, 0));
+}
+
+static void end(story *t)
+{
+    mr_psm_deinit(&t->m);
+    mr_vec_deinit(&t->out);
+}
+
+static int count(const story *t, mr_psm_do what)
+{
+    int n = 0;
+    for (int i = 0; i < t->out.n; i++)
+        n += t->out.p[i].what == what;
+    return n;
+}
+
+static void join(story *t, uint64_t id, const mr_ps_view *has)
+{
+    t->out.n = 0;
+    MR_CHECK_OK(mr_psm_join(&t->m, id, has, t->now, &t->out));
+}
+
+static void lose(story *t, uint64_t id)
+{
+    t->out.n = 0;
+    mr_psm_lost(&t->m, id, t->now, &t->out);
+}
+
+/* Servers do at once what a view asks of them. */
+static void finish_motions(story *t)
+{
+    for (int i = 0; i < 1000 && mr_psm_in_motion(&t->m) > 0; i++)
+        for (int slot = 0; slot < t->m.view.slots.n; slot++) {
+            mr_ps_slot s = t->m.view.slots.p[slot];
+            if (s.catching.id)
+                mr_psm_complete(&t->m, s.chain[s.n - 1].id, slot, s.epoch, s.catching.id, &t->out);
+            else if (s.draining)
+                mr_psm_drained(&t->m, s.chain[0].id, slot, s.epoch, &t->out);
+            MR_CHECK_OK(mr_ps_view_check(&t->m.view));
+        }
+}
+
+static int heads_of(const story *t, uint64_t id)
+{
+    int n = 0;
+    for (int i = 0; i < t->m.view.slots.n; i++)
+        n += mr_ps_slot_head(&t->m.view.slots.p[i]) == id;
+    return n;
+}
+
+static const mr_ps_slot *slot(const story *t, int i) { return &t->m.view.slots.p[i]; }
+
+MR_TEST(ps_manager_waits_for_its_servers)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 6, .replicas = 2, .servers = 2});
+    join(&t, 1, NULL);
+    MR_CHECK(t.out.n == 0 && !t.m.dealt);
+    join(&t, 2, NULL);
+    MR_CHECK(count(&t, MR_PSM_PUBLISH) == 1 && t.m.view.epoch == 101 && mr_psm_quiet(&t.m));
+    MR_CHECK(heads_of(&t, 1) == 3 && heads_of(&t, 2) == 3 && slot(&t, 0)->n == 2);
+    MR_CHECK_OK(mr_ps_view_check(&t.m.view));
+    end(&t);
+}
+
+MR_TEST(ps_manager_the_next_member_inherits)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 6, .replicas = 2, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    lose(&t, 1);
+    MR_CHECK(count(&t, MR_PSM_PUBLISH) == 1 && heads_of(&t, 2) == 6 && mr_psm_lost_slots(&t.m) == 0);
+    MR_CHECK(slot(&t, 0)->n == 1 && mr_psm_quiet(&t.m));
+    end(&t);
+}
+
+MR_TEST(ps_manager_refills_chains_a_few_at_a_time)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 12, .replicas = 2, .servers = 3, .max_motion = 2});
+    for (uint64_t i = 1; i <= 3; i++)
+        join(&t, i, NULL);
+    lose(&t, 2);
+    MR_CHECK_INT(mr_psm_in_motion(&t.m), 2);
+    finish_motions(&t);
+    MR_CHECK(mr_psm_quiet(&t.m) && heads_of(&t, 1) == 6 && heads_of(&t, 3) == 6);
+    for (int i = 0; i < 12; i++)
+        MR_CHECK_INT(slot(&t, i)->n, 2);
+    end(&t);
+}
+
+MR_TEST(ps_manager_a_new_server_gets_its_share)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 12, .replicas = 2, .servers = 3});
+    for (uint64_t i = 1; i <= 4; i++)
+        join(&t, i, NULL);
+    MR_CHECK(heads_of(&t, 4) == 0 && mr_psm_in_motion(&t.m) > 0);
+    finish_motions(&t);
+    for (uint64_t i = 1; i <= 4; i++)
+        MR_CHECK_INT(heads_of(&t, i), 3);
+    MR_CHECK(mr_psm_quiet(&t.m));
+    end(&t);
+}
+
+MR_TEST(ps_manager_the_head_changes_only_when_drained)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 1, .replicas = 1, .servers = 1});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    t.out.n = 0;
+    mr_psm_leave(&t.m, 1, 0, &t.out);
+    MR_CHECK(slot(&t, 0)->catching.id == 2 && mr_ps_slot_head(slot(&t, 0)) == 1 && !slot(&t, 0)->draining);
+    mr_psm_complete(&t.m, 1, 0, slot(&t, 0)->epoch, 2, &t.out);
+    MR_CHECK(slot(&t, 0)->n == 2 && mr_ps_slot_head(slot(&t, 0)) == 1 && slot(&t, 0)->draining);
+    mr_psm_drained(&t.m, 1, 0, slot(&t, 0)->epoch, &t.out);
+    MR_CHECK(slot(&t, 0)->n == 1 && mr_ps_slot_head(slot(&t, 0)) == 2 && !slot(&t, 0)->draining);
+    MR_CHECK(count(&t, MR_PSM_LET_GO) == 1 && mr_vec_last(&t.out).epoch == t.m.view.epoch && t.m.view.servers.n == 1);
+    end(&t);
+}
+
+MR_TEST(ps_manager_late_words_count_for_nothing)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 1, .replicas = 2, .servers = 1});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    uint64_t old = slot(&t, 0)->epoch;
+    lose(&t, 2);
+    join(&t, 2, NULL);
+    uint64_t epoch = t.m.view.epoch;
+    mr_psm_complete(&t.m, 1, 0, old, 2, &t.out);
+    mr_psm_complete(&t.m, 2, 0, slot(&t, 0)->epoch, 2, &t.out);  /* by nobody who feeds */
+    mr_psm_complete(&t.m, 1, 99, slot(&t, 0)->epoch, 2, &t.out); /* no slot */
+    mr_psm_drained(&t.m, 1, 0, slot(&t, 0)->epoch, &t.out);      /* not asked for */
+    MR_CHECK(t.m.view.epoch == epoch && slot(&t, 0)->n == 1 && slot(&t, 0)->catching.id == 2);
+    end(&t);
+}
+
+MR_TEST(ps_manager_the_last_copy_is_lost_by_name)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    lose(&t, 1);
+    MR_CHECK(count(&t, MR_PSM_LOST_SLOT) == 2 && mr_psm_lost_slots(&t.m) == 2);
+    end(&t);
+}
+
+MR_TEST(ps_manager_who_was_only_cut_off_brings_its_slots_back)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    uint64_t generation = slot(&t, 0)->generation;
+    lose(&t, 1);
+    join(&t, 1, NULL);
+    MR_CHECK(mr_psm_lost_slots(&t.m) == 0 && heads_of(&t, 1) == 2 && slot(&t, 0)->generation == generation);
+    end(&t);
+}
+
+MR_TEST(ps_manager_restored_slots_are_of_another_generation)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    uint64_t generation = slot(&t, 0)->generation;
+    lose(&t, 1);
+    mr_psm_restore(&t.m, false, &t.out);
+    int n_new = 0;
+    for (int i = 0; i < 4; i++)
+        n_new += slot(&t, i)->generation > generation;
+    MR_CHECK(n_new == 2 && mr_psm_lost_slots(&t.m) == 0 && heads_of(&t, 2) == 4);
+    mr_psm_restore(&t.m, true, &t.out);
+    for (int i = 0; i < 4; i++)
+        MR_CHECK(slot(&t, i)->generation == t.m.view.epoch);
+    end(&t);
+}
+
+MR_TEST(ps_manager_the_last_server_cannot_leave)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    mr_psm_leave(&t.m, 1, 0, &t.out);
+    t.out.n = 0;
+    mr_psm_leave(&t.m, 2, 0, &t.out);
+    MR_CHECK_INT(count(&t, MR_PSM_KEEP), 1);
+    lose(&t, 2); /* now the first one must stay, too */
+    MR_CHECK_INT(count(&t, MR_PSM_KEEP), 1);
+    end(&t);
+}
+
+MR_TEST(ps_manager_who_is_behind_is_sent_the_view)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 1});
+    join(&t, 1, NULL);
+    t.out.n = 0;
+    mr_psm_heard(&t.m, 1, t.m.view.epoch, 0, &t.out);
+    MR_CHECK_INT(t.out.n, 0);
+    mr_psm_heard(&t.m, 1, t.m.view.epoch - 1, 0, &t.out);
+    MR_CHECK(t.out.n == 1 && t.out.p[0].what == MR_PSM_SEND_VIEW && t.out.p[0].id == 1);
+    end(&t);
+}
+
+MR_TEST(ps_manager_workers_come_and_go)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 1});
+    mr_psm_worker_join(&t.m, 77, &t.out);
+    MR_CHECK(count(&t, MR_PSM_WORKERS) == 1 && count(&t, MR_PSM_SEND_VIEW) == 0);
+    join(&t, 1, NULL);
+    mr_psm_worker_join(&t.m, 77, &t.out);
+    MR_CHECK(count(&t, MR_PSM_SEND_VIEW) == 1 && t.m.workers.n == 1);
+    mr_psm_worker_leave(&t.m, 77, &t.out);
+    mr_psm_worker_leave(&t.m, 77, &t.out);
+    MR_CHECK(count(&t, MR_PSM_FORGET_CLIENT) == 1 && t.m.workers.n == 0);
+    end(&t);
+}
+
+/* ---- a manager that is started anew ---- */
+
+static void copy_view(mr_ps_view *v, const story *t)
+{
+    *v = (mr_ps_view){0};
+    mr_ps_view_copy(v, &t->m.view);
+}
+
+MR_TEST(ps_manager_anew_takes_the_view_of_the_highest_epoch)
+{
+    story t, u;
+    mr_ps_view old, new;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 2, .servers = 3});
+    for (uint64_t i = 1; i <= 3; i++)
+        join(&t, i, NULL);
+    copy_view(&old, &t);
+    lose(&t, 3);
+    finish_motions(&t);
+    copy_view(&new, &t);
+    begin(&u, (mr_psm_options){.num_slots = 4, .replicas = 2, .servers = 1, .settle_ns = 10, .patience_ns = 50});
+    join(&u, 3, &old); /* was taken for lost */
+    join(&u, 1, &new);
+    u.now = 20;
+    mr_psm_tick(&u.m, 20, &u.out);
+    MR_CHECK(!u.m.dealt); /* server 2 is not here yet */
+    join(&u, 2, &new);
+    MR_CHECK(u.m.dealt && u.m.view.epoch > new.epoch && u.m.view.servers.n == 3);
+    for (int i = 0; i < 4; i++)
+        MR_CHECK(slot(&u, i)->generation == new.slots.p[i].generation && mr_ps_slot_index(slot(&u, i), 3) < 0);
+    mr_ps_view_deinit(&old);
+    mr_ps_view_deinit(&new);
+    end(&t);
+    end(&u);
+}
+
+MR_TEST(ps_manager_anew_listens_before_it_believes)
+{
+    story t, u;
+    mr_ps_view v;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 1});
+    join(&t, 1, NULL);
+    copy_view(&v, &t);
+    begin(&u, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 1, .settle_ns = 10});
+    join(&u, 1, &v); /* all servers of this view, but there may be a newer one */
+    MR_CHECK(!u.m.dealt);
+    MR_CHECK_INT(mr_psm_tick(&u.m, 5, &u.out), 10);
+    mr_psm_tick(&u.m, 10, &u.out);
+    MR_CHECK(u.m.dealt && heads_of(&u, 1) == 4);
+    mr_ps_view_deinit(&v);
+    end(&t);
+    end(&u);
+}
+
+MR_TEST(ps_manager_anew_gives_up_on_the_missing)
+{
+    story t, u;
+    mr_ps_view v;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 2, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    copy_view(&v, &t);
+    begin(&u, (mr_psm_options){.num_slots = 4, .replicas = 2, .servers = 1, .settle_ns = 10, .patience_ns = 50});
+    join(&u, 2, &v);
+    mr_psm_tick(&u.m, 49, &u.out);
+    MR_CHECK(!u.m.dealt);
+    mr_psm_tick(&u.m, 50, &u.out);
+    MR_CHECK(u.m.dealt && heads_of(&u, 2) == 4 && mr_psm_lost_slots(&u.m) == 0);
+    mr_ps_view_deinit(&v);
+    end(&t);
+    end(&u);
+}
+
+MR_TEST(ps_manager_refuses_reports_that_cannot_be)
+{
+    story t, u;
+    mr_ps_view v;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 1});
+    join(&t, 1, NULL);
+    copy_view(&v, &t);
+    begin(&u, (mr_psm_options){.num_slots = 5, .replicas = 1, .servers = 1});
+    mr_status *st = mr_psm_join(&u.m, 1, &v, 0, &u.out);
+    MR_CHECK(mr_status_code(st) == MR_FAILED_PRECONDITION && u.m.here.n == 0);
+    mr_status_free(st);
+    v.slots.p[0].n = 100;
+    MR_CHECK(mr_status_code(st = mr_psm_join(&u.m, 1, &v, 0, &u.out)) == MR_INVALID_ARGUMENT);
+    mr_status_free(st);
+    MR_CHECK(mr_status_code(st = mr_psm_join(&u.m, 0, NULL, 0, &u.out)) == MR_INVALID_ARGUMENT);
+    mr_status_free(st);
+    mr_ps_view_deinit(&v);
+    end(&t);
+    end(&u);
+}
+
+/* Whatever is said in whatever order, the view can be, and ends balanced. */
+MR_TEST(ps_manager_any_order_of_events)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 16, .replicas = 3, .servers = 1, .max_motion = 3});
+    for (int i = 0; i < 3000; i++) {
+        uint64_t id = 1 + mr_test_random() % 7;
+        int k = (int)(mr_test_random() % 16);
+        mr_ps_slot s = t.m.dealt ? *slot(&t, k) : (mr_ps_slot){0};
+        t.out.n = 0;
+        switch (mr_test_random() % 8) {
+        case 0: join(&t, id, NULL); break;
+        case 1: mr_psm_lost(&t.m, id, 0, &t.out); break;
+        case 2: mr_psm_leave(&t.m, id, 0, &t.out); break;
+        case 3: mr_psm_restore(&t.m, mr_test_random() % 8 == 0, &t.out); break;
+        case 4: mr_psm_drained(&t.m, s.chain[0].id, k, s.epoch, &t.out); break;
+        default: mr_psm_complete(&t.m, s.n ? s.chain[s.n - 1].id : 0, k, s.epoch, s.catching.id, &t.out); break;
+        }
+        if (t.m.dealt)
+            MR_CHECK_OK(mr_ps_view_check(&t.m.view));
+        MR_CHECK(mr_psm_in_motion(&t.m) <= 3);
+    }
+    for (uint64_t id = 1; id <= 4; id++)
+        join(&t, id, NULL);
+    mr_psm_restore(&t.m, false, &t.out);
+    finish_motions(&t);
+    MR_CHECK(mr_psm_quiet(&t.m));
+    end(&t);
+}
