@@ -191,6 +191,8 @@ typedef struct mr_supervisor_options {
                          replaced, until it is back; 0: 5000, below 0: it is worker 0 in any case */
     const char *trace; /* folder: some steps are traced (millrace/trace.h); NULL: the environment's MILLRACE_TRACE, if any */
     const char *trace_steps; /* which: "20-24,100"; NULL: MILLRACE_TRACE_STEPS, or 20-24 */
+    unsigned char deterministic; /* 1: from now on this process computes the same bits whatever the number of threads and the order
+                                    in which gradients of synchronous workers come.  MILLRACE_DETERMINISTIC=1 does the same */
     mr_all_reduce *all_reduce; /* of mr_minimize_all_reduce, in place of train and barrier; the chief is the first worker of the
                                   group, and saves */
 } mr_supervisor_options;

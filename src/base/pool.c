@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deterministic.h"
 #include "base/memory.h"
 #include "base/simd.h"
 #include "base/thread.h"
@@ -115,10 +116,16 @@ static void wake_locked(mr_pool *p, int64_t n)
 
 /* ---- loops ---- */
 
+static void run_part(const loop *l, int64_t i)
+{
+    int64_t size = l->n / l->n_parts, larger = l->n % l->n_parts; /* the first ones have one more */
+    int64_t begin = i * size + MR_MIN(i, larger);
+    l->fn(l->ctx, begin, begin + size + (i < larger));
+}
+
 /* Runs parts until none is left to claim. */
 static void run_parts(mr_pool *p, loop *l)
 {
-    int64_t size = l->n / l->n_parts, larger = l->n % l->n_parts; /* the first ones have one more */
     for (;;) {
         int64_t i = atomic_fetch_add_explicit(&l->claimed, 1, memory_order_relaxed);
         if (i >= l->n_parts)
@@ -128,8 +135,7 @@ static void run_parts(mr_pool *p, loop *l)
             MR_ASSERT(before > 0);
             (void)before;
         }
-        int64_t begin = i * size + MR_MIN(i, larger);
-        l->fn(l->ctx, begin, begin + size + (i < larger));
+        run_part(l, i);
     }
 }
 
@@ -220,10 +226,14 @@ void mr_pool_for(mr_pool *p, int64_t n, double cost_ns,
         return;
     mr_fp_mode mode = mr_denormals_flush();
     loop l = {.fn = fn, .ctx = ctx, .n = n, .n_parts = 1};
-    if (p && p->n_threads > 1)
-        l.n_parts = count_parts(p->n_threads, n, cost_ns);
+    int shares = mr_pool_shares(p);
+    if (shares > 1)
+        l.n_parts = count_parts(shares, n, cost_ns);
     if (l.n_parts <= 1) {
         fn(ctx, 0, n);
+    } else if (mr_pool_threads(p) == 1) { /* the same parts, one after the other */
+        for (int64_t part = 0; part < l.n_parts; part++)
+            run_part(&l, part);
     } else {
         open_loop(p, &l);
         run_parts(p, &l);

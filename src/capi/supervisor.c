@@ -1,4 +1,5 @@
 /* capi/supervisor.c -- mr_supervisor: train/supervised.h on the client's types. */
+#include "base/deterministic.h"
 #include "capi/cluster_internal.h"
 #include "train/supervised.h"
 #include "wire/pb.h"
@@ -110,6 +111,8 @@ mr_supervisor *mr_supervisor_new(mr_model *m, const mr_supervisor_options *optio
     mr_supervisor *s = mr_new(mr_supervisor);
     mr_status *st = m ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("There is no model");
     if (!st) {
+        if (o.deterministic)
+            mr_deterministic_set(true);
         hold_graph(s, m->graph);
         st = make(s, m, &o);
     }

@@ -12,6 +12,7 @@
 
 #include <complex.h>
 
+#include "base/deterministic.h"
 #include "base/simd.h"
 #include "ops/linalg/sgemm.h"
 
@@ -359,7 +360,7 @@ static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
     const mr_gemm *g = &b->one;
     job j = {.b = b, .alloc = mr_run_allocator(r)};
     choose_way(&j);
-    choose_units(&j, mr_pool_threads(r->step->device->pool));
+    choose_units(&j, mr_pool_shares(r->step->device->pool));
     double multiplications = (double)j.unit * (double)(j.by_cols ? g->m : g->n) * (double)g->k;
     double ns = g->type == MR_FLOAT ? 0.025 : g->type == MR_DOUBLE ? 0.1 : 0.5;
     mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, part, &j);

@@ -13,6 +13,7 @@
  * be added.  All sums are made in the same order however the work is cut. */
 #include "ops/nn/conv_direct.h"
 
+#include "base/deterministic.h"
 #include "base/memory.h"
 #include "ops/linalg/gemm.h"
 #include "ops/linalg/tiles.h"
@@ -357,7 +358,7 @@ static void over_filter(mr_run *r, job *j)
 {
     const plain *p = &j->p;
     int64_t run = p->win_w * p->in_c, panels = up(p->out_c, j->tiles->cols) / j->tiles->cols;
-    int64_t wanted = 4 * mr_pool_threads(r->step->device->pool);
+    int64_t wanted = 4 * mr_pool_shares(r->step->device->pool);
     int64_t groups = MR_MAX(1, wanted / (panels * p->win_h));
     j->group = up(up(run, groups) / groups, MR_TILE_ROWS);
     j->n_groups = up(run, j->group) / j->group;

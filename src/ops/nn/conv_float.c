@@ -7,6 +7,7 @@
  *
  * The gradient of a filter is summed over a unit inside the primitive.  There each thread takes a
  * part of the batch, in units as large as can be, and the sums of the parts are added in order. */
+#include "base/deterministic.h"
 #include "base/simd.h"
 #include "ops/dnnl_conv.h"
 #include "ops/first_error.h"
@@ -123,7 +124,7 @@ static int64_t largest_unit(const job *j, int64_t images)
 
 static int64_t choose_unit(const job *j)
 {
-    int64_t threads = mr_pool_threads(j->r->step->device->pool);
+    int64_t threads = mr_pool_shares(j->r->step->device->pool);
     int64_t most = largest_unit(j, j->conv->batch / threads), unit = 1;
     while (unit < most && (double)unit * mr_conv_work(j->conv) < UNIT_WORK)
         unit *= 2;
@@ -220,7 +221,7 @@ static void add_part(void *ctx, int64_t begin, int64_t end)
 /* A part has to repay the memory and the additions that its own sum costs. */
 static int64_t choose_parts(const job *j)
 {
-    int64_t threads = mr_pool_threads(j->r->step->device->pool);
+    int64_t threads = mr_pool_shares(j->r->step->device->pool);
     double worth = (double)j->conv->batch * mr_conv_work(j->conv) / UNIT_WORK;
     int64_t most = MR_MIN(threads, j->conv->batch);
     return worth < (double)most ? MR_MAX(1, (int64_t)worth) : most;

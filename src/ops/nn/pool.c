@@ -1,6 +1,7 @@
 /* ops/nn/pool.c -- what pools have in common: geometry, layouts, threads. */
 #include "ops/nn/pool.h"
 
+#include "base/deterministic.h"
 #include "base/memory.h"
 
 mr_status *mr_pool2d_init(mr_make *m, void *state) { return mr_window_init(m->node, 2, state); }
@@ -85,7 +86,7 @@ static void part(void *ctx, int64_t begin, int64_t end)
 void mr_pool_run(mr_run *r, mr_pool_job *j, double pixel_ns)
 {
     const mr_conv *c = j->c;
-    int64_t threads = mr_pool_threads(r->step->device->pool), channels = c->in_channels;
+    int64_t threads = mr_pool_shares(r->step->device->pool), channels = c->in_channels;
     int64_t wanted = c->batch >= threads ? 1 : (threads + c->batch - 1) / c->batch;
     wanted = MR_MAX(1, MR_MIN(wanted, channels / MIN_CHANNELS));
     j->range = (channels + wanted - 1) / wanted;

@@ -4,10 +4,19 @@
  * happens outside.  Only the first in line may take.  The texts are TensorFlow's. */
 #include "ops/queue/accumulator.h"
 
+#include <stdlib.h>
+
+#include "base/deterministic.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "ops/queue/gradient_sum.h"
 #include "ops/queue/waiting.h"
+
+/* A gradient as it came.  Of no use but to be added up later, in an order that its content makes. */
+typedef struct part {
+    mr_tensor *values, *indices;
+} part;
+typedef MR_VEC(part) part_list;
 
 struct mr_accumulator {
     mr_waited on;
@@ -15,6 +24,7 @@ struct mr_accumulator {
     mr_arena arena; /* of the spec */
     int64_t step MR_GUARDED_BY(on.mu);
     mr_gradient_sum sum MR_GUARDED_BY(on.mu);
+    part_list parts MR_GUARDED_BY(on.mu); /* in place of the sum, when that may not depend on who comes first */
     mr_waiters takers MR_GUARDED_BY(on.mu);
 };
 
@@ -22,6 +32,7 @@ typedef struct taker {
     mr_waiter w;
     int64_t required;
     mr_gradient_sum sum; /* what it got */
+    part_list parts;     /* or this */
 } taker;
 
 /* ---- making and freeing ---- */
@@ -32,11 +43,25 @@ static void forget(mr_waiter *w);
 
 static const mr_waited_kind waiting = {sizeof(taker), advance, give, forget};
 
+static void parts_deinit(part_list *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        mr_tensor_unref(l->p[i].values);
+        mr_tensor_unref(l->p[i].indices);
+    }
+    mr_vec_deinit(l);
+}
+
+/* What the next gradient has to fit; NULL: there is none. */
+static const mr_tensor *present_locked(const mr_accumulator *a) { return a->parts.n ? a->parts.p[0].values : a->sum.values; }
+static int64_t count_locked(const mr_accumulator *a) { return a->sum.count + a->parts.n; }
+
 static void accumulator_free(mr_object *o)
 {
     mr_accumulator *a = (mr_accumulator *)o;
     MR_ASSERT(!a->takers.first); /* they hold references */
     mr_gradient_sum_deinit(&a->sum);
+    parts_deinit(&a->parts);
     mr_arena_deinit(&a->arena);
     mr_waited_deinit(&a->on);
     mr_free(a);
@@ -66,8 +91,9 @@ bool mr_accumulator_is_sparse(const mr_accumulator *a) { return a->spec.sparse; 
 static mr_status *check_dense_locked(const mr_accumulator *a, const mr_tensor *g)
 {
     const mr_pshape *s = a->spec.shape;
-    if (a->sum.count > 0 && !mr_tensor_same_shape(a->sum.values, g))
-        return mr_invalid("Shape mismatch: expected %s, got %s", MR_TENSOR_SHAPE(a->sum.values),
+    const mr_tensor *present = present_locked(a);
+    if (count_locked(a) > 0 && !mr_tensor_same_shape(present, g))
+        return mr_invalid("Shape mismatch: expected %s, got %s", MR_TENSOR_SHAPE(present),
                           MR_TENSOR_SHAPE(g));
     bool fits = s->rank < 0 || s->rank == g->rank;
     for (int d = 0; fits && d < s->rank; d++)
@@ -128,7 +154,7 @@ static mr_status *check_row(int rank, const int64_t *dims, const mr_tensor *valu
 static mr_status *check_sparse_locked(const mr_accumulator *a, const mr_gradient *g)
 {
     const mr_pshape *s = a->spec.shape;
-    const mr_tensor *sum = a->sum.values, *v = g->values;
+    const mr_tensor *sum = present_locked(a), *v = g->values;
     MR_TRY(check_form(g));
     if (g->shape)
         MR_TRY(check_stated(s, g->shape));
@@ -151,7 +177,11 @@ static mr_status *apply_locked(mr_accumulator *a, mr_run *r, const mr_gradient *
 {
     MR_ASSERT(a->spec.sparse == (g->indices != NULL));
     MR_TRY(g->indices ? check_sparse_locked(a, g) : check_dense_locked(a, g->values));
-    return mr_gradient_sum_add(&a->sum, r, g->values, g->indices);
+    if (!mr_deterministic())
+        return mr_gradient_sum_add(&a->sum, r, g->values, g->indices);
+    part p = {mr_tensor_ref(g->values), g->indices ? mr_tensor_ref(g->indices) : NULL};
+    mr_vec_push(&a->parts, p);
+    return NULL;
 }
 
 mr_status *mr_accumulator_apply(mr_accumulator *a, mr_run *r, int64_t local_step,
@@ -171,9 +201,11 @@ static void advance(mr_waited *on, mr_waiters *gone)
 {
     mr_accumulator *a = (mr_accumulator *)on;
     taker *t;
-    while ((t = (taker *)a->takers.first) && a->sum.count >= t->required) {
+    while ((t = (taker *)a->takers.first) && count_locked(a) >= t->required) {
         t->sum = a->sum;
+        t->parts = a->parts;
         a->sum = (mr_gradient_sum){0};
+        a->parts = (part_list){0};
         a->step = (int64_t)((uint64_t)a->step + 1); /* a client may set it to any */
         mr_waiter_let_go(&t->w, NULL, gone);
     }
@@ -191,10 +223,32 @@ static mr_status *give_shape(const mr_accumulator *a, mr_run *r, const mr_tensor
     return NULL;
 }
 
+/* By their bytes: the same gradients make the same order, whoever gave them. */
+static int by_content(const void *a, const void *b)
+{
+    const part *x = a, *y = b;
+    if (x->values->n != y->values->n)
+        return x->values->n < y->values->n ? -1 : 1;
+    if (x->values->n == 0)
+        return 0;
+    int order = x->indices ? memcmp(x->indices->data, y->indices->data, mr_tensor_bytes(x->indices)) : 0;
+    return order ? order : memcmp(x->values->data, y->values->data, mr_tensor_bytes(x->values));
+}
+
+static mr_status *add_up(taker *t, mr_run *r)
+{
+    if (t->parts.n > 1)
+        qsort(t->parts.p, (size_t)t->parts.n, sizeof *t->parts.p, by_content);
+    for (int i = 0; i < t->parts.n; i++)
+        MR_TRY(mr_gradient_sum_add(&t->sum, r, t->parts.p[i].values, t->parts.p[i].indices));
+    return NULL;
+}
+
 static mr_status *give(mr_waiter *w)
 {
     const mr_accumulator *a = (const mr_accumulator *)w->on;
     mr_gradient_sum *sum = &((taker *)w)->sum;
+    MR_TRY(add_up((taker *)w, w->r));
     if (a->spec.mean)
         MR_TRY(mr_gradient_sum_average(sum, w->r));
     mr_run_set(w->r, a->spec.sparse ? 1 : 0, mr_tensor_ref(sum->values));
@@ -204,7 +258,11 @@ static mr_status *give(mr_waiter *w)
     return give_shape(a, w->r, sum->values);
 }
 
-static void forget(mr_waiter *w) { mr_gradient_sum_deinit(&((taker *)w)->sum); }
+static void forget(mr_waiter *w)
+{
+    mr_gradient_sum_deinit(&((taker *)w)->sum);
+    parts_deinit(&((taker *)w)->parts);
+}
 
 void mr_accumulator_take(mr_accumulator *a, mr_run *r, int64_t required)
 {
@@ -235,7 +293,7 @@ void mr_accumulator_set_step(mr_accumulator *a, int64_t step)
 int64_t mr_accumulator_count(mr_accumulator *a)
 {
     mr_lock(&a->on.mu);
-    int64_t n = a->sum.count;
+    int64_t n = count_locked(a);
     mr_unlock(&a->on.mu);
     return n;
 }

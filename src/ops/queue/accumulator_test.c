@@ -1,4 +1,5 @@
 /* ops/queue/accumulator_test.c -- who waits for gradients, which ones count, and what is taken. */
+#include "base/deterministic.h"
 #include "base/memory.h"
 #include "ops/queue/calls_test.h"
 
@@ -245,6 +246,33 @@ MR_TEST(accumulator_bears_refused_memory)
         check_gave(take(&g, 1), st ? 2 : 1.5f);
         mr_status_free(st);
         mr_tensor_unref(kept);
+        end(&g);
+    }
+}
+
+/* 1e8 takes up 1 when it comes first, and not when both have gone: three numbers, six orders, one sum. */
+MR_TEST(deterministic_accumulators_do_not_see_who_comes_first)
+{
+    const float v[] = {1e8f, 1, -1e8f};
+    const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    float first = 0;
+    mr_deterministic_set(true);
+    for (int i = 0; i < MR_COUNT(orders); i++) {
+        rig g;
+        mr_tensor *t;
+        begin(&g, "MEAN");
+        mr_call *c = take(&g, 3);
+        for (int k = 0; k < 3; k++) {
+            check_count(&g, k);
+            apply(&g, 0, v[orders[i][k]]);
+        }
+        MR_CHECK_OK(mr_call_end(c, &t));
+        if (i == 0)
+            first = *MR_DATA(float, t);
+        MR_CHECK(*MR_DATA(float, t) == first);
+        mr_tensor_unref(t);
+        check_count(&g, 0);
+        apply(&g, 1, 7); /* kept, and never taken */
         end(&g);
     }
 }

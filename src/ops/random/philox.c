@@ -2,6 +2,16 @@
 #include "ops/random/philox.h"
 
 #include "base/clock.h"
+#include "base/deterministic.h"
+
+/* Fixed, and not the same for all. */
+static int64_t seed_of(const char *name)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
+    return (int64_t)h;
+}
 
 mr_status *mr_random_init(mr_make *m, void *state)
 {
@@ -10,7 +20,10 @@ mr_status *mr_random_init(mr_make *m, void *state)
     mr_mutex_init(&s->mu);
     MR_TRY(mr_node_get_int(m->node, "seed", &seed));
     MR_TRY(mr_node_get_int(m->node, "seed2", &seed2));
-    if (seed == 0 && seed2 == 0) {
+    if (seed == 0 && seed2 == 0 && mr_deterministic()) {
+        seed = seed_of(m->node->name);
+        seed2 = 1;
+    } else if (seed == 0 && seed2 == 0) {
         seed = (int64_t)mr_random64();
         seed2 = (int64_t)mr_random64();
     }
