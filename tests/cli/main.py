@@ -3,6 +3,7 @@ import os
 import sys
 
 import harness
+import test_all_reduce
 import test_convert
 import test_deploy
 import test_docs
@@ -18,5 +19,5 @@ import test_trace
 import test_zookeeper
 
 if __name__ == "__main__":
-    tests = harness.collect(test_help, test_launch, test_table, test_ssh, test_ranks, test_serve, test_sim, test_convert, test_deploy, test_docs, test_sim_docs, test_trace, test_zookeeper)
+    tests = harness.collect(test_all_reduce, test_help, test_launch, test_table, test_ssh, test_ranks, test_serve, test_sim, test_convert, test_deploy, test_docs, test_sim_docs, test_trace, test_zookeeper)
     sys.exit(0 if harness.main(tests, os.path.abspath(sys.argv[1]), *sys.argv[2:3]) else 1)

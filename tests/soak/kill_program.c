@@ -1,6 +1,6 @@
 /* tests/soak/kill_program.c -- the program whose tasks tests/soak/kill.c kills: a line learnt over a cluster.
  *
- *     kill_program FOLDER [sync]
+ *     kill_program FOLDER [sync|all-reduce]
  *
  * y = Wx + b is learnt from points without noise, so the end is known in closed form: W and b themselves.  Workers train
  * until FOLDER/enough holds the number of the last step, and write what they do to FOLDER/worker-I.log, one write a line:
@@ -71,6 +71,7 @@ typedef struct program {
     int worker, log;
     TF_Output x, y, weights, bias;
     mr_barrier *barrier;
+    mr_all_reduce *all_reduce;
     mr_supervisor *supervisor;
 } program;
 
@@ -82,12 +83,16 @@ static void write_log(const program *p, long long began, const char *what)
         exit(3);
 }
 
-static void build(program *p, int sync)
+static void build(program *p, const char *how)
 {
+    int sync = strcmp(how, "sync") == 0, all_reduce = strcmp(how, "all-reduce") == 0;
     mr_model *m = mr_model_new(TF_NewGraph());
     TF_Operation *train = NULL;
     mr_init zero = {MR_INIT_CONSTANT, 0, 0};
-    mr_replicate(m, p->task, MR_BY_TURNS);
+    if (all_reduce)
+        mr_model_on_worker(m, p->task);
+    else
+        mr_replicate(m, p->task, MR_BY_TURNS);
     p->x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, INPUTS});
     p->y = mr_input(m, "y", TF_FLOAT, 2, (int64_t[]){-1, OUTPUTS});
     TF_Output line = mr_dense(m, "line", p->x, OUTPUTS, MR_LINEAR);
@@ -97,14 +102,17 @@ static void build(program *p, int sync)
     mr_model_reuse(m, 0);
     TF_Output loss = mr_squared_loss(m, line, p->y);
     mr_barrier_options all = {sizeof all, mr_cluster_task_num_workers(p->task), p->worker, 0, 0, 0, NULL};
+    mr_all_reduce_options group = {sizeof group, .num_workers = all.num_workers, .worker = p->worker};
     if (sync)
         p->barrier = mr_minimize_sync(m, loss, mr_sgd(0.5f), &all);
+    else if (all_reduce)
+        p->all_reduce = mr_minimize_all_reduce(m, loss, mr_sgd(0.5f), &group);
     else
         train = mr_minimize(m, loss, mr_sgd(0.5f));
     mr_model_status(m, status);
     check("building the model");
     mr_supervisor_options o = {sizeof o, .task = p->task, .train = train, .barrier = p->barrier, .checkpoints = p->folder,
-                               .save_ms = 100, .max_to_keep = 3};
+                               .save_ms = 100, .max_to_keep = 3, .all_reduce = p->all_reduce};
     p->supervisor = mr_supervisor_new(m, &o, status);
     check("building the supervisor");
     mr_model_free(m);
@@ -178,7 +186,7 @@ int main(int argc, char **argv)
     p.log = open(text, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (p.log < 0)
         return 3;
-    build(&p, argc > 2 && strcmp(argv[2], "sync") == 0);
+    build(&p, argc > 2 ? argv[2] : "");
     mr_supervisor_start(p.supervisor, status);
     check("starting");
     long long began, step = mr_supervisor_step(p.supervisor, status);
@@ -196,6 +204,7 @@ int main(int argc, char **argv)
     }
     mr_supervisor_free(p.supervisor);
     mr_barrier_free(p.barrier);
+    mr_all_reduce_free(p.all_reduce);
     mr_cluster_task_free(p.task);
     return 0;
 }
