@@ -179,7 +179,12 @@ static mr_status *take_frame(mr_conn *c, mr_frame *f)
 /* While a frame is coming in, somebody looks after a while. */
 static void watch_pace(mr_conn *c)
 {
-    if (c->closed || c->slow_timer.place || !mr_frame_reader_is_inside(&c->reader))
+    if (c->closed || !mr_frame_reader_is_inside(&c->reader))
+        return;
+    mr_lock(&mr_local_mu); /* whoever sets a timer of its own moves ours about */
+    bool is_set = c->slow_timer.place != 0;
+    mr_unlock(&mr_local_mu);
+    if (is_set)
         return;
     c->frames_then = c->n_frames;
     c->bytes_then = c->n_bytes;
