@@ -171,6 +171,10 @@ MR_EXPORT extern void mr_ps_wait_all(mr_ps *ps, TF_Status *status);
 /* Pushes what `modified` has kept back from a table's pushes; 0 with an OK status when there is nothing. */
 MR_EXPORT extern mr_ps_task mr_ps_flush(mr_ps *ps, int table, TF_Status *status);
 
+/* From now on operations MillracePsPull and MillracePsPush of this process with the attr store=name use this client, until it is
+ * freed or bound again with NULL.  Keys of theirs may come in any order. */
+MR_EXPORT extern void mr_ps_bind(mr_ps *ps, const char *name, TF_Status *status);
+
 /* ---- vector algebra where the parameters are ---- */
 
 typedef enum mr_ps_algebra {

@@ -184,6 +184,8 @@ mr_ps_task mr_ps_flush(mr_ps *ps, int table, TF_Status *status)
     return st ? 0 : task;
 }
 
+void mr_ps_bind(mr_ps *ps, const char *name, TF_Status *status) { mr_capi_set_status(status, ps ? mr_ps_bind_store(ps, name) : no_client()); }
+
 /* ---- the rest ---- */
 
 void mr_ps_vector(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result, TF_Status *status)

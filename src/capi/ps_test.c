@@ -105,3 +105,121 @@ MR_TEST(ps_capi_refuses_keys_out_of_order_or_range)
     mr_ps_free(ps);
     TF_DeleteStatus(s);
 }
+
+static TF_Output constant_keys(TF_Graph *g, const char *name, const int64_t *keys, int64_t n, TF_Status *s)
+{
+    TF_Tensor *t = TF_AllocateTensor(TF_INT64, &n, 1, (size_t)n * sizeof(int64_t));
+    memcpy(TF_TensorData(t), keys, (size_t)n * sizeof(int64_t));
+    TF_OperationDescription *d = TF_NewOperation(g, "Const", name);
+    TF_SetAttrTensor(d, "value", t, s);
+    TF_SetAttrType(d, "dtype", TF_INT64);
+    TF_DeleteTensor(t);
+    return (TF_Output){TF_FinishOperation(d, s), 0};
+}
+
+static TF_OperationDescription *ps_op(TF_Graph *g, const char *type, TF_Output keys)
+{
+    TF_OperationDescription *d = TF_NewOperation(g, type, type);
+    TF_SetAttrString(d, "table", "w", 1);
+    TF_SetAttrString(d, "store", "here", 4);
+    TF_SetAttrInt(d, "width", 2);
+    TF_AddInput(d, keys);
+    return d;
+}
+
+/* Keys in any order, and twice: a push adds their rows up, a pull gives each its own. */
+MR_TEST(ps_capi_ops_of_a_graph_pull_and_push)
+{
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = mr_ps_connect(NULL, s);
+    make_table(ps, "w", 100, 2, MR_PS_ADD, s);
+    mr_ps_bind(ps, "here", s);
+    check_ok(s);
+    TF_Graph *g = TF_NewGraph();
+    TF_Output keys = constant_keys(g, "keys", (const int64_t[]){40, 7, 40}, 3, s);
+    TF_OperationDescription *d = TF_NewOperation(g, "Placeholder", "values");
+    TF_SetAttrType(d, "dtype", TF_FLOAT);
+    TF_Output values = {TF_FinishOperation(d, s), 0};
+    TF_Output pull = {TF_FinishOperation(ps_op(g, "MillracePsPull", keys), s), 0};
+    check_ok(s);
+    MR_CHECK_INT(TF_GraphGetTensorNumDims(g, pull, s), 2);
+    d = ps_op(g, "MillracePsPush", keys);
+    TF_AddInput(d, values);
+    const TF_Operation *push_op = TF_FinishOperation(d, s);
+    check_ok(s);
+    TF_SessionOptions *o = TF_NewSessionOptions();
+    TF_Session *session = TF_NewSession(g, o, s);
+    const int64_t dims[2] = {3, 2};
+    TF_Tensor *in = TF_AllocateTensor(TF_FLOAT, dims, 2, 6 * sizeof(float)), *out = NULL;
+    memcpy(TF_TensorData(in), (const float[]){1, 2, 3, 4, 10, 20}, 6 * sizeof(float));
+    TF_SessionRun(session, NULL, &values, &in, 1, NULL, NULL, 0, &push_op, 1, NULL, s);
+    check_ok(s);
+    TF_SessionRun(session, NULL, NULL, NULL, 0, &pull, &out, 1, NULL, 0, NULL, s);
+    check_ok(s);
+    const float want[6] = {11, 22, 3, 4, 11, 22}, *got = TF_TensorData(out);
+    for (int i = 0; i < 6; i++)
+        MR_CHECK_NEAR(got[i], want[i], 0);
+    mr_ps_free(ps); /* the name is free again */
+    TF_DeleteTensor(out);
+    out = NULL;
+    TF_SessionRun(session, NULL, NULL, NULL, 0, &pull, &out, 1, NULL, 0, NULL, s);
+    MR_CHECK_INT(TF_GetCode(s), TF_NOT_FOUND);
+    TF_DeleteTensor(in);
+    TF_DeleteSession(session, s);
+    TF_DeleteSessionOptions(o);
+    TF_DeleteGraph(g);
+    TF_DeleteStatus(s);
+}
+
+static TF_Operation *add_binary(TF_Graph *g, const char *type, const char *name, TF_Output a, TF_Output b, TF_Status *s)
+{
+    TF_OperationDescription *d = TF_NewOperation(g, type, name);
+    TF_AddInput(d, a);
+    TF_AddInput(d, b);
+    TF_Operation *op = TF_FinishOperation(d, s);
+    check_ok(s);
+    return op;
+}
+
+static TF_Output add_placeholder(TF_Graph *g, const char *name, TF_Status *s)
+{
+    TF_OperationDescription *d = TF_NewOperation(g, "Placeholder", name);
+    TF_SetAttrType(d, "dtype", TF_FLOAT);
+    return (TF_Output){TF_FinishOperation(d, s), 0};
+}
+
+/* new_slot = slot + gradient; new_value = value - new_slot. */
+MR_TEST(ps_capi_an_update_can_be_a_graph)
+{
+    TF_Status *s = TF_NewStatus();
+    TF_Graph *g = TF_NewGraph();
+    TF_Buffer *def = TF_NewBuffer();
+    TF_Output value = add_placeholder(g, "value", s), slot = add_placeholder(g, "slot", s), gradient = add_placeholder(g, "gradient", s);
+    TF_Operation *sum = add_binary(g, "AddV2", "new_slot", slot, gradient, s);
+    add_binary(g, "Sub", "new_value", value, (TF_Output){sum, 0}, s);
+    TF_GraphToGraphDef(g, def, s);
+    check_ok(s);
+    mr_ps *ps = mr_ps_connect(NULL, s);
+    mr_ps_table_options o = {.struct_size = sizeof o, .num_keys = 50, .update = MR_PS_GRAPH, .start = 100, .graph = def->data,
+                             .graph_bytes = def->length, .graph_slots = 1};
+    int t = mr_ps_table(ps, "g", &o, s);
+    check_ok(s);
+    const uint64_t keys[2] = {3, 49};
+    float got[2];
+    push(ps, t, keys, 2, (const float[]){1, 2}, s);
+    push(ps, t, keys, 1, (const float[]){1}, s);
+    pull(ps, t, keys, 2, got, s);
+    MR_CHECK_NEAR(got[0], 97, 0); /* 100 - 1 - 2 */
+    MR_CHECK_NEAR(got[1], 98, 0);
+    o.graph_bytes = 3;
+    t = mr_ps_table(ps, "bad", &o, s); /* told when it is used */
+    check_ok(s);
+    mr_ps_task k = mr_ps_push(ps, t, keys, 2, got, NULL, s);
+    check_ok(s);
+    mr_ps_wait(ps, k, s);
+    MR_CHECK(TF_GetCode(s) != TF_OK);
+    mr_ps_free(ps);
+    TF_DeleteBuffer(def);
+    TF_DeleteGraph(g);
+    TF_DeleteStatus(s);
+}

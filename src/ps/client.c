@@ -711,6 +711,7 @@ void mr_ps_close(mr_ps *ps)
 {
     if (!ps)
         return;
+    mr_status_free(mr_ps_bind_store(ps, NULL)); /* ops are no more inside of it */
     if (ps->inbox.running) {
         if (!ps->own_manager)
             say_goodbye(ps);

@@ -34,6 +34,10 @@ mr_status *mr_ps_end_all(mr_ps *ps);
 /* What `modified` kept back of a table; *task 0: nothing. */
 mr_status *mr_ps_begin_flush(mr_ps *ps, int table, mr_ps_task *task);
 
+void mr_ps_cancel(mr_ps *ps, mr_ps_task t); /* it ends CANCELLED, unless it has ended */
+/* Ops with store=name use it (run/parameter_store.h); NULL: none do. */
+mr_status *mr_ps_bind_store(mr_ps *ps, const char *name);
+
 mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result);
 mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out);
 mr_status *mr_ps_save(mr_ps *ps, const char *folder);

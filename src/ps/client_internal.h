@@ -16,6 +16,7 @@
 #include "ps/manager.h"
 #include "ps/request.h"
 #include "ps/server.h"
+#include "run/parameter_store.h"
 
 typedef struct mr_ps_client_task {
     int64_t number;
@@ -78,6 +79,8 @@ struct mr_ps {
     int workers MR_GUARDED_BY(mu);
     int64_t iteration MR_GUARDED_BY(mu), delay_now MR_GUARDED_BY(mu);
     bool quiet MR_GUARDED_BY(mu); /* the manager has nothing to move, as it said last */
+    mr_parameter_store store; /* for ops */
+    char *bound MR_GUARDED_BY(mu); /* its name; NULL: it has none */
     mr_status *refused MR_GUARDED_BY(mu); /* by the manager, for good */
 };
 

@@ -1,0 +1,81 @@
+/* run/parameter_store.c -- which store a name stands for. */
+#include "run/parameter_store.h"
+
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "base/vec.h"
+
+typedef struct binding {
+    mr_parameter_store *store;
+    int users; /* that have taken it */
+} binding;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static mr_mutex mu;
+static mr_cond given_back;
+static mr_map bound MR_GUARDED_BY(mu); /* name -> binding */
+
+static void make(void)
+{
+    mr_mutex_init(&mu);
+    mr_cond_init(&given_back);
+}
+
+static void unbind_locked(const char *name) MR_REQUIRES(mu);
+static void unbind_locked(const char *name)
+{
+    binding *b = mr_map_remove(&bound, mr_sv_of(name));
+    if (bound.n == 0) /* so that nothing is left at the end of the process */
+        mr_map_deinit(&bound);
+    while (b && b->users > 0)
+        mr_cond_wait(&given_back, &mu);
+    mr_free(b);
+}
+
+/* Those that were taken are found by their store also when their name is gone. */
+static MR_VEC(binding *) in_use MR_GUARDED_BY(mu);
+
+mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
+{
+    mr_status *st = NULL;
+    pthread_once(&once, make);
+    mr_lock(&mu);
+    if (!s) {
+        unbind_locked(name);
+    } else if (mr_map_getz(&bound, name)) {
+        st = mr_error(MR_ALREADY_EXISTS, "There is a store of parameters '%s' already", name);
+    } else {
+        binding *b = mr_new(binding);
+        b->store = s;
+        mr_map_putz(&bound, name, b);
+    }
+    mr_unlock(&mu);
+    return st;
+}
+
+mr_status *mr_parameter_store_take(mr_sv name, mr_parameter_store **out)
+{
+    pthread_once(&once, make);
+    mr_lock(&mu);
+    binding *b = mr_map_get(&bound, name);
+    if (b && b->users++ == 0)
+        mr_vec_push(&in_use, b);
+    *out = b ? b->store : NULL;
+    mr_unlock(&mu);
+    return b ? NULL : mr_error(MR_NOT_FOUND, "There is no store of parameters '%.*s' in this process", MR_SV_ARG(name));
+}
+
+void mr_parameter_store_give(mr_parameter_store *s)
+{
+    mr_lock(&mu);
+    for (int i = 0; i < in_use.n; i++)
+        if (in_use.p[i]->store == s && --in_use.p[i]->users == 0) {
+            mr_vec_remove_swap(&in_use, i);
+            mr_cond_broadcast(&given_back);
+            break;
+        }
+    if (in_use.n == 0)
+        mr_vec_deinit(&in_use);
+    mr_unlock(&mu);
+}
