@@ -47,7 +47,8 @@ typedef struct mr_downpour_options {
     int replica;        /* 0, 1, ..: the lowest one gives the servers its initial values and warms up */
     int64_t n_fetch;    /* steps from one fetch to the next; 0: 1 */
     int64_t n_push;     /* the same of pushes, of the gradients summed meanwhile; 0: 1 */
-    int64_t most_behind; /* steps it may be ahead of what the servers have answered, while they fail over, say; 0: 100 */
+    int64_t most_behind; /* steps it may be ahead of what the servers have answered, while they fail over, say: then it waits for
+                            them; 0: four times the larger of n_fetch and n_push */
     int64_t warm_steps; /* replicas but the first begin when the job has made so many; 0: at once */
     int64_t patience_ms; /* a job that stands still for so long before it has begun is taken over by the next replica; 0: 1000 */
     mr_ps_update update; /* of the servers; 0 (ASSIGN, which would be none): ADAGRAD */

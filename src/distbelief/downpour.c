@@ -531,7 +531,7 @@ static mr_status *check_options(mr_downpour_options *o)
 {
     o->n_fetch = o->n_fetch ? o->n_fetch : 1;
     o->n_push = o->n_push ? o->n_push : 1;
-    o->most_behind = o->most_behind ? o->most_behind : 100;
+    o->most_behind = o->most_behind ? o->most_behind : 4 * MR_MAX(o->n_fetch, o->n_push);
     o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
     o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;
     o->update = o->update ? o->update : MR_PS_ADAGRAD;
