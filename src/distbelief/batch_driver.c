@@ -1,0 +1,393 @@
+/* distbelief/batch_driver.c -- a driver that ships parameters out and collects gradients.
+ *
+ * What workers say comes as turns of the desk; the thread that makes steps waits until every partition has been counted
+ * once.  A partition is given to one worker at a time, and free again when that is lost. */
+#include "distbelief/batch_driver.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "distbelief/desk.h"
+#include "wire/pb.h"
+
+typedef struct hired { /* a worker */
+    int64_t id;
+    int partition; /* that it computes; -1: it is idle */
+} hired;
+
+typedef enum part_state { FREE, GIVEN, COUNTED } part_state;
+
+struct mr_batch_driver {
+    mr_batch_driver_options o;
+    int64_t n;
+    float *w, *sum;
+    mr_desk *desk;
+    MR_VEC(hired) workers; /* in turns, as all up to: */
+    part_state *parts;
+    int64_t iteration; /* that runs; 0: none */
+    mr_mutex mu;
+    mr_cond changed;
+    int counted MR_GUARDED_BY(mu);
+    double loss MR_GUARDED_BY(mu);
+    int64_t heard_ns MR_GUARDED_BY(mu);
+    int64_t iterations, lost MR_GUARDED_BY(mu);
+};
+
+/* ---- orders ---- */
+
+static void order(mr_batch_driver *d, hired *h, int part)
+{
+    mr_str head = {0};
+    mr_bytes bytes = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &head);
+    mr_pb_put_varint(&w, 1, (uint64_t)d->iteration);
+    mr_pb_put_varint(&w, 2, (uint64_t)part);
+    mr_pb_put_varint(&w, 3, (uint64_t)d->o.partitions);
+    mr_pb_put_bytes(&w, 4, (mr_sv){(const char *)d->w, (size_t)d->n * sizeof(float)});
+    mr_status *st = mr_pb_writer_status(&w, "order");
+    if (!st) {
+        h->partition = part;
+        d->parts[part] = GIVEN;
+        mr_bytes_add_str(&bytes, &head);
+        mr_desk_order(d->desk, h->id, &bytes);
+    }
+    mr_status_free(st); /* out of memory: it is tried again with the next tick */
+    mr_str_deinit(&head);
+}
+
+static void give_out(mr_batch_driver *d)
+{
+    int next = 0;
+    for (int i = 0; i < d->workers.n && d->iteration; i++) {
+        while (next < d->o.partitions && d->parts[next] != FREE)
+            next++;
+        if (next < d->o.partitions && d->workers.p[i].partition < 0)
+            order(d, &d->workers.p[i], next);
+    }
+}
+
+/* ---- turns of the desk ---- */
+
+static void heard(mr_batch_driver *d)
+{
+    mr_lock(&d->mu);
+    d->heard_ns = mr_now_ns();
+    mr_cond_broadcast(&d->changed);
+    mr_unlock(&d->mu);
+}
+
+static mr_status *joined(void *arg, int64_t worker, mr_sv hello)
+{
+    mr_batch_driver *d = arg;
+    int64_t n;
+    if (hello.n != sizeof n)
+        return mr_invalid("A worker of a batch says hello with %zu bytes", hello.n);
+    memcpy(&n, hello.p, sizeof n);
+    if (n != d->n)
+        return mr_invalid("The driver has %lld parameters, this worker's model %lld", (long long)d->n, (long long)n);
+    mr_vec_push(&d->workers, (hired){worker, -1});
+    give_out(d);
+    heard(d);
+    return NULL;
+}
+
+typedef struct result {
+    int64_t iteration, partition;
+    double loss;
+    mr_sv gradient;
+} result;
+
+static mr_status *read_result(mr_sv bytes, int64_t n, result *out)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *out = (result){.gradient = MR_SV("")};
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: out->iteration = mr_pb_int64(&r); break;
+        case 2: out->partition = mr_pb_int64(&r); break;
+        case 3: out->loss = mr_pb_double(&r); break;
+        case 4: out->gradient = mr_pb_bytes(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_TRY(mr_pb_reader_status(&r, "report"));
+    return out->gradient.n == (size_t)n * sizeof(float) ? NULL : mr_invalid("A gradient of %zu bytes", out->gradient.n);
+}
+
+static void add_result(mr_batch_driver *d, const result *r)
+{
+    for (int64_t i = 0; i < d->n; i++) {
+        float g;
+        memcpy(&g, r->gradient.p + (size_t)i * sizeof g, sizeof g);
+        d->sum[i] += g;
+    }
+    d->parts[r->partition] = COUNTED;
+    mr_lock(&d->mu);
+    d->counted++;
+    d->loss += r->loss;
+    mr_unlock(&d->mu);
+}
+
+static hired *find(mr_batch_driver *d, int64_t worker)
+{
+    for (int i = 0; i < d->workers.n; i++)
+        if (d->workers.p[i].id == worker)
+            return &d->workers.p[i];
+    return NULL;
+}
+
+/* What is wrong, or not of this iteration, leaves its partition to be computed again. */
+static void said(void *arg, int64_t worker, mr_sv bytes)
+{
+    mr_batch_driver *d = arg;
+    hired *h = find(d, worker);
+    result r;
+    if (!h || h->partition < 0)
+        return;
+    int part = h->partition;
+    mr_status *st = read_result(bytes, d->n, &r);
+    h->partition = -1;
+    if (!st && r.iteration == d->iteration && r.partition == part)
+        add_result(d, &r);
+    else if (d->parts[part] == GIVEN)
+        d->parts[part] = FREE;
+    mr_status_free(st);
+    give_out(d);
+    heard(d);
+}
+
+static void lost(void *arg, int64_t worker)
+{
+    mr_batch_driver *d = arg;
+    hired *h = find(d, worker);
+    if (!h)
+        return;
+    if (h->partition >= 0 && d->parts[h->partition] == GIVEN)
+        d->parts[h->partition] = FREE;
+    mr_vec_remove_swap(&d->workers, h - d->workers.p);
+    mr_lock(&d->mu);
+    d->lost++;
+    mr_unlock(&d->mu);
+    give_out(d);
+}
+
+static void tick(void *arg) { give_out(arg); }
+
+/* ---- iterations ---- */
+
+static void begin(void *arg)
+{
+    mr_batch_driver *d = arg;
+    mr_lock(&d->mu);
+    d->counted = 0;
+    d->loss = 0;
+    d->heard_ns = mr_now_ns();
+    d->iteration = ++d->iterations;
+    mr_unlock(&d->mu);
+    memset(d->sum, 0, (size_t)d->n * sizeof(float));
+    for (int i = 0; i < d->o.partitions; i++)
+        d->parts[i] = FREE;
+    give_out(d);
+}
+
+static void end(void *arg) { ((mr_batch_driver *)arg)->iteration = 0; }
+
+static mr_status *wait_for_all(mr_batch_driver *d)
+{
+    mr_status *st = NULL;
+    mr_lock(&d->mu);
+    while (d->counted < d->o.partitions && !st) {
+        mr_cond_wait_until(&d->changed, &d->mu, d->heard_ns + d->o.deadline_ms * 1000000);
+        if (d->counted < d->o.partitions && mr_now_ns() >= d->heard_ns + d->o.deadline_ms * 1000000)
+            st = mr_error(MR_DEADLINE_EXCEEDED, "No worker of the batch has said anything for %lld ms; %d of %d partitions are done",
+                          (long long)d->o.deadline_ms, d->counted, d->o.partitions);
+    }
+    mr_unlock(&d->mu);
+    return st;
+}
+
+mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
+{
+    mr_desk_turn(d->desk, begin, d);
+    mr_status *st = wait_for_all(d);
+    mr_desk_turn(d->desk, end, d);
+    if (st)
+        return st;
+    float by = d->o.rate / (float)d->o.partitions;
+    for (int64_t i = 0; i < d->n; i++)
+        d->w[i] -= by * d->sum[i];
+    mr_lock(&d->mu);
+    *loss = d->loss / d->o.partitions;
+    mr_unlock(&d->mu);
+    return NULL;
+}
+
+/* ---- beginning and end ---- */
+
+mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *parameters, int64_t n, mr_batch_driver **out)
+{
+    size_t bytes;
+    if (o->partitions < 1 || o->partitions > 1 << 20 || n < 1 || !mr_size_mul((size_t)n, sizeof(float), &bytes))
+        return mr_invalid("A batch of %d partitions and %lld parameters", o->partitions, (long long)n);
+    mr_batch_driver *d = mr_new(mr_batch_driver);
+    d->o = *o;
+    d->o.deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : 60000;
+    d->n = n;
+    mr_mutex_init(&d->mu);
+    mr_cond_init(&d->changed);
+    d->parts = mr_new_array(part_state, o->partitions);
+    d->w = mr_try_alloc(bytes);
+    d->sum = mr_try_alloc(bytes);
+    mr_status *st = d->w && d->sum ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for %lld parameters", (long long)n);
+    if (!st)
+        memcpy(d->w, parameters, bytes);
+    if (!st)
+        st = mr_desk_open(&(mr_desk_rules){o->address, d, joined, said, lost, tick}, &d->desk);
+    if (st)
+        mr_batch_driver_free(d);
+    else
+        *out = d;
+    return st;
+}
+
+void mr_batch_driver_free(mr_batch_driver *d)
+{
+    if (!d)
+        return;
+    mr_desk_close(d->desk);
+    mr_vec_deinit(&d->workers);
+    mr_free(d->parts);
+    mr_free(d->w);
+    mr_free(d->sum);
+    mr_cond_deinit(&d->changed);
+    mr_mutex_deinit(&d->mu);
+    mr_free(d);
+}
+
+const char *mr_batch_driver_address(const mr_batch_driver *d) { return mr_desk_address(d->desk); }
+
+const float *mr_batch_driver_parameters(const mr_batch_driver *d) { return d->w; }
+
+void mr_batch_driver_count(mr_batch_driver *d, mr_batch_driver_stats *out)
+{
+    mr_lock(&d->mu);
+    *out = (mr_batch_driver_stats){.iterations = d->iterations, .lost = d->lost};
+    mr_unlock(&d->mu);
+    mr_desk_count(d->desk, &out->sent, &out->received);
+}
+
+/* ---- a worker ---- */
+
+typedef struct task { /* an order */
+    int64_t iteration, partition, partitions;
+    mr_sv parameters;
+} task;
+
+static mr_status *read_task(mr_sv bytes, int64_t n, task *out)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    *out = (task){.parameters = MR_SV("")};
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: out->iteration = mr_pb_int64(&r); break;
+        case 2: out->partition = mr_pb_int64(&r); break;
+        case 3: out->partitions = mr_pb_int64(&r); break;
+        case 4: out->parameters = mr_pb_bytes(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    MR_TRY(mr_pb_reader_status(&r, "order"));
+    bool sensible = out->partition >= 0 && out->partition < out->partitions && out->parameters.n == (size_t)n * sizeof(float);
+    return sensible ? NULL : mr_invalid("An order for partition %lld of %lld with %zu bytes of parameters", (long long)out->partition,
+                                        (long long)out->partitions, out->parameters.n);
+}
+
+static mr_status *put_result(const task *t, double loss, const float *gradient, int64_t n, mr_bytes *out)
+{
+    mr_str text = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &text);
+    mr_pb_put_varint(&w, 1, (uint64_t)t->iteration);
+    mr_pb_put_varint(&w, 2, (uint64_t)t->partition);
+    mr_pb_put_double(&w, 3, loss);
+    mr_pb_put_bytes(&w, 4, (mr_sv){(const char *)gradient, (size_t)n * sizeof(float)});
+    mr_status *st = mr_pb_writer_status(&w, "report");
+    if (!st)
+        mr_bytes_add_str(out, &text);
+    mr_str_deinit(&text);
+    return st;
+}
+
+typedef struct bench { /* what a worker computes with; nothing of it outlives a task */
+    const mr_batch_worker *w;
+    mr_mirror_values v;
+    mr_tensor **in, **gradients;
+} bench;
+
+static mr_status *compute(bench *b, const task *t, mr_bytes *report)
+{
+    const mr_mirror *m = b->w->mirror;
+    float loss = 0;
+    memcpy(b->v.vector, t->parameters.p, t->parameters.n);
+    MR_TRY(mr_mirror_install(m, b->w->session, &b->v));
+    MR_TRY(b->w->partition(b->w->arg, t->iteration, t->partition, t->partitions, b->in));
+    mr_status *st = mr_mirror_run(
+        m, b->w->session, &(mr_run_args){.feeds = b->w->inputs, .feed_values = b->in, .n_feeds = b->w->n_inputs}, NULL,
+        b->gradients, &loss);
+    for (int i = 0; i < b->w->n_inputs; i++) {
+        mr_tensor_unref(b->in[i]);
+        b->in[i] = NULL;
+    }
+    MR_TRY(st);
+    memset(b->v.vector, 0, t->parameters.n);
+    st = mr_mirror_add(m, b->gradients, 1, &b->v, NULL);
+    mr_mirror_drop(m, b->gradients);
+    return st ? st : put_result(t, loss, b->v.vector, m->n, report);
+}
+
+static mr_status *work(bench *b, mr_hand *h)
+{
+    mr_bytes report = {0};
+    for (;;) {
+        mr_bytes bytes = {0};
+        mr_sv flat;
+        task t;
+        mr_status *st = mr_hand_ask(h, &report, &bytes);
+        if (!st)
+            st = mr_bytes_flat(&bytes, &flat);
+        if (!st)
+            st = read_task(flat, b->w->mirror->n, &t);
+        if (!st)
+            st = compute(b, &t, &report);
+        mr_bytes_deinit(&bytes);
+        MR_TRY(st);
+    }
+}
+
+/* A driver that has ended says so as UNAVAILABLE: that is how a worker's work ends well. */
+mr_status *mr_batch_worker_run(const mr_batch_worker *w)
+{
+    bench b = {.w = w};
+    mr_hand *h = NULL;
+    mr_sv hello = {(const char *)&w->mirror->n, sizeof w->mirror->n};
+    b.in = mr_new_array(mr_tensor *, w->n_inputs + 1);
+    b.gradients = mr_new_array(mr_tensor *, 2 * w->mirror->parts.n + 1);
+    mr_status *st = mr_mirror_values_init(w->mirror, &b.v);
+    if (!st)
+        st = mr_hand_join(&(mr_hand_rules){w->driver, hello, 60000}, &h);
+    if (!st)
+        st = work(&b, h);
+    if (mr_status_code(st) == MR_UNAVAILABLE) {
+        mr_status_free(st);
+        st = NULL;
+    }
+    mr_hand_leave(h);
+    mr_mirror_values_deinit(w->mirror, &b.v);
+    mr_free(b.in);
+    mr_free(b.gradients);
+    return st;
+}
