@@ -396,11 +396,12 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 	$(q)$(B)/bench/scaling $(B) "$$(tools/mnist)"
 
 .PHONY: bench-train
-bench-train: deps-run          ## training over many workers: stragglers, large tables, all-reduce
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups embedding data_parallel) $(NET_SO)
+bench-train: deps-run          ## training over many workers: stragglers, large tables, Downpour and a batch system's driver, all-reduce
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups embedding data_parallel distbelief) $(NET_SO)
 	$(q)$(B)/bench/backups
 	$(q)$(B)/bench/embedding
 	$(q)$(B)/bench/data_parallel
+	$(q)$(B)/bench/distbelief
 
 # The small form is a test: the same promises, in seconds.
 PS_TRAFFIC := $(B)/examples/sparse_logistic $(NET_SO)
