@@ -150,3 +150,23 @@ MR_TEST(ps_count_min_refuses_what_is_no_sketch)
     refuses(MR_SV("\1\2\1\1\1\1\1\1"), "behind the last");
     refuses(MR_SV("\1\1\1\1\1\xff\xff\xff\xff\x7f"), "counter 0 of 1");
 }
+
+MR_TEST(ps_count_min_survives_no_memory)
+{
+    mr_count_min *s, *other;
+    mr_str bytes = {0};
+    mr_memory_fail_after(1);
+    MR_CHECK_ERR(mr_count_min_new(100, 2, 1, &s), MR_RESOURCE_EXHAUSTED, "128 counters");
+    mr_memory_fail_after(0);
+    s = sketch(100, 2, 1);
+    mr_count_min_insert(s, (const uint64_t[]){1, 2, 3}, 3);
+    mr_memory_fail_after(1);
+    MR_CHECK_ERR(mr_count_min_pack(s, &bytes), MR_RESOURCE_EXHAUSTED, "256 counters");
+    mr_memory_fail_after(0);
+    MR_CHECK_OK(mr_count_min_pack(s, &bytes));
+    mr_memory_fail_after(1);
+    MR_CHECK_ERR(mr_count_min_unpack(mr_str_view(&bytes), 1 << 20, &other), MR_RESOURCE_EXHAUSTED, "counters");
+    mr_memory_fail_after(0);
+    mr_str_deinit(&bytes);
+    mr_count_min_free(s);
+}

@@ -176,3 +176,35 @@ MR_TEST(ps_key_cache_holds_one_of_each)
     MR_CHECK_INT(mr_ps_key_cache_get_stats(c).entries, 1);
     mr_ps_key_cache_free(c);
 }
+
+MR_TEST(ps_keys_survive_no_memory)
+{
+    enum { N = 100 };
+    uint64_t keys[N], *back = NULL;
+    mr_str s = {0}, other = {0};
+    for (uint64_t i = 0; i < N; i++)
+        keys[i] = i * 1000;
+    MR_CHECK_OK(mr_ps_keys_pack(keys, N, &s));
+    mr_memory_fail_after(1);
+    MR_CHECK_ERR(mr_ps_keys_pack(keys, N, &other), MR_RESOURCE_EXHAUSTED, "100");
+    mr_memory_fail_after(1);
+    MR_CHECK_ERR(mr_ps_keys_unpack(mr_str_view(&s), N, 1 << 20, &back), MR_RESOURCE_EXHAUSTED, "100");
+    mr_memory_fail_after(1);
+    MR_CHECK(!mr_ps_key_list_new(keys, N));
+    mr_memory_fail_after(0);
+    MR_CHECK(!mr_ps_key_list_new(NULL, SIZE_MAX / 8));
+    mr_str_deinit(&s);
+    mr_str_deinit(&other);
+}
+
+MR_TEST(ps_key_cache_without_memory_forgets)
+{
+    mr_ps_key_cache *c = mr_ps_key_cache_new(1 << 20);
+    for (uint64_t i = 0; i < 500; i++) { /* an entry, and now and then more chains, are refused */
+        mr_memory_fail_after(1 + (int64_t)(i % 2));
+        mr_ps_key_cache_put(c, 0, i, NULL);
+        mr_memory_fail_after(0);
+        MR_CHECK(knows(c, 0, i) == (i % 2 == 1));
+    }
+    mr_ps_key_cache_free(c);
+}
