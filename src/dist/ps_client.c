@@ -1,11 +1,11 @@
 /* dist/ps_client.c -- the client's side of the parameter server.
  *
- * Each slot has a row of parts of pushes, in the order of their timestamps, that were not acknowledged.  Parts that are
- * under way come first in it, unless answers overtake each other; a part that is to be sent again is set back to waiting together with
- * all behind it, so that they arrive in order.  Pulls of a slot are in a list of their own.
+ * Each slot has a row of parts of pushes, in the order of their timestamps, that were not acknowledged.  Parts that
+ * are under way come first in it, unless answers overtake each other; a part that is to be sent again is set back to
+ * waiting together with all behind it, so that they arrive in order.  Pulls of a slot are in a list of their own.
  *
- * A task lives until the last of its parts is out of its row, which may be after its end.  Then its payload is gone, and its
- * parts are empty ones. */
+ * A task lives until the last of its parts is out of its row, which may be after its end.  Then its payload is gone,
+ * and its parts are empty ones. */
 #include "dist/ps_client.h"
 
 #include "base/map.h"
@@ -363,7 +363,8 @@ void mr_psc_cancel(mr_psc *c, int64_t id, int64_t now_ns, mr_psc_actions *out)
     begin_ready(c, now_ns, out);
 }
 
-static mr_status *check_begin(const mr_psc *c, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after, size_t *bytes)
+static mr_status *check_begin(const mr_psc *c, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after,
+                              size_t *bytes)
 {
     if (c->view.epoch == 0)
         return mr_error(MR_UNAVAILABLE, "no view of the parameter server has come yet");
@@ -513,7 +514,8 @@ static void take_ack(mr_psc *c, part *p, int64_t now_ns, mr_psc_actions *out)
     pump(c, slot, now_ns, out);
 }
 
-/* One before it is missing at the server.  If that one was acknowledged, the server has forgotten us, and nothing helps. */
+/* One before it is missing at the server.  If that one was acknowledged, the server has forgotten us, and nothing
+ * helps. */
 static void take_gap(mr_psc *c, part *p, uint64_t last, int64_t now_ns, mr_psc_actions *out)
 {
     int slot = p->slot;

@@ -1,17 +1,20 @@
-/* dist/ps_client.h -- a client of the parameter server: splits its pushes by slot, and sends them until each counts once.
+/* dist/ps_client.h -- a client of the parameter server: splits its pushes by slot, and sends them until each counts
+ * once.
  *
  * Pure: events in, actions out.  A push is a task with a part for each slot that it touches.  When it begins it gets a
- * timestamp, for all its parts; each names the previous one of this client at its slot too (dist/ps_clock.h).  Parts of
- * a slot are kept until they are acknowledged and are sent in their order, several under way at once; after a new view, a
- * broken connection or an answer that asks for it they are sent again, from the first that was not acknowledged.  Slots do
- * not wait for each other: the failure of a server stops pushes to its slots only.  Pulls are sent again freely.
+ * timestamp, for all its parts; each names the previous one of this client at its slot too (dist/ps_clock.h).  Parts
+ * of a slot are kept until they are acknowledged and are sent in their order, several under way at once; after a new
+ * view, a broken connection or an answer that asks for it they are sent again, from the first that was not
+ * acknowledged.  Slots do not wait for each other: the failure of a server stops pushes to its slots only.  Pulls are
+ * sent again freely.
  *
- * A task ends once, with the first real error or none.  A part that fails, and whatever is left of a push that ended by its
- * deadline or was cancelled, is sent on without its payload: a part that says nothing but closes the row of numbers.  If the real part had counted already it is a duplicate. So nothing counts twice, and
- * later pushes are not held up by a gap.
+ * A task ends once, with the first real error or none.  A part that fails, and whatever is left of a push that ended
+ * by its deadline or was cancelled, is sent on without its payload: a part that says nothing but closes the row of
+ * numbers.  If the real part had counted already it is a duplicate. So nothing counts twice, and later pushes are not
+ * held up by a gap.
  *
- * A task begins when all that it comes after have ended, well or not.  Bytes of pushes that have not ended are bounded: who
- * wants to push asks for room first. */
+ * A task begins when all that it comes after have ended, well or not.  Bytes of pushes that have not ended are
+ * bounded: who wants to push asks for room first. */
 #ifndef MR_DIST_PS_CLIENT_H
 #define MR_DIST_PS_CLIENT_H
 
@@ -54,15 +57,15 @@ void mr_psc_free(mr_psc *c);
 /* Room for a push of so many bytes; one that is larger than all room has it when nothing else is there. */
 bool mr_psc_room(const mr_psc *c, size_t bytes);
 /* Begins a task, now or when those of `after` have ended.  Pieces: by rising slot, each slot once; none: ends at once.
- * deadline_ns: by the caller's clock; INT64_MAX: none.  The task's number is > 0 and rising.  INVALID_ARGUMENT for pieces or tasks
- * that cannot be; RESOURCE_EXHAUSTED without room; UNAVAILABLE before the first view. */
+ * deadline_ns: by the caller's clock; INT64_MAX: none.  The task's number is > 0 and rising.  INVALID_ARGUMENT for
+ * pieces or tasks that cannot be; RESOURCE_EXHAUSTED without room; UNAVAILABLE before the first view. */
 mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after,
                         int64_t deadline_ns, int64_t now_ns, int64_t *task, mr_psc_actions *out);
 void mr_psc_cancel(mr_psc *c, int64_t task, int64_t now_ns, mr_psc_actions *out);
 /* A newer view; what is older than the present one changes nothing. */
 mr_status *mr_psc_view(mr_psc *c, const mr_ps_view *v, int64_t now_ns, mr_psc_actions *out);
-/* The answer to PUSH or PULL: code and epoch of the slot at the server as ANSWER of dist/ps_replica.h has them (ABORTED: with
- * the client's last ts there).  UNAVAILABLE too when a server is not reached. */
+/* The answer to PUSH or PULL: code and epoch of the slot at the server as ANSWER of dist/ps_replica.h has them
+ * (ABORTED: with the client's last ts there).  UNAVAILABLE too when a server is not reached. */
 void mr_psc_answer(mr_psc *c, uint64_t from, int64_t task, int piece, int try, mr_code code, uint64_t epoch, uint64_t last,
                    int64_t now_ns, mr_psc_actions *out);
 /* The connection to that server broke: what was under way may have arrived or not. */

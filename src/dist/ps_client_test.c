@@ -1,7 +1,7 @@
 /* dist/ps_client_test.c -- a client, told as stories: what happens, and what follows.
  *
- * Slots 0 and 1 are at server A (id 1), slots 2 and 3 at B (id 2).  What follows is written as "push A 0:1<0" (slot, timestamp,
- * the one before it; "empty" for a part without payload), "pull B 2", "done 1 OK", "ask". */
+ * Slots 0 and 1 are at server A (id 1), slots 2 and 3 at B (id 2).  What follows is written as "push A 0:1<0" (slot,
+ * timestamp, the one before it; "empty" for a part without payload), "pull B 2", "done 1 OK", "ask". */
 #include "dist/ps_client.h"
 
 #include "base/str.h"
@@ -25,7 +25,8 @@ static const char *told(story *t)
         const mr_psc_action *a = &t->out.p[i];
         mr_str_printf(&t->log, "%s", i ? ", " : "");
         if (a->what == MR_PSC_PUSH)
-            mr_str_printf(&t->log, "%s %c %d:%d<%d", a->empty ? "empty" : "push", (char)('@' + (int)a->to), a->slot, (int)a->ts, (int)a->prev);
+            mr_str_printf(&t->log, "%s %c %d:%d<%d", a->empty ? "empty" : "push", (char)('@' + (int)a->to), a->slot,
+                          (int)a->ts, (int)a->prev);
         else if (a->what == MR_PSC_PULL)
             mr_str_printf(&t->log, "pull %c %d", (char)('@' + (int)a->to), a->slot);
         else if (a->what == MR_PSC_DONE)
@@ -359,7 +360,11 @@ MR_TEST(ps_client_refuses_tasks_that_cannot_be)
     story t;
     int64_t id, after = 9;
     begin(&t, (mr_psc_options){0});
-    const mr_psc_piece bad[][2] = {{{1, 1}, {1, 1}}, {{2, 1}, {1, 1}}, {{0, 1}, {4, 1}}, {{-1, 1}, {1, 1}}, {{0, SIZE_MAX}, {1, 1}}};
+    const mr_psc_piece bad[][2] = {{{1, 1}, {1, 1}},
+                                   {{2, 1}, {1, 1}},
+                                   {{0, 1}, {4, 1}},
+                                   {{-1, 1}, {1, 1}},
+                                   {{0, SIZE_MAX}, {1, 1}}};
     for (int i = 0; i < MR_COUNT(bad); i++) {
         mr_status *st = mr_psc_begin(t.c, true, bad[i], 2, NULL, 0, INT64_MAX, 0, &id, &t.out);
         MR_CHECK(mr_status_code(st) == MR_INVALID_ARGUMENT);

@@ -1,7 +1,7 @@
 /* dist/ps_clock.c -- range vector clocks.
  *
- * A client's ranges are an array in the order of their slots.  Setting a range replaces those that it overlaps by at most
- * three: what is left before it, itself, what is left after it; then equal neighbours become one. */
+ * A client's ranges are an array in the order of their slots.  Setting a range replaces those that it overlaps by at
+ * most three: what is left before it, itself, what is left after it; then equal neighbours become one. */
 #include "dist/ps_clock.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* dist/ps_clock.h -- range vector clocks: which push of each client was the last one applied, slot by slot.
  *
- * A client numbers its pushes; one push touches many slots, usually all or a range of them, so that neighbours have the
- * same number.  Therefore a client's clock is a list of ranges of slots that have one number each: a push to part of a range
- * splits it, ranges that become equal merge.  A slot that is in no range stands at 0.
+ * A client numbers its pushes; one push touches many slots, usually all or a range of them, so that neighbours have
+ * the same number.  Therefore a client's clock is a list of ranges of slots that have one number each: a push to part
+ * of a range splits it, ranges that become equal merge.  A slot that is in no range stands at 0.
  *
  * Every part of a push names its own number and that of the client's previous push to the same slot.  From these the
  * server sees whether it is the next one, one that it has already, or whether one is missing in between: so each
@@ -44,7 +44,8 @@ void mr_ps_clock_init(mr_ps_clock *c, int num_slots, int max_clients); /* max_cl
 void mr_ps_clock_deinit(mr_ps_clock *c);
 
 uint64_t mr_ps_clock_get(const mr_ps_clock *c, uint64_t client, int slot);
-/* Whether this client is known, or one more may be: a head asks before it takes a push; what others took is followed. */
+/* Whether this client is known, or one more may be: a head asks before it takes a push; what others took is followed.
+ */
 bool mr_ps_clock_room(const mr_ps_clock *c, uint64_t client);
 /* For the slots [first, end); ts 0 takes them out.  INVALID_ARGUMENT: no such slots or client. */
 mr_status *mr_ps_clock_set(mr_ps_clock *c, uint64_t client, int first, int end, uint64_t ts);

@@ -1,8 +1,8 @@
 /* dist/ps_manager.c -- the manager's decisions.
  *
- * An event changes who is there, or finishes a motion; then plan() looks at every slot: is a member missing, is one too many,
- * is the head another than the ring wants?  One thing at a time happens to a slot, and it is told by the next view.  Whatever an event
- * changes goes out in one view, at its end. */
+ * An event changes who is there, or finishes a motion; then plan() looks at every slot: is a member missing, is one
+ * too many, is the head another than the ring wants?  One thing at a time happens to a slot, and it is told by the
+ * next view.  Whatever an event changes goes out in one view, at its end. */
 #include "dist/ps_manager.h"
 
 #include <string.h>
@@ -142,7 +142,8 @@ static void remove_at(mr_ps_slot *s, int i)
     s->n--;
 }
 
-/* A lost server leaves a slot.  The last one stays in the chain, by name: if it comes back after all, nothing is lost. */
+/* A lost server leaves a slot.  The last one stays in the chain, by name: if it comes back after all, nothing is lost.
+ */
 static void drop_lost(mr_psm *m, int slot, uint64_t id, mr_psm_actions *out)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
@@ -217,7 +218,8 @@ static void keep_all(mr_psm *m, mr_psm_actions *out)
     m->changed = true;
 }
 
-/* Asks the ring anew.  Without memory the old answer stands for now: it names servers that may be gone, so nothing moves. */
+/* Asks the ring anew.  Without memory the old answer stands for now: it names servers that may be gone, so nothing
+ * moves. */
 static bool find_wanted(mr_psm *m, mr_psm_actions *out)
 {
     if (!m->stale)
@@ -384,7 +386,8 @@ static void take_up(mr_psm *m, mr_psm_actions *out)
     list_servers(m);
 }
 
-/* The first to report may be one that was taken for lost long ago, whose view names nobody else: all get time to speak. */
+/* The first to report may be one that was taken for lost long ago, whose view names nobody else: all get time to
+ * speak. */
 static void begin(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
     if (m->dealt || m->here.n == 0 || now_ns - m->start_ns < m->o.settle_ns)

@@ -1,20 +1,21 @@
 /* dist/ps_manager.h -- the manager of a parameter server: who holds what, and how that changes while training goes on.
  *
- * Pure: what happens goes in, what is to be done comes out.  All that servers must do lies in the view (dist/ps_view.h):
- * a head sees there that it must drain, a tail that it has a member to feed, a server that it is not in a chain any more.
- * So nothing is told but views, and a lost message is mended by the next view: servers and workers name the epoch they
- * have in each heartbeat (mr_psm_heard), and who is behind is sent the view again.
+ * Pure: what happens goes in, what is to be done comes out.  All that servers must do lies in the view
+ * (dist/ps_view.h): a head sees there that it must drain, a tail that it has a member to feed, a server that it is not
+ * in a chain any more. So nothing is told but views, and a lost message is mended by the next view: servers and
+ * workers name the epoch they have in each heartbeat (mr_psm_heard), and who is behind is sent the view again.
  *
  * A lost member leaves its chains at once; the next one is head.  Then chains are refilled from behind: a new member
- * catches up, its feeder says when it has (mr_psm_complete), and it is part of the chain.  A server that joins is taken
- * into the chains that the ring gives it in the same way; where it should be the head the old head then drains, says so
- * (mr_psm_drained), and the next view has the new order, without the members that are too many.  A server that leaves is
- * replaced likewise and let go when it is in no chain.  Only some slots are in motion at a time.
+ * catches up, its feeder says when it has (mr_psm_complete), and it is part of the chain.  A server that joins is
+ * taken into the chains that the ring gives it in the same way; where it should be the head the old head then drains,
+ * says so (mr_psm_drained), and the next view has the new order, without the members that are too many.  A server that
+ * leaves is replaced likewise and let go when it is in no chain.  Only some slots are in motion at a time.
  *
  * A manager that is started anew knows nothing.  It waits for what servers report: the view of the highest epoch wins,
- * and after a while it is taken up when all its servers are there, or patience has run out: who is missing is lost.  Meanwhile
- * servers and clients go on by the view they have.  Epochs begin at a stamp (the time in microseconds), so no two
- * managers give out the same.  A server that reported to a manager must take no view from an earlier one any more. */
+ * and after a while it is taken up when all its servers are there, or patience has run out: who is missing is lost.
+ * Meanwhile servers and clients go on by the view they have.  Epochs begin at a stamp (the time in microseconds), so
+ * no two managers give out the same.  A server that reported to a manager must take no view from an earlier one any
+ * more. */
 #ifndef MR_DIST_PS_MANAGER_H
 #define MR_DIST_PS_MANAGER_H
 
@@ -75,10 +76,11 @@ mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_
 void mr_psm_lost(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out);
 /* It wants to leave, and says so again now and then until it is let go or kept. */
 void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out);
-/* A heartbeat of a server or worker: it has the view of that epoch.  An unknown server is sent the view, sees that it is
- * not in it, and joins. */
+/* A heartbeat of a server or worker: it has the view of that epoch.  An unknown server is sent the view, sees that it
+ * is not in it, and joins. */
 void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm_actions *out);
-/* `member`, which catches up, has everything that was ever acknowledged and is waited for.  slot_epoch: as `by` knows it. */
+/* `member`, which catches up, has everything that was ever acknowledged and is waited for.  slot_epoch: as `by` knows
+ * it. */
 void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint64_t member, mr_psm_actions *out);
 /* The head takes no pushes, and all members have the same. */
 void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_psm_actions *out);

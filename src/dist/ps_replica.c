@@ -1,11 +1,12 @@
 /* dist/ps_replica.c -- one slot at one server.
  *
  * Every event changes some numbers and then calls settle(), which does all that has become possible, in the order in
- * which one thing allows the next: the stable version, new records, sending, answers, words to the predecessor and to the
- * manager, forgetting.
+ * which one thing allows the next: the stable version, new records, sending, answers, words to the predecessor and to
+ * the manager, forgetting.
  *
- * Invariants: first_kept - 1 <= stable <= version, unless a successor that catches up wants more kept; after_has <= version;
- * what is sent is kept.  `stable` never falls while we are the same member: a view may only add members that have it. */
+ * Invariants: first_kept - 1 <= stable <= version, unless a successor that catches up wants more kept; after_has <=
+ * version; what is sent is kept.  `stable` never falls while we are the same member: a view may only add members that
+ * have it. */
 #include "dist/ps_replica.h"
 
 static const mr_psr_options defaults = {1, 4096, 4096, INT64_C(100000000)};

@@ -1,24 +1,26 @@
 /* dist/ps_replica.h -- one slot at one server: takes pushes as head, follows as member, catches up.
  *
- * Pure: events in, actions out.  What a slot holds changes by records, numbered by version from 1.  The head makes them: a
- * push that comes while a record is under way waits, and all that wait become one record (so they are replicated once,
- * after aggregation).  A record names the pushes in it, (client, ts) each, so that every member keeps the same clocks.
- * The caller keeps the records' bytes by version, and values, and the snapshot of both; here are only numbers.
+ * Pure: events in, actions out.  What a slot holds changes by records, numbered by version from 1.  The head makes
+ * them: a push that comes while a record is under way waits, and all that wait become one record (so they are
+ * replicated once, after aggregation).  A record names the pushes in it, (client, ts) each, so that every member keeps
+ * the same clocks. The caller keeps the records' bytes by version, and values, and the snapshot of both; here are only
+ * numbers.
  *
  * From the head to the tail records are passed on in the order of their versions.  Backwards goes a word "have": the
- * version that a member holds, and the version that it and all behind it hold (`stable`).  The head answers its clients
- * when their record is stable.  A record is kept until it is stable, by everybody: whoever becomes the predecessor of a
- * member can send what it lacks.  Messages may be lost, repeated and overtaken: versions and epochs sort them, ticks and
- * "have" mend them.
+ * version that a member holds, and the version that it and all behind it hold (`stable`).  The head answers its
+ * clients when their record is stable.  A record is kept until it is stable, by everybody: whoever becomes the
+ * predecessor of a member can send what it lacks.  Messages may be lost, repeated and overtaken: versions and epochs
+ * sort them, ticks and "have" mend them.
  *
- * Catching up: the feeder (the last full member) sends records if it still has them, else a copy of the slot as it is, and
- * the records after it.  When little is missing it waits for that member as if it were the tail; when the member has all
- * that was acknowledged before, it tells the manager.  From then on nothing is acknowledged that it does not have.
+ * Catching up: the feeder (the last full member) sends records if it still has them, else a copy of the slot as it is,
+ * and the records after it.  When little is missing it waits for that member as if it were the tail; when the member
+ * has all that was acknowledged before, it tells the manager.  From then on nothing is acknowledged that it does not
+ * have.
  *
- * A head that is not head any more, without knowing, cannot do harm: its successor knows the newer epoch and refuses, so it
- * acknowledges nothing, and answers its clients UNAVAILABLE.  Without a successor it was the only one that had the
- * slot, and then nobody else is made head.  Its pulls may be old until it hears: a client that knows a higher epoch of the slot
- * is not served (mr_psr_may_pull), so who has heard of a newer view never reads from before it. */
+ * A head that is not head any more, without knowing, cannot do harm: its successor knows the newer epoch and refuses,
+ * so it acknowledges nothing, and answers its clients UNAVAILABLE.  Without a successor it was the only one that had
+ * the slot, and then nobody else is made head.  Its pulls may be old until it hears: a client that knows a higher
+ * epoch of the slot is not served (mr_psr_may_pull), so who has heard of a newer view never reads from before it. */
 #ifndef MR_DIST_PS_REPLICA_H
 #define MR_DIST_PS_REPLICA_H
 
@@ -113,9 +115,11 @@ void mr_psr_deinit(mr_psr *r);
 void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions *out);
 /* A client's part of a push for this slot; it was decoded and can be applied.  A part without payload is a push too. */
 void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_actions *out);
-/* Whether a pull can be served here and now: OK, UNAVAILABLE, DATA_LOSS.  epoch: of the slot, as the client knows it. */
+/* Whether a pull can be served here and now: OK, UNAVAILABLE, DATA_LOSS.  epoch: of the slot, as the client knows it.
+ */
 mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch);
-/* Messages of other servers; epoch and generation as they say.  Actions APPLY and INSTALL are to be done with what is at hand. */
+/* Messages of other servers; epoch and generation as they say.  Actions APPLY and INSTALL are to be done with what is
+ * at hand. */
 void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record *records, int n, int64_t now_ns,
                    mr_psr_actions *out);
 void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uint64_t stable, bool again, int64_t now_ns,

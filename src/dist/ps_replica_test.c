@@ -1,7 +1,7 @@
 /* dist/ps_replica_test.c -- one slot at one server, told as stories: what happens, and what follows.
  *
- * Servers are called A, B, C: ids 1, 2, 3.  What follows is written as "record 1", "send B 1-1", "have A 1/1" (version and
- * stable; ! asks for more), "ok 5" (the push with cookie 5), "gap 5", "not now 5". */
+ * Servers are called A, B, C: ids 1, 2, 3.  What follows is written as "record 1", "send B 1-1", "have A 1/1" (version
+ * and stable; ! asks for more), "ok 5" (the push with cookie 5), "gap 5", "not now 5". */
 #include "dist/ps_replica.h"
 
 #include "base/str.h"
@@ -20,7 +20,8 @@ static void begin(story *t, uint64_t self, int window)
 {
     *t = (story){0};
     mr_ps_clock_init(&t->clock, 8, 0);
-    mr_psr_init(&t->r, self, SLOT, &t->clock, &(mr_psr_options){.window = window, .retry_ns = 100, .max_kept = 4, .max_waiting = 3});
+    mr_psr_options o = {.window = window, .retry_ns = 100, .max_kept = 4, .max_waiting = 3};
+    mr_psr_init(&t->r, self, SLOT, &t->clock, &o);
 }
 
 static void end(story *t)
@@ -34,7 +35,8 @@ static char name(uint64_t id) { return (char)('@' + (int)id); }
 
 static void tell_answer(story *t, const mr_psr_action *a)
 {
-    const char *how = a->code == MR_OK ? "ok" : a->code == MR_ABORTED ? "gap" : a->code == MR_UNAVAILABLE ? "not now" : mr_code_name(a->code);
+    const char *how = mr_code_name(a->code);
+    how = a->code == MR_OK ? "ok" : a->code == MR_ABORTED ? "gap" : a->code == MR_UNAVAILABLE ? "not now" : how;
     mr_str_printf(&t->log, "%s %d", how, (int)a->cookie);
 }
 

@@ -1,8 +1,8 @@
 /* dist/ps_ring.c -- which servers a slot should be at.
  *
  * First heads, then the other places.  For each: who is there and within its bound stays; then what is left over walks
- * the ring until it meets somebody with room.  A slot that needs a new head first looks among its present members, to whom
- * nothing has to be copied. */
+ * the ring until it meets somebody with room.  A slot that needs a new head first looks among its present members, to
+ * whom nothing has to be copied. */
 #include "dist/ps_ring.h"
 
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static int index_of(const deal *d, uint64_t id)
 
 static bool is_lost(const deal *d, int slot) { return d->now && d->now[slot].lost; }
 
-/* Present member i of a slot, as an index; the one that catches up comes last.  -1: not a server any more; -2: no more. */
+/* Present member i of a slot, as an index; the one that catches up comes last.  -1: not a server any more; -2: no
+ * more. */
 static int present(const deal *d, int slot, int i)
 {
     if (!d->now || i > d->now[slot].n)
@@ -227,7 +228,8 @@ static void deal_all(deal *d)
 
 mr_status *mr_ps_ring_deal(const uint64_t *ids, int n, int num_slots, int k, const mr_ps_slot *now, uint64_t *order)
 {
-    if (n < 1 || n > MR_PS_MAX_SERVERS || num_slots < 1 || num_slots > MR_PS_MAX_SLOTS || k < 1 || k > MR_PS_MAX_REPLICAS || k > n)
+    bool sizes = n >= 1 && n <= MR_PS_MAX_SERVERS && num_slots >= 1 && num_slots <= MR_PS_MAX_SLOTS;
+    if (!sizes || k < 1 || k > MR_PS_MAX_REPLICAS || k > n)
         return mr_invalid("%d slots with %d copies each for %d servers", num_slots, k, n);
     deal d = {.ids = ids, .n = n, .num_slots = num_slots, .k = k, .now = now, .order = order};
     memset(order, 0, sizeof *order * (size_t)num_slots * (size_t)k);

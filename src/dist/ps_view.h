@@ -1,21 +1,23 @@
 /* dist/ps_view.h -- who holds what in a parameter server: the view that its manager publishes.
  *
- * The key space of every table is cut into slots, ranges of keys.  The cut depends on num_keys alone, so that tables of
- * equal num_keys lie together.  A slot is the unit of ownership, replication, migration and clocks: it has a chain of
- * servers, the head first, of which each has all that its successor has.  Clients push to the head; what the tail has is
- * acknowledged.  At most one more server is catching up behind the tail: it gets the records but nobody waits for it.
+ * The key space of every table is cut into slots, ranges of keys.  The cut depends on num_keys alone, so that tables
+ * of equal num_keys lie together.  A slot is the unit of ownership, replication, migration and clocks: it has a chain
+ * of servers, the head first, of which each has all that its successor has.  Clients push to the head; what the tail
+ * has is acknowledged.  At most one more server is catching up behind the tail: it gets the records but nobody waits
+ * for it.
  *
- * A server's id is drawn at random when its process starts: who dies and returns is another server.  Views are numbered
- * by their epoch.  Each slot has an epoch too, that of the view which changed it last: messages about a slot carry it,
- * and a view that changes other slots disturbs none of them.
+ * A server's id is drawn at random when its process starts: who dies and returns is another server.  Views are
+ * numbered by their epoch.  Each slot has an epoch too, that of the view which changed it last: messages about a slot
+ * carry it, and a view that changes other slots disturbs none of them.
  *
  * A chain changes in three ways only: any member is dropped, a member that has caught up is appended, or the order is
- * changed while the slot is drained (its members hold the same).  So what a member holds is always the beginning of what
- * the one before it holds.  `since` is the epoch in which a member was taken in: one that was dropped and taken in again
- * without having seen it notices, and begins with nothing.
+ * changed while the slot is drained (its members hold the same).  So what a member holds is always the beginning of
+ * what the one before it holds.  `since` is the epoch in which a member was taken in: one that was dropped and taken
+ * in again without having seen it notices, and begins with nothing.
  *
- * A chain whose last member is lost keeps it and is marked lost: requests fail with DATA_LOSS until that very server is
- * back (it was only cut off), or the slot is restored: then it is of another generation, empty and without clocks. */
+ * A chain whose last member is lost keeps it and is marked lost: requests fail with DATA_LOSS until that very server
+ * is back (it was only cut off), or the slot is restored: then it is of another generation, empty and without clocks.
+ */
 #ifndef MR_DIST_PS_VIEW_H
 #define MR_DIST_PS_VIEW_H
 

@@ -19,7 +19,8 @@ void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_recor
 {
     mr_pss_holding *h = &s->slots[slot].h;
     if (r->r.version != h->version + 1)
-        mr_pss_fail(w, "slot %d: record %llu comes after %llu", slot, (unsigned long long)r->r.version, (unsigned long long)h->version);
+        mr_pss_fail(w, "slot %d: record %llu comes after %llu", slot, (unsigned long long)r->r.version,
+                    (unsigned long long)h->version);
     h->version = r->r.version;
     for (int i = 0; i < r->r.n; i++) {
         int p = r->parts[i];
@@ -78,7 +79,8 @@ void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int p)
     for (int i = 0; i < v->n; i++) {
         const mr_pss_server *b = mr_pss_server_by_id(w, v->chain[i].id);
         const mr_psr *r = &b->replicas[slot];
-        if (b->up && r->since == v->chain[i].since && r->view.generation == v->generation && !has_bit(b->slots[slot].h.parts, p))
+        bool same = b->up && r->since == v->chain[i].since && r->view.generation == v->generation;
+        if (same && !has_bit(b->slots[slot].h.parts, p))
             mr_pss_fail(w, "part %d is acknowledged, and member %d of slot %d does not have it", p, i, slot);
     }
 }
@@ -103,8 +105,16 @@ void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     for (int i = 0; code == MR_OK && r->view.generation == m->generation && i < MAX_PARTS / 64; i++)
         if (m->holds->parts[i] & ~has[i])
             mr_pss_fail(w, "a pull of slot %d misses what its client had pushed", m->slot);
-    mr_pss_post(w, &(mr_pss_message){.kind = ANSWER, .from = s->node, .to = m->from, .slot = m->slot, .code = code, .task = m->task,
-                       .piece = m->piece, .try = m->try, .id = s->id, .epoch = r->view.epoch});
+    mr_pss_post(w, &(mr_pss_message){.kind = ANSWER,
+                                     .from = s->node,
+                                     .to = m->from,
+                                     .slot = m->slot,
+                                     .code = code,
+                                     .task = m->task,
+                                     .piece = m->piece,
+                                     .try = m->try,
+                                     .id = s->id,
+                                     .epoch = r->view.epoch});
 }
 
 /* ---- at the end ---- */
@@ -126,9 +136,11 @@ static void check_slot(mr_pss *w, int slot)
             mr_pss_fail(w, "slot %d: member %d is at version %llu, the head at %llu, and they differ", slot, i,
                  (unsigned long long)h->version, (unsigned long long)first->version);
     }
-    for (int p = 1; p <= w->n_parts; p++)
-        if (w->parts[p].slot == slot && w->parts[p].acked && w->parts[p].generation == v->generation && !has_bit(first->parts, p))
+    for (int p = 1; p <= w->n_parts; p++) {
+        const mr_pss_part *k = &w->parts[p];
+        if (k->slot == slot && k->acked && k->generation == v->generation && !has_bit(first->parts, p))
             mr_pss_fail(w, "a push is lost: part %d in slot %d was acknowledged", p, slot);
+    }
 }
 
 static void check_balance(mr_pss *w)

@@ -3,7 +3,10 @@
 
 enum { MAX_OPEN = 5 };
 
-static mr_pss_task *task_of(mr_pss_client *c, int64_t id) { return id > 0 && id <= c->tasks.n ? &c->tasks.p[id - 1] : NULL; }
+static mr_pss_task *task_of(mr_pss_client *c, int64_t id)
+{
+    return id > 0 && id <= c->tasks.n ? &c->tasks.p[id - 1] : NULL;
+}
 
 /* ---- actions ---- */
 
@@ -14,18 +17,36 @@ static void send_push(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
     int part = t->parts[a->piece];
     if (a->empty)
         w->parts[part].given_up = true;
-    mr_pss_post(w, &(mr_pss_message){.kind = PUSH, .from = c->node, .to = to->node, .slot = a->slot, .part = a->empty ? 0 : part,
-                       .task = a->task, .piece = a->piece, .try = a->try, .ts = a->ts, .prev = a->prev, .epoch = a->epoch,
-                       .generation = a->generation, .id = a->to});
+    mr_pss_post(w, &(mr_pss_message){.kind = PUSH,
+                                     .from = c->node,
+                                     .to = to->node,
+                                     .slot = a->slot,
+                                     .part = a->empty ? 0 : part,
+                                     .task = a->task,
+                                     .piece = a->piece,
+                                     .try = a->try,
+                                     .ts = a->ts,
+                                     .prev = a->prev,
+                                     .epoch = a->epoch,
+                                     .generation = a->generation,
+                                     .id = a->to});
 }
 
 static void send_pull(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
 {
     mr_pss_holding *h = mr_arena_alloc(&w->arena, sizeof *h);
     *h = c->acked[a->slot];
-    mr_pss_post(w, &(mr_pss_message){.kind = PULL, .from = c->node, .to = mr_pss_server_by_id(w, a->to)->node, .slot = a->slot, .task = a->task,
-                       .piece = a->piece, .try = a->try, .epoch = a->epoch, .generation = c->generation[a->slot],
-                       .id = a->to, .holds = h});
+    mr_pss_post(w, &(mr_pss_message){.kind = PULL,
+                                     .from = c->node,
+                                     .to = mr_pss_server_by_id(w, a->to)->node,
+                                     .slot = a->slot,
+                                     .task = a->task,
+                                     .piece = a->piece,
+                                     .try = a->try,
+                                     .epoch = a->epoch,
+                                     .generation = c->generation[a->slot],
+                                     .id = a->to,
+                                     .holds = h});
 }
 
 static void end_task(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
@@ -47,7 +68,10 @@ static void end_task(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
     }
 }
 
-static void ask_view(mr_pss *w, mr_pss_client *c) { mr_pss_post(w, &(mr_pss_message){.kind = ASK_VIEW, .from = c->node, .to = MANAGER, .id = c->id}); }
+static void ask_view(mr_pss *w, mr_pss_client *c)
+{
+    mr_pss_post(w, &(mr_pss_message){.kind = ASK_VIEW, .from = c->node, .to = MANAGER, .id = c->id});
+}
 
 static void carry_out(mr_pss *w, mr_pss_client *c)
 {
@@ -168,7 +192,8 @@ static void think(mr_pss *w, void *arg)
 void mr_pss_client_start(mr_pss *w, int index)
 {
     mr_pss_client *c = &w->clients[index];
-    *c = (mr_pss_client){.node = FIRST_CLIENT + index, .id = mr_pss_random(w) | 1, .up = true, .n_wanted = (int)mr_pss_between(w, 2, 20)};
+    *c = (mr_pss_client){.node = FIRST_CLIENT + index, .id = mr_pss_random(w) | 1, .up = true};
+    c->n_wanted = (int)mr_pss_between(w, 2, 20);
     c->c = mr_psc_new(c->id, &w->client_options);
     mr_pss_at(w, mr_pss_between(w, 0, 20) * MS, think, c);
 }

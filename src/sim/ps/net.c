@@ -1,7 +1,7 @@
 /* sim/ps/net.c -- messages on their way.
  *
- * Each takes its own time, so they overtake each other.  They are lost when a node is cut off or the seed has it so: then a
- * client may notice that its connection broke, or only its patience ends; a sender of a copy always learns. */
+ * Each takes its own time, so they overtake each other.  They are lost when a node is cut off or the seed has it so:
+ * then a client may notice that its connection broke, or only its patience ends; a sender of a copy always learns. */
 #include <string.h>
 
 #include "sim/ps/world.h"

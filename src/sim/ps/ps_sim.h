@@ -1,8 +1,8 @@
 /* sim/ps/ps_sim.h -- whole parameter servers in one process: virtual time, a seeded network, servers that come and go.
  *
- * A run is made of a seed alone, as in sim/sim.h.  Manager, replicas and clients are the decisions of dist/ps_*, those that ps/
- * carries out for real.  Every push adds an amount of its own to its slots, so a ledger can tell of each whether it was lost
- * or counted twice. */
+ * A run is made of a seed alone, as in sim/sim.h.  Manager, replicas and clients are the decisions of dist/ps_*, those
+ * that ps/ carries out for real.  Every push adds an amount of its own to its slots, so a ledger can tell of each
+ * whether it was lost or counted twice. */
 #ifndef MR_SIM_PS_PS_SIM_H
 #define MR_SIM_PS_PS_SIM_H
 

@@ -63,8 +63,21 @@ static void make_record(mr_pss *w, mr_pss_server *s, int slot, uint64_t version)
 static mr_pss_message to_server(mr_pss *w, const mr_pss_server *s, mr_pss_kind k, int slot, const mr_psr_action *a)
 {
     const mr_pss_server *to = mr_pss_server_by_id(w, a->to);
-    return (mr_pss_message){.kind = k, .from = s->node, .to = to ? to->node : s->node, .slot = slot, .id = s->id, .epoch = a->epoch,
-                     .version = a->version, .stable = a->stable, .again = a->again};
+    return (mr_pss_message){.kind = k,
+                            .from = s->node,
+                            .to = to ? to->node : s->node,
+                            .slot = slot,
+                            .id = s->id,
+                            .epoch = a->epoch,
+                            .version = a->version,
+                            .stable = a->stable,
+                            .again = a->again};
+}
+
+static void send_word(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int slot, const mr_psr_action *a)
+{
+    mr_pss_message m = to_server(w, s, k, slot, a);
+    mr_pss_post(w, &m);
 }
 
 static void send_records(mr_pss *w, mr_pss_server *s, int slot, const mr_psr_action *a)
@@ -102,20 +115,42 @@ static void send_copy(mr_pss *w, mr_pss_server *s, int slot, const mr_psr_action
     mr_pss_post(w, &m);
 }
 
+static mr_pss_message answer_to(const mr_pss_server *s, const mr_pss_message *q, mr_code code)
+{
+    return (mr_pss_message){.kind = ANSWER,
+                            .from = s->node,
+                            .to = q->from,
+                            .slot = q->slot,
+                            .code = code,
+                            .task = q->task,
+                            .piece = q->piece,
+                            .try = q->try,
+                            .id = s->id,
+                            .part = q->part};
+}
+
 static void send_answer(mr_pss *w, mr_pss_server *s, const mr_psr_action *a)
 {
     const mr_pss_message *q = (const mr_pss_message *)(uintptr_t)a->cookie;
     if (a->code == MR_OK)
         mr_pss_check_ack(w, s, q->slot, q->part);
-    mr_pss_post(w, &(mr_pss_message){.kind = ANSWER, .from = s->node, .to = q->from, .slot = q->slot, .code = a->code, .task = q->task,
-                       .piece = q->piece, .try = q->try, .id = s->id, .epoch = a->epoch, .version = a->version,
-                       .generation = s->replicas[q->slot].view.generation, .part = q->part});
+    mr_pss_message m = answer_to(s, q, a->code);
+    m.epoch = a->epoch;
+    m.version = a->version;
+    m.generation = s->replicas[q->slot].view.generation;
+    mr_pss_post(w, &m);
 }
 
 static void to_manager(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int slot, uint64_t about, uint64_t epoch)
 {
-    mr_pss_post(w, &(mr_pss_message){.kind = k, .from = s->node, .to = MANAGER, .slot = slot, .id = s->id, .version = about, .epoch = epoch,
-                       .life = s->manager_life});
+    mr_pss_post(w, &(mr_pss_message){.kind = k,
+                                     .from = s->node,
+                                     .to = MANAGER,
+                                     .slot = slot,
+                                     .id = s->id,
+                                     .version = about,
+                                     .epoch = epoch,
+                                     .life = s->manager_life});
 }
 
 /* ---- actions ---- */
@@ -128,8 +163,8 @@ static void carry_out(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_messag
         case MR_PSR_RECORD: make_record(w, s, slot, a->version); break;
         case MR_PSR_APPLY: keep(w, s, slot, &m->records[a->index]); break;
         case MR_PSR_SEND: send_records(w, s, slot, a); break;
-        case MR_PSR_HAVE: mr_pss_post(w, &(mr_pss_message[]){to_server(w, s, HAVE, slot, a)}[0]); break;
-        case MR_PSR_REFUSE: mr_pss_post(w, &(mr_pss_message[]){to_server(w, s, REFUSE, slot, a)}[0]); break;
+        case MR_PSR_HAVE: send_word(w, s, HAVE, slot, a); break;
+        case MR_PSR_REFUSE: send_word(w, s, REFUSE, slot, a); break;
         case MR_PSR_COPY: send_copy(w, s, slot, a); break;
         case MR_PSR_INSTALL:
             s->slots[slot].h = *m->holds;
@@ -249,8 +284,8 @@ void mr_pss_server_free(mr_pss_server *s)
 static void take_push(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
     if (m->part && w->parts[m->part].bad) { /* it does not even decode */
-        mr_pss_post(w, &(mr_pss_message){.kind = ANSWER, .from = s->node, .to = m->from, .slot = m->slot, .code = MR_INVALID_ARGUMENT,
-                           .task = m->task, .piece = m->piece, .try = m->try, .id = s->id, .part = m->part});
+        mr_pss_message bad = answer_to(s, m, MR_INVALID_ARGUMENT);
+        mr_pss_post(w, &bad);
         return;
     }
     mr_psr_push p = {w->clients[m->from - FIRST_CLIENT].id, m->ts, m->prev, m->epoch, m->generation, (uint64_t)(uintptr_t)m};

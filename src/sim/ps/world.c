@@ -10,7 +10,10 @@ enum { MAX_EVENTS = 300000 };
 
 /* ---- events ---- */
 
-static bool before(const mr_pss_event *a, const mr_pss_event *b) { return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq; }
+static bool before(const mr_pss_event *a, const mr_pss_event *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
+}
 
 void mr_pss_at(mr_pss *w, int64_t delay_ns, void (*fn)(mr_pss *w, void *arg), void *arg)
 {
@@ -48,7 +51,10 @@ uint64_t mr_pss_random(mr_pss *w)
     return z ^ z >> 31;
 }
 
-int64_t mr_pss_between(mr_pss *w, int64_t low, int64_t high) { return low + (int64_t)(mr_pss_random(w) % (uint64_t)(high - low + 1)); }
+int64_t mr_pss_between(mr_pss *w, int64_t low, int64_t high)
+{
+    return low + (int64_t)(mr_pss_random(w) % (uint64_t)(high - low + 1));
+}
 
 bool mr_pss_chance(mr_pss *w, int in_1000) { return mr_pss_between(w, 0, 999) < in_1000; }
 

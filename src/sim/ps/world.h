@@ -1,7 +1,8 @@
 /* sim/ps/world.h -- the inside of the simulation of parameter servers; for its own files.
  *
- * Nodes: the manager is node 0, then come servers (a life each: who returns is another node), then clients.  All that happens
- * is a message that arrives, a tick or a fault, in the order of time.  Messages and records lie in the run's arena. */
+ * Nodes: the manager is node 0, then come servers (a life each: who returns is another node), then clients.  All that
+ * happens is a message that arrives, a tick or a fault, in the order of time.  Messages and records lie in the run's
+ * arena. */
 #ifndef MR_SIM_PS_WORLD_H
 #define MR_SIM_PS_WORLD_H
 
