@@ -135,11 +135,11 @@ static void check_sums(member *m, int n, int64_t rows, int64_t columns)
     }
 }
 
-static void check_reduce(int n)
+static void check_reduce_on(mr_net *net, int n)
 {
     bench b;
     member m[MAX_MEMBERS];
-    bench_begin(&b, 0, n);
+    bench_begin_on(&b, net, 0, n);
     begin_reduce(&b, m, n);
     for (int round = 0; round < 3; round++)
         check_sums(m, n, 1, 2);
@@ -148,6 +148,10 @@ static void check_reduce(int n)
     check_sums(m, n, 7, 1000);
     end_all(&b, m, n);
 }
+
+static void check_reduce(int n) { check_reduce_on(mr_net_loop(), n); }
+
+MR_TEST(server_collective_sum_goes_through_shared_memory) { check_reduce_on(mr_net_local(), 3); }
 
 MR_TEST(server_collective_clients_of_their_own_get_the_sum_of_all)
 {
