@@ -163,64 +163,94 @@ static double run_rounds(mr_federated *f, const network *n, const mr_digits *d, 
     return best;
 }
 
-int main(int argc, char **argv)
+/* ---- the three ways to run ---- */
+
+typedef struct plan {
+    int argc;
+    char **argv;
+    int clients, non_iid;
+    mr_digits *digits;
+    network net;
+    mr_federated_work work;
+    mr_federated_examples *examples; /* by client */
+} plan;
+
+static const char *said(const plan *p, const char *name, const char *otherwise) { return option(p->argc, p->argv, name, otherwise); }
+static float number(const plan *p, const char *name, const char *otherwise) { return (float)atof(said(p, name, otherwise)); }
+
+static plan make_plan(int argc, char **argv)
 {
-    const char *server = option(argc, argv, "--server", NULL), *client = option(argc, argv, "--client", NULL);
-    int clients = atoi(option(argc, argv, "--clients", "100")), non_iid = has(argc, argv, "--non-iid");
-    int rounds = atoi(option(argc, argv, "--rounds", non_iid ? "60" : "30"));
-    double target = atof(option(argc, argv, "--target", "0"));
-    float drop = (float)atof(option(argc, argv, "--drop", non_iid ? "0.3" : "0.5"));
-    status = TF_NewStatus();
-    mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
-    check("reading the digits");
-    TF_Graph *graph = TF_NewGraph();
-    network n = build(graph, atoll(option(argc, argv, "--units", "512")), drop);
-    mr_federated_work work = {sizeof work,     .model = n.model, .train = n.train, .inputs = n.inputs,
-                              .num_inputs = 2, .loss = n.loss,   .rate = n.rate};
-
-    int64_t count = mr_digits_count(digits, MR_SPLIT_TRAIN), each = count / clients;
-    TF_Tensor *values[2];
-    mr_digits_batch(digits, MR_SPLIT_TRAIN, 0, 0, count, &values[0], &values[1], status);
-    check("reading the digits");
-    int64_t *rows = deal(TF_TensorData(values[1]), count, clients, non_iid);
-    mr_federated_examples *examples = calloc((size_t)clients, sizeof *examples);
-    for (int i = 0; i < clients; i++)
-        examples[i] = (mr_federated_examples){sizeof *examples, values, rows + i * each, each};
-
-    if (client) {
-        int number = atoi(option(argc, argv, "--number", "0")) % clients;
-        mr_federated_client_options o = {sizeof o, .work = &work, .examples = &examples[number], .address = client,
-                                         .secure = (unsigned char)has(argc, argv, "--secure")};
-        int64_t updates = mr_federated_client(&o, status);
-        check("working as a client");
-        printf("client %d: %lld updates\n", number, (long long)updates);
-        return 0;
+    plan p = {.argc = argc, .argv = argv, .non_iid = has(argc, argv, "--non-iid")};
+    TF_Tensor **values = calloc(2, sizeof *values);
+    p.clients = atoi(said(&p, "--clients", "100"));
+    if (p.clients < 1 || p.clients > 10000) {
+        fprintf(stderr, "--clients is from 1 to 10000\n");
+        exit(2);
     }
+    p.digits = mr_digits_open(said(&p, "--dir", getenv("MNIST_DIR")), status);
+    check("reading the digits");
+    p.net = build(TF_NewGraph(), atoll(said(&p, "--units", "512")), number(&p, "--drop", p.non_iid ? "0.3" : "0.5"));
+    int64_t count = mr_digits_count(p.digits, MR_SPLIT_TRAIN), each = count / p.clients;
+    mr_digits_batch(p.digits, MR_SPLIT_TRAIN, 0, 0, count, &values[0], &values[1], status);
+    check("reading the digits");
+    int64_t *rows = deal(TF_TensorData(values[1]), count, p.clients, p.non_iid);
+    p.examples = calloc((size_t)p.clients, sizeof *p.examples);
+    for (int i = 0; i < p.clients; i++)
+        p.examples[i] = (mr_federated_examples){sizeof *p.examples, values, rows + i * each, each};
+    return p;
+}
+
+static int be_client(plan *p, const char *address)
+{
+    int i = atoi(said(p, "--number", "0")) % p->clients;
+    mr_federated_client_options o = {sizeof o, .work = &p->work, .examples = &p->examples[i < 0 ? 0 : i], .address = address,
+                                     .secure = (unsigned char)has(p->argc, p->argv, "--secure")};
+    int64_t updates = mr_federated_client(&o, status);
+    check("working as a client");
+    printf("client %d: %lld updates\n", i, (long long)updates);
+    return 0;
+}
+
+static mr_federated *begin(plan *p, const char *address)
+{
     mr_federated_options o = {sizeof o,
-                              .work = &work,
-                              .fraction = (float)atof(option(argc, argv, "--fraction", "0.1")),
-                              .over = (float)atof(option(argc, argv, "--over", "0")),
-                              .epochs = atoi(option(argc, argv, "--epochs", "5")),
-                              .batch = atoi(option(argc, argv, "--batch", "10")),
-                              .server_momentum = (float)atof(option(argc, argv, "--momentum", "0.7")),
-                              .secure = (unsigned char)has(argc, argv, "--secure"),
-                              .seed = (uint64_t)atoll(option(argc, argv, "--seed", "1")),
-                              .deadline_ms = 1000 * (int64_t)atoi(option(argc, argv, "--deadline", "600")),
-                              .lose = (float)atof(option(argc, argv, "--lose", "0")),
-                              .threads = atoi(option(argc, argv, "--threads", "0")),
-                              .clients = server ? NULL : examples,
-                              .num_clients = clients,
-                              .address = server,
-                              .wait_for = atoi(option(argc, argv, "--wait-for", "1"))};
+                              .work = &p->work,
+                              .fraction = number(p, "--fraction", "0.1"),
+                              .over = number(p, "--over", "0"),
+                              .epochs = atoi(said(p, "--epochs", "5")),
+                              .batch = atoi(said(p, "--batch", "10")),
+                              .server_momentum = number(p, "--momentum", "0.7"),
+                              .secure = (unsigned char)has(p->argc, p->argv, "--secure"),
+                              .seed = (uint64_t)atoll(said(p, "--seed", "1")),
+                              .deadline_ms = 1000 * atoll(said(p, "--deadline", "600")),
+                              .lose = number(p, "--lose", "0"),
+                              .threads = atoi(said(p, "--threads", "0")),
+                              .clients = address ? NULL : p->examples,
+                              .num_clients = p->clients,
+                              .address = address,
+                              .wait_for = atoi(said(p, "--wait-for", "1"))};
     mr_federated *f = mr_federated_new(&o, status);
     check("beginning");
-    if (server) {
+    if (address) {
         printf("serving at %s\n", mr_federated_address(f));
         fflush(stdout);
     }
-    double best = run_rounds(f, &n, digits, rounds, (float)atof(option(argc, argv, "--rate", non_iid ? "0.05" : "0.1")),
-                             (float)atof(option(argc, argv, "--decay", "0.99")), target);
-    printf("best accuracy %.2f %% (%s)\n", best, mr_digits_name(digits));
+    return f;
+}
+
+int main(int argc, char **argv)
+{
+    status = TF_NewStatus();
+    plan p = make_plan(argc, argv);
+    p.work = (mr_federated_work){sizeof p.work,   .model = p.net.model, .train = p.net.train, .inputs = p.net.inputs,
+                                 .num_inputs = 2, .loss = p.net.loss,   .rate = p.net.rate};
+    if (said(&p, "--client", NULL))
+        return be_client(&p, said(&p, "--client", NULL));
+    mr_federated *f = begin(&p, said(&p, "--server", NULL));
+    double target = atof(said(&p, "--target", "0"));
+    double best = run_rounds(f, &p.net, p.digits, atoi(said(&p, "--rounds", p.non_iid ? "60" : "30")),
+                             number(&p, "--rate", p.non_iid ? "0.05" : "0.1"), number(&p, "--decay", p.non_iid ? "0.99" : "0.96"), target);
+    printf("best accuracy %.2f %% (%s)\n", best, mr_digits_name(p.digits));
     mr_federated_free(f);
     return target > 0 && best < target;
 }
