@@ -202,7 +202,7 @@ static mr_status *wait_for_all(mr_batch_driver *d)
     while (d->counted < d->o.partitions && !st) {
         mr_cond_wait_until(&d->changed, &d->mu, d->heard_ns + d->o.deadline_ms * 1000000);
         if (d->counted < d->o.partitions && mr_now_ns() >= d->heard_ns + d->o.deadline_ms * 1000000)
-            st = mr_error(MR_DEADLINE_EXCEEDED, "No worker of the batch has said anything for %lld ms; %d of %d partitions are done",
+            st = mr_error(MR_DEADLINE_EXCEEDED, "No worker has said anything for %lld ms; %d of %d partitions are done",
                           (long long)d->o.deadline_ms, d->counted, d->o.partitions);
     }
     mr_unlock(&d->mu);
@@ -302,8 +302,8 @@ static mr_status *read_task(mr_sv bytes, int64_t n, task *out)
         }
     MR_TRY(mr_pb_reader_status(&r, "order"));
     bool sensible = out->partition >= 0 && out->partition < out->partitions && out->parameters.n == (size_t)n * sizeof(float);
-    return sensible ? NULL : mr_invalid("An order for partition %lld of %lld with %zu bytes of parameters", (long long)out->partition,
-                                        (long long)out->partitions, out->parameters.n);
+    return sensible ? NULL : mr_invalid("An order for partition %lld of %lld with %zu bytes of parameters",
+                                        (long long)out->partition, (long long)out->partitions, out->parameters.n);
 }
 
 static mr_status *put_result(const task *t, double loss, const float *gradient, int64_t n, mr_bytes *out)

@@ -1,7 +1,7 @@
 /* distbelief/blaster.c -- a replica of Sandblaster.
  *
- * One order at a time.  What it computed last is held until the coordinator says whether it counts; what counts is in `sum`, which
- * is of one evaluation, and is written over its lane as a whole when it is told to flush. */
+ * One order at a time.  What it computed last is held until the coordinator says whether it counts; what counts is in
+ * `sum`, which is of one evaluation, and is written over its lane as a whole when it is told to flush. */
 #include "distbelief/blaster.h"
 
 #include "base/clock.h"

@@ -1,11 +1,11 @@
 /* distbelief/coordinator.c -- Sandblaster's coordinator.
  *
- * Two worlds meet here.  What replicas say comes as turns of the desk: there the ledger of portions is kept, and orders go out.
- * The thread that minimises drives the vectors, and waits for an evaluation to be complete.  Between them stand `mu` and what it
- * guards; the ledger is touched in turns only.
+ * Two worlds meet here.  What replicas say comes as turns of the desk: there the ledger of portions is kept, and orders go
+ * out.  The thread that minimises drives the vectors, and waits for an evaluation to be complete.  Between them stand `mu`
+ * and what it guards; the ledger is touched in turns only.
  *
- * The first replica pushes its initial values to a lane, as it would a gradient; once that is acknowledged X becomes a copy of the
- * lane.  One that dies meanwhile leaves a lane in doubt, and another does it to another lane. */
+ * The first replica pushes its initial values to a lane, as it would a gradient; once that is acknowledged X becomes a copy
+ * of the lane.  One that dies meanwhile leaves a lane in doubt, and another does it to another lane. */
 #include "distbelief/coordinator.h"
 
 #include <math.h>
@@ -169,8 +169,9 @@ static void take_failure(mr_blast_coordinator *c, int64_t replica, const mr_blas
         return;
     mr_lock(&c->mu);
     if (!c->failed)
-        c->failed = mr_error(r->code ? (mr_code)r->code : MR_UNKNOWN, "%d replicas failed in one evaluation, the last with: %.*s",
-                             c->failures, MR_SV_ARG(r->message));
+        c->failed = mr_error(r->code ? (mr_code)r->code : MR_UNKNOWN,
+                             "%d replicas failed in one evaluation, the last with: %.*s", c->failures,
+                             MR_SV_ARG(r->message));
     mr_cond_broadcast(&c->changed);
     mr_unlock(&c->mu);
 }
@@ -181,7 +182,8 @@ static void said(void *arg, int64_t replica, mr_sv bytes)
     mr_blast_report r;
     mr_status *st = mr_blast_get_report(bytes, &r);
     if (st) { /* nothing that a replica of ours would say */
-        r = (mr_blast_report){.kind = MR_TOLD_FAILED, .code = (int)mr_status_code(st), .message = mr_sv_of(mr_status_message(st))};
+        r = (mr_blast_report){.kind = MR_TOLD_FAILED, .code = (int)mr_status_code(st),
+                              .message = mr_sv_of(mr_status_message(st))};
         take_failure(c, replica, &r);
         mr_status_free(st);
         return;
@@ -238,8 +240,8 @@ static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char
     while (!*flag && !c->failed && !st) {
         int64_t end = c->heard_ns + c->o.deadline_ms * 1000000;
         if (!mr_cond_wait_until(&c->changed, &c->mu, end) && !*flag && mr_now_ns() >= c->heard_ns + c->o.deadline_ms * 1000000)
-            st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there", c->o.name,
-                          (long long)c->o.deadline_ms, what, c->n_replicas);
+            st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there",
+                          c->o.name, (long long)c->o.deadline_ms, what, c->n_replicas);
     }
     if (!*flag && c->failed) {
         mr_status_free(st);
@@ -364,14 +366,19 @@ static void give_lane_back(void *arg)
     mr_vec_push(&c->b.spare, c->start_lane);
 }
 
-static mr_status *make_vectors(mr_blast_coordinator *c)
+static mr_status *make_vector(mr_blast_coordinator *c, int i)
 {
     static const char *const names[] = {"x", "g", "x0", "g0", "d"};
-    int n = MR_LBFGS_HISTORY + 2 * c->o.history, first;
-    for (int i = 0; i < n; i++)
-        MR_TRY(i < MR_LBFGS_HISTORY ? mr_blast_table(c->ps, mr_sv_of(c->o.name), names[i], -1, c->keys, c->width, &c->vectors[i])
-                                    : mr_blast_table(c->ps, mr_sv_of(c->o.name), "pair", i - MR_LBFGS_HISTORY, c->keys, c->width,
-                                                     &c->vectors[i]));
+    bool pair = i >= MR_LBFGS_HISTORY;
+    return mr_blast_table(c->ps, mr_sv_of(c->o.name), pair ? "pair" : names[i], pair ? i - MR_LBFGS_HISTORY : -1, c->keys,
+                          c->width, &c->vectors[i]);
+}
+
+static mr_status *make_vectors(mr_blast_coordinator *c)
+{
+    int first;
+    for (int i = 0; i < MR_LBFGS_HISTORY + 2 * c->o.history; i++)
+        MR_TRY(make_vector(c, i));
     MR_TRY(lane_table(c, c->start_lane, &first));
     MR_TRY(change(c, MR_PS_COPY, c->vectors[MR_LBFGS_X], first, 0));
     mr_desk_turn(c->desk, give_lane_back, c);

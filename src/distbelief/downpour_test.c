@@ -197,6 +197,34 @@ MR_TEST(downpour_pushes_rows_of_an_embedding)
     TF_DeleteStatus(s);
 }
 
+MR_TEST(downpour_replica_may_lie_on_two_devices)
+{
+    replica x = {0};
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = connect_ps(s);
+    x.r = (small_model){.graph = TF_NewGraph(), .status = TF_NewStatus()};
+    mr_model *m = x.r.m = mr_model_new(x.r.graph);
+    mr_model_device(m, "/device:CPU:0");
+    x.r.in[0] = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, SMALL_FEATURES});
+    x.r.in[1] = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
+    TF_Output h = mr_dense(m, "hidden", x.r.in[0], 8, MR_TANH);
+    mr_model_device(m, "/device:CPU:1");
+    x.r.loss = mr_softmax_loss(m, mr_dense(m, "out", h, SMALL_CLASSES, MR_LINEAR), x.r.in[1]);
+    x.d = mr_downpour_new(m, x.r.loss, &(mr_downpour_options){sizeof(mr_downpour_options), .rate = 0.2f});
+    small_open(&x.r, NULL);
+    double before = small_loss(&x.r);
+    mr_downpour_start(x.d, x.r.session, ps, s);
+    CHECK_STATUS(s);
+    x.steps = 100;
+    train_all(&x);
+    mr_downpour_fetch(x.d, s);
+    CHECK_STATUS(s);
+    MR_CHECK(small_loss(&x.r) < 0.7 * before);
+    drop(&x);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
+}
+
 MR_TEST(downpour_a_step_that_fails_can_be_made_again)
 {
     replica x = {0};

@@ -84,8 +84,12 @@ void small_open(small_model *r, const char *target)
     const TF_Operation *init = mr_initializer(r->m);
     mr_model_status(r->m, r->status);
     check(r);
+    static const char two_cpus[] = {0x0a, 7, 0x0a, 3, 'C', 'P', 'U', 0x10, 2}; /* ConfigProto.device_count */
     if (target)
         TF_SetTarget(o, target);
+    else
+        TF_SetConfig(o, two_cpus, sizeof two_cpus, r->status);
+    check(r);
     r->session = TF_NewSession(r->graph, o, r->status);
     check(r);
     TF_DeleteSessionOptions(o);

@@ -24,7 +24,7 @@ typedef struct small_model { /* of a session of its own */
 } small_model;
 /* hidden 0: logistic regression.  The session is opened by small_open, when all has been added to the graph. */
 small_model small_build(int hidden);
-void small_open(small_model *r, const char *target);
+void small_open(small_model *r, const char *target); /* NULL: this process, with two CPU devices */
 void small_close(small_model *r);
 /* The mean loss over all examples with the session's variables. */
 double small_loss(small_model *r);
