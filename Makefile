@@ -375,7 +375,16 @@ $(B)/bench/%_lib.so: bench/%_lib.c
 	@mkdir -p $(@D)
 	$(q)$(CC) $(CPPFLAGS) -std=gnu11 -g -O2 -fPIC -shared -Wall -Wextra -Werror $< -o $@
 
-BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c,$(wildcard bench/*.c))) \
+.PHONY: bench-group
+bench-group: deps-bench        ## all-reduce, push and pull beside gloo and Open MPI, quiet and with loaded cores (ROUNDS=3)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,all_reduce push_pull $(if $(MPI_H),mpi_all_reduce)) $(NET_SO)
+	$(q)bench/group_peers $(B)/bench $(PYTHON)
+$(B)/bench/mpi_all_reduce: bench/mpi_all_reduce.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -isystem $(dir $(MPI_H)) $< -o $@ -lmpi
+
+BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c bench/mpi_%,$(wildcard bench/*.c))) \
            $(patsubst bench/%.c,$(B)/bench/%.so,$(wildcard bench/*_lib.c))
 bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES) $(CLI) $(NET_SO) python
@@ -399,6 +408,7 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 bench-train: deps-run          ## training over many workers: stragglers, large tables, Downpour and a batch system's driver, all-reduce
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups embedding data_parallel distbelief) $(NET_SO)
 	$(q)$(B)/bench/backups
+	$(q)$(MAKE) --no-print-directory bench-group
 	$(q)$(B)/bench/embedding
 	$(q)$(B)/bench/data_parallel
 	$(q)$(B)/bench/distbelief

@@ -1,11 +1,10 @@
-/* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES MIB [shared]`.
+/* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES [shared] MIB...`.
  *
- * Each process has a buffer of its own, in shared memory (mr_group_alloc's) when asked so; a time is that of the slowest, and the
+ * Each process has a buffer of its own, of malloc, or with `shared` of mr_group_alloc; a time is that of the slowest, and the
  * figure the median of many. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +12,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "group/group.h"
-#include "group/shm.h"
 
-enum { MOST = 16, ROUNDS = 21, WARM = 3 };
+enum { ROUNDS = 21, WARM = 3 };
 
 static void must(mr_status *st)
 {
@@ -31,53 +29,75 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t soon(void) { return mr_now_ns() + INT64_C(60000000000); }
+static void fill(float *x, int64_t n, float value)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = value;
+}
 
-static void member(mr_transport *t, int64_t mib)
+static double one_round(mr_group *g, float *x, int64_t n)
+{
+    mr_group_work sum = {.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .in = x, .out = x, .count = n};
+    must(mr_group_run(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}));
+    int64_t began = mr_now_ns();
+    must(mr_group_run(g, &sum));
+    double took = (double)(mr_now_ns() - began) / 1e6;
+    mr_group_work slowest = {.kind = MR_GROUP_ALL_REDUCE, .type = MR_DOUBLE, .merge = MR_MERGE_MAX, .in = &took, .out = &took, .count = 1};
+    must(mr_group_run(g, &slowest));
+    return took;
+}
+
+static void measure(mr_group *g, int64_t mib, bool shared)
 {
     int64_t n = mib << 18;
+    int rank = mr_group_own_rank(g), size = mr_group_n_members(g);
     double ms[ROUNDS];
-    float *x = aligned_alloc(64, (size_t)n * 4);
+    float *x = shared ? mr_group_memory(g, (size_t)n * 4) : aligned_alloc(64, (size_t)n * 4), right = (float)(size * (size + 1) / 2);
+    if (!x)
+        must(mr_error(MR_RESOURCE_EXHAUSTED, "no memory"));
     for (int round = -WARM; round < ROUNDS; round++) {
-        for (int64_t i = 0; i < n; i++)
-            x[i] = (float)(t->rank + 1);
-        must(mr_group_run_on(t, &(mr_group_work){.kind = MR_GROUP_BARRIER}, soon()));
-        int64_t began = mr_now_ns();
-        must(mr_group_run_on(
-            t, &(mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .in = x, .out = x, .count = n}, soon()));
-        double took = (double)(mr_now_ns() - began) / 1e6;
-        must(mr_group_run_on(t,
-                             &(mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = MR_DOUBLE, .merge = MR_MERGE_MAX,
-                                              .in = &took, .out = &took, .count = 1}, soon()));
-        if (x[n - 1] != (float)(t->size * (t->size + 1) / 2) || x[0] != x[n - 1] || x[n / 2] != x[0])
+        fill(x, n, (float)(rank + 1));
+        double took = one_round(g, x, n);
+        if (x[0] != right || x[n / 2] != right || x[n - 1] != right)
             must(mr_error(MR_INTERNAL, "the sum is %g", x[n - 1]));
-        if (round >= 0)
-            ms[round] = took;
+        ms[round < 0 ? 0 : round] = took;
     }
     qsort(ms, ROUNDS, sizeof(ms[0]), by_value);
-    if (t->rank == 0)
-        printf("allreduce_%lldMiB_%d_ms %.3f ms\n", (long long)mib, t->size, ms[ROUNDS / 2]);
-    free(x);
+    if (rank == 0)
+        printf("allreduce_%lldMiB_%d%s_ms %.3f ms\n", (long long)mib, size, shared ? "_shared" : "", ms[ROUNDS / 2]);
+    must(mr_group_run(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}));
+    if (shared)
+        mr_group_memory_free(g, x);
+    else
+        free(x);
+}
+
+static void member(int rank, int size, const char *folder, char **sizes, int n_sizes, bool shared)
+{
+    mr_group *g;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    must(mr_group_open(&(mr_group_config){.name = "bench", .transport = "shm", .rank = rank, .size = size, .folder = folder}, &g));
+    for (int i = 0; i < n_sizes; i++)
+        measure(g, atoi(sizes[i]), shared);
+    mr_group_close(g);
+    exit(0);
 }
 
 int main(int argc, char **argv)
 {
-    int size = argc > 1 ? atoi(argv[1]) : 2, files[MOST], status, bad = 0;
-    int64_t mib = argc > 2 ? atoi(argv[2]) : 16;
-    if (size < 1 || size > MOST || mib < 1)
+    int size = argc > 1 ? atoi(argv[1]) : 0, status, bad = 0;
+    bool shared = argc > 2 && strcmp(argv[2], "shared") == 0;
+    char folder[] = "/tmp/millrace-bench-XXXXXX";
+    if (size < 1 || argc < 3 + shared || !mkdtemp(folder))
         return 2;
-    for (int i = 0; i < size; i++)
-        files[i] = mr_shm_file_new(size);
     for (int r = 0; r < size; r++)
-        if (fork() == 0) {
-            mr_transport *t;
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            must(mr_shm_new(r, size, files, NULL, &t));
-            member(t, mib);
-            mr_transport_free(t);
-            exit(0);
-        }
+        if (fork() == 0)
+            member(r, size, folder, argv + 2 + shared, argc - 2 - shared, shared);
     while (wait(&status) > 0)
         bad |= status;
+    char *lock = mr_printf("%s/bench.lock", folder);
+    unlink(lock);
+    mr_free(lock);
+    rmdir(folder);
     return bad != 0;
 }
