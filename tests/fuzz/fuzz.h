@@ -42,6 +42,7 @@ extern const fuzz_target fuzz_ops, fuzz_graph, fuzz_bundle, fuzz_text, fuzz_prot
     fuzz_spec, fuzz_cluster, fuzz_naming, fuzz_plan, fuzz_costs, fuzz_devices, fuzz_trace, fuzz_regex;
 
 extern const fuzz_target fuzz_saved_model;
+extern const fuzz_target fuzz_group;
 extern const fuzz_target fuzz_ps_codec, fuzz_ps;
 extern const fuzz_target fuzz_federated;
 extern const fuzz_target fuzz_record, fuzz_events, fuzz_example, fuzz_checkpoint_v1, fuzz_csv,
