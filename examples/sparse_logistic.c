@@ -587,11 +587,11 @@ static void run_server(int number, const char *manager, int tell, int stop)
         check("starting the manager");
         char address[ADDRESS] = {0};
         snprintf(address, sizeof address, "%s", mr_ps_manager_address(m));
-        manager = address;
         if (write(tell, address, sizeof address) != sizeof address)
             exit(1);
     }
-    mr_ps_server *s = mr_ps_server_start(&(mr_ps_server_options){sizeof(mr_ps_server_options), .manager = m ? mr_ps_manager_address(m) : manager}, status);
+    mr_ps_server_options o = {.struct_size = sizeof o, .manager = m ? mr_ps_manager_address(m) : manager};
+    mr_ps_server *s = mr_ps_server_start(&o, status);
     check("starting a server");
     char byte;
     while (read(stop, &byte, 1) > 0) {
@@ -621,7 +621,8 @@ static int parse(int argc, char **argv)
         if (end == argv[i + 1] || *end || !(*options[k].value >= 0))
             return 0;
     }
-    int fits = set.workers >= 1 && set.workers <= MAX_WORKERS && set.servers >= 1 && set.servers <= MAX_WORKERS && set.blocks >= 1 && set.delay < set.blocks &&
+    int fits = set.workers >= 1 && set.workers <= MAX_WORKERS && set.servers >= 1 && set.servers <= MAX_WORKERS && set.blocks >= 1 &&
+               set.delay < set.blocks &&
                set.features >= set.blocks && set.features < 4e9 && set.per_example >= 1 && set.per_example * 4 <= set.features &&
                set.evaluations >= 1 && set.evaluations <= set.blocks;
     return fits;
@@ -641,8 +642,8 @@ static void tell(const report *r)
             offered += (double)(r[k].offered[i] - (i ? r[k].offered[i - 1] : 0));
             sent += (double)(r[k].sent[i] - (i ? r[k].sent[i - 1] : 0));
         }
-        printf("%8.2f %9.3f %14.3f %12.3f %10.3f %10.2f\n", i / set.evaluations, seconds, loss + set.l1 * r[0].norm[i], r[0].norm[i], bytes / 1e6,
-               offered > 0 ? 100 * (1 - sent / offered) : 0);
+        printf("%8.2f %9.3f %14.3f %12.3f %10.3f %10.2f\n", i / set.evaluations, seconds, loss + set.l1 * r[0].norm[i], r[0].norm[i],
+               bytes / 1e6, offered > 0 ? 100 * (1 - sent / offered) : 0);
     }
     for (int k = 0; k < workers; k++)
         printf("worker %d: %lld keys, computed %.3f s, slept %.3f s, idle %.3f s\n", k, (long long)r[k].keys, r[k].computed_s, r[k].slept_s,
