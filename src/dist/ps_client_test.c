@@ -414,3 +414,68 @@ MR_TEST(ps_client_a_pull_is_asked_again_freely)
     MR_CHECK_STR(answer(&t, B, 1, 1, 1, MR_OK, 0), "done 1 OK");
     end(&t);
 }
+
+/* ---- whatever comes ---- */
+
+static void any_view(story *t)
+{
+    mr_ps_slot *s = &t->v.slots.p[mr_test_random() % 4];
+    uint64_t head = 1 + mr_test_random() % 2;
+    t->v.epoch++;
+    *s = (mr_ps_slot){.epoch = t->v.epoch, .generation = s->generation, .n = 1, .chain = {{head, t->v.epoch}}};
+    s->draining = mr_test_random() % 4 == 0;
+    s->lost = !s->draining && mr_test_random() % 8 == 0;
+    if (mr_test_random() % 8 == 0)
+        s->generation = t->v.epoch;
+    MR_CHECK_OK(mr_psc_view(t->c, &t->v, t->now, &t->out));
+}
+
+static void any_task(story *t)
+{
+    mr_psc_piece pieces[4];
+    int n = 0;
+    for (int slot = 0; slot < 4; slot++)
+        if (mr_test_random() % 2)
+            pieces[n++] = (mr_psc_piece){slot, 10};
+    int64_t after = t->task > 0 ? 1 + (int64_t)(mr_test_random() % (uint64_t)t->task) : 0;
+    int64_t deadline_ns = mr_test_random() % 4 ? INT64_MAX : t->now + (int64_t)(mr_test_random() % 500);
+    bool push = mr_test_random() % 4 > 0;
+    MR_CHECK_OK(mr_psc_begin(t->c, push, pieces, n, &after, after > 0, deadline_ns, t->now, &t->task, &t->out));
+}
+
+static void any_answer(story *t)
+{
+    static const mr_code codes[] = {MR_OK,        MR_OK,      MR_ABORTED,          MR_UNAVAILABLE,
+                                    MR_DATA_LOSS, MR_UNKNOWN, MR_INVALID_ARGUMENT, MR_RESOURCE_EXHAUSTED};
+    int64_t id = t->task - (int64_t)(mr_test_random() % 8);
+    mr_psc_answer(t->c, 1 + mr_test_random() % 2, id, (int)(mr_test_random() % 5) - 1, (int)(mr_test_random() % 3),
+                  codes[mr_test_random() % MR_COUNT(codes)], mr_test_random() % 4, mr_test_random() % 4, t->now, &t->out);
+}
+
+MR_TEST(ps_client_ends_each_task_once_whatever_comes)
+{
+    enum { MOST = 20000 };
+    static uint8_t ended[MOST + 1];
+    story t;
+    begin(&t, (mr_psc_options){.window = 2});
+    for (int i = 0; i < 60000 && t.task < MOST; i++) {
+        t.now += (int64_t)(mr_test_random() % 20);
+        switch (mr_test_random() % 16) {
+        case 0: any_view(&t); break;
+        case 1: mr_psc_broken(t.c, 1 + mr_test_random() % 2, t.now, &t.out); break;
+        case 2: mr_psc_cancel(t.c, t.task - (int64_t)(mr_test_random() % 8), t.now, &t.out); break;
+        case 3: mr_psc_tick(t.c, t.now, &t.out); break;
+        case 4: any_task(&t); break;
+        default: any_answer(&t); break;
+        }
+        for (int k = 0; k < t.out.n; k++)
+            if (t.out.p[k].what == MR_PSC_DONE)
+                MR_CHECK(++ended[t.out.p[k].task] == 1 && mr_psc_ended(t.c, t.out.p[k].task));
+        t.out.n = 0;
+    }
+    int n_ended = 0;
+    for (int64_t id = 1; id <= t.task; id++)
+        n_ended += ended[id];
+    MR_CHECK_INT(n_ended + mr_psc_open(t.c), t.task);
+    end(&t);
+}

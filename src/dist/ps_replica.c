@@ -125,12 +125,11 @@ static void make_record(mr_psr *r, mr_psr_actions *out)
     act(out, MR_PSR_RECORD)->version = r->version;
 }
 
-/* It takes a while, and nobody is to wait: the member cannot have been complete, it lacks what is stable. */
+/* It takes a while, and nobody is to wait: a member that lacks what is stable cannot have been called complete. */
 static void start_copy(mr_psr *r, mr_psr_actions *out)
 {
-    MR_ASSERT(r->after_has < r->stable);
     r->copying = true;
-    r->awaited = false;
+    r->awaited &= r->after_has >= r->stable;
     r->copy_version = r->sent = r->version;
     mr_psr_action *a = act(out, MR_PSR_COPY);
     a->to = r->after;
@@ -319,6 +318,8 @@ static void take_duplicate(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
         replace_cookie(r, &applied->cookie, p->cookie, out);
     else if (r->stable == r->version)
         answer(r, p->cookie, MR_OK, 0, out);
+    else if (r->answers.n >= 2 * r->o.max_waiting) /* more than any clients would ask for */
+        answer(r, p->cookie, MR_UNAVAILABLE, 0, out);
     else
         mr_vec_push(&r->answers, (mr_psr_answer){p->client, p->ts, p->cookie, r->version});
 }
@@ -467,7 +468,7 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
     (void)now_ns;
     if (!is_timely(r, from, epoch, true, out))
         return;
-    if (from != r->before || from == 0) {
+    if (from != r->before || from == 0 || version > UINT64_MAX / 2) { /* versions go on from there, one by one */
         r->n_bad++;
         return;
     }

@@ -29,7 +29,7 @@
 
 typedef struct mr_psr_options {
     int window;         /* records under way at a time; 0: 1.  More: less waiting, less aggregation */
-    int max_waiting;    /* pushes that wait; more are answered UNAVAILABLE; 0: 4096 */
+    int max_waiting;    /* pushes that wait, and half of those that wait for an answer; more: UNAVAILABLE; 0: 4096 */
     int max_kept;       /* records kept for one that catches up; when there are more it gets a new copy; 0: 4096 */
     int64_t retry_ns;   /* without progress something is said again; 0: 100 ms */
 } mr_psr_options;

@@ -523,3 +523,64 @@ MR_TEST(ps_replica_says_again_what_may_be_lost)
     MR_CHECK_STR(have(&t, B, 1, 0, 0, true), "send B 1-1");
     end(&t);
 }
+
+/* ---- whatever comes ---- */
+
+static mr_ps_slot any_chain(uint64_t epoch)
+{
+    static const char *const chains[] = {"A", "AB", "BA", "ABC", "BAC", "Ab", "BAc", "Ba", "BC", "BCa", "AB"};
+    mr_ps_slot s = chain(epoch, chains[mr_test_random() % MR_COUNT(chains)]);
+    s.draining = mr_test_random() % 8 == 0 && !s.catching.id;
+    s.lost = mr_test_random() % 16 == 0 && s.n == 1 && !s.catching.id && !s.draining;
+    s.generation = 1 + mr_test_random() % 16 / 15;
+    return s;
+}
+
+/* Every request is answered once: who asks has a cookie of its own. */
+static void check_answers(const mr_psr_actions *out, uint8_t *answered)
+{
+    for (int i = 0; i < out->n; i++)
+        if (out->p[i].what == MR_PSR_ANSWER)
+            MR_CHECK(++answered[out->p[i].cookie] == 1);
+}
+
+MR_TEST(ps_replica_survives_whatever_words_come)
+{
+    enum { EVENTS = 30000 };
+    static uint8_t answered[EVENTS];
+    story t;
+    uint64_t epoch = 1;
+    begin(&t, A, 2);
+    for (int i = 0; i < EVENTS; i++) {
+        mr_psr_actions out = {0};
+        mr_psr *r = &t.r;
+        uint64_t from = 1 + mr_test_random() % 3, e = epoch + mr_test_random() % 8 / 7 - mr_test_random() % 8 / 7;
+        uint64_t version = mr_test_random() % 64 ? r->version + mr_test_random() % 4 - (r->version > 0) : UINT64_MAX;
+        mr_ps_stamp stamps[2] = {{7, r->version + mr_test_random() % 5}, {8 + mr_test_random() % 2, version}};
+        mr_psr_record records[2] = {{version, stamps, 2}, {version + 1, stamps + 1, (int)(mr_test_random() % 2)}};
+        mr_ps_slot s = any_chain(epoch + 1);
+        switch (mr_test_random() % 16) {
+        case 0: mr_psr_view(r, &s, t.now, &out), epoch++; break;
+        case 1: mr_psr_refused(r, from, e, &out); break;
+        case 2: mr_psr_copy(r, from, e, version, stamps, (int)(mr_test_random() % 3), t.now, &out); break;
+        case 3: mr_psr_copied(r, from, mr_test_random() % 2, t.now, &out); break;
+        case 4: mr_psr_tick(r, t.now += 40, &out); break;
+        case 5:
+        case 6:
+        case 7: mr_psr_append(r, from, e, records, (int)(mr_test_random() % 3), t.now, &out); break;
+        case 8:
+        case 9:
+        case 10: mr_psr_have(r, from, e, version, version - mr_test_random() % 2, mr_test_random() % 2, t.now, &out); break;
+        default: {
+            uint64_t client = mr_test_random() % 4 + 6, last = mr_ps_clock_get(&t.clock, client, SLOT);
+            mr_psr_push p = {client, last + mr_test_random() % 3, last + mr_test_random() % 5 / 4, e, 1, (uint64_t)i};
+            mr_psr_push_part(r, &p, t.now, &out);
+        }
+        }
+        check_answers(&out, answered);
+        MR_CHECK(r->stable <= r->version && r->after_has <= r->version && r->first_kept <= r->version + 1);
+        MR_CHECK(r->waiting.n <= 3 && r->answers.n <= 12);
+        mr_vec_deinit(&out);
+    }
+    end(&t);
+}
