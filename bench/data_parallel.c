@@ -52,7 +52,7 @@ static void build(worker *w, mode how, int number)
     w->loss = mr_softmax_loss(m, mr_dense(m, "fc3", h, CLASSES, MR_LINEAR), w->labels);
     if (how == PS_SYNC)
         w->barrier = mr_minimize_sync(m, w->loss, mr_sgd(0.01f),
-                                      &(mr_barrier_options){sizeof(mr_barrier_options), WORKERS, number, 0, 0, 0});
+                                      &(mr_barrier_options){sizeof(mr_barrier_options), .num_workers = WORKERS, .worker = number});
     else
         w->all_reduce = mr_minimize_all_reduce(m, w->loss, mr_sgd(0.01f),
                                                &(mr_all_reduce_options){sizeof(mr_all_reduce_options),

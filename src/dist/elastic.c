@@ -25,10 +25,28 @@ static void sort_asks(mr_elastic *e)
         }
 }
 
+static bool is_complete(const mr_elastic *e)
+{
+    int64_t expected = 1;
+    for (int i = 0; i < e->asks.n; i++)
+        expected = MR_MAX(expected, e->asks.p[i].n_workers);
+    return e->asks.n >= expected;
+}
+
+static int64_t settle_ns(const mr_elastic *e)
+{
+    int64_t wait = 0;
+    for (int i = 0; i < e->asks.n; i++)
+        wait = MR_MAX(wait, e->formed_once ? e->asks.p[i].settle_ns : e->asks.p[i].wait_ns);
+    return e->formed_once && e->stretch ? wait * e->stretch : wait;
+}
+
 /* Numbers go on from the highest that anybody has heard of, also when the leader was started anew. */
-static void form(mr_elastic *e, mr_elastic_answers *out)
+static void form(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
     int source = 0;
+    e->settled_ns = is_complete(e) ? 0 : settle_ns(e); /* when all are in, nobody is coming */
+    e->formed_ns = now_ns;
     sort_asks(e);
     e->members.n = 0;
     for (int i = 0; i < e->asks.n; i++) {
@@ -44,28 +62,22 @@ static void form(mr_elastic *e, mr_elastic_answers *out)
     e->asks.n = 0;
 }
 
-static int64_t due_ns(const mr_elastic *e)
-{
-    int64_t wait = 0;
-    for (int i = 0; i < e->asks.n; i++)
-        wait = MR_MAX(wait, e->formed_once ? e->asks.p[i].settle_ns : e->asks.p[i].wait_ns);
-    return e->newest_ns + wait;
-}
-
-static bool is_complete(const mr_elastic *e)
-{
-    int64_t expected = 1;
-    for (int i = 0; i < e->asks.n; i++)
-        expected = MR_MAX(expected, e->asks.p[i].n_workers);
-    return e->asks.n >= expected;
-}
+static int64_t due_ns(const mr_elastic *e) { return e->newest_ns + settle_ns(e); }
 
 int64_t mr_elastic_next_ns(const mr_elastic *e) { return e->asks.n ? due_ns(e) : 0; }
 
 void mr_elastic_tick(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
     if (e->asks.n && (is_complete(e) || now_ns >= due_ns(e)))
-        form(e, out);
+        form(e, now_ns, out);
+}
+
+/* One that was ended before it was much older than what it had waited for others was formed without somebody who was coming. */
+static void end_generation(mr_elastic *e, int64_t now_ns)
+{
+    bool soon = now_ns - e->formed_ns < 4 * e->settled_ns;
+    e->stretch = soon ? MR_MIN(MR_MAX(e->stretch, 1) * 2, MR_ELASTIC_MAX_STRETCH) : 1;
+    e->members.n = 0;
 }
 
 /* A generation is at work until anybody asks for the next. */
@@ -73,7 +85,8 @@ void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_
 {
     *ends = 0;
     if (a->worker < 0 || a->n_workers < 1 || a->n_workers > MR_ELASTIC_MAX_WORKERS || a->worker >= a->n_workers ||
-        a->generation < 0 || a->generation > INT32_MAX / 2 || a->wait_ns < 0 || a->settle_ns < 0) {
+        a->generation < 0 || a->generation > INT32_MAX / 2 || a->wait_ns < 0 || a->settle_ns < 0 ||
+        a->wait_ns > MR_ELASTIC_MAX_WAIT_NS || a->settle_ns > MR_ELASTIC_MAX_WAIT_NS) {
         refuse(out, a->caller, mr_invalid("worker %lld of %lld asks for the generation behind %lld", (long long)a->worker,
                                           (long long)a->n_workers, (long long)a->generation));
         return;
@@ -84,9 +97,10 @@ void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_
             mr_vec_remove_swap(&e->asks, i);
             break;
         }
-    if (e->members.n) /* who is in it must not wait for who asks */
+    if (e->members.n) { /* who is in it must not wait for who asks */
         *ends = e->generation;
-    e->members.n = 0;
+        end_generation(e, now_ns);
+    }
     mr_vec_push(&e->asks, *a);
     e->newest_ns = now_ns;
     mr_elastic_tick(e, now_ns, out);

@@ -3,7 +3,8 @@
  * Pure.  Workers ask to be in (JoinCollective).  The first generation waits for all who are expected, but not for ever; a later
  * one for those who come within a short while, since whoever was in the former one hears at once that it has ended.  A
  * worker that comes back, or one that was too slow, asks while a generation is at work: that one ends, and the next has
- * everybody who asks again.  So a loss and a return cost one step each.
+ * everybody who asks again.  So a loss and a return cost one step each.  Where workers take longer to come than they are
+ * waited for, generations end as soon as they are formed; then each waits for twice as long as the one before.
  *
  * Each generation has a source, whose variables all others take: the one that has come farthest. */
 #ifndef MR_DIST_ELASTIC_H
@@ -14,7 +15,8 @@
 #include "base/status.h"
 #include "base/vec.h"
 
-enum { MR_ELASTIC_MAX_WORKERS = 65536 };
+enum { MR_ELASTIC_MAX_WORKERS = 65536, MR_ELASTIC_MAX_STRETCH = 64 };
+#define MR_ELASTIC_MAX_WAIT_NS (INT64_C(1) << 52) /* 52 days */
 
 typedef struct mr_elastic_ask {
     int64_t worker, n_workers; /* its number; how many are expected */
@@ -30,6 +32,9 @@ typedef struct mr_elastic {
     MR_VEC(int64_t) members;     /* of it: workers, ascending */
     MR_VEC(mr_elastic_ask) asks; /* for the next one */
     int64_t newest_ns;           /* when the last of them came */
+    int64_t formed_ns;           /* when the newest generation was formed, */
+    int64_t settled_ns;          /* and how long it had waited for others */
+    int stretch;                 /* times as long as asked for; 0: not yet */
     bool formed_once;
 } mr_elastic;
 

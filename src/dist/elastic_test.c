@@ -127,6 +127,35 @@ MR_TEST(elastic_who_leaves_or_asks_again_is_counted_once)
     end(&r);
 }
 
+/* Two that take longer to ask again than they are waited for: each would be in a generation of its own, by turns. */
+MR_TEST(elastic_slow_workers_come_together)
+{
+    rig r = {0};
+    int64_t at[2] = {0, 7}; /* when each asks next; 0: it is in */
+    int64_t in[2] = {0, 0};
+    bool together = false;
+    ask(&r, 2, 0, -1);
+    mr_elastic_tick(&r.e, 1000, &r.out); /* the first generation is behind them */
+    forget(&r);
+    for (r.now = 2000; r.now < 9000 && !together; r.now++) {
+        for (int i = 0; i < 2; i++)
+            if (at[i] >= 0 && r.now >= 2000 + at[i]) {
+                at[i] = -1;
+                ask(&r, i, in[i], 1);
+                if (r.ends && in[1 - i] == r.ends)
+                    at[1 - i] = r.now - 2000 + 35; /* it hears, and needs more than the 10 that it is waited for */
+            }
+        mr_elastic_tick(&r.e, r.now, &r.out);
+        for (int k = 0; k < r.out.n; k++) {
+            in[(char *)r.out.p[k].caller - r.callers] = r.out.p[k].generation;
+            together |= r.out.p[k].size == 2;
+        }
+        forget(&r);
+    }
+    MR_CHECK(together);
+    end(&r);
+}
+
 /* Workers are lost and come back at random; from then on that nothing happens any more, all who live are in one generation. */
 MR_TEST(elastic_random_lives_end_in_one_generation)
 {
@@ -135,7 +164,7 @@ MR_TEST(elastic_random_lives_end_in_one_generation)
         uint64_t rng = seed * 0x9E3779B97F4A7C15u;
         bool alive[N] = {true, true, true, true}, asked[N] = {0};
         int64_t in[N] = {0}, last = 0;
-        for (int t = 0; t < 60; t++, r.now += 4) {
+        for (int t = 0; t < 80; t++, r.now += 4) {
             for (int i = 0; i < N; i++) {
                 rng = rng * 6364136223846793005u + 1442695040888963407u;
                 if (t < 40 && rng >> 60 == 0) { /* killed, or started */
@@ -166,7 +195,7 @@ MR_TEST(elastic_random_lives_end_in_one_generation)
                 last = MR_MAX(last, in[w]);
             }
             forget(&r);
-            if (t < 40 && t % 8 == 7)
+            if ((t < 40 || t > 60) && t % 8 == 7)
                 r.now += 1000;
         }
         for (int i = 0; i < N; i++)

@@ -698,7 +698,8 @@ static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_c
 static void start(mr_collective *base, mr_run *r, const mr_collective_call *call)
 {
     mr_session_collective *s = (mr_session_collective *)base;
-    if (call->group_size <= 1) {
+    /* A generation of one is known to the leader too: so it hears of its end. */
+    if (call->group_size <= 0 || (call->group_size == 1 && !mr_collectives_is_generation(call->group_key))) {
         mr_collective_local()->start(mr_collective_local(), r, call);
         return;
     }
@@ -753,6 +754,7 @@ static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int ta
 }
 
 /* Whether it still needs something of a task: one that was done with the exchange may go. */
+static bool needs_locked(const mr_exchange *x, int task) MR_REQUIRES(x->all->mu);
 static bool needs_locked(const mr_exchange *x, int task)
 {
     for (const mr_xrequest *q = x->requests; q; q = q->next)

@@ -478,6 +478,10 @@ static mr_status *broadcast(mr_exchange *x)
 
 mr_status *mr_exchange_move(mr_exchange *x)
 {
+    if (x->group->n == 1) { /* whatever it is, it has what it brings */
+        x->out = mr_tensor_ref(x->call.in);
+        return x->call.in ? NULL : mr_error(MR_INTERNAL, "a broadcast has no source: all members receive");
+    }
     switch (x->call.kind) {
     case MR_ALL_REDUCE: return all_reduce(x);
     case MR_REDUCE_SCATTER: return reduce_scatter(x);
