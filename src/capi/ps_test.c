@@ -1,6 +1,11 @@
 /* capi/ps_test.c -- millrace/ps.h as programs use it. */
 #include "millrace/ps.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "tests/harness/test.h"
 
 static void check_ok(TF_Status *s)
@@ -221,5 +226,136 @@ MR_TEST(ps_capi_an_update_can_be_a_graph)
     mr_ps_free(ps);
     TF_DeleteBuffer(def);
     TF_DeleteGraph(g);
+    TF_DeleteStatus(s);
+}
+
+/* Ports that nobody has at the moment. */
+static void free_ports(int *ports, int n)
+{
+    int fds[8];
+    for (int i = 0; i < n; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof a;
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        MR_CHECK(bind(fds[i], (struct sockaddr *)&a, sizeof a) == 0 && getsockname(fds[i], (struct sockaddr *)&a, &size) == 0);
+        ports[i] = ntohs(a.sin_port);
+    }
+    for (int i = 0; i < n; i++)
+        close(fds[i]);
+}
+
+/* Tasks of a cluster serve parameters at their own addresses: the first ps has the manager, workers find it there. */
+MR_TEST(ps_capi_tasks_of_a_cluster_serve_parameters)
+{
+    enum { N_PS = 2 };
+    TF_Status *s = TF_NewStatus();
+    char ps_hosts[128], worker_hosts[64];
+    int ports[N_PS + 1];
+    free_ports(ports, N_PS + 1);
+    snprintf(ps_hosts, sizeof ps_hosts, "127.0.0.1:%d,127.0.0.1:%d", ports[0], ports[1]);
+    snprintf(worker_hosts, sizeof worker_hosts, "127.0.0.1:%d", ports[2]);
+    mr_cluster_task *tasks[N_PS + 1];
+    mr_ps_server *servers[N_PS];
+    for (int i = 0; i <= N_PS; i++) {
+        mr_cluster_options o = {.struct_size = sizeof o, .ps_hosts = ps_hosts, .worker_hosts = worker_hosts,
+                                .job = i < N_PS ? "ps" : "worker", .index = i < N_PS ? i : 0};
+        tasks[i] = mr_cluster_task_new(&o, s);
+        check_ok(s);
+    }
+    mr_ps_manager *m = mr_ps_manager_start(&(mr_ps_manager_options){.struct_size = sizeof(mr_ps_manager_options), .task = tasks[0], .servers = N_PS}, s);
+    check_ok(s);
+    for (int i = 0; i < N_PS; i++) {
+        servers[i] = mr_ps_server_start(&(mr_ps_server_options){.struct_size = sizeof(mr_ps_server_options), .task = tasks[i]}, s);
+        check_ok(s);
+    }
+    MR_CHECK(strstr(ps_hosts, mr_ps_server_address(servers[1])) != NULL);
+    mr_ps *ps = mr_ps_connect(&(mr_ps_options){.struct_size = sizeof(mr_ps_options), .task = tasks[N_PS]}, s);
+    check_ok(s);
+    int t = make_table(ps, "w", 1000, 1, MR_PS_ADD, s);
+    const uint64_t keys[2] = {1, 998};
+    float got[2];
+    push(ps, t, keys, 2, (const float[]){4, 5}, s);
+    pull(ps, t, keys, 2, got, s);
+    MR_CHECK_NEAR(got[0] + 10 * got[1], 54, 0);
+    mr_ps_free(ps);
+    for (int i = 0; i < N_PS; i++)
+        mr_ps_server_free(servers[i]);
+    mr_ps_manager_free(m);
+    for (int i = 0; i <= N_PS; i++)
+        mr_cluster_task_free(tasks[i]);
+    TF_DeleteStatus(s);
+}
+
+MR_TEST(ps_capi_refuses_what_cannot_be)
+{
+    TF_Status *s = TF_NewStatus();
+    MR_CHECK(!mr_ps_manager_start(&(mr_ps_manager_options){.struct_size = sizeof(mr_ps_manager_options), .replicas = 99}, s));
+    MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
+    MR_CHECK(!mr_ps_server_start(NULL, s));
+    MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
+    MR_CHECK(!mr_ps_connect(&(mr_ps_options){.struct_size = sizeof(mr_ps_options), .half = 7}, s));
+    MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
+    MR_CHECK(!mr_ps_connect(&(mr_ps_options){.struct_size = sizeof(mr_ps_options), .manager = "127.0.0.1:1", .timeout_ms = 50}, s));
+    MR_CHECK_INT(TF_GetCode(s), TF_DEADLINE_EXCEEDED);
+    mr_ps *ps = mr_ps_connect(NULL, s);
+    check_ok(s);
+    MR_CHECK_INT(mr_ps_table(ps, "w", &(mr_ps_table_options){.struct_size = sizeof(mr_ps_table_options)}, s), -1);
+    MR_CHECK_INT(mr_ps_table(ps, NULL, NULL, s), -1);
+    int t = make_table(ps, "w", 10, 1, MR_PS_ADD, s);
+    MR_CHECK_INT(mr_ps_push(ps, t, NULL, 3, NULL, NULL, s), 0);
+    MR_CHECK_INT(mr_ps_push_range(ps, t, 0, 3, NULL, NULL, s), 0);
+    mr_ps_wait(ps, 12345, s);
+    MR_CHECK_INT(TF_GetCode(s), TF_NOT_FOUND);
+    mr_ps_vector(ps, MR_PS_DOT, t, 5, 0, NULL, s);
+    MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
+    mr_ps_restore(ps, "/nowhere/at/all", s);
+    MR_CHECK_INT(TF_GetCode(s), TF_NOT_FOUND);
+    mr_ps_free(ps);
+    mr_ps_free(NULL);
+    mr_ps_server_free(NULL);
+    mr_ps_manager_free(NULL);
+    mr_ps_wait(NULL, 1, s);
+    MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
+    TF_DeleteStatus(s);
+}
+
+typedef struct told {
+    _Atomic int n;
+    _Atomic int64_t last;
+} told;
+
+static void count_end(void *arg, mr_ps_task t, const TF_Status *status)
+{
+    told *x = arg;
+    MR_CHECK_INT(TF_GetCode(status), TF_OK);
+    x->n++;
+    x->last = t;
+}
+
+/* A task begins when those before it have ended, and its end is told before a wait for it returns. */
+MR_TEST(ps_capi_tasks_follow_each_other_and_tell_their_end)
+{
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = mr_ps_connect(NULL, s);
+    int t = make_table(ps, "w", 10, 1, MR_PS_ADD, s);
+    told x = {0};
+    float got = -1;
+    mr_ps_task before = 0;
+    for (int i = 0; i < 20; i++) {
+        mr_ps_call c = {.struct_size = sizeof c, .after = &before, .num_after = before > 0, .done = count_end, .arg = &x};
+        before = mr_ps_push_range(ps, t, 3, 1, (const float[]){1}, &c, s);
+        check_ok(s);
+    }
+    mr_ps_call c = {.struct_size = sizeof c, .after = &before, .num_after = 1, .done = count_end, .arg = &x};
+    mr_ps_task last = mr_ps_pull_range(ps, t, 3, 1, &got, &c, s);
+    check_ok(s);
+    mr_ps_wait(ps, last, s);
+    check_ok(s);
+    MR_CHECK_NEAR(got, 20, 0);
+    MR_CHECK_INT(x.n, 21);
+    MR_CHECK_INT(x.last, last);
+    mr_ps_wait_all(ps, s);
+    check_ok(s);
+    mr_ps_free(ps);
     TF_DeleteStatus(s);
 }
