@@ -391,3 +391,69 @@ MR_TEST(ps_snapshot_is_restored_to_other_servers)
     }
     MR_CHECK(memcmp(before, after, sizeof before) == 0);
 }
+
+/* Ranges that were lost with all their copies begin anew, and get what the snapshot has. */
+MR_TEST(ps_snapshot_brings_back_what_was_lost)
+{
+    rig r;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
+    rig_open(&r, 2, 1, MR_PS_ADD);
+    push_all(r.ps, r.table, 5);
+    MR_CHECK_OK(mr_ps_save(r.ps, folder));
+    push_all(r.ps, r.table, 1);
+    wait_quiet(r.ps);
+    mr_ps_server_close(r.servers[0]);
+    r.servers[0] = NULL;
+    MR_CHECK_OK(mr_ps_load(r.ps, folder));
+    check_all(r.ps, r.table, 5);
+    push_all(r.ps, r.table, 2);
+    check_all(r.ps, r.table, 7);
+    rig_close(&r);
+}
+
+/* Neither tables nor pushes take more than a server was given. */
+MR_TEST(ps_a_server_keeps_to_its_budget)
+{
+    rig r = {0};
+    int t;
+    mr_ps_task task;
+    open_manager(&r, NULL, 1, 1);
+    mr_ps_server_options o = {.struct_size = sizeof o, .manager = r.address, .memory = 200000};
+    MR_CHECK_OK(mr_ps_server_open(&o, NULL, &r.servers[0]));
+    r.ps = add_client(&r, (mr_ps_options){.timeout_ms = 1000});
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("big"), &(mr_ps_table_options){.num_keys = 100000, .update = MR_PS_ADD}, &t));
+    static float v[100000];
+    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = v}, &task));
+    MR_CHECK_OK(mr_ps_end(r.ps, task));
+    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 100000}, .floats = v}, &task));
+    mr_status *st = mr_ps_end(r.ps, task);
+    MR_CHECK(st != NULL);
+    mr_status_free(st);
+    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = v}, &task)); /* and goes on */
+    MR_CHECK_OK(mr_ps_end(r.ps, task));
+    rig_close(&r);
+}
+
+/* A push that nobody can take ends in time, and says where. */
+MR_TEST(ps_a_push_without_servers_ends_in_time)
+{
+    rig r;
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    mr_ps *ps = add_client(&r, (mr_ps_options){.timeout_ms = 300, .observer = 1});
+    mr_ps_task t;
+    float v[10] = {0};
+    mr_ps_server_close(r.servers[0]);
+    r.servers[0] = NULL;
+    mr_ps_manager_close(r.manager); /* nobody says that it is lost either */
+    r.manager = NULL;
+    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.table = 0, .keys = {.n = 10}, .floats = v}, &t));
+    mr_status *st = mr_ps_end(ps, t);
+    MR_CHECK(mr_status_code(st) == MR_DEADLINE_EXCEEDED || mr_status_code(st) == MR_DATA_LOSS);
+    MR_CHECK(strstr(mr_status_message(st), "push to table 'w'") != NULL);
+    mr_status_free(st);
+    mr_ps_close(ps);
+    mr_ps_close(r.ps);
+    r.ps = NULL;
+    rig_close(&r);
+}

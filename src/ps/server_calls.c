@@ -42,6 +42,7 @@ static void push_end(mr_ps_push_call *p, mr_status *st, mr_bytes *body)
         p->next->link = p->link;
     for (int i = 0; i < p->n; i++)
         mr_status_free(p->parts[i].st);
+    p->server->under_way -= p->blob ? p->blob->n : 0;
     mr_ps_blob_unref(p->blob);
     mr_vec_deinit(&p->codes);
     mr_vec_deinit(&p->epochs);
@@ -89,6 +90,8 @@ static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_re
     int n = q->slots.n;
     mr_ps_push_call *p = mr_calloc(1, sizeof *p + (size_t)n * sizeof *p->parts);
     p->call = c;
+    p->server = s;
+    s->under_way += u->blob ? u->blob->n : 0;
     p->n = n;
     p->left = n + 1; /* one more, so that it is not answered while it is taken apart */
     p->blob = mr_ps_blob_ref(u->blob);
@@ -138,6 +141,8 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     MR_TRY(know_table(s, q->table));
     t = s->store.tables.p[q->table];
     size_t width = mr_ps_change_width(t, q->kind);
+    if (s->memory && c->body.n > s->memory - MR_MIN(s->memory, s->store.used + s->under_way))
+        return mr_error(MR_UNAVAILABLE, "There is no memory for a push of %zu bytes at present", c->body.n);
     mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_slots, width, s->keys, &u) : NULL;
     if (st) {
         mr_ps_unpacked_deinit(&u);

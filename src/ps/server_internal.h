@@ -44,6 +44,7 @@ typedef struct mr_ps_push_part {
 
 typedef struct mr_ps_push_call {
     mr_net_call *call;
+    struct mr_ps_server *server;
     struct mr_ps_push_call *next, **link; /* of those that are open */
     mr_ps_blob *blob;
     int n, left; /* parts; without an answer */
@@ -84,6 +85,7 @@ struct mr_ps_server {
     mr_ps_key_cache *keys; /* lists of clients */
     MR_VEC(mr_ps_graph_update *) graphs; /* by table; NULL: it needs none */
     mr_ps_push_call *pushes; /* that are open */
+    size_t under_way;        /* bytes of theirs */
     mr_mutex mu;
     mr_cond changed;
     bool joined MR_GUARDED_BY(mu);

@@ -4,8 +4,8 @@
  *
  * One process has the manager, others are servers and workers.  Workers push small integers to random keys, several pushes at a
  * time, and write down in memory shared with this process what was begun and what was acknowledged.  Servers are killed and
- * started anew, one after the other, each when all ranges have their copies again; now and then a server joins or leaves, and
- * a worker comes, leaves or is killed too.  At the end every key must hold what was acknowledged, and of what killed workers
+ * started anew, one after the other, each when all ranges have their copies again; now and then a server joins, leaves or stands
+ * still for a while, and a worker comes, leaves or is killed too.  At the end every key must hold what was acknowledged, and of what killed workers
  * had begun each push wholly or not at all.
  *
  * The time of a recovery is the longest that a push which was under way at the kill, or begun soon after it, took from the kill
@@ -340,7 +340,7 @@ static void kill_server(int k)
     reap(&p, "server", 1);
 }
 
-static int joins, leaves;
+static int joins, leaves, freezes;
 
 /* Servers and workers come and go between kills. */
 static void change_people(int k)
@@ -361,6 +361,16 @@ static void change_people(int k)
         joins++;
         leaves++;
     }
+}
+
+/* A server stands still for longer than it may: others take over, and when it goes on it must not do harm. */
+static void freeze_server(void)
+{
+    pid_t pid = servers[rng() % (uint64_t)n_servers].pid;
+    kill(pid, SIGSTOP);
+    usleep(1600000);
+    kill(pid, SIGCONT);
+    freezes++;
 }
 
 /* ---- judging ---- */
@@ -408,8 +418,8 @@ static int judge(mr_ps *ps, int t, int kills, int by_clock, TF_Status *s)
         times[i] = atomic_load(&sh->longest_ns[i + 1]);
     qsort(times, (size_t)kills, sizeof *times, by_time);
     double p50 = (double)times[kills / 2] / 1e6, p99 = (double)times[kills * 99 / 100] / 1e6;
-    printf("kills %d lost %d doubled %d recovery_p50_ms %.1f recovery_p99_ms %.1f joins %d leaves %d pushes %lld failed %lld\n", kills, lost,
-           doubled, p50, p99, joins, leaves, (long long)pushes, (long long)failed);
+    printf("kills %d lost %d doubled %d recovery_p50_ms %.1f recovery_p99_ms %.1f joins %d leaves %d freezes %d pushes %lld failed %lld\n", kills, lost,
+           doubled, p50, p99, joins, leaves, freezes, (long long)pushes, (long long)failed);
     return lost || doubled || failed || (by_clock && p99 >= MUST_MS);
 }
 
@@ -439,6 +449,9 @@ static int run(int kills, uint64_t seed, int by_clock)
     for (int k = 1; k <= kills; k++) {
         kill_server(k);
         add_server();
+        wait_settled(ps, n_servers, s);
+        if (k % 10 == 5)
+            freeze_server();
         wait_settled(ps, n_servers, s);
         change_people(k);
         wait_settled(ps, n_servers, s);
