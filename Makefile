@@ -320,8 +320,8 @@ soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while cluste
 	$(q)$(B)/soak/kill --launcher $(CLI) --program $(B)/soak/kill_program --runs $(or $(RUNS),30) --kills $(or $(KILLS),10) \
 	    $(if $(SEED),--seed $(SEED))
 
-soak-ps: $(B)/soak/ps $(NET_SO) ## kill -9 of parameter servers under pushes: nothing acknowledged is lost or doubled (KILLS=200 SEED=n JUDGE=0: not by the clock)
-	$(q)$(B)/soak/ps --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED)) $(if $(JUDGE),--judge $(JUDGE))
+soak-ps: $(B)/soak/ps $(NET_SO) ## kill -9 of parameter servers under pushes: nothing acknowledged is lost or doubled (KILLS=200 SEED=n FREEZE=1: some stand still too; JUDGE=0: not by the clock)
+	$(q)$(B)/soak/ps --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED)) $(if $(JUDGE),--judge $(JUDGE)) $(if $(FREEZE),--freeze $(FREEZE))
 
 soak-zookeeper: all $(B)/soak/kill_program ## kill -9 and worse of tasks that come back at other ports and are found by ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))

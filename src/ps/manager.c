@@ -271,16 +271,28 @@ static void look_at(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
     }
 }
 
+static int64_t tick_ns(const mr_ps_manager *m) { return MR_MAX(m->lost_ns / 40, 2 * MS); }
+
+/* When the manager itself did not run for a while, others may have spoken meanwhile: their words are still to be read. */
+static void slept(mr_ps_manager *m, int64_t now_ns)
+{
+    int64_t late_ns = m->ticked_ns ? now_ns - m->ticked_ns - tick_ns(m) : 0;
+    m->ticked_ns = now_ns;
+    for (int i = 0; late_ns > m->lost_ns / 8 && i < m->people.n; i++)
+        m->people.p[i]->heard_ns = MR_MIN(now_ns, m->people.p[i]->heard_ns + late_ns);
+}
+
 static int64_t tick(void *owner, int64_t now_ns)
 {
     mr_ps_manager *m = owner;
+    slept(m, now_ns);
     for (int i = m->people.n - 1; i >= 0; i--)
         if (i < m->people.n) /* looking at one may take it out */
             look_at(m, m->people.p[i], now_ns);
     int64_t next = mr_psm_tick(&m->psm, now_ns, &m->actions);
     mr_ps_manager_act(m);
     mr_ps_manager_check_tables(m, now_ns);
-    return MR_MIN(next, now_ns + MR_MAX(m->lost_ns / 40, 2 * MS));
+    return MR_MIN(next, now_ns + tick_ns(m));
 }
 
 /* ---- life ---- */

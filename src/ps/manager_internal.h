@@ -56,6 +56,7 @@ struct mr_ps_manager {
     bool has_delay;
     mr_str view;    /* as bytes */
     uint64_t view_epoch; /* of these bytes */
+    int64_t ticked_ns; /* last */
     bool closing;
 };
 

@@ -1,11 +1,12 @@
 /* tests/soak/ps.c -- kill -9 of parameter servers while workers push: nothing acknowledged is lost, nothing counts twice.
  *
- *     ps [--kills N] [--seed S] [--judge 0]
+ *     ps [--kills N] [--seed S] [--judge 0] [--freeze 1]
  *
  * One process has the manager, others are servers and workers.  Workers push small integers to random keys, several pushes at a
  * time, and write down in memory shared with this process what was begun and what was acknowledged.  Servers are killed and
- * started anew, one after the other, each when all ranges have their copies again; now and then a server joins, leaves or stands
- * still for a while, and a worker comes, leaves or is killed too.  At the end every key must hold what was acknowledged, and of what killed workers
+ * started anew, one after the other, each when all ranges have their copies again; now and then a server joins or leaves, and
+ * a worker comes, leaves or is killed too.  With --freeze 1 servers also stand still for longer than they may, which
+ * wants a machine on which the others do not.  At the end every key must hold what was acknowledged, and of what killed workers
  * had begun each push wholly or not at all.
  *
  * The time of a recovery is the longest that a push which was under way at the kill, or begun soon after it, took from the kill
@@ -423,7 +424,7 @@ static int judge(mr_ps *ps, int t, int kills, int by_clock, TF_Status *s)
     return lost || doubled || failed || (by_clock && p99 >= MUST_MS);
 }
 
-static int run(int kills, uint64_t seed, int by_clock)
+static int run(int kills, uint64_t seed, int by_clock, int freeze)
 {
     char path[] = "/tmp/millrace-soak-ps-XXXXXX";
     TF_Status *s = TF_NewStatus();
@@ -450,7 +451,7 @@ static int run(int kills, uint64_t seed, int by_clock)
         kill_server(k);
         add_server();
         wait_settled(ps, n_servers, s);
-        if (k % 10 == 5)
+        if (freeze && k % 10 == 5)
             freeze_server();
         wait_settled(ps, n_servers, s);
         change_people(k);
@@ -475,7 +476,7 @@ static int run(int kills, uint64_t seed, int by_clock)
 
 int main(int argc, char **argv)
 {
-    int kills = 200, by_clock = 1;
+    int kills = 200, by_clock = 1, freeze = 0;
     uint64_t seed = 1;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
@@ -494,10 +495,12 @@ int main(int argc, char **argv)
             seed = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--judge") == 0)
             by_clock = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--freeze") == 0)
+            freeze = atoi(argv[i + 1]);
     }
     if (kills < 1 || kills >= MAX_KILLS) {
         fprintf(stderr, "soak ps: 1 to %d kills\n", MAX_KILLS - 1);
         return 2;
     }
-    return run(kills, seed, by_clock);
+    return run(kills, seed, by_clock, freeze);
 }
