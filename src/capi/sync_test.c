@@ -21,7 +21,7 @@ typedef struct crew {
     bool bounded;
     int64_t delay;
     int held; /* this worker stops after 6 steps: until all others are done, or with `bounded` for a while; 0: none */
-    _Atomic int at[MAX_WORKERS];
+    _Atomic int64_t at[MAX_WORKERS]; /* the stamp each may begin: who comes late begins where the slowest is */
     _Atomic int n_done;
 } crew;
 
@@ -83,7 +83,7 @@ static void hold(crew *c)
     for (int k = 0; c->bounded ? k < 200 : c->n_done < c->n_workers - 1; k++)
         mr_sleep_ns(1000000);
     for (int i = 0; c->bounded && c->delay >= 0 && i < c->n_workers; i++)
-        MR_CHECK(c->at[i] <= 6 + c->delay); /* the token for the next is behind it */
+        MR_CHECK(c->at[i] - c->at[c->held] <= c->delay);
 }
 
 static void work(void *arg)
@@ -98,7 +98,7 @@ static void work(void *arg)
         if (m->c->held && m->worker == m->c->held && i == 6)
             hold(m->c);
         MR_CHECK_OK(one_step(m->c, &b, s, m->worker, i, &w));
-        m->c->at[m->worker] = i + 1;
+        m->c->at[m->worker] = w.stamp;
     }
     m->c->n_done++;
     m->c->last_step[m->worker] = w.step;
