@@ -10,6 +10,7 @@
 #include "dist/ps_ring.h"
 
 enum { DEFAULT_MOTION = 16 };
+#define MAX_EPOCH (UINT64_MAX / 2) /* that is believed: there must be higher ones */
 #define PAUSE_NS INT64_C(1000000000) /* from tick to tick when there is nothing to wait for */
 
 mr_status *mr_psm_init(mr_psm *m, const mr_psm_options *o, int64_t now_ns)
@@ -409,7 +410,7 @@ static mr_status *check_report(const mr_psm *m, const mr_ps_view *has)
     if (has->slots.n != m->o.num_slots)
         return mr_error(MR_FAILED_PRECONDITION, "a server has a view of %d slots, the manager cuts into %d", has->slots.n,
                         m->o.num_slots);
-    if (has->epoch > UINT64_MAX / 2)
+    if (has->epoch > MAX_EPOCH)
         return mr_invalid("there is no epoch %llu", (unsigned long long)has->epoch);
     return NULL;
 }
@@ -498,6 +499,11 @@ void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm
     (void)now_ns;
     if (m->dealt && epoch < m->view.epoch)
         act(out, MR_PSM_SEND_VIEW, id, -1);
+    if (epoch <= m->epoch || epoch > MAX_EPOCH)
+        return;
+    m->epoch = epoch; /* the clock went back between two managers: ours must be above what anybody has, or is not taken */
+    m->changed |= m->dealt;
+    plan(m, out);
 }
 
 /* ---- motions end ---- */

@@ -226,6 +226,19 @@ MR_TEST(ps_manager_who_is_behind_is_sent_the_view)
     end(&t);
 }
 
+MR_TEST(ps_manager_rises_above_epochs_that_others_have)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 4, .replicas = 1, .servers = 1});
+    join(&t, 1, NULL);
+    t.out.n = 0;
+    mr_psm_heard(&t.m, 77, 5000, 0, &t.out); /* a worker with a view of a manager whose clock was ahead */
+    MR_CHECK(count(&t, MR_PSM_PUBLISH) == 1 && t.m.view.epoch == 5001);
+    mr_psm_heard(&t.m, 77, UINT64_MAX, 0, &t.out);
+    MR_CHECK(t.m.view.epoch == 5001);
+    end(&t);
+}
+
 MR_TEST(ps_manager_workers_come_and_go)
 {
     story t;
