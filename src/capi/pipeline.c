@@ -12,7 +12,7 @@ typedef struct caller {
 } caller;
 
 /* The client builds with calls that take the graph's lock themselves. */
-static mr_out call(void *arg, int stage, mr_out x, const mr_out *parts)
+static mr_out call(void *arg, int stage, mr_out x, const mr_out *parts) MR_NO_TSA
 {
     caller *c = arg;
     TF_Output *inputs = mr_new_array(TF_Output, c->n_inputs);
