@@ -274,7 +274,9 @@ static mr_status *check_work(const mr_sandblaster_replica *r, const TF_Session *
         return mr_invalid("A replica needs a session, a client of parameters, a coordinator and a source of portions");
     if (session->graph != r->graph)
         return mr_invalid("The session is of another graph than the replica's model");
-    return w->deadline_ms < 0 || w->deadline_ms > INT32_MAX ? mr_invalid("A deadline of %lld ms", (long long)w->deadline_ms) : NULL;
+    if (w->deadline_ms < 0 || w->deadline_ms > INT32_MAX)
+        return mr_invalid("A deadline of %lld ms", (long long)w->deadline_ms);
+    return NULL;
 }
 
 void mr_sandblaster_replica_work(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const mr_sandblaster_work *work,
@@ -300,7 +302,8 @@ void mr_sandblaster_replica_cancel(mr_sandblaster_replica *r)
         mr_blaster_cancel(r->b);
 }
 
-void mr_sandblaster_replica_fetch(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const char *name, TF_Status *status)
+void mr_sandblaster_replica_fetch(mr_sandblaster_replica *r, TF_Session *session, mr_ps *ps, const char *name,
+                                  TF_Status *status)
 {
     mr_status *st = r ? NULL : no_replica();
     if (!st && (!session || !ps || session->graph != r->graph))

@@ -207,7 +207,8 @@ static void take_stay(mr_desk *d, mr_net_call *c, const word *w)
 }
 
 /* The call waits from now on, unless an order waits for it: then *order has it. */
-static mr_status *park_locked(mr_desk *d, mr_net_call *c, const word *w, mr_bytes *order, mr_net_call **older) MR_REQUIRES(d->mu)
+static mr_status *park_locked(mr_desk *d, mr_net_call *c, const word *w, mr_bytes *order, mr_net_call **older)
+    MR_REQUIRES(d->mu)
 {
     if (d->closing)
         return ended();

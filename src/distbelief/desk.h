@@ -1,9 +1,9 @@
 /* distbelief/desk.h -- where workers ask what to do next.
  *
- * A coordinator opens a desk.  A worker stays at it with one call that is answered only when the desk closes, so that its end
- * (a closed connection, when the worker dies) tells at once that the worker is lost; and it asks with another: what has become of
- * its last order goes there, the next order comes back, when there is one.  What hellos, reports and orders say is the
- * business of who uses this.
+ * A coordinator opens a desk.  A worker stays at it with one call that is answered only when the desk closes, so that its
+ * end (a closed connection, when the worker dies) tells at once that the worker is lost; and it asks with another: what has
+ * become of its last order goes there, the next order comes back, when there is one.  What hellos, reports and orders say
+ * is the business of who uses this.
  *
  *     /millrace.Desk/Stay   1: number of the worker, drawn by itself   2: hello
  *     /millrace.Desk/Ask    1: number of the worker                    2: report    (answered by the order; empty: ask again)

@@ -231,7 +231,9 @@ MR_TEST(sandblaster_words_survive_any_bytes)
         mr_blast_hello h;
         mr_blast_report r;
         mr_blast_order o;
-        mr_status *st = k == 0 ? mr_blast_get_hello(cut, &h) : k == 1 ? mr_blast_get_report(cut, &r) : mr_blast_get_order(cut, &o);
+        mr_status *st = k == 0   ? mr_blast_get_hello(cut, &h)
+                        : k == 1 ? mr_blast_get_report(cut, &r)
+                                 : mr_blast_get_order(cut, &o);
         if (!st && k == 2)
             MR_CHECK(o.kind != MR_WISH_COMPUTE || (o.portion >= 0 && o.portion < o.portions));
         if (!st && k == 0)

@@ -539,9 +539,9 @@ static mr_status *check_options(mr_downpour_options *o)
     if (o->update == MR_PS_ADAGRAD && o->a == 0)
         o->a = 0.1f;
     if (o->n_fetch < 1 || o->n_push < 1 || o->most_behind < 0 || o->warm_steps < 0 || o->replica < 0)
-        return mr_invalid("Downpour: n_fetch %lld, n_push %lld, most_behind %lld, warm_steps %lld, replica %d: none may be below zero",
-                          (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind, (long long)o->warm_steps,
-                          o->replica);
+        return mr_invalid("Downpour: n_fetch %lld, n_push %lld, most_behind %lld, warm_steps %lld, replica %d: "
+                          "none may be below zero", (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind,
+                          (long long)o->warm_steps, o->replica);
     if (o->patience_ms < 0 || o->deadline_ms < 0 || o->patience_ms > INT32_MAX || o->deadline_ms > INT32_MAX)
         return mr_invalid("Downpour: a wait of less than nothing or more than 24 days");
     if (o->update == MR_PS_PROXIMAL || (int)o->update < 0 || o->update > MR_PS_FTRL)

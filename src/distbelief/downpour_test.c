@@ -160,7 +160,8 @@ MR_TEST(downpour_pushes_rows_of_an_embedding)
     mr_model *m = mr_model_new(g);
     TF_Output ids = mr_input(m, "ids", TF_INT32, 1, (int64_t[]){-1});
     TF_Output rows = mr_embedding(m, "words", ids, 50, 4);
-    TF_Output loss = mr_squared_loss(m, rows, mr_parameter(m, "bias", TF_FLOAT, 1, (int64_t[]){4}, (mr_init){MR_INIT_CONSTANT, 1, 0}));
+    TF_Output bias = mr_parameter(m, "bias", TF_FLOAT, 1, (int64_t[]){4}, (mr_init){MR_INIT_CONSTANT, 1, 0});
+    TF_Output loss = mr_squared_loss(m, rows, bias);
     mr_downpour *d = mr_downpour_new(m, loss, &(mr_downpour_options){sizeof(mr_downpour_options), .rate = 1});
     const TF_Operation *init = mr_initializer(m);
     mr_model_status(m, s);
@@ -172,7 +173,8 @@ MR_TEST(downpour_pushes_rows_of_an_embedding)
     mr_downpour_start(d, session, ps, s);
     CHECK_STATUS(s);
     float before[50][4], after[50][4];
-    mr_ps_table_options o = {.struct_size = sizeof o, .num_keys = 50, .width = 4, .update = MR_PS_ADAGRAD, .rate = 1, .a = 0.1f};
+    mr_ps_table_options o = {
+        .struct_size = sizeof o, .num_keys = 50, .width = 4, .update = MR_PS_ADAGRAD, .rate = 1, .a = 0.1f};
     int table = mr_ps_table(ps, "downpour/words/table", &o, s);
     CHECK_STATUS(s);
     mr_ps_wait(ps, mr_ps_pull_range(ps, table, 0, 50, before[0], NULL, s), s);
@@ -245,6 +247,26 @@ MR_TEST(downpour_a_step_that_fails_can_be_made_again)
     CHECK_STATUS(s);
     TF_DeleteTensor(in[0]);
     TF_DeleteTensor(in[1]);
+    drop(&x);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
+}
+
+/* The first replica never comes: the second gives the servers its values, and warms up. */
+MR_TEST(downpour_second_replica_takes_over_when_the_first_is_missing)
+{
+    replica x = {0};
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = connect_ps(s);
+    make(&x, 0, (mr_downpour_options){.replica = 1, .patience_ms = 50, .warm_steps = 1000});
+    mr_downpour_start(x.d, x.r.session, ps, s);
+    CHECK_STATUS(s);
+    x.steps = 20;
+    train_all(&x);
+    mr_downpour_stats stats = {sizeof stats};
+    mr_downpour_get_stats(x.d, &stats);
+    MR_CHECK_INT(stats.gave_values, 1);
+    MR_CHECK_INT(stats.steps, 20);
     drop(&x);
     mr_ps_free(ps);
     TF_DeleteStatus(s);

@@ -158,7 +158,8 @@ MR_TEST(sandblaster_says_why_replicas_fail)
     mr_test_deadline(60);
     TF_Status *status = TF_NewStatus();
     mr_ps *ps = mr_ps_connect(NULL, status);
-    mr_sandblaster *s = mr_sandblaster_start(&(mr_sandblaster_options){sizeof(mr_sandblaster_options), .portions = 4}, ps, status);
+    mr_sandblaster_options o = {.struct_size = sizeof o, .portions = 4};
+    mr_sandblaster *s = mr_sandblaster_start(&o, ps, status);
     CHECK_STATUS(status);
     replica x[3] = {0};
     for (int i = 0; i < 3; i++) {

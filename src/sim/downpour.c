@@ -75,7 +75,9 @@ static double normal(uint64_t *s)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* ---- the network: parameters are [features + 1][hidden], [hidden + 1][classes]; without a hidden layer the second alone ---- */
+/* ---- the network ----
+ *
+ * Parameters are [features + 1][hidden] and [hidden + 1][classes]; without a hidden layer [features + 1][classes]. */
 
 static int inputs_of(const problem *p) { return p->hidden ? p->hidden : FEATURES; }
 
