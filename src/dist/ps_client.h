@@ -1,5 +1,4 @@
-/* dist/ps_client.h -- a client of the parameter server: splits its pushes by slot, and sends them until each counts
- * once.
+/* dist/ps_client.h -- a client of the parameter server: splits its pushes by slot, sends them until each counts.
  *
  * Pure: events in, actions out.  A push is a task with a part for each slot that it touches.  When it begins it gets a
  * timestamp, for all its parts; each names the previous one of this client at its slot too (dist/ps_clock.h).  Parts
@@ -10,7 +9,7 @@
  *
  * A task ends once, with the first real error or none.  A part that fails, and whatever is left of a push that ended
  * by its deadline or was cancelled, is sent on without its payload: a part that says nothing but closes the row of
- * numbers.  If the real part had counted already it is a duplicate. So nothing counts twice, and later pushes are not
+ * numbers.  If the real part had counted already it is a duplicate.  So nothing counts twice, and later pushes are not
  * held up by a gap.
  *
  * A task begins when all that it comes after have ended, well or not.  Bytes of pushes that have not ended are
@@ -23,7 +22,7 @@
 typedef struct mr_psc_options {
     int window;           /* parts of one slot under way; 0: 8 */
     size_t max_bytes;     /* of pushes that have not ended; 0: 256 MiB */
-    int64_t retry_ns;     /* pause before a part is sent again when nothing else is known; doubles up to 16 times; 0: 10 ms */
+    int64_t retry_ns;     /* the pause before a part is sent again; grows to 16 times that; a new view ends it; 0: 10 ms */
     int64_t answer_ns;    /* a part without an answer is sent again after that; 0: 2 s */
 } mr_psc_options;
 

@@ -2,7 +2,7 @@
  *
  * Pure: what happens goes in, what is to be done comes out.  All that servers must do lies in the view
  * (dist/ps_view.h): a head sees there that it must drain, a tail that it has a member to feed, a server that it is not
- * in a chain any more. So nothing is told but views, and a lost message is mended by the next view: servers and
+ * in a chain any more.  So nothing is told but views, and a lost message is mended by the next view: servers and
  * workers name the epoch they have in each heartbeat (mr_psm_heard), and who is behind is sent the view again.
  *
  * A lost member leaves its chains at once; the next one is head.  Then chains are refilled from behind: a new member

@@ -3,7 +3,7 @@
  * Pure: events in, actions out.  What a slot holds changes by records, numbered by version from 1.  The head makes
  * them: a push that comes while a record is under way waits, and all that wait become one record (so they are
  * replicated once, after aggregation).  A record names the pushes in it, (client, ts) each, so that every member keeps
- * the same clocks. The caller keeps the records' bytes by version, and values, and the snapshot of both; here are only
+ * the same clocks.  The caller keeps the records' bytes by version, and values, and the snapshot of both; here are only
  * numbers.
  *
  * From the head to the tail records are passed on in the order of their versions.  Backwards goes a word "have": the
@@ -115,11 +115,9 @@ void mr_psr_deinit(mr_psr *r);
 void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions *out);
 /* A client's part of a push for this slot; it was decoded and can be applied.  A part without payload is a push too. */
 void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_actions *out);
-/* Whether a pull can be served here and now: OK, UNAVAILABLE, DATA_LOSS.  epoch: of the slot, as the client knows it.
- */
+/* Whether a pull can be served here and now: OK, UNAVAILABLE, DATA_LOSS.  epoch: the client's, of the slot. */
 mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch);
-/* Messages of other servers; epoch and generation as they say.  Actions APPLY and INSTALL are to be done with what is
- * at hand. */
+/* Messages of other servers, with the epoch of the slot that they say.  APPLY and INSTALL are of what is at hand. */
 void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record *records, int n, int64_t now_ns,
                    mr_psr_actions *out);
 void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uint64_t stable, bool again, int64_t now_ns,
