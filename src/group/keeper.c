@@ -19,6 +19,7 @@ typedef struct attendee {
     uint64_t who;
     char *address;
     mr_net_call *call; /* waits; NULL: it is away */
+    uint64_t serial;   /* of its calls that count */
     int64_t since_ns;  /* that it waits, is away, or has left */
     bool leaves;
     MR_VEC(mr_str) news;
@@ -204,14 +205,18 @@ static attendee *seat_locked(mr_keeper *k, const mr_attend *w) MR_REQUIRES(k->mu
     return a;
 }
 
+static void say_nothing(mr_net_call *c, answers *out)
+{
+    answer x = {.call = c};
+    mr_news_write(&(mr_news){.kind = MR_NEWS_NOTHING}, &x.body);
+    mr_vec_push(out, x);
+}
+
 /* The call takes its member's place; false: its caller has left already. */
 static bool wait_locked(mr_keeper *k, attendee *a, mr_net_call *c, answers *out) MR_REQUIRES(k->mu)
 {
-    if (a->call) { /* another of the same member: nothing is told twice, so this one gets nothing */
-        answer x = {.call = a->call};
-        mr_news_write(&(mr_news){.kind = MR_NEWS_NOTHING}, &x.body);
-        mr_vec_push(out, x);
-    }
+    if (a->call) /* another of the same member: nothing is told twice, so this one gets nothing */
+        say_nothing(a->call, out);
     a->call = c;
     a->since_ns = mr_now_ns();
     return c->net->on_cancel(c, caller_left, k);
@@ -220,11 +225,13 @@ static bool wait_locked(mr_keeper *k, attendee *a, mr_net_call *c, answers *out)
 static void attend_locked(mr_keeper *k, const mr_attend *w, mr_net_call *c, answers *out) MR_REQUIRES(k->mu)
 {
     attendee *a = seat_locked(k, w);
-    MR_ASSERT(a->who == w->who);
+    if (w->serial < a->serial) { /* was overtaken by a join: that one waits, and must go on to do so */
+        say_nothing(c, out);
+        return;
+    }
+    a->serial = w->serial;
     if (w->flags & MR_ATTEND_LEAVE) {
-        answer x = {.call = c};
-        mr_news_write(&(mr_news){.kind = MR_NEWS_NOTHING}, &x.body);
-        mr_vec_push(out, x);
+        say_nothing(c, out);
         answer_locked(a, out);
         a->leaves = true;
         k->retiring |= a->who == k->key;

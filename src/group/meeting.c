@@ -56,10 +56,10 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 /* ---- attending ---- */
 
-static void compose_locked(mr_meeting *m, uint32_t flags, mr_bytes *out) MR_REQUIRES(m->mu)
+static void compose_locked(mr_meeting *m, uint32_t flags, uint64_t serial, mr_bytes *out) MR_REQUIRES(m->mu)
 {
     mr_str text = {0};
-    mr_attend a = {.flags = flags, .who = m->key, .lost = m->lost, .generation = m->news.generation, .wanted = m->o.rank};
+    mr_attend a = {.flags = flags, .serial = serial, .who = m->key, .lost = m->lost, .generation = m->news.generation, .wanted = m->o.rank};
     mr_str_appendz(&a.name, m->name);
     mr_str_appendz(&a.address, m->own_address);
     for (int i = 0; i < m->news.members.n; i++)
@@ -76,9 +76,11 @@ static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
     c->m = m;
     c->r = (mr_net_request){.method = MR_ATTEND_METHOD, .deadline_ns = mr_now_ns() + SILENCE_NS, .done = answered};
     mr_lock(&m->mu);
+    if (flags & MR_ATTEND_JOIN)
+        m->formed = m->link_lost = m->not_keeping = false;
     c->serial = serial ? serial : ++m->serial;
     m->n_calls++;
-    compose_locked(m, flags, &c->r.body);
+    compose_locked(m, flags, c->serial, &c->r.body);
     mr_net_peer *peer = m->peer;
     mr_unlock(&m->mu);
     m->net->start(peer, &c->r);
@@ -170,6 +172,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_sv bytes;
     mr_status *over = NULL;
     bool again = false;
+    int64_t generation;
     if (!st)
         st = mr_bytes_flat(reply, &bytes);
     if (!st)
@@ -181,9 +184,10 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         else
             again = hear_locked(m, &n, &over);
     }
+    generation = m->news.generation;
     mr_unlock(&m->mu);
     if (over)
-        m->o.ended(m->o.arg, over);
+        m->o.ended(m->o.arg, generation, over);
     if (again)
         attend(m, 0, c->serial);
     mr_lock(&m->mu);
@@ -266,17 +270,15 @@ static mr_status *find_on_host(mr_meeting *m)
     return st;
 }
 
-/* Over gRPC.  After a generation was formed, its members in their order, those that did not answer left out until all did not. */
+/* Over gRPC.  Who was in a generation tries its members in their order: the first that answers keeps the next.  Who is new tries
+ * all addresses, for the group may have changed since they were written down; member 0 its own last, and keeps the first then. */
 static mr_status *find_by_address(mr_meeting *m)
 {
-    const char *address = m->o.addresses[0];
-    bool own = m->o.rank == 0;
-    if (m->news.members.n) {
-        int i = m->candidate % m->news.members.n;
-        address = m->news.members.p[i].address;
-        own = m->news.members.p[i].key == m->key;
-    }
-    if (own)
+    int n = m->news.members.n ? m->news.members.n : m->o.size;
+    int i = (m->candidate + (!m->news.members.n && m->o.rank == 0)) % n;
+    const char *address = m->news.members.n ? m->news.members.p[i].address : m->o.addresses[i];
+    bool own = m->news.members.n ? m->news.members.p[i].key == m->key : i == m->o.rank;
+    if (own && (m->news.members.n || i == 0))
         MR_TRY(become_keeper(m));
     return m->net->connect(m->net, address, m->o.keys, NULL, &m->peer);
 }
@@ -295,9 +297,6 @@ static mr_status *find_keeper(mr_meeting *m)
 /* Asks to join, and waits: *formed, or the keeper was lost. */
 static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, bool *formed)
 {
-    mr_lock(&m->mu);
-    m->formed = m->link_lost = m->not_keeping = false;
-    mr_unlock(&m->mu);
     attend(m, MR_ATTEND_JOIN, 0);
     mr_status *st = NULL;
     mr_lock(&m->mu);
@@ -313,11 +312,11 @@ static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, bool *formed)
     return st;
 }
 
-/* The keeper that was asked last did not answer: the next one, if there was a generation. */
+/* Who was asked last does not keep the roster.  Of the members of a generation the first that answers will, when it has noticed. */
 static void try_another(mr_meeting *m)
 {
     mr_lock(&m->mu);
-    m->candidate += m->news.members.n && !m->not_keeping;
+    m->candidate += !(m->news.members.n && m->not_keeping);
     mr_unlock(&m->mu);
     mr_sleep_ns(AGAIN_NS);
 }
@@ -361,6 +360,14 @@ bool mr_meeting_waits(mr_meeting *m)
     bool waits = m->waits;
     mr_unlock(&m->mu);
     return waits;
+}
+
+bool mr_meeting_is_over(mr_meeting *m)
+{
+    mr_lock(&m->mu);
+    bool over = m->ended || m->link_lost;
+    mr_unlock(&m->mu);
+    return over;
 }
 
 /* ---- its life ---- */

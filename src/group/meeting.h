@@ -21,8 +21,8 @@ typedef struct mr_meeting_options {
     int n_addresses;
     const mr_net_keys *keys;       /* of gRPC; NULL: plain */
     int64_t join_ns;               /* how long a generation may take to come up */
-    /* The generation that was gathered is over; from a thread of a transport, must not block. */
-    void (*ended)(void *arg, const mr_status *why);
+    /* A generation is over; from a thread of a transport, must not block. */
+    void (*ended)(void *arg, int64_t generation, const mr_status *why);
     void *arg;
 } mr_meeting_options;
 
@@ -38,7 +38,8 @@ uint64_t mr_meeting_key(const mr_meeting *m); /* the same number for all members
 int mr_meeting_rank(const mr_meeting *m);
 int mr_meeting_size(const mr_meeting *m);
 const char *mr_meeting_address(const mr_meeting *m, int rank); /* of gRPC, or of its gifts */
-bool mr_meeting_waits(mr_meeting *m); /* somebody waits for the next one */
+bool mr_meeting_waits(mr_meeting *m);   /* somebody waits for the next one */
+bool mr_meeting_is_over(mr_meeting *m); /* it has ended already */
 
 /* What goes with it: the gifts of this process, on one host; its post office, over gRPC. */
 mr_gifts *mr_meeting_gifts(mr_meeting *m);

@@ -20,16 +20,30 @@ static bool is(const mr_group *g, const char *transport) { return strcmp(g->c.tr
 
 /* ---- the end of a generation ---- */
 
-static void generation_ended(void *arg, const mr_status *why)
+static void end_locked(mr_group *g, const mr_status *why) MR_REQUIRES(g->mu)
 {
-    mr_group *g = arg;
-    mr_lock(&g->mu);
     if (!g->ended)
         g->ended = mr_status_copy(why);
     atomic_store(&g->over, true);
     for (int i = 0; i < MR_LANES; i++)
         if (g->lanes[i])
             g->lanes[i]->of->fail(g->lanes[i], why);
+}
+
+/* Other threads may be in the middle of something. */
+static void end_now(mr_group *g, const mr_status *why)
+{
+    mr_lock(&g->mu);
+    end_locked(g, why);
+    mr_unlock(&g->mu);
+}
+
+static void generation_ended(void *arg, int64_t generation, const mr_status *why)
+{
+    mr_group *g = arg;
+    mr_lock(&g->mu);
+    if (generation >= g->number) /* else the news are late, and there is another one already */
+        end_locked(g, why);
     mr_unlock(&g->mu);
 }
 
@@ -127,19 +141,21 @@ static mr_status *make_lanes(mr_group *g, mr_transport *lanes[MR_LANES])
 static mr_status *form_once(mr_group *g, int64_t deadline_ns, bool *over)
 {
     mr_transport *lanes[MR_LANES] = {0};
+    MR_TRY(mr_meeting_gather(g->meeting, deadline_ns));
     mr_lock(&g->mu);
     mr_status_free(g->ended);
     g->ended = NULL;
     atomic_store(&g->over, false);
+    g->rank = mr_meeting_rank(g->meeting);
+    g->size = mr_meeting_size(g->meeting);
+    g->number = mr_meeting_generation(g->meeting);
     mr_unlock(&g->mu);
-    MR_TRY(mr_meeting_gather(g->meeting, deadline_ns));
+    if (mr_meeting_is_over(g->meeting)) /* before we knew of it: those news were forgotten just now */
+        return *over = true, NULL;
     mr_status *st = make_lanes(g, lanes);
     mr_lock(&g->mu);
     for (int i = 0; i < MR_LANES; i++)
         g->lanes[i] = lanes[i];
-    g->rank = mr_meeting_rank(g->meeting);
-    g->size = mr_meeting_size(g->meeting);
-    g->number = mr_meeting_generation(g->meeting);
     *over = g->ended != NULL || mr_status_code(st) == MR_UNAVAILABLE;
     mr_unlock(&g->mu);
     if (*over) {
@@ -175,12 +191,11 @@ mr_status *mr_group_form(mr_group *g)
     mr_lock(&g->mu);
     mr_fusion *f = g->fusion;
     mr_unlock(&g->mu);
-    if (f) {
-        mr_status *why = mr_error(MR_ABORTED, "group '%s': it is formed anew", g->name);
-        generation_ended(g, why); /* its thread may be in the middle of something */
+    mr_status *why = mr_error(MR_ABORTED, "group '%s': it is formed anew", g->name);
+    end_now(g, why);
+    if (f)
         mr_fusion_pause(f, why);
-        mr_status_free(why);
-    }
+    mr_status_free(why);
     mr_lock(&g->turn);
     mr_status *st = form_locked(g);
     mr_unlock(&g->turn);
@@ -373,7 +388,7 @@ void mr_group_close(mr_group *g)
         return;
     if (g->fusion) {
         mr_status *why = mr_error(MR_CANCELLED, "group '%s': this member leaves", g->name);
-        generation_ended(g, why);
+        end_now(g, why);
         mr_fusion_pause(g->fusion, why);
         mr_status_free(why);
         mr_fusion_free(g->fusion);

@@ -186,6 +186,66 @@ static void let_in(mr_group *g, int number)
 
 MR_TEST(group_lets_new_members_in_when_it_is_formed_anew) { together(2, NULL, let_in); }
 
+/* Over gRPC: member 0, which kept the roster, leaves and comes again at its address. */
+static void comes_again(mr_group *g, int number)
+{
+    float x[1] = {1};
+    MR_CHECK_OK(sum(g, x, 1));
+    all_are_here(3);
+    if (number == 0) {
+        mr_group_config c = config(0, 3);
+        c.transport = "grpc";
+        c.addresses = address_list;
+        c.n_addresses = 3;
+        mr_group_close(g);
+        MR_CHECK_OK(mr_group_open(&c, &g));
+        MR_CHECK_INT(mr_group_own_rank(g), 2);
+    } else {
+        mr_status *st = sum(g, x, 1);
+        MR_CHECK_INT(mr_status_code(st), MR_ABORTED);
+        mr_status_free(st);
+        while (mr_group_n_members(g) < 3 || mr_group_number(g) < 2) { /* it may come in between, or later */
+            MR_CHECK_OK(mr_group_form(g));
+            for (bool over = false; !over && mr_group_n_members(g) == 2;) {
+                float wanted = mr_group_is_wanted(g);
+                st = sum(g, &wanted, 1);
+                over = st || wanted > 0;
+                mr_status_free(st);
+                mr_sleep_ns(1000000);
+            }
+        }
+    }
+    x[0] = 1;
+    MR_CHECK_OK(sum(g, x, 1));
+    MR_CHECK_NEAR(x[0], 3, 0);
+    if (number == 0)
+        mr_group_close(g);
+}
+
+static void comes_again_and_closes(void *arg)
+{
+    seat *s = arg;
+    mr_group *g;
+    MR_CHECK_OK(mr_group_open(&s->c, &g));
+    comes_again(g, s->number);
+    if (s->number != 0)
+        mr_group_close(g);
+}
+
+MR_TEST(group_lets_a_first_member_in_that_comes_again)
+{
+    seat seats[3];
+    mr_test_deadline(90);
+    mr_group_config c = grpc_config();
+    for (int i = 0; i < 3; i++) {
+        seats[i] = (seat){.c = c, .number = i};
+        seats[i].c.rank = i;
+        MR_CHECK_INT(mr_thread_start(&seats[i].thread, "member", comes_again_and_closes, &seats[i]), 0);
+    }
+    for (int i = 0; i < 3; i++)
+        mr_thread_join(&seats[i].thread);
+}
+
 static void in_shared_memory(mr_group *g, int number)
 {
     enum { N = 100000 };

@@ -322,6 +322,17 @@ static void give_up_send(letters *l, mr_transfer *x)
     mr_unlock(&l->post->mu);
 }
 
+/* How a send failed: but for what the receiver minds, it is that the receiver cannot be reached. */
+static mr_status *of_send(mr_status *st, int peer, int size)
+{
+    mr_code code = mr_status_code(st);
+    if (code == MR_INVALID_ARGUMENT || code == MR_RESOURCE_EXHAUSTED)
+        return mr_status_prepend(st, "group: member %d of %d: ", peer, size);
+    mr_status *out = mr_error(MR_UNAVAILABLE, "group: member %d of %d: %s", peer, size, mr_status_message(st));
+    mr_status_free(st);
+    return out;
+}
+
 static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
     letters *l = (letters *)t;
@@ -349,7 +360,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     if (why)
         mr_status_free(c->st);
     else if (st && x->sending)
-        mr_status_prepend(st, "group: member %d of %d: ", x->peer, t->size);
+        st = of_send(st, x->peer, t->size);
     mr_free(c);
     x->impl = NULL;
     return st;

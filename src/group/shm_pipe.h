@@ -1,11 +1,10 @@
 /* group/shm_pipe.h -- what is in a member's segment: its bell, and pipes with one writer.
  *
- *     offset          size
- *          0           128  the bell
- *        128   4096 - 128   0
- *       4096   (n + 1) * (64 + 64 n)   pipes: head, then a tail a reader; pipe `rank` is the common one, the others lead to
- *                                      the member of that number; pipe n is not there
- *     rounded up to 4096, then the pipes' bytes one after the other
+ *     offset   size
+ *          0    128              the bell
+ *       4096    n * 64 * (1 + n)  counts of the pipes: a head, then a tail for each rank; pipe i leads to member i, that of
+ *                                the owner's own rank to all
+ *     the next multiple of 4096: the pipes' bytes, one pipe after the other
  *
  * A pipe is a ring of bytes.  head counts the bytes that were ever put in, each tail those that a reader took out; both only
  * grow, and all positions are multiples of 64 but within a record.  Who writes a count is alone to do so. */

@@ -2,11 +2,12 @@
  *
  * Members have ranks 0 .. size - 1, for as long as the transport lives: a group that changes gets a new one.  What one
  * member sends to another arrives whole and in the order of sending; the receiver says how much it expects, and another size is
- * an error on its side.  Three kinds: shared memory (shm.h), net/net.h's calls over gRPC or a local socket (net_transport.h), MPI
+ * an error on its side.  Three kinds: shared memory (shm.h), net/net.h's calls over gRPC or a local socket (post.h), MPI
  * (mpi.h).  One conformance test runs over all.
  *
  * One thread at a time uses a transport, but for `fail`.  Every wait ends: by its deadline (DEADLINE_EXCEEDED naming the
- * rank), by a peer that is gone (UNAVAILABLE naming the rank), or by fail. */
+ * rank), by a peer that does not answer (UNAVAILABLE naming the rank, where that is noticed), or by fail, which is how whoever
+ * watches over the members tells that one is gone. */
 #ifndef MR_GROUP_TRANSPORT_H
 #define MR_GROUP_TRANSPORT_H
 

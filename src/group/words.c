@@ -80,6 +80,7 @@ void mr_attend_write(const mr_attend *a, mr_str *out)
 {
     mr_str_appendz(out, "MRGA");
     put(out, a->flags, 4);
+    put(out, a->serial, 8);
     put(out, a->who, 8);
     put(out, (uint64_t)a->generation, 8);
     put(out, a->lost, 8);
@@ -97,6 +98,7 @@ mr_status *mr_attend_read(mr_sv bytes, mr_attend *out)
     *out = (mr_attend){0};
     get_magic(&c, "MRGA");
     out->flags = (uint32_t)get(&c, 4);
+    out->serial = get(&c, 8);
     out->who = get(&c, 8);
     out->generation = (int64_t)get(&c, 8);
     out->lost = get(&c, 8);

@@ -3,7 +3,7 @@
  * A member's call, /millrace.Group/Attend, waits with the keeper until there is news; then it calls again.  Numbers are
  * little-endian, a text is its length in 2 bytes and its bytes.
  *
- *     Attend: "MRGA", flags 4, who 8, generation 8, lost 8, wanted 4, name text, address text, n 4, then n keys of 8
+ *     Attend: "MRGA", flags 4, serial 8, who 8, generation 8, lost 8, wanted 4, name text, address text, n 4, then n keys of 8
  *     news:   "MRGN", kind 4, generation 8, keeper 8, who 8, why text, n 4, then n times a key of 8 and an address text */
 #ifndef MR_GROUP_WORDS_H
 #define MR_GROUP_WORDS_H
@@ -19,6 +19,7 @@ typedef MR_VEC(uint64_t) mr_word_keys;
 
 typedef struct mr_attend {
     uint32_t flags;
+    uint64_t serial; /* rises with each join: calls overtake each other, and those before it do not count any more */
     uint64_t who, lost;
     int64_t generation;
     int32_t wanted;

@@ -62,7 +62,7 @@ static mr_net_call *call_new(mr_sv bytes, const char *method, int *open)
 
 static void make_attend(fuzz_rng *r, mr_str *out)
 {
-    mr_attend a = {.flags = (uint32_t)fuzz_below(r, 4), .who = fuzz_below(r, 5), .lost = fuzz_below(r, 5),
+    mr_attend a = {.flags = (uint32_t)fuzz_below(r, 4), .serial = fuzz_below(r, 3), .who = fuzz_below(r, 5), .lost = fuzz_below(r, 5),
                    .generation = (int64_t)fuzz_below(r, 4), .wanted = (int32_t)fuzz_below(r, 4) - 1};
     mr_str_appendz(&a.name, fuzz_once_in(r, 8) ? "h" : "g");
     mr_str_appendz(&a.address, "127.0.0.1:1");
