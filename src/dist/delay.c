@@ -3,8 +3,8 @@
  * Invariants between events: `slowest` is the lowest clock of who is there; who waits is more than `bound` ahead of it (else
  * it would have begun); workers stand in the order of their ids, each once.
  *
- * The lowest clock is looked for anew only when somebody stood there who does no longer: n workers cost n for each of its
- * steps, and not for each of theirs. */
+ * The lowest clock is looked for anew only when nobody stands there any more: n workers cost n for each of its steps, and not
+ * for each of theirs. */
 #include "dist/delay.h"
 
 #include "base/status.h"
@@ -101,9 +101,32 @@ static void pass_time(mr_delay *d, int64_t now_ns)
 {
     int64_t gap_ns = MR_MAX(0, now_ns - d->last_ns);
     d->last_ns += gap_ns;
-    for (int i = 0; gap_ns > 0 && d->n_waiting > 0 && i < d->workers.n; i++)
-        if (mr_delay_is_waited_for(d, &d->workers.p[i]))
-            d->workers.p[i].blamed_ns += gap_ns;
+    d->waits_ns += d->n_waiting > 0 ? gap_ns : 0;
+}
+
+/* ---- among the slowest ---- */
+
+static bool is_slowest(const mr_delay *d, const mr_delay_worker *w)
+{
+    return w->state != MR_DELAY_GONE && w->clock == d->slowest;
+}
+
+int64_t mr_delay_blamed_ns(const mr_delay *d, const mr_delay_worker *w)
+{
+    return w->blamed_ns + (is_slowest(d, w) ? d->waits_ns - w->blamed_from : 0);
+}
+
+static void begin_blame(mr_delay *d, mr_delay_worker *w)
+{
+    w->blamed_from = d->waits_ns;
+    d->n_slowest++;
+}
+
+/* Before its clock or its state changes. */
+static void end_blame(mr_delay *d, mr_delay_worker *w)
+{
+    w->blamed_ns = mr_delay_blamed_ns(d, w);
+    d->n_slowest -= is_slowest(d, w);
 }
 
 /* ---- who may begin ---- */
@@ -146,6 +169,10 @@ static bool look_for_slowest(mr_delay *d)
         return false;
     MR_ASSERT(slowest > d->slowest);
     d->slowest = slowest;
+    d->n_slowest = 0;
+    for (int i = 0; i < d->workers.n; i++)
+        if (is_slowest(d, &d->workers.p[i]))
+            begin_blame(d, &d->workers.p[i]);
     return true;
 }
 
@@ -214,7 +241,7 @@ static void adapt(mr_delay *d)
 /* Somebody's clock went on, or somebody went away. */
 static void moved(mr_delay *d, mr_delay_actions *out)
 {
-    if (!look_for_slowest(d))
+    if (d->n_slowest > 0 || !look_for_slowest(d))
         return;
     adapt(d);
     begin_who_may(d, out);
@@ -230,6 +257,8 @@ static void join(mr_delay *d, mr_delay_worker *w, int64_t worker, mr_delay_actio
         w->since_ns = d->last_ns;
         w->clock = MR_MAX(w->clock, d->slowest);
         become(d, w, MR_DELAY_RESTING);
+        if (is_slowest(d, w))
+            begin_blame(d, w);
         moved(d, out); /* when it is the only one, and comes back */
     }
     put(out, MR_DELAY_JOINED, worker, w->clock);
@@ -242,9 +271,10 @@ static void finish(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
     w->staleness_max = MR_MAX(w->staleness_max, stale);
     w->iterations++;
     d->finished++;
+    end_blame(d, w);
     become(d, w, MR_DELAY_RESTING);
-    if (w->clock++ == d->slowest)
-        moved(d, out);
+    w->clock++;
+    moved(d, out);
 }
 
 /* The answer to an earlier ASK may have been lost, and so may the word that the iteration before was finished. */
@@ -271,9 +301,9 @@ static void ask(mr_delay *d, mr_delay_worker *w, int64_t iteration, mr_delay_act
 
 static void go(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
+    end_blame(d, w);
     become(d, w, MR_DELAY_GONE);
-    if (w->clock == d->slowest)
-        moved(d, out);
+    moved(d, out);
 }
 
 void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_delay_actions *out)

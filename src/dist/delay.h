@@ -72,7 +72,8 @@ typedef struct mr_delay_worker {
     int64_t since_ns;   /* when it came into its state */
     int64_t waited_ns;  /* for others; up to its last change of state */
     int64_t worked_ns;
-    int64_t blamed_ns;  /* others waited, and it was among the slowest */
+    int64_t blamed_ns;  /* others waited, and it was among the slowest; up to when it last was */
+    int64_t blamed_from; /* while it is: mr_delay.waits_ns when it began to be */
     int64_t begun;      /* others' iterations when it began its own */
     int64_t staleness_sum, staleness_max; /* iterations that others finished while it worked on one */
     int64_t lead_max;   /* how far ahead of the slowest it began one; never above the bound then */
@@ -104,6 +105,8 @@ typedef struct mr_delay {
     int64_t last_ns;
     MR_VEC(mr_delay_worker) workers; /* by id */
     int n_there, n_waiting;
+    int n_slowest;    /* who is there with the lowest clock */
+    int64_t waits_ns; /* time in which somebody waited */
     mr_delay_trial trial;
 } mr_delay;
 
@@ -116,6 +119,8 @@ void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_dela
 const mr_delay_worker *mr_delay_find(const mr_delay *d, int64_t worker);
 /* With what it has waited until now. */
 int64_t mr_delay_waited_ns(const mr_delay_worker *w, int64_t now_ns);
+/* How long others have waited while it was among the slowest. */
+int64_t mr_delay_blamed_ns(const mr_delay *d, const mr_delay_worker *w);
 /* Over its iterations; 0 when there are none. */
 double mr_delay_mean_staleness(const mr_delay_worker *w);
 /* Whether somebody waits at present, and for this worker. */

@@ -200,7 +200,8 @@ MR_TEST(delay_counts_waits_staleness_and_who_is_waited_for)
     next(&t, 1, 0);
     MR_CHECK_INT(w->waited_ns, 20);
     MR_CHECK_INT(w->worked_ns, 10);
-    MR_CHECK_INT(mr_delay_find(&t.d, 1)->blamed_ns, 20);
+    MR_CHECK_INT(mr_delay_blamed_ns(&t.d, mr_delay_find(&t.d, 1)), 20);
+    MR_CHECK_INT(mr_delay_blamed_ns(&t.d, w), 0);
     MR_CHECK_INT(mr_delay_find(&t.d, 1)->staleness_max, 1); /* the other finished one meanwhile */
     MR_CHECK_NEAR(mr_delay_mean_staleness(mr_delay_find(&t.d, 1)), 1, 0);
     MR_CHECK_NEAR(mr_delay_mean_staleness(w), 0, 0);
@@ -341,7 +342,7 @@ MR_TEST(delay_adaptive_keeps_within_lo_and_hi)
 static void check_rules(const mr_delay *d)
 {
     int64_t slowest = INT64_MAX;
-    int there = 0, waiting = 0;
+    int there = 0, waiting = 0, lowest = 0;
     for (int i = 0; i < d->workers.n; i++) {
         const mr_delay_worker *w = &d->workers.p[i];
         MR_CHECK(i == 0 || w[-1].id < w->id);
@@ -352,6 +353,9 @@ static void check_rules(const mr_delay *d)
     }
     MR_CHECK_INT(d->n_there, there);
     MR_CHECK_INT(d->n_waiting, waiting);
+    for (int i = 0; i < d->workers.n; i++)
+        lowest += d->workers.p[i].state != MR_DELAY_GONE && d->workers.p[i].clock == d->slowest;
+    MR_CHECK_INT(d->n_slowest, lowest);
     MR_CHECK(there == 0 || d->slowest == slowest);
     for (int i = 0; i < d->workers.n; i++)
         if (d->workers.p[i].state == MR_DELAY_WAITING)
