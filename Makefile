@@ -463,7 +463,7 @@ test-python: $(CLI) $(NET_SO) python ## the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
 .PHONY: test-examples
-test-examples: $(CLI) $(NET_SO) python $(B)/examples/serve ## run the Python examples to their stated results (T=part of a name)
+test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster) ## run the examples to their stated results (T=part of a name)
 	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
 
 .PHONY: python-coverage
