@@ -109,7 +109,7 @@ static mr_status *check_mode(const mr_simtrain_job *j)
 {
     MR_TRY(check_count("mode", j->mode, MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_BOUNDED));
     MR_TRY(check_count("backup workers", j->backup, 0, j->mode == MR_SIMTRAIN_SYNC ? MR_SIMTRAIN_MAX_TASKS : 0));
-    MR_TRY(check_count("adaptive", j->adaptive, 0, j->mode == MR_SIMTRAIN_SYNC));
+    MR_TRY(check_count("adaptive", j->adaptive, 0, j->mode != MR_SIMTRAIN_ASYNC));
     return check_count("delay bound", j->delay_bound, 0, MR_SIMTRAIN_MAX_STEPS);
 }
 

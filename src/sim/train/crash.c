@@ -179,7 +179,7 @@ static void notice(mr_jobsim *s, int task)
     if (loss >= 0)
         s->result->losses.p[loss].noticed_s = s->now_s;
     if (task < s->n_workers) {
-        mr_jobsim_look_for_slowest(s);
+        mr_jobsim_given_up(s, task);
         return;
     }
     for (int i = 0; i < s->n_workers; i++)

@@ -6,6 +6,7 @@
 #ifndef MR_SIM_TRAIN_ENGINE_H
 #define MR_SIM_TRAIN_ENGINE_H
 
+#include "dist/delay.h"
 #include "dist/election.h"
 #include "dist/membership.h"
 #include "dist/recovery.h"
@@ -121,7 +122,8 @@ struct mr_jobsim {
 
     int64_t done, want;  /* steps of the barrier, or gradients */
     int64_t version;     /* updates of the variables */
-    int64_t slowest, n_slowest;
+    int64_t slowest, n_slowest; /* as seen from outside, for the figures */
+    mr_delay delay;             /* BOUNDED: who may begin */
     double update_s;     /* the last one */
     double warm_s;
     bool warm;
@@ -185,7 +187,7 @@ void mr_jobsim_go(mr_jobsim *s, int worker);       /* it has a session and wants
 void mr_jobsim_finished(mr_jobsim *s, int worker); /* its step */
 void mr_jobsim_lead(mr_jobsim *s);                 /* the chief can lead the barrier from now on */
 void mr_jobsim_start_alive(mr_jobsim *s);          /* workers say now and then that they live */
-void mr_jobsim_look_for_slowest(mr_jobsim *s);     /* who is there has changed */
+void mr_jobsim_given_up(mr_jobsim *s, int worker); /* its crash was noticed */
 
 /* ---- crash.c ---- */
 void mr_jobsim_start_failures(mr_jobsim *s);

@@ -1,8 +1,8 @@
 /* sim/train/modes.c -- who may begin its next step, and when.
  *
- * Asynchronous workers begin at once; with a bound on the delay, unless they would be too far ahead of the slowest that is
- * there; synchronous ones when the chief's barrier (dist/sync.c) gives them a token.  A word to the chief and a token from it
- * are messages; the chief tells all who may go on in one run, whose time grows with their number. */
+ * Asynchronous workers begin at once; with a bound on the delay, when dist/delay.c lets them; synchronous ones when the chief's
+ * barrier (dist/sync.c) gives them a token.  A word to the chief and a token from it are messages; the chief tells all who may go
+ * on in one run, whose time grows with their number. */
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
@@ -38,12 +38,7 @@ static bool is_there(const mr_jobsim *s, int worker)
     return s->workers[worker].phase != MR_JOBSIM_AWAY || !s->noticed[worker];
 }
 
-static bool may_begin(const mr_jobsim *s, int worker)
-{
-    return s->job->mode != MR_SIMTRAIN_BOUNDED || s->workers[worker].clock - s->slowest <= s->job->delay_bound;
-}
-
-void mr_jobsim_look_for_slowest(mr_jobsim *s)
+static void look_for_slowest(mr_jobsim *s)
 {
     int64_t slowest = INT64_MAX;
     s->n_slowest = 0;
@@ -56,25 +51,48 @@ void mr_jobsim_look_for_slowest(mr_jobsim *s)
     }
     if (s->n_slowest)
         s->slowest = slowest;
-    for (int i = 0; i < s->n_workers && s->job->mode == MR_SIMTRAIN_BOUNDED; i++)
-        if (s->workers[i].phase == MR_JOBSIM_IDLE && may_begin(s, i))
-            mr_jobsim_begin(s, i, 0);
 }
 
-/* Its clock went on by one.  The one who finished is IDLE, so the look may already begin its next step. */
 static void pass_slowest(mr_jobsim *s, int worker)
 {
     int64_t clock = s->workers[worker].clock;
     if (clock - 1 == s->slowest && --s->n_slowest <= 0)
-        mr_jobsim_look_for_slowest(s);
+        look_for_slowest(s);
+}
+
+/* Tells dist/delay.c, and does what it says.  It may let somebody begin who is on the way back: that one will ask again. */
+static void tell(mr_jobsim *s, int worker, mr_delay_word word)
+{
+    mr_delay_actions todo = {0};
+    mr_delay_event e = {worker, word, s->workers[worker].clock - (word == MR_DELAY_FINISH)};
+    mr_delay_step(&s->delay, &e, mr_jobsim_ns(s->now_s), &todo);
+    for (int i = 0; i < todo.n && !s->ended; i++) {
+        mr_jobsim_worker *w = &s->workers[todo.p[i].worker];
+        if (todo.p[i].what == MR_DELAY_JOINED)
+            w->clock = todo.p[i].iteration;
+        else if (todo.p[i].what == MR_DELAY_BEGIN && w->phase == MR_JOBSIM_IDLE)
+            mr_jobsim_begin(s, (int)todo.p[i].worker, 0);
+    }
+    mr_vec_deinit(&todo);
 }
 
 static void finished_alone(mr_jobsim *s, int worker)
 {
     update_alone(s, worker);
     pass_slowest(s, worker);
-    if (s->workers[worker].phase == MR_JOBSIM_IDLE && may_begin(s, worker))
+    if (s->job->mode != MR_SIMTRAIN_BOUNDED) {
         mr_jobsim_begin(s, worker, 0);
+        return;
+    }
+    tell(s, worker, MR_DELAY_FINISH);
+    tell(s, worker, MR_DELAY_ASK);
+}
+
+void mr_jobsim_given_up(mr_jobsim *s, int worker)
+{
+    look_for_slowest(s);
+    if (s->job->mode == MR_SIMTRAIN_BOUNDED && s->workers[worker].phase == MR_JOBSIM_AWAY)
+        tell(s, worker, MR_DELAY_LOST);
 }
 
 /* ---- the barrier ---- */
@@ -216,8 +234,12 @@ void mr_jobsim_go(mr_jobsim *s, int worker)
         return;
     }
     w->clock = MR_MAX(w->clock, s->slowest); /* it goes on where the others are */
-    mr_jobsim_look_for_slowest(s);
-    if (w->phase == MR_JOBSIM_IDLE && may_begin(s, worker))
+    if (s->job->mode == MR_SIMTRAIN_BOUNDED)
+        tell(s, worker, MR_DELAY_JOIN);
+    look_for_slowest(s);
+    if (s->job->mode == MR_SIMTRAIN_BOUNDED)
+        tell(s, worker, MR_DELAY_ASK);
+    else
         mr_jobsim_begin(s, worker, 0);
 }
 

@@ -50,8 +50,8 @@ static void print_job(const mr_simtrain_job *j, mr_str *out)
         mr_str_printf(out, " and %d backup%s", j->backup, j->backup == 1 ? "" : "s");
     mr_str_printf(out, ", %d parameter server%s, %s", j->n_ps, j->n_ps == 1 ? "" : "s", mr_simtrain_mode_name(j->mode));
     if (j->adaptive)
-        mr_str_printf(out, " with backups by need");
-    if (j->mode == MR_SIMTRAIN_BOUNDED)
+        mr_str_printf(out, j->mode == MR_SIMTRAIN_SYNC ? " with backups by need" : " as it pays");
+    else if (j->mode == MR_SIMTRAIN_BOUNDED)
         mr_str_printf(out, " by %d", j->delay_bound);
     if (j->n_hosts)
         mr_str_printf(out, ", on %d host%s of %g cores", j->n_hosts, j->n_hosts == 1 ? "" : "s", j->cores);

@@ -91,6 +91,7 @@ static mr_status *init(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_resul
         s->budget = j->max_events;
     out->n_workers = s->n_workers;
     s->n_slowest = s->n_workers;
+    mr_delay_init(&s->delay, &(mr_delay_options){.bound = j->adaptive ? MR_DELAY_ADAPTIVE : j->delay_bound}, 0);
     if (!take_memory(s))
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d workers with %d chunks", s->n_workers, j->n_chunks);
     MR_TRY(mr_jobsim_samples_init(&s->steps, s->want));
@@ -111,6 +112,7 @@ static void deinit(mr_jobsim *s)
     for (int i = 0; i < s->job->n_hosts && s->hosts; i++)
         mr_vec_deinit(&s->hosts[i].works);
     mr_sync_deinit(&s->sync);
+    mr_delay_deinit(&s->delay);
     mr_membership_deinit(&s->members);
     void *const memory[] = {s->heap, s->workers, s->ps, s->lives, s->hosts, s->arrived_memory, s->parts_memory, s->incarnations,
                             s->ps_loss, s->noticed, s->at_warm.by_ps, s->steps.p, s->staleness.p};

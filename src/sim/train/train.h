@@ -3,7 +3,7 @@
  * Every worker runs the same step: ask the parameter servers for the parameters of each chunk (a layer, or several), compute
  * forward as they come, compute backward, and push each chunk's gradients as soon as they are there.  A parameter server
  * does one message after the other.  Who may begin its next step when is decided by the very code of the real thing: the
- * barrier of dist/sync.c (with the first m of n for backup workers, m chosen by dist/backups.c on request), members by dist/membership.c, the way back after a
+ * barrier of dist/sync.c (with the first m of n for backup workers, m chosen by dist/backups.c on request), bounded delay of dist/delay.c, members by dist/membership.c, the way back after a
  * loss by dist/recovery.c.
  *
  * All is made of the job and its seed: the same job gives the same result to the last bit.  Nothing here measures anything;
@@ -82,7 +82,8 @@ typedef struct mr_simtrain_job {
     int n_workers, n_ps;
     mr_simtrain_mode mode;
     int backup;      /* SYNC: so many workers more than n_workers; the last to come in each step are dropped */
-    bool adaptive;   /* SYNC: how many are dropped is chosen before each step, of all who run (dist/backups.h) */
+    bool adaptive;   /* SYNC: how many are dropped is chosen before each step, of all who run (dist/backups.h); BOUNDED: so is the
+                        bound, as it pays (dist/delay.h) */
     int delay_bound; /* BOUNDED */
 
     /* What a step costs beside its chunks. */

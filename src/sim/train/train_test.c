@@ -189,6 +189,32 @@ MR_TEST(simtrain_a_bound_on_the_delay_holds)
     }
 }
 
+/* Delays that come by chance are ridden over; a worker that is slow for good is not run away from. */
+MR_TEST(delay_adaptive_in_virtual_time)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    mr_simtrain_slow slow = {3, 4};
+    j.mode = MR_SIMTRAIN_BOUNDED;
+    j.n_workers = 8;
+    j.steps = 1500;
+    j.tail_s = 0.5;
+    j.tail_share = 0.1;
+    mr_simtrain_result in_step = run(&j);
+    j.adaptive = true;
+    mr_simtrain_result adaptive = run(&j);
+    MR_CHECK(adaptive.total_s < 0.8 * in_step.total_s);
+    MR_CHECK(adaptive.max_lead >= 2 && adaptive.max_lead <= 16);
+    j.tail_s = 0;
+    j.slow = &slow;
+    j.n_slow = 1;
+    mr_simtrain_result beside = run(&j);
+    MR_CHECK(beside.max_lead <= 2);
+    mr_simtrain_result_deinit(&in_step);
+    mr_simtrain_result_deinit(&adaptive);
+    mr_simtrain_result_deinit(&beside);
+}
+
 MR_TEST(simtrain_without_delay_bounded_is_in_step)
 {
     mr_simtrain_chunk c[4];
