@@ -75,6 +75,7 @@ static void on_news(void *owner, mr_ps_news *n)
     mr_lock(&ps->mu);
     ps->n_slots = n->num_slots;
     ps->workers = n->workers;
+    ps->delay_now = ps->o.observer ? ps->o.delay : n->delay;
     mr_unlock(&ps->mu);
     for (int i = 0; i < n->tables.n && ps->n_tables < MR_PS_MAX_TABLES; i++) {
         add_table(ps, n->tables.p[i]);
@@ -509,10 +510,6 @@ static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_st
         if (field == 1 && *n < max && mr_pb_message(&r, &sub)) {
             rows[*n] = (mr_ps_worker_stats){0};
             read_worker(&sub, &rows[(*n)++]);
-        } else if (field == 2) {
-            mr_lock(&ps->mu);
-            ps->delay_now = mr_pb_int64(&r);
-            mr_unlock(&ps->mu);
         } else if (field == 3) {
             mr_lock(&ps->mu);
             ps->quiet = mr_pb_bool(&r);

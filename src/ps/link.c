@@ -65,6 +65,7 @@ static mr_status *read_news(mr_sv head, mr_ps_news *n)
         case 5: n->lost_ms = mr_pb_int64(&r); break;
         case 6: n->workers = mr_pb_int32(&r); break;
         case 7: n->forgot = mr_pb_varint(&r); break;
+        case 8: n->delay = mr_pb_int64(&r); break;
         default: mr_pb_skip(&r);
         }
     return st ? st : mr_pb_reader_status(&r, "News");

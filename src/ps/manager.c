@@ -163,6 +163,7 @@ mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join
     mr_pb_put_varint(&w, 5, (uint64_t)(m->lost_ns / MS));
     mr_pb_opt_varint(&w, 6, (uint64_t)n_workers(m));
     mr_pb_opt_varint(&w, 7, m->forgot);
+    mr_pb_opt_varint(&w, 8, (uint64_t)m->delay.bound);
     return mr_ps_end_head(&w, &head, out);
 }
 

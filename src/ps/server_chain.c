@@ -92,8 +92,25 @@ void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id)
 
 /* ---- a message of them ---- */
 
+enum { SMALL_PIECE = 4096 };
+
+typedef struct raw_out { /* raw bytes of a message: small pieces are put together, large ones go as they lie */
+    mr_bytes bytes;
+    mr_str small;
+} raw_out;
+
+static void raw_add(raw_out *o, mr_ps_blob *b, const void *p, size_t n)
+{
+    if (n < SMALL_PIECE) {
+        mr_str_append(&o->small, p, n);
+        return;
+    }
+    mr_bytes_add_str(&o->bytes, &o->small);
+    mr_ps_bytes_add(&o->bytes, b, p, n);
+}
+
 /* A change's keys and floats, each padded to 8 bytes. */
-static void put_raw(mr_bytes *raw, const mr_ps_server *s, const mr_ps_entry *e)
+static void put_raw(raw_out *raw, const mr_ps_server *s, const mr_ps_entry *e)
 {
     static const char zeros[8];
     const mr_ps_change *c = &e->change;
@@ -101,12 +118,12 @@ static void put_raw(mr_bytes *raw, const mr_ps_server *s, const mr_ps_entry *e)
         return;
     size_t floats = c->keys.n * mr_ps_change_width(s->store.tables.p[c->table], c->kind) * sizeof(float);
     if (c->keys.list)
-        mr_ps_bytes_add(raw, e->blob, c->keys.list, c->keys.n * sizeof(uint64_t));
-    mr_ps_bytes_add(raw, e->blob, c->floats, floats);
-    mr_bytes_add(raw, (mr_piece){.data = zeros, .n = -floats & 7});
+        raw_add(raw, e->blob, c->keys.list, c->keys.n * sizeof(uint64_t));
+    raw_add(raw, e->blob, c->floats, floats);
+    raw_add(raw, NULL, zeros, -floats & 7);
 }
 
-static void put_record(mr_pb_writer *w, mr_bytes *raw, const mr_ps_server *s, const mr_ps_record *r)
+static void put_record(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_record *r)
 {
     size_t mark = mr_pb_begin(w, 7);
     mr_pb_put_varint(w, 1, r->version);
@@ -124,7 +141,7 @@ static void put_record(mr_pb_writer *w, mr_bytes *raw, const mr_ps_server *s, co
     mr_pb_end(w, mark);
 }
 
-static void put_word(mr_pb_writer *w, mr_bytes *raw, const mr_ps_server *s, const mr_ps_word *word)
+static void put_word(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_word *word)
 {
     size_t mark = mr_pb_begin(w, 2);
     mr_pb_opt_varint(w, 1, (uint64_t)word->kind);
@@ -157,17 +174,19 @@ static void send_words(mr_ps_server *s, mr_ps_outbox *b)
 {
     mr_pb_writer w;
     mr_str head = {0};
-    mr_bytes raw = {0}, body = {0};
+    raw_out raw = {0};
+    mr_bytes body = {0};
     int n = 0;
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, s->id);
-    while (n < b->words.n && raw.pieces.n < MAX_PIECES)
+    while (n < b->words.n && raw.bytes.pieces.n < MAX_PIECES)
         put_word(&w, &raw, s, &b->words.p[n++]);
     for (int i = 0; i < n; i++)
         word_deinit(&b->words.p[i]);
     memmove(b->words.p, b->words.p + n, (size_t)(b->words.n - n) * sizeof *b->words.p);
     b->words.n -= n;
-    mr_status *st = mr_ps_head_end(&w, &head, &raw, &body);
+    mr_bytes_add_str(&raw.bytes, &raw.small);
+    mr_status *st = mr_ps_head_end(&w, &head, &raw.bytes, &body);
     if (st) {
         mr_warn("parameters: %s", mr_status_message(st));
         mr_status_free(st);
