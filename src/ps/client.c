@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "ps/graph_update.h"
 
 #define MS INT64_C(1000000)
 #define TICK_NS (5 * MS)
@@ -266,6 +267,15 @@ static mr_status *wait_for_table(mr_ps *ps, int table)
     return st || in_time ? st : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of table %d", table);
 }
 
+/* What is wrong with a graph is said here rather than at every push. */
+static mr_status *check_graph(const mr_ps_table_spec *t)
+{
+    mr_ps_graph_update *g = NULL;
+    mr_status *st = t->o.update == MR_PS_GRAPH ? mr_ps_graph_update_new(t, &g) : NULL;
+    mr_ps_graph_update_free(g);
+    return mr_status_prepend(st, "Table '%s': ", t->name);
+}
+
 mr_status *mr_ps_make_table(mr_ps *ps, mr_sv name, const mr_ps_table_options *o, int *out)
 {
     mr_pb_writer w;
@@ -274,12 +284,17 @@ mr_status *mr_ps_make_table(mr_ps *ps, mr_sv name, const mr_ps_table_options *o,
     mr_ps_table_spec t;
     uint64_t number = 0;
     MR_TRY(mr_ps_table_spec_init(&t, name, o));
+    mr_status *st = check_graph(&t);
+    if (st) {
+        mr_ps_table_spec_deinit(&t);
+        return st;
+    }
     begin_question(ps, &w, &head);
     size_t mark = mr_pb_begin(&w, 15);
     mr_ps_table_spec_put(&w, &t);
     mr_pb_end(&w, mark);
     mr_ps_table_spec_deinit(&t);
-    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Table", &w, &head, ps->timeout_ns, &reply);
+    st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Table", &w, &head, ps->timeout_ns, &reply);
     if (!st)
         st = read_number(&reply, &number);
     mr_bytes_deinit(&reply);

@@ -35,7 +35,8 @@ static mr_ps *add_client(const rig *r, mr_ps_options o)
 
 static void open_manager(rig *r, const char *address, int n, int replicas)
 {
-    mr_ps_manager_options o = {.struct_size = sizeof o, .address = address, .replicas = replicas, .servers = n, .num_ranges = 24};
+    mr_ps_manager_options o = {.struct_size = sizeof o, .address = address, .replicas = replicas, .servers = n, .num_ranges = 24,
+                               .lost_ms = 20000}; /* who is closed is seen at once; a slow machine is no loss */
     MR_CHECK_OK(mr_ps_manager_open(&o, NULL, &r->manager));
     snprintf(r->address, sizeof r->address, "%s", mr_ps_manager_where(r->manager));
 }

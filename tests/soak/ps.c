@@ -435,7 +435,7 @@ static int run(int kills, uint64_t seed, int by_clock, int freeze)
     map_shared(path);
     shared_path = path;
     rng_state = seed;
-    mr_ps_manager_options mo = {.struct_size = sizeof mo, .replicas = 2, .servers = SERVERS};
+    mr_ps_manager_options mo = {.struct_size = sizeof mo, .replicas = 2, .servers = SERVERS, .lost_ms = freeze ? 1000 : 10000}; /* the dead are seen at once */
     mr_ps_manager *m = mr_ps_manager_start(&mo, s);
     must(s, "manager");
     manager_at = mr_ps_manager_address(m);
