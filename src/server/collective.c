@@ -754,20 +754,20 @@ static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int ta
 }
 
 /* Whether it still needs something of a task: one that was done with the exchange may go. */
-static bool needs_locked(const mr_exchange *x, int task) MR_REQUIRES(x->all->mu);
-static bool needs_locked(const mr_exchange *x, int task)
+static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task) MR_REQUIRES(c->mu);
+static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task)
 {
     for (const mr_xrequest *q = x->requests; q; q = q->next)
         if (q->task == task)
             return true;
-    return !x->text || mr_exchange_offers_locked(x);
+    return !x->text || mr_exchange_offers_locked(c, x);
 }
 
 static mr_exchange *take_needing(mr_collectives *c, const mr_cgroup *g, int task)
 {
     mr_lock(&c->mu);
     mr_exchange *x = c->exchanges;
-    while (x && (x->group != g || x->ended || !needs_locked(x, task)))
+    while (x && (x->group != g || x->ended || !needs_locked(c, x, task)))
         x = x->next;
     if (x)
         mr_exchange_ref(x);

@@ -279,9 +279,9 @@ int64_t mr_exchange_close(mr_exchange *x, const mr_status *why)
     return n;
 }
 
-bool mr_exchange_offers_locked(const mr_exchange *x)
+bool mr_exchange_offers_locked(mr_collectives *c, const mr_exchange *x)
 {
-    const box *b = mr_map_getz(&x->all->boxes, x->text);
+    const box *b = mr_map_getz(&c->boxes, x->text);
     return b && b->x == x && b->offers;
 }
 

@@ -169,7 +169,7 @@ mr_status *mr_fetched_at(mr_bytes *reply, int64_t bytes, size_t *at, size_t *n);
 /* What an exchange has that ends leaves the table; who waits there is told why.  Returns how many offers were not taken. */
 int64_t mr_exchange_close(mr_exchange *x, const mr_status *why);
 /* It has something that nobody has fetched yet. */
-bool mr_exchange_offers_locked(const mr_exchange *x) MR_REQUIRES(x->all->mu);
+bool mr_exchange_offers_locked(mr_collectives *c, const mr_exchange *x) MR_REQUIRES(c->mu);
 /* Who waits for exchanges of a communicator that have not begun here. */
 void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *why); /* 0: of all */
 

@@ -1,4 +1,4 @@
-/* passes/order_collectives_test.c -- which collectives wait for which. */
+/* server/collective_order_test.c -- passes/order_collectives.c: which collectives wait for which. */
 #include "graph/scope.h"
 #include "ops/table.h"
 #include "passes/passes.h"
