@@ -55,7 +55,8 @@ void mr_ps_server_free(mr_ps_server *s) { mr_ps_server_close(s); }
 
 void mr_ps_server_leave(mr_ps_server *s, TF_Status *status)
 {
-    mr_capi_set_status(status, s ? mr_ps_server_hand_over(s) : mr_invalid("There is no server of parameters"));
+    mr_capi_set_status(status,
+                       s ? mr_ps_server_hand_over(s) : mr_invalid("There is no server of parameters"));
 }
 
 /* ---- a client ---- */
@@ -134,7 +135,8 @@ static mr_ps_task begin_listed(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, 
 {
     mr_ps_task task = 0;
     bool listed = j->keys.list || j->keys.n == 0;
-    mr_status *st = listed ? begin(ps, j, call, &task) : mr_invalid("There is no list of %zu keys", j->keys.n);
+    mr_status *st =
+        listed ? begin(ps, j, call, &task) : mr_invalid("There is no list of %zu keys", j->keys.n);
     mr_capi_set_status(status, st);
     return st ? 0 : task;
 }
@@ -147,34 +149,44 @@ static mr_ps_task begin_range(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, T
     return st ? 0 : task;
 }
 
-mr_ps_task mr_ps_push(mr_ps *ps, int table, const uint64_t *keys, size_t n, const float *values, const mr_ps_call *call,
-                      TF_Status *status)
+mr_ps_task mr_ps_push(mr_ps *ps, int table, const uint64_t *keys, size_t n, const float *values,
+                      const mr_ps_call *call, TF_Status *status)
 {
-    mr_ps_job j = {.kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.list = keys, .n = n}, .floats = values};
+    mr_ps_job j = {
+        .kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.list = keys, .n = n}, .floats = values};
     return begin_listed(ps, &j, call, status);
 }
 
-mr_ps_task mr_ps_pull(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *values, const mr_ps_call *call, TF_Status *status)
+mr_ps_task mr_ps_pull(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *values,
+                      const mr_ps_call *call, TF_Status *status)
 {
     mr_ps_job j = {.pull = true, .table = table, .keys = {.list = keys, .n = n}, .out = values};
     return begin_listed(ps, &j, call, status);
 }
 
-mr_ps_task mr_ps_push_range(mr_ps *ps, int table, uint64_t first, size_t n, const float *values, const mr_ps_call *call,
-                            TF_Status *status)
+mr_ps_task mr_ps_push_range(mr_ps *ps, int table, uint64_t first, size_t n, const float *values,
+                            const mr_ps_call *call, TF_Status *status)
 {
-    mr_ps_job j = {.kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.first = first, .n = n}, .floats = values};
+    mr_ps_job j = {
+        .kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.first = first, .n = n}, .floats = values};
     return begin_range(ps, &j, call, status);
 }
 
-mr_ps_task mr_ps_pull_range(mr_ps *ps, int table, uint64_t first, size_t n, float *values, const mr_ps_call *call, TF_Status *status)
+mr_ps_task mr_ps_pull_range(mr_ps *ps, int table, uint64_t first, size_t n, float *values,
+                            const mr_ps_call *call, TF_Status *status)
 {
     mr_ps_job j = {.pull = true, .table = table, .keys = {.first = first, .n = n}, .out = values};
     return begin_range(ps, &j, call, status);
 }
 
-void mr_ps_wait(mr_ps *ps, mr_ps_task t, TF_Status *status) { mr_capi_set_status(status, ps ? mr_ps_end(ps, t) : no_client()); }
-void mr_ps_wait_all(mr_ps *ps, TF_Status *status) { mr_capi_set_status(status, ps ? mr_ps_end_all(ps) : no_client()); }
+void mr_ps_wait(mr_ps *ps, mr_ps_task t, TF_Status *status)
+{
+    mr_capi_set_status(status, ps ? mr_ps_end(ps, t) : no_client());
+}
+void mr_ps_wait_all(mr_ps *ps, TF_Status *status)
+{
+    mr_capi_set_status(status, ps ? mr_ps_end_all(ps) : no_client());
+}
 
 mr_ps_task mr_ps_flush(mr_ps *ps, int table, TF_Status *status)
 {
@@ -184,14 +196,19 @@ mr_ps_task mr_ps_flush(mr_ps *ps, int table, TF_Status *status)
     return st ? 0 : task;
 }
 
-void mr_ps_bind(mr_ps *ps, const char *name, TF_Status *status) { mr_capi_set_status(status, ps ? mr_ps_bind_store(ps, name) : no_client()); }
+void mr_ps_bind(mr_ps *ps, const char *name, TF_Status *status)
+{
+    mr_capi_set_status(status, ps ? mr_ps_bind_store(ps, name) : no_client());
+}
 
 /* ---- the rest ---- */
 
-void mr_ps_vector(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result, TF_Status *status)
+void mr_ps_vector(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result,
+                  TF_Status *status)
 {
     double none = 0;
-    mr_capi_set_status(status, ps ? mr_ps_compute(ps, what, a, b, alpha, result ? result : &none) : no_client());
+    mr_capi_set_status(status,
+                       ps ? mr_ps_compute(ps, what, a, b, alpha, result ? result : &none) : no_client());
 }
 
 int64_t mr_ps_iteration(mr_ps *ps, TF_Status *status)
@@ -204,12 +221,16 @@ int64_t mr_ps_iteration(mr_ps *ps, TF_Status *status)
 
 void mr_ps_snapshot(mr_ps *ps, const char *folder, TF_Status *status)
 {
-    mr_capi_set_status(status, !ps ? no_client() : folder ? mr_ps_save(ps, folder) : mr_invalid("A snapshot needs a folder"));
+    mr_capi_set_status(status, !ps      ? no_client()
+                               : folder ? mr_ps_save(ps, folder)
+                                        : mr_invalid("A snapshot needs a folder"));
 }
 
 void mr_ps_restore(mr_ps *ps, const char *folder, TF_Status *status)
 {
-    mr_capi_set_status(status, !ps ? no_client() : folder ? mr_ps_load(ps, folder) : mr_invalid("A snapshot needs a folder"));
+    mr_capi_set_status(status, !ps      ? no_client()
+                               : folder ? mr_ps_load(ps, folder)
+                                        : mr_invalid("A snapshot needs a folder"));
 }
 
 void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out)

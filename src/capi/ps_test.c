@@ -14,9 +14,11 @@ static void check_ok(TF_Status *s)
         mr_test_fail(__FILE__, __LINE__, "%s", TF_Message(s));
 }
 
-static int make_table(mr_ps *ps, const char *name, uint64_t keys, int width, mr_ps_update update, TF_Status *s)
+static int make_table(mr_ps *ps, const char *name, uint64_t keys, int width, mr_ps_update update,
+                      TF_Status *s)
 {
-    mr_ps_table_options o = {.struct_size = sizeof o, .num_keys = keys, .width = width, .update = update, .rate = 0.5f};
+    mr_ps_table_options o = {
+        .struct_size = sizeof o, .num_keys = keys, .width = width, .update = update, .rate = 0.5f};
     int t = mr_ps_table(ps, name, &o, s);
     check_ok(s);
     return t;
@@ -176,7 +178,8 @@ MR_TEST(ps_capi_ops_of_a_graph_pull_and_push)
     TF_DeleteStatus(s);
 }
 
-static TF_Operation *add_binary(TF_Graph *g, const char *type, const char *name, TF_Output a, TF_Output b, TF_Status *s)
+static TF_Operation *add_binary(TF_Graph *g, const char *type, const char *name, TF_Output a, TF_Output b,
+                                TF_Status *s)
 {
     TF_OperationDescription *d = TF_NewOperation(g, type, name);
     TF_AddInput(d, a);
@@ -199,14 +202,20 @@ MR_TEST(ps_capi_an_update_can_be_a_graph)
     TF_Status *s = TF_NewStatus();
     TF_Graph *g = TF_NewGraph();
     TF_Buffer *def = TF_NewBuffer();
-    TF_Output value = add_placeholder(g, "value", s), slot = add_placeholder(g, "slot", s), gradient = add_placeholder(g, "gradient", s);
+    TF_Output value = add_placeholder(g, "value", s), slot = add_placeholder(g, "slot", s),
+              gradient = add_placeholder(g, "gradient", s);
     TF_Operation *sum = add_binary(g, "AddV2", "new_slot", slot, gradient, s);
     add_binary(g, "Sub", "new_value", value, (TF_Output){sum, 0}, s);
     TF_GraphToGraphDef(g, def, s);
     check_ok(s);
     mr_ps *ps = mr_ps_connect(NULL, s);
-    mr_ps_table_options o = {.struct_size = sizeof o, .num_keys = 50, .update = MR_PS_GRAPH, .start = 100, .graph = def->data,
-                             .graph_bytes = def->length, .graph_slots = 1};
+    mr_ps_table_options o = {.struct_size = sizeof o,
+                             .num_keys = 50,
+                             .update = MR_PS_GRAPH,
+                             .start = 100,
+                             .graph = def->data,
+                             .graph_bytes = def->length,
+                             .graph_slots = 1};
     int t = mr_ps_table(ps, "g", &o, s);
     check_ok(s);
     const uint64_t keys[2] = {3, 49};
@@ -233,7 +242,8 @@ static void free_ports(int *ports, int n)
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof a;
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);
-        MR_CHECK(bind(fds[i], (struct sockaddr *)&a, sizeof a) == 0 && getsockname(fds[i], (struct sockaddr *)&a, &size) == 0);
+        MR_CHECK(bind(fds[i], (struct sockaddr *)&a, sizeof a) == 0 &&
+                 getsockname(fds[i], (struct sockaddr *)&a, &size) == 0);
         ports[i] = ntohs(a.sin_port);
     }
     for (int i = 0; i < n; i++)
@@ -253,15 +263,24 @@ MR_TEST(ps_capi_tasks_of_a_cluster_serve_parameters)
     mr_cluster_task *tasks[N_PS + 1];
     mr_ps_server *servers[N_PS];
     for (int i = 0; i <= N_PS; i++) {
-        mr_cluster_options o = {.struct_size = sizeof o, .ps_hosts = ps_hosts, .worker_hosts = worker_hosts,
-                                .job = i < N_PS ? "ps" : "worker", .index = i < N_PS ? i : 0};
+        mr_cluster_options o = {.struct_size = sizeof o,
+                                .ps_hosts = ps_hosts,
+                                .worker_hosts = worker_hosts,
+                                .job = i < N_PS ? "ps" : "worker",
+                                .index = i < N_PS ? i : 0};
         tasks[i] = mr_cluster_task_new(&o, s);
         check_ok(s);
     }
-    mr_ps_manager *m = mr_ps_manager_start(&(mr_ps_manager_options){.struct_size = sizeof(mr_ps_manager_options), .task = tasks[0], .servers = N_PS, .lost_ms = 20000}, s);
+    mr_ps_manager *m =
+        mr_ps_manager_start(&(mr_ps_manager_options){.struct_size = sizeof(mr_ps_manager_options),
+                                                     .task = tasks[0],
+                                                     .servers = N_PS,
+                                                     .lost_ms = 20000},
+                            s);
     check_ok(s);
     for (int i = 0; i < N_PS; i++) {
-        servers[i] = mr_ps_server_start(&(mr_ps_server_options){.struct_size = sizeof(mr_ps_server_options), .task = tasks[i]}, s);
+        servers[i] = mr_ps_server_start(
+            &(mr_ps_server_options){.struct_size = sizeof(mr_ps_server_options), .task = tasks[i]}, s);
         check_ok(s);
     }
     MR_CHECK(strstr(ps_hosts, mr_ps_server_address(servers[1])) != NULL);
@@ -285,17 +304,21 @@ MR_TEST(ps_capi_tasks_of_a_cluster_serve_parameters)
 MR_TEST(ps_capi_refuses_what_cannot_be)
 {
     TF_Status *s = TF_NewStatus();
-    MR_CHECK(!mr_ps_manager_start(&(mr_ps_manager_options){.struct_size = sizeof(mr_ps_manager_options), .replicas = 99}, s));
+    MR_CHECK(!mr_ps_manager_start(
+        &(mr_ps_manager_options){.struct_size = sizeof(mr_ps_manager_options), .replicas = 99}, s));
     MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
     MR_CHECK(!mr_ps_server_start(NULL, s));
     MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
     MR_CHECK(!mr_ps_connect(&(mr_ps_options){.struct_size = sizeof(mr_ps_options), .half = 7}, s));
     MR_CHECK_INT(TF_GetCode(s), TF_INVALID_ARGUMENT);
-    MR_CHECK(!mr_ps_connect(&(mr_ps_options){.struct_size = sizeof(mr_ps_options), .manager = "127.0.0.1:1", .timeout_ms = 50}, s));
+    MR_CHECK(!mr_ps_connect(
+        &(mr_ps_options){.struct_size = sizeof(mr_ps_options), .manager = "127.0.0.1:1", .timeout_ms = 50},
+        s));
     MR_CHECK_INT(TF_GetCode(s), TF_DEADLINE_EXCEEDED);
     mr_ps *ps = mr_ps_connect(NULL, s);
     check_ok(s);
-    MR_CHECK_INT(mr_ps_table(ps, "w", &(mr_ps_table_options){.struct_size = sizeof(mr_ps_table_options)}, s), -1);
+    MR_CHECK_INT(mr_ps_table(ps, "w", &(mr_ps_table_options){.struct_size = sizeof(mr_ps_table_options)}, s),
+                 -1);
     MR_CHECK_INT(mr_ps_table(ps, NULL, NULL, s), -1);
     int t = make_table(ps, "w", 10, 1, MR_PS_ADD, s);
     MR_CHECK_INT(mr_ps_push(ps, t, NULL, 3, NULL, NULL, s), 0);
@@ -338,7 +361,8 @@ MR_TEST(ps_capi_tasks_follow_each_other_and_tell_their_end)
     float got = -1;
     mr_ps_task before = 0;
     for (int i = 0; i < 20; i++) {
-        mr_ps_call c = {.struct_size = sizeof c, .after = &before, .num_after = before > 0, .done = count_end, .arg = &x};
+        mr_ps_call c = {
+            .struct_size = sizeof c, .after = &before, .num_after = before > 0, .done = count_end, .arg = &x};
         before = mr_ps_push_range(ps, t, 3, 1, (const float[]){1}, &c, s);
         check_ok(s);
     }

@@ -70,7 +70,9 @@ static void on_news(void *owner, mr_ps_news *n)
     if (!ps->tables.n_slots && n->num_slots >= 1 && n->num_slots <= MR_PS_MAX_SLOTS)
         mr_ps_store_init(&ps->tables, n->num_slots, 0);
     if (n->num_slots != ps->tables.n_slots || (n->map && n->map->view.slots.n != n->num_slots)) {
-        on_refused(ps, mr_error(MR_FAILED_PRECONDITION, "The manager cuts tables into %d ranges, and did otherwise before", n->num_slots));
+        on_refused(ps, mr_error(MR_FAILED_PRECONDITION,
+                                "The manager cuts tables into %d ranges, and did otherwise before",
+                                n->num_slots));
         return;
     }
     mr_lock(&ps->mu);
@@ -164,7 +166,8 @@ static void ask(void *owner, mr_ps_note *n)
     mr_ps_ask_start(&ps->ways, &q->ask, MR_PS_TO_MANAGER, ps->link.manager, q->method, &q->body, q->until_ns);
 }
 
-static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns, mr_bytes *reply)
+static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns,
+                           mr_bytes *reply)
 {
     question *q = mr_new(question);
     q->ps = ps;
@@ -191,7 +194,8 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
     return st;
 }
 
-mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns, mr_bytes *reply)
+mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns,
+                             mr_bytes *reply)
 {
     int64_t until = mr_now_ns() + timeout_ns;
     mr_status *st = mr_pb_writer_status(w, method);
@@ -203,8 +207,9 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
         st = ask_once(ps, method, head, until, reply);
         mr_code code = mr_status_code(st);
         mr_lock(&ps->mu);
-        again = (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED || code == MR_ABORTED) && !ps->refused &&
-                mr_now_ns() < until;
+        again =
+            (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED || code == MR_ABORTED) &&
+            !ps->refused && mr_now_ns() < until;
         mr_unlock(&ps->mu);
         if (again) {
             mr_status_free(st);
@@ -264,7 +269,8 @@ static mr_status *wait_for_table(mr_ps *ps, int table)
         in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
     mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
     mr_unlock(&ps->mu);
-    return st || in_time ? st : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of table %d", table);
+    return st || in_time ? st
+                         : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of table %d", table);
 }
 
 /* What is wrong with a graph is said here rather than at every push. */
@@ -349,7 +355,9 @@ mr_status *mr_ps_renew(mr_ps *ps)
     while (!st && (uint64_t)ps->stats.epoch < epoch && !ps->refused && in_time)
         in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
     mr_unlock(&ps->mu);
-    return st || in_time ? st : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of lost ranges begun anew");
+    return st || in_time
+               ? st
+               : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of lost ranges begun anew");
 }
 
 /* ---- waiting ---- */
@@ -446,7 +454,8 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
     mr_unlock(&ps->mu);
     mr_ps_client_task *t = mr_new(mr_ps_client_task);
     t->pull = t->reduce = reduce;
-    t->change = (mr_ps_change){.kind = MR_PS_CHANGE_ALGEBRA, .table = a, .what = what, .other = b, .alpha = alpha};
+    t->change =
+        (mr_ps_change){.kind = MR_PS_CHANGE_ALGEBRA, .table = a, .what = what, .other = b, .alpha = alpha};
     for (int i = 0; i < n; i++) {
         mr_vec_push(&t->pieces, (mr_psc_piece){.slot = i});
         mr_vec_push(&t->at, 0);
@@ -611,7 +620,8 @@ static mr_status *wait_for_view(mr_ps *ps, const char *manager)
     mr_unlock(&ps->mu);
     if (st || in_time)
         return st;
-    return met ? mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s waits for more servers", manager)
+    return met ? mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s waits for more servers",
+                          manager)
                : mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);
 }
 
@@ -640,7 +650,8 @@ static mr_status *check_options(const mr_ps_options *o)
     if (o->half > 2)
         return mr_invalid("half is %d, expected 0 to 2", o->half);
     if (o->timeout_ms < 0 || o->max_bytes < 0)
-        return mr_invalid("timeout_ms is %lld, max_bytes %lld", (long long)o->timeout_ms, (long long)o->max_bytes);
+        return mr_invalid("timeout_ms is %lld, max_bytes %lld", (long long)o->timeout_ms,
+                          (long long)o->max_bytes);
     return NULL;
 }
 
@@ -655,7 +666,8 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
     ps->id = mr_random64() | 1;
     ps->seed = ps->seed_sent = ps->id;
     ps->delay_now = o->delay;
-    ps->name = o->name ? mr_strdup(o->name) : mr_printf("worker-%d-%04x", (int)getpid(), (unsigned)(ps->id & 0xffff));
+    ps->name = o->name ? mr_strdup(o->name)
+                       : mr_printf("worker-%d-%04x", (int)getpid(), (unsigned)(ps->id & 0xffff));
     ps->timeout_ns = (o->timeout_ms ? MR_MIN(o->timeout_ms, INT64_C(1) << 40) : DEFAULT_TIMEOUT_MS) * MS;
     ps->psc = mr_psc_new(ps->id, &(mr_psc_options){.max_bytes = (size_t)o->max_bytes});
     ps->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);

@@ -19,7 +19,8 @@ void mr_ps_task_free(mr_ps_client_task *t)
 
 static void add_piece(mr_ps_client_task *t, int slot, size_t rows, size_t at)
 {
-    mr_vec_push(&t->pieces, (mr_psc_piece){.slot = slot, .bytes = rows * (t->width * sizeof(float) + sizeof(uint64_t))});
+    mr_vec_push(&t->pieces,
+                (mr_psc_piece){.slot = slot, .bytes = rows * (t->width * sizeof(float) + sizeof(uint64_t))});
     mr_vec_push(&t->at, at);
 }
 
@@ -61,7 +62,8 @@ static mr_status *check_keys(const mr_ps_table_spec *t, mr_ps_keys k)
     if (k.list)
         return mr_status_prepend(mr_ps_keys_check(k.list, k.n, t->o.num_keys), "Table '%s': ", t->name);
     if (k.n && (k.first >= t->o.num_keys || k.n > t->o.num_keys - k.first))
-        return mr_invalid("Table '%s' has no %zu keys from %llu on", t->name, k.n, (unsigned long long)k.first);
+        return mr_invalid("Table '%s' has no %zu keys from %llu on", t->name, k.n,
+                          (unsigned long long)k.first);
     return NULL;
 }
 
@@ -71,10 +73,12 @@ static mr_status *check_call(const mr_ps_table_spec *t, const mr_ps_job *j)
     if (!c)
         return NULL;
     if (!(c->keep >= 0 && c->keep <= 1) || !(c->modified >= 0))
-        return mr_invalid("A push keeps rows with a probability of %g, or above a change of %g", (double)c->keep, (double)c->modified);
+        return mr_invalid("A push keeps rows with a probability of %g, or above a change of %g",
+                          (double)c->keep, (double)c->modified);
     if (j->pull && (c->keep > 0 || c->modified > 0 || c->kkt))
         return mr_invalid("A pull has no filters");
-    if (c->modified > 0 && t->o.update != MR_PS_ADD && t->o.update != MR_PS_SGD && t->o.update != MR_PS_ASSIGN)
+    if (c->modified > 0 && t->o.update != MR_PS_ADD && t->o.update != MR_PS_SGD &&
+        t->o.update != MR_PS_ASSIGN)
         return mr_invalid("Table '%s': only what adds up can be kept for later", t->name);
     if (c->kkt && t->o.update != MR_PS_PROXIMAL)
         return mr_invalid("Table '%s': the KKT filter is for proximal updates", t->name);
@@ -94,8 +98,8 @@ static mr_ps_residuals *residuals_locked(mr_ps *ps, int table, const mr_ps_table
     return *r;
 }
 
-static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k, float *floats,
-                                  mr_ps_filter_stats *stats)
+static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j,
+                                  mr_ps_client_task *k, float *floats, mr_ps_filter_stats *stats)
 {
     uint64_t *made = NULL;
     const uint64_t *keys = k->change.keys.list;
@@ -108,14 +112,15 @@ static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr
         keys = made;
     }
     mr_lock(&ps->mu);
-    mr_status *st = mr_ps_filter_modified(residuals_locked(ps, j->table, t), keys, j->keys.n, floats, t->o.width, j->call->modified,
-                                          k->present, stats);
+    mr_status *st = mr_ps_filter_modified(residuals_locked(ps, j->table, t), keys, j->keys.n, floats,
+                                          t->o.width, j->call->modified, k->present, stats);
     mr_unlock(&ps->mu);
     mr_free(made);
     return st;
 }
 
-static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k, float *floats)
+static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k,
+                         float *floats)
 {
     const mr_ps_call *c = j->call;
     mr_ps_filter_stats stats = {0};
@@ -150,7 +155,8 @@ static mr_status *copy_in(mr_ps_client_task *k, const mr_ps_job *j)
 {
     size_t keys = 0, floats = 0, bytes;
     bool ok = !j->keys.list || mr_size_mul(j->keys.n, sizeof(uint64_t), &keys);
-    ok = ok && (j->pull || mr_size_mul(j->keys.n, k->width * sizeof(float), &floats)) && mr_size_add(keys, floats, &bytes);
+    ok = ok && (j->pull || mr_size_mul(j->keys.n, k->width * sizeof(float), &floats)) &&
+         mr_size_add(keys, floats, &bytes);
     k->blob = ok ? mr_ps_blob_new(bytes) : NULL;
     if (!k->blob)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a task of %zu keys", j->keys.n);
@@ -182,16 +188,20 @@ static mr_status *make_task(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_jo
     k->done = j->done;
     k->arg = j->arg;
     k->change = (mr_ps_change){.kind = j->kind, .table = j->table};
-    k->width = !j->pull ? mr_ps_change_width(t, j->kind) : j->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
+    k->width = !j->pull   ? mr_ps_change_width(t, j->kind)
+               : j->whole ? mr_ps_table_row_floats(t)
+                          : (size_t)t->o.width;
     MR_TRY(copy_in(k, j));
-    if (!j->pull && j->call && (j->call->kkt || j->call->modified > 0 || (j->call->keep > 0 && j->call->keep < 1)))
+    if (!j->pull && j->call &&
+        (j->call->kkt || j->call->modified > 0 || (j->call->keep > 0 && j->call->keep < 1)))
         MR_TRY(filter(ps, t, j, k, (float *)(uintptr_t)k->change.floats));
     if (!j->pull && j->kind == MR_PS_CHANGE_PUSH)
         count_rows(ps, k);
     mr_lock(&ps->mu);
     int n_slots = ps->n_slots;
     mr_unlock(&ps->mu);
-    cut(k, t->o.num_keys, n_slots, k->change.keys, !j->pull && j->kind == MR_PS_CHANGE_PUSH && t->o.aggregate > 1);
+    cut(k, t->o.num_keys, n_slots, k->change.keys,
+        !j->pull && j->kind == MR_PS_CHANGE_PUSH && t->o.aggregate > 1);
     return NULL;
 }
 
@@ -213,16 +223,19 @@ static mr_status *wait_for_room_locked(mr_ps *ps, size_t bytes, int64_t until_ns
         in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until_ns);
     if (ps->refused)
         return mr_status_copy(ps->refused);
-    return in_time ? NULL : mr_error(MR_DEADLINE_EXCEEDED, "There was no room for a push of %zu bytes", bytes);
+    return in_time ? NULL
+                   : mr_error(MR_DEADLINE_EXCEEDED, "There was no room for a push of %zu bytes", bytes);
 }
 
-mr_status *mr_ps_task_begin(mr_ps *ps, mr_ps_client_task *t, const mr_ps_task *after, int n_after, mr_ps_task *number)
+mr_status *mr_ps_task_begin(mr_ps *ps, mr_ps_client_task *t, const mr_ps_task *after, int n_after,
+                            mr_ps_task *number)
 {
     int64_t now = mr_now_ns(), until = now + ps->timeout_ns;
     mr_lock(&ps->mu);
     mr_status *st = t->pull ? mr_status_copy(ps->refused) : wait_for_room_locked(ps, bytes_of(t), until);
     if (!st)
-        st = mr_psc_begin(ps->psc, !t->pull, t->pieces.p, t->pieces.n, after, n_after, until, mr_now_ns(), &t->number, &ps->actions);
+        st = mr_psc_begin(ps->psc, !t->pull, t->pieces.p, t->pieces.n, after, n_after, until, mr_now_ns(),
+                          &t->number, &ps->actions);
     if (!st) {
         t->refs = 1;
         mr_imap_put(&ps->tasks, (uint64_t)t->number, t);
@@ -268,7 +281,11 @@ mr_status *mr_ps_begin_flush(mr_ps *ps, int table, mr_ps_task *task)
         st = mr_ps_residuals_flush(r, &keys, &values, &n);
     mr_unlock(&ps->mu);
     if (!st && n > 0)
-        st = mr_ps_begin(ps, &(mr_ps_job){.kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.list = keys, .n = n}, .floats = values}, task);
+        st = mr_ps_begin(
+            ps,
+            &(mr_ps_job){
+                .kind = MR_PS_CHANGE_PUSH, .table = table, .keys = {.list = keys, .n = n}, .floats = values},
+            task);
     mr_free(keys);
     mr_free(values);
     return st;

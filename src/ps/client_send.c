@@ -15,11 +15,11 @@
 enum { MAX_PARTS = 400, SMALL_PIECE = 4096 };
 
 typedef struct group { /* parts of one task to one server: a message */
-    mr_ps_ask ask; /* first */
+    mr_ps_ask ask;     /* first */
     mr_ps_client_task *task;
-    bool empty;   /* without what it had to say */
-    bool hashed;  /* its keys went as a hash */
-    bool whole;   /* they may not: the server did not know it */
+    bool empty;  /* without what it had to say */
+    bool hashed; /* its keys went as a hash */
+    bool whole;  /* they may not: the server did not know it */
     uint64_t hash;
     size_t bytes;
     MR_VEC(mr_psc_action) parts;
@@ -68,7 +68,8 @@ static mr_status *add_rows(const group *g, const char *base, size_t row_bytes, m
 }
 
 /* The same in one place; a copy where it is not yet.  *made: to be freed. */
-static mr_status *gather_rows(const group *g, const void *base, size_t row_bytes, const void **out, void **made)
+static mr_status *gather_rows(const group *g, const void *base, size_t row_bytes, const void **out,
+                              void **made)
 {
     size_t n = group_rows(g), at = 0;
     *made = NULL;
@@ -82,7 +83,8 @@ static mr_status *gather_rows(const group *g, const void *base, size_t row_bytes
     if (!*made)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a message of %zu rows", n);
     for (int i = 0; i < g->parts.n; i++) {
-        memcpy((char *)*made + at, (const char *)base + part_at(g, i) * row_bytes, part_rows(g, i) * row_bytes);
+        memcpy((char *)*made + at, (const char *)base + part_at(g, i) * row_bytes,
+               part_rows(g, i) * row_bytes);
         at += part_rows(g, i) * row_bytes;
     }
     *out = *made;
@@ -229,7 +231,9 @@ static void group_send(mr_ps *ps, group *g)
     mr_str head = {0};
     mr_bytes raw = {0}, body = {0};
     mr_ps_request q = {0};
-    const char *method = !g->task->pull ? MR_PS_SERVICE "Push" : g->task->reduce ? MR_PS_SERVICE "Reduce" : MR_PS_SERVICE "Pull";
+    const char *method = !g->task->pull    ? MR_PS_SERVICE "Push"
+                         : g->task->reduce ? MR_PS_SERVICE "Reduce"
+                                           : MR_PS_SERVICE "Pull";
     uint64_t to = g->parts.p[0].to;
     g->ask.to = to;
     mr_status *st = fill_request(ps, g, &q, &raw);
@@ -247,7 +251,8 @@ static void group_send(mr_ps *ps, group *g)
         on_answer(ps, &g->ask);
         return;
     }
-    mr_ps_ask_start(&ps->ways, &g->ask, to, mr_ps_map_address(&ps->map, to), method, &body, mr_now_ns() + ANSWER_NS);
+    mr_ps_ask_start(&ps->ways, &g->ask, to, mr_ps_map_address(&ps->map, to), method, &body,
+                    mr_now_ns() + ANSWER_NS);
 }
 
 /* ---- answers ---- */
@@ -276,8 +281,10 @@ static mr_status *read_said(mr_sv head, int n, said *s)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "an answer of a server of parameters"));
-    bool right = (!s->codes.n || s->codes.n == n) && (!s->epochs.n || s->epochs.n == n) && (!s->versions.n || s->versions.n == n);
-    return right ? NULL : mr_invalid("An answer of a server of parameters has %d words for %d parts", s->codes.n, n);
+    bool right = (!s->codes.n || s->codes.n == n) && (!s->epochs.n || s->epochs.n == n) &&
+                 (!s->versions.n || s->versions.n == n);
+    return right ? NULL
+                 : mr_invalid("An answer of a server of parameters has %d words for %d parts", s->codes.n, n);
 }
 
 static mr_code code_of(const said *s, int i)
@@ -326,11 +333,15 @@ static mr_status *take_sums(const group *g, const mr_ps_frame *f, const said *s)
 {
     for (int i = 0; i < g->parts.n; i++)
         if (code_of(s, i) == MR_OK)
-            MR_TRY(mr_ps_frame_read(f, (size_t)i * sizeof(double), sizeof(double), &g->task->sums[g->parts.p[i].piece]));
+            MR_TRY(mr_ps_frame_read(f, (size_t)i * sizeof(double), sizeof(double),
+                                    &g->task->sums[g->parts.p[i].piece]));
     return NULL;
 }
 
-static bool is_passing(mr_code c) { return c == MR_UNAVAILABLE || c == MR_CANCELLED || c == MR_DEADLINE_EXCEEDED; }
+static bool is_passing(mr_code c)
+{
+    return c == MR_UNAVAILABLE || c == MR_CANCELLED || c == MR_DEADLINE_EXCEEDED;
+}
 
 /* The answer to each part; st: to all of them. */
 static void tell_parts(mr_ps *ps, group *g, const mr_status *st, const said *s)
@@ -346,8 +357,9 @@ static void tell_parts(mr_ps *ps, group *g, const mr_status *st, const said *s)
         g->task->why = mr_error(MR_UNKNOWN, "%.*s", MR_SV_ARG(s->why));
     for (int i = 0; i < g->parts.n; i++) {
         const mr_psc_action *a = &g->parts.p[i];
-        mr_psc_answer(ps->psc, g->ask.to, a->task, a->piece, a->try, st ? all : code_of(s, i), !st && s->epochs.n ? s->epochs.p[i] : 0,
-                      !st && s->versions.n ? s->versions.p[i] : 0, now, &ps->actions);
+        mr_psc_answer(ps->psc, g->ask.to, a->task, a->piece, a->try, st ? all : code_of(s, i),
+                      !st && s->epochs.n ? s->epochs.p[i] : 0, !st && s->versions.n ? s->versions.p[i] : 0,
+                      now, &ps->actions);
     }
     mr_ps_task_unref_locked(ps, g->task);
     mr_unlock(&ps->mu);
@@ -413,8 +425,8 @@ static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
     for (int i = gs->n - 1; i >= 0 && i >= gs->n - 16; i--) {
         group *x = gs->p[i];
         if (x->parts.p[0].task == a->task && x->parts.p[0].to == a->to && x->empty == a->empty) {
-            bool fits = x->parts.n < MAX_PARTS && x->bytes + bytes <= MAX_BYTES && mr_vec_last(&x->parts).slot < a->slot &&
-                        x->parts.p[0].ts == a->ts;
+            bool fits = x->parts.n < MAX_PARTS && x->bytes + bytes <= MAX_BYTES &&
+                        mr_vec_last(&x->parts).slot < a->slot && x->parts.p[0].ts == a->ts;
             g = fits ? x : NULL;
             break;
         }
@@ -437,7 +449,8 @@ static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
 
 static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc_action *a)
 {
-    const mr_ps_table_spec *spec = t->change.table < ps->tables.tables.n ? ps->tables.tables.p[t->change.table] : NULL;
+    const mr_ps_table_spec *spec =
+        t->change.table < ps->tables.tables.n ? ps->tables.tables.p[t->change.table] : NULL;
     const char *table = spec ? spec->name : "?", *what = t->pull ? "pull from" : "push to";
     if (a->code == MR_OK)
         return NULL;
@@ -445,8 +458,11 @@ static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc
         return mr_error(a->code, "%s table '%s': %s", what, table, mr_status_message(t->why));
     const mr_ps_slot *s = a->slot >= 0 ? mr_psc_slot(ps->psc, a->slot) : NULL;
     const char *at = s && mr_ps_slot_head(s) ? mr_ps_map_address(&ps->map, mr_ps_slot_head(s)) : NULL;
-    const char *why = a->code == MR_DEADLINE_EXCEEDED ? "not answered in time" : a->code == MR_DATA_LOSS ? "all copies were lost" : "failed";
-    return mr_error(a->code, "%s table '%s': %s (range %d at %s)", what, table, why, a->slot, at ? at : "no server");
+    const char *why = a->code == MR_DEADLINE_EXCEEDED ? "not answered in time"
+                      : a->code == MR_DATA_LOSS       ? "all copies were lost"
+                                                      : "failed";
+    return mr_error(a->code, "%s table '%s': %s (range %d at %s)", what, table, why, a->slot,
+                    at ? at : "no server");
 }
 
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out) MR_REQUIRES(ps->mu);

@@ -35,8 +35,13 @@ static mr_ps *add_client(const rig *r, mr_ps_options o)
 
 static void open_manager(rig *r, const char *address, int n, int replicas)
 {
-    mr_ps_manager_options o = {.struct_size = sizeof o, .address = address, .replicas = replicas, .servers = n, .num_ranges = 24,
-                               .lost_ms = 20000}; /* who is closed is seen at once; a slow machine is no loss */
+    mr_ps_manager_options o = {.struct_size = sizeof o,
+                               .address = address,
+                               .replicas = replicas,
+                               .servers = n,
+                               .num_ranges = 24,
+                               .lost_ms =
+                                   20000}; /* who is closed is seen at once; a slow machine is no loss */
     MR_CHECK_OK(mr_ps_manager_open(&o, NULL, &r->manager));
     snprintf(r->address, sizeof r->address, "%s", mr_ps_manager_where(r->manager));
 }
@@ -67,7 +72,8 @@ static void push_all(mr_ps *ps, int table, float amount)
     mr_ps_task t;
     for (int i = 0; i < 1000; i++)
         v[i] = amount;
-    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.first = 0, .n = 1000}, .floats = v}, &t));
+    MR_CHECK_OK(
+        mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.first = 0, .n = 1000}, .floats = v}, &t));
     MR_CHECK_OK(mr_ps_end(ps, t));
 }
 
@@ -75,7 +81,8 @@ static void check_all(mr_ps *ps, int table, float want)
 {
     float v[1000];
     mr_ps_task t;
-    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
+    MR_CHECK_OK(mr_ps_begin(
+        ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
     MR_CHECK_OK(mr_ps_end(ps, t));
     for (int i = 0; i < 1000; i++)
         MR_CHECK_NEAR(v[i], want, 0);
@@ -192,7 +199,8 @@ MR_TEST(ps_what_is_lost_with_all_copies_is_said)
     r.servers[0] = NULL;
     float v[1000] = {0};
     mr_ps_task t;
-    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.pull = true, .table = r.table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
+    MR_CHECK_OK(mr_ps_begin(
+        r.ps, &(mr_ps_job){.pull = true, .table = r.table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
     MR_CHECK_ERR(mr_ps_end(r.ps, t), MR_DATA_LOSS, "table 'w'");
     rig_close(&r);
 }
@@ -216,8 +224,11 @@ MR_TEST(ps_many_workers_add_up)
     worker w[4];
     rig_open(&r, 2, 2, MR_PS_ADD);
     for (int i = 0; i < 4; i++) {
-        w[i] = (worker){.ps = add_client(&r, (mr_ps_options){.delay = MR_PS_EVENTUAL, .observer = 1}), .table = r.table, .pushes = 50};
-        MR_CHECK_OK(mr_ps_make_table(w[i].ps, MR_SV("w"), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD}, &w[i].table));
+        w[i] = (worker){.ps = add_client(&r, (mr_ps_options){.delay = MR_PS_EVENTUAL, .observer = 1}),
+                        .table = r.table,
+                        .pushes = 50};
+        MR_CHECK_OK(mr_ps_make_table(
+            w[i].ps, MR_SV("w"), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD}, &w[i].table));
         MR_CHECK_INT(mr_thread_start(&w[i].thread, "worker", work, &w[i]), 0);
     }
     for (int i = 0; i < 4; i++)
@@ -228,17 +239,20 @@ MR_TEST(ps_many_workers_add_up)
     rig_close(&r);
 }
 
-static void push_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, const float *v, const mr_ps_call *c)
+static void push_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, const float *v,
+                      const mr_ps_call *c)
 {
     mr_ps_task t;
-    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.list = keys, .n = n}, .floats = v, .call = c}, &t));
+    MR_CHECK_OK(mr_ps_begin(
+        ps, &(mr_ps_job){.table = table, .keys = {.list = keys, .n = n}, .floats = v, .call = c}, &t));
     MR_CHECK_OK(mr_ps_end(ps, t));
 }
 
 static void pull_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *v)
 {
     mr_ps_task t;
-    MR_CHECK_OK(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.list = keys, .n = n}, .out = v}, &t));
+    MR_CHECK_OK(mr_ps_begin(
+        ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.list = keys, .n = n}, .out = v}, &t));
     MR_CHECK_OK(mr_ps_end(ps, t));
 }
 
@@ -256,11 +270,14 @@ MR_TEST(ps_codecs_change_bytes_and_not_values)
     }
     int64_t plain = 0;
     for (int how = 0; how < 4; how++) {
-        mr_ps *ps = add_client(&r, (mr_ps_options){.cache_keys = how & 1, .compress = how >> 1, .half = how >> 1, .observer = 1});
+        mr_ps *ps = add_client(
+            &r,
+            (mr_ps_options){.cache_keys = how & 1, .compress = how >> 1, .half = how >> 1, .observer = 1});
         char name[8];
         int t;
         snprintf(name, sizeof name, "t%d", how);
-        MR_CHECK_OK(mr_ps_make_table(ps, mr_sv_of(name), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD}, &t));
+        MR_CHECK_OK(mr_ps_make_table(ps, mr_sv_of(name),
+                                     &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD}, &t));
         for (int i = 0; i < 10; i++)
             push_keys(ps, t, keys, N, v, NULL);
         pull_keys(ps, t, keys, N, got);
@@ -305,7 +322,9 @@ MR_TEST(ps_pushes_of_several_workers_make_one_update)
     rig r;
     int t;
     rig_open(&r, 2, 2, MR_PS_ADD);
-    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("sync"), &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD, .aggregate = 2}, &t));
+    MR_CHECK_OK(
+        mr_ps_make_table(r.ps, MR_SV("sync"),
+                         &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD, .aggregate = 2}, &t));
     push_all(r.ps, t, 3);
     check_all(r.ps, t, 0);
     push_all(r.ps, t, 5);
@@ -365,7 +384,13 @@ MR_TEST(ps_snapshot_is_restored_to_other_servers)
     int t;
     char folder[512];
     snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
-    mr_ps_table_options o = {.num_keys = 1000, .width = 3, .update = MR_PS_ADAGRAD, .rate = 0.1f, .start = 1, .spread = 0.5f, .seed = 3};
+    mr_ps_table_options o = {.num_keys = 1000,
+                             .width = 3,
+                             .update = MR_PS_ADAGRAD,
+                             .rate = 0.1f,
+                             .start = 1,
+                             .spread = 0.5f,
+                             .seed = 3};
     static float ones[3000], before[3000], after[3000];
     for (int i = 0; i < 3000; i++)
         ones[i] = 1;
@@ -423,7 +448,8 @@ MR_TEST(ps_a_server_keeps_to_its_budget)
     mr_ps_server_options o = {.struct_size = sizeof o, .manager = r.address, .memory = 200000};
     MR_CHECK_OK(mr_ps_server_open(&o, NULL, &r.servers[0]));
     r.ps = add_client(&r, (mr_ps_options){.timeout_ms = 1000});
-    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("big"), &(mr_ps_table_options){.num_keys = 100000, .update = MR_PS_ADD}, &t));
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("big"),
+                                 &(mr_ps_table_options){.num_keys = 100000, .update = MR_PS_ADD}, &t));
     static float v[100000];
     MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = v}, &task));
     MR_CHECK_OK(mr_ps_end(r.ps, task));
@@ -431,7 +457,8 @@ MR_TEST(ps_a_server_keeps_to_its_budget)
     mr_status *st = mr_ps_end(r.ps, task);
     MR_CHECK(st != NULL);
     mr_status_free(st);
-    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = v}, &task)); /* and goes on */
+    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = v},
+                            &task)); /* and goes on */
     MR_CHECK_OK(mr_ps_end(r.ps, task));
     rig_close(&r);
 }

@@ -42,14 +42,18 @@ static mr_status *check_ops(const mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++)
         if (g->nodes.p[i] && (g->nodes.p[i]->def->flags & MR_STATEFUL))
-            return mr_invalid("The graph of an update has '%s' (%s), which keeps state or has effects", g->nodes.p[i]->name,
-                              g->nodes.p[i]->def->name);
+            return mr_invalid("The graph of an update has '%s' (%s), which keeps state or has effects",
+                              g->nodes.p[i]->name, g->nodes.p[i]->def->name);
     return NULL;
 }
 
 static mr_status *make(mr_ps_graph_update *g, const mr_ps_table_spec *t)
 {
-    mr_session_config c = {.n_cpus = 1, .intra_threads = 1, .inter_threads = -1, .soft_placement = true, .per_session_threads = true};
+    mr_session_config c = {.n_cpus = 1,
+                           .intra_threads = 1,
+                           .inter_threads = -1,
+                           .soft_placement = true,
+                           .per_session_threads = true};
     mr_ops_register();
     g->width = t->o.width;
     g->slots = t->o.graph_slots;
@@ -87,7 +91,8 @@ static mr_status *take_columns(const float *from, size_t n, size_t row, int widt
     return NULL;
 }
 
-static mr_status *put_columns(float *to, size_t n, size_t row, int width, const mr_tensor *t, const char *name)
+static mr_status *put_columns(float *to, size_t n, size_t row, int width, const mr_tensor *t,
+                              const char *name)
 {
     if (t->dtype != MR_FLOAT || t->rank != 2 || t->dims[0] != (int64_t)n || t->dims[1] != width)
         return mr_invalid("'%s' has the shape %s, expected [%zu,%d]", name, MR_TENSOR_SHAPE(t), n, width);

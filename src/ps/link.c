@@ -93,7 +93,8 @@ static mr_status *tell_news(mr_ps_link *l, const mr_bytes *reply)
 
 static void watch(mr_ps_link *l);
 
-static void send(mr_ps_link *l, const char *method, void (*answered)(void *owner, mr_ps_ask *a), mr_bytes *body, int64_t deadline_ns)
+static void send(mr_ps_link *l, const char *method, void (*answered)(void *owner, mr_ps_ask *a),
+                 mr_bytes *body, int64_t deadline_ns)
 {
     link_ask *a = mr_new(link_ask);
     a->link = l;
@@ -163,7 +164,10 @@ static void watch(mr_ps_link *l)
 }
 
 /* Codes that say that this one will never be let in. */
-static bool is_final(mr_code c) { return c == MR_FAILED_PRECONDITION || c == MR_INVALID_ARGUMENT || c == MR_PERMISSION_DENIED; }
+static bool is_final(mr_code c)
+{
+    return c == MR_FAILED_PRECONDITION || c == MR_INVALID_ARGUMENT || c == MR_PERMISSION_DENIED;
+}
 
 static void on_joined(void *owner, mr_ps_ask *ask)
 {
@@ -234,7 +238,8 @@ int64_t mr_ps_link_tick(mr_ps_link *l, int64_t now_ns)
     if (l->closing)
         return INT64_MAX;
     if (!l->joined && !l->asking && now_ns >= l->retry_at_ns) {
-        mr_ps_ways_drop(l->ways, MR_PS_TO_MANAGER); /* a new connection: the old one may wait before it tries again */
+        mr_ps_ways_drop(l->ways,
+                        MR_PS_TO_MANAGER); /* a new connection: the old one may wait before it tries again */
         join(l);
     }
     return now_ns + RETRY_NS;

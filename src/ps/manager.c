@@ -97,7 +97,8 @@ void mr_ps_manager_keep(mr_ps_manager *m, mr_ps_person *p, mr_ps_held_call **pla
 
 bool mr_ps_manager_has_news(const mr_ps_manager *m, const mr_ps_person *p)
 {
-    return (m->psm.dealt && p->epoch != m->psm.view.epoch) || p->tables < m->tables.n || (p->server && p->forgot != m->forgot);
+    return (m->psm.dealt && p->epoch != m->psm.view.epoch) || p->tables < m->tables.n ||
+           (p->server && p->forgot != m->forgot);
 }
 
 static const char *address_of(void *manager, uint64_t id)
@@ -189,7 +190,8 @@ static void forget(mr_ps_manager *m, uint64_t client)
 {
     if (m->forgotten.n >= MR_PS_MAX_GONE) { /* half of them, the oldest */
         int half = m->forgotten.n / 2;
-        memmove(m->forgotten.p, m->forgotten.p + half, (size_t)(m->forgotten.n - half) * sizeof *m->forgotten.p);
+        memmove(m->forgotten.p, m->forgotten.p + half,
+                (size_t)(m->forgotten.n - half) * sizeof *m->forgotten.p);
         m->forgotten.n -= half;
     }
     mr_vec_push(&m->forgotten, client);
@@ -211,7 +213,10 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
         break;
     case MR_PSM_KEEP:
         if (p)
-            mr_ps_manager_answer(&p->leave, mr_error(MR_FAILED_PRECONDITION, "There is no other server to take over the parameters"), NULL);
+            mr_ps_manager_answer(
+                &p->leave,
+                mr_error(MR_FAILED_PRECONDITION, "There is no other server to take over the parameters"),
+                NULL);
         break;
     case MR_PSM_LOST_SLOT: mr_warn("parameters: all copies of range %d are lost", a->slot); break;
     case MR_PSM_FORGET_CLIENT: forget(m, a->id); break;
@@ -352,9 +357,11 @@ static void end(void *owner, void *arg)
     (void)arg;
     m->closing = true;
     while (m->people.n > 0)
-        mr_ps_person_remove(m, m->people.p[0], mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"));
+        mr_ps_person_remove(m, m->people.p[0],
+                            mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"));
     while (m->new_tables.n > 0)
-        mr_ps_held_reply(&mr_vec_pop(&m->new_tables)->held, mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"), NULL);
+        mr_ps_held_reply(&mr_vec_pop(&m->new_tables)->held,
+                         mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"), NULL);
 }
 
 void mr_ps_manager_close(mr_ps_manager *m)

@@ -53,7 +53,6 @@ void mr_ps_manager_check_tables(mr_ps_manager *m, int64_t now_ns)
     }
 }
 
-
 static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
 {
     mr_ps_table_spec *t = mr_new(mr_ps_table_spec);
@@ -71,7 +70,8 @@ static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
     if (!st && m->tables.n >= MR_PS_MAX_TABLES)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "There are %d tables already", m->tables.n);
     if (!st && t->o.num_keys / (unsigned)m->num_slots >= UINT32_MAX - 1)
-        st = mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name, (unsigned long long)t->o.num_keys, m->num_slots);
+        st = mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name,
+                        (unsigned long long)t->o.num_keys, m->num_slots);
     if (st) {
         mr_ps_table_spec_deinit(t);
         mr_free(t);
@@ -145,7 +145,8 @@ out:
 static mr_status *join_delay(mr_ps_manager *m, const asked *q)
 {
     if (m->has_delay && m->delay_told != q->delay && m->delay.n_there > 0)
-        return mr_error(MR_FAILED_PRECONDITION, "This worker has a delay of %d, others have %d", q->delay, m->delay_told);
+        return mr_error(MR_FAILED_PRECONDITION, "This worker has a delay of %d, others have %d", q->delay,
+                        m->delay_told);
     if (!m->has_delay || m->delay_told != q->delay) {
         mr_delay_deinit(&m->delay);
         mr_delay_init(&m->delay, &(mr_delay_options){.bound = q->delay}, mr_now_ns());
@@ -171,7 +172,9 @@ static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked 
         return mr_invalid("A delay of %d", q->delay);
     for (int i = 0; i < m->forgotten.n; i++)
         if (m->forgotten.p[i] == q->id)
-            return mr_error(MR_FAILED_PRECONDITION, "This worker was silent for too long, and what it pushed last may have counted or not");
+            return mr_error(
+                MR_FAILED_PRECONDITION,
+                "This worker was silent for too long, and what it pushed last may have counted or not");
     if (!p && !q->observer)
         MR_TRY(join_delay(m, q));
     bool back = !p || p->silent;
@@ -388,7 +391,8 @@ static void on_call(void *owner, mr_ps_note *n)
     mr_ps_frame f = {0};
     asked q = {0};
     mr_free(n);
-    mr_status *st = m->closing ? mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped") : mr_ps_frame_open(&c->body, &f);
+    mr_status *st = m->closing ? mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped")
+                               : mr_ps_frame_open(&c->body, &f);
     if (!st)
         st = read_asked(f.head, &q);
     if (st)

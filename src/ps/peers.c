@@ -25,7 +25,10 @@ static mr_net *inside_net(void)
 
 /* ---- ways ---- */
 
-static bool is_inside(const char *address) { return strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0; }
+static bool is_inside(const char *address)
+{
+    return strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0;
+}
 
 static mr_status *open_way(const char *address, mr_net **net, mr_net_peer **peer)
 {
@@ -95,8 +98,8 @@ static void on_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_ps_inbox_put(a->ways->inbox, &a->note, on_answer);
 }
 
-void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method, mr_bytes *body,
-                     int64_t deadline_ns)
+void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method,
+                     mr_bytes *body, int64_t deadline_ns)
 {
     mr_ps_way *way = NULL;
     mr_status *st = w->closed ? mr_error(MR_CANCELLED, "It is being closed") : find_way(w, to, address, &way);
@@ -130,7 +133,8 @@ struct mr_ps_doors {
     const char *service;
 };
 
-static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)(void *arg, mr_net_call *c), void *arg)
+static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)(void *arg, mr_net_call *c),
+                             void *arg)
 {
     int port = 0;
     if (is_inside(address)) {
@@ -144,8 +148,8 @@ static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)
     return NULL;
 }
 
-mr_status *mr_ps_doors_open(const char *address, mr_server *task, const char *service, void (*handle)(void *arg, mr_net_call *c), void *arg,
-                            mr_ps_doors **out)
+mr_status *mr_ps_doors_open(const char *address, mr_server *task, const char *service,
+                            void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_doors **out)
 {
     mr_status *st;
     mr_ps_doors *d = mr_new(mr_ps_doors);

@@ -78,13 +78,16 @@ mr_status *mr_ps_request_get(mr_sv head, int n_slots, mr_ps_request *q)
     int n = q->slots.n;
     if (q->epochs.n != n || (q->prevs.n && q->prevs.n != n) || (q->generations.n && q->generations.n != n) ||
         (q->counts.n && q->counts.n != n))
-        return mr_invalid("A request of parameters has %d parts, but %d, %d, %d and %d words of them", n, q->epochs.n, q->prevs.n,
-                          q->generations.n, q->counts.n);
+        return mr_invalid("A request of parameters has %d parts, but %d, %d, %d and %d words of them", n,
+                          q->epochs.n, q->prevs.n, q->generations.n, q->counts.n);
     for (int i = 0; i < n; i++)
         if (q->slots.p[i] >= (uint64_t)n_slots || (i > 0 && q->slots.p[i] <= q->slots.p[i - 1]))
-            return mr_invalid("A request's part %d is of range %llu of %d", i, (unsigned long long)q->slots.p[i], n_slots);
-    if ((unsigned)q->kind >= MR_PS_CHANGE_KINDS || (unsigned)q->key_form > MR_PS_KEYS_HASH || (unsigned)q->answer_form > 1 + MR_PS_FIXED16)
-        return mr_invalid("A request of kind %d with keys as %d, answered as %d", (int)q->kind, (int)q->key_form, q->answer_form);
+            return mr_invalid("A request's part %d is of range %llu of %d", i,
+                              (unsigned long long)q->slots.p[i], n_slots);
+    if ((unsigned)q->kind >= MR_PS_CHANGE_KINDS || (unsigned)q->key_form > MR_PS_KEYS_HASH ||
+        (unsigned)q->answer_form > 1 + MR_PS_FIXED16)
+        return mr_invalid("A request of kind %d with keys as %d, answered as %d", (int)q->kind,
+                          (int)q->key_form, q->answer_form);
     return NULL;
 }
 
@@ -106,14 +109,18 @@ void mr_ps_unpacked_deinit(mr_ps_unpacked *u)
     *u = (mr_ps_unpacked){0};
 }
 
-static mr_status *no_memory(size_t n) { return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu keys of a request", n); }
+static mr_status *no_memory(size_t n)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu keys of a request", n);
+}
 
 /* Where each part's rows are, before absent ones are left out. */
 static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int n_slots, mr_ps_unpacked *u)
 {
     size_t sum = 0;
     if (q->n && (q->first >= t->o.num_keys || q->n > t->o.num_keys - q->first))
-        return mr_invalid("Table '%s' has no %llu keys from %llu on", t->name, (unsigned long long)q->n, (unsigned long long)q->first);
+        return mr_invalid("Table '%s' has no %llu keys from %llu on", t->name, (unsigned long long)q->n,
+                          (unsigned long long)q->first);
     for (int i = 0; i < q->slots.n; i++) {
         mr_ps_keys k = {0};
         if (q->n)
@@ -130,8 +137,8 @@ static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int
 }
 
 /* The list of keys as it was sent, or is known. */
-static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, size_t n, mr_ps_key_cache *cache,
-                            mr_ps_key_list **out)
+static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, size_t n,
+                            mr_ps_key_cache *cache, mr_ps_key_list **out)
 {
     mr_ps_key_list *l = NULL;
     uint64_t *keys = NULL;
@@ -146,7 +153,8 @@ static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const 
     if (q->key_form == MR_PS_KEYS_PACKED) {
         MR_GO(mr_ps_frame_take(f, 0, (size_t)q->key_bytes, &b));
         MR_GO(mr_ps_keys_unpack((mr_sv){b->data, b->n}, n, t->o.num_keys, &keys));
-    } else if (q->key_bytes / sizeof(uint64_t) != n || q->key_bytes % sizeof(uint64_t) || q->key_bytes > f->raw_n) {
+    } else if (q->key_bytes / sizeof(uint64_t) != n || q->key_bytes % sizeof(uint64_t) ||
+               q->key_bytes > f->raw_n) {
         MR_GO(mr_invalid("%zu keys in %llu bytes", n, (unsigned long long)q->key_bytes));
     }
     l = mr_ps_key_list_new(keys, n);
@@ -168,12 +176,14 @@ out:
 }
 
 /* Keys and floats in one blob, as they are. */
-static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width, mr_ps_unpacked *u)
+static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width,
+                       mr_ps_unpacked *u)
 {
     size_t floats, keys = l ? u->n_rows * sizeof(uint64_t) : 0, key_raw = l ? (size_t)q->key_bytes : 0;
-    if (!mr_size_mul(u->n_rows, width * sizeof(float), &floats) || q->value_bytes != floats || key_raw > f->raw_n ||
-        q->value_bytes > f->raw_n - key_raw)
-        return mr_invalid("%zu keys of %zu floats in %llu bytes", u->n_rows, width, (unsigned long long)q->value_bytes);
+    if (!mr_size_mul(u->n_rows, width * sizeof(float), &floats) || q->value_bytes != floats ||
+        key_raw > f->raw_n || q->value_bytes > f->raw_n - key_raw)
+        return mr_invalid("%zu keys of %zu floats in %llu bytes", u->n_rows, width,
+                          (unsigned long long)q->value_bytes);
     u->blob = keys < SIZE_MAX - floats ? mr_ps_blob_new(keys + floats) : NULL;
     if (!u->blob)
         return no_memory(u->n_rows);
@@ -185,7 +195,8 @@ static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps
 }
 
 /* The same of values that were packed: rows that are absent are left out, of ranges too, which become lists. */
-static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows, size_t width, mr_ps_unpacked *u)
+static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows,
+                         size_t width, mr_ps_unpacked *u)
 {
     size_t floats = rows->n * width * sizeof(float), keys = rows->n * sizeof(uint64_t), at = 0;
     u->blob = mr_ps_blob_new(keys + floats);
@@ -211,14 +222,16 @@ static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const 
     return NULL;
 }
 
-static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width, mr_ps_unpacked *u)
+static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l,
+                              size_t width, mr_ps_unpacked *u)
 {
     mr_ps_blob *b = NULL;
     mr_ps_rows rows = {0};
     mr_status *st = NULL;
     if (u->n_rows > UINT32_MAX || width > INT32_MAX)
         return mr_invalid("%zu packed rows of %zu floats", u->n_rows, width);
-    MR_GO(mr_ps_frame_take(f, q->n || q->key_form == MR_PS_KEYS_HASH ? 0 : (size_t)q->key_bytes, (size_t)q->value_bytes, &b));
+    MR_GO(mr_ps_frame_take(f, q->n || q->key_form == MR_PS_KEYS_HASH ? 0 : (size_t)q->key_bytes,
+                           (size_t)q->value_bytes, &b));
     MR_GO(mr_ps_rows_unpack((mr_sv){b->data, b->n}, u->n_rows, (int)width, &rows));
     MR_GO(gather(q, l, &rows, width, u));
 out:
@@ -234,8 +247,8 @@ static void point(mr_ps_unpacked *u)
         u->parts.p[i].list = u->list + u->at.p[i];
 }
 
-mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, int n_slots, size_t width,
-                                mr_ps_key_cache *cache, mr_ps_unpacked *u)
+mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t,
+                                int n_slots, size_t width, mr_ps_key_cache *cache, mr_ps_unpacked *u)
 {
     mr_ps_key_list *l = NULL;
     mr_status *st = NULL;

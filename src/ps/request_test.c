@@ -17,7 +17,8 @@ typedef struct rig {
 static void open_rig(rig *r)
 {
     *r = (rig){.q = {.client = 5, .ts = 9}};
-    MR_CHECK_OK(mr_ps_table_spec_init(&r->t, MR_SV("t"), &(mr_ps_table_options){.num_keys = KEYS, .update = MR_PS_ADD}));
+    MR_CHECK_OK(mr_ps_table_spec_init(&r->t, MR_SV("t"),
+                                      &(mr_ps_table_options){.num_keys = KEYS, .update = MR_PS_ADD}));
     r->cache = mr_ps_key_cache_new(1 << 20);
 }
 
@@ -225,7 +226,12 @@ MR_TEST(ps_view_comes_through)
     mr_vec_push(&v.servers, (mr_ps_peer){.id = 3});
     mr_vec_push(&v.servers, (mr_ps_peer){.id = 4, .leaving = true});
     mr_vec_push(&v.slots, (mr_ps_slot){.epoch = 50, .generation = 20, .n = 2, .chain = {{3, 20}, {4, 30}}});
-    mr_vec_push(&v.slots, (mr_ps_slot){.epoch = 40, .generation = 20, .n = 1, .draining = true, .chain = {{4, 20}}, .catching = {3, 40}});
+    mr_vec_push(&v.slots, (mr_ps_slot){.epoch = 40,
+                                       .generation = 20,
+                                       .n = 1,
+                                       .draining = true,
+                                       .chain = {{4, 20}},
+                                       .catching = {3, 40}});
     mr_pb_writer_init(&w, &s);
     mr_ps_view_put(&w, &v, address, NULL);
     MR_CHECK_OK(mr_ps_map_get(mr_str_view(&s), &m));

@@ -62,8 +62,11 @@ static void on_news(void *owner, mr_ps_news *n)
     mr_ps_server *s = owner;
     if (!s->slots && n->num_slots >= 1 && n->num_slots <= MR_PS_MAX_SLOTS)
         begin_slots(s, n->num_slots);
-    if (!s->slots || n->num_slots != s->store.n_slots || (n->map && n->map->view.slots.n != s->store.n_slots)) {
-        mr_ps_server_fail(s, mr_error(MR_FAILED_PRECONDITION, "The manager cuts tables into %d ranges, this server's are others", n->num_slots));
+    if (!s->slots || n->num_slots != s->store.n_slots ||
+        (n->map && n->map->view.slots.n != s->store.n_slots)) {
+        mr_ps_server_fail(s, mr_error(MR_FAILED_PRECONDITION,
+                                      "The manager cuts tables into %d ranges, this server's are others",
+                                      n->num_slots));
         return;
     }
     for (int i = 0; i < n->tables.n && !s->closing; i++) {
@@ -107,7 +110,8 @@ static void free_ask(void *owner, mr_ps_ask *a)
     mr_free(a);
 }
 
-static void ask_manager(mr_ps_server *s, mr_ps_ask *a, const char *method, mr_pb_writer *w, mr_str *head, int64_t ns)
+static void ask_manager(mr_ps_server *s, mr_ps_ask *a, const char *method, mr_pb_writer *w, mr_str *head,
+                        int64_t ns)
 {
     mr_bytes body = {0};
     mr_status_free(mr_ps_end_head(w, head, &body)); /* without memory it is empty, and refused */
@@ -223,7 +227,8 @@ static mr_status *start(mr_ps_server *s, const mr_ps_server_options *o, struct m
     s->inbox.tick = tick;
     s->inbox.turn = turn;
     MR_TRY(mr_ps_inbox_start(&s->inbox, "ps-server"));
-    return mr_ps_doors_open(o->address ? o->address : "127.0.0.1:0", task, MR_PS_SERVICE, mr_ps_server_handle, s, &s->doors);
+    return mr_ps_doors_open(o->address ? o->address : "127.0.0.1:0", task, MR_PS_SERVICE, mr_ps_server_handle,
+                            s, &s->doors);
 }
 
 static void begin_link(void *owner, void *arg)

@@ -13,7 +13,8 @@ static mr_status *know_table(const mr_ps_server *s, int table)
     if (table < 0 || table >= MR_PS_MAX_TABLES)
         return mr_invalid("There is no table %d", table);
     /* It may have been made just now, and the manager's word is on its way. */
-    return table < s->store.tables.n ? NULL : mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", table);
+    return table < s->store.tables.n ? NULL
+                                     : mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", table);
 }
 
 /* ---- pushes ---- */
@@ -85,7 +86,8 @@ void mr_ps_push_answered(mr_ps_push_part *part, mr_code code, uint64_t epoch, ui
         push_reply(p);
 }
 
-static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_request *q, const mr_ps_unpacked *u)
+static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_request *q,
+                                 const mr_ps_unpacked *u)
 {
     int n = q->slots.n;
     mr_ps_push_call *p = mr_calloc(1, sizeof *p + (size_t)n * sizeof *p->parts);
@@ -152,7 +154,8 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     mr_ps_push_call *p = push_new(s, c, q, &u);
     for (int i = 0; i < n; i++) {
         mr_ps_push_part *part = &p->parts[i];
-        part->change = (mr_ps_change){.kind = q->kind, .table = q->table, .what = q->what, .other = q->other, .alpha = q->alpha};
+        part->change = (mr_ps_change){
+            .kind = q->kind, .table = q->table, .what = q->what, .other = q->other, .alpha = q->alpha};
         if (width) {
             part->change.keys = u.parts.p[i];
             part->change.floats = u.floats + u.at.p[i] * width;
@@ -193,17 +196,21 @@ static void judge(const mr_ps_server *s, const mr_ps_request *q, answer *a)
     }
 }
 
-static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, const mr_ps_unpacked *u, size_t width, answer *a)
+static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, const mr_ps_unpacked *u,
+                             size_t width, answer *a)
 {
     size_t bytes;
-    if (!mr_size_mul(u->n_rows, width * sizeof(float), &bytes) || bytes > MAX_ANSWER || !(a->blob = mr_ps_blob_new(bytes)))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "%zu rows of %zu floats are too many for one answer", u->n_rows, width);
+    if (!mr_size_mul(u->n_rows, width * sizeof(float), &bytes) || bytes > MAX_ANSWER ||
+        !(a->blob = mr_ps_blob_new(bytes)))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%zu rows of %zu floats are too many for one answer",
+                        u->n_rows, width);
     for (int i = 0; i < q->slots.n; i++) {
         int slot = (int)q->slots.p[i];
         if (a->codes.p[i] != MR_OK)
             continue;
         MR_TRY(mr_ps_keys_in_slot(&s->store, q->table, slot, u->parts.p[i]));
-        mr_ps_store_read(&s->store, q->table, slot, u->parts.p[i], q->whole, (float *)a->blob->data + a->n_rows * width);
+        mr_ps_store_read(&s->store, q->table, slot, u->parts.p[i], q->whole,
+                         (float *)a->blob->data + a->n_rows * width);
         a->n_rows += u->parts.p[i].n;
     }
     a->n_bytes = a->n_rows * width * sizeof(float);
@@ -214,12 +221,15 @@ static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, cons
 static mr_status *pack_values(const mr_ps_request *q, size_t width, answer *a, mr_bytes *raw)
 {
     mr_str packed = {0};
-    mr_ps_codec codec = {.form = (mr_ps_form)(q->answer_form ? q->answer_form - 1 : 0), .snappy = q->snappy, .seed = (uint64_t)mr_now_ns()};
+    mr_ps_codec codec = {.form = (mr_ps_form)(q->answer_form ? q->answer_form - 1 : 0),
+                         .snappy = q->snappy,
+                         .seed = (uint64_t)mr_now_ns()};
     uint8_t *present = mr_try_alloc(a->n_rows + 1);
     if (!present)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to pack %zu rows", a->n_rows);
     mr_ps_values_nonzero((const float *)a->blob->data, a->n_rows, (int)width, present);
-    mr_status *st = mr_ps_values_pack(&codec, (const float *)a->blob->data, present, a->n_rows, (int)width, &packed);
+    mr_status *st =
+        mr_ps_values_pack(&codec, (const float *)a->blob->data, present, a->n_rows, (int)width, &packed);
     mr_free(present);
     if (st) {
         mr_str_deinit(&packed);
@@ -281,7 +291,8 @@ static mr_status *do_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes *b
     memset(a.blob->data, 0, a.n_bytes);
     for (int i = 0; i < q->slots.n; i++)
         if (a.codes.p[i] == MR_OK)
-            MR_GO(mr_ps_store_reduce(&s->store, (int)q->slots.p[i], q->what, q->table, q->other, (double *)a.blob->data + i));
+            MR_GO(mr_ps_store_reduce(&s->store, (int)q->slots.p[i], q->what, q->table, q->other,
+                                     (double *)a.blob->data + i));
     MR_GO(answer_put(q, 0, &a, body));
 out:
     answer_deinit(&a);
@@ -318,7 +329,10 @@ static void on_call(void *owner, mr_ps_note *n)
     const char *method = c->method + sizeof MR_PS_SERVICE - 1;
     mr_free(n);
     if (!s->slots || s->closing)
-        mr_ps_reply(c, mr_error(MR_UNAVAILABLE, s->closing ? "The server of parameters was stopped" : "The server has not joined yet"), NULL);
+        mr_ps_reply(c,
+                    mr_error(MR_UNAVAILABLE, s->closing ? "The server of parameters was stopped"
+                                                        : "The server has not joined yet"),
+                    NULL);
     else if (strcmp(method, "Push") == 0 || strcmp(method, "Pull") == 0 || strcmp(method, "Reduce") == 0)
         do_request(s, c, method);
     else if (strcmp(method, "Chain") == 0)

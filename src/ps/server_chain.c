@@ -94,7 +94,8 @@ void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id)
 
 enum { SMALL_PIECE = 4096 };
 
-typedef struct raw_out { /* raw bytes of a message: small pieces are put together, large ones go as they lie */
+typedef struct
+    raw_out { /* raw bytes of a message: small pieces are put together, large ones go as they lie */
     mr_bytes bytes;
     mr_str small;
 } raw_out;
@@ -195,7 +196,8 @@ static void send_words(mr_ps_server *s, mr_ps_outbox *b)
     mr_ps_ask *a = mr_new(mr_ps_ask);
     a->answered = on_chained;
     b->busy = true;
-    mr_ps_ask_start(&s->ways, a, b->to, mr_ps_map_address(&s->map, b->to), MR_PS_SERVICE "Chain", &body, mr_now_ns() + CHAIN_NS);
+    mr_ps_ask_start(&s->ways, a, b->to, mr_ps_map_address(&s->map, b->to), MR_PS_SERVICE "Chain", &body,
+                    mr_now_ns() + CHAIN_NS);
 }
 
 void mr_ps_server_flush(mr_ps_server *s)
@@ -262,7 +264,8 @@ static void send_copy(mr_ps_server *s, int slot, const mr_psr_action *act)
         mr_warn("parameters: no copy of range %d: %s", slot, mr_status_message(st));
         mr_status_free(st);
     }
-    mr_ps_ask_start(&s->ways, &a->ask, act->to, mr_ps_map_address(&s->map, act->to), MR_PS_SERVICE "Copy", &body, mr_now_ns() + COPY_NS);
+    mr_ps_ask_start(&s->ways, &a->ask, act->to, mr_ps_map_address(&s->map, act->to), MR_PS_SERVICE "Copy",
+                    &body, mr_now_ns() + COPY_NS);
 }
 
 /* ---- what was decided ---- */
@@ -347,7 +350,8 @@ static void queue_records(mr_ps_server *s, int slot, const mr_psr_action *a)
 static void install(mr_ps_server *s, int slot, const mr_ps_hand *h)
 {
     drop_kept(&s->slots[slot], UINT64_MAX);
-    mr_status *st = h ? mr_ps_store_unpack(&s->store, slot, h->copy) : mr_error(MR_INTERNAL, "There is no copy");
+    mr_status *st =
+        h ? mr_ps_store_unpack(&s->store, slot, h->copy) : mr_error(MR_INTERNAL, "There is no copy");
     if (st)
         mr_ps_server_fail(s, mr_status_prepend(st, "range %d: ", slot));
 }
@@ -368,7 +372,8 @@ static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h
                                                               .again = a->again});
         break;
     case MR_PSR_REFUSE:
-        mr_vec_push(&outbox_of(s, a->to)->words, (mr_ps_word){.kind = MR_PS_WORD_REFUSE, .slot = slot, .epoch = a->epoch});
+        mr_vec_push(&outbox_of(s, a->to)->words,
+                    (mr_ps_word){.kind = MR_PS_WORD_REFUSE, .slot = slot, .epoch = a->epoch});
         break;
     case MR_PSR_COPY: send_copy(s, slot, a); break;
     case MR_PSR_INSTALL: install(s, slot, h); break;
@@ -377,7 +382,9 @@ static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h
         mr_ps_store_drop(&s->store, slot);
         break;
     case MR_PSR_FORGET: drop_kept(state, a->version); break;
-    case MR_PSR_ANSWER: mr_ps_push_answered((mr_ps_push_part *)(uintptr_t)a->cookie, a->code, a->epoch, a->version); break;
+    case MR_PSR_ANSWER:
+        mr_ps_push_answered((mr_ps_push_part *)(uintptr_t)a->cookie, a->code, a->epoch, a->version);
+        break;
     case MR_PSR_COMPLETE: mr_ps_server_report(s, slot, a->epoch, false, a->to); break;
     case MR_PSR_DRAINED: mr_ps_server_report(s, slot, a->epoch, true, 0); break;
     case MR_PSR_ASK_VIEW: break; /* the Watch that is open is answered as soon as there is one */
@@ -407,7 +414,8 @@ static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, b
         return NULL;
     static const uint64_t some;
     c->keys.list = listed ? &some : NULL;
-    size_t n = mr_ps_change_raw(c, s->store.tables.p[c->table]), keys = listed ? c->keys.n * sizeof(uint64_t) : 0;
+    size_t n = mr_ps_change_raw(c, s->store.tables.p[c->table]),
+           keys = listed ? c->keys.n * sizeof(uint64_t) : 0;
     if (n > raw->n - *at)
         return mr_invalid("A record tells of %zu bytes, and has %zu", n, raw->n - *at);
     c->keys.list = listed ? (const uint64_t *)(raw->data + *at) : NULL;
@@ -417,7 +425,8 @@ static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, b
     return NULL;
 }
 
-static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_entry *e)
+static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
+                            mr_ps_entry *e)
 {
     mr_pb_reader sub;
     uint32_t field, wire;
@@ -435,7 +444,8 @@ static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *
     return r->error ? NULL : take_raw(s, raw, at, listed, e);
 }
 
-static mr_status *get_record(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_record *out)
+static mr_status *get_record(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
+                             mr_ps_record *out)
 {
     mr_pb_reader sub;
     uint32_t field, wire;
@@ -518,7 +528,9 @@ static mr_status *take_word(mr_ps_server *s, uint64_t from, mr_ps_word *w)
         MR_TRY(check_records(s, w));
         take_append(s, from, w, now);
         return NULL;
-    case MR_PS_WORD_HAVE: mr_psr_have(r, from, w->epoch, w->version, w->stable, w->again, now, &s->actions); break;
+    case MR_PS_WORD_HAVE:
+        mr_psr_have(r, from, w->epoch, w->version, w->stable, w->again, now, &s->actions);
+        break;
     case MR_PS_WORD_REFUSE: mr_psr_refused(r, from, w->epoch, &s->actions); break;
     default: return mr_invalid("There is no word %d", (int)w->kind);
     }
@@ -597,7 +609,8 @@ static mr_status *get_copy(mr_sv head, int n_slots, copy_head *h)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "Copy"));
-    return h->slot >= 0 && h->slot < n_slots ? NULL : mr_invalid("A copy of range %d of %d", h->slot, n_slots);
+    return h->slot >= 0 && h->slot < n_slots ? NULL
+                                             : mr_invalid("A copy of range %d of %d", h->slot, n_slots);
 }
 
 void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c)
@@ -616,7 +629,8 @@ void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c)
         st = mr_ps_store_try(&s->store, h.slot, (mr_sv){raw->data, raw->n});
     if (!st) {
         mr_ps_hand hand = {.copy = {raw->data, raw->n}};
-        mr_psr_copy(&s->slots[h.slot].r, h.from, h.epoch, h.version, h.stamps.p, h.stamps.n, mr_now_ns(), &s->actions);
+        mr_psr_copy(&s->slots[h.slot].r, h.from, h.epoch, h.version, h.stamps.p, h.stamps.n, mr_now_ns(),
+                    &s->actions);
         mr_ps_server_act(s, h.slot, &hand);
     }
     mr_vec_deinit(&h.stamps);

@@ -44,8 +44,8 @@ static mr_slice slice_of(uint64_t first, size_t n, size_t width)
     return s;
 }
 
-static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, const char *end, const float *rows, uint64_t first, size_t n,
-                              size_t from, size_t width)
+static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, const char *end,
+                              const float *rows, uint64_t first, size_t n, size_t from, size_t width)
 {
     mr_tensor *part = NULL;
     mr_shape full = {.rank = 2, .dims = {(int64_t)t->o.num_keys, (int64_t)width}};
@@ -64,7 +64,11 @@ static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, co
 static mr_status *pull_rows(mr_ps *ps, int table, uint64_t first, size_t n, float *out)
 {
     mr_ps_task task;
-    MR_TRY(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .whole = true, .table = table, .keys = {.first = first, .n = n}, .out = out}, &task));
+    MR_TRY(mr_ps_begin(
+        ps,
+        &(mr_ps_job){
+            .pull = true, .whole = true, .table = table, .keys = {.first = first, .n = n}, .out = out},
+        &task));
     return mr_ps_end(ps, task);
 }
 
@@ -126,15 +130,16 @@ out:
 
 /* ---- reading ---- */
 
-static mr_status *read_columns(mr_bundle *b, const mr_ps_table_spec *t, const char *end, uint64_t first, size_t n, size_t from, size_t width,
-                               float *rows)
+static mr_status *read_columns(mr_bundle *b, const mr_ps_table_spec *t, const char *end, uint64_t first,
+                               size_t n, size_t from, size_t width, float *rows)
 {
     mr_tensor *part = NULL;
     mr_slice slice = slice_of(first, n, width);
     char *name = mr_printf("%s%s", t->name, end);
     size_t row = mr_ps_table_row_floats(t);
     mr_status *st = mr_bundle_read_slice(b, mr_sv_of(name), &slice, NULL, &part);
-    if (!st && (part->dtype != MR_FLOAT || part->rank != 2 || part->dims[0] != (int64_t)n || part->dims[1] != (int64_t)width))
+    if (!st && (part->dtype != MR_FLOAT || part->rank != 2 || part->dims[0] != (int64_t)n ||
+                part->dims[1] != (int64_t)width))
         st = mr_error(MR_DATA_LOSS, "%s has the shape %s", name, MR_TENSOR_SHAPE(part));
     for (size_t i = 0; !st && i < n; i++)
         memcpy(rows + i * row + from, MR_DATA(float, part) + i * width, width * sizeof(float));
@@ -152,7 +157,8 @@ static mr_status *load_rows(mr_ps *ps, int table, mr_bundle *b)
     for (uint64_t at = 0; !st && at < t->o.num_keys; at += step) {
         mr_ps_task task;
         size_t n = (size_t)MR_MIN(step, t->o.num_keys - at);
-        mr_ps_job j = {.kind = MR_PS_CHANGE_SET, .table = table, .keys = {.first = at, .n = n}, .floats = rows};
+        mr_ps_job j = {
+            .kind = MR_PS_CHANGE_SET, .table = table, .keys = {.first = at, .n = n}, .floats = rows};
         st = read_columns(b, t, values_end, at, n, 0, width, rows);
         if (!st && row > width)
             st = read_columns(b, t, slots_end, at, n, width, row - width, rows);

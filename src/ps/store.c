@@ -73,7 +73,8 @@ void mr_ps_store_deinit(mr_ps_store *s)
 mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 {
     if (t->o.num_keys / (unsigned)s->n_slots >= UINT32_MAX - 1)
-        return mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name, (unsigned long long)t->o.num_keys, s->n_slots);
+        return mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name,
+                          (unsigned long long)t->o.num_keys, s->n_slots);
     mr_ps_part *parts = mr_try_calloc((size_t)s->n_slots, sizeof *parts);
     if (!parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for table '%s'", t->name);
@@ -87,7 +88,8 @@ mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 static void *take(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
 {
     size_t bytes;
-    if (!mr_size_mul(n_rows, bytes_a_row, &bytes) || (s->limit && (s->used > s->limit || bytes > s->limit - s->used)))
+    if (!mr_size_mul(n_rows, bytes_a_row, &bytes) ||
+        (s->limit && (s->used > s->limit || bytes > s->limit - s->used)))
         return NULL;
     void *p = mr_try_alloc(bytes);
     if (p)
@@ -157,8 +159,8 @@ mr_status *mr_ps_keys_in_slot(const mr_ps_store *s, int table, int slot, mr_ps_k
     uint64_t from = k.list ? k.list[0] : k.first;
     uint64_t last = k.list ? k.list[k.n - 1] : k.first + (k.n - 1);
     if (k.n > n || from < first || last < from || last - first >= n)
-        return mr_invalid("Table '%s': keys %llu to %llu are not all of range %d", t->name, (unsigned long long)from,
-                          (unsigned long long)last, slot);
+        return mr_invalid("Table '%s': keys %llu to %llu are not all of range %d", t->name,
+                          (unsigned long long)from, (unsigned long long)last, slot);
     return k.list ? mr_ps_keys_check(k.list, k.n, t->o.num_keys) : NULL;
 }
 
@@ -179,7 +181,9 @@ static mr_status *check_algebra(const mr_ps_store *s, mr_ps_algebra what, int a,
 
 size_t mr_ps_change_width(const mr_ps_table_spec *t, mr_ps_change_kind kind)
 {
-    return kind == MR_PS_CHANGE_PUSH ? (size_t)mr_ps_table_push_width(t) : kind == MR_PS_CHANGE_SET ? mr_ps_table_row_floats(t) : 0;
+    return kind == MR_PS_CHANGE_PUSH  ? (size_t)mr_ps_table_push_width(t)
+           : kind == MR_PS_CHANGE_SET ? mr_ps_table_row_floats(t)
+                                      : 0;
 }
 
 mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
@@ -212,7 +216,8 @@ static inline size_t row_at(mr_ps_keys k, uint64_t first, size_t i)
 }
 
 /* Rules take rows by 32-bit numbers; a slot with more rows is given to them in runs that fit. */
-static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k, const float *pushed)
+static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
+                  const float *pushed)
 {
     uint32_t rows[ROWS_AT_ONCE];
     size_t width = (size_t)mr_ps_table_push_width(t);
@@ -246,7 +251,8 @@ static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_row
     p->n_pushed = 0;
 }
 
-static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k, const float *pushed)
+static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
+                      const float *pushed)
 {
     size_t width = (size_t)mr_ps_table_push_width(t);
     for (size_t i = 0; i < k.n; i++) {
@@ -259,7 +265,8 @@ static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, u
         update_by_sum(t, p, n_rows);
 }
 
-static void set_rows(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k, const float *from)
+static void set_rows(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
+                     const float *from)
 {
     for (size_t i = 0; i < k.n; i++)
         for (int j = 0; j < n_planes(t); j++) {
@@ -362,7 +369,8 @@ void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, b
 }
 
 /* The values of rows at .. at + m - 1 of a slot, made for the moment where there are none. */
-static const float *values_at(const mr_ps_table_spec *t, const mr_ps_part *p, uint64_t first, size_t at, size_t m, float *memory)
+static const float *values_at(const mr_ps_table_spec *t, const mr_ps_part *p, uint64_t first, size_t at,
+                              size_t m, float *memory)
 {
     size_t w = (size_t)t->o.width;
     if (p->planes)

@@ -18,8 +18,14 @@ static size_t rows_of(const mr_ps_store *s, int table, int slot)
     return (size_t)(mr_ps_slot_first(n, s->n_slots, slot + 1) - mr_ps_slot_first(n, s->n_slots, slot));
 }
 
-static size_t planes_bytes(const mr_ps_table_spec *t, size_t n) { return n * mr_ps_table_row_floats(t) * sizeof(float); }
-static size_t sum_bytes(const mr_ps_table_spec *t, size_t n) { return n * (size_t)mr_ps_table_push_width(t) * sizeof(float); }
+static size_t planes_bytes(const mr_ps_table_spec *t, size_t n)
+{
+    return n * mr_ps_table_row_floats(t) * sizeof(float);
+}
+static size_t sum_bytes(const mr_ps_table_spec *t, size_t n)
+{
+    return n * (size_t)mr_ps_table_push_width(t) * sizeof(float);
+}
 
 static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int slot)
 {
@@ -81,7 +87,8 @@ static mr_status *check_part(const mr_ps_store *s, int slot, const part_bytes *b
     size_t n = rows_of(s, (int)b->table, slot);
     bool right = b->planes.n == 0 || b->planes.n == planes_bytes(t, n);
     if (b->pushed)
-        right = right && b->pushed > 0 && b->pushed < t->o.aggregate && b->sum.n == sum_bytes(t, n) && b->seen.n == n;
+        right = right && b->pushed > 0 && b->pushed < t->o.aggregate && b->sum.n == sum_bytes(t, n) &&
+                b->seen.n == n;
     return right ? NULL : mr_invalid("Table '%s': a copy of range %d has the wrong size", t->name, slot);
 }
 
@@ -111,11 +118,14 @@ static mr_status *take_part(mr_ps_store *s, int slot, const part_bytes *b)
             memcpy(p->seen, b->seen.p, b->seen.n);
         p->n_pushed = ok ? b->pushed : 0;
     }
-    return ok ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d", s->tables.p[b->table]->name, slot);
+    return ok ? NULL
+              : mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d",
+                         s->tables.p[b->table]->name, slot);
 }
 
 /* Twice over the bytes: nothing is touched before all of them are known to be right. */
-static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes, mr_status *(*fn)(mr_ps_store *, int, const part_bytes *))
+static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes,
+                            mr_status *(*fn)(mr_ps_store *, int, const part_bytes *))
 {
     mr_pb_reader r, sub;
     uint32_t field, wire;
@@ -136,7 +146,10 @@ static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes, mr_status *(*
 
 static mr_status *look_at(mr_ps_store *s, int slot, const part_bytes *b) { return check_part(s, slot, b); }
 
-mr_status *mr_ps_store_try(mr_ps_store *s, int slot, mr_sv bytes) { return each_part(s, slot, bytes, look_at); }
+mr_status *mr_ps_store_try(mr_ps_store *s, int slot, mr_sv bytes)
+{
+    return each_part(s, slot, bytes, look_at);
+}
 
 mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes)
 {

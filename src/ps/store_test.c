@@ -51,7 +51,8 @@ MR_TEST(ps_store_takes_memory_at_the_first_change)
     mr_ps_store_read(&s, 0, 1, (mr_ps_keys){.first = 10, .n = 10}, false, v);
     MR_CHECK_INT(s.used, 0);
     MR_CHECK_NEAR(v[9], 2, 0);
-    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = 12, .n = 1}, .floats = &one}));
+    MR_CHECK_OK(change(
+        &s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = 12, .n = 1}, .floats = &one}));
     MR_CHECK_INT(s.used, 10 * sizeof(float));
     mr_ps_store_read(&s, 0, 1, (mr_ps_keys){.first = 10, .n = 10}, false, v);
     MR_CHECK_NEAR(v[1] * 10 + v[2], 23, 0);
@@ -79,15 +80,23 @@ MR_TEST(ps_store_refuses_keys_of_other_slots)
     const float v[3] = {1, 1, 1};
     const uint64_t wrong[][2] = {{9, 10}, {12, 12}, {13, 12}, {19, 20}};
     for (int i = 0; i < MR_COUNT(wrong); i++)
-        MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.list = wrong[i], .n = 2}, .floats = v}),
+        MR_CHECK_ERR(change(&s, 1,
+                            (mr_ps_change){
+                                .kind = MR_PS_CHANGE_PUSH, .keys = {.list = wrong[i], .n = 2}, .floats = v}),
                      MR_INVALID_ARGUMENT, "");
-    MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = UINT64_MAX, .n = 3}, .floats = v}),
-                 MR_INVALID_ARGUMENT, "range 1");
-    MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = 12, .n = SIZE_MAX}, .floats = v}),
-                 MR_INVALID_ARGUMENT, "range 1");
+    MR_CHECK_ERR(
+        change(&s, 1,
+               (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = UINT64_MAX, .n = 3}, .floats = v}),
+        MR_INVALID_ARGUMENT, "range 1");
+    MR_CHECK_ERR(
+        change(&s, 1,
+               (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = 12, .n = SIZE_MAX}, .floats = v}),
+        MR_INVALID_ARGUMENT, "range 1");
     MR_CHECK_ERR(change(&s, 9, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH}), MR_INVALID_ARGUMENT, "range 9");
-    MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .table = 3}), MR_NOT_FOUND, "table 3");
-    MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_ALGEBRA, .what = MR_PS_AXPY, .other = 7}), MR_NOT_FOUND, "table 7");
+    MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .table = 3}), MR_NOT_FOUND,
+                 "table 3");
+    MR_CHECK_ERR(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_ALGEBRA, .what = MR_PS_AXPY, .other = 7}),
+                 MR_NOT_FOUND, "table 7");
     mr_ps_store_deinit(&s);
 }
 
@@ -96,7 +105,8 @@ MR_TEST(ps_store_packs_a_slot_and_back)
 {
     mr_ps_store a, b;
     mr_str bytes = {0};
-    mr_ps_table_options o = {.num_keys = 40, .width = 2, .update = MR_PS_ADAM, .rate = 0.1f, .aggregate = 2, .spread = 1};
+    mr_ps_table_options o = {
+        .num_keys = 40, .width = 2, .update = MR_PS_ADAM, .rate = 0.1f, .aggregate = 2, .spread = 1};
     open_store(&a, o, 0);
     open_store(&b, o, 0);
     float v[20], x[60], y[60];
@@ -132,7 +142,8 @@ MR_TEST(ps_store_survives_damaged_copies)
     open_store(&a, o, 0);
     open_store(&b, o, 0);
     float v[10] = {0};
-    MR_CHECK_OK(change(&a, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = 10, .n = 10}, .floats = v}));
+    MR_CHECK_OK(change(
+        &a, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = {.first = 10, .n = 10}, .floats = v}));
     MR_CHECK_OK(mr_ps_store_pack(&a, 1, &bytes));
     for (size_t i = 0; i < bytes.n; i++) {
         mr_status_free(mr_ps_store_unpack(&b, 1, (mr_sv){bytes.p, i}));
@@ -150,8 +161,19 @@ MR_TEST(ps_store_survives_damaged_copies)
 
 MR_TEST(ps_tables_are_the_same_as_bytes)
 {
-    mr_ps_table_options o = {.num_keys = 7, .width = 3, .update = MR_PS_FTRL, .rate = 0.5f, .a = 1, .b = 2, .epsilon = 3, .l1 = 4, .l2 = 5,
-                             .start = 6, .spread = 7, .seed = 8, .aggregate = 9};
+    mr_ps_table_options o = {.num_keys = 7,
+                             .width = 3,
+                             .update = MR_PS_FTRL,
+                             .rate = 0.5f,
+                             .a = 1,
+                             .b = 2,
+                             .epsilon = 3,
+                             .l1 = 4,
+                             .l2 = 5,
+                             .start = 6,
+                             .spread = 7,
+                             .seed = 8,
+                             .aggregate = 9};
     mr_ps_table_spec a, b;
     mr_pb_writer w;
     mr_str bytes = {0};

@@ -6,22 +6,28 @@
 static mr_status *check(mr_sv name, const mr_ps_table_options *o)
 {
     if (name.n == 0 || name.n > MR_PS_MAX_NAME || memchr(name.p, 0, name.n))
-        return mr_invalid("A table's name has %zu bytes, expected 1 to %d without a NUL", name.n, MR_PS_MAX_NAME);
+        return mr_invalid("A table's name has %zu bytes, expected 1 to %d without a NUL", name.n,
+                          MR_PS_MAX_NAME);
     if (o->num_keys == 0 || o->num_keys > MR_PS_MAX_KEYS)
-        return mr_invalid("Table '%.*s': num_keys is %llu, expected 1 to 2^48", MR_SV_ARG(name), (unsigned long long)o->num_keys);
+        return mr_invalid("Table '%.*s': num_keys is %llu, expected 1 to 2^48", MR_SV_ARG(name),
+                          (unsigned long long)o->num_keys);
     if (o->width < 0 || o->width > MR_PS_MAX_WIDTH)
-        return mr_invalid("Table '%.*s': width is %d, expected 1 to %d", MR_SV_ARG(name), o->width, MR_PS_MAX_WIDTH);
+        return mr_invalid("Table '%.*s': width is %d, expected 1 to %d", MR_SV_ARG(name), o->width,
+                          MR_PS_MAX_WIDTH);
     if ((unsigned)o->update > MR_PS_GRAPH)
         return mr_invalid("Table '%.*s': there is no update %d", MR_SV_ARG(name), (int)o->update);
     if (!isfinite(o->start) || !isfinite(o->spread))
         return mr_invalid("Table '%.*s': start and spread must be finite", MR_SV_ARG(name));
     if (o->aggregate < 0 || o->aggregate > (1 << 20))
         return mr_invalid("Table '%.*s': aggregate is %d", MR_SV_ARG(name), o->aggregate);
-    if ((o->update == MR_PS_GRAPH) != (o->graph_bytes > 0) || o->graph_bytes > MR_PS_MAX_GRAPH || (o->graph_bytes && !o->graph))
-        return mr_invalid("Table '%.*s': a graph of %zu bytes with update %d", MR_SV_ARG(name), o->graph_bytes, (int)o->update);
+    if ((o->update == MR_PS_GRAPH) != (o->graph_bytes > 0) || o->graph_bytes > MR_PS_MAX_GRAPH ||
+        (o->graph_bytes && !o->graph))
+        return mr_invalid("Table '%.*s': a graph of %zu bytes with update %d", MR_SV_ARG(name),
+                          o->graph_bytes, (int)o->update);
     if (o->update == MR_PS_GRAPH && o->aggregate > 1)
         return mr_invalid("Table '%.*s': a graph cannot aggregate pushes", MR_SV_ARG(name));
-    if (o->graph_slots < 0 || o->graph_slots > MR_PS_MAX_WIDTH || (o->graph_slots && o->update != MR_PS_GRAPH))
+    if (o->graph_slots < 0 || o->graph_slots > MR_PS_MAX_WIDTH ||
+        (o->graph_slots && o->update != MR_PS_GRAPH))
         return mr_invalid("Table '%.*s': graph_slots is %d", MR_SV_ARG(name), o->graph_slots);
     return NULL;
 }

@@ -161,7 +161,8 @@ const char *mr_ps_map_address(const mr_ps_map *m, uint64_t id)
     return NULL;
 }
 
-static void put_servers(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id), void *arg)
+static void put_servers(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id),
+                        void *arg)
 {
     for (int i = 0; i < v->servers.n; i++) {
         size_t mark = mr_pb_begin(w, 3);
@@ -189,7 +190,8 @@ static void put_slot(mr_pb_writer *w, const mr_ps_slot *s)
     mr_pb_end(w, mark);
 }
 
-void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id), void *arg)
+void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id),
+                    void *arg)
 {
     mr_pb_opt_varint(w, 1, v->epoch);
     mr_pb_opt_varint(w, 2, (uint64_t)v->replicas);
@@ -210,7 +212,8 @@ static void get_server(mr_pb_reader *r, mr_ps_map *m)
         case 3: address = mr_pb_bytes(r); break;
         default: mr_pb_skip(r);
         }
-    if (m->view.servers.n >= MR_PS_MAX_SERVERS || address.n > MAX_ADDRESS || memchr(address.p, 0, address.n)) {
+    if (m->view.servers.n >= MR_PS_MAX_SERVERS || address.n > MAX_ADDRESS ||
+        memchr(address.p, 0, address.n)) {
         mr_pb_fail(r, "no such servers");
         return;
     }
@@ -276,7 +279,8 @@ size_t mr_ps_change_raw(const mr_ps_change *c, const mr_ps_table_spec *t)
     size_t keys = 0, floats;
     if (c->keys.list && !mr_size_mul(c->keys.n, sizeof(uint64_t), &keys))
         return SIZE_MAX;
-    if (!mr_size_mul(c->keys.n, mr_ps_change_width(t, c->kind) * sizeof(float), &floats) || floats > SIZE_MAX - 8)
+    if (!mr_size_mul(c->keys.n, mr_ps_change_width(t, c->kind) * sizeof(float), &floats) ||
+        floats > SIZE_MAX - 8)
         return SIZE_MAX;
     return mr_size_add(keys, (floats + 7) & ~(size_t)7, &keys) ? keys : SIZE_MAX;
 }

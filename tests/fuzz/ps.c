@@ -23,11 +23,20 @@ enum { MIN_PARSED = 30, MIN_ACCEPTED = 10 }; /* percent */
 #define SERVER_A MR_PS_INSIDE "a"
 #define SERVER_B MR_PS_INSIDE "b"
 
-static const char *const methods[] = {
-    MR_PS_MANAGER_SERVICE "Join",   MR_PS_MANAGER_SERVICE "Live",    MR_PS_MANAGER_SERVICE "Watch",   MR_PS_MANAGER_SERVICE "Report",
-    MR_PS_MANAGER_SERVICE "Table",  MR_PS_MANAGER_SERVICE "Leave",   MR_PS_MANAGER_SERVICE "Iterate", MR_PS_MANAGER_SERVICE "Restore",
-    MR_PS_MANAGER_SERVICE "Workers", MR_PS_SERVICE "Push",           MR_PS_SERVICE "Pull",            MR_PS_SERVICE "Reduce",
-    MR_PS_SERVICE "Chain",          MR_PS_SERVICE "Copy"};
+static const char *const methods[] = {MR_PS_MANAGER_SERVICE "Join",
+                                      MR_PS_MANAGER_SERVICE "Live",
+                                      MR_PS_MANAGER_SERVICE "Watch",
+                                      MR_PS_MANAGER_SERVICE "Report",
+                                      MR_PS_MANAGER_SERVICE "Table",
+                                      MR_PS_MANAGER_SERVICE "Leave",
+                                      MR_PS_MANAGER_SERVICE "Iterate",
+                                      MR_PS_MANAGER_SERVICE "Restore",
+                                      MR_PS_MANAGER_SERVICE "Workers",
+                                      MR_PS_SERVICE "Push",
+                                      MR_PS_SERVICE "Pull",
+                                      MR_PS_SERVICE "Reduce",
+                                      MR_PS_SERVICE "Chain",
+                                      MR_PS_SERVICE "Copy"};
 enum { N_METHODS = MR_COUNT(methods), FIRST_OF_SERVERS = 9 };
 enum { MUTANTS, PARSED, ACCEPTED, CHANGED, REPLIES, OF_METHOD, N_COUNTS = OF_METHOD + 3 * N_METHODS };
 
@@ -105,13 +114,17 @@ static void put_bytes(fuzz_rng *r, mr_pb_writer *w, uint32_t field, mr_sv v, boo
     mr_str_deinit(&s);
 }
 
-static void put_field(fuzz_rng *r, mr_pb_reader *in, mr_pb_writer *w, uint32_t field, uint32_t wire, bool change, int depth)
+static void put_field(fuzz_rng *r, mr_pb_reader *in, mr_pb_writer *w, uint32_t field, uint32_t wire,
+                      bool change, int depth)
 {
     uint64_t v;
     switch (wire) {
     case MR_WIRE_VARINT:
         v = mr_pb_varint(in);
-        mr_pb_put_varint(w, field, !change ? v : fuzz_once_in(r, 2) ? v + fuzz_below(r, 3) - 1 : (uint64_t)fuzz_odd_int(r));
+        mr_pb_put_varint(w, field,
+                         !change              ? v
+                         : fuzz_once_in(r, 2) ? v + fuzz_below(r, 3) - 1
+                                              : (uint64_t)fuzz_odd_int(r));
         break;
     case MR_WIRE_FIXED64:
         v = mr_pb_fixed64(in);
@@ -146,7 +159,8 @@ static void change_fields(fuzz_rng *r, mr_sv in, int depth, mr_str *out)
             mr_pb_skip(&p);
             continue;
         }
-        put_field(r, &p, &w, how == 1 ? 1 + (uint32_t)fuzz_below(r, 24) : field, wire, i == at && how > 2, depth);
+        put_field(r, &p, &w, how == 1 ? 1 + (uint32_t)fuzz_below(r, 24) : field, wire, i == at && how > 2,
+                  depth);
         if (how == 2) { /* the same once more */
             p.at = before;
             p.wire = wire;
@@ -191,14 +205,15 @@ static void replace(mr_bytes *b, mr_str *with)
 {
     mr_sv exact = fuzz_exact(mr_str_view(with));
     mr_bytes_deinit(b);
-    mr_bytes_add(b, (mr_piece){.data = exact.p, .n = exact.n, .drop = mr_free, .owner = (void *)(uintptr_t)exact.p});
+    mr_bytes_add(
+        b, (mr_piece){.data = exact.p, .n = exact.n, .drop = mr_free, .owner = (void *)(uintptr_t)exact.p});
     mr_str_deinit(with);
 }
 
 /* ---- a transport on which somebody sits ---- */
 
 typedef struct spied { /* a request of somebody's */
-    mr_net_request r; /* first */
+    mr_net_request r;  /* first */
     mr_net_request *outer;
 } spied;
 
@@ -321,11 +336,15 @@ static void use(mr_ps *ps, int table, fuzz_rng *r)
     for (int i = 0; i < 8; i++)
         keys[i] = at += 1 + fuzz_below(r, 6);
     if (!fuzz_once_in(r, 3))
-        mr_status_free(mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.list = keys, .n = 8}, .floats = v}, &t));
+        mr_status_free(
+            mr_ps_begin(ps, &(mr_ps_job){.table = table, .keys = {.list = keys, .n = 8}, .floats = v}, &t));
     if (fuzz_once_in(r, 3))
-        mr_status_free(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.n = KEYS}, .out = out}, &t));
+        mr_status_free(
+            mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.n = KEYS}, .out = out}, &t));
     if (fuzz_once_in(r, 3))
-        mr_status_free(mr_ps_begin(ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.list = keys, .n = 8}, .out = out + 8}, &t));
+        mr_status_free(mr_ps_begin(
+            ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.list = keys, .n = 8}, .out = out + 8},
+            &t));
     mr_status_free(mr_ps_end_all(ps));
     if (fuzz_once_in(r, 4))
         mr_status_free(mr_ps_compute(ps, (mr_ps_algebra)fuzz_below(r, 7), table, table, 0.5, &sum));
@@ -333,10 +352,17 @@ static void use(mr_ps *ps, int table, fuzz_rng *r)
 
 static void life_open(life *l, fuzz_rng *r)
 {
-    mr_ps_manager_options m = {.address = MANAGER, .replicas = 2, .servers = 2, .num_ranges = SLOTS, .lost_ms = 60000};
+    mr_ps_manager_options m = {
+        .address = MANAGER, .replicas = 2, .servers = 2, .num_ranges = SLOTS, .lost_ms = 60000};
     mr_ps_server_options a = {.address = SERVER_A, .manager = MANAGER, .memory = 16 << 20}, b = a;
-    mr_ps_options o = {.manager = MANAGER, .timeout_ms = 15000, .cache_keys = 1, .compress = fuzz_once_in(r, 2), .half = (unsigned char)fuzz_below(r, 3)};
-    mr_ps_table_options t = {.num_keys = KEYS, .update = (mr_ps_update)fuzz_below(r, MR_PS_PROXIMAL), .aggregate = fuzz_once_in(r, 4) ? 2 : 0};
+    mr_ps_options o = {.manager = MANAGER,
+                       .timeout_ms = 15000,
+                       .cache_keys = 1,
+                       .compress = fuzz_once_in(r, 2),
+                       .half = (unsigned char)fuzz_below(r, 3)};
+    mr_ps_table_options t = {.num_keys = KEYS,
+                             .update = (mr_ps_update)fuzz_below(r, MR_PS_PROXIMAL),
+                             .aggregate = fuzz_once_in(r, 4) ? 2 : 0};
     int64_t i;
     b.address = SERVER_B;
     fuzz_must(mr_ps_manager_open(&m, NULL, &l->manager), "a manager");
@@ -429,17 +455,22 @@ static void run(fuzz_run *r)
 }
 
 static void prepare(void) { mr_ops_register(); }
-static int64_t n_runs(void) { return MESSAGES / 800; } /* so many of a run are sent: not all methods are heard in each */
+static int64_t n_runs(void)
+{
+    return MESSAGES / 800;
+} /* so many of a run are sent: not all methods are heard in each */
 static int n_counts(void) { return N_COUNTS; }
 
 static bool summary(const int64_t *c, int64_t runs, FILE *out, FILE *err)
 {
     int64_t n = MR_MAX(c[MUTANTS], 1);
     bool ok = true;
-    fprintf(out, "runs %lld messages %lld parsed %lld%% accepted %lld%% changed %lld answers %lld\n", (long long)runs, (long long)c[MUTANTS],
-            (long long)(c[PARSED] * 100 / n), (long long)(c[ACCEPTED] * 100 / n), (long long)c[CHANGED], (long long)c[REPLIES]);
+    fprintf(out, "runs %lld messages %lld parsed %lld%% accepted %lld%% changed %lld answers %lld\n",
+            (long long)runs, (long long)c[MUTANTS], (long long)(c[PARSED] * 100 / n),
+            (long long)(c[ACCEPTED] * 100 / n), (long long)c[CHANGED], (long long)c[REPLIES]);
     for (int i = 0; i < N_METHODS; i++)
-        fprintf(err, "    %-38s %8lld mutants, %3lld%% parsed, %3lld%% accepted\n", methods[i], (long long)c[OF_METHOD + i],
+        fprintf(err, "    %-38s %8lld mutants, %3lld%% parsed, %3lld%% accepted\n", methods[i],
+                (long long)c[OF_METHOD + i],
                 (long long)(c[OF_METHOD + N_METHODS + i] * 100 / MR_MAX(c[OF_METHOD + i], 1)),
                 (long long)(c[OF_METHOD + 2 * N_METHODS + i] * 100 / MR_MAX(c[OF_METHOD + i], 1)));
     if (runs >= 20 && (c[PARSED] * 100 / n < MIN_PARSED || c[ACCEPTED] * 100 / n < MIN_ACCEPTED)) {

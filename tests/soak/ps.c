@@ -46,14 +46,14 @@ enum {
 #define HANG_NS (60000 * MS)
 #define MUST_MS 1000.0
 
-typedef struct ledger { /* a worker's */
+typedef struct ledger {                            /* a worker's */
     _Atomic uint32_t begun[KEYS], acked[KEYS];     /* amounts */
     _Atomic uint32_t begun_n[KEYS], acked_n[KEYS]; /* pushes */
     _Atomic int64_t pushes, failed;
 } ledger;
 
 typedef struct shared {
-    _Atomic int kill;                 /* the latest one, from 1 on */
+    _Atomic int kill; /* the latest one, from 1 on */
     _Atomic int64_t kill_ns[MAX_KILLS];
     _Atomic int64_t longest_ns[MAX_KILLS]; /* of all workers */
     _Atomic int stop[MAX_WORKERS];
@@ -111,7 +111,8 @@ static int table(mr_ps *ps, TF_Status *s)
 
 static mr_ps *connect_to(const char *manager, TF_Status *s)
 {
-    mr_ps_options o = {.struct_size = sizeof o, .manager = manager, .observer = 1, .timeout_ms = HANG_NS / MS};
+    mr_ps_options o = {
+        .struct_size = sizeof o, .manager = manager, .observer = 1, .timeout_ms = HANG_NS / MS};
     mr_ps *ps = mr_ps_connect(&o, s);
     must(s, "connect");
     return ps;
@@ -179,7 +180,8 @@ static void note_time(const push *p)
     int64_t killed = atomic_load(&sh->kill_ns[k]);
     if (k == 0 || at < killed || p->begun_ns > killed + LOOK_NS)
         return;
-    int64_t took = at - (p->begun_ns > killed ? p->begun_ns : killed), longest = atomic_load(&sh->longest_ns[k]);
+    int64_t took = at - (p->begun_ns > killed ? p->begun_ns : killed),
+            longest = atomic_load(&sh->longest_ns[k]);
     while (took > longest && !atomic_compare_exchange_weak(&sh->longest_ns[k], &longest, took))
         ;
 }
@@ -269,7 +271,8 @@ static void add_worker(void)
         return;
     snprintf(id, sizeof id, "%d", n_workers);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)rng());
-    char *argv[] = {self, "worker", (char *)(uintptr_t)manager_at, (char *)(uintptr_t)shared_path, id, seed, NULL};
+    char *argv[] = {self, "worker", (char *)(uintptr_t)manager_at, (char *)(uintptr_t)shared_path, id,
+                    seed, NULL};
     workers[n_workers++] = start(argv);
 }
 
@@ -419,8 +422,9 @@ static int judge(mr_ps *ps, int t, int kills, int by_clock, TF_Status *s)
         times[i] = atomic_load(&sh->longest_ns[i + 1]);
     qsort(times, (size_t)kills, sizeof *times, by_time);
     double p50 = (double)times[kills / 2] / 1e6, p99 = (double)times[kills * 99 / 100] / 1e6;
-    printf("kills %d lost %d doubled %d recovery_p50_ms %.1f recovery_p99_ms %.1f joins %d leaves %d freezes %d pushes %lld failed %lld\n", kills, lost,
-           doubled, p50, p99, joins, leaves, freezes, (long long)pushes, (long long)failed);
+    printf("kills %d lost %d doubled %d recovery_p50_ms %.1f recovery_p99_ms %.1f joins %d leaves %d freezes "
+           "%d pushes %lld failed %lld\n",
+           kills, lost, doubled, p50, p99, joins, leaves, freezes, (long long)pushes, (long long)failed);
     return lost || doubled || failed || (by_clock && p99 >= MUST_MS);
 }
 
@@ -435,7 +439,10 @@ static int run(int kills, uint64_t seed, int by_clock, int freeze)
     map_shared(path);
     shared_path = path;
     rng_state = seed;
-    mr_ps_manager_options mo = {.struct_size = sizeof mo, .replicas = 2, .servers = SERVERS, .lost_ms = freeze ? 1000 : 10000}; /* the dead are seen at once */
+    mr_ps_manager_options mo = {.struct_size = sizeof mo,
+                                .replicas = 2,
+                                .servers = SERVERS,
+                                .lost_ms = freeze ? 1000 : 10000}; /* the dead are seen at once */
     mr_ps_manager *m = mr_ps_manager_start(&mo, s);
     must(s, "manager");
     manager_at = mr_ps_manager_address(m);
