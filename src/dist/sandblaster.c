@@ -295,7 +295,7 @@ void mr_blast_step(mr_blast *b, const mr_blast_event *e, int64_t now_ns, mr_blas
     switch (e->kind) {
     case MR_BLAST_EVALUATE: begin_evaluation(b); break; /* one that still ran is given up */
     case MR_BLAST_JOIN:
-        if (!r)
+        if (!r && e->replica >= 0) /* below: nobody */
             mr_vec_push(&b->replicas, (mr_blast_replica){.id = e->replica, .lane = -1});
         break;
     case MR_BLAST_DONE:

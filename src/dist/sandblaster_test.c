@@ -150,6 +150,7 @@ MR_TEST(sandblaster_words_nobody_asked_for_change_nothing)
     MR_CHECK_STR(say(&t, MR_BLAST_FLUSHED, 1, 0), "");
     MR_CHECK_STR(say(&t, MR_BLAST_DONE, 9, 0), "");
     MR_CHECK_STR(say(&t, MR_BLAST_LOST, 9, 0), "");
+    MR_CHECK_STR(say(&t, MR_BLAST_JOIN, -5, 0), ""); /* that would be nobody */
     MR_CHECK_STR(say(&t, MR_BLAST_DONE, 1, 0), "1+f0");
     end(&t);
 }

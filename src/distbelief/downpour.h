@@ -14,7 +14,7 @@ typedef struct mr_pour mr_pour;
 /* Adds what it needs to the network; zero of the options becomes what it stands for.  NULL after an error, which is kept
  * in the network's scope. */
 mr_pour *mr_pour_new(mr_network *n, mr_out loss, const mr_downpour_options *o);
-/* What it started must not be under way: mr_pour_finish, or the client of the servers has been closed. */
+/* Waits for what is under way; before the client of the servers is closed. */
 void mr_pour_free(mr_pour *p);
 
 /* Makes the tables, sees that they have values, and waits for its turn and for the first parameters. */

@@ -191,3 +191,44 @@ MR_TEST(sandblaster_without_replicas_ends_with_a_deadline)
     mr_ps_free(ps);
     TF_DeleteStatus(status);
 }
+
+/* A coordinator that ends while nobody minimises lets its replicas go well; one that is gone is an error for them. */
+MR_TEST(sandblaster_replica_of_no_coordinator_ends_with_an_error)
+{
+    TF_Status *status = TF_NewStatus();
+    mr_ps *ps = mr_ps_connect(NULL, status);
+    CHECK_STATUS(status);
+    small_model r = small_build(0);
+    mr_sandblaster_replica *b = mr_sandblaster_replica_new(r.m, r.loss, r.in, 2);
+    small_open(&r, NULL);
+    mr_sandblaster_replica_work(b, r.session, ps,
+                                &(mr_sandblaster_work){sizeof(mr_sandblaster_work), .coordinator = "127.0.0.1:1",
+                                                       .portion = read_portion, .deadline_ms = 200},
+                                r.status);
+    MR_CHECK(TF_GetCode(r.status) == TF_DEADLINE_EXCEEDED || TF_GetCode(r.status) == TF_UNAVAILABLE);
+    mr_sandblaster_replica_free(b);
+    small_close(&r);
+    mr_ps_free(ps);
+    TF_DeleteStatus(status);
+}
+
+MR_TEST(sandblaster_replicas_end_well_with_an_idle_coordinator)
+{
+    TF_Status *status = TF_NewStatus();
+    mr_ps *ps = mr_ps_connect(NULL, status);
+    mr_sandblaster *s = mr_sandblaster_start(NULL, ps, status);
+    CHECK_STATUS(status);
+    replica x[2] = {0};
+    mr_sandblaster_stats stats = {.struct_size = sizeof stats};
+    for (int i = 0; i < 2; i++)
+        begin(&x[i], 0, ps, s);
+    while (stats.joined < 2)
+        mr_sandblaster_get_stats(s, &stats);
+    mr_sandblaster_free(s);
+    for (int i = 0; i < 2; i++) {
+        end(&x[i]);
+        MR_CHECK_INT(x[i].end, TF_OK);
+    }
+    mr_ps_free(ps);
+    TF_DeleteStatus(status);
+}

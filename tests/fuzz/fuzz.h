@@ -45,6 +45,7 @@ extern const fuzz_target fuzz_saved_model;
 extern const fuzz_target fuzz_group;
 extern const fuzz_target fuzz_ps_codec, fuzz_ps;
 extern const fuzz_target fuzz_federated;
+extern const fuzz_target fuzz_distbelief;
 extern const fuzz_target fuzz_record, fuzz_events, fuzz_example, fuzz_checkpoint_v1, fuzz_csv,
     fuzz_proto_pool;
 extern const fuzz_target fuzz_jpeg, fuzz_png, fuzz_gif, fuzz_bmp, fuzz_wav;
