@@ -1,10 +1,12 @@
-/* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES [shared] MIB...`.
+/* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES [shared] MIB...`;
+ * and how long it takes until those who are left go on after one of four was killed: `all_reduce lose`.
  *
  * Each process has a buffer of its own, of malloc, or with `shared` of mr_group_alloc; a time is that of the slowest, and the
  * figure the median of many. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,13 +85,77 @@ static void member(int rank, int size, const char *folder, char **sizes, int n_s
     exit(0);
 }
 
+/* ---- losing one ---- */
+
+enum { LOSE_SIZE = 4 };
+typedef struct board {
+    _Atomic int rounds;
+    _Atomic int64_t went_on_ns[LOSE_SIZE];
+} board;
+
+static void live(board *b, int rank, const char *folder)
+{
+    mr_group *g;
+    float x[1024] = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    must(mr_group_open(&(mr_group_config){.name = "bench", .transport = "shm", .rank = rank, .size = LOSE_SIZE, .folder = folder}, &g));
+    for (int after = 0; after == 0;) {
+        mr_status *st = mr_group_run(g, &(mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .in = x, .out = x, .count = 1024});
+        if (st)
+            must(mr_group_form(g));
+        else
+            after = mr_group_n_members(g) < LOSE_SIZE;
+        mr_status_free(st);
+        atomic_fetch_add(&b->rounds, rank == 0);
+    }
+    atomic_store(&b->went_on_ns[rank], mr_now_ns());
+    mr_group_close(g);
+    exit(0);
+}
+
+static double lose_one(const char *folder, int victim)
+{
+    pid_t pids[LOSE_SIZE];
+    int64_t last = 0;
+    board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (b == MAP_FAILED)
+        exit(1);
+    for (int i = 0; i < LOSE_SIZE; i++)
+        if ((pids[i] = fork()) == 0)
+            live(b, i, folder);
+    while (atomic_load(&b->rounds) < 100)
+        mr_sleep_ns(1000000);
+    int64_t killed = mr_now_ns();
+    kill(pids[victim], SIGKILL);
+    for (int i = 0; i < LOSE_SIZE; i++)
+        waitpid(pids[i], NULL, 0);
+    for (int i = 0; i < LOSE_SIZE; i++)
+        last = MR_MAX(last, atomic_load(&b->went_on_ns[i]));
+    munmap(b, sizeof(*b));
+    return (double)(last - killed) / 1e6;
+}
+
+/* Each of them once: one keeps the roster. */
+static void measure_loss(const char *folder)
+{
+    double worst = 0;
+    for (int i = 0; i < LOSE_SIZE; i++) {
+        double ms = lose_one(folder, i);
+        worst = MR_MAX(worst, ms);
+    }
+    printf("group_goes_on_after_kill_ms %.1f ms\n", worst);
+}
+
 int main(int argc, char **argv)
 {
     int size = argc > 1 ? atoi(argv[1]) : 0, status, bad = 0;
     bool shared = argc > 2 && strcmp(argv[2], "shared") == 0;
     char folder[] = "/tmp/millrace-bench-XXXXXX";
-    if (size < 1 || argc < 3 + shared || !mkdtemp(folder))
+    bool lose = argc == 2 && strcmp(argv[1], "lose") == 0;
+    if (!(lose || (size >= 1 && argc >= 3 + shared)) || !mkdtemp(folder))
         return 2;
+    if (lose)
+        measure_loss(folder);
     for (int r = 0; r < size; r++)
         if (fork() == 0)
             member(r, size, folder, argv + 2 + shared, argc - 2 - shared, shared);

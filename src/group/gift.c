@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -239,6 +240,8 @@ static mr_status *ask_once(const char *path, uint64_t number, int64_t deadline_n
     if (s < 0)
         return mr_errno_status(errno, "open", "a socket");
     mr_status *st = NULL;
+    struct timeval patience = {.tv_sec = 5}; /* connecting waits when many others do */
+    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(s, (struct sockaddr *)&a, sizeof(a)) != 0)
         st = mr_error(MR_UNAVAILABLE, "group: nobody is at %s: %s", path, strerror(errno));
     else if (!is_same_user(s))
