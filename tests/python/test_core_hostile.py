@@ -2,8 +2,10 @@
 
 import gc
 import itertools
+import os
 import subprocess
 import sys
+import tempfile
 import unittest
 import weakref
 
@@ -117,6 +119,20 @@ class EveryMethod(unittest.TestCase):
                     self.call_all(lambda *a, **k: f(o, *a, **k), 1)
                     self.call(f, (object(),))
                     self.call(f, ())
+
+    def test_methods_of_parameter_servers(self):
+        manager, client = _millrace.PsManager(), _millrace.Ps()
+        client.table("t", 3)
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)  # snapshots go anywhere
+            try:
+                for o in (client.push(0, [1], [2]), client.pull(0, [1]), client, manager):
+                    for name in sorted(self.methods_of(type(o)), key=lambda n: n == "close"):
+                        if callable(getattr(o, name)):
+                            self.call_all(getattr(o, name), 1)
+            finally:
+                os.chdir(before)
 
     def test_names_of_objects(self):
         for base in (_millrace.Graph, _millrace.Operation, _millrace.Output, _millrace.Function):
