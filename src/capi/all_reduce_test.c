@@ -79,7 +79,8 @@ static mr_status *open_session(void *arg, mr_session **out)
     mr_pb_put_bytes(&w, 4, mr_sv_of(own));
     cluster_rig *r = &p->t->rig;
     int i = mr_cluster_find(&r->cluster, MR_SV("worker"), p->worker);
-    mr_status *st = mr_remote_session_new(mr_net_loop(), r->cluster.tasks.p[i].address, p->m.graph, NULL, mr_str_view(&config), out);
+    mr_status *st = mr_remote_session_new(mr_net_loop(), r->cluster.tasks.p[i].address, p->m.graph, NULL, mr_str_view(&config),
+                                          out);
     mr_str_deinit(&config);
     return st;
 }

@@ -1,6 +1,8 @@
 /* server/collective_internal.h -- the inside of collectives over tasks; for its own files.
  *
- *     collective.c          an exchange: its life, its requests, its end; groups as a member sees them
+ *     collective.c          an exchange: its life, its requests, its end
+ *     collective_way.c      how it finds its group, its source and its number
+ *     collective_groups.c   groups as a member sees them, and what breaks them
  *     collective_leader.c   the leader's methods
  *     collective_join.c     groups whose members come and go
  *     collective_steps.c    ids of steps that several masters make together
@@ -126,8 +128,24 @@ void mr_exchange_less(mr_exchange *x, int64_t n);
 /* Takes body and method; q->then is called when it succeeds, else the exchange fails.  Owned by itself. */
 mr_xrequest *mr_xrequest_new(mr_exchange *x, int task, int from, void (*then)(mr_xrequest *q, mr_bytes *reply));
 void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body);
+/* The tasks of all members are held by the watch, or let go. */
+void mr_exchange_watch(mr_exchange *x, bool hold);
+
+/* ---- collective_way.c ---- */
+/* Begins: finds the group, and goes on from there. */
+void mr_exchange_find_group(mr_exchange *x);
+/* Ends it when its time is up. */
+void mr_exchange_set_timer(mr_exchange *x);
+
+/* ---- collective_groups.c ---- */
 mr_cgroup *mr_cgroup_ref(mr_cgroup *g);
 void mr_cgroup_unref(mr_cgroup *g);
+/* Its key in the table. */
+enum { MR_CGROUP_TEXT = 96 };
+mr_sv mr_cgroup_text(const mr_fellows *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT]);
+/* In place of the one before it; who still works in that finds it broken.  Takes the reference, gives one that is to be used:
+ * the same communicator may have come by another op before. */
+mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g);
 /* The communicator is of no use any more: all that is done in it ends.  why is borrowed. */
 typedef enum mr_break {
     MR_BREAK_HERE, /* the others know */

@@ -35,7 +35,8 @@ static const char *device_of(int worker)
 }
 
 /* A collective with its group as inputs; attrs: those of the op. */
-static mr_out collective(mr_scope *s, const char *op, mr_out in, int size, int group, int instance, const mr_named_attr *attrs, int n)
+static mr_out collective(mr_scope *s, const char *op, mr_out in, int size, int group, int instance, const mr_named_attr *attrs,
+                         int n)
 {
     mr_out ins[] = {in, mr_const_i32(s, size), mr_const_i32(s, group), mr_const_i32(s, instance)};
     return mr_emit_n(s, op, attrs, n, ins, 4);
@@ -434,7 +435,8 @@ MR_TEST(server_collective_communicators_of_two_tasks_work_in_parts)
     bench_begin(&b, 0, 4);
     for (int i = 0; i < 4; i++) {
         mr_out x = input(&b, i, 2, 3);
-        mr_out c = mr_emit(&b.s, "CollectiveInitializeCommunicator", mr_const_i32(&b.s, 5), mr_const_i32(&b.s, i), mr_const_i32(&b.s, 4));
+        mr_out c = mr_emit(&b.s, "CollectiveInitializeCommunicator", mr_const_i32(&b.s, 5), mr_const_i32(&b.s, i),
+                           mr_const_i32(&b.s, 4));
         mr_tensor *parts;
         MR_CHECK_OK(mr_tensor_new(NULL, MR_INT32, 2, (int64_t[]){2, 2}, &parts));
         memcpy(parts->data, (const int32_t[]){0, 2, 3, 1}, 16);
@@ -515,7 +517,8 @@ MR_TEST(server_collective_group_is_known_to_the_leader_of_the_session)
         mr_pb_writer_init(&w, &filtered);
         mr_pb_put_bytes(&w, 4, MR_SV("/job:worker/task:1"));
         mr_pb_put_bytes(&w, 4, MR_SV("/job:worker/task:2"));
-        MR_CHECK_OK(mr_remote_session_new(b.net, b.cluster.tasks.p[i + 1].address, m[i].g, NULL, mr_str_view(&filtered), &m[i].session));
+        MR_CHECK_OK(mr_remote_session_new(b.net, b.cluster.tasks.p[i + 1].address, m[i].g, NULL, mr_str_view(&filtered),
+                                          &m[i].session));
         mr_str_deinit(&filtered);
         give(&m[i], numbers(i, 1, 2));
     }

@@ -1,0 +1,307 @@
+/* server/collective_groups.c -- groups as a member sees them: those that are known, and what breaks them.
+ *
+ * A broken group stays in the table until the next one of its key: its communicator tells the leader what is of no use any more. */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "server/collective_internal.h"
+
+/* ---- groups ---- */
+
+static void free_numbers(mr_map *m)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(m, &pos, &key, &v))
+        mr_free(v);
+    mr_map_deinit(m);
+}
+
+mr_cgroup *mr_cgroup_ref(mr_cgroup *g)
+{
+    mr_refs_take(&g->refs);
+    return g;
+}
+
+void mr_cgroup_unref(mr_cgroup *g)
+{
+    if (!g || !mr_refs_drop(&g->refs))
+        return;
+    for (int i = 0; g->members && i < g->n; i++)
+        mr_free(g->members[i].device);
+    mr_free(g->members);
+    mr_status_free(g->broken);
+    free_numbers(&g->counts);
+    free_numbers(&g->sources);
+    mr_fellows_unref(g->peers);
+    mr_free(g);
+}
+
+mr_sv mr_cgroup_text(const mr_fellows *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT])
+{
+    snprintf(out, MR_CGROUP_TEXT, "%p %lld %lld", (const void *)p, (long long)key, (long long)part);
+    return mr_sv_of(out);
+}
+
+mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_map_next(&c->groups, &pos, &key, &v))
+        if (((mr_cgroup *)v)->communicator == communicator)
+            return v;
+    return NULL;
+}
+
+/* A generation's key does not come again: what is left of former ones goes with the next. */
+static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g) MR_REQUIRES(c->mu);
+static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    while (mr_collectives_is_generation(g->key) && mr_map_next(&c->groups, &pos, &key, &v)) {
+        mr_cgroup *old = v;
+        if (old->broken && old->peers == g->peers && old->key != g->key && mr_collectives_is_generation(old->key)) {
+            mr_map_remove(&c->groups, key);
+            return old;
+        }
+    }
+    return NULL;
+}
+
+static void forget_former(mr_collectives *c, const mr_cgroup *g)
+{
+    for (mr_cgroup *old;;) {
+        mr_lock(&c->mu);
+        old = take_former_locked(c, g);
+        mr_unlock(&c->mu);
+        if (!old)
+            return;
+        mr_cgroup_unref(old);
+    }
+}
+
+mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
+{
+    char text[MR_CGROUP_TEXT];
+    forget_former(c, g);
+    mr_sv key = mr_cgroup_text(g->peers, g->key, g->part, text);
+    mr_lock(&c->mu);
+    mr_cgroup *old = mr_map_get(&c->groups, key), *use = g;
+    if (old && old->communicator == g->communicator) {
+        use = old;
+        old = g;
+    } else {
+        mr_map_put(&c->groups, key, g);
+    }
+    mr_cgroup_ref(use);
+    mr_unlock(&c->mu);
+    mr_cgroup_unref(old);
+    return use;
+}
+
+void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_fixed64(&w, 1, communicator);
+    mr_pb_put_bytes(&w, 2, mr_sv_of(mr_status_message(why)));
+    mr_pb_opt_varint(&w, 3, left);
+    mr_errands_send(&c->worker->errands, p, task, MR_WORKER_SERVICE "AbortCollective", &body);
+}
+
+/* Tasks of the group, and the leader's, each once; not this one. */
+static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool left)
+{
+    int n_tasks = g->peers->cluster.tasks.n;
+    bool *marked = mr_new_array(bool, n_tasks + 1);
+    marked[g->leader] = true;
+    for (int i = 0; i < g->n; i++)
+        marked[g->members[i].task] = true;
+    marked[g->peers->self] = false;
+    for (int i = 0; i < n_tasks; i++)
+        if (marked[i])
+            mr_collectives_tell(c, g->peers, i, g->communicator, why, left);
+    mr_free(marked);
+}
+
+/* An exchange of the group that is not told yet (left: of those that wait for others to fetch); a reference. */
+static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool left)
+{
+    mr_lock(&c->mu);
+    mr_exchange *x = c->exchanges;
+    while (x && (x->group != g || x->ended || (left && x->call.kind != MR_BROADCAST)))
+        x = x->next;
+    if (x)
+        mr_exchange_ref(x);
+    mr_unlock(&c->mu);
+    return x;
+}
+
+/* Who waits for the data of a member that has left is told by that member, which answers nobody any more. */
+void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how)
+{
+    mr_lock(&c->mu);
+    bool first = !g->broken;
+    if (first)
+        g->broken = mr_status_mark_derived(mr_status_copy(why));
+    mr_unlock(&c->mu);
+    if (!first)
+        return;
+    for (mr_exchange *x; (x = take_exchange(c, g, how == MR_BREAK_LEFT));) {
+        mr_exchange_fail(x, mr_status_copy(g->broken), false);
+        mr_exchange_unref(x);
+    }
+    mr_boxes_break(c, g->communicator, g->broken);
+    mr_collectives_break_led(c, g->communicator, g->broken);
+    if (how == MR_BREAK_TELL)
+        tell_all(c, g, g->broken, false);
+}
+
+/* ---- endings from outside ---- */
+
+static bool has_lost(const mr_cgroup *g, const mr_fellows *p, int task, mr_status **why)
+{
+    for (int i = 0; g->peers == p && i < g->n; i++)
+        if (g->members[i].task == task && (*why = mr_watch_why(p->watch, task, g->members[i].incarnation))) {
+            mr_status_prepend(*why, MR_ABORTED_BY "%s: ", g->members[i].device);
+            return true;
+        }
+    return false;
+}
+
+static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int task, mr_status **why)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    mr_cgroup *found = NULL;
+    mr_lock(&c->mu);
+    while (!found && mr_map_next(&c->groups, &pos, &key, &v)) {
+        mr_cgroup *g = v;
+        if (!g->broken && has_lost(g, p, task, why))
+            found = mr_cgroup_ref(g);
+    }
+    mr_unlock(&c->mu);
+    return found;
+}
+
+/* Whether it still needs something of a task: one that was done with the exchange may go. */
+static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task) MR_REQUIRES(c->mu);
+static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task)
+{
+    for (const mr_xrequest *q = x->requests; q; q = q->next)
+        if (q->task == task)
+            return true;
+    return !x->text || mr_exchange_offers_locked(c, x);
+}
+
+static mr_exchange *take_needing(mr_collectives *c, const mr_cgroup *g, int task)
+{
+    mr_lock(&c->mu);
+    mr_exchange *x = c->exchanges;
+    while (x && (x->group != g || x->ended || !needs_locked(c, x, task)))
+        x = x->next;
+    if (x)
+        mr_exchange_ref(x);
+    mr_unlock(&c->mu);
+    return x;
+}
+
+/* The exchanges are told first, with the code of the loss: to them it is no consequence of something else. */
+static void fail_needing(mr_collectives *c, const mr_cgroup *g, int task, const mr_status *why)
+{
+    for (mr_exchange *x; (x = take_needing(c, g, task));) {
+        mr_exchange_fail(x, mr_status_copy(why), false);
+        mr_exchange_unref(x);
+    }
+}
+
+void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task)
+{
+    mr_status *why = NULL;
+    for (mr_cgroup *g; (g = take_lost_group(c, p, task, &why));) {
+        fail_needing(c, g, task, why);
+        mr_cgroup_break(c, g, why, MR_BREAK_LEFT);
+        mr_cgroup_unref(g);
+        mr_status_free(why);
+        why = NULL;
+    }
+}
+
+static void forget_group(mr_collectives *c, mr_cgroup *g)
+{
+    char text[MR_CGROUP_TEXT];
+    mr_sv key = mr_cgroup_text(g->peers, g->key, g->part, text);
+    mr_lock(&c->mu);
+    bool there = mr_map_get(&c->groups, key) == g;
+    if (there)
+        mr_map_remove(&c->groups, key);
+    mr_unlock(&c->mu);
+    if (there)
+        mr_cgroup_unref(g);
+}
+
+void mr_collectives_session_closed(mr_collectives *c, mr_wsession *s)
+{
+    for (;;) {
+        uint32_t pos = 0;
+        mr_sv key;
+        void *v;
+        mr_cgroup *found = NULL;
+        mr_lock(&c->mu);
+        while (!found && !c->stopped && mr_map_next(&c->groups, &pos, &key, &v)) {
+            mr_cgroup *g = v;
+            if (!g->broken && g->user == s)
+                found = mr_cgroup_ref(g);
+        }
+        mr_unlock(&c->mu);
+        if (!found)
+            return;
+        mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_fellows_name(found->peers));
+        mr_cgroup_break(c, found, why, MR_BREAK_LEFT);
+        tell_all(c, found, why, true);
+        mr_status_free(why);
+        if (found->peers->brought) /* the session's own cluster: nobody asks for the group again */
+            forget_group(c, found);
+        mr_cgroup_unref(found);
+    }
+}
+
+/* Another member has broken a communicator. */
+void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    uint64_t communicator = 0;
+    bool left = false;
+    mr_sv text = MR_SV("");
+    mr_pb_reader_init(&r, body);
+    while (mr_pb_next(&r, &field, &wire))
+        switch (field) {
+        case 1: communicator = mr_pb_fixed64(&r); break;
+        case 2: text = mr_pb_bytes(&r); break;
+        case 3: left = mr_pb_bool(&r); break;
+        default: mr_pb_skip(&r);
+        }
+    mr_status *st = mr_pb_reader_status(&r, "AbortCollectiveRequest");
+    if (!st && communicator) {
+        mr_status *why = mr_status_mark_derived(mr_error(MR_ABORTED, "%.*s", MR_SV_ARG(text)));
+        mr_lock(&c->mu);
+        mr_cgroup *g = mr_cgroup_find_locked(c, communicator);
+        if (g)
+            mr_cgroup_ref(g);
+        mr_unlock(&c->mu);
+        if (g)
+            mr_cgroup_break(c, g, why, left ? MR_BREAK_LEFT : MR_BREAK_HERE);
+        else
+            mr_collectives_break_led(c, communicator, why);
+        mr_cgroup_unref(g);
+        mr_status_free(why);
+    }
+    mr_reply(call, st, NULL);
+}
