@@ -2,8 +2,8 @@
  *
  *     kill --launcher MILLRACE --program KILL_PROGRAM [--runs N] [--kills N] [--seed S] [--keep 1]
  *
- * Each run is one `millrace launch` of kill_program.c, asynchronous and synchronous by turns, small and larger clusters by
- * turns.  Random tasks (parameter servers, workers, the chief) are killed at random times, also while others still
+ * Each run is one `millrace launch` of kill_program.c, asynchronous, synchronous, with bounded delay and with backups by
+ * turns, small and larger clusters by turns.  Random tasks (parameter servers, workers, the chief) are killed at random times, also while others still
  * recover, and when the job is about to end.  Then, from the logs of the workers, a run must have
  *
  *     ended right      exit code 0, the last step was reached, the line was learnt
@@ -41,7 +41,8 @@ typedef struct killing {
 
 typedef struct run {
     char folder[64];
-    int sync, n_ps, n_workers;
+    const char *how; /* workers keep together */
+    int n_ps, n_workers;
     pid_t launcher;
     long long began_ns, ended_ns, last_step; /* the one to reach */
     int exit_code;                           /* -1: it did not end */
@@ -232,7 +233,7 @@ static void start(run *r, const options *o)
     if (!out || dup2(fileno(out), 1) < 0 || dup2(fileno(out), 2) < 0)
         _exit(127);
     execl(o->launcher, o->launcher, "launch", "--ps", ps, "--workers", workers, "--restarts", "1000", "--", o->program, r->folder,
-          r->sync ? "sync" : "async", (char *)NULL);
+          r->how, (char *)NULL);
     _exit(127);
 }
 
@@ -384,7 +385,7 @@ static void report(const run *r, int number, unsigned seed)
     fprintf(stderr,
             "\nrun %d of seed %u, %s on %d ps and %d workers: exit code %d, %d kills, step %lld of %lld, difference %g, lost %d, "
             "longest wait %.1f s of worker %d from %.1f s on, %d processes left behind; what was written is in %s\n",
-            number, seed, r->sync ? "synchronous" : "asynchronous", r->n_ps, r->n_workers, r->exit_code, r->n_kills, r->ended ? r->final_step : r->reached,
+            number, seed, r->how, r->n_ps, r->n_workers, r->exit_code, r->n_kills, r->ended ? r->final_step : r->reached,
             r->last_step, r->ended ? r->difference : -1.0, r->lost, r->longest_wait_s, r->longest_worker, r->longest_from_s, r->n_left_behind, r->folder);
     for (int i = 0; i < r->n_kills; i++)
         fprintf(stderr, "  %.2f s %s%s", (double)(r->kills[i].at_ns - r->began_ns) * 1e-9, r->kills[i].task, i + 1 < r->n_kills ? "" : "\n");
@@ -396,6 +397,7 @@ int main(int argc, char **argv)
     static run r;
     int kills = 0, wrong = 0, lost = 0;
     double longest = 0;
+    static const char *const ways[] = {"async", "sync", "bounded:2", "backup"};
     read_options(argc, argv, &o);
     if (!o.launcher || !o.program || o.kills < 1 || o.kills > MAX_KILLS)
         return 2;
@@ -403,8 +405,8 @@ int main(int argc, char **argv)
     srand(o.seed);
     mr_progress *bar = mr_progress_new(stderr, "kill -9 of tasks", 0, o.runs);
     for (int i = 0; i < o.runs; i++) {
-        int large = i / 2 % 2;
-        r = (run){.folder = "/tmp/millrace-soak-kill-XXXXXX", .sync = i % 2, .n_ps = 1 + large, .n_workers = 2 + large, .exit_code = -1};
+        int large = i / 4 % 2;
+        r = (run){.folder = "/tmp/millrace-soak-kill-XXXXXX", .how = ways[i % 4], .n_ps = 1 + large, .n_workers = 2 + large, .exit_code = -1};
         if (!mkdtemp(r.folder))
             return 1;
         play(&r, &o);

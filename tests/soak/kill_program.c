@@ -1,6 +1,6 @@
 /* tests/soak/kill_program.c -- the program whose tasks tests/soak/kill.c kills: a line learnt over a cluster.
  *
- *     kill_program FOLDER [sync|all-reduce]
+ *     kill_program FOLDER [SYNCHRONY|all-reduce]
  *
  * y = Wx + b is learnt from points without noise, so the end is known in closed form: W and b themselves.  Workers train
  * until FOLDER/enough holds the number of the last step, and write what they do to FOLDER/worker-I.log, one write a line:
@@ -85,9 +85,8 @@ static void write_log(const program *p, long long began, const char *what)
 
 static void build(program *p, const char *how)
 {
-    int sync = strcmp(how, "sync") == 0, all_reduce = strcmp(how, "all-reduce") == 0;
+    int all_reduce = strcmp(how, "all-reduce") == 0;
     mr_model *m = mr_model_new(TF_NewGraph());
-    TF_Operation *train = NULL;
     mr_init zero = {MR_INIT_CONSTANT, 0, 0};
     if (all_reduce)
         mr_model_on_worker(m, p->task);
@@ -101,17 +100,14 @@ static void build(program *p, const char *how)
     p->bias = mr_parameter(m, "line/bias", TF_FLOAT, 1, (int64_t[]){OUTPUTS}, zero);
     mr_model_reuse(m, 0);
     TF_Output loss = mr_squared_loss(m, line, p->y);
-    mr_barrier_options all = {sizeof all, mr_cluster_task_num_workers(p->task), p->worker, 0, 0, 0, NULL};
-    mr_all_reduce_options group = {sizeof group, .num_workers = all.num_workers, .worker = p->worker};
-    if (sync)
-        p->barrier = mr_minimize_sync(m, loss, mr_sgd(0.5f), &all);
-    else if (all_reduce)
+    mr_all_reduce_options group = {sizeof group, .num_workers = mr_cluster_task_num_workers(p->task), .worker = p->worker};
+    if (all_reduce)
         p->all_reduce = mr_minimize_all_reduce(m, loss, mr_sgd(0.5f), &group);
     else
-        train = mr_minimize(m, loss, mr_sgd(0.5f));
+        p->barrier = mr_minimize_as(m, loss, mr_sgd(0.5f), how, p->task);
     mr_model_status(m, status);
     check("building the model");
-    mr_supervisor_options o = {sizeof o, .task = p->task, .train = train, .barrier = p->barrier, .checkpoints = p->folder,
+    mr_supervisor_options o = {sizeof o, .task = p->task, .barrier = p->barrier, .checkpoints = p->folder,
                                .save_ms = 100, .max_to_keep = 3, .all_reduce = p->all_reduce};
     p->supervisor = mr_supervisor_new(m, &o, status);
     check("building the supervisor");
@@ -186,7 +182,7 @@ int main(int argc, char **argv)
     p.log = open(text, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (p.log < 0)
         return 3;
-    build(&p, argc > 2 ? argv[2] : "");
+    build(&p, argc > 2 ? argv[2] : "async");
     mr_supervisor_start(p.supervisor, status);
     check("starting");
     long long began, step = mr_supervisor_step(p.supervisor, status);
