@@ -164,7 +164,8 @@ MR_EXPORT extern mr_ps_task mr_ps_push_range(mr_ps *ps, int table, uint64_t firs
                                              const mr_ps_call *call, TF_Status *status);
 MR_EXPORT extern mr_ps_task mr_ps_pull_range(mr_ps *ps, int table, uint64_t first, size_t n, float *values, const mr_ps_call *call,
                                              TF_Status *status);
-/* Waits for the end of a task, once: its error.  A task that nobody waits for is forgotten with mr_ps_wait_all. */
+/* Waits for the end of a task, once: its error.  Errors that nobody asks for are forgotten with mr_ps_wait_all, or when there are
+ * thousands of them. */
 MR_EXPORT extern void mr_ps_wait(mr_ps *ps, mr_ps_task t, TF_Status *status);
 /* Waits for all that was begun so far; the first error among them. */
 MR_EXPORT extern void mr_ps_wait_all(mr_ps *ps, TF_Status *status);

@@ -12,7 +12,7 @@
 #define DEFAULT_TIMEOUT_MS 60000
 #define ITERATION_NS (600 * 1000 * MS) /* others may be slow; who is dead is not waited for */
 
-enum { KEY_CACHE_BYTES = 64 << 20, MAX_FAILED = 4096 };
+enum { KEY_CACHE_BYTES = 64 << 20 };
 
 /* ---- what the manager says ---- */
 

@@ -12,7 +12,7 @@
 #define ANSWER_NS (20000 * MS)
 #define MAX_BYTES ((size_t)64 << 20) /* of one message, unless a single part has more */
 
-enum { MAX_PARTS = 400, SMALL_PIECE = 4096 };
+enum { MAX_PARTS = 400, SMALL_PIECE = 4096, MAX_FAILED = 4096 };
 
 typedef struct group { /* parts of one task to one server: a message */
     mr_ps_ask ask;     /* first */
@@ -465,6 +465,17 @@ static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc
                     at ? at : "no server");
 }
 
+/* For whoever waits for it; of those that nobody asks for only the last are kept. */
+static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *st) MR_REQUIRES(ps->mu);
+static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *st)
+{
+    if (ps->failed.n >= MAX_FAILED) {
+        mr_status_free(ps->failed.p[0].st);
+        memmove(ps->failed.p, ps->failed.p + 1, (size_t)--ps->failed.n * sizeof *ps->failed.p);
+    }
+    mr_vec_push(&ps->failed, (mr_ps_failed){number, mr_status_copy(st)});
+}
+
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out) MR_REQUIRES(ps->mu);
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out)
 {
@@ -478,7 +489,7 @@ static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out)
     if (!st && !t->reduce)
         *(t->pull ? &ps->stats.pulls : &ps->stats.pushes) += 1;
     if (st)
-        mr_vec_push(&ps->failed, (mr_ps_failed){t->number, mr_status_copy(st)});
+        remember_failed_locked(ps, t->number, st);
     mr_vec_push(out, t);
 }
 

@@ -485,3 +485,21 @@ MR_TEST(ps_a_push_without_servers_ends_in_time)
     r.ps = NULL;
     rig_close(&r);
 }
+
+/* What nobody waits for is not kept for ever. */
+MR_TEST(ps_errors_that_nobody_asks_for_are_forgotten)
+{
+    rig r;
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    mr_ps_task first = 0, t = 0;
+    float v[1] = {0};
+    for (int i = 0; i < 5000; i++) {
+        MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = r.table, .keys = {.n = 1}, .floats = v}, &t));
+        mr_ps_cancel(r.ps, t);
+        first = first ? first : t;
+    }
+    mr_status_free(mr_ps_end_all(r.ps));
+    MR_CHECK_OK(mr_ps_end(r.ps, first)); /* forgotten, well or not */
+    MR_CHECK_OK(mr_ps_end(r.ps, t));
+    rig_close(&r);
+}
