@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "group/group.h"
 
@@ -83,6 +84,15 @@ static void member(int rank, int size, const char *folder, char **sizes, int n_s
         measure(g, atoi(sizes[i]), shared);
     mr_group_close(g);
     exit(0);
+}
+
+/* The lock, and sockets of those that were killed. */
+static mr_status *remove_file(void *folder, const char *name)
+{
+    char *path = mr_printf("%s/%s", (char *)folder, name);
+    unlink(path);
+    mr_free(path);
+    return NULL;
 }
 
 /* ---- losing one ---- */
@@ -161,9 +171,7 @@ int main(int argc, char **argv)
             member(r, size, folder, argv + 2 + shared, argc - 2 - shared, shared);
     while (wait(&status) > 0)
         bad |= status;
-    char *lock = mr_printf("%s/bench.lock", folder);
-    unlink(lock);
-    mr_free(lock);
+    mr_status_free(mr_dir_each(folder, remove_file, folder));
     rmdir(folder);
     return bad != 0;
 }

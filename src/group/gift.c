@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -134,12 +135,16 @@ static mr_status *listen_at(mr_gifts *g)
 {
     struct sockaddr_un a;
     MR_TRY(mr_local_address(g->path, &a));
-    unlink(g->path); /* the name is this process's own */
-    g->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (g->fd < 0 || bind(g->fd, (struct sockaddr *)&a, sizeof(a)) != 0 || chmod(g->path, 0600) != 0 ||
-        listen(g->fd, BACKLOG) != 0 || !mr_watch_add(&g->watch, g->fd, EPOLLIN))
-        return mr_errno_status(errno, "listen at", g->path);
-    return NULL;
+    char *aside = mr_printf("%s-", g->path); /* it gets its name when it listens: whoever finds it is answered */
+    mr_status *st = mr_local_address(aside, &a);
+    g->fd = st ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (!st && (g->fd < 0 || bind(g->fd, (struct sockaddr *)&a, sizeof(a)) != 0 || chmod(aside, 0600) != 0 ||
+                listen(g->fd, BACKLOG) != 0 || rename(aside, g->path) != 0 || !mr_watch_add(&g->watch, g->fd, EPOLLIN)))
+        st = mr_errno_status(errno, "listen at", g->path);
+    if (st)
+        unlink(aside);
+    mr_free(aside);
+    return st;
 }
 
 mr_status *mr_gifts_new(const char *path, mr_gifts **out)

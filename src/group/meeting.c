@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "group/keeper.h"
+#include "net/local.h"
 
 #define SILENCE_NS INT64_C(5000000000) /* a keeper answers once a second */
 #define REJOIN_NS INT64_C(2000000000)
@@ -391,9 +392,37 @@ static mr_status *check_folder(const char *folder)
     return NULL;
 }
 
+/* NAME.KEY: the gifts of a process of this group. */
+static bool is_of_process(const mr_meeting *m, const char *file)
+{
+    size_t n = strlen(m->name);
+    return strncmp(file, m->name, n) == 0 && file[n] == '.' && strlen(file + n + 1) == 16 &&
+           strspn(file + n + 1, "0123456789abcdef") == 16;
+}
+
+/* A process that was killed leaves its socket behind: nobody answers there. */
+static mr_status *sweep(void *arg, const char *file)
+{
+    mr_meeting *m = arg;
+    struct sockaddr_un a;
+    if (!is_of_process(m, file))
+        return NULL;
+    char *path = mr_printf("%s/%s", m->folder, file);
+    mr_status *st = mr_local_address(path, &a);
+    int s = st ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s >= 0 && connect(s, (struct sockaddr *)&a, sizeof(a)) != 0 && errno == ECONNREFUSED)
+        unlink(path);
+    if (s >= 0)
+        close(s);
+    mr_status_free(st);
+    mr_free(path);
+    return NULL;
+}
+
 static mr_status *open_host(mr_meeting *m)
 {
     MR_TRY(check_folder(m->folder));
+    mr_status_free(mr_dir_each(m->folder, sweep, m));
     m->net = mr_net_local();
     m->own_address = mr_printf("%s/%s.%016llx", m->folder, m->name, (unsigned long long)m->key);
     return mr_gifts_new(m->own_address, &m->gifts);

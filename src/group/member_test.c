@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -266,6 +268,20 @@ static void in_shared_memory(mr_group *g, int number)
 }
 
 MR_TEST(group_shared_buffers_are_reduced_in_place) { together(3, NULL, in_shared_memory); }
+
+MR_TEST(group_sweeps_what_killed_members_leave_behind)
+{
+    mr_group *g;
+    mr_group_config c = config(0, 1);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    MR_CHECK(snprintf(a.sun_path, sizeof(a.sun_path), "%s/test.0123456789abcdef", mr_test_dir()) < (int)sizeof(a.sun_path));
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    MR_CHECK_INT(bind(s, (struct sockaddr *)&a, sizeof(a)), 0);
+    close(s);
+    MR_CHECK_OK(mr_group_open(&c, &g));
+    MR_CHECK(access(a.sun_path, F_OK) != 0);
+    mr_group_close(g);
+}
 
 MR_TEST(group_waits_for_its_members_until_the_deadline)
 {
