@@ -243,7 +243,7 @@ static void try_bytes(fuzz_run *r, form f, mr_sv bytes)
 
 /* ---- the target ---- */
 
-static int64_t n_runs(void) { return 200000; }
+static int64_t n_runs(void) { return 50000; }
 static int n_counts(void) { return N_FORMS; }
 
 static void run(fuzz_run *r)
