@@ -118,7 +118,7 @@ MR_EXPORT extern void mr_federated_round(mr_federated *f, mr_federated_report *r
 MR_EXPORT extern void mr_federated_stop(mr_federated *f);
 /* The clients' learning rate from the next round on. */
 MR_EXPORT extern void mr_federated_set_rate(mr_federated *f, float rate);
-/* A session whose variables are the averaged model: to test it, to save it.  Not while a round is made. */
+/* A session whose variables are the averaged model, since the end of the last round: to test it, to save it. */
 MR_EXPORT extern TF_Session *mr_federated_session(mr_federated *f);
 /* Where clients reach it, "host:port"; "" when they are inside this process. */
 MR_EXPORT extern const char *mr_federated_address(const mr_federated *f);

@@ -76,12 +76,15 @@ static mr_fed_coordinator_options coordinator_options(const mr_federated_options
 
 /* ---- making ---- */
 
+/* The last session has the averaged model: in the others, clients that a round did not wait for may still train. */
+static mr_learner *shown(mr_federated *f) { return &f->work.learners[f->work.n_learners - 1]; }
+
 static mr_status *initial_weights(mr_federated *f, mr_fed_weights **out)
 {
     mr_fed_weights *w = mr_fed_weights_new(f->work.n_weights);
     if (!w)
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for %zu weights", f->work.n_weights);
-    mr_status *st = mr_learner_read(&f->work.learners[0], w->v, w->n);
+    mr_status *st = mr_learner_read(shown(f), w->v, w->n);
     if (st)
         mr_fed_weights_unref(w);
     else
@@ -108,15 +111,15 @@ static mr_status *make(mr_federated *f, const mr_federated_options *o)
 {
     mr_fed_weights *weights = NULL;
     MR_TRY(check_options(o));
-    int threads = o->address ? 1 : o->threads ? o->threads : mr_cpu_count();
-    MR_TRY(mr_capi_work_open(o->work, threads, &f->work));
+    int threads = o->address ? 0 : o->threads ? o->threads : mr_cpu_count();
+    MR_TRY(mr_capi_work_open(o->work, threads + 1, &f->work));
     mr_fed_coordinator_options c = coordinator_options(o);
     if (o->clients)
         MR_TRY(take_clients(f, o));
     MR_TRY(initial_weights(f, &weights));
     if (o->address)
         return mr_fed_server_new(&c, o->address, weights, &f->server);
-    mr_fed_simulated_options s = {c, f->plain, f->n_clients, f->work.learners, f->work.n_learners, as_written(o->lose)};
+    mr_fed_simulated_options s = {c, f->plain, f->n_clients, f->work.learners, threads, as_written(o->lose)};
     return mr_fed_simulated_new(&s, weights, &f->simulated);
 }
 
@@ -153,11 +156,10 @@ void mr_federated_free(mr_federated *f)
 
 static mr_status *no_federated(void) { return mr_invalid("There is no federated averaging"); }
 
-/* The first session has the model between rounds; its thread waits then. */
 static mr_status *show_weights(mr_federated *f)
 {
     mr_fed_weights *w = mr_fed_coordinator_weights(coordinator_of(f));
-    mr_status *st = mr_learner_load(&f->work.learners[0], w->v, w->n);
+    mr_status *st = mr_learner_load(shown(f), w->v, w->n);
     mr_fed_weights_unref(w);
     return st;
 }
@@ -204,7 +206,7 @@ void mr_federated_set_rate(mr_federated *f, float rate)
         mr_fed_coordinator_rate(coordinator_of(f), rate);
 }
 
-TF_Session *mr_federated_session(mr_federated *f) { return f ? f->work.sessions[0] : NULL; }
+TF_Session *mr_federated_session(mr_federated *f) { return f ? f->work.sessions[f->work.n_learners - 1] : NULL; }
 const char *mr_federated_address(const mr_federated *f) { return f && f->server ? mr_fed_server_address(f->server) : ""; }
 
 /* ---- a client ---- */

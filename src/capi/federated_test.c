@@ -107,6 +107,31 @@ MR_TEST(federated_capi_learns_by_secure_sums)
     end(&r);
 }
 
+/* Clients that a round did not wait for must not touch what is shown: the same model is there until the next round. */
+MR_TEST(federated_capi_shows_a_model_that_stays)
+{
+    rig r;
+    begin(&r, mr_sgd(0.1f));
+    r.o.fraction = 0.2f;
+    r.o.over = 2;
+    r.o.epochs = 200;
+    r.o.threads = 3;
+    mr_federated *f = mr_federated_new(&r.o, r.k.s);
+    CHECK_OK(r.k.s);
+    for (int i = 0; i < 3; i++) {
+        mr_federated_report report = {.struct_size = sizeof report};
+        mr_federated_round(f, &report, r.k.s);
+        CHECK_OK(r.k.s);
+        MR_CHECK_INT(report.updates, 2);
+        MR_CHECK_INT(report.asked, 6);
+        float first = predict(&r, f, 1);
+        for (int k = 0; k < 50; k++)
+            MR_CHECK_NEAR(predict(&r, f, 1), first, 0);
+    }
+    mr_federated_free(f);
+    end(&r);
+}
+
 /* Without an mr_model: variables that somebody else made. */
 MR_TEST(federated_capi_takes_parameters_of_any_graph)
 {

@@ -85,18 +85,18 @@ static mr_status *check_steps(const TF_Graph *g, const mr_federated_work *w)
     return w->reset ? mr_capi_check_op(g, w->reset) : NULL;
 }
 
-/* Clients are what runs side by side: a step itself stays in its thread. */
-static mr_status *open_session(mr_capi_work *w, bool alone, TF_Session **out)
+/* Where clients run side by side, a step stays in its thread; the last session has all threads there are. */
+static mr_status *open_session(mr_capi_work *w, bool last, TF_Session **out)
 {
     TF_SessionOptions o = {.target = (char *)(uintptr_t) ""};
-    if (!alone)
+    if (!last)
         o.config = (mr_session_config){.intra_threads = 1, .inter_threads = 1, .per_session_threads = true};
     return mr_capi_new_session(w->graph, &o, out);
 }
 
 static mr_status *open_learner(mr_capi_work *w, const mr_federated_work *from, int i, int n, mr_node *init, mr_node *reset)
 {
-    MR_TRY(open_session(w, n == 1, &w->sessions[i]));
+    MR_TRY(open_session(w, i == n - 1, &w->sessions[i]));
     w->learners[i] = (mr_learner){.session = w->sessions[i]->session,
                                   .parameters = w->parameters,
                                   .n_parameters = w->n_parameters,

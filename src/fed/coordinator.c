@@ -270,6 +270,14 @@ bool mr_fed_coordinator_task(mr_fed_coordinator *c, int i, mr_fed_task *out)
     return asked;
 }
 
+bool mr_fed_coordinator_waits(mr_fed_coordinator *c, int i, const mr_fed_task *t)
+{
+    mr_lock(&c->mu);
+    bool waits = is_client(c, i) && c->clients[i].asked && c->rounds.ticket == t->ticket && c->rounds.stage == t->stage;
+    mr_unlock(&c->mu);
+    return waits;
+}
+
 static bool all_finite(const float *v, size_t n)
 {
     float sum = 0;
@@ -308,10 +316,11 @@ mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer
     mr_status *st = check_locked(c, i, a);
     if (st) {
         e.word = MR_FED_REFUSE;
-        if (c->clients[i].asked && a->ticket == c->rounds.ticket && a->stage == c->rounds.stage)
+        if (c->clients[i].asked && a->ticket == c->rounds.ticket && a->stage == c->rounds.stage) {
             c->clients[i].asked = false;
-        mr_status_free(c->refusal);
-        c->refusal = mr_status_copy(st);
+            mr_status_free(c->refusal);
+            c->refusal = mr_status_copy(st);
+        }
     }
     step_and_unlock(c, e, a);
     bool refused = a->refused;

@@ -43,6 +43,8 @@ int mr_fed_coordinator_join(mr_fed_coordinator *c);
 void mr_fed_coordinator_join_as(mr_fed_coordinator *c, int client);
 void mr_fed_coordinator_gone(mr_fed_coordinator *c, int client);
 int mr_fed_coordinator_there(mr_fed_coordinator *c); /* how many clients are */
+/* Whether this client's answer to a task would still count. */
+bool mr_fed_coordinator_waits(mr_fed_coordinator *c, int client, const mr_fed_task *t);
 /* What this client is asked for; false: nothing now. */
 bool mr_fed_coordinator_task(mr_fed_coordinator *c, int client, mr_fed_task *out);
 /* Takes over the answer.  INVALID_ARGUMENT when it is malformed: its client is out of the try.  Late and doubled ones are

@@ -50,7 +50,18 @@ static bool is_lost(const mr_fed_simulated *s, int client, const mr_fed_task *t)
     return s->o.lose > 0 && (double)(mr_hash64(key, sizeof key) >> 11) * 0x1p-53 < s->o.lose;
 }
 
-static bool is_stopped(void *arg) { return ((mr_fed_simulated *)arg)->stop; }
+typedef struct doing { /* what a thread does at the moment */
+    mr_fed_simulated *s;
+    int client;
+    const mr_fed_task *task;
+} doing;
+
+/* A round that has enough does not wait for the rest, and nobody else does. */
+static bool is_useless(void *arg)
+{
+    const doing *d = arg;
+    return d->s->stop || !mr_fed_coordinator_waits(d->s->coordinator, d->client, d->task);
+}
 
 static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed_task *t)
 {
@@ -60,8 +71,11 @@ static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed
         mr_fed_coordinator_join_as(s->coordinator, client);
         return;
     }
-    mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, (mr_learner_stop){is_stopped, s}, &a);
-    if (st) /* the program's own graph or memory: no other client would fare better */
+    doing d = {s, client, t};
+    mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, (mr_learner_stop){is_useless, &d}, &a);
+    if (mr_status_code(st) == MR_CANCELLED && is_useless(&d))
+        mr_status_free(st);
+    else if (st) /* the program's own graph or memory: no other client would fare better */
         mr_fed_coordinator_fail(s->coordinator, mr_status_prepend(st, "client %d: ", client));
     mr_status_free(mr_fed_coordinator_answer(s->coordinator, client, &a));
 }
