@@ -1,4 +1,5 @@
 /* Groups that find each other, lose members and go on: members as threads, and as processes that are killed. */
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -75,14 +76,27 @@ MR_TEST(group_members_of_a_host_find_each_other) { together(3, NULL, add_up); }
 static char addresses[3][64];
 static const char *const address_list[] = {addresses[0], addresses[1], addresses[2]};
 
+static int free_port(char address[64])
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MR_CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0);
+    snprintf(address, 64, "127.0.0.1:%d", ntohs(a.sin_port));
+    return fd;
+}
+
 static mr_group_config grpc_config(void)
 {
     mr_group_config c = config(0, 3);
     c.transport = "grpc";
     c.addresses = address_list;
     c.n_addresses = 3;
+    int fds[3];
+    for (int i = 0; i < 3; i++) /* ports that were free just now, all of them at once */
+        fds[i] = free_port(addresses[i]);
     for (int i = 0; i < 3; i++)
-        snprintf(addresses[i], sizeof(addresses[i]), "127.0.0.1:%d", 20000 + (int)(mr_random64() % 20000));
+        close(fds[i]);
     return c;
 }
 
