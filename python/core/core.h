@@ -48,7 +48,8 @@ typedef struct py_output {
 } py_output;
 
 extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_session_type, py_server_type, py_function_type,
-    py_reader_type, py_federated_type, py_ps_type, py_ps_task_type, py_ps_manager_type, py_ps_server_type;
+    py_reader_type, py_federated_type, py_ps_type, py_ps_task_type, py_ps_manager_type, py_ps_server_type,
+    py_group_type;
 
 /* ---- status.c ---- */
 /* A status to be handed to the C API; NULL with an exception set. */
