@@ -120,14 +120,14 @@ class EveryMethod(unittest.TestCase):
                     self.call(f, (object(),))
                     self.call(f, ())
 
-    def test_methods_of_parameter_servers(self):
-        manager, client = _millrace.PsManager(), _millrace.Ps()
+    def test_methods_of_parameter_servers_and_groups(self):
+        manager, client, group = _millrace.PsManager(), _millrace.Ps(), _millrace.Group(size=1)
         client.table("t", 3)
         before = os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)  # snapshots go anywhere
             try:
-                for o in (client.push(0, [1], [2]), client.pull(0, [1]), client, manager):
+                for o in (client.push(0, [1], [2]), client.pull(0, [1]), client, manager, group):
                     for name in sorted(self.methods_of(type(o)), key=lambda n: n == "close"):
                         if callable(getattr(o, name)):
                             self.call_all(getattr(o, name), 1)

@@ -1,6 +1,6 @@
 """Processes that compute together: all-reduce and its kin on arrays.
 
-    with tf.group.join() as group:                    # rank and size as `millrace launch`, mpirun or srun say
+    with tf.collective.join() as group:                    # rank and size as `millrace launch`, mpirun or srun say
         mean = group.all_reduce(gradients, "mean")    # the same bits at all members
 
 All members call the same operations in the same order.  When one dies, the operations of the others raise tf.errors.AbortedError, which
@@ -96,6 +96,6 @@ class Group:
 def join(name=None, size=0, rank=0, transport=None, folder=None, addresses=None, min_size=0, join_ms=0, timeout_ms=0):
     """Joins a group and waits until all `size` members are there; size 0: as the launcher says.
 
-    `transport` is "shm", "grpc" or "mpi"; by itself shared memory where all are on this host."""
+    A `rank` of -1 is any that is free.  `transport` is "shm", "grpc" or "mpi"; by itself shared memory where all are on this host."""
     return Group(name=name, size=size, rank=rank, transport=transport, folder=folder, addresses=addresses, min_size=min_size,
                  join_ms=join_ms, timeout_ms=timeout_ms)
