@@ -406,7 +406,8 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 
 .PHONY: bench-train
 bench-train: deps-run          ## training over many workers: stragglers, large tables, Downpour and a batch system's driver, all-reduce
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups embedding data_parallel distbelief) $(NET_SO)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups count_min embedding data_parallel distbelief) $(NET_SO)
+	$(q)$(B)/bench/count_min
 	$(q)$(B)/bench/backups
 	$(q)$(MAKE) --no-print-directory bench-group
 	$(q)$(B)/bench/embedding
