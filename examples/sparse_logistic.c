@@ -68,7 +68,7 @@ static const struct option {
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
-/* What a worker tells, in memory that the processes share. */
+/* What a worker tells, in memory that the processes share.  Nothing of it is used in training. */
 typedef struct report {
     int n; /* evaluations */
     double seconds[MAX_EVALUATIONS], loss[MAX_EVALUATIONS], norm[MAX_EVALUATIONS];
@@ -76,6 +76,11 @@ typedef struct report {
     int64_t keys, iterations;
     double waited_s, computed_s, slept_s;
 } report;
+
+/* With a delay no two workers see the same weights.  So the first one keeps what the servers have, in memory that the processes
+ * share, and the objective is computed when training is over. */
+static float *snapshots;
+static size_t snapshot_floats;
 
 static TF_Status *status;
 
@@ -218,6 +223,9 @@ static void gather_columns(shard *s, const entry *e, size_t n)
     s->starts[s->n_keys] = (uint32_t)n;
 }
 
+/* Iterations between evaluations. */
+static int64_t evaluation_every(void) { return (int64_t)(set.blocks / set.evaluations); }
+
 static uint64_t block_size(void) { return (uint64_t)ceil(set.features / set.blocks); }
 
 /* A block is a table of its own, so that the servers count the workers' pushes of it by themselves: its keys begin at 0. */
@@ -319,7 +327,7 @@ typedef struct worker {
     int number, clock;
     int *tables; /* the weights of each block */
     shard s;
-    mr_ps *ps;
+    mr_ps *ps, *observer; /* the second only for snapshots */
     float *gu, *fresh, *slope, *bend;
     double started, computed_s, slept_s;
     uint64_t random;
@@ -347,6 +355,23 @@ static void meet(worker *w)
     check("waiting for the others");
 }
 
+static void make_tables(mr_ps *ps, int *tables)
+{
+    /* The servers step by the mean of the workers' shares, so l1 is a share too. */
+    mr_ps_table_options t = {.struct_size = sizeof t,
+                             .num_keys = block_size(),
+                             .update = MR_PS_PROXIMAL,
+                             .rate = (float)set.rate,
+                             .l1 = (float)(set.l1 / set.workers),
+                             .aggregate = (int)set.workers};
+    for (int b = 0; b < (int)set.blocks; b++) {
+        char name[32];
+        snprintf(name, sizeof name, "w%d", b);
+        tables[b] = mr_ps_table(ps, name, &t, status);
+        check("making a table");
+    }
+}
+
 static void connect_worker(worker *w, const char *manager)
 {
     mr_ps_options o = {.struct_size = sizeof o,
@@ -358,19 +383,12 @@ static void connect_worker(worker *w, const char *manager)
                        .timeout_ms = 120000}; /* a busy machine takes its time */
     w->ps = mr_ps_connect(&o, status);
     check("connecting");
-    /* The servers step by the mean of the workers' shares, so l1 is a share too. */
-    mr_ps_table_options t = {.struct_size = sizeof t,
-                             .num_keys = block_size(),
-                             .update = MR_PS_PROXIMAL,
-                             .rate = (float)set.rate,
-                             .l1 = (float)(set.l1 / set.workers),
-                             .aggregate = (int)set.workers};
     w->tables = room((size_t)set.blocks, sizeof *w->tables);
-    for (int b = 0; b < (int)set.blocks; b++) {
-        char name[32];
-        snprintf(name, sizeof name, "w%d", b);
-        w->tables[b] = mr_ps_table(w->ps, name, &t, status);
-        check("making a table");
+    make_tables(w->ps, w->tables);
+    if (snapshots && w->number == 0) {
+        w->observer = mr_ps_connect(&(mr_ps_options){.struct_size = sizeof(mr_ps_options), .manager = manager, .observer = 1}, status);
+        check("connecting again");
+        make_tables(w->observer, w->tables); /* finds the same ones */
     }
     mr_ps_table_options c = {.struct_size = sizeof c, .num_keys = (uint64_t)set.blocks, .update = MR_PS_ADD};
     w->clock = mr_ps_table(w->ps, "clock", &c, status);
@@ -469,6 +487,19 @@ static void stumble(worker *w, int64_t iteration, double computed_s)
     sleep_s(s);
 }
 
+/* All weights as they are now, by a client of its own: its bytes and time are no part of training. */
+static void take_snapshot(worker *w, float *to)
+{
+    double start = now();
+    for (int b = 0; b < (int)set.blocks; b++) {
+        mr_ps_pull_range(w->observer, w->tables[b], 0, block_size(), to + (size_t)b * block_size(), NULL, status);
+        check("pulling all weights");
+    }
+    mr_ps_wait_all(w->observer, status);
+    check("pulling all weights");
+    w->started += now() - start;
+}
+
 static void evaluate(worker *w)
 {
     report *r = w->to;
@@ -476,20 +507,43 @@ static void evaluate(worker *w)
     mr_ps_stats st = {.struct_size = sizeof st};
     if (i == MAX_EVALUATIONS)
         return;
-    r->loss[i] = loss_of(&w->s);
     mr_ps_get_stats(w->ps, &st);
-    for (int b = 0; b < (int)set.blocks && w->number == 0; b++) {
-        double sum = 0;
-        mr_ps_vector(w->ps, MR_PS_NORM1, w->tables[b], w->tables[b], 0, &sum, status);
-        check("summing up the weights");
-        r->norm[i] += sum;
-    }
     r->bytes[i] = st.bytes_sent + st.bytes_received;
     r->offered[i] = st.rows_offered;
     r->sent[i] = st.rows_sent;
     r->waited_s = st.waited_s;
     r->seconds[i] = now() - w->started;
     r->n = i + 1;
+    if (snapshots) {
+        if (w->number == 0)
+            take_snapshot(w, snapshots + (size_t)i * snapshot_floats);
+        return;
+    }
+    r->loss[i] = loss_of(&w->s);
+    for (int b = 0; b < (int)set.blocks && w->number == 0; b++) {
+        double sum = 0;
+        mr_ps_vector(w->ps, MR_PS_NORM1, w->tables[b], w->tables[b], 0, &sum, status);
+        check("summing up the weights");
+        r->norm[i] += sum;
+    }
+}
+
+/* The objective at each snapshot: this worker's share of it. */
+static void evaluate_snapshots(worker *w)
+{
+    shard *s = &w->s;
+    for (int i = 0; i < w->to->n; i++) {
+        const float *all = snapshots + (size_t)i * snapshot_floats;
+        for (int b = 0; b < (int)set.blocks; b++) {
+            const float *weights = all + (size_t)b * block_size();
+            for (size_t k = s->blocks[b]; k < s->blocks[b + 1]; k++)
+                w->fresh[k - s->blocks[b]] = weights[s->keys[k]];
+            move(s, b, w->fresh);
+        }
+        w->to->loss[i] = loss_of(s);
+        for (size_t k = 0; k < snapshot_floats && w->number == 0; k++)
+            w->to->norm[i] += fabs((double)all[k]);
+    }
 }
 
 /* Every pass in another order, the same for all workers. */
@@ -525,7 +579,7 @@ static void refresh(worker *w, int64_t *from, int64_t t)
 static void train(worker *w)
 {
     int64_t iterations = (int64_t)(set.passes * set.blocks), fresh = 0; /* iterations whose blocks have been pulled */
-    int64_t every = (int64_t)(set.blocks / set.evaluations);
+    int64_t every = evaluation_every();
     evaluate(w);
     for (int64_t t = 0; t < iterations; t++) {
         double start = now();
@@ -543,6 +597,9 @@ static void train(worker *w)
     meet(w);
     refresh(w, &fresh, iterations);
     evaluate(w);
+    meet(w);
+    if (snapshots)
+        evaluate_snapshots(w);
     w->to->iterations = iterations;
 }
 
@@ -568,6 +625,7 @@ static void run_worker(int number, const char *manager, report *to)
     to->keys = (int64_t)w.s.n_keys;
     to->computed_s = w.computed_s;
     to->slept_s = w.slept_s;
+    mr_ps_free(w.observer);
     mr_ps_free(w.ps);
 }
 
@@ -642,8 +700,8 @@ static void tell(const report *r)
             offered += (double)(r[k].offered[i] - (i ? r[k].offered[i - 1] : 0));
             sent += (double)(r[k].sent[i] - (i ? r[k].sent[i - 1] : 0));
         }
-        printf("%8.2f %9.3f %14.3f %12.3f %10.3f %10.2f\n", i / set.evaluations, seconds, loss + set.l1 * r[0].norm[i], r[0].norm[i],
-               bytes / 1e6, offered > 0 ? 100 * (1 - sent / offered) : 0);
+        printf("%8.2f %9.3f %14.3f %12.3f %10.3f %10.2f\n", i * (double)evaluation_every() / set.blocks, seconds,
+               loss + set.l1 * r[0].norm[i], r[0].norm[i], bytes / 1e6, offered > 0 ? 100 * (1 - sent / offered) : 0);
     }
     for (int k = 0; k < workers; k++)
         printf("worker %d: %lld keys, computed %.3f s, slept %.3f s, idle %.3f s\n", k, (long long)r[k].keys, r[k].computed_s, r[k].slept_s,
@@ -692,7 +750,13 @@ int main(int argc, char **argv)
     int workers = (int)set.workers, servers = (int)set.servers, told[2], stop[2];
     report *reports = mmap(NULL, sizeof *reports * MAX_WORKERS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     char manager[ADDRESS] = {0};
-    if (reports == MAP_FAILED || pipe(told) || pipe(stop))
+    if (set.delay > 0) {
+        size_t most = (size_t)fmin(set.passes * set.blocks / (double)evaluation_every() + 2, MAX_EVALUATIONS);
+        snapshot_floats = (size_t)set.blocks * block_size();
+        snapshots = mmap(NULL, most * snapshot_floats * sizeof *snapshots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                         -1, 0);
+    }
+    if (reports == MAP_FAILED || snapshots == MAP_FAILED || pipe(told) || pipe(stop))
         return perror("sparse_logistic"), 1;
     for (int i = 0; i < servers; i++) {
         if (start_child() == 0) {
