@@ -2,7 +2,10 @@
  *
  * Locks: `turn` is held while callbacks run, `mu` guards the list of workers and is taken inside it.  A call is answered with
  * `mu` free, because answering waits for a cancellation of that call that runs, and that takes `mu`.  The call of a worker that
- * stays is answered by nobody who has `turn`, since its cancellation takes that. */
+ * stays is answered by nobody who has `turn`, since its cancellation takes that.
+ *
+ * A call is listed and its cancellation asked for in one turn, and taken from the list for good in another (an order, a loss,
+ * the closing): so nobody answers, and thereby frees, a call that is still being taken in. */
 #include "distbelief/desk.h"
 
 #include "base/clock.h"
@@ -197,12 +200,13 @@ static void take_stay(mr_desk *d, mr_net_call *c, const word *w)
     mr_net_call *ask = NULL;
     mr_lock(&d->turn);
     mr_status *st = admit(d, c, w, &ask);
+    bool left = !st && !c->net->on_cancel(c, stay_ended, d);
     mr_unlock(&d->turn);
     if (ask)
         reply(d, ask, mr_status_copy(st), NULL);
     if (st)
         reply(d, c, st, NULL);
-    else if (!c->net->on_cancel(c, stay_ended, d))
+    else if (left)
         stay_ended(d, c);
 }
 
@@ -289,15 +293,20 @@ void mr_desk_order(mr_desk *d, int64_t id, mr_bytes *order)
 
 /* ---- time ---- */
 
+/* Who asks without coming to stay is known no longer than it waits: or strangers could fill the list. */
 static mr_net_call *take_patient(mr_desk *d, int64_t before_ns)
 {
     mr_net_call *c = NULL;
     mr_lock(&d->mu);
-    for (int i = 0; i < d->workers.n && !c; i++)
-        if (d->workers.p[i].ask && d->workers.p[i].asked_ns < before_ns) {
-            c = d->workers.p[i].ask;
-            d->workers.p[i].ask = NULL;
-        }
+    for (int i = 0; i < d->workers.n && !c; i++) {
+        worker *w = &d->workers.p[i];
+        if (!w->ask || w->asked_ns >= before_ns)
+            continue;
+        c = w->ask;
+        w->ask = NULL;
+        if (!w->joined)
+            mr_vec_remove_swap(&d->workers, i);
+    }
     mr_unlock(&d->mu);
     return c;
 }
@@ -351,11 +360,13 @@ mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out)
     d->tick.place = -1;
     mr_mutex_init(&d->turn);
     mr_mutex_init(&d->mu);
+    mr_lock(&d->turn); /* workers may stand at the door: callbacks find *out set */
     mr_status *st = open_doors(d);
+    if (!st)
+        *out = d;
+    mr_unlock(&d->turn);
     if (st)
         mr_desk_close(d);
-    else
-        *out = d;
     return st;
 }
 
@@ -363,6 +374,7 @@ mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out)
 static mr_net_call *take_any(mr_desk *d)
 {
     mr_net_call *c = NULL;
+    mr_lock(&d->turn);
     mr_lock(&d->mu);
     for (int i = 0; i < d->workers.n && !c; i++) {
         worker *w = &d->workers.p[i];
@@ -371,6 +383,7 @@ static mr_net_call *take_any(mr_desk *d)
         *open = NULL;
     }
     mr_unlock(&d->mu);
+    mr_unlock(&d->turn);
     return c;
 }
 

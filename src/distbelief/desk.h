@@ -29,6 +29,7 @@ typedef struct mr_desk_rules {
     void (*tick)(void *arg); /* some times a second; may be NULL */
 } mr_desk_rules;
 
+/* *out is set before the first callback. */
 mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out);
 /* Sends all workers away.  Not from a callback.  NULL is fine. */
 void mr_desk_close(mr_desk *d);

@@ -1,6 +1,8 @@
 /* distbelief/desk_test.c -- the desk: orders that wait, workers that vanish, strangers: sandblaster_desk_*. */
 #include "distbelief/desk.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/thread.h"
 #include "distbelief/blast_words.h"
@@ -153,6 +155,61 @@ MR_TEST(sandblaster_desk_wait_can_be_cancelled)
     mr_thread_join(&t);
     mr_hand_leave(h);
     close_desk(&o);
+}
+
+/* The owner has the desk before the first worker joins, also one that has waited for the door to open. */
+MR_TEST(sandblaster_desk_is_known_to_its_owner_before_anybody_joins)
+{
+    mr_test_deadline(60);
+    for (int i = 0; i < 10; i++) {
+        owner o = {.at_once = true};
+        mr_hand *h;
+        mr_bytes report = {0}, got = {0};
+        mr_mutex_init(&o.mu);
+        mr_cond_init(&o.changed);
+        char address[64];
+        MR_CHECK_OK(mr_desk_open(&(mr_desk_rules){NULL, &o, joined, said, lost, NULL}, &o.desk));
+        snprintf(address, sizeof address, "%s", mr_desk_address(o.desk)); /* nobody else has it for a while */
+        mr_desk_close(o.desk);
+        o.desk = NULL;
+        MR_CHECK_OK(mr_hand_join(&(mr_hand_rules){address, MR_SV(""), 10000}, &h));
+        MR_CHECK_OK(mr_desk_open(&(mr_desk_rules){address, &o, joined, said, lost, NULL}, &o.desk));
+        MR_CHECK_OK(mr_hand_ask(h, &report, &got));
+        mr_bytes_deinit(&got);
+        mr_hand_leave(h);
+        close_desk(&o);
+    }
+}
+
+/* Joins while the desk closes: each of both may come first at any point. */
+static void join_and_leave(void *arg)
+{
+    mr_hand *h = NULL;
+    mr_bytes report = {0}, got = {0};
+    mr_status *st = mr_hand_join(&(mr_hand_rules){arg, MR_SV(""), 2000}, &h);
+    if (!st)
+        st = mr_hand_ask(h, &report, &got);
+    mr_status_free(st);
+    mr_bytes_deinit(&got);
+    mr_hand_leave(h);
+}
+
+MR_TEST(sandblaster_desk_may_close_while_workers_join)
+{
+    mr_test_deadline(120);
+    for (int i = 0; i < 20; i++) {
+        owner o = {0};
+        char address[64];
+        mr_thread t[3];
+        open_desk(&o);
+        snprintf(address, sizeof address, "%s", mr_desk_address(o.desk));
+        for (int k = 0; k < 3; k++)
+            MR_CHECK_INT(mr_thread_start(&t[k], "joins", join_and_leave, address), 0);
+        await(&o, &o.joined, 1 + i % 3);
+        close_desk(&o);
+        for (int k = 0; k < 3; k++)
+            mr_thread_join(&t[k]);
+    }
 }
 
 /* ---- strangers ---- */

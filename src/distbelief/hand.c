@@ -52,11 +52,11 @@ static mr_status *start(mr_hand *h, call *c, const char *method, mr_bytes *text,
         mr_bytes_deinit(text);
         return st;
     }
-    *c = (call){.hand = h, .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = done}};
+    mr_lock(&h->mu); /* mr_hand_cancel looks at it */
+    *c = (call){.hand = h, .open = true,
+                .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = done}};
     mr_bytes_add_str(&c->r.body, &head);
     mr_bytes_append(&c->r.body, text);
-    mr_lock(&h->mu);
-    c->open = true;
     mr_unlock(&h->mu);
     h->net->start(h->peer, &c->r);
     return NULL;
