@@ -104,6 +104,20 @@ static void give_flush(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blas
     order(b, r, MR_BLAST_FLUSH, -1, now_ns, out);
 }
 
+static int64_t since_of(mr_blast *b, int64_t id)
+{
+    const mr_blast_replica *r = find(b, id);
+    return r ? r->since_ns : 0;
+}
+
+/* Where another who computes it is written down: instead of the one that has been at it for longer, if two are. */
+static int place_in(mr_blast *b, const mr_blast_portion *p)
+{
+    if (p->by[0] < 0 || p->by[1] < 0)
+        return p->by[0] < 0 ? 0 : 1;
+    return since_of(b, p->by[0]) <= since_of(b, p->by[1]) ? 0 : 1;
+}
+
 static void give_portion(mr_blast *b, mr_blast_replica *r, int at, int64_t now_ns, mr_blast_actions *out)
 {
     mr_blast_portion *p = &b->portions[at];
@@ -112,7 +126,7 @@ static void give_portion(mr_blast *b, mr_blast_replica *r, int at, int64_t now_n
     else
         b->given_twice++;
     p->holding = MR_BLAST_GIVEN;
-    p->by[p->by[0] < 0 ? 0 : 1] = r->id;
+    p->by[place_in(b, p)] = r->id;
     order(b, r, MR_BLAST_COMPUTE, at, now_ns, out);
 }
 
@@ -124,20 +138,25 @@ static int find_free(const mr_blast *b)
     return -1;
 }
 
+/* When the last replica that has the portion got it. */
 static int64_t given_since(mr_blast *b, const mr_blast_portion *p)
 {
-    const mr_blast_replica *r = find(b, p->by[0] >= 0 ? p->by[0] : p->by[1]);
-    return r ? r->since_ns : 0;
+    return MR_MAX(since_of(b, p->by[0]), since_of(b, p->by[1])); /* nobody: 0 */
 }
 
-/* Of the portions that one replica alone computes, the one it has been at for the longest. */
-static int find_second(mr_blast *b)
+/* A portion that one replica alone computes, or at which two have been for longer than patience has it: of those the one
+ * that was given out first. */
+static int find_second(mr_blast *b, int64_t now_ns)
 {
     int best = -1;
     for (int i = 0; i < b->o.portions; i++) {
         const mr_blast_portion *p = &b->portions[i];
-        bool alone = p->holding == MR_BLAST_GIVEN && (p->by[0] < 0) != (p->by[1] < 0);
-        if (alone && (best < 0 || given_since(b, p) < given_since(b, &b->portions[best])))
+        if (p->holding != MR_BLAST_GIVEN)
+            continue;
+        bool alone = p->by[0] < 0 || p->by[1] < 0;
+        if (!alone && now_ns - given_since(b, p) < b->o.patience_ns)
+            continue;
+        if (best < 0 || given_since(b, p) < given_since(b, &b->portions[best]))
             best = i;
     }
     return best;
@@ -155,7 +174,7 @@ static void give(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast_acti
         return;
     }
     if (at < 0)
-        at = find_second(b);
+        at = find_second(b, now_ns);
     if (at >= 0)
         give_portion(b, r, at, now_ns, out);
 }
@@ -227,8 +246,7 @@ static void take_done(mr_blast *b, mr_blast_replica *r, const mr_blast_event *e)
     r->state = MR_BLAST_IDLE;
     r->keep = false;
     mr_blast_portion *p = &b->portions[r->portion];
-    bool mine = p->holding == MR_BLAST_GIVEN && (p->by[0] == r->id || p->by[1] == r->id);
-    if (!b->running || r->evaluation != b->evaluation || r->disowned || !mine) {
+    if (!b->running || r->evaluation != b->evaluation || r->disowned || p->holding != MR_BLAST_GIVEN) {
         b->dropped++;
         return;
     }

@@ -2,8 +2,8 @@
  *
  * Pure: events in, actions out.  Sandblaster evaluates a loss and its gradient over all data.  The data are cut into many
  * small portions; idle replicas are given one after the other, so that fast ones do more, and when none is left the last
- * ones are given out a second time, so that a slow replica holds nobody up.  The first to be done with a portion keeps it;
- * the other is told to drop what it computed.
+ * ones are given out a second time, so that a slow replica holds nobody up, and once more each time that patience with both
+ * ends.  The first to be done with a portion keeps it; the others are told to drop what they computed.
  *
  * Why the sum is exact.  A replica adds the gradients of the portions it keeps to a sum of its own, and when it is told to
  * flush it writes that sum over its lane: a vector on the parameter servers that nobody else writes.  A lane counts once the
@@ -77,7 +77,7 @@ typedef enum mr_blast_holding { MR_BLAST_FREE, MR_BLAST_GIVEN, MR_BLAST_KEPT, MR
 
 typedef struct mr_blast_portion {
     mr_blast_holding holding;
-    int64_t by[2]; /* GIVEN: whom; -1: nobody.  KEPT: by[0] */
+    int64_t by[2]; /* GIVEN: whom, the last two; -1: nobody.  KEPT: by[0] */
     int lane;      /* SAFE: where */
     double loss;   /* KEPT and SAFE */
 } mr_blast_portion;

@@ -140,6 +140,28 @@ MR_TEST(sandblaster_does_not_wait_for_a_slow_replica_that_holds_a_sum)
     end(&t);
 }
 
+/* Two that stand still, and do not even die, hold up nobody; should one of them move after all, its result is as good. */
+MR_TEST(sandblaster_does_not_wait_for_two_slow_replicas_with_the_same_portion)
+{
+    story t = begin(1);
+    for (int i = 1; i <= 4; i++)
+        say(&t, MR_BLAST_JOIN, i, 0);
+    MR_CHECK_STR(say(&t, MR_BLAST_EVALUATE, -1, 0), "1:p0 2:p0");
+    t.now = 99;
+    MR_CHECK_STR(say(&t, MR_BLAST_TICK, -1, 0), "");
+    t.now = 100;
+    MR_CHECK_STR(say(&t, MR_BLAST_TICK, -1, 0), "3:p0");
+    t.now = 199;
+    MR_CHECK_STR(say(&t, MR_BLAST_TICK, -1, 0), "");
+    t.now = 200;
+    MR_CHECK_STR(say(&t, MR_BLAST_TICK, -1, 0), "4:p0");
+    MR_CHECK_STR(say(&t, MR_BLAST_DONE, 1, 0), "1+f0");
+    MR_CHECK_STR(say(&t, MR_BLAST_DONE, 3, 0), "");
+    MR_CHECK_STR(say(&t, MR_BLAST_FLUSHED, 1, 0), "done 1");
+    MR_CHECK_INT(t.b.dropped, 1);
+    end(&t);
+}
+
 MR_TEST(sandblaster_words_nobody_asked_for_change_nothing)
 {
     story t = begin(2);
