@@ -125,6 +125,7 @@ MR_TEST(sandblaster_desk_sends_strangers_away)
 static void ask(void *arg)
 {
     mr_bytes report = {0}, got = {0};
+    MR_CHECK(mr_bytes_add_copy(&report, "here", 4)); /* so that the desk can tell when it waits */
     mr_status *st = mr_hand_ask(arg, &report, &got);
     MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_CANCELLED);
     mr_status_free(st);
@@ -136,8 +137,9 @@ MR_TEST(sandblaster_desk_lets_who_waits_go_when_it_closes)
     mr_thread t;
     open_desk(&o);
     mr_hand *h = join(&o, "");
-    MR_CHECK_INT(mr_thread_start(&t, "asks", ask, h), 0);
     await(&o, &o.joined, 1);
+    MR_CHECK_INT(mr_thread_start(&t, "asks", ask, h), 0);
+    await(&o, &o.said, 1);
     close_desk(&o);
     mr_thread_join(&t);
     mr_hand_leave(h);
@@ -149,8 +151,9 @@ MR_TEST(sandblaster_desk_wait_can_be_cancelled)
     mr_thread t;
     open_desk(&o);
     mr_hand *h = join(&o, "");
-    MR_CHECK_INT(mr_thread_start(&t, "asks", ask, h), 0);
     await(&o, &o.joined, 1);
+    MR_CHECK_INT(mr_thread_start(&t, "asks", ask, h), 0);
+    await(&o, &o.said, 1);
     mr_hand_cancel(h);
     mr_thread_join(&t);
     mr_hand_leave(h);
