@@ -20,6 +20,7 @@ struct mr_blaster {
     float held_weight;
     int64_t evaluation; /* that x and sum are of; 0: none */
     const mr_blaster_work *w; /* while it works */
+    int64_t heard_ns;         /* the last order */
     mr_mutex mu;
     mr_hand *hand MR_GUARDED_BY(mu);
     mr_cancel *cancel; /* of runs */
@@ -152,6 +153,7 @@ static mr_status *work_at(mr_blaster *b, mr_hand *h)
     mr_blast_report r;
     for (bool end = false;;) {
         MR_TRY(take_order(h, &report, &o));
+        b->heard_ns = mr_now_ns();
         mr_status *st = obey(b, &o, &r, &end);
         if (end || st) {
             if (st && mr_status_code(st) != MR_CANCELLED)
@@ -195,13 +197,13 @@ static mr_status *work_once(mr_blaster *b)
     return st;
 }
 
-/* When its connection broke and the coordinator is still there, it comes back as another. */
+/* When its connection broke and the coordinator is still there, it comes back as another, however long it has worked. */
 mr_status *mr_blaster_run(mr_blaster *b, const mr_blaster_work *w)
 {
-    int64_t end = mr_now_ns() + w->deadline_ms * 1000000;
     b->w = w;
+    b->heard_ns = mr_now_ns();
     mr_status *st = work_once(b);
-    while (mr_status_code(st) == MR_ABORTED && mr_now_ns() < end) {
+    while (mr_status_code(st) == MR_ABORTED && mr_now_ns() < b->heard_ns + w->deadline_ms * 1000000) {
         mr_status_free(st);
         mr_sleep_ns(20 * 1000000);
         st = work_once(b);
