@@ -14,6 +14,7 @@
 typedef struct hired { /* a worker */
     int64_t id;
     int partition; /* that it computes; -1: it is idle */
+    int64_t iteration; /* of that: what comes of one that was given up counts nowhere */
 } hired;
 
 typedef enum part_state { FREE, GIVEN, COUNTED } part_state;
@@ -49,6 +50,7 @@ static void order(mr_batch_driver *d, hired *h, int part)
     mr_status *st = mr_pb_writer_status(&w, "order");
     if (!st) {
         h->partition = part;
+        h->iteration = d->iteration;
         d->parts[part] = GIVEN;
         mr_bytes_add_str(&bytes, &head);
         mr_desk_order(d->desk, h->id, &bytes);
@@ -87,7 +89,7 @@ static mr_status *joined(void *arg, int64_t worker, mr_sv hello)
     memcpy(&n, hello.p, sizeof n);
     if (n != d->n)
         return mr_invalid("The driver has %lld parameters, this worker's model %lld", (long long)d->n, (long long)n);
-    mr_vec_push(&d->workers, (hired){worker, -1});
+    mr_vec_push(&d->workers, (hired){.id = worker, .partition = -1});
     give_out(d);
     heard(d);
     return NULL;
@@ -139,7 +141,7 @@ static hired *find(mr_batch_driver *d, int64_t worker)
     return NULL;
 }
 
-/* What is wrong, or not of this iteration, leaves its partition to be computed again. */
+/* What is wrong leaves its partition to be computed again.  One of an earlier iteration is somebody else's in this one. */
 static void said(void *arg, int64_t worker, mr_sv bytes)
 {
     mr_batch_driver *d = arg;
@@ -150,10 +152,12 @@ static void said(void *arg, int64_t worker, mr_sv bytes)
     int part = h->partition;
     mr_status *st = read_result(bytes, d->n, &r);
     h->partition = -1;
-    if (!st && r.iteration == d->iteration && r.partition == part)
-        add_result(d, &r);
-    else if (d->parts[part] == GIVEN)
-        d->parts[part] = FREE;
+    if (h->iteration == d->iteration) {
+        if (!st && r.iteration == d->iteration && r.partition == part)
+            add_result(d, &r);
+        else
+            d->parts[part] = FREE;
+    }
     mr_status_free(st);
     give_out(d);
     heard(d);
@@ -165,7 +169,7 @@ static void lost(void *arg, int64_t worker)
     hired *h = find(d, worker);
     if (!h)
         return;
-    if (h->partition >= 0 && d->parts[h->partition] == GIVEN)
+    if (h->partition >= 0 && h->iteration == d->iteration)
         d->parts[h->partition] = FREE;
     mr_vec_remove_swap(&d->workers, h - d->workers.p);
     mr_lock(&d->mu);
