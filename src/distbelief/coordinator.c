@@ -5,7 +5,8 @@
  * and what it guards; the ledger is touched in turns only.
  *
  * The first replica pushes its initial values to a lane, as it would a gradient; once that is acknowledged X becomes a copy
- * of the lane.  One that dies meanwhile leaves a lane in doubt, and another does it to another lane. */
+ * of the lane.  One that dies meanwhile leaves a lane in doubt, and another does it to another lane; so does the next that
+ * waits when patience with the one before ends, and whoever is done first gave the values. */
 #include "distbelief/coordinator.h"
 
 #include <math.h>
@@ -20,13 +21,19 @@
 
 enum { MOST_FAILURES = 3, PARTING_MS = 2000 };
 
+typedef struct starter { /* a replica that gives its initial values */
+    int64_t replica;
+    int lane;
+} starter;
+
 struct mr_blast_coordinator {
     mr_sandblaster_options o; /* nothing zero; name and address are owned */
     mr_ps *ps;
     mr_desk *desk;
     mr_blast b;       /* in turns, as are: */
-    int64_t starter;  /* who gives the initial values; 0: nobody yet */
-    int start_lane;
+    MR_VEC(starter) starters; /* not in the ledger yet */
+    int64_t start_ns; /* when the last of them was told to */
+    int start_lane;   /* of the one that was done first */
     bool ending;
     int failures; /* in this evaluation */
     mr_mutex mu;
@@ -101,9 +108,18 @@ static bool has_started(mr_blast_coordinator *c)
 
 static void let_start(mr_blast_coordinator *c, int64_t replica)
 {
-    c->starter = replica;
-    c->start_lane = c->b.n_lanes++;
-    order(c, replica, &(mr_blast_order){.kind = MR_WISH_START, .lane = c->start_lane});
+    int lane = c->b.n_lanes++;
+    mr_vec_push(&c->starters, (starter){replica, lane});
+    c->start_ns = mr_now_ns();
+    order(c, replica, &(mr_blast_order){.kind = MR_WISH_START, .lane = lane});
+}
+
+static int find_starter(const mr_blast_coordinator *c, int64_t replica)
+{
+    for (int i = 0; i < c->starters.n; i++)
+        if (c->starters.p[i].replica == replica)
+            return i;
+    return -1;
 }
 
 /* ---- turns of the desk ---- */
@@ -133,7 +149,7 @@ static void greet(mr_blast_coordinator *c, int64_t replica)
 {
     if (c->ending)
         order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
-    else if (c->starter == 0)
+    else if (c->starters.n == 0 && !has_started(c))
         let_start(c, replica);
     else
         happen(c, (mr_blast_event){.kind = MR_BLAST_JOIN, .replica = replica});
@@ -150,14 +166,23 @@ static mr_status *joined(void *arg, int64_t replica, mr_sv bytes)
     return NULL;
 }
 
+/* The lane of one that comes second is as quiet as any that was flushed, and may serve for a gradient. */
 static void take_started(mr_blast_coordinator *c, int64_t replica)
 {
-    if (replica != c->starter || has_started(c))
+    int i = find_starter(c, replica);
+    if (i < 0)
         return;
-    mr_lock(&c->mu);
-    c->started = true;
-    mr_cond_broadcast(&c->changed);
-    mr_unlock(&c->mu);
+    int lane = c->starters.p[i].lane;
+    mr_vec_remove_swap(&c->starters, i);
+    if (has_started(c)) {
+        mr_vec_push(&c->b.spare, lane);
+    } else {
+        c->start_lane = lane;
+        mr_lock(&c->mu);
+        c->started = true;
+        mr_cond_broadcast(&c->changed);
+        mr_unlock(&c->mu);
+    }
     greet(c, replica);
 }
 
@@ -204,16 +229,24 @@ static void said(void *arg, int64_t replica, mr_sv bytes)
     }
 }
 
+/* All that wait are idle: nothing is evaluated yet. */
+static void let_next_start(mr_blast_coordinator *c)
+{
+    if (c->b.replicas.n == 0)
+        return;
+    int64_t next = c->b.replicas.p[0].id;
+    happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = next});
+    let_start(c, next);
+}
+
 static void lost(void *arg, int64_t replica)
 {
     mr_blast_coordinator *c = arg;
-    if (replica == c->starter && !has_started(c)) {
-        c->starter = 0;
-        if (c->b.replicas.n) { /* all that wait are idle: nothing is evaluated yet */
-            int64_t next = c->b.replicas.p[0].id;
-            happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = next});
-            let_start(c, next);
-        }
+    int i = find_starter(c, replica);
+    if (i >= 0) {
+        mr_vec_remove_swap(&c->starters, i);
+        if (c->starters.n == 0 && !has_started(c))
+            let_next_start(c);
     } else {
         happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = replica});
     }
@@ -226,7 +259,11 @@ static void lost(void *arg, int64_t replica)
 
 static void tick(void *arg)
 {
-    happen(arg, (mr_blast_event){.kind = MR_BLAST_TICK, .replica = -1});
+    mr_blast_coordinator *c = arg;
+    bool late = c->starters.n && mr_now_ns() - c->start_ns > c->o.patience_ms * 1000000;
+    if (late && !c->ending && !has_started(c))
+        let_next_start(c);
+    happen(c, (mr_blast_event){.kind = MR_BLAST_TICK, .replica = -1});
 }
 
 /* ---- waiting ---- */
@@ -243,9 +280,10 @@ static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char
             st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there",
                           c->o.name, (long long)c->o.deadline_ms, what, c->n_replicas);
     }
-    if (!*flag && c->failed) {
+    if (!*flag && c->failed) { /* told once: the next attempt has its own */
         mr_status_free(st);
-        st = mr_status_copy(c->failed);
+        st = c->failed;
+        c->failed = NULL;
     }
     mr_unlock(&c->mu);
     return st;
@@ -490,6 +528,7 @@ void mr_blast_coordinator_free(mr_blast_coordinator *c)
     if (c->desk)
         part(c);
     mr_blast_deinit(&c->b);
+    mr_vec_deinit(&c->starters);
     mr_vec_deinit(&c->lanes);
     mr_status_free(c->failed);
     mr_cond_deinit(&c->changed);

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "distbelief/blast_words.h"
+#include "distbelief/desk.h"
 #include "distbelief/small_test.h"
 #include "tests/harness/test.h"
 
@@ -161,7 +163,7 @@ MR_TEST(sandblaster_says_why_replicas_fail)
     mr_sandblaster_options o = {.struct_size = sizeof o, .portions = 4};
     mr_sandblaster *s = mr_sandblaster_start(&o, ps, status);
     CHECK_STATUS(status);
-    replica x[3] = {0};
+    replica x[4] = {0};
     for (int i = 0; i < 3; i++) {
         x[i].fails_at = 2;
         begin(&x[i], 0, ps, s);
@@ -169,11 +171,49 @@ MR_TEST(sandblaster_says_why_replicas_fail)
     MR_CHECK(isnan(mr_sandblaster_minimize(s, status)));
     MR_CHECK_INT(TF_GetCode(status), TF_DATA_LOSS);
     MR_CHECK(strstr(TF_Message(status), "a portion cannot be read"));
+    begin(&x[3], 0, ps, s); /* a better one makes good what was begun */
+    MR_CHECK(mr_sandblaster_minimize(s, status) > 0);
+    CHECK_STATUS(status);
     mr_sandblaster_free(s);
+    end(&x[3]);
     for (int i = 0; i < 3; i++) {
         end(&x[i]);
         MR_CHECK_INT(x[i].end, TF_DATA_LOSS);
     }
+    mr_ps_free(ps);
+    TF_DeleteStatus(status);
+}
+
+/* The first to come is to give the initial values, and stands still without dying: the next one does it. */
+MR_TEST(sandblaster_begins_without_a_first_replica_that_stands_still)
+{
+    mr_test_deadline(60);
+    TF_Status *status = TF_NewStatus();
+    mr_ps *ps = mr_ps_connect(NULL, status);
+    mr_sandblaster_options o = {.struct_size = sizeof o, .portions = 4, .iterations = 2, .patience_ms = 50};
+    mr_sandblaster *s = mr_sandblaster_start(&o, ps, status);
+    CHECK_STATUS(status);
+    small_model r = small_build(0);
+    mr_blast_hello h = {MR_SV("sandblaster"), (uint64_t)mr_parameter_count(r.m), 1};
+    mr_bytes bytes = {0};
+    mr_sv hello;
+    mr_hand *still;
+    MR_CHECK_OK(mr_blast_put_hello(&h, &bytes));
+    MR_CHECK_OK(mr_bytes_flat(&bytes, &hello));
+    MR_CHECK_OK(mr_hand_join(&(mr_hand_rules){mr_sandblaster_address(s), hello, 10000}, &still));
+    mr_sandblaster_stats stats = {.struct_size = sizeof stats};
+    while (stats.joined < 1)
+        mr_sandblaster_get_stats(s, &stats);
+    replica x = {0};
+    begin(&x, 0, ps, s);
+    MR_CHECK(mr_sandblaster_minimize(s, status) > 0);
+    CHECK_STATUS(status);
+    mr_hand_leave(still);
+    mr_sandblaster_free(s);
+    end(&x);
+    MR_CHECK_INT(x.end, TF_OK);
+    mr_bytes_deinit(&bytes);
+    small_close(&r);
     mr_ps_free(ps);
     TF_DeleteStatus(status);
 }
