@@ -1,7 +1,7 @@
 /* dist/group.c -- joining, ending, forming.
  *
  * Invariants between events: while a generation runs nobody is expected, and no member of it waits; while none runs, who is
- * expected does not wait, and the generation could not be formed yet. */
+ * expected does not wait, and the generation could not be formed yet.  Nobody is expected whose time to come back is over. */
 #include "dist/group.h"
 
 #include "base/memory.h"
@@ -89,12 +89,14 @@ static bool is_sensible(const mr_roster_event *e)
     return true;
 }
 
-/* It comes from a later generation than any we know of: those who were in it are expected. */
-static void adopt(mr_roster *r, const mr_roster_event *e, int64_t now_ns)
+/* It comes from a later generation than any we know of: those who were in it are expected, unless we have one of our own (at
+ * work, or ended just now), whose members and number stay; then the next one will be later than both. */
+static void adopt(mr_roster *r, const mr_roster_event *e, bool own, int64_t now_ns)
 {
+    r->highest = e->generation;
+    if (own)
+        return;
     r->generation = e->generation;
-    if (r->running)
-        return; /* ours goes on; the next one will be later than both */
     r->since_ns = now_ns;
     r->members.n = r->expected.n = 0;
     for (int i = 0; i < e->n_fellows; i++) {
@@ -134,14 +136,15 @@ static bool admit(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out
 
 static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
 {
+    bool own = r->running;
     if (!admit(r, e, out))
         return;
     if (r->running && mr_roster_rank(r, e->who) >= 0)
         end(r, e->who, "wants to form the group anew", now_ns, out);
     if (e->lost)
         remove_key(&r->expected, e->lost);
-    if (e->generation > r->generation)
-        adopt(r, e, now_ns);
+    if (e->generation > r->highest)
+        adopt(r, e, own, now_ns);
     remove_key(&r->expected, e->who);
     if (r->waiting.n == 0 && r->generation == 0)
         r->since_ns = now_ns;
@@ -168,14 +171,13 @@ static bool passed(int64_t since_ns, int64_t wait_ns, int64_t now_ns)
     return wait_ns > 0 && now_ns - since_ns >= wait_ns;
 }
 
-static bool can_form(const mr_roster *r, int64_t now_ns)
+static bool can_form(const mr_roster *r)
 {
     if (r->running || r->waiting.n == 0)
         return false;
     if (r->generation == 0)
         return r->waiting.n >= r->o.size;
-    bool all = r->expected.n == 0 || passed(r->since_ns, r->o.rejoin_ns, now_ns);
-    return all && r->waiting.n >= least(r);
+    return r->expected.n == 0 && r->waiting.n >= least(r);
 }
 
 /* Those of the last generation come first, in the order they had; then by the rank they want; then as they came. */
@@ -205,7 +207,7 @@ static void form(mr_roster *r, mr_roster_actions *out)
     for (int i = 0; i < r->waiting.n; i++)
         mr_vec_push(&r->members, r->waiting.p[i].who);
     r->waiting.n = 0;
-    r->generation++;
+    r->generation = ++r->highest;
     r->running = true;
     say(out, MR_ROSTER_FORM, 0, "");
 }
@@ -226,7 +228,9 @@ void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_r
         go(r, e->who, "has left", now_ns, out);
     else if (e->word == MR_ROSTER_GONE)
         go(r, e->who, "is gone", now_ns, out);
-    if (can_form(r, now_ns))
+    if (!r->running && passed(r->since_ns, r->o.rejoin_ns, now_ns))
+        r->expected.n = 0;
+    if (can_form(r))
         form(r, out);
     else if (!r->running && r->waiting.n && passed(r->since_ns, r->o.join_ns, now_ns))
         refuse_all(r, now_ns, out);

@@ -69,7 +69,8 @@ typedef struct mr_roster_seat { /* somebody who waits */
 
 typedef struct mr_roster {
     mr_roster_options o;
-    int64_t generation; /* the last that is known of */
+    int64_t generation; /* the present or last one: that of `members` */
+    int64_t highest;    /* of those that anybody who joined was in; the next one is later */
     bool running;
     mr_roster_keys members;  /* of it, in the order of ranks */
     mr_roster_keys expected; /* of those, who should join again and has not yet */

@@ -157,6 +157,51 @@ MR_TEST(group_roster_of_a_minority_is_not_formed)
     finish(&r);
 }
 
+/* Its members know it by its number: what others were in before does not change that. */
+MR_TEST(group_roster_keeps_the_number_of_the_generation_at_work)
+{
+    mr_roster r;
+    uint64_t old[] = {30, 31};
+    start(&r, 2);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 30, .wanted = -1, .generation = 9, .fellows = old, .n_fellows = 2}, 5);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_WAITS);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_GONE, .who = 11}, 6);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_END);
+    MR_CHECK_INT(r.generation, 1);
+    join(&r, 10, -1, 7);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_FORM);
+    MR_CHECK_INT(r.generation, 10);
+    finish(&r);
+}
+
+MR_TEST(group_roster_ends_the_generation_of_a_member_that_was_in_a_later_one)
+{
+    mr_roster r;
+    uint64_t old[] = {10, 31};
+    start(&r, 2);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 10, .wanted = -1, .generation = 9, .fellows = old, .n_fellows = 2}, 5);
+    MR_CHECK_INT(acts.n, 1);
+    MR_CHECK_INT(acts.p[0].what, MR_ROSTER_END);
+    MR_CHECK_INT(r.generation, 1);
+    MR_CHECK_INT(mr_roster_rank(&r, 11), 1); /* it is to be told */
+    finish(&r);
+}
+
+MR_TEST(group_roster_has_nothing_to_do_between_the_end_of_a_wait_and_the_refusal)
+{
+    mr_roster r;
+    mr_roster_init(&r, &(mr_roster_options){.size = 3, .least = 2, .rejoin_ns = 10, .join_ns = 100});
+    for (uint64_t who = 1; who <= 3; who++)
+        join(&r, who, -1, 1);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_GONE, .who = 1}, 2);
+    join(&r, 2, -1, 3); /* the third does not come back */
+    MR_CHECK_INT(mr_roster_next_ns(&r), 12);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_TICK}, 12);
+    MR_CHECK_INT(acts.n, 0);
+    MR_CHECK_INT(mr_roster_next_ns(&r), 102);
+    finish(&r);
+}
+
 MR_TEST(group_roster_ignores_words_that_make_no_sense)
 {
     mr_roster r;
