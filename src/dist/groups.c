@@ -100,6 +100,7 @@ static void drop_record(mr_groups *t, mr_group_record *g, const mr_status *why, 
     fail_record(g, why, out);
     mr_map_remove(&t->records, record_key(g->key, g->part, text));
     t->n_members -= g->members.n;
+    t->asked_bytes -= g->asked_bytes;
     record_free(g);
 }
 
@@ -321,16 +322,19 @@ void mr_groups_end(mr_groups *t, const mr_status *why, mr_group_answers *out)
 
 /* ---- sources ---- */
 
-static mr_status *find_instance(mr_group_record *g, int64_t number, instance **out)
+static mr_status *find_instance(mr_groups *t, mr_group_record *g, int64_t number, instance **out)
 {
     char text[KEY_BYTES];
     mr_sv key = record_key(number, 0, text);
+    int64_t bytes = (int64_t)sizeof **out + KEY_BYTES + g->size;
     *out = mr_map_get(&g->instances, key);
     if (*out)
         return NULL;
-    if ((int64_t)(g->instances.n + 1) * g->size > MR_GROUP_MAX_ASKED)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group %lld of %lld has %u instances that broadcast", (long long)g->key,
-                        (long long)g->size, g->instances.n);
+    if (t->asked_bytes + bytes > MR_GROUPS_MAX_ASKED)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group %lld of %lld has %u instances that broadcast; no room for more",
+                        (long long)g->key, (long long)g->size, g->instances.n);
+    t->asked_bytes += bytes;
+    g->asked_bytes += bytes;
     *out = mr_new(instance);
     (*out)->source = -1;
     (*out)->asked = mr_new_array(bool, g->size);
@@ -370,7 +374,7 @@ void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answe
     else if ((rank = rank_of(g, a)) < 0)
         st = mr_invalid("%.*s is no member of group %lld", MR_SV_ARG(a->device), (long long)a->key);
     else
-        st = find_instance(g, a->instance, &in);
+        st = find_instance(t, g, a->instance, &in);
     if (st) {
         tell(out, a->caller, st, NULL, -1);
         return;

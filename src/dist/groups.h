@@ -18,7 +18,7 @@ enum {
     MR_GROUP_MAX_SIZE = 65536,
     MR_GROUPS_MAX = 4096,
     MR_GROUPS_MAX_MEMBERS = 1 << 18, /* of all groups */
-    MR_GROUP_MAX_ASKED = 1 << 24,    /* members times instances of a group that broadcast */
+    MR_GROUPS_MAX_ASKED = 1 << 28,   /* bytes that instances which broadcast take, of all groups */
     MR_GROUP_MAX_TEXT = 4096,        /* bytes of a member's attributes, and of its name */
 };
 
@@ -36,11 +36,12 @@ typedef struct mr_group_record {
     uint64_t communicator; /* 0: not complete */
     MR_VEC(mr_group_member) members; /* once complete: in the order of their ranks */
     mr_map instances; /* key -> of broadcasts */
+    int64_t asked_bytes; /* that they take, about */
 } mr_group_record;
 
 typedef struct mr_groups {
     mr_map records; /* "key part" -> mr_group_record */
-    int64_t n_members; /* of all */
+    int64_t n_members, asked_bytes; /* of all */
 } mr_groups;
 
 typedef struct mr_group_ask {

@@ -156,6 +156,30 @@ MR_TEST(groups_broadcast_without_source_is_told)
     end();
 }
 
+MR_TEST(groups_instances_that_broadcast_have_room_together)
+{
+    begin();
+    ask(0, 2, -1, 1, 0, 5);
+    ask(1, 2, -1, 1, 0, 5);
+    forget();
+    ask_source(0, true);
+    int64_t one = table.asked_bytes;
+    MR_CHECK(one > 0);
+    forget();
+    table.asked_bytes = MR_GROUPS_MAX_ASKED; /* by other groups */
+    mr_groups_ask_source(&table, &(mr_instance_ask){7, 0, 4, 0, MR_SV("/job:w/replica:0/task:0/device:CPU:0"), -1, true, &callers[0]},
+                         &told);
+    MR_CHECK_INT(mr_status_code(told.p[0].st), MR_RESOURCE_EXHAUSTED);
+    forget();
+    ask_source(1, false); /* what is known takes no more */
+    MR_CHECK_INT(told.p[0].source, 0);
+    mr_status *why = mr_error(MR_ABORTED, "w/1 left");
+    mr_groups_break(&table, 5, why, &told);
+    mr_status_free(why);
+    MR_CHECK_INT(table.asked_bytes, MR_GROUPS_MAX_ASKED - one);
+    end();
+}
+
 MR_TEST(groups_broken_one_ends_who_waits_for_its_source)
 {
     begin();
