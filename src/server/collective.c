@@ -406,6 +406,7 @@ void mr_collectives_free(mr_collectives *c)
     mr_map_deinit(&c->boxes);
     mr_groups_deinit(&c->led);
     mr_collectives_forget_steps(c);
+    mr_collectives_forget_early(c);
     for (int i = 0; i < MR_ELASTIC_SLOTS; i++) {
         mr_elastic_deinit(&c->elastic[i].e);
         mr_free(c->elastic[i].name);

@@ -55,6 +55,36 @@ mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator)
     return NULL;
 }
 
+/* ---- ends that come first ---- */
+
+/* The word that a communicator is broken and the answer that this task is in it come over different connections, in either
+ * order; one that is not known here may be about to come. */
+static void remember_end_locked(mr_collectives *c, uint64_t communicator, const mr_status *why) MR_REQUIRES(c->mu);
+static void remember_end_locked(mr_collectives *c, uint64_t communicator, const mr_status *why)
+{
+    int i = c->next_early;
+    mr_status_free(c->early[i].why);
+    c->early[i].communicator = communicator;
+    c->early[i].why = mr_status_copy(why);
+    c->next_early = (i + 1) % MR_EARLY_ENDS;
+}
+
+static const mr_status *early_end_locked(const mr_collectives *c, uint64_t communicator)
+{
+    for (int i = 0; i < MR_EARLY_ENDS; i++)
+        if (c->early[i].communicator == communicator)
+            return c->early[i].why;
+    return NULL;
+}
+
+void mr_collectives_forget_early(mr_collectives *c)
+{
+    for (int i = 0; i < MR_EARLY_ENDS; i++)
+        mr_status_free(c->early[i].why);
+}
+
+/* ---- those that are known ---- */
+
 /* A generation's key does not come again: what is left of former ones goes with the next. */
 static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g) MR_REQUIRES(c->mu);
 static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g)
@@ -95,6 +125,7 @@ mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
         use = old;
         old = g;
     } else {
+        g->broken = mr_status_copy(early_end_locked(c, g->communicator));
         mr_map_put(&c->groups, key, g);
     }
     mr_cgroup_ref(use);
@@ -142,24 +173,29 @@ static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool le
     return x;
 }
 
-/* Who waits for the data of a member that has left is told by that member, which answers nobody any more. */
+/* Who waits for the data of a member that has left is told by that member, which answers nobody any more.  What goes on then
+ * ends when one of the others fails. */
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how)
 {
     mr_lock(&c->mu);
-    bool first = !g->broken;
+    bool first = !g->broken, more = g->left && (how == MR_BREAK_TELL || how == MR_BREAK_TOLD);
     if (first)
         g->broken = mr_status_mark_derived(mr_status_copy(why));
+    if (first || more)
+        g->left = how == MR_BREAK_LEFT;
     mr_unlock(&c->mu);
-    if (!first)
+    if (!first && !more)
         return;
+    mr_status *told = mr_status_mark_derived(mr_status_copy(why));
     for (mr_exchange *x; (x = take_exchange(c, g, how == MR_BREAK_LEFT));) {
-        mr_exchange_fail(x, mr_status_copy(g->broken), false);
+        mr_exchange_fail(x, mr_status_copy(told), false);
         mr_exchange_unref(x);
     }
-    mr_boxes_break(c, g->communicator, g->broken);
-    mr_collectives_break_led(c, g->communicator, g->broken);
+    mr_boxes_break(c, g->communicator, told);
+    mr_collectives_break_led(c, g->communicator, told);
     if (how == MR_BREAK_TELL)
-        tell_all(c, g, g->broken, false);
+        tell_all(c, g, told, false);
+    mr_status_free(told);
 }
 
 /* ---- endings from outside ---- */
@@ -246,25 +282,33 @@ static void forget_group(mr_collectives *c, mr_cgroup *g)
         mr_cgroup_unref(g);
 }
 
+/* A group that the session was the last to work in, and that is to be broken or forgotten; a reference. */
+static mr_cgroup *take_group_of(mr_collectives *c, const mr_wsession *s)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *v;
+    mr_cgroup *found = NULL;
+    mr_lock(&c->mu);
+    while (!found && !c->stopped && mr_map_next(&c->groups, &pos, &key, &v)) {
+        mr_cgroup *g = v;
+        if (g->user == s && (!g->broken || g->peers->brought))
+            found = mr_cgroup_ref(g);
+    }
+    mr_unlock(&c->mu);
+    return found;
+}
+
 void mr_collectives_session_closed(mr_collectives *c, mr_wsession *s)
 {
-    for (;;) {
-        uint32_t pos = 0;
-        mr_sv key;
-        void *v;
-        mr_cgroup *found = NULL;
-        mr_lock(&c->mu);
-        while (!found && !c->stopped && mr_map_next(&c->groups, &pos, &key, &v)) {
-            mr_cgroup *g = v;
-            if (!g->broken && g->user == s)
-                found = mr_cgroup_ref(g);
-        }
-        mr_unlock(&c->mu);
-        if (!found)
-            return;
+    for (mr_cgroup *found; (found = take_group_of(c, s));) {
         mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_fellows_name(found->peers));
+        mr_lock(&c->mu);
+        bool whole = !found->broken;
+        mr_unlock(&c->mu);
         mr_cgroup_break(c, found, why, MR_BREAK_LEFT);
-        tell_all(c, found, why, true);
+        if (whole)
+            tell_all(c, found, why, true);
         mr_status_free(why);
         if (found->peers->brought) /* the session's own cluster: nobody asks for the group again */
             forget_group(c, found);
@@ -295,9 +339,11 @@ void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body)
         mr_cgroup *g = mr_cgroup_find_locked(c, communicator);
         if (g)
             mr_cgroup_ref(g);
+        else
+            remember_end_locked(c, communicator, why);
         mr_unlock(&c->mu);
         if (g)
-            mr_cgroup_break(c, g, why, left ? MR_BREAK_LEFT : MR_BREAK_HERE);
+            mr_cgroup_break(c, g, why, left ? MR_BREAK_LEFT : MR_BREAK_TOLD);
         else
             mr_collectives_break_led(c, communicator, why);
         mr_cgroup_unref(g);

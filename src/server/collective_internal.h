@@ -21,6 +21,7 @@
 typedef struct mr_exchange mr_exchange;
 
 enum { MR_ELASTIC_SLOTS = 64 }; /* groups whose members come and go */
+enum { MR_EARLY_ENDS = 64 };    /* communicators that are remembered to be broken before they were known here */
 
 struct mr_collectives {
     mr_worker_service *worker;
@@ -35,6 +36,11 @@ struct mr_collectives {
         char *name; /* NULL: no such group yet */
         mr_elastic e;
     } elastic[MR_ELASTIC_SLOTS] MR_GUARDED_BY(mu); /* as the leader */
+    struct {
+        uint64_t communicator; /* 0: none */
+        mr_status *why;
+    } early[MR_EARLY_ENDS] MR_GUARDED_BY(mu); /* the oldest goes first */
+    int next_early MR_GUARDED_BY(mu);
     mr_imap steps MR_GUARDED_BY(mu); /* graph key, mixed -> int64_t: the id of its next step */
     mr_timer ticker;
     bool ticking MR_GUARDED_BY(mu); /* the timer is set */
@@ -60,6 +66,7 @@ typedef struct mr_cgroup {
     mr_cmember *members; /* by rank */
     /* Under the lock: */
     mr_status *broken;  /* why; NULL: it is not */
+    bool left;          /* only because somebody has left: what does not need that one goes on in it */
     mr_map counts;      /* "instance rank" -> int64_t: exchanges begun here */
     mr_map sources;     /* "instance" -> int64_t: rank of who broadcasts */
     const mr_wsession *user; /* the last; not to be followed */
@@ -100,7 +107,7 @@ struct mr_exchange {
     int rank;
     int64_t instance, number;
     int source;     /* of a broadcast */
-    char *text;     /* names this exchange of this member to others: "communicator;instance;number;rank" */
+    char *text;     /* under the lock: names this exchange of this member to others, "communicator;instance;number;rank" */
     mr_str signature; /* what members must agree on */
     mr_tensor *out;
     const struct mr_arithmetic *how;
@@ -148,14 +155,16 @@ mr_sv mr_cgroup_text(const mr_fellows *p, int64_t key, int64_t part, char out[MR
 mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g);
 /* The communicator is of no use any more: all that is done in it ends.  why is borrowed. */
 typedef enum mr_break {
-    MR_BREAK_HERE, /* the others know */
+    MR_BREAK_HERE, /* the others know, or need not */
     MR_BREAK_TELL, /* they are told */
+    MR_BREAK_TOLD, /* one of them says so */
     MR_BREAK_LEFT, /* somebody has left, done with what it had begun: only what waits for it ends */
 } mr_break;
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how);
 /* Tells a task that a communicator is broken.  left: because somebody has left that was done with what it had begun. */
 void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left);
 mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_REQUIRES(c->mu);
+void mr_collectives_forget_early(mr_collectives *c);
 
 /* ---- collective_leader.c ---- */
 /* Numbers of fields that TensorFlow does not know and passes over. */

@@ -11,6 +11,7 @@
 
 #define TICK_NS (50 * INT64_C(1000000))
 #define MAX_WAIT_MS (INT64_C(1) << 32)
+enum { MAX_NAME = 256 };
 
 /* Keys of generations; clients have the rest. */
 enum { KEY_BASE = 0x40000000, SLOT_BITS = 20 };
@@ -118,12 +119,10 @@ void mr_collectives_end_joining(mr_collectives *c, const mr_status *why)
     for (int i = 0; i < MR_ELASTIC_SLOTS; i++)
         mr_elastic_end(&c->elastic[i].e, why, &out);
     mark_locked(&out);
-    bool ticking = c->ticking;
     c->ticking = false;
     mr_unlock(&c->mu);
     reply_all(&out);
-    if (ticking)
-        mr_timers_clear(c->worker->host->timers, &c->ticker);
+    mr_timers_clear(c->worker->host->timers, &c->ticker); /* also waits for one that runs; none is set any more */
 }
 
 /* ---- the end of a generation ---- */
@@ -205,7 +204,9 @@ static mr_status *parse(mr_sv body, mr_sv *name, mr_elastic_ask *a)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "JoinCollectiveRequest"));
-    if (wait_ms < 0 || wait_ms > MAX_WAIT_MS || settle_ms < 0 || settle_ms > MAX_WAIT_MS || name->n > 256)
+    if (name->n > MAX_NAME)
+        return mr_invalid("JoinCollective: the name of a group has %zu bytes; at most %d are possible", name->n, MAX_NAME);
+    if (wait_ms < 0 || wait_ms > MAX_WAIT_MS || settle_ms < 0 || settle_ms > MAX_WAIT_MS)
         return mr_invalid("JoinCollective: times of %lld and %lld ms", (long long)wait_ms, (long long)settle_ms);
     a->wait_ns = wait_ms * 1000000;
     a->settle_ns = settle_ms * 1000000;
@@ -331,7 +332,7 @@ mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_jo
     mr_pb_put_varint(&pb, 2, (uint64_t)q->worker);
     mr_pb_put_varint(&pb, 3, (uint64_t)q->n_workers);
     mr_pb_put_varint(&pb, 4, (uint64_t)q->generation);
-    mr_pb_put_varint(&pb, 5, (uint64_t)(q->step + 1));
+    mr_pb_put_varint(&pb, 5, (uint64_t)q->step + 1);
     mr_pb_put_varint(&pb, 6, (uint64_t)q->wait_ms);
     mr_pb_put_varint(&pb, 7, (uint64_t)q->settle_ms);
     mr_bytes_add_str(&w.request.body, &body);

@@ -16,6 +16,7 @@ enum { MAX_KEYS = 65536 };
 static uint64_t mixed(int64_t key) { return mr_id_mixed((uint64_t)key); }
 
 /* 0: not known. */
+static int64_t next_locked(const mr_collectives *c, int64_t key) MR_REQUIRES(c->mu);
 static int64_t next_locked(const mr_collectives *c, int64_t key)
 {
     const int64_t *id = mr_imap_get(&c->steps, mixed(key));
@@ -83,6 +84,7 @@ static mr_status *answer_all(mr_collectives *c, mr_sv body, mr_pb_writer *w)
                 int64_t key = (int64_t)mr_pb_raw_varint(&packed);
                 st = packed.error ? NULL : answer_key(c, key, w);
             }
+            mr_status_update(&st, mr_pb_reader_status(&packed, "GetStepSequenceRequest"));
         }
     }
     mr_status_update(&st, mr_pb_reader_status(&r, "GetStepSequenceRequest"));
@@ -129,6 +131,7 @@ static mr_status *read_sequence(mr_bytes *reply, int64_t key, int64_t *id)
                 v[field] = mr_pb_int64(&one);
             else
                 mr_pb_skip(&one);
+        MR_TRY(mr_pb_reader_status(&one, "StepSequence"));
         *id = v[1] == key ? v[2] : *id;
     }
     MR_TRY(mr_pb_reader_status(&r, "GetStepSequenceResponse"));

@@ -33,15 +33,19 @@ static void begin_moving(mr_exchange *x)
     char text[64];
     snprintf(text, sizeof text, "%lld %d", (long long)x->instance, x->rank);
     mr_lock(&c->mu);
-    mr_status *st = mr_status_copy(x->group->broken);
-    if (!st && x->group->counts.n >= MAX_INSTANCES)
+    bool ended = x->ended; /* maybe before it had a group that could be broken: then it is not counted, as if it had not begun */
+    mr_status *st = ended ? NULL : mr_status_copy(x->group->broken);
+    if (!ended && !st && x->group->counts.n >= MAX_INSTANCES)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "group %lld has had %d instances", (long long)x->call.group_key, MAX_INSTANCES);
-    if (!st)
+    if (!ended && !st) {
         x->number = (*number_locked(&x->group->counts, text, 0))++;
+        x->text = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%d", x->group->communicator, x->instance, x->number, x->rank);
+    }
     mr_unlock(&c->mu);
-    x->text = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%d", x->group->communicator, x->instance, x->number, x->rank);
-    mr_exchange_sign(x);
+    if (ended)
+        return;
     if (!st) {
+        mr_exchange_sign(x);
         mr_net_hold(); /* what goes to one member goes together */
         mr_exchange_open(x);
         st = mr_exchange_move(x);

@@ -1,0 +1,161 @@
+/* server/collective_break_test.c -- what breaks communicators, told by hand: the test says what other members would. */
+#include <inttypes.h>
+
+#include "base/memory.h"
+#include "server/bench_test.h"
+#include "wire/pb.h"
+
+#define WORKER "/tensorflow.WorkerService/"
+#define WHY "Collective ops is aborted by: the test"
+
+enum { INSTANCE = 3 };
+
+static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"};
+
+/* A sum of two floats over two workers. */
+static mr_out reduce(bench *b, int worker, int group)
+{
+    mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")}, {"final_op", mr_a_str("Id")}, {"Nordering_token", mr_a_int(0)}};
+    b->s.device = devices[worker];
+    mr_tensor *t;
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 1, (int64_t[]){2}, &t));
+    memcpy(t->data, (const float[]){1, 2}, 8);
+    mr_out ins[] = {mr_const(&b->s, t), mr_const_i32(&b->s, 2), mr_const_i32(&b->s, group), mr_const_i32(&b->s, INSTANCE)};
+    return mr_emit_n(&b->s, "CollectiveReduceV2", attrs, 3, ins, 4);
+}
+
+/* ---- words ---- */
+
+static void call(bench *b, int task, const char *method, mr_str *body, mr_str *reply)
+{
+    MR_CHECK_OK(bench_call(b->net, b->cluster.tasks.p[task].address, method, body, reply));
+}
+
+/* The last value of a field of bytes. */
+static mr_sv field_of(const mr_str *message, uint32_t wanted)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv v = MR_SV("");
+    mr_pb_reader_init(&r, mr_str_view(message));
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == wanted)
+            v = mr_pb_bytes(&r);
+        else
+            mr_pb_skip(&r);
+    MR_CHECK(!r.error);
+    return v;
+}
+
+typedef struct asking { /* CompleteGroup of a task's device */
+    bench *b;
+    int task, group;
+    uint64_t communicator;
+    mr_thread thread;
+} asking;
+
+static void ask_group(void *arg)
+{
+    asking *a = arg;
+    mr_str body = {0}, status = {0}, reply = {0};
+    mr_pb_writer w;
+    call(a->b, a->task, WORKER "GetStatus", &body, &status);
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_varint(&w, 1, (uint64_t)a->group);
+    mr_pb_put_varint(&w, 2, 2);
+    mr_pb_put_bytes(&w, 6, field_of(&status, 1));
+    call(a->b, 0, WORKER "CompleteGroup", &body, &reply);
+    mr_sv communicator = field_of(&reply, 7);
+    MR_CHECK_INT(communicator.n, sizeof a->communicator);
+    memcpy(&a->communicator, communicator.p, sizeof a->communicator);
+    mr_str_deinit(&status);
+    mr_str_deinit(&reply);
+}
+
+static void say_broken(bench *b, int task, uint64_t communicator, bool left)
+{
+    mr_str body = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_fixed64(&w, 1, communicator);
+    mr_pb_put_bytes(&w, 2, MR_SV(WHY));
+    mr_pb_opt_varint(&w, 3, left);
+    call(b, task, WORKER "AbortCollective", &body, NULL);
+}
+
+/* Fetches what a member has; so its exchange has begun. */
+static void fetch_from(bench *b, int rank, uint64_t communicator, int number)
+{
+    mr_str body = {0}, key = {0}, reply = {0};
+    mr_pb_writer w;
+    mr_str_printf(&key, "millrace;%016" PRIx64 ";%d;%d;%d;0;0;0;all-reduce float add [2]", communicator, INSTANCE, number, rank);
+    mr_pb_writer_init(&w, &body);
+    mr_pb_put_bytes(&w, 2, mr_str_view(&key));
+    mr_pb_put_varint(&w, 3, 8);
+    call(b, rank, WORKER "RecvBuf", &body, &reply);
+    mr_str_deinit(&key);
+    mr_str_deinit(&reply);
+}
+
+/* ---- runs ---- */
+
+typedef struct running {
+    bench *b;
+    mr_out out;
+    mr_status *st;
+    mr_thread thread;
+} running;
+
+static void run(void *arg)
+{
+    running *r = arg;
+    mr_tensor *got = NULL;
+    r->st = mr_session_run(bench_session_of(r->b), &(mr_run_args){.fetches = &r->out, .fetched = &got, .n_fetches = 1}, NULL, NULL);
+    mr_tensor_unref(got);
+}
+
+static void check_told(mr_status *st)
+{
+    MR_CHECK_INT(mr_status_code(st), MR_ABORTED);
+    MR_CHECK(strstr(mr_status_message(st), WHY));
+    mr_status_free(st);
+}
+
+/* Somebody that has left is not needed any more, so the exchange goes on; then another member fails. */
+MR_TEST(server_collective_that_goes_on_when_one_has_left_ends_when_another_fails)
+{
+    bench b;
+    mr_tensor *got[2];
+    bench_begin(&b, 0, 2);
+    mr_out outs[] = {reduce(&b, 0, 7), reduce(&b, 1, 7)};
+    MR_CHECK_OK(mr_session_run(bench_session_of(&b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = 2}, NULL, NULL));
+    mr_tensor_unref(got[0]);
+    mr_tensor_unref(got[1]);
+    asking known = {.b = &b, .group = 7};
+    ask_group(&known);
+    running r = {.b = &b, .out = outs[0]};
+    MR_CHECK_INT(mr_thread_start(&r.thread, "run", run, &r), 0);
+    fetch_from(&b, 0, known.communicator, 1);
+    say_broken(&b, 0, known.communicator, true);
+    say_broken(&b, 0, known.communicator, false);
+    mr_thread_join(&r.thread);
+    check_told(r.st);
+    bench_end(&b);
+}
+
+/* The word comes before the leader's answer, which comes over another connection. */
+MR_TEST(server_collective_that_was_broken_before_it_was_known_is_not_begun)
+{
+    bench b;
+    bench_begin(&b, 0, 2);
+    asking first = {.b = &b, .group = 9}, second = {.b = &b, .task = 1, .group = 9};
+    MR_CHECK_INT(mr_thread_start(&first.thread, "ask", ask_group, &first), 0);
+    ask_group(&second);
+    mr_thread_join(&first.thread);
+    MR_CHECK(first.communicator && first.communicator == second.communicator);
+    say_broken(&b, 1, first.communicator, false);
+    running r = {.b = &b, .out = reduce(&b, 1, 9)};
+    run(&r);
+    check_told(r.st);
+    bench_end(&b);
+}
