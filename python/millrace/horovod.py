@@ -44,7 +44,7 @@ class _World:
         self.server, self.rank, self.size, self.local_rank, self.local_size = None, 0, 1, 0, 1
         if not cluster:
             return
-        members = [(job, i, address) for job in _JOBS for i, address in enumerate(_addresses(cluster.get(job)))]
+        members = [(job, i, address) for job in _JOBS for i, address in _addresses(cluster.get(job))]
         me = (task.get("type"), int(task.get("index") or 0))
         places = [(job, i) for job, i, _ in members]
         if me not in places:
@@ -53,15 +53,27 @@ class _World:
         hosts = [address.rsplit(":", 1)[0] for _, _, address in members]
         same = [i for i, host in enumerate(hosts) if host == hosts[self.rank]]
         self.local_rank, self.local_size = same.index(self.rank), len(same)
-        self.server = Server(cluster, job_name=me[0], task_index=me[1])
+        self.server = _serve(cluster, me)
         session.set_home(self.server.target, ["/job:%s/task:%d" % me])
 
 
 def _addresses(tasks):
-    """Of a job: a list, or a dict by number."""
+    """Numbers and addresses of a job, which is a list, or a dict by number."""
     if isinstance(tasks, dict):
-        return [tasks[k] for k in sorted(tasks, key=int)]
-    return list(tasks or [])
+        return sorted((int(number), address) for number, address in tasks.items())
+    return list(enumerate(tasks or []))
+
+
+_served = None  # a cluster with one of its tasks, and the Server
+
+
+def _serve(cluster, me):
+    """The task of this process; the same one when it is asked for again, as its address is taken."""
+    global _served
+    if _served is None or _served[0] != (cluster, me):
+        _served = (cluster, me), Server({job: dict(_addresses(tasks)) for job, tasks in cluster.items()}, job_name=me[0],
+                                        task_index=me[1])
+    return _served[1]
 
 
 _world = None
@@ -219,7 +231,7 @@ def allgather(tensor, name=None):
     if size() == 1:
         return tensor
     unique, key = _instance("HorovodAllgather", name, tensor)
-    sizes_key = _key_of(unique + "_sizes")
+    sizes_key = _key_of(unique + ":sizes")  # no op has such a name
     with ops.name_scope(unique):
         moved = _as_one_of(tensor, _MOVED[1:])
         rows = array.shape(moved, out_type=dtypes.int32)[:1]

@@ -145,6 +145,22 @@ class Alone(unittest.TestCase):
             with self.assertRaises(ValueError):
                 hvd.broadcast(tf.constant(1.0), 1)
 
+    def test_task_serves_others_after_shutdown_and_is_there_again(self):
+        hvd = self.hvd
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": {"3": free_address()}}, "task": {"type": "worker", "index": 3}})
+        self.addCleanup(os.environ.pop, "TF_CONFIG")
+        hvd.init()
+        self.assertEqual((hvd.rank(), hvd.size()), (0, 1))
+        target = hvd._world.server.target
+        hvd.shutdown()
+        with tf.Graph().as_default():
+            x = tf.constant(5.0)
+            with tf.Session(target) as s:
+                self.assertEqual(s.run(x), 5)
+            hvd.init()
+            with tf.Session() as s:
+                self.assertEqual(s.run(x), 5)
+
     def test_process_that_is_no_worker_is_told(self):
         os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": ["localhost:1"], "ps": ["localhost:2"]},
                                               "task": {"type": "ps", "index": 0}})
