@@ -10,17 +10,18 @@
 
 enum { INSTANCE = 3 };
 
-static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"};
+static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0",
+                                      "/job:worker/task:2/device:CPU:0"};
 
-/* A sum of two floats over two workers. */
-static mr_out reduce(bench *b, int worker, int group)
+/* A sum of two floats over workers. */
+static mr_out reduce(bench *b, int worker, int group, int size)
 {
     mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")}, {"final_op", mr_a_str("Id")}, {"Nordering_token", mr_a_int(0)}};
     b->s.device = devices[worker];
     mr_tensor *t;
     MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 1, (int64_t[]){2}, &t));
     memcpy(t->data, (const float[]){1, 2}, 8);
-    mr_out ins[] = {mr_const(&b->s, t), mr_const_i32(&b->s, 2), mr_const_i32(&b->s, group), mr_const_i32(&b->s, INSTANCE)};
+    mr_out ins[] = {mr_const(&b->s, t), mr_const_i32(&b->s, size), mr_const_i32(&b->s, group), mr_const_i32(&b->s, INSTANCE)};
     return mr_emit_n(&b->s, "CollectiveReduceV2", attrs, 3, ins, 4);
 }
 
@@ -114,10 +115,28 @@ static void run(void *arg)
     mr_tensor_unref(got);
 }
 
-static void check_told(mr_status *st)
+static void run_together(bench *b, const mr_out *outs, int n)
+{
+    mr_tensor *got[3];
+    MR_CHECK_OK(mr_session_run(bench_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
+    for (int i = 0; i < n; i++)
+        mr_tensor_unref(got[i]);
+}
+
+/* Worker 0 is in its second exchange of group 7, and waits for worker 1; returns their communicator. */
+static uint64_t wait_in_exchange(running *r)
+{
+    asking known = {.b = r->b, .group = 7};
+    ask_group(&known);
+    MR_CHECK_INT(mr_thread_start(&r->thread, "run", run, r), 0);
+    fetch_from(r->b, 0, known.communicator, 1);
+    return known.communicator;
+}
+
+static void check_told(mr_status *st, const char *why)
 {
     MR_CHECK_INT(mr_status_code(st), MR_ABORTED);
-    MR_CHECK(strstr(mr_status_message(st), WHY));
+    MR_CHECK(strstr(mr_status_message(st), why));
     mr_status_free(st);
 }
 
@@ -125,21 +144,30 @@ static void check_told(mr_status *st)
 MR_TEST(server_collective_that_goes_on_when_one_has_left_ends_when_another_fails)
 {
     bench b;
-    mr_tensor *got[2];
     bench_begin(&b, 0, 2);
-    mr_out outs[] = {reduce(&b, 0, 7), reduce(&b, 1, 7)};
-    MR_CHECK_OK(mr_session_run(bench_session_of(&b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = 2}, NULL, NULL));
-    mr_tensor_unref(got[0]);
-    mr_tensor_unref(got[1]);
-    asking known = {.b = &b, .group = 7};
-    ask_group(&known);
+    mr_out outs[] = {reduce(&b, 0, 7, 2), reduce(&b, 1, 7, 2)};
+    run_together(&b, outs, 2);
     running r = {.b = &b, .out = outs[0]};
-    MR_CHECK_INT(mr_thread_start(&r.thread, "run", run, &r), 0);
-    fetch_from(&b, 0, known.communicator, 1);
-    say_broken(&b, 0, known.communicator, true);
-    say_broken(&b, 0, known.communicator, false);
+    uint64_t communicator = wait_in_exchange(&r);
+    say_broken(&b, 0, communicator, true);
+    say_broken(&b, 0, communicator, false);
     mr_thread_join(&r.thread);
-    check_told(r.st);
+    check_told(r.st, WHY);
+    bench_end(&b);
+}
+
+MR_TEST(server_collective_that_is_at_work_ends_when_its_group_is_formed_anew)
+{
+    bench b;
+    bench_begin(&b, 0, 3);
+    mr_out two[] = {reduce(&b, 0, 7, 2), reduce(&b, 1, 7, 2)};
+    mr_out three[] = {reduce(&b, 0, 7, 3), reduce(&b, 1, 7, 3), reduce(&b, 2, 7, 3)};
+    run_together(&b, two, 2);
+    running r = {.b = &b, .out = two[0]};
+    wait_in_exchange(&r);
+    run_together(&b, three, 3);
+    mr_thread_join(&r.thread);
+    check_told(r.st, "group 7 is formed anew");
     bench_end(&b);
 }
 
@@ -154,8 +182,8 @@ MR_TEST(server_collective_that_was_broken_before_it_was_known_is_not_begun)
     mr_thread_join(&first.thread);
     MR_CHECK(first.communicator && first.communicator == second.communicator);
     say_broken(&b, 1, first.communicator, false);
-    running r = {.b = &b, .out = reduce(&b, 1, 9)};
+    running r = {.b = &b, .out = reduce(&b, 1, 9, 2)};
     run(&r);
-    check_told(r.st);
+    check_told(r.st, WHY);
     bench_end(&b);
 }

@@ -114,6 +114,15 @@ static void forget_former(mr_collectives *c, const mr_cgroup *g)
     }
 }
 
+/* Out of the table, nobody can tell what is at work in it that it has ended.  The others are told as well: answers may have come
+ * in another order than they were given, and then it is the newer one. */
+static void end_former(mr_collectives *c, mr_cgroup *old)
+{
+    mr_status *why = mr_error(MR_ABORTED, "group %lld is formed anew", (long long)old->key);
+    mr_cgroup_break(c, old, why, MR_BREAK_TELL);
+    mr_status_free(why);
+}
+
 mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
 {
     char text[MR_CGROUP_TEXT];
@@ -129,7 +138,10 @@ mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
         mr_map_put(&c->groups, key, g);
     }
     mr_cgroup_ref(use);
+    bool ends = old && old != g && !old->broken;
     mr_unlock(&c->mu);
+    if (ends)
+        end_former(c, old);
     mr_cgroup_unref(old);
     return use;
 }
