@@ -79,8 +79,9 @@ typedef struct mr_downpour_stats {
     int64_t fetches, pushes;
     int64_t steps_of_all;   /* pushed by all replicas, as last seen */
     double waited_s;        /* for servers, after the first fetch */
-    double longest_step_s;  /* from one step's end to the next's, within mr_downpour_train */
+    double longest_step_s;  /* from one step's end to the next's, what the caller does in between too */
     unsigned char gave_values; /* this replica gave the servers their initial values */
+    double longest_wait_s;  /* for servers, at one time */
 } mr_downpour_stats;
 MR_EXPORT extern void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out);
 

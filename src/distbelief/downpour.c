@@ -1,51 +1,17 @@
 /* distbelief/downpour.c -- a replica: dist/downpour.h carried out.
  *
  * The caller's thread does everything but the travelling.  A fetch is some pulls, a push some pushes (the vector, tables of
- * rows, the job's count of steps); the client's thread tells when each has ended, and the caller looks at that between steps.
- *
- * Beside the model's tables a job has NAME/job with two keys: the steps that all replicas have pushed, and whether the
- * tables have their initial values. */
-#include "distbelief/downpour.h"
-
+ * rows, the job's count of steps); the client's thread tells when each has ended, and the caller looks at that between steps. */
 #include "base/clock.h"
-#include "dist/downpour.h"
-#include "distbelief/mirror.h"
-#include "ps/client.h"
-
-enum { KEY_STEPS, KEY_READY, JOB_KEYS, WATCH_MS = 5 };
-
-typedef struct group { /* tasks that end together */
-    MR_VEC(mr_ps_task) tasks;
-    int left MR_GUARDED_BY(mu);     /* that have not ended, and one while it is being begun */
-    bool under_way;
-} group;
-
-struct mr_pour {
-    mr_downpour_options o; /* nothing zero; the name is owned */
-    mr_mirror m;
-    mr_session *s;
-    mr_ps *ps;
-    int vector, job, *tables; /* numbers of tables; of parts with rows */
-    mr_mirror_values fetched, accrued;
-    uint8_t **touched; /* by part with rows: a byte a row */
-    mr_tensor **gradients;
-    mr_downpour_plan plan;
-    mr_downpour_actions todo;
-    bool started, step_due, watch_due, ended;
-    mr_status *failed; /* what ended the training: kept until it is started again */
-    mr_mutex mu;
-    mr_cond changed; /* a group has ended */
-    group fetch, push;
-    mr_downpour_stats stats;
-    int64_t last_step_ns;
-};
+#include "distbelief/downpour_internal.h"
+#include "run/cancel.h"
 
 /* ---- groups of tasks ---- */
 
 static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
 {
     (void)t, (void)st; /* its error is asked for when the group is collected */
-    group *g = ((void **)arg)[0];
+    mr_pour_group *g = ((void **)arg)[0];
     mr_pour *p = ((void **)arg)[1];
     mr_lock(&p->mu);
     if (--g->left == 0)
@@ -54,7 +20,7 @@ static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
     mr_free(arg);
 }
 
-static void count_task(mr_pour *p, group *g, int by)
+static void count_task(mr_pour *p, mr_pour_group *g, int by)
 {
     mr_lock(&p->mu);
     g->left += by;
@@ -63,7 +29,7 @@ static void count_task(mr_pour *p, group *g, int by)
     mr_unlock(&p->mu);
 }
 
-static mr_status *begin_task(mr_pour *p, group *g, mr_ps_job j)
+static mr_status *begin_task(mr_pour *p, mr_pour_group *g, mr_ps_job j)
 {
     void **arg = mr_new_array(void *, 2);
     mr_ps_task task;
@@ -82,7 +48,7 @@ static mr_status *begin_task(mr_pour *p, group *g, mr_ps_job j)
     return NULL;
 }
 
-static bool has_ended(mr_pour *p, group *g)
+static bool has_ended(mr_pour *p, mr_pour_group *g)
 {
     mr_lock(&p->mu);
     bool ended = g->under_way && g->left == 0;
@@ -91,7 +57,7 @@ static bool has_ended(mr_pour *p, group *g)
 }
 
 /* The group's first error; all its tasks have ended or are waited for. */
-static mr_status *collect(mr_pour *p, group *g)
+static mr_status *collect(mr_pour *p, mr_pour_group *g)
 {
     mr_status *st = NULL;
     for (int i = 0; i < g->tasks.n; i++)
@@ -99,122 +65,6 @@ static mr_status *collect(mr_pour *p, group *g)
     g->tasks.n = 0;
     g->under_way = false;
     return st;
-}
-
-/* ---- tables ---- */
-
-static mr_ps_table_options table_options(const mr_downpour_options *o, uint64_t keys, int64_t width)
-{
-    return (mr_ps_table_options){.struct_size = sizeof(mr_ps_table_options), .num_keys = keys, .width = (int)width,
-                                 .update = o->update, .rate = o->rate, .a = o->a, .b = o->b, .epsilon = o->epsilon};
-}
-
-static mr_status *make_table(mr_pour *p, const char *what, uint64_t keys, int64_t width, bool model, int *out)
-{
-    mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = keys, .width = 1, .update = MR_PS_ADD};
-    if (width < 1 || width > MR_PS_MAX_WIDTH)
-        return mr_invalid("'%s': rows of %lld numbers: a key of the parameter server has at most %d", what, (long long)width,
-                          MR_PS_MAX_WIDTH);
-    if (model)
-        t = table_options(&p->o, keys, width);
-    char *name = mr_printf("%s/%s", p->o.name, what);
-    mr_status *st = mr_ps_make_table(p->ps, mr_sv_of(name), &t, out);
-    mr_free(name);
-    return st;
-}
-
-static mr_status *make_tables(mr_pour *p)
-{
-    p->vector = -1;
-    MR_TRY(make_table(p, "job", JOB_KEYS, 1, false, &p->job));
-    if (p->m.keys)
-        MR_TRY(make_table(p, "vector", p->m.keys, p->m.width, true, &p->vector));
-    for (int i = 0; i < p->m.parts.n; i++) {
-        const mr_mirror_part *part = &p->m.parts.p[i];
-        if (part->rows)
-            MR_TRY(make_table(p, part->name, (uint64_t)part->dims[0], part->columns, true, &p->tables[i]));
-    }
-    return NULL;
-}
-
-static mr_status *run_job(mr_pour *p, const mr_ps_job *j)
-{
-    mr_ps_task task;
-    MR_TRY(mr_ps_begin(p->ps, j, &task));
-    return mr_ps_end(p->ps, task);
-}
-
-static mr_status *read_job(mr_pour *p, float job[JOB_KEYS])
-{
-    MR_TRY(run_job(p, &(mr_ps_job){.pull = true, .table = p->job, .keys = {NULL, 0, JOB_KEYS}, .out = job}));
-    p->stats.steps_of_all = (int64_t)job[KEY_STEPS];
-    return NULL;
-}
-
-/* ---- initial values ---- */
-
-/* Floats that the servers keep for a key: its values and what is beside them. */
-static mr_status *row_floats(const mr_pour *p, uint64_t keys, int64_t width, size_t *out)
-{
-    mr_ps_table_spec spec;
-    mr_ps_table_options o = table_options(&p->o, keys, width);
-    MR_TRY(mr_ps_table_spec_init(&spec, MR_SV("values"), &o));
-    *out = mr_ps_table_row_floats(&spec);
-    mr_ps_table_spec_deinit(&spec);
-    return NULL;
-}
-
-/* Gives a table values and leaves what is beside them (sums of squares) as it begins. */
-static mr_status *set_table(mr_pour *p, int table, uint64_t keys, int64_t width, const float *values)
-{
-    size_t row, n;
-    MR_TRY(row_floats(p, keys, width, &row));
-    float *all = mr_size_mul((size_t)keys, row, &n) ? mr_try_calloc(n, sizeof *all) : NULL;
-    if (!all)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for the rows of %llu keys", (unsigned long long)keys);
-    mr_ps_keys whole = {NULL, 0, (size_t)keys};
-    mr_status *st = run_job(p, &(mr_ps_job){.pull = true, .whole = true, .table = table, .keys = whole, .out = all});
-    for (uint64_t k = 0; k < keys && !st; k++)
-        memcpy(all + k * row, values + k * (uint64_t)width, (size_t)width * sizeof *all);
-    if (!st)
-        st = run_job(p, &(mr_ps_job){.kind = MR_PS_CHANGE_SET, .table = table, .keys = whole, .floats = all});
-    mr_free(all);
-    return st;
-}
-
-static mr_status *give_values(mr_pour *p)
-{
-    MR_TRY(mr_mirror_read(&p->m, p->s, &p->fetched));
-    if (p->vector >= 0)
-        MR_TRY(set_table(p, p->vector, p->m.keys, p->m.width, p->fetched.vector));
-    for (int i = 0; i < p->m.parts.n; i++) {
-        const mr_mirror_part *part = &p->m.parts.p[i];
-        if (part->rows)
-            MR_TRY(set_table(p, p->tables[i], (uint64_t)part->dims[0], part->columns, p->fetched.tables[i]));
-    }
-    p->stats.gave_values = 1;
-    float one = 1;
-    return run_job(p, &(mr_ps_job){.table = p->job, .keys = {NULL, KEY_READY, 1}, .floats = &one});
-}
-
-/* The first replica gives the servers its variables' values, the others wait for that; the second does it when nothing has
- * come of that for its patience, and so on.  Nobody trains before. */
-static mr_status *see_values(mr_pour *p)
-{
-    int64_t begin = mr_now_ns(), mine = begin + p->o.replica * p->o.patience_ms * 1000000;
-    int64_t end = mine + p->o.deadline_ms * 1000000;
-    float job[JOB_KEYS];
-    for (;;) {
-        MR_TRY(read_job(p, job));
-        if (job[KEY_READY] > 0)
-            return NULL;
-        int64_t now = mr_now_ns();
-        if (now >= mine)
-            return give_values(p);
-        if (now >= end)
-            return mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has given the servers initial values", p->o.name);
-        mr_sleep_ns(WATCH_MS * 1000000);
-    }
 }
 
 /* ---- actions ---- */
@@ -266,7 +116,7 @@ static mr_status *push_rows(mr_pour *p, int part)
 static mr_status *begin_push(mr_pour *p, int64_t steps)
 {
     mr_status *st = NULL;
-    float made = (float)steps;
+    float rise[2];
     p->push.under_way = true;
     p->stats.pushes++;
     count_task(p, &p->push, 1);
@@ -278,8 +128,9 @@ static mr_status *begin_push(mr_pour *p, int64_t steps)
     for (int i = 0; i < p->m.parts.n && !st; i++)
         if (p->m.parts.p[i].rows)
             st = push_rows(p, i);
+    mr_pour_count_steps(p, steps, rise);
     if (!st)
-        st = begin_task(p, &p->push, (mr_ps_job){.table = p->job, .keys = {NULL, KEY_STEPS, 1}, .floats = &made});
+        st = begin_task(p, &p->push, (mr_ps_job){.table = p->job, .keys = {NULL, KEY_STEPS, 2}, .floats = rise});
     count_task(p, &p->push, -1);
     return st;
 }
@@ -343,26 +194,45 @@ static mr_status *look(mr_pour *p, bool *moved)
 
 static mr_status *watch(mr_pour *p)
 {
-    float job[JOB_KEYS];
+    int64_t steps;
     p->watch_due = false;
     mr_sleep_ns(WATCH_MS * 1000000);
-    MR_TRY(read_job(p, job));
-    return happen(p, MR_DOWNPOUR_PROGRESS, (int64_t)job[KEY_STEPS]);
+    MR_TRY(mr_pour_read_job(p, &steps));
+    return happen(p, MR_DOWNPOUR_PROGRESS, steps);
 }
 
+static bool any_ended_locked(const mr_pour *p) MR_REQUIRES(p->mu)
+{
+    return (p->push.under_way && !p->push.left) || (p->fetch.under_way && !p->fetch.left);
+}
+
+static void count_wait(mr_pour *p, int64_t begin_ns)
+{
+    double waited = (double)(mr_now_ns() - begin_ns) * 1e-9;
+    if (!p->plan.ready)
+        return;
+    p->stats.waited_s += waited;
+    p->stats.longest_wait_s = MR_MAX(p->stats.longest_wait_s, waited);
+}
+
+/* For the end of a group.  The deadline is looked at last: who slept through both of them has its answer. */
 static mr_status *wait(mr_pour *p, int64_t deadline_ns)
 {
     mr_status *st = NULL;
     int64_t begin = mr_now_ns();
+    bool in_time = true;
     mr_lock(&p->mu);
-    bool ended = (p->push.under_way && !p->push.left) || (p->fetch.under_way && !p->fetch.left);
-    if (!ended && !mr_cond_wait_until(&p->changed, &p->mu, deadline_ns))
+    while (!any_ended_locked(p) && !p->cancelled && in_time)
+        in_time = mr_cond_wait_until(&p->changed, &p->mu, deadline_ns);
+    if (p->cancelled)
+        st = mr_error(MR_CANCELLED, "'%s': replica %d was cancelled while it waited for the parameter servers", p->o.name,
+                      p->o.replica);
+    else if (!any_ended_locked(p))
         st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': replica %d has waited %lld ms for the parameter servers, which have not %s",
                       p->o.name, p->o.replica, (long long)p->o.deadline_ms,
                       p->push.left ? "acknowledged its push" : "answered its fetch");
     mr_unlock(&p->mu);
-    if (p->plan.ready)
-        p->stats.waited_s += (double)(mr_now_ns() - begin) * 1e-9;
+    count_wait(p, begin);
     return st;
 }
 
@@ -415,8 +285,8 @@ static void forget_accrued(mr_pour *p)
 
 static mr_status *start(mr_pour *p)
 {
-    MR_TRY(make_tables(p));
-    MR_TRY(see_values(p));
+    MR_TRY(mr_pour_make_tables(p));
+    MR_TRY(mr_pour_see_values(p));
     mr_downpour_init(&p->plan, &(mr_downpour_rules){p->o.n_fetch, p->o.n_push, p->o.most_behind, p->o.replica, p->o.warm_steps,
                                                     p->o.patience_ms * 1000000});
     p->step_due = p->watch_due = p->ended = false;
@@ -434,11 +304,14 @@ mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
     p->failed = NULL;
     p->s = s;
     p->ps = ps;
+    p->counted = 0; /* of another run, or another job */
     forget_accrued(p);
     mr_status *st = start(p);
     p->started = !st;
-    if (st)
+    if (st) {
         drain(p);
+        p->s = NULL; /* its tables may be unknown: nothing can be fetched either */
+    }
     return st;
 }
 
@@ -459,13 +332,43 @@ static mr_status *check_running(const mr_pour *p)
     return NULL;
 }
 
+typedef struct listener { /* for the cancellation of a step; the entry is first */
+    mr_cancel_entry entry;
+    mr_pour *pour;
+} listener;
+
+static void set_cancelled(mr_pour *p, bool cancelled)
+{
+    mr_lock(&p->mu);
+    p->cancelled = cancelled;
+    mr_cond_signal(&p->changed);
+    mr_unlock(&p->mu);
+}
+
+static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->pour, true); }
+
+/* Until a step is due.  A cancelled wait harms nothing: the next call waits on. */
+static mr_status *await_turn(mr_pour *p, mr_cancel *cancel)
+{
+    listener l = {.entry.fn = wait_cancelled, .pour = p};
+    if (p->step_due)
+        return keep_failure(p, pump(p, false));
+    if (cancel && !mr_cancel_register(cancel, &l.entry))
+        return mr_error(MR_CANCELLED, "'%s': replica %d was cancelled", p->o.name, p->o.replica);
+    mr_status *st = happen(p, MR_DOWNPOUR_WANT, 0);
+    if (!st)
+        st = pump(p, false);
+    bool cancelled = cancel && !mr_cancel_unregister(cancel, &l.entry);
+    if (cancelled)
+        set_cancelled(p, false);
+    return cancelled && mr_status_code(st) == MR_CANCELLED ? st : keep_failure(p, st);
+}
+
 mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cancel)
 {
     MR_TRY(check_running(p));
     int64_t begin = mr_now_ns();
-    if (!p->step_due)
-        MR_TRY(keep_failure(p, happen(p, MR_DOWNPOUR_WANT, 0)));
-    MR_TRY(keep_failure(p, pump(p, false)));
+    MR_TRY(await_turn(p, cancel));
     p->step_due = false;
     mr_status *st = mr_mirror_run(&p->m, p->s, client, cancel, p->gradients, NULL);
     if (!st) {
@@ -510,9 +413,9 @@ mr_status *mr_pour_fetch(mr_pour *p)
         return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
     bool moved;
     while (p->fetch.under_way) {
-        MR_TRY(look(p, &moved));
+        MR_TRY(keep_failure(p, look(p, &moved)));
         if (!moved)
-            MR_TRY(wait(p, mr_now_ns() + p->o.deadline_ms * 1000000));
+            MR_TRY(keep_failure(p, wait(p, mr_now_ns() + p->o.deadline_ms * 1000000)));
     }
     mr_status *st = begin_fetch(p);
     mr_status_update(&st, collect(p, &p->fetch));
@@ -527,10 +430,16 @@ void mr_pour_count(const mr_pour *p, mr_downpour_stats *out)
 
 /* ---- making one ---- */
 
+/* Some of them are added and multiplied. */
+static const int64_t most_steps = INT64_C(1) << 40;
+
 static mr_status *check_options(mr_downpour_options *o)
 {
     o->n_fetch = o->n_fetch ? o->n_fetch : 1;
     o->n_push = o->n_push ? o->n_push : 1;
+    if (o->n_fetch > most_steps || o->n_push > most_steps || o->most_behind > most_steps)
+        return mr_invalid("Downpour: n_fetch %lld, n_push %lld, most_behind %lld: at most %lld", (long long)o->n_fetch,
+                          (long long)o->n_push, (long long)o->most_behind, (long long)most_steps);
     o->most_behind = o->most_behind ? o->most_behind : 4 * MR_MAX(o->n_fetch, o->n_push);
     o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
     o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;
@@ -546,6 +455,8 @@ static mr_status *check_options(mr_downpour_options *o)
         return mr_invalid("Downpour: a wait of less than nothing or more than 24 days");
     if (o->update == MR_PS_PROXIMAL || (int)o->update < 0 || o->update > MR_PS_FTRL)
         return mr_invalid("Downpour: update %d takes no gradients", (int)o->update);
+    if (!(o->local_rate >= 0))
+        return mr_invalid("Downpour: a local_rate of %g", (double)o->local_rate);
     return NULL;
 }
 

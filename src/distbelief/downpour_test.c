@@ -1,5 +1,6 @@
 /* distbelief/downpour_test.c -- replicas against the parameter server, within one process. */
 #include "base/thread.h"
+#include "distbelief/downpour_internal.h"
 #include "distbelief/small_test.h"
 #include "tests/harness/test.h"
 
@@ -279,4 +280,49 @@ MR_TEST(downpour_refuses_options_that_make_no_sense)
     mr_model_status(r.m, r.status);
     CHECK_ERROR(r.status, TF_INVALID_ARGUMENT, "n_push -1");
     small_close(&r);
+    r = small_build(0);
+    MR_CHECK(!mr_downpour_new(r.m, r.loss, &(mr_downpour_options){sizeof(mr_downpour_options), .n_push = INT64_MAX}));
+    mr_model_status(r.m, r.status);
+    CHECK_ERROR(r.status, TF_INVALID_ARGUMENT, "at most");
+    small_close(&r);
+}
+
+/* The last replica of very many, with much patience: its turn is far away, but it is not long ago. */
+MR_TEST(downpour_patience_of_many_replicas_does_not_overflow)
+{
+    enum { N = 2 };
+    replica x[N] = {0};
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = connect_ps(s);
+    make(&x[0], 0, (mr_downpour_options){0});
+    make(&x[1], 0, (mr_downpour_options){.replica = INT32_MAX, .patience_ms = INT32_MAX});
+    for (int i = 0; i < N; i++) {
+        mr_downpour_stats stats = {sizeof stats};
+        mr_downpour_start(x[i].d, x[i].r.session, ps, s);
+        CHECK_STATUS(s);
+        mr_downpour_get_stats(x[i].d, &stats);
+        MR_CHECK_INT(stats.gave_values, i == 0);
+    }
+    for (int i = 0; i < N; i++)
+        drop(&x[i]);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
+}
+
+/* Floats that are added up on servers count by ones to 2^24; jobs make more steps than that. */
+MR_TEST(downpour_counts_the_steps_of_long_jobs)
+{
+    mr_pour p[2] = {0};
+    float sum[2] = {0};
+    int64_t total = 0;
+    for (int i = 0; i < 60000; i++) {
+        float rise[2];
+        int64_t steps = i % 3 ? 1 : 3000 + i % 7;
+        mr_pour_count_steps(&p[i % 2], steps, rise);
+        total += steps;
+        for (int k = 0; k < 2; k++)
+            sum[k] += rise[k];
+        MR_CHECK_INT((int64_t)sum[KEY_BLOCKS] * STEPS_A_BLOCK + (int64_t)sum[KEY_STEPS], total);
+    }
+    MR_CHECK(total > 3 << 24);
 }
