@@ -311,7 +311,7 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill soak-ps soak-zookeeper docs docs-check
+.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -322,6 +322,9 @@ soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while cluste
 
 soak-ps: $(B)/soak/ps $(NET_SO) ## kill -9 of parameter servers under pushes: nothing acknowledged is lost or doubled (KILLS=200 SEED=n FREEZE=1: some stand still too; JUDGE=0: not by the clock)
 	$(q)$(B)/soak/ps --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED)) $(if $(JUDGE),--judge $(JUDGE)) $(if $(FREEZE),--freeze $(FREEZE))
+
+soak-downpour: $(B)/soak/downpour $(NET_SO) ## kill -9 of Downpour replicas: the longest pause of the others, beside that of times without kills (KILLS=50 SEED=n)
+	$(q)$(B)/soak/downpour --kills $(or $(KILLS),50) $(if $(SEED),--seed $(SEED))
 
 soak-zookeeper: all $(B)/soak/kill_program ## kill -9 and worse of tasks that come back at other ports and are found by ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
@@ -473,7 +476,7 @@ python-coverage: python        ## how much of what public TF 1.x scripts use is 
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(B)/soak/ps $(SOAK_KILL) $(SIM)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(B)/soak/ps $(B)/soak/downpour $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory test-python
@@ -482,6 +485,7 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-ps KILLS=10 SEED=1 JUDGE=0
+	$(q)$(MAKE) --no-print-directory soak-downpour KILLS=3 SEED=1
 	$(q)$(MAKE) --no-print-directory sim-soak SEEDS=2000
 	$(q)$(MAKE) --no-print-directory test-ps-traffic
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
