@@ -111,15 +111,16 @@ static void *work(void *arg)
 static void test(replica *r)
 {
     double hits = 0;
-    int64_t n = mr_digits_count(digits, MR_SPLIT_TEST), each = 500;
+    int64_t n = mr_digits_count(digits, MR_SPLIT_TEST), n_batch;
     mr_sandblaster_replica_fetch(r->blaster, r->session, r->ps, NULL, r->status);
     check(r->status, "fetching");
-    for (int64_t i = 0; i < n; i += each) {
+    for (int64_t i = 0; i < n; i += n_batch) {
         TF_Tensor *in[2], *out = NULL;
-        mr_digits_batch(digits, MR_SPLIT_TEST, 0, i, each, &in[0], &in[1], r->status);
+        n_batch = n - i < 500 ? n - i : 500;
+        mr_digits_batch(digits, MR_SPLIT_TEST, 0, i, n_batch, &in[0], &in[1], r->status);
         TF_SessionRun(r->session, NULL, r->in, in, 2, &r->accuracy, &out, 1, NULL, 0, NULL, r->status);
         check(r->status, "testing");
-        hits += *(float *)TF_TensorData(out) * (double)each;
+        hits += *(float *)TF_TensorData(out) * (double)n_batch;
         TF_DeleteTensor(in[0]);
         TF_DeleteTensor(in[1]);
         TF_DeleteTensor(out);

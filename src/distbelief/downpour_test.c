@@ -23,7 +23,7 @@ static void make(replica *x, int hidden, mr_downpour_options o)
     o.struct_size = sizeof o;
     x->d = mr_downpour_new(x->r.m, x->r.loss, &o);
     small_open(&x->r, NULL);
-    x->first = o.replica * 131;
+    x->first = o.replica % 1000 * 131;
 }
 
 static void drop(replica *x)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "distbelief/small_test.h"
+#include "millrace/front_end.h"
 #include "ps/server_internal.h"
 #include "tests/harness/test.h"
 
@@ -369,6 +370,90 @@ MR_TEST(downpour_fault_a_lost_server_is_ridden_out)
     MR_CHECK(x.after < 0.7 * x.before);
     stop(&v);
 }
+
+/* ---- cancelling ---- */
+
+typedef struct hold { /* on a server's thread: it answers nobody */
+    mr_ps_server *server;
+    mr_thread thread;
+    _Atomic bool holds, enough;
+} hold;
+
+static void hold_on(void *owner, void *arg)
+{
+    (void)owner;
+    hold *h = arg;
+    for (h->holds = true; !h->enough;)
+        mr_sleep_ns(1000000);
+}
+
+static void hold_server(void *arg) { mr_ps_inbox_ask(&((hold *)arg)->server->inbox, hold_on, arg); }
+
+typedef struct patient {
+    mr_ps *ps;
+    mr_interrupter *interrupter;
+    mr_thread thread;
+    _Atomic int64_t steps;
+    _Atomic int code; /* that ended the training */
+    _Atomic bool go_on;
+} patient;
+
+static void pour_until_cancelled(void *arg)
+{
+    patient *x = arg;
+    pourer_process r = {.r = small_build(4)};
+    r.d = mr_downpour_new(r.r.m, r.r.loss, &(mr_downpour_options){sizeof(mr_downpour_options), .most_behind = 2});
+    small_open(&r.r, NULL);
+    mr_downpour_start(r.d, r.r.session, x->ps, r.r.status);
+    CHECK_STATUS(r.r.status);
+    mr_run_under(x->interrupter);
+    for (; TF_GetCode(r.r.status) == TF_OK; x->steps++)
+        train_once(&r, x->steps * 5);
+    x->code = TF_GetCode(r.r.status);
+    mr_run_under(NULL);
+    while (!x->go_on)
+        mr_sleep_ns(1000000);
+    for (int i = 0; i < 10; i++) {
+        train_once(&r, i * 5);
+        CHECK_STATUS(r.r.status);
+    }
+    mr_downpour_finish(r.d, r.r.status);
+    CHECK_STATUS(r.r.status);
+    mr_downpour_free(r.d);
+    small_close(&r.r);
+}
+
+/* A server that says nothing, and is not taken for lost: the wait for it ends when it is cancelled, and is taken up again. */
+MR_TEST(downpour_fault_a_wait_for_servers_can_be_cancelled)
+{
+    mr_test_deadline(50);
+    servers v = {.n = 1, .status = TF_NewStatus()};
+    v.manager = mr_ps_manager_start(&(mr_ps_manager_options){sizeof(mr_ps_manager_options), .replicas = 1, .servers = 1,
+                                                             .lost_ms = 1000000}, v.status);
+    v.s[0] = mr_ps_server_start(
+        &(mr_ps_server_options){sizeof(mr_ps_server_options), .manager = mr_ps_manager_address(v.manager)}, v.status);
+    CHECK_STATUS(v.status);
+    v.ps = connect_to(mr_ps_manager_address(v.manager), v.status);
+    patient x = {.ps = v.ps, .interrupter = mr_interrupter_new()};
+    hold h = {.server = v.s[0]};
+    MR_CHECK_INT(mr_thread_start(&x.thread, "replica", pour_until_cancelled, &x), 0);
+    while (x.steps < 10)
+        mr_sleep_ns(2000000);
+    MR_CHECK_INT(mr_thread_start(&h.thread, "holds", hold_server, &h), 0);
+    for (int64_t last = -1; !h.holds || x.steps != last; mr_sleep_ns(200000000))
+        last = x.steps; /* until it waits */
+    mr_interrupter_fire(x.interrupter);
+    while (!x.code)
+        mr_sleep_ns(1000000);
+    MR_CHECK_INT(x.code, TF_CANCELLED);
+    h.enough = x.go_on = true;
+    mr_thread_join(&h.thread);
+    mr_thread_join(&x.thread);
+    mr_interrupter_free(x.interrupter);
+    stop(&v);
+}
+
+/* ---- shares ---- */
 
 static void read_held(void *owner, void *arg)
 {
