@@ -794,7 +794,7 @@ class Descriptions(unittest.TestCase):
         for path in glob.glob(os.path.join(ROOT, "proto/*.proto")):
             module = None
             for line in contents(path).decode().splitlines():
-                heading = re.match(r"// ---- (\S+)\.proto -", line)
+                heading = re.match(r"// ---- (?:(\S+)\.proto -)?", line)  # without a file: messages of our own
                 module = heading.group(1) if heading else module
                 found = re.match(r"(?:message|enum) (\w+)", line)
                 if found and module:
