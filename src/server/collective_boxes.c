@@ -21,6 +21,7 @@ typedef struct fetcher { /* a call that waits */
     mr_net_call *call;
     char *box; /* text of the exchange */
     uint64_t communicator;
+    int64_t instance, number, from;
     mr_xname name;
     int64_t bytes;
     char *signature;
@@ -230,16 +231,19 @@ static void deliver_from(mr_exchange *x, deliveries *all)
 
 /* ---- offering ---- */
 
-void mr_exchange_open(mr_exchange *x)
+void mr_exchange_open_locked(mr_collectives *c, mr_exchange *x)
+{
+    box_locked(c, x->text, x->group->communicator)->x = x;
+}
+
+void mr_exchange_greet(mr_exchange *x)
 {
     mr_collectives *c = x->all;
     deliveries out = {0};
     mr_lock(&c->mu);
-    if (!x->ended) {
-        box *b = box_locked(c, x->text, x->group->communicator);
-        b->x = x;
-        serve(b, &out); /* those who want something else are told so */
-    }
+    box *b = mr_map_getz(&c->boxes, x->text);
+    if (b && b->x == x)
+        serve(b, &out);
     mr_unlock(&c->mu);
     deliver_from(x, &out);
 }
@@ -333,14 +337,13 @@ static bool next_hex(mr_sv *text, uint64_t *out)
 
 static mr_status *parse_key(mr_sv text, fetcher *f)
 {
-    int64_t instance, number, from;
     mr_sv rest = {text.p + sizeof KEY_PREFIX - 1, text.n - (sizeof KEY_PREFIX - 1)};
-    if (!next_hex(&rest, &f->communicator) || !next_number(&rest, &instance) || !next_number(&rest, &number) ||
-        !next_number(&rest, &from) || !next_number(&rest, &f->name.phase) || !next_number(&rest, &f->name.section) ||
+    if (!next_hex(&rest, &f->communicator) || !next_number(&rest, &f->instance) || !next_number(&rest, &f->number) ||
+        !next_number(&rest, &f->from) || !next_number(&rest, &f->name.phase) || !next_number(&rest, &f->name.section) ||
         !next_number(&rest, &f->name.chunk))
         return mr_invalid("'%.*s' is not the key of a buffer", MR_SV_ARG(text));
     f->signature = mr_strndup(rest.p ? rest.p : "", rest.n);
-    f->box = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%" PRId64, f->communicator, instance, number, from);
+    f->box = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%" PRId64, f->communicator, f->instance, f->number, f->from);
     return NULL;
 }
 
@@ -382,18 +385,44 @@ static void caller_left(void *arg, mr_net_call *call)
     fetcher_unref(f);
 }
 
+/* An exchange without a box that was begun has ended; one that is about to fail will tell why. */
+static bool is_over_locked(mr_collectives *c, const mr_cgroup *g, const fetcher *f) MR_REQUIRES(c->mu);
+static bool is_over_locked(mr_collectives *c, const mr_cgroup *g, const fetcher *f)
+{
+    if (mr_cgroup_count_locked(c, g, f->instance, f->from) <= f->number)
+        return false;
+    for (const mr_exchange *x = c->exchanges; x; x = x->next)
+        if (!x->over && x->text && strcmp(x->text, f->box) == 0)
+            return false;
+    return true;
+}
+
+/* Why a fetcher cannot wait here; NULL: it can.  What goes on in a group that somebody has left is still fetched. */
+static mr_status *refusal_locked(mr_collectives *c, const fetcher *f) MR_REQUIRES(c->mu);
+static mr_status *refusal_locked(mr_collectives *c, const fetcher *f)
+{
+    mr_cgroup *g = mr_cgroup_find_locked(c, f->communicator);
+    const box *b = mr_map_getz(&c->boxes, f->box);
+    if (c->stopped)
+        return mr_status_copy(c->stopped);
+    if (!g || (g->left && b && b->x))
+        return NULL;
+    if (g->broken)
+        return mr_status_copy(g->broken);
+    if (!b && is_over_locked(c, g, f))
+        return mr_invalid("members of group %lld do different things in instance %lld: at %s it is over", (long long)g->key,
+                          (long long)f->instance, mr_fellows_name(g->peers));
+    return NULL;
+}
+
 /* What is there is taken at once; else it waits.  *x (a reference) is the exchange it took from. */
 static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x) MR_REQUIRES(c->mu);
 static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x)
 {
-    mr_cgroup *g = mr_cgroup_find_locked(c, f->communicator);
-    mr_status *why = c->stopped ? c->stopped : g ? g->broken : NULL;
-    delivery d = {.to = f, .st = mr_status_copy(why)};
-    if (f->answered) { /* its caller has gone */
-        mr_status_free(d.st);
+    if (f->answered) /* its caller has gone */
         return;
-    }
-    if (!why) {
+    delivery d = {.to = f, .st = refusal_locked(c, f)};
+    if (!d.st) {
         box *b = box_locked(c, f->box, f->communicator);
         if (!take(b, f, &d)) {
             f->next = b->fetchers;

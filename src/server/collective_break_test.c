@@ -84,8 +84,8 @@ static void say_broken(bench *b, int task, uint64_t communicator, bool left)
     call(b, task, WORKER "AbortCollective", &body, NULL);
 }
 
-/* Fetches what a member has; so its exchange has begun. */
-static void fetch_from(bench *b, int rank, uint64_t communicator, int number)
+/* Fetches what a member has in an exchange. */
+static mr_status *fetch_from(bench *b, int rank, uint64_t communicator, int number)
 {
     mr_str body = {0}, key = {0}, reply = {0};
     mr_pb_writer w;
@@ -93,9 +93,10 @@ static void fetch_from(bench *b, int rank, uint64_t communicator, int number)
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 2, mr_str_view(&key));
     mr_pb_put_varint(&w, 3, 8);
-    call(b, rank, WORKER "RecvBuf", &body, &reply);
+    mr_status *st = bench_call(b->net, b->cluster.tasks.p[rank].address, WORKER "RecvBuf", &body, &reply);
     mr_str_deinit(&key);
     mr_str_deinit(&reply);
+    return st;
 }
 
 /* ---- runs ---- */
@@ -129,7 +130,7 @@ static uint64_t wait_in_exchange(running *r)
     asking known = {.b = r->b, .group = 7};
     ask_group(&known);
     MR_CHECK_INT(mr_thread_start(&r->thread, "run", run, r), 0);
-    fetch_from(r->b, 0, known.communicator, 1);
+    MR_CHECK_OK(fetch_from(r->b, 0, known.communicator, 1)); /* so it has begun */
     return known.communicator;
 }
 
@@ -153,6 +154,22 @@ MR_TEST(server_collective_that_goes_on_when_one_has_left_ends_when_another_fails
     say_broken(&b, 0, communicator, false);
     mr_thread_join(&r.thread);
     check_told(r.st, WHY);
+    bench_end(&b);
+}
+
+MR_TEST(server_collective_that_is_over_lets_nobody_wait)
+{
+    bench b;
+    bench_begin(&b, 0, 2);
+    mr_out outs[] = {reduce(&b, 0, 7, 2), reduce(&b, 1, 7, 2)};
+    run_together(&b, outs, 2);
+    asking known = {.b = &b, .group = 7};
+    ask_group(&known);
+    mr_status *st = fetch_from(&b, 0, known.communicator, 0);
+    MR_CHECK_INT(mr_status_code(st), MR_INVALID_ARGUMENT);
+    MR_CHECK(strstr(mr_status_message(st), "it is over"));
+    mr_status_free(st);
+    run_together(&b, outs, 2);
     bench_end(&b);
 }
 

@@ -55,6 +55,20 @@ mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator)
     return NULL;
 }
 
+mr_sv mr_cgroup_count_text(int64_t instance, int64_t rank, char out[MR_COUNT_TEXT])
+{
+    snprintf(out, MR_COUNT_TEXT, "%lld %lld", (long long)instance, (long long)rank);
+    return mr_sv_of(out);
+}
+
+int64_t mr_cgroup_count_locked(mr_collectives *c, const mr_cgroup *g, int64_t instance, int64_t rank)
+{
+    char text[MR_COUNT_TEXT];
+    const int64_t *n = mr_map_get(&g->counts, mr_cgroup_count_text(instance, rank, text));
+    (void)c;
+    return n ? *n : 0;
+}
+
 /* ---- ends that come first ---- */
 
 /* The word that a communicator is broken and the answer that this task is in it come over different connections, in either

@@ -165,6 +165,10 @@ void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_b
 void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left);
 mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_REQUIRES(c->mu);
 void mr_collectives_forget_early(mr_collectives *c);
+/* How many exchanges of an instance a member has begun here. */
+int64_t mr_cgroup_count_locked(mr_collectives *c, const mr_cgroup *g, int64_t instance, int64_t rank) MR_REQUIRES(c->mu);
+enum { MR_COUNT_TEXT = 64 };
+mr_sv mr_cgroup_count_text(int64_t instance, int64_t rank, char out[MR_COUNT_TEXT]); /* its key in `counts` */
 
 /* ---- collective_leader.c ---- */
 /* Numbers of fields that TensorFlow does not know and passes over. */
@@ -185,8 +189,10 @@ bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key) MR_REQU
 void mr_collectives_end_joining(mr_collectives *c, const mr_status *why);
 
 /* ---- collective_boxes.c ---- */
-/* Others may fetch from this exchange from now on. */
-void mr_exchange_open(mr_exchange *x);
+/* Others may fetch from this exchange, which has not ended, from now on. */
+void mr_exchange_open_locked(mr_collectives *c, mr_exchange *x) MR_REQUIRES(c->mu);
+/* Those who came before it and want something else are told so. */
+void mr_exchange_greet(mr_exchange *x);
 /* n others will fetch these bytes of t. */
 void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at_bytes, int64_t bytes, int64_t n);
 /* Asks a member for a piece; bytes -1: as many as there are. */

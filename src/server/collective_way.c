@@ -30,24 +30,25 @@ enum { MAX_INSTANCES = 1 << 20 };
 static void begin_moving(mr_exchange *x)
 {
     mr_collectives *c = x->all;
-    char text[64];
-    snprintf(text, sizeof text, "%lld %d", (long long)x->instance, x->rank);
+    char text[MR_COUNT_TEXT];
+    mr_cgroup_count_text(x->instance, x->rank, text);
+    mr_exchange_sign(x);
     mr_lock(&c->mu);
     bool ended = x->ended; /* maybe before it had a group that could be broken: then it is not counted, as if it had not begun */
     mr_status *st = ended ? NULL : mr_status_copy(x->group->broken);
     if (!ended && !st && x->group->counts.n >= MAX_INSTANCES)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "group %lld has had %d instances", (long long)x->call.group_key, MAX_INSTANCES);
-    if (!ended && !st) {
+    if (!ended && !st) { /* counted and open at once: what is counted and not open is over */
         x->number = (*number_locked(&x->group->counts, text, 0))++;
         x->text = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%d", x->group->communicator, x->instance, x->number, x->rank);
+        mr_exchange_open_locked(c, x);
     }
     mr_unlock(&c->mu);
     if (ended)
         return;
     if (!st) {
-        mr_exchange_sign(x);
         mr_net_hold(); /* what goes to one member goes together */
-        mr_exchange_open(x);
+        mr_exchange_greet(x);
         st = mr_exchange_move(x);
         mr_net_release();
     }
