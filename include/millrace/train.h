@@ -61,6 +61,20 @@ MR_EXPORT extern TF_Output mr_parameter(mr_model *m, const char *name, TF_DataTy
 MR_EXPORT extern TF_Output mr_state(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims, mr_init init);
 /* The handle (resource) behind a variable's value, for ops that update it; {NULL, -1} when it is none. */
 MR_EXPORT extern TF_Output mr_parameter_handle(mr_model *m, TF_Output value);
+/* A variable that the graph has already, made by operations of one's own or by another front end. */
+typedef struct mr_adopt_options {
+    size_t struct_size;        /* sizeof(mr_adopt_options) */
+    TF_Operation *initializer; /* gives it its initial value, in mr_initializer; NULL: whoever made it sees to that */
+    unsigned char fixed;       /* as mr_state: without gradient */
+    /* Whoever has differentiated the loss gives the result; otherwise that is done here.  gradient.oper NULL: none arrives.  One
+     * that is rows has indices and dense_shape (int32 vector) too. */
+    unsigned char differentiated;
+    TF_Output gradient, indices, dense_shape;
+} mr_adopt_options;
+/* variable is the output of a VarHandleOp, or of a VariableV2 or Variable (a reference: of the optimizers only mr_sgd updates
+ * it).  Its shape must be known.  Named by its operation; an int64 scalar without gradient that is named global_step is
+ * mr_global_step.  options may be NULL.  The result is its value. */
+MR_EXPORT extern TF_Output mr_model_adopt(mr_model *m, TF_Output variable, const mr_adopt_options *options);
 /* Rows of a variable by index; its gradient is sparse. */
 MR_EXPORT extern TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns);
 /* A table of rows in several variables, NAME/part_0 and so on, which mr_replicate lays on different parameter servers.  Rows are

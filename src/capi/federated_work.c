@@ -12,8 +12,7 @@ static void add_parameter(mr_network *net, const mr_net_var *v, mr_learner_param
     const char *before = mr_net_at(net, v->device);
     out->value = v->value;
     out->feed = mr_placeholder(&net->s, v->dtype, "weights", shape);
-    mr_out ins[] = {v->handle, out->feed};
-    out->assign = mr_emit_n(&net->s, "AssignVariableOp", NULL, 0, ins, 2).node;
+    out->assign = mr_net_assign(net, v, out->feed).node;
     mr_net_at(net, before);
 }
 
@@ -23,6 +22,10 @@ static mr_node *add_reset(mr_network *net)
     int n = 0;
     for (int i = 0; i < net->vars.n; i++)
         if (!net->vars.p[i].trainable) {
+            if (!net->vars.p[i].assign) {
+                mr_scope_fail(&net->s, mr_invalid("variable '%s' was adopted without what initialises it", net->vars.p[i].name));
+                continue;
+            }
             mr_vec_push(&net->s.controls, net->vars.p[i].assign);
             n++;
         }

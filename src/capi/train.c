@@ -128,6 +128,41 @@ TF_Output mr_parameter_handle(mr_model *m, TF_Output value)
     return mr_capi_output(v ? v->handle : MR_NO_OUT);
 }
 
+/* An output that may be missing. */
+static mr_out maybe(mr_model *m, TF_Output o) { return o.oper ? arg(m, o) : MR_NO_OUT; }
+
+static void take_gradient(mr_model *m, const mr_adopt_options *o, mr_net_var *v)
+{
+    mr_out g = maybe(m, o->gradient), indices = maybe(m, o->indices), shape = maybe(m, o->dense_shape);
+    v->differentiated = o->differentiated;
+    if (indices.node && (!g.node || !shape.node))
+        mr_scope_fail(&m->net->s, mr_invalid("A gradient of rows needs values, indices and a shape"));
+    v->gradient = indices.node ? (mr_gradient){MR_NO_OUT, g, indices, shape} : (mr_gradient){g, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT};
+}
+
+static mr_net_var adopted(mr_model *m, const mr_adopt_options *options)
+{
+    mr_adopt_options o;
+    mr_net_var v = {.gradient = MR_NO_GRAD};
+    mr_status *st = mr_capi_take_options(options, &o, sizeof o);
+    if (!st && o.initializer)
+        st = mr_capi_check_op(m->graph, o.initializer);
+    mr_scope_fail(&m->net->s, st);
+    if (!mr_scope_ok(&m->net->s))
+        return v;
+    v.trainable = !o.fixed;
+    v.assign = o.initializer ? mr_capi_node(o.initializer) : NULL;
+    if (o.differentiated)
+        take_gradient(m, &o, &v);
+    return v;
+}
+
+TF_Output mr_model_adopt(mr_model *m, TF_Output variable, const mr_adopt_options *options)
+{
+    mr_net_var v = {.n = 0};
+    BUILD_OUT((arg(m, variable), v = adopted(m, options)), mr_net_adopt(m->net, mr_capi_out(variable), v));
+}
+
 TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns)
 {
     BUILD_OUT((text(m, name), arg(m, ids)),

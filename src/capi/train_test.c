@@ -284,3 +284,113 @@ MR_TEST(capi_train_gradients_stop_and_may_be_sparse)
     mr_model_free(m);
     kit_free(&k);
 }
+
+/* ---- variables that were there before the model ---- */
+
+static TF_Operation *op(kit *k, const char *type, const char *name, const TF_Output *in, int n)
+{
+    TF_OperationDescription *d = TF_NewOperation(k->g, type, name);
+    for (int i = 0; i < n; i++)
+        TF_AddInput(d, in[i]);
+    if (strcmp(type, "VarHandleOp") == 0 || strcmp(type, "VariableV2") == 0) {
+        TF_SetAttrType(d, "dtype", TF_FLOAT);
+        TF_SetAttrShape(d, "shape", (int64_t[]){2}, 1);
+    }
+    if (strcmp(type, "ReadVariableOp") == 0)
+        TF_SetAttrType(d, "dtype", TF_FLOAT);
+    TF_Operation *o = TF_FinishOperation(d, k->s);
+    CHECK_OK(k->s);
+    return o;
+}
+
+/* A variable of either kind, what sets it to {3, -5}, and the sum of its squares. */
+static TF_Output make_variable(kit *k, bool ref, TF_Operation **init, TF_Output *loss)
+{
+    TF_Output v = {op(k, ref ? "VariableV2" : "VarHandleOp", "mine", NULL, 0), 0};
+    TF_Output start = kit_const(k, "start", kit_floats(1, (int64_t[]){2}, (float[]){3, -5}));
+    *init = op(k, ref ? "Assign" : "AssignVariableOp", "set", (TF_Output[]){v, start}, 2);
+    TF_Output read = {op(k, ref ? "Identity" : "ReadVariableOp", "see", &v, 1), 0};
+    *loss = (TF_Output){op(k, "L2Loss", "loss", &read, 1), 0};
+    return v;
+}
+
+MR_TEST(capi_train_adopts_variables_of_both_kinds)
+{
+    for (int ref = 0; ref < 2; ref++) {
+        kit k = kit_new();
+        mr_model *m = mr_model_new(k.g);
+        TF_Operation *set;
+        TF_Output loss, v = make_variable(&k, ref, &set, &loss);
+        TF_Output value = mr_model_adopt(m, v, &(mr_adopt_options){.struct_size = sizeof(mr_adopt_options), .initializer = set});
+        MR_CHECK_INT(mr_parameter_count(m), 2);
+        MR_CHECK(mr_parameter_handle(m, value).oper == v.oper);
+        MR_CHECK(mr_model_adopt(m, v, NULL).oper == value.oper); /* once is enough */
+        const TF_Operation *step = mr_minimize(m, loss, mr_sgd(0.5f)), *init = mr_initializer(m);
+        mr_model_status(m, k.s);
+        CHECK_OK(k.s);
+        TF_Session *s = kit_session(&k);
+        TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, k.s);
+        CHECK_OK(k.s);
+        TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &step, 1, NULL, k.s);
+        CHECK_OK(k.s);
+        TF_Tensor *out = NULL;
+        TF_SessionRun(s, NULL, NULL, NULL, 0, &loss, &out, 1, NULL, 0, NULL, k.s);
+        CHECK_OK(k.s);
+        MR_CHECK_NEAR(kit_take_float(out), (1.5 * 1.5 + 2.5 * 2.5) / 2, 1e-5);
+        kit_close(&k, s);
+        mr_model_free(m);
+        kit_free(&k);
+    }
+}
+
+MR_TEST(capi_train_adopts_gradients_of_the_client)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Operation *set;
+    TF_Output loss, v = make_variable(&k, false, &set, &loss);
+    TF_Output g = kit_const(&k, "g", kit_floats(1, (int64_t[]){2}, (float[]){2, 4}));
+    TF_Output value = mr_model_adopt(m, v, &(mr_adopt_options){.struct_size = sizeof(mr_adopt_options), .initializer = set,
+                                                               .differentiated = 1, .gradient = g});
+    const TF_Operation *step = mr_minimize(m, loss, mr_sgd(1)), *init = mr_initializer(m);
+    mr_model_status(m, k.s);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&k);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &step, 1, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Tensor *out = NULL;
+    TF_SessionRun(s, NULL, NULL, NULL, 0, &value, &out, 1, NULL, 0, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(((float *)TF_TensorData(out))[0], 1, 1e-6);
+    MR_CHECK_NEAR(((float *)TF_TensorData(out))[1], -9, 1e-6);
+    TF_DeleteTensor(out);
+    kit_close(&k, s);
+    mr_model_free(m);
+    kit_free(&k);
+}
+
+static void adoption_fails(bool ref, const char *which, const mr_adopt_options *o, mr_optimizer with, const char *text)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Operation *set;
+    TF_Output loss, v = make_variable(&k, ref, &set, &loss);
+    mr_model_adopt(m, which ? (TF_Output){TF_GraphOperationByName(k.g, which), 0} : v, o);
+    mr_minimize(m, loss, with);
+    mr_model_status(m, k.s);
+    MR_CHECK(TF_GetCode(k.s) != TF_OK && strstr(TF_Message(k.s), text));
+    mr_model_free(m);
+    kit_free(&k);
+}
+
+MR_TEST(capi_train_refuses_what_is_no_variable)
+{
+    mr_adopt_options half = {.struct_size = sizeof half, .differentiated = 1};
+    adoption_fails(false, "start", NULL, mr_sgd(1), "'start' is of Const");
+    adoption_fails(false, "nobody", NULL, mr_sgd(1), "");
+    adoption_fails(true, NULL, NULL, mr_adam(1), "only mr_sgd");
+    half.struct_size = 3;
+    adoption_fails(false, NULL, &half, mr_sgd(1), "");
+}

@@ -224,14 +224,14 @@ static void hand_over(mr_net_reduce *r, mr_network *n, int i, mr_node **send, mr
         mr_scope_fail(&n->s, mr_invalid("variable %s of type %s cannot go from worker to worker", v.name, mr_dtype_name(v.dtype)));
         return;
     }
-    mr_out now = mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(v.dtype)}), v.handle);
+    mr_out now = mr_net_read(n, &v);
     mr_out sent = exchange(n, r, "CollectiveBcastSendV2", as_type(n, now, v.dtype, t), FIRST_VARIABLE + i,
                            MR_ATTRS({"timeout_seconds", mr_a_float(r->o.timeout_s)}));
     mr_out ins[] = {r->size, r->key, mr_const_i32(&n->s, FIRST_VARIABLE + i), shape_of(n, &v)};
     mr_named_attr attrs[] = {{"T", mr_a_type(t)}, {"timeout_seconds", mr_a_float(r->o.timeout_s)}};
     mr_out got = mr_emit_n(&n->s, "CollectiveBcastRecvV2", attrs, 2, ins, 4);
     *send = sent.node;
-    *receive = mr_emit(&n->s, "AssignVariableOp", v.handle, as_type(n, got, t, v.dtype)).node;
+    *receive = mr_net_assign(n, &v, as_type(n, got, t, v.dtype)).node;
 }
 
 static mr_node *group_of(mr_network *n, const char *name, mr_node *const *all, int k)

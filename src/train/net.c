@@ -1,7 +1,8 @@
 /* train/net.c -- variables of a network, and where they start.
  *
  * Variables are resource variables: a read is a snapshot, so a step never sees a half-updated one, and
- * saving does not stop training.  Each has one handle (VarHandleOp), one read and one initial assignment. */
+ * saving does not stop training.  Each has one handle (VarHandleOp), one read and one initial assignment.  Variables that are
+ * adopted were made by somebody else; their handle may be a reference (VariableV2). */
 #include "train/net.h"
 
 #include <math.h>
@@ -166,6 +167,80 @@ mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank,
     return v.value;
 }
 
+/* ---- variables that are there already ---- */
+
+static mr_status *check_adopted(const mr_net_var *v)
+{
+    const mr_node *node = v->handle.node;
+    if (!mr_node_is(node, "VarHandleOp") && !mr_node_is(node, "VariableV2") && !mr_node_is(node, "Variable"))
+        return mr_invalid("'%s' is of %s: a variable is of VarHandleOp, VariableV2 or Variable", node->name,
+                          node->def->name);
+    return NULL;
+}
+
+static mr_out read_adopted(mr_network *n, const mr_net_var *v)
+{
+    const char *saved, *before = mr_net_at(n, v->device);
+    mr_net_enter(n, v->name, &saved);
+    mr_out value = mr_net_read(n, v);
+    mr_net_leave(n, saved);
+    mr_net_at(n, before);
+    return value;
+}
+
+static mr_status *measure_adopted(mr_net_var *v)
+{
+    const mr_pshape *shape = mr_out_shape(v->value);
+    if (!mr_pshape_full(shape))
+        return mr_invalid("variable '%s': its shape is not known", v->name);
+    return mr_shape_elements(shape->rank, shape->dims, &v->n);
+}
+
+/* One named global_step is the network's, unless that has one. */
+static void note_step(mr_network *n, const mr_net_var *v)
+{
+    if (!n->global_step.node && v->dtype == MR_INT64 && mr_out_shape(v->value)->rank == 0 && !v->trainable && strcmp(v->name, "global_step") == 0)
+        n->global_step = v->value;
+}
+
+mr_out mr_net_adopt(mr_network *n, mr_out variable, mr_net_var v)
+{
+    const mr_net_var *old = mr_net_find(n, variable);
+    if (old)
+        return old->value;
+    v.handle = variable;
+    v.name = variable.node->name;
+    v.device = variable.node->device;
+    mr_scope_fail(&n->s, check_adopted(&v));
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, mr_node_get_type(variable.node, "dtype", &v.dtype));
+    v.value = mr_scope_ok(&n->s) ? read_adopted(n, &v) : MR_NO_OUT;
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, measure_adopted(&v));
+    if (!mr_scope_ok(&n->s))
+        return MR_NO_OUT;
+    mr_vec_push(&n->vars, v);
+    note_step(n, &v);
+    return v.value;
+}
+
+mr_out mr_net_read(mr_network *n, const mr_net_var *v)
+{
+    if (mr_net_var_is_ref(v))
+        return mr_emit(&n->s, "Identity", v->handle);
+    return mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), v->handle);
+}
+
+mr_out mr_net_assign(mr_network *n, const mr_net_var *v, mr_out value)
+{
+    return mr_emit(&n->s, mr_net_var_is_ref(v) ? "Assign" : "AssignVariableOp", v->handle, value);
+}
+
+mr_out mr_net_assign_add(mr_network *n, const mr_net_var *v, mr_out value)
+{
+    return mr_emit(&n->s, mr_net_var_is_ref(v) ? "AssignAdd" : "AssignAddVariableOp", v->handle, value);
+}
+
 const mr_net_var *mr_net_find(const mr_network *n, mr_out o)
 {
     for (int i = 0; i < n->vars.n; i++)
@@ -178,7 +253,8 @@ mr_node *mr_net_initializer(mr_network *n)
 {
     mr_scope s = {.graph = n->s.graph, .prefix = "", .device = ""};
     for (int i = 0; i < n->vars.n; i++)
-        mr_vec_push(&s.controls, n->vars.p[i].assign);
+        if (n->vars.p[i].assign)
+            mr_vec_push(&s.controls, n->vars.p[i].assign);
     mr_out init = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&s, "init"), "NoOp") : MR_NO_OUT;
     mr_scope_fail(&n->s, mr_scope_status(&s));
     mr_scope_deinit(&s);

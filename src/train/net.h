@@ -25,10 +25,12 @@ typedef struct mr_net_var {
     const char *name; /* in the graph's arena; also the name in checkpoints */
     const char *device; /* where it lives; "" where the session likes */
     mr_out handle, value;
-    mr_node *assign; /* gives it its initial value */
+    mr_node *assign; /* gives it its initial value; NULL: that of the client who made it does */
     mr_dtype dtype;
     int64_t n; /* elements */
     bool trainable;
+    bool differentiated;  /* the client has done that: */
+    mr_gradient gradient; /* MR_NO_GRAD: none arrives */
 } mr_net_var;
 
 typedef struct mr_network {
@@ -49,9 +51,18 @@ mr_out mr_net_input(mr_network *n, const char *name, mr_dtype type, int rank, co
 mr_out mr_net_setting(mr_network *n, const char *name, float value);
 mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
                        bool trainable);
-/* The variable whose value or handle this is, or NULL. */
+/* A variable that the graph has already: its handle, or reference.  Of `v` the assignment, the gradient and whether it is
+ * trainable count, the rest is found here.  The result is its value. */
+mr_out mr_net_adopt(mr_network *n, mr_out variable, mr_net_var v);
+/* Its value as it is when the new node runs. */
+mr_out mr_net_read(mr_network *n, const mr_net_var *v);
+/* value becomes that of the variable, or is added to it. */
+mr_out mr_net_assign(mr_network *n, const mr_net_var *v, mr_out value);
+mr_out mr_net_assign_add(mr_network *n, const mr_net_var *v, mr_out value);
+static inline bool mr_net_var_is_ref(const mr_net_var *v) { return mr_dtype_is_ref(mr_out_type(v->handle)); }
 /* New nodes go to this device; returns where they went before, to be set again. */
 const char *mr_net_at(mr_network *n, const char *device);
+/* The variable whose value or handle this is, or NULL. */
 const mr_net_var *mr_net_find(const mr_network *n, mr_out value_or_handle);
 mr_out mr_net_global_step(mr_network *n);
 

@@ -45,6 +45,19 @@ void mr_net_sum_rows(mr_network *n, mr_gradient *g)
     g->indices = uniq;
 }
 
+/* Slots are resource variables, and no update op takes both kinds. */
+static mr_out update_reference(updater *u, const mr_net_var *v, mr_gradient g)
+{
+    mr_scope *s = &u->n->s;
+    mr_out rate = rate_for(u, v->dtype);
+    if (u->o->kind != MR_NET_SGD) {
+        mr_scope_fail(s, mr_error(MR_UNIMPLEMENTED, "variable '%s' is a reference: only mr_sgd updates it", v->name));
+        return MR_NO_OUT;
+    }
+    return g.dense.node ? mr_emit(s, "ApplyGradientDescent", v->handle, rate, g.dense)
+                        : mr_emit(s, "ScatterSub", v->handle, g.indices, mr_emit(s, "Mul", g.values, rate));
+}
+
 static mr_out update_dense(updater *u, const mr_net_var *v, mr_out g)
 {
     mr_scope *s = &u->n->s;
@@ -52,6 +65,8 @@ static mr_out update_dense(updater *u, const mr_net_var *v, mr_out g)
     mr_dtype t = v->dtype;
     mr_net_var var = *v;
     mr_out rate = rate_for(u, t), h = var.handle;
+    if (mr_net_var_is_ref(v))
+        return update_reference(u, v, (mr_gradient){.dense = g});
     switch (o->kind) {
     case MR_NET_SGD: return mr_emit(s, "ResourceApplyGradientDescent", h, rate, g);
     case MR_NET_MOMENTUM:
@@ -86,6 +101,8 @@ static mr_out update_sparse(updater *u, const mr_net_var *v, mr_gradient g)
     const mr_net_optimizer *o = u->o;
     mr_net_var var = *v;
     mr_out rate = rate_for(u, var.dtype), h = var.handle;
+    if (mr_net_var_is_ref(v))
+        return update_reference(u, v, g);
     switch (o->kind) {
     case MR_NET_SGD: /* additions may come in any order and number */
         return mr_emit(s, "ResourceScatterAdd", h, g.indices, mr_emit(s, "Neg", mr_emit(s, "Mul", g.values, rate)));
@@ -167,7 +184,7 @@ static void raise_step(updater *u, mr_out step_value)
     if (!step)
         return;
     const char *before = mr_net_at(u->n, step->device);
-    mr_vec_push(&u->done, mr_emit(&u->n->s, "AssignAddVariableOp", step->handle, mr_const_i64(&u->n->s, 1)).node);
+    mr_vec_push(&u->done, mr_net_assign_add(u->n, step, mr_const_i64(&u->n->s, 1)).node);
     mr_net_at(u->n, before);
 }
 
@@ -201,17 +218,24 @@ void mr_net_gradients_deinit(mr_net_gradients *g)
 /* Gradients are computed where their forward ops are, once devices are named at all. */
 void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out)
 {
-    int n_vars = n->vars.n;
+    int n_vars = n->vars.n, n_xs = 0;
     mr_out *xs = mr_new_array(mr_out, n_vars + 1);
+    mr_gradient *found = mr_new_array(mr_gradient, n_vars + 1);
     *out = (mr_net_gradients){.var = mr_new_array(int, n_vars + 1), .g = mr_new_array(mr_gradient, n_vars + 1)};
     for (int i = 0; i < n_vars; i++)
         if (n->vars.p[i].trainable) {
-            xs[out->n] = n->vars.p[i].handle;
+            if (!n->vars.p[i].differentiated)
+                xs[n_xs++] = n->vars.p[i].handle;
             out->var[out->n++] = i;
         }
     mr_gradient_options o = {.sparse = true, .colocate = n->s.device[0] != 0};
-    if (mr_scope_ok(&n->s))
-        mr_scope_fail(&n->s, mr_graph_gradients(n->s.graph, &loss, 1, xs, out->n, &o, out->g));
+    if (mr_scope_ok(&n->s) && n_xs)
+        mr_scope_fail(&n->s, mr_graph_gradients(n->s.graph, &loss, 1, xs, n_xs, &o, found));
+    for (int i = 0, k = 0; i < out->n; i++) {
+        const mr_net_var *v = &n->vars.p[out->var[i]];
+        out->g[i] = v->differentiated ? v->gradient : found[k++];
+    }
+    mr_free(found);
     mr_free(xs);
 }
 

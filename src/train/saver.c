@@ -135,7 +135,7 @@ static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
         for (int k = 0; k < d->vars.n && mr_scope_ok(&n->s); k++) {
             const mr_net_var *v = &n->vars.p[d->vars.p[k]];
             mr_net_at(n, v->device);
-            mr_vec_push(&assigned, mr_emit(&n->s, "AssignVariableOp", v->handle, mr_nth(read, k)).node);
+            mr_vec_push(&assigned, mr_net_assign(n, v, mr_nth(read, k)).node);
         }
     }
     mr_net_at(n, before);

@@ -63,7 +63,7 @@ static void add_step(mr_supervised *s, mr_network *n)
         return;
     const char *before = mr_net_at(n, v->device);
     mr_vec_push(&n->s.controls, s->o.train);
-    s->step_after = mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_INT64)}), v->handle);
+    s->step_after = mr_net_read(n, v);
     n->s.controls.n = 0;
     mr_net_at(n, before);
 }

@@ -286,7 +286,7 @@ static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
         const char *worker = mr_net_at(n, step->device);
         mr_net_enter(n, "sync", &saved);
         if (m->y->o.bounded) /* workers move the step themselves: it is read when it is told */
-            m->y->give[1] = mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_INT64)}), step->handle);
+            m->y->give[1] = mr_net_read(n, step);
         mr_out events = queue(n, "sync_events", 3);
         for (int i = 0; i < m->y->o.n_workers; i++)
             tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
