@@ -112,6 +112,8 @@ MR_EXPORT extern const char *mr_sandblaster_address(const mr_sandblaster *s);
 /* Waits for replicas, whose initial values are where it begins, and minimises; called again it goes on from where it is.
  * Returns the loss, the penalty included; NAN after an error. */
 MR_EXPORT extern double mr_sandblaster_minimize(mr_sandblaster *s, TF_Status *status);
+/* From another thread, or from `report`: minimising ends soon, with CANCELLED, also the next time. */
+MR_EXPORT extern void mr_sandblaster_cancel(mr_sandblaster *s);
 
 typedef struct mr_sandblaster_stats {
     size_t struct_size; /* sizeof(mr_sandblaster_stats) */

@@ -95,7 +95,12 @@ void mr_downpour_start(mr_downpour *d, TF_Session *session, mr_ps *ps, TF_Status
         st = mr_invalid("A replica needs a session and a client of parameters");
     if (!st && session->graph != d->graph)
         st = mr_invalid("The session is of another graph than the replica's model");
-    mr_capi_set_status(status, st ? st : mr_pour_start(d->pour, session->session, ps));
+    if (!st) {
+        mr_pour_under(d->pour, mr_capi_run_cancel());
+        st = mr_pour_start(d->pour, session->session, ps);
+        mr_pour_under(d->pour, NULL);
+    }
+    mr_capi_set_status(status, st);
 }
 
 int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs,
@@ -122,14 +127,23 @@ int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *co
     return steps;
 }
 
+/* A wait that ends when the interrupter of the caller's thread is fired. */
+static mr_status *under_this_thread(mr_downpour *d, mr_status *(*fn)(mr_pour *p))
+{
+    mr_pour_under(d->pour, mr_capi_run_cancel());
+    mr_status *st = fn(d->pour);
+    mr_pour_under(d->pour, NULL);
+    return st;
+}
+
 void mr_downpour_finish(mr_downpour *d, TF_Status *status)
 {
-    mr_capi_set_status(status, d ? mr_pour_finish(d->pour) : no_downpour());
+    mr_capi_set_status(status, d ? under_this_thread(d, mr_pour_finish) : no_downpour());
 }
 
 void mr_downpour_fetch(mr_downpour *d, TF_Status *status)
 {
-    mr_capi_set_status(status, d ? mr_pour_fetch(d->pour) : no_downpour());
+    mr_capi_set_status(status, d ? under_this_thread(d, mr_pour_fetch) : no_downpour());
 }
 
 /* Fills as much as the client's struct has room for. */
@@ -189,6 +203,12 @@ double mr_sandblaster_minimize(mr_sandblaster *s, TF_Status *status)
         loss = NAN;
     mr_capi_set_status(status, st);
     return loss;
+}
+
+void mr_sandblaster_cancel(mr_sandblaster *s)
+{
+    if (s)
+        mr_blast_coordinator_cancel(s->c);
 }
 
 void mr_sandblaster_get_stats(mr_sandblaster *s, mr_sandblaster_stats *out)

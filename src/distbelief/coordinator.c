@@ -45,6 +45,7 @@ struct mr_blast_coordinator {
     bool complete MR_GUARDED_BY(mu);
     double loss MR_GUARDED_BY(mu);
     mr_status *failed MR_GUARDED_BY(mu);
+    bool cancelled MR_GUARDED_BY(mu);
     int64_t heard_ns MR_GUARDED_BY(mu);
     mr_sandblaster_stats stats MR_GUARDED_BY(mu);
     int vectors[MR_LBFGS_HISTORY + 2 * MR_LBFGS_MOST_HISTORY]; /* tables; of the thread that minimises */
@@ -268,13 +269,21 @@ static void tick(void *arg)
 
 /* ---- waiting ---- */
 
+static mr_status *check_cancelled(mr_blast_coordinator *c)
+{
+    mr_lock(&c->mu);
+    bool cancelled = c->cancelled;
+    mr_unlock(&c->mu);
+    return cancelled ? mr_error(MR_CANCELLED, "'%s' was told to stop", c->o.name) : NULL;
+}
+
 /* Until the flag is set, as long as replicas say something. */
 static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char *what)
 {
     mr_status *st = NULL;
     mr_lock(&c->mu);
     c->heard_ns = mr_now_ns();
-    while (!*flag && !c->failed && !st) {
+    while (!*flag && !c->failed && !c->cancelled && !st) {
         int64_t end = c->heard_ns + c->o.deadline_ms * 1000000;
         if (!mr_cond_wait_until(&c->changed, &c->mu, end) && !*flag && mr_now_ns() >= c->heard_ns + c->o.deadline_ms * 1000000)
             st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there",
@@ -286,7 +295,15 @@ static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char
         c->failed = NULL;
     }
     mr_unlock(&c->mu);
-    return st;
+    return st ? st : check_cancelled(c);
+}
+
+void mr_blast_coordinator_cancel(mr_blast_coordinator *c)
+{
+    mr_lock(&c->mu);
+    c->cancelled = true;
+    mr_cond_broadcast(&c->changed);
+    mr_unlock(&c->mu);
 }
 
 /* ---- vectors ---- */
@@ -393,7 +410,7 @@ static mr_status *report(void *arg, int64_t iteration, double loss, double gradi
     mr_blast_coordinator *c = arg;
     if (c->o.report)
         c->o.report(c->o.arg, iteration, loss, gradient_norm);
-    return NULL;
+    return check_cancelled(c);
 }
 
 /* ---- minimising ---- */

@@ -15,6 +15,7 @@ mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, 
 void mr_blast_coordinator_free(mr_blast_coordinator *c);
 const char *mr_blast_coordinator_address(const mr_blast_coordinator *c);
 mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss);
+void mr_blast_coordinator_cancel(mr_blast_coordinator *c);
 void mr_blast_coordinator_count(mr_blast_coordinator *c, mr_sandblaster_stats *out);
 
 #endif

@@ -192,9 +192,18 @@ static mr_status *look(mr_pour *p, bool *moved)
     return NULL;
 }
 
+mr_status *mr_pour_check(mr_pour *p)
+{
+    mr_lock(&p->mu);
+    bool cancelled = p->cancelled;
+    mr_unlock(&p->mu);
+    return cancelled ? mr_error(MR_CANCELLED, "'%s': replica %d was cancelled", p->o.name, p->o.replica) : NULL;
+}
+
 static mr_status *watch(mr_pour *p)
 {
     int64_t steps;
+    MR_TRY(mr_pour_check(p));
     p->watch_due = false;
     mr_sleep_ns(WATCH_MS * 1000000);
     MR_TRY(mr_pour_read_job(p, &steps));
@@ -273,6 +282,36 @@ static void drain(mr_pour *p)
         mr_status_free(collect(p, &p->push));
 }
 
+typedef struct listener { /* for the cancellation of a call; the entry is first */
+    mr_cancel_entry entry;
+    mr_pour *pour;
+} listener;
+
+static void set_cancelled(mr_pour *p, bool cancelled)
+{
+    mr_lock(&p->mu);
+    p->cancelled = cancelled;
+    mr_cond_signal(&p->changed);
+    mr_unlock(&p->mu);
+}
+
+static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->pour, true); }
+
+/* A call that is not a step, as long as nobody cancels it. */
+static mr_status *heeding(mr_pour *p, mr_status *(*fn)(mr_pour *p))
+{
+    listener l = {.entry.fn = wait_cancelled, .pour = p};
+    mr_cancel *under = p->under;
+    if (under && !mr_cancel_register(under, &l.entry))
+        return mr_error(MR_CANCELLED, "'%s': replica %d was cancelled", p->o.name, p->o.replica);
+    mr_status *st = fn(p);
+    if (under && !mr_cancel_unregister(under, &l.entry))
+        set_cancelled(p, false);
+    return st;
+}
+
+void mr_pour_under(mr_pour *p, mr_cancel *cancel) { p->under = cancel; }
+
 static void forget_accrued(mr_pour *p)
 {
     memset(p->accrued.vector, 0, (size_t)p->m.n * sizeof(float));
@@ -306,7 +345,7 @@ mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
     p->ps = ps;
     p->counted = 0; /* of another run, or another job */
     forget_accrued(p);
-    mr_status *st = start(p);
+    mr_status *st = heeding(p, start);
     p->started = !st;
     if (st) {
         drain(p);
@@ -331,21 +370,6 @@ static mr_status *check_running(const mr_pour *p)
         return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
     return NULL;
 }
-
-typedef struct listener { /* for the cancellation of a step; the entry is first */
-    mr_cancel_entry entry;
-    mr_pour *pour;
-} listener;
-
-static void set_cancelled(mr_pour *p, bool cancelled)
-{
-    mr_lock(&p->mu);
-    p->cancelled = cancelled;
-    mr_cond_signal(&p->changed);
-    mr_unlock(&p->mu);
-}
-
-static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->pour, true); }
 
 /* Until a step is due.  A cancelled wait harms nothing: the next call waits on. */
 static mr_status *await_turn(mr_pour *p, mr_cancel *cancel)
@@ -390,6 +414,8 @@ mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cance
     return keep_failure(p, st);
 }
 
+static mr_status *pump_out(mr_pour *p) { return pump(p, true); }
+
 mr_status *mr_pour_finish(mr_pour *p)
 {
     if (!p->started)
@@ -401,25 +427,33 @@ mr_status *mr_pour_finish(mr_pour *p)
     if (!st)
         st = happen(p, MR_DOWNPOUR_FINISH, 0);
     if (!st)
-        st = pump(p, true);
+        st = heeding(p, pump_out);
     drain(p);
     return st;
 }
 
 /* Beside the plan, which may have a fetch of its own under way into `fetched`: that one ends first. */
-mr_status *mr_pour_fetch(mr_pour *p)
+static mr_status *fetch(mr_pour *p)
 {
-    if (!p->s)
-        return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
     bool moved;
     while (p->fetch.under_way) {
         MR_TRY(keep_failure(p, look(p, &moved)));
-        if (!moved)
-            MR_TRY(keep_failure(p, wait(p, mr_now_ns() + p->o.deadline_ms * 1000000)));
+        if (moved)
+            continue;
+        mr_status *st = wait(p, mr_now_ns() + p->o.deadline_ms * 1000000);
+        if (st) /* one that was cancelled harms nothing */
+            return mr_status_code(st) == MR_CANCELLED ? st : keep_failure(p, st);
     }
     mr_status *st = begin_fetch(p);
     mr_status_update(&st, collect(p, &p->fetch));
     return st ? st : mr_mirror_install(&p->m, p->s, &p->fetched);
+}
+
+mr_status *mr_pour_fetch(mr_pour *p)
+{
+    if (!p->s)
+        return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
+    return heeding(p, fetch);
 }
 
 void mr_pour_count(const mr_pour *p, mr_downpour_stats *out)

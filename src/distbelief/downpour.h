@@ -17,6 +17,8 @@ mr_pour *mr_pour_new(mr_network *n, mr_out loss, const mr_downpour_options *o);
 /* Waits for what is under way; before the client of the servers is closed. */
 void mr_pour_free(mr_pour *p);
 
+/* Starts, finishes and fetches that follow end with CANCELLED when this is started; NULL: nobody does. */
+void mr_pour_under(mr_pour *p, mr_cancel *cancel);
 /* Makes the tables, sees that they have values, and waits for its turn and for the first parameters. */
 mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps);
 /* One step with the client's feeds, fetches and targets. */

@@ -36,12 +36,15 @@ struct mr_pour {
     mr_mutex mu;
     mr_cond changed; /* a group has ended */
     mr_pour_group fetch, push;
-    bool cancelled MR_GUARDED_BY(mu); /* the wait of a step */
+    bool cancelled MR_GUARDED_BY(mu); /* the wait of the call that is being made */
+    mr_cancel *under; /* of calls but steps, which bring one of their own; NULL: none */
     mr_downpour_stats stats;
     int64_t counted; /* steps of this replica that the job's count has */
     int64_t last_step_ns;
 };
 
+/* CANCELLED when the call that is being made is to end. */
+mr_status *mr_pour_check(mr_pour *p);
 /* The job's tables, made or found. */
 mr_status *mr_pour_make_tables(mr_pour *p);
 mr_status *mr_pour_read_job(mr_pour *p, int64_t *steps);

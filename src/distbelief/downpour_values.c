@@ -142,6 +142,7 @@ mr_status *mr_pour_see_values(mr_pour *p)
     int64_t since = mr_now_ns();
     float job[JOB_KEYS], given = 0;
     for (;;) {
+        MR_TRY(mr_pour_check(p));
         MR_TRY(read_keys(p, job));
         if (job[KEY_READY] > 0)
             return NULL;

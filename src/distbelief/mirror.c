@@ -23,7 +23,7 @@ static mr_node *add_assignment(mr_network *n, const mr_net_var *v, mr_mirror_par
     mr_out cast = p->feed;
     if (v->dtype != MR_FLOAT)
         cast = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v->dtype)}), p->feed);
-    return mr_emit(&n->s, "AssignVariableOp", v->handle, cast).node;
+    return mr_net_assign(n, v, cast).node;
 }
 
 /* Rows that occur twice are summed there, where they are. */
