@@ -67,7 +67,7 @@ static bool call_python(mr_function_call *c)
     return ok;
 }
 
-static bool begin(void)
+bool py_call_begins(void)
 {
     pthread_mutex_lock(&mu);
     bool ok = !ending;
@@ -76,7 +76,7 @@ static bool begin(void)
     return ok;
 }
 
-static void end(void)
+void py_call_ended(void)
 {
     pthread_mutex_lock(&mu);
     under_way--;
@@ -88,13 +88,13 @@ static void hook(void *ctx, mr_function_call *c)
 {
     (void)ctx;
     TF_Status *s = TF_NewStatus();
-    if (begin()) {
+    if (py_call_begins()) {
         PyGILState_STATE state = PyGILState_Ensure();
         if (!call_python(c))
             py_status_from_exception(s);
         py_release_arrays();
         PyGILState_Release(state);
-        end();
+        py_call_ended();
     } else
         TF_SetStatus(s, TF_CANCELLED, "The interpreter of Python is ending");
     mr_function_call_finish(c, s);

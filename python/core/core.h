@@ -49,7 +49,7 @@ typedef struct py_output {
 
 extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_session_type, py_server_type, py_function_type,
     py_reader_type, py_federated_type, py_ps_type, py_ps_task_type, py_ps_manager_type, py_ps_server_type,
-    py_group_type;
+    py_group_type, py_downpour_type, py_sandblaster_type, py_sandblaster_replica_type;
 
 /* ---- status.c ---- */
 /* A status to be handed to the C API; NULL with an exception set. */
@@ -97,6 +97,19 @@ PyObject *py_graph_gradients(py_graph *g, PyObject *args);
 PyObject *py_graph_to_function(py_graph *g, PyObject *args);
 PyObject *py_graph_add_function(py_graph *g, PyObject *args);
 
+/* ---- session.c ---- */
+TF_Session *py_session_of(PyObject *session, const py_graph *g); /* an open one of this graph; NULL with an exception set */
+/* A run of a session that is made by somebody else: feeds, values and fetches are lists as Session.run has them.  A list of
+ * arrays, or NULL with an exception set. */
+typedef void py_runner(void *arg, const TF_Output *feeds, TF_Tensor *const *values, int n_feeds, const TF_Output *fetches,
+                       TF_Tensor **results, int n_fetches, TF_Status *st);
+PyObject *py_run_by(PyObject *session, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg);
+
+/* ---- ps.c ---- */
+/* A client that is not closed before it is released as often; NULL with an exception set. */
+struct mr_ps *py_ps_hold(PyObject *ps);
+void py_ps_release(PyObject *ps);
+
 /* ---- attrs.c ---- */
 bool py_set_attr(TF_OperationDescription *d, const char *name, const char *kind, PyObject *value);
 PyObject *py_get_attr(py_operation *o, PyObject *name);
@@ -104,6 +117,10 @@ PyObject *py_get_attr(py_operation *o, PyObject *name);
 /* ---- callback.c ---- */
 /* Whether a thread of the library will never come back, for the interpreter ended while it was in a function of Python. */
 bool py_calls_under_way(void);
+/* Around a function of Python that a thread of the library calls, without the interpreter's lock.  false: the interpreter is
+ * ending, so it must not be called. */
+bool py_call_begins(void);
+void py_call_ended(void);
 
 /* ---- signals.c ---- */
 /* Around a call that waits, both with the lock held: between them Ctrl-C ends runs of the main thread. */

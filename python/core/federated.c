@@ -7,10 +7,8 @@
  * and examples as lists of arrays, one an input.  Arrays are kept as tensors, without a copy where numpy allows. */
 #include "core.h"
 
-#include <pthread.h>
-#include <time.h>
-
 #include "millrace/federated.h"
+#include "waiting.h"
 
 typedef struct work { /* a tuple taken apart */
     mr_federated_work w;
@@ -141,84 +139,6 @@ static bool examples_init(examples *x, PyObject *clients, const work *k)
     return ok;
 }
 
-/* ---- calls that wait, so that Ctrl-C still works ---- */
-
-typedef struct waiting {
-    void (*fn)(struct waiting *w); /* in a thread of its own */
-    void (*stop)(struct waiting *w); /* lets it end soon */
-    void *arg;
-    TF_Status *st;
-    int64_t result;
-    volatile int stopped;
-    pthread_mutex_t mu;
-    pthread_cond_t changed;
-    bool done;
-} waiting;
-
-static void *wait_thread(void *arg)
-{
-    waiting *w = arg;
-    w->fn(w);
-    pthread_mutex_lock(&w->mu);
-    w->done = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->mu);
-    return NULL;
-}
-
-static bool wait_a_little(waiting *w)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_mutex_lock(&w->mu);
-    if (!w->done)
-        pthread_cond_timedwait(&w->changed, &w->mu, &until);
-    bool done = w->done;
-    pthread_mutex_unlock(&w->mu);
-    return done;
-}
-
-/* false with an exception set: the call's error, or what a handler of signals raised. */
-static bool wait_for(waiting *w)
-{
-    pthread_t thread;
-    bool raised = false;
-    w->st = py_status_new();
-    if (!w->st)
-        return false;
-    pthread_mutex_init(&w->mu, NULL);
-    pthread_cond_init(&w->changed, NULL);
-    if (pthread_create(&thread, NULL, wait_thread, w) != 0) {
-        TF_DeleteStatus(w->st);
-        PyErr_NoMemory();
-        return false;
-    }
-    for (bool done = false; !done;) {
-        Py_BEGIN_ALLOW_THREADS
-        done = wait_a_little(w);
-        Py_END_ALLOW_THREADS
-        if (!raised && PyErr_CheckSignals() < 0) {
-            raised = true;
-            w->stop(w);
-        }
-    }
-    Py_BEGIN_ALLOW_THREADS
-    pthread_join(thread, NULL);
-    Py_END_ALLOW_THREADS
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->mu);
-    if (raised) {
-        TF_DeleteStatus(w->st);
-        return false;
-    }
-    return py_status_ok(w->st);
-}
-
 /* ---- Federated ---- */
 
 typedef struct py_federated {
@@ -301,9 +221,9 @@ static void federated_free(py_federated *s)
     Py_TYPE(s)->tp_free(s);
 }
 
-static mr_federated_report *report_of(waiting *w) { return (mr_federated_report *)(((void **)w->arg)[1]); }
-static void run_round(waiting *w) { mr_federated_round(((void **)w->arg)[0], report_of(w), w->st); }
-static void stop_round(waiting *w) { mr_federated_stop(((void **)w->arg)[0]); }
+static mr_federated_report *report_of(py_waiting *w) { return (mr_federated_report *)(((void **)w->arg)[1]); }
+static void run_round(py_waiting *w) { mr_federated_round(((void **)w->arg)[0], report_of(w), w->st); }
+static void stop_round(py_waiting *w) { mr_federated_stop(((void **)w->arg)[0]); }
 
 static bool begin(py_federated *s)
 {
@@ -321,7 +241,7 @@ static PyObject *federated_round(py_federated *s, PyObject *unused)
     if (!begin(s))
         return NULL;
     Py_INCREF(s);
-    bool ok = wait_for(&(waiting){.fn = run_round, .stop = stop_round, .arg = (void *[]){s->f, &r}});
+    bool ok = py_wait_for(&(py_waiting){.fn = run_round, .stop = stop_round, .arg = (void *[]){s->f, &r}});
     s->busy = false;
     Py_DECREF(s);
     if (!ok)
@@ -416,8 +336,8 @@ PyTypeObject py_federated_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_mil
 
 /* ---- a client ---- */
 
-static void run_client(waiting *w) { w->result = mr_federated_client(w->arg, w->st); }
-static void stop_client(waiting *w) { __atomic_store_n(&w->stopped, 1, __ATOMIC_RELAXED); }
+static void run_client(py_waiting *w) { w->result = mr_federated_client(w->arg, w->st); }
+static void stop_client(py_waiting *w) { __atomic_store_n(&w->stopped, 1, __ATOMIC_RELAXED); }
 
 /* federated_client(work, arrays, address, deadline_ms, secure): how many updates it has sent */
 static PyObject *federated_client(PyObject *module, PyObject *args)
@@ -433,11 +353,11 @@ static PyObject *federated_client(PyObject *module, PyObject *args)
         return NULL;
     PyObject *one = PyTuple_Pack(1, arrays);
     if (one && work_init(&k, tuple) && examples_init(&x, one, &k)) {
-        waiting w = {.fn = run_client, .stop = stop_client};
+        py_waiting w = {.fn = run_client, .stop = stop_client};
         mr_federated_client_options o = {sizeof o, &k.w, x.e, address, deadline, (unsigned char)secure, &w.stopped};
         w.arg = &o;
         Py_INCREF(k.graph);
-        if (wait_for(&w))
+        if (py_wait_for(&w))
             result = PyLong_FromLongLong(w.result);
         Py_DECREF(k.graph);
     }

@@ -205,6 +205,17 @@ static bool leave(py_ps *s, TF_Status *st)
     return py_status_ok(st);
 }
 
+mr_ps *py_ps_hold(PyObject *o)
+{
+    if (!PyObject_TypeCheck(o, &py_ps_type)) {
+        PyErr_Format(PyExc_TypeError, "A client of the parameter server is expected, not %R", o);
+        return NULL;
+    }
+    return enter((py_ps *)o) ? ((py_ps *)o)->ps : NULL;
+}
+
+void py_ps_release(PyObject *o) { ((py_ps *)o)->users--; }
+
 /* Ps(manager=None, name=None, delay=0, cache_keys=0, compress=0, half=0, observer=0, timeout_ms=0, max_bytes=0) */
 static PyObject *ps_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -257,7 +268,7 @@ static PyObject *ps_close(py_ps *s, PyObject *unused)
 {
     (void)unused;
     if (s->users) {
-        PyErr_SetString(PyExc_RuntimeError, "Another thread is using it");
+        PyErr_SetString(PyExc_RuntimeError, "It is in use, by another thread or by something that was started with it");
         return NULL;
     }
     end(s);

@@ -257,6 +257,41 @@ out:
     return out;
 }
 
+TF_Session *py_session_of(PyObject *o, const py_graph *g)
+{
+    if (!PyObject_TypeCheck(o, &py_session_type)) {
+        PyErr_Format(PyExc_TypeError, "A session is expected, not %R", o);
+        return NULL;
+    }
+    const py_session *s = (const py_session *)o;
+    if (!is_open(s))
+        return NULL;
+    if (s->graph != g)
+        PyErr_SetString(PyExc_ValueError, "The session is of another graph");
+    return s->graph == g ? s->session : NULL;
+}
+
+PyObject *py_run_by(PyObject *session, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg)
+{
+    const py_session *s = (const py_session *)session;
+    run r = {0};
+    TF_Status *st = NULL;
+    PyObject *out = NULL, *none = PyList_New(0);
+    py_release_arrays();
+    if (none && is_open(s) && run_init(&r, feeds, fetches, none) && take_feeds(s, &r, feeds, values) &&
+        take_rest(s, &r, fetches, none) && (st = py_status_new())) {
+        py_waits();
+        Py_BEGIN_ALLOW_THREADS
+        fn(arg, r.feeds, r.values, r.n_feeds, r.fetches, r.results, r.n_fetches, st);
+        Py_END_ALLOW_THREADS
+        py_waited();
+        out = finish(&r, st, NULL);
+    }
+    run_deinit(&r);
+    Py_XDECREF(none);
+    return out;
+}
+
 /* prepare_partial(feeds, fetches, targets): a handle */
 static PyObject *session_partial_setup(py_session *s, PyObject *args)
 {

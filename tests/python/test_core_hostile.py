@@ -134,6 +134,32 @@ class EveryMethod(unittest.TestCase):
             finally:
                 os.chdir(before)
 
+    def test_methods_of_distbelief(self):
+        with tf.Graph().as_default() as g:
+            w = tf.get_variable("w", [2])
+            loss = tf.reduce_sum(tf.square(w))
+            part = (w._ref(), True, tf.gradients(loss, w)[0], None, None)
+        session, client = _millrace.Session(g, "", b""), _millrace.Ps()
+        session.run([], [], [], [w.initializer])
+        downpour, started = (_millrace.Downpour(g, [part], loss, name=name) for name in "ab")
+        started.start(session, client)
+        replica = _millrace.SandblasterReplica(g, [part], loss, [])
+        coordinator = _millrace.Sandblaster(client, deadline_ms=50)
+        for o in (downpour, started, replica, coordinator):
+            for name in sorted(self.methods_of(type(o)), key=lambda n: n in ("close", "cancel")):
+                if callable(getattr(o, name)):
+                    self.call_all(getattr(o, name), 1)
+        for value in self.values():
+            for at in range(5):
+                self.call(_millrace.Downpour, (g, [part[:at] + (value,) + part[at + 1:]], loss))
+            self.call(_millrace.Downpour, (g, [part], value))
+            self.call(_millrace.SandblasterReplica, (g, [part], loss, value))
+            self.call(_millrace.Downpour(g, [part], loss).start, (session, value))
+            self.call(started.train, ([], [], value))
+            self.call(replica.fetch, (session, client, value))
+            self.call(replica.work, (session, client, "localhost:1", value, None, 10))
+        client.close()
+
     def test_names_of_objects(self):
         for base in (_millrace.Graph, _millrace.Operation, _millrace.Output, _millrace.Function):
             for name in self.methods_of(base):
