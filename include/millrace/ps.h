@@ -147,7 +147,8 @@ typedef struct mr_ps_call {
     float keep;        /* push: rows are kept with this probability (random skip), scaled by its inverse; 0: all */
     const float *kkt;    /* push to PROXIMAL: the values of these keys as last pulled; keys whose values are 0 and would stay 0
                             are left out */
-    float kkt_threshold; /* they would when no gradient is above this; 0: l1 * 0.9 / the number of workers */
+    float kkt_threshold; /* they would when no gradient is above this; 0: 0.9 times the table's l1, with which what is
+                            pushed, or the mean of what several workers pushed (aggregate), is compared */
     void (*done)(void *arg, mr_ps_task t, const TF_Status *status); /* from a thread of the client; must not block */
     void *arg;
 } mr_ps_call;

@@ -77,7 +77,6 @@ static void on_news(void *owner, mr_ps_news *n)
     }
     mr_lock(&ps->mu);
     ps->n_slots = n->num_slots;
-    ps->workers = n->workers;
     ps->delay_now = ps->o.observer ? ps->o.delay : n->delay;
     mr_unlock(&ps->mu);
     for (int i = 0; i < n->tables.n && ps->n_tables < MR_PS_MAX_TABLES; i++) {

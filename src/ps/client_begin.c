@@ -131,10 +131,7 @@ static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to filter %zu rows", n);
     memset(k->present, 1, n);
     if (c->kkt) {
-        mr_lock(&ps->mu);
-        int workers = MR_MAX(ps->workers, 1);
-        mr_unlock(&ps->mu);
-        float threshold = c->kkt_threshold > 0 ? c->kkt_threshold : t->o.l1 * 0.9f / (float)workers;
+        float threshold = c->kkt_threshold > 0 ? c->kkt_threshold : t->o.l1 * MR_PS_KKT_SHARE;
         mr_ps_filter_kkt(c->kkt, floats, n, t->o.width, push_width, threshold, k->present, &stats);
     }
     if (c->modified > 0)

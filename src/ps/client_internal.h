@@ -76,7 +76,6 @@ struct mr_ps {
     int n_slots MR_GUARDED_BY(mu);
     int n_tables MR_GUARDED_BY(mu);  /* as far as the API may look; tables stay where they are */
     mr_ps_table_spec *table_at[MR_PS_MAX_TABLES]; /* below n_tables */
-    int workers MR_GUARDED_BY(mu);
     int64_t iteration MR_GUARDED_BY(mu), delay_now MR_GUARDED_BY(mu);
     bool quiet MR_GUARDED_BY(mu); /* the manager has nothing to move, as it said last */
     mr_parameter_store store; /* for ops */

@@ -339,6 +339,31 @@ MR_TEST(ps_pushes_of_several_workers_make_one_update)
     rig_close(&r);
 }
 
+/* The mean of pushes that are all within l1 is, too: however many workers there are. */
+MR_TEST(ps_kkt_leaves_out_by_l1_whatever_the_number_of_workers)
+{
+    rig r;
+    int t;
+    float w[2] = {0};
+    const uint64_t keys[2] = {7, 999};
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    mr_ps *other = add_client(&r, (mr_ps_options){0});
+    mr_ps_table_options o = {.num_keys = 1000, .update = MR_PS_PROXIMAL, .l1 = 1, .aggregate = 2};
+    mr_ps_call call = {.kkt = w}; /* the threshold is 0.9 */
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("sparse"), &o, &t));
+    MR_CHECK_OK(mr_ps_make_table(other, MR_SV("sparse"), &o, &t));
+    push_keys(r.ps, t, keys, 2, (const float[]){0.8f, 1, 3, 1}, &call); /* gradient and curvature of each key */
+    push_keys(other, t, keys, 2, (const float[]){0.8f, 1, 3, 1}, &call);
+    mr_ps_stats s;
+    mr_ps_count(other, &s); /* who came last knows of both */
+    MR_CHECK_INT(s.rows_sent, 1);
+    pull_keys(r.ps, t, keys, 2, w);
+    MR_CHECK_NEAR(w[0], 0, 0);
+    MR_CHECK_NEAR(w[1], -2, 1e-6);
+    mr_ps_close(other);
+    rig_close(&r);
+}
+
 static void iterate(void *arg)
 {
     worker *w = arg;

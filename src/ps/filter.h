@@ -18,11 +18,15 @@ typedef struct mr_ps_filter_stats {
 
 /* ---- KKT: coordinates that would stay 0 ---- */
 
-/* With an l1 penalty a weight of 0 stays 0 as long as |g| <= l1 for the gradient g of all workers
- * together.  One worker knows its own share alone: a row is left out when its values are all 0 and
- * |g| <= threshold in each; threshold = l1 * (1 - margin) / workers never leaves out a row that matters
- * in all workers at once.  `values` are the weights last pulled (width floats a row), pushed rows
- * have `push_width` floats, of which the first `width` are g.  Returns how many are left out. */
+/* With an l1 penalty a weight of 0 stays 0 as long as |g| <= l1 for the gradient g of an update.  That
+ * is what one worker pushed, or the mean of what several did (a table's `aggregate`): either is within
+ * l1 when every push is, so the number of workers does not matter.  A row is left out when its values
+ * are all 0 and |g| <= threshold in each; MR_PS_KKT_SHARE of l1 leaves a margin for weights that were
+ * pulled a while ago.  Where others push a row that this worker leaves out, their mean takes its
+ * gradient for 0, so it is off by less than the threshold.  `values` are the weights last pulled
+ * (width floats a row), pushed rows have `push_width` floats, of which the first `width` are g.
+ * Returns how many are left out. */
+#define MR_PS_KKT_SHARE 0.9f
 size_t mr_ps_filter_kkt(const float *values, const float *pushed, size_t n, int width,
                         int push_width, float threshold, uint8_t *present,
                         mr_ps_filter_stats *stats);

@@ -63,7 +63,6 @@ static mr_status *read_news(mr_sv head, mr_ps_news *n)
         case 3: mr_ps_get_numbers(&r, 1 << 20, &n->forget); break;
         case 4: n->num_slots = mr_pb_int32(&r); break;
         case 5: n->lost_ms = mr_pb_int64(&r); break;
-        case 6: n->workers = mr_pb_int32(&r); break;
         case 7: n->forgot = mr_pb_varint(&r); break;
         case 8: n->delay = mr_pb_int64(&r); break;
         default: mr_pb_skip(&r);

@@ -15,8 +15,7 @@ typedef struct mr_ps_news { /* an answer to Join or Watch */
     uint64_t forgot;      /* how many the manager has told of in all */
     int num_slots;        /* of Join */
     int64_t lost_ms;
-    int workers;   /* that take part in the iterations */
-    int64_t delay; /* that holds for them at present */
+    int64_t delay; /* of the workers that take part in the iterations, at present */
 } mr_ps_news;
 
 typedef struct mr_ps_link {

@@ -131,14 +131,6 @@ static void put_forgotten(mr_pb_writer *w, const mr_ps_manager *m, const mr_ps_p
         mr_ps_put_numbers(w, 3, &last);
 }
 
-static int n_workers(const mr_ps_manager *m)
-{
-    int n = 0;
-    for (int i = 0; i < m->people.n; i++)
-        n += !m->people.p[i]->server && !m->people.p[i]->observer && !m->people.p[i]->silent;
-    return n;
-}
-
 mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join, mr_bytes *out)
 {
     mr_pb_writer w;
@@ -162,7 +154,6 @@ mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join
         put_forgotten(&w, m, p);
     mr_pb_put_varint(&w, 4, (uint64_t)m->num_slots);
     mr_pb_put_varint(&w, 5, (uint64_t)(m->lost_ns / MS));
-    mr_pb_opt_varint(&w, 6, (uint64_t)n_workers(m));
     mr_pb_opt_varint(&w, 7, m->forgot);
     mr_pb_opt_varint(&w, 8, (uint64_t)m->delay.bound);
     return mr_ps_end_head(&w, &head, out);
