@@ -1,6 +1,7 @@
 /* group/shm_pipe.c -- the places of pipes in a segment, and their counts.
  *
- * A count of the other end is believed only as far as it makes sense: heads are never more than the pipe's size before a tail. */
+ * A count of the other end is believed only as far as it makes sense: it never falls, heads are never more than the pipe's size
+ * before a tail, and both are of whole lines, so that a line can always be read and written in one piece. */
 #include "group/shm_pipe.h"
 
 /* Small enough for the pipes of a few members to stay in a second-level cache, large enough that a sleeper is woken for
@@ -55,7 +56,7 @@ size_t mr_pipe_room(mr_pipe *p, size_t want, char **at)
     want = MR_MIN(want, whole);
     if (p->bytes - (p->mine - p->seen) < want) {
         uint64_t seen = slowest(p);
-        if (seen > p->mine || seen < p->seen)
+        if (seen > p->mine || seen < p->seen || seen % MR_PIPE_LINE)
             return MR_PIPE_BROKEN;
         p->seen = seen;
     }
@@ -65,7 +66,7 @@ size_t mr_pipe_room(mr_pipe *p, size_t want, char **at)
 
 void mr_pipe_put(mr_pipe *p, size_t n)
 {
-    MR_ASSERT(n <= p->bytes - (p->mine - p->seen));
+    MR_ASSERT(n <= p->bytes - (p->mine - p->seen) && n % MR_PIPE_LINE == 0);
     p->mine += n;
     atomic_store_explicit(&p->head->n, p->mine, memory_order_release);
 }
@@ -76,7 +77,7 @@ size_t mr_pipe_ready(mr_pipe *p, size_t want, const char **at)
     want = MR_MIN(want, whole);
     if (p->seen - p->mine < want) {
         uint64_t seen = atomic_load_explicit(&p->head->n, memory_order_acquire);
-        if (seen < p->seen || seen - p->mine > p->bytes)
+        if (seen < p->seen || seen - p->mine > p->bytes || seen % MR_PIPE_LINE)
             return MR_PIPE_BROKEN;
         p->seen = seen;
     }
@@ -86,7 +87,7 @@ size_t mr_pipe_ready(mr_pipe *p, size_t want, const char **at)
 
 void mr_pipe_take(mr_pipe *p, size_t n, int self)
 {
-    MR_ASSERT(n <= p->seen - p->mine);
+    MR_ASSERT(n <= p->seen - p->mine && n % MR_PIPE_LINE == 0);
     p->mine += n;
     atomic_store_explicit(&p->tails[self].n, p->mine, memory_order_release);
 }

@@ -7,7 +7,7 @@
  *     the next multiple of 4096: the pipes' bytes, one pipe after the other
  *
  * A pipe is a ring of bytes.  head counts the bytes that were ever put in, each tail those that a reader took out; both only
- * grow, and all positions are multiples of 64 but within a record.  Who writes a count is alone to do so. */
+ * grow, in steps of 64.  Who writes a count is alone to do so. */
 #ifndef MR_GROUP_SHM_PIPE_H
 #define MR_GROUP_SHM_PIPE_H
 
@@ -45,7 +45,7 @@ size_t mr_pipe_bytes(int size);
 void mr_pipe_init(mr_pipe *p, char *segment, int size, int writer, int reader, int self);
 
 /* ---- writing ---- */
-/* Bytes that can be put in one piece at *at, at most `want`; 0: it is full.  UINT64_MAX: the counts make no sense. */
+/* Bytes that can be put in one piece at *at, at most `want`; 0: it is full.  MR_PIPE_BROKEN: the counts make no sense. */
 size_t mr_pipe_room(mr_pipe *p, size_t want, char **at);
 void mr_pipe_put(mr_pipe *p, size_t n);
 
