@@ -3,7 +3,8 @@
  * A message that comes meets its receive, in either order: the first waits in its transport, the second takes it out.  Receives
  * and messages of a pair are numbered, so it does not matter how calls overtake each other.
  *
- * One lock guards the office, its transports and all their transfers.  Calls are answered and requests started without it. */
+ * One lock guards the office, its transports and all their transfers.  Calls are answered and requests started without it.  Who
+ * takes a call out of a list under the lock answers it. */
 #include "group/post.h"
 
 #include "base/clock.h"
@@ -153,16 +154,45 @@ static mr_transfer *match_locked(letters *l, const mr_post_head *h)
     return NULL;
 }
 
-/* Keeps a call until its time; false: there are too many. */
-static bool park_locked(mr_post *p, parked **list, mr_net_call *c, const mr_post_head *h) MR_REQUIRES(p->mu)
+static parked *take_call(parked **list, const mr_net_call *c)
+{
+    for (; *list; list = &(*list)->next)
+        if ((*list)->call == c) {
+            parked *found = *list;
+            *list = found->next;
+            return found;
+        }
+    return NULL;
+}
+
+/* Nobody waits for its answer any more, and of a generation that is over nobody would ever receive it. */
+static void caller_left(void *arg, mr_net_call *c)
+{
+    mr_post *p = arg;
+    mr_lock(&p->mu);
+    parked *k = take_call(&p->parked, c);
+    for (letters *l = p->transports; l && !k; l = l->next)
+        k = take_call(&l->early, c);
+    p->n_parked -= k != NULL;
+    mr_unlock(&p->mu);
+    if (k) { /* else whoever took it out answers it */
+        k->next = NULL;
+        refuse(k, MR_CANCELLED, "the sender has given up");
+    }
+}
+
+/* Keeps a call until its time. */
+static mr_status *park_locked(mr_post *p, parked **list, mr_net_call *c, const mr_post_head *h) MR_REQUIRES(p->mu)
 {
     if (p->n_parked >= MR_POST_PARKED)
-        return false;
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages are waiting", (int)MR_POST_PARKED);
+    if (!c->net->on_cancel(c, caller_left, p))
+        return mr_error(MR_CANCELLED, "group: the sender has given up");
     parked *k = mr_new(parked);
     *k = (parked){c, *h, *list};
     *list = k;
     p->n_parked++;
-    return true;
+    return NULL;
 }
 
 /* What becomes of a call that is in order: *st NULL and true: it is to be answered now. */
@@ -183,11 +213,8 @@ static bool accept_locked(mr_post *p, mr_net_call *c, const mr_post_head *h, mr_
         }
         return true;
     }
-    if (!park_locked(p, l ? &l->early : &p->parked, c, h)) {
-        *st = mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages are waiting", (int)MR_POST_PARKED);
-        return true;
-    }
-    return false;
+    *st = park_locked(p, l ? &l->early : &p->parked, c, h);
+    return *st != NULL;
 }
 
 void mr_post_handle(mr_post *p, mr_net_call *c)
