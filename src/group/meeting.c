@@ -31,12 +31,13 @@ struct mr_meeting {
     mr_gifts *gifts;
     mr_post *post;
     int lock_fd;
-    mr_net_peer *peer; /* the keeper */
     int candidate;     /* of gRPC: which of the addresses it is */
 
     mr_mutex mu;
     mr_cond changed;
     mr_keeper *keeper MR_GUARDED_BY(mu);
+    mr_net_peer *peer MR_GUARDED_BY(mu); /* the keeper; not let go of while calls to it are being started */
+    int n_starting MR_GUARDED_BY(mu);
     uint64_t serial MR_GUARDED_BY(mu); /* of the call that counts */
     int n_calls MR_GUARDED_BY(mu);     /* under way, also those that do not count */
     bool formed MR_GUARDED_BY(mu), link_lost MR_GUARDED_BY(mu), not_keeping MR_GUARDED_BY(mu), waits MR_GUARDED_BY(mu),
@@ -70,21 +71,44 @@ static void compose_locked(mr_meeting *m, uint32_t flags, uint64_t serial, mr_by
     mr_attend_deinit(&a);
 }
 
-/* Without the lock.  serial 0: a new one, before which no answer counts any more. */
+/* Without the lock.  serial 0: a new one, before which no answer counts any more; else the call goes on with it, if it still
+ * counts. */
 static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
 {
+    mr_lock(&m->mu);
+    if (!m->peer || (serial && (serial != m->serial || m->closing))) {
+        mr_unlock(&m->mu);
+        return;
+    }
     attend_call *c = mr_new(attend_call);
     c->m = m;
     c->r = (mr_net_request){.method = MR_ATTEND_METHOD, .deadline_ns = mr_now_ns() + SILENCE_NS, .done = answered};
-    mr_lock(&m->mu);
     if (flags & MR_ATTEND_JOIN)
         m->formed = m->link_lost = m->not_keeping = false;
     c->serial = serial ? serial : ++m->serial;
     m->n_calls++;
+    m->n_starting++;
     compose_locked(m, flags, c->serial, &c->r.body);
     mr_net_peer *peer = m->peer;
     mr_unlock(&m->mu);
     m->net->start(peer, &c->r);
+    mr_lock(&m->mu);
+    m->n_starting--;
+    mr_cond_broadcast(&m->changed);
+    mr_unlock(&m->mu);
+}
+
+/* Lets go of the keeper: all calls to it end. */
+static void disconnect(mr_meeting *m)
+{
+    mr_lock(&m->mu);
+    mr_net_peer *peer = m->peer;
+    m->peer = NULL;
+    while (m->n_starting)
+        mr_cond_wait(&m->changed, &m->mu);
+    mr_unlock(&m->mu);
+    if (peer)
+        m->net->disconnect(peer);
 }
 
 /* ---- news ---- */
@@ -261,12 +285,22 @@ static mr_status *try_to_keep(mr_meeting *m, const char *path)
     return st;
 }
 
+static mr_status *connect_to(mr_meeting *m, const char *address, const mr_net_keys *keys)
+{
+    mr_net_peer *peer;
+    MR_TRY(m->net->connect(m->net, address, keys, NULL, &peer));
+    mr_lock(&m->mu);
+    m->peer = peer;
+    mr_unlock(&m->mu);
+    return NULL;
+}
+
 static mr_status *find_on_host(mr_meeting *m)
 {
     char *path = mr_printf("%s/%s.sock", m->folder, m->name);
     mr_status *st = try_to_keep(m, path);
     if (!st)
-        st = m->net->connect(m->net, path, NULL, NULL, &m->peer);
+        st = connect_to(m, path, NULL);
     mr_free(path);
     return st;
 }
@@ -281,15 +315,12 @@ static mr_status *find_by_address(mr_meeting *m)
     bool own = m->news.members.n ? m->news.members.p[i].key == m->key : i == m->o.rank;
     if (own && (m->news.members.n || i == 0))
         MR_TRY(become_keeper(m));
-    return m->net->connect(m->net, address, m->o.keys, NULL, &m->peer);
+    return connect_to(m, address, m->o.keys);
 }
 
 static mr_status *find_keeper(mr_meeting *m)
 {
-    if (m->peer) {
-        m->net->disconnect(m->peer);
-        m->peer = NULL;
-    }
+    disconnect(m);
     return m->folder ? find_on_host(m) : find_by_address(m);
 }
 
@@ -477,8 +508,7 @@ static void leave(mr_meeting *m)
     while (there && m->n_calls && mr_cond_wait_until(&m->changed, &m->mu, until))
         ;
     mr_unlock(&m->mu);
-    if (m->peer)
-        m->net->disconnect(m->peer); /* all that is open ends */
+    disconnect(m);
     mr_lock(&m->mu);
     while (m->n_calls)
         mr_cond_wait(&m->changed, &m->mu);
