@@ -328,6 +328,7 @@ static void run(void *arg)
         mr_status *st = cycle(f);
         if (!st)
             continue;
+        mr_group_spoil(f->g, st); /* the others may be in the middle of what this member has no memory for */
         mr_lock(&f->mu);
         item *all = take_all_locked(f);
         mr_unlock(&f->mu);
@@ -346,11 +347,14 @@ static mr_status *fusion_of(mr_group *g, mr_fusion **out)
         mr_fusion *f = mr_new(mr_fusion);
         f->g = g;
         f->items_end = &f->items;
+        f->paused = g->forming;
         mr_mutex_init(&f->mu);
         mr_cond_init(&f->changed);
         int err = mr_thread_start(&f->thread, "mr-group", run, f);
         if (err) {
             st = mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': no thread: %s", g->name, strerror(err));
+            mr_cond_deinit(&f->changed);
+            mr_mutex_deinit(&f->mu);
             mr_free(f);
         } else {
             g->fusion = f;

@@ -84,10 +84,10 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
 {
     mr_meeting *m = g->meeting;
     mr_status *st = NULL;
-    int rank = mr_meeting_rank(m), size = mr_meeting_size(m), n = 0, own = mr_shm_file_new(size);
+    int rank = mr_meeting_rank(m), size = mr_meeting_size(m), n = 0, own = size <= MR_SHM_MOST ? mr_shm_file_new(size) : -1;
     uint64_t number = lane_key(g, lane);
     size_t bytes;
-    if (size > MR_SHM_MOST || own < 0)
+    if (own < 0)
         return mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': no shared memory for %d members", g->name, size);
     int *fds = mr_new_array(int, size);
     mr_gifts_offer(mr_meeting_gifts(m), number, own, mr_shm_file_bytes(size));
@@ -184,23 +184,33 @@ static mr_status *form_locked(mr_group *g) MR_REQUIRES(g->turn)
     return st;
 }
 
+/* Fusion that is made from now on rests from the start, or does not; what is there already is the caller's to tell. */
+static mr_fusion *set_forming(mr_group *g, bool forming)
+{
+    mr_lock(&g->mu);
+    g->forming = forming;
+    mr_fusion *f = g->fusion;
+    mr_unlock(&g->mu);
+    return f;
+}
+
 mr_status *mr_group_form(mr_group *g)
 {
     if (!g->meeting)
         return mr_error(MR_FAILED_PRECONDITION, "group '%s': MPI's processes are those it was started with", g->name);
-    mr_lock(&g->mu);
-    mr_fusion *f = g->fusion;
-    mr_unlock(&g->mu);
     mr_status *why = mr_error(MR_ABORTED, "group '%s': it is formed anew", g->name);
-    end_now(g, why);
+    end_now(g, why); /* whoever has the turn gives it up */
+    mr_lock(&g->turn);
+    end_now(g, why); /* somebody else may have formed it meanwhile, and fusion be at work again */
+    mr_fusion *f = set_forming(g, true);
     if (f)
         mr_fusion_pause(f, why);
-    mr_status_free(why);
-    mr_lock(&g->turn);
     mr_status *st = form_locked(g);
-    mr_unlock(&g->turn);
+    f = set_forming(g, false);
     if (f)
         mr_fusion_resume(f);
+    mr_unlock(&g->turn);
+    mr_status_free(why);
     return st;
 }
 
@@ -212,6 +222,14 @@ static void wait_for_news(mr_group *g)
     int64_t until = mr_now_ns() + NEWS_NS;
     while (!atomic_load(&g->over) && mr_now_ns() < until)
         mr_sleep_ns(1000000);
+}
+
+void mr_group_spoil(mr_group *g, const mr_status *why)
+{
+    mr_lock(&g->mu);
+    if (!g->ended)
+        g->ended = mr_status_copy(why);
+    mr_unlock(&g->mu);
 }
 
 mr_status *mr_group_run_lane(mr_group *g, int lane, const mr_group_work *w, int64_t deadline_ns)

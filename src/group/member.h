@@ -30,9 +30,12 @@ struct mr_group {
     int rank MR_GUARDED_BY(mu), size MR_GUARDED_BY(mu);
     int64_t number MR_GUARDED_BY(mu);
 
+    bool forming MR_GUARDED_BY(mu);      /* lanes come and go: fusion rests */
     mr_fusion *fusion MR_GUARDED_BY(mu); /* made at the first request */
 };
 
+/* What the members do is not the same any more: nothing goes before the group is formed anew. */
+void mr_group_spoil(mr_group *g, const mr_status *why);
 /* Runs on a lane; what ended the generation explains more than what the transport saw of it. */
 mr_status *mr_group_run_lane(mr_group *g, int lane, const mr_group_work *w, int64_t deadline_ns);
 
