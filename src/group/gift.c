@@ -220,10 +220,14 @@ static mr_status *receive(int from, int64_t deadline_ns, reply *r, int *fd)
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec iov = {r, sizeof(*r)};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-    int64_t ms = MR_MAX(0, deadline_ns - mr_now_ns()) / 1000000 + 1;
     struct pollfd p = {.fd = from, .events = POLLIN};
+    int ready;
     *fd = -1;
-    if (poll(&p, 1, (int)MR_MIN(ms, 60000)) <= 0)
+    do { /* again after a signal */
+        int64_t ms = MR_MAX(0, deadline_ns - mr_now_ns()) / 1000000 + 1;
+        ready = poll(&p, 1, (int)MR_MIN(ms, 60000));
+    } while (ready < 0 && errno == EINTR);
+    if (ready <= 0)
         return mr_error(MR_DEADLINE_EXCEEDED, "group: a member does not hand over its memory");
     ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;

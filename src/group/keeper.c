@@ -276,7 +276,8 @@ void mr_keeper_handle(mr_keeper *k, mr_net_call *c)
     if (!st)
         st = check(k, &w);
     mr_lock(&k->mu);
-    if (!st && (k->closing || k->attendees.n >= MR_ROSTER_MOST || (k->retiring && (w.flags & MR_ATTEND_JOIN))))
+    bool is_full = k->attendees.n >= MR_ROSTER_MOST && !find_locked(k, w.who);
+    if (!st && (k->closing || is_full || (k->retiring && (w.flags & MR_ATTEND_JOIN))))
         st = mr_error(MR_UNAVAILABLE, "group '%s': its keeper takes nobody in", k->group);
     if (st)
         mr_vec_push(&out, (answer){.call = c, .st = st});
