@@ -79,10 +79,10 @@ static bool look(mr_transfer *x, mr_status **st)
     int rc = MPI_Test(&l->request, &done, &status);
     if (rc == MPI_SUCCESS && done && !x->sending)
         MPI_Get_count(&status, MPI_BYTE, &n);
-    mr_unlock(&mu);
     if (rc != MPI_SUCCESS)
         *st = trouble(rc, x->peer);
-    else if (done && !x->sending && (size_t)n != x->n)
+    mr_unlock(&mu);
+    if (rc == MPI_SUCCESS && done && !x->sending && (size_t)n != x->n)
         *st = mr_invalid("group: member %d does something else: %d bytes came from it, expected %zu", x->peer, n, x->n);
     return rc != MPI_SUCCESS || done;
 }
