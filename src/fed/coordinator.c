@@ -45,6 +45,8 @@ mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_we
     mr_status *st = wrong ? mr_invalid("federated: %s", wrong) : NULL;
     if (!st && (!isfinite(o->server_rate) || !(o->server_momentum >= 0 && o->server_momentum < 1)))
         st = mr_invalid("federated: the server's momentum is not at least 0 and below 1");
+    if (!st && o->config.most_examples < 1)
+        st = mr_invalid("federated: a client counts for %lld examples at most", (long long)o->config.most_examples);
     if (!st && o->rounds.secure)
         st = mr_fixed_init(&f, o->rounds.n_clients, o->config.clip, o->config.most_examples);
     if (st) {
@@ -347,12 +349,13 @@ static mr_status *mean_of_updates(mr_fed_coordinator *c, float *mean, mr_fed_coo
         if (!a->body.n)
             continue;
         const float *v = (const float *)(const void *)a->body.p;
-        double weight = (double)MR_MIN(a->examples, c->o.config.most_examples);
+        int64_t examples = MR_MIN(a->examples, c->o.config.most_examples); /* a client may say anything */
+        double weight = (double)examples;
         for (size_t i = 0; i < n; i++)
             sum[i] += weight * v[i];
         total += weight;
         r->loss += weight * a->loss;
-        r->examples += a->examples;
+        r->examples += examples;
         r->updates++;
     }
     for (size_t i = 0; i < n; i++)
@@ -435,6 +438,7 @@ static mr_status *too_often(mr_fed_coordinator *c)
 static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
 {
     int64_t idle_ns = mr_now_ns(); /* since when nothing is asked */
+    int64_t passed = 0;            /* the end of a pause that dist/ was told of: too few clients may keep it idle */
     for (;;) {
         int64_t now = mr_now_ns(), due = mr_fed_next_ns(&c->rounds);
         if (c->error)
@@ -449,21 +453,18 @@ static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TS
         int64_t limit = idle && c->o.wait_ns ? idle_ns + c->o.wait_ns : 0;
         if (limit && now >= limit)
             return too_few(c);
-        if (due && due <= now && !idle) {
+        if (due && due <= now && !(idle && due == passed)) {
+            passed = idle ? due : 0;
             step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
             mr_lock(&c->mu);
             continue;
         }
-        if (idle && due > now) /* a pause */
+        if (due > now)
             limit = limit ? MR_MIN(limit, due) : due;
-        else if (!idle && due)
-            limit = due;
-        if (!limit) {
+        if (limit)
+            mr_cond_wait_until(&c->changed, &c->mu, limit);
+        else
             mr_cond_wait(&c->changed, &c->mu);
-        } else if (!mr_cond_wait_until(&c->changed, &c->mu, limit) && idle) {
-            step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
-            mr_lock(&c->mu);
-        }
     }
 }
 
