@@ -7,6 +7,7 @@
 #include "fed/simulated.h"
 
 #define MS INT64_C(1000000)
+#define MOST_MS (INT64_MAX / MS / 2) /* it is added to a clock */
 enum { TEN_MINUTES_MS = 600000, TRIES = 10, MOST_CLIENTS = 10000, MOST_EXAMPLES = 100000, MOST_THREADS = 1024 };
 
 struct mr_federated {
@@ -34,7 +35,7 @@ static mr_status *check_options(const mr_federated_options *o)
     if (o->clients && (o->num_clients < 1 || o->threads < 0 || o->threads > MOST_THREADS))
         return mr_invalid("federated: %d clients on %d threads", o->num_clients, o->threads);
     if (o->epochs < 0 || o->batch < 0 || o->deadline_ms < 0 || o->wait_ms < 0 || o->most_tries < 0 || o->most_clients < 0 ||
-        o->most_examples < 0 || o->deadline_ms > INT64_MAX / MS || o->wait_ms > INT64_MAX / MS)
+        o->most_examples < 0 || o->deadline_ms > MOST_MS || o->wait_ms > MOST_MS)
         return mr_invalid("federated: a count or a time is negative, or too large");
     if (!(o->clip >= 0) || !(o->rate - o->rate == 0))
         return mr_invalid("federated: the clip %g or the rate %g is none", (double)o->clip, (double)o->rate);
@@ -45,8 +46,10 @@ static mr_status *check_options(const mr_federated_options *o)
 static double as_written(float v)
 {
     double d = (double)v;
+    if (!(d > -1e9 && d < 1e9))
+        return d;
     double tidy = (double)(int64_t)(d * 1e6 + (d < 0 ? -0.5 : 0.5)) / 1e6;
-    return d > -1e9 && d < 1e9 && (float)tidy == v ? tidy : d;
+    return (float)tidy == v ? tidy : d;
 }
 
 static mr_fed_coordinator_options coordinator_options(const mr_federated_options *o)
@@ -216,7 +219,7 @@ static mr_status *run_client(const mr_federated_client_options *o, int64_t *upda
     mr_capi_work work;
     mr_capi_examples examples = {0};
     mr_status *st = NULL;
-    if (!o->work || !o->examples || !o->address || o->deadline_ms < 0 || o->deadline_ms > INT64_MAX / MS)
+    if (!o->work || !o->examples || !o->address || o->deadline_ms < 0 || o->deadline_ms > MOST_MS)
         return mr_invalid("federated: a client needs work, examples and an address");
     MR_TRY(mr_capi_work_open(o->work, 1, &work));
     MR_GO(mr_capi_examples_take(o->examples, work.learners[0].n_inputs, &examples));

@@ -71,7 +71,7 @@ static int below(uint64_t *s, int n)
 }
 
 /* Products such as 0.1 * 100 are a hair above or below what was meant. */
-static int rounded_up(double x) { return (int)ceil(x - 1e-9); }
+static int rounded_up(double x) { return x < INT32_MAX ? (int)ceil(x - 1e-9) : INT32_MAX; }
 
 static void draw(mr_fed *f, int n)
 {
