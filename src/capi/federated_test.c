@@ -234,6 +234,12 @@ MR_TEST(federated_capi_says_what_is_wrong)
     r.o.epochs = -1;
     refused(&r, "negative");
     r.o = good;
+    r.o.deadline_ms = INT64_MAX / 1000000; /* with the time of day it would be beyond what a number holds */
+    refused(&r, "too large");
+    r.o = good;
+    r.o.over = 1e30f;
+    refused(&r, "over-selection");
+    r.o = good;
     r.o.struct_size = 3;
     refused(&r, "struct_size");
     r.o = good;

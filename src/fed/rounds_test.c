@@ -357,6 +357,32 @@ MR_TEST(federated_malformed_late_and_doubled_updates_change_nothing)
     mr_fed_coordinator_free(c);
 }
 
+static void make_and_report(void *arg)
+{
+    void **a = arg;
+    MR_CHECK_OK(mr_fed_coordinator_round(a[0], a[1]));
+}
+
+MR_TEST(federated_examples_of_a_client_count_up_to_the_most)
+{
+    mr_fed_coordinator *c = alone(plain());
+    mr_fed_coordinator_report r;
+    mr_thread thread;
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_INT(mr_fed_coordinator_join(c), i);
+    mr_thread_start(&thread, "round", make_and_report, (void *[]){c, &r});
+    for (int i = 0; i < 2; i++) {
+        mr_fed_task t = wait_for_task(c, i);
+        mr_fed_answer a = update(t.ticket, 1, 2);
+        a.examples = INT64_MAX;
+        MR_CHECK_OK(mr_fed_coordinator_answer(c, i, &a));
+        mr_fed_task_deinit(&t);
+    }
+    mr_thread_join(&thread);
+    MR_CHECK_INT(r.examples, 2000);
+    mr_fed_coordinator_free(c);
+}
+
 MR_TEST(federated_round_that_waits_can_be_stopped)
 {
     mr_fed_coordinator *c = alone(plain());

@@ -406,6 +406,39 @@ MR_TEST(group_fusion_over_grpc)
     together(3, &c, in_any_order);
 }
 
+static void form_often(void *arg)
+{
+    for (int i = 0; i < 20; i++)
+        MR_CHECK_OK(mr_group_form(arg));
+}
+
+/* Fusion must not be at work on what somebody is about to free: memory checkers would see it. */
+static void form_and_fuse(mr_group *g, int number)
+{
+    enum { N = 200 };
+    mr_thread threads[2];
+    pending p;
+    float x[4] = {1, 1, 1, 1};
+    (void)number;
+    pending_init(&p);
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_INT(mr_thread_start(&threads[i], "form", form_often, g), 0);
+    for (int i = 0; i < N; i++) {
+        MR_CHECK_OK(begin(g, &p, "x", x, 4));
+        pending_wait(&p, i + 1);
+    }
+    for (int i = 0; i < 2; i++)
+        mr_thread_join(&threads[i]);
+    if (p.st)
+        MR_CHECK_ERR(p.st, MR_ABORTED, "formed anew");
+    p.st = NULL;
+    MR_CHECK_OK(begin(g, &p, "x", x, 4));
+    pending_wait(&p, N + 1);
+    MR_CHECK_OK(p.st);
+}
+
+MR_TEST(group_fusion_rests_while_two_threads_form_the_group) { together(1, NULL, form_and_fuse); }
+
 static void disagree(mr_group *g, int number)
 {
     float x[4] = {0}, y[2] = {1, 1};
