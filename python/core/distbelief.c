@@ -255,9 +255,9 @@ static PyObject *downpour_stats(py_downpour *s, PyObject *unused)
         return NULL;
     mr_downpour_get_stats(s->d, &x);
     s->busy = false;
-    return Py_BuildValue("{sLsLsLsLsdsdsO}", "steps", (long long)x.steps, "fetches", (long long)x.fetches, "pushes",
-                         (long long)x.pushes, "steps_of_all", (long long)x.steps_of_all, "waited_s", x.waited_s, "longest_step_s",
-                         x.longest_step_s, "gave_values", x.gave_values ? Py_True : Py_False);
+    return Py_BuildValue("{sLsLsLsLsdsdsdsO}", "steps", (long long)x.steps, "fetches", (long long)x.fetches, "pushes",
+                         (long long)x.pushes, "steps_of_all", (long long)x.steps_of_all, "waited_s", x.waited_s, "longest_wait_s",
+                         x.longest_wait_s, "longest_step_s", x.longest_step_s, "gave_values", x.gave_values ? Py_True : Py_False);
 }
 
 static PyMethodDef downpour_methods[] = {

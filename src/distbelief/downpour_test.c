@@ -2,6 +2,7 @@
 #include "base/thread.h"
 #include "distbelief/downpour_internal.h"
 #include "distbelief/small_test.h"
+#include "millrace/front_end.h"
 #include "tests/harness/test.h"
 
 #define CHECK_STATUS(s) \
@@ -325,4 +326,26 @@ MR_TEST(downpour_counts_the_steps_of_long_jobs)
         MR_CHECK_INT((int64_t)sum[KEY_BLOCKS] * STEPS_A_BLOCK + (int64_t)sum[KEY_STEPS], total);
     }
     MR_CHECK(total > 3 << 24);
+}
+
+static void fire(void *arg) { mr_interrupter_fire(arg); }
+
+MR_TEST(downpour_that_waits_to_begin_ends_when_its_thread_is_interrupted)
+{
+    replica x = {0};
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = connect_ps(s);
+    mr_interrupter *i = mr_interrupter_new();
+    mr_thread thread;
+    make(&x, 0, (mr_downpour_options){.replica = 1, .patience_ms = 1000000}); /* the first never comes */
+    mr_run_under(i);
+    MR_CHECK_INT(mr_thread_start(&thread, "fire", fire, i), 0);
+    mr_downpour_start(x.d, x.r.session, ps, s);
+    MR_CHECK_INT(TF_GetCode(s), TF_CANCELLED);
+    mr_thread_join(&thread);
+    mr_run_under(NULL);
+    mr_interrupter_free(i);
+    drop(&x);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
 }

@@ -272,3 +272,21 @@ MR_TEST(sandblaster_replicas_end_well_with_an_idle_coordinator)
     mr_ps_free(ps);
     TF_DeleteStatus(status);
 }
+
+static void cancel(void *arg) { mr_sandblaster_cancel(arg); }
+
+MR_TEST(sandblaster_coordinator_can_be_cancelled)
+{
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = mr_ps_connect(NULL, s);
+    mr_sandblaster *b = mr_sandblaster_start(&(mr_sandblaster_options){.struct_size = sizeof(mr_sandblaster_options)}, ps, s);
+    CHECK_STATUS(s);
+    mr_thread thread;
+    MR_CHECK_INT(mr_thread_start(&thread, "cancel", cancel, b), 0);
+    mr_sandblaster_minimize(b, s); /* no replica will ever come */
+    MR_CHECK_INT(TF_GetCode(s), TF_CANCELLED);
+    mr_thread_join(&thread);
+    mr_sandblaster_free(b);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
+}
