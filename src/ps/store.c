@@ -234,6 +234,13 @@ static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint6
     }
 }
 
+static void clear_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
+{
+    memset(p->sum, 0, n_rows * (size_t)mr_ps_table_push_width(t) * sizeof(float));
+    memset(p->seen, 0, n_rows);
+    p->n_pushed = 0;
+}
+
 static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
 {
     size_t width = (size_t)mr_ps_table_push_width(t);
@@ -246,9 +253,7 @@ static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_row
         uint32_t row = (uint32_t)i;
         mr_ps_rule_apply(&t->rule, p->planes, n_rows, &row, 1, p->sum + i * width);
     }
-    memset(p->sum, 0, n_rows * width * sizeof(float));
-    memset(p->seen, 0, n_rows);
-    p->n_pushed = 0;
+    clear_sum(t, p, n_rows);
 }
 
 static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
@@ -313,6 +318,8 @@ void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
         return;
     if (c->kind == MR_PS_CHANGE_SET) {
         set_rows(t, p, n, first, c->keys, c->floats);
+        if (p->sum) /* gradients of values that are no more; the next update is made of whole pushes again */
+            clear_sum(t, p, n);
     } else if (c->kind == MR_PS_CHANGE_ALGEBRA) {
         const float *b = c->other >= 0 && c->other < s->tables.n ? s->parts.p[c->other][slot].planes : NULL;
         algebra(c->what, p->planes, b, n * (size_t)t->o.width, c->alpha);

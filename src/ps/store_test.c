@@ -61,6 +61,24 @@ MR_TEST(ps_store_takes_memory_at_the_first_change)
     mr_ps_store_deinit(&s);
 }
 
+/* A restore between two pushes of a round: what came before it counts no more, also not as a push of the round. */
+MR_TEST(ps_store_set_rows_forget_what_was_aggregated)
+{
+    mr_ps_store s;
+    open_store(&s, (mr_ps_table_options){.num_keys = 40, .update = MR_PS_ADD, .aggregate = 2}, 0);
+    float v[10], hundred = 100, four = 4, zeros[10] = {0};
+    const mr_ps_keys one = {.first = 12, .n = 1}, all = {.first = 10, .n = 10};
+    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = one, .floats = &hundred}));
+    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_SET, .keys = all, .floats = zeros}));
+    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = one, .floats = &four}));
+    mr_ps_store_read(&s, 0, 1, all, false, v);
+    MR_CHECK_NEAR(v[2], 0, 0); /* the second of the round is still to come */
+    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = one, .floats = &four}));
+    mr_ps_store_read(&s, 0, 1, all, false, v);
+    MR_CHECK_NEAR(v[2], 4, 0);
+    mr_ps_store_deinit(&s);
+}
+
 MR_TEST(ps_store_keeps_to_its_budget)
 {
     mr_ps_store s;
