@@ -25,10 +25,12 @@ typedef struct block {
     float *values; /* of a pull */
 } block;
 
-static block *block_new(size_t floats)
+/* With room for n rows of so many floats. */
+static block *block_new(size_t n, size_t width)
 {
-    block *b = calloc(1, sizeof *b);
-    if (b && floats && !(b->values = malloc(floats * sizeof(float)))) {
+    size_t bytes;
+    block *b = __builtin_mul_overflow(n, width * sizeof(float), &bytes) ? NULL : calloc(1, sizeof *b);
+    if (b && bytes && !(b->values = malloc(bytes))) {
         free(b);
         b = NULL;
     }
@@ -330,7 +332,7 @@ static PyObject *ps_table(py_ps *s, PyObject *args, PyObject *kwargs)
 /* ---- pushes and pulls ---- */
 
 typedef struct request {
-    const table_shape *table;
+    table_shape table; /* a copy: other threads make tables while keys are turned into arrays */
     int number;
     uint64_t first;
     size_t n;
@@ -380,7 +382,7 @@ static bool take_keys(PyObject *o, request *r)
             return false;
         r->n = (size_t)PyArray_SIZE(r->keys);
     }
-    if (r->n <= r->table->num_keys)
+    if (r->n <= r->table.num_keys)
         return true;
     PyErr_SetString(PyExc_ValueError, "There are more keys than the table has");
     return false;
@@ -397,18 +399,18 @@ static PyArrayObject *take_floats(PyObject *o, size_t n, int width)
     return a;
 }
 
-static bool take_after(PyObject *o, request *r)
+static bool take_after(const py_ps *s, PyObject *o, request *r)
 {
     PyObject *items = o == Py_None ? PyTuple_New(0) : py_items(o, "`after` is a sequence of tasks");
     Py_ssize_t n = items ? PyTuple_GET_SIZE(items) : -1;
     bool ok = n >= 0 && n < INT32_MAX / 64 && (r->after = PyMem_Calloc((size_t)n + 1, sizeof *r->after));
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *t = PyTuple_GET_ITEM(items, i);
-        ok = PyObject_TypeCheck(t, &py_ps_task_type);
+        ok = PyObject_TypeCheck(t, &py_ps_task_type) && ((py_ps_task *)t)->ps == s;
         if (ok)
             r->after[i] = ((py_ps_task *)t)->number;
         else
-            PyErr_SetString(PyExc_TypeError, "`after` is a sequence of tasks");
+            PyErr_SetString(PyExc_TypeError, "`after` is a sequence of tasks of the same client");
     }
     Py_XDECREF(items);
     if (!ok && !PyErr_Occurred())
@@ -424,7 +426,7 @@ static bool take_table(const py_ps *s, int number, request *r)
     if (!ok)
         PyErr_Format(PyExc_ValueError, "There is no table %d", number);
     else
-        r->table = &s->tables[number];
+        r->table = s->tables[number];
     r->number = number;
     return ok;
 }
@@ -436,8 +438,8 @@ static py_ps_task *task_new(py_ps *s, const request *r, bool pull)
         return NULL;
     t->ps = (py_ps *)Py_NewRef((PyObject *)s);
     t->n = (npy_intp)r->n;
-    t->width = pull ? r->table->width : 0;
-    t->b = block_new(pull ? r->n * (size_t)r->table->width : 0);
+    t->width = pull ? r->table.width : 0;
+    t->b = block_new(r->n, pull ? (size_t)r->table.width : 0);
     if (!t->b)
         Py_CLEAR(t);
     return t;
@@ -488,9 +490,9 @@ static PyObject *ps_push(py_ps *s, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iOO|$OffOf", names, &table, &keys, &values, &after, &r.call.modified, &r.call.keep, &kkt,
                                      &r.call.kkt_threshold))
         return NULL;
-    bool ok = take_table(s, table, &r) && take_keys(keys, &r) && take_after(after, &r) &&
-              (r.values = take_floats(values, r.n, r.table->pushed)) &&
-              (kkt == Py_None || (r.kkt = take_floats(kkt, r.n, r.table->width)));
+    bool ok = take_table(s, table, &r) && take_keys(keys, &r) && take_after(s, after, &r) &&
+              (r.values = take_floats(values, r.n, r.table.pushed)) &&
+              (kkt == Py_None || (r.kkt = take_floats(kkt, r.n, r.table.width)));
     if (ok) {
         r.call.kkt = r.kkt ? PyArray_DATA(r.kkt) : NULL;
         t = begin(s, &r);
@@ -508,7 +510,7 @@ static PyObject *ps_pull(py_ps *s, PyObject *args, PyObject *kwargs)
     int table;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iO|$O", names, &table, &keys, &after))
         return NULL;
-    if (take_table(s, table, &r) && take_keys(keys, &r) && take_after(after, &r))
+    if (take_table(s, table, &r) && take_keys(keys, &r) && take_after(s, after, &r))
         t = begin(s, &r);
     request_deinit(&r);
     return t;
