@@ -67,8 +67,9 @@ void mr_ps_cancel(mr_ps *ps, mr_ps_task t)
 
 mr_status *mr_ps_bind_store(mr_ps *ps, const char *name)
 {
-    ps->store = (mr_parameter_store){find, start, cancel};
     mr_lock(&ps->mu);
+    if (!ps->store.find) /* once: ops may be reading it */
+        ps->store = (mr_parameter_store){find, start, cancel};
     char *before = ps->bound;
     ps->bound = NULL;
     mr_unlock(&ps->mu);

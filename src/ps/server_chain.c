@@ -408,7 +408,9 @@ static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, b
     mr_ps_change *c = &e->change;
     if (c->kind == MR_PS_CHANGE_NONE)
         return NULL;
-    if (c->table < 0 || c->table >= s->store.tables.n || (unsigned)c->kind > MR_PS_CHANGE_KINDS)
+    if ((unsigned)c->kind >= MR_PS_CHANGE_KINDS)
+        return mr_invalid("There is no change %d", (int)c->kind);
+    if (c->table < 0 || c->table >= s->store.tables.n)
         return mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", c->table);
     if (c->kind == MR_PS_CHANGE_ALGEBRA)
         return NULL;
