@@ -133,19 +133,18 @@ void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained
     ask_manager(s, a, MR_PS_MANAGER_SERVICE "Report", &w, &head, 1000 * MS);
 }
 
-static void leave(void *owner, mr_ps_note *n);
-
 static void on_left(void *owner, mr_ps_ask *a)
 {
     mr_ps_server *s = owner;
     mr_code code = mr_status_code(a->st);
-    bool again = (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED) && !s->closing;
+    bool again = (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED) && !s->closing &&
+                 mr_now_ns() < s->leave_until_ns;
     if (!again) {
         mr_lock(&s->mu);
         s->left = a->st == NULL;
         s->leaving = false;
-        if (a->st)
-            mr_status_update(&s->failed_to_leave, mr_status_copy(a->st));
+        mr_status_free(s->failed_to_leave);
+        s->failed_to_leave = mr_status_copy(a->st);
         mr_cond_broadcast(&s->changed);
         mr_unlock(&s->mu);
     }
@@ -153,17 +152,23 @@ static void on_left(void *owner, mr_ps_ask *a)
     free_ask(owner, a);
 }
 
-static void leave(void *owner, mr_ps_note *n)
+static void ask_to_leave(mr_ps_server *s)
 {
-    mr_ps_server *s = owner;
     mr_pb_writer w;
     mr_str head = {0};
     mr_ps_ask *a = mr_new(mr_ps_ask);
-    (void)n;
     a->answered = on_left;
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, s->id);
-    ask_manager(s, a, MR_PS_MANAGER_SERVICE "Leave", &w, &head, LEAVE_NS);
+    ask_manager(s, a, MR_PS_MANAGER_SERVICE "Leave", &w, &head, s->leave_until_ns - mr_now_ns());
+}
+
+static void leave(void *owner, mr_ps_note *n)
+{
+    mr_ps_server *s = owner;
+    (void)n;
+    s->leave_until_ns = mr_now_ns() + LEAVE_NS;
+    ask_to_leave(s);
 }
 
 mr_status *mr_ps_server_hand_over(mr_ps_server *s)
@@ -178,9 +183,7 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
     mr_lock(&s->mu);
     while (s->leaving && !s->failed)
         mr_cond_wait(&s->changed, &s->mu);
-    st = s->failed ? mr_status_copy(s->failed) : s->left ? NULL : s->failed_to_leave;
-    if (st == s->failed_to_leave)
-        s->failed_to_leave = NULL;
+    st = s->failed ? mr_status_copy(s->failed) : s->left ? NULL : mr_status_copy(s->failed_to_leave);
     mr_unlock(&s->mu);
     return st;
 }
@@ -196,7 +199,7 @@ static int64_t tick(void *owner, int64_t now_ns)
     }
     if (s->leave_again_ns && now_ns >= s->leave_again_ns && !s->closing) {
         s->leave_again_ns = 0;
-        leave(s, NULL);
+        ask_to_leave(s);
     }
     mr_ps_link_tick(&s->link, now_ns);
     return now_ns + TICK_NS;

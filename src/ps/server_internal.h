@@ -91,9 +91,10 @@ struct mr_ps_server {
     bool joined MR_GUARDED_BY(mu);
     bool left MR_GUARDED_BY(mu), leaving MR_GUARDED_BY(mu);
     mr_status *failed MR_GUARDED_BY(mu); /* it cannot go on */
-    mr_status *failed_to_leave MR_GUARDED_BY(mu);
+    mr_status *failed_to_leave MR_GUARDED_BY(mu); /* the last time; all who wait are told */
     mr_ps_note leave_note;
     int64_t leave_again_ns; /* the manager was not there; 0: no */
+    int64_t leave_until_ns; /* and after that it is not asked again */
     bool closing; /* nothing is taken any more */
     bool closed;  /* and all that was open has ended */
 };
