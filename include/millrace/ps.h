@@ -93,7 +93,7 @@ typedef struct mr_ps_options {
     unsigned char compress;   /* keys as differences, and both through Snappy */
     unsigned char half;       /* values travel as 16 bits: 1 bfloat16, 2 fixed point with random rounding */
     unsigned char observer;   /* takes no part in the iterations: nobody waits for it */
-    int64_t timeout_ms;       /* of a call, whatever happens; 0: 60000 */
+    int64_t timeout_ms;       /* of a call, whatever happens; 0: 60000 (mr_ps_iteration waits ten minutes for others) */
     int64_t max_bytes;        /* pushed and not acknowledged yet; a push waits while there are more; 0: 256 MiB */
     mr_cluster_task *task;    /* the manager is at task 0 of "ps" of its cluster; `manager` is not looked at */
 } mr_ps_options;
@@ -142,8 +142,9 @@ typedef struct mr_ps_call {
     size_t struct_size; /* sizeof(mr_ps_call) */
     const mr_ps_task *after; /* not begun before these have ended */
     int num_after;
-    float modified;    /* push to ADD or SGD: only rows whose largest change is above this since they were last sent; the rest
-                          is kept for later pushes of the same keys and for mr_ps_flush */
+    float modified;    /* push to ADD, SGD or ASSIGN: only rows whose largest change is above this since they were last sent; the
+                          rest is kept for later pushes of the same keys and for mr_ps_flush.  What a push or flush that fails
+                          took along is not kept again */
     float keep;        /* push: rows are kept with this probability (random skip), scaled by its inverse; 0: all */
     const float *kkt;    /* push to PROXIMAL: the values of these keys as last pulled; keys whose values are 0 and would stay 0
                             are left out */
@@ -201,10 +202,19 @@ MR_EXPORT extern int64_t mr_ps_iteration(mr_ps *ps, TF_Status *status);
 
 /* ---- snapshots ---- */
 
-/* Writes a TensorBundle "folder/ps": every table, what its update keeps, and its options; a table's ranges are each of one
- * moment.  The folder is one of this process. */
+/* Writes a TensorBundle "folder/ps": every table, what its update keeps, and its options.  Other workers may push meanwhile:
+ * rows that are read together (some MiB) are, range by range, of one moment, others of another.  Pushes that `aggregate` has
+ * not made an update of yet are not in it, nor is who pushed how far.  The folder is one of this process. */
 MR_EXPORT extern void mr_ps_snapshot(mr_ps *ps, const char *folder, TF_Status *status);
-/* Makes the tables of a snapshot, or sets them when they are there, on however many servers there are now. */
+/* Makes the tables of a snapshot, or sets them when they are there, on however many servers there are now.  Ranges of which all
+ * copies were lost begin anew.
+ *
+ * What was acknowledged after the snapshot is gone with it, and no worker is told: workers that push across a restore should be
+ * stopped, or taken back to where the snapshot was made.  To one that is not, pushes to ranges that were there all the time
+ * count once as ever, before the values are set (and are lost) or after; those under way to ranges that began anew end
+ * with TF_DATA_LOSS, later ones count.  What `aggregate` had of a range is forgotten.  A worker that outlived all servers and the
+ * manager goes on with new ones when their tables have the same numbers, which is so when it comes before others make tables;
+ * otherwise its calls end with TF_FAILED_PRECONDITION. */
 MR_EXPORT extern void mr_ps_restore(mr_ps *ps, const char *folder, TF_Status *status);
 
 /* ---- what happened ---- */

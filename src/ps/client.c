@@ -217,6 +217,12 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
         }
     }
     mr_str_deinit(head);
+    mr_lock(&ps->mu);
+    if (st && ps->refused) { /* which is why */
+        mr_status_free(st);
+        st = mr_status_copy(ps->refused);
+    }
+    mr_unlock(&ps->mu);
     return st;
 }
 
@@ -353,6 +359,8 @@ mr_status *mr_ps_renew(mr_ps *ps)
     mr_lock(&ps->mu);
     while (!st && (uint64_t)ps->stats.epoch < epoch && !ps->refused && in_time)
         in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+    if (!st)
+        st = mr_status_copy(ps->refused);
     mr_unlock(&ps->mu);
     return st || in_time
                ? st
@@ -409,6 +417,13 @@ static void wait_all_locked(mr_ps *ps)
         mr_cond_wait(&ps->changed, &ps->mu);
 }
 
+void mr_ps_settle(mr_ps *ps)
+{
+    mr_lock(&ps->mu);
+    wait_all_locked(ps);
+    mr_unlock(&ps->mu);
+}
+
 mr_status *mr_ps_end_all(mr_ps *ps)
 {
     mr_status *st = NULL;
@@ -447,10 +462,8 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
     bool reduce = what == MR_PS_DOT || what == MR_PS_NORM1;
     *result = 0;
     MR_TRY(check_algebra(ps, what, a, b));
-    mr_lock(&ps->mu);
-    wait_all_locked(ps);
-    int n = ps->n_slots;
-    mr_unlock(&ps->mu);
+    mr_ps_settle(ps);
+    int n = mr_ps_n_slots(ps);
     mr_ps_client_task *t = mr_new(mr_ps_client_task);
     t->pull = t->reduce = reduce;
     t->change =
@@ -489,6 +502,8 @@ mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out)
     mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Iterate", &w, &head, ITERATION_NS, NULL);
     mr_lock(&ps->mu);
     ps->stats.waited_s += (double)(mr_now_ns() - from) / 1e9;
+    if (st && ps->iteration == n)
+        ps->iteration--; /* it is not begun: who calls again asks for the same one */
     mr_unlock(&ps->mu);
     return st;
 }

@@ -31,6 +31,7 @@ mr_status *mr_ps_begin(mr_ps *ps, const mr_ps_job *j, mr_ps_task *task);
 /* Waits for a task's end: its error. */
 mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t);
 mr_status *mr_ps_end_all(mr_ps *ps);
+void mr_ps_settle(mr_ps *ps); /* waits for all that was begun; errors stay for who asks for them */
 /* What `modified` kept back of a table; *task 0: nothing. */
 mr_status *mr_ps_begin_flush(mr_ps *ps, int table, mr_ps_task *task);
 

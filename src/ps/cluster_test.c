@@ -463,6 +463,161 @@ MR_TEST(ps_snapshot_brings_back_what_was_lost)
     rig_close(&r);
 }
 
+/* Errors of before are why one restores, and are still told to who waits for them. */
+MR_TEST(ps_snapshot_is_restored_after_pushes_that_failed)
+{
+    rig r;
+    char folder[512];
+    float v[1000] = {0};
+    mr_ps_task t;
+    snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
+    rig_open(&r, 2, 1, MR_PS_ADD);
+    push_all(r.ps, r.table, 5);
+    MR_CHECK_OK(mr_ps_save(r.ps, folder));
+    wait_quiet(r.ps);
+    mr_ps_server_close(r.servers[0]);
+    r.servers[0] = NULL;
+    MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = r.table, .keys = {.n = 1000}, .floats = v}, &t));
+    MR_CHECK_OK(mr_ps_load(r.ps, folder));
+    check_all(r.ps, r.table, 5);
+    MR_CHECK_ERR(mr_ps_end(r.ps, t), MR_DATA_LOSS, "table 'w'");
+    rig_close(&r);
+}
+
+MR_TEST(ps_snapshot_of_a_table_that_is_called_options)
+{
+    rig r;
+    int t;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    mr_ps_table_options o = {.num_keys = 1000, .update = MR_PS_ADD};
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("my/options"), &o, &t));
+    push_all(r.ps, t, 3);
+    MR_CHECK_OK(mr_ps_save(r.ps, folder));
+    push_all(r.ps, t, 1);
+    MR_CHECK_OK(mr_ps_load(r.ps, folder));
+    check_all(r.ps, t, 3);
+    rig_close(&r);
+}
+
+/* ---- a worker that outlives all servers and the manager ---- */
+
+static void begin_again(rig *r)
+{
+    mr_ps_server_close(r->servers[0]);
+    mr_ps_manager_close(r->manager);
+    open_manager(r, r->address, 1, 1);
+    add_server(r, 0);
+}
+
+static const mr_ps_table_options thousand = {.num_keys = 1000, .update = MR_PS_ADD};
+
+MR_TEST(ps_a_worker_that_outlives_the_servers_keeps_its_tables)
+{
+    rig r;
+    int w, z;
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    begin_again(&r);
+    MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("z"), &thousand, &z));
+    MR_CHECK_INT(z, 1); /* 0 is "w", as the worker knows it */
+    mr_ps *other = add_client(&r, (mr_ps_options){.observer = 1});
+    MR_CHECK_OK(mr_ps_make_table(other, MR_SV("w"), &thousand, &w));
+    MR_CHECK_INT(w, r.table);
+    push_all(r.ps, r.table, 2);
+    check_all(other, w, 2);
+    check_all(other, z, 0);
+    mr_ps_close(other);
+    rig_close(&r);
+}
+
+typedef struct gate { /* holds up a client's thread */
+    mr_mutex mu;
+    mr_cond changed;
+    bool reached, open;
+} gate;
+
+static void stand_still(void *arg, mr_ps_task t, const mr_status *st)
+{
+    gate *g = arg;
+    (void)t, (void)st;
+    mr_lock(&g->mu);
+    g->reached = true;
+    mr_cond_broadcast(&g->changed);
+    while (!g->open)
+        mr_cond_wait(&g->changed, &g->mu);
+    mr_unlock(&g->mu);
+}
+
+static void gate_pass(gate *g)
+{
+    mr_lock(&g->mu);
+    g->open = true;
+    mr_cond_broadcast(&g->changed);
+    mr_unlock(&g->mu);
+}
+
+/* It would push to "b" what is meant for "w". */
+MR_TEST(ps_a_worker_whose_tables_have_other_numbers_is_not_let_in)
+{
+    rig r;
+    int b, w;
+    float v[1];
+    mr_ps_task t;
+    gate g = {.reached = false};
+    mr_mutex_init(&g.mu);
+    mr_cond_init(&g.changed);
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    mr_ps_job pull = {.pull = true, .table = r.table, .keys = {.n = 1}, .out = v, .done = stand_still, .arg = &g};
+    MR_CHECK_OK(mr_ps_begin(r.ps, &pull, &t));
+    mr_lock(&g.mu);
+    while (!g.reached)
+        mr_cond_wait(&g.changed, &g.mu);
+    mr_unlock(&g.mu);
+    begin_again(&r);
+    mr_ps *other = add_client(&r, (mr_ps_options){.observer = 1});
+    MR_CHECK_OK(mr_ps_make_table(other, MR_SV("b"), &thousand, &b));
+    MR_CHECK_OK(mr_ps_make_table(other, MR_SV("w"), &thousand, &w));
+    gate_pass(&g);
+    MR_CHECK_ERR(mr_ps_make_table(r.ps, MR_SV("w"), &thousand, &w), MR_FAILED_PRECONDITION, "tables are others");
+    check_all(other, b, 0);
+    mr_ps_close(other);
+    rig_close(&r);
+    mr_cond_deinit(&g.changed);
+    mr_mutex_deinit(&g.mu);
+}
+
+typedef struct leaver {
+    mr_ps_server *server;
+    mr_code code;
+    mr_thread thread;
+} leaver;
+
+static void let_leave(void *arg)
+{
+    leaver *l = arg;
+    mr_status *st = mr_ps_server_hand_over(l->server);
+    l->code = mr_status_code(st);
+    mr_status_free(st);
+}
+
+/* Whoever hears that it went well frees the server. */
+MR_TEST(ps_all_who_let_a_server_leave_hear_that_it_failed)
+{
+    rig r;
+    leaver l[4];
+    rig_open(&r, 1, 2, MR_PS_ADD);
+    for (int i = 0; i < 4; i++) {
+        l[i].server = r.servers[0];
+        MR_CHECK_INT(mr_thread_start(&l[i].thread, "leaver", let_leave, &l[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        mr_thread_join(&l[i].thread);
+        MR_CHECK_INT(l[i].code, MR_FAILED_PRECONDITION);
+    }
+    rig_close(&r);
+}
+
 /* Neither tables nor pushes take more than a server was given. */
 MR_TEST(ps_a_server_keeps_to_its_budget)
 {

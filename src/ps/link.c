@@ -214,7 +214,7 @@ static void join(mr_ps_link *l)
         mr_ps_view_put(&w, &l->map->view, address_in, (void *)(uintptr_t)l->map);
         mr_pb_end(&w, mark);
     }
-    for (int i = 0; l->server && i < l->tables->tables.n; i++) {
+    for (int i = 0; i < l->tables->tables.n; i++) { /* a worker's too: their numbers are what it pushes by */
         size_t mark = mr_pb_begin(&w, 8);
         mr_ps_table_spec_put(&w, l->tables->tables.p[i]);
         mr_pb_end(&w, mark);

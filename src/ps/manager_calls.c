@@ -103,16 +103,29 @@ static void do_table(mr_ps_manager *m, mr_net_call *c, const asked *q)
 
 /* ---- joining ---- */
 
-/* Tables are known by their numbers, so what a server has must be how ours begin, or go on. */
+static mr_status *check_known(const mr_ps_manager *m, const asked *q, int i)
+{
+    mr_ps_table_spec t;
+    MR_TRY(mr_ps_table_spec_get(q->tables.p[i], &t));
+    bool same = mr_ps_table_spec_same(m->tables.p[i], &t);
+    mr_ps_table_spec_deinit(&t);
+    return same ? NULL
+                : mr_error(MR_FAILED_PRECONDITION, "A %s's tables are others than the manager's: number %d is '%s' here",
+                           q->server ? "server" : "worker", i, m->tables.p[i]->name);
+}
+
+/* Tables are known by their numbers, so what a server or a worker has must be how ours begin, or go on: one that was there
+ * before this manager, and knows tables of other numbers, would push to the wrong ones. */
 static mr_status *adopt_tables(mr_ps_manager *m, const asked *q)
 {
-    for (int i = 0; i < q->tables.n; i++) {
+    int known = MR_MIN(m->tables.n, q->tables.n);
+    for (int i = 0; i < known; i++)
+        MR_TRY(check_known(m, q, i));
+    for (int i = known; i < q->tables.n; i++) {
         int at = -1;
-        if (i >= MR_PS_MAX_TABLES)
-            return mr_invalid("A server has too many tables");
         MR_TRY(add_table(m, q->tables.p[i], &at));
         if (at != i)
-            return mr_error(MR_FAILED_PRECONDITION, "A server's tables are others than the manager's");
+            return mr_error(MR_FAILED_PRECONDITION, "A table comes twice among those of who joins");
     }
     return NULL;
 }
@@ -175,6 +188,7 @@ static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked 
             return mr_error(
                 MR_FAILED_PRECONDITION,
                 "This worker was silent for too long, and what it pushed last may have counted or not");
+    MR_TRY(adopt_tables(m, q));
     if (!p && !q->observer)
         MR_TRY(join_delay(m, q));
     bool back = !p || p->silent;

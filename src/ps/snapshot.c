@@ -114,7 +114,7 @@ mr_status *mr_ps_save(mr_ps *ps, const char *folder)
     mr_bundle_writer *w = NULL;
     char *prefix = prefix_of(folder);
     mr_status *st = NULL;
-    MR_GO(mr_ps_end_all(ps));
+    mr_ps_settle(ps);
     MR_GO(mr_dir_make(folder));
     MR_GO(mr_bundle_writer_new(prefix, &w));
     for (int i = 0; i < mr_ps_n_tables(ps); i++) {
@@ -154,19 +154,23 @@ static mr_status *load_rows(mr_ps *ps, int table, mr_bundle *b)
     size_t row = mr_ps_table_row_floats(t), step = rows_at_once(t), width = (size_t)t->o.width;
     float *rows = mr_try_alloc(step * row * sizeof(float));
     mr_status *st = rows ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory to restore table '%s'", t->name);
+    mr_ps_task task = 0, before = 0; /* one is under way while the next is read */
     for (uint64_t at = 0; !st && at < t->o.num_keys; at += step) {
-        mr_ps_task task;
         size_t n = (size_t)MR_MIN(step, t->o.num_keys - at);
         mr_ps_job j = {
             .kind = MR_PS_CHANGE_SET, .table = table, .keys = {.first = at, .n = n}, .floats = rows};
         st = read_columns(b, t, values_end, at, n, 0, width, rows);
         if (!st && row > width)
             st = read_columns(b, t, slots_end, at, n, width, row - width, rows);
-        if (!st)
-            st = mr_ps_begin(ps, &j, &task);
+        if (before)
+            mr_status_update(&st, mr_ps_end(ps, before));
+        before = 0;
+        if (!st && !(st = mr_ps_begin(ps, &j, &task)))
+            before = task;
     }
     mr_free(rows);
-    mr_status_update(&st, mr_ps_end_all(ps));
+    if (before)
+        mr_status_update(&st, mr_ps_end(ps, before));
     return st;
 }
 
@@ -188,10 +192,17 @@ static mr_status *load_table(mr_ps *ps, mr_bundle *b, mr_sv options)
     return st ? st : load_rows(ps, table, b);
 }
 
-static bool ends_with(mr_sv s, const char *end)
+/* A table may be called so too, but its values are no string. */
+static bool is_options(const mr_bundle *b, mr_sv name)
 {
-    size_t n = strlen(end);
-    return s.n > n && memcmp(s.p + s.n - n, end, n) == 0;
+    size_t n = sizeof options_end - 1;
+    mr_bundle_entry e;
+    if (name.n <= n || memcmp(name.p + name.n - n, options_end, n) != 0)
+        return false;
+    mr_status *st = mr_bundle_lookup(b, name, &e);
+    bool is = st || e.dtype == MR_STRING; /* an error is told by who reads them */
+    mr_status_free(st);
+    return is;
 }
 
 mr_status *mr_ps_load(mr_ps *ps, const char *folder)
@@ -199,11 +210,11 @@ mr_status *mr_ps_load(mr_ps *ps, const char *folder)
     mr_bundle *b = NULL;
     char *prefix = prefix_of(folder);
     mr_status *st = NULL;
-    MR_GO(mr_ps_end_all(ps));
+    mr_ps_settle(ps); /* what failed is why one restores: it is no error of this */
     MR_GO(mr_bundle_open(prefix, &b));
     MR_GO(mr_ps_renew(ps)); /* ranges that were lost begin anew */
     for (int i = 0; i < mr_bundle_count(b); i++)
-        if (ends_with(mr_bundle_name(b, i), options_end))
+        if (is_options(b, mr_bundle_name(b, i)))
             MR_GO(load_table(ps, b, mr_bundle_name(b, i)));
 out:
     mr_bundle_close(b);
