@@ -398,7 +398,8 @@ static void begin(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
         all &= is_here(m, m->view.servers.p[i].id);
     if (m->view.epoch > 0 && (all || now_ns - m->start_ns >= m->o.patience_ns))
         take_up(m, out);
-    else if (m->view.epoch == 0 && m->here.n >= m->o.servers)
+    else if (m->view.epoch == 0 && m->here.n >= m->o.servers &&
+             (!m->remembered || now_ns - m->start_ns >= m->o.patience_ns))
         deal_fresh(m, out);
 }
 
@@ -605,6 +606,8 @@ void mr_psm_worker_join(mr_psm *m, uint64_t worker, mr_psm_actions *out)
     if (m->dealt)
         act(out, MR_PSM_SEND_VIEW, worker, -1);
 }
+
+void mr_psm_remember(mr_psm *m) { m->remembered = true; }
 
 void mr_psm_worker_leave(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 {

@@ -13,6 +13,8 @@
  *
  * A manager that is started anew knows nothing.  It waits for what servers report: the view of the highest epoch wins,
  * and after a while it is taken up when all its servers are there, or patience has run out: who is missing is lost.
+ * Workers may be back before servers are: when one of them remembers tables, new servers are not dealt empty slots
+ * before patience has run out.
  * Meanwhile servers and clients go on by the view they have.  Epochs begin at a stamp (the time in microseconds), so
  * no two managers give out the same.  A server that reported to a manager must take no view from an earlier one any
  * more. */
@@ -54,6 +56,7 @@ typedef struct mr_psm {
     mr_psm_options o;
     int64_t start_ns;
     bool dealt;              /* `view` is in force */
+    bool remembered;         /* somebody knows of slots of an earlier manager */
     mr_ps_view view;         /* while not dealt: the best one reported */
     MR_VEC(uint64_t) here;   /* servers that joined, by rising id */
     MR_VEC(uint64_t) workers;
@@ -87,6 +90,7 @@ void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_ps
 /* All lost slots begin anew, empty (a snapshot is read into them then); all: those that are not lost too. */
 void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out);
 void mr_psm_worker_join(mr_psm *m, uint64_t worker, mr_psm_actions *out);
+void mr_psm_remember(mr_psm *m); /* a worker knows tables of before */
 /* It left (all it pushed was acknowledged), or is lost for good: its id does not come back. */
 void mr_psm_worker_leave(mr_psm *m, uint64_t worker, mr_psm_actions *out);
 /* Time passes.  Returns when to tick next. */

@@ -307,6 +307,22 @@ MR_TEST(ps_manager_anew_listens_before_it_believes)
     end(&u);
 }
 
+/* A new server is quicker than those that hold everything. */
+MR_TEST(ps_manager_anew_deals_nothing_while_a_worker_remembers)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 6, .replicas = 1, .servers = 1, .settle_ns = 10, .patience_ns = 100});
+    mr_psm_remember(&t.m);
+    join(&t, 1, NULL);
+    t.now = 99;
+    mr_psm_tick(&t.m, t.now, &t.out);
+    MR_CHECK(!t.m.dealt);
+    t.now = 100;
+    mr_psm_tick(&t.m, t.now, &t.out);
+    MR_CHECK(t.m.dealt && heads_of(&t, 1) == 6);
+    end(&t);
+}
+
 MR_TEST(ps_manager_anew_gives_up_on_the_missing)
 {
     story t, u;

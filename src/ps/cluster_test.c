@@ -12,6 +12,7 @@ enum { MAX_SERVERS = 6 };
 
 typedef struct rig {
     mr_ps_manager *manager;
+    int64_t lost_ms; /* 0: 20000: who is closed is seen at once; a slow machine is no loss */
     char address[128];
     mr_ps_server *servers[MAX_SERVERS];
     mr_ps *ps;
@@ -40,8 +41,7 @@ static void open_manager(rig *r, const char *address, int n, int replicas)
                                .replicas = replicas,
                                .servers = n,
                                .num_ranges = 24,
-                               .lost_ms =
-                                   20000}; /* who is closed is seen at once; a slow machine is no loss */
+                               .lost_ms = r->lost_ms ? r->lost_ms : 20000};
     MR_CHECK_OK(mr_ps_manager_open(&o, NULL, &r->manager));
     snprintf(r->address, sizeof r->address, "%s", mr_ps_manager_where(r->manager));
 }
@@ -507,6 +507,7 @@ static void begin_again(rig *r)
 {
     mr_ps_server_close(r->servers[0]);
     mr_ps_manager_close(r->manager);
+    r->lost_ms = 1000; /* twice that is waited for the servers that the worker remembers */
     open_manager(r, r->address, 1, 1);
     add_server(r, 0);
 }

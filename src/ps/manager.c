@@ -15,6 +15,7 @@ enum {
     DEFAULT_SLOTS = 240,
     DEFAULT_LOST_MS = 1000,
     WORKER_PATIENCE = 30, /* times as long as a server */
+    SETTLE_MS = 400, /* servers look for a manager every 20: what they hold is lost when others are dealt it before */
 };
 
 /* ---- people ---- */
@@ -317,7 +318,7 @@ static mr_status *start(mr_ps_manager *m, const mr_ps_manager_options *o, struct
     mr_psm_options with = {.num_slots = m->num_slots,
                            .replicas = o->replicas ? o->replicas : 2,
                            .servers = o->servers ? o->servers : 1,
-                           .settle_ns = inside ? 0 : 150 * MS,
+                           .settle_ns = inside ? 0 : SETTLE_MS * MS,
                            .patience_ns = inside ? 0 : MR_MAX(2 * m->lost_ns, 1000 * MS),
                            .stamp = (uint64_t)mr_wall_us()};
     MR_TRY(mr_psm_init(&m->psm, &with, mr_now_ns()));

@@ -189,6 +189,8 @@ static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked 
                 MR_FAILED_PRECONDITION,
                 "This worker was silent for too long, and what it pushed last may have counted or not");
     MR_TRY(adopt_tables(m, q));
+    if (q->tables.n > 0)
+        mr_psm_remember(&m->psm);
     if (!p && !q->observer)
         MR_TRY(join_delay(m, q));
     bool back = !p || p->silent;
