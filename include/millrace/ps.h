@@ -90,7 +90,7 @@ typedef struct mr_ps_options {
     const char *name;         /* of this worker, for people; NULL: made up */
     int delay;                /* iterations this worker may be ahead of the slowest one; 0: sequential; or one of the above */
     unsigned char cache_keys; /* key lists that were sent before travel as their hash */
-    unsigned char compress;   /* keys as differences, and both through Snappy */
+    unsigned char compress;   /* keys as differences, values through Snappy */
     unsigned char half;       /* values travel as 16 bits: 1 bfloat16, 2 fixed point with random rounding */
     unsigned char observer;   /* takes no part in the iterations: nobody waits for it */
     int64_t timeout_ms;       /* of a call, whatever happens; 0: 60000 (mr_ps_iteration waits ten minutes for others) */

@@ -174,6 +174,7 @@ def connect(manager=None, name=None, delay=0, cache_keys=True, compress=False, h
     """A client of the parameter server at an address; without one, a whole parameter server inside of this process.
 
     `delay`: iterations this worker may be ahead of the slowest, or EVENTUAL, or ADAPTIVE.  `cache_keys`: key lists that were sent before
-    travel as their hash; `compress`: Snappy; `half`: values travel as 16 bits (1: bfloat16, 2: fixed point, rounded by chance)."""
+    travel as their hash; `compress`: keys travel as differences, values through Snappy; `half`: values travel as 16 bits (1: bfloat16,
+    2: fixed point, rounded by chance)."""
     return Client(manager, name=name, delay=delay, cache_keys=cache_keys, compress=compress, half=half, observer=observer,
                   timeout_ms=timeout_ms, max_bytes=max_bytes)

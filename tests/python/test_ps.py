@@ -49,6 +49,14 @@ class InProcess(unittest.TestCase):
             last = t.push([0], [float(i)], after=[last])
         self.assertEqual(t.pull([0], after=[last]).wait()[0, 0], 29)
 
+    def test_tasks_of_another_client_are_not_waited_for(self):
+        t = self.client.table("t", num_keys=1)
+        with tf.ps.connect() as other:
+            task = other.table("t", num_keys=1).push([0], [1.0])
+            with self.assertRaises(TypeError):
+                t.pull([0], after=[task])
+            task.wait()
+
     def test_a_pulled_array_outlives_its_client(self):
         with tf.ps.connect() as client:
             a = client.table("t", num_keys=5, start=2).values()
