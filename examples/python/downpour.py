@@ -1,9 +1,9 @@
 """Downpour SGD: replicas of a network train against parameter servers, each on its own digits, and never wait for each other.
 
-    python downpour.py [--servers=2] [--replicas=3] [--steps=300] [--no_kill]
+    python downpour.py [--servers=2] [--replicas=3] [--steps=300] [--nokill]
 
-Servers and replicas are processes.  One replica is killed after a third of its steps; the others do not notice (Dean et al. 2012).
-MNIST comes from MNIST_DIR; without it, digits are drawn.
+Servers and replicas are processes.  One replica is killed after a third of its steps; the others do not notice (Dean et al.
+2012).  MNIST comes from MNIST_DIR; without it, digits are drawn.
 """
 
 import os
@@ -53,7 +53,8 @@ def server():
 def replica(number):
     train = examples.read(seed=number).train
     network = Network(number)
-    with network.session() as sess, tf.ps.connect(FLAGS.manager, delay=tf.ps.EVENTUAL) as client, network.downpour.start(sess, client) as downpour:
+    with network.session() as sess, tf.ps.connect(FLAGS.manager, delay=tf.ps.EVENTUAL) as client, \
+            network.downpour.start(sess, client) as downpour:
         for step in range(FLAGS.steps):
             if number == FLAGS.last and step == FLAGS.steps // 3:
                 os.kill(os.getpid(), signal.SIGKILL)

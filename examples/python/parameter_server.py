@@ -1,6 +1,6 @@
 """Sparse logistic regression with a parameter server: workers push gradients of the few weights an example has.
 
-    python parameter_server.py [--servers=3] [--workers=2] [--steps=150] [--no_kill]
+    python parameter_server.py [--servers=3] [--workers=2] [--steps=150] [--nokill]
 
 Servers and workers are processes.  Half way one server is killed, a new one takes its place, and nothing that was pushed is lost: every
 range of weights has a copy.  Weights are L1-regularised by FTRL at the servers, so most of them stay zero.

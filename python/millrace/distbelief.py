@@ -20,8 +20,8 @@ Sandblaster.  A coordinator minimises the loss over all data by L-BFGS without s
     replica.work(sess, client, "host:port", lambda i, n: (xs[i::n], ys[i::n]))
     replica.fetch(sess, client)                    # the minimum, into the variables of a session
 
-Both train the variables of `var_list`, or those that are trainable: real numbers of known shapes.  They add to the graph, so they are made
-before it is finalized.  millrace/distbelief.h tells more of the options.
+Both train the variables of `var_list`, or those that are trainable: real numbers of known shapes.  They add to the graph, so they
+are made before it is finalized.  millrace/distbelief.h tells more of the options.
 """
 
 import _millrace
@@ -107,10 +107,10 @@ class _Closing:
 class Downpour(_Closing):
     """A replica.  Of all replicas of a job the lowest that is there gives the servers its initial values.
 
-    Every `n_fetch` steps it asks for newer parameters, every `n_push` steps it pushes the gradients summed since, which the servers apply by
-    `update` (one of tf.ps.UPDATES that takes gradients) and `rate`, `a`, `b`, `epsilon`.  With `local_rate` its own parameters follow its own
-    gradients between fetches, and the graph's global step, made if there is none, counts its steps.  Other options: `most_behind`,
-    `warm_steps`, `patience_ms`, `deadline_ms`.
+    Every `n_fetch` steps it asks for newer parameters, every `n_push` steps it pushes the gradients summed since, which the servers
+    apply by `update` (one of tf.ps.UPDATES that takes gradients) and `rate`, `a`, `b`, `epsilon`.  With `local_rate` its own
+    parameters follow its own gradients between fetches, and the graph's global step, made if there is none, counts its steps.
+    Other options: `most_behind`, `warm_steps`, `patience_ms`, `deadline_ms`.
     """
 
     def __init__(self, loss, replica=0, name=None, update="adagrad", rate=0.05, local_rate=0.0, var_list=None, **options):
@@ -122,8 +122,8 @@ class Downpour(_Closing):
         if local_rate > 0:
             parts.append(_step(self.graph))
         self._session = None
-        self._core = _make(_millrace.Downpour, self.graph, parts, loss, replica=replica, name=name, update=ps.UPDATES.index(update), rate=rate,
-                           local_rate=local_rate, **options)
+        self._core = _make(_millrace.Downpour, self.graph, parts, loss, replica=replica, name=name,
+                           update=ps.UPDATES.index(update), rate=rate, local_rate=local_rate, **options)
 
     def start(self, sess, client):
         """Begins, or begins again after `finish`; variables must have been initialised.  Returns itself, for a `with`.
@@ -170,8 +170,8 @@ def _step(graph):
 class Sandblaster(_Closing):
     """The coordinator, for replicas to come to `address` (by default any port of the loopback).
 
-    The data are cut into `portions`, several for each replica; `l2` / 2 times the sum of squares is added to the loss.  Other options:
-    `history`, `iterations`, `gradient_norm`, `least_gain`, `patience_ms`, `deadline_ms`.  At its end replicas are let go.
+    The data are cut into `portions`, several for each replica; `l2` / 2 times the sum of squares is added to the loss.  Other
+    options: `history`, `iterations`, `gradient_norm`, `least_gain`, `patience_ms`, `deadline_ms`.  At its end replicas are let go.
     """
 
     def __init__(self, client, name=None, address=None, portions=0, l2=0.0, **options):
@@ -208,9 +208,9 @@ class SandblasterReplica:
     def work(self, sess, client, coordinator, portion, weight=None, name=None, deadline=60.0):
         """Computes portions until the coordinator is done.  The first replica gives the servers its variables' values.
 
-        `portion(i, n)` returns an array for each input: those of portion i of n, always the same.  The loss is the sum over portions of
-        `weight(i, n)` times theirs; without it they count alike, which is right where they are of the same size.  A coordinator that is
-        not there is looked for during `deadline` seconds.
+        `portion(i, n)` returns an array for each input: those of portion i of n, always the same.  The loss is the sum over
+        portions of `weight(i, n)` times theirs; without it they count alike, which is right where they are of the same size.  A
+        coordinator that is not there is looked for during `deadline` seconds.
         """
         def values(i, n):
             return portion(i, n), None if weight is None else weight(i, n)
