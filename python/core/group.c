@@ -1,7 +1,7 @@
 /* group.c -- Group: processes that compute together (millrace/group.h).
  *
  * Arrays become tensors and back as for sessions.  An operation lets go of the interpreter's lock while it waits for other
- * members; the group cannot be closed meanwhile. */
+ * members.  One thread at a time is inside of a group: results are sized by its members, who must not change meanwhile. */
 #include "core.h"
 
 #include "millrace/group.h"
@@ -9,7 +9,7 @@
 typedef struct py_group {
     PyObject_HEAD
     mr_group *g;
-    int users; /* threads inside of it: the interpreter's lock guards it */
+    bool busy; /* a thread is inside of it: the interpreter's lock guards it */
 } py_group;
 
 /* Group(name=None, size=0, rank=0, transport=None, folder=None, addresses=None, min_size=0, join_ms=0, timeout_ms=0) */
@@ -41,11 +41,9 @@ static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 static bool enter(py_group *s)
 {
-    if (s->g) {
-        s->users++;
-        return true;
-    }
-    PyErr_SetString(PyExc_RuntimeError, "The group is closed");
+    if (s->g && !s->busy)
+        return s->busy = true;
+    PyErr_SetString(PyExc_RuntimeError, s->g ? "Another thread is using the group" : "The group is closed");
     return false;
 }
 
@@ -62,10 +60,9 @@ static void end(py_group *s)
 static PyObject *group_close(py_group *s, PyObject *unused)
 {
     (void)unused;
-    if (s->users) {
-        PyErr_SetString(PyExc_RuntimeError, "Another thread is using it");
+    if (s->g && !enter(s))
         return NULL;
-    }
+    s->busy = false;
     end(s);
     return Py_NewRef(Py_None);
 }
@@ -176,7 +173,7 @@ static PyObject *group_compute(py_group *s, PyObject *args)
     work w = {.what = (kind)what, .how = how, .in = py_tensor_from(array, dtype)};
     if (w.in && enter(s)) {
         result = run_work(s, &w);
-        s->users--;
+        s->busy = false;
     }
     TF_DeleteTensor(w.in);
     TF_DeleteTensor(w.out);
@@ -195,7 +192,7 @@ static PyObject *with_status(py_group *s, void (*fn)(mr_group *g, TF_Status *st)
     Py_BEGIN_ALLOW_THREADS
     fn(s->g, st);
     Py_END_ALLOW_THREADS
-    s->users--;
+    s->busy = false;
     return py_status_ok(st) ? Py_NewRef(Py_None) : NULL;
 }
 
