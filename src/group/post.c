@@ -35,6 +35,7 @@ struct mr_post {
     letters *transports MR_GUARDED_BY(mu);
     parked *parked MR_GUARDED_BY(mu);
     int n_parked MR_GUARDED_BY(mu); /* also those in transports */
+    uint64_t parked_bytes MR_GUARDED_BY(mu); /* of theirs */
     bool closed MR_GUARDED_BY(mu);
 };
 
@@ -103,12 +104,11 @@ static void refuse(parked *list, mr_code code, const char *why)
     }
 }
 
-static int count(const parked *list)
+/* One of them waits no longer. */
+static void unpark_locked(mr_post *p, const parked *k) MR_REQUIRES(p->mu)
 {
-    int n = 0;
-    for (; list; list = list->next)
-        n++;
-    return n;
+    p->n_parked--;
+    p->parked_bytes -= k->head.bytes;
 }
 
 void mr_post_free(mr_post *p)
@@ -173,7 +173,8 @@ static void caller_left(void *arg, mr_net_call *c)
     parked *k = take_call(&p->parked, c);
     for (letters *l = p->transports; l && !k; l = l->next)
         k = take_call(&l->early, c);
-    p->n_parked -= k != NULL;
+    if (k)
+        unpark_locked(p, k);
     mr_unlock(&p->mu);
     if (k) { /* else whoever took it out answers it */
         k->next = NULL;
@@ -186,12 +187,16 @@ static mr_status *park_locked(mr_post *p, parked **list, mr_net_call *c, const m
 {
     if (p->n_parked >= MR_POST_PARKED)
         return mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages are waiting", (int)MR_POST_PARKED);
+    if (p->n_parked > 0 && (h->bytes > MR_POST_PARKED_BYTES || p->parked_bytes > MR_POST_PARKED_BYTES - h->bytes))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages with %llu bytes are waiting, no room for %llu more", p->n_parked,
+                        (unsigned long long)p->parked_bytes, (unsigned long long)h->bytes);
     if (!c->net->on_cancel(c, caller_left, p))
         return mr_error(MR_CANCELLED, "group: the sender has given up");
     parked *k = mr_new(parked);
     *k = (parked){c, *h, *list};
     *list = k;
     p->n_parked++;
+    p->parked_bytes += h->bytes; /* no overflow: they are in memory */
     return NULL;
 }
 
@@ -292,7 +297,7 @@ static parked *take_early_locked(letters *l, const mr_transfer *x)
         if ((int)(*k)->head.from == x->peer && (*k)->head.number == x->number) {
             parked *found = *k;
             *k = found->next;
-            l->post->n_parked--;
+            unpark_locked(l->post, found);
             return found;
         }
     return NULL;
@@ -416,7 +421,8 @@ static void letters_free(mr_transport *t)
             *at = l->next;
             break;
         }
-    p->n_parked -= count(l->early);
+    for (const parked *k = l->early; k; k = k->next)
+        unpark_locked(p, k);
     mr_unlock(&p->mu);
     refuse(l->early, MR_UNAVAILABLE, "the receiver has ended this generation");
     mr_status_free(l->failed);
@@ -441,7 +447,8 @@ static parked *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
         *k = it->next;
         it->next = good ? l->early : bad;
         *(good ? &l->early : &bad) = it;
-        p->n_parked -= !good;
+        if (!good)
+            unpark_locked(p, it);
     }
     return bad;
 }

@@ -20,6 +20,7 @@
 
 #define MR_POST_METHOD "/millrace.Group/Put"
 enum { MR_POST_HEAD = 32, MR_POST_PARKED = 4096 /* calls that wait for their key */ };
+#define MR_POST_PARKED_BYTES (INT64_C(1) << 32) /* of all that wait; one alone may have more */
 
 typedef struct mr_post mr_post;
 mr_post *mr_post_new(void);
