@@ -41,7 +41,14 @@ static int64_t settle_ns(const mr_elastic *e)
     return e->formed_once && e->stretch ? wait * e->stretch : wait;
 }
 
-/* Numbers go on from the highest that anybody has heard of, also when the leader was started anew. */
+/* Numbers go round, so that no number that somebody tells is the last one: b is later when it is less than half a round ahead. */
+static bool is_later(int64_t b, int64_t a)
+{
+    int64_t ahead = (b - a + MR_ELASTIC_MAX_GENERATION) % MR_ELASTIC_MAX_GENERATION;
+    return b > 0 && (a == 0 || (ahead > 0 && ahead < MR_ELASTIC_MAX_GENERATION / 2));
+}
+
+/* Numbers go on from the latest that anybody has heard of, also when the leader was started anew. */
 static void form(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
     int source = 0;
@@ -51,11 +58,11 @@ static void form(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
     e->members.n = 0;
     for (int i = 0; i < e->asks.n; i++) {
         const mr_elastic_ask *a = &e->asks.p[i];
-        e->generation = MR_MAX(e->generation, a->generation);
+        e->generation = is_later(a->generation, e->generation) ? a->generation : e->generation;
         source = a->step > e->asks.p[source].step ? i : source;
         mr_vec_push(&e->members, a->worker);
     }
-    e->generation++;
+    e->generation = e->generation % MR_ELASTIC_MAX_GENERATION + 1;
     e->formed_once = true;
     for (int i = 0; i < e->asks.n; i++)
         mr_vec_push(out, (mr_elastic_answer){e->asks.p[i].caller, NULL, e->generation, e->asks.n, i, source});
@@ -80,15 +87,23 @@ static void end_generation(mr_elastic *e, int64_t now_ns)
     e->members.n = 0;
 }
 
+mr_status *mr_elastic_check(const mr_elastic_ask *a)
+{
+    if (a->worker >= 0 && a->n_workers >= 1 && a->n_workers <= MR_ELASTIC_MAX_WORKERS && a->worker < a->n_workers &&
+        a->generation >= 0 && a->generation <= MR_ELASTIC_MAX_GENERATION && a->wait_ns >= 0 && a->settle_ns >= 0 &&
+        a->wait_ns <= MR_ELASTIC_MAX_WAIT_NS && a->settle_ns <= MR_ELASTIC_MAX_WAIT_NS)
+        return NULL;
+    return mr_invalid("worker %lld of %lld asks for the generation behind %lld", (long long)a->worker, (long long)a->n_workers,
+                      (long long)a->generation);
+}
+
 /* A generation is at work until anybody asks for the next. */
 void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_elastic_answers *out, int64_t *ends)
 {
     *ends = 0;
-    if (a->worker < 0 || a->n_workers < 1 || a->n_workers > MR_ELASTIC_MAX_WORKERS || a->worker >= a->n_workers ||
-        a->generation < 0 || a->generation > INT32_MAX / 2 || a->wait_ns < 0 || a->settle_ns < 0 ||
-        a->wait_ns > MR_ELASTIC_MAX_WAIT_NS || a->settle_ns > MR_ELASTIC_MAX_WAIT_NS) {
-        refuse(out, a->caller, mr_invalid("worker %lld of %lld asks for the generation behind %lld", (long long)a->worker,
-                                          (long long)a->n_workers, (long long)a->generation));
+    mr_status *st = mr_elastic_check(a);
+    if (st) {
+        refuse(out, a->caller, st);
         return;
     }
     for (int i = 0; i < e->asks.n; i++)

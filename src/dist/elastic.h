@@ -16,6 +16,7 @@
 #include "base/vec.h"
 
 enum { MR_ELASTIC_MAX_WORKERS = 65536, MR_ELASTIC_MAX_STRETCH = 64 };
+#define MR_ELASTIC_MAX_GENERATION (INT64_C(1) << 30) /* behind it comes 1 */
 #define MR_ELASTIC_MAX_WAIT_NS (INT64_C(1) << 52) /* 52 days */
 
 typedef struct mr_elastic_ask {
@@ -47,6 +48,8 @@ typedef struct mr_elastic_answer {
 typedef MR_VEC(mr_elastic_answer) mr_elastic_answers;
 
 void mr_elastic_deinit(mr_elastic *e); /* nobody waits any more */
+/* INVALID_ARGUMENT when no worker would ask so; mr_elastic_step refuses it, too. */
+mr_status *mr_elastic_check(const mr_elastic_ask *a);
 /* *ends: the generation at work, which is to be ended, or 0. */
 void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_elastic_answers *out, int64_t *ends);
 /* Time has passed. */

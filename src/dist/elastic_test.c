@@ -112,6 +112,27 @@ MR_TEST(elastic_numbers_go_on_after_the_leader_was_started_anew)
     end(&r);
 }
 
+MR_TEST(elastic_no_number_that_a_worker_tells_is_the_last_one)
+{
+    static const int64_t told[] = {MR_ELASTIC_MAX_GENERATION - 1, MR_ELASTIC_MAX_GENERATION, 1, 77};
+    rig r = {0};
+    for (int i = 0; i < 4; i++, r.now += 100000) { /* whoever was in a generation can ask for the next */
+        int64_t last = r.e.generation;
+        ask(&r, 0, told[i], -1);
+        ask(&r, 1, last, 3);
+        mr_elastic_tick(&r.e, r.now + 50000, &r.out);
+        MR_CHECK_INT(r.out.n, 2);
+        MR_CHECK_OK(r.out.p[1].st);
+        MR_CHECK(r.out.p[1].generation != last && r.out.p[1].generation >= 1);
+        MR_CHECK(r.out.p[1].generation <= MR_ELASTIC_MAX_GENERATION);
+        forget(&r);
+    }
+    MR_CHECK_INT(r.e.generation, 78);
+    ask(&r, 2, INT64_MAX, 0);
+    MR_CHECK_INT(mr_status_code(r.out.p[0].st), MR_INVALID_ARGUMENT);
+    end(&r);
+}
+
 MR_TEST(elastic_who_leaves_or_asks_again_is_counted_once)
 {
     rig r = {0};

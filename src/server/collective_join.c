@@ -211,7 +211,7 @@ static mr_status *parse(mr_sv body, mr_sv *name, mr_elastic_ask *a)
     a->wait_ns = wait_ms * 1000000;
     a->settle_ns = settle_ms * 1000000;
     a->step -= a->step > INT64_MIN;
-    return NULL;
+    return mr_elastic_check(a); /* what is refused takes no place of a name */
 }
 
 /* -1: all places are taken. */
