@@ -78,9 +78,15 @@ static void go(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_r
 
 /* ---- joining ---- */
 
+bool mr_roster_is_later(int64_t b, int64_t a)
+{
+    int64_t ahead = b >= a ? b - a : b - a + MR_ROSTER_LAST;
+    return b > 0 && (a == 0 || (ahead > 0 && ahead < MR_ROSTER_LAST / 2));
+}
+
 static bool is_sensible(const mr_roster_event *e)
 {
-    if (e->who == 0 || e->generation < 0 || e->generation == INT64_MAX || e->n_fellows < 0 || e->n_fellows > MR_ROSTER_MOST ||
+    if (e->who == 0 || e->generation < 0 || e->generation > MR_ROSTER_LAST || e->n_fellows < 0 || e->n_fellows > MR_ROSTER_MOST ||
         (e->n_fellows > 0 && !e->fellows))
         return false;
     for (int i = 0; i < e->n_fellows; i++) /* keys are there once */
@@ -143,7 +149,7 @@ static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_rost
         end(r, e->who, "wants to form the group anew", now_ns, out);
     if (e->lost)
         remove_key(&r->expected, e->lost);
-    if (e->generation > r->highest)
+    if (mr_roster_is_later(e->generation, r->highest))
         adopt(r, e, own, now_ns);
     remove_key(&r->expected, e->who);
     if (r->waiting.n == 0 && r->generation == 0)
@@ -207,7 +213,7 @@ static void form(mr_roster *r, mr_roster_actions *out)
     for (int i = 0; i < r->waiting.n; i++)
         mr_vec_push(&r->members, r->waiting.p[i].who);
     r->waiting.n = 0;
-    r->generation = ++r->highest;
+    r->generation = r->highest = r->highest % MR_ROSTER_LAST + 1;
     r->running = true;
     say(out, MR_ROSTER_FORM, 0, "");
 }

@@ -7,7 +7,8 @@
  *
  * When the keeper is gone, another process keeps a roster of its own.  Whoever joins tells which generation it was last in, with
  * whom, and who is lost: so the new keeper knows whom to wait for, and counts on from there.  A generation's name is its number
- * with the keeper's key, for a keeper may have formed one that not all heard of; numbers rise for each member in any case. */
+ * with the keeper's key, for a keeper may have formed one that not all heard of; numbers rise for each member in any case.  Behind
+ * the last of them comes 1: so nobody can end a group by telling a high one. */
 #ifndef MR_DIST_GROUP_H
 #define MR_DIST_GROUP_H
 
@@ -53,6 +54,7 @@ typedef struct mr_roster_action {
 typedef MR_VEC(mr_roster_action) mr_roster_actions;
 
 enum { MR_ROSTER_MOST = 4096 }; /* processes that a roster has room for */
+#define MR_ROSTER_LAST (INT64_C(1) << 62) /* number of a generation */
 
 typedef struct mr_roster_options {
     int size;          /* of the first generation, which is not formed before all are there */
@@ -70,7 +72,7 @@ typedef struct mr_roster_seat { /* somebody who waits */
 typedef struct mr_roster {
     mr_roster_options o;
     int64_t generation; /* the present or last one: that of `members` */
-    int64_t highest;    /* of those that anybody who joined was in; the next one is later */
+    int64_t highest;    /* the latest that anybody who joined was in; the next one is later */
     bool running;
     mr_roster_keys members;  /* of it, in the order of ranks */
     mr_roster_keys expected; /* of those, who should join again and has not yet */
@@ -82,6 +84,8 @@ void mr_roster_init(mr_roster *r, const mr_roster_options *o);
 void mr_roster_deinit(mr_roster *r);
 /* What happened, and what follows, in its order.  Words that make no sense change nothing. */
 void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out);
+/* Whether generation b is later than a (0: none), numbers going round: it is less than half a round ahead. */
+bool mr_roster_is_later(int64_t b, int64_t a);
 /* When time alone may change something; INT64_MAX: never. */
 int64_t mr_roster_next_ns(const mr_roster *r);
 /* The rank of a process in the present or last generation; -1: none. */

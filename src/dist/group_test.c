@@ -217,6 +217,24 @@ MR_TEST(group_roster_ignores_words_that_make_no_sense)
     finish(&r);
 }
 
+MR_TEST(group_roster_no_number_that_somebody_tells_is_the_last_one)
+{
+    mr_roster r;
+    start(&r, 2);
+    hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 9, .wanted = -1, .generation = INT64_MAX - 1}, 5);
+    MR_CHECK_INT(acts.p[0].code, MR_INVALID_ARGUMENT);
+    for (int64_t told = MR_ROSTER_LAST / 2, n = 0; n < 4; told = MR_ROSTER_LAST, n++) {
+        int64_t last = r.generation;
+        hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = 9, .wanted = -1, .generation = told}, 5);
+        for (uint64_t who = 10; who <= 11; who++) /* as they were told */
+            hear(&r, (mr_roster_event){.word = MR_ROSTER_JOIN, .who = who, .wanted = -1, .generation = last}, 6);
+        MR_CHECK(r.running);
+        MR_CHECK_INT(r.members.n, 3);
+        MR_CHECK(r.generation >= 1 && r.generation <= MR_ROSTER_LAST && r.generation != last);
+    }
+    finish(&r);
+}
+
 /* ---- random schedules ---- */
 
 enum { MOST = 7, WORDS = 4096 };

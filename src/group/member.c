@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "dist/group.h"
 #include "group/mpi.h"
 
 #define TEN_MINUTES_NS INT64_C(600000000000)
@@ -42,7 +43,7 @@ static void generation_ended(void *arg, int64_t generation, const mr_status *why
 {
     mr_group *g = arg;
     mr_lock(&g->mu);
-    if (generation >= g->number) /* else the news are late, and there is another one already */
+    if (!mr_roster_is_later(g->number, generation)) /* else the news are late, and there is another one already */
         end_locked(g, why);
     mr_unlock(&g->mu);
 }
