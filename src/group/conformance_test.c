@@ -255,6 +255,44 @@ static void stay_away(mr_transport *t)
 
 MR_TEST(group_shm_a_wait_ends_by_its_deadline) { run_shm(2, stay_away); }
 
+/* All are in memory that all see (they are threads), but member 1 does not find that of member 2. */
+static float everywhere[3][5000];
+
+static char *find_or_not(void *arg, int rank, uint64_t id, size_t *bytes)
+{
+    *bytes = sizeof(everywhere[0]);
+    return *(int *)arg == 1 && rank == 2 ? NULL : (char *)everywhere[id - 1];
+}
+
+static bool always_own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
+{
+    (void)p, (void)n;
+    *id = (uint64_t)*(int *)arg + 1;
+    *at = 0;
+    return true;
+}
+
+static void reduce_everywhere(mr_transport *t)
+{
+    float *x = everywhere[t->rank];
+    mr_group_work w = {.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .in = x, .out = x, .count = 5000};
+    MR_CHECK_ERR(mr_group_run_on(t, &w, 0), MR_UNAVAILABLE, t->rank == 1 ? "of member 2 cannot be mapped" : "member 1 of 3 cannot map");
+}
+
+MR_TEST(group_shm_all_end_when_one_cannot_map_a_buffer)
+{
+    static int ranks[] = {0, 1, 2};
+    mr_transport *t[MOST];
+    int files[3] = {mr_shm_file_new(3), mr_shm_file_new(3), mr_shm_file_new(3)};
+    for (int i = 0; i < 3; i++) {
+        mr_shm_memory memory = {find_or_not, always_own, &ranks[i]};
+        MR_CHECK_OK(mr_shm_new(i, 3, (int[]){dup(files[0]), dup(files[1]), dup(files[2])}, &memory, &t[i]));
+    }
+    for (int i = 0; i < 3; i++)
+        close(files[i]);
+    conformance_threads(t, 3, reduce_everywhere); /* without a deadline */
+}
+
 static void fail_from_outside(mr_transport *t)
 {
     mr_group_work w = {.kind = MR_GROUP_BARRIER};

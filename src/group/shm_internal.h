@@ -9,7 +9,7 @@
 /* What comes before the bytes of an operation or a message in each pipe to a member. */
 typedef struct mr_shm_head {
     uint32_t magic;
-    uint16_t kind; /* mr_group_kind; or MR_SHM_MESSAGE, MR_SHM_END */
+    uint16_t kind; /* mr_group_kind; or one of those below */
     uint8_t type, merge;
     uint64_t number; /* of the operation */
     int64_t count;
@@ -20,7 +20,7 @@ typedef struct mr_shm_head {
 } mr_shm_head;
 _Static_assert(sizeof(mr_shm_head) == MR_PIPE_LINE, "one line");
 #define MR_SHM_MAGIC 0x4d52474du
-enum { MR_SHM_MESSAGE = 100, MR_SHM_END = 101 };
+enum { MR_SHM_MESSAGE = 100, MR_SHM_END = 101, MR_SHM_GIVEN_UP = 102 };
 
 /* How far an operation has come with one other member. */
 typedef struct mr_shm_lane {

@@ -376,6 +376,20 @@ static mr_status *find_places(op *o)
     return NULL;
 }
 
+/* Says so to all, who would wait for its end: they have all said that they do the same, so there is room in the pipes. */
+static mr_status *give_up(op *o, mr_status *st)
+{
+    mr_shm_head h = o->head;
+    h.kind = MR_SHM_GIVEN_UP;
+    for (int i = 0; i < o->s->t.size; i++) {
+        bool told = false, moved = false;
+        if (i != o->s->t.rank)
+            mr_status_free(tell_head(o, i, &h, &told, &moved));
+    }
+    mr_shm_tell(o->s);
+    return st;
+}
+
 static void merge_in_place(op *o)
 {
     mr_shm *s = o->s;
@@ -462,6 +476,8 @@ static mr_status *look_for_ends(op *o, bool *moved, bool *done)
             MR_TRY(tell_head(o, i, &end, &l->told, moved));
         if (!l->heard)
             MR_TRY(hear_head(o, i, &l->head, &l->heard, moved));
+        if (l->heard && l->head.magic == MR_SHM_MAGIC && l->head.kind == MR_SHM_GIVEN_UP)
+            return mr_error(MR_UNAVAILABLE, "group: member %d of %d cannot map a shared buffer", i, o->s->t.size);
         if (l->heard && (l->head.magic != MR_SHM_MAGIC || l->head.kind != MR_SHM_END))
             return mr_shm_broken(o->s, i);
         if (!l->heard)
@@ -492,7 +508,9 @@ mr_status *mr_shm_run(mr_transport *t, const mr_group_work *w, int64_t deadline_
     o.head = make_head(&o);
     if (o.head.buffer) { /* whether values travel at all is known when all have said where theirs are */
         MR_TRY(repeat(&o, look_for_heads, deadline_ns));
-        MR_TRY(find_places(&o));
+        mr_status *st = find_places(&o);
+        if (st)
+            return give_up(&o, st);
         if (o.in_place)
             return run_in_place(&o, deadline_ns);
     }
