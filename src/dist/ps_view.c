@@ -36,6 +36,15 @@ static bool is_member_good(const mr_ps_member *b, const mr_ps_slot *s)
     return b->id != 0 && b->since != 0 && b->since <= s->epoch;
 }
 
+/* Who is no server has no address, and its loss would never be seen.  Only what is lost names somebody who is gone. */
+static bool are_servers(const mr_ps_view *v, const mr_ps_slot *s)
+{
+    for (int i = 0; i < s->n && !s->lost; i++)
+        if (!mr_ps_view_has_server(v, s->chain[i].id))
+            return false;
+    return s->catching.id == 0 || mr_ps_view_has_server(v, s->catching.id);
+}
+
 static mr_status *check_slot(const mr_ps_view *v, int slot)
 {
     const mr_ps_slot *s = &v->slots.p[slot];
@@ -52,6 +61,8 @@ static mr_status *check_slot(const mr_ps_view *v, int slot)
                               (unsigned long long)s->chain[i].id);
     if (s->catching.id && !is_member_good(&s->catching, s))
         return mr_invalid("view %llu: slot %d takes in a member of no epoch", (unsigned long long)v->epoch, slot);
+    if (!are_servers(v, s))
+        return mr_invalid("view %llu: slot %d has a member that is no server", (unsigned long long)v->epoch, slot);
     return NULL;
 }
 

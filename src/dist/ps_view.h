@@ -59,7 +59,8 @@ typedef struct mr_ps_view {
 /* A zeroed view is an empty one. */
 void mr_ps_view_deinit(mr_ps_view *v);
 void mr_ps_view_copy(mr_ps_view *to, const mr_ps_view *from); /* `to` is a view already */
-/* What came from a peer: sizes, ids (none 0, none twice in a chain), epochs of slots within the view's. */
+/* What came from a peer: sizes, ids (none 0, none twice in a chain, each a server's unless the slot is lost), epochs of
+ * slots within the view's. */
 mr_status *mr_ps_view_check(const mr_ps_view *v);
 
 bool mr_ps_view_has_server(const mr_ps_view *v, uint64_t id);

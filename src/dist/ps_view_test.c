@@ -38,6 +38,13 @@ static void member_catches_up(mr_ps_view *v) { v->slots.p[0].catching.id = 12; }
 static void member_of_nobody(mr_ps_view *v) { v->slots.p[0].chain[1].id = 0; }
 static void member_from_future(mr_ps_view *v) { v->slots.p[0].chain[1].since = 8; }
 static void slot_from_future(mr_ps_view *v) { v->slots.p[1].epoch = 10; }
+static void member_no_server(mr_ps_view *v) { v->slots.p[0].chain[1].id = 14; }
+static void catching_no_server(mr_ps_view *v) { v->slots.p[0].catching.id = 14; }
+static void lost_with_its_server(mr_ps_view *v)
+{
+    v->slots.p[1].lost = true;
+    v->slots.p[1].chain[0].id = 14;
+}
 static void lost_and_moving(mr_ps_view *v) { v->slots.p[1].lost = v->slots.p[1].draining = true; }
 
 MR_TEST(ps_view_a_good_one_is_taken) { MR_CHECK(!is_refused(nothing)); }
@@ -46,11 +53,14 @@ MR_TEST(ps_view_what_cannot_be_is_refused)
 {
     void (*const changes[])(mr_ps_view *) = {no_slots,          no_replicas,      no_epoch,           servers_twice,
                                              chain_too_long,    chain_negative,   member_twice,       member_catches_up,
-                                             member_of_nobody,  member_from_future, slot_from_future, lost_and_moving};
+                                             member_of_nobody,  member_from_future, slot_from_future, lost_and_moving,
+                                             member_no_server,  catching_no_server};
     for (int i = 0; i < MR_COUNT(changes); i++)
         if (!is_refused(changes[i]))
             mr_test_fail(__FILE__, __LINE__, "change %d is taken", i);
 }
+
+MR_TEST(ps_view_a_lost_slot_may_name_who_is_gone) { MR_CHECK(!is_refused(lost_with_its_server)); }
 
 MR_TEST(ps_view_neighbours_include_who_catches_up)
 {

@@ -173,7 +173,7 @@ static void put_servers(mr_pb_writer *w, const mr_ps_view *v, const char *(*addr
     }
 }
 
-/* Members by id: one that catches up or is lost may be no server of the view any more. */
+/* Members by id: one that is lost may be no server of the view any more. */
 static void put_slot(mr_pb_writer *w, const mr_ps_slot *s)
 {
     size_t mark = mr_pb_begin(w, 4);
