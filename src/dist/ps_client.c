@@ -515,7 +515,9 @@ static void take_ack(mr_psc *c, part *p, int64_t now_ns, mr_psc_actions *out)
 }
 
 /* One before it is missing at the server.  If that one was acknowledged, the server has forgotten us, and nothing
- * helps. */
+ * helps.  Else it is sent again, at once if it was only overtaken; but a server that has what it says it misses, or that
+ * says so again and again, is given time: the part would go to and fro as fast as answers come.  An acknowledgement
+ * of the one before it ends the pause. */
 static void take_gap(mr_psc *c, part *p, uint64_t last, int64_t now_ns, mr_psc_actions *out)
 {
     int slot = p->slot;
@@ -525,6 +527,8 @@ static void take_gap(mr_psc *c, part *p, uint64_t last, int64_t now_ns, mr_psc_a
         look_at(c, p->task, out);
     } else {
         set_back(c, p);
+        if (last == p->prev || p->try > 2)
+            pause_row(c, &c->rows[slot], now_ns);
     }
     pump(c, slot, now_ns, out);
 }

@@ -189,6 +189,37 @@ MR_TEST(ps_client_fills_a_gap_in_order)
     end(&t);
 }
 
+MR_TEST(ps_client_pauses_when_a_server_misses_what_it_has)
+{
+    story t;
+    begin(&t, (mr_psc_options){0});
+    push(&t, "0");
+    answer(&t, A, 1, 0, 1, MR_OK, 0);
+    push(&t, "0");
+    MR_CHECK_STR(answer(&t, A, 2, 0, 1, MR_ABORTED, 1), "");
+    MR_CHECK_STR(tick(&t, 9), "");
+    MR_CHECK_STR(tick(&t, 1), "push A 0:2<1");
+    MR_CHECK_STR(answer(&t, A, 2, 0, 2, MR_ABORTED, 1), ""); /* longer than before */
+    MR_CHECK_STR(tick(&t, 10), "");
+    MR_CHECK_STR(tick(&t, 10), "push A 0:2<1");
+    MR_CHECK_STR(answer(&t, A, 2, 0, 3, MR_OK, 0), "done 2 OK");
+    end(&t);
+}
+
+MR_TEST(ps_client_pauses_at_a_gap_that_stays)
+{
+    story t;
+    begin(&t, (mr_psc_options){0});
+    push(&t, "0");
+    push(&t, "0");
+    MR_CHECK_STR(answer(&t, A, 2, 0, 1, MR_ABORTED, 7), "push A 0:2<1");
+    MR_CHECK_STR(answer(&t, A, 2, 0, 2, MR_ABORTED, 7), "push A 0:2<1");
+    MR_CHECK_STR(answer(&t, A, 2, 0, 3, MR_ABORTED, 7), "");
+    MR_CHECK_STR(answer(&t, A, 1, 0, 1, MR_OK, 0), "done 1 OK, push A 0:2<1"); /* what it missed is there */
+    MR_CHECK_STR(answer(&t, A, 2, 0, 4, MR_OK, 0), "done 2 OK");
+    end(&t);
+}
+
 MR_TEST(ps_client_that_was_forgotten_ends)
 {
     story t;
