@@ -103,14 +103,22 @@ static int64_t tick(void *owner, int64_t now_ns)
     return now_ns + (busy ? TICK_NS : IDLE_NS);
 }
 
-static void turn(void *owner)
+static void count_bytes(mr_ps *ps)
 {
-    mr_ps *ps = owner;
-    mr_ps_send_all(ps);
     mr_lock(&ps->mu);
     ps->stats.bytes_sent = ps->ways.bytes_sent;
     ps->stats.bytes_received = ps->ways.bytes_received;
+    ps->stats.retries = mr_psc_resent(ps->psc);
     mr_unlock(&ps->mu);
+}
+
+/* Who hears that a task has ended finds its bytes counted, so they are counted first. */
+static void turn(void *owner)
+{
+    mr_ps *ps = owner;
+    count_bytes(ps);
+    mr_ps_send_all(ps);
+    count_bytes(ps);
 }
 
 static void on_nudge(void *owner, mr_ps_note *n)

@@ -504,7 +504,6 @@ static void tell_ended(mr_ps *ps, ended_tasks *e)
         mr_imap_remove(&ps->tasks, (uint64_t)e->p[i]->number);
         mr_ps_task_unref_locked(ps, e->p[i]);
     }
-    ps->stats.retries = mr_psc_resent(ps->psc);
     mr_cond_broadcast(&ps->changed);
     mr_unlock(&ps->mu);
     mr_vec_deinit(e);

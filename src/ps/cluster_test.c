@@ -296,6 +296,42 @@ MR_TEST(ps_codecs_change_bytes_and_not_values)
     rig_close(&r);
 }
 
+typedef struct heard { /* by who is told that a task has ended */
+    mr_ps *ps;
+    mr_ps_stats s;
+} heard;
+
+static void count_at_end(void *arg, mr_ps_task t, const mr_status *st)
+{
+    heard *h = arg;
+    (void)t;
+    MR_CHECK(!st);
+    mr_ps_count(h->ps, &h->s);
+}
+
+MR_TEST(ps_bytes_of_a_task_are_counted_when_it_ends)
+{
+    float v[1000];
+    rig r;
+    mr_ps_task t;
+    mr_ps_stats before;
+    rig_open(&r, 1, 1, MR_PS_ADD);
+    heard h = {.ps = r.ps};
+    mr_ps_count(r.ps, &before);
+    MR_CHECK_OK(mr_ps_begin(r.ps,
+                            &(mr_ps_job){.pull = true,
+                                         .table = r.table,
+                                         .keys = {.n = 1000},
+                                         .out = v,
+                                         .done = count_at_end,
+                                         .arg = &h},
+                            &t));
+    MR_CHECK_OK(mr_ps_end(r.ps, t));
+    MR_CHECK(h.s.bytes_received - before.bytes_received >= (int64_t)sizeof v);
+    MR_CHECK(h.s.bytes_sent > before.bytes_sent);
+    rig_close(&r);
+}
+
 MR_TEST(ps_small_changes_are_kept_and_flushed)
 {
     const uint64_t keys[2] = {5, 900};
