@@ -209,6 +209,8 @@ static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked 
     return NULL;
 }
 
+/* Who joins again has a new connection.  That the old one closes says nothing any more, but it may be seen only after this,
+ * and before the new Live: so the old one ends here.  Until the new one comes, silence tells. */
 static void do_join(mr_ps_manager *m, mr_net_call *c, const asked *q)
 {
     mr_bytes body = {0};
@@ -219,6 +221,7 @@ static void do_join(mr_ps_manager *m, mr_net_call *c, const asked *q)
     if (!st)
         st = q->server ? join_server(m, &p, q) : join_worker(m, &p, q);
     if (!st) {
+        mr_ps_manager_answer(&p->live, mr_error(MR_ABORTED, "It has joined again"), NULL);
         p->heard_ns = mr_now_ns();
         p->epoch = 0;
         p->forgot = m->forgot;
