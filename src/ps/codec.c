@@ -323,14 +323,35 @@ static mr_status *read_rows(mr_pb_reader *r, int rows, size_t n_rows, mr_ps_rows
     out->n = rows == ROWS_ALL ? n_rows : 0;
     if (rows == ROWS_ALL || rows == ROWS_NONE)
         return NULL;
-    out->rows = mr_try_alloc(n_rows * sizeof *out->rows);
+    size_t left = (size_t)(r->end - r->at); /* a gap takes a byte at least, so a count that is a lie ends in time */
+    size_t most = rows == ROWS_GAPS || n_rows / 8 > left ? MR_MIN(n_rows, left) : n_rows;
+    out->rows = mr_try_alloc((most + 1) * sizeof *out->rows);
     if (!out->rows)
         return no_memory(n_rows, 1);
     return rows == ROWS_BITS ? get_bits(r, n_rows, out) : get_gaps(r, n_rows, out);
 }
 
+static mr_status *no_room(size_t most_rows, int width)
+{
+    return mr_error(MR_UNAVAILABLE, "values: there is room for %zu rows of %d at present", most_rows, width);
+}
+
+/* What says of itself that it becomes more than rows can be is not let out of Snappy. */
+static mr_status *uncompress(mr_sv in, size_t n_rows, int width, size_t most_rows, packed *p)
+{
+    enum { VARINT = 10 };
+    mr_pb_reader r;
+    mr_pb_reader_init(&r, in);
+    size_t k = MR_MIN(n_rows, most_rows);
+    uint64_t n = mr_pb_raw_varint(&r);
+    if (!r.error && n > packed_bytes(p->form, k * (size_t)width) + n_rows / 8 + 1 + VARINT * (k + 1))
+        return k < n_rows ? no_room(most_rows, width)
+                          : mr_invalid("values: %llu bytes are more than %zu rows of %d", (unsigned long long)n, n_rows, width);
+    return mr_status_prepend(mr_snappy_uncompress(in, &p->body), "values: ");
+}
+
 /* Close also after an error. */
-static mr_status *open_packed(mr_sv in, size_t n_rows, int width, packed *p)
+static mr_status *open_packed(mr_sv in, size_t n_rows, int width, size_t most_rows, packed *p)
 {
     size_t n;
     *p = (packed){0};
@@ -343,7 +364,7 @@ static mr_status *open_packed(mr_sv in, size_t n_rows, int width, packed *p)
     p->form = (mr_ps_form)(head & 3);
     mr_sv rest = {in.p + 1, in.n - 1};
     if (head & SNAPPY) {
-        MR_TRY(mr_status_prepend(mr_snappy_uncompress(rest, &p->body), "values: "));
+        MR_TRY(uncompress(rest, n_rows, width, most_rows, p));
         rest = mr_str_view(&p->body);
     }
     mr_pb_reader r;
@@ -352,6 +373,8 @@ static mr_status *open_packed(mr_sv in, size_t n_rows, int width, packed *p)
     n = p->rows.n * (size_t)width;
     if ((size_t)(r.end - r.at) != packed_bytes(p->form, n))
         return mr_invalid("values: %zu bytes are not %zu rows of %d", (size_t)(r.end - r.at), p->rows.n, width);
+    if (p->rows.n > most_rows)
+        return no_room(most_rows, width);
     p->values = r.at;
     return NULL;
 }
@@ -372,7 +395,7 @@ mr_status *mr_ps_values_unpack(mr_sv in, size_t n_rows, int width, float *values
     mr_status *st = NULL;
     packed p;
     float *some = NULL;
-    MR_GO(open_packed(in, n_rows, width, &p));
+    MR_GO(open_packed(in, n_rows, width, SIZE_MAX, &p));
     if (p.rows.n == n_rows) {
         unpack_all(&p, width, values);
         goto out;
@@ -392,10 +415,15 @@ out:
 
 mr_status *mr_ps_rows_unpack(mr_sv in, size_t n_rows, int width, mr_ps_rows *out)
 {
+    return mr_ps_rows_unpack_within(in, n_rows, width, SIZE_MAX, out);
+}
+
+mr_status *mr_ps_rows_unpack_within(mr_sv in, size_t n_rows, int width, size_t most_rows, mr_ps_rows *out)
+{
     mr_status *st = NULL;
     packed p;
     *out = (mr_ps_rows){0};
-    MR_GO(open_packed(in, n_rows, width, &p));
+    MR_GO(open_packed(in, n_rows, width, most_rows, &p));
     float *values = mr_try_alloc(p.rows.n * (size_t)width * sizeof(float));
     if (!values)
         MR_GO(no_memory(n_rows, width));

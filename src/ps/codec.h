@@ -47,6 +47,8 @@ typedef struct mr_ps_rows {
     uint32_t *rows;
 } mr_ps_rows;
 mr_status *mr_ps_rows_unpack(mr_sv in, size_t n_rows, int width, mr_ps_rows *out);
+/* The same, but UNAVAILABLE when more than most_rows are there: known before memory is taken for them. */
+mr_status *mr_ps_rows_unpack_within(mr_sv in, size_t n_rows, int width, size_t most_rows, mr_ps_rows *out);
 void mr_ps_rows_deinit(mr_ps_rows *r);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "tests/harness/test.h"
+#include "wire/snappy.h"
 
 static float draw(void) { return (float)((double)(int64_t)mr_test_random() * 0x1p-63); }
 
@@ -168,6 +169,20 @@ static void refuses(mr_sv in, size_t n_rows, int width, const char *text)
     MR_CHECK_ERR(mr_ps_values_unpack(in, n_rows, width, values), MR_INVALID_ARGUMENT, text);
     MR_CHECK_ERR(mr_ps_rows_unpack(in, n_rows, width, &rows), MR_INVALID_ARGUMENT, text);
     MR_CHECK(!rows.values && !rows.rows);
+}
+
+/* A thousand bytes that say they are of four rows. */
+MR_TEST(ps_codec_lets_nothing_out_that_is_more_than_its_rows)
+{
+    mr_str body = {0}, s = {0};
+    float values[4];
+    for (int i = 0; i < 1000; i++)
+        mr_str_append(&body, "", 1);
+    mr_str_append(&s, "\x04", 1); /* Snappy, all rows, float32 */
+    MR_CHECK_OK(mr_snappy_compress(mr_str_view(&body), &s));
+    MR_CHECK_ERR(mr_ps_values_unpack(mr_str_view(&s), 4, 1, values), MR_INVALID_ARGUMENT, "1000 bytes are more than 4 rows");
+    mr_str_deinit(&body);
+    mr_str_deinit(&s);
 }
 
 MR_TEST(ps_codec_refuses_what_is_not_packed)

@@ -177,13 +177,15 @@ out:
 
 /* Keys and floats in one blob, as they are. */
 static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width,
-                       mr_ps_unpacked *u)
+                       size_t most, mr_ps_unpacked *u)
 {
     size_t floats, keys = l ? u->n_rows * sizeof(uint64_t) : 0, key_raw = l ? (size_t)q->key_bytes : 0;
     if (!mr_size_mul(u->n_rows, width * sizeof(float), &floats) || q->value_bytes != floats ||
         key_raw > f->raw_n || q->value_bytes > f->raw_n - key_raw)
         return mr_invalid("%zu keys of %zu floats in %llu bytes", u->n_rows, width,
                           (unsigned long long)q->value_bytes);
+    if (keys > most || floats > most - keys)
+        return mr_error(MR_UNAVAILABLE, "There is no memory for %zu keys of a request at present", u->n_rows);
     u->blob = keys < SIZE_MAX - floats ? mr_ps_blob_new(keys + floats) : NULL;
     if (!u->blob)
         return no_memory(u->n_rows);
@@ -223,16 +225,17 @@ static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const 
 }
 
 static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l,
-                              size_t width, mr_ps_unpacked *u)
+                              size_t width, size_t most, mr_ps_unpacked *u)
 {
     mr_ps_blob *b = NULL;
+    size_t row = sizeof(uint64_t) + width * sizeof(float);
     mr_ps_rows rows = {0};
     mr_status *st = NULL;
     if (u->n_rows > UINT32_MAX || width > INT32_MAX)
         return mr_invalid("%zu packed rows of %zu floats", u->n_rows, width);
     MR_GO(mr_ps_frame_take(f, q->n || q->key_form == MR_PS_KEYS_HASH ? 0 : (size_t)q->key_bytes,
                            (size_t)q->value_bytes, &b));
-    MR_GO(mr_ps_rows_unpack((mr_sv){b->data, b->n}, u->n_rows, (int)width, &rows));
+    MR_GO(mr_ps_rows_unpack_within((mr_sv){b->data, b->n}, u->n_rows, (int)width, most / row, &rows));
     MR_GO(gather(q, l, &rows, width, u));
 out:
     mr_ps_rows_deinit(&rows);
@@ -248,7 +251,8 @@ static void point(mr_ps_unpacked *u)
 }
 
 mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t,
-                                int n_slots, size_t width, mr_ps_key_cache *cache, mr_ps_unpacked *u)
+                                int n_slots, size_t width, size_t most, mr_ps_key_cache *cache,
+                                mr_ps_unpacked *u)
 {
     mr_ps_key_list *l = NULL;
     mr_status *st = NULL;
@@ -261,9 +265,9 @@ mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, co
     if (width == 0 && !l)
         goto out; /* of a range nothing else is needed */
     if (q->packed && width > 0)
-        MR_GO(fill_packed(q, f, l, width, u));
+        MR_GO(fill_packed(q, f, l, width, most, u));
     else
-        MR_GO(fill(q, f, l, width, u));
+        MR_GO(fill(q, f, l, width, most, u));
     point(u);
 out:
     mr_ps_key_list_unref(l);

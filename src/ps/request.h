@@ -50,9 +50,9 @@ typedef struct mr_ps_unpacked {
     size_t n_rows;
 } mr_ps_unpacked;
 /* t: the request's table; width: floats a key (0: there are none).  cache: of key lists, the client's are its own.  NOT_FOUND: a
- * hash of a list that is not known. */
+ * hash of a list that is not known.  UNAVAILABLE: keys and floats would take more than `most` bytes, however few they came in. */
 mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, int n_slots, size_t width,
-                                mr_ps_key_cache *cache, mr_ps_unpacked *out);
+                                size_t most, mr_ps_key_cache *cache, mr_ps_unpacked *out);
 void mr_ps_unpacked_deinit(mr_ps_unpacked *u);
 
 #endif

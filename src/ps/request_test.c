@@ -12,6 +12,7 @@ typedef struct rig {
     mr_bytes body;
     mr_ps_frame f;
     mr_ps_unpacked u;
+    size_t most; /* bytes that are left; 0: any */
 } rig;
 
 static void open_rig(rig *r)
@@ -49,7 +50,7 @@ static mr_status *pass(rig *r, const void *raw, size_t n, size_t width)
     MR_TRY(mr_ps_head_end(&w, &head, &more, &r->body));
     MR_TRY(mr_ps_frame_open(&r->body, &r->f));
     MR_TRY(mr_ps_request_get(r->f.head, SLOTS, &r->got));
-    return mr_ps_request_unpack(&r->got, &r->f, &r->t, SLOTS, width, r->cache, &r->u);
+    return mr_ps_request_unpack(&r->got, &r->f, &r->t, SLOTS, width, r->most ? r->most : SIZE_MAX, r->cache, &r->u);
 }
 
 static void close_rig(rig *r)
@@ -190,6 +191,60 @@ MR_TEST(ps_request_without_absent_rows_of_a_range_is_a_list)
     MR_CHECK_INT(r.u.parts.p[1].list[0], 205);
     MR_CHECK_NEAR(r.u.floats[1], 15, 0);
     mr_str_deinit(&packed);
+    close_rig(&r);
+}
+
+/* Twenty rows from key 190 on, of which some are there. */
+static mr_status *pass_packed(rig *r, int there, size_t most)
+{
+    mr_str packed = {0};
+    float v[20] = {0};
+    uint8_t present[20] = {0};
+    memset(present, 1, (size_t)there);
+    MR_CHECK_OK(mr_ps_values_pack(&(mr_ps_codec){.snappy = true}, v, present, 20, 1, &packed));
+    r->q.value_bytes = packed.n;
+    r->most = most;
+    mr_status *st = pass(r, packed.p, packed.n, 1);
+    mr_str_deinit(&packed);
+    return st;
+}
+
+MR_TEST(ps_request_is_weighed_as_it_comes_out)
+{
+    rig r;
+    open_rig(&r);
+    r.q.first = 190;
+    r.q.n = 20;
+    r.q.packed = true;
+    add_part(&r, 1, 0);
+    add_part(&r, 2, 0);
+    MR_CHECK_ERR(pass_packed(&r, 20, 239), MR_UNAVAILABLE, "room for 19 rows"); /* a key and a float each */
+    MR_CHECK_OK(pass_packed(&r, 20, 240));
+    MR_CHECK_ERR(pass_packed(&r, 2, 23), MR_UNAVAILABLE, "room for 1 rows");
+    MR_CHECK_OK(pass_packed(&r, 2, 24)); /* what is absent takes nothing */
+    close_rig(&r);
+}
+
+MR_TEST(ps_request_of_a_known_list_is_weighed_with_its_keys)
+{
+    rig r;
+    const struct {
+        uint64_t keys[2];
+        float values[2];
+    } x = {{3, 5}, {1, 2}};
+    open_rig(&r);
+    r.q.key_hash = 77;
+    r.q.remember = true;
+    r.q.key_bytes = sizeof x.keys;
+    r.q.value_bytes = sizeof x.values;
+    add_part(&r, 0, 2);
+    MR_CHECK_OK(pass(&r, &x, sizeof x, 1));
+    r.q.key_form = MR_PS_KEYS_HASH;
+    r.q.key_bytes = 0;
+    r.most = 23;
+    MR_CHECK_ERR(pass(&r, x.values, sizeof x.values, 1), MR_UNAVAILABLE, "no memory for 2 keys");
+    r.most = 24;
+    MR_CHECK_OK(pass(&r, x.values, sizeof x.values, 1));
     close_rig(&r);
 }
 

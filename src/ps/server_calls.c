@@ -143,9 +143,10 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     MR_TRY(know_table(s, q->table));
     t = s->store.tables.p[q->table];
     size_t width = mr_ps_change_width(t, q->kind);
-    if (s->memory && c->body.n > s->memory - MR_MIN(s->memory, s->store.used + s->under_way))
+    size_t room = s->memory ? s->memory - MR_MIN(s->memory, s->store.used + s->under_way) : SIZE_MAX;
+    if (c->body.n > room)
         return mr_error(MR_UNAVAILABLE, "There is no memory for a push of %zu bytes at present", c->body.n);
-    mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_slots, width, s->keys, &u) : NULL;
+    mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_slots, width, room, s->keys, &u) : NULL;
     if (st) {
         mr_ps_unpacked_deinit(&u);
         return st;
@@ -268,7 +269,7 @@ static mr_status *do_pull(mr_ps_server *s, const mr_ps_request *q, const mr_ps_f
     MR_GO(know_table(s, q->table));
     const mr_ps_table_spec *t = s->store.tables.p[q->table];
     size_t width = q->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
-    MR_GO(mr_ps_request_unpack(q, f, t, s->store.n_slots, 0, s->keys, &u));
+    MR_GO(mr_ps_request_unpack(q, f, t, s->store.n_slots, 0, SIZE_MAX, s->keys, &u));
     judge(s, q, &a);
     MR_GO(read_parts(s, q, &u, width, &a));
     MR_GO(answer_put(q, width, &a, body));
