@@ -97,7 +97,7 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
             fds[n] = dup(own);
         else
             st = mr_gift_ask(mr_meeting_address(m, n), number, mr_now_ns() + TRANSPORT_NS, &g->over, &fds[n], &bytes);
-    mr_shm_memory memory = mr_shared_memory(g->shared);
+    mr_shm_memory memory = mr_shared_memory(g->shared, lane);
     if (!st)
         st = mr_shm_new(rank, size, fds, &memory, out);
     else

@@ -283,6 +283,44 @@ static void in_shared_memory(mr_group *g, int number)
 
 MR_TEST(group_shared_buffers_are_reduced_in_place) { together(3, NULL, in_shared_memory); }
 
+/* Shared memory that this process has mapped, as the kernel counts it. */
+static int n_mappings(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    MR_CHECK(f != NULL);
+    while (fgets(line, sizeof(line), f))
+        n += strstr(line, " rw-s ") != NULL;
+    fclose(f);
+    return n;
+}
+
+static void in_new_memory_each_time(mr_group *g, int number)
+{
+    enum { N = 5000, ROUNDS = 30 };
+    float *stays = mr_group_memory(g, N * sizeof(float));
+    int before = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        float *x = mr_group_memory(g, N * sizeof(float));
+        MR_CHECK(x != NULL);
+        x[0] = stays[0] = 1;
+        MR_CHECK_OK(sum(g, x, N));
+        MR_CHECK_NEAR(x[0], 2, 0);
+        MR_CHECK_OK(sum(g, stays, N));
+        mr_group_memory_free(g, x);
+        MR_CHECK_OK(mr_group_run(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}));
+        if (number == 0 && round == 2)
+            before = n_mappings();
+    }
+    if (number == 0)
+        MR_CHECK(n_mappings() <= before + 4); /* the other one may have begun or ended its last round */
+    MR_CHECK_OK(mr_group_run(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}));
+    mr_group_memory_free(g, stays);
+}
+
+MR_TEST(group_shared_buffers_that_are_released_are_not_kept_by_others) { together(2, NULL, in_new_memory_each_time); }
+
 MR_TEST(group_sweeps_what_killed_members_leave_behind)
 {
     mr_group *g;

@@ -1,4 +1,8 @@
-/* group/shared.c -- own buffers are offered as gifts under their number; those of others are mapped when they are first named. */
+/* group/shared.c -- own buffers are offered as gifts under their number; those of others are mapped when they are first named.
+ *
+ * Behind the values of a buffer is a page that says whether its owner has released it.  Then its memory is given back at once,
+ * whoever has it mapped, and the mappings go when the owner next names a buffer.  Each lane has mappings of its own, so what it
+ * is at work on is known: of each member, the buffer that was asked for last. */
 #include "group/shared.h"
 
 #include <sys/mman.h>
@@ -7,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "group/member.h"
 #include "net/segment.h"
 
 #define PAGE ((size_t)4096)
@@ -17,15 +22,20 @@ typedef struct buffer {
     uint64_t id;
     int rank; /* of others */
     char *data;
-    size_t bytes;
+    size_t bytes; /* without the last page */
 } buffer;
+
+typedef struct lane { /* of one thread at a time */
+    struct mr_shared *s;
+    MR_VEC(buffer) others;
+} lane;
 
 struct mr_shared {
     mr_meeting *m;
     mr_mutex mu;
     uint64_t last MR_GUARDED_BY(mu);
     MR_VEC(buffer) own MR_GUARDED_BY(mu);
-    MR_VEC(buffer) others MR_GUARDED_BY(mu);
+    lane lanes[MR_LANES];
 };
 
 mr_shared *mr_shared_new(mr_meeting *m)
@@ -33,16 +43,23 @@ mr_shared *mr_shared_new(mr_meeting *m)
     mr_shared *s = mr_new(mr_shared);
     s->m = m;
     mr_mutex_init(&s->mu);
+    for (int i = 0; i < MR_LANES; i++)
+        s->lanes[i].s = s;
     return s;
 }
 
+static _Atomic uint32_t *released(const buffer *b) { return (_Atomic uint32_t *)(b->data + b->bytes); }
+
+static void unmap(const buffer *b) { munmap(b->data, b->bytes + PAGE); }
+
 void mr_shared_forget(mr_shared *s)
 {
-    mr_lock(&s->mu);
-    for (int i = 0; i < s->others.n; i++)
-        munmap(s->others.p[i].data, s->others.p[i].bytes);
-    s->others.n = 0;
-    mr_unlock(&s->mu);
+    for (int k = 0; k < MR_LANES; k++) {
+        lane *l = &s->lanes[k];
+        for (int i = 0; i < l->others.n; i++)
+            unmap(&l->others.p[i]);
+        l->others.n = 0;
+    }
 }
 
 void mr_shared_free(mr_shared *s)
@@ -51,9 +68,10 @@ void mr_shared_free(mr_shared *s)
         return;
     mr_shared_forget(s);
     for (int i = 0; i < s->own.n; i++)
-        munmap(s->own.p[i].data, s->own.p[i].bytes);
+        unmap(&s->own.p[i]);
     mr_vec_deinit(&s->own);
-    mr_vec_deinit(&s->others);
+    for (int i = 0; i < MR_LANES; i++)
+        mr_vec_deinit(&s->lanes[i].others);
     mr_mutex_deinit(&s->mu);
     mr_free(s);
 }
@@ -61,7 +79,7 @@ void mr_shared_free(mr_shared *s)
 void *mr_shared_alloc(mr_shared *s, size_t bytes)
 {
     size_t whole;
-    if (!mr_size_add(bytes ? bytes : 1, PAGE - 1, &whole))
+    if (!mr_size_add(bytes ? bytes : 1, 2 * PAGE - 1, &whole))
         return NULL;
     whole -= whole % PAGE;
     int fd = mr_segment_file_new(whole);
@@ -74,7 +92,7 @@ void *mr_shared_alloc(mr_shared *s, size_t bytes)
     }
     mr_lock(&s->mu);
     uint64_t id = ++s->last;
-    mr_vec_push(&s->own, (buffer){id, -1, p, whole});
+    mr_vec_push(&s->own, (buffer){id, -1, p, whole - PAGE});
     mr_unlock(&s->mu);
     mr_gifts_offer(mr_meeting_gifts(s->m), BUFFERS | id, fd, whole);
     return p;
@@ -94,7 +112,9 @@ bool mr_shared_release(mr_shared *s, void *p)
     if (!b.data)
         return false;
     mr_gifts_take_back(mr_meeting_gifts(s->m), BUFFERS | b.id);
-    munmap(b.data, b.bytes);
+    atomic_store(released(&b), 1);
+    madvise(b.data, b.bytes, MADV_REMOVE); /* where that cannot be done, the memory goes with the last mapping */
+    unmap(&b);
     return true;
 }
 
@@ -102,7 +122,7 @@ bool mr_shared_release(mr_shared *s, void *p)
 
 static bool own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
 {
-    mr_shared *s = arg;
+    mr_shared *s = ((lane *)arg)->s;
     uintptr_t x = (uintptr_t)p;
     bool found = false;
     mr_lock(&s->mu);
@@ -118,38 +138,56 @@ static bool own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
     return found;
 }
 
-static char *map(mr_shared *s, int rank, uint64_t id, size_t *bytes)
+static bool map(mr_shared *s, buffer *b)
 {
     int fd;
-    mr_status *st = mr_gift_ask(mr_meeting_address(s->m, rank), BUFFERS | id, mr_now_ns() + PATIENCE_NS, NULL, &fd, bytes);
+    size_t bytes;
+    mr_status *st = mr_gift_ask(mr_meeting_address(s->m, b->rank), BUFFERS | b->id, mr_now_ns() + PATIENCE_NS, NULL, &fd, &bytes);
     void *p = MAP_FAILED;
     if (!st) {
-        st = *bytes > INT64_MAX ? mr_invalid("too large") : mr_segment_file_check(fd, (int64_t)*bytes);
+        bool fits = bytes > PAGE && bytes <= INT64_MAX && bytes % PAGE == 0;
+        st = fits ? mr_segment_file_check(fd, (int64_t)bytes) : mr_invalid("no buffer");
         if (!st)
-            p = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         close(fd);
     }
     mr_status_free(st);
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED)
+        return false;
+    b->data = p;
+    b->bytes = bytes - PAGE;
+    return true;
+}
+
+/* Those of a member that it has released, but for the one that it names. */
+static void sweep(lane *l, int rank, uint64_t id)
+{
+    for (int i = 0; i < l->others.n;) {
+        const buffer *b = &l->others.p[i];
+        if (b->rank == rank && b->id != id && atomic_load(released(b))) {
+            unmap(b);
+            mr_vec_remove_swap(&l->others, i);
+        } else {
+            i++;
+        }
+    }
 }
 
 static char *find(void *arg, int rank, uint64_t id, size_t *bytes)
 {
-    mr_shared *s = arg;
-    char *p = NULL;
-    mr_lock(&s->mu);
-    for (int i = 0; i < s->others.n && !p; i++)
-        if (s->others.p[i].rank == rank && s->others.p[i].id == id) {
-            p = s->others.p[i].data;
-            *bytes = s->others.p[i].bytes;
-        }
-    mr_unlock(&s->mu);
-    if (p || !(p = map(s, rank, id, bytes)))
-        return p;
-    mr_lock(&s->mu);
-    mr_vec_push(&s->others, (buffer){id, rank, p, *bytes});
-    mr_unlock(&s->mu);
-    return p;
+    lane *l = arg;
+    buffer b = {.id = id, .rank = rank};
+    sweep(l, rank, id);
+    for (int i = 0; i < l->others.n && !b.data; i++)
+        if (l->others.p[i].rank == rank && l->others.p[i].id == id)
+            b = l->others.p[i];
+    if (!b.data) {
+        if (!map(l->s, &b))
+            return NULL;
+        mr_vec_push(&l->others, b);
+    }
+    *bytes = b.bytes;
+    return b.data;
 }
 
-mr_shm_memory mr_shared_memory(mr_shared *s) { return (mr_shm_memory){find, own, s}; }
+mr_shm_memory mr_shared_memory(mr_shared *s, int number) { return (mr_shm_memory){find, own, &s->lanes[number]}; }
