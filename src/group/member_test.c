@@ -617,3 +617,60 @@ MR_TEST(group_goes_on_after_kill_9_of_whoever_keeps_its_roster)
         kill_one(i, c);
     }
 }
+
+/* ---- silence ---- */
+
+/* Stops before the second operation, when all have done the first; the others stay until all of them have seen what comes of it. */
+static void live_with_silence(board *b, int number, int size, int victim, const mr_group_config *c)
+{
+    enum { N = 200000 };
+    char text[32];
+    mr_group *g;
+    float *x = mr_new_array(float, N);
+    snprintf(text, sizeof(text), "member %d of %d", victim, size);
+    MR_CHECK_OK(mr_group_open(c, &g));
+    MR_CHECK_OK(sum(g, x, N));
+    atomic_fetch_add(&b->rounds[1], 1);
+    while (atomic_load(&b->rounds[1]) < size)
+        mr_sleep_ns(1000000);
+    if (number == victim)
+        raise(SIGSTOP); /* for ever */
+    while (!atomic_load(&b->killed_ns))
+        mr_sleep_ns(1000000);
+    MR_CHECK_ERR(sum(g, x, N), MR_DEADLINE_EXCEEDED, text);
+    atomic_store(&b->good[number], true);
+    atomic_fetch_add(&b->rounds[0], 1);
+    while (atomic_load(&b->rounds[0]) < size - 1)
+        mr_sleep_ns(1000000);
+    _exit(0);
+}
+
+static void stop_one(int victim, mr_group_config c)
+{
+    enum { SIZE = 3 };
+    pid_t pids[SIZE];
+    int status;
+    board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    mr_test_deadline(90);
+    c.size = SIZE;
+    c.timeout_ns = INT64_C(3000000000);
+    for (int i = 0; i < SIZE; i++) {
+        c.rank = i;
+        if ((pids[i] = fork()) == 0)
+            live_with_silence(b, i, SIZE, victim, &c);
+    }
+    MR_CHECK_INT(waitpid(pids[victim], &status, WUNTRACED), pids[victim]);
+    MR_CHECK(WIFSTOPPED(status));
+    atomic_store(&b->killed_ns, mr_now_ns());
+    for (int i = 0; i < SIZE; i++)
+        if (i != victim) {
+            waitpid(pids[i], &status, 0);
+            MR_CHECK(WIFEXITED(status) && atomic_load(&b->good[i]));
+        }
+    kill(pids[victim], SIGKILL);
+    waitpid(pids[victim], NULL, 0);
+}
+
+MR_TEST(group_names_a_member_that_is_stopped) { stop_one(2, config(0, 3)); }
+MR_TEST(group_names_a_first_member_that_is_stopped) { stop_one(0, config(0, 3)); }
+MR_TEST(group_names_a_member_that_is_stopped_over_grpc) { stop_one(2, grpc_config()); }

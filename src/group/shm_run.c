@@ -30,7 +30,19 @@ typedef struct op {
     bool tiny;
     int heard, told; /* heads */
     bool in_place; /* all values are in shared buffers */
+    int missing; /* the worst that a look has found */
 } op;
+
+/* Who has not begun, or sends nothing, holds up the others, who then do not merge for us either: it is the one to be named. */
+enum { NOTHING_MISSING, SLOW, NO_VALUES, NO_HEAD };
+
+static void misses(op *o, int rank, int what)
+{
+    if (what <= o->missing)
+        return;
+    o->missing = what;
+    o->s->waits_for = rank;
+}
 
 /* ---- what is to be done ---- */
 
@@ -211,7 +223,7 @@ static mr_status *heads(op *o, bool *moved)
             continue;
         MR_TRY(hear_head(o, i, &l->head, &l->heard, moved));
         if (!l->heard) {
-            o->s->waits_for = i;
+            misses(o, i, NO_HEAD);
             continue;
         }
         MR_TRY(check_head(o, i, &l->head));
@@ -233,7 +245,7 @@ static mr_status *push(op *o, int rank, bool *moved)
     if (room == MR_PIPE_BROKEN)
         return mr_shm_broken(o->s, rank);
     if (room == 0) {
-        o->s->waits_for = rank;
+        misses(o, rank, SLOW);
         return NULL;
     }
     size_t n = MR_MIN(room, left);
@@ -284,7 +296,7 @@ static mr_status *pull(op *o, int rank, bool *moved)
     if (ready == MR_PIPE_BROKEN)
         return mr_shm_broken(o->s, rank);
     if (ready == 0) {
-        o->s->waits_for = rank;
+        misses(o, rank, SLOW);
         return NULL;
     }
     size_t n = MR_MIN(ready, left);
@@ -309,7 +321,7 @@ static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *o
             if (n == MR_PIPE_BROKEN)
                 return mr_shm_broken(s, i);
             if (n == 0)
-                s->waits_for = i;
+                misses(o, i, NO_VALUES);
         }
         in[i] = at;
     }
@@ -418,6 +430,7 @@ static mr_status *repeat(op *o, look_fn look, int64_t deadline_ns)
     mr_status *st = NULL;
     for (bool done = false; !done;) {
         bool moved = false;
+        o->missing = NOTHING_MISSING;
         MR_GO(look(o, &moved, &done));
         if (moved)
             mr_shm_busy(o->s, &w);
