@@ -130,6 +130,21 @@ void mr_elastic_leave(mr_elastic *e, const void *caller)
         }
 }
 
+bool mr_elastic_is_idle(const mr_elastic *e, int64_t now_ns)
+{
+    return e->asks.n == 0 && now_ns - e->newest_ns >= MR_ELASTIC_IDLE_NS;
+}
+
+int64_t mr_elastic_hand_over(mr_elastic *e, int64_t now_ns)
+{
+    int64_t ends = e->members.n ? e->generation : 0;
+    e->members.n = 0;
+    e->formed_once = false;
+    e->stretch = 0;
+    e->newest_ns = now_ns; /* so that it is not handed over again before its first worker has asked */
+    return ends;
+}
+
 void mr_elastic_end(mr_elastic *e, const mr_status *why, mr_elastic_answers *out)
 {
     for (int i = 0; i < e->asks.n; i++)

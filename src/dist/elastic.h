@@ -17,6 +17,7 @@
 
 enum { MR_ELASTIC_MAX_WORKERS = 65536, MR_ELASTIC_MAX_STRETCH = 64 };
 #define MR_ELASTIC_MAX_GENERATION (INT64_C(1) << 30) /* behind it comes 1 */
+#define MR_ELASTIC_IDLE_NS INT64_C(3600000000000)
 #define MR_ELASTIC_MAX_WAIT_NS (INT64_C(1) << 52) /* 52 days */
 
 typedef struct mr_elastic_ask {
@@ -58,6 +59,11 @@ void mr_elastic_tick(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out);
 int64_t mr_elastic_next_ns(const mr_elastic *e);
 /* Who asked has gone. */
 void mr_elastic_leave(mr_elastic *e, const void *caller);
+/* Nobody waits, and nobody has asked for long: its place may be given to another group. */
+bool mr_elastic_is_idle(const mr_elastic *e, int64_t now_ns);
+/* Makes an idle one that of another group.  Numbers go on, since some may still be in the generation at work; that one is to be
+ * ended: returned, or 0. */
+int64_t mr_elastic_hand_over(mr_elastic *e, int64_t now_ns);
 /* Fails all who wait, with copies of why. */
 void mr_elastic_end(mr_elastic *e, const mr_status *why, mr_elastic_answers *out);
 

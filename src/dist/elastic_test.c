@@ -224,3 +224,23 @@ MR_TEST(elastic_random_lives_end_in_one_generation)
         end(&r);
     }
 }
+
+MR_TEST(elastic_idle_one_is_handed_over_to_another_group)
+{
+    rig r;
+    begin(&r);
+    forget(&r);
+    MR_CHECK(!mr_elastic_is_idle(&r.e, MR_ELASTIC_IDLE_NS - 1));
+    MR_CHECK(mr_elastic_is_idle(&r.e, MR_ELASTIC_IDLE_NS));
+    r.now = MR_ELASTIC_IDLE_NS;
+    MR_CHECK_INT(mr_elastic_hand_over(&r.e, r.now), 1); /* ends */
+    MR_CHECK(!mr_elastic_is_idle(&r.e, r.now));
+    ask(&r, 1, 0, -1);
+    MR_CHECK_INT(r.ends, 0);
+    MR_CHECK(!mr_elastic_is_idle(&r.e, 2 * r.now)); /* somebody waits */
+    mr_elastic_tick(&r.e, r.now + 999, &r.out);
+    MR_CHECK_INT(r.out.n, 0); /* as long as for a first generation */
+    mr_elastic_tick(&r.e, r.now + 1000, &r.out);
+    MR_CHECK_INT(r.out.p[0].generation, 2);
+    end(&r);
+}

@@ -162,15 +162,16 @@ static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks)
     return 0;
 }
 
-static void end_generation(mr_collectives *c, int64_t key, int64_t worker)
+/* Takes over why it ends. */
+static void end_generation(mr_collectives *c, int64_t key, mr_status *reason)
 {
     mr_fellows *p = c->worker->host->peers;
     bool *tasks = mr_new_array(bool, p->cluster.tasks.n + 1);
     mr_lock(&c->mu);
     uint64_t communicator = find_members_locked(c, key, tasks);
     mr_unlock(&c->mu);
-    mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: worker %lld asks for a new generation", mr_fellows_name(p),
-                              (long long)worker);
+    mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: %s", mr_fellows_name(p), mr_status_message(reason));
+    mr_status_free(reason);
     for (int i = 0; communicator && i < p->cluster.tasks.n; i++)
         if (tasks[i])
             mr_collectives_tell(c, p, i, communicator, why, false);
@@ -214,17 +215,28 @@ static mr_status *parse(mr_sv body, mr_sv *name, mr_elastic_ask *a)
     return mr_elastic_check(a); /* what is refused takes no place of a name */
 }
 
-/* -1: all places are taken. */
-static int find_slot_locked(mr_collectives *c, mr_sv name) MR_REQUIRES(c->mu);
-static int find_slot_locked(mr_collectives *c, mr_sv name)
+/* The place of the group of this name: its own, one that nobody had, or one of a group that is idle, whose generation *ends (0:
+ * none) then.  -1: all are taken. */
+static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends) MR_REQUIRES(c->mu);
+static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends)
 {
-    for (int i = 0; i < MR_ELASTIC_SLOTS; i++) {
-        if (!c->elastic[i].name)
-            c->elastic[i].name = mr_strndup(name.p, name.n);
-        if (mr_sv_is(name, c->elastic[i].name))
+    int place = -1;
+    *ends = 0;
+    for (int i = MR_ELASTIC_SLOTS - 1; i >= 0; i--) {
+        if (c->elastic[i].name && mr_sv_is(name, c->elastic[i].name)) {
+            if (mr_elastic_is_idle(&c->elastic[i].e, now_ns))
+                c->elastic[i].e.newest_ns = now_ns; /* no more: it is asked in a moment */
             return i;
+        }
+        if (!c->elastic[i].name || (mr_elastic_is_idle(&c->elastic[i].e, now_ns) && (place < 0 || c->elastic[place].name)))
+            place = i;
     }
-    return -1;
+    if (place < 0)
+        return -1;
+    *ends = mr_elastic_hand_over(&c->elastic[place].e, now_ns);
+    mr_free(c->elastic[place].name);
+    c->elastic[place].name = mr_strndup(name.p, name.n);
+    return place;
 }
 
 /* The call may be answered in here, or its caller have left. */
@@ -246,7 +258,8 @@ static void ask(mr_collectives *c, joiner *j, mr_elastic_ask *a)
     arm_locked(c);
     mr_unlock(&c->mu);
     if (ends)
-        end_generation(c, key_of(j->slot, ends), a->worker);
+        end_generation(c, key_of(j->slot, ends),
+                       mr_error(MR_ABORTED, "worker %lld asks for a new generation", (long long)a->worker));
     reply_all(&out);
 }
 
@@ -254,10 +267,13 @@ void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_elastic_ask a;
     mr_sv name;
+    int64_t ends = 0;
     mr_status *st = parse(body, &name, &a);
     mr_lock(&c->mu);
-    int slot = st ? -1 : find_slot_locked(c, name);
+    int slot = st ? -1 : find_slot_locked(c, name, mr_now_ns(), &ends);
     mr_unlock(&c->mu);
+    if (ends)
+        end_generation(c, key_of(slot, ends), mr_error(MR_ABORTED, "the group was idle, and another one has its place"));
     if (!st && slot < 0)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "There are %d groups whose members come and go", MR_ELASTIC_SLOTS);
     if (st) {
