@@ -291,13 +291,13 @@ static void start_send(letters *l, mr_transfer *x)
 }
 
 /* The message of a receive, if it has come already, taken out. */
-static parked *take_early_locked(letters *l, const mr_transfer *x)
+static parked *take_early_locked(mr_post *p, letters *l, const mr_transfer *x) MR_REQUIRES(p->mu)
 {
     for (parked **k = &l->early; *k; k = &(*k)->next)
         if ((int)(*k)->head.from == x->peer && (*k)->head.number == x->number) {
             parked *found = *k;
             *k = found->next;
-            unpark_locked(l->post, found);
+            unpark_locked(p, found);
             return found;
         }
     return NULL;
@@ -309,7 +309,7 @@ static void start_receive(letters *l, mr_transfer *x)
     mr_bytes none = {0};
     mr_lock(&p->mu);
     x->number = l->next_receive[x->peer]++;
-    parked *k = take_early_locked(l, x);
+    parked *k = take_early_locked(p, l, x);
     if (k) {
         end_receive(x, &k->call->body, &k->head);
     } else {
