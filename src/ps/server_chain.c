@@ -319,6 +319,8 @@ static void make_record(mr_ps_server *s, int slot, uint64_t version)
         mr_ps_store_change(&s->store, slot, &e.change);
         mr_vec_push(&r.entries, e);
     }
+    if (state->r.after)
+        mr_ps_record_aggregate(&s->store, slot, &r);
     mr_vec_push(&state->kept, r);
 }
 

@@ -3,6 +3,7 @@
  *     server.c        its life: joining, views, leaving
  *     server_calls.c  what clients ask: pushes, pulls, sums
  *     server_chain.c  what members of a chain tell each other, and what was decided
+ *     server_aggregate.c  one change of many pushes, for the members behind the head
  *
  * All of it belongs to the server's thread. */
 #ifndef MR_PS_SERVER_INTERNAL_H
@@ -107,6 +108,10 @@ void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained
 /* ---- server_calls.c ---- */
 void mr_ps_server_handle(void *server, mr_net_call *c); /* from any thread */
 void mr_ps_server_end_pushes(mr_ps_server *s);          /* UNAVAILABLE; their slots are not asked any more */
+
+/* ---- server_aggregate.c ---- */
+/* Makes one change of all the pushes of a record, which have been applied, where that takes fewer bytes. */
+void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r);
 
 /* ---- server_chain.c ---- */
 typedef struct mr_ps_hand { /* what an action may be about */
