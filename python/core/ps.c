@@ -7,9 +7,9 @@
  *
  * Methods that wait let go of the interpreter's lock; an object that is in use by another thread cannot be closed. */
 #include "core.h"
+#include "waiting.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "millrace/ps.h"
 
@@ -72,22 +72,6 @@ static void on_done(void *arg, mr_ps_task t, const TF_Status *st)
     block_drop(b, 1);
 }
 
-/* A tenth of a second at most, so that signals are looked at. */
-static bool block_wait(block *b)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&b->mu);
-    if (!b->done)
-        pthread_cond_timedwait(&b->ended, &b->mu, &until);
-    bool done = b->done;
-    pthread_mutex_unlock(&b->mu);
-    return done;
-}
-
 /* ---- PsTask ---- */
 
 typedef struct py_ps py_ps;
@@ -139,7 +123,7 @@ static PyObject *task_wait(py_ps_task *t, PyObject *unused)
     (void)unused;
     for (bool done = false; !done;) {
         Py_BEGIN_ALLOW_THREADS
-        done = block_wait(t->b);
+        done = py_wait_a_little(&t->b->mu, &t->b->ended, &t->b->done);
         Py_END_ALLOW_THREADS
         if (!done && PyErr_CheckSignals() < 0)
             return NULL;

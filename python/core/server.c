@@ -1,8 +1,8 @@
 /* server.c -- Server: a task of a cluster in this process. */
 #include "core.h"
+#include "waiting.h"
 
 #include <pthread.h>
-#include <time.h>
 
 typedef struct py_server {
     PyObject_HEAD
@@ -85,24 +85,6 @@ static void *join_thread(void *arg)
     return NULL;
 }
 
-/* Until it is done or a tenth of a second is over. */
-static bool wait_a_little(joining *j)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_mutex_lock(&j->mu);
-    if (!j->done)
-        pthread_cond_timedwait(&j->changed, &j->mu, &until);
-    bool done = j->done;
-    pthread_mutex_unlock(&j->mu);
-    return done;
-}
-
 /* A signal's exception is set: the thread is left to itself. */
 static PyObject *give_up(joining *j)
 {
@@ -135,7 +117,7 @@ static PyObject *server_join(py_server *s, PyObject *unused)
     pthread_detach(thread);
     for (bool done = false; !done;) {
         Py_BEGIN_ALLOW_THREADS
-        done = wait_a_little(j);
+        done = py_wait_a_little(&j->mu, &j->changed, &j->done);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0) {
             Py_INCREF(s); /* the thread is in it until the process ends */

@@ -14,21 +14,19 @@ static void *wait_thread(void *arg)
     return NULL;
 }
 
-static bool wait_a_little(py_waiting *w)
+bool py_wait_a_little(pthread_mutex_t *mu, pthread_cond_t *changed, const bool *done)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += 100000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_mutex_lock(&w->mu);
-    if (!w->done)
-        pthread_cond_timedwait(&w->changed, &w->mu, &until);
-    bool done = w->done;
-    pthread_mutex_unlock(&w->mu);
-    return done;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(mu);
+    if (!*done)
+        pthread_cond_timedwait(changed, mu, &until);
+    bool is_done = *done;
+    pthread_mutex_unlock(mu);
+    return is_done;
 }
 
 bool py_wait_for(py_waiting *w)
@@ -41,13 +39,15 @@ bool py_wait_for(py_waiting *w)
     pthread_mutex_init(&w->mu, NULL);
     pthread_cond_init(&w->changed, NULL);
     if (pthread_create(&thread, NULL, wait_thread, w) != 0) {
+        pthread_cond_destroy(&w->changed);
+        pthread_mutex_destroy(&w->mu);
         TF_DeleteStatus(w->st);
         PyErr_NoMemory();
         return false;
     }
     for (bool done = false; !done;) {
         Py_BEGIN_ALLOW_THREADS
-        done = wait_a_little(w);
+        done = py_wait_a_little(&w->mu, &w->changed, &w->done);
         Py_END_ALLOW_THREADS
         if (!raised && PyErr_CheckSignals() < 0) {
             raised = true;

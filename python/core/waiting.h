@@ -24,4 +24,8 @@ typedef struct py_waiting {
 /* false with an exception set: the call's error, or what a handler of signals raised. */
 bool py_wait_for(py_waiting *w);
 
+/* Until *done, which mu guards and changed tells of, or a tenth of a second is over, so that signals are looked at.  Without
+ * the interpreter's lock. */
+bool py_wait_a_little(pthread_mutex_t *mu, pthread_cond_t *changed, const bool *done);
+
 #endif
