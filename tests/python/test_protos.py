@@ -14,6 +14,8 @@ import pickle
 import random
 import re
 import struct
+import sys
+import threading
 import unittest
 
 import _millrace
@@ -972,6 +974,41 @@ class Golden(unittest.TestCase):
         for data in self.files("events/*"):
             events = [self.check(protos.Event, record) for record in records(data)]
             self.assertEqual(events[0].file_version, "brain.Event:2")
+
+
+class Threads(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1e-6)
+
+    def together(self, message, reads):
+        """Each of the reads in a thread of its own, from the same instant; what they returned or raised."""
+        start, answers = threading.Barrier(len(reads)), [None] * len(reads)
+
+        def run(i):
+            start.wait()
+            try:
+                answers[i] = reads[i](message)
+            except Exception as e:
+                answers[i] = e
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(len(reads))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        return answers
+
+    def test_threads_read_one_message_at_a_time(self):
+        def walk(g):
+            return [(n.name, n.op, list(n.input), n.attr["T"].type if "T" in n.attr else 0) for n in g.node]
+
+        g = graph()
+        data, twice = g.SerializeToString(), b"\x22\x03\x08\x86\x01" + g.SerializeToString()  # versions come in two pieces
+        reads = [walk, lambda m: walk(protos.GraphDef.FromString(m.SerializeToString())), walk, lambda m: m.versions.producer, lambda m: m == g]
+        for i in range(300):
+            answers = self.together(protos.GraphDef.FromString(twice if i % 2 else data), reads)
+            self.assertEqual(answers, [walk(g), walk(g), walk(g), 134, True])
 
 
 def contents(path):

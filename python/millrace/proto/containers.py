@@ -4,9 +4,13 @@ A container belongs to the message that made it.  Where that message does not ye
 its own parent, _owner is the message, and the first change tells it so; otherwise _owner is None,
 which keeps messages free of cycles.
 """
+import threading
 from collections.abc import MutableMapping, MutableSequence, Sequence
 
 import numpy as np
+
+# Held while bytes become values: threads may read one message at the same time.
+READING = threading.RLock()
 
 
 class Container:
@@ -236,10 +240,12 @@ class _Map(Container, MutableMapping):
     def __getattr__(self, name):
         if name != "_items":
             raise AttributeError("a map has no attribute %s" % name)
-        pending, entry, depth = self._pending, self._field.entry, self._depth
-        self._items = dict([entry(data, depth) for data in pending])
-        self._pending = None
-        return self._items
+        with READING:
+            if self._pending is not None:
+                entry, depth = self._field.entry, self._depth
+                self._items = dict([entry(data, depth) for data in self._pending])
+                self._pending = None
+            return self._items
 
     def _add_entry(self, data):
         if self._pending is not None:

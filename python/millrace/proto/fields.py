@@ -509,12 +509,13 @@ class Field:
         state = []  # the encoders of key and value: made when first needed, as messages nest
 
         def encode(value, out, ordered):
-            if value._pending and not ordered:
-                for body in value._pending:
+            pending = value._pending
+            if pending and not ordered:
+                for body in pending:
                     out += (head, varint(len(body)), body)
                 return
             if not state:
-                state.extend((self.key.encoder(), self.value.encoder()))
+                state[:] = self.key.encoder(), self.value.encoder()
             put_key, put_value = state
             items = value._items
             for key in sorted(items) if ordered else items:

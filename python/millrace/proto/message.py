@@ -9,11 +9,14 @@ wrong raise DecodeError when they are looked at, and the message stays what it w
 A message that was read from its parent without being set there is a ghost: _owner is its parent
 and its field.  The first change attaches it, and whatever of its parents is a ghost too.  Parents
 keep their ghosts, so that asking twice gives the same object.
+
+Threads that only read a message may do so at the same time, as with protobuf: what reading changes
+(bytes into values) happens once, under the lock of containers.py.
 """
 import struct
 
 from . import schema, wire
-from .containers import Container
+from .containers import READING, Container
 from .fields import BIG, Field
 from .wire import DecodeError, EncodeError, read_varint
 
@@ -156,17 +159,20 @@ class Message(metaclass=MessageType):
         return new
 
     def _joined(self):
-        raw = self._raw
-        if type(raw) is list:
-            raw = self._raw = b"".join(raw)
-        return raw
+        """The bytes that nobody has looked into, or None if somebody has."""
+        with READING:
+            if type(self._raw) is list:
+                self._raw = b"".join(self._raw)
+            return self._raw
 
     def _load(self):
         """Reads the bytes.  Values are complete before they are set: other threads may look too."""
-        values, raw = {}, self._raw
-        unknown = self._parse(values, raw if type(raw) is bytes else self._joined(), self._depth)
-        self._unknown, self._values, self._raw = unknown, values, None
-        return values
+        with READING:
+            if self._values is None:
+                values = {}
+                unknown = self._parse(values, self._joined(), self._depth)
+                self._unknown, self._values, self._raw = unknown, values, None
+            return self._values
 
     @classmethod
     def _parse(cls, values, data, depth):
@@ -268,13 +274,12 @@ class Message(metaclass=MessageType):
     # ---- bytes ----
 
     def _bytes(self, ordered=False):
-        values = self._values
-        if values is None:
-            if not ordered:
-                return self._joined()
-            values = self._load()
+        raw = None if ordered or self._values is not None else self._joined()
+        if raw is not None:
+            return raw
+        values = self._loaded()
         encoders, out = self._encoders, []
-        for number in sorted(values) if len(values) > 1 else values:
+        for number in sorted(values):
             encoders[number](values[number], out, ordered)
         if self._unknown:
             out += self._unknown
@@ -385,7 +390,7 @@ class Message(metaclass=MessageType):
             self._raw, self._values, self._depth = other._bytes(), None, 0
         else:
             by_number = self.DESCRIPTOR.fields_by_number
-            for number, value in other._loaded().items():
+            for number, value in list(other._loaded().items()):
                 by_number[number].merge(self, values, value)
             self._add_unknown(other._unknown)
         self._attach()
@@ -432,7 +437,8 @@ class Message(metaclass=MessageType):
             return NotImplemented
         if self is other:
             return True
-        if self._values is None and other._values is None and self._joined() == other._joined():
+        raw = self._joined()
+        if raw is not None and raw == other._joined():
             return True
         if self._loaded() != other._loaded() and self._set_values() != other._set_values():
             return False
@@ -440,7 +446,7 @@ class Message(metaclass=MessageType):
 
     def _set_values(self):
         """Without empty containers, which one of two equal messages may have."""
-        return {n: v for n, v in self._values.items() if not isinstance(v, Container) or v._items}
+        return {n: v for n, v in list(self._values.items()) if not isinstance(v, Container) or v._items}
 
     __hash__ = None
 
