@@ -403,7 +403,7 @@ static mr_status *make_parts(importer *im)
     int64_t n_outputs = 0, most = FREE_OUTPUTS + 16 * (int64_t)im->n_bytes;
     im->parts = mr_try_calloc((size_t)n_nodes(im), sizeof(mr_part));
     im->seen = mr_try_calloc((size_t)n_nodes(im), sizeof(int));
-    im->seen_old = mr_try_calloc(im->o->n_maps ? (size_t)im->g->nodes.n : 0, sizeof(int));
+    im->seen_old = mr_try_calloc(im->o->n_maps || im->o->extends ? (size_t)im->g->nodes.n : 0, sizeof(int));
     if (!im->parts || !im->seen || !im->seen_old)
         return no_memory();
     for (int i = 0; i < n_nodes(im); i++) {

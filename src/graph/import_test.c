@@ -375,6 +375,23 @@ MR_TEST(import_extends_what_is_there_when_asked)
     mr_graph_unref(g);
 }
 
+/* Nodes that were there have numbers of their own: more of them than come now. */
+MR_TEST(import_that_extends_waits_for_each_old_node_once)
+{
+    mr_graph *g = new_graph();
+    for (int i = 0; i < 200; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "node { name: 'x%d' op: 'TestSource' }" V, i);
+        MR_CHECK_OK(import(g, text, NULL, NULL));
+    }
+    MR_CHECK_OK(import(g, "node { name: 'y' op: 'TestSource' input: '^x7' input: '^x199' input: '^x199' input: '^x7' }" V,
+                       &(mr_import_options){.extends = true}, NULL));
+    const mr_node *y = mr_graph_find(g, MR_SV("y"));
+    MR_CHECK_INT(y->n_ctrl, 2);
+    MR_CHECK(y->ctrl[0] == mr_graph_find(g, MR_SV("x7")) && y->ctrl[1] == mr_graph_find(g, MR_SV("x199")));
+    mr_graph_unref(g);
+}
+
 MR_TEST(import_of_internal_nodes_when_allowed)
 {
     mr_graph *g = new_graph();
