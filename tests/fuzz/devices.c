@@ -188,18 +188,13 @@ static void replay(fuzz_run *r, mr_sv input)
 
 static void run(fuzz_run *r)
 {
-    mr_str noted = {0}, bytes = {0};
+    mr_str bytes = {0};
     int form = (int)(r->number % N_FORMS);
     if (form == TEXT_FORM)
         mutate_text(&r->rng, &bytes);
     else
         mutate_message(&r->rng, form, &bytes);
-    mr_str_appendc(&noted, (char)form);
-    mr_str_append(&noted, mr_str_z(&bytes), bytes.n);
-    fuzz_note(r, mr_str_view(&noted));
-    replay(r, mr_str_view(&noted));
-    mr_str_deinit(&noted);
-    mr_str_deinit(&bytes);
+    fuzz_try_form(r, form, &bytes, replay);
 }
 
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)

@@ -561,6 +561,17 @@ void fuzz_drive(const fuzz_target *t, const fuzz_options *o, fuzz_result *out)
     release(&d);
 }
 
+void fuzz_try_form(fuzz_run *r, int form, mr_str *bytes, void (*replay)(fuzz_run *r, mr_sv input))
+{
+    mr_str input = {0};
+    mr_str_appendc(&input, (char)form);
+    mr_str_append(&input, mr_str_z(bytes), bytes->n);
+    fuzz_note(r, mr_str_view(&input));
+    replay(r, mr_str_view(&input));
+    mr_str_deinit(&input);
+    mr_str_deinit(bytes);
+}
+
 bool fuzz_shares(const char *target, const char *const *names, const int64_t *counts, int n, int64_t runs, int forms, FILE *out, FILE *err)
 {
     bool ok = true;

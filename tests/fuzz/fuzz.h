@@ -52,6 +52,8 @@ extern const fuzz_target fuzz_jpeg, fuzz_png, fuzz_gif, fuzz_bmp, fuzz_wav;
 
 /* Keeps the input of the run at work, so that it can be saved when the run goes wrong. */
 void fuzz_note(fuzz_run *r, mr_sv input);
+/* For targets of several forms: the input is a byte that says which, and the bytes, which are let go of. */
+void fuzz_try_form(fuzz_run *r, int form, mr_str *bytes, void (*replay)(fuzz_run *r, mr_sv input));
 void fuzz_notef(fuzz_run *r, const char *fmt, ...) MR_PRINTF(2, 3);
 /* The library broke a promise: ends the child. */
 void fuzz_fail(const char *fmt, ...) MR_PRINTF(1, 2) __attribute__((noreturn));

@@ -139,24 +139,19 @@ static void make(fuzz_rng *r, form f, mr_str *out)
     }
 }
 
-static void run(fuzz_run *r)
-{
-    form f = (form)(r->number % N_FORMS);
-    mr_str bytes = {0}, noted = {0};
-    make(&r->rng, f, &bytes);
-    mr_str_appendc(&noted, (char)f);
-    mr_str_append(&noted, mr_str_z(&bytes), bytes.n);
-    fuzz_note(r, mr_str_view(&noted));
-    try_bytes(r, f, mr_str_view(&bytes));
-    mr_str_deinit(&noted);
-    mr_str_deinit(&bytes);
-}
-
 /* The first byte says which form. */
 static void replay(fuzz_run *r, mr_sv input)
 {
     if (input.n > 0 && (unsigned char)input.p[0] < N_FORMS)
         try_bytes(r, (form)input.p[0], (mr_sv){input.p + 1, input.n - 1});
+}
+
+static void run(fuzz_run *r)
+{
+    form f = (form)(r->number % N_FORMS);
+    mr_str bytes = {0};
+    make(&r->rng, f, &bytes);
+    fuzz_try_form(r, f, &bytes, replay);
 }
 
 static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
