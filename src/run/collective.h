@@ -28,6 +28,7 @@ typedef struct mr_collective_call {
     int64_t rank;        /* -1: as the names of devices, then the order of coming say */
     mr_merge merge;
     bool mean;           /* divide by the group's size in the end */
+    bool ring;           /* the op's hint asks for one; who reduces another way to the same result may pass over it */
     const mr_tensor *in; /* borrowed from the run; NULL: a receiver of a broadcast */
     mr_dtype type;
     double timeout_s;    /* 0: none */

@@ -381,6 +381,9 @@ mr_collectives *mr_collectives_new(mr_worker_service *w)
     c->patience_ns = setting("MILLRACE_COLLECTIVE_TIMEOUT_MS", PATIENCE_NS / 1000000, 1, INT64_C(1) << 40) * 1000000;
     c->chunk_bytes = setting("MILLRACE_COLLECTIVE_CHUNK", 1 << 20, 64, INT64_C(1) << 32);
     c->ring_from = (int)setting("MILLRACE_COLLECTIVE_RING_FROM", 9, 2, INT32_MAX);
+    const char *algorithm = getenv("MILLRACE_COLLECTIVE_ALGORITHM"); /* what is no name of one stays AUTO */
+    if (algorithm)
+        mr_group_algorithm_from_name(algorithm, &c->algorithm);
     return c;
 }
 

@@ -1,5 +1,6 @@
 /* server/collective_break_test.c -- what breaks communicators, told by hand: the test says what other members would. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/memory.h"
 #include "server/bench_test.h"
@@ -11,19 +12,23 @@
 enum { INSTANCE = 3 };
 
 static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0",
-                                      "/job:worker/task:2/device:CPU:0"};
+                                      "/job:worker/task:2/device:CPU:0", "/job:worker/task:3/device:CPU:0",
+                                      "/job:worker/task:4/device:CPU:0"};
 
-/* A sum of two floats over workers. */
-static mr_out reduce(bench *b, int worker, int group, int size)
+/* A sum of n floats, 1, 2, ..., over workers. */
+static mr_out reduce_floats(bench *b, int worker, int group, int size, int64_t n)
 {
     mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")}, {"final_op", mr_a_str("Id")}, {"Nordering_token", mr_a_int(0)}};
     b->s.device = devices[worker];
     mr_tensor *t;
-    MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 1, (int64_t[]){2}, &t));
-    memcpy(t->data, (const float[]){1, 2}, 8);
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 1, &n, &t));
+    for (int64_t i = 0; i < n; i++)
+        MR_DATA(float, t)[i] = (float)(i + 1);
     mr_out ins[] = {mr_const(&b->s, t), mr_const_i32(&b->s, size), mr_const_i32(&b->s, group), mr_const_i32(&b->s, INSTANCE)};
     return mr_emit_n(&b->s, "CollectiveReduceV2", attrs, 3, ins, 4);
 }
+
+static mr_out reduce(bench *b, int worker, int group, int size) { return reduce_floats(b, worker, group, size, 2); }
 
 /* ---- words ---- */
 
@@ -50,7 +55,7 @@ static mr_sv field_of(const mr_str *message, uint32_t wanted)
 
 typedef struct asking { /* CompleteGroup of a task's device */
     bench *b;
-    int task, group;
+    int task, group, size;
     uint64_t communicator;
     mr_thread thread;
 } asking;
@@ -63,7 +68,7 @@ static void ask_group(void *arg)
     call(a->b, a->task, WORKER "GetStatus", &body, &status);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)a->group);
-    mr_pb_put_varint(&w, 2, 2);
+    mr_pb_put_varint(&w, 2, (uint64_t)(a->size ? a->size : 2));
     mr_pb_put_bytes(&w, 6, field_of(&status, 1));
     call(a->b, 0, WORKER "CompleteGroup", &body, &reply);
     mr_sv communicator = field_of(&reply, 7);
@@ -84,19 +89,24 @@ static void say_broken(bench *b, int task, uint64_t communicator, bool left)
     call(b, task, WORKER "AbortCollective", &body, NULL);
 }
 
-/* Fetches what a member has in an exchange. */
-static mr_status *fetch_from(bench *b, int rank, uint64_t communicator, int number)
+/* Fetches what a member has in an exchange: "PHASE;SECTION;CHUNK;SIGNATURE", so many bytes. */
+static mr_status *fetch_piece(bench *b, int rank, uint64_t communicator, int number, const char *what, int bytes)
 {
     mr_str body = {0}, key = {0}, reply = {0};
     mr_pb_writer w;
-    mr_str_printf(&key, "millrace;%016" PRIx64 ";%d;%d;%d;0;0;0;all-reduce float add [2]", communicator, INSTANCE, number, rank);
+    mr_str_printf(&key, "millrace;%016" PRIx64 ";%d;%d;%d;%s", communicator, INSTANCE, number, rank, what);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 2, mr_str_view(&key));
-    mr_pb_put_varint(&w, 3, 8);
+    mr_pb_put_varint(&w, 3, (uint64_t)bytes);
     mr_status *st = bench_call(b->net, b->cluster.tasks.p[rank].address, WORKER "RecvBuf", &body, &reply);
     mr_str_deinit(&key);
     mr_str_deinit(&reply);
     return st;
+}
+
+static mr_status *fetch_from(bench *b, int rank, uint64_t communicator, int number)
+{
+    return fetch_piece(b, rank, communicator, number, "0;0;0;all-reduce float add [2]", 8);
 }
 
 /* ---- runs ---- */
@@ -118,7 +128,7 @@ static void run(void *arg)
 
 static void run_together(bench *b, const mr_out *outs, int n)
 {
-    mr_tensor *got[3];
+    mr_tensor *got[5];
     MR_CHECK_OK(mr_session_run(bench_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
     for (int i = 0; i < n; i++)
         mr_tensor_unref(got[i]);
@@ -202,5 +212,71 @@ MR_TEST(server_collective_that_was_broken_before_it_was_known_is_not_begun)
     running r = {.b = &b, .out = reduce(&b, 1, 9, 2)};
     run(&r);
     check_told(r.st, WHY);
+    bench_end(&b);
+}
+
+/* ---- halving ---- */
+
+#define TO_0 "0;0;0;all-reduce float add [8] by halving"
+
+/* Four of five members in the middle of halving: 4 has given what it has to 0, which is not there, 2 its half, and 1 its quarter,
+ * after it got its half from 3.  So all have begun.  `last` is how many bytes are asked of 1, which has 8 for 0. */
+static void begin_halving(bench *b, running *r, int last)
+{
+    mr_out outs[5];
+    setenv("MILLRACE_COLLECTIVE_ALGORITHM", "halving", 1);
+    bench_begin(b, 0, 5);
+    for (int i = 0; i < 5; i++)
+        outs[i] = reduce_floats(b, i, 7, 5, 8);
+    run_together(b, outs, 5);
+    asking known = {.b = b, .group = 7, .size = 5};
+    ask_group(&known);
+    for (int i = 0; i < 4; i++) {
+        r[i] = (running){.b = b, .out = outs[i + 1]};
+        MR_CHECK_INT(mr_thread_start(&r[i].thread, "run", run, &r[i]), 0);
+    }
+    MR_CHECK_OK(fetch_piece(b, 4, known.communicator, 1, TO_0, 32));
+    MR_CHECK_OK(fetch_piece(b, 2, known.communicator, 1, TO_0, 16));
+    mr_status *st = fetch_piece(b, 1, known.communicator, 1, TO_0, last);
+    MR_CHECK_INT(mr_status_code(st), last == 8 ? MR_OK : MR_INVALID_ARGUMENT);
+    mr_status_free(st);
+}
+
+static bool names(const mr_status *st, const char *text) { return st && strstr(mr_status_message(st), text); }
+
+/* Member 0 comes at last, with something else. */
+MR_TEST(server_collective_by_halving_ends_for_all_when_one_fails_in_the_middle)
+{
+    bench b;
+    running r[4];
+    begin_halving(&b, r, 8);
+    bench other = {.net = b.net, .cluster = b.cluster, .n = b.n, .g = mr_graph_new()};
+    mr_scope_init(&other.s, other.g, "");
+    running late = {.b = &other, .out = reduce_floats(&other, 0, 7, 5, 9)};
+    run(&late);
+    MR_CHECK(names(late.st, "do different things"));
+    mr_status_free(late.st);
+    for (int i = 0; i < 4; i++) {
+        mr_thread_join(&r[i].thread);
+        MR_CHECK(names(r[i].st, "do different things"));
+        mr_status_free(r[i].st);
+    }
+    bench_end_session(&other);
+    mr_scope_deinit(&other.s);
+    mr_graph_unref(other.g);
+    bench_end(&b);
+}
+
+/* Somebody asks for more than there is. */
+MR_TEST(server_collective_by_halving_ends_for_all_when_sizes_differ)
+{
+    bench b;
+    running r[4];
+    begin_halving(&b, r, 12);
+    for (int i = 0; i < 4; i++) {
+        mr_thread_join(&r[i].thread);
+        MR_CHECK(names(r[i].st, "8 bytes are here, not 12"));
+        mr_status_free(r[i].st);
+    }
     bench_end(&b);
 }

@@ -7,7 +7,9 @@
  *     collective_join.c     groups whose members come and go
  *     collective_steps.c    ids of steps that several masters make together
  *     collective_boxes.c    what members have for each other: offers and those who fetch them
- *     collective_moves.c    which pieces go where: all-reduce and its kin
+ *     collective_moves.c    which pieces go where: what is only moved
+ *     collective_reduce.c   what is merged on its way, by few members or in a ring
+ *     collective_halving.c  the same in few hops among many
  *
  * One lock (mr_collectives.mu) guards all of it; calls are answered, requests made and runs ended without it. */
 #ifndef MR_SERVER_COLLECTIVE_INTERNAL_H
@@ -15,6 +17,7 @@
 
 #include "dist/elastic.h"
 #include "dist/groups.h"
+#include "group/schedule.h"
 #include "server/collective.h"
 #include "server/worker_internal.h"
 
@@ -46,7 +49,8 @@ struct mr_collectives {
     bool ticking MR_GUARDED_BY(mu); /* the timer is set */
     int64_t patience_ns; /* of exchanges that do not say how long they may take */
     int64_t chunk_bytes;
-    int ring_from;       /* members: then data goes in a ring */
+    int ring_from;       /* members: then each talks to few of the others only */
+    mr_group_algorithm algorithm; /* of all-reduce; AUTO: by members and bytes */
 };
 
 typedef struct mr_cmember {
@@ -111,7 +115,9 @@ struct mr_exchange {
     mr_str signature; /* what members must agree on */
     mr_tensor *out;
     const struct mr_arithmetic *how;
+    mr_group_algorithm algorithm;
     struct mr_xpiece *pieces; /* of a reduction */
+    struct mr_xflow *flows;   /* of one by halving */
     mr_cancel_entry on_cancel;
     bool listens;
     mr_timer timer;
@@ -207,10 +213,12 @@ bool mr_exchange_offers_locked(mr_collectives *c, const mr_exchange *x) MR_REQUI
 void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *why); /* 0: of all */
 
 /* ---- collective_moves.c ---- */
-/* What members must agree on. */
+/* What members must agree on; its group is known. */
 void mr_exchange_sign(mr_exchange *x);
 /* Makes the offers and the requests of its kind. */
 mr_status *mr_exchange_move(mr_exchange *x);
+
+/* ---- collective_reduce.c ---- */
 void mr_exchange_forget_pieces(mr_exchange *x);
 
 #endif

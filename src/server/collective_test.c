@@ -169,7 +169,7 @@ MR_TEST(server_collective_sum_comes_in_chunks)
 MR_TEST(server_collective_sum_goes_around_a_ring)
 {
     setenv("MILLRACE_COLLECTIVE_CHUNK", "10000", 1);
-    setenv("MILLRACE_COLLECTIVE_RING_FROM", "2", 1);
+    setenv("MILLRACE_COLLECTIVE_ALGORITHM", "ring", 1);
     check_reduce(2);
     check_reduce(5);
 }

@@ -49,6 +49,7 @@ struct mr_server {
     mr_mutex mu;
     mr_cond changed;
     server_state state MR_GUARDED_BY(mu);
+    int n_joining MR_GUARDED_BY(mu); /* threads that wait for its end */
 };
 
 /* ---- services of others ---- */
@@ -361,10 +362,22 @@ mr_status *mr_server_join(mr_server *s)
 {
     mr_lock(&s->mu);
     mr_status *st = s->state == MADE ? mr_error(MR_FAILED_PRECONDITION, "Server has not been started.") : NULL;
+    s->n_joining++;
     while (!st && s->state != STOPPED)
         mr_cond_wait(&s->changed, &s->mu);
+    if (--s->n_joining == 0)
+        mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
     return st;
+}
+
+/* They look at it once more when it has stopped. */
+static void let_go_of_who_joined(mr_server *s)
+{
+    mr_lock(&s->mu);
+    while (s->n_joining > 0)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
 }
 
 mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_session **out)
@@ -391,6 +404,7 @@ void mr_server_free(mr_server *s)
         return;
     if (s->master)
         mr_server_stop(s);
+    let_go_of_who_joined(s);
     close_naming(s);
     if (s->hosting)
         mr_host_disconnect(&s->host); /* ends what is still on its way to peers */

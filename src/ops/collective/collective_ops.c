@@ -32,6 +32,7 @@ static mr_status *init_common(mr_make *m, state *s, mr_collective_kind kind)
 {
     const mr_node *n = m->node;
     const mr_attr *final = mr_node_attr(n, "final_op");
+    mr_sv hint;
     float timeout = 0;
     s->call.kind = kind;
     s->call.rank = -1;
@@ -41,6 +42,8 @@ static mr_status *init_common(mr_make *m, state *s, mr_collective_kind kind)
     MR_TRY(read_merge(n, "merge_op", &s->call));
     MR_TRY(read_merge(n, "reduction", &s->call));
     s->call.mean = final && mr_sv_is(final->s, "Div");
+    MR_TRY(mr_node_get_str(n, "communication_hint", &hint));
+    s->call.ring = mr_sv_is(hint, "ring");
     s->by_attrs = mr_node_attr(n, "group_size") != NULL;
     if (!s->by_attrs)
         return NULL;

@@ -7,6 +7,7 @@
 typedef struct communicator {
     mr_object base;
     int64_t group_key, rank, group_size;
+    bool ring; /* its hint asks for one */
     _Atomic int64_t n_exchanges;
 } communicator;
 
@@ -73,6 +74,8 @@ static mr_status *run_initialize(mr_run *r)
 {
     int64_t key, rank, size;
     mr_tensor *handle;
+    mr_sv hint;
+    MR_TRY(mr_node_get_str(r->node, "communication_hint", &hint));
     MR_TRY(mr_in_scalar_int(r, 0, "group_key", &key));
     MR_TRY(mr_in_scalar_int(r, 1, "rank", &rank));
     MR_TRY(mr_in_scalar_int(r, 2, "group_size", &size));
@@ -85,6 +88,7 @@ static mr_status *run_initialize(mr_run *r)
     c->group_key = key;
     c->rank = rank;
     c->group_size = size;
+    c->ring = mr_sv_is(hint, "ring");
     MR_TRY(mr_anonymous_handle(r, &c->base, &handle));
     mr_run_set(r, 0, handle);
     return NULL;
@@ -135,6 +139,7 @@ static mr_status *fill_call(mr_run *r, mr_collective_call *c)
         c->group_size = mr_in(r, 2)->dims[1];
         c->instance_key = g->n_exchanges++;
         c->subgroup++; /* 0 are whole groups */
+        c->ring = g->ring;
         c->in = mr_in(r, 0);
     }
     int64_t rank = g->rank;

@@ -1,0 +1,178 @@
+/* server/collective_halving.c -- all-reduce by recursive halving and doubling, among any number of members.
+ *
+ * A chunk is a flow of its own: it goes by the steps of group/schedule.h, of which each merges what another member has with
+ * what is here, or takes over a result.  A member asks for all that the steps of a flow will bring as soon as it begins; what
+ * comes before its turn is kept, so a hop takes the time of one message, not of a question and an answer.
+ *
+ * One thread at a time goes on with a flow: who has set `busy` under the lock.  It stops when a step's data is not there, and
+ * whoever brings that goes on.  What a step overwrites was sent before and has been read by then: a result comes
+ * from the one to whom the values went that it was made of. */
+#include "base/memory.h"
+#include "ops/collective/combine.h"
+#include "server/collective_moves.h"
+
+enum { MAX_STEPS = 64 }; /* two for each doubling of the members, and two more; bits of mr_xflow.there */
+_Static_assert(MR_GROUP_MAX_SIZE < 1 << 30, "a schedule has more steps than a flow");
+
+typedef struct mr_xflow {
+    mr_task task; /* first */
+    mr_exchange *x; /* NULL: behind the last flow */
+    int64_t chunk, at; /* its place in the tensor, of all steps too */
+    mr_group_steps steps;
+    mr_bytes came[MAX_STEPS]; /* by step, until it is used */
+    /* Of who is busy: */
+    int next;    /* step */
+    bool begun;  /* it has been: what it sends is offered */
+    bool merged; /* the numbers are those of the output now, no more those of the input */
+    /* Under the lock: */
+    uint64_t there; /* steps whose data has come */
+    bool busy;
+} mr_xflow;
+
+void mr_x_forget_flows(mr_exchange *x)
+{
+    for (mr_xflow *f = x->flows; f && f->x; f++) {
+        for (int i = 0; i < f->steps.n; i++)
+            mr_bytes_deinit(&f->came[i]);
+        mr_vec_deinit(&f->steps);
+    }
+    mr_free(x->flows);
+    x->flows = NULL;
+}
+
+/* Members agree on what is which by order alone: this is the k-th that goes from the one to the other. */
+static mr_xname name_of(const mr_xflow *f, int step, bool sent)
+{
+    const mr_group_step *s = f->steps.p;
+    mr_xname name = {0, sent ? s[step].to : f->x->rank, f->chunk};
+    for (int i = 0; i < step; i++)
+        name.phase += sent ? s[i].to == s[step].to : s[i].from == s[step].from;
+    return name;
+}
+
+static bool receives(const mr_group_step *s) { return s->from >= 0 && s->recv_n > 0; }
+
+static int64_t bytes_of(const mr_xflow *f, const mr_group_step *s) { return s->recv_n * mr_x_size(f->x); }
+
+/* ---- one step ---- */
+
+static const mr_tensor *numbers_of(const mr_xflow *f) { return f->merged ? f->x->out : f->x->call.in; }
+
+static void give(mr_xflow *f)
+{
+    const mr_group_step *s = &f->steps.p[f->next];
+    if (s->to >= 0 && s->send_n > 0)
+        mr_x_offer(f->x, name_of(f, f->next, true), numbers_of(f), f->at + s->send_at, s->send_n, 1);
+}
+
+static bool merges_last(const mr_xflow *f)
+{
+    return f->next + 1 == f->steps.n || !f->steps.p[f->next + 1].merge;
+}
+
+static mr_status *merge(mr_xflow *f, const mr_group_step *s)
+{
+    mr_exchange *x = f->x;
+    mr_tensor *tmp = NULL;
+    const void *v;
+    void *to = mr_x_at(x->out, f->at + s->recv_at);
+    mr_status *st = mr_x_numbers(x, s->recv_n, &f->came[f->next], &tmp, &v);
+    if (!st)
+        x->how->merge[x->call.merge](to, v, mr_x_at(numbers_of(f), f->at + s->recv_at), s->recv_n);
+    if (!st && merges_last(f) && x->call.mean)
+        x->how->divide(to, s->recv_n, x->group->n);
+    mr_tensor_unref(tmp);
+    return st;
+}
+
+static mr_status *take(mr_xflow *f)
+{
+    const mr_group_step *s = &f->steps.p[f->next];
+    mr_status *st = NULL;
+    if (receives(s))
+        st = s->merge ? merge(f, s) : mr_x_put(f->x, f->at + s->recv_at, bytes_of(f, s), &f->came[f->next]);
+    f->merged |= s->merge; /* of what is left to merge all was merged now, also if that is nothing */
+    mr_bytes_deinit(&f->came[f->next]);
+    return st;
+}
+
+/* ---- one behind the other ---- */
+
+/* False: the flow is no more this thread's, but of who brings what is missing. */
+static bool may_take(mr_xflow *f)
+{
+    mr_collectives *c = f->x->all;
+    if (!receives(&f->steps.p[f->next]))
+        return true;
+    mr_lock(&c->mu);
+    bool there = f->there >> f->next & 1;
+    f->busy = there;
+    mr_unlock(&c->mu);
+    return there;
+}
+
+static mr_status *go_on(mr_xflow *f)
+{
+    while (f->next < f->steps.n) {
+        if (!f->begun)
+            give(f);
+        f->begun = true;
+        if (!may_take(f))
+            return NULL;
+        MR_TRY(take(f));
+        f->next++;
+        f->begun = false;
+    }
+    return NULL; /* it stays busy: nothing is left to be done */
+}
+
+static void work(mr_task *t)
+{
+    mr_exchange *x = mr_exchange_ref(((mr_xflow *)t)->x);
+    mr_status *st = go_on((mr_xflow *)t);
+    if (st)
+        mr_exchange_fail(x, st, true);
+    mr_exchange_less(x, 1);
+    mr_exchange_unref(x);
+}
+
+/* The data of step q->at. */
+static void keep(mr_xrequest *q, mr_bytes *reply)
+{
+    mr_xflow *f = q->ctx;
+    mr_collectives *c = q->x->all;
+    int step = (int)q->at;
+    mr_bytes_append(&f->came[step], reply);
+    mr_lock(&c->mu);
+    f->there |= UINT64_C(1) << step;
+    bool ours = !f->busy && f->next == step;
+    f->busy |= ours;
+    mr_unlock(&c->mu);
+    if (ours)
+        mr_x_merge_soon(q->x, q->bytes, &f->task);
+}
+
+/* ---- the beginning ---- */
+
+static mr_status *begin(mr_exchange *x, mr_xflow *f, int64_t chunk)
+{
+    int64_t at = chunk * mr_x_chunk(x);
+    *f = (mr_xflow){.task.fn = work, .x = x, .chunk = chunk, .at = at, .busy = true};
+    mr_schedule_all_reduce(MR_GROUP_HALVING, x->group->n, x->rank, MR_MIN(mr_x_chunk(x), x->call.in->n - at), &f->steps);
+    MR_ASSERT(f->steps.n <= MAX_STEPS);
+    for (int i = 0; i < f->steps.n; i++)
+        if (receives(&f->steps.p[i]))
+            mr_x_fetch(x, f->steps.p[i].from, name_of(f, i, false), bytes_of(f, &f->steps.p[i]), keep, f, i);
+    return go_on(f);
+}
+
+mr_status *mr_x_reduce_by_halving(mr_exchange *x)
+{
+    int64_t n = mr_x_chunks(x, x->call.in->n);
+    x->flows = mr_try_calloc((size_t)n + 1, sizeof *x->flows);
+    if (!x->flows)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the flows of a reduction");
+    for (int64_t i = 0; i < n; i++)
+        MR_TRY(begin(x, &x->flows[i], i));
+    return NULL;
+}
