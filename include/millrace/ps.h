@@ -64,7 +64,7 @@ typedef struct mr_ps_server_options {
     size_t struct_size;    /* sizeof(mr_ps_server_options) */
     const char *address;   /* NULL: 127.0.0.1:0 */
     const char *manager;   /* "host:port"; NULL with a task: that of the cluster (see mr_ps_options) */
-    int64_t memory;        /* budget in bytes for tables and what is under way; 0: none */
+    int64_t memory;        /* budget in bytes for tables and what is under way; 0: none.  One answer may go over it */
     mr_cluster_task *task; /* serves at this task's address instead of one of its own; to be freed before the task */
 } mr_ps_server_options;
 

@@ -11,6 +11,10 @@
  * says so (mr_psm_drained), and the next view has the new order, without the members that are too many.  A server that
  * leaves is replaced likewise and let go when it is in no chain.  Only some slots are in motion at a time.
  *
+ * A server that has no memory for a slot says so (mr_psm_declined) and is taken out of its chain, or catches up no more.  It
+ * keeps what else it has, but is given nothing for a while: others stand in for it.  Where there is nobody, the slot has
+ * fewer copies, and the manager is not quiet.  A head never declines: it refuses its clients.
+ *
  * A manager that is started anew knows nothing.  It waits for what servers report: the view of the highest epoch wins,
  * and after a while it is taken up when all its servers are there, or patience has run out: who is missing is lost.
  * Workers may be back before servers are: when one of them remembers tables, new servers are not dealt empty slots
@@ -31,6 +35,7 @@ typedef struct mr_psm_options {
     int64_t settle_ns;   /* nothing is decided sooner after the start: servers of an earlier manager may report.  0 where
                             there can be none; else several times as long as they take to come back */
     int64_t patience_ns; /* for servers of the view that was reported, after the start; at least settle_ns */
+    int64_t again_ns;    /* a server that declined a slot is given none for so long; 0: 30 s */
     uint64_t stamp;      /* above all earlier epochs: the time in microseconds */
 } mr_psm_options;
 
@@ -40,6 +45,7 @@ typedef enum mr_psm_do {
     MR_PSM_LET_GO,        /* server `id` holds nothing in view `epoch` and may end, unless it has a newer view: it may have
                              been taken in again meanwhile */
     MR_PSM_KEEP,          /* server `id` cannot leave: there is nobody to take its slots (FAILED_PRECONDITION) */
+    MR_PSM_DECLINED,      /* server `id` has no memory for `slot`: to be reported */
     MR_PSM_LOST_SLOT,     /* all copies of `slot` are lost: to be reported */
     MR_PSM_FORGET_CLIENT, /* tell all servers: the clocks of client `id` are not needed any more */
     MR_PSM_WORKERS,       /* who is there has changed: for whoever counts iterations */
@@ -52,6 +58,11 @@ typedef struct mr_psm_action {
 } mr_psm_action;
 typedef MR_VEC(mr_psm_action) mr_psm_actions;
 
+typedef struct mr_psm_full { /* a server that declined */
+    uint64_t id;
+    int64_t until_ns;
+} mr_psm_full;
+
 typedef struct mr_psm {
     mr_psm_options o;
     int64_t start_ns;
@@ -60,9 +71,10 @@ typedef struct mr_psm {
     mr_ps_view view;         /* while not dealt: the best one reported */
     MR_VEC(uint64_t) here;   /* servers that joined, by rising id */
     MR_VEC(uint64_t) workers;
-    uint64_t *wanted;        /* of each slot: n_wanted servers, as the ring has it */
+    uint64_t *wanted;        /* of each slot: n_wanted servers, as the ring has it; 0 at the end: nobody has memory for it */
     int n_wanted;
-    bool stale;              /* `wanted` is of other servers than there are now */
+    MR_VEC(mr_psm_full) full; /* those that are given nothing at present */
+    bool stale;              /* `wanted` is of other servers than there are now, or others are full */
     bool changed;            /* the view is to be published */
     uint64_t epoch;          /* the highest one given out or heard of */
 } mr_psm;
@@ -87,6 +99,8 @@ void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm
 void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint64_t member, mr_psm_actions *out);
 /* The head takes no pushes, and all members have the same. */
 void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_psm_actions *out);
+/* It has no memory for a slot that it follows in, or catches up with, and holds less of it than the one before it. */
+void mr_psm_declined(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, int64_t now_ns, mr_psm_actions *out);
 /* All lost slots begin anew, empty (a snapshot is read into them then); all: those that are not lost too. */
 void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out);
 void mr_psm_worker_join(mr_psm *m, uint64_t worker, mr_psm_actions *out);

@@ -392,3 +392,115 @@ MR_TEST(ps_manager_any_order_of_events)
     MR_CHECK(mr_psm_quiet(&t.m));
     end(&t);
 }
+
+/* ---- servers that have no memory ---- */
+
+static void decline(story *t, uint64_t id, int at)
+{
+    t->out.n = 0;
+    mr_psm_declined(&t->m, id, at, slot(t, at)->epoch, t->now, &t->out);
+    MR_CHECK_OK(mr_ps_view_check(&t->m.view));
+}
+
+static int slots_of(const story *t, uint64_t id)
+{
+    int n = 0;
+    for (int i = 0; i < t->m.view.slots.n; i++)
+        n += mr_ps_slot_index(slot(t, i), id) >= 0;
+    return n;
+}
+
+static int slot_with_tail(const story *t, uint64_t id)
+{
+    for (int i = 0; i < t->m.view.slots.n; i++)
+        if (slot(t, i)->n > 1 && slot(t, i)->chain[slot(t, i)->n - 1].id == id)
+            return i;
+    return -1;
+}
+
+MR_TEST(ps_manager_another_stands_in_for_who_has_no_memory)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 6, .replicas = 2, .servers = 3, .again_ns = 100});
+    for (uint64_t id = 1; id <= 3; id++)
+        join(&t, id, NULL);
+    int at = slot_with_tail(&t, 2), had = slots_of(&t, 2);
+    uint64_t head = slot(&t, at)->chain[0].id;
+    decline(&t, 2, at);
+    MR_CHECK_INT(count(&t, MR_PSM_DECLINED), 1);
+    MR_CHECK_INT(mr_ps_slot_index(slot(&t, at), 2), -1);
+    MR_CHECK(slot(&t, at)->catching.id == 6 - 2 - head); /* the third */
+    MR_CHECK(!mr_psm_quiet(&t.m));
+    finish_motions(&t);
+    MR_CHECK(mr_psm_quiet(&t.m));
+    MR_CHECK_INT(slot(&t, at)->n, 2);
+    MR_CHECK_INT(slots_of(&t, 2), had - 1); /* what else it has it keeps */
+    end(&t);
+}
+
+MR_TEST(ps_manager_a_slot_that_nobody_has_memory_for_has_fewer_copies)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 6, .replicas = 2, .servers = 2, .again_ns = 100});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    int at = slot_with_tail(&t, 2);
+    decline(&t, 2, at);
+    MR_CHECK_INT(slot(&t, at)->n, 1);
+    MR_CHECK_INT(mr_psm_in_motion(&t.m), 0);
+    MR_CHECK(!mr_psm_quiet(&t.m)); /* it lacks a copy */
+    t.now = 99;
+    mr_psm_tick(&t.m, t.now, &t.out);
+    MR_CHECK_INT(mr_psm_in_motion(&t.m), 0);
+    t.now = 100; /* it is asked again, */
+    mr_psm_tick(&t.m, t.now, &t.out);
+    MR_CHECK(slot(&t, at)->catching.id == 2);
+    decline(&t, 2, at); /* and declines while it catches up, */
+    MR_CHECK_INT(mr_psm_in_motion(&t.m), 0);
+    join(&t, 3, NULL); /* until there is somebody else */
+    MR_CHECK(mr_psm_in_motion(&t.m) > 0);
+    finish_motions(&t);
+    MR_CHECK(mr_psm_quiet(&t.m));
+    MR_CHECK_INT(slot(&t, at)->n, 2);
+    end(&t);
+}
+
+/* Who is head holds what there is; words of before, and of strangers, say nothing. */
+MR_TEST(ps_manager_only_members_behind_the_head_decline)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 6, .replicas = 2, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    int at = slot_with_tail(&t, 2);
+    uint64_t epoch = t.m.view.epoch;
+    decline(&t, 1, at);
+    decline(&t, 3, at);
+    decline(&t, 0, at);
+    mr_psm_declined(&t.m, 2, at, slot(&t, at)->epoch - 1, t.now, &t.out);
+    mr_psm_declined(&t.m, 2, -1, slot(&t, at)->epoch, t.now, &t.out);
+    mr_psm_declined(&t.m, 2, 6, slot(&t, at)->epoch, t.now, &t.out);
+    MR_CHECK(t.m.view.epoch == epoch);
+    MR_CHECK_INT(t.m.full.n, 0);
+    MR_CHECK(mr_psm_quiet(&t.m));
+    end(&t);
+}
+
+MR_TEST(ps_manager_keeps_who_leaves_when_nobody_has_memory_for_its_slots)
+{
+    story t;
+    begin(&t, (mr_psm_options){.num_slots = 2, .replicas = 1, .servers = 2});
+    join(&t, 1, NULL);
+    join(&t, 2, NULL);
+    t.out.n = 0;
+    mr_psm_leave(&t.m, 1, t.now, &t.out);
+    int at = slot(&t, 0)->chain[0].id == 1 ? 0 : 1;
+    MR_CHECK(slot(&t, at)->catching.id == 2);
+    decline(&t, 2, at);
+    MR_CHECK_INT(count(&t, MR_PSM_KEEP), 1);
+    MR_CHECK_INT(mr_psm_in_motion(&t.m), 0);
+    MR_CHECK(slot(&t, at)->n == 1 && slot(&t, at)->chain[0].id == 1);
+    MR_CHECK(!t.m.view.servers.p[0].leaving);
+    MR_CHECK(mr_psm_quiet(&t.m));
+    end(&t);
+}

@@ -246,7 +246,7 @@ static void take_part(mr_psr *r, const mr_ps_slot *s)
     r->catching = s->catching.id == r->self;
     r->head = mr_ps_slot_head(s) == r->self;
     r->after_has = r->sent = r->told_stable = 0;
-    r->met = r->copying = r->awaited = r->told_complete = r->told_drained = false;
+    r->met = r->copying = r->awaited = r->told_complete = r->told_drained = r->told_declined = false;
 }
 
 void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions *out)
@@ -413,7 +413,7 @@ void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record
     (void)now_ns;
     if (!is_timely(r, from, epoch, true, out))
         return;
-    if (from != r->before || from == 0) {
+    if (!mr_psr_follows(r, from, epoch)) {
         r->n_bad++;
         return;
     }
@@ -468,7 +468,7 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
     (void)now_ns;
     if (!is_timely(r, from, epoch, true, out))
         return;
-    if (from != r->before || from == 0 || version > UINT64_MAX / 2) { /* versions go on from there, one by one */
+    if (!mr_psr_follows(r, from, epoch) || version > UINT64_MAX / 2) { /* versions go on from there, one by one */
         r->n_bad++;
         return;
     }
@@ -485,6 +485,25 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
     }
     settle(r, out);
     say_have(r, true, out);
+}
+
+bool mr_psr_follows(const mr_psr *r, uint64_t from, uint64_t epoch)
+{
+    return from != 0 && from == r->before && epoch == r->view.epoch;
+}
+
+/* The predecessor goes on sending what is missing, so it is said again as long as it must be. */
+void mr_psr_decline(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *out)
+{
+    if (!is_timely(r, from, epoch, true, out))
+        return;
+    if (!mr_psr_follows(r, from, epoch)) {
+        r->n_bad++;
+        return;
+    }
+    if (!r->told_declined)
+        tell_manager(r, MR_PSR_DECLINE, r->self, out);
+    r->told_declined = true;
 }
 
 void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actions *out)
@@ -507,7 +526,7 @@ void mr_psr_tick(mr_psr *r, int64_t now_ns, mr_psr_actions *out)
     if (now_ns < r->retry_at_ns)
         return;
     r->retry_at_ns = now_ns + r->o.retry_ns;
-    r->told_complete = r->told_drained = false;
+    r->told_complete = r->told_drained = r->told_declined = false;
     if (r->stale || r->asked) {
         r->asked = false;
         ask_view(r, out);

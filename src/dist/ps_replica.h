@@ -17,6 +17,9 @@
  * has all that was acknowledged before, it tells the manager.  From then on nothing is acknowledged that it does not
  * have.
  *
+ * A member that has no memory for a record or a copy takes nothing of it and says so to the manager (mr_psr_decline), which
+ * takes it out of the chain: it is never different, only gone.
+ *
  * A head that is not head any more, without knowing, cannot do harm: its successor knows the newer epoch and refuses,
  * so it acknowledges nothing, and answers its clients UNAVAILABLE.  Without a successor it was the only one that had
  * the slot, and then nobody else is made head.  Its pulls may be old until it hears: a client that knows a higher
@@ -61,6 +64,7 @@ typedef enum mr_psr_do {
                         not now; DATA_LOSS: the generation is over, or the slot lost; INVALID_ARGUMENT */
     MR_PSR_COMPLETE, /* to the manager: `to` is complete (mr_psm_complete, with `epoch`) */
     MR_PSR_DRAINED,  /* to the manager: drained (mr_psm_drained, with `epoch`) */
+    MR_PSR_DECLINE,  /* to the manager: there is no memory for the slot here (mr_psm_declined, with `epoch`) */
     MR_PSR_ASK_VIEW, /* of the manager: somebody knows a newer one */
 } mr_psr_do;
 
@@ -96,7 +100,7 @@ typedef struct mr_psr {
     bool copying;        /* a copy is on its way to it; records after copy_version are kept */
     uint64_t copy_version;
     bool awaited;        /* the catching one behind us counts for `stable` */
-    bool told_complete, told_drained; /* since the last tick or view */
+    bool told_complete, told_drained, told_declined; /* since the last tick or view */
     uint64_t told_stable; /* to the predecessor */
     int64_t retry_at_ns;
     bool asked;          /* for a view */
@@ -126,6 +130,10 @@ void mr_psr_refused(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *ou
 /* A copy of the slot at `version`, with its clocks, came whole. */
 void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, const mr_ps_stamp *stamps, int n, int64_t now_ns,
                  mr_psr_actions *out);
+/* Whether an append or a copy of that sender, with that epoch, is looked at: for nothing else memory is taken. */
+bool mr_psr_follows(const mr_psr *r, uint64_t from, uint64_t epoch);
+/* Instead of mr_psr_append or mr_psr_copy: there is no memory for what it brings. */
+void mr_psr_decline(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *out);
 /* The copy to `to` arrived, or did not (a broken connection): it is made anew then. */
 void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actions *out);
 void mr_psr_tick(mr_psr *r, int64_t now_ns, mr_psr_actions *out); /* several times in each retry_ns */

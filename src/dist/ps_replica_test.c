@@ -62,6 +62,7 @@ static void tell(story *t, const mr_psr_action *a)
     case MR_PSR_ANSWER: tell_answer(t, a); break;
     case MR_PSR_COMPLETE: mr_str_printf(&t->log, "complete %c", name(a->to)); break;
     case MR_PSR_DRAINED: mr_str_printf(&t->log, "drained"); break;
+    case MR_PSR_DECLINE: mr_str_printf(&t->log, "decline %c", name(a->to)); break;
     case MR_PSR_ASK_VIEW: mr_str_printf(&t->log, "ask view"); break;
     }
 }
@@ -319,6 +320,44 @@ MR_TEST(ps_replica_refuses_who_is_of_an_older_epoch)
     view(&t, 2, "BC");
     MR_CHECK_STR(append(&t, A, 1, 1, 1), "refuse A");
     MR_CHECK_STR(have(&t, C, 1, 0, 0, true), "");
+    end(&t);
+}
+
+static const char *decline(story *t, uint64_t from, uint64_t epoch)
+{
+    mr_psr_actions out = {0};
+    mr_psr_decline(&t->r, from, epoch, &out);
+    return told(t, &out);
+}
+
+/* It takes nothing, says so once until it is time to say it again, and begins with nothing when it is taken in again. */
+MR_TEST(ps_replica_without_memory_declines)
+{
+    story t;
+    begin(&t, B, 1);
+    view(&t, 1, "AB");
+    append(&t, A, 1, 1, 1);
+    MR_CHECK_STR(decline(&t, A, 1), "decline B");
+    MR_CHECK_STR(decline(&t, A, 1), "");
+    MR_CHECK_INT(t.r.version, 1);
+    tick(&t, 100);
+    MR_CHECK_STR(decline(&t, A, 1), "decline B");
+    MR_CHECK_STR(decline(&t, C, 1), ""); /* not the one before it */
+    MR_CHECK_STR(view(&t, 2, "A"), "reset");
+    MR_CHECK_STR(decline(&t, A, 1), "refuse A");
+    MR_CHECK(!mr_psr_follows(&t.r, A, 2));
+    end(&t);
+}
+
+MR_TEST(ps_replica_follows_the_one_before_it_in_its_epoch)
+{
+    story t;
+    begin(&t, B, 1);
+    view(&t, 3, "AB");
+    MR_CHECK(mr_psr_follows(&t.r, A, 3));
+    MR_CHECK(!mr_psr_follows(&t.r, A, 2) && !mr_psr_follows(&t.r, C, 3) && !mr_psr_follows(&t.r, 0, 3));
+    view(&t, 4, "BA");
+    MR_CHECK(!mr_psr_follows(&t.r, 0, 4) && !mr_psr_follows(&t.r, A, 4)); /* a head follows nobody */
     end(&t);
 }
 

@@ -1,6 +1,7 @@
 /* ps/client_internal.h -- a client's state, for its files.
  *
- *     client.c        its life, tables, waiting, the calls to the manager
+ *     client.c        its life, waiting
+ *     client_ask.c    what it asks of the manager while somebody waits: tables, iterations
  *     client_begin.c  pushes and pulls are taken apart, filtered and begun
  *     client_send.c   what was decided is sent, and what is answered taken
  *
@@ -86,9 +87,13 @@ struct mr_ps {
 /* ---- client.c ---- */
 /* Lets the client's thread look at what was decided. */
 void mr_ps_nudge_locked(mr_ps *ps) MR_REQUIRES(ps->mu);
-/* A call to the manager, which is made again while there is none.  head: what mr_ps_head_begin began; reply: may be NULL. */
-mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns, mr_bytes *reply);
 void mr_ps_task_unref_locked(mr_ps *ps, mr_ps_client_task *t) MR_REQUIRES(ps->mu);
+
+/* ---- client_ask.c ---- */
+/* A question begins with who asks; w writes its other fields. */
+void mr_ps_question_begin(mr_ps *ps, mr_pb_writer *w, mr_str *head);
+/* A call to the manager, which is made again while there is none.  head: what mr_ps_question_begin began; reply: may be NULL. */
+mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns, mr_bytes *reply);
 const mr_ps_table_spec *mr_ps_find_table(mr_ps *ps, int table, mr_status **st); /* NULL: there is none */
 
 /* ---- client_begin.c ---- */

@@ -210,6 +210,9 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
                 mr_error(MR_FAILED_PRECONDITION, "There is no other server to take over the parameters"),
                 NULL);
         break;
+    case MR_PSM_DECLINED:
+        mr_warn("parameters: server %s has no memory for range %d", p && p->address ? p->address : "", a->slot);
+        break;
     case MR_PSM_LOST_SLOT: mr_warn("parameters: all copies of range %d are lost", a->slot); break;
     case MR_PSM_FORGET_CLIENT: forget(m, a->id); break;
     case MR_PSM_WORKERS: break;

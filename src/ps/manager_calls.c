@@ -8,7 +8,7 @@
 
 typedef struct asked { /* what all requests may say */
     uint64_t id, epoch, forgot, n, member;
-    bool server, observer, all, drained;
+    bool server, observer, all, drained, declined;
     mr_sv address, name, view, table;
     int delay, slot;
     MR_VEC(mr_sv) tables;
@@ -259,7 +259,9 @@ static void do_report(mr_ps_manager *m, mr_net_call *c, const mr_ps_person *p, c
         mr_ps_reply(c, mr_invalid("A report of range %d", q->slot), NULL);
         return;
     }
-    if (q->drained)
+    if (q->declined)
+        mr_psm_declined(&m->psm, p->id, q->slot, q->epoch, mr_now_ns(), &m->actions);
+    else if (q->drained)
         mr_psm_drained(&m->psm, p->id, q->slot, q->epoch, &m->actions);
     else
         mr_psm_complete(&m->psm, p->id, q->slot, q->epoch, q->member, &m->actions);
@@ -369,6 +371,7 @@ static mr_status *read_asked(mr_sv head, asked *q)
         case 14: q->member = mr_pb_fixed64(&r); break;
         case 15: q->table = mr_pb_bytes(&r); break;
         case 16: q->all = mr_pb_bool(&r); break;
+        case 17: q->declined = mr_pb_bool(&r); break;
         default: mr_pb_skip(&r);
         }
     return mr_pb_reader_status(&r, "a request to the manager of parameters");

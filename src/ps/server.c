@@ -118,7 +118,7 @@ static void ask_manager(mr_ps_server *s, mr_ps_ask *a, const char *method, mr_pb
     mr_ps_ask_start(&s->ways, a, MR_PS_TO_MANAGER, s->link.manager, method, &body, mr_now_ns() + ns);
 }
 
-void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained, uint64_t member)
+void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *about)
 {
     mr_pb_writer w;
     mr_str head = {0};
@@ -126,10 +126,11 @@ void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained
     a->answered = free_ask; /* what is lost is said again */
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, s->id);
-    mr_pb_opt_varint(&w, 10, epoch);
+    mr_pb_opt_varint(&w, 10, about->epoch);
     mr_pb_opt_varint(&w, 12, (uint64_t)slot);
-    mr_pb_opt_varint(&w, 13, drained);
-    mr_pb_opt_fixed64(&w, 14, member);
+    mr_pb_opt_varint(&w, 13, about->what == MR_PSR_DRAINED);
+    mr_pb_opt_fixed64(&w, 14, about->what == MR_PSR_COMPLETE ? about->to : 0);
+    mr_pb_opt_varint(&w, 17, about->what == MR_PSR_DECLINE);
     ask_manager(s, a, MR_PS_MANAGER_SERVICE "Report", &w, &head, 1000 * MS);
 }
 
@@ -211,8 +212,11 @@ static void turn(void *owner)
     if (s->closing && !s->closed) { /* what calls it made end, so that others see that it is gone */
         s->closed = true;
         mr_ps_server_end_pushes(s);
+        mr_ps_server_end_line(s);
         mr_ps_ways_close(&s->ways);
     }
+    if (s->line)
+        mr_ps_server_serve_line(s, mr_now_ns());
     mr_ps_server_flush(s);
 }
 
@@ -272,6 +276,7 @@ mr_status *mr_ps_server_open(const mr_ps_server_options *o, struct mr_server *ta
     s->inbox.owner = s;
     s->link.closing = true; /* until it is begun */
     s->id = mr_random64() | 1;
+    s->answers = mr_ps_tally_new();
     mr_status *st = start(s, o, task);
     if (!st) {
         mr_ps_inbox_ask(&s->inbox, begin_link, (void *)(uintptr_t)o->manager);
@@ -295,6 +300,7 @@ static void end(void *owner, void *arg)
     mr_ps_link_stop(&s->link);
     turn(s);
     mr_ps_server_end_pushes(s);
+    mr_ps_server_end_line(s);
 }
 
 static void free_slots(mr_ps_server *s)
@@ -328,6 +334,7 @@ void mr_ps_server_close(mr_ps_server *s)
     mr_ps_link_deinit(&s->link);
     mr_ps_map_deinit(&s->map);
     mr_ps_key_cache_free(s->keys);
+    mr_ps_tally_unref(s->answers);
     mr_status_free(s->failed);
     mr_status_free(s->failed_to_leave);
     mr_cond_deinit(&s->changed);

@@ -1,21 +1,10 @@
-/* ps/server_calls.c -- what clients ask of a server: pushes, pulls and sums.
+/* ps/server_calls.c -- calls that come to a server, and pushes.
  *
  * A push is taken apart into its parts, each of which is offered to its slot (dist/ps_replica.h); the call is answered when
- * all of them are.  Pulls are answered at once. */
+ * all of them are. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
-
-#define MAX_ANSWER ((size_t)1 << 30)
-
-static mr_status *know_table(const mr_ps_server *s, int table)
-{
-    if (table < 0 || table >= MR_PS_MAX_TABLES)
-        return mr_invalid("There is no table %d", table);
-    /* It may have been made just now, and the manager's word is on its way. */
-    return table < s->store.tables.n ? NULL
-                                     : mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", table);
-}
 
 /* ---- pushes ---- */
 
@@ -115,7 +104,8 @@ static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_re
 static void offer_part(mr_ps_server *s, const mr_ps_request *q, mr_ps_push_part *part, int i, int64_t now_ns)
 {
     mr_psr *r = &s->slots[part->slot].r;
-    part->st = mr_ps_store_check(&s->store, part->slot, &part->change);
+    if (mr_psr_may_pull(r, q->epochs.p[i]) == MR_OK) /* else it is refused, and no memory taken for it */
+        part->st = mr_ps_store_check(&s->store, part->slot, &part->change);
     if (part->st) { /* it does not count, and never will */
         mr_ps_push_answered(part, mr_status_code(part->st), r->view.epoch, 0);
         return;
@@ -140,10 +130,10 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     for (int i = 0; i < n; i++)
         if (q->prevs.p[i] == 0 || q->prevs.p[i] > q->ts)
             return mr_invalid("A push %llu says that it comes after itself", (unsigned long long)q->ts);
-    MR_TRY(know_table(s, q->table));
+    MR_TRY(mr_ps_server_know_table(s, q->table));
     t = s->store.tables.p[q->table];
     size_t width = mr_ps_change_width(t, q->kind);
-    size_t room = s->memory ? s->memory - MR_MIN(s->memory, s->store.used + s->under_way) : SIZE_MAX;
+    size_t room = mr_ps_server_room(s);
     if (c->body.n > room)
         return mr_error(MR_UNAVAILABLE, "There is no memory for a push of %zu bytes at present", c->body.n);
     mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_slots, width, room, s->keys, &u) : NULL;
@@ -169,137 +159,6 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     return NULL;
 }
 
-/* ---- pulls ---- */
-
-typedef struct answer { /* to a pull or a sum */
-    mr_ps_numbers codes, epochs;
-    bool bad; /* some part was not served */
-    mr_ps_blob *blob;
-    size_t n_rows, n_bytes;
-} answer;
-
-static void answer_deinit(answer *a)
-{
-    mr_vec_deinit(&a->codes);
-    mr_vec_deinit(&a->epochs);
-    mr_ps_blob_unref(a->blob);
-}
-
-/* Which parts are served. */
-static void judge(const mr_ps_server *s, const mr_ps_request *q, answer *a)
-{
-    for (int i = 0; i < q->slots.n; i++) {
-        const mr_psr *r = &s->slots[q->slots.p[i]].r;
-        mr_code code = mr_psr_may_pull(r, q->epochs.p[i]);
-        mr_vec_push(&a->codes, code);
-        mr_vec_push(&a->epochs, r->view.epoch);
-        a->bad |= code != MR_OK;
-    }
-}
-
-static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, const mr_ps_unpacked *u,
-                             size_t width, answer *a)
-{
-    size_t bytes;
-    if (!mr_size_mul(u->n_rows, width * sizeof(float), &bytes) || bytes > MAX_ANSWER ||
-        !(a->blob = mr_ps_blob_new(bytes)))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "%zu rows of %zu floats are too many for one answer",
-                        u->n_rows, width);
-    for (int i = 0; i < q->slots.n; i++) {
-        int slot = (int)q->slots.p[i];
-        if (a->codes.p[i] != MR_OK)
-            continue;
-        MR_TRY(mr_ps_keys_in_slot(&s->store, q->table, slot, u->parts.p[i]));
-        mr_ps_store_read(&s->store, q->table, slot, u->parts.p[i], q->whole,
-                         (float *)a->blob->data + a->n_rows * width);
-        a->n_rows += u->parts.p[i].n;
-    }
-    a->n_bytes = a->n_rows * width * sizeof(float);
-    return NULL;
-}
-
-/* Values as the client wants them: 16 bits, rows of zeros left out. */
-static mr_status *pack_values(const mr_ps_request *q, size_t width, answer *a, mr_bytes *raw)
-{
-    mr_str packed = {0};
-    mr_ps_codec codec = {.form = (mr_ps_form)(q->answer_form ? q->answer_form - 1 : 0),
-                         .snappy = q->snappy,
-                         .seed = (uint64_t)mr_now_ns()};
-    uint8_t *present = mr_try_alloc(a->n_rows + 1);
-    if (!present)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to pack %zu rows", a->n_rows);
-    mr_ps_values_nonzero((const float *)a->blob->data, a->n_rows, (int)width, present);
-    mr_status *st =
-        mr_ps_values_pack(&codec, (const float *)a->blob->data, present, a->n_rows, (int)width, &packed);
-    mr_free(present);
-    if (st) {
-        mr_str_deinit(&packed);
-        return st;
-    }
-    a->n_bytes = packed.n;
-    mr_bytes_add_str(raw, &packed);
-    return NULL;
-}
-
-static mr_status *answer_put(const mr_ps_request *q, size_t width, answer *a, mr_bytes *body)
-{
-    mr_pb_writer w;
-    mr_str head = {0};
-    mr_bytes raw = {0};
-    bool packed = width > 0 && (q->answer_form || q->snappy);
-    if (packed)
-        MR_TRY(pack_values(q, width, a, &raw));
-    else if (a->blob)
-        mr_ps_bytes_add(&raw, a->blob, a->blob->data, a->n_bytes);
-    mr_ps_head_begin(&w, &head);
-    if (a->bad) {
-        mr_ps_put_numbers(&w, 1, &a->codes);
-        mr_ps_put_numbers(&w, 2, &a->epochs);
-    }
-    mr_pb_opt_varint(&w, 5, packed);
-    mr_pb_opt_varint(&w, 6, a->n_bytes);
-    return mr_ps_head_end(&w, &head, &raw, body);
-}
-
-static mr_status *do_pull(mr_ps_server *s, const mr_ps_request *q, const mr_ps_frame *f, mr_bytes *body)
-{
-    answer a = {0};
-    mr_ps_unpacked u = {0};
-    mr_status *st = NULL;
-    MR_GO(know_table(s, q->table));
-    const mr_ps_table_spec *t = s->store.tables.p[q->table];
-    size_t width = q->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
-    MR_GO(mr_ps_request_unpack(q, f, t, s->store.n_slots, 0, SIZE_MAX, s->keys, &u));
-    judge(s, q, &a);
-    MR_GO(read_parts(s, q, &u, width, &a));
-    MR_GO(answer_put(q, width, &a, body));
-out:
-    mr_ps_unpacked_deinit(&u);
-    answer_deinit(&a);
-    return st;
-}
-
-static mr_status *do_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes *body)
-{
-    answer a = {0};
-    mr_status *st = NULL;
-    MR_GO(know_table(s, q->table));
-    judge(s, q, &a);
-    a.n_bytes = (size_t)q->slots.n * sizeof(double);
-    a.blob = mr_ps_blob_new(a.n_bytes);
-    if (!a.blob)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d sums", q->slots.n));
-    memset(a.blob->data, 0, a.n_bytes);
-    for (int i = 0; i < q->slots.n; i++)
-        if (a.codes.p[i] == MR_OK)
-            MR_GO(mr_ps_store_reduce(&s->store, (int)q->slots.p[i], q->what, q->table, q->other,
-                                     (double *)a.blob->data + i));
-    MR_GO(answer_put(q, 0, &a, body));
-out:
-    answer_deinit(&a);
-    return st;
-}
-
 /* ---- calls ---- */
 
 static void do_request(mr_ps_server *s, mr_net_call *c, const char *method)
@@ -307,16 +166,14 @@ static void do_request(mr_ps_server *s, mr_net_call *c, const char *method)
     mr_ps_frame f = {0};
     mr_ps_request q = {0};
     mr_bytes body = {0};
-    bool push = strcmp(method, "Push") == 0, taken = false;
+    bool taken = false;
     mr_status *st = mr_ps_frame_open(&c->body, &f);
     if (!st)
         st = mr_ps_request_get(f.head, s->store.n_slots, &q);
-    if (!st && push)
+    if (!st && strcmp(method, "Push") == 0)
         taken = !(st = do_push(s, c, &q, &f));
-    else if (!st && strcmp(method, "Pull") == 0)
-        st = do_pull(s, &q, &f, &body);
     else if (!st)
-        st = do_reduce(s, &q, &body);
+        st = mr_ps_server_reduce(s, &q, &body);
     mr_ps_request_deinit(&q);
     mr_ps_frame_deinit(&f);
     if (!taken)
@@ -334,8 +191,10 @@ static void on_call(void *owner, mr_ps_note *n)
                     mr_error(MR_UNAVAILABLE, s->closing ? "The server of parameters was stopped"
                                                         : "The server has not joined yet"),
                     NULL);
-    else if (strcmp(method, "Push") == 0 || strcmp(method, "Pull") == 0 || strcmp(method, "Reduce") == 0)
+    else if (strcmp(method, "Push") == 0 || strcmp(method, "Reduce") == 0)
         do_request(s, c, method);
+    else if (strcmp(method, "Pull") == 0)
+        mr_ps_server_pull(s, c);
     else if (strcmp(method, "Chain") == 0)
         mr_ps_server_chain(s, c);
     else if (strcmp(method, "Copy") == 0)

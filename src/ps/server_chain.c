@@ -1,16 +1,11 @@
-/* ps/server_chain.c -- what members of a chain tell each other, and what was decided.
+/* ps/server_chain.c -- what the slots of a server decided (dist/ps_replica.h), carried out, and words of other members taken.
  *
- * Words about many slots to one server travel in one message (Chain), one message at a time: so they keep their order, and
- * what comes while one is under way is put together in the next.  A message that is lost is not sent again: dist/ps_replica.h
- * asks again by itself. */
+ * The store and the records that are kept change here alone, in the order of the actions: so at the end of each event a slot
+ * holds what its mr_psr counts, and records kept follow each other up to that version. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-
-#define MS INT64_C(1000000)
-#define CHAIN_NS (2000 * MS)
-#define COPY_NS (30000 * MS)
 
 /* ---- records ---- */
 
@@ -48,226 +43,6 @@ void mr_ps_slot_state_deinit(mr_ps_slot_state *s)
     mr_vec_deinit(&s->kept);
     mr_psr_deinit(&s->r);
 }
-
-/* ---- words that wait ---- */
-
-static void word_deinit(mr_ps_word *w)
-{
-    for (int i = 0; i < w->records.n; i++)
-        mr_ps_record_deinit(&w->records.p[i]);
-    mr_vec_deinit(&w->records);
-}
-
-static mr_ps_outbox *outbox_of(mr_ps_server *s, uint64_t to)
-{
-    for (int i = 0; i < s->outboxes.n; i++)
-        if (s->outboxes.p[i]->to == to)
-            return s->outboxes.p[i];
-    mr_ps_outbox *b = mr_new(mr_ps_outbox);
-    b->to = to;
-    mr_vec_push(&s->outboxes, b);
-    return b;
-}
-
-static void outbox_clear(mr_ps_outbox *b)
-{
-    for (int i = 0; i < b->words.n; i++)
-        word_deinit(&b->words.p[i]);
-    b->words.n = 0;
-}
-
-void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id)
-{
-    for (int i = 0; i < s->outboxes.n; i++) {
-        mr_ps_outbox *b = s->outboxes.p[i];
-        if (b->to != id)
-            continue;
-        mr_vec_remove_swap(&s->outboxes, i);
-        outbox_clear(b);
-        mr_vec_deinit(&b->words);
-        mr_free(b);
-        return;
-    }
-}
-
-/* ---- a message of them ---- */
-
-enum { SMALL_PIECE = 4096 };
-
-typedef struct
-    raw_out { /* raw bytes of a message: small pieces are put together, large ones go as they lie */
-    mr_bytes bytes;
-    mr_str small;
-} raw_out;
-
-static void raw_add(raw_out *o, mr_ps_blob *b, const void *p, size_t n)
-{
-    if (n < SMALL_PIECE) {
-        mr_str_append(&o->small, p, n);
-        return;
-    }
-    mr_bytes_add_str(&o->bytes, &o->small);
-    mr_ps_bytes_add(&o->bytes, b, p, n);
-}
-
-/* A change's keys and floats, each padded to 8 bytes. */
-static void put_raw(raw_out *raw, const mr_ps_server *s, const mr_ps_entry *e)
-{
-    static const char zeros[8];
-    const mr_ps_change *c = &e->change;
-    if (c->kind == MR_PS_CHANGE_NONE || c->kind == MR_PS_CHANGE_ALGEBRA)
-        return;
-    size_t floats = c->keys.n * mr_ps_change_width(s->store.tables.p[c->table], c->kind) * sizeof(float);
-    if (c->keys.list)
-        raw_add(raw, e->blob, c->keys.list, c->keys.n * sizeof(uint64_t));
-    raw_add(raw, e->blob, c->floats, floats);
-    raw_add(raw, NULL, zeros, -floats & 7);
-}
-
-static void put_record(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_record *r)
-{
-    size_t mark = mr_pb_begin(w, 7);
-    mr_pb_put_varint(w, 1, r->version);
-    for (int i = 0; i < r->entries.n; i++) {
-        const mr_ps_entry *e = &r->entries.p[i];
-        size_t inner = mr_pb_begin(w, 2), change;
-        mr_pb_put_fixed64(w, 1, e->stamp.client);
-        mr_pb_put_varint(w, 2, e->stamp.ts);
-        change = mr_pb_begin(w, 3);
-        mr_ps_change_put(w, &e->change);
-        mr_pb_end(w, change);
-        mr_pb_end(w, inner);
-        put_raw(raw, s, e);
-    }
-    mr_pb_end(w, mark);
-}
-
-static void put_word(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_word *word)
-{
-    size_t mark = mr_pb_begin(w, 2);
-    mr_pb_opt_varint(w, 1, (uint64_t)word->kind);
-    mr_pb_opt_varint(w, 2, (uint64_t)word->slot);
-    mr_pb_opt_varint(w, 3, word->epoch);
-    mr_pb_opt_varint(w, 4, word->version);
-    mr_pb_opt_varint(w, 5, word->stable);
-    mr_pb_opt_varint(w, 6, word->again);
-    for (int i = 0; i < word->records.n; i++)
-        put_record(w, raw, s, &word->records.p[i]);
-    mr_pb_end(w, mark);
-}
-
-static void on_chained(void *owner, mr_ps_ask *a)
-{
-    mr_ps_server *s = owner;
-    for (int i = 0; i < s->outboxes.n; i++)
-        if (s->outboxes.p[i]->to == a->to) {
-            s->outboxes.p[i]->busy = false;
-            if (a->st) /* who is not there is not told old words when it is back */
-                outbox_clear(s->outboxes.p[i]);
-        }
-    mr_ps_ask_deinit(a);
-    mr_free(a);
-}
-
-enum { MAX_PIECES = 900 }; /* of a message: the local transport takes 1024 */
-
-static void send_words(mr_ps_server *s, mr_ps_outbox *b)
-{
-    mr_pb_writer w;
-    mr_str head = {0};
-    raw_out raw = {0};
-    mr_bytes body = {0};
-    int n = 0;
-    mr_ps_head_begin(&w, &head);
-    mr_pb_put_fixed64(&w, 1, s->id);
-    while (n < b->words.n && raw.bytes.pieces.n < MAX_PIECES)
-        put_word(&w, &raw, s, &b->words.p[n++]);
-    for (int i = 0; i < n; i++)
-        word_deinit(&b->words.p[i]);
-    memmove(b->words.p, b->words.p + n, (size_t)(b->words.n - n) * sizeof *b->words.p);
-    b->words.n -= n;
-    mr_bytes_add_str(&raw.bytes, &raw.small);
-    mr_status *st = mr_ps_head_end(&w, &head, &raw.bytes, &body);
-    if (st) {
-        mr_warn("parameters: %s", mr_status_message(st));
-        mr_status_free(st);
-        return;
-    }
-    mr_ps_ask *a = mr_new(mr_ps_ask);
-    a->answered = on_chained;
-    b->busy = true;
-    mr_ps_ask_start(&s->ways, a, b->to, mr_ps_map_address(&s->map, b->to), MR_PS_SERVICE "Chain", &body,
-                    mr_now_ns() + CHAIN_NS);
-}
-
-void mr_ps_server_flush(mr_ps_server *s)
-{
-    for (int i = 0; i < s->outboxes.n && !s->closing; i++)
-        if (!s->outboxes.p[i]->busy && s->outboxes.p[i]->words.n > 0)
-            send_words(s, s->outboxes.p[i]);
-}
-
-/* ---- copies ---- */
-
-typedef struct copy_ask {
-    mr_ps_ask ask; /* first */
-    int slot;
-} copy_ask;
-
-static void on_copied(void *owner, mr_ps_ask *ask)
-{
-    mr_ps_server *s = owner;
-    copy_ask *a = (copy_ask *)ask;
-    if (s->slots && !s->closing) {
-        mr_psr_copied(&s->slots[a->slot].r, ask->to, !ask->st, mr_now_ns(), &s->actions);
-        mr_ps_server_act(s, a->slot, NULL);
-    }
-    mr_ps_ask_deinit(ask);
-    mr_free(a);
-}
-
-static mr_status *copy_body(mr_ps_server *s, int slot, const mr_psr_action *act, mr_bytes *body)
-{
-    mr_pb_writer w;
-    mr_str head = {0}, packed = {0};
-    mr_bytes raw = {0};
-    mr_ps_stamps stamps = {0};
-    mr_status *st = mr_ps_store_pack(&s->store, slot, &packed);
-    if (st) {
-        mr_str_deinit(&packed);
-        return st;
-    }
-    mr_ps_clock_export(&s->clock, slot, &stamps);
-    mr_ps_head_begin(&w, &head);
-    mr_pb_put_fixed64(&w, 1, s->id);
-    mr_pb_opt_varint(&w, 2, (uint64_t)slot);
-    mr_pb_opt_varint(&w, 3, s->slots[slot].r.view.epoch);
-    mr_pb_opt_varint(&w, 4, act->version);
-    for (int i = 0; i < stamps.n; i++) {
-        mr_pb_put_fixed64(&w, 5, stamps.p[i].client);
-        mr_pb_put_varint(&w, 6, stamps.p[i].ts);
-    }
-    mr_pb_opt_varint(&w, 7, (uint64_t)s->store.tables.n);
-    mr_vec_deinit(&stamps);
-    mr_bytes_add_str(&raw, &packed);
-    return mr_ps_head_end(&w, &head, &raw, body);
-}
-
-static void send_copy(mr_ps_server *s, int slot, const mr_psr_action *act)
-{
-    mr_bytes body = {0};
-    copy_ask *a = mr_new(copy_ask);
-    a->slot = slot;
-    a->ask.answered = on_copied;
-    mr_status *st = copy_body(s, slot, act, &body);
-    if (st) { /* it is refused where it comes to, and made again later */
-        mr_warn("parameters: no copy of range %d: %s", slot, mr_status_message(st));
-        mr_status_free(st);
-    }
-    mr_ps_ask_start(&s->ways, &a->ask, act->to, mr_ps_map_address(&s->map, act->to), MR_PS_SERVICE "Copy",
-                    &body, mr_now_ns() + COPY_NS);
-}
-
 /* ---- what was decided ---- */
 
 /* A user's graph is run by the head alone: others are told what came of it. */
@@ -329,7 +104,7 @@ static void apply_record(mr_ps_server *s, int slot, mr_ps_record *r)
     mr_ps_slot_state *state = &s->slots[slot];
     for (int i = 0; i < r->entries.n; i++) {
         mr_status *st = mr_ps_store_check(&s->store, slot, &r->entries.p[i].change);
-        if (st) { /* a member that cannot follow would differ from the others */
+        if (st) { /* it was checked, and memory taken, when it came: a member that goes on without it would differ */
             mr_ps_server_fail(s, mr_status_prepend(st, "range %d: ", slot));
             return;
         }
@@ -346,16 +121,16 @@ static void queue_records(mr_ps_server *s, int slot, const mr_psr_action *a)
     for (int i = 0; i < state->kept.n; i++)
         if (state->kept.p[i].version >= a->first && state->kept.p[i].version <= a->version)
             mr_vec_push(&w.records, record_share(&state->kept.p[i]));
-    mr_vec_push(&outbox_of(s, a->to)->words, w);
+    mr_ps_server_say(s, a->to, w);
 }
 
 static void install(mr_ps_server *s, int slot, const mr_ps_hand *h)
 {
     drop_kept(&s->slots[slot], UINT64_MAX);
-    mr_status *st =
-        h ? mr_ps_store_unpack(&s->store, slot, h->copy) : mr_error(MR_INTERNAL, "There is no copy");
-    if (st)
-        mr_ps_server_fail(s, mr_status_prepend(st, "range %d: ", slot));
+    if (h && h->copy && h->copy->parts)
+        mr_ps_store_install(&s->store, slot, h->copy);
+    else
+        mr_ps_server_fail(s, mr_error(MR_INTERNAL, "range %d: there is no copy", slot));
 }
 
 static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h)
@@ -366,18 +141,19 @@ static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h
     case MR_PSR_APPLY: apply_record(s, slot, &h->records[a->index]); break;
     case MR_PSR_SEND: queue_records(s, slot, a); break;
     case MR_PSR_HAVE:
-        mr_vec_push(&outbox_of(s, a->to)->words, (mr_ps_word){.kind = MR_PS_WORD_HAVE,
-                                                              .slot = slot,
-                                                              .epoch = state->r.view.epoch,
-                                                              .version = a->version,
-                                                              .stable = a->stable,
-                                                              .again = a->again});
+        mr_ps_server_say(s, a->to,
+                         (mr_ps_word){.kind = MR_PS_WORD_HAVE,
+                                      .slot = slot,
+                                      .epoch = state->r.view.epoch,
+                                      .version = a->version,
+                                      .stable = a->stable,
+                                      .again = a->again});
         break;
     case MR_PSR_REFUSE:
-        mr_vec_push(&outbox_of(s, a->to)->words,
-                    (mr_ps_word){.kind = MR_PS_WORD_REFUSE, .slot = slot, .epoch = a->epoch});
+        mr_ps_server_say(s, a->to,
+                         (mr_ps_word){.kind = MR_PS_WORD_REFUSE, .slot = slot, .epoch = a->epoch});
         break;
-    case MR_PSR_COPY: send_copy(s, slot, a); break;
+    case MR_PSR_COPY: mr_ps_server_send_copy(s, slot, a); break;
     case MR_PSR_INSTALL: install(s, slot, h); break;
     case MR_PSR_RESET:
         drop_kept(state, UINT64_MAX);
@@ -387,8 +163,9 @@ static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h
     case MR_PSR_ANSWER:
         mr_ps_push_answered((mr_ps_push_part *)(uintptr_t)a->cookie, a->code, a->epoch, a->version);
         break;
-    case MR_PSR_COMPLETE: mr_ps_server_report(s, slot, a->epoch, false, a->to); break;
-    case MR_PSR_DRAINED: mr_ps_server_report(s, slot, a->epoch, true, 0); break;
+    case MR_PSR_COMPLETE:
+    case MR_PSR_DRAINED:
+    case MR_PSR_DECLINE: mr_ps_server_report(s, slot, a); break;
     case MR_PSR_ASK_VIEW: break; /* the Watch that is open is answered as soon as there is one */
     }
 }
@@ -401,100 +178,18 @@ void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h)
     }
     s->actions.n = 0;
 }
-
 /* ---- words that come ---- */
 
-/* Takes keys and floats of a change out of the message's raw bytes. */
-static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, bool listed, mr_ps_entry *e)
+void mr_ps_server_decline(mr_ps_server *s, int slot, uint64_t from, uint64_t epoch, const mr_status *why)
 {
-    mr_ps_change *c = &e->change;
-    if (c->kind == MR_PS_CHANGE_NONE)
-        return NULL;
-    if ((unsigned)c->kind >= MR_PS_CHANGE_KINDS)
-        return mr_invalid("There is no change %d", (int)c->kind);
-    if (c->table < 0 || c->table >= s->store.tables.n)
-        return mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", c->table);
-    if (c->kind == MR_PS_CHANGE_ALGEBRA)
-        return NULL;
-    static const uint64_t some;
-    c->keys.list = listed ? &some : NULL;
-    size_t n = mr_ps_change_raw(c, s->store.tables.p[c->table]),
-           keys = listed ? c->keys.n * sizeof(uint64_t) : 0;
-    if (n > raw->n - *at)
-        return mr_invalid("A record tells of %zu bytes, and has %zu", n, raw->n - *at);
-    c->keys.list = listed ? (const uint64_t *)(raw->data + *at) : NULL;
-    c->floats = (const float *)(raw->data + *at + keys);
-    e->blob = mr_ps_blob_ref(raw);
-    *at += n;
-    return NULL;
+    mr_psr_decline(&s->slots[slot].r, from, epoch, &s->actions);
+    if (s->actions.n > 0)
+        mr_warn("parameters: range %d is declined: %s", slot, mr_status_message(why));
+    mr_ps_server_act(s, slot, NULL);
 }
 
-static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
-                            mr_ps_entry *e)
-{
-    mr_pb_reader sub;
-    uint32_t field, wire;
-    bool listed = false;
-    while (mr_pb_next(r, &field, &wire))
-        switch (field) {
-        case 1: e->stamp.client = mr_pb_fixed64(r); break;
-        case 2: e->stamp.ts = mr_pb_varint(r); break;
-        case 3:
-            if (mr_pb_message(r, &sub))
-                mr_ps_change_get(&sub, &e->change, &listed);
-            break;
-        default: mr_pb_skip(r);
-        }
-    return r->error ? NULL : take_raw(s, raw, at, listed, e);
-}
-
-static mr_status *get_record(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
-                             mr_ps_record *out)
-{
-    mr_pb_reader sub;
-    uint32_t field, wire;
-    mr_status *st = NULL;
-    while (!st && mr_pb_next(r, &field, &wire)) {
-        mr_ps_entry e = {0};
-        if (field == 1) {
-            out->version = mr_pb_varint(r);
-        } else if (field == 2 && mr_pb_message(r, &sub)) {
-            st = get_entry(s, &sub, raw, at, &e);
-            mr_vec_push(&out->entries, e);
-        } else if (field != 2) {
-            mr_pb_skip(r);
-        }
-    }
-    return st;
-}
-
-static mr_status *get_word(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_word *w)
-{
-    mr_pb_reader sub;
-    uint32_t field, wire;
-    mr_status *st = NULL;
-    while (!st && mr_pb_next(r, &field, &wire))
-        switch (field) {
-        case 1: w->kind = mr_pb_int32(r); break;
-        case 2: w->slot = mr_pb_int32(r); break;
-        case 3: w->epoch = mr_pb_varint(r); break;
-        case 4: w->version = mr_pb_varint(r); break;
-        case 5: w->stable = mr_pb_varint(r); break;
-        case 6: w->again = mr_pb_bool(r); break;
-        case 7:
-            if (mr_pb_message(r, &sub)) {
-                mr_vec_push(&w->records, (mr_ps_record){0});
-                st = get_record(s, &sub, raw, at, &mr_vec_last(&w->records));
-            }
-            break;
-        default: mr_pb_skip(r);
-        }
-    if (!st && !r->error && (w->slot < 0 || w->slot >= s->store.n_slots))
-        st = mr_invalid("A word about range %d of %d", w->slot, s->store.n_slots);
-    return st;
-}
-
-/* Records must be possible before any of them is taken: what would not be is nothing that a head made. */
+/* Records must be possible before any of them is taken: what would not be is nothing that a head made, unless it is for want
+ * of memory.  That is taken here, for all of them. */
 static mr_status *check_records(mr_ps_server *s, const mr_ps_word *w)
 {
     for (int i = 0; i < w->records.n; i++)
@@ -527,11 +222,15 @@ static mr_status *take_word(mr_ps_server *s, uint64_t from, mr_ps_word *w)
 {
     int64_t now = mr_now_ns();
     mr_psr *r = &s->slots[w->slot].r;
+    mr_status *st;
     switch (w->kind) {
     case MR_PS_WORD_APPEND:
-        MR_TRY(check_records(s, w));
-        take_append(s, from, w, now);
-        return NULL;
+        st = mr_psr_follows(r, from, w->epoch) ? check_records(s, w) : NULL;
+        if (mr_status_code(st) == MR_RESOURCE_EXHAUSTED)
+            mr_ps_server_decline(s, w->slot, from, w->epoch, st);
+        if (!st)
+            take_append(s, from, w, now);
+        return st;
     case MR_PS_WORD_HAVE:
         mr_psr_have(r, from, w->epoch, w->version, w->stable, w->again, now, &s->actions);
         break;
@@ -556,10 +255,10 @@ static mr_status *take_words(mr_ps_server *s, const mr_ps_frame *f, mr_ps_blob *
             from = mr_pb_fixed64(&r);
         } else if (field == 2 && mr_pb_message(&r, &sub)) {
             mr_ps_word w = {0};
-            st = get_word(s, &sub, raw, &at, &w);
+            st = mr_ps_word_get(s, &sub, raw, &at, &w);
             if (!st && !r.error)
                 mr_status_update(&bad, take_word(s, from, &w));
-            word_deinit(&w);
+            mr_ps_word_deinit(&w);
         } else if (field != 2) {
             mr_pb_skip(&r);
         }
@@ -577,67 +276,6 @@ void mr_ps_server_chain(mr_ps_server *s, mr_net_call *c)
         st = mr_ps_frame_take(&f, 0, f.raw_n, &raw);
     if (!st)
         st = take_words(s, &f, raw);
-    mr_ps_blob_unref(raw);
-    mr_ps_frame_deinit(&f);
-    mr_ps_reply(c, st, NULL);
-}
-
-/* ---- copies that come ---- */
-
-typedef struct copy_head {
-    uint64_t from, epoch, version;
-    int slot, tables;
-    mr_ps_stamps stamps;
-} copy_head;
-
-static mr_status *get_copy(mr_sv head, int n_slots, copy_head *h)
-{
-    mr_pb_reader r;
-    uint32_t field, wire;
-    int n_ts = 0;
-    mr_pb_reader_init(&r, head);
-    while (mr_pb_next(&r, &field, &wire))
-        switch (field) {
-        case 1: h->from = mr_pb_fixed64(&r); break;
-        case 2: h->slot = mr_pb_int32(&r); break;
-        case 3: h->epoch = mr_pb_varint(&r); break;
-        case 4: h->version = mr_pb_varint(&r); break;
-        case 5: mr_vec_push(&h->stamps, (mr_ps_stamp){.client = mr_pb_fixed64(&r)}); break;
-        case 6:
-            if (n_ts < h->stamps.n)
-                h->stamps.p[n_ts++].ts = mr_pb_varint(&r);
-            else
-                mr_pb_fail(&r, "a time without a client");
-            break;
-        case 7: h->tables = mr_pb_int32(&r); break;
-        default: mr_pb_skip(&r);
-        }
-    MR_TRY(mr_pb_reader_status(&r, "Copy"));
-    return h->slot >= 0 && h->slot < n_slots ? NULL
-                                             : mr_invalid("A copy of range %d of %d", h->slot, n_slots);
-}
-
-void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c)
-{
-    mr_ps_frame f = {0};
-    mr_ps_blob *raw = NULL;
-    copy_head h = {0};
-    mr_status *st = mr_ps_frame_open(&c->body, &f);
-    if (!st)
-        st = get_copy(f.head, s->store.n_slots, &h);
-    if (!st && h.tables > s->store.tables.n)
-        st = mr_error(MR_UNAVAILABLE, "A copy has %d tables, %d are known here", h.tables, s->store.tables.n);
-    if (!st)
-        st = mr_ps_frame_take(&f, 0, f.raw_n, &raw);
-    if (!st)
-        st = mr_ps_store_try(&s->store, h.slot, (mr_sv){raw->data, raw->n});
-    if (!st) {
-        mr_ps_hand hand = {.copy = {raw->data, raw->n}};
-        mr_psr_copy(&s->slots[h.slot].r, h.from, h.epoch, h.version, h.stamps.p, h.stamps.n, mr_now_ns(),
-                    &s->actions);
-        mr_ps_server_act(s, h.slot, &hand);
-    }
-    mr_vec_deinit(&h.stamps);
     mr_ps_blob_unref(raw);
     mr_ps_frame_deinit(&f);
     mr_ps_reply(c, st, NULL);

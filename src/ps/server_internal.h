@@ -1,8 +1,11 @@
 /* ps/server_internal.h -- a server's state, for its files.
  *
  *     server.c        its life: joining, views, leaving
- *     server_calls.c  what clients ask: pushes, pulls, sums
- *     server_chain.c  what members of a chain tell each other, and what was decided
+ *     server_calls.c  calls that come, and pushes
+ *     server_pulls.c  what clients want to know: values and sums
+ *     server_chain.c  what was decided, and words of other members taken
+ *     server_words.c  words between members of a chain, as messages
+ *     server_copy.c   a slot as it is, for a member that catches up
  *     server_aggregate.c  one change of many pushes, for the members behind the head
  *
  * All of it belongs to the server's thread. */
@@ -54,6 +57,16 @@ typedef struct mr_ps_push_call {
 } mr_ps_push_call;
 void mr_ps_push_answered(mr_ps_push_part *p, mr_code code, uint64_t epoch, uint64_t version);
 
+/* ---- a client's pull that waits for memory ---- */
+
+typedef struct mr_ps_waiting_pull {
+    mr_ps_held held; /* first */
+    struct mr_ps_waiting_pull *next;
+    size_t bytes;     /* of its answer */
+    size_t body;      /* of the call; counted as under way */
+    int64_t until_ns;
+} mr_ps_waiting_pull;
+
 /* ---- messages to other servers ---- */
 
 typedef struct mr_ps_word { /* one of them, about one slot; its slot and epoch go along */
@@ -86,7 +99,10 @@ struct mr_ps_server {
     mr_ps_key_cache *keys; /* lists of clients */
     MR_VEC(mr_ps_graph_update *) graphs; /* by table; NULL: it needs none */
     mr_ps_push_call *pushes; /* that are open */
-    size_t under_way;        /* bytes of theirs */
+    size_t under_way;        /* bytes of theirs, and of calls in the line */
+    mr_ps_tally *answers;    /* values that were read and are not sent yet, with a budget */
+    mr_ps_waiting_pull *line, **line_end; /* the first, and where the next one goes */
+    int n_line;
     mr_mutex mu;
     mr_cond changed;
     bool joined MR_GUARDED_BY(mu);
@@ -103,11 +119,21 @@ struct mr_ps_server {
 /* ---- server.c ---- */
 /* Ends its part in everything: others take it as lost.  Takes over st. */
 void mr_ps_server_fail(mr_ps_server *s, mr_status *st);
-void mr_ps_server_report(mr_ps_server *s, int slot, uint64_t epoch, bool drained, uint64_t member);
+/* Says COMPLETE, DRAINED or DECLINE to the manager. */
+void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *a);
 
 /* ---- server_calls.c ---- */
 void mr_ps_server_handle(void *server, mr_net_call *c); /* from any thread */
 void mr_ps_server_end_pushes(mr_ps_server *s);          /* UNAVAILABLE; their slots are not asked any more */
+
+/* ---- server_pulls.c ---- */
+mr_status *mr_ps_server_know_table(const mr_ps_server *s, int table);
+/* Answers a call, or lets it wait in line until there is memory for the answer. */
+void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c);
+void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns); /* those whose turn has come */
+void mr_ps_server_end_line(mr_ps_server *s);                   /* UNAVAILABLE */
+size_t mr_ps_server_room(const mr_ps_server *s);               /* of the budget; SIZE_MAX: there is none */
+mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes *body);
 
 /* ---- server_aggregate.c ---- */
 /* Makes one change of all the pushes of a record, which have been applied, where that takes fewer bytes. */
@@ -116,14 +142,25 @@ void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r)
 /* ---- server_chain.c ---- */
 typedef struct mr_ps_hand { /* what an action may be about */
     mr_ps_record *records; /* of an append; taken out where they are used */
-    mr_sv copy;            /* of a slot */
+    mr_ps_staged *copy;    /* of a slot; taken over likewise */
 } mr_ps_hand;
 /* Carries out s->actions for a slot, and empties them. */
 void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h);
-void mr_ps_server_flush(mr_ps_server *s); /* sends what waits */
 void mr_ps_server_chain(mr_ps_server *s, mr_net_call *c); /* the method Chain */
-void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c);  /* the method Copy */
-void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id);
+/* What came for a slot cannot be held: why (which stays the caller's). */
+void mr_ps_server_decline(mr_ps_server *s, int slot, uint64_t from, uint64_t epoch, const mr_status *why);
 void mr_ps_slot_state_deinit(mr_ps_slot_state *s);
+
+/* ---- server_words.c ---- */
+void mr_ps_server_say(mr_ps_server *s, uint64_t to, mr_ps_word w); /* takes over w; it goes with the next flush */
+void mr_ps_server_flush(mr_ps_server *s);                          /* sends what waits */
+void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id);
+/* Reads a word.  Raw bytes of its records, which are from *at on, are shared with it; *at is behind them then. */
+mr_status *mr_ps_word_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_word *out);
+void mr_ps_word_deinit(mr_ps_word *w);
+
+/* ---- server_copy.c ---- */
+void mr_ps_server_send_copy(mr_ps_server *s, int slot, const mr_psr_action *a);
+void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c); /* the method Copy */
 
 #endif

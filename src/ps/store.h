@@ -70,9 +70,17 @@ mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what
 
 /* A slot as bytes, with all its tables (docs/formats/ps.md, Slot). */
 mr_status *mr_ps_store_pack(const mr_ps_store *s, int slot, mr_str *out);
-/* The slot becomes what the bytes say.  After an error it is as it was, or (RESOURCE_EXHAUSTED) as it began. */
-mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes);
-mr_status *mr_ps_store_try(mr_ps_store *s, int slot, mr_sv bytes); /* whether it could, but for memory */
+/* What the bytes make of a slot, aside: with all its memory, so that nothing can fail when it is put in its place. */
+typedef struct mr_ps_staged {
+    mr_ps_part *parts; /* by table; NULL: nothing is staged */
+    int n;
+    size_t used;
+} mr_ps_staged;
+/* RESOURCE_EXHAUSTED: the store would have more than its limit, or there is no memory.  The store is as it was. */
+mr_status *mr_ps_store_stage(const mr_ps_store *s, int slot, mr_sv bytes, mr_ps_staged *out);
+void mr_ps_store_install(mr_ps_store *s, int slot, mr_ps_staged *staged); /* takes it over, and drops what was there */
+void mr_ps_staged_deinit(mr_ps_staged *staged);
+mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes); /* both of them */
 void mr_ps_store_drop(mr_ps_store *s, int slot); /* back to how it began */
 
 #endif

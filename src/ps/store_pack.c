@@ -92,26 +92,33 @@ static mr_status *check_part(const mr_ps_store *s, int slot, const part_bytes *b
     return right ? NULL : mr_invalid("Table '%s': a copy of range %d has the wrong size", t->name, slot);
 }
 
-static void *copied(mr_ps_store *s, mr_sv bytes, size_t counted)
+/* ---- aside, and in its place ---- */
+
+typedef struct staging {
+    const mr_ps_store *store;
+    int slot;
+    size_t room; /* bytes that may be taken in all */
+    mr_ps_staged *to;
+} staging;
+
+static void *copied(staging *g, mr_sv bytes, size_t counted)
 {
-    if (s->limit && (s->used > s->limit || counted > s->limit - s->used))
-        return NULL;
-    void *p = mr_try_alloc(bytes.n);
+    void *p = counted <= g->room - g->to->used ? mr_try_alloc(bytes.n) : NULL;
     if (p) {
         memcpy(p, bytes.p, bytes.n);
-        s->used += counted;
+        g->to->used += counted;
     }
     return p;
 }
 
-static mr_status *take_part(mr_ps_store *s, int slot, const part_bytes *b)
+static mr_status *take_part(staging *g, const part_bytes *b)
 {
-    mr_ps_part *p = &s->parts.p[b->table][slot];
+    mr_ps_part *p = &g->to->parts[b->table];
     bool ok = !p->planes && !p->sum; /* a table told of twice: the second time is a mistake */
     if (ok && b->planes.n)
-        ok = (p->planes = copied(s, b->planes, b->planes.n)) != NULL;
+        ok = (p->planes = copied(g, b->planes, b->planes.n)) != NULL;
     if (ok && b->pushed) {
-        p->sum = copied(s, b->sum, b->sum.n + b->seen.n);
+        p->sum = copied(g, b->sum, b->sum.n + b->seen.n);
         p->seen = p->sum ? mr_try_alloc(b->seen.n) : NULL;
         ok = p->seen != NULL;
         if (ok)
@@ -119,13 +126,14 @@ static mr_status *take_part(mr_ps_store *s, int slot, const part_bytes *b)
         p->n_pushed = ok ? b->pushed : 0;
     }
     return ok ? NULL
-              : mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d",
-                         s->tables.p[b->table]->name, slot);
+              : mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for a copy of range %d",
+                         g->store->tables.p[b->table]->name, g->slot);
 }
 
-/* Twice over the bytes: nothing is touched before all of them are known to be right. */
-static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes,
-                            mr_status *(*fn)(mr_ps_store *, int, const part_bytes *))
+static mr_status *look_at(staging *g, const part_bytes *b) { return check_part(g->store, g->slot, b); }
+
+/* Twice over the bytes: nothing is taken before all of them are known to be right. */
+static mr_status *each_part(staging *g, mr_sv bytes, mr_status *(*fn)(staging *g, const part_bytes *b))
 {
     mr_pb_reader r, sub;
     uint32_t field, wire;
@@ -139,24 +147,62 @@ static mr_status *each_part(mr_ps_store *s, int slot, mr_sv bytes,
         mr_pb_message(&r, &sub);
         part_bytes b = read_part(&sub);
         if (!r.error)
-            st = fn(s, slot, &b);
+            st = fn(g, &b);
     }
     return st ? st : mr_pb_reader_status(&r, "Slot");
 }
 
-static mr_status *look_at(mr_ps_store *s, int slot, const part_bytes *b) { return check_part(s, slot, b); }
-
-mr_status *mr_ps_store_try(mr_ps_store *s, int slot, mr_sv bytes)
+/* Bytes that a slot may have, when what it has now is gone. */
+static size_t room_of(const mr_ps_store *s, int slot)
 {
-    return each_part(s, slot, bytes, look_at);
+    size_t others = s->used;
+    for (int i = 0; i < s->tables.n; i++) {
+        const mr_ps_part *p = &s->parts.p[i][slot];
+        size_t n = rows_of(s, i, slot);
+        others -= (p->planes ? planes_bytes(s->tables.p[i], n) : 0) + (p->sum ? sum_bytes(s->tables.p[i], n) + n : 0);
+    }
+    return !s->limit ? SIZE_MAX : s->limit - MR_MIN(s->limit, others);
+}
+
+mr_status *mr_ps_store_stage(const mr_ps_store *s, int slot, mr_sv bytes, mr_ps_staged *out)
+{
+    *out = (mr_ps_staged){.n = s->tables.n};
+    staging g = {s, slot, room_of(s, slot), out};
+    MR_TRY(each_part(&g, bytes, look_at));
+    out->parts = mr_try_calloc((size_t)out->n + 1, sizeof *out->parts);
+    if (!out->parts)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d tables of a copy of range %d", out->n, slot);
+    mr_status *st = each_part(&g, bytes, take_part);
+    if (st)
+        mr_ps_staged_deinit(out);
+    return st;
+}
+
+void mr_ps_staged_deinit(mr_ps_staged *staged)
+{
+    for (int i = 0; staged->parts && i < staged->n; i++) {
+        mr_free(staged->parts[i].planes);
+        mr_free(staged->parts[i].sum);
+        mr_free(staged->parts[i].seen);
+    }
+    mr_free(staged->parts);
+    *staged = (mr_ps_staged){0};
+}
+
+void mr_ps_store_install(mr_ps_store *s, int slot, mr_ps_staged *staged)
+{
+    mr_ps_store_drop(s, slot);
+    for (int i = 0; i < staged->n; i++)
+        s->parts.p[i][slot] = staged->parts[i];
+    s->used += staged->used;
+    mr_free(staged->parts);
+    *staged = (mr_ps_staged){0};
 }
 
 mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes)
 {
-    MR_TRY(mr_ps_store_try(s, slot, bytes));
-    mr_ps_store_drop(s, slot);
-    mr_status *st = each_part(s, slot, bytes, take_part);
-    if (st)
-        mr_ps_store_drop(s, slot);
-    return st;
+    mr_ps_staged staged;
+    MR_TRY(mr_ps_store_stage(s, slot, bytes, &staged));
+    mr_ps_store_install(s, slot, &staged);
+    return NULL;
 }

@@ -6,6 +6,40 @@ enum { HEAD_SIZE = 4, MAX_ADDRESS = 512 };
 
 /* ---- blobs ---- */
 
+mr_ps_tally *mr_ps_tally_new(void)
+{
+    mr_ps_tally *t = mr_new(mr_ps_tally);
+    mr_refs_init(&t->refs);
+    return t;
+}
+
+void mr_ps_tally_unref(mr_ps_tally *t)
+{
+    if (t && mr_refs_drop(&t->refs))
+        mr_free(t);
+}
+
+static mr_ps_tally *count_in(mr_ps_tally *t, size_t n)
+{
+    mr_refs_take(&t->refs);
+    atomic_fetch_add(&t->bytes, n);
+    return t;
+}
+
+static void count_out(mr_ps_tally *t, size_t n)
+{
+    atomic_fetch_sub(&t->bytes, n);
+    mr_ps_tally_unref(t);
+}
+
+mr_ps_blob *mr_ps_blob_new_counted(size_t n, mr_ps_tally *t)
+{
+    mr_ps_blob *b = mr_ps_blob_new(n);
+    if (b)
+        b->tally = count_in(t, n);
+    return b;
+}
+
 mr_ps_blob *mr_ps_blob_new(size_t n)
 {
     size_t bytes;
@@ -13,6 +47,7 @@ mr_ps_blob *mr_ps_blob_new(size_t n)
     if (!b)
         return NULL;
     mr_refs_init(&b->refs);
+    b->tally = NULL;
     b->n = n;
     return b;
 }
@@ -26,8 +61,11 @@ mr_ps_blob *mr_ps_blob_ref(mr_ps_blob *b)
 
 void mr_ps_blob_unref(mr_ps_blob *b)
 {
-    if (b && mr_refs_drop(&b->refs))
-        mr_free(b);
+    if (!b || !mr_refs_drop(&b->refs))
+        return;
+    if (b->tally)
+        count_out(b->tally, b->n);
+    mr_free(b);
 }
 
 static void drop_blob(void *b) { mr_ps_blob_unref(b); }
@@ -36,6 +74,27 @@ void mr_ps_bytes_add(mr_bytes *to, mr_ps_blob *b, const void *p, size_t n)
 {
     if (n > 0)
         mr_bytes_add(to, (mr_piece){.data = p, .n = n, .drop = drop_blob, .owner = mr_ps_blob_ref(b)});
+}
+
+typedef struct counted_str {
+    mr_str s;
+    mr_ps_tally *tally;
+} counted_str;
+
+static void drop_str(void *counted)
+{
+    counted_str *c = counted;
+    count_out(c->tally, c->s.n);
+    mr_str_deinit(&c->s);
+    mr_free(c);
+}
+
+void mr_ps_bytes_add_str(mr_bytes *to, mr_str *s, mr_ps_tally *t)
+{
+    counted_str *c = mr_new(counted_str);
+    *c = (counted_str){*s, count_in(t, s->n)};
+    *s = (mr_str){0};
+    mr_bytes_add(to, (mr_piece){.data = c->s.p, .n = c->s.n, .drop = drop_str, .owner = c});
 }
 
 /* ---- bodies ---- */

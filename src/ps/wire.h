@@ -18,16 +18,30 @@
 
 /* ---- memory that several messages and records share ---- */
 
+/* Bytes that are somewhere on their way: blobs and pieces that were counted in, and have not been freed yet.  From any thread;
+ * lives as long as the last of them. */
+typedef struct mr_ps_tally {
+    mr_refs refs;
+    _Atomic size_t bytes;
+} mr_ps_tally;
+mr_ps_tally *mr_ps_tally_new(void);
+void mr_ps_tally_unref(mr_ps_tally *t); /* NULL is fine */
+
 typedef struct mr_ps_blob {
     mr_refs refs;
+    mr_ps_tally *tally; /* that it is counted in; NULL: none */
     size_t n;
     _Alignas(16) char data[];
 } mr_ps_blob;
 mr_ps_blob *mr_ps_blob_new(size_t n); /* NULL: no memory */
+mr_ps_blob *mr_ps_blob_new_counted(size_t n, mr_ps_tally *t);
 mr_ps_blob *mr_ps_blob_ref(mr_ps_blob *b);
 void mr_ps_blob_unref(mr_ps_blob *b); /* NULL is fine */
 /* A part of a blob as a piece of a message. */
 void mr_ps_bytes_add(mr_bytes *to, mr_ps_blob *b, const void *p, size_t n);
+
+/* As mr_bytes_add_str, counted. */
+void mr_ps_bytes_add_str(mr_bytes *to, mr_str *s, mr_ps_tally *t);
 
 /* ---- a body ---- */
 

@@ -54,6 +54,9 @@ static void carry_out(mr_pss *w)
         case MR_PSM_SEND_VIEW: tell(w, VIEW, a.id, 0, mr_pss_frozen(w, &w->manager.m.view)); break;
         case MR_PSM_LET_GO: tell(w, LET_GO, a.id, a.epoch, NULL); break;
         case MR_PSM_KEEP: tell(w, KEEP, a.id, 0, NULL); break;
+        case MR_PSM_DECLINED:
+            mr_pss_note(w, MANAGER, "slot %llu is declined by %llx", (uint64_t)a.slot, a.id, 0, 0);
+            break;
         case MR_PSM_LOST_SLOT:
             w->result->n_lost++;
             mr_pss_note(w, MANAGER, "slot %llu is lost with server %llx", (uint64_t)a.slot, a.id, 0, 0);
@@ -103,6 +106,7 @@ void mr_pss_manager_start(mr_pss *w)
                         .max_motion = w->max_motion,
                         .settle_ns = m->life == 0 ? 0 : SETTLE_NS,
                         .patience_ns = PATIENCE_NS,
+                        .again_ns = AGAIN_NS,
                         .stamp = (uint64_t)(w->now_ns / US) + 1};
     m->life++;
     m->up = true;
@@ -152,7 +156,8 @@ bool mr_pss_manager_is_quiet(mr_pss *w)
     for (int i = 0; w->manager.up && i < w->manager.m.view.servers.n; i++)
         if (!mr_pss_server_by_id(w, w->manager.m.view.servers.p[i].id)->up)
             return false; /* its silence will be noticed */
-    return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_slots(&w->manager.m) == 0;
+    return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_slots(&w->manager.m) == 0 &&
+           w->manager.m.full.n == 0; /* those who stand in need not be balanced */
 }
 
 void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
@@ -174,6 +179,7 @@ void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
     case HEARD: mr_psm_heard(&k->m, m->id, m->epoch, w->now_ns, &k->actions); break;
     case LEAVE: mr_psm_leave(&k->m, m->id, w->now_ns, &k->actions); break;
     case COMPLETE: mr_psm_complete(&k->m, m->id, m->slot, m->epoch, m->version, &k->actions); break;
+    case DECLINE: mr_psm_declined(&k->m, m->id, m->slot, m->epoch, w->now_ns, &k->actions); break;
     case DRAINED: mr_psm_drained(&k->m, m->id, m->slot, m->epoch, &k->actions); break;
     case ASK_VIEW: mr_psm_worker_join(&k->m, m->id, &k->actions); break;
     case GOODBYE: mr_psm_worker_leave(&k->m, m->id, &k->actions); break;

@@ -63,7 +63,7 @@ static void arrive(mr_pss *w, void *arg)
     }
     hand_over(w, m);
     if (m->kind == COPY && is_up(w, m->from))
-        tell(w, m->from, COPIED, m, true);
+        tell(w, m->from, COPIED, m, !w->declined);
 }
 
 void mr_pss_post(mr_pss *w, const mr_pss_message *m)

@@ -16,8 +16,9 @@ enum mr_ps_sim_fault {
     MR_PS_SIM_CRASH = 16,      /* servers that die and come back as others, clients that die */
     MR_PS_SIM_CHANGE = 32,     /* servers that join and leave */
     MR_PS_SIM_MANAGER = 64,    /* a manager that is started anew */
-    MR_PS_SIM_ALL = 127,
-    MR_PS_SIM_NONE = 128, /* in options: really none */
+    MR_PS_SIM_NONE = 128,      /* in options: really none */
+    MR_PS_SIM_FULL = 256,      /* servers that have no memory for what comes */
+    MR_PS_SIM_ALL = 127 | MR_PS_SIM_FULL,
 };
 
 typedef struct mr_ps_sim_options {

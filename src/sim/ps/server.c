@@ -178,6 +178,7 @@ static void carry_out(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_messag
         case MR_PSR_ANSWER: send_answer(w, s, a); break;
         case MR_PSR_COMPLETE: to_manager(w, s, COMPLETE, slot, a->to, a->epoch); break;
         case MR_PSR_DRAINED: to_manager(w, s, DRAINED, slot, 0, a->epoch); break;
+        case MR_PSR_DECLINE: to_manager(w, s, DECLINE, slot, 0, a->epoch); break;
         case MR_PSR_ASK_VIEW: to_manager(w, s, HEARD, slot, 0, s->view.epoch); break;
         }
     }
@@ -300,9 +301,26 @@ static void take_append(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     mr_psr_append(&s->replicas[m->slot], m->id, m->epoch, records, m->n, w->now_ns, &s->actions);
 }
 
+/* There is no memory for what it brings. */
+static bool is_too_much(mr_pss *w, const mr_psr *r, const mr_pss_message *m)
+{
+    bool brings = (m->kind == APPEND && m->n > 0) || m->kind == COPY;
+    if (!(w->faults & MR_PS_SIM_FULL) || w->calm || !brings || !mr_psr_follows(r, m->id, m->epoch))
+        return false;
+    bool full = mr_pss_chance(w, 60);
+    w->result->n_faults += full;
+    return full;
+}
+
 void mr_pss_server_take(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
     mr_psr *r = &s->replicas[m->slot];
+    w->declined = is_too_much(w, r, m);
+    if (w->declined) {
+        mr_psr_decline(r, m->id, m->epoch, &s->actions);
+        carry_out(w, s, m->slot, m);
+        return;
+    }
     switch (m->kind) {
     case VIEW: take_view(w, s, m); return;
     case LET_GO:

@@ -62,8 +62,23 @@ bool mr_pss_chance(mr_pss *w, int in_1000) { return mr_pss_between(w, 0, 999) < 
 
 static void hash_in(mr_pss *w, uint64_t v) { w->result->hash = (w->result->hash ^ v) * 1099511628211u; }
 
+/* A line of the trace. */
+static void tell(mr_pss *w, int node, const char *text)
+{
+    char line[512], who[24] = "world";
+    if (node == MANAGER)
+        snprintf(who, sizeof who, "manager");
+    else if (node >= FIRST_CLIENT)
+        snprintf(who, sizeof who, "client %d", node - FIRST_CLIENT);
+    else if (node > 0)
+        snprintf(who, sizeof who, "server %d", node - FIRST_SERVER);
+    snprintf(line, sizeof line, "[%10.3f] %-9s %s", (double)w->now_ns / 1e6, who, text);
+    w->options->trace(w->options->trace_arg, line);
+}
+
 void mr_pss_note(mr_pss *w, int node, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
+    char text[256];
     hash_in(w, (uint64_t)w->now_ns);
     hash_in(w, (uint64_t)node);
     for (const char *p = fmt; *p; p++)
@@ -74,20 +89,11 @@ void mr_pss_note(mr_pss *w, int node, const char *fmt, uint64_t a, uint64_t b, u
     hash_in(w, d);
     if (!w->options->trace)
         return;
-    char line[256], who[24] = "world";
-    if (node == MANAGER)
-        snprintf(who, sizeof who, "manager");
-    else if (node >= FIRST_CLIENT)
-        snprintf(who, sizeof who, "client %d", node - FIRST_CLIENT);
-    else if (node > 0)
-        snprintf(who, sizeof who, "server %d", node - FIRST_SERVER);
-    int n = snprintf(line, sizeof line, "[%10.3f] %-9s ", (double)w->now_ns / 1e6, who);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(line + n, sizeof line - (size_t)n, fmt, (unsigned long long)a, (unsigned long long)b, (unsigned long long)c,
-             (unsigned long long)d);
+    snprintf(text, sizeof text, fmt, (unsigned long long)a, (unsigned long long)b, (unsigned long long)c, (unsigned long long)d);
 #pragma GCC diagnostic pop
-    w->options->trace(w->options->trace_arg, line);
+    tell(w, node, text);
 }
 
 void mr_pss_fail(mr_pss *w, const char *fmt, ...)
@@ -97,10 +103,11 @@ void mr_pss_fail(mr_pss *w, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (!w->result->failure) {
-        w->result->failure = mr_strdup(text);
-        mr_pss_note(w, -1, text, 0, 0, 0, 0);
-    }
+    if (w->result->failure)
+        return;
+    w->result->failure = mr_strdup(text);
+    if (w->options->trace)
+        tell(w, -1, text);
 }
 
 /* ---- a run ---- */

@@ -24,13 +24,14 @@ enum { MAX_SLOTS = 6, MAX_SERVERS = 20, MAX_CLIENTS = 4, MAX_PARTS = 1024, MANAG
 #define LOST_NS (130 * MS)   /* of silence */
 #define SETTLE_NS (110 * MS) /* of a new manager */
 #define PATIENCE_NS (500 * MS)
+#define AGAIN_NS (150 * MS)  /* for which who is full is given nothing */
 #define LONGEST_DELAY_MS 400
 #define FORGET_NS (600 * MS) /* from a client's end until its clocks are forgotten: longer than any message is under way */
 
 typedef struct mr_pss mr_pss;
 
 typedef enum mr_pss_kind {
-    JOIN, HEARD, LEAVE, COMPLETE, DRAINED,  /* to the manager, from servers */
+    JOIN, HEARD, LEAVE, COMPLETE, DRAINED, DECLINE, /* to the manager, from servers */
     ASK_VIEW, GOODBYE,                      /* from clients */
     VIEW, LET_GO, KEEP, FORGET,             /* from it */
     APPEND, HAVE, REFUSE, COPY,             /* from server to server */
@@ -133,6 +134,7 @@ struct mr_pss {
     MR_VEC(mr_pss_event) heap;
     unsigned faults;
     bool calm; /* faults are over */
+    bool declined; /* what arrived last */
     int n_slots, n_servers, n_clients, n_parts, replicas;
     mr_psr_options replica_options;
     mr_psc_options client_options;

@@ -1,0 +1,75 @@
+/* dist/ps_client_internal.h -- a client's tasks and rows, for its two files.
+ *
+ *     ps_client.c       events: tasks that begin, views, answers, time
+ *     ps_client_rows.c  parts in the rows of their slots, and ends of tasks */
+#ifndef MR_DIST_PS_CLIENT_INTERNAL_H
+#define MR_DIST_PS_CLIENT_INTERNAL_H
+
+#include "base/map.h"
+#include "dist/ps_client.h"
+
+typedef struct mr_psc_task mr_psc_task;
+
+typedef struct mr_psc_part {
+    mr_psc_task *task;
+    int piece, slot, try;
+    bool under_way;
+    bool was_first; /* when it was sent, none was before it in the row: the server has all it needs */
+    bool empty;     /* without payload, and the task does not wait for it */
+    bool went_empty; /* the last time it was sent */
+    bool out;              /* of its row: done with */
+    uint64_t to, ts, prev;
+    int64_t due_ns; /* an answer is expected until then */
+} mr_psc_part;
+
+struct mr_psc_task {
+    int64_t id, deadline_ns;
+    bool push, begun, ended;
+    mr_code code;
+    int failed_slot;
+    int n, n_waited, n_in_rows, n_before; /* parts; those the end waits for; those not done with; tasks it comes after */
+    size_t bytes;
+    MR_VEC(int64_t) followers;
+    mr_psc_task *next, **link; /* of all tasks */
+    mr_psc_part parts[];
+};
+
+typedef struct mr_psc_row {
+    MR_VEC(mr_psc_part *) pushes, pulls;
+    uint64_t last; /* timestamp of the last push that was put here, in this generation */
+    int n_under_way;
+    int64_t retry_at_ns, pause_ns;
+} mr_psc_row;
+
+struct mr_psc {
+    uint64_t client;
+    mr_psc_options o;
+    mr_ps_view view;
+    mr_psc_row *rows;
+    mr_imap tasks;
+    mr_psc_task *all;
+    MR_VEC(int64_t) ready; /* tasks whose turn has come: begun when the event at hand has been dealt with */
+    int n_open;
+    int64_t last_task;
+    uint64_t last_ts;
+    size_t bytes;
+    int64_t ask_at_ns, n_resent;
+};
+
+/* ---- ps_client_rows.c ---- */
+mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id); /* NULL: there is none, or no more */
+void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out);
+/* Sends what may be sent now. */
+void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out);
+void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns); /* for longer each time */
+bool mr_psc_row_has_more(const mr_psc_row *r);                   /* to send */
+void mr_psc_part_stop(mr_psc *c, mr_psc_part *p);     /* is not under way any more */
+void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p); /* is sent again, and so are all pushes behind it */
+void mr_psc_part_finish(mr_psc_part *p, mr_code code); /* its task does not wait for it any more */
+void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p);  /* of its row */
+void mr_psc_part_fail(mr_psc *c, mr_psc_part *p, mr_code code);
+void mr_psc_task_look_at(mr_psc *c, mr_psc_task *t, mr_psc_actions *out); /* ends it, and frees it, when it is time */
+void mr_psc_task_abandon(mr_psc *c, mr_psc_task *t, mr_code code, mr_psc_actions *out);
+void mr_psc_task_free(mr_psc *c, mr_psc_task *t);
+
+#endif

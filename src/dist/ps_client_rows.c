@@ -1,0 +1,208 @@
+/* dist/ps_client_rows.c -- parts of tasks in the rows of their slots: sent, set back, taken out; and how a task ends.
+ *
+ * Each slot has a row of parts of pushes, in the order of their timestamps, that were not acknowledged.  Parts that
+ * are under way come first in it, unless answers overtake each other; a part that is to be sent again is set back to
+ * waiting together with all behind it, so that they arrive in order.  Pulls of a slot are in a list of their own.
+ *
+ * A task lives until the last of its parts is out of its row, which may be after its end.  Then its payload is gone,
+ * and its parts are empty ones. */
+#include "dist/ps_client_internal.h"
+
+enum { LONGEST_PAUSE = 16 }; /* times retry_ns */
+
+void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
+{
+    if (now_ns < c->ask_at_ns)
+        return;
+    c->ask_at_ns = now_ns + c->o.retry_ns;
+    mr_vec_push(out, (mr_psc_action){.what = MR_PSC_ASK_VIEW});
+}
+
+/* ---- sending ---- */
+
+static void send(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
+{
+    const mr_ps_slot *s = &c->view.slots.p[p->slot];
+    mr_psc_row *r = &c->rows[p->slot];
+    c->n_resent += p->try > 0;
+    p->try++;
+    p->under_way = true;
+    p->was_first = p->task->push && r->pushes.p[0] == p;
+    p->went_empty = p->empty;
+    p->to = mr_ps_slot_head(s);
+    p->due_ns = now_ns + c->o.answer_ns;
+    r->n_under_way += p->task->push;
+    mr_vec_push(out, (mr_psc_action){.what = p->task->push ? MR_PSC_PUSH : MR_PSC_PULL,
+                                     .empty = p->empty,
+                                     .slot = p->slot,
+                                     .piece = p->piece,
+                                     .try = p->try,
+                                     .task = p->task->id,
+                                     .to = p->to,
+                                     .ts = p->ts,
+                                     .prev = p->prev,
+                                     .epoch = s->epoch,
+                                     .generation = s->generation});
+}
+
+bool mr_psc_row_has_more(const mr_psc_row *r)
+{
+    for (int i = 0; i < r->pulls.n; i++)
+        if (!r->pulls.p[i]->under_way)
+            return true;
+    return r->n_under_way < r->pushes.n;
+}
+
+/* Nobody can be asked now: again after a pause that grows. */
+void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns)
+{
+    r->pause_ns = r->pause_ns ? MR_MIN(r->pause_ns * 2, c->o.retry_ns * LONGEST_PAUSE) : c->o.retry_ns;
+    r->retry_at_ns = now_ns + r->pause_ns;
+}
+
+/* Sends what may be sent now.  A slot that drains takes no pushes: the next view is near. */
+void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out)
+{
+    const mr_ps_slot *s = &c->view.slots.p[slot];
+    mr_psc_row *r = &c->rows[slot];
+    if (now_ns < r->retry_at_ns || !mr_psc_row_has_more(r))
+        return;
+    if (!mr_ps_slot_head(s)) {
+        mr_psc_row_pause(c, r, now_ns);
+        mr_psc_ask_view(c, now_ns, out);
+        return;
+    }
+    for (int i = 0; i < r->pulls.n; i++)
+        if (!r->pulls.p[i]->under_way)
+            send(c, r->pulls.p[i], now_ns, out);
+    for (int i = 0; !s->draining && i < r->pushes.n && r->n_under_way < c->o.window; i++)
+        if (!r->pushes.p[i]->under_way)
+            send(c, r->pushes.p[i], now_ns, out);
+    if (s->draining && r->n_under_way < r->pushes.n) {
+        mr_psc_row_pause(c, r, now_ns);
+        mr_psc_ask_view(c, now_ns, out);
+    }
+}
+
+void mr_psc_part_stop(mr_psc *c, mr_psc_part *p)
+{
+    if (!p->under_way)
+        return;
+    p->under_way = false;
+    c->rows[p->slot].n_under_way -= p->task->push;
+}
+
+/* This part is sent again, and so are all pushes behind it. */
+void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p)
+{
+    mr_psc_row *r = &c->rows[p->slot];
+    bool behind = false;
+    mr_psc_part_stop(c, p);
+    for (int i = 0; p->task->push && i < r->pushes.n; i++) {
+        behind |= r->pushes.p[i] == p;
+        if (behind)
+            mr_psc_part_stop(c, r->pushes.p[i]);
+    }
+}
+
+/* ---- ends ---- */
+
+mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id) { return mr_imap_get(&c->tasks, (uint64_t)id); }
+
+void mr_psc_task_free(mr_psc *c, mr_psc_task *t)
+{
+    mr_imap_remove(&c->tasks, (uint64_t)t->id);
+    *t->link = t->next;
+    if (t->next)
+        t->next->link = t->link;
+    mr_vec_deinit(&t->followers);
+    mr_free(t);
+}
+
+static void end_task(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
+{
+    if (t->ended)
+        return;
+    t->ended = true;
+    c->n_open--;
+    c->bytes -= t->bytes;
+    mr_vec_push(out, (mr_psc_action){.what = MR_PSC_DONE, .task = t->id, .code = t->code, .slot = t->failed_slot});
+    for (int i = 0; i < t->followers.n; i++) {
+        mr_psc_task *f = mr_psc_task_of(c, t->followers.p[i]);
+        if (f && --f->n_before == 0)
+            mr_vec_push(&c->ready, f->id);
+    }
+    t->followers.n = 0;
+}
+
+/* Ends it when nothing is waited for, and frees it when nothing points to it. */
+void mr_psc_task_look_at(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
+{
+    if (t->begun && t->n_waited == 0)
+        end_task(c, t, out);
+    if (t->ended && t->n_in_rows == 0)
+        mr_psc_task_free(c, t);
+}
+
+/* The task waits for it no longer; code: how it went. */
+void mr_psc_part_finish(mr_psc_part *p, mr_code code)
+{
+    mr_psc_task *t = p->task;
+    if (p->empty)
+        return;
+    p->empty = true;
+    t->n_waited--;
+    if (code != MR_OK && t->code == MR_OK) {
+        t->code = code;
+        t->failed_slot = p->slot;
+    }
+}
+
+void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p)
+{
+    mr_psc_row *r = &c->rows[p->slot];
+    if (p->out)
+        return;
+    mr_psc_part_stop(c, p);
+    p->out = true;
+    p->task->n_in_rows--;
+    int kept = 0;
+    if (p->task->push) {
+        for (int i = 0; i < r->pushes.n; i++)
+            if (r->pushes.p[i] != p)
+                r->pushes.p[kept++] = r->pushes.p[i];
+        r->pushes.n = kept;
+    } else {
+        for (int i = 0; i < r->pulls.n; i++)
+            if (r->pulls.p[i] != p)
+                r->pulls.p[kept++] = r->pulls.p[i];
+        r->pulls.n = kept;
+    }
+}
+
+/* The part is not to be done any more.  Of a push that may have arrived, or that has others behind it, the number stays
+ * to be sent, without payload. */
+void mr_psc_part_fail(mr_psc *c, mr_psc_part *p, mr_code code)
+{
+    mr_psc_row *r = &c->rows[p->slot];
+    mr_psc_part_finish(p, code);
+    if (!p->task->push) {
+        mr_psc_part_take_out(c, p);
+    } else if (!p->out && p->try == 0 && mr_vec_last(&r->pushes) == p) {
+        r->last = p->prev;
+        mr_psc_part_take_out(c, p);
+    }
+}
+
+void mr_psc_task_abandon(mr_psc *c, mr_psc_task *t, mr_code code, mr_psc_actions *out)
+{
+    if (t->ended)
+        return;
+    if (t->code == MR_OK)
+        t->code = code;
+    for (int i = t->n - 1; t->begun && i >= 0; i--)
+        if (!t->parts[i].out)
+            mr_psc_part_fail(c, &t->parts[i], code);
+    end_task(c, t, out);
+    mr_psc_task_look_at(c, t, out);
+}

@@ -1,0 +1,363 @@
+/* dist/ps_manager_plan.c -- what is to happen next to each slot, by where it is and where the ring wants it.
+ *
+ * Every event ends here.  One thing at a time happens to a slot: a motion whose aim has changed is given up, members that are
+ * too many are dropped, and then as many slots as may be in motion begin to move, those that lack a copy first.  Whoever
+ * changes a slot touches it (mr_psm_touch), so it has the epoch of the next view; all that an event changed goes out in one
+ * view, here. */
+#include "dist/ps_manager_internal.h"
+
+#include <string.h>
+
+#include "dist/ps_ring.h"
+
+/* ---- changes ---- */
+
+void mr_psm_act(mr_psm_actions *out, mr_psm_do what, uint64_t id, int slot)
+{
+    mr_vec_push(out, (mr_psm_action){.what = what, .id = id, .slot = slot});
+}
+
+uint64_t mr_psm_next_epoch(const mr_psm *m) { return m->epoch + 1; }
+
+/* The slot changes with the next view. */
+void mr_psm_touch(mr_psm *m, mr_ps_slot *s)
+{
+    s->epoch = mr_psm_next_epoch(m);
+    m->changed = true;
+}
+
+int mr_psm_n_active(const mr_psm *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->view.servers.n; i++)
+        n += !m->view.servers.p[i].leaving;
+    return n;
+}
+
+static bool in_motion(const mr_ps_slot *s) { return s->draining || s->catching.id != 0; }
+
+int mr_psm_in_motion(const mr_psm *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->view.slots.n; i++)
+        n += in_motion(&m->view.slots.p[i]);
+    return n;
+}
+
+void mr_psm_remove_at(mr_ps_slot *s, int i)
+{
+    memmove(s->chain + i, s->chain + i + 1, sizeof *s->chain * (size_t)(s->n - 1 - i));
+    s->n--;
+}
+
+/* ---- the plan ---- */
+
+const uint64_t *mr_psm_wanted(const mr_psm *m, int slot) { return m->wanted + (size_t)slot * (size_t)m->n_wanted; }
+
+bool mr_psm_is_wanted(const mr_psm *m, int slot, uint64_t id)
+{
+    for (int i = 0; i < m->n_wanted; i++)
+        if (mr_psm_wanted(m, slot)[i] == id)
+            return true;
+    return false;
+}
+
+static int n_wanted_of(const mr_psm *m, int slot)
+{
+    int n = 0;
+    while (n < m->n_wanted && mr_psm_wanted(m, slot)[n] != 0)
+        n++;
+    return n;
+}
+
+/* The first server that should be in the chain and is not; 0: none. */
+static uint64_t missing(const mr_psm *m, int slot)
+{
+    for (int i = 0; i < n_wanted_of(m, slot); i++)
+        if (mr_ps_slot_index(&m->view.slots.p[slot], mr_psm_wanted(m, slot)[i]) < 0)
+            return mr_psm_wanted(m, slot)[i];
+    return 0;
+}
+
+/* Everybody wants to leave, and those who should have taken over are lost: nobody leaves. */
+static void keep_all(mr_psm *m, mr_psm_actions *out)
+{
+    for (int i = 0; i < m->view.servers.n; i++) {
+        m->view.servers.p[i].leaving = false;
+        mr_psm_act(out, MR_PSM_KEEP, m->view.servers.p[i].id, -1);
+    }
+    m->changed = true;
+}
+
+/* ---- who stands in for those that have no memory ---- */
+
+typedef struct rooms { /* by place in the view's list of servers */
+    bool *open;  /* may be given a slot: it does not leave, and is not full */
+    int *places; /* that it is wanted for */
+} rooms;
+
+static int server_index(const mr_psm *m, uint64_t id)
+{
+    int low = 0, high = m->view.servers.n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (m->view.servers.p[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < m->view.servers.n && m->view.servers.p[low].id == id ? low : -1;
+}
+
+static void look_round(const mr_psm *m, rooms *r)
+{
+    for (int i = 0; i < m->view.servers.n; i++)
+        r->open[i] = !m->view.servers.p[i].leaving;
+    for (int i = 0, at; i < m->full.n; i++)
+        if ((at = server_index(m, m->full.p[i].id)) >= 0)
+            r->open[at] = false;
+    for (int i = 0, at; i < m->o.num_slots * m->n_wanted; i++)
+        if ((at = server_index(m, m->wanted[i])) >= 0)
+            r->places[at]++;
+}
+
+/* Present members come first, the one that catches up last of them: less has to be copied.  Then whoever is wanted for
+ * least; -1: nobody. */
+static int find_stand_in(const mr_psm *m, int slot, const rooms *r)
+{
+    const mr_ps_slot *s = &m->view.slots.p[slot];
+    int best = -1;
+    for (int i = 0; i <= s->n; i++) {
+        uint64_t id = i < s->n ? s->chain[i].id : s->catching.id;
+        int at = server_index(m, id);
+        if (at >= 0 && !m->view.servers.p[at].leaving && !mr_psm_is_wanted(m, slot, id))
+            return at;
+    }
+    for (int i = 0; i < m->view.servers.n; i++)
+        if (r->open[i] && (best < 0 || r->places[i] < r->places[best]) &&
+            !mr_psm_is_wanted(m, slot, m->view.servers.p[i].id))
+            best = i;
+    return best;
+}
+
+static bool has_or_gets(const mr_ps_slot *s, uint64_t id)
+{
+    return mr_ps_slot_index(s, id) >= 0 || s->catching.id == id;
+}
+
+/* A full server stays where it is, and is replaced where it is not yet. */
+static void stand_in(mr_psm *m, int slot, rooms *r)
+{
+    uint64_t *row = m->wanted + (size_t)slot * (size_t)m->n_wanted;
+    int n = 0;
+    for (int i = 0; i < m->n_wanted; i++) {
+        int at = server_index(m, row[i]);
+        if (at < 0 || r->open[at] || has_or_gets(&m->view.slots.p[slot], row[i]))
+            continue;
+        r->places[at]--;
+        row[i] = 0;
+        at = find_stand_in(m, slot, r);
+        if (at >= 0) {
+            r->places[at]++;
+            row[i] = m->view.servers.p[at].id;
+        }
+    }
+    for (int i = 0; i < m->n_wanted; i++)
+        if (row[i] != 0)
+            row[n++] = row[i];
+    while (n < m->n_wanted)
+        row[n++] = 0;
+}
+
+/* false: no memory. */
+static bool stand_in_for_full(mr_psm *m)
+{
+    rooms r = {mr_try_calloc((size_t)m->view.servers.n + 1, sizeof *r.open),
+               mr_try_calloc((size_t)m->view.servers.n + 1, sizeof *r.places)};
+    bool ok = r.open && r.places;
+    if (ok)
+        look_round(m, &r);
+    for (int slot = 0; ok && slot < m->view.slots.n; slot++)
+        if (!m->view.slots.p[slot].lost)
+            stand_in(m, slot, &r);
+    mr_free(r.open);
+    mr_free(r.places);
+    return ok;
+}
+
+/* Asks the ring anew.  Without memory the old answer stands for now: it names servers that may be gone, so nothing
+ * moves. */
+bool mr_psm_find_wanted(mr_psm *m, mr_psm_actions *out)
+{
+    if (!m->stale)
+        return true;
+    if (mr_psm_n_active(m) == 0 && m->view.servers.n > 0)
+        keep_all(m, out);
+    int n = 0, n_wanted = MR_MIN(m->o.replicas, mr_psm_n_active(m));
+    if (n_wanted == 0)
+        return false;
+    uint64_t *ids = mr_try_calloc((size_t)m->view.servers.n, sizeof *ids);
+    for (int i = 0; ids && i < m->view.servers.n; i++)
+        if (!m->view.servers.p[i].leaving)
+            ids[n++] = m->view.servers.p[i].id;
+    mr_status *st = ids ? mr_ps_ring_deal(ids, n, m->o.num_slots, n_wanted, m->view.slots.p, m->wanted) : NULL;
+    m->stale = !ids || st;
+    m->n_wanted = n_wanted;
+    if (!m->stale && m->full.n > 0)
+        m->stale = !stand_in_for_full(m);
+    mr_status_free(st);
+    mr_free(ids);
+    return !m->stale;
+}
+
+/* A motion whose aim has changed is given up; what was copied is thrown away. */
+static void give_up(mr_psm *m, int slot)
+{
+    mr_ps_slot *s = &m->view.slots.p[slot];
+    uint64_t head = mr_psm_wanted(m, slot)[0];
+    if (s->draining && (head == s->chain[0].id || mr_ps_slot_index(s, head) < 0)) {
+        s->draining = false;
+        mr_psm_touch(m, s);
+    }
+    if (s->catching.id && !mr_psm_is_wanted(m, slot, s->catching.id)) {
+        s->catching = (mr_ps_member){0};
+        mr_psm_touch(m, s);
+    }
+}
+
+/* Members that are too many, but never the head: it has to drain first. */
+static void drop_surplus(mr_psm *m, int slot)
+{
+    mr_ps_slot *s = &m->view.slots.p[slot];
+    int n = n_wanted_of(m, slot);
+    for (int i = s->n - 1; i > 0 && n > 0 && s->n > n; i--)
+        if (!mr_psm_is_wanted(m, slot, s->chain[i].id)) {
+            mr_psm_remove_at(s, i);
+            mr_psm_touch(m, s);
+        }
+}
+
+/* The next thing for a slot that is at rest; false: there is nothing to do. */
+static bool move(mr_psm *m, int slot)
+{
+    mr_ps_slot *s = &m->view.slots.p[slot];
+    uint64_t id = missing(m, slot);
+    if (id && s->n < MR_PS_MAX_CHAIN)
+        s->catching = (mr_ps_member){id, mr_psm_next_epoch(m)};
+    else if (!id && n_wanted_of(m, slot) > 0 && s->chain[0].id != mr_psm_wanted(m, slot)[0])
+        s->draining = true;
+    else
+        return false;
+    mr_psm_touch(m, s);
+    return true;
+}
+
+/* Slots that lack a copy come first. */
+static void move_some(mr_psm *m)
+{
+    int room = m->o.max_motion - mr_psm_in_motion(m);
+    for (int pass = 0; pass < 2; pass++)
+        for (int slot = 0; slot < m->view.slots.n && room > 0; slot++) {
+            const mr_ps_slot *s = &m->view.slots.p[slot];
+            if (!s->lost && !in_motion(s) && (pass == 1 || s->n < m->n_wanted))
+                room -= move(m, slot);
+        }
+}
+
+bool mr_psm_holds(const mr_psm *m, uint64_t id)
+{
+    for (int i = 0; i < m->view.slots.n; i++)
+        if (mr_ps_slot_index(&m->view.slots.p[i], id) >= 0 || m->view.slots.p[i].catching.id == id)
+            return true;
+    return false;
+}
+
+/* Those that leave and hold nothing; they are told after the view without them. */
+static void let_go(mr_psm *m, mr_psm_actions *gone)
+{
+    for (int i = m->view.servers.n - 1; i >= 0; i--) {
+        mr_ps_peer peer = m->view.servers.p[i];
+        if (!peer.leaving || mr_psm_holds(m, peer.id))
+            continue;
+        mr_psm_remove_here(m, peer.id);
+        memmove(m->view.servers.p + i, m->view.servers.p + i + 1,
+                sizeof *m->view.servers.p * (size_t)(m->view.servers.n - 1 - i));
+        m->view.servers.n--;
+        m->changed = true;
+        mr_psm_act(gone, MR_PSM_LET_GO, peer.id, -1);
+    }
+}
+
+static void publish(mr_psm *m, mr_psm_actions *out)
+{
+    if (!m->changed)
+        return;
+    m->changed = false;
+    m->view.epoch = m->epoch = mr_psm_next_epoch(m);
+    mr_psm_act(out, MR_PSM_PUBLISH, 0, -1);
+}
+
+void mr_psm_say_let_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
+{
+    mr_psm_act(out, MR_PSM_LET_GO, server, -1);
+    mr_vec_last(out).epoch = m->view.epoch;
+}
+
+/* Who wants to leave and has what nobody else has memory for stays. */
+static void keep_some(mr_psm *m, mr_psm_actions *out)
+{
+    for (int slot = 0; slot < m->view.slots.n && m->full.n > 0; slot++) {
+        const mr_ps_slot *s = &m->view.slots.p[slot];
+        for (int i = 0; i < m->view.servers.n && !s->lost && n_wanted_of(m, slot) == 0; i++) {
+            mr_ps_peer *peer = &m->view.servers.p[i];
+            if (!peer->leaving || mr_ps_slot_index(s, peer->id) < 0)
+                continue;
+            peer->leaving = false;
+            m->stale = m->changed = true;
+            mr_psm_act(out, MR_PSM_KEEP, peer->id, -1);
+        }
+    }
+}
+
+static bool find_aims(mr_psm *m, mr_psm_actions *out)
+{
+    if (!mr_psm_find_wanted(m, out))
+        return false;
+    keep_some(m, out);
+    return mr_psm_find_wanted(m, out);
+}
+
+/* What every event ends with. */
+void mr_psm_plan(mr_psm *m, mr_psm_actions *out)
+{
+    if (!m->dealt)
+        return;
+    mr_psm_actions gone = {0};
+    if (find_aims(m, out)) {
+        for (int slot = 0; slot < m->view.slots.n; slot++)
+            if (!m->view.slots.p[slot].lost) {
+                give_up(m, slot);
+                drop_surplus(m, slot);
+            }
+        move_some(m);
+        let_go(m, &gone);
+    }
+    publish(m, out);
+    for (int i = 0; i < gone.n; i++)
+        mr_psm_say_let_go(m, gone.p[i].id, out);
+    mr_vec_deinit(&gone);
+}
+
+bool mr_psm_quiet(const mr_psm *m)
+{
+    if (!m->dealt || m->stale)
+        return false;
+    for (int slot = 0; slot < m->view.slots.n; slot++) {
+        const mr_ps_slot *s = &m->view.slots.p[slot];
+        if (s->lost)
+            continue;
+        if (in_motion(s) || s->n != m->n_wanted || s->chain[0].id != mr_psm_wanted(m, slot)[0] || missing(m, slot))
+            return false;
+    }
+    return true;
+}

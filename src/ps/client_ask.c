@@ -1,0 +1,335 @@
+/* ps/client_ask.c -- what a client asks of the manager while somebody waits: tables, lost ranges, iterations, who is there.
+ *
+ * A question goes through the client's thread and is asked again while there is no manager, or one that does not know this
+ * client yet, until its time is over; so all of them may be asked twice and say the same the second time. */
+#include "ps/client_internal.h"
+
+#include "base/clock.h"
+#include "ps/graph_update.h"
+
+#define MS INT64_C(1000000)
+#define ITERATION_NS (600 * 1000 * MS) /* others may be slow; who is dead is not waited for */
+
+/* ---- questions ---- */
+
+typedef struct question {
+    mr_ps_ask ask; /* first */
+    mr_ps_note note;
+    mr_ps *ps;
+    const char *method;
+    mr_bytes body;
+    int64_t until_ns;
+    bool done; /* under the client's lock */
+} question;
+
+static void on_answered(void *owner, mr_ps_ask *a)
+{
+    mr_ps *ps = owner;
+    mr_lock(&ps->mu);
+    ((question *)a)->done = true;
+    mr_cond_broadcast(&ps->changed);
+    mr_unlock(&ps->mu);
+}
+
+static void ask(void *owner, mr_ps_note *n)
+{
+    mr_ps *ps = owner;
+    question *q = (question *)((char *)n - offsetof(question, note));
+    mr_ps_ask_start(&ps->ways, &q->ask, MR_PS_TO_MANAGER, ps->link.manager, q->method, &q->body, q->until_ns);
+}
+
+static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns,
+                           mr_bytes *reply)
+{
+    question *q = mr_new(question);
+    q->ps = ps;
+    q->method = method;
+    q->until_ns = until_ns;
+    q->ask.answered = on_answered;
+    if (!mr_bytes_add_copy(&q->body, head->p, head->n)) {
+        mr_free(q);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the manager");
+    }
+    mr_ps_inbox_put(&ps->inbox, &q->note, ask);
+    mr_lock(&ps->mu);
+    while (!q->done)
+        mr_cond_wait(&ps->changed, &ps->mu);
+    mr_unlock(&ps->mu);
+    mr_status *st = q->ask.st;
+    if (!st && reply) {
+        *reply = q->ask.reply;
+        q->ask.reply = (mr_bytes){0};
+    }
+    q->ask.st = NULL;
+    mr_ps_ask_deinit(&q->ask);
+    mr_free(q);
+    return st;
+}
+
+mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns,
+                             mr_bytes *reply)
+{
+    int64_t until = mr_now_ns() + timeout_ns;
+    mr_status *st = mr_pb_writer_status(w, method);
+    if (!st) {
+        uint32_t n = (uint32_t)(head->n - sizeof n);
+        memcpy(head->p, &n, sizeof n);
+    }
+    for (bool again = !st; again;) {
+        st = ask_once(ps, method, head, until, reply);
+        mr_code code = mr_status_code(st);
+        mr_lock(&ps->mu);
+        again =
+            (code == MR_UNAVAILABLE || code == MR_NOT_FOUND || code == MR_CANCELLED || code == MR_ABORTED) &&
+            !ps->refused && mr_now_ns() < until;
+        mr_unlock(&ps->mu);
+        if (again) {
+            mr_status_free(st);
+            st = NULL;
+            mr_sleep_ns(20 * MS);
+        }
+    }
+    mr_str_deinit(head);
+    mr_lock(&ps->mu);
+    if (st && ps->refused) { /* which is why */
+        mr_status_free(st);
+        st = mr_status_copy(ps->refused);
+    }
+    mr_unlock(&ps->mu);
+    return st;
+}
+
+void mr_ps_question_begin(mr_ps *ps, mr_pb_writer *w, mr_str *head)
+{
+    mr_ps_head_begin(w, head);
+    mr_pb_put_fixed64(w, 1, ps->id);
+}
+
+/* A number that the manager answers in field 1. */
+static mr_status *read_number(const mr_bytes *reply, uint64_t *out)
+{
+    mr_ps_frame f;
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_status *st = mr_ps_frame_open(reply, &f);
+    *out = 0;
+    mr_pb_reader_init(&r, f.head);
+    while (!st && mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            *out = mr_pb_varint(&r);
+        else
+            mr_pb_skip(&r);
+    if (!st)
+        st = mr_pb_reader_status(&r, "an answer of the manager");
+    mr_ps_frame_deinit(&f);
+    return st;
+}
+
+/* ---- tables ---- */
+
+const mr_ps_table_spec *mr_ps_find_table(mr_ps *ps, int table, mr_status **st)
+{
+    mr_lock(&ps->mu);
+    const mr_ps_table_spec *t = table >= 0 && table < ps->n_tables ? ps->table_at[table] : NULL;
+    mr_unlock(&ps->mu);
+    if (!t)
+        *st = mr_invalid("There is no table %d", table);
+    return t;
+}
+
+static mr_status *wait_for_table(mr_ps *ps, int table)
+{
+    bool in_time = true;
+    int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_lock(&ps->mu);
+    while (ps->n_tables <= table && !ps->refused && in_time)
+        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+    mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
+    mr_unlock(&ps->mu);
+    return st || in_time ? st
+                         : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of table %d", table);
+}
+
+/* What is wrong with a graph is said here rather than at every push. */
+static mr_status *check_graph(const mr_ps_table_spec *t)
+{
+    mr_ps_graph_update *g = NULL;
+    mr_status *st = t->o.update == MR_PS_GRAPH ? mr_ps_graph_update_new(t, &g) : NULL;
+    mr_ps_graph_update_free(g);
+    return mr_status_prepend(st, "Table '%s': ", t->name);
+}
+
+mr_status *mr_ps_make_table(mr_ps *ps, mr_sv name, const mr_ps_table_options *o, int *out)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes reply = {0};
+    mr_ps_table_spec t;
+    uint64_t number = 0;
+    MR_TRY(mr_ps_table_spec_init(&t, name, o));
+    mr_status *st = check_graph(&t);
+    if (st) {
+        mr_ps_table_spec_deinit(&t);
+        return st;
+    }
+    mr_ps_question_begin(ps, &w, &head);
+    size_t mark = mr_pb_begin(&w, 15);
+    mr_ps_table_spec_put(&w, &t);
+    mr_pb_end(&w, mark);
+    mr_ps_table_spec_deinit(&t);
+    st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Table", &w, &head, ps->timeout_ns, &reply);
+    if (!st)
+        st = read_number(&reply, &number);
+    mr_bytes_deinit(&reply);
+    if (!st && number >= MR_PS_MAX_TABLES)
+        st = mr_error(MR_INTERNAL, "The manager calls a table number %llu", (unsigned long long)number);
+    if (!st)
+        st = wait_for_table(ps, (int)number);
+    *out = st ? -1 : (int)number;
+    return st;
+}
+
+int mr_ps_n_tables(mr_ps *ps)
+{
+    mr_lock(&ps->mu);
+    int n = ps->n_tables;
+    mr_unlock(&ps->mu);
+    return n;
+}
+
+const mr_ps_table_spec *mr_ps_table_at(mr_ps *ps, int table)
+{
+    mr_status *st = NULL;
+    const mr_ps_table_spec *t = mr_ps_find_table(ps, table, &st);
+    mr_status_free(st);
+    return t;
+}
+
+int mr_ps_n_slots(mr_ps *ps)
+{
+    mr_lock(&ps->mu);
+    int n = ps->n_slots;
+    mr_unlock(&ps->mu);
+    return n;
+}
+
+/* ---- ranges that were lost ---- */
+
+mr_status *mr_ps_renew(mr_ps *ps)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes reply = {0};
+    uint64_t epoch = 0;
+    bool in_time = true;
+    mr_ps_question_begin(ps, &w, &head);
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Restore", &w, &head, ps->timeout_ns, &reply);
+    if (!st)
+        st = read_number(&reply, &epoch);
+    mr_bytes_deinit(&reply);
+    int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_lock(&ps->mu);
+    while (!st && (uint64_t)ps->stats.epoch < epoch && !ps->refused && in_time)
+        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+    if (!st)
+        st = mr_status_copy(ps->refused);
+    mr_unlock(&ps->mu);
+    return st || in_time
+               ? st
+               : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of lost ranges begun anew");
+}
+
+/* ---- iterations ---- */
+
+mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    MR_TRY(mr_ps_end_all(ps));
+    mr_lock(&ps->mu);
+    int64_t n = ++ps->iteration;
+    mr_unlock(&ps->mu);
+    *out = n;
+    if (ps->o.observer)
+        return NULL;
+    mr_ps_question_begin(ps, &w, &head);
+    mr_pb_put_varint(&w, 9, (uint64_t)n);
+    int64_t from = mr_now_ns();
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Iterate", &w, &head, ITERATION_NS, NULL);
+    mr_lock(&ps->mu);
+    ps->stats.waited_s += (double)(mr_now_ns() - from) / 1e9;
+    if (st && ps->iteration == n)
+        ps->iteration--; /* it is not begun: who calls again asks for the same one */
+    mr_unlock(&ps->mu);
+    return st;
+}
+
+/* ---- who is there ---- */
+
+static void read_worker(mr_pb_reader *r, mr_ps_worker_stats *out)
+{
+    uint32_t field, wire;
+    mr_sv name = MR_SV("");
+    while (mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: name = mr_pb_bytes(r); break;
+        case 2: out->iteration = mr_pb_int64(r); break;
+        case 3: out->waited_s = (double)mr_pb_int64(r) / 1e9; break;
+        default: mr_pb_skip(r);
+        }
+    memcpy(out->name, name.p, MR_MIN(name.n, sizeof out->name - 1));
+}
+
+static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_stats *rows, int max, int *n)
+{
+    mr_ps_frame f;
+    mr_pb_reader r, sub;
+    uint32_t field, wire;
+    mr_status *st = mr_ps_frame_open(reply, &f);
+    mr_lock(&ps->mu);
+    ps->quiet = false; /* unless it says so */
+    mr_unlock(&ps->mu);
+    mr_pb_reader_init(&r, f.head);
+    while (!st && mr_pb_next(&r, &field, &wire)) {
+        if (field == 1 && *n < max && mr_pb_message(&r, &sub)) {
+            rows[*n] = (mr_ps_worker_stats){0};
+            read_worker(&sub, &rows[(*n)++]);
+        } else if (field == 3) {
+            mr_lock(&ps->mu);
+            ps->quiet = mr_pb_bool(&r);
+            mr_unlock(&ps->mu);
+        } else {
+            mr_pb_skip(&r);
+        }
+    }
+    if (!st)
+        st = mr_pb_reader_status(&r, "Workers");
+    mr_ps_frame_deinit(&f);
+    return st;
+}
+
+mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes reply = {0};
+    *n = 0;
+    if (max < 0 || (max > 0 && !rows))
+        return mr_invalid("There is no room for %d workers", max);
+    mr_ps_question_begin(ps, &w, &head);
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Workers", &w, &head, ps->timeout_ns, &reply);
+    if (!st)
+        st = read_workers(ps, &reply, rows, max, n);
+    mr_bytes_deinit(&reply);
+    return st;
+}
+
+mr_status *mr_ps_is_quiet(mr_ps *ps, bool *out)
+{
+    int n;
+    MR_TRY(mr_ps_waits(ps, NULL, 0, &n));
+    mr_lock(&ps->mu);
+    *out = ps->quiet;
+    mr_unlock(&ps->mu);
+    return NULL;
+}

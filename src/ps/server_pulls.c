@@ -1,0 +1,276 @@
+/* ps/server_pulls.c -- what clients want to know: values and sums.
+ *
+ * Parts whose slot is not served here are told so one by one, and the values of the others follow each other in the answer.
+ *
+ * Answers that are not sent yet count for the server's budget, beside tables and pushes under way.  A pull that finds no room
+ * waits in line, and who comes after it waits behind it, so that a large one has its turn.  When no other answer is on its way
+ * the first in line is served however full the server is, or what it holds could not be read: so a server goes over its budget
+ * by one answer at most.  One that is larger than the whole budget is an error. */
+#include "ps/server_internal.h"
+
+#include "base/clock.h"
+
+#define MAX_ANSWER ((size_t)1 << 30)
+#define LINE_NS INT64_C(1000000000) /* then the client asks again, by itself or told so */
+
+enum { MAX_LINE = 1024 };
+
+mr_status *mr_ps_server_know_table(const mr_ps_server *s, int table)
+{
+    if (table < 0 || table >= MR_PS_MAX_TABLES)
+        return mr_invalid("There is no table %d", table);
+    /* It may have been made just now, and the manager's word is on its way. */
+    return table < s->store.tables.n ? NULL
+                                     : mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", table);
+}
+
+typedef struct answer { /* to a pull or a sum */
+    mr_ps_numbers codes, epochs;
+    bool bad; /* some part was not served */
+    mr_ps_blob *blob;
+    size_t n_rows, n_bytes;
+} answer;
+
+static void answer_deinit(answer *a)
+{
+    mr_vec_deinit(&a->codes);
+    mr_vec_deinit(&a->epochs);
+    mr_ps_blob_unref(a->blob);
+}
+
+/* Which parts are served. */
+static void judge(const mr_ps_server *s, const mr_ps_request *q, answer *a)
+{
+    for (int i = 0; i < q->slots.n; i++) {
+        const mr_psr *r = &s->slots[q->slots.p[i]].r;
+        mr_code code = mr_psr_may_pull(r, q->epochs.p[i]);
+        mr_vec_push(&a->codes, code);
+        mr_vec_push(&a->epochs, r->view.epoch);
+        a->bad |= code != MR_OK;
+    }
+}
+
+static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, const mr_ps_unpacked *u,
+                             size_t width, size_t bytes, answer *a)
+{
+    a->blob = mr_ps_blob_new_counted(bytes, s->answers);
+    if (!a->blob)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu rows of %zu floats", u->n_rows, width);
+    for (int i = 0; i < q->slots.n; i++) {
+        int slot = (int)q->slots.p[i];
+        if (a->codes.p[i] != MR_OK)
+            continue;
+        MR_TRY(mr_ps_keys_in_slot(&s->store, q->table, slot, u->parts.p[i]));
+        mr_ps_store_read(&s->store, q->table, slot, u->parts.p[i], q->whole,
+                         (float *)a->blob->data + a->n_rows * width);
+        a->n_rows += u->parts.p[i].n;
+    }
+    a->n_bytes = a->n_rows * width * sizeof(float);
+    return NULL;
+}
+
+/* Values as the client wants them: 16 bits, rows of zeros left out. */
+static mr_status *pack_values(const mr_ps_server *s, const mr_ps_request *q, size_t width, answer *a,
+                              mr_bytes *raw)
+{
+    mr_str packed = {0};
+    mr_ps_codec codec = {.form = (mr_ps_form)(q->answer_form ? q->answer_form - 1 : 0),
+                         .snappy = q->snappy,
+                         .seed = (uint64_t)mr_now_ns()};
+    uint8_t *present = mr_try_alloc(a->n_rows + 1);
+    if (!present)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to pack %zu rows", a->n_rows);
+    mr_ps_values_nonzero((const float *)a->blob->data, a->n_rows, (int)width, present);
+    mr_status *st =
+        mr_ps_values_pack(&codec, (const float *)a->blob->data, present, a->n_rows, (int)width, &packed);
+    mr_free(present);
+    if (st) {
+        mr_str_deinit(&packed);
+        return st;
+    }
+    a->n_bytes = packed.n;
+    mr_ps_bytes_add_str(raw, &packed, s->answers);
+    return NULL;
+}
+
+static mr_status *answer_put(const mr_ps_server *s, const mr_ps_request *q, size_t width, answer *a, mr_bytes *body)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    mr_bytes raw = {0};
+    bool packed = width > 0 && (q->answer_form || q->snappy);
+    if (packed)
+        MR_TRY(pack_values(s, q, width, a, &raw));
+    else if (a->blob)
+        mr_ps_bytes_add(&raw, a->blob, a->blob->data, a->n_bytes);
+    mr_ps_head_begin(&w, &head);
+    if (a->bad) {
+        mr_ps_put_numbers(&w, 1, &a->codes);
+        mr_ps_put_numbers(&w, 2, &a->epochs);
+    }
+    mr_pb_opt_varint(&w, 5, packed);
+    mr_pb_opt_varint(&w, 6, a->n_bytes);
+    return mr_ps_head_end(&w, &head, &raw, body);
+}
+
+/* ---- memory for answers ---- */
+
+size_t mr_ps_server_room(const mr_ps_server *s)
+{
+    size_t taken = s->store.used + s->under_way + atomic_load(&s->answers->bytes);
+    return s->memory ? s->memory - MR_MIN(s->memory, taken) : SIZE_MAX;
+}
+
+static bool may_answer(const mr_ps_server *s, size_t bytes)
+{
+    return bytes <= mr_ps_server_room(s) || atomic_load(&s->answers->bytes) == 0;
+}
+
+static mr_status *check_answer(const mr_ps_server *s, size_t n_rows, size_t width, size_t *bytes)
+{
+    if (!mr_size_mul(n_rows, width * sizeof(float), bytes) || *bytes > MAX_ANSWER)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%zu rows of %zu floats are too many for one answer", n_rows, width);
+    if (s->memory && *bytes > s->memory)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "A pull of %zu bytes is more than the whole budget of this server, %zu bytes",
+                        *bytes, s->memory);
+    return NULL;
+}
+
+/* *later: the bytes that there is no room for at present, and nothing was answered; 0: it was, or failed.  first: nobody waits
+ * before it. */
+static mr_status *do_pull(mr_ps_server *s, const mr_ps_request *q, const mr_ps_frame *f, bool first, size_t *later,
+                          mr_bytes *body)
+{
+    answer a = {0};
+    mr_ps_unpacked u = {0};
+    mr_status *st = NULL;
+    size_t bytes = 0;
+    MR_GO(mr_ps_server_know_table(s, q->table));
+    const mr_ps_table_spec *t = s->store.tables.p[q->table];
+    size_t width = q->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
+    MR_GO(mr_ps_request_unpack(q, f, t, s->store.n_slots, 0, SIZE_MAX, s->keys, &u));
+    MR_GO(check_answer(s, u.n_rows, width, &bytes));
+    if (bytes > 0 && (!first || !may_answer(s, bytes))) {
+        *later = bytes;
+        goto out;
+    }
+    judge(s, q, &a);
+    MR_GO(read_parts(s, q, &u, width, bytes, &a));
+    MR_GO(answer_put(s, q, width, &a, body));
+out:
+    mr_ps_unpacked_deinit(&u);
+    answer_deinit(&a);
+    return st;
+}
+
+static mr_status *pull(mr_ps_server *s, const mr_net_call *c, bool first, size_t *later, mr_bytes *body)
+{
+    mr_ps_frame f = {0};
+    mr_ps_request q = {0};
+    *later = 0;
+    mr_status *st = mr_ps_frame_open(&c->body, &f);
+    if (!st)
+        st = mr_ps_request_get(f.head, s->store.n_slots, &q);
+    if (!st)
+        st = do_pull(s, &q, &f, first, later, body);
+    mr_ps_request_deinit(&q);
+    mr_ps_frame_deinit(&f);
+    return st;
+}
+
+/* ---- the line ---- */
+
+/* Takes one out of it. */
+static void leave_line(mr_ps_server *s, mr_ps_waiting_pull *w)
+{
+    mr_ps_waiting_pull **at = &s->line;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    if (s->line_end == &w->next)
+        s->line_end = at;
+    s->n_line--;
+    s->under_way -= w->body;
+}
+
+static void on_gone(void *owner, mr_ps_held *h)
+{
+    leave_line(owner, (mr_ps_waiting_pull *)h);
+    mr_ps_held_reply(h, mr_error(MR_CANCELLED, "The call was cancelled"), NULL);
+}
+
+static void line_up(mr_ps_server *s, mr_net_call *c, size_t bytes)
+{
+    mr_ps_waiting_pull *w = mr_new(mr_ps_waiting_pull);
+    *w = (mr_ps_waiting_pull){.bytes = bytes, .body = c->body.n, .until_ns = mr_now_ns() + LINE_NS};
+    if (c->deadline_ns)
+        w->until_ns = MR_MIN(w->until_ns, c->deadline_ns);
+    if (!s->line)
+        s->line_end = &s->line;
+    *s->line_end = w;
+    s->line_end = &w->next;
+    s->n_line++;
+    s->under_way += w->body;
+    mr_ps_hold(&w->held, &s->inbox, c, on_gone);
+}
+
+static mr_status *no_room(size_t bytes)
+{
+    return mr_error(MR_UNAVAILABLE, "There is no memory for a pull of %zu bytes at present", bytes);
+}
+
+void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c)
+{
+    size_t later;
+    mr_bytes body = {0};
+    mr_status *st = pull(s, c, !s->line, &later, &body);
+    if (later && s->n_line < MAX_LINE && c->body.n <= mr_ps_server_room(s)) {
+        line_up(s, c, later);
+        return;
+    }
+    mr_ps_reply(c, later ? no_room(later) : st, &body);
+}
+
+void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns)
+{
+    while (s->line && (now_ns >= s->line->until_ns || may_answer(s, s->line->bytes))) {
+        mr_ps_waiting_pull *w = s->line;
+        mr_bytes body = {0};
+        size_t later = w->bytes;
+        mr_status *st = may_answer(s, w->bytes) ? pull(s, w->held.call, true, &later, &body) : NULL;
+        leave_line(s, w);
+        mr_ps_held_reply(&w->held, later ? no_room(later) : st, &body);
+    }
+}
+
+void mr_ps_server_end_line(mr_ps_server *s)
+{
+    while (s->line) {
+        mr_ps_waiting_pull *w = s->line;
+        leave_line(s, w);
+        mr_ps_held_reply(&w->held, mr_error(MR_UNAVAILABLE, "The server of parameters was stopped"), NULL);
+    }
+}
+
+/* ---- sums ---- */
+
+mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes *body)
+{
+    answer a = {0};
+    mr_status *st = NULL;
+    MR_GO(mr_ps_server_know_table(s, q->table));
+    judge(s, q, &a);
+    a.n_bytes = (size_t)q->slots.n * sizeof(double);
+    a.blob = mr_ps_blob_new(a.n_bytes);
+    if (!a.blob)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d sums", q->slots.n));
+    memset(a.blob->data, 0, a.n_bytes);
+    for (int i = 0; i < q->slots.n; i++)
+        if (a.codes.p[i] == MR_OK)
+            MR_GO(mr_ps_store_reduce(&s->store, (int)q->slots.p[i], q->what, q->table, q->other,
+                                     (double *)a.blob->data + i));
+    MR_GO(answer_put(s, q, 0, &a, body));
+out:
+    answer_deinit(&a);
+    return st;
+}

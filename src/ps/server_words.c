@@ -1,0 +1,265 @@
+/* ps/server_words.c -- words between members of a chain, as messages.
+ *
+ * Words about many slots to one server travel in one message (Chain), one message at a time: so they keep their order, and
+ * what comes while one is under way is put together in the next.  A message that is lost is not sent again: dist/ps_replica.h
+ * asks again by itself.
+ *
+ * A word that waits shares the bytes of its records with whoever keeps them; a word that came has all its records in one blob,
+ * and nothing in it was looked at but its sizes. */
+#include "ps/server_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define CHAIN_NS INT64_C(2000000000)
+
+/* ---- words that wait ---- */
+
+void mr_ps_word_deinit(mr_ps_word *w)
+{
+    for (int i = 0; i < w->records.n; i++)
+        mr_ps_record_deinit(&w->records.p[i]);
+    mr_vec_deinit(&w->records);
+}
+
+static mr_ps_outbox *outbox_of(mr_ps_server *s, uint64_t to)
+{
+    for (int i = 0; i < s->outboxes.n; i++)
+        if (s->outboxes.p[i]->to == to)
+            return s->outboxes.p[i];
+    mr_ps_outbox *b = mr_new(mr_ps_outbox);
+    b->to = to;
+    mr_vec_push(&s->outboxes, b);
+    return b;
+}
+
+void mr_ps_server_say(mr_ps_server *s, uint64_t to, mr_ps_word w) { mr_vec_push(&outbox_of(s, to)->words, w); }
+
+static void outbox_clear(mr_ps_outbox *b)
+{
+    for (int i = 0; i < b->words.n; i++)
+        mr_ps_word_deinit(&b->words.p[i]);
+    b->words.n = 0;
+}
+
+void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id)
+{
+    for (int i = 0; i < s->outboxes.n; i++) {
+        mr_ps_outbox *b = s->outboxes.p[i];
+        if (b->to != id)
+            continue;
+        mr_vec_remove_swap(&s->outboxes, i);
+        outbox_clear(b);
+        mr_vec_deinit(&b->words);
+        mr_free(b);
+        return;
+    }
+}
+
+/* ---- a message of them ---- */
+
+enum { SMALL_PIECE = 4096 };
+
+typedef struct
+    raw_out { /* raw bytes of a message: small pieces are put together, large ones go as they lie */
+    mr_bytes bytes;
+    mr_str small;
+} raw_out;
+
+static void raw_add(raw_out *o, mr_ps_blob *b, const void *p, size_t n)
+{
+    if (n < SMALL_PIECE) {
+        mr_str_append(&o->small, p, n);
+        return;
+    }
+    mr_bytes_add_str(&o->bytes, &o->small);
+    mr_ps_bytes_add(&o->bytes, b, p, n);
+}
+
+/* A change's keys and floats, each padded to 8 bytes. */
+static void put_raw(raw_out *raw, const mr_ps_server *s, const mr_ps_entry *e)
+{
+    static const char zeros[8];
+    const mr_ps_change *c = &e->change;
+    if (c->kind == MR_PS_CHANGE_NONE || c->kind == MR_PS_CHANGE_ALGEBRA)
+        return;
+    size_t floats = c->keys.n * mr_ps_change_width(s->store.tables.p[c->table], c->kind) * sizeof(float);
+    if (c->keys.list)
+        raw_add(raw, e->blob, c->keys.list, c->keys.n * sizeof(uint64_t));
+    raw_add(raw, e->blob, c->floats, floats);
+    raw_add(raw, NULL, zeros, -floats & 7);
+}
+
+static void put_record(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_record *r)
+{
+    size_t mark = mr_pb_begin(w, 7);
+    mr_pb_put_varint(w, 1, r->version);
+    for (int i = 0; i < r->entries.n; i++) {
+        const mr_ps_entry *e = &r->entries.p[i];
+        size_t inner = mr_pb_begin(w, 2), change;
+        mr_pb_put_fixed64(w, 1, e->stamp.client);
+        mr_pb_put_varint(w, 2, e->stamp.ts);
+        change = mr_pb_begin(w, 3);
+        mr_ps_change_put(w, &e->change);
+        mr_pb_end(w, change);
+        mr_pb_end(w, inner);
+        put_raw(raw, s, e);
+    }
+    mr_pb_end(w, mark);
+}
+
+static void put_word(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_word *word)
+{
+    size_t mark = mr_pb_begin(w, 2);
+    mr_pb_opt_varint(w, 1, (uint64_t)word->kind);
+    mr_pb_opt_varint(w, 2, (uint64_t)word->slot);
+    mr_pb_opt_varint(w, 3, word->epoch);
+    mr_pb_opt_varint(w, 4, word->version);
+    mr_pb_opt_varint(w, 5, word->stable);
+    mr_pb_opt_varint(w, 6, word->again);
+    for (int i = 0; i < word->records.n; i++)
+        put_record(w, raw, s, &word->records.p[i]);
+    mr_pb_end(w, mark);
+}
+
+static void on_chained(void *owner, mr_ps_ask *a)
+{
+    mr_ps_server *s = owner;
+    for (int i = 0; i < s->outboxes.n; i++)
+        if (s->outboxes.p[i]->to == a->to) {
+            s->outboxes.p[i]->busy = false;
+            if (a->st) /* who is not there is not told old words when it is back */
+                outbox_clear(s->outboxes.p[i]);
+        }
+    mr_ps_ask_deinit(a);
+    mr_free(a);
+}
+
+enum { MAX_PIECES = 900 }; /* of a message: the local transport takes 1024 */
+
+static void send_words(mr_ps_server *s, mr_ps_outbox *b)
+{
+    mr_pb_writer w;
+    mr_str head = {0};
+    raw_out raw = {0};
+    mr_bytes body = {0};
+    int n = 0;
+    mr_ps_head_begin(&w, &head);
+    mr_pb_put_fixed64(&w, 1, s->id);
+    while (n < b->words.n && raw.bytes.pieces.n < MAX_PIECES)
+        put_word(&w, &raw, s, &b->words.p[n++]);
+    for (int i = 0; i < n; i++)
+        mr_ps_word_deinit(&b->words.p[i]);
+    memmove(b->words.p, b->words.p + n, (size_t)(b->words.n - n) * sizeof *b->words.p);
+    b->words.n -= n;
+    mr_bytes_add_str(&raw.bytes, &raw.small);
+    mr_status *st = mr_ps_head_end(&w, &head, &raw.bytes, &body);
+    if (st) {
+        mr_warn("parameters: %s", mr_status_message(st));
+        mr_status_free(st);
+        return;
+    }
+    mr_ps_ask *a = mr_new(mr_ps_ask);
+    a->answered = on_chained;
+    b->busy = true;
+    mr_ps_ask_start(&s->ways, a, b->to, mr_ps_map_address(&s->map, b->to), MR_PS_SERVICE "Chain", &body,
+                    mr_now_ns() + CHAIN_NS);
+}
+
+void mr_ps_server_flush(mr_ps_server *s)
+{
+    for (int i = 0; i < s->outboxes.n && !s->closing; i++)
+        if (!s->outboxes.p[i]->busy && s->outboxes.p[i]->words.n > 0)
+            send_words(s, s->outboxes.p[i]);
+}
+/* ---- words that come ---- */
+
+/* Takes keys and floats of a change out of the message's raw bytes. */
+static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, bool listed, mr_ps_entry *e)
+{
+    mr_ps_change *c = &e->change;
+    if (c->kind == MR_PS_CHANGE_NONE)
+        return NULL;
+    if ((unsigned)c->kind >= MR_PS_CHANGE_KINDS)
+        return mr_invalid("There is no change %d", (int)c->kind);
+    if (c->table < 0 || c->table >= s->store.tables.n)
+        return mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", c->table);
+    if (c->kind == MR_PS_CHANGE_ALGEBRA)
+        return NULL;
+    static const uint64_t some;
+    c->keys.list = listed ? &some : NULL;
+    size_t n = mr_ps_change_raw(c, s->store.tables.p[c->table]),
+           keys = listed ? c->keys.n * sizeof(uint64_t) : 0;
+    if (n > raw->n - *at)
+        return mr_invalid("A record tells of %zu bytes, and has %zu", n, raw->n - *at);
+    c->keys.list = listed ? (const uint64_t *)(raw->data + *at) : NULL;
+    c->floats = (const float *)(raw->data + *at + keys);
+    e->blob = mr_ps_blob_ref(raw);
+    *at += n;
+    return NULL;
+}
+
+static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
+                            mr_ps_entry *e)
+{
+    mr_pb_reader sub;
+    uint32_t field, wire;
+    bool listed = false;
+    while (mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: e->stamp.client = mr_pb_fixed64(r); break;
+        case 2: e->stamp.ts = mr_pb_varint(r); break;
+        case 3:
+            if (mr_pb_message(r, &sub))
+                mr_ps_change_get(&sub, &e->change, &listed);
+            break;
+        default: mr_pb_skip(r);
+        }
+    return r->error ? NULL : take_raw(s, raw, at, listed, e);
+}
+
+static mr_status *get_record(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
+                             mr_ps_record *out)
+{
+    mr_pb_reader sub;
+    uint32_t field, wire;
+    mr_status *st = NULL;
+    while (!st && mr_pb_next(r, &field, &wire)) {
+        mr_ps_entry e = {0};
+        if (field == 1) {
+            out->version = mr_pb_varint(r);
+        } else if (field == 2 && mr_pb_message(r, &sub)) {
+            st = get_entry(s, &sub, raw, at, &e);
+            mr_vec_push(&out->entries, e);
+        } else if (field != 2) {
+            mr_pb_skip(r);
+        }
+    }
+    return st;
+}
+
+mr_status *mr_ps_word_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_word *w)
+{
+    mr_pb_reader sub;
+    uint32_t field, wire;
+    mr_status *st = NULL;
+    while (!st && mr_pb_next(r, &field, &wire))
+        switch (field) {
+        case 1: w->kind = mr_pb_int32(r); break;
+        case 2: w->slot = mr_pb_int32(r); break;
+        case 3: w->epoch = mr_pb_varint(r); break;
+        case 4: w->version = mr_pb_varint(r); break;
+        case 5: w->stable = mr_pb_varint(r); break;
+        case 6: w->again = mr_pb_bool(r); break;
+        case 7:
+            if (mr_pb_message(r, &sub)) {
+                mr_vec_push(&w->records, (mr_ps_record){0});
+                st = get_record(s, &sub, raw, at, &mr_vec_last(&w->records));
+            }
+            break;
+        default: mr_pb_skip(r);
+        }
+    if (!st && !r->error && (w->slot < 0 || w->slot >= s->store.n_slots))
+        st = mr_invalid("A word about range %d of %d", w->slot, s->store.n_slots);
+    return st;
+}
