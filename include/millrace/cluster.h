@@ -94,7 +94,8 @@ typedef struct mr_pipeline_options {
     mr_pipeline_kind kind;
     /* Builds a stage: x is the result of the one before (of stage 0 the first input), inputs are this micro-batch's shares of all
      * inputs.  The last stage's result is the loss, a scalar.  Called once for each stage and micro-batch, with the same
-     * variables by the same names. */
+     * variables by the same names.  A stage uses no trainable variable but its own, nor what depends on one but x: that is
+     * refused, since gradients go back from stage to stage only. */
     TF_Output (*build)(void *arg, mr_model *m, int stage, TF_Output x, const TF_Output *inputs);
     void *arg;
 } mr_pipeline_options;
@@ -142,6 +143,17 @@ MR_EXPORT extern mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_op
 MR_EXPORT extern mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task);
 MR_EXPORT extern void mr_barrier_free(mr_barrier *b);
 
+/* The same in two halves, for whoever makes updates of its own.  gradients[i]: what that of the i-th trainable variable is to be
+ * made from, in the order in which the model got them: the mean of the workers' gradients, or what this one has where each
+ * updates by itself.  Rows have indices and dense_shape (int32) too; gradient.oper NULL: none arrives.  NULL after an error, which
+ * waits in mr_model_status. */
+typedef struct mr_barrier_gradient {
+    TF_Output gradient, indices, dense_shape;
+} mr_barrier_gradient;
+MR_EXPORT extern mr_barrier *mr_barrier_begin(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_barrier_gradient *gradients, int num_gradients);
+/* update changes the variables and raises mr_global_step by one.  Errors wait in mr_model_status. */
+MR_EXPORT extern void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update);
+
 /* ---- training by all-reduce ---- */
 
 /* Every worker has all variables on its own device (mr_model_on_worker, not mr_replicate), and all make the same step from the
@@ -157,6 +169,8 @@ typedef struct mr_all_reduce_options {
     int64_t join_ms;   /* at first: workers that have not come by then are not waited for; 0: 60000 */
     int64_t settle_ms; /* after a loss: how long the rest waits for each other; 0: 500 */
     int64_t exchange_ms; /* how long an exchange may take; 0: ten minutes */
+    unsigned char sparse_as_dense; /* 1: gradients of embeddings travel whole.  0: only the rows that a batch has used, and only
+                                      these are updated where the optimizer does so */
 } mr_all_reduce_options;
 
 /* In place of mr_minimize: steps are made from the mean of the workers' gradients, by all of them alike.  A worker that is lost is
@@ -213,6 +227,9 @@ MR_EXPORT extern int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status)
  * step then (-1 after an error): when variables were lost meanwhile and came back from a checkpoint, it is lower than
  * before, and training can go on. */
 MR_EXPORT extern int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *status);
+/* Ends what waits in it, from any thread: that fails with TF_CANCELLED, and so does whatever follows.  Only a session that is just
+ * being opened comes to its own end first. */
+MR_EXPORT extern void mr_supervisor_cancel(mr_supervisor *s);
 /* Whether this worker is the chief now: it has something to tell the user, say. */
 MR_EXPORT extern unsigned char mr_supervisor_is_chief(mr_supervisor *s);
 /* How often a session was lost. */

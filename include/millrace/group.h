@@ -69,7 +69,8 @@ typedef enum mr_group_reduction { MR_GROUP_SUM, MR_GROUP_PRODUCT, MR_GROUP_MIN, 
 
 /* The reduction of count elements over all members; in may be out.  All types that are numbers; min and max not for complex ones. */
 MR_EXPORT extern void mr_group_all_reduce(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, mr_group_reduction how, TF_Status *status);
-/* The same, where elements are added in the order of ranks: then the bits are the same over every transport and algorithm. */
+/* The same, where elements are added in the order of ranks: then the bits are the same over every transport and algorithm.  Where
+ * all members have MILLRACE_DETERMINISTIC=1 the other reductions do so too. */
 MR_EXPORT extern void mr_group_all_reduce_in_order(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, mr_group_reduction how, TF_Status *status);
 /* in: count elements at each member, a multiple of the size; out: the part `rank` of their reduction, count / size elements. */
 MR_EXPORT extern void mr_group_reduce_scatter(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, mr_group_reduction how, TF_Status *status);

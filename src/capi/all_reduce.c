@@ -7,6 +7,7 @@ static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_net_optimizer *
                                   .worker = a->worker,
                                   .bucket_bytes = a->bucket_bytes,
                                   .no_overlap = a->no_overlap != 0,
+                                  .sparse_as_dense = a->sparse_as_dense != 0,
                                   .wait_ms = a->join_ms,
                                   .settle_ms = a->settle_ms,
                                   .timeout_s = (float)((double)a->exchange_ms / 1000)};

@@ -11,26 +11,77 @@
 #include "train/supervised.h"
 #include "wire/pb.h"
 
-enum { WORKERS = 3, BATCH = 8, MAX_VARS = 16 };
+enum { WORKERS = 3, BATCH = 8, MAX_VARS = 24, WORDS = 12, MAX_FEEDS = 4 };
 
 /* A small network, one worker's or that of a process alone. */
 typedef struct model {
     mr_graph *graph;
     mr_network *net;
-    mr_out x, y, loss;
+    mr_out feeds[MAX_FEEDS], loss; /* x, y; with words also their numbers, and whose they are */
+    int n_feeds;
 } model;
 
-static void model_begin(model *m, const char *device, int64_t seed)
+/* To each example is added the sum of its words' rows of a table. */
+static mr_out add_words(model *m, mr_out h)
+{
+    mr_network *n = m->net;
+    mr_out axis = mr_const_i32(&n->s, 0), one = mr_const_i32(&n->s, 1);
+    mr_out ids = mr_net_input(n, "ids", MR_INT32, 1, (int64_t[]){-1}), of = mr_net_input(n, "of", MR_INT32, 1, (int64_t[]){-1});
+    mr_out batch = mr_emit(&n->s, "GatherV2", mr_emit(&n->s, "Shape", m->feeds[0]), axis, axis);
+    mr_out bag = mr_emit(&n->s, "UnsortedSegmentSum", mr_net_embedding(n, "words", ids, WORDS, 3), of, batch);
+    m->feeds[m->n_feeds++] = ids;
+    m->feeds[m->n_feeds++] = of;
+    return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, (mr_out[]){h, bag}}, {-1, &one}}, 2);
+}
+
+static void model_begin(model *m, const char *device, int64_t seed, bool words)
 {
     mr_ops_register();
-    *m = (model){.graph = mr_graph_new()};
+    *m = (model){.graph = mr_graph_new(), .n_feeds = 2};
     mr_network *n = m->net = mr_net_new(m->graph);
     n->seed = seed;
     mr_net_at(n, mr_arena_strdup(&m->graph->arena, device));
-    m->x = mr_net_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 1});
-    m->y = mr_net_input(n, "y", MR_FLOAT, 2, (int64_t[]){-1, 1});
-    mr_out h = mr_net_dense(n, "fc1", m->x, 9, MR_NET_TANH);
-    m->loss = mr_net_squared_loss(n, mr_net_dense(n, "fc2", h, 1, MR_NET_LINEAR), m->y);
+    m->feeds[0] = mr_net_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 1});
+    m->feeds[1] = mr_net_input(n, "y", MR_FLOAT, 2, (int64_t[]){-1, 1});
+    mr_out h = mr_net_dense(n, "fc1", m->feeds[0], 9, MR_NET_TANH);
+    if (words)
+        h = add_words(m, h);
+    m->loss = mr_net_squared_loss(n, mr_net_dense(n, "fc2", h, 1, MR_NET_LINEAR), m->feeds[1]);
+}
+
+/* How many words an example has: workers differ, one of four has none, and in every seventh step there are none at all. */
+static int words_of(int64_t example)
+{
+    int64_t block = example / BATCH;
+    return block / WORKERS % 7 == 3 || block % 4 == 1 ? 0 : (int)(example % 3 + block % 2);
+}
+
+/* Some words occur twice, and most with several workers. */
+static void word_batch(int64_t first, int64_t n, mr_tensor *v[2])
+{
+    int64_t k = 0, at = 0;
+    for (int64_t i = 0; i < n; i++)
+        k += words_of(first + i);
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_OK(mr_tensor_new(mr_cpu_allocator(), MR_INT32, 1, &k, &v[i]));
+    for (int64_t i = 0; i < n; i++)
+        for (int w = 0; w < words_of(first + i); w++, at++) {
+            MR_DATA(int32_t, v[0])[at] = (int32_t)((first + i + 5 * w) % (WORDS - 1)); /* the last is never used */
+            MR_DATA(int32_t, v[1])[at] = (int32_t)i;
+        }
+}
+
+static void fill(const model *m, int64_t first, int64_t n, mr_tensor *v[MAX_FEEDS])
+{
+    line_batch(first, n, v);
+    if (m->n_feeds > 2)
+        word_batch(first, n, v + 2);
+}
+
+static void unfill(const model *m, mr_tensor *v[MAX_FEEDS])
+{
+    for (int i = 0; i < m->n_feeds; i++)
+        mr_tensor_unref(v[i]);
 }
 
 static void model_end(model *m)
@@ -40,12 +91,17 @@ static void model_end(model *m)
 }
 
 static const mr_net_optimizer momentum = {.kind = MR_NET_MOMENTUM, .rate = 0.1f, .a = 0.9f};
+static const mr_net_optimizer sgd = {.kind = MR_NET_SGD, .rate = 0.1f};
+static const mr_net_optimizer adagrad = {.kind = MR_NET_ADAGRAD, .rate = 0.05f, .a = 0.1f};
+static const mr_net_optimizer adam = {.kind = MR_NET_ADAM, .rate = 0.01f, .a = 0.9f, .b = 0.999f, .epsilon = 1e-7f};
 
 /* ---- a team ---- */
 
 typedef struct team {
     cluster_rig rig;
     mr_net_reduce_options o;
+    const mr_net_optimizer *optimizer; /* NULL: momentum */
+    bool words;
     _Atomic int64_t total;
     _Atomic int64_t seen[WORKERS]; /* the newest step of each */
     _Atomic int size[WORKERS];     /* of its group */
@@ -102,11 +158,11 @@ static mr_supervised *supervise(player *p)
 {
     char own[64];
     snprintf(own, sizeof own, "/job:worker/task:%d", p->worker);
-    model_begin(&p->m, own, p->worker + 1); /* others begin elsewhere, and take what worker 0 has */
+    model_begin(&p->m, own, p->worker + 1, p->t->words); /* others begin elsewhere, and take what worker 0 has */
     mr_net_reduce_options o = p->t->o;
     o.worker = p->worker;
     o.n_workers = WORKERS;
-    p->reduce = mr_net_reduce_new(p->m.net, p->m.loss, &momentum, &o);
+    p->reduce = mr_net_reduce_new(p->m.net, p->m.loss, p->t->optimizer ? p->t->optimizer : &momentum, &o);
     MR_CHECK(p->reduce);
     p->reduce->join = join;
     p->reduce->arg = p;
@@ -131,19 +187,17 @@ static void play(void *arg)
     player *p = arg;
     team *t = p->t;
     int64_t step = 0;
-    mr_tensor *v[2];
+    mr_tensor *v[MAX_FEEDS];
     mr_supervised *s = supervise(p);
-    mr_out feeds[] = {p->m.x, p->m.y};
     mr_status *st = mr_supervised_start(s);
     if (!st)
         st = mr_supervised_step(s, &step);
     while (!st && (step < t->total || t->hold) && !t->crash[p->worker]) {
-        line_batch((step * WORKERS + p->worker) * BATCH, BATCH, v);
-        st = mr_supervised_train(s, &(mr_run_args){.feeds = feeds, .feed_values = v, .n_feeds = 2}, &step);
+        fill(&p->m, (step * WORKERS + p->worker) * BATCH, BATCH, v);
+        st = mr_supervised_train(s, &(mr_run_args){.feeds = p->m.feeds, .feed_values = v, .n_feeds = p->m.n_feeds}, &step);
         t->seen[p->worker] = step;
         t->size[p->worker] = p->reduce->group.size;
-        mr_tensor_unref(v[0]);
-        mr_tensor_unref(v[1]);
+        unfill(&p->m, v);
         if (t->hold)
             mr_sleep_ns(1000000);
     }
@@ -190,24 +244,22 @@ static void check_same_bits(const player *p)
 /* ---- as one process ---- */
 
 /* The same steps in one process with the batches of all together, from worker 0's initial values. */
-static void check_against_one(const player *p, int64_t total)
+static void check_against_one(const player *p, const mr_net_optimizer *o, int64_t total)
 {
     model m;
     mr_session *s;
-    mr_tensor *v[2], *got[MAX_VARS];
+    mr_tensor *v[MAX_FEEDS], *got[MAX_VARS];
     mr_out outs[MAX_VARS];
-    model_begin(&m, "", 1);
-    mr_node *train = mr_net_minimize(m.net, m.loss, &momentum), *init = mr_net_initializer(m.net);
-    mr_out feeds[] = {m.x, m.y};
+    model_begin(&m, "", 1, p->t->words);
+    mr_node *train = mr_net_minimize(m.net, m.loss, o), *init = mr_net_initializer(m.net);
     MR_CHECK_OK(mr_scope_status(&m.net->s));
     MR_CHECK_OK(mr_direct_session_new(m.graph, NULL, &(mr_session_config){0}, &s));
     MR_CHECK_OK(mr_session_run(s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL));
     for (int64_t step = 0; step < total; step++) {
-        line_batch(step * WORKERS * BATCH, WORKERS * BATCH, v);
-        MR_CHECK_OK(mr_session_run(s, &(mr_run_args){.feeds = feeds, .feed_values = v, .n_feeds = 2, .targets = &train,
+        fill(&m, step * WORKERS * BATCH, WORKERS * BATCH, v);
+        MR_CHECK_OK(mr_session_run(s, &(mr_run_args){.feeds = m.feeds, .feed_values = v, .n_feeds = m.n_feeds, .targets = &train,
                                                      .n_targets = 1}, NULL, NULL));
-        mr_tensor_unref(v[0]);
-        mr_tensor_unref(v[1]);
+        unfill(&m, v);
     }
     MR_CHECK_INT(m.net->vars.n, p->n_vars);
     for (int i = 0; i < m.net->vars.n; i++)
@@ -222,9 +274,9 @@ static void check_against_one(const player *p, int64_t total)
     model_end(&m);
 }
 
-static void check_training(mr_net_reduce_options o)
+static void check_training_of(mr_net_reduce_options o, const mr_net_optimizer *optimizer, bool words)
 {
-    team t = {.o = o, .total = 25};
+    team t = {.o = o, .optimizer = optimizer, .words = words, .total = 25};
     player p[WORKERS];
     team_begin(&t, p, 0);
     for (int i = 0; i < WORKERS; i++)
@@ -232,15 +284,40 @@ static void check_training(mr_net_reduce_options o)
     for (int i = 0; i < WORKERS; i++)
         mr_thread_join(&p[i].thread);
     check_same_bits(p);
-    check_against_one(&p[0], t.total);
+    check_against_one(&p[0], optimizer, t.total);
     for (int i = 0; i < WORKERS; i++)
         MR_CHECK_INT(t.seen[i], t.total);
     team_end(&t, p);
 }
 
+static void check_training(mr_net_reduce_options o) { check_training_of(o, &momentum, false); }
+
 MR_TEST(train_all_reduce_is_one_process_with_the_batches_of_all) { check_training((mr_net_reduce_options){0}); }
 MR_TEST(train_all_reduce_of_each_gradient_by_itself) { check_training((mr_net_reduce_options){.bucket_bytes = -1}); }
 MR_TEST(train_all_reduce_behind_the_last_gradient) { check_training((mr_net_reduce_options){.no_overlap = true}); }
+
+static void check_words(mr_net_reduce_options o, const mr_net_optimizer *with) { check_training_of(o, with, true); }
+
+MR_TEST(train_all_reduce_of_rows_is_one_process_with_the_batches_of_all) { check_words((mr_net_reduce_options){0}, &momentum); }
+MR_TEST(train_all_reduce_of_rows_with_sgd) { check_words((mr_net_reduce_options){0}, &sgd); }
+MR_TEST(train_all_reduce_of_rows_with_adagrad) { check_words((mr_net_reduce_options){.no_overlap = true}, &adagrad); }
+MR_TEST(train_all_reduce_of_rows_with_adam) { check_words((mr_net_reduce_options){0}, &adam); }
+MR_TEST(train_all_reduce_of_rows_made_dense) { check_words((mr_net_reduce_options){.sparse_as_dense = true}, &sgd); }
+
+MR_TEST(train_all_reduce_sends_rows_unless_they_are_to_be_dense)
+{
+    for (int dense = 0; dense < 2; dense++) {
+        model m;
+        model_begin(&m, "", 1, true);
+        mr_net_reduce *r = mr_net_reduce_new(m.net, m.loss, &momentum,
+                                             &(mr_net_reduce_options){.n_workers = 2, .bucket_bytes = -1, .sparse_as_dense = dense});
+        MR_CHECK_OK(mr_scope_status(&m.net->s));
+        MR_CHECK_INT(r->n_sparse, !dense);
+        MR_CHECK_INT(r->n_buckets, 4 + dense);
+        mr_net_reduce_free(r);
+        model_end(&m);
+    }
+}
 
 MR_TEST(train_all_reduce_buckets_hold_what_fits)
 {
@@ -250,7 +327,7 @@ MR_TEST(train_all_reduce_buckets_hold_what_fits)
     } cases[] = {{0, 1}, {-1, 4}, {40, 3}, {1 << 20, 1}}; /* of 9, 9, 9 and 1 floats */
     for (int i = 0; i < MR_COUNT(cases); i++) {
         model m;
-        model_begin(&m, "", 1);
+        model_begin(&m, "", 1, false);
         mr_net_reduce *r = mr_net_reduce_new(m.net, m.loss, &momentum,
                                              &(mr_net_reduce_options){.n_workers = 2, .bucket_bytes = cases[i].bytes});
         MR_CHECK_OK(mr_scope_status(&m.net->s));
@@ -263,7 +340,7 @@ MR_TEST(train_all_reduce_buckets_hold_what_fits)
 MR_TEST(train_all_reduce_refuses_what_cannot_be)
 {
     model m;
-    model_begin(&m, "", 1);
+    model_begin(&m, "", 1, false);
     MR_CHECK(!mr_net_reduce_new(m.net, m.loss, &momentum, &(mr_net_reduce_options){.n_workers = 2, .worker = 2}));
     mr_status *st = mr_scope_status(&m.net->s);
     MR_CHECK_INT(mr_status_code(st), MR_INVALID_ARGUMENT);
@@ -286,9 +363,9 @@ static void wait_for_size(team *t, int a, int b, int size)
 }
 
 /* A worker is killed, the rest goes on; it is started again, and is in again.  lost: its number. */
-static void lose_and_find(int n_ps, int lost, const char *folder)
+static void lose_and_find(int n_ps, int lost, const char *folder, bool words)
 {
-    team t = {.total = 40, .hold = true, .folder = folder};
+    team t = {.total = 40, .hold = true, .folder = folder, .words = words};
     player p[WORKERS];
     int a = (lost + 1) % WORKERS, b = (lost + 2) % WORKERS;
     team_begin(&t, p, n_ps);
@@ -315,6 +392,7 @@ static void lose_and_find(int n_ps, int lost, const char *folder)
     team_end(&t, p);
 }
 
-MR_TEST(train_all_reduce_goes_on_without_a_worker_and_with_it_again) { lose_and_find(0, 1, NULL); }
-MR_TEST(train_all_reduce_goes_on_without_the_first_worker_where_another_task_leads) { lose_and_find(1, 0, NULL); }
-MR_TEST(train_all_reduce_saves_while_workers_come_and_go) { lose_and_find(1, 2, mr_test_dir()); }
+MR_TEST(train_all_reduce_goes_on_without_a_worker_and_with_it_again) { lose_and_find(0, 1, NULL, false); }
+MR_TEST(train_all_reduce_goes_on_without_the_first_worker_where_another_task_leads) { lose_and_find(1, 0, NULL, false); }
+MR_TEST(train_all_reduce_saves_while_workers_come_and_go) { lose_and_find(1, 2, mr_test_dir(), false); }
+MR_TEST(train_all_reduce_of_rows_goes_on_without_a_worker_and_with_it_again) { lose_and_find(0, 2, NULL, true); }

@@ -154,6 +154,15 @@ TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_l
 
 /* ---- synchronous training ---- */
 
+static mr_status *check_barrier(const mr_barrier_options *b)
+{
+    if (b->aggregate < 0)
+        return mr_invalid("%d gradients a step", b->aggregate);
+    if (b->lease_ms > MR_CAPI_MOST_MS || b->join_ms > MR_CAPI_MOST_MS)
+        return mr_invalid("A barrier's times are at most %lld ms", (long long)MR_CAPI_MOST_MS);
+    return NULL;
+}
+
 /* `asynchronous`: there is nothing to keep together. */
 static mr_status *read_synchrony(const mr_barrier_options *b, mr_net_sync_options *with, bool *asynchronous)
 {
@@ -173,41 +182,112 @@ static mr_status *read_synchrony(const mr_barrier_options *b, mr_net_sync_option
     return NULL;
 }
 
-static mr_barrier *make_barrier(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_barrier_options *b)
+static mr_status *read_barrier(const mr_barrier_options *b, mr_net_sync_options *with, bool *asynchronous)
 {
-    mr_net_sync_options with = {b->num_workers, b->worker, b->aggregate, b->lease_ms > 0 ? b->lease_ms : 3000,
-                                b->join_ms > 0 ? b->join_ms : 60000, false, 0};
-    bool asynchronous = false;
+    *with = (mr_net_sync_options){b->num_workers, b->worker, b->aggregate, b->lease_ms > 0 ? b->lease_ms : 3000,
+                                  b->join_ms > 0 ? b->join_ms : 60000, false, 0};
+    *asynchronous = false;
+    MR_TRY(check_barrier(b));
+    return read_synchrony(b, with, asynchronous);
+}
+
+/* As far as the gradients. */
+static mr_barrier *begin_barrier(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_net_gradients *g)
+{
+    mr_barrier_options b;
+    mr_net_sync_options with;
     mr_barrier *out = mr_new(mr_barrier);
-    out->graph = m->graph;
-    mr_status *st = b->aggregate < 0 ? mr_invalid("%d gradients a step", b->aggregate) : read_synchrony(b, &with, &asynchronous);
-    if (st)
-        mr_scope_fail(&m->net->s, st);
-    else if (asynchronous)
-        out->train = mr_net_minimize(m->net, mr_capi_out(loss), o);
-    else
-        out->sync = mr_net_sync_new(m->net, mr_capi_out(loss), o, &with);
-    if (out->sync || out->train)
+    *out = (mr_barrier){.graph = m->graph, .open = true};
+    *g = (mr_net_gradients){0};
+    mr_model_arg(m, loss);
+    mr_scope_fail(&m->net->s, mr_capi_take_options(options, &b, sizeof b));
+    if (mr_scope_ok(&m->net->s))
+        mr_scope_fail(&m->net->s, read_barrier(&b, &with, &out->asynchronous));
+    if (mr_scope_ok(&m->net->s) && out->asynchronous)
+        mr_net_gradients_of(m->net, mr_capi_out(loss), g);
+    else if (mr_scope_ok(&m->net->s))
+        out->sync = mr_net_sync_begin(m->net, mr_capi_out(loss), &with, g);
+    if (mr_scope_ok(&m->net->s))
         return out;
     mr_barrier_free(out);
     return NULL;
 }
 
+static void end_barrier(mr_barrier *b, mr_model *m, mr_node *update)
+{
+    if (b->asynchronous)
+        b->train = update;
+    else
+        b->sync = mr_net_sync_end(b->sync, m->net, update);
+    b->open = false;
+}
+
 mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options)
 {
-    mr_barrier_options b;
-    mr_barrier *out = NULL;
+    mr_net_gradients g;
     if (!m)
         return NULL;
     mr_lock(&m->graph->mu);
-    mr_model_arg(m, loss);
     mr_net_optimizer o = mr_model_optimizer(m, optimizer);
-    mr_scope_fail(&m->net->s, mr_capi_take_options(options, &b, sizeof b));
-    if (mr_scope_ok(&m->net->s))
-        out = make_barrier(m, loss, &o, &b);
+    mr_barrier *out = begin_barrier(m, loss, options, &g);
+    if (out)
+        end_barrier(out, m, mr_net_apply(m->net, &o, &g));
+    if (out && !mr_scope_ok(&m->net->s)) {
+        mr_barrier_free(out);
+        out = NULL;
+    }
+    mr_net_gradients_deinit(&g);
     mr_unlock(&m->graph->mu);
     return out;
 }
+
+/* ---- the same in two halves ---- */
+
+static mr_status *give_gradients(const mr_net_gradients *g, mr_barrier_gradient *out, int n)
+{
+    if (g->n != n || !out)
+        return mr_invalid("There is room for the gradients of %d variables; the model has %d to train", out ? n : 0, g->n);
+    for (int i = 0; i < n; i++) {
+        const mr_gradient *v = &g->g[i];
+        out[i] = v->dense.node ? (mr_barrier_gradient){.gradient = mr_capi_output(v->dense)}
+                               : (mr_barrier_gradient){mr_capi_output(v->values), mr_capi_output(v->indices), mr_capi_output(v->dense_shape)};
+    }
+    return NULL;
+}
+
+mr_barrier *mr_barrier_begin(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_barrier_gradient *gradients, int num_gradients)
+{
+    mr_net_gradients g;
+    if (!m)
+        return NULL;
+    mr_lock(&m->graph->mu);
+    mr_barrier *out = begin_barrier(m, loss, options, &g);
+    mr_status *st = out ? give_gradients(&g, gradients, num_gradients) : NULL;
+    if (st) {
+        mr_scope_fail(&m->net->s, st);
+        mr_barrier_free(out);
+        out = NULL;
+    }
+    mr_net_gradients_deinit(&g);
+    mr_unlock(&m->graph->mu);
+    return out;
+}
+
+void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update)
+{
+    if (!b || !m)
+        return;
+    mr_lock(&m->graph->mu);
+    mr_status *st = b->graph != m->graph ? mr_invalid("The barrier is of another model") : mr_capi_check_op(m->graph, update);
+    if (!st && !b->open)
+        st = mr_invalid("The barrier has its update already");
+    mr_scope_fail(&m->net->s, st);
+    if (mr_scope_ok(&m->net->s))
+        end_barrier(b, m, mr_capi_node(update));
+    mr_unlock(&m->graph->mu);
+}
+
+/* ---- by one word ---- */
 
 mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task)
 {

@@ -17,12 +17,17 @@ struct mr_barrier {
     mr_net_sync *sync; /* or, when nobody waits for anybody: */
     mr_node *train;
     TF_Graph *graph;
+    bool asynchronous;
+    bool open; /* its update is still to come */
 };
 
 struct mr_all_reduce {
     mr_net_reduce *reduce;
     TF_Graph *graph;
 };
+
+/* The longest of all times in options, about 18 years: a few of them still fit into nanoseconds. */
+#define MR_CAPI_MOST_MS (INT64_MAX / 1000000 / 16)
 
 /* The job that holds the variables. */
 const char *mr_capi_variable_job(const mr_cluster_task *t);

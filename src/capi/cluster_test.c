@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/thread.h"
 #include "tests/harness/test.h"
 
 #define OK(st)                                                          \
@@ -150,6 +152,81 @@ MR_TEST(synchrony_of_a_barrier_is_one_word)
         train_as(all[i]);
 }
 
+/* The update of the second half is the client's: here nothing but the step changes. */
+static void train_in_halves(const char *synchrony)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    TF_Tensor *in[2];
+    mr_barrier_gradient g[2] = {0};
+    mr_barrier_options o = {sizeof o, .num_workers = 1, .synchrony = synchrony};
+    mr_supervisor_options with = {sizeof with, .chief = 1};
+    begin(&l);
+    l.loss = part_of(&l);
+    TF_Output step = mr_parameter_handle(l.m, mr_global_step(l.m));
+    with.barrier = mr_barrier_begin(l.m, l.loss, &o, g, 2);
+    mr_model_status(l.m, st);
+    OK(st);
+    MR_CHECK(g[0].gradient.oper && g[1].gradient.oper && !g[0].indices.oper);
+    MR_CHECK(mr_supervisor_new(l.m, &with, st) == NULL); /* it is not complete */
+    FAILS(st, TF_INVALID_ARGUMENT);
+    TF_OperationDescription *one = TF_NewOperation(l.graph, "Const", "one");
+    TF_SetAttrType(one, "dtype", TF_INT64);
+    TF_Tensor *value = TF_AllocateTensor(TF_INT64, NULL, 0, 8);
+    *(int64_t *)TF_TensorData(value) = 1;
+    TF_SetAttrTensor(one, "value", value, st);
+    TF_OperationDescription *add = TF_NewOperation(l.graph, "AssignAddVariableOp", "add");
+    TF_AddInput(add, step);
+    TF_AddInput(add, (TF_Output){TF_FinishOperation(one, st), 0});
+    for (int i = 0; i < 2; i++)
+        TF_AddControlInput(add, g[i].gradient.oper);
+    TF_Operation *update = TF_FinishOperation(add, st);
+    OK(st);
+    mr_barrier_complete(with.barrier, l.m, update);
+    mr_supervisor *s = mr_supervisor_new(l.m, &with, st);
+    OK(st);
+    mr_supervisor_start(s, st);
+    OK(st);
+    batch(in);
+    for (int i = 0; i < 5; i++)
+        MR_CHECK_INT(mr_supervisor_train(s, (TF_Output[]){l.x, l.y}, in, 2, NULL, NULL, 0, st), i + 1);
+    OK(st);
+    MR_CHECK_INT(mr_supervisor_finish(s, st), 5);
+    mr_supervisor_free(s);
+    mr_barrier_complete(with.barrier, l.m, update);
+    mr_model_status(l.m, st);
+    FAILS(st, TF_INVALID_ARGUMENT);
+    mr_barrier_free(with.barrier);
+    TF_DeleteTensor(value);
+    TF_DeleteTensor(in[0]);
+    TF_DeleteTensor(in[1]);
+    TF_DeleteStatus(st);
+    end(&l);
+}
+
+MR_TEST(synchrony_of_updates_of_ones_own)
+{
+    const char *const all[] = {"async", "sync", "backup", "bounded"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        train_in_halves(all[i]);
+}
+
+MR_TEST(synchrony_wants_room_for_all_gradients)
+{
+    line l;
+    TF_Status *st = TF_NewStatus();
+    mr_barrier_gradient g[3];
+    begin(&l);
+    l.loss = part_of(&l);
+    MR_CHECK(mr_barrier_begin(l.m, l.loss, &(mr_barrier_options){sizeof(mr_barrier_options), .num_workers = 1}, g, 3) == NULL);
+    mr_model_status(l.m, st);
+    FAILS(st, TF_INVALID_ARGUMENT);
+    MR_CHECK(mr_barrier_begin(NULL, l.loss, NULL, g, 3) == NULL);
+    mr_barrier_complete(NULL, NULL, NULL);
+    TF_DeleteStatus(st);
+    end(&l);
+}
+
 static void refuse_synchrony(const mr_barrier_options *o, const char *text)
 {
     line l;
@@ -175,6 +252,76 @@ MR_TEST(synchrony_that_cannot_be_is_refused)
     refuse_synchrony(&o, "which?");
     o = (mr_barrier_options){sizeof o, .num_workers = 2, .aggregate = -1};
     refuse_synchrony(&o, "-1 gradients");
+    o = (mr_barrier_options){sizeof o, .num_workers = 2, .lease_ms = INT64_MAX};
+    refuse_synchrony(&o, "times are at most");
+    o = (mr_barrier_options){sizeof o, .num_workers = 2, .join_ms = INT64_MAX / 1000000};
+    refuse_synchrony(&o, "times are at most");
+}
+
+typedef struct canceller {
+    mr_supervisor *s;
+    mr_thread thread;
+} canceller;
+
+static void cancel(void *arg)
+{
+    canceller *c = arg;
+    mr_sleep_ns(50000000); /* by now it waits, as a rule; it must not matter */
+    mr_supervisor_cancel(c->s);
+}
+
+/* One worker of two waits for the other, which never comes. */
+MR_TEST(cluster_supervisor_can_be_cancelled_while_it_waits)
+{
+    const char *const how[] = {"sync", "bounded:0"};
+    for (size_t i = 0; i < sizeof how / sizeof how[0]; i++) {
+        line l;
+        TF_Status *st = TF_NewStatus();
+        TF_Tensor *in[2];
+        begin(&l);
+        l.loss = part_of(&l);
+        mr_barrier *b = mr_minimize_sync(l.m, l.loss, mr_sgd(0.2f), &(mr_barrier_options){sizeof(mr_barrier_options), .num_workers = 2,
+                                                                                          .synchrony = how[i], .join_ms = 3600000});
+        canceller c = {mr_supervisor_new(l.m, &(mr_supervisor_options){sizeof(mr_supervisor_options), .chief = 1, .barrier = b}, st)};
+        OK(st);
+        mr_supervisor_start(c.s, st);
+        OK(st);
+        batch(in);
+        mr_thread_start(&c.thread, "cancel", cancel, &c);
+        while (TF_GetCode(st) == TF_OK)
+            mr_supervisor_train(c.s, (TF_Output[]){l.x, l.y}, in, 2, NULL, NULL, 0, st);
+        MR_CHECK_INT(TF_GetCode(st), TF_CANCELLED);
+        mr_thread_join(&c.thread);
+        MR_CHECK_INT(mr_supervisor_step(c.s, st), -1);
+        MR_CHECK_INT(TF_GetCode(st), TF_CANCELLED);
+        MR_CHECK_INT(mr_supervisor_finish(c.s, st), -1);
+        MR_CHECK_INT(TF_GetCode(st), TF_CANCELLED);
+        mr_supervisor_free(c.s);
+        mr_barrier_free(b);
+        TF_DeleteTensor(in[0]);
+        TF_DeleteTensor(in[1]);
+        TF_DeleteStatus(st);
+        end(&l);
+    }
+}
+
+/* As nanoseconds they would not fit. */
+MR_TEST(cluster_supervisor_refuses_times_without_end)
+{
+    const mr_supervisor_options bad[] = {{.save_ms = INT64_MAX}, {.deadline_ms = INT64_MAX / 1000}, {.chief_ms = INT64_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        line l;
+        TF_Status *st = TF_NewStatus();
+        mr_supervisor_options o = bad[i];
+        begin(&l);
+        o.struct_size = sizeof o;
+        o.train = mr_minimize(l.m, part_of(&l), mr_sgd(0.2f));
+        MR_CHECK(mr_supervisor_new(l.m, &o, st) == NULL);
+        FAILS(st, TF_INVALID_ARGUMENT);
+        MR_CHECK(strstr(TF_Message(st), "times are at most"));
+        TF_DeleteStatus(st);
+        end(&l);
+    }
 }
 
 /* Towers on two devices do what one batch does on one. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/deterministic.h"
 #include "capi/internal.h"
 #include "group/group.h"
 #include "group/place.h"
@@ -104,6 +105,7 @@ static void run(mr_group *g, const mr_group_work *w, TF_Status *status)
 static void reduce(mr_group *g, mr_group_work w, mr_group_reduction how, TF_Status *status)
 {
     mr_status *st = set_reduction(&w, how);
+    w.deterministic |= mr_deterministic();
     if (!st && w.kind == MR_GROUP_REDUCE_SCATTER && g && w.count % mr_group_n_members(g))
         st = mr_invalid("group: %lld elements are not a multiple of %d members", (long long)w.count, mr_group_n_members(g));
     if (st)
@@ -180,7 +182,8 @@ mr_group_pending *mr_group_all_reduce_async(mr_group *g, const char *name, const
     mr_group_pending *p = mr_new(mr_group_pending);
     mr_mutex_init(&p->mu);
     mr_cond_init(&p->changed);
-    mr_group_request r = {.work = {.kind = MR_GROUP_ALL_REDUCE, .type = (mr_dtype)type, .in = in, .out = out, .count = count},
+    mr_group_request r = {.work = {.kind = MR_GROUP_ALL_REDUCE, .type = (mr_dtype)type, .in = in, .out = out, .count = count,
+                                   .deterministic = mr_deterministic()},
                           .name = name, .done = ended, .arg = p};
     mr_status *st = g ? set_reduction(&r.work, how) : no_group();
     if (!st)

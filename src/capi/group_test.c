@@ -1,8 +1,14 @@
 /* millrace/group.h as a client has it. */
 #include "millrace/group.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/deterministic.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "group/place.h"
@@ -68,6 +74,100 @@ MR_TEST(group_capi_does_all_operations)
         MR_CHECK_INT(mr_thread_start(&threads[i], "member", member, &ranks[i]), 0);
     for (int i = 0; i < SIZE; i++)
         mr_thread_join(&threads[i]);
+}
+
+/* ---- bits ---- */
+
+enum { TRIO = 3, N = 3000 };
+
+static char places[TRIO * 32]; /* of members over gRPC; empty: they share memory */
+
+/* Sums that depend on their order. */
+static float fraction(int rank, int i) { return 1.0f / (float)(rank * 3 + i % 17 + 1); }
+
+static float in_order(int i)
+{
+    float s = fraction(0, i);
+    for (int r = 1; r < TRIO; r++)
+        s += fraction(r, i);
+    return s;
+}
+
+static void fill(float *x, int rank)
+{
+    for (int i = 0; i < N; i++)
+        x[i] = fraction(rank, i);
+}
+
+static void check_bits(const float *x, int from, int n)
+{
+    for (int i = 0; i < n; i++)
+        MR_CHECK_NEAR(x[i], in_order(from + i), 0);
+}
+
+static void deterministic_member(void *arg)
+{
+    int rank = *(int *)arg;
+    float x[N], part[N / TRIO];
+    TF_Status *s = TF_NewStatus();
+    mr_group *g = mr_group_join(&(mr_group_options){sizeof(mr_group_options), .size = TRIO, .rank = rank, .folder = mr_test_dir(),
+                                                    .transport = places[0] ? "grpc" : "shm", .addresses = places[0] ? places : NULL,
+                                                    .join_ms = 20000}, s);
+    OK();
+    fill(x, rank);
+    mr_group_all_reduce(g, x, x, N, TF_FLOAT, MR_GROUP_SUM, s);
+    OK();
+    check_bits(x, 0, N);
+    fill(x, rank);
+    mr_group_reduce_scatter(g, x, part, N, TF_FLOAT, MR_GROUP_SUM, s);
+    OK();
+    check_bits(part, rank * (N / TRIO), N / TRIO);
+    mr_group_pending *halves[2]; /* together or one by one, as the cycles fall */
+    for (int k = 0; k < 2; k++) {
+        int which = rank % 2 ? 1 - k : k;
+        halves[which] = mr_group_all_reduce_async(g, which ? "upper" : "lower", x + which * N / 2, x + which * N / 2, N / 2, TF_FLOAT,
+                                                  MR_GROUP_SUM, s);
+        OK();
+    }
+    for (int k = 0; k < 2; k++) {
+        mr_group_wait(halves[k], s);
+        OK();
+    }
+    check_bits(x, 0, N);
+    mr_group_barrier(g, s);
+    mr_group_free(g);
+    TF_DeleteStatus(s);
+}
+
+static void run_trio(void)
+{
+    mr_thread threads[TRIO];
+    int ranks[TRIO] = {0, 1, 2};
+    mr_test_dir();
+    mr_deterministic_set(true);
+    for (int i = 0; i < TRIO; i++)
+        MR_CHECK_INT(mr_thread_start(&threads[i], "member", deterministic_member, &ranks[i]), 0);
+    for (int i = 0; i < TRIO; i++)
+        mr_thread_join(&threads[i]);
+}
+
+MR_TEST(deterministic_groups_add_in_the_order_of_ranks) { run_trio(); }
+
+/* A ring would begin each part of the sum with another member. */
+MR_TEST(deterministic_groups_add_in_the_order_of_ranks_over_grpc)
+{
+    int fds[TRIO];
+    setenv("MILLRACE_GROUP_ALGORITHM", "ring", 1);
+    for (int i = 0; i < TRIO; i++) { /* ports that were free just now, all of them at once */
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        socklen_t n = sizeof a;
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        MR_CHECK(fds[i] >= 0 && bind(fds[i], (struct sockaddr *)&a, n) == 0 && getsockname(fds[i], (struct sockaddr *)&a, &n) == 0);
+        snprintf(places + strlen(places), sizeof places - strlen(places), "%s127.0.0.1:%d", i ? "," : "", ntohs(a.sin_port));
+    }
+    for (int i = 0; i < TRIO; i++)
+        close(fds[i]);
+    run_trio();
 }
 
 MR_TEST(group_capi_survives_null)

@@ -154,6 +154,59 @@ MR_TEST(pipeline_refuses_batches_that_cannot_be_cut)
     end(&b);
 }
 
+/* ---- values that stages must not share ---- */
+
+typedef enum shortcut { RESULT, VARIABLE, EARLIER_VARIABLE, EARLIER_RESULT, STOPPED } shortcut;
+
+typedef struct leap {
+    bench b;
+    shortcut how;
+    mr_out first, before; /* the result of stage 0; a variable that was there before */
+} leap;
+
+/* Three stages; the last also uses what is not its own. */
+static mr_out leaping_stage(void *arg, int i, mr_out x, const mr_out *parts)
+{
+    leap *l = arg;
+    mr_network *n = l->b.net;
+    mr_out h = stage(&l->b, i, x, parts);
+    if (i == 0)
+        l->first = h;
+    if (i < 2)
+        return h;
+    n->reuse |= l->how == VARIABLE;
+    mr_out more = l->how == VARIABLE ? mr_net_dense(n, "stage0", parts[0], WIDTH, MR_NET_TANH)
+                  : l->how == STOPPED ? mr_emit(&n->s, "StopGradient", l->first)
+                  : l->how == RESULT ? l->first : l->before;
+    return mr_emit(&n->s, "AddV2", h, mr_net_squared_loss(n, more, parts[1]));
+}
+
+static mr_status *leap_by(shortcut how)
+{
+    leap l = {.how = how};
+    mr_out loss;
+    begin(&l.b, 3);
+    mr_network *n = l.b.net;
+    l.before = mr_net_variable(n, "before", MR_FLOAT, 1, (int64_t[]){WIDTH}, (mr_net_init){MR_NET_CONSTANT, 1, 0}, true);
+    mr_out x = how == EARLIER_RESULT ? mr_emit(&n->s, "Mul", l.b.x, l.before) : l.b.x;
+    mr_net_pipeline p = {3, 2, devices, MR_ORDER_1F1B, how == EARLIER_RESULT ? stage : leaping_stage, how == EARLIER_RESULT ? (void *)&l.b : &l};
+    mr_node *train = mr_net_pipeline_minimize(n, &p, (mr_out[]){x, l.b.y}, 2, &(mr_net_optimizer){MR_NET_SGD, 0.1f, MR_NO_OUT, 0, 0, 0, 0}, &loss);
+    mr_status *st = mr_status_copy(n->s.st);
+    MR_CHECK(!st == !!train);
+    end(&l.b);
+    return st;
+}
+
+/* Each would have a gradient that is not whole, and nobody would see it. */
+MR_TEST(pipeline_refuses_gradients_that_would_not_be_whole)
+{
+    MR_CHECK_ERR(leap_by(RESULT), MR_INVALID_ARGUMENT, "stage 2 of a pipeline uses");
+    MR_CHECK_ERR(leap_by(VARIABLE), MR_INVALID_ARGUMENT, "stage 2 of a pipeline uses 'stage0/");
+    MR_CHECK_ERR(leap_by(EARLIER_VARIABLE), MR_INVALID_ARGUMENT, "stage 2 of a pipeline uses 'before/Read'");
+    MR_CHECK_ERR(leap_by(EARLIER_RESULT), MR_INVALID_ARGUMENT, "stage 0 of a pipeline uses");
+    MR_CHECK_OK(leap_by(STOPPED));
+}
+
 /* ---- simulated time ---- */
 
 typedef struct work {

@@ -51,6 +51,8 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
         MR_TRY(mr_capi_check_op(m->graph, o->train));
     if (o->barrier && o->barrier->graph != m->graph)
         return mr_invalid("The barrier is of another model");
+    if (o->barrier && (o->barrier->open || (!o->barrier->sync && !o->barrier->train)))
+        return mr_invalid("The barrier has no update");
     if (o->all_reduce && (o->all_reduce->graph != m->graph || o->train || o->barrier))
         return mr_invalid("The all-reduce is of another model, or not the only kind of training");
     if (o->barrier && o->train)
@@ -59,6 +61,8 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
         return mr_invalid("A supervisor is for workers; this process is none");
     if (o->save_ms < 0 || o->max_to_keep < 0 || o->deadline_ms < 0)
         return mr_invalid("A supervisor's times and counts are not negative");
+    if (o->save_ms > MR_CAPI_MOST_MS || o->deadline_ms > MR_CAPI_MOST_MS || o->chief_ms > MR_CAPI_MOST_MS)
+        return mr_invalid("A supervisor's times are at most %lld ms", (long long)MR_CAPI_MOST_MS);
     return NULL;
 }
 
@@ -151,6 +155,12 @@ int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *status)
     mr_status *st = s ? mr_supervised_finish(s->supervised, &step) : no_supervisor();
     mr_capi_set_status(status, st);
     return st ? -1 : step;
+}
+
+void mr_supervisor_cancel(mr_supervisor *s)
+{
+    if (s)
+        mr_supervised_cancel(s->supervised);
 }
 
 unsigned char mr_supervisor_is_chief(mr_supervisor *s) { return s && mr_supervised_is_chief(s->supervised); }

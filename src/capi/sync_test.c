@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "capi/cluster_rig_test.h"
 #include "tests/harness/test.h"
+#include "ops/table.h"
+#include "train/sync_internal.h"
 
 enum { MAX_WORKERS = 4, MAX_STEPS = 64 };
 
@@ -176,6 +178,34 @@ MR_TEST(sync_training_equals_one_process_with_sgd) { check_equal_to_one_process(
 MR_TEST(sync_training_equals_one_process_with_adam) { check_equal_to_one_process(2, 3, MR_NET_ADAM, false); }
 MR_TEST(sync_training_equals_one_process_with_rows) { check_equal_to_one_process(2, 3, MR_NET_SGD, true); }
 MR_TEST(sync_training_equals_one_process_with_rows_and_adagrad) { check_equal_to_one_process(2, 2, MR_NET_ADAGRAD, true); }
+
+static bool needs(mr_node *n, const char *op)
+{
+    bool found = mr_node_is(n, op);
+    if (n->mark)
+        return false;
+    n->mark = 1;
+    for (int i = 0; i < n->n_in; i++)
+        found |= needs(n->in[i].node, op);
+    for (int i = 0; i < n->n_ctrl; i++)
+        found |= needs(n->ctrl[i], op);
+    return found;
+}
+
+/* With backup workers one more gradient may come while the chief takes the sum: how many there are is within it. */
+MR_TEST(sync_update_does_not_count_gradients_beside_their_sum)
+{
+    crew c = {.n_workers = 2, .embedding = true};
+    built b = {0};
+    mr_ops_register();
+    build(&c, &b, 1, 0, true);
+    MR_CHECK(!needs(b.sync->apply, "AccumulatorNumAccumulated"));
+    for (int i = 0; i < b.l.graph->nodes.n; i++)
+        b.l.graph->nodes.p[i]->mark = 0;
+    MR_CHECK(needs(b.sync->apply, "SparseAccumulatorTakeGradient"));
+    mr_net_sync_free(b.sync);
+    line_end(&b.l);
+}
 
 /* Who has less data leaves, and the others go on. */
 MR_TEST(sync_training_ends_with_uneven_data)

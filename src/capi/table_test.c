@@ -133,6 +133,26 @@ MR_TEST(embedding_refuses_numbers_that_are_no_rows)
         }
 }
 
+/* Their shard, or their row in it, has another value when it is cut to 32 bits. */
+MR_TEST(embedding_refuses_numbers_of_more_than_32_bits)
+{
+    const int64_t bad[] = {INT64_C(1) << 32, -(INT64_C(1) << 32), (INT64_C(1) << 32) * ROWS, INT64_MAX, INT64_MIN};
+    for (int split = MR_NET_MOD; split <= MR_NET_DIV; split++)
+        for (int shards = 1; shards <= ROWS; shards++) {
+            bench b;
+            begin(&b, shards, (mr_net_split)split);
+            mr_out wide = mr_net_input(b.net, "wide", MR_INT64, 0, NULL), rows = mr_net_table_rows(b.net, &b.t, wide);
+            open_session(&b);
+            for (int k = 0; k < MR_COUNT(bad); k++) {
+                mr_tensor *got = NULL, *id = mr_tensor_scalar_i64(bad[k]);
+                mr_run_args a = {.feeds = &wide, .feed_values = &id, .n_feeds = 1, .fetches = &rows, .fetched = &got, .n_fetches = 1};
+                MR_CHECK_ERR(mr_session_run(b.s, &a, NULL, NULL), MR_INVALID_ARGUMENT, "");
+                mr_tensor_unref(id);
+            }
+            end(&b);
+        }
+}
+
 /* The loss is the sum of the rows, so each row moves by the rate for each time it is asked for, and no other moves. */
 static void check_updates(mr_net_optimizer_kind kind)
 {
@@ -196,6 +216,86 @@ MR_TEST(embedding_steps_read_no_whole_shard)
             b.graph->nodes.p[k]->mark = 0;
         MR_CHECK(!needs(train, b.net->vars.p[b.t.shards[i]].value.node));
     }
+    end(&b);
+}
+
+/* ---- a sample of the rows ---- */
+
+enum { EXAMPLES = 5, SAMPLE = 6 };
+
+typedef struct drawing {
+    float x[EXAMPLES][COLUMNS], w[ROWS][COLUMNS], b[ROWS];
+    const int64_t *labels, *classes; /* of the examples; drawn */
+    const float *expected_true, *expected;
+} drawing;
+
+static double logit(const drawing *d, int example, int64_t class, float expected)
+{
+    double sum = d->b[class] - log(expected);
+    for (int k = 0; k < COLUMNS; k++)
+        sum += (double)d->x[example][k] * d->w[class][k];
+    return sum;
+}
+
+/* The mean of log(sum of exp) - the true logit, over the true class and those drawn that are not the true one. */
+static double textbook(const drawing *d, int *hits)
+{
+    double loss = 0;
+    for (int i = 0; i < EXAMPLES; i++) {
+        double right = logit(d, i, d->labels[i], d->expected_true[i]), sum = exp(right);
+        for (int k = 0; k < SAMPLE; k++) {
+            bool hit = d->classes[k] == d->labels[i];
+            *hits += hit;
+            sum += hit ? 0 : exp(logit(d, i, d->classes[k], d->expected[k]));
+        }
+        loss += (log(sum) - right) / EXAMPLES;
+    }
+    return loss;
+}
+
+static mr_node *find_op(mr_graph *g, const char *op)
+{
+    for (int i = 0; i < g->nodes.n; i++)
+        if (mr_node_is(g->nodes.p[i], op))
+            return g->nodes.p[i];
+    return NULL;
+}
+
+MR_TEST(embedding_sampled_softmax_is_that_of_the_textbook)
+{
+    static const int64_t labels[EXAMPLES] = {0, 1, 10, 0, 4};
+    bench b;
+    drawing d = {.labels = labels};
+    mr_net_table biases;
+    mr_tensor *out[5], *in[2];
+    int hits = 0;
+    begin(&b, 3, MR_NET_MOD);
+    MR_CHECK(mr_net_table_init(b.net, &biases, "biases", ROWS, 1, 1, MR_NET_MOD, (mr_net_init){MR_NET_UNIFORM, -1, 1}));
+    mr_out feeds[2] = {mr_net_input(b.net, "x", MR_FLOAT, 2, (int64_t[]){-1, COLUMNS}), mr_net_input(b.net, "labels", MR_INT64, 1, (int64_t[]){-1})};
+    mr_out loss = mr_net_sampled_softmax(b.net, &b.t, &biases, feeds[0], feeds[1], SAMPLE);
+    mr_out drawn = {find_op(b.graph, "LogUniformCandidateSampler"), 0};
+    mr_out fetches[5] = {loss, drawn, mr_nth(drawn, 1), mr_nth(drawn, 2), b.net->vars.p[biases.shards[0]].value};
+    open_session(&b);
+    read_all(&b, d.w);
+    MR_CHECK_OK(mr_tensor_new(mr_cpu_allocator(), MR_FLOAT, 2, (int64_t[]){EXAMPLES, COLUMNS}, &in[0]));
+    in[1] = mr_tensor_vector_i64(EXAMPLES, labels);
+    for (int i = 0; i < EXAMPLES * COLUMNS; i++)
+        MR_DATA(float, in[0])[i] = (float)(i * 7 % 11) / 11 - 0.5f;
+    memcpy(d.x, MR_DATA(float, in[0]), sizeof d.x);
+    for (int round = 0; round < 20; round++) {
+        MR_CHECK_OK(mr_session_run(b.s, &(mr_run_args){.feeds = feeds, .feed_values = in, .n_feeds = 2, .fetches = fetches, .fetched = out,
+                                                       .n_fetches = 5}, NULL, NULL));
+        d.classes = MR_DATA(int64_t, out[1]);
+        d.expected_true = MR_DATA(float, out[2]);
+        d.expected = MR_DATA(float, out[3]);
+        memcpy(d.b, MR_DATA(float, out[4]), sizeof d.b);
+        MR_CHECK_NEAR(*MR_DATA(float, out[0]), textbook(&d, &hits), 1e-5);
+        for (int i = 0; i < 5; i++)
+            mr_tensor_unref(out[i]);
+    }
+    MR_CHECK(hits > 0); /* else nothing was left out */
+    mr_tensor_unref(in[0]);
+    mr_tensor_unref(in[1]);
     end(&b);
 }
 
@@ -309,6 +409,23 @@ MR_TEST(embedding_sampled_softmax_learns_the_whole_softmax)
         MR_CHECK(run_words(&w, 0, false) < 0.5f);
         end_words(&w);
     }
+}
+
+/* It would have the rows of other classes: shards are alike both ways. */
+MR_TEST(embedding_layer_used_again_is_split_the_same_way)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    mr_table_options o = {sizeof o, .shards = 3, .sharding = MR_SHARD_DIV};
+    TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 4}), labels = mr_input(m, "labels", TF_INT32, 1, (int64_t[]){-1});
+    MR_CHECK(mr_sampled_softmax_loss(m, "out", x, labels, CLASSES, SAMPLED, &o).oper != NULL);
+    MR_CHECK(mr_sharded_logits(m, "out", x, CLASSES, &o).oper != NULL);
+    o.sharding = MR_SHARD_MOD;
+    MR_CHECK(mr_sharded_logits(m, "out", x, CLASSES, &o).oper == NULL);
+    mr_model_status(m, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "split the other way");
+    mr_model_free(m);
+    kit_free(&k);
 }
 
 static void refuse(int64_t rows, int64_t columns, const mr_table_options *o, const char *text)

@@ -200,7 +200,8 @@ static mr_row_state state_of(const mr_launcher *l, const mr_launched *t, int64_t
 static mr_row row_of(const mr_launcher *l, const mr_launched *t, int64_t now, char *note, size_t n_note)
 {
     mr_row r = {.name = t->name, .host = t->what->host, .state = state_of(l, t, now), .step = t->reported ? t->step : -1,
-                .rate = t->reported ? t->rate : -1, .restarts = t->n_restarts, .waiting = t->waiting ? t->waiting : ""};
+                .rate = t->reported ? t->rate : -1, .restarts = t->n_restarts, .waiting = t->waiting ? t->waiting : "", .judged = t->judged,
+                .waited_s = (double)t->figures.waited_ms / 1000, .staleness = t->figures.staleness, .late = t->figures.late};
     bool waits = r.state == MR_ROW_WAITING;
     int64_t silent = (now - t->heard_ns) / SECOND;
     if (waits && silent >= 3) {

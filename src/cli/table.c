@@ -17,6 +17,7 @@ static const struct {
 
 typedef struct widths {
     int name, host, step; /* host 0: nobody has one */
+    bool judged;          /* somebody is */
 } widths;
 
 static int digits(int64_t v)
@@ -27,12 +28,13 @@ static int digits(int64_t v)
 
 static widths measure(const mr_table *t)
 {
-    widths w = {4, 0, 4};
+    widths w = {4, 0, 4, false};
     for (int i = 0; i < t->n; i++) {
         const mr_row *r = &t->rows[i];
         w.name = MR_MAX(w.name, (int)strlen(r->name));
         w.host = r->host ? MR_MAX(MR_MAX(w.host, 4), (int)strlen(r->host)) : w.host;
         w.step = MR_MAX(w.step, digits(r->step));
+        w.judged |= r->judged;
     }
     w.host = MR_MIN(w.host, 24);
     return w;
@@ -69,8 +71,20 @@ static void print_head(const widths *w, int width, bool color, mr_str *out)
     size_t from = out->n;
     mr_str_printf(out, " %-*s  ", w->name, "task");
     print_host(w, "host", out);
-    mr_str_printf(out, "%-10s  %*s  %8s  waiting for", "state", w->step, "step", "steps/s");
+    mr_str_printf(out, "%-10s  %*s  %8s  ", "state", w->step, "step", "steps/s");
+    if (w->judged)
+        mr_str_printf(out, "%8s  %6s  %5s  ", "waited", "stale", "late");
+    mr_str_appendz(out, "waiting for");
     finish(out, from, width, color ? "1" : NULL);
+}
+
+/* How it fares with the others. */
+static void print_figures(const widths *w, const mr_row *r, mr_str *out)
+{
+    if (r->judged)
+        mr_str_printf(out, "%6.1f s  %6.2f  %5lld  ", r->waited_s, r->staleness, (long long)r->late);
+    else if (w->judged)
+        mr_str_printf(out, "%8s  %6s  %5s  ", "", "", "");
 }
 
 static void print_row(const widths *w, const mr_row *r, int width, bool color, mr_str *out)
@@ -87,6 +101,7 @@ static void print_row(const widths *w, const mr_row *r, int width, bool color, m
         mr_str_printf(out, "%8.*f  ", r->rate < 99.95 ? 1 : 0, r->rate);
     else
         mr_str_printf(out, "%8s  ", "");
+    print_figures(w, r, out);
     mr_str_appendz(out, r->waiting);
     if (r->restarts)
         mr_str_printf(out, "%s(restarted %d time%s)", r->waiting[0] ? "  " : "", r->restarts, r->restarts > 1 ? "s" : "");

@@ -1,4 +1,4 @@
-/* cli/table.h -- the tasks of a job as a table: what each does, how fast, and what it waits for. */
+/* cli/table.h -- the tasks of a job as a table: what each does, how fast, how it fares with the others, and what it waits for. */
 #ifndef MR_CLI_TABLE_H
 #define MR_CLI_TABLE_H
 
@@ -21,6 +21,10 @@ typedef struct mr_row {
     int64_t step;            /* the global one; -1: none yet */
     double rate;             /* steps of its own in a second; negative: none */
     int restarts;
+    bool judged;             /* the next three are known; columns that nobody has are not there */
+    double waited_s;         /* for others, so far */
+    double staleness;        /* updates of others while it worked on one: mean */
+    int64_t late;            /* gradients that came too late */
     const char *waiting;     /* for what; "" */
 } mr_row;
 

@@ -28,6 +28,21 @@ MR_TEST(table_shows_state_rate_and_what_is_waited_for)
           " worker/1  waiting     12345       0.0  ps/0  (restarted 1\n");
 }
 
+MR_TEST(table_shows_how_workers_fare_with_each_other)
+{
+    mr_row some[3] = {rows[0], rows[1], rows[2]};
+    some[1].judged = true;
+    some[1].waited_s = 12.34;
+    some[1].staleness = 1.5;
+    some[1].late = 7;
+    check(&(mr_table){some, 3, 0}, 80, 20,
+          "-- millrace  3 tasks  0:00:00 ------------------------------------------------\n"
+          " task      state        step   steps/s    waited   stale   late  waiting for\n"
+          " ps/0      serving\n"
+          " worker/0  training    12345       182    12.3 s    1.50      7\n"
+          " worker/1  waiting     12345       0.0                           ps/0  (restart\n");
+}
+
 MR_TEST(table_of_many_tasks_fits_the_screen)
 {
     check(&(mr_table){rows, 3, 0}, 40, 4,

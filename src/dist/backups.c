@@ -56,12 +56,6 @@ void mr_backups_took(mr_backups *b, int worker, int64_t ns)
         w->n = MR_BACKUPS_CHANGED;
 }
 
-void mr_backups_forget(mr_backups *b, int worker)
-{
-    b->workers[worker].n = 0;
-    b->workers[worker].since_ns = 0;
-}
-
 void mr_backups_there(mr_backups *b, int worker, bool there, int64_t since_ns)
 {
     b->workers[worker].there = there;

@@ -45,8 +45,6 @@ void mr_backups_init(mr_backups *b, int n_workers, double alpha);
 void mr_backups_deinit(mr_backups *b);
 /* A worker's gradients came, so long after it could begin. */
 void mr_backups_took(mr_backups *b, int worker, int64_t ns);
-/* It began anew: what it did before tells nothing. */
-void mr_backups_forget(mr_backups *b, int worker);
 void mr_backups_there(mr_backups *b, int worker, bool there, int64_t since_ns);
 /* How many of those who are there to wait for: 0 when nobody is. */
 int mr_backups_choose(mr_backups *b);

@@ -159,8 +159,6 @@ MR_TEST(backups_choices_are_among_those_there_whatever_comes)
         int worker = (int)(x % N), there = 0;
         if ((x >> 8) % 3)
             mr_backups_took(&b, worker, (int64_t)((x >> 16) % 4 ? (x >> 20) % 1000 : (x >> 18)));
-        else if ((x >> 8) % 5 == 0)
-            mr_backups_forget(&b, worker);
         else
             mr_backups_there(&b, worker, (x >> 12) % 4 != 0, (int64_t)((x >> 20) % 100000));
         for (int k = 0; k < N; k++)

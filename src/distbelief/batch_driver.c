@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deterministic.h"
 #include "base/thread.h"
 #include "distbelief/desk.h"
 #include "wire/pb.h"
@@ -23,6 +24,8 @@ struct mr_batch_driver {
     mr_batch_driver_options o;
     int64_t n;
     float *w, *sum;
+    float *kept;    /* by partition, when the same bits are wanted: gradients as they came, to be added in order.  Else NULL */
+    double *losses; /* by partition */
     mr_desk *desk;
     MR_VEC(hired) workers; /* in turns, as all up to: */
     part_state *parts;
@@ -30,7 +33,6 @@ struct mr_batch_driver {
     mr_mutex mu;
     mr_cond changed;
     int counted MR_GUARDED_BY(mu);
-    double loss MR_GUARDED_BY(mu);
     int64_t heard_ns MR_GUARDED_BY(mu);
     int64_t iterations, lost MR_GUARDED_BY(mu);
 };
@@ -121,15 +123,17 @@ static mr_status *read_result(mr_sv bytes, int64_t n, result *out)
 
 static void add_result(mr_batch_driver *d, const result *r)
 {
-    for (int64_t i = 0; i < d->n; i++) {
+    if (d->kept)
+        memcpy(d->kept + r->partition * d->n, r->gradient.p, r->gradient.n);
+    for (int64_t i = 0; i < d->n && !d->kept; i++) {
         float g;
         memcpy(&g, r->gradient.p + (size_t)i * sizeof g, sizeof g);
         d->sum[i] += g;
     }
     d->parts[r->partition] = COUNTED;
+    d->losses[r->partition] = r->loss;
     mr_lock(&d->mu);
     d->counted++;
-    d->loss += r->loss;
     mr_unlock(&d->mu);
 }
 
@@ -187,7 +191,6 @@ static void begin(void *arg)
     mr_batch_driver *d = arg;
     mr_lock(&d->mu);
     d->counted = 0;
-    d->loss = 0;
     d->heard_ns = mr_now_ns();
     d->iteration = ++d->iterations;
     mr_unlock(&d->mu);
@@ -221,20 +224,35 @@ mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
     if (st)
         return st;
     float by = d->o.rate / (float)d->o.partitions;
+    *loss = 0;
+    for (int k = 0; k < d->o.partitions; k++) {
+        *loss += d->losses[k] / d->o.partitions;
+        for (int64_t i = 0; i < d->n && d->kept; i++)
+            d->sum[i] += d->kept[k * d->n + i];
+    }
     for (int64_t i = 0; i < d->n; i++)
         d->w[i] -= by * d->sum[i];
-    mr_lock(&d->mu);
-    *loss = d->loss / d->o.partitions;
-    mr_unlock(&d->mu);
     return NULL;
 }
 
 /* ---- beginning and end ---- */
 
+static mr_status *reserve(mr_batch_driver *d, size_t bytes, size_t kept_bytes)
+{
+    d->w = mr_try_alloc(bytes);
+    d->sum = mr_try_alloc(bytes);
+    bool keep = mr_deterministic();
+    d->kept = keep ? mr_try_alloc(kept_bytes) : NULL;
+    if (d->w && d->sum && (d->kept || !keep))
+        return NULL;
+    return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for %lld parameters", (long long)d->n);
+}
+
 mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *parameters, int64_t n, mr_batch_driver **out)
 {
-    size_t bytes;
-    if (o->partitions < 1 || o->partitions > 1 << 20 || n < 1 || !mr_size_mul((size_t)n, sizeof(float), &bytes))
+    size_t bytes, kept_bytes;
+    if (o->partitions < 1 || o->partitions > 1 << 20 || n < 1 || !mr_size_mul((size_t)n, sizeof(float), &bytes) ||
+        !mr_size_mul(bytes, (size_t)o->partitions, &kept_bytes))
         return mr_invalid("A batch of %d partitions and %lld parameters", o->partitions, (long long)n);
     mr_batch_driver *d = mr_new(mr_batch_driver);
     d->o = *o;
@@ -243,9 +261,8 @@ mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *pa
     mr_mutex_init(&d->mu);
     mr_cond_init(&d->changed);
     d->parts = mr_new_array(part_state, o->partitions);
-    d->w = mr_try_alloc(bytes);
-    d->sum = mr_try_alloc(bytes);
-    mr_status *st = d->w && d->sum ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for %lld parameters", (long long)n);
+    d->losses = mr_new_array(double, o->partitions);
+    mr_status *st = reserve(d, bytes, kept_bytes);
     if (!st)
         memcpy(d->w, parameters, bytes);
     if (!st)
@@ -266,6 +283,8 @@ void mr_batch_driver_free(mr_batch_driver *d)
     mr_free(d->parts);
     mr_free(d->w);
     mr_free(d->sum);
+    mr_free(d->kept);
+    mr_free(d->losses);
     mr_cond_deinit(&d->changed);
     mr_mutex_deinit(&d->mu);
     mr_free(d);

@@ -2,8 +2,8 @@
  *
  * One driver has the parameters.  In every iteration it ships all of them to every worker, workers without state compute the
  * gradient of one partition each, and ship it back whole; when all have come, the driver makes a step.  Whose worker is lost
- * has its partition computed by another, so the result is the same.  It runs over the same transports as everything else
- * here (distbelief/desk.h).
+ * has its partition computed by another, so the result is the same: to rounding, or to the bit where that is asked for
+ * (base/deterministic.h).  It runs over the same transports as everything else here (distbelief/desk.h).
  *
  *     order    1: iteration  2: partition  3: partitions  4: parameters, floats
  *     report   1: iteration  2: partition  3: loss (double)  4: gradient, floats */

@@ -1,6 +1,10 @@
 /* distbelief/batch_driver_test.c -- a driver and its workers, threads that talk as processes would. */
 #include "distbelief/batch_driver.h"
 
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/deterministic.h"
 #include "base/thread.h"
 #include "ops/table.h"
 #include "tests/harness/test.h"
@@ -16,6 +20,7 @@ typedef struct worker { /* a model of its own: the squared distance of w to the 
     const char *driver;
     mr_thread thread;
     int dies_after, done; /* leaves without a word in its n-th partition; 0: never */
+    int late;             /* how it comes among the others */
     mr_status *end;
 } worker;
 
@@ -103,6 +108,64 @@ MR_TEST(batch_driver_gives_a_lost_workers_partition_to_another)
     w[1].dies_after = 5;
     mr_batch_driver_stats stats = descend(w, 3);
     MR_CHECK_INT(stats.lost, 1);
+}
+
+/* Values whose sum depends on its order, and so on who is done first. */
+static mr_status *odd_partition(void *arg, int64_t iteration, int64_t part, int64_t parts, mr_tensor **values)
+{
+    worker *w = arg;
+    (void)iteration, (void)parts;
+    mr_sleep_ns(INT64_C(1000000) * ((part * (w->late + 1) + w->late) % 4));
+    values[0] = mr_tensor_of(MR_FLOAT, 1, (int64_t[]){DIMS}, (const float[]){1.0f / (float)(3 * part + 1), 1e3f / (float)(part + 1),
+                                                                             -(float)part * 0.1f});
+    return NULL;
+}
+
+static void run_odd(void *arg)
+{
+    worker *w = arg;
+    w->end = mr_batch_worker_run(&(mr_batch_worker){&w->m, w->s, w->driver, &w->in, 1, odd_partition, w});
+}
+
+/* The parameters after some steps of n workers that come as `turn` says, and the sum of the losses. */
+static void descend_oddly(int n, int turn, float out[DIMS], double *sum)
+{
+    worker w[3] = {0};
+    float zero[DIMS] = {0};
+    mr_batch_driver *d;
+    for (int i = 0; i < n; i++)
+        build(&w[i]);
+    MR_CHECK_OK(mr_batch_driver_new(&(mr_batch_driver_options){.partitions = PARTITIONS, .rate = 0.3f}, zero, w[0].m.n, &d));
+    for (int i = 0; i < n; i++) {
+        w[i].driver = mr_batch_driver_address(d);
+        w[i].late = turn + i;
+        MR_CHECK_INT(mr_thread_start(&w[i].thread, "worker", run_odd, &w[i]), 0);
+    }
+    *sum = 0;
+    for (int k = 0; k < 8; k++) {
+        double loss;
+        MR_CHECK_OK(mr_batch_driver_step(d, &loss));
+        *sum += loss;
+    }
+    memcpy(out, mr_batch_driver_parameters(d), DIMS * sizeof *out);
+    mr_batch_driver_free(d);
+    for (int i = 0; i < n; i++)
+        drop(&w[i]);
+}
+
+MR_TEST(deterministic_batch_driver_has_the_same_bits_however_workers_come)
+{
+    float first[DIMS];
+    double loss;
+    mr_deterministic_set(true);
+    descend_oddly(1, 0, first, &loss);
+    for (int turn = 0; turn < 3; turn++) {
+        float other[DIMS];
+        double other_loss;
+        descend_oddly(3, turn, other, &other_loss);
+        MR_CHECK(memcmp(first, other, sizeof first) == 0);
+        MR_CHECK(loss == other_loss);
+    }
 }
 
 MR_TEST(batch_driver_without_workers_ends_with_a_deadline)

@@ -4,7 +4,8 @@
 #include "base/memory.h"
 #include "base/report.h"
 
-enum { FIRST_VARIABLE = 1 << 20 }; /* instance keys: buckets count from 1, variables from here */
+/* Instance keys: buckets count from 1, the exchanges of sparse gradients and variables from here. */
+enum { FIRST_SPARSE = 1 << 22, FIRST_VARIABLE = 1 << 20 };
 
 typedef struct maker {
     mr_network *n;
@@ -23,20 +24,66 @@ static mr_out exchange(mr_network *n, const mr_net_reduce *r, const char *op, mr
     return mr_emit_n(&n->s, op, attrs, n_attrs, ins, 4);
 }
 
-/* The mean of t over all workers. */
-static mr_out mean(maker *m, mr_out t, int instance)
+/* One of a step: all of them are there before a variable changes. */
+static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance, const mr_named_attr *attrs, int n_attrs)
 {
-    mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")},
-                             {"final_op", mr_a_str("Div")},
-                             {"Nordering_token", mr_a_int(0)},
-                             {"timeout_seconds", mr_a_float(m->r->o.timeout_s)}};
     for (int i = 0; i < m->all.n; i++)
         mr_vec_push(&m->n->s.controls, m->all.p[i]);
-    mr_out out = exchange(m->n, m->r, "CollectiveReduceV2", t, instance, attrs, 4);
+    mr_out out = exchange(m->n, m->r, op, t, instance, attrs, n_attrs);
     m->n->s.controls.n = 0;
     if (out.node)
         mr_vec_push(&m->means, out.node);
     return out;
+}
+
+/* t of all workers merged, by Add to the mean. */
+static mr_out merged(maker *m, mr_out t, const char *merge, int instance)
+{
+    bool mean = strcmp(merge, "Add") == 0;
+    mr_named_attr attrs[] = {{"merge_op", mr_a_str(merge)},
+                             {"final_op", mr_a_str(mean ? "Div" : "Id")},
+                             {"Nordering_token", mr_a_int(0)},
+                             {"timeout_seconds", mr_a_float(m->r->o.timeout_s)}};
+    return exchange_of_step(m, "CollectiveReduceV2", t, instance, attrs, 4);
+}
+
+static mr_out mean(maker *m, mr_out t, int instance) { return merged(m, t, "Add", instance); }
+
+/* t of all workers, of the same shape, one behind the other. */
+static mr_out gathered(maker *m, mr_out t, int instance)
+{
+    mr_named_attr attrs[] = {{"Nordering_token", mr_a_int(0)}, {"timeout_seconds", mr_a_float(m->r->o.timeout_s)}};
+    return exchange_of_step(m, "CollectiveGatherV2", t, instance, attrs, 2);
+}
+
+/* ---- types that travel ---- */
+
+/* What collectives do not know travels as something of the same size. */
+static mr_dtype plain_as(mr_dtype t)
+{
+    static const mr_dtype known[] = {MR_BOOL, MR_FLOAT, MR_HALF, MR_DOUBLE, MR_INT32, MR_INT64};
+    for (int i = 0; i < MR_COUNT(known); i++)
+        if (t == known[i])
+            return t;
+    switch (mr_dtype_is_plain(t) ? mr_dtype_size(t) : 0) {
+    case 2: return MR_HALF;
+    case 4: return MR_INT32;
+    case 8: return MR_INT64;
+    default: return 0;
+    }
+}
+
+static mr_dtype travels_as(mr_network *n, const mr_net_var *v)
+{
+    mr_dtype t = plain_as(v->dtype);
+    if (!t)
+        mr_scope_fail(&n->s, mr_invalid("variable %s of type %s cannot go from worker to worker", v->name, mr_dtype_name(v->dtype)));
+    return t;
+}
+
+static mr_out as_type(mr_network *n, mr_out t, mr_dtype from, mr_dtype to)
+{
+    return from == to ? t : mr_emit_with(&n->s, "Bitcast", MR_ATTRS({"type", mr_a_type(to)}), t);
 }
 
 /* ---- buckets ---- */
@@ -46,16 +93,17 @@ static mr_out flat(mr_network *n, mr_out t)
     return mr_emit(&n->s, "Reshape", t, mr_const_vec_i32(&n->s, 1, (const int32_t[]){-1}));
 }
 
-static mr_out shape_of(mr_network *n, const mr_net_var *v)
+/* Sizes of a variable's dimensions, without the first ones. */
+static mr_out dims_of(mr_network *n, const mr_net_var *v, int first)
 {
     const mr_pshape *s = mr_out_shape(v->value);
     int32_t dims[MR_MAX_RANK];
-    for (int i = 0; i < s->rank; i++) {
+    for (int i = first; i < s->rank; i++) {
         if (s->dims[i] > INT32_MAX)
             mr_scope_fail(&n->s, mr_invalid("variable %s is too large for all-reduce", v->name));
         dims[i] = (int32_t)s->dims[i];
     }
-    return mr_const_vec_i32(&n->s, s->rank, dims);
+    return mr_const_vec_i32(&n->s, MR_MAX(s->rank - first, 0), dims + first);
 }
 
 /* Gradients in[0..k) (places in m->g) as one vector, its mean, and back. */
@@ -80,7 +128,7 @@ static void reduce_bucket(maker *m, const int *in, int k)
     mr_out split = mr_emit_with(&n->s, "SplitV", MR_ATTRS({"num_split", mr_a_int(k)}), whole,
                                 mr_const_vec_i32(&n->s, k, sizes), axis);
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
-        m->g.g[in[i]].dense = mr_emit(&n->s, "Reshape", mr_nth(split, i), shape_of(n, &n->vars.p[m->g.var[in[i]]]));
+        m->g.g[in[i]].dense = mr_emit(&n->s, "Reshape", mr_nth(split, i), dims_of(n, &n->vars.p[m->g.var[in[i]]], 0));
     mr_free(parts);
     mr_free(sizes);
 }
@@ -115,23 +163,73 @@ static void reduce_all(maker *m)
     mr_free(in);
 }
 
+/* ---- sparse gradients ---- */
+
+/* Numbers of rows differ from worker to worker, and what is gathered is of one shape: so all send as many as the one that has
+ * most, and one where nobody has any: who sends nothing waits for nobody, and could be done with its last step, and gone, before
+ * another has begun it.  Rows that are there for that alone have no index. */
+enum { NO_ROW = -1 };
+
+/* So many rows more at the end of t, which are values of the variable's rows, or indices. */
+static mr_out padded(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type, mr_out rows, bool indices)
+{
+    mr_out axis = mr_const_i32(&n->s, 0), shape[] = {rows, dims_of(n, v, 1)};
+    mr_out all = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, shape}, {-1, &axis}}, 2);
+    mr_out more = mr_emit(&n->s, "Fill", indices ? rows : all, mr_const_num(&n->s, type, indices ? NO_ROW : 0));
+    return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, (mr_out[]){t, more}}, {-1, &axis}}, 2);
+}
+
+/* Those rows of t that are somebody's. */
+static mr_out taken(mr_network *n, mr_out t, mr_out which) { return mr_emit(&n->s, "GatherV2", t, which, mr_const_i32(&n->s, 0)); }
+
+/* The rows of all workers, in the order of ranks, divided by their number.  Each sends a row once; then rows of several workers
+ * are added up, in that order by all of them. */
+static void reduce_rows(maker *m, int i)
+{
+    mr_network *n = m->n;
+    mr_net_var v = n->vars.p[m->g.var[i]];
+    mr_gradient *g = &m->g.g[i];
+    mr_dtype as = travels_as(n, &v), index = mr_dtype_base(mr_out_type(g->indices));
+    int instance = FIRST_SPARSE + 3 * m->r->n_sparse++;
+    mr_net_sum_rows(n, g);
+    mr_out count = mr_emit(&n->s, "Shape", g->indices);
+    mr_out most = mr_emit(&n->s, "Maximum", merged(m, count, "Max", instance), mr_const_i32(&n->s, 1));
+    mr_out more = mr_emit(&n->s, "Sub", most, count);
+    mr_out indices = gathered(m, padded(n, &v, g->indices, index, more, true), instance + 1);
+    mr_out values = gathered(m, as_type(n, padded(n, &v, g->values, v.dtype, more, false), v.dtype, as), instance + 2);
+    mr_out there = mr_emit(&n->s, "GreaterEqual", indices, mr_const_num(&n->s, index, 0));
+    mr_out which = flat(n, mr_emit(&n->s, "Where", there));
+    mr_out size = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v.dtype)}), m->r->size);
+    g->indices = taken(n, indices, which);
+    g->values = mr_emit(&n->s, "RealDiv", as_type(n, taken(n, values, which), as, v.dtype), size);
+    mr_net_sum_rows(n, g);
+}
+
+static void reduce_sparse(maker *m)
+{
+    for (int i = m->g.n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--)
+        if (!m->g.g[i].dense.node && m->g.g[i].values.node)
+            reduce_rows(m, i);
+}
+
 /* ---- all together ---- */
 
-/* Rows of a sparse gradient differ from worker to worker; as a whole they add up. */
-static void make_dense(maker *m)
+/* Gradients as they are to travel. */
+static void prepare(maker *m)
 {
-    int n_dense = 0;
+    int n_there = 0;
     for (int i = 0; i < m->g.n && mr_scope_ok(&m->n->s); i++) {
         mr_gradient *g = &m->g.g[i];
-        if (!g->dense.node && g->values.node)
+        if (!g->dense.node && g->values.node && m->r->o.sparse_as_dense)
             *g = (mr_gradient){.dense = mr_gradient_dense(&m->n->s, g)};
-        if (!g->dense.node)
+        mr_node *last = g->dense.node ? g->dense.node : g->values.node;
+        if (!last)
             continue;
-        n_dense++;
+        n_there++;
         if (m->r->o.no_overlap)
-            mr_vec_push(&m->all, g->dense.node);
+            mr_vec_push(&m->all, last);
     }
-    if (mr_scope_ok(&m->n->s) && n_dense == 0)
+    if (mr_scope_ok(&m->n->s) && n_there == 0)
         mr_scope_fail(&m->n->s, mr_invalid("the loss depends on no variable"));
 }
 
@@ -141,9 +239,15 @@ static void hold_back(maker *m)
     mr_network *n = m->n;
     for (int i = 0; i < m->means.n; i++)
         mr_vec_push(&n->s.controls, m->means.p[i]);
-    for (int i = 0; i < m->g.n && mr_scope_ok(&n->s); i++)
-        if (m->g.g[i].dense.node)
-            m->g.g[i].dense = mr_emit(&n->s, "Identity", m->g.g[i].dense);
+    for (int i = 0; i < m->g.n && mr_scope_ok(&n->s); i++) {
+        mr_gradient *g = &m->g.g[i];
+        if (g->dense.node) {
+            g->dense = mr_emit(&n->s, "Identity", g->dense);
+        } else if (g->values.node) {
+            g->values = mr_emit(&n->s, "Identity", g->values);
+            g->indices = mr_emit(&n->s, "Identity", g->indices);
+        }
+    }
     n->s.controls.n = 0;
 }
 
@@ -163,8 +267,9 @@ static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
     mr_net_enter(n, "all_reduce", &saved);
     m->r->size = int_input(n, "group_size", 1);
     m->r->key = int_input(n, "group_key", 0);
-    make_dense(m);
+    prepare(m);
     reduce_all(m);
+    reduce_sparse(m);
     hold_back(m);
     mr_net_leave(n, saved);
     if (mr_scope_ok(&n->s))
@@ -196,38 +301,16 @@ void mr_net_reduce_free(mr_net_reduce *r) { mr_free(r); }
 
 /* ---- variables from one worker to all ---- */
 
-/* What collectives do not know travels as something of the same size. */
-static mr_dtype travels_as(mr_dtype t)
-{
-    static const mr_dtype known[] = {MR_BOOL, MR_FLOAT, MR_HALF, MR_DOUBLE, MR_INT32, MR_INT64};
-    for (int i = 0; i < MR_COUNT(known); i++)
-        if (t == known[i])
-            return t;
-    switch (mr_dtype_is_plain(t) ? mr_dtype_size(t) : 0) {
-    case 2: return MR_HALF;
-    case 4: return MR_INT32;
-    case 8: return MR_INT64;
-    default: return 0;
-    }
-}
-
-static mr_out as_type(mr_network *n, mr_out t, mr_dtype from, mr_dtype to)
-{
-    return from == to ? t : mr_emit_with(&n->s, "Bitcast", MR_ATTRS({"type", mr_a_type(to)}), t);
-}
-
 static void hand_over(mr_net_reduce *r, mr_network *n, int i, mr_node **send, mr_node **receive)
 {
     mr_net_var v = n->vars.p[i];
-    mr_dtype t = travels_as(v.dtype);
-    if (!t) {
-        mr_scope_fail(&n->s, mr_invalid("variable %s of type %s cannot go from worker to worker", v.name, mr_dtype_name(v.dtype)));
+    mr_dtype t = travels_as(n, &v);
+    if (!t)
         return;
-    }
     mr_out now = mr_net_read(n, &v);
     mr_out sent = exchange(n, r, "CollectiveBcastSendV2", as_type(n, now, v.dtype, t), FIRST_VARIABLE + i,
                            MR_ATTRS({"timeout_seconds", mr_a_float(r->o.timeout_s)}));
-    mr_out ins[] = {r->size, r->key, mr_const_i32(&n->s, FIRST_VARIABLE + i), shape_of(n, &v)};
+    mr_out ins[] = {r->size, r->key, mr_const_i32(&n->s, FIRST_VARIABLE + i), dims_of(n, &v, 0)};
     mr_named_attr attrs[] = {{"T", mr_a_type(t)}, {"timeout_seconds", mr_a_float(r->o.timeout_s)}};
     mr_out got = mr_emit_n(&n->s, "CollectiveBcastRecvV2", attrs, 2, ins, 4);
     *send = sent.node;

@@ -5,6 +5,9 @@
  * being differentiated.  All means are there before the first variable changes, so a step that a loss ends has changed
  * nothing; and each number is computed by one worker, so all have the same bits.
  *
+ * Of a sparse gradient (rows of an embedding) the rows travel: each worker gets those of all, in the order of ranks, and
+ * makes the mean itself, from the same numbers in the same order.
+ *
  * Workers are in a generation (dist/elastic.h).  When one is lost the step fails for the rest, which join the next
  * generation, take the variables of the one that has come farthest, and go on. */
 #ifndef MR_TRAIN_ALL_REDUCE_H
@@ -29,6 +32,7 @@ typedef struct mr_net_reduce_options {
     int n_workers, worker;
     int64_t bucket_bytes; /* 0: 4 MiB; below 0: each gradient by itself */
     bool no_overlap;      /* buckets wait for the last gradient */
+    bool sparse_as_dense; /* sparse gradients are made dense before they travel */
     int64_t wait_ms;      /* for all workers, at first; 0: a minute */
     int64_t settle_ms;    /* for the rest, after a loss; 0: half a second */
     float timeout_s;      /* of an exchange; 0: as long as the cluster lets it */
@@ -37,7 +41,7 @@ typedef struct mr_net_reduce_options {
 typedef struct mr_net_reduce {
     mr_net_reduce_options o;
     mr_node *train;
-    int n_buckets;
+    int n_buckets, n_sparse; /* dense gradients travel in buckets, sparse ones by themselves */
     /* Inside: */
     mr_out size, key;             /* of the group, to be fed */
     mr_node *send, *receive;      /* all variables, from the source and at the others */

@@ -28,6 +28,7 @@ typedef struct mr_net_var {
     mr_node *assign; /* gives it its initial value; NULL: that of the client who made it does */
     mr_dtype dtype;
     int64_t n; /* elements */
+    int split; /* of a table's shard: 1 + mr_net_split (train/table.h); 0: it is none */
     bool trainable;
     bool differentiated;  /* the client has done that: */
     mr_gradient gradient; /* MR_NO_GRAD: none arrives */

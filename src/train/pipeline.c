@@ -140,7 +140,7 @@ static void go_backward(builder *b)
     }
 }
 
-/* ---- the order ---- */
+/* ---- what a step needs ---- */
 
 static void need(builder *b, const mr_node *n)
 {
@@ -158,6 +158,78 @@ static void need(builder *b, const mr_node *n)
     }
     mr_vec_deinit(&open);
 }
+
+/* ---- what a stage may use ---- */
+
+/* Gradients come through it. */
+static bool is_open(const mr_node *n)
+{
+    bool open = false;
+    for (int i = 0; i < n->n_out; i++)
+        open |= mr_dtype_is_trainable(mr_dtype_base(n->out_types[i]));
+    return open && !mr_node_is(n, "StopGradient");
+}
+
+static bool depends_on(const mr_node *n, const bool *trained)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i].node && trained[n->in[i].node->id])
+            return is_open(n);
+    return false;
+}
+
+/* By node, whether it is a trainable variable or depends on one.  Loops have edges from later nodes: hence the passes. */
+static bool *find_trained(const builder *b)
+{
+    const mr_graph *g = b->n->s.graph;
+    bool *trained = mr_new_array(bool, g->nodes.n), changed = true;
+    for (int i = 0; i < b->n->vars.n; i++)
+        trained[b->n->vars.p[i].handle.node->id] = b->n->vars.p[i].trainable;
+    while (changed) {
+        changed = false;
+        for (int i = 0; i < g->nodes.n; i++)
+            if (!trained[i] && depends_on(g->nodes.p[i], trained))
+                trained[i] = changed = true;
+    }
+    return trained;
+}
+
+/* Backward a stage sees its own variables and the result of the stage before.  Whatever else it takes that depends on a trainable
+ * variable would be left without a part of its gradient. */
+static void check_task(builder *b, const bool *trained, const int *stage_of, int stage, int micro)
+{
+    span t = *task(b, false, stage, micro);
+    mr_out x = stage ? b->results[micro * b->p->n_stages + stage - 1] : MR_NO_OUT;
+    for (int i = t.from; i < t.to && mr_scope_ok(&b->n->s); i++) {
+        const mr_node *n = b->n->s.graph->nodes.p[i];
+        for (int k = 0; b->needed[i] && is_open(n) && k < n->n_in; k++) {
+            const mr_node *from = n->in[k].node;
+            if (from && trained[from->id] && stage_of[from->id] != stage && !(x.node && mr_out_eq(n->in[k], x)))
+                mr_scope_fail(&b->n->s, mr_invalid("stage %d of a pipeline uses '%s', which depends on a variable of another stage or of none: "
+                                                   "its gradient would not be whole", stage, from->name));
+        }
+    }
+}
+
+static void check_stages(builder *b)
+{
+    int n_nodes = count_nodes(b);
+    bool *trained = find_trained(b);
+    int *stage_of = mr_new_array(int, n_nodes);
+    for (int i = 0; i < n_nodes; i++)
+        stage_of[i] = -1;
+    for (int s = 0; s < b->p->n_stages; s++)
+        for (int m = 0; m < b->p->n_micro; m++)
+            for (int i = task(b, false, s, m)->from; i < task(b, false, s, m)->to; i++)
+                stage_of[i] = s;
+    for (int s = 0; s < b->p->n_stages; s++)
+        for (int m = 0; m < b->p->n_micro; m++)
+            check_task(b, trained, stage_of, s, m);
+    mr_free(trained);
+    mr_free(stage_of);
+}
+
+/* ---- the order of tasks ---- */
 
 static bool is_in(span t, const mr_node *n) { return n->id >= t.from && n->id < t.to; }
 
@@ -212,6 +284,7 @@ static void put_in_order(builder *b, mr_out loss)
     mr_pipeline_task *tasks = mr_new_array(mr_pipeline_task, n_tasks);
     b->needed = mr_new_array(bool, count_nodes(b));
     need(b, loss.node);
+    check_stages(b);
     for (int i = 0; i < b->n->vars.n; i++)
         for (int k = 0; k < b->sums[i].n; k++) {
             need(b, b->sums[i].p[k].dense.node);

@@ -14,7 +14,8 @@ typedef struct mr_net_pipeline {
     const char *const *devices; /* by stage: its operations and variables */
     mr_pipeline_order order;
     /* Builds a stage: x is the result of the one before (of stage 0 the first input), parts are all inputs, each its share of the
-     * batch.  The last stage's result is the loss, a scalar.  Called for each micro-batch, with the same variables. */
+     * batch.  The last stage's result is the loss, a scalar.  Called for each micro-batch, with the same variables.
+     * What depends on trainable variables of others comes to a stage by x only: else INVALID_ARGUMENT. */
     mr_out (*build)(void *arg, int stage, mr_out x, const mr_out *parts);
     void *arg;
 } mr_net_pipeline;

@@ -19,6 +19,7 @@
 #include "train/supervised_internal.h"
 
 #define START_DEADLINE_MS (600 * 1000)
+#define TELL_NS INT64_C(1000000000) /* from one telling of figures to the next */
 
 /* ---- nodes ---- */
 
@@ -172,6 +173,33 @@ void mr_supervised_lost(mr_supervised *s, int era, mr_status *st)
     }
 }
 
+/* A session on the way to the next era is closed too: its runs may wait for a task that does not answer. */
+void mr_supervised_cancel(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    if (!s->fatal)
+        s->fatal = mr_error(MR_CANCELLED, "Training was cancelled");
+    mr_session *opening = s->opening;
+    int era = s->era;
+    s->n_users += opening != NULL;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+    if (opening) {
+        mr_status_free(mr_session_close(opening));
+        mr_supervised_unuse(s);
+    }
+    mr_supervised_lost(s, era, mr_error(MR_CANCELLED, "Training was cancelled"));
+}
+
+/* What no new session mends, or NULL. */
+static mr_status *fatal_of(mr_supervised *s)
+{
+    mr_lock(&s->mu);
+    mr_status *st = mr_status_copy(s->fatal);
+    mr_unlock(&s->mu);
+    return st;
+}
+
 /* ---- the way back ---- */
 
 mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready)
@@ -236,8 +264,18 @@ static void pause_for(mr_supervised *s, int64_t ns)
 {
     int64_t until = mr_now_ns() + ns;
     mr_lock(&s->mu);
-    while (!s->ending && mr_cond_wait_until(&s->changed, &s->mu, until))
+    while (!s->ending && !s->fatal && mr_cond_wait_until(&s->changed, &s->mu, until))
         ;
+    mr_unlock(&s->mu);
+}
+
+/* The session of the era to come: NULL when there is none any more, which is when nobody closes it. */
+static void set_opening(mr_supervised *s, mr_session *session)
+{
+    mr_lock(&s->mu);
+    s->opening = session;
+    while (!session && s->n_users > 0)
+        mr_cond_wait(&s->changed, &s->mu);
     mr_unlock(&s->mu);
 }
 
@@ -258,9 +296,11 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
     tell_wait(s, what);
     switch (what) {
     case MR_RECOVER_OPEN:
+        set_opening(s, NULL);
         mr_session_free(*session);
         *session = NULL;
         st = s->o.open(s->o.arg, session);
+        set_opening(s, *session);
         return mr_recovery_opened(&s->recovery, st, mr_now_ns());
     case MR_RECOVER_CHECK:
         st = look_around(s, *session, &ready);
@@ -283,18 +323,37 @@ static mr_recovery_do join(mr_supervised *s, mr_session *session)
     return st ? mr_recovery_opened(&s->recovery, st, mr_now_ns()) : MR_RECOVER_WORK;
 }
 
+/* The next era begins; unless somebody has ended all of them meanwhile. */
+static mr_status *begin_era(mr_supervised *s, mr_session *session, bool chief)
+{
+    mr_lock(&s->mu);
+    mr_status *st = mr_status_copy(s->fatal);
+    if (!st) {
+        s->session = session;
+        s->chief = chief;
+        s->era++;
+        mr_cond_broadcast(&s->changed);
+    }
+    mr_unlock(&s->mu);
+    if (st)
+        mr_session_free(session);
+    return st;
+}
+
 static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
 {
     mr_session *session = NULL;
+    mr_status *fatal = NULL;
     do {
-        while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL)
+        while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL && !(fatal = fatal_of(s)))
             what = carry_out(s, what, &session);
         if (what == MR_RECOVER_WORK)
             what = join(s, session);
-    } while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL);
-    if (what == MR_RECOVER_FAIL) {
+    } while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL && !fatal);
+    set_opening(s, NULL);
+    if (what == MR_RECOVER_FAIL || fatal) {
         mr_session_free(session);
-        return mr_status_copy(s->recovery.why);
+        return fatal ? fatal : mr_status_copy(s->recovery.why);
     }
     bool chief = s->o.reduce ? s->o.reduce->group.rank == 0 : s->recovery.chief;
     if (chief && s->folder && !s->cleaned) {
@@ -302,13 +361,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
         s->cleaned = true;
     }
     mr_report_waiting("");
-    mr_lock(&s->mu);
-    s->session = session;
-    s->chief = chief;
-    s->era++;
-    mr_cond_broadcast(&s->changed);
-    mr_unlock(&s->mu);
-    return NULL;
+    return begin_era(s, session, chief);
 }
 
 /* The client's thread only.  The old era has ended; the next one begins. */
@@ -338,8 +391,8 @@ mr_status *mr_supervised_start(mr_supervised *s)
 {
     if (s->started)
         return mr_error(MR_FAILED_PRECONDITION, "The session was started before");
-    s->started = true;
     MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
+    s->started = true;
     return mr_supervised_start_threads(s);
 }
 
@@ -487,13 +540,14 @@ bool mr_supervised_figures(mr_supervised *s, int worker, mr_sync_figures *out)
     mr_lock(&s->mu);
     *out = s->own;
     mr_unlock(&s->mu);
-    return worker == s->o.worker && out->iterations > 0;
+    return worker == s->o.worker && out->iterations > 0 && !s->o.reduce; /* nobody has measured waits for an exchange */
 }
 
-/* At the end, for whoever watches. */
+/* For whoever watches. */
 static void tell_own(mr_supervised *s)
 {
     mr_sync_figures f;
+    s->told_ns = mr_now_ns();
     if (!s->o.sync && mr_supervised_figures(s, s->o.worker, &f))
         mr_report_tell_figures(&(mr_report_figures){s->o.worker, f.iterations, 0, 0, f.staleness, f.staleness_max});
 }
@@ -507,6 +561,8 @@ mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *
     if (st)
         return st;
     note_own(s, t.step);
+    if (mr_now_ns() - s->told_ns >= TELL_NS)
+        tell_own(s);
     mr_report_step(t.step);
     *step = s->last_step = t.step;
     return NULL;

@@ -43,7 +43,7 @@ typedef struct mr_supervised_options {
 /* Adds what it needs to the graph, behind everything that has variables; errors go to the network's scope, NULL
  * then. */
 mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o);
-/* Opens the session and returns when training may begin. */
+/* Opens the session and returns when training may begin.  When the cluster did not come up, it may be tried again. */
 mr_status *mr_supervised_start(mr_supervised *s);
 /* One training step with the feeds and fetches of a; *step is the global step then. */
 mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step);
@@ -55,6 +55,9 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step);
  * then, of the chief's last checkpoint: below what it was, when variables were lost meanwhile and came back from an earlier one.
  * Then training may go on, and be finished again. */
 mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step);
+/* Ends what waits in it, from any thread: that fails with CANCELLED, and so does whatever follows.  Only the
+ * client's `open` comes to its own end first. */
+void mr_supervised_cancel(mr_supervised *s);
 /* Ends its threads and closes the session; without mr_supervised_finish as if it had crashed.  NULL is fine. */
 void mr_supervised_free(mr_supervised *s);
 /* Whether this is the chief now. */

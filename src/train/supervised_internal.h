@@ -28,6 +28,7 @@ struct mr_supervised {
     int64_t known_step; /* the same when it is known to be of the present variables; -1: it is not */
     mr_sync_figures own; /* asynchronous: its own; others' updates are seen in the step */
     int64_t stale_sum;
+    int64_t told_ns; /* `own`, to whoever watches */
     bool cleaned; /* what killed saves had left */
     mr_tracer tracer;
 
@@ -40,6 +41,7 @@ struct mr_supervised {
     mr_cond changed;
     mr_session *session MR_GUARDED_BY(mu); /* NULL: no era at present */
     mr_session *old MR_GUARDED_BY(mu);     /* closed, freed when nobody uses it */
+    mr_session *opening MR_GUARDED_BY(mu); /* of the era to come; NULL: none is at present */
     mr_status *why MR_GUARDED_BY(mu);      /* the loss that ended the era */
     mr_status *fatal MR_GUARDED_BY(mu);    /* what no new session mends */
     int era MR_GUARDED_BY(mu), n_users MR_GUARDED_BY(mu);

@@ -13,13 +13,9 @@
 
 #include "train/sync_internal.h"
 
-typedef MR_VEC(mr_node *) node_list;
-
 typedef struct maker {
     mr_network *n;
     mr_net_sync *y;
-    node_list pushed; /* ApplyGradient of each variable */
-    node_list set;    /* SetGlobalStep of each */
 } maker;
 
 static mr_out int64_input(mr_network *n, const char *name)
@@ -89,7 +85,7 @@ static mr_out copies(mr_network *n, mr_out to, int worker, mr_out v)
 static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr_node *behind)
 {
     mr_network *n = m->n;
-    node_list given = {0};
+    mr_sync_nodes given = {0};
     for (int i = 0; i < m->y->o.n_workers; i++) {
         mr_out v[2] = {copies(n, m->y->to, i, m->y->give[0]), copies(n, m->y->to, i, m->y->give[1])};
         after(n, &behind, behind != NULL);
@@ -139,30 +135,29 @@ static void make_left(maker *m, mr_out events)
 
 /* ---- accumulators ---- */
 
-static mr_out accumulator(mr_network *n, const mr_net_var *v, const char *op, const char *reduction)
+static mr_out accumulator(mr_network *n, const mr_net_var *v, const mr_pshape *shape, const char *op, const char *reduction)
 {
     const char *name = mr_arena_printf(&n->s.graph->arena, "%s/grad_accum", v->name);
     return mr_emit0_with(mr_as(&n->s, name), op,
-                         MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(mr_out_shape(v->value))},
+                         MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"shape", mr_a_shape(shape)},
                                   {"shared_name", mr_a_str(name)}, {"reduction_type", mr_a_str(reduction)}));
 }
 
 /* What the chief needs of any accumulator beside its sum. */
-static mr_out add_accumulator(maker *m, mr_out acc, mr_node *drain)
+static void add_accumulator(maker *m, mr_out acc, mr_node *drain)
 {
     mr_sync_accumulator a = {.count = mr_emit(&m->n->s, "AccumulatorNumAccumulated", acc), .drain = drain};
-    mr_vec_push(&m->set, mr_emit(&m->n->s, "AccumulatorSetGlobalStep", acc, m->y->stamp).node);
+    mr_vec_push(&m->y->set, mr_emit(&m->n->s, "AccumulatorSetGlobalStep", acc, m->y->stamp).node);
     mr_vec_push(&m->y->accumulators, a);
-    return a.count;
 }
 
 static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
 {
     mr_network *n = m->n;
-    mr_out acc = accumulator(n, v, "ConditionalAccumulator", "MEAN");
+    mr_out acc = accumulator(n, v, mr_out_shape(v->value), "ConditionalAccumulator", "MEAN");
     mr_out push = mr_emit_with(&n->s, "AccumulatorApplyGradient", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), acc,
                                m->y->local, g->dense);
-    mr_vec_push(&m->pushed, push.node);
+    mr_vec_push(&m->y->pushed, push.node);
     mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
     g->dense = mr_emit_n(&n->s, "AccumulatorTakeGradient", &type, 1, MR_OUTS(acc, m->y->required));
     mr_out drain = mr_emit_n(&n->s, "AccumulatorTakeGradient", &type, 1, MR_OUTS(acc, mr_const_i32(&n->s, 1)));
@@ -179,31 +174,61 @@ static void sort_rows(mr_network *n, mr_gradient *g)
     g->values = mr_emit(&n->s, "GatherV2", g->values, mr_nth(order, 1), mr_const_i32(&n->s, 0));
 }
 
+static mr_out concat_rows(mr_network *n, mr_out a, mr_out b)
+{
+    mr_out both[] = {a, b}, axis = mr_const_i32(&n->s, 0);
+    return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
+}
+
+/* Rows from `from` on, or all before the last (from 0). */
+static mr_out cut_rows(mr_network *n, mr_out x, int32_t from)
+{
+    mr_out begin = mr_const_vec_i32(&n->s, 1, &from), end = mr_const_vec_i32(&n->s, 1, (int32_t[]){from ? 0 : -1});
+    mr_out one = mr_const_vec_i32(&n->s, 1, (int32_t[]){1});
+    return mr_emit_with(&n->s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(from ? 1 : 0)}), x, begin, end, one);
+}
+
+/* A row of ones behind those of the variable, which counts the gradients within the sum: asking the accumulator beside it how many
+ * it has would count one that comes in between. */
+static void add_count(mr_network *n, mr_gradient *g, const mr_pshape *s, int64_t *dims)
+{
+    mr_out at = mr_const(&n->s, mr_tensor_vector_i64(1, &s->dims[0]));
+    for (int i = 0; i < s->rank; i++)
+        dims[i] = i ? s->dims[i] : 1;
+    mr_out ones = mr_emit(&n->s, "Fill", mr_const(&n->s, mr_tensor_vector_i64(s->rank, dims)), mr_const_num(&n->s, mr_out_type(g->values), 1));
+    g->indices = concat_rows(n, g->indices, at);
+    g->values = concat_rows(n, g->values, ones);
+    dims[0] = s->dims[0] + 1;
+}
+
 /* The accumulator's own mean is over those who touched a row; the mean over all workers is wanted, as for dense
- * gradients, so the sum is taken and divided. */
+ * gradients, so the sum is taken and divided by its last row. */
 static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const char *worker)
 {
     mr_network *n = m->n;
     const mr_pshape *s = mr_out_shape(v->value);
+    int64_t dims[MR_MAX_RANK];
     const char *device = mr_net_at(n, worker);
     sort_rows(n, g);
+    if (!mr_scope_ok(&n->s))
+        return;
+    add_count(n, g, s, dims);
     mr_net_at(n, device);
     mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
-    mr_out acc = accumulator(n, v, "SparseConditionalAccumulator", "SUM");
-    mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(s->rank, s->dims));
+    mr_out acc = accumulator(n, v, mr_pshape_of(&n->s.graph->arena, s->rank, dims), "SparseConditionalAccumulator", "SUM");
+    mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(s->rank, dims));
     mr_out push = mr_emit_with(&n->s, "SparseAccumulatorApplyGradient",
                                MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"has_known_shape", mr_a_bool(true)}), acc,
                                m->y->local, g->indices, g->values, shape);
-    mr_vec_push(&m->pushed, push.node);
+    mr_vec_push(&m->y->pushed, push.node);
     mr_out drain = mr_emit_n(&n->s, "SparseAccumulatorTakeGradient", &type, 1, MR_OUTS(acc, mr_const_i32(&n->s, 1)));
-    mr_out count = add_accumulator(m, acc, drain.node);
-    after(n, &count.node, count.node != NULL); /* before it is taken */
+    add_accumulator(m, acc, drain.node);
     mr_out sum = mr_emit_n(&n->s, "SparseAccumulatorTakeGradient", &type, 1, MR_OUTS(acc, m->y->required));
-    n->s.controls.n = 0;
-    g->indices = sum;
-    g->values = mr_emit(&n->s, "RealDiv", mr_nth(sum, 1),
-                        mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v->dtype)}), count));
-    g->dense_shape = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), mr_nth(sum, 2));
+    mr_out count = cut_rows(n, mr_nth(sum, 1), -1);
+    g->indices = cut_rows(n, sum, 0);
+    g->values = cut_rows(n, mr_emit(&n->s, "RealDiv", mr_nth(sum, 1), count), 0);
+    shape = mr_const(&n->s, mr_tensor_vector_i64(s->rank, s->dims));
+    g->dense_shape = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), shape);
 }
 
 static void sync_gradients(maker *m, mr_net_gradients *g)
@@ -217,7 +242,7 @@ static void sync_gradients(maker *m, mr_net_gradients *g)
             sync_sparse(m, &v, &g->g[i], worker);
         mr_net_at(m->n, worker);
     }
-    if (mr_scope_ok(&m->n->s) && m->pushed.n == 0)
+    if (mr_scope_ok(&m->n->s) && m->y->pushed.n == 0)
         mr_scope_fail(&m->n->s, mr_invalid("the loss depends on no variable"));
 }
 
@@ -246,7 +271,7 @@ static void make_worker(maker *m, mr_out events, mr_out tokens)
     y->say = enqueue(n, "QueueEnqueueV2", events, y->word, 3).node;
     dequeue_token(n, tokens, y->wait);
     mr_out said[3] = {mr_const_i64(&n->s, y->o.worker), mr_const_i64(&n->s, MR_SYNC_ARRIVED), y->local};
-    after(n, m->pushed.p, m->pushed.n);
+    after(n, m->y->pushed.p, m->y->pushed.n);
     mr_node *arrived = enqueue(n, "QueueEnqueueV2", events, said, 3).node;
     n->s.controls.n = 0;
     after(n, &arrived, arrived != NULL);
@@ -259,68 +284,90 @@ static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *t
     mr_out words = dequeue_all(m->n, events, 3);
     for (int i = 0; i < 3; i++)
         m->y->events[i] = mr_nth(words, i);
-    m->y->set_stamp = group(m->n, "set_stamp", m->set.p, m->set.n);
+    m->y->set_stamp = group(m->n, "set_stamp", m->y->set.p, m->y->set.n);
     m->y->tell = give_tokens(m, "tell", tokens, NULL);
     if (!m->y->o.bounded)
         m->y->apply = give_tokens(m, "apply", tokens, train);
 }
 
-static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
+/* NULL when something went wrong on the way. */
+static mr_net_sync *whole(mr_network *n, mr_net_sync *y)
 {
-    mr_network *n = m->n;
-    mr_net_gradients g;
-    const char *saved;
-    mr_out *tokens = mr_new_array(mr_out, m->y->o.n_workers);
-    m->y->step = mr_net_global_step(n);
-    mr_net_gradients_of(n, loss, &g);
-    mr_net_enter(n, "sync", &saved);
-    make_inputs(m);
-    if (!m->y->o.bounded)
-        sync_gradients(m, &g);
-    mr_net_leave(n, saved);
-    mr_node *train = mr_net_apply(n, o, &g);
-    if (m->y->o.bounded && train)
-        mr_vec_push(&m->pushed, train); /* its own update: the word comes behind it */
-    const mr_net_var *step = mr_net_find(n, m->y->step);
-    if (train && step) {
-        const char *worker = mr_net_at(n, step->device);
-        mr_net_enter(n, "sync", &saved);
-        if (m->y->o.bounded) /* workers move the step themselves: it is read when it is told */
-            m->y->give[1] = mr_net_read(n, step);
-        mr_out events = queue(n, "sync_events", 3);
-        for (int i = 0; i < m->y->o.n_workers; i++)
-            tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
-        make_worker(m, events, tokens[m->y->o.worker]);
-        make_left(m, events);
-        make_chief(m, events, tokens, train);
-        mr_net_leave(n, saved);
-        mr_net_at(n, worker);
-    }
-    mr_net_gradients_deinit(&g);
-    mr_free(tokens);
+    if (mr_scope_ok(&n->s))
+        return y;
+    mr_net_sync_free(y);
+    return NULL;
 }
 
-mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options)
+static bool check(mr_network *n, const mr_net_sync_options *o)
 {
     enum { MAX_WORKERS = 65536 };
-    if (options->n_workers < 1 || options->n_workers > MAX_WORKERS || options->worker < 0 ||
-        options->worker >= options->n_workers || options->aggregate < MR_SYNC_ADAPTIVE || options->aggregate > options->n_workers) {
-        mr_scope_fail(&n->s, mr_invalid("synchronous training: worker %d of %d, %d gradients a step", options->worker,
-                                        options->n_workers, options->aggregate));
+    if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers ||
+        o->aggregate < MR_SYNC_ADAPTIVE || o->aggregate > o->n_workers)
+        mr_scope_fail(&n->s, mr_invalid("synchronous training: worker %d of %d, %d gradients a step", o->worker, o->n_workers, o->aggregate));
+    return mr_scope_ok(&n->s);
+}
+
+mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_options *options, mr_net_gradients *g)
+{
+    const char *saved;
+    *g = (mr_net_gradients){0};
+    if (!check(n, options))
         return NULL;
-    }
     maker m = {.n = n, .y = mr_new(mr_net_sync)};
     m.y->o = *options;
     mr_mutex_init(&m.y->mu);
     m.y->knew_left = mr_new_array(bool, options->n_workers);
-    make_all(&m, loss, o);
-    mr_vec_deinit(&m.pushed);
-    mr_vec_deinit(&m.set);
-    if (!mr_scope_ok(&n->s)) {
-        mr_net_sync_free(m.y);
-        m.y = NULL;
+    m.y->step = mr_net_global_step(n);
+    mr_net_gradients_of(n, loss, g);
+    mr_net_enter(n, "sync", &saved);
+    make_inputs(&m);
+    if (!options->bounded)
+        sync_gradients(&m, g);
+    mr_net_leave(n, saved);
+    return whole(n, m.y);
+}
+
+/* The worker's part and the chief's, beside the global step. */
+static void make_both(maker *m, const mr_net_var *step, mr_node *train)
+{
+    mr_network *n = m->n;
+    mr_net_sync *y = m->y;
+    const char *saved, *worker = mr_net_at(n, step->device);
+    mr_out *tokens = mr_new_array(mr_out, y->o.n_workers);
+    mr_net_enter(n, "sync", &saved);
+    if (y->o.bounded) { /* each makes its own update, so the word comes behind it, and the step is read when it is told */
+        mr_vec_push(&y->pushed, train);
+        y->give[1] = mr_net_read(n, step);
     }
-    return m.y;
+    mr_out events = queue(n, "sync_events", 3);
+    for (int i = 0; i < y->o.n_workers; i++)
+        tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
+    make_worker(m, events, tokens[y->o.worker]);
+    make_left(m, events);
+    make_chief(m, events, tokens, train);
+    mr_net_leave(n, saved);
+    mr_net_at(n, worker);
+    mr_free(tokens);
+}
+
+mr_net_sync *mr_net_sync_end(mr_net_sync *y, mr_network *n, mr_node *train)
+{
+    maker m = {n, y};
+    const mr_net_var *step = mr_scope_ok(&n->s) ? mr_net_find(n, y->step) : NULL;
+    if (train && step)
+        make_both(&m, step, train);
+    return whole(n, y);
+}
+
+mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options)
+{
+    mr_net_gradients g;
+    mr_net_sync *y = mr_net_sync_begin(n, loss, options, &g);
+    if (y)
+        y = mr_net_sync_end(y, n, mr_net_apply(n, o, &g));
+    mr_net_gradients_deinit(&g);
+    return y;
 }
 
 void mr_net_sync_free(mr_net_sync *y)
@@ -328,6 +375,8 @@ void mr_net_sync_free(mr_net_sync *y)
     if (!y)
         return;
     mr_vec_deinit(&y->accumulators);
+    mr_vec_deinit(&y->pushed);
+    mr_vec_deinit(&y->set);
     mr_mutex_deinit(&y->mu);
     mr_free(y->figures);
     mr_free(y->knew_left);

@@ -29,6 +29,11 @@ typedef struct mr_net_sync mr_net_sync;
 /* In place of mr_net_minimize.  Errors go to the network's scope; NULL then.  mr_net_sync_free. */
 mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options);
 void mr_net_sync_free(mr_net_sync *y);
+/* Its two halves, for whoever makes updates of its own.  g: what they are to be made from, the mean of the workers' gradients (with
+ * `bounded` this worker's own); also after an error to be given to mr_net_gradients_deinit.  `train` makes the update and raises
+ * the global step.  The second half frees y when it returns NULL. */
+mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_options *options, mr_net_gradients *g);
+mr_net_sync *mr_net_sync_end(mr_net_sync *y, mr_network *n, mr_node *train);
 
 /* What a worker knows between its steps. */
 typedef struct mr_sync_worker {

@@ -20,6 +20,8 @@ typedef struct mr_sync_accumulator {
     mr_node *drain; /* takes what is in it */
 } mr_sync_accumulator;
 
+typedef MR_VEC(mr_node *) mr_sync_nodes;
+
 struct mr_net_sync {
     mr_net_sync_options o;
     /* a worker's step */
@@ -44,6 +46,8 @@ struct mr_net_sync {
     mr_sync_figures *figures MR_GUARDED_BY(mu); /* by worker; NULL: this process never led */
     bool *knew_left; /* the same, as this process knew it when it last led */
     MR_VEC(mr_sync_accumulator) accumulators;
+    mr_sync_nodes pushed; /* ApplyGradient of each variable; or, each for itself, the update */
+    mr_sync_nodes set;    /* SetGlobalStep of each */
     mr_tracer *tracer; /* of updates; borrowed, may be NULL */
 };
 

@@ -163,6 +163,7 @@ typedef struct chief {
     int64_t step; /* the global one */
     int64_t told_ns; /* figures, to whoever watches */
     bool ended;
+    bool knows_left; /* those who left before */
 } chief;
 
 static mr_status *set_stamp(chief *c, int64_t stamp)
@@ -208,13 +209,14 @@ static mr_status *find_left(chief *c)
         if (i != c->y->o.worker && (c->y->knew_left[i] || MR_DATA(bool, t)[i]))
             mr_sync_remember_left(&c->sync, i);
     mr_tensor_unref(t);
+    c->knows_left = !st;
     return st;
 }
 
-/* For the next time. */
+/* For the next time; unless what was known had not been taken over yet. */
 static void remember_left(chief *c)
 {
-    for (int i = 0; c->sync.members && i < c->y->o.n_workers; i++)
+    for (int i = 0; c->knows_left && i < c->y->o.n_workers; i++)
         c->y->knew_left[i] = c->sync.members[i].state == MR_SYNC_LEFT;
 }
 

@@ -27,6 +27,15 @@ static void check(mr_network *n, const mr_net_table *t, const char *name)
         mr_scope_fail(&n->s, mr_invalid("table '%s': unknown way to split it: %d", name, (int)t->split));
 }
 
+/* Shards of both ways to split have the same shapes: one that is used again the other way would give wrong rows. */
+static void mark(mr_network *n, const mr_net_table *t, const char *name, int shard)
+{
+    mr_net_var *v = &n->vars.p[t->shards[shard]];
+    if (v->split && v->split != 1 + (int)t->split)
+        mr_scope_fail(&n->s, mr_invalid("table '%s' is used again, split the other way", name));
+    v->split = 1 + (int)t->split;
+}
+
 bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t rows, int64_t columns, int shards,
                        mr_net_split split, mr_net_init init)
 {
@@ -44,6 +53,8 @@ bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t
         mr_out value = mr_net_variable(n, part, MR_FLOAT, 2, (int64_t[]){rows_of(t, i), columns}, init, true);
         const mr_net_var *v = mr_net_find(n, value);
         t->shards[i] = v ? (int)(v - n->vars.p) : 0;
+        if (v)
+            mark(n, t, name, i);
     }
     mr_net_leave(n, saved);
     return mr_scope_ok(&n->s);
@@ -64,13 +75,15 @@ static void locate_mod(mr_network *n, const mr_net_table *t, mr_out ids, mr_out 
     *row = mr_emit(&n->s, "FloorDiv", ids, k);
 }
 
-/* With e rows too many, the first e shards have q + 1 and the others q: the larger of both guesses is right. */
+/* With e rows too many, the first e shards have q + 1 and the others q: the larger of both guesses is right.  A shard that is none
+ * is the one before the first or behind the last: as an int32 another might be one of the table's. */
 static void locate_div(mr_network *n, const mr_net_table *t, mr_out ids, mr_out *shard, mr_out *row)
 {
     int64_t q = t->rows / t->n_shards, e = t->rows % t->n_shards;
     mr_out small = mr_const_i64(&n->s, q), large = mr_const_i64(&n->s, q + 1), extra = mr_const_i64(&n->s, e);
     mr_out behind = mr_emit(&n->s, "Sub", ids, extra);
     *shard = mr_emit(&n->s, "Maximum", mr_emit(&n->s, "FloorDiv", ids, large), mr_emit(&n->s, "FloorDiv", behind, small));
+    *shard = mr_emit(&n->s, "Minimum", mr_emit(&n->s, "Maximum", *shard, mr_const_i64(&n->s, -1)), mr_const_i64(&n->s, t->n_shards));
     *row = mr_emit(&n->s, "SelectV2", mr_emit(&n->s, "Less", *shard, extra), mr_emit(&n->s, "FloorMod", ids, large),
                    mr_emit(&n->s, "FloorMod", behind, small));
 }
