@@ -49,7 +49,7 @@ typedef struct py_output {
 
 extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_session_type, py_server_type, py_function_type,
     py_reader_type, py_federated_type, py_ps_type, py_ps_task_type, py_ps_manager_type, py_ps_server_type,
-    py_group_type, py_downpour_type, py_sandblaster_type, py_sandblaster_replica_type;
+    py_group_type, py_cluster_task_type, py_training_type, py_downpour_type, py_sandblaster_type, py_sandblaster_replica_type;
 
 /* ---- status.c ---- */
 /* A status to be handed to the C API; NULL with an exception set. */
@@ -99,10 +99,12 @@ PyObject *py_graph_add_function(py_graph *g, PyObject *args);
 
 /* ---- session.c ---- */
 TF_Session *py_session_of(PyObject *session, const py_graph *g); /* an open one of this graph; NULL with an exception set */
-/* A run of a session that is made by somebody else: feeds, values and fetches are lists as Session.run has them.  A list of
- * arrays, or NULL with an exception set. */
+/* A run that is made by somebody else: feeds, values and fetches are lists as Session.run has them.  A list of arrays, or NULL with
+ * an exception set, which fn may have done. */
 typedef void py_runner(void *arg, const TF_Output *feeds, TF_Tensor *const *values, int n_feeds, const TF_Output *fetches,
                        TF_Tensor **results, int n_fetches, TF_Status *st);
+PyObject *py_run_on(const py_graph *g, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg);
+/* The same of a session, and without the interpreter's lock. */
 PyObject *py_run_by(PyObject *session, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg);
 
 /* ---- ps.c ---- */

@@ -1,6 +1,9 @@
-/* misc.c -- what is asked of the library itself: messages, ops, libraries of ops, checkpoints, checksums. */
+/* misc.c -- what is asked of the library itself: messages, ops, libraries of ops, checkpoints, checksums, predictions. */
 #include "core.h"
 
+#include <limits.h>
+
+#include "millrace/cluster.h"
 #include "millrace/data.h"
 #include "tensorflow/c/c_api_experimental.h"
 
@@ -179,6 +182,57 @@ static PyObject *generated_digits(PyObject *module, PyObject *test)
     return both;
 }
 
+/* Seconds in a sequence, as an array to be freed.  *n is how many there must be; -1: any number, which it becomes.  NULL with an
+ * exception set. */
+static double *seconds_of(PyObject *sequence, Py_ssize_t *n)
+{
+    PyObject *items = py_items(sequence, "Seconds are a sequence of numbers");
+    Py_ssize_t count = items ? PyTuple_GET_SIZE(items) : 0;
+    double *of = items ? PyMem_Calloc((size_t)count + 1, sizeof *of) : NULL;
+    if (items && !of)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; of && i < count; i++) {
+        of[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(items, i));
+        if (of[i] == -1 && PyErr_Occurred()) {
+            PyMem_Free(of);
+            of = NULL;
+        }
+    }
+    Py_XDECREF(items);
+    if (of && *n >= 0 && *n != count) {
+        PyErr_Format(PyExc_ValueError, "Seconds of %zd stages and of %zd", *n, count);
+        PyMem_Free(of);
+        return NULL;
+    }
+    *n = count;
+    return of;
+}
+
+/* pipeline_predict(forward, backward, micro_batches, order, transfer) -> dict */
+static PyObject *pipeline_predict(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *forward, *backward;
+    int micro, order;
+    double transfer;
+    Py_ssize_t n = -1;
+    if (!PyArg_ParseTuple(args, "OOiid", &forward, &backward, &micro, &order, &transfer))
+        return NULL;
+    double *f = seconds_of(forward, &n), *b = f ? seconds_of(backward, &n) : NULL;
+    TF_Status *s = b ? py_status_new() : NULL;
+    mr_pipeline_figures out = {.struct_size = sizeof out};
+    if (s) {
+        mr_pipeline_options o = {.struct_size = sizeof o, .num_stages = (int)Py_MIN(n, INT_MAX), .micro_batches = micro,
+                                 .kind = (mr_pipeline_kind)order};
+        mr_pipeline_predict(&o, f, b, transfer, &out, s);
+    }
+    PyMem_Free(f);
+    PyMem_Free(b);
+    if (!s || !py_status_ok(s))
+        return NULL;
+    return Py_BuildValue("{sdsdsdsi}", "step", out.step_s, "alone", out.alone_s, "bubble", out.bubble, "kept", out.most_kept);
+}
+
 PyMethodDef py_misc_methods[] = {
     {"set_error_maker", py_set_error_maker, METH_O, "set_error_maker(callable): callable(code, message) -> exception"},
     {"message_describe", message_describe, METH_O, "The fields of a message, a line each."},
@@ -192,6 +246,7 @@ PyMethodDef py_misc_methods[] = {
     {"version", version, METH_NOARGS, "(of Millrace, of the C API)"},
     {"masked_crc32c", masked_crc, METH_O, "The masked checksum of TFRecord files."},
     {"generated_digits", generated_digits, METH_O, "generated_digits(test) -> (images, labels)"},
+    {"pipeline_predict", pipeline_predict, METH_VARARGS, "pipeline_predict(forward, backward, micro_batches, order, transfer) -> dict"},
     {"array_from_proto", array_from_proto, METH_O, "The array in a serialized TensorProto."},
     {0}};
 

@@ -1,162 +1,11 @@
-/* ps.c -- PsManager, PsServer, Ps and PsTask: the parameter server (millrace/ps.h).
+/* ps.c -- Ps: a client of the parameter server (millrace/ps.h).
  *
- * Keys are arrays of uint64, values of float32.  A push or pull is a task with a block of its own, which the object and the
- * library's callback share by count: the callback comes from a thread without the interpreter's lock, maybe after the object is
- * gone, so a block holds plain memory and nothing of Python.  Pulled values are written there and become an array's memory
- * when they are waited for.
+ * Keys are arrays of uint64, values of float32.  What is pushed is copied by the library before a call returns; what is pulled is
+ * a task's (ps_task.c).
  *
- * Methods that wait let go of the interpreter's lock; an object that is in use by another thread cannot be closed. */
+ * Methods that wait let go of the interpreter's lock; a client that is in use by another thread cannot be closed. */
 #include "core.h"
-#include "waiting.h"
-
-#include <pthread.h>
-
-#include "millrace/ps.h"
-
-/* ---- what a task and its end share ---- */
-
-typedef struct block {
-    pthread_mutex_t mu;
-    pthread_cond_t ended;
-    int holders; /* the object, the callback */
-    bool done, taken;
-    TF_Code code;
-    char *message; /* of an error; NULL: none, or no memory for it */
-    float *values; /* of a pull */
-} block;
-
-/* With room for n rows of so many floats. */
-static block *block_new(size_t n, size_t width)
-{
-    size_t bytes;
-    block *b = __builtin_mul_overflow(n, width * sizeof(float), &bytes) ? NULL : calloc(1, sizeof *b);
-    if (b && bytes && !(b->values = malloc(bytes))) {
-        free(b);
-        b = NULL;
-    }
-    if (!b) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    b->holders = 2;
-    pthread_mutex_init(&b->mu, NULL);
-    pthread_cond_init(&b->ended, NULL);
-    return b;
-}
-
-static void block_drop(block *b, int n)
-{
-    pthread_mutex_lock(&b->mu);
-    b->holders -= n;
-    bool last = b->holders == 0;
-    pthread_mutex_unlock(&b->mu);
-    if (!last)
-        return;
-    pthread_cond_destroy(&b->ended);
-    pthread_mutex_destroy(&b->mu);
-    free(b->message);
-    free(b->values);
-    free(b);
-}
-
-static void on_done(void *arg, mr_ps_task t, const TF_Status *st)
-{
-    (void)t;
-    block *b = arg;
-    pthread_mutex_lock(&b->mu);
-    b->done = true;
-    b->code = TF_GetCode(st);
-    b->message = b->code == TF_OK ? NULL : strdup(TF_Message(st));
-    pthread_cond_broadcast(&b->ended);
-    pthread_mutex_unlock(&b->mu);
-    block_drop(b, 1);
-}
-
-/* ---- PsTask ---- */
-
-typedef struct py_ps py_ps;
-
-typedef struct py_ps_task {
-    PyObject_HEAD
-    py_ps *ps;
-    block *b;
-    mr_ps_task number;
-    npy_intp n;   /* of rows that are pulled */
-    int width;    /* 0: a push */
-} py_ps_task;
-
-static void task_free(py_ps_task *t)
-{
-    if (t->b)
-        block_drop(t->b, 1);
-    Py_XDECREF((PyObject *)t->ps);
-    Py_TYPE(t)->tp_free(t);
-}
-
-static void free_values(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, NULL)); }
-
-static PyObject *take_values(py_ps_task *t)
-{
-    npy_intp dims[2] = {t->n, t->width};
-    if (t->b->taken || !t->b->values) { /* waited for before, or no rows */
-        if (t->n == 0)
-            return PyArray_SimpleNew(2, dims, NPY_FLOAT32);
-        PyErr_SetString(PyExc_RuntimeError, "The values of this pull were taken before");
-        return NULL;
-    }
-    PyObject *capsule = PyCapsule_New(t->b->values, NULL, free_values);
-    PyObject *a = capsule ? PyArray_SimpleNewFromData(2, dims, NPY_FLOAT32, t->b->values) : NULL;
-    if (capsule) {
-        t->b->taken = true;
-        t->b->values = NULL;
-    }
-    if (!a || PyArray_SetBaseObject((PyArrayObject *)a, capsule) < 0) { /* the latter takes the capsule in any case */
-        if (!a)
-            Py_XDECREF(capsule);
-        Py_CLEAR(a);
-    }
-    return a;
-}
-
-static PyObject *task_wait(py_ps_task *t, PyObject *unused)
-{
-    (void)unused;
-    for (bool done = false; !done;) {
-        Py_BEGIN_ALLOW_THREADS
-        done = py_wait_a_little(&t->b->mu, &t->b->ended, &t->b->done);
-        Py_END_ALLOW_THREADS
-        if (!done && PyErr_CheckSignals() < 0)
-            return NULL;
-    }
-    if (t->b->code != TF_OK) {
-        TF_Status *st = py_status_new();
-        if (st) {
-            TF_SetStatus(st, t->b->code, t->b->message ? t->b->message : "");
-            py_status_ok(st);
-        }
-        return NULL;
-    }
-    return t->width ? take_values(t) : Py_NewRef(Py_None);
-}
-
-static PyObject *task_done(py_ps_task *t, PyObject *unused)
-{
-    (void)unused;
-    pthread_mutex_lock(&t->b->mu);
-    bool done = t->b->done;
-    pthread_mutex_unlock(&t->b->mu);
-    return PyBool_FromLong(done);
-}
-
-static PyMethodDef task_methods[] = {
-    {"wait", (PyCFunction)task_wait, METH_NOARGS, "Waits for its end: the values of a pull, or None; raises its error."},
-    {"done", (PyCFunction)task_done, METH_NOARGS, "Whether it has ended."},
-    {0}};
-PyTypeObject py_ps_task_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.PsTask",
-                                .tp_basicsize = sizeof(py_ps_task),
-                                .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                .tp_dealloc = (destructor)task_free,
-                                .tp_methods = task_methods};
+#include "ps_task.h"
 
 /* ---- Ps: a client ---- */
 
@@ -167,13 +16,13 @@ typedef struct table_shape {
     uint64_t num_keys;
 } table_shape;
 
-struct py_ps {
+typedef struct py_ps {
     PyObject_HEAD
     mr_ps *ps;
     int users; /* threads inside of it: the interpreter's lock guards it */
     table_shape *tables;
     int n_tables;
-};
+} py_ps;
 
 static bool enter(py_ps *s)
 {
@@ -390,7 +239,7 @@ static bool take_after(const py_ps *s, PyObject *o, request *r)
     bool ok = n >= 0 && n < INT32_MAX / 64 && (r->after = PyMem_Calloc((size_t)n + 1, sizeof *r->after));
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *t = PyTuple_GET_ITEM(items, i);
-        ok = PyObject_TypeCheck(t, &py_ps_task_type) && ((py_ps_task *)t)->ps == s;
+        ok = PyObject_TypeCheck(t, &py_ps_task_type) && ((py_ps_task *)t)->ps == (const PyObject *)s;
         if (ok)
             r->after[i] = ((py_ps_task *)t)->number;
         else
@@ -415,20 +264,6 @@ static bool take_table(const py_ps *s, int number, request *r)
     return ok;
 }
 
-static py_ps_task *task_new(py_ps *s, const request *r, bool pull)
-{
-    py_ps_task *t = (py_ps_task *)py_ps_task_type.tp_alloc(&py_ps_task_type, 0);
-    if (!t)
-        return NULL;
-    t->ps = (py_ps *)Py_NewRef((PyObject *)s);
-    t->n = (npy_intp)r->n;
-    t->width = pull ? r->table.width : 0;
-    t->b = block_new(r->n, pull ? (size_t)r->table.width : 0);
-    if (!t->b)
-        Py_CLEAR(t);
-    return t;
-}
-
 static mr_ps_task begin_call(py_ps *s, const request *r, float *out, TF_Status *st)
 {
     const uint64_t *keys = r->keys ? PyArray_DATA(r->keys) : NULL;
@@ -443,25 +278,21 @@ static mr_ps_task begin_call(py_ps *s, const request *r, float *out, TF_Status *
 static PyObject *begin(py_ps *s, request *r)
 {
     TF_Status *st = py_status_new();
-    py_ps_task *t = st ? task_new(s, r, !r->values) : NULL;
+    py_ps_task *t = st ? py_ps_task_new((PyObject *)s, r->n, r->values ? 0 : r->table.width) : NULL;
     if (!t || !enter(s)) {
         TF_DeleteStatus(st);
-        if (t)
-            block_drop(t->b, 1); /* the callback will not come */
-        Py_XDECREF((PyObject *)t);
+        py_ps_task_unbegun(t);
         return NULL;
     }
     r->call.struct_size = sizeof r->call;
-    r->call.done = on_done;
-    r->call.arg = t->b;
+    py_ps_task_told_by(t, &r->call);
     Py_BEGIN_ALLOW_THREADS
-    t->number = begin_call(s, r, t->b->values, st);
+    t->number = begin_call(s, r, py_ps_task_values(t), st);
     Py_END_ALLOW_THREADS
-    if (!leave(s, st)) {
-        block_drop(t->b, 1);
-        Py_CLEAR(t);
-    }
-    return (PyObject *)t;
+    if (leave(s, st))
+        return (PyObject *)t;
+    py_ps_task_unbegun(t);
+    return NULL;
 }
 
 /* push(table, keys, values, after=None, modified=0, keep=0, kkt=None, kkt_threshold=0) */
@@ -623,162 +454,3 @@ PyTypeObject py_ps_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.P
                            .tp_new = ps_new,
                            .tp_dealloc = (destructor)ps_free,
                            .tp_methods = ps_methods};
-
-/* ---- PsManager and PsServer ---- */
-
-typedef struct py_ps_manager {
-    PyObject_HEAD
-    mr_ps_manager *m;
-} py_ps_manager;
-
-static PyObject *manager_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"address", "replicas", "servers", "lost_ms", "num_ranges", NULL};
-    mr_ps_manager_options o = {.struct_size = sizeof o};
-    long long lost = 0;
-    mr_ps_manager *m;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ziiLi", names, &o.address, &o.replicas, &o.servers, &lost, &o.num_ranges))
-        return NULL;
-    o.lost_ms = lost;
-    TF_Status *st = py_status_new();
-    py_ps_manager *self = st ? (py_ps_manager *)type->tp_alloc(type, 0) : NULL;
-    if (!self) {
-        TF_DeleteStatus(st);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    m = mr_ps_manager_start(&o, st);
-    Py_END_ALLOW_THREADS
-    self->m = m;
-    if (!py_status_ok(st))
-        Py_CLEAR(self);
-    return (PyObject *)self;
-}
-
-static PyObject *manager_close(py_ps_manager *s, PyObject *unused)
-{
-    (void)unused;
-    mr_ps_manager *m = s->m;
-    s->m = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    mr_ps_manager_free(m);
-    Py_END_ALLOW_THREADS
-    return Py_NewRef(Py_None);
-}
-
-static void manager_free(py_ps_manager *s)
-{
-    Py_DECREF(manager_close(s, NULL));
-    Py_TYPE(s)->tp_free(s);
-}
-
-static PyObject *manager_address(py_ps_manager *s, void *unused)
-{
-    (void)unused;
-    return PyUnicode_FromString(s->m ? mr_ps_manager_address(s->m) : "");
-}
-
-static PyMethodDef manager_methods[] = {{"close", (PyCFunction)manager_close, METH_NOARGS, "Ends it."}, {0}};
-static PyGetSetDef manager_getset[] = {{"address", (getter)manager_address, NULL, "Where it is.", NULL}, {0}};
-PyTypeObject py_ps_manager_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.PsManager",
-                                   .tp_basicsize = sizeof(py_ps_manager),
-                                   .tp_flags = Py_TPFLAGS_DEFAULT,
-                                   .tp_new = manager_new,
-                                   .tp_dealloc = (destructor)manager_free,
-                                   .tp_methods = manager_methods,
-                                   .tp_getset = manager_getset};
-
-typedef struct py_ps_server {
-    PyObject_HEAD
-    mr_ps_server *s;
-    bool leaving; /* a thread is in leave() */
-} py_ps_server;
-
-static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"manager", "address", "memory", NULL};
-    mr_ps_server_options o = {.struct_size = sizeof o};
-    long long memory = 0;
-    mr_ps_server *s;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$zL", names, &o.manager, &o.address, &memory))
-        return NULL;
-    o.memory = memory;
-    TF_Status *st = py_status_new();
-    py_ps_server *self = st ? (py_ps_server *)type->tp_alloc(type, 0) : NULL;
-    if (!self) {
-        TF_DeleteStatus(st);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    s = mr_ps_server_start(&o, st);
-    Py_END_ALLOW_THREADS
-    self->s = s;
-    if (!py_status_ok(st))
-        Py_CLEAR(self);
-    return (PyObject *)self;
-}
-
-static bool server_idle(const py_ps_server *s)
-{
-    if (s->s && !s->leaving)
-        return true;
-    PyErr_SetString(PyExc_RuntimeError, s->s ? "Another thread lets it leave" : "It is closed");
-    return false;
-}
-
-static PyObject *server_leave(py_ps_server *s, PyObject *unused)
-{
-    (void)unused;
-    TF_Status *st = server_idle(s) ? py_status_new() : NULL;
-    if (!st)
-        return NULL;
-    s->leaving = true;
-    Py_BEGIN_ALLOW_THREADS
-    mr_ps_server_leave(s->s, st);
-    Py_END_ALLOW_THREADS
-    s->leaving = false;
-    return py_status_ok(st) ? Py_NewRef(Py_None) : NULL;
-}
-
-static void server_end(py_ps_server *s)
-{
-    mr_ps_server *server = s->s;
-    s->s = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    mr_ps_server_free(server);
-    Py_END_ALLOW_THREADS
-}
-
-static PyObject *server_close(py_ps_server *s, PyObject *unused)
-{
-    (void)unused;
-    if (s->s && !server_idle(s))
-        return NULL;
-    server_end(s);
-    return Py_NewRef(Py_None);
-}
-
-static void server_free(py_ps_server *s)
-{
-    server_end(s);
-    Py_TYPE(s)->tp_free(s);
-}
-
-static PyObject *server_address(py_ps_server *s, void *unused)
-{
-    (void)unused;
-    return PyUnicode_FromString(s->s ? mr_ps_server_address(s->s) : "");
-}
-
-static PyMethodDef server_methods[] = {
-    {"leave", (PyCFunction)server_leave, METH_NOARGS, "Hands over what it holds."},
-    {"close", (PyCFunction)server_close, METH_NOARGS, "Ends it; without leave() others take it as lost."},
-    {0}};
-static PyGetSetDef server_getset[] = {{"address", (getter)server_address, NULL, "Where it is.", NULL}, {0}};
-PyTypeObject py_ps_server_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.PsServer",
-                                  .tp_basicsize = sizeof(py_ps_server),
-                                  .tp_flags = Py_TPFLAGS_DEFAULT,
-                                  .tp_new = server_new,
-                                  .tp_dealloc = (destructor)server_free,
-                                  .tp_methods = server_methods,
-                                  .tp_getset = server_getset};

@@ -73,14 +73,14 @@ static void run_deinit(run *r)
 
 /* ---- what goes in ---- */
 
-static bool take_output(const py_session *s, PyObject *o, TF_Output *out)
+static bool take_output(const py_graph *g, PyObject *o, TF_Output *out)
 {
     if (!PyObject_TypeCheck(o, &py_output_type)) {
         PyErr_Format(PyExc_TypeError, "A tensor is expected, not %R", o);
         return false;
     }
     const py_output *t = (const py_output *)o;
-    if (t->op->graph != s->graph) {
+    if (t->op->graph != g) {
         PyErr_Format(PyExc_ValueError, "%R is not an element of this graph.", o);
         return false;
     }
@@ -89,15 +89,15 @@ static bool take_output(const py_session *s, PyObject *o, TF_Output *out)
 }
 
 /* What is fed must have a shape that the graph allows. */
-static bool check_shape(const py_session *s, PyObject *o, TF_Output out, const TF_Tensor *t)
+static bool check_shape(const py_graph *g, PyObject *o, TF_Output out, const TF_Tensor *t)
 {
     int64_t dims[64];
     TF_Status *st = py_status_new();
     if (!st)
         return false;
-    int n = TF_GraphGetTensorNumDims(s->graph->graph, out, st);
+    int n = TF_GraphGetTensorNumDims(g->graph, out, st);
     if (n >= 0 && n <= 64)
-        TF_GraphGetTensorShape(s->graph->graph, out, dims, n, st);
+        TF_GraphGetTensorShape(g->graph, out, dims, n, st);
     if (!py_status_ok(st))
         return false;
     bool ok = n < 0 || n == TF_NumDims(t);
@@ -125,15 +125,15 @@ static PyObject *item(PyObject *list, int i)
     return PyErr_Format(PyExc_RuntimeError, "Feeds or fetches changed while they were read");
 }
 
-static bool take_feed(const py_session *s, run *r, int i, PyObject *o, PyObject *value)
+static bool take_feed(const py_graph *g, run *r, int i, PyObject *o, PyObject *value)
 {
-    if (!take_output(s, o, &r->feeds[i]))
+    if (!take_output(g, o, &r->feeds[i]))
         return false;
     r->values[i] = py_tensor_from(value, (int)TF_OperationOutputType(r->feeds[i]) % 100);
-    return r->values[i] && check_shape(s, o, r->feeds[i], r->values[i]);
+    return r->values[i] && check_shape(g, o, r->feeds[i], r->values[i]);
 }
 
-static bool take_feeds(const py_session *s, run *r, PyObject *feeds, PyObject *values)
+static bool take_feeds(const py_graph *g, run *r, PyObject *feeds, PyObject *values)
 {
     if (!PyList_Check(values) || PyList_GET_SIZE(values) != r->n_feeds) {
         PyErr_SetString(PyExc_TypeError, "There must be a value for each feed");
@@ -142,16 +142,16 @@ static bool take_feeds(const py_session *s, run *r, PyObject *feeds, PyObject *v
     bool ok = true;
     for (int i = 0; ok && i < r->n_feeds; i++) {
         PyObject *o = item(feeds, i), *value = o ? item(values, i) : NULL;
-        ok = value && take_feed(s, r, i, o, value);
+        ok = value && take_feed(g, r, i, o, value);
         Py_XDECREF(o);
         Py_XDECREF(value);
     }
     return ok;
 }
 
-static bool take_target(const py_session *s, PyObject *o, TF_Operation **out)
+static bool take_target(const py_graph *g, PyObject *o, TF_Operation **out)
 {
-    if (!PyObject_TypeCheck(o, &py_operation_type) || ((py_operation *)o)->graph != s->graph) {
+    if (!PyObject_TypeCheck(o, &py_operation_type) || ((py_operation *)o)->graph != g) {
         PyErr_Format(PyExc_ValueError, "%R is not an operation of this graph.", o);
         return false;
     }
@@ -159,17 +159,17 @@ static bool take_target(const py_session *s, PyObject *o, TF_Operation **out)
     return true;
 }
 
-static bool take_rest(const py_session *s, run *r, PyObject *fetches, PyObject *targets)
+static bool take_rest(const py_graph *g, run *r, PyObject *fetches, PyObject *targets)
 {
     bool ok = true;
     for (int i = 0; ok && i < r->n_fetches; i++) {
         PyObject *o = item(fetches, i);
-        ok = o && take_output(s, o, &r->fetches[i]);
+        ok = o && take_output(g, o, &r->fetches[i]);
         Py_XDECREF(o);
     }
     for (int i = 0; ok && i < r->n_targets; i++) {
         PyObject *o = item(targets, i);
-        ok = o && take_target(s, o, &r->targets[i]);
+        ok = o && take_target(g, o, &r->targets[i]);
         Py_XDECREF(o);
     }
     return ok;
@@ -239,8 +239,8 @@ static PyObject *session_run(py_session *s, PyObject *const *args, Py_ssize_t n)
     TF_Buffer *options = NULL, *metadata = NULL;
     PyObject *out = NULL;
     py_release_arrays();
-    if (!is_open(s) || !run_init(&r, args[0], args[2], args[3]) || !take_feeds(s, &r, args[0], args[1]) ||
-        !take_rest(s, &r, args[2], args[3]) || !take_options(args, n, &options, &metadata) || !(st = py_status_new())) {
+    if (!is_open(s) || !run_init(&r, args[0], args[2], args[3]) || !take_feeds(s->graph, &r, args[0], args[1]) ||
+        !take_rest(s->graph, &r, args[2], args[3]) || !take_options(args, n, &options, &metadata) || !(st = py_status_new())) {
         TF_DeleteBuffer(metadata);
         goto out;
     }
@@ -271,25 +271,45 @@ TF_Session *py_session_of(PyObject *o, const py_graph *g)
     return s->graph == g ? s->session : NULL;
 }
 
-PyObject *py_run_by(PyObject *session, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg)
+PyObject *py_run_on(const py_graph *g, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg)
 {
-    const py_session *s = (const py_session *)session;
     run r = {0};
     TF_Status *st = NULL;
     PyObject *out = NULL, *none = PyList_New(0);
     py_release_arrays();
-    if (none && is_open(s) && run_init(&r, feeds, fetches, none) && take_feeds(s, &r, feeds, values) &&
-        take_rest(s, &r, fetches, none) && (st = py_status_new())) {
-        py_waits();
-        Py_BEGIN_ALLOW_THREADS
+    if (none && run_init(&r, feeds, fetches, none) && take_feeds(g, &r, feeds, values) && take_rest(g, &r, fetches, none) &&
+        (st = py_status_new())) {
         fn(arg, r.feeds, r.values, r.n_feeds, r.fetches, r.results, r.n_fetches, st);
-        Py_END_ALLOW_THREADS
-        py_waited();
-        out = finish(&r, st, NULL);
+        if (PyErr_Occurred())
+            TF_DeleteStatus(st);
+        else
+            out = finish(&r, st, NULL);
     }
     run_deinit(&r);
     Py_XDECREF(none);
     return out;
+}
+
+typedef struct unlocked {
+    py_runner *fn;
+    void *arg;
+} unlocked;
+
+static void run_unlocked(void *arg, const TF_Output *feeds, TF_Tensor *const *values, int n_feeds, const TF_Output *fetches,
+                         TF_Tensor **results, int n_fetches, TF_Status *st)
+{
+    const unlocked *u = arg;
+    py_waits();
+    Py_BEGIN_ALLOW_THREADS
+    u->fn(u->arg, feeds, values, n_feeds, fetches, results, n_fetches, st);
+    Py_END_ALLOW_THREADS
+    py_waited();
+}
+
+PyObject *py_run_by(PyObject *session, PyObject *feeds, PyObject *values, PyObject *fetches, py_runner *fn, void *arg)
+{
+    const py_session *s = (const py_session *)session;
+    return is_open(s) ? py_run_on(s->graph, feeds, values, fetches, run_unlocked, &(unlocked){fn, arg}) : NULL;
 }
 
 /* prepare_partial(feeds, fetches, targets): a handle */
@@ -300,10 +320,10 @@ static PyObject *session_partial_setup(py_session *s, PyObject *args)
     const char *handle = NULL;
     if (!PyArg_ParseTuple(args, "OOO", &feeds, &fetches, &targets) || !is_open(s))
         return NULL;
-    bool ok = run_init(&r, feeds, fetches, targets) && take_rest(s, &r, fetches, targets);
+    bool ok = run_init(&r, feeds, fetches, targets) && take_rest(s->graph, &r, fetches, targets);
     for (int i = 0; ok && i < r.n_feeds; i++) {
         PyObject *o = item(feeds, i);
-        ok = o && take_output(s, o, &r.feeds[i]);
+        ok = o && take_output(s->graph, o, &r.feeds[i]);
         Py_XDECREF(o);
     }
     TF_Status *st = ok ? py_status_new() : NULL;
@@ -327,7 +347,7 @@ static PyObject *session_partial_run(py_session *s, PyObject *args)
     if (!PyArg_ParseTuple(args, "sOOOO", &handle, &feeds, &values, &fetches, &targets) || !is_open(s))
         return NULL;
     py_release_arrays();
-    if (run_init(&r, feeds, fetches, targets) && take_feeds(s, &r, feeds, values) && take_rest(s, &r, fetches, targets) &&
+    if (run_init(&r, feeds, fetches, targets) && take_feeds(s->graph, &r, feeds, values) && take_rest(s->graph, &r, fetches, targets) &&
         (st = py_status_new())) {
         py_waits();
         Py_BEGIN_ALLOW_THREADS

@@ -12,6 +12,7 @@ import _millrace
 import numpy as np
 
 from .framework import dtypes
+from .framework.closing import Closing
 
 __all__ = ["Group", "join"]
 
@@ -25,7 +26,7 @@ def _reduction(how):
     return _REDUCTIONS.index(how)
 
 
-class Group:
+class Group(Closing):
     """A member of a group.  Made by `join`."""
 
     def __init__(self, **options):
@@ -85,12 +86,6 @@ class Group:
     def close(self):
         """Leaves the group."""
         self._core.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.close()
 
 
 def join(name=None, size=0, rank=0, transport=None, folder=None, addresses=None, min_size=0, join_ms=0, timeout_ms=0):

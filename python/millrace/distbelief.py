@@ -27,27 +27,14 @@ are made before it is finalized.  millrace/distbelief.h tells more of the option
 import _millrace
 
 from . import ps
-from .framework import dtypes, errors, ops, session
-from .ops import array, gradients, math, variables
+from .framework import errors, ops, session
+from .framework.closing import Closing
+from .ops import adopted, gradients, variables
 
 __all__ = ["Downpour", "Sandblaster", "SandblasterReplica"]
 
 
 # ---- models ----
-
-def _handle(variable):
-    """The tensor by which the library knows a variable: its handle or its reference."""
-    return variable.handle if variables.is_resource_variable(variable) else variable._ref()
-
-
-def _parts(variable, gradient):
-    """A variable as the extension has it."""
-    if isinstance(gradient, ops.IndexedSlices):
-        shape = gradient.dense_shape
-        shape = array.shape(variable) if shape is None else math.cast(shape, dtypes.int32)
-        return _handle(variable), True, gradient.values, gradient.indices, shape
-    return _handle(variable), True, gradient, None, None
-
 
 def _model(loss, var_list):
     """The graph, and its variables with their gradients."""
@@ -61,7 +48,7 @@ def _model(loss, var_list):
         found = gradients.gradients(loss, var_list)
         if all(g is None for g in found):
             raise ValueError("The loss depends on none of the variables %s" % [v.name for v in var_list])
-        return graph, var_list, [_parts(v, g) for v, g in zip(var_list, found)]
+        return graph, var_list, [adopted.parts(v, g) for v, g in zip(var_list, found)]
 
 
 def _make(kind, graph, *args, **options):
@@ -88,23 +75,9 @@ def _client(client):
     return client._core
 
 
-class _Closing:
-    """Closed at the end of a `with`."""
-
-    def close(self):
-        """Lets go of what it was started with; it cannot be used again."""
-        self._core.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.close()
-
-
 # ---- Downpour ----
 
-class Downpour(_Closing):
+class Downpour(Closing):
     """A replica.  Of all replicas of a job the lowest that is there gives the servers its initial values.
 
     Every `n_fetch` steps it asks for newer parameters, every `n_push` steps it pushes the gradients summed since, which the servers
@@ -120,7 +93,7 @@ class Downpour(_Closing):
             raise ValueError("Downpour pushes gradients, which %r does not take" % update)
         self.graph, self.variables, parts = _model(loss, var_list)
         if local_rate > 0:
-            parts.append(_step(self.graph))
+            parts.append(adopted.parts(adopted.global_step(self.graph), None, False))
         self._session = None
         self._core = _make(_millrace.Downpour, self.graph, parts, loss, replica=replica, name=name,
                            update=ps.UPDATES.index(update), rate=rate, local_rate=local_rate, **options)
@@ -157,17 +130,9 @@ class Downpour(_Closing):
         return self._core.stats()
 
 
-def _step(graph):
-    from .train import get_or_create_global_step
-    step = get_or_create_global_step(graph)
-    if step.dtype.base_dtype != dtypes.int64 or step.op.name != "global_step":
-        raise ValueError("The global step is to be an int64 named global_step, not %s" % (step,))
-    return _handle(step), False, None, None, None
-
-
 # ---- Sandblaster ----
 
-class Sandblaster(_Closing):
+class Sandblaster(Closing):
     """The coordinator, for replicas to come to `address` (by default any port of the loopback).
 
     The data are cut into `portions`, several for each replica; `l2` / 2 times the sum of squares is added to the loss.  Other

@@ -20,6 +20,7 @@ import collections
 import _millrace
 
 from .framework import dtypes, ops
+from .framework.closing import Closing
 from .ops import array, state, variables
 
 __all__ = ["Averaging", "Report", "Work", "client"]
@@ -55,7 +56,7 @@ def _operation(x):
     return x.op if hasattr(x, "op") else x
 
 
-class Averaging:
+class Averaging(Closing):
     """The server's side: rounds over `clients` (sequences of arrays, one an input) of this process, or over those that come to
     `address`."""
 
@@ -91,12 +92,6 @@ class Averaging:
     def close(self):
         """Tells clients that it is over."""
         self._core.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.close()
 
 
 def client(work, examples, address, deadline=60.0, secure=False):

@@ -212,10 +212,9 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
         if op not in (Average, Sum):
             raise NotImplementedError("Rows can be averaged and summed, not: %r" % op)
         with ops.device(device_sparse):
-            values = allgather(tensor.values, None if name is None else name + "_values")
-            indices = allgather(tensor.indices, None if name is None else name + "_indices")
-            if op is Average:
-                values = math.divide(values, math.cast(size(), values.dtype))
+            values, indices = convert.convert_to_tensor(tensor.values), convert.convert_to_tensor(tensor.indices)
+            if size() > 1:
+                values, indices = _all_rows(values, indices, op, name)
         return ops.IndexedSlices(values, indices, dense_shape=tensor.dense_shape)
     tensor = convert.convert_to_tensor(tensor)
     if size() == 1:
@@ -225,27 +224,47 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
         return compression.decompress(_reduce(small, op, name), was)
 
 
+def _all_rows(values, indices, op, name):
+    """The rows that all processes have, which may be of another number in each of them: it is told once for values and indices."""
+    unique, key = _instance("HorovodAllreduce", name, values)
+    with ops.name_scope(unique):
+        counts = _counts(indices, unique)
+        rows = _gather(values, key, counts)
+        if op is Average:
+            rows = math.divide(rows, math.cast(size(), rows.dtype))
+        return rows, _gather(indices, _key_of(unique + ":indices"), counts)
+
+
 def allgather(tensor, name=None):
     """The tensors of all processes one behind the other along dimension 0, which may be of another size in each of them."""
     tensor = convert.convert_to_tensor(tensor)
     if size() == 1:
         return tensor
     unique, key = _instance("HorovodAllgather", name, tensor)
-    sizes_key = _key_of(unique + ":sizes")  # no op has such a name
     with ops.name_scope(unique):
-        moved = _as_one_of(tensor, _MOVED[1:])
-        rows = array.shape(moved, out_type=dtypes.int32)[:1]
-        all_rows = raw.collective_gather_v2(rows, size(), _GROUP_KEY, sizes_key, [])
-        most = math.reduce_max(all_rows)
-        rank_of = array.rank(moved)
-        behind = array.concat([most - rows, array.zeros([rank_of - 1], dtypes.int32)], 0)
-        padded = array.pad(moved, array.stack([array.zeros_like(behind), behind], axis=1))
-        gathered = raw.collective_gather_v2(padded, size(), _GROUP_KEY, key, [])
-        there = array.reshape(array.sequence_mask(all_rows, most), [-1])
-        out = array.gather(gathered, array.reshape(array.where(there), [-1]))
-        if tensor.shape.ndims is not None:
-            out.set_shape([None] + tensor.shape.as_list()[1:])
-        return out if out.dtype == tensor.dtype.base_dtype else math.cast(out, tensor.dtype.base_dtype)
+        return _gather(tensor, key, _counts(tensor, unique))
+
+
+def _counts(tensor, unique):
+    """How many rows the processes have."""
+    rows = array.shape(tensor, out_type=dtypes.int32)[:1]
+    return raw.collective_gather_v2(rows, size(), _GROUP_KEY, _key_of(unique + ":sizes"), [])  # no op has such a name
+
+
+def _gather(tensor, key, counts):
+    """Rows of all processes.  What is gathered is of one shape, so all send as many as the one that has most; and one where nobody has
+    any, as who sends nothing waits for nobody, and might be gone before another begins."""
+    moved = _as_one_of(tensor, _MOVED[1:])
+    most = math.maximum(math.reduce_max(counts), 1)
+    shape = array.shape(moved, out_type=dtypes.int32)
+    behind = array.concat([most - shape[:1], array.zeros_like(shape[1:])], 0)
+    padded = array.pad(moved, array.stack([array.zeros_like(behind), behind], axis=1))
+    gathered = raw.collective_gather_v2(padded, size(), _GROUP_KEY, key, [])
+    there = array.reshape(array.sequence_mask(counts, most), [-1])
+    out = array.gather(gathered, array.reshape(array.where(there), [-1]))
+    if tensor.shape.ndims is not None:
+        out.set_shape([None] + tensor.shape.as_list()[1:])
+    return out if out.dtype == tensor.dtype.base_dtype else math.cast(out, tensor.dtype.base_dtype)
 
 
 def broadcast(tensor, root_rank, name=None):

@@ -12,6 +12,8 @@ wrong.  Keys are sorted, or a range `(first, n)`.  millrace/ps.h tells more of t
 
 import _millrace
 
+from .framework.closing import Closing
+
 __all__ = ["ADAPTIVE", "Client", "EVENTUAL", "Manager", "Server", "Table", "UPDATES", "connect"]
 
 #: What a push does to the values.
@@ -21,20 +23,7 @@ EVENTUAL, ADAPTIVE = -1, -2
 _DOT, _SCALE, _AXPY, _COPY, _FILL, _MULTIPLY, _NORM1 = range(7)
 
 
-class _Closing:
-    """Something of the extension that is closed at the end of a `with`."""
-
-    def close(self):
-        self._core.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.close()
-
-
-class Manager(_Closing):
+class Manager(Closing):
     """Knows who is there and who holds what.  `replicas` copies of every range are kept, the first one included."""
 
     def __init__(self, address=None, replicas=0, servers=0, lost_ms=0, num_ranges=0):
@@ -46,7 +35,7 @@ class Manager(_Closing):
         return self._core.address
 
 
-class Server(_Closing):
+class Server(Closing):
     """Holds ranges of keys; they come to it while others go on."""
 
     def __init__(self, manager, address=None, memory=0):
@@ -123,7 +112,7 @@ class Table:
         self._vector(_FILL, alpha=value)
 
 
-class Client(_Closing):
+class Client(Closing):
     """A worker, or whoever else pushes and pulls.  Options are those of `connect`."""
 
     def __init__(self, manager=None, **options):

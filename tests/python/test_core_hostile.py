@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,32 @@ class EveryMethod(unittest.TestCase):
                             self.call_all(getattr(o, name), 1)
             finally:
                 os.chdir(before)
+
+    def test_methods_of_clusters(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            host = "127.0.0.1:%d" % s.getsockname()[1]
+        with tf.Graph().as_default() as g:
+            w = tf.get_variable("w", [2], use_resource=True)
+            loss = tf.reduce_sum(tf.square(w))
+            part = (w.handle, True, tf.gradients(loss, w)[0], None, None, w.initializer)
+        task = _millrace.ClusterTask("", host, "worker", 0)
+        good = [g, task, [part], 1, loss, "async", 0, 0]
+        training = _millrace.Training(*good)
+        options = [training.gradients[0][0].op, [], None, 0, 0, 0, 0, False]
+        for value in self.values():
+            for at in range(len(good)):
+                self.call(_millrace.Training, good[:at] + [value] + good[at + 1:])
+            for at in range(len(part)):
+                self.call(_millrace.Training, [g, task, [part[:at] + (value,) + part[at + 1:]]] + good[3:])
+            for at in range(len(options) - 1):
+                self.call(_millrace.Training(*good).complete, options[:at] + [value] + options[at + 1:])
+            self.call(_millrace.ClusterTask, (value, value, value, value))
+        for o in (training, task):
+            for name in sorted(set(self.methods_of(type(o))) - {"serve"}, key=lambda n: n == "close"):
+                if callable(getattr(o, name)):
+                    self.call_all(getattr(o, name), 1)
+        self.assertEqual((training.is_chief, task.worker), (False, -1))
 
     def test_methods_of_distbelief(self):
         with tf.Graph().as_default() as g:

@@ -63,6 +63,46 @@ with tf.train.MonitoredTrainingSession(hooks=[hvd.BroadcastGlobalVariablesHook(0
 print(json.dumps([float(first), float(l), [v.tolist() for v in variables]]))
 """
 
+# Numbers of words, and targets; now and then a process has none, and in one step nobody has.
+WORDS = """
+import numpy as np
+def batch(step, rank):
+    n = 0 if step in (4, 7) else (3 * rank + step) % 4
+    ids = np.arange(n, dtype=np.int32) * (step + 1) % 7
+    return ids, np.full([n, 2], float(rank + step), np.float32)
+"""
+
+EMBEDDING = HEAD + WORDS + """
+table = tf.get_variable("table", initializer=np.arange(16, dtype=np.float32).reshape(8, 2) / 8)
+ids, want = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None, 2])
+loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, ids) - want))
+opt = hvd.DistributedOptimizer(tf.train.MomentumOptimizer(0.05, 0.9), sparse_as_dense=AS_DENSE)
+pairs = opt.compute_gradients(loss)
+train = opt.apply_gradients(pairs)
+with tf.Session() as s:
+    s.run(tf.global_variables_initializer())
+    for step in range(8):
+        i, w = batch(step, hvd.rank())
+        s.run(train, {ids: i, want: w})
+    print(json.dumps([isinstance(pairs[0][0], tf.IndexedSlices), s.run(table).tolist()]))
+"""
+
+
+def embedding_alone(n, dense):
+    """What n processes of EMBEDDING should have in the end: rows that nobody uses in a step keep their momentum, unless it is dense."""
+    place = {}
+    exec(WORDS, place)
+    table, momentum = np.arange(16, dtype=np.float64).reshape(8, 2) / 8, np.zeros([8, 2])
+    for step in range(8):
+        gradient, used = np.zeros([8, 2]), np.full(8, dense)
+        for rank in range(n):
+            for i, want in zip(*place["batch"](step, rank)):
+                gradient[i] += 2 * (table[i] - want) / n
+                used[i] = True
+        momentum[used] = 0.9 * momentum[used] + gradient[used]
+        table[used] -= 0.05 * momentum[used]
+    return table
+
 
 class Processes(unittest.TestCase):
     def launch(self, n, code):
@@ -103,6 +143,15 @@ class Processes(unittest.TestCase):
         a, b = self.launch(2, TRAINING)
         self.assertEqual(a[2], b[2])
         self.assertLess(a[1], a[0])
+
+    def test_embeddings_are_trained_by_rows(self):
+        for dense in (False, True):
+            tables = []
+            for sparse, table in self.launch(3, EMBEDDING.replace("AS_DENSE", str(dense))):
+                self.assertEqual(sparse, not dense)
+                tables.append(table)
+            self.assertEqual(tables, 3 * tables[:1])
+            np.testing.assert_allclose(tables[0], embedding_alone(3, dense), rtol=1e-4)
 
     def test_gathers_among_three(self):
         for got in self.launch(3, COLLECTIVES):

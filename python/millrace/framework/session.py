@@ -195,6 +195,27 @@ def _at_home(target, config):
     return _home, changed
 
 
+def feeds_of(graph, feed_dict):
+    """What is fed, and the values of it."""
+    feeds, values = [], []
+    for key, value in feed_dict.items():
+        if type(key) is ops.Tensor and key.graph is graph:
+            pairs = ((key, value),)
+        else:
+            pairs = _flat_feeds(key, value)
+        for tensor, v in pairs:
+            try:
+                t = graph.as_graph_element(tensor, allow_operation=False)
+            except (KeyError, TypeError, ValueError) as e:
+                raise TypeError("Cannot interpret feed_dict key as Tensor: %s" % e.args[0]) from None
+            if t in graph._unfeedable:
+                raise ValueError("Tensor %s may not be fed." % t)
+            _check_value(t, v)
+            feeds.append(t)
+            values.append(v)
+    return feeds, values
+
+
 class BaseSession:
     """Runs parts of one graph."""
 
@@ -260,23 +281,7 @@ class BaseSession:
         return f.results(results)
 
     def _feeds(self, feed_dict):
-        graph, feeds, values = self._graph, [], []
-        for key, value in feed_dict.items():
-            if type(key) is ops.Tensor and key.graph is graph:
-                pairs = ((key, value),)
-            else:
-                pairs = _flat_feeds(key, value)
-            for tensor, v in pairs:
-                try:
-                    t = graph.as_graph_element(tensor, allow_operation=False)
-                except (KeyError, TypeError, ValueError) as e:
-                    raise TypeError("Cannot interpret feed_dict key as Tensor: %s" % e.args[0]) from None
-                if t in graph._unfeedable:
-                    raise ValueError("Tensor %s may not be fed." % t)
-                _check_value(t, v)
-                feeds.append(t)
-                values.append(v)
-        return feeds, values
+        return feeds_of(self._graph, feed_dict)
 
     def _call(self, f, *args):
         try:

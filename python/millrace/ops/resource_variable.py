@@ -40,7 +40,7 @@ class ResourceVariable(Variable):
             raise ValueError("The initial value's shape (%s) is not compatible with the explicitly supplied `shape` argument "
                              "(%s)." % (value.shape, self._shape))
         self._handle = raw.var_handle_op(dtype=self._dtype, shape=self._shape, shared_name=scope.rstrip("/"), name=scope)
-        with ops.name_scope("IsInitialized"):
+        with ops.name_scope("IsInitialized"), self._where_it_is():
             self._is_initialized_op = raw.var_is_initialized_op(self._handle)
         with ops.name_scope("Assign") as n, ops.colocate_with(self._handle.op):
             self._safe_initial_value = guarded(scope.rstrip("/"), value)
@@ -62,8 +62,12 @@ class ResourceVariable(Variable):
         self._is_initialized_op = next((t for o in op.graph.get_operations() if o.type == "VarIsInitializedOp"
                                         and o.inputs[0] is self._handle for t in o.outputs), None)
 
+    def _where_it_is(self):
+        """What touches a resource is on its device, whatever the device of other operations."""
+        return ops.device(self._handle.device) if self._handle.device else contextlib.nullcontext()
+
     def _read_op(self):
-        with ops.device(self._handle.device or None) if self._handle.device else contextlib.nullcontext():
+        with self._where_it_is():
             t = raw.read_variable_op(self._handle, self._dtype)
         t.set_shape(self._shape)
         return t
